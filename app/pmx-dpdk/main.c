@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * pmx-dpdk, the primary: one a host and node. Options, configuration, signals; the work is
+ * lib/engine's.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <glob.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_launch.h>
+#include <rte_lcore.h>
+#include <rte_pdump.h>
+
+#include "engine/serve.h"
+
+static struct node *node;
+static volatile sig_atomic_t stop_signal;
+
+static const char usage[] =
+	"Usage: pmx-dpdk [EAL arguments --] [options] CONFIG\n"
+	"\n"
+	"The primary of one node: runs the PM protocol on poll-mode lcores, and lets applications\n"
+	"attach. CONFIG is an INI file; its keys are in doc/configuration.md.\n"
+	"\n"
+	"  --check          read CONFIG, say what is wrong with it, and end\n"
+	"  --config-doc     print the table of keys as Markdown, and end\n"
+	"  --ready-fd N     write a line to descriptor N when applications can attach\n"
+	"  --help, --version\n"
+	"\n"
+	"The EAL gets --file-prefix from node.name and lcores from engine.lanes unless given.\n"
+	"Stop it with SIGINT or SIGTERM. With NOTIFY_SOCKET set, systemd is told of readiness.\n";
+
+struct options {
+	const char *config;
+	bool check;
+	int ready_fd;
+};
+
+/* ------------------------------------------------------------------ one instance a node */
+
+static int
+lock_instance(const char *name, char *path, size_t size)
+{
+	const char *dir = geteuid() == 0 ? "/run" : getenv("XDG_RUNTIME_DIR");
+	char pid[16];
+
+	snprintf(path, size, "%s/pmx-dpdk-%s.pid", dir ? dir : "/tmp", name);
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+
+	if (fd < 0) {
+		fprintf(stderr, "pmx-dpdk: %s: %s\n", path, strerror(errno));
+		return -1;
+	}
+	if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+		ssize_t n = read(fd, pid, sizeof(pid) - 1);
+
+		pid[n > 0 ? n : 0] = 0;
+		pid[strcspn(pid, "\n")] = 0;
+		fprintf(stderr,
+			"pmx-dpdk: an instance '%s' already runs as process %s (%s): stop it with "
+			"'kill %s', or give this one another node.name\n",
+			name, pid, path, pid);
+		close(fd);
+		return -1;
+	}
+	int n = snprintf(pid, sizeof(pid), "%d\n", getpid());
+
+	if (ftruncate(fd, 0) != 0 || write(fd, pid, (size_t)n) != n)
+		fprintf(stderr, "pmx-dpdk: %s: cannot write the process number\n", path);
+	return fd;
+}
+
+/* ------------------------------------------------------------------ EAL */
+
+static bool
+has_argument(int argc, char **argv, const char *a, const char *b)
+{
+	for (int i = 1; i < argc; i++) {
+		if (strncmp(argv[i], a, strlen(a)) == 0 || (b && strcmp(argv[i], b) == 0))
+			return true;
+	}
+	return false;
+}
+
+static int
+start_eal(int argc, char **argv, const struct config *c)
+{
+	char *args[argc + 8];
+	char prefix[64], lcores[32];
+	int n = 0;
+
+	snprintf(prefix, sizeof(prefix), "--file-prefix=%s", c->name);
+	snprintf(lcores, sizeof(lcores), "0-%u", c->lanes - 1);
+	args[n++] = argv[0];
+	for (int i = 1; i < argc; i++)
+		args[n++] = argv[i];
+	if (!has_argument(argc, argv, "--file-prefix", NULL))
+		args[n++] = prefix;
+	if (!has_argument(argc, argv, "--lcores", "-l") && !has_argument(argc, argv, "-c", NULL)) {
+		args[n++] = (char *)"-l";
+		args[n++] = lcores;
+	}
+	args[n] = NULL;
+	if (rte_eal_init(n, args) >= 0)
+		return 0;
+	fprintf(stderr,
+		"pmx-dpdk: the DPDK EAL did not start: %s. Are hugepages reserved and mounted "
+		"(dpdk-config/hugepages.sh), and is this root? 'pmx-ctl doctor' looks.\n",
+		rte_strerror(rte_errno));
+	return -1;
+}
+
+/* rte_eal_cleanup leaves the runtime directory and, with in-memory files, hugepages. */
+static void
+remove_leftovers(const char *dir)
+{
+	char pattern[4096];
+	glob_t found;
+
+	snprintf(pattern, sizeof(pattern), "%s/*", dir);
+	if (glob(pattern, GLOB_NOSORT, NULL, &found) == 0) {
+		for (size_t i = 0; i < found.gl_pathc; i++)
+			unlink(found.gl_pathv[i]);
+		globfree(&found);
+	}
+	rmdir(dir);
+}
+
+static void
+remove_hugepages(const char *hugepage_dir, const char *prefix)
+{
+	char pattern[4096];
+	glob_t found;
+
+	snprintf(pattern, sizeof(pattern), "%s/%smap_*", hugepage_dir, prefix);
+	if (glob(pattern, GLOB_NOSORT, NULL, &found) != 0)
+		return;
+	for (size_t i = 0; i < found.gl_pathc; i++)
+		unlink(found.gl_pathv[i]);
+	globfree(&found);
+}
+
+static const char *
+argument_value(int argc, char **argv, const char *name, const char *fallback)
+{
+	size_t n = strlen(name);
+
+	for (int i = 1; i < argc; i++) {
+		if (strncmp(argv[i], name, n) == 0 && argv[i][n] == '=')
+			return argv[i] + n + 1;
+		if (strcmp(argv[i], name) == 0 && i + 1 < argc)
+			return argv[i + 1];
+	}
+	return fallback;
+}
+
+/* ------------------------------------------------------------------ running */
+
+static void
+on_signal(int number)
+{
+	stop_signal = number;
+	if (node == NULL)
+		return;
+	for (unsigned i = 0; i < node->config.lanes; i++) {
+		uint64_t one = 1;
+
+		atomic_store(&node->engines[i].stop, true);
+		if (write(node->engines[i].doorbell, &one, sizeof(one)) < 0)
+			continue; /* it is awake */
+	}
+}
+
+static int
+run_lane(void *engine)
+{
+	engine_run(engine);
+	return 0;
+}
+
+static int
+run_lanes(struct node *n)
+{
+	unsigned lcore, lane = 1;
+
+	RTE_LCORE_FOREACH_WORKER(lcore) {
+		if (lane >= n->config.lanes)
+			break;
+		rte_eal_remote_launch(run_lane, &n->engines[lane++], lcore);
+	}
+	if (lane < n->config.lanes) {
+		fprintf(stderr, "pmx-dpdk: engine.lanes = %u, but the EAL has %u lcores: give it more "
+				"with -l\n", n->config.lanes, rte_lcore_count());
+		on_signal(SIGTERM);
+		rte_eal_mp_wait_lcore();
+		return 1;
+	}
+	engine_run(&n->engines[0]);
+	rte_eal_mp_wait_lcore();
+	return 0;
+}
+
+static void
+notify_ready(const struct options *o, const struct config *c)
+{
+	const char *path = getenv("NOTIFY_SOCKET");
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+
+	if (o->ready_fd >= 0 && dprintf(o->ready_fd, "ready %s\n", c->name) < 0)
+		fprintf(stderr, "pmx-dpdk: --ready-fd %d: %s\n", o->ready_fd, strerror(errno));
+	if (path == NULL || strlen(path) >= sizeof(to.sun_path))
+		return;
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	strcpy(to.sun_path, path);
+	if (to.sun_path[0] == '@')
+		to.sun_path[0] = 0;
+	if (fd < 0 || sendto(fd, "READY=1", 7, 0, (struct sockaddr *)&to,
+			      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path))) < 0)
+		fprintf(stderr, "pmx-dpdk: NOTIFY_SOCKET %s: %s\n", path, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
+static int
+serve(const struct options *o, struct config *config)
+{
+	char error[512], name[CONFIG_NAME_MAX];
+	struct sigaction action = {.sa_handler = on_signal};
+	int result;
+
+	snprintf(name, sizeof(name), "%s", config->name);
+	result = node_start(&node, config, error, sizeof(error));
+	if (result != 0) {
+		fprintf(stderr, "pmx-dpdk: %s\n", error);
+		return 1;
+	}
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	telemetry_serve(node);
+	rte_pdump_init();
+	result = attach_serve(node);
+	if (result != 0) {
+		fprintf(stderr, "pmx-dpdk: applications cannot attach: %s\n", rte_strerror(rte_errno));
+	} else {
+		fprintf(stderr, "pmx-dpdk: node %u '%s' ready\n", node->config.id, name);
+		notify_ready(o, &node->config);
+		result = run_lanes(node);
+	}
+	attach_stop();
+	telemetry_serve(NULL);
+	rte_pdump_uninit();
+	node_stop(node);
+	node = NULL;
+	return result ? 1 : 0;
+}
+
+static int
+run(int eal_argc, char **eal_argv, const struct options *o)
+{
+	struct config config;
+	char error[512], lock[256];
+	int result = 1;
+
+	if (config_read(&config, o->config, error, sizeof(error)) != 0) {
+		fprintf(stderr, "pmx-dpdk: %s\n", error);
+		return 2;
+	}
+	if (o->check) {
+		printf("%s: ok\n", o->config);
+		config_free(&config);
+		return 0;
+	}
+	const char *huge = argument_value(eal_argc, eal_argv, "--huge-dir", "/dev/hugepages");
+	int fd = lock_instance(config.name, lock, sizeof(lock));
+
+	if (fd < 0) {
+		config_free(&config);
+		return 1;
+	}
+	if (start_eal(eal_argc, eal_argv, &config) == 0) {
+		char dir[4096], prefix[64];
+
+		snprintf(dir, sizeof(dir), "%s", rte_eal_get_runtime_dir());
+		snprintf(prefix, sizeof(prefix), "%s",
+			argument_value(eal_argc, eal_argv, "--file-prefix", config.name));
+		result = serve(o, &config);
+		rte_eal_cleanup();
+		remove_leftovers(dir);
+		remove_hugepages(huge, prefix);
+	}
+	config_free(&config);
+	unlink(lock);
+	close(fd);
+	return result;
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct option longs[] = {{"check", no_argument, NULL, 'c'},
+		{"config-doc", no_argument, NULL, 'd'}, {"ready-fd", required_argument, NULL, 'r'},
+		{"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'v'}, {0}};
+	struct options o = {.ready_fd = -1};
+	int eal_argc = 1, opt;
+
+	/* what stands before "--" is the EAL's */
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--") == 0) {
+			eal_argc = i;
+			argv[i] = argv[0];
+			break;
+		}
+	}
+	char **rest = eal_argc > 1 || (argc > 1 && argv[1] == argv[0]) ? argv + eal_argc : argv;
+	int rest_argc = argc - (int)(rest - argv);
+
+	while ((opt = getopt_long(rest_argc, rest, "h", longs, NULL)) != -1) {
+		switch (opt) {
+		case 'c':
+			o.check = true;
+			break;
+		case 'd':
+			config_print_doc(stdout);
+			return 0;
+		case 'r':
+			o.ready_fd = atoi(optarg);
+			break;
+		case 'v':
+			printf("pmx-dpdk %s\n", PMX_VERSION);
+			return 0;
+		case 'h':
+			fputs(usage, stdout);
+			return 0;
+		default:
+			fputs(usage, stderr);
+			return 2;
+		}
+	}
+	if (optind != rest_argc - 1) {
+		fputs(usage, stderr);
+		return 2;
+	}
+	o.config = rest[optind];
+	return run(eal_argc, argv, &o);
+}

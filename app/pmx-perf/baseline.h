@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Kernel TCP and UDP baselines of pmx-perf: the same latency, rate and bandwidth questions asked
+ * of sockets. One process or thread sits in baseline_serve(), the other calls baseline_latency(),
+ * baseline_stream() or, for both and several sizes, baseline_run(). Loopback, veth or a
+ * real network: only the address tells. Plain sockets, no DPDK.
+ *
+ * Every function returns 0 or a negative errno with a sentence in b->error, and ends within
+ * b->time_limit_s. Outputs are set on success only.
+ */
+#ifndef PMX_PERF_BASELINE_H
+#define PMX_PERF_BASELINE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hist.h"
+
+#define BASELINE_SIZE_MAX (64u << 20) /* bytes of a message */
+#define BASELINE_UDP_MAX  65000u      /* bytes of a datagram; longer messages go as several */
+
+enum baseline_kind {
+	BASELINE_TCP, /* one connection, TCP_NODELAY */
+	BASELINE_UDP, /* connected datagram sockets; tests are arranged over a TCP connection */
+};
+
+/* What to do when a socket has nothing for us, or no room. */
+enum baseline_idle {
+	BASELINE_SPIN,  /* non-blocking calls, again at once: the core is ours alone */
+	BASELINE_YIELD, /* non-blocking calls, sched_yield() between them */
+	BASELINE_BLOCK, /* blocking calls */
+};
+
+struct baseline {
+	enum baseline_kind kind;
+	const char *address; /* "10.0.0.1:7000" or "[fd00::1]:7000"; the server's on both sides */
+	enum baseline_idle idle;
+	double time_limit_s; /* bound of each call; 0 = 60 */
+	char error[256];
+};
+
+struct baseline_flow {
+	uint64_t sent;       /* messages handed to the kernel */
+	uint64_t received;   /* messages of which the server read all; UDP: arrived bytes / size */
+	uint64_t bytes;      /* that the server read into its buffer */
+	uint64_t elapsed_ns; /* server's clock, from its first to its last read */
+	double messages_per_s;
+	double gbits_per_s;
+};
+
+/* One line of baseline_run(). */
+struct baseline_row {
+	uint32_t size_bytes;
+	uint64_t p50_ns, p99_ns, p999_ns, min_ns, max_ns, mean_ns; /* round trip */
+	uint64_t lost;                                             /* UDP pings without an answer */
+	struct baseline_flow stream; /* back-to-back messages of this size */
+};
+
+/* Serve tests, one at a time, at b->address until a client's baseline_quit() (0), until *stop is
+ * set (0; looked at every 50 ms or less; NULL = none), or until `seconds` have passed
+ * (-ETIMEDOUT). b->idle rules inside a test; between tests it always blocks. A test that fails is
+ * reported on stderr and does not end the service. */
+int baseline_serve(struct baseline *b, const atomic_bool *stop, double seconds);
+
+/* `rounds` ping-pongs of size_bytes (1..BASELINE_SIZE_MAX; UDP: ..BASELINE_UDP_MAX) after `warmup`
+ * unrecorded ones, round trips in ns into h (which the caller has initialised). *lost counts UDP
+ * rounds without an answer within 20 ms; they are not in h. -ETIMEDOUT: 50 in a row were lost. */
+int baseline_latency(struct baseline *b, uint32_t size_bytes, uint64_t rounds, uint64_t warmup,
+	struct hist *h, uint64_t *lost);
+
+/* Messages of size_bytes, one system call each, back to back for `seconds`: with 64 bytes the
+ * message rate, with long ones the bandwidth. Each payload byte is copied by the kernel from the
+ * sender's buffer and into the server's, as floor_bandwidth() copies from and to user buffers. */
+int baseline_stream(
+	struct baseline *b, uint32_t size_bytes, double seconds, struct baseline_flow *flow);
+
+/* Latency and stream of each of n sizes; rows is an array of n. */
+int baseline_run(struct baseline *b, const uint32_t *sizes, size_t n, uint64_t rounds,
+	uint64_t warmup, double seconds, struct baseline_row *rows);
+
+/* End the server's baseline_serve(). */
+int baseline_quit(struct baseline *b);
+
+#endif

@@ -1,0 +1,666 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The raw-link floor: two processes, one port each, no protocol. floor.h says who calls what.
+ *
+ * Design notes
+ * 1. The link may lose frames. A control frame is therefore repeated every 2 ms until its answer
+ *    is there, and what it asks for is idempotent: a START or FINISH of the same run does nothing
+ *    new, it is only answered again.
+ * 2. Requests and answers have different types, so a link that hands us our own frames back
+ *    (a bridge, a packet socket) cannot start an echo of the echo.
+ * 3. The responder's clock times a stream, from its first to its last frame: no clock is compared
+ *    with another, and frames that the sender still had in its rings are not counted as time.
+ * 4. User buffers are FLOOR_USER_BYTES long and walked through, so they stay in the second-level
+ *    cache, like the working set of an application that has just made its message.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <rte_byteorder.h>
+#include <rte_cycles.h>
+#include <rte_ethdev.h>
+#include <rte_malloc.h>
+#include <rte_mbuf.h>
+#include <rte_memcpy.h>
+#include <rte_pause.h>
+
+#include "floor.h"
+
+#define FLOOR_MAGIC      UINT32_C(0x504d5846) /* "PMXF" */
+#define FLOOR_USER_BYTES (256u * 1024)        /* user buffer that payloads are copied from and to */
+#define LOST_US          20000                /* a ping without an answer for so long is lost */
+#define LOST_IN_A_ROW    50                   /* so many lost pings are a dead link */
+#define REPEAT_US        2000                 /* between two sends of an unanswered control frame */
+#define CONTROL_US       5000000 /* a control frame unanswered for so long: the peer is not there */
+#define START_US         5000000 /* how long a port may refuse to start */
+#define LINGER_US        20000   /* the responder answers repeated QUITs so long, then leaves */
+#define POLLS_PER_CLOCK  64      /* empty polls between two looks at the clock */
+
+enum floor_type {
+	FLOOR_PING, /* echo it as PONG */
+	FLOOR_PONG,
+	FLOOR_START, /* reset the count, answer READY */
+	FLOOR_READY,
+	FLOOR_DATA,   /* count it; mode says whether to copy it out */
+	FLOOR_FINISH, /* answer RESULT */
+	FLOOR_RESULT,
+	FLOOR_QUIT, /* answer GONE and leave */
+	FLOOR_GONE,
+};
+
+enum floor_mode {
+	FLOOR_COUNT, /* count DATA frames */
+	FLOOR_COPY,  /* count them and copy their payload to a user buffer */
+};
+
+struct floor_hdr {
+	rte_be32_t magic;      /* FLOOR_MAGIC */
+	uint8_t type;          /* enum floor_type; an answer is its request's plus one */
+	uint8_t mode;          /* enum floor_mode, in START */
+	rte_be16_t reserved;   /* 0 */
+	rte_be32_t run;        /* test that the frame belongs to */
+	rte_be32_t seq;        /* of a PING and its PONG */
+	rte_be64_t frames;     /* RESULT: DATA frames received */
+	rte_be64_t elapsed_ns; /* RESULT: between the first and the last of them */
+} __attribute__((packed, aligned(2)));
+
+struct floor_frame {
+	struct rte_ether_hdr ether;
+	struct floor_hdr hdr;
+} __attribute__((packed, aligned(2)));
+
+_Static_assert(sizeof(struct floor_frame) == FLOOR_HDR_BYTES, "FLOOR_HDR_BYTES");
+
+/* The responder's view of the running test. */
+struct responder {
+	uint32_t run;
+	bool started; /* a START was seen, run and mode are valid */
+	bool quit;    /* a QUIT was seen */
+	enum floor_mode mode;
+	uint64_t frames;
+	uint64_t first; /* ticks, arrival of the first burst with DATA */
+	uint64_t last;  /* ticks, end of work on the latest burst with DATA */
+	uint8_t *user;  /* FLOOR_USER_BYTES and one frame */
+	uint32_t user_at;
+};
+
+static int __attribute__((format(printf, 3, 4)))
+fail(struct floor *f, int error, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(f->error, sizeof(f->error), format, ap);
+	va_end(ap);
+	return error;
+}
+
+static uint64_t
+ticks_of_us(double us)
+{
+	return (uint64_t)(us * 1e-6 * (double)rte_get_tsc_hz());
+}
+
+/* Longest frame that one mbuf of the pool holds. */
+static uint32_t
+frame_room(const struct rte_mempool *pool)
+{
+	return rte_pktmbuf_data_room_size((struct rte_mempool *)(uintptr_t)pool) -
+	       RTE_PKTMBUF_HEADROOM;
+}
+
+static inline void
+idle(const struct floor *f)
+{
+	if (f->idle == FLOOR_YIELD)
+		sched_yield();
+}
+
+/* The port took less than offered: leave it and the memory bus alone, longer each time. */
+static inline void
+back_off(const struct floor *f, uint32_t *tries)
+{
+	if (f->idle == FLOOR_YIELD) {
+		sched_yield();
+		return;
+	}
+	for (uint32_t i = 0; i < 1u << *tries; i++)
+		rte_pause();
+	if (*tries < 5)
+		++*tries;
+}
+
+/* Offer n frames until the port took all or `deadline` (ticks) passed; what it did not take is
+ * freed. Returns how many it took. */
+static uint16_t
+send_all(const struct floor *f, struct rte_mbuf **bufs, uint16_t n, uint64_t deadline)
+{
+	uint16_t done = rte_eth_tx_burst(f->port, 0, bufs, n);
+	uint32_t tries = 0;
+
+	while (unlikely(done < n)) {
+		uint16_t took;
+
+		back_off(f, &tries);
+		took = rte_eth_tx_burst(f->port, 0, bufs + done, n - done);
+		if (took)
+			tries = 0;
+		done += took;
+		if (done < n && rte_rdtsc() > deadline) {
+			rte_pktmbuf_free_bulk(bufs + done, n - done);
+			break;
+		}
+	}
+	return done;
+}
+
+/* The frame in m if it is one of ours and in one segment, else NULL. */
+static inline struct floor_frame *
+frame_of(struct rte_mbuf *m)
+{
+	struct floor_frame *fr = rte_pktmbuf_mtod(m, struct floor_frame *);
+
+	if (m->data_len < sizeof(*fr) || m->nb_segs != 1 ||
+		fr->ether.ether_type != RTE_BE16(FLOOR_ETHERTYPE) ||
+		fr->hdr.magic != RTE_BE32(FLOOR_MAGIC))
+		return NULL;
+	return fr;
+}
+
+static void
+frame_fill(const struct floor *f, struct floor_frame *fr, enum floor_type type,
+	enum floor_mode mode, uint32_t seq)
+{
+	*fr = (struct floor_frame){
+		.ether.dst_addr = f->peer,
+		.ether.src_addr = f->mac,
+		.ether.ether_type = RTE_BE16(FLOOR_ETHERTYPE),
+		.hdr.magic = RTE_BE32(FLOOR_MAGIC),
+		.hdr.type = (uint8_t)type,
+		.hdr.mode = (uint8_t)mode,
+		.hdr.run = rte_cpu_to_be_32(f->run),
+		.hdr.seq = rte_cpu_to_be_32(seq),
+	};
+}
+
+/* ---- port ---- */
+
+static int
+queues_start(struct floor *f, uint16_t port)
+{
+	uint16_t rx = FLOOR_DESCRIPTORS, tx = FLOOR_DESCRIPTORS;
+	int node = rte_eth_dev_socket_id(port);
+	int rc;
+
+	rc = rte_eth_dev_adjust_nb_rx_tx_desc(port, &rx, &tx);
+	if (rc == 0)
+		rc = rte_eth_rx_queue_setup(port, 0, rx, (unsigned int)node, NULL, f->pool);
+	if (rc == 0)
+		rc = rte_eth_tx_queue_setup(port, 0, tx, (unsigned int)node, NULL);
+	if (rc != 0)
+		return fail(f, rc, "port %u: setting up queues of %u and %u descriptors: %s", port,
+			rx, tx, rte_strerror(-rc));
+	return 0;
+}
+
+/* A memif client does not start before its server's socket is there: ask again for a while. */
+static int
+start_patiently(struct floor *f)
+{
+	uint64_t deadline = rte_rdtsc() + ticks_of_us(START_US);
+	int rc;
+
+	while ((rc = rte_eth_dev_start(f->port)) != 0) {
+		if (rte_rdtsc() > deadline)
+			return fail(f, rc,
+				"port %u does not start: %s; if it is a memif client, start its "
+				"server first",
+				f->port, rte_strerror(-rc));
+		rte_delay_us_sleep(100000);
+	}
+	return 0;
+}
+
+int
+floor_port_start(struct floor *f, uint16_t port, uint16_t jumbo_mtu, struct rte_mempool *pool)
+{
+	uint32_t longest = (jumbo_mtu ? jumbo_mtu : RTE_ETHER_MTU) + RTE_ETHER_HDR_LEN;
+	struct rte_eth_conf conf = {0};
+	struct rte_eth_dev_info info;
+	int rc;
+
+	*f = (struct floor){.port = port, .pool = pool, .time_limit_s = 60};
+	f->run = (uint32_t)rte_rdtsc();
+	memset(&f->peer, 0xff, sizeof(f->peer));
+	if (frame_room(pool) < longest)
+		return fail(f, -EMSGSIZE,
+			"mbufs of pool %s hold %u bytes, a frame has %u: make the pool "
+			"with a data room of %u",
+			pool->name, frame_room(pool), longest, longest + RTE_PKTMBUF_HEADROOM);
+	rc = rte_eth_dev_info_get(port, &info);
+	if (rc != 0)
+		return fail(
+			f, rc, "no port %u: %s; give it by --vdev or -a", port, rte_strerror(-rc));
+	if (jumbo_mtu && info.max_mtu >= jumbo_mtu && info.max_rx_pktlen >= longest)
+		conf.rxmode.mtu = jumbo_mtu;
+	rc = rte_eth_dev_configure(port, 1, 1, &conf);
+	if (rc != 0)
+		return fail(f, rc, "port %u refuses 1 rx and 1 tx queue, mtu %u: %s", port,
+			conf.rxmode.mtu, rte_strerror(-rc));
+	rc = queues_start(f, port);
+	if (rc == 0)
+		rc = start_patiently(f);
+	if (rc == 0)
+		rc = rte_eth_macaddr_get(port, &f->mac);
+	return rc;
+}
+
+int
+floor_link_wait(struct floor *f, double seconds)
+{
+	uint64_t deadline = rte_rdtsc() + ticks_of_us(seconds * 1e6);
+	struct rte_eth_link link;
+
+	do {
+		if (rte_eth_link_get_nowait(f->port, &link) == 0 &&
+			link.link_status == RTE_ETH_LINK_UP)
+			return 0;
+		rte_delay_us_sleep(10000);
+	} while (rte_rdtsc() < deadline);
+	return fail(f, -ETIMEDOUT,
+		"port %u has no carrier after %.1f s: start the other side, or check "
+		"that both use the same socket or cable",
+		f->port, seconds);
+}
+
+void
+floor_port_stop(struct floor *f)
+{
+	rte_eth_dev_stop(f->port);
+	rte_eth_dev_close(f->port);
+}
+
+/* ---- responder ---- */
+
+static inline void
+take_data(struct responder *r, const struct rte_mbuf *m, const struct floor_frame *fr)
+{
+	uint32_t bytes = m->data_len - FLOOR_HDR_BYTES;
+
+	if (unlikely(!r->started || fr->hdr.run != rte_cpu_to_be_32(r->run)))
+		return;
+	r->frames++;
+	if (r->mode == FLOOR_COUNT)
+		return;
+	if (r->user_at + bytes > FLOOR_USER_BYTES)
+		r->user_at = 0;
+	rte_memcpy(r->user + r->user_at, fr + 1, bytes);
+	r->user_at += bytes;
+}
+
+/* Act on a request and turn the frame into its answer. */
+static void
+answer(const struct floor *f, struct responder *r, struct floor_frame *fr)
+{
+	uint32_t run = rte_be_to_cpu_32(fr->hdr.run);
+
+	if (fr->hdr.type == FLOOR_START && !(r->started && r->run == run)) {
+		r->started = true;
+		r->run = run;
+		r->mode = fr->hdr.mode == FLOOR_COPY ? FLOOR_COPY : FLOOR_COUNT;
+		r->frames = r->first = r->last = r->user_at = 0;
+	} else if (fr->hdr.type == FLOOR_FINISH && r->started && r->run == run) {
+		double ns = (double)(r->last - r->first) * 1e9 / (double)rte_get_tsc_hz();
+
+		fr->hdr.frames = rte_cpu_to_be_64(r->frames);
+		fr->hdr.elapsed_ns = rte_cpu_to_be_64((uint64_t)ns);
+	} else if (fr->hdr.type == FLOOR_QUIT) {
+		r->quit = true;
+	}
+	fr->hdr.type++;
+	fr->ether.dst_addr = fr->ether.src_addr;
+	fr->ether.src_addr = f->mac;
+}
+
+/* Sort one burst: requests are answered in their own mbuf and moved to the front of bufs, the rest
+ * is done with and moved to `done`. Returns the number of answers. */
+static uint16_t
+respond(const struct floor *f, struct responder *r, struct rte_mbuf **bufs, uint16_t n,
+	struct rte_mbuf **done)
+{
+	uint16_t answers = 0;
+
+	for (uint16_t i = 0; i < n; i++) {
+		struct floor_frame *fr = frame_of(bufs[i]);
+
+		if (likely(fr && fr->hdr.type == FLOOR_DATA)) {
+			take_data(r, bufs[i], fr);
+		} else if (fr &&
+			   (fr->hdr.type == FLOOR_PING || fr->hdr.type == FLOOR_START ||
+				   fr->hdr.type == FLOOR_FINISH || fr->hdr.type == FLOOR_QUIT)) {
+			answer(f, r, fr);
+			bufs[answers++] = bufs[i];
+			continue;
+		}
+		done[i - answers] = bufs[i];
+	}
+	return answers;
+}
+
+/* One poll. False if nothing was there. */
+static inline bool
+echo_poll(const struct floor *f, struct responder *r)
+{
+	struct rte_mbuf *bufs[FLOOR_BURST_MAX], *done[FLOOR_BURST_MAX];
+	uint16_t n = rte_eth_rx_burst(f->port, 0, bufs, FLOOR_BURST_MAX);
+	uint64_t before = r->frames, now;
+	uint16_t answers;
+
+	if (n == 0)
+		return false;
+	/* A lone ping must not pay for a clock that only streams need. */
+	now = r->started && r->frames == 0 ? rte_rdtsc() : 0;
+	answers = respond(f, r, bufs, n, done);
+	if (answers)
+		send_all(f, bufs, answers, rte_rdtsc() + ticks_of_us(LOST_US));
+	if (answers < n)
+		rte_pktmbuf_free_bulk(done, n - answers);
+	if (r->frames != before) {
+		r->last = rte_rdtsc();
+		if (before == 0)
+			r->first = now ? now : r->last;
+	}
+	return true;
+}
+
+int
+floor_echo(struct floor *f, double seconds)
+{
+	uint64_t deadline = rte_rdtsc() + ticks_of_us(seconds * 1e6);
+	struct responder r = {0};
+	uint32_t empty = 0;
+	bool leaving = false;
+
+	r.user = rte_zmalloc("floor_user", FLOOR_USER_BYTES + UINT16_MAX, RTE_CACHE_LINE_SIZE);
+	if (r.user == NULL)
+		return fail(f, -ENOMEM,
+			"no %u bytes for the user buffer: give EAL more memory (-m)",
+			FLOOR_USER_BYTES + UINT16_MAX);
+	for (;;) {
+		if (likely(echo_poll(f, &r))) {
+			empty = POLLS_PER_CLOCK - 1;
+			continue;
+		}
+		idle(f);
+		if (r.quit && !leaving) {
+			leaving = true;
+			deadline = rte_rdtsc() + ticks_of_us(LINGER_US);
+		}
+		if (++empty % POLLS_PER_CLOCK == 0 && rte_rdtsc() > deadline)
+			break;
+	}
+	rte_free(r.user);
+	if (!leaving)
+		return fail(f, -ETIMEDOUT, "no stop frame within %.0f s: did the initiator die?",
+			seconds);
+	return 0;
+}
+
+/* ---- initiator ---- */
+
+static int
+check_frame_bytes(struct floor *f, uint16_t frame_bytes)
+{
+	uint32_t room = frame_room(f->pool);
+
+	if (frame_bytes < FLOOR_FRAME_MIN || frame_bytes > room)
+		return fail(f, -EINVAL, "frame of %u bytes: must be %u to %u (the room of an mbuf)",
+			frame_bytes, FLOOR_FRAME_MIN, room);
+	return 0;
+}
+
+/* Send one frame; a refused or failed one is a lost one, its sender repeats it. */
+static void
+send_one(struct floor *f, enum floor_type type, enum floor_mode mode, uint32_t seq,
+	uint16_t frame_bytes)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(f->pool);
+
+	if (unlikely(m == NULL))
+		return;
+	frame_fill(f, rte_pktmbuf_mtod(m, struct floor_frame *), type, mode, seq);
+	m->data_len = frame_bytes;
+	m->pkt_len = frame_bytes;
+	if (unlikely(rte_eth_tx_burst(f->port, 0, &m, 1) != 1))
+		rte_pktmbuf_free(m);
+}
+
+/* Wait until `deadline` (ticks) for the answer of `type` to (run, seq). Copies its header to *out
+ * and learns the peer's address. Everything else that arrives is dropped. */
+static bool
+wait_answer(struct floor *f, enum floor_type type, uint32_t seq, uint64_t deadline,
+	struct floor_hdr *out)
+{
+	struct rte_mbuf *bufs[FLOOR_BURST_MAX];
+	uint32_t empty = 0;
+	bool found = false;
+
+	do {
+		uint16_t n = rte_eth_rx_burst(f->port, 0, bufs, FLOOR_BURST_MAX);
+
+		if (n == 0) {
+			idle(f);
+			if (++empty % POLLS_PER_CLOCK == 0 && rte_rdtsc() > deadline)
+				return false;
+			continue;
+		}
+		for (uint16_t i = 0; i < n; i++) {
+			struct floor_frame *fr = frame_of(bufs[i]);
+
+			if (fr && fr->hdr.type == type && fr->hdr.run == rte_cpu_to_be_32(f->run) &&
+				fr->hdr.seq == rte_cpu_to_be_32(seq)) {
+				found = true;
+				*out = fr->hdr;
+				f->peer = fr->ether.src_addr;
+			}
+		}
+		rte_pktmbuf_free_bulk(bufs, n);
+		/* A flood of foreign frames must not outlast the deadline either. */
+	} while (!found && rte_rdtsc() <= deadline);
+	return found;
+}
+
+/* Send a control frame until it is answered. */
+static int
+control(struct floor *f, enum floor_type type, enum floor_mode mode, struct floor_hdr *out)
+{
+	uint64_t end = rte_rdtsc() + ticks_of_us(CONTROL_US);
+
+	do {
+		send_one(f, type, mode, 0, FLOOR_FRAME_MIN);
+		if (wait_answer(f, type + 1, 0, rte_rdtsc() + ticks_of_us(REPEAT_US), out))
+			return 0;
+	} while (rte_rdtsc() < end);
+	return fail(f, -ETIMEDOUT,
+		"port %u: the responder did not answer a control frame (type %u) for "
+		"%u s: is it running on the other end of this link?",
+		f->port, type, CONTROL_US / 1000000);
+}
+
+int
+floor_latency(struct floor *f, uint16_t frame_bytes, uint64_t rounds, uint64_t warmup,
+	struct hist *h, uint64_t *lost)
+{
+	const uint64_t ns_per_tick_q32 = (UINT64_C(1000000000) << 32) / rte_get_tsc_hz();
+	uint64_t end = rte_rdtsc() + ticks_of_us(f->time_limit_s * 1e6);
+	const uint64_t patience = ticks_of_us(LOST_US);
+	uint64_t lost_now = 0;
+	uint32_t in_a_row = 0;
+	struct floor_hdr pong;
+	int rc = check_frame_bytes(f, frame_bytes);
+
+	if (rc != 0)
+		return rc;
+	f->run++;
+	for (uint64_t i = 0; i < warmup + rounds; i++) {
+		uint64_t start = rte_rdtsc(), ticks;
+
+		send_one(f, FLOOR_PING, FLOOR_COUNT, (uint32_t)i, frame_bytes);
+		if (likely(wait_answer(f, FLOOR_PONG, (uint32_t)i, start + patience, &pong))) {
+			ticks = rte_rdtsc() - start;
+			/* The product overflows after 4.2 s; patience is 20 ms. */
+			if (i >= warmup)
+				hist_record(h, (ticks * ns_per_tick_q32) >> 32);
+			in_a_row = 0;
+			if (unlikely(start > end))
+				return fail(f, -ETIMEDOUT,
+					"%u bytes: %.0f s were up after %lu of %lu rounds: "
+					"ask for fewer",
+					frame_bytes, f->time_limit_s, i, warmup + rounds);
+			continue;
+		}
+		lost_now += i >= warmup;
+		if (++in_a_row == LOST_IN_A_ROW || start > end)
+			return fail(f, -ETIMEDOUT,
+				"%u bytes: %u pings in a row unanswered after %lu rounds: "
+				"is the responder running, does the link pass this size?",
+				frame_bytes, in_a_row, i);
+	}
+	*lost = lost_now;
+	return 0;
+}
+
+/* Where the sender of a stream stands. */
+struct stream {
+	struct floor_frame head; /* of each frame */
+	uint16_t frame_bytes;
+	uint16_t burst;
+	const uint8_t *user; /* payload source, NULL = headers only */
+	uint32_t user_at;
+};
+
+static inline void
+stream_fill(struct stream *s, struct rte_mbuf *m)
+{
+	struct floor_frame *fr = rte_pktmbuf_mtod(m, struct floor_frame *);
+	uint32_t bytes = s->frame_bytes - FLOOR_HDR_BYTES;
+
+	*fr = s->head;
+	m->data_len = s->frame_bytes;
+	m->pkt_len = s->frame_bytes;
+	if (s->user == NULL)
+		return;
+	if (s->user_at + bytes > FLOOR_USER_BYTES)
+		s->user_at = 0;
+	rte_memcpy(fr + 1, s->user + s->user_at, bytes);
+	s->user_at += bytes;
+}
+
+static uint64_t
+stream_send(struct floor *f, struct stream *s, double seconds)
+{
+	uint64_t end = rte_rdtsc() + ticks_of_us(seconds * 1e6);
+	struct rte_mbuf *bufs[FLOOR_BURST_MAX];
+	uint64_t sent = 0;
+	uint32_t tries = 0;
+
+	do {
+		if (unlikely(rte_pktmbuf_alloc_bulk(f->pool, bufs, s->burst) != 0)) {
+			/* The port still holds them: an empty burst makes drivers look for sent ones. */
+			rte_eth_tx_burst(f->port, 0, bufs, 0);
+			back_off(f, &tries);
+			continue;
+		}
+		tries = 0;
+		for (uint16_t i = 0; i < s->burst; i++)
+			stream_fill(s, bufs[i]);
+		sent += send_all(f, bufs, s->burst, end);
+	} while (rte_rdtsc() < end);
+	return sent;
+}
+
+static int
+stream_run(struct floor *f, struct stream *s, double seconds, struct floor_result *result)
+{
+	enum floor_mode mode = s->user ? FLOOR_COPY : FLOOR_COUNT;
+	struct floor_hdr hdr;
+	struct floor_result r = {0};
+	int rc;
+
+	if (seconds <= 0 || seconds > f->time_limit_s)
+		return fail(f, -EINVAL, "%.3f seconds: must be more than 0 and at most %.0f",
+			seconds, f->time_limit_s);
+	f->run++;
+	rc = control(f, FLOOR_START, mode, &hdr);
+	if (rc != 0)
+		return rc;
+	frame_fill(f, &s->head, FLOOR_DATA, mode, 0);
+	r.sent = stream_send(f, s, seconds);
+	rc = control(f, FLOOR_FINISH, mode, &hdr);
+	if (rc != 0)
+		return rc;
+	r.received = rte_be_to_cpu_64(hdr.frames);
+	r.elapsed_ns = rte_be_to_cpu_64(hdr.elapsed_ns);
+	r.payload_bytes = r.received * (s->frame_bytes - FLOOR_HDR_BYTES);
+	if (r.received < 2 || r.elapsed_ns == 0)
+		return fail(f, -EIO,
+			"%u bytes: %lu of %lu frames arrived: does the link pass this size?",
+			s->frame_bytes, r.received, r.sent);
+	r.frames_per_s = (double)r.received * 1e9 / (double)r.elapsed_ns;
+	r.gbits_per_s = (double)r.payload_bytes * 8 / (double)r.elapsed_ns;
+	*result = r;
+	return 0;
+}
+
+int
+floor_rate(struct floor *f, uint16_t frame_bytes, uint16_t burst, double seconds,
+	struct floor_result *result)
+{
+	struct stream s = {.frame_bytes = frame_bytes, .burst = burst};
+	int rc = check_frame_bytes(f, frame_bytes);
+
+	if (rc != 0)
+		return rc;
+	if (burst == 0 || burst > FLOOR_BURST_MAX)
+		return fail(f, -EINVAL, "burst of %u: must be 1 to %u", burst, FLOOR_BURST_MAX);
+	return stream_run(f, &s, seconds, result);
+}
+
+int
+floor_bandwidth(struct floor *f, uint16_t frame_bytes, double seconds, struct floor_result *result)
+{
+	struct stream s = {.frame_bytes = frame_bytes, .burst = 32};
+	uint8_t *user;
+	int rc = check_frame_bytes(f, frame_bytes);
+
+	if (rc != 0)
+		return rc;
+	user = rte_zmalloc("floor_user", FLOOR_USER_BYTES + UINT16_MAX, RTE_CACHE_LINE_SIZE);
+	if (user == NULL)
+		return fail(f, -ENOMEM,
+			"no %u bytes for the user buffer: give EAL more memory (-m)",
+			FLOOR_USER_BYTES + UINT16_MAX);
+	for (uint32_t i = 0; i < FLOOR_USER_BYTES; i++)
+		user[i] = (uint8_t)i;
+	s.user = user;
+	rc = stream_run(f, &s, seconds, result);
+	rte_free(user);
+	return rc;
+}
+
+int
+floor_quit(struct floor *f)
+{
+	struct floor_hdr hdr;
+	int rc;
+
+	f->run++;
+	rc = control(f, FLOOR_QUIT, FLOOR_COUNT, &hdr);
+	if (rc == 0)
+		rte_delay_us_sleep(2 * LINGER_US);
+	return rc;
+}

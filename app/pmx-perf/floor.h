@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The raw-link floor of pmx-perf: what a DPDK port gives without any protocol, so that pmx's own
+ * numbers have something to stand against. One process, the responder, sits in floor_echo(); the
+ * other, the initiator, calls floor_latency(), floor_rate() and floor_bandwidth(), then
+ * floor_quit(). All on the one thread that called floor_port_start(), after rte_eal_init().
+ *
+ * Every function returns 0 or a negative errno with a sentence in f->error, and ends within
+ * f->time_limit_s. Outputs are set on success only. Lost frames cost time, they do not hang.
+ */
+#ifndef PMX_PERF_FLOOR_H
+#define PMX_PERF_FLOOR_H
+
+#include <stdint.h>
+
+#include <rte_ether.h>
+#include <rte_mempool.h>
+
+#include "hist.h"
+
+#define FLOOR_ETHERTYPE   0x88b6 /* IEEE 802 local experimental 2 */
+#define FLOOR_FRAME_MIN   60     /* bytes, without FCS, as all frame_bytes here */
+#define FLOOR_HDR_BYTES   46     /* Ethernet and test header: not payload */
+#define FLOOR_BURST_MAX   64
+#define FLOOR_DESCRIPTORS 1024 /* asked of each queue; the pool needs twice as many and 512 */
+
+/* What to do when a poll found nothing. */
+enum floor_idle {
+	FLOOR_SPIN,  /* poll again: the core is ours alone */
+	FLOOR_YIELD, /* sched_yield(): the core is shared */
+};
+
+struct floor {
+	uint16_t port;              /* ethdev port */
+	struct rte_mempool *pool;   /* of every frame, sent and received; the caller's */
+	enum floor_idle idle;       /* set by the caller, may change between calls */
+	double time_limit_s;        /* bound of each call; floor_port_start() sets 60 */
+	struct rte_ether_addr mac;  /* own */
+	struct rte_ether_addr peer; /* broadcast until the peer's first answer */
+	uint32_t run; /* number of the latest test: tells late frames of earlier ones */
+	char error[256];
+};
+
+struct floor_result {
+	uint64_t sent;          /* frames the port took */
+	uint64_t received;      /* frames the responder counted */
+	uint64_t elapsed_ns;    /* responder's clock, from its first to its last of these */
+	uint64_t payload_bytes; /* received, without FLOOR_HDR_BYTES of each frame */
+	double frames_per_s;
+	double gbits_per_s; /* of payload */
+};
+
+/* Configure and start `port` with one rx and one tx queue. jumbo_mtu is 0, or the MTU for frames
+ * longer than 1514 bytes; it is told to the port only if the port admits it: net_memif and
+ * net_af_packet refuse it and pass long frames without, given their own options (memif bsize,
+ * af_packet framesz). An mbuf must hold the longest frame in one segment, or -EMSGSIZE. The
+ * link may still be down: see floor_link_wait(). */
+int floor_port_start(struct floor *f, uint16_t port, uint16_t jumbo_mtu, struct rte_mempool *pool);
+
+/* Wait for the carrier, polling every 10 ms; -ETIMEDOUT after `seconds`. */
+int floor_link_wait(struct floor *f, double seconds);
+
+/* Stop and close the port. Both sides must have left their loops: with memif, closing under a
+ * peer that still polls can crash that peer. floor_echo() and floor_quit() arrange this. */
+void floor_port_stop(struct floor *f);
+
+/* Responder: echo and count frames until the peer's floor_quit(); -ETIMEDOUT when `seconds` have
+ * passed first. */
+int floor_echo(struct floor *f, double seconds);
+
+/* Initiator: `rounds` ping-pongs of frame_bytes after `warmup` unrecorded ones, round trips in ns
+ * into h (which the caller has initialised). *lost counts recorded rounds without an answer within
+ * 20 ms; they are not in h. -ETIMEDOUT when 50 rounds in a row are lost or time is up. */
+int floor_latency(struct floor *f, uint16_t frame_bytes, uint64_t rounds, uint64_t warmup,
+	struct hist *h, uint64_t *lost);
+
+/* Initiator: frames of frame_bytes in bursts of `burst`, 1..FLOOR_BURST_MAX, for `seconds`.
+ * Headers only are written and read. The peer's count is what counts. */
+int floor_rate(struct floor *f, uint16_t frame_bytes, uint16_t burst, double seconds,
+	struct floor_result *result);
+
+/* Initiator: the same in bursts of 32 with the application's work: each payload byte is copied
+ * from a user buffer into the frame here, and out of the frame into one at the peer. */
+int floor_bandwidth(
+	struct floor *f, uint16_t frame_bytes, double seconds, struct floor_result *result);
+
+/* Initiator: end the peer's floor_echo(). Returns when the peer no longer polls its port. */
+int floor_quit(struct floor *f);
+
+#endif

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * pmx-perf: round trip, message rate and bandwidth over pmx, and of what it is compared with.
+ * Options and dispatch; the tests are in tests.c and raw.c.
+ */
+#include <getopt.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "perf.h"
+
+static const char usage[] =
+	"Usage: pmx-perf COMMAND [options] [-- EAL arguments]\n"
+	"\n"
+	"Over pmx; one side responds, the other measures:\n"
+	"  respond                  answer until the other side ends\n"
+	"  latency | rate | bandwidth | all\n"
+	"    --instance NAME        attach to that pmx-dpdk primary (default pmx0)\n"
+	"    --embedded CONFIG      or be a node; EAL arguments behind --\n"
+	"    --context N            own context (default: respond 1, otherwise 2)\n"
+	"    --to NODE:CONTEXT      the responder (default 1:1)\n"
+	"What it is compared with:\n"
+	"  floor                    the raw link; a port behind --, e.g. -- --vdev=net_memif0,...\n"
+	"    --respond              be the echoing side\n"
+	"  baseline tcp | udp       kernel sockets; both ends here, or\n"
+	"    --respond | --initiate one end, at --address IP:PORT\n"
+	"  report FILE...           one table out of --json outputs\n"
+	"\n"
+	"  --sizes N,N,...          bytes; defaults 8 to 1048576\n"
+	"  --rounds N (20000)  --warmup N (2000)  --seconds S (1)  --burst N (32)\n"
+	"  --idle spin|yield|block  at an empty poll (default yield; embedded: spin)\n"
+	"  --cpu N                  pin to that CPU\n"
+	"  --json                   a line a result, for machines\n";
+
+enum { OPT_INSTANCE = 256, OPT_EMBEDDED, OPT_CONTEXT, OPT_TO, OPT_SIZES, OPT_ROUNDS, OPT_WARMUP,
+	OPT_SECONDS, OPT_BURST, OPT_IDLE, OPT_CPU, OPT_JSON, OPT_RESPOND, OPT_INITIATE,
+	OPT_ADDRESS, OPT_HELP, OPT_VERSION };
+
+static const struct option longs[] = {{"instance", 1, NULL, OPT_INSTANCE},
+	{"embedded", 1, NULL, OPT_EMBEDDED}, {"context", 1, NULL, OPT_CONTEXT},
+	{"to", 1, NULL, OPT_TO}, {"sizes", 1, NULL, OPT_SIZES}, {"rounds", 1, NULL, OPT_ROUNDS},
+	{"warmup", 1, NULL, OPT_WARMUP}, {"seconds", 1, NULL, OPT_SECONDS},
+	{"burst", 1, NULL, OPT_BURST}, {"idle", 1, NULL, OPT_IDLE}, {"cpu", 1, NULL, OPT_CPU},
+	{"json", 0, NULL, OPT_JSON}, {"respond", 0, NULL, OPT_RESPOND},
+	{"initiate", 0, NULL, OPT_INITIATE}, {"address", 1, NULL, OPT_ADDRESS},
+	{"help", 0, NULL, OPT_HELP}, {"version", 0, NULL, OPT_VERSION}, {0}};
+
+/* ------------------------------------------------------------------ sessions */
+
+int
+session_open(struct session *s, const struct options *o)
+{
+	struct pmx_context_params params = {.context = o->context};
+	char error[512] = "";
+	int e;
+
+	*s = (struct session){.idle = o->idle, .embedded = o->embedded != NULL};
+	if (s->embedded) {
+		const struct pmx_node_params node = {.config_file = o->embedded,
+			.eal_argc = o->eal_argc, .eal_argv = o->eal_argv};
+
+		e = pmx_node_start(&s->node, &node, error, sizeof(error));
+	} else {
+		e = pmx_node_attach(&s->node, o->instance, o->cpu);
+		snprintf(error, sizeof(error), "attaching to '%s': %s", o->instance, pmx_strerror(e));
+	}
+	if (e != 0) {
+		fprintf(stderr, "pmx-perf: %s\n", error);
+		return e;
+	}
+	e = pmx_context_open(&s->ctx, s->node, &params);
+	if (e != 0) {
+		fprintf(stderr, "pmx-perf: context %u: %s\n", o->context, pmx_strerror(e));
+		pmx_node_close(s->node);
+	}
+	return e;
+}
+
+void
+session_close(struct session *s)
+{
+	pmx_context_close(s->ctx);
+	pmx_node_close(s->node);
+}
+
+void
+session_idle(struct session *s)
+{
+	struct pmx_message none;
+
+	(void)none;
+	if (s->embedded && pmx_node_poll(s->node) != 0)
+		return;
+	if (s->idle == PERF_SPIN)
+		return;
+	sched_yield();
+}
+
+static int
+run_session(const struct options *o)
+{
+	struct session s;
+	int result = 1;
+
+	if (session_open(&s, o) != 0)
+		return 1;
+	result = strcmp(o->command, "respond") == 0 ? run_responder(&s, o) : run_initiator(&s, o);
+	session_close(&s);
+	return result;
+}
+
+/* ------------------------------------------------------------------ options */
+
+static int
+bad(const char *name, const char *value, const char *allowed)
+{
+	fprintf(stderr, "pmx-perf: %s '%s': %s\n", name, value, allowed);
+	return -1;
+}
+
+static int
+parse_sizes(struct options *o, const char *text)
+{
+	char *end;
+
+	for (o->size_count = 0; *text; text = *end ? end + 1 : end) {
+		unsigned long v = strtoul(text, &end, 10);
+
+		if (end == text || (*end && *end != ',') || v == 0 || v > 8u << 20 ||
+			o->size_count == PERF_SIZES_MAX)
+			return bad("--sizes", text, "up to 16 numbers from 1 to 8388608");
+		o->sizes[o->size_count++] = (uint32_t)v;
+	}
+	return 0;
+}
+
+static int
+parse_idle(struct options *o, const char *text)
+{
+	if (strcmp(text, "spin") == 0)
+		o->idle = PERF_SPIN;
+	else if (strcmp(text, "yield") == 0)
+		o->idle = PERF_YIELD;
+	else if (strcmp(text, "block") == 0)
+		o->idle = PERF_BLOCK;
+	else
+		return bad("--idle", text, "spin, yield or block");
+	return 0;
+}
+
+static int
+parse_number(const char *name, const char *text, double min, double max, double *out)
+{
+	char *end;
+	double v = strtod(text, &end);
+
+	if (end == text || *end || v < min || v > max) {
+		fprintf(stderr, "pmx-perf: %s '%s': a number from %g to %g\n", name, text, min, max);
+		return -1;
+	}
+	*out = v;
+	return 0;
+}
+
+static int
+parse_option(struct options *o, int opt, const char *arg)
+{
+	unsigned node, ctx;
+	double v = 0;
+	int e = 0;
+
+	switch (opt) {
+	case OPT_INSTANCE: o->instance = arg; break;
+	case OPT_EMBEDDED: o->embedded = arg; break;
+	case OPT_ADDRESS: o->address = arg; break;
+	case OPT_JSON: o->json = true; break;
+	case OPT_RESPOND: o->respond = true; break;
+	case OPT_INITIATE: o->serve = true; break;
+	case OPT_SIZES: return parse_sizes(o, arg);
+	case OPT_IDLE: return parse_idle(o, arg);
+	case OPT_TO:
+		if (sscanf(arg, "%u:%u", &node, &ctx) != 2 || node > 65534 || ctx > 65534)
+			return bad("--to", arg, "NODE:CONTEXT, e.g. 1:1");
+		o->to = (struct pmx_addr){(uint16_t)node, (uint16_t)ctx};
+		break;
+	case OPT_CONTEXT:
+		e = parse_number("--context", arg, 0, 65535, &v);
+		o->context = (uint16_t)v;
+		break;
+	case OPT_ROUNDS:
+		e = parse_number("--rounds", arg, 1, 1e12, &v);
+		o->rounds = (uint64_t)v;
+		break;
+	case OPT_WARMUP:
+		e = parse_number("--warmup", arg, 0, 1e12, &v);
+		o->warmup = (uint64_t)v;
+		break;
+	case OPT_SECONDS: return parse_number("--seconds", arg, 0.001, 86400, &o->seconds);
+	case OPT_BURST:
+		e = parse_number("--burst", arg, 1, 64, &v);
+		o->burst = (unsigned)v;
+		break;
+	case OPT_CPU:
+		e = parse_number("--cpu", arg, 0, 4095, &v);
+		o->cpu = (int)v;
+		break;
+	default: return -1;
+	}
+	return e;
+}
+
+static bool
+is_command(const char *name)
+{
+	static const char *const names[] = {"respond", "latency", "rate", "bandwidth", "all", "floor",
+		"baseline", "report"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Split "... -- EAL arguments"; returns the number of our own arguments. */
+static int
+split_eal(struct options *o, int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--") == 0) {
+			o->eal_argc = argc - i;
+			o->eal_argv = argv + i;
+			argv[i] = argv[0];
+			return i;
+		}
+	}
+	o->eal_argc = 1;
+	o->eal_argv = argv + argc - 1;
+	return argc;
+}
+
+static int
+parse(struct options *o, int argc, char **argv)
+{
+	int opt;
+	bool idle_given = false;
+
+	while ((opt = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+		if (opt == OPT_HELP) {
+			fputs(usage, stdout);
+			exit(0);
+		}
+		if (opt == OPT_VERSION) {
+			printf("pmx-perf %s\n", PMX_VERSION);
+			exit(0);
+		}
+		if (parse_option(o, opt, optarg) != 0)
+			return -1;
+		idle_given |= opt == OPT_IDLE;
+	}
+	if (optind >= argc || !is_command(argv[optind]))
+		return bad("command", optind < argc ? argv[optind] : "", "see pmx-perf --help");
+	o->command = argv[optind++];
+	if (strcmp(o->command, "baseline") == 0) {
+		o->kind = optind < argc ? argv[optind++] : "";
+		if (strcmp(o->kind, "tcp") != 0 && strcmp(o->kind, "udp") != 0)
+			return bad("baseline", o->kind, "tcp or udp");
+	}
+	o->files = argv + optind;
+	o->file_count = argc - optind;
+	if (o->context == PMX_ANY_CONTEXT)
+		o->context = strcmp(o->command, "respond") == 0 ? 1 : 2;
+	if (!idle_given && o->embedded)
+		o->idle = PERF_SPIN;
+	o->progress = !o->json && isatty(2);
+	return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct options o = {
+		.instance = "pmx0",
+		.context = PMX_ANY_CONTEXT,
+		.to = {1, 1},
+		.rounds = 20000,
+		.warmup = 2000,
+		.seconds = 1,
+		.burst = 32,
+		.cpu = -1,
+		.idle = PERF_YIELD,
+	};
+	char *name[] = {argv[0], NULL};
+
+	argc = split_eal(&o, argc, argv);
+	if (o.eal_argv == argv + argc - 1 && o.eal_argc == 1)
+		o.eal_argv = name;
+	if (parse(&o, argc, argv) != 0)
+		return 2;
+	if (strcmp(o.command, "floor") == 0)
+		return run_floor(&o);
+	if (strcmp(o.command, "baseline") == 0)
+		return run_baseline(&o);
+	if (strcmp(o.command, "report") == 0)
+		return report(&o);
+	return run_session(&o);
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the parts of pmx-perf share: options, rows of results, and the sessions that the tests run
+ * in. Single-threaded.
+ */
+#ifndef PMX_PERF_H
+#define PMX_PERF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "hist.h"
+#include "pmx/pmx.h"
+
+#define PERF_SIZES_MAX 16
+#define PERF_USER_BYTES (256u << 10) /* the application's own buffer, walked over and over */
+
+enum perf_idle {
+	PERF_SPIN,  /* poll again: the core is ours alone */
+	PERF_YIELD, /* sched_yield at an empty poll: the core is shared */
+	PERF_BLOCK, /* sleep on the context's descriptor */
+};
+
+struct options {
+	const char *command;      /* latency, rate, bandwidth, all, respond, floor, baseline, report */
+	const char *instance;     /* of a primary */
+	const char *embedded;     /* configuration file of an embedded node, or NULL */
+	const char *address;      /* baseline */
+	const char *kind;         /* baseline: tcp, udp */
+	uint16_t context;         /* own */
+	struct pmx_addr to;       /* the responder */
+	uint32_t sizes[PERF_SIZES_MAX];
+	unsigned size_count;      /* 0 = the test's own */
+	uint64_t rounds, warmup;
+	double seconds;
+	unsigned burst;
+	int cpu;
+	enum perf_idle idle;
+	bool json, respond, serve, progress;
+	char **files;             /* report */
+	int file_count;
+	int eal_argc;
+	char **eal_argv;
+};
+
+/* One result; what a test does not measure stays 0. */
+struct row {
+	char what[16];            /* pmx, floor, tcp, udp */
+	char test[16];            /* latency, rate, bandwidth */
+	uint32_t size;            /* bytes of a message or frame */
+	uint64_t p50_ns, p99_ns, p999_ns, min_ns, max_ns;
+	double per_second;        /* messages or frames */
+	double gbits;
+	uint64_t lost;
+};
+
+/* Print one result, as a table line or as JSON. */
+void row_print(const struct options *o, const struct row *r);
+void row_head(const struct options *o, const char *what);
+/* The comparison of several result files (JSON lines). 0, or 1 if a file is bad. */
+int report(const struct options *o);
+/* Fill the latencies of a row. */
+void row_latency(struct row *r, const struct hist *h);
+
+/* A context to measure with. */
+struct session {
+	struct pmx_node *node;
+	struct pmx_context *ctx;
+	enum perf_idle idle;
+	bool embedded;
+};
+
+int session_open(struct session *s, const struct options *o);
+void session_close(struct session *s);
+/* Nothing to do: run the embedded engine, or idle. */
+void session_idle(struct session *s);
+
+/* tests.c: 0 or 1 (said why on stderr) */
+int run_initiator(struct session *s, const struct options *o);
+int run_responder(struct session *s, const struct options *o);
+
+/* raw.c */
+int run_floor(const struct options *o);
+int run_baseline(const struct options *o);
+
+#endif

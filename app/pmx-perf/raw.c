@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The commands that measure what pmx is compared with: the raw link (floor) and kernel sockets
+ * (baseline). Single-threaded; the baseline's server is a child process where both ends are here.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+
+#include "baseline.h"
+#include "floor.h"
+#include "perf.h"
+
+#define FLOOR_MBUFS 8192
+#define FLOOR_ROOM  9728
+
+static int
+fail(const char *what, const char *why)
+{
+	fprintf(stderr, "pmx-perf: %s: %s\n", what, why);
+	return 1;
+}
+
+static int
+floor_all(struct floor *f, const struct options *o)
+{
+	static const uint16_t sizes[] = {64, 114, 1514, 9000};
+	struct hist h;
+	struct floor_result result;
+	unsigned n = o->burst >= 64 ? 3 : 4;
+	int e = 0;
+
+	for (unsigned i = 0; i < n && e == 0; i++) {
+		struct row r = {.what = "floor", .test = "latency", .size = sizes[i]};
+
+		hist_init(&h);
+		e = floor_latency(f, sizes[i], o->rounds, o->warmup, &h, &r.lost);
+		if (e != 0)
+			break;
+		row_latency(&r, &h);
+		row_print(o, &r);
+	}
+	for (unsigned i = 0; i < n && e == 0; i++) {
+		bool rate = sizes[i] < 1000;
+		struct row r = {.what = "floor", .size = sizes[i]};
+
+		snprintf(r.test, sizeof(r.test), "%s", rate ? "rate" : "bandwidth");
+		e = rate ? floor_rate(f, sizes[i], (uint16_t)o->burst, o->seconds, &result) :
+			   floor_bandwidth(f, sizes[i], o->seconds, &result);
+		r.per_second = result.frames_per_s;
+		r.gbits = result.gbits_per_s;
+		r.lost = result.sent - result.received;
+		if (e == 0)
+			row_print(o, &r);
+	}
+	return e;
+}
+
+int
+run_floor(const struct options *o)
+{
+	struct floor f;
+	int result = 1;
+
+	if (rte_eal_init(o->eal_argc, o->eal_argv) < 0)
+		return fail("the DPDK EAL did not start", rte_strerror(rte_errno));
+	if (rte_eth_dev_count_avail() == 0) {
+		fail("no port", "name one behind --, e.g. -- --vdev=net_memif0,role=server,...");
+		goto out;
+	}
+	struct rte_mempool *pool = rte_pktmbuf_pool_create(
+		"floor", FLOOR_MBUFS, 256, 0, RTE_PKTMBUF_HEADROOM + FLOOR_ROOM, (int)rte_socket_id());
+
+	if (pool == NULL) {
+		fail("no memory for mbufs", "reserve hugepages with dpdk-config/hugepages.sh");
+		goto out;
+	}
+	if (floor_port_start(&f, rte_eth_find_next(0), 9000, pool) != 0 ||
+		floor_link_wait(&f, 20) != 0) {
+		fail("port", f.error);
+		goto out;
+	}
+	f.idle = o->idle == PERF_SPIN ? FLOOR_SPIN : FLOOR_YIELD;
+	f.time_limit_s = 120;
+	if (o->respond) {
+		result = floor_echo(&f, 300) == 0 ? 0 : fail("echo", f.error);
+	} else {
+		row_head(o, "floor");
+		result = floor_all(&f, o) == 0 ? 0 : fail("floor", f.error);
+		floor_quit(&f);
+	}
+	floor_port_stop(&f);
+out:
+	rte_eal_cleanup();
+	return result;
+}
+
+static void
+pin(int cpu)
+{
+	cpu_set_t set;
+
+	if (cpu < 0)
+		return;
+	CPU_ZERO(&set);
+	CPU_SET((unsigned)cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set) != 0)
+		fprintf(stderr, "pmx-perf: cannot pin to CPU %d: %s\n", cpu, strerror(errno));
+}
+
+static int
+baseline_tests(struct baseline *b, const struct options *o)
+{
+	static const uint32_t defaults[] = {8, 64, 1024, 8192, 65536, 1048576};
+	const uint32_t *sizes = o->size_count ? o->sizes : defaults;
+	unsigned n = o->size_count ? o->size_count : 6;
+	struct baseline_flow flow;
+	struct hist h;
+
+	row_head(o, o->kind);
+	for (unsigned i = 0; i < n; i++) {
+		struct row r = {.test = "latency", .size = sizes[i]};
+		uint64_t rounds = sizes[i] > 65536 ? o->rounds / 20 + 1 : o->rounds;
+
+		if (b->kind == BASELINE_UDP && sizes[i] > BASELINE_UDP_MAX)
+			continue;
+		snprintf(r.what, sizeof(r.what), "%s", o->kind);
+		hist_init(&h);
+		if (baseline_latency(b, sizes[i], rounds, o->warmup / 10 + 1, &h, &r.lost) != 0)
+			return -1;
+		row_latency(&r, &h);
+		row_print(o, &r);
+	}
+	for (unsigned i = 0; i < n; i++) {
+		struct row r = {.size = sizes[i]};
+
+		snprintf(r.what, sizeof(r.what), "%s", o->kind);
+		if (baseline_stream(b, sizes[i], o->seconds, &flow) != 0)
+			return -1;
+		r.per_second = flow.messages_per_s;
+		r.gbits = flow.gbits_per_s;
+		snprintf(r.test, sizeof(r.test), "bandwidth");
+		row_print(o, &r);
+		snprintf(r.test, sizeof(r.test), "rate");
+		if (sizes[i] == 64)
+			row_print(o, &r);
+	}
+	return 0;
+}
+
+int
+run_baseline(const struct options *o)
+{
+	struct baseline b = {
+		.kind = strcmp(o->kind, "udp") == 0 ? BASELINE_UDP : BASELINE_TCP,
+		.address = o->address ? o->address : "127.0.0.1:17999",
+		.idle = o->idle == PERF_SPIN  ? BASELINE_SPIN :
+			o->idle == PERF_YIELD ? BASELINE_YIELD :
+						BASELINE_BLOCK,
+		.time_limit_s = 120,
+	};
+	pid_t child = -1;
+	int status = 0, result;
+
+	if (o->respond || !o->serve) {
+		child = o->respond ? 0 : fork();
+		if (child < 0)
+			return fail("fork", strerror(errno));
+		if (child == 0) {
+			pin(o->respond ? o->cpu : 1);
+			result = baseline_serve(&b, NULL, 300) == 0 ? 0 : fail("serving", b.error);
+			if (o->respond)
+				return result;
+			_exit(result);
+		}
+	}
+	pin(o->cpu);
+	result = baseline_tests(&b, o) == 0 ? 0 : fail(o->kind, b.error);
+	baseline_quit(&b);
+	if (child > 0 && (waitpid(child, &status, 0) != child || status != 0))
+		result = 1;
+	return result;
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The tests over pmx: an initiator and a responder that answers what it is asked. Every message
+ * begins with its kind; the rest is payload that both sides really write and read. Runs in the
+ * application's thread (of an embedded node: the engine's too).
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_cycles.h>
+
+#include "perf.h"
+
+enum kind {
+	KIND_PING = 1,  /* send it back */
+	KIND_DATA = 2,  /* count it */
+	KIND_END = 3,   /* tell what was counted */
+	KIND_QUIT = 4,
+};
+
+struct counted {
+	uint8_t kind;
+	uint8_t pad[7];
+	uint64_t messages, bytes, ns;
+};
+
+#define REPLY_PATIENCE_S 20
+
+static uint8_t *user;
+static uint32_t user_at;
+
+static bool
+make_user_buffer(void)
+{
+	user = user ? user : malloc(PERF_USER_BYTES + (8u << 20));
+	if (user == NULL)
+		return false;
+	memset(user, 0x5A, PERF_USER_BYTES + (8u << 20));
+	return true;
+}
+
+/* The next piece of the application's buffer. */
+static uint8_t *
+user_piece(uint32_t len)
+{
+	uint8_t *p = user + user_at;
+
+	user_at += (len + 63) & ~63u;
+	if (user_at >= PERF_USER_BYTES)
+		user_at = 0;
+	return p;
+}
+
+static int
+complain(const char *doing, int error)
+{
+	fprintf(stderr, "pmx-perf: %s: %s\n", doing, pmx_strerror(error));
+	return 1;
+}
+
+/* Write a message from the user's buffer and send it; waits for buffers. */
+static int
+send_message(struct session *s, struct pmx_addr to, uint8_t kind, uint32_t len)
+{
+	struct pmx_buffer buf;
+	uint8_t *from = user_piece(len);
+	int e;
+
+	while ((e = pmx_get_send_buffer(s->ctx, len, &buf)) == -ENOBUFS)
+		session_idle(s);
+	if (e != 0)
+		return e;
+	from[0] = kind;
+	if (buf.segments == 1)
+		memcpy(buf.data, from, len);
+	else
+		pmx_buffer_write(s->ctx, &buf, 0, from, len);
+	while ((e = pmx_send(s->ctx, to, &buf, NULL)) == -EAGAIN)
+		session_idle(s);
+	return e;
+}
+
+static int
+receive_until(struct session *s, struct pmx_message *m, uint64_t end)
+{
+	int e;
+
+	while ((e = pmx_receive(s->ctx, m)) == 0) {
+		session_idle(s);
+		if (end != 0 && rte_rdtsc() > end)
+			return -ETIMEDOUT;
+	}
+	return e;
+}
+
+/* ------------------------------------------------------------------ initiator */
+
+static int
+ping(struct session *s, const struct options *o, uint32_t size, uint64_t *ns)
+{
+	struct pmx_message m;
+	uint64_t hz = rte_get_tsc_hz(), start = rte_rdtsc();
+	int e = send_message(s, o->to, KIND_PING, size);
+
+	if (e == 0)
+		e = receive_until(s, &m, start + REPLY_PATIENCE_S * hz);
+	if (e < 0)
+		return e;
+	uint64_t ticks = rte_rdtsc() - start;
+
+	*ns = (uint64_t)((double)ticks * 1e9 / (double)hz);
+	if (m.len != size) {
+		fprintf(stderr, "pmx-perf: %u bytes came back for %u\n", m.len, size);
+		e = -EPROTO;
+	}
+	pmx_release_receive_buffer(s->ctx, &m);
+	return e < 0 ? e : 0;
+}
+
+static int
+latency(struct session *s, const struct options *o, uint32_t size)
+{
+	struct hist h;
+	struct row r = {.what = "pmx", .test = "latency", .size = size};
+	uint64_t ns, rounds = o->rounds, warmup = o->warmup;
+	int e;
+
+	if (size > 65536) {
+		rounds = rounds / 20 + 1;
+		warmup = warmup / 20 + 1;
+	}
+	hist_init(&h);
+	for (uint64_t i = 0; i < rounds + warmup; i++) {
+		e = ping(s, o, size, &ns);
+		if (e != 0)
+			return complain("latency test", e);
+		if (i >= warmup)
+			hist_record(&h, ns);
+		if (o->progress && i % (1 << 16) == 0)
+			fprintf(stderr, "\rlatency %u B: %3.0f%%", size, 100.0 * (double)i / (double)(rounds + warmup));
+	}
+	if (o->progress)
+		fprintf(stderr, "\r%40s\r", "");
+	row_latency(&r, &h);
+	row_print(o, &r);
+	return 0;
+}
+
+/* Ask what arrived. Data and the question are in one flow, so all of it has. */
+static int
+ask_counted(struct session *s, const struct options *o, struct counted *c)
+{
+	struct pmx_message m;
+	int e = send_message(s, o->to, KIND_END, 64);
+
+	if (e == 0)
+		e = receive_until(s, &m, rte_rdtsc() + REPLY_PATIENCE_S * rte_get_tsc_hz());
+	if (e < 0)
+		return e;
+	e = m.len == sizeof(*c) ? pmx_message_read(s->ctx, &m, 0, c, sizeof(*c)) : -EPROTO;
+	pmx_release_receive_buffer(s->ctx, &m);
+	return e;
+}
+
+static int
+stream(struct session *s, const struct options *o, const char *test, uint32_t size)
+{
+	struct row r = {.what = "pmx", .size = size};
+	struct counted c;
+	uint64_t hz = rte_get_tsc_hz();
+	uint64_t end = rte_rdtsc() + (uint64_t)(o->seconds * (double)hz), sent = 0;
+	unsigned burst = size > 4096 ? 1 : o->burst;
+	int e = 0;
+
+	snprintf(r.test, sizeof(r.test), "%s", test);
+	while (e == 0 && rte_rdtsc() < end) {
+		for (unsigned i = 0; i < burst && e == 0; i++)
+			e = send_message(s, o->to, KIND_DATA, size);
+		sent += burst;
+		if (s->embedded)
+			pmx_node_poll(s->node);
+	}
+	if (e == 0)
+		e = ask_counted(s, o, &c);
+	if (e != 0)
+		return complain(test, e);
+	if (c.messages != sent) {
+		fprintf(stderr, "pmx-perf: %lu messages sent, %lu arrived\n", sent, c.messages);
+		return 1;
+	}
+	r.per_second = (double)c.messages * 1e9 / (double)c.ns;
+	r.gbits = (double)c.bytes * 8 / (double)c.ns;
+	row_print(o, &r);
+	return 0;
+}
+
+static int
+greet(struct session *s, const struct options *o)
+{
+	uint64_t ns;
+	int e = ping(s, o, 64, &ns);
+
+	if (e != 0) {
+		fprintf(stderr, "pmx-perf: no answer from node %u context %u: %s\n", o->to.node,
+			o->to.context, pmx_strerror(e));
+		return 1;
+	}
+	return 0;
+}
+
+int
+run_initiator(struct session *s, const struct options *o)
+{
+	static const uint32_t latency_sizes[] = {8, 64, 1024, 8192, 65536, 1048576};
+	static const uint32_t bandwidth_sizes[] = {64, 1024, 8192, 65536, 1048576};
+	bool all = strcmp(o->command, "all") == 0;
+	int e = make_user_buffer() ? greet(s, o) : 1;
+	uint32_t most = pmx_get_max_message(s->ctx);
+
+	row_head(o, "pmx");
+	if (all || strcmp(o->command, "latency") == 0) {
+		const uint32_t *sizes = o->size_count ? o->sizes : latency_sizes;
+		unsigned n = o->size_count ? o->size_count : 6;
+
+		for (unsigned i = 0; i < n && e == 0; i++)
+			e = sizes[i] <= most ? latency(s, o, sizes[i]) : 0;
+	}
+	if (e == 0 && (all || strcmp(o->command, "rate") == 0))
+		e = stream(s, o, "rate", o->size_count && !all ? o->sizes[0] : 64);
+	if (all || strcmp(o->command, "bandwidth") == 0) {
+		const uint32_t *sizes = o->size_count ? o->sizes : bandwidth_sizes;
+		unsigned n = o->size_count ? o->size_count : 5;
+
+		for (unsigned i = 0; i < n && e == 0; i++)
+			e = sizes[i] <= most ? stream(s, o, "bandwidth", sizes[i]) : 0;
+	}
+	if (e == 0) {
+		e = send_message(s, o->to, KIND_QUIT, 64);
+		if (e == 0)
+			e = pmx_send_wait(s->ctx, 2000000);
+		e = e == 0 ? 0 : complain("ending the responder", e);
+	}
+	return e;
+}
+
+/* ------------------------------------------------------------------ responder */
+
+static int
+send_back(struct session *s, struct pmx_message *m)
+{
+	struct pmx_buffer buf;
+	struct pmx_segment seg = {0};
+	uint32_t off = 0;
+	int e;
+
+	while ((e = pmx_get_send_buffer(s->ctx, m->len, &buf)) == -ENOBUFS)
+		session_idle(s);
+	if (e != 0)
+		return e;
+	if (buf.segments == 1) {
+		memcpy(buf.data, pmx_message_data(m), m->len);
+	} else {
+		while (pmx_message_segment(s->ctx, m, &seg)) {
+			pmx_buffer_write(s->ctx, &buf, off, seg.data, seg.len);
+			off += seg.len;
+		}
+	}
+	while ((e = pmx_send(s->ctx, m->source, &buf, NULL)) == -EAGAIN)
+		session_idle(s);
+	return e;
+}
+
+static int
+tell_counted(struct session *s, struct pmx_addr to, struct counted *c, uint64_t first, uint64_t last)
+{
+	int e;
+
+	c->kind = KIND_END;
+	c->ns = (uint64_t)((double)(last - first) * 1e9 / (double)rte_get_tsc_hz());
+	c->ns += c->ns == 0;
+	while ((e = pmx_send_copy(s->ctx, to, c, sizeof(*c), NULL)) == -ENOBUFS || e == -EAGAIN)
+		session_idle(s);
+	memset(c, 0, sizeof(*c));
+	return e;
+}
+
+static void
+count_data(struct session *s, struct pmx_message *m, struct counted *c)
+{
+	uint8_t *to = user_piece(m->len);
+
+	c->messages++;
+	c->bytes += m->len;
+	if (m->seg_len == m->len)
+		memcpy(to, pmx_message_data(m), m->len);
+	else
+		pmx_message_read(s->ctx, m, 0, to, m->len);
+}
+
+int
+run_responder(struct session *s, const struct options *o)
+{
+	struct pmx_message m[32];
+	struct counted c = {0};
+	uint64_t first = 0, last = 0;
+	bool quit = false;
+	int e = 0, n;
+
+	(void)o;
+	if (!make_user_buffer())
+		return 1;
+	while (!quit && e == 0) {
+		n = pmx_receive_burst(s->ctx, m, 32);
+		if (n < 0)
+			return complain("receiving", n);
+		if (n == 0) {
+			session_idle(s);
+			continue;
+		}
+		for (int i = 0; i < n && e == 0; i++) {
+			uint8_t kind = m[i].len ? *(const uint8_t *)pmx_message_data(&m[i]) : 0;
+
+			if (kind == KIND_PING) {
+				e = send_back(s, &m[i]);
+			} else if (kind == KIND_DATA) {
+				if (c.messages == 0)
+					first = rte_rdtsc();
+				count_data(s, &m[i], &c);
+				last = rte_rdtsc();
+			} else if (kind == KIND_END) {
+				e = tell_counted(s, m[i].source, &c, first, last);
+			} else if (kind == KIND_QUIT) {
+				quit = true;
+			}
+			pmx_release_receive_buffer(s->ctx, &m[i]);
+		}
+		if (s->embedded)
+			pmx_node_poll(s->node);
+	}
+	if (e != 0)
+		return complain("answering", e);
+	/* an embedded engine still owes the last Acks */
+	uint64_t end = rte_rdtsc() + rte_get_tsc_hz() / 10;
+
+	while (s->embedded && rte_rdtsc() < end)
+		pmx_node_poll(s->node);
+	return 0;
+}

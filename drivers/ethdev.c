@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * driver = ethdev: any DPDK port, by its name (net_memif0) or PCI address. Opened and closed by the
+ * node's starting thread; rx and tx on each queue by the lane that owns it.
+ *
+ * Design notes
+ * 1. One receive and one transmit queue a lane where the port has them, spread by RSS if it can;
+ *    otherwise fewer, and the engine hands frames over in software.
+ * 2. Fast free is never asked for: frames that await their Ack keep a reference of the engine's.
+ * 3. memif and af_packet refuse rxmode.mtu above 1518 and carry long frames without it: a port
+ *    that refuses the MTU is configured without, and its PMD's own limit holds.
+ * 4. A memif client can start only after its server made the socket: starting is tried again for
+ *    some seconds. memif may crash when its peer dies: see doc/guide.md.
+ * 5. net_ring passes the sender's mbufs on. A frame from a foreign pool is copied.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_cycles.h>
+#include <rte_ethdev.h>
+
+#include "link.h"
+
+#define START_TRIES    50
+#define START_WAIT_MS  100
+
+struct ethdev {
+	uint16_t port;
+	bool started;
+	uint64_t foreign_lost; /* frames of another pool that no mbuf was free for */
+};
+
+static int
+list_ports(char *out, size_t size)
+{
+	uint16_t port;
+	int n = 0;
+
+	out[0] = 0;
+	RTE_ETH_FOREACH_DEV(port) {
+		char name[RTE_ETH_NAME_MAX_LEN];
+		size_t at = strlen(out);
+
+		if (rte_eth_dev_get_name_by_port(port, name) == 0)
+			snprintf(out + at, size - at, "%s%s", n++ ? ", " : "", name);
+	}
+	return n;
+}
+
+static int
+configure(struct link *l, struct ethdev *d, const struct rte_eth_dev_info *info)
+{
+	struct rte_eth_conf conf = {0};
+	uint16_t rxq = (uint16_t)RTE_MIN(l->config.queues, info->max_rx_queues);
+	uint16_t txq = (uint16_t)RTE_MIN(l->config.queues, info->max_tx_queues);
+
+	if (rxq == 0 || txq == 0)
+		rxq = txq = 1;
+	if (rxq > 1) {
+		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+		conf.rx_adv_conf.rss_conf.rss_hf =
+			info->flow_type_rss_offloads & (RTE_ETH_RSS_UDP | RTE_ETH_RSS_L2_PAYLOAD);
+	}
+	if (l->config.mtu > RTE_ETHER_MTU && l->config.mtu <= info->max_mtu)
+		conf.rxmode.mtu = l->config.mtu;
+	int e = rte_eth_dev_configure(d->port, rxq, txq, &conf);
+
+	if (e != 0 && conf.rxmode.mtu != 0) {
+		conf.rxmode.mtu = 0;
+		e = rte_eth_dev_configure(d->port, rxq, txq, &conf);
+	}
+	if (e != 0) {
+		snprintf(l->error, sizeof(l->error), "port %s: cannot be configured: %s",
+			l->config.port, rte_strerror(-e));
+		return e;
+	}
+	l->rx_queues = rxq;
+	l->tx_queues = txq;
+	return 0;
+}
+
+static int
+set_up_queues(struct link *l, struct ethdev *d)
+{
+	uint16_t nrx = (uint16_t)l->config.rx_descriptors, ntx = (uint16_t)l->config.tx_descriptors;
+	int socket = rte_eth_dev_socket_id(d->port), e;
+
+	rte_eth_dev_adjust_nb_rx_tx_desc(d->port, &nrx, &ntx);
+	for (uint16_t q = 0; q < l->rx_queues; q++) {
+		e = rte_eth_rx_queue_setup(d->port, q, nrx, socket, NULL, l->pool);
+		if (e != 0) {
+			snprintf(l->error, sizeof(l->error),
+				"port %s: receive queue %u of %u descriptors: %s", l->config.port, q,
+				nrx, rte_strerror(-e));
+			return e;
+		}
+	}
+	for (uint16_t q = 0; q < l->tx_queues; q++) {
+		e = rte_eth_tx_queue_setup(d->port, q, ntx, socket, NULL);
+		if (e != 0) {
+			snprintf(l->error, sizeof(l->error),
+				"port %s: transmit queue %u of %u descriptors: %s", l->config.port, q,
+				ntx, rte_strerror(-e));
+			return e;
+		}
+	}
+	return 0;
+}
+
+static int
+start(struct link *l, struct ethdev *d)
+{
+	int e = 0;
+
+	for (int i = 0; i < START_TRIES; i++) {
+		e = rte_eth_dev_start(d->port);
+		if (e == 0) {
+			d->started = true;
+			/* frames are filtered by node number: the MAC may be a made-up one */
+			rte_eth_promiscuous_enable(d->port);
+			return 0;
+		}
+		rte_delay_ms(START_WAIT_MS);
+	}
+	snprintf(l->error, sizeof(l->error),
+		"port %s: does not start: %s. A memif client needs its server running first",
+		l->config.port, rte_strerror(-e));
+	return e;
+}
+
+static int
+ethdev_open(struct link *l)
+{
+	struct rte_eth_dev_info info;
+	struct ethdev *d = calloc(1, sizeof(*d));
+	int e;
+
+	if (d == NULL)
+		return -ENOMEM;
+	l->priv = d;
+	if (rte_eth_dev_get_port_by_name(l->config.port, &d->port) != 0) {
+		char ports[128];
+
+		e = list_ports(ports, sizeof(ports));
+		snprintf(l->error, sizeof(l->error),
+			"port '%s' does not exist; %s%s. Name one with --vdev, or bind a NIC "
+			"(dpdk-devbind.py) and give its PCI address",
+			l->config.port, e ? "the EAL has: " : "the EAL has no port", ports);
+		e = -ENODEV;
+		goto fail;
+	}
+	e = rte_eth_dev_info_get(d->port, &info);
+	if (e != 0 || (e = configure(l, d, &info)) != 0 || (e = set_up_queues(l, d)) != 0 ||
+		(e = start(l, d)) != 0)
+		goto fail;
+	rte_eth_macaddr_get(d->port, &l->mac);
+	l->mtu = (uint16_t)l->config.mtu;
+	l->up = true;
+	return 0;
+fail:
+	free(d);
+	l->priv = NULL;
+	return e;
+}
+
+static void
+ethdev_close(struct link *l)
+{
+	struct ethdev *d = l->priv;
+
+	if (d == NULL)
+		return;
+	if (d->started)
+		rte_eth_dev_stop(d->port);
+	rte_eth_dev_close(d->port);
+	free(d);
+	l->priv = NULL;
+}
+
+static uint16_t
+adopt_foreign(struct link *l, struct ethdev *d, struct rte_mbuf **bufs, uint16_t n)
+{
+	uint16_t keep = 0;
+
+	for (uint16_t i = 0; i < n; i++) {
+		struct rte_mbuf *m = bufs[i];
+
+		if (m->pool != l->pool) {
+			bufs[i] = rte_pktmbuf_copy(m, l->pool, 0, UINT32_MAX);
+			rte_pktmbuf_free(m);
+		}
+		if (bufs[i] == NULL)
+			d->foreign_lost++;
+		else
+			bufs[keep++] = bufs[i];
+	}
+	return keep;
+}
+
+static uint16_t
+ethdev_rx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
+{
+	struct ethdev *d = l->priv;
+	uint16_t k = rte_eth_rx_burst(d->port, queue, bufs, n);
+
+	if (k != 0 && __builtin_expect(bufs[0]->pool != l->pool, 0))
+		return adopt_foreign(l, d, bufs, k);
+	return k;
+}
+
+static uint16_t
+ethdev_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, const uint16_t *to, uint16_t n)
+{
+	struct ethdev *d = l->priv;
+
+	(void)to;
+	return rte_eth_tx_burst(d->port, queue, bufs, n);
+}
+
+static void
+ethdev_stats(struct link *l, struct link_stats *out)
+{
+	struct ethdev *d = l->priv;
+	struct rte_eth_stats s;
+	struct rte_eth_link link;
+
+	memset(out, 0, sizeof(*out));
+	if (rte_eth_stats_get(d->port, &s) != 0)
+		return;
+	out->rx_frames = s.ipackets;
+	out->rx_bytes = s.ibytes;
+	out->tx_frames = s.opackets;
+	out->tx_bytes = s.obytes;
+	out->rx_no_mbuf = s.rx_nombuf + d->foreign_lost;
+	out->rx_too_long = s.ierrors;
+	out->tx_refused = s.oerrors;
+	if (rte_eth_link_get_nowait(d->port, &link) == 0)
+		l->up = link.link_status == RTE_ETH_LINK_UP;
+}
+
+const struct link_ops link_ethdev_ops = {
+	.name = "ethdev",
+	.open = ethdev_open,
+	.close = ethdev_close,
+	.rx = ethdev_rx,
+	.tx = ethdev_tx,
+	.rx_fd = NULL, /* receive interrupts are not armed: the lane looks at intervals */
+	.stats = ethdev_stats,
+};

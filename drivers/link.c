@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Opens and closes links: finds the driver by the config's name and puts the fault link around
+ * it where faults are asked for. Owns nothing but the table of drivers. Called by the thread
+ * that starts and stops the node, never while an engine polls the link.
+ */
+#include "link.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The fault link is not here: it has no name in the config, `fault` asks for it. */
+static const struct link_ops *const drivers[] = {
+	&link_ethdev_ops,
+	&link_udp_ops,
+	&link_loop_ops,
+};
+
+#define DRIVERS (sizeof(drivers) / sizeof(drivers[0]))
+
+static const struct link_ops *
+find_driver(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < DRIVERS; i++)
+		if (strcmp(drivers[i]->name, name) == 0)
+			return drivers[i];
+	return NULL;
+}
+
+static int
+unknown_driver(struct link *l)
+{
+	char known[LINK_NAME_MAX] = "";
+	size_t i, used = 0;
+
+	for (i = 0; i < DRIVERS && used < sizeof(known); i++)
+		used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s",
+			i == 0 ? "" : ", ", drivers[i]->name);
+	snprintf(l->error, sizeof(l->error), "link: unknown driver \"%s\"; allowed are %s",
+		l->config.driver, known);
+	return -EINVAL;
+}
+
+int
+link_open(struct link *l, const struct link_config *config, uint16_t node, struct rte_mempool *pool)
+{
+	const struct link_ops *ops = find_driver(config->driver);
+	int rc;
+
+	memset(l, 0, sizeof(*l));
+	l->config = *config;
+	l->node = node;
+	l->pool = pool;
+	if (ops == NULL)
+		return unknown_driver(l);
+	/* The fault link opens the inner link by this function, with `fault` empty. */
+	if (config->fault[0] != '\0')
+		ops = &link_fault_ops;
+	rc = ops->open(l);
+	if (rc == 0)
+		l->ops = ops;
+	return rc;
+}
+
+void
+link_close(struct link *l)
+{
+	if (l->ops == NULL)
+		return;
+	l->ops->close(l);
+	l->ops = NULL;
+	l->priv = NULL;
+	l->up = false;
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file pmx.h
+ * Reliable messages between the processes of a cluster, over plain Ethernet.
+ *
+ * A node is a host (its pmx-dpdk primary, or a node embedded in one process). A context is one
+ * application's endpoint on a node. A message goes from a context to any other context, arrives
+ * exactly once, in the order sent between these two, or ends in an error completion.
+ *
+ * The verbs are those of PM (PM/UDP, IPSJ 1999): get a send buffer, write into it, send it; receive
+ * a message, read it in place, release it. Nothing blocks but functions named *_wait.
+ *
+ * Thread safety: a context is used by one thread at a time; different contexts are independent.
+ * Errors: 0 or a count on success, a negative errno on failure; outputs are set only on success.
+ * pmx_strerror() says in words what an error means here and what to do about it.
+ */
+#ifndef PMX_H
+#define PMX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PMX_API __attribute__((visibility("default")))
+
+/** Longest payload that a message structure carries by itself, bytes. */
+#define PMX_INLINE_MAX 104
+/** Any free context number: see pmx_context_params.context. */
+#define PMX_ANY_CONTEXT 0xFFFF
+
+struct pmx_node;
+struct pmx_context;
+
+/** One endpoint in the cluster. */
+struct pmx_addr {
+	uint16_t node;    /**< node number of the config's [nodes], 0..65534 */
+	uint16_t context; /**< context number on that node, 0..65534 */
+};
+
+/* ------------------------------------------------------------------ nodes */
+
+/**
+ * Attach this process to a running pmx-dpdk primary, as a DPDK secondary process.
+ * @param[out] node      the attachment; end it with pmx_node_close().
+ * @param      instance  name of the primary (config key node.name), e.g. "pmx0".
+ * @param      cpu       CPU to pin the calling thread to, or -1 to leave it where it is.
+ * @retval 0          attached
+ * @retval -ENOENT    no such primary runs on this host (or it runs as another user)
+ * @retval -EPROTO    the primary speaks another version of this interface: use the same build
+ * @retval -EALREADY  this process runs the DPDK EAL of another primary
+ * @retval -ENODEV    the EAL could not start; its log says why
+ * May take some 30 ms. One attachment a process. Not thread safe.
+ */
+PMX_API int pmx_node_attach(struct pmx_node **node, const char *instance, int cpu);
+
+/** How to start an embedded node. */
+struct pmx_node_params {
+	const char *config_file; /**< path of an INI file, or NULL */
+	const char *config_text; /**< the INI text itself, used when config_file is NULL */
+	int eal_argc;            /**< EAL arguments, as of main(); 0: the EAL runs already */
+	char **eal_argv;         /**< modified by the EAL */
+};
+
+/**
+ * Start a node inside this process: engine and applications in one, for run-to-completion
+ * latency, for tests, and for hosts without hugepages (EAL argument --no-huge).
+ * @param[out] node     the node; end it with pmx_node_close().
+ * @param      params   see there; borrowed for the call.
+ * @param[out] error    a sentence that names what failed and what to do, if not NULL.
+ * @param      error_len  bytes of error.
+ * @retval 0 started; otherwise a negative errno, with the sentence in error.
+ */
+PMX_API int pmx_node_start(struct pmx_node **node, const struct pmx_node_params *params,
+	char *error, uint32_t error_len);
+
+/**
+ * Run an embedded node once: receive, send, timers. Call it in a loop, from one thread; contexts
+ * of the node may be used from that thread between calls, or from other threads.
+ * @return how many frames, submissions and completions were moved, 0 = nothing to do now.
+ */
+PMX_API unsigned pmx_node_poll(struct pmx_node *node);
+
+/** End an attachment or an embedded node; closes what contexts are open. NULL is ignored. */
+PMX_API void pmx_node_close(struct pmx_node *node);
+
+/** Own node number. */
+PMX_API uint16_t pmx_node_number(const struct pmx_node *node);
+
+/* --------------------------------------------------------------- contexts */
+
+/** What a context shall be; zero-initialise, then set what differs. */
+struct pmx_context_params {
+	uint16_t context;         /**< number wanted, or PMX_ANY_CONTEXT */
+	uint32_t send_buffers;    /**< 0: config limits.send_buffers */
+	uint32_t receive_buffers; /**< bulk buffers that received messages may hold; 0: config */
+};
+
+/**
+ * Open an endpoint.
+ * @param[out] ctx  the context; end it with pmx_context_close().
+ * @retval 0
+ * @retval -EBUSY    that number is in use, or all are
+ * @retval -ENOSPC   the node has too few mbufs left for these quotas: limits.mbufs
+ * @retval -EINVAL   a number outside limits.contexts
+ * @retval -EPIPE    the primary is gone
+ */
+PMX_API int pmx_context_open(struct pmx_context **ctx, struct pmx_node *node,
+	const struct pmx_context_params *params);
+
+/**
+ * Close an endpoint. What was sent is still delivered (bounded by the protocol's retries); what
+ * was received and not read is lost. Buffers and messages of the context become invalid.
+ */
+PMX_API void pmx_context_close(struct pmx_context *ctx);
+
+/** The context's own address. */
+PMX_API struct pmx_addr pmx_context_addr(const struct pmx_context *ctx);
+
+/** Payload bytes that travel in one frame: the size of one send-buffer segment. */
+PMX_API uint32_t pmx_get_mtu(const struct pmx_context *ctx);
+
+/** Longest message that this context can send: at most 8 MiB, at most all of its buffers. */
+PMX_API uint32_t pmx_get_max_message(const struct pmx_context *ctx);
+
+/* ---------------------------------------------------------------- sending */
+
+/** A message being written. Plain data: may be copied, used once. */
+struct pmx_buffer {
+	void *data;       /**< first segment, 64-byte aligned */
+	uint32_t len;     /**< bytes of the whole message */
+	uint32_t seg_len; /**< bytes of it that are in the first segment */
+	uint16_t first, segments; /**< the library's */
+};
+
+/** A sent message, to ask about. */
+typedef uint64_t pmx_send_id;
+
+/**
+ * Take a buffer for a message of `len` bytes. A message of up to pmx_get_mtu() bytes is one
+ * contiguous piece; a longer one has several, see pmx_buffer_segment().
+ * @retval 0
+ * @retval -ENOBUFS   all buffers wait for their Acks: poll, then try again
+ * @retval -EMSGSIZE  longer than pmx_get_max_message()
+ * @retval -EPIPE     the engine is gone
+ */
+PMX_API int pmx_get_send_buffer(struct pmx_context *ctx, uint32_t len, struct pmx_buffer *buf);
+
+/** Make a message shorter before it is sent. @retval -EINVAL longer than it is. */
+PMX_API int pmx_truncate_buffer(struct pmx_context *ctx, struct pmx_buffer *buf, uint32_t len);
+
+/** Give a buffer back unsent. */
+PMX_API void pmx_discard_buffer(struct pmx_context *ctx, struct pmx_buffer *buf);
+
+/** Segment `i` of a message being written: its address, its bytes in *len; NULL beyond the last. */
+PMX_API void *pmx_buffer_segment(struct pmx_context *ctx, const struct pmx_buffer *buf,
+	uint32_t i, uint32_t *len);
+
+/** Copy `len` bytes from src to offset `off` of the message, across segments.
+ * @retval -EINVAL beyond its end. */
+PMX_API int pmx_buffer_write(struct pmx_context *ctx, const struct pmx_buffer *buf, uint32_t off,
+	const void *src, uint32_t len);
+
+/**
+ * Send. On success the buffer belongs to the engine until its Ack, and must not be touched.
+ * @param[out] id  to ask with pmx_is_send_done(), may be NULL.
+ * @retval 0
+ * @retval -EAGAIN  the submission ring is full: poll, then try again; the buffer is still yours
+ * @retval -EINVAL  not a buffer of this context
+ * @retval -EPIPE   the engine is gone
+ * An address that does not exist is found by the engine: the send completes with an error.
+ */
+PMX_API int pmx_send(struct pmx_context *ctx, struct pmx_addr to, struct pmx_buffer *buf,
+	pmx_send_id *id);
+
+/** Send buffers bufs[0..n) to to[0..n). @return how many were taken, from the front, 0..n;
+ * or the negative errno of pmx_send() if the first was not. ids may be NULL. */
+PMX_API int pmx_send_burst(struct pmx_context *ctx, const struct pmx_addr *to,
+	struct pmx_buffer *bufs, pmx_send_id *ids, unsigned n);
+
+/** Get a buffer, copy `len` bytes into it, send it. Errors of those. */
+PMX_API int pmx_send_copy(struct pmx_context *ctx, struct pmx_addr to, const void *data,
+	uint32_t len, pmx_send_id *id);
+
+/**
+ * Is a sent message done with?
+ * @retval 0              not yet
+ * @retval 1              Acked: it is at its receiver
+ * @retval -ETIMEDOUT     its receiver no longer answers
+ * @retval -EHOSTUNREACH  that node is not in the config, or never answered
+ * @retval -ECONNREFUSED  that node has no such context open
+ * @retval -ECONNRESET    its receiver was restarted or closed; delivered or not, nobody knows
+ * @retval -EMSGSIZE      the receiving node takes shorter frames: give both the same link.mtu
+ * An answer is kept until the buffer was used again twice; after that 1.
+ */
+PMX_API int pmx_is_send_done(struct pmx_context *ctx, pmx_send_id id);
+
+/** Sent messages that are not done with. */
+PMX_API uint32_t pmx_sends_pending(struct pmx_context *ctx);
+
+/* -------------------------------------------------------------- receiving */
+
+/** A received message. `data` points into this structure for short messages: copy the bytes, not
+ * the structure, or call pmx_message_data() on the copy. */
+struct pmx_message {
+	const void *data;   /**< first segment */
+	uint32_t len;       /**< bytes of the whole message */
+	uint32_t seg_len;   /**< bytes of it that are in the first segment */
+	struct pmx_addr source;
+	uint32_t bulk;      /**< the library's */
+	uint8_t front[PMX_INLINE_MAX] __attribute__((aligned(8))); /**< its first bytes */
+};
+
+/**
+ * Take the next message, in order of arrival. Never blocks.
+ * @retval 1       msg is set; give it back with pmx_release_receive_buffer()
+ * @retval 0       none
+ * @retval -EPIPE  none, and the engine is gone
+ */
+PMX_API int pmx_receive(struct pmx_context *ctx, struct pmx_message *msg);
+
+/** Take up to n messages. @return how many, or a negative errno if none. */
+PMX_API int pmx_receive_burst(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n);
+
+/** Release a message: its memory may be used for another. Every message, once, in any order. */
+PMX_API void pmx_release_receive_buffer(struct pmx_context *ctx, struct pmx_message *msg);
+
+/** First segment's address, also after the structure was copied. */
+PMX_API const void *pmx_message_data(const struct pmx_message *msg);
+
+/** A piece of a received message. */
+struct pmx_segment {
+	const void *data;
+	uint32_t len;
+};
+
+/**
+ * Walk the pieces of a received message: start with seg->data = NULL, call until it returns 0.
+ * @retval 1 seg is the next piece @retval 0 no more.
+ */
+PMX_API int pmx_message_segment(struct pmx_context *ctx, const struct pmx_message *msg,
+	struct pmx_segment *seg);
+
+/** Copy `len` bytes from offset `off` of the message to dst, across segments.
+ * @retval -EINVAL beyond its end. */
+PMX_API int pmx_message_read(struct pmx_context *ctx, const struct pmx_message *msg, uint32_t off,
+	void *dst, uint32_t len);
+
+/* ---------------------------------------------------------------- waiting */
+
+/** A descriptor for poll/epoll/select: readable when a message came after pmx_before_select().
+ * Owned by the context. */
+PMX_API int pmx_get_fd(const struct pmx_context *ctx);
+
+/**
+ * Before sleeping on the descriptor: ask the engine to make it readable.
+ * @retval 0  sleep, then call pmx_after_select()
+ * @retval 1  a message is there already: do not sleep (nothing to undo)
+ */
+PMX_API int pmx_before_select(struct pmx_context *ctx);
+
+/** After sleeping, whatever woke you: stop the notifications. */
+PMX_API void pmx_after_select(struct pmx_context *ctx);
+
+/**
+ * Receive, sleeping up to timeout_us microseconds (-1: for ever). In an embedded node, whose
+ * engine the caller runs, polls the node instead of sleeping.
+ * @retval 1 as pmx_receive @retval 0 time is over @retval -EPIPE the engine is gone.
+ */
+PMX_API int pmx_receive_wait(struct pmx_context *ctx, struct pmx_message *msg, int64_t timeout_us);
+
+/** Wait until all sent messages are done with.
+ * @retval 0 @retval -ETIMEDOUT some are not @retval -EPIPE the engine is gone. */
+PMX_API int pmx_send_wait(struct pmx_context *ctx, int64_t timeout_us);
+
+/** What a negative errno of this library means, and what to do about it. Static storage. */
+PMX_API const char *pmx_strerror(int error);
+
+/** What happened to a context so far. */
+struct pmx_context_stat {
+	uint64_t sent, send_errors; /**< messages completed well, and with an error */
+	uint64_t received;          /**< messages taken by pmx_receive */
+};
+PMX_API void pmx_context_stat(const struct pmx_context *ctx, struct pmx_context_stat *stat);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

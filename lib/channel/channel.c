@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Laying out a channel's region. The engine calls this when a node starts and when a context is
+ * opened; the client checks what it found with channel_check.
+ */
+#include "channel/channel.h"
+
+static uint64_t
+align64(uint64_t v)
+{
+	return (v + 63) & ~(uint64_t)63;
+}
+
+static uint64_t
+place(const struct channel_geometry *g, uint64_t off[4])
+{
+	uint64_t at = align64(sizeof(struct channel_shm));
+
+	off[0] = at;
+	at += (uint64_t)g->submissions * SLOT_BYTES;
+	off[1] = at;
+	at += (uint64_t)g->completions * SLOT_BYTES;
+	off[2] = at;
+	at += (uint64_t)g->lhs.entries * g->lhs.entry_bytes;
+	off[3] = at;
+	return align64(at + g->send_buffers * sizeof(int64_t));
+}
+
+uint64_t
+channel_bytes(const struct channel_geometry *g)
+{
+	uint64_t off[4];
+
+	return place(g, off);
+}
+
+void
+channel_format(struct channel_shm *shm, const struct channel_geometry *g, uint16_t node,
+	uint16_t ctx)
+{
+	uint64_t off[4], bytes = place(g, off);
+	uint32_t generation = shm->magic == CHANNEL_MAGIC ? shm->generation + 1 : 1;
+
+	memset(shm, 0, bytes);
+	shm->magic = CHANNEL_MAGIC;
+	shm->abi = CHANNEL_ABI;
+	shm->bytes = (uint32_t)bytes;
+	shm->node = node;
+	shm->ctx = ctx;
+	shm->generation = generation;
+	shm->submissions = g->submissions;
+	shm->completions = g->completions;
+	shm->lhs = g->lhs;
+	shm->submissions_off = off[0];
+	shm->completions_off = off[1];
+	shm->lhs_off = off[2];
+	shm->send_off_off = off[3];
+}
+
+const char *
+channel_check(const struct channel_shm *shm)
+{
+	if (shm->magic != CHANNEL_MAGIC)
+		return "no channel at this place";
+	if (shm->abi != CHANNEL_ABI)
+		return "channel of another version";
+	if (atomic_load_explicit(&shm->state, memory_order_acquire) != CHANNEL_OPEN)
+		return "channel is not open";
+	return NULL;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The shared-memory contract between the engine and one application's context: layout, version,
+ * slot formats, who may write what. Both sides include this and nothing else of each other.
+ *
+ * Design notes
+ * 1. Offsets only, never pointers: everything is counted from the start of the region ("base"),
+ *    bulk memory too. Whoever maps region and bulk memory at equal distances can use a channel.
+ * 2. The geometry in struct channel_shm is for the client. The engine keeps its own copy and reads
+ *    of the region only: slots (copied once, then checked), and three positions (checked).
+ * 3. Send buffers come back in completion slots, up to 14 in one. A separate rte_ring of free
+ *    buffers would put a ring header (size, mask) that the engine indexes with into memory that
+ *    the client writes: a hostile client could make the engine write anywhere.
+ * 4. Sleeping, both ways, is Dekker's: the sleeper sets its flag, full fence, looks again; the
+ *    waker fills a slot, full fence, looks at the flag. The fences are paid only when asked for
+ *    (wake_client set, engine_may_sleep set).
+ */
+#ifndef PMX_CHANNEL_H
+#define PMX_CHANNEL_H
+
+#include <stdint.h>
+
+#include "channel/slot_ring.h"
+#include "lhs/lhs.h"
+
+#define CHANNEL_MAGIC 0x504D5843484E3031u /* "PMXCHN01" */
+/* Grows with every change of anything in this file, slot_ring.h or struct lhs_entry. */
+#define CHANNEL_ABI   1
+#define CHANNEL_NAME  "pmx_%u_ch_%u" /* memzone: node, context */
+
+enum channel_state {
+	CHANNEL_CLOSED = 0,
+	CHANNEL_OPEN = 1,
+	CHANNEL_CLOSING = 2, /* what was submitted is still delivered */
+	CHANNEL_DEAD = 3,    /* the engine stopped: every call gives -EPIPE */
+};
+
+/* Written by the engine, read by the client; except where a line says otherwise. */
+struct channel_shm {
+	uint64_t magic;
+	uint32_t abi;
+	uint32_t bytes;             /* of the region */
+	uint16_t node, ctx;
+	uint32_t generation;        /* grows with every open */
+	uint32_t submissions;       /* slots, power of two */
+	uint32_t completions;       /* slots, power of two */
+	struct lhs_config lhs;
+	uint32_t send_buffers;      /* numbers 0..send_buffers-1 are the client's at open */
+	uint32_t receive_buffers;   /* quota, for information */
+	uint32_t frag_len;          /* payload bytes of a send buffer */
+	uint32_t max_message;
+	uint64_t submissions_off, completions_off, lhs_off, send_off_off;
+	uint32_t engine_may_sleep;  /* submissions must look at engine_sleeps */
+	_Atomic uint32_t state;     /* enum channel_state */
+	/* positions, a line each so that the two sides do not share one */
+	_Alignas(64) _Atomic uint32_t engine_sleeps;   /* engine: ring the doorbell */
+	_Alignas(64) _Atomic uint32_t submissions_pos; /* engine's, as consumer */
+	_Alignas(64) _Atomic uint32_t completions_pos; /* client's, as consumer */
+	_Alignas(64) _Atomic uint32_t lhs_pos;         /* client's, as reader */
+	_Alignas(64) _Atomic uint32_t wake_client;     /* client: make my descriptor readable */
+};
+
+enum submission_op {
+	SUBMIT_SEND = 1,    /* a message; its first buffers */
+	SUBMIT_MORE = 2,    /* further buffers of the message before */
+	SUBMIT_RELEASE = 3, /* bulk buffers that the client no longer reads */
+	SUBMIT_SELECT = 4,  /* from now on the client sleeps at times: look at wake_client */
+};
+
+#define SUBMIT_SEND_BUFS    22
+#define SUBMIT_MORE_BUFS    28
+#define SUBMIT_RELEASE_BUFS 14
+
+/* client -> engine; the bytes after the mark */
+struct submission {
+	uint8_t op;       /* enum submission_op */
+	uint8_t pad;
+	uint16_t count;   /* SEND: buffers of the whole message; MORE, RELEASE: in this slot */
+	union {
+		struct {
+			uint16_t dst_node, dst_ctx;
+			uint32_t len;    /* bytes of the message */
+			uint16_t buf[SUBMIT_SEND_BUFS];
+		} send;
+		uint16_t more[SUBMIT_MORE_BUFS];
+		uint32_t release[SUBMIT_RELEASE_BUFS];
+	};
+};
+
+#define COMPLETION_BUFS 14
+#define COMPLETION_ITEM(buf, error) ((uint32_t)(buf) | (uint32_t)(error) << 24)
+
+/* engine -> client; the bytes after the mark */
+struct completion {
+	uint32_t count;
+	uint32_t item[COMPLETION_BUFS]; /* buffer number, positive errno << 24 */
+};
+
+_Static_assert(sizeof(struct submission) <= SLOT_BYTES - 4, "submission");
+_Static_assert(sizeof(struct completion) <= SLOT_BYTES - 4, "completion");
+
+/* What stands in bulk memory right before the payload of each buffer of a chain. */
+struct bulk_link {
+	int64_t next_off; /* payload of the next buffer, from the base; 0 = last */
+	uint32_t len;     /* payload bytes of this buffer */
+	uint32_t pad;
+};
+_Static_assert(sizeof(struct bulk_link) == 16, "bulk link");
+
+/* Sizes that a region is laid out for: the maximum of what its contexts may ask. */
+struct channel_geometry {
+	uint32_t submissions, completions; /* slots, powers of two */
+	uint32_t send_buffers;             /* most */
+	struct lhs_config lhs;
+};
+
+/* Bytes of a region. */
+uint64_t channel_bytes(const struct channel_geometry *g);
+/* Write the header and zero the rings: a new life of the region. */
+void channel_format(struct channel_shm *shm, const struct channel_geometry *g, uint16_t node,
+	uint16_t ctx);
+/* NULL, or what is wrong with a region that a client is about to use. */
+const char *channel_check(const struct channel_shm *shm);
+
+static inline struct slot *
+channel_submissions(struct channel_shm *shm)
+{
+	return (struct slot *)((uint8_t *)shm + shm->submissions_off);
+}
+
+static inline struct slot *
+channel_completions(struct channel_shm *shm)
+{
+	return (struct slot *)((uint8_t *)shm + shm->completions_off);
+}
+
+static inline void *
+channel_lhs(struct channel_shm *shm)
+{
+	return (uint8_t *)shm + shm->lhs_off;
+}
+
+/* Where the payload of each send buffer is, from the base. Written by the engine. */
+static inline _Atomic int64_t *
+channel_send_off(struct channel_shm *shm)
+{
+	return (_Atomic int64_t *)((uint8_t *)shm + shm->send_off_off);
+}
+
+/* The attach handshake over rte_mp: one request, one reply. */
+#define ATTACH_ACTION "pmx_attach"
+
+enum attach_op {
+	ATTACH_HELLO = 1, /* versions only */
+	ATTACH_OPEN = 2,
+	ATTACH_CLOSE = 3,
+};
+
+struct attach_request {
+	uint32_t abi;
+	uint32_t op;                /* enum attach_op */
+	int32_t pid;
+	uint16_t ctx;
+	uint16_t pad;
+	uint32_t generation;        /* CLOSE: of the open that is meant */
+	uint32_t send_buffers, receive_buffers;
+};
+
+/* With two descriptors on OPEN: readable when a message came; write to wake the engine. */
+struct attach_reply {
+	uint32_t abi;
+	int32_t result;             /* 0 or negative errno */
+	uint16_t node, ctx;
+	uint32_t generation;
+	char zone[32];              /* memzone of the channel */
+};
+
+#endif

@@ -1,0 +1,689 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The data path of libpmx: send buffers, submissions, completions, receiving. Runs in the
+ * application's thread, touches its own channel and nothing else: no system call but the doorbell
+ * of a sleeping engine, no lock, no allocation, nothing shared but the rings.
+ *
+ * Design notes
+ * 1. Free send buffers are a stack in private memory; the completion ring fills it. The hottest
+ *    buffer is used first.
+ * 2. Short messages are copied out of their LHS entry (one cache line) at once, so an entry is
+ *    free for the engine as soon as it was received, whatever the application does later.
+ * 3. Bulk buffers go back gathered, up to 14 in one submission; at the latest when the application
+ *    finds nothing to receive, or sleeps.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/client.h"
+
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#define NO_BUFFER   UINT16_MAX
+
+static inline uint8_t *
+at(const struct pmx_context *ctx, int64_t off)
+{
+	return (uint8_t *)ctx->shm + off;
+}
+
+static inline uint8_t *
+send_data(const struct pmx_context *ctx, uint16_t buf)
+{
+	return at(ctx, atomic_load_explicit(&ctx->send_off[buf], memory_order_relaxed));
+}
+
+static inline bool
+engine_gone(const struct pmx_context *ctx)
+{
+	return atomic_load_explicit(&ctx->shm->state, memory_order_relaxed) != CHANNEL_OPEN;
+}
+
+static inline void
+ring_doorbell(struct pmx_context *ctx)
+{
+	uint64_t one = 1;
+
+	if (!ctx->engine_may_sleep)
+		return;
+	/* full fence: our slot before the flag; pairs with engine_sleep's */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&ctx->shm->engine_sleeps, memory_order_relaxed) &&
+		write(ctx->doorbell, &one, sizeof(one)) < 0 && errno == EBADF)
+		ctx->engine_may_sleep = false;
+}
+
+/* ------------------------------------------------------------------ completions */
+
+static void
+take_completion(struct pmx_context *ctx, uint32_t item)
+{
+	uint32_t buf = item & 0xFFFFFF;
+	struct send_note *n = &ctx->notes[buf];
+
+	n->uses++;
+	n->before = n->error;
+	n->error = (uint8_t)(item >> 24);
+	ctx->free[ctx->free_count++] = (uint16_t)buf;
+}
+
+static unsigned
+take_completions(struct pmx_context *ctx)
+{
+	unsigned total = 0;
+
+	while (slot_filled(&ctx->com, ctx->com.pos)) {
+		const struct completion *c =
+			(const struct completion *)slot_at(&ctx->com, ctx->com.pos)->body;
+
+		for (uint32_t i = 0; i < c->count; i++)
+			take_completion(ctx, c->item[i]);
+		total += c->count;
+		slot_take(&ctx->com, 1, false);
+	}
+	return total;
+}
+
+/* ------------------------------------------------------------------ buffers */
+
+static inline uint32_t
+segments_for(const struct pmx_context *ctx, uint32_t len)
+{
+	return likely(len <= ctx->frag_len) ? 1 : (len + ctx->frag_len - 1) / ctx->frag_len;
+}
+
+int
+pmx_get_send_buffer(struct pmx_context *ctx, uint32_t len, struct pmx_buffer *buf)
+{
+	uint32_t n = segments_for(ctx, len);
+
+	if (unlikely(len > ctx->max_message))
+		return -EMSGSIZE;
+	if (ctx->free_count < n) {
+		take_completions(ctx);
+		if (ctx->free_count < n)
+			return engine_gone(ctx) ? -EPIPE : -ENOBUFS;
+	}
+	uint16_t first = ctx->free[--ctx->free_count], last = first;
+
+	for (uint32_t i = 1; unlikely(i < n); i++) {
+		uint16_t b = ctx->free[--ctx->free_count];
+
+		ctx->notes[last].next = b;
+		last = b;
+	}
+	ctx->notes[last].next = NO_BUFFER;
+	buf->data = send_data(ctx, first);
+	buf->len = len;
+	buf->seg_len = len < ctx->frag_len ? len : ctx->frag_len;
+	buf->first = first;
+	buf->segments = (uint16_t)n;
+	return 0;
+}
+
+static void
+put_back(struct pmx_context *ctx, uint16_t b)
+{
+	while (b != NO_BUFFER) {
+		ctx->free[ctx->free_count++] = b;
+		b = ctx->notes[b].next;
+	}
+}
+
+int
+pmx_truncate_buffer(struct pmx_context *ctx, struct pmx_buffer *buf, uint32_t len)
+{
+	uint32_t keep = segments_for(ctx, len);
+	uint16_t b = buf->first;
+
+	if (len > buf->len)
+		return -EINVAL;
+	for (uint32_t i = 1; i < keep; i++)
+		b = ctx->notes[b].next;
+	put_back(ctx, ctx->notes[b].next);
+	ctx->notes[b].next = NO_BUFFER;
+	buf->len = len;
+	buf->seg_len = len < ctx->frag_len ? len : ctx->frag_len;
+	buf->segments = (uint16_t)keep;
+	return 0;
+}
+
+void
+pmx_discard_buffer(struct pmx_context *ctx, struct pmx_buffer *buf)
+{
+	put_back(ctx, buf->first);
+	buf->data = NULL;
+	buf->segments = 0;
+}
+
+void *
+pmx_buffer_segment(struct pmx_context *ctx, const struct pmx_buffer *buf, uint32_t i, uint32_t *len)
+{
+	uint32_t left = buf->len - i * ctx->frag_len;
+	uint16_t b = buf->first;
+
+	if (i >= buf->segments)
+		return NULL;
+	while (i-- > 0)
+		b = ctx->notes[b].next;
+	*len = left < ctx->frag_len ? left : ctx->frag_len;
+	return send_data(ctx, b);
+}
+
+int
+pmx_buffer_write(struct pmx_context *ctx, const struct pmx_buffer *buf, uint32_t off,
+	const void *src, uint32_t len)
+{
+	uint16_t b = buf->first;
+	const uint8_t *from = src;
+
+	if (off > buf->len || len > buf->len - off)
+		return -EINVAL;
+	while (len > 0) {
+		if (off >= ctx->frag_len) {
+			off -= ctx->frag_len;
+			b = ctx->notes[b].next;
+			continue;
+		}
+		uint32_t n = ctx->frag_len - off < len ? ctx->frag_len - off : len;
+
+		memcpy(send_data(ctx, b) + off, from, n);
+		from += n;
+		len -= n;
+		off += n;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ sending */
+
+/* The slots behind the first, of a message of many buffers. */
+static void
+write_more(struct pmx_context *ctx, uint16_t b, uint32_t left, uint32_t slots)
+{
+	for (uint32_t k = 1; k <= slots; k++) {
+		uint32_t pos = ctx->sub.pos + k;
+		struct submission *s = (struct submission *)slot_at(&ctx->sub, pos)->body;
+		uint32_t n = left < SUBMIT_MORE_BUFS ? left : SUBMIT_MORE_BUFS;
+
+		s->op = SUBMIT_MORE;
+		s->count = (uint16_t)n;
+		for (uint32_t i = 0; i < n; i++, b = ctx->notes[b].next)
+			s->more[i] = b;
+		left -= n;
+		slot_publish(&ctx->sub, pos);
+	}
+}
+
+static inline int
+submit(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf)
+{
+	uint32_t in_first = buf->segments, slots = 0;
+	uint16_t b = buf->first;
+
+	if (unlikely(buf->segments == 0 || buf->first >= ctx->send_buffers))
+		return -EINVAL;
+	if (unlikely(in_first > SUBMIT_SEND_BUFS)) {
+		in_first = SUBMIT_SEND_BUFS;
+		slots = (buf->segments - in_first + SUBMIT_MORE_BUFS - 1) / SUBMIT_MORE_BUFS;
+	}
+	if (unlikely(!slot_room(&ctx->sub, slots + 1)))
+		return engine_gone(ctx) ? -EPIPE :
+		       slots >= ctx->sub.mask ? -EMSGSIZE :
+						-EAGAIN;
+	struct submission *s = (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
+
+	s->op = SUBMIT_SEND;
+	s->count = buf->segments;
+	s->send.dst_node = to.node;
+	s->send.dst_ctx = to.context;
+	s->send.len = buf->len;
+	for (uint32_t i = 0; i < in_first; i++, b = ctx->notes[b].next)
+		s->send.buf[i] = b;
+	if (unlikely(slots))
+		write_more(ctx, b, buf->segments - in_first, slots);
+	slot_publish(&ctx->sub, ctx->sub.pos);
+	ctx->sub.pos += slots + 1;
+	return 0;
+}
+
+static inline pmx_send_id
+send_id(const struct pmx_context *ctx, const struct pmx_buffer *buf)
+{
+	uint16_t b = buf->first;
+
+	/* the last buffer of a message is Acked last */
+	for (uint32_t i = 1; unlikely(i < buf->segments); i++)
+		b = ctx->notes[b].next;
+	return (pmx_send_id)ctx->notes[b].uses << 16 | b;
+}
+
+int
+pmx_send(struct pmx_context *ctx, struct pmx_addr to, struct pmx_buffer *buf, pmx_send_id *id)
+{
+	int result = submit(ctx, to, buf);
+
+	if (unlikely(result != 0))
+		return result;
+	if (id != NULL)
+		*id = send_id(ctx, buf);
+	ctx->stat.sent++;
+	ring_doorbell(ctx);
+	return 0;
+}
+
+int
+pmx_send_burst(struct pmx_context *ctx, const struct pmx_addr *to, struct pmx_buffer *bufs,
+	pmx_send_id *ids, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		int result = submit(ctx, to[i], &bufs[i]);
+
+		if (unlikely(result != 0)) {
+			if (i == 0)
+				return result;
+			n = i;
+			break;
+		}
+		if (ids != NULL)
+			ids[i] = send_id(ctx, &bufs[i]);
+	}
+	ctx->stat.sent += n;
+	ring_doorbell(ctx);
+	return (int)n;
+}
+
+int
+pmx_send_copy(struct pmx_context *ctx, struct pmx_addr to, const void *data, uint32_t len,
+	pmx_send_id *id)
+{
+	struct pmx_buffer buf;
+	int result = pmx_get_send_buffer(ctx, len, &buf);
+
+	if (unlikely(result != 0))
+		return result;
+	if (likely(buf.segments == 1))
+		memcpy(buf.data, data, len);
+	else
+		pmx_buffer_write(ctx, &buf, 0, data, len);
+	result = pmx_send(ctx, to, &buf, id);
+	if (unlikely(result != 0))
+		pmx_discard_buffer(ctx, &buf);
+	return result;
+}
+
+int
+pmx_is_send_done(struct pmx_context *ctx, pmx_send_id id)
+{
+	uint32_t buf = id & 0xFFFF, use = (uint32_t)(id >> 16);
+
+	if (buf >= ctx->send_buffers)
+		return -EINVAL;
+	const struct send_note *n = &ctx->notes[buf];
+
+	if (n->uses == use) {
+		take_completions(ctx);
+		if (n->uses == use)
+			return engine_gone(ctx) ? -EPIPE : 0;
+	}
+	if (n->uses == use + 1)
+		return n->error ? -n->error : 1;
+	if (n->uses == use + 2)
+		return n->before ? -n->before : 1;
+	return 1;
+}
+
+uint32_t
+pmx_sends_pending(struct pmx_context *ctx)
+{
+	take_completions(ctx);
+	return ctx->send_buffers - ctx->free_count;
+}
+
+/* ------------------------------------------------------------------ receiving */
+
+static void
+flush_releases(struct pmx_context *ctx)
+{
+	if (ctx->release_count == 0 || !slot_room(&ctx->sub, 1))
+		return;
+	struct submission *s = (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
+
+	s->op = SUBMIT_RELEASE;
+	s->count = (uint16_t)ctx->release_count;
+	memcpy(s->release, ctx->release, ctx->release_count * sizeof(ctx->release[0]));
+	slot_publish(&ctx->sub, ctx->sub.pos++);
+	ctx->release_count = 0;
+	ring_doorbell(ctx);
+}
+
+static inline void
+fill_message(const struct pmx_context *ctx, struct pmx_message *msg, const struct lhs_entry *e)
+{
+	uint32_t len = lhs_len(&ctx->lhs, e), bulk = e->bulk;
+
+	msg->len = len;
+	msg->seg_len = len;
+	msg->source.node = e->src_node;
+	msg->source.context = e->src_ctx;
+	msg->bulk = bulk;
+	if (bulk == LHS_NO_BULK) {
+		memcpy(msg->front, e->front, ctx->lhs.split <= 40 ? 40 : PMX_INLINE_MAX);
+		msg->data = msg->front;
+		return;
+	}
+	msg->data = at(ctx, e->bulk_off);
+	if (unlikely(bulk & LHS_CHAINED)) {
+		struct bulk_link link;
+
+		memcpy(&link, (const uint8_t *)msg->data - sizeof(link), sizeof(link));
+		msg->seg_len = link.len;
+	}
+}
+
+static inline void
+publish_position(struct pmx_context *ctx)
+{
+	if (ctx->lhs.pos - ctx->lhs_published < ctx->lhs_publish)
+		return;
+	ctx->lhs_published = ctx->lhs.pos;
+	/* release: our reads of the entries before the engine writes them again */
+	atomic_store_explicit(&ctx->shm->lhs_pos, ctx->lhs.pos, memory_order_release);
+	ring_doorbell(ctx);
+}
+
+static int
+nothing(struct pmx_context *ctx)
+{
+	if (unlikely(ctx->release_count))
+		flush_releases(ctx);
+	return unlikely(engine_gone(ctx)) ? -EPIPE : 0;
+}
+
+int
+pmx_receive(struct pmx_context *ctx, struct pmx_message *msg)
+{
+	const struct lhs_entry *e = lhs_peek(&ctx->lhs);
+
+	if (e == NULL)
+		return nothing(ctx);
+	fill_message(ctx, msg, e);
+	ctx->lhs.pos++;
+	ctx->stat.received++;
+	publish_position(ctx);
+	return 1;
+}
+
+int
+pmx_receive_burst(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n)
+{
+	unsigned k = 0;
+	const struct lhs_entry *e;
+
+	while (k < n && (e = lhs_peek(&ctx->lhs)) != NULL) {
+		__builtin_prefetch(lhs_at(&ctx->lhs, ctx->lhs.pos + 4));
+		fill_message(ctx, &msgs[k++], e);
+		ctx->lhs.pos++;
+	}
+	if (k == 0)
+		return nothing(ctx);
+	ctx->stat.received += k;
+	publish_position(ctx);
+	return (int)k;
+}
+
+void
+pmx_release_receive_buffer(struct pmx_context *ctx, struct pmx_message *msg)
+{
+	if (msg->bulk == LHS_NO_BULK)
+		return;
+	if (unlikely(ctx->release_count == SUBMIT_RELEASE_BUFS)) {
+		/* the ring was full the last time: the engine is behind, or gone */
+		while (!slot_room(&ctx->sub, 1) && !engine_gone(ctx))
+			ctx->node->embedded ? (void)pmx_node_poll(ctx->node) : (void)sched_yield();
+		flush_releases(ctx);
+		if (ctx->release_count == SUBMIT_RELEASE_BUFS)
+			ctx->release_count = 0; /* gone: nobody takes it back */
+	}
+	ctx->release[ctx->release_count++] = msg->bulk;
+	msg->bulk = LHS_NO_BULK;
+	if (ctx->release_count >= ctx->release_most)
+		flush_releases(ctx);
+}
+
+const void *
+pmx_message_data(const struct pmx_message *msg)
+{
+	return msg->bulk == LHS_NO_BULK ? msg->front : msg->data;
+}
+
+int
+pmx_message_segment(struct pmx_context *ctx, const struct pmx_message *msg, struct pmx_segment *seg)
+{
+	struct bulk_link link;
+
+	if (seg->data == NULL) {
+		seg->data = pmx_message_data(msg);
+		seg->len = msg->seg_len;
+		return 1;
+	}
+	if (msg->bulk == LHS_NO_BULK || !(msg->bulk & LHS_CHAINED))
+		return 0;
+	memcpy(&link, (const uint8_t *)seg->data - sizeof(link), sizeof(link));
+	if (link.next_off == 0)
+		return 0;
+	seg->data = at(ctx, link.next_off);
+	memcpy(&link, (const uint8_t *)seg->data - sizeof(link), sizeof(link));
+	seg->len = link.len;
+	return 1;
+}
+
+int
+pmx_message_read(struct pmx_context *ctx, const struct pmx_message *msg, uint32_t off, void *dst,
+	uint32_t len)
+{
+	struct pmx_segment seg = {0};
+	uint8_t *to = dst;
+
+	if (off > msg->len || len > msg->len - off)
+		return -EINVAL;
+	while (len > 0 && pmx_message_segment(ctx, msg, &seg)) {
+		if (off >= seg.len) {
+			off -= seg.len;
+			continue;
+		}
+		uint32_t n = seg.len - off < len ? seg.len - off : len;
+
+		memcpy(to, (const uint8_t *)seg.data + off, n);
+		to += n;
+		len -= n;
+		off = 0;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ waiting */
+
+int
+pmx_get_fd(const struct pmx_context *ctx)
+{
+	return ctx->event_fd;
+}
+
+int
+pmx_before_select(struct pmx_context *ctx)
+{
+	flush_releases(ctx);
+	atomic_store_explicit(&ctx->shm->wake_client, 1, memory_order_relaxed);
+	if (!ctx->selects && slot_room(&ctx->sub, 1)) {
+		struct submission *s = (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
+
+		s->op = SUBMIT_SELECT;
+		s->count = 0;
+		slot_publish(&ctx->sub, ctx->sub.pos++);
+		ctx->selects = true;
+	}
+	ring_doorbell(ctx);
+	/* full fence: our flag before our last look; pairs with engine_flush's */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (lhs_peek(&ctx->lhs) == NULL && !engine_gone(ctx))
+		return 0;
+	pmx_after_select(ctx);
+	return 1;
+}
+
+void
+pmx_after_select(struct pmx_context *ctx)
+{
+	uint64_t count;
+
+	atomic_store_explicit(&ctx->shm->wake_client, 0, memory_order_relaxed);
+	if (read(ctx->event_fd, &count, sizeof(count)) < 0)
+		return; /* nothing had been signalled */
+}
+
+static int64_t
+now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
+}
+
+/* One step of waiting: run the embedded engine, or sleep on the descriptor. */
+static void
+wait_step(struct pmx_context *ctx, int64_t left_us)
+{
+	struct pollfd p = {.fd = ctx->event_fd, .events = POLLIN};
+	int64_t ms = left_us < 0 || left_us > 100000 ? 100 : left_us / 1000;
+
+	if (ctx->node->embedded != NULL) {
+		if (pmx_node_poll(ctx->node) == 0)
+			sched_yield();
+		return;
+	}
+	if (pmx_before_select(ctx) != 0)
+		return;
+	poll(&p, 1, ms ? (int)ms : 1);
+	pmx_after_select(ctx);
+}
+
+int
+pmx_receive_wait(struct pmx_context *ctx, struct pmx_message *msg, int64_t timeout_us)
+{
+	int64_t end = timeout_us < 0 ? INT64_MAX : now_us() + timeout_us;
+	int result;
+
+	while ((result = pmx_receive(ctx, msg)) == 0) {
+		int64_t left = timeout_us < 0 ? -1 : end - now_us();
+
+		if (timeout_us >= 0 && left <= 0)
+			return 0;
+		wait_step(ctx, left);
+	}
+	return result;
+}
+
+int
+pmx_send_wait(struct pmx_context *ctx, int64_t timeout_us)
+{
+	int64_t end = timeout_us < 0 ? INT64_MAX : now_us() + timeout_us;
+
+	while (pmx_sends_pending(ctx) != 0) {
+		if (engine_gone(ctx))
+			return -EPIPE;
+		if (timeout_us >= 0 && now_us() >= end)
+			return -ETIMEDOUT;
+		if (ctx->node->embedded == NULL || pmx_node_poll(ctx->node) == 0)
+			sched_yield();
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ life */
+
+struct pmx_addr
+pmx_context_addr(const struct pmx_context *ctx)
+{
+	return (struct pmx_addr){ctx->node->number, ctx->ctx};
+}
+
+uint32_t
+pmx_get_mtu(const struct pmx_context *ctx)
+{
+	return ctx->frag_len;
+}
+
+uint32_t
+pmx_get_max_message(const struct pmx_context *ctx)
+{
+	return ctx->max_message;
+}
+
+void
+pmx_context_stat(const struct pmx_context *ctx, struct pmx_context_stat *stat)
+{
+	*stat = ctx->stat;
+}
+
+int
+context_make(struct pmx_context **out, struct pmx_node *node, struct channel_shm *shm, int event_fd,
+	int doorbell)
+{
+	struct pmx_context *ctx = calloc(1, sizeof(*ctx));
+
+	if (ctx == NULL)
+		return -ENOMEM;
+	ctx->notes = calloc(shm->send_buffers, sizeof(*ctx->notes));
+	ctx->free = calloc(shm->send_buffers, sizeof(*ctx->free));
+	if (ctx->notes == NULL || ctx->free == NULL) {
+		context_free(ctx);
+		return -ENOMEM;
+	}
+	ctx->shm = shm;
+	slot_end_init(&ctx->sub, channel_submissions(shm), shm->submissions, &shm->submissions_pos);
+	slot_end_init(&ctx->com, channel_completions(shm), shm->completions, &shm->completions_pos);
+	lhs_end_init(&ctx->lhs, &shm->lhs, channel_lhs(shm));
+	ctx->lhs_publish = shm->lhs.entries / 8 ? shm->lhs.entries / 8 : 1;
+	ctx->send_off = channel_send_off(shm);
+	ctx->send_buffers = shm->send_buffers;
+	ctx->frag_len = shm->frag_len;
+	/* a message must fit the submission ring too */
+	uint64_t most = (uint64_t)((shm->submissions - 1) * SUBMIT_MORE_BUFS) * shm->frag_len;
+
+	ctx->max_message = shm->max_message < most ? shm->max_message : (uint32_t)most;
+	ctx->release_most = shm->receive_buffers / 4;
+	if (ctx->release_most > SUBMIT_RELEASE_BUFS)
+		ctx->release_most = SUBMIT_RELEASE_BUFS;
+	ctx->engine_may_sleep = shm->engine_may_sleep;
+	ctx->node = node;
+	ctx->ctx = shm->ctx;
+	ctx->generation = shm->generation;
+	ctx->event_fd = event_fd;
+	ctx->doorbell = doorbell;
+	for (uint32_t i = shm->send_buffers; i-- > 0;)
+		ctx->free[ctx->free_count++] = (uint16_t)i;
+	ctx->next = node->contexts;
+	node->contexts = ctx;
+	*out = ctx;
+	return 0;
+}
+
+void
+context_free(struct pmx_context *ctx)
+{
+	struct pmx_context **link = ctx->node ? &ctx->node->contexts : NULL;
+
+	while (link != NULL && *link != NULL && *link != ctx)
+		link = &(*link)->next;
+	if (link != NULL && *link == ctx)
+		*link = ctx->next;
+	free(ctx->notes);
+	free(ctx->free);
+	free(ctx);
+}

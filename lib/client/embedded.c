@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Embedded nodes: the engine in the application's process, over the same channel code. The thread
+ * that calls pmx_node_poll is the lane; contexts are opened and closed by that thread, or while no
+ * thread polls.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <rte_cycles.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+
+#include "client/client.h"
+#include "engine/engine.h"
+
+#define CLOSE_PATIENCE_S 10
+
+static int
+read_config(struct config *config, const struct pmx_node_params *params, char *error,
+	uint32_t error_len)
+{
+	if (params->config_file != NULL)
+		return config_read(config, params->config_file, error, error_len);
+	if (params->config_text != NULL)
+		return config_read_text(config, params->config_text, error, error_len);
+	snprintf(error, error_len, "neither config_file nor config_text is given");
+	return -1;
+}
+
+int
+pmx_node_start(struct pmx_node **node, const struct pmx_node_params *params, char *error,
+	uint32_t error_len)
+{
+	struct config config;
+	char unused[1];
+
+	if (error == NULL) {
+		error = unused;
+		error_len = sizeof(unused);
+	}
+	if (read_config(&config, params, error, error_len) != 0)
+		return -EINVAL;
+	struct pmx_node *n = calloc(1, sizeof(*n));
+
+	if (n == NULL) {
+		config_free(&config);
+		return -ENOMEM;
+	}
+	if (params->eal_argc > 0) {
+		if (rte_eal_init(params->eal_argc, params->eal_argv) < 0) {
+			snprintf(error, error_len, "the DPDK EAL did not start: %s",
+				rte_strerror(rte_errno));
+			config_free(&config);
+			free(n);
+			return -ENODEV;
+		}
+		n->owns_eal = true;
+	}
+	config.lanes = 1;
+	int result = node_start(&n->embedded, &config, error, error_len);
+
+	config_free(&config);
+	if (result != 0) {
+		if (n->owns_eal)
+			rte_eal_cleanup();
+		free(n);
+		return result;
+	}
+	n->number = (uint16_t)n->embedded->config.id;
+	*node = n;
+	return 0;
+}
+
+unsigned
+pmx_node_poll(struct pmx_node *node)
+{
+	return node->embedded ? engine_poll(&node->embedded->engines[0]) : 0;
+}
+
+static uint16_t
+free_number(const struct node *n)
+{
+	for (uint32_t i = 0; i < n->config.contexts; i++) {
+		if (n->channels[i].state == CHANNEL_CLOSED && !n->channels[i].dirty)
+			return (uint16_t)i;
+	}
+	return PMX_ANY_CONTEXT;
+}
+
+int
+embedded_open(struct pmx_context **out, struct pmx_node *node,
+	const struct pmx_context_params *params)
+{
+	struct node *n = node->embedded;
+	struct command cmd = {
+		.op = COMMAND_OPEN,
+		.ctx = params->context == PMX_ANY_CONTEXT ? free_number(n) : params->context,
+		.send_buffers = params->send_buffers,
+		.receive_buffers = params->receive_buffers,
+	};
+
+	if (cmd.ctx == PMX_ANY_CONTEXT)
+		return -EBUSY;
+	int result = node_command(n, &cmd, false);
+
+	if (result != 0)
+		return result;
+	struct channel *ch = &n->channels[cmd.ctx];
+
+	/* in one thread nobody needs to be woken by a doorbell */
+	ch->shm->engine_may_sleep = 0;
+	return context_make(out, node, ch->shm, ch->event_fd, -1);
+}
+
+void
+embedded_close(struct pmx_context *ctx)
+{
+	struct node *n = ctx->node->embedded;
+	struct command cmd = {
+		.op = COMMAND_CLOSE, .ctx = ctx->ctx, .generation = ctx->generation};
+	uint64_t end = rte_rdtsc() + CLOSE_PATIENCE_S * rte_get_tsc_hz();
+
+	if (node_command(n, &cmd, false) != 0)
+		return;
+	/* nobody else runs this engine: see the messages off */
+	while (n->channels[ctx->ctx].state != CHANNEL_CLOSED && rte_rdtsc() < end)
+		engine_poll(&n->engines[0]);
+}
+
+void
+embedded_end(struct pmx_node *node)
+{
+	bool owns_eal = node->owns_eal;
+
+	node_stop(node->embedded);
+	if (owns_eal)
+		rte_eal_cleanup();
+}

@@ -1,0 +1,627 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The one table of configuration keys: section, key, default, unit, range, meaning. Everything
+ * that reads, checks or documents the configuration goes through it. Called before a node starts.
+ */
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <rte_cfgfile.h>
+
+#include "engine/config.h"
+
+enum kind {
+	KIND_U32,
+	KIND_U16,
+	KIND_BOOL,
+	KIND_CHOICE, /* choices separated by '|', stored as their index */
+	KIND_TEXT,
+	KIND_IPV4,
+};
+
+struct key {
+	const char *section, *name;
+	enum kind kind;
+	size_t offset;
+	uint64_t min, max;     /* numbers; TEXT: max bytes with the 0 */
+	const char *fallback;  /* default, NULL = must be given */
+	const char *unit;      /* or the choices */
+	const char *help;
+};
+
+#define C(field)  offsetof(struct config, field)
+#define L(field)  offsetof(struct config_link, link.field)
+#define TEXT(t, f) 0, sizeof(((struct t *)0)->f)
+
+static const struct key keys[] = {
+	{"node", "id", KIND_U32, C(id), 0, WIRE_NODES_MAX - 1, NULL, "number",
+		"this node's number; the same in every node's [nodes]"},
+	{"node", "name", KIND_TEXT, C(name), TEXT(config, name), "pmx0", "text",
+		"name of the instance: what applications attach to, and the EAL's file prefix"},
+	{"engine", "lanes", KIND_U32, C(lanes), 1, CONFIG_LANES_MAX, "1", "lcores",
+		"poll-mode lcores; contexts are spread over them by number. The EAL gets as many "
+		"(-l); embedded nodes have one"},
+	{"engine", "idle", KIND_CHOICE, C(idle), 0, 0, "adaptive", "spin|pause|yield|adaptive|sleep",
+		"what an lcore with nothing to do does: spin for latency on a core of its own, "
+		"adaptive where cores are shared"},
+	{"engine", "idle_us", KIND_U32, C(idle_us), 1, 1000000, "1000", "us",
+		"idle = adaptive: silence after which the lcore sleeps"},
+	{"engine", "burst", KIND_U32, C(burst), 1, 64, "32", "frames",
+		"most frames moved in one step"},
+	{"link", "driver", KIND_CHOICE, L(driver), 0, 0, "ethdev", "ethdev|udp|loop",
+		"ethdev: any DPDK port; udp: kernel sockets, no root; loop: inside one process"},
+	{"link", "port", KIND_TEXT, L(port), TEXT(link_config, port), "", "text",
+		"ethdev: port name (net_memif0) or PCI address; loop: name of the pair"},
+	{"link", "listen", KIND_TEXT, L(listen), TEXT(link_config, listen), "", "address:port",
+		"udp: own address"},
+	{"link", "encap", KIND_CHOICE, L(encap), 0, 0, "ether", "ether|vlan|udp|none",
+		"frames on the wire: raw Ethernet, tagged, or in UDP/IPv4; none for driver udp and loop"},
+	{"link", "ethertype", KIND_U16, L(ethertype), 0x0600, 0xFFFF, "0x88B5", "EtherType",
+		"of raw frames; the default is the IEEE's for local experiments"},
+	{"link", "vlan", KIND_U16, L(vlan), 1, 4094, "1", "VLAN id", "encap = vlan"},
+	{"link", "udp_port", KIND_U16, L(udp_port), 1, 65535, "18515", "port", "encap = udp"},
+	{"link", "ip", KIND_IPV4, L(ip), 0, 0, "0.0.0.0", "IPv4", "encap = udp: own address"},
+	{"link", "mtu", KIND_U32, L(mtu), 256, 65000, "1500", "bytes",
+		"longest frame behind the Ethernet header; the same on all nodes; 9000 for jumbo"},
+	{"link", "rx_descriptors", KIND_U32, L(rx_descriptors), 32, 32768, "1024", "frames",
+		"receive queue"},
+	{"link", "tx_descriptors", KIND_U32, L(tx_descriptors), 32, 32768, "1024", "frames",
+		"transmit queue"},
+	{"link", "fault", KIND_TEXT, L(fault), TEXT(link_config, fault), "", "text",
+		"faults for tests, e.g. loss=5%,reorder=5%,duplicate=2%,corrupt=1%,seed=7"},
+	{"proto", "recovery", KIND_CHOICE, C(recovery), 0, 0, "selective", "selective|go-back-n",
+		"keep what arrives out of order, or discard it as the paper's R5"},
+	{"proto", "cc", KIND_CHOICE, C(cc), 0, 0, "delay", "delay|pm",
+		"congestion control: by measured delay (after Swift), or the paper's"},
+	{"proto", "cc_target_us", KIND_U32, C(proto.cc_target_us), 1, 1000000, "200", "us",
+		"cc = delay: queueing delay that is accepted"},
+	{"proto", "window", KIND_U32, C(proto.window_frames), 1, WIRE_WINDOW_MAX, "512", "frames",
+		"most frames of one flow between expected and newest"},
+	{"proto", "path_frames", KIND_U32, C(proto.path_frames), 1, 65535, "1024", "frames",
+		"most frames in flight to one node (PM-ADV)"},
+	{"proto", "path_bytes", KIND_U32, C(proto.path_bytes), 256, 1u << 30, "4194304", "bytes",
+		"most bytes in flight to one node (PM-ADV)"},
+	{"proto", "rto_min_us", KIND_U32, C(proto.rto_min_us), 10, 1000000, "2000", "us",
+		"shortest wait for an Ack before sending again"},
+	{"proto", "rto_max_us", KIND_U32, C(proto.rto_max_us), 1000, 60000000, "500000", "us",
+		"longest such wait"},
+	{"proto", "retries", KIND_U32, C(proto.retries), 1, 100, "16", "timeouts",
+		"unanswered timeouts before a send ends in an error"},
+	{"proto", "ack_delay_us", KIND_U32, C(proto.ack_delay_us), 0, 100000, "25", "us",
+		"longest wait of an Ack for data to ride on"},
+	{"proto", "ack_every", KIND_U32, C(proto.ack_every), 1, 256, "32", "frames",
+		"frames received before an Ack goes at once"},
+	{"proto", "keepalive_ms", KIND_U32, C(keepalive_ms), 0, 4000000, "1000", "ms",
+		"silence of a peer in use before it is asked; 0 = never"},
+	{"proto", "flow_idle_ms", KIND_U32, C(flow_idle_ms), 10, 4000000, "60000", "ms",
+		"silence after which a flow is forgotten"},
+	{"proto", "checksum", KIND_BOOL, C(checksum), 0, 0, "off", "on|off",
+		"CRC32C over header and payload; the same on all nodes"},
+	{"limits", "contexts", KIND_U32, C(contexts), 1, 1024, "64", "contexts",
+		"endpoints of this node; their channels exist from the start"},
+	{"limits", "nodes", KIND_U32, C(nodes_max), 1, WIRE_NODES_MAX, "1024", "nodes",
+		"node numbers are below this"},
+	{"limits", "peers", KIND_U32, C(proto.paths_max), 1, WIRE_NODES_MAX, "256", "nodes",
+		"peer nodes at once"},
+	{"limits", "flows", KIND_U32, C(proto.flows_max), 1, 1u << 20, "4096", "flows",
+		"pairs of contexts that talk at once, for each lcore"},
+	{"limits", "mbufs", KIND_U32, C(mbufs), 256, 1u << 22, "16384", "buffers",
+		"packet buffers of the node, each as large as the longest frame"},
+	{"limits", "send_buffers", KIND_U32, C(send_buffers), 1, 32768, "256", "buffers",
+		"of one context, unless it asks for less; also the most that one may have"},
+	{"limits", "receive_buffers", KIND_U32, C(receive_buffers), 1, 1u << 20, "512", "buffers",
+		"that one context's received messages may hold, unless it asks for another number"},
+	{"limits", "submissions", KIND_U32, C(submissions), 4, 32768, "512", "slots",
+		"submission ring of a context, power of two"},
+	{"limits", "lhs_entries", KIND_U32, C(lhs_entries), 1, 1u << 20, "1024", "entries",
+		"LHS ring of a context, power of two"},
+	{"limits", "lhs_entry_bytes", KIND_U32, C(lhs_entry_bytes), 64, 128, "64", "bytes",
+		"size of an LHS entry: 64 or 128"},
+	{"limits", "lhs_split", KIND_U32, C(lhs_split), 0, 104, "40", "bytes",
+		"first bytes of a message that its entry holds: at most lhs_entry_bytes - 24"},
+	{"limits", "lhs_size_offset", KIND_U32, C(lhs_size_offset), 4, 124, "4", "bytes",
+		"place of the size field in an LHS entry: 4, or behind the front part"},
+	{"limits", "message_max", KIND_U32, C(message_max), 64, WIRE_MESSAGE_MAX, "8388608", "bytes",
+		"longest message, as far as send_buffers and receive_buffers allow"},
+};
+#define KEY_COUNT (sizeof(keys) / sizeof(keys[0]))
+
+/* What is being read, for messages. */
+struct reader {
+	struct config *config;
+	const char *path;   /* to open */
+	const char *name;   /* to show */
+	char *error;
+	uint32_t error_len;
+};
+
+/* The line on which a key of a section stands for the `nth` time (0 = first); 0 = none. */
+static int
+find_line(const char *path, const char *section, const char *key, int nth)
+{
+	FILE *f = fopen(path, "r");
+	char line[1024], head[80];
+	int number = 0, found = 0;
+	bool inside = false;
+
+	if (f == NULL)
+		return 0;
+	snprintf(head, sizeof(head), "[%s]", section);
+	while (!found && fgets(line, sizeof(line), f)) {
+		char *s = line + strspn(line, " \t");
+
+		number++;
+		if (*s == '[') {
+			inside = strncmp(s, head, strlen(head)) == 0;
+			found = inside && key == NULL ? number : 0;
+		} else if (inside && key != NULL && strncmp(s, key, strlen(key)) == 0) {
+			s += strlen(key);
+			s += strspn(s, " \t");
+			if (*s == '=' && nth-- == 0)
+				found = number;
+		}
+	}
+	fclose(f);
+	return found;
+}
+
+static int __attribute__((format(printf, 5, 6)))
+complain(const struct reader *r, const char *section, const char *key, int nth, const char *fmt, ...)
+{
+	va_list args;
+	int line = find_line(r->path, section, key, nth);
+	int n = snprintf(r->error, r->error_len, "%s:%d: [%s] %s%s", r->name, line, section,
+		key ? key : "", key ? ": " : "");
+
+	if (n < 0 || (uint32_t)n >= r->error_len)
+		return -1;
+	va_start(args, fmt);
+	vsnprintf(r->error + n, r->error_len - (uint32_t)n, fmt, args);
+	va_end(args);
+	return -1;
+}
+
+static int
+choice_index(const char *choices, const char *value)
+{
+	size_t len = strlen(value);
+
+	for (int i = 0; *choices; i++) {
+		size_t n = strcspn(choices, "|");
+
+		if (n == len && strncmp(choices, value, n) == 0)
+			return i;
+		choices += n;
+		if (*choices == '|')
+			choices++;
+	}
+	return -1;
+}
+
+static int
+set_number(const struct reader *r, const struct key *k, const char *section, const char *value,
+	void *at)
+{
+	char *end;
+
+	errno = 0;
+	unsigned long long v = strtoull(value, &end, 0);
+
+	if (errno || end == value || *end || *value == '-' || v < k->min || v > k->max)
+		return complain(r, section, k->name, 0,
+			"'%s' is not a number from %llu to %llu (%s)", value,
+			(unsigned long long)k->min, (unsigned long long)k->max, k->unit);
+	if (k->kind == KIND_U16)
+		*(uint16_t *)at = (uint16_t)v;
+	else
+		*(uint32_t *)at = (uint32_t)v;
+	return 0;
+}
+
+static int
+set_key(const struct reader *r, const struct key *k, const char *section, const char *value,
+	void *base)
+{
+	void *at = (char *)base + k->offset;
+	struct in_addr ip;
+	int choice;
+
+	switch (k->kind) {
+	case KIND_U32:
+	case KIND_U16:
+		return set_number(r, k, section, value, at);
+	case KIND_BOOL:
+		choice = choice_index("off|on", value);
+		if (choice < 0)
+			return complain(r, section, k->name, 0, "'%s' is neither on nor off", value);
+		*(bool *)at = choice;
+		return 0;
+	case KIND_CHOICE:
+		choice = choice_index(k->unit, value);
+		if (choice < 0)
+			return complain(r, section, k->name, 0, "'%s' is none of %s", value, k->unit);
+		if (strcmp(k->name, "driver") == 0)
+			snprintf(at, LINK_NAME_MAX, "%s", value);
+		else
+			*(uint32_t *)at = (uint32_t)choice;
+		return 0;
+	case KIND_TEXT:
+		if (strlen(value) >= k->max)
+			return complain(r, section, k->name, 0, "'%s' is longer than %llu bytes", value,
+				(unsigned long long)k->max - 1);
+		snprintf(at, k->max, "%s", value);
+		return 0;
+	case KIND_IPV4:
+		if (inet_pton(AF_INET, value, &ip) != 1)
+			return complain(r, section, k->name, 0, "'%s' is not an IPv4 address", value);
+		*(uint32_t *)at = ntohl(ip.s_addr);
+		return 0;
+	}
+	return -1;
+}
+
+static int
+set_defaults(const struct reader *r, const char *section, void *base)
+{
+	for (size_t i = 0; i < KEY_COUNT; i++) {
+		if (strcmp(keys[i].section, section) == 0 && keys[i].fallback != NULL &&
+			set_key(r, &keys[i], section, keys[i].fallback, base) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+unknown_key(const struct reader *r, const char *section, const char *kind, const char *key)
+{
+	char known[512] = "";
+
+	for (size_t i = 0; i < KEY_COUNT; i++) {
+		if (strcmp(keys[i].section, kind) != 0)
+			continue;
+		size_t n = strlen(known);
+
+		snprintf(known + n, sizeof(known) - n, "%s%s", n ? ", " : "", keys[i].name);
+	}
+	return complain(r, section, key, 0, "unknown key; [%s] has: %s", kind, known);
+}
+
+static int
+read_section(const struct reader *r, struct rte_cfgfile *file, const char *section,
+	const char *kind, void *base)
+{
+	int n = rte_cfgfile_section_num_entries(file, section);
+	struct rte_cfgfile_entry entries[n > 0 ? n : 1];
+
+	rte_cfgfile_section_entries(file, section, entries, n);
+	for (int i = 0; i < n; i++) {
+		const struct key *k = NULL;
+
+		for (size_t j = 0; j < KEY_COUNT; j++) {
+			if (strcmp(keys[j].section, kind) == 0 &&
+				strcmp(keys[j].name, entries[i].name) == 0)
+				k = &keys[j];
+		}
+		if (k == NULL)
+			return unknown_key(r, section, kind, entries[i].name);
+		for (int j = 0; j < i; j++) {
+			if (strcmp(entries[j].name, k->name) == 0)
+				return complain(r, section, k->name, 1, "given twice");
+		}
+		if (set_key(r, k, section, entries[i].value, base) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* "auto" | MAC | address:port, then perhaps "link=N" */
+static int
+read_peer(const struct reader *r, uint32_t node, const char *name, const char *value)
+{
+	struct config *c = r->config;
+	struct config_peer *peer = &c->peers[node];
+	char where[64] = "", more[32] = "", ip[64] = "";
+	unsigned link = 0, port = 0;
+
+	sscanf(value, "%63s %31s", where, more);
+	if (*more && (sscanf(more, "link=%u", &link) != 1 || link >= CONFIG_LINKS_MAX ||
+			     !c->links[link].used))
+		return complain(r, "nodes", name, 0, "'%s' names no link of this file", more);
+	peer->link = (uint8_t)link;
+	/* a MAC that every node can tell from the number: 02:50:4d:00:hi:lo */
+	peer->addr.mac = (struct rte_ether_addr){
+		{0x02, 0x50, 0x4D, 0, (uint8_t)(node >> 8), (uint8_t)node}};
+	peer->addr.port = c->links[link].link.udp_port;
+	if (strcmp(where, "auto") == 0) {
+		peer->known = true;
+		return 0;
+	}
+	if (rte_ether_unformat_addr(where, &peer->addr.mac) == 0) {
+		peer->known = true;
+		return 0;
+	}
+	struct in_addr in;
+	int got = sscanf(where, "%63[0-9.]:%u", ip, &port);
+
+	if (got < 1 || inet_pton(AF_INET, ip, &in) != 1 || port > 65535)
+		return complain(r, "nodes", name, 0,
+			"'%s' is neither a MAC address (02:00:00:00:00:01), nor IPv4[:port], nor auto",
+			where);
+	peer->addr.ip = ntohl(in.s_addr);
+	if (got == 2)
+		peer->addr.port = (uint16_t)port;
+	peer->known = true;
+	return 0;
+}
+
+static int
+read_peers(const struct reader *r, struct rte_cfgfile *file)
+{
+	struct config *c = r->config;
+	int n = rte_cfgfile_section_num_entries(file, "nodes");
+	struct rte_cfgfile_entry entries[n > 0 ? n : 1];
+
+	c->peers = calloc(c->nodes_max, sizeof(*c->peers));
+	if (c->peers == NULL)
+		return complain(r, "limits", "nodes", 0, "no memory for %u nodes", c->nodes_max);
+	if (n > 0)
+		rte_cfgfile_section_entries(file, "nodes", entries, n);
+	for (int i = 0; i < n; i++) {
+		char *end;
+		unsigned long node = strtoul(entries[i].name, &end, 10);
+
+		if (*end || end == entries[i].name || node >= c->nodes_max)
+			return complain(r, "nodes", entries[i].name, 0,
+				"not a node number from 0 to %u (limits.nodes)", c->nodes_max - 1);
+		if (c->peers[node].known)
+			return complain(r, "nodes", entries[i].name, 1, "node %lu is given twice",
+				node);
+		if (read_peer(r, (uint32_t)node, entries[i].name, entries[i].value) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+uint32_t
+config_encap_bytes(enum link_encap encap)
+{
+	static const uint32_t bytes[] = {
+		[LINK_ENCAP_ETHER] = 14,
+		[LINK_ENCAP_VLAN] = 18,
+		[LINK_ENCAP_UDP] = 42,
+		[LINK_ENCAP_NONE] = 0,
+	};
+
+	return bytes[encap];
+}
+
+/* The smallest of all links: a message may go over any. */
+uint32_t
+config_payload_max(const struct config *c)
+{
+	uint32_t payload = WIRE_PAYLOAD_MAX;
+
+	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
+		const struct link_config *l = &c->links[i].link;
+
+		if (!c->links[i].used)
+			continue;
+		uint32_t head = config_encap_bytes(l->encap), ether = head >= 14 ? 14 : 0;
+		uint32_t room = l->mtu - (head - ether) - WIRE_HDR_BYTES;
+
+		payload = room < payload ? room : payload;
+	}
+	return payload & ~7u;
+}
+
+static int
+is_power_of_two(uint32_t v)
+{
+	return v && !(v & (v - 1));
+}
+
+/* What no single key can see. */
+static int
+check_together(const struct reader *r)
+{
+	struct config *c = r->config;
+	const struct lhs_config_check {
+		uint32_t room;
+	} lhs = {c->lhs_size_offset == 4 ? c->lhs_entry_bytes - 24 :
+		 c->lhs_size_offset < 24 ? 0 :
+					   c->lhs_size_offset - 24};
+
+	if (c->id >= c->nodes_max)
+		return complain(r, "node", "id", 0, "%u is not below limits.nodes = %u", c->id,
+			c->nodes_max);
+	if (!is_power_of_two(c->lhs_entries))
+		return complain(r, "limits", "lhs_entries", 0, "%u is not a power of two",
+			c->lhs_entries);
+	if (!is_power_of_two(c->submissions))
+		return complain(r, "limits", "submissions", 0, "%u is not a power of two",
+			c->submissions);
+	if (c->lhs_entry_bytes != 64 && c->lhs_entry_bytes != 128)
+		return complain(r, "limits", "lhs_entry_bytes", 0, "%u is neither 64 nor 128",
+			c->lhs_entry_bytes);
+	if (c->lhs_size_offset % 4 || c->lhs_size_offset > c->lhs_entry_bytes - 4 ||
+		(c->lhs_size_offset != 4 && c->lhs_size_offset < 24))
+		return complain(r, "limits", "lhs_size_offset", 0,
+			"%u is neither 4 nor a multiple of 4 from 24 to %u", c->lhs_size_offset,
+			c->lhs_entry_bytes - 4);
+	if (c->lhs_split > lhs.room)
+		return complain(r, "limits", "lhs_split", 0, "%u is more than the %u bytes left",
+			c->lhs_split, lhs.room);
+	if (c->proto.rto_min_us > c->proto.rto_max_us)
+		return complain(r, "proto", "rto_min_us", 0, "%u is above rto_max_us = %u",
+			c->proto.rto_min_us, c->proto.rto_max_us);
+	return 0;
+}
+
+static int
+read_links(const struct reader *r, struct rte_cfgfile *file)
+{
+	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
+		struct config_link *l = &r->config->links[i];
+		char section[16];
+
+		snprintf(section, sizeof(section), "link %u", i);
+		if (!rte_cfgfile_has_section(file, section))
+			continue;
+		l->used = true;
+		if (set_defaults(r, "link", l) != 0 ||
+			read_section(r, file, section, "link", l) != 0)
+			return -1;
+		if (strcmp(l->link.driver, "ethdev") != 0)
+			l->link.encap = LINK_ENCAP_NONE;
+		else if (l->link.encap == LINK_ENCAP_NONE)
+			return complain(r, section, "encap", 0, "none is for driver udp and loop");
+	}
+	return 0;
+}
+
+static int
+check_sections(const struct reader *r, struct rte_cfgfile *file)
+{
+	static const char *const known[] = {"node", "engine", "proto", "limits", "nodes"};
+	int n = rte_cfgfile_num_sections(file, NULL, 0);
+	char *names[n > 0 ? n : 1];
+	char space[n > 0 ? n : 1][CFG_NAME_LEN];
+
+	for (int i = 0; i < n; i++)
+		names[i] = space[i];
+	n = rte_cfgfile_sections(file, names, n);
+	for (int i = 0; i < n; i++) {
+		unsigned link;
+		char rest;
+		bool ok = sscanf(names[i], "link %u%c", &link, &rest) == 1 && link < CONFIG_LINKS_MAX;
+
+		for (size_t j = 0; j < sizeof(known) / sizeof(known[0]); j++)
+			ok |= strcmp(names[i], known[j]) == 0;
+		if (!ok)
+			return complain(r, names[i], NULL, 0,
+				" unknown section; there are: node, engine, link 0..%d, proto, limits, "
+				"nodes",
+				CONFIG_LINKS_MAX - 1);
+	}
+	return 0;
+}
+
+static int
+read_all(const struct reader *r, struct rte_cfgfile *file)
+{
+	struct config *c = r->config;
+	static const char *const flat[] = {"node", "engine", "proto", "limits"};
+
+	if (check_sections(r, file) != 0)
+		return -1;
+	for (size_t i = 0; i < 4; i++) {
+		if (set_defaults(r, flat[i], c) != 0)
+			return -1;
+		if (rte_cfgfile_has_section(file, flat[i]) &&
+			read_section(r, file, flat[i], flat[i], c) != 0)
+			return -1;
+	}
+	if (!rte_cfgfile_has_entry(file, "node", "id"))
+		return complain(r, "node", "id", 0, "must be given: this node's number");
+	if (read_links(r, file) != 0 || check_together(r) != 0 || read_peers(r, file) != 0)
+		return -1;
+	c->proto.keepalive_us = c->keepalive_ms * 1000;
+	c->proto.flow_idle_us = c->flow_idle_ms * 1000;
+	c->proto.recovery = (enum proto_recovery)c->recovery;
+	c->proto.cc = c->cc == 0 ? &cc_delay : &cc_pm;
+	return 0;
+}
+
+static int
+read_as(struct config *c, const char *path, const char *name, char *error, uint32_t error_len)
+{
+	const struct reader r = {c, path, name, error, error_len};
+	struct rte_cfgfile_parameters params = {.comment_character = '#'};
+
+	memset(c, 0, sizeof(*c));
+	if (access(path, R_OK) != 0) {
+		snprintf(error, error_len, "%s: cannot be read: %s", name, strerror(errno));
+		return -1;
+	}
+	struct rte_cfgfile *file = rte_cfgfile_load_with_params(path, 0, &params);
+
+	if (file == NULL) {
+		snprintf(error, error_len,
+			"%s: not an INI file: lines are '[section]', 'key = value', or '# comment'",
+			name);
+		return -1;
+	}
+	int result = read_all(&r, file);
+
+	rte_cfgfile_close(file);
+	if (result != 0)
+		config_free(c);
+	return result;
+}
+
+int
+config_read(struct config *c, const char *path, char *error, uint32_t error_len)
+{
+	return read_as(c, path, path, error, error_len);
+}
+
+int
+config_read_text(struct config *c, const char *text, char *error, uint32_t error_len)
+{
+	char path[64];
+	int fd = memfd_create("pmx-config", MFD_CLOEXEC);
+	size_t len = strlen(text);
+
+	if (fd < 0 || write(fd, text, len) != (ssize_t)len) {
+		snprintf(error, error_len, "no memory file for the configuration: %s", strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return -1;
+	}
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	int result = read_as(c, path, "(text)", error, error_len);
+
+	close(fd);
+	return result;
+}
+
+void
+config_free(struct config *c)
+{
+	free(c->peers);
+	c->peers = NULL;
+}
+
+void
+config_print_doc(FILE *out)
+{
+	const char *section = "";
+
+	for (size_t i = 0; i < KEY_COUNT; i++) {
+		const struct key *k = &keys[i];
+
+		if (strcmp(section, k->section) != 0) {
+			section = k->section;
+			fprintf(out, "\n## [%s%s]\n\n| key | default | unit or values | range | meaning |\n"
+				     "|---|---|---|---|---|\n",
+				section, strcmp(section, "link") == 0 ? " 0] .. [link 3" : "");
+		}
+		fprintf(out, "| `%s` | %s | ", k->name,
+			k->fallback == NULL ? "must be given" : *k->fallback ? k->fallback : "(empty)");
+		for (const char *s = k->unit; *s; s++)
+			fprintf(out, "%s%c", *s == '|' ? "\\" : "", *s);
+		if (k->kind == KIND_U32 || k->kind == KIND_U16)
+			fprintf(out, " | %llu .. %llu", (unsigned long long)k->min,
+				(unsigned long long)k->max);
+		else
+			fprintf(out, " | ");
+		fprintf(out, " | %s |\n", k->help);
+	}
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A node's configuration: one INI file, one table of keys (config.c), read by rte_cfgfile before
+ * anything starts. doc/configuration.md is printed from the same table.
+ */
+#ifndef PMX_CONFIG_H
+#define PMX_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "link.h"
+#include "proto/proto.h"
+
+#define CONFIG_LINKS_MAX 4
+#define CONFIG_NAME_MAX  32
+#define CONFIG_LANES_MAX 16
+
+enum idle_policy {
+	IDLE_SPIN,     /* never gives the CPU away */
+	IDLE_PAUSE,    /* pause instruction: spares the sibling thread */
+	IDLE_YIELD,    /* sched_yield at the first empty poll */
+	IDLE_ADAPTIVE, /* yield at first, sleep when nothing came for engine.idle_us */
+	IDLE_SLEEP,    /* sleep at the first empty poll */
+};
+
+struct config_link {
+	bool used;
+	struct link_config link;
+};
+
+/* One line of [nodes]. */
+struct config_peer {
+	bool known;
+	uint8_t link;
+	struct link_addr addr;
+};
+
+struct config {
+	/* [node] */
+	uint32_t id;
+	char name[CONFIG_NAME_MAX];
+	/* [engine] */
+	uint32_t lanes;      /* poll-mode lcores */
+	uint32_t idle;       /* enum idle_policy */
+	uint32_t idle_us;
+	uint32_t burst;
+	/* [link N] */
+	struct config_link links[CONFIG_LINKS_MAX];
+	/* [proto] */
+	struct proto_config proto;
+	uint32_t keepalive_ms, flow_idle_ms;
+	uint32_t recovery;   /* enum proto_recovery */
+	uint32_t cc;         /* 0 delay, 1 pm */
+	bool checksum;
+	/* [limits] */
+	uint32_t contexts, send_buffers, receive_buffers, mbufs, submissions;
+	uint32_t lhs_entries, lhs_entry_bytes, lhs_split, lhs_size_offset;
+	uint32_t message_max;
+	/* [nodes]: nodes_max entries */
+	uint32_t nodes_max;
+	struct config_peer *peers;
+};
+
+/* Read `path`. 0, or -1 with "file:line: [section] key = value: what is allowed" in error. The
+ * result owns memory: config_free. */
+int config_read(struct config *c, const char *path, char *error, uint32_t error_len);
+/* The same for a text in memory; `name` stands for the file in messages. */
+int config_read_text(struct config *c, const char *text, char *error, uint32_t error_len);
+void config_free(struct config *c);
+/* The table of keys as Markdown. */
+void config_print_doc(FILE *out);
+/* Payload bytes of a frame over link l. */
+uint32_t config_payload_max(const struct config *c);
+uint32_t config_encap_bytes(enum link_encap encap);
+
+#endif

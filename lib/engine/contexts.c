@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Opening, closing and reaping contexts. Commands come from other threads through a mailbox and
+ * are done on the lane that owns the context, between two polls.
+ *
+ * Design notes
+ * 1. A context that closes goes on until its submissions are taken, then until what it sent is
+ *    done with (the core's retries bound that); then every mbuf it had returns to the pool.
+ * 2. An aborted context (its process is gone) skips the first two: all it sent ends at once.
+ * 3. Admission: a context is opened only if all the mbufs that it may ever hold are there, so one
+ *    context can never starve another, nor the links.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rte_cycles.h>
+
+#include "engine/engine.h"
+
+static uint32_t
+quota_of(const struct channel *ch)
+{
+	return ch->send_buffers + ch->bulk_quota;
+}
+
+static int
+admit(struct node *n, struct channel *ch, const struct command *cmd)
+{
+	const struct config *c = &n->config;
+
+	ch->send_buffers = cmd->send_buffers ? cmd->send_buffers : c->send_buffers;
+	ch->bulk_quota = cmd->receive_buffers ? cmd->receive_buffers : c->receive_buffers;
+	if (ch->send_buffers > c->send_buffers || ch->bulk_quota > n->bufs_count)
+		return -EINVAL;
+	if (atomic_fetch_sub(&n->mbufs_left, quota_of(ch)) < (int64_t)quota_of(ch)) {
+		atomic_fetch_add(&n->mbufs_left, quota_of(ch));
+		return -ENOSPC;
+	}
+	return 0;
+}
+
+static int
+fill_send_slots(struct node *n, struct channel *ch)
+{
+	for (uint32_t i = 0; i < ch->send_buffers; i++) {
+		struct rte_mbuf *m = rte_pktmbuf_alloc(n->pool);
+
+		if (m == NULL) {
+			while (i-- > 0)
+				rte_pktmbuf_free(ch->slots[i].m);
+			return -ENOSPC;
+		}
+		ch->slots[i] = (struct send_slot){.m = m, .state = SEND_CLIENT};
+		atomic_store_explicit(&channel_send_off(ch->shm)[i],
+			(uint8_t *)m->buf_addr + PAYLOAD_START - (uint8_t *)ch->shm,
+			memory_order_relaxed);
+	}
+	return 0;
+}
+
+static void
+join_ends(struct node *n, struct channel *ch)
+{
+	struct channel_shm *shm = ch->shm;
+	const struct channel_geometry *g = &n->geometry;
+
+	channel_format(shm, g, (uint16_t)n->config.id, ch->ctx);
+	slot_end_init(&ch->sub, channel_submissions(shm), g->submissions, &shm->submissions_pos);
+	slot_end_init(&ch->com, channel_completions(shm), g->completions, &shm->completions_pos);
+	lhs_end_init(&ch->lhs, &g->lhs, channel_lhs(shm));
+	ch->generation = shm->generation;
+	ch->frag_len = n->frag_len;
+	ch->lhs_pos = 0;
+	ch->lhs_size = g->lhs.entries;
+	ch->done_head = ch->done_tail = 0;
+	ch->bulk_out = ch->busy_slots = 0;
+	ch->chain_count = 0;
+	ch->selects = ch->local_turn = false;
+	ch->received = ch->sent = ch->bad = 0;
+	shm->send_buffers = ch->send_buffers;
+	shm->receive_buffers = ch->bulk_quota;
+	shm->frag_len = n->frag_len;
+	shm->engine_may_sleep =
+		n->config.idle == IDLE_ADAPTIVE || n->config.idle == IDLE_SLEEP;
+}
+
+static int
+open_context(struct engine *e, struct command *cmd)
+{
+	struct node *n = e->node;
+	struct channel *ch = &n->channels[cmd->ctx];
+
+	if (ch->state != CHANNEL_CLOSED || ch->dirty)
+		return -EBUSY;
+	int result = admit(n, ch, cmd);
+
+	if (result != 0)
+		return result;
+	join_ends(n, ch);
+	result = fill_send_slots(n, ch);
+	if (result != 0) {
+		atomic_fetch_add(&n->mbufs_left, quota_of(ch));
+		return result;
+	}
+	/* 64-bit: 32768 buffers of 64 KiB */
+	uint64_t most = (uint64_t)ch->send_buffers * n->frag_len;
+
+	ch->shm->max_message =
+		most < n->config.message_max ? (uint32_t)most : n->config.message_max;
+	ch->pid = cmd->pid;
+	cmd->generation = ch->generation;
+	proto_ctx_open(e->proto, ch->ctx, ch->lhs_size, ch->bulk_quota, ch->lhs.split, e->now);
+	ch->state = CHANNEL_OPEN;
+	e->open[e->open_count++] = ch;
+	ENGINE_COUNT(e, contexts_opened);
+	/* release: the whole region before its state */
+	atomic_store_explicit(&ch->shm->state, CHANNEL_OPEN, memory_order_release);
+	return 0;
+}
+
+static int
+close_context(struct engine *e, const struct command *cmd)
+{
+	struct channel *ch = &e->node->channels[cmd->ctx];
+
+	if (ch->state == CHANNEL_CLOSED ||
+		(cmd->generation != 0 && cmd->generation != ch->generation))
+		return -ENOENT;
+	if (ch->state == CHANNEL_OPEN)
+		ch->state = CHANNEL_CLOSING;
+	atomic_store_explicit(&ch->shm->state, CHANNEL_CLOSED, memory_order_relaxed);
+	if (cmd->op == COMMAND_ABORT) {
+		ENGINE_COUNT(e, contexts_died);
+		ch->state = CHANNEL_DEAD;
+		proto_ctx_close(e->proto, ch->ctx, false, e->now);
+	}
+	return 0;
+}
+
+void
+engine_command(struct engine *e, struct command *cmd)
+{
+	if (cmd->ctx >= e->node->config.contexts)
+		cmd->result = -EINVAL;
+	else if (cmd->op == COMMAND_OPEN)
+		cmd->result = open_context(e, cmd);
+	else
+		cmd->result = close_context(e, cmd);
+	/* release: the result before the sign that it is there; pairs with node_command */
+	atomic_store_explicit(&cmd->done, true, memory_order_release);
+}
+
+static void
+finish(struct engine *e, struct channel *ch)
+{
+	struct node *n = e->node;
+
+	for (uint32_t i = 0; i < ch->send_buffers; i++)
+		rte_pktmbuf_free(ch->slots[i].m);
+	for (uint32_t i = 0; i < n->bufs_count && ch->bulk_out > 0; i++) {
+		if (n->bufs[i].owner != ch->ctx)
+			continue;
+		n->bufs[i].owner = BUF_FREE;
+		rte_pktmbuf_free(n->bufs[i].m);
+		ch->bulk_out--;
+	}
+	atomic_fetch_add(&n->mbufs_left, quota_of(ch));
+	for (unsigned i = 0; i < e->open_count; i++) {
+		if (e->open[i] == ch) {
+			e->open[i] = e->open[--e->open_count];
+			break;
+		}
+	}
+	ch->state = CHANNEL_CLOSED;
+	ch->pid = 0;
+}
+
+/* A context that is no longer open: take what it submitted, then wait for what is on its way. */
+void
+engine_reap(struct engine *e, struct channel *ch)
+{
+	if (ch->state == CHANNEL_CLOSING) {
+		if (channel_scan(e, ch) != 0)
+			return;
+		proto_ctx_close(e->proto, ch->ctx, true, e->now);
+		ch->state = CHANNEL_DEAD;
+	}
+	if (ch->busy_slots == 0)
+		finish(e, ch);
+}
+
+int
+node_command(struct node *n, struct command *cmd, bool wait)
+{
+	struct engine *e = node_lane(n, cmd->ctx);
+	struct command *expected = NULL;
+	uint64_t one = 1;
+	int result = -ETIMEDOUT;
+
+	atomic_store(&cmd->done, false);
+	if (!wait) {
+		e->now = rte_rdtsc();
+		engine_command(e, cmd);
+		return cmd->result;
+	}
+	pthread_mutex_lock(&n->command_lock);
+	atomic_store(&e->command, cmd);
+	if (write(e->doorbell, &one, sizeof(one)) < 0)
+		usleep(1000); /* it is full: the lane will wake all the same */
+	for (int i = 0; i < 20000 && !atomic_load(&cmd->done); i++)
+		usleep(100);
+	expected = cmd;
+	/* retract; a lane that took it in this moment finishes it at once */
+	if (!atomic_load(&cmd->done) && !atomic_compare_exchange_strong(&e->command, &expected, NULL))
+		usleep(100000);
+	if (atomic_load(&cmd->done))
+		result = cmd->result;
+	pthread_mutex_unlock(&n->command_lock);
+	return result;
+}

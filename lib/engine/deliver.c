@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * From the PM core into channels: the head of a message into its LHS entry, bulk by reference
+ * (LHS-1 to LHS-5), room given back to the core. Runs on the lane.
+ *
+ * Design notes
+ * 1. Room was taken by the core before a message was accepted, so a delivery always fits.
+ * 2. A bulk message stays in the mbufs that the link wrote. Fragments are linked by a bulk_link in
+ *    the 16 bytes before each payload, where the consumed header was; the engine's own chain is in
+ *    bufs[], so what a client does to its links harms only itself.
+ */
+#include <string.h>
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "engine/engine.h"
+
+void
+channel_touch(struct engine *e, struct channel *ch)
+{
+	if (ch->dirty)
+		return;
+	ch->dirty = true;
+	e->dirty[e->dirty_count++] = ch;
+}
+
+static inline int64_t
+offset_of(const struct channel *ch, const void *payload)
+{
+	return (const uint8_t *)payload - (const uint8_t *)ch->shm;
+}
+
+static void
+own(struct engine *e, struct channel *ch, struct rte_mbuf *m, bool head)
+{
+	struct buf_state *b = &e->node->bufs[buf_priv(m)->number];
+
+	b->owner = ch->ctx;
+	b->head = head;
+	b->m = m;
+	b->next = UINT32_MAX;
+	ch->bulk_out++;
+}
+
+static void
+write_link(uint8_t *payload, int64_t next_off, uint32_t len)
+{
+	const struct bulk_link link = {.next_off = next_off, .len = len};
+
+	memcpy(payload - sizeof(link), &link, sizeof(link));
+}
+
+/* A fragment of a message of several. */
+static void
+put_fragment(struct engine *e, struct channel *ch, uint16_t src_node, uint16_t src_ctx,
+	struct rte_mbuf *m, uint8_t *payload, uint32_t len, uint32_t msg_len, bool last)
+{
+	struct buf_state *bufs = e->node->bufs;
+	uint32_t number = buf_priv(m)->number;
+
+	write_link(payload, 0, len);
+	own(e, ch, m, ch->chain_count == 0);
+	if (ch->chain_count++ == 0) {
+		ch->chain_first = number;
+		ch->chain = m;
+	} else {
+		const struct rte_mbuf *before = bufs[ch->chain_last].m;
+		uint8_t *before_payload = rte_pktmbuf_mtod(before, uint8_t *);
+		int64_t off = offset_of(ch, payload);
+
+		bufs[ch->chain_last].next = number;
+		memcpy(before_payload - sizeof(struct bulk_link), &off, sizeof(off));
+	}
+	ch->chain_last = number;
+	/* from here on the mbuf's data is its payload: the next fragment finds the link by it */
+	m->data_off = (uint16_t)(payload - (uint8_t *)m->buf_addr);
+	if (!last)
+		return;
+	const uint8_t *first = rte_pktmbuf_mtod(ch->chain, uint8_t *);
+
+	lhs_write(&ch->lhs, src_node, src_ctx, msg_len, ch->chain_first | LHS_CHAINED,
+		offset_of(ch, first), first, ch->lhs.split);
+	ch->chain_count = 0;
+	ch->chain = NULL;
+	ch->received++;
+}
+
+/* One fragment in order: payload_off bytes into the mbuf's data. */
+void
+channel_put(struct engine *e, struct channel *ch, uint16_t src_node, uint16_t src_ctx,
+	struct rte_mbuf *m, uint32_t payload_off, uint32_t len, uint32_t msg_len, bool last)
+{
+	uint8_t *payload = rte_pktmbuf_mtod_offset(m, uint8_t *, payload_off);
+
+	channel_touch(e, ch);
+	if (unlikely(!last || len != msg_len)) {
+		put_fragment(e, ch, src_node, src_ctx, m, payload, len, msg_len, last);
+		return;
+	}
+	ch->received++;
+	if (len <= ch->lhs.split) {
+		lhs_write(&ch->lhs, src_node, src_ctx, len, LHS_NO_BULK, 0, payload, len);
+		rte_pktmbuf_free(m);
+		return;
+	}
+	own(e, ch, m, true);
+	lhs_write(&ch->lhs, src_node, src_ctx, len, buf_priv(m)->number, offset_of(ch, payload),
+		payload, ch->lhs.split);
+}
+
+unsigned
+engine_deliver(struct engine *e)
+{
+	struct proto_delivery d[BURST_MAX];
+	unsigned n, work = 0;
+	uint64_t handles[BURST_MAX];
+
+	do {
+		n = proto_deliver(e->proto, d, BURST_MAX);
+		for (unsigned i = 0; i < n; i++) {
+			struct channel *ch = &e->node->channels[d[i].ctx];
+			struct rte_mbuf *m = (struct rte_mbuf *)(uintptr_t)d[i].handle;
+
+			if (unlikely(ch->state != CHANNEL_OPEN))
+				rte_pktmbuf_free(m);
+			else
+				channel_put(e, ch, d[i].src_node, d[i].src_ctx, m, WIRE_HDR_BYTES,
+					d[i].len, d[i].msg_len, d[i].last);
+		}
+		work += n;
+	} while (n == BURST_MAX);
+	while (unlikely((n = proto_release(e->proto, handles, BURST_MAX)) != 0)) {
+		for (unsigned i = 0; i < n; i++)
+			rte_pktmbuf_free((struct rte_mbuf *)(uintptr_t)handles[i]);
+	}
+	return work;
+}
+
+/* Room came back. Senders of this node that wait and the core's flows take turns at it. */
+void
+engine_give(struct engine *e, struct channel *ch, uint32_t entries, uint32_t bulks)
+{
+	if (unlikely(ch->local_head != NULL)) {
+		ch->local_turn = !ch->local_turn;
+		if (ch->local_turn)
+			local_drain(e, ch, &entries, &bulks);
+	}
+	if (entries | bulks)
+		proto_ctx_room(e->proto, ch->ctx, entries, bulks, e->now);
+	if (unlikely(ch->local_head != NULL))
+		local_drain(e, ch, NULL, NULL);
+}
+
+/* Look how many entries the reader took since the last time. */
+void
+engine_room(struct engine *e, struct channel *ch)
+{
+	/* acquire: the reader's last reads of an entry before we write it again */
+	uint32_t pos = atomic_load_explicit(&ch->shm->lhs_pos, memory_order_acquire);
+	uint32_t freed = pos - ch->lhs_pos;
+
+	if (freed == 0)
+		return;
+	if (unlikely(freed > ch->lhs.pos - ch->lhs_pos)) {
+		ENGINE_COUNT(e, bad_positions);
+		ch->bad++;
+		return;
+	}
+	ch->lhs_pos = pos;
+	engine_give(e, ch, freed, 0);
+}
+
+/* A client gives back a received message. Returns its buffers, 0 if it had no right to. */
+uint32_t
+engine_release_bulk(struct engine *e, struct channel *ch, uint32_t number)
+{
+	struct buf_state *bufs = e->node->bufs;
+	uint32_t count = 0;
+
+	number &= ~LHS_CHAINED;
+	if (number >= e->node->bufs_count || bufs[number].owner != ch->ctx || !bufs[number].head)
+		return 0;
+	bufs[number].head = false;
+	while (number != UINT32_MAX) {
+		struct buf_state *b = &bufs[number];
+
+		number = b->next;
+		b->owner = BUF_FREE;
+		rte_pktmbuf_free(b->m);
+		count++;
+	}
+	ch->bulk_out -= count;
+	return count;
+}

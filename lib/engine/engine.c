@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The loop of a lane: engine_poll on the data path, idling when there is nothing to do. Runs on the
+ * lane's own lcore (or in an embedded node's thread).
+ *
+ * Design notes
+ * 1. Idling costs latency or other people's CPU. spin and pause keep the core; yield gives it away
+ *    at the first empty poll (measured: spinning first is what hurts where cores are shared);
+ *    adaptive yields until nothing came for idle_us, then sleeps; sleep sleeps at once.
+ * 2. Before sleeping the lane tells its channels (engine_sleeps), fences, and looks at everything
+ *    once more: a submission is then either seen or rings the doorbell.
+ * 3. A link without a descriptor bounds the sleep: 50 us at first, up to 1 ms.
+ */
+#include <sched.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rte_cycles.h>
+#include <rte_pause.h>
+
+#include "engine/engine.h"
+
+const struct proto_counter_info engine_counter_info[ENGINE_COUNTER_COUNT] = {
+#define ENGINE_COUNTER_INFO(name, unit, help) {#name, unit, help},
+	ENGINE_COUNTERS(ENGINE_COUNTER_INFO)
+#undef ENGINE_COUNTER_INFO
+};
+
+unsigned
+engine_poll(struct engine *e)
+{
+	struct command *cmd = atomic_load_explicit(&e->command, memory_order_acquire);
+	unsigned work;
+
+	e->now = rte_rdtsc();
+	work = engine_rx(e);
+	proto_tick(e->proto, e->now);
+	work += engine_deliver(e);
+	work += engine_submissions(e);
+	work += engine_tx(e);
+	work += engine_complete(e);
+	if (e->dirty_count)
+		engine_flush(e);
+	if (unlikely(cmd != NULL)) {
+		atomic_store_explicit(&e->command, NULL, memory_order_relaxed);
+		engine_command(e, cmd);
+		work++;
+	}
+	if (unlikely(e->local_waiting) && e->now >= e->housekeeping_at) {
+		e->housekeeping_at = e->now + rte_get_tsc_hz() / 1000;
+		local_housekeep(e);
+	}
+	ENGINE_COUNT(e, polls);
+	return work;
+}
+
+static bool
+anything_submitted(const struct engine *e)
+{
+	for (unsigned i = 0; i < e->open_count; i++) {
+		if (slot_filled(&e->open[i]->sub, e->open[i]->sub.pos))
+			return true;
+	}
+	return atomic_load_explicit(&e->command, memory_order_acquire) != NULL;
+}
+
+static void
+announce_sleep(struct engine *e, uint32_t sleeps)
+{
+	for (unsigned i = 0; i < e->open_count; i++)
+		atomic_store_explicit(&e->open[i]->shm->engine_sleeps, sleeps, memory_order_relaxed);
+}
+
+/* Microseconds until something must happen by itself. */
+static int64_t
+time_to_sleep(struct engine *e, uint64_t idle_us)
+{
+	uint64_t deadline = proto_deadline(e->proto), now = rte_rdtsc();
+	int64_t us = 100000;
+
+	if (deadline <= now)
+		return 0;
+	if (deadline != UINT64_MAX)
+		us = (int64_t)((deadline - now) * 1000000 / rte_get_tsc_hz());
+	if (!e->links_wake) {
+		int64_t poll_us = idle_us < 20000 ? 50 : 1000;
+
+		us = us < poll_us ? us : poll_us;
+	}
+	return us < 100000 ? us : 100000;
+}
+
+static void
+engine_sleep(struct engine *e, uint64_t idle_us)
+{
+	struct epoll_event events[8];
+
+	if (e->lingering_count || e->dirty_count || e->local_waiting)
+		return;
+	int64_t us = time_to_sleep(e, idle_us);
+
+	if (us < 20)
+		return;
+	announce_sleep(e, 1);
+	/* full fence: our flag before our last look; pairs with pmx_send's */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!anything_submitted(e)) {
+		struct timespec t = {.tv_sec = 0, .tv_nsec = us * 1000};
+
+		ENGINE_COUNT(e, sleeps);
+		if (epoll_pwait2(e->sleep_fd, events, 8, &t, NULL) > 0) {
+			uint64_t rings;
+
+			if (read(e->doorbell, &rings, sizeof(rings)) < 0)
+				rings = 0; /* it was a link's descriptor */
+		}
+	}
+	announce_sleep(e, 0);
+}
+
+void
+engine_idle(struct engine *e)
+{
+	uint64_t idle_us;
+
+	ENGINE_COUNT(e, idle_polls);
+	switch ((enum idle_policy)e->node->config.idle) {
+	case IDLE_SPIN:
+		break;
+	case IDLE_PAUSE:
+		rte_pause();
+		break;
+	case IDLE_YIELD:
+		sched_yield();
+		break;
+	case IDLE_ADAPTIVE:
+		if (e->idle_since == 0)
+			e->idle_since = e->now;
+		idle_us = (e->now - e->idle_since) * 1000000 / rte_get_tsc_hz();
+		if (idle_us < e->node->config.idle_us)
+			sched_yield();
+		else
+			engine_sleep(e, idle_us);
+		break;
+	case IDLE_SLEEP:
+		engine_sleep(e, 0);
+		break;
+	}
+}
+
+void
+engine_run(struct engine *e)
+{
+	while (!atomic_load_explicit(&e->stop, memory_order_relaxed)) {
+		if (engine_poll(e) == 0)
+			engine_idle(e);
+		else
+			e->idle_since = 0;
+	}
+}

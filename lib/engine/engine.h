@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The engine: links, the PM core and channels of one lcore ("lane"), and the node that owns them.
+ * engine_poll is the loop's body and the only thing on the data path; everything in struct engine
+ * and in the channels of its lane belongs to the thread that calls it. A node starts in the
+ * caller's thread before any lane polls, and stops after all have stopped.
+ *
+ * Design notes
+ * 1. A context belongs to the lane ctx % lanes, with all its flows. A frame that arrives on
+ *    another lane's queue is handed over through that lane's inbox (an rte_ring).
+ * 2. Every mbuf has one owner: the pool, a link's queue, the core (as a handle), or a context
+ *    (bufs[].owner for received bulk, send_slot for send buffers). Only the engine writes these.
+ * 3. After the start nothing is allocated: no rte_malloc, memzone, mempool, no libc heap.
+ */
+#ifndef PMX_ENGINE_H
+#define PMX_ENGINE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+
+#include "channel/channel.h"
+#include "engine/config.h"
+#include "link.h"
+#include "proto/proto.h"
+
+#define BURST_MAX     64
+#define TX_QUEUE      128 /* frames waiting for a link that was full */
+#define PAYLOAD_START RTE_PKTMBUF_HEADROOM /* of a send buffer, from buf_addr */
+#define BUF_FREE      0xFFFF /* owner: none */
+
+/* Received, sent, and what went wrong between link and core. One writer each. */
+#define ENGINE_COUNTERS(X)                                                                         \
+	X(polls, "polls", "turns of the loop")                                                     \
+	X(idle_polls, "polls", "turns that found nothing to do")                                   \
+	X(sleeps, "events", "times the lcore slept")                                               \
+	X(wakeups, "events", "sleeping applications woken")                                        \
+	X(rx_frames, "frames", "frames taken from links")                                          \
+	X(drop_foreign, "frames", "of other protocols on the same port")                           \
+	X(drop_short, "frames", "too short for their encapsulation and header")                    \
+	X(drop_segmented, "frames", "in several mbufs: link.mtu is below the peer's")              \
+	X(drop_no_checksum, "frames", "without checksum, though proto.checksum = on")              \
+	X(drop_checksum, "frames", "with a wrong checksum")                                        \
+	X(handed_over, "frames", "frames passed to the lane that owns their context")              \
+	X(drop_inbox, "frames", "lost because another lane's inbox was full")                      \
+	X(tx_still_queued, "frames", "retransmissions left out: the first is still in the port")   \
+	X(tx_no_mbuf, "frames", "control frames not sent: no mbuf")                                \
+	X(tx_unknown_node, "frames", "for a node that [nodes] does not have")                      \
+	X(submissions, "messages", "messages taken from applications")                             \
+	X(bad_submissions, "slots", "malformed submissions of applications, refused")              \
+	X(bad_releases, "buffers", "buffers given back that the application did not own")          \
+	X(bad_positions, "events", "impossible ring positions in an application's memory")         \
+	X(local_messages, "messages", "messages between contexts of this node")                    \
+	X(contexts_opened, "contexts", "contexts opened")                                          \
+	X(contexts_died, "contexts", "contexts whose process ended without closing them")
+
+enum engine_counter {
+#define ENGINE_COUNTER_ENUM(name, unit, help) ENGINE_##name,
+	ENGINE_COUNTERS(ENGINE_COUNTER_ENUM)
+#undef ENGINE_COUNTER_ENUM
+	ENGINE_COUNTER_COUNT
+};
+extern const struct proto_counter_info engine_counter_info[ENGINE_COUNTER_COUNT];
+
+/* In each mbuf's private area. The number is fixed; the rest is set while the mbuf heads a local
+ * message on its way. */
+struct buf_priv {
+	uint32_t number;
+	uint32_t msg_len;
+	uint16_t src_ctx, dst_ctx;
+	uint16_t slot;             /* sender's first slot */
+	uint8_t error;             /* on the way back */
+	bool back;                 /* a local message's buffers on their way back */
+	uint32_t generation;       /* of the sender's channel */
+	struct rte_mbuf *next_msg; /* in a channel's local queue */
+	uint64_t since;            /* tsc of the submission */
+};
+
+/* Received bulk buffers, by number. */
+struct buf_state {
+	uint16_t owner;    /* context that holds it, BUF_FREE */
+	bool head;         /* first of a message */
+	struct rte_mbuf *m;
+	uint32_t next;     /* of the same message, UINT32_MAX = last */
+};
+
+enum slot_state {
+	SEND_CLIENT,  /* the application may write it */
+	SEND_QUEUED,  /* the core has it */
+	SEND_LOCAL,   /* on its way to a context of this node */
+	SEND_LINGER,  /* done, but a link still reads it */
+};
+
+struct send_slot {
+	struct rte_mbuf *m;
+	uint8_t state; /* enum slot_state */
+	uint8_t error;
+};
+
+struct channel {
+	struct channel_shm *shm;
+	char zone[32];           /* its memzone */
+	uint32_t state;          /* enum channel_state; the engine's truth */
+	uint32_t generation;
+	uint16_t ctx;
+	struct slot_end sub, com;
+	struct lhs_end lhs;
+	uint32_t lhs_pos;        /* reader's position, as far as room was given back */
+	uint32_t lhs_size;
+	struct send_slot *slots; /* send_buffers of them */
+	uint32_t send_buffers, frag_len;
+	uint32_t *done;          /* completions not yet written: ring of done_size items */
+	uint32_t done_head, done_tail, done_mask;
+	uint32_t bulk_quota, bulk_out;
+	uint32_t busy_slots;     /* slots not with the client */
+	struct rte_mbuf *local_head, *local_tail; /* messages from this node that wait for room */
+	struct rte_mbuf *chain;  /* message being put together */
+	uint32_t chain_count, chain_first;
+	uint32_t chain_last;
+	bool selects;            /* the client sleeps at times: fence and look at wake_client */
+	bool dirty;              /* in the engine's list of channels touched in this poll */
+	bool local_turn;         /* whose turn it is when room comes back */
+	int event_fd;            /* readable for the client */
+	int pid;                 /* of the client; 0 = embedded */
+	uint64_t received, sent; /* messages */
+	uint64_t bad;            /* malformed things from this client */
+};
+
+/* What must be known to reach a node. */
+struct peer {
+	bool known;
+	uint8_t link;
+	uint8_t encap_len;
+	uint8_t encap[LINK_ENCAP_MAX];
+};
+
+struct tx_queue {
+	struct rte_mbuf *m[TX_QUEUE];
+	uint16_t to[TX_QUEUE];
+	unsigned n;
+};
+
+enum command_op {
+	COMMAND_OPEN,
+	COMMAND_CLOSE, /* graceful */
+	COMMAND_ABORT, /* its process is gone */
+};
+
+/* What another thread asks of a lane; done by engine_poll. */
+struct command {
+	enum command_op op;
+	uint16_t ctx;
+	uint32_t generation; /* CLOSE, ABORT: 0 = any */
+	uint32_t send_buffers, receive_buffers;
+	int pid;
+	int result;
+	_Atomic bool done;
+};
+
+struct engine {
+	struct node *node;
+	unsigned lane;
+	struct proto *proto;
+	uint64_t now;
+	struct tx_queue txq[CONFIG_LINKS_MAX];
+	struct channel **open;    /* channels of this lane that are open or closing */
+	unsigned open_count;
+	unsigned scan;            /* where the next scan of submissions begins */
+	struct channel **dirty;
+	unsigned dirty_count;
+	uint32_t *lingering;      /* ctx << 16 | slot */
+	unsigned lingering_count;
+	uint64_t *handles;        /* scratch: one message's */
+	uint16_t *bufs_scratch;
+	struct rte_mbuf **swap;   /* scratch: replacements of a local message */
+	struct rte_ring *inbox;
+	_Atomic(struct command *) command;
+	struct proto_out *out;    /* scratch: BURST_MAX */
+	uint64_t counters[ENGINE_COUNTER_COUNT];
+	int doorbell;             /* eventfd: an application submitted while the lane slept */
+	int sleep_fd;             /* epoll: doorbell and links */
+	bool links_wake;          /* every link has a descriptor */
+	uint64_t idle_since;
+	uint64_t housekeeping_at; /* tsc of the next look at what waits locally */
+	bool local_waiting;       /* a message waits for a context of this lane */
+	_Atomic bool stop;
+};
+
+struct node {
+	struct config config;
+	struct rte_mempool *pool;
+	uint32_t bufs_count;
+	struct buf_state *bufs;
+	struct link links[CONFIG_LINKS_MAX];
+	unsigned link_count;      /* highest used + 1 */
+	struct peer *peers;       /* by node number */
+	struct channel *channels; /* by context number */
+	struct channel_geometry geometry;
+	struct engine *engines;
+	uint32_t frag_len;
+	uint32_t frame_room;      /* bytes of a data room behind the headroom */
+	uint32_t epoch;
+	_Atomic int64_t mbufs_left; /* not promised to contexts or queues */
+	pthread_mutex_t command_lock;
+	char error[256];
+};
+
+/* Start from a configuration, which the node takes over. eal must run. 0, or negative errno with
+ * a sentence in error. node_stop ends what node_start began; lanes must not poll any more. */
+int node_start(struct node **out, struct config *config, char *error, uint32_t error_len);
+void node_stop(struct node *n);
+
+/* One turn of a lane; returns what it moved. */
+unsigned engine_poll(struct engine *e);
+/* Poll until e->stop, idling by the config's policy. */
+void engine_run(struct engine *e);
+/* What to do after an empty poll. */
+void engine_idle(struct engine *e);
+/* Ask the lane that owns cmd->ctx, from another thread (wait = true), or from the lane's own
+ * thread (wait = false). Returns the result, -ETIMEDOUT if the lane does not answer. */
+int node_command(struct node *n, struct command *cmd, bool wait);
+
+static inline struct engine *
+node_lane(struct node *n, uint16_t ctx)
+{
+	return &n->engines[n->config.lanes == 1 ? 0 : ctx % n->config.lanes];
+}
+
+static inline struct buf_priv *
+buf_priv(struct rte_mbuf *m)
+{
+	return rte_mbuf_to_priv(m);
+}
+
+#define ENGINE_COUNT(e, name)      ((e)->counters[ENGINE_##name]++)
+#define ENGINE_COUNT_N(e, name, k) ((e)->counters[ENGINE_##name] += (k))
+
+/* frames.c: links <-> core */
+unsigned engine_rx(struct engine *e);
+unsigned engine_tx(struct engine *e);
+int peer_set(struct node *n, uint16_t node, const struct config_peer *p);
+
+/* deliver.c: core -> channels */
+unsigned engine_deliver(struct engine *e);
+void channel_put(struct engine *e, struct channel *ch, uint16_t src_node, uint16_t src_ctx,
+	struct rte_mbuf *m, uint32_t payload_off, uint32_t len, uint32_t msg_len, bool last);
+void engine_room(struct engine *e, struct channel *ch);
+void engine_give(struct engine *e, struct channel *ch, uint32_t entries, uint32_t bulks);
+void channel_touch(struct engine *e, struct channel *ch);
+uint32_t engine_release_bulk(struct engine *e, struct channel *ch, uint32_t number);
+
+/* submit.c: channels -> core, completions */
+unsigned engine_submissions(struct engine *e);
+unsigned channel_scan(struct engine *e, struct channel *ch);
+unsigned engine_complete(struct engine *e);
+void slot_complete(struct engine *e, struct channel *ch, uint16_t slot, uint8_t error);
+void engine_flush(struct engine *e);
+
+/* local.c: between contexts of this node */
+void local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint32_t len,
+	const uint16_t *bufs, unsigned count);
+void local_arrive(struct engine *e, struct rte_mbuf *m);
+void local_drain(struct engine *e, struct channel *ch, uint32_t *entries, uint32_t *bulks);
+void local_housekeep(struct engine *e);
+
+/* contexts.c */
+void engine_command(struct engine *e, struct command *cmd);
+void engine_reap(struct engine *e, struct channel *ch);
+
+#endif

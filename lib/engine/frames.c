@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Between links and the PM core: taking off and putting on encapsulation and checksum, handing
+ * frames to the lane that owns their context. Runs on the lane.
+ *
+ * Design notes
+ * 1. A data frame leaves in the application's own buffer: headers go into its headroom, the link
+ *    gets a reference. The first transmission and each later one write the headers anew; one that
+ *    finds the buffer still in a port's queue is left out (it has not left yet).
+ * 2. What a full link did not take waits in txq, and nothing more is pulled from the core until
+ *    it is gone: the core's windows stay meaningful.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include <rte_cycles.h>
+#include <rte_ethdev.h>
+#include <rte_hash_crc.h>
+#include <rte_ip.h>
+#include <rte_udp.h>
+
+#include "engine/engine.h"
+
+/* ------------------------------------------------------------------ encapsulation */
+
+/* The bytes before the PM header of every frame to that node. */
+int
+peer_set(struct node *n, uint16_t node, const struct config_peer *p)
+{
+	struct peer *peer = &n->peers[node];
+	struct link *l = &n->links[p->link];
+	const struct link_config *c = &l->config;
+	struct rte_ether_hdr *eth = (struct rte_ether_hdr *)peer->encap;
+
+	peer->known = true;
+	peer->link = p->link;
+	peer->encap_len = (uint8_t)config_encap_bytes(c->encap);
+	if (l->ops->add_peer != NULL) {
+		int e = l->ops->add_peer(l, node, &p->addr);
+
+		if (e != 0)
+			return e;
+	}
+	if (c->encap == LINK_ENCAP_NONE)
+		return 0;
+	rte_ether_addr_copy(&p->addr.mac, &eth->dst_addr);
+	rte_ether_addr_copy(&l->mac, &eth->src_addr);
+	eth->ether_type = rte_cpu_to_be_16(c->ethertype);
+	if (c->encap == LINK_ENCAP_VLAN) {
+		struct rte_vlan_hdr *v = (struct rte_vlan_hdr *)(eth + 1);
+
+		eth->ether_type = rte_cpu_to_be_16(RTE_ETHER_TYPE_VLAN);
+		v->vlan_tci = rte_cpu_to_be_16(c->vlan);
+		v->eth_proto = rte_cpu_to_be_16(c->ethertype);
+	}
+	if (c->encap == LINK_ENCAP_UDP) {
+		struct rte_ipv4_hdr *ip = (struct rte_ipv4_hdr *)(eth + 1);
+		struct rte_udp_hdr *udp = (struct rte_udp_hdr *)(ip + 1);
+
+		eth->ether_type = rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4);
+		ip->version_ihl = RTE_IPV4_VHL_DEF;
+		ip->time_to_live = 64;
+		ip->next_proto_id = IPPROTO_UDP;
+		ip->src_addr = rte_cpu_to_be_32(c->ip);
+		ip->dst_addr = rte_cpu_to_be_32(p->addr.ip);
+		/* a source port of its own for each path: ECMP and RSS spread by it */
+		udp->src_port = rte_cpu_to_be_16(
+			(uint16_t)(49152 + (n->config.id * 251u + node * 17u) % 16384));
+		udp->dst_port = rte_cpu_to_be_16(p->addr.port);
+	}
+	return 0;
+}
+
+static void
+finish_udp(uint8_t *encap, uint32_t payload)
+{
+	struct rte_ipv4_hdr *ip = (struct rte_ipv4_hdr *)(encap + sizeof(struct rte_ether_hdr));
+	struct rte_udp_hdr *udp = (struct rte_udp_hdr *)(ip + 1);
+
+	udp->dgram_len = rte_cpu_to_be_16((uint16_t)(payload + sizeof(*udp)));
+	udp->dgram_cksum = 0;
+	ip->total_length = rte_cpu_to_be_16((uint16_t)(payload + sizeof(*udp) + sizeof(*ip)));
+	ip->hdr_checksum = 0;
+	ip->hdr_checksum = rte_ipv4_cksum(ip);
+}
+
+/* Bytes of encapsulation in front of the PM header, 0 if the frame is not ours. */
+static uint32_t
+encap_of(const struct link_config *c, const struct rte_mbuf *m)
+{
+	const struct rte_ether_hdr *eth = rte_pktmbuf_mtod(m, const struct rte_ether_hdr *);
+	const struct rte_vlan_hdr *v = (const struct rte_vlan_hdr *)(eth + 1);
+	const struct rte_ipv4_hdr *ip = (const struct rte_ipv4_hdr *)(eth + 1);
+	const struct rte_udp_hdr *udp = (const struct rte_udp_hdr *)(ip + 1);
+
+	switch (c->encap) {
+	case LINK_ENCAP_ETHER:
+		return eth->ether_type == rte_cpu_to_be_16(c->ethertype) ? 14 : 0;
+	case LINK_ENCAP_VLAN:
+		return eth->ether_type == rte_cpu_to_be_16(RTE_ETHER_TYPE_VLAN) &&
+				v->eth_proto == rte_cpu_to_be_16(c->ethertype) &&
+				(v->vlan_tci & rte_cpu_to_be_16(0x0FFF)) == rte_cpu_to_be_16(c->vlan) ?
+			18 :
+			0;
+	case LINK_ENCAP_UDP:
+		return eth->ether_type == rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4) &&
+				ip->version_ihl == RTE_IPV4_VHL_DEF &&
+				ip->next_proto_id == IPPROTO_UDP &&
+				ip->dst_addr == rte_cpu_to_be_32(c->ip) &&
+				udp->dst_port == rte_cpu_to_be_16(c->udp_port) ?
+			42 :
+			0;
+	case LINK_ENCAP_NONE:
+		break;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ checksum */
+
+/* CRC32C of the header with crc = 0, then the payload. */
+static uint32_t
+checksum(const struct wire_hdr *h, const void *payload, uint32_t len)
+{
+	const uint32_t zero = 0;
+	uint32_t crc = rte_hash_crc(h, offsetof(struct wire_hdr, crc), 0xFFFFFFFF);
+
+	crc = rte_hash_crc(&zero, sizeof(zero), crc);
+	return ~rte_hash_crc(payload, len, crc);
+}
+
+static bool
+checksum_ok(struct engine *e, const struct rte_mbuf *m)
+{
+	const struct wire_hdr *h = rte_pktmbuf_mtod(m, const struct wire_hdr *);
+
+	if (!(h->flags & wire_be16(WIRE_F_CRC))) {
+		ENGINE_COUNT(e, drop_no_checksum);
+		return false;
+	}
+	if (h->crc != wire_be32(checksum(h, h + 1, m->data_len - WIRE_HDR_BYTES))) {
+		ENGINE_COUNT(e, drop_checksum);
+		return false;
+	}
+	return true;
+}
+
+/* ------------------------------------------------------------------ receive */
+
+/* The frame's first byte is the PM header's. */
+static inline void
+frame_to_core(struct engine *e, struct rte_mbuf *m)
+{
+	if (proto_rx(e->proto, rte_pktmbuf_mtod(m, const void *), m->data_len, (uintptr_t)m,
+		    e->now) == PROTO_RX_DONE)
+		rte_pktmbuf_free(m);
+}
+
+static inline void
+frame_in(struct engine *e, const struct link *l, struct rte_mbuf *m)
+{
+	struct node *n = e->node;
+	uint32_t encap = 0;
+
+	if (unlikely(m->nb_segs != 1)) {
+		ENGINE_COUNT(e, drop_segmented);
+		goto drop;
+	}
+	if (l->config.encap != LINK_ENCAP_NONE) {
+		if (unlikely(m->data_len < RTE_ETHER_HDR_LEN) ||
+			unlikely((encap = encap_of(&l->config, m)) == 0)) {
+			ENGINE_COUNT(e, drop_foreign);
+			goto drop;
+		}
+	}
+	if (unlikely(m->data_len < encap + WIRE_HDR_BYTES)) {
+		ENGINE_COUNT(e, drop_short);
+		goto drop;
+	}
+	m->data_off = (uint16_t)(m->data_off + encap);
+	m->data_len = (uint16_t)(m->data_len - encap);
+	m->pkt_len = m->data_len;
+	if (unlikely(n->config.checksum) && !checksum_ok(e, m))
+		goto drop;
+	if (unlikely(n->config.lanes > 1)) {
+		const struct wire_hdr *h = rte_pktmbuf_mtod(m, const struct wire_hdr *);
+		struct engine *owner = node_lane(n, wire_be16(h->dst_ctx));
+
+		if (owner != e) {
+			buf_priv(m)->src_ctx = WIRE_NOBODY; /* a frame, not a local message */
+			if (rte_ring_enqueue(owner->inbox, m) == 0) {
+				ENGINE_COUNT(e, handed_over);
+				return;
+			}
+			ENGINE_COUNT(e, drop_inbox);
+			goto drop;
+		}
+	}
+	frame_to_core(e, m);
+	return;
+drop:
+	rte_pktmbuf_free(m);
+}
+
+static unsigned
+inbox_in(struct engine *e)
+{
+	void *m[BURST_MAX];
+	unsigned n = rte_ring_dequeue_burst(e->inbox, m, BURST_MAX, NULL);
+
+	for (unsigned i = 0; i < n; i++) {
+		if (buf_priv(m[i])->src_ctx == WIRE_NOBODY)
+			frame_to_core(e, m[i]);
+		else
+			local_arrive(e, m[i]);
+	}
+	return n;
+}
+
+unsigned
+engine_rx(struct engine *e)
+{
+	struct node *n = e->node;
+	struct rte_mbuf *m[BURST_MAX];
+	unsigned work = 0;
+
+	for (unsigned i = 0; i < n->link_count; i++) {
+		struct link *l = &n->links[i];
+
+		if (e->lane >= l->rx_queues)
+			continue;
+		unsigned k = l->ops->rx(l, (uint16_t)e->lane, m, (uint16_t)n->config.burst);
+
+		for (unsigned j = 0; j < k && j < 4; j++)
+			rte_prefetch0(rte_pktmbuf_mtod(m[j], void *));
+		for (unsigned j = 0; j < k; j++) {
+			if (j + 4 < k)
+				rte_prefetch0(rte_pktmbuf_mtod(m[j + 4], void *));
+			frame_in(e, l, m[j]);
+		}
+		work += k;
+	}
+	ENGINE_COUNT_N(e, rx_frames, work);
+	if (n->config.lanes > 1)
+		work += inbox_in(e);
+	return work;
+}
+
+/* ------------------------------------------------------------------ transmit */
+
+/* The mbuf that carries a frame of the core; NULL: left out, and counted. */
+static inline struct rte_mbuf *
+frame_of(struct engine *e, const struct proto_out *o, const struct peer *peer)
+{
+	struct rte_mbuf *m;
+	uint32_t head = peer->encap_len + o->head_len;
+
+	if (likely(o->handle != PROTO_NO_HANDLE)) {
+		const struct channel *ch = &e->node->channels[o->handle >> 16];
+
+		m = ch->slots[o->handle & 0xFFFF].m;
+		if (unlikely(o->again) && rte_mbuf_refcnt_read(m) > 1) {
+			ENGINE_COUNT(e, tx_still_queued);
+			return NULL;
+		}
+		rte_mbuf_refcnt_update(m, 1);
+		m->data_off = (uint16_t)(PAYLOAD_START - head);
+	} else {
+		m = rte_pktmbuf_alloc(e->node->pool);
+		if (unlikely(m == NULL)) {
+			ENGINE_COUNT(e, tx_no_mbuf);
+			return NULL;
+		}
+	}
+	m->data_len = (uint16_t)(head + o->len);
+	m->pkt_len = m->data_len;
+	m->nb_segs = 1;
+	m->next = NULL;
+	m->ol_flags = 0;
+	return m;
+}
+
+static inline void
+put_head(struct engine *e, struct rte_mbuf *m, const struct proto_out *o, const struct peer *peer)
+{
+	uint8_t *at = rte_pktmbuf_mtod(m, uint8_t *);
+	struct wire_hdr *h = (struct wire_hdr *)(at + peer->encap_len);
+
+	if (likely(peer->encap_len == RTE_ETHER_HDR_LEN))
+		memcpy(at, peer->encap, RTE_ETHER_HDR_LEN);
+	else
+		memcpy(at, peer->encap, peer->encap_len);
+	if (likely(o->head_len == WIRE_HDR_BYTES))
+		memcpy(h, o->head, WIRE_HDR_BYTES);
+	else
+		memcpy(h, o->head, o->head_len);
+	if (unlikely(e->node->config.checksum)) {
+		h->flags |= wire_be16(WIRE_F_CRC);
+		h->crc = wire_be32(
+			checksum(h, h + 1, m->data_len - peer->encap_len - WIRE_HDR_BYTES));
+	}
+	if (unlikely(peer->encap_len == 42))
+		finish_udp(at, m->data_len - peer->encap_len);
+}
+
+static inline void
+frame_out(struct engine *e, const struct proto_out *o)
+{
+	const struct peer *peer = &e->node->peers[o->node];
+
+	if (unlikely(!peer->known)) {
+		ENGINE_COUNT(e, tx_unknown_node);
+		return;
+	}
+	struct rte_mbuf *m = frame_of(e, o, peer);
+	struct tx_queue *q = &e->txq[peer->link];
+
+	if (unlikely(m == NULL))
+		return;
+	put_head(e, m, o, peer);
+	q->to[q->n] = o->node;
+	q->m[q->n++] = m;
+}
+
+/* Give the links what waits for them; true if all of it went. */
+static bool
+flush_links(struct engine *e)
+{
+	struct node *n = e->node;
+	bool all = true;
+
+	for (unsigned i = 0; i < n->link_count; i++) {
+		struct tx_queue *q = &e->txq[i];
+		struct link *l = &n->links[i];
+
+		if (q->n == 0)
+			continue;
+		uint16_t queue = e->lane < l->tx_queues ? (uint16_t)e->lane : 0;
+		unsigned sent = l->ops->tx(l, queue, q->m, q->to, (uint16_t)q->n);
+
+		if (likely(sent == q->n)) {
+			q->n = 0;
+			continue;
+		}
+		memmove(q->m, q->m + sent, (q->n - sent) * sizeof(q->m[0]));
+		memmove(q->to, q->to + sent, (q->n - sent) * sizeof(q->to[0]));
+		q->n -= sent;
+		all = false;
+	}
+	return all;
+}
+
+unsigned
+engine_tx(struct engine *e)
+{
+	unsigned burst = e->node->config.burst, work = 0;
+
+	for (unsigned turn = 0; turn < 4; turn++) {
+		if (!flush_links(e))
+			break;
+		unsigned k = proto_tx(e->proto, e->out, burst, e->now);
+
+		for (unsigned i = 0; i < k; i++)
+			frame_out(e, &e->out[i]);
+		work += k;
+		if (k < burst) {
+			if (k)
+				flush_links(e);
+			break;
+		}
+	}
+	return work;
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Messages between contexts of one node: no link, no protocol, the same room and order. Runs on
+ * the lane that owns the context at hand.
+ *
+ * Design notes
+ * 1. A message travels as the chain of its mbufs, its data in the first one's private area: from
+ *    the sender's lane to the receiver's, and back as the sign of completion. What comes back may
+ *    be other mbufs: the receiver keeps the bulk and swaps in fresh ones (zero copy).
+ * 2. A receiver without room makes the message wait in the receiver's local queue, bounded by the
+ *    senders' buffers. A context that is not open is waited for as long as a remote one would be.
+ * 3. An inbox has a place for every mbuf of the node, so posting to another lane never fails.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include <rte_cycles.h>
+
+#include "engine/engine.h"
+
+static void
+post(struct engine *e, uint16_t ctx, struct rte_mbuf *m)
+{
+	struct engine *owner = node_lane(e->node, ctx);
+
+	if (owner == e)
+		local_arrive(e, m);
+	else
+		rte_ring_enqueue(owner->inbox, m);
+}
+
+/* The sender's side: buffers are already marked taken. */
+void
+local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint32_t len,
+	const uint16_t *bufs, unsigned count)
+{
+	struct rte_mbuf *first = NULL, *last = NULL;
+
+	ENGINE_COUNT(e, local_messages);
+	if (dst_ctx >= e->node->config.contexts) {
+		for (unsigned i = 0; i < count; i++)
+			slot_complete(e, src, bufs[i], ECONNREFUSED);
+		return;
+	}
+	for (unsigned i = 0; i < count; i++) {
+		struct send_slot *s = &src->slots[bufs[i]];
+		struct rte_mbuf *m = s->m;
+		uint32_t left = len - i * src->frag_len;
+
+		s->state = SEND_LOCAL;
+		m->data_off = PAYLOAD_START;
+		m->data_len = (uint16_t)(left < src->frag_len ? left : src->frag_len);
+		m->next = NULL;
+		buf_priv(m)->slot = bufs[i];
+		if (first == NULL)
+			first = m;
+		else
+			last->next = m;
+		last = m;
+	}
+	struct buf_priv *p = buf_priv(first);
+
+	p->msg_len = len;
+	p->src_ctx = src->ctx;
+	p->dst_ctx = dst_ctx;
+	p->generation = src->generation;
+	p->back = false;
+	p->error = 0;
+	p->next_msg = NULL;
+	p->since = e->now;
+	src->sent++;
+	post(e, dst_ctx, first);
+}
+
+/* The chain goes back to its sender: a completion. */
+static void
+send_back(struct engine *e, struct rte_mbuf *m, uint8_t error)
+{
+	buf_priv(m)->back = true;
+	buf_priv(m)->error = error;
+	post(e, buf_priv(m)->src_ctx, m);
+}
+
+static void
+come_back(struct engine *e, struct rte_mbuf *first)
+{
+	const struct buf_priv *p = buf_priv(first);
+	struct channel *ch = &e->node->channels[p->src_ctx];
+	uint8_t error = p->error;
+	bool stale = ch->generation != p->generation || ch->state == CHANNEL_CLOSED;
+
+	for (struct rte_mbuf *m = first, *next; m != NULL; m = next) {
+		uint16_t slot = buf_priv(m)->slot;
+
+		next = m->next;
+		m->next = NULL;
+		m->nb_segs = 1;
+		if (stale) {
+			rte_pktmbuf_free(m);
+			continue;
+		}
+		ch->slots[slot].m = m;
+		atomic_store_explicit(&channel_send_off(ch->shm)[slot],
+			(uint8_t *)m->buf_addr + PAYLOAD_START - (uint8_t *)ch->shm,
+			memory_order_relaxed);
+		slot_complete(e, ch, slot, error);
+	}
+}
+
+static unsigned
+chain_length(const struct rte_mbuf *m)
+{
+	unsigned n = 0;
+
+	for (; m != NULL; m = m->next)
+		n++;
+	return n;
+}
+
+/* Fresh mbufs for the sender, in the place of those that the receiver keeps. */
+static struct rte_mbuf *
+swap_chain(struct engine *e, struct rte_mbuf *m, unsigned count)
+{
+	if (rte_pktmbuf_alloc_bulk(e->node->pool, e->swap, count) != 0)
+		return NULL;
+	for (unsigned i = 0; i < count; i++, m = m->next) {
+		uint32_t number = buf_priv(e->swap[i])->number;
+
+		*buf_priv(e->swap[i]) = *buf_priv(m);
+		buf_priv(e->swap[i])->number = number;
+		e->swap[i]->next = i + 1 < count ? e->swap[i + 1] : NULL;
+	}
+	return e->swap[0];
+}
+
+static void
+deliver(struct engine *e, struct channel *ch, struct rte_mbuf *first, struct rte_mbuf *back)
+{
+	const struct buf_priv *p = buf_priv(first);
+	uint16_t node = (uint16_t)e->node->config.id, src = p->src_ctx;
+	uint32_t len = p->msg_len;
+
+	if (back == first) {
+		/* all of it fits the entry; the sender's buffer returns as it is */
+		lhs_write(&ch->lhs, node, src, len, LHS_NO_BULK, 0,
+			rte_pktmbuf_mtod(first, void *), len);
+		ch->received++;
+		channel_touch(e, ch);
+		return;
+	}
+	for (struct rte_mbuf *m = first, *next; m != NULL; m = next) {
+		next = m->next;
+		m->next = NULL;
+		channel_put(e, ch, node, src, m, 0, m->data_len, len, next == NULL);
+	}
+}
+
+/* Take what is missing beyond the budget from the core's room. */
+static bool
+take_room(struct engine *e, struct channel *ch, uint32_t *entries, uint32_t *bulks, uint32_t need)
+{
+	uint32_t have_entry = entries && *entries ? 1 : 0;
+	uint32_t have_bulks = bulks ? (*bulks < need ? *bulks : need) : 0;
+
+	if (!proto_ctx_take(e->proto, ch->ctx, 1 - have_entry, need - have_bulks, entries != NULL))
+		return false;
+	if (have_entry)
+		*entries -= 1;
+	if (have_bulks)
+		*bulks -= have_bulks;
+	return true;
+}
+
+/* Try one message; false: no room now. */
+static bool
+try_deliver(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint32_t *entries,
+	uint32_t *bulks)
+{
+	uint32_t len = buf_priv(m)->msg_len;
+	unsigned count = chain_length(m), need = len <= ch->lhs.split && count == 1 ? 0 : count;
+	struct rte_mbuf *back = m;
+
+	if (need > ch->bulk_quota) {
+		send_back(e, m, EMSGSIZE);
+		return true;
+	}
+	if (!take_room(e, ch, entries, bulks, need))
+		return false;
+	if (need && (back = swap_chain(e, m, count)) == NULL) {
+		proto_ctx_room(e->proto, ch->ctx, 1, need, e->now);
+		return false;
+	}
+	deliver(e, ch, m, back);
+	send_back(e, back, 0);
+	return true;
+}
+
+void
+local_drain(struct engine *e, struct channel *ch, uint32_t *entries, uint32_t *bulks)
+{
+	while (ch->local_head != NULL) {
+		struct rte_mbuf *m = ch->local_head, *next = buf_priv(m)->next_msg;
+
+		if (!try_deliver(e, ch, m, entries, bulks))
+			return;
+		ch->local_head = next;
+	}
+}
+
+/* A chain reached the lane of its receiver, or came back to its sender's. */
+void
+local_arrive(struct engine *e, struct rte_mbuf *m)
+{
+	struct buf_priv *p = buf_priv(m);
+
+	if (p->back) {
+		come_back(e, m);
+		return;
+	}
+	struct channel *ch = &e->node->channels[p->dst_ctx];
+
+	if (likely(ch->state == CHANNEL_OPEN && ch->local_head == NULL &&
+		    try_deliver(e, ch, m, NULL, NULL)))
+		return;
+	p->next_msg = NULL;
+	if (ch->local_head == NULL)
+		ch->local_head = m;
+	else
+		buf_priv(ch->local_tail)->next_msg = m;
+	ch->local_tail = m;
+	e->local_waiting = true;
+}
+
+/* Messages that waited too long for a context to be opened. */
+static void
+expire(struct engine *e, struct channel *ch, uint64_t patience)
+{
+	while (ch->local_head != NULL && ch->state != CHANNEL_OPEN &&
+		e->now - buf_priv(ch->local_head)->since > patience) {
+		struct rte_mbuf *m = ch->local_head;
+
+		ch->local_head = buf_priv(m)->next_msg;
+		send_back(e, m, ECONNREFUSED);
+	}
+}
+
+/* Called now and then: contexts that opened, waits that ended. */
+void
+local_housekeep(struct engine *e)
+{
+	const struct config *c = &e->node->config;
+	uint64_t patience = rte_get_tsc_hz() / 1000000 * c->proto.rto_max_us *
+		(c->proto.retries / 2 + 1);
+
+	e->local_waiting = false;
+	for (uint32_t i = e->lane; i < c->contexts; i += c->lanes) {
+		struct channel *ch = &e->node->channels[i];
+
+		if (ch->local_head == NULL)
+			continue;
+		if (ch->state == CHANNEL_OPEN)
+			local_drain(e, ch, NULL, NULL);
+		else
+			expire(e, ch, patience);
+		e->local_waiting |= ch->local_head != NULL;
+	}
+}

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A node's life: from a configuration to lanes that can poll, and back. Everything that is ever
+ * allocated is allocated here, in the starting thread, before the first poll.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <rte_cycles.h>
+#include <rte_errno.h>
+#include <rte_lcore.h>
+#include <rte_malloc.h>
+#include <rte_memzone.h>
+#include <rte_random.h>
+
+#include "engine/engine.h"
+
+#define POOL_CACHE 256
+
+_Noreturn void
+proto_assert_failed(const char *what, const char *file, int line)
+{
+	rte_panic("%s:%d: assertion failed: %s\n", file, line, what);
+}
+
+static int __attribute__((format(printf, 3, 4)))
+fail(struct node *n, int error, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(n->error, sizeof(n->error), fmt, args);
+	va_end(args);
+	return error;
+}
+
+/* ------------------------------------------------------------------ buffers */
+
+static void
+number_buffer(struct rte_mempool *pool, void *arg, void *obj, unsigned index)
+{
+	struct node *n = arg;
+
+	(void)pool;
+	buf_priv(obj)->number = index;
+	n->bufs[index] = (struct buf_state){.owner = BUF_FREE, .m = obj, .next = UINT32_MAX};
+}
+
+/* What the links' queues may hold, and some for frames being handled. */
+static uint32_t
+buffers_for_links(const struct node *n)
+{
+	uint32_t need = 2 * POOL_CACHE * n->config.lanes;
+
+	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
+		const struct config_link *l = &n->config.links[i];
+
+		if (l->used)
+			need += (l->link.rx_descriptors + l->link.tx_descriptors) * n->config.lanes;
+	}
+	return need;
+}
+
+static int
+make_pool(struct node *n)
+{
+	struct config *c = &n->config;
+	uint32_t need = buffers_for_links(n), encap = 0;
+	char name[32];
+
+	n->frag_len = config_payload_max(c);
+	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
+		uint32_t bytes = config_encap_bytes(c->links[i].link.encap);
+
+		if (c->links[i].used && bytes > encap)
+			encap = bytes;
+	}
+	n->frame_room = (encap + WIRE_HDR_BYTES + n->frag_len + 63) & ~63u;
+	if (n->frame_room < 2048)
+		n->frame_room = 2048;
+	if (c->mbufs < need + 2)
+		return fail(n, -EINVAL, "limits.mbufs = %u is too few: the links' queues alone "
+					"take %u; raise it, or lower link.rx_descriptors and "
+					"link.tx_descriptors", c->mbufs, need);
+	snprintf(name, sizeof(name), "pmx_%u_mbufs", c->id);
+	n->pool = rte_pktmbuf_pool_create(name, c->mbufs, POOL_CACHE,
+		RTE_ALIGN(sizeof(struct buf_priv), 64),
+		(uint16_t)(RTE_PKTMBUF_HEADROOM + n->frame_room), (int)rte_socket_id());
+	if (n->pool == NULL)
+		return fail(n, -rte_errno, "no memory for limits.mbufs = %u buffers of %u bytes "
+					   "(%u MiB): %s. Reserve hugepages with "
+					   "dpdk-config/hugepages.sh, give the EAL more with -m, or "
+					   "lower limits.mbufs", c->mbufs, n->frame_room,
+			(uint32_t)((uint64_t)c->mbufs * (n->frame_room + 384) >> 20),
+			rte_strerror(rte_errno));
+	n->bufs_count = c->mbufs;
+	n->bufs = calloc(c->mbufs, sizeof(*n->bufs));
+	if (n->bufs == NULL)
+		return fail(n, -ENOMEM, "no memory for the table of %u buffers", c->mbufs);
+	rte_mempool_obj_iter(n->pool, number_buffer, n);
+	atomic_store(&n->mbufs_left, (int64_t)c->mbufs - need);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ links and peers */
+
+static int
+open_links(struct node *n)
+{
+	struct config *c = &n->config;
+	bool any = false;
+
+	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
+		if (!c->links[i].used)
+			continue;
+		if (i != n->link_count)
+			return fail(n, -EINVAL, "[link %u] without [link %u]: number links from 0", i,
+				n->link_count);
+		c->links[i].link.queues = c->lanes;
+		int e = link_open(&n->links[i], &c->links[i].link, (uint16_t)c->id, n->pool);
+
+		if (e != 0)
+			return fail(n, e, "[link %u]: %s", i, n->links[i].error);
+		n->link_count++;
+		any = true;
+	}
+	if (!any)
+		return fail(n, -EINVAL, "no [link 0] in the configuration");
+	return 0;
+}
+
+static int
+make_peers(struct node *n)
+{
+	struct config *c = &n->config;
+
+	n->peers = calloc(c->nodes_max, sizeof(*n->peers));
+	if (n->peers == NULL)
+		return fail(n, -ENOMEM, "no memory for limits.nodes = %u", c->nodes_max);
+	for (uint32_t i = 0; i < c->nodes_max; i++) {
+		if (!c->peers[i].known || i == c->id)
+			continue;
+		if (c->peers[i].link >= n->link_count)
+			return fail(n, -EINVAL, "[nodes] %u: [link %u] does not exist", i,
+				c->peers[i].link);
+		int e = peer_set(n, (uint16_t)i, &c->peers[i]);
+
+		if (e != 0)
+			return fail(n, e, "[nodes] %u: the link cannot reach it: %s", i, strerror(-e));
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ channels */
+
+static uint32_t
+power_of_two(uint32_t v)
+{
+	uint32_t p = 1;
+
+	while (p < v)
+		p *= 2;
+	return p;
+}
+
+static int
+make_channel(struct node *n, uint16_t ctx)
+{
+	struct channel *ch = &n->channels[ctx];
+
+	snprintf(ch->zone, sizeof(ch->zone), CHANNEL_NAME, n->config.id, ctx);
+	const struct rte_memzone *zone = rte_memzone_reserve_aligned(ch->zone,
+		channel_bytes(&n->geometry), (int)rte_socket_id(), 0, 64);
+
+	if (zone == NULL)
+		return fail(n, -ENOMEM, "no memory for channel %u of limits.contexts = %u (%u KiB "
+					"each): %s. Lower limits.contexts, lhs_entries or submissions, "
+					"or reserve more hugepages (dpdk-config/hugepages.sh)",
+			ctx, n->config.contexts, (uint32_t)(channel_bytes(&n->geometry) >> 10),
+			rte_strerror(rte_errno));
+	ch->ctx = ctx;
+	ch->shm = zone->addr;
+	memset(ch->shm, 0, zone->len);
+	ch->slots = calloc(n->config.send_buffers, sizeof(*ch->slots));
+	ch->done_mask = power_of_two(n->config.send_buffers) - 1;
+	ch->done = calloc(ch->done_mask + 1, sizeof(*ch->done));
+	ch->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (ch->slots == NULL || ch->done == NULL || ch->event_fd < 0)
+		return fail(n, -ENOMEM, "no memory or descriptors for channel %u: raise ulimit -n, or "
+					"lower limits.contexts", ctx);
+	return 0;
+}
+
+static int
+make_channels(struct node *n)
+{
+	const struct config *c = &n->config;
+
+	n->geometry = (struct channel_geometry){
+		.submissions = c->submissions,
+		.completions = 64,
+		.send_buffers = c->send_buffers,
+		.lhs = {c->lhs_entries, c->lhs_entry_bytes, c->lhs_split, c->lhs_size_offset},
+	};
+	if (!lhs_config_ok(&n->geometry.lhs))
+		return fail(n, -EINVAL, "limits.lhs_*: these do not go together");
+	n->channels = calloc(c->contexts, sizeof(*n->channels));
+	if (n->channels == NULL)
+		return fail(n, -ENOMEM, "no memory for limits.contexts = %u", c->contexts);
+	for (uint32_t i = 0; i < c->contexts; i++) {
+		int e = make_channel(n, (uint16_t)i);
+
+		if (e != 0)
+			return e;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ lanes */
+
+static int
+make_core(struct node *n, struct engine *e)
+{
+	struct config *c = &n->config;
+	struct proto_config p = c->proto;
+
+	p.node = (uint16_t)c->id;
+	p.epoch = n->epoch;
+	p.seed = rte_rand() + e->lane;
+	p.ticks_per_sec = rte_get_tsc_hz();
+	p.nodes_max = c->nodes_max;
+	p.contexts_max = c->contexts;
+	p.tx_frames_max = c->contexts * c->send_buffers;
+	if (p.tx_frames_max > c->mbufs)
+		p.tx_frames_max = c->mbufs;
+	p.rx_frames_max = c->mbufs;
+	p.payload_max = n->frag_len;
+	size_t bytes = proto_memsize(&p);
+	void *memory = bytes ? rte_zmalloc("pmx_core", bytes, 64) : NULL;
+
+	if (memory == NULL)
+		return fail(n, -ENOMEM, "no memory for the protocol core (%zu MiB): lower limits.flows, "
+					"peers or mbufs, or reserve more hugepages", bytes >> 20);
+	e->proto = proto_init(memory, &p, rte_rdtsc());
+	return 0;
+}
+
+static int
+make_lane(struct node *n, unsigned lane)
+{
+	struct engine *e = &n->engines[lane];
+	const struct config *c = &n->config;
+	struct epoll_event event = {.events = EPOLLIN};
+	char name[32];
+
+	e->node = n;
+	e->lane = lane;
+	e->open = calloc(c->contexts, sizeof(*e->open));
+	e->dirty = calloc(c->contexts, sizeof(*e->dirty));
+	e->lingering = calloc((size_t)c->contexts * c->send_buffers, sizeof(*e->lingering));
+	e->handles = calloc(c->send_buffers, sizeof(*e->handles));
+	e->bufs_scratch = calloc(c->send_buffers + SUBMIT_SEND_BUFS, sizeof(*e->bufs_scratch));
+	e->swap = calloc(c->send_buffers, sizeof(*e->swap));
+	e->out = rte_zmalloc("pmx_out", sizeof(*e->out) * BURST_MAX, 64);
+	if (!e->open || !e->dirty || !e->lingering || !e->handles || !e->bufs_scratch || !e->swap ||
+		!e->out)
+		return fail(n, -ENOMEM, "no memory for lane %u", lane);
+	snprintf(name, sizeof(name), "pmx_%u_inbox_%u", c->id, lane);
+	e->inbox = rte_ring_create(name, power_of_two(c->mbufs + 1), (int)rte_socket_id(), RING_F_SC_DEQ);
+	e->doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	e->sleep_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (e->inbox == NULL || e->doorbell < 0 || e->sleep_fd < 0)
+		return fail(n, -ENOMEM, "no memory or descriptors for lane %u", lane);
+	event.data.fd = e->doorbell;
+	epoll_ctl(e->sleep_fd, EPOLL_CTL_ADD, e->doorbell, &event);
+	e->links_wake = true;
+	for (unsigned i = 0; i < n->link_count; i++) {
+		struct link *l = &n->links[i];
+		int fd = lane < l->rx_queues && l->ops->rx_fd ? l->ops->rx_fd(l, (uint16_t)lane) : -1;
+
+		event.data.fd = fd;
+		if (fd < 0 || epoll_ctl(e->sleep_fd, EPOLL_CTL_ADD, fd, &event) != 0)
+			e->links_wake = false;
+	}
+	return make_core(n, e);
+}
+
+static int
+make_lanes(struct node *n)
+{
+	n->engines = rte_zmalloc("pmx_lanes", sizeof(*n->engines) * n->config.lanes, 64);
+	if (n->engines == NULL)
+		return fail(n, -ENOMEM, "no memory for engine.lanes = %u", n->config.lanes);
+	for (unsigned i = 0; i < n->config.lanes; i++) {
+		int e = make_lane(n, i);
+
+		if (e != 0)
+			return e;
+	}
+	return 0;
+}
+
+int
+node_start(struct node **out, struct config *config, char *error, uint32_t error_len)
+{
+	struct node *n = calloc(1, sizeof(*n));
+	int e;
+
+	if (n == NULL) {
+		snprintf(error, error_len, "no memory");
+		return -ENOMEM;
+	}
+	n->config = *config;
+	config->peers = NULL;
+	pthread_mutex_init(&n->command_lock, NULL);
+	n->epoch = (uint32_t)(rte_rand() ^ rte_rdtsc()) | 1;
+	if ((e = make_pool(n)) != 0 || (e = open_links(n)) != 0 || (e = make_peers(n)) != 0 ||
+		(e = make_channels(n)) != 0 || (e = make_lanes(n)) != 0) {
+		snprintf(error, error_len, "%s", n->error);
+		node_stop(n);
+		return e;
+	}
+	*out = n;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ stop */
+
+static void
+free_lane(struct node *n, struct engine *e)
+{
+	struct proto_delivery d;
+	uint64_t handle;
+
+	while (e->proto && proto_deliver(e->proto, &d, 1))
+		rte_pktmbuf_free((struct rte_mbuf *)(uintptr_t)d.handle);
+	while (e->proto && proto_release(e->proto, &handle, 1))
+		rte_pktmbuf_free((struct rte_mbuf *)(uintptr_t)handle);
+	for (unsigned i = 0; i < n->link_count; i++)
+		rte_pktmbuf_free_bulk(e->txq[i].m, e->txq[i].n);
+	rte_ring_free(e->inbox);
+	rte_free(e->proto);
+	rte_free(e->out);
+	free(e->open);
+	free(e->dirty);
+	free(e->lingering);
+	free(e->handles);
+	free(e->bufs_scratch);
+	free(e->swap);
+	if (e->node != NULL) {
+		close(e->doorbell);
+		close(e->sleep_fd);
+	}
+}
+
+static void
+free_channel(struct channel *ch)
+{
+	if (ch->shm == NULL)
+		return;
+	atomic_store_explicit(&ch->shm->state, CHANNEL_DEAD, memory_order_release);
+	rte_memzone_free(rte_memzone_lookup(ch->zone));
+	free(ch->slots);
+	free(ch->done);
+	close(ch->event_fd);
+}
+
+void
+node_stop(struct node *n)
+{
+	if (n == NULL)
+		return;
+	for (unsigned i = 0; n->engines != NULL && i < n->config.lanes; i++)
+		free_lane(n, &n->engines[i]);
+	for (unsigned i = 0; i < n->link_count; i++)
+		link_close(&n->links[i]);
+	for (uint32_t i = 0; n->channels != NULL && i < n->config.contexts; i++)
+		free_channel(&n->channels[i]);
+	rte_free(n->engines);
+	free(n->channels);
+	free(n->peers);
+	free(n->bufs);
+	rte_mempool_free(n->pool);
+	config_free(&n->config);
+	pthread_mutex_destroy(&n->command_lock);
+	free(n);
+}

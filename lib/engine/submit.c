@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * From channels into the PM core, and completions back. Each submission is copied once, checked,
+ * and only the copy is used: whatever a client writes, it gets an error and a counter. Runs on the
+ * lane.
+ *
+ * Design notes
+ * 1. A submission that the core cannot take now stays in its ring, and that ring alone waits.
+ * 2. Lanes look at their channels in turn, up to a burst each, from another one every time.
+ * 3. Completions of one poll are gathered and written 14 to a slot. A client that does not take
+ *    them finds them later: they wait in the engine's own memory, one place for each buffer.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "engine/engine.h"
+
+/* ------------------------------------------------------------------ completions */
+
+static void
+push_done(struct engine *e, struct channel *ch, uint16_t slot, uint8_t error)
+{
+	ch->slots[slot].state = SEND_CLIENT;
+	ch->busy_slots--;
+	ch->done[ch->done_tail++ & ch->done_mask] = COMPLETION_ITEM(slot, error);
+	channel_touch(e, ch);
+}
+
+/* The core is done with a send buffer: back to its client, unless a link still reads it. */
+void
+slot_complete(struct engine *e, struct channel *ch, uint16_t slot, uint8_t error)
+{
+	struct send_slot *s = &ch->slots[slot];
+
+	if (unlikely(rte_mbuf_refcnt_read(s->m) > 1)) {
+		s->state = SEND_LINGER;
+		s->error = error;
+		e->lingering[e->lingering_count++] = (uint32_t)ch->ctx << 16 | slot;
+		return;
+	}
+	push_done(e, ch, slot, error);
+}
+
+static void
+recheck_lingering(struct engine *e)
+{
+	unsigned keep = 0;
+
+	for (unsigned i = 0; i < e->lingering_count; i++) {
+		uint32_t item = e->lingering[i];
+		struct channel *ch = &e->node->channels[item >> 16];
+		uint16_t slot = item & 0xFFFF;
+
+		if (rte_mbuf_refcnt_read(ch->slots[slot].m) > 1)
+			e->lingering[keep++] = item;
+		else
+			push_done(e, ch, slot, ch->slots[slot].error);
+	}
+	e->lingering_count = keep;
+}
+
+unsigned
+engine_complete(struct engine *e)
+{
+	struct proto_completion c[BURST_MAX];
+	unsigned n, work = 0;
+
+	if (unlikely(e->lingering_count))
+		recheck_lingering(e);
+	do {
+		n = proto_complete(e->proto, c, BURST_MAX);
+		for (unsigned i = 0; i < n; i++) {
+			struct channel *ch = &e->node->channels[c[i].handle >> 16];
+
+			slot_complete(e, ch, c[i].handle & 0xFFFF, c[i].error);
+		}
+		work += n;
+	} while (n == BURST_MAX);
+	return work;
+}
+
+/* Write gathered completions; false if the client's ring is full. */
+static bool
+write_completions(struct channel *ch)
+{
+	while (ch->done_head != ch->done_tail) {
+		if (!slot_room(&ch->com, 1))
+			return false;
+		struct slot *slot = slot_at(&ch->com, ch->com.pos);
+		struct completion *c = (struct completion *)slot->body;
+		uint32_t n = ch->done_tail - ch->done_head;
+
+		c->count = n = n < COMPLETION_BUFS ? n : COMPLETION_BUFS;
+		for (uint32_t i = 0; i < n; i++)
+			c->item[i] = ch->done[ch->done_head++ & ch->done_mask];
+		slot_publish(&ch->com, ch->com.pos++);
+	}
+	return true;
+}
+
+static void
+wake(struct engine *e, struct channel *ch)
+{
+	uint64_t one = 1;
+
+	if (atomic_load_explicit(&ch->shm->wake_client, memory_order_relaxed) == 0)
+		return;
+	atomic_store_explicit(&ch->shm->wake_client, 0, memory_order_relaxed);
+	if (write(ch->event_fd, &one, sizeof(one)) == sizeof(one))
+		ENGINE_COUNT(e, wakeups);
+}
+
+/* The end of a poll: what happened in channels becomes visible to their clients. */
+void
+engine_flush(struct engine *e)
+{
+	unsigned keep = 0;
+
+	for (unsigned i = 0; i < e->dirty_count; i++) {
+		struct channel *ch = e->dirty[i];
+		bool written = ch->state == CHANNEL_CLOSED || write_completions(ch);
+
+		if (ch->selects && ch->state == CHANNEL_OPEN) {
+			/* full fence: marks before the flag; pairs with pmx_before_select's */
+			atomic_thread_fence(memory_order_seq_cst);
+			wake(e, ch);
+		}
+		if (written)
+			ch->dirty = false;
+		else
+			e->dirty[keep++] = ch;
+	}
+	e->dirty_count = keep;
+}
+
+/* ------------------------------------------------------------------ submissions */
+
+static void
+bad_submission(struct engine *e, struct channel *ch)
+{
+	ENGINE_COUNT(e, bad_submissions);
+	ch->bad++;
+}
+
+/* The numbers of a message's buffers, copied out of its slots. Slots beyond the first were
+ * published before it. Returns how many slots the message takes, 0 = malformed. */
+static unsigned
+collect_buffers(struct engine *e, const struct channel *ch, const struct submission *s)
+{
+	unsigned count = s->count, have = count < SUBMIT_SEND_BUFS ? count : SUBMIT_SEND_BUFS;
+	unsigned slots = 1;
+
+	if (count == 0 || count > ch->send_buffers)
+		return 0;
+	memcpy(e->bufs_scratch, s->send.buf, have * sizeof(uint16_t));
+	while (have < count) {
+		uint32_t pos = ch->sub.pos + slots++;
+		struct submission more;
+
+		if (slots > ch->sub.mask + 1 || !slot_filled(&ch->sub, pos))
+			return 0;
+		memcpy(&more, slot_at(&ch->sub, pos)->body, sizeof(more));
+		unsigned n = count - have < SUBMIT_MORE_BUFS ? count - have : SUBMIT_MORE_BUFS;
+
+		if (more.op != SUBMIT_MORE || more.count != n)
+			return 0;
+		memcpy(e->bufs_scratch + have, more.more, n * sizeof(uint16_t));
+		have += n;
+	}
+	return slots;
+}
+
+/* Are these the client's own buffers, and as many as the length needs? Marks them taken. */
+static bool
+take_buffers(struct engine *e, struct channel *ch, uint32_t len, unsigned count)
+{
+	uint64_t room = (uint64_t)count * ch->frag_len;
+	unsigned i;
+
+	if (len > e->node->config.message_max || len > room ||
+		(count > 1 && len <= room - ch->frag_len))
+		return false;
+	for (i = 0; i < count; i++) {
+		uint16_t b = e->bufs_scratch[i];
+
+		if (b >= ch->send_buffers || ch->slots[b].state != SEND_CLIENT)
+			break;
+		ch->slots[b].state = SEND_QUEUED;
+		e->handles[i] = (uint64_t)ch->ctx << 16 | b;
+	}
+	if (likely(i == count)) {
+		ch->busy_slots += count;
+		return true;
+	}
+	while (i-- > 0)
+		ch->slots[e->bufs_scratch[i]].state = SEND_CLIENT;
+	return false;
+}
+
+/* One message. Returns slots consumed, 0 = the core cannot take it now. */
+static unsigned
+submit_send(struct engine *e, struct channel *ch, const struct submission *s)
+{
+	unsigned slots = 1;
+
+	if (likely(s->count == 1))
+		e->bufs_scratch[0] = s->send.buf[0];
+	else if ((slots = collect_buffers(e, ch, s)) == 0)
+		goto bad;
+	if (unlikely(!take_buffers(e, ch, s->send.len, s->count)))
+		goto bad;
+	ENGINE_COUNT(e, submissions);
+	if (unlikely(s->send.dst_node == e->node->config.id)) {
+		local_send(e, ch, s->send.dst_ctx, s->send.len, e->bufs_scratch, s->count);
+		return slots;
+	}
+	const struct proto_message m = {
+		.ctx = ch->ctx,
+		.dst_node = s->send.dst_node,
+		.dst_ctx = s->send.dst_ctx,
+		.len = s->send.len,
+		.frag_len = ch->frag_len,
+	};
+	int result = -EHOSTUNREACH;
+
+	if (likely(m.dst_node < e->node->config.nodes_max && e->node->peers[m.dst_node].known))
+		result = proto_send(e->proto, &m, e->handles, e->now);
+	if (likely(result == 0)) {
+		ch->sent++;
+		return slots;
+	}
+	if (result == -EAGAIN) {
+		for (unsigned i = 0; i < s->count; i++)
+			ch->slots[e->bufs_scratch[i]].state = SEND_CLIENT;
+		ch->busy_slots -= s->count;
+		e->counters[ENGINE_submissions]--;
+		return 0;
+	}
+	for (unsigned i = 0; i < s->count; i++)
+		slot_complete(e, ch, e->bufs_scratch[i], (uint8_t)-result);
+	return slots;
+bad:
+	bad_submission(e, ch);
+	return slots ? slots : 1;
+}
+
+static void
+submit_release(struct engine *e, struct channel *ch, const struct submission *s)
+{
+	unsigned n = s->count < SUBMIT_RELEASE_BUFS ? s->count : SUBMIT_RELEASE_BUFS;
+	uint32_t bulks = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		uint32_t freed = engine_release_bulk(e, ch, s->release[i]);
+
+		if (unlikely(freed == 0)) {
+			ENGINE_COUNT(e, bad_releases);
+			ch->bad++;
+		}
+		bulks += freed;
+	}
+	if (bulks)
+		engine_give(e, ch, 0, bulks);
+}
+
+unsigned
+channel_scan(struct engine *e, struct channel *ch)
+{
+	unsigned burst = e->node->config.burst, work = 0;
+
+	while (work < burst && slot_filled(&ch->sub, ch->sub.pos)) {
+		struct submission s;
+		unsigned slots = 1;
+
+		memcpy(&s, slot_at(&ch->sub, ch->sub.pos)->body, sizeof(s));
+		switch (s.op) {
+		case SUBMIT_SEND:
+			slots = submit_send(e, ch, &s);
+			break;
+		case SUBMIT_RELEASE:
+			submit_release(e, ch, &s);
+			break;
+		case SUBMIT_SELECT:
+			ch->selects = true;
+			channel_touch(e, ch);
+			break;
+		default:
+			bad_submission(e, ch);
+		}
+		if (unlikely(slots == 0))
+			break;
+		slot_take(&ch->sub, slots, false);
+		work++;
+	}
+	if (ch->lhs.pos - ch->lhs_pos > ch->lhs_size / 2)
+		engine_room(e, ch);
+	return work;
+}
+
+unsigned
+engine_submissions(struct engine *e)
+{
+	unsigned work = 0, n = e->open_count;
+
+	if (unlikely(n == 0))
+		return 0;
+	if (++e->scan >= n)
+		e->scan = 0;
+	for (unsigned k = 0, i = e->scan; k < n && i < e->open_count; k++) {
+		struct channel *ch = e->open[i];
+
+		if (likely(ch->state == CHANNEL_OPEN))
+			work += channel_scan(e, ch);
+		else
+			engine_reap(e, ch);
+		if (++i >= n)
+			i = 0;
+	}
+	return work;
+}

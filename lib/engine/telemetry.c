@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What a node tells of itself over rte_telemetry: /pmx/info, /pmx/stat, /pmx/drops, /pmx/peers,
+ * /pmx/contexts. Runs on the telemetry thread and only reads; counters have one writer, so a
+ * reader may see values of slightly different moments.
+ */
+#include <string.h>
+
+#include <rte_telemetry.h>
+
+#include "engine/serve.h"
+
+static struct node *node;
+
+static uint64_t
+sum_proto(unsigned i)
+{
+	uint64_t sum = 0;
+
+	for (unsigned l = 0; l < node->config.lanes; l++)
+		sum += proto_counters(node->engines[l].proto)[i];
+	return sum;
+}
+
+static uint64_t
+sum_engine(unsigned i)
+{
+	uint64_t sum = 0;
+
+	for (unsigned l = 0; l < node->config.lanes; l++)
+		sum += node->engines[l].counters[i];
+	return sum;
+}
+
+static int
+add_counters(struct rte_tel_data *d, bool drops_only)
+{
+	rte_tel_data_start_dict(d);
+	for (unsigned i = 0; i < ENGINE_COUNTER_COUNT; i++) {
+		bool drop = strncmp(engine_counter_info[i].name, "drop_", 5) == 0 ||
+			strncmp(engine_counter_info[i].name, "bad_", 4) == 0;
+
+		if (!drops_only || drop)
+			rte_tel_data_add_dict_u64(d, engine_counter_info[i].name, sum_engine(i));
+	}
+	for (unsigned i = 0; i < PROTO_COUNTER_COUNT; i++) {
+		char name[RTE_TEL_MAX_STRING_LEN];
+		bool drop = strncmp(proto_counter_info[i].name, "drop_", 5) == 0;
+
+		if (drops_only && !drop)
+			continue;
+		snprintf(name, sizeof(name), "%s%s", drop ? "" : "proto_", proto_counter_info[i].name);
+		rte_tel_data_add_dict_u64(d, name, sum_proto(i));
+	}
+	return 0;
+}
+
+static void
+add_links(struct rte_tel_data *d)
+{
+	static const char *const names[] = {"rx_no_mbuf", "rx_too_long", "tx_refused", "faults"};
+
+	for (unsigned i = 0; i < node->link_count; i++) {
+		struct link_stats s = {0};
+		char name[RTE_TEL_MAX_STRING_LEN];
+
+		node->links[i].ops->stats(&node->links[i], &s);
+		const uint64_t values[] = {s.rx_no_mbuf, s.rx_too_long, s.tx_refused, s.faults};
+
+		for (unsigned k = 0; k < 4; k++) {
+			snprintf(name, sizeof(name), "link%u_%s", i, names[k]);
+			rte_tel_data_add_dict_u64(d, name, values[k]);
+		}
+	}
+}
+
+static int
+tell_stat(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	(void)cmd, (void)params;
+	if (node == NULL)
+		return -1;
+	return add_counters(d, false);
+}
+
+static int
+tell_drops(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	(void)cmd, (void)params;
+	if (node == NULL)
+		return -1;
+	add_counters(d, true);
+	add_links(d);
+	return 0;
+}
+
+static int
+tell_info(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	static const char *const idle[] = {"spin", "pause", "yield", "adaptive", "sleep"};
+
+	(void)cmd, (void)params;
+	if (node == NULL)
+		return -1;
+	const struct config *c = &node->config;
+
+	rte_tel_data_start_dict(d);
+	rte_tel_data_add_dict_string(d, "version", PMX_VERSION);
+	rte_tel_data_add_dict_string(d, "name", c->name);
+	rte_tel_data_add_dict_u64(d, "node", c->id);
+	rte_tel_data_add_dict_u64(d, "lanes", c->lanes);
+	rte_tel_data_add_dict_string(d, "idle", idle[c->idle]);
+	rte_tel_data_add_dict_string(d, "driver", c->links[0].link.driver);
+	rte_tel_data_add_dict_string(d, "port", c->links[0].link.port);
+	rte_tel_data_add_dict_u64(d, "link_up", node->links[0].up);
+	rte_tel_data_add_dict_u64(d, "mtu", c->links[0].link.mtu);
+	rte_tel_data_add_dict_u64(d, "payload_max", node->frag_len);
+	rte_tel_data_add_dict_u64(d, "contexts", c->contexts);
+	rte_tel_data_add_dict_u64(d, "mbufs", c->mbufs);
+	rte_tel_data_add_dict_u64(d, "mbufs_free", rte_mempool_avail_count(node->pool));
+	int64_t left = atomic_load(&node->mbufs_left);
+
+	rte_tel_data_add_dict_u64(d, "mbufs_unpromised", left > 0 ? (uint64_t)left : 0);
+	uint64_t flows = 0;
+
+	for (unsigned l = 0; l < c->lanes; l++)
+		flows += proto_flows_used(node->engines[l].proto);
+	rte_tel_data_add_dict_u64(d, "flows", flows);
+	return 0;
+}
+
+static void
+add_peer(struct rte_tel_data *d, uint32_t number)
+{
+	struct rte_tel_data *p = rte_tel_data_alloc();
+	struct proto_path_stat s = {0};
+	char name[16];
+	bool known = false;
+
+	if (p == NULL)
+		return;
+	for (unsigned l = 0; l < node->config.lanes && !known; l++)
+		known = proto_path_stat(node->engines[l].proto, (uint16_t)number, &s);
+	rte_tel_data_start_dict(p);
+	rte_tel_data_add_dict_string(p, "state",
+		s.established ? "up" : known ? "asking" : "unused");
+	rte_tel_data_add_dict_u64(p, "epoch", s.peer_epoch);
+	rte_tel_data_add_dict_u64(p, "rtt_ns", s.rtt_ns);
+	rte_tel_data_add_dict_u64(p, "rtt_var_ns", s.rtt_var_ns);
+	rte_tel_data_add_dict_u64(p, "rto_ns", s.rto_ns);
+	rte_tel_data_add_dict_u64(p, "cwnd_bytes", s.cwnd_bytes);
+	rte_tel_data_add_dict_u64(p, "cwnd_frames", s.cwnd_frames);
+	rte_tel_data_add_dict_u64(p, "inflight_bytes", s.inflight_bytes);
+	rte_tel_data_add_dict_u64(p, "flows", s.flows);
+	snprintf(name, sizeof(name), "%u", number);
+	rte_tel_data_add_dict_container(d, name, p, 0);
+}
+
+/* A dict holds 256 values: "/pmx/peers,N" begins at node N. */
+static int
+tell_peers(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	uint32_t from = params ? (uint32_t)strtoul(params, NULL, 10) : 0, shown = 0;
+
+	(void)cmd;
+	if (node == NULL)
+		return -1;
+	rte_tel_data_start_dict(d);
+	for (uint32_t i = from; i < node->config.nodes_max && shown < 64; i++) {
+		if (!node->peers[i].known)
+			continue;
+		add_peer(d, i);
+		shown++;
+	}
+	return 0;
+}
+
+static void
+add_context(struct rte_tel_data *d, const struct channel *ch)
+{
+	struct rte_tel_data *c = rte_tel_data_alloc();
+	static const char *const states[] = {"closed", "open", "closing", "ending"};
+	char name[16];
+
+	if (c == NULL)
+		return;
+	rte_tel_data_start_dict(c);
+	rte_tel_data_add_dict_string(c, "state", states[ch->state & 3]);
+	rte_tel_data_add_dict_u64(c, "pid", (uint64_t)ch->pid);
+	rte_tel_data_add_dict_u64(c, "sent", ch->sent);
+	rte_tel_data_add_dict_u64(c, "received", ch->received);
+	rte_tel_data_add_dict_u64(c, "send_buffers", ch->send_buffers);
+	rte_tel_data_add_dict_u64(c, "send_busy", ch->busy_slots);
+	rte_tel_data_add_dict_u64(c, "receive_buffers", ch->bulk_quota);
+	rte_tel_data_add_dict_u64(c, "receive_held", ch->bulk_out);
+	rte_tel_data_add_dict_u64(c, "lhs_waiting", ch->lhs.pos - ch->lhs_pos);
+	rte_tel_data_add_dict_u64(c, "bad", ch->bad);
+	snprintf(name, sizeof(name), "%u", ch->ctx);
+	rte_tel_data_add_dict_container(d, name, c, 0);
+}
+
+static int
+tell_contexts(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	uint32_t from = params ? (uint32_t)strtoul(params, NULL, 10) : 0, shown = 0;
+
+	(void)cmd;
+	if (node == NULL)
+		return -1;
+	rte_tel_data_start_dict(d);
+	for (uint32_t i = from; i < node->config.contexts && shown < 64; i++) {
+		if (node->channels[i].state == CHANNEL_CLOSED)
+			continue;
+		add_context(d, &node->channels[i]);
+		shown++;
+	}
+	return 0;
+}
+
+void
+telemetry_serve(struct node *n)
+{
+	static bool registered;
+
+	node = n;
+	if (registered || n == NULL)
+		return;
+	registered = true;
+	rte_telemetry_register_cmd("/pmx/info", tell_info, "The node: name, link, limits, use.");
+	rte_telemetry_register_cmd("/pmx/stat", tell_stat, "All counters of engine and protocol.");
+	rte_telemetry_register_cmd("/pmx/drops", tell_drops, "Every reason for a lost frame.");
+	rte_telemetry_register_cmd("/pmx/peers", tell_peers,
+		"Paths to peer nodes, 64 from node number N on. Parameter: N");
+	rte_telemetry_register_cmd("/pmx/contexts", tell_contexts,
+		"Open contexts, 64 from number N on. Parameter: N");
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The LHS ring: limited-length head separation (IPSJ 2007, section 3.1). One writer (the engine)
+ * and one reader (the application) over memory that both map. Each message has one fixed-size
+ * entry, in order of arrival at line stride: envelope, the message's first bytes, and if it is
+ * longer than that, where the whole of it lies in bulk memory. LHS-1 to LHS-5.
+ *
+ * Design notes
+ * 1. The valid mark is in the entry, so a receiver polls one cache line and gets envelope and
+ *    payload with it. A mark is the entry's position + 1: an old lap's mark is never valid, and
+ *    zeroed memory is an empty ring.
+ * 2. The writer stores the mark last with release order; the reader loads it with acquire order
+ *    before it reads anything else of the entry. These two are the ring's only synchronisation.
+ * 3. The writer never reads the reader's position here: whoever owns the ring grants room
+ *    (lib/proto), so a full ring is refused before its message is acknowledged.
+ * 4. A bulk message's first bytes are in its entry too: searching never touches bulk memory
+ *    (LHS-6).
+ */
+#ifndef PMX_LHS_H
+#define PMX_LHS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define LHS_ENVELOPE_BYTES 24
+#define LHS_ENTRY_MAX      128
+#define LHS_SIZE_OFFSET    4           /* default place of the size field */
+#define LHS_NO_BULK        UINT32_MAX
+#define LHS_CHAINED        0x80000000u /* in bulk: several buffers, linked before their payload */
+
+/* One message. `len` stands at lhs_config.size_offset, by default here. */
+struct lhs_entry {
+	_Atomic uint32_t mark; /* position + 1 when valid */
+	uint32_t len;          /* bytes of the message */
+	uint16_t src_node;
+	uint16_t src_ctx;
+	uint32_t bulk;         /* number of the first bulk buffer, LHS_NO_BULK: all is in front */
+	int64_t bulk_off;      /* first byte in bulk memory, from the channel's base */
+	uint8_t front[];       /* the message's first bytes */
+};
+
+_Static_assert(sizeof(struct lhs_entry) == LHS_ENVELOPE_BYTES, "envelope");
+
+struct lhs_config {
+	uint32_t entries;     /* power of two */
+	uint32_t entry_bytes; /* 64 or 128 */
+	uint32_t split;       /* bytes kept in the entry, 0..entry_bytes - 24 (LHS-2) */
+	uint32_t size_offset; /* where the size stands: 4, or behind the front part (LHS-2) */
+};
+
+/* One end's private view. */
+struct lhs_end {
+	uint8_t *base;
+	uint32_t pos;        /* next entry to write, or to read */
+	uint32_t mask;
+	uint32_t shift;      /* log2(entry_bytes) */
+	uint32_t split;
+	uint32_t size_offset;
+};
+
+/* true if the four numbers go together. */
+bool lhs_config_ok(const struct lhs_config *c);
+/* Both ends start at position 0 of zeroed memory of entries * entry_bytes bytes, 64-byte aligned. */
+void lhs_end_init(struct lhs_end *end, const struct lhs_config *c, void *memory);
+
+static inline struct lhs_entry *
+lhs_at(const struct lhs_end *end, uint32_t pos)
+{
+	return (struct lhs_entry *)(end->base + ((size_t)(pos & end->mask) << end->shift));
+}
+
+/* Writer: the caller knows that there is room. front_len <= split. */
+static inline void
+lhs_write(struct lhs_end *end, uint16_t src_node, uint16_t src_ctx, uint32_t len, uint32_t bulk,
+	int64_t bulk_off, const void *front, uint32_t front_len)
+{
+	struct lhs_entry *e = lhs_at(end, end->pos);
+
+	memcpy((uint8_t *)e + end->size_offset, &len, sizeof(len));
+	e->src_node = src_node;
+	e->src_ctx = src_ctx;
+	e->bulk = bulk;
+	e->bulk_off = bulk_off;
+	memcpy(e->front, front, front_len);
+	/* release: the entry's bytes before its mark; pairs with lhs_peek */
+	atomic_store_explicit(&e->mark, ++end->pos, memory_order_release);
+}
+
+/* Reader: the next entry, or NULL. */
+static inline const struct lhs_entry *
+lhs_peek(const struct lhs_end *end)
+{
+	const struct lhs_entry *e = lhs_at(end, end->pos);
+
+	/* acquire: the mark before the entry's bytes; pairs with lhs_write */
+	if (atomic_load_explicit(&e->mark, memory_order_acquire) != end->pos + 1)
+		return NULL;
+	return e;
+}
+
+static inline uint32_t
+lhs_len(const struct lhs_end *end, const struct lhs_entry *e)
+{
+	uint32_t len;
+
+	memcpy(&len, (const uint8_t *)e + end->size_offset, sizeof(len));
+	return len;
+}
+
+#endif

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Acks and Nacks, both ends. PM/UDP (IPSJ 1999) section 2: S2 (an Ack frees what it covers), S3 (a
+ * Nack retransmits what it names); section 3: Ack compression, windows shrunk by Nacks and restored
+ * by Acks. Owner thread only.
+ *
+ * Design notes
+ * 1. An echo is the time stamp of the newest frame plus the time it was held, so the round trip
+ *    measured is the network's, however long the Ack waited for company.
+ * 2. A frame named by a Nack is lost only if it was sent no later than the frame that showed the
+ *    gap (the echo): a second Nack for the same hole does not send the frame a third time.
+ */
+#include "proto/internal.h"
+
+#define ACK_LINK(i) p->flows[i].ack_next
+
+static void
+enlist(struct proto *p, struct flow *f, struct list *l, uint16_t flag)
+{
+	f->flags |= flag;
+	f->ack_prev = list_empty(l) ? NIL : l->tail;
+	LIST_APPEND(l, flow_index(p, f), ACK_LINK);
+}
+
+/* Take the flow out of the list of Acks that it is in: one pair of links serves both. */
+void
+ack_unlist(struct proto *p, struct flow *f)
+{
+	struct list *l = f->flags & FLOW_URGENT ? &p->acks_urgent : &p->acks_due;
+
+	if (f->ack_prev == NIL)
+		l->head = f->ack_next;
+	else
+		ACK_LINK(f->ack_prev) = f->ack_next;
+	if (f->ack_next == NIL)
+		l->tail = f->ack_prev;
+	else
+		p->flows[f->ack_next].ack_prev = f->ack_prev;
+	f->flags &= ~(FLOW_URGENT | FLOW_ACK_DUE);
+}
+
+void
+ack_urgent(struct proto *p, struct flow *f, uint16_t flags)
+{
+	f->flags |= flags;
+	if (f->flags & FLOW_URGENT || f->rx_state != FLOW_RX_OPEN)
+		return;
+	if (f->flags & FLOW_ACK_DUE)
+		ack_unlist(p, f);
+	enlist(p, f, &p->acks_urgent, FLOW_URGENT);
+}
+
+/* A frame was received that wants an Ack some time (PM-ACKC). acks_due is in order of ack_at. */
+void
+ack_owe(struct proto *p, struct flow *f, uint64_t now)
+{
+	if (++f->acks_owed >= p->cfg.ack_every) {
+		ack_urgent(p, f, 0);
+	} else if (!(f->flags & (FLOW_ACK_DUE | FLOW_URGENT))) {
+		f->ack_at = now + p->ack_delay;
+		enlist(p, f, &p->acks_due, FLOW_ACK_DUE);
+	}
+}
+
+/* Frames beyond rcv_nxt that may come. A flow that is told 0 waits to be told more. */
+uint16_t
+ack_credit(struct proto *p, struct flow *f)
+{
+	const struct context *c = &p->ctxs[f->ctx];
+	uint32_t room = c->entries, n = f->frags_left;
+
+	if (unlikely(f->flags & FLOW_BLOCKED))
+		return (uint16_t)(n < WIRE_WINDOW_MAX ? n : WIRE_WINDOW_MAX);
+	if (unlikely(f->flags & FLOW_GRANTED))
+		n += f->need_bulks ? f->need_bulks : 1;
+	if (c->bulks && c->bulks < room)
+		room = c->bulks;
+	n += room;
+	if (unlikely(n == 0))
+		room_wait(p, f, 0, false);
+	return (uint16_t)(n < WIRE_WINDOW_MAX ? n : WIRE_WINDOW_MAX);
+}
+
+/* PM-S2. Returns the bytes that left the flight. */
+static uint32_t
+free_acked(struct proto *p, struct flow *f, struct path *t, uint32_t ack)
+{
+	uint32_t bytes = 0;
+
+	while (f->snd_una != ack) {
+		uint32_t i = f->tx_head;
+		struct txd *d = &p->txds[i];
+
+		f->tx_head = d->next;
+		f->snd_una++;
+		if (unlikely(f->lost_cursor == i))
+			f->lost_cursor = d->next;
+		if (unlikely(d->state == TXD_LOST)) {
+			f->lost--; /* it was only late */
+		} else {
+			t->inflight_bytes -= d->len + WIRE_HDR_BYTES;
+			t->inflight_frames--;
+		}
+		bytes += d->len + WIRE_HDR_BYTES;
+		txd_done(p, i, 0);
+	}
+	if (f->tx_head == NIL)
+		f->tx_tail = f->lost_cursor = NIL;
+	return bytes;
+}
+
+static uint32_t
+measure_rtt(struct proto *p, struct path *t, const struct wire_hdr *h, uint32_t now_ts)
+{
+	uint32_t rtt = now_ts - wire_be32(h->echo);
+
+	if (!(h->flags & wire_be16(WIRE_F_ECHO)) || rtt > UINT32_MAX / 8)
+		return 0;
+	path_rtt(p, t, rtt);
+	return rtt ? rtt : 1;
+}
+
+/* Nothing is in flight. The Ack that brings credit can be lost, so ask when it does not come. */
+void
+flow_await_credit(struct proto *p, struct flow *f, uint64_t now)
+{
+	if (f->tx_next == NIL || wire_seq_before(f->snd_nxt, f->credit_end)) {
+		f->rto_at = 0;
+	} else if (f->rto_at == 0) {
+		f->rto_at = now + flow_backoff(p, f);
+		timer_arm(p, flow_index(p, f), f->rto_at);
+	}
+}
+
+void
+ack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t now)
+{
+	struct path *t = &p->paths[f->path];
+	uint32_t ack = wire_be32(h->ack), now_ts = units_of(p, now);
+	uint16_t credit = wire_be16(h->credit);
+
+	if (f->tx_state == FLOW_TX_IDLE || wire_seq_before(ack, f->snd_una) ||
+		wire_seq_before(f->snd_nxt, ack))
+		return;
+	uint32_t rtt = measure_rtt(p, t, h, now_ts);
+
+	if (ack != f->snd_una) {
+		uint32_t bytes = free_acked(p, f, t, ack);
+		bool sooner = f->tx_state != FLOW_TX_OPEN || f->retries;
+
+		f->tx_state = FLOW_TX_OPEN;
+		f->retries = 0;
+		f->flags &= ~FLOW_REFUSED;
+		f->rto_at = f->snd_una == f->snd_nxt ? 0 : now + t->rto;
+		if (unlikely(sooner && f->rto_at))
+			timer_arm(p, flow_index(p, f), f->rto_at);
+		p->cfg.cc->on_ack(&t->cc, bytes, rtt, t->srtt / 8, now_ts);
+	} else if (credit == 0) {
+		f->retries = 0; /* alive, but has no room */
+	}
+	if (unlikely(f->tx_state == FLOW_TX_OPENING && credit > 1))
+		credit = 1; /* the opening frame goes alone until it is Acked */
+	f->credit_end = ack + credit;
+	f->share = wire_be16(h->share);
+	if (f->snd_una == f->snd_nxt)
+		flow_await_credit(p, f, now);
+	if (f->tx_next != NIL || f->lost)
+		flow_activate(p, f);
+	else
+		path_activate(p, t);
+}
+
+static void
+lose(struct flow *f, struct path *t, struct txd *d, uint32_t index)
+{
+	d->state = TXD_LOST;
+	t->inflight_bytes -= d->len + WIRE_HDR_BYTES;
+	t->inflight_frames--;
+	if (f->lost++ == 0 || f->lost_cursor == NIL)
+		f->lost_cursor = index;
+}
+
+/* PM-S3: returns how many frames were found lost. */
+static uint32_t
+lose_named(struct proto *p, struct flow *f, struct path *t, const struct wire_hdr *h)
+{
+	const uint8_t *map = (const uint8_t *)(h + 1);
+	uint32_t bits = wire_be16(h->payload_len) * 8u, ack = wire_be32(h->ack);
+	uint32_t echo = wire_be32(h->echo), found = 0;
+	bool back_n = p->cfg.recovery == PROTO_GO_BACK_N;
+
+	for (uint32_t i = f->tx_head; i != NIL && i != f->tx_next; i = p->txds[i].next) {
+		struct txd *d = &p->txds[i];
+		uint32_t bit = d->seq - ack;
+		bool named = back_n || (bit < bits && map[bit / 8] >> bit % 8 & 1);
+
+		if (!back_n && bit >= bits)
+			break;
+		if (!named) {
+			if (d->state == TXD_INFLIGHT)
+				d->state = TXD_KEPT;
+			continue;
+		}
+		if ((d->state == TXD_INFLIGHT || d->state == TXD_KEPT) &&
+			!wire_seq_before(echo, d->sent_ts)) {
+			lose(f, t, d, i);
+			found++;
+		}
+	}
+	if (found)
+		f->lost_cursor = f->tx_head;
+	return found;
+}
+
+void
+nack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t now)
+{
+	struct path *t = &p->paths[f->path];
+
+	COUNT(p, rx_nacks);
+	if (h->flags & wire_be16(WIRE_F_ABSENT)) {
+		f->flags |= FLOW_REFUSED;
+		return;
+	}
+	if (!(h->flags & wire_be16(WIRE_F_ACK)) || !(h->flags & wire_be16(WIRE_F_ECHO)))
+		return;
+	ack_received(p, f, h, now);
+	if (wire_be32(h->ack) != f->snd_una || f->tx_head == NIL)
+		return;
+	if (h->flags & wire_be16(WIRE_F_FULL))
+		f->retries = 0; /* alive, but has no room */
+	if (lose_named(p, f, t, h) == 0)
+		return;
+	if (p->cfg.cc->on_nack(&t->cc, t->srtt / 8, units_of(p, now)))
+		COUNT(p, window_cuts);
+	flow_activate(p, f);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * cc = delay: the window follows the measured delay, after Swift (Kumar et al., SIGCOMM 2020,
+ * section 3.1): additive increase while the round trip is below a target, multiplicative decrease
+ * in proportion to the excess, at most once a round trip. The target is the smallest round trip
+ * seen plus proto.cc_target_us. Bytes; times in units of WIRE_TSTAMP_HZ (62.5 ns). Called by
+ * lib/proto on its owner's thread.
+ *
+ * Design notes
+ * 1. The increase is one full frame for each window that was Acked, by an accumulator: no division.
+ * 2. The one division is in the decrease, which runs at most once a round trip.
+ * 3. The number of frames is bounded by the configuration only; bytes are what fill queues.
+ */
+#include "proto/internal.h"
+
+#define DECREASE_SHIFT 8  /* factors are in 1/256 */
+#define DECREASE_MAX   128 /* never below half in one step (Swift: max_mdf = 0.5) */
+
+static void
+set_window(struct cc *c, uint32_t bytes)
+{
+	c->window_bytes = bytes < c->min_bytes ? c->min_bytes :
+		bytes > c->max_bytes	       ? c->max_bytes :
+						 bytes;
+}
+
+static void
+delay_on_ack(struct cc *c, uint32_t acked_bytes, uint32_t rtt, uint32_t srtt, uint32_t now)
+{
+	if (rtt == 0) {
+		rtt = srtt; /* an Ack without echo: go by the average */
+	} else if (c->base_rtt == 0 || rtt < c->base_rtt) {
+		c->base_rtt = rtt;
+	}
+	if (rtt == 0 || rtt < c->base_rtt + c->target) {
+		c->acc += acked_bytes;
+		if (c->acc >= c->window_bytes) {
+			c->acc = 0;
+			set_window(c, c->window_bytes + c->step);
+		}
+		return;
+	}
+	if (now - c->last_cut < srtt)
+		return;
+	uint32_t excess = rtt - c->base_rtt - c->target;
+	uint32_t factor = (uint32_t)(((uint64_t)excess << DECREASE_SHIFT) / rtt);
+
+	if (factor > DECREASE_MAX)
+		factor = DECREASE_MAX;
+	set_window(c, c->window_bytes -
+			(uint32_t)(((uint64_t)c->window_bytes * factor) >> DECREASE_SHIFT));
+	c->acc = 0;
+	c->last_cut = now;
+}
+
+static bool
+delay_on_nack(struct cc *c, uint32_t srtt, uint32_t now)
+{
+	if (now - c->last_cut < srtt)
+		return false;
+	set_window(c, c->window_bytes / 2);
+	c->acc = 0;
+	c->last_cut = now;
+	return true;
+}
+
+static bool
+delay_on_timeout(struct cc *c, uint32_t now)
+{
+	set_window(c, c->min_bytes);
+	c->acc = 0;
+	c->last_cut = now;
+	return true;
+}
+
+const struct cc_ops cc_delay = {
+	.name = "delay",
+	.on_ack = delay_on_ack,
+	.on_nack = delay_on_nack,
+	.on_timeout = delay_on_timeout,
+};

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Flows: finding them by key, making them on first use, ending what they hold, forgetting idle
+ * ones. Only the owner of the struct proto calls this.
+ *
+ * Design notes
+ * 1. A flow whose sending or receiving half was given up stays for flow_idle and remembers its
+ *    last sequence: a late duplicate of its old life is then known to be old.
+ * 2. The sender opens a flow again when it was idle for half of flow_idle, its receiver forgets it
+ *    after all of it: so the receiver's memory always outlives the sender's certainty.
+ */
+#include <errno.h>
+
+#include "proto/internal.h"
+
+#define HASH_LINK(i) p->flows[i].hash_next
+
+static inline uint32_t
+bucket_of(const struct proto *p, uint64_t key)
+{
+	return (uint32_t)((key * 0x9E3779B97F4A7C15u) >> 32) & p->bucket_mask;
+}
+
+uint32_t
+flow_find(struct proto *p, uint16_t ctx, uint16_t node, uint16_t peer_ctx)
+{
+	uint64_t key = FLOW_KEY(ctx, node, peer_ctx);
+
+	if (likely(p->flows[p->last_flow].key == key))
+		return p->last_flow;
+	for (uint32_t i = p->buckets[bucket_of(p, key)]; i != NIL; i = p->flows[i].hash_next) {
+		if (p->flows[i].key == key) {
+			p->last_flow = i;
+			return i;
+		}
+	}
+	return NIL;
+}
+
+bool
+flow_idle_enough(const struct proto *p, const struct flow *f, uint64_t now, uint64_t idle)
+{
+	(void)p;
+	return f->tx_head == NIL && f->frags_left == 0 && list_empty(&f->ooo) &&
+		!(f->flags & (FLOW_ACTIVE | FLOW_ACK_DUE | FLOW_URGENT | FLOW_BLOCKED |
+			     FLOW_GRANTED)) &&
+		now - f->used_at >= idle;
+}
+
+void
+flow_forget(struct proto *p, uint32_t index)
+{
+	struct flow *f = &p->flows[index];
+	uint32_t *link = &p->buckets[bucket_of(p, f->key)];
+	struct path *t = &p->paths[f->path];
+
+	while (*link != index)
+		link = &p->flows[*link].hash_next;
+	*link = f->hash_next;
+	if (f->tx_state != FLOW_TX_IDLE && wire_seq_before(t->isn_floor, f->snd_end))
+		t->isn_floor = f->snd_end;
+	t->flow_count--;
+	timer_stop(p, index);
+	f->key = 0;
+	f->hash_next = p->flow_free;
+	p->flow_free = index;
+	p->flow_count--;
+	COUNT(p, flows_reclaimed);
+}
+
+/* The longest idle of a sample; a full scan only when the pool is exhausted, which is cold. */
+static bool
+reclaim_one(struct proto *p, uint64_t now)
+{
+	uint32_t best = NIL;
+
+	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
+		const struct flow *f = &p->flows[i];
+
+		if (f->key != 0 && flow_idle_enough(p, f, now, p->rto_max) &&
+			(best == NIL || f->used_at < p->flows[best].used_at))
+			best = i;
+	}
+	if (best == NIL)
+		return false;
+	flow_forget(p, best);
+	return true;
+}
+
+uint32_t
+flow_make(struct proto *p, uint16_t ctx, uint16_t node, uint16_t peer_ctx, uint32_t path,
+	uint64_t now)
+{
+	if (p->flow_free == NIL && !reclaim_one(p, now))
+		return NIL;
+	uint32_t index = p->flow_free;
+	struct flow *f = &p->flows[index];
+
+	p->flow_free = f->hash_next;
+	p->flow_count++;
+	*f = (struct flow){
+		.key = FLOW_KEY(ctx, node, peer_ctx),
+		.ctx = ctx,
+		.node = node,
+		.peer_ctx = peer_ctx,
+		.path = path,
+		.tx_head = NIL,
+		.tx_next = NIL,
+		.tx_tail = NIL,
+		.lost_cursor = NIL,
+		.ooo = {NIL, NIL},
+		.frags = {NIL, NIL},
+		.used_at = now,
+	};
+	uint32_t *bucket = &p->buckets[bucket_of(p, f->key)];
+
+	f->hash_next = *bucket;
+	*bucket = index;
+	p->last_flow = index;
+	p->paths[path].flow_count++;
+	timer_arm(p, index, now + p->flow_idle);
+	COUNT(p, flows_opened);
+	return index;
+}
+
+/* End everything that the flow has to send. The next message opens it anew. */
+void
+flow_fail(struct proto *p, struct flow *f, uint8_t error)
+{
+	struct path *t = &p->paths[f->path];
+
+	while (f->tx_head != NIL) {
+		uint32_t i = f->tx_head;
+		struct txd *d = &p->txds[i];
+
+		f->tx_head = d->next;
+		if (d->state == TXD_INFLIGHT || d->state == TXD_KEPT) {
+			t->inflight_bytes -= d->len + WIRE_HDR_BYTES;
+			t->inflight_frames--;
+		}
+		txd_done(p, i, error);
+	}
+	if (f->tx_state != FLOW_TX_IDLE && wire_seq_before(t->isn_floor, f->snd_end))
+		t->isn_floor = f->snd_end;
+	f->tx_next = f->tx_tail = f->lost_cursor = NIL;
+	f->lost = 0;
+	f->snd_una = f->snd_nxt = f->snd_end;
+	f->rto_at = 0;
+	f->retries = 0;
+	f->flags &= ~FLOW_REFUSED;
+	f->tx_state = FLOW_TX_IDLE;
+	if (t->state == PATH_OPEN)
+		path_activate(p, t);
+}
+
+static void
+release_list(struct proto *p, struct list *l)
+{
+#define RXD_LINK(i) p->rxds[i].next
+	while (!list_empty(l)) {
+		uint32_t i = l->head;
+
+		LIST_POP(l, RXD_LINK);
+		LIST_APPEND(&p->released, i, RXD_LINK);
+	}
+}
+
+/* Forget the frames held out of order; their sender will send them again. */
+void
+flow_drop_held(struct proto *p, struct flow *f)
+{
+	release_list(p, &f->ooo);
+	f->rcv_high = f->rcv_nxt;
+	for (unsigned i = 0; i < WIRE_WINDOW_MAX / 64; i++)
+		f->have[i] = 0;
+}
+
+/* Give up what was received but not delivered, and the room set aside for it. */
+void
+flow_abort_rx(struct proto *p, struct flow *f, enum flow_rx_state state)
+{
+	uint32_t entries = 0, bulks = 0;
+
+	if (f->flags & FLOW_BLOCKED)
+		room_unblock(p, f);
+	if (f->frags_left) {
+		COUNT(p, messages_aborted);
+		p->rxd_reserved -= f->frags_left;
+		entries++;
+		bulks += f->frags_bulks;
+	}
+	if (f->flags & FLOW_GRANTED) {
+		entries++;
+		bulks += f->need_bulks;
+	}
+	release_list(p, &f->frags);
+	flow_drop_held(p, f);
+	f->frags_left = f->frags_bulks = 0;
+	f->acks_owed = 0;
+	f->flags &= ~(FLOW_NACK | FLOW_FULL | FLOW_UPDATE | FLOW_GRANTED);
+	if (f->rx_state != FLOW_RX_NONE)
+		f->rx_state = state;
+	/* Last, for it lets other flows go on. */
+	room_add(p, &p->ctxs[f->ctx], entries, bulks);
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * State of the PM core, shared by the files of lib/proto and by nobody else. All of it belongs to
+ * the thread that owns the struct proto. Lists are linked by index, so that the whole state is one
+ * block of memory without pointers into itself but the array bases.
+ *
+ * Timers, all of them:
+ *   flow.rto_at      retransmit what awaits Ack (PM-S4); armed while a sent frame is not Acked
+ *   flow idle        forget a flow that nothing used for flow_idle
+ *   flow.ack_at      an Ack waited long enough for reverse data (PM-ACKC); in acks_due, not the wheel
+ *   path.ask_at      repeat HELLO until answered
+ *   path keepalive   ask a silent peer that is in use
+ */
+#ifndef PMX_PROTO_INTERNAL_H
+#define PMX_PROTO_INTERNAL_H
+
+#include "proto/proto.h"
+
+#define NIL UINT32_MAX
+
+#define PROTO_ASSERT(x)                                                                            \
+	do {                                                                                       \
+		if (__builtin_expect(!(x), 0))                                                     \
+			proto_assert_failed(#x, __FILE__, __LINE__);                               \
+	} while (0)
+
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+enum txd_state {
+	TXD_UNSENT,   /* never sent; counted nowhere */
+	TXD_INFLIGHT, /* sent; counted in the path's flight */
+	TXD_LOST,     /* believed lost; to be sent again; not in flight */
+	TXD_KEPT,     /* a Nack showed that the peer holds it; in flight until the Ack */
+};
+
+/* A frame from proto_send to its Ack. Owner of the payload: the core, until the completion. */
+struct txd {
+	uint64_t handle;
+	uint32_t next;     /* in its flow's queue by sequence; or in done, or free list */
+	uint32_t seq;
+	uint32_t msg_len;
+	uint32_t frag_off;
+	uint32_t sent_ts;  /* time stamp of the last transmission */
+	uint32_t len;
+	uint16_t ctx;
+	uint8_t state;     /* enum txd_state */
+	uint8_t error;     /* of a done one */
+	bool last;         /* of its message */
+	bool sent;         /* the payload was given to the link before */
+};
+
+/* A received frame that is held. */
+struct rxd {
+	uint64_t handle;
+	uint32_t next;
+	uint32_t seq;
+	uint32_t msg_len;
+	uint32_t frag_off;
+	uint16_t len;
+	uint16_t ctx;
+	uint16_t src_node, src_ctx;
+	bool last;
+};
+
+struct list {
+	uint32_t head, tail;
+};
+
+enum flow_tx_state {
+	FLOW_TX_IDLE,    /* nothing sent in this life; the next frame opens the flow */
+	FLOW_TX_OPENING, /* the opening frame is not Acked; nothing else is sent; rto_at runs */
+	FLOW_TX_OPEN,    /* the peer knows the flow */
+};
+
+enum flow_rx_state {
+	FLOW_RX_NONE,   /* nothing received */
+	FLOW_RX_OPEN,   /* rcv_nxt is expected */
+	FLOW_RX_CLOSED, /* given up by either side; rcv_nxt remembers what is old */
+};
+
+#define FLOW_ACTIVE   0x01 /* in its path's list of flows that may send */
+#define FLOW_ACK_DUE  0x02 /* in acks_due */
+#define FLOW_URGENT   0x04 /* in acks_urgent */
+#define FLOW_NACK     0x08 /* the next Ack shall be a Nack with the holes */
+#define FLOW_FULL     0x10 /* ... and says that there was no room */
+#define FLOW_BLOCKED  0x20 /* in its context's list of flows that wait for room */
+#define FLOW_GRANTED  0x40 /* room is set aside for the next message */
+#define FLOW_REFUSED  0x80 /* the peer says: context not open */
+#define FLOW_UPDATE   0x100 /* the peer shall hear of rcv_nxt and credit, even if no Ack is owed */
+#define FLOW_DEMAND   0x200 /* blocked: a message was refused and will come again */
+
+/* One stream of messages in each direction between a local context and a peer's. */
+struct flow {
+	/* sending */
+	uint64_t rto_at;      /* 0 = nothing awaits an Ack */
+	uint32_t snd_una;     /* oldest sequence not Acked */
+	uint32_t snd_nxt;     /* next sequence never sent */
+	uint32_t snd_end;     /* next sequence to give out */
+	uint32_t credit_end;  /* the receiver has room below this sequence */
+	uint32_t tx_head;     /* txd of snd_una */
+	uint32_t tx_next;     /* txd of snd_nxt */
+	uint32_t tx_tail;
+	uint32_t lost;        /* txds in state TXD_LOST */
+	uint32_t lost_cursor; /* txd at or before the first lost one */
+	int32_t deficit;      /* bytes of this turn (deficit round robin) */
+	uint32_t share;       /* frames in flight allowed by the receiver, 0 = window */
+	uint8_t tx_state;     /* enum flow_tx_state */
+	uint8_t rx_state;     /* enum flow_rx_state */
+	uint16_t flags;       /* FLOW_* */
+	uint8_t retries;      /* timeouts since the peer last answered */
+	/* receiving */
+	uint32_t rcv_nxt;     /* next sequence expected */
+	uint32_t rcv_high;    /* one past the newest received */
+	struct list ooo;      /* held out of order, by sequence */
+	struct list frags;    /* of the message that is being received */
+	uint32_t frags_left;  /* fragments missing from it */
+	uint32_t frags_bulks; /* bulk buffers reserved for it */
+	uint32_t frag_len;    /* of all its fragments but the last */
+	uint32_t need_bulks;  /* blocked or granted: buffers its next message takes */
+	uint32_t echo_base;   /* newest data's time stamp minus its arrival */
+	uint32_t acks_owed;   /* frames received since the last Ack */
+	uint32_t nack_ts;     /* time stamp of the last Nack */
+	uint32_t ack_next, ack_prev; /* links in acks_due or acks_urgent */
+	uint64_t ack_at;
+	uint64_t have[WIRE_WINDOW_MAX / 64]; /* received beyond rcv_nxt: bit seq % WIRE_WINDOW_MAX */
+	/* place */
+	uint64_t key;         /* FLOW_KEY of the next three; 0 = free */
+	uint16_t ctx, node, peer_ctx;
+	uint32_t path;
+	uint32_t hash_next;
+	uint32_t active_next; /* in the path's list */
+	uint32_t blocked_next;
+	uint64_t used_at;     /* last frame in or out */
+};
+
+#define FLOW_KEY(ctx, node, peer)                                                                  \
+	(1ull << 48 | (uint64_t)(ctx) << 32 | (uint64_t)(node) << 16 | (peer))
+
+enum path_state {
+	PATH_NEW,   /* HELLO not answered: flows wait; ask_at runs */
+	PATH_OPEN,  /* session agreed */
+};
+
+/* What is known of one peer node. */
+struct path {
+	uint32_t session;
+	uint32_t peer_epoch;   /* 0 = unknown */
+	uint32_t nonce;        /* ours; a HELLO that echoes it is fresh */
+	uint32_t peer_nonce;   /* to be echoed */
+	uint16_t node;
+	uint16_t hello_src, hello_dst; /* contexts whose engines shake hands */
+	uint8_t state;         /* enum path_state */
+	bool used, active, ctl_queued;
+	bool hello_due, hello_asks, ping_due;
+	uint8_t asked;         /* HELLOs or PINGs since the last answer */
+	uint32_t payload_max;
+	uint32_t window;       /* smaller of both reorder windows */
+	struct cc cc;
+	uint32_t srtt, rttvar; /* time stamp units; 0 = not measured; srtt x 8, rttvar x 4 */
+	uint64_t rto;          /* ticks */
+	uint32_t inflight_bytes, inflight_frames;
+	struct list flows;     /* that may send */
+	uint32_t active_next, ctl_next;
+	uint32_t isn_floor;    /* no flow of this path starts before this sequence */
+	uint32_t flow_count;
+	uint64_t heard_at, ask_at;
+	uint64_t ping_at;      /* next PING of a peer that stays silent */
+};
+
+/* A local context's receive room. */
+struct context {
+	bool open, closing;
+	uint32_t entries, bulks;    /* free */
+	uint32_t inline_max;        /* messages up to this need no bulk buffer */
+	struct list blocked;        /* flows that wait for room, first come first served */
+	uint32_t pending;           /* txds not completed */
+};
+
+/* An answer to a frame that has no flow or path of its own. */
+struct stray {
+	uint16_t node, src_ctx, dst_ctx;
+	uint16_t flags;
+	uint8_t type;
+	uint32_t session, seq;
+};
+#define STRAYS 64
+
+struct timer {
+	uint32_t next, prev;
+	uint64_t at;   /* when its slot is visited; meaningless if not armed */
+	uint16_t slot; /* TIMER_OFF = not armed */
+};
+#define TIMER_OFF   UINT16_MAX
+#define WHEEL_SLOTS 512
+
+struct wheel {
+	uint32_t head[WHEEL_SLOTS];
+	uint64_t busy[WHEEL_SLOTS / 64];
+	uint64_t cursor;  /* slot number (not reduced) of the next visit */
+	uint32_t shift;   /* a slot is 1 << shift ticks */
+};
+
+struct proto {
+	struct proto_config cfg;
+	uint64_t counters[PROTO_COUNTER_COUNT];
+	struct txd *txds;
+	struct rxd *rxds;
+	struct flow *flows;
+	struct path *paths;
+	struct context *ctxs;
+	uint32_t *buckets;     /* of flows by key */
+	uint32_t *path_of;     /* node number -> path */
+	struct timer *timers;  /* flows, then paths */
+	uint32_t bucket_mask;
+	uint32_t txd_free, rxd_free, flow_free, path_free;
+	uint32_t txd_free_count, rxd_free_count, rxd_reserved, flow_count;
+	uint32_t active_path, active_path_tail;
+	struct list ctl;          /* paths with a HELLO or PING to send */
+	struct list acks_due, acks_urgent;
+	struct list delivered, done, released;
+	struct stray strays[STRAYS];
+	uint32_t stray_head, stray_tail;
+	uint32_t last_flow;       /* flow of the last frame: bursts come from one */
+	uint64_t ts_mult;         /* ticks -> time stamp units, 32.32 */
+	uint32_t ts_shift;
+	uint64_t ticks_per_unit_q30; /* units -> ticks, 34.30 */
+	uint64_t rto_min, rto_max, ack_delay, keepalive, flow_idle, rto_first;
+	uint64_t random;
+	struct wheel wheel;
+};
+
+#define COUNT(p, name)     ((p)->counters[PROTO_##name]++)
+#define COUNT_N(p, name, n) ((p)->counters[PROTO_##name] += (n))
+
+/* --- lists by index: LINK(i) is the lvalue of i's link --- */
+#define LIST_APPEND(l, i, LINK)                                                                    \
+	do {                                                                                       \
+		uint32_t i_ = (i);                                                                 \
+		LINK(i_) = NIL;                                                                    \
+		if ((l)->head == NIL)                                                              \
+			(l)->head = i_;                                                            \
+		else                                                                               \
+			LINK((l)->tail) = i_;                                                      \
+		(l)->tail = i_;                                                                    \
+	} while (0)
+#define LIST_POP(l, LINK)                                                                          \
+	do {                                                                                       \
+		(l)->head = LINK((l)->head);                                                       \
+	} while (0)
+
+static inline bool
+list_empty(const struct list *l)
+{
+	return l->head == NIL;
+}
+
+static inline uint32_t
+units_of(const struct proto *p, uint64_t ticks)
+{
+	return (uint32_t)(((unsigned __int128)ticks * p->ts_mult) >> 32);
+}
+
+static inline uint64_t
+ticks_of(const struct proto *p, uint32_t units)
+{
+	return (uint64_t)(((unsigned __int128)units * p->ticks_per_unit_q30) >> 30);
+}
+
+static inline struct txd *
+txd_take(struct proto *p, uint32_t *index)
+{
+	uint32_t i = p->txd_free;
+
+	PROTO_ASSERT(i != NIL);
+	p->txd_free = p->txds[i].next;
+	p->txd_free_count--;
+	*index = i;
+	return &p->txds[i];
+}
+
+static inline uint32_t
+rxd_take(struct proto *p)
+{
+	uint32_t i = p->rxd_free;
+
+	PROTO_ASSERT(i != NIL);
+	p->rxd_free = p->rxds[i].next;
+	p->rxd_free_count--;
+	return i;
+}
+
+static inline void
+rxd_put(struct proto *p, uint32_t i)
+{
+	p->rxds[i].next = p->rxd_free;
+	p->rxd_free = i;
+	p->rxd_free_count++;
+}
+
+static inline bool
+have_test(const struct flow *f, uint32_t seq)
+{
+	return f->have[(seq % WIRE_WINDOW_MAX) / 64] >> (seq % 64) & 1;
+}
+
+static inline void
+have_set(struct flow *f, uint32_t seq)
+{
+	f->have[(seq % WIRE_WINDOW_MAX) / 64] |= 1ull << (seq % 64);
+}
+
+static inline void
+have_clear(struct flow *f, uint32_t seq)
+{
+	f->have[(seq % WIRE_WINDOW_MAX) / 64] &= ~(1ull << (seq % 64));
+}
+
+uint64_t proto_random(struct proto *p);
+
+/* flow.c */
+uint32_t flow_find(struct proto *p, uint16_t ctx, uint16_t node, uint16_t peer_ctx);
+uint32_t flow_make(struct proto *p, uint16_t ctx, uint16_t node, uint16_t peer_ctx, uint32_t path,
+	uint64_t now);
+void flow_fail(struct proto *p, struct flow *f, uint8_t error);
+void flow_abort_rx(struct proto *p, struct flow *f, enum flow_rx_state state);
+void flow_drop_held(struct proto *p, struct flow *f);
+void flow_forget(struct proto *p, uint32_t index);
+bool flow_idle_enough(const struct proto *p, const struct flow *f, uint64_t now, uint64_t idle);
+
+/* path.c */
+uint32_t path_get(struct proto *p, uint16_t node, uint64_t now);
+void path_greet(struct proto *p, struct path *t, uint16_t src_ctx, uint16_t dst_ctx, bool ask);
+void path_rx_hello(struct proto *p, const struct wire_hdr *h, uint64_t now);
+void path_timer(struct proto *p, uint32_t index, uint64_t now);
+void path_rtt(struct proto *p, struct path *t, uint32_t rtt);
+
+/* send.c */
+void flow_activate(struct proto *p, struct flow *f);
+void path_activate(struct proto *p, struct path *t);
+void flow_rto(struct proto *p, uint32_t index, uint64_t now);
+void txd_done(struct proto *p, uint32_t index, uint8_t error);
+uint64_t flow_backoff(const struct proto *p, const struct flow *f);
+void stray_reply(struct proto *p, const struct wire_hdr *h, uint8_t type, uint16_t flags);
+
+/* ack.c */
+void ack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t now);
+void flow_await_credit(struct proto *p, struct flow *f, uint64_t now);
+void nack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t now);
+void ack_owe(struct proto *p, struct flow *f, uint64_t now);
+void ack_urgent(struct proto *p, struct flow *f, uint16_t flags);
+void ack_unlist(struct proto *p, struct flow *f);
+uint16_t ack_credit(struct proto *p, struct flow *f);
+
+/* receive.c */
+void flow_drain(struct proto *p, struct flow *f);
+
+/* room.c */
+bool room_take(struct proto *p, struct flow *f, uint32_t bulks);
+void room_wait(struct proto *p, struct flow *f, uint32_t bulks, bool demand);
+void room_drop_held(struct proto *p, struct flow *f);
+void room_unblock(struct proto *p, struct flow *f);
+void room_add(struct proto *p, struct context *c, uint32_t entries, uint32_t bulks);
+
+/* timers.c */
+void timer_arm(struct proto *p, uint32_t index, uint64_t at);
+void timer_stop(struct proto *p, uint32_t index);
+
+static inline uint32_t
+flow_index(const struct proto *p, const struct flow *f)
+{
+	return (uint32_t)(f - p->flows);
+}
+
+static inline uint32_t
+path_timer_index(const struct proto *p, const struct path *t)
+{
+	return p->cfg.flows_max + (uint32_t)(t - p->paths);
+}
+
+#endif

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Paths: what is known of a peer node. Agreeing on epochs by HELLO, noticing restarts and deaths,
+ * measuring the round trip. Only the owner of the struct proto calls this.
+ *
+ * Design notes
+ * 1. HELLO has three steps: ask(nonce a); ask(nonce b, echo a); tell(echo b). A node believes an
+ *    epoch only when it comes with the node's own newest nonce, so a HELLO of an earlier life that
+ *    the network kept can neither reset a path nor bring an old session back.
+ * 2. Frames carry a digest of both epochs. A frame of any other session is dropped and answered
+ *    by HELLO (at most one in rto_min), so whichever side was restarted is noticed at once.
+ * 3. HELLO names contexts only to reach the engine that owns them: every engine of a node shakes
+ *    hands for itself.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "proto/internal.h"
+
+#define CTL_LINK(i) p->paths[i].ctl_next
+
+uint32_t
+path_get(struct proto *p, uint16_t node, uint64_t now)
+{
+	uint32_t index = p->path_of[node];
+
+	if (likely(index != NIL))
+		return index;
+	index = p->path_free;
+	if (index == NIL)
+		return NIL;
+	struct path *t = &p->paths[index];
+	const struct proto_config *c = &p->cfg;
+	uint32_t frame = c->payload_max + WIRE_HDR_BYTES;
+
+	p->path_free = t->ctl_next;
+	p->path_of[node] = index;
+	*t = (struct path){
+		.used = true,
+		.node = node,
+		.state = PATH_NEW,
+		.nonce = (uint32_t)proto_random(p) | 1,
+		.isn_floor = (uint32_t)proto_random(p),
+		.flows = {NIL, NIL},
+		.active_next = NIL,
+		.payload_max = c->payload_max,
+		.window = c->window_frames,
+		.rto = p->rto_first,
+		.heard_at = now,
+		.cc = {
+			.max_bytes = c->path_bytes > 2 * frame ? c->path_bytes : 2 * frame,
+			.max_frames = c->path_frames,
+			.min_bytes = 2 * frame,
+			.step = frame,
+			.target = (uint32_t)((uint64_t)c->cc_target_us * WIRE_TSTAMP_HZ / 1000000),
+		},
+	};
+	t->cc.window_bytes = t->cc.max_bytes;
+	t->cc.window_frames = t->cc.max_frames;
+	return index;
+}
+
+static void
+queue_control(struct proto *p, struct path *t)
+{
+	if (t->ctl_queued)
+		return;
+	t->ctl_queued = true;
+	LIST_APPEND(&p->ctl, (uint32_t)(t - p->paths), CTL_LINK);
+}
+
+void
+path_greet(struct proto *p, struct path *t, uint16_t src_ctx, uint16_t dst_ctx, bool ask)
+{
+	t->hello_src = src_ctx;
+	t->hello_dst = dst_ctx;
+	t->hello_due = true;
+	t->hello_asks |= ask;
+	queue_control(p, t);
+}
+
+/* A new life of the peer, or its death: nothing of the old life may go on. */
+static void
+reset_flows(struct proto *p, struct path *t, uint8_t error, enum flow_rx_state rx)
+{
+	uint32_t path = (uint32_t)(t - p->paths);
+
+	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
+		struct flow *f = &p->flows[i];
+
+		if (f->key == 0 || f->path != path)
+			continue;
+		flow_fail(p, f, error);
+		flow_abort_rx(p, f, rx);
+		f->flags &= ~FLOW_ACTIVE;
+	}
+	t->flows = (struct list){NIL, NIL};
+}
+
+static void
+adopt_epoch(struct proto *p, struct path *t, const struct wire_hello *hello)
+{
+	uint32_t epoch = wire_be32(hello->epoch);
+	uint32_t payload_max = wire_be16(hello->payload_max), window = wire_be16(hello->window);
+
+	if (t->peer_epoch != epoch) {
+		if (t->peer_epoch != 0) {
+			COUNT(p, peer_restarts);
+			reset_flows(p, t, ECONNRESET, FLOW_RX_NONE);
+		}
+		t->peer_epoch = epoch;
+		t->session = wire_session(p->cfg.epoch, epoch);
+		t->srtt = t->rttvar = 0;
+		t->rto = p->rto_first;
+		t->cc.base_rtt = 0;
+	}
+	t->payload_max = payload_max < p->cfg.payload_max ? payload_max : p->cfg.payload_max;
+	t->window = window && window < p->cfg.window_frames ? window : p->cfg.window_frames;
+	t->nonce = (uint32_t)proto_random(p) | 1;
+	t->asked = 0;
+	t->state = PATH_OPEN;
+	path_activate(p, t);
+}
+
+void
+path_rx_hello(struct proto *p, const struct wire_hdr *h, uint64_t now)
+{
+	uint16_t node = wire_be16(h->src_node);
+	uint32_t index = path_get(p, node, now);
+
+	if (index == NIL) {
+		COUNT(p, drop_no_path);
+		return;
+	}
+	struct path *t = &p->paths[index];
+	struct wire_hello hello;
+	bool asks = h->flags & wire_be16(WIRE_F_ASK);
+
+	memcpy(&hello, h + 1, sizeof(hello));
+	bool fresh = wire_be32(hello.echo) == t->nonce;
+
+	if (!fresh && !asks) {
+		COUNT(p, drop_nonce);
+		return;
+	}
+	COUNT(p, rx_accepted);
+	t->peer_nonce = wire_be32(hello.nonce);
+	t->heard_at = now;
+	if (fresh)
+		adopt_epoch(p, t, &hello);
+	if (asks) {
+		bool known = t->state == PATH_OPEN && t->peer_epoch == wire_be32(hello.epoch);
+
+		path_greet(p, t, wire_be16(h->dst_ctx), wire_be16(h->src_ctx), !known);
+	}
+	if (p->keepalive)
+		timer_arm(p, path_timer_index(p, t), now + p->keepalive);
+}
+
+static void
+ask_again(struct proto *p, struct path *t, uint64_t now)
+{
+	if (now < t->ask_at) {
+		timer_arm(p, path_timer_index(p, t), t->ask_at);
+		return;
+	}
+	if (++t->asked > p->cfg.retries) {
+		COUNT(p, peer_deaths);
+		t->asked = 0;
+		reset_flows(p, t, EHOSTUNREACH, FLOW_RX_CLOSED);
+		return;
+	}
+	uint64_t wait = p->rto_first << (t->asked < 20 ? t->asked : 20);
+
+	path_greet(p, t, t->hello_src, t->hello_dst, true);
+	t->ask_at = now + (wait < p->rto_max ? wait : p->rto_max);
+	timer_arm(p, path_timer_index(p, t), t->ask_at);
+}
+
+static void
+keep_alive(struct proto *p, struct path *t, uint64_t now)
+{
+	if (p->keepalive == 0)
+		return;
+	if (t->flow_count == 0)
+		t->heard_at = now; /* silence counts only while the peer is in use */
+	if (now - t->heard_at < p->keepalive) {
+		t->asked = 0;
+		t->ping_at = t->heard_at + p->keepalive;
+	}
+	if (now < t->ping_at) {
+		timer_arm(p, path_timer_index(p, t), t->ping_at);
+		return;
+	}
+	if (++t->asked > 3) {
+		COUNT(p, peer_deaths);
+		t->asked = 0;
+		t->state = PATH_NEW;
+		reset_flows(p, t, ETIMEDOUT, FLOW_RX_CLOSED);
+		return;
+	}
+	t->ping_due = true;
+	queue_control(p, t);
+	t->ping_at = now + p->keepalive;
+	timer_arm(p, path_timer_index(p, t), t->ping_at);
+}
+
+void
+path_timer(struct proto *p, uint32_t index, uint64_t now)
+{
+	struct path *t = &p->paths[index];
+
+	if (!t->used)
+		return;
+	if (t->state == PATH_OPEN)
+		keep_alive(p, t, now);
+	else if (!list_empty(&t->flows))
+		ask_again(p, t, now);
+}
+
+/* RFC 6298 with shifts: srtt is kept x 8, rttvar x 4. */
+void
+path_rtt(struct proto *p, struct path *t, uint32_t rtt)
+{
+	if (rtt == 0)
+		rtt = 1;
+	if (t->srtt == 0) {
+		t->srtt = rtt * 8;
+		t->rttvar = rtt * 2;
+	} else {
+		int32_t err = (int32_t)(rtt - t->srtt / 8);
+
+		t->srtt += (uint32_t)err;
+		t->rttvar += (uint32_t)(err < 0 ? -err : err) - t->rttvar / 4;
+		if (t->srtt == 0)
+			t->srtt = 1;
+	}
+	uint64_t rto = ticks_of(p, t->srtt / 8 + t->rttvar);
+
+	t->rto = rto < p->rto_min ? p->rto_min : rto > p->rto_max ? p->rto_max : rto;
+}

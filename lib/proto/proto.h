@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The PM core, sans-IO: reliable, ordered messages between contexts of nodes. One `struct proto`
+ * belongs to one engine lcore (or one simulated node), and only that thread calls it. It is pushed
+ * frames, commands and the time, and pulled for frames, deliveries and completions. It reads no
+ * clock, allocates nothing after proto_init, logs nothing, calls nothing but mem* and the assert
+ * hook. Sources: PM/UDP (IPSJ 1999) sections 2 and 3; what goes beyond is marked "ours".
+ *
+ * Design notes
+ * 1. Backpressure is not pulling. What the caller does not pull stays here, in descriptors that
+ *    exist since proto_init; nothing overflows.
+ * 2. Payloads are opaque: a 64-bit handle that comes back exactly once, as a completion (sent
+ *    frames) or as a delivery or release (received frames).
+ * 3. Sequence numbers count frames of a flow; a message of k fragments takes k of them.
+ * 4. A flow opens with one frame (WIRE_F_FIRST); the rest waits for that frame's Ack, so that its
+ *    receiver never has to guess where the flow began. Costs one round trip a flow's life.
+ * 5. Room is reserved before it is used: the first fragment of a message takes an LHS entry and
+ *    all bulk buffers of its message from the context's room, or is refused (PM-R2). So several
+ *    half-received messages can never starve each other.
+ */
+#ifndef PMX_PROTO_H
+#define PMX_PROTO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/wire.h"
+
+struct proto;
+struct cc_ops;
+
+enum proto_recovery {
+	PROTO_SELECTIVE,  /* keep what arrived out of order, Nack the holes (ours) */
+	PROTO_GO_BACK_N,  /* discard until the first-Nacked frame arrives (PM-R5) */
+};
+
+/* All limits are fixed at init. Times in microseconds. */
+struct proto_config {
+	uint16_t node;            /* own number */
+	uint32_t epoch;           /* random, not 0, another one at every start */
+	uint64_t seed;            /* of all other random numbers */
+	uint64_t ticks_per_sec;   /* rate of every `now`: 1 kHz .. 5 GHz */
+	uint32_t nodes_max;       /* node numbers 0..nodes_max-1 */
+	uint32_t contexts_max;    /* local contexts 0..contexts_max-1 */
+	uint32_t flows_max;
+	uint32_t paths_max;       /* peer nodes at once */
+	uint32_t tx_frames_max;   /* frames waiting for their Ack or to be sent, all flows */
+	uint32_t rx_frames_max;   /* frames held: reordering, unfinished messages, undelivered */
+	uint32_t window_frames;   /* of a flow, 1..WIRE_WINDOW_MAX */
+	uint32_t path_frames;     /* PM-ADV: most frames in flight to one node */
+	uint32_t path_bytes;      /* PM-ADV: most bytes in flight to one node */
+	uint32_t payload_max;     /* longest payload of a frame, bytes */
+	uint32_t rto_min_us, rto_max_us;
+	uint32_t retries;         /* unanswered timeouts before an error completion */
+	uint32_t ack_delay_us;    /* longest wait of an Ack for reverse data */
+	uint32_t ack_every;       /* frames received before an Ack goes at once */
+	uint32_t keepalive_us;    /* silence of a peer in use before it is asked; 0 = never */
+	uint32_t flow_idle_us;    /* silence after which a flow is forgotten */
+	uint32_t cc_target_us;    /* cc = delay: queueing delay that is accepted */
+	enum proto_recovery recovery;
+	const struct cc_ops *cc;
+};
+
+/* Why a received frame was not accepted, and what else happened. One writer, plain counters.
+ * received = accepted + sum of all drop_*: held by tests. */
+#define PROTO_COUNTERS(X)                                                                          \
+	X(rx_frames, "frames", "frames given to the protocol")                                     \
+	X(rx_accepted, "frames", "frames accepted: in order, kept for later, or control")          \
+	X(drop_truncated, "frames", "shorter than the header or than its length field says")       \
+	X(drop_oversized, "frames", "longer than its length field says or than this node takes")   \
+	X(drop_version, "frames", "another version of the protocol")                               \
+	X(drop_type, "frames", "unknown frame type")                                               \
+	X(drop_flags, "frames", "reserved flags set")                                              \
+	X(drop_field, "frames", "a field outside its range, or fragments that do not fit")         \
+	X(drop_not_mine, "frames", "for another node")                                             \
+	X(drop_no_node, "frames", "from a node number outside the node table")                     \
+	X(drop_no_path, "frames", "more peers at once than limits.peers")                          \
+	X(drop_session, "frames", "of another life of this node or of the peer")                   \
+	X(drop_nonce, "frames", "HELLO that answers no question of ours")                          \
+	X(drop_absent, "frames", "for a context that is not open")                                 \
+	X(drop_no_flow, "frames", "no flow free: limits.flows")                                    \
+	X(drop_unopened, "frames", "of a flow that was not opened, or no longer is")               \
+	X(drop_old, "frames", "sequence already received (PM-R3)")                                 \
+	X(drop_beyond, "frames", "sequence beyond the reorder window")                             \
+	X(drop_gap, "frames", "out of order under recovery = go-back-n (PM-R5)")                   \
+	X(drop_full, "frames", "no room at the receiving context (PM-R2)")                         \
+	X(drop_no_hold, "frames", "no descriptor free to hold it: limits.mbufs")                   \
+	X(tx_frames, "frames", "frames given to the link")                                         \
+	X(tx_data, "frames", "data frames sent for the first time")                                \
+	X(tx_retransmits, "frames", "data frames sent again")                                      \
+	X(tx_acks, "frames", "frames that were nothing but an Ack")                                \
+	X(tx_nacks, "frames", "Nacks sent")                                                        \
+	X(rx_acks, "frames", "frames received that were nothing but an Ack")                       \
+	X(rx_nacks, "frames", "Nacks received")                                                    \
+	X(timeouts, "events", "retransmission timeouts (PM-S4)")                                   \
+	X(window_cuts, "events", "windows shrunk by congestion control (PM-ADV)")                  \
+	X(messages_sent, "messages", "messages whose every frame was Acked")                       \
+	X(messages_failed, "messages", "messages that ended in an error completion")               \
+	X(messages_delivered, "messages", "messages handed to their context")                      \
+	X(messages_aborted, "messages", "half-received messages given up")                         \
+	X(peer_restarts, "events", "peers that came back in a new life")                           \
+	X(peer_deaths, "events", "peers that no longer answered")                                  \
+	X(flows_opened, "flows", "flows made")                                                     \
+	X(flows_reclaimed, "flows", "idle flows forgotten")
+
+enum proto_counter {
+#define PROTO_COUNTER_ENUM(name, unit, help) PROTO_##name,
+	PROTO_COUNTERS(PROTO_COUNTER_ENUM)
+#undef PROTO_COUNTER_ENUM
+	PROTO_COUNTER_COUNT
+};
+
+struct proto_counter_info {
+	const char *name, *unit, *help;
+};
+extern const struct proto_counter_info proto_counter_info[PROTO_COUNTER_COUNT];
+
+/* One message to send. */
+struct proto_message {
+	uint16_t ctx;      /* local context, open */
+	uint16_t dst_node;
+	uint16_t dst_ctx;
+	uint32_t len;      /* bytes, 0..WIRE_MESSAGE_MAX */
+	uint32_t frag_len; /* bytes of every fragment but the last, 1..payload_max */
+};
+
+/* A frame to put on the link. */
+struct proto_out {
+	uint64_t handle;   /* payload of the frame, or PROTO_NO_HANDLE */
+	uint32_t len;      /* bytes of that payload */
+	uint16_t node;     /* destination */
+	uint16_t head_len; /* bytes of head[]: header, and the payload of frames without a handle */
+	bool again;        /* the payload was given before: it may still wait in the link */
+	_Alignas(64) uint8_t head[WIRE_HDR_BYTES + WIRE_HOLES_MAX + 14];
+};
+#define PROTO_NO_HANDLE UINT64_MAX
+
+/* A received fragment, in order. Fragments of one message come one after the other. */
+struct proto_delivery {
+	uint64_t handle;
+	uint32_t msg_len;   /* bytes of the whole message */
+	uint32_t frag_off;  /* bytes before this fragment */
+	uint16_t len;       /* bytes of this fragment */
+	uint16_t ctx;       /* local */
+	uint16_t src_node, src_ctx;
+	bool last;          /* message complete */
+};
+
+/* A sent fragment that is done with. */
+struct proto_completion {
+	uint64_t handle;
+	uint16_t ctx;
+	uint8_t error; /* 0, or a positive errno: ETIMEDOUT, ECONNRESET, ECONNREFUSED, EHOSTUNREACH */
+	bool last;     /* the message's last fragment */
+};
+
+/* What proto_rx did with the handle. */
+enum proto_rx_result {
+	PROTO_RX_DONE, /* not kept: free it */
+	PROTO_RX_KEPT, /* comes back by proto_deliver or proto_release */
+};
+
+struct proto_path_stat {
+	uint32_t peer_epoch;  /* 0 = not known */
+	bool established;
+	uint64_t rtt_ns, rtt_var_ns, rto_ns;
+	uint32_t cwnd_bytes, cwnd_frames, inflight_bytes, inflight_frames;
+	uint32_t flows;
+};
+
+/* Bytes of memory that a proto of this configuration needs; 0 if the configuration is wrong. */
+size_t proto_memsize(const struct proto_config *config);
+/* Build one in `memory` (64-byte aligned, zeroed, proto_memsize bytes, owned by the caller). */
+struct proto *proto_init(void *memory, const struct proto_config *config, uint64_t now);
+
+/* Local contexts. Opening gives the room of its receive side; room is added as the application
+ * frees it, in LHS entries and bulk buffers. linger: closing lets what was submitted be delivered;
+ * otherwise it ends at once with ECONNRESET completions. */
+int proto_ctx_open(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks,
+	uint32_t inline_max, uint64_t now);
+void proto_ctx_room(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks, uint64_t now);
+/* Take room for a message that did not come through the core (a local sender's): true if it was
+ * there, and unless `jump`, no flow waits for it. */
+bool proto_ctx_take(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks, bool jump);
+void proto_ctx_close(struct proto *p, uint16_t ctx, bool linger, uint64_t now);
+/* Frames of the context that are not yet completed: 0 = closed for good. */
+uint32_t proto_ctx_pending(const struct proto *p, uint16_t ctx);
+
+/* Send one message of ceil(len / frag_len) fragments, one handle each (len 0: one).
+ * 0; -EAGAIN: no descriptor or flow now, nothing was taken; -EHOSTUNREACH: no such node;
+ * -EMSGSIZE; -EINVAL. Otherwise each handle comes back by proto_complete. */
+int proto_send(struct proto *p, const struct proto_message *m, const uint64_t *handles, uint64_t now);
+
+/* Give a received frame, encapsulation taken off. `frame` is read only during the call. */
+enum proto_rx_result proto_rx(struct proto *p, const void *frame, uint32_t len, uint64_t handle,
+	uint64_t now);
+
+/* Let timers run. Call at least at proto_deadline. */
+void proto_tick(struct proto *p, uint64_t now);
+/* The time of the next timer, UINT64_MAX = none; never early by more than a timer slot. */
+uint64_t proto_deadline(const struct proto *p);
+
+/* Pull. Each returns how many it gave, 0 = nothing now. */
+unsigned proto_tx(struct proto *p, struct proto_out *out, unsigned n, uint64_t now);
+unsigned proto_deliver(struct proto *p, struct proto_delivery *out, unsigned n);
+unsigned proto_complete(struct proto *p, struct proto_completion *out, unsigned n);
+unsigned proto_release(struct proto *p, uint64_t *handles, unsigned n);
+
+const uint64_t *proto_counters(const struct proto *p);
+/* false: nothing known of that node. */
+bool proto_path_stat(const struct proto *p, uint16_t node, struct proto_path_stat *out);
+uint32_t proto_flows_used(const struct proto *p);
+uint32_t proto_tx_free(const struct proto *p);
+uint32_t proto_rx_free(const struct proto *p);
+/* Bytes of one flow's state; at most 256. */
+size_t proto_flow_bytes(void);
+
+/* Given by whoever links the core: a programmer's error was found. Must not return. */
+_Noreturn void proto_assert_failed(const char *what, const char *file, int line);
+
+/* Congestion control: one file an algorithm. All hooks get the path's state; times in units of
+ * WIRE_TSTAMP_HZ. No division on on_ack. */
+struct cc {
+	uint32_t window_bytes, window_frames; /* what may be in flight */
+	uint32_t max_bytes, max_frames;       /* the configured bound, PM-ADV */
+	uint32_t min_bytes;                   /* never below: two full frames */
+	uint32_t acc;                         /* Acked bytes since the window last grew */
+	uint32_t base_rtt;                    /* smallest seen, units; 0 = none */
+	uint32_t target;                      /* delay: accepted delay above base, units */
+	uint32_t step;                        /* bytes added a round trip: one full frame */
+	uint32_t last_cut;                    /* time stamp of the last cut */
+};
+
+struct cc_ops {
+	const char *name;
+	void (*on_ack)(struct cc *c, uint32_t acked_bytes, uint32_t rtt, uint32_t srtt, uint32_t now);
+	/* A Nack names a lost or refused frame; true: the window was cut. */
+	bool (*on_nack)(struct cc *c, uint32_t srtt, uint32_t now);
+	bool (*on_timeout)(struct cc *c, uint32_t now);
+};
+
+extern const struct cc_ops cc_pm;    /* PM/UDP (IPSJ 1999), section 3 */
+extern const struct cc_ops cc_delay; /* after Swift (SIGCOMM 2020), section 3.1 */
+
+#endif

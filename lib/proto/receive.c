@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The receiving half of the PM core. PM/UDP (IPSJ 1999) section 2: R1 (in sequence: store, Ack),
+ * R2 (no room: discard, Nack), R3 (old: discard, Ack again), R4 (gap: Nack naming what is
+ * expected), R5 (recovery = go-back-n: discard until that arrives). Owner thread only.
+ *
+ * Design notes
+ * 1. Nothing is believed of a frame before wire_check and the session matched; what a peer may
+ *    still get wrong (fragments that do not fit together) ends its flow, not this node.
+ * 2. Frames out of order are held in a list sorted by sequence (arrivals are nearly sorted, so
+ *    the search starts at its tail's side: one compare), with a bitmap to know duplicates.
+ */
+#include "proto/internal.h"
+
+#define RXD_LINK(i) p->rxds[i].next
+
+/* What the handlers need of a data frame, in host order. */
+struct data {
+	uint32_t seq, msg_len, frag_off;
+	uint16_t len;
+};
+
+/* How many frames the message has, known from its first fragment. */
+static inline uint32_t
+fragment_count(const struct data *d)
+{
+	return likely(d->len == d->msg_len) ? 1 : (d->msg_len + d->len - 1) / d->len;
+}
+
+/* The first fragment of a message: take room for all of it. */
+static bool
+begin_message(struct proto *p, struct flow *f, const struct data *d, bool held)
+{
+	struct context *c = &p->ctxs[f->ctx];
+	uint32_t frags = fragment_count(d);
+	uint32_t bulks = d->msg_len <= c->inline_max && frags == 1 ? 0 : frags;
+
+	/* Descriptors of the rest are set aside too, so that a half-received message completes. */
+	if (unlikely(p->rxd_free_count < p->rxd_reserved + frags - held)) {
+		room_wait(p, f, bulks, true);
+		room_drop_held(p, f);
+		return false;
+	}
+	if (!room_take(p, f, bulks)) {
+		room_wait(p, f, bulks, true);
+		return false;
+	}
+	f->frags_left = frags;
+	f->frags_bulks = bulks;
+	f->frag_len = d->len;
+	p->rxd_reserved += frags;
+	if (unlikely(f->flags & FLOW_BLOCKED)) {
+		room_unblock(p, f);
+		room_add(p, c, 0, 0);
+	}
+	return true;
+}
+
+static bool
+fragment_fits(const struct proto *p, const struct flow *f, const struct data *d)
+{
+	if (f->frags_left == 0)
+		return d->frag_off == 0 && fragment_count(d) <= p->cfg.rx_frames_max;
+	if (list_empty(&f->frags))
+		return d->frag_off == 0;
+	const struct rxd *before = &p->rxds[f->frags.tail];
+
+	return d->msg_len == before->msg_len && d->frag_off == before->frag_off + before->len &&
+		(f->frags_left == 1 ? d->frag_off + d->len == d->msg_len : d->len == f->frag_len);
+}
+
+/* The flow's frame rcv_nxt goes into its message, and the message to its context when complete. */
+static void
+append_fragment(struct proto *p, struct flow *f, uint32_t index)
+{
+	struct rxd *r = &p->rxds[index];
+
+	f->rcv_nxt++;
+	p->rxd_reserved--;
+	r->last = --f->frags_left == 0;
+	if (likely(r->last && list_empty(&f->frags))) {
+		LIST_APPEND(&p->delivered, index, RXD_LINK);
+		COUNT(p, messages_delivered);
+		return;
+	}
+	LIST_APPEND(&f->frags, index, RXD_LINK);
+	if (!r->last)
+		return;
+	if (list_empty(&p->delivered))
+		p->delivered.head = f->frags.head;
+	else
+		RXD_LINK(p->delivered.tail) = f->frags.head;
+	p->delivered.tail = f->frags.tail;
+	f->frags = (struct list){NIL, NIL};
+	f->frags_bulks = 0;
+	COUNT(p, messages_delivered);
+}
+
+static void
+fill_rxd(struct rxd *r, const struct flow *f, const struct data *d, uint64_t handle)
+{
+	r->handle = handle;
+	r->seq = d->seq;
+	r->msg_len = d->msg_len;
+	r->frag_off = d->frag_off;
+	r->len = d->len;
+	r->ctx = f->ctx;
+	r->src_node = f->node;
+	r->src_ctx = f->peer_ctx;
+}
+
+/* The peer's fragments make no sense: end this direction of the flow, tell its sender. */
+static void
+refuse_flow(struct proto *p, struct flow *f)
+{
+	const struct path *t = &p->paths[f->path];
+	struct wire_hdr h = {
+		.src_node = wire_be16(f->node),
+		.src_ctx = wire_be16(f->peer_ctx),
+		.dst_ctx = wire_be16(f->ctx),
+		.session = wire_be32(t->session),
+		.seq = wire_be32(f->rcv_nxt),
+	};
+
+	flow_abort_rx(p, f, FLOW_RX_CLOSED);
+	stray_reply(p, &h, WIRE_RESET, 0);
+}
+
+/* Held frames that are next in order now go on, as far as there is room. */
+void
+flow_drain(struct proto *p, struct flow *f)
+{
+	while (unlikely(!list_empty(&f->ooo)) && p->rxds[f->ooo.head].seq == f->rcv_nxt) {
+		uint32_t i = f->ooo.head;
+		struct rxd *r = &p->rxds[i];
+		const struct data d = {r->seq, r->msg_len, r->frag_off, r->len};
+
+		if (!fragment_fits(p, f, &d)) {
+			refuse_flow(p, f);
+			return;
+		}
+		if (f->frags_left == 0 && !begin_message(p, f, &d, true))
+			return;
+		LIST_POP(&f->ooo, RXD_LINK);
+		have_clear(f, d.seq);
+		append_fragment(p, f, i);
+	}
+}
+
+/* PM-R1, PM-R2 */
+static enum proto_rx_result
+rx_in_order(struct proto *p, struct flow *f, const struct data *d, uint64_t handle, uint64_t now)
+{
+	if (unlikely(!fragment_fits(p, f, d))) {
+		COUNT(p, drop_field);
+		refuse_flow(p, f);
+		return PROTO_RX_DONE;
+	}
+	if (f->frags_left == 0 && unlikely(!begin_message(p, f, d, false))) {
+		COUNT(p, drop_full);
+		ack_urgent(p, f, FLOW_NACK | FLOW_FULL);
+		f->acks_owed++; /* the Nack carries an echo */
+		return PROTO_RX_DONE;
+	}
+	uint32_t i = rxd_take(p);
+
+	fill_rxd(&p->rxds[i], f, d, handle);
+	append_fragment(p, f, i);
+	ack_owe(p, f, now);
+	flow_drain(p, f);
+	if (p->cfg.recovery == PROTO_GO_BACK_N || wire_seq_before(f->rcv_high, f->rcv_nxt))
+		f->rcv_high = f->rcv_nxt;
+	COUNT(p, rx_accepted);
+	return PROTO_RX_KEPT;
+}
+
+static void
+hold(struct proto *p, struct flow *f, uint32_t index)
+{
+	uint32_t seq = p->rxds[index].seq, before = NIL, i = f->ooo.head;
+
+	if (!list_empty(&f->ooo) && wire_seq_before(p->rxds[f->ooo.tail].seq, seq)) {
+		LIST_APPEND(&f->ooo, index, RXD_LINK);
+		return;
+	}
+	while (i != NIL && wire_seq_before(p->rxds[i].seq, seq)) {
+		before = i;
+		i = p->rxds[i].next;
+	}
+	p->rxds[index].next = i;
+	if (before == NIL)
+		f->ooo.head = index;
+	else
+		p->rxds[before].next = index;
+	if (i == NIL)
+		f->ooo.tail = index;
+}
+
+/* PM-R4: Nack at once when a hole is new, again when the last Nack seems to have been lost. */
+static void
+nack_gap(struct proto *p, struct flow *f, bool new_hole, uint64_t now)
+{
+	const struct path *t = &p->paths[f->path];
+	uint32_t silence = units_of(p, now) - f->nack_ts;
+
+	f->acks_owed++;
+	if (new_hole || silence > t->srtt / 4 + WIRE_TSTAMP_HZ / 20000)
+		ack_urgent(p, f, FLOW_NACK);
+	else
+		f->acks_owed--;
+}
+
+static enum proto_rx_result
+rx_out_of_order(struct proto *p, struct flow *f, const struct data *d, uint64_t handle,
+	uint64_t now)
+{
+	bool new_hole = p->cfg.recovery == PROTO_GO_BACK_N ? f->rcv_high == f->rcv_nxt :
+							     wire_seq_before(f->rcv_high, d->seq);
+
+	if (p->cfg.recovery == PROTO_GO_BACK_N) {
+		if (wire_seq_before(f->rcv_high, d->seq + 1))
+			f->rcv_high = d->seq + 1;
+		COUNT(p, drop_gap);
+		nack_gap(p, f, new_hole, now);
+		return PROTO_RX_DONE;
+	}
+	/* Held frames never take the descriptors that half-received messages need. */
+	if (p->rxd_free_count <= p->rxd_reserved + p->cfg.rx_frames_max / 8) {
+		COUNT(p, drop_no_hold);
+		return PROTO_RX_DONE;
+	}
+	uint32_t i = rxd_take(p);
+
+	fill_rxd(&p->rxds[i], f, d, handle);
+	hold(p, f, i);
+	have_set(f, d->seq);
+	if (wire_seq_before(f->rcv_high, d->seq + 1))
+		f->rcv_high = d->seq + 1;
+	nack_gap(p, f, new_hole, now);
+	COUNT(p, rx_accepted);
+	return PROTO_RX_KEPT;
+}
+
+/* May this frame be judged by its sequence? Opens the flow if it is an opening frame. */
+static bool
+flow_is_open(struct proto *p, struct flow *f, const struct wire_hdr *h, uint32_t seq)
+{
+	bool first = h->flags & wire_be16(WIRE_F_FIRST);
+
+	if (likely(f->rx_state == FLOW_RX_OPEN)) {
+		if (likely(!first) || !wire_seq_before(f->rcv_nxt, seq))
+			return true;
+		flow_abort_rx(p, f, FLOW_RX_CLOSED); /* its sender began anew */
+	} else if (!first || (f->rx_state == FLOW_RX_CLOSED && !wire_seq_before(f->rcv_nxt, seq))) {
+		COUNT(p, drop_unopened);
+		stray_reply(p, h, WIRE_RESET, 0);
+		return false;
+	}
+	f->rx_state = FLOW_RX_OPEN;
+	f->rcv_nxt = f->rcv_high = seq;
+	return true;
+}
+
+/* A closing context takes no data, but the Acks on it end what it still sends. */
+static void
+rx_late_ack(struct proto *p, const struct wire_hdr *h, uint64_t now)
+{
+	uint32_t index = flow_find(p, wire_be16(h->dst_ctx), wire_be16(h->src_node),
+		wire_be16(h->src_ctx));
+
+	if (index != NIL && h->flags & wire_be16(WIRE_F_ACK))
+		ack_received(p, &p->flows[index], h, now);
+}
+
+static enum proto_rx_result
+rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handle, uint64_t now)
+{
+	uint16_t ctx = wire_be16(h->dst_ctx);
+	const struct data d = {wire_be32(h->seq), wire_be32(h->msg_len), wire_be32(h->frag_off),
+		wire_be16(h->payload_len)};
+
+	if (unlikely(ctx >= p->cfg.contexts_max || !p->ctxs[ctx].open)) {
+		COUNT(p, drop_absent);
+		rx_late_ack(p, h, now);
+		stray_reply(p, h, WIRE_NACK, WIRE_F_ABSENT);
+		return PROTO_RX_DONE;
+	}
+	uint16_t node = wire_be16(h->src_node), peer = wire_be16(h->src_ctx);
+	uint32_t index = flow_find(p, ctx, node, peer);
+
+	if (unlikely(index == NIL)) {
+		index = flow_make(p, ctx, node, peer, path, now);
+		if (index == NIL) {
+			COUNT(p, drop_no_flow);
+			return PROTO_RX_DONE;
+		}
+	}
+	struct flow *f = &p->flows[index];
+
+	f->used_at = now;
+	if (h->flags & wire_be16(WIRE_F_ACK))
+		ack_received(p, f, h, now);
+	if (unlikely(!flow_is_open(p, f, h, d.seq)))
+		return PROTO_RX_DONE;
+	uint32_t ahead = d.seq - f->rcv_nxt;
+
+	if (unlikely((int32_t)ahead < 0 || (ahead < WIRE_WINDOW_MAX && have_test(f, d.seq)))) {
+		COUNT(p, drop_old);
+		if (ahead == 0)
+			flow_drain(p, f); /* held, for it lacked room or descriptors */
+		ack_urgent(p, f, FLOW_UPDATE);
+		return PROTO_RX_DONE;
+	}
+	if (unlikely(ahead >= p->cfg.window_frames)) {
+		COUNT(p, drop_beyond);
+		return PROTO_RX_DONE;
+	}
+	f->echo_base = wire_be32(h->tstamp) - units_of(p, now);
+	if (unlikely(h->flags & wire_be16(WIRE_F_FIRST)))
+		ack_urgent(p, f, FLOW_UPDATE);
+	if (likely(ahead == 0))
+		return rx_in_order(p, f, &d, handle, now);
+	return rx_out_of_order(p, f, &d, handle, now);
+}
+
+/* The peer says that one direction of a flow is gone. */
+static void
+rx_reset(struct proto *p, const struct wire_hdr *h)
+{
+	uint32_t index = flow_find(p, wire_be16(h->dst_ctx), wire_be16(h->src_node),
+		wire_be16(h->src_ctx));
+	uint32_t seq = wire_be32(h->seq);
+
+	COUNT(p, rx_accepted);
+	if (index == NIL)
+		return;
+	struct flow *f = &p->flows[index];
+
+	if (h->flags & wire_be16(WIRE_F_SENDER)) {
+		if (f->rx_state != FLOW_RX_OPEN || wire_seq_before(seq, f->rcv_nxt))
+			return;
+		flow_abort_rx(p, f, FLOW_RX_CLOSED);
+		f->rcv_nxt = f->rcv_high = seq;
+	} else if (f->tx_state != FLOW_TX_IDLE && !wire_seq_before(seq, f->snd_una) &&
+		wire_seq_before(seq, f->snd_nxt)) {
+		flow_fail(p, f, 104 /* ECONNRESET */);
+	}
+}
+
+static enum proto_rx_result
+rx_control(struct proto *p, struct path *t, const struct wire_hdr *h, uint64_t now)
+{
+	uint32_t index;
+
+	switch ((enum wire_type)h->type) {
+	case WIRE_ACK:
+	case WIRE_NACK:
+		index = flow_find(p, wire_be16(h->dst_ctx), wire_be16(h->src_node),
+			wire_be16(h->src_ctx));
+		COUNT(p, rx_accepted);
+		if (index == NIL)
+			break;
+		p->flows[index].used_at = now;
+		if (h->type == WIRE_NACK) {
+			nack_received(p, &p->flows[index], h, now);
+		} else {
+			COUNT(p, rx_acks);
+			if (h->flags & wire_be16(WIRE_F_ACK))
+				ack_received(p, &p->flows[index], h, now);
+		}
+		break;
+	case WIRE_PING:
+		COUNT(p, rx_accepted);
+		stray_reply(p, h, WIRE_PONG, 0);
+		break;
+	case WIRE_PONG:
+		COUNT(p, rx_accepted);
+		t->asked = 0;
+		break;
+	case WIRE_RESET:
+		rx_reset(p, h);
+		break;
+	case WIRE_DATA:
+	case WIRE_HELLO:
+	case WIRE_TYPE_COUNT:
+		break;
+	}
+	return PROTO_RX_DONE;
+}
+
+/* A frame of a session that is not ours: make its sender shake hands, at most once in rto_min. */
+static void
+rx_stranger(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t now)
+{
+	COUNT(p, drop_session);
+	if (path == NIL)
+		path = path_get(p, wire_be16(h->src_node), now);
+	if (path == NIL)
+		return;
+	struct path *t = &p->paths[path];
+
+	if (now < t->ask_at)
+		return;
+	t->ask_at = now + p->rto_min;
+	path_greet(p, t, wire_be16(h->dst_ctx), wire_be16(h->src_ctx), true);
+}
+
+static void
+count_verdict(struct proto *p, enum wire_verdict v)
+{
+	static const enum proto_counter counter[] = {
+		[WIRE_TRUNCATED] = PROTO_drop_truncated,
+		[WIRE_OVERSIZED] = PROTO_drop_oversized,
+		[WIRE_BAD_VERSION] = PROTO_drop_version,
+		[WIRE_BAD_TYPE] = PROTO_drop_type,
+		[WIRE_BAD_FLAGS] = PROTO_drop_flags,
+		[WIRE_BAD_FIELD] = PROTO_drop_field,
+	};
+
+	p->counters[counter[v]]++;
+}
+
+enum proto_rx_result
+proto_rx(struct proto *p, const void *frame, uint32_t len, uint64_t handle, uint64_t now)
+{
+	const struct wire_hdr *h = frame;
+	enum wire_verdict v = wire_check(frame, len, p->cfg.payload_max);
+
+	COUNT(p, rx_frames);
+	if (unlikely(v != WIRE_OK)) {
+		count_verdict(p, v);
+		return PROTO_RX_DONE;
+	}
+	if (unlikely(h->dst_node != wire_be16(p->cfg.node))) {
+		COUNT(p, drop_not_mine);
+		return PROTO_RX_DONE;
+	}
+	uint16_t node = wire_be16(h->src_node);
+
+	if (unlikely(node >= p->cfg.nodes_max)) {
+		COUNT(p, drop_no_node);
+		return PROTO_RX_DONE;
+	}
+	if (unlikely(h->type == WIRE_HELLO)) {
+		path_rx_hello(p, h, now);
+		return PROTO_RX_DONE;
+	}
+	uint32_t path = p->path_of[node];
+
+	if (unlikely(path == NIL || p->paths[path].state != PATH_OPEN ||
+		    h->session != wire_be32(p->paths[path].session))) {
+		rx_stranger(p, path, h, now);
+		return PROTO_RX_DONE;
+	}
+	p->paths[path].heard_at = now;
+	if (likely(h->type == WIRE_DATA))
+		return rx_data(p, path, h, handle, now);
+	return rx_control(p, &p->paths[path], h, now);
+}
+
+unsigned
+proto_deliver(struct proto *p, struct proto_delivery *out, unsigned n)
+{
+	unsigned k = 0;
+
+	for (; k < n && !list_empty(&p->delivered); k++) {
+		uint32_t i = p->delivered.head;
+		const struct rxd *r = &p->rxds[i];
+
+		LIST_POP(&p->delivered, RXD_LINK);
+		out[k] = (struct proto_delivery){
+			.handle = r->handle,
+			.msg_len = r->msg_len,
+			.frag_off = r->frag_off,
+			.len = r->len,
+			.ctx = r->ctx,
+			.src_node = r->src_node,
+			.src_ctx = r->src_ctx,
+			.last = r->last,
+		};
+		rxd_put(p, i);
+	}
+	return k;
+}
+
+unsigned
+proto_release(struct proto *p, uint64_t *handles, unsigned n)
+{
+	unsigned k = 0;
+
+	for (; k < n && !list_empty(&p->released); k++) {
+		uint32_t i = p->released.head;
+
+		LIST_POP(&p->released, RXD_LINK);
+		handles[k] = p->rxds[i].handle;
+		rxd_put(p, i);
+	}
+	return k;
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Local contexts and the room of their receive side: PM-R2 (no room: discard, Nack) and its
+ * promise that the message arrives later. Owner thread only.
+ *
+ * Design notes
+ * 1. A refused message waits its turn: its flow enters the context's list of blocked flows, and
+ *    while that list is not empty no other flow's new message is taken. When room comes, the first
+ *    in the list is granted what it needs; the grant is kept for it until the frame comes again.
+ *    So a large message is not starved by small ones.
+ * 2. A flow that was merely told credit 0 waits in the same list, but gets no grant: it may have
+ *    nothing to send.
+ */
+#include <errno.h>
+
+#include "proto/internal.h"
+
+#define BLOCKED_LINK(i) p->flows[i].blocked_next
+
+int
+proto_ctx_open(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks,
+	uint32_t inline_max, uint64_t now)
+{
+	(void)now;
+	if (ctx >= p->cfg.contexts_max)
+		return -EINVAL;
+	struct context *c = &p->ctxs[ctx];
+
+	if (c->open)
+		return -EBUSY;
+	*c = (struct context){
+		.open = true,
+		.entries = entries,
+		.bulks = bulks,
+		.inline_max = inline_max,
+		.blocked = {NIL, NIL},
+		.pending = c->pending,
+	};
+	return 0;
+}
+
+/* Tell the peer that this flow's sender gave it up, so that it need not wait for the rest. */
+static void
+send_reset(struct proto *p, const struct flow *f)
+{
+	const struct path *t = &p->paths[f->path];
+
+	if (t->state != PATH_OPEN || p->stray_tail - p->stray_head == STRAYS)
+		return;
+	p->strays[p->stray_tail++ % STRAYS] = (struct stray){
+		.node = f->node,
+		.src_ctx = f->ctx,
+		.dst_ctx = f->peer_ctx,
+		.flags = WIRE_F_SENDER,
+		.type = WIRE_RESET,
+		.session = t->session,
+		.seq = f->snd_end,
+	};
+}
+
+void
+proto_ctx_close(struct proto *p, uint16_t ctx, bool linger, uint64_t now)
+{
+	struct context *c = &p->ctxs[ctx];
+
+	(void)now;
+	PROTO_ASSERT(ctx < p->cfg.contexts_max);
+	if (!c->open && !c->closing)
+		return;
+	c->open = false;
+	c->closing = true;
+	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
+		struct flow *f = &p->flows[i];
+
+		if (f->key == 0 || f->ctx != ctx)
+			continue;
+		flow_abort_rx(p, f, FLOW_RX_CLOSED);
+		if (linger || f->tx_head == NIL)
+			continue;
+		flow_fail(p, f, ECONNRESET);
+		send_reset(p, f);
+	}
+	c->entries = c->bulks = 0;
+	c->blocked = (struct list){NIL, NIL};
+}
+
+uint32_t
+proto_ctx_pending(const struct proto *p, uint16_t ctx)
+{
+	return p->ctxs[ctx].pending;
+}
+
+void
+proto_ctx_room(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks, uint64_t now)
+{
+	struct context *c = &p->ctxs[ctx];
+
+	(void)now;
+	if (c->open)
+		room_add(p, c, entries, bulks);
+}
+
+bool
+proto_ctx_take(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks, bool jump)
+{
+	struct context *c = &p->ctxs[ctx];
+
+	if (!c->open || (!jump && !list_empty(&c->blocked)) || c->entries < entries || c->bulks < bulks)
+		return false;
+	c->entries -= entries;
+	c->bulks -= bulks;
+	return true;
+}
+
+void
+room_add(struct proto *p, struct context *c, uint32_t entries, uint32_t bulks)
+{
+	c->entries += entries;
+	c->bulks += bulks;
+	while (unlikely(!list_empty(&c->blocked) && c->open)) {
+		struct flow *f = &p->flows[c->blocked.head];
+
+		if (c->entries == 0 || c->bulks < f->need_bulks)
+			return;
+		LIST_POP(&c->blocked, BLOCKED_LINK);
+		f->flags &= ~FLOW_BLOCKED;
+		if (f->flags & FLOW_DEMAND) {
+			c->entries--;
+			c->bulks -= f->need_bulks;
+			f->flags = (f->flags & ~FLOW_DEMAND) | FLOW_GRANTED;
+		}
+		flow_drain(p, f);
+		ack_urgent(p, f, FLOW_UPDATE);
+	}
+}
+
+/* Take one entry and `bulks` buffers for the next message of this flow; false: not now. */
+bool
+room_take(struct proto *p, struct flow *f, uint32_t bulks)
+{
+	struct context *c = &p->ctxs[f->ctx];
+
+	if (unlikely(f->flags & FLOW_GRANTED)) {
+		f->flags &= ~FLOW_GRANTED;
+		if (bulks <= f->need_bulks) {
+			c->bulks += f->need_bulks - bulks;
+			return true;
+		}
+		c->entries++;
+		c->bulks += f->need_bulks;
+	} else if (unlikely(!list_empty(&c->blocked) && c->blocked.head != flow_index(p, f))) {
+		return false;
+	}
+	if (c->entries == 0 || c->bulks < bulks)
+		return false;
+	c->entries--;
+	c->bulks -= bulks;
+	return true;
+}
+
+void
+room_wait(struct proto *p, struct flow *f, uint32_t bulks, bool demand)
+{
+	if (f->flags & FLOW_GRANTED)
+		return; /* it lacks descriptors, not room */
+	if (demand) {
+		f->need_bulks = bulks;
+		f->flags |= FLOW_DEMAND;
+	} else if (!(f->flags & FLOW_BLOCKED)) {
+		f->need_bulks = 0;
+	}
+	if (f->flags & FLOW_BLOCKED)
+		return;
+	f->flags |= FLOW_BLOCKED;
+	LIST_APPEND(&p->ctxs[f->ctx].blocked, flow_index(p, f), BLOCKED_LINK);
+}
+
+/* Descriptors ran short. What this flow and those that wait with it hold out of order may be all
+ * that is missing, and they would wait for each other for ever. */
+void
+room_drop_held(struct proto *p, struct flow *f)
+{
+	flow_drop_held(p, f);
+	for (uint32_t i = p->ctxs[f->ctx].blocked.head; i != NIL; i = BLOCKED_LINK(i))
+		flow_drop_held(p, &p->flows[i]);
+}
+
+void
+room_unblock(struct proto *p, struct flow *f)
+{
+	struct list *l = &p->ctxs[f->ctx].blocked;
+	uint32_t self = flow_index(p, f), before = NIL;
+
+	for (uint32_t i = l->head; i != self; i = p->flows[i].blocked_next)
+		before = i;
+	if (before == NIL)
+		l->head = f->blocked_next;
+	else
+		p->flows[before].blocked_next = f->blocked_next;
+	if (l->tail == self)
+		l->tail = before;
+	f->flags &= ~(FLOW_BLOCKED | FLOW_DEMAND);
+}

@@ -1,0 +1,625 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The sending half of the PM core: taking messages, choosing the next frame, building headers,
+ * retransmission. PM/UDP (IPSJ 1999) section 2: S1 (sequence, keep until Ack), S3 (a Nack
+ * retransmits), S4 (timeout); section 3: the window of advance messages. Owner thread only.
+ *
+ * Design notes
+ * 1. Who sends next: paths take turns, within a path flows take turns by bytes (deficit round
+ *    robin, one full frame a turn), so a short message never waits behind another flow's bulk.
+ * 2. A frame may leave if its flow has credit and window and its path has window. A flow without
+ *    credit or window leaves its path's list; the Ack that opens it puts it back. A path without
+ *    window leaves the list of paths; so does a path whose session is not agreed.
+ * 3. After a timeout everything in flight counts as lost. With credit closed, the oldest frame
+ *    goes all the same: it asks for credit (and is refused without harm).
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "proto/internal.h"
+
+#define FLOW_LINK(i) p->flows[i].active_next
+#define TXD_LINK(i)  p->txds[i].next
+#define CTL_LINK(i)  p->paths[i].ctl_next
+
+void
+path_activate(struct proto *p, struct path *t)
+{
+	uint32_t index = (uint32_t)(t - p->paths);
+
+	if (t->active || list_empty(&t->flows) || t->state != PATH_OPEN)
+		return;
+	t->active = true;
+	t->active_next = NIL;
+	if (p->active_path == NIL)
+		p->active_path = index;
+	else
+		p->paths[p->active_path_tail].active_next = index;
+	p->active_path_tail = index;
+}
+
+void
+flow_activate(struct proto *p, struct flow *f)
+{
+	struct path *t = &p->paths[f->path];
+
+	if (!(f->flags & FLOW_ACTIVE)) {
+		f->flags |= FLOW_ACTIVE;
+		f->deficit = 0;
+		LIST_APPEND(&t->flows, flow_index(p, f), FLOW_LINK);
+	}
+	path_activate(p, t);
+}
+
+void
+txd_done(struct proto *p, uint32_t index, uint8_t error)
+{
+	struct txd *d = &p->txds[index];
+
+	d->error = error;
+	if (d->last) {
+		if (error)
+			COUNT(p, messages_failed);
+		else
+			COUNT(p, messages_sent);
+	}
+	LIST_APPEND(&p->done, index, TXD_LINK);
+}
+
+/* Open the flow, or open it again after a silence in which its receiver may have forgotten it. */
+static void
+open_tx(struct proto *p, struct flow *f, uint64_t now)
+{
+	struct path *t = &p->paths[f->path];
+
+	if (f->tx_state == FLOW_TX_OPEN && now - f->used_at < p->flow_idle / 2)
+		return;
+	if (f->tx_state != FLOW_TX_IDLE && wire_seq_before(t->isn_floor, f->snd_end))
+		t->isn_floor = f->snd_end;
+	f->snd_una = f->snd_nxt = f->snd_end = ++t->isn_floor;
+	f->credit_end = f->snd_una + 1;
+	f->tx_state = FLOW_TX_OPENING;
+}
+
+static void
+enqueue(struct proto *p, struct flow *f, const struct proto_message *m, uint32_t frags,
+	const uint64_t *handles)
+{
+	uint32_t off = 0;
+
+	for (uint32_t i = 0; i < frags; i++) {
+		uint32_t left = m->len - off, index;
+		struct txd *d = txd_take(p, &index);
+
+		d->handle = handles[i];
+		d->seq = f->snd_end++;
+		d->msg_len = m->len;
+		d->frag_off = off;
+		d->len = left < m->frag_len ? left : m->frag_len;
+		d->ctx = m->ctx;
+		d->state = TXD_UNSENT;
+		d->last = i + 1 == frags;
+		d->sent = false;
+		d->next = NIL;
+		off += d->len;
+		if (f->tx_head == NIL)
+			f->tx_head = index;
+		else
+			p->txds[f->tx_tail].next = index;
+		f->tx_tail = index;
+		if (f->tx_next == NIL)
+			f->tx_next = index;
+	}
+}
+
+int
+proto_send(struct proto *p, const struct proto_message *m, const uint64_t *handles, uint64_t now)
+{
+	if (unlikely(m->ctx >= p->cfg.contexts_max || !p->ctxs[m->ctx].open ||
+		    m->frag_len == 0 || m->frag_len > p->cfg.payload_max))
+		return -EINVAL;
+	if (unlikely(m->dst_node >= p->cfg.nodes_max || m->dst_ctx == WIRE_NOBODY))
+		return -EHOSTUNREACH;
+	uint32_t frags = m->len <= m->frag_len ? 1 : (m->len + m->frag_len - 1) / m->frag_len;
+
+	if (unlikely(m->len > WIRE_MESSAGE_MAX || frags > p->cfg.tx_frames_max))
+		return -EMSGSIZE;
+	if (unlikely(p->txd_free_count < frags))
+		return -EAGAIN;
+	uint32_t index = flow_find(p, m->ctx, m->dst_node, m->dst_ctx);
+
+	if (unlikely(index == NIL)) {
+		uint32_t path = path_get(p, m->dst_node, now);
+
+		if (path == NIL)
+			return -EAGAIN;
+		index = flow_make(p, m->ctx, m->dst_node, m->dst_ctx, path, now);
+		if (index == NIL)
+			return -EAGAIN;
+	}
+	struct flow *f = &p->flows[index];
+	struct path *t = &p->paths[f->path];
+
+	if (unlikely(t->state == PATH_OPEN && m->frag_len > t->payload_max &&
+		    m->len > t->payload_max))
+		return -EMSGSIZE;
+	if (f->tx_head == NIL)
+		open_tx(p, f, now);
+	enqueue(p, f, m, frags, handles);
+	p->ctxs[m->ctx].pending += frags;
+	f->used_at = now;
+	flow_activate(p, f);
+	if (unlikely(f->snd_una == f->snd_nxt && f->credit_end == f->snd_nxt))
+		flow_await_credit(p, f, now);
+	if (unlikely(t->state == PATH_NEW)) {
+		if (now >= t->ask_at) {
+			path_greet(p, t, m->ctx, m->dst_ctx, true);
+			t->ask_at = now + p->rto_first;
+		}
+		timer_arm(p, path_timer_index(p, t), t->ask_at);
+	}
+	return 0;
+}
+
+static void
+put_header(const struct proto *p, struct wire_hdr *h, const struct flow *f, uint8_t type,
+	uint32_t now_ts)
+{
+	h->version = WIRE_VERSION;
+	h->type = type;
+	h->flags = 0;
+	h->src_node = wire_be16(p->cfg.node);
+	h->dst_node = wire_be16(f->node);
+	h->src_ctx = wire_be16(f->ctx);
+	h->dst_ctx = wire_be16(f->peer_ctx);
+	h->payload_len = 0;
+	h->credit = 0;
+	h->share = 0;
+	h->session = wire_be32(p->paths[f->path].session);
+	h->seq = 0;
+	h->ack = 0;
+	h->tstamp = wire_be32(now_ts);
+	h->echo = 0;
+	h->msg_len = 0;
+	h->frag_off = 0;
+	h->crc = 0;
+}
+
+/* Put what is owed to the reverse flow on this frame. */
+static inline void
+put_ack(struct proto *p, struct wire_hdr *h, struct flow *f, uint32_t now_ts)
+{
+	uint16_t flags = WIRE_F_ACK;
+
+	if (f->rx_state != FLOW_RX_OPEN)
+		return;
+	h->ack = wire_be32(f->rcv_nxt);
+	h->credit = wire_be16(ack_credit(p, f));
+	/* A Nack needs its echo even if data took the Ack along: ack.c, note 2. */
+	if (f->acks_owed || h->type == WIRE_NACK) {
+		flags |= WIRE_F_ECHO;
+		h->echo = wire_be32(f->echo_base + now_ts);
+		f->acks_owed = 0;
+	}
+	if (f->flags & FLOW_ACK_DUE)
+		ack_unlist(p, f);
+	f->flags &= ~FLOW_UPDATE;
+	h->flags |= wire_be16(flags);
+}
+
+/* The next frame of this flow that may leave now: a lost one, else a new one; NIL = none. */
+static uint32_t
+pick_frame(struct proto *p, struct flow *f, const struct path *t)
+{
+	if (unlikely(f->lost)) {
+		uint32_t i = f->lost_cursor;
+
+		while (p->txds[i].state != TXD_LOST)
+			i = p->txds[i].next;
+		f->lost_cursor = i;
+		if (wire_seq_before(p->txds[i].seq, f->credit_end))
+			return i;
+		return NIL;
+	}
+	uint32_t window = f->share && f->share < t->window ? f->share : t->window;
+
+	if (f->tx_next == NIL || !wire_seq_before(f->snd_nxt, f->credit_end) ||
+		f->snd_nxt - f->snd_una >= window)
+		return NIL;
+	return f->tx_next;
+}
+
+static void
+emit_data(struct proto *p, struct flow *f, struct path *t, uint32_t index, struct proto_out *o,
+	uint32_t now_ts, uint64_t now)
+{
+	struct txd *d = &p->txds[index];
+	struct wire_hdr *h = (struct wire_hdr *)o->head;
+
+	put_header(p, h, f, WIRE_DATA, now_ts);
+	h->payload_len = wire_be16((uint16_t)d->len);
+	h->seq = wire_be32(d->seq);
+	h->msg_len = wire_be32(d->msg_len);
+	h->frag_off = wire_be32(d->frag_off);
+	if (f->tx_state == FLOW_TX_OPENING)
+		h->flags = wire_be16(WIRE_F_FIRST);
+	put_ack(p, h, f, now_ts);
+	if (d->state == TXD_LOST) {
+		f->lost--;
+		COUNT(p, tx_retransmits);
+	} else {
+		f->tx_next = d->next;
+		f->snd_nxt = d->seq + 1;
+		COUNT(p, tx_data);
+	}
+	d->state = TXD_INFLIGHT;
+	d->sent_ts = now_ts;
+	o->handle = d->handle;
+	o->len = d->len;
+	o->node = f->node;
+	o->head_len = WIRE_HDR_BYTES;
+	o->again = d->sent;
+	d->sent = true;
+	t->inflight_bytes += d->len + WIRE_HDR_BYTES;
+	t->inflight_frames++;
+	f->deficit -= (int32_t)(d->len + WIRE_HDR_BYTES);
+	if (f->rto_at == 0) {
+		f->rto_at = now + flow_backoff(p, f);
+		timer_arm(p, flow_index(p, f), f->rto_at);
+	}
+}
+
+static inline bool
+path_has_window(const struct path *t)
+{
+	return t->inflight_bytes < t->cc.window_bytes && t->inflight_frames < t->cc.window_frames;
+}
+
+/* One turn of the path's first flow; it leaves the list if it has nothing more to send now. */
+static unsigned
+flow_turn(struct proto *p, struct path *t, struct proto_out *out, unsigned n, uint32_t now_ts,
+	uint64_t now)
+{
+	uint32_t self = t->flows.head;
+	struct flow *f = &p->flows[self];
+	unsigned k = 0;
+
+	if (f->deficit <= 0)
+		f->deficit += (int32_t)t->cc.step;
+	while (k < n && f->deficit > 0 && path_has_window(t)) {
+		uint32_t i = pick_frame(p, f, t);
+
+		if (i == NIL) {
+			LIST_POP(&t->flows, FLOW_LINK);
+			f->flags &= ~FLOW_ACTIVE;
+			return k;
+		}
+		emit_data(p, f, t, i, &out[k++], now_ts, now);
+	}
+	if (f->deficit <= 0 && t->flows.tail != self) {
+		LIST_POP(&t->flows, FLOW_LINK);
+		LIST_APPEND(&t->flows, self, FLOW_LINK);
+	}
+	return k;
+}
+
+static void
+pop_path(struct proto *p, bool requeue)
+{
+	uint32_t index = p->active_path;
+	struct path *t = &p->paths[index];
+
+	p->active_path = t->active_next;
+	t->active = false;
+	if (requeue)
+		path_activate(p, t);
+}
+
+static unsigned
+tx_data(struct proto *p, struct proto_out *out, unsigned n, uint32_t now_ts, uint64_t now)
+{
+	unsigned k = 0;
+
+	while (k < n && p->active_path != NIL) {
+		struct path *t = &p->paths[p->active_path];
+
+		if (t->state != PATH_OPEN || list_empty(&t->flows) || !path_has_window(t)) {
+			pop_path(p, false);
+			continue;
+		}
+		k += flow_turn(p, t, out + k, n - k, now_ts, now);
+		if (p->active_path != p->active_path_tail)
+			pop_path(p, true);
+	}
+	return k;
+}
+
+/* Which frames are missing, as bits from rcv_nxt on; returns the bytes used. */
+static uint16_t
+put_holes(const struct proto *p, const struct flow *f, uint8_t *map)
+{
+	uint32_t span = f->rcv_high - f->rcv_nxt;
+	uint16_t bytes;
+
+	if (span == 0 || p->cfg.recovery == PROTO_GO_BACK_N)
+		span = 1;
+	bytes = (uint16_t)((span + 7) / 8);
+	memset(map, 0, bytes);
+	for (uint32_t i = 0; i < span; i++) {
+		if (!have_test(f, f->rcv_nxt + i))
+			map[i / 8] |= (uint8_t)(1 << i % 8);
+	}
+	return bytes;
+}
+
+static void
+emit_ack(struct proto *p, struct flow *f, struct proto_out *o, uint32_t now_ts, uint64_t now)
+{
+	struct wire_hdr *h = (struct wire_hdr *)o->head;
+	bool nack = f->flags & FLOW_NACK;
+
+	put_header(p, h, f, nack ? WIRE_NACK : WIRE_ACK, now_ts);
+	o->head_len = WIRE_HDR_BYTES;
+	if (nack) {
+		uint16_t bytes = put_holes(p, f, o->head + WIRE_HDR_BYTES);
+
+		h->payload_len = wire_be16(bytes);
+		h->flags = f->flags & FLOW_FULL ? wire_be16(WIRE_F_FULL) : 0;
+		o->head_len += bytes;
+		f->nack_ts = now_ts;
+		COUNT(p, tx_nacks);
+	} else {
+		COUNT(p, tx_acks);
+	}
+	put_ack(p, h, f, now_ts);
+	f->used_at = now; /* the peer's memory of the flow is renewed by it: flow.c, note 2 */
+	f->flags &= ~(FLOW_NACK | FLOW_FULL);
+	o->handle = PROTO_NO_HANDLE;
+	o->len = 0;
+	o->node = f->node;
+	o->again = false;
+}
+
+/* Acks that go now: those asked for at once, and those that waited long enough. */
+static unsigned
+tx_acks(struct proto *p, struct proto_out *out, unsigned n, uint32_t now_ts, uint64_t now)
+{
+	unsigned k = 0;
+
+	while (k < n && !list_empty(&p->acks_urgent)) {
+		struct flow *f = &p->flows[p->acks_urgent.head];
+
+		ack_unlist(p, f);
+		if (f->rx_state == FLOW_RX_OPEN &&
+			(f->acks_owed || f->flags & (FLOW_NACK | FLOW_UPDATE)))
+			emit_ack(p, f, &out[k++], now_ts, now);
+	}
+	while (k < n && !list_empty(&p->acks_due)) {
+		struct flow *f = &p->flows[p->acks_due.head];
+
+		if (f->acks_owed && now < f->ack_at)
+			break;
+		ack_unlist(p, f);
+		if (f->acks_owed && f->rx_state == FLOW_RX_OPEN)
+			emit_ack(p, f, &out[k++], now_ts, now);
+	}
+	return k;
+}
+
+static struct wire_hdr *
+put_control(const struct proto *p, struct proto_out *o, uint8_t type, const struct stray *s,
+	uint32_t now_ts)
+{
+	struct wire_hdr *h = (struct wire_hdr *)o->head;
+
+	memset(h, 0, sizeof(*h));
+	h->version = WIRE_VERSION;
+	h->type = type;
+	h->flags = wire_be16(s->flags);
+	h->src_node = wire_be16(p->cfg.node);
+	h->dst_node = wire_be16(s->node);
+	h->src_ctx = wire_be16(s->src_ctx);
+	h->dst_ctx = wire_be16(s->dst_ctx);
+	h->session = wire_be32(s->session);
+	h->tstamp = wire_be32(now_ts);
+	o->handle = PROTO_NO_HANDLE;
+	o->len = 0;
+	o->node = s->node;
+	o->head_len = WIRE_HDR_BYTES;
+	o->again = false;
+	return h;
+}
+
+static void
+emit_hello(const struct proto *p, struct path *t, struct proto_out *o, uint32_t now_ts)
+{
+	const struct stray s = {.node = t->node, .src_ctx = t->hello_src, .dst_ctx = t->hello_dst,
+		.flags = t->hello_asks ? WIRE_F_ASK : 0};
+	const struct wire_hello hello = {
+		.epoch = wire_be32(p->cfg.epoch),
+		.nonce = wire_be32(t->nonce),
+		.echo = wire_be32(t->peer_nonce),
+		.payload_max = wire_be16((uint16_t)p->cfg.payload_max),
+		.window = wire_be16((uint16_t)p->cfg.window_frames),
+	};
+
+	put_control(p, o, WIRE_HELLO, &s, now_ts)->payload_len = wire_be16(sizeof(hello));
+	memcpy(o->head + WIRE_HDR_BYTES, &hello, sizeof(hello));
+	o->head_len += sizeof(hello);
+	t->hello_due = t->hello_asks = false;
+}
+
+static void
+emit_ping(const struct proto *p, struct path *t, struct proto_out *o, uint32_t now_ts)
+{
+	const struct stray s = {.node = t->node, .src_ctx = t->hello_src, .dst_ctx = t->hello_dst,
+		.session = t->session};
+
+	put_control(p, o, WIRE_PING, &s, now_ts);
+	t->ping_due = false;
+}
+
+static void
+emit_stray(struct proto *p, const struct stray *s, struct proto_out *o, uint32_t now_ts)
+{
+	struct wire_hdr *h = put_control(p, o, s->type, s, now_ts);
+
+	if (s->type == WIRE_NACK) {
+		h->ack = wire_be32(s->seq);
+		h->payload_len = wire_be16(1);
+		o->head[o->head_len++] = 1;
+		COUNT(p, tx_nacks);
+	} else {
+		h->seq = wire_be32(s->seq);
+	}
+}
+
+static unsigned
+tx_control(struct proto *p, struct proto_out *out, unsigned n, uint32_t now_ts)
+{
+	unsigned k = 0;
+
+	while (k < n && !list_empty(&p->ctl)) {
+		struct path *t = &p->paths[p->ctl.head];
+
+		if (t->hello_due)
+			emit_hello(p, t, &out[k++], now_ts);
+		else if (t->ping_due)
+			emit_ping(p, t, &out[k++], now_ts);
+		if (t->hello_due || t->ping_due)
+			continue;
+		LIST_POP(&p->ctl, CTL_LINK);
+		t->ctl_queued = false;
+	}
+	while (k < n && p->stray_head != p->stray_tail)
+		emit_stray(p, &p->strays[p->stray_head++ % STRAYS], &out[k++], now_ts);
+	return k;
+}
+
+/* Answer a frame that belongs to no flow here. Bounded: what does not fit is not answered, and
+ * its sender asks again after its timeout. */
+void
+stray_reply(struct proto *p, const struct wire_hdr *h, uint8_t type, uint16_t flags)
+{
+	if (p->stray_tail - p->stray_head == STRAYS)
+		return;
+	p->strays[p->stray_tail++ % STRAYS] = (struct stray){
+		.node = wire_be16(h->src_node),
+		.src_ctx = wire_be16(h->dst_ctx),
+		.dst_ctx = wire_be16(h->src_ctx),
+		.flags = flags,
+		.type = type,
+		.session = wire_be32(h->session),
+		.seq = wire_be32(h->seq),
+	};
+}
+
+unsigned
+proto_tx(struct proto *p, struct proto_out *out, unsigned n, uint64_t now)
+{
+	uint32_t now_ts = units_of(p, now);
+	unsigned k = 0;
+
+	if (unlikely(p->ctl.head != NIL || p->stray_head != p->stray_tail))
+		k = tx_control(p, out, n, now_ts);
+	/* Data first: an Ack may ride on it. But a link that takes no more data still gets Acks. */
+	unsigned spare = list_empty(&p->acks_due) && list_empty(&p->acks_urgent) ? 0 : (n - k + 3) / 4;
+
+	if (p->active_path != NIL && k + spare < n)
+		k += tx_data(p, out + k, n - k - spare, now_ts, now);
+	if (k < n)
+		k += tx_acks(p, out + k, n - k, now_ts, now);
+	if (unlikely(spare && k < n && p->active_path != NIL))
+		k += tx_data(p, out + k, n - k, now_ts, now);
+	COUNT_N(p, tx_frames, k);
+	return k;
+}
+
+/* The wait for an Ack: doubles with every timeout that the peer left unanswered. */
+uint64_t
+flow_backoff(const struct proto *p, const struct flow *f)
+{
+	uint64_t wait = p->paths[f->path].rto << (f->retries < 20 ? f->retries : 20);
+
+	return wait < p->rto_max ? wait : p->rto_max;
+}
+
+static void
+lose_all(struct proto *p, struct flow *f, struct path *t)
+{
+	for (uint32_t i = f->tx_head; i != f->tx_next; i = p->txds[i].next) {
+		struct txd *d = &p->txds[i];
+
+		if (d->state != TXD_INFLIGHT && d->state != TXD_KEPT)
+			continue;
+		d->state = TXD_LOST;
+		t->inflight_bytes -= d->len + WIRE_HDR_BYTES;
+		t->inflight_frames--;
+		f->lost++;
+	}
+	f->lost_cursor = f->tx_head;
+}
+
+/* The flow's timer: retransmission (PM-S4) or reclaim. */
+void
+flow_rto(struct proto *p, uint32_t index, uint64_t now)
+{
+	struct flow *f = &p->flows[index];
+	struct path *t = &p->paths[f->path];
+
+	if (f->key == 0)
+		return;
+	if (f->rto_at == 0) {
+		if (flow_idle_enough(p, f, now, p->flow_idle)) {
+			flow_forget(p, index);
+			return;
+		}
+		timer_arm(p, index, now + p->flow_idle);
+		return;
+	}
+	if (now < f->rto_at) {
+		timer_arm(p, index, f->rto_at);
+		return;
+	}
+	bool in_flight = f->snd_una != f->snd_nxt;
+
+	if (in_flight)
+		COUNT(p, timeouts);
+	if (++f->retries > p->cfg.retries) {
+		uint8_t error = f->flags & FLOW_REFUSED ? ECONNREFUSED : ETIMEDOUT;
+
+		flow_fail(p, f, error);
+		timer_arm(p, index, now + p->flow_idle);
+		return;
+	}
+	if (in_flight && p->cfg.cc->on_timeout(&t->cc, units_of(p, now)))
+		COUNT(p, window_cuts);
+	lose_all(p, f, t);
+	if (!wire_seq_before(f->snd_una, f->credit_end))
+		f->credit_end = f->snd_una + 1; /* the question for credit: note 3 */
+	f->rto_at = now + flow_backoff(p, f);
+	timer_arm(p, index, f->rto_at);
+	flow_activate(p, f);
+}
+
+unsigned
+proto_complete(struct proto *p, struct proto_completion *out, unsigned n)
+{
+	unsigned k = 0;
+
+	for (; k < n && !list_empty(&p->done); k++) {
+		uint32_t i = p->done.head;
+		struct txd *d = &p->txds[i];
+
+		LIST_POP(&p->done, TXD_LINK);
+		out[k].handle = d->handle;
+		out[k].ctx = d->ctx;
+		out[k].error = d->error;
+		out[k].last = d->last;
+		p->ctxs[d->ctx].pending--;
+		d->next = p->txd_free;
+		p->txd_free = i;
+		p->txd_free_count++;
+	}
+	return k;
+}

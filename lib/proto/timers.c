@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The timer wheel: one entry for each flow and path, visited by proto_tick. All timers are listed
+ * at the top of internal.h.
+ *
+ * Design notes
+ * 1. Arming is lazy: an entry stays in its slot when its deadline moves later, and the handler
+ *    that finds itself too early arms it again. So the hot path only stores a deadline.
+ * 2. Deadlines beyond the wheel's horizon wait in its last slot and are put back.
+ */
+#include "proto/internal.h"
+
+static void
+unlink_timer(struct proto *p, uint32_t index)
+{
+	struct timer *t = &p->timers[index];
+	struct wheel *w = &p->wheel;
+
+	if (t->prev != NIL)
+		p->timers[t->prev].next = t->next;
+	else
+		w->head[t->slot] = t->next;
+	if (t->next != NIL)
+		p->timers[t->next].prev = t->prev;
+	if (w->head[t->slot] == NIL)
+		w->busy[t->slot / 64] &= ~(1ull << (t->slot % 64));
+	t->slot = TIMER_OFF;
+}
+
+void
+timer_arm(struct proto *p, uint32_t index, uint64_t at)
+{
+	struct timer *t = &p->timers[index];
+	struct wheel *w = &p->wheel;
+	uint64_t visit = (at >> w->shift) + 1; /* not before `at` */
+
+	if (visit <= w->cursor)
+		visit = w->cursor + 1;
+	else if (visit > w->cursor + WHEEL_SLOTS - 1)
+		visit = w->cursor + WHEEL_SLOTS - 1;
+	if (t->slot != TIMER_OFF) {
+		if (t->at <= visit)
+			return;
+		unlink_timer(p, index);
+	}
+	t->at = visit;
+	t->slot = visit % WHEEL_SLOTS;
+	t->prev = NIL;
+	t->next = w->head[t->slot];
+	if (t->next != NIL)
+		p->timers[t->next].prev = index;
+	w->head[t->slot] = index;
+	w->busy[t->slot / 64] |= 1ull << (t->slot % 64);
+}
+
+void
+timer_stop(struct proto *p, uint32_t index)
+{
+	if (p->timers[index].slot != TIMER_OFF)
+		unlink_timer(p, index);
+}
+
+static void
+visit_slot(struct proto *p, uint32_t slot, uint64_t now)
+{
+	/* Handlers arm into later slots only, so this ends. */
+	while (p->wheel.head[slot] != NIL) {
+		uint32_t index = p->wheel.head[slot];
+
+		unlink_timer(p, index);
+		if (index < p->cfg.flows_max)
+			flow_rto(p, index, now);
+		else
+			path_timer(p, index - p->cfg.flows_max, now);
+	}
+}
+
+void
+proto_tick(struct proto *p, uint64_t now)
+{
+	struct wheel *w = &p->wheel;
+	uint64_t target = now >> w->shift;
+
+	if (likely(target <= w->cursor))
+		return;
+	uint64_t from = w->cursor + 1;
+
+	if (target - from >= WHEEL_SLOTS)
+		from = target - WHEEL_SLOTS + 1;
+	for (uint64_t s = from; s <= target; s++) {
+		uint32_t slot = s % WHEEL_SLOTS;
+
+		w->cursor = s;
+		if (w->busy[slot / 64] >> (slot % 64) & 1)
+			visit_slot(p, slot, now);
+	}
+}
+
+/* The first busy slot after the cursor, as a slot number; 0 = none. */
+static uint64_t
+next_busy(const struct wheel *w)
+{
+	for (uint32_t i = 1; i < WHEEL_SLOTS;) {
+		uint32_t slot = (w->cursor + i) % WHEEL_SLOTS;
+		uint64_t word = w->busy[slot / 64] >> (slot % 64);
+
+		if (word != 0)
+			return w->cursor + i + (uint32_t)__builtin_ctzll(word);
+		i += 64 - slot % 64;
+	}
+	return 0;
+}
+
+uint64_t
+proto_deadline(const struct proto *p)
+{
+	uint64_t busy = next_busy(&p->wheel);
+	uint64_t at = busy ? busy << p->wheel.shift : UINT64_MAX;
+
+	if (p->acks_urgent.head != NIL || p->ctl.head != NIL || p->stray_head != p->stray_tail)
+		return 0;
+	if (p->acks_due.head != NIL && p->flows[p->acks_due.head].ack_at < at)
+		at = p->flows[p->acks_due.head].ack_at;
+	return at;
+}

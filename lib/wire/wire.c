@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Judging frames. Called by lib/proto for every frame it is given, before it reads any field.
+ * Pure functions, any thread.
+ */
+#include "wire/wire.h"
+
+/* type -> fewest payload bytes that its handler reads; and whether more is allowed */
+static const struct {
+	uint16_t payload_min;
+	uint16_t payload_max;
+} wire_types[WIRE_TYPE_COUNT] = {
+	[0] = {1, 0}, /* no such type */
+	[WIRE_DATA] = {0, UINT16_MAX},
+	[WIRE_ACK] = {0, 0},
+	[WIRE_NACK] = {1, WIRE_HOLES_MAX},
+	[WIRE_HELLO] = {sizeof(struct wire_hello), sizeof(struct wire_hello)},
+	[WIRE_PING] = {0, 0},
+	[WIRE_PONG] = {0, 0},
+	[WIRE_RESET] = {0, 0},
+};
+
+
+enum wire_verdict
+wire_check(const void *frame, uint32_t len, uint32_t payload_max)
+{
+	const struct wire_hdr *h = frame;
+
+	if (len < WIRE_HDR_BYTES)
+		return WIRE_TRUNCATED;
+	if (h->version != WIRE_VERSION)
+		return WIRE_BAD_VERSION;
+	if (h->type >= WIRE_TYPE_COUNT || h->type == 0)
+		return WIRE_BAD_TYPE;
+	if (h->flags & wire_be16(~WIRE_F_ALL & 0xFFFF))
+		return WIRE_BAD_FLAGS;
+	uint32_t payload = wire_be16(h->payload_len);
+	if (len < WIRE_HDR_BYTES + payload)
+		return WIRE_TRUNCATED;
+	if (len > WIRE_HDR_BYTES + payload || payload > payload_max)
+		return WIRE_OVERSIZED;
+	if (payload < wire_types[h->type].payload_min || payload > wire_types[h->type].payload_max)
+		return WIRE_BAD_FIELD;
+	if (h->type == WIRE_DATA) {
+		uint32_t msg_len = wire_be32(h->msg_len), off = wire_be32(h->frag_off);
+
+		if (msg_len > WIRE_MESSAGE_MAX || off > msg_len || payload > msg_len - off ||
+			(payload == 0 && msg_len != 0))
+			return WIRE_BAD_FIELD;
+	}
+	return WIRE_OK;
+}
+
+uint32_t
+wire_session(uint32_t epoch_a, uint32_t epoch_b)
+{
+	uint64_t low = epoch_a < epoch_b ? epoch_a : epoch_b;
+	uint64_t high = epoch_a < epoch_b ? epoch_b : epoch_a;
+	uint64_t x = (high << 32 | low) * 0x9E3779B97F4A7C15u;
+
+	x ^= x >> 29;
+	x *= 0xBF58476D1CE4E5B9u;
+	x ^= x >> 32;
+	return (uint32_t)x ? (uint32_t)x : 1;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The wire format of the PM protocol: every packet structure, limit and version, on one page.
+ * Pure data and pure functions: any thread may call them. Source: PM/UDP (IPSJ 1999) section 2 for
+ * sequence numbers, Ack and Nack; fragmentation, epochs, credit and time stamps are ours.
+ *
+ * Adding a frame type: give it a number in enum wire_type, a row in wire_types[] (wire.c), a
+ * handler in lib/proto/receive.c, golden bytes in test/unit/test_wire.c, a section in doc/wire.md.
+ */
+#ifndef PMX_WIRE_H
+#define PMX_WIRE_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WIRE_VERSION       1
+#define WIRE_HDR_BYTES     50      /* 14 (Ethernet) + 50 = 64: the payload starts a cache line */
+#define WIRE_ETHERTYPE     0x88B5  /* IEEE local experimental; config key link.ethertype */
+#define WIRE_UDP_PORT      18515   /* default port of both UDP encapsulations */
+#define WIRE_NODES_MAX     65535   /* node and context numbers are 0..65534 */
+#define WIRE_NOBODY        0xFFFF  /* no node, no context */
+#define WIRE_MESSAGE_MAX   (8u << 20)
+#define WIRE_PAYLOAD_MAX   (65507 - WIRE_HDR_BYTES)
+#define WIRE_WINDOW_MAX    512     /* frames of one flow between expected and newest */
+#define WIRE_HOLES_MAX     (WIRE_WINDOW_MAX / 8) /* bytes of a Nack's bitmap */
+#define WIRE_TSTAMP_HZ     16000000u /* time stamps count 62.5 ns on every node */
+
+enum wire_type {
+	WIRE_DATA = 1,  /* one fragment of a message, with Ack on its back */
+	WIRE_ACK = 2,   /* cumulative Ack with credit, no payload */
+	WIRE_NACK = 3,  /* Ack, and a bitmap of what is missing */
+	WIRE_HELLO = 4, /* epochs of both nodes, in three steps */
+	WIRE_PING = 5,  /* is the peer alive; carries nothing */
+	WIRE_PONG = 6,  /* it is */
+	WIRE_RESET = 7, /* the named flow is unknown here, or its sender gave it up */
+	WIRE_TYPE_COUNT
+};
+
+/* Flags; all others are sent as 0 and refused. */
+#define WIRE_F_FIRST   0x0001 /* DATA: opens the flow, its sequence is the initial one */
+#define WIRE_F_ACK     0x0002 /* ack, credit and share are valid */
+#define WIRE_F_ECHO    0x0004 /* echo is valid */
+#define WIRE_F_CRC     0x0008 /* crc is valid: CRC32C of header (crc = 0) and payload */
+#define WIRE_F_FULL    0x0010 /* NACK: discarded for want of room (PM-R2); wait for credit */
+#define WIRE_F_ABSENT  0x0020 /* NACK: the destination context is not open */
+#define WIRE_F_ASK     0x0040 /* HELLO: answer me */
+#define WIRE_F_SENDER  0x0080 /* RESET: said by the flow's sender; otherwise by its receiver */
+#define WIRE_F_ALL     0x00FF
+
+/* The header of every frame. Big-endian; a frame's bytes follow the link's encapsulation. */
+struct wire_hdr {
+	uint8_t version;      /* WIRE_VERSION */
+	uint8_t type;         /* enum wire_type */
+	uint16_t flags;       /* WIRE_F_* */
+	uint16_t src_node;    /* who sent this frame */
+	uint16_t dst_node;    /* who shall get it */
+	uint16_t src_ctx;     /* sending context; with dst_* names the flow */
+	uint16_t dst_ctx;     /* receiving context; selects the engine at the receiver */
+	uint16_t payload_len; /* bytes after this header that belong to the frame */
+	uint16_t credit;      /* frames beyond ack that the receiver has room for, of this flow */
+	uint16_t share;       /* frames in flight that this flow may have, 0 = as many as fit */
+	uint32_t session;     /* digest of both nodes' epochs; 0 in HELLO */
+	uint32_t seq;         /* DATA, RESET: sequence number of this frame in its flow */
+	uint32_t ack;         /* next sequence number expected in the reverse flow */
+	uint32_t tstamp;      /* sender's clock, 62.5 ns */
+	uint32_t echo;        /* tstamp of the frame that this answers plus the time it was held */
+	uint32_t msg_len;     /* DATA: bytes of the whole message, 0..WIRE_MESSAGE_MAX */
+	uint32_t frag_off;    /* DATA: offset of this fragment in the message */
+	uint32_t crc;         /* CRC32C, 0 without WIRE_F_CRC */
+} __attribute__((packed, aligned(2)));
+
+/* HELLO's payload. A peer's epoch is believed only when it comes with our own nonce. */
+struct wire_hello {
+	uint32_t epoch;       /* random number of the sending node's start */
+	uint32_t nonce;       /* random, to be echoed by the peer */
+	uint32_t echo;        /* the peer's nonce, 0 = none known */
+	uint16_t payload_max; /* longest payload the sending node takes, bytes */
+	uint16_t window;      /* widest reorder window of the sending node, frames */
+} __attribute__((packed, aligned(2)));
+
+static_assert(sizeof(struct wire_hdr) == WIRE_HDR_BYTES, "header size");
+static_assert(offsetof(struct wire_hdr, flags) == 2, "flags");
+static_assert(offsetof(struct wire_hdr, src_node) == 4, "src_node");
+static_assert(offsetof(struct wire_hdr, dst_node) == 6, "dst_node");
+static_assert(offsetof(struct wire_hdr, src_ctx) == 8, "src_ctx");
+static_assert(offsetof(struct wire_hdr, dst_ctx) == 10, "dst_ctx");
+static_assert(offsetof(struct wire_hdr, payload_len) == 12, "payload_len");
+static_assert(offsetof(struct wire_hdr, credit) == 14, "credit");
+static_assert(offsetof(struct wire_hdr, share) == 16, "share");
+static_assert(offsetof(struct wire_hdr, session) == 18, "session");
+static_assert(offsetof(struct wire_hdr, seq) == 22, "seq");
+static_assert(offsetof(struct wire_hdr, ack) == 26, "ack");
+static_assert(offsetof(struct wire_hdr, tstamp) == 30, "tstamp");
+static_assert(offsetof(struct wire_hdr, echo) == 34, "echo");
+static_assert(offsetof(struct wire_hdr, msg_len) == 38, "msg_len");
+static_assert(offsetof(struct wire_hdr, frag_off) == 42, "frag_off");
+static_assert(offsetof(struct wire_hdr, crc) == 46, "crc");
+static_assert(sizeof(struct wire_hello) == 16, "hello size");
+
+/* What is wrong with a frame; each is a drop counter of its own. */
+enum wire_verdict {
+	WIRE_OK = 0,
+	WIRE_TRUNCATED,   /* shorter than its header, or than its payload_len says */
+	WIRE_OVERSIZED,   /* longer than its payload_len says, or than the node takes */
+	WIRE_BAD_VERSION, /* another version of the protocol */
+	WIRE_BAD_TYPE,    /* unknown type */
+	WIRE_BAD_FLAGS,   /* reserved flags set */
+	WIRE_BAD_FIELD,   /* payload shorter than its type needs; fragment beyond its message */
+};
+
+static inline uint16_t
+wire_be16(uint16_t v)
+{
+	return __builtin_bswap16(v);
+}
+
+static inline uint32_t
+wire_be32(uint32_t v)
+{
+	return __builtin_bswap32(v);
+}
+
+/* Is sequence a before b: serial arithmetic over 2^32, windows are far below 2^31. */
+static inline bool
+wire_seq_before(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b) < 0;
+}
+
+/* Judge `len` bytes that claim to be a frame: header first, encapsulation already taken off.
+ * No frame is short enough for Ethernet to pad it. payload_max: longest payload taken, bytes.
+ * Reads only inside len. Never trusts; a frame that passes has all fields within their ranges. */
+enum wire_verdict wire_check(const void *frame, uint32_t len, uint32_t payload_max);
+
+/* The session of two nodes' epochs; the same from both ends, never 0. */
+uint32_t wire_session(uint32_t epoch_a, uint32_t epoch_b);
+
+#endif

@@ -1,0 +1,1746 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The PM core, one behaviour a test, named by requirement (doc/requirements.md) where it has one.
+ * Virtual time, scripted network: see proto_pair.h, whose harness judges every handle and message.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto_pair.h"
+
+/* Two nodes whose flow 0.0 -> 1.0 is open. */
+static struct net *
+pair_of(const struct proto_config *c)
+{
+	struct net *net = net_new(2, c, 1);
+
+	net_open_all(net, 64, 1000);
+	int first = net_send(net, 0, 0, 1, 0, 10);
+
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, first);
+	net->log_count = 0;
+	return net;
+}
+
+static struct net *
+pair(void)
+{
+	struct proto_config c = net_config();
+
+	return pair_of(&c);
+}
+
+static void
+finish(struct net *net)
+{
+	net_check_clean(net);
+	net_free(net);
+}
+
+/* --- scripts: net->script_left says how often --- */
+
+static enum net_verdict
+drop_data(struct net *net, struct net_frame *f)
+{
+	return f->type == WIRE_DATA && f->src == 0 && net->script_left && net->script_left-- ?
+		NET_DROP : NET_PASS;
+}
+
+static enum net_verdict
+drop_all(struct net *net, struct net_frame *f)
+{
+	(void)net, (void)f;
+	return NET_DROP;
+}
+
+static enum net_verdict
+drop_acks(struct net *net, struct net_frame *f)
+{
+	return (f->type == WIRE_ACK || f->type == WIRE_NACK) && net->script_left &&
+			net->script_left-- ? NET_DROP : NET_PASS;
+}
+
+static enum net_verdict
+drop_hellos(struct net *net, struct net_frame *f)
+{
+	return f->type == WIRE_HELLO && net->script_left && net->script_left-- ? NET_DROP :
+										 NET_PASS;
+}
+
+static enum net_verdict
+dup_all(struct net *net, struct net_frame *f)
+{
+	(void)net, (void)f;
+	return NET_DUP;
+}
+
+/* Lose the first transmission of sequence script_left. */
+static enum net_verdict
+drop_seq_once(struct net *net, struct net_frame *f)
+{
+	if (f->type != WIRE_DATA || f->src != 0 || f->seq != net->script_left)
+		return NET_PASS;
+	net->script_left = 0;
+	return NET_DROP;
+}
+
+/* --- PM-S --- */
+
+static void
+pm_s1__sequence_is_consecutive_per_flow(void **state)
+{
+	struct net *net = pair();
+	uint32_t next = net_flow(net, 0, 0, 1, 0)->snd_end;
+
+	(void)state;
+	for (int i = 0; i < 50; i++)
+		net_send(net, 0, 0, 1, 0, (uint32_t)i * 100);
+	net_settle(net, NET_SEC);
+	for (uint32_t i = 0; i < net->log_count; i++) {
+		if (net->log[i].type == WIRE_DATA && net->log[i].src == 0)
+			assert_int_equal(net->log[i].seq, next++);
+	}
+	assert_int_equal(next, net_flow(net, 0, 0, 1, 0)->snd_end);
+	finish(net);
+}
+
+static void
+pm_s1__message_is_kept_until_its_ack(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net->script = drop_acks;
+	net->script_left = 1;
+	int m = net_send(net, 0, 0, 1, 0, 100);
+
+	net_run(net, 200 * NET_US);
+	assert_true(net_delivered(net, m));
+	assert_int_equal(net->nodes[0].tx_out, 1);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	finish(net);
+}
+
+static void
+pm_s2__one_ack_frees_all_it_covers(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	for (int i = 0; i < 10; i++)
+		net_send(net, 0, 0, 1, 0, 100);
+	net_run(net, NET_MS);
+	assert_int_equal(net_logged(net, 1, WIRE_ACK, 0), 1);
+	assert_int_equal(proto_tx_free(net->nodes[0].p), net->nodes[0].cfg.tx_frames_max);
+	finish(net);
+}
+
+static void
+nack_retransmits(enum proto_recovery recovery)
+{
+	struct proto_config c = net_config();
+
+	c.recovery = recovery;
+	struct net *net = pair_of(&c);
+
+	net->script = drop_seq_once;
+	net->script_left = net_flow(net, 0, 0, 1, 0)->snd_end + 3;
+	for (int i = 0; i < 10; i++)
+		net_send(net, 0, 0, 1, 0, 100);
+	net_settle(net, NET_SEC);
+	assert_int_equal(net_count(net, 0, PROTO_timeouts), 0);
+	assert_true(net_count(net, 1, PROTO_tx_nacks) >= 1);
+	if (recovery == PROTO_SELECTIVE)
+		assert_int_equal(net_count(net, 0, PROTO_tx_retransmits), 1);
+	else
+		assert_in_range(net_count(net, 0, PROTO_tx_retransmits), 2, 7);
+	assert_int_equal(net_count(net, 1, PROTO_messages_delivered), 11);
+	finish(net);
+}
+
+static void
+pm_s3__nack_retransmits_what_it_names_selective(void **state)
+{
+	(void)state;
+	nack_retransmits(PROTO_SELECTIVE);
+}
+
+static void
+pm_s3__nack_retransmits_what_it_names_go_back_n(void **state)
+{
+	(void)state;
+	nack_retransmits(PROTO_GO_BACK_N);
+}
+
+static void
+pm_s3__nack_works_when_its_ack_rides_on_data(void **state)
+{
+	struct net *net = pair();
+	int back = net_send(net, 1, 0, 0, 0, 10);
+
+	(void)state;
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, back);
+	net->script = drop_seq_once;
+	net->script_left = net_flow(net, 0, 0, 1, 0)->snd_end;
+	/* Both directions at the same time: node 1 has data to send when it finds the hole. */
+	net_send(net, 0, 0, 1, 0, 100);
+	net_send(net, 0, 0, 1, 0, 100);
+	for (int i = 0; i < 100; i++) {
+		net_send(net, 1, 0, 0, 0, 100);
+		net_run(net, NET_US / 2);
+	}
+	net_settle(net, NET_SEC);
+	assert_int_equal(net_count(net, 0, PROTO_timeouts), 0);
+	finish(net);
+}
+
+static void
+pm_s4__timeout_retransmits(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net->script = drop_data;
+	net->script_left = 1;
+	int m = net_send(net, 0, 0, 1, 0, 100);
+
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	assert_int_equal(net_count(net, 0, PROTO_timeouts), 1);
+	assert_int_equal(net_count(net, 0, PROTO_tx_retransmits), 1);
+	finish(net);
+}
+
+/* When the first retransmission leaves, after a warm-up at this one-way delay. */
+static uint64_t
+first_timeout(uint64_t delay, uint64_t hz)
+{
+	struct proto_config c = net_config();
+	uint64_t sent, again;
+
+	c.ticks_per_sec = hz;
+	struct net *net = pair_of(&c);
+
+	net->delay = delay;
+	for (int i = 0; i < 100; i++) {
+		net_send(net, 0, 0, 1, 0, 100);
+		net_settle(net, NET_SEC);
+	}
+	net->log_count = 0;
+	net->script = drop_data;
+	net->script_left = 1;
+	net_send(net, 0, 0, 1, 0, 100);
+	net_settle(net, NET_SEC);
+	sent = net->log[0].at;
+	again = 0;
+	for (uint32_t i = 1; i < net->log_count && again == 0; i++) {
+		if (net->log[i].type == WIRE_DATA)
+			again = net->log[i].at - sent;
+	}
+	finish(net);
+	return again;
+}
+
+static void
+pm_s4__timeout_is_measured_from_rtt(void **state)
+{
+	static const uint64_t rates[] = {1000000, NET_SEC, 5000000000u};
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		uint64_t near = first_timeout(5 * NET_US, rates[i]);
+		uint64_t far = first_timeout(5 * NET_MS, rates[i]);
+
+		assert_in_range(near, 500 * NET_US, 1000 * NET_US); /* rto_min */
+		assert_in_range(far, 10 * NET_MS, 25 * NET_MS);
+	}
+}
+
+static void
+pm_s4__timeout_is_measured_on_a_coarse_clock(void **state)
+{
+	(void)state;
+	assert_in_range(first_timeout(5 * NET_MS, 1000), 10 * NET_MS, 40 * NET_MS);
+}
+
+static void
+pm_s4__lost_first_measurement_does_not_keep_the_long_timeout(void **state)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(2, &c, 1);
+
+	(void)state;
+	net_open_all(net, 64, 1000);
+	/* The opening timeout is 10 x rto_min; the measured one holds from the first Ack on. */
+	net->script = drop_seq_once;
+	net_send(net, 0, 0, 1, 0, 10);
+	net_send(net, 0, 0, 1, 0, 10);
+	net->script_left = net_flow(net, 0, 0, 1, 0)->snd_una + 1;
+	uint64_t start = net->now;
+
+	net_run(net, 2 * NET_MS);
+	assert_true(net_delivered(net, 1));
+	assert_true(net->messages[1].done_at - start < 1500 * NET_US);
+	finish(net);
+}
+
+static void
+pm_s4__backs_off_then_etimedout(void **state)
+{
+	struct net *net = pair();
+	uint64_t last = 0, gap = 0;
+	uint32_t sent = 0;
+
+	(void)state;
+	net->script = drop_all;
+	int m = net_send(net, 0, 0, 1, 0, 100);
+
+	net_settle(net, 10 * NET_SEC);
+	net_expect_error(net, m, ETIMEDOUT);
+	for (uint32_t i = 0; i < net->log_count; i++) {
+		if (net->log[i].type != WIRE_DATA)
+			continue;
+		if (sent >= 2 && gap < 25 * NET_MS)
+			assert_in_range(net->log[i].at - last, gap * 3 / 2, gap * 3);
+		gap = net->log[i].at - last;
+		last = net->log[i].at;
+		sent++;
+	}
+	assert_int_equal(sent, 1 + net->nodes[0].cfg.retries);
+	assert_true(gap <= 52 * NET_MS); /* rto_max and a slot */
+	finish(net);
+}
+
+static void
+pm_s4__retries_count_anew_after_an_answer(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net->script = drop_data;
+	for (int i = 0; i < 4; i++) {
+		net->script_left = net->nodes[0].cfg.retries;
+		int m = net_send(net, 0, 0, 1, 0, 100);
+
+		net_settle(net, 10 * NET_SEC);
+		net_expect_delivered(net, m);
+	}
+	finish(net);
+}
+
+static void
+pm_s4__econnrefused_when_the_context_never_opens(void **state)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(2, &c, 1);
+
+	(void)state;
+	net_open(net, 0, 0, 8, 8);
+	int m = net_send(net, 0, 0, 1, 0, 100);
+
+	net_settle(net, 10 * NET_SEC);
+	net_expect_error(net, m, ECONNREFUSED);
+	assert_true(net_count(net, 1, PROTO_drop_absent) > 0);
+	finish(net);
+}
+
+static void
+pm_s4__a_context_that_opens_late_gets_the_message(void **state)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(2, &c, 1);
+
+	(void)state;
+	net_open(net, 0, 0, 8, 8);
+	int m = net_send(net, 0, 0, 1, 0, 100);
+
+	net_run(net, 20 * NET_MS);
+	net_open(net, 1, 0, 8, 8);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	finish(net);
+}
+
+static void
+pm_s4__ehostunreach_when_nobody_answers_hello(void **state)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(2, &c, 1);
+
+	(void)state;
+	net_open_all(net, 8, 8);
+	net->nodes[1].dead = true;
+	int m = net_send(net, 0, 0, 1, 0, 100);
+
+	net_settle(net, 10 * NET_SEC);
+	net_expect_error(net, m, EHOSTUNREACH);
+	assert_int_equal(net_logged(net, 0, WIRE_HELLO, WIRE_F_ASK), 1 + c.retries);
+	net->nodes[1].dead = false;
+	m = net_send(net, 0, 0, 1, 0, 100);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	finish(net);
+}
+
+static void
+hello__is_repeated_though_a_stranger_was_greeted_first(void **state)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(2, &c, 1);
+	struct wire_hdr h = net_data(net, 1, 0, 5, 0, 0);
+
+	(void)state;
+	net_open_all(net, 8, 8);
+	net->script = drop_hellos;
+	net->script_left = 1;
+	net_inject(net, 0, &h, sizeof(h)); /* is answered by a HELLO, which is lost */
+	int m = net_send(net, 0, 0, 1, 0, 100);
+
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	finish(net);
+}
+
+/* --- PM-R --- */
+
+static void
+pm_r1__in_sequence_is_stored_and_acked(void **state)
+{
+	struct net *net = pair();
+	uint32_t seq = net_flow(net, 0, 0, 1, 0)->snd_end;
+	int m = net_send(net, 0, 0, 1, 0, 100);
+
+	(void)state;
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	assert_int_equal(net->log[net->log_count - 1].type, WIRE_ACK);
+	assert_int_equal(net->log[net->log_count - 1].ack, seq + 1);
+	finish(net);
+}
+
+static void
+pm_r2__no_room_is_nacked_and_arrives_later(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net_close(net, 1, 1, false);
+	net_open(net, 1, 1, 2, 8);
+	net->nodes[1].apps[1].paused = true;
+	int m[6];
+
+	for (int i = 0; i < 6; i++)
+		m[i] = net_send(net, 0, 0, 1, 1, 100);
+	net_run(net, 100 * NET_MS);
+	assert_true(net_delivered(net, m[1]));
+	assert_false(net_delivered(net, m[2]));
+	assert_true(net_count(net, 1, PROTO_drop_full) > 0);
+	assert_true(net_logged(net, 1, WIRE_NACK, WIRE_F_FULL) > 0);
+	net->nodes[1].apps[1].paused = false;
+	net_settle(net, NET_SEC);
+	for (int i = 0; i < 6; i++)
+		net_expect_delivered(net, m[i]);
+	finish(net);
+}
+
+static void
+pm_r2__a_full_receiver_is_no_timeout_error(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net->nodes[1].apps[1].paused = true;
+	for (int i = 0; i < 70; i++)
+		net_send(net, 0, 0, 1, 1, 100);
+	net_run(net, 20 * NET_SEC); /* far longer than all retries */
+	assert_int_equal(net_count(net, 0, PROTO_messages_failed), 0);
+	net->nodes[1].apps[1].paused = false;
+	net_settle(net, NET_SEC);
+	finish(net);
+}
+
+static void
+pm_r2__a_lost_credit_update_is_asked_for(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net_close(net, 1, 1, false);
+	net_open(net, 1, 1, 1, 8);
+	net->nodes[1].apps[1].paused = true;
+	int a = net_send(net, 0, 0, 1, 1, 100), b = net_send(net, 0, 0, 1, 1, 100);
+
+	net_run(net, 300 * NET_US); /* a is Acked with credit 0, b waits and was never sent */
+	assert_true(net_delivered(net, a));
+	assert_int_equal(net_flow(net, 0, 0, 1, 1)->snd_una, net_flow(net, 0, 0, 1, 1)->snd_nxt);
+	net->script = drop_all;
+	net->nodes[1].apps[1].paused = false;
+	net_run(net, 100 * NET_US);
+	net->script = NULL;
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, b);
+	finish(net);
+}
+
+static void
+pm_r2__credit_closed_while_nothing_waits_is_asked_for(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net_close(net, 1, 1, false);
+	net_open(net, 1, 1, 1, 8);
+	net->nodes[1].apps[1].paused = true;
+	net_send(net, 0, 0, 1, 1, 100);
+	net_run(net, 300 * NET_US);
+	net->script = drop_all;
+	net->nodes[1].apps[1].paused = false;
+	net_run(net, 100 * NET_US);
+	net->script = NULL;
+	int b = net_send(net, 0, 0, 1, 1, 100);
+
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, b);
+	finish(net);
+}
+
+static void
+pm_r2__opening_frame_goes_alone_after_a_refusal(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net_close(net, 1, 1, false);
+	net_open(net, 1, 1, 1, 8);
+	net->nodes[1].apps[1].paused = true;
+	net_send(net, 0, 0, 1, 1, 100); /* takes all room */
+	net_run(net, 200 * NET_US);
+	int b = net_send(net, 0, 1, 1, 1, 100), c = net_send(net, 0, 1, 1, 1, 100);
+
+	net_run(net, 200 * NET_US); /* b opens its flow and is refused */
+	assert_false(net_delivered(net, b));
+	/* Room comes; b is granted it and lost on its second way. c must not open the flow. */
+	net->script = drop_seq_once;
+	net->script_left = net_flow(net, 0, 1, 1, 1)->snd_una;
+	net->nodes[1].apps[1].paused = false;
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, b);
+	net_expect_delivered(net, c);
+	finish(net);
+}
+
+static void
+pm_r2__large_message_is_not_starved_by_small_ones(void **state)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(3, &c, 1);
+
+	(void)state;
+	net_open_all(net, 16, 16);
+	net->nodes[2].apps[0].hold = 200 * NET_US;
+	int warm = net_send(net, 1, 0, 2, 0, 10), last;
+
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, warm);
+	for (int i = 0; i < 40; i++) /* each takes a bulk buffer */
+		net_send(net, 0, 0, 2, 0, 1000);
+	net_run(net, 100 * NET_US);
+	int large = net_send(net, 1, 0, 2, 0, 15 * 1024); /* nearly all bulk buffers */
+
+	for (int i = 0; i < 400; i++) {
+		last = net_send(net, 0, 0, 2, 0, 1000);
+		net_run(net, 20 * NET_US);
+	}
+	net_settle(net, 10 * NET_SEC);
+	net_expect_delivered(net, large);
+	assert_true(net->messages[large].done_at + 2 * NET_MS < net->messages[last].done_at);
+	finish(net);
+}
+
+static void
+pm_r2__waits_for_descriptors_end_without_new_room(void **state)
+{
+	struct proto_config c = net_config();
+
+	c.rx_frames_max = 8;
+	struct net *net = net_new(3, &c, 1);
+
+	(void)state;
+	net_open_all(net, 8, 100);
+	/* Two messages that need 6 of 8 descriptors each, in two contexts. */
+	int a = net_send(net, 0, 0, 2, 0, 6 * 1024), b = net_send(net, 1, 0, 2, 1, 6 * 1024);
+	int d = net_send(net, 1, 1, 2, 0, 8 * 1024);
+
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, a);
+	net_expect_delivered(net, b);
+	net_expect_delivered(net, d);
+	finish(net);
+}
+
+static void
+pm_r2__held_frames_do_not_block_their_own_message(void **state)
+{
+	struct proto_config c = net_config();
+
+	c.rx_frames_max = 16;
+	struct net *net = pair_of(&c);
+
+	(void)state;
+	net->script = drop_seq_once; /* the first fragment: the rest is held */
+	net->script_left = net_flow(net, 0, 0, 1, 0)->snd_end;
+	int m = net_send(net, 0, 0, 1, 0, 16 * 1024);
+
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	finish(net);
+}
+
+static void
+pm_r3__old_sequence_is_discarded_and_acked_again(void **state)
+{
+	struct net *net = pair();
+	uint32_t seq = net_flow(net, 1, 0, 0, 0)->rcv_nxt;
+	struct wire_hdr h = net_data(net, 0, 1, seq - 1, 10, 0);
+
+	(void)state;
+	assert_int_equal(net_inject(net, 1, &h, sizeof(h) + 10), PROTO_RX_DONE);
+	net_run(net, 10 * NET_US);
+	assert_int_equal(net_count(net, 1, PROTO_drop_old), 1);
+	assert_int_equal(net_logged(net, 1, WIRE_ACK, WIRE_F_ACK), 1);
+	assert_int_equal(net->log[0].ack, seq);
+	finish(net);
+}
+
+static void
+pm_r4__gap_is_nacked_naming_the_expected(void **state)
+{
+	struct net *net = pair();
+	uint32_t seq = net_flow(net, 1, 0, 0, 0)->rcv_nxt;
+	struct wire_hdr h = net_data(net, 0, 1, seq + 2, 10, 0);
+
+	(void)state;
+	assert_int_equal(net_inject(net, 1, &h, sizeof(h) + 10), PROTO_RX_KEPT);
+	net_run(net, NET_US);
+	assert_int_equal(net_logged(net, 1, WIRE_NACK, WIRE_F_ACK | WIRE_F_ECHO), 1);
+	assert_int_equal(net->log[0].ack, seq);
+	/* The flow ends: what is held comes back. */
+	net_close(net, 1, 0, false);
+	net_run(net, NET_US);
+	finish(net);
+}
+
+static void
+pm_r4__nack_does_not_wait_behind_another_flows_ack(void **state)
+{
+	struct proto_config c = net_config();
+
+	c.ack_delay_us = 5000;
+	struct net *net = pair_of(&c);
+
+	(void)state;
+	net_send(net, 0, 1, 1, 1, 10);
+	net_settle(net, NET_SEC);
+	net_send(net, 0, 1, 1, 1, 10); /* its Ack waits 5 ms at the head of the list */
+	net_run(net, 10 * NET_US);
+	net_send(net, 0, 0, 1, 0, 10); /* its Ack waits behind */
+	net_run(net, 10 * NET_US);
+	net->log_count = 0;
+	struct wire_hdr h = net_data(net, 0, 1, net_flow(net, 1, 0, 0, 0)->rcv_nxt + 1, 10, 0);
+
+	net_inject(net, 1, &h, sizeof(h) + 10);
+	net_run(net, NET_US);
+	assert_int_equal(net_logged(net, 1, WIRE_NACK, 0), 1);
+	net_close(net, 1, 0, false);
+	net_settle(net, NET_SEC);
+	net_free(net);
+}
+
+static void
+pm_r5__go_back_n_discards_until_the_nacked_arrives(void **state)
+{
+	struct proto_config c = net_config();
+
+	c.recovery = PROTO_GO_BACK_N;
+	struct net *net = pair_of(&c);
+	uint32_t seq = net_flow(net, 1, 0, 0, 0)->rcv_nxt;
+
+	(void)state;
+	for (uint32_t i = 1; i < 5; i++) {
+		struct wire_hdr h = net_data(net, 0, 1, seq + i, 10, 0);
+
+		assert_int_equal(net_inject(net, 1, &h, sizeof(h) + 10), PROTO_RX_DONE);
+	}
+	net_run(net, NET_US);
+	assert_int_equal(net_count(net, 1, PROTO_drop_gap), 4);
+	assert_int_equal(net_logged(net, 1, WIRE_NACK, 0), 1);
+	struct wire_hdr h = net_data(net, 0, 1, seq, 10, 0);
+
+	assert_int_equal(net_inject(net, 1, &h, sizeof(h) + 10), PROTO_RX_KEPT);
+	net_run(net, NET_MS);
+	finish(net);
+}
+
+static void
+pm_r5__selective_keeps_what_arrived(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net->script = drop_data;
+	net->script_left = 1;
+	for (int i = 0; i < 64; i++)
+		net_send(net, 0, 0, 1, 0, 10);
+	net_settle(net, NET_SEC);
+	assert_int_equal(net_count(net, 0, PROTO_tx_retransmits), 1);
+	finish(net);
+}
+
+/* --- PM-ADV --- */
+
+static uint32_t most_frames, most_bytes;
+
+static enum net_verdict
+watch_flight(struct net *net, struct net_frame *f)
+{
+	struct proto_path_stat s;
+
+	if (f->src == 0 && proto_path_stat(net->nodes[0].p, 1, &s)) {
+		most_frames = s.inflight_frames > most_frames ? s.inflight_frames : most_frames;
+		most_bytes = s.inflight_bytes > most_bytes ? s.inflight_bytes : most_bytes;
+	}
+	return NET_PASS;
+}
+
+static void
+pm_adv__window_in_frames(void **state)
+{
+	struct proto_config c = net_config();
+
+	(void)state;
+	c.path_frames = 7;
+	struct net *net = pair_of(&c);
+
+	most_frames = 0;
+	net->script = watch_flight;
+	for (int i = 0; i < 50; i++)
+		net_send(net, 0, i % 3, 1, 0, 10);
+	net_settle(net, NET_SEC);
+	assert_int_equal(most_frames, 7);
+	finish(net);
+}
+
+static void
+pm_adv__window_in_bytes(void **state)
+{
+	struct proto_config c = net_config();
+
+	(void)state;
+	c.path_bytes = 10000;
+	struct net *net = pair_of(&c);
+
+	most_bytes = 0;
+	net->script = watch_flight;
+	for (int i = 0; i < 50; i++)
+		net_send(net, 0, i % 3, 1, 0, 1024);
+	net_settle(net, NET_SEC);
+	assert_in_range(most_bytes, 9000, 10000 + 1024 + WIRE_HDR_BYTES);
+	finish(net);
+}
+
+static void
+shrink_and_restore(const struct cc_ops *cc)
+{
+	struct proto_config c = net_config();
+
+	c.cc = cc;
+	c.path_bytes = 64 * 1024;
+	c.cc_target_us = 1000;
+	struct net *net = pair_of(&c);
+	struct path *t = net_path(net, 0, 1);
+	uint32_t before = t->cc.window_bytes, low;
+
+	net->script = drop_seq_once;
+	net->script_left = net_flow(net, 0, 0, 1, 0)->snd_end;
+	net_send(net, 0, 0, 1, 0, 1000);
+	net_send(net, 0, 0, 1, 0, 1000);
+	for (int i = 0; i < 1000 && net_count(net, 0, PROTO_rx_nacks) == 0; i++)
+		net_run(net, NET_US);
+	assert_int_equal(net_count(net, 0, PROTO_window_cuts), 1);
+	low = t->cc.window_bytes;
+	assert_in_range(low, before / 2 - 10, before / 2 + 10);
+	net_settle(net, NET_SEC);
+	while (t->cc.window_bytes < before) {
+		uint32_t last = t->cc.window_bytes;
+
+		for (int i = 0; i < 16; i++)
+			net_send(net, 0, 0, 1, 0, 1024);
+		net_settle(net, NET_SEC);
+		assert_in_range(t->cc.window_bytes - last, 0, 2 * t->cc.step); /* gradually */
+		assert_true(net->now < 20 * NET_SEC);
+	}
+	finish(net);
+}
+
+static void
+pm_adv__nack_shrinks_acks_restore_cc_pm(void **state)
+{
+	(void)state;
+	shrink_and_restore(&cc_pm);
+}
+
+static void
+pm_adv__nack_shrinks_acks_restore_cc_delay(void **state)
+{
+	(void)state;
+	shrink_and_restore(&cc_delay);
+}
+
+static void
+pm_adv__cc_delay_follows_the_delay(void **state)
+{
+	struct cc cc = {.window_bytes = 100000, .max_bytes = 100000, .min_bytes = 2000,
+		.window_frames = 8, .max_frames = 8, .step = 1000, .target = 100};
+
+	(void)state;
+	cc_delay.on_ack(&cc, 1000, 50, 50, 1000); /* base = 50 */
+	cc_delay.on_ack(&cc, 1000, 149, 60, 2000);
+	assert_int_equal(cc.window_bytes, 100000);
+	cc_delay.on_ack(&cc, 1000, 300, 60, 3000); /* half of it is excess */
+	assert_in_range(cc.window_bytes, 49000, 51000);
+	cc_delay.on_ack(&cc, 1000, 300, 60, 3059); /* once a round trip */
+	assert_in_range(cc.window_bytes, 49000, 51000);
+}
+
+static void
+pm_adv__cc_delay_without_any_measurement(void **state)
+{
+	struct cc cc = {.window_bytes = 5000, .max_bytes = 9000, .min_bytes = 2000, .step = 1000};
+
+	(void)state;
+	cc_delay.on_ack(&cc, 1000, 0, 0, 1000); /* no echo, no average, target 0 */
+	assert_in_range(cc.window_bytes, 5000, 6000);
+}
+
+/* --- PM-ACKC --- */
+
+static void
+pm_ackc__one_ack_for_a_run(void **state)
+{
+	struct proto_config c = net_config();
+
+	(void)state;
+	c.ack_every = 4;
+	struct net *net = pair_of(&c);
+
+	for (int i = 0; i < 30; i++) /* one burst: they arrive in one poll */
+		net_send(net, 0, 0, 1, 0, 10);
+	net_settle(net, NET_SEC);
+	assert_int_equal(net_logged(net, 1, WIRE_ACK, 0), 1);
+	finish(net);
+}
+
+static void
+pm_ackc__ack_rides_on_reverse_data(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net_send(net, 1, 0, 0, 0, 10);
+	net_settle(net, NET_SEC);
+	net->log_count = 0;
+	net_send(net, 0, 0, 1, 0, 10);
+	net_run(net, 20 * NET_US); /* arrived, within ack_delay */
+	int b = net_send(net, 1, 0, 0, 0, 10);
+
+	net_run(net, 10 * NET_US);
+	assert_int_equal(net_logged(net, 1, WIRE_DATA, WIRE_F_ACK | WIRE_F_ECHO), 1);
+	assert_int_equal(net_logged(net, 1, WIRE_ACK, 0), 0);
+	assert_int_equal(net->nodes[0].tx_out, 0);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, b);
+	finish(net);
+}
+
+static void
+pm_ackc__delay_is_bounded(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net_send(net, 0, 0, 1, 0, 10);
+	net_run(net, NET_MS);
+	assert_int_equal(net->log_count, 2);
+	assert_in_range(net->log[1].at - net->log[0].at, net->delay + 50 * NET_US,
+		net->delay + 51 * NET_US);
+	finish(net);
+}
+
+static void
+pm_ackc__delay_is_bounded_while_data_fills_every_burst(void **state)
+{
+	struct proto_config c = net_config();
+	struct proto_out out[4];
+	bool acked = false;
+
+	(void)state;
+	c.path_frames = 4096;
+	struct net *net = pair_of(&c);
+
+	net_send(net, 1, 1, 0, 1, 10);
+	net_settle(net, NET_SEC);
+	net_send(net, 1, 1, 0, 1, 10);
+	net_run(net, 10 * NET_US); /* arrived; its Ack is not due yet */
+	for (int i = 0; i < 60; i++)
+		net_send(net, 0, 0, 1, 0, 10);
+	for (int i = 0; i < 8 && !acked; i++) {
+		unsigned k = proto_tx(net->nodes[0].p, out, 4, net_ticks(net, 0) + 60 * NET_US);
+
+		for (unsigned j = 0; j < k; j++)
+			acked |= out[j].head[1] == WIRE_ACK;
+		assert_true(k == 4);
+	}
+	assert_true(acked);
+	net_free(net);
+}
+
+/* --- messages --- */
+
+static void
+pm_mtu__8192_bytes_in_one_piece(void **state)
+{
+	struct proto_config c = net_config();
+
+	(void)state;
+	c.payload_max = 8192;
+	struct net *net = pair_of(&c);
+	int m = net_send(net, 0, 0, 1, 0, 8192);
+
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	assert_int_equal(net->messages[m].frags, 1);
+	finish(net);
+}
+
+static void
+pm_mtu__8_mib_fragmented(void **state)
+{
+	struct proto_config c = net_config();
+
+	(void)state;
+	c.tx_frames_max = c.rx_frames_max = 8192;
+	struct net *net = net_new(2, &c, 1);
+
+	net_open_all(net, 4, 8192);
+	net->audit = net->logging = false;
+	net->loss = 10;
+	int m = net_send(net, 0, 0, 1, 0, WIRE_MESSAGE_MAX);
+
+	assert_int_equal(net_send(net, 0, 0, 1, 0, WIRE_MESSAGE_MAX + 1), -EMSGSIZE);
+	net_settle(net, 10 * NET_SEC);
+	net_expect_delivered(net, m);
+	finish(net);
+}
+
+static void
+proto_send__zero_length(void **state)
+{
+	struct net *net = pair();
+	int a = net_send(net, 0, 0, 1, 0, 0), b = net_send(net, 0, 0, 1, 0, 0);
+
+	(void)state;
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, a);
+	net_expect_delivered(net, b);
+	finish(net);
+}
+
+static void
+proto_send__refuses_what_can_never_go(void **state)
+{
+	struct proto_config c = net_config();
+
+	(void)state;
+	c.tx_frames_max = 8;
+	struct net *net = pair_of(&c);
+
+	assert_int_equal(net_send(net, 0, NET_CTXS, 1, 0, 1), -EINVAL);
+	assert_int_equal(net_send(net, 0, 0, NET_NODES, 0, 1), -EHOSTUNREACH);
+	assert_int_equal(net_send(net, 0, 0, 1, 0, 9 * 1024), -EMSGSIZE);
+	net_close(net, 0, 1, false);
+	assert_int_equal(net_send(net, 0, 1, 1, 0, 1), -EINVAL);
+	assert_true(net_send(net, 0, 0, 1, 0, 8 * 1024) >= 0);
+	assert_int_equal(net_send(net, 0, 0, 1, 0, 1), -EAGAIN);
+	net_settle(net, NET_SEC);
+	finish(net);
+}
+
+static void
+proto_send__to_oneself(void **state)
+{
+	struct net *net = pair();
+	int a = net_send(net, 0, 0, 0, 1, 5000), b = net_send(net, 0, 2, 0, 2, 5000);
+
+	(void)state;
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, a);
+	net_expect_delivered(net, b);
+	finish(net);
+}
+
+/* --- epochs --- */
+
+static void
+epoch__restart_of_the_receiver_ends_what_is_in_flight(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net->script = drop_all;
+	int m = net_send(net, 0, 0, 1, 0, 100);
+
+	net_run(net, 100 * NET_US);
+	net->script = NULL;
+	net_restart(net, 1);
+	net_open(net, 1, 0, 8, 8);
+	net_settle(net, NET_SEC);
+	net_expect_error(net, m, ECONNRESET);
+	assert_int_equal(net->messages[m].arrived, 0);
+	assert_int_equal(net_count(net, 0, PROTO_peer_restarts), 1);
+	m = net_send(net, 0, 0, 1, 0, 100);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	finish(net);
+}
+
+static void
+epoch__frames_of_the_senders_old_life_are_not_delivered(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net->delay = 2 * NET_MS;
+	for (int i = 0; i < 20; i++)
+		net_send(net, 0, 0, 1, 0, 100);
+	net_run(net, NET_MS); /* on their way */
+	net_restart(net, 0);
+	net->delay = 5 * NET_US;
+	net_open(net, 0, 0, 8, 8);
+	int m = net_send(net, 0, 0, 1, 0, 100);
+
+	net_run(net, 10 * NET_MS);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	assert_int_equal(net_count(net, 1, PROTO_messages_delivered), 2);
+	assert_true(net_count(net, 1, PROTO_drop_session) > 0);
+	finish(net);
+}
+
+static void
+epoch__half_received_message_of_a_restarted_peer_gives_its_room_back(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net->script = drop_data;
+	net_send(net, 0, 0, 1, 0, 10 * 1024);
+	net->nodes[0].burst = 5;
+	struct proto_out out[5];
+
+	assert_int_equal(proto_tx(net->nodes[0].p, out, 5, net_ticks(net, 0)), 5);
+	for (int i = 0; i < 5; i++)
+		net_inject(net, 1, out[i].head, out[i].head_len + out[i].len);
+	assert_int_equal(net->nodes[1].p->rxd_reserved, 5);
+	net->script = NULL;
+	net_restart(net, 0);
+	net_open(net, 0, 0, 8, 8);
+	int m = net_send(net, 0, 0, 1, 0, 100);
+
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	assert_int_equal(net_count(net, 1, PROTO_messages_aborted), 1);
+	finish(net);
+}
+
+static struct wire_hdr old_hello_hdr;
+static struct wire_hello old_hello;
+
+static void
+epoch__replayed_hello_of_an_old_life_changes_nothing(void **state)
+{
+	struct net *net = pair();
+	uint32_t old_epoch = net->nodes[0].cfg.epoch;
+
+	(void)state;
+	net_restart(net, 0);
+	net_open(net, 0, 0, 8, 8);
+	int m = net_send(net, 0, 0, 1, 0, 100);
+
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	uint32_t session = net_path(net, 1, 0)->session;
+
+	for (int asks = 0; asks < 2; asks++) {
+		uint8_t frame[WIRE_HDR_BYTES + sizeof(struct wire_hello)];
+
+		old_hello_hdr = net_data(net, 0, 1, 0, sizeof(old_hello), asks ? WIRE_F_ASK : 0);
+		old_hello_hdr.type = WIRE_HELLO;
+		old_hello_hdr.session = old_hello_hdr.msg_len = 0;
+		old_hello = (struct wire_hello){wire_be32(old_epoch), wire_be32(77), wire_be32(78),
+			wire_be16(1024), wire_be16(256)};
+		memcpy(frame, &old_hello_hdr, sizeof(old_hello_hdr));
+		memcpy(frame + WIRE_HDR_BYTES, &old_hello, sizeof(old_hello));
+		net_inject(net, 1, frame, sizeof(frame));
+		m = net_send(net, 0, 0, 1, 0, 100);
+		net_settle(net, NET_SEC);
+		net_expect_delivered(net, m);
+		assert_int_equal(net_path(net, 1, 0)->session, session);
+	}
+	assert_int_equal(net_count(net, 1, PROTO_drop_nonce), 1);
+	assert_int_equal(net_count(net, 1, PROTO_peer_restarts), 1);
+	finish(net);
+}
+
+static void
+epoch__lost_hellos_are_repeated(void **state)
+{
+	(void)state;
+	for (uint32_t lost = 1; lost <= 6; lost++) {
+		struct proto_config c = net_config();
+		struct net *net = net_new(2, &c, lost);
+
+		net_open_all(net, 8, 8);
+		net->script = drop_hellos;
+		net->script_left = lost;
+		int a = net_send(net, 0, 0, 1, 0, 100), b = net_send(net, 1, 0, 0, 0, 100);
+
+		net_settle(net, 5 * NET_SEC);
+		net_expect_delivered(net, a);
+		net_expect_delivered(net, b);
+		finish(net);
+	}
+}
+
+static void
+epoch__duplicated_frames_change_nothing(void **state)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(2, &c, 1);
+
+	(void)state;
+	net_open_all(net, 8, 100);
+	net->script = dup_all;
+	net->jitter = 20 * NET_US;
+	for (int i = 0; i < 20; i++) {
+		net_send(net, 0, 0, 1, 0, 3000);
+		net_send(net, 1, 0, 0, 0, 3000);
+	}
+	net_settle(net, NET_SEC);
+	for (int i = 0; i < 40; i++)
+		net_expect_delivered(net, i);
+	finish(net);
+}
+
+/* --- keepalive --- */
+
+static struct net *
+keepalive_pair(void)
+{
+	struct proto_config c = net_config();
+
+	c.keepalive_us = 1000000; /* far beyond the timer wheel's horizon */
+	c.flow_idle_us = 60000000;
+	return pair_of(&c);
+}
+
+static void
+keepalive__a_silent_peer_is_asked_and_answers(void **state)
+{
+	struct net *net = keepalive_pair();
+
+	(void)state;
+	net_run(net, 5500 * NET_MS);
+	assert_in_range(net_logged(net, 0, WIRE_PING, 0) + net_logged(net, 1, WIRE_PING, 0), 4, 10);
+	assert_int_equal(net_logged(net, 0, WIRE_PING, 0), net_logged(net, 1, WIRE_PONG, 0));
+	assert_int_equal(net_count(net, 0, PROTO_peer_deaths), 0);
+	finish(net);
+}
+
+static void
+keepalive__death_takes_four_silent_periods(void **state)
+{
+	struct net *net = keepalive_pair();
+
+	(void)state;
+	net->nodes[1].dead = true;
+	net_run(net, 3900 * NET_MS);
+	assert_int_equal(net_count(net, 0, PROTO_peer_deaths), 0);
+	assert_int_equal(net_logged(net, 0, WIRE_PING, 0), 3);
+	net_run(net, 300 * NET_MS);
+	assert_int_equal(net_count(net, 0, PROTO_peer_deaths), 1);
+	net->nodes[1].dead = false;
+	int m = net_send(net, 0, 0, 1, 0, 100);
+
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	finish(net);
+}
+
+static void
+keepalive__goes_on_after_all_flows_were_forgotten(void **state)
+{
+	struct proto_config c = net_config();
+
+	(void)state;
+	c.keepalive_us = 100000;
+	c.flow_idle_us = 50000;
+	struct net *net = pair_of(&c);
+
+	net_run(net, NET_SEC);
+	assert_int_equal(proto_flows_used(net->nodes[0].p), 0);
+	net_send(net, 0, 0, 1, 0, 100);
+	net_settle(net, NET_SEC);
+	net->nodes[0].p->flow_idle = 60 * NET_SEC;
+	net_send(net, 0, 0, 1, 0, 100);
+	net_settle(net, NET_SEC);
+	net->nodes[1].dead = true;
+	net_run(net, NET_SEC);
+	assert_int_equal(net_count(net, 0, PROTO_peer_deaths), 1);
+	finish(net);
+}
+
+/* --- contexts --- */
+
+static void
+proto_ctx_close__linger_delivers(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	for (int i = 0; i < 20; i++)
+		net_send(net, 0, 0, 1, 0, 2000);
+	net_close(net, 0, 0, true);
+	assert_true(proto_ctx_pending(net->nodes[0].p, 0) > 0);
+	net_settle(net, NET_SEC);
+	assert_int_equal(proto_ctx_pending(net->nodes[0].p, 0), 0);
+	for (int i = 1; i <= 20; i++)
+		net_expect_delivered(net, i);
+	finish(net);
+}
+
+static void
+proto_ctx_close__linger_hears_acks_on_data_for_it(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net_send(net, 1, 0, 0, 0, 10);
+	net_settle(net, NET_SEC);
+	net_send(net, 0, 0, 1, 0, 100);
+	net_run(net, 20 * NET_US);
+	net_close(net, 0, 0, true);
+	net_send(net, 1, 0, 0, 0, 10); /* takes the Ack along, to a closing context */
+	net_run(net, 20 * NET_US);
+	assert_int_equal(proto_ctx_pending(net->nodes[0].p, 0), 0);
+	net_settle(net, 5 * NET_SEC);
+	finish(net);
+}
+
+static void
+proto_ctx_close__abort_ends_at_once(void **state)
+{
+	struct net *net = pair();
+	int m = net_send(net, 0, 0, 1, 0, 10 * 1024);
+	struct proto_out out[5];
+
+	(void)state;
+	assert_int_equal(proto_tx(net->nodes[0].p, out, 5, net_ticks(net, 0)), 5);
+	for (int i = 0; i < 5; i++)
+		net_inject(net, 1, out[i].head, out[i].head_len + out[i].len);
+	net_close(net, 0, 0, false);
+	net_run(net, 100 * NET_US);
+	net_expect_error(net, m, ECONNRESET);
+	assert_int_equal(net_count(net, 1, PROTO_messages_aborted), 1);
+	net_open(net, 0, 0, 8, 8);
+	m = net_send(net, 0, 0, 1, 0, 100);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	finish(net);
+}
+
+static void
+proto_ctx_close__receiver_closes_and_opens_again(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net_close(net, 1, 0, false);
+	net_open(net, 1, 0, 8, 8);
+	int m = net_send(net, 0, 0, 1, 0, 100);
+
+	net_settle(net, NET_SEC);
+	net_expect_error(net, m, ECONNRESET); /* the flow to the old opening */
+	assert_int_equal(net->messages[m].arrived, 0);
+	m = net_send(net, 0, 0, 1, 0, 100);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	finish(net);
+}
+
+static void
+proto_ctx_close__nothing_is_delivered_to_it(void **state)
+{
+	struct net *net = pair();
+	struct proto_delivery d[8];
+
+	(void)state;
+	net_close(net, 1, 1, false);
+	net_open(net, 1, 1, 1, 4);
+	net->nodes[1].apps[1].paused = true;
+	for (int i = 0; i < 3; i++) /* three flows, so that one waits when another is ended */
+		net_send(net, 0, (unsigned)i, 1, 1, 100);
+	net_run(net, NET_MS);
+	for (int i = 0; i < 3; i++)
+		net_send(net, 0, (unsigned)i, 1, 1, 100);
+	net_run(net, NET_MS);
+	uint64_t before = net_count(net, 1, PROTO_messages_delivered);
+
+	proto_ctx_close(net->nodes[1].p, 1, false, net_ticks(net, 1));
+	assert_int_equal(proto_deliver(net->nodes[1].p, d, 8), 0);
+	assert_int_equal(net_count(net, 1, PROTO_messages_delivered), before);
+	net->nodes[1].apps[1].open = false;
+	net_settle(net, 10 * NET_SEC);
+	net_free(net);
+}
+
+/* --- flows --- */
+
+static void
+flow_make__pool_exhausted_then_reclaimed(void **state)
+{
+	struct proto_config c = net_config();
+
+	(void)state;
+	c.flows_max = 4;
+	struct net *net = net_new(3, &c, 1);
+
+	net_open_all(net, 8, 8);
+	for (unsigned i = 0; i < 4; i++)
+		net_send(net, 0, i, 1, 0, 10);
+	assert_int_equal(net_send(net, 0, 0, 2, 0, 10), -EAGAIN);
+	net_settle(net, NET_SEC);
+	net_run(net, 100 * NET_MS); /* idle for rto_max */
+	int m = net_send(net, 0, 0, 2, 0, 10);
+
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	assert_true(net_count(net, 0, PROTO_flows_reclaimed) >= 1);
+	finish(net);
+}
+
+static void
+flow_forget__idle_flows_go_and_open_again(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	for (int i = 0; i < 5; i++) {
+		net_run(net, (i & 1 ? 5000 : 1500) * NET_MS);
+		if (i & 1)
+			assert_int_equal(proto_flows_used(net->nodes[1].p), 0);
+		int m = net_send(net, 0, 0, 1, 0, 10);
+
+		net_settle(net, NET_SEC);
+		net_expect_delivered(net, m);
+	}
+	finish(net);
+}
+
+static void
+flow_forget__receiver_remembers_while_its_acks_renew_the_sender(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net_close(net, 1, 1, false);
+	net_open(net, 1, 1, 1, 8);
+	net->nodes[1].apps[1].paused = true;
+	net_send(net, 0, 0, 1, 1, 100);
+	net_run(net, 1900 * NET_MS); /* flow_idle is 2 s; room comes, and an Ack with it */
+	net_give_room(net, 1, 1);
+	net_run(net, 900 * NET_MS);
+	int m = net_send(net, 0, 0, 1, 1, 100);
+
+	net_settle(net, NET_SEC);
+	assert_int_equal(net->messages[m].error, 0);
+	finish(net);
+}
+
+static void
+flow__sequence_wraps(void **state)
+{
+	(void)state;
+	for (int recovery = 0; recovery < 2; recovery++) {
+		struct proto_config c = net_config();
+
+		c.recovery = recovery ? PROTO_GO_BACK_N : PROTO_SELECTIVE;
+		struct net *net = pair_of(&c);
+
+		/* A new flow starts just before the wrap. */
+		net_path(net, 0, 1)->isn_floor = UINT32_MAX - 40;
+		net->loss = 50;
+		for (int i = 0; i < 60; i++)
+			net_send(net, 0, 1, 1, 1, 3000);
+		net_settle(net, 5 * NET_SEC);
+		assert_true(net_flow(net, 0, 1, 1, 1)->snd_end < 1000);
+		for (int i = 1; i <= 60; i++)
+			net_expect_delivered(net, i);
+		finish(net);
+	}
+}
+
+static void
+flow__unopened_is_reset(void **state)
+{
+	struct net *net = pair();
+	struct wire_hdr h = net_data(net, 0, 1, 4711, 10, 0);
+
+	(void)state;
+	h.src_ctx = wire_be16(3);
+	assert_int_equal(net_inject(net, 1, &h, sizeof(h) + 10), PROTO_RX_DONE);
+	net_run(net, NET_US);
+	assert_int_equal(net_count(net, 1, PROTO_drop_unopened), 1);
+	assert_int_equal(net_logged(net, 1, WIRE_RESET, 0), 1);
+	assert_int_equal(net->log[0].seq, 4711);
+	net_run(net, NET_MS);
+	finish(net);
+}
+
+static void
+flow__stale_reset_is_ignored(void **state)
+{
+	struct net *net = pair();
+	struct flow *f = net_flow(net, 0, 0, 1, 0);
+	struct wire_hdr h = net_data(net, 1, 0, f->snd_una - 1, 0, 0);
+
+	(void)state;
+	h.type = WIRE_RESET;
+	net->script = drop_data;
+	net->script_left = 1;
+	int m = net_send(net, 0, 0, 1, 0, 100);
+
+	net_run(net, NET_US);
+	net_inject(net, 0, &h, sizeof(h));
+	h.seq = wire_be32(f->snd_nxt);
+	net_inject(net, 0, &h, sizeof(h));
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	finish(net);
+}
+
+static void
+fragments__that_do_not_fit_end_their_flow_only(void **state)
+{
+	static const struct {
+		uint32_t msg_len, off;
+		uint16_t len;
+	} second[] = {
+		{5000, 0, 1000},    /* starts again */
+		{5000, 2000, 1000}, /* leaves one out */
+		{5001, 1000, 1000}, /* of another message */
+		{5000, 1000, 999},  /* of another size */
+		{5000, 1000, 1024}, /* of another size */
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(second) / sizeof(second[0]); i++) {
+		struct net *net = pair();
+		uint32_t seq = net_flow(net, 1, 0, 0, 0)->rcv_nxt;
+		struct wire_hdr h = net_data(net, 0, 1, seq, 1000, 0);
+
+		h.msg_len = wire_be32(5000);
+		assert_int_equal(net_inject(net, 1, &h, sizeof(h) + 1000), PROTO_RX_KEPT);
+		h = net_data(net, 0, 1, seq + 1, second[i].len, 0);
+		h.msg_len = wire_be32(second[i].msg_len);
+		h.frag_off = wire_be32(second[i].off);
+		assert_int_equal(net_inject(net, 1, &h, sizeof(h) + second[i].len), PROTO_RX_DONE);
+		assert_int_equal(net_count(net, 1, PROTO_drop_field), 1);
+		int m = net_send(net, 0, 1, 1, 0, 5000);
+
+		net_settle(net, NET_SEC);
+		net_expect_delivered(net, m);
+		assert_int_equal(net_logged(net, 1, WIRE_RESET, 0), 1);
+		assert_int_equal(net->nodes[1].rx_out, 0);
+		finish(net);
+	}
+}
+
+static void
+fragments__held_ones_that_do_not_fit_end_their_flow(void **state)
+{
+	struct net *net = pair();
+	uint32_t seq = net_flow(net, 1, 0, 0, 0)->rcv_nxt;
+	struct wire_hdr h = net_data(net, 0, 1, seq + 1, 500, 0);
+
+	(void)state;
+	h.msg_len = wire_be32(5000);
+	h.frag_off = wire_be32(4500);
+	assert_int_equal(net_inject(net, 1, &h, sizeof(h) + 500), PROTO_RX_KEPT);
+	h = net_data(net, 0, 1, seq, 1000, 0);
+	h.msg_len = wire_be32(5000);
+	assert_int_equal(net_inject(net, 1, &h, sizeof(h) + 1000), PROTO_RX_KEPT);
+	net_run(net, NET_US);
+	assert_int_equal(net->nodes[1].rx_out, 0); /* both came back */
+	assert_int_equal(net_logged(net, 1, WIRE_RESET, 0), 1);
+	net_run(net, NET_MS);
+	finish(net);
+}
+
+static void
+proto_rx__sequence_beyond_the_window_is_dropped(void **state)
+{
+	struct net *net = pair();
+	uint32_t seq = net_flow(net, 1, 0, 0, 0)->rcv_nxt, window = net->nodes[1].cfg.window_frames;
+	struct wire_hdr h = net_data(net, 0, 1, seq + window, 10, 0);
+
+	(void)state;
+	assert_int_equal(net_inject(net, 1, &h, sizeof(h) + 10), PROTO_RX_DONE);
+	assert_int_equal(net_count(net, 1, PROTO_drop_beyond), 1);
+	h.seq = wire_be32(seq + window - 1);
+	assert_int_equal(net_inject(net, 1, &h, sizeof(h) + 10), PROTO_RX_KEPT);
+	assert_int_equal(net_inject(net, 1, &h, sizeof(h) + 10), PROTO_RX_DONE);
+	assert_int_equal(net_count(net, 1, PROTO_drop_old), 1);
+	net_close(net, 1, 0, false);
+	net_run(net, NET_MS);
+	finish(net);
+}
+
+static void
+proto_rx__every_drop_has_its_counter(void **state)
+{
+	struct net *net = pair();
+	struct wire_hdr good = net_data(net, 0, 1, 1, 10, 0), h;
+	uint32_t len = sizeof(good) + 10;
+
+	(void)state;
+#define EXPECT_DROP(change, length, counter)                                                       \
+	do {                                                                                       \
+		h = good;                                                                          \
+		change;                                                                            \
+		assert_int_equal(net_inject(net, 1, &h, (length)), PROTO_RX_DONE);                 \
+		assert_int_equal(net_count(net, 1, PROTO_##counter), 1);                           \
+		net_check_books(net, 1);                                                           \
+	} while (0)
+	EXPECT_DROP((void)0, len - 1, drop_truncated);
+	EXPECT_DROP((void)0, len + 1, drop_oversized);
+	EXPECT_DROP(h.version = 2, len, drop_version);
+	EXPECT_DROP(h.type = 99, len, drop_type);
+	EXPECT_DROP(h.flags = 0xFFFF, len, drop_flags);
+	EXPECT_DROP(h.frag_off = wire_be32(11), len, drop_field);
+	EXPECT_DROP(h.dst_node = 0, len, drop_not_mine);
+	EXPECT_DROP(h.src_node = wire_be16(NET_NODES), len, drop_no_node);
+	EXPECT_DROP(h.session ^= 1, len, drop_session);
+	EXPECT_DROP(h.dst_ctx = wire_be16(NET_CTXS), len, drop_absent);
+	EXPECT_DROP(h.src_ctx = wire_be16(3), len, drop_unopened);
+#undef EXPECT_DROP
+	net_run(net, NET_MS);
+	finish(net);
+}
+
+static void
+proto_rx__ack_without_its_flag_is_no_ack(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net->script = drop_data;
+	net->script_left = 1;
+	int m = net_send(net, 0, 0, 1, 0, 100);
+
+	net_run(net, NET_US);
+	struct wire_hdr h = net_data(net, 1, 0, 0, 0, 0);
+
+	h.type = WIRE_ACK;
+	h.ack = wire_be32(net_flow(net, 0, 0, 1, 0)->snd_nxt);
+	net_inject(net, 0, &h, sizeof(h));
+	net_run(net, NET_US);
+	assert_int_equal(net->nodes[0].tx_out, 1);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	finish(net);
+}
+
+/* --- sizes --- */
+
+static void
+proto_flow_bytes__at_most_256(void **state)
+{
+	(void)state;
+	assert_true(proto_flow_bytes() <= 256);
+}
+
+static void
+proto_init__pools_of_size_one(void **state)
+{
+	struct proto_config c = net_config();
+
+	(void)state;
+	c.flows_max = c.paths_max = c.tx_frames_max = c.rx_frames_max = 1;
+	c.window_frames = c.path_frames = c.path_bytes = c.ack_every = 1;
+	struct net *net = net_new(2, &c, 1);
+
+	net->nodes[0].burst = net->nodes[1].burst = 1;
+	net_open_all(net, 1, 1);
+	for (int i = 0; i < 20; i++) {
+		int m = net_send(net, 0, 0, 1, 0, (uint32_t)i * 50);
+
+		net_settle(net, NET_SEC);
+		net_expect_delivered(net, m);
+	}
+	finish(net);
+}
+
+static void
+proto_init__clock_rates(void **state)
+{
+	static const uint64_t rates[] = {1000, 999983, NET_SEC, 5000000000u};
+
+	(void)state;
+	for (unsigned r = 0; r < 4; r++) {
+		struct proto_config c = net_config();
+
+		c.ticks_per_sec = rates[r];
+		struct net *net = pair_of(&c);
+
+		net->loss = 100;
+		net->jitter = 100 * NET_US;
+		for (int i = 0; i < 100; i++) {
+			net_send(net, 0, 0, 1, 0, (uint32_t)i * 40);
+			net_send(net, 1, 0, 0, 0, (uint32_t)i * 40);
+			net_run(net, 100 * NET_US);
+		}
+		net_settle(net, 20 * NET_SEC);
+		for (int i = 0; i <= 200; i++)
+			net_expect_delivered(net, i);
+		finish(net);
+	}
+}
+
+static void
+proto_memsize__refuses_wrong_configurations(void **state)
+{
+	const struct proto_config good = net_config();
+	struct proto_config c;
+
+	(void)state;
+#define REFUSED(change)                                                                            \
+	do {                                                                                       \
+		c = good;                                                                          \
+		c.epoch = 1;                                                                       \
+		assert_true(proto_memsize(&c) > 0);                                                \
+		change;                                                                            \
+		assert_int_equal(proto_memsize(&c), 0);                                            \
+	} while (0)
+	REFUSED(c.node = (uint16_t)c.nodes_max);
+	REFUSED(c.epoch = 0);
+	REFUSED(c.ticks_per_sec = 999);
+	REFUSED(c.ticks_per_sec = 5000000001u);
+	REFUSED(c.flows_max = 0);
+	REFUSED(c.paths_max = 0);
+	REFUSED(c.tx_frames_max = 0);
+	REFUSED(c.rx_frames_max = 0);
+	REFUSED(c.window_frames = WIRE_WINDOW_MAX + 1);
+	REFUSED(c.payload_max = WIRE_HOLES_MAX - 1); /* could not take a Nack */
+	REFUSED(c.payload_max = WIRE_PAYLOAD_MAX + 1);
+	REFUSED(c.rto_max_us = c.rto_min_us - 1);
+	REFUSED(c.retries = 0);
+	REFUSED(c.cc = NULL);
+#undef REFUSED
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pm_s1__sequence_is_consecutive_per_flow),
+		cmocka_unit_test(pm_s1__message_is_kept_until_its_ack),
+		cmocka_unit_test(pm_s2__one_ack_frees_all_it_covers),
+		cmocka_unit_test(pm_s3__nack_retransmits_what_it_names_selective),
+		cmocka_unit_test(pm_s3__nack_retransmits_what_it_names_go_back_n),
+		cmocka_unit_test(pm_s3__nack_works_when_its_ack_rides_on_data),
+		cmocka_unit_test(pm_s4__timeout_retransmits),
+		cmocka_unit_test(pm_s4__timeout_is_measured_from_rtt),
+		cmocka_unit_test(pm_s4__timeout_is_measured_on_a_coarse_clock),
+		cmocka_unit_test(pm_s4__lost_first_measurement_does_not_keep_the_long_timeout),
+		cmocka_unit_test(pm_s4__backs_off_then_etimedout),
+		cmocka_unit_test(pm_s4__retries_count_anew_after_an_answer),
+		cmocka_unit_test(pm_s4__econnrefused_when_the_context_never_opens),
+		cmocka_unit_test(pm_s4__a_context_that_opens_late_gets_the_message),
+		cmocka_unit_test(pm_s4__ehostunreach_when_nobody_answers_hello),
+		cmocka_unit_test(hello__is_repeated_though_a_stranger_was_greeted_first),
+		cmocka_unit_test(pm_r1__in_sequence_is_stored_and_acked),
+		cmocka_unit_test(pm_r2__no_room_is_nacked_and_arrives_later),
+		cmocka_unit_test(pm_r2__a_full_receiver_is_no_timeout_error),
+		cmocka_unit_test(pm_r2__a_lost_credit_update_is_asked_for),
+		cmocka_unit_test(pm_r2__credit_closed_while_nothing_waits_is_asked_for),
+		cmocka_unit_test(pm_r2__opening_frame_goes_alone_after_a_refusal),
+		cmocka_unit_test(pm_r2__large_message_is_not_starved_by_small_ones),
+		cmocka_unit_test(pm_r2__waits_for_descriptors_end_without_new_room),
+		cmocka_unit_test(pm_r2__held_frames_do_not_block_their_own_message),
+		cmocka_unit_test(pm_r3__old_sequence_is_discarded_and_acked_again),
+		cmocka_unit_test(pm_r4__gap_is_nacked_naming_the_expected),
+		cmocka_unit_test(pm_r4__nack_does_not_wait_behind_another_flows_ack),
+		cmocka_unit_test(pm_r5__go_back_n_discards_until_the_nacked_arrives),
+		cmocka_unit_test(pm_r5__selective_keeps_what_arrived),
+		cmocka_unit_test(pm_adv__window_in_frames),
+		cmocka_unit_test(pm_adv__window_in_bytes),
+		cmocka_unit_test(pm_adv__nack_shrinks_acks_restore_cc_pm),
+		cmocka_unit_test(pm_adv__nack_shrinks_acks_restore_cc_delay),
+		cmocka_unit_test(pm_adv__cc_delay_follows_the_delay),
+		cmocka_unit_test(pm_adv__cc_delay_without_any_measurement),
+		cmocka_unit_test(pm_ackc__one_ack_for_a_run),
+		cmocka_unit_test(pm_ackc__ack_rides_on_reverse_data),
+		cmocka_unit_test(pm_ackc__delay_is_bounded),
+		cmocka_unit_test(pm_ackc__delay_is_bounded_while_data_fills_every_burst),
+		cmocka_unit_test(pm_mtu__8192_bytes_in_one_piece),
+		cmocka_unit_test(pm_mtu__8_mib_fragmented),
+		cmocka_unit_test(proto_send__zero_length),
+		cmocka_unit_test(proto_send__refuses_what_can_never_go),
+		cmocka_unit_test(proto_send__to_oneself),
+		cmocka_unit_test(epoch__restart_of_the_receiver_ends_what_is_in_flight),
+		cmocka_unit_test(epoch__frames_of_the_senders_old_life_are_not_delivered),
+		cmocka_unit_test(epoch__half_received_message_of_a_restarted_peer_gives_its_room_back),
+		cmocka_unit_test(epoch__replayed_hello_of_an_old_life_changes_nothing),
+		cmocka_unit_test(epoch__lost_hellos_are_repeated),
+		cmocka_unit_test(epoch__duplicated_frames_change_nothing),
+		cmocka_unit_test(keepalive__a_silent_peer_is_asked_and_answers),
+		cmocka_unit_test(keepalive__death_takes_four_silent_periods),
+		cmocka_unit_test(keepalive__goes_on_after_all_flows_were_forgotten),
+		cmocka_unit_test(proto_ctx_close__linger_delivers),
+		cmocka_unit_test(proto_ctx_close__linger_hears_acks_on_data_for_it),
+		cmocka_unit_test(proto_ctx_close__abort_ends_at_once),
+		cmocka_unit_test(proto_ctx_close__receiver_closes_and_opens_again),
+		cmocka_unit_test(proto_ctx_close__nothing_is_delivered_to_it),
+		cmocka_unit_test(flow_make__pool_exhausted_then_reclaimed),
+		cmocka_unit_test(flow_forget__idle_flows_go_and_open_again),
+		cmocka_unit_test(flow_forget__receiver_remembers_while_its_acks_renew_the_sender),
+		cmocka_unit_test(flow__sequence_wraps),
+		cmocka_unit_test(flow__unopened_is_reset),
+		cmocka_unit_test(flow__stale_reset_is_ignored),
+		cmocka_unit_test(fragments__that_do_not_fit_end_their_flow_only),
+		cmocka_unit_test(fragments__held_ones_that_do_not_fit_end_their_flow),
+		cmocka_unit_test(proto_rx__sequence_beyond_the_window_is_dropped),
+		cmocka_unit_test(proto_rx__every_drop_has_its_counter),
+		cmocka_unit_test(proto_rx__ack_without_its_flag_is_no_ack),
+		cmocka_unit_test(proto_flow_bytes__at_most_256),
+		cmocka_unit_test(proto_init__pools_of_size_one),
+		cmocka_unit_test(proto_init__clock_rates),
+		cmocka_unit_test(proto_memsize__refuses_wrong_configurations),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Golden bytes of every frame type, each verdict of wire_check with its boundaries, sessions, and
+ * serial arithmetic. The bytes are written by hand: whoever changes them changes the protocol.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "wire/wire.h"
+
+#define PAYLOAD_MAX 1024
+
+/* Fields of a golden frame in host order. */
+struct fields {
+	uint8_t type;
+	uint16_t flags, payload_len, credit, share;
+	uint32_t session, seq, ack, tstamp, echo, msg_len, frag_off, crc;
+};
+
+static struct wire_hdr
+header(const struct fields *f)
+{
+	return (struct wire_hdr){
+		.version = WIRE_VERSION,
+		.type = f->type,
+		.flags = wire_be16(f->flags),
+		.src_node = wire_be16(0x0102),
+		.dst_node = wire_be16(0x0304),
+		.src_ctx = wire_be16(0x0506),
+		.dst_ctx = wire_be16(0x0708),
+		.payload_len = wire_be16(f->payload_len),
+		.credit = wire_be16(f->credit),
+		.share = wire_be16(f->share),
+		.session = wire_be32(f->session),
+		.seq = wire_be32(f->seq),
+		.ack = wire_be32(f->ack),
+		.tstamp = wire_be32(f->tstamp),
+		.echo = wire_be32(f->echo),
+		.msg_len = wire_be32(f->msg_len),
+		.frag_off = wire_be32(f->frag_off),
+		.crc = wire_be32(f->crc),
+	};
+}
+
+static void
+expect_golden(const struct fields *f, const uint8_t *golden, uint32_t len)
+{
+	struct wire_hdr h = header(f);
+
+	assert_memory_equal(&h, golden, WIRE_HDR_BYTES);
+	assert_int_equal(wire_check(golden, len, PAYLOAD_MAX), WIRE_OK);
+}
+
+static void
+wire_hdr__golden_data(void **state)
+{
+	static const uint8_t golden[] = {
+		0x01, 0x01, 0x00, 0x0F, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, /* who */
+		0x00, 0x05, 0x01, 0x00, 0x00, 0x10, 0xDE, 0xAD, 0xBE, 0xEF, /* length .. session */
+		0x11, 0x12, 0x13, 0x14, 0x21, 0x22, 0x23, 0x24,             /* seq, ack */
+		0x31, 0x32, 0x33, 0x34, 0x41, 0x42, 0x43, 0x44,             /* tstamp, echo */
+		0x00, 0x01, 0x00, 0x05, 0x00, 0x01, 0x00, 0x00,             /* msg_len, frag_off */
+		0x51, 0x52, 0x53, 0x54,                                     /* crc */
+		'h', 'e', 'l', 'l', 'o',
+	};
+	const struct fields f = {.type = WIRE_DATA,
+		.flags = WIRE_F_FIRST | WIRE_F_ACK | WIRE_F_ECHO | WIRE_F_CRC, .payload_len = 5,
+		.credit = 256, .share = 16, .session = 0xDEADBEEF, .seq = 0x11121314,
+		.ack = 0x21222324, .tstamp = 0x31323334, .echo = 0x41424344, .msg_len = 0x10005,
+		.frag_off = 0x10000, .crc = 0x51525354};
+
+	(void)state;
+	expect_golden(&f, golden, sizeof(golden));
+}
+
+static void
+wire_hdr__golden_ack(void **state)
+{
+	static const uint8_t golden[] = {
+		0x01, 0x02, 0x00, 0x06, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x00, 0x00,
+		0x00, 0x20, 0x00, 0x00, 0x00, 0x00, 0x00, 0x2A, 0x00, 0x00, 0x00, 0x00, 0xFF, 0xFF,
+		0xFF, 0xFE, 0x00, 0x00, 0x00, 0x07, 0x00, 0x00, 0x00, 0x06, 0x00, 0x00, 0x00, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+	};
+	const struct fields f = {.type = WIRE_ACK, .flags = WIRE_F_ACK | WIRE_F_ECHO, .credit = 32,
+		.session = 42, .ack = 0xFFFFFFFE, .tstamp = 7, .echo = 6};
+
+	(void)state;
+	expect_golden(&f, golden, sizeof(golden));
+}
+
+static void
+wire_hdr__golden_nack(void **state)
+{
+	static const uint8_t golden[] = {
+		0x01, 0x03, 0x00, 0x16, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x00, 0x02,
+		0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x2A, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x00, 0x64, 0x00, 0x00, 0x00, 0x09, 0x00, 0x00, 0x00, 0x08, 0x00, 0x00, 0x00, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x05, 0x80, /* 100, 102, 115 */
+	};
+	const struct fields f = {.type = WIRE_NACK,
+		.flags = WIRE_F_ACK | WIRE_F_ECHO | WIRE_F_FULL, .payload_len = 2, .session = 42,
+		.ack = 100, .tstamp = 9, .echo = 8};
+
+	(void)state;
+	expect_golden(&f, golden, sizeof(golden));
+}
+
+static void
+wire_hdr__golden_hello(void **state)
+{
+	static const uint8_t golden[] = {
+		0x01, 0x04, 0x00, 0x40, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x00, 0x10,
+		0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0x00, 0x03, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0xA0, 0xA1, 0xA2, 0xA3, 0xB0, 0xB1, 0xB2, 0xB3, /* epoch, nonce */
+		0xC0, 0xC1, 0xC2, 0xC3, 0x20, 0x00, 0x02, 0x00, /* echo, payload_max, window */
+	};
+	const struct wire_hello hello = {wire_be32(0xA0A1A2A3), wire_be32(0xB0B1B2B3),
+		wire_be32(0xC0C1C2C3), wire_be16(8192), wire_be16(512)};
+	const struct fields f = {.type = WIRE_HELLO, .flags = WIRE_F_ASK, .payload_len = 16,
+		.tstamp = 3};
+
+	(void)state;
+	expect_golden(&f, golden, sizeof(golden));
+	assert_memory_equal(&hello, golden + WIRE_HDR_BYTES, sizeof(hello));
+}
+
+static void
+wire_hdr__golden_ping_and_pong(void **state)
+{
+	uint8_t golden[WIRE_HDR_BYTES] = {
+		0x01, 0x05, 0x00, 0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x00, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0xCA, 0xFE, 0xBA, 0xBE, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+	};
+	struct fields f = {.type = WIRE_PING, .session = 0xCAFEBABE, .tstamp = 256};
+
+	(void)state;
+	expect_golden(&f, golden, sizeof(golden));
+	f.type = WIRE_PONG;
+	golden[1] = 0x06;
+	expect_golden(&f, golden, sizeof(golden));
+}
+
+static void
+wire_hdr__golden_reset(void **state)
+{
+	static const uint8_t golden[] = {
+		0x01, 0x07, 0x00, 0x80, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x00, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x03, 0xE8, 0x00, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+	};
+	const struct fields f = {.type = WIRE_RESET, .flags = WIRE_F_SENDER, .session = 1,
+		.seq = 1000, .tstamp = 2};
+
+	(void)state;
+	expect_golden(&f, golden, sizeof(golden));
+}
+
+/* --- verdicts; a frame is a header whose payload wire_check never reads --- */
+
+static enum wire_verdict
+check(const struct fields *f, uint32_t len)
+{
+	struct wire_hdr h = header(f);
+
+	return wire_check(&h, len, PAYLOAD_MAX);
+}
+
+static void
+wire_check__truncated(void **state)
+{
+	const struct fields f = {.type = WIRE_DATA, .payload_len = 10, .msg_len = 10};
+
+	(void)state;
+	assert_int_equal(wire_check(NULL, 0, PAYLOAD_MAX), WIRE_TRUNCATED);
+	assert_int_equal(check(&f, WIRE_HDR_BYTES - 1), WIRE_TRUNCATED);
+	assert_int_equal(check(&f, WIRE_HDR_BYTES), WIRE_TRUNCATED);
+	assert_int_equal(check(&f, WIRE_HDR_BYTES + 9), WIRE_TRUNCATED);
+	assert_int_equal(check(&f, WIRE_HDR_BYTES + 10), WIRE_OK);
+}
+
+static void
+wire_check__oversized(void **state)
+{
+	struct fields f = {.type = WIRE_DATA, .payload_len = PAYLOAD_MAX, .msg_len = 5000};
+
+	(void)state;
+	assert_int_equal(check(&f, WIRE_HDR_BYTES + PAYLOAD_MAX), WIRE_OK);
+	assert_int_equal(check(&f, WIRE_HDR_BYTES + PAYLOAD_MAX + 1), WIRE_OVERSIZED);
+	f.payload_len++;
+	assert_int_equal(check(&f, WIRE_HDR_BYTES + PAYLOAD_MAX + 1), WIRE_OVERSIZED);
+	f.payload_len = 0xFFFF;
+	assert_int_equal(check(&f, WIRE_HDR_BYTES + 0xFFFF), WIRE_OVERSIZED);
+}
+
+static void
+wire_check__bad_version(void **state)
+{
+	const struct fields f = {.type = WIRE_PING};
+	struct wire_hdr h = header(&f);
+
+	(void)state;
+	for (unsigned v = 0; v < 256; v++) {
+		h.version = (uint8_t)v;
+		assert_int_equal(wire_check(&h, sizeof(h), PAYLOAD_MAX),
+			v == WIRE_VERSION ? WIRE_OK : WIRE_BAD_VERSION);
+	}
+}
+
+static void
+wire_check__bad_type(void **state)
+{
+	struct fields f = {.type = 0};
+
+	(void)state;
+	assert_int_equal(check(&f, WIRE_HDR_BYTES), WIRE_BAD_TYPE);
+	for (unsigned t = WIRE_TYPE_COUNT; t < 256; t++) {
+		f.type = (uint8_t)t;
+		assert_int_equal(check(&f, WIRE_HDR_BYTES), WIRE_BAD_TYPE);
+	}
+}
+
+static void
+wire_check__bad_flags(void **state)
+{
+	(void)state;
+	for (unsigned bit = 0; bit < 16; bit++) {
+		const struct fields f = {.type = WIRE_PONG, .flags = (uint16_t)(1 << bit)};
+
+		assert_int_equal(check(&f, WIRE_HDR_BYTES), bit < 8 ? WIRE_OK : WIRE_BAD_FLAGS);
+	}
+}
+
+static void
+wire_check__payload_of_each_type(void **state)
+{
+	static const struct {
+		uint8_t type;
+		uint16_t min, max;
+	} rows[] = {
+		{WIRE_ACK, 0, 0},
+		{WIRE_NACK, 1, 64},
+		{WIRE_HELLO, 16, 16},
+		{WIRE_PING, 0, 0},
+		{WIRE_PONG, 0, 0},
+		{WIRE_RESET, 0, 0},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		for (uint16_t n = 0; n <= 66; n++) {
+			const struct fields f = {.type = rows[i].type, .payload_len = n};
+			bool good = n >= rows[i].min && n <= rows[i].max;
+
+			assert_int_equal(check(&f, WIRE_HDR_BYTES + n),
+				good ? WIRE_OK : WIRE_BAD_FIELD);
+		}
+	}
+}
+
+static enum wire_verdict
+check_fragment(uint32_t msg_len, uint32_t off, uint16_t len)
+{
+	const struct fields f = {.type = WIRE_DATA, .payload_len = len, .msg_len = msg_len,
+		.frag_off = off};
+
+	return check(&f, WIRE_HDR_BYTES + len);
+}
+
+static void
+wire_check__fragment_within_its_message(void **state)
+{
+	(void)state;
+	assert_int_equal(check_fragment(0, 0, 0), WIRE_OK);
+	assert_int_equal(check_fragment(0, 1, 0), WIRE_BAD_FIELD);
+	assert_int_equal(check_fragment(0, 0, 1), WIRE_BAD_FIELD);
+	assert_int_equal(check_fragment(1, 0, 0), WIRE_BAD_FIELD); /* would never end */
+	assert_int_equal(check_fragment(1, 0, 1), WIRE_OK);
+	assert_int_equal(check_fragment(10, 5, 5), WIRE_OK);
+	assert_int_equal(check_fragment(10, 5, 6), WIRE_BAD_FIELD);
+	assert_int_equal(check_fragment(10, 10, 1), WIRE_BAD_FIELD);
+	assert_int_equal(check_fragment(10, 11, 1), WIRE_BAD_FIELD);
+	assert_int_equal(check_fragment(10, UINT32_MAX, 2), WIRE_BAD_FIELD);
+	assert_int_equal(check_fragment(WIRE_MESSAGE_MAX, 0, 1024), WIRE_OK);
+	assert_int_equal(check_fragment(WIRE_MESSAGE_MAX, WIRE_MESSAGE_MAX - 1, 1), WIRE_OK);
+	assert_int_equal(check_fragment(WIRE_MESSAGE_MAX + 1, 0, 1024), WIRE_BAD_FIELD);
+	assert_int_equal(check_fragment(UINT32_MAX, 0, 1024), WIRE_BAD_FIELD);
+}
+
+static void
+wire_session__is_symmetric_and_never_zero(void **state)
+{
+	uint32_t x = 1;
+
+	(void)state;
+	for (unsigned i = 0; i < 100000; i++) {
+		uint32_t a = x = x * 1664525 + 1013904223, b = x = x * 1664525 + 1013904223;
+
+		assert_int_equal(wire_session(a, b), wire_session(b, a));
+		assert_int_not_equal(wire_session(a, b), 0);
+	}
+	assert_int_not_equal(wire_session(0, 0), 0);
+	assert_int_not_equal(wire_session(UINT32_MAX, UINT32_MAX), 0);
+}
+
+static void
+wire_session__changes_with_either_epoch(void **state)
+{
+	(void)state;
+	for (uint32_t e = 2; e < 20000; e++) {
+		assert_int_not_equal(wire_session(1, e), wire_session(1, e + 1));
+		assert_int_not_equal(wire_session(e, e + 7), wire_session(e + 1, e + 7));
+	}
+}
+
+static void
+wire_seq_before__wraps(void **state)
+{
+	(void)state;
+	assert_true(wire_seq_before(0, 1));
+	assert_false(wire_seq_before(1, 0));
+	assert_false(wire_seq_before(5, 5));
+	assert_true(wire_seq_before(UINT32_MAX, 0));
+	assert_false(wire_seq_before(0, UINT32_MAX));
+	assert_true(wire_seq_before(0xFFFFFF00, 0x100));
+	assert_true(wire_seq_before(0, 0x7FFFFFFF));
+	assert_false(wire_seq_before(0x7FFFFFFF, 0));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(wire_hdr__golden_data),
+		cmocka_unit_test(wire_hdr__golden_ack),
+		cmocka_unit_test(wire_hdr__golden_nack),
+		cmocka_unit_test(wire_hdr__golden_hello),
+		cmocka_unit_test(wire_hdr__golden_ping_and_pong),
+		cmocka_unit_test(wire_hdr__golden_reset),
+		cmocka_unit_test(wire_check__truncated),
+		cmocka_unit_test(wire_check__oversized),
+		cmocka_unit_test(wire_check__bad_version),
+		cmocka_unit_test(wire_check__bad_type),
+		cmocka_unit_test(wire_check__bad_flags),
+		cmocka_unit_test(wire_check__payload_of_each_type),
+		cmocka_unit_test(wire_check__fragment_within_its_message),
+		cmocka_unit_test(wire_session__is_symmetric_and_never_zero),
+		cmocka_unit_test(wire_session__changes_with_either_epoch),
+		cmocka_unit_test(wire_seq_before__wraps),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
