@@ -109,15 +109,19 @@ free_acked(struct proto *p, struct flow *f, struct path *t, uint32_t ack)
 	return bytes;
 }
 
+/* The timeout goes by the whole round trip. Congestion control gets what is left of it without
+ * the time that the frame and its Ack may have waited for the two hosts to poll: a host that
+ * shares its CPU is no congested network. */
 static uint32_t
 measure_rtt(struct proto *p, struct path *t, const struct wire_hdr *h, uint32_t now_ts)
 {
 	uint32_t rtt = now_ts - wire_be32(h->echo);
+	uint32_t hosts = p->gap + (h->type == WIRE_DATA ? 0 : wire_be32(h->msg_len));
 
 	if (!(h->flags & wire_be16(WIRE_F_ECHO)) || rtt > UINT32_MAX / 8)
 		return 0;
 	path_rtt(p, t, rtt);
-	return rtt ? rtt : 1;
+	return rtt > hosts ? rtt - hosts : 1;
 }
 
 /* Nothing is in flight. The Ack that brings credit can be lost, so ask when it does not come. */
@@ -146,7 +150,7 @@ ack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t
 
 	if (ack != f->snd_una) {
 		uint32_t bytes = free_acked(p, f, t, ack);
-		bool sooner = f->tx_state != FLOW_TX_OPEN || f->retries;
+		bool sooner = f->retries != 0; /* the timer stands at a backed-off time */
 
 		f->tx_state = FLOW_TX_OPEN;
 		f->retries = 0;

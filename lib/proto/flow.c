@@ -6,8 +6,9 @@
  * Design notes
  * 1. A flow whose sending or receiving half was given up stays for flow_idle and remembers its
  *    last sequence: a late duplicate of its old life is then known to be old.
- * 2. The sender opens a flow again when it was idle for half of flow_idle, its receiver forgets it
- *    after all of it: so the receiver's memory always outlives the sender's certainty.
+ * 2. A receiver forgets a flow after flow_idle, or after rto_max if it needs the place; the sender
+ *    opens it again after half of that: so the receiver's memory always outlives the sender's
+ *    certainty.
  */
 #include <errno.h>
 

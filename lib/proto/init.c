@@ -128,6 +128,7 @@ init_times(struct proto *p, uint64_t now)
 	p->ack_delay = ticks_in(c, c->ack_delay_us);
 	p->keepalive = c->keepalive_us ? ticks_in(c, c->keepalive_us) : 0;
 	p->flow_idle = ticks_in(c, c->flow_idle_us);
+	p->reopen = (p->flow_idle < p->rto_max ? p->flow_idle : p->rto_max) / 2;
 	while ((4ull << p->wheel.shift) <= p->rto_min)
 		p->wheel.shift++;
 	p->wheel.cursor = now >> p->wheel.shift;
@@ -155,6 +156,7 @@ proto_init(void *memory, const struct proto_config *config, uint64_t now)
 	p->timers = (void *)(base + l.timers);
 	p->bucket_mask = l.bucket_count - 1;
 	p->random = config->seed * 2 + 1;
+	p->ticked_at = now;
 	init_pools(p);
 	init_times(p, now);
 	return p;

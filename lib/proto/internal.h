@@ -5,7 +5,8 @@
  * block of memory without pointers into itself but the array bases.
  *
  * Timers, all of them:
- *   flow.rto_at      retransmit what awaits Ack (PM-S4); armed while a sent frame is not Acked
+ *   flow.rto_at      retransmit what awaits Ack (PM-S4), or ask for credit; armed while a sent
+ *                    frame is not Acked, or while frames wait and credit is 0
  *   flow idle        forget a flow that nothing used for flow_idle
  *   flow.ack_at      an Ack waited long enough for reverse data (PM-ACKC); in acks_due, not the wheel
  *   path.ask_at      repeat HELLO until answered
@@ -93,7 +94,7 @@ enum flow_rx_state {
 /* One stream of messages in each direction between a local context and a peer's. */
 struct flow {
 	/* sending */
-	uint64_t rto_at;      /* 0 = nothing awaits an Ack */
+	uint64_t rto_at;      /* 0 = nothing awaits an Ack or credit */
 	uint32_t snd_una;     /* oldest sequence not Acked */
 	uint32_t snd_nxt;     /* next sequence never sent */
 	uint32_t snd_end;     /* next sequence to give out */
@@ -119,6 +120,7 @@ struct flow {
 	uint32_t frag_len;    /* of all its fragments but the last */
 	uint32_t need_bulks;  /* blocked or granted: buffers its next message takes */
 	uint32_t echo_base;   /* newest data's time stamp minus its arrival */
+	uint32_t echo_gap;    /* time stamp units it may have waited for our poll */
 	uint32_t acks_owed;   /* frames received since the last Ack */
 	uint32_t nack_ts;     /* time stamp of the last Nack */
 	uint32_t ack_next, ack_prev; /* links in acks_due or acks_urgent */
@@ -172,6 +174,7 @@ struct path {
 struct context {
 	bool open, closing;
 	uint32_t entries, bulks;    /* free */
+	uint32_t bulks_max;         /* all that there are */
 	uint32_t inline_max;        /* messages up to this need no bulk buffer */
 	struct list blocked;        /* flows that wait for room, first come first served */
 	uint32_t pending;           /* txds not completed */
@@ -226,7 +229,10 @@ struct proto {
 	uint32_t ts_shift;
 	uint64_t ticks_per_unit_q30; /* units -> ticks, 34.30 */
 	uint64_t rto_min, rto_max, ack_delay, keepalive, flow_idle, rto_first;
+	uint64_t reopen;          /* silence after which a receiver may have forgotten a flow */
 	uint64_t random;
+	uint64_t ticked_at;       /* time of the last proto_tick */
+	uint32_t gap;             /* time stamp units between the last two */
 	struct wheel wheel;
 };
 

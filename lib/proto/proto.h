@@ -226,6 +226,7 @@ struct cc {
 	uint32_t max_bytes, max_frames;       /* the configured bound, PM-ADV */
 	uint32_t min_bytes;                   /* never below: two full frames */
 	uint32_t acc;                         /* Acked bytes since the window last grew */
+	uint32_t slow;                        /* below this the window grows by what is Acked */
 	uint32_t base_rtt;                    /* smallest seen, units; 0 = none */
 	uint32_t target;                      /* delay: accepted delay above base, units */
 	uint32_t step;                        /* bytes added a round trip: one full frame */

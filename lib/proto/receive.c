@@ -10,6 +10,8 @@
  * 2. Frames out of order are held in a list sorted by sequence (arrivals are nearly sorted, so
  *    the search starts at its tail's side: one compare), with a bitmap to know duplicates.
  */
+#include <errno.h>
+
 #include "proto/internal.h"
 
 #define RXD_LINK(i) p->rxds[i].next
@@ -60,7 +62,9 @@ static bool
 fragment_fits(const struct proto *p, const struct flow *f, const struct data *d)
 {
 	if (f->frags_left == 0)
-		return d->frag_off == 0 && fragment_count(d) <= p->cfg.rx_frames_max;
+		return d->frag_off == 0 && fragment_count(d) <= p->cfg.rx_frames_max &&
+			(d->len == d->msg_len ||
+				fragment_count(d) <= p->ctxs[f->ctx].bulks_max);
 	if (list_empty(&f->frags))
 		return d->frag_off == 0;
 	const struct rxd *before = &p->rxds[f->frags.tail];
@@ -111,8 +115,9 @@ fill_rxd(struct rxd *r, const struct flow *f, const struct data *d, uint64_t han
 
 /* The peer's fragments make no sense: end this direction of the flow, tell its sender. */
 static void
-refuse_flow(struct proto *p, struct flow *f)
+refuse_flow(struct proto *p, struct flow *f, const struct data *d)
 {
+	bool too_long = fragment_count(d) > p->ctxs[f->ctx].bulks_max;
 	const struct path *t = &p->paths[f->path];
 	struct wire_hdr h = {
 		.src_node = wire_be16(f->node),
@@ -123,7 +128,7 @@ refuse_flow(struct proto *p, struct flow *f)
 	};
 
 	flow_abort_rx(p, f, FLOW_RX_CLOSED);
-	stray_reply(p, &h, WIRE_RESET, 0);
+	stray_reply(p, &h, WIRE_RESET, too_long ? WIRE_F_FULL : 0);
 }
 
 /* Held frames that are next in order now go on, as far as there is room. */
@@ -136,7 +141,7 @@ flow_drain(struct proto *p, struct flow *f)
 		const struct data d = {r->seq, r->msg_len, r->frag_off, r->len};
 
 		if (!fragment_fits(p, f, &d)) {
-			refuse_flow(p, f);
+			refuse_flow(p, f, &d);
 			return;
 		}
 		if (f->frags_left == 0 && !begin_message(p, f, &d, true))
@@ -153,7 +158,7 @@ rx_in_order(struct proto *p, struct flow *f, const struct data *d, uint64_t hand
 {
 	if (unlikely(!fragment_fits(p, f, d))) {
 		COUNT(p, drop_field);
-		refuse_flow(p, f);
+		refuse_flow(p, f, d);
 		return PROTO_RX_DONE;
 	}
 	if (f->frags_left == 0 && unlikely(!begin_message(p, f, d, false))) {
@@ -316,7 +321,8 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 		return PROTO_RX_DONE;
 	}
 	f->echo_base = wire_be32(h->tstamp) - units_of(p, now);
-	if (unlikely(h->flags & wire_be16(WIRE_F_FIRST)))
+	f->echo_gap = p->gap;
+	if (unlikely(h->flags & wire_be16(WIRE_F_FIRST | WIRE_F_ASK)))
 		ack_urgent(p, f, FLOW_UPDATE);
 	if (likely(ahead == 0))
 		return rx_in_order(p, f, &d, handle, now);
@@ -343,7 +349,7 @@ rx_reset(struct proto *p, const struct wire_hdr *h)
 		f->rcv_nxt = f->rcv_high = seq;
 	} else if (f->tx_state != FLOW_TX_IDLE && !wire_seq_before(seq, f->snd_una) &&
 		wire_seq_before(seq, f->snd_nxt)) {
-		flow_fail(p, f, 104 /* ECONNRESET */);
+		flow_fail(p, f, h->flags & wire_be16(WIRE_F_FULL) ? EMSGSIZE : ECONNRESET);
 	}
 }
 

@@ -8,6 +8,8 @@
  *    while that list is not empty no other flow's new message is taken. When room comes, the first
  *    in the list is granted what it needs; the grant is kept for it until the frame comes again.
  *    So a large message is not starved by small ones.
+ *    The first in the list may also take room that is there already: it can have waited for
+ *    descriptors, whose return nobody announces.
  * 2. A flow that was merely told credit 0 waits in the same list, but gets no grant: it may have
  *    nothing to send.
  */
@@ -32,6 +34,7 @@ proto_ctx_open(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks,
 		.open = true,
 		.entries = entries,
 		.bulks = bulks,
+		.bulks_max = bulks,
 		.inline_max = inline_max,
 		.blocked = {NIL, NIL},
 		.pending = c->pending,

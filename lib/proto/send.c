@@ -72,7 +72,7 @@ open_tx(struct proto *p, struct flow *f, uint64_t now)
 {
 	struct path *t = &p->paths[f->path];
 
-	if (f->tx_state == FLOW_TX_OPEN && now - f->used_at < p->flow_idle / 2)
+	if (f->tx_state == FLOW_TX_OPEN && now - f->used_at < p->reopen)
 		return;
 	if (f->tx_state != FLOW_TX_IDLE && wire_seq_before(t->isn_floor, f->snd_end))
 		t->isn_floor = f->snd_end;
@@ -229,6 +229,12 @@ pick_frame(struct proto *p, struct flow *f, const struct path *t)
 	return f->tx_next;
 }
 
+static inline bool
+path_has_window(const struct path *t)
+{
+	return t->inflight_bytes < t->cc.window_bytes && t->inflight_frames < t->cc.window_frames;
+}
+
 static void
 emit_data(struct proto *p, struct flow *f, struct path *t, uint32_t index, struct proto_out *o,
 	uint32_t now_ts, uint64_t now)
@@ -263,16 +269,13 @@ emit_data(struct proto *p, struct flow *f, struct path *t, uint32_t index, struc
 	t->inflight_bytes += d->len + WIRE_HDR_BYTES;
 	t->inflight_frames++;
 	f->deficit -= (int32_t)(d->len + WIRE_HDR_BYTES);
+	if (unlikely(!path_has_window(t) || f->snd_nxt == f->credit_end ||
+		    f->snd_nxt - f->snd_una >= t->window))
+		h->flags |= wire_be16(WIRE_F_ASK);
 	if (f->rto_at == 0) {
 		f->rto_at = now + flow_backoff(p, f);
 		timer_arm(p, flow_index(p, f), f->rto_at);
 	}
-}
-
-static inline bool
-path_has_window(const struct path *t)
-{
-	return t->inflight_bytes < t->cc.window_bytes && t->inflight_frames < t->cc.window_frames;
 }
 
 /* One turn of the path's first flow; it leaves the list if it has nothing more to send now. */
@@ -371,6 +374,7 @@ emit_ack(struct proto *p, struct flow *f, struct proto_out *o, uint32_t now_ts, 
 	} else {
 		COUNT(p, tx_acks);
 	}
+	h->msg_len = wire_be32(f->echo_gap);
 	put_ack(p, h, f, now_ts);
 	f->used_at = now; /* the peer's memory of the flow is renewed by it: flow.c, note 2 */
 	f->flags &= ~(FLOW_NACK | FLOW_FULL);
@@ -522,7 +526,8 @@ proto_tx(struct proto *p, struct proto_out *out, unsigned n, uint64_t now)
 
 	if (unlikely(p->ctl.head != NIL || p->stray_head != p->stray_tail))
 		k = tx_control(p, out, n, now_ts);
-	/* Data first: an Ack may ride on it. But a link that takes no more data still gets Acks. */
+	/* Data first: an Ack may ride on it. But data never fills the last quarter of a burst while
+	 * Acks wait: their delay is bounded (PM-ACKC). */
 	unsigned spare = list_empty(&p->acks_due) && list_empty(&p->acks_urgent) ? 0 : (n - k + 3) / 4;
 
 	if (p->active_path != NIL && k + spare < n)
@@ -592,7 +597,10 @@ flow_rto(struct proto *p, uint32_t index, uint64_t now)
 		timer_arm(p, index, now + p->flow_idle);
 		return;
 	}
-	if (in_flight && p->cfg.cc->on_timeout(&t->cc, units_of(p, now)))
+	/* many flows of a path may time out together: that is one congestion, not many */
+	bool fresh = units_of(p, now) - t->cc.last_cut >= t->srtt / 8 + t->rttvar;
+
+	if (in_flight && fresh && p->cfg.cc->on_timeout(&t->cc, units_of(p, now)))
 		COUNT(p, window_cuts);
 	lose_all(p, f, t);
 	if (!wire_seq_before(f->snd_una, f->credit_end))

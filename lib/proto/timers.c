@@ -81,6 +81,9 @@ proto_tick(struct proto *p, uint64_t now)
 	struct wheel *w = &p->wheel;
 	uint64_t target = now >> w->shift;
 
+	p->gap = units_of(p, now - p->ticked_at);
+	p->ticked_at = now;
+
 	if (likely(target <= w->cursor))
 		return;
 	uint64_t from = w->cursor + 1;

@@ -43,9 +43,10 @@ enum wire_type {
 #define WIRE_F_ACK     0x0002 /* ack, credit and share are valid */
 #define WIRE_F_ECHO    0x0004 /* echo is valid */
 #define WIRE_F_CRC     0x0008 /* crc is valid: CRC32C of header (crc = 0) and payload */
-#define WIRE_F_FULL    0x0010 /* NACK: discarded for want of room (PM-R2); wait for credit */
+#define WIRE_F_FULL    0x0010 /* NACK: discarded for want of room (PM-R2), wait for credit;
+				* RESET: longer than the context can ever hold */
 #define WIRE_F_ABSENT  0x0020 /* NACK: the destination context is not open */
-#define WIRE_F_ASK     0x0040 /* HELLO: answer me */
+#define WIRE_F_ASK     0x0040 /* HELLO: answer me; DATA: my window is used up, Ack at once */
 #define WIRE_F_SENDER  0x0080 /* RESET: said by the flow's sender; otherwise by its receiver */
 #define WIRE_F_ALL     0x00FF
 
@@ -66,7 +67,8 @@ struct wire_hdr {
 	uint32_t ack;         /* next sequence number expected in the reverse flow */
 	uint32_t tstamp;      /* sender's clock, 62.5 ns */
 	uint32_t echo;        /* tstamp of the frame that this answers plus the time it was held */
-	uint32_t msg_len;     /* DATA: bytes of the whole message, 0..WIRE_MESSAGE_MAX */
+	uint32_t msg_len;     /* DATA: bytes of the whole message, 0..WIRE_MESSAGE_MAX; ACK, NACK:
+			       * how long the answered frame may have waited in the host, 62.5 ns */
 	uint32_t frag_off;    /* DATA: offset of this fragment in the message */
 	uint32_t crc;         /* CRC32C, 0 without WIRE_F_CRC */
 } __attribute__((packed, aligned(2)));

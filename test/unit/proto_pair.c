@@ -667,7 +667,8 @@ check_counters(struct net *net, unsigned node)
 }
 
 static void
-check_flow(struct net *net, struct proto *p, const struct flow *f, uint32_t *bytes, uint32_t *frames)
+check_flow(struct net *net, struct proto *p, const struct flow *f, uint32_t *bytes,
+	uint32_t *frames)
 {
 	uint32_t lost = 0, seq = f->snd_una;
 

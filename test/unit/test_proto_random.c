@@ -11,7 +11,7 @@
 
 #include "proto_pair.h"
 
-static unsigned seeds = 2000;
+static unsigned seeds = 1500;
 static uint64_t first_seed = 1;
 
 static struct proto_config

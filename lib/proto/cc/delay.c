@@ -9,7 +9,9 @@
  * Design notes
  * 1. The increase is one full frame for each window that was Acked, by an accumulator: no division.
  * 2. The one division is in the decrease, which runs at most once a round trip.
- * 3. The number of frames is bounded by the configuration only; bytes are what fill queues.
+ * 3. After a timeout the window starts at its floor and doubles each round trip up to half of
+ *    what it was: one lost burst must not cost a thousand round trips.
+ * 4. The number of frames is bounded by the configuration only; bytes are what fill queues.
  */
 #include "proto/internal.h"
 
@@ -33,6 +35,10 @@ delay_on_ack(struct cc *c, uint32_t acked_bytes, uint32_t rtt, uint32_t srtt, ui
 		c->base_rtt = rtt;
 	}
 	if (rtt == 0 || rtt < c->base_rtt + c->target) {
+		if (c->window_bytes < c->slow) {
+			set_window(c, c->window_bytes + acked_bytes);
+			return;
+		}
 		c->acc += acked_bytes;
 		if (c->acc >= c->window_bytes) {
 			c->acc = 0;
@@ -49,6 +55,7 @@ delay_on_ack(struct cc *c, uint32_t acked_bytes, uint32_t rtt, uint32_t srtt, ui
 		factor = DECREASE_MAX;
 	set_window(c, c->window_bytes -
 			(uint32_t)(((uint64_t)c->window_bytes * factor) >> DECREASE_SHIFT));
+	c->slow = c->window_bytes;
 	c->acc = 0;
 	c->last_cut = now;
 }
@@ -59,6 +66,7 @@ delay_on_nack(struct cc *c, uint32_t srtt, uint32_t now)
 	if (now - c->last_cut < srtt)
 		return false;
 	set_window(c, c->window_bytes / 2);
+	c->slow = c->window_bytes;
 	c->acc = 0;
 	c->last_cut = now;
 	return true;
@@ -67,6 +75,7 @@ delay_on_nack(struct cc *c, uint32_t srtt, uint32_t now)
 static bool
 delay_on_timeout(struct cc *c, uint32_t now)
 {
+	c->slow = c->window_bytes / 2;
 	set_window(c, c->min_bytes);
 	c->acc = 0;
 	c->last_cut = now;

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The client side of DPDK's telemetry, version 2: a SOCK_SEQPACKET socket. The server speaks
+ * first: {"version", "pid", "max_output_len"}. Then each packet is a command, "/name,parameter",
+ * and its answer one packet, {"/name": value}; null is "no such command, or it failed".
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "ctl.h"
+
+#define PATIENCE_S   5
+#define GREETING_MAX 1024
+#define ANSWER_MAX   (1u << 20)
+
+/* Why there is no connection, and what to do. */
+static void
+explain(int code, const char *name, const char *path, char *error)
+{
+	unsigned count;
+	struct instance *list = instance_list(&count);
+	char *live = instance_names(list, count, INSTANCE_LIVE);
+	enum instance_state state = INSTANCE_DEAD;
+
+	for (unsigned i = 0; i < count; i++) {
+		if (strcmp(list[i].name, name) == 0)
+			state = list[i].state;
+	}
+	if (state == INSTANCE_SILENT)
+		snprintf(error, CTL_ERROR_MAX,
+			"instance '%s' runs without telemetry (%s: %s): start it without "
+			"--no-telemetry",
+			name, path, strerror(code));
+	else if (code == ENOENT)
+		snprintf(error, CTL_ERROR_MAX,
+			"instance '%s' does not run: there is no %s. Running: %s", name, path,
+			*live ? live : "none");
+	else if (code == ECONNREFUSED)
+		snprintf(error, CTL_ERROR_MAX,
+			"instance '%s' is dead: nobody listens at %s. Start it again; 'pmx-ctl doctor' "
+			"tells what it left behind. Running: %s",
+			name, path, *live ? live : "none");
+	else if (code == EACCES || code == EPERM)
+		snprintf(error, CTL_ERROR_MAX,
+			"instance '%s': %s: %s. Run this as root or as the user of the primary", name,
+			path, strerror(code));
+	else if (code == ENAMETOOLONG)
+		snprintf(error, CTL_ERROR_MAX,
+			"instance '%.80s': the path of its socket, %.200s, is longer than a socket may "
+			"have: is the name right?",
+			name, path);
+	else
+		snprintf(error, CTL_ERROR_MAX, "instance '%s': %s: %s", name, path, strerror(code));
+	free(live);
+	free(list);
+}
+
+/* One packet into the buffer, with a 0 behind it. */
+static int
+receive(struct session *s, const char *what, char *error)
+{
+	ssize_t n = recv(s->fd, s->buffer, s->size - 1, 0);
+
+	if (n > 0) {
+		s->buffer[n] = 0;
+		return 0;
+	}
+	if (n == 0)
+		snprintf(error, CTL_ERROR_MAX,
+			"instance '%s' closed the connection before it answered %s: it is ending, or "
+			"ten telemetry clients are connected already. Try again",
+			s->name, what);
+	else if (errno == EAGAIN || errno == EWOULDBLOCK)
+		snprintf(error, CTL_ERROR_MAX,
+			"instance '%s' (process %d) did not answer %s for %d s: is it stopped, or does a "
+			"lane take its telemetry thread's CPU?",
+			s->name, s->pid, what, PATIENCE_S);
+	else
+		snprintf(error, CTL_ERROR_MAX, "instance '%s': no answer to %s: %s", s->name, what,
+			strerror(errno));
+	return -1;
+}
+
+static int
+set_size(struct session *s, size_t size, char *error)
+{
+	char *more = realloc(s->buffer, size);
+
+	if (more == NULL) {
+		snprintf(error, CTL_ERROR_MAX, "no memory for answers of %zu bytes", size);
+		return -1;
+	}
+	s->buffer = more;
+	s->size = size;
+	return 0;
+}
+
+static int
+read_greeting(struct session *s, char *error)
+{
+	json_error_t why;
+
+	if (set_size(s, GREETING_MAX, error) != 0 || receive(s, "the connection", error) != 0)
+		return -1;
+	json_t *hello = json_loads(s->buffer, 0, &why);
+	uint64_t longest = get_u64(hello, "max_output_len");
+
+	if (longest == 0 || longest > ANSWER_MAX) {
+		snprintf(error, CTL_ERROR_MAX,
+			"instance '%s' greets with '%.200s': no max_output_len from 1 to %u, so this is "
+			"not DPDK's telemetry, version 2",
+			s->name, s->buffer, ANSWER_MAX);
+		json_decref(hello);
+		return -1;
+	}
+	s->pid = (int)get_u64(hello, "pid");
+	snprintf(s->version, sizeof(s->version), "%s", get_text(hello, "version"));
+	json_decref(hello);
+	return set_size(s, longest + 1, error);
+}
+
+int
+session_open(struct session *s, const char *name, char *error)
+{
+	const struct timeval patience = {.tv_sec = PATIENCE_S};
+	char path[CTL_PATH_MAX];
+
+	*s = (struct session){0};
+	snprintf(s->name, sizeof(s->name), "%s", name);
+	s->fd = instance_connect(name, path);
+	if (s->fd < 0) {
+		explain(-s->fd, name, path, error);
+		return -1;
+	}
+	setsockopt(s->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	setsockopt(s->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	if (read_greeting(s, error) == 0)
+		return 0;
+	session_close(s);
+	return -1;
+}
+
+void
+session_close(struct session *s)
+{
+	close(s->fd);
+	free(s->buffer);
+	*s = (struct session){.fd = -1};
+}
+
+json_t *
+session_ask(struct session *s, const char *command, char *error)
+{
+	size_t len = strcspn(command, ",");
+	json_error_t why;
+
+	if (send(s->fd, command, strlen(command), MSG_NOSIGNAL) < 0) {
+		snprintf(error, CTL_ERROR_MAX, "instance '%s' cannot be asked %s any more: %s", s->name,
+			command, strerror(errno));
+		return NULL;
+	}
+	if (receive(s, command, error) != 0)
+		return NULL;
+	json_t *answer = json_loads(s->buffer, 0, &why);
+
+	if (answer == NULL) {
+		snprintf(error, CTL_ERROR_MAX,
+			"instance '%s': its answer to %s is no JSON: %s in '%.200s'", s->name, command,
+			why.text, s->buffer);
+		return NULL;
+	}
+	char *key = text("%.*s", (int)len, command);
+	json_t *value = json_incref(json_object_get(answer, key));
+
+	free(key);
+	json_decref(answer);
+	if (value != NULL && !json_is_null(value))
+		return value;
+	json_decref(value);
+	snprintf(error, CTL_ERROR_MAX,
+		"instance '%s' (%s, process %d) does not answer %s: it is not pmx-dpdk, or it is starting "
+		"or ending",
+		s->name, s->version, s->pid, command);
+	return NULL;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the sources of pmx-ctl share. The program is one process and one thread; it only reads:
+ * the telemetry socket of a primary, /proc and /sys.
+ *
+ *   main.c        options and commands          stat.c         stat, drops: counters
+ *   instance.c    which primaries there are     list.c         peers, contexts
+ *   ask.c         telemetry's socket            doctor.c       doctor: report, helpers
+ *   table.c       aligned output                doctor_host.c  doctor: the machine
+ *   doctor_node.c doctor: a running primary     doctor_left.c  doctor: what dead ones left
+ */
+#ifndef PMX_CTL_H
+#define PMX_CTL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <jansson.h>
+
+#define CTL_ERROR_MAX 1024
+#define CTL_PATH_MAX  4096
+
+#define PRINTF(f, a) __attribute__((format(printf, f, a)))
+
+struct options {
+	const char *instance; /* NULL: the only one that runs */
+	bool json;
+	bool all;             /* stat: rows that are zero too */
+	double watch_s;       /* stat: 0 = once */
+};
+
+/* ------------------------------------------------------------------ main.c */
+
+/* "pmx-ctl: ..." on stderr; returns 1, the exit code. */
+int complain(const char *fmt, ...) PRINTF(1, 2);
+/* Print and release. */
+int print_json(json_t *value);
+/* A new text, owned by the caller; ends the program when there is no memory. */
+char *text(const char *fmt, ...) PRINTF(1, 2);
+/* An unsigned member of an object, 0 if it is not there. */
+uint64_t get_u64(const json_t *object, const char *key);
+/* A string member of an object, "" if it is not there. */
+const char *get_text(const json_t *object, const char *key);
+
+/* ------------------------------------------------------------------ instance.c */
+
+enum instance_state {
+	INSTANCE_LIVE,   /* its telemetry socket takes connections */
+	INSTANCE_SILENT, /* a primary holds its files, but offers no telemetry */
+	INSTANCE_DENIED, /* of another user: cannot be told */
+	INSTANCE_DEAD,   /* only files are left */
+};
+
+struct instance {
+	char name[256];
+	enum instance_state state;
+};
+
+/* Where EALs of this user keep their files, one directory an instance; the EAL's own rule. */
+void instance_base(char *out, size_t size);
+/* All instances with files, sorted by name; owned by the caller (free). */
+struct instance *instance_list(unsigned *count);
+/* "a, b" of those in `state`, or "" if none; owned by the caller. */
+char *instance_names(const struct instance *list, unsigned count, enum instance_state state);
+/* The name to use: `wanted`, or the only live one. 0, or -1 with a sentence in error. */
+int instance_pick(const char *wanted, char *name, size_t size, char *error);
+/* A connection to the telemetry socket of `name`, or -errno. path: CTL_PATH_MAX bytes. */
+int instance_connect(const char *name, char *path);
+
+/* ------------------------------------------------------------------ ask.c */
+
+struct session {
+	int fd;
+	char name[256];
+	int pid;          /* the primary's, in its own PID namespace */
+	char version[64]; /* of its DPDK */
+	char *buffer;
+	size_t size;      /* of buffer: the longest answer */
+};
+
+/* 0, or -1 with a sentence in error (CTL_ERROR_MAX bytes). */
+int session_open(struct session *s, const char *name, char *error);
+void session_close(struct session *s);
+/* Send one command, e.g. "/pmx/peers,64", and give its answer, owned by the caller. NULL with a
+ * sentence in error. */
+json_t *session_ask(struct session *s, const char *command, char *error);
+
+/* ------------------------------------------------------------------ table.c */
+
+#define TABLE_COLUMNS_MAX 16
+
+struct table {
+	char **rows; /* cells separated by tabs; the first row holds the heads */
+	unsigned count, room;
+	bool right[TABLE_COLUMNS_MAX];
+};
+
+/* heads: separated by '|'; one that begins with '>' is a column of numbers. */
+void table_begin(struct table *t, const char *heads);
+/* One row: cells separated by tabs. */
+void table_row(struct table *t, const char *fmt, ...) PRINTF(2, 3);
+/* Print and release. */
+void table_end(struct table *t, FILE *out);
+
+/* ------------------------------------------------------------------ stat.c, list.c */
+
+/* What is known of a value of /pmx/stat, /pmx/drops or /pmx/info. */
+struct meaning {
+	const char *unit, *help;
+};
+
+struct meaning counter_meaning(const char *name);
+
+int show_stat(struct session *s, const struct options *o);
+int show_drops(struct session *s, const struct options *o);
+int show_peers(struct session *s, const struct options *o);
+int show_contexts(struct session *s, const struct options *o);
+
+/* ------------------------------------------------------------------ doctor*.c */
+
+enum verdict {
+	OK,
+	WARN, /* works, but slower, or not for long */
+	FAIL, /* a primary cannot start or cannot work */
+};
+
+struct doctor {
+	json_t *lines; /* array of {check, state, found, mend} */
+	unsigned count[3];
+	unsigned live;  /* instances with telemetry */
+	unsigned lanes; /* of the live instances together */
+};
+
+/* One line of the report. mend: NULL or "" if there is nothing to do. */
+void found(struct doctor *d, enum verdict v, const char *check, const char *mend, const char *fmt,
+	...) PRINTF(5, 6);
+/* First line of a file, without its end; false and "" if it cannot be read. */
+bool read_line(const char *path, char *out, size_t size);
+/* A file of one number; `fallback` if it cannot be read. */
+uint64_t read_u64(const char *path, uint64_t fallback);
+/* A word as a shell takes it; owned by the caller. */
+char *shell_word(const char *word);
+/* Call visit for each hugetlbfs mount. */
+void each_huge_mount(struct doctor *d,
+	void (*visit)(struct doctor *d, const char *dir, uint64_t page_bytes));
+
+int doctor(const struct options *o);
+void doctor_host(struct doctor *d);
+void doctor_node(struct doctor *d, const char *name);
+void doctor_left(struct doctor *d, const struct instance *list, unsigned count);
+
+#endif

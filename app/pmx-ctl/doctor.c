@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * doctor: is this host ready for a primary, does what runs run well, and what did dead ones
+ * leave? Each check is one line: ok, warn or FAIL, what was found, and how to mend it. Here are
+ * the report and what the checks share.
+ */
+#include <ctype.h>
+#include <mntent.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl.h"
+
+static const char *const verdicts[] = {"ok", "warn", "FAIL"};
+
+void
+found(struct doctor *d, enum verdict v, const char *check, const char *mend, const char *fmt, ...)
+{
+	va_list args;
+	char *what;
+
+	va_start(args, fmt);
+	int n = vasprintf(&what, fmt, args);
+
+	va_end(args);
+	if (n < 0)
+		return;
+	json_array_append_new(d->lines, json_pack("{s:s, s:s, s:s, s:s}", "check", check, "state",
+		verdicts[v], "found", what, "mend", mend ? mend : ""));
+	d->count[v]++;
+	free(what);
+}
+
+bool
+read_line(const char *path, char *out, size_t size)
+{
+	FILE *f = fopen(path, "r");
+
+	*out = 0;
+	if (f == NULL)
+		return false;
+	bool got = fgets(out, (int)size, f) != NULL;
+
+	fclose(f);
+	out[strcspn(out, "\n")] = 0;
+	return got;
+}
+
+uint64_t
+read_u64(const char *path, uint64_t fallback)
+{
+	char line[64], *end;
+
+	if (!read_line(path, line, sizeof(line)))
+		return fallback;
+	uint64_t v = strtoull(line, &end, 10);
+
+	return end == line ? fallback : v;
+}
+
+char *
+shell_word(const char *word)
+{
+	bool plain = *word != 0;
+	char *quoted;
+
+	for (const char *s = word; *s; s++)
+		plain = plain && (isalnum((unsigned char)*s) || strchr("._-+,:@%/", *s));
+	if (plain)
+		return text("%s", word);
+	quoted = text("'");
+	for (const char *s = word; *s; s++) {
+		char *longer = *s == '\'' ? text("%s'\\''", quoted) : text("%s%c", quoted, *s);
+
+		free(quoted);
+		quoted = longer;
+	}
+	char *whole = text("%s'", quoted);
+
+	free(quoted);
+	return whole;
+}
+
+/* "pagesize=2M" of a mount's options, in bytes; 0: not said. */
+static uint64_t
+page_size(const struct mntent *m)
+{
+	const char *o = hasmntopt(m, "pagesize");
+	char unit = 0;
+	unsigned long long v = 0;
+
+	if (o == NULL || sscanf(o, "pagesize=%llu%c", &v, &unit) < 1)
+		return 0;
+	return v << (unit == 'G' ? 30 : unit == 'M' ? 20 : unit == 'K' || unit == 'k' ? 10 : 0);
+}
+
+void
+each_huge_mount(struct doctor *d,
+	void (*visit)(struct doctor *d, const char *dir, uint64_t page_bytes))
+{
+	FILE *mounts = setmntent("/proc/self/mounts", "r");
+	struct mntent *m;
+
+	if (mounts == NULL)
+		return;
+	while ((m = getmntent(mounts)) != NULL) {
+		if (strcmp(m->mnt_type, "hugetlbfs") == 0)
+			visit(d, m->mnt_dir, page_size(m));
+	}
+	endmntent(mounts);
+}
+
+/* ------------------------------------------------------------------ running ones */
+
+static void
+running(struct doctor *d, const struct options *o, const struct instance *list, unsigned count)
+{
+	bool seen = false;
+
+	for (unsigned i = 0; i < count; i++) {
+		if (o->instance != NULL && strcmp(o->instance, list[i].name) != 0)
+			continue;
+		seen = true;
+		if (list[i].state == INSTANCE_LIVE)
+			doctor_node(d, list[i].name);
+		else if (list[i].state == INSTANCE_SILENT)
+			found(d, WARN, list[i].name, "start it without --no-telemetry",
+				"runs, but offers no telemetry");
+		else if (list[i].state == INSTANCE_DENIED)
+			found(d, WARN, list[i].name, "run this as root or as its user",
+				"its telemetry socket may not be opened by this user");
+		else if (o->instance != NULL)
+			found(d, FAIL, list[i].name, "start it", "does not run: only its files are left");
+	}
+	if (o->instance != NULL && !seen)
+		found(d, FAIL, o->instance, "start it, or leave --instance out: all are looked at",
+			"no instance of this name runs");
+	else if (d->live == 0 && o->instance == NULL)
+		found(d, OK, "instances", NULL, "none runs");
+}
+
+/* ------------------------------------------------------------------ report */
+
+static void
+print_report(const struct doctor *d)
+{
+	json_t *line;
+	size_t i;
+	int width = 0;
+
+	json_array_foreach(d->lines, i, line) {
+		int n = (int)strlen(get_text(line, "check"));
+
+		width = n > width ? n : width;
+	}
+	json_array_foreach(d->lines, i, line) {
+		const char *mend = get_text(line, "mend");
+
+		printf("%-4s  %-*s  %s\n", get_text(line, "state"), width, get_text(line, "check"),
+			get_text(line, "found"));
+		if (*mend)
+			printf("%*s  mend: %s\n", width + 6, "", mend);
+	}
+	printf("\n%u ok, %u warn, %u FAIL\n", d->count[OK], d->count[WARN], d->count[FAIL]);
+}
+
+int
+doctor(const struct options *o)
+{
+	struct doctor d = {.lines = json_array()};
+	char unused[256], error[CTL_ERROR_MAX];
+	unsigned count;
+
+	if (o->instance != NULL && instance_pick(o->instance, unused, sizeof(unused), error) != 0)
+		return complain("%s", error);
+	struct instance *list = instance_list(&count);
+
+	doctor_host(&d);
+	running(&d, o, list, count);
+	doctor_left(&d, list, count);
+	free(list);
+	if (o->json)
+		print_json(json_incref(d.lines));
+	else
+		print_report(&d);
+	json_decref(d.lines);
+	return d.count[FAIL] ? 1 : 0;
+}

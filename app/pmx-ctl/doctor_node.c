@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * doctor, a running primary: what its telemetry and its /proc/PID say of link, buffers, drops,
+ * CPUs and NUMA placement.
+ */
+#include <glob.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rte_version.h>
+
+#include "ctl.h"
+#include "wire/wire.h"
+
+#define NUMA_MAX 64
+
+/* What the checks of one primary share. */
+struct visit {
+	struct doctor *d;
+	struct session *s;
+	json_t *info;
+	json_t *port;   /* ethdev: its /ethdev/info, or NULL */
+	bool local;     /* its /proc/PID is it */
+	cpu_set_t lanes;
+};
+
+static void __attribute__((format(printf, 5, 6)))
+tell(const struct visit *v, enum verdict verdict, const char *check, const char *mend,
+	const char *fmt, ...)
+{
+	char *name = text("%s: %s", v->s->name, check), *what;
+	va_list args;
+
+	va_start(args, fmt);
+	if (vasprintf(&what, fmt, args) >= 0) {
+		found(v->d, verdict, name, mend, "%s", what);
+		free(what);
+	}
+	va_end(args);
+	free(name);
+}
+
+/* ------------------------------------------------------------------ link */
+
+/* The port's /ethdev/info, by name; NULL if there is none. */
+static json_t *
+find_port(struct visit *v)
+{
+	char error[CTL_ERROR_MAX];
+	json_t *list = session_ask(v->s, "/ethdev/list", error), *id, *match = NULL;
+	size_t i;
+
+	json_array_foreach(list, i, id) {
+		char *question = text("/ethdev/info,%lld", (long long)json_integer_value(id));
+		json_t *info = session_ask(v->s, question, error);
+
+		free(question);
+		if (match == NULL && info != NULL &&
+			strcmp(get_text(info, "name"), get_text(v->info, "port")) == 0)
+			match = json_incref(info);
+		json_decref(info);
+	}
+	json_decref(list);
+	return match;
+}
+
+static void
+check_link(struct visit *v)
+{
+	const char *driver = get_text(v->info, "driver"), *port = get_text(v->info, "port");
+	bool up = get_u64(v->info, "link_up");
+
+	tell(v, up ? OK : FAIL, "link",
+		up                              ? NULL :
+		strcmp(driver, "ethdev") == 0   ? "check cable or peer: a memif or vhost port is up when "
+						  "both sides run" :
+						  "check the address in link.listen",
+		"driver %s%s%s, %s", driver, *port ? ", port " : "", port, up ? "up" : "down");
+}
+
+static void
+check_mtu(struct visit *v)
+{
+	uint64_t mtu = get_u64(v->info, "mtu"), payload = get_u64(v->info, "payload_max");
+	uint64_t port_mtu = get_u64(v->port, "mtu");
+	const uint64_t encap_most = 28 + 7; /* IPv4 and UDP, and rounding to 8 */
+
+	if (payload == 0 || payload >= mtu)
+		tell(v, FAIL, "MTU", "raise link.mtu, the same on all nodes",
+			"%" PRIu64 " bytes leave no room for a payload", mtu);
+	else if (payload + WIRE_HDR_BYTES + encap_most < mtu)
+		tell(v, WARN, "MTU", "give all links the same mtu",
+			"%" PRIu64 " bytes on link 0, but payloads of %" PRIu64
+			": another link carries less",
+			mtu, payload);
+	else if (port_mtu && port_mtu < mtu)
+		tell(v, FAIL, "MTU", "lower link.mtu on all nodes, or raise the MTU of the port",
+			"%" PRIu64 " bytes, but its port takes %" PRIu64, mtu, port_mtu);
+	else
+		tell(v, OK, "MTU", NULL, "%" PRIu64 " bytes, payloads up to %" PRIu64 " (%" PRIu64 " %%)",
+			mtu, payload, 100 * payload / mtu);
+}
+
+/* ------------------------------------------------------------------ buffers, drops */
+
+static void
+check_mbufs(struct visit *v)
+{
+	uint64_t total = get_u64(v->info, "mbufs"), left = get_u64(v->info, "mbufs_free");
+	uint64_t unpromised = get_u64(v->info, "mbufs_unpromised");
+	enum verdict verdict = left == 0 ? FAIL : left < total / 10 ? WARN : OK;
+
+	tell(v, verdict, "mbufs",
+		verdict == OK ? NULL : "raise limits.mbufs; 'pmx-ctl contexts' tells who holds them",
+		"%" PRIu64 " of %" PRIu64 " free", left, total);
+	verdict = unpromised < total / 16 ? WARN : OK;
+	tell(v, verdict, "mbufs unpromised",
+		verdict == OK ? NULL :
+				"raise limits.mbufs, or lower limits.send_buffers or receive_buffers",
+		"%" PRIu64 " of %" PRIu64 " not promised to contexts or queues%s", unpromised, total,
+		verdict == OK ? "" : ": the next context may be refused");
+}
+
+/* What to do about a counter that is not zero. */
+static const struct {
+	const char *name, *mend;
+} mends[] = {
+	{"drop_foreign", "harmless; a port or VLAN of its own avoids it"},
+	{"drop_short", "something else sends to this port or address"},
+	{"drop_segmented", "the same link.mtu on all nodes"},
+	{"drop_oversized", "the same link.mtu on all nodes"},
+	{"drop_no_checksum", "the same proto.checksum on all nodes"},
+	{"drop_checksum", "check cable and port, or link.fault if it is a test"},
+	{"drop_inbox", "fewer engine.lanes, or contexts spread evenly over lanes"},
+	{"drop_version", "the same version of pmx-dpdk on all nodes"},
+	{"drop_not_mine", "the same [nodes] on all nodes"},
+	{"drop_no_node", "raise limits.nodes, the same on all nodes"},
+	{"drop_no_path", "raise limits.peers"},
+	{"drop_session", "usual after a restart; otherwise two nodes have the same number"},
+	{"drop_absent", "usual while applications start or end"},
+	{"drop_no_flow", "raise limits.flows"},
+	{"drop_old", "usual after losses; many of them: raise proto.rto_min_us"},
+	{"drop_beyond", "the same proto.window on all nodes"},
+	{"drop_gap", "proto.recovery = selective"},
+	{"drop_full", "receive more often, or raise limits.receive_buffers or lhs_entries"},
+	{"drop_no_hold", "raise limits.mbufs"},
+	{"bad_submissions", "an application writes wrong slots: 'pmx-ctl contexts', column bad"},
+	{"bad_releases", "an application releases twice: 'pmx-ctl contexts', column bad"},
+	{"bad_positions", "an application's memory is damaged: 'pmx-ctl contexts', column bad"},
+	{"rx_no_mbuf", "raise limits.mbufs"},
+	{"rx_too_long", "the same link.mtu on all nodes"},
+	{"tx_refused", "raise link.tx_descriptors, or lower proto.path_frames"},
+	{"faults", "take link.fault out, unless it is a test"},
+};
+
+static const char *
+mend_of(const char *name)
+{
+	const char *own = name;
+
+	if (strncmp(name, "link", 4) == 0 && strchr(name, '_') != NULL)
+		own = strchr(name, '_') + 1;
+	for (size_t i = 0; i < sizeof(mends) / sizeof(mends[0]); i++) {
+		if (strcmp(mends[i].name, own) == 0)
+			return mends[i].mend;
+	}
+	return "see whether it still grows: pmx-ctl stat --watch 1";
+}
+
+static void
+check_drops(struct visit *v)
+{
+	char error[CTL_ERROR_MAX];
+	json_t *drops = session_ask(v->s, "/pmx/drops", error), *value;
+	const char *name;
+	bool any = false;
+
+	if (drops == NULL) {
+		tell(v, FAIL, "drops", "try again", "%s", error);
+		return;
+	}
+	json_object_foreach(drops, name, value) {
+		struct meaning m = counter_meaning(name);
+
+		if (json_integer_value(value) == 0)
+			continue;
+		any = true;
+		tell(v, WARN, name, mend_of(name), "%" PRIu64 " %s: %s",
+			(uint64_t)json_integer_value(value), m.unit, m.help);
+	}
+	if (!any)
+		tell(v, OK, "drops", NULL, "nothing dropped (%zu reasons)", json_object_size(drops));
+	json_decref(drops);
+}
+
+/* ------------------------------------------------------------------ CPUs, NUMA */
+
+/* "0-3,8" into a set. */
+static void
+read_list(const char *list, cpu_set_t *set)
+{
+	CPU_ZERO(set);
+	while (*list) {
+		char *end;
+		unsigned long from = strtoul(list, &end, 10), to = from;
+
+		if (end == list)
+			return;
+		if (*end == '-')
+			to = strtoul(end + 1, &end, 10);
+		for (unsigned long c = from; c <= to && c < CPU_SETSIZE; c++)
+			CPU_SET(c, set);
+		list = *end == ',' ? end + 1 : end;
+	}
+}
+
+static void
+add_thread(struct visit *v, const char *status)
+{
+	FILE *f = fopen(status, "r");
+	char line[512], list[400];
+	cpu_set_t set;
+
+	while (f != NULL && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "Cpus_allowed_list: %399s", list) != 1)
+			continue;
+		read_list(list, &set);
+		CPU_OR(&v->lanes, &v->lanes, &set);
+	}
+	if (f != NULL)
+		fclose(f);
+}
+
+/* CPUs of the lanes: those of the main thread and of the EAL's workers. */
+static void
+read_lanes(struct visit *v)
+{
+	char path[128], comm[32];
+	glob_t tasks = {0};
+
+	snprintf(path, sizeof(path), "/proc/%d/task/*/comm", v->s->pid);
+	if (glob(path, 0, NULL, &tasks) != 0)
+		return;
+	for (size_t i = 0; i < tasks.gl_pathc; i++) {
+		char *name = strrchr(tasks.gl_pathv[i], '/');
+		int tid = 0;
+
+		snprintf(path, sizeof(path), "/proc/%d/task/%%d", v->s->pid);
+		read_line(tasks.gl_pathv[i], comm, sizeof(comm));
+		*name = 0;
+		if (sscanf(tasks.gl_pathv[i], path, &tid) != 1)
+			continue;
+		if (tid != v->s->pid && strstr(comm, "worker") == NULL)
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/status", v->s->pid, tid);
+		add_thread(v, path);
+	}
+	globfree(&tasks);
+}
+
+static void
+check_lanes(struct visit *v)
+{
+	uint64_t lanes = get_u64(v->info, "lanes");
+	long online = sysconf(_SC_NPROCESSORS_ONLN);
+	const char *idle = get_text(v->info, "idle");
+	bool busy = strcmp(idle, "spin") == 0 || strcmp(idle, "pause") == 0;
+
+	v->d->lanes += (unsigned)lanes;
+	if (busy && v->d->lanes >= (unsigned)online)
+		tell(v, WARN, "lanes", "engine.idle = adaptive, or fewer engine.lanes",
+			"%" PRIu64 " with idle = %s; with them no CPU of %ld is left for applications",
+			lanes, idle, online);
+	else if (v->d->lanes > (unsigned)online)
+		tell(v, WARN, "lanes", "fewer engine.lanes", "%u of all instances on %ld CPUs",
+			v->d->lanes, online);
+	else
+		tell(v, OK, "lanes", NULL, "%" PRIu64 ", idle = %s, on %ld CPUs", lanes, idle, online);
+	if (!v->local || !busy)
+		return;
+	char isolated[256];
+	cpu_set_t set, both;
+
+	read_line("/sys/devices/system/cpu/isolated", isolated, sizeof(isolated));
+	read_list(isolated, &set);
+	CPU_AND(&both, &set, &v->lanes);
+	bool all = CPU_EQUAL(&both, &v->lanes);
+
+	tell(v, all ? OK : WARN, "isolation",
+		all ? NULL :
+		      "isolcpus=LIST nohz_full=LIST rcu_nocbs=LIST on the kernel command line, and -l LIST",
+		"%d of %d CPUs of lanes are isolated", CPU_COUNT(&both), CPU_COUNT(&v->lanes));
+}
+
+/* Which nodes hold its hugepages: pages of each in `pages`. */
+static void
+read_pages(const struct visit *v, uint64_t pages[NUMA_MAX])
+{
+	char path[64], *line = NULL;
+	size_t size = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/numa_maps", v->s->pid);
+	FILE *f = fopen(path, "r");
+
+	while (f != NULL && getline(&line, &size, f) > 0) {
+		if (strstr(line, " huge ") == NULL)
+			continue;
+		for (char *s = line; (s = strstr(s, " N")) != NULL; s++) {
+			unsigned node;
+			unsigned long long n;
+
+			if (sscanf(s, " N%u=%llu", &node, &n) == 2 && node < NUMA_MAX)
+				pages[node] += n;
+		}
+	}
+	free(line);
+	if (f != NULL)
+		fclose(f);
+}
+
+static bool
+has_lane(const struct visit *v, unsigned node)
+{
+	char path[96], list[512];
+	cpu_set_t set;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/cpulist", node);
+	if (!read_line(path, list, sizeof(list)))
+		return false;
+	read_list(list, &set);
+	CPU_AND(&set, &set, &v->lanes);
+	return CPU_COUNT(&set) > 0;
+}
+
+static void
+check_numa(struct visit *v)
+{
+	uint64_t pages[NUMA_MAX] = {0}, remote = 0, all = 0;
+	json_t *socket = json_object_get(v->port, "numa_node");
+	long long port = socket ? (long long)json_integer_value(socket) : -1;
+
+	if (access("/sys/devices/system/node/node1", F_OK) != 0) {
+		tell(v, OK, "NUMA", NULL, "the machine has one node");
+		return;
+	}
+	if (!v->local) {
+		tell(v, OK, "NUMA", NULL, "not visible: process %d is of another container", v->s->pid);
+		return;
+	}
+	read_pages(v, pages);
+	for (unsigned n = 0; n < NUMA_MAX; n++) {
+		all += pages[n];
+		remote += has_lane(v, n) ? 0 : pages[n];
+	}
+	if (port >= 0 && port < NUMA_MAX && !has_lane(v, (unsigned)port))
+		tell(v, WARN, "NUMA", "-l with CPUs of the port's node",
+			"the port is on node %lld, no lane is", port);
+	else if (2 * remote > all)
+		tell(v, WARN, "NUMA", "--socket-mem, or -l with CPUs of the node that has hugepages",
+			"%" PRIu64 " of %" PRIu64 " hugepages are on nodes without a lane", remote, all);
+	else
+		tell(v, OK, "NUMA", NULL, "%" PRIu64 " of %" PRIu64 " hugepages are on nodes of lanes",
+			all - remote, all);
+}
+
+/* ------------------------------------------------------------------ all of it */
+
+static void
+check_version(const struct visit *v)
+{
+	const char *own = get_text(v->info, "version");
+
+	if (strcmp(v->s->version, rte_version()) != 0)
+		tell(v, WARN, "version", "restart the primary: the library was replaced under it",
+			"runs with %s, applications get %s", v->s->version, rte_version());
+	else if (strcmp(own, PMX_VERSION) != 0)
+		tell(v, WARN, "version", "install the same version of both",
+			"pmx-dpdk %s, this pmx-ctl is %s", own, PMX_VERSION);
+	else
+		tell(v, OK, "version", NULL, "pmx-dpdk %s, %s, process %d", own, v->s->version,
+			v->s->pid);
+}
+
+static bool
+is_local(int pid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/numa_maps", pid);
+	return pid > 0 && access(path, R_OK) == 0;
+}
+
+void
+doctor_node(struct doctor *d, const char *name)
+{
+	char error[CTL_ERROR_MAX];
+	struct session s;
+	struct visit v = {.d = d, .s = &s};
+
+	d->live++;
+	if (session_open(&s, name, error) != 0) {
+		found(d, FAIL, name, "see whether the process still runs", "%s", error);
+		return;
+	}
+	v.info = session_ask(&s, "/pmx/info", error);
+	if (v.info == NULL) {
+		found(d, WARN, name, "nothing, if it is another program that uses DPDK", "%s", error);
+		session_close(&s);
+		return;
+	}
+	v.local = is_local(s.pid);
+	if (v.local)
+		read_lanes(&v);
+	if (strcmp(get_text(v.info, "driver"), "ethdev") == 0)
+		v.port = find_port(&v);
+	check_version(&v);
+	check_link(&v);
+	check_mtu(&v);
+	check_mbufs(&v);
+	check_drops(&v);
+	check_lanes(&v);
+	check_numa(&v);
+	json_decref(v.port);
+	json_decref(v.info);
+	session_close(&s);
+}

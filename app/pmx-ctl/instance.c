@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Which primaries there are: one runtime directory each, made by the EAL and named by its
+ * --file-prefix.
+ *
+ * Design note
+ * 1. Directories outlive their primaries. One is alive if its telemetry socket takes a connection,
+ *    or if somebody holds the EAL's lock on its `config`. Both are looked at without taking or
+ *    writing anything, so that looking cannot disturb a start.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "ctl.h"
+
+void
+instance_base(char *out, size_t size)
+{
+	const char *base = getenv("RUNTIME_DIRECTORY");
+
+	if (base == NULL)
+		base = getuid() == 0 ? "/var/run" : getenv("XDG_RUNTIME_DIR");
+	snprintf(out, size, "%s/dpdk", base ? base : "/tmp");
+}
+
+int
+instance_connect(const char *name, char *path)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	char base[CTL_PATH_MAX / 2];
+
+	instance_base(base, sizeof(base));
+	snprintf(path, CTL_PATH_MAX, "%s/%s/dpdk_telemetry.v2", base, name);
+	if (strlen(path) >= sizeof(to.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(to.sun_path, path);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0) {
+		int error = errno;
+
+		close(fd);
+		return -error;
+	}
+	return fd;
+}
+
+/* A primary keeps a write lock on part of its config file. */
+static bool
+primary_holds(const char *name)
+{
+	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+	char base[CTL_PATH_MAX / 2], path[CTL_PATH_MAX];
+
+	instance_base(base, sizeof(base));
+	snprintf(path, sizeof(path), "%s/%s/config", base, name);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	bool held = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type == F_WRLCK;
+
+	close(fd);
+	return held;
+}
+
+static enum instance_state
+find_state(const char *name)
+{
+	char path[CTL_PATH_MAX];
+	int fd = instance_connect(name, path);
+
+	if (fd >= 0) {
+		close(fd);
+		return INSTANCE_LIVE;
+	}
+	if (primary_holds(name))
+		return INSTANCE_SILENT;
+	return fd == -EACCES || fd == -EPERM ? INSTANCE_DENIED : INSTANCE_DEAD;
+}
+
+static int
+is_instance(const struct dirent *d)
+{
+	return d->d_name[0] != '.' && (d->d_type == DT_DIR || d->d_type == DT_UNKNOWN);
+}
+
+struct instance *
+instance_list(unsigned *count)
+{
+	struct dirent **names;
+	char base[CTL_PATH_MAX];
+
+	instance_base(base, sizeof(base));
+	int n = scandir(base, &names, is_instance, alphasort);
+
+	*count = 0;
+	if (n <= 0) {
+		if (n == 0)
+			free(names);
+		return NULL;
+	}
+	struct instance *list = calloc((size_t)n, sizeof(*list));
+
+	for (int i = 0; i < n; i++) {
+		if (list != NULL) {
+			snprintf(list[i].name, sizeof(list[i].name), "%s", names[i]->d_name);
+			list[i].state = find_state(list[i].name);
+			*count = (unsigned)i + 1;
+		}
+		free(names[i]);
+	}
+	free(names);
+	return list;
+}
+
+char *
+instance_names(const struct instance *list, unsigned count, enum instance_state state)
+{
+	char *names = text("%s", "");
+
+	for (unsigned i = 0; i < count; i++) {
+		if (list[i].state != state)
+			continue;
+		char *longer = text("%s%s%s", names, *names ? ", " : "", list[i].name);
+
+		free(names);
+		names = longer;
+	}
+	return names;
+}
+
+static int
+pick_only(const struct instance *list, unsigned count, char *name, size_t size, char *error)
+{
+	char *live = instance_names(list, count, INSTANCE_LIVE);
+	char *silent = instance_names(list, count, INSTANCE_SILENT);
+	char *dead = instance_names(list, count, INSTANCE_DEAD);
+	char base[CTL_PATH_MAX / 8];
+	int result = -1;
+
+	instance_base(base, sizeof(base));
+	if (*live && strchr(live, ',') == NULL) {
+		snprintf(name, size, "%s", live);
+		result = 0;
+	} else if (*live) {
+		snprintf(error, CTL_ERROR_MAX, "several instances run: %s. Choose one with --instance",
+			live);
+	} else {
+		snprintf(error, CTL_ERROR_MAX,
+			"no primary runs: no live telemetry socket in %s%s%s%s%s%s. Start "
+			"'pmx-dpdk CONFIG'; 'pmx-ctl doctor' tells whether this host is ready",
+			base, *silent ? "; running without telemetry: " : "", silent,
+			*dead ? "; left behind by dead ones: " : "", dead,
+			getuid() == 0 ? "" : "; those of root are seen by root only");
+	}
+	free(live);
+	free(silent);
+	free(dead);
+	return result;
+}
+
+int
+instance_pick(const char *wanted, char *name, size_t size, char *error)
+{
+	if (wanted != NULL) {
+		if (*wanted == 0 || strchr(wanted, '/') != NULL || strlen(wanted) >= size ||
+			strcmp(wanted, ".") == 0 || strcmp(wanted, "..") == 0) {
+			snprintf(error, CTL_ERROR_MAX,
+				"--instance '%.80s': not a name; give the node.name of a primary",
+				wanted);
+			return -1;
+		}
+		snprintf(name, size, "%s", wanted);
+		return 0;
+	}
+	unsigned count;
+	struct instance *list = instance_list(&count);
+	int result = pick_only(list, count, name, size, error);
+
+	free(list);
+	return result;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * peers and contexts: what telemetry gives in pages of 64, by number.
+ *
+ * Design note
+ * 1. A page may hold less than 64 although more follow: what exceeds telemetry's longest answer is
+ *    left out without a word. So the end is an empty page, not a short one.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "ctl.h"
+
+/* Move the page's objects to list, each with its number; the next number to ask for. */
+static uint64_t
+take_page(json_t *list, json_t *page, const char *number_key)
+{
+	uint64_t next = 0;
+	json_t *value;
+	const char *key;
+
+	json_object_foreach(page, key, value) {
+		uint64_t number = strtoull(key, NULL, 10);
+		json_t *item = json_object();
+
+		json_object_set_new(item, number_key, json_integer((json_int_t)number));
+		json_object_update(item, value);
+		json_array_append_new(list, item);
+		next = number + 1 > next ? number + 1 : next;
+	}
+	return next;
+}
+
+/* All objects of a paged command: [{number_key: N, ...}], or NULL. */
+static json_t *
+ask_pages(struct session *s, const char *command, const char *number_key, char *error)
+{
+	json_t *list = json_array();
+	uint64_t from = 0, next = 0;
+
+	do {
+		char *question = text("%s,%" PRIu64, command, from = next);
+		json_t *page = session_ask(s, question, error);
+
+		free(question);
+		if (page == NULL) {
+			json_decref(list);
+			return NULL;
+		}
+		next = take_page(list, page, number_key);
+		json_decref(page);
+	} while (next > from);
+	return list;
+}
+
+/* Nanoseconds as a person reads them; 0: not measured. Each of four calls has its own buffer. */
+static const char *
+time_text(uint64_t ns)
+{
+	static char buffers[4][24];
+	static unsigned turn;
+	char *s = buffers[turn++ % 4];
+
+	if (ns == 0)
+		return "-";
+	if (ns < 10000000)
+		snprintf(s, sizeof(buffers[0]), "%.1f us", (double)ns / 1e3);
+	else
+		snprintf(s, sizeof(buffers[0]), "%.1f ms", (double)ns / 1e6);
+	return s;
+}
+
+int
+show_peers(struct session *s, const struct options *o)
+{
+	char error[CTL_ERROR_MAX];
+	json_t *list = ask_pages(s, "/pmx/peers", "node", error), *p;
+	struct table t;
+	size_t i;
+
+	if (list == NULL)
+		return complain("%s", error);
+	if (o->json)
+		return print_json(list);
+	if (json_array_size(list) == 0) {
+		puts("no peers: [nodes] of the configuration names none but this node");
+		json_decref(list);
+		return 0;
+	}
+	table_begin(&t, ">node|state|>epoch|>rtt|>rtt var|>rto|>cwnd bytes|"
+			">cwnd frames|>bytes in flight|>flows");
+	json_array_foreach(list, i, p) {
+		table_row(&t,
+			"%" PRIu64 "\t%s\t%08" PRIx64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
+			"\t%" PRIu64,
+			get_u64(p, "node"), get_text(p, "state"), get_u64(p, "epoch"),
+			time_text(get_u64(p, "rtt_ns")), time_text(get_u64(p, "rtt_var_ns")),
+			time_text(get_u64(p, "rto_ns")), get_u64(p, "cwnd_bytes"),
+			get_u64(p, "cwnd_frames"), get_u64(p, "inflight_bytes"), get_u64(p, "flows"));
+	}
+	table_end(&t, stdout);
+	json_decref(list);
+	return 0;
+}
+
+int
+show_contexts(struct session *s, const struct options *o)
+{
+	static const char *const keys[] = {"sent", "received", "send_busy", "send_buffers",
+		"receive_held", "receive_buffers", "lhs_waiting", "bad"};
+	char error[CTL_ERROR_MAX];
+	json_t *list = ask_pages(s, "/pmx/contexts", "context", error), *c;
+	uint64_t v[8];
+	struct table t;
+	size_t i;
+
+	if (list == NULL)
+		return complain("%s", error);
+	if (o->json)
+		return print_json(list);
+	if (json_array_size(list) == 0) {
+		puts("no context is open");
+		json_decref(list);
+		return 0;
+	}
+	table_begin(&t, ">context|state|>process|>sent|>received|>send buffers|>receive buffers|"
+			">unread|>bad");
+	json_array_foreach(list, i, c) {
+		char pid[24];
+
+		for (unsigned k = 0; k < 8; k++)
+			v[k] = get_u64(c, keys[k]);
+		snprintf(pid, sizeof(pid), "%" PRIu64, get_u64(c, "pid"));
+		table_row(&t,
+			"%" PRIu64 "\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 " of %" PRIu64
+			"\t%" PRIu64 " of %" PRIu64 "\t%" PRIu64 "\t%" PRIu64,
+			get_u64(c, "context"), get_text(c, "state"),
+			get_u64(c, "pid") ? pid : "(own)", v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]);
+	}
+	table_end(&t, stdout);
+	json_decref(list);
+	return 0;
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * pmx-ctl looks at a running pmx-dpdk by its telemetry socket, and at the host that it runs on.
+ * Options and commands; each command is in a file of its own (see ctl.h).
+ */
+#include <getopt.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl.h"
+
+static const char usage[] =
+	"Usage: pmx-ctl [--instance NAME] [--json] COMMAND [options]\n"
+	"\n"
+	"Looks at a running pmx-dpdk and at the host that it runs on; changes nothing.\n"
+	"\n"
+	"  stat             counters and state of the node: name, value, unit, meaning\n"
+	"    --all          also those that are zero\n"
+	"    --watch SECS   every SECS seconds, how much they grow a second; ends with ^C\n"
+	"  peers            paths to other nodes\n"
+	"  contexts         open endpoints of this node\n"
+	"  drops            why frames were lost\n"
+	"  doctor           is this host ready, and is what runs well? Needs no running primary\n"
+	"\n"
+	"  --instance NAME  node.name of the primary; needed only where several run\n"
+	"  --json           for programs\n"
+	"  --help, --version\n"
+	"\n"
+	"Exit code: 0, 1 after an error or if doctor has a FAIL, 2 for a wrong command line.\n";
+
+int
+complain(const char *fmt, ...)
+{
+	va_list args;
+
+	fflush(stdout);
+	fputs("pmx-ctl: ", stderr);
+	va_start(args, fmt);
+	vfprintf(stderr, fmt, args);
+	va_end(args);
+	fputc('\n', stderr);
+	return 1;
+}
+
+int
+print_json(json_t *value)
+{
+	int result = json_dumpf(value, stdout, JSON_INDENT(2));
+
+	json_decref(value);
+	putchar('\n');
+	return result == 0 ? 0 : complain("the answer could not be written as JSON");
+}
+
+char *
+text(const char *fmt, ...)
+{
+	va_list args;
+	char *s;
+
+	va_start(args, fmt);
+	int n = vasprintf(&s, fmt, args);
+
+	va_end(args);
+	if (n < 0) {
+		complain("no memory");
+		exit(1);
+	}
+	return s;
+}
+
+uint64_t
+get_u64(const json_t *object, const char *key)
+{
+	return (uint64_t)json_integer_value(json_object_get(object, key));
+}
+
+const char *
+get_text(const json_t *object, const char *key)
+{
+	const char *s = json_string_value(json_object_get(object, key));
+
+	return s ? s : "";
+}
+
+/* ------------------------------------------------------------------ commands */
+
+static const struct command {
+	const char *name;
+	int (*show)(struct session *s, const struct options *o);
+} commands[] = {
+	{"stat", show_stat},
+	{"peers", show_peers},
+	{"contexts", show_contexts},
+	{"drops", show_drops},
+	{"doctor", NULL}, /* needs no session */
+};
+#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
+
+static int
+run(const struct command *c, const struct options *o)
+{
+	char name[256], error[CTL_ERROR_MAX];
+	struct session s;
+
+	if (c->show == NULL)
+		return doctor(o);
+	if (instance_pick(o->instance, name, sizeof(name), error) != 0 ||
+		session_open(&s, name, error) != 0)
+		return complain("%s", error);
+	int result = c->show(&s, o);
+
+	session_close(&s);
+	return result;
+}
+
+static int
+wrong(const char *what, const char *which, const char *allowed)
+{
+	complain("%s '%s': %s", what, which, allowed);
+	fputs("Try 'pmx-ctl --help'.\n", stderr);
+	return 2;
+}
+
+static int
+read_seconds(const char *value, double *out)
+{
+	char *end;
+	double v = strtod(value, &end);
+
+	if (end == value || *end || !(v >= 0.1 && v <= 86400))
+		return wrong("--watch", value, "not a number of seconds from 0.1 to 86400");
+	*out = v;
+	return 0;
+}
+
+static int
+run_named(const char *name, const struct options *o)
+{
+	for (size_t i = 0; i < COMMAND_COUNT; i++) {
+		if (strcmp(commands[i].name, name) != 0)
+			continue;
+		if ((o->all || o->watch_s > 0) && commands[i].show != show_stat)
+			return wrong("command", name, "--all and --watch are options of stat");
+		return run(&commands[i], o);
+	}
+	return wrong("command", name, "there are stat, peers, contexts, drops, doctor");
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct option longs[] = {{"instance", required_argument, NULL, 'i'},
+		{"json", no_argument, NULL, 'j'}, {"all", no_argument, NULL, 'a'},
+		{"watch", required_argument, NULL, 'w'}, {"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'v'}, {0}};
+	struct options o = {0};
+	int opt;
+
+	while ((opt = getopt_long(argc, argv, "i:jaw:h", longs, NULL)) != -1) {
+		switch (opt) {
+		case 'i':
+			o.instance = optarg;
+			break;
+		case 'j':
+			o.json = true;
+			break;
+		case 'a':
+			o.all = true;
+			break;
+		case 'w':
+			if (read_seconds(optarg, &o.watch_s) != 0)
+				return 2;
+			break;
+		case 'v':
+			printf("pmx-ctl %s\n", PMX_VERSION);
+			return 0;
+		case 'h':
+			fputs(usage, stdout);
+			return 0;
+		default:
+			fputs(usage, stderr);
+			return 2;
+		}
+	}
+	if (optind != argc - 1) {
+		fputs(usage, stderr);
+		return 2;
+	}
+	signal(SIGPIPE, SIG_IGN); /* a primary that ends while it is asked is an error, not our end */
+	return run_named(argv[optind], &o);
+}

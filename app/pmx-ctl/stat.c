@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * stat and drops: counters with unit and meaning. Both come from the tables that count
+ * (engine_counter_info, proto_counter_info); only what telemetry adds is described here.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "ctl.h"
+#include "engine/engine.h"
+
+/* Values of /pmx/info, and of links in /pmx/drops behind their "linkN_". */
+static const struct proto_counter_info more[] = {
+	{"version", "", "of pmx-dpdk"},
+	{"name", "", "node.name, the instance"},
+	{"node", "number", "node.id"},
+	{"lanes", "lcores", "engine.lanes"},
+	{"idle", "", "engine.idle"},
+	{"driver", "", "of link 0"},
+	{"port", "", "of link 0"},
+	{"link_up", "", "1: link 0 has a carrier"},
+	{"mtu", "bytes", "longest frame of link 0 behind the Ethernet header"},
+	{"payload_max", "bytes", "payload of a frame that every link carries"},
+	{"contexts", "contexts", "limits.contexts"},
+	{"mbufs", "buffers", "limits.mbufs"},
+	{"mbufs_free", "buffers", "in the pool now"},
+	{"mbufs_unpromised", "buffers", "not promised to contexts or queues"},
+	{"flows", "flows", "pairs of contexts that talk now"},
+	{"rx_no_mbuf", "frames", "lost by the link: no mbuf was free"},
+	{"rx_too_long", "frames", "lost by the link: longer than an mbuf"},
+	{"tx_refused", "frames", "not taken by the port; the protocol sends them again"},
+	{"faults", "frames", "dropped, doubled, delayed or changed by link.fault"},
+};
+
+static const struct proto_counter_info *
+find(const struct proto_counter_info *table, size_t count, const char *name)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (strcmp(table[i].name, name) == 0)
+			return &table[i];
+	}
+	return NULL;
+}
+
+/* As telemetry names them: counters of the protocol have "proto_" before them, drops do not. */
+struct meaning
+counter_meaning(const char *name)
+{
+	const struct proto_counter_info *c;
+	const size_t more_count = sizeof(more) / sizeof(more[0]);
+	bool proto = strncmp(name, "proto_", 6) == 0;
+	unsigned link;
+	int skip = 0;
+
+	if (proto || strncmp(name, "drop_", 5) == 0) {
+		c = find(proto_counter_info, PROTO_COUNTER_COUNT, name + (proto ? 6 : 0));
+		if (c != NULL)
+			return (struct meaning){c->unit, c->help};
+	}
+	c = find(engine_counter_info, ENGINE_COUNTER_COUNT, name);
+	if (c == NULL && sscanf(name, "link%u_%n", &link, &skip) == 1 && skip > 0)
+		c = find(more, more_count, name + skip);
+	if (c == NULL)
+		c = find(more, more_count, name);
+	if (c != NULL)
+		return (struct meaning){c->unit, c->help};
+	return (struct meaning){"", "(of another version than this pmx-ctl)"};
+}
+
+/* {name: value} -> [{name, value, unit, meaning}] */
+static json_t *
+describe(const json_t *values)
+{
+	json_t *list = json_array(), *value;
+	const char *name;
+
+	json_object_foreach((json_t *)values, name, value) {
+		struct meaning m = counter_meaning(name);
+
+		json_array_append_new(list, json_pack("{s:s, s:O, s:s, s:s}", "name", name, "value",
+			value, "unit", m.unit, "meaning", m.help));
+	}
+	return list;
+}
+
+static void
+add_rows(struct table *t, const json_t *values, bool zeros)
+{
+	json_t *value;
+	const char *name;
+
+	json_object_foreach((json_t *)values, name, value) {
+		struct meaning m = counter_meaning(name);
+
+		if (json_is_string(value))
+			table_row(t, "%s\t%s\t%s\t%s", name, json_string_value(value), m.unit, m.help);
+		else if (zeros || json_integer_value(value) != 0)
+			table_row(t, "%s\t%" PRIu64 "\t%s\t%s", name,
+				(uint64_t)json_integer_value(value), m.unit, m.help);
+	}
+}
+
+/* ------------------------------------------------------------------ stat --watch */
+
+static double
+now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void
+sleep_s(double s)
+{
+	struct timespec t = {.tv_sec = (time_t)s};
+
+	t.tv_nsec = (long)((s - (double)t.tv_sec) * 1e9);
+	while (nanosleep(&t, &t) != 0 && errno == EINTR)
+		continue;
+}
+
+static double
+rate(const json_t *before, const char *name, const json_t *value, double seconds)
+{
+	double grown = (double)json_integer_value(value) - (double)get_u64(before, name);
+
+	return grown > 0 ? grown / seconds : 0;
+}
+
+static void
+print_rates_json(const json_t *before, json_t *after, double seconds, const json_t *info)
+{
+	json_t *rates = json_object(), *value;
+	const char *name;
+
+	json_object_foreach(after, name, value)
+		json_object_set_new(rates, name, json_real(rate(before, name, value, seconds)));
+	json_t *line = json_pack("{s:f, s:o, s:O}", "seconds", seconds, "rates", rates, "info", info);
+
+	json_dumpf(line, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
+	putchar('\n');
+	json_decref(line);
+}
+
+static void
+print_rates(const json_t *before, json_t *after, double seconds, const json_t *info, bool zeros)
+{
+	struct table t;
+	json_t *value;
+	const char *name;
+	char stamp[32];
+	time_t now = time(NULL);
+	struct tm local;
+
+	strftime(stamp, sizeof(stamp), "%H:%M:%S", localtime_r(&now, &local));
+	printf("%s  %s: over %.2f s; %" PRIu64 " of %" PRIu64 " mbufs free, %" PRIu64 " flows\n", stamp,
+		get_text(info, "name"), seconds, get_u64(info, "mbufs_free"), get_u64(info, "mbufs"),
+		get_u64(info, "flows"));
+	table_begin(&t, "name|>a second|unit|meaning");
+	json_object_foreach(after, name, value) {
+		double r = rate(before, name, value, seconds);
+		struct meaning m = counter_meaning(name);
+
+		if (zeros || r > 0)
+			table_row(&t, "%s\t%.*f\t%s/s\t%s", name, r < 10 && r > 0 ? 2 : 0, r, m.unit,
+				m.help);
+	}
+	table_end(&t, stdout);
+	putchar('\n');
+}
+
+static int
+watch(struct session *s, const struct options *o)
+{
+	char error[CTL_ERROR_MAX];
+	json_t *before = session_ask(s, "/pmx/stat", error), *after = NULL, *info;
+	double then = now_s();
+
+	while (before != NULL) {
+		sleep_s(o->watch_s);
+		after = session_ask(s, "/pmx/stat", error);
+		double now = now_s();
+
+		info = after ? session_ask(s, "/pmx/info", error) : NULL;
+		if (info != NULL && o->json)
+			print_rates_json(before, after, now - then, info);
+		else if (info != NULL)
+			print_rates(before, after, now - then, info, o->all);
+		json_decref(before);
+		before = info ? after : NULL;
+		if (info == NULL)
+			json_decref(after);
+		json_decref(info);
+		then = now;
+		if (fflush(stdout) != 0) {
+			json_decref(before);
+			return 1; /* the reader has gone */
+		}
+	}
+	return complain("%s", error);
+}
+
+/* ------------------------------------------------------------------ commands */
+
+int
+show_stat(struct session *s, const struct options *o)
+{
+	char error[CTL_ERROR_MAX];
+	struct table t;
+
+	if (o->watch_s > 0)
+		return watch(s, o);
+	json_t *info = session_ask(s, "/pmx/info", error);
+	json_t *counters = info ? session_ask(s, "/pmx/stat", error) : NULL;
+
+	if (counters == NULL) {
+		json_decref(info);
+		return complain("%s", error);
+	}
+	if (o->json) {
+		json_t *list = describe(counters);
+
+		json_decref(counters);
+		return print_json(json_pack("{s:o, s:o}", "info", info, "counters", list));
+	}
+	table_begin(&t, "name|>value|unit|meaning");
+	add_rows(&t, info, true);
+	table_row(&t, "%s", "");
+	add_rows(&t, counters, o->all);
+	table_end(&t, stdout);
+	json_decref(info);
+	json_decref(counters);
+	return 0;
+}
+
+int
+show_drops(struct session *s, const struct options *o)
+{
+	char error[CTL_ERROR_MAX];
+	json_t *drops = session_ask(s, "/pmx/drops", error), *value;
+	const char *name;
+	bool any = false;
+	struct table t;
+
+	if (drops == NULL)
+		return complain("%s", error);
+	if (o->json) {
+		json_t *list = describe(drops);
+
+		json_decref(drops);
+		return print_json(list);
+	}
+	json_object_foreach(drops, name, value)
+		any |= json_integer_value(value) != 0;
+	if (any) {
+		table_begin(&t, "name|>value|unit|meaning");
+		add_rows(&t, drops, false);
+		table_end(&t, stdout);
+	} else {
+		printf("nothing dropped (%zu reasons, all zero)\n", json_object_size(drops));
+	}
+	json_decref(drops);
+	return 0;
+}

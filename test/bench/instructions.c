@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The program that test/bench/instructions.sh runs under callgrind: two embedded nodes in one
+ * process, joined by the loop link, moving 64-byte messages in bursts of 32. Each part of the path
+ * is a function of its own, so that its instructions can be read off by name.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pmx/pmx.h"
+
+#define BURST 32
+#define NOINLINE __attribute__((noinline))
+
+static struct pmx_context *from, *to;
+static struct pmx_node *nodes[2];
+static uint32_t message_len = 64;
+
+static const char config[] = "[node]\nid = %d\nname = bench%d\n"
+			     "[engine]\nidle = spin\n"
+			     "[link 0]\ndriver = loop\nport = bench\nmtu = 1500\n"
+			     "[limits]\nmbufs = 6144\ncontexts = 2\n"
+			     "%s\n[nodes]\n0 = auto\n1 = auto\n";
+
+NOINLINE unsigned bench_client_send(void);
+NOINLINE unsigned bench_client_receive(void);
+NOINLINE void bench_engine_send(void);
+NOINLINE void bench_engine_receive(void);
+NOINLINE void bench_engine_ack(void);
+
+/* The application's side of sending: buffers, payload, submissions. */
+unsigned
+bench_client_send(void)
+{
+	struct pmx_buffer bufs[BURST];
+	const struct pmx_addr address = {1, 1};
+	struct pmx_addr addresses[BURST];
+	unsigned n = 0;
+
+	while (n < BURST && pmx_get_send_buffer(from, message_len, &bufs[n]) == 0) {
+		memset(bufs[n].data, (int)n, 64);
+		addresses[n++] = address;
+	}
+	return n ? (unsigned)pmx_send_burst(from, addresses, bufs, NULL, n) : 0;
+}
+
+/* The engine's: submissions to link. */
+void
+bench_engine_send(void)
+{
+	pmx_node_poll(nodes[0]);
+}
+
+/* Link to LHS ring and Ack. */
+void
+bench_engine_receive(void)
+{
+	pmx_node_poll(nodes[1]);
+}
+
+/* The Ack's arrival and the completions. */
+void
+bench_engine_ack(void)
+{
+	pmx_node_poll(nodes[0]);
+}
+
+unsigned
+bench_client_receive(void)
+{
+	struct pmx_message m[BURST];
+	int n = pmx_receive_burst(to, m, BURST);
+
+	for (int i = 0; i < n; i++) {
+		if (*(const uint8_t *)pmx_message_data(&m[i]) > BURST)
+			abort();
+		pmx_release_receive_buffer(to, &m[i]);
+	}
+	return n > 0 ? (unsigned)n : 0;
+}
+
+static int
+start(int i, int argc, char **argv, const char *more)
+{
+	char text[1024], error[256];
+	struct pmx_node_params params = {.config_text = text, .eal_argc = argc, .eal_argv = argv};
+
+	snprintf(text, sizeof(text), config, i, i, more);
+	if (pmx_node_start(&nodes[i], &params, error, sizeof(error)) == 0)
+		return 0;
+	fprintf(stderr, "instructions: %s\n", error);
+	return 1;
+}
+
+int
+main(int argc, char **argv)
+{
+	char *eal[] = {argv[0], "--no-huge", "-m", "256", "--no-pci", "--no-telemetry", "--no-shconf",
+		"-l", "0", "--log-level=*:error", NULL};
+	unsigned bursts = argc > 1 ? (unsigned)atoi(argv[1]) : 1000, sent = 0, received = 0;
+	const char *more = argc > 3 ? argv[3] : "";
+	struct pmx_context_params a = {.context = 0}, b = {.context = 1};
+
+	message_len = argc > 2 ? (uint32_t)atoi(argv[2]) : 64;
+	if (start(0, 10, eal, more) || start(1, 0, NULL, more) || pmx_context_open(&from, nodes[0], &a) ||
+		pmx_context_open(&to, nodes[1], &b))
+		return 1;
+	/* the flow opens with its first message */
+	for (int i = 0; i < 1000; i++) {
+		if (i == 0)
+			pmx_send_copy(from, (struct pmx_addr){1, 1}, "\1", 1, NULL);
+		pmx_node_poll(nodes[0]);
+		pmx_node_poll(nodes[1]);
+	}
+	while (bench_client_receive())
+		;
+	for (unsigned i = 0; i < bursts; i++) {
+		sent += bench_client_send();
+		bench_engine_send();
+		bench_engine_receive();
+		received += bench_client_receive();
+		bench_engine_ack();
+	}
+	printf("messages %u %u\n", sent, received);
+	return sent == received && sent == bursts * BURST ? 0 : 1;
+}

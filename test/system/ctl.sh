@@ -1,0 +1,191 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Usage: ctl.sh BUILD_DIR
+# pmx-ctl against a running primary, a stopped one and a killed one: every command as table and as
+# JSON, errors and exit codes. One line a check, "ok NAME" or "not ok NAME"; exit code 0 if all
+# passed. Needs root and 128 free hugepages of 2 MiB.
+set -u
+
+if [ $# -ne 1 ] || [ ! -x "$1/app/pmx-dpdk" ] || [ ! -x "$1/app/pmx-ctl" ]; then
+	echo "Usage: $0 BUILD_DIR, which has app/pmx-dpdk and app/pmx-ctl" >&2
+	exit 2
+fi
+dpdk=$1/app/pmx-dpdk
+ctl=$1/app/pmx-ctl
+name=ctltest$$
+dir=$(mktemp -d /tmp/pmx-ctl-test.XXXXXX) || exit 2
+# runtime directories of its own: whatever else runs here is not seen, and not disturbed
+export RUNTIME_DIRECTORY=$dir/run
+mkdir "$RUNTIME_DIRECTORY"
+port=$((20000 + $$ % 20000))
+pids=()
+failed=0
+
+stop_all() {
+	for pid in ${pids[@]+"${pids[@]}"}; do
+		kill -9 "$pid" 2>/dev/null && wait "$pid" 2>/dev/null
+	done
+	rm -f /dev/hugepages/"$name"[ab]map_* /run/pmx-dpdk-"$name"[ab].pid
+	rm -rf "$dir"
+}
+trap stop_all EXIT
+trap 'exit 130' INT TERM
+
+# check NAME COMMAND...: passes if COMMAND does
+check() {
+	local what=$1
+	shift
+	if "$@" >"$dir/check" 2>&1; then
+		echo "ok $what"
+	else
+		echo "not ok $what"
+		sed 's/^/# /' "$dir/check"
+		failed=1
+	fi
+}
+
+# says CODE PATTERN ARGUMENTS...: pmx-ctl ends with CODE, and its output, or for an error what it
+# says on stderr, has PATTERN
+says() {
+	local code=$1 pattern=$2 got
+	shift 2
+	"$ctl" "$@" >"$dir/out" 2>"$dir/err"
+	got=$?
+	cat "$dir/out" "$dir/err"
+	[ $got -eq "$code" ] || { echo "exit code $got, not $code"; return 1; }
+	if [ "$code" -eq 0 ]; then
+		grep -qE -- "$pattern" "$dir/out"
+	else
+		grep -qE -- "$pattern" "$dir/err" && [ ! -s "$dir/out" ]
+	fi
+}
+
+# json EXPRESSION ARGUMENTS...: pmx-ctl's output is JSON, and the Python EXPRESSION of it, d, holds
+json() {
+	local expression=$1
+	shift
+	"$ctl" --json "$@" >"$dir/out" || return 1
+	cat "$dir/out"
+	python3 -m json.tool <"$dir/out" >/dev/null || return 1
+	python3 -c 'import json, sys
+d = json.load(open(sys.argv[1]))
+sys.exit(not eval(sys.argv[2]))' "$dir/out" "$expression"
+}
+
+# start NAME PORT: a primary; 0 when it is ready. Its process is the last of pids.
+start() {
+	cat >"$dir/$1.ini" <<-END
+		[node]
+		id = 0
+		name = $1
+		[engine]
+		idle = sleep
+		[link 0]
+		driver = udp
+		listen = 127.0.0.1:$2
+		mtu = 1500
+		[limits]
+		mbufs = 4096
+		contexts = 4
+		[nodes]
+		0 = 127.0.0.1:$2
+		1 = 127.0.0.1:$(($2 + 1))
+	END
+	mkfifo "$dir/$1.ready"
+	"$dpdk" --no-pci -m 64 -- --ready-fd 3 "$dir/$1.ini" 3>"$dir/$1.ready" >"$dir/$1.log" 2>&1 &
+	pids+=($!)
+	read -r -t 20 _ <"$dir/$1.ready" || { cat "$dir/$1.log"; return 1; }
+}
+
+watch_table() {
+	timeout 3 "$ctl" stat --watch 0.3 >"$dir/out"
+	[ $? -eq 124 ] && grep -q 'a second' "$dir/out" && grep -q 'mbufs free' "$dir/out"
+}
+
+watch_json() {
+	timeout 3 "$ctl" --json stat --watch 0.3 >"$dir/out"
+	[ "$(wc -l <"$dir/out")" -ge 3 ] && head -1 "$dir/out" | python3 -m json.tool >/dev/null
+}
+
+# frames that no node sent: one too short, one of no version
+send_junk() {
+	python3 -c 'import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for frame in (b"x", b"y" * 200):
+    s.sendto(frame, ("127.0.0.1", int(sys.argv[1])))' "$port"
+	sleep 0.3
+}
+
+aligned() {
+	"$ctl" stat --all | awk '/^polls /{a = index($0, "polls ")} /  (lcores|bytes) /{n++}
+		/[ \t]$/{bad = 1} END {exit n < 2 || bad}'
+}
+
+doctor_lines() {
+	"$ctl" doctor >"$dir/out"
+	cat "$dir/out"
+	grep -qE '^(ok|warn|FAIL) +hugepages' "$dir/out" && grep -qE '^[0-9]+ ok, ' "$dir/out"
+}
+
+# ------------------------------------------------------------------ nothing runs
+check help says 0 '^Usage: pmx-ctl' --help
+check version says 0 '^pmx-ctl [0-9]+\.[0-9]+' --version
+check usage_no_command says 2 'Usage'
+check usage_unknown_command says 2 "'nonsense'.*there are stat" nonsense
+check usage_watch says 2 "'0'.*seconds" stat --watch 0
+check usage_all_of_peers says 2 'options of stat' peers --all
+check none_runs says 1 "no primary runs.*$RUNTIME_DIRECTORY" stat
+check doctor__without_primary doctor_lines
+check doctor__without_primary_json json '{"check", "state", "found", "mend"} == set(d[0])' doctor
+
+# ------------------------------------------------------------------ one runs
+check start start "${name}a" "$port"
+check stat says 0 '^link_up +1 ' stat
+check stat__zeros_hidden bash -c "! '$ctl' stat | grep -q '^drop_'"
+check stat__all says 0 '^drop_checksum +0 +frames +with a wrong checksum' stat --all
+check stat__aligned aligned
+check stat__json json 'd["info"]["name"] == "'"${name}a"'" and all(c["unit"] for c in d["counters"])' \
+	stat
+check stat__all_have_meanings json \
+	'not any("another version" in c["meaning"] for c in d["counters"])' stat
+check stat__watch watch_table
+check stat__watch_json watch_json
+check peers says 0 '^ *1  unused' peers
+check peers__json json '[p["node"] for p in d] == [1]' peers
+check contexts says 0 'no context is open' contexts
+check contexts__json json 'd == []' contexts
+check drops__none says 0 '^nothing dropped' drops
+send_junk
+check drops says 0 '^drop_short +1 +frames +too short' drops
+check drops__json json '{c["name"]: c["value"] for c in d}["drop_version"] == 1' drops
+check drops__all_have_meanings json \
+	'not any("another version" in c["meaning"] for c in d if c["name"] != "drop_version")' drops
+check doctor doctor_lines
+check doctor__running json 'any(l["check"] == "'"${name}a"': drop_short" and l["mend"] for l in d)' \
+	doctor
+check instance__named says 0 '^payload_max' --instance "${name}a" stat
+check instance__unknown says 1 "'nobody' does not run.*Running: ${name}a" --instance nobody stat
+check instance__no_name says 1 "not a name" --instance ../x stat
+check instance__too_long says 1 "longer than" --instance "$(printf 'n%.0s' {1..150})" stat
+
+# ------------------------------------------------------------------ two run
+check start__second start "${name}b" $((port + 2))
+check instance__several says 1 "several instances run: ${name}a, ${name}b" stat
+check instance__second says 0 "^name +${name}b" --instance "${name}b" stat
+
+# ------------------------------------------------------------------ one stopped, one killed
+kill -TERM "${pids[1]}"
+wait "${pids[1]}"
+check stopped says 1 "'${name}b' does not run" --instance "${name}b" stat
+kill -9 "${pids[0]}"
+wait "${pids[0]}" 2>/dev/null
+check killed says 1 "'${name}a' is dead" --instance "${name}a" stat
+check killed__default says 1 "no primary runs.*left behind by dead ones: ${name}a" stat
+check doctor__leftovers json 'any("rm -r" in l["mend"] and "'"${name}a"'" in l["found"] for l in d)' \
+	doctor
+check doctor__hugepages json 'any(l["mend"].endswith("'"${name}a"'map_*") for l in d)' doctor
+check doctor__dead_named bash -c "! '$ctl' --instance '${name}a' doctor"
+pids=()
+
+exit $failed
