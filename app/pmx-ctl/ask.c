@@ -41,16 +41,18 @@ explain(int code, const char *name, const char *path, char *error)
 			*live ? live : "none");
 	else if (code == ECONNREFUSED)
 		snprintf(error, CTL_ERROR_MAX,
-			"instance '%s' is dead: nobody listens at %s. Start it again; 'pmx-ctl doctor' "
+			"instance '%s' is dead: nobody listens at %s. Start it again; 'pmx-ctl "
+			"doctor' "
 			"tells what it left behind. Running: %s",
 			name, path, *live ? live : "none");
 	else if (code == EACCES || code == EPERM)
 		snprintf(error, CTL_ERROR_MAX,
-			"instance '%s': %s: %s. Run this as root or as the user of the primary", name,
-			path, strerror(code));
+			"instance '%s': %s: %s. Run this as root or as the user of the primary",
+			name, path, strerror(code));
 	else if (code == ENAMETOOLONG)
 		snprintf(error, CTL_ERROR_MAX,
-			"instance '%.80s': the path of its socket, %.200s, is longer than a socket may "
+			"instance '%.80s': the path of its socket, %.200s, is longer than a socket "
+			"may "
 			"have: is the name right?",
 			name, path);
 	else
@@ -71,12 +73,14 @@ receive(struct session *s, const char *what, char *error)
 	}
 	if (n == 0)
 		snprintf(error, CTL_ERROR_MAX,
-			"instance '%s' closed the connection before it answered %s: it is ending, or "
+			"instance '%s' closed the connection before it answered %s: it is ending, "
+			"or "
 			"ten telemetry clients are connected already. Try again",
 			s->name, what);
 	else if (errno == EAGAIN || errno == EWOULDBLOCK)
 		snprintf(error, CTL_ERROR_MAX,
-			"instance '%s' (process %d) did not answer %s for %d s: is it stopped, or does a "
+			"instance '%s' (process %d) did not answer %s for %d s: is it stopped, or "
+			"does a "
 			"lane take its telemetry thread's CPU?",
 			s->name, s->pid, what, PATIENCE_S);
 	else
@@ -111,7 +115,8 @@ read_greeting(struct session *s, char *error)
 
 	if (longest == 0 || longest > ANSWER_MAX) {
 		snprintf(error, CTL_ERROR_MAX,
-			"instance '%s' greets with '%.200s': no max_output_len from 1 to %u, so this is "
+			"instance '%s' greets with '%.200s': no max_output_len from 1 to %u, so "
+			"this is "
 			"not DPDK's telemetry, version 2",
 			s->name, s->buffer, ANSWER_MAX);
 		json_decref(hello);
@@ -159,8 +164,8 @@ session_ask(struct session *s, const char *command, char *error)
 	json_error_t why;
 
 	if (send(s->fd, command, strlen(command), MSG_NOSIGNAL) < 0) {
-		snprintf(error, CTL_ERROR_MAX, "instance '%s' cannot be asked %s any more: %s", s->name,
-			command, strerror(errno));
+		snprintf(error, CTL_ERROR_MAX, "instance '%s' cannot be asked %s any more: %s",
+			s->name, command, strerror(errno));
 		return NULL;
 	}
 	if (receive(s, command, error) != 0)
@@ -169,8 +174,8 @@ session_ask(struct session *s, const char *command, char *error)
 
 	if (answer == NULL) {
 		snprintf(error, CTL_ERROR_MAX,
-			"instance '%s': its answer to %s is no JSON: %s in '%.200s'", s->name, command,
-			why.text, s->buffer);
+			"instance '%s': its answer to %s is no JSON: %s in '%.200s'", s->name,
+			command, why.text, s->buffer);
 		return NULL;
 	}
 	char *key = text("%.*s", (int)len, command);
@@ -182,7 +187,8 @@ session_ask(struct session *s, const char *command, char *error)
 		return value;
 	json_decref(value);
 	snprintf(error, CTL_ERROR_MAX,
-		"instance '%s' (%s, process %d) does not answer %s: it is not pmx-dpdk, or it is starting "
+		"instance '%s' (%s, process %d) does not answer %s: it is not pmx-dpdk, or it is "
+		"starting "
 		"or ending",
 		s->name, s->version, s->pid, command);
 	return NULL;

@@ -27,8 +27,8 @@
 struct options {
 	const char *instance; /* NULL: the only one that runs */
 	bool json;
-	bool all;             /* stat: rows that are zero too */
-	double watch_s;       /* stat: 0 = once */
+	bool all;       /* stat: rows that are zero too */
+	double watch_s; /* stat: 0 = once */
 };
 
 /* ------------------------------------------------------------------ main.c */
@@ -77,7 +77,7 @@ struct session {
 	int pid;          /* the primary's, in its own PID namespace */
 	char version[64]; /* of its DPDK */
 	char *buffer;
-	size_t size;      /* of buffer: the longest answer */
+	size_t size; /* of buffer: the longest answer */
 };
 
 /* 0, or -1 with a sentence in error (CTL_ERROR_MAX bytes). */
@@ -143,8 +143,8 @@ uint64_t read_u64(const char *path, uint64_t fallback);
 /* A word as a shell takes it; owned by the caller. */
 char *shell_word(const char *word);
 /* Call visit for each hugetlbfs mount. */
-void each_huge_mount(struct doctor *d,
-	void (*visit)(struct doctor *d, const char *dir, uint64_t page_bytes));
+void each_huge_mount(
+	struct doctor *d, void (*visit)(struct doctor *d, const char *dir, uint64_t page_bytes));
 
 int doctor(const struct options *o);
 void doctor_host(struct doctor *d);

@@ -26,8 +26,9 @@ found(struct doctor *d, enum verdict v, const char *check, const char *mend, con
 	va_end(args);
 	if (n < 0)
 		return;
-	json_array_append_new(d->lines, json_pack("{s:s, s:s, s:s, s:s}", "check", check, "state",
-		verdicts[v], "found", what, "mend", mend ? mend : ""));
+	json_array_append_new(
+		d->lines, json_pack("{s:s, s:s, s:s, s:s}", "check", check, "state", verdicts[v],
+				  "found", what, "mend", mend ? mend : ""));
 	d->count[v]++;
 	free(what);
 }
@@ -96,8 +97,8 @@ page_size(const struct mntent *m)
 }
 
 void
-each_huge_mount(struct doctor *d,
-	void (*visit)(struct doctor *d, const char *dir, uint64_t page_bytes))
+each_huge_mount(
+	struct doctor *d, void (*visit)(struct doctor *d, const char *dir, uint64_t page_bytes))
 {
 	FILE *mounts = setmntent("/proc/self/mounts", "r");
 	struct mntent *m;
@@ -131,7 +132,8 @@ running(struct doctor *d, const struct options *o, const struct instance *list, 
 			found(d, WARN, list[i].name, "run this as root or as its user",
 				"its telemetry socket may not be opened by this user");
 		else if (o->instance != NULL)
-			found(d, FAIL, list[i].name, "start it", "does not run: only its files are left");
+			found(d, FAIL, list[i].name, "start it",
+				"does not run: only its files are left");
 	}
 	if (o->instance != NULL && !seen)
 		found(d, FAIL, o->instance, "start it, or leave --instance out: all are looked at",

@@ -57,13 +57,15 @@ check_rights(struct doctor *d)
 		found(d, OK, "rights", NULL, "root");
 	else if (rights.writable)
 		found(d, OK, "rights", NULL,
-			"user %u, %u of %u hugepage mounts writable: enough for link drivers udp and loop",
+			"user %u, %u of %u hugepage mounts writable: enough for link drivers udp "
+			"and loop",
 			geteuid(), rights.writable, rights.mounts);
 	else
 		found(d, FAIL, "rights",
 			"run pmx-dpdk as root, or mount hugepages for this user: "
 			"mount -t hugetlbfs -o uid=UID,pagesize=2M none DIR, and --huge-dir DIR",
-			"user %u, and none of %u hugepage mounts is writable", geteuid(), rights.mounts);
+			"user %u, and none of %u hugepage mounts is writable", geteuid(),
+			rights.mounts);
 }
 
 /* ------------------------------------------------------------------ hugepages */
@@ -83,10 +85,12 @@ check_pages_of(struct doctor *d, const char *node_dir, uint64_t *total, uint64_t
 	*total += pages;
 	*free_pages += unused;
 	if (pages == 0)
-		found(d, WARN, check, HUGEPAGES_SH, "no pages of 2 MiB: lanes there get remote memory");
+		found(d, WARN, check, HUGEPAGES_SH,
+			"no pages of 2 MiB: lanes there get remote memory");
 	else
 		found(d, OK, check, NULL,
-			"%" PRIu64 " pages of 2 MiB (%" PRIu64 " MiB), %" PRIu64 " free (%" PRIu64 " MiB)",
+			"%" PRIu64 " pages of 2 MiB (%" PRIu64 " MiB), %" PRIu64 " free (%" PRIu64
+			" MiB)",
 			pages, 2 * pages, unused, 2 * unused);
 }
 
@@ -108,11 +112,13 @@ check_pages(struct doctor *d)
 	if (total == 0)
 		found(d, FAIL, "hugepages", HUGEPAGES_SH, "no pages of 2 MiB are reserved");
 	else if (unused == 0)
-		found(d, WARN, "hugepages", HUGEPAGES_SH " reserves more; leftovers are named below",
-			"%" PRIu64 " pages of 2 MiB, none free: another primary cannot start", total);
+		found(d, WARN, "hugepages",
+			HUGEPAGES_SH " reserves more; leftovers are named below",
+			"%" PRIu64 " pages of 2 MiB, none free: another primary cannot start",
+			total);
 	else
-		found(d, OK, "hugepages", NULL, "%" PRIu64 " of %" PRIu64 " pages of 2 MiB are free",
-			unused, total);
+		found(d, OK, "hugepages", NULL,
+			"%" PRIu64 " of %" PRIu64 " pages of 2 MiB are free", unused, total);
 }
 
 static unsigned mounts_2m;
@@ -149,23 +155,26 @@ check_iova(struct doctor *d)
 {
 	char noiommu[8];
 	glob_t groups = {0};
-	size_t count = glob("/sys/kernel/iommu_groups/[0-9]*", 0, NULL, &groups) == 0 ?
-		groups.gl_pathc : 0;
+	size_t count = glob("/sys/kernel/iommu_groups/[0-9]*", 0, NULL, &groups) == 0
+			       ? groups.gl_pathc
+			       : 0;
 
 	globfree(&groups);
-	read_line("/sys/module/vfio/parameters/enable_unsafe_noiommu_mode", noiommu,
-		sizeof(noiommu));
+	read_line(
+		"/sys/module/vfio/parameters/enable_unsafe_noiommu_mode", noiommu, sizeof(noiommu));
 	if (count > 0)
 		found(d, OK, "IOVA mode", NULL, "VA: %zu IOMMU groups; vfio-pci is safe", count);
 	else if (geteuid() == 0)
 		found(d, OK, "IOVA mode", NULL,
-			"PA: no IOMMU groups (intel_iommu=on or amd_iommu=on on the kernel command line, "
+			"PA: no IOMMU groups (intel_iommu=on or amd_iommu=on on the kernel command "
+			"line, "
 			"where there is one); ports on vfio-pci need its no-IOMMU mode (%s)",
 			*noiommu == 'Y' ? "on" : "off");
 	else
 		found(d, WARN, "IOVA mode",
 			"link drivers udp and loop need none of this; for PCI ports run as root",
-			"VA without IOMMU groups: physical addresses are hidden from user %u", geteuid());
+			"VA without IOMMU groups: physical addresses are hidden from user %u",
+			geteuid());
 }
 
 /* ------------------------------------------------------------------ CPUs */
@@ -180,17 +189,19 @@ check_cpus(struct doctor *d)
 
 	if (online < 2)
 		found(d, WARN, "CPUs", "engine.idle = yield, adaptive or sleep",
-			"one: a lane and applications share it, and spin or pause would starve them");
+			"one: a lane and applications share it, and spin or pause would starve "
+			"them");
 	else
-		found(d, OK, "CPUs", NULL, "%ld online, %d for this process: engine.lanes up to %d", online,
-			mine, mine > 1 ? mine - 1 : 1);
+		found(d, OK, "CPUs", NULL, "%ld online, %d for this process: engine.lanes up to %d",
+			online, mine, mine > 1 ? mine - 1 : 1);
 	read_line("/sys/devices/system/cpu/isolated", isolated, sizeof(isolated));
 	if (*isolated)
-		found(d, OK, "isolated CPUs", NULL, "%s: place lanes there with '-l %s --'", isolated,
-			isolated);
+		found(d, OK, "isolated CPUs", NULL, "%s: place lanes there with '-l %s --'",
+			isolated, isolated);
 	else
 		found(d, OK, "isolated CPUs", NULL,
-			"none; for engine.idle = spin: isolcpus=LIST nohz_full=LIST rcu_nocbs=LIST on the "
+			"none; for engine.idle = spin: isolcpus=LIST nohz_full=LIST rcu_nocbs=LIST "
+			"on the "
 			"kernel command line");
 }
 
@@ -201,7 +212,8 @@ check_governor(struct doctor *d)
 	unsigned count = 0, slow = 0;
 	glob_t files = {0};
 
-	if (glob("/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor", 0, NULL, &files) == 0) {
+	if (glob("/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor", 0, NULL, &files) ==
+		0) {
 		for (size_t i = 0; i < files.gl_pathc; i++) {
 			if (!read_line(files.gl_pathv[i], name, sizeof(name)))
 				continue;
@@ -214,10 +226,12 @@ check_governor(struct doctor *d)
 	}
 	globfree(&files);
 	if (count == 0)
-		found(d, OK, "CPU governor", NULL, "not visible: the hypervisor or firmware decides");
+		found(d, OK, "CPU governor", NULL,
+			"not visible: the hypervisor or firmware decides");
 	else if (slow)
 		found(d, WARN, "CPU governor", "sudo cpupower frequency-set -g performance",
-			"'%s' on %u of %u CPUs: adds microseconds after each pause", first, slow, count);
+			"'%s' on %u of %u CPUs: adds microseconds after each pause", first, slow,
+			count);
 	else
 		found(d, OK, "CPU governor", NULL, "performance on %u CPUs", count);
 }
@@ -237,7 +251,8 @@ cpu_flag(const char *flag)
 		if (strncmp(line, "flags", 5) != 0)
 			continue;
 		has = 0;
-		for (word = strtok_r(line, " \t\n", &rest); word; word = strtok_r(NULL, " \t\n", &rest))
+		for (word = strtok_r(line, " \t\n", &rest); word;
+			word = strtok_r(NULL, " \t\n", &rest))
 			has |= strcmp(word, flag) == 0;
 	}
 	free(line);
@@ -256,14 +271,17 @@ check_clock(struct doctor *d)
 		sizeof(source));
 	if (constant == 0 || nonstop == 0)
 		found(d, WARN, "time stamp counter",
-			"a hypervisor that passes invariant TSC to the guest (cpu host-passthrough)",
-			"not %s: round-trip times and timers drift with the frequency (clock source %s)",
+			"a hypervisor that passes invariant TSC to the guest (cpu "
+			"host-passthrough)",
+			"not %s: round-trip times and timers drift with the frequency (clock "
+			"source %s)",
 			constant ? "nonstop_tsc" : "constant_tsc", source);
 	else if (constant < 0)
 		found(d, OK, "time stamp counter", NULL, "not x86: a constant generic timer");
 	else
 		found(d, OK, "time stamp counter", NULL,
-			"constant_tsc, nonstop_tsc; clock source %s", *source ? source : "not visible");
+			"constant_tsc, nonstop_tsc; clock source %s",
+			*source ? source : "not visible");
 }
 
 static void
@@ -276,7 +294,8 @@ check_thp(struct doctor *d)
 	else if (strstr(modes, "[always]"))
 		found(d, WARN, "transparent hugepages",
 			"echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
-			"%s: compaction stalls processes at random; DPDK has hugepages of its own", modes);
+			"%s: compaction stalls processes at random; DPDK has hugepages of its own",
+			modes);
 	else
 		found(d, OK, "transparent hugepages", NULL, "%s", modes);
 }
@@ -303,9 +322,11 @@ check_limits(struct doctor *d)
 		bool few = r.rlim_cur != RLIM_INFINITY && r.rlim_cur < pages + others;
 
 		found(d, few ? WARN : OK, "RLIMIT_NOFILE",
-			few ? "ulimit -n 65536, LimitNOFILE=65536 in the systemd unit, or -m MIB before --" :
-			      NULL,
-			"%s (hard %s); a primary with all %" PRIu64 " hugepages needs about %" PRIu64,
+			few ? "ulimit -n 65536, LimitNOFILE=65536 in the systemd unit, or -m MIB "
+			      "before --"
+			    : NULL,
+			"%s (hard %s); a primary with all %" PRIu64
+			" hugepages needs about %" PRIu64,
 			limit_text(r.rlim_cur, soft, sizeof(soft)),
 			limit_text(r.rlim_max, hard, sizeof(hard)), pages, pages + others);
 	}
@@ -313,11 +334,12 @@ check_limits(struct doctor *d)
 		bool little = geteuid() != 0 && r.rlim_cur < (64u << 20);
 
 		found(d, little ? WARN : OK, "RLIMIT_MEMLOCK",
-			little ? "ulimit -l unlimited, or LimitMEMLOCK=infinity in the systemd unit" : NULL,
+			little ? "ulimit -l unlimited, or LimitMEMLOCK=infinity in the systemd unit"
+			       : NULL,
 			"%s bytes%s", limit_text(r.rlim_cur, soft, sizeof(soft)),
-			geteuid() == 0 ? "; does not bind root" :
-			little         ? ": vfio-pci and af_xdp cannot pin their memory" :
-					 "");
+			geteuid() == 0 ? "; does not bind root"
+			: little       ? ": vfio-pci and af_xdp cannot pin their memory"
+				       : "");
 	}
 }
 

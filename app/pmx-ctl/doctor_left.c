@@ -84,7 +84,8 @@ is_locked(const char *path)
 		return true; /* gone meanwhile, or not ours to judge */
 	FILE *f = fopen("/proc/locks", "r");
 
-	key = text(" %02x:%02x:%" PRIu64 " ", major(st.st_dev), minor(st.st_dev), (uint64_t)st.st_ino);
+	key = text(
+		" %02x:%02x:%" PRIu64 " ", major(st.st_dev), minor(st.st_dev), (uint64_t)st.st_ino);
 	while (f != NULL && !locked && getline(&line, &size, f) > 0)
 		locked = strstr(line, key) != NULL;
 	free(key);
@@ -117,8 +118,9 @@ check_prefix(struct doctor *d, const char *dir, char **paths, size_t count, uint
 	char *prefix = text("%s/%.*s", dir, (int)len, first), *word = shell_word(prefix);
 	char *mend = text("rm %smap_*", word);
 
-	found(d, WARN, "leftover hugepages", mend, "%smap_*: %zu files, %" PRIu64 " MiB, of no process",
-		prefix, same, same * (page_bytes >> 20));
+	found(d, WARN, "leftover hugepages", mend,
+		"%smap_*: %zu files, %" PRIu64 " MiB, of no process", prefix, same,
+		same * (page_bytes >> 20));
 	left++;
 	free(mend);
 	free(word);

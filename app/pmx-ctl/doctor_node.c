@@ -23,12 +23,16 @@ struct visit {
 	struct doctor *d;
 	struct session *s;
 	json_t *info;
-	json_t *port;   /* ethdev: its /ethdev/info, or NULL */
-	bool local;     /* its /proc/PID is it */
+	json_t *port; /* ethdev: its /ethdev/info, or NULL */
+	bool local;   /* its /proc/PID is it */
 	cpu_set_t lanes;
 };
 
-static void __attribute__((format(printf, 5, 6)))
+static void tell(const struct visit *v, enum verdict verdict, const char *check, const char *mend,
+	const char *fmt, ...) PRINTF(5, 6);
+
+/* As found(), for this instance. */
+static void
 tell(const struct visit *v, enum verdict verdict, const char *check, const char *mend,
 	const char *fmt, ...)
 {
@@ -73,13 +77,21 @@ check_link(struct visit *v)
 {
 	const char *driver = get_text(v->info, "driver"), *port = get_text(v->info, "port");
 	bool up = get_u64(v->info, "link_up");
+	const char *mend = "check the address in link.listen";
 
-	tell(v, up ? OK : FAIL, "link",
-		up                              ? NULL :
-		strcmp(driver, "ethdev") == 0   ? "check cable or peer: a memif or vhost port is up when "
-						  "both sides run" :
-						  "check the address in link.listen",
-		"driver %s%s%s, %s", driver, *port ? ", port " : "", port, up ? "up" : "down");
+	if (up)
+		mend = NULL;
+	else if (strcmp(driver, "ethdev") == 0)
+		mend = "check cable or peer: a memif or vhost port is up when both sides run";
+	tell(v, up ? OK : FAIL, "link", mend, "driver %s%s%s, %s", driver, *port ? ", port " : "",
+		port, up ? "up" : "down");
+}
+
+/* memif and af_packet refuse to be set to long frames, and carry them: see drivers/ethdev.c. */
+static bool
+carries_more(const char *port)
+{
+	return strstr(port, "memif") != NULL || strstr(port, "af_packet") != NULL;
 }
 
 static void
@@ -97,12 +109,13 @@ check_mtu(struct visit *v)
 			"%" PRIu64 " bytes on link 0, but payloads of %" PRIu64
 			": another link carries less",
 			mtu, payload);
-	else if (port_mtu && port_mtu < mtu)
-		tell(v, FAIL, "MTU", "lower link.mtu on all nodes, or raise the MTU of the port",
-			"%" PRIu64 " bytes, but its port takes %" PRIu64, mtu, port_mtu);
+	else if (port_mtu && port_mtu < mtu && !carries_more(get_text(v->info, "port")))
+		tell(v, WARN, "MTU", "lower link.mtu on all nodes, or raise the MTU of the port",
+			"%" PRIu64 " bytes, but its port is set to %" PRIu64, mtu, port_mtu);
 	else
-		tell(v, OK, "MTU", NULL, "%" PRIu64 " bytes, payloads up to %" PRIu64 " (%" PRIu64 " %%)",
-			mtu, payload, 100 * payload / mtu);
+		tell(v, OK, "MTU", NULL,
+			"%" PRIu64 " bytes, payloads up to %" PRIu64 " (%" PRIu64 " %%)", mtu,
+			payload, 100 * payload / mtu);
 }
 
 /* ------------------------------------------------------------------ buffers, drops */
@@ -115,14 +128,16 @@ check_mbufs(struct visit *v)
 	enum verdict verdict = left == 0 ? FAIL : left < total / 10 ? WARN : OK;
 
 	tell(v, verdict, "mbufs",
-		verdict == OK ? NULL : "raise limits.mbufs; 'pmx-ctl contexts' tells who holds them",
+		verdict == OK ? NULL
+			      : "raise limits.mbufs; 'pmx-ctl contexts' tells who holds them",
 		"%" PRIu64 " of %" PRIu64 " free", left, total);
 	verdict = unpromised < total / 16 ? WARN : OK;
 	tell(v, verdict, "mbufs unpromised",
-		verdict == OK ? NULL :
-				"raise limits.mbufs, or lower limits.send_buffers or receive_buffers",
-		"%" PRIu64 " of %" PRIu64 " not promised to contexts or queues%s", unpromised, total,
-		verdict == OK ? "" : ": the next context may be refused");
+		verdict == OK
+			? NULL
+			: "raise limits.mbufs, or lower limits.send_buffers or receive_buffers",
+		"%" PRIu64 " of %" PRIu64 " not promised to contexts or queues%s", unpromised,
+		total, verdict == OK ? "" : ": the next context may be refused");
 }
 
 /* What to do about a counter that is not zero. */
@@ -193,7 +208,8 @@ check_drops(struct visit *v)
 			(uint64_t)json_integer_value(value), m.unit, m.help);
 	}
 	if (!any)
-		tell(v, OK, "drops", NULL, "nothing dropped (%zu reasons)", json_object_size(drops));
+		tell(v, OK, "drops", NULL, "nothing dropped (%zu reasons)",
+			json_object_size(drops));
 	json_decref(drops);
 }
 
@@ -273,13 +289,15 @@ check_lanes(struct visit *v)
 	v->d->lanes += (unsigned)lanes;
 	if (busy && v->d->lanes >= (unsigned)online)
 		tell(v, WARN, "lanes", "engine.idle = adaptive, or fewer engine.lanes",
-			"%" PRIu64 " with idle = %s; with them no CPU of %ld is left for applications",
+			"%" PRIu64
+			" with idle = %s; with them no CPU of %ld is left for applications",
 			lanes, idle, online);
 	else if (v->d->lanes > (unsigned)online)
 		tell(v, WARN, "lanes", "fewer engine.lanes", "%u of all instances on %ld CPUs",
 			v->d->lanes, online);
 	else
-		tell(v, OK, "lanes", NULL, "%" PRIu64 ", idle = %s, on %ld CPUs", lanes, idle, online);
+		tell(v, OK, "lanes", NULL, "%" PRIu64 ", idle = %s, on %ld CPUs", lanes, idle,
+			online);
 	if (!v->local || !busy)
 		return;
 	char isolated[256];
@@ -291,8 +309,9 @@ check_lanes(struct visit *v)
 	bool all = CPU_EQUAL(&both, &v->lanes);
 
 	tell(v, all ? OK : WARN, "isolation",
-		all ? NULL :
-		      "isolcpus=LIST nohz_full=LIST rcu_nocbs=LIST on the kernel command line, and -l LIST",
+		all ? NULL
+		    : "isolcpus=LIST nohz_full=LIST rcu_nocbs=LIST on the kernel command line, and "
+		      "-l LIST",
 		"%d of %d CPUs of lanes are isolated", CPU_COUNT(&both), CPU_COUNT(&v->lanes));
 }
 
@@ -348,7 +367,8 @@ check_numa(struct visit *v)
 		return;
 	}
 	if (!v->local) {
-		tell(v, OK, "NUMA", NULL, "not visible: process %d is of another container", v->s->pid);
+		tell(v, OK, "NUMA", NULL, "not visible: process %d is of another container",
+			v->s->pid);
 		return;
 	}
 	read_pages(v, pages);
@@ -360,11 +380,14 @@ check_numa(struct visit *v)
 		tell(v, WARN, "NUMA", "-l with CPUs of the port's node",
 			"the port is on node %lld, no lane is", port);
 	else if (2 * remote > all)
-		tell(v, WARN, "NUMA", "--socket-mem, or -l with CPUs of the node that has hugepages",
-			"%" PRIu64 " of %" PRIu64 " hugepages are on nodes without a lane", remote, all);
+		tell(v, WARN, "NUMA",
+			"--socket-mem, or -l with CPUs of the node that has hugepages",
+			"%" PRIu64 " of %" PRIu64 " hugepages are on nodes without a lane", remote,
+			all);
 	else
-		tell(v, OK, "NUMA", NULL, "%" PRIu64 " of %" PRIu64 " hugepages are on nodes of lanes",
-			all - remote, all);
+		tell(v, OK, "NUMA", NULL,
+			"%" PRIu64 " of %" PRIu64 " hugepages are on nodes of lanes", all - remote,
+			all);
 }
 
 /* ------------------------------------------------------------------ all of it */
@@ -406,9 +429,12 @@ doctor_node(struct doctor *d, const char *name)
 		found(d, FAIL, name, "see whether the process still runs", "%s", error);
 		return;
 	}
+	/* a link looks at its carrier only when its counters are asked for */
+	json_decref(session_ask(&s, "/pmx/drops", error));
 	v.info = session_ask(&s, "/pmx/info", error);
 	if (v.info == NULL) {
-		found(d, WARN, name, "nothing, if it is another program that uses DPDK", "%s", error);
+		found(d, WARN, name, "nothing, if it is another program that uses DPDK", "%s",
+			error);
 		session_close(&s);
 		return;
 	}

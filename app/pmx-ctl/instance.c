@@ -152,8 +152,8 @@ pick_only(const struct instance *list, unsigned count, char *name, size_t size, 
 		snprintf(name, size, "%s", live);
 		result = 0;
 	} else if (*live) {
-		snprintf(error, CTL_ERROR_MAX, "several instances run: %s. Choose one with --instance",
-			live);
+		snprintf(error, CTL_ERROR_MAX,
+			"several instances run: %s. Choose one with --instance", live);
 	} else {
 		snprintf(error, CTL_ERROR_MAX,
 			"no primary runs: no live telemetry socket in %s%s%s%s%s%s. Start "

@@ -91,12 +91,13 @@ show_peers(struct session *s, const struct options *o)
 			">cwnd frames|>bytes in flight|>flows");
 	json_array_foreach(list, i, p) {
 		table_row(&t,
-			"%" PRIu64 "\t%s\t%08" PRIx64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
-			"\t%" PRIu64,
+			"%" PRIu64 "\t%s\t%08" PRIx64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64
+			"\t%" PRIu64 "\t%" PRIu64,
 			get_u64(p, "node"), get_text(p, "state"), get_u64(p, "epoch"),
 			time_text(get_u64(p, "rtt_ns")), time_text(get_u64(p, "rtt_var_ns")),
 			time_text(get_u64(p, "rto_ns")), get_u64(p, "cwnd_bytes"),
-			get_u64(p, "cwnd_frames"), get_u64(p, "inflight_bytes"), get_u64(p, "flows"));
+			get_u64(p, "cwnd_frames"), get_u64(p, "inflight_bytes"),
+			get_u64(p, "flows"));
 	}
 	table_end(&t, stdout);
 	json_decref(list);
@@ -135,7 +136,8 @@ show_contexts(struct session *s, const struct options *o)
 			"%" PRIu64 "\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 " of %" PRIu64
 			"\t%" PRIu64 " of %" PRIu64 "\t%" PRIu64 "\t%" PRIu64,
 			get_u64(c, "context"), get_text(c, "state"),
-			get_u64(c, "pid") ? pid : "(own)", v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]);
+			get_u64(c, "pid") ? pid : "(own)", v[0], v[1], v[2], v[3], v[4], v[5], v[6],
+			v[7]);
 	}
 	table_end(&t, stdout);
 	json_decref(list);

@@ -91,11 +91,8 @@ static const struct command {
 	const char *name;
 	int (*show)(struct session *s, const struct options *o);
 } commands[] = {
-	{"stat", show_stat},
-	{"peers", show_peers},
-	{"contexts", show_contexts},
-	{"drops", show_drops},
-	{"doctor", NULL}, /* needs no session */
+	{"stat", show_stat}, {"peers", show_peers}, {"contexts", show_contexts},
+	{"drops", show_drops}, {"doctor", NULL}, /* needs no session */
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
@@ -189,6 +186,7 @@ main(int argc, char **argv)
 		fputs(usage, stderr);
 		return 2;
 	}
-	signal(SIGPIPE, SIG_IGN); /* a primary that ends while it is asked is an error, not our end */
+	signal(SIGPIPE,
+		SIG_IGN); /* a primary that ends while it is asked is an error, not our end */
 	return run_named(argv[optind], &o);
 }

@@ -81,7 +81,7 @@ describe(const json_t *values)
 		struct meaning m = counter_meaning(name);
 
 		json_array_append_new(list, json_pack("{s:s, s:O, s:s, s:s}", "name", name, "value",
-			value, "unit", m.unit, "meaning", m.help));
+						    value, "unit", m.unit, "meaning", m.help));
 	}
 	return list;
 }
@@ -96,7 +96,8 @@ add_rows(struct table *t, const json_t *values, bool zeros)
 		struct meaning m = counter_meaning(name);
 
 		if (json_is_string(value))
-			table_row(t, "%s\t%s\t%s\t%s", name, json_string_value(value), m.unit, m.help);
+			table_row(t, "%s\t%s\t%s\t%s", name, json_string_value(value), m.unit,
+				m.help);
 		else if (zeros || json_integer_value(value) != 0)
 			table_row(t, "%s\t%" PRIu64 "\t%s\t%s", name,
 				(uint64_t)json_integer_value(value), m.unit, m.help);
@@ -140,7 +141,8 @@ print_rates_json(const json_t *before, json_t *after, double seconds, const json
 
 	json_object_foreach(after, name, value)
 		json_object_set_new(rates, name, json_real(rate(before, name, value, seconds)));
-	json_t *line = json_pack("{s:f, s:o, s:O}", "seconds", seconds, "rates", rates, "info", info);
+	json_t *line =
+		json_pack("{s:f, s:o, s:O}", "seconds", seconds, "rates", rates, "info", info);
 
 	json_dumpf(line, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
 	putchar('\n');
@@ -158,17 +160,17 @@ print_rates(const json_t *before, json_t *after, double seconds, const json_t *i
 	struct tm local;
 
 	strftime(stamp, sizeof(stamp), "%H:%M:%S", localtime_r(&now, &local));
-	printf("%s  %s: over %.2f s; %" PRIu64 " of %" PRIu64 " mbufs free, %" PRIu64 " flows\n", stamp,
-		get_text(info, "name"), seconds, get_u64(info, "mbufs_free"), get_u64(info, "mbufs"),
-		get_u64(info, "flows"));
+	printf("%s  %s: over %.2f s; %" PRIu64 " of %" PRIu64 " mbufs free, %" PRIu64 " flows\n",
+		stamp, get_text(info, "name"), seconds, get_u64(info, "mbufs_free"),
+		get_u64(info, "mbufs"), get_u64(info, "flows"));
 	table_begin(&t, "name|>a second|unit|meaning");
 	json_object_foreach(after, name, value) {
 		double r = rate(before, name, value, seconds);
 		struct meaning m = counter_meaning(name);
 
 		if (zeros || r > 0)
-			table_row(&t, "%s\t%.*f\t%s/s\t%s", name, r < 10 && r > 0 ? 2 : 0, r, m.unit,
-				m.help);
+			table_row(&t, "%s\t%.*f\t%s/s\t%s", name, r < 10 && r > 0 ? 2 : 0, r,
+				m.unit, m.help);
 	}
 	table_end(&t, stdout);
 	putchar('\n');

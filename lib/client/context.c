@@ -96,8 +96,8 @@ segments_for(const struct pmx_context *ctx, uint32_t len)
 	return likely(len <= ctx->frag_len) ? 1 : (len + ctx->frag_len - 1) / ctx->frag_len;
 }
 
-int
-pmx_get_send_buffer(struct pmx_context *ctx, uint32_t len, struct pmx_buffer *buf)
+static int
+get_segments(struct pmx_context *ctx, uint32_t len, struct pmx_buffer *buf)
 {
 	uint32_t n = segments_for(ctx, len);
 
@@ -123,6 +123,20 @@ pmx_get_send_buffer(struct pmx_context *ctx, uint32_t len, struct pmx_buffer *bu
 	buf->first = first;
 	buf->segments = (uint16_t)n;
 	return 0;
+}
+
+int
+pmx_get_send_buffer(struct pmx_context *ctx, uint32_t len, struct pmx_buffer *buf)
+{
+	/* max_message may be below one segment */
+	if (likely(len <= ctx->frag_len && len <= ctx->max_message && ctx->free_count != 0)) {
+		uint16_t b = ctx->free[--ctx->free_count];
+
+		ctx->notes[b].next = NO_BUFFER;
+		*buf = (struct pmx_buffer){send_data(ctx, b), len, len, b, 1};
+		return 0;
+	}
+	return get_segments(ctx, len, buf);
 }
 
 static void

@@ -101,7 +101,7 @@ channel_put(struct engine *e, struct channel *ch, uint16_t src_node, uint16_t sr
 	ch->received++;
 	if (len <= ch->lhs.split) {
 		lhs_write(&ch->lhs, src_node, src_ctx, len, LHS_NO_BULK, 0, payload, len);
-		rte_pktmbuf_free(m);
+		rte_mbuf_raw_free(m); /* one segment, one reference: our own */
 		return;
 	}
 	own(e, ch, m, true);
@@ -187,7 +187,7 @@ engine_release_bulk(struct engine *e, struct channel *ch, uint32_t number)
 
 		number = b->next;
 		b->owner = BUF_FREE;
-		rte_pktmbuf_free(b->m);
+		rte_mbuf_raw_free(b->m); /* one segment, one reference: our own */
 		count++;
 	}
 	ch->bulk_out -= count;

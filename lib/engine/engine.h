@@ -135,7 +135,7 @@ struct peer {
 	bool known;
 	uint8_t link;
 	uint8_t encap_len;
-	uint8_t encap[LINK_ENCAP_MAX];
+	uint8_t encap[LINK_ENCAP_MAX]; /* its last encap_len bytes */
 };
 
 struct tx_queue {

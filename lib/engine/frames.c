@@ -30,11 +30,13 @@ peer_set(struct node *n, uint16_t node, const struct config_peer *p)
 	struct peer *peer = &n->peers[node];
 	struct link *l = &n->links[p->link];
 	const struct link_config *c = &l->config;
-	struct rte_ether_hdr *eth = (struct rte_ether_hdr *)peer->encap;
 
 	peer->known = true;
 	peer->link = p->link;
 	peer->encap_len = (uint8_t)config_encap_bytes(c->encap);
+	struct rte_ether_hdr *eth =
+		(struct rte_ether_hdr *)(peer->encap + LINK_ENCAP_MAX - peer->encap_len);
+
 	if (l->ops->add_peer != NULL) {
 		int e = l->ops->add_peer(l, node, &p->addr);
 
@@ -286,10 +288,11 @@ put_head(struct engine *e, struct rte_mbuf *m, const struct proto_out *o, const 
 	uint8_t *at = rte_pktmbuf_mtod(m, uint8_t *);
 	struct wire_hdr *h = (struct wire_hdr *)(at + peer->encap_len);
 
-	if (likely(peer->encap_len == RTE_ETHER_HDR_LEN))
-		memcpy(at, peer->encap, RTE_ETHER_HDR_LEN);
+	/* whole words that end where the header begins; what reaches before the frame is headroom */
+	if (likely(peer->encap_len <= 16))
+		memcpy((uint8_t *)h - 16, peer->encap + LINK_ENCAP_MAX - 16, 16);
 	else
-		memcpy(at, peer->encap, peer->encap_len);
+		memcpy((uint8_t *)h - LINK_ENCAP_MAX, peer->encap, LINK_ENCAP_MAX);
 	if (likely(o->head_len == WIRE_HDR_BYTES))
 		memcpy(h, o->head, WIRE_HDR_BYTES);
 	else

@@ -266,6 +266,15 @@ submit_release(struct engine *e, struct channel *ch, const struct submission *s)
 		engine_give(e, ch, 0, bulks);
 }
 
+/* Copied once: what is checked is what is used. Most have one buffer: two words. */
+static inline void
+copy_submission(struct submission *s, const uint8_t *body)
+{
+	memcpy(s, body, 16);
+	if (unlikely(s->op != SUBMIT_SEND || s->count > 2))
+		memcpy((uint8_t *)s + 16, body + 16, sizeof(*s) - 16);
+}
+
 unsigned
 channel_scan(struct engine *e, struct channel *ch)
 {
@@ -275,7 +284,7 @@ channel_scan(struct engine *e, struct channel *ch)
 		struct submission s;
 		unsigned slots = 1;
 
-		memcpy(&s, slot_at(&ch->sub, ch->sub.pos)->body, sizeof(s));
+		copy_submission(&s, slot_at(&ch->sub, ch->sub.pos)->body);
 		switch (s.op) {
 		case SUBMIT_SEND:
 			slots = submit_send(e, ch, &s);

@@ -38,7 +38,8 @@ add_counters(struct rte_tel_data *d, bool drops_only)
 	rte_tel_data_start_dict(d);
 	for (unsigned i = 0; i < ENGINE_COUNTER_COUNT; i++) {
 		bool drop = strncmp(engine_counter_info[i].name, "drop_", 5) == 0 ||
-			strncmp(engine_counter_info[i].name, "bad_", 4) == 0;
+			strncmp(engine_counter_info[i].name, "bad_", 4) == 0 ||
+			i == ENGINE_tx_no_mbuf || i == ENGINE_tx_unknown_node;
 
 		if (!drops_only || drop)
 			rte_tel_data_add_dict_u64(d, engine_counter_info[i].name, sum_engine(i));
@@ -112,6 +113,9 @@ tell_info(const char *cmd, const char *params, struct rte_tel_data *d)
 	rte_tel_data_add_dict_string(d, "idle", idle[c->idle]);
 	rte_tel_data_add_dict_string(d, "driver", c->links[0].link.driver);
 	rte_tel_data_add_dict_string(d, "port", c->links[0].link.port);
+	struct link_stats unused;
+
+	node->links[0].ops->stats(&node->links[0], &unused); /* brings `up` up to date */
 	rte_tel_data_add_dict_u64(d, "link_up", node->links[0].up);
 	rte_tel_data_add_dict_u64(d, "mtu", c->links[0].link.mtu);
 	rte_tel_data_add_dict_u64(d, "payload_max", node->frag_len);

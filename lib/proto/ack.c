@@ -140,7 +140,7 @@ void
 ack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t now)
 {
 	struct path *t = &p->paths[f->path];
-	uint32_t ack = wire_be32(h->ack), now_ts = units_of(p, now);
+	uint32_t ack = wire_be32(h->ack), now_ts = stamp_of(p, now);
 	uint16_t credit = wire_be16(h->credit);
 
 	if (f->tx_state == FLOW_TX_IDLE || wire_seq_before(ack, f->snd_una) ||
@@ -235,7 +235,7 @@ nack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_
 		f->retries = 0; /* alive, but has no room */
 	if (lose_named(p, f, t, h) == 0)
 		return;
-	if (p->cfg.cc->on_nack(&t->cc, t->srtt / 8, units_of(p, now)))
+	if (p->cfg.cc->on_nack(&t->cc, t->srtt / 8, stamp_of(p, now)))
 		COUNT(p, window_cuts);
 	flow_activate(p, f);
 }

@@ -23,12 +23,8 @@ bucket_of(const struct proto *p, uint64_t key)
 }
 
 uint32_t
-flow_find(struct proto *p, uint16_t ctx, uint16_t node, uint16_t peer_ctx)
+flow_search(struct proto *p, uint64_t key)
 {
-	uint64_t key = FLOW_KEY(ctx, node, peer_ctx);
-
-	if (likely(p->flows[p->last_flow].key == key))
-		return p->last_flow;
 	for (uint32_t i = p->buckets[bucket_of(p, key)]; i != NIL; i = p->flows[i].hash_next) {
 		if (p->flows[i].key == key) {
 			p->last_flow = i;

@@ -233,6 +233,7 @@ struct proto {
 	uint64_t random;
 	uint64_t ticked_at;       /* time of the last proto_tick */
 	uint32_t gap;             /* time stamp units between the last two */
+	uint32_t ticked_ts;       /* the last one as a time stamp */
 	struct wheel wheel;
 };
 
@@ -265,6 +266,13 @@ static inline uint32_t
 units_of(const struct proto *p, uint64_t ticks)
 {
 	return (uint32_t)(((unsigned __int128)ticks * p->ts_mult) >> 32);
+}
+
+/* The time of this turn as a time stamp; mostly known from proto_tick. */
+static inline uint32_t
+stamp_of(const struct proto *p, uint64_t now)
+{
+	return likely(now == p->ticked_at) ? p->ticked_ts : units_of(p, now);
 }
 
 static inline uint64_t
@@ -325,7 +333,7 @@ have_clear(struct flow *f, uint32_t seq)
 uint64_t proto_random(struct proto *p);
 
 /* flow.c */
-uint32_t flow_find(struct proto *p, uint16_t ctx, uint16_t node, uint16_t peer_ctx);
+uint32_t flow_search(struct proto *p, uint64_t key);
 uint32_t flow_make(struct proto *p, uint16_t ctx, uint16_t node, uint16_t peer_ctx, uint32_t path,
 	uint64_t now);
 void flow_fail(struct proto *p, struct flow *f, uint8_t error);
@@ -342,7 +350,7 @@ void path_timer(struct proto *p, uint32_t index, uint64_t now);
 void path_rtt(struct proto *p, struct path *t, uint32_t rtt);
 
 /* send.c */
-void flow_activate(struct proto *p, struct flow *f);
+void flow_enlist(struct proto *p, struct flow *f);
 void path_activate(struct proto *p, struct path *t);
 void flow_rto(struct proto *p, uint32_t index, uint64_t now);
 void txd_done(struct proto *p, uint32_t index, uint8_t error);
@@ -373,9 +381,25 @@ void timer_arm(struct proto *p, uint32_t index, uint64_t at);
 void timer_stop(struct proto *p, uint32_t index);
 
 static inline uint32_t
+flow_find(struct proto *p, uint16_t ctx, uint16_t node, uint16_t peer_ctx)
+{
+	uint64_t key = FLOW_KEY(ctx, node, peer_ctx);
+
+	return likely(p->flows[p->last_flow].key == key) ? p->last_flow : flow_search(p, key);
+}
+
+static inline uint32_t
 flow_index(const struct proto *p, const struct flow *f)
 {
 	return (uint32_t)(f - p->flows);
+}
+
+/* The flow may have something to send now. */
+static inline void
+flow_activate(struct proto *p, struct flow *f)
+{
+	if (unlikely(!(f->flags & FLOW_ACTIVE) || !p->paths[f->path].active))
+		flow_enlist(p, f);
 }
 
 static inline uint32_t

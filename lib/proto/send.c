@@ -39,7 +39,7 @@ path_activate(struct proto *p, struct path *t)
 }
 
 void
-flow_activate(struct proto *p, struct flow *f)
+flow_enlist(struct proto *p, struct flow *f)
 {
 	struct path *t = &p->paths[f->path];
 
@@ -81,34 +81,41 @@ open_tx(struct proto *p, struct flow *f, uint64_t now)
 	f->tx_state = FLOW_TX_OPENING;
 }
 
+static inline void
+enqueue(struct proto *p, struct flow *f, const struct proto_message *m, uint64_t handle,
+	uint32_t off, uint32_t len)
+{
+	uint32_t index;
+	struct txd *d = txd_take(p, &index);
+
+	*d = (struct txd){
+		.handle = handle,
+		.next = NIL,
+		.seq = f->snd_end++,
+		.msg_len = m->len,
+		.frag_off = off,
+		.len = len,
+		.ctx = m->ctx,
+		.state = TXD_UNSENT,
+		.last = off + len == m->len,
+	};
+	if (f->tx_head == NIL)
+		f->tx_head = index;
+	else
+		p->txds[f->tx_tail].next = index;
+	f->tx_tail = index;
+	if (f->tx_next == NIL)
+		f->tx_next = index;
+}
+
 static void
-enqueue(struct proto *p, struct flow *f, const struct proto_message *m, uint32_t frags,
+enqueue_fragments(struct proto *p, struct flow *f, const struct proto_message *m,
 	const uint64_t *handles)
 {
-	uint32_t off = 0;
+	for (uint32_t off = 0; off < m->len; off += m->frag_len, handles++) {
+		uint32_t left = m->len - off;
 
-	for (uint32_t i = 0; i < frags; i++) {
-		uint32_t left = m->len - off, index;
-		struct txd *d = txd_take(p, &index);
-
-		d->handle = handles[i];
-		d->seq = f->snd_end++;
-		d->msg_len = m->len;
-		d->frag_off = off;
-		d->len = left < m->frag_len ? left : m->frag_len;
-		d->ctx = m->ctx;
-		d->state = TXD_UNSENT;
-		d->last = i + 1 == frags;
-		d->sent = false;
-		d->next = NIL;
-		off += d->len;
-		if (f->tx_head == NIL)
-			f->tx_head = index;
-		else
-			p->txds[f->tx_tail].next = index;
-		f->tx_tail = index;
-		if (f->tx_next == NIL)
-			f->tx_next = index;
+		enqueue(p, f, m, *handles, off, left < m->frag_len ? left : m->frag_len);
 	}
 }
 
@@ -145,7 +152,10 @@ proto_send(struct proto *p, const struct proto_message *m, const uint64_t *handl
 		return -EMSGSIZE;
 	if (f->tx_head == NIL)
 		open_tx(p, f, now);
-	enqueue(p, f, m, frags, handles);
+	if (likely(frags == 1))
+		enqueue(p, f, m, *handles, 0, m->len);
+	else
+		enqueue_fragments(p, f, m, handles);
 	p->ctxs[m->ctx].pending += frags;
 	f->used_at = now;
 	flow_activate(p, f);
@@ -161,50 +171,39 @@ proto_send(struct proto *p, const struct proto_message *m, const uint64_t *handl
 	return 0;
 }
 
-static void
-put_header(const struct proto *p, struct wire_hdr *h, const struct flow *f, uint8_t type,
-	uint32_t now_ts)
+/* The fields that every frame of a flow has. */
+static inline struct wire_fields
+flow_fields(const struct proto *p, const struct flow *f, uint8_t type, uint32_t now_ts)
 {
-	h->version = WIRE_VERSION;
-	h->type = type;
-	h->flags = 0;
-	h->src_node = wire_be16(p->cfg.node);
-	h->dst_node = wire_be16(f->node);
-	h->src_ctx = wire_be16(f->ctx);
-	h->dst_ctx = wire_be16(f->peer_ctx);
-	h->payload_len = 0;
-	h->credit = 0;
-	h->share = 0;
-	h->session = wire_be32(p->paths[f->path].session);
-	h->seq = 0;
-	h->ack = 0;
-	h->tstamp = wire_be32(now_ts);
-	h->echo = 0;
-	h->msg_len = 0;
-	h->frag_off = 0;
-	h->crc = 0;
+	return (struct wire_fields){
+		.type = type,
+		.src_node = p->cfg.node,
+		.dst_node = f->node,
+		.src_ctx = f->ctx,
+		.dst_ctx = f->peer_ctx,
+		.session = p->paths[f->path].session,
+		.tstamp = now_ts,
+	};
 }
 
 /* Put what is owed to the reverse flow on this frame. */
 static inline void
-put_ack(struct proto *p, struct wire_hdr *h, struct flow *f, uint32_t now_ts)
+put_ack(struct proto *p, struct wire_fields *w, struct flow *f, uint32_t now_ts)
 {
-	uint16_t flags = WIRE_F_ACK;
-
 	if (f->rx_state != FLOW_RX_OPEN)
 		return;
-	h->ack = wire_be32(f->rcv_nxt);
-	h->credit = wire_be16(ack_credit(p, f));
+	w->ack = f->rcv_nxt;
+	w->credit = ack_credit(p, f);
+	w->flags |= WIRE_F_ACK;
 	/* A Nack needs its echo even if data took the Ack along: ack.c, note 2. */
-	if (f->acks_owed || h->type == WIRE_NACK) {
-		flags |= WIRE_F_ECHO;
-		h->echo = wire_be32(f->echo_base + now_ts);
+	if (f->acks_owed || w->type == WIRE_NACK) {
+		w->flags |= WIRE_F_ECHO;
+		w->echo = f->echo_base + now_ts;
 		f->acks_owed = 0;
 	}
 	if (f->flags & FLOW_ACK_DUE)
 		ack_unlist(p, f);
 	f->flags &= ~FLOW_UPDATE;
-	h->flags |= wire_be16(flags);
 }
 
 /* The next frame of this flow that may leave now: a lost one, else a new one; NIL = none. */
@@ -235,22 +234,21 @@ path_has_window(const struct path *t)
 	return t->inflight_bytes < t->cc.window_bytes && t->inflight_frames < t->cc.window_frames;
 }
 
-static void
+static inline void
 emit_data(struct proto *p, struct flow *f, struct path *t, uint32_t index, struct proto_out *o,
 	uint32_t now_ts, uint64_t now)
 {
 	struct txd *d = &p->txds[index];
-	struct wire_hdr *h = (struct wire_hdr *)o->head;
+	struct wire_fields w = flow_fields(p, f, WIRE_DATA, now_ts);
 
-	put_header(p, h, f, WIRE_DATA, now_ts);
-	h->payload_len = wire_be16((uint16_t)d->len);
-	h->seq = wire_be32(d->seq);
-	h->msg_len = wire_be32(d->msg_len);
-	h->frag_off = wire_be32(d->frag_off);
-	if (f->tx_state == FLOW_TX_OPENING)
-		h->flags = wire_be16(WIRE_F_FIRST);
-	put_ack(p, h, f, now_ts);
-	if (d->state == TXD_LOST) {
+	w.payload_len = (uint16_t)d->len;
+	w.seq = d->seq;
+	w.msg_len = d->msg_len;
+	w.frag_off = d->frag_off;
+	if (unlikely(f->tx_state == FLOW_TX_OPENING))
+		w.flags = WIRE_F_FIRST;
+	put_ack(p, &w, f, now_ts);
+	if (unlikely(d->state == TXD_LOST)) {
 		f->lost--;
 		COUNT(p, tx_retransmits);
 	} else {
@@ -271,7 +269,8 @@ emit_data(struct proto *p, struct flow *f, struct path *t, uint32_t index, struc
 	f->deficit -= (int32_t)(d->len + WIRE_HDR_BYTES);
 	if (unlikely(!path_has_window(t) || f->snd_nxt == f->credit_end ||
 		    f->snd_nxt - f->snd_una >= t->window))
-		h->flags |= wire_be16(WIRE_F_ASK);
+		w.flags |= WIRE_F_ASK;
+	wire_put(o->head, &w);
 	if (f->rto_at == 0) {
 		f->rto_at = now + flow_backoff(p, f);
 		timer_arm(p, flow_index(p, f), f->rto_at);
@@ -358,29 +357,26 @@ put_holes(const struct proto *p, const struct flow *f, uint8_t *map)
 static void
 emit_ack(struct proto *p, struct flow *f, struct proto_out *o, uint32_t now_ts, uint64_t now)
 {
-	struct wire_hdr *h = (struct wire_hdr *)o->head;
 	bool nack = f->flags & FLOW_NACK;
+	struct wire_fields w = flow_fields(p, f, nack ? WIRE_NACK : WIRE_ACK, now_ts);
 
-	put_header(p, h, f, nack ? WIRE_NACK : WIRE_ACK, now_ts);
-	o->head_len = WIRE_HDR_BYTES;
 	if (nack) {
-		uint16_t bytes = put_holes(p, f, o->head + WIRE_HDR_BYTES);
-
-		h->payload_len = wire_be16(bytes);
-		h->flags = f->flags & FLOW_FULL ? wire_be16(WIRE_F_FULL) : 0;
-		o->head_len += bytes;
+		w.payload_len = put_holes(p, f, o->head + WIRE_HDR_BYTES);
+		w.flags = f->flags & FLOW_FULL ? WIRE_F_FULL : 0;
 		f->nack_ts = now_ts;
 		COUNT(p, tx_nacks);
 	} else {
 		COUNT(p, tx_acks);
 	}
-	h->msg_len = wire_be32(f->echo_gap);
-	put_ack(p, h, f, now_ts);
+	w.msg_len = f->echo_gap;
+	put_ack(p, &w, f, now_ts);
+	wire_put(o->head, &w);
 	f->used_at = now; /* the peer's memory of the flow is renewed by it: flow.c, note 2 */
 	f->flags &= ~(FLOW_NACK | FLOW_FULL);
 	o->handle = PROTO_NO_HANDLE;
 	o->len = 0;
 	o->node = f->node;
+	o->head_len = (uint16_t)(WIRE_HDR_BYTES + w.payload_len);
 	o->again = false;
 }
 
@@ -410,35 +406,44 @@ tx_acks(struct proto *p, struct proto_out *out, unsigned n, uint32_t now_ts, uin
 	return k;
 }
 
-static struct wire_hdr *
-put_control(const struct proto *p, struct proto_out *o, uint8_t type, const struct stray *s,
-	uint32_t now_ts)
+/* A frame without a flow. The Nack of a stray names one sequence. */
+static void
+emit_stray(struct proto *p, const struct stray *s, struct proto_out *o, uint32_t now_ts)
 {
-	struct wire_hdr *h = (struct wire_hdr *)o->head;
+	struct wire_fields w = {
+		.type = s->type,
+		.flags = s->flags,
+		.src_node = p->cfg.node,
+		.dst_node = s->node,
+		.src_ctx = s->src_ctx,
+		.dst_ctx = s->dst_ctx,
+		.session = s->session,
+		.tstamp = now_ts,
+	};
 
-	memset(h, 0, sizeof(*h));
-	h->version = WIRE_VERSION;
-	h->type = type;
-	h->flags = wire_be16(s->flags);
-	h->src_node = wire_be16(p->cfg.node);
-	h->dst_node = wire_be16(s->node);
-	h->src_ctx = wire_be16(s->src_ctx);
-	h->dst_ctx = wire_be16(s->dst_ctx);
-	h->session = wire_be32(s->session);
-	h->tstamp = wire_be32(now_ts);
+	if (s->type == WIRE_NACK) {
+		w.ack = s->seq;
+		w.payload_len = 1;
+		o->head[WIRE_HDR_BYTES] = 1;
+		COUNT(p, tx_nacks);
+	} else {
+		w.seq = s->seq;
+	}
+	if (s->type == WIRE_HELLO)
+		w.payload_len = sizeof(struct wire_hello);
+	wire_put(o->head, &w);
 	o->handle = PROTO_NO_HANDLE;
 	o->len = 0;
 	o->node = s->node;
-	o->head_len = WIRE_HDR_BYTES;
+	o->head_len = (uint16_t)(WIRE_HDR_BYTES + w.payload_len);
 	o->again = false;
-	return h;
 }
 
 static void
-emit_hello(const struct proto *p, struct path *t, struct proto_out *o, uint32_t now_ts)
+emit_hello(struct proto *p, struct path *t, struct proto_out *o, uint32_t now_ts)
 {
-	const struct stray s = {.node = t->node, .src_ctx = t->hello_src, .dst_ctx = t->hello_dst,
-		.flags = t->hello_asks ? WIRE_F_ASK : 0};
+	const struct stray s = {.type = WIRE_HELLO, .node = t->node, .src_ctx = t->hello_src,
+		.dst_ctx = t->hello_dst, .flags = t->hello_asks ? WIRE_F_ASK : 0};
 	const struct wire_hello hello = {
 		.epoch = wire_be32(p->cfg.epoch),
 		.nonce = wire_be32(t->nonce),
@@ -447,35 +452,19 @@ emit_hello(const struct proto *p, struct path *t, struct proto_out *o, uint32_t 
 		.window = wire_be16((uint16_t)p->cfg.window_frames),
 	};
 
-	put_control(p, o, WIRE_HELLO, &s, now_ts)->payload_len = wire_be16(sizeof(hello));
+	emit_stray(p, &s, o, now_ts);
 	memcpy(o->head + WIRE_HDR_BYTES, &hello, sizeof(hello));
-	o->head_len += sizeof(hello);
 	t->hello_due = t->hello_asks = false;
 }
 
 static void
-emit_ping(const struct proto *p, struct path *t, struct proto_out *o, uint32_t now_ts)
+emit_ping(struct proto *p, struct path *t, struct proto_out *o, uint32_t now_ts)
 {
-	const struct stray s = {.node = t->node, .src_ctx = t->hello_src, .dst_ctx = t->hello_dst,
-		.session = t->session};
+	const struct stray s = {.type = WIRE_PING, .node = t->node, .src_ctx = t->hello_src,
+		.dst_ctx = t->hello_dst, .session = t->session};
 
-	put_control(p, o, WIRE_PING, &s, now_ts);
+	emit_stray(p, &s, o, now_ts);
 	t->ping_due = false;
-}
-
-static void
-emit_stray(struct proto *p, const struct stray *s, struct proto_out *o, uint32_t now_ts)
-{
-	struct wire_hdr *h = put_control(p, o, s->type, s, now_ts);
-
-	if (s->type == WIRE_NACK) {
-		h->ack = wire_be32(s->seq);
-		h->payload_len = wire_be16(1);
-		o->head[o->head_len++] = 1;
-		COUNT(p, tx_nacks);
-	} else {
-		h->seq = wire_be32(s->seq);
-	}
 }
 
 static unsigned
@@ -521,7 +510,7 @@ stray_reply(struct proto *p, const struct wire_hdr *h, uint8_t type, uint16_t fl
 unsigned
 proto_tx(struct proto *p, struct proto_out *out, unsigned n, uint64_t now)
 {
-	uint32_t now_ts = units_of(p, now);
+	uint32_t now_ts = stamp_of(p, now);
 	unsigned k = 0;
 
 	if (unlikely(p->ctl.head != NIL || p->stray_head != p->stray_tail))
@@ -598,9 +587,9 @@ flow_rto(struct proto *p, uint32_t index, uint64_t now)
 		return;
 	}
 	/* many flows of a path may time out together: that is one congestion, not many */
-	bool fresh = units_of(p, now) - t->cc.last_cut >= t->srtt / 8 + t->rttvar;
+	bool fresh = stamp_of(p, now) - t->cc.last_cut >= t->srtt / 8 + t->rttvar;
 
-	if (in_flight && fresh && p->cfg.cc->on_timeout(&t->cc, units_of(p, now)))
+	if (in_flight && fresh && p->cfg.cc->on_timeout(&t->cc, stamp_of(p, now)))
 		COUNT(p, window_cuts);
 	lose_all(p, f, t);
 	if (!wire_seq_before(f->snd_una, f->credit_end))

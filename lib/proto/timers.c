@@ -82,6 +82,7 @@ proto_tick(struct proto *p, uint64_t now)
 	uint64_t target = now >> w->shift;
 
 	p->gap = units_of(p, now - p->ticked_at);
+	p->ticked_ts = units_of(p, now);
 	p->ticked_at = now;
 
 	if (likely(target <= w->cursor))
