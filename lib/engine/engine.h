@@ -8,6 +8,8 @@
  * Design notes
  * 1. A context belongs to the lane ctx % lanes, with all its flows. A frame that arrives on
  *    another lane's queue is handed over through that lane's inbox (an rte_ring).
+ *    A lane without a transmit queue of its own leaves its frames in the link's handover ring;
+ *    lane 0 sends them.
  * 2. Every mbuf has one owner: the pool, a link's queue, the core (as a handle), or a context
  *    (bufs[].owner for received bulk, send_slot for send buffers). Only the engine writes these.
  * 3. After the start nothing is allocated: no rte_malloc, memzone, mempool, no libc heap.
@@ -197,6 +199,8 @@ struct node {
 	struct buf_state *bufs;
 	struct link links[CONFIG_LINKS_MAX];
 	unsigned link_count;      /* highest used + 1 */
+	/* frames of lanes that have no transmit queue of their own, for lane 0 to send */
+	struct rte_ring *handover[CONFIG_LINKS_MAX];
 	struct peer *peers;       /* by node number */
 	struct channel *channels; /* by context number */
 	struct channel_geometry geometry;

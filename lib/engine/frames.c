@@ -325,6 +325,26 @@ frame_out(struct engine *e, const struct proto_out *o)
 	q->m[q->n++] = m;
 }
 
+/* Lane 0 sends what lanes without a queue left for it. */
+static void
+take_handover(struct node *n, unsigned link, struct tx_queue *q)
+{
+	unsigned k = rte_ring_dequeue_burst(n->handover[link], (void **)&q->m[q->n],
+		TX_QUEUE - q->n, NULL);
+
+	for (unsigned i = q->n; i < q->n + k; i++)
+		q->to[i] = buf_priv(q->m[i])->dst_ctx;
+	q->n += k;
+}
+
+static unsigned
+give_handover(struct node *n, unsigned link, struct tx_queue *q)
+{
+	for (unsigned i = 0; i < q->n; i++)
+		buf_priv(q->m[i])->dst_ctx = q->to[i];
+	return rte_ring_enqueue_burst(n->handover[link], (void **)q->m, q->n, NULL);
+}
+
 /* Give the links what waits for them; true if all of it went. */
 static bool
 flush_links(struct engine *e)
@@ -335,11 +355,15 @@ flush_links(struct engine *e)
 	for (unsigned i = 0; i < n->link_count; i++) {
 		struct tx_queue *q = &e->txq[i];
 		struct link *l = &n->links[i];
+		bool own = e->lane < l->tx_queues;
 
+		if (unlikely(n->handover[i] != NULL) && e->lane == 0)
+			take_handover(n, i, q);
 		if (q->n == 0)
 			continue;
-		uint16_t queue = e->lane < l->tx_queues ? (uint16_t)e->lane : 0;
-		unsigned sent = l->ops->tx(l, queue, q->m, q->to, (uint16_t)q->n);
+		unsigned sent = likely(own) ?
+			l->ops->tx(l, (uint16_t)e->lane, q->m, q->to, (uint16_t)q->n) :
+			give_handover(n, i, q);
 
 		if (likely(sent == q->n)) {
 			q->n = 0;
@@ -353,13 +377,25 @@ flush_links(struct engine *e)
 	return all;
 }
 
+/* Is there no place for another burst? */
+static inline bool
+queues_full(const struct engine *e)
+{
+	for (unsigned i = 0; i < e->node->link_count; i++) {
+		if (unlikely(e->txq[i].n > TX_QUEUE - BURST_MAX))
+			return true;
+	}
+	return false;
+}
+
 unsigned
 engine_tx(struct engine *e)
 {
 	unsigned burst = e->node->config.burst, work = 0;
 
 	for (unsigned turn = 0; turn < 4; turn++) {
-		if (!flush_links(e))
+		/* the second: what the core gives must fit behind what waits */
+		if (!flush_links(e) || queues_full(e))
 			break;
 		unsigned k = proto_tx(e->proto, e->out, burst, e->now);
 

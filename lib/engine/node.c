@@ -127,6 +127,14 @@ open_links(struct node *n)
 		if (e != 0)
 			return fail(n, e, "[link %u]: %s", i, n->links[i].error);
 		n->link_count++;
+		if (n->links[i].tx_queues < c->lanes) {
+			char name[32];
+
+			snprintf(name, sizeof(name), "pmx_%u_link_%u", c->id, i);
+			n->handover[i] = rte_ring_create(name, 4096, (int)rte_socket_id(), RING_F_SC_DEQ);
+			if (n->handover[i] == NULL)
+				return fail(n, -ENOMEM, "[link %u]: no memory for hand-over", i);
+		}
 		any = true;
 	}
 	if (!any)
@@ -377,8 +385,10 @@ node_stop(struct node *n)
 		return;
 	for (unsigned i = 0; n->engines != NULL && i < n->config.lanes; i++)
 		free_lane(n, &n->engines[i]);
-	for (unsigned i = 0; i < n->link_count; i++)
+	for (unsigned i = 0; i < n->link_count; i++) {
 		link_close(&n->links[i]);
+		rte_ring_free(n->handover[i]);
+	}
 	for (uint32_t i = 0; n->channels != NULL && i < n->config.contexts; i++)
 		free_channel(&n->channels[i]);
 	rte_free(n->engines);
