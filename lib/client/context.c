@@ -262,6 +262,9 @@ submit(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf
 		write_more(ctx, b, buf->segments - in_first, slots);
 	slot_publish(&ctx->sub, ctx->sub.pos);
 	ctx->sub.pos += slots + 1;
+	/* now and then, so that the completion ring does not fill up while buffers last */
+	if (unlikely(ctx->sub.pos % 16 == 0))
+		take_completions(ctx);
 	return 0;
 }
 

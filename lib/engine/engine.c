@@ -4,6 +4,8 @@
  * lane's own lcore (or in an embedded node's thread).
  *
  * Design notes
+ * 0. Sending comes before receiving: in an embedded node a message leaves in the very poll that
+ *    follows pmx_send, and what arrived is there when the poll returns.
  * 1. Idling costs latency or other people's CPU. spin and pause keep the core; yield gives it away
  *    at the first empty poll (measured: spinning first is what hurts where cores are shared);
  *    adaptive yields until nothing came for idle_us, then sleeps; sleep sleeps at once.
@@ -34,12 +36,15 @@ engine_poll(struct engine *e)
 	unsigned work;
 
 	e->now = rte_rdtsc();
-	work = engine_rx(e);
 	proto_tick(e->proto, e->now);
-	work += engine_deliver(e);
-	work += engine_submissions(e);
-	work += engine_tx(e);
-	work += engine_complete(e);
+	work = engine_submissions(e);
+	if (e->tx_waiting || e->node->config.lanes > 1 || !proto_quiet(e->proto))
+		work += engine_tx(e);
+	work += engine_rx(e);
+	if (e->lingering_count || !proto_quiet(e->proto)) {
+		work += engine_deliver(e);
+		work += engine_complete(e);
+	}
 	if (e->dirty_count)
 		engine_flush(e);
 	if (unlikely(cmd != NULL)) {
@@ -96,7 +101,7 @@ engine_sleep(struct engine *e, uint64_t idle_us)
 {
 	struct epoll_event events[8];
 
-	if (e->lingering_count || e->dirty_count || e->local_waiting)
+	if (e->lingering_count || e->dirty_count || e->local_waiting || e->tx_waiting)
 		return;
 	int64_t us = time_to_sleep(e, idle_us);
 

@@ -188,6 +188,7 @@ struct engine {
 	bool links_wake;          /* every link has a descriptor */
 	uint64_t idle_since;
 	uint64_t housekeeping_at; /* tsc of the next look at what waits locally */
+	bool tx_waiting;          /* a link was full: frames wait in txq */
 	bool local_waiting;       /* a message waits for a context of this lane */
 	_Atomic bool stop;
 };

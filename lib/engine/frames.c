@@ -393,10 +393,13 @@ engine_tx(struct engine *e)
 {
 	unsigned burst = e->node->config.burst, work = 0;
 
+	e->tx_waiting = false;
 	for (unsigned turn = 0; turn < 4; turn++) {
 		/* the second: what the core gives must fit behind what waits */
-		if (!flush_links(e) || queues_full(e))
+		if (!flush_links(e) || queues_full(e)) {
+			e->tx_waiting = true;
 			break;
+		}
 		unsigned k = proto_tx(e->proto, e->out, burst, e->now);
 
 		for (unsigned i = 0; i < k; i++)
@@ -404,7 +407,7 @@ engine_tx(struct engine *e)
 		work += k;
 		if (k < burst) {
 			if (k)
-				flush_links(e);
+				e->tx_waiting = !flush_links(e);
 			break;
 		}
 	}

@@ -200,18 +200,36 @@ take_buffers(struct engine *e, struct channel *ch, uint32_t len, unsigned count)
 	return false;
 }
 
+/* What take_buffers checks, for the message of one buffer. */
+static inline bool
+take_one_buffer(struct engine *e, struct channel *ch, const struct submission *s)
+{
+	uint16_t b = s->send.buf[0];
+
+	if (unlikely(b >= ch->send_buffers || ch->slots[b].state != SEND_CLIENT ||
+		    s->send.len > ch->frag_len || s->send.len > e->node->config.message_max))
+		return false;
+	ch->slots[b].state = SEND_QUEUED;
+	ch->busy_slots++;
+	e->bufs_scratch[0] = b;
+	e->handles[0] = (uint64_t)ch->ctx << 16 | b;
+	return true;
+}
+
 /* One message. Returns slots consumed, 0 = the core cannot take it now. */
 static unsigned
 submit_send(struct engine *e, struct channel *ch, const struct submission *s)
 {
 	unsigned slots = 1;
 
-	if (likely(s->count == 1))
-		e->bufs_scratch[0] = s->send.buf[0];
-	else if ((slots = collect_buffers(e, ch, s)) == 0)
-		goto bad;
-	if (unlikely(!take_buffers(e, ch, s->send.len, s->count)))
-		goto bad;
+	if (likely(s->count == 1)) {
+		if (unlikely(!take_one_buffer(e, ch, s)))
+			goto bad;
+	} else {
+		slots = collect_buffers(e, ch, s);
+		if (slots == 0 || !take_buffers(e, ch, s->send.len, s->count))
+			goto bad;
+	}
 	ENGINE_COUNT(e, submissions);
 	if (unlikely(s->send.dst_node == e->node->config.id)) {
 		local_send(e, ch, s->send.dst_ctx, s->send.len, e->bufs_scratch, s->count);

@@ -26,6 +26,7 @@
 
 #define LHS_ENVELOPE_BYTES 24
 #define LHS_ENTRY_MAX      128
+#define LHS_SPLIT          40 /* default: what a 64-byte entry has behind its envelope */
 #define LHS_SIZE_OFFSET    4           /* default place of the size field */
 #define LHS_NO_BULK        UINT32_MAX
 #define LHS_CHAINED        0x80000000u /* in bulk: several buffers, linked before their payload */
@@ -92,7 +93,10 @@ lhs_write(struct lhs_end *end, uint16_t src_node, uint16_t src_ctx, uint32_t len
 {
 	struct lhs_entry *e = lhs_at(end, end->pos);
 
-	lhs_copy(e->front, front, front_len);
+	if (front_len == LHS_SPLIT)
+		memcpy(e->front, front, LHS_SPLIT); /* of known size: no loop */
+	else
+		lhs_copy(e->front, front, front_len);
 	/* after the front, whose last word may reach over it */
 	memcpy((uint8_t *)e + end->size_offset, &len, sizeof(len));
 	e->src_node = src_node;

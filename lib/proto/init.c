@@ -174,6 +174,14 @@ proto_random(struct proto *p)
 	return x ^ x >> 31;
 }
 
+bool
+proto_quiet(const struct proto *p)
+{
+	return (p->active_path & p->delivered.head & p->done.head & p->released.head & p->ctl.head &
+		       p->acks_due.head & p->acks_urgent.head) == NIL &&
+		p->stray_head == p->stray_tail;
+}
+
 const uint64_t *
 proto_counters(const struct proto *p)
 {

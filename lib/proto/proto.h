@@ -201,6 +201,9 @@ void proto_tick(struct proto *p, uint64_t now);
 /* The time of the next timer, UINT64_MAX = none; never early by more than a timer slot. */
 uint64_t proto_deadline(const struct proto *p);
 
+/* Is there nothing to pull at all, and no Ack that waits? Cheap, for polls that find nothing. */
+bool proto_quiet(const struct proto *p);
+
 /* Pull. Each returns how many it gave, 0 = nothing now. */
 unsigned proto_tx(struct proto *p, struct proto_out *out, unsigned n, uint64_t now);
 unsigned proto_deliver(struct proto *p, struct proto_delivery *out, unsigned n);

@@ -234,7 +234,8 @@ path_has_window(const struct path *t)
 	return t->inflight_bytes < t->cc.window_bytes && t->inflight_frames < t->cc.window_frames;
 }
 
-static inline void
+/* Returns whether the path has window for another frame. */
+static inline bool
 emit_data(struct proto *p, struct flow *f, struct path *t, uint32_t index, struct proto_out *o,
 	uint32_t now_ts, uint64_t now)
 {
@@ -267,7 +268,9 @@ emit_data(struct proto *p, struct flow *f, struct path *t, uint32_t index, struc
 	t->inflight_bytes += d->len + WIRE_HDR_BYTES;
 	t->inflight_frames++;
 	f->deficit -= (int32_t)(d->len + WIRE_HDR_BYTES);
-	if (unlikely(!path_has_window(t) || f->snd_nxt == f->credit_end ||
+	bool window = path_has_window(t);
+
+	if (unlikely(!window || f->snd_nxt == f->credit_end ||
 		    f->snd_nxt - f->snd_una >= t->window))
 		w.flags |= WIRE_F_ASK;
 	wire_put(o->head, &w);
@@ -275,6 +278,7 @@ emit_data(struct proto *p, struct flow *f, struct path *t, uint32_t index, struc
 		f->rto_at = now + flow_backoff(p, f);
 		timer_arm(p, flow_index(p, f), f->rto_at);
 	}
+	return window;
 }
 
 /* One turn of the path's first flow; it leaves the list if it has nothing more to send now. */
@@ -286,9 +290,11 @@ flow_turn(struct proto *p, struct path *t, struct proto_out *out, unsigned n, ui
 	struct flow *f = &p->flows[self];
 	unsigned k = 0;
 
+	bool window = true; /* tx_data looked */
+
 	if (f->deficit <= 0)
 		f->deficit += (int32_t)t->cc.step;
-	while (k < n && f->deficit > 0 && path_has_window(t)) {
+	while (k < n && f->deficit > 0 && window) {
 		uint32_t i = pick_frame(p, f, t);
 
 		if (i == NIL) {
@@ -296,7 +302,7 @@ flow_turn(struct proto *p, struct path *t, struct proto_out *out, unsigned n, ui
 			f->flags &= ~FLOW_ACTIVE;
 			return k;
 		}
-		emit_data(p, f, t, i, &out[k++], now_ts, now);
+		window = emit_data(p, f, t, i, &out[k++], now_ts, now);
 	}
 	if (f->deficit <= 0 && t->flows.tail != self) {
 		LIST_POP(&t->flows, FLOW_LINK);

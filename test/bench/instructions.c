@@ -20,6 +20,7 @@ static uint32_t message_len = 64;
 static const char config[] = "[node]\nid = %d\nname = bench%d\n"
 			     "[engine]\nidle = spin\n"
 			     "[link 0]\ndriver = loop\nport = bench\nmtu = 1500\n"
+			     "[proto]\nrto_min_us = 400000\nrto_max_us = 400000\n" /* valgrind is slow */
 			     "[limits]\nmbufs = 6144\ncontexts = 2\n"
 			     "%s\n[nodes]\n0 = auto\n1 = auto\n";
 
@@ -122,6 +123,13 @@ main(int argc, char **argv)
 		received += bench_client_receive();
 		bench_engine_ack();
 	}
+	for (unsigned i = 0; i < 100; i++) {
+		pmx_node_poll(nodes[0]);
+		pmx_node_poll(nodes[1]);
+		received += bench_client_receive();
+	}
+	pmx_node_close(nodes[1]);
+	pmx_node_close(nodes[0]);
 	printf("messages %u %u\n", sent, received);
 	return sent == received && sent == bursts * BURST ? 0 : 1;
 }

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# What the system tests share; sourced after `set -u`, with $1 = BUILD_DIR. Each test gets a
+# directory of its own, also for the EAL's runtime files, and names that no other run has. At exit
+# everything that was started here ends and everything that it left is removed.
+
+build=$(cd "${1:?BUILD_DIR}" && pwd) || exit 2
+tag=$(basename "$0" .sh | tr -d _)$$
+dir=$(mktemp -d /tmp/pmx-test.XXXXXX) || exit 2
+export RUNTIME_DIRECTORY=$dir/run
+mkdir "$RUNTIME_DIRECTORY"
+port=$((20000 + $$ % 20000))
+pids=()
+spaces=()
+failed=0
+last=0 # process number of what was started last
+
+# end PID [SIGNAL]: stop one and take its exit code
+end() {
+	kill "-${2:-TERM}" "$1" 2>/dev/null
+	wait "$1" 2>/dev/null
+}
+
+clean() {
+	local pid space
+	for pid in ${pids[@]+"${pids[@]}"}; do
+		end "$pid" KILL
+	done
+	for space in ${spaces[@]+"${spaces[@]}"}; do
+		ip netns del "$space" 2>/dev/null
+	done
+	rm -f /dev/hugepages/"$tag"*map_* /run/pmx-dpdk-"$tag"*.pid
+	rm -rf "$dir"
+}
+trap clean EXIT
+trap 'exit 130' INT TERM
+
+ok() { echo "ok $1"; }
+
+# not_ok NAME WHY [LOG]
+not_ok() {
+	echo "not ok $1 $2"
+	[ -z "${3:-}" ] || tail -20 "$3" | sed 's/^/# /'
+	failed=1
+}
+
+# skip_all NAME WHY: nothing can be tested here
+skip_all() {
+	echo "skip $1 $2"
+	exit 0
+}
+
+# need_hugepages NAME COUNT
+need_hugepages() {
+	[ "$(id -u)" -eq 0 ] || skip_all "$1" "needs root"
+	local free
+	free=$(awk '/HugePages_Free/{print $2}' /proc/meminfo)
+	[ "${free:-0}" -ge "$2" ] || skip_all "$1" "needs $2 free hugepages of 2 MiB, there are ${free:-0}"
+}
+
+# start LOG COMMAND...: in the background; its number is in $last
+start() {
+	local log=$1
+	shift
+	"$@" >"$log" 2>&1 &
+	last=$!
+	pids+=("$last")
+}
+
+# primary NAME [EAL arguments]: a primary with $dir/NAME.ini, node.name = $tag$NAME; 0 when ready.
+# PREFIX=(ip netns exec X) puts it into a namespace.
+primary() {
+	local name=$1 fd
+	shift
+	rm -f "$dir/$name.ready"
+	mkfifo "$dir/$name.ready"
+	exec {fd}<>"$dir/$name.ready"
+	start "$dir/$name.log" ${PREFIX[@]+"${PREFIX[@]}"} "$build/app/pmx-dpdk" --no-pci "$@" -- \
+		--ready-fd "$fd" "$dir/$name.ini"
+	local pid=$last tries
+	for tries in {1..60}; do
+		if read -r -t 0.5 -u "$fd" _; then
+			exec {fd}<&-
+			return 0
+		fi
+		kill -0 "$pid" 2>/dev/null || break
+	done
+	exec {fd}<&-
+	echo "# primary $name is not ready (try $tries)"
+	tail -20 "$dir/$name.log" | sed 's/^/# /'
+	return 1
+}
+
+# wait_for SECONDS COMMAND...: until it succeeds
+wait_for() {
+	local until=$((SECONDS + $1))
+	shift
+	until "$@"; do
+		[ $SECONDS -lt $until ] || return 1
+		sleep 0.05
+	done
+}
+
+# veth MTU: namespaces ${tag}0 and ${tag}1, joined by interfaces v0 and v1, 10.9.0.1 and .2
+veth() {
+	local i
+	for i in 0 1; do
+		ip netns add "$tag$i" || return 1
+		spaces+=("$tag$i")
+		ip -n "$tag$i" link set lo up
+	done
+	ip link add v0 netns "${tag}0" type veth peer name v1 netns "${tag}1" || return 1
+	for i in 0 1; do
+		ip -n "$tag$i" link set "v$i" mtu "$1" up
+		ip -n "$tag$i" addr add "10.9.0.$((i + 1))/24" dev "v$i"
+		ip netns exec "$tag$i" ethtool -K "v$i" tx off rx off gso off gro off tso off \
+			>/dev/null 2>&1
+	done
+	wait_for 5 sh -c "ip -n ${tag}0 link show v0 | grep -q 'state UP'"
+}
