@@ -4,6 +4,7 @@
  * Options and dispatch; the tests are in tests.c and raw.c.
  */
 #include <getopt.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +73,8 @@ session_open(struct session *s, const struct options *o)
 	}
 	e = pmx_context_open(&s->ctx, s->node, &params);
 	if (e != 0) {
-		fprintf(stderr, "pmx-perf: context %u: %s\n", o->context, pmx_strerror(e));
+		fprintf(stderr, "pmx-perf: context %u: %s (contexts are 0 to limits.contexts - 1)\n",
+			o->context, pmx_strerror(e));
 		pmx_node_close(s->node);
 	}
 	return e;
@@ -88,14 +90,21 @@ session_close(struct session *s)
 void
 session_idle(struct session *s)
 {
-	struct pmx_message none;
+	struct pollfd p = {.fd = pmx_get_fd(s->ctx), .events = POLLIN};
 
-	(void)none;
 	if (s->embedded && pmx_node_poll(s->node) != 0)
 		return;
 	if (s->idle == PERF_SPIN)
 		return;
-	sched_yield();
+	if (s->idle == PERF_YIELD || s->embedded) {
+		sched_yield();
+		return;
+	}
+	/* a millisecond: it may be send buffers that we wait for */
+	if (pmx_before_select(s->ctx) == 0) {
+		poll(&p, 1, 1);
+		pmx_after_select(s->ctx);
+	}
 }
 
 static int

@@ -24,6 +24,7 @@
 extern "C" {
 #endif
 
+/** Marks what the library exports. */
 #define PMX_API __attribute__((visibility("default")))
 
 /** Longest payload that a message structure carries by itself, bytes. */
@@ -101,6 +102,8 @@ struct pmx_context_params {
 /**
  * Open an endpoint.
  * @param[out] ctx  the context; end it with pmx_context_close().
+ * @param      node    of which node; must live longer than the context.
+ * @param      params  see there; borrowed for the call.
  * @retval 0
  * @retval -EBUSY    that number is in use, or all are
  * @retval -ENOSPC   the node has too few mbufs left for these quotas: limits.mbufs
@@ -132,7 +135,8 @@ struct pmx_buffer {
 	void *data;       /**< first segment, 64-byte aligned */
 	uint32_t len;     /**< bytes of the whole message */
 	uint32_t seg_len; /**< bytes of it that are in the first segment */
-	uint16_t first, segments; /**< the library's */
+	uint16_t first;    /**< the library's */
+	uint16_t segments; /**< the library's */
 };
 
 /** A sent message, to ask about. */
@@ -165,7 +169,10 @@ PMX_API int pmx_buffer_write(struct pmx_context *ctx, const struct pmx_buffer *b
 
 /**
  * Send. On success the buffer belongs to the engine until its Ack, and must not be touched.
- * @param[out] id  to ask with pmx_is_send_done(), may be NULL.
+ * @param      ctx  the sending context
+ * @param      to   the receiving context
+ * @param      buf  the message, from pmx_get_send_buffer()
+ * @param[out] id   to ask with pmx_is_send_done(), may be NULL.
  * @retval 0
  * @retval -EAGAIN  the submission ring is full: poll, then try again; the buffer is still yours
  * @retval -EINVAL  not a buffer of this context
@@ -208,7 +215,7 @@ struct pmx_message {
 	const void *data;   /**< first segment */
 	uint32_t len;       /**< bytes of the whole message */
 	uint32_t seg_len;   /**< bytes of it that are in the first segment */
-	struct pmx_addr source;
+	struct pmx_addr source; /**< who sent it */
 	uint32_t bulk;      /**< the library's */
 	uint8_t front[PMX_INLINE_MAX] __attribute__((aligned(8))); /**< its first bytes */
 };
@@ -232,13 +239,14 @@ PMX_API const void *pmx_message_data(const struct pmx_message *msg);
 
 /** A piece of a received message. */
 struct pmx_segment {
-	const void *data;
-	uint32_t len;
+	const void *data; /**< its first byte */
+	uint32_t len;     /**< its bytes */
 };
 
 /**
  * Walk the pieces of a received message: start with seg->data = NULL, call until it returns 0.
- * @retval 1 seg is the next piece @retval 0 no more.
+ * @retval 1 seg is the next piece
+ * @retval 0 no more
  */
 PMX_API int pmx_message_segment(struct pmx_context *ctx, const struct pmx_message *msg,
 	struct pmx_segment *seg);
@@ -267,12 +275,16 @@ PMX_API void pmx_after_select(struct pmx_context *ctx);
 /**
  * Receive, sleeping up to timeout_us microseconds (-1: for ever). In an embedded node, whose
  * engine the caller runs, polls the node instead of sleeping.
- * @retval 1 as pmx_receive @retval 0 time is over @retval -EPIPE the engine is gone.
+ * @retval 1      as pmx_receive
+ * @retval 0      time is over
+ * @retval -EPIPE the engine is gone
  */
 PMX_API int pmx_receive_wait(struct pmx_context *ctx, struct pmx_message *msg, int64_t timeout_us);
 
 /** Wait until all sent messages are done with.
- * @retval 0 @retval -ETIMEDOUT some are not @retval -EPIPE the engine is gone. */
+ * @retval 0          they are
+ * @retval -ETIMEDOUT some are not
+ * @retval -EPIPE     the engine is gone */
 PMX_API int pmx_send_wait(struct pmx_context *ctx, int64_t timeout_us);
 
 /** What a negative errno of this library means, and what to do about it. Static storage. */
@@ -280,9 +292,11 @@ PMX_API const char *pmx_strerror(int error);
 
 /** What happened to a context so far. */
 struct pmx_context_stat {
-	uint64_t sent, send_errors; /**< messages completed well, and with an error */
+	uint64_t sent;        /**< messages taken by pmx_send */
+	uint64_t send_errors; /**< of them, completed with an error */
 	uint64_t received;          /**< messages taken by pmx_receive */
 };
+/** What happened to a context so far, into *stat. */
 PMX_API void pmx_context_stat(const struct pmx_context *ctx, struct pmx_context_stat *stat);
 
 #ifdef __cplusplus

@@ -68,6 +68,10 @@ take_completion(struct pmx_context *ctx, uint32_t item)
 	n->uses++;
 	n->before = n->error;
 	n->error = (uint8_t)(item >> 24);
+	if (n->next == NO_BUFFER) { /* the message's last buffer */
+		ctx->stat.sent += n->error == 0;
+		ctx->stat.send_errors += n->error != 0;
+	}
 	ctx->free[ctx->free_count++] = (uint16_t)buf;
 }
 
@@ -288,7 +292,6 @@ pmx_send(struct pmx_context *ctx, struct pmx_addr to, struct pmx_buffer *buf, pm
 		return result;
 	if (id != NULL)
 		*id = send_id(ctx, buf);
-	ctx->stat.sent++;
 	ring_doorbell(ctx);
 	return 0;
 }
@@ -309,7 +312,6 @@ pmx_send_burst(struct pmx_context *ctx, const struct pmx_addr *to, struct pmx_bu
 		if (ids != NULL)
 			ids[i] = send_id(ctx, &bufs[i]);
 	}
-	ctx->stat.sent += n;
 	ring_doorbell(ctx);
 	return (int)n;
 }
@@ -547,7 +549,7 @@ pmx_before_select(struct pmx_context *ctx)
 	ring_doorbell(ctx);
 	/* full fence: our flag before our last look; pairs with engine_flush's */
 	atomic_thread_fence(memory_order_seq_cst);
-	if (lhs_peek(&ctx->lhs) == NULL && !engine_gone(ctx))
+	if (ctx->selects && lhs_peek(&ctx->lhs) == NULL && !engine_gone(ctx))
 		return 0;
 	pmx_after_select(ctx);
 	return 1;
@@ -645,7 +647,7 @@ pmx_get_max_message(const struct pmx_context *ctx)
 void
 pmx_context_stat(const struct pmx_context *ctx, struct pmx_context_stat *stat)
 {
-	*stat = ctx->stat;
+	*stat = ctx->stat; /* as of the completions taken so far */
 }
 
 int

@@ -321,43 +321,57 @@ read_section(const struct reader *r, struct rte_cfgfile *file, const char *secti
 	return 0;
 }
 
-/* "auto" | MAC | address:port, then perhaps "link=N" */
+/* What may follow an address: "link=N", "mac=MAC". */
+static int
+read_peer_option(const struct reader *r, const char *name, const char *text, struct config_peer *peer)
+{
+	unsigned link;
+
+	if (sscanf(text, "link=%u", &link) == 1 && link < CONFIG_LINKS_MAX &&
+		r->config->links[link].used) {
+		peer->link = (uint8_t)link;
+		return 0;
+	}
+	if (strncmp(text, "mac=", 4) == 0 && rte_ether_unformat_addr(text + 4, &peer->addr.mac) == 0)
+		return 0;
+	return complain(r, "nodes", name, 0, "'%s' is neither link=N with a link of this file, nor mac=MAC",
+		text);
+}
+
+/* "auto" | MAC | address[:port], then options */
 static int
 read_peer(const struct reader *r, uint32_t node, const char *name, const char *value)
 {
 	struct config *c = r->config;
 	struct config_peer *peer = &c->peers[node];
-	char where[64] = "", more[32] = "", ip[64] = "";
-	unsigned link = 0, port = 0;
+	char text[CFG_VALUE_LEN], ip[64] = "", *save = NULL;
+	unsigned port = 0;
+	struct in_addr in;
 
-	sscanf(value, "%63s %31s", where, more);
-	if (*more && (sscanf(more, "link=%u", &link) != 1 || link >= CONFIG_LINKS_MAX ||
-			     !c->links[link].used))
-		return complain(r, "nodes", name, 0, "'%s' names no link of this file", more);
-	peer->link = (uint8_t)link;
+	snprintf(text, sizeof(text), "%s", value);
+	char *where = strtok_r(text, " \t", &save);
+
 	/* a MAC that every node can tell from the number: 02:50:4d:00:hi:lo */
 	peer->addr.mac = (struct rte_ether_addr){
 		{0x02, 0x50, 0x4D, 0, (uint8_t)(node >> 8), (uint8_t)node}};
-	peer->addr.port = c->links[link].link.udp_port;
-	if (strcmp(where, "auto") == 0) {
-		peer->known = true;
-		return 0;
+	peer->addr.port = c->links[0].link.udp_port;
+	peer->known = true;
+	for (char *more = strtok_r(NULL, " \t", &save); more; more = strtok_r(NULL, " \t", &save)) {
+		if (read_peer_option(r, name, more, peer) != 0)
+			return -1;
 	}
-	if (rte_ether_unformat_addr(where, &peer->addr.mac) == 0) {
-		peer->known = true;
+	if (where && (strcmp(where, "auto") == 0 ||
+			     rte_ether_unformat_addr(where, &peer->addr.mac) == 0))
 		return 0;
-	}
-	struct in_addr in;
-	int got = sscanf(where, "%63[0-9.]:%u", ip, &port);
+	int got = where ? sscanf(where, "%63[0-9.]:%u", ip, &port) : 0;
 
 	if (got < 1 || inet_pton(AF_INET, ip, &in) != 1 || port > 65535)
 		return complain(r, "nodes", name, 0,
 			"'%s' is neither a MAC address (02:00:00:00:00:01), nor IPv4[:port], nor auto",
-			where);
+			value);
 	peer->addr.ip = ntohl(in.s_addr);
 	if (got == 2)
 		peer->addr.port = (uint16_t)port;
-	peer->known = true;
 	return 0;
 }
 

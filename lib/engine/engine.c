@@ -67,12 +67,30 @@ anything_submitted(const struct engine *e)
 		if (slot_filled(&e->open[i]->sub, e->open[i]->sub.pos))
 			return true;
 	}
-	return atomic_load_explicit(&e->command, memory_order_acquire) != NULL;
+	for (unsigned i = 0; e->lane == 0 && i < e->node->link_count; i++) {
+		if (e->node->handover[i] != NULL && !rte_ring_empty(e->node->handover[i]))
+			return true;
+	}
+	return !rte_ring_empty(e->inbox) ||
+		atomic_load_explicit(&e->command, memory_order_acquire) != NULL;
+}
+
+void
+engine_wake(struct engine *e)
+{
+	uint64_t one = 1;
+
+	/* full fence: the ring's entry before the flag; pairs with engine_sleep's */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&e->sleeps, memory_order_relaxed) &&
+		write(e->doorbell, &one, sizeof(one)) < 0)
+		return; /* full: it is on its way */
 }
 
 static void
 announce_sleep(struct engine *e, uint32_t sleeps)
 {
+	atomic_store_explicit(&e->sleeps, sleeps != 0, memory_order_relaxed);
 	for (unsigned i = 0; i < e->open_count; i++)
 		atomic_store_explicit(&e->open[i]->shm->engine_sleeps, sleeps, memory_order_relaxed);
 }

@@ -183,6 +183,7 @@ struct engine {
 	_Atomic(struct command *) command;
 	struct proto_out *out;    /* scratch: BURST_MAX */
 	uint64_t counters[ENGINE_COUNTER_COUNT];
+	_Atomic bool sleeps;      /* other lanes: ring the doorbell after handing over */
 	int doorbell;             /* eventfd: an application submitted while the lane slept */
 	int sleep_fd;             /* epoll: doorbell and links */
 	bool links_wake;          /* every link has a descriptor */
@@ -243,6 +244,9 @@ buf_priv(struct rte_mbuf *m)
 
 #define ENGINE_COUNT(e, name)      ((e)->counters[ENGINE_##name]++)
 #define ENGINE_COUNT_N(e, name, k) ((e)->counters[ENGINE_##name] += (k))
+
+/* After putting something into a ring of that lane. */
+void engine_wake(struct engine *e);
 
 /* frames.c: links <-> core */
 unsigned engine_rx(struct engine *e);

@@ -191,6 +191,7 @@ frame_in(struct engine *e, const struct link *l, struct rte_mbuf *m)
 		if (owner != e) {
 			buf_priv(m)->src_ctx = WIRE_NOBODY; /* a frame, not a local message */
 			if (rte_ring_enqueue(owner->inbox, m) == 0) {
+				engine_wake(owner);
 				ENGINE_COUNT(e, handed_over);
 				return;
 			}
@@ -342,7 +343,10 @@ give_handover(struct node *n, unsigned link, struct tx_queue *q)
 {
 	for (unsigned i = 0; i < q->n; i++)
 		buf_priv(q->m[i])->dst_ctx = q->to[i];
-	return rte_ring_enqueue_burst(n->handover[link], (void **)q->m, q->n, NULL);
+	unsigned k = rte_ring_enqueue_burst(n->handover[link], (void **)q->m, q->n, NULL);
+
+	engine_wake(&n->engines[0]);
+	return k;
 }
 
 /* Give the links what waits for them; true if all of it went. */

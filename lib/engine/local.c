@@ -23,10 +23,12 @@ post(struct engine *e, uint16_t ctx, struct rte_mbuf *m)
 {
 	struct engine *owner = node_lane(e->node, ctx);
 
-	if (owner == e)
+	if (owner == e) {
 		local_arrive(e, m);
-	else
-		rte_ring_enqueue(owner->inbox, m);
+		return;
+	}
+	rte_ring_enqueue(owner->inbox, m);
+	engine_wake(owner);
 }
 
 /* The sender's side: buffers are already marked taken. */

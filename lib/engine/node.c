@@ -81,8 +81,8 @@ make_pool(struct node *n)
 			encap = bytes;
 	}
 	n->frame_room = (encap + WIRE_HDR_BYTES + n->frag_len + 63) & ~63u;
-	if (n->frame_room < 2048)
-		n->frame_room = 2048;
+	/* some PMDs want more than the frame: af_packet its ring's header, memif its bsize */
+	n->frame_room = n->frame_room < 2048 ? 2048 : n->frame_room + 256;
 	if (c->mbufs < need + 2)
 		return fail(n, -EINVAL, "limits.mbufs = %u is too few: the links' queues alone "
 					"take %u; raise it, or lower link.rx_descriptors and "

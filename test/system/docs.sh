@@ -5,7 +5,7 @@
 # Usage: docs.sh BUILD_DIR
 # Do the documents say what the code does? The key table is what pmx-dpdk prints, README's example
 # is doc/example.c and runs, golden bytes are the unit test's, configurations and commands are
-# accepted, and what is named exists. One line a check: "ok NAME", "not ok NAME why" or
+# accepted (the ready-made ones of dpdk-config too), and what is named exists. One line a check: "ok NAME", "not ok NAME why" or
 # "skip NAME why". Exit code 0 if nothing failed. The example's run needs root and 128 free
 # hugepages of 2 MiB.
 #
@@ -165,7 +165,7 @@ marked_blocks() {
 
 configurations() {
 	local file count=0
-	for file in "$dir"/work/*; do
+	for file in "$dir"/work/* "$top"/dpdk-config/examples/*.ini; do
 		[ -f "$file" ] || continue
 		count=$((count + 1))
 		"$dpdk" --check "$file" >"$dir/out" 2>&1 || { cat "$dir/out"; return 1; }

@@ -1,0 +1,63 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Usage: install.sh [--tests]
+# Installs those Debian packages that are missing for building and running pmx-dpdk; with --tests
+# also what test/run.sh needs. Touches nothing, and needs no root, when none is missing.
+set -u
+
+packages=(libdpdk-dev dpdk dpdk-dev meson ninja-build pkg-config gcc libnuma-dev numactl iproute2
+	libcmocka-dev libjansson-dev ethtool)
+for_tests=(valgrind clang libclang-rt-14-dev doxygen man-db python3)
+
+usage() {
+	echo "Usage: $0 [--tests]"
+	echo "Installs what is missing of: ${packages[*]}"
+	echo "with --tests also: ${for_tests[*]}"
+}
+
+die() {
+	echo "install.sh: $*" >&2
+	exit 1
+}
+
+find_missing() {
+	local package
+	missing=()
+	for package in "${packages[@]}"; do
+		[ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
+			missing+=("$package")
+	done
+}
+
+for argument; do
+	case $argument in
+	--tests) packages+=("${for_tests[@]}") ;;
+	--help | -h) usage; exit 0 ;;
+	*) usage >&2; exit 2 ;;
+	esac
+done
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+	die "this is no Debian: install by hand what these packages of Debian 12 have: ${packages[*]}"
+fi
+find_missing
+if [ ${#missing[@]} -eq 0 ]; then
+	echo "packages: all ${#packages[@]} are installed"
+	exit 0
+fi
+command="apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
+if [ "$(id -u)" -ne 0 ]; then
+	die "missing packages: ${missing[*]}
+To install them: sudo sh -c '$command'"
+fi
+echo "packages: installing ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+wanted=("${missing[@]}")
+apt-get update -q || die "'apt-get update' failed: see above; are the network and
+/etc/apt/sources.list right?"
+apt-get install -q -y --no-install-recommends "${missing[@]}" ||
+	die "'apt-get install' failed: see above. To try again: $command"
+find_missing
+[ ${#missing[@]} -eq 0 ] || die "still missing after apt-get: ${missing[*]}"
+echo "packages: ${#wanted[@]} installed"

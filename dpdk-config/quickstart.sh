@@ -1,0 +1,436 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Usage: quickstart.sh [--embedded] [--rounds N] [--seconds S] [--build DIR]
+# From a fresh checkout to one table: installs packages, reserves hugepages, builds into build/,
+# measures the raw link, kernel TCP and pmx on this host, and stops and removes all that it started.
+# Exit code 0 only if every part succeeded.
+#
+#   as root      two primaries joined by memif, an application attached to each
+#   --embedded   or not as root: two embedded nodes joined by the kernel's UDP, without hugepages
+#   --rounds N   of each latency test (20000)      --seconds S   of each other test (1)
+#   --build DIR  build there
+#
+# Notes
+# 1. Every process runs under timeout(1), which bounds it, and which turns the SIGTERM of stop into
+#    a SIGKILL if that is not obeyed: so each 'wait' ends.
+# 2. Order of stop: applications (they end by themselves), node 1, node 0. memif may crash a peer
+#    that sends while the other goes; with the applications gone, nothing is sent.
+# 3. The instances are named pmxq0 and pmxq1, from copies of the examples: a pmx0 that runs here is
+#    not disturbed. Raw link and embedded nodes keep their EAL files in the temporary directory.
+set -u
+
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(dirname "$here")
+build=$root/build
+embedded=false
+rounds=20000
+seconds=1
+
+usage() {
+	sed -n '4,12s/^#[ ]\{0,1\}//p' "$0"
+}
+
+die() {
+	echo "quickstart.sh: $*" >&2
+	exit 1
+}
+
+while [ $# -gt 0 ]; do
+	case $1 in
+	--embedded) embedded=true ;;
+	--rounds | --seconds | --build)
+		[ $# -ge 2 ] || die "$1 needs a value"
+		declare "${1#--}=$2"
+		shift
+		;;
+	--help | -h) usage; exit 0 ;;
+	*) usage >&2; exit 2 ;;
+	esac
+	shift
+done
+[[ $rounds =~ ^[1-9][0-9]*$ ]] || die "--rounds '$rounds': a number from 1"
+[[ $seconds =~ ^[0-9]+(\.[0-9]+)?$ ]] || die "--seconds '$seconds': a number, as 1 or 0.2"
+[[ $build = /* ]] || build=$PWD/$build
+perf=$build/app/pmx-perf
+dpdk=$build/app/pmx-dpdk
+# of one part: a slow machine's 2 ms a round, and some 30 tests of that many seconds
+limit=$((120 + rounds / 50 + 30 * (${seconds%.*} + 1)))
+
+# ------------------------------------------------------------------ parts, and what is left of them
+
+started=$(date +%s)
+failures=0
+work=
+declare -A pid_of=()
+
+# begin TEXT, then finish CODE [LOG...]: one line, and the logs of what failed
+begin() {
+	part=$1
+	part_start=$(date +%s%N)
+	printf '%-58s' "$part ..."
+}
+
+finish() {
+	local code=$1 log ms=$((($(date +%s%N) - part_start) / 1000000))
+
+	shift
+	if [ "$code" -eq 0 ]; then
+		printf ' ok %5d.%d s\n' $((ms / 1000)) $((ms % 1000 / 100))
+		return 0
+	fi
+	printf ' FAILED\n'
+	failures=$((failures + 1))
+	for log; do
+		[ -s "$log" ] || continue
+		echo "--- the end of $(basename "$log")"
+		tail -n 40 "$log"
+	done
+	[ $# -eq 0 ] || echo "---"
+	return 1
+}
+
+# start NAME COMMAND...: in the background; stdout to NAME.json, stderr to NAME.log
+start() {
+	local name=$1
+
+	shift
+	timeout -k 10 "$limit" "$@" >"$work/$name.json" 2>"$work/$name.log" 8<&- &
+	pid_of[$name]=$!
+}
+
+# reap NAME: its exit code; a word on it to its log if that is not 0
+reap() {
+	local code
+
+	wait "${pid_of[$1]}" 2>/dev/null
+	code=$?
+	unset "pid_of[$1]"
+	case $code in
+	0) ;;
+	124 | 137) echo "$1 did not end in time and was killed (exit code $code)" >>"$work/$1.log" ;;
+	13[2-9]) echo "$1 crashed: signal $((code - 128))" >>"$work/$1.log" ;;
+	*) echo "$1 ended with exit code $code" >>"$work/$1.log" ;;
+	esac
+	return $code
+}
+
+stop() {
+	kill -TERM "${pid_of[$1]}" 2>/dev/null
+	reap "$1"
+}
+
+# the instances' files outside the temporary directory
+leftovers() {
+	local runtime=${RUNTIME_DIRECTORY:-/var/run} path
+
+	for path in "$runtime"/dpdk/pmxq[01] /run/pmx-dpdk-pmxq[01].pid /dev/hugepages/pmxq*map_*; do
+		[ -e "$path" ] && echo "$path"
+	done
+}
+
+remove_leftovers() {
+	leftovers | while IFS= read -r path; do
+		rm -rf -- "$path"
+	done
+}
+
+clean_up() {
+	local name
+
+	trap - EXIT INT TERM
+	for name in "${!pid_of[@]}"; do
+		stop "$name"
+	done
+	[ -z "$work" ] && return
+	$embedded || remove_leftovers
+	rm -rf "$work"
+}
+
+# ------------------------------------------------------------------ preparing
+
+build_all() {
+	local targets
+
+	if [ ! -f "$build/build.ninja" ]; then
+		meson setup "$build" "$root" || return 1
+	fi
+	ninja -C "$build" build.ninja || return 1
+	targets=$(ninja -C "$build" -t targets all |
+		sed -n 's/^\(app\/[^.\/:]*\): .*/\1/p; s/^\(lib\/lib[^:/]*\.so\.[0-9.]*\): .*LINKER.*/\1/p')
+	# shellcheck disable=SC2086
+	ninja -C "$build" $targets
+}
+
+prepare() {
+	begin "packages"
+	if ! "$here/install.sh" >"$work/install.log" 2>&1; then
+		finish 1 "$work/install.log"
+		$embedded && [ -x "$perf" ] || return 1
+		echo "pmx-perf is built already: going on with that"
+		failures=0
+	else
+		finish 0
+	fi
+	begin "build in $build"
+	if [ -e "$build" ] && [ ! -w "$build" ] && [ -x "$perf" ]; then
+		printf ' not writable: used as it is\n'
+		return 0
+	fi
+	build_all >"$work/build.log" 2>&1
+	finish $? "$work/build.log" && return 0
+	[ -w "$root" ] || echo "$root is not writable: give another directory with --build DIR"
+	return 1
+}
+
+# The CPUs of the four processes: node 0, node 1 and their applications; with less than four CPUs,
+# node and application share one. On the first one's NUMA node, a core each if there are as many.
+choose_cpus() {
+	local cpus=() allowed=" " range cpu core node first_node='' siblings=() far=() seen=" "
+
+	while read -r range; do
+		allowed+="$(seq -s ' ' "${range%-*}" "${range#*-}") "
+	done < <(awk '/^Cpus_allowed_list/ {gsub(",", "\n", $2); print $2}' /proc/self/status)
+	while IFS=, read -r cpu core node; do
+		[[ $allowed = *" $cpu "* ]] || continue
+		first_node=${first_node:-n$node}
+		if [ "$first_node" != "n$node" ]; then
+			far+=("$cpu")
+		elif [[ $seen = *" $core "* ]]; then
+			siblings+=("$cpu")
+		else
+			cpus+=("$cpu")
+			seen+="$core "
+		fi
+	done < <(lscpu -p=CPU,CORE,NODE | grep -v '^#')
+	cpus+=(${siblings[@]+"${siblings[@]}"} ${far[@]+"${far[@]}"})
+	[ ${#cpus[@]} -gt 0 ] || cpus=(0)
+	cpu0=${cpus[0]}
+	cpu1=${cpus[1]:-$cpu0}
+	app0=$cpu0
+	app1=$cpu1
+	if [ ${#cpus[@]} -ge 4 ]; then
+		app0=${cpus[2]}
+		app1=${cpus[3]}
+	fi
+}
+
+# numa_nodes: with memory, by which hugepages.sh divides
+numa_nodes() {
+	local n
+
+	n=$(grep -l 'MemTotal: *[1-9]' /sys/devices/system/node/node[0-9]*/meminfo 2>/dev/null | wc -l)
+	echo $((n > 0 ? n : 1))
+}
+
+# ------------------------------------------------------------------ measuring
+
+# memif ROLE SOCKET: the port's EAL arguments
+memif() {
+	echo "--vdev=net_memif0,role=$1,id=0,socket=$2,socket-abstract=no,bsize=9216"
+}
+
+# wait_for_socket FILE NAME: until process NAME made it
+wait_for_socket() {
+	local try
+
+	for ((try = 0; try < 300; try++)); do
+		[ -S "$1" ] && return 0
+		kill -0 "${pid_of[$2]}" 2>/dev/null || return 1
+		sleep 0.1
+	done
+	return 1
+}
+
+floor() {
+	local code=0 socket=$work/floor.sock common=(--no-pci -m 256 --no-telemetry --huge-unlink)
+
+	begin "raw link: memif on CPUs $cpu0 and $cpu1"
+	RUNTIME_DIRECTORY=$work start floor-echo "$perf" floor --respond --idle yield -- "${common[@]}" \
+		--lcores "0@$cpu1" --file-prefix pmxqf1 "$(memif server "$socket")"
+	if wait_for_socket "$socket" floor-echo; then
+		RUNTIME_DIRECTORY=$work start floor "$perf" floor --idle yield --json --rounds "$rounds" \
+			--seconds "$seconds" -- "${common[@]}" --lcores "0@$cpu0" --file-prefix pmxqf0 \
+			"$(memif client "$socket")"
+		reap floor || code=1
+	else
+		code=1
+	fi
+	if [ $code -eq 0 ]; then
+		reap floor-echo || code=1
+	else
+		stop floor-echo
+	fi
+	rm -f "$socket" # there only if the echo had to be stopped
+	finish $code "$work"/floor*.log
+}
+
+# comparison PART: these wait for their peer 1 to 5 s at most, too little if the machine is busy
+# with other work just then. That is no fault of what is compared: once more, and say so.
+comparison() {
+	"$1" && return
+	echo "Trying that once more: is the machine busy with other work?"
+	failures=$((failures - 1))
+	"$1"
+}
+
+tcp() {
+	local code
+
+	begin "kernel TCP over loopback"
+	port=$((port + 10))
+	start tcp "$perf" baseline tcp --idle yield --json --rounds "$rounds" --seconds "$seconds" \
+		--cpu "$cpu0" --address "127.0.0.1:$port"
+	reap tcp
+	code=$?
+	finish $code "$work/tcp.log"
+}
+
+# primary NODE CPU ROLE: starts pmxqNODE; 0 when applications can attach
+primary() {
+	local name=primary$1 fifo=$work/ready$1 line='' fd try
+
+	sed "s/^name = pmx$1\$/name = pmxq$1/" "$here/examples/memif-node$1.ini" >"$work/node$1.ini"
+	mkfifo "$fifo" || return 1
+	exec {fd}<>"$fifo"
+	start "$name" "$dpdk" --lcores "0@$2" --no-pci -m 256 "$(memif "$3" "$work/memif.sock")" \
+		-- --ready-fd "$fd" "$work/node$1.ini"
+	for ((try = 0; try < 60; try++)); do
+		read -r -t 0.5 -u "$fd" line && break
+		kill -0 "${pid_of[$name]}" 2>/dev/null || break
+	done
+	exec {fd}<&-
+	[ "$line" = "ready pmxq$1" ]
+}
+
+start_primaries() {
+	local code=0
+
+	begin "two primaries: node 0 on CPU $cpu0, node 1 on CPU $cpu1"
+	remove_leftovers # of a run that was killed
+	primary 0 "$cpu0" server && primary 1 "$cpu1" client || code=1
+	finish $code "$work"/primary*.log
+}
+
+# the end of a test of pmx, between the processes 'respond' and 'pmx'
+await_both() {
+	local code=0
+
+	if reap pmx; then
+		reap respond || code=1
+	else
+		code=1
+		stop respond
+	fi
+	finish $code "$work/pmx.log" "$work/respond.log" "$work"/primary*.log
+}
+
+applications() {
+	begin "pmx: applications on CPUs $app0 and $app1"
+	start respond "$perf" respond --instance pmxq1 --cpu "$app1"
+	start pmx "$perf" all --instance pmxq0 --cpu "$app0" --json --rounds "$rounds" --seconds "$seconds"
+	await_both
+}
+
+stop_primaries() {
+	local code=0 name
+
+	begin "stopping both primaries"
+	for name in primary1 primary0; do
+		[ -n "${pid_of[$name]:-}" ] || continue
+		stop "$name" || code=1
+	done
+	finish $code "$work"/primary*.log
+}
+
+nothing_left() {
+	local socket code=0
+
+	begin "nothing is left behind"
+	{
+		leftovers
+		for socket in "$work"/*.sock; do
+			[ -e "$socket" ] && echo "$socket"
+		done
+		[ ${#pid_of[@]} -eq 0 ] || echo "processes: ${!pid_of[*]}"
+	} >"$work/left.log"
+	[ -s "$work/left.log" ] && code=1
+	finish $code "$work/left.log"
+}
+
+# embedded_node NAME NODE CPU COMMAND [ARGUMENTS...]
+embedded_node() {
+	local name=$1 node=$2 cpu=$3 command=$4
+
+	shift 4
+	sed "s/127\.0\.0\.1:1860\([01]\)/127.0.0.1:${port%?}\1/" "$here/examples/udp-node$node.ini" \
+		>"$work/node$node.ini"
+	RUNTIME_DIRECTORY=$work start "$name" "$perf" "$command" --embedded "$work/node$node.ini" \
+		--idle yield "$@" -- --no-huge -m 512 --no-shconf --no-pci --no-telemetry \
+		--file-prefix "pmxqe$node" --lcores "0@$cpu"
+}
+
+embedded_nodes() {
+	begin "pmx: two embedded nodes over UDP on CPUs $cpu0 and $cpu1"
+	embedded_node respond 1 "$cpu1" respond
+	embedded_node pmx 0 "$cpu0" all --json --rounds "$rounds" --seconds "$seconds"
+	await_both
+}
+
+report() {
+	[ -s "$work/pmx.json" ] || return
+	# shellcheck disable=SC2046
+	"$perf" report $(find "$work" -name '*.json' -size +0) || failures=$((failures + 1))
+}
+
+# ------------------------------------------------------------------ all of it
+
+run_embedded() {
+	comparison tcp
+	embedded_nodes
+	report
+}
+
+run_primaries() {
+	comparison floor
+	comparison tcp
+	start_primaries && applications
+	stop_primaries
+	nothing_left
+	report
+}
+
+exec 8<"$0"
+flock -n 8 || die "another quickstart.sh runs: wait for it"
+if [ "$(id -u)" -ne 0 ] && ! $embedded; then
+	echo "Not root, which hugepages and memif take: sudo $here/quickstart.sh
+Until then, embedded nodes over the kernel's UDP, which any user may run (--embedded):"
+	embedded=true
+fi
+work=$(mktemp -d "${TMPDIR:-/tmp}/pmx-quickstart.XXXXXX") || die "no temporary directory"
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+port=$((20000 + $$ % 1000 * 10))
+prepare || exit 1
+choose_cpus
+if ! $embedded; then
+	begin "hugepages"
+	# 512 MiB for two processes at a time on any one NUMA node, and some to spare
+	"$here/hugepages.sh" $((640 * $(numa_nodes))) >"$work/hugepages.log" 2>&1
+	if ! finish $? "$work/hugepages.log"; then
+		echo "Until that is mended, embedded nodes over the kernel's UDP (--embedded):"
+		embedded=true
+	fi
+fi
+if $embedded; then
+	run_embedded
+else
+	run_primaries
+fi
+clean_up
+echo
+if [ $failures -ne 0 ]; then
+	echo "quickstart: $failures failed, after $(($(date +%s) - started)) s"
+	exit 1
+fi
+echo "quickstart: all ok, in $(($(date +%s) - started)) s"
