@@ -68,7 +68,7 @@ reserve() {
 	for try in 1 2 3; do
 		free=$(counter "$dir" free)
 		[ "$free" -ge "$want" ] && return 0
-		need_root "$(node_name "$dir") has $((free * 2)) MiB in free hugepages, $((want * 2)) are needed"
+		need_root "$(node_name "$dir") has $((free * 2)) MiB in free hugepages, not $((want * 2))"
 		# to ask for what is not there would take all that is
 		[ $(((want - free) * 2)) -lt "$(available)" ] || break
 		# memory in small pieces: have it put together, then ask again

@@ -139,8 +139,8 @@ clean_up() {
 	local name
 
 	trap - EXIT INT TERM
-	for name in "${!pid_of[@]}"; do
-		stop "$name"
+	for name in floor floor-echo tcp pmx respond primary1 primary0; do # note 2
+		[ -z "${pid_of[$name]:-}" ] || stop "$name"
 	done
 	[ -z "$work" ] && return
 	$embedded || remove_leftovers

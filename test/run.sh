@@ -122,10 +122,11 @@ suite() {
 	time=$((time / 10)).$((time % 10))
 	summary+=("$(printf '%-36s %7d %7d %8d %8s' "$name" "$p" "$f" "$s" "$time")")
 	if [ "$f" -eq 0 ]; then
-		printf '%-36s ok %4d passed %3d skipped %8s s\n' "$name" "$p" "$s" "$time"
+		[ "$kind" = step ] || why="$p passed, $s skipped"
+		printf '%-36s ok     %8s s  %s\n' "$name" "$time" "$why"
 		return 0
 	fi
-	printf '%-36s FAILED %s %8s s%s\n' "$name" "$f" "$time" "${why:+: $why}"
+	printf '%-36s FAILED %8s s  %s\n' "$name" "$time" "${why:-$f of $((p + f))}"
 	echo "--- output of $name"
 	cat "$out"
 	echo "--- end of $name"

@@ -292,9 +292,9 @@ PMX_API const char *pmx_strerror(int error);
 
 /** What happened to a context so far. */
 struct pmx_context_stat {
-	uint64_t sent;        /**< messages taken by pmx_send */
-	uint64_t send_errors; /**< of them, completed with an error */
-	uint64_t received;          /**< messages taken by pmx_receive */
+	uint64_t sent;        /**< messages that completed well: they are at their receivers */
+	uint64_t send_errors; /**< messages that completed with an error */
+	uint64_t received;    /**< messages taken by pmx_receive */
 };
 /** What happened to a context so far, into *stat. */
 PMX_API void pmx_context_stat(const struct pmx_context *ctx, struct pmx_context_stat *stat);
