@@ -53,7 +53,8 @@ too_few() {
 	die "the kernel gives $name only $(($(counter "$dir" free) * 2)) MiB in free hugepages, not \
 $((want * 2)), with $(available) MiB
 of memory available. Stop what uses memory or hugepages (ls -l $mount_point shows files that dead
-programs left), or reserve them at boot: hugepages=$((want * ${#nodes[@]})) on the kernel's command line."
+programs left), or reserve them at boot: hugepages=$((want * ${#nodes[@]}))
+on the kernel's command line."
 }
 
 available() {

@@ -172,7 +172,7 @@ stream(struct session *s, const struct options *o, const char *test, uint32_t si
 	struct counted c;
 	uint64_t hz = rte_get_tsc_hz();
 	uint64_t end = rte_rdtsc() + (uint64_t)(o->seconds * (double)hz), sent = 0;
-	unsigned burst = size > 4096 ? 1 : o->burst;
+	unsigned burst = size > 65536 ? 1 : size > 4096 ? 8 : o->burst; /* messages a poll */
 	int e = 0;
 
 	snprintf(r.test, sizeof(r.test), "%s", test);

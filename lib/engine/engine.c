@@ -36,11 +36,12 @@ engine_poll(struct engine *e)
 	unsigned work;
 
 	e->now = rte_rdtsc();
-	proto_tick(e->proto, e->now);
+	proto_begin(e->proto, e->now);
 	work = engine_submissions(e);
 	if (e->tx_waiting || e->node->config.lanes > 1 || !proto_quiet(e->proto))
 		work += engine_tx(e);
 	work += engine_rx(e);
+	proto_tick(e->proto, e->now);
 	if (e->lingering_count || !proto_quiet(e->proto)) {
 		work += engine_deliver(e);
 		work += engine_complete(e);

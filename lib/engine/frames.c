@@ -241,6 +241,8 @@ engine_rx(struct engine *e)
 				rte_prefetch0(rte_pktmbuf_mtod(m[j + 4], void *));
 			frame_in(e, l, m[j]);
 		}
+		if (unlikely(k == n->config.burst))
+			proto_backlog(e->proto);
 		work += k;
 	}
 	ENGINE_COUNT_N(e, rx_frames, work);

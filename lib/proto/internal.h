@@ -231,8 +231,10 @@ struct proto {
 	uint64_t rto_min, rto_max, ack_delay, keepalive, flow_idle, rto_first;
 	uint64_t reopen;          /* silence after which a receiver may have forgotten a flow */
 	uint64_t random;
-	uint64_t ticked_at;       /* time of the last proto_tick */
-	uint32_t gap;             /* time stamp units between the last two */
+	uint64_t ticked_at;       /* time of the last proto_begin */
+	uint32_t gap;             /* time stamp units that frames of this turn may have waited */
+	bool backlog;             /* links had more than was taken: the next turn's waited as well */
+	uint32_t put_off;         /* turns that timers were put off for that */
 	uint32_t ticked_ts;       /* the last one as a time stamp */
 	struct wheel wheel;
 };

@@ -196,7 +196,12 @@ int proto_send(struct proto *p, const struct proto_message *m, const uint64_t *h
 enum proto_rx_result proto_rx(struct proto *p, const void *frame, uint32_t len, uint64_t handle,
 	uint64_t now);
 
-/* Let timers run. Call at least at proto_deadline. */
+/* A turn of the caller's loop begins. All calls of the turn should give the same `now`. */
+void proto_begin(struct proto *p, uint64_t now);
+/* In this turn a link had more frames than were taken: what comes next has waited as long, and the
+ * Acks that timers wait for may be among it. */
+void proto_backlog(struct proto *p);
+/* Let timers run, after what was received is known. Call at least at proto_deadline. */
 void proto_tick(struct proto *p, uint64_t now);
 /* The time of the next timer, UINT64_MAX = none; never early by more than a timer slot. */
 uint64_t proto_deadline(const struct proto *p);

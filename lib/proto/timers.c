@@ -6,9 +6,13 @@
  * Design notes
  * 1. Arming is lazy: an entry stays in its slot when its deadline moves later, and the handler
  *    that finds itself too early arms it again. So the hot path only stores a deadline.
- * 2. Deadlines beyond the wheel's horizon wait in its last slot and are put back.
+ * 2. A thread that did not run for a while finds timeouts and the Acks that they wait for at once:
+ *    timers run after what came in, and are put off (a bounded time) while more waits in a link.
+ * 3. Deadlines beyond the wheel's horizon wait in its last slot and are put back.
  */
 #include "proto/internal.h"
+
+#define PUT_OFF_MAX 64 /* turns */
 
 static void
 unlink_timer(struct proto *p, uint32_t index)
@@ -76,17 +80,33 @@ visit_slot(struct proto *p, uint32_t slot, uint64_t now)
 }
 
 void
+proto_begin(struct proto *p, uint64_t now)
+{
+	p->gap = units_of(p, now - p->ticked_at) + (unlikely(p->backlog) ? p->gap : 0);
+	p->ticked_ts = units_of(p, now);
+	p->ticked_at = now;
+	p->backlog = false;
+}
+
+void
+proto_backlog(struct proto *p)
+{
+	p->backlog = true;
+}
+
+void
 proto_tick(struct proto *p, uint64_t now)
 {
 	struct wheel *w = &p->wheel;
 	uint64_t target = now >> w->shift;
 
-	p->gap = units_of(p, now - p->ticked_at);
-	p->ticked_ts = units_of(p, now);
-	p->ticked_at = now;
-
+	if (unlikely(now != p->ticked_at))
+		proto_begin(p, now);
 	if (likely(target <= w->cursor))
 		return;
+	if (p->backlog && p->put_off++ < PUT_OFF_MAX)
+		return;
+	p->put_off = 0;
 	uint64_t from = w->cursor + 1;
 
 	if (target - from >= WHEEL_SLOTS)

@@ -58,6 +58,7 @@ refused number_is_text "'many' is not a number" 's/^mbufs.*/mbufs = many # BAD/'
 refused choice "'tcp' is none of ethdev" 's/^driver.*/driver = tcp # BAD/'
 refused not_a_power_of_two '1000 is not a power of two' 's/^contexts.*/lhs_entries = 1000 # BAD/'
 refused text_too_long 'is longer than 31 bytes' "s/^name.*/name = $(printf 'n%.0s' {1..40}) # BAD/"
+refused no_key_nor_section "'mbufs 4096' is none of" 's/^mbufs.*/mbufs 4096 # BAD/'
 refused section_twice 'twice' '$a [limits] # BAD
 $a contexts = 8'
 

@@ -1,0 +1,180 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# timeout: 900
+#
+# Usage: links.sh BUILD_DIR [NAME...]
+# pmx-perf between two embedded nodes in two processes, over every link there is: round trips and
+# streams of messages of 8 B to 1 MiB. NAME: only those cases. net_ring joins ports of one process:
+# soak.c.
+set -u
+. "$(dirname "$0")/common.bash"
+
+shift
+only=" $* "
+need_hugepages links 192
+perf=$build/app/pmx-perf
+
+# config NODE LINK-LINES ADDRESS-OF-0 ADDRESS-OF-1
+config() {
+	cat >"$dir/$1.ini" <<-END
+		[node]
+		id = $1
+		name = $tag$1
+		[engine]
+		idle = yield
+		[limits]
+		mbufs = ${mbufs:-12288}
+		contexts = 4
+		send_buffers = 1024
+		receive_buffers = 1024
+		[link 0]
+		$2
+		[nodes]
+		0 = $3
+		1 = $4
+	END
+}
+
+# run NAME: with $dir/0.ini and 1.ini, EAL arguments in eal0 and eal1, commands that go in front in
+# in0 and in1. Node 1, which responds, starts first.
+run() {
+	local name=$1 code
+	start "$dir/1.log" ${in1[@]+"${in1[@]}"} "$perf" respond --idle yield --embedded "$dir/1.ini" -- \
+		--no-pci -l 1 "--file-prefix=${tag}1" ${eal1[@]+"${eal1[@]}"}
+	local responder=$last
+	sleep "${settle:-1}"
+	timeout 100 ${in0[@]+"${in0[@]}"} "$perf" all --idle yield --rounds 100 --warmup 10 --seconds 0.2 \
+		--embedded "$dir/0.ini" -- --no-pci -l 0 "--file-prefix=${tag}0" \
+		${eal0[@]+"${eal0[@]}"} >"$dir/0.log" 2>&1
+	code=$?
+	if [ $code -eq 0 ] && wait_for 10 sh -c "! kill -0 $responder 2>/dev/null"; then
+		ok "link_$name"
+		grep -E '1048576|(^|[^0-9])8 ' "$dir/0.log" | sed 's/^/# /'
+	else
+		not_ok "link_$name" "exit code $code" "$dir/0.log"
+		tail -5 "$dir/1.log" | sed 's/^/# responder: /'
+	fi
+	end "$responder" KILL
+	rm -f /dev/hugepages/"$tag"[01]map_* "$dir"/*.sock
+}
+
+# wanted NAME: and everything as it is by default
+wanted() {
+	in0=() in1=() eal0=(-m 128) eal1=(-m 128)
+	unset mbufs settle
+	[ "$only" = "  " ] || [[ $only == *" $1 "* ]]
+}
+
+memif() { # EXTRA
+	eal1+=("--vdev=net_memif0,role=server,id=0,socket=$dir/m.sock,socket-abstract=no$1")
+	eal0+=("--vdev=net_memif0,role=client,id=0,socket=$dir/m.sock,socket-abstract=no$1")
+}
+
+for encap in ether vlan udp; do
+	wanted memif_$encap || continue
+	memif ""
+	for i in 0 1; do
+		config $i "port = net_memif0
+encap = $encap
+vlan = 7
+ip = 10.9.0.$((i + 1))" "$([ $encap = udp ] && echo 10.9.0.1 || echo auto)" \
+			"$([ $encap = udp ] && echo 10.9.0.2 || echo auto)"
+	done
+	run memif_$encap
+done
+
+if wanted memif_zero_copy; then
+	memif ""
+	eal0[-1]+=,zero-copy=yes
+	eal0+=(--single-file-segments)
+	eal1+=(--single-file-segments)
+	for i in 0 1; do config $i "port = net_memif0" auto auto; done
+	run memif_zero_copy
+fi
+
+if wanted memif_jumbo; then
+	memif ",bsize=9216"
+	eal0[1]=256 eal1[1]=256
+	mbufs=8192
+	for i in 0 1; do config $i "port = net_memif0
+mtu = 9000" auto auto; done
+	run memif_jumbo
+fi
+
+for ring in packed split; do
+	wanted vhost_$ring || continue
+	eal1+=("--vdev=net_vhost0,iface=$dir/v.sock,queues=1")
+	eal0+=(--single-file-segments
+		"--vdev=net_virtio_user0,path=$dir/v.sock,queues=1,queue_size=1024,mrg_rxbuf=1,in_order=1,packed_vq=$([ $ring = packed ] && echo 1 || echo 0)")
+	config 0 "port = net_virtio_user0" auto auto
+	config 1 "port = net_vhost0" auto auto
+	run vhost_$ring
+done
+
+echo "skip link_net_ring joins ports of one process only: soak.sh has it"
+
+if wanted udp_loopback; then
+	for i in 0 1; do
+		config $i "driver = udp
+listen = 127.0.0.1:$((port + i))" "127.0.0.1:$port" "127.0.0.1:$((port + 1))"
+	done
+	run udp_loopback
+fi
+
+if ! veth 1500; then
+	echo "skip link_veth no veth pair between namespaces"
+	exit $failed
+fi
+
+between() { # wanted, in the two namespaces
+	wanted "$1" || return 1
+	in0=(ip netns exec "${tag}0")
+	in1=(ip netns exec "${tag}1")
+}
+
+if between udp_namespaces; then
+	for i in 0 1; do
+		config $i "driver = udp
+listen = 10.9.0.$((i + 1)):18515" 10.9.0.1:18515 10.9.0.2:18515
+	done
+	run udp_namespaces
+fi
+
+for encap in ether vlan udp; do
+	between af_packet_$encap || continue
+	for i in 0 1; do
+		config $i "port = net_af_packet0
+encap = $encap
+vlan = 7
+ip = 10.9.0.$((i + 1))" "$([ $encap = udp ] && echo 10.9.0.1 || echo auto)" \
+			"$([ $encap = udp ] && echo 10.9.0.2 || echo auto)"
+	done
+	# with encap = udp the kernel must not have the addresses: it would answer too
+	eal0+=(--vdev=net_af_packet0,iface=v0)
+	eal1+=(--vdev=net_af_packet0,iface=v1)
+	[ $encap = udp ] && for i in 0 1; do ip -n "$tag$i" addr flush dev "v$i"; done
+	run af_packet_$encap
+done
+
+# framesz less 32 bytes must fit an mbuf
+if between af_packet_jumbo; then
+	for i in 0 1; do
+		ip -n "$tag$i" link set "v$i" mtu 9000
+		mbufs=8192
+		config $i "port = net_af_packet0
+mtu = 9000" auto auto
+	done
+	eal0=(-m 256 --vdev=net_af_packet0,iface=v0,blocksz=36864,framesz=9216,framecnt=1024)
+	eal1=(-m 256 --vdev=net_af_packet0,iface=v1,blocksz=36864,framesz=9216,framecnt=1024)
+	run af_packet_jumbo
+	for i in 0 1; do ip -n "$tag$i" link set "v$i" mtu 1500; done
+fi
+
+if between af_xdp; then
+	for i in 0 1; do config $i "port = net_af_xdp0" auto auto; done
+	eal0+=(--vdev=net_af_xdp0,iface=v0)
+	eal1+=(--vdev=net_af_xdp0,iface=v1)
+	settle=2
+	run af_xdp
+fi
+exit $failed

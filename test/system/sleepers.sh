@@ -1,0 +1,60 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Usage: sleepers.sh BUILD_DIR
+# Everybody sleeps: two primaries with idle = sleep over UDP sockets, an application at each, a
+# message every 20 ms (sleepers.c). Messages must come, and nobody may use much CPU.
+set -u
+. "$(dirname "$0")/common.bash"
+
+rounds=150
+need_hugepages sleepers 128
+for i in 0 1; do
+	cat >"$dir/$i.ini" <<-END
+		[node]
+		id = $i
+		name = $tag$i
+		[engine]
+		idle = sleep
+		[link 0]
+		driver = udp
+		listen = 127.0.0.1:$((port + i))
+		[limits]
+		mbufs = 4096
+		contexts = 4
+		[nodes]
+		0 = 127.0.0.1:$port
+		1 = 127.0.0.1:$((port + 1))
+	END
+	primary $i -l $i -m 64 || { not_ok sleepers_start "primary $i does not start"; exit 1; }
+	primaries[i]=$last
+done
+
+cpu_of() { awk '{print $14 + $15}' "/proc/$1/stat"; } # ticks of 10 ms
+
+for how in epoll wait; do
+	before=($(cpu_of "${primaries[0]}") $(cpu_of "${primaries[1]}"))
+	began=$(date +%s%N)
+	start "$dir/answer.log" "$build/test/sleepers" "${tag}1" 1 answer $how $rounds
+	answerer=$last
+	wait_for 10 grep -q ready "$dir/answer.log"
+	if timeout 60 "$build/test/sleepers" "${tag}0" 2 1:1 $how $rounds >"$dir/ask.log" 2>&1 &&
+		wait "$answerer"; then
+		ok "sleepers_$how"
+	else
+		not_ok "sleepers_$how" "see below" "$dir/ask.log"
+		sed 's/^/# answerer: /' "$dir/answer.log"
+	fi
+	grep -hE 'cpu|worst' "$dir/ask.log" "$dir/answer.log" | sed 's/^/# /'
+	took=$((($(date +%s%N) - began) / 10000000))
+	for i in 0 1; do
+		used=$(($(cpu_of "${primaries[i]}") - before[i]))
+		if [ $((used * 4)) -lt $took ]; then
+			ok "sleepers_${how}__primary_${i}_sleeps"
+		else
+			not_ok "sleepers_${how}__primary_${i}_sleeps" "it used $used of $took ticks"
+		fi
+		echo "# primary $i: $used of $took ticks of CPU"
+	done
+done
+exit $failed

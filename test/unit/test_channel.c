@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Unit tests of a channel's region: the parts lie inside, aligned and apart; a new life begins
+ * empty with another generation; what a client must refuse.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+
+#include "channel/channel.h"
+
+static const struct channel_geometry small = {.submissions = 4, .completions = 64,
+	.send_buffers = 1, .lhs = {1, 64, 40, 4}};
+static const struct channel_geometry large = {.submissions = 32768, .completions = 64,
+	.send_buffers = 32768, .lhs = {1u << 20, 128, 104, 4}};
+
+static struct channel_shm *
+make(const struct channel_geometry *g)
+{
+	uint64_t bytes = channel_bytes(g);
+	struct channel_shm *shm = aligned_alloc(64, bytes);
+
+	assert_non_null(shm);
+	memset(shm, 0, bytes);
+	channel_format(shm, g, 3, 7);
+	return shm;
+}
+
+static void
+check_parts(const struct channel_geometry *g)
+{
+	struct channel_shm *shm = make(g);
+
+	assert_int_equal(shm->bytes, channel_bytes(g));
+	assert_true(shm->submissions_off >= sizeof(*shm));
+	assert_true(shm->completions_off >=
+		shm->submissions_off + (uint64_t)g->submissions * SLOT_BYTES);
+	assert_true(shm->lhs_off >= shm->completions_off + (uint64_t)g->completions * SLOT_BYTES);
+	assert_true(shm->send_off_off >=
+		shm->lhs_off + (uint64_t)g->lhs.entries * g->lhs.entry_bytes);
+	assert_true(shm->bytes >= shm->send_off_off + g->send_buffers * sizeof(int64_t));
+	assert_int_equal(shm->submissions_off % 64, 0);
+	assert_int_equal(shm->completions_off % 64, 0);
+	assert_int_equal(shm->lhs_off % 64, 0);
+	assert_int_equal(shm->send_off_off % 8, 0);
+	assert_int_equal(shm->bytes % 64, 0);
+	assert_ptr_equal(channel_lhs(shm), (uint8_t *)shm + shm->lhs_off);
+	free(shm);
+}
+
+static void
+channel_format__parts_lie_apart(void **state)
+{
+	(void)state;
+	check_parts(&small);
+	check_parts(&large);
+}
+
+static void
+channel_format__says_whose_it_is(void **state)
+{
+	struct channel_shm *shm = make(&small);
+
+	(void)state;
+	assert_int_equal(shm->node, 3);
+	assert_int_equal(shm->ctx, 7);
+	assert_int_equal(shm->abi, CHANNEL_ABI);
+	assert_int_equal(shm->lhs.entry_bytes, 64);
+	free(shm);
+}
+
+static void
+channel_format__new_life_is_empty(void **state)
+{
+	struct channel_shm *shm = make(&small);
+	uint32_t generation = shm->generation;
+
+	(void)state;
+	memset(channel_submissions(shm), 0xFF, 4 * SLOT_BYTES);
+	atomic_store(&shm->lhs_pos, 99);
+	atomic_store(&shm->wake_client, 1);
+	channel_format(shm, &small, 3, 7);
+	assert_int_equal(shm->generation, generation + 1);
+	assert_int_equal(atomic_load(&shm->lhs_pos), 0);
+	assert_int_equal(atomic_load(&shm->wake_client), 0);
+	for (unsigned i = 0; i < 4 * SLOT_BYTES; i++)
+		assert_int_equal(((uint8_t *)channel_submissions(shm))[i], 0);
+	free(shm);
+}
+
+static void
+channel_check__refuses(void **state)
+{
+	struct channel_shm *shm = make(&small);
+
+	(void)state;
+	assert_non_null(channel_check(shm)); /* closed */
+	atomic_store(&shm->state, CHANNEL_OPEN);
+	assert_null(channel_check(shm));
+	shm->abi++;
+	assert_non_null(channel_check(shm));
+	shm->abi--;
+	shm->magic++;
+	assert_non_null(channel_check(shm));
+	shm->magic--;
+	atomic_store(&shm->state, CHANNEL_DEAD);
+	assert_non_null(channel_check(shm));
+	free(shm);
+}
+
+static void
+channel_shm__positions_have_lines_of_their_own(void **state)
+{
+	(void)state;
+	const size_t at[] = {offsetof(struct channel_shm, engine_sleeps),
+		offsetof(struct channel_shm, submissions_pos),
+		offsetof(struct channel_shm, completions_pos), offsetof(struct channel_shm, lhs_pos),
+		offsetof(struct channel_shm, wake_client)};
+
+	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)
+		assert_int_equal(at[i] % 64, 0);
+}
+
+static void
+completion_item__holds_buffer_and_error(void **state)
+{
+	(void)state;
+	assert_int_equal(COMPLETION_ITEM(32767, 110) & 0xFFFFFF, 32767);
+	assert_int_equal(COMPLETION_ITEM(32767, 200) >> 24, 200);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(channel_format__parts_lie_apart),
+		cmocka_unit_test(channel_format__says_whose_it_is),
+		cmocka_unit_test(channel_format__new_life_is_empty),
+		cmocka_unit_test(channel_check__refuses),
+		cmocka_unit_test(channel_shm__positions_have_lines_of_their_own),
+		cmocka_unit_test(completion_item__holds_buffer_and_error),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Unit tests of the configuration: defaults, every kind of value, and for each error that the
+ * message names line, section and key.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/config.h"
+
+#define HEAD "[node]\nid = 3\n[link 0]\nport = x\n" /* lines 1 to 4 */
+
+static struct config c;
+static char error[512];
+
+static void
+good(const char *text)
+{
+	error[0] = 0;
+	if (config_read_text(&c, text, error, sizeof(error)) != 0)
+		fail_msg("%s", error);
+}
+
+/* Refused, and the message has `where` at its beginning and `why` in it. */
+static void
+bad(const char *text, const char *where, const char *why)
+{
+	error[0] = 0;
+	assert_int_equal(config_read_text(&c, text, error, sizeof(error)), -1);
+	if (strncmp(error, where, strlen(where)) != 0 || strstr(error, why) == NULL)
+		fail_msg("'%s' has not '%s' and '%s'", error, where, why);
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	config_free(&c);
+	return 0;
+}
+
+static void
+config_read__defaults(void **state)
+{
+	(void)state;
+	good(HEAD);
+	assert_int_equal(c.id, 3);
+	assert_string_equal(c.name, "pmx0");
+	assert_int_equal(c.lanes, 1);
+	assert_int_equal(c.idle, IDLE_ADAPTIVE);
+	assert_true(c.links[0].used);
+	assert_false(c.links[1].used);
+	assert_string_equal(c.links[0].link.driver, "ethdev");
+	assert_int_equal(c.links[0].link.encap, LINK_ENCAP_ETHER);
+	assert_int_equal(c.links[0].link.ethertype, 0x88B5);
+	assert_int_equal(c.links[0].link.mtu, 1500);
+	assert_int_equal(c.proto.recovery, PROTO_SELECTIVE);
+	assert_ptr_equal(c.proto.cc, &cc_delay);
+	assert_int_equal(c.proto.window_frames, 512);
+	assert_int_equal(c.proto.keepalive_us, 1000000);
+	assert_int_equal(c.proto.flow_idle_us, 60000000);
+	assert_false(c.checksum);
+	assert_int_equal(c.lhs_entry_bytes, 64);
+	assert_int_equal(c.lhs_split, 40);
+	assert_int_equal(c.message_max, WIRE_MESSAGE_MAX);
+}
+
+static void
+config_read__every_kind_of_value(void **state)
+{
+	(void)state;
+	good("# comment\n[node]\nid = 0x10\nname = n\n[engine]\nidle = sleep\nlanes = 16\n"
+	     "[link 0]\ndriver = ethdev\nport = p\nencap = udp\nip = 10.1.2.3\nudp_port = 99\n"
+	     "ethertype = 0x0800\n[link 1]\ndriver = loop\nport = q\n"
+	     "[proto]\nrecovery = go-back-n\ncc = pm\nchecksum = on\n"
+	     "[nodes]\n0 = 02:00:00:00:00:07\n1 = 10.0.0.1\n2 = 10.0.0.2:77\n3 = auto link=1\n");
+	assert_int_equal(c.id, 16);
+	assert_int_equal(c.idle, IDLE_SLEEP);
+	assert_int_equal(c.links[0].link.ip, 0x0A010203);
+	assert_int_equal(c.links[0].link.ethertype, 0x0800);
+	assert_int_equal(c.links[1].link.encap, LINK_ENCAP_NONE);
+	assert_int_equal(c.proto.recovery, PROTO_GO_BACK_N);
+	assert_ptr_equal(c.proto.cc, &cc_pm);
+	assert_true(c.checksum);
+	assert_int_equal(c.peers[0].addr.mac.addr_bytes[5], 7);
+	assert_int_equal(c.peers[1].addr.ip, 0x0A000001);
+	assert_int_equal(c.peers[1].addr.port, 99);
+	assert_int_equal(c.peers[2].addr.port, 77);
+	assert_int_equal(c.peers[3].link, 1);
+	assert_int_equal(c.peers[3].addr.mac.addr_bytes[0], 0x02);
+	assert_int_equal(c.peers[3].addr.mac.addr_bytes[5], 3);
+	assert_false(c.peers[4].known);
+}
+
+static void
+config_read__bounds_are_allowed(void **state)
+{
+	(void)state;
+	good(HEAD "[limits]\nmbufs = 256\ncontexts = 1024\nsend_buffers = 32768\n");
+	assert_int_equal(c.contexts, 1024);
+}
+
+static void
+config_read__number(void **state)
+{
+	(void)state;
+	bad(HEAD "[limits]\nmbufs = 255\n", "(text):6: [limits] mbufs:", "from 256 to 4194304");
+	bad(HEAD "[limits]\nmbufs = 4194305\n", "(text):6: [limits] mbufs:", "'4194305'");
+	bad(HEAD "[limits]\nmbufs = 18446744073709551616\n", "(text):6: [limits] mbufs:", "number");
+	bad(HEAD "[limits]\nmbufs = -5\n", "(text):6: [limits] mbufs:", "'-5'");
+	bad(HEAD "[limits]\nmbufs = 5k\n", "(text):6: [limits] mbufs:", "'5k'");
+	bad(HEAD "vlan = 4095\n", "(text):5: [link 0] vlan:", "from 1 to 4094");
+}
+
+static void
+config_read__choice_bool_text_ip(void **state)
+{
+	char text[512];
+
+	(void)state;
+	bad(HEAD "driver = tcp\n", "(text):5: [link 0] driver:", "ethdev|udp|loop");
+	bad(HEAD "driver = eth\n", "(text):5: [link 0] driver:", "'eth'");
+	bad(HEAD "[proto]\nchecksum = yes\n", "(text):6: [proto] checksum:", "on nor off");
+	bad(HEAD "ip = 1.2.3\n", "(text):5: [link 0] ip:", "IPv4");
+	bad(HEAD "encap = none\n", "(text):5: [link 0] encap:", "udp and loop");
+	snprintf(text, sizeof(text), "[node]\nid = 1\nname = %032d\n[link 0]\n", 0);
+	bad(text, "(text):3: [node] name:", "longer than 31");
+}
+
+static void
+config_read__unknown(void **state)
+{
+	(void)state;
+	bad(HEAD "prot = y\n", "(text):5: [link 0] prot:", "unknown key; [link] has: driver, port");
+	bad(HEAD "[lnk 1]\n", "(text):5: [lnk 1]", "unknown section");
+	bad(HEAD "[link 4]\n", "(text):5: [link 4]", "unknown section");
+	bad(HEAD "[link 1x]\n", "(text):5: [link 1x]", "unknown section");
+}
+
+static void
+config_read__duplicates(void **state)
+{
+	(void)state;
+	bad(HEAD "port = y\n", "(text):5: [link 0] port:", "given twice");
+	bad(HEAD "[nodes]\n1 = auto\n1 = auto\n", "(text):7: [nodes] 1:", "given twice");
+	bad(HEAD "[nodes]\n1 = auto\n01 = auto\n", "(text):7: [nodes] 01:", "number");
+	bad(HEAD "[limits]\n[link 0]\nport = y\n", "(text):6: [link 0]", "given twice");
+}
+
+static void
+config_read__nodes(void **state)
+{
+	(void)state;
+	bad(HEAD "[nodes]\nx = auto\n", "(text):6: [nodes] x:", "not a node number");
+	bad(HEAD "[nodes]\n-1 = auto\n", "(text):6: [nodes] -1:", "not a node number");
+	bad(HEAD "[nodes]\n1024 = auto\n", "(text):6: [nodes] 1024:", "from 0 to 1023");
+	bad(HEAD "[nodes]\n1 = 02:00:00:00:00:0g\n", "(text):6: [nodes] 1:", "MAC");
+	bad(HEAD "[nodes]\n1 = 1.2.3.4:65536\n", "(text):6: [nodes] 1:", "MAC");
+	bad(HEAD "[nodes]\n1 = somewhere\n", "(text):6: [nodes] 1:", "'somewhere'");
+	bad(HEAD "[nodes]\n1 = auto link=1\n", "(text):6: [nodes] 1:", "link=1");
+	bad(HEAD "[nodes]\n1 = auto here\n", "(text):6: [nodes] 1:", "here");
+}
+
+static void
+config_read__together(void **state)
+{
+	(void)state;
+	bad("[node]\nid = 5\n[limits]\nnodes = 5\n", "(text):2: [node] id:", "limits.nodes = 5");
+	bad(HEAD "[limits]\nlhs_entries = 12\n", "(text):6: [limits] lhs_entries:", "power of two");
+	bad(HEAD "[limits]\nsubmissions = 6\n", "(text):6: [limits] submissions:", "power of two");
+	bad(HEAD "[limits]\nlhs_entry_bytes = 96\n", "(text):6: [limits] lhs_entry_bytes:", "128");
+	bad(HEAD "[limits]\nlhs_split = 41\n", "(text):6: [limits] lhs_split:", "40 bytes");
+	bad(HEAD "[limits]\nlhs_split = 0\nlhs_size_offset = 26\n",
+		"(text):7: [limits] lhs_size_offset:", "multiple of 4");
+	bad(HEAD "[limits]\nlhs_size_offset = 60\n", "(text):0: [limits] lhs_split:", "36 bytes");
+	bad(HEAD "[proto]\nrto_min_us = 2000\nrto_max_us = 1000\n", "(text):6: [proto] rto_min_us:",
+		"rto_max_us = 1000");
+}
+
+static void
+config_read__must_be_given(void **state)
+{
+	(void)state;
+	bad("[node]\nname = x\n", "(text):", "must be given");
+	bad("[link 0]\nport = x\n", "(text):", "must be given");
+}
+
+static void
+config_read__no_ini_file(void **state)
+{
+	(void)state;
+	bad("[node]\nid = 3\nhello\n", "(text):3:", "'hello' is none of");
+	assert_int_equal(config_read(&c, "/nonexistent/x.ini", error, sizeof(error)), -1);
+	assert_non_null(strstr(error, "/nonexistent/x.ini: cannot be read"));
+}
+
+static void
+config_read__short_error_buffer(void **state)
+{
+	char tiny[8];
+
+	(void)state;
+	assert_int_equal(config_read_text(&c, HEAD "x = 1\n", tiny, sizeof(tiny)), -1);
+	assert_true(memchr(tiny, 0, sizeof(tiny)) != NULL);
+}
+
+static void
+config_payload_max__smallest_link(void **state)
+{
+	(void)state;
+	good(HEAD);
+	assert_int_equal(config_payload_max(&c), (1500 - WIRE_HDR_BYTES) & ~7u);
+	config_free(&c);
+	good(HEAD "mtu = 9000\n[link 1]\nport = y\nencap = udp\nmtu = 1500\n");
+	assert_int_equal(config_payload_max(&c), (1500 - 28 - WIRE_HDR_BYTES) & ~7u);
+	config_free(&c);
+	good(HEAD "encap = vlan\n");
+	assert_int_equal(config_payload_max(&c), (1500 - 4 - WIRE_HDR_BYTES) & ~7u);
+}
+
+static void
+config_print_doc__has_every_section(void **state)
+{
+	static const char *const heads[] = {"[node]", "[engine]", "[link 0]", "[proto]", "[limits]"};
+	char *text = NULL;
+	size_t size = 0;
+	FILE *f = open_memstream(&text, &size);
+
+	(void)state;
+	assert_non_null(f);
+	config_print_doc(f);
+	fclose(f);
+	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
+		assert_non_null(strstr(text, heads[i]));
+	assert_non_null(strstr(text, "| `mbufs` | 16384 |"));
+	free(text);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(config_read__defaults, teardown),
+		cmocka_unit_test_teardown(config_read__every_kind_of_value, teardown),
+		cmocka_unit_test_teardown(config_read__bounds_are_allowed, teardown),
+		cmocka_unit_test(config_read__number),
+		cmocka_unit_test(config_read__choice_bool_text_ip),
+		cmocka_unit_test(config_read__unknown),
+		cmocka_unit_test(config_read__duplicates),
+		cmocka_unit_test(config_read__nodes),
+		cmocka_unit_test(config_read__together),
+		cmocka_unit_test(config_read__must_be_given),
+		cmocka_unit_test(config_read__no_ini_file),
+		cmocka_unit_test(config_read__short_error_buffer),
+		cmocka_unit_test_teardown(config_payload_max__smallest_link, teardown),
+		cmocka_unit_test(config_print_doc__has_every_section),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
