@@ -156,10 +156,11 @@ proto_init(void *memory, const struct proto_config *config, uint64_t now)
 	p->timers = (void *)(base + l.timers);
 	p->bucket_mask = l.bucket_count - 1;
 	p->random = config->seed * 2 + 1;
-	p->ticked_at = now;
-	p->ticked_ts = units_of(p, now);
 	init_pools(p);
 	init_times(p, now);
+	p->ticked_at = now;
+	p->grace_from = now - 2 * p->rto_min;
+	p->ticked_ts = units_of(p, now);
 	return p;
 }
 

@@ -233,6 +233,7 @@ struct proto {
 	uint64_t random;
 	uint64_t ticked_at;       /* time of the last proto_begin */
 	uint32_t gap;             /* time stamp units that frames of this turn may have waited */
+	uint64_t grace_from;      /* when this thread last came back from an absence */
 	bool backlog;             /* links had more than was taken: the next turn's waited as well */
 	uint32_t put_off;         /* turns that timers were put off for that */
 	uint32_t ticked_ts;       /* the last one as a time stamp */

@@ -8,7 +8,9 @@
  *    that finds itself too early arms it again. So the hot path only stores a deadline.
  * 2. A thread that did not run for a while finds timeouts and the Acks that they wait for at once:
  *    timers run after what came in, and are put off (a bounded time) while more waits in a link.
- * 3. Deadlines beyond the wheel's horizon wait in its last slot and are put back.
+ * 3. What such a thread sent just before or just after its absence cannot be Acked yet, though its
+ *    time stamps are old: after an absence of a quarter of rto_min timers wait for half of it.
+ * 4. Deadlines beyond the wheel's horizon wait in its last slot and are put back.
  */
 #include "proto/internal.h"
 
@@ -79,13 +81,24 @@ visit_slot(struct proto *p, uint32_t slot, uint64_t now)
 	}
 }
 
-void
-proto_begin(struct proto *p, uint64_t now)
+static void
+set_time(struct proto *p, uint64_t now)
 {
 	p->gap = units_of(p, now - p->ticked_at) + (unlikely(p->backlog) ? p->gap : 0);
 	p->ticked_ts = units_of(p, now);
 	p->ticked_at = now;
 	p->backlog = false;
+}
+
+void
+proto_begin(struct proto *p, uint64_t now)
+{
+	uint64_t away = now - p->ticked_at;
+
+	set_time(p, now);
+	/* Note 3. Not in every turn of a thread that is always slow: its timers must run too. */
+	if (unlikely(away > p->rto_min / 4) && now - p->grace_from > p->rto_min + p->rto_min / 2)
+		p->grace_from = now;
 }
 
 void
@@ -101,8 +114,10 @@ proto_tick(struct proto *p, uint64_t now)
 	uint64_t target = now >> w->shift;
 
 	if (unlikely(now != p->ticked_at))
-		proto_begin(p, now);
+		set_time(p, now);
 	if (likely(target <= w->cursor))
+		return;
+	if (now - p->grace_from < p->rto_min / 2)
 		return;
 	if (p->backlog && p->put_off++ < PUT_OFF_MAX)
 		return;

@@ -4,8 +4,8 @@
 #
 # Usage: links.sh BUILD_DIR [NAME...]
 # pmx-perf between two embedded nodes in two processes, over every link there is: round trips and
-# streams of messages of 8 B to 1 MiB. NAME: only those cases. net_ring joins ports of one process:
-# soak.c.
+# streams of messages of 8 B to 1 MiB. NAME: only those cases. net_ring
+# joins ports of one process, and is not here.
 set -u
 . "$(dirname "$0")/common.bash"
 
@@ -111,7 +111,7 @@ for ring in packed split; do
 	run vhost_$ring
 done
 
-echo "skip link_net_ring joins ports of one process only: soak.sh has it"
+echo "skip link_net_ring not between processes: its rings are one EAL's memory"
 
 if wanted udp_loopback; then
 	for i in 0 1; do
