@@ -134,14 +134,6 @@ embedded_end(struct pmx_node *node)
 {
 	bool owns_eal = node->owns_eal;
 
-	if (getenv("DBG")) { /* TEMP */
-		struct engine *e = &node->embedded->engines[0];
-		struct proto_path_stat st;
-		for (unsigned i = 0; i < PROTO_COUNTER_COUNT; i++)
-			if (proto_counters(e->proto)[i]) fprintf(stderr, "%s=%lu ", proto_counter_info[i].name, proto_counters(e->proto)[i]);
-		proto_path_stat(e->proto, !node->number, &st);
-		fprintf(stderr, "polls=%lu cwnd %u rtt %lu rto %lu\n", e->counters[ENGINE_polls], st.cwnd_bytes, st.rtt_ns, st.rto_ns);
-	}
 	node_stop(node->embedded);
 	if (owns_eal)
 		rte_eal_cleanup();
