@@ -248,6 +248,7 @@ serve(const struct options *o, struct config *config)
 	}
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
+	signal(SIGPIPE, SIG_IGN); /* virtio_user writes to a vhost backend that may have ended */
 	telemetry_serve(node);
 	rte_pdump_init();
 	result = attach_serve(node);

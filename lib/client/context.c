@@ -420,6 +420,8 @@ nothing(struct pmx_context *ctx)
 {
 	if (unlikely(ctx->release_count))
 		flush_releases(ctx);
+	/* a full completion ring would keep the engine awake */
+	take_completions(ctx);
 	return unlikely(engine_gone(ctx)) ? -EPIPE : 0;
 }
 
@@ -537,6 +539,7 @@ int
 pmx_before_select(struct pmx_context *ctx)
 {
 	flush_releases(ctx);
+	take_completions(ctx);
 	atomic_store_explicit(&ctx->shm->wake_client, 1, memory_order_relaxed);
 	if (!ctx->selects && slot_room(&ctx->sub, 1)) {
 		struct submission *s = (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;

@@ -142,7 +142,8 @@ struct reader {
 	uint32_t error_len;
 };
 
-/* The line on which a key of a section stands for the `nth` time (0 = first); 0 = none. */
+/* The line on which a key of a section, or without a key the section, stands for the `nth` time
+ * (0 = first); 0 = none. */
 static int
 find_line(const char *path, const char *section, const char *key, int nth)
 {
@@ -160,7 +161,8 @@ find_line(const char *path, const char *section, const char *key, int nth)
 		number++;
 		if (*s == '[') {
 			inside = strncmp(s, head, strlen(head)) == 0;
-			found = inside && key == NULL ? number : 0;
+			if (inside && key == NULL && nth-- == 0)
+				found = number;
 		} else if (inside && key != NULL && strncmp(s, key, strlen(key)) == 0) {
 			s += strlen(key);
 			s += strspn(s, " \t");
@@ -390,8 +392,11 @@ read_peers(const struct reader *r, struct rte_cfgfile *file)
 	for (int i = 0; i < n; i++) {
 		char *end;
 		unsigned long node = strtoul(entries[i].name, &end, 10);
+		const char *name = entries[i].name;
 
-		if (*end || end == entries[i].name || node >= c->nodes_max)
+		/* one way to write each: 01 and +1 would hide a second 1 */
+		if (*end || !isdigit((unsigned char)*name) || (*name == '0' && name[1]) ||
+			node >= c->nodes_max)
 			return complain(r, "nodes", entries[i].name, 0,
 				"not a node number from 0 to %u (limits.nodes)", c->nodes_max - 1);
 		if (c->peers[node].known)
@@ -523,8 +528,36 @@ check_sections(const struct reader *r, struct rte_cfgfile *file)
 				" unknown section; there are: node, engine, link 0..%d, proto, limits, "
 				"nodes",
 				CONFIG_LINKS_MAX - 1);
+		for (int j = 0; j < i; j++) {
+			if (strcmp(names[j], names[i]) == 0)
+				return complain(r, names[i], NULL, 1, "given twice");
+		}
 	}
 	return 0;
+}
+
+/* rte_cfgfile takes no notice of a line that is nothing. */
+static int
+check_lines(const struct reader *r)
+{
+	FILE *f = fopen(r->path, "r");
+	char line[1024];
+	int result = 0;
+
+	for (int number = 1; f != NULL && result == 0 && fgets(line, sizeof(line), f); number++) {
+		const char *s = line + strspn(line, " \t\r\n");
+
+		line[strcspn(line, "\r\n")] = 0;
+		if (*s == 0 || *s == '#' || *s == '[' || strchr(s, '=') != NULL)
+			continue;
+		snprintf(r->error, r->error_len,
+			"%s:%d: '%s' is none of '[section]', 'key = value', '# comment'", r->name,
+			number, s);
+		result = -1;
+	}
+	if (f != NULL)
+		fclose(f);
+	return result;
 }
 
 static int
@@ -533,7 +566,7 @@ read_all(const struct reader *r, struct rte_cfgfile *file)
 	struct config *c = r->config;
 	static const char *const flat[] = {"node", "engine", "proto", "limits"};
 
-	if (check_sections(r, file) != 0)
+	if (check_lines(r) != 0 || check_sections(r, file) != 0)
 		return -1;
 	for (size_t i = 0; i < 4; i++) {
 		if (set_defaults(r, flat[i], c) != 0)

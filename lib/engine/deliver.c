@@ -19,6 +19,7 @@
 void
 channel_touch(struct engine *e, struct channel *ch)
 {
+	ch->news = true;
 	if (ch->dirty)
 		return;
 	ch->dirty = true;

@@ -120,9 +120,12 @@ engine_sleep(struct engine *e, uint64_t idle_us)
 {
 	struct epoll_event events[8];
 
-	if (e->lingering_count || e->dirty_count || e->local_waiting || e->tx_waiting)
+	if (e->lingering_count || e->local_waiting || e->tx_waiting)
 		return;
 	int64_t us = time_to_sleep(e, idle_us);
+
+	if (e->dirty_count && us > 1000)
+		us = 1000; /* a client does not take its completions: look again */
 
 	if (us < 20)
 		return;

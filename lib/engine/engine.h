@@ -49,7 +49,7 @@
 	X(drop_checksum, "frames", "with a wrong checksum")                                        \
 	X(handed_over, "frames", "frames passed to the lane that owns their context")              \
 	X(drop_inbox, "frames", "lost because another lane's inbox was full")                      \
-	X(tx_still_queued, "frames", "retransmissions left out: the first is still in the port")   \
+	X(tx_still_queued, "frames", "retransmissions copied: the port still has the first")   \
 	X(tx_no_mbuf, "frames", "control frames not sent: no mbuf")                                \
 	X(tx_unknown_node, "frames", "for a node that [nodes] does not have")                      \
 	X(submissions, "messages", "messages taken from applications")                             \
@@ -125,6 +125,7 @@ struct channel {
 	uint32_t chain_last;
 	bool selects;            /* the client sleeps at times: fence and look at wake_client */
 	bool dirty;              /* in the engine's list of channels touched in this poll */
+	bool news;               /* something to wake a sleeping client for */
 	bool local_turn;         /* whose turn it is when room comes back */
 	int event_fd;            /* readable for the client */
 	int pid;                 /* of the client; 0 = embedded */

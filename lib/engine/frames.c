@@ -6,7 +6,7 @@
  * Design notes
  * 1. A data frame leaves in the application's own buffer: headers go into its headroom, the link
  *    gets a reference. The first transmission and each later one write the headers anew; one that
- *    finds the buffer still in a port's queue is left out (it has not left yet).
+ *    finds the buffer still with a port sends a copy (a port may free it late, or never).
  * 2. What a full link did not take waits in txq, and nothing more is pulled from the core until
  *    it is gone: the core's windows stay meaningful.
  */
@@ -120,15 +120,31 @@ encap_of(const struct link_config *c, const struct rte_mbuf *m)
 
 /* ------------------------------------------------------------------ checksum */
 
+/* rte_hash_crc reads whole words where they stand; a header stands at any even address. */
+static uint32_t
+crc_add(uint32_t crc, const void *from, uint32_t len)
+{
+	const uint8_t *at = from;
+	uint64_t word;
+
+	for (; len >= sizeof(word); len -= sizeof(word), at += sizeof(word)) {
+		memcpy(&word, at, sizeof(word));
+		crc = rte_hash_crc_8byte(word, crc);
+	}
+	while (len-- > 0)
+		crc = rte_hash_crc_1byte(*at++, crc);
+	return crc;
+}
+
 /* CRC32C of the header with crc = 0, then the payload. */
 static uint32_t
 checksum(const struct wire_hdr *h, const void *payload, uint32_t len)
 {
 	const uint32_t zero = 0;
-	uint32_t crc = rte_hash_crc(h, offsetof(struct wire_hdr, crc), 0xFFFFFFFF);
+	uint32_t crc = crc_add(0xFFFFFFFF, h, offsetof(struct wire_hdr, crc));
 
-	crc = rte_hash_crc(&zero, sizeof(zero), crc);
-	return ~rte_hash_crc(payload, len, crc);
+	crc = crc_add(crc, &zero, sizeof(zero));
+	return ~crc_add(crc, payload, len);
 }
 
 static bool
@@ -253,6 +269,20 @@ engine_rx(struct engine *e)
 
 /* ------------------------------------------------------------------ transmit */
 
+/* A retransmission of a buffer that a port still has: sent long ago by a port that frees late, or
+ * really waiting. Its headers must not change, so a copy goes. */
+static struct rte_mbuf *
+copy_queued(struct engine *e, const struct rte_mbuf *queued, uint32_t len)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(e->node->pool);
+
+	ENGINE_COUNT(e, tx_still_queued);
+	if (m != NULL)
+		memcpy((uint8_t *)m->buf_addr + PAYLOAD_START,
+			(const uint8_t *)queued->buf_addr + PAYLOAD_START, len);
+	return m;
+}
+
 /* The mbuf that carries a frame of the core; NULL: left out, and counted. */
 static inline struct rte_mbuf *
 frame_of(struct engine *e, const struct proto_out *o, const struct peer *peer)
@@ -264,11 +294,12 @@ frame_of(struct engine *e, const struct proto_out *o, const struct peer *peer)
 		const struct channel *ch = &e->node->channels[o->handle >> 16];
 
 		m = ch->slots[o->handle & 0xFFFF].m;
-		if (unlikely(o->again) && rte_mbuf_refcnt_read(m) > 1) {
-			ENGINE_COUNT(e, tx_still_queued);
+		if (unlikely(o->again) && rte_mbuf_refcnt_read(m) > 1)
+			m = copy_queued(e, m, o->len);
+		else
+			rte_mbuf_refcnt_update(m, 1);
+		if (unlikely(m == NULL))
 			return NULL;
-		}
-		rte_mbuf_refcnt_update(m, 1);
 		m->data_off = (uint16_t)(PAYLOAD_START - head);
 	} else {
 		m = rte_pktmbuf_alloc(e->node->pool);

@@ -29,13 +29,30 @@ push_done(struct engine *e, struct channel *ch, uint16_t slot, uint8_t error)
 	channel_touch(e, ch);
 }
 
-/* The core is done with a send buffer: back to its client, unless a link still reads it. */
+/* The slot gets another mbuf, its own is left to the port that has it; false: none is free. */
+static bool
+replace_buffer(struct engine *e, struct channel *ch, uint16_t slot)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(e->node->pool);
+
+	if (unlikely(m == NULL))
+		return false;
+	rte_pktmbuf_free(ch->slots[slot].m);
+	ch->slots[slot].m = m;
+	atomic_store_explicit(&channel_send_off(ch->shm)[slot],
+		(uint8_t *)m->buf_addr + PAYLOAD_START - (uint8_t *)ch->shm, memory_order_relaxed);
+	return true;
+}
+
+/* The core is done with a send buffer: back to its client. Ports may keep what they have sent
+ * until their queue runs short of descriptors (virtio does), which may be never: their share of
+ * the pool (node.c) pays for a replacement. */
 void
 slot_complete(struct engine *e, struct channel *ch, uint16_t slot, uint8_t error)
 {
 	struct send_slot *s = &ch->slots[slot];
 
-	if (unlikely(rte_mbuf_refcnt_read(s->m) > 1)) {
+	if (unlikely(rte_mbuf_refcnt_read(s->m) > 1) && !replace_buffer(e, ch, slot)) {
 		s->state = SEND_LINGER;
 		s->error = error;
 		e->lingering[e->lingering_count++] = (uint32_t)ch->ctx << 16 | slot;
@@ -123,11 +140,12 @@ engine_flush(struct engine *e)
 		struct channel *ch = e->dirty[i];
 		bool written = ch->state == CHANNEL_CLOSED || write_completions(ch);
 
-		if (ch->selects && ch->state == CHANNEL_OPEN) {
+		if (ch->selects && ch->news && ch->state == CHANNEL_OPEN) {
 			/* full fence: marks before the flag; pairs with pmx_before_select's */
 			atomic_thread_fence(memory_order_seq_cst);
 			wake(e, ch);
 		}
+		ch->news = false;
 		if (written)
 			ch->dirty = false;
 		else

@@ -72,21 +72,23 @@ lhs_at(const struct lhs_end *end, uint32_t pos)
 	return (struct lhs_entry *)(end->base + ((size_t)(pos & end->mask) << end->shift));
 }
 
-/* In words of 8 bytes: may read and write up to 7 bytes more, which the entry and every data room
- * have. Front parts are short; a call would cost more than the loop. */
+/* Front parts are short: a call of memcpy would cost more than this loop. */
 static inline void
 lhs_copy(uint8_t *to, const uint8_t *from, uint32_t len)
 {
-	for (uint32_t i = 0; i < len; i += 8) {
+	uint32_t i = 0;
+
+	for (; i + 8 <= len; i += 8) {
 		uint64_t word;
 
 		memcpy(&word, from + i, sizeof(word));
 		memcpy(to + i, &word, sizeof(word));
 	}
+	for (; i < len; i++)
+		to[i] = from[i];
 }
 
-/* Writer: the caller knows that there is room. front_len <= split; up to 7 bytes behind front are
- * read too. */
+/* Writer: the caller knows that there is room. front_len <= split. */
 static inline void
 lhs_write(struct lhs_end *end, uint16_t src_node, uint16_t src_ctx, uint32_t len, uint32_t bulk,
 	int64_t bulk_off, const void *front, uint32_t front_len)
@@ -97,7 +99,6 @@ lhs_write(struct lhs_end *end, uint16_t src_node, uint16_t src_ctx, uint32_t len
 		memcpy(e->front, front, LHS_SPLIT); /* of known size: no loop */
 	else
 		lhs_copy(e->front, front, front_len);
-	/* after the front, whose last word may reach over it */
 	memcpy((uint8_t *)e + end->size_offset, &len, sizeof(len));
 	e->src_node = src_node;
 	e->src_ctx = src_ctx;

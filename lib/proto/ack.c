@@ -235,7 +235,9 @@ nack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_
 		f->retries = 0; /* alive, but has no room */
 	if (lose_named(p, f, t, h) == 0)
 		return;
-	if (p->cfg.cc->on_nack(&t->cc, t->srtt / 8, stamp_of(p, now)))
+	bool cuts = !(h->flags & wire_be16(WIRE_F_FULL)) || p->cfg.cc->full_cuts;
+
+	if (cuts && p->cfg.cc->on_nack(&t->cc, t->srtt / 8, stamp_of(p, now)))
 		COUNT(p, window_cuts);
 	flow_activate(p, f);
 }

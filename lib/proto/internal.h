@@ -155,6 +155,7 @@ struct path {
 	uint8_t state;         /* enum path_state */
 	bool used, active, ctl_queued;
 	bool hello_due, hello_asks, ping_due;
+	bool dead;             /* did not answer: what waits now was never sent to its old life */
 	uint8_t asked;         /* HELLOs or PINGs since the last answer */
 	uint32_t payload_max;
 	uint32_t window;       /* smaller of both reorder windows */

@@ -98,6 +98,17 @@ reset_flows(struct proto *p, struct path *t, uint8_t error, enum flow_rx_state r
 }
 
 static void
+forget_received(struct proto *p, struct path *t)
+{
+	uint32_t path = (uint32_t)(t - p->paths);
+
+	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
+		if (p->flows[i].key != 0 && p->flows[i].path == path)
+			flow_abort_rx(p, &p->flows[i], FLOW_RX_NONE);
+	}
+}
+
+static void
 adopt_epoch(struct proto *p, struct path *t, const struct wire_hello *hello)
 {
 	uint32_t epoch = wire_be32(hello->epoch);
@@ -106,7 +117,10 @@ adopt_epoch(struct proto *p, struct path *t, const struct wire_hello *hello)
 	if (t->peer_epoch != epoch) {
 		if (t->peer_epoch != 0) {
 			COUNT(p, peer_restarts);
-			reset_flows(p, t, ECONNRESET, FLOW_RX_NONE);
+			if (t->dead)
+				forget_received(p, t);
+			else
+				reset_flows(p, t, ECONNRESET, FLOW_RX_NONE);
 		}
 		t->peer_epoch = epoch;
 		t->session = wire_session(p->cfg.epoch, epoch);
@@ -118,6 +132,7 @@ adopt_epoch(struct proto *p, struct path *t, const struct wire_hello *hello)
 	t->window = window && window < p->cfg.window_frames ? window : p->cfg.window_frames;
 	t->nonce = (uint32_t)proto_random(p) | 1;
 	t->asked = 0;
+	t->dead = false;
 	t->state = PATH_OPEN;
 	path_activate(p, t);
 }
@@ -168,6 +183,7 @@ ask_again(struct proto *p, struct path *t, uint64_t now)
 		COUNT(p, peer_deaths);
 		t->asked = 0;
 		reset_flows(p, t, EHOSTUNREACH, FLOW_RX_CLOSED);
+		t->dead = true;
 		return;
 	}
 	uint64_t wait = p->rto_first << (t->asked < 20 ? t->asked : 20);
@@ -197,6 +213,7 @@ keep_alive(struct proto *p, struct path *t, uint64_t now)
 		t->asked = 0;
 		t->state = PATH_NEW;
 		reset_flows(p, t, ETIMEDOUT, FLOW_RX_CLOSED);
+		t->dead = true;
 		return;
 	}
 	t->ping_due = true;

@@ -247,6 +247,7 @@ struct cc_ops {
 	/* A Nack names a lost or refused frame; true: the window was cut. */
 	bool (*on_nack)(struct cc *c, uint32_t srtt, uint32_t now);
 	bool (*on_timeout)(struct cc *c, uint32_t now);
+	bool full_cuts; /* a Nack for want of room at the receiver counts as one */
 };
 
 extern const struct cc_ops cc_pm;    /* PM/UDP (IPSJ 1999), section 3 */

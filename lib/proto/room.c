@@ -39,6 +39,13 @@ proto_ctx_open(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks,
 		.blocked = {NIL, NIL},
 		.pending = c->pending,
 	};
+	/* a new life: what it sends opens its flows anew, whatever became of the receivers of the last */
+	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
+		struct flow *f = &p->flows[i];
+
+		if (f->key != 0 && f->ctx == ctx && f->tx_head == NIL && f->tx_state != FLOW_TX_IDLE)
+			flow_fail(p, f, 0); /* it has nothing to fail */
+	}
 	return 0;
 }
 
