@@ -329,15 +329,15 @@ read_peer_option(const struct reader *r, const char *name, const char *text, str
 {
 	unsigned link;
 
-	if (sscanf(text, "link=%u", &link) == 1 && link < CONFIG_LINKS_MAX &&
-		r->config->links[link].used) {
+	if (sscanf(text, "link=%u", &link) == 1) {
+		if (link >= CONFIG_LINKS_MAX || !r->config->links[link].used)
+			return complain(r, "nodes", name, 0, "'%s' names no link of this file", text);
 		peer->link = (uint8_t)link;
 		return 0;
 	}
 	if (strncmp(text, "mac=", 4) == 0 && rte_ether_unformat_addr(text + 4, &peer->addr.mac) == 0)
 		return 0;
-	return complain(r, "nodes", name, 0, "'%s' is neither link=N with a link of this file, nor mac=MAC",
-		text);
+	return complain(r, "nodes", name, 0, "'%s' is neither link=N nor mac=MAC", text);
 }
 
 /* "auto" | MAC | address[:port], then options */

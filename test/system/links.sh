@@ -4,8 +4,8 @@
 #
 # Usage: links.sh BUILD_DIR [NAME...]
 # pmx-perf between two embedded nodes in two processes, over every link there is: round trips and
-# streams of messages of 8 B to 1 MiB. NAME: only those cases. net_ring
-# joins ports of one process, and is not here.
+# streams of messages of 8 B to 1 MiB. NAME: only those cases. net_ring joins ports of one process:
+# net_ring.c.
 set -u
 . "$(dirname "$0")/common.bash"
 
@@ -111,7 +111,15 @@ for ring in packed split; do
 	run vhost_$ring
 done
 
-echo "skip link_net_ring not between processes: its rings are one EAL's memory"
+# its rings are one EAL's memory: two nodes in one process
+if wanted net_ring; then
+	if "$build/test/net_ring" >"$dir/net_ring.log" 2>&1; then
+		ok link_net_ring
+	else
+		not_ok link_net_ring "exit code $?"
+		sed 's/^/# /' "$dir/net_ring.log"
+	fi
+fi
 
 if wanted udp_loopback; then
 	for i in 0 1; do
