@@ -88,7 +88,7 @@ static const struct key keys[] = {
 		"most frames in flight to one node (PM-ADV)"},
 	{"proto", "path_bytes", KIND_U32, C(proto.path_bytes), 256, 1u << 30, "4194304", "bytes",
 		"most bytes in flight to one node (PM-ADV)"},
-	{"proto", "rto_min_us", KIND_U32, C(proto.rto_min_us), 10, 1000000, "2000", "us",
+	{"proto", "rto_min_us", KIND_U32, C(proto.rto_min_us), 10, 1000000, "4000", "us",
 		"shortest wait for an Ack before sending again"},
 	{"proto", "rto_max_us", KIND_U32, C(proto.rto_max_us), 1000, 60000000, "500000", "us",
 		"longest such wait"},

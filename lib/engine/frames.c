@@ -430,6 +430,9 @@ engine_tx(struct engine *e)
 {
 	unsigned burst = e->node->config.burst, work = 0;
 
+	/* Read anew: a thread that lost its CPU since the turn began would stamp frames too early, and
+	 * take its own absence for the network's delay. */
+	e->now = rte_rdtsc();
 	e->tx_waiting = false;
 	for (unsigned turn = 0; turn < 4; turn++) {
 		/* the second: what the core gives must fit behind what waits */

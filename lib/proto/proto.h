@@ -239,6 +239,8 @@ struct cc {
 	uint32_t target;                      /* delay: accepted delay above base, units */
 	uint32_t step;                        /* bytes added a round trip: one full frame */
 	uint32_t last_cut;                    /* time stamp of the last cut */
+	uint32_t low;                         /* delay: smallest round trip of the last samples */
+	uint32_t samples;                     /* how many those are */
 };
 
 struct cc_ops {

@@ -5,8 +5,8 @@
 # Usage: allpairs.sh BUILD_DIR [SECONDS [LINK]]
 # Two nodes, 8 applications attached to each, 4 contexts an application: all 64 talk to all for
 # SECONDS (10), with idle = adaptive and all of it on two CPUs. Nothing may be lost, doubled, out
-# of order or damaged (allpairs.c), and the slowest context of a node must complete at least half
-# of the mean. LINK: vhost (net_vhost and net_virtio_user) or veth (net_af_packet).
+# of order or damaged (allpairs.c), and the slowest of the 64 contexts must complete at least half of
+# the mean. LINK: vhost (net_vhost and net_virtio_user) or veth (net_af_packet).
 set -u
 . "$(dirname "$0")/common.bash"
 
@@ -90,9 +90,11 @@ cat "$dir"/app.*.log | awk -v contexts=$contexts -v seconds="$seconds" '
 			mean = sum[i] / n[i]
 			printf "# node %d: completed sends of a context: min %d, mean %.0f, max %d\n",
 				i, min[i], mean, max[i]
-			bad = bad || min[i] < mean / 2
+			slowest = i == 0 || min[i] < slowest ? min[i] : slowest
 		}
-		exit bad
+		mean = (sum[0] + sum[1]) / (n[0] + n[1])
+		printf "# the slowest context of both nodes has %.2f of the mean\n", slowest / mean
+		exit slowest < mean / 2
 	}' && ok allpairs__no_starvation || not_ok allpairs__no_starvation "the slowest is below half of the mean"
 for i in 0 1; do
 	"$build/app/pmx-ctl" --instance "$tag$i" drops 2>/dev/null | sed "s/^/# node $i: /"

@@ -811,10 +811,28 @@ pm_adv__cc_delay_follows_the_delay(void **state)
 	cc_delay.on_ack(&cc, 1000, 50, 50, 1000); /* base = 50 */
 	cc_delay.on_ack(&cc, 1000, 149, 60, 2000);
 	assert_int_equal(cc.window_bytes, 100000);
-	cc_delay.on_ack(&cc, 1000, 300, 60, 3000); /* half of it is excess */
+	cc.samples = 0;
+	for (uint32_t i = 0; i < 7; i++) /* too few to know whether all frames are late */
+		cc_delay.on_ack(&cc, 1000, 300, 60, 3000 + i);
+	assert_int_equal(cc.window_bytes, 100000);
+	cc_delay.on_ack(&cc, 1000, 300, 60, 3007); /* half of it is excess */
 	assert_in_range(cc.window_bytes, 49000, 51000);
-	cc_delay.on_ack(&cc, 1000, 300, 60, 3059); /* once a round trip */
+	for (uint32_t i = 0; i < 20; i++) /* once a round trip */
+		cc_delay.on_ack(&cc, 1000, 300, 60, 3008 + i);
 	assert_in_range(cc.window_bytes, 49000, 51000);
+}
+
+/* A host that lost its CPU delays some frames; a queue in the network delays them all. */
+static void
+pm_adv__cc_delay_ignores_single_late_frames(void **state)
+{
+	struct cc cc = {.window_bytes = 100000, .max_bytes = 100000, .min_bytes = 2000,
+		.window_frames = 8, .max_frames = 8, .step = 1000, .target = 100};
+
+	(void)state;
+	for (uint32_t i = 0; i < 1000; i++)
+		cc_delay.on_ack(&cc, 1000, i % 8 ? 3000 : 50, 60, 1000 + 100 * i);
+	assert_int_equal(cc.window_bytes, 100000);
 }
 
 static void
@@ -1702,6 +1720,7 @@ main(void)
 		cmocka_unit_test(pm_adv__nack_shrinks_acks_restore_cc_pm),
 		cmocka_unit_test(pm_adv__nack_shrinks_acks_restore_cc_delay),
 		cmocka_unit_test(pm_adv__cc_delay_follows_the_delay),
+		cmocka_unit_test(pm_adv__cc_delay_ignores_single_late_frames),
 		cmocka_unit_test(pm_adv__cc_delay_without_any_measurement),
 		cmocka_unit_test(pm_ackc__one_ack_for_a_run),
 		cmocka_unit_test(pm_ackc__ack_rides_on_reverse_data),

@@ -8,13 +8,16 @@
  *
  * Design notes
  * 1. The increase is one full frame for each window that was Acked, by an accumulator: no division.
- * 2. The one division is in the decrease, which runs at most once a round trip.
- * 3. After a timeout the window starts at its floor and doubles each round trip up to half of
+ * 2. A queue in the network delays every frame, a host that lost its CPU only some: the window is
+ *    cut by the smallest of at least 8 samples (ours).
+ * 3. The one division is in the decrease, which runs at most once a round trip.
+ * 4. After a timeout the window starts at its floor and doubles each round trip up to half of
  *    what it was: one lost burst must not cost a thousand round trips.
- * 4. The number of frames is bounded by the configuration only; bytes are what fill queues.
+ * 5. The number of frames is bounded by the configuration only; bytes are what fill queues.
  */
 #include "proto/internal.h"
 
+#define SAMPLES_MIN    8
 #define DECREASE_SHIFT 8  /* factors are in 1/256 */
 #define DECREASE_MAX   128 /* never below half in one step (Swift: max_mdf = 0.5) */
 
@@ -31,8 +34,10 @@ delay_on_ack(struct cc *c, uint32_t acked_bytes, uint32_t rtt, uint32_t srtt, ui
 {
 	if (rtt == 0) {
 		rtt = srtt; /* an Ack without echo: go by the average */
-	} else if (c->base_rtt == 0 || rtt < c->base_rtt) {
-		c->base_rtt = rtt;
+	} else {
+		if (c->base_rtt == 0 || rtt < c->base_rtt)
+			c->base_rtt = rtt;
+		c->low = c->samples++ == 0 || rtt < c->low ? rtt : c->low;
 	}
 	if (rtt == 0 || rtt < c->base_rtt + c->target) {
 		if (c->window_bytes < c->slow) {
@@ -46,10 +51,15 @@ delay_on_ack(struct cc *c, uint32_t acked_bytes, uint32_t rtt, uint32_t srtt, ui
 		}
 		return;
 	}
-	if (now - c->last_cut < srtt)
+	if (now - c->last_cut < srtt || c->samples < SAMPLES_MIN)
 		return;
-	uint32_t excess = rtt - c->base_rtt - c->target;
-	uint32_t factor = (uint32_t)(((uint64_t)excess << DECREASE_SHIFT) / rtt);
+	uint32_t low = c->low;
+
+	c->samples = 0;
+	if (low < c->base_rtt + c->target)
+		return;
+	uint32_t excess = low - c->base_rtt - c->target;
+	uint32_t factor = (uint32_t)(((uint64_t)excess << DECREASE_SHIFT) / low);
 
 	if (factor > DECREASE_MAX)
 		factor = DECREASE_MAX;
