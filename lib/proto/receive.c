@@ -301,6 +301,20 @@ rx_next_whole(struct proto *p, struct flow *f, const struct data *d, uint64_t ha
 	return true;
 }
 
+/* A frame for a context that closed, but had received it before: Ack again (PM-R3). */
+static bool
+rx_already_had(struct proto *p, const struct wire_hdr *h, uint32_t seq)
+{
+	uint32_t i = flow_find(p, wire_be16(h->dst_ctx), wire_be16(h->src_node), wire_be16(h->src_ctx));
+
+	if (i == NIL || p->flows[i].rx_state != FLOW_RX_CLOSED ||
+		!wire_seq_before(seq, p->flows[i].rcv_nxt))
+		return false;
+	COUNT(p, drop_old);
+	stray_ack(p, &p->flows[i]);
+	return true;
+}
+
 static enum proto_rx_result
 rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handle, uint64_t now)
 {
@@ -309,6 +323,8 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 		wire_be16(h->payload_len)};
 
 	if (unlikely(ctx >= p->cfg.contexts_max || !p->ctxs[ctx].open)) {
+		if (rx_already_had(p, h, d.seq))
+			return PROTO_RX_DONE;
 		COUNT(p, drop_absent);
 		rx_late_ack(p, h, now);
 		stray_reply(p, h, WIRE_NACK, WIRE_F_ABSENT);

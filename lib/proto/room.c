@@ -84,6 +84,8 @@ proto_ctx_close(struct proto *p, uint16_t ctx, bool linger, uint64_t now)
 
 		if (f->key == 0 || f->ctx != ctx)
 			continue;
+		if (f->rx_state == FLOW_RX_OPEN && f->acks_owed)
+			stray_ack(p, f);
 		flow_abort_rx(p, f, FLOW_RX_CLOSED);
 		if (linger || f->tx_head == NIL)
 			continue;

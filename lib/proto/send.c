@@ -427,7 +427,10 @@ emit_stray(struct proto *p, const struct stray *s, struct proto_out *o, uint32_t
 		.tstamp = now_ts,
 	};
 
-	if (s->type == WIRE_NACK) {
+	if (s->type == WIRE_ACK) {
+		w.ack = s->seq;
+		COUNT(p, tx_acks);
+	} else if (s->type == WIRE_NACK) {
 		w.ack = s->seq;
 		w.payload_len = 1;
 		o->head[WIRE_HDR_BYTES] = 1;
@@ -510,6 +513,25 @@ stray_reply(struct proto *p, const struct wire_hdr *h, uint8_t type, uint16_t fl
 		.type = type,
 		.session = wire_be32(h->session),
 		.seq = wire_be32(h->seq),
+	};
+}
+
+/* The last word of a closed receiving half: what it had received was delivered. */
+void
+stray_ack(struct proto *p, const struct flow *f)
+{
+	const struct path *t = &p->paths[f->path];
+
+	if (t->state != PATH_OPEN || p->stray_tail - p->stray_head == STRAYS)
+		return;
+	p->strays[p->stray_tail++ % STRAYS] = (struct stray){
+		.node = f->node,
+		.src_ctx = f->ctx,
+		.dst_ctx = f->peer_ctx,
+		.flags = WIRE_F_ACK,
+		.type = WIRE_ACK,
+		.session = t->session,
+		.seq = f->rcv_nxt,
 	};
 }
 

@@ -1251,6 +1251,28 @@ proto_ctx_close__linger_delivers(void **state)
 	finish(net);
 }
 
+/* What a closing context had received is Acked, though nobody asks it any more: its sender must not
+ * take a delivered message for a refused one. */
+static void
+proto_ctx_close__acks_what_it_had(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net_send(net, 1, 0, 0, 0, 10);
+	net_settle(net, NET_SEC);
+	int second = net_send(net, 1, 0, 0, 0, 10);
+
+	for (int i = 0; i < 1000 && !net_delivered(net, second); i++)
+		net_run(net, NET_US); /* delivered, but the Ack still waits for company */
+	net_close(net, 0, 0, true);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, second);
+	assert_int_equal(net_count(net, 1, PROTO_messages_failed), 0);
+	assert_int_equal(net_count(net, 1, PROTO_timeouts), 0);
+	finish(net);
+}
+
 static void
 proto_ctx_close__linger_hears_acks_on_data_for_it(void **state)
 {
@@ -1741,6 +1763,7 @@ main(void)
 		cmocka_unit_test(keepalive__death_takes_four_silent_periods),
 		cmocka_unit_test(keepalive__goes_on_after_all_flows_were_forgotten),
 		cmocka_unit_test(proto_ctx_close__linger_delivers),
+		cmocka_unit_test(proto_ctx_close__acks_what_it_had),
 		cmocka_unit_test(proto_ctx_close__linger_hears_acks_on_data_for_it),
 		cmocka_unit_test(proto_ctx_close__abort_ends_at_once),
 		cmocka_unit_test(proto_ctx_close__receiver_closes_and_opens_again),
