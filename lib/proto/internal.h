@@ -359,7 +359,7 @@ void path_activate(struct proto *p, struct path *t);
 void flow_rto(struct proto *p, uint32_t index, uint64_t now);
 void txd_done(struct proto *p, uint32_t index, uint8_t error);
 uint64_t flow_backoff(const struct proto *p, const struct flow *f);
-void stray_ack(struct proto *p, const struct flow *f);
+void flow_say(struct proto *p, const struct flow *f, uint8_t type, uint16_t flags, uint32_t seq);
 void stray_reply(struct proto *p, const struct wire_hdr *h, uint8_t type, uint16_t flags);
 
 /* ack.c */

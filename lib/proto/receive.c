@@ -118,17 +118,9 @@ static void
 refuse_flow(struct proto *p, struct flow *f, const struct data *d)
 {
 	bool too_long = fragment_count(d) > p->ctxs[f->ctx].bulks_max;
-	const struct path *t = &p->paths[f->path];
-	struct wire_hdr h = {
-		.src_node = wire_be16(f->node),
-		.src_ctx = wire_be16(f->peer_ctx),
-		.dst_ctx = wire_be16(f->ctx),
-		.session = wire_be32(t->session),
-		.seq = wire_be32(f->rcv_nxt),
-	};
 
 	flow_abort_rx(p, f, FLOW_RX_CLOSED);
-	stray_reply(p, &h, WIRE_RESET, too_long ? WIRE_F_FULL : 0);
+	flow_say(p, f, WIRE_RESET, too_long ? WIRE_F_FULL : 0, f->rcv_nxt);
 }
 
 /* Held frames that are next in order now go on, as far as there is room. */
@@ -311,7 +303,7 @@ rx_already_had(struct proto *p, const struct wire_hdr *h, uint32_t seq)
 		!wire_seq_before(seq, p->flows[i].rcv_nxt))
 		return false;
 	COUNT(p, drop_old);
-	stray_ack(p, &p->flows[i]);
+	flow_say(p, &p->flows[i], WIRE_ACK, WIRE_F_ACK, p->flows[i].rcv_nxt);
 	return true;
 }
 

@@ -49,25 +49,6 @@ proto_ctx_open(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks,
 	return 0;
 }
 
-/* Tell the peer that this flow's sender gave it up, so that it need not wait for the rest. */
-static void
-send_reset(struct proto *p, const struct flow *f)
-{
-	const struct path *t = &p->paths[f->path];
-
-	if (t->state != PATH_OPEN || p->stray_tail - p->stray_head == STRAYS)
-		return;
-	p->strays[p->stray_tail++ % STRAYS] = (struct stray){
-		.node = f->node,
-		.src_ctx = f->ctx,
-		.dst_ctx = f->peer_ctx,
-		.flags = WIRE_F_SENDER,
-		.type = WIRE_RESET,
-		.session = t->session,
-		.seq = f->snd_end,
-	};
-}
-
 void
 proto_ctx_close(struct proto *p, uint16_t ctx, bool linger, uint64_t now)
 {
@@ -85,12 +66,13 @@ proto_ctx_close(struct proto *p, uint16_t ctx, bool linger, uint64_t now)
 		if (f->key == 0 || f->ctx != ctx)
 			continue;
 		if (f->rx_state == FLOW_RX_OPEN && f->acks_owed)
-			stray_ack(p, f);
+			flow_say(p, f, WIRE_ACK, WIRE_F_ACK, f->rcv_nxt);
 		flow_abort_rx(p, f, FLOW_RX_CLOSED);
 		if (linger || f->tx_head == NIL)
 			continue;
 		flow_fail(p, f, ECONNRESET);
-		send_reset(p, f);
+		/* so that the peer need not wait for the rest */
+		flow_say(p, f, WIRE_RESET, WIRE_F_SENDER, f->snd_end);
 	}
 	c->entries = c->bulks = 0;
 	c->blocked = (struct list){NIL, NIL};

@@ -516,9 +516,9 @@ stray_reply(struct proto *p, const struct wire_hdr *h, uint8_t type, uint16_t fl
 	};
 }
 
-/* The last word of a closed receiving half: what it had received was delivered. */
+/* One frame about a flow that has no other way to say it: bounded as above. */
 void
-stray_ack(struct proto *p, const struct flow *f)
+flow_say(struct proto *p, const struct flow *f, uint8_t type, uint16_t flags, uint32_t seq)
 {
 	const struct path *t = &p->paths[f->path];
 
@@ -528,10 +528,10 @@ stray_ack(struct proto *p, const struct flow *f)
 		.node = f->node,
 		.src_ctx = f->ctx,
 		.dst_ctx = f->peer_ctx,
-		.flags = WIRE_F_ACK,
-		.type = WIRE_ACK,
+		.flags = flags,
+		.type = type,
 		.session = t->session,
-		.seq = f->rcv_nxt,
+		.seq = seq,
 	};
 }
 
