@@ -9,6 +9,8 @@
  * 1. Idling costs latency or other people's CPU. spin and pause keep the core; yield gives it away
  *    at the first empty poll (measured: spinning first is what hurts where cores are shared);
  *    adaptive yields until nothing came for idle_us, then sleeps; sleep sleeps at once.
+ *    With yield, a poll that moved little gives the CPU away too: whoever shall answer shares it, and
+ *    the empty poll that would follow is 1/20 of a round trip (doc/performance.md).
  * 2. Before sleeping the lane tells its channels (engine_sleeps), fences, and looks at everything
  *    once more: a submission is then either seen or rings the doorbell.
  * 3. A link without a descriptor bounds the sleep: 50 us at first, up to 1 ms.
@@ -22,6 +24,8 @@
 #include <rte_pause.h>
 
 #include "engine/engine.h"
+
+#define LITTLE_WORK 3 /* frames, submissions, completions */
 
 const struct proto_counter_info engine_counter_info[ENGINE_COUNTER_COUNT] = {
 #define ENGINE_COUNTER_INFO(name, unit, help) {#name, unit, help},
@@ -180,9 +184,14 @@ void
 engine_run(struct engine *e)
 {
 	while (!atomic_load_explicit(&e->stop, memory_order_relaxed)) {
-		if (engine_poll(e) == 0)
+		unsigned work = engine_poll(e);
+
+		if (work == 0) {
 			engine_idle(e);
-		else
-			e->idle_since = 0;
+			continue;
+		}
+		e->idle_since = 0;
+		if (work <= LITTLE_WORK && e->node->config.idle == IDLE_YIELD)
+			sched_yield();
 	}
 }
