@@ -70,23 +70,39 @@ time_text(uint64_t ns)
 	return s;
 }
 
+/* The rows to show as a table; NULL: everything is said, and *result is the exit code. */
+static json_t *
+ask_rows(struct session *s, const struct options *o, const char *command, const char *key,
+	const char *none, int *result)
+{
+	char error[CTL_ERROR_MAX];
+	json_t *list = ask_pages(s, command, key, error);
+
+	*result = 0;
+	if (list == NULL) {
+		*result = complain("%s", error);
+	} else if (o->json) {
+		*result = print_json(list);
+		list = NULL;
+	} else if (json_array_size(list) == 0) {
+		puts(none);
+		json_decref(list);
+		list = NULL;
+	}
+	return list;
+}
+
 int
 show_peers(struct session *s, const struct options *o)
 {
-	char error[CTL_ERROR_MAX];
-	json_t *list = ask_pages(s, "/pmx/peers", "node", error), *p;
 	struct table t;
 	size_t i;
+	int result;
+	json_t *p, *list = ask_rows(s, o, "/pmx/peers", "node",
+		"no peers: [nodes] of the configuration names none but this node", &result);
 
 	if (list == NULL)
-		return complain("%s", error);
-	if (o->json)
-		return print_json(list);
-	if (json_array_size(list) == 0) {
-		puts("no peers: [nodes] of the configuration names none but this node");
-		json_decref(list);
-		return 0;
-	}
+		return result;
 	table_begin(&t, ">node|state|>epoch|>rtt|>rtt var|>rto|>cwnd bytes|"
 			">cwnd frames|>bytes in flight|>flows");
 	json_array_foreach(list, i, p) {
@@ -109,21 +125,15 @@ show_contexts(struct session *s, const struct options *o)
 {
 	static const char *const keys[] = {"sent", "received", "send_busy", "send_buffers",
 		"receive_held", "receive_buffers", "lhs_waiting", "bad"};
-	char error[CTL_ERROR_MAX];
-	json_t *list = ask_pages(s, "/pmx/contexts", "context", error), *c;
 	uint64_t v[8];
 	struct table t;
 	size_t i;
+	int result;
+	json_t *c, *list =
+		ask_rows(s, o, "/pmx/contexts", "context", "no context is open", &result);
 
 	if (list == NULL)
-		return complain("%s", error);
-	if (o->json)
-		return print_json(list);
-	if (json_array_size(list) == 0) {
-		puts("no context is open");
-		json_decref(list);
-		return 0;
-	}
+		return result;
 	table_begin(&t, ">context|state|>process|>sent|>received|>send buffers|>receive buffers|"
 			">unread|>bad");
 	json_array_foreach(list, i, c) {

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -174,11 +175,8 @@ on_signal(int number)
 	if (node == NULL)
 		return;
 	for (unsigned i = 0; i < node->config.lanes; i++) {
-		uint64_t one = 1;
-
 		atomic_store(&node->engines[i].stop, true);
-		if (write(node->engines[i].doorbell, &one, sizeof(one)) < 0)
-			continue; /* it is awake */
+		eventfd_write(node->engines[i].doorbell, 1);
 	}
 }
 

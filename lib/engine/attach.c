@@ -173,12 +173,10 @@ attach_serve(struct node *n)
 void
 attach_stop(void)
 {
-	uint64_t one = 1;
-
 	if (server.node == NULL)
 		return;
 	rte_mp_action_unregister(ATTACH_ACTION);
-	if (write(server.stop, &one, sizeof(one)) == sizeof(one))
+	if (eventfd_write(server.stop, 1) == 0)
 		pthread_join(server.watcher, NULL);
 	for (uint32_t i = 0; i < server.node->config.contexts; i++)
 		forget((uint16_t)i);

@@ -356,12 +356,12 @@ read_peer(const struct reader *r, uint32_t node, const char *name, const char *v
 	/* a MAC that every node can tell from the number: 02:50:4d:00:hi:lo */
 	peer->addr.mac = (struct rte_ether_addr){
 		{0x02, 0x50, 0x4D, 0, (uint8_t)(node >> 8), (uint8_t)node}};
-	peer->addr.port = c->links[0].link.udp_port;
 	peer->known = true;
 	for (char *more = strtok_r(NULL, " \t", &save); more; more = strtok_r(NULL, " \t", &save)) {
 		if (read_peer_option(r, name, more, peer) != 0)
 			return -1;
 	}
+	peer->addr.port = c->links[peer->link].link.udp_port;
 	if (where && (strcmp(where, "auto") == 0 ||
 			     rte_ether_unformat_addr(where, &peer->addr.mac) == 0))
 		return 0;

@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <rte_cycles.h>
@@ -51,10 +52,8 @@ fill_send_slots(struct node *n, struct channel *ch)
 				rte_pktmbuf_free(ch->slots[i].m);
 			return -ENOSPC;
 		}
-		ch->slots[i] = (struct send_slot){.m = m, .state = SEND_CLIENT};
-		atomic_store_explicit(&channel_send_off(ch->shm)[i],
-			(uint8_t *)m->buf_addr + PAYLOAD_START - (uint8_t *)ch->shm,
-			memory_order_relaxed);
+		ch->slots[i] = (struct send_slot){.state = SEND_CLIENT};
+		slot_set_buffer(ch, i, m);
 	}
 	return 0;
 }
@@ -195,7 +194,6 @@ node_command(struct node *n, struct command *cmd, bool wait)
 {
 	struct engine *e = node_lane(n, cmd->ctx);
 	struct command *expected = NULL;
-	uint64_t one = 1;
 	int result = -ETIMEDOUT;
 
 	atomic_store(&cmd->done, false);
@@ -206,8 +204,7 @@ node_command(struct node *n, struct command *cmd, bool wait)
 	}
 	pthread_mutex_lock(&n->command_lock);
 	atomic_store(&e->command, cmd);
-	if (write(e->doorbell, &one, sizeof(one)) < 0)
-		usleep(1000); /* it is full: the lane will wake all the same */
+	eventfd_write(e->doorbell, 1); /* full: the lane wakes all the same */
 	for (int i = 0; i < 20000 && !atomic_load(&cmd->done); i++)
 		usleep(100);
 	expected = cmd;

@@ -4,19 +4,20 @@
  * lane's own lcore (or in an embedded node's thread).
  *
  * Design notes
- * 0. Sending comes before receiving: in an embedded node a message leaves in the very poll that
+ * 1. Sending comes before receiving: in an embedded node a message leaves in the very poll that
  *    follows pmx_send, and what arrived is there when the poll returns.
- * 1. Idling costs latency or other people's CPU. spin and pause keep the core; yield gives it away
+ * 2. Idling costs latency or other people's CPU. spin and pause keep the core; yield gives it away
  *    at the first empty poll (measured: spinning first is what hurts where cores are shared);
  *    adaptive yields until nothing came for idle_us, then sleeps; sleep sleeps at once.
  *    With yield, a poll that moved little gives the CPU away too: whoever shall answer shares it, and
  *    the empty poll that would follow is 1/20 of a round trip (doc/performance.md).
- * 2. Before sleeping the lane tells its channels (engine_sleeps), fences, and looks at everything
+ * 3. Before sleeping the lane tells its channels (engine_sleeps), fences, and looks at everything
  *    once more: a submission is then either seen or rings the doorbell.
- * 3. A link without a descriptor bounds the sleep: 50 us at first, up to 1 ms.
+ * 4. A link without a descriptor bounds the sleep: 50 us at first, up to 1 ms.
  */
 #include <sched.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -83,13 +84,10 @@ anything_submitted(const struct engine *e)
 void
 engine_wake(struct engine *e)
 {
-	uint64_t one = 1;
-
 	/* full fence: the ring's entry before the flag; pairs with engine_sleep's */
 	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load_explicit(&e->sleeps, memory_order_relaxed) &&
-		write(e->doorbell, &one, sizeof(one)) < 0)
-		return; /* full: it is on its way */
+	if (atomic_load_explicit(&e->sleeps, memory_order_relaxed))
+		eventfd_write(e->doorbell, 1); /* full: it is awake all the same */
 }
 
 static void

@@ -243,6 +243,15 @@ buf_priv(struct rte_mbuf *m)
 	return rte_mbuf_to_priv(m);
 }
 
+/* The slot's buffer is m from now on, and the client finds it there. */
+static inline void
+slot_set_buffer(struct channel *ch, uint32_t slot, struct rte_mbuf *m)
+{
+	ch->slots[slot].m = m;
+	atomic_store_explicit(&channel_send_off(ch->shm)[slot],
+		(uint8_t *)m->buf_addr + PAYLOAD_START - (uint8_t *)ch->shm, memory_order_relaxed);
+}
+
 #define ENGINE_COUNT(e, name)      ((e)->counters[ENGINE_##name]++)
 #define ENGINE_COUNT_N(e, name, k) ((e)->counters[ENGINE_##name] += (k))
 

@@ -101,10 +101,7 @@ come_back(struct engine *e, struct rte_mbuf *first)
 			rte_pktmbuf_free(m);
 			continue;
 		}
-		ch->slots[slot].m = m;
-		atomic_store_explicit(&channel_send_off(ch->shm)[slot],
-			(uint8_t *)m->buf_addr + PAYLOAD_START - (uint8_t *)ch->shm,
-			memory_order_relaxed);
+		slot_set_buffer(ch, slot, m);
 		slot_complete(e, ch, slot, error);
 	}
 }

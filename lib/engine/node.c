@@ -369,14 +369,11 @@ free_lane(struct node *n, struct engine *e)
 static void
 free_channel(struct channel *ch)
 {
-	uint64_t one = 1;
-
 	if (ch->shm == NULL)
 		return;
 	atomic_store_explicit(&ch->shm->state, CHANNEL_DEAD, memory_order_release);
 	/* who sleeps on it shall see that */
-	if (write(ch->event_fd, &one, sizeof(one)) < 0)
-		one = 0; /* full: readable already */
+	eventfd_write(ch->event_fd, 1);
 	rte_memzone_free(rte_memzone_lookup(ch->zone));
 	free(ch->slots);
 	free(ch->done);

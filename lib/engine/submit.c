@@ -38,9 +38,7 @@ replace_buffer(struct engine *e, struct channel *ch, uint16_t slot)
 	if (unlikely(m == NULL))
 		return false;
 	rte_pktmbuf_free(ch->slots[slot].m);
-	ch->slots[slot].m = m;
-	atomic_store_explicit(&channel_send_off(ch->shm)[slot],
-		(uint8_t *)m->buf_addr + PAYLOAD_START - (uint8_t *)ch->shm, memory_order_relaxed);
+	slot_set_buffer(ch, slot, m);
 	return true;
 }
 
@@ -121,12 +119,10 @@ write_completions(struct channel *ch)
 static void
 wake(struct engine *e, struct channel *ch)
 {
-	uint64_t one = 1;
-
 	if (atomic_load_explicit(&ch->shm->wake_client, memory_order_relaxed) == 0)
 		return;
 	atomic_store_explicit(&ch->shm->wake_client, 0, memory_order_relaxed);
-	if (write(ch->event_fd, &one, sizeof(one)) == sizeof(one))
+	if (eventfd_write(ch->event_fd, 1) == 0)
 		ENGINE_COUNT(e, wakeups);
 }
 
@@ -191,6 +187,17 @@ collect_buffers(struct engine *e, const struct channel *ch, const struct submiss
 	return slots;
 }
 
+/* Is this the client's own buffer? Marks it taken, as the message's i-th. */
+static inline bool
+take_buffer(struct engine *e, struct channel *ch, unsigned i, uint16_t b)
+{
+	if (unlikely(b >= ch->send_buffers || ch->slots[b].state != SEND_CLIENT))
+		return false;
+	ch->slots[b].state = SEND_QUEUED;
+	e->handles[i] = (uint64_t)ch->ctx << 16 | b;
+	return true;
+}
+
 /* Are these the client's own buffers, and as many as the length needs? Marks them taken. */
 static bool
 take_buffers(struct engine *e, struct channel *ch, uint32_t len, unsigned count)
@@ -201,14 +208,8 @@ take_buffers(struct engine *e, struct channel *ch, uint32_t len, unsigned count)
 	if (len > e->node->config.message_max || len > room ||
 		(count > 1 && len <= room - ch->frag_len))
 		return false;
-	for (i = 0; i < count; i++) {
-		uint16_t b = e->bufs_scratch[i];
-
-		if (b >= ch->send_buffers || ch->slots[b].state != SEND_CLIENT)
-			break;
-		ch->slots[b].state = SEND_QUEUED;
-		e->handles[i] = (uint64_t)ch->ctx << 16 | b;
-	}
+	for (i = 0; i < count && take_buffer(e, ch, i, e->bufs_scratch[i]); i++)
+		;
 	if (likely(i == count)) {
 		ch->busy_slots += count;
 		return true;
@@ -222,15 +223,11 @@ take_buffers(struct engine *e, struct channel *ch, uint32_t len, unsigned count)
 static inline bool
 take_one_buffer(struct engine *e, struct channel *ch, const struct submission *s)
 {
-	uint16_t b = s->send.buf[0];
-
-	if (unlikely(b >= ch->send_buffers || ch->slots[b].state != SEND_CLIENT ||
-		    s->send.len > ch->frag_len || s->send.len > e->node->config.message_max))
+	if (unlikely(s->send.len > ch->frag_len || s->send.len > e->node->config.message_max ||
+		    !take_buffer(e, ch, 0, s->send.buf[0])))
 		return false;
-	ch->slots[b].state = SEND_QUEUED;
 	ch->busy_slots++;
-	e->bufs_scratch[0] = b;
-	e->handles[0] = (uint64_t)ch->ctx << 16 | b;
+	e->bufs_scratch[0] = s->send.buf[0];
 	return true;
 }
 

@@ -227,7 +227,6 @@ struct proto {
 	uint32_t stray_head, stray_tail;
 	uint32_t last_flow;       /* flow of the last frame: bursts come from one */
 	uint64_t ts_mult;         /* ticks -> time stamp units, 32.32 */
-	uint32_t ts_shift;
 	uint64_t ticks_per_unit_q30; /* units -> ticks, 34.30 */
 	uint64_t rto_min, rto_max, ack_delay, keepalive, flow_idle, rto_first;
 	uint64_t reopen;          /* silence after which a receiver may have forgotten a flow */
@@ -272,7 +271,7 @@ units_of(const struct proto *p, uint64_t ticks)
 	return (uint32_t)(((unsigned __int128)ticks * p->ts_mult) >> 32);
 }
 
-/* The time of this turn as a time stamp; mostly known from proto_tick. */
+/* The time of this turn as a time stamp; mostly known from proto_begin. */
 static inline uint32_t
 stamp_of(const struct proto *p, uint64_t now)
 {

@@ -191,6 +191,18 @@ config_read__must_be_given(void **state)
 	bad("[link 0]\nport = x\n", "(text):", "must be given");
 }
 
+/* A node without a port of its own has the port of the link that reaches it. */
+static void
+config_read__peer_has_its_links_port_and_a_mac(void **state)
+{
+	(void)state;
+	good(HEAD "udp_port = 90\n[link 1]\nudp_port = 91\n"
+		  "[nodes]\n1 = 10.0.0.1\n2 = 10.0.0.2 link=1 mac=02:00:00:00:00:09\n");
+	assert_int_equal(c.peers[1].addr.port, 90);
+	assert_int_equal(c.peers[2].addr.port, 91);
+	assert_int_equal(c.peers[2].addr.mac.addr_bytes[5], 9);
+}
+
 static void
 config_read__no_ini_file(void **state)
 {
@@ -257,6 +269,7 @@ main(void)
 		cmocka_unit_test(config_read__together),
 		cmocka_unit_test(config_read__must_be_given),
 		cmocka_unit_test(config_read__no_ini_file),
+		cmocka_unit_test_teardown(config_read__peer_has_its_links_port_and_a_mac, teardown),
 		cmocka_unit_test(config_read__short_error_buffer),
 		cmocka_unit_test_teardown(config_payload_max__smallest_link, teardown),
 		cmocka_unit_test(config_print_doc__has_every_section),
