@@ -210,11 +210,10 @@ ethdev_rx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 }
 
 static uint16_t
-ethdev_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, const uint16_t *to, uint16_t n)
+ethdev_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 {
 	struct ethdev *d = l->priv;
 
-	(void)to;
 	return rte_eth_tx_burst(d->port, queue, bufs, n);
 }
 

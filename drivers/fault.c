@@ -36,7 +36,6 @@ struct held {
 	uint64_t release_ns;
 	struct rte_mbuf *mbuf; /* ours alone */
 	uint32_t order;        /* of arrival: equal release times leave in this order; wraps */
-	uint16_t to;           /* node number */
 };
 
 struct fault_queue {
@@ -120,7 +119,6 @@ flush_due(struct fault_link *f, uint16_t queue, uint64_t now_ns)
 	struct fault_queue *q = &f->queues[queue];
 	struct held due[FAULT_BURST];
 	struct rte_mbuf *bufs[FAULT_BURST];
-	uint16_t to[FAULT_BURST];
 	uint16_t n, sent;
 
 	while (q->held_count > 0 && q->heap[0].release_ns <= now_ns) {
@@ -128,9 +126,8 @@ flush_due(struct fault_link *f, uint16_t queue, uint64_t now_ns)
 			n++) {
 			due[n] = heap_pop(q);
 			bufs[n] = due[n].mbuf;
-			to[n] = due[n].to;
 		}
-		sent = f->inner.ops->tx(&f->inner, queue, bufs, to, n);
+		sent = f->inner.ops->tx(&f->inner, queue, bufs, n);
 		if (likely(sent == n))
 			continue;
 		for (; sent < n; sent++)
@@ -182,10 +179,10 @@ flip_bit(struct rte_mbuf *m, uint32_t bit, uint32_t encap_bytes)
 
 /* Do to one frame what the verdict says, and take it. */
 static void
-disturb(struct fault_link *f, struct fault_queue *q, struct rte_mbuf *frame, uint16_t to,
+disturb(struct fault_link *f, struct fault_queue *q, struct rte_mbuf *frame,
 	const struct fault_verdict *verdict)
 {
-	struct held held = {.to = to};
+	struct held held;
 	uint32_t i;
 
 	q->disturbed++;
@@ -232,20 +229,20 @@ next_verdict(
  * first that it left, and the verdicts of the rest are kept.
  */
 static bool
-pass_through(struct fault_link *f, uint16_t queue, struct rte_mbuf **bufs, const uint16_t *to,
+pass_through(struct fault_link *f, uint16_t queue, struct rte_mbuf **bufs,
 	uint16_t *first, uint16_t end)
 {
 	uint16_t n = (uint16_t)(end - *first);
 
 	if (n == 0)
 		return true;
-	*first += f->inner.ops->tx(&f->inner, queue, bufs + *first, to + *first, n);
+	*first += f->inner.ops->tx(&f->inner, queue, bufs + *first, n);
 	f->queues[queue].passes += (uint32_t)(end - *first);
 	return *first == end;
 }
 
 static uint16_t
-fault_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, const uint16_t *to, uint16_t n)
+fault_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 {
 	struct fault_link *f = l->priv;
 	struct fault_queue *q = &f->queues[queue];
@@ -259,17 +256,17 @@ fault_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, const uint16_t 
 	for (i = 0; i < n; i++) {
 		if (next_verdict(q, now_ns, bufs[i]->pkt_len, &verdict))
 			continue;
-		if (unlikely(!pass_through(f, queue, bufs, to, &taken, i))) {
+		if (unlikely(!pass_through(f, queue, bufs, &taken, i))) {
 			q->stored = verdict;
 			q->has_stored = true;
 			return taken;
 		}
-		disturb(f, q, bufs[i], to[i], &verdict);
+		disturb(f, q, bufs[i], &verdict);
 		taken = (uint16_t)(i + 1);
 		if (unlikely(!flush_due(f, queue, now_ns)))
 			return taken;
 	}
-	pass_through(f, queue, bufs, to, &taken, n);
+	pass_through(f, queue, bufs, &taken, n);
 	return taken;
 }
 

@@ -12,6 +12,7 @@
  * 3. tx takes one reference of each mbuf it accepts, and drops it when it no longer reads the
  *    frame. The engine holds its own reference of a frame that awaits its Ack.
  * 4. A driver that loses frames counts them: nothing disappears without a name.
+ * 5. The port field of an mbuf that is sent is the number of the node that it goes to.
  */
 #ifndef PMX_DRIVERS_LINK_H
 #define PMX_DRIVERS_LINK_H
@@ -76,9 +77,8 @@ struct link_ops {
 	void (*close)(struct link *l);
 	/* At most n frames of one queue into bufs; the caller owns them. */
 	uint16_t (*rx)(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n);
-	/* Take the first k of n frames, return k. to[i] is the node number that frame i goes to. */
-	uint16_t (*tx)(struct link *l, uint16_t queue, struct rte_mbuf **bufs,
-		const uint16_t *to, uint16_t n);
+	/* Take the first k of n frames, return k. Note 5. */
+	uint16_t (*tx)(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n);
 	/* Tell the driver where node `node` is; 0 or negative errno. May be NULL. */
 	int (*add_peer)(struct link *l, uint16_t node, const struct link_addr *addr);
 	/* A descriptor that becomes readable when a frame waits on `queue`, or -1: must be polled. */

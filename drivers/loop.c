@@ -124,14 +124,13 @@ deliver(struct loop_end *end, struct loop_end *peer, uint16_t queue, struct rte_
 }
 
 static uint16_t
-loop_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, const uint16_t *to, uint16_t n)
+loop_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 {
 	struct loop_end *end = l->priv;
 	struct loop_end *peer = atomic_load_explicit(&end->peer, memory_order_acquire);
 	uint16_t taken, part;
 	uint32_t room;
 
-	RTE_SET_USED(to);
 	if (n == 0)
 		return 0;
 	if (unlikely(peer == NULL)) {

@@ -141,21 +141,20 @@ udp_rx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 
 /* Send 1..UDP_BURST frames to known peers; how many left, or -1 with errno of the first. */
 static int
-send_run(const struct udp_link *u, struct udp_queue *q, struct rte_mbuf **bufs, const uint16_t *to,
-	uint16_t n)
+send_run(const struct udp_link *u, struct udp_queue *q, struct rte_mbuf **bufs, uint16_t n)
 {
 	uint16_t i;
 
 	if (n == 1) {
 		ssize_t sent = sendto(q->fd, rte_pktmbuf_mtod(bufs[0], void *), bufs[0]->data_len,
-			0, (const struct sockaddr *)&u->peers[to[0]], sizeof(u->peers[0]));
+			0, (const struct sockaddr *)&u->peers[bufs[0]->port], sizeof(u->peers[0]));
 
 		return sent < 0 ? -1 : 1;
 	}
 	for (i = 0; i < n; i++) {
 		q->tx_iov[i].iov_base = rte_pktmbuf_mtod(bufs[i], void *);
 		q->tx_iov[i].iov_len = bufs[i]->data_len;
-		q->tx_msgs[i].msg_hdr.msg_name = &u->peers[to[i]];
+		q->tx_msgs[i].msg_hdr.msg_name = &u->peers[bufs[i]->port];
 	}
 	return sendmmsg(q->fd, q->tx_msgs, n, 0);
 }
@@ -190,7 +189,7 @@ count_sent(struct udp_queue *q, struct rte_mbuf **bufs, uint16_t n)
 }
 
 static uint16_t
-udp_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, const uint16_t *to, uint16_t n)
+udp_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 {
 	struct udp_link *u = l->priv;
 	struct udp_queue *q = &u->queues[queue];
@@ -200,13 +199,13 @@ udp_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, const uint16_t *t
 	while (taken < n) {
 		const uint16_t limit = (uint16_t)RTE_MIN(n - taken, UDP_BURST);
 
-		for (run = 0; run < limit && u->peers[to[taken + run]].sin_family != 0; run++)
+		for (run = 0; run < limit && u->peers[bufs[taken + run]->port].sin_family != 0; run++)
 			;
 		if (unlikely(run == 0)) {
 			refuse(q, bufs[taken++]);
 			continue;
 		}
-		sent = send_run(u, q, bufs + taken, to + taken, run);
+		sent = send_run(u, q, bufs + taken, run);
 		if (likely(sent > 0)) {
 			count_sent(q, bufs + taken, (uint16_t)sent);
 			taken = (uint16_t)(taken + sent);

@@ -52,7 +52,8 @@ fill_send_slots(struct node *n, struct channel *ch)
 				rte_pktmbuf_free(ch->slots[i].m);
 			return -ENOSPC;
 		}
-		ch->slots[i] = (struct send_slot){.state = SEND_CLIENT};
+		ch->slots[i] = (struct send_slot){
+			.ctx = ch->ctx, .number = (uint16_t)i, .state = SEND_CLIENT};
 		slot_set_buffer(ch, i, m);
 	}
 	return 0;
@@ -70,6 +71,7 @@ join_ends(struct node *n, struct channel *ch)
 	lhs_end_init(&ch->lhs, &g->lhs, channel_lhs(shm));
 	ch->generation = shm->generation;
 	ch->frag_len = n->frag_len;
+	ch->one_max = n->frag_len < n->config.message_max ? n->frag_len : n->config.message_max;
 	ch->lhs_pos = 0;
 	ch->lhs_size = g->lhs.entries;
 	ch->done_head = ch->done_tail = 0;

@@ -110,6 +110,21 @@ channel_put(struct engine *e, struct channel *ch, uint16_t src_node, uint16_t sr
 		payload, ch->lhs.split);
 }
 
+/* A frame that is a whole message, as the core said. */
+void
+engine_message(struct engine *e, struct rte_mbuf *m)
+{
+	const struct wire_hdr *h = rte_pktmbuf_mtod(m, const struct wire_hdr *);
+	struct channel *ch = &e->node->channels[wire_be16(h->dst_ctx)];
+	uint32_t len = m->data_len - (uint32_t)WIRE_HDR_BYTES;
+
+	if (likely(ch->state == CHANNEL_OPEN))
+		channel_put(e, ch, wire_be16(h->src_node), wire_be16(h->src_ctx), m,
+			WIRE_HDR_BYTES, len, len, true);
+	else
+		rte_pktmbuf_free(m);
+}
+
 unsigned
 engine_deliver(struct engine *e)
 {
@@ -172,25 +187,61 @@ engine_room(struct engine *e, struct channel *ch)
 	engine_give(e, ch, freed, 0);
 }
 
-/* A client gives back a received message. Returns its buffers, 0 if it had no right to. */
-uint32_t
-engine_release_bulk(struct engine *e, struct channel *ch, uint32_t number)
+/* What is given back goes to the pool in bursts. */
+struct freed {
+	struct rte_mbuf *m[BURST_MAX];
+	unsigned n;
+	uint32_t total;
+};
+
+static inline void
+give_back(struct engine *e, struct freed *f)
+{
+	/* each has one segment and one reference: our own */
+	rte_mempool_put_bulk(e->node->pool, (void **)f->m, f->n);
+	f->total += f->n;
+	f->n = 0;
+}
+
+/* The buffers of one received message; false: the client had no right to it. */
+static inline bool
+release_message(struct engine *e, const struct channel *ch, uint32_t number, struct freed *f)
 {
 	struct buf_state *bufs = e->node->bufs;
-	uint32_t count = 0;
 
 	number &= ~LHS_CHAINED;
-	if (number >= e->node->bufs_count || bufs[number].owner != ch->ctx || !bufs[number].head)
-		return 0;
+	if (unlikely(number >= e->node->bufs_count || bufs[number].owner != ch->ctx ||
+		    !bufs[number].head))
+		return false;
 	bufs[number].head = false;
-	while (number != UINT32_MAX) {
+	do {
 		struct buf_state *b = &bufs[number];
 
-		number = b->next;
 		b->owner = BUF_FREE;
-		rte_mbuf_raw_free(b->m); /* one segment, one reference: our own */
-		count++;
+		f->m[f->n++] = b->m;
+		if (unlikely(f->n == BURST_MAX))
+			give_back(e, f);
+		number = b->next;
+	} while (unlikely(number != UINT32_MAX));
+	return true;
+}
+
+/* A client gives back received messages, by the numbers that it was told. */
+void
+engine_release(struct engine *e, struct channel *ch, const uint32_t *numbers, unsigned n)
+{
+	struct freed f;
+
+	f.n = f.total = 0;
+	for (unsigned i = 0; i < n; i++) {
+		if (unlikely(!release_message(e, ch, numbers[i], &f))) {
+			ENGINE_COUNT(e, bad_releases);
+			ch->bad++;
+		}
 	}
-	ch->bulk_out -= count;
-	return count;
+	if (f.n)
+		give_back(e, &f);
+	ch->bulk_out -= f.total;
+	if (f.total)
+		engine_give(e, ch, 0, f.total);
 }

@@ -5,7 +5,8 @@
  *
  * Design notes
  * 1. Sending comes before receiving: in an embedded node a message leaves in the very poll that
- *    follows pmx_send, and what arrived is there when the poll returns.
+ *    follows pmx_send, and what arrived is there when the poll returns. Completions come between
+ *    the two, so that an answer does not wait for them; the Acks that they are for came a turn ago.
  * 2. Idling costs latency or other people's CPU. spin and pause keep the core; yield gives it away
  *    at the first empty poll (measured: spinning first is what hurts where cores are shared);
  *    adaptive yields until nothing came for idle_us, then sleeps; sleep sleeps at once.
@@ -43,14 +44,15 @@ engine_poll(struct engine *e)
 	e->now = rte_rdtsc();
 	proto_begin(e->proto, e->now);
 	work = engine_submissions(e);
-	if (e->tx_waiting || e->node->config.lanes > 1 || !proto_quiet(e->proto))
+	if (e->tx_waiting || e->lingering_count || e->node->config.lanes > 1 ||
+		!proto_quiet(e->proto)) {
 		work += engine_tx(e);
-	work += engine_rx(e);
-	proto_tick(e->proto, e->now);
-	if (e->lingering_count || !proto_quiet(e->proto)) {
-		work += engine_deliver(e);
 		work += engine_complete(e);
 	}
+	work += engine_rx(e);
+	proto_tick(e->proto, e->now);
+	if (!proto_quiet(e->proto))
+		work += engine_deliver(e);
 	if (e->dirty_count)
 		engine_flush(e);
 	if (unlikely(cmd != NULL)) {

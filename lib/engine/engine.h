@@ -97,8 +97,10 @@ enum slot_state {
 	SEND_LINGER,  /* done, but a link still reads it */
 };
 
+/* The core's handle of a sent frame is the address of its slot. */
 struct send_slot {
 	struct rte_mbuf *m;
+	uint16_t ctx, number;
 	uint8_t state; /* enum slot_state */
 	uint8_t error;
 };
@@ -115,6 +117,7 @@ struct channel {
 	uint32_t lhs_size;
 	struct send_slot *slots; /* send_buffers of them */
 	uint32_t send_buffers, frag_len;
+	uint32_t one_max;        /* longest message that one buffer may hold */
 	uint32_t *done;          /* completions not yet written: ring of done_size items */
 	uint32_t done_head, done_tail, done_mask;
 	uint32_t bulk_quota, bulk_out;
@@ -135,15 +138,14 @@ struct channel {
 
 /* What must be known to reach a node. */
 struct peer {
-	bool known;
-	uint8_t link;
-	uint8_t encap_len;
 	uint8_t encap[LINK_ENCAP_MAX]; /* its last encap_len bytes */
-};
+	uint8_t encap_len;
+	uint8_t link;
+	bool known;                    /* never the node itself */
+} __rte_cache_aligned;
 
 struct tx_queue {
 	struct rte_mbuf *m[TX_QUEUE];
-	uint16_t to[TX_QUEUE];
 	unsigned n;
 };
 
@@ -175,10 +177,10 @@ struct engine {
 	unsigned scan;            /* where the next scan of submissions begins */
 	struct channel **dirty;
 	unsigned dirty_count;
-	uint32_t *lingering;      /* ctx << 16 | slot */
+	struct send_slot **lingering;
 	unsigned lingering_count;
-	uint64_t *handles;        /* scratch: one message's */
-	uint16_t *bufs_scratch;
+	uint64_t *handles;        /* scratch: one message's send_slots */
+	uint16_t *bufs_scratch;   /* ... and their numbers */
 	struct rte_mbuf **swap;   /* scratch: replacements of a local message */
 	struct rte_ring *inbox;
 	_Atomic(struct command *) command;
@@ -248,6 +250,9 @@ static inline void
 slot_set_buffer(struct channel *ch, uint32_t slot, struct rte_mbuf *m)
 {
 	ch->slots[slot].m = m;
+	m->next = NULL; /* from here on only its start and lengths change */
+	m->nb_segs = 1;
+	m->ol_flags = 0;
 	atomic_store_explicit(&channel_send_off(ch->shm)[slot],
 		(uint8_t *)m->buf_addr + PAYLOAD_START - (uint8_t *)ch->shm, memory_order_relaxed);
 }
@@ -265,18 +270,19 @@ int peer_set(struct node *n, uint16_t node, const struct config_peer *p);
 
 /* deliver.c: core -> channels */
 unsigned engine_deliver(struct engine *e);
+void engine_message(struct engine *e, struct rte_mbuf *m);
 void channel_put(struct engine *e, struct channel *ch, uint16_t src_node, uint16_t src_ctx,
 	struct rte_mbuf *m, uint32_t payload_off, uint32_t len, uint32_t msg_len, bool last);
 void engine_room(struct engine *e, struct channel *ch);
 void engine_give(struct engine *e, struct channel *ch, uint32_t entries, uint32_t bulks);
 void channel_touch(struct engine *e, struct channel *ch);
-uint32_t engine_release_bulk(struct engine *e, struct channel *ch, uint32_t number);
+void engine_release(struct engine *e, struct channel *ch, const uint32_t *numbers, unsigned n);
 
 /* submit.c: channels -> core, completions */
 unsigned engine_submissions(struct engine *e);
 unsigned channel_scan(struct engine *e, struct channel *ch);
 unsigned engine_complete(struct engine *e);
-void slot_complete(struct engine *e, struct channel *ch, uint16_t slot, uint8_t error);
+void slot_complete(struct engine *e, struct channel *ch, struct send_slot *s, uint8_t error);
 void engine_flush(struct engine *e);
 
 /* local.c: between contexts of this node */

@@ -169,8 +169,12 @@ checksum_ok(struct engine *e, const struct rte_mbuf *m)
 static inline void
 frame_to_core(struct engine *e, struct rte_mbuf *m)
 {
-	if (proto_rx(e->proto, rte_pktmbuf_mtod(m, const void *), m->data_len, (uintptr_t)m,
-		    e->now) == PROTO_RX_DONE)
+	enum proto_rx_result r = proto_rx(e->proto, rte_pktmbuf_mtod(m, const void *), m->data_len,
+		(uintptr_t)m, e->now);
+
+	if (likely(r == PROTO_RX_MESSAGE))
+		engine_message(e, m);
+	else if (r == PROTO_RX_DONE)
 		rte_pktmbuf_free(m);
 }
 
@@ -291,9 +295,7 @@ frame_of(struct engine *e, const struct proto_out *o, const struct peer *peer)
 	uint32_t head = peer->encap_len + o->head_len;
 
 	if (likely(o->handle != PROTO_NO_HANDLE)) {
-		const struct channel *ch = &e->node->channels[o->handle >> 16];
-
-		m = ch->slots[o->handle & 0xFFFF].m;
+		m = ((const struct send_slot *)(uintptr_t)o->handle)->m;
 		if (unlikely(o->again) && rte_mbuf_refcnt_read(m) > 1)
 			m = copy_queued(e, m, o->len);
 		else
@@ -310,9 +312,7 @@ frame_of(struct engine *e, const struct proto_out *o, const struct peer *peer)
 	}
 	m->data_len = (uint16_t)(head + o->len);
 	m->pkt_len = m->data_len;
-	m->nb_segs = 1;
-	m->next = NULL;
-	m->ol_flags = 0;
+	m->port = o->node; /* link.h, note 5 */
 	return m;
 }
 
@@ -355,7 +355,6 @@ frame_out(struct engine *e, const struct proto_out *o)
 	if (unlikely(m == NULL))
 		return;
 	put_head(e, m, o, peer);
-	q->to[q->n] = o->node;
 	q->m[q->n++] = m;
 }
 
@@ -366,16 +365,12 @@ take_handover(struct node *n, unsigned link, struct tx_queue *q)
 	unsigned k = rte_ring_dequeue_burst(n->handover[link], (void **)&q->m[q->n],
 		TX_QUEUE - q->n, NULL);
 
-	for (unsigned i = q->n; i < q->n + k; i++)
-		q->to[i] = buf_priv(q->m[i])->dst_ctx;
 	q->n += k;
 }
 
 static unsigned
 give_handover(struct node *n, unsigned link, struct tx_queue *q)
 {
-	for (unsigned i = 0; i < q->n; i++)
-		buf_priv(q->m[i])->dst_ctx = q->to[i];
 	unsigned k = rte_ring_enqueue_burst(n->handover[link], (void **)q->m, q->n, NULL);
 
 	engine_wake(&n->engines[0]);
@@ -399,7 +394,7 @@ flush_links(struct engine *e)
 		if (q->n == 0)
 			continue;
 		unsigned sent = likely(own) ?
-			l->ops->tx(l, (uint16_t)e->lane, q->m, q->to, (uint16_t)q->n) :
+			l->ops->tx(l, (uint16_t)e->lane, q->m, (uint16_t)q->n) :
 			give_handover(n, i, q);
 
 		if (likely(sent == q->n)) {
@@ -407,7 +402,6 @@ flush_links(struct engine *e)
 			continue;
 		}
 		memmove(q->m, q->m + sent, (q->n - sent) * sizeof(q->m[0]));
-		memmove(q->to, q->to + sent, (q->n - sent) * sizeof(q->to[0]));
 		q->n -= sent;
 		all = false;
 	}

@@ -41,7 +41,7 @@ local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint32_t len
 	ENGINE_COUNT(e, local_messages);
 	if (dst_ctx >= e->node->config.contexts) {
 		for (unsigned i = 0; i < count; i++)
-			slot_complete(e, src, bufs[i], ECONNREFUSED);
+			slot_complete(e, src, &src->slots[bufs[i]], ECONNREFUSED);
 		return;
 	}
 	for (unsigned i = 0; i < count; i++) {
@@ -95,14 +95,14 @@ come_back(struct engine *e, struct rte_mbuf *first)
 		uint16_t slot = buf_priv(m)->slot;
 
 		next = m->next;
-		m->next = NULL;
-		m->nb_segs = 1;
 		if (stale) {
+			m->next = NULL;
+			m->nb_segs = 1;
 			rte_pktmbuf_free(m);
 			continue;
 		}
 		slot_set_buffer(ch, slot, m);
-		slot_complete(e, ch, slot, error);
+		slot_complete(e, ch, &ch->slots[slot], error);
 	}
 }
 

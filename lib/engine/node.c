@@ -147,7 +147,7 @@ make_peers(struct node *n)
 {
 	struct config *c = &n->config;
 
-	n->peers = calloc(c->nodes_max, sizeof(*n->peers));
+	n->peers = rte_zmalloc("pmx_peers", sizeof(*n->peers) * c->nodes_max, 0);
 	if (n->peers == NULL)
 		return fail(n, -ENOMEM, "no memory for limits.nodes = %u", c->nodes_max);
 	for (uint32_t i = 0; i < c->nodes_max; i++) {
@@ -395,7 +395,7 @@ node_stop(struct node *n)
 		free_channel(&n->channels[i]);
 	rte_free(n->engines);
 	free(n->channels);
-	free(n->peers);
+	rte_free(n->peers);
 	free(n->bufs);
 	rte_mempool_free(n->pool);
 	config_free(&n->config);

@@ -20,25 +20,25 @@
 
 /* ------------------------------------------------------------------ completions */
 
-static void
-push_done(struct engine *e, struct channel *ch, uint16_t slot, uint8_t error)
+static inline void
+push_done(struct engine *e, struct channel *ch, struct send_slot *s, uint8_t error)
 {
-	ch->slots[slot].state = SEND_CLIENT;
+	s->state = SEND_CLIENT;
 	ch->busy_slots--;
-	ch->done[ch->done_tail++ & ch->done_mask] = COMPLETION_ITEM(slot, error);
+	ch->done[ch->done_tail++ & ch->done_mask] = COMPLETION_ITEM(s->number, error);
 	channel_touch(e, ch);
 }
 
 /* The slot gets another mbuf, its own is left to the port that has it; false: none is free. */
 static bool
-replace_buffer(struct engine *e, struct channel *ch, uint16_t slot)
+replace_buffer(struct engine *e, struct channel *ch, const struct send_slot *s)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(e->node->pool);
 
 	if (unlikely(m == NULL))
 		return false;
-	rte_pktmbuf_free(ch->slots[slot].m);
-	slot_set_buffer(ch, slot, m);
+	rte_pktmbuf_free(s->m);
+	slot_set_buffer(ch, s->number, m);
 	return true;
 }
 
@@ -46,17 +46,15 @@ replace_buffer(struct engine *e, struct channel *ch, uint16_t slot)
  * until their queue runs short of descriptors (virtio does), which may be never: their share of
  * the pool (node.c) pays for a replacement. */
 void
-slot_complete(struct engine *e, struct channel *ch, uint16_t slot, uint8_t error)
+slot_complete(struct engine *e, struct channel *ch, struct send_slot *s, uint8_t error)
 {
-	struct send_slot *s = &ch->slots[slot];
-
-	if (unlikely(rte_mbuf_refcnt_read(s->m) > 1) && !replace_buffer(e, ch, slot)) {
+	if (unlikely(rte_mbuf_refcnt_read(s->m) > 1) && !replace_buffer(e, ch, s)) {
 		s->state = SEND_LINGER;
 		s->error = error;
-		e->lingering[e->lingering_count++] = (uint32_t)ch->ctx << 16 | slot;
+		e->lingering[e->lingering_count++] = s;
 		return;
 	}
-	push_done(e, ch, slot, error);
+	push_done(e, ch, s, error);
 }
 
 static void
@@ -65,14 +63,12 @@ recheck_lingering(struct engine *e)
 	unsigned keep = 0;
 
 	for (unsigned i = 0; i < e->lingering_count; i++) {
-		uint32_t item = e->lingering[i];
-		struct channel *ch = &e->node->channels[item >> 16];
-		uint16_t slot = item & 0xFFFF;
+		struct send_slot *s = e->lingering[i];
 
-		if (rte_mbuf_refcnt_read(ch->slots[slot].m) > 1)
-			e->lingering[keep++] = item;
+		if (rte_mbuf_refcnt_read(s->m) > 1)
+			e->lingering[keep++] = s;
 		else
-			push_done(e, ch, slot, ch->slots[slot].error);
+			push_done(e, &e->node->channels[s->ctx], s, s->error);
 	}
 	e->lingering_count = keep;
 }
@@ -87,11 +83,9 @@ engine_complete(struct engine *e)
 		recheck_lingering(e);
 	do {
 		n = proto_complete(e->proto, c, BURST_MAX);
-		for (unsigned i = 0; i < n; i++) {
-			struct channel *ch = &e->node->channels[c[i].handle >> 16];
-
-			slot_complete(e, ch, c[i].handle & 0xFFFF, c[i].error);
-		}
+		for (unsigned i = 0; i < n; i++)
+			slot_complete(e, &e->node->channels[c[i].ctx],
+				(struct send_slot *)(uintptr_t)c[i].handle, c[i].error);
 		work += n;
 	} while (n == BURST_MAX);
 	return work;
@@ -187,17 +181,6 @@ collect_buffers(struct engine *e, const struct channel *ch, const struct submiss
 	return slots;
 }
 
-/* Is this the client's own buffer? Marks it taken, as the message's i-th. */
-static inline bool
-take_buffer(struct engine *e, struct channel *ch, unsigned i, uint16_t b)
-{
-	if (unlikely(b >= ch->send_buffers || ch->slots[b].state != SEND_CLIENT))
-		return false;
-	ch->slots[b].state = SEND_QUEUED;
-	e->handles[i] = (uint64_t)ch->ctx << 16 | b;
-	return true;
-}
-
 /* Are these the client's own buffers, and as many as the length needs? Marks them taken. */
 static bool
 take_buffers(struct engine *e, struct channel *ch, uint32_t len, unsigned count)
@@ -208,8 +191,14 @@ take_buffers(struct engine *e, struct channel *ch, uint32_t len, unsigned count)
 	if (len > e->node->config.message_max || len > room ||
 		(count > 1 && len <= room - ch->frag_len))
 		return false;
-	for (i = 0; i < count && take_buffer(e, ch, i, e->bufs_scratch[i]); i++)
-		;
+	for (i = 0; i < count; i++) {
+		uint16_t b = e->bufs_scratch[i];
+
+		if (b >= ch->send_buffers || ch->slots[b].state != SEND_CLIENT)
+			break;
+		ch->slots[b].state = SEND_QUEUED;
+		e->handles[i] = (uintptr_t)&ch->slots[b];
+	}
 	if (likely(i == count)) {
 		ch->busy_slots += count;
 		return true;
@@ -219,84 +208,69 @@ take_buffers(struct engine *e, struct channel *ch, uint32_t len, unsigned count)
 	return false;
 }
 
-/* What take_buffers checks, for the message of one buffer. */
-static inline bool
-take_one_buffer(struct engine *e, struct channel *ch, const struct submission *s)
+static inline int
+to_core(struct engine *e, const struct channel *ch, const struct submission *s,
+	const uint64_t *handles)
 {
-	if (unlikely(s->send.len > ch->frag_len || s->send.len > e->node->config.message_max ||
-		    !take_buffer(e, ch, 0, s->send.buf[0])))
-		return false;
-	ch->busy_slots++;
-	e->bufs_scratch[0] = s->send.buf[0];
-	return true;
-}
-
-/* One message. Returns slots consumed, 0 = the core cannot take it now. */
-static unsigned
-submit_send(struct engine *e, struct channel *ch, const struct submission *s)
-{
-	unsigned slots = 1;
-
-	if (likely(s->count == 1)) {
-		if (unlikely(!take_one_buffer(e, ch, s)))
-			goto bad;
-	} else {
-		slots = collect_buffers(e, ch, s);
-		if (slots == 0 || !take_buffers(e, ch, s->send.len, s->count))
-			goto bad;
-	}
-	ENGINE_COUNT(e, submissions);
-	if (unlikely(s->send.dst_node == e->node->config.id)) {
-		local_send(e, ch, s->send.dst_ctx, s->send.len, e->bufs_scratch, s->count);
-		return slots;
-	}
 	const struct proto_message m = {
-		.ctx = ch->ctx,
 		.dst_node = s->send.dst_node,
 		.dst_ctx = s->send.dst_ctx,
 		.len = s->send.len,
+		.ctx = ch->ctx,
 		.frag_len = ch->frag_len,
 	};
-	int result = -EHOSTUNREACH;
 
-	if (likely(m.dst_node < e->node->config.nodes_max && e->node->peers[m.dst_node].known))
-		result = proto_send(e->proto, &m, e->handles, e->now);
-	if (likely(result == 0)) {
-		ch->sent++;
+	if (unlikely(m.dst_node >= e->node->config.nodes_max || !e->node->peers[m.dst_node].known))
+		return -EHOSTUNREACH;
+	return proto_send(e->proto, &m, handles, e->now);
+}
+
+/* One message, whatever it is. Returns slots consumed, 0 = the core cannot take it now. */
+static unsigned
+submit_checked(struct engine *e, struct channel *ch, const struct submission *s)
+{
+	unsigned slots = collect_buffers(e, ch, s);
+
+	if (slots == 0 || !take_buffers(e, ch, s->send.len, s->count)) {
+		bad_submission(e, ch);
+		return slots ? slots : 1;
+	}
+	if (s->send.dst_node == e->node->config.id) {
+		ENGINE_COUNT(e, submissions);
+		local_send(e, ch, s->send.dst_ctx, s->send.len, e->bufs_scratch, s->count);
 		return slots;
 	}
+	int result = to_core(e, ch, s, e->handles);
+
 	if (result == -EAGAIN) {
 		for (unsigned i = 0; i < s->count; i++)
 			ch->slots[e->bufs_scratch[i]].state = SEND_CLIENT;
 		ch->busy_slots -= s->count;
-		e->counters[ENGINE_submissions]--;
 		return 0;
 	}
-	for (unsigned i = 0; i < s->count; i++)
-		slot_complete(e, ch, e->bufs_scratch[i], (uint8_t)-result);
+	ENGINE_COUNT(e, submissions);
+	ch->sent += result == 0;
+	for (unsigned i = 0; result != 0 && i < s->count; i++)
+		slot_complete(e, ch, &ch->slots[e->bufs_scratch[i]], (uint8_t)-result);
 	return slots;
-bad:
-	bad_submission(e, ch);
-	return slots ? slots : 1;
 }
 
-static void
-submit_release(struct engine *e, struct channel *ch, const struct submission *s)
+/* The common message in one piece: one buffer, to another node. */
+static inline unsigned
+submit_send(struct engine *e, struct channel *ch, const struct submission *s)
 {
-	unsigned n = s->count < SUBMIT_RELEASE_BUFS ? s->count : SUBMIT_RELEASE_BUFS;
-	uint32_t bulks = 0;
+	struct send_slot *slot = &ch->slots[s->send.buf[0]];
+	const uint64_t handle = (uintptr_t)slot;
 
-	for (unsigned i = 0; i < n; i++) {
-		uint32_t freed = engine_release_bulk(e, ch, s->release[i]);
-
-		if (unlikely(freed == 0)) {
-			ENGINE_COUNT(e, bad_releases);
-			ch->bad++;
-		}
-		bulks += freed;
-	}
-	if (bulks)
-		engine_give(e, ch, 0, bulks);
+	if (unlikely(s->count != 1 || s->send.buf[0] >= ch->send_buffers ||
+		    slot->state != SEND_CLIENT || s->send.len > ch->one_max ||
+		    to_core(e, ch, s, &handle) != 0))
+		return submit_checked(e, ch, s);
+	slot->state = SEND_QUEUED;
+	ch->busy_slots++;
+	ch->sent++;
+	ENGINE_COUNT(e, submissions);
+	return 1;
 }
 
 /* Copied once: what is checked is what is used. Most have one buffer: two words. */
@@ -306,6 +280,24 @@ copy_submission(struct submission *s, const uint8_t *body)
 	memcpy(s, body, 16);
 	if (unlikely(s->op != SUBMIT_SEND || s->count > 2))
 		memcpy((uint8_t *)s + 16, body + 16, sizeof(*s) - 16);
+}
+
+/* Anything but a message to send. */
+static void
+submit_other(struct engine *e, struct channel *ch, const struct submission *s)
+{
+	switch (s->op) {
+	case SUBMIT_RELEASE:
+		engine_release(e, ch, s->release,
+			s->count < SUBMIT_RELEASE_BUFS ? s->count : SUBMIT_RELEASE_BUFS);
+		break;
+	case SUBMIT_SELECT:
+		ch->selects = true;
+		channel_touch(e, ch);
+		break;
+	default:
+		bad_submission(e, ch);
+	}
 }
 
 unsigned
@@ -318,25 +310,17 @@ channel_scan(struct engine *e, struct channel *ch)
 		unsigned slots = 1;
 
 		copy_submission(&s, slot_at(&ch->sub, ch->sub.pos)->body);
-		switch (s.op) {
-		case SUBMIT_SEND:
+		if (likely(s.op == SUBMIT_SEND))
 			slots = submit_send(e, ch, &s);
-			break;
-		case SUBMIT_RELEASE:
-			submit_release(e, ch, &s);
-			break;
-		case SUBMIT_SELECT:
-			ch->selects = true;
-			channel_touch(e, ch);
-			break;
-		default:
-			bad_submission(e, ch);
-		}
+		else
+			submit_other(e, ch, &s);
 		if (unlikely(slots == 0))
 			break;
-		slot_take(&ch->sub, slots, false);
+		ch->sub.pos += slots;
 		work++;
 	}
+	if (work)
+		slot_take(&ch->sub, 0, false);
 	if (ch->lhs.pos - ch->lhs_pos > ch->lhs_size / 2)
 		engine_room(e, ch);
 	return work;

@@ -81,12 +81,44 @@ ack_credit(struct proto *p, struct flow *f)
 	return (uint16_t)(n < WIRE_WINDOW_MAX ? n : WIRE_WINDOW_MAX);
 }
 
+/* PM-S2, when nothing counts as lost: all are in flight, and go together. Returns their bytes. */
+static inline uint32_t
+free_flight(struct proto *p, struct flow *f, struct path *t, uint32_t ack)
+{
+	uint32_t first = f->tx_head, i = first, last, bytes = 0, messages = 0;
+	uint32_t frames = ack - f->snd_una;
+
+	do {
+		const struct txd *d = &p->txds[i];
+
+		last = i;
+		bytes += d->len + WIRE_HDR_BYTES;
+		messages += d->done.last;
+		i = d->next;
+	} while (++f->snd_una != ack);
+	f->tx_head = i;
+	if (i == NIL)
+		f->tx_tail = NIL;
+	p->txds[last].next = NIL;
+	if (list_empty(&p->done))
+		p->done.head = first;
+	else
+		p->txds[p->done.tail].next = first;
+	p->done.tail = last;
+	t->inflight_bytes -= bytes;
+	t->inflight_frames -= frames;
+	COUNT_N(p, messages_sent, messages);
+	return bytes;
+}
+
 /* PM-S2. Returns the bytes that left the flight. */
 static uint32_t
 free_acked(struct proto *p, struct flow *f, struct path *t, uint32_t ack)
 {
 	uint32_t bytes = 0;
 
+	if (likely(f->lost == 0))
+		return free_flight(p, f, t, ack);
 	while (f->snd_una != ack) {
 		uint32_t i = f->tx_head;
 		struct txd *d = &p->txds[i];

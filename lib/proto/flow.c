@@ -26,10 +26,8 @@ uint32_t
 flow_search(struct proto *p, uint64_t key)
 {
 	for (uint32_t i = p->buckets[bucket_of(p, key)]; i != NIL; i = p->flows[i].hash_next) {
-		if (p->flows[i].key == key) {
-			p->last_flow = i;
+		if (p->flows[i].key == key)
 			return i;
-		}
 	}
 	return NIL;
 }
@@ -58,7 +56,7 @@ flow_forget(struct proto *p, uint32_t index)
 		t->isn_floor = f->snd_end;
 	t->flow_count--;
 	timer_stop(p, index);
-	f->key = 0;
+	f->key = f->wire_head = 0;
 	f->hash_next = p->flow_free;
 	p->flow_free = index;
 	p->flow_count--;
@@ -97,6 +95,8 @@ flow_make(struct proto *p, uint16_t ctx, uint16_t node, uint16_t peer_ctx, uint3
 	p->flow_count++;
 	*f = (struct flow){
 		.key = FLOW_KEY(ctx, node, peer_ctx),
+		.wire_head = wire_head(WIRE_DATA, node, p->cfg.node),
+		.wire_ctxs = wire_ctxs(peer_ctx, ctx),
 		.ctx = ctx,
 		.node = node,
 		.peer_ctx = peer_ctx,
@@ -113,7 +113,6 @@ flow_make(struct proto *p, uint16_t ctx, uint16_t node, uint16_t peer_ctx, uint3
 
 	f->hash_next = *bucket;
 	*bucket = index;
-	p->last_flow = index;
 	p->paths[path].flow_count++;
 	timer_arm(p, index, now + p->flow_idle);
 	COUNT(p, flows_opened);

@@ -160,7 +160,8 @@ proto_init(void *memory, const struct proto_config *config, uint64_t now)
 	init_times(p, now);
 	p->ticked_at = now;
 	p->grace_from = now - 2 * p->rto_min;
-	p->ticked_ts = units_of(p, now);
+	p->stamp_at = now;
+	p->stamp = units_of(p, now);
 	return p;
 }
 

@@ -37,17 +37,14 @@ enum txd_state {
 
 /* A frame from proto_send to its Ack. Owner of the payload: the core, until the completion. */
 struct txd {
-	uint64_t handle;
+	struct proto_completion done; /* what its end will say; error is 0 until then */
 	uint32_t next;     /* in its flow's queue by sequence; or in done, or free list */
 	uint32_t seq;
 	uint32_t msg_len;
 	uint32_t frag_off;
 	uint32_t sent_ts;  /* time stamp of the last transmission */
 	uint32_t len;
-	uint16_t ctx;
 	uint8_t state;     /* enum txd_state */
-	uint8_t error;     /* of a done one */
-	bool last;         /* of its message */
 	bool sent;         /* the payload was given to the link before */
 };
 
@@ -128,6 +125,8 @@ struct flow {
 	uint64_t have[WIRE_WINDOW_MAX / 64]; /* received beyond rcv_nxt: bit seq % WIRE_WINDOW_MAX */
 	/* place */
 	uint64_t key;         /* FLOW_KEY of the next three; 0 = free */
+	uint64_t wire_head;   /* how its plain data frames begin: WIRE_HEAD_* (wire.h); 0 = free */
+	uint32_t wire_ctxs;   /* ... and the word after that */
 	uint16_t ctx, node, peer_ctx;
 	uint32_t path;
 	uint32_t hash_next;
@@ -225,7 +224,8 @@ struct proto {
 	struct list delivered, done, released;
 	struct stray strays[STRAYS];
 	uint32_t stray_head, stray_tail;
-	uint32_t last_flow;       /* flow of the last frame: bursts come from one */
+	uint32_t last_flow;       /* flow of the last frame received: bursts come from one */
+	uint32_t last_tx;         /* flow of the last message sent: they go to one */
 	uint64_t ts_mult;         /* ticks -> time stamp units, 32.32 */
 	uint64_t ticks_per_unit_q30; /* units -> ticks, 34.30 */
 	uint64_t rto_min, rto_max, ack_delay, keepalive, flow_idle, rto_first;
@@ -236,7 +236,8 @@ struct proto {
 	uint64_t grace_from;      /* when this thread last came back from an absence */
 	bool backlog;             /* links had more than was taken: the next turn's waited as well */
 	uint32_t put_off;         /* turns that timers were put off for that */
-	uint32_t ticked_ts;       /* the last one as a time stamp */
+	uint64_t stamp_at;        /* the last time that was asked for as a time stamp */
+	uint32_t stamp;           /* ... and that */
 	struct wheel wheel;
 };
 
@@ -271,29 +272,21 @@ units_of(const struct proto *p, uint64_t ticks)
 	return (uint32_t)(((unsigned __int128)ticks * p->ts_mult) >> 32);
 }
 
-/* The time of this turn as a time stamp; mostly known from proto_begin. */
+/* A time as a time stamp; mostly the same as the last one. */
 static inline uint32_t
-stamp_of(const struct proto *p, uint64_t now)
+stamp_of(struct proto *p, uint64_t now)
 {
-	return likely(now == p->ticked_at) ? p->ticked_ts : units_of(p, now);
+	if (unlikely(now != p->stamp_at)) {
+		p->stamp_at = now;
+		p->stamp = units_of(p, now);
+	}
+	return p->stamp;
 }
 
 static inline uint64_t
 ticks_of(const struct proto *p, uint32_t units)
 {
 	return (uint64_t)(((unsigned __int128)units * p->ticks_per_unit_q30) >> 30);
-}
-
-static inline struct txd *
-txd_take(struct proto *p, uint32_t *index)
-{
-	uint32_t i = p->txd_free;
-
-	PROTO_ASSERT(i != NIL);
-	p->txd_free = p->txds[i].next;
-	p->txd_free_count--;
-	*index = i;
-	return &p->txds[i];
 }
 
 static inline uint32_t

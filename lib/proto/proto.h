@@ -118,10 +118,10 @@ extern const struct proto_counter_info proto_counter_info[PROTO_COUNTER_COUNT];
 
 /* One message to send. */
 struct proto_message {
-	uint16_t ctx;      /* local context, open */
 	uint16_t dst_node;
 	uint16_t dst_ctx;
 	uint32_t len;      /* bytes, 0..WIRE_MESSAGE_MAX */
+	uint16_t ctx;      /* local context, open */
 	uint32_t frag_len; /* bytes of every fragment but the last, 1..payload_max */
 };
 
@@ -157,8 +157,11 @@ struct proto_completion {
 
 /* What proto_rx did with the handle. */
 enum proto_rx_result {
-	PROTO_RX_DONE, /* not kept: free it */
-	PROTO_RX_KEPT, /* comes back by proto_deliver or proto_release */
+	PROTO_RX_DONE,    /* not kept: free it */
+	PROTO_RX_KEPT,    /* comes back by proto_deliver or proto_release */
+	PROTO_RX_MESSAGE, /* this frame is a whole message, next in order, with room taken for it: deliver
+			   * it now to the context that its header names. Spares the common message the
+			   * way through proto_deliver. */
 };
 
 struct proto_path_stat {

@@ -269,30 +269,6 @@ rx_late_ack(struct proto *p, const struct wire_hdr *h, uint64_t now)
 		ack_received(p, &p->flows[index], h, now);
 }
 
-/* The common case in one piece: a whole message, next in order, and nothing in its way. */
-static inline bool
-rx_next_whole(struct proto *p, struct flow *f, const struct data *d, uint64_t handle, uint64_t now)
-{
-	struct context *c = &p->ctxs[f->ctx];
-	uint32_t bulks = d->msg_len > c->inline_max, i;
-
-	if (unlikely(d->len != d->msg_len || f->frags_left || !list_empty(&f->ooo) ||
-		    f->flags & (FLOW_GRANTED | FLOW_BLOCKED) || !list_empty(&c->blocked) ||
-		    c->entries == 0 || c->bulks < bulks || p->rxd_free_count <= p->rxd_reserved))
-		return false;
-	c->entries--;
-	c->bulks -= bulks;
-	i = rxd_take(p);
-	fill_rxd(&p->rxds[i], f, d, handle);
-	p->rxds[i].last = true;
-	LIST_APPEND(&p->delivered, i, RXD_LINK);
-	f->rcv_high = ++f->rcv_nxt;
-	ack_owe(p, f, now);
-	COUNT(p, messages_delivered);
-	COUNT(p, rx_accepted);
-	return true;
-}
-
 /* A frame for a context that closed, but had received it before: Ack again (PM-R3). */
 static bool
 rx_already_had(struct proto *p, const struct wire_hdr *h, uint32_t seq)
@@ -332,6 +308,7 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 			return PROTO_RX_DONE;
 		}
 	}
+	p->last_flow = index;
 	struct flow *f = &p->flows[index];
 
 	f->used_at = now;
@@ -356,10 +333,8 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 	f->echo_gap = p->gap;
 	if (unlikely(h->flags & wire_be16(WIRE_F_FIRST | WIRE_F_ASK)))
 		ack_urgent(p, f, FLOW_UPDATE);
-	if (likely(ahead == 0))
-		return rx_next_whole(p, f, &d, handle, now) ? PROTO_RX_KEPT :
-			rx_in_order(p, f, &d, handle, now);
-	return rx_out_of_order(p, f, &d, handle, now);
+	return likely(ahead == 0) ? rx_in_order(p, f, &d, handle, now) :
+				    rx_out_of_order(p, f, &d, handle, now);
 }
 
 /* The peer says that one direction of a flow is gone. */
@@ -459,19 +434,50 @@ count_verdict(struct proto *p, enum wire_verdict v)
 	p->counters[counter[v]]++;
 }
 
+/* The common frame in one piece: a whole message, next in order, of the flow that the last frame
+ * was of, with nothing in its way. False: nothing was done, rx_data says what is to be done. */
+static inline bool
+rx_plain(struct proto *p, const struct wire_hdr *h, uint32_t len, uint64_t now)
+{
+	struct flow *f = &p->flows[p->last_flow];
+	struct path *t = &p->paths[f->path];
+	struct context *c = &p->ctxs[f->ctx];
+	uint32_t msg_len = len - WIRE_HDR_BYTES, bulks = msg_len > c->inline_max;
+
+	if (!wire_is_plain(h, len, f->wire_head, f->wire_ctxs) ||
+		h->session != wire_be32(t->session) || h->seq != wire_be32(f->rcv_nxt) ||
+		msg_len > p->cfg.payload_max || f->rx_state != FLOW_RX_OPEN || f->frags_left ||
+		!list_empty(&f->ooo) || f->flags & (FLOW_GRANTED | FLOW_BLOCKED) ||
+		!list_empty(&c->blocked) || c->entries == 0 || c->bulks < bulks ||
+		!list_empty(&p->delivered) || t->state != PATH_OPEN)
+		return false;
+	t->heard_at = f->used_at = now;
+	if (h->flags & wire_be16(WIRE_F_ACK))
+		ack_received(p, f, h, now);
+	c->entries--;
+	c->bulks -= bulks;
+	f->rcv_high = ++f->rcv_nxt;
+	f->echo_base = wire_be32(h->tstamp) - stamp_of(p, now);
+	f->echo_gap = p->gap;
+	ack_owe(p, f, now);
+	COUNT(p, messages_delivered);
+	COUNT(p, rx_accepted);
+	return true;
+}
+
 enum proto_rx_result
 proto_rx(struct proto *p, const void *frame, uint32_t len, uint64_t handle, uint64_t now)
 {
 	const struct wire_hdr *h = frame;
 
 	COUNT(p, rx_frames);
-	if (unlikely(!wire_is_whole_message(h, len, p->cfg.payload_max))) {
-		enum wire_verdict v = wire_check(frame, len, p->cfg.payload_max);
+	if (likely(rx_plain(p, h, len, now)))
+		return PROTO_RX_MESSAGE;
+	enum wire_verdict v = wire_check(frame, len, p->cfg.payload_max);
 
-		if (v != WIRE_OK) {
-			count_verdict(p, v);
-			return PROTO_RX_DONE;
-		}
+	if (v != WIRE_OK) {
+		count_verdict(p, v);
+		return PROTO_RX_DONE;
 	}
 	if (unlikely(h->dst_node != wire_be16(p->cfg.node))) {
 		COUNT(p, drop_not_mine);

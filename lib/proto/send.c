@@ -56,8 +56,8 @@ txd_done(struct proto *p, uint32_t index, uint8_t error)
 {
 	struct txd *d = &p->txds[index];
 
-	d->error = error;
-	if (d->last) {
+	d->done.error = error;
+	if (d->done.last) {
 		if (error)
 			COUNT(p, messages_failed);
 		else
@@ -81,24 +81,28 @@ open_tx(struct proto *p, struct flow *f, uint64_t now)
 	f->tx_state = FLOW_TX_OPENING;
 }
 
+/* The caller knows that a descriptor is free. */
 static inline void
 enqueue(struct proto *p, struct flow *f, const struct proto_message *m, uint64_t handle,
 	uint32_t off, uint32_t len)
 {
-	uint32_t index;
-	struct txd *d = txd_take(p, &index);
+	uint32_t index = p->txd_free;
+	struct txd *d = &p->txds[index];
 
-	*d = (struct txd){
+	p->txd_free = d->next;
+	p->txd_free_count--;
+	d->done = (struct proto_completion){
 		.handle = handle,
-		.next = NIL,
-		.seq = f->snd_end++,
-		.msg_len = m->len,
-		.frag_off = off,
-		.len = len,
 		.ctx = m->ctx,
-		.state = TXD_UNSENT,
 		.last = off + len == m->len,
 	};
+	d->next = NIL;
+	d->seq = f->snd_end++;
+	d->msg_len = m->len;
+	d->frag_off = off;
+	d->len = len;
+	d->state = TXD_UNSENT;
+	d->sent = false;
 	if (f->tx_head == NIL)
 		f->tx_head = index;
 	else
@@ -119,49 +123,57 @@ enqueue_fragments(struct proto *p, struct flow *f, const struct proto_message *m
 	}
 }
 
-int
-proto_send(struct proto *p, const struct proto_message *m, const uint64_t *handles, uint64_t now)
+/* The flow of a message, made if it is the first; NIL: none is free. */
+static uint32_t
+flow_for(struct proto *p, const struct proto_message *m, uint64_t now)
 {
-	if (unlikely(m->ctx >= p->cfg.contexts_max || !p->ctxs[m->ctx].open ||
-		    m->frag_len == 0 || m->frag_len > p->cfg.payload_max))
+	uint32_t index = flow_search(p, FLOW_KEY(m->ctx, m->dst_node, m->dst_ctx));
+
+	if (index != NIL)
+		return index;
+	uint32_t path = path_get(p, m->dst_node, now);
+
+	if (path == NIL)
+		return NIL;
+	return flow_make(p, m->ctx, m->dst_node, m->dst_ctx, path, now);
+}
+
+static int
+send_checked(struct proto *p, const struct proto_message *m, const uint64_t *handles, uint64_t now)
+{
+	if (m->ctx >= p->cfg.contexts_max || !p->ctxs[m->ctx].open || m->frag_len == 0 ||
+		m->frag_len > p->cfg.payload_max)
 		return -EINVAL;
-	if (unlikely(m->dst_node >= p->cfg.nodes_max || m->dst_ctx == WIRE_NOBODY))
+	if (m->dst_node >= p->cfg.nodes_max || m->dst_ctx == WIRE_NOBODY)
 		return -EHOSTUNREACH;
 	uint32_t frags = m->len <= m->frag_len ? 1 : (m->len + m->frag_len - 1) / m->frag_len;
 
-	if (unlikely(m->len > WIRE_MESSAGE_MAX || frags > p->cfg.tx_frames_max))
+	if (m->len > WIRE_MESSAGE_MAX || frags > p->cfg.tx_frames_max)
 		return -EMSGSIZE;
-	if (unlikely(p->txd_free_count < frags))
+	if (p->txd_free_count < frags)
 		return -EAGAIN;
-	uint32_t index = flow_find(p, m->ctx, m->dst_node, m->dst_ctx);
+	uint32_t index = flow_for(p, m, now);
 
-	if (unlikely(index == NIL)) {
-		uint32_t path = path_get(p, m->dst_node, now);
-
-		if (path == NIL)
-			return -EAGAIN;
-		index = flow_make(p, m->ctx, m->dst_node, m->dst_ctx, path, now);
-		if (index == NIL)
-			return -EAGAIN;
-	}
+	if (index == NIL)
+		return -EAGAIN;
 	struct flow *f = &p->flows[index];
 	struct path *t = &p->paths[f->path];
 
-	if (unlikely(t->state == PATH_OPEN && m->frag_len > t->payload_max &&
-		    m->len > t->payload_max))
+	if (t->state == PATH_OPEN && m->frag_len > t->payload_max && m->len > t->payload_max)
 		return -EMSGSIZE;
+	p->last_tx = index;
 	if (f->tx_head == NIL)
 		open_tx(p, f, now);
-	if (likely(frags == 1))
+	if (frags == 1)
 		enqueue(p, f, m, *handles, 0, m->len);
 	else
 		enqueue_fragments(p, f, m, handles);
 	p->ctxs[m->ctx].pending += frags;
 	f->used_at = now;
 	flow_activate(p, f);
-	if (unlikely(f->snd_una == f->snd_nxt && f->credit_end == f->snd_nxt))
+	if (f->snd_una == f->snd_nxt && f->credit_end == f->snd_nxt)
 		flow_await_credit(p, f, now);
-	if (unlikely(t->state == PATH_NEW)) {
+	if (t->state == PATH_NEW) {
 		if (now >= t->ask_at) {
 			path_greet(p, t, m->ctx, m->dst_ctx, true);
 			t->ask_at = now + p->rto_first;
@@ -169,6 +181,34 @@ proto_send(struct proto *p, const struct proto_message *m, const uint64_t *handl
 		timer_arm(p, path_timer_index(p, t), t->ask_at);
 	}
 	return 0;
+}
+
+/* The common message in one piece: one frame, on the open flow that the last message took. False:
+ * nothing was done, send_checked says what is to be done. */
+static inline bool
+send_plain(struct proto *p, const struct proto_message *m, uint64_t handle, uint64_t now)
+{
+	struct flow *f = &p->flows[p->last_tx];
+	const struct path *t = &p->paths[f->path];
+	struct context *c = &p->ctxs[f->ctx];
+
+	if (f->key != FLOW_KEY(m->ctx, m->dst_node, m->dst_ctx) || m->len > m->frag_len ||
+		m->len > t->payload_max || p->txd_free == NIL || !c->open ||
+		t->state != PATH_OPEN || f->tx_state != FLOW_TX_OPEN ||
+		now - f->used_at >= p->reopen ||
+		(f->snd_una == f->snd_nxt && f->credit_end == f->snd_nxt))
+		return false;
+	enqueue(p, f, m, handle, 0, m->len);
+	c->pending++;
+	f->used_at = now;
+	flow_activate(p, f);
+	return true;
+}
+
+int
+proto_send(struct proto *p, const struct proto_message *m, const uint64_t *handles, uint64_t now)
+{
+	return likely(send_plain(p, m, *handles, now)) ? 0 : send_checked(p, m, handles, now);
 }
 
 /* The fields that every frame of a flow has. */
@@ -206,79 +246,138 @@ put_ack(struct proto *p, struct wire_fields *w, struct flow *f, uint32_t now_ts)
 	f->flags &= ~FLOW_UPDATE;
 }
 
-/* The next frame of this flow that may leave now: a lost one, else a new one; NIL = none. */
-static uint32_t
-pick_frame(struct proto *p, struct flow *f, const struct path *t)
-{
-	if (unlikely(f->lost)) {
-		uint32_t i = f->lost_cursor;
-
-		while (p->txds[i].state != TXD_LOST)
-			i = p->txds[i].next;
-		f->lost_cursor = i;
-		if (wire_seq_before(p->txds[i].seq, f->credit_end))
-			return i;
-		return NIL;
-	}
-	uint32_t window = f->share && f->share < t->window ? f->share : t->window;
-
-	if (f->tx_next == NIL || !wire_seq_before(f->snd_nxt, f->credit_end) ||
-		f->snd_nxt - f->snd_una >= window)
-		return NIL;
-	return f->tx_next;
-}
-
 static inline bool
 path_has_window(const struct path *t)
 {
 	return t->inflight_bytes < t->cc.window_bytes && t->inflight_frames < t->cc.window_frames;
 }
 
-/* Returns whether the path has window for another frame. */
-static inline bool
-emit_data(struct proto *p, struct flow *f, struct path *t, uint32_t index, struct proto_out *o,
-	uint32_t now_ts, uint64_t now)
+/* The frame of a descriptor: `w` has what is common to the frames of a turn. */
+static inline void
+put_data(struct proto_out *o, struct txd *d, struct wire_fields *w, uint32_t now_ts)
 {
-	struct txd *d = &p->txds[index];
-	struct wire_fields w = flow_fields(p, f, WIRE_DATA, now_ts);
-
-	w.payload_len = (uint16_t)d->len;
-	w.seq = d->seq;
-	w.msg_len = d->msg_len;
-	w.frag_off = d->frag_off;
-	if (unlikely(f->tx_state == FLOW_TX_OPENING))
-		w.flags = WIRE_F_FIRST;
-	put_ack(p, &w, f, now_ts);
-	if (unlikely(d->state == TXD_LOST)) {
-		f->lost--;
-		COUNT(p, tx_retransmits);
-	} else {
-		f->tx_next = d->next;
-		f->snd_nxt = d->seq + 1;
-		COUNT(p, tx_data);
-	}
-	d->state = TXD_INFLIGHT;
-	d->sent_ts = now_ts;
-	o->handle = d->handle;
+	w->payload_len = (uint16_t)d->len;
+	w->seq = d->seq;
+	w->msg_len = d->msg_len;
+	w->frag_off = d->frag_off;
+	wire_put(o->head, w);
+	o->handle = d->done.handle;
 	o->len = d->len;
-	o->node = f->node;
+	o->node = w->dst_node;
 	o->head_len = WIRE_HDR_BYTES;
 	o->again = d->sent;
+	d->state = TXD_INFLIGHT;
+	d->sent_ts = now_ts;
 	d->sent = true;
-	t->inflight_bytes += d->len + WIRE_HDR_BYTES;
-	t->inflight_frames++;
-	f->deficit -= (int32_t)(d->len + WIRE_HDR_BYTES);
-	bool window = path_has_window(t);
+}
 
-	if (unlikely(!window || f->snd_nxt == f->credit_end ||
-		    f->snd_nxt - f->snd_una >= t->window))
-		w.flags |= WIRE_F_ASK;
-	wire_put(o->head, &w);
+/* What is common to the data frames of a flow's turn. Only for a turn that sends something. */
+static inline struct wire_fields
+begin_turn(struct proto *p, struct flow *f, uint32_t now_ts, uint64_t now)
+{
+	struct wire_fields w = flow_fields(p, f, WIRE_DATA, now_ts);
+
+	put_ack(p, &w, f, now_ts);
+	if (unlikely(f->tx_state == FLOW_TX_OPENING))
+		w.flags |= WIRE_F_FIRST;
 	if (f->rto_at == 0) {
 		f->rto_at = now + flow_backoff(p, f);
 		timer_arm(p, flow_index(p, f), f->rto_at);
 	}
-	return window;
+	return w;
+}
+
+/* Frames that were found lost, oldest first, as far as the flow's turn, its credit and the path's
+ * window go (PM-S3). */
+static unsigned
+send_lost(struct proto *p, struct flow *f, struct path *t, struct proto_out *out, unsigned n,
+	uint32_t now_ts, uint64_t now)
+{
+	struct wire_fields w;
+	unsigned k = 0;
+
+	while (k < n && f->lost && f->deficit > 0 && path_has_window(t)) {
+		uint32_t i = f->lost_cursor;
+
+		while (p->txds[i].state != TXD_LOST)
+			i = p->txds[i].next;
+		f->lost_cursor = i;
+		struct txd *d = &p->txds[i];
+		uint32_t size = d->len + WIRE_HDR_BYTES;
+
+		if (!wire_seq_before(d->seq, f->credit_end))
+			break;
+		if (k == 0)
+			w = begin_turn(p, f, now_ts, now);
+		f->lost--;
+		f->deficit -= (int32_t)size;
+		t->inflight_bytes += size;
+		t->inflight_frames++;
+		if (!path_has_window(t) || f->snd_nxt == f->credit_end ||
+			f->snd_nxt - f->snd_una >= t->window)
+			w.flags |= WIRE_F_ASK;
+		put_data(&out[k++], d, &w, now_ts);
+		w.flags &= ~(WIRE_F_ECHO | WIRE_F_ASK);
+		COUNT(p, tx_retransmits);
+	}
+	return k;
+}
+
+/* How many frames the flow may have sent before its next Ack, as a sequence. */
+static inline uint32_t
+flow_limit(const struct flow *f, const struct path *t)
+{
+	uint32_t window = unlikely(f->share && f->share < t->window) ? f->share : t->window;
+	uint32_t end = f->snd_una + window;
+
+	return wire_seq_before(f->credit_end, end) ? f->credit_end : end;
+}
+
+/* Frames that were never sent, as far as the flow's turn and limit and the path's window go. */
+static unsigned
+send_new(struct proto *p, struct flow *f, struct path *t, struct proto_out *out, unsigned n,
+	uint32_t now_ts, uint64_t now)
+{
+	uint32_t left = flow_limit(f, t) - f->snd_nxt, i = f->tx_next;
+	uint32_t path_left = t->cc.window_frames - t->inflight_frames;
+	uint32_t room = t->cc.window_bytes - t->inflight_bytes, bytes = 0;
+	uint32_t turn = (uint32_t)f->deficit;
+	unsigned k = 0;
+
+	if (i == NIL || (int32_t)left <= 0 || n == 0 || f->deficit <= 0 || !path_has_window(t))
+		return 0;
+	if (path_left < left)
+		left = path_left;
+	if (n > left)
+		n = left;
+	struct wire_fields w = begin_turn(p, f, now_ts, now);
+
+	do {
+		struct txd *d = &p->txds[i];
+
+		bytes += d->len + WIRE_HDR_BYTES;
+		if (unlikely(k + 1 == left || bytes >= room))
+			w.flags |= WIRE_F_ASK;
+		put_data(&out[k++], d, &w, now_ts);
+		w.flags &= ~WIRE_F_ECHO;
+		i = d->next;
+	} while (i != NIL && k < n && bytes < turn && bytes < room);
+	f->tx_next = i;
+	f->snd_nxt += k;
+	f->deficit -= (int32_t)bytes;
+	t->inflight_bytes += bytes;
+	t->inflight_frames += k;
+	COUNT_N(p, tx_data, k);
+	return k;
+}
+
+/* Is there nothing that this flow could send, even if the path let it? */
+static inline bool
+flow_done(const struct proto *p, const struct flow *f, const struct path *t)
+{
+	if (unlikely(f->lost)) /* the cursor may stand before it, but not behind */
+		return !wire_seq_before(p->txds[f->lost_cursor].seq, f->credit_end);
+	return f->tx_next == NIL || (int32_t)(flow_limit(f, t) - f->snd_nxt) <= 0;
 }
 
 /* One turn of the path's first flow; it leaves the list if it has nothing more to send now. */
@@ -290,21 +389,16 @@ flow_turn(struct proto *p, struct path *t, struct proto_out *out, unsigned n, ui
 	struct flow *f = &p->flows[self];
 	unsigned k = 0;
 
-	bool window = true; /* tx_data looked */
-
 	if (f->deficit <= 0)
 		f->deficit += (int32_t)t->cc.step;
-	while (k < n && f->deficit > 0 && window) {
-		uint32_t i = pick_frame(p, f, t);
-
-		if (i == NIL) {
-			LIST_POP(&t->flows, FLOW_LINK);
-			f->flags &= ~FLOW_ACTIVE;
-			return k;
-		}
-		window = emit_data(p, f, t, i, &out[k++], now_ts, now);
-	}
-	if (f->deficit <= 0 && t->flows.tail != self) {
+	if (unlikely(f->lost))
+		k = send_lost(p, f, t, out, n, now_ts, now);
+	if (likely(!f->lost))
+		k += send_new(p, f, t, out + k, n - k, now_ts, now);
+	if (flow_done(p, f, t)) {
+		LIST_POP(&t->flows, FLOW_LINK);
+		f->flags &= ~FLOW_ACTIVE;
+	} else if (f->deficit <= 0 && t->flows.tail != self) {
 		LIST_POP(&t->flows, FLOW_LINK);
 		LIST_APPEND(&t->flows, self, FLOW_LINK);
 	}
@@ -627,24 +721,26 @@ flow_rto(struct proto *p, uint32_t index, uint64_t now)
 	flow_activate(p, f);
 }
 
+/* What is given goes to the free list in one piece: it is linked already. */
 unsigned
 proto_complete(struct proto *p, struct proto_completion *out, unsigned n)
 {
+	uint32_t first = p->done.head, i = first, last = NIL;
 	unsigned k = 0;
 
-	for (; k < n && !list_empty(&p->done); k++) {
-		uint32_t i = p->done.head;
-		struct txd *d = &p->txds[i];
+	while (k < n && i != NIL) {
+		const struct txd *d = &p->txds[i];
 
-		LIST_POP(&p->done, TXD_LINK);
-		out[k].handle = d->handle;
-		out[k].ctx = d->ctx;
-		out[k].error = d->error;
-		out[k].last = d->last;
-		p->ctxs[d->ctx].pending--;
-		d->next = p->txd_free;
-		p->txd_free = i;
-		p->txd_free_count++;
+		out[k++] = d->done;
+		p->ctxs[d->done.ctx].pending--;
+		last = i;
+		i = d->next;
 	}
+	if (k == 0)
+		return 0;
+	p->done.head = i;
+	p->txds[last].next = p->txd_free;
+	p->txd_free = first;
+	p->txd_free_count += k;
 	return k;
 }

@@ -85,7 +85,6 @@ static void
 set_time(struct proto *p, uint64_t now)
 {
 	p->gap = units_of(p, now - p->ticked_at) + (unlikely(p->backlog) ? p->gap : 0);
-	p->ticked_ts = units_of(p, now);
 	p->ticked_at = now;
 	p->backlog = false;
 }

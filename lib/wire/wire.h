@@ -163,16 +163,41 @@ wire_put(void *to, const struct wire_fields *f)
 	wire_put64(at + 42, (uint64_t)f->frag_off << 32);
 }
 
-/* The common frame, judged by few compares: well-formed data, a whole message. What this does not
- * accept may still be right: wire_check says. */
-static inline bool
-wire_is_whole_message(const struct wire_hdr *h, uint32_t len, uint32_t payload_max)
+/* A header's first eight bytes as a word, for comparing: version, type, flags, both nodes. */
+static inline uint64_t
+wire_head(uint8_t type, uint16_t src_node, uint16_t dst_node)
 {
-	return len >= WIRE_HDR_BYTES && h->version == WIRE_VERSION && h->type == WIRE_DATA &&
-		!(h->flags & wire_be16(~WIRE_F_ALL & 0xFFFF)) &&
-		wire_be16(h->payload_len) == len - WIRE_HDR_BYTES &&
-		len - WIRE_HDR_BYTES <= payload_max &&
-		wire_be32(h->msg_len) == len - WIRE_HDR_BYTES && h->frag_off == 0;
+	return __builtin_bswap64((uint64_t)WIRE_VERSION << 56 | (uint64_t)type << 48 |
+		(uint64_t)src_node << 16 | dst_node);
+}
+
+/* ... and the four bytes after them: both contexts. */
+static inline uint32_t
+wire_ctxs(uint16_t src_ctx, uint16_t dst_ctx)
+{
+	return wire_be32((uint32_t)src_ctx << 16 | dst_ctx);
+}
+
+/* The common frame, known by few compares: data of a flow whose wire_head and wire_ctxs are given,
+ * with no flags but ACK, ECHO and CRC, a whole message of len - WIRE_HDR_BYTES bytes. What this does
+ * not accept may still be right: wire_check says. */
+static inline bool
+wire_is_plain(const struct wire_hdr *h, uint32_t len, uint64_t head, uint32_t ctxs)
+{
+	const uint64_t flags =
+		__builtin_bswap64((uint64_t)(WIRE_F_ACK | WIRE_F_ECHO | WIRE_F_CRC) << 32);
+	const uint8_t *at = (const uint8_t *)h;
+	uint32_t payload = len - WIRE_HDR_BYTES, has_ctxs;
+	uint64_t has_head, lens;
+
+	if (len < WIRE_HDR_BYTES)
+		return false;
+	__builtin_memcpy(&has_head, at, sizeof(has_head));
+	__builtin_memcpy(&has_ctxs, at + offsetof(struct wire_hdr, src_ctx), sizeof(has_ctxs));
+	/* msg_len, and frag_off, which is 0 */
+	__builtin_memcpy(&lens, at + offsetof(struct wire_hdr, msg_len), sizeof(lens));
+	return (has_head & ~flags) == head && has_ctxs == ctxs && lens == wire_be32(payload) &&
+		wire_be16(h->payload_len) == payload;
 }
 
 /* Judge `len` bytes that claim to be a frame: header first, encapsulation already taken off.

@@ -529,9 +529,22 @@ receive(struct net *net, unsigned node, const void *frame, uint32_t len, uint32_
 		(struct net_rx){.payload = payload, .node = (uint16_t)node, .life = n->life};
 	enum proto_rx_result r = proto_rx(n->p, frame, len, RX_TAG + i, net_ticks(net, node));
 
-	if (r == PROTO_RX_KEPT) {
+	if (r != PROTO_RX_DONE) {
 		net->rxs[i].kept = true;
 		n->rx_out++;
+	}
+	if (r == PROTO_RX_MESSAGE) {
+		const struct wire_hdr *h = frame;
+
+		take_delivery(net, node, &(struct proto_delivery){
+			.handle = RX_TAG + i,
+			.msg_len = wire_be32(h->msg_len),
+			.len = wire_be16(h->payload_len),
+			.ctx = wire_be16(h->dst_ctx),
+			.src_node = wire_be16(h->src_node),
+			.src_ctx = wire_be16(h->src_ctx),
+			.last = true,
+		});
 	}
 	return r;
 }
@@ -549,7 +562,7 @@ arrive(struct net *net, const struct net_packet *k)
 	void *frame = malloc(k->head_len);
 
 	memcpy(frame, k->head, k->head_len);
-	if (receive(net, k->dst, frame, k->len, k->payload) == PROTO_RX_KEPT && k->payload == NIL)
+	if (receive(net, k->dst, frame, k->len, k->payload) != PROTO_RX_DONE && k->payload == NIL)
 		net_fail(net, "node %u kept a control frame", k->dst);
 	free(frame);
 }

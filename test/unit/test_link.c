@@ -88,13 +88,13 @@ static uint16_t
 send_frames(uint32_t first, uint16_t n, uint16_t len, uint16_t to)
 {
 	struct rte_mbuf *bufs[BURST];
-	uint16_t tos[BURST] = {0}, i, taken;
+	uint16_t i, taken;
 
 	for (i = 0; i < n; i++) {
 		bufs[i] = make_frame(first + i, len);
-		tos[i] = to;
+		bufs[i]->port = to;
 	}
-	taken = a.ops->tx(&a, 0, bufs, tos, n);
+	taken = a.ops->tx(&a, 0, bufs, n);
 	assert_in_range(taken, 0, n);
 	for (i = taken; i < n; i++)
 		rte_pktmbuf_free(bufs[i]);
@@ -317,13 +317,12 @@ static void
 loop_tx__receiver_sees_no_later_change(void **state)
 {
 	struct rte_mbuf *m;
-	uint16_t to = 2;
 
 	(void)state;
 	open_loop("", 0);
 	m = make_frame(1, LEN);
 	rte_mbuf_refcnt_update(m, 1);
-	assert_int_equal(a.ops->tx(&a, 0, &m, &to, 1), 1);
+	assert_int_equal(a.ops->tx(&a, 0, &m, 1), 1);
 	assert_int_equal(rte_mbuf_refcnt_read(m), 1);
 	memset(rte_pktmbuf_mtod(m, void *), 0xff, LEN);
 	expect_frames(1, 1, LEN);
@@ -334,14 +333,13 @@ static void
 loop_tx__too_long_for_receiver_is_counted(void **state)
 {
 	struct rte_mbuf *m;
-	uint16_t to = 2;
 
 	(void)state;
 	open_loop("", 0);
 	m = make_frame(1, LEN);
 	assert_non_null(rte_pktmbuf_prepend(m, RTE_PKTMBUF_HEADROOM));
 	assert_non_null(rte_pktmbuf_append(m, rte_pktmbuf_tailroom(m)));
-	assert_int_equal(a.ops->tx(&a, 0, &m, &to, 1), 1);
+	assert_int_equal(a.ops->tx(&a, 0, &m, 1), 1);
 	assert_int_equal(stats_of(&b).rx_too_long, 1);
 	assert_int_equal(send_frames(2, 1, LEN, 2), 1);
 	expect_frames(2, 1, LEN);
@@ -433,8 +431,8 @@ udp_tx__unknown_peer_is_refused(void **state)
 	(void)state;
 	open_udp(1);
 	for (i = 0; i < 5; i++)
-		bufs[i] = make_frame(to[i] == 2 ? 7 : 8, LEN);
-	assert_int_equal(a.ops->tx(&a, 0, bufs, to, 5), 5);
+		bufs[i] = make_frame(to[i] == 2 ? 7 : 8, LEN), bufs[i]->port = to[i];
+	assert_int_equal(a.ops->tx(&a, 0, bufs, 5), 5);
 	assert_int_equal(stats_of(&a).tx_refused, 2);
 	assert_int_equal(stats_of(&a).tx_frames, 3);
 	for (i = 0; i < 3; i++)
@@ -468,8 +466,8 @@ udp_tx__hopeless_frame_is_refused(void **state)
 	open_udp(1);
 	assert_int_equal(a.ops->add_peer(&a, 9, &addr), 0);
 	for (i = 0; i < 3; i++)
-		bufs[i] = make_frame(7, LEN);
-	assert_int_equal(a.ops->tx(&a, 0, bufs, to, 3), 3);
+		bufs[i] = make_frame(7, LEN), bufs[i]->port = to[i];
+	assert_int_equal(a.ops->tx(&a, 0, bufs, 3), 3);
 	assert_int_equal(stats_of(&a).tx_refused, 1);
 	assert_int_equal(stats_of(&a).tx_frames, 2);
 	expect_frames(7, 1, LEN);
@@ -791,13 +789,12 @@ static void
 fault_tx__held_copy_sees_no_later_change(void **state)
 {
 	struct rte_mbuf *m;
-	uint16_t to = 2;
 
 	(void)state;
 	open_loop("delay=100us", 0);
 	m = make_frame(1, LEN);
 	rte_mbuf_refcnt_update(m, 1);
-	assert_int_equal(a.ops->tx(&a, 0, &m, &to, 1), 1);
+	assert_int_equal(a.ops->tx(&a, 0, &m, 1), 1);
 	assert_int_equal(rte_mbuf_refcnt_read(m), 1);
 	memset(rte_pktmbuf_mtod(m, void *), 0xff, LEN);
 	expect_frames(1, 1, LEN);
@@ -809,13 +806,12 @@ static void
 fault_tx__corruption_flips_one_bit_of_a_copy(void **state)
 {
 	struct rte_mbuf *m, *got;
-	uint16_t to = 2;
 
 	(void)state;
 	open_loop("corrupt=100%", 0);
 	m = make_frame(1, LEN);
 	rte_mbuf_refcnt_update(m, 1);
-	assert_int_equal(a.ops->tx(&a, 0, &m, &to, 1), 1);
+	assert_int_equal(a.ops->tx(&a, 0, &m, 1), 1);
 	assert_int_equal(receive_frames(&got, 1), 1);
 	assert_int_equal(wrong_bits(got, 1), 1);
 	assert_int_equal(wrong_bits(m, 1), 0);
@@ -856,7 +852,7 @@ fault_tx__queues_have_their_own_model(void **state)
 	struct link_config config = loop_config("pair", "loss=50%");
 	struct fault_link_counters c[2];
 	struct rte_mbuf *m;
-	uint16_t to = 2, q;
+	uint16_t q;
 	uint32_t i;
 
 	(void)state;
@@ -865,7 +861,7 @@ fault_tx__queues_have_their_own_model(void **state)
 	for (i = 0; i < 1000; i++) {
 		for (q = 0; q < 2; q++) {
 			m = make_frame(i, LEN);
-			assert_int_equal(a.ops->tx(&a, q, &m, &to, 1), 1);
+			assert_int_equal(a.ops->tx(&a, q, &m, 1), 1);
 		}
 	}
 	for (q = 0; q < 2; q++) {

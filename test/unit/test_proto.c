@@ -681,7 +681,7 @@ pm_r5__go_back_n_discards_until_the_nacked_arrives(void **state)
 	assert_int_equal(net_logged(net, 1, WIRE_NACK, 0), 1);
 	struct wire_hdr h = net_data(net, 0, 1, seq, 10, 0);
 
-	assert_int_equal(net_inject(net, 1, &h, sizeof(h) + 10), PROTO_RX_KEPT);
+	assert_int_equal(net_inject(net, 1, &h, sizeof(h) + 10), PROTO_RX_MESSAGE);
 	net_run(net, NET_MS);
 	finish(net);
 }
