@@ -71,6 +71,7 @@ join_ends(struct node *n, struct channel *ch)
 	lhs_end_init(&ch->lhs, &g->lhs, channel_lhs(shm));
 	ch->generation = shm->generation;
 	ch->frag_len = n->frag_len;
+	ch->message = (struct proto_message){.ctx = ch->ctx, .frag_len = n->frag_len};
 	ch->one_max = n->frag_len < n->config.message_max ? n->frag_len : n->config.message_max;
 	ch->lhs_pos = 0;
 	ch->lhs_size = g->lhs.entries;

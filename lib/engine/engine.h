@@ -118,6 +118,7 @@ struct channel {
 	struct send_slot *slots; /* send_buffers of them */
 	uint32_t send_buffers, frag_len;
 	uint32_t one_max;        /* longest message that one buffer may hold */
+	struct proto_message message; /* of the submission at hand; ctx and frag_len stay */
 	uint32_t *done;          /* completions not yet written: ring of done_size items */
 	uint32_t done_head, done_tail, done_mask;
 	uint32_t bulk_quota, bulk_out;
@@ -142,6 +143,7 @@ struct peer {
 	uint8_t encap_len;
 	uint8_t link;
 	bool known;                    /* never the node itself */
+	bool plain;                    /* encap needs no finishing, and fits 16 bytes */
 } __rte_cache_aligned;
 
 struct tx_queue {

@@ -34,6 +34,7 @@ peer_set(struct node *n, uint16_t node, const struct config_peer *p)
 	peer->known = true;
 	peer->link = p->link;
 	peer->encap_len = (uint8_t)config_encap_bytes(c->encap);
+	peer->plain = peer->encap_len <= 16 && !n->config.checksum;
 	struct rte_ether_hdr *eth =
 		(struct rte_ether_hdr *)(peer->encap + LINK_ENCAP_MAX - peer->encap_len);
 
@@ -288,13 +289,13 @@ copy_queued(struct engine *e, const struct rte_mbuf *queued, uint32_t len)
 }
 
 /* The mbuf that carries a frame of the core; NULL: left out, and counted. */
-static inline struct rte_mbuf *
+static struct rte_mbuf *
 frame_of(struct engine *e, const struct proto_out *o, const struct peer *peer)
 {
 	struct rte_mbuf *m;
 	uint32_t head = peer->encap_len + o->head_len;
 
-	if (likely(o->handle != PROTO_NO_HANDLE)) {
+	if (o->handle != PROTO_NO_HANDLE) {
 		m = ((const struct send_slot *)(uintptr_t)o->handle)->m;
 		if (unlikely(o->again) && rte_mbuf_refcnt_read(m) > 1)
 			m = copy_queued(e, m, o->len);
@@ -316,46 +317,81 @@ frame_of(struct engine *e, const struct proto_out *o, const struct peer *peer)
 	return m;
 }
 
-static inline void
+static void
 put_head(struct engine *e, struct rte_mbuf *m, const struct proto_out *o, const struct peer *peer)
 {
 	uint8_t *at = rte_pktmbuf_mtod(m, uint8_t *);
 	struct wire_hdr *h = (struct wire_hdr *)(at + peer->encap_len);
 
-	/* whole words that end where the header begins; what reaches before the frame is headroom */
-	if (likely(peer->encap_len <= 16))
-		memcpy((uint8_t *)h - 16, peer->encap + LINK_ENCAP_MAX - 16, 16);
-	else
-		memcpy((uint8_t *)h - LINK_ENCAP_MAX, peer->encap, LINK_ENCAP_MAX);
-	if (likely(o->head_len == WIRE_HDR_BYTES))
-		memcpy(h, o->head, WIRE_HDR_BYTES);
-	else
-		memcpy(h, o->head, o->head_len);
-	if (unlikely(e->node->config.checksum)) {
+	/* it ends where the header begins; what reaches before the frame is headroom */
+	memcpy((uint8_t *)h - LINK_ENCAP_MAX, peer->encap, LINK_ENCAP_MAX);
+	memcpy(h, o->head, o->head_len);
+	if (e->node->config.checksum) {
 		h->flags |= wire_be16(WIRE_F_CRC);
 		h->crc = wire_be32(
 			checksum(h, h + 1, m->data_len - peer->encap_len - WIRE_HDR_BYTES));
 	}
-	if (unlikely(peer->encap_len == 42))
+	if (peer->encap_len == 42)
 		finish_udp(at, m->data_len - peer->encap_len);
 }
 
-static inline void
-frame_out(struct engine *e, const struct proto_out *o)
+static __rte_noinline void
+frame_out_checked(struct engine *e, const struct proto_out *o, const struct peer *peer,
+	struct tx_queue *q)
 {
-	const struct peer *peer = &e->node->peers[o->node];
+	struct rte_mbuf *m;
 
 	if (unlikely(!peer->known)) {
 		ENGINE_COUNT(e, tx_unknown_node);
 		return;
 	}
-	struct rte_mbuf *m = frame_of(e, o, peer);
-	struct tx_queue *q = &e->txq[peer->link];
-
+	m = frame_of(e, o, peer);
 	if (unlikely(m == NULL))
 		return;
 	put_head(e, m, o, peer);
 	q->m[q->n++] = m;
+}
+
+/* The common frame in one piece: data that is sent for the first time, with a plain head. */
+static inline void
+frame_out(struct engine *e, const struct proto_out *o, const struct peer *peer, struct tx_queue *q)
+{
+	if (unlikely(!peer->plain || o->handle == PROTO_NO_HANDLE || o->again)) {
+		frame_out_checked(e, o, peer, q);
+		return;
+	}
+	struct rte_mbuf *m = ((const struct send_slot *)(uintptr_t)o->handle)->m;
+	uint8_t *h = (uint8_t *)m->buf_addr + PAYLOAD_START - WIRE_HDR_BYTES;
+	uint32_t head = peer->encap_len + WIRE_HDR_BYTES;
+
+	rte_mbuf_refcnt_update(m, 1);
+	m->data_off = (uint16_t)(PAYLOAD_START - head);
+	m->data_len = (uint16_t)(head + o->len);
+	m->pkt_len = m->data_len;
+	m->port = o->node;
+	memcpy(h - 16, peer->encap + LINK_ENCAP_MAX - 16, 16);
+	memcpy(h, o->head, WIRE_HDR_BYTES);
+	q->m[q->n++] = m;
+}
+
+static void
+frames_out(struct engine *e, unsigned n)
+{
+	const struct node *node = e->node;
+	uint16_t to = e->out[0].node;
+	const struct peer *peer = &node->peers[to];
+	struct tx_queue *q = &e->txq[peer->link];
+
+	for (unsigned i = 0; i < n; i++) {
+		const struct proto_out *o = &e->out[i];
+
+		if (unlikely(o->node != to)) {
+			to = o->node;
+			peer = &node->peers[to];
+			q = &e->txq[peer->link];
+		}
+		frame_out(e, o, peer, q);
+	}
 }
 
 /* Lane 0 sends what lanes without a queue left for it. */
@@ -436,8 +472,8 @@ engine_tx(struct engine *e)
 		}
 		unsigned k = proto_tx(e->proto, e->out, burst, e->now);
 
-		for (unsigned i = 0; i < k; i++)
-			frame_out(e, &e->out[i]);
+		if (k)
+			frames_out(e, k);
 		work += k;
 		if (k < burst) {
 			if (k)

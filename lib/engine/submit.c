@@ -18,6 +18,10 @@
 
 #include "engine/engine.h"
 
+_Static_assert(offsetof(struct proto_message, ctx) == 8 && offsetof(struct proto_message, len) == 4 &&
+		offsetof(struct submission, send.len) == offsetof(struct submission, send.dst_node) + 4,
+	"to_core copies a submission's node, context and length in one piece");
+
 /* ------------------------------------------------------------------ completions */
 
 static inline void
@@ -77,15 +81,19 @@ unsigned
 engine_complete(struct engine *e)
 {
 	struct proto_completion c[BURST_MAX];
+	struct channel *ch = e->node->channels;
 	unsigned n, work = 0;
 
 	if (unlikely(e->lingering_count))
 		recheck_lingering(e);
 	do {
 		n = proto_complete(e->proto, c, BURST_MAX);
-		for (unsigned i = 0; i < n; i++)
-			slot_complete(e, &e->node->channels[c[i].ctx],
-				(struct send_slot *)(uintptr_t)c[i].handle, c[i].error);
+		for (unsigned i = 0; i < n; i++) {
+			if (ch->ctx != c[i].ctx) /* runs are of one context */
+				ch = &e->node->channels[c[i].ctx];
+			slot_complete(e, ch, (struct send_slot *)(uintptr_t)c[i].handle,
+				c[i].error);
+		}
 		work += n;
 	} while (n == BURST_MAX);
 	return work;
@@ -209,24 +217,18 @@ take_buffers(struct engine *e, struct channel *ch, uint32_t len, unsigned count)
 }
 
 static inline int
-to_core(struct engine *e, const struct channel *ch, const struct submission *s,
-	const uint64_t *handles)
+to_core(struct engine *e, struct channel *ch, const struct submission *s, const uint64_t *handles)
 {
-	const struct proto_message m = {
-		.dst_node = s->send.dst_node,
-		.dst_ctx = s->send.dst_ctx,
-		.len = s->send.len,
-		.ctx = ch->ctx,
-		.frag_len = ch->frag_len,
-	};
-
-	if (unlikely(m.dst_node >= e->node->config.nodes_max || !e->node->peers[m.dst_node].known))
+	if (unlikely(s->send.dst_node >= e->node->config.nodes_max ||
+		    !e->node->peers[s->send.dst_node].known))
 		return -EHOSTUNREACH;
-	return proto_send(e->proto, &m, handles, e->now);
+	/* node, context and length stand in the same order in both */
+	memcpy(&ch->message, &s->send, offsetof(struct proto_message, ctx));
+	return proto_send(e->proto, &ch->message, handles, e->now);
 }
 
-/* One message, whatever it is. Returns slots consumed, 0 = the core cannot take it now. */
-static unsigned
+/* Any message. Returns slots consumed, 0 = the core cannot take it now. */
+static __rte_noinline unsigned
 submit_checked(struct engine *e, struct channel *ch, const struct submission *s)
 {
 	unsigned slots = collect_buffers(e, ch, s);
@@ -283,7 +285,7 @@ copy_submission(struct submission *s, const uint8_t *body)
 }
 
 /* Anything but a message to send. */
-static void
+static __rte_noinline void
 submit_other(struct engine *e, struct channel *ch, const struct submission *s)
 {
 	switch (s->op) {

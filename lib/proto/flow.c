@@ -57,6 +57,7 @@ flow_forget(struct proto *p, uint32_t index)
 	t->flow_count--;
 	timer_stop(p, index);
 	f->key = f->wire_head = 0;
+	f->tx_state = FLOW_TX_IDLE;
 	f->hash_next = p->flow_free;
 	p->flow_free = index;
 	p->flow_count--;

@@ -25,6 +25,9 @@
 			proto_assert_failed(#x, __FILE__, __LINE__);                               \
 	} while (0)
 
+/* Kept out of line, so that the common way before it saves no registers for it. */
+#define APART __attribute__((noinline))
+
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 

@@ -434,46 +434,11 @@ count_verdict(struct proto *p, enum wire_verdict v)
 	p->counters[counter[v]]++;
 }
 
-/* The common frame in one piece: a whole message, next in order, of the flow that the last frame
- * was of, with nothing in its way. False: nothing was done, rx_data says what is to be done. */
-static inline bool
-rx_plain(struct proto *p, const struct wire_hdr *h, uint32_t len, uint64_t now)
+/* Any frame. */
+static APART enum proto_rx_result
+rx_checked(struct proto *p, const struct wire_hdr *h, uint32_t len, uint64_t handle, uint64_t now)
 {
-	struct flow *f = &p->flows[p->last_flow];
-	struct path *t = &p->paths[f->path];
-	struct context *c = &p->ctxs[f->ctx];
-	uint32_t msg_len = len - WIRE_HDR_BYTES, bulks = msg_len > c->inline_max;
-
-	if (!wire_is_plain(h, len, f->wire_head, f->wire_ctxs) ||
-		h->session != wire_be32(t->session) || h->seq != wire_be32(f->rcv_nxt) ||
-		msg_len > p->cfg.payload_max || f->rx_state != FLOW_RX_OPEN || f->frags_left ||
-		!list_empty(&f->ooo) || f->flags & (FLOW_GRANTED | FLOW_BLOCKED) ||
-		!list_empty(&c->blocked) || c->entries == 0 || c->bulks < bulks ||
-		!list_empty(&p->delivered) || t->state != PATH_OPEN)
-		return false;
-	t->heard_at = f->used_at = now;
-	if (h->flags & wire_be16(WIRE_F_ACK))
-		ack_received(p, f, h, now);
-	c->entries--;
-	c->bulks -= bulks;
-	f->rcv_high = ++f->rcv_nxt;
-	f->echo_base = wire_be32(h->tstamp) - stamp_of(p, now);
-	f->echo_gap = p->gap;
-	ack_owe(p, f, now);
-	COUNT(p, messages_delivered);
-	COUNT(p, rx_accepted);
-	return true;
-}
-
-enum proto_rx_result
-proto_rx(struct proto *p, const void *frame, uint32_t len, uint64_t handle, uint64_t now)
-{
-	const struct wire_hdr *h = frame;
-
-	COUNT(p, rx_frames);
-	if (likely(rx_plain(p, h, len, now)))
-		return PROTO_RX_MESSAGE;
-	enum wire_verdict v = wire_check(frame, len, p->cfg.payload_max);
+	enum wire_verdict v = wire_check(h, len, p->cfg.payload_max);
 
 	if (v != WIRE_OK) {
 		count_verdict(p, v);
@@ -504,6 +469,50 @@ proto_rx(struct proto *p, const void *frame, uint32_t len, uint64_t handle, uint
 	if (likely(h->type == WIRE_DATA))
 		return rx_data(p, path, h, handle, now);
 	return rx_control(p, &p->paths[path], h, now);
+}
+
+/* The Acks that a plain frame brings and asks for. */
+static APART enum proto_rx_result
+rx_plain_acks(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t now)
+{
+	ack_owe(p, f, now);
+	if (h->flags & wire_be16(WIRE_F_ACK))
+		ack_received(p, f, h, now);
+	return PROTO_RX_MESSAGE;
+}
+
+enum proto_rx_result
+proto_rx(struct proto *p, const void *frame, uint32_t len, uint64_t handle, uint64_t now)
+{
+	const struct wire_hdr *h = frame;
+	/* The common frame in one piece: a whole message, next in order, of the flow that the last
+	 * frame was of, with nothing in its way. An open flow's path is open. */
+	struct flow *f = &p->flows[p->last_flow];
+	struct path *t = &p->paths[f->path];
+	struct context *c = &p->ctxs[f->ctx];
+	uint32_t msg_len = len - WIRE_HDR_BYTES, bulks = msg_len > c->inline_max;
+
+	COUNT(p, rx_frames);
+	if (unlikely(!wire_is_plain(h, len, f->wire_head, f->wire_ctxs) ||
+		    h->session != wire_be32(t->session) || h->seq != wire_be32(f->rcv_nxt) ||
+		    msg_len > p->cfg.payload_max || f->rx_state != FLOW_RX_OPEN || f->frags_left ||
+		    !list_empty(&f->ooo) || f->flags & (FLOW_GRANTED | FLOW_BLOCKED) ||
+		    !list_empty(&c->blocked) || c->entries == 0 || c->bulks < bulks ||
+		    !list_empty(&p->delivered)))
+		return rx_checked(p, h, len, handle, now);
+	t->heard_at = f->used_at = now;
+	c->entries--;
+	c->bulks -= bulks;
+	f->rcv_high = ++f->rcv_nxt;
+	f->echo_base = wire_be32(h->tstamp) - stamp_of(p, now);
+	f->echo_gap = p->gap;
+	COUNT(p, messages_delivered);
+	COUNT(p, rx_accepted);
+	if (h->flags & wire_be16(WIRE_F_ACK) || !(f->flags & FLOW_ACK_DUE) ||
+		f->acks_owed + 1 >= p->cfg.ack_every)
+		return rx_plain_acks(p, f, h, now);
+	f->acks_owed++;
+	return PROTO_RX_MESSAGE;
 }
 
 unsigned

@@ -138,7 +138,8 @@ flow_for(struct proto *p, const struct proto_message *m, uint64_t now)
 	return flow_make(p, m->ctx, m->dst_node, m->dst_ctx, path, now);
 }
 
-static int
+/* Any message. */
+static APART int
 send_checked(struct proto *p, const struct proto_message *m, const uint64_t *handles, uint64_t now)
 {
 	if (m->ctx >= p->cfg.contexts_max || !p->ctxs[m->ctx].open || m->frag_len == 0 ||
@@ -183,32 +184,27 @@ send_checked(struct proto *p, const struct proto_message *m, const uint64_t *han
 	return 0;
 }
 
-/* The common message in one piece: one frame, on the open flow that the last message took. False:
- * nothing was done, send_checked says what is to be done. */
-static inline bool
-send_plain(struct proto *p, const struct proto_message *m, uint64_t handle, uint64_t now)
+int
+proto_send(struct proto *p, const struct proto_message *m, const uint64_t *handles, uint64_t now)
 {
+	/* The common message in one piece: one frame, on the open flow that the last message took. An
+	 * open flow's path is open. */
 	struct flow *f = &p->flows[p->last_tx];
 	const struct path *t = &p->paths[f->path];
 	struct context *c = &p->ctxs[f->ctx];
 
-	if (f->key != FLOW_KEY(m->ctx, m->dst_node, m->dst_ctx) || m->len > m->frag_len ||
-		m->len > t->payload_max || p->txd_free == NIL || !c->open ||
-		t->state != PATH_OPEN || f->tx_state != FLOW_TX_OPEN ||
-		now - f->used_at >= p->reopen ||
-		(f->snd_una == f->snd_nxt && f->credit_end == f->snd_nxt))
-		return false;
-	enqueue(p, f, m, handle, 0, m->len);
+	if (unlikely(f->tx_state != FLOW_TX_OPEN || f->peer_ctx != m->dst_ctx ||
+		    f->node != m->dst_node || f->ctx != m->ctx || m->len > m->frag_len ||
+		    m->len > t->payload_max || p->txd_free == NIL || !c->open ||
+		    now - f->used_at >= p->reopen ||
+		    (f->snd_una == f->snd_nxt && f->credit_end == f->snd_nxt)))
+		return send_checked(p, m, handles, now);
+	enqueue(p, f, m, *handles, 0, m->len);
 	c->pending++;
 	f->used_at = now;
-	flow_activate(p, f);
-	return true;
-}
-
-int
-proto_send(struct proto *p, const struct proto_message *m, const uint64_t *handles, uint64_t now)
-{
-	return likely(send_plain(p, m, *handles, now)) ? 0 : send_checked(p, m, handles, now);
+	if (unlikely(!(f->flags & FLOW_ACTIVE) || !t->active))
+		flow_enlist(p, f);
+	return 0;
 }
 
 /* The fields that every frame of a flow has. */
