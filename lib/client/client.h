@@ -37,6 +37,7 @@ struct pmx_context {
 	uint16_t *free;          /* stack of free buffers */
 	uint32_t free_count;
 	uint32_t send_buffers, frag_len, max_message;
+	uint32_t one_max;        /* longest message of one buffer */
 	uint32_t release[SUBMIT_RELEASE_BUFS]; /* bulk to give back, gathered */
 	uint32_t release_count, release_most;
 	bool engine_may_sleep, selects;

@@ -24,6 +24,8 @@
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define NO_BUFFER   UINT16_MAX
+/* Kept out of line, so that the common way before it saves no registers for it. */
+#define APART       __attribute__((noinline))
 
 static inline uint8_t *
 at(const struct pmx_context *ctx, int64_t off)
@@ -59,37 +61,33 @@ ring_doorbell(struct pmx_context *ctx)
 
 /* ------------------------------------------------------------------ completions */
 
-static void
-take_completion(struct pmx_context *ctx, uint32_t item)
-{
-	uint32_t buf = item & 0xFFFFFF;
-	struct send_note *n = &ctx->notes[buf];
-
-	n->uses++;
-	n->before = n->error;
-	n->error = (uint8_t)(item >> 24);
-	if (n->next == NO_BUFFER) { /* the message's last buffer */
-		ctx->stat.sent += n->error == 0;
-		ctx->stat.send_errors += n->error != 0;
-	}
-	ctx->free[ctx->free_count++] = (uint16_t)buf;
-}
-
-static unsigned
+static APART void
 take_completions(struct pmx_context *ctx)
 {
-	unsigned total = 0;
+	uint16_t *free = ctx->free + ctx->free_count;
+	uint64_t messages = 0, errors = 0;
 
 	while (slot_filled(&ctx->com, ctx->com.pos)) {
 		const struct completion *c =
 			(const struct completion *)slot_at(&ctx->com, ctx->com.pos)->body;
 
-		for (uint32_t i = 0; i < c->count; i++)
-			take_completion(ctx, c->item[i]);
-		total += c->count;
+		for (uint32_t i = 0; i < c->count; i++) {
+			uint32_t item = c->item[i], buf = item & 0xFFFFFF;
+			struct send_note *n = &ctx->notes[buf];
+			bool last = n->next == NO_BUFFER; /* the message's last buffer */
+
+			n->uses++;
+			n->before = n->error;
+			n->error = (uint8_t)(item >> 24);
+			messages += last;
+			errors += last & (n->error != 0);
+			*free++ = (uint16_t)buf;
+		}
 		slot_take(&ctx->com, 1, false);
 	}
-	return total;
+	ctx->free_count = (uint32_t)(free - ctx->free);
+	ctx->stat.sent += messages - errors;
+	ctx->stat.send_errors += errors;
 }
 
 /* ------------------------------------------------------------------ buffers */
@@ -100,7 +98,7 @@ segments_for(const struct pmx_context *ctx, uint32_t len)
 	return likely(len <= ctx->frag_len) ? 1 : (len + ctx->frag_len - 1) / ctx->frag_len;
 }
 
-static int
+static APART int
 get_segments(struct pmx_context *ctx, uint32_t len, struct pmx_buffer *buf)
 {
 	uint32_t n = segments_for(ctx, len);
@@ -132,8 +130,7 @@ get_segments(struct pmx_context *ctx, uint32_t len, struct pmx_buffer *buf)
 int
 pmx_get_send_buffer(struct pmx_context *ctx, uint32_t len, struct pmx_buffer *buf)
 {
-	/* max_message may be below one segment */
-	if (likely(len <= ctx->frag_len && len <= ctx->max_message && ctx->free_count != 0)) {
+	if (likely(len <= ctx->one_max && ctx->free_count != 0)) {
 		uint16_t b = ctx->free[--ctx->free_count];
 
 		ctx->notes[b].next = NO_BUFFER;
@@ -237,8 +234,9 @@ write_more(struct pmx_context *ctx, uint16_t b, uint32_t left, uint32_t slots)
 	}
 }
 
-static inline int
-submit(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf)
+/* Any message. */
+static APART int
+submit_checked(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf)
 {
 	uint32_t in_first = buf->segments, slots = 0;
 	uint16_t b = buf->first;
@@ -267,8 +265,30 @@ submit(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf
 	slot_publish(&ctx->sub, ctx->sub.pos);
 	ctx->sub.pos += slots + 1;
 	/* now and then, so that the completion ring does not fill up while buffers last */
-	if (unlikely(ctx->sub.pos % 16 == 0))
+	if (ctx->sub.pos % 16 <= slots)
 		take_completions(ctx);
+	return 0;
+}
+
+/* The common message in one piece: one buffer, and a slot that is known to be free. */
+static inline int
+submit(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf)
+{
+	uint32_t pos = ctx->sub.pos;
+
+	if (unlikely(buf->segments != 1 || buf->first >= ctx->send_buffers ||
+		    pos - ctx->sub.other > ctx->sub.mask || pos % 16 == 15))
+		return submit_checked(ctx, to, buf);
+	struct submission *s = (struct submission *)slot_at(&ctx->sub, pos)->body;
+
+	s->op = SUBMIT_SEND;
+	s->count = 1;
+	s->send.dst_node = to.node;
+	s->send.dst_ctx = to.context;
+	s->send.len = buf->len;
+	s->send.buf[0] = buf->first;
+	slot_publish(&ctx->sub, pos);
+	ctx->sub.pos = pos + 1;
 	return 0;
 }
 
@@ -457,23 +477,39 @@ pmx_receive_burst(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n)
 	return (int)k;
 }
 
+/* The ring was full the last time: the engine is behind, or gone. */
+static void
+flush_releases_wait(struct pmx_context *ctx)
+{
+	while (!slot_room(&ctx->sub, 1) && !engine_gone(ctx))
+		ctx->node->embedded ? (void)pmx_node_poll(ctx->node) : (void)sched_yield();
+	flush_releases(ctx);
+	if (ctx->release_count == SUBMIT_RELEASE_BUFS)
+		ctx->release_count = 0; /* gone: nobody takes it back */
+}
+
+static APART void
+release_checked(struct pmx_context *ctx, uint32_t bulk)
+{
+	if (ctx->release_count == SUBMIT_RELEASE_BUFS)
+		flush_releases_wait(ctx);
+	ctx->release[ctx->release_count++] = bulk;
+	if (ctx->release_count >= ctx->release_most)
+		flush_releases(ctx);
+}
+
 void
 pmx_release_receive_buffer(struct pmx_context *ctx, struct pmx_message *msg)
 {
-	if (msg->bulk == LHS_NO_BULK)
+	uint32_t bulk = msg->bulk;
+
+	if (bulk == LHS_NO_BULK)
 		return;
-	if (unlikely(ctx->release_count == SUBMIT_RELEASE_BUFS)) {
-		/* the ring was full the last time: the engine is behind, or gone */
-		while (!slot_room(&ctx->sub, 1) && !engine_gone(ctx))
-			ctx->node->embedded ? (void)pmx_node_poll(ctx->node) : (void)sched_yield();
-		flush_releases(ctx);
-		if (ctx->release_count == SUBMIT_RELEASE_BUFS)
-			ctx->release_count = 0; /* gone: nobody takes it back */
-	}
-	ctx->release[ctx->release_count++] = msg->bulk;
 	msg->bulk = LHS_NO_BULK;
-	if (ctx->release_count >= ctx->release_most)
-		flush_releases(ctx);
+	if (unlikely(ctx->release_count + 1 >= ctx->release_most))
+		release_checked(ctx, bulk);
+	else
+		ctx->release[ctx->release_count++] = bulk;
 }
 
 const void *
@@ -679,6 +715,7 @@ context_make(struct pmx_context **out, struct pmx_node *node, struct channel_shm
 	uint64_t most = (uint64_t)((shm->submissions - 1) * SUBMIT_MORE_BUFS) * shm->frag_len;
 
 	ctx->max_message = shm->max_message < most ? shm->max_message : (uint32_t)most;
+	ctx->one_max = ctx->max_message < ctx->frag_len ? ctx->max_message : ctx->frag_len;
 	ctx->release_most = shm->receive_buffers / 4;
 	if (ctx->release_most > SUBMIT_RELEASE_BUFS)
 		ctx->release_most = SUBMIT_RELEASE_BUFS;

@@ -53,7 +53,7 @@ write_link(uint8_t *payload, int64_t next_off, uint32_t len)
 }
 
 /* A fragment of a message of several. */
-static void
+static __rte_noinline void
 put_fragment(struct engine *e, struct channel *ch, uint16_t src_node, uint16_t src_ctx,
 	struct rte_mbuf *m, uint8_t *payload, uint32_t len, uint32_t msg_len, bool last)
 {
