@@ -323,8 +323,6 @@ channel_scan(struct engine *e, struct channel *ch)
 	}
 	if (work)
 		slot_take(&ch->sub, 0, false);
-	if (ch->lhs.pos - ch->lhs_pos > ch->lhs_size / 2)
-		engine_room(e, ch);
 	return work;
 }
 
@@ -340,10 +338,14 @@ engine_submissions(struct engine *e)
 	for (unsigned k = 0, i = e->scan; k < n && i < e->open_count; k++) {
 		struct channel *ch = e->open[i];
 
-		if (likely(ch->state == CHANNEL_OPEN))
-			work += channel_scan(e, ch);
-		else
+		if (unlikely(ch->state != CHANNEL_OPEN)) {
 			engine_reap(e, ch);
+		} else {
+			if (slot_filled(&ch->sub, ch->sub.pos))
+				work += channel_scan(e, ch);
+			if (unlikely(ch->lhs.pos - ch->lhs_pos > ch->lhs_size / 2))
+				engine_room(e, ch);
+		}
 		if (++i >= n)
 			i = 0;
 	}

@@ -148,7 +148,7 @@ static uint32_t
 measure_rtt(struct proto *p, struct path *t, const struct wire_hdr *h, uint32_t now_ts)
 {
 	uint32_t rtt = now_ts - wire_be32(h->echo);
-	uint32_t hosts = p->gap + (h->type == WIRE_DATA ? 0 : wire_be32(h->msg_len));
+	uint32_t hosts = gap_of(p) + (h->type == WIRE_DATA ? 0 : wire_be32(h->msg_len));
 
 	if (!(h->flags & wire_be16(WIRE_F_ECHO)) || rtt > UINT32_MAX / 8)
 		return 0;

@@ -158,7 +158,7 @@ proto_init(void *memory, const struct proto_config *config, uint64_t now)
 	p->random = config->seed * 2 + 1;
 	init_pools(p);
 	init_times(p, now);
-	p->ticked_at = now;
+	p->begun_at = now;
 	p->grace_from = now - 2 * p->rto_min;
 	p->stamp_at = now;
 	p->stamp = units_of(p, now);

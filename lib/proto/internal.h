@@ -234,8 +234,10 @@ struct proto {
 	uint64_t rto_min, rto_max, ack_delay, keepalive, flow_idle, rto_first;
 	uint64_t reopen;          /* silence after which a receiver may have forgotten a flow */
 	uint64_t random;
-	uint64_t ticked_at;       /* time of the last proto_begin */
-	uint32_t gap;             /* time stamp units that frames of this turn may have waited */
+	uint64_t begun_at;        /* time of the last proto_begin */
+	uint64_t waited;          /* ticks that frames of this turn may have waited; gap_of */
+	uint64_t gap_for;         /* ... for which `gap` is this as time stamp units */
+	uint32_t gap;
 	uint64_t grace_from;      /* when this thread last came back from an absence */
 	bool backlog;             /* links had more than was taken: the next turn's waited as well */
 	uint32_t put_off;         /* turns that timers were put off for that */
@@ -284,6 +286,17 @@ stamp_of(struct proto *p, uint64_t now)
 		p->stamp = units_of(p, now);
 	}
 	return p->stamp;
+}
+
+/* Time stamp units that frames of this turn may have waited in the host. */
+static inline uint32_t
+gap_of(struct proto *p)
+{
+	if (unlikely(p->waited != p->gap_for)) {
+		p->gap_for = p->waited;
+		p->gap = units_of(p, p->waited);
+	}
+	return p->gap;
 }
 
 static inline uint64_t

@@ -199,7 +199,8 @@ int proto_send(struct proto *p, const struct proto_message *m, const uint64_t *h
 enum proto_rx_result proto_rx(struct proto *p, const void *frame, uint32_t len, uint64_t handle,
 	uint64_t now);
 
-/* A turn of the caller's loop begins. All calls of the turn should give the same `now`. */
+/* A turn of the caller's loop begins: what it receives may have waited since the last one began. A
+ * caller that has each frame at the moment it arrives (a simulator) need not say so. */
 void proto_begin(struct proto *p, uint64_t now);
 /* In this turn a link had more frames than were taken: what comes next has waited as long, and the
  * Acks that timers wait for may be among it. */

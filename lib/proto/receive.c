@@ -330,7 +330,7 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 		return PROTO_RX_DONE;
 	}
 	f->echo_base = wire_be32(h->tstamp) - stamp_of(p, now);
-	f->echo_gap = p->gap;
+	f->echo_gap = gap_of(p);
 	if (unlikely(h->flags & wire_be16(WIRE_F_FIRST | WIRE_F_ASK)))
 		ack_urgent(p, f, FLOW_UPDATE);
 	return likely(ahead == 0) ? rx_in_order(p, f, &d, handle, now) :
@@ -505,7 +505,7 @@ proto_rx(struct proto *p, const void *frame, uint32_t len, uint64_t handle, uint
 	c->bulks -= bulks;
 	f->rcv_high = ++f->rcv_nxt;
 	f->echo_base = wire_be32(h->tstamp) - stamp_of(p, now);
-	f->echo_gap = p->gap;
+	f->echo_gap = gap_of(p);
 	COUNT(p, messages_delivered);
 	COUNT(p, rx_accepted);
 	if (h->flags & wire_be16(WIRE_F_ACK) || !(f->flags & FLOW_ACK_DUE) ||

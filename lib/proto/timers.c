@@ -81,20 +81,14 @@ visit_slot(struct proto *p, uint32_t slot, uint64_t now)
 	}
 }
 
-static void
-set_time(struct proto *p, uint64_t now)
-{
-	p->gap = units_of(p, now - p->ticked_at) + (unlikely(p->backlog) ? p->gap : 0);
-	p->ticked_at = now;
-	p->backlog = false;
-}
-
 void
 proto_begin(struct proto *p, uint64_t now)
 {
-	uint64_t away = now - p->ticked_at;
+	uint64_t away = now - p->begun_at;
 
-	set_time(p, now);
+	p->waited = away + (unlikely(p->backlog) ? p->waited : 0);
+	p->begun_at = now;
+	p->backlog = false;
 	/* Note 3. Not in every turn of a thread that is always slow: its timers must run too. */
 	if (unlikely(away > p->rto_min / 4) && now - p->grace_from > p->rto_min + p->rto_min / 2)
 		p->grace_from = now;
@@ -112,8 +106,6 @@ proto_tick(struct proto *p, uint64_t now)
 	struct wheel *w = &p->wheel;
 	uint64_t target = now >> w->shift;
 
-	if (unlikely(now != p->ticked_at))
-		set_time(p, now);
 	if (likely(target <= w->cursor))
 		return;
 	if (now - p->grace_from < p->rto_min / 2)
