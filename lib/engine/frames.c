@@ -460,11 +460,12 @@ engine_tx(struct engine *e)
 {
 	unsigned burst = e->node->config.burst, work = 0;
 
-	/* Read anew: a thread that lost its CPU since the turn began would stamp frames too early, and
-	 * take its own absence for the network's delay. */
-	e->now = rte_rdtsc();
 	e->tx_waiting = false;
 	for (unsigned turn = 0; turn < 4; turn++) {
+		/* Read anew once copying has taken time: frames that are stamped too early would make
+		 * the network look slow. */
+		if (turn > 0)
+			e->now = rte_rdtsc();
 		/* the second: what the core gives must fit behind what waits */
 		if (!flush_links(e) || queues_full(e)) {
 			e->tx_waiting = true;
