@@ -61,7 +61,7 @@ struct floor_hdr {
 	rte_be32_t magic;      /* FLOOR_MAGIC */
 	uint8_t type;          /* enum floor_type; an answer is its request's plus one */
 	uint8_t mode;          /* enum floor_mode, in START */
-	rte_be16_t reserved;   /* 0 */
+	rte_be16_t group;      /* START: frames to be held before they are copied, 0 or 1: none */
 	rte_be32_t run;        /* test that the frame belongs to */
 	rte_be32_t seq;        /* of a PING and its PONG */
 	rte_be64_t frames;     /* RESULT: DATA frames received */
@@ -86,6 +86,8 @@ struct responder {
 	uint64_t last;  /* ticks, end of work on the latest burst with DATA */
 	uint8_t *user;  /* FLOOR_USER_BYTES and one frame */
 	uint32_t user_at;
+	uint16_t group, held_count;
+	struct rte_mbuf *held[FLOOR_GROUP_MAX]; /* of the message that is not complete */
 };
 
 static int __attribute__((format(printf, 3, 4)))
@@ -182,6 +184,7 @@ frame_fill(const struct floor *f, struct floor_frame *fr, enum floor_type type,
 		.hdr.magic = RTE_BE32(FLOOR_MAGIC),
 		.hdr.type = (uint8_t)type,
 		.hdr.mode = (uint8_t)mode,
+		.hdr.group = rte_cpu_to_be_16(f->group),
 		.hdr.run = rte_cpu_to_be_32(f->run),
 		.hdr.seq = rte_cpu_to_be_32(seq),
 	};
@@ -287,19 +290,43 @@ floor_port_stop(struct floor *f)
 /* ---- responder ---- */
 
 static inline void
-take_data(struct responder *r, const struct rte_mbuf *m, const struct floor_frame *fr)
+copy_out(struct responder *r, const struct rte_mbuf *m)
 {
 	uint32_t bytes = m->data_len - FLOOR_HDR_BYTES;
 
-	if (unlikely(!r->started || fr->hdr.run != rte_cpu_to_be_32(r->run)))
-		return;
-	r->frames++;
-	if (r->mode == FLOOR_COUNT)
-		return;
 	if (r->user_at + bytes > FLOOR_USER_BYTES)
 		r->user_at = 0;
-	rte_memcpy(r->user + r->user_at, fr + 1, bytes);
+	rte_memcpy(r->user + r->user_at, rte_pktmbuf_mtod(m, struct floor_frame *) + 1, bytes);
 	r->user_at += bytes;
+}
+
+/* A message is complete, or will never be. */
+static void
+take_held(struct responder *r)
+{
+	for (uint16_t i = 0; i < r->held_count; i++)
+		copy_out(r, r->held[i]);
+	rte_pktmbuf_free_bulk(r->held, r->held_count);
+	r->held_count = 0;
+}
+
+/* True if the frame is kept. */
+static inline bool
+take_data(struct responder *r, struct rte_mbuf *m, const struct floor_frame *fr)
+{
+	if (unlikely(!r->started || fr->hdr.run != rte_cpu_to_be_32(r->run)))
+		return false;
+	r->frames++;
+	if (r->mode == FLOOR_COUNT)
+		return false;
+	if (r->group <= 1) {
+		copy_out(r, m);
+		return false;
+	}
+	r->held[r->held_count++] = m;
+	if (r->held_count == r->group)
+		take_held(r);
+	return true;
 }
 
 /* Act on a request and turn the frame into its answer. */
@@ -312,6 +339,8 @@ answer(const struct floor *f, struct responder *r, struct floor_frame *fr)
 		r->started = true;
 		r->run = run;
 		r->mode = fr->hdr.mode == FLOOR_COPY ? FLOOR_COPY : FLOOR_COUNT;
+		r->group = RTE_MIN(rte_be_to_cpu_16(fr->hdr.group), FLOOR_GROUP_MAX);
+		take_held(r);
 		r->frames = r->first = r->last = r->user_at = 0;
 	} else if (fr->hdr.type == FLOOR_FINISH && r->started && r->run == run) {
 		double ns = (double)(r->last - r->first) * 1e9 / (double)rte_get_tsc_hz();
@@ -326,19 +355,20 @@ answer(const struct floor *f, struct responder *r, struct floor_frame *fr)
 	fr->ether.src_addr = f->mac;
 }
 
-/* Sort one burst: requests are answered in their own mbuf and moved to the front of bufs, the rest
- * is done with and moved to `done`. Returns the number of answers. */
+/* Sort one burst: requests are answered in their own mbuf and moved to the front of bufs, what is
+ * done with is moved to `done`. Returns the number of answers. */
 static uint16_t
 respond(const struct floor *f, struct responder *r, struct rte_mbuf **bufs, uint16_t n,
-	struct rte_mbuf **done)
+	struct rte_mbuf **done, uint16_t *done_count)
 {
-	uint16_t answers = 0;
+	uint16_t answers = 0, k = 0;
 
 	for (uint16_t i = 0; i < n; i++) {
 		struct floor_frame *fr = frame_of(bufs[i]);
 
 		if (likely(fr && fr->hdr.type == FLOOR_DATA)) {
-			take_data(r, bufs[i], fr);
+			if (take_data(r, bufs[i], fr))
+				continue;
 		} else if (fr &&
 			   (fr->hdr.type == FLOOR_PING || fr->hdr.type == FLOOR_START ||
 				   fr->hdr.type == FLOOR_FINISH || fr->hdr.type == FLOOR_QUIT)) {
@@ -346,8 +376,9 @@ respond(const struct floor *f, struct responder *r, struct rte_mbuf **bufs, uint
 			bufs[answers++] = bufs[i];
 			continue;
 		}
-		done[i - answers] = bufs[i];
+		done[k++] = bufs[i];
 	}
+	*done_count = k;
 	return answers;
 }
 
@@ -358,17 +389,17 @@ echo_poll(const struct floor *f, struct responder *r)
 	struct rte_mbuf *bufs[FLOOR_BURST_MAX], *done[FLOOR_BURST_MAX];
 	uint16_t n = rte_eth_rx_burst(f->port, 0, bufs, FLOOR_BURST_MAX);
 	uint64_t before = r->frames, now;
-	uint16_t answers;
+	uint16_t answers, done_count;
 
 	if (n == 0)
 		return false;
 	/* A lone ping must not pay for a clock that only streams need. */
 	now = r->started && r->frames == 0 ? rte_rdtsc() : 0;
-	answers = respond(f, r, bufs, n, done);
+	answers = respond(f, r, bufs, n, done, &done_count);
 	if (answers)
 		send_all(f, bufs, answers, rte_rdtsc() + ticks_of_us(LOST_US));
-	if (answers < n)
-		rte_pktmbuf_free_bulk(done, n - answers);
+	if (done_count)
+		rte_pktmbuf_free_bulk(done, done_count);
 	if (r->frames != before) {
 		r->last = rte_rdtsc();
 		if (before == 0)
@@ -403,6 +434,7 @@ floor_echo(struct floor *f, double seconds)
 		if (++empty % POLLS_PER_CLOCK == 0 && rte_rdtsc() > deadline)
 			break;
 	}
+	take_held(&r);
 	rte_free(r.user);
 	if (!leaving)
 		return fail(f, -ETIMEDOUT, "no stop frame within %.0f s: did the initiator die?",
@@ -539,6 +571,7 @@ struct stream {
 	struct floor_frame head; /* of each frame */
 	uint16_t frame_bytes;
 	uint16_t burst;
+	uint16_t group; /* frames written before any is sent, 0: a burst */
 	const uint8_t *user; /* payload source, NULL = headers only */
 	uint32_t user_at;
 };
@@ -564,21 +597,25 @@ static uint64_t
 stream_send(struct floor *f, struct stream *s, double seconds)
 {
 	uint64_t end = rte_rdtsc() + ticks_of_us(seconds * 1e6);
-	struct rte_mbuf *bufs[FLOOR_BURST_MAX];
+	struct rte_mbuf *bufs[FLOOR_GROUP_MAX];
+	uint16_t n = s->group ? s->group : s->burst, part;
 	uint64_t sent = 0;
 	uint32_t tries = 0;
 
 	do {
-		if (unlikely(rte_pktmbuf_alloc_bulk(f->pool, bufs, s->burst) != 0)) {
+		if (unlikely(rte_pktmbuf_alloc_bulk(f->pool, bufs, n) != 0)) {
 			/* The port still holds them: an empty burst makes drivers look for sent ones. */
 			rte_eth_tx_burst(f->port, 0, bufs, 0);
 			back_off(f, &tries);
 			continue;
 		}
 		tries = 0;
-		for (uint16_t i = 0; i < s->burst; i++)
+		for (uint16_t i = 0; i < n; i++)
 			stream_fill(s, bufs[i]);
-		sent += send_all(f, bufs, s->burst, end);
+		for (uint16_t i = 0; i < n; i += part) {
+			part = RTE_MIN(n - i, s->burst);
+			sent += send_all(f, bufs + i, part, end);
+		}
 	} while (rte_rdtsc() < end);
 	return sent;
 }
@@ -595,6 +632,7 @@ stream_run(struct floor *f, struct stream *s, double seconds, struct floor_resul
 		return fail(f, -EINVAL, "%.3f seconds: must be more than 0 and at most %.0f",
 			seconds, f->time_limit_s);
 	f->run++;
+	f->group = s->group;
 	rc = control(f, FLOOR_START, mode, &hdr);
 	if (rc != 0)
 		return rc;
@@ -631,14 +669,17 @@ floor_rate(struct floor *f, uint16_t frame_bytes, uint16_t burst, double seconds
 }
 
 int
-floor_bandwidth(struct floor *f, uint16_t frame_bytes, double seconds, struct floor_result *result)
+floor_bandwidth(struct floor *f, uint16_t frame_bytes, uint16_t group, double seconds,
+	struct floor_result *result)
 {
-	struct stream s = {.frame_bytes = frame_bytes, .burst = 32};
+	struct stream s = {.frame_bytes = frame_bytes, .burst = 32, .group = group > 1 ? group : 0};
 	uint8_t *user;
 	int rc = check_frame_bytes(f, frame_bytes);
 
 	if (rc != 0)
 		return rc;
+	if (group > FLOOR_GROUP_MAX)
+		return fail(f, -EINVAL, "messages of %u frames: at most %u", group, FLOOR_GROUP_MAX);
 	user = rte_zmalloc("floor_user", FLOOR_USER_BYTES + UINT16_MAX, RTE_CACHE_LINE_SIZE);
 	if (user == NULL)
 		return fail(f, -ENOMEM,

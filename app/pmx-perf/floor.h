@@ -22,6 +22,7 @@
 #define FLOOR_FRAME_MIN   60     /* bytes, without FCS, as all frame_bytes here */
 #define FLOOR_HDR_BYTES   46     /* Ethernet and test header: not payload */
 #define FLOOR_BURST_MAX   64
+#define FLOOR_GROUP_MAX   256    /* frames of one message, see floor_bandwidth() */
 #define FLOOR_DESCRIPTORS 1024 /* asked of each queue; the pool needs twice as many and 512 */
 
 /* What to do when a poll found nothing. */
@@ -38,6 +39,7 @@ struct floor {
 	struct rte_ether_addr mac;  /* own */
 	struct rte_ether_addr peer; /* broadcast until the peer's first answer */
 	uint32_t run; /* number of the latest test: tells late frames of earlier ones */
+	uint16_t group;             /* of the latest test: frames of a message, 0 = none */
 	char error[256];
 };
 
@@ -80,9 +82,11 @@ int floor_rate(struct floor *f, uint16_t frame_bytes, uint16_t burst, double sec
 	struct floor_result *result);
 
 /* Initiator: the same in bursts of 32 with the application's work: each payload byte is copied
- * from a user buffer into the frame here, and out of the frame into one at the peer. */
-int floor_bandwidth(
-	struct floor *f, uint16_t frame_bytes, double seconds, struct floor_result *result);
+ * from a user buffer into the frame here, and out of the frame into one at the peer. group = 1:
+ * burst by burst, so that frames stay in the cache. group = 2..FLOOR_GROUP_MAX: as messages of so
+ * many frames, each written whole before any of it is sent, and received whole before it is read. */
+int floor_bandwidth(struct floor *f, uint16_t frame_bytes, uint16_t group, double seconds,
+	struct floor_result *result);
 
 /* Initiator: end the peer's floor_echo(). Returns when the peer no longer polls its port. */
 int floor_quit(struct floor *f);

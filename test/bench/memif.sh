@@ -62,4 +62,5 @@ awk '
 		line("rate 64 B, burst 32, M/s", "pmx rate 64", "floor rate 64")
 		line("bandwidth 8 KiB, Gb/s", "pmx bandwidth 8192", "floor bandwidth 9000")
 		line("bandwidth 1 MiB, Gb/s", "pmx bandwidth 1048576", "floor bandwidth 9000")
+		line("1 MiB, raw in whole messages", "pmx bandwidth 1048576", "floor messages 1048576")
 	}' "$work/rows"
