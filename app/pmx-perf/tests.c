@@ -34,23 +34,60 @@ static uint32_t user_at;
 static bool
 make_user_buffer(void)
 {
-	user = user ? user : malloc(PERF_USER_BYTES + (8u << 20));
+	user = user ? user : malloc(PERF_USER_BYTES);
 	if (user == NULL)
 		return false;
-	memset(user, 0x5A, PERF_USER_BYTES + (8u << 20));
+	memset(user, 0x5A, PERF_USER_BYTES);
 	return true;
 }
 
-/* The next piece of the application's buffer. */
+/* The next piece of the application's buffer, len bytes or what is left of it. */
 static uint8_t *
-user_piece(uint32_t len)
+user_piece(uint32_t *len)
 {
-	uint8_t *p = user + user_at;
+	uint8_t *p;
 
-	user_at += (len + 63) & ~63u;
-	if (user_at >= PERF_USER_BYTES)
+	if (user_at + *len > PERF_USER_BYTES && user_at + 4096 > PERF_USER_BYTES)
 		user_at = 0;
+	if (*len > PERF_USER_BYTES - user_at)
+		*len = PERF_USER_BYTES - user_at;
+	p = user + user_at;
+	user_at += (*len + 63) & ~63u;
 	return p;
+}
+
+static void
+write_payload(struct session *s, struct pmx_buffer *buf, uint8_t kind)
+{
+	uint32_t off = 0, n;
+
+	for (; off < buf->len; off += n) {
+		n = buf->len - off;
+		uint8_t *from = user_piece(&n);
+
+		if (off == 0)
+			from[0] = kind;
+		if (buf->segments == 1)
+			memcpy((uint8_t *)buf->data + off, from, n);
+		else
+			pmx_buffer_write(s->ctx, buf, off, from, n);
+	}
+}
+
+static void
+read_payload(struct session *s, const struct pmx_message *m)
+{
+	uint32_t off = 0, n;
+
+	for (; off < m->len; off += n) {
+		n = m->len - off;
+		uint8_t *to = user_piece(&n);
+
+		if (m->seg_len == m->len)
+			memcpy(to, (const uint8_t *)pmx_message_data(m) + off, n);
+		else
+			pmx_message_read(s->ctx, m, off, to, n);
+	}
 }
 
 static int
@@ -65,18 +102,13 @@ static int
 send_message(struct session *s, struct pmx_addr to, uint8_t kind, uint32_t len)
 {
 	struct pmx_buffer buf;
-	uint8_t *from = user_piece(len);
 	int e;
 
 	while ((e = pmx_get_send_buffer(s->ctx, len, &buf)) == -ENOBUFS)
 		session_idle(s);
 	if (e != 0)
 		return e;
-	from[0] = kind;
-	if (buf.segments == 1)
-		memcpy(buf.data, from, len);
-	else
-		pmx_buffer_write(s->ctx, &buf, 0, from, len);
+	write_payload(s, &buf, kind);
 	while ((e = pmx_send(s->ctx, to, &buf, NULL)) == -EAGAIN)
 		session_idle(s);
 	return e;
@@ -290,14 +322,9 @@ tell_counted(struct session *s, struct pmx_addr to, struct counted *c, uint64_t 
 static void
 count_data(struct session *s, struct pmx_message *m, struct counted *c)
 {
-	uint8_t *to = user_piece(m->len);
-
 	c->messages++;
 	c->bytes += m->len;
-	if (m->seg_len == m->len)
-		memcpy(to, pmx_message_data(m), m->len);
-	else
-		pmx_message_read(s->ctx, m, 0, to, m->len);
+	read_payload(s, m);
 }
 
 int
