@@ -16,16 +16,6 @@
 
 #include "engine/engine.h"
 
-void
-channel_touch(struct engine *e, struct channel *ch)
-{
-	ch->news = true;
-	if (ch->dirty)
-		return;
-	ch->dirty = true;
-	e->dirty[e->dirty_count++] = ch;
-}
-
 static inline int64_t
 offset_of(const struct channel *ch, const void *payload)
 {
@@ -87,6 +77,13 @@ put_fragment(struct engine *e, struct channel *ch, uint16_t src_node, uint16_t s
 	ch->received++;
 }
 
+/* One segment, one reference: our own. Out of line for the sake of what is around it. */
+static __rte_noinline void
+free_one(struct rte_mbuf *m)
+{
+	rte_mbuf_raw_free(m);
+}
+
 /* One fragment in order: payload_off bytes into the mbuf's data. */
 void
 channel_put(struct engine *e, struct channel *ch, uint16_t src_node, uint16_t src_ctx,
@@ -102,7 +99,7 @@ channel_put(struct engine *e, struct channel *ch, uint16_t src_node, uint16_t sr
 	ch->received++;
 	if (len <= ch->lhs.split) {
 		lhs_write(&ch->lhs, src_node, src_ctx, len, LHS_NO_BULK, 0, payload, len);
-		rte_mbuf_raw_free(m); /* one segment, one reference: our own */
+		free_one(m);
 		return;
 	}
 	own(e, ch, m, true);

@@ -259,6 +259,17 @@ slot_set_buffer(struct channel *ch, uint32_t slot, struct rte_mbuf *m)
 		(uint8_t *)m->buf_addr + PAYLOAD_START - (uint8_t *)ch->shm, memory_order_relaxed);
 }
 
+/* Something happened in the channel: engine_flush will look at it. */
+static inline void
+channel_touch(struct engine *e, struct channel *ch)
+{
+	ch->news = true;
+	if (ch->dirty)
+		return;
+	ch->dirty = true;
+	e->dirty[e->dirty_count++] = ch;
+}
+
 #define ENGINE_COUNT(e, name)      ((e)->counters[ENGINE_##name]++)
 #define ENGINE_COUNT_N(e, name, k) ((e)->counters[ENGINE_##name] += (k))
 
@@ -277,7 +288,6 @@ void channel_put(struct engine *e, struct channel *ch, uint16_t src_node, uint16
 	struct rte_mbuf *m, uint32_t payload_off, uint32_t len, uint32_t msg_len, bool last);
 void engine_room(struct engine *e, struct channel *ch);
 void engine_give(struct engine *e, struct channel *ch, uint32_t entries, uint32_t bulks);
-void channel_touch(struct engine *e, struct channel *ch);
 void engine_release(struct engine *e, struct channel *ch, const uint32_t *numbers, unsigned n);
 
 /* submit.c: channels -> core, completions */
