@@ -172,6 +172,8 @@ struct engine {
 	struct node *node;
 	unsigned lane;
 	struct proto *proto;
+	const struct peer *peers; /* the node's, by number */
+	uint32_t nodes_max;
 	uint64_t now;
 	struct tx_queue txq[CONFIG_LINKS_MAX];
 	struct channel **open;    /* channels of this lane that are open or closing */

@@ -377,9 +377,8 @@ frame_out(struct engine *e, const struct proto_out *o, const struct peer *peer, 
 static void
 frames_out(struct engine *e, unsigned n)
 {
-	const struct node *node = e->node;
 	uint16_t to = e->out[0].node;
-	const struct peer *peer = &node->peers[to];
+	const struct peer *peer = &e->peers[to];
 	struct tx_queue *q = &e->txq[peer->link];
 
 	for (unsigned i = 0; i < n; i++) {
@@ -387,7 +386,7 @@ frames_out(struct engine *e, unsigned n)
 
 		if (unlikely(o->node != to)) {
 			to = o->node;
-			peer = &node->peers[to];
+			peer = &e->peers[to];
 			q = &e->txq[peer->link];
 		}
 		frame_out(e, o, peer, q);

@@ -268,6 +268,8 @@ make_lane(struct node *n, unsigned lane)
 
 	e->node = n;
 	e->lane = lane;
+	e->peers = n->peers;
+	e->nodes_max = c->nodes_max;
 	e->open = calloc(c->contexts, sizeof(*e->open));
 	e->dirty = calloc(c->contexts, sizeof(*e->dirty));
 	e->lingering = calloc((size_t)c->contexts * c->send_buffers, sizeof(*e->lingering));

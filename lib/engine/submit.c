@@ -219,8 +219,7 @@ take_buffers(struct engine *e, struct channel *ch, uint32_t len, unsigned count)
 static inline int
 to_core(struct engine *e, struct channel *ch, const struct submission *s, const uint64_t *handles)
 {
-	if (unlikely(s->send.dst_node >= e->node->config.nodes_max ||
-		    !e->node->peers[s->send.dst_node].known))
+	if (unlikely(s->send.dst_node >= e->nodes_max || !e->peers[s->send.dst_node].known))
 		return -EHOSTUNREACH;
 	/* node, context and length stand in the same order in both */
 	memcpy(&ch->message, &s->send, offsetof(struct proto_message, ctx));

@@ -337,7 +337,7 @@ send_new(struct proto *p, struct flow *f, struct path *t, struct proto_out *out,
 	uint32_t left = flow_limit(f, t) - f->snd_nxt, i = f->tx_next;
 	uint32_t path_left = t->cc.window_frames - t->inflight_frames;
 	uint32_t room = t->cc.window_bytes - t->inflight_bytes, bytes = 0;
-	uint32_t turn = (uint32_t)f->deficit;
+	uint32_t most = room < (uint32_t)f->deficit ? room : (uint32_t)f->deficit;
 	unsigned k = 0;
 
 	if (i == NIL || (int32_t)left <= 0 || n == 0 || f->deficit <= 0 || !path_has_window(t))
@@ -352,12 +352,12 @@ send_new(struct proto *p, struct flow *f, struct path *t, struct proto_out *out,
 		struct txd *d = &p->txds[i];
 
 		bytes += d->len + WIRE_HDR_BYTES;
-		if (unlikely(k + 1 == left || bytes >= room))
-			w.flags |= WIRE_F_ASK;
 		put_data(&out[k++], d, &w, now_ts);
 		w.flags &= ~WIRE_F_ECHO;
 		i = d->next;
-	} while (i != NIL && k < n && bytes < turn && bytes < room);
+	} while (i != NIL && k < n && bytes < most);
+	if (unlikely(k == left || bytes >= room))
+		wire_add_flags(out[k - 1].head, WIRE_F_ASK);
 	f->tx_next = i;
 	f->snd_nxt += k;
 	f->deficit -= (int32_t)bytes;

@@ -145,7 +145,9 @@ wire_put64(uint8_t *at, uint64_t v)
 	__builtin_memcpy(at, &v, sizeof(v));
 }
 
-/* Write a header of WIRE_HDR_BYTES at `to`: crc 0, version ours. Six wide stores. */
+/* Write a header of WIRE_HDR_BYTES at `to`: crc 0, version ours. Six wide stores: a copy of a header
+ * with four fields changed takes fewer instructions, but whoever copies it right after waits for the
+ * narrow stores (measured: 8 % of the message rate). */
 static inline void
 wire_put(void *to, const struct wire_fields *f)
 {
@@ -161,6 +163,13 @@ wire_put(void *to, const struct wire_fields *f)
 	wire_put64(at + 26, (uint64_t)f->ack << 32 | f->tstamp);
 	wire_put64(at + 34, (uint64_t)f->echo << 32 | f->msg_len);
 	wire_put64(at + 42, (uint64_t)f->frag_off << 32);
+}
+
+/* Flags that turn out to be needed when the header is written already. */
+static inline void
+wire_add_flags(void *header, uint16_t flags)
+{
+	((struct wire_hdr *)header)->flags |= wire_be16(flags);
 }
 
 /* A header's first eight bytes as a word, for comparing: version, type, flags, both nodes. */
