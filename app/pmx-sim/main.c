@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * pmx-sim: the protocol core in virtual time, see sim.h. Options and commands; no privileges, no
+ * network, no DPDK.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "sims.h"
+
+static const char usage_text[] =
+	"Usage: pmx-sim COMMAND [options]\n"
+	"\n"
+	"  fuzz                 random histories of random networks; ends at the first that breaks a rule\n"
+	"    --seeds N (1000)   how many\n"
+	"    --first S (1)      from that seed on; --first S --seeds 1 --trace shows one, frame by frame\n"
+	"  speed                frames a second of this simulator on this machine\n"
+	"\n"
+	"  --json  a line a result   --quiet  nothing but failures\n";
+
+struct proto_config
+sim_defaults(uint32_t nodes, uint32_t mtu)
+{
+	return (struct proto_config){
+		.ticks_per_sec = SEC,
+		.nodes_max = nodes,
+		.contexts_max = 4,
+		.flows_max = 4 * nodes + 16,
+		.paths_max = nodes,
+		.tx_frames_max = 4096,
+		.rx_frames_max = 4096,
+		.window_frames = 512,
+		.path_frames = 1024,
+		.path_bytes = 4u << 20,
+		.payload_max = mtu - WIRE_HDR_BYTES,
+		.rto_min_us = 2000,
+		.rto_max_us = 200000,
+		.retries = 12,
+		.ack_delay_us = 50,
+		.ack_every = 32,
+		.keepalive_us = 0,
+		.flow_idle_us = 60000000,
+		.cc_target_us = 200,
+		.recovery = PROTO_SELECTIVE,
+		.cc = &cc_delay,
+	};
+}
+
+struct topology *
+star(unsigned hosts, const char *bandwidth, const char *latency, const char *buffer)
+{
+	char text[512], error[256];
+	struct topology *t;
+
+	snprintf(text, sizeof(text),
+		"switch s buffer=%s\nhost h[0-%u]\nlink h[0-%u] s bandwidth=%s latency=%s\n", buffer,
+		hosts - 1, hosts - 1, bandwidth, latency);
+	if (topology_parse(text, &t, error, sizeof(error)) != 0) {
+		fprintf(stderr, "pmx-sim: %s\n", error);
+		exit(1);
+	}
+	return t;
+}
+
+/* ------------------------------------------------------------------ how fast the simulator is */
+
+struct load {
+	uint32_t nodes, len;
+};
+
+static void
+again(void *arg, struct sim *s, uint32_t node, uint32_t tag, int error)
+{
+	const struct load *l = arg;
+
+	(void)error;
+	sim_send(s, node, 0, (node + tag) % l->nodes, 0, l->len, tag);
+}
+
+static void
+speed(const struct options *o, uint32_t nodes, uint32_t len, uint64_t ns)
+{
+	struct topology *t = star(nodes, "100G", "1us", "1M");
+	struct load l = {nodes, len};
+	struct sim_config c = {.topology = t, .proto = sim_defaults(nodes, 1500), .entries = 1024,
+		.bulks = 512, .inline_max = 40, .nic_bytes = 65536, .seed = 1, .completed = again,
+		.arg = &l};
+	struct timespec a, b;
+
+	c.proto.tx_frames_max = c.proto.rx_frames_max = nodes > 100 ? 256 : 4096;
+	struct sim *s = sim_new(&c);
+
+	for (uint32_t i = 0; i < nodes; i++)
+		sim_open(s, i, 0);
+	for (uint32_t i = 0; i < nodes; i++) {
+		for (int k = 0; k < 64; k++)
+			sim_send(s, i, 0, (i + 1) % nodes, 0, len, 1);
+	}
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	bool ok = sim_run(s, ns);
+	clock_gettime(CLOCK_MONOTONIC, &b);
+	double took = (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) / 1e9;
+
+	if (!ok)
+		printf("%s\n", sim_error(s));
+	printf(o->json ? "{\"nodes\": %u, \"bytes\": %u, \"frames\": %llu, \"seconds\": %.3f, \"per_second\": %.0f}\n" :
+			 "%5u nodes %6u bytes %10llu frames %7.3f s %10.0f frames/s\n",
+		nodes, len, (unsigned long long)sim_frames(s), took, (double)sim_frames(s) / took);
+	sim_free(s);
+	topology_free(t);
+}
+
+int
+run_speed(const struct options *o)
+{
+	speed(o, 2, 64, 100 * MS);
+	speed(o, 2, 1400, 100 * MS);
+	speed(o, 16, 1400, 20 * MS);
+	speed(o, 1000, 1400, 2 * MS);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ options */
+
+int
+main(int argc, char **argv)
+{
+	static const struct option names[] = {{"seeds", 1, NULL, 'n'}, {"first", 1, NULL, 'f'},
+		{"trace", 0, NULL, 't'}, {"json", 0, NULL, 'j'}, {"quiet", 0, NULL, 'q'},
+		{"quick", 0, NULL, 'k'}, {"out", 1, NULL, 'o'}, {"help", 0, NULL, 'h'}, {0}};
+	struct options o = {.seeds = 1000, .first = 1};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", names, NULL)) >= 0) {
+		switch (c) {
+		case 'n': o.seeds = strtoull(optarg, NULL, 0); break;
+		case 'f': o.first = strtoull(optarg, NULL, 0); break;
+		case 't': o.trace = true; break;
+		case 'j': o.json = true; break;
+		case 'q': o.quiet = true; break;
+		case 'k': o.quick = true; break;
+		case 'o': o.out = optarg; break;
+		case 'h': fputs(usage_text, stdout); return 0;
+		default: fputs(usage_text, stderr); return 2;
+		}
+	}
+	if (optind < argc)
+		o.command = argv[optind++];
+	if (optind < argc)
+		o.name = argv[optind++];
+	if (o.command == NULL || optind < argc) {
+		fputs(usage_text, stderr);
+		return 2;
+	}
+	if (strcmp(o.command, "fuzz") == 0)
+		return run_fuzz(&o);
+	if (strcmp(o.command, "speed") == 0)
+		return run_speed(&o);
+	fprintf(stderr, "pmx-sim: unknown command '%s'\n", o.command);
+	return 2;
+}

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Reading a topology: lines into vertices and links, links into edges by vertex, then the one route
+ * that a tree has from everywhere to every host. See topology.h for the text.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coll/topology.h"
+
+#define LINE_MAX_BYTES 512
+#define WORDS_MAX      8
+
+struct link {
+	uint32_t a, b;
+	uint64_t bandwidth_bps, latency_ns;
+};
+
+struct reader {
+	struct topology *t;
+	struct link *links;
+	uint32_t link_count;
+	uint32_t vertex_cap, link_cap;
+	unsigned line;
+	char *error;
+	uint32_t error_len;
+};
+
+static int __attribute__((format(printf, 2, 3)))
+complain(const struct reader *r, const char *format, ...)
+{
+	int at = r->line ? snprintf(r->error, r->error_len, "line %u: ", r->line) : 0;
+	va_list args;
+
+	va_start(args, format);
+	if (at >= 0 && (uint32_t)at < r->error_len)
+		vsnprintf(r->error + at, r->error_len - (uint32_t)at, format, args);
+	va_end(args);
+	return -EINVAL;
+}
+
+static uint32_t
+find(const struct topology *t, const char *name)
+{
+	for (uint32_t i = 0; i < t->vertex_count; i++) {
+		if (strcmp(t->vertices[i].name, name) == 0)
+			return i;
+	}
+	return TOPOLOGY_NONE;
+}
+
+static void *
+grow(void *array, uint32_t count, uint32_t *cap, size_t size)
+{
+	if (count < *cap)
+		return array;
+	*cap = *cap ? 2 * *cap : 64;
+	return realloc(array, *cap * size);
+}
+
+/* A number with one of the units of a table {"K", 1000, "M", 1000000, ...}; false: it is none. */
+struct unit {
+	const char *name;
+	double factor;
+};
+
+static bool
+number(const char *text, const struct unit *units, uint64_t *out)
+{
+	char *end;
+	double v = strtod(text, &end);
+
+	if (end == text || !(v >= 0))
+		return false;
+	for (; units->name != NULL; units++) {
+		if (strcmp(end, units->name) == 0) {
+			v *= units->factor;
+			if (v > 1e18)
+				return false;
+			*out = (uint64_t)(v + 0.5);
+			return true;
+		}
+	}
+	return false;
+}
+
+static const struct unit rates[] = {{"", 1}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {NULL, 0}};
+static const struct unit sizes[] = {{"", 1}, {"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {NULL, 0}};
+static const struct unit times[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {NULL, 0}};
+
+/* name[first-last]; a plain name has one member, itself. */
+struct range {
+	char stem[TOPOLOGY_NAME_MAX];
+	unsigned first, last;
+	bool plain;
+};
+
+static int
+read_range(const struct reader *r, const char *word, struct range *out)
+{
+	const char *bracket = strchr(word, '[');
+	size_t stem = bracket ? (size_t)(bracket - word) : strlen(word);
+	int used = 0;
+
+	if (stem == 0 || stem >= TOPOLOGY_NAME_MAX - 6)
+		return complain(r, "'%s': a name has 1 to %u characters", word, TOPOLOGY_NAME_MAX - 7);
+	snprintf(out->stem, sizeof(out->stem), "%.*s", (int)stem, word);
+	out->first = out->last = 0;
+	out->plain = bracket == NULL;
+	if (out->plain)
+		return 0;
+	if (sscanf(bracket, "[%5u-%5u]%n", &out->first, &out->last, &used) != 2 ||
+		bracket[used] != '\0' || out->last < out->first ||
+		out->last >= TOPOLOGY_VERTICES_MAX)
+		return complain(r, "'%s': a range is NAME[FIRST-LAST]", word);
+	return 0;
+}
+
+static void
+member(const struct range *range, unsigned i, char *name)
+{
+	if (range->plain)
+		memcpy(name, range->stem, TOPOLOGY_NAME_MAX);
+	else /* the stem leaves room for five digits */
+		snprintf(name, TOPOLOGY_NAME_MAX, "%.25s%u", range->stem, i);
+}
+
+static int
+add_vertex(struct reader *r, const char *name, bool host, uint64_t buffer)
+{
+	struct topology *t = r->t;
+
+	if (find(t, name) != TOPOLOGY_NONE)
+		return complain(r, "'%s' is there already", name);
+	if (t->vertex_count == TOPOLOGY_VERTICES_MAX)
+		return complain(r, "more than %u hosts and switches", TOPOLOGY_VERTICES_MAX);
+	t->vertices = grow(t->vertices, t->vertex_count, &r->vertex_cap, sizeof(*t->vertices));
+	if (t->vertices == NULL)
+		return -ENOMEM;
+	struct topology_vertex *v = &t->vertices[t->vertex_count++];
+
+	*v = (struct topology_vertex){.host = host ? t->host_count++ : TOPOLOGY_NONE,
+		.buffer_bytes = buffer};
+	snprintf(v->name, sizeof(v->name), "%s", name);
+	return 0;
+}
+
+static int
+read_vertices(struct reader *r, char **words, unsigned n, bool host)
+{
+	char name[TOPOLOGY_NAME_MAX];
+	struct range range;
+	uint64_t buffer = 0;
+	int e;
+
+	if (n < 2 || n > (host ? 2u : 3u))
+		return complain(r, host ? "host NAME" : "switch NAME [buffer=SIZE]");
+	if (n == 3 && (strncmp(words[2], "buffer=", 7) != 0 || !number(words[2] + 7, sizes, &buffer)))
+		return complain(r, "'%s': buffer=SIZE, in bytes, with K or M", words[2]);
+	if ((e = read_range(r, words[1], &range)) != 0)
+		return e;
+	for (unsigned i = range.first; i <= range.last && e == 0; i++) {
+		member(&range, i, name);
+		e = add_vertex(r, name, host, buffer);
+	}
+	return e;
+}
+
+static int
+add_link(struct reader *r, const char *a, const char *b, const struct link *like)
+{
+	struct link l = *like;
+
+	l.a = find(r->t, a);
+	l.b = find(r->t, b);
+	if (l.a == TOPOLOGY_NONE || l.b == TOPOLOGY_NONE)
+		return complain(r, "no host or switch is named '%s'", l.a == TOPOLOGY_NONE ? a : b);
+	if (l.a == l.b)
+		return complain(r, "'%s' is linked to itself", a);
+	r->links = grow(r->links, r->link_count, &r->link_cap, sizeof(*r->links));
+	if (r->links == NULL)
+		return -ENOMEM;
+	r->links[r->link_count++] = l;
+	return 0;
+}
+
+static int
+read_link(struct reader *r, char **words, unsigned n)
+{
+	char name[TOPOLOGY_NAME_MAX];
+	struct link l = {0};
+	struct range range;
+	int e;
+
+	if (n != 5)
+		return complain(r, "link NAME NAME bandwidth=RATE latency=TIME");
+	for (unsigned i = 3; i < 5; i++) {
+		bool ok = strncmp(words[i], "bandwidth=", 10) == 0 ?
+			number(words[i] + 10, rates, &l.bandwidth_bps) && l.bandwidth_bps >= 1000 :
+			strncmp(words[i], "latency=", 8) == 0 && number(words[i] + 8, times, &l.latency_ns);
+
+		if (!ok)
+			return complain(r, "'%s': bandwidth=RATE in bit/s (K, M, G; at least 1K) and "
+					   "latency=TIME with ns, us, ms or s", words[i]);
+	}
+	if (l.bandwidth_bps == 0)
+		return complain(r, "the link has no bandwidth");
+	if ((e = read_range(r, words[1], &range)) != 0)
+		return e;
+	for (unsigned i = range.first; i <= range.last && e == 0; i++) {
+		member(&range, i, name);
+		e = add_link(r, name, words[2], &l);
+	}
+	return e;
+}
+
+static int
+read_line(struct reader *r, char *line)
+{
+	char *words[WORDS_MAX], *save = NULL;
+	unsigned n = 0;
+
+	line[strcspn(line, "#")] = '\0';
+	for (char *w = strtok_r(line, " \t\r", &save); w != NULL; w = strtok_r(NULL, " \t\r", &save)) {
+		if (n == WORDS_MAX)
+			return complain(r, "too many words");
+		words[n++] = w;
+	}
+	if (n == 0)
+		return 0;
+	if (strcmp(words[0], "switch") == 0 || strcmp(words[0], "host") == 0)
+		return read_vertices(r, words, n, words[0][0] == 'h');
+	if (strcmp(words[0], "link") == 0)
+		return read_link(r, words, n);
+	return complain(r, "'%s': a line begins with switch, host or link", words[0]);
+}
+
+/* Links into edges, those of a vertex together. */
+static int
+make_edges(struct reader *r)
+{
+	struct topology *t = r->t;
+	uint32_t at = 0;
+
+	t->edge_count = 2 * r->link_count;
+	t->edges = calloc(t->edge_count + 1, sizeof(*t->edges));
+	uint32_t *other = calloc(t->edge_count + 1, sizeof(*other)); /* link -> its first edge + 1 */
+
+	if (t->edges == NULL || other == NULL) {
+		free(other);
+		return -ENOMEM;
+	}
+	for (uint32_t v = 0; v < t->vertex_count; v++) {
+		t->vertices[v].first_edge = at;
+		for (uint32_t i = 0; i < r->link_count; i++) {
+			const struct link *l = &r->links[i];
+
+			if (l->a != v && l->b != v)
+				continue;
+			t->edges[at] = (struct topology_edge){.from = v, .to = l->a == v ? l->b : l->a,
+				.bandwidth_bps = l->bandwidth_bps, .latency_ns = l->latency_ns};
+			if (other[i]) {
+				t->edges[at].reverse = other[i] - 1;
+				t->edges[other[i] - 1].reverse = at;
+			}
+			other[i] = ++at;
+		}
+		t->vertices[v].edge_count = at - t->vertices[v].first_edge;
+	}
+	free(other);
+	return 0;
+}
+
+/* A walk from the host over the tree: from each vertex that it finds, back the way it came. */
+static uint32_t
+make_routes_to(struct topology *t, uint32_t node, uint32_t *queue)
+{
+	uint32_t head = 0, tail = 0;
+
+	for (uint32_t v = 0; v < t->vertex_count; v++)
+		t->routes[(uint64_t)v * t->host_count + node] = TOPOLOGY_NONE;
+	queue[tail++] = t->hosts[node];
+	while (head < tail) {
+		uint32_t v = queue[head++];
+		const struct topology_vertex *from = &t->vertices[v];
+
+		for (uint32_t e = from->first_edge; e < from->first_edge + from->edge_count; e++) {
+			uint32_t to = t->edges[e].to;
+			uint32_t *route = &t->routes[(uint64_t)to * t->host_count + node];
+
+			if (to == t->hosts[node] || *route != TOPOLOGY_NONE)
+				continue;
+			*route = t->edges[e].reverse;
+			queue[tail++] = to;
+		}
+	}
+	return tail;
+}
+
+static int
+make_routes(struct reader *r)
+{
+	struct topology *t = r->t;
+	uint32_t *queue = calloc(t->vertex_count + 1, sizeof(*queue));
+	int e = 0;
+
+	t->hosts = calloc(t->host_count + 1, sizeof(*t->hosts));
+	t->routes = calloc((size_t)t->vertex_count * t->host_count + 1, sizeof(*t->routes));
+	if (queue == NULL || t->hosts == NULL || t->routes == NULL) {
+		free(queue);
+		return -ENOMEM;
+	}
+	for (uint32_t v = 0; v < t->vertex_count; v++) {
+		if (t->vertices[v].host != TOPOLOGY_NONE)
+			t->hosts[t->vertices[v].host] = v;
+	}
+	for (uint32_t node = 0; node < t->host_count && e == 0; node++) {
+		if (make_routes_to(t, node, queue) != t->vertex_count)
+			e = complain(r, "not everything is joined to '%s'",
+				t->vertices[t->hosts[node]].name);
+	}
+	free(queue);
+	return e;
+}
+
+static int
+check(struct reader *r)
+{
+	const struct topology *t = r->t;
+
+	r->line = 0;
+	if (t->host_count == 0)
+		return complain(r, "no host");
+	for (uint32_t v = 0; v < t->vertex_count; v++) {
+		const struct topology_vertex *x = &t->vertices[v];
+
+		if (x->host != TOPOLOGY_NONE && x->edge_count > 1)
+			return complain(r, "host '%s' has %u links: it may have one", x->name,
+				x->edge_count);
+	}
+	/* joined (routes say) with one link less than vertices is a tree */
+	if (r->link_count + 1 > t->vertex_count)
+		return complain(r, "%u links among %u hosts and switches: there is a loop",
+			r->link_count, t->vertex_count);
+	return 0;
+}
+
+static int
+read_lines(struct reader *r, const char *text)
+{
+	char line[LINE_MAX_BYTES];
+	int e = 0;
+
+	while (*text != '\0' && e == 0) {
+		size_t len = strcspn(text, "\n");
+
+		r->line++;
+		if (len >= sizeof(line))
+			return complain(r, "longer than %zu characters", sizeof(line) - 1);
+		memcpy(line, text, len);
+		line[len] = '\0';
+		text += len + (text[len] == '\n');
+		e = read_line(r, line);
+	}
+	return e;
+}
+
+int
+topology_parse(const char *text, struct topology **out, char *error, uint32_t error_len)
+{
+	struct reader r = {.t = calloc(1, sizeof(*r.t)), .error = error, .error_len = error_len};
+	int e = r.t ? read_lines(&r, text) : -ENOMEM;
+
+	if (e == 0)
+		e = make_edges(&r);
+	if (e == 0)
+		e = check(&r);
+	if (e == 0)
+		e = make_routes(&r);
+	free(r.links);
+	if (e != 0) {
+		if (e == -ENOMEM)
+			snprintf(error, error_len, "no memory");
+		topology_free(r.t);
+		return e;
+	}
+	*out = r.t;
+	return 0;
+}
+
+int
+topology_read(const char *path, struct topology **out, char *error, uint32_t error_len)
+{
+	FILE *f = fopen(path, "r");
+	char *text = NULL, why[256];
+	size_t cap = 0;
+	int e;
+
+	if (f == NULL) {
+		snprintf(error, error_len, "%s: %s", path, strerror(errno));
+		return -errno;
+	}
+	if (getdelim(&text, &cap, '\0', f) < 0 && text == NULL)
+		e = -ENOMEM;
+	else
+		e = topology_parse(feof(f) && text ? text : "", out, why, sizeof(why));
+	if (e != 0)
+		snprintf(error, error_len, "%s: %s", path, e == -ENOMEM ? "no memory" : why);
+	free(text);
+	fclose(f);
+	return e;
+}
+
+void
+topology_free(struct topology *t)
+{
+	if (t == NULL)
+		return;
+	free(t->vertices);
+	free(t->edges);
+	free(t->hosts);
+	free(t->routes);
+	free(t);
+}

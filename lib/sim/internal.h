@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The simulator's state, shared by sim.c (what happens) and oracle.c (what may). One thread.
+ */
+#ifndef PMX_SIM_INTERNAL_H
+#define PMX_SIM_INTERNAL_H
+
+#include <setjmp.h>
+
+#include "sim/sim.h"
+
+#define NIL UINT32_MAX
+
+/* What a payload is. */
+struct ident {
+	uint32_t message, generation; /* slot; NIL: a frame without payload */
+	uint32_t stream, order;       /* the order'th message of its stream */
+	uint32_t frag, frag_len;
+	uint32_t len;                 /* of the message */
+	uint32_t epoch;               /* of the sender's life */
+};
+
+/* A message between sim_send and its completion. */
+struct message {
+	uint32_t generation, stream, order, len, frags, frag_len, tag, epoch;
+	uint32_t completed; /* fragments */
+	uint8_t error;
+	bool used, delivered;
+	uint32_t next_free;
+};
+
+/* Messages from one context to another, in order. */
+struct stream {
+	uint64_t key;
+	uint32_t src, dst;
+	uint16_t src_ctx, dst_ctx;
+	uint32_t sent;  /* next order */
+	uint32_t seen;  /* order + 1 of the newest delivered */
+};
+
+/* A received frame that a core may hold. */
+struct held {
+	struct ident id;
+	uint32_t node, next_free;
+	bool used, kept;
+};
+
+struct packet {
+	struct ident id;
+	uint32_t edge;     /* that it travels */
+	uint32_t dst;      /* node */
+	uint32_t len;      /* PM header and payload, bytes */
+	uint32_t next_free;
+	uint16_t head_len;
+	bool judged_out, judged_in; /* by the fault models */
+	uint8_t head[WIRE_HDR_BYTES + WIRE_HOLES_MAX + 14];
+};
+
+enum event_kind {
+	EVENT_ARRIVAL, /* packet: at the end of its edge */
+	EVENT_NODE,    /* node: something to do */
+	EVENT_TIMER,   /* timers[]: the application's */
+};
+
+struct event {
+	uint64_t at;
+	uint32_t order; /* of events of one moment */
+	uint32_t index;
+	uint8_t kind;   /* enum event_kind */
+};
+
+struct app_timer {
+	uint32_t node, tag, next_free;
+};
+
+struct edge {
+	struct sim_edge_stat stat;
+	uint64_t free_at;      /* the line is taken until then */
+	uint64_t ns_per_byte;  /* 44.20 */
+	uint64_t latency_ns;
+	uint64_t buffer_bytes; /* 0 = no bound */
+	uint32_t to;           /* vertex */
+	uint32_t to_host;      /* node, or NIL */
+	uint32_t from_host;
+};
+
+struct sim_context {
+	bool open, paused, was_open;
+	uint32_t held_entries, held_bulks;   /* delivered, not given back */
+	uint32_t later_entries, later_bulks; /* ... because it is paused */
+	uint32_t frag;                       /* next fragment of the message being delivered */
+	struct ident part;                   /* that message */
+};
+
+struct sim_node {
+	struct proto *core;
+	struct proto_config cfg;
+	uint64_t offset;      /* of its clock, ticks */
+	uint64_t wake_at;     /* of its pending EVENT_NODE, SIM_NEVER = none */
+	uint32_t uplink;      /* edge */
+	struct sim_context *contexts;
+	uint32_t handles;     /* of its messages that the core has */
+	uint32_t kept;        /* received frames that the core holds */
+	uint32_t steps;
+	bool faulty_out, faulty_in, cut_out, cut_in;
+	struct fault_model fault_out, fault_in;
+	uint64_t past[PROTO_COUNTER_COUNT]; /* of earlier lives */
+};
+
+struct sim {
+	struct sim_config cfg;
+	uint64_t now, random, digest, frames, pending;
+	uint32_t node_count, event_order;
+	struct sim_node *nodes;
+	struct edge *edges;
+	struct event *events; /* 4-ary heap */
+	struct message *messages;
+	struct stream *streams;
+	struct held *held;
+	struct packet *packets;
+	struct app_timer *timers;
+	uint32_t *stream_table; /* open addressing: index + 1 */
+	uint32_t event_count, event_cap, message_count, message_cap, stream_count, stream_cap;
+	uint32_t held_count, held_cap, packet_count, packet_cap, timer_count, timer_cap;
+	uint32_t message_free, held_free, packet_free, timer_free, stream_mask;
+	char error[256];
+	jmp_buf *out; /* of the outermost call */
+};
+
+/* oracle.c */
+void sim_enter(struct sim *s); /* a run begins: the core's assertions are its own */
+_Noreturn void sim_violation(struct sim *s, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+void oracle_delivery(struct sim *s, uint32_t node, const struct ident *id,
+	const struct proto_delivery *d);
+void oracle_completion(struct sim *s, uint32_t node, const struct proto_completion *c);
+void oracle_books(struct sim *s, uint32_t node);
+void oracle_clean(struct sim *s, uint32_t node);
+
+#endif

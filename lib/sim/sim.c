@@ -1,0 +1,963 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Events, nodes, switches and cables; see sim.h. What is checked is in oracle.c.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/internal.h"
+
+#define NS_PER_SEC 1000000000ull
+#define FRAME_MIN  84 /* bytes that the shortest Ethernet frame takes on the wire */
+#define BURST      32
+#define ROUNDS_MAX 100000
+
+/* What one call of the outside asks. */
+struct request {
+	uint64_t at;
+	uint32_t node, node2, len, tag;
+	uint16_t ctx, ctx2;
+	bool on;
+	const struct fault_config *fault;
+	int result;
+};
+
+/* In the outermost call a violation comes back here; calls out of hooks pass it on. False: the
+ * oracle has spoken, now or before. */
+static bool
+guarded(struct sim *s, void (*call)(struct sim *, struct request *), struct request *r)
+{
+	jmp_buf here;
+
+	if (s->error[0] != '\0')
+		return false;
+	if (s->out != NULL) {
+		call(s, r);
+		return true;
+	}
+	s->out = &here;
+	sim_enter(s);
+	if (setjmp(here) == 0)
+		call(s, r);
+	s->out = NULL;
+	return s->error[0] == '\0';
+}
+
+/* ------------------------------------------------------------------ pools and numbers */
+
+static void *
+grown(struct sim *s, void *array, uint32_t count, uint32_t *cap, size_t size)
+{
+	if (count < *cap)
+		return array;
+	*cap = *cap ? 2 * *cap : 256;
+	array = realloc(array, *cap * size);
+	if (array == NULL)
+		sim_violation(s, "out of memory");
+	return array;
+}
+
+/* A place in a pool whose free ones are linked by next_free. */
+#define TAKE(s, array, name, index)                                                                \
+	do {                                                                                       \
+		if ((s)->name##_free != NIL) {                                                     \
+			(index) = (s)->name##_free;                                                \
+			(s)->name##_free = (s)->array[index].next_free;                            \
+		} else {                                                                           \
+			(s)->array = grown(s, (s)->array, (s)->name##_count, &(s)->name##_cap,     \
+				sizeof(*(s)->array));                                              \
+			(index) = (s)->name##_count++;                                             \
+			memset(&(s)->array[index], 0, sizeof((s)->array[index]));                  \
+		}                                                                                  \
+	} while (0)
+#define GIVE(s, array, name, index)                                                                \
+	do {                                                                                       \
+		(s)->array[index].next_free = (s)->name##_free;                                    \
+		(s)->name##_free = (index);                                                        \
+	} while (0)
+
+static uint64_t
+random64(struct sim *s)
+{
+	uint64_t x = (s->random += 0x9E3779B97F4A7C15u);
+
+	x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+	x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+	return x ^ x >> 31;
+}
+
+static void
+digest(struct sim *s, uint64_t value)
+{
+	s->digest = (s->digest ^ value) * 0x9E3779B97F4A7C15u;
+	s->digest ^= s->digest >> 29;
+}
+
+static uint64_t
+ticks_of_node(const struct sim *s, const struct sim_node *n)
+{
+	if (n->cfg.ticks_per_sec == NS_PER_SEC)
+		return n->offset + s->now;
+	return n->offset + (uint64_t)((unsigned __int128)s->now * n->cfg.ticks_per_sec / NS_PER_SEC);
+}
+
+/* The first moment at which the node's clock shows this. */
+static uint64_t
+moment_of(const struct sim_node *n, uint64_t ticks)
+{
+	if (ticks == UINT64_MAX)
+		return SIM_NEVER;
+	ticks = ticks > n->offset ? ticks - n->offset : 0;
+	if (n->cfg.ticks_per_sec == NS_PER_SEC)
+		return ticks;
+	return (uint64_t)(((unsigned __int128)ticks * NS_PER_SEC + n->cfg.ticks_per_sec - 1) /
+		n->cfg.ticks_per_sec);
+}
+
+/* ------------------------------------------------------------------ events */
+
+static inline bool
+sooner(const struct event *a, const struct event *b)
+{
+	return a->at != b->at ? a->at < b->at : (int32_t)(a->order - b->order) < 0;
+}
+
+static void
+schedule(struct sim *s, uint64_t at, enum event_kind kind, uint32_t index)
+{
+	const struct event e = {at, s->event_order++, index, (uint8_t)kind};
+	uint32_t i = s->event_count;
+
+	s->events = grown(s, s->events, s->event_count, &s->event_cap, sizeof(*s->events));
+	s->event_count++;
+	while (i > 0 && sooner(&e, &s->events[(i - 1) / 4])) {
+		s->events[i] = s->events[(i - 1) / 4];
+		i = (i - 1) / 4;
+	}
+	s->events[i] = e;
+}
+
+static struct event
+next_event(struct sim *s)
+{
+	const struct event first = s->events[0], last = s->events[--s->event_count];
+	uint32_t i = 0, n = s->event_count;
+
+	for (;;) {
+		uint32_t child = 4 * i + 1, best = child;
+
+		if (child >= n)
+			break;
+		for (uint32_t c = child + 1; c < child + 4 && c < n; c++) {
+			if (sooner(&s->events[c], &s->events[best]))
+				best = c;
+		}
+		if (!sooner(&s->events[best], &last))
+			break;
+		s->events[i] = s->events[best];
+		i = best;
+	}
+	s->events[i] = last;
+	return first;
+}
+
+/* The node has something to do at that time; one such event is pending at most. */
+static void
+wake(struct sim *s, uint32_t node, uint64_t at)
+{
+	struct sim_node *n = &s->nodes[node];
+
+	if (at < s->now)
+		at = s->now;
+	if (at >= n->wake_at)
+		return;
+	n->wake_at = at;
+	if (at != SIM_NEVER)
+		schedule(s, at, EVENT_NODE, node);
+}
+
+/* ------------------------------------------------------------------ network */
+
+static uint64_t
+serialisation(const struct edge *e, uint32_t bytes)
+{
+	return (uint64_t)(((unsigned __int128)bytes * e->ns_per_byte) >> 20);
+}
+
+static uint64_t
+backlog_bytes(const struct sim *s, const struct edge *e)
+{
+	if (e->free_at <= s->now)
+		return 0;
+	return (uint64_t)(((unsigned __int128)(e->free_at - s->now) << 20) / e->ns_per_byte);
+}
+
+static void
+drop(struct sim *s, uint32_t packet)
+{
+	GIVE(s, packets, packet, packet);
+}
+
+/* Into the queue of an edge, and from there to its end. */
+static void
+enter_edge(struct sim *s, uint32_t edge, uint32_t packet)
+{
+	struct edge *e = &s->edges[edge];
+	struct packet *k = &s->packets[packet];
+	uint32_t bytes = k->len + SIM_FRAME_EXTRA;
+	uint64_t queued = backlog_bytes(s, e);
+
+	if (bytes < FRAME_MIN)
+		bytes = FRAME_MIN;
+	if (e->buffer_bytes && queued + bytes > e->buffer_bytes) {
+		e->stat.drops++;
+		drop(s, packet);
+		return;
+	}
+	if (queued + bytes > e->stat.queue_max)
+		e->stat.queue_max = queued + bytes;
+	e->stat.frames++;
+	e->stat.bytes += bytes;
+	e->free_at = (e->free_at > s->now ? e->free_at : s->now) + serialisation(e, bytes);
+	k->edge = edge;
+	schedule(s, e->free_at + e->latency_ns, EVENT_ARRIVAL, packet);
+}
+
+/* A cable's fault model; false: the packet does not go on now. */
+static bool
+judge(struct sim *s, struct fault_model *model, uint32_t packet)
+{
+	struct fault_verdict v;
+
+	fault_model_frame(model, s->now, s->packets[packet].len, &v);
+	for (uint32_t i = 1; i < v.copies; i++) {
+		uint32_t twin;
+
+		TAKE(s, packets, packet, twin);
+		s->packets[twin] = s->packets[packet];
+		if (v.copy[i].flip_bit == FAULT_NO_FLIP)
+			schedule(s, v.copy[i].release_ns, EVENT_ARRIVAL, twin);
+		else
+			drop(s, twin);
+	}
+	if (v.copies == 0 || v.copy[0].flip_bit != FAULT_NO_FLIP) {
+		drop(s, packet);
+		return false;
+	}
+	if (v.copy[0].release_ns <= s->now)
+		return true;
+	schedule(s, v.copy[0].release_ns, EVENT_ARRIVAL, packet);
+	return false;
+}
+
+static void receive(struct sim *s, uint32_t packet);
+
+/* A packet is at the end of its edge. */
+static void
+arrive(struct sim *s, uint32_t packet)
+{
+	struct packet *k = &s->packets[packet];
+	const struct edge *e = &s->edges[k->edge];
+
+	if (e->from_host != NIL && !k->judged_out) {
+		struct sim_node *n = &s->nodes[e->from_host];
+
+		k->judged_out = true;
+		if (n->cut_out) {
+			drop(s, packet);
+			return;
+		}
+		if (n->faulty_out && !judge(s, &n->fault_out, packet))
+			return;
+		k = &s->packets[packet];
+	}
+	if (e->to_host == NIL) {
+		uint32_t next = topology_route(s->cfg.topology, e->to, k->dst);
+
+		enter_edge(s, next, packet);
+		return;
+	}
+	struct sim_node *n = &s->nodes[e->to_host];
+
+	if (!k->judged_in) {
+		k->judged_in = true;
+		if (n->cut_in) {
+			drop(s, packet);
+			return;
+		}
+		if (n->faulty_in && !judge(s, &n->fault_in, packet))
+			return;
+	}
+	receive(s, packet);
+}
+
+static void
+trace(const struct sim *s, const char *what, const struct packet *k)
+{
+	const struct wire_hdr *h = (const struct wire_hdr *)k->head;
+	static const char *const types[] = {"?", "DATA", "ACK", "NACK", "HELLO", "PING", "PONG", "RESET"};
+
+	fprintf(s->cfg.trace,
+		"%12.3f us %s %-5s %u.%u > %u.%u flags %02x seq %u ack %u credit %u share %u len %u off %u of %u\n",
+		(double)s->now / 1e3, what, types[h->type & 7], wire_be16(h->src_node), wire_be16(h->src_ctx),
+		wire_be16(h->dst_node), wire_be16(h->dst_ctx), wire_be16(h->flags), wire_be32(h->seq),
+		wire_be32(h->ack), wire_be16(h->credit), wire_be16(h->share), wire_be16(h->payload_len),
+		wire_be32(h->frag_off), wire_be32(h->msg_len));
+}
+
+/* ------------------------------------------------------------------ nodes: what comes out of the core */
+
+static void
+give_room(struct sim *s, uint32_t node, uint16_t ctx, uint32_t entries, uint32_t bulks)
+{
+	struct sim_node *n = &s->nodes[node];
+	struct sim_context *c = &n->contexts[ctx];
+
+	if (c->paused) {
+		c->later_entries += entries;
+		c->later_bulks += bulks;
+		return;
+	}
+	c->held_entries -= entries;
+	c->held_bulks -= bulks;
+	proto_ctx_room(n->core, ctx, entries, bulks, ticks_of_node(s, n));
+}
+
+static void
+release_held(struct sim *s, uint32_t node, uint64_t handle)
+{
+	struct held *h = &s->held[handle];
+
+	if (handle >= s->held_count || !h->used || h->node != node)
+		sim_violation(s, "node %u gave a received frame back a second time", node);
+	h->used = false;
+	if (h->kept)
+		s->nodes[node].kept--;
+	GIVE(s, held, held, (uint32_t)handle);
+}
+
+static void
+deliver(struct sim *s, uint32_t node, const struct proto_delivery *d)
+{
+	if (d->handle >= s->held_count || !s->held[d->handle].used || s->held[d->handle].node != node)
+		sim_violation(s, "node %u delivered a frame a second time", node);
+	const struct ident id = s->held[d->handle].id;
+
+	release_held(s, node, d->handle);
+	oracle_delivery(s, node, &id, d);
+	if (!d->last)
+		return;
+	digest(s, (uint64_t)id.stream << 32 | id.order);
+	uint32_t tag = s->messages[id.message].generation == id.generation ?
+		s->messages[id.message].tag : NIL;
+	uint32_t bulks = id.len > s->cfg.inline_max || id.len > id.frag_len ? id.frag + 1 : 0;
+
+	give_room(s, node, d->ctx, 1, bulks);
+	if (s->cfg.delivered != NULL)
+		s->cfg.delivered(s->cfg.arg, s, d, tag);
+}
+
+static void
+complete(struct sim *s, uint32_t node, const struct proto_completion *c)
+{
+	uint32_t slot = (uint32_t)(c->handle >> 32);
+
+	oracle_completion(s, node, c);
+	s->nodes[node].handles--;
+	if (!c->last)
+		return;
+	struct message *m = &s->messages[slot];
+	uint32_t tag = m->tag;
+	int error = m->error;
+
+	m->used = false;
+	m->generation++;
+	s->pending--;
+	GIVE(s, messages, message, slot);
+	digest(s, (uint64_t)error << 32 | slot);
+	if (s->cfg.completed != NULL)
+		s->cfg.completed(s->cfg.arg, s, node, tag, error);
+}
+
+static unsigned
+pull(struct sim *s, uint32_t node)
+{
+	struct proto *core = s->nodes[node].core;
+	struct proto_delivery d[BURST];
+	struct proto_completion c[BURST];
+	uint64_t handles[BURST];
+	unsigned all = 0, k;
+
+	while ((k = proto_deliver(core, d, BURST)) > 0) {
+		for (unsigned i = 0; i < k; i++)
+			deliver(s, node, &d[i]);
+		all += k;
+	}
+	while ((k = proto_complete(core, c, BURST)) > 0) {
+		for (unsigned i = 0; i < k; i++)
+			complete(s, node, &c[i]);
+		all += k;
+	}
+	while ((k = proto_release(core, handles, BURST)) > 0) {
+		for (unsigned i = 0; i < k; i++)
+			release_held(s, node, handles[i]);
+		all += k;
+	}
+	return all;
+}
+
+static void
+transmit(struct sim *s, uint32_t node, const struct proto_out *o)
+{
+	uint32_t packet;
+
+	TAKE(s, packets, packet, packet);
+	struct packet *k = &s->packets[packet];
+
+	k->id.message = NIL;
+	k->dst = o->node;
+	k->len = o->head_len + o->len;
+	k->head_len = o->head_len;
+	k->judged_out = k->judged_in = false;
+	memcpy(k->head, o->head, o->head_len);
+	if (o->handle != PROTO_NO_HANDLE) {
+		uint32_t slot = (uint32_t)(o->handle >> 32);
+		const struct message *m = &s->messages[slot];
+
+		if (!m->used || (m->generation & 0xFFFF) != (o->handle >> 16 & 0xFFFF))
+			sim_violation(s, "node %u sent a payload that it had given back", node);
+		k->id = (struct ident){slot, m->generation, m->stream, m->order,
+			(uint32_t)(o->handle & 0xFFFF), m->frag_len, m->len, m->epoch};
+	}
+	if (s->cfg.trace != NULL)
+		trace(s, "sent", k);
+	if (o->node >= s->node_count || o->node == node) {
+		drop(s, packet);
+		return;
+	}
+	enter_edge(s, s->nodes[node].uplink, packet);
+}
+
+/* Frames from the core to the host's port, as far as the port takes them. */
+static unsigned
+push(struct sim *s, uint32_t node)
+{
+	struct sim_node *n = &s->nodes[node];
+	struct proto_out out[BURST];
+	const struct edge *e = &s->edges[n->uplink];
+	unsigned all = 0;
+
+	for (;;) {
+		uint64_t queued = backlog_bytes(s, e);
+
+		if (queued >= s->cfg.nic_bytes) {
+			wake(s, node, e->free_at - serialisation(e, s->cfg.nic_bytes / 2));
+			return all;
+		}
+		uint64_t room = (s->cfg.nic_bytes - queued) /
+				(n->cfg.payload_max + WIRE_HDR_BYTES + SIM_FRAME_EXTRA) + 1;
+		unsigned ask = room < BURST ? (unsigned)room : BURST;
+		unsigned k = proto_tx(n->core, out, ask, ticks_of_node(s, n));
+
+		for (unsigned i = 0; i < k; i++)
+			transmit(s, node, &out[i]);
+		all += k;
+		if (k < ask)
+			return all;
+	}
+}
+
+static void
+step(struct sim *s, uint32_t node)
+{
+	struct sim_node *n = &s->nodes[node];
+	unsigned rounds = 0;
+
+	proto_tick(n->core, ticks_of_node(s, n));
+	while (pull(s, node) + push(s, node) > 0) {
+		if (++rounds > ROUNDS_MAX)
+			sim_violation(s, "node %u never comes to an end", node);
+	}
+	if (s->cfg.audit)
+		oracle_books(s, node);
+	uint64_t at = moment_of(n, proto_deadline(n->core));
+
+	/* what the port did not take is no deadline: push asked to be called again */
+	if (at <= s->now && n->wake_at > s->now && backlog_bytes(s, &s->edges[n->uplink]) < s->cfg.nic_bytes)
+		sim_violation(s, "node %u has a deadline in the past and nothing to do", node);
+	if (at > s->now)
+		wake(s, node, at);
+}
+
+static void
+receive(struct sim *s, uint32_t packet)
+{
+	struct packet *k = &s->packets[packet];
+	uint32_t node = k->dst, index;
+	struct sim_node *n = &s->nodes[node];
+
+	TAKE(s, held, held, index);
+	s->held[index] = (struct held){.id = k->id, .node = node, .used = true};
+	s->frames++;
+	digest(s, s->now ^ (uint64_t)node << 48);
+	if (s->cfg.trace != NULL)
+		trace(s, "got ", k);
+	enum proto_rx_result r = proto_rx(n->core, k->head, k->len, index, ticks_of_node(s, n));
+
+	if (r == PROTO_RX_DONE) {
+		release_held(s, node, index);
+	} else if (k->id.message == NIL) {
+		sim_violation(s, "node %u kept a frame that carries no payload", node);
+	} else if (r == PROTO_RX_KEPT) {
+		s->held[index].kept = true;
+		n->kept++;
+	} else {
+		const struct wire_hdr *h = (const struct wire_hdr *)k->head;
+		const struct proto_delivery d = {
+			.handle = index,
+			.msg_len = wire_be32(h->msg_len),
+			.len = wire_be16(h->payload_len),
+			.ctx = wire_be16(h->dst_ctx),
+			.src_node = wire_be16(h->src_node),
+			.src_ctx = wire_be16(h->src_ctx),
+			.last = true,
+		};
+
+		deliver(s, node, &d);
+	}
+	drop(s, packet);
+	step(s, node);
+}
+
+/* ------------------------------------------------------------------ making and ending */
+
+static void
+start_node(struct sim *s, uint32_t i)
+{
+	struct sim_node *n = &s->nodes[i];
+
+	n->cfg = s->cfg.proto;
+	n->cfg.node = (uint16_t)i;
+	n->cfg.epoch = (uint32_t)random64(s) | 1;
+	n->cfg.seed = random64(s);
+	if (s->cfg.configure != NULL)
+		s->cfg.configure(s->cfg.arg, i, &n->cfg);
+	size_t size = proto_memsize(&n->cfg);
+	void *memory = size ? aligned_alloc(64, size) : NULL;
+
+	if (memory == NULL)
+		sim_violation(s, size ? "out of memory" : "the core refuses the configuration of node %u", i);
+	memset(memory, 0, size);
+	n->offset = random64(s) >> 8;
+	n->core = proto_init(memory, &n->cfg, ticks_of_node(s, n));
+	n->handles = n->kept = 0;
+	memset(n->contexts, 0, s->cfg.proto.contexts_max * sizeof(*n->contexts));
+}
+
+static void
+set_fault(struct sim *s, uint32_t node, const struct fault_config *fault)
+{
+	struct sim_node *n = &s->nodes[node];
+	struct fault_config f = *fault;
+
+	f.seed ^= random64(s);
+	n->faulty_out = n->faulty_in = f.loss_ppm || f.burst_ppm || f.duplicate_ppm || f.reorder_ppm ||
+		f.corrupt_ppm || f.delay_ns || f.jitter_ns || f.rate_bps || f.blackout_period_ns;
+	fault_model_init(&n->fault_out, &f);
+	f.seed ^= random64(s);
+	fault_model_init(&n->fault_in, &f);
+}
+
+static void
+make(struct sim *s, struct request *r)
+{
+	const struct topology *t = s->cfg.topology;
+
+	(void)r;
+
+	for (uint32_t i = 0; i < t->edge_count; i++) {
+		const struct topology_edge *e = &t->edges[i];
+
+		s->edges[i] = (struct edge){
+			.ns_per_byte = (8 * NS_PER_SEC << 20) / e->bandwidth_bps,
+			.latency_ns = e->latency_ns,
+			.buffer_bytes = t->vertices[e->from].buffer_bytes,
+			.to = e->to,
+			.to_host = t->vertices[e->to].host,
+			.from_host = t->vertices[e->from].host,
+		};
+	}
+	for (uint32_t i = 0; i < s->node_count; i++) {
+		s->nodes[i].uplink = t->vertices[t->hosts[i]].first_edge;
+		s->nodes[i].wake_at = SIM_NEVER;
+		s->nodes[i].contexts = calloc(s->cfg.proto.contexts_max, sizeof(struct sim_context));
+		set_fault(s, i, &s->cfg.fault);
+		start_node(s, i);
+	}
+}
+
+struct sim *
+sim_new(const struct sim_config *config)
+{
+	struct sim *s = calloc(1, sizeof(*s));
+
+	if (s == NULL)
+		return NULL;
+	s->cfg = *config;
+	s->random = config->seed;
+	s->node_count = config->topology->host_count;
+	s->nodes = calloc(s->node_count, sizeof(*s->nodes));
+	s->edges = calloc(config->topology->edge_count, sizeof(*s->edges));
+	s->stream_mask = 1023;
+	s->stream_table = calloc(s->stream_mask + 1, sizeof(*s->stream_table));
+	s->message_free = s->held_free = s->packet_free = s->timer_free = NIL;
+	if (s->nodes == NULL || s->edges == NULL || s->stream_table == NULL) {
+		sim_free(s);
+		return NULL;
+	}
+	guarded(s, make, &(struct request){0});
+	return s;
+}
+
+void
+sim_free(struct sim *s)
+{
+	for (uint32_t i = 0; s->nodes != NULL && i < s->node_count; i++) {
+		free(s->nodes[i].core);
+		free(s->nodes[i].contexts);
+	}
+	free(s->nodes);
+	free(s->edges);
+	free(s->events);
+	free(s->messages);
+	free(s->streams);
+	free(s->held);
+	free(s->packets);
+	free(s->timers);
+	free(s->stream_table);
+	free(s);
+}
+
+static void
+restart(struct sim *s, struct request *r)
+{
+	uint32_t node = r->node;
+	struct sim_node *n = &s->nodes[node];
+	const uint64_t *c = proto_counters(n->core);
+
+	for (int i = 0; i < PROTO_COUNTER_COUNT; i++)
+		n->past[i] += c[i];
+	for (uint32_t i = 0; i < s->message_count; i++) {
+		struct message *m = &s->messages[i];
+
+		if (!m->used || s->streams[m->stream].src != node)
+			continue;
+		m->used = false;
+		m->generation++;
+		s->pending--;
+		GIVE(s, messages, message, i);
+	}
+	for (uint32_t i = 0; i < s->held_count; i++) {
+		if (s->held[i].used && s->held[i].node == node)
+			release_held(s, node, i);
+	}
+	free(n->core);
+	start_node(s, node);
+	wake(s, node, s->now);
+}
+
+/* ------------------------------------------------------------------ sending */
+
+static uint32_t
+stream_of(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t dst, uint16_t dst_ctx)
+{
+	uint64_t key = (uint64_t)src << 48 | (uint64_t)src_ctx << 32 | (uint64_t)dst << 16 | dst_ctx;
+	uint32_t at = (uint32_t)((key * 0x9E3779B97F4A7C15u) >> 32) & s->stream_mask;
+
+	for (; s->stream_table[at] != 0; at = (at + 1) & s->stream_mask) {
+		if (s->streams[s->stream_table[at] - 1].key == key)
+			return s->stream_table[at] - 1;
+	}
+	s->streams = grown(s, s->streams, s->stream_count, &s->stream_cap, sizeof(*s->streams));
+	s->streams[s->stream_count] = (struct stream){.key = key, .src = src, .dst = dst,
+		.src_ctx = src_ctx, .dst_ctx = dst_ctx};
+	s->stream_table[at] = ++s->stream_count;
+	if (s->stream_count > s->stream_mask / 2) {
+		free(s->stream_table);
+		s->stream_mask = 2 * s->stream_mask + 1;
+		s->stream_table = calloc(s->stream_mask + 1, sizeof(*s->stream_table));
+		if (s->stream_table == NULL)
+			sim_violation(s, "out of memory");
+		for (uint32_t i = 0; i < s->stream_count; i++) {
+			at = (uint32_t)((s->streams[i].key * 0x9E3779B97F4A7C15u) >> 32) & s->stream_mask;
+			while (s->stream_table[at] != 0)
+				at = (at + 1) & s->stream_mask;
+			s->stream_table[at] = i + 1;
+		}
+	}
+	return s->stream_count - 1;
+}
+
+static void
+send_message(struct sim *s, struct request *r)
+{
+	struct sim_node *n = &s->nodes[r->node];
+	const struct proto_message m = {.dst_node = (uint16_t)r->node2, .dst_ctx = r->ctx2,
+		.len = r->len, .ctx = r->ctx, .frag_len = n->cfg.payload_max};
+	uint32_t frags = r->len ? (r->len + m.frag_len - 1) / m.frag_len : 1, slot;
+	uint64_t few[64], *handles = few;
+
+	r->result = frags > 0xFFFF ? -EMSGSIZE : -ENOMEM;
+	if (frags > 0xFFFF || (frags > 64 && (handles = malloc(frags * sizeof(*handles))) == NULL))
+		return;
+	TAKE(s, messages, message, slot);
+	uint32_t generation = s->messages[slot].generation;
+
+	for (uint32_t i = 0; i < frags; i++)
+		handles[i] = (uint64_t)slot << 32 | (uint64_t)(generation & 0xFFFF) << 16 | i;
+	r->result = proto_send(n->core, &m, handles, ticks_of_node(s, n));
+	if (handles != few)
+		free(handles);
+	if (r->result != 0) {
+		GIVE(s, messages, message, slot);
+		return;
+	}
+	uint32_t stream = stream_of(s, r->node, r->ctx, r->node2, r->ctx2);
+
+	s->messages[slot] = (struct message){.generation = generation, .stream = stream,
+		.order = s->streams[stream].sent++, .len = r->len, .frags = frags,
+		.frag_len = m.frag_len, .tag = r->tag, .epoch = n->cfg.epoch, .used = true};
+	n->handles += frags;
+	s->pending++;
+	wake(s, r->node, s->now);
+}
+
+int
+sim_send(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t dst, uint16_t dst_ctx, uint32_t len,
+	uint32_t tag)
+{
+	struct request r = {.node = src, .ctx = src_ctx, .node2 = dst, .ctx2 = dst_ctx, .len = len,
+		.tag = tag};
+
+	return guarded(s, send_message, &r) ? r.result : -EPIPE;
+}
+
+/* ------------------------------------------------------------------ the outside's other calls */
+
+static void
+open_context(struct sim *s, struct request *r)
+{
+	struct sim_node *n = &s->nodes[r->node];
+
+	r->result = proto_ctx_open(n->core, r->ctx, s->cfg.entries, s->cfg.bulks, s->cfg.inline_max,
+		ticks_of_node(s, n));
+	if (r->result == 0)
+		n->contexts[r->ctx] = (struct sim_context){.open = true};
+	wake(s, r->node, s->now);
+}
+
+int
+sim_open(struct sim *s, uint32_t node, uint16_t ctx)
+{
+	struct request r = {.node = node, .ctx = ctx};
+
+	return guarded(s, open_context, &r) ? r.result : -EPIPE;
+}
+
+static void
+close_context(struct sim *s, struct request *r)
+{
+	struct sim_node *n = &s->nodes[r->node];
+
+	pull(s, r->node); /* what was received before */
+	n->contexts[r->ctx].open = false;
+	proto_ctx_close(n->core, r->ctx, r->on, ticks_of_node(s, n));
+	wake(s, r->node, s->now);
+}
+
+void
+sim_close(struct sim *s, uint32_t node, uint16_t ctx, bool linger)
+{
+	guarded(s, close_context, &(struct request){.node = node, .ctx = ctx, .on = linger});
+}
+
+static void
+add_timer(struct sim *s, struct request *r)
+{
+	uint32_t i;
+
+	TAKE(s, timers, timer, i);
+	s->timers[i].node = r->node;
+	s->timers[i].tag = r->tag;
+	schedule(s, r->at > s->now ? r->at : s->now, EVENT_TIMER, i);
+}
+
+void
+sim_at(struct sim *s, uint64_t at, uint32_t node, uint32_t tag)
+{
+	guarded(s, add_timer, &(struct request){.at = at, .node = node, .tag = tag});
+}
+
+static void
+pause_context(struct sim *s, struct request *r)
+{
+	struct sim_context *c = &s->nodes[r->node].contexts[r->ctx];
+	uint32_t entries = c->later_entries, bulks = c->later_bulks;
+
+	c->paused = r->on;
+	if (r->on || !c->open)
+		return;
+	c->later_entries = c->later_bulks = 0;
+	give_room(s, r->node, r->ctx, entries, bulks);
+	wake(s, r->node, s->now);
+}
+
+void
+sim_pause(struct sim *s, uint32_t node, uint16_t ctx, bool paused)
+{
+	guarded(s, pause_context, &(struct request){.node = node, .ctx = ctx, .on = paused});
+}
+
+void
+sim_restart(struct sim *s, uint32_t node)
+{
+	guarded(s, restart, &(struct request){.node = node});
+}
+
+void
+sim_fault(struct sim *s, uint32_t node, const struct fault_config *fault)
+{
+	set_fault(s, node, fault);
+}
+
+void
+sim_cut(struct sim *s, uint32_t node, bool out, bool in)
+{
+	s->nodes[node].cut_out = out;
+	s->nodes[node].cut_in = in;
+}
+
+/* ------------------------------------------------------------------ time */
+
+static void
+happen(struct sim *s)
+{
+	const struct event e = next_event(s);
+
+	s->now = e.at;
+	switch ((enum event_kind)e.kind) {
+	case EVENT_ARRIVAL:
+		arrive(s, e.index);
+		break;
+	case EVENT_NODE:
+		if (s->nodes[e.index].wake_at != e.at)
+			break; /* it woke sooner */
+		s->nodes[e.index].wake_at = SIM_NEVER;
+		step(s, e.index);
+		break;
+	case EVENT_TIMER: {
+		const struct app_timer t = s->timers[e.index];
+
+		GIVE(s, timers, timer, e.index);
+		if (s->cfg.timer != NULL)
+			s->cfg.timer(s->cfg.arg, s, t.node, t.tag);
+		break;
+	}
+	}
+}
+
+static void
+run_until(struct sim *s, uint64_t until)
+{
+	while (s->event_count > 0 && s->events[0].at <= until)
+		happen(s);
+	if (until != SIM_NEVER && until > s->now)
+		s->now = until;
+}
+
+static void
+run(struct sim *s, struct request *r)
+{
+	run_until(s, r->at);
+}
+
+bool
+sim_run(struct sim *s, uint64_t until)
+{
+	return guarded(s, run, &(struct request){.at = until});
+}
+
+static void
+settle(struct sim *s, struct request *r)
+{
+	uint64_t end = s->now + r->at;
+
+	while (s->pending > 0 && s->event_count > 0 && s->events[0].at <= end)
+		happen(s);
+	if (s->pending > 0)
+		sim_violation(s, "%llu sends are not completed after %.3f s", (unsigned long long)s->pending,
+			(double)r->at / 1e9);
+	/* the last Acks, and what is still on cables */
+	run_until(s, s->now + s->cfg.proto.rto_max_us * 1000ull);
+	for (uint32_t i = 0; i < s->node_count; i++) {
+		pull(s, i);
+		oracle_clean(s, i);
+	}
+}
+
+bool
+sim_settle(struct sim *s, uint64_t within_ns)
+{
+	return guarded(s, settle, &(struct request){.at = within_ns});
+}
+
+/* ------------------------------------------------------------------ looking */
+
+uint64_t
+sim_now(const struct sim *s)
+{
+	return s->now;
+}
+
+const char *
+sim_error(const struct sim *s)
+{
+	return s->error[0] ? s->error : NULL;
+}
+
+struct proto *
+sim_core(struct sim *s, uint32_t node)
+{
+	return s->nodes[node].core;
+}
+
+uint64_t
+sim_counter(const struct sim *s, uint32_t node, enum proto_counter c)
+{
+	return s->nodes[node].past[c] + proto_counters(s->nodes[node].core)[c];
+}
+
+const struct sim_edge_stat *
+sim_edge(const struct sim *s, uint32_t edge)
+{
+	return &s->edges[edge].stat;
+}
+
+uint64_t
+sim_frames(const struct sim *s)
+{
+	return s->frames;
+}
+
+uint64_t
+sim_pending(const struct sim *s)
+{
+	return s->pending;
+}
+
+uint64_t
+sim_digest(const struct sim *s)
+{
+	return s->digest;
+}
