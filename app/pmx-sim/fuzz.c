@@ -1,2 +1,410 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Random histories: a seed makes a network, a configuration of the core, applications and a list of
+ * misfortunes; the simulator's oracle (lib/sim) judges. The same seed is the same history, bit by
+ * bit. One that fails prints its seed and what to type to see it frame by frame.
+ *
+ * Design notes
+ * 1. Every quantity is drawn small as often as large: pools and rings of size 1, one-frame windows,
+ *    clocks of 1 kHz, cables of 10 Mb/s. Most bugs live at the edges.
+ * 2. After the misfortunes the network heals and every send must end within a bound that follows
+ *    from the configuration. Where nothing happened that excuses an error, none may be reported.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
 #include "sims.h"
-int run_fuzz(const struct options *o) { (void)o; return 0; }
+
+enum misfortune {
+	PAUSES = 1 << 0,   /* readers stop for a while */
+	CUTS = 1 << 1,     /* cables are cut, one way or both */
+	RESTARTS = 1 << 2, /* nodes die and come back */
+	CLOSES = 1 << 3,   /* contexts close and open */
+	WEATHER = 1 << 4,  /* the fault model changes */
+	EXCUSES = CUTS | RESTARTS | CLOSES,
+};
+
+enum action {
+	ACT_SEND,
+	ACT_PAUSE,
+	ACT_RESUME,
+	ACT_CUT,
+	ACT_MEND,
+	ACT_RESTART,
+	ACT_REOPEN,
+	ACT_WEATHER,
+	ACT_CLOSE,
+};
+
+struct history {
+	uint64_t seed, random, end; /* of the misfortunes, ns */
+	struct sim *sim;
+	uint32_t nodes, contexts, largest;
+	unsigned misfortunes; /* enum misfortune */
+	uint32_t errors, sent, delivered, peers_apart; /* counts */
+	bool healed, refused;
+};
+
+static uint64_t
+draw64(struct history *h)
+{
+	uint64_t x = (h->random += 0x9E3779B97F4A7C15u);
+
+	x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+	x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+	return x ^ x >> 31;
+}
+
+static uint32_t
+below(struct history *h, uint32_t n)
+{
+	return (uint32_t)(((draw64(h) >> 32) * n) >> 32);
+}
+
+/* low..high, each power of two as likely as the next. */
+static uint32_t
+spread(struct history *h, uint32_t low, uint32_t high)
+{
+	unsigned bits = 0;
+	uint32_t span = high - low;
+
+	while (bits < 32 && span >> bits)
+		bits++;
+	uint32_t v = below(h, 1 + (uint32_t)((1ull << below(h, bits + 1)) - 1));
+
+	return low + (v > span ? span : v);
+}
+
+static bool
+chance(struct history *h, unsigned percent)
+{
+	return below(h, 100) < percent;
+}
+
+static struct fault_config
+weather(struct history *h)
+{
+	struct fault_config f = {.seed = draw64(h)};
+
+	if (chance(h, 60))
+		f.loss_ppm = spread(h, 0, 200000);
+	if (chance(h, 20)) {
+		f.burst_ppm = spread(h, 1, 20000);
+		f.burst_frames = spread(h, 1, 60);
+	}
+	if (chance(h, 40))
+		f.duplicate_ppm = spread(h, 0, 200000);
+	if (chance(h, 40)) {
+		f.reorder_ppm = spread(h, 0, 300000);
+		f.reorder_ns = spread(h, 1000, 2000000);
+	}
+	if (chance(h, 30))
+		f.corrupt_ppm = spread(h, 0, 100000);
+	if (chance(h, 30))
+		f.jitter_ns = spread(h, 1, 1000000);
+	if (chance(h, 10))
+		f.delay_ns = spread(h, 1, 50000000); /* beyond many a timeout */
+	if (chance(h, 10)) {
+		f.blackout_period_ns = spread(h, 1000000, 100000000);
+		f.blackout_ns = f.blackout_period_ns / (2 + below(h, 8));
+	}
+	return f;
+}
+
+/* The longest that the network may hold a frame decides how long flows must be remembered
+ * (lib/proto/flow.c, note 2): 50 ms of delay, 2 of reordering, 1 of jitter each way on two cables;
+ * 80 ms in the host's port and 210 in the switch's at 10 Mb/s. */
+#define HOLD_US 500000
+
+static struct proto_config
+random_core(struct history *h)
+{
+	static const uint64_t clocks[] = {1000, 10000, 1000000, 33333333, SEC, 2100000000, 5000000000};
+	struct proto_config c = sim_defaults(h->nodes, 1500);
+
+	c.ticks_per_sec = chance(h, 50) ? SEC : clocks[below(h, 7)];
+	c.contexts_max = h->contexts;
+	c.flows_max = chance(h, 20) ? spread(h, 1, 64) : 4096;
+	c.paths_max = chance(h, 90) ? h->nodes : spread(h, 1, h->nodes);
+	c.payload_max = spread(h, WIRE_HOLES_MAX, 8950);
+	c.tx_frames_max = spread(h, 1, 3000);
+	c.rx_frames_max = spread(h, 1, 3000);
+	c.window_frames = spread(h, 1, WIRE_WINDOW_MAX);
+	c.path_frames = spread(h, 1, 2000);
+	c.path_bytes = spread(h, 1, 8 << 20);
+	c.rto_min_us = spread(h, 1, 20000);
+	c.rto_max_us = HOLD_US / 3 + spread(h, 0, 200000);
+	c.retries = 200;
+	c.ack_delay_us = spread(h, 0, 2000);
+	c.ack_every = spread(h, 1, 256);
+	c.keepalive_us = chance(h, 30) ? spread(h, 1000, 1000000) : 0;
+	c.flow_idle_us = chance(h, 30) ? spread(h, 1, 1000000) : 10000000;
+	c.cc_target_us = spread(h, 1, 2000);
+	c.recovery = chance(h, 50) ? PROTO_SELECTIVE : PROTO_GO_BACK_N;
+	c.cc = chance(h, 60) ? &cc_delay : &cc_pm;
+	return c;
+}
+
+static struct topology *
+random_network(struct history *h)
+{
+	static const char *const rates[] = {"10M", "100M", "1G", "10G", "25G", "100G"};
+	static const char *const times[] = {"100ns", "1us", "10us", "100us", "5ms"};
+	static const char *const sizes[] = {"256K", "16K", "32K", "64K", "128K", "200K"};
+	char text[256], error[128];
+	struct topology *t;
+
+	if (h->nodes == 2 && chance(h, 50)) {
+		snprintf(text, sizeof(text), "host a\nhost b\nlink a b bandwidth=%s latency=%s\n",
+			rates[below(h, 6)], times[below(h, 5)]);
+		if (topology_parse(text, &t, error, sizeof(error)) != 0)
+			return NULL;
+		return t;
+	}
+	return star(h->nodes, rates[below(h, 6)], times[below(h, 5)], sizes[below(h, 6)]);
+}
+
+/* ------------------------------------------------------------------ what happens */
+
+static void
+plan(struct history *h, enum action what, uint64_t at)
+{
+	sim_at(h->sim, at, below(h, h->nodes), (uint32_t)what);
+}
+
+static uint64_t
+some_time(struct history *h)
+{
+	return draw64(h) % h->end;
+}
+
+static void
+send_some(struct history *h, uint32_t src)
+{
+	unsigned n = 1 + below(h, 12);
+	uint32_t dst = below(h, h->nodes);
+	uint16_t ctx = (uint16_t)below(h, h->contexts), peer = (uint16_t)below(h, h->contexts);
+
+	if (dst == src)
+		dst = (dst + 1) % h->nodes;
+	while (n-- > 0) {
+		uint32_t len = chance(h, 70) ? below(h, 300) : spread(h, 0, h->largest);
+		int e = sim_send(h->sim, src, ctx, dst, peer, len, 0);
+
+		h->sent += e == 0;
+		if (e != 0)
+			break;
+		if (chance(h, 20))
+			peer = (uint16_t)below(h, h->contexts);
+	}
+}
+
+static void
+open_all(struct history *h, uint32_t node)
+{
+	for (uint16_t c = 0; c < h->contexts; c++)
+		sim_open(h->sim, node, c);
+}
+
+static void
+act(void *arg, struct sim *s, uint32_t node, uint32_t what)
+{
+	struct history *h = arg;
+	uint16_t ctx = (uint16_t)below(h, h->contexts);
+
+	if (h->healed)
+		return;
+	switch ((enum action)what) {
+	case ACT_SEND:
+		send_some(h, node);
+		break;
+	case ACT_PAUSE:
+		sim_pause(s, node, ctx, true);
+		break;
+	case ACT_RESUME:
+		sim_pause(s, node, ctx, false);
+		break;
+	case ACT_CUT:
+		sim_cut(s, node, chance(h, 60), chance(h, 60));
+		break;
+	case ACT_MEND:
+		sim_cut(s, node, false, false);
+		break;
+	case ACT_RESTART:
+		sim_restart(s, node);
+		open_all(h, node);
+		break;
+	case ACT_CLOSE:
+		sim_close(s, node, ctx, chance(h, 50));
+		break;
+	case ACT_REOPEN:
+		open_all(h, node);
+		break;
+	case ACT_WEATHER: {
+		const struct fault_config f = weather(h);
+
+		sim_fault(s, node, &f);
+		break;
+	}
+	}
+}
+
+static void
+heard(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag)
+{
+	struct history *h = arg;
+
+	(void)tag;
+	h->delivered++;
+	/* now and then an answer, out of the delivery itself */
+	if (!h->healed && d->len % 7 == 3 && sim_send(s, sim_here(s), d->ctx, d->src_node, d->src_ctx, d->len / 2, 0) == 0)
+		h->sent++;
+}
+
+static void
+ended(void *arg, struct sim *s, uint32_t node, uint32_t tag, int error)
+{
+	struct history *h = arg;
+
+	(void)s, (void)node, (void)tag;
+	h->errors += error != 0;
+	h->refused |= error == EMSGSIZE || error == ECONNREFUSED;
+}
+
+static void
+plan_all(struct history *h)
+{
+	static const struct {
+		unsigned misfortune;
+		enum action what, undo;
+	} kinds[] = {{PAUSES, ACT_PAUSE, ACT_RESUME}, {CUTS, ACT_CUT, ACT_MEND},
+		{RESTARTS, ACT_RESTART, ACT_RESTART}, {CLOSES, ACT_CLOSE, ACT_REOPEN},
+		{WEATHER, ACT_WEATHER, ACT_WEATHER}};
+	unsigned sends = 5 + below(h, 60);
+
+	for (unsigned i = 0; i < sends; i++)
+		plan(h, ACT_SEND, chance(h, 30) ? 0 : some_time(h));
+	for (unsigned k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+		unsigned n = h->misfortunes & kinds[k].misfortune ? 1 + below(h, 6) : 0;
+
+		while (n-- > 0) {
+			plan(h, kinds[k].what, some_time(h));
+			plan(h, kinds[k].undo, some_time(h));
+		}
+	}
+}
+
+static void
+heal(struct history *h)
+{
+	const struct fault_config fair = {0};
+
+	h->healed = true;
+	for (uint32_t i = 0; i < h->nodes; i++) {
+		sim_cut(h->sim, i, false, false);
+		sim_fault(h->sim, i, &fair);
+		for (uint16_t c = 0; c < h->contexts; c++)
+			sim_pause(h->sim, i, c, false);
+		open_all(h, i);
+	}
+}
+
+/* ------------------------------------------------------------------ one history */
+
+/* NULL: all was well. */
+static const char *
+one_history(struct history *h, uint64_t seed, FILE *trace)
+{
+	static char why[512];
+
+	*h = (struct history){.seed = seed, .random = seed * 0xD1342543DE82EF95u};
+	h->nodes = 2 + (chance(h, 40) ? below(h, 5) : 0);
+	h->contexts = spread(h, 1, 6);
+	h->end = 1 + spread(h, 1000000, 400000000);
+	h->misfortunes = chance(h, 20) ? 0 : below(h, 2 * WEATHER);
+
+	struct topology *t = random_network(h);
+	struct sim_config c = {
+		.topology = t,
+		.proto = random_core(h),
+		.entries = spread(h, 1, 1024),
+		.bulks = spread(h, 1, 1024),
+		.inline_max = spread(h, 0, 104),
+		.nic_bytes = spread(h, 1, 100000),
+		.audit = true,
+		.seed = draw64(h),
+		.trace = trace,
+		.delivered = heard,
+		.completed = ended,
+		.timer = act,
+		.arg = h,
+	};
+
+	if (!(h->misfortunes & WEATHER) && chance(h, 50))
+		c.fault = weather(h);
+	/* what always fits, and what does not */
+	uint32_t frames = c.bulks < c.proto.tx_frames_max ? c.bulks : c.proto.tx_frames_max;
+
+	frames = frames < c.proto.rx_frames_max ? frames : c.proto.rx_frames_max;
+	h->largest = frames > 200 ? 200 * c.proto.payload_max : frames * c.proto.payload_max;
+	if (chance(h, 5))
+		h->largest = 2 * h->largest + 100;
+	if (h->largest > WIRE_MESSAGE_MAX)
+		h->largest = WIRE_MESSAGE_MAX;
+	h->sim = sim_new(&c);
+	for (uint32_t i = 0; i < h->nodes; i++)
+		open_all(h, i);
+	plan_all(h);
+	/* Every retry at its longest; and receivers without place for another flow or peer wait for it. */
+	uint64_t bound = (2ull * c.proto.retries * c.proto.rto_max_us + 10ull * c.proto.flow_idle_us) * US +
+		100 * SEC;
+
+	if (sim_run(h->sim, h->end)) {
+		heal(h);
+		sim_settle(h->sim, bound);
+	}
+	const char *error = sim_error(h->sim);
+
+	if (error != NULL)
+		snprintf(why, sizeof(why), "at %.3f ms: %s", (double)sim_now(h->sim) / 1e6, error);
+	sim_free(h->sim);
+	topology_free(t);
+	return error ? why : NULL;
+}
+
+int
+run_fuzz(const struct options *o)
+{
+	struct history h;
+	uint64_t sent = 0, delivered = 0, errors = 0;
+	struct timespec a, b;
+
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	for (uint64_t i = 0; i < o->seeds; i++) {
+		const char *why = one_history(&h, o->first + i, o->trace ? stdout : NULL);
+
+		sent += h.sent;
+		delivered += h.delivered;
+		errors += h.errors;
+		if (why != NULL) {
+			fflush(stdout);
+			fprintf(stderr, "pmx-sim: seed %llu %s\n"
+					"see it:  pmx-sim fuzz --first %llu --seeds 1 --trace\n",
+				(unsigned long long)(o->first + i), why, (unsigned long long)(o->first + i));
+			return 1;
+		}
+		if (!o->quiet && (i + 1) % 1000 == 0)
+			fprintf(stderr, "\r%llu of %llu", (unsigned long long)(i + 1), (unsigned long long)o->seeds);
+	}
+	clock_gettime(CLOCK_MONOTONIC, &b);
+	double took = (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) / 1e9;
+
+	if (!o->quiet)
+		printf("%s%llu histories, no rule broken: %llu messages sent, %llu delivered, %llu ended in an "
+		       "error; %.1f s\n", o->seeds >= 1000 ? "\r" : "", (unsigned long long)o->seeds, (unsigned long long)sent,
+			(unsigned long long)delivered, (unsigned long long)errors, took);
+	return 0;
+}

@@ -6,9 +6,15 @@
  * Design notes
  * 1. A flow whose sending or receiving half was given up stays for flow_idle and remembers its
  *    last sequence: a late duplicate of its old life is then known to be old.
- * 2. A receiver forgets a flow after flow_idle, or after rto_max if it needs the place; the sender
+ * 2. A receiver forgets a flow after flow_idle, or after 4 rto_max if it needs the place: an opening
+ *    frame that it delivered may come again for rto_max and the time that the network holds a
+ *    frame, and after its flow is forgotten it would be new. So the network must not hold frames
+ *    longer than 3 rto_max. The sender
  *    opens it again after half of that: so the receiver's memory always outlives the sender's
  *    certainty.
+ * 3. A sender that gives up says so once, and that may be lost. What is set aside for it (room that
+ *    was granted, the rest of a message) is given up in turn once it was silent for longer than all
+ *    of its retries can take: otherwise others would wait for that room for ever.
  */
 #include <errno.h>
 
@@ -32,13 +38,19 @@ flow_search(struct proto *p, uint64_t key)
 	return NIL;
 }
 
+/* Is room or anything else set aside for what its sender shall send? */
+bool
+flow_holds(const struct flow *f)
+{
+	return f->frags_left || !list_empty(&f->ooo) || f->flags & (FLOW_GRANTED | FLOW_DEMAND);
+}
+
 bool
 flow_idle_enough(const struct proto *p, const struct flow *f, uint64_t now, uint64_t idle)
 {
 	(void)p;
-	return f->tx_head == NIL && f->frags_left == 0 && list_empty(&f->ooo) &&
-		!(f->flags & (FLOW_ACTIVE | FLOW_ACK_DUE | FLOW_URGENT | FLOW_BLOCKED |
-			     FLOW_GRANTED)) &&
+	return f->tx_head == NIL && !flow_holds(f) &&
+		!(f->flags & (FLOW_ACTIVE | FLOW_ACK_DUE | FLOW_URGENT | FLOW_BLOCKED)) &&
 		now - f->used_at >= idle;
 }
 
@@ -73,7 +85,7 @@ reclaim_one(struct proto *p, uint64_t now)
 	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
 		const struct flow *f = &p->flows[i];
 
-		if (f->key != 0 && flow_idle_enough(p, f, now, p->rto_max) &&
+		if (f->key != 0 && flow_idle_enough(p, f, now, p->memory) &&
 			(best == NIL || f->used_at < p->flows[best].used_at))
 			best = i;
 	}

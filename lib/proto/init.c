@@ -127,7 +127,13 @@ init_times(struct proto *p, uint64_t now)
 	p->rto_first = p->rto_min * 10 < p->rto_max ? p->rto_min * 10 : p->rto_max;
 	p->ack_delay = ticks_in(c, c->ack_delay_us);
 	p->keepalive = c->keepalive_us ? ticks_in(c, c->keepalive_us) : 0;
+	p->memory = 4 * p->rto_max;
+	uint64_t patience = ((uint64_t)c->retries + 4) * c->rto_max_us * (WIRE_TSTAMP_HZ / 1000000);
+
+	p->patience = patience < UINT32_MAX / 2 ? (uint32_t)patience : UINT32_MAX / 2;
 	p->flow_idle = ticks_in(c, c->flow_idle_us);
+	if (p->flow_idle < p->memory)
+		p->flow_idle = p->memory;
 	p->reopen = (p->flow_idle < p->rto_max ? p->flow_idle : p->rto_max) / 2;
 	while ((4ull << p->wheel.shift) <= p->rto_min)
 		p->wheel.shift++;

@@ -8,6 +8,7 @@
  *   flow.rto_at      retransmit what awaits Ack (PM-S4), or ask for credit; armed while a sent
  *                    frame is not Acked, or while frames wait and credit is 0
  *   flow idle        forget a flow that nothing used for flow_idle
+ *   flow patience    give up what is held for a sender that must have given up itself
  *   flow.ack_at      an Ack waited long enough for reverse data (PM-ACKC); in acks_due, not the wheel
  *   path.ask_at      repeat HELLO until answered
  *   path keepalive   ask a silent peer that is in use
@@ -123,6 +124,7 @@ struct flow {
 	uint32_t echo_gap;    /* time stamp units it may have waited for our poll */
 	uint32_t acks_owed;   /* frames received since the last Ack */
 	uint32_t nack_ts;     /* time stamp of the last Nack */
+	uint32_t heard_ts;    /* ... of the last data received */
 	uint32_t ack_next, ack_prev; /* links in acks_due or acks_urgent */
 	uint64_t ack_at;
 	uint64_t have[WIRE_WINDOW_MAX / 64]; /* received beyond rcv_nxt: bit seq % WIRE_WINDOW_MAX */
@@ -232,6 +234,8 @@ struct proto {
 	uint64_t ts_mult;         /* ticks -> time stamp units, 32.32 */
 	uint64_t ticks_per_unit_q30; /* units -> ticks, 34.30 */
 	uint64_t rto_min, rto_max, ack_delay, keepalive, flow_idle, rto_first;
+	uint32_t patience;        /* time stamp units after which a silent sender has given up: flow.c */
+	uint64_t memory;          /* silence after which a flow may be forgotten, if need be: flow.c */
 	uint64_t reopen;          /* silence after which a receiver may have forgotten a flow */
 	uint64_t random;
 	uint64_t begun_at;        /* time of the last proto_begin */
@@ -352,6 +356,7 @@ void flow_fail(struct proto *p, struct flow *f, uint8_t error);
 void flow_abort_rx(struct proto *p, struct flow *f, enum flow_rx_state state);
 void flow_drop_held(struct proto *p, struct flow *f);
 void flow_forget(struct proto *p, uint32_t index);
+bool flow_holds(const struct flow *f);
 bool flow_idle_enough(const struct proto *p, const struct flow *f, uint64_t now, uint64_t idle);
 
 /* path.c */
@@ -405,6 +410,13 @@ static inline uint32_t
 flow_index(const struct proto *p, const struct flow *f)
 {
 	return (uint32_t)(f - p->flows);
+}
+
+/* Something is set aside for the flow's sender: look now and then whether it is still there. */
+static inline void
+flow_watch(struct proto *p, struct flow *f)
+{
+	timer_arm(p, flow_index(p, f), p->stamp_at + p->memory);
 }
 
 /* The flow may have something to send now. */

@@ -47,6 +47,8 @@ begin_message(struct proto *p, struct flow *f, const struct data *d, bool held)
 		room_wait(p, f, bulks, true);
 		return false;
 	}
+	if (frags > 1)
+		flow_watch(p, f);
 	f->frags_left = frags;
 	f->frags_bulks = bulks;
 	f->frag_len = d->len;
@@ -221,8 +223,10 @@ rx_out_of_order(struct proto *p, struct flow *f, const struct data *d, uint64_t 
 		nack_gap(p, f, new_hole, now);
 		return PROTO_RX_DONE;
 	}
-	/* Held frames never take the descriptors that half-received messages need. */
-	if (p->rxd_free_count <= p->rxd_reserved + p->cfg.rx_frames_max / 8) {
+	/* Held frames never take the descriptors that half-received messages need, nor those that the
+	 * refused message before them may wait for. */
+	if (f->flags & (FLOW_GRANTED | FLOW_DEMAND) ||
+		p->rxd_free_count <= p->rxd_reserved + p->cfg.rx_frames_max / 8) {
 		COUNT(p, drop_no_hold);
 		return PROTO_RX_DONE;
 	}
@@ -230,6 +234,7 @@ rx_out_of_order(struct proto *p, struct flow *f, const struct data *d, uint64_t 
 
 	fill_rxd(&p->rxds[i], f, d, handle);
 	hold(p, f, i);
+	flow_watch(p, f);
 	have_set(f, d->seq);
 	if (wire_seq_before(f->rcv_high, d->seq + 1))
 		f->rcv_high = d->seq + 1;
@@ -329,7 +334,8 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 		COUNT(p, drop_beyond);
 		return PROTO_RX_DONE;
 	}
-	f->echo_base = wire_be32(h->tstamp) - stamp_of(p, now);
+	f->heard_ts = stamp_of(p, now);
+	f->echo_base = wire_be32(h->tstamp) - f->heard_ts;
 	f->echo_gap = gap_of(p);
 	if (unlikely(h->flags & wire_be16(WIRE_F_FIRST | WIRE_F_ASK)))
 		ack_urgent(p, f, FLOW_UPDATE);
@@ -504,7 +510,8 @@ proto_rx(struct proto *p, const void *frame, uint32_t len, uint64_t handle, uint
 	c->entries--;
 	c->bulks -= bulks;
 	f->rcv_high = ++f->rcv_nxt;
-	f->echo_base = wire_be32(h->tstamp) - stamp_of(p, now);
+	f->heard_ts = stamp_of(p, now);
+	f->echo_base = wire_be32(h->tstamp) - f->heard_ts;
 	f->echo_gap = gap_of(p);
 	COUNT(p, messages_delivered);
 	COUNT(p, rx_accepted);

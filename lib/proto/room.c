@@ -160,6 +160,7 @@ room_wait(struct proto *p, struct flow *f, uint32_t bulks, bool demand)
 	if (demand) {
 		f->need_bulks = bulks;
 		f->flags |= FLOW_DEMAND;
+		flow_watch(p, f);
 	} else if (!(f->flags & FLOW_BLOCKED)) {
 		f->need_bulks = 0;
 	}

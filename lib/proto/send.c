@@ -681,6 +681,12 @@ flow_rto(struct proto *p, uint32_t index, uint64_t now)
 
 	if (f->key == 0)
 		return;
+	if (flow_holds(f)) {
+		if (stamp_of(p, now) - f->heard_ts >= p->patience)
+			flow_abort_rx(p, f, FLOW_RX_CLOSED);
+		else
+			timer_arm(p, index, now + p->memory);
+	}
 	if (f->rto_at == 0) {
 		if (flow_idle_enough(p, f, now, p->flow_idle)) {
 			flow_forget(p, index);

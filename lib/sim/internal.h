@@ -110,7 +110,8 @@ struct sim_node {
 struct sim {
 	struct sim_config cfg;
 	uint64_t now, random, digest, frames, pending;
-	uint32_t node_count, event_order;
+	uint64_t kept; /* received frames that cores hold */
+	uint32_t node_count, event_order, here;
 	struct sim_node *nodes;
 	struct edge *edges;
 	struct event *events; /* 4-ary heap */

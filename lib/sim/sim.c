@@ -332,8 +332,10 @@ release_held(struct sim *s, uint32_t node, uint64_t handle)
 	if (handle >= s->held_count || !h->used || h->node != node)
 		sim_violation(s, "node %u gave a received frame back a second time", node);
 	h->used = false;
-	if (h->kept)
+	if (h->kept) {
 		s->nodes[node].kept--;
+		s->kept--;
+	}
 	GIVE(s, held, held, (uint32_t)handle);
 }
 
@@ -354,6 +356,7 @@ deliver(struct sim *s, uint32_t node, const struct proto_delivery *d)
 	uint32_t bulks = id.len > s->cfg.inline_max || id.len > id.frag_len ? id.frag + 1 : 0;
 
 	give_room(s, node, d->ctx, 1, bulks);
+	s->here = node;
 	if (s->cfg.delivered != NULL)
 		s->cfg.delivered(s->cfg.arg, s, d, tag);
 }
@@ -376,6 +379,7 @@ complete(struct sim *s, uint32_t node, const struct proto_completion *c)
 	s->pending--;
 	GIVE(s, messages, message, slot);
 	digest(s, (uint64_t)error << 32 | slot);
+	s->here = node;
 	if (s->cfg.completed != NULL)
 		s->cfg.completed(s->cfg.arg, s, node, tag, error);
 }
@@ -512,6 +516,7 @@ receive(struct sim *s, uint32_t packet)
 	} else if (r == PROTO_RX_KEPT) {
 		s->held[index].kept = true;
 		n->kept++;
+		s->kept++;
 	} else {
 		const struct wire_hdr *h = (const struct wire_hdr *)k->head;
 		const struct proto_delivery d = {
@@ -860,6 +865,7 @@ happen(struct sim *s)
 		const struct app_timer t = s->timers[e.index];
 
 		GIVE(s, timers, timer, e.index);
+		s->here = t.node;
 		if (s->cfg.timer != NULL)
 			s->cfg.timer(s->cfg.arg, s, t.node, t.tag);
 		break;
@@ -893,13 +899,15 @@ settle(struct sim *s, struct request *r)
 {
 	uint64_t end = s->now + r->at;
 
-	while (s->pending > 0 && s->event_count > 0 && s->events[0].at <= end)
-		happen(s);
-	if (s->pending > 0)
-		sim_violation(s, "%llu sends are not completed after %.3f s", (unsigned long long)s->pending,
-			(double)r->at / 1e9);
-	/* the last Acks, and what is still on cables */
-	run_until(s, s->now + s->cfg.proto.rto_max_us * 1000ull);
+	do {
+		while ((s->pending > 0 || s->kept > 0) && s->event_count > 0 && s->events[0].at <= end)
+			happen(s);
+		if (s->pending > 0)
+			sim_violation(s, "%llu sends are not completed after %.3f s",
+				(unsigned long long)s->pending, (double)r->at / 1e9);
+		/* the last Acks, and what is still on cables: it may be kept in turn */
+		run_until(s, s->now + s->cfg.proto.rto_max_us * 1000ull);
+	} while (s->kept > 0 && s->now < end);
 	for (uint32_t i = 0; i < s->node_count; i++) {
 		pull(s, i);
 		oracle_clean(s, i);
@@ -918,6 +926,12 @@ uint64_t
 sim_now(const struct sim *s)
 {
 	return s->now;
+}
+
+uint32_t
+sim_here(const struct sim *s)
+{
+	return s->here;
 }
 
 const char *

@@ -65,6 +65,8 @@ struct sim *sim_new(const struct sim_config *config);
 void sim_free(struct sim *s);
 
 uint64_t sim_now(const struct sim *s);
+/* The node whose hook runs. */
+uint32_t sim_here(const struct sim *s);
 /* NULL, or what the oracle found; the run is over then, and every other call returns at once. */
 const char *sim_error(const struct sim *s);
 
@@ -86,8 +88,8 @@ void sim_cut(struct sim *s, uint32_t node, bool out, bool in);
 
 /* Let time pass until `until`, or until nothing is left to happen. False: the oracle spoke. */
 bool sim_run(struct sim *s, uint64_t until);
-/* Let time pass until every send is completed; the oracle speaks if that takes longer than
- * within_ns. Then that nothing is left in any core: no descriptor, no handle. */
+/* Let time pass until every send is completed and no core holds a received frame; the oracle speaks
+ * if that takes longer than within_ns, and when anything is left then: a descriptor, a handle. */
 bool sim_settle(struct sim *s, uint64_t within_ns);
 
 struct proto *sim_core(struct sim *s, uint32_t node);

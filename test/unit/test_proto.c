@@ -1374,7 +1374,7 @@ flow_make__pool_exhausted_then_reclaimed(void **state)
 		net_send(net, 0, i, 1, 0, 10);
 	assert_int_equal(net_send(net, 0, 0, 2, 0, 10), -EAGAIN);
 	net_settle(net, NET_SEC);
-	net_run(net, 100 * NET_MS); /* idle for rto_max */
+	net_run(net, 250 * NET_MS); /* idle for 4 rto_max */
 	int m = net_send(net, 0, 0, 2, 0, 10);
 
 	net_settle(net, NET_SEC);
