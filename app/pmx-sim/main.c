@@ -36,10 +36,10 @@ sim_defaults(uint32_t nodes, uint32_t mtu)
 		.path_frames = 1024,
 		.path_bytes = 4u << 20,
 		.payload_max = mtu - WIRE_HDR_BYTES,
-		.rto_min_us = 2000,
-		.rto_max_us = 200000,
-		.retries = 12,
-		.ack_delay_us = 50,
+		.rto_min_us = 4000,
+		.rto_max_us = 500000,
+		.retries = 16,
+		.ack_delay_us = 25,
 		.ack_every = 32,
 		.keepalive_us = 0,
 		.flow_idle_us = 60000000,
@@ -157,6 +157,8 @@ main(int argc, char **argv)
 	}
 	if (strcmp(o.command, "fuzz") == 0)
 		return run_fuzz(&o);
+	if (strcmp(o.command, "experiment") == 0)
+		return run_experiments(&o);
 	if (strcmp(o.command, "speed") == 0)
 		return run_speed(&o);
 	fprintf(stderr, "pmx-sim: unknown command '%s'\n", o.command);

@@ -81,7 +81,7 @@ ack_credit(struct proto *p, struct flow *f)
 	return (uint16_t)(n < WIRE_WINDOW_MAX ? n : WIRE_WINDOW_MAX);
 }
 
-/* PM-S2, when nothing counts as lost: all are in flight, and go together. Returns their bytes. */
+/* PM-S2, when none counts as lost or kept: all are in flight, and go together. Returns their bytes. */
 static inline uint32_t
 free_flight(struct proto *p, struct flow *f, struct path *t, uint32_t ack)
 {
@@ -117,7 +117,7 @@ free_acked(struct proto *p, struct flow *f, struct path *t, uint32_t ack)
 {
 	uint32_t bytes = 0;
 
-	if (likely(f->lost == 0))
+	if (likely(f->lost == 0 && f->kept == 0))
 		return free_flight(p, f, t, ack);
 	while (f->snd_una != ack) {
 		uint32_t i = f->tx_head;
@@ -127,8 +127,10 @@ free_acked(struct proto *p, struct flow *f, struct path *t, uint32_t ack)
 		f->snd_una++;
 		if (unlikely(f->lost_cursor == i))
 			f->lost_cursor = d->next;
-		if (unlikely(d->state == TXD_LOST)) {
+		if (d->state == TXD_LOST) {
 			f->lost--; /* it was only late */
+		} else if (d->state == TXD_KEPT) {
+			f->kept--;
 		} else {
 			t->inflight_bytes -= d->len + WIRE_HDR_BYTES;
 			t->inflight_frames--;
@@ -153,7 +155,7 @@ measure_rtt(struct proto *p, struct path *t, const struct wire_hdr *h, uint32_t 
 	if (!(h->flags & wire_be16(WIRE_F_ECHO)) || rtt > UINT32_MAX / 8)
 		return 0;
 	path_rtt(p, t, rtt);
-	return rtt > hosts ? rtt - hosts : 1;
+	return t->cc.last_rtt = rtt > hosts ? rtt - hosts : 1;
 }
 
 /* Nothing is in flight. The Ack that brings credit can be lost, so ask when it does not come. */
@@ -187,7 +189,8 @@ ack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t
 		f->tx_state = FLOW_TX_OPEN;
 		f->retries = 0;
 		f->flags &= ~FLOW_REFUSED;
-		f->rto_at = f->snd_una == f->snd_nxt ? 0 : now + t->rto;
+		f->flags &= ~FLOW_PROBED;
+		f->rto_at = f->snd_una == f->snd_nxt ? 0 : now + t->probe;
 		if (unlikely(sooner && f->rto_at))
 			timer_arm(p, flow_index(p, f), f->rto_at);
 		p->cfg.cc->on_ack(&t->cc, bytes, rtt, t->srtt / 8, now_ts);
@@ -209,9 +212,8 @@ ack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t
 static void
 lose(struct flow *f, struct path *t, struct txd *d, uint32_t index)
 {
+	txd_landed(f, t, d);
 	d->state = TXD_LOST;
-	t->inflight_bytes -= d->len + WIRE_HDR_BYTES;
-	t->inflight_frames--;
 	if (f->lost++ == 0 || f->lost_cursor == NIL)
 		f->lost_cursor = index;
 }
@@ -233,8 +235,11 @@ lose_named(struct proto *p, struct flow *f, struct path *t, const struct wire_hd
 		if (!back_n && bit >= bits)
 			break;
 		if (!named) {
-			if (d->state == TXD_INFLIGHT)
+			if (d->state == TXD_INFLIGHT) {
+				txd_landed(f, t, d);
 				d->state = TXD_KEPT;
+				f->kept++;
+			}
 			continue;
 		}
 		if ((d->state == TXD_INFLIGHT || d->state == TXD_KEPT) &&

@@ -143,16 +143,14 @@ flow_fail(struct proto *p, struct flow *f, uint8_t error)
 		struct txd *d = &p->txds[i];
 
 		f->tx_head = d->next;
-		if (d->state == TXD_INFLIGHT || d->state == TXD_KEPT) {
-			t->inflight_bytes -= d->len + WIRE_HDR_BYTES;
-			t->inflight_frames--;
-		}
+		if (d->state != TXD_UNSENT)
+			txd_landed(f, t, d);
 		txd_done(p, i, error);
 	}
 	if (f->tx_state != FLOW_TX_IDLE && wire_seq_before(t->isn_floor, f->snd_end))
 		t->isn_floor = f->snd_end;
 	f->tx_next = f->tx_tail = f->lost_cursor = NIL;
-	f->lost = 0;
+	f->lost = f->kept = 0;
 	f->snd_una = f->snd_nxt = f->snd_end;
 	f->rto_at = 0;
 	f->retries = 0;

@@ -135,7 +135,7 @@ init_times(struct proto *p, uint64_t now)
 	if (p->flow_idle < p->memory)
 		p->flow_idle = p->memory;
 	p->reopen = (p->flow_idle < p->rto_max ? p->flow_idle : p->rto_max) / 2;
-	while ((4ull << p->wheel.shift) <= p->rto_min)
+	while ((32ull << p->wheel.shift) <= p->rto_min) /* a quarter of the shortest probe */
 		p->wheel.shift++;
 	p->wheel.cursor = now >> p->wheel.shift;
 	for (uint32_t i = 0; i < WHEEL_SLOTS; i++)

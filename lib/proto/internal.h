@@ -5,8 +5,8 @@
  * block of memory without pointers into itself but the array bases.
  *
  * Timers, all of them:
- *   flow.rto_at      retransmit what awaits Ack (PM-S4), or ask for credit; armed while a sent
- *                    frame is not Acked, or while frames wait and credit is 0
+ *   flow.rto_at      first the probe, then retransmit what awaits Ack (PM-S4), or ask for credit;
+ *                    armed while a sent frame is not Acked, or while frames wait and credit is 0
  *   flow idle        forget a flow that nothing used for flow_idle
  *   flow patience    give up what is held for a sender that must have given up itself
  *   flow.ack_at      an Ack waited long enough for reverse data (PM-ACKC); in acks_due, not the wheel
@@ -36,7 +36,7 @@ enum txd_state {
 	TXD_UNSENT,   /* never sent; counted nowhere */
 	TXD_INFLIGHT, /* sent; counted in the path's flight */
 	TXD_LOST,     /* believed lost; to be sent again; not in flight */
-	TXD_KEPT,     /* a Nack showed that the peer holds it; in flight until the Ack */
+	TXD_KEPT,     /* a Nack showed that the peer holds it; not in flight */
 };
 
 /* A frame from proto_send to its Ack. Owner of the payload: the core, until the completion. */
@@ -91,6 +91,7 @@ enum flow_rx_state {
 #define FLOW_REFUSED  0x80 /* the peer says: context not open */
 #define FLOW_UPDATE   0x100 /* the peer shall hear of rcv_nxt and credit, even if no Ack is owed */
 #define FLOW_DEMAND   0x200 /* blocked: a message was refused and will come again */
+#define FLOW_PROBED   0x400 /* rto_at is the timeout's; before it was the probe's */
 
 /* One stream of messages in each direction between a local context and a peer's. */
 struct flow {
@@ -111,6 +112,7 @@ struct flow {
 	uint8_t rx_state;     /* enum flow_rx_state */
 	uint16_t flags;       /* FLOW_* */
 	uint8_t retries;      /* timeouts since the peer last answered */
+	uint16_t kept;        /* txds in state TXD_KEPT */
 	/* receiving */
 	uint32_t rcv_nxt;     /* next sequence expected */
 	uint32_t rcv_high;    /* one past the newest received */
@@ -165,7 +167,7 @@ struct path {
 	uint32_t window;       /* smaller of both reorder windows */
 	struct cc cc;
 	uint32_t srtt, rttvar; /* time stamp units; 0 = not measured; srtt x 8, rttvar x 4 */
-	uint64_t rto;          /* ticks */
+	uint64_t rto, probe;   /* ticks */
 	uint32_t inflight_bytes, inflight_frames;
 	struct list flows;     /* that may send */
 	uint32_t active_next, ctl_next;
@@ -417,6 +419,18 @@ static inline void
 flow_watch(struct proto *p, struct flow *f)
 {
 	timer_arm(p, flow_index(p, f), p->stamp_at + p->memory);
+}
+
+/* A sent frame is no longer what it was counted as: in flight, or kept by the peer. */
+static inline void
+txd_landed(struct flow *f, struct path *t, const struct txd *d)
+{
+	if (d->state == TXD_INFLIGHT) {
+		t->inflight_bytes -= d->len + WIRE_HDR_BYTES;
+		t->inflight_frames--;
+	} else if (d->state == TXD_KEPT) {
+		f->kept--;
+	}
 }
 
 /* The flow may have something to send now. */

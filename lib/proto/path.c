@@ -18,6 +18,7 @@
 #include "proto/internal.h"
 
 #define CTL_LINK(i) p->paths[i].ctl_next
+#define START_FRAMES 10
 
 uint32_t
 path_get(struct proto *p, uint16_t node, uint64_t now)
@@ -46,6 +47,7 @@ path_get(struct proto *p, uint16_t node, uint64_t now)
 		.payload_max = c->payload_max,
 		.window = c->window_frames,
 		.rto = p->rto_first,
+		.probe = p->rto_first,
 		.heard_at = now,
 		.cc = {
 			.max_bytes = c->path_bytes > 2 * frame ? c->path_bytes : 2 * frame,
@@ -57,6 +59,13 @@ path_get(struct proto *p, uint16_t node, uint64_t now)
 	};
 	t->cc.window_bytes = t->cc.max_bytes;
 	t->cc.window_frames = t->cc.max_frames;
+	if (c->cc->slow_start) {
+		/* as TCP begins (RFC 6928): what the network holds is not known yet */
+		if (START_FRAMES * frame < t->cc.max_bytes)
+			t->cc.window_bytes = START_FRAMES * frame;
+		t->cc.slow = t->cc.max_bytes;
+	}
+	t->cc.target_max = t->cc.target;
 	return index;
 }
 
@@ -125,7 +134,7 @@ adopt_epoch(struct proto *p, struct path *t, const struct wire_hello *hello)
 		t->peer_epoch = epoch;
 		t->session = wire_session(p->cfg.epoch, epoch);
 		t->srtt = t->rttvar = 0;
-		t->rto = p->rto_first;
+		t->rto = t->probe = p->rto_first;
 		t->cc.base_rtt = 0;
 	}
 	t->payload_max = payload_max < p->cfg.payload_max ? payload_max : p->cfg.payload_max;
@@ -255,4 +264,8 @@ path_rtt(struct proto *p, struct path *t, uint32_t rtt)
 	uint64_t rto = ticks_of(p, t->srtt / 8 + t->rttvar);
 
 	t->rto = rto < p->rto_min ? p->rto_min : rto > p->rto_max ? p->rto_max : rto;
+	/* two round trips: an Ack that comes at all has come */
+	uint64_t probe = rto + ticks_of(p, t->srtt / 8);
+
+	t->probe = probe < p->rto_min / 8 ? p->rto_min / 8 : probe < t->rto ? probe : t->rto;
 }

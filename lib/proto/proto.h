@@ -94,6 +94,7 @@ struct proto_config {
 	X(rx_acks, "frames", "frames received that were nothing but an Ack")                       \
 	X(rx_nacks, "frames", "Nacks received")                                                    \
 	X(timeouts, "events", "retransmission timeouts (PM-S4)")                                   \
+	X(tx_probes, "frames", "data frames sent again to learn whether the last were lost")       \
 	X(window_cuts, "events", "windows shrunk by congestion control (PM-ADV)")                  \
 	X(messages_sent, "messages", "messages whose every frame was Acked")                       \
 	X(messages_failed, "messages", "messages that ended in an error completion")               \
@@ -241,6 +242,8 @@ struct cc {
 	uint32_t slow;                        /* below this the window grows by what is Acked */
 	uint32_t base_rtt;                    /* smallest seen, units; 0 = none */
 	uint32_t target;                      /* delay: accepted delay above base, units */
+	uint32_t target_max;                  /* ... as configured */
+	uint32_t last_rtt;                    /* newest sample without the hosts' waits; 0 = none */
 	uint32_t step;                        /* bytes added a round trip: one full frame */
 	uint32_t last_cut;                    /* time stamp of the last cut */
 	uint32_t low;                         /* delay: smallest round trip of the last samples */
@@ -253,7 +256,8 @@ struct cc_ops {
 	/* A Nack names a lost or refused frame; true: the window was cut. */
 	bool (*on_nack)(struct cc *c, uint32_t srtt, uint32_t now);
 	bool (*on_timeout)(struct cc *c, uint32_t now);
-	bool full_cuts; /* a Nack for want of room at the receiver counts as one */
+	bool full_cuts;  /* a Nack for want of room at the receiver counts as one */
+	bool slow_start; /* begins with few frames, `slow` as high as it goes; otherwise with the bound */
 };
 
 extern const struct cc_ops cc_pm;    /* PM/UDP (IPSJ 1999), section 3 */

@@ -269,7 +269,7 @@ put_data(struct proto_out *o, struct txd *d, struct wire_fields *w, uint32_t now
 
 /* What is common to the data frames of a flow's turn. Only for a turn that sends something. */
 static inline struct wire_fields
-begin_turn(struct proto *p, struct flow *f, uint32_t now_ts, uint64_t now)
+begin_turn(struct proto *p, struct flow *f, const struct path *t, uint32_t now_ts, uint64_t now)
 {
 	struct wire_fields w = flow_fields(p, f, WIRE_DATA, now_ts);
 
@@ -277,7 +277,7 @@ begin_turn(struct proto *p, struct flow *f, uint32_t now_ts, uint64_t now)
 	if (unlikely(f->tx_state == FLOW_TX_OPENING))
 		w.flags |= WIRE_F_FIRST;
 	if (f->rto_at == 0) {
-		f->rto_at = now + flow_backoff(p, f);
+		f->rto_at = now + (f->retries || f->flags & FLOW_PROBED ? flow_backoff(p, f) : t->probe);
 		timer_arm(p, flow_index(p, f), f->rto_at);
 	}
 	return w;
@@ -304,7 +304,7 @@ send_lost(struct proto *p, struct flow *f, struct path *t, struct proto_out *out
 		if (!wire_seq_before(d->seq, f->credit_end))
 			break;
 		if (k == 0)
-			w = begin_turn(p, f, now_ts, now);
+			w = begin_turn(p, f, t, now_ts, now);
 		f->lost--;
 		f->deficit -= (int32_t)size;
 		t->inflight_bytes += size;
@@ -346,7 +346,7 @@ send_new(struct proto *p, struct flow *f, struct path *t, struct proto_out *out,
 		left = path_left;
 	if (n > left)
 		n = left;
-	struct wire_fields w = begin_turn(p, f, now_ts, now);
+	struct wire_fields w = begin_turn(p, f, t, now_ts, now);
 
 	do {
 		struct txd *d = &p->txds[i];
@@ -664,15 +664,38 @@ lose_all(struct proto *p, struct flow *f, struct path *t)
 
 		if (d->state != TXD_INFLIGHT && d->state != TXD_KEPT)
 			continue;
+		txd_landed(f, t, d);
 		d->state = TXD_LOST;
-		t->inflight_bytes -= d->len + WIRE_HDR_BYTES;
-		t->inflight_frames--;
 		f->lost++;
 	}
 	f->lost_cursor = f->tx_head;
 }
 
-/* The flow's timer: retransmission (PM-S4) or reclaim. */
+/* Nothing was heard for two round trips: were the last frames lost? Nobody will Nack them, for nothing
+ * comes after them. The newest one is sent again: its Ack or Nack says, long before the timeout
+ * that a host's own pauses make necessary (after TLP, RFC 8985 section 7). */
+static void
+send_probe(struct proto *p, struct flow *f, struct path *t)
+{
+	uint32_t newest = NIL;
+
+	for (uint32_t i = f->tx_head; i != f->tx_next; i = p->txds[i].next) {
+		if (p->txds[i].state == TXD_INFLIGHT)
+			newest = i;
+	}
+	if (newest == NIL)
+		return;
+	struct txd *d = &p->txds[newest];
+
+	txd_landed(f, t, d);
+	d->state = TXD_LOST;
+	f->lost = 1;
+	f->lost_cursor = newest;
+	COUNT(p, tx_probes);
+	flow_activate(p, f);
+}
+
+/* The flow's timer: probe, retransmission (PM-S4) or reclaim. */
 void
 flow_rto(struct proto *p, uint32_t index, uint64_t now)
 {
@@ -701,6 +724,16 @@ flow_rto(struct proto *p, uint32_t index, uint64_t now)
 	}
 	bool in_flight = f->snd_una != f->snd_nxt;
 
+	if (!(f->flags & FLOW_PROBED) && f->retries == 0) {
+		f->flags |= FLOW_PROBED;
+		f->rto_at += t->rto > t->probe ? t->rto - t->probe : 0;
+		if (f->rto_at > now) {
+			if (in_flight && f->lost == 0 && f->tx_state == FLOW_TX_OPEN)
+				send_probe(p, f, t);
+			timer_arm(p, index, f->rto_at);
+			return;
+		}
+	}
 	if (in_flight)
 		COUNT(p, timeouts);
 	if (++f->retries > p->cfg.retries) {

@@ -212,6 +212,7 @@ enter_edge(struct sim *s, uint32_t edge, uint32_t packet)
 		bytes = FRAME_MIN;
 	if (e->buffer_bytes && queued + bytes > e->buffer_bytes) {
 		e->stat.drops++;
+		e->stat.last_drop = s->now;
 		drop(s, packet);
 		return;
 	}

@@ -59,6 +59,7 @@ struct sim_edge_stat {
 	uint64_t frames, bytes; /* that left, with SIM_FRAME_EXTRA */
 	uint64_t drops;         /* for want of queue */
 	uint64_t queue_max;     /* bytes */
+	uint64_t last_drop;     /* when, ns */
 };
 
 struct sim *sim_new(const struct sim_config *config);

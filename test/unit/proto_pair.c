@@ -683,7 +683,7 @@ static void
 check_flow(struct net *net, struct proto *p, const struct flow *f, uint32_t *bytes,
 	uint32_t *frames)
 {
-	uint32_t lost = 0, seq = f->snd_una;
+	uint32_t lost = 0, kept = 0, seq = f->snd_una;
 
 	for (uint32_t i = f->tx_head; i != NIL; i = p->txds[i].next, seq++) {
 		const struct txd *d = &p->txds[i];
@@ -691,12 +691,13 @@ check_flow(struct net *net, struct proto *p, const struct flow *f, uint32_t *byt
 		if (d->seq != seq || (seq == f->snd_nxt) != (i == f->tx_next))
 			net_fail(net, "a send queue is not consecutive");
 		lost += d->state == TXD_LOST;
-		if (d->state == TXD_INFLIGHT || d->state == TXD_KEPT) {
+		kept += d->state == TXD_KEPT;
+		if (d->state == TXD_INFLIGHT) {
 			*bytes += d->len + WIRE_HDR_BYTES;
 			(*frames)++;
 		}
 	}
-	if (seq != f->snd_end || lost != f->lost)
+	if (seq != f->snd_end || lost != f->lost || kept != f->kept)
 		net_fail(net, "a send queue does not match its flow");
 }
 

@@ -116,7 +116,7 @@ pm_s1__message_is_kept_until_its_ack(void **state)
 	net->script_left = 1;
 	int m = net_send(net, 0, 0, 1, 0, 100);
 
-	net_run(net, 200 * NET_US);
+	net_run(net, 40 * NET_US);
 	assert_true(net_delivered(net, m));
 	assert_int_equal(net->nodes[0].tx_out, 1);
 	net_settle(net, NET_SEC);
@@ -204,17 +204,68 @@ pm_s4__timeout_retransmits(void **state)
 
 	(void)state;
 	net->script = drop_data;
-	net->script_left = 1;
+	net->script_left = 2; /* it, and the probe */
 	int m = net_send(net, 0, 0, 1, 0, 100);
 
 	net_settle(net, NET_SEC);
 	net_expect_delivered(net, m);
 	assert_int_equal(net_count(net, 0, PROTO_timeouts), 1);
-	assert_int_equal(net_count(net, 0, PROTO_tx_retransmits), 1);
+	assert_int_equal(net_count(net, 0, PROTO_tx_retransmits), 2);
 	finish(net);
 }
 
-/* When the first retransmission leaves, after a warm-up at this one-way delay. */
+/* Nothing comes after the last frames of a burst that could show that they are missing. */
+static void
+pm_s4__a_lost_tail_is_probed_for(void **state)
+{
+	struct net *net = pair();
+	int m = 0;
+
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		m = net_send(net, 0, 0, 1, 0, 100);
+		net_settle(net, NET_SEC);
+	}
+	net->script = drop_data;
+	net->script_left = 3;
+	uint64_t start = net->now;
+
+	for (int i = 0; i < 3; i++)
+		m = net_send(net, 0, 0, 1, 0, 100);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	assert_int_equal(net_count(net, 0, PROTO_timeouts), 0);
+	assert_int_equal(net_count(net, 0, PROTO_tx_probes), 1);
+	assert_in_range(net->messages[m].done_at - start, 0, 400 * NET_US); /* rto_min is 500 */
+	finish(net);
+}
+
+/* What the peer holds out of order has left the network: it does not keep the hole from being sent. */
+static void
+pm_adv__frames_kept_by_the_peer_are_not_in_flight(void **state)
+{
+	struct proto_config c = net_config();
+
+	(void)state;
+	c.path_frames = 8;
+	struct net *net = pair_of(&c);
+	struct path *t = net_path(net, 0, 1);
+
+	net->script = drop_seq_once;
+	net->script_left = net_flow(net, 0, 0, 1, 0)->snd_end;
+	for (int i = 0; i < 8; i++)
+		net_send(net, 0, 0, 1, 0, 100);
+	for (int i = 0; i < 1000 && net_count(net, 0, PROTO_rx_nacks) == 0; i++)
+		net_run(net, NET_US);
+	assert_in_range(t->inflight_frames, 1, 7);
+	assert_int_equal(net_count(net, 0, PROTO_tx_retransmits), 1);
+	net_settle(net, NET_SEC);
+	assert_int_equal(net_count(net, 0, PROTO_timeouts), 0);
+	finish(net);
+}
+
+/* When the timeout's retransmission leaves, after a warm-up at this one-way delay. Below rto_min a
+ * probe comes before it. */
 static uint64_t
 first_timeout(uint64_t delay, uint64_t hz)
 {
@@ -231,12 +282,12 @@ first_timeout(uint64_t delay, uint64_t hz)
 	}
 	net->log_count = 0;
 	net->script = drop_data;
-	net->script_left = 1;
+	net->script_left = delay < 250 * NET_US ? 2 : 1;
 	net_send(net, 0, 0, 1, 0, 100);
 	net_settle(net, NET_SEC);
 	sent = net->log[0].at;
 	again = 0;
-	for (uint32_t i = 1; i < net->log_count && again == 0; i++) {
+	for (uint32_t i = 1; i < net->log_count; i++) {
 		if (net->log[i].type == WIRE_DATA)
 			again = net->log[i].at - sent;
 	}
@@ -303,13 +354,13 @@ pm_s4__backs_off_then_etimedout(void **state)
 	for (uint32_t i = 0; i < net->log_count; i++) {
 		if (net->log[i].type != WIRE_DATA)
 			continue;
-		if (sent >= 2 && gap < 25 * NET_MS)
+		if (sent >= 3 && gap < 25 * NET_MS) /* the probe comes second */
 			assert_in_range(net->log[i].at - last, gap * 3 / 2, gap * 3);
 		gap = net->log[i].at - last;
 		last = net->log[i].at;
 		sent++;
 	}
-	assert_int_equal(sent, 1 + net->nodes[0].cfg.retries);
+	assert_int_equal(sent, 2 + net->nodes[0].cfg.retries); /* the first, and a probe */
 	assert_true(gap <= 52 * NET_MS); /* rto_max and a slot */
 	finish(net);
 }
@@ -795,10 +846,42 @@ pm_adv__nack_shrinks_acks_restore_cc_pm(void **state)
 }
 
 static void
-pm_adv__nack_shrinks_acks_restore_cc_delay(void **state)
+pm_adv__cc_delay_starts_slowly(void **state)
 {
+	struct net *net = pair();
+	struct path *t = net_path(net, 0, 1);
+	uint32_t start = t->cc.window_bytes;
+
 	(void)state;
-	shrink_and_restore(&cc_delay);
+	assert_in_range(start, 10 * t->cc.step, 11 * t->cc.step);
+	for (int i = 0; i < 100; i++)
+		net_send(net, 0, 0, 1, 0, 1024);
+	net_settle(net, NET_SEC);
+	assert_in_range(t->cc.window_bytes, start + 80 * 1024, start + 120 * 1100);
+	finish(net);
+}
+
+/* A loss with a queue cuts, and says how long the queue may be; one without is the cable's. */
+static void
+pm_adv__cc_delay_tells_congestion_from_a_bad_cable(void **state)
+{
+	struct cc cc = {.window_bytes = 100000, .max_bytes = 100000, .min_bytes = 2000, .step = 1000,
+		.window_frames = 8, .max_frames = 8, .target = 3200, .target_max = 3200};
+
+	(void)state;
+	cc_delay.on_ack(&cc, 1000, 320, 320, 1000); /* base: 20 us */
+	cc.last_rtt = 330;
+	assert_false(cc_delay.on_nack(&cc, 320, 2000));
+	assert_int_equal(cc.window_bytes, 100000);
+	cc.last_rtt = 320 + 800;
+	assert_true(cc_delay.on_nack(&cc, 320, 2000));
+	assert_int_equal(cc.window_bytes, 75000);
+	assert_int_equal(cc.target, 400);
+	assert_false(cc_delay.on_nack(&cc, 320, 2100)); /* once a round trip */
+	for (int i = 0; i < 75; i++) /* a window is Acked, and the target goes back a little */
+		cc_delay.on_ack(&cc, 1000, 320, 320, 3000);
+	assert_int_equal(cc.window_bytes, 76000);
+	assert_in_range(cc.target, 401, 410);
 }
 
 static void
@@ -1740,7 +1823,10 @@ main(void)
 		cmocka_unit_test(pm_adv__window_in_frames),
 		cmocka_unit_test(pm_adv__window_in_bytes),
 		cmocka_unit_test(pm_adv__nack_shrinks_acks_restore_cc_pm),
-		cmocka_unit_test(pm_adv__nack_shrinks_acks_restore_cc_delay),
+		cmocka_unit_test(pm_adv__cc_delay_starts_slowly),
+		cmocka_unit_test(pm_adv__cc_delay_tells_congestion_from_a_bad_cable),
+		cmocka_unit_test(pm_adv__frames_kept_by_the_peer_are_not_in_flight),
+		cmocka_unit_test(pm_s4__a_lost_tail_is_probed_for),
 		cmocka_unit_test(pm_adv__cc_delay_follows_the_delay),
 		cmocka_unit_test(pm_adv__cc_delay_ignores_single_late_frames),
 		cmocka_unit_test(pm_adv__cc_delay_without_any_measurement),

@@ -13,13 +13,17 @@
  * 3. The one division is in the decrease, which runs at most once a round trip.
  * 4. After a timeout the window starts at its floor and doubles each round trip up to half of
  *    what it was: one lost burst must not cost a thousand round trips.
- * 5. The number of frames is bounded by the configuration only; bytes are what fill queues.
+ * 5. A loss while nothing is queued is the cable's, not congestion: no cut. One with a queue says
+ *    where that queue ends: the target goes to half of it, and back to the configured one by a
+ *    64th each round trip (ours). So shallow buffers need no setting of their own.
+ * 6. The number of frames is bounded by the configuration only; bytes are what fill queues.
  */
 #include "proto/internal.h"
 
 #define SAMPLES_MIN    8
 #define DECREASE_SHIFT 8  /* factors are in 1/256 */
 #define DECREASE_MAX   128 /* never below half in one step (Swift: max_mdf = 0.5) */
+#define NOISE          (WIRE_TSTAMP_HZ / 1000000) /* 1 us: what a clock or a cable may add */
 
 static void
 set_window(struct cc *c, uint32_t bytes)
@@ -48,6 +52,8 @@ delay_on_ack(struct cc *c, uint32_t acked_bytes, uint32_t rtt, uint32_t srtt, ui
 		if (c->acc >= c->window_bytes) {
 			c->acc = 0;
 			set_window(c, c->window_bytes + c->step);
+			if (c->target < c->target_max)
+				c->target += c->target / 64 + 1;
 		}
 		return;
 	}
@@ -73,9 +79,14 @@ delay_on_ack(struct cc *c, uint32_t acked_bytes, uint32_t rtt, uint32_t srtt, ui
 static bool
 delay_on_nack(struct cc *c, uint32_t srtt, uint32_t now)
 {
-	if (now - c->last_cut < srtt)
+	uint32_t excess = c->last_rtt > c->base_rtt ? c->last_rtt - c->base_rtt : 0;
+	uint32_t least = c->base_rtt / 2 + NOISE;
+
+	if (now - c->last_cut < srtt || (c->last_rtt && excess < least))
 		return false;
-	set_window(c, c->window_bytes / 2);
+	if (excess / 2 < c->target)
+		c->target = excess / 2 > least ? excess / 2 : least;
+	set_window(c, c->window_bytes - c->window_bytes / 4);
 	c->slow = c->window_bytes;
 	c->acc = 0;
 	c->last_cut = now;
@@ -97,4 +108,5 @@ const struct cc_ops cc_delay = {
 	.on_ack = delay_on_ack,
 	.on_nack = delay_on_nack,
 	.on_timeout = delay_on_timeout,
+	.slow_start = true,
 };

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * See plot.h. The SVG stands alone: no script, no font but the viewer's.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "plot.h"
+
+#define WIDTH  760
+#define HEIGHT 420
+#define LEFT   70
+#define RIGHT  200
+#define TOP    40
+#define BOTTOM 50
+
+/* told apart also without colours: each curve has its own dashes */
+static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00",
+	"#000000", "#999999", "#8b4513", "#6a3d9a", "#b15928", "#1b9e77"};
+static const char *const dashes[] = {"none", "7 3", "2 3", "9 3 2 3", "none", "7 3", "2 3", "9 3 2 3", "none",
+	"7 3", "2 3", "9 3 2 3"};
+
+double *
+plot_row(struct plot *p, double x)
+{
+	unsigned i = p->rows < PLOT_ROWS ? p->rows++ : PLOT_ROWS - 1;
+
+	p->x[i] = x;
+	for (unsigned c = 0; c < PLOT_CURVES; c++)
+		p->y[i][c] = NAN;
+	return p->y[i];
+}
+
+void
+plot_print(const struct plot *p)
+{
+	printf("%s\n%-14s", p->title, p->x_label);
+	for (unsigned c = 0; c < p->curves; c++)
+		printf(" %18s", p->label[c]);
+	printf("\n");
+	for (unsigned i = 0; i < p->rows; i++) {
+		printf("%-14g", p->x[i]);
+		for (unsigned c = 0; c < p->curves; c++) {
+			if (isnan(p->y[i][c]))
+				printf(" %18s", "-");
+			else
+				printf(" %18.4g", p->y[i][c]);
+		}
+		printf("\n");
+	}
+	printf("\n");
+}
+
+static FILE *
+create(const struct plot *p, const char *dir, const char *ending)
+{
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/%s.%s", dir, p->name, ending);
+	FILE *f = fopen(path, "w");
+
+	if (f == NULL)
+		fprintf(stderr, "pmx-sim: %s: %s\n", path, strerror(errno));
+	return f;
+}
+
+static void
+write_csv(const struct plot *p, FILE *f)
+{
+	fprintf(f, "%s", p->x_label);
+	for (unsigned c = 0; c < p->curves; c++)
+		fprintf(f, ",%s", p->label[c]);
+	fprintf(f, "\n");
+	for (unsigned i = 0; i < p->rows; i++) {
+		fprintf(f, "%g", p->x[i]);
+		for (unsigned c = 0; c < p->curves; c++)
+			isnan(p->y[i][c]) ? fprintf(f, ",") : fprintf(f, ",%g", p->y[i][c]);
+		fprintf(f, "\n");
+	}
+}
+
+/* ------------------------------------------------------------------ SVG */
+
+struct axis {
+	double low, high;
+	bool log;
+	double from, to; /* pixels */
+};
+
+static double
+place(const struct axis *a, double v)
+{
+	double low = a->low, high = a->high;
+
+	if (a->log) {
+		v = log10(v > 0 ? v : low);
+		low = log10(low);
+		high = log10(high);
+	}
+	double part = high > low ? (v - low) / (high - low) : 0.5;
+
+	part = part < 0 ? 0 : part > 1 ? 1 : part;
+	return a->from + part * (a->to - a->from);
+}
+
+static double
+nice_step(double span)
+{
+	double raw = span / 5, base = pow(10, floor(log10(raw)));
+
+	return raw / base < 1.5 ? base : raw / base < 3.5 ? 2 * base : raw / base < 7.5 ? 5 * base : 10 * base;
+}
+
+static void
+ticks(FILE *f, const struct axis *a, bool horizontal)
+{
+	double step = a->log ? 0 : nice_step(a->high - a->low);
+	double v = a->log ? pow(10, ceil(log10(a->low) - 1e-9)) : ceil(a->low / step - 1e-9) * step;
+
+	for (; v <= a->high * (1 + 1e-9); v = a->log ? v * 10 : v + step) {
+		double at = place(a, v);
+
+		if (horizontal)
+			fprintf(f, "<line x1='%.1f' y1='%d' x2='%.1f' y2='%d' class='grid'/>"
+				   "<text x='%.1f' y='%d' text-anchor='middle'>%g</text>\n",
+				at, TOP, at, HEIGHT - BOTTOM, at, HEIGHT - BOTTOM + 16, v);
+		else
+			fprintf(f, "<line x1='%d' y1='%.1f' x2='%d' y2='%.1f' class='grid'/>"
+				   "<text x='%d' y='%.1f' text-anchor='end'>%g</text>\n",
+				LEFT, at, WIDTH - RIGHT, at, LEFT - 6, at + 4, v);
+		if (!a->log && step <= 0)
+			break;
+	}
+}
+
+static void
+bounds(const struct plot *p, struct axis *x, struct axis *y)
+{
+	*x = (struct axis){INFINITY, -INFINITY, p->x_log, LEFT, WIDTH - RIGHT};
+	*y = (struct axis){p->y_log ? INFINITY : 0, -INFINITY, p->y_log, HEIGHT - BOTTOM, TOP};
+	for (unsigned i = 0; i < p->rows; i++) {
+		x->low = fmin(x->low, p->x[i]);
+		x->high = fmax(x->high, p->x[i]);
+		for (unsigned c = 0; c < p->curves; c++) {
+			double v = p->y[i][c];
+
+			if (isnan(v) || (p->y_log && v <= 0))
+				continue;
+			y->low = fmin(y->low, v);
+			y->high = fmax(y->high, v);
+		}
+	}
+	if (p->y_max > 0)
+		y->high = p->y_max;
+	if (!(y->high > y->low))
+		y->high = y->low + 1;
+}
+
+static void
+curve(FILE *f, const struct plot *p, unsigned c, const struct axis *x, const struct axis *y)
+{
+	fprintf(f, "<polyline fill='none' stroke='%s' stroke-width='2' stroke-dasharray='%s' points='",
+		colours[c], dashes[c]);
+	for (unsigned i = 0; i < p->rows; i++) {
+		if (!isnan(p->y[i][c]))
+			fprintf(f, "%.1f,%.1f ", place(x, p->x[i]), place(y, p->y[i][c]));
+	}
+	fprintf(f, "'/>\n<line x1='%d' y1='%u' x2='%d' y2='%u' stroke='%s' stroke-width='2' stroke-dasharray='%s'/>"
+		   "<text x='%d' y='%u'>%s</text>\n",
+		WIDTH - RIGHT + 12, TOP + 10 + 20 * c, WIDTH - RIGHT + 42, TOP + 10 + 20 * c, colours[c],
+		dashes[c], WIDTH - RIGHT + 48, TOP + 14 + 20 * c, p->label[c]);
+}
+
+static void
+write_svg(const struct plot *p, FILE *f)
+{
+	struct axis x, y;
+
+	bounds(p, &x, &y);
+	fprintf(f, "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' font-family='sans-serif' font-size='12'>\n"
+		   "<style>.grid{stroke:#ddd}</style><rect width='100%%' height='100%%' fill='white'/>\n"
+		   "<text x='%d' y='22' font-size='14'>%s</text>\n", WIDTH, HEIGHT, LEFT, p->title);
+	ticks(f, &x, true);
+	ticks(f, &y, false);
+	fprintf(f, "<rect x='%d' y='%d' width='%d' height='%d' fill='none' stroke='#666'/>\n"
+		   "<text x='%d' y='%d' text-anchor='middle'>%s</text>\n"
+		   "<text transform='translate(16 %d) rotate(-90)' text-anchor='middle'>%s</text>\n",
+		LEFT, TOP, WIDTH - RIGHT - LEFT, HEIGHT - BOTTOM - TOP, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 12,
+		p->x_label, (TOP + HEIGHT - BOTTOM) / 2, p->y_label);
+	for (unsigned c = 0; c < p->curves; c++)
+		curve(f, p, c, &x, &y);
+	fprintf(f, "</svg>\n");
+}
+
+bool
+plot_write(const struct plot *p, const char *dir)
+{
+	FILE *f = create(p, dir, "csv");
+
+	if (f == NULL)
+		return false;
+	write_csv(p, f);
+	fclose(f);
+	f = create(p, dir, "svg");
+	if (f == NULL)
+		return false;
+	write_svg(p, f);
+	fclose(f);
+	return true;
+}
