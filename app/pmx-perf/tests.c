@@ -27,6 +27,7 @@ struct counted {
 };
 
 #define REPLY_PATIENCE_S 20
+#define LAST_ACKS_MS     100
 
 static uint8_t *user;
 static uint32_t user_at;
@@ -274,6 +275,10 @@ run_initiator(struct session *s, const struct options *o)
 		if (e == 0)
 			e = pmx_send_wait(s->ctx, 2000000);
 		e = e == 0 ? 0 : complain("ending the responder", e);
+		/* an embedded responder polls LAST_ACKS_MS more, and a memif port can crash when its
+		 * peer closes meanwhile */
+		if (s->embedded)
+			rte_delay_us_sleep(2 * LAST_ACKS_MS * 1000);
 	}
 	return e;
 }
@@ -370,7 +375,7 @@ run_responder(struct session *s, const struct options *o)
 	if (e != 0)
 		return complain("answering", e);
 	/* an embedded engine still owes the last Acks */
-	uint64_t end = rte_rdtsc() + rte_get_tsc_hz() / 10;
+	uint64_t end = rte_rdtsc() + rte_get_tsc_hz() / 1000 * LAST_ACKS_MS;
 
 	while (s->embedded && rte_rdtsc() < end)
 		pmx_node_poll(s->node);

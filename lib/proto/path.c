@@ -264,8 +264,8 @@ path_rtt(struct proto *p, struct path *t, uint32_t rtt)
 	uint64_t rto = ticks_of(p, t->srtt / 8 + t->rttvar);
 
 	t->rto = rto < p->rto_min ? p->rto_min : rto > p->rto_max ? p->rto_max : rto;
-	/* two round trips: an Ack that comes at all has come */
-	uint64_t probe = rto + ticks_of(p, t->srtt / 8);
+	/* at least two round trips: an Ack that comes at all has come */
+	uint64_t probe = 2 * rto > p->rto_min / 8 ? 2 * rto : p->rto_min / 8;
 
-	t->probe = probe < p->rto_min / 8 ? p->rto_min / 8 : probe < t->rto ? probe : t->rto;
+	t->probe = probe < t->rto ? probe : t->rto;
 }
