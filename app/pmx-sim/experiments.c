@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The published experiments on the simulated network: E1 gather (SWoPP 2008, figures 1 and 2). Tables to
- * stdout; CSV and SVG into --out.
+ * Experiments on the simulated network: E1 gather (SWoPP 2008, figures 1 and 2), E2 alltoall (PM/UDP, IPSJ
+ * 1999, figure 7), E3 loss, E4 short messages beside long ones, E5 fairness. Tables to stdout; CSV and
+ * SVG into --out.
  */
 #include <math.h>
 #include <stdio.h>
@@ -21,9 +22,9 @@ fixed_on_ack(struct cc *c, uint32_t acked, uint32_t rtt, uint32_t srtt, uint32_t
 }
 
 static bool
-fixed_on_nack(struct cc *c, uint32_t srtt, uint32_t now)
+fixed_on_nack(struct cc *c, bool many, uint32_t srtt, uint32_t now)
 {
-	(void)c, (void)srtt, (void)now;
+	(void)c, (void)many, (void)srtt, (void)now;
 	return false;
 }
 
@@ -63,8 +64,9 @@ tcp_on_ack(struct cc *c, uint32_t acked, uint32_t rtt, uint32_t srtt, uint32_t n
 }
 
 static bool
-tcp_on_nack(struct cc *c, uint32_t srtt, uint32_t now)
+tcp_on_nack(struct cc *c, bool many, uint32_t srtt, uint32_t now)
 {
+	(void)many;
 	if (now - c->last_cut < srtt)
 		return false;
 	c->slow = c->window_bytes / 2 > 2 * c->step ? c->window_bytes / 2 : 2 * c->step;
@@ -105,6 +107,7 @@ static const struct setting settings[] = {
 	{"TCP-like, 200 ms", PROTO_SELECTIVE, &cc_tcp, 200000},
 };
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))
+#define OURS     2
 
 static struct proto_config
 configured(const struct setting *set, uint32_t nodes)
@@ -275,13 +278,363 @@ e1(const struct options *o)
 	return o->out && !plot_write(&q, o->out);
 }
 
+/* ------------------------------------------------------------------ loads that keep going */
+
+/* What the senders of a load do again when a message is completed. */
+struct flow_load {
+	uint32_t dst, len;
+	uint16_t ctx, dst_ctx;
+	bool stopped;
+};
+
+#define LOADS_MAX 1024
+
+struct loads {
+	struct flow_load flow[LOADS_MAX]; /* by tag */
+	uint64_t bytes[LOADS_MAX];        /* delivered */
+	uint64_t started[LOADS_MAX];      /* round trips: of the ping on its way */
+	uint64_t *trips;                  /* ns */
+	uint32_t trip_count, trip_cap;
+	uint32_t rounds_left;             /* E2: messages still to come back */
+	uint64_t end;
+};
+
+static void
+load_again(void *arg, struct sim *s, uint32_t node, uint32_t tag, int error)
+{
+	struct loads *l = arg;
+
+	(void)error;
+	if (tag < LOADS_MAX && !l->flow[tag].stopped)
+		sim_send(s, node, l->flow[tag].ctx, l->flow[tag].dst, l->flow[tag].dst_ctx, l->flow[tag].len, tag);
+}
+
+static void
+load_arrived(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag)
+{
+	struct loads *l = arg;
+
+	(void)s;
+	if (tag < LOADS_MAX)
+		l->bytes[tag] += d->msg_len;
+}
+
+/* `deep` messages of the flow at once, for as long as the run lasts. */
+static void
+load_start(struct loads *l, struct sim *s, uint32_t node, uint32_t tag, struct flow_load flow, unsigned deep)
+{
+	l->flow[tag] = flow;
+	while (deep-- > 0)
+		sim_send(s, node, flow.ctx, flow.dst, flow.dst_ctx, flow.len, tag);
+}
+
+static struct sim *
+network(const struct setting *set, struct topology *t, uint32_t nodes, uint32_t nic, const struct fault_config *fault,
+	struct loads *l)
+{
+	struct sim_config c = {.topology = t, .proto = configured(set, nodes), .entries = 4096,
+		.bulks = 65536, .inline_max = 40, .nic_bytes = nic, .seed = 1, .delivered = load_arrived,
+		.completed = load_again, .arg = l};
+
+	c.proto.rx_frames_max = c.proto.tx_frames_max = 65536 / (nodes > 16 ? 4 : 1);
+	if (fault != NULL)
+		c.fault = *fault;
+	struct sim *s = sim_new(&c);
+
+	for (uint32_t i = 0; i < nodes; i++) {
+		for (uint16_t k = 0; k < 4; k++)
+			sim_open(s, i, k);
+	}
+	return s;
+}
+
+static void
+must_run(struct sim *s, uint64_t until)
+{
+	if (!sim_run(s, until))
+		give_up(s);
+}
+
+/* ------------------------------------------------------------------ E2: alltoall */
+
+static double
+alltoall(const struct setting *set, uint32_t size)
+{
+	enum { NODES = 16 };
+	static struct loads l;
+	struct topology *t = star(NODES, "10G", "2us", "256K");
+	struct sim *s;
+	uint32_t rounds = size < 1000 ? 200 : size < 100000 ? 40 : 6;
+
+	memset(&l, 0, sizeof(l));
+	for (int i = 0; i < LOADS_MAX; i++)
+		l.flow[i].stopped = true;
+	s = network(set, t, NODES, 65536, NULL, &l);
+	for (uint32_t i = 0; i < NODES; i++) {
+		for (uint32_t k = 1; k < NODES; k++)
+			sim_send(s, i, 0, (i + k) % NODES, 0, 8, LOADS_MAX);
+	}
+	must_run(s, SEC / 10);
+	uint64_t begin = sim_now(s);
+
+	for (uint32_t r = 0; r < rounds; r++) {
+		for (uint32_t k = 1; k < NODES; k++) {
+			for (uint32_t i = 0; i < NODES; i++)
+				sim_send(s, i, 0, (i + k) % NODES, 0, size, 0);
+		}
+		while (sim_pending(s) > 0)
+			must_run(s, sim_now(s) + US);
+	}
+	double gbits = (double)l.bytes[0] * 8 / (double)(sim_now(s) - begin) / NODES;
+
+	sim_free(s);
+	topology_free(t);
+	return gbits;
+}
+
+static int
+e2(const struct options *o)
+{
+	static struct plot p;
+	double best_fall = 1;
+
+	p = (struct plot){.name = "e2", .x_label = "bytes", .y_label = "Gb/s a node", .x_log = true, .y_log = true,
+		.curves = SETTINGS, .title = "E2: alltoall of 16 nodes, 10 Gb/s, 256K of port buffer"};
+	for (unsigned i = 0; i < SETTINGS; i++)
+		snprintf(p.label[i], sizeof(p.label[i]), "%s", settings[i].label);
+	for (uint32_t size = 4; size <= 1 << 20; size *= o->quick ? 16 : 2) {
+		double *y = plot_row(&p, size);
+
+		for (unsigned i = 0; i < SETTINGS; i++)
+			y[i] = o->quick && i != OURS ? NAN : alltoall(&settings[i], size);
+	}
+	for (unsigned i = 1; i < p.rows; i++)
+		best_fall = fmin(best_fall, p.y[i][OURS] / p.y[i - 1][OURS]);
+	plot_print(&p);
+	printf("cc = delay: the largest fall from a size to the next is to %.3f\n\n", best_fall);
+	return o->out && !plot_write(&p, o->out);
+}
+
+/* ------------------------------------------------------------------ E3: loss */
+
+static double
+lossy(const struct setting *set, double loss)
+{
+	static struct loads l;
+	struct topology *t = star(2, "10G", "5us", "1M");
+	struct fault_config f = {.loss_ppm = (uint32_t)(loss * 1e4 / 2), .seed = 7}; /* on two cables */
+	struct sim *s;
+
+	memset(&l, 0, sizeof(l));
+	s = network(set, t, 2, 65536, &f, &l);
+	load_start(&l, s, 0, 0, (struct flow_load){.dst = 1, .len = 65536}, 32);
+	must_run(s, SEC / 50);
+	uint64_t before = l.bytes[0];
+
+	must_run(s, SEC / 50 + SEC / 10);
+	double part = (double)(l.bytes[0] - before) * 8 / 0.1 / 1e10 / payload_part(1500);
+
+	sim_free(s);
+	topology_free(t);
+	return part;
+}
+
+static int
+e3(const struct options *o)
+{
+	static const double losses[] = {0, 0.1, 0.5, 1, 2, 3, 5, 7, 10};
+	static const struct setting both[] = {{"selective", PROTO_SELECTIVE, &cc_delay, 4000},
+		{"go-back-n", PROTO_GO_BACK_N, &cc_delay, 4000}, {"selective, cc = pm", PROTO_SELECTIVE, &cc_pm, 4000}};
+	static struct plot p;
+
+	p = (struct plot){.name = "e3", .x_label = "loss %", .y_label = "part of the link rate", .y_max = 1, .curves = 3,
+		.title = "E3: goodput against loss, 10 Gb/s, round trip 20 us"};
+	for (unsigned i = 0; i < 3; i++)
+		snprintf(p.label[i], sizeof(p.label[i]), "%s", both[i].label);
+	for (unsigned k = 0; k < sizeof(losses) / sizeof(losses[0]); k++) {
+		double *y = plot_row(&p, losses[k]);
+
+		for (unsigned i = 0; i < 3; i++)
+			y[i] = lossy(&both[i], losses[k]);
+	}
+	plot_print(&p);
+	printf("selective keeps %.3f of the lossless goodput at 1 %%, %.3f at 5 %%\n\n", p.y[3][0] / p.y[0][0],
+		p.y[6][0] / p.y[0][0]);
+	return o->out && !plot_write(&p, o->out);
+}
+
+/* ------------------------------------------------------------------ E4: short beside long */
+
+#define PING 1000 /* tags */
+#define PONG 1001
+
+static void
+e4_arrived(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag)
+{
+	struct loads *l = arg;
+
+	if (tag == PING) {
+		sim_send(s, sim_here(s), d->ctx, d->src_node, d->src_ctx, 64, PONG);
+	} else if (tag == PONG) {
+		if (l->trip_count < l->trip_cap)
+			l->trips[l->trip_count++] = sim_now(s) - l->started[0];
+		l->started[0] = sim_now(s);
+		sim_send(s, sim_here(s), d->ctx, d->src_node, d->src_ctx, 64, PING);
+	} else {
+		load_arrived(arg, s, d, tag);
+	}
+}
+
+static int
+by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Pings from node 0 to node 1; bulk of 1 MB messages from node 0 (and others) as told. */
+static void
+mixed(const struct setting *set, unsigned bulk_senders, uint32_t bulk_to, double *p50, double *p99, double *p999)
+{
+	static struct loads l;
+	static uint64_t trips[200000];
+	struct topology *t = star(6, "10G", "2us", "256K");
+	struct sim_config c = {.topology = t, .proto = configured(set, 6), .entries = 4096, .bulks = 65536,
+		.inline_max = 40, .nic_bytes = 3000, .seed = 1, .delivered = e4_arrived, .completed = load_again, .arg = &l};
+
+	memset(&l, 0, sizeof(l));
+	l.trips = trips;
+	l.trip_cap = 200000;
+	l.flow[PING].stopped = l.flow[PONG].stopped = true;
+	c.proto.rx_frames_max = c.proto.tx_frames_max = 65536;
+	struct sim *s = sim_new(&c);
+
+	for (uint32_t i = 0; i < 6; i++) {
+		for (uint16_t k = 0; k < 2; k++)
+			sim_open(s, i, k);
+	}
+	for (uint32_t i = 0; i < bulk_senders; i++)
+		load_start(&l, s, i == 0 ? 0 : i + 2, i, (struct flow_load){.dst = bulk_to, .len = 1000000}, 4);
+	must_run(s, SEC / 20);
+	l.started[0] = sim_now(s);
+	sim_send(s, 0, 1, 1, 1, 64, PING);
+	must_run(s, SEC / 20 + SEC / 2);
+	qsort(trips, l.trip_count, sizeof(trips[0]), by_value);
+	*p50 = (double)trips[l.trip_count / 2] / 1e3;
+	*p99 = (double)trips[l.trip_count / 100 * 99] / 1e3;
+	*p999 = (double)trips[(uint64_t)l.trip_count * 999 / 1000] / 1e3;
+	sim_free(s);
+	topology_free(t);
+}
+
+static int
+e4(const struct options *o)
+{
+	static const struct {
+		const char *what;
+		unsigned senders;
+		uint32_t to;
+	} cases[] = {{"no bulk", 0, 0}, {"bulk to the same receiver", 1, 1}, {"bulk to another receiver", 1, 2},
+		{"3 bulk senders to the same", 3, 1}, {"3 bulk senders to another", 3, 2}};
+	double idle = 0, frame = 1538 * 8 / 10e3; /* us at 10 Gb/s */
+
+	printf("E4: 64-byte round trips beside 1 MB messages, 10 Gb/s, us\n%-28s %9s %9s %9s %12s\n", "", "p50", "p99", "p99.9",
+		"bound");
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		double a, b, c;
+
+		mixed(&settings[OURS], cases[i].senders, cases[i].to, &a, &b, &c);
+		if (i == 0)
+			idle = c;
+		/* a round trip passes the switch twice */
+		printf("%-28s %9.2f %9.2f %9.2f %12.2f\n", cases[i].what, a, b, c, 3 * idle + 2 * frame);
+	}
+	printf("\n");
+	(void)o;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ E5: fairness */
+
+static double
+jain(const uint64_t *now, const uint64_t *before, unsigned n)
+{
+	double sum = 0, squares = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		double x = (double)(now[i] - before[i]);
+
+		sum += x;
+		squares += x * x;
+	}
+	return squares > 0 ? sum * sum / (n * squares) : 0;
+}
+
+static int
+e5(const struct options *o)
+{
+	static const unsigned numbers[] = {2, 4, 8, 16, 32, 64};
+	static struct plot p;
+	static struct loads l;
+	static uint64_t before[LOADS_MAX];
+
+	p = (struct plot){.name = "e5", .x_label = "ms", .y_label = "Jain index of 10 ms", .y_max = 1, .curves = 6,
+		.title = "E5: fairness of N senders to one receiver, 10 Gb/s"};
+	for (unsigned k = 0; k < 6; k++) {
+		unsigned n = numbers[k];
+		struct topology *t = star(n + 2, "10G", "2us", "256K");
+		double worst = 1;
+
+		memset(&l, 0, sizeof(l));
+		snprintf(p.label[k], sizeof(p.label[k]), "%u flows", n);
+		struct sim *s = network(&settings[OURS], t, n + 2, 30000, NULL, &l);
+
+		for (unsigned i = 0; i < n; i++)
+			load_start(&l, s, i + 1, i, (struct flow_load){.dst = 0, .len = 16384}, 64);
+		must_run(s, MS); /* the first 20 round trips and more */
+		memcpy(before, l.bytes, sizeof(before));
+		for (unsigned w = 0; w < 20; w++) {
+			must_run(s, MS + (w + 1) * 10 * MS);
+			double j = jain(l.bytes, before, n);
+
+			if (p.rows <= w)
+				plot_row(&p, (w + 1) * 10);
+			p.y[w][k] = j;
+			worst = fmin(worst, j);
+			memcpy(before, l.bytes, sizeof(before));
+		}
+		/* one more comes: how long until it has 0.8 of its share in 1 ms? */
+		uint64_t came = sim_now(s), got = 0;
+
+		load_start(&l, s, n + 1, n, (struct flow_load){.dst = 0, .len = 16384}, 64);
+		for (unsigned ms = 0; ms < 200 && got == 0; ms++) {
+			uint64_t all = 0, was = l.bytes[n];
+
+			for (unsigned i = 0; i <= n; i++)
+				all -= l.bytes[i];
+			must_run(s, sim_now(s) + MS);
+			for (unsigned i = 0; i <= n; i++)
+				all += l.bytes[i];
+			if ((double)(l.bytes[n] - was) * (n + 1) >= 0.8 * (double)all)
+				got = sim_now(s) - came;
+		}
+		printf("E5: %2u flows: worst Jain index of 10 ms %.3f; a late comer has 0.8 of its share after %.0f ms\n", n, worst,
+			got ? (double)got / 1e6 : 200.0);
+		sim_free(s);
+		topology_free(t);
+	}
+	printf("\n");
+	return o->out && !plot_write(&p, o->out);
+}
+
 int
 run_experiments(const struct options *o)
 {
 	static const struct {
 		const char *name;
 		int (*run)(const struct options *);
-	} all[] = {{"e1", e1}};
+	} all[] = {{"e1", e1}, {"e2", e2}, {"e3", e3}, {"e4", e4}, {"e5", e5}};
 	int result = 0, found = 0;
 
 	for (unsigned i = 0; i < sizeof(all) / sizeof(all[0]); i++) {

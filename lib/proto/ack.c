@@ -189,7 +189,7 @@ ack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t
 		f->tx_state = FLOW_TX_OPEN;
 		f->retries = 0;
 		f->flags &= ~FLOW_REFUSED;
-		f->flags &= ~FLOW_PROBED;
+		f->probes = 0;
 		f->rto_at = f->snd_una == f->snd_nxt ? 0 : now + t->probe;
 		if (unlikely(sooner && f->rto_at))
 			timer_arm(p, flow_index(p, f), f->rto_at);
@@ -270,11 +270,14 @@ nack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_
 		return;
 	if (h->flags & wire_be16(WIRE_F_FULL))
 		f->retries = 0; /* alive, but has no room */
-	if (lose_named(p, f, t, h) == 0)
+	uint32_t lost = lose_named(p, f, t, h);
+
+	if (lost == 0)
 		return;
 	bool cuts = !(h->flags & wire_be16(WIRE_F_FULL)) || p->cfg.cc->full_cuts;
+	bool many = lost >= 4 && lost * 3 > t->inflight_frames + lost;
 
-	if (cuts && p->cfg.cc->on_nack(&t->cc, t->srtt / 8, stamp_of(p, now)))
+	if (cuts && p->cfg.cc->on_nack(&t->cc, many, t->srtt / 8, stamp_of(p, now)))
 		COUNT(p, window_cuts);
 	flow_activate(p, f);
 }

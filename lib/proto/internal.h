@@ -91,7 +91,6 @@ enum flow_rx_state {
 #define FLOW_REFUSED  0x80 /* the peer says: context not open */
 #define FLOW_UPDATE   0x100 /* the peer shall hear of rcv_nxt and credit, even if no Ack is owed */
 #define FLOW_DEMAND   0x200 /* blocked: a message was refused and will come again */
-#define FLOW_PROBED   0x400 /* rto_at is the timeout's; before it was the probe's */
 
 /* One stream of messages in each direction between a local context and a peer's. */
 struct flow {
@@ -112,6 +111,7 @@ struct flow {
 	uint8_t rx_state;     /* enum flow_rx_state */
 	uint16_t flags;       /* FLOW_* */
 	uint8_t retries;      /* timeouts since the peer last answered */
+	uint8_t probes;       /* sent since the peer last answered, before the timeout */
 	uint16_t kept;        /* txds in state TXD_KEPT */
 	/* receiving */
 	uint32_t rcv_nxt;     /* next sequence expected */

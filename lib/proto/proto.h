@@ -243,6 +243,7 @@ struct cc {
 	uint32_t base_rtt;                    /* smallest seen, units; 0 = none */
 	uint32_t target;                      /* delay: accepted delay above base, units */
 	uint32_t target_max;                  /* ... as configured */
+	uint32_t full;                        /* delay: excess at which frames were lost; 0 = not known */
 	uint32_t last_rtt;                    /* newest sample without the hosts' waits; 0 = none */
 	uint32_t step;                        /* bytes added a round trip: one full frame */
 	uint32_t last_cut;                    /* time stamp of the last cut */
@@ -253,8 +254,9 @@ struct cc {
 struct cc_ops {
 	const char *name;
 	void (*on_ack)(struct cc *c, uint32_t acked_bytes, uint32_t rtt, uint32_t srtt, uint32_t now);
-	/* A Nack names a lost or refused frame; true: the window was cut. */
-	bool (*on_nack)(struct cc *c, uint32_t srtt, uint32_t now);
+	/* A Nack names lost or refused frames, many: 4 and more, and more than a third of the flight; true: the window
+	 * was cut. */
+	bool (*on_nack)(struct cc *c, bool many, uint32_t srtt, uint32_t now);
 	bool (*on_timeout)(struct cc *c, uint32_t now);
 	bool full_cuts;  /* a Nack for want of room at the receiver counts as one */
 	bool slow_start; /* begins with few frames, `slow` as high as it goes; otherwise with the bound */

@@ -288,6 +288,13 @@ rx_already_had(struct proto *p, const struct wire_hdr *h, uint32_t seq)
 	return true;
 }
 
+/* The sender wants to know how things stand: an Ack at once, and with it the holes. */
+static void
+answer_now(struct proto *p, struct flow *f)
+{
+	ack_urgent(p, f, wire_seq_before(f->rcv_nxt, f->rcv_high) ? FLOW_NACK : FLOW_UPDATE);
+}
+
 static enum proto_rx_result
 rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handle, uint64_t now)
 {
@@ -327,7 +334,7 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 		COUNT(p, drop_old);
 		if (ahead == 0)
 			flow_drain(p, f); /* held, for it lacked room or descriptors */
-		ack_urgent(p, f, FLOW_UPDATE);
+		answer_now(p, f);
 		return PROTO_RX_DONE;
 	}
 	if (unlikely(ahead >= p->cfg.window_frames)) {
@@ -337,10 +344,12 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 	f->heard_ts = stamp_of(p, now);
 	f->echo_base = wire_be32(h->tstamp) - f->heard_ts;
 	f->echo_gap = gap_of(p);
+	enum proto_rx_result r = likely(ahead == 0) ? rx_in_order(p, f, &d, handle, now) :
+						      rx_out_of_order(p, f, &d, handle, now);
+
 	if (unlikely(h->flags & wire_be16(WIRE_F_FIRST | WIRE_F_ASK)))
-		ack_urgent(p, f, FLOW_UPDATE);
-	return likely(ahead == 0) ? rx_in_order(p, f, &d, handle, now) :
-				    rx_out_of_order(p, f, &d, handle, now);
+		answer_now(p, f);
+	return r;
 }
 
 /* The peer says that one direction of a flow is gone. */

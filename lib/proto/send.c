@@ -18,6 +18,7 @@
 
 #include "proto/internal.h"
 
+#define PROBES_MAX   3
 #define FLOW_LINK(i) p->flows[i].active_next
 #define TXD_LINK(i)  p->txds[i].next
 #define CTL_LINK(i)  p->paths[i].ctl_next
@@ -277,7 +278,7 @@ begin_turn(struct proto *p, struct flow *f, const struct path *t, uint32_t now_t
 	if (unlikely(f->tx_state == FLOW_TX_OPENING))
 		w.flags |= WIRE_F_FIRST;
 	if (f->rto_at == 0) {
-		f->rto_at = now + (f->retries || f->flags & FLOW_PROBED ? flow_backoff(p, f) : t->probe);
+		f->rto_at = now + (f->retries || f->probes ? flow_backoff(p, f) : t->probe);
 		timer_arm(p, flow_index(p, f), f->rto_at);
 	}
 	return w;
@@ -659,10 +660,13 @@ flow_backoff(const struct proto *p, const struct flow *f)
 static void
 lose_all(struct proto *p, struct flow *f, struct path *t)
 {
+	/* what the peer kept it may have dropped since, if it needed the place */
+	bool kept = f->retries > 1;
+
 	for (uint32_t i = f->tx_head; i != f->tx_next; i = p->txds[i].next) {
 		struct txd *d = &p->txds[i];
 
-		if (d->state != TXD_INFLIGHT && d->state != TXD_KEPT)
+		if (d->state != TXD_INFLIGHT && !(kept && d->state == TXD_KEPT))
 			continue;
 		txd_landed(f, t, d);
 		d->state = TXD_LOST;
@@ -724,10 +728,12 @@ flow_rto(struct proto *p, uint32_t index, uint64_t now)
 	}
 	bool in_flight = f->snd_una != f->snd_nxt;
 
-	if (!(f->flags & FLOW_PROBED) && f->retries == 0) {
-		f->flags |= FLOW_PROBED;
-		f->rto_at += t->rto > t->probe ? t->rto - t->probe : 0;
-		if (f->rto_at > now) {
+	if (f->retries == 0 && f->probes < PROBES_MAX) {
+		/* at 1, 3, 7 times t->probe, the timeout at t->rto */
+		uint64_t waited = t->probe * ((2u << f->probes) - 1), next = t->probe << ++f->probes;
+
+		if (waited < t->rto) {
+			f->rto_at = now + (next < t->rto - waited ? next : t->rto - waited);
 			if (in_flight && f->lost == 0 && f->tx_state == FLOW_TX_OPEN)
 				send_probe(p, f, t);
 			timer_arm(p, index, f->rto_at);

@@ -204,13 +204,14 @@ pm_s4__timeout_retransmits(void **state)
 
 	(void)state;
 	net->script = drop_data;
-	net->script_left = 2; /* it, and the probe */
+	net->script_left = 4; /* it, and the probes */
 	int m = net_send(net, 0, 0, 1, 0, 100);
 
 	net_settle(net, NET_SEC);
 	net_expect_delivered(net, m);
 	assert_int_equal(net_count(net, 0, PROTO_timeouts), 1);
-	assert_int_equal(net_count(net, 0, PROTO_tx_retransmits), 2);
+	assert_int_equal(net_count(net, 0, PROTO_tx_probes), 3);
+	assert_int_equal(net_count(net, 0, PROTO_tx_retransmits), 4);
 	finish(net);
 }
 
@@ -264,8 +265,8 @@ pm_adv__frames_kept_by_the_peer_are_not_in_flight(void **state)
 	finish(net);
 }
 
-/* When the timeout's retransmission leaves, after a warm-up at this one-way delay. Below rto_min a
- * probe comes before it. */
+/* When the timeout's retransmission leaves, after a warm-up at this one-way delay. Below rto_min
+ * probes come before it. */
 static uint64_t
 first_timeout(uint64_t delay, uint64_t hz)
 {
@@ -282,7 +283,7 @@ first_timeout(uint64_t delay, uint64_t hz)
 	}
 	net->log_count = 0;
 	net->script = drop_data;
-	net->script_left = delay < 250 * NET_US ? 2 : 1;
+	net->script_left = delay < 250 * NET_US ? 4 : 1;
 	net_send(net, 0, 0, 1, 0, 100);
 	net_settle(net, NET_SEC);
 	sent = net->log[0].at;
@@ -354,13 +355,13 @@ pm_s4__backs_off_then_etimedout(void **state)
 	for (uint32_t i = 0; i < net->log_count; i++) {
 		if (net->log[i].type != WIRE_DATA)
 			continue;
-		if (sent >= 3 && gap < 25 * NET_MS) /* the probe comes second */
+		if (sent >= 6 && gap < 25 * NET_MS) /* three probes come first */
 			assert_in_range(net->log[i].at - last, gap * 3 / 2, gap * 3);
 		gap = net->log[i].at - last;
 		last = net->log[i].at;
 		sent++;
 	}
-	assert_int_equal(sent, 2 + net->nodes[0].cfg.retries); /* the first, and a probe */
+	assert_int_equal(sent, 4 + net->nodes[0].cfg.retries); /* the first, and three probes */
 	assert_true(gap <= 52 * NET_MS); /* rto_max and a slot */
 	finish(net);
 }
@@ -871,13 +872,13 @@ pm_adv__cc_delay_tells_congestion_from_a_bad_cable(void **state)
 	(void)state;
 	cc_delay.on_ack(&cc, 1000, 320, 320, 1000); /* base: 20 us */
 	cc.last_rtt = 330;
-	assert_false(cc_delay.on_nack(&cc, 320, 2000));
+	assert_false(cc_delay.on_nack(&cc, false, 320, 2000));
 	assert_int_equal(cc.window_bytes, 100000);
 	cc.last_rtt = 320 + 800;
-	assert_true(cc_delay.on_nack(&cc, 320, 2000));
+	assert_true(cc_delay.on_nack(&cc, false, 320, 2000));
 	assert_int_equal(cc.window_bytes, 75000);
 	assert_int_equal(cc.target, 400);
-	assert_false(cc_delay.on_nack(&cc, 320, 2100)); /* once a round trip */
+	assert_false(cc_delay.on_nack(&cc, true, 320, 2100)); /* once a round trip */
 	for (int i = 0; i < 75; i++) /* a window is Acked, and the target goes back a little */
 		cc_delay.on_ack(&cc, 1000, 320, 320, 3000);
 	assert_int_equal(cc.window_bytes, 76000);

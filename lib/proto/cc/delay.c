@@ -13,9 +13,9 @@
  * 3. The one division is in the decrease, which runs at most once a round trip.
  * 4. After a timeout the window starts at its floor and doubles each round trip up to half of
  *    what it was: one lost burst must not cost a thousand round trips.
- * 5. A loss while nothing is queued is the cable's, not congestion: no cut. One with a queue says
- *    where that queue ends: the target goes to half of it, and back to the configured one by a
- *    64th each round trip (ours). So shallow buffers need no setting of their own.
+ * 5. A loss with a queue says where that queue ends: the target goes to half of it, and back to the
+ *    configured one by a 64th each window (ours), so shallow buffers need no setting of their own.
+ *    Few losses with nothing queued, or with a queue well below that end, are the cable's: no cut.
  * 6. The number of frames is bounded by the configuration only; bytes are what fill queues.
  */
 #include "proto/internal.h"
@@ -54,6 +54,7 @@ delay_on_ack(struct cc *c, uint32_t acked_bytes, uint32_t rtt, uint32_t srtt, ui
 			set_window(c, c->window_bytes + c->step);
 			if (c->target < c->target_max)
 				c->target += c->target / 64 + 1;
+			c->full += c->full / 64;
 		}
 		return;
 	}
@@ -77,15 +78,19 @@ delay_on_ack(struct cc *c, uint32_t acked_bytes, uint32_t rtt, uint32_t srtt, ui
 }
 
 static bool
-delay_on_nack(struct cc *c, uint32_t srtt, uint32_t now)
+delay_on_nack(struct cc *c, bool many, uint32_t srtt, uint32_t now)
 {
 	uint32_t excess = c->last_rtt > c->base_rtt ? c->last_rtt - c->base_rtt : 0;
-	uint32_t least = c->base_rtt / 2 + NOISE;
+	/* a window that leaves in one burst waits a round trip in its own host's port */
+	uint32_t least = c->base_rtt + NOISE;
 
-	if (now - c->last_cut < srtt || (c->last_rtt && excess < least))
+	if (now - c->last_cut < srtt)
 		return false;
-	if (excess / 2 < c->target)
-		c->target = excess / 2 > least ? excess / 2 : least;
+	if (!many && c->last_rtt && (excess < least || excess < c->full / 4 * 3))
+		return false;
+	c->full = excess > least ? excess : least;
+	if (c->full / 2 < c->target && least < c->target)
+		c->target = c->full / 2 > least ? c->full / 2 : least;
 	set_window(c, c->window_bytes - c->window_bytes / 4);
 	c->slow = c->window_bytes;
 	c->acc = 0;

@@ -44,8 +44,9 @@ pm_on_ack(struct cc *c, uint32_t acked_bytes, uint32_t rtt, uint32_t srtt, uint3
 }
 
 static bool
-pm_on_nack(struct cc *c, uint32_t srtt, uint32_t now)
+pm_on_nack(struct cc *c, bool many, uint32_t srtt, uint32_t now)
 {
+	(void)many;
 	if (now - c->last_cut < srtt)
 		return false;
 	cut(c, now);
