@@ -44,8 +44,9 @@ struct history {
 	struct sim *sim;
 	uint32_t nodes, contexts, largest;
 	unsigned misfortunes; /* enum misfortune */
-	uint32_t errors, sent, delivered, peers_apart; /* counts */
-	bool healed, refused;
+	uint32_t errors, sent, delivered; /* counts */
+	int strange;          /* an error that nothing excuses */
+	bool healed, excused; /* excused: something happened that may end a send in an error */
 };
 
 static uint64_t
@@ -111,6 +112,8 @@ weather(struct history *h)
 		f.blackout_period_ns = spread(h, 1000000, 100000000);
 		f.blackout_ns = f.blackout_period_ns / (2 + below(h, 8));
 	}
+	/* a burst of losses counts frames: it can outlast every retry */
+	h->excused |= f.burst_ppm || f.blackout_period_ns;
 	return f;
 }
 
@@ -137,7 +140,8 @@ random_core(struct history *h)
 	c.path_bytes = spread(h, 1, 8 << 20);
 	c.rto_min_us = spread(h, 1, 20000);
 	c.rto_max_us = HOLD_US / 3 + spread(h, 0, 200000);
-	c.retries = 200;
+	c.retries = 60;
+	c.probes = below(h, 8);
 	c.ack_delay_us = spread(h, 0, 2000);
 	c.ack_every = spread(h, 1, 256);
 	c.keepalive_us = chance(h, 30) ? spread(h, 1000, 1000000) : 0;
@@ -191,7 +195,7 @@ send_some(struct history *h, uint32_t src)
 	if (dst == src)
 		dst = (dst + 1) % h->nodes;
 	while (n-- > 0) {
-		uint32_t len = chance(h, 70) ? below(h, 300) : spread(h, 0, h->largest);
+		uint32_t len = chance(h, 70) && h->largest > 300 ? below(h, 300) : spread(h, 0, h->largest);
 		int e = sim_send(h->sim, src, ctx, dst, peer, len, 0);
 
 		h->sent += e == 0;
@@ -271,7 +275,8 @@ ended(void *arg, struct sim *s, uint32_t node, uint32_t tag, int error)
 
 	(void)s, (void)node, (void)tag;
 	h->errors += error != 0;
-	h->refused |= error == EMSGSIZE || error == ECONNREFUSED;
+	if (error != 0 && error != EMSGSIZE && !h->excused)
+		h->strange = error;
 }
 
 static void
@@ -350,10 +355,15 @@ one_history(struct history *h, uint64_t seed, FILE *trace)
 
 	frames = frames < c.proto.rx_frames_max ? frames : c.proto.rx_frames_max;
 	h->largest = frames > 200 ? 200 * c.proto.payload_max : frames * c.proto.payload_max;
-	if (chance(h, 5))
+	if (chance(h, 5)) { /* what says so may be lost, and then another error comes */
 		h->largest = 2 * h->largest + 100;
+		h->excused = true;
+	}
 	if (h->largest > WIRE_MESSAGE_MAX)
 		h->largest = WIRE_MESSAGE_MAX;
+	/* too few flows or peers at once, and a sender may give up before its turn comes */
+	h->excused |= h->misfortunes & EXCUSES || c.proto.flows_max < 4096 || c.proto.paths_max < h->nodes ||
+		(c.proto.keepalive_us && c.proto.keepalive_us < HOLD_US); /* ... or is too slow to be alive */
 	h->sim = sim_new(&c);
 	for (uint32_t i = 0; i < h->nodes; i++)
 		open_all(h, i);
@@ -370,9 +380,11 @@ one_history(struct history *h, uint64_t seed, FILE *trace)
 
 	if (error != NULL)
 		snprintf(why, sizeof(why), "at %.3f ms: %s", (double)sim_now(h->sim) / 1e6, error);
+	else if (h->strange)
+		snprintf(why, sizeof(why), "a send ended in '%s', and nothing had happened", strerror(h->strange));
 	sim_free(h->sim);
 	topology_free(t);
-	return error ? why : NULL;
+	return error || h->strange ? why : NULL;
 }
 
 int

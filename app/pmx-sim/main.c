@@ -17,9 +17,11 @@ static const char usage_text[] =
 	"  fuzz                 random histories of random networks; ends at the first that breaks a rule\n"
 	"    --seeds N (1000)   how many\n"
 	"    --first S (1)      from that seed on; --first S --seeds 1 --trace shows one, frame by frame\n"
+	"  experiment [e1 .. e5]  gather, alltoall, loss, short beside long, fairness: doc/simulator.md\n"
+	"    --out DIR          CSV and SVG there   --quick: fewer points\n"
 	"  speed                frames a second of this simulator on this machine\n"
 	"\n"
-	"  --json  a line a result   --quiet  nothing but failures\n";
+	"  --json  a line a result (speed)   --quiet  nothing but failures (fuzz)\n";
 
 struct proto_config
 sim_defaults(uint32_t nodes, uint32_t mtu)
@@ -39,6 +41,7 @@ sim_defaults(uint32_t nodes, uint32_t mtu)
 		.rto_min_us = 4000,
 		.rto_max_us = 500000,
 		.retries = 16,
+		.probes = 3,
 		.ack_delay_us = 25,
 		.ack_every = 32,
 		.keepalive_us = 0,

@@ -248,6 +248,7 @@ make_core(struct node *n, struct engine *e)
 		p.tx_frames_max = c->mbufs;
 	p.rx_frames_max = c->mbufs;
 	p.payload_max = n->frag_len;
+	p.probes = 3;
 	size_t bytes = proto_memsize(&p);
 	void *memory = bytes ? rte_zmalloc("pmx_core", bytes, 64) : NULL;
 

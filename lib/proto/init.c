@@ -47,7 +47,7 @@ config_ok(const struct proto_config *c)
 		c->flows_max + c->paths_max < NIL && c->window_frames >= 1 &&
 		c->window_frames <= WIRE_WINDOW_MAX && c->path_frames >= 1 && c->path_bytes >= 1 &&
 		c->payload_max >= WIRE_HOLES_MAX && c->payload_max <= WIRE_PAYLOAD_MAX && c->rto_min_us >= 1 &&
-		c->rto_max_us >= c->rto_min_us && c->retries >= 1 && c->retries <= 200 &&
+		c->rto_max_us >= c->rto_min_us && c->retries >= 1 && c->retries <= 200 && c->probes <= 7 &&
 		c->ack_every >= 1 && c->flow_idle_us >= 1 && c->cc != NULL;
 }
 
@@ -132,8 +132,9 @@ init_times(struct proto *p, uint64_t now)
 
 	p->patience = patience < UINT32_MAX / 2 ? (uint32_t)patience : UINT32_MAX / 2;
 	p->flow_idle = ticks_in(c, c->flow_idle_us);
-	if (p->flow_idle < p->memory)
-		p->flow_idle = p->memory;
+	/* a sender that still tries must find its flow */
+	if (p->flow_idle < (c->retries + 4) * p->rto_max)
+		p->flow_idle = (c->retries + 4) * p->rto_max;
 	p->reopen = (p->flow_idle < p->rto_max ? p->flow_idle : p->rto_max) / 2;
 	while ((32ull << p->wheel.shift) <= p->rto_min) /* a quarter of the shortest probe */
 		p->wheel.shift++;

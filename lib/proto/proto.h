@@ -53,10 +53,11 @@ struct proto_config {
 	uint32_t payload_max;     /* longest payload of a frame, bytes */
 	uint32_t rto_min_us, rto_max_us;
 	uint32_t retries;         /* unanswered timeouts before an error completion */
+	uint32_t probes;          /* for a lost tail, before the first timeout: 0..7 */
 	uint32_t ack_delay_us;    /* longest wait of an Ack for reverse data */
 	uint32_t ack_every;       /* frames received before an Ack goes at once */
 	uint32_t keepalive_us;    /* silence of a peer in use before it is asked; 0 = never */
-	uint32_t flow_idle_us;    /* silence after which a flow is forgotten; at least 4 rto_max_us count */
+	uint32_t flow_idle_us;    /* silence after which a flow is forgotten; (retries + 4) * rto_max_us at least */
 	uint32_t cc_target_us;    /* cc = delay: queueing delay that is accepted */
 	enum proto_recovery recovery;
 	const struct cc_ops *cc;

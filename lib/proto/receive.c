@@ -119,7 +119,8 @@ fill_rxd(struct rxd *r, const struct flow *f, const struct data *d, uint64_t han
 static void
 refuse_flow(struct proto *p, struct flow *f, const struct data *d)
 {
-	bool too_long = fragment_count(d) > p->ctxs[f->ctx].bulks_max;
+	uint32_t frags = fragment_count(d);
+	bool too_long = frags > p->ctxs[f->ctx].bulks_max || frags > p->cfg.rx_frames_max;
 
 	flow_abort_rx(p, f, FLOW_RX_CLOSED);
 	flow_say(p, f, WIRE_RESET, too_long ? WIRE_F_FULL : 0, f->rcv_nxt);

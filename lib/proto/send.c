@@ -18,7 +18,6 @@
 
 #include "proto/internal.h"
 
-#define PROBES_MAX   3
 #define FLOW_LINK(i) p->flows[i].active_next
 #define TXD_LINK(i)  p->txds[i].next
 #define CTL_LINK(i)  p->paths[i].ctl_next
@@ -278,7 +277,7 @@ begin_turn(struct proto *p, struct flow *f, const struct path *t, uint32_t now_t
 	if (unlikely(f->tx_state == FLOW_TX_OPENING))
 		w.flags |= WIRE_F_FIRST;
 	if (f->rto_at == 0) {
-		f->rto_at = now + (f->retries || f->probes ? flow_backoff(p, f) : t->probe);
+		f->rto_at = now + (f->retries || f->probes || p->cfg.probes == 0 ? flow_backoff(p, f) : t->probe);
 		timer_arm(p, flow_index(p, f), f->rto_at);
 	}
 	return w;
@@ -728,7 +727,7 @@ flow_rto(struct proto *p, uint32_t index, uint64_t now)
 	}
 	bool in_flight = f->snd_una != f->snd_nxt;
 
-	if (f->retries == 0 && f->probes < PROBES_MAX) {
+	if (f->retries == 0 && f->probes < p->cfg.probes) {
 		/* at 1, 3, 7 times t->probe, the timeout at t->rto */
 		uint64_t waited = t->probe * ((2u << f->probes) - 1), next = t->probe << ++f->probes;
 

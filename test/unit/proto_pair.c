@@ -110,6 +110,7 @@ net_config(void)
 		.rto_min_us = 500,
 		.rto_max_us = 50000,
 		.retries = 8,
+		.probes = 3,
 		.ack_delay_us = 50,
 		.ack_every = 16,
 		.keepalive_us = 0,

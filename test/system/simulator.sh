@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# The core in the simulator: random histories, the same history again, bugs put in on purpose that
+# the histories must find, and the figures that the experiments must reach.
+# usage: simulator.sh BUILD_DIR
+# timeout: 600
+# sanitize: yes
+set -u
+sim=$(realpath "${1:?BUILD_DIR}")/app/pmx-sim
+root=$(cd "$(dirname "$0")/../.." && pwd)
+work=$(mktemp -d /tmp/pmx-test.XXXXXX) || exit 2
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+verdict() { # NAME CODE [LOG]
+	if [ "$2" -eq 0 ]; then
+		echo "ok $1"
+		return
+	fi
+	echo "not ok $1 exit code $2"
+	[ -z "${3:-}" ] || tail -5 "$3" | sed 's/^/# /'
+	failed=1
+}
+
+seeds=2000
+grep -q __asan_init "$sim" && seeds=150
+"$sim" fuzz --seeds $seeds >"$work/fuzz" 2>&1
+verdict "simulator__${seeds}_random_histories" $? "$work/fuzz"
+sed 's/^.*\r/# /' "$work/fuzz" | tail -1
+
+"$sim" fuzz --first 7 --seeds 1 --trace >"$work/1" 2>&1 && "$sim" fuzz --first 7 --seeds 1 --trace >"$work/2" 2>&1 &&
+	[ -s "$work/1" ] && cmp -s <(grep -v histories "$work/1") <(grep -v histories "$work/2")
+verdict simulator__a_seed_is_a_history $?
+
+"$sim" fly >"$work/out" 2>&1
+[ $? -eq 2 ] && grep -q "unknown command 'fly'" "$work/out"
+verdict simulator__unknown_command $? "$work/out"
+"$sim" experiment e9 >"$work/out" 2>&1
+[ $? -eq 2 ] && grep -q "no experiment 'e9'" "$work/out"
+verdict simulator__unknown_experiment $? "$work/out"
+
+[ $seeds -eq 2000 ] || exit $failed
+
+# Each bug is a patch; a history must break a rule.
+for patch in "$root"/test/sim/mutants/*.patch; do
+	name=$(basename "$patch" .patch | tr - _)
+	rm -rf "$work/src"
+	mkdir "$work/src"
+	(cd "$root" && cp -r --parents lib/proto lib/wire lib/coll lib/sim app/pmx-sim drivers/fault_model.[ch] "$work/src")
+	if ! patch -s -d "$work/src" -p1 <"$patch" >"$work/log" 2>&1; then
+		verdict "mutant__$name" 1 "$work/log"
+		continue
+	fi
+	(cd "$work/src" && cc -O1 -march=native -D_GNU_SOURCE -w -Ilib -Idrivers -o mutant app/pmx-sim/*.c lib/sim/*.c \
+		lib/proto/*.c lib/proto/cc/*.c lib/wire/*.c lib/coll/*.c drivers/fault_model.c -lm) >"$work/log" 2>&1 ||
+		{ verdict "mutant__$name" 1 "$work/log"; continue; }
+	timeout 60 "$work/src/mutant" fuzz --seeds 5000 --quiet >"$work/log" 2>&1
+	[ $? -eq 1 ] && grep -q '^pmx-sim: seed' "$work/log"
+	verdict "mutant__$name" $? "$work/log"
+	grep '^pmx-sim: seed' "$work/log" | sed 's/^pmx-sim:/#/'
+done
+
+"$sim" experiment --quick --out "$work" >"$work/figures" 2>&1
+verdict simulator__experiments_run $? "$work/figures"
+# GOAL NAME: awk over the figures; each prints 1 if it is reached
+goal() {
+	[ "$(awk "$2" "$work/figures")" = 1 ]
+	verdict "experiment__$1" $?
+}
+# column 4: cc = delay
+goal e1_gather_keeps_the_link_busy '/^E1.*1Gb\/s|^E1.*10Gb\/s/ {on = 1; ok = ok == "" ? 1 : ok; next} /^E1|^$/ {on = 0} on && /^[0-9]/ && $4 < 0.95 {ok = 0} END {print ok}'
+goal e1_the_papers_collapse '/^E1.*1Gb\/s, 128K/ {on = 1; next} /^$/ {on = 0} on && /^8 / {fixed = $2 < 0.5} on && /^32 / {print (fixed && $5 < 0.5)}'
+goal e2_no_fall '/largest fall/ {print ($NF >= 0.9)}'
+goal e3_selective_keeps_its_goodput '/^selective keeps/ {print ($3 >= 0.9 && $11 >= 0.75)}'
+goal e4_short_beside_bulk '/^bulk to/ {n++; bad += $(NF - 1) > $NF} END {print (n == 2 && !bad)}'
+grep -E "^selective keeps|largest fall|^bulk to" "$work/figures" | sed 's/^/# /'
+[ -s "$work/e3.svg" ] && [ -s "$work/e3.csv" ] && head -1 "$work/e3.csv" | grep -q selective
+verdict simulator__plots_are_written $?
+exit $failed
