@@ -27,7 +27,7 @@ struct counted {
 };
 
 #define REPLY_PATIENCE_S 20
-#define LAST_ACKS_MS     100
+#define LAST_ACKS_MS     50
 
 static uint8_t *user;
 static uint32_t user_at;
@@ -275,8 +275,9 @@ run_initiator(struct session *s, const struct options *o)
 		if (e == 0)
 			e = pmx_send_wait(s->ctx, 2000000);
 		e = e == 0 ? 0 : complain("ending the responder", e);
-		/* an embedded responder polls LAST_ACKS_MS more, and a memif port can crash when its
-		 * peer closes meanwhile */
+		/* an embedded responder polls LAST_ACKS_MS more, and waits as long again twice before it
+		 * closes: ports whose peer closes while they poll (memif), or before them (vhost's
+		 * clients), can end their process */
 		if (s->embedded)
 			rte_delay_us_sleep(2 * LAST_ACKS_MS * 1000);
 	}
@@ -379,5 +380,7 @@ run_responder(struct session *s, const struct options *o)
 
 	while (s->embedded && rte_rdtsc() < end)
 		pmx_node_poll(s->node);
+	if (s->embedded)
+		rte_delay_us_sleep(3 * LAST_ACKS_MS * 1000);
 	return 0;
 }
