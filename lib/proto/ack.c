@@ -127,14 +127,10 @@ free_acked(struct proto *p, struct flow *f, struct path *t, uint32_t ack)
 		f->snd_una++;
 		if (unlikely(f->lost_cursor == i))
 			f->lost_cursor = d->next;
-		if (d->state == TXD_LOST) {
+		if (d->state == TXD_LOST)
 			f->lost--; /* it was only late */
-		} else if (d->state == TXD_KEPT) {
-			f->kept--;
-		} else {
-			t->inflight_bytes -= d->len + WIRE_HDR_BYTES;
-			t->inflight_frames--;
-		}
+		else
+			txd_landed(f, t, d);
 		bytes += d->len + WIRE_HDR_BYTES;
 		txd_done(p, i, 0);
 	}
@@ -212,9 +208,8 @@ ack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t
 static void
 lose(struct flow *f, struct path *t, struct txd *d, uint32_t index)
 {
-	txd_landed(f, t, d);
-	d->state = TXD_LOST;
-	if (f->lost++ == 0 || f->lost_cursor == NIL)
+	txd_lose(f, t, d);
+	if (f->lost == 1 || f->lost_cursor == NIL)
 		f->lost_cursor = index;
 }
 

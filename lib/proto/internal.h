@@ -433,6 +433,15 @@ txd_landed(struct flow *f, struct path *t, const struct txd *d)
 	}
 }
 
+/* It is to be sent again; lost_cursor is the caller's. */
+static inline void
+txd_lose(struct flow *f, struct path *t, struct txd *d)
+{
+	txd_landed(f, t, d);
+	d->state = TXD_LOST;
+	f->lost++;
+}
+
 /* The flow may have something to send now. */
 static inline void
 flow_activate(struct proto *p, struct flow *f)

@@ -667,9 +667,7 @@ lose_all(struct proto *p, struct flow *f, struct path *t)
 
 		if (d->state != TXD_INFLIGHT && !(kept && d->state == TXD_KEPT))
 			continue;
-		txd_landed(f, t, d);
-		d->state = TXD_LOST;
-		f->lost++;
+		txd_lose(f, t, d);
 	}
 	f->lost_cursor = f->tx_head;
 }
@@ -688,11 +686,7 @@ send_probe(struct proto *p, struct flow *f, struct path *t)
 	}
 	if (newest == NIL)
 		return;
-	struct txd *d = &p->txds[newest];
-
-	txd_landed(f, t, d);
-	d->state = TXD_LOST;
-	f->lost = 1;
+	txd_lose(f, t, &p->txds[newest]); /* the only one: flow_rto looked */
 	f->lost_cursor = newest;
 	COUNT(p, tx_probes);
 	flow_activate(p, f);

@@ -85,7 +85,7 @@ struct edge {
 };
 
 struct sim_context {
-	bool open, paused, was_open;
+	bool open, paused;
 	uint32_t held_entries, held_bulks;   /* delivered, not given back */
 	uint32_t later_entries, later_bulks; /* ... because it is paused */
 	uint32_t frag;                       /* next fragment of the message being delivered */
