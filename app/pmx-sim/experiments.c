@@ -98,16 +98,18 @@ struct setting {
 	enum proto_recovery recovery;
 	const struct cc_ops *cc;
 	uint32_t rto_min_us;
+	bool shares; /* the receiver divides its window */
 };
 
 static const struct setting settings[] = {
-	{"go-back-n fixed", PROTO_GO_BACK_N, &cc_fixed, 4000},
-	{"cc = pm", PROTO_SELECTIVE, &cc_pm, 4000},
-	{"cc = delay", PROTO_SELECTIVE, &cc_delay, 4000},
-	{"TCP-like, 200 ms", PROTO_SELECTIVE, &cc_tcp, 200000},
+	{"go-back-n fixed", PROTO_GO_BACK_N, &cc_fixed, 4000, false},
+	{"cc = pm", PROTO_SELECTIVE, &cc_pm, 4000, false},
+	{"cc = delay, no shares", PROTO_SELECTIVE, &cc_delay, 4000, false},
+	{"cc = delay", PROTO_SELECTIVE, &cc_delay, 4000, true},
+	{"TCP-like, 200 ms", PROTO_SELECTIVE, &cc_tcp, 200000, false},
 };
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))
-#define OURS     2
+#define OURS     3
 
 static struct proto_config
 configured(const struct setting *set, uint32_t nodes)
@@ -118,6 +120,8 @@ configured(const struct setting *set, uint32_t nodes)
 	c.cc = set->cc;
 	c.rto_min_us = set->rto_min_us;
 	c.probes = set->cc == &cc_tcp ? 0 : 3; /* as in 2008 */
+	if (!set->shares)
+		c.share_target_us = 0;
 	if (c.rto_max_us < 4 * c.rto_min_us)
 		c.rto_max_us = 4 * c.rto_min_us;
 	return c;
@@ -448,8 +452,9 @@ static int
 e3(const struct options *o)
 {
 	static const double losses[] = {0, 0.1, 0.5, 1, 2, 3, 5, 7, 10};
-	static const struct setting both[] = {{"selective", PROTO_SELECTIVE, &cc_delay, 4000},
-		{"go-back-n", PROTO_GO_BACK_N, &cc_delay, 4000}, {"selective, cc = pm", PROTO_SELECTIVE, &cc_pm, 4000}};
+	static const struct setting both[] = {{"selective", PROTO_SELECTIVE, &cc_delay, 4000, true},
+		{"go-back-n", PROTO_GO_BACK_N, &cc_delay, 4000, true},
+		{"selective, cc = pm", PROTO_SELECTIVE, &cc_pm, 4000, false}};
 	static struct plot p;
 
 	p = (struct plot){.name = "e3", .x_label = "loss %", .y_label = "part of the link rate", .y_max = 1, .curves = 3,

@@ -179,6 +179,7 @@ ack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t
 	uint32_t rtt = measure_rtt(p, t, h, now_ts);
 
 	if (ack != f->snd_una) {
+		bool used = t->inflight_bytes >= t->cc.window_bytes / 2;
 		uint32_t bytes = free_acked(p, f, t, ack);
 		bool sooner = f->retries != 0; /* the timer stands at a backed-off time */
 
@@ -189,7 +190,7 @@ ack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t
 		f->rto_at = f->snd_una == f->snd_nxt ? 0 : now + (p->cfg.probes ? t->probe : t->rto);
 		if (unlikely(sooner && f->rto_at))
 			timer_arm(p, flow_index(p, f), f->rto_at);
-		p->cfg.cc->on_ack(&t->cc, bytes, rtt, t->srtt / 8, now_ts);
+		p->cfg.cc->on_ack(&t->cc, used ? bytes : 0, rtt, t->srtt / 8, now_ts);
 	} else if (credit == 0) {
 		f->retries = 0; /* alive, but has no room */
 	}

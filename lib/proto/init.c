@@ -166,6 +166,9 @@ proto_init(void *memory, const struct proto_config *config, uint64_t now)
 	init_pools(p);
 	init_times(p, now);
 	p->begun_at = now;
+	p->share = (struct share){.life = 1, .window = 16 * 32, .random = (uint32_t)config->seed,
+		.target = (uint32_t)((uint64_t)config->share_target_us * WIRE_TSTAMP_HZ / 1000000)};
+	p->share.aim = p->share.target;
 	p->grace_from = now - 2 * p->rto_min;
 	p->stamp_at = now;
 	p->stamp = units_of(p, now);

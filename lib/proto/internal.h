@@ -173,6 +173,9 @@ struct path {
 	uint32_t active_next, ctl_next;
 	uint32_t isn_floor;    /* no flow of this path starts before this sequence */
 	uint32_t flow_count;
+	uint32_t owd_base, owd_next; /* smallest one-way delays (two clocks apart): share.c */
+	uint16_t owd_life;     /* ... and of when; 0 = none */
+	uint32_t look_ts;      /* when share_look last saw it */
 	uint64_t heard_at, ask_at;
 	uint64_t ping_at;      /* next PING of a peer that stays silent */
 };
@@ -211,8 +214,28 @@ struct wheel {
 	uint32_t shift;   /* a slot is 1 << shift ticks */
 };
 
+/* What is known of those who send to this node; times in time stamp units. share.c */
+struct share {
+	uint16_t each;           /* frames that every Ack allows, 0 = no bound */
+	uint16_t chance;         /* ... or one more, of 65535 */
+	uint16_t life;           /* that path.owd_life is of */
+	uint32_t window;         /* of all senders together, sixteenths of a frame */
+	uint32_t target, aim;    /* wait that is wanted, as configured and for now */
+	uint32_t last, wait;     /* of the last frame looked at, and as far as it is believed */
+	uint32_t look_ts, round_ts, life_ts; /* of the last look; since when */
+	uint32_t round_frames;   /* received when the round began */
+	uint32_t senders, senders_before; /* flows seen in this round, and in the last */
+	uint32_t nodes, nodes_before; /* ... of how many nodes */
+	uint32_t asks;           /* frames that used up what their sender was allowed */
+	uint32_t holes;          /* losses seen */
+	uint32_t samples;
+	uint64_t waits;          /* ... their sum */
+	uint32_t random;
+};
+
 struct proto {
 	struct proto_config cfg;
+	struct share share;
 	uint64_t counters[PROTO_COUNTER_COUNT];
 	struct txd *txds;
 	struct rxd *rxds;
@@ -388,6 +411,10 @@ uint16_t ack_credit(struct proto *p, struct flow *f);
 
 /* receive.c */
 void flow_drain(struct proto *p, struct flow *f);
+
+/* share.c */
+void share_look(struct proto *p, struct flow *f, const struct wire_hdr *h);
+uint16_t share_each(struct proto *p);
 
 /* room.c */
 bool room_take(struct proto *p, struct flow *f, uint32_t bulks);

@@ -136,6 +136,7 @@ adopt_epoch(struct proto *p, struct path *t, const struct wire_hello *hello)
 		t->srtt = t->rttvar = 0;
 		t->rto = t->probe = p->rto_first;
 		t->cc.base_rtt = 0;
+		t->owd_life = 0;
 	}
 	t->payload_max = payload_max < p->cfg.payload_max ? payload_max : p->cfg.payload_max;
 	t->window = window && window < p->cfg.window_frames ? window : p->cfg.window_frames;

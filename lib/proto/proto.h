@@ -59,6 +59,7 @@ struct proto_config {
 	uint32_t keepalive_us;    /* silence of a peer in use before it is asked; 0 = never */
 	uint32_t flow_idle_us;    /* silence after which a flow is forgotten; (retries + 4) * rto_max_us at least */
 	uint32_t cc_target_us;    /* cc = delay: queueing delay that is accepted */
+	uint32_t share_target_us; /* queueing delay that all senders to this node may cause; 0 = no shares */
 	enum proto_recovery recovery;
 	const struct cc_ops *cc;
 };

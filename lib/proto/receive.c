@@ -239,6 +239,7 @@ rx_out_of_order(struct proto *p, struct flow *f, const struct data *d, uint64_t 
 	have_set(f, d->seq);
 	if (wire_seq_before(f->rcv_high, d->seq + 1))
 		f->rcv_high = d->seq + 1;
+	p->share.holes += new_hole;
 	nack_gap(p, f, new_hole, now);
 	COUNT(p, rx_accepted);
 	return PROTO_RX_KEPT;
@@ -321,9 +322,13 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 			return PROTO_RX_DONE;
 		}
 	}
-	p->last_flow = index;
 	struct flow *f = &p->flows[index];
 
+	if (index != p->last_flow && p->share.target) {
+		stamp_of(p, now);
+		share_look(p, f, h);
+	}
+	p->last_flow = index;
 	f->used_at = now;
 	if (h->flags & wire_be16(WIRE_F_ACK))
 		ack_received(p, f, h, now);
@@ -348,8 +353,10 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 	enum proto_rx_result r = likely(ahead == 0) ? rx_in_order(p, f, &d, handle, now) :
 						      rx_out_of_order(p, f, &d, handle, now);
 
-	if (unlikely(h->flags & wire_be16(WIRE_F_FIRST | WIRE_F_ASK)))
+	if (unlikely(h->flags & wire_be16(WIRE_F_FIRST | WIRE_F_ASK))) {
+		p->share.asks++;
 		answer_now(p, f);
+	}
 	return r;
 }
 

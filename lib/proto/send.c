@@ -230,6 +230,8 @@ put_ack(struct proto *p, struct wire_fields *w, struct flow *f, uint32_t now_ts)
 		return;
 	w->ack = f->rcv_nxt;
 	w->credit = ack_credit(p, f);
+	if (unlikely(p->share.each))
+		w->share = share_each(p);
 	w->flags |= WIRE_F_ACK;
 	/* A Nack needs its echo even if data took the Ack along: ack.c, note 2. */
 	if (f->acks_owed || w->type == WIRE_NACK) {
@@ -283,16 +285,34 @@ begin_turn(struct proto *p, struct flow *f, const struct path *t, uint32_t now_t
 	return w;
 }
 
+/* How many frames the flow may have sent before its next Ack, as a sequence. */
+static inline uint32_t
+flow_limit(const struct flow *f, const struct path *t)
+{
+	uint32_t end = f->snd_una + t->window;
+
+	if (unlikely(f->share && f->share + f->kept + f->lost < t->window))
+		end = f->snd_una + f->share + f->kept + f->lost;
+	return wire_seq_before(f->credit_end, end) ? f->credit_end : end;
+}
+
+/* Has the flow as many frames in flight as its receiver allows? */
+static inline bool
+share_used(const struct flow *f)
+{
+	return f->share && f->snd_nxt - f->snd_una - f->kept - f->lost >= f->share;
+}
+
 /* Frames that were found lost, oldest first, as far as the flow's turn, its credit and the path's
  * window go (PM-S3). */
 static unsigned
 send_lost(struct proto *p, struct flow *f, struct path *t, struct proto_out *out, unsigned n,
 	uint32_t now_ts, uint64_t now)
 {
-	struct wire_fields w;
+	struct wire_fields w = {.flags = 0};
 	unsigned k = 0;
 
-	while (k < n && f->lost && f->deficit > 0 && path_has_window(t)) {
+	while (k < n && f->lost && f->deficit > 0 && path_has_window(t) && !share_used(f)) {
 		uint32_t i = f->lost_cursor;
 
 		while (p->txds[i].state != TXD_LOST)
@@ -309,7 +329,7 @@ send_lost(struct proto *p, struct flow *f, struct path *t, struct proto_out *out
 		f->deficit -= (int32_t)size;
 		t->inflight_bytes += size;
 		t->inflight_frames++;
-		if (!path_has_window(t) || f->snd_nxt == f->credit_end ||
+		if (!path_has_window(t) || share_used(f) || f->snd_nxt == f->credit_end ||
 			f->snd_nxt - f->snd_una >= t->window)
 			w.flags |= WIRE_F_ASK;
 		put_data(&out[k++], d, &w, now_ts);
@@ -317,16 +337,6 @@ send_lost(struct proto *p, struct flow *f, struct path *t, struct proto_out *out
 		COUNT(p, tx_retransmits);
 	}
 	return k;
-}
-
-/* How many frames the flow may have sent before its next Ack, as a sequence. */
-static inline uint32_t
-flow_limit(const struct flow *f, const struct path *t)
-{
-	uint32_t window = unlikely(f->share && f->share < t->window) ? f->share : t->window;
-	uint32_t end = f->snd_una + window;
-
-	return wire_seq_before(f->credit_end, end) ? f->credit_end : end;
 }
 
 /* Frames that were never sent, as far as the flow's turn and limit and the path's window go. */
@@ -372,7 +382,8 @@ static inline bool
 flow_done(const struct proto *p, const struct flow *f, const struct path *t)
 {
 	if (unlikely(f->lost)) /* the cursor may stand before it, but not behind */
-		return !wire_seq_before(p->txds[f->lost_cursor].seq, f->credit_end);
+		return share_used(f) ||
+			!wire_seq_before(p->txds[f->lost_cursor].seq, f->credit_end);
 	return f->tx_next == NIL || (int32_t)(flow_limit(f, t) - f->snd_nxt) <= 0;
 }
 

@@ -830,10 +830,10 @@ shrink_and_restore(const struct cc_ops *cc)
 	while (t->cc.window_bytes < before) {
 		uint32_t last = t->cc.window_bytes;
 
-		for (int i = 0; i < 16; i++)
+		for (int i = 0; i < 48; i++) /* half a window and more in flight, or it would not grow */
 			net_send(net, 0, 0, 1, 0, 1024);
 		net_settle(net, NET_SEC);
-		assert_in_range(t->cc.window_bytes - last, 0, 2 * t->cc.step); /* gradually */
+		assert_in_range(t->cc.window_bytes - last, 0, 3 * t->cc.step); /* gradually */
 		assert_true(net->now < 20 * NET_SEC);
 	}
 	finish(net);
@@ -858,7 +858,80 @@ pm_adv__cc_delay_starts_slowly(void **state)
 	for (int i = 0; i < 100; i++)
 		net_send(net, 0, 0, 1, 0, 1024);
 	net_settle(net, NET_SEC);
-	assert_in_range(t->cc.window_bytes, start + 80 * 1024, start + 120 * 1100);
+	/* while half of it is in flight */
+	assert_in_range(t->cc.window_bytes, start + 60 * 1024, start + 120 * 1100);
+	finish(net);
+}
+
+/* A window that nobody fills says nothing about the network. */
+static void
+pm_adv__a_window_grows_by_use_only(void **state)
+{
+	struct net *net = pair();
+	struct path *t = net_path(net, 0, 1);
+	uint32_t start = t->cc.window_bytes;
+
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		net_send(net, 0, 0, 1, 0, 1024);
+		net_send(net, 0, 0, 1, 0, 1024);
+		net_settle(net, NET_SEC);
+	}
+	assert_int_equal(t->cc.window_bytes, start);
+	finish(net);
+}
+
+/* What an Ack allows is what may be in flight; the last frame of it asks for the next Ack. */
+static void
+share__bounds_the_flight(void **state)
+{
+	struct net *net = pair();
+	struct flow *f = net_flow(net, 0, 0, 1, 0);
+
+	(void)state;
+	net->nodes[1].p->share.each = 3;
+	net_send(net, 0, 0, 1, 0, 100); /* its Ack tells */
+	net_settle(net, NET_SEC);
+	assert_int_equal(f->share, 3);
+	most_frames = 0;
+	net->script = watch_flight;
+	for (int i = 0; i < 50; i++)
+		net_send(net, 0, 0, 1, 0, 1000);
+	net_settle(net, NET_SEC);
+	assert_int_equal(most_frames, 3);
+	assert_in_range(net_count(net, 0, PROTO_rx_acks), 50 / 3, 50 / 3 + 4);
+	finish(net);
+}
+
+static void
+share__lost_frames_keep_within_it(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net->nodes[1].p->share.each = 2;
+	net_send(net, 0, 0, 1, 0, 100);
+	net_settle(net, NET_SEC);
+	net->loss = 30;
+	most_frames = 0;
+	net->script = watch_flight;
+	for (int i = 0; i < 200; i++)
+		net_send(net, 0, 0, 1, 0, 1000);
+	net_settle(net, 100 * NET_SEC);
+	assert_int_equal(most_frames, 2);
+	finish(net);
+}
+
+static void
+share__one_sender_is_told_no_bound(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	for (int i = 0; i < 2000; i++)
+		net_send(net, 0, 0, 1, 0, 1000);
+	net_settle(net, NET_SEC);
+	assert_int_equal(net_flow(net, 0, 0, 1, 0)->share, 0);
 	finish(net);
 }
 
@@ -1825,6 +1898,10 @@ main(void)
 		cmocka_unit_test(pm_adv__window_in_bytes),
 		cmocka_unit_test(pm_adv__nack_shrinks_acks_restore_cc_pm),
 		cmocka_unit_test(pm_adv__cc_delay_starts_slowly),
+		cmocka_unit_test(pm_adv__a_window_grows_by_use_only),
+		cmocka_unit_test(share__bounds_the_flight),
+		cmocka_unit_test(share__lost_frames_keep_within_it),
+		cmocka_unit_test(share__one_sender_is_told_no_bound),
 		cmocka_unit_test(pm_adv__cc_delay_tells_congestion_from_a_bad_cable),
 		cmocka_unit_test(pm_adv__frames_kept_by_the_peer_are_not_in_flight),
 		cmocka_unit_test(pm_s4__a_lost_tail_is_probed_for),

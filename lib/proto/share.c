@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The window share: how many frames each of a node's senders may have in flight, told to them in
+ * every Ack. A sender cannot know how many others send to its receiver (PM/UDP, IPSJ 1999, section
+ * 3), and a switch loses what they send too much together (SWoPP 2008, "gather"). Their receiver
+ * counts them, sees how long frames waited on the way, and divides (ours; the law is that of FAST
+ * TCP, Wei et al., ToN 2006, with the receiver in the place of the senders). Owner thread only.
+ *
+ * Design notes
+ * 1. All senders together get a window such that frames wait share_target_us for the last line,
+ *    and four frames' time, so that the line never runs dry. Each round (a window of frames came)
+ *    it is corrected by half the error: (wanted wait - wait) x frames a second. Losses lower the
+ *    wanted wait: a shallow buffer cannot hold it.
+ * 2. A frame's wait is its one-way delay beyond the path's smallest: two clocks, of which only the
+ *    difference of differences counts. Clocks drift, so the smallest is of the last tenth of a
+ *    second or two, and at the end of each the window is halved, so that the queue is seen empty.
+ * 3. A host that lost its CPU delays its own frames only, a queue everybody's: a wait is believed
+ *    when the flow before had it too. A path's first frame waited as long as the frame before it.
+ * 4. A share is a whole number; which one of the two next to the true value is left to chance, for
+ *    each Ack. Nobody gets less than one frame, nor more than twice what it had: a burst of what
+ *    others left would be one of all who remain.
+ * 5. Flows of one node share its path's window, which its own congestion control sets: only where
+ *    two nodes and more send are there shares. Only a frame that is of another flow than the one
+ *    before it is looked at. Divisions are made once a round, never for a frame.
+ */
+#include "proto/internal.h"
+
+#define US        (WIRE_TSTAMP_HZ / 1000000)
+#define ROUND_MIN (10 * US)
+#define ROUND_MAX (4000 * US)   /* nobody fills its share: look all the same */
+#define SILENCE   (1000 * US)   /* no queue outlives it */
+#define LIFE      (100000 * US) /* of smallest delays */
+#define ONE       16            /* a frame, in the unit of share.window */
+
+/* How long this frame seems to have waited for lines. */
+static uint32_t
+wait_of(struct proto *p, struct path *t, const struct wire_hdr *h)
+{
+	struct share *s = &p->share;
+	uint32_t owd = p->stamp - wire_be32(h->tstamp) - gap_of(p);
+
+	if (unlikely(t->owd_life != s->life)) {
+		bool fresh = t->owd_life != 0 && (uint16_t)(t->owd_life + 1) == s->life;
+
+		t->owd_base = fresh ? t->owd_next : owd - s->wait;
+		t->owd_next = owd;
+		t->owd_life = s->life;
+	}
+	if ((int32_t)(owd - t->owd_next) < 0)
+		t->owd_next = owd;
+	if ((int32_t)(owd - t->owd_base) < 0)
+		t->owd_base = owd;
+	return owd - t->owd_base;
+}
+
+/* Note 1: the window of all, after a round of `time` in which `frames` came. */
+static void
+correct(struct share *s, uint32_t least, uint32_t frames, uint32_t time)
+{
+	if (s->holes)
+		s->aim -= s->aim > 2 * US ? s->aim / 4 : 0;
+	else if (s->aim < s->target)
+		s->aim += s->target / 64 + 1;
+	int64_t wanted = s->aim + 4 * time / frames, wait = s->waits / s->samples;
+	int64_t change = (wanted - wait) * frames * (ONE / 2) / time, most = s->window / 2;
+
+	if (wait < wanted / 4)
+		change *= 2; /* the line runs dry */
+	if (change > 0 && s->asks == 0)
+		change = 0; /* nobody would use it */
+	s->window += (uint32_t)(change > most ? most : change < -most ? -most : change);
+	if (s->window < least)
+		s->window = least;
+	if (s->window > least * WIRE_WINDOW_MAX)
+		s->window = least * WIRE_WINDOW_MAX;
+}
+
+/* Note 4 */
+static void
+divide(struct share *s, uint32_t least)
+{
+	uint32_t each = s->window / least;
+
+	if (s->each && each >= 2u * s->each) {
+		s->each *= 2;
+		s->chance = 0;
+		return;
+	}
+	s->each = (uint16_t)each;
+	s->chance = (uint16_t)((uint64_t)(s->window % least) * UINT16_MAX / least);
+}
+
+/* The smallest delays are looked for anew. */
+static void
+begin_life(struct share *s, uint32_t now)
+{
+	s->life_ts = now;
+	s->life += s->life == UINT16_MAX ? 2 : 1; /* 0 is no life */
+}
+
+static void
+begin_round(struct share *s, uint32_t now, uint32_t frames)
+{
+	s->senders_before = s->senders;
+	s->nodes_before = s->nodes;
+	s->nodes = s->senders = s->samples = s->asks = s->holes = 0;
+	s->waits = 0;
+	s->round_ts = now;
+	s->round_frames = frames;
+}
+
+static void
+end_round(struct share *s, uint32_t now, uint32_t frames, uint32_t time)
+{
+	uint32_t senders = s->senders > s->senders_before ? s->senders : s->senders_before;
+
+	if (s->nodes < 2 && s->nodes_before < 2) {
+		s->each = s->chance = 0;
+	} else if (s->samples && frames) {
+		correct(s, senders * ONE, frames, time);
+		divide(s, senders * ONE);
+	}
+	if (now - s->life_ts > LIFE) {
+		begin_life(s, now);
+		s->window /= 2;
+	}
+}
+
+/* A data frame came that is of another flow than the one before it. p->stamp is now; f->heard_ts
+ * still of the flow's frame before this one. */
+void
+share_look(struct proto *p, struct flow *f, const struct wire_hdr *h)
+{
+	struct share *s = &p->share;
+	uint32_t now = p->stamp, time = now - s->round_ts;
+
+	if (now != s->look_ts && time >= ROUND_MIN) {
+		uint32_t frames = (uint32_t)(p->counters[PROTO_rx_accepted] -
+			p->counters[PROTO_rx_acks] - p->counters[PROTO_rx_nacks]);
+
+		if (now - s->look_ts > SILENCE) {
+			s->last = 0;
+			if (now - s->life_ts > LIFE / 2)
+				begin_life(s, now);
+			begin_round(s, now, frames);
+		} else if (frames - s->round_frames >= s->window / ONE || time > ROUND_MAX) {
+			end_round(s, now, frames - s->round_frames, time);
+			begin_round(s, now, frames);
+		}
+	}
+	struct path *t = &p->paths[f->path];
+	uint32_t wait = wait_of(p, t, h);
+
+	s->wait = wait < s->last ? wait : s->last;
+	s->last = wait;
+	s->look_ts = now;
+	s->waits += s->wait;
+	s->samples++;
+	s->senders += (int32_t)(f->heard_ts - s->round_ts) < 0;
+	s->nodes += (int32_t)(t->look_ts - s->round_ts) < 0;
+	t->look_ts = now;
+}
+
+/* What the next Ack says: frames in flight, 0 = as many as fit. */
+uint16_t
+share_each(struct proto *p)
+{
+	struct share *s = &p->share;
+
+	s->random = s->random * 1664525 + 1013904223;
+	return s->each + (s->random >> 16 < s->chance);
+}
