@@ -349,6 +349,8 @@ one_history(struct history *h, uint64_t seed, FILE *trace)
 		.arg = h,
 	};
 
+	if (chance(h, 30))
+		c.drift_ppm = spread(h, 1, 500);
 	if (!(h->misfortunes & WEATHER) && chance(h, 50))
 		c.fault = weather(h);
 	/* what always fits, and what does not */

@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #define TOPOLOGY_NAME_MAX     32
-#define TOPOLOGY_VERTICES_MAX 65535
+#define TOPOLOGY_VERTICES_MAX 8192 /* routes take up to 256 MiB */
 #define TOPOLOGY_NONE         UINT32_MAX
 
 struct topology_vertex {

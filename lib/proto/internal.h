@@ -219,6 +219,7 @@ struct share {
 	uint16_t each;           /* frames that every Ack allows, 0 = no bound */
 	uint16_t chance;         /* ... or one more, of 65535 */
 	uint16_t life;           /* that path.owd_life is of */
+	uint16_t rounds;         /* since it began */
 	uint32_t window;         /* of all senders together, sixteenths of a frame */
 	uint32_t target, aim;    /* wait that is wanted, as configured and for now */
 	uint32_t last, wait;     /* of the last frame looked at, and as far as it is believed */
@@ -229,6 +230,7 @@ struct share {
 	uint32_t asks;           /* frames that used up what their sender was allowed */
 	uint32_t holes;          /* losses seen */
 	uint32_t samples;
+	uint32_t least;          /* ... the smallest wait of them */
 	uint64_t waits;          /* ... their sum */
 	uint32_t random;
 };
@@ -268,6 +270,7 @@ struct proto {
 	uint64_t gap_for;         /* ... for which `gap` is this as time stamp units */
 	uint32_t gap;
 	uint64_t grace_from;      /* when this thread last came back from an absence */
+	bool graced;              /* ... and no timer ran since */
 	bool backlog;             /* links had more than was taken: the next turn's waited as well */
 	uint32_t put_off;         /* turns that timers were put off for that */
 	uint64_t stamp_at;        /* the last time that was asked for as a time stamp */

@@ -9,11 +9,13 @@
  * Design notes
  * 1. All senders together get a window such that frames wait share_target_us for the last line,
  *    and four frames' time, so that the line never runs dry. Each round (a window of frames came)
- *    it is corrected by half the error: (wanted wait - wait) x frames a second. Losses lower the
- *    wanted wait: a shallow buffer cannot hold it.
+ *    it is corrected by half the error: (wanted wait - wait) x frames a second. The wait is the
+ *    mean between the round's average and its smallest: what comes in bursts waits though the line
+ *    is idle between them. Losses lower the wanted wait: a shallow buffer cannot hold it.
  * 2. A frame's wait is its one-way delay beyond the path's smallest: two clocks, of which only the
- *    difference of differences counts. Clocks drift, so the smallest is of the last tenth of a
- *    second or two, and at the end of each the window is halved, so that the queue is seen empty.
+ *    difference of differences counts. Clocks drift (100 ppm are 1 us in 10 ms), so the smallest is
+ *    of the last 10 to 20 ms, and at the end of each 10 the window is halved, so that the queue is
+ *    seen empty.
  * 3. A host that lost its CPU delays its own frames only, a queue everybody's: a wait is believed
  *    when the flow before had it too. A path's first frame waited as long as the frame before it.
  * 4. A share is a whole number; which one of the two next to the true value is left to chance, for
@@ -29,7 +31,8 @@
 #define ROUND_MIN (10 * US)
 #define ROUND_MAX (4000 * US)   /* nobody fills its share: look all the same */
 #define SILENCE   (1000 * US)   /* no queue outlives it */
-#define LIFE      (100000 * US) /* of smallest delays */
+#define LIFE      (10000 * US)  /* of smallest delays ... */
+#define LIFE_MIN  64            /* ... and rounds */
 #define ONE       16            /* a frame, in the unit of share.window */
 
 /* How long this frame seems to have waited for lines. */
@@ -59,9 +62,9 @@ correct(struct share *s, uint32_t least, uint32_t frames, uint32_t time)
 {
 	if (s->holes)
 		s->aim -= s->aim > 2 * US ? s->aim / 4 : 0;
-	else if (s->aim < s->target)
-		s->aim += s->target / 64 + 1;
-	int64_t wanted = s->aim + 4 * time / frames, wait = s->waits / s->samples;
+	else if (s->aim < s->target && s->rounds % 8 == 0)
+		s->aim++;
+	int64_t wanted = s->aim + 4 * time / frames, wait = (s->waits / s->samples + s->least) / 2;
 	int64_t change = (wanted - wait) * frames * (ONE / 2) / time, most = s->window / 2;
 
 	if (wait < wanted / 4)
@@ -95,6 +98,7 @@ static void
 begin_life(struct share *s, uint32_t now)
 {
 	s->life_ts = now;
+	s->rounds = 0;
 	s->life += s->life == UINT16_MAX ? 2 : 1; /* 0 is no life */
 }
 
@@ -114,13 +118,15 @@ end_round(struct share *s, uint32_t now, uint32_t frames, uint32_t time)
 {
 	uint32_t senders = s->senders > s->senders_before ? s->senders : s->senders_before;
 
+	if (senders < 2)
+		senders = 2; /* a flow's first frame may not count */
 	if (s->nodes < 2 && s->nodes_before < 2) {
 		s->each = s->chance = 0;
 	} else if (s->samples && frames) {
 		correct(s, senders * ONE, frames, time);
 		divide(s, senders * ONE);
 	}
-	if (now - s->life_ts > LIFE) {
+	if (++s->rounds >= LIFE_MIN && now - s->life_ts > LIFE) {
 		begin_life(s, now);
 		s->window /= 2;
 	}
@@ -155,6 +161,8 @@ share_look(struct proto *p, struct flow *f, const struct wire_hdr *h)
 	s->last = wait;
 	s->look_ts = now;
 	s->waits += s->wait;
+	if (s->samples == 0 || s->wait < s->least)
+		s->least = s->wait;
 	s->samples++;
 	s->senders += (int32_t)(f->heard_ts - s->round_ts) < 0;
 	s->nodes += (int32_t)(t->look_ts - s->round_ts) < 0;

@@ -89,9 +89,12 @@ proto_begin(struct proto *p, uint64_t now)
 	p->waited = away + (unlikely(p->backlog) ? p->waited : 0);
 	p->begun_at = now;
 	p->backlog = false;
-	/* Note 3. Not in every turn of a thread that is always slow: its timers must run too. */
-	if (unlikely(away > p->rto_min / 4) && now - p->grace_from > p->rto_min + p->rto_min / 2)
+	/* Note 3. Not again before timers ran: those of a thread that is always slow must run too. */
+	if (unlikely(away > p->rto_min / 4) && now - p->grace_from > p->rto_min + p->rto_min / 2 &&
+		!p->graced) {
 		p->grace_from = now;
+		p->graced = true;
+	}
 }
 
 void
@@ -113,6 +116,7 @@ proto_tick(struct proto *p, uint64_t now)
 	if (p->backlog && p->put_off++ < PUT_OFF_MAX)
 		return;
 	p->put_off = 0;
+	p->graced = false;
 	uint64_t from = w->cursor + 1;
 
 	if (target - from >= WHEEL_SLOTS)

@@ -96,6 +96,7 @@ struct sim_node {
 	struct proto *core;
 	struct proto_config cfg;
 	uint64_t offset;      /* of its clock, ticks */
+	uint64_t rate;        /* ... and how many a second, which the core takes for ticks_per_sec */
 	uint64_t wake_at;     /* of its pending EVENT_NODE, SIM_NEVER = none */
 	uint32_t uplink;      /* edge */
 	struct sim_context *contexts;

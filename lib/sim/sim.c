@@ -97,9 +97,9 @@ digest(struct sim *s, uint64_t value)
 static uint64_t
 ticks_of_node(const struct sim *s, const struct sim_node *n)
 {
-	if (n->cfg.ticks_per_sec == NS_PER_SEC)
+	if (n->rate == NS_PER_SEC)
 		return n->offset + s->now;
-	return n->offset + (uint64_t)((unsigned __int128)s->now * n->cfg.ticks_per_sec / NS_PER_SEC);
+	return n->offset + (uint64_t)((unsigned __int128)s->now * n->rate / NS_PER_SEC);
 }
 
 /* The first moment at which the node's clock shows this. */
@@ -109,10 +109,9 @@ moment_of(const struct sim_node *n, uint64_t ticks)
 	if (ticks == UINT64_MAX)
 		return SIM_NEVER;
 	ticks = ticks > n->offset ? ticks - n->offset : 0;
-	if (n->cfg.ticks_per_sec == NS_PER_SEC)
+	if (n->rate == NS_PER_SEC)
 		return ticks;
-	return (uint64_t)(((unsigned __int128)ticks * NS_PER_SEC + n->cfg.ticks_per_sec - 1) /
-		n->cfg.ticks_per_sec);
+	return (uint64_t)(((unsigned __int128)ticks * NS_PER_SEC + n->rate - 1) / n->rate);
 }
 
 /* ------------------------------------------------------------------ events */
@@ -556,6 +555,12 @@ start_node(struct sim *s, uint32_t i)
 		sim_violation(s, size ? "out of memory" : "the core refuses the configuration of node %u", i);
 	memset(memory, 0, size);
 	n->offset = random64(s) >> 8;
+	n->rate = n->cfg.ticks_per_sec;
+	if (s->cfg.drift_ppm) {
+		uint64_t part = (unsigned __int128)n->rate * s->cfg.drift_ppm / 1000000;
+
+		n->rate += random64(s) % (2 * part + 1) - part;
+	}
 	n->core = proto_init(memory, &n->cfg, ticks_of_node(s, n));
 	n->handles = n->kept = 0;
 	memset(n->contexts, 0, s->cfg.proto.contexts_max * sizeof(*n->contexts));

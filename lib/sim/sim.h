@@ -42,6 +42,7 @@ struct sim_config {
 	uint32_t entries, bulks, inline_max; /* receive room of every context, as proto_ctx_open's */
 	uint32_t nic_bytes;              /* most that waits in a host's own port */
 	struct fault_config fault;       /* on each host's cable, both ways; its seed is mixed with ours */
+	uint32_t drift_ppm;              /* clocks run fast or slow by up to that, each by its own part */
 	bool audit;                      /* check books and bounds after every step: half the speed */
 	uint64_t seed;
 	FILE *trace;                     /* NULL: none; a line a frame */

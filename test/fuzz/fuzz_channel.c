@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The engine, fed a hostile application: any bytes as submissions, at any position, and any value
+ * in whatever memory the application can write. Two other contexts go on exchanging messages that
+ * are checked byte by byte; when the hostile one is closed every buffer is back in the pool.
+ *
+ * Design notes
+ * 1. Real nodes in one process on the loop link, with DPDK but without hugepages. Nodes and
+ *    neighbours live as long as the fuzzer; an input is one life of the hostile context.
+ * 2. Times are real, so an input's course may differ a little between runs; a broken rule stays.
+ */
+#include <rte_mempool.h>
+
+#include "client/client.h"
+#include "engine/engine.h"
+#include "input.h"
+#include "pmx/pmx.h"
+
+#define HOSTILE 2
+#define TURNS   20000000 /* of polling, before what should come counts as lost */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+
+static struct pmx_node *nodes[2];
+static struct pmx_context *neighbour[2];
+static uint32_t sent, received;
+static unsigned pool_whole;
+
+static void
+start(unsigned i, int argc, char **argv)
+{
+	char text[1024], error[256] = "";
+	struct pmx_node_params params = {.config_text = text, .eal_argc = argc, .eal_argv = argv};
+
+	/* node 2 is known, and nobody is there */
+	snprintf(text, sizeof(text),
+		"[node]\nid = %u\nname = fuzz%u\n[engine]\nidle = spin\n[link 0]\ndriver = loop\nport = fuzz\nrx_descriptors = 64\ntx_descriptors = 64\n"
+		"[limits]\nmbufs = 2048\ncontexts = 4\nsend_buffers = 32\nreceive_buffers = 64\n"
+		"message_max = 20000\nnodes = 8\npeers = 4\n"
+		"[proto]\nrto_min_us = 100\nrto_max_us = 1000\nretries = 2\n"
+		"[nodes]\n0 = auto\n1 = auto\n",
+		i, i);
+	if (pmx_node_start(&nodes[i], &params, error, sizeof(error)) != 0) {
+		fprintf(stderr, "fuzz_channel: %s\n", error);
+		exit(1);
+	}
+}
+
+static struct pmx_context *
+open_context(unsigned i, uint16_t number)
+{
+	struct pmx_context_params params = {.context = number};
+	struct pmx_context *c = NULL;
+
+	MUST(pmx_context_open(&c, nodes[i], &params) == 0);
+	return c;
+}
+
+static void
+poll_all(void)
+{
+	pmx_node_poll(nodes[0]);
+	pmx_node_poll(nodes[1]);
+}
+
+static unsigned
+pool_free(void)
+{
+	return rte_mempool_avail_count(nodes[0]->embedded->pool);
+}
+
+/* ------------------------------------------------------------------ the neighbours */
+
+static bool
+neighbours_send(void)
+{
+	uint8_t bytes[600];
+	uint32_t len = 1 + sent * 7919 % sizeof(bytes);
+
+	memset(bytes, (int)(sent & 0xFF), len);
+	if (pmx_send_copy(neighbour[0], (struct pmx_addr){1, 0}, bytes, len, NULL) != 0)
+		return false;
+	sent++;
+	return true;
+}
+
+static void
+neighbours_receive(void)
+{
+	struct pmx_message m;
+
+	while (pmx_receive(neighbour[1], &m) == 1) {
+		uint8_t bytes[600];
+
+		/* the hostile one may write to them, too */
+		if (m.source.node == 0 && m.source.context == 0) {
+			MUST(m.len == 1 + received * 7919 % sizeof(bytes));
+			pmx_message_read(neighbour[1], &m, 0, bytes, m.len);
+			for (uint32_t i = 0; i < m.len; i++)
+				MUST(bytes[i] == (received & 0xFF));
+			received++;
+		}
+		pmx_release_receive_buffer(neighbour[1], &m);
+	}
+}
+
+static void
+turn(void)
+{
+	struct pmx_message m;
+
+	poll_all();
+	pmx_sends_pending(neighbour[0]);
+	while (pmx_receive(neighbour[0], &m) == 1) /* the hostile one's */
+		pmx_release_receive_buffer(neighbour[0], &m);
+	neighbours_receive();
+}
+
+static void
+neighbours_catch_up(void)
+{
+	for (unsigned i = 0; received != sent; i++) {
+		turn();
+		MUST(i < TURNS);
+	}
+}
+
+/* ------------------------------------------------------------------ the hostile one */
+
+/* A slot as the input has it, or somewhat like a submission. */
+static void
+submit(struct pmx_context *c, struct input *in)
+{
+	struct submission s;
+	uint8_t how = take8(in);
+
+	take(in, &s, how & 1 ? sizeof(s) : 12);
+	if (!(how & 1)) {
+		s.op = 1 + s.op % 5;
+		s.count %= 40;
+		s.send.len %= 25000;
+		s.send.dst_node %= 4;
+		s.send.dst_ctx %= 5;
+		for (unsigned i = 0; i < SUBMIT_SEND_BUFS; i++)
+			s.send.buf[i] = (uint16_t)(take8(in) % 40);
+	}
+	if (!slot_room(&c->sub, 1))
+		return;
+	memcpy(slot_at(&c->sub, c->sub.pos)->body, &s, sizeof(s));
+	slot_publish(&c->sub, c->sub.pos++);
+}
+
+/* Any word of the region, but for what this program itself finds its rings with. */
+static void
+scribble(struct pmx_context *c, struct input *in)
+{
+	uint64_t bytes = nodes[0]->embedded->channels[HOSTILE].shm->bytes;
+	uint32_t at = take32(in) % (uint32_t)(bytes / 4 * 4), value = take32(in);
+
+	if (at < offsetof(struct channel_shm, engine_sleeps))
+		return;
+	memcpy((uint8_t *)c->shm + (at & ~3u), &value, sizeof(value));
+}
+
+static void
+one_step(struct pmx_context *c, struct input *in)
+{
+	uint8_t op = take8(in);
+	struct pmx_message m;
+
+	switch (op % 12) {
+	case 0:
+	case 1:
+	case 2:
+		submit(c, in);
+		break;
+	case 3:
+		scribble(c, in);
+		break;
+	case 4:
+		atomic_store(&c->shm->lhs_pos, take32(in));
+		break;
+	case 5:
+		atomic_store(&c->shm->completions_pos, take32(in));
+		break;
+	case 6:
+		atomic_store(&c->shm->wake_client, take8(in));
+		break;
+	case 7: /* a mark far from its turn */
+		atomic_store(&slot_at(&c->sub, c->sub.pos + take8(in))->mark, take32(in));
+		break;
+	case 8: /* as a good one would */
+		pmx_send_copy(c, (struct pmx_addr){take8(in) % 3, take8(in) % 5}, "hostile", 7, NULL);
+		break;
+	case 9: /* something to receive */
+		pmx_send_copy(neighbour[0], (struct pmx_addr){0, HOSTILE}, "for you", take8(in) % 8, NULL);
+		break;
+	case 10:
+		while (op & 64 && pmx_receive(c, &m) == 1)
+			pmx_release_receive_buffer(c, &m);
+		break;
+	default:
+		neighbours_send();
+		turn();
+	}
+}
+
+int
+LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	static char *eal[] = {"fuzz_channel", "--no-huge", "-m", "128", "--no-pci", "--no-telemetry",
+		"--no-shconf", "-l", "0", "--log-level=*:error", NULL};
+
+	(void)argc, (void)argv;
+	start(0, 10, eal);
+	start(1, 0, NULL);
+	neighbour[0] = open_context(0, 0);
+	neighbour[1] = open_context(1, 0);
+	for (int i = 0; i < 8; i++)
+		neighbours_send();
+	neighbours_catch_up();
+	pool_whole = pool_free();
+	return 0;
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = {data, size};
+	struct pmx_context *c = open_context(0, HOSTILE);
+
+	for (int i = 0; in.left && i < 500; i++)
+		one_step(c, &in);
+	/* its memory is read no more by this program than a good application's would be */
+	pmx_context_close(c);
+	for (unsigned i = 0; !neighbours_send(); i++) { /* what waited for the hostile one comes back */
+		turn();
+		MUST(i < TURNS);
+	}
+	neighbours_catch_up();
+	for (unsigned i = 0; pool_free() < pool_whole; i++) {
+		turn();
+		MUST(i < TURNS);
+	}
+	MUST(pool_free() == pool_whole);
+	return 0;
+}
