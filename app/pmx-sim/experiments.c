@@ -4,10 +4,12 @@
  * 1999, figure 7), E3 loss, E4 short messages beside long ones, E5 fairness. Tables to stdout; CSV and
  * SVG into --out.
  */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "plot.h"
 #include "sims.h"
@@ -147,11 +149,7 @@ give_up(struct sim *s)
 #define E1_PIECE 62500u /* of a message: 16 a sender */
 
 struct gather {
-	uint64_t received, total, begin, end, last, longest; /* bytes; ns */
-	uint32_t senders;
-	struct plot *over_time;
-	unsigned curve;
-	uint64_t slot;
+	uint64_t received, total, end; /* bytes, bytes, ns */
 };
 
 static void
@@ -163,9 +161,6 @@ gathered(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag)
 	if (d->msg_len != E1_PIECE)
 		return;
 	g->received += E1_PIECE;
-	if (sim_now(s) - g->last > g->longest)
-		g->longest = sim_now(s) - g->last;
-	g->last = sim_now(s);
 	if (g->received == g->total)
 		g->end = sim_now(s);
 }
@@ -173,9 +168,9 @@ gathered(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag)
 /* What one gather showed. */
 struct gathering {
 	double rate;      /* of what the link can carry as payload */
-	double stall_ms;  /* longest silence between two messages */
-	uint64_t drops;
-	double last_drop_ms;
+	double idle_ms;  /* longest that the receiver's line waited for a frame */
+	uint64_t drops;  /* at its port ... */
+	uint64_t late;   /* ... after the first ms */
 };
 
 static struct gathering
@@ -184,8 +179,9 @@ gather(const struct setting *set, unsigned senders, const char *bandwidth, doubl
 {
 	struct topology *t = star(senders + 1, bandwidth, "5us", buffer);
 	uint32_t pieces = (uint32_t)(bps / 1e9) * (E1_BYTES / E1_PIECE);
-	struct gather g = {.senders = senders, .over_time = over_time, .curve = curve,
-		.total = (uint64_t)senders * pieces * E1_PIECE};
+	uint32_t port = t->edges[t->vertices[t->hosts[0]].first_edge].reverse;
+	struct gather g = {.total = (uint64_t)senders * pieces * E1_PIECE};
+	uint64_t begin, early;
 	struct sim_config c = {.topology = t, .proto = configured(set, senders + 1), .entries = 4096,
 		.bulks = 65536, .inline_max = 40, .nic_bytes = 65536, .seed = 1, .delivered = gathered,
 		.arg = &g};
@@ -200,31 +196,33 @@ gather(const struct setting *set, unsigned senders, const char *bandwidth, doubl
 	for (uint32_t i = 1; i <= senders; i++)
 		sim_send(s, i, 0, 0, 0, 8, 0);
 	sim_run(s, SEC / 10);
-	g.begin = g.last = sim_now(s);
+	begin = sim_now(s);
+	sim_edge_reset(s, port);
 	for (uint32_t i = 1; i <= senders; i++) {
 		for (uint32_t k = 0; k < pieces; k++) {
 			if (sim_send(s, i, 0, 0, 0, E1_PIECE, 0) != 0)
 				break;
 		}
 	}
-	for (uint64_t at = g.begin; g.end == 0; at += SEC / 500) {
+	if (!sim_run(s, begin + MS))
+		give_up(s);
+	early = sim_edge(s, port)->drops;
+	for (uint64_t at = begin + 2 * MS; g.end == 0; at += 2 * MS) {
 		if (!sim_run(s, at))
 			give_up(s);
-		if (over_time != NULL && at - g.begin < SEC / 500 * PLOT_ROWS) {
-			unsigned row = (unsigned)((at - g.begin) / (SEC / 500));
+		if (over_time != NULL && at - begin < 2 * MS * PLOT_ROWS) {
+			unsigned row = (unsigned)((at - begin) / (2 * MS));
 
 			while (over_time->rows <= row)
 				plot_row(over_time, (double)over_time->rows * 2);
 			over_time->y[row][curve] = (double)g.received / 1e6;
 		}
 	}
-	uint32_t port = t->edges[t->vertices[t->hosts[0]].first_edge].reverse;
-	const struct sim_edge_stat *e = sim_edge(s, port);
 	struct gathering r = {
-		.rate = (double)g.total * 8 / ((double)(g.end - g.begin) / 1e9) / bps / payload_part(1500),
-		.stall_ms = (double)g.longest / 1e6,
-		.drops = e->drops,
-		.last_drop_ms = e->drops ? (double)(e->last_drop - g.begin) / 1e6 : 0,
+		.rate = (double)g.total * 8 / ((double)(g.end - begin) / 1e9) / bps / payload_part(1500),
+		.idle_ms = (double)sim_edge(s, port)->idle_max / 1e6,
+		.drops = sim_edge(s, port)->drops,
+		.late = sim_edge(s, port)->drops - early,
 	};
 
 	sim_free(s);
@@ -248,6 +246,8 @@ e1(const struct options *o)
 			if (o->quick && b != 1 && b != 4)
 				continue;
 			char name[64];
+			double lowest = 1, idle = 0;
+			uint64_t drops = 0, late = 0;
 
 			snprintf(name, sizeof(name), "e1-%s-%s", rates[r].name, buffers[b]);
 			p = (struct plot){.name = name, .x_label = "senders", .y_label = "part of the link rate",
@@ -267,12 +267,17 @@ e1(const struct options *o)
 						rates[r].name, rates[r].bps, buffers[b], NULL, 0);
 
 					y[i] = g.rate;
-					if (o->trace)
-						printf("%s N %u %s: rate %.3f stall %.2f ms drops %lu last %.2f ms\n", name,
-							numbers[n], settings[i].label, g.rate, g.stall_ms, g.drops, g.last_drop_ms);
+					if (i != OURS)
+						continue;
+					lowest = fmin(lowest, g.rate);
+					idle = fmax(idle, g.idle_ms);
+					drops += g.drops;
+					late += g.late;
 				}
 			}
 			plot_print(&p);
+			printf("%s: at least %.3f of the rate, line idle for at most %.3f ms, %lu frames lost, %lu of them "
+			       "after the first ms\n\n", settings[OURS].label, lowest, idle, drops, late);
 			if (o->out && !plot_write(&p, o->out))
 				return 1;
 		}
@@ -647,6 +652,10 @@ run_experiments(const struct options *o)
 	} all[] = {{"e1", e1}, {"e2", e2}, {"e3", e3}, {"e4", e4}, {"e5", e5}};
 	int result = 0, found = 0;
 
+	if (o->out && mkdir(o->out, 0777) != 0 && errno != EEXIST) {
+		fprintf(stderr, "pmx-sim: --out %s: %s\n", o->out, strerror(errno));
+		return 1;
+	}
 	for (unsigned i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		if (o->name == NULL || strcmp(o->name, all[i].name) == 0) {
 			result |= all[i].run(o);

@@ -11,10 +11,12 @@
  *    from the configuration. Where nothing happened that excuses an error, none may be reported.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "sims.h"
 
@@ -390,15 +392,29 @@ one_history(struct history *h, uint64_t seed, FILE *trace)
 	return error || h->strange ? why : NULL;
 }
 
+static volatile uint64_t running;
+
+/* The core itself went wrong: which history was it? */
+static void
+on_crash(int signal)
+{
+	fprintf(stderr, "pmx-sim: seed %llu crashes: %s\n", (unsigned long long)running, strsignal(signal));
+	_exit(1);
+}
+
 int
 run_fuzz(const struct options *o)
 {
+	static const int crashes[] = {SIGFPE, SIGSEGV, SIGBUS, SIGILL};
 	struct history h;
 	uint64_t sent = 0, delivered = 0, errors = 0;
 	struct timespec a, b;
 
 	clock_gettime(CLOCK_MONOTONIC, &a);
+	for (unsigned i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
+		signal(crashes[i], on_crash);
 	for (uint64_t i = 0; i < o->seeds; i++) {
+		running = o->first + i;
 		const char *why = one_history(&h, o->first + i, o->trace ? stdout : NULL);
 
 		sent += h.sent;

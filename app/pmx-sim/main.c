@@ -18,7 +18,7 @@ static const char usage_text[] =
 	"    --seeds N (1000)   how many\n"
 	"    --first S (1)      from that seed on; --first S --seeds 1 --trace shows one, frame by frame\n"
 	"  experiment [e1 .. e5]  gather, alltoall, loss, short beside long, fairness: doc/simulator.md\n"
-	"    --out DIR          CSV and SVG there   --quick: fewer points\n"
+	"    --out DIR          CSV and SVG there, made if need be   --quick: fewer points\n"
 	"  speed                frames a second of this simulator on this machine\n"
 	"\n"
 	"  --json  a line a result (speed)   --quiet  nothing but failures (fuzz)\n";

@@ -211,7 +211,6 @@ enter_edge(struct sim *s, uint32_t edge, uint32_t packet)
 		bytes = FRAME_MIN;
 	if (e->buffer_bytes && queued + bytes > e->buffer_bytes) {
 		e->stat.drops++;
-		e->stat.last_drop = s->now;
 		drop(s, packet);
 		return;
 	}
@@ -219,7 +218,12 @@ enter_edge(struct sim *s, uint32_t edge, uint32_t packet)
 		e->stat.queue_max = queued + bytes;
 	e->stat.frames++;
 	e->stat.bytes += bytes;
-	e->free_at = (e->free_at > s->now ? e->free_at : s->now) + serialisation(e, bytes);
+	if (e->free_at < s->now) {
+		if (s->now - e->free_at > e->stat.idle_max)
+			e->stat.idle_max = s->now - e->free_at;
+		e->free_at = s->now;
+	}
+	e->free_at += serialisation(e, bytes);
 	k->edge = edge;
 	schedule(s, e->free_at + e->latency_ns, EVENT_ARRIVAL, packet);
 }
@@ -956,6 +960,15 @@ uint64_t
 sim_counter(const struct sim *s, uint32_t node, enum proto_counter c)
 {
 	return s->nodes[node].past[c] + proto_counters(s->nodes[node].core)[c];
+}
+
+void
+sim_edge_reset(struct sim *s, uint32_t edge)
+{
+	struct edge *e = &s->edges[edge];
+
+	e->stat = (struct sim_edge_stat){0};
+	e->free_at = e->free_at > s->now ? e->free_at : s->now;
 }
 
 const struct sim_edge_stat *

@@ -60,7 +60,7 @@ struct sim_edge_stat {
 	uint64_t frames, bytes; /* that left, with SIM_FRAME_EXTRA */
 	uint64_t drops;         /* for want of queue */
 	uint64_t queue_max;     /* bytes */
-	uint64_t last_drop;     /* when, ns */
+	uint64_t idle_max;      /* longest that the line waited for a frame, ns */
 };
 
 struct sim *sim_new(const struct sim_config *config);
@@ -97,6 +97,8 @@ bool sim_settle(struct sim *s, uint64_t within_ns);
 struct proto *sim_core(struct sim *s, uint32_t node);
 uint64_t sim_counter(const struct sim *s, uint32_t node, enum proto_counter c); /* all lives */
 const struct sim_edge_stat *sim_edge(const struct sim *s, uint32_t edge);
+/* Count from now on. */
+void sim_edge_reset(struct sim *s, uint32_t edge);
 uint64_t sim_frames(const struct sim *s);  /* that reached a host */
 uint64_t sim_pending(const struct sim *s); /* messages not completed */
 uint64_t sim_digest(const struct sim *s);  /* of the whole history so far */

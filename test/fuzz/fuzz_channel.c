@@ -7,7 +7,9 @@
  * Design notes
  * 1. Real nodes in one process on the loop link, with DPDK but without hugepages. Nodes and
  *    neighbours live as long as the fuzzer; an input is one life of the hostile context.
- * 2. Times are real, so an input's course may differ a little between runs; a broken rule stays.
+ * 2. Once it wrote over what libpmx itself reads, the hostile one uses libpmx no more: an application
+ *    that breaks its own memory may well crash itself.
+ * 3. Times are real, so an input's course may differ a little between runs; a broken rule stays.
  */
 #include <rte_mempool.h>
 
@@ -26,6 +28,7 @@ static struct pmx_node *nodes[2];
 static struct pmx_context *neighbour[2];
 static uint32_t sent, received;
 static unsigned pool_whole;
+static bool mad; /* note 2 */
 
 static void
 start(unsigned i, int argc, char **argv)
@@ -161,6 +164,7 @@ scribble(struct pmx_context *c, struct input *in)
 	if (at < offsetof(struct channel_shm, engine_sleeps))
 		return;
 	memcpy((uint8_t *)c->shm + (at & ~3u), &value, sizeof(value));
+	mad = true;
 }
 
 static void
@@ -183,6 +187,7 @@ one_step(struct pmx_context *c, struct input *in)
 		break;
 	case 5:
 		atomic_store(&c->shm->completions_pos, take32(in));
+		mad = true;
 		break;
 	case 6:
 		atomic_store(&c->shm->wake_client, take8(in));
@@ -191,13 +196,14 @@ one_step(struct pmx_context *c, struct input *in)
 		atomic_store(&slot_at(&c->sub, c->sub.pos + take8(in))->mark, take32(in));
 		break;
 	case 8: /* as a good one would */
-		pmx_send_copy(c, (struct pmx_addr){take8(in) % 3, take8(in) % 5}, "hostile", 7, NULL);
+		if (!mad)
+			pmx_send_copy(c, (struct pmx_addr){take8(in) % 3, take8(in) % 5}, "hostile", 7, NULL);
 		break;
 	case 9: /* something to receive */
 		pmx_send_copy(neighbour[0], (struct pmx_addr){0, HOSTILE}, "for you", take8(in) % 8, NULL);
 		break;
 	case 10:
-		while (op & 64 && pmx_receive(c, &m) == 1)
+		while (!mad && op & 64 && pmx_receive(c, &m) == 1)
 			pmx_release_receive_buffer(c, &m);
 		break;
 	default:
@@ -230,9 +236,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct input in = {data, size};
 	struct pmx_context *c = open_context(0, HOSTILE);
 
+	mad = false;
 	for (int i = 0; in.left && i < 500; i++)
 		one_step(c, &in);
-	/* its memory is read no more by this program than a good application's would be */
 	pmx_context_close(c);
 	for (unsigned i = 0; !neighbours_send(); i++) { /* what waited for the hostile one comes back */
 		turn();

@@ -1802,6 +1802,41 @@ proto_init__pools_of_size_one(void **state)
 	finish(net);
 }
 
+/* A thread whose every turn comes late is granted time to look before its timers run, but not again
+ * and again: a send to nobody ends. */
+static void
+timers__of_a_thread_that_is_always_slow(void **state)
+{
+	struct proto_config c = net_config();
+	struct proto_out out[8];
+	struct proto_completion done;
+	struct proto_message m = {.dst_node = 1, .len = 10, .frag_len = 100};
+	const uint64_t handle = 7;
+
+	(void)state;
+	c.node = 0;
+	c.epoch = 1;
+	void *memory = aligned_alloc(64, proto_memsize(&c));
+
+	memset(memory, 0, proto_memsize(&c));
+	uint64_t ms = c.ticks_per_sec / 1000, now = 1000 * ms;
+	struct proto *p = proto_init(memory, &c, now);
+
+	assert_int_equal(proto_ctx_open(p, 0, 8, 8, 40, now), 0);
+	assert_int_equal(proto_send(p, &m, &handle, now), 0);
+	for (int turns = 0; proto_complete(p, &done, 1) == 0; turns++) {
+		assert_in_range(turns, 0, 100000);
+		now += 2 * p->rto_min;
+		proto_begin(p, now);
+		while (proto_tx(p, out, 8, now) > 0)
+			;
+		proto_tick(p, now);
+	}
+	assert_int_equal(done.handle, 7);
+	assert_true(done.error != 0);
+	free(memory);
+}
+
 static void
 proto_init__clock_rates(void **state)
 {
@@ -1945,6 +1980,7 @@ main(void)
 		cmocka_unit_test(proto_rx__ack_without_its_flag_is_no_ack),
 		cmocka_unit_test(proto_flow_bytes__at_most_256),
 		cmocka_unit_test(proto_init__pools_of_size_one),
+		cmocka_unit_test(timers__of_a_thread_that_is_always_slow),
 		cmocka_unit_test(proto_init__clock_rates),
 		cmocka_unit_test(proto_memsize__refuses_wrong_configurations),
 	};
