@@ -230,8 +230,10 @@ put_ack(struct proto *p, struct wire_fields *w, struct flow *f, uint32_t now_ts)
 		return;
 	w->ack = f->rcv_nxt;
 	w->credit = ack_credit(p, f);
-	if (unlikely(p->share.each))
+	if (unlikely(p->share.each)) {
 		w->share = share_each(p);
+		COUNT(p, tx_shares);
+	}
 	w->flags |= WIRE_F_ACK;
 	/* A Nack needs its echo even if data took the Ack along: ack.c, note 2. */
 	if (f->acks_owed || w->type == WIRE_NACK) {

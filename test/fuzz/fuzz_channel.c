@@ -7,8 +7,8 @@
  * Design notes
  * 1. Real nodes in one process on the loop link, with DPDK but without hugepages. Nodes and
  *    neighbours live as long as the fuzzer; an input is one life of the hostile context.
- * 2. Once it wrote over what libpmx itself reads, the hostile one uses libpmx no more: an application
- *    that breaks its own memory may well crash itself.
+ * 2. Once it went behind libpmx's back, the hostile one uses libpmx no more: an application that
+ *    breaks its own memory may well crash itself.
  * 3. Times are real, so an input's course may differ a little between runs; a broken rule stays.
  */
 #include <rte_mempool.h>
@@ -152,6 +152,7 @@ submit(struct pmx_context *c, struct input *in)
 		return;
 	memcpy(slot_at(&c->sub, c->sub.pos)->body, &s, sizeof(s));
 	slot_publish(&c->sub, c->sub.pos++);
+	mad = true; /* buffers come back that libpmx did not give out */
 }
 
 /* Any word of the region, but for what this program itself finds its rings with. */
@@ -193,6 +194,7 @@ one_step(struct pmx_context *c, struct input *in)
 		atomic_store(&c->shm->wake_client, take8(in));
 		break;
 	case 7: /* a mark far from its turn */
+		mad = true;
 		atomic_store(&slot_at(&c->sub, c->sub.pos + take8(in))->mark, take32(in));
 		break;
 	case 8: /* as a good one would */
