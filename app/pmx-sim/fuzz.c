@@ -405,7 +405,7 @@ on_crash(int signal)
 int
 run_fuzz(const struct options *o)
 {
-	static const int crashes[] = {SIGFPE, SIGSEGV, SIGBUS, SIGILL};
+	static const int crashes[] = {SIGFPE, SIGSEGV, SIGBUS, SIGILL, SIGABRT};
 	struct history h;
 	uint64_t sent = 0, delivered = 0, errors = 0;
 	struct timespec a, b;

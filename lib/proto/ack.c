@@ -179,7 +179,8 @@ ack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t
 	uint32_t rtt = measure_rtt(p, t, h, now_ts);
 
 	if (ack != f->snd_una) {
-		bool used = t->inflight_bytes >= t->cc.window_bytes / 2;
+		bool used = t->inflight_bytes >= t->cc.window_bytes / 2 ||
+			t->inflight_frames >= t->cc.window_frames / 2;
 		uint32_t bytes = free_acked(p, f, t, ack);
 		bool sooner = f->retries != 0; /* the timer stands at a backed-off time */
 

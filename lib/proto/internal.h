@@ -91,6 +91,7 @@ enum flow_rx_state {
 #define FLOW_REFUSED  0x80 /* the peer says: context not open */
 #define FLOW_UPDATE   0x100 /* the peer shall hear of rcv_nxt and credit, even if no Ack is owed */
 #define FLOW_DEMAND   0x200 /* blocked: a message was refused and will come again */
+#define FLOW_PROBE    0x400 /* one lost frame may go beyond the share */
 
 /* One stream of messages in each direction between a local context and a peer's. */
 struct flow {
@@ -223,6 +224,7 @@ struct share {
 	uint32_t window;         /* of all senders together, sixteenths of a frame */
 	uint32_t target, aim;    /* wait that is wanted, as configured and for now */
 	uint32_t last, wait;     /* of the last frame looked at, and as far as it is believed */
+	uint32_t last_path, before; /* whose that was; wait of the last of another path */
 	uint32_t look_ts, round_ts, life_ts; /* of the last look; since when */
 	uint32_t round_frames;   /* received when the round began */
 	uint32_t senders, senders_before; /* flows seen in this round, and in the last */
@@ -417,7 +419,7 @@ void flow_drain(struct proto *p, struct flow *f);
 
 /* share.c */
 void share_look(struct proto *p, struct flow *f, const struct wire_hdr *h);
-uint16_t share_each(struct proto *p);
+uint16_t share_each(struct proto *p, uint32_t now);
 
 /* room.c */
 bool room_take(struct proto *p, struct flow *f, uint32_t bulks);

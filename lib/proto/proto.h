@@ -93,7 +93,7 @@ struct proto_config {
 	X(tx_retransmits, "frames", "data frames sent again")                                      \
 	X(tx_acks, "frames", "frames that were nothing but an Ack")                                \
 	X(tx_nacks, "frames", "Nacks sent")                                                        \
-	X(tx_shares, "frames", "frames that told a sender its window share: several nodes send")   \
+	X(tx_shares, "events", "a sender was told its window share: several nodes send")           \
 	X(rx_acks, "frames", "frames received that were nothing but an Ack")                       \
 	X(rx_nacks, "frames", "Nacks received")                                                    \
 	X(timeouts, "events", "retransmission timeouts (PM-S4)")                                   \

@@ -324,10 +324,8 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 	}
 	struct flow *f = &p->flows[index];
 
-	if (index != p->last_flow && p->share.target) {
-		stamp_of(p, now);
-		share_look(p, f, h);
-	}
+	bool other = index != p->last_flow;
+
 	p->last_flow = index;
 	f->used_at = now;
 	if (h->flags & wire_be16(WIRE_F_ACK))
@@ -347,7 +345,10 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 		COUNT(p, drop_beyond);
 		return PROTO_RX_DONE;
 	}
-	f->heard_ts = stamp_of(p, now);
+	stamp_of(p, now);
+	if (other && p->share.target)
+		share_look(p, f, h);
+	f->heard_ts = p->stamp;
 	f->echo_base = wire_be32(h->tstamp) - f->heard_ts;
 	f->echo_gap = gap_of(p);
 	enum proto_rx_result r = likely(ahead == 0) ? rx_in_order(p, f, &d, handle, now) :

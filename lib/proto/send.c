@@ -231,7 +231,7 @@ put_ack(struct proto *p, struct wire_fields *w, struct flow *f, uint32_t now_ts)
 	w->ack = f->rcv_nxt;
 	w->credit = ack_credit(p, f);
 	if (unlikely(p->share.each)) {
-		w->share = share_each(p);
+		w->share = share_each(p, now_ts);
 		COUNT(p, tx_shares);
 	}
 	w->flags |= WIRE_F_ACK;
@@ -298,11 +298,13 @@ flow_limit(const struct flow *f, const struct path *t)
 	return wire_seq_before(f->credit_end, end) ? f->credit_end : end;
 }
 
-/* Has the flow as many frames in flight as its receiver allows? */
+/* Has the flow as many frames in flight as its receiver allows? A probe goes all the same: what is
+ * believed to be in flight may be lost. */
 static inline bool
 share_used(const struct flow *f)
 {
-	return f->share && f->snd_nxt - f->snd_una - f->kept - f->lost >= f->share;
+	return f->share && f->snd_nxt - f->snd_una - f->kept - f->lost >= f->share &&
+		!(f->flags & FLOW_PROBE);
 }
 
 /* Frames that were found lost, oldest first, as far as the flow's turn, its credit and the path's
@@ -328,6 +330,7 @@ send_lost(struct proto *p, struct flow *f, struct path *t, struct proto_out *out
 		if (k == 0)
 			w = begin_turn(p, f, t, now_ts, now);
 		f->lost--;
+		f->flags &= ~FLOW_PROBE;
 		f->deficit -= (int32_t)size;
 		t->inflight_bytes += size;
 		t->inflight_frames++;
@@ -693,13 +696,18 @@ send_probe(struct proto *p, struct flow *f, struct path *t)
 {
 	uint32_t newest = NIL;
 
+	f->flags |= FLOW_PROBE;
+	if (f->lost) { /* known, but more than the share allows: one of them */
+		flow_activate(p, f);
+		return;
+	}
 	for (uint32_t i = f->tx_head; i != f->tx_next; i = p->txds[i].next) {
 		if (p->txds[i].state == TXD_INFLIGHT)
 			newest = i;
 	}
 	if (newest == NIL)
 		return;
-	txd_lose(f, t, &p->txds[newest]); /* the only one: flow_rto looked */
+	txd_lose(f, t, &p->txds[newest]);
 	f->lost_cursor = newest;
 	COUNT(p, tx_probes);
 	flow_activate(p, f);
@@ -740,7 +748,7 @@ flow_rto(struct proto *p, uint32_t index, uint64_t now)
 
 		if (waited < t->rto) {
 			f->rto_at = now + (next < t->rto - waited ? next : t->rto - waited);
-			if (in_flight && f->lost == 0 && f->tx_state == FLOW_TX_OPEN)
+			if (in_flight && f->tx_state == FLOW_TX_OPEN)
 				send_probe(p, f, t);
 			timer_arm(p, index, f->rto_at);
 			return;

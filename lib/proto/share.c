@@ -17,11 +17,14 @@
  *    of the last 10 to 20 ms, and at the end of each 10 the window is halved, so that the queue is
  *    seen empty.
  * 3. A host that lost its CPU delays its own frames only, a queue everybody's: a wait is believed
- *    when the flow before had it too. A path's first frame waited as long as the frame before it.
+ *    when the last frame of another node had it too. A path's first frame waited as long as the frame
+ *    before it. What frames may have waited for our own poll is taken off the wait, not off the
+ *    delay: the smallest delay would be too small for a life.
  * 4. A share is a whole number; which one of the two next to the true value is left to chance, for
  *    each Ack. Nobody gets less than one frame, nor more than twice what it had: a burst of what
  *    others left would be one of all who remain.
- * 5. Flows of one node share its path's window, which its own congestion control sets: only where
+ * 5. After a millisecond without a change of flows there is one sender, or none: no share.
+ * 6. Flows of one node share its path's window, which its own congestion control sets: only where
  *    two nodes and more send are there shares. Only a frame that is of another flow than the one
  *    before it is looked at. Divisions are made once a round, never for a frame.
  */
@@ -30,7 +33,7 @@
 #define US        (WIRE_TSTAMP_HZ / 1000000)
 #define ROUND_MIN (10 * US)
 #define ROUND_MAX (4000 * US)   /* nobody fills its share: look all the same */
-#define SILENCE   (1000 * US)   /* no queue outlives it */
+#define SILENCE   (1000 * US)   /* no queue outlives it: note 5 */
 #define LIFE      (10000 * US)  /* of smallest delays ... */
 #define LIFE_MIN  64            /* ... and rounds */
 #define ONE       16            /* a frame, in the unit of share.window */
@@ -40,7 +43,7 @@ static uint32_t
 wait_of(struct proto *p, struct path *t, const struct wire_hdr *h)
 {
 	struct share *s = &p->share;
-	uint32_t owd = p->stamp - wire_be32(h->tstamp) - gap_of(p);
+	uint32_t owd = p->stamp - wire_be32(h->tstamp);
 
 	if (unlikely(t->owd_life != s->life)) {
 		bool fresh = t->owd_life != 0 && (uint16_t)(t->owd_life + 1) == s->life;
@@ -53,7 +56,9 @@ wait_of(struct proto *p, struct path *t, const struct wire_hdr *h)
 		t->owd_next = owd;
 	if ((int32_t)(owd - t->owd_base) < 0)
 		t->owd_base = owd;
-	return owd - t->owd_base;
+	uint32_t waited = owd - t->owd_base, gap = gap_of(p);
+
+	return waited > gap ? waited - gap : 0;
 }
 
 /* Note 1: the window of all, after a round of `time` in which `frames` came. */
@@ -128,7 +133,8 @@ end_round(struct share *s, uint32_t now, uint32_t frames, uint32_t time)
 	}
 	if (++s->rounds >= LIFE_MIN && now - s->life_ts > LIFE) {
 		begin_life(s, now);
-		s->window /= 2;
+		if (s->each)
+			s->window /= 2;
 	}
 }
 
@@ -145,11 +151,12 @@ share_look(struct proto *p, struct flow *f, const struct wire_hdr *h)
 			p->counters[PROTO_rx_acks] - p->counters[PROTO_rx_nacks]);
 
 		if (now - s->look_ts > SILENCE) {
-			s->last = 0;
+			s->last = s->before = s->wait = 0;
+			s->each = s->chance = 0;
 			if (now - s->life_ts > LIFE / 2)
 				begin_life(s, now);
 			begin_round(s, now, frames);
-		} else if (frames - s->round_frames >= s->window / ONE || time > ROUND_MAX) {
+		} else if ((frames - s->round_frames >= s->window / ONE && s->samples >= 2) || time > ROUND_MAX) {
 			end_round(s, now, frames - s->round_frames, time);
 			begin_round(s, now, frames);
 		}
@@ -157,7 +164,11 @@ share_look(struct proto *p, struct flow *f, const struct wire_hdr *h)
 	struct path *t = &p->paths[f->path];
 	uint32_t wait = wait_of(p, t, h);
 
-	s->wait = wait < s->last ? wait : s->last;
+	if (f->path != s->last_path) {
+		s->before = s->last;
+		s->last_path = f->path;
+	}
+	s->wait = wait < s->before ? wait : s->before;
 	s->last = wait;
 	s->look_ts = now;
 	s->waits += s->wait;
@@ -171,10 +182,14 @@ share_look(struct proto *p, struct flow *f, const struct wire_hdr *h)
 
 /* What the next Ack says: frames in flight, 0 = as many as fit. */
 uint16_t
-share_each(struct proto *p)
+share_each(struct proto *p, uint32_t now)
 {
 	struct share *s = &p->share;
 
+	if (now - s->look_ts > SILENCE) {
+		s->each = s->chance = 0;
+		return 0;
+	}
 	s->random = s->random * 1664525 + 1013904223;
 	return s->each + (s->random >> 16 < s->chance);
 }

@@ -422,13 +422,17 @@ sim_seed_840__rounds_of_new_flows(void **state)
 /* Senders that always have something for node 0, and what came of each. */
 struct gather {
 	uint64_t bytes[GATHER_MAX + 1];
+	bool rest_stop; /* all but node 1 */
 };
 
 static void
 gather_again(void *arg, struct sim *s, uint32_t node, uint32_t tag, int error)
 {
-	(void)arg, (void)error;
-	sim_send(s, node, 0, 0, 0, 16384, tag);
+	const struct gather *g = arg;
+
+	(void)error;
+	if (node == 1 || !g->rest_stop)
+		sim_send(s, node, 0, 0, 0, 16384, tag);
 }
 
 static void
@@ -482,6 +486,14 @@ gather(uint32_t senders, uint32_t drift_ppm, uint64_t how_long)
 	/* of what frames of 1538 bytes leave to payloads */
 	assert_true((double)sum * 8 > 0.96 * 10e9 * 1450 / 1538 * (double)how_long / 1e9);
 	assert_true(least * 10 > most * 8);
+	/* the last one has all: 5 ms later at the latest */
+	g.rest_stop = true;
+	while (sim_pending(s) > 16)
+		assert_true(sim_run(s, sim_now(s) + MS));
+	assert_true(sim_run(s, sim_now(s) + 5 * MS));
+	before = g;
+	assert_true(sim_run(s, sim_now(s) + 10 * MS));
+	assert_true((double)(g.bytes[1] - before.bytes[1]) * 8 > 0.96 * 10e9 * 1450 / 1538 * 0.01);
 	end(s);
 }
 
