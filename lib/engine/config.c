@@ -82,7 +82,7 @@ static const struct key keys[] = {
 		"congestion control: by measured delay (after Swift), or the paper's"},
 	{"proto", "cc_target_us", KIND_U32, C(proto.cc_target_us), 1, 1000000, "200", "us",
 		"cc = delay: queueing delay that is accepted"},
-	{"proto", "share_target_us", KIND_U32, C(proto.share_target_us), 0, 1000000, "5", "us",
+	{"proto", "share_target_us", KIND_U32, C(proto.share_target_us), 0, 1000000, "4", "us",
 		"queueing delay that all senders to this node may cause together; 0 = no window shares"},
 	{"proto", "window", KIND_U32, C(proto.window_frames), 1, WIRE_WINDOW_MAX, "512", "frames",
 		"most frames of one flow between expected and newest"},

@@ -8,7 +8,7 @@
  *
  * Design notes
  * 1. All senders together get a window such that frames wait share_target_us for the last line,
- *    and four frames' time, so that the line never runs dry. Each round (a window of frames came)
+ *    and three frames' time, so that the line never runs dry. Each round (a window of frames came)
  *    it is corrected by half the error: (wanted wait - wait) x frames a second. The wait is the
  *    mean between the round's average and its smallest: what comes in bursts waits though the line
  *    is idle between them. Losses lower the wanted wait: a shallow buffer cannot hold it.
@@ -69,7 +69,7 @@ correct(struct share *s, uint32_t least, uint32_t frames, uint32_t time)
 		s->aim -= s->aim > 2 * US ? s->aim / 4 : 0;
 	else if (s->aim < s->target && s->rounds % 8 == 0)
 		s->aim++;
-	int64_t wanted = s->aim + 4 * time / frames, wait = (s->waits / s->samples + s->least) / 2;
+	int64_t wanted = s->aim + 3 * time / frames, wait = (s->waits / s->samples + s->least) / 2;
 	int64_t change = (wanted - wait) * frames * (ONE / 2) / time, most = s->window / 2;
 
 	if (wait < wanted / 4)

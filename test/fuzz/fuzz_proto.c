@@ -5,16 +5,17 @@
  * back exactly once, the books balance, and once all is closed the pools are whole.
  *
  * Design notes
- * 1. Two cores of nodes 0 and 1, so that sessions, flows and Acks are real; the input decides which
- *    bytes of them are then wrong. Node numbers 2 and 3 exist for strangers.
+ * 1. Three cores, so that sessions, flows, Acks and window shares are real; the input decides which
+ *    bytes of them are then wrong. Node numbers 3 and more are strangers'.
  * 2. Pools are of a few entries: running out is the rule.
+ * 3. Some inputs end in a good network instead: then every send completes, by its Ack or an error.
  */
 #include <errno.h>
 
 #include "input.h"
 #include "proto/internal.h"
 
-#define CORES   2
+#define CORES   3
 #define CTXS    3
 #define HANDLES 4096 /* a core; an input of the longest length uses fewer */
 #define WIRE_Q  48   /* frames on their way */
@@ -204,8 +205,10 @@ push_forged(unsigned k, struct input *in)
 			h->dst_node = wire_be16((uint16_t)k);
 		}
 		if (fix & 4) {
-			h->src_node = wire_be16((uint16_t)!k);
-			h->session = wire_be32(wire_session(c->p->cfg.epoch, cores[!k].p->cfg.epoch));
+			unsigned from = (k + 1 + (fix >> 7)) % CORES;
+
+			h->src_node = wire_be16((uint16_t)from);
+			h->session = wire_be32(wire_session(c->p->cfg.epoch, cores[from].p->cfg.epoch));
 			h->src_ctx = wire_be16(wire_be16(h->src_ctx) % CTXS);
 			h->dst_ctx = wire_be16(wire_be16(h->dst_ctx) % CTXS);
 		}
@@ -297,6 +300,7 @@ check_books(const struct core *c)
 	MUST(n[PROTO_rx_frames] == n[PROTO_rx_accepted] + drops);
 	MUST(proto_tx_free(c->p) <= c->p->cfg.tx_frames_max);
 	MUST(proto_rx_free(c->p) <= c->p->cfg.rx_frames_max);
+	MUST(c->p->share.each <= WIRE_WINDOW_MAX);
 	for (unsigned i = 0; i < c->p->cfg.paths_max; i++) {
 		const struct path *t = &c->p->paths[i];
 
@@ -337,10 +341,10 @@ begin_core(unsigned k, struct input *in)
 		.epoch = 1000 + k,
 		.seed = take8(in),
 		.ticks_per_sec = 1000000000,
-		.nodes_max = 4,
+		.nodes_max = 5,
 		.contexts_max = CTXS,
 		.flows_max = 1 + how % 7,
-		.paths_max = 1 + how % 3,
+		.paths_max = 1 + how % 5,
 		.tx_frames_max = 1 + take8(in) % 16,
 		.rx_frames_max = 1 + take8(in) % 16,
 		.window_frames = 1 + take8(in) % 16,
@@ -374,15 +378,48 @@ begin_core(unsigned k, struct input *in)
 
 /* ------------------------------------------------------------------ */
 
+/* What a good network and good applications do. */
+static void
+good_turn(uint32_t us)
+{
+	for (unsigned k = 0; k < CORES; k++)
+		pull_frames(k, 16);
+	deliver_all();
+	for (unsigned k = 0; k < CORES; k++) {
+		pull_deliveries(&cores[k]);
+		pull_completions(&cores[k]);
+		for (uint16_t i = 0; i < CTXS; i++)
+			give_room(&cores[k], i);
+		pass_time(&cores[k], us);
+	}
+}
+
+static void
+must_complete(void)
+{
+	bool all = false;
+
+	for (int i = 0; i < 2000 && !all; i++) {
+		if (cores[0].rx_next + 2 * WIRE_Q > HANDLES || cores[1].rx_next + 2 * WIRE_Q > HANDLES ||
+			cores[2].rx_next + 2 * WIRE_Q > HANDLES)
+			return;
+		good_turn(50);
+		all = true;
+		for (unsigned k = 0; k < CORES; k++)
+			all &= proto_tx_free(cores[k].p) == cores[k].p->cfg.tx_frames_max;
+	}
+	MUST(all);
+}
+
 static void
 step(struct input *in)
 {
 	uint8_t op = take8(in);
-	unsigned k = op >> 7;
+	unsigned k = (op >> 5) % CORES;
 	struct core *c = &cores[k];
 	uint8_t more;
 
-	switch (op & 15) {
+	switch (op & 15) { /* bits 5 to 7: whose */
 	case 0:
 	case 1:
 		push_message(c, in);
@@ -406,8 +443,9 @@ step(struct input *in)
 		pass_time(c, more & 128 ? (more & 127u) * 64 : more);
 		break;
 	case 9:
-		pass_time(&cores[0], more = take8(in));
-		pass_time(&cores[1], more);
+		more = take8(in);
+		for (k = 0; k < CORES; k++)
+			pass_time(&cores[k], more);
 		break;
 	case 10:
 		pull_deliveries(c);
@@ -420,24 +458,15 @@ step(struct input *in)
 		break;
 	case 13:
 		more = take8(in);
-		open_ctx(c, more % CTXS, take8(in) % 32, take8(in) % 32);
+		open_ctx(c, more % CTXS, 1 + take8(in) % 32, 1 + take8(in) % 32);
 		break;
 	case 14:
 		more = take8(in);
 		if (more & 16)
 			close_ctx(c, more % CTXS, more & 32);
 		break;
-	default: /* a turn of a good network */
-		for (k = 0; k < CORES; k++)
-			pull_frames(k, 16);
-		deliver_all();
-		for (k = 0; k < CORES; k++) {
-			pull_deliveries(&cores[k]);
-			pull_completions(&cores[k]);
-			for (uint16_t i = 0; i < CTXS; i++)
-				give_room(&cores[k], i);
-			pass_time(&cores[k], 10);
-		}
+	default:
+		good_turn(10);
 	}
 }
 
@@ -445,21 +474,26 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = {data, size};
+	bool good = take8(&in) & 1, full = false;
 
 	memset(wire, 0, sizeof(wire));
 	for (unsigned k = 0; k < CORES; k++)
 		begin_core(k, &in);
 	for (unsigned k = 0; k < CORES; k++) {
 		for (uint16_t i = 0; i < 2; i++)
-			open_ctx(&cores[k], i, 1 + take8(&in) % 32, take8(&in) % 32);
+			open_ctx(&cores[k], i, 1 + take8(&in) % 32, 1 + take8(&in) % 32);
 	}
 	for (int i = 0; in.left && i < OPS_MAX; i++) {
-		if (cores[0].rx_next + WIRE_Q > HANDLES || cores[1].rx_next + WIRE_Q > HANDLES)
-			break;
 		step(&in);
-		check_books(&cores[0]);
-		check_books(&cores[1]);
+		for (unsigned k = 0; k < CORES; k++) {
+			check_books(&cores[k]);
+			full |= cores[k].rx_next + WIRE_Q > HANDLES;
+		}
+		if (full)
+			break;
 	}
+	if (good && !full)
+		must_complete();
 	for (unsigned k = 0; k < CORES; k++)
 		end_core(&cores[k]);
 	return 0;

@@ -13,37 +13,44 @@ need_hugepages gather 700
 times=${2:-3}
 gather=$build/test/gather
 
-run() { # SENDERS CONFIG_LINES: one line
+run() { # SENDERS CONFIG_LINES: a line more in $dir/rows
 	local socket=$dir/s.sock
 	rm -f "$socket"
 	start "$dir/switch.log" "$gather" switch "$1" "$socket" 1000 131072
-	local switch=$last
-	wait_for 20 grep -q ready "$dir/switch.log" || return 1
-	timeout 80 "$gather" nodes "$1" "$socket" 1000 "$2" >"$dir/nodes.log" 2>&1 || return 1
+	local switch=$last code=1
+	if wait_for 20 grep -q ready "$dir/switch.log"; then
+		timeout 80 "$gather" nodes "$1" "$socket" 1000 "$2" >"$dir/nodes.log" 2>&1
+		code=$?
+	fi
 	end "$switch"
-	echo "$(grep senders "$dir/nodes.log") $(grep drops "$dir/switch.log")"
+	[ $code -eq 0 ] || return 1
+	echo "$(grep senders "$dir/nodes.log") $(grep drops "$dir/switch.log")" >>"$dir/rows"
 }
 
-# median rate of `times` runs, in thousandths
-rate() { # NAME SENDERS CONFIG_LINES
+# gathers NAME SENDERS CONFIG_LINES: the run with the median rate, in $row; false: a run failed
+gathers() {
 	local i
+	: >"$dir/rows"
 	for ((i = 0; i < times; i++)); do
-		run "$2" "$3" || { cat "$dir/nodes.log" "$dir/switch.log" >&2; return 1; }
-	done | sort -k4 | awk -v name="$1" '{row[NR] = $0} END {print "# " name ": " row[int((NR + 1) / 2)] > "/dev/stderr"
-		split(row[int((NR + 1) / 2)], f, " "); printf "%d\n", f[4] * 1000}'
+		run "$2" "$3" || return 1
+	done
+	row=$(sort -k4 "$dir/rows" | sed -n "$(((times + 1) / 2))p")
+	echo "# $1: $row"
 }
 
 for senders in 1 4 16; do
-	got=$(rate "cc = delay" $senders "" 2>"$dir/said")
-	cat "$dir/said"
+	if ! gathers "cc = delay" $senders ""; then
+		not_ok "gather_${senders}_to_1" "a run failed" "$dir/nodes.log"
+		continue
+	fi
 	# a CPU that is shared makes its own pauses: far above the collapse (below 0.5), below 0.95
-	if [ "${got:-0}" -ge 800 ]; then
+	if awk '{exit !($4 >= 0.8)}' <<<"$row"; then
 		ok "gather_${senders}_to_1"
 	else
-		not_ok "gather_${senders}_to_1" "rate 0.${got:-000} of the port, not 0.800"
+		not_ok "gather_${senders}_to_1" "less than 0.8 of the port's rate"
 	fi
 done
-rate "cc = delay, no shares" 16 "share_target_us = 0" 2>&1 >/dev/null
-rate "cc = pm, no shares" 16 $'cc = pm\nshare_target_us = 0' 2>&1 >/dev/null
-rate "cc = pm, no shares, go-back-n" 16 $'cc = pm\nrecovery = go-back-n\nshare_target_us = 0' 2>&1 >/dev/null
+gathers "cc = delay, no shares" 16 "share_target_us = 0"
+gathers "cc = pm, no shares" 16 $'cc = pm\nshare_target_us = 0'
+gathers "cc = pm, no shares, go-back-n" 16 $'cc = pm\nrecovery = go-back-n\nshare_target_us = 0'
 exit $failed

@@ -116,7 +116,7 @@ net_config(void)
 		.keepalive_us = 0,
 		.flow_idle_us = 2000000,
 		.cc_target_us = 100,
-		.share_target_us = 5,
+		.share_target_us = 4,
 		.recovery = PROTO_SELECTIVE,
 		.cc = &cc_delay,
 	};

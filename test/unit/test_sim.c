@@ -73,7 +73,7 @@ config(const char *network)
 			.ack_every = 32,
 			.flow_idle_us = 1000000,
 			.cc_target_us = 200,
-			.share_target_us = 5,
+			.share_target_us = 4,
 			.recovery = PROTO_SELECTIVE,
 			.cc = &cc_delay,
 		},
