@@ -16,6 +16,7 @@ gather=$build/test/gather
 run() { # SENDERS CONFIG_LINES: a line more in $dir/rows
 	local socket=$dir/s.sock
 	rm -f "$socket"
+	: >"$dir/switch.log"
 	start "$dir/switch.log" "$gather" switch "$1" "$socket" 1000 131072
 	local switch=$last code=1
 	if wait_for 20 grep -q ready "$dir/switch.log"; then
@@ -38,16 +39,18 @@ gathers() {
 	echo "# $1: $row"
 }
 
+one=
 for senders in 1 4 16; do
 	if ! gathers "cc = delay" $senders ""; then
 		not_ok "gather_${senders}_to_1" "a run failed" "$dir/nodes.log"
 		continue
 	fi
-	# a CPU that is shared makes its own pauses: far above the collapse (below 0.5), below 0.95
-	if awk '{exit !($4 >= 0.8)}' <<<"$row"; then
+	[ $senders -gt 1 ] || one=$row
+	# against one sender in the same run: a CPU that is shared makes everything slow, not a collapse
+	if awk -v one="$(awk '{print $4}' <<<"$one")" '{exit !($4 >= 0.7 * one)}' <<<"$row"; then
 		ok "gather_${senders}_to_1"
 	else
-		not_ok "gather_${senders}_to_1" "less than 0.8 of the port's rate"
+		not_ok "gather_${senders}_to_1" "less than 0.7 of one sender's rate"
 	fi
 done
 gathers "cc = delay, no shares" 16 "share_target_us = 0"
