@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rma/region.h"
+
+#include <errno.h>
+
+#define PLACE(key) ((uint32_t)((key) & 0xFFFF))
+
+void
+region_table_init(struct region_table *t, struct region *regions, uint32_t count)
+{
+	*t = (struct region_table){.regions = regions, .count = count < 65535 ? count : 65535};
+}
+
+static struct region *
+find_area(const struct region_table *t, uint16_t ctx, uint32_t area)
+{
+	uint32_t at = 0;
+	struct region *r;
+
+	while ((r = region_of(t, ctx, &at)) != NULL) {
+		if (r->area == area)
+			return r;
+	}
+	return NULL;
+}
+
+int
+region_add(struct region_table *t, struct region *r, uint64_t random)
+{
+	if (r->len == 0 || r->len > REGION_BYTES_MAX || r->base + r->len < r->base || r->rights == 0 ||
+		r->rights & ~(REGION_READ | REGION_WRITE))
+		return -EINVAL;
+	if (r->area != REGION_NO_AREA && find_area(t, r->ctx, r->area) != NULL)
+		return -EEXIST;
+	while (t->free_from < t->count && t->regions[t->free_from].key != 0)
+		t->free_from++;
+	if (t->free_from == t->count)
+		return -ENOSPC;
+	r->key = random << 16 | t->free_from;
+	if (r->key < 1 << 16) /* 0 is no key, nor a key that is all place */
+		r->key |= 1 << 16;
+	t->regions[t->free_from++] = *r;
+	return 0;
+}
+
+struct region *
+region_find(const struct region_table *t, uint64_t key)
+{
+	uint32_t place = PLACE(key);
+
+	return key != 0 && place < t->count && t->regions[place].key == key ? &t->regions[place] : NULL;
+}
+
+void
+region_remove(struct region_table *t, struct region *r)
+{
+	uint32_t place = (uint32_t)(r - t->regions);
+
+	r->key = 0;
+	if (place < t->free_from)
+		t->free_from = place;
+}
+
+struct region *
+region_of(const struct region_table *t, uint16_t ctx, uint32_t *at)
+{
+	while (*at < t->count) {
+		struct region *r = &t->regions[(*at)++];
+
+		if (r->key != 0 && r->ctx == ctx)
+			return r;
+	}
+	return NULL;
+}
+
+enum region_verdict
+region_check(const struct region_table *t, const struct region_access *a, const struct region **r,
+	uint64_t *offset)
+{
+	const struct region *found = a->key ? region_find(t, a->key) : find_area(t, a->ctx, a->area);
+	uint64_t at;
+
+	if (found == NULL || (a->key == 0 && a->area == REGION_NO_AREA))
+		return REGION_UNKNOWN;
+	if (found->ctx != a->ctx)
+		return REGION_STRANGER;
+	if (a->right == 0 || a->right & ~found->rights)
+		return REGION_RIGHTS;
+	at = a->key ? a->at - found->base : a->at; /* before the base: wraps, and is beyond the end */
+	if (at > found->len || a->len > found->len - at)
+		return REGION_BOUNDS;
+	*r = found;
+	*offset = at;
+	return REGION_OK;
+}
+
+const char *
+region_verdict_name(enum region_verdict v)
+{
+	static const char *const names[] = {
+		[REGION_OK] = "granted",
+		[REGION_UNKNOWN] = "no such region: never registered, or no longer",
+		[REGION_BOUNDS] = "beyond the region's end",
+		[REGION_RIGHTS] = "the region was not registered for this",
+		[REGION_STRANGER] = "the region belongs to another context",
+	};
+
+	return v < sizeof(names) / sizeof(names[0]) ? names[v] : "unknown";
+}
