@@ -188,7 +188,7 @@ ack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t
 		f->retries = 0;
 		f->flags &= ~FLOW_REFUSED;
 		f->probes = 0;
-		f->rto_at = f->snd_una == f->snd_nxt ? 0 : now + (p->cfg.probes ? t->probe : t->rto);
+		f->rto_at = f->snd_una == f->snd_nxt ? 0 : now + t->probe;
 		if (unlikely(sooner && f->rto_at))
 			timer_arm(p, flow_index(p, f), f->rto_at);
 		p->cfg.cc->on_ack(&t->cc, used ? bytes : 0, rtt, t->srtt / 8, now_ts);

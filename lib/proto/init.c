@@ -128,7 +128,7 @@ init_times(struct proto *p, uint64_t now)
 	p->ack_delay = ticks_in(c, c->ack_delay_us);
 	p->keepalive = c->keepalive_us ? ticks_in(c, c->keepalive_us) : 0;
 	p->memory = 4 * p->rto_max;
-	uint64_t patience = ((uint64_t)c->retries + 4) * c->rto_max_us * (WIRE_TSTAMP_HZ / 1000000);
+	uint64_t patience = ((uint64_t)c->retries + 4) * c->rto_max_us * UNITS_PER_US;
 
 	p->patience = patience < UINT32_MAX / 2 ? (uint32_t)patience : UINT32_MAX / 2;
 	p->flow_idle = ticks_in(c, c->flow_idle_us);
@@ -167,7 +167,7 @@ proto_init(void *memory, const struct proto_config *config, uint64_t now)
 	init_times(p, now);
 	p->begun_at = now;
 	p->share = (struct share){.life = 1, .window = 16 * 32, .random = (uint32_t)config->seed,
-		.target = (uint32_t)((uint64_t)config->share_target_us * WIRE_TSTAMP_HZ / 1000000)};
+		.target = config->share_target_us * UNITS_PER_US};
 	p->share.aim = p->share.target;
 	p->grace_from = now - 2 * p->rto_min;
 	p->stamp_at = now;

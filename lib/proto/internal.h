@@ -19,6 +19,7 @@
 #include "proto/proto.h"
 
 #define NIL UINT32_MAX
+#define UNITS_PER_US (WIRE_TSTAMP_HZ / 1000000) /* of time stamps */
 
 #define PROTO_ASSERT(x)                                                                            \
 	do {                                                                                       \
@@ -168,7 +169,8 @@ struct path {
 	uint32_t window;       /* smaller of both reorder windows */
 	struct cc cc;
 	uint32_t srtt, rttvar; /* time stamp units; 0 = not measured; srtt x 8, rttvar x 4 */
-	uint64_t rto, probe;   /* ticks */
+	uint64_t rto;          /* ticks */
+	uint64_t probe;        /* ticks to the first probe; rto, if there are none */
 	uint32_t inflight_bytes, inflight_frames;
 	struct list flows;     /* that may send */
 	uint32_t active_next, ctl_next;

@@ -54,7 +54,7 @@ path_get(struct proto *p, uint16_t node, uint64_t now)
 			.max_frames = c->path_frames,
 			.min_bytes = 2 * frame,
 			.step = frame,
-			.target = (uint32_t)((uint64_t)c->cc_target_us * WIRE_TSTAMP_HZ / 1000000),
+			.target = c->cc_target_us * UNITS_PER_US,
 		},
 	};
 	t->cc.window_bytes = t->cc.max_bytes;
@@ -268,5 +268,5 @@ path_rtt(struct proto *p, struct path *t, uint32_t rtt)
 	/* at least two round trips: an Ack that comes at all has come */
 	uint64_t probe = 2 * rto > p->rto_min / 8 ? 2 * rto : p->rto_min / 8;
 
-	t->probe = probe < t->rto ? probe : t->rto;
+	t->probe = p->cfg.probes && probe < t->rto ? probe : t->rto;
 }

@@ -281,20 +281,21 @@ begin_turn(struct proto *p, struct flow *f, const struct path *t, uint32_t now_t
 	if (unlikely(f->tx_state == FLOW_TX_OPENING))
 		w.flags |= WIRE_F_FIRST;
 	if (f->rto_at == 0) {
-		f->rto_at = now + (f->retries || f->probes || p->cfg.probes == 0 ? flow_backoff(p, f) : t->probe);
+		f->rto_at = now + (f->retries || f->probes ? flow_backoff(p, f) : t->probe);
 		timer_arm(p, flow_index(p, f), f->rto_at);
 	}
 	return w;
 }
 
-/* How many frames the flow may have sent before its next Ack, as a sequence. */
+/* How many frames the flow, none of which counts as lost, may have sent before its next Ack, as a
+ * sequence. */
 static inline uint32_t
 flow_limit(const struct flow *f, const struct path *t)
 {
 	uint32_t end = f->snd_una + t->window;
 
-	if (unlikely(f->share && f->share + f->kept + f->lost < t->window))
-		end = f->snd_una + f->share + f->kept + f->lost;
+	if (unlikely(f->share && f->share + f->kept < t->window))
+		end = f->snd_una + f->share + f->kept;
 	return wire_seq_before(f->credit_end, end) ? f->credit_end : end;
 }
 

@@ -30,11 +30,10 @@
  */
 #include "proto/internal.h"
 
-#define US        (WIRE_TSTAMP_HZ / 1000000)
-#define ROUND_MIN (10 * US)
-#define ROUND_MAX (4000 * US)   /* nobody fills its share: look all the same */
-#define SILENCE   (1000 * US)   /* no queue outlives it: note 5 */
-#define LIFE      (10000 * US)  /* of smallest delays ... */
+#define ROUND_MIN (10 * UNITS_PER_US)
+#define ROUND_MAX (4000 * UNITS_PER_US)   /* nobody fills its share: look all the same */
+#define SILENCE   (1000 * UNITS_PER_US)   /* no queue outlives it: note 5 */
+#define LIFE      (10000 * UNITS_PER_US)  /* of smallest delays ... */
 #define LIFE_MIN  64            /* ... and rounds */
 #define ONE       16            /* a frame, in the unit of share.window */
 
@@ -66,7 +65,7 @@ static void
 correct(struct share *s, uint32_t least, uint32_t frames, uint32_t time)
 {
 	if (s->holes)
-		s->aim -= s->aim > 2 * US ? s->aim / 4 : 0;
+		s->aim -= s->aim > 2 * UNITS_PER_US ? s->aim / 4 : 0;
 	else if (s->aim < s->target && s->rounds % 8 == 0)
 		s->aim++;
 	int64_t wanted = s->aim + 3 * time / frames, wait = (s->waits / s->samples + s->least) / 2;
@@ -98,6 +97,13 @@ divide(struct share *s, uint32_t least)
 	s->chance = (uint16_t)((uint64_t)(s->window % least) * UINT16_MAX / least);
 }
 
+/* One node sends, or none. */
+static void
+share_nothing(struct share *s)
+{
+	s->each = s->chance = 0;
+}
+
 /* The smallest delays are looked for anew. */
 static void
 begin_life(struct share *s, uint32_t now)
@@ -126,7 +132,7 @@ end_round(struct share *s, uint32_t now, uint32_t frames, uint32_t time)
 	if (senders < 2)
 		senders = 2; /* a flow's first frame may not count */
 	if (s->nodes < 2 && s->nodes_before < 2) {
-		s->each = s->chance = 0;
+		share_nothing(s);
 	} else if (s->samples && frames) {
 		correct(s, senders * ONE, frames, time);
 		divide(s, senders * ONE);
@@ -152,7 +158,7 @@ share_look(struct proto *p, struct flow *f, const struct wire_hdr *h)
 
 		if (now - s->look_ts > SILENCE) {
 			s->last = s->before = s->wait = 0;
-			s->each = s->chance = 0;
+			share_nothing(s);
 			if (now - s->life_ts > LIFE / 2)
 				begin_life(s, now);
 			begin_round(s, now, frames);
@@ -187,7 +193,7 @@ share_each(struct proto *p, uint32_t now)
 	struct share *s = &p->share;
 
 	if (now - s->look_ts > SILENCE) {
-		s->each = s->chance = 0;
+		share_nothing(s);
 		return 0;
 	}
 	s->random = s->random * 1664525 + 1013904223;

@@ -191,17 +191,25 @@ evict_one(struct pin_cache *c, uint64_t begin, uint64_t end)
 	return true;
 }
 
-/* Bytes of [begin, end) that no entry has. */
+/* The first pages of [*at, end) that no entry has: [*at, *until). False: there are none. */
+static bool
+next_gap(const struct pin_cache *c, uint64_t *at, uint64_t end, uint64_t *until)
+{
+	uint32_t i = first_after(c, *at);
+
+	while (i < c->count && c->begins[i] <= *at)
+		*at = c->slots[c->order[i++]].end;
+	*until = i < c->count && c->begins[i] < end ? c->begins[i] : end;
+	return *at < end;
+}
+
 static uint64_t
 missing_bytes(const struct pin_cache *c, uint64_t begin, uint64_t end)
 {
-	uint64_t missing = end - begin;
+	uint64_t missing = 0, until;
 
-	for (uint32_t i = first_after(c, begin); i < c->count && c->begins[i] < end; i++) {
-		const struct slot *s = &c->slots[c->order[i]];
-
-		missing -= (s->end < end ? s->end : end) - (s->begin > begin ? s->begin : begin);
-	}
+	for (uint64_t at = begin; next_gap(c, &at, end, &until); at = until)
+		missing += until - at;
 	return missing;
 }
 
@@ -209,29 +217,20 @@ missing_bytes(const struct pin_cache *c, uint64_t begin, uint64_t end)
 static int
 pin_missing(struct pin_cache *c, uint64_t begin, uint64_t end)
 {
-	uint64_t at = begin;
+	uint64_t until, failed;
 	int result = 0;
 
-	for (uint32_t i = first_after(c, begin); at < end; i++) {
-		uint64_t until = i < c->count && c->begins[i] < end ? c->begins[i] : end;
-
-		if (until > at && (result = c->cfg.ops.pin(c->cfg.ops.arg, at, until - at)) != 0)
+	for (uint64_t at = begin; next_gap(c, &at, end, &until); at = until) {
+		result = c->cfg.ops.pin(c->cfg.ops.arg, at, until - at);
+		failed = at;
+		if (result != 0)
 			break;
-		at = until < end ? c->slots[c->order[i]].end : end;
+		c->stat.pinned_bytes += until - at;
 	}
-	if (result == 0) {
-		c->stat.pinned_bytes += missing_bytes(c, begin, end);
+	if (result == 0)
 		return 0;
-	}
-	uint64_t failed = at, undo = begin;
-
-	for (uint32_t i = first_after(c, begin); undo < failed; i++) {
-		uint64_t until = i < c->count && c->begins[i] < failed ? c->begins[i] : failed;
-
-		if (until > undo)
-			c->cfg.ops.unpin(c->cfg.ops.arg, undo, until - undo);
-		undo = until < failed ? c->slots[c->order[i]].end : failed;
-	}
+	for (uint64_t at = begin; next_gap(c, &at, failed, &until); at = until)
+		unpin(c, at, until);
 	return result;
 }
 
@@ -347,6 +346,13 @@ pin_cache_get(struct pin_cache *c, uint64_t addr, uint64_t len, uint32_t *ref)
 	return 0;
 }
 
+/* Does an entry that nobody uses stay (PIN-3)? */
+static inline bool
+idle_stays(const struct pin_cache *c)
+{
+	return !c->cfg.off && c->count <= c->cfg.entries_max;
+}
+
 static void
 release(struct pin_cache *c, uint32_t ref)
 {
@@ -369,7 +375,7 @@ release(struct pin_cache *c, uint32_t ref)
 		}
 		if (s->refs == 0 && s->state != SLOT_LIVE)
 			slot_give(c, ref);
-		else if (s->refs == 0 && (c->cfg.off || c->count > c->cfg.entries_max))
+		else if (s->refs == 0 && !idle_stays(c))
 			evict(c, first_after(c, s->begin));
 		ref = next;
 	}
@@ -381,10 +387,8 @@ pin_cache_put(struct pin_cache *c, uint32_t ref)
 	struct slot *s = &c->slots[ref];
 
 	c->stat.in_use--;
-	if (__builtin_expect(s->state == SLOT_LIVE && s->refs > 1, 1))
+	if (__builtin_expect(s->state == SLOT_LIVE && (s->refs > 1 || idle_stays(c)), 1))
 		s->refs--;
-	else if (__builtin_expect(s->state == SLOT_LIVE && !c->cfg.off && c->count <= c->cfg.entries_max, 1))
-		s->refs = 0; /* PIN-3 */
 	else
 		release(c, ref);
 }

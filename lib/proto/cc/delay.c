@@ -23,7 +23,7 @@
 #define SAMPLES_MIN    8
 #define DECREASE_SHIFT 8  /* factors are in 1/256 */
 #define DECREASE_MAX   128 /* never below half in one step (Swift: max_mdf = 0.5) */
-#define NOISE          (WIRE_TSTAMP_HZ / 1000000) /* 1 us: what a clock or a cable may add */
+#define NOISE          UNITS_PER_US /* 1 us: what a clock or a cable may add */
 
 static void
 set_window(struct cc *c, uint32_t bytes)
