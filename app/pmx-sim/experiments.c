@@ -50,10 +50,6 @@ static void
 tcp_on_ack(struct cc *c, uint32_t acked, uint32_t rtt, uint32_t srtt, uint32_t now)
 {
 	(void)rtt, (void)srtt, (void)now;
-	if (c->slow == 0) { /* the first Ack: ten segments (RFC 6928), no threshold yet */
-		c->slow = c->max_bytes;
-		c->window_bytes = 10 * c->step;
-	}
 	c->acc += c->window_bytes < c->slow ? c->window_bytes : acked;
 	if (c->window_bytes < c->slow) {
 		c->window_bytes += acked;
@@ -93,6 +89,7 @@ static const struct cc_ops cc_tcp = {
 	.on_ack = tcp_on_ack,
 	.on_nack = tcp_on_nack,
 	.on_timeout = tcp_on_timeout,
+	.slow_start = true,
 };
 
 struct setting {
@@ -136,11 +133,22 @@ payload_part(uint32_t mtu)
 	return (double)(mtu - WIRE_HDR_BYTES) / (mtu + SIM_FRAME_EXTRA);
 }
 
-static _Noreturn void
-give_up(struct sim *s)
+static void
+must_run(struct sim *s, uint64_t until)
 {
+	if (sim_run(s, until))
+		return;
 	fprintf(stderr, "pmx-sim: at %.6f s: %s\n", (double)sim_now(s) / 1e9, sim_error(s));
 	exit(1);
+}
+
+/* A curve for each of n settings. */
+static void
+name_curves(struct plot *p, const struct setting *set, unsigned n)
+{
+	p->curves = n;
+	for (unsigned i = 0; i < n; i++)
+		snprintf(p->label[i], sizeof(p->label[i]), "%s", set[i].label);
 }
 
 /* ------------------------------------------------------------------ E1: gather */
@@ -204,12 +212,10 @@ gather(const struct setting *set, unsigned senders, const char *bandwidth, doubl
 				break;
 		}
 	}
-	if (!sim_run(s, begin + MS))
-		give_up(s);
+	must_run(s, begin + MS);
 	early = sim_edge(s, port)->drops;
 	for (uint64_t at = begin + 2 * MS; g.end == 0; at += 2 * MS) {
-		if (!sim_run(s, at))
-			give_up(s);
+		must_run(s, at);
 		if (over_time != NULL && at - begin < 2 * MS * PLOT_ROWS) {
 			unsigned row = (unsigned)((at - begin) / (2 * MS));
 
@@ -230,6 +236,44 @@ gather(const struct setting *set, unsigned senders, const char *bandwidth, doubl
 	return r;
 }
 
+/* One plot: rate against senders. */
+static bool
+e1_rates(const struct options *o, const char *rate, double bps, const char *buffer, bool compare)
+{
+	static const unsigned numbers[] = {2, 4, 8, 12, 16, 24, 32, 40, 48};
+	static struct plot p;
+	char name[64];
+	double lowest = 1, idle = 0;
+	uint64_t drops = 0, late = 0;
+
+	snprintf(name, sizeof(name), "e1-%s-%s", rate, buffer);
+	p = (struct plot){.name = name, .x_label = "senders", .y_label = "part of the link rate", .y_max = 1};
+	snprintf(p.title, sizeof(p.title), "E1: N senders of 1 MB to one, %sb/s, %s of port buffer", rate, buffer);
+	name_curves(&p, settings, SETTINGS);
+	for (unsigned n = 0; n < sizeof(numbers) / sizeof(numbers[0]); n++) {
+		double *y = plot_row(&p, numbers[n]);
+
+		for (unsigned i = 0; i < SETTINGS; i++) {
+			/* the collapses take long to simulate */
+			if (i != OURS && (!compare || (o->quick && i == 0 && numbers[n] > 8)))
+				continue;
+			struct gathering g = gather(&settings[i], numbers[n], rate, bps, buffer, NULL, 0);
+
+			y[i] = g.rate;
+			if (i != OURS)
+				continue;
+			lowest = fmin(lowest, g.rate);
+			idle = fmax(idle, g.idle_ms);
+			drops += g.drops;
+			late += g.late;
+		}
+	}
+	plot_print(&p);
+	printf("%s: at least %.3f of the rate, line idle for at most %.3f ms, %lu frames lost, %lu of them "
+	       "after the first ms\n\n", settings[OURS].label, lowest, idle, drops, late);
+	return !o->out || plot_write(&p, o->out);
+}
+
 static int
 e1(const struct options *o)
 {
@@ -238,58 +282,24 @@ e1(const struct options *o)
 		double bps;
 	} rates[] = {{"1G", 1e9}, {"10G", 1e10}, {"25G", 2.5e10}, {"100G", 1e11}};
 	static const char *const buffers[] = {"64K", "128K", "256K", "512K", "1M"};
-	static const unsigned numbers[] = {2, 4, 8, 12, 16, 24, 32, 40, 48};
-	static struct plot p, q;
+	static struct plot p;
 
 	for (unsigned r = 0; r < 4; r++) {
 		for (unsigned b = 0; b < 5; b++) {
 			if (o->quick && b != 1 && b != 4)
 				continue;
-			char name[64];
-			double lowest = 1, idle = 0;
-			uint64_t drops = 0, late = 0;
-
-			snprintf(name, sizeof(name), "e1-%s-%s", rates[r].name, buffers[b]);
-			p = (struct plot){.name = name, .x_label = "senders", .y_label = "part of the link rate",
-				.y_max = 1, .curves = SETTINGS};
-			snprintf(p.title, sizeof(p.title), "E1: N senders of 1 MB to one, %sb/s, %s of port buffer",
-				rates[r].name, buffers[b]);
-			for (unsigned i = 0; i < SETTINGS; i++)
-				snprintf(p.label[i], sizeof(p.label[i]), "%s", settings[i].label);
-			for (unsigned n = 0; n < sizeof(numbers) / sizeof(numbers[0]); n++) {
-				double *y = plot_row(&p, numbers[n]);
-
-				for (unsigned i = 0; i < SETTINGS; i++) {
-					/* the collapses take long to simulate */
-					if (o->quick && i != OURS && (r > 0 || b != 1 || (i == 0 && numbers[n] > 8)))
-						continue;
-					struct gathering g = gather(&settings[i], numbers[n],
-						rates[r].name, rates[r].bps, buffers[b], NULL, 0);
-
-					y[i] = g.rate;
-					if (i != OURS)
-						continue;
-					lowest = fmin(lowest, g.rate);
-					idle = fmax(idle, g.idle_ms);
-					drops += g.drops;
-					late += g.late;
-				}
-			}
-			plot_print(&p);
-			printf("%s: at least %.3f of the rate, line idle for at most %.3f ms, %lu frames lost, %lu of them "
-			       "after the first ms\n\n", settings[OURS].label, lowest, idle, drops, late);
-			if (o->out && !plot_write(&p, o->out))
+			if (!e1_rates(o, rates[r].name, rates[r].bps, buffers[b], !o->quick || (r == 0 && b == 1)))
 				return 1;
 		}
 	}
-	q = (struct plot){.name = "e1-time", .x_label = "ms", .y_label = "MB received", .curves = SETTINGS,
+	p = (struct plot){.name = "e1-time", .x_label = "ms", .y_label = "MB received",
 		.title = "E1: bytes received over time, 32 senders of 1 MB, 1 Gb/s, 128K of port buffer"};
+	name_curves(&p, settings, SETTINGS);
 	for (unsigned i = 0; i < SETTINGS; i++) {
-		snprintf(q.label[i], sizeof(q.label[i]), "%s", settings[i].label);
 		if (!o->quick || i == OURS)
-			gather(&settings[i], 32, "1G", 1e9, "128K", &q, i);
+			gather(&settings[i], 32, "1G", 1e9, "128K", &p, i);
 	}
-	return o->out && !plot_write(&q, o->out);
+	return o->out && !plot_write(&p, o->out);
 }
 
 /* ------------------------------------------------------------------ loads that keep going */
@@ -307,10 +317,8 @@ struct loads {
 	struct flow_load flow[LOADS_MAX]; /* by tag */
 	uint64_t bytes[LOADS_MAX];        /* delivered */
 	uint64_t started[LOADS_MAX];      /* round trips: of the ping on its way */
-	uint64_t *trips;                  /* ns */
+	uint64_t *trips;                  /* ns; NULL: no round trips */
 	uint32_t trip_count, trip_cap;
-	uint32_t rounds_left;             /* E2: messages still to come back */
-	uint64_t end;
 };
 
 static void
@@ -333,6 +341,27 @@ load_arrived(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t 
 		l->bytes[tag] += d->msg_len;
 }
 
+/* Round trips beside the loads: each Pong is the next Ping's start. */
+#define PING 1000 /* tags */
+#define PONG 1001
+
+static void
+ping_arrived(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag)
+{
+	struct loads *l = arg;
+
+	if (tag == PING) {
+		sim_send(s, sim_here(s), d->ctx, d->src_node, d->src_ctx, 64, PONG);
+	} else if (tag == PONG) {
+		if (l->trip_count < l->trip_cap)
+			l->trips[l->trip_count++] = sim_now(s) - l->started[0];
+		l->started[0] = sim_now(s);
+		sim_send(s, sim_here(s), d->ctx, d->src_node, d->src_ctx, 64, PING);
+	} else {
+		load_arrived(arg, s, d, tag);
+	}
+}
+
 /* `deep` messages of the flow at once, for as long as the run lasts. */
 static void
 load_start(struct loads *l, struct sim *s, uint32_t node, uint32_t tag, struct flow_load flow, unsigned deep)
@@ -343,11 +372,11 @@ load_start(struct loads *l, struct sim *s, uint32_t node, uint32_t tag, struct f
 }
 
 static struct sim *
-network(const struct setting *set, struct topology *t, uint32_t nodes, uint32_t nic, const struct fault_config *fault,
-	struct loads *l)
+network(const struct setting *set, struct topology *t, uint32_t nic, const struct fault_config *fault, struct loads *l)
 {
+	uint32_t nodes = t->host_count;
 	struct sim_config c = {.topology = t, .proto = configured(set, nodes), .entries = 4096,
-		.bulks = 65536, .inline_max = 40, .nic_bytes = nic, .seed = 1, .delivered = load_arrived,
+		.bulks = 65536, .inline_max = 40, .nic_bytes = nic, .seed = 1, .delivered = l->trips ? ping_arrived : load_arrived,
 		.completed = load_again, .arg = l};
 
 	c.proto.rx_frames_max = c.proto.tx_frames_max = 65536 / (nodes > 16 ? 4 : 1);
@@ -360,13 +389,6 @@ network(const struct setting *set, struct topology *t, uint32_t nodes, uint32_t 
 			sim_open(s, i, k);
 	}
 	return s;
-}
-
-static void
-must_run(struct sim *s, uint64_t until)
-{
-	if (!sim_run(s, until))
-		give_up(s);
 }
 
 /* ------------------------------------------------------------------ E2: alltoall */
@@ -383,7 +405,7 @@ alltoall(const struct setting *set, uint32_t size)
 	memset(&l, 0, sizeof(l));
 	for (int i = 0; i < LOADS_MAX; i++)
 		l.flow[i].stopped = true;
-	s = network(set, t, NODES, 65536, NULL, &l);
+	s = network(set, t, 65536, NULL, &l);
 	for (uint32_t i = 0; i < NODES; i++) {
 		for (uint32_t k = 1; k < NODES; k++)
 			sim_send(s, i, 0, (i + k) % NODES, 0, 8, LOADS_MAX);
@@ -413,9 +435,8 @@ e2(const struct options *o)
 	double best_fall = 1;
 
 	p = (struct plot){.name = "e2", .x_label = "bytes", .y_label = "Gb/s a node", .x_log = true, .y_log = true,
-		.curves = SETTINGS, .title = "E2: alltoall of 16 nodes, 10 Gb/s, 256K of port buffer"};
-	for (unsigned i = 0; i < SETTINGS; i++)
-		snprintf(p.label[i], sizeof(p.label[i]), "%s", settings[i].label);
+		.title = "E2: alltoall of 16 nodes, 10 Gb/s, 256K of port buffer"};
+	name_curves(&p, settings, SETTINGS);
 	for (uint32_t size = 4; size <= 1 << 20; size *= o->quick ? 16 : 2) {
 		double *y = plot_row(&p, size);
 
@@ -440,7 +461,7 @@ lossy(const struct setting *set, double loss)
 	struct sim *s;
 
 	memset(&l, 0, sizeof(l));
-	s = network(set, t, 2, 65536, &f, &l);
+	s = network(set, t, 65536, &f, &l);
 	load_start(&l, s, 0, 0, (struct flow_load){.dst = 1, .len = 65536}, 32);
 	must_run(s, SEC / 50);
 	uint64_t before = l.bytes[0];
@@ -462,10 +483,9 @@ e3(const struct options *o)
 		{"selective, cc = pm", PROTO_SELECTIVE, &cc_pm, 4000, false}};
 	static struct plot p;
 
-	p = (struct plot){.name = "e3", .x_label = "loss %", .y_label = "part of the link rate", .y_max = 1, .curves = 3,
+	p = (struct plot){.name = "e3", .x_label = "loss %", .y_label = "part of the link rate", .y_max = 1,
 		.title = "E3: goodput against loss, 10 Gb/s, round trip 20 us"};
-	for (unsigned i = 0; i < 3; i++)
-		snprintf(p.label[i], sizeof(p.label[i]), "%s", both[i].label);
+	name_curves(&p, both, 3);
 	for (unsigned k = 0; k < sizeof(losses) / sizeof(losses[0]); k++) {
 		double *y = plot_row(&p, losses[k]);
 
@@ -479,26 +499,6 @@ e3(const struct options *o)
 }
 
 /* ------------------------------------------------------------------ E4: short beside long */
-
-#define PING 1000 /* tags */
-#define PONG 1001
-
-static void
-e4_arrived(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag)
-{
-	struct loads *l = arg;
-
-	if (tag == PING) {
-		sim_send(s, sim_here(s), d->ctx, d->src_node, d->src_ctx, 64, PONG);
-	} else if (tag == PONG) {
-		if (l->trip_count < l->trip_cap)
-			l->trips[l->trip_count++] = sim_now(s) - l->started[0];
-		l->started[0] = sim_now(s);
-		sim_send(s, sim_here(s), d->ctx, d->src_node, d->src_ctx, 64, PING);
-	} else {
-		load_arrived(arg, s, d, tag);
-	}
-}
 
 static int
 by_value(const void *a, const void *b)
@@ -515,20 +515,12 @@ mixed(const struct setting *set, unsigned bulk_senders, uint32_t bulk_to, double
 	static struct loads l;
 	static uint64_t trips[200000];
 	struct topology *t = star(6, "10G", "2us", "256K");
-	struct sim_config c = {.topology = t, .proto = configured(set, 6), .entries = 4096, .bulks = 65536,
-		.inline_max = 40, .nic_bytes = 3000, .seed = 1, .delivered = e4_arrived, .completed = load_again, .arg = &l};
-
 	memset(&l, 0, sizeof(l));
 	l.trips = trips;
 	l.trip_cap = 200000;
 	l.flow[PING].stopped = l.flow[PONG].stopped = true;
-	c.proto.rx_frames_max = c.proto.tx_frames_max = 65536;
-	struct sim *s = sim_new(&c);
+	struct sim *s = network(set, t, 3000, NULL, &l);
 
-	for (uint32_t i = 0; i < 6; i++) {
-		for (uint16_t k = 0; k < 2; k++)
-			sim_open(s, i, k);
-	}
 	for (uint32_t i = 0; i < bulk_senders; i++)
 		load_start(&l, s, i == 0 ? 0 : i + 2, i, (struct flow_load){.dst = bulk_to, .len = 1000000}, 4);
 	must_run(s, SEC / 20);
@@ -603,7 +595,7 @@ e5(const struct options *o)
 
 		memset(&l, 0, sizeof(l));
 		snprintf(p.label[k], sizeof(p.label[k]), "%u flows", n);
-		struct sim *s = network(&settings[OURS], t, n + 2, 30000, NULL, &l);
+		struct sim *s = network(&settings[OURS], t, 30000, NULL, &l);
 
 		for (unsigned i = 0; i < n; i++)
 			load_start(&l, s, i + 1, i, (struct flow_load){.dst = 0, .len = 16384}, 64);

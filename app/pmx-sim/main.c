@@ -23,36 +23,6 @@ static const char usage_text[] =
 	"\n"
 	"  --json  a line a result (speed)   --quiet  nothing but failures (fuzz)\n";
 
-struct proto_config
-sim_defaults(uint32_t nodes, uint32_t mtu)
-{
-	return (struct proto_config){
-		.ticks_per_sec = SEC,
-		.nodes_max = nodes,
-		.contexts_max = 4,
-		.flows_max = 4 * nodes + 16,
-		.paths_max = nodes,
-		.tx_frames_max = 4096,
-		.rx_frames_max = 4096,
-		.window_frames = 512,
-		.path_frames = 1024,
-		.path_bytes = 4u << 20,
-		.payload_max = mtu - WIRE_HDR_BYTES,
-		.rto_min_us = 4000,
-		.rto_max_us = 500000,
-		.retries = 16,
-		.probes = 3,
-		.ack_delay_us = 25,
-		.ack_every = 32,
-		.keepalive_us = 0,
-		.flow_idle_us = 60000000,
-		.cc_target_us = 200,
-		.share_target_us = 4,
-		.recovery = PROTO_SELECTIVE,
-		.cc = &cc_delay,
-	};
-}
-
 struct topology *
 star(unsigned hosts, const char *bandwidth, const char *latency, const char *buffer)
 {

@@ -12,20 +12,17 @@
 #define SEC 1000000000ull
 
 struct options {
-	const char *command, *name; /* name: of a scenario or experiment, NULL = all */
+	const char *command, *name; /* name: of an experiment, NULL = all */
 	uint64_t seeds, first;
 	bool trace, json, quiet, quick;
 	const char *out;            /* directory of CSV and SVG */
 };
 
-/* A core's configuration as pmx-dpdk's defaults, for hosts on a network with that mtu. */
-struct proto_config sim_defaults(uint32_t nodes, uint32_t mtu);
 /* n hosts and one switch. */
 struct topology *star(unsigned hosts, const char *bandwidth, const char *latency, const char *buffer);
 
 /* Each returns an exit code. */
 int run_fuzz(const struct options *o);
-int run_scenarios(const struct options *o);
 int run_experiments(const struct options *o);
 int run_speed(const struct options *o);
 

@@ -932,6 +932,36 @@ sim_settle(struct sim *s, uint64_t within_ns)
 
 /* ------------------------------------------------------------------ looking */
 
+struct proto_config
+sim_defaults(uint32_t nodes, uint32_t mtu)
+{
+	return (struct proto_config){
+		.ticks_per_sec = NS_PER_SEC,
+		.nodes_max = nodes,
+		.contexts_max = 4,
+		.flows_max = 4 * nodes + 16,
+		.paths_max = nodes,
+		.tx_frames_max = 4096,
+		.rx_frames_max = 4096,
+		.window_frames = 512,
+		.path_frames = 1024,
+		.path_bytes = 4u << 20,
+		.payload_max = mtu - WIRE_HDR_BYTES,
+		.rto_min_us = 4000,
+		.rto_max_us = 500000,
+		.retries = 16,
+		.probes = 3,
+		.ack_delay_us = 25,
+		.ack_every = 32,
+		.keepalive_us = 0,
+		.flow_idle_us = 60000000,
+		.cc_target_us = 200,
+		.share_target_us = 4,
+		.recovery = PROTO_SELECTIVE,
+		.cc = &cc_delay,
+	};
+}
+
 uint64_t
 sim_now(const struct sim *s)
 {

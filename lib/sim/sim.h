@@ -63,6 +63,9 @@ struct sim_edge_stat {
 	uint64_t idle_max;      /* longest that the line waited for a frame, ns */
 };
 
+/* A core as the engine configures it by default, for so many nodes; bytes of a frame behind Ethernet. */
+struct proto_config sim_defaults(uint32_t nodes, uint32_t mtu);
+
 struct sim *sim_new(const struct sim_config *config);
 void sim_free(struct sim *s);
 

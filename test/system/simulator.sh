@@ -7,65 +7,62 @@
 # timeout: 600
 # sanitize: yes
 set -u
-sim=$(realpath "${1:?BUILD_DIR}")/app/pmx-sim
+. "$(dirname "$0")/common.bash"
+
+sim=$build/app/pmx-sim
 root=$(cd "$(dirname "$0")/../.." && pwd)
-work=$(mktemp -d /tmp/pmx-test.XXXXXX) || exit 2
-trap 'rm -rf "$work"' EXIT
-failed=0
 
 verdict() { # NAME CODE [LOG]
 	if [ "$2" -eq 0 ]; then
-		echo "ok $1"
-		return
+		ok "$1"
+	else
+		not_ok "$1" "exit code $2" "${3:-}"
 	fi
-	echo "not ok $1 exit code $2"
-	[ -z "${3:-}" ] || tail -5 "$3" | sed 's/^/# /'
-	failed=1
 }
 
 seeds=2000
 grep -q __asan_init "$sim" && seeds=150
-"$sim" fuzz --seeds $seeds >"$work/fuzz" 2>&1
-verdict "simulator__${seeds}_random_histories" $? "$work/fuzz"
-sed 's/^.*\r/# /' "$work/fuzz" | tail -1
+"$sim" fuzz --seeds $seeds >"$dir/fuzz" 2>&1
+verdict "simulator__${seeds}_random_histories" $? "$dir/fuzz"
+sed 's/^.*\r/# /' "$dir/fuzz" | tail -1
 
-"$sim" fuzz --first 7 --seeds 1 --trace >"$work/1" 2>&1 && "$sim" fuzz --first 7 --seeds 1 --trace >"$work/2" 2>&1 &&
-	[ -s "$work/1" ] && cmp -s <(grep -v histories "$work/1") <(grep -v histories "$work/2")
+"$sim" fuzz --first 7 --seeds 1 --trace >"$dir/1" 2>&1 && "$sim" fuzz --first 7 --seeds 1 --trace >"$dir/2" 2>&1 &&
+	[ -s "$dir/1" ] && cmp -s <(grep -v histories "$dir/1") <(grep -v histories "$dir/2")
 verdict simulator__a_seed_is_a_history $?
 
-"$sim" fly >"$work/out" 2>&1
-[ $? -eq 2 ] && grep -q "unknown command 'fly'" "$work/out"
-verdict simulator__unknown_command $? "$work/out"
-"$sim" experiment e9 >"$work/out" 2>&1
-[ $? -eq 2 ] && grep -q "no experiment 'e9'" "$work/out"
-verdict simulator__unknown_experiment $? "$work/out"
+"$sim" fly >"$dir/out" 2>&1
+[ $? -eq 2 ] && grep -q "unknown command 'fly'" "$dir/out"
+verdict simulator__unknown_command $? "$dir/out"
+"$sim" experiment e9 >"$dir/out" 2>&1
+[ $? -eq 2 ] && grep -q "no experiment 'e9'" "$dir/out"
+verdict simulator__unknown_experiment $? "$dir/out"
 
 [ $seeds -eq 2000 ] || exit $failed
 
 # Each bug is a patch; a history must break a rule.
 for patch in "$root"/test/sim/mutants/*.patch; do
 	name=$(basename "$patch" .patch | tr - _)
-	rm -rf "$work/src"
-	mkdir "$work/src"
-	(cd "$root" && cp -r --parents lib/proto lib/wire lib/coll lib/sim app/pmx-sim drivers/fault_model.[ch] "$work/src")
-	if ! patch -s -d "$work/src" -p1 <"$patch" >"$work/log" 2>&1; then
-		verdict "mutant__$name" 1 "$work/log"
+	rm -rf "$dir/src"
+	mkdir "$dir/src"
+	(cd "$root" && cp -r --parents lib/proto lib/wire lib/coll lib/sim app/pmx-sim drivers/fault_model.[ch] "$dir/src")
+	if ! patch -s -d "$dir/src" -p1 <"$patch" >"$dir/log" 2>&1; then
+		verdict "mutant__$name" 1 "$dir/log"
 		continue
 	fi
-	(cd "$work/src" && cc -O1 -march=native -D_GNU_SOURCE -w -Ilib -Idrivers -o mutant app/pmx-sim/*.c lib/sim/*.c \
-		lib/proto/*.c lib/proto/cc/*.c lib/wire/*.c lib/coll/*.c drivers/fault_model.c -lm) >"$work/log" 2>&1 ||
-		{ verdict "mutant__$name" 1 "$work/log"; continue; }
-	timeout 60 "$work/src/mutant" fuzz --seeds 5000 --quiet >"$work/log" 2>&1
-	[ $? -eq 1 ] && grep -q '^pmx-sim: seed' "$work/log"
-	verdict "mutant__$name" $? "$work/log"
-	grep '^pmx-sim: seed' "$work/log" | sed 's/^pmx-sim:/#/'
+	(cd "$dir/src" && cc -O1 -march=native -D_GNU_SOURCE -w -Ilib -Idrivers -o mutant app/pmx-sim/*.c lib/sim/*.c \
+		lib/proto/*.c lib/proto/cc/*.c lib/wire/*.c lib/coll/*.c drivers/fault_model.c -lm) >"$dir/log" 2>&1 ||
+		{ verdict "mutant__$name" 1 "$dir/log"; continue; }
+	timeout 60 "$dir/src/mutant" fuzz --seeds 5000 --quiet >"$dir/log" 2>&1
+	[ $? -eq 1 ] && grep -q '^pmx-sim: seed' "$dir/log"
+	verdict "mutant__$name" $? "$dir/log"
+	grep '^pmx-sim: seed' "$dir/log" | sed 's/^pmx-sim:/#/'
 done
 
-"$sim" experiment --quick --out "$work" >"$work/figures" 2>&1
-verdict simulator__experiments_run $? "$work/figures"
+"$sim" experiment --quick --out "$dir" >"$dir/figures" 2>&1
+verdict simulator__experiments_run $? "$dir/figures"
 # GOAL NAME: awk over the figures; each prints 1 if it is reached
 goal() {
-	[ "$(awk "$2" "$work/figures")" = 1 ]
+	[ "$(awk "$2" "$dir/figures")" = 1 ]
 	verdict "experiment__$1" $?
 }
 # buffers of 128K and 1M at 1, 10, 25 and 100 Gb/s; 2 RTO-min are 8 ms
@@ -78,7 +75,7 @@ goal e2_no_fall '/largest fall/ {print ($NF >= 0.9)}'
 goal e3_selective_keeps_its_goodput '/^selective keeps/ {print ($3 >= 0.9 && $11 >= 0.75)}'
 goal e4_short_beside_bulk '/^(3 )?bulk / {n++; bad += $(NF - 1) > $NF} END {print (n == 4 && !bad)}'
 goal e5_fair '/^E5:/ {n++; bad += $10 + 0 < 0.95} END {print (n == 6 && !bad)}'
-grep -E "^cc = delay: |^selective keeps|^(3 )?bulk |^E5" "$work/figures" | sed 's/^/# /'
-[ -s "$work/e3.svg" ] && [ -s "$work/e3.csv" ] && head -1 "$work/e3.csv" | grep -q selective
+grep -E "^cc = delay: |^selective keeps|^(3 )?bulk |^E5" "$dir/figures" | sed 's/^/# /'
+[ -s "$dir/e3.svg" ] && [ -s "$dir/e3.csv" ] && head -1 "$dir/e3.csv" | grep -q selective
 verdict simulator__plots_are_written $?
 exit $failed

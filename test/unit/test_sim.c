@@ -51,32 +51,14 @@ config(const char *network)
 	memset(&heard, 0, sizeof(heard));
 	if (topology_parse(network, &net, error, sizeof(error)) != 0)
 		fail_msg("%s", error);
+	struct proto_config core = sim_defaults(net->host_count, 1500);
+
+	core.flows_max = 256;
+	core.rto_max_us = 100000;
+	core.flow_idle_us = 1000000;
 	return (struct sim_config){
 		.topology = net,
-		.proto = {
-			.ticks_per_sec = SEC,
-			.nodes_max = net->host_count,
-			.contexts_max = 4,
-			.flows_max = 256,
-			.paths_max = net->host_count,
-			.tx_frames_max = 4096,
-			.rx_frames_max = 4096,
-			.window_frames = 512,
-			.path_frames = 1024,
-			.path_bytes = 4 << 20,
-			.payload_max = 1450,
-			.rto_min_us = 4000,
-			.rto_max_us = 100000,
-			.retries = 16,
-			.probes = 3,
-			.ack_delay_us = 25,
-			.ack_every = 32,
-			.flow_idle_us = 1000000,
-			.cc_target_us = 200,
-			.share_target_us = 4,
-			.recovery = PROTO_SELECTIVE,
-			.cc = &cc_delay,
-		},
+		.proto = core,
 		.entries = 1024,
 		.bulks = 2048,
 		.inline_max = 40,
