@@ -308,7 +308,6 @@ pin_4__even_while_in_use(void **state)
 
 	assert_true(pinned[4]);
 	pin_cache_put(c, b);
-	cfg.bytes_max = 0;
 	pin_cache_flush(c);
 	assert_true(pinned[0] && pinned[9]); /* a holds what is left of its entry */
 	pin_cache_put(c, d);
@@ -368,7 +367,6 @@ below(uint32_t n)
 	return (uint32_t)(seed >> 33) % n;
 }
 
-/* cached[]: what the model knows to be in the cache, if nothing was evicted since. */
 static void
 one_history(uint64_t number)
 {
@@ -393,7 +391,6 @@ one_history(uint64_t number)
 			int r = pin_cache_get(c, BASE + page * PAGE + below(PAGE), (n - 1) * PAGE + 1, &h->ref);
 
 			assert_true(r == 0 || r == -ENOMEM);
-			/* an unaligned range may need one page more: not beyond the end in this model */
 			if (r != 0)
 				continue;
 			*h = (struct held){.used = true, .ref = h->ref, .page = page, .n = n};
