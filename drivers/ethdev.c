@@ -64,6 +64,11 @@ configure(struct link *l, struct ethdev *d, const struct rte_eth_dev_info *info)
 	}
 	if (l->config.mtu > RTE_ETHER_MTU && l->config.mtu <= info->max_mtu)
 		conf.rxmode.mtu = l->config.mtu;
+	/* net_ring would hand the application's memory to another process */
+	if (info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS && strcmp(info->driver_name, "net_ring") != 0) {
+		conf.txmode.offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+		l->segments = true;
+	}
 	int e = rte_eth_dev_configure(d->port, rxq, txq, &conf);
 
 	if (e != 0 && conf.rxmode.mtu != 0) {

@@ -70,11 +70,14 @@ static pthread_mutex_t pairs_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool
 copy_frame(struct rte_mbuf *m, const struct rte_mbuf *frame)
 {
-	if (unlikely(frame->data_len > rte_pktmbuf_tailroom(m)))
+	if (unlikely(frame->pkt_len > rte_pktmbuf_tailroom(m)))
 		return false;
-	m->data_len = frame->data_len;
-	m->pkt_len = frame->data_len;
+	m->data_len = (uint16_t)frame->pkt_len;
+	m->pkt_len = frame->pkt_len;
 	memcpy(rte_pktmbuf_mtod(m, void *), rte_pktmbuf_mtod(frame, const void *), frame->data_len);
+	if (unlikely(frame->nb_segs > 1))
+		memcpy(rte_pktmbuf_mtod_offset(m, void *, frame->data_len),
+			rte_pktmbuf_mtod(frame->next, const void *), frame->next->data_len);
 	return true;
 }
 
@@ -118,7 +121,7 @@ deliver(struct loop_end *end, struct loop_end *peer, uint16_t queue, struct rte_
 	inbox->no_mbuf += (uint64_t)(n - room);
 	/* Lost ones count as sent: they are lost at the receiver, as behind a real port. */
 	for (; i < n; i++)
-		mine->tx_bytes += bufs[i]->data_len;
+		mine->tx_bytes += bufs[i]->pkt_len;
 	mine->tx_frames += n;
 	rte_ring_sp_enqueue_bulk(inbox->ring, (void **)copies, good, NULL);
 }
@@ -334,6 +337,7 @@ loop_open(struct link *l)
 	l->rx_queues = end->queues;
 	l->tx_queues = end->queues;
 	l->mtu = (uint16_t)config->mtu;
+	l->segments = true;
 	l->up = true;
 	return 0;
 }

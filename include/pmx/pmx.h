@@ -287,6 +287,186 @@ PMX_API int pmx_receive_wait(struct pmx_context *ctx, struct pmx_message *msg, i
  * @retval -EPIPE     the engine is gone */
 PMX_API int pmx_send_wait(struct pmx_context *ctx, int64_t timeout_us);
 
+/* ---------------------------------------------------------- remote memory */
+
+/** Others may pull from it. */
+#define PMX_REMOTE_READ 1u
+/** Others may push to it. */
+#define PMX_REMOTE_WRITE 2u
+
+/** Memory that others may reach. Plain data of 32 bytes: send it to whoever shall reach it. */
+struct pmx_remote {
+	struct pmx_addr owner; /**< whose it is */
+	uint32_t zero;         /**< 0 */
+	uint64_t key;          /**< cannot be guessed; ends with pmx_deregister() */
+	uint64_t addr;         /**< first byte, in the owner's process */
+	uint64_t len;          /**< bytes */
+};
+
+/**
+ * Allocate memory that the engine shares with this process: pushes and pulls copy nothing on the way
+ * from it, and once on the way to it. On hugepages where some are free; zeroed.
+ * @param      ctx   the context whose transfers will use it
+ * @param      len   bytes, 1..2^40; rounded up to whole pages
+ * @param[out] addr  page-aligned; give it back with pmx_free(), or close the context.
+ * @retval 0
+ * @retval -ENOMEM  not so much memory is free
+ * @retval -ENOSPC  the context has 64 such pieces: allocate fewer, larger ones
+ * @retval -EPIPE   the engine is gone
+ * A system call and a question to the primary: some 100 us and the time to zero the memory.
+ */
+PMX_API int pmx_alloc(struct pmx_context *ctx, uint64_t len, void **addr);
+
+/** Give memory of pmx_alloc() back. Regions in it end; transfers that use it end with EFAULT. NULL is ignored. */
+PMX_API void pmx_free(struct pmx_context *ctx, void *addr);
+
+/**
+ * Let others reach memory of this process: any that is mapped, of pmx_alloc() or not.
+ * @param      ctx     whom their transfers are addressed to
+ * @param      addr    first byte, at any alignment
+ * @param      len     bytes, 1..2^40
+ * @param      access  PMX_REMOTE_READ, PMX_REMOTE_WRITE or both
+ * @param[out] remote  what others need to reach it
+ * @retval 0
+ * @retval -EINVAL    access, or len
+ * @retval -EFAULT    it begins or ends in memory of pmx_alloc(), but is not all in it
+ * @retval -ENOSPC    too many regions: limits.regions
+ * @retval -ENOMEM    the memory cannot be pinned: limits.pin_bytes, ulimit -l
+ * @retval -EPIPE     the engine is gone
+ * Waits for the engine's answer, some microseconds; in an embedded node it polls the node. Memory of
+ * pmx_alloc() is reached directly; other memory by the kernel's copying, which is slower.
+ */
+PMX_API int pmx_register(struct pmx_context *ctx, void *addr, uint64_t len, unsigned access,
+	struct pmx_remote *remote);
+
+/** As pmx_register(), with an area ID (RHiNET): others name (context, ID, offset) instead of a key and
+ * an address, so that one call fits many receivers. id: 0..2^32 - 2, unique in the context.
+ * @retval -EEXIST  the context has that ID */
+PMX_API int pmx_area_register(struct pmx_context *ctx, uint32_t id, void *addr, uint64_t len, unsigned access,
+	struct pmx_remote *remote);
+
+/** End a registration; when it returns, nobody reaches the memory by it any more.
+ * @retval -ENOKEY  no such registration of this context @retval -EPIPE the engine is gone */
+PMX_API int pmx_deregister(struct pmx_context *ctx, uint64_t key);
+
+/** Transfer: remote is an offset in the area whose ID is in key. */
+#define PMX_AREA 1u
+/** Transfer: takes effect after all earlier ones of this context to the same one. */
+#define PMX_ORDERED 2u
+/** Push: when all of it is there, pmx_event() tells the other side, with `immediate`. */
+#define PMX_NOTIFY 4u
+/** Transfer: pmx_event() tells this side when it ended. */
+#define PMX_EVENT 8u
+
+/** Which bytes of a transfer move (RHiNET, CPSY 2000, section 2.7). Both sides have the same layout. */
+enum pmx_part_kind {
+	PMX_PART_STRIDE = 1, /**< block bytes at every sum of i[d] * interval[d], 0 <= i[d] < count[d] */
+	PMX_PART_BITMAP = 2, /**< unit bytes for each bit that is set */
+	PMX_PART_DIFF = 3,   /**< push: bytes that differ from twin, which then follows */
+	PMX_PART_TWIN = 4,   /**< pull: all of them, and a copy of them in twin */
+};
+
+/** A part of a transfer. Borrowed, with what it points at, until the transfer ended. */
+struct pmx_part {
+	enum pmx_part_kind kind;
+	uint32_t dims;        /**< STRIDE: 1..3, innermost first */
+	uint64_t block;       /**< STRIDE: bytes, 1.. */
+	uint64_t interval[3]; /**< STRIDE: bytes, at least the extent of what it repeats */
+	uint64_t count[3];    /**< STRIDE: 1.. */
+	uint32_t unit;        /**< BITMAP: bytes, a power of two, 4..4096 */
+	const uint64_t *bits; /**< BITMAP: one for each unit that begins in the transfer, lowest first */
+	void *twin;           /**< DIFF, TWIN: len bytes */
+};
+
+/** A push or pull; zero-initialise, then set what it needs. */
+struct pmx_transfer {
+	struct pmx_addr peer;  /**< whose memory */
+	uint32_t flags;        /**< PMX_AREA, PMX_ORDERED, PMX_NOTIFY, PMX_EVENT */
+	uint64_t key;          /**< of struct pmx_remote; with PMX_AREA the area's ID */
+	uint64_t remote;       /**< address there; with PMX_AREA offset in the area */
+	void *local;           /**< address here: any memory */
+	uint64_t len;          /**< bytes that it spans, 0..2^40 */
+	uint64_t immediate;    /**< PMX_NOTIFY: for the other side */
+	uint64_t cookie;       /**< PMX_EVENT: for this side */
+	volatile int32_t *status; /**< NULL, or a word that is 1 from the call on, and 0 or a negative errno
+				   * when the transfer ended. In memory of pmx_alloc() the engine
+				   * writes it; elsewhere the next call of this library on the context. */
+	const struct pmx_part *part; /**< NULL: all bytes */
+};
+
+/** A transfer, to ask about. */
+typedef uint64_t pmx_transfer_id;
+
+/**
+ * Remote write: copy local bytes to the peer's memory; no call on its side is needed. The local
+ * bytes must not change until it ended.
+ * @param      ctx  whose transfer it is
+ * @param      t    see there; borrowed for the call
+ * @param[out] id   to ask with pmx_transfer_done(), may be NULL
+ * @retval 0        it is under way
+ * @retval -EAGAIN  limits.transfers are under way, or the submission ring is full: poll, then try again
+ * @retval -EINVAL  flags, len, or a part that does not fit: pmx_part_problem() says which
+ * @retval -EOPNOTSUPP a part that only pulls take
+ * @retval -ENOMEM  the local memory cannot be pinned
+ * @retval -EFAULT  the local memory begins or ends in memory of pmx_alloc(), but is not all in it
+ * @retval -EPIPE   the engine is gone
+ * Parts, and what fits one frame, are packed by this library in send buffers, as these come free: call
+ * it now and then (any call on the context does). All else is the engine's work alone.
+ */
+PMX_API int pmx_push(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id);
+
+/** Remote read: as pmx_push(), the other way. The local bytes are complete when it ended. PMX_NOTIFY is -EINVAL. */
+PMX_API int pmx_pull(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id);
+
+/** What is wrong with a part over len bytes, as a sentence; NULL: nothing. Static storage. */
+PMX_API const char *pmx_part_problem(const struct pmx_part *part, uint64_t len);
+
+/** Ask whether memory of others can be reached: as a push or pull that moves nothing (RHiNET, section 2.5).
+ * Uses peer, flags, key, remote, len, status, cookie. */
+PMX_API int pmx_remote_pin(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id);
+
+/**
+ * Did a transfer end?
+ * @retval 0             not yet
+ * @retval 1             well
+ * @retval -ENOKEY       there is no such region, or no longer
+ * @retval -ERANGE       it reaches beyond the region
+ * @retval -EACCES       the region was not registered for this
+ * @retval -EPERM        the region belongs to another context
+ * @retval -EFAULT       memory that was registered, or the local memory, is gone
+ * @retval -ENOBUFS      the bytes are there, but the notification was lost: its receiver takes none
+ * @retval -ECONNRESET   the other side ended; done or not, nobody knows
+ * Also the errors of pmx_is_send_done(). An answer is kept until its place was used again twice.
+ */
+PMX_API int pmx_transfer_done(struct pmx_context *ctx, pmx_transfer_id id);
+
+/** Transfers that did not end yet. */
+PMX_API uint32_t pmx_transfers_pending(struct pmx_context *ctx);
+
+/** Wait until all transfers of the context ended (RHiNET: sync).
+ * @retval 0 @retval -ETIMEDOUT some did not @retval -EPIPE the engine is gone */
+PMX_API int pmx_sync_wait(struct pmx_context *ctx, int64_t timeout_us);
+
+/** What pmx_event() tells of. */
+enum pmx_event_kind {
+	PMX_EVENT_PUSHED = 1, /**< another side's push with PMX_NOTIFY: all of it is here */
+	PMX_EVENT_ENDED = 2,  /**< an own transfer with PMX_EVENT */
+};
+
+struct pmx_event {
+	enum pmx_event_kind kind;
+	struct pmx_addr peer;
+	uint64_t len;       /**< bytes that the transfer spans */
+	uint64_t immediate; /**< PUSHED: the other side's; ENDED: the cookie */
+	int32_t error;      /**< ENDED: 0 or a negative errno */
+};
+
+/**
+ * The next event. The context's descriptor tells of events as of messages.
+ * @retval 1 *event is set @retval 0 none @retval -EPIPE none, and the engine is gone
+ */
+PMX_API int pmx_event(struct pmx_context *ctx, struct pmx_event *event);
+
 /** What a negative errno of this library means, and what to do about it. Static storage. */
 PMX_API const char *pmx_strerror(int error);
 

@@ -12,7 +12,7 @@ align64(uint64_t v)
 }
 
 static uint64_t
-place(const struct channel_geometry *g, uint64_t off[4])
+place(const struct channel_geometry *g, uint64_t off[6])
 {
 	uint64_t at = align64(sizeof(struct channel_shm));
 
@@ -23,13 +23,17 @@ place(const struct channel_geometry *g, uint64_t off[4])
 	off[2] = at;
 	at += (uint64_t)g->lhs.entries * g->lhs.entry_bytes;
 	off[3] = at;
-	return align64(at + g->send_buffers * sizeof(int64_t));
+	at = align64(at + g->send_buffers * sizeof(int64_t));
+	off[4] = at;
+	at += g->transfers * sizeof(struct transfer_desc);
+	off[5] = at;
+	return at + (uint64_t)g->events * SLOT_BYTES;
 }
 
 uint64_t
 channel_bytes(const struct channel_geometry *g)
 {
-	uint64_t off[4];
+	uint64_t off[6];
 
 	return place(g, off);
 }
@@ -38,7 +42,7 @@ void
 channel_format(struct channel_shm *shm, const struct channel_geometry *g, uint16_t node,
 	uint16_t ctx)
 {
-	uint64_t off[4], bytes = place(g, off);
+	uint64_t off[6], bytes = place(g, off);
 	uint32_t generation = shm->magic == CHANNEL_MAGIC ? shm->generation + 1 : 1;
 
 	memset(shm, 0, bytes);
@@ -55,6 +59,10 @@ channel_format(struct channel_shm *shm, const struct channel_geometry *g, uint16
 	shm->completions_off = off[1];
 	shm->lhs_off = off[2];
 	shm->send_off_off = off[3];
+	shm->transfers_off = off[4];
+	shm->events_off = off[5];
+	shm->transfers = g->transfers;
+	shm->events = g->events;
 }
 
 const char *

@@ -25,7 +25,7 @@
 
 #define CHANNEL_MAGIC 0x504D5843484E3031u /* "PMXCHN01" */
 /* Grows with every change of anything in this file, slot_ring.h or struct lhs_entry. */
-#define CHANNEL_ABI   1
+#define CHANNEL_ABI   2
 #define CHANNEL_NAME  "pmx_%u_ch_%u" /* memzone: node, context */
 
 enum channel_state {
@@ -33,6 +33,12 @@ enum channel_state {
 	CHANNEL_OPEN = 1,
 	CHANNEL_CLOSING = 2, /* what was submitted is still delivered */
 	CHANNEL_DEAD = 3,    /* the engine stopped: every call gives -EPIPE */
+};
+
+/* What the client's pin-down cache did; for pmx-ctl to show. */
+struct pin_counters {
+	uint64_t hits, misses, evictions; /* of this context */
+	uint64_t invalidations, pinned_bytes; /* of its process */
 };
 
 /* Written by the engine, read by the client; except where a line says otherwise. */
@@ -49,7 +55,11 @@ struct channel_shm {
 	uint32_t receive_buffers;   /* quota, for information */
 	uint32_t frag_len;          /* payload bytes of a send buffer */
 	uint32_t max_message;
-	uint64_t submissions_off, completions_off, lhs_off, send_off_off;
+	uint32_t transfers;         /* places for transfers under way */
+	uint32_t events;            /* slots, power of two */
+	uint64_t submissions_off, completions_off, lhs_off, send_off_off, transfers_off, events_off;
+	uint64_t pin_bytes;         /* limits of the client's pin-down cache */
+	uint32_t pin_entries, pin_cache; /* pin_cache: 0 = off */
 	uint32_t engine_may_sleep;  /* submissions must look at engine_sleeps */
 	_Atomic uint32_t state;     /* enum channel_state */
 	/* positions, a line each so that the two sides do not share one */
@@ -58,6 +68,8 @@ struct channel_shm {
 	_Alignas(64) _Atomic uint32_t completions_pos; /* client's, as consumer */
 	_Alignas(64) _Atomic uint32_t lhs_pos;         /* client's, as reader */
 	_Alignas(64) _Atomic uint32_t wake_client;     /* client: make my descriptor readable */
+	_Alignas(64) _Atomic uint32_t events_pos;      /* client's, as consumer */
+	_Alignas(64) struct pin_counters pins;         /* client's */
 };
 
 enum submission_op {
@@ -65,6 +77,11 @@ enum submission_op {
 	SUBMIT_MORE = 2,    /* further buffers of the message before */
 	SUBMIT_RELEASE = 3, /* bulk buffers that the client no longer reads */
 	SUBMIT_SELECT = 4,  /* from now on the client sleeps at times: look at wake_client */
+	SUBMIT_TRANSFER = 5, /* a remote memory transfer; what it is stands in its place of the table */
+	SUBMIT_FRAME = 6,   /* one frame of a transfer that the client packs itself */
+	SUBMIT_REGISTER = 7, /* let others reach a piece of memory */
+	SUBMIT_DEREGISTER = 8,
+	SUBMIT_FORGET = 9,  /* memory that the engine mapped is no longer needed */
 };
 
 #define SUBMIT_SEND_BUFS    22
@@ -84,20 +101,85 @@ struct submission {
 		} send;
 		uint16_t more[SUBMIT_MORE_BUFS];
 		uint32_t release[SUBMIT_RELEASE_BUFS];
+		uint32_t transfer;   /* its place */
+		struct {
+			uint16_t dst_node, dst_ctx;
+			uint32_t len;
+			uint16_t buf;
+			uint16_t transfer;   /* its place */
+		} frame;
+		struct {
+			uint64_t addr, len, key; /* DEREGISTER: key alone, or area */
+			uint32_t memory;     /* where it lies, MEMORY_COPIED */
+			uint32_t area;       /* REGION_NO_AREA: none */
+			uint32_t ticket;     /* comes back with the answer */
+			uint32_t rights;     /* enum region_right */
+		} __attribute__((packed, aligned(4))) region;
+		uint32_t forget;
 	};
 };
 
+#define MEMORY_COPIED UINT32_MAX /* not mapped by the engine: the kernel copies */
+#define MEMORIES_MAX  64         /* of a context: pieces that its engine has mapped */
+
+enum transfer_kind {
+	TRANSFER_PUSH = 1,
+	TRANSFER_PULL = 2,
+	TRANSFER_PACKED = 3, /* a push whose frames the client packs (SUBMIT_FRAME) */
+	TRANSFER_PIN = 4,    /* ask whether remote memory can be reached */
+};
+
+#define TRANSFER_AREA    0x01 /* key is an area ID, at an offset in it */
+#define TRANSFER_NOTIFY  0x02 /* PUSH: tell the other application, with imm */
+#define TRANSFER_ORDERED 0x04 /* not before earlier ones to the same context took effect */
+#define TRANSFER_STRIDE  0x08 /* PULL: dims, block, interval, count hold */
+#define TRANSFER_BITMAP  0x10 /* PULL: unit, bits hold */
+#define TRANSFER_ALL     0x1F
+
+#define TRANSFER_DIMS_MAX 3
+#define TRANSFER_UNITS    1024 /* of a bitmap */
+
+/* A transfer, in its place of the channel's table. Written by the client before it submits the
+ * place's number; copied once by the engine. */
+struct transfer_desc {
+	uint8_t kind;         /* enum transfer_kind */
+	uint8_t flags;        /* TRANSFER_* */
+	uint16_t node, ctx;   /* the other side */
+	uint16_t generation;  /* of the place: in the frames, so that late answers are known */
+	uint32_t memory;      /* where the local bytes lie: number, or MEMORY_COPIED */
+	uint32_t status_memory; /* where `status` lies; a number */
+	uint64_t key, at;     /* of the remote bytes */
+	uint64_t len;         /* bytes that the transfer spans */
+	uint64_t imm;
+	uint64_t local;       /* address in the client */
+	uint64_t status;      /* address in the client of a word to write the result to, 0 = none */
+	uint64_t offset;      /* BITMAP: in the transfer, of the first bit */
+	uint32_t dims, unit;
+	uint64_t block, interval[TRANSFER_DIMS_MAX], count[TRANSFER_DIMS_MAX];
+	uint64_t bits[TRANSFER_UNITS / 64];
+} __attribute__((aligned(64)));
+
+/* What an application is told of by the engine; the bytes after the mark. */
+struct event_slot {
+	uint64_t imm, len;    /* len: bytes that were pushed */
+	uint16_t node, ctx;   /* by whom */
+} __attribute__((packed, aligned(4)));
+
 #define COMPLETION_BUFS 14
 #define COMPLETION_ITEM(buf, error) ((uint32_t)(buf) | (uint32_t)(error) << 24)
+/* In count: what the items are, if not send buffers. */
+#define COMPLETION_TRANSFERS 0x10000u /* places of transfers; each with its error */
+#define COMPLETION_REGION    0x20000u /* ticket, errno, key's halves, low first */
 
 /* engine -> client; the bytes after the mark */
 struct completion {
-	uint32_t count;
-	uint32_t item[COMPLETION_BUFS]; /* buffer number, positive errno << 24 */
+	uint32_t count; /* with COMPLETION_* */
+	uint32_t item[COMPLETION_BUFS]; /* number, positive errno << 24 */
 };
 
 _Static_assert(sizeof(struct submission) <= SLOT_BYTES - 4, "submission");
 _Static_assert(sizeof(struct completion) <= SLOT_BYTES - 4, "completion");
+_Static_assert(sizeof(struct event_slot) <= SLOT_BYTES - 4, "event");
 
 /* What stands in bulk memory right before the payload of each buffer of a chain. */
 struct bulk_link {
@@ -111,6 +193,8 @@ _Static_assert(sizeof(struct bulk_link) == 16, "bulk link");
 struct channel_geometry {
 	uint32_t submissions, completions; /* slots, powers of two */
 	uint32_t send_buffers;             /* most */
+	uint32_t transfers;
+	uint32_t events;                   /* slots, a power of two */
 	struct lhs_config lhs;
 };
 
@@ -147,6 +231,18 @@ channel_send_off(struct channel_shm *shm)
 	return (_Atomic int64_t *)((uint8_t *)shm + shm->send_off_off);
 }
 
+static inline struct transfer_desc *
+channel_transfers(struct channel_shm *shm)
+{
+	return (struct transfer_desc *)((uint8_t *)shm + shm->transfers_off);
+}
+
+static inline struct slot *
+channel_events(struct channel_shm *shm)
+{
+	return (struct slot *)((uint8_t *)shm + shm->events_off);
+}
+
 /* The attach handshake over rte_mp: one request, one reply. */
 #define ATTACH_ACTION "pmx_attach"
 
@@ -154,6 +250,7 @@ enum attach_op {
 	ATTACH_HELLO = 1, /* versions only */
 	ATTACH_OPEN = 2,
 	ATTACH_CLOSE = 3,
+	ATTACH_MEMORY = 4, /* with a descriptor: map it, sealed against shrinking */
 };
 
 struct attach_request {
@@ -162,8 +259,9 @@ struct attach_request {
 	int32_t pid;
 	uint16_t ctx;
 	uint16_t pad;
-	uint32_t generation;        /* CLOSE: of the open that is meant */
+	uint32_t generation;        /* CLOSE, MEMORY: of the open that is meant */
 	uint32_t send_buffers, receive_buffers;
+	uint64_t addr, len;         /* MEMORY: where the client has mapped it */
 };
 
 /* With two descriptors on OPEN: readable when a message came; write to wake the engine. */
@@ -172,6 +270,7 @@ struct attach_reply {
 	int32_t result;             /* 0 or negative errno */
 	uint16_t node, ctx;
 	uint32_t generation;
+	uint32_t memory;            /* MEMORY: its number */
 	char zone[32];              /* memzone of the channel */
 };
 

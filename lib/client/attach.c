@@ -71,9 +71,9 @@ start_eal(const char *instance, int cpu)
 	return 0;
 }
 
-/* One question to the primary. fds: two descriptors of the reply, or -1; may be NULL. */
+/* One question to the primary, with a descriptor or -1. fds: two descriptors of the reply, or -1; may be NULL. */
 static int
-ask(const struct attach_request *request, struct attach_reply *reply, int *fds)
+ask(const struct attach_request *request, int give, struct attach_reply *reply, int *fds)
 {
 	struct rte_mp_msg msg = {.len_param = sizeof(*request)};
 	struct rte_mp_reply replies = {0};
@@ -82,6 +82,8 @@ ask(const struct attach_request *request, struct attach_reply *reply, int *fds)
 
 	snprintf(msg.name, sizeof(msg.name), "%s", ATTACH_ACTION);
 	memcpy(msg.param, request, sizeof(*request));
+	msg.fds[0] = give;
+	msg.num_fds = give >= 0;
 	if (rte_mp_request_sync(&msg, &replies, &patience) != 0 || replies.nb_received != 1)
 		goto out;
 	const struct rte_mp_msg *m = &replies.msgs[0];
@@ -112,7 +114,7 @@ pmx_node_attach(struct pmx_node **node, const char *instance, int cpu)
 	struct attach_reply reply;
 	int result = start_eal(instance, cpu);
 
-	if (result != 0 || (result = ask(&hello, &reply, NULL)) != 0)
+	if (result != 0 || (result = ask(&hello, -1, &reply, NULL)) != 0)
 		return result;
 	struct pmx_node *n = calloc(1, sizeof(*n));
 
@@ -137,7 +139,7 @@ attach_open(struct pmx_context **out, struct pmx_node *node,
 	};
 	struct attach_reply reply;
 	int fds[2] = {-1, -1};
-	int result = ask(&request, &reply, fds);
+	int result = ask(&request, -1, &reply, fds);
 
 	if (result == -ENOENT)
 		return -EPIPE;
@@ -148,6 +150,26 @@ attach_open(struct pmx_context **out, struct pmx_node *node,
 	if (zone == NULL || channel_check(zone->addr) != NULL)
 		return -EPROTO;
 	return context_make(out, node, zone->addr, fds[0], fds[1]);
+}
+
+int
+attach_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, uint32_t *number)
+{
+	const struct attach_request request = {
+		.abi = CHANNEL_ABI,
+		.op = ATTACH_MEMORY,
+		.pid = getpid(),
+		.ctx = ctx->ctx,
+		.generation = ctx->generation,
+		.addr = (uintptr_t)addr,
+		.len = len,
+	};
+	struct attach_reply reply;
+	int result = ask(&request, fd, &reply, NULL);
+
+	if (result == 0)
+		*number = reply.memory;
+	return result == -ENOENT ? -EPIPE : result;
 }
 
 void
@@ -163,7 +185,7 @@ attach_close(struct pmx_context *ctx)
 	struct attach_reply reply;
 
 	if (atomic_load(&ctx->shm->state) == CHANNEL_OPEN)
-		ask(&request, &reply, NULL); /* a primary that is gone has closed it already */
+		ask(&request, -1, &reply, NULL); /* a primary that is gone has closed it already */
 	close(ctx->event_fd);
 	close(ctx->doorbell);
 }

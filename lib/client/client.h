@@ -8,6 +8,8 @@
 
 #include "channel/channel.h"
 #include "pmx/pmx.h"
+#include "rma/part.h"
+#include "rma/pin_cache.h"
 
 struct node;
 
@@ -26,6 +28,34 @@ struct send_note {
 	uint8_t before;  /* of the one before it */
 };
 
+/* Memory of pmx_alloc. */
+struct piece {
+	uint8_t *addr;           /* NULL: the place is free */
+	uint64_t len;
+};
+
+/* What is known of a transfer, by place. */
+struct transfer_note {
+	uint32_t uses;           /* transfers that ended here so far */
+	uint8_t error, before;   /* of the last, and of the one before it */
+	bool busy;               /* under way, or its event was not taken yet */
+	bool ended;              /* its event waits */
+	bool wants_event;
+	bool unfinished;         /* the library still has frames or questions of it to submit */
+	uint16_t parent;         /* this is a part of the transfer at that place, or NO_PLACE */
+	uint16_t left;           /* parts that did not end */
+	uint8_t first_error;     /* of its parts */
+	bool event_taken;
+	uint32_t pin;            /* of the local memory, or PIN_NONE */
+	volatile int32_t *status; /* for the library to write, or NULL */
+	uint64_t cookie;
+	struct pmx_transfer t;
+	struct part_iterator it; /* unfinished pushes in parts */
+	struct part_run run;
+	uint64_t at;             /* unfinished pulls by bitmap: units asked for */
+};
+#define NO_PLACE UINT16_MAX
+
 struct pmx_context {
 	struct channel_shm *shm;
 	struct slot_end sub, com;
@@ -42,6 +72,22 @@ struct pmx_context {
 	uint32_t release_count, release_most;
 	bool engine_may_sleep, selects;
 	struct pmx_context_stat stat;
+	/* remote memory */
+	struct transfer_note *transfers; /* shm->transfers of them */
+	uint16_t *places;        /* stack of free ones */
+	uint32_t places_free, transfer_count;
+	uint32_t unfinished;     /* how many */
+	uint32_t events_waiting; /* own transfers that ended and were not told of */
+	uint32_t transfer_payload; /* most bytes of a frame */
+	struct slot_end events;
+	struct piece pieces[MEMORIES_MAX];
+	uint32_t pieces_used;    /* one past the highest */
+	uint32_t ticket;         /* of the last registration */
+	struct {
+		bool here;
+		uint32_t ticket, error;
+		uint64_t key;
+	} answer;
 	struct pmx_node *node;
 	struct pmx_context *next;
 	uint32_t generation;
@@ -53,15 +99,36 @@ struct pmx_context {
 int context_make(struct pmx_context **out, struct pmx_node *node, struct channel_shm *shm,
 	int event_fd, int doorbell);
 void context_free(struct pmx_context *ctx);
+bool context_gone(const struct pmx_context *ctx);
+void context_doorbell(struct pmx_context *ctx);
+void context_completions(struct pmx_context *ctx);
+/* One step of waiting, of at most left_us: runs the embedded engine, or gives the CPU away. */
+void context_wait(struct pmx_context *ctx);
+int64_t context_now_us(void);
+/* transfer.c */
+int transfers_open(struct pmx_context *ctx);
+void transfers_close(struct pmx_context *ctx);
+void transfers_results(struct pmx_context *ctx, const struct completion *c);
+void transfers_progress(struct pmx_context *ctx);
+bool transfers_events(struct pmx_context *ctx);
+/* memory.c */
+/* Where [addr, addr + len) lies: a piece's number, MEMORY_COPIED, or -EFAULT: half in one. */
+int64_t memory_of(const struct pmx_context *ctx, const void *addr, uint64_t len);
+void memory_close(struct pmx_context *ctx);
+/* pins.c: the pin-down cache of this process */
+int pins_get(struct pmx_context *ctx, const void *addr, uint64_t len, uint32_t *ref);
+void pins_put(uint32_t ref);
 /* attach.c: a primary's */
 int attach_open(struct pmx_context **out, struct pmx_node *node,
 	const struct pmx_context_params *params);
 void attach_close(struct pmx_context *ctx);
 void attach_end(struct pmx_node *node);
+int attach_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, uint32_t *number);
 /* embedded.c: this process's */
 int embedded_open(struct pmx_context **out, struct pmx_node *node,
 	const struct pmx_context_params *params);
 void embedded_close(struct pmx_context *ctx);
 void embedded_end(struct pmx_node *node);
+int embedded_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, uint32_t *number);
 
 #endif

@@ -71,6 +71,11 @@ take_completions(struct pmx_context *ctx)
 		const struct completion *c =
 			(const struct completion *)slot_at(&ctx->com, ctx->com.pos)->body;
 
+		if (unlikely(c->count > COMPLETION_BUFS)) {
+			transfers_results(ctx, c);
+			slot_take(&ctx->com, 1, false);
+			continue;
+		}
 		for (uint32_t i = 0; i < c->count; i++) {
 			uint32_t item = c->item[i], buf = item & 0xFFFFFF;
 			struct send_note *n = &ctx->notes[buf];
@@ -88,6 +93,8 @@ take_completions(struct pmx_context *ctx)
 	ctx->free_count = (uint32_t)(free - ctx->free);
 	ctx->stat.sent += messages - errors;
 	ctx->stat.send_errors += errors;
+	if (unlikely(ctx->unfinished))
+		transfers_progress(ctx);
 }
 
 /* ------------------------------------------------------------------ buffers */
@@ -588,7 +595,7 @@ pmx_before_select(struct pmx_context *ctx)
 	ring_doorbell(ctx);
 	/* full fence: our flag before our last look; pairs with engine_flush's */
 	atomic_thread_fence(memory_order_seq_cst);
-	if (ctx->selects && lhs_peek(&ctx->lhs) == NULL && !engine_gone(ctx))
+	if (ctx->selects && lhs_peek(&ctx->lhs) == NULL && !transfers_events(ctx) && !engine_gone(ctx))
 		return 0;
 	pmx_after_select(ctx);
 	return 1;
@@ -657,13 +664,45 @@ pmx_send_wait(struct pmx_context *ctx, int64_t timeout_us)
 			return -EPIPE;
 		if (timeout_us >= 0 && now_us() >= end)
 			return -ETIMEDOUT;
-		if (ctx->node->embedded == NULL || pmx_node_poll(ctx->node) == 0)
-			sched_yield();
+		context_wait(ctx);
 	}
 	return 0;
 }
 
 /* ------------------------------------------------------------------ life */
+
+/* ------------------------------------------------------------------ for the library's other files */
+
+bool
+context_gone(const struct pmx_context *ctx)
+{
+	return engine_gone(ctx);
+}
+
+void
+context_doorbell(struct pmx_context *ctx)
+{
+	ring_doorbell(ctx);
+}
+
+void
+context_completions(struct pmx_context *ctx)
+{
+	take_completions(ctx);
+}
+
+int64_t
+context_now_us(void)
+{
+	return now_us();
+}
+
+void
+context_wait(struct pmx_context *ctx)
+{
+	if (ctx->node->embedded == NULL || pmx_node_poll(ctx->node) == 0)
+		sched_yield();
+}
 
 struct pmx_addr
 pmx_context_addr(const struct pmx_context *ctx)
@@ -727,6 +766,10 @@ context_make(struct pmx_context **out, struct pmx_node *node, struct channel_shm
 	ctx->doorbell = doorbell;
 	for (uint32_t i = shm->send_buffers; i-- > 0;)
 		ctx->free[ctx->free_count++] = (uint16_t)i;
+	if (transfers_open(ctx) != 0) {
+		context_free(ctx);
+		return -ENOMEM;
+	}
 	ctx->next = node->contexts;
 	node->contexts = ctx;
 	*out = ctx;
@@ -742,6 +785,8 @@ context_free(struct pmx_context *ctx)
 		link = &(*link)->next;
 	if (link != NULL && *link == ctx)
 		*link = ctx->next;
+	transfers_close(ctx);
+	memory_close(ctx);
 	free(ctx->notes);
 	free(ctx->free);
 	free(ctx);

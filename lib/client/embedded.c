@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include <rte_cycles.h>
 #include <rte_eal.h>
@@ -127,6 +128,28 @@ embedded_close(struct pmx_context *ctx)
 	/* nobody else runs this engine: see the messages off */
 	while (n->channels[ctx->ctx].state != CHANNEL_CLOSED && rte_rdtsc() < end)
 		engine_poll(&n->engines[0]);
+}
+
+int
+embedded_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, uint32_t *number)
+{
+	struct command cmd = {
+		.op = COMMAND_MEMORY,
+		.ctx = ctx->ctx,
+		.generation = ctx->generation,
+		.base = memory_of_fd(fd, len),
+		.addr = (uintptr_t)addr,
+		.len = len,
+	};
+
+	if (cmd.base == MAP_FAILED)
+		return -ENOMEM;
+	int result = node_command(ctx->node->embedded, &cmd, false);
+
+	if (result != 0)
+		munmap(cmd.base, len);
+	*number = cmd.memory;
+	return result;
 }
 
 void

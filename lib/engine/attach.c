@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -119,6 +120,31 @@ open_for(const struct attach_request *request, struct attach_reply *reply, struc
 	return 0;
 }
 
+/* Map what a client gave. */
+static int
+map_for(const struct attach_request *request, const struct rte_mp_msg *msg, struct attach_reply *reply)
+{
+	struct command cmd = {
+		.op = COMMAND_MEMORY,
+		.ctx = request->ctx,
+		.generation = request->generation,
+		.addr = request->addr,
+		.len = request->len,
+	};
+
+	if (msg->num_fds != 1)
+		return -EPROTO;
+	cmd.base = memory_of_fd(msg->fds[0], cmd.len);
+	if (cmd.base == MAP_FAILED)
+		return -ENOMEM;
+	int result = node_command(server.node, &cmd, true);
+
+	if (result != 0)
+		munmap(cmd.base, cmd.len);
+	reply->memory = cmd.memory;
+	return result;
+}
+
 static int
 answer(const struct rte_mp_msg *msg, const void *peer)
 {
@@ -143,9 +169,14 @@ answer(const struct rte_mp_msg *msg, const void *peer)
 			.generation = request.generation};
 		reply.result = node_command(server.node, &cmd, true);
 		break;
+	case ATTACH_MEMORY:
+		reply.result = map_for(&request, msg, &reply);
+		break;
 	default:
 		reply.result = -EPROTO;
 	}
+	for (int i = 0; i < msg->num_fds; i++)
+		close(msg->fds[i]);
 	snprintf(out.name, sizeof(out.name), "%s", ATTACH_ACTION);
 	memcpy(out.param, &reply, sizeof(reply));
 	return rte_mp_reply(&out, peer);

@@ -19,6 +19,8 @@
 
 #include "engine/engine.h"
 
+#define INITIATOR_ROOM 65536 /* never used up: entries come back as they are taken */
+
 static uint32_t
 quota_of(const struct channel *ch)
 {
@@ -59,6 +61,28 @@ fill_send_slots(struct node *n, struct channel *ch)
 	return 0;
 }
 
+/* Remote memory begins anew: nothing is registered, nothing under way. */
+static void
+join_remote(struct node *n, struct channel *ch)
+{
+	struct remote *r = ch->remote;
+	struct remote fresh = {
+		.descs = channel_transfers(ch->shm),
+		.ops = r->ops,
+		.transfers = n->config.transfers,
+		.requests = r->requests,
+		.ended = r->ended,
+		.ended_mask = r->ended_mask,
+	};
+
+	for (uint32_t i = 0; i < n->config.requests; i++) {
+		r->requests[i].next = fresh.free_requests;
+		fresh.free_requests = &r->requests[i];
+	}
+	*r = fresh;
+	slot_end_init(&r->events, channel_events(ch->shm), n->geometry.events, &ch->shm->events_pos);
+}
+
 static void
 join_ends(struct node *n, struct channel *ch)
 {
@@ -83,8 +107,12 @@ join_ends(struct node *n, struct channel *ch)
 	shm->send_buffers = ch->send_buffers;
 	shm->receive_buffers = ch->bulk_quota;
 	shm->frag_len = n->frag_len;
+	shm->pin_bytes = n->config.pin_bytes;
+	shm->pin_entries = n->config.pin_entries;
+	shm->pin_cache = n->config.pin_cache;
 	shm->engine_may_sleep =
 		n->config.idle == IDLE_ADAPTIVE || n->config.idle == IDLE_SLEEP;
+	join_remote(n, ch);
 }
 
 static int
@@ -111,14 +139,29 @@ open_context(struct engine *e, struct command *cmd)
 	ch->shm->max_message =
 		most < n->config.message_max ? (uint32_t)most : n->config.message_max;
 	ch->pid = cmd->pid;
+	ch->remote->vm_pid = cmd->pid ? cmd->pid : getpid();
 	cmd->generation = ch->generation;
 	proto_ctx_open(e->proto, ch->ctx, ch->lhs_size, ch->bulk_quota, ch->lhs.split, e->now);
+	proto_ctx_open(e->proto, ch->ctx | WIRE_TARGET, n->config.requests, 0, n->frag_len, e->now);
+	proto_ctx_open(e->proto, ch->ctx | WIRE_INITIATOR, INITIATOR_ROOM, 0, n->frag_len, e->now);
 	ch->state = CHANNEL_OPEN;
 	e->open[e->open_count++] = ch;
 	ENGINE_COUNT(e, contexts_opened);
 	/* release: the whole region before its state */
 	atomic_store_explicit(&ch->shm->state, CHANNEL_OPEN, memory_order_release);
 	return 0;
+}
+
+/* Nothing new comes in. What was sent is still delivered if it may linger, otherwise ends at once; transfers
+ * that are under way end. */
+static void
+close_endpoints(struct engine *e, struct channel *ch, bool linger)
+{
+	target_close(e, ch);
+	transfer_close(e, ch);
+	proto_ctx_close(e->proto, ch->ctx, linger, e->now);
+	proto_ctx_close(e->proto, ch->ctx | WIRE_TARGET, linger, e->now);
+	proto_ctx_close(e->proto, ch->ctx | WIRE_INITIATOR, linger, e->now);
 }
 
 static int
@@ -135,9 +178,19 @@ close_context(struct engine *e, const struct command *cmd)
 	if (cmd->op == COMMAND_ABORT) {
 		ENGINE_COUNT(e, contexts_died);
 		ch->state = CHANNEL_DEAD;
-		proto_ctx_close(e->proto, ch->ctx, false, e->now);
+		close_endpoints(e, ch, false);
 	}
 	return 0;
+}
+
+static int
+add_memory(struct engine *e, struct command *cmd)
+{
+	struct channel *ch = &e->node->channels[cmd->ctx];
+
+	if (ch->state != CHANNEL_OPEN || cmd->generation != ch->generation)
+		return -ENOENT;
+	return memory_map(e, ch, cmd->base, cmd->addr, cmd->len, &cmd->memory);
 }
 
 void
@@ -147,6 +200,8 @@ engine_command(struct engine *e, struct command *cmd)
 		cmd->result = -EINVAL;
 	else if (cmd->op == COMMAND_OPEN)
 		cmd->result = open_context(e, cmd);
+	else if (cmd->op == COMMAND_MEMORY)
+		cmd->result = add_memory(e, cmd);
 	else
 		cmd->result = close_context(e, cmd);
 	/* release: the result before the sign that it is there; pairs with node_command */
@@ -185,10 +240,10 @@ engine_reap(struct engine *e, struct channel *ch)
 	if (ch->state == CHANNEL_CLOSING) {
 		if (channel_scan(e, ch) != 0)
 			return;
-		proto_ctx_close(e->proto, ch->ctx, true, e->now);
+		close_endpoints(e, ch, true);
 		ch->state = CHANNEL_DEAD;
 	}
-	if (ch->busy_slots == 0)
+	if (ch->busy_slots == 0 && ch->remote->frames == 0 && memory_end(ch))
 		finish(e, ch);
 }
 

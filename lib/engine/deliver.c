@@ -107,14 +107,48 @@ channel_put(struct engine *e, struct channel *ch, uint16_t src_node, uint16_t sr
 		payload, ch->lhs.split);
 }
 
+/* A message to one of the endpoints for remote memory: its bytes go to their place from this mbuf. */
+static __rte_noinline void
+transfer_in(struct engine *e, struct rte_mbuf *m, uint16_t ctx, uint16_t node, uint16_t peer, uint32_t len)
+{
+	struct channel *ch = &e->node->channels[ctx % WIRE_CONTEXTS_MAX];
+	const uint8_t *payload = rte_pktmbuf_mtod_offset(m, const uint8_t *, WIRE_HDR_BYTES);
+	const struct arrival a = {
+		.head = (const struct wire_transfer *)payload,
+		.bytes = payload + sizeof(struct wire_transfer),
+		.len = len - (uint32_t)sizeof(struct wire_transfer),
+		.node = node,
+		.peer = peer % WIRE_CONTEXTS_MAX,
+	};
+	bool to_target = ctx & WIRE_TARGET;
+
+	if (unlikely(len < sizeof(struct wire_transfer) || !(peer & (to_target ? WIRE_INITIATOR : WIRE_TARGET)))) {
+		ENGINE_COUNT(e, bad_transfers);
+		proto_ctx_room(e->proto, ctx, 1, 0, e->now);
+	} else if (unlikely(ch->state != CHANNEL_OPEN)) {
+		proto_ctx_room(e->proto, ctx, 1, 0, e->now);
+	} else if (to_target) {
+		target_message(e, ch, &a);
+	} else {
+		proto_ctx_room(e->proto, ctx, 1, 0, e->now);
+		transfer_answer(e, ch, &a);
+	}
+	rte_pktmbuf_free(m);
+}
+
 /* A frame that is a whole message, as the core said. */
 void
 engine_message(struct engine *e, struct rte_mbuf *m)
 {
 	const struct wire_hdr *h = rte_pktmbuf_mtod(m, const struct wire_hdr *);
-	struct channel *ch = &e->node->channels[wire_be16(h->dst_ctx)];
+	uint16_t ctx = wire_be16(h->dst_ctx);
+	struct channel *ch = &e->node->channels[ctx];
 	uint32_t len = m->data_len - (uint32_t)WIRE_HDR_BYTES;
 
+	if (unlikely(ctx >= WIRE_CONTEXTS_MAX)) {
+		transfer_in(e, m, ctx, wire_be16(h->src_node), wire_be16(h->src_ctx), len);
+		return;
+	}
 	if (likely(ch->state == CHANNEL_OPEN))
 		channel_put(e, ch, wire_be16(h->src_node), wire_be16(h->src_ctx), m,
 			WIRE_HDR_BYTES, len, len, true);
@@ -135,7 +169,9 @@ engine_deliver(struct engine *e)
 			struct channel *ch = &e->node->channels[d[i].ctx];
 			struct rte_mbuf *m = (struct rte_mbuf *)(uintptr_t)d[i].handle;
 
-			if (unlikely(ch->state != CHANNEL_OPEN))
+			if (unlikely(d[i].ctx >= WIRE_CONTEXTS_MAX))
+				transfer_in(e, m, d[i].ctx, d[i].src_node, d[i].src_ctx, d[i].len);
+			else if (unlikely(ch->state != CHANNEL_OPEN))
 				rte_pktmbuf_free(m);
 			else
 				channel_put(e, ch, d[i].src_node, d[i].src_ctx, m, WIRE_HDR_BYTES,

@@ -35,6 +35,31 @@ const struct proto_counter_info engine_counter_info[ENGINE_COUNTER_COUNT] = {
 #undef ENGINE_COUNTER_INFO
 };
 
+/* Is anything under way? */
+static inline bool
+transfers_busy(const struct transfers *x)
+{
+	return x->waiting != 0 || x->requests.head != NULL || x->local_head != NULL;
+}
+
+static __rte_noinline unsigned
+engine_transfers(struct engine *e)
+{
+	struct transfers *x = &e->transfers;
+	/* errors first: what would follow a lost answer must not look like its end */
+	unsigned work = engine_complete(e);
+
+	if (x->local_head != NULL)
+		work += frames_local(e);
+	work += target_step(e);
+	work += transfer_step(e);
+	if (x->waiting != 0 && e->now >= x->look_at) {
+		x->look_at = e->now + rte_get_tsc_hz() / 1000;
+		transfer_look(e);
+	}
+	return work;
+}
+
 unsigned
 engine_poll(struct engine *e)
 {
@@ -44,6 +69,8 @@ engine_poll(struct engine *e)
 	e->now = rte_rdtsc();
 	proto_begin(e->proto, e->now);
 	work = engine_submissions(e);
+	if (transfers_busy(&e->transfers))
+		work += engine_transfers(e);
 	if (e->tx_waiting || e->lingering_count || e->node->config.lanes > 1 ||
 		!proto_quiet(e->proto)) {
 		work += engine_tx(e);

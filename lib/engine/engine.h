@@ -27,6 +27,7 @@
 
 #include "channel/channel.h"
 #include "engine/config.h"
+#include "engine/transfer.h"
 #include "link.h"
 #include "proto/proto.h"
 
@@ -56,6 +57,8 @@
 	X(bad_submissions, "slots", "malformed submissions of applications, refused")              \
 	X(bad_releases, "buffers", "buffers given back that the application did not own")          \
 	X(bad_positions, "events", "impossible ring positions in an application's memory")         \
+	X(bad_transfers, "frames", "malformed messages to transfer endpoints: the peer's engine is at fault")  \
+	X(refused_accesses, "frames", "accesses to memory here that its owner did not allow")      \
 	X(local_messages, "messages", "messages between contexts of this node")                    \
 	X(contexts_opened, "contexts", "contexts opened")                                          \
 	X(contexts_died, "contexts", "contexts whose process ended without closing them")
@@ -101,6 +104,7 @@ enum slot_state {
 struct send_slot {
 	struct rte_mbuf *m;
 	uint16_t ctx, number;
+	uint16_t transfer;       /* place of the transfer that it is a frame of */
 	uint8_t state; /* enum slot_state */
 	uint8_t error;
 };
@@ -135,6 +139,7 @@ struct channel {
 	int pid;                 /* of the client; 0 = embedded */
 	uint64_t received, sent; /* messages */
 	uint64_t bad;            /* malformed things from this client */
+	struct remote *remote;   /* remote memory */
 };
 
 /* What must be known to reach a node. */
@@ -155,6 +160,7 @@ enum command_op {
 	COMMAND_OPEN,
 	COMMAND_CLOSE, /* graceful */
 	COMMAND_ABORT, /* its process is gone */
+	COMMAND_MEMORY, /* it has memory that the node has mapped */
 };
 
 /* What another thread asks of a lane; done by engine_poll. */
@@ -163,6 +169,9 @@ struct command {
 	uint16_t ctx;
 	uint32_t generation; /* CLOSE, ABORT: 0 = any */
 	uint32_t send_buffers, receive_buffers;
+	uint8_t *base;       /* MEMORY: where it is mapped here */
+	uint64_t addr, len;  /* ... and there */
+	uint32_t memory;     /* ... its number: the answer */
 	int pid;
 	int result;
 	_Atomic bool done;
@@ -199,6 +208,7 @@ struct engine {
 	bool tx_waiting;          /* a link was full: frames wait in txq */
 	bool local_waiting;       /* a message waits for a context of this lane */
 	_Atomic bool stop;
+	struct transfers transfers; /* remote memory */
 };
 
 struct node {
@@ -240,7 +250,7 @@ int node_command(struct node *n, struct command *cmd, bool wait);
 static inline struct engine *
 node_lane(struct node *n, uint16_t ctx)
 {
-	return &n->engines[n->config.lanes == 1 ? 0 : ctx % n->config.lanes];
+	return &n->engines[n->config.lanes == 1 ? 0 : ctx % WIRE_CONTEXTS_MAX % n->config.lanes];
 }
 
 static inline struct buf_priv *

@@ -233,7 +233,9 @@ inbox_in(struct engine *e)
 	unsigned n = rte_ring_dequeue_burst(e->inbox, m, BURST_MAX, NULL);
 
 	for (unsigned i = 0; i < n; i++) {
-		if (buf_priv(m[i])->src_ctx == WIRE_NOBODY)
+		if (is_transfer((uintptr_t)m[i]))
+			frame_arrive(e, frame_of_handle((uintptr_t)m[i]));
+		else if (buf_priv(m[i])->src_ctx == WIRE_NOBODY)
 			frame_to_core(e, m[i]);
 		else
 			local_arrive(e, m[i]);
@@ -295,6 +297,8 @@ frame_of(struct engine *e, const struct proto_out *o, const struct peer *peer)
 	struct rte_mbuf *m;
 	uint32_t head = peer->encap_len + o->head_len;
 
+	if (o->handle != PROTO_NO_HANDLE && is_transfer(o->handle))
+		return frame_mbuf(e, o, peer);
 	if (o->handle != PROTO_NO_HANDLE) {
 		m = ((const struct send_slot *)(uintptr_t)o->handle)->m;
 		if (unlikely(o->again) && rte_mbuf_refcnt_read(m) > 1)
@@ -332,7 +336,7 @@ put_head(struct engine *e, struct rte_mbuf *m, const struct proto_out *o, const 
 			checksum(h, h + 1, m->data_len - peer->encap_len - WIRE_HDR_BYTES));
 	}
 	if (peer->encap_len == 42)
-		finish_udp(at, m->data_len - peer->encap_len);
+		finish_udp(at, m->pkt_len - peer->encap_len);
 }
 
 static __rte_noinline void
@@ -356,7 +360,8 @@ frame_out_checked(struct engine *e, const struct proto_out *o, const struct peer
 static inline void
 frame_out(struct engine *e, const struct proto_out *o, const struct peer *peer, struct tx_queue *q)
 {
-	if (unlikely(!peer->plain || o->handle == PROTO_NO_HANDLE || o->again)) {
+	/* PROTO_NO_HANDLE is odd as well */
+	if (unlikely(!peer->plain || is_transfer(o->handle) || o->again)) {
 		frame_out_checked(e, o, peer, q);
 		return;
 	}

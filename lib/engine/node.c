@@ -55,7 +55,7 @@ number_buffer(struct rte_mempool *pool, void *arg, void *obj, unsigned index)
 static uint32_t
 buffers_for_links(const struct node *n)
 {
-	uint32_t need = 2 * POOL_CACHE * n->config.lanes;
+	uint32_t need = (2 * POOL_CACHE + n->config.transfer_frames) * n->config.lanes;
 
 	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
 		const struct config_link *l = &n->config.links[i];
@@ -176,6 +176,36 @@ power_of_two(uint32_t v)
 	return p;
 }
 
+static void
+free_remote(struct remote *r)
+{
+	if (r == NULL)
+		return;
+	free(r->ops);
+	free(r->requests);
+	free(r->ended);
+	free(r);
+}
+
+static struct remote *
+make_remote(const struct config *c)
+{
+	struct remote *r = calloc(1, sizeof(*r));
+
+	if (r == NULL)
+		return NULL;
+	r->ended_mask = power_of_two(c->transfers) - 1;
+	r->ops = aligned_alloc(64, c->transfers * sizeof(*r->ops));
+	r->requests = calloc(c->requests, sizeof(*r->requests));
+	r->ended = calloc(r->ended_mask + 1, sizeof(*r->ended));
+	if (r->ops != NULL)
+		memset(r->ops, 0, c->transfers * sizeof(*r->ops));
+	if (r->ops != NULL && r->requests != NULL && r->ended != NULL)
+		return r;
+	free_remote(r);
+	return NULL;
+}
+
 static int
 make_channel(struct node *n, uint16_t ctx)
 {
@@ -198,7 +228,8 @@ make_channel(struct node *n, uint16_t ctx)
 	ch->done_mask = power_of_two(n->config.send_buffers) - 1;
 	ch->done = calloc(ch->done_mask + 1, sizeof(*ch->done));
 	ch->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (ch->slots == NULL || ch->done == NULL || ch->event_fd < 0)
+	ch->remote = make_remote(&n->config);
+	if (ch->slots == NULL || ch->done == NULL || ch->event_fd < 0 || ch->remote == NULL)
 		return fail(n, -ENOMEM, "no memory or descriptors for channel %u: raise ulimit -n, or "
 					"lower limits.contexts", ctx);
 	return 0;
@@ -213,6 +244,8 @@ make_channels(struct node *n)
 		.submissions = c->submissions,
 		.completions = 64,
 		.send_buffers = c->send_buffers,
+		.transfers = c->transfers,
+		.events = power_of_two(c->events),
 		.lhs = {c->lhs_entries, c->lhs_entry_bytes, c->lhs_split, c->lhs_size_offset},
 	};
 	if (!lhs_config_ok(&n->geometry.lhs))
@@ -242,8 +275,8 @@ make_core(struct node *n, struct engine *e)
 	p.seed = rte_rand() + e->lane;
 	p.ticks_per_sec = rte_get_tsc_hz();
 	p.nodes_max = c->nodes_max;
-	p.contexts_max = c->contexts;
-	p.tx_frames_max = c->contexts * c->send_buffers;
+	p.contexts_max = WIRE_INITIATOR + c->contexts;
+	p.tx_frames_max = c->contexts * c->send_buffers + c->transfer_frames;
 	if (p.tx_frames_max > c->mbufs)
 		p.tx_frames_max = c->mbufs;
 	p.rx_frames_max = c->mbufs;
@@ -282,7 +315,8 @@ make_lane(struct node *n, unsigned lane)
 		!e->out)
 		return fail(n, -ENOMEM, "no memory for lane %u", lane);
 	snprintf(name, sizeof(name), "pmx_%u_inbox_%u", c->id, lane);
-	e->inbox = rte_ring_create(name, power_of_two(c->mbufs + 1), (int)rte_socket_id(), RING_F_SC_DEQ);
+	e->inbox = rte_ring_create(name, power_of_two(c->mbufs + c->lanes * c->transfer_frames + 1),
+		(int)rte_socket_id(), RING_F_SC_DEQ);
 	e->doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	e->sleep_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (e->inbox == NULL || e->doorbell < 0 || e->sleep_fd < 0)
@@ -298,6 +332,10 @@ make_lane(struct node *n, unsigned lane)
 		if (fd < 0 || epoll_ctl(e->sleep_fd, EPOLL_CTL_ADD, fd, &event) != 0)
 			e->links_wake = false;
 	}
+	if (transfers_make(e) != 0)
+		return fail(n, -ENOMEM, "no memory for limits.transfer_frames = %u or limits.regions = %u of "
+					"lane %u: lower them, or reserve more hugepages",
+			c->transfer_frames, c->regions, lane);
 	return make_core(n, e);
 }
 
@@ -363,6 +401,7 @@ free_lane(struct node *n, struct engine *e)
 	free(e->handles);
 	free(e->bufs_scratch);
 	free(e->swap);
+	transfers_free(e);
 	if (e->node != NULL) {
 		close(e->doorbell);
 		close(e->sleep_fd);
@@ -380,6 +419,7 @@ free_channel(struct channel *ch)
 	rte_memzone_free(rte_memzone_lookup(ch->zone));
 	free(ch->slots);
 	free(ch->done);
+	free_remote(ch->remote);
 	close(ch->event_fd);
 }
 

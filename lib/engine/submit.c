@@ -77,6 +77,21 @@ recheck_lingering(struct engine *e)
 	e->lingering_count = keep;
 }
 
+/* A completion of another context than the one before, or of its endpoints for remote memory. true: done. */
+static __rte_noinline bool
+transfer_completed(struct engine *e, struct channel *ch, const struct proto_completion *c)
+{
+	if (c->ctx < WIRE_CONTEXTS_MAX)
+		return false;
+	if (is_transfer(c->handle)) {
+		frame_done(e, frame_of_handle(c->handle), c->error);
+		return true;
+	}
+	if (c->error)
+		transfer_packed_failed(e, ch, ((struct send_slot *)(uintptr_t)c->handle)->transfer, c->error);
+	return false;
+}
+
 unsigned
 engine_complete(struct engine *e)
 {
@@ -86,11 +101,16 @@ engine_complete(struct engine *e)
 
 	if (unlikely(e->lingering_count))
 		recheck_lingering(e);
+	if (unlikely(e->transfers.lingering != NULL))
+		frames_recheck(e);
 	do {
 		n = proto_complete(e->proto, c, BURST_MAX);
 		for (unsigned i = 0; i < n; i++) {
-			if (ch->ctx != c[i].ctx) /* runs are of one context */
-				ch = &e->node->channels[c[i].ctx];
+			if (ch->ctx != c[i].ctx) { /* runs are of one context */
+				ch = &e->node->channels[c[i].ctx % WIRE_CONTEXTS_MAX];
+				if (transfer_completed(e, ch, &c[i]))
+					continue;
+			}
 			slot_complete(e, ch, (struct send_slot *)(uintptr_t)c[i].handle,
 				c[i].error);
 		}
@@ -118,6 +138,42 @@ write_completions(struct channel *ch)
 	return true;
 }
 
+/* Results of transfers and registrations. */
+static __rte_noinline bool
+write_results(struct channel *ch)
+{
+	struct remote *r = ch->remote;
+
+	while (r->ended_head != r->ended_tail || r->region.due) {
+		if (!slot_room(&ch->com, 1))
+			return false;
+		struct completion *c = (struct completion *)slot_at(&ch->com, ch->com.pos)->body;
+
+		if (r->region.due) {
+			c->count = COMPLETION_REGION;
+			c->item[0] = r->region.ticket;
+			c->item[1] = r->region.error;
+			c->item[2] = (uint32_t)r->region.key;
+			c->item[3] = (uint32_t)(r->region.key >> 32);
+			r->region.due = false;
+		} else {
+			uint32_t n = 0;
+
+			while (n < COMPLETION_BUFS && r->ended_head != r->ended_tail)
+				c->item[n++] = r->ended[r->ended_head++ & r->ended_mask];
+			c->count = COMPLETION_TRANSFERS | n;
+		}
+		slot_publish(&ch->com, ch->com.pos++);
+	}
+	return true;
+}
+
+static inline bool
+has_results(const struct remote *r)
+{
+	return r->ended_head != r->ended_tail || r->region.due;
+}
+
 static void
 wake(struct engine *e, struct channel *ch)
 {
@@ -137,6 +193,9 @@ engine_flush(struct engine *e)
 	for (unsigned i = 0; i < e->dirty_count; i++) {
 		struct channel *ch = e->dirty[i];
 		bool written = ch->state == CHANNEL_CLOSED || write_completions(ch);
+
+		if (unlikely(has_results(ch->remote)) && ch->state == CHANNEL_OPEN)
+			written = write_results(ch) && written;
 
 		if (ch->selects && ch->news && ch->state == CHANNEL_OPEN) {
 			/* full fence: marks before the flag; pairs with pmx_before_select's */
@@ -219,7 +278,8 @@ take_buffers(struct engine *e, struct channel *ch, uint32_t len, unsigned count)
 static inline int
 to_core(struct engine *e, struct channel *ch, const struct submission *s, const uint64_t *handles)
 {
-	if (unlikely(s->send.dst_node >= e->nodes_max || !e->peers[s->send.dst_node].known))
+	if (unlikely(s->send.dst_node >= e->nodes_max || s->send.dst_ctx >= WIRE_CONTEXTS_MAX ||
+		    !e->peers[s->send.dst_node].known))
 		return -EHOSTUNREACH;
 	/* node, context and length stand in the same order in both */
 	memcpy(&ch->message, &s->send, offsetof(struct proto_message, ctx));
@@ -283,8 +343,52 @@ copy_submission(struct submission *s, const uint8_t *body)
 		memcpy((uint8_t *)s + 16, body + 16, sizeof(*s) - 16);
 }
 
+/* A frame of a transfer that the client packed: to another node in the client's buffer, within this node
+ * as a copy. Returns slots consumed, 0 = not now. */
+static unsigned
+submit_frame(struct engine *e, struct channel *ch, const struct submission *s)
+{
+	struct send_slot *slot = s->frame.buf < ch->send_buffers ? &ch->slots[s->frame.buf] : NULL;
+	const struct proto_message m = {
+		.dst_node = s->frame.dst_node,
+		.dst_ctx = s->frame.dst_ctx | WIRE_TARGET,
+		.len = s->frame.len,
+		.ctx = ch->ctx | WIRE_INITIATOR,
+		.frag_len = ch->frag_len,
+	};
+	const uint64_t handle = (uintptr_t)slot;
+	int result;
+
+	if (slot == NULL || slot->state != SEND_CLIENT || s->frame.len > ch->frag_len ||
+		s->frame.len < sizeof(struct wire_transfer) || s->frame.dst_ctx >= WIRE_CONTEXTS_MAX) {
+		bad_submission(e, ch);
+		return 1;
+	}
+	slot->state = SEND_QUEUED;
+	slot->transfer = s->frame.transfer;
+	ch->busy_slots++;
+	if (s->frame.dst_node == e->node->config.id)
+		result = transfer_copy(e, ch, slot->m, &m);
+	else if (s->frame.dst_node >= e->nodes_max || !e->peers[s->frame.dst_node].known)
+		result = -EHOSTUNREACH;
+	else
+		result = proto_send(e->proto, &m, &handle, e->now);
+	if (result == -EAGAIN) {
+		slot->state = SEND_CLIENT;
+		ch->busy_slots--;
+		return 0;
+	}
+	if (result < 0)
+		transfer_packed_failed(e, ch, slot->transfer, (uint8_t)-result);
+	if (result != 0)
+		slot_complete(e, ch, slot, result < 0 ? (uint8_t)-result : 0);
+	transfer_packed(e, ch, slot->transfer, s->count != 0);
+	return 1;
+}
+
 /* Anything but a message to send. */
-static __rte_noinline void
+/* Returns slots consumed, 0 = not now. */
+static __rte_noinline unsigned
 submit_other(struct engine *e, struct channel *ch, const struct submission *s)
 {
 	switch (s->op) {
@@ -296,9 +400,25 @@ submit_other(struct engine *e, struct channel *ch, const struct submission *s)
 		ch->selects = true;
 		channel_touch(e, ch);
 		break;
+	case SUBMIT_TRANSFER:
+		if (!transfer_submit(e, ch, s->transfer))
+			bad_submission(e, ch);
+		break;
+	case SUBMIT_FRAME:
+		return submit_frame(e, ch, s);
+	case SUBMIT_REGISTER:
+	case SUBMIT_DEREGISTER:
+		if (ch->remote->region.due)
+			return 0;
+		target_region(e, ch, s);
+		break;
+	case SUBMIT_FORGET:
+		memory_forget(e, ch, s->forget);
+		break;
 	default:
 		bad_submission(e, ch);
 	}
+	return 1;
 }
 
 unsigned
@@ -314,7 +434,7 @@ channel_scan(struct engine *e, struct channel *ch)
 		if (likely(s.op == SUBMIT_SEND))
 			slots = submit_send(e, ch, &s);
 		else
-			submit_other(e, ch, &s);
+			slots = submit_other(e, ch, &s);
 		if (unlikely(slots == 0))
 			break;
 		ch->sub.pos += slots;

@@ -101,6 +101,82 @@ static_assert(offsetof(struct wire_hdr, frag_off) == 42, "frag_off");
 static_assert(offsetof(struct wire_hdr, crc) == 46, "crc");
 static_assert(sizeof(struct wire_hello) == 16, "hello size");
 
+/* Contexts of a node have the numbers 0..WIRE_CONTEXTS_MAX - 1. Each has two more endpoints, for remote
+ * memory: what asks goes from an initiator to a target, and what answers goes back. They are apart
+ * so that a target that has no room for more questions still takes answers. */
+#define WIRE_CONTEXTS_MAX 0x1000
+#define WIRE_TARGET       0x1000
+#define WIRE_INITIATOR    0x2000
+#define WIRE_ENDPOINTS    0x3000 /* all numbers are below */
+
+/* What a message between an initiator and a target is; each is one frame. RHiNET (CPSY 2000), section 2.4. */
+enum wire_transfer_op {
+	WIRE_PUSH = 1,   /* to the target: bytes for its memory */
+	WIRE_PULL = 2,   /* to the target: asks for bytes of its memory */
+	WIRE_ASK = 3,    /* to the target: has that transfer ended? */
+	WIRE_PIN = 4,    /* to the target: make sure that this memory can be reached, and say so */
+	WIRE_PULLED = 5, /* to the initiator: bytes that it asked for */
+	WIRE_ENDED = 6,  /* to the initiator: transfers that ended, well or not */
+	WIRE_TRANSFER_OPS
+};
+
+#define WIRE_T_LAST   0x01 /* PUSH, PULLED: the last frame of its transfer */
+#define WIRE_T_AREA   0x02 /* PUSH, PULL, PIN: key is an area ID, at an offset in it */
+#define WIRE_T_NOTIFY 0x04 /* PUSH with LAST: tell the application, with imm */
+#define WIRE_T_RUNS   0x08 /* PUSH, PULLED: the bytes are runs, each behind a struct wire_run */
+#define WIRE_T_STRIDE 0x10 /* PULL: a struct wire_stride follows */
+#define WIRE_T_BITMAP 0x20 /* PULL: a struct wire_bitmap follows */
+#define WIRE_T_ALL    0x3F
+
+/* How such a message begins. Big-endian. */
+struct wire_transfer {
+	uint8_t op;     /* enum wire_transfer_op */
+	uint8_t flags;  /* WIRE_T_* */
+	uint16_t zero;
+	uint32_t id;    /* the initiator's number of the transfer; ENDED: 0 */
+	uint64_t key;   /* of the target's region, or its area ID; otherwise 0 */
+	uint64_t at;    /* PUSH, PULL, PIN: where the transfer begins: address, or offset in the area */
+	uint64_t len;   /* PUSH, PULL, PIN: bytes that the transfer spans; ENDED: items that follow */
+	uint64_t offset; /* in the transfer, of this frame's bytes; PULL with BITMAP: of its first bit */
+	uint64_t imm;   /* NOTIFY: for the application; otherwise 0 */
+} __attribute__((packed, aligned(2)));
+
+/* Before each run: it begins `skip` bytes behind the end of the one before, the first behind the frame's offset. */
+struct wire_run {
+	uint32_t skip, len;
+} __attribute__((packed, aligned(2)));
+
+struct wire_stride {
+	uint32_t dims; /* 1..3, innermost first */
+	uint32_t zero;
+	uint64_t block, interval[3], count[3];
+} __attribute__((packed, aligned(2)));
+
+#define WIRE_BITMAP_UNITS 1024
+struct wire_bitmap {
+	uint32_t unit;  /* bytes: a power of two, 4..4096 */
+	uint32_t zero;
+	uint8_t bits[WIRE_BITMAP_UNITS / 8]; /* bit k of byte j: unit 8 j + k */
+} __attribute__((packed, aligned(2)));
+
+/* One transfer that ended. */
+struct wire_ended {
+	uint32_t id;
+	uint32_t error; /* 0, or what the target's engine says: an errno of doc/wire.md */
+} __attribute__((packed, aligned(2)));
+
+static_assert(sizeof(struct wire_transfer) == 48, "transfer size");
+static_assert(offsetof(struct wire_transfer, id) == 4, "id");
+static_assert(offsetof(struct wire_transfer, key) == 8, "key");
+static_assert(offsetof(struct wire_transfer, at) == 16, "at");
+static_assert(offsetof(struct wire_transfer, len) == 24, "len");
+static_assert(offsetof(struct wire_transfer, offset) == 32, "offset");
+static_assert(offsetof(struct wire_transfer, imm) == 40, "imm");
+static_assert(sizeof(struct wire_run) == 8, "run size");
+static_assert(sizeof(struct wire_stride) == 64, "stride size");
+static_assert(sizeof(struct wire_bitmap) == 8 + WIRE_BITMAP_UNITS / 8, "bitmap size");
+static_assert(sizeof(struct wire_ended) == 8, "ended size");
+
 /* What is wrong with a frame; each is a drop counter of its own. */
 enum wire_verdict {
 	WIRE_OK = 0,
@@ -122,6 +198,12 @@ static inline uint32_t
 wire_be32(uint32_t v)
 {
 	return __builtin_bswap32(v);
+}
+
+static inline uint64_t
+wire_be64(uint64_t v)
+{
+	return __builtin_bswap64(v);
 }
 
 /* Is sequence a before b: serial arithmetic over 2^32, windows are far below 2^31. */
@@ -213,6 +295,9 @@ wire_is_plain(const struct wire_hdr *h, uint32_t len, uint64_t head, uint32_t ct
  * No frame is short enough for Ethernet to pad it. payload_max: longest payload taken, bytes.
  * Reads only inside len. Never trusts; a frame that passes has all fields within their ranges. */
 enum wire_verdict wire_check(const void *frame, uint32_t len, uint32_t payload_max);
+
+/* Judge the payload of a message to a transfer endpoint: to_target says which. Runs are not looked at. */
+enum wire_verdict wire_transfer_check(const void *payload, uint32_t len, bool to_target);
 
 /* The session of two nodes' epochs; the same from both ends, never 0. */
 uint32_t wire_session(uint32_t epoch_a, uint32_t epoch_b);

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Memory of the application that the engine, and through it others, may reach: allocating it in pages
+ * that both map, and registering it. Called from the context's thread, not on the data path.
+ *
+ * Design notes
+ * 1. pmx_alloc makes a memfd, of hugepages if some are free, seals its size, and hands the descriptor to
+ *    the engine, which maps the same pages and seals them against holes (lib/engine/memory.c). This
+ *    process keeps no descriptor.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <linux/memfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "client/client.h"
+#include "rma/region.h"
+
+#define HUGE_BYTES (2ull << 20)
+
+/* ------------------------------------------------------------------ pieces */
+
+int64_t
+memory_of(const struct pmx_context *ctx, const void *addr, uint64_t len)
+{
+	const uint8_t *a = addr;
+
+	for (uint32_t i = 0; i < ctx->pieces_used; i++) {
+		const struct piece *p = &ctx->pieces[i];
+
+		if (p->addr == NULL || a >= p->addr + p->len || (a < p->addr && len <= (uint64_t)(p->addr - a)))
+			continue;
+		return a >= p->addr && len <= p->len - (uint64_t)(a - p->addr) ? (int64_t)i : -EFAULT;
+	}
+	return MEMORY_COPIED;
+}
+
+/* Pages of a new memfd, mapped here; -errno. */
+static int
+make_pages(uint64_t *len, void **addr, bool huge)
+{
+	uint64_t page = huge ? HUGE_BYTES : (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t all = (*len + page - 1) & ~(page - 1);
+	int fd = memfd_create("pmx", MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB | MFD_HUGE_2MB : 0));
+
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)all) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0 ||
+		(*addr = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED) {
+		int error = errno;
+
+		close(fd);
+		return -error;
+	}
+	*len = all;
+	return fd;
+}
+
+int
+pmx_alloc(struct pmx_context *ctx, uint64_t len, void **addr)
+{
+	uint64_t all = len;
+	uint32_t number;
+	void *at;
+
+	if (len == 0 || len > REGION_BYTES_MAX)
+		return -EINVAL;
+	/* hugepages for what fills one; none free: ordinary ones */
+	int fd = len >= HUGE_BYTES / 2 ? make_pages(&all, &at, true) : -ENOMEM;
+
+	if (fd < 0)
+		fd = make_pages(&all, &at, false);
+	if (fd < 0)
+		return fd == -EMFILE ? fd : -ENOMEM;
+	int result = ctx->node->embedded ? embedded_memory(ctx, fd, at, all, &number) :
+					   attach_memory(ctx, fd, at, all, &number);
+
+	close(fd);
+	if (result == 0 && (number >= MEMORIES_MAX || ctx->pieces[number].addr != NULL))
+		result = -EPROTO;
+	if (result != 0) {
+		munmap(at, all);
+		return result;
+	}
+	ctx->pieces[number] = (struct piece){at, all};
+	if (number >= ctx->pieces_used)
+		ctx->pieces_used = number + 1;
+	*addr = at;
+	return 0;
+}
+
+/* A slot for a submission, waited for; NULL: the engine is gone. */
+static struct submission *
+submission_slot(struct pmx_context *ctx)
+{
+	while (!slot_room(&ctx->sub, 1)) {
+		if (context_gone(ctx))
+			return NULL;
+		context_wait(ctx);
+	}
+	return (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
+}
+
+static void
+submit(struct pmx_context *ctx)
+{
+	slot_publish(&ctx->sub, ctx->sub.pos++);
+	context_doorbell(ctx);
+}
+
+void
+pmx_free(struct pmx_context *ctx, void *addr)
+{
+	for (uint32_t i = 0; addr != NULL && i < ctx->pieces_used; i++) {
+		if (ctx->pieces[i].addr != addr)
+			continue;
+		struct submission *s = submission_slot(ctx);
+
+		if (s != NULL) {
+			s->op = SUBMIT_FORGET;
+			s->forget = i;
+			submit(ctx);
+		}
+		munmap(addr, ctx->pieces[i].len);
+		ctx->pieces[i].addr = NULL;
+		return;
+	}
+}
+
+void
+memory_close(struct pmx_context *ctx)
+{
+	for (uint32_t i = 0; i < ctx->pieces_used; i++) {
+		if (ctx->pieces[i].addr != NULL)
+			munmap(ctx->pieces[i].addr, ctx->pieces[i].len);
+	}
+}
+
+/* ------------------------------------------------------------------ regions */
+
+/* Ask the engine, and wait for its answer. */
+static int
+ask(struct pmx_context *ctx, const struct submission *question, uint64_t *key)
+{
+	struct submission *s = submission_slot(ctx);
+
+	if (s == NULL)
+		return -EPIPE;
+	memcpy(s, question, sizeof(*s));
+	s->region.ticket = ++ctx->ticket;
+	ctx->answer.here = false;
+	submit(ctx);
+	while (!ctx->answer.here || ctx->answer.ticket != ctx->ticket) {
+		if (context_gone(ctx))
+			return -EPIPE;
+		context_wait(ctx);
+		context_completions(ctx);
+	}
+	*key = ctx->answer.key;
+	return -(int)ctx->answer.error;
+}
+
+static int
+add_region(struct pmx_context *ctx, uint32_t area, void *addr, uint64_t len, unsigned access,
+	struct pmx_remote *remote)
+{
+	int64_t memory = memory_of(ctx, addr, len);
+	uint64_t key;
+
+	if (len == 0 || len > REGION_BYTES_MAX || access == 0 || access & ~(PMX_REMOTE_READ | PMX_REMOTE_WRITE))
+		return -EINVAL;
+	if (memory < 0)
+		return (int)memory;
+	const struct submission question = {
+		.op = SUBMIT_REGISTER,
+		.region = {.addr = (uintptr_t)addr, .len = len, .memory = (uint32_t)memory, .area = area,
+			.rights = (access & PMX_REMOTE_READ ? REGION_READ : 0) |
+				(access & PMX_REMOTE_WRITE ? REGION_WRITE : 0)},
+	};
+	int result = ask(ctx, &question, &key);
+
+	if (result != 0)
+		return result;
+	*remote = (struct pmx_remote){
+		.owner = pmx_context_addr(ctx), .key = key, .addr = (uintptr_t)addr, .len = len};
+	return 0;
+}
+
+int
+pmx_register(struct pmx_context *ctx, void *addr, uint64_t len, unsigned access, struct pmx_remote *remote)
+{
+	return add_region(ctx, REGION_NO_AREA, addr, len, access, remote);
+}
+
+int
+pmx_area_register(struct pmx_context *ctx, uint32_t id, void *addr, uint64_t len, unsigned access,
+	struct pmx_remote *remote)
+{
+	return id == REGION_NO_AREA ? -EINVAL : add_region(ctx, id, addr, len, access, remote);
+}
+
+int
+pmx_deregister(struct pmx_context *ctx, uint64_t key)
+{
+	const struct submission question = {.op = SUBMIT_DEREGISTER, .region = {.key = key}};
+	uint64_t unused;
+
+	return ask(ctx, &question, &unused);
+}

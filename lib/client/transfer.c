@@ -1,0 +1,633 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Pushes and pulls of remote memory, from the application's side: what the engine shall do goes into a
+ * place of the channel's table; what is short or in parts is packed here, in send buffers. Runs in the
+ * context's thread.
+ *
+ * Design notes
+ * 1. A transfer has a place, which numbers it for the engine, until it ended and its event was taken. Each use
+ *    of a place has another generation: a late answer of an earlier one finds nothing.
+ * 2. Whole transfers longer than a frame are the engine's alone. Pushes in parts are packed here frame by frame
+ *    as send buffers come free (transfers_progress); so is what fits one frame, which spares it the pinning.
+ *    Pulls by a bitmap that is longer than one question's become several.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "client/client.h"
+#include "wire/wire.h"
+
+#define TRANSFER_BUFFER 0xFFFE /* in send_note.next: not a message, not to be counted */
+#define NO_BUFFER       UINT16_MAX
+
+static inline uint32_t
+id_of(const struct pmx_context *ctx, uint16_t place)
+{
+	return place | ctx->transfers[place].uses << 16;
+}
+
+/* ------------------------------------------------------------------ places */
+
+int
+transfers_open(struct pmx_context *ctx)
+{
+	struct channel_shm *shm = ctx->shm;
+
+	ctx->transfer_count = shm->transfers;
+	ctx->transfers = calloc(shm->transfers, sizeof(*ctx->transfers));
+	ctx->places = calloc(shm->transfers, sizeof(*ctx->places));
+	if (ctx->transfers == NULL || ctx->places == NULL)
+		return -ENOMEM;
+	for (uint32_t i = shm->transfers; i-- > 0;)
+		ctx->places[ctx->places_free++] = (uint16_t)i;
+	ctx->transfer_payload = shm->frag_len - (uint32_t)sizeof(struct wire_transfer);
+	slot_end_init(&ctx->events, channel_events(shm), shm->events, &shm->events_pos);
+	return 0;
+}
+
+void
+transfers_close(struct pmx_context *ctx)
+{
+	for (uint32_t i = 0; ctx->transfers != NULL && i < ctx->transfer_count; i++) {
+		if (ctx->transfers[i].busy && ctx->transfers[i].pin != PIN_NONE)
+			pins_put(ctx->transfers[i].pin);
+	}
+	free(ctx->transfers);
+	free(ctx->places);
+}
+
+static uint16_t
+take_place(struct pmx_context *ctx, const struct pmx_transfer *t)
+{
+	uint16_t place = ctx->places[--ctx->places_free];
+	struct transfer_note *n = &ctx->transfers[place];
+
+	n->busy = true;
+	n->ended = n->unfinished = false;
+	n->wants_event = t->flags & PMX_EVENT;
+	n->parent = NO_PLACE;
+	n->left = 0;
+	n->first_error = 0;
+	n->pin = PIN_NONE;
+	n->status = NULL;
+	n->cookie = t->cookie;
+	n->t = *t;
+	return place;
+}
+
+static void
+put_place(struct pmx_context *ctx, uint16_t place)
+{
+	ctx->transfers[place].busy = false;
+	ctx->places[ctx->places_free++] = place;
+}
+
+/* A transfer, or a part of one, ended. */
+static void
+end(struct pmx_context *ctx, uint16_t place, uint8_t error)
+{
+	struct transfer_note *n = &ctx->transfers[place];
+
+	if (n->unfinished) {
+		n->unfinished = false;
+		ctx->unfinished--;
+	}
+	if (n->pin != PIN_NONE)
+		pins_put(n->pin);
+	n->pin = PIN_NONE;
+	if (n->parent != NO_PLACE) {
+		struct transfer_note *p = &ctx->transfers[n->parent];
+		uint16_t parent = n->parent;
+
+		p->first_error = p->first_error ? p->first_error : error;
+		n->uses++;
+		put_place(ctx, place);
+		if (--p->left == 0 && !p->unfinished)
+			end(ctx, parent, p->first_error);
+		return;
+	}
+	if (error == 0 && n->t.part != NULL && n->t.part->kind == PMX_PART_TWIN)
+		memcpy(n->t.part->twin, n->t.local, n->t.len);
+	n->before = n->error;
+	n->error = error;
+	n->uses++;
+	if (n->status != NULL)
+		*n->status = -(int32_t)error;
+	n->ended = true;
+	if (n->wants_event)
+		ctx->events_waiting++;
+	else
+		put_place(ctx, place);
+}
+
+/* Results that the engine wrote. */
+void
+transfers_results(struct pmx_context *ctx, const struct completion *c)
+{
+	if (c->count & COMPLETION_REGION) {
+		ctx->answer.ticket = c->item[0];
+		ctx->answer.error = c->item[1];
+		ctx->answer.key = (uint64_t)c->item[3] << 32 | c->item[2];
+		ctx->answer.here = true;
+		return;
+	}
+	for (uint32_t i = 0; i < (c->count & 0xFFFF) && i < COMPLETION_BUFS; i++) {
+		uint32_t place = c->item[i] & 0xFFFFFF;
+
+		if (place < ctx->transfer_count && ctx->transfers[place].busy && !ctx->transfers[place].ended)
+			end(ctx, (uint16_t)place, (uint8_t)(c->item[i] >> 24));
+	}
+}
+
+/* ------------------------------------------------------------------ submitting */
+
+static uint8_t
+desc_flags(const struct pmx_transfer *t)
+{
+	return (t->flags & PMX_AREA ? TRANSFER_AREA : 0) | (t->flags & PMX_ORDERED ? TRANSFER_ORDERED : 0) |
+		(t->flags & PMX_NOTIFY ? TRANSFER_NOTIFY : 0);
+}
+
+/* Fill a place's description; the caller knows that the submission ring has room. */
+static void
+submit_desc(struct pmx_context *ctx, uint16_t place, uint8_t kind, int64_t memory)
+{
+	struct transfer_note *n = &ctx->transfers[place];
+	const struct pmx_transfer *t = &n->t;
+	struct transfer_desc *d = &channel_transfers(ctx->shm)[place];
+	struct submission *s = (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
+
+	d->kind = kind;
+	d->flags = desc_flags(t);
+	d->node = t->peer.node;
+	d->ctx = t->peer.context;
+	d->generation = (uint16_t)n->uses;
+	d->memory = (uint32_t)memory;
+	d->key = t->key;
+	d->at = t->remote;
+	d->len = t->len;
+	d->imm = t->immediate;
+	d->local = (uintptr_t)t->local;
+	d->status = 0;
+	if (t->status != NULL && n->parent == NO_PLACE) {
+		int64_t where = memory_of(ctx, (const void *)(uintptr_t)t->status, sizeof(*t->status));
+
+		*t->status = 1;
+		if (where >= 0 && where != MEMORY_COPIED && n->left == 0 && (t->part == NULL || t->part->kind != PMX_PART_TWIN)) {
+			d->status = (uintptr_t)t->status;
+			d->status_memory = (uint32_t)where;
+		} else {
+			n->status = t->status;
+		}
+	}
+	if (kind == TRANSFER_PULL && t->part != NULL && t->part->kind == PMX_PART_STRIDE) {
+		d->flags |= TRANSFER_STRIDE;
+		d->dims = t->part->dims;
+		d->block = t->part->block;
+		memcpy(d->interval, t->part->interval, sizeof(d->interval));
+		memcpy(d->count, t->part->count, sizeof(d->count));
+	}
+	if (n->parent != NO_PLACE) /* its bits are there already */
+		d->flags |= TRANSFER_BITMAP;
+	s->op = SUBMIT_TRANSFER;
+	s->count = 0;
+	s->transfer = place;
+	slot_publish(&ctx->sub, ctx->sub.pos++);
+}
+
+/* Submit a frame that stands in send buffer `buf`. */
+static void
+submit_frame(struct pmx_context *ctx, uint16_t place, uint16_t buf, uint32_t len, bool last)
+{
+	const struct pmx_transfer *t = &ctx->transfers[place].t;
+	struct submission *s = (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
+
+	s->op = SUBMIT_FRAME;
+	s->count = last;
+	s->frame.dst_node = t->peer.node;
+	s->frame.dst_ctx = t->peer.context;
+	s->frame.len = (uint32_t)sizeof(struct wire_transfer) + len;
+	s->frame.buf = buf;
+	s->frame.transfer = place;
+	slot_publish(&ctx->sub, ctx->sub.pos++);
+}
+
+static struct wire_transfer *
+frame_in(struct pmx_context *ctx, uint16_t buf)
+{
+	return (struct wire_transfer *)((uint8_t *)ctx->shm +
+		atomic_load_explicit(&ctx->send_off[buf], memory_order_relaxed));
+}
+
+static void
+put_head(struct pmx_context *ctx, uint16_t place, struct wire_transfer *h, uint64_t offset, uint8_t flags)
+{
+	const struct pmx_transfer *t = &ctx->transfers[place].t;
+	bool last = flags & WIRE_T_LAST;
+
+	*h = (struct wire_transfer){
+		.op = WIRE_PUSH,
+		.flags = flags | (t->flags & PMX_AREA ? WIRE_T_AREA : 0) |
+			(last && t->flags & PMX_NOTIFY ? WIRE_T_NOTIFY : 0),
+		.id = wire_be32(id_of(ctx, place)),
+		.key = wire_be64(t->key),
+		.at = wire_be64(t->remote),
+		.len = wire_be64(t->len),
+		.offset = wire_be64(offset),
+		.imm = last && t->flags & PMX_NOTIFY ? wire_be64(t->immediate) : 0,
+	};
+}
+
+static bool
+has_buffer(struct pmx_context *ctx)
+{
+	if (ctx->free_count == 0)
+		context_completions(ctx);
+	return ctx->free_count != 0;
+}
+
+static uint16_t
+take_buffer(struct pmx_context *ctx)
+{
+	uint16_t b = ctx->free[--ctx->free_count];
+
+	ctx->notes[b].next = TRANSFER_BUFFER;
+	return b;
+}
+
+/* ------------------------------------------------------------------ parts */
+
+static void
+part_of(const struct pmx_transfer *t, struct part *p)
+{
+	const struct pmx_part *from = t->part;
+
+	*p = (struct part){.kind = PART_BASIC, .bytes = t->len};
+	switch (from->kind) {
+	case PMX_PART_STRIDE:
+		p->kind = PART_STRIDE;
+		p->stride.dims = from->dims;
+		p->stride.block = from->block;
+		memcpy(p->stride.interval, from->interval, sizeof(p->stride.interval));
+		memcpy(p->stride.count, from->count, sizeof(p->stride.count));
+		break;
+	case PMX_PART_BITMAP:
+		p->kind = PART_BITMAP;
+		p->bitmap.unit = from->unit;
+		p->bitmap.bits = from->bits;
+		break;
+	case PMX_PART_DIFF:
+		p->kind = PART_DIFF;
+		p->diff.now = t->local;
+		p->diff.twin = from->twin;
+		break;
+	case PMX_PART_TWIN:
+		break;
+	}
+}
+
+const char *
+pmx_part_problem(const struct pmx_part *part, uint64_t len)
+{
+	struct part p;
+
+	if (part->kind < PMX_PART_STRIDE || part->kind > PMX_PART_TWIN)
+		return "no such kind of part";
+	if (part->kind == PMX_PART_TWIN)
+		return part->twin ? NULL : "there is no place for a twin";
+	/* any address that is not NULL stands for the local bytes */
+	const struct pmx_transfer t = {.local = part->twin, .len = len, .part = part};
+
+	part_of(&t, &p);
+	return part_check(&p);
+}
+
+/* Fill one frame with runs; returns its bytes. */
+static uint32_t
+pack(struct pmx_context *ctx, struct transfer_note *n, uint8_t *to, uint64_t *at, bool *last)
+{
+	const uint8_t *local = n->t.local;
+	uint8_t *twin = n->t.part->kind == PMX_PART_DIFF ? n->t.part->twin : NULL;
+	uint32_t used = 0;
+	uint64_t before = 0; /* end of the run before */
+
+	*at = 0;
+	for (;;) {
+		if (n->run.len == 0 && !part_next(&n->it, &n->run)) {
+			*last = true;
+			return used;
+		}
+		uint32_t room = ctx->transfer_payload - used, len;
+
+		if (used == 0)
+			*at = before = n->run.offset;
+		if (room <= sizeof(struct wire_run) || n->run.offset - before > UINT32_MAX)
+			return used;
+		room -= (uint32_t)sizeof(struct wire_run);
+		len = n->run.len < room ? (uint32_t)n->run.len : room;
+		const struct wire_run run = {wire_be32((uint32_t)(n->run.offset - before)), wire_be32(len)};
+
+		memcpy(to + used, &run, sizeof(run));
+		memcpy(to + used + sizeof(run), local + n->run.offset, len);
+		if (twin != NULL) /* what was sent, even if it changes while we look */
+			memcpy(twin + n->run.offset, to + used + sizeof(run), len);
+		used += (uint32_t)sizeof(run) + len;
+		before = n->run.offset += len;
+		n->run.len -= len;
+	}
+}
+
+/* More frames of a push in parts. */
+static void
+pack_on(struct pmx_context *ctx, uint16_t place)
+{
+	struct transfer_note *n = &ctx->transfers[place];
+	bool last = false;
+
+	while (!last && ctx->free_count != 0 && slot_room(&ctx->sub, 1)) {
+		uint16_t buf = take_buffer(ctx);
+		struct wire_transfer *h = frame_in(ctx, buf);
+		uint64_t at;
+		uint32_t len = pack(ctx, n, (uint8_t *)(h + 1), &at, &last);
+
+		put_head(ctx, place, h, at, WIRE_T_RUNS | (last ? WIRE_T_LAST : 0));
+		submit_frame(ctx, place, buf, len, last);
+	}
+	if (last) {
+		n->unfinished = false;
+		ctx->unfinished--;
+	}
+}
+
+/* More questions of a pull by a long bitmap. */
+static void
+ask_on(struct pmx_context *ctx, uint16_t place)
+{
+	struct transfer_note *n = &ctx->transfers[place];
+	uint64_t unit = n->t.part->unit, units = (n->t.len + unit - 1) / unit;
+
+	while (n->at < units && n->first_error == 0) {
+		if (ctx->places_free == 0 || !slot_room(&ctx->sub, 1))
+			return;
+		uint64_t words = (units - n->at + 63) / 64;
+		struct pmx_transfer piece = n->t;
+
+		piece.flags &= PMX_AREA | PMX_ORDERED;
+		piece.part = NULL;
+		uint16_t child = take_place(ctx, &piece);
+		struct transfer_desc *d = &channel_transfers(ctx->shm)[child];
+
+		ctx->transfers[child].parent = place;
+		n->left++;
+		if (words > TRANSFER_UNITS / 64)
+			words = TRANSFER_UNITS / 64;
+		memset(d->bits, 0, sizeof(d->bits));
+		memcpy(d->bits, n->t.part->bits + n->at / 64, words * 8);
+		d->unit = n->t.part->unit;
+		d->offset = n->at * unit;
+		submit_desc(ctx, child, TRANSFER_PULL, memory_of(ctx, piece.local, piece.len));
+		n->at += TRANSFER_UNITS;
+	}
+	n->unfinished = false;
+	ctx->unfinished--;
+	if (n->left == 0)
+		end(ctx, place, n->first_error);
+}
+
+void
+transfers_progress(struct pmx_context *ctx)
+{
+	uint32_t left = ctx->unfinished;
+
+	for (uint32_t i = 0; left > 0 && i < ctx->transfer_count; i++) {
+		if (!ctx->transfers[i].unfinished)
+			continue;
+		left--;
+		if (ctx->transfers[i].t.part->kind == PMX_PART_BITMAP && ctx->transfers[i].at != UINT64_MAX)
+			ask_on(ctx, (uint16_t)i);
+		else
+			pack_on(ctx, (uint16_t)i);
+	}
+	context_doorbell(ctx);
+}
+
+/* ------------------------------------------------------------------ the verbs */
+
+static int
+check(const struct pmx_transfer *t, bool push)
+{
+	const uint32_t flags = PMX_AREA | PMX_ORDERED | PMX_EVENT | (push ? PMX_NOTIFY : 0);
+
+	if (t->flags & ~flags || t->len > PART_BYTES_MAX || (t->local == NULL && t->len > 0) ||
+		t->peer.context >= WIRE_CONTEXTS_MAX)
+		return -EINVAL;
+	if (t->part == NULL)
+		return 0;
+	if (t->part->kind == (push ? PMX_PART_TWIN : PMX_PART_DIFF))
+		return -EOPNOTSUPP;
+	return pmx_part_problem(t->part, t->len) ? -EINVAL : 0;
+}
+
+/* Are there places, and room in the ring for n submissions? 0, -EAGAIN, -EPIPE. */
+static int
+room_for(struct pmx_context *ctx, uint32_t places, uint32_t n)
+{
+	if (ctx->places_free < places || !slot_room(&ctx->sub, n))
+		context_completions(ctx);
+	if (ctx->places_free >= places && slot_room(&ctx->sub, n))
+		return 0;
+	return context_gone(ctx) ? -EPIPE : -EAGAIN;
+}
+
+static int
+begin(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind, pmx_transfer_id *id)
+{
+	int64_t memory = kind == TRANSFER_PIN ? MEMORY_COPIED : memory_of(ctx, t->local, t->len);
+	uint32_t pin = PIN_NONE;
+
+	if (memory < 0)
+		return (int)memory;
+	if (kind != TRANSFER_PIN && memory == MEMORY_COPIED && t->len > 0) {
+		int result = pins_get(ctx, t->local, t->len, &pin);
+
+		if (result != 0)
+			return result;
+	}
+	uint16_t place = take_place(ctx, t);
+	struct transfer_note *n = &ctx->transfers[place];
+
+	n->pin = pin;
+	if (id != NULL)
+		*id = (pmx_transfer_id)n->uses << 16 | place;
+	if (kind == TRANSFER_PULL && t->part != NULL && t->part->kind == PMX_PART_BITMAP) {
+		n->status = t->status;
+		if (n->status != NULL)
+			*n->status = 1;
+		n->at = 0;
+		n->unfinished = true;
+		ctx->unfinished++;
+		ask_on(ctx, place);
+	} else {
+		submit_desc(ctx, place, kind, memory);
+	}
+	context_doorbell(ctx);
+	return 0;
+}
+
+/* What this library packs: all in one frame, or in parts. */
+static int
+push_packed(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id)
+{
+	uint16_t place = take_place(ctx, t);
+	struct transfer_note *n = &ctx->transfers[place];
+
+	if (id != NULL)
+		*id = (pmx_transfer_id)n->uses << 16 | place;
+	submit_desc(ctx, place, TRANSFER_PACKED, MEMORY_COPIED);
+	if (t->part == NULL) {
+		uint16_t buf = take_buffer(ctx);
+		struct wire_transfer *h = frame_in(ctx, buf);
+
+		put_head(ctx, place, h, 0, WIRE_T_LAST);
+		memcpy(h + 1, t->local, t->len);
+		submit_frame(ctx, place, buf, (uint32_t)t->len, true);
+	} else {
+		struct part p;
+
+		part_of(t, &p);
+		part_begin(&n->it, &p);
+		n->run = (struct part_run){0, 0};
+		n->at = UINT64_MAX; /* not a pull */
+		n->unfinished = true;
+		ctx->unfinished++;
+		pack_on(ctx, place);
+	}
+	context_doorbell(ctx);
+	return 0;
+}
+
+int
+pmx_push(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id)
+{
+	int result = check(t, true);
+	bool packed = t->part != NULL || t->len <= ctx->transfer_payload;
+
+	if (result == 0)
+		result = room_for(ctx, 1, packed ? 2 : 1);
+	if (result != 0)
+		return result;
+	if (!packed)
+		return begin(ctx, t, TRANSFER_PUSH, id);
+	if (!has_buffer(ctx))
+		return -EAGAIN;
+	return push_packed(ctx, t, id);
+}
+
+int
+pmx_pull(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id)
+{
+	int result = check(t, false);
+
+	/* One that becomes several has a place besides theirs: not the last one, for they could not begin. */
+	if (result == 0)
+		result = room_for(ctx, t->part != NULL && t->part->kind == PMX_PART_BITMAP ? 2 : 1, 1);
+	return result != 0 ? result : begin(ctx, t, TRANSFER_PULL, id);
+}
+
+int
+pmx_remote_pin(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id)
+{
+	struct pmx_transfer question = *t;
+
+	question.part = NULL;
+	int result = check(&question, false);
+
+	if (result == 0)
+		result = room_for(ctx, 1, 1);
+	return result != 0 ? result : begin(ctx, &question, TRANSFER_PIN, id);
+}
+
+int
+pmx_transfer_done(struct pmx_context *ctx, pmx_transfer_id id)
+{
+	uint32_t place = id & 0xFFFF, use = (uint32_t)(id >> 16);
+
+	if (place >= ctx->transfer_count)
+		return -EINVAL;
+	const struct transfer_note *n = &ctx->transfers[place];
+
+	if (n->uses == use) {
+		context_completions(ctx);
+		if (n->uses == use)
+			return context_gone(ctx) ? -EPIPE : 0;
+	}
+	uint8_t error = n->uses == use + 1 ? n->error : n->uses == use + 2 ? n->before : 0;
+
+	return error ? -(int)error : 1;
+}
+
+uint32_t
+pmx_transfers_pending(struct pmx_context *ctx)
+{
+	context_completions(ctx);
+	return ctx->transfer_count - ctx->places_free - ctx->events_waiting;
+}
+
+int
+pmx_sync_wait(struct pmx_context *ctx, int64_t timeout_us)
+{
+	int64_t until = timeout_us < 0 ? INT64_MAX : context_now_us() + timeout_us;
+
+	while (pmx_transfers_pending(ctx) != 0) {
+		if (context_gone(ctx))
+			return -EPIPE;
+		if (timeout_us >= 0 && context_now_us() >= until)
+			return -ETIMEDOUT;
+		context_wait(ctx);
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ events */
+
+/* Is there one? */
+bool
+transfers_events(struct pmx_context *ctx)
+{
+	return ctx->events_waiting != 0 || slot_filled(&ctx->events, ctx->events.pos);
+}
+
+static int
+ended_event(struct pmx_context *ctx, struct pmx_event *event)
+{
+	for (uint32_t i = 0; i < ctx->transfer_count; i++) {
+		struct transfer_note *n = &ctx->transfers[i];
+
+		if (!n->busy || !n->ended)
+			continue;
+		*event = (struct pmx_event){PMX_EVENT_ENDED, n->t.peer, n->t.len, n->cookie, -(int32_t)n->error};
+		ctx->events_waiting--;
+		put_place(ctx, (uint16_t)i);
+		return 1;
+	}
+	return 0;
+}
+
+int
+pmx_event(struct pmx_context *ctx, struct pmx_event *event)
+{
+	if (slot_filled(&ctx->events, ctx->events.pos)) {
+		struct event_slot e;
+
+		memcpy(&e, slot_at(&ctx->events, ctx->events.pos)->body, sizeof(e));
+		slot_take(&ctx->events, 1, false);
+		*event = (struct pmx_event){PMX_EVENT_PUSHED, {e.node, e.ctx}, e.len, e.imm, 0};
+		context_doorbell(ctx);
+		return 1;
+	}
+	if (ctx->events_waiting == 0)
+		context_completions(ctx);
+	if (ctx->events_waiting != 0)
+		return ended_event(ctx, event);
+	return context_gone(ctx) ? -EPIPE : 0;
+}

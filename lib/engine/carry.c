@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Frames of transfers: from a lane's pool to the core or to a lane of this node, onto the link, and back
+ * to the pool. Runs on the lane.
+ *
+ * Design notes
+ * 1. A frame keeps its mbufs. When it is done with and a port still has one of them, the frame gets
+ *    another in its place, as send buffers do; what the port has refers to memory that must stay mapped,
+ *    so its shared info counts in memory.held until the port lets go.
+ * 2. Answers have a quarter of the pool to themselves: what is asked never keeps an answer from
+ *    being given.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include <rte_malloc.h>
+
+#include "engine/engine.h"
+
+#define REFER_MIN 512 /* bytes; fewer are copied: a second segment costs a descriptor */
+
+/* In the private area of an mbuf that is a second segment. */
+struct place_priv {
+	struct rte_mbuf_ext_shared_info info;
+	struct memory *memory;
+};
+
+static inline struct place_priv *
+place_priv(struct rte_mbuf *m)
+{
+	return rte_mbuf_to_priv(m);
+}
+
+/* The last reference of a second segment is gone: a port had it longer than we. */
+static void
+place_freed(void *addr, void *opaque)
+{
+	(void)addr;
+	memory_let_go(opaque);
+}
+
+static struct rte_mbuf *
+new_place(struct transfers *x)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(x->places);
+
+	if (m != NULL)
+		place_priv(m)->info = (struct rte_mbuf_ext_shared_info){.free_cb = place_freed, .refcnt = 1};
+	return m;
+}
+
+struct wire_transfer *
+frame_head(struct frame *f)
+{
+	return (struct wire_transfer *)((uint8_t *)f->m->buf_addr + PAYLOAD_START);
+}
+
+struct frame *
+frame_take(struct engine *e, bool own)
+{
+	struct transfers *x = &e->transfers;
+	struct frame *f = x->free_frames;
+
+	if (f == NULL || (own && x->frames_free <= x->frames_max / 4))
+		return NULL;
+	x->free_frames = f->next;
+	x->frames_free--;
+	f->memory = NULL;
+	f->own = own;
+	f->back = false;
+	f->error = 0;
+	return f;
+}
+
+void
+frame_put(struct engine *e, struct frame *f)
+{
+	struct transfers *x = &e->transfers;
+
+	f->next = x->free_frames;
+	x->free_frames = f;
+	x->frames_free++;
+}
+
+/* The frame's bytes behind head_len are the client's, where they lie: nothing is copied. */
+void
+frame_refer(struct engine *e, struct frame *f, struct memory *m, uint64_t client, uint32_t head_len,
+	uint32_t len)
+{
+	struct rte_mbuf *p = f->place;
+
+	(void)e;
+	p->buf_addr = m->base + (client - m->client);
+	p->buf_iova = (rte_iova_t)(uintptr_t)p->buf_addr;
+	p->buf_len = (uint16_t)len;
+	p->data_off = 0;
+	p->data_len = (uint16_t)len;
+	p->ol_flags = RTE_MBUF_F_EXTERNAL;
+	p->shinfo = &place_priv(p)->info;
+	place_priv(p)->info.fcb_opaque = m;
+	f->memory = m;
+	f->head_len = head_len;
+	atomic_fetch_add_explicit(&m->held, 1, memory_order_relaxed);
+}
+
+/* May the frames to that node have their bytes where the client has them? */
+static inline bool
+may_refer(const struct engine *e, uint16_t node)
+{
+	const struct node *n = e->node;
+
+	return node == n->config.id ||
+		(!n->config.checksum && node < e->nodes_max && n->links[e->peers[node].link].segments);
+}
+
+/* Behind the heads of n frames, len[i] bytes each, from `offset` on: where they lie, or copied. 0, -EFAULT. */
+int
+frames_fill(struct engine *e, const struct bytes *b, uint64_t offset, uint16_t node, struct frame **f,
+	const uint32_t *len, unsigned n)
+{
+	const uint32_t head = sizeof(struct wire_transfer);
+	struct iovec local[FRAMES_BURST];
+
+	if (b->memory == NULL) {
+		uint64_t all = 0;
+
+		for (unsigned i = 0; i < n; i++) {
+			local[i] = (struct iovec){(uint8_t *)frame_head(f[i]) + head, len[i]};
+			all += len[i];
+		}
+		return all == 0 ? 0 : memory_gather(b, offset, local, n, all);
+	}
+	bool refer = may_refer(e, node);
+
+	for (unsigned i = 0; i < n; i++) {
+		if (refer && len[i] >= REFER_MIN)
+			frame_refer(e, f[i], b->memory, b->at + offset, head, len[i]);
+		else
+			memory_read(b, offset, (uint8_t *)frame_head(f[i]) + head, len[i]);
+		offset += len[i];
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ out */
+
+/* Give it to whom it is for. 0; -EAGAIN: not now, the frame is still the caller's; or what is wrong
+ * with it, and the frame is still the caller's. */
+int
+frame_send(struct engine *e, struct channel *ch, struct frame *f, uint16_t src_endpoint, uint16_t node,
+	uint16_t dst, uint32_t len)
+{
+	const uint64_t handle = (uintptr_t)f | 1;
+	const struct proto_message m = {
+		.dst_node = node,
+		.dst_ctx = dst,
+		.len = len,
+		.ctx = ch->ctx | src_endpoint,
+		.frag_len = e->node->frag_len,
+	};
+	int result = 0;
+
+	f->src = m.ctx;
+	f->node = node;
+	f->dst = dst;
+	f->len = len;
+	if (unlikely(node == e->node->config.id)) {
+		ch->remote->frames++;
+		frame_arrive(e, f);
+		return 0;
+	}
+	if (unlikely(node >= e->nodes_max || !e->peers[node].known))
+		return -EHOSTUNREACH;
+	result = proto_send(e->proto, &m, &handle, e->now);
+	ch->remote->frames += result == 0;
+	return result;
+}
+
+/* A copy in one piece: its first transmission is still with a port. */
+static struct rte_mbuf *
+copy_frame(struct engine *e, const struct frame *f)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(e->node->pool);
+	uint32_t head = f->memory ? f->head_len : f->len;
+
+	ENGINE_COUNT(e, tx_still_queued);
+	if (m == NULL)
+		return NULL;
+	uint8_t *to = (uint8_t *)m->buf_addr + PAYLOAD_START;
+
+	memcpy(to, frame_head((struct frame *)(uintptr_t)f), head);
+	if (f->memory)
+		memcpy(to + head, f->place->buf_addr, f->len - head);
+	return m;
+}
+
+/* The mbuf that carries a frame, with room for its headers and a reference for the link. */
+struct rte_mbuf *
+frame_mbuf(struct engine *e, const struct proto_out *o, const struct peer *peer)
+{
+	const struct frame *f = frame_of_handle(o->handle);
+	uint32_t head = peer->encap_len + o->head_len;
+	struct rte_mbuf *m = f->m;
+
+	if (unlikely(o->again) && rte_mbuf_refcnt_read(m) > 1) {
+		m = copy_frame(e, f);
+		if (m == NULL)
+			return NULL;
+		m->data_len = (uint16_t)(head + o->len);
+	} else {
+		rte_mbuf_refcnt_update(m, 1);
+		m->next = NULL;
+		m->nb_segs = 1;
+		m->data_len = (uint16_t)(head + o->len);
+		if (f->memory) {
+			rte_mbuf_refcnt_update(f->place, 1);
+			m->next = f->place;
+			m->nb_segs = 2;
+			m->data_len = (uint16_t)(head + f->head_len);
+		}
+	}
+	m->data_off = (uint16_t)(PAYLOAD_START - head);
+	m->pkt_len = head + o->len;
+	m->port = o->node;
+	return m;
+}
+
+/* ------------------------------------------------------------------ back */
+
+/* A port still has an mbuf of the frame: the port keeps it. false: none to put in its place. */
+static bool
+leave_to_port(struct engine *e, struct frame *f)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(e->node->pool), *place = new_place(&e->transfers);
+
+	if (m == NULL || place == NULL) {
+		rte_pktmbuf_free(m);
+		rte_pktmbuf_free(place);
+		return false;
+	}
+	if (f->memory == NULL) { /* the second segment is not the port's */
+		rte_pktmbuf_free(place);
+		place = f->place;
+		f->m->next = NULL;
+		f->m->nb_segs = 1;
+	}
+	rte_pktmbuf_free(f->m); /* with its second segment, if it has one */
+	f->m = m;
+	f->place = place;
+	return true;
+}
+
+/* The core, or the other lane, is done with it. */
+void
+frame_done(struct engine *e, struct frame *f, uint8_t error)
+{
+	struct channel *ch = &e->node->channels[f->src & (WIRE_CONTEXTS_MAX - 1)];
+	bool queued = rte_mbuf_refcnt_read(f->m) > 1 || (f->memory && rte_mbuf_refcnt_read(f->place) > 1);
+
+	if (unlikely(queued) && !leave_to_port(e, f)) {
+		f->error = error;
+		f->next = e->transfers.lingering;
+		e->transfers.lingering = f;
+		return;
+	}
+	if (f->memory && !queued)
+		memory_let_go(f->memory);
+	ch->remote->frames--;
+	if (unlikely(error) && f->own) {
+		struct op *op = transfer_find(ch, f->id);
+
+		if (op != NULL)
+			transfer_end(e, ch, op, error);
+	} else if (unlikely(error)) {
+		target_peer_failed(e, ch, f->node, f->dst & (WIRE_CONTEXTS_MAX - 1));
+	}
+	frame_put(e, f);
+}
+
+/* Frames that a port had, when there was no mbuf to leave to it. */
+void
+frames_recheck(struct engine *e)
+{
+	struct frame *f = e->transfers.lingering;
+
+	e->transfers.lingering = NULL;
+	while (f != NULL) {
+		struct frame *next = f->next;
+
+		frame_done(e, f, f->error);
+		f = next;
+	}
+}
+
+/* ------------------------------------------------------------------ within the node */
+
+static void
+hand_over(struct engine *e, struct frame *f, uint16_t ctx)
+{
+	struct engine *lane = node_lane(e->node, ctx);
+
+	if (lane == e) {
+		frame_arrive(e, f);
+		return;
+	}
+	rte_ring_enqueue(lane->inbox, (void *)((uintptr_t)f | 1));
+	engine_wake(lane);
+}
+
+/* false: its target has no room now. */
+static bool
+take_local(struct engine *e, struct frame *f)
+{
+	uint16_t ctx = f->dst & (WIRE_CONTEXTS_MAX - 1);
+	struct channel *ch = &e->node->channels[ctx];
+	const struct arrival a = {
+		.head = frame_head(f),
+		.bytes = f->memory ? f->place->buf_addr : (uint8_t *)frame_head(f) + sizeof(struct wire_transfer),
+		.len = f->len - (uint32_t)sizeof(struct wire_transfer),
+		.node = (uint16_t)e->node->config.id,
+		.peer = f->src & (WIRE_CONTEXTS_MAX - 1),
+	};
+
+	if (ctx >= e->node->config.contexts || ch->state != CHANNEL_OPEN) {
+		f->error = ECONNREFUSED;
+		return true;
+	}
+	if (f->dst & WIRE_INITIATOR) {
+		transfer_answer(e, ch, &a);
+		return true;
+	}
+	if (!proto_ctx_take(e->proto, f->dst, 1, 0, false))
+		return false;
+	target_message(e, ch, &a);
+	return true;
+}
+
+/* A frame of this node is in the lane of its target, or came back to its own. */
+void
+frame_arrive(struct engine *e, struct frame *f)
+{
+	struct transfers *x = &e->transfers;
+
+	if (f->back) {
+		frame_done(e, f, f->error);
+		return;
+	}
+	if (x->local_head == NULL && take_local(e, f)) {
+		f->back = true;
+		hand_over(e, f, f->src & (WIRE_CONTEXTS_MAX - 1));
+		return;
+	}
+	f->next = NULL;
+	if (x->local_head == NULL)
+		x->local_head = f;
+	else
+		x->local_tail->next = f;
+	x->local_tail = f;
+}
+
+/* Frames that waited for room at their target. */
+unsigned
+frames_local(struct engine *e)
+{
+	struct transfers *x = &e->transfers;
+	unsigned work = 0;
+
+	while (x->local_head != NULL) {
+		struct frame *f = x->local_head, *next = f->next;
+
+		if (!take_local(e, f))
+			break;
+		x->local_head = next;
+		f->back = true;
+		hand_over(e, f, f->src & (WIRE_CONTEXTS_MAX - 1));
+		work++;
+	}
+	return work;
+}
+
+/* ------------------------------------------------------------------ life */
+
+int
+transfers_make(struct engine *e)
+{
+	struct transfers *x = &e->transfers;
+	struct node *n = e->node;
+	const struct config *c = &n->config;
+	char name[32];
+
+	x->payload = n->frag_len - (uint32_t)sizeof(struct wire_transfer);
+	x->frames_max = c->transfer_frames;
+	x->frames = calloc(x->frames_max, sizeof(*x->frames));
+	struct region *regions = calloc(c->regions, sizeof(*regions));
+
+	if (x->frames == NULL || regions == NULL) {
+		free(regions);
+		return -ENOMEM;
+	}
+	region_table_init(&x->regions, regions, c->regions);
+	snprintf(name, sizeof(name), "pmx_%u_places_%u", c->id, e->lane);
+	/* as many again may be with ports */
+	x->places = rte_pktmbuf_pool_create(name, 2 * x->frames_max + 64, 32,
+		RTE_ALIGN(sizeof(struct place_priv), 64), 0, (int)rte_socket_id());
+	if (x->places == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < x->frames_max; i++) {
+		struct frame *f = &x->frames[i];
+
+		f->m = rte_pktmbuf_alloc(n->pool);
+		f->place = new_place(x);
+		if (f->m == NULL || f->place == NULL)
+			return -ENOMEM;
+		frame_put(e, f);
+	}
+	return 0;
+}
+
+void
+transfers_free(struct engine *e)
+{
+	struct transfers *x = &e->transfers;
+
+	for (uint32_t i = 0; x->frames != NULL && i < x->frames_max; i++) {
+		struct frame *f = &x->frames[i];
+
+		if (f->m == NULL)
+			continue;
+		f->m->next = NULL;
+		f->m->nb_segs = 1;
+		rte_pktmbuf_free(f->m);
+	}
+	free(x->frames);
+	free(x->regions.regions);
+	rte_mempool_free(x->places);
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * How the engine reaches memory of an application: pages that both have mapped, or by the kernel.
+ * Runs on the lane, but for memory_of_fd.
+ *
+ * Design notes
+ * 1. What the engine maps of a client must never fail under it: the descriptor is a memfd that is sealed
+ *    against shrinking and growing, every page is there before it is used, and against holes the engine
+ *    itself seals it (future writes: mappings that exist stay writable, punching holes does not).
+ * 2. By the kernel means by the client's addresses as they are at that moment: memory that was
+ *    unmapped, moved or protected since gives an error, and never old bytes.
+ * 3. Unmapping is a system call of some 10 us and 50 us a GiB; it is done by the lane, when a context
+ *    gives memory back or ends.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "engine/engine.h"
+
+#define PIECE_MAX (1ull << 40)
+
+const char *const memory_method_name[MEMORY_METHODS] = {
+	[MEMORY_BY_KERNEL] = "kernel",
+	[MEMORY_SHARED] = "shared",
+};
+
+/* ------------------------------------------------------------------ by the kernel */
+
+static int
+kernel_copy(const struct bytes *b, uint64_t offset, void *mine, uint32_t len, bool write)
+{
+	struct iovec local = {mine, len}, remote = {(void *)(uintptr_t)(b->at + offset), len};
+	int pid = b->ch->remote->vm_pid;
+	ssize_t n = write ? process_vm_writev(pid, &local, 1, &remote, 1, 0) :
+			    process_vm_readv(pid, &local, 1, &remote, 1, 0);
+
+	return n == (ssize_t)len ? 0 : -EFAULT;
+}
+
+int
+memory_write(const struct bytes *to, uint64_t offset, const void *from, uint32_t len)
+{
+	if (unlikely(to->memory == NULL))
+		return kernel_copy(to, offset, (void *)(uintptr_t)from, len, true);
+	memcpy(to->memory->base + (to->at - to->memory->client) + offset, from, len);
+	return 0;
+}
+
+int
+memory_read(const struct bytes *from, uint64_t offset, void *to, uint32_t len)
+{
+	if (unlikely(from->memory == NULL))
+		return kernel_copy(from, offset, to, len, false);
+	memcpy(to, from->memory->base + (from->at - from->memory->client) + offset, len);
+	return 0;
+}
+
+int
+memory_gather(const struct bytes *from, uint64_t offset, const struct iovec *pieces, unsigned n, uint64_t all)
+{
+	struct iovec remote = {(void *)(uintptr_t)(from->at + offset), all};
+
+	return process_vm_readv(from->ch->remote->vm_pid, pieces, n, &remote, 1, 0) == (ssize_t)all ? 0 : -EFAULT;
+}
+
+/* ------------------------------------------------------------------ mapped by both */
+
+void *
+memory_of_fd(int fd, uint64_t len)
+{
+	const int needed = F_SEAL_SHRINK | F_SEAL_GROW;
+	struct stat st;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	if (seals < 0 || (seals & needed) != needed || fstat(fd, &st) != 0 || len == 0 || len > PIECE_MAX ||
+		(uint64_t)st.st_size < len) {
+		errno = EINVAL;
+		return MAP_FAILED;
+	}
+	void *base = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (base == MAP_FAILED)
+		return base;
+	/* POPULATE_WRITE says what touching would make a SIGBUS of */
+	if (madvise(base, len, MADV_POPULATE_WRITE) != 0 ||
+		(!(seals & F_SEAL_FUTURE_WRITE) && fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0)) {
+		int error = errno;
+
+		munmap(base, len);
+		errno = error;
+		return MAP_FAILED;
+	}
+	return base;
+}
+
+static bool
+unmap_if_free(struct memory *m)
+{
+	/* acquire: what ports read before they let go */
+	if (atomic_load_explicit(&m->held, memory_order_acquire) != 0)
+		return false;
+	munmap(m->base, m->len);
+	m->base = NULL;
+	return true;
+}
+
+int
+memory_map(struct engine *e, struct channel *ch, uint8_t *base, uint64_t client, uint64_t len, uint32_t *number)
+{
+	struct remote *r = ch->remote;
+
+	(void)e;
+	for (uint32_t i = 0; i < MEMORIES_MAX; i++) {
+		if (r->memories[i].base != NULL && !(r->memories[i].leaving && unmap_if_free(&r->memories[i])))
+			continue;
+		r->memories[i] = (struct memory){.base = base, .client = client, .len = len};
+		*number = i;
+		return 0;
+	}
+	return -ENOSPC;
+}
+
+struct memory *
+memory_at(struct channel *ch, uint32_t number, uint64_t at, uint64_t len)
+{
+	struct memory *m = number < MEMORIES_MAX ? &ch->remote->memories[number] : NULL;
+
+	if (m == NULL || m->base == NULL || m->leaving || at < m->client || len > m->len ||
+		at - m->client > m->len - len)
+		return NULL;
+	return m;
+}
+
+/* A frame, or a port, no longer refers to it. */
+void
+memory_let_go(struct memory *m)
+{
+	atomic_fetch_sub_explicit(&m->held, 1, memory_order_release);
+}
+
+void
+memory_forget(struct engine *e, struct channel *ch, uint32_t number)
+{
+	struct memory *m = number < MEMORIES_MAX ? &ch->remote->memories[number] : NULL;
+
+	if (m == NULL || m->base == NULL)
+		return;
+	m->leaving = true;
+	transfer_memory_gone(e, ch, m);
+	target_memory_gone(e, ch, m);
+	unmap_if_free(m);
+}
+
+bool
+memory_end(struct channel *ch)
+{
+	bool all = true;
+
+	for (uint32_t i = 0; i < MEMORIES_MAX; i++) {
+		struct memory *m = &ch->remote->memories[i];
+
+		if (m->base != NULL && !unmap_if_free(m))
+			all = false;
+	}
+	return all;
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Remote memory in the engine (RMA-1 to RMA-3; RHiNET, CPSY 2000, sections 2.2 to 2.5 and 2.7): what
+ * a lane keeps of its contexts' memory, of the transfers that they asked for, and of those that others
+ * ask them for. All of it belongs to the lane.
+ *
+ * Design notes
+ * 1. A context has three endpoints in the core: messages, a target and an initiator (wire.h). Every
+ *    frame of a transfer is a message of one frame from an initiator to a target or back, so
+ *    order, retransmission, credit and shares are the core's. Initiators never hold what they receive, so
+ *    answers always get through; a target holds an entry of its room for each question that it
+ *    has not answered yet, so what waits is bounded and its askers wait.
+ * 2. A frame of a push names its place itself and is placed from the mbuf it came in, once. Nothing is
+ *    kept of a push at its target but, at its last frame, the answer that is owed.
+ * 3. A frame refers to the application's memory where the engine has mapped it and the link can send two
+ *    segments. Otherwise the bytes are copied behind the head, by memcpy or by the kernel.
+ * 4. A transfer whose answer is long in coming is asked for (WIRE_ASK). Either the question is
+ *    not Acked, or the answer comes, or the target knows nothing of it: all three end it.
+ * 5. Within a node the same frames go from hand to hand, through the inbox of the target's lane if it is
+ *    another one, and back: the target reads the bytes where they lie.
+ */
+#ifndef PMX_ENGINE_TRANSFER_H
+#define PMX_ENGINE_TRANSFER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rte_mbuf.h>
+
+#include "channel/channel.h"
+#include "proto/proto.h"
+#include "wire/wire.h"
+#include "rma/part.h"
+#include "rma/region.h"
+
+struct engine;
+struct channel;
+struct peer;
+
+#define FRAMES_BURST 8 /* frames of one transfer before it is another one's turn */
+
+struct iovec;
+
+/* How the engine reaches memory of an application. */
+enum memory_method {
+	MEMORY_BY_KERNEL, /* process_vm_readv, process_vm_writev: any memory */
+	MEMORY_SHARED,    /* pages of a sealed memfd that both have mapped */
+	MEMORY_METHODS
+};
+extern const char *const memory_method_name[MEMORY_METHODS];
+
+/* A piece of a context's memory that the engine has mapped. */
+struct memory {
+	uint8_t *base;          /* the engine's mapping, NULL: the place is free */
+	uint64_t client;        /* where the client has it */
+	uint64_t len;
+	_Atomic uint32_t held;  /* frames that refer to it */
+	bool leaving;           /* unmap it when nothing refers to it */
+};
+
+/* Bytes of a context's memory. */
+struct bytes {
+	struct channel *ch;
+	struct memory *memory;  /* NULL: by the kernel */
+	uint64_t at;            /* the client's address */
+	uint64_t len;
+};
+
+/* One frame of a transfer, from the pool to its Ack. The core's handle of it is its address | 1. */
+struct frame {
+	struct rte_mbuf *m;     /* headers, and what was copied */
+	struct rte_mbuf *place; /* second segment: bytes where they lie; its private area is its shared info */
+	struct memory *memory;  /* whose they are, NULL: all is in m */
+	struct frame *next;     /* in the free list */
+	uint32_t head_len;      /* payload bytes in m, when there is a second segment */
+	uint32_t len;           /* payload bytes, all */
+	uint32_t id;            /* of the transfer, if it is a context's own */
+	uint16_t src, node, dst; /* own endpoint; where to */
+	bool own;               /* of an initiator: it shall hear of errors */
+	bool back;              /* within this node: it was there */
+	uint8_t error;
+};
+
+enum op_state {
+	OP_FREE,
+	OP_HELD,   /* waits for earlier ones to the same context */
+	OP_READY,  /* in the lane's list: has frames to send */
+	OP_WAITS,  /* for bytes, or for the answer */
+	OP_PACKED, /* the client sends its frames */
+};
+
+/* A transfer that a context asked for. */
+struct op {
+	struct transfer_desc d; /* our copy */
+	struct op *next;        /* in the lane's list, when it is READY */
+	struct bytes local;
+	uint64_t sent;          /* PUSH: bytes given to the core; PULL: bytes that came; PACKED: frames */
+	uint64_t seen_at;       /* last sign of life, tsc */
+	uint64_t age;           /* order of submission */
+	struct memory *status_memory;
+	uint8_t state;          /* enum op_state */
+	bool last_sent;         /* all of it is with the core */
+};
+
+enum request_kind {
+	REQUEST_ENDED, /* tell the initiator that its transfer ended */
+	REQUEST_PULL,  /* send it what it asked for */
+	REQUEST_EVENT, /* tell our application first: its ring was full */
+};
+
+/* What is owed to the initiator of a transfer. */
+struct request {
+	struct request *next;
+	struct bytes source;    /* PULL */
+	struct part_iterator it; /* ... in parts */
+	struct part_run run;    /* ... of which this is left */
+	uint64_t bits[TRANSFER_UNITS / 64];
+	uint64_t base;          /* ... which begin here in the transfer */
+	uint64_t sent;          /* bytes of it */
+	uint64_t key;           /* region it reads */
+	struct event_slot event;
+	uint32_t id;
+	uint16_t ctx, node, peer; /* ours; whose it is */
+	uint8_t kind, error;
+	bool in_parts;
+};
+
+/* What a channel has of it. */
+struct remote {
+	struct memory memories[MEMORIES_MAX];
+	struct transfer_desc *descs; /* the client's table, in shared memory */
+	struct op *ops;              /* `transfers` of them */
+	uint32_t transfers;
+	struct request *requests;    /* limits.requests of them */
+	struct request *free_requests;
+	uint32_t *ended;             /* results not yet written: ring of limits.transfers */
+	uint32_t ended_head, ended_tail, ended_mask;
+	struct slot_end events;
+	struct {
+		bool due;
+		uint32_t ticket, error;
+		uint64_t key;
+	} region;                    /* answer to REGISTER, DEREGISTER */
+	uint32_t frames;             /* with the core */
+	uint32_t ops_used, held;     /* ops in use; of them OP_HELD */
+	uint32_t events_waiting;
+	uint64_t pushed, pulled;     /* bytes, of own transfers that ended well */
+	uint64_t failed;             /* own transfers that did not */
+	uint64_t served, refused;    /* transfers of others */
+	uint64_t next_age;
+	int vm_pid;                  /* whom process_vm_* shall ask */
+};
+
+/* The last access that was refused. */
+struct refusal {
+	uint32_t id;
+	uint16_t ctx, node, peer, zero;
+};
+
+struct op_list {
+	struct op *head, *tail;
+};
+
+/* What a lane has of it. */
+struct transfers {
+	struct region_table regions;
+	struct frame *frames, *free_frames;
+	uint32_t frames_free, frames_max;
+	struct op_list ready;
+	struct frame *lingering;     /* done with, but a port has their mbufs */
+	struct frame *local_head, *local_tail; /* of this node, for targets that have no room */
+	struct {
+		struct request *head, *tail;
+	} requests;
+	struct refusal refused;
+	uint32_t waiting;            /* ops whose answer may have to be asked for */
+	uint64_t look_at;            /* tsc of the next look at those */
+	struct rte_mempool *places;  /* mbufs without room, for second segments */
+	uint32_t payload;            /* most bytes of a frame behind a struct wire_transfer */
+};
+
+/* Frames whose handle this is are ours. */
+static inline bool
+is_transfer(uint64_t handle)
+{
+	return handle & 1;
+}
+
+static inline struct frame *
+frame_of_handle(uint64_t handle)
+{
+	return (struct frame *)(uintptr_t)(handle & ~(uint64_t)1);
+}
+
+/* A message of a transfer: its head, and what is behind it, which may lie elsewhere. */
+struct arrival {
+	const struct wire_transfer *head;
+	const uint8_t *bytes;
+	uint32_t len;           /* of the bytes */
+	uint16_t node, peer;    /* whose: the context without WIRE_TARGET, WIRE_INITIATOR */
+};
+
+/* memory.c. 0, -EFAULT: not (all) there; nothing says how much of it was copied. */
+int memory_write(const struct bytes *to, uint64_t offset, const void *from, uint32_t len);
+int memory_read(const struct bytes *from, uint64_t offset, void *to, uint32_t len);
+/* From `offset` on into n pieces, `all` bytes together; `from` is not mapped. */
+int memory_gather(const struct bytes *from, uint64_t offset, const struct iovec *pieces, unsigned n, uint64_t all);
+int memory_map(struct engine *e, struct channel *ch, uint8_t *base, uint64_t client, uint64_t len,
+	uint32_t *number);
+void memory_forget(struct engine *e, struct channel *ch, uint32_t number);
+/* Unmap what may be; false: frames still refer to some. */
+bool memory_end(struct channel *ch);
+void memory_let_go(struct memory *m);
+/* The piece of that number if [at, at + len) lies in it; NULL. */
+struct memory *memory_at(struct channel *ch, uint32_t number, uint64_t at, uint64_t len);
+/* A descriptor of a client becomes a mapping, or MAP_FAILED with errno. Any thread. */
+void *memory_of_fd(int fd, uint64_t len);
+
+/* transfers.c: what the contexts of this lane asked for */
+bool transfer_submit(struct engine *e, struct channel *ch, uint32_t place);
+void transfer_answer(struct engine *e, struct channel *ch, const struct arrival *a);
+void transfer_end(struct engine *e, struct channel *ch, struct op *op, uint8_t error);
+struct op *transfer_find(struct channel *ch, uint32_t id);
+void transfer_close(struct engine *e, struct channel *ch);
+void transfer_memory_gone(struct engine *e, struct channel *ch, const struct memory *m);
+void transfer_packed(struct engine *e, struct channel *ch, uint16_t place, bool last);
+int transfer_copy(struct engine *e, struct channel *ch, const struct rte_mbuf *m, const struct proto_message *message);
+void transfer_packed_failed(struct engine *e, struct channel *ch, uint16_t place, uint8_t error);
+unsigned transfer_step(struct engine *e);
+void transfer_look(struct engine *e);
+
+/* targets.c: what others ask the contexts of this lane for */
+void target_message(struct engine *e, struct channel *ch, const struct arrival *a);
+unsigned target_step(struct engine *e);
+void target_close(struct engine *e, struct channel *ch);
+void target_memory_gone(struct engine *e, struct channel *ch, const struct memory *m);
+void target_peer_failed(struct engine *e, struct channel *ch, uint16_t node, uint16_t peer);
+void target_region(struct engine *e, struct channel *ch, const struct submission *s);
+
+/* carry.c: frames of transfers, to the core and back */
+int frames_fill(struct engine *e, const struct bytes *b, uint64_t offset, uint16_t node, struct frame **f,
+	const uint32_t *len, unsigned n);
+struct frame *frame_take(struct engine *e, bool own);
+void frame_put(struct engine *e, struct frame *f);
+struct wire_transfer *frame_head(struct frame *f);
+int frame_send(struct engine *e, struct channel *ch, struct frame *f, uint16_t src_endpoint, uint16_t node,
+	uint16_t dst, uint32_t len);
+void frame_refer(struct engine *e, struct frame *f, struct memory *m, uint64_t client, uint32_t head_len,
+	uint32_t len);
+struct rte_mbuf *frame_mbuf(struct engine *e, const struct proto_out *o, const struct peer *peer);
+void frame_done(struct engine *e, struct frame *f, uint8_t error);
+void frame_arrive(struct engine *e, struct frame *f);
+unsigned frames_local(struct engine *e);
+void frames_recheck(struct engine *e);
+int transfers_make(struct engine *e);
+void transfers_free(struct engine *e);
+
+#endif

@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The initiator's side of remote memory: transfers that this lane's contexts asked for, from their
+ * submission to the word that says how they ended (RHI-START, RHI-PUSH, RHI-PULL). Runs on the lane.
+ *
+ * Design notes
+ * 1. Transfers take turns of FRAMES_BURST frames, so a short one does not wait behind a long one. One
+ *    that shall be ordered waits until earlier ones to the same context cannot overtake it any more:
+ *    pushes until all of them is with the core, whose flows keep order, pulls until they ended.
+ * 2. A transfer ends once: by its answer, by an error of one of its frames, or with its context. What
+ *    comes later finds another generation in its place.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include <rte_cycles.h>
+
+#include "engine/engine.h"
+
+#define ASK_EVERY_MS 100
+
+static inline uint32_t
+op_id(const struct channel *ch, const struct op *op)
+{
+	return (uint32_t)(op - ch->remote->ops) | (uint32_t)op->d.generation << 16;
+}
+
+struct op *
+transfer_find(struct channel *ch, uint32_t id)
+{
+	uint32_t place = id & 0xFFFF;
+	struct op *op = place < ch->shm->transfers ? &ch->remote->ops[place] : NULL;
+
+	return op != NULL && op->state != OP_FREE && op->d.generation == id >> 16 ? op : NULL;
+}
+
+static void
+list_append(struct op_list *l, struct op *op)
+{
+	op->next = NULL;
+	if (l->head == NULL)
+		l->head = op;
+	else
+		l->tail->next = op;
+	l->tail = op;
+}
+
+static void
+list_remove(struct op_list *l, struct op *op)
+{
+	struct op **link = &l->head, *before = NULL;
+
+	while (*link != op) {
+		before = *link;
+		link = &before->next;
+	}
+	*link = op->next;
+	if (l->tail == op)
+		l->tail = before;
+}
+
+/* ------------------------------------------------------------------ order */
+
+/* Could `op` be overtaken by what is submitted after it, to the same context? */
+static bool
+unsettled(const struct op *op)
+{
+	if (op->state == OP_FREE)
+		return false;
+	return op->d.kind == TRANSFER_PULL || !op->last_sent;
+}
+
+static bool
+must_wait(const struct channel *ch, const struct op *op)
+{
+	const struct remote *r = ch->remote;
+
+	for (uint32_t i = 0; i < r->transfers; i++) {
+		const struct op *o = &r->ops[i];
+
+		if (o != op && o->age < op->age && unsettled(o) && o->d.node == op->d.node && o->d.ctx == op->d.ctx)
+			return true;
+	}
+	return false;
+}
+
+static void
+start(struct engine *e, struct op *op)
+{
+	op->state = OP_READY;
+	list_append(&e->transfers.ready, op);
+}
+
+/* Those that waited for others, oldest first. */
+static void
+release_held(struct engine *e, struct channel *ch)
+{
+	struct remote *r = ch->remote;
+
+	while (r->held) {
+		struct op *oldest = NULL;
+
+		for (uint32_t i = 0; i < r->transfers; i++) {
+			struct op *o = &r->ops[i];
+
+			if (o->state == OP_HELD && !must_wait(ch, o) && (oldest == NULL || o->age < oldest->age))
+				oldest = o;
+		}
+		if (oldest == NULL)
+			return;
+		r->held--;
+		start(e, oldest);
+	}
+}
+
+/* ------------------------------------------------------------------ begin and end */
+
+static bool
+desc_ok(const struct transfer_desc *d)
+{
+	return d->kind >= TRANSFER_PUSH && d->kind <= TRANSFER_PIN && !(d->flags & ~TRANSFER_ALL) &&
+		d->len <= REGION_BYTES_MAX && d->ctx < WIRE_CONTEXTS_MAX &&
+		(d->kind == TRANSFER_PULL || !(d->flags & (TRANSFER_STRIDE | TRANSFER_BITMAP))) &&
+		(d->kind == TRANSFER_PUSH || d->kind == TRANSFER_PACKED || !(d->flags & TRANSFER_NOTIFY)) &&
+		(d->flags & (TRANSFER_STRIDE | TRANSFER_BITMAP)) != (TRANSFER_STRIDE | TRANSFER_BITMAP);
+}
+
+/* false: malformed. */
+bool
+transfer_submit(struct engine *e, struct channel *ch, uint32_t place)
+{
+	struct remote *r = ch->remote;
+	struct op *op = place < r->transfers ? &r->ops[place] : NULL;
+
+	if (op == NULL || op->state != OP_FREE)
+		return false;
+	memcpy(&op->d, &r->descs[place], sizeof(op->d));
+	struct transfer_desc *d = &op->d;
+
+	if (!desc_ok(d))
+		return false;
+	op->local = (struct bytes){.ch = ch, .at = d->local, .len = d->len};
+	op->sent = 0;
+	op->last_sent = false;
+	op->seen_at = e->now;
+	op->age = ++r->next_age;
+	op->status_memory = d->status ? memory_at(ch, d->status_memory, d->status, sizeof(int32_t)) : NULL;
+	op->state = OP_PACKED;
+	r->ops_used++;
+	e->transfers.waiting++;
+	if (d->memory != MEMORY_COPIED && (d->kind == TRANSFER_PUSH || d->kind == TRANSFER_PULL)) {
+		op->local.memory = memory_at(ch, d->memory, d->local, d->len);
+		if (op->local.memory == NULL) {
+			transfer_end(e, ch, op, EFAULT);
+			return true;
+		}
+	}
+	if (d->kind == TRANSFER_PACKED)
+		return true;
+	if (d->flags & TRANSFER_ORDERED && must_wait(ch, op)) {
+		op->state = OP_HELD;
+		r->held++;
+		return true;
+	}
+	start(e, op);
+	return true;
+}
+
+static void
+write_status(const struct op *op, uint8_t error)
+{
+	int32_t status = -(int32_t)error;
+
+	/* release: the bytes that came before the word that says so */
+	if (op->status_memory != NULL && !op->status_memory->leaving)
+		atomic_store_explicit((_Atomic int32_t *)(op->status_memory->base +
+						  (op->d.status - op->status_memory->client)),
+			status, memory_order_release);
+}
+
+void
+transfer_end(struct engine *e, struct channel *ch, struct op *op, uint8_t error)
+{
+	struct remote *r = ch->remote;
+
+	if (op->state == OP_READY)
+		list_remove(&e->transfers.ready, op);
+	if (op->state == OP_HELD)
+		r->held--;
+	op->state = OP_FREE;
+	r->ops_used--;
+	e->transfers.waiting--;
+	if (error)
+		r->failed++;
+	else if (op->d.kind == TRANSFER_PULL)
+		r->pulled += op->sent;
+	else
+		r->pushed += op->d.len;
+	if (ch->state != CHANNEL_OPEN)
+		return;
+	write_status(op, error);
+	r->ended[r->ended_tail++ & r->ended_mask] = COMPLETION_ITEM(op - r->ops, error);
+	channel_touch(e, ch);
+	release_held(e, ch);
+}
+
+/* The context ends, and with it all that it asked for. */
+void
+transfer_close(struct engine *e, struct channel *ch)
+{
+	for (uint32_t i = 0; i < ch->remote->transfers; i++) {
+		if (ch->remote->ops[i].state != OP_FREE)
+			transfer_end(e, ch, &ch->remote->ops[i], ECONNRESET);
+	}
+}
+
+void
+transfer_memory_gone(struct engine *e, struct channel *ch, const struct memory *m)
+{
+	for (uint32_t i = 0; i < ch->remote->transfers; i++) {
+		struct op *op = &ch->remote->ops[i];
+
+		if (op->status_memory == m)
+			op->status_memory = NULL;
+		if (op->state != OP_FREE && op->local.memory == m)
+			transfer_end(e, ch, op, EFAULT);
+	}
+}
+
+/* A frame that the client packed was not Acked. */
+void
+transfer_packed_failed(struct engine *e, struct channel *ch, uint16_t place, uint8_t error)
+{
+	struct op *op = place < ch->remote->transfers ? &ch->remote->ops[place] : NULL;
+
+	if (op != NULL && op->state == OP_PACKED)
+		transfer_end(e, ch, op, error);
+}
+
+/* The core has another frame of those that the client packs. */
+void
+transfer_packed(struct engine *e, struct channel *ch, uint16_t place, bool last)
+{
+	struct op *op = place < ch->remote->transfers ? &ch->remote->ops[place] : NULL;
+
+	if (op == NULL || op->state != OP_PACKED)
+		return;
+	op->seen_at = e->now;
+	if (last) {
+		op->last_sent = true;
+		release_held(e, ch);
+	}
+}
+
+/* ------------------------------------------------------------------ frames out */
+
+static void
+put_frames(struct engine *e, struct frame **f, unsigned from, unsigned n)
+{
+	for (unsigned i = from; i < n; i++) {
+		if (f[i]->memory)
+			memory_let_go(f[i]->memory);
+		frame_put(e, f[i]);
+	}
+}
+
+static struct wire_transfer *
+put_head(struct frame *f, const struct channel *ch, const struct op *op, uint8_t kind)
+{
+	struct wire_transfer *h = frame_head(f);
+
+	*h = (struct wire_transfer){
+		.op = kind,
+		.flags = op->d.flags & TRANSFER_AREA ? WIRE_T_AREA : 0,
+		.id = wire_be32(op_id(ch, op)),
+		.key = wire_be64(op->d.key),
+		.at = wire_be64(op->d.at),
+		.len = wire_be64(op->d.len),
+	};
+	f->id = op_id(ch, op);
+	return h;
+}
+
+static int
+send(struct engine *e, struct channel *ch, const struct op *op, struct frame *f, uint32_t len)
+{
+	return frame_send(e, ch, f, WIRE_INITIATOR, op->d.node, op->d.ctx | WIRE_TARGET,
+		(uint32_t)sizeof(struct wire_transfer) + len);
+}
+
+static void
+all_sent(struct engine *e, struct channel *ch, struct op *op)
+{
+	list_remove(&e->transfers.ready, op);
+	op->state = OP_WAITS;
+	op->last_sent = true;
+	op->seen_at = e->now;
+	release_held(e, ch);
+}
+
+/* Some frames of a push. Returns how many, 0 = none now. */
+static unsigned
+push(struct engine *e, struct channel *ch, struct op *op)
+{
+	struct frame *f[FRAMES_BURST];
+	uint32_t len[FRAMES_BURST], payload = e->transfers.payload;
+	uint64_t left = op->d.len - op->sent, offset = op->sent;
+	unsigned n = 0, i;
+
+	do {
+		f[n] = frame_take(e, true);
+		if (f[n] == NULL)
+			break;
+		len[n] = left < payload ? (uint32_t)left : payload;
+		left -= len[n++];
+	} while (n < FRAMES_BURST && left > 0);
+	if (n == 0)
+		return 0;
+	if (frames_fill(e, &op->local, offset, op->d.node, f, len, n) != 0) {
+		put_frames(e, f, 0, n);
+		transfer_end(e, ch, op, EFAULT);
+		return 1;
+	}
+	for (i = 0; i < n && op->state == OP_READY; i++) {
+		struct wire_transfer *h = put_head(f[i], ch, op, WIRE_PUSH);
+		bool last = offset + len[i] == op->d.len;
+
+		h->offset = wire_be64(offset);
+		if (last && op->d.flags & TRANSFER_NOTIFY)
+			h->imm = wire_be64(op->d.imm);
+		if (last)
+			h->flags |= op->d.flags & TRANSFER_NOTIFY ? WIRE_T_LAST | WIRE_T_NOTIFY : WIRE_T_LAST;
+		int result = send(e, ch, op, f[i], len[i]);
+
+		if (result != 0) {
+			put_frames(e, f, i, n);
+			if (result == -EAGAIN)
+				return i;
+			transfer_end(e, ch, op, (uint8_t)-result);
+			return 1;
+		}
+		offset += len[i];
+		if (op->state == OP_READY)
+			op->sent = offset;
+		if (last && op->state == OP_READY) {
+			all_sent(e, ch, op);
+			i++;
+			break;
+		}
+	}
+	put_frames(e, f, i, n);
+	return n;
+}
+
+static uint32_t
+put_part(const struct transfer_desc *d, struct wire_transfer *h)
+{
+	if (d->flags & TRANSFER_STRIDE) {
+		struct wire_stride *s = (struct wire_stride *)(h + 1);
+
+		*s = (struct wire_stride){.dims = wire_be32(d->dims), .block = wire_be64(d->block)};
+		for (unsigned i = 0; i < TRANSFER_DIMS_MAX; i++) {
+			s->interval[i] = wire_be64(d->interval[i]);
+			s->count[i] = wire_be64(d->count[i]);
+		}
+		h->flags |= WIRE_T_STRIDE;
+		return sizeof(*s);
+	}
+	if (d->flags & TRANSFER_BITMAP) {
+		struct wire_bitmap *b = (struct wire_bitmap *)(h + 1);
+
+		h->offset = wire_be64(d->offset);
+		b->unit = wire_be32(d->unit);
+		b->zero = 0;
+		memcpy(b->bits, d->bits, sizeof(b->bits)); /* little-endian words are bytes in order */
+		h->flags |= WIRE_T_BITMAP;
+		return sizeof(*b);
+	}
+	return 0;
+}
+
+/* A frame that the client packed for a context of this node, in its buffer m. 1: it went; -EAGAIN. */
+int
+transfer_copy(struct engine *e, struct channel *ch, const struct rte_mbuf *m, const struct proto_message *message)
+{
+	struct frame *f = frame_take(e, true);
+
+	if (f == NULL)
+		return -EAGAIN;
+	memcpy(frame_head(f), (const uint8_t *)m->buf_addr + PAYLOAD_START, message->len);
+	f->id = wire_be32(frame_head(f)->id);
+	frame_send(e, ch, f, WIRE_INITIATOR, message->dst_node, message->dst_ctx, message->len);
+	return 1;
+}
+
+/* The one frame of a question. */
+static unsigned
+ask(struct engine *e, struct channel *ch, struct op *op, uint8_t kind)
+{
+	struct frame *f = frame_take(e, true);
+	uint32_t extra = 0;
+
+	if (f == NULL)
+		return 0;
+	struct wire_transfer *h = put_head(f, ch, op, kind);
+
+	if (kind == WIRE_ASK) {
+		h->flags = 0;
+		h->key = h->at = h->len = 0; /* the id says it */
+	} else {
+		extra = put_part(&op->d, h);
+	}
+	int result = send(e, ch, op, f, extra);
+
+	if (result == 0)
+		return 1;
+	frame_put(e, f);
+	if (result != -EAGAIN)
+		transfer_end(e, ch, op, (uint8_t)-result);
+	return result == -EAGAIN ? 0 : 1;
+}
+
+unsigned
+transfer_step(struct engine *e)
+{
+	struct op_list *ready = &e->transfers.ready;
+	unsigned work = 0, burst = e->node->config.burst;
+
+	for (unsigned turn = 0; ready->head != NULL && work < burst && turn < 64; turn++) {
+		struct op *op = ready->head;
+		struct channel *ch = op->local.ch;
+		unsigned k = 0;
+
+		if (ch->remote->frames < e->transfers.frames_max / 2) {
+			if (op->d.kind == TRANSFER_PUSH) {
+				k = push(e, ch, op);
+			} else {
+				k = ask(e, ch, op, op->d.kind == TRANSFER_PULL ? WIRE_PULL : WIRE_PIN);
+				if (k && op->state == OP_READY)
+					all_sent(e, ch, op);
+			}
+		}
+		work += k;
+		if (ready->head == op && op->next != NULL) {
+			list_remove(ready, op);
+			list_append(ready, op);
+		} else if (k == 0) {
+			break;
+		}
+	}
+	return work;
+}
+
+/* Are those whose answers are long in coming still known where they went? */
+void
+transfer_look(struct engine *e)
+{
+	uint64_t patience = rte_get_tsc_hz() / 1000 * ASK_EVERY_MS;
+
+	for (unsigned i = 0; i < e->open_count; i++) {
+		struct channel *ch = e->open[i];
+
+		for (uint32_t k = 0; ch->remote->ops_used && k < ch->remote->transfers; k++) {
+			struct op *op = &ch->remote->ops[k];
+
+			if (op->state < OP_WAITS || !op->last_sent || e->now - op->seen_at < patience)
+				continue;
+			if (ask(e, ch, op, WIRE_ASK))
+				op->seen_at = e->now;
+		}
+	}
+}
+
+/* ------------------------------------------------------------------ answers in */
+
+/* Runs go to their places: 0, or a positive errno. */
+static uint8_t
+place_runs(const struct op *op, uint64_t at, const uint8_t *p, uint32_t left, uint64_t *bytes)
+{
+	while (left > 0) {
+		struct wire_run run;
+
+		if (left < sizeof(run))
+			return EPROTO;
+		memcpy(&run, p, sizeof(run));
+		uint32_t len = wire_be32(run.len);
+
+		at += wire_be32(run.skip);
+		left -= (uint32_t)sizeof(run);
+		p += sizeof(run);
+		if (len > left || at > op->d.len || len > op->d.len - at)
+			return EPROTO;
+		if (memory_write(&op->local, at, p, len) != 0)
+			return EFAULT;
+		*bytes += len;
+		at += len;
+		p += len;
+		left -= len;
+	}
+	return 0;
+}
+
+static void
+pulled(struct engine *e, struct channel *ch, const struct arrival *a)
+{
+	struct op *op = transfer_find(ch, wire_be32(a->head->id));
+	uint64_t at = wire_be64(a->head->offset);
+	uint8_t error = 0;
+
+	if (op == NULL || op->d.kind != TRANSFER_PULL || op->state != OP_WAITS || op->d.node != a->node ||
+		op->d.ctx != a->peer)
+		return; /* it ended before */
+	op->seen_at = e->now;
+	if (at > op->d.len || (!(a->head->flags & WIRE_T_RUNS) && a->len > op->d.len - at))
+		error = EPROTO;
+	else if (a->head->flags & WIRE_T_RUNS)
+		error = place_runs(op, at, a->bytes, a->len, &op->sent);
+	else if (memory_write(&op->local, at, a->bytes, a->len) != 0)
+		error = EFAULT;
+	else
+		op->sent += a->len;
+	if (error)
+		transfer_end(e, ch, op, error);
+	else if (a->head->flags & WIRE_T_LAST)
+		transfer_end(e, ch, op,
+			op->d.flags & (TRANSFER_STRIDE | TRANSFER_BITMAP) || op->sent == op->d.len ? 0 : EPROTO);
+}
+
+void
+transfer_answer(struct engine *e, struct channel *ch, const struct arrival *a)
+{
+	if (wire_transfer_check(a->head, (uint32_t)sizeof(*a->head) + a->len, false) != WIRE_OK) {
+		ENGINE_COUNT(e, bad_transfers);
+		return;
+	}
+	if (a->head->op == WIRE_PULLED) {
+		pulled(e, ch, a);
+		return;
+	}
+	for (uint32_t i = 0; i < a->len / sizeof(struct wire_ended); i++) {
+		struct wire_ended item;
+
+		memcpy(&item, a->bytes + i * sizeof(item), sizeof(item));
+		struct op *op = transfer_find(ch, wire_be32(item.id));
+		uint32_t error = wire_be32(item.error);
+
+		if (op != NULL && op->d.node == a->node && op->d.ctx == a->peer && op->state != OP_HELD)
+			transfer_end(e, ch, op, error < 256 ? (uint8_t)error : EPROTO);
+	}
+}

@@ -1,0 +1,641 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Remote memory against a model: two embedded nodes in one process, joined by a link that may lose,
+ * reorder, double and corrupt frames. Every context pushes to and pulls from contexts of both nodes: any length,
+ * any alignment, whole and in parts, by key and by area ID, to and from memory of pmx_alloc and of malloc. Each
+ * transfer has a slice of its target's memory to itself, so what every byte must be is known; between
+ * the slices nothing may change. Others ask for what they may not have, and must get the right refusal. At
+ * the end: nothing is under way, all frames, requests, mbufs and pins are back. transfers.sh runs it; alone:
+ * transfers [options] [-- EAL arguments].
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <rte_mempool.h>
+
+#include "client/client.h"
+#include "engine/engine.h"
+#include "pmx/pmx.h"
+
+#define NODES    2
+#define CONTEXTS 2
+#define ENDS     (NODES * CONTEXTS)
+#define TASKS    6           /* transfers of a context under way */
+#define SLICE    (160u << 10) /* bytes of a slot at each target; a margin on both sides stays untouched */
+#define MARGIN   64
+#define MEMORY   ((uint64_t)ENDS * TASKS * SLICE)
+#define STUCK_S  60
+
+enum where { BY_ENGINE, BY_KERNEL, PLACES }; /* pmx_alloc, malloc */
+
+struct task {
+	bool busy, pull, refused, notify, event;
+	int wanted;              /* how it must end */
+	unsigned target, where;  /* whose memory */
+	uint8_t *local, *twin;   /* SLICE bytes each */
+	uint8_t *before;         /* of the target's slice */
+	uint64_t off, len;       /* in the slice */
+	struct pmx_part part;
+	uint64_t bits[SLICE / 4 / 64 + 1];
+	uint64_t imm;
+	volatile int32_t *status;
+	volatile int32_t word;
+	pmx_transfer_id id;
+};
+
+struct end {
+	struct pmx_context *ctx;
+	uint8_t *memory[PLACES];
+	struct pmx_remote remote[PLACES], read_only;
+	uint32_t area;
+	uint8_t *local[PLACES];
+	struct task tasks[TASKS];
+	uint64_t notified, expected; /* sums of immediates */
+	uint64_t events, events_wanted;
+};
+
+static struct pmx_node *nodes[NODES];
+static struct end ends[ENDS];
+static unsigned pool_before[NODES];
+static uint64_t transfers = 20000, seed = 1, ended, refusals, lost_events;
+static bool failed;
+
+static double
+now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void __attribute__((format(printf, 1, 2)))
+fail(const char *fmt, ...)
+{
+	va_list args;
+
+	if (failed)
+		return;
+	failed = true;
+	fputs("transfers: ", stderr);
+	va_start(args, fmt);
+	vfprintf(stderr, fmt, args);
+	va_end(args);
+	fputc('\n', stderr);
+}
+
+static uint64_t
+draw(void)
+{
+	static uint64_t x;
+	uint64_t z = (x += 0x9E3779B97F4A7C15u) + seed * 0x1234567u;
+
+	z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+	z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+	return z ^ z >> 31;
+}
+
+static void
+fill(uint8_t *p, uint64_t len)
+{
+	uint64_t x = draw();
+
+	for (uint64_t i = 0; i < len; i += 8, x = x * 6364136223846793005u + 1442695040888963407u)
+		memcpy(p + i, &x, len - i < 8 ? len - i : 8);
+}
+
+/* ------------------------------------------------------------------ what a transfer must do */
+
+static uint8_t *
+slice_of(const struct end *by, const struct task *s)
+{
+	uint64_t number = (uint64_t)(by - ends) * TASKS + (uint64_t)(s - by->tasks);
+
+	return ends[s->target].memory[s->where] + number * SLICE;
+}
+
+/* Does byte i of a transfer move? Written apart from lib/rma/part.c. */
+static bool
+moves(const struct task *s, uint64_t i)
+{
+	const struct pmx_part *p = &s->part;
+	uint64_t rest = i;
+
+	switch ((int)p->kind) {
+	case PMX_PART_BITMAP:
+		return s->bits[i / p->unit / 64] >> i / p->unit % 64 & 1;
+	case PMX_PART_STRIDE:
+		for (int d = (int)p->dims - 1; d >= 0; d--) {
+			uint64_t k = rest / p->interval[d];
+
+			if (k >= p->count[d])
+				k = p->count[d] - 1;
+			rest -= k * p->interval[d];
+		}
+		return rest < p->block;
+	default:
+		return true;
+	}
+}
+
+static void
+check_push(const struct end *by, const struct task *s)
+{
+	const uint8_t *slice = slice_of(by, s);
+
+	for (uint64_t i = 0; i < SLICE; i++) {
+		bool inside = i >= s->off && i - s->off < s->len && s->wanted == 0;
+		uint8_t want = s->before[i];
+
+		if (inside && s->part.kind == PMX_PART_DIFF) /* twin was the slice's state before */
+			want = s->local[i - s->off];
+		else if (inside && moves(s, i - s->off))
+			want = s->local[i - s->off];
+		if (slice[i] != want) {
+			fail("a push of %lu bytes at %lu, part %d, to %u by %u: byte %lu is %02x, not %02x", s->len,
+				s->off, s->part.kind, s->target, s->where, i, slice[i], want);
+			return;
+		}
+	}
+	if (s->part.kind == PMX_PART_DIFF && s->wanted == 0 && memcmp(s->twin, s->local, s->len) != 0)
+		fail("the twin of a push of %lu bytes did not follow", s->len);
+}
+
+static void
+check_pull(const struct end *by, const struct task *s)
+{
+	const uint8_t *slice = slice_of(by, s);
+
+	/* `before` is what local held */
+	for (uint64_t i = 0; i < SLICE; i++) {
+		bool inside = i < s->len && s->wanted == 0 && moves(s, i);
+		uint8_t want = inside ? slice[s->off + i] : s->before[i];
+
+		if (s->local[i] != want) {
+			fail("a pull of %lu bytes at %lu, part %d, from %u by %u: byte %lu is %02x, not %02x", s->len,
+				s->off, s->part.kind, s->target, s->where, i, s->local[i], want);
+			return;
+		}
+	}
+	if (s->part.kind == PMX_PART_TWIN && s->wanted == 0 && memcmp(s->twin, s->local, s->len) != 0)
+		fail("the twin of a pull of %lu bytes is another", s->len);
+}
+
+/* ------------------------------------------------------------------ making transfers */
+
+static void
+choose_part(struct task *s)
+{
+	struct pmx_part *p = &s->part;
+	uint64_t extent;
+
+	memset(p, 0, sizeof(*p));
+	if (s->len == 0 || draw() % 2)
+		return;
+	switch (draw() % 3) {
+	case 0:
+		p->kind = PMX_PART_STRIDE;
+		p->dims = 1 + draw() % 3;
+		extent = p->block = 1 + draw() % (s->len < 5000 ? s->len : 5000);
+		for (unsigned d = 0; d < p->dims; d++) {
+			p->interval[d] = extent + draw() % (extent + 50);
+			p->count[d] = 1 + draw() % 12;
+			while (extent + (p->count[d] - 1) * p->interval[d] > s->len)
+				p->count[d]--;
+			extent += (p->count[d] - 1) * p->interval[d];
+		}
+		break;
+	case 1:
+		p->kind = PMX_PART_BITMAP;
+		p->unit = 4u << draw() % 11;
+		p->bits = s->bits;
+		memset(s->bits, 0, sizeof(s->bits));
+		for (uint64_t u = 0, state = 0, of = 1 + draw() % 40; u * p->unit < s->len; u++) {
+			if (draw() % of == 0)
+				state = draw() % 2;
+			s->bits[u / 64] |= state << u % 64;
+		}
+		break;
+	default:
+		p->kind = s->pull ? PMX_PART_TWIN : PMX_PART_DIFF;
+		p->twin = s->twin;
+	}
+}
+
+static uint64_t
+choose_len(void)
+{
+	static const uint64_t edges[] = {0, 1, 7, 8, 1000, 1408, 1409, 4096, 8904, 8905, 65536, SLICE - 2 * MARGIN};
+
+	if (draw() % 4 == 0)
+		return edges[draw() % (sizeof(edges) / sizeof(edges[0]))];
+	return draw() % (1ull << (3 + draw() % 15)) % (SLICE - 2 * MARGIN);
+}
+
+/* Ask for something that must be refused. */
+static void
+spoil(struct pmx_transfer *t, struct task *s)
+{
+	const struct end *target = &ends[s->target];
+
+	s->refused = true;
+	switch (draw() % 4) {
+	case 0:
+		t->key ^= 1ull << (16 + draw() % 48);
+		s->wanted = t->flags & PMX_AREA ? -ENOKEY : -ENOKEY;
+		break;
+	case 1: /* the last bytes reach beyond the region */
+		t->remote = (t->flags & PMX_AREA ? 0 : target->remote[s->where].addr) + MEMORY - (s->len ? s->len - 1 : 0) +
+			(s->len ? 0 : 1);
+		s->wanted = -ERANGE;
+		break;
+	case 2: { /* a region that others may only read */
+		if (s->pull || s->len > 4096) {
+			s->refused = false;
+			return;
+		}
+		t->flags &= ~PMX_AREA;
+		t->key = target->read_only.key;
+		t->remote = target->read_only.addr;
+		s->wanted = -EACCES;
+		break;
+	}
+	default: /* another context's region */
+		t->flags &= ~PMX_AREA;
+		t->key = target->remote[s->where].key;
+		t->remote = target->remote[s->where].addr;
+		t->peer.context = 1 - t->peer.context;
+		s->wanted = -EPERM;
+	}
+	refusals++;
+}
+
+static void
+prepare(struct end *by, struct task *s, struct pmx_transfer *t)
+{
+	uint8_t *slice = slice_of(by, s);
+
+	memset(t, 0, sizeof(*t));
+	s->len = choose_len();
+	s->off = MARGIN + draw() % (SLICE - 2 * MARGIN - s->len + 1);
+	choose_part(s);
+	fill(s->local, SLICE);
+	if (s->pull) {
+		fill(slice, SLICE);
+		memcpy(s->before, s->local, SLICE);
+	} else {
+		memcpy(s->before, slice, SLICE);
+		if (s->part.kind == PMX_PART_DIFF) {
+			memcpy(s->twin, slice + s->off, s->len);
+			/* mostly as it was */
+			memcpy(s->local, s->twin, s->len);
+			for (uint64_t i = 0, step = 1 + draw() % 5000; i < s->len; i += 1 + draw() % step)
+				s->local[i] = (uint8_t)draw();
+		}
+	}
+	const struct pmx_remote *r = &ends[s->target].remote[s->where];
+
+	t->peer = r->owner;
+	t->key = r->key;
+	t->remote = (uintptr_t)slice + s->off;
+	t->local = s->local;
+	t->len = s->len;
+	if (s->where == BY_ENGINE && draw() % 2) {
+		t->flags |= PMX_AREA;
+		t->key = ends[s->target].area;
+		t->remote -= r->addr;
+	}
+	if (s->part.kind)
+		t->part = &s->part;
+	if (draw() % 4 == 0)
+		t->flags |= PMX_ORDERED;
+	s->status = draw() % 2 ? &s->word : (volatile int32_t *)(by->local[BY_ENGINE] + MEMORY / ENDS) + (s - by->tasks);
+	t->status = s->status;
+	s->event = draw() % 8 == 0;
+	s->notify = !s->pull && draw() % 4 == 0;
+	if (s->event)
+		t->flags |= PMX_EVENT;
+	if (s->notify) {
+		t->flags |= PMX_NOTIFY;
+		t->immediate = s->imm = draw();
+	}
+	s->wanted = 0;
+	s->refused = false;
+	if (draw() % 16 == 0)
+		spoil(t, s);
+}
+
+static void
+begin(struct end *by, struct task *s)
+{
+	struct pmx_transfer t;
+
+	s->pull = draw() % 2;
+	s->target = draw() % ENDS;
+	s->where = draw() % PLACES;
+	s->local = by->local[draw() % PLACES] + (uint64_t)(s - by->tasks) * SLICE;
+	prepare(by, s, &t);
+	int r = s->pull ? pmx_pull(by->ctx, &t, &s->id) : pmx_push(by->ctx, &t, &s->id);
+
+	if (r == -EAGAIN)
+		return; /* another time */
+	if (r != 0) {
+		fail("a %s of %lu bytes, part %d: %s", s->pull ? "pull" : "push", s->len, s->part.kind, pmx_strerror(r));
+		return;
+	}
+	s->busy = true;
+	if (s->notify && !s->refused)
+		ends[s->target].expected += s->imm;
+	by->events_wanted += s->event;
+}
+
+static void
+finish(struct end *by, struct task *s)
+{
+	int32_t status = *s->status;
+
+	if (status == 1)
+		return;
+	int r = pmx_transfer_done(by->ctx, s->id);
+
+	if (r == 0 && s->status != &s->word)
+		return; /* the engine writes the word before the completion */
+	if (r == -ENOBUFS && status == r && s->notify && s->wanted == 0) {
+		/* the bytes are there, its receiver had too many events */
+		ends[s->target].expected -= s->imm;
+		lost_events++;
+		status = 0;
+		r = 1;
+	}
+	if (status != s->wanted || r != (s->wanted ? s->wanted : 1)) {
+		fail("a %s of %lu bytes, part %d, ended with %d (%s), status %d; right is %d", s->pull ? "pull" : "push",
+			s->len, s->part.kind, r, pmx_strerror(r), status, s->wanted);
+		return;
+	}
+	if (s->pull)
+		check_pull(by, s);
+	else
+		check_push(by, s);
+	s->busy = false;
+	ended++;
+}
+
+static void
+take_events(struct end *e)
+{
+	struct pmx_event event;
+	int r;
+
+	while ((r = pmx_event(e->ctx, &event)) == 1) {
+		if (event.kind == PMX_EVENT_PUSHED)
+			e->notified += event.immediate;
+		else
+			e->events++;
+	}
+	if (r < 0)
+		fail("pmx_event: %s", pmx_strerror(r));
+}
+
+static void
+run(void)
+{
+	uint64_t seen = 0, turn = 0;
+	double since = now_s();
+
+	while (!failed && ended < transfers) {
+		for (unsigned i = 0; i < ENDS; i++) {
+			for (unsigned k = 0; k < TASKS; k++) {
+				if (ends[i].tasks[k].busy)
+					finish(&ends[i], &ends[i].tasks[k]);
+				else
+					begin(&ends[i], &ends[i].tasks[k]);
+			}
+			take_events(&ends[i]);
+			pmx_transfers_pending(ends[i].ctx);
+		}
+		pmx_node_poll(nodes[0]);
+		pmx_node_poll(nodes[1]);
+		if (++turn % 1024 == 0) {
+			if (ended != seen) {
+				seen = ended;
+				since = now_s();
+			} else if (now_s() - since > STUCK_S) {
+				fail("no transfer ended for %d s: %lu of %lu did", STUCK_S, ended, transfers);
+			}
+		}
+	}
+}
+
+/* ------------------------------------------------------------------ life */
+
+static bool
+busy(void)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < ENDS; i++) {
+		for (unsigned k = 0; k < TASKS; k++) {
+			if (ends[i].tasks[k].busy)
+				finish(&ends[i], &ends[i].tasks[k]);
+			any |= ends[i].tasks[k].busy;
+		}
+		take_events(&ends[i]);
+		any |= pmx_transfers_pending(ends[i].ctx) != 0 || pmx_sends_pending(ends[i].ctx) != 0;
+		any |= ends[i].ctx->node->embedded->channels[ends[i].ctx->ctx].remote->frames != 0;
+		any |= ends[i].notified != ends[i].expected;
+	}
+	return any;
+}
+
+static void
+settle(void)
+{
+	double end = now_s() + STUCK_S;
+
+	while (!failed && busy()) {
+		pmx_node_poll(nodes[0]);
+		pmx_node_poll(nodes[1]);
+		if (now_s() > end)
+			fail("something is still under way");
+	}
+	for (unsigned i = 0; i < ENDS && !failed; i++) {
+		if (ends[i].notified != ends[i].expected || ends[i].events != ends[i].events_wanted)
+			fail("context %u: notifications add up to %lu, not %lu; %lu events, not %lu", i, ends[i].notified,
+				ends[i].expected, ends[i].events, ends[i].events_wanted);
+	}
+}
+
+static void
+check_engine(unsigned n)
+{
+	const struct engine *e = &nodes[n]->embedded->engines[0];
+	const struct transfers *x = &e->transfers;
+
+	if (x->frames_free != x->frames_max || x->waiting != 0 || x->requests.head != NULL || x->local_head != NULL)
+		fail("node %u: %u of %u frames, %u transfers wait, requests %s", n, x->frames_free, x->frames_max,
+			x->waiting, x->requests.head ? "left" : "none");
+	for (unsigned c = 0; c < CONTEXTS; c++) {
+		const struct remote *r = e->node->channels[c].remote;
+		uint32_t requests = 0;
+
+		for (const struct request *q = r->free_requests; q != NULL; q = q->next)
+			requests++;
+		if (requests != e->node->config.requests || r->ops_used || r->frames || r->held)
+			fail("node %u context %u: %u of %u requests free, %u transfers, %u frames", n, c, requests,
+				e->node->config.requests, r->ops_used, r->frames);
+		for (unsigned i = 0; i < MEMORIES_MAX; i++) {
+			if (r->memories[i].base && r->memories[i].held)
+				fail("node %u context %u: memory %u is held %u times", n, c, i, r->memories[i].held);
+		}
+	}
+	if (e->counters[ENGINE_bad_submissions] || e->counters[ENGINE_bad_transfers])
+		fail("node %u: %lu bad submissions, %lu bad transfers", n, e->counters[ENGINE_bad_submissions],
+			e->counters[ENGINE_bad_transfers]);
+}
+
+static void *
+must(void *p)
+{
+	if (p == NULL)
+		fail("no memory");
+	return p;
+}
+
+static void
+open_end(unsigned i)
+{
+	struct end *e = &ends[i];
+	const struct pmx_context_params params = {.context = (uint16_t)(i % CONTEXTS)};
+	uint64_t locals = MEMORY / ENDS + 4096;
+	void *p;
+	int r = pmx_context_open(&e->ctx, nodes[i / CONTEXTS], &params);
+
+	if (r != 0) {
+		fail("a context: %s", pmx_strerror(r));
+		return;
+	}
+	e->area = 7 + i;
+	if ((r = pmx_alloc(e->ctx, MEMORY, &p)) != 0 ||
+		(r = pmx_area_register(e->ctx, e->area, p, MEMORY, PMX_REMOTE_READ | PMX_REMOTE_WRITE,
+			 &e->remote[BY_ENGINE])) != 0)
+		fail("pmx_alloc: %s", pmx_strerror(r));
+	e->memory[BY_ENGINE] = p;
+	e->memory[BY_KERNEL] = must(aligned_alloc(64, MEMORY));
+	fill(e->memory[BY_KERNEL], MEMORY);
+	if ((r = pmx_register(e->ctx, e->memory[BY_KERNEL], MEMORY, PMX_REMOTE_READ | PMX_REMOTE_WRITE,
+		     &e->remote[BY_KERNEL])) != 0 ||
+		(r = pmx_register(e->ctx, e->memory[BY_ENGINE], 4096, PMX_REMOTE_READ, &e->read_only)) != 0)
+		fail("pmx_register: %s", pmx_strerror(r));
+	if ((r = pmx_alloc(e->ctx, locals, &p)) != 0)
+		fail("pmx_alloc: %s", pmx_strerror(r));
+	e->local[BY_ENGINE] = p;
+	e->local[BY_KERNEL] = must(malloc(locals));
+	for (unsigned k = 0; k < TASKS; k++) {
+		e->tasks[k].twin = must(malloc(SLICE));
+		e->tasks[k].before = must(malloc(SLICE));
+	}
+}
+
+static void
+close_end(struct end *e)
+{
+	int r = pmx_deregister(e->ctx, e->read_only.key);
+
+	if (r != 0)
+		fail("pmx_deregister: %s", pmx_strerror(r));
+	if (pmx_deregister(e->ctx, e->read_only.key) != -ENOKEY)
+		fail("a key ended twice");
+	pmx_free(e->ctx, e->local[BY_ENGINE]);
+	pmx_context_close(e->ctx);
+	free(e->memory[BY_KERNEL]);
+	free(e->local[BY_KERNEL]);
+	for (unsigned k = 0; k < TASKS; k++) {
+		free(e->tasks[k].twin);
+		free(e->tasks[k].before);
+	}
+}
+
+static void
+start(unsigned n, const char *link, const char *fault, const char *more)
+{
+	char text[1024], error[256];
+
+	snprintf(text, sizeof(text),
+		"[node]\nid = %u\nname = transfers%u\n[link 0]\ndriver = loop\nport = t\nencap = none\n%s\n%s%s\n[limits]\n"
+		"contexts = %u\nmbufs = 16384\n%s\n[nodes]\n0 = auto\n1 = auto\n",
+		n, n, link, fault[0] ? "fault = " : "", fault, CONTEXTS, more);
+	struct pmx_node_params params = {.config_text = text};
+	int r = pmx_node_start(&nodes[n], &params, error, sizeof(error));
+
+	if (r != 0) {
+		fprintf(stderr, "transfers: node %u: %s\n", n, error);
+		exit(2);
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct option longs[] = {{"transfers", 1, NULL, 't'}, {"seed", 1, NULL, 's'},
+		{"fault", 1, NULL, 'f'}, {"link", 1, NULL, 'l'}, {"limits", 1, NULL, 'm'}, {NULL, 0, NULL, 0}};
+	char *eal[] = {argv[0], "--no-huge", "--no-pci", "-m", "512", "--no-telemetry", "--no-shconf",
+		"--log-level=*:error", "-l", "0", NULL};
+	const char *fault = "", *link = "", *more = "";
+	int opt;
+
+	while ((opt = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+		switch (opt) {
+		case 't': transfers = strtoull(optarg, NULL, 0); break;
+		case 's': seed = strtoull(optarg, NULL, 0); break;
+		case 'f': fault = optarg; break;
+		case 'l': link = optarg; break;
+		case 'm': more = optarg; break;
+		default: fprintf(stderr, "usage: transfers [--transfers N] [--seed N] [--fault F] [--link KEYS] [--limits KEYS]\n"); return 2;
+		}
+	}
+	if (rte_eal_init((int)(sizeof(eal) / sizeof(eal[0])) - 1, eal) < 0)
+		return 2;
+	start(0, link, fault, more);
+	start(1, link, fault, more);
+	for (unsigned n = 0; n < NODES; n++)
+		pool_before[n] = rte_mempool_avail_count(nodes[n]->embedded->pool);
+	for (unsigned i = 0; i < ENDS; i++)
+		open_end(i);
+	double begin_s = now_s();
+
+	if (!failed)
+		run();
+	settle();
+	double took = now_s() - begin_s;
+
+	for (unsigned n = 0; n < NODES && !failed; n++)
+		check_engine(n);
+	for (unsigned i = 0; i < ENDS && !failed; i++)
+		close_end(&ends[i]);
+	for (unsigned k = 0; k < 10000 && !failed; k++) {
+		pmx_node_poll(nodes[0]);
+		pmx_node_poll(nodes[1]);
+	}
+	for (unsigned n = 0; n < NODES && !failed; n++) {
+		unsigned have = rte_mempool_avail_count(nodes[n]->embedded->pool);
+
+		if (have + 32 < pool_before[n])
+			fail("node %u: %u mbufs of %u", n, have, pool_before[n]);
+	}
+	const uint64_t *p = proto_counters(nodes[0]->embedded->engines[0].proto);
+
+	printf("# %lu transfers, %lu refused as they must be, %lu notifications lost as told, %.1f s; node 0: %lu frames, %lu "
+	       "again, %lu timeouts\n",
+		ended, refusals, lost_events, took, p[PROTO_tx_frames], p[PROTO_tx_retransmits], p[PROTO_timeouts]);
+	if (!failed) {
+		pmx_node_close(nodes[0]);
+		pmx_node_close(nodes[1]);
+	}
+	return failed;
+}
