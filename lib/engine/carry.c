@@ -146,6 +146,14 @@ frames_fill(struct engine *e, const struct bytes *b, uint64_t offset, uint16_t n
 
 /* ------------------------------------------------------------------ out */
 
+static inline void
+count_frame(struct channel *ch, const struct frame *f, uint32_t by)
+{
+	ch->remote->frames += by;
+	if (f->own)
+		ch->remote->own_frames += by;
+}
+
 /* Give it to whom it is for. 0; -EAGAIN: not now, the frame is still the caller's; or what is wrong
  * with it, and the frame is still the caller's. */
 int
@@ -167,14 +175,15 @@ frame_send(struct engine *e, struct channel *ch, struct frame *f, uint16_t src_e
 	f->dst = dst;
 	f->len = len;
 	if (unlikely(node == e->node->config.id)) {
-		ch->remote->frames++;
+		count_frame(ch, f, 1);
 		frame_arrive(e, f);
 		return 0;
 	}
 	if (unlikely(node >= e->nodes_max || !e->peers[node].known))
 		return -EHOSTUNREACH;
 	result = proto_send(e->proto, &m, &handle, e->now);
-	ch->remote->frames += result == 0;
+	if (likely(result == 0))
+		count_frame(ch, f, 1);
 	return result;
 }
 
@@ -256,7 +265,7 @@ leave_to_port(struct engine *e, struct frame *f)
 void
 frame_done(struct engine *e, struct frame *f, uint8_t error)
 {
-	struct channel *ch = &e->node->channels[f->src & (WIRE_CONTEXTS_MAX - 1)];
+	struct channel *ch = &e->node->channels[f->src % WIRE_CONTEXTS_MAX];
 	bool queued = rte_mbuf_refcnt_read(f->m) > 1 || (f->memory && rte_mbuf_refcnt_read(f->place) > 1);
 
 	if (unlikely(queued) && !leave_to_port(e, f)) {
@@ -267,14 +276,14 @@ frame_done(struct engine *e, struct frame *f, uint8_t error)
 	}
 	if (f->memory && !queued)
 		memory_let_go(f->memory);
-	ch->remote->frames--;
+	count_frame(ch, f, (uint32_t)-1);
 	if (unlikely(error) && f->own) {
 		struct op *op = transfer_find(ch, f->id);
 
 		if (op != NULL)
 			transfer_end(e, ch, op, error);
 	} else if (unlikely(error)) {
-		target_peer_failed(e, ch, f->node, f->dst & (WIRE_CONTEXTS_MAX - 1));
+		target_peer_failed(e, ch, f->node, f->dst % WIRE_CONTEXTS_MAX);
 	}
 	frame_put(e, f);
 }
@@ -313,14 +322,14 @@ hand_over(struct engine *e, struct frame *f, uint16_t ctx)
 static bool
 take_local(struct engine *e, struct frame *f)
 {
-	uint16_t ctx = f->dst & (WIRE_CONTEXTS_MAX - 1);
-	struct channel *ch = &e->node->channels[ctx];
+	uint16_t ctx = f->dst % WIRE_CONTEXTS_MAX;
+	struct channel *ch = &e->node->channels[ctx]; /* looked at only if there is one */
 	const struct arrival a = {
 		.head = frame_head(f),
 		.bytes = f->memory ? f->place->buf_addr : (uint8_t *)frame_head(f) + sizeof(struct wire_transfer),
 		.len = f->len - (uint32_t)sizeof(struct wire_transfer),
 		.node = (uint16_t)e->node->config.id,
-		.peer = f->src & (WIRE_CONTEXTS_MAX - 1),
+		.peer = f->src % WIRE_CONTEXTS_MAX,
 	};
 
 	if (ctx >= e->node->config.contexts || ch->state != CHANNEL_OPEN) {
@@ -337,45 +346,56 @@ take_local(struct engine *e, struct frame *f)
 	return true;
 }
 
-/* A frame of this node is in the lane of its target, or came back to its own. */
+static void
+send_back(struct engine *e, struct frame *f)
+{
+	f->back = true;
+	hand_over(e, f, f->src % WIRE_CONTEXTS_MAX);
+}
+
+/* A frame of this node is in the lane of its target, or came back to its own. Answers never wait. */
 void
 frame_arrive(struct engine *e, struct frame *f)
 {
-	struct transfers *x = &e->transfers;
+	uint16_t ctx = f->dst % WIRE_CONTEXTS_MAX;
+	struct remote *r = ctx < e->node->config.contexts ? e->node->channels[ctx].remote : NULL;
 
 	if (f->back) {
 		frame_done(e, f, f->error);
 		return;
 	}
-	if (x->local_head == NULL && take_local(e, f)) {
-		f->back = true;
-		hand_over(e, f, f->src & (WIRE_CONTEXTS_MAX - 1));
+	if ((r == NULL || r->local_head == NULL || f->dst & WIRE_INITIATOR) && take_local(e, f)) {
+		send_back(e, f);
 		return;
 	}
 	f->next = NULL;
-	if (x->local_head == NULL)
-		x->local_head = f;
+	if (r->local_head == NULL)
+		r->local_head = f;
 	else
-		x->local_tail->next = f;
-	x->local_tail = f;
+		r->local_tail->next = f;
+	r->local_tail = f;
+	e->transfers.local_waiting++;
 }
 
-/* Frames that waited for room at their target. */
+/* Frames of this node that waited for room at a target of this lane. */
 unsigned
 frames_local(struct engine *e)
 {
-	struct transfers *x = &e->transfers;
 	unsigned work = 0;
 
-	while (x->local_head != NULL) {
-		struct frame *f = x->local_head, *next = f->next;
+	for (uint32_t i = e->lane; i < e->node->config.contexts; i += e->node->config.lanes) {
+		struct remote *r = e->node->channels[i].remote;
 
-		if (!take_local(e, f))
-			break;
-		x->local_head = next;
-		f->back = true;
-		hand_over(e, f, f->src & (WIRE_CONTEXTS_MAX - 1));
-		work++;
+		while (r->local_head != NULL) {
+			struct frame *f = r->local_head, *next = f->next;
+
+			if (!take_local(e, f))
+				break;
+			r->local_head = next;
+			e->transfers.local_waiting--;
+			send_back(e, f);
+			work++;
+		}
 	}
 	return work;
 }

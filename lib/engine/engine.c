@@ -39,7 +39,7 @@ const struct proto_counter_info engine_counter_info[ENGINE_COUNTER_COUNT] = {
 static inline bool
 transfers_busy(const struct transfers *x)
 {
-	return x->waiting != 0 || x->requests.head != NULL || x->local_head != NULL;
+	return x->waiting != 0 || x->requests.head != NULL || x->local_waiting != 0;
 }
 
 static __rte_noinline unsigned
@@ -49,7 +49,7 @@ engine_transfers(struct engine *e)
 	/* errors first: what would follow a lost answer must not look like its end */
 	unsigned work = engine_complete(e);
 
-	if (x->local_head != NULL)
+	if (x->local_waiting)
 		work += frames_local(e);
 	work += target_step(e);
 	work += transfer_step(e);

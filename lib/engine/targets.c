@@ -528,7 +528,7 @@ target_step(struct engine *e)
 			work += k;
 			continue;
 		}
-		if (r->kind == REQUEST_PULL && ch->remote->frames < x->frames_max / 2)
+		if (r->kind == REQUEST_PULL && ch->remote->frames - ch->remote->own_frames < x->frames_max / 2)
 			k = r->in_parts ? pull_parts(e, ch, r, &ended) : pull_piece(e, ch, r, &ended);
 		work += k;
 		if (r->kind == REQUEST_ENDED)

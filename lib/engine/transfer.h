@@ -142,8 +142,9 @@ struct remote {
 		uint32_t ticket, error;
 		uint64_t key;
 	} region;                    /* answer to REGISTER, DEREGISTER */
-	uint32_t frames;             /* with the core */
+	uint32_t frames, own_frames; /* with the core, or on their way within the node; of them own transfers' */
 	uint32_t ops_used, held;     /* ops in use; of them OP_HELD */
+	struct frame *local_head, *local_tail; /* frames of this node that wait for room here */
 	uint32_t events_waiting;
 	uint64_t pushed, pulled;     /* bytes, of own transfers that ended well */
 	uint64_t failed;             /* own transfers that did not */
@@ -169,7 +170,7 @@ struct transfers {
 	uint32_t frames_free, frames_max;
 	struct op_list ready;
 	struct frame *lingering;     /* done with, but a port has their mbufs */
-	struct frame *local_head, *local_tail; /* of this node, for targets that have no room */
+	uint32_t local_waiting;      /* frames of this node, for targets of this lane that have no room */
 	struct {
 		struct request *head, *tail;
 	} requests;

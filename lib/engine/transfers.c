@@ -431,7 +431,7 @@ transfer_step(struct engine *e)
 		struct channel *ch = op->local.ch;
 		unsigned k = 0;
 
-		if (ch->remote->frames < e->transfers.frames_max / 2) {
+		if (ch->remote->own_frames < e->transfers.frames_max / 2) {
 			if (op->d.kind == TRANSFER_PUSH) {
 				k = push(e, ch, op);
 			} else {

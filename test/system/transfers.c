@@ -30,7 +30,7 @@
 #define SLICE    (160u << 10) /* bytes of a slot at each target; a margin on both sides stays untouched */
 #define MARGIN   64
 #define MEMORY   ((uint64_t)ENDS * TASKS * SLICE)
-#define STUCK_S  60
+#define STUCK_S  20
 
 enum where { BY_ENGINE, BY_KERNEL, PLACES }; /* pmx_alloc, malloc */
 
@@ -402,6 +402,33 @@ take_events(struct end *e)
 		fail("pmx_event: %s", pmx_strerror(r));
 }
 
+/* What is under way, for who wants to know why it goes on no more. */
+static void
+print_state(void)
+{
+	for (unsigned n = 0; n < NODES; n++) {
+		const struct engine *e = &nodes[n]->embedded->engines[0];
+		const struct transfers *x = &e->transfers;
+
+		fprintf(stderr, "# node %u: %u of %u frames free, %u transfers wait, %u frames within the node, requests:", n, x->frames_free,
+			x->frames_max, x->waiting, x->local_waiting);
+		for (const struct request *r = x->requests.head; r != NULL; r = r->next)
+			fprintf(stderr, " [kind %u of %u:%u to %u, %lu bytes sent]", r->kind, r->node, r->peer, r->ctx, r->sent);
+		fprintf(stderr, "\n");
+		for (unsigned c = 0; c < CONTEXTS; c++) {
+			const struct remote *r = e->node->channels[c].remote;
+
+			fprintf(stderr, "# context %u:%u: %u frames, %u held, %u events wait;", n, c, r->frames, r->held, r->events_waiting);
+			for (uint32_t i = 0; i < r->transfers; i++) {
+				if (r->ops[i].state)
+					fprintf(stderr, " [state %u kind %u to %u:%u, %lu of %lu sent]", r->ops[i].state, r->ops[i].d.kind,
+						r->ops[i].d.node, r->ops[i].d.ctx, r->ops[i].sent, r->ops[i].d.len);
+			}
+			fprintf(stderr, "\n");
+		}
+	}
+}
+
 static void
 run(void)
 {
@@ -427,6 +454,7 @@ run(void)
 				since = now_s();
 			} else if (now_s() - since > STUCK_S) {
 				fail("no transfer ended for %d s: %lu of %lu did", STUCK_S, ended, transfers);
+				print_state();
 			}
 		}
 	}
@@ -477,7 +505,7 @@ check_engine(unsigned n)
 	const struct engine *e = &nodes[n]->embedded->engines[0];
 	const struct transfers *x = &e->transfers;
 
-	if (x->frames_free != x->frames_max || x->waiting != 0 || x->requests.head != NULL || x->local_head != NULL)
+	if (x->frames_free != x->frames_max || x->waiting != 0 || x->requests.head != NULL || x->local_waiting)
 		fail("node %u: %u of %u frames, %u transfers wait, requests %s", n, x->frames_free, x->frames_max,
 			x->waiting, x->requests.head ? "left" : "none");
 	for (unsigned c = 0; c < CONTEXTS; c++) {
