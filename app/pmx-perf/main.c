@@ -22,6 +22,14 @@ static const char usage[] =
 	"    --embedded CONFIG      or be a node; EAL arguments behind --\n"
 	"    --context N            own context (default: respond 1, otherwise 2)\n"
 	"    --to NODE:CONTEXT      the responder (default 1:1)\n"
+	"  push | pull              bandwidth of remote memory, and of memcpy\n"
+	"    --depth N (8)          transfers under way\n"
+	"    --local private, --remote private\n"
+	"                           memory of malloc there, not of pmx_alloc\n"
+	"    --hit-ratio PERCENT (100)  transfers whose memory is pinned already; private memory\n"
+	"    --figure DIR           all sizes at 0, 25, 50, 75, 100 %: DIR/push.svg, .csv\n"
+	"  page                     4 KiB pulled, and asked for by a message and copied\n"
+	"  pin                      what pinning costs here, and a hit of the pin-down cache\n"
 	"What it is compared with:\n"
 	"  floor                    the raw link; a port behind --, e.g. -- --vdev=net_memif0,...\n"
 	"    --respond              be the echoing side\n"
@@ -37,7 +45,7 @@ static const char usage[] =
 
 enum { OPT_INSTANCE = 256, OPT_EMBEDDED, OPT_CONTEXT, OPT_TO, OPT_SIZES, OPT_ROUNDS, OPT_WARMUP,
 	OPT_SECONDS, OPT_BURST, OPT_IDLE, OPT_CPU, OPT_JSON, OPT_RESPOND, OPT_INITIATE,
-	OPT_ADDRESS, OPT_HELP, OPT_VERSION };
+	OPT_ADDRESS, OPT_HELP, OPT_VERSION, OPT_DEPTH, OPT_HIT, OPT_LOCAL, OPT_REMOTE, OPT_FIGURE };
 
 static const struct option longs[] = {{"instance", 1, NULL, OPT_INSTANCE},
 	{"embedded", 1, NULL, OPT_EMBEDDED}, {"context", 1, NULL, OPT_CONTEXT},
@@ -46,6 +54,8 @@ static const struct option longs[] = {{"instance", 1, NULL, OPT_INSTANCE},
 	{"burst", 1, NULL, OPT_BURST}, {"idle", 1, NULL, OPT_IDLE}, {"cpu", 1, NULL, OPT_CPU},
 	{"json", 0, NULL, OPT_JSON}, {"respond", 0, NULL, OPT_RESPOND},
 	{"initiate", 0, NULL, OPT_INITIATE}, {"address", 1, NULL, OPT_ADDRESS},
+	{"depth", 1, NULL, OPT_DEPTH}, {"hit-ratio", 1, NULL, OPT_HIT}, {"local", 1, NULL, OPT_LOCAL},
+	{"remote", 1, NULL, OPT_REMOTE}, {"figure", 1, NULL, OPT_FIGURE},
 	{"help", 0, NULL, OPT_HELP}, {"version", 0, NULL, OPT_VERSION}, {0}};
 
 /* ------------------------------------------------------------------ sessions */
@@ -137,9 +147,9 @@ parse_sizes(struct options *o, const char *text)
 	for (o->size_count = 0; *text; text = *end ? end + 1 : end) {
 		unsigned long v = strtoul(text, &end, 10);
 
-		if (end == text || (*end && *end != ',') || v == 0 || v > 8u << 20 ||
+		if (end == text || (*end && *end != ',') || v == 0 || v > 1u << 30 ||
 			o->size_count == PERF_SIZES_MAX)
-			return bad("--sizes", text, "up to 16 numbers from 1 to 8388608");
+			return bad("--sizes", text, "up to 16 numbers from 1 to 1073741824");
 		o->sizes[o->size_count++] = (uint32_t)v;
 	}
 	return 0;
@@ -174,6 +184,13 @@ parse_number(const char *name, const char *text, double min, double max, double 
 }
 
 static int
+parse_memory(const char *name, const char *text, bool *private)
+{
+	*private = strcmp(text, "private") == 0;
+	return *private || strcmp(text, "shared") == 0 ? 0 : bad(name, text, "shared or private");
+}
+
+static int
 parse_option(struct options *o, int opt, const char *arg)
 {
 	unsigned node, ctx;
@@ -194,6 +211,14 @@ parse_option(struct options *o, int opt, const char *arg)
 			return bad("--to", arg, "NODE:CONTEXT, e.g. 1:1");
 		o->to = (struct pmx_addr){(uint16_t)node, (uint16_t)ctx};
 		break;
+	case OPT_FIGURE: o->figure = arg; break;
+	case OPT_LOCAL: return parse_memory("--local", arg, &o->local_private);
+	case OPT_REMOTE: return parse_memory("--remote", arg, &o->remote_private);
+	case OPT_DEPTH:
+		e = parse_number("--depth", arg, 1, 64, &v);
+		o->depth = (unsigned)v;
+		break;
+	case OPT_HIT: return parse_number("--hit-ratio", arg, 0, 100, &o->hit_ratio);
 	case OPT_CONTEXT:
 		e = parse_number("--context", arg, 0, 65535, &v);
 		o->context = (uint16_t)v;
@@ -223,7 +248,8 @@ parse_option(struct options *o, int opt, const char *arg)
 static bool
 is_command(const char *name)
 {
-	static const char *const names[] = {"respond", "latency", "rate", "bandwidth", "all", "floor",
+	static const char *const names[] = {"respond", "latency", "rate", "bandwidth", "all", "push", "pull",
+		"page", "pin", "floor",
 		"baseline", "report"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -298,6 +324,8 @@ main(int argc, char **argv)
 		.warmup = 2000,
 		.seconds = 1,
 		.burst = 32,
+		.depth = 8,
+		.hit_ratio = 100,
 		.cpu = -1,
 		.idle = PERF_YIELD,
 	};
@@ -312,6 +340,8 @@ main(int argc, char **argv)
 		return run_floor(&o);
 	if (strcmp(o.command, "baseline") == 0)
 		return run_baseline(&o);
+	if (strcmp(o.command, "pin") == 0)
+		return run_pin(&o);
 	if (strcmp(o.command, "report") == 0)
 		return report(&o);
 	return run_session(&o);

@@ -30,13 +30,17 @@ struct options {
 	const char *kind;         /* baseline: tcp, udp */
 	uint16_t context;         /* own */
 	struct pmx_addr to;       /* the responder */
-	uint32_t sizes[PERF_SIZES_MAX];
+	uint32_t sizes[PERF_SIZES_MAX]; /* bytes */
 	unsigned size_count;      /* 0 = the test's own */
 	uint64_t rounds, warmup;
 	double seconds;
 	unsigned burst;
 	int cpu;
 	enum perf_idle idle;
+	unsigned depth;           /* push, pull: transfers under way */
+	double hit_ratio;         /* push, pull: percent of transfers whose memory is pinned already */
+	bool local_private, remote_private; /* memory of malloc, not of pmx_alloc */
+	const char *figure;       /* push, pull: directory for the curves */
 	bool json, respond, serve, progress;
 	char **files;             /* report */
 	int file_count;
@@ -46,8 +50,8 @@ struct options {
 
 /* One result; what a test does not measure stays 0. */
 struct row {
-	char what[16];            /* pmx, floor, tcp, udp */
-	char test[16];            /* latency, rate, bandwidth */
+	char what[16];            /* pmx, push, pull, memcpy, floor, tcp, udp */
+	char test[16];            /* latency, rate, bandwidth, page */
 	uint32_t size;            /* bytes of a message or frame */
 	uint64_t p50_ns, p99_ns, p999_ns, min_ns, max_ns;
 	double per_second;        /* messages or frames */
@@ -79,6 +83,18 @@ void session_idle(struct session *s);
 /* tests.c: 0 or 1 (said why on stderr) */
 int run_initiator(struct session *s, const struct options *o);
 int run_responder(struct session *s, const struct options *o);
+
+/* What the parts of a session do alike; tests.c. 0 or a negative errno. */
+int perf_complain(const char *doing, int error);
+int perf_receive(struct session *s, struct pmx_message *m, uint64_t end);
+
+/* remote.c */
+bool is_remote(const char *command);
+int run_remote(struct session *s, const struct options *o);
+int run_pin(const struct options *o);
+/* The responder's part: true if the message was for it. */
+bool remote_answer(struct session *s, const struct pmx_message *m, int *error);
+void remote_end(struct session *s);
 
 /* raw.c */
 int run_floor(const struct options *o);

@@ -91,8 +91,8 @@ read_payload(struct session *s, const struct pmx_message *m)
 	}
 }
 
-static int
-complain(const char *doing, int error)
+int
+perf_complain(const char *doing, int error)
 {
 	fprintf(stderr, "pmx-perf: %s: %s\n", doing, pmx_strerror(error));
 	return 1;
@@ -115,8 +115,8 @@ send_message(struct session *s, struct pmx_addr to, uint8_t kind, uint32_t len)
 	return e;
 }
 
-static int
-receive_until(struct session *s, struct pmx_message *m, uint64_t end)
+int
+perf_receive(struct session *s, struct pmx_message *m, uint64_t end)
 {
 	int e;
 
@@ -139,7 +139,7 @@ ping(struct session *s, const struct options *o, uint32_t size, uint64_t *ns)
 	int e = send_message(s, o->to, KIND_PING, size);
 
 	if (e == 0)
-		e = receive_until(s, &m, start + REPLY_PATIENCE_S * hz);
+		e = perf_receive(s, &m, start + REPLY_PATIENCE_S * hz);
 	if (e < 0)
 		return e;
 	uint64_t ticks = rte_rdtsc() - start;
@@ -169,7 +169,7 @@ latency(struct session *s, const struct options *o, uint32_t size)
 	for (uint64_t i = 0; i < rounds + warmup; i++) {
 		e = ping(s, o, size, &ns);
 		if (e != 0)
-			return complain("latency test", e);
+			return perf_complain("latency test", e);
 		if (i >= warmup)
 			hist_record(&h, ns);
 		if (o->progress && i % (1 << 16) == 0)
@@ -190,7 +190,7 @@ ask_counted(struct session *s, const struct options *o, struct counted *c)
 	int e = send_message(s, o->to, KIND_END, 64);
 
 	if (e == 0)
-		e = receive_until(s, &m, rte_rdtsc() + REPLY_PATIENCE_S * rte_get_tsc_hz());
+		e = perf_receive(s, &m, rte_rdtsc() + REPLY_PATIENCE_S * rte_get_tsc_hz());
 	if (e < 0)
 		return e;
 	e = m.len == sizeof(*c) ? pmx_message_read(s->ctx, &m, 0, c, sizeof(*c)) : -EPROTO;
@@ -219,7 +219,7 @@ stream(struct session *s, const struct options *o, const char *test, uint32_t si
 	if (e == 0)
 		e = ask_counted(s, o, &c);
 	if (e != 0)
-		return complain(test, e);
+		return perf_complain(test, e);
 	if (c.messages != sent) {
 		fprintf(stderr, "pmx-perf: %lu messages sent, %lu arrived\n", sent, c.messages);
 		return 1;
@@ -263,6 +263,8 @@ run_initiator(struct session *s, const struct options *o)
 	}
 	if (e == 0 && (all || strcmp(o->command, "rate") == 0))
 		e = stream(s, o, "rate", o->size_count && !all ? o->sizes[0] : 64);
+	if (e == 0 && is_remote(o->command))
+		e = run_remote(s, o);
 	if (all || strcmp(o->command, "bandwidth") == 0) {
 		const uint32_t *sizes = o->size_count ? o->sizes : bandwidth_sizes;
 		unsigned n = o->size_count ? o->size_count : 5;
@@ -274,7 +276,7 @@ run_initiator(struct session *s, const struct options *o)
 		e = send_message(s, o->to, KIND_QUIT, 64);
 		if (e == 0)
 			e = pmx_send_wait(s->ctx, 2000000);
-		e = e == 0 ? 0 : complain("ending the responder", e);
+		e = e == 0 ? 0 : perf_complain("ending the responder", e);
 		/* an embedded responder polls LAST_ACKS_MS more, and waits as long again twice before it
 		 * closes: ports whose peer closes while they poll (memif), or before them (vhost's
 		 * clients), can end their process */
@@ -348,7 +350,7 @@ run_responder(struct session *s, const struct options *o)
 	while (!quit && e == 0) {
 		n = pmx_receive_burst(s->ctx, m, 32);
 		if (n < 0)
-			return complain("receiving", n);
+			return perf_complain("receiving", n);
 		if (n == 0) {
 			session_idle(s);
 			continue;
@@ -356,6 +358,10 @@ run_responder(struct session *s, const struct options *o)
 		for (int i = 0; i < n && e == 0; i++) {
 			uint8_t kind = m[i].len ? *(const uint8_t *)pmx_message_data(&m[i]) : 0;
 
+			if (remote_answer(s, &m[i], &e)) {
+				pmx_release_receive_buffer(s->ctx, &m[i]);
+				continue;
+			}
 			if (kind == KIND_PING) {
 				e = send_back(s, &m[i]);
 			} else if (kind == KIND_DATA) {
@@ -373,8 +379,9 @@ run_responder(struct session *s, const struct options *o)
 		if (s->embedded)
 			pmx_node_poll(s->node);
 	}
+	remote_end(s);
 	if (e != 0)
-		return complain("answering", e);
+		return perf_complain("answering", e);
 	/* an embedded engine still owes the last Acks */
 	uint64_t end = rte_rdtsc() + rte_get_tsc_hz() / 1000 * LAST_ACKS_MS;
 

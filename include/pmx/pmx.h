@@ -349,6 +349,13 @@ PMX_API int pmx_area_register(struct pmx_context *ctx, uint32_t id, void *addr, 
  * @retval -ENOKEY  no such registration of this context @retval -EPIPE the engine is gone */
 PMX_API int pmx_deregister(struct pmx_context *ctx, uint64_t key);
 
+/**
+ * Memory that transfers used, and pmx_alloc() did not give, stays pinned for its next use. Forget that
+ * it is: before it is unmapped, protected or given away, where the kernel does not tell (see
+ * doc/guide.md). Regions registered in it are not ended by this. Any thread.
+ */
+PMX_API void pmx_invalidate(const void *addr, uint64_t len);
+
 /** Transfer: remote is an offset in the area whose ID is in key. */
 #define PMX_AREA 1u
 /** Transfer: takes effect after all earlier ones of this context to the same one. */

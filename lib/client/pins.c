@@ -84,6 +84,15 @@ pins_get(struct pmx_context *ctx, const void *addr, uint64_t len, uint32_t *ref)
 }
 
 void
+pmx_invalidate(const void *addr, uint64_t len)
+{
+	take_lock();
+	if (pins.cache != NULL)
+		pin_cache_invalidate(pins.cache, (uintptr_t)addr, len, false);
+	leave_lock();
+}
+
+void
 pins_put(uint32_t ref)
 {
 	take_lock();

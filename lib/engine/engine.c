@@ -60,6 +60,15 @@ engine_transfers(struct engine *e)
 	return work;
 }
 
+/* What was asked of this lane's memory in this turn is answered in it: nobody else is needed for that. */
+static __rte_noinline unsigned
+engine_answer(struct engine *e)
+{
+	unsigned work = engine_complete(e) + target_step(e);
+
+	return work + (work ? engine_tx(e) : 0);
+}
+
 unsigned
 engine_poll(struct engine *e)
 {
@@ -80,6 +89,8 @@ engine_poll(struct engine *e)
 	proto_tick(e->proto, e->now);
 	if (!proto_quiet(e->proto))
 		work += engine_deliver(e);
+	if (unlikely(e->transfers.requests.head != NULL))
+		work += engine_answer(e);
 	if (e->dirty_count)
 		engine_flush(e);
 	if (unlikely(cmd != NULL)) {

@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Remote memory measured: push and pull bandwidth, pages, and what pinning costs (SWoPP 1997, table 2 and
+ * figure 4; RHiNET, CPSY 2000). The responder gives memory when asked, and then only runs its engine.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rte_cycles.h>
+
+#include "perf.h"
+#include "plot.h"
+#include "rma/pin_cache.h"
+
+#define KIND_MEMORY 16 /* give me memory: struct wish, answered with struct pmx_remote */
+#define KIND_PAGE   17 /* send me a page of it */
+#define PAGE        4096u
+#define PATIENCE_S  20
+
+struct wish {
+	uint8_t kind, private;
+	uint8_t pad[6];
+	uint64_t len;
+};
+
+struct page_wish {
+	uint8_t kind;
+	uint8_t pad[7];
+	uint64_t offset;
+};
+
+/* ------------------------------------------------------------------ memory */
+
+static void *
+get_memory(struct session *s, uint64_t len, bool private)
+{
+	void *p = NULL;
+
+	if (!private)
+		return pmx_alloc(s->ctx, len, &p) == 0 ? p : NULL;
+	p = aligned_alloc(PAGE, (len + PAGE - 1) & ~(uint64_t)(PAGE - 1));
+	if (p != NULL)
+		memset(p, 1, len);
+	return p;
+}
+
+static void
+put_memory(struct session *s, void *p, bool private)
+{
+	if (!private) {
+		pmx_free(s->ctx, p);
+		return;
+	}
+	free(p);
+}
+
+/* ------------------------------------------------------------------ responder */
+
+static struct {
+	void *memory;
+	uint64_t key;
+	bool private;
+} given;
+
+void
+remote_end(struct session *s)
+{
+	if (given.memory == NULL)
+		return;
+	pmx_deregister(s->ctx, given.key);
+	put_memory(s, given.memory, given.private);
+	given.memory = NULL;
+}
+
+static int
+give(struct session *s, struct pmx_addr to, const struct wish *w)
+{
+	struct pmx_remote remote = {0};
+	int e;
+
+	remote_end(s);
+	given.private = w->private;
+	given.memory = get_memory(s, w->len, w->private);
+	if (given.memory == NULL)
+		return -ENOMEM;
+	memset(given.memory, 2, w->len);
+	e = pmx_register(s->ctx, given.memory, w->len, PMX_REMOTE_READ | PMX_REMOTE_WRITE, &remote);
+	if (e != 0)
+		return e;
+	given.key = remote.key;
+	while ((e = pmx_send_copy(s->ctx, to, &remote, sizeof(remote), NULL)) == -ENOBUFS || e == -EAGAIN)
+		session_idle(s);
+	return e;
+}
+
+static int
+send_page(struct session *s, struct pmx_addr to, uint64_t offset)
+{
+	struct pmx_buffer buf;
+	int e;
+
+	while ((e = pmx_get_send_buffer(s->ctx, PAGE, &buf)) == -ENOBUFS)
+		session_idle(s);
+	if (e != 0)
+		return e;
+	pmx_buffer_write(s->ctx, &buf, 0, (uint8_t *)given.memory + offset, PAGE);
+	while ((e = pmx_send(s->ctx, to, &buf, NULL)) == -EAGAIN)
+		session_idle(s);
+	return e;
+}
+
+bool
+remote_answer(struct session *s, const struct pmx_message *m, int *error)
+{
+	const uint8_t *data = pmx_message_data(m);
+	struct page_wish p;
+	struct wish w;
+
+	if (m->len == sizeof(w) && data[0] == KIND_MEMORY) {
+		memcpy(&w, data, sizeof(w));
+		*error = give(s, m->source, &w);
+		return true;
+	}
+	if (m->len == sizeof(p) && data[0] == KIND_PAGE && given.memory != NULL) {
+		memcpy(&p, data, sizeof(p));
+		*error = send_page(s, m->source, p.offset);
+		return true;
+	}
+	return false;
+}
+
+/* ------------------------------------------------------------------ initiator */
+
+static int
+send_wish(struct session *s, const struct options *o, const void *wish, uint32_t len)
+{
+	int e;
+
+	while ((e = pmx_send_copy(s->ctx, o->to, wish, len, NULL)) == -ENOBUFS || e == -EAGAIN)
+		session_idle(s);
+	return e;
+}
+
+static int
+ask_memory(struct session *s, const struct options *o, uint64_t len, struct pmx_remote *remote)
+{
+	const struct wish w = {.kind = KIND_MEMORY, .private = o->remote_private, .len = len};
+	struct pmx_message m;
+	int e = send_wish(s, o, &w, sizeof(w));
+
+	if (e == 0)
+		e = perf_receive(s, &m, rte_rdtsc() + PATIENCE_S * rte_get_tsc_hz());
+	if (e < 0)
+		return e;
+	e = m.len == sizeof(*remote) ? pmx_message_read(s->ctx, &m, 0, remote, sizeof(*remote)) : -EPROTO;
+	pmx_release_receive_buffer(s->ctx, &m);
+	return e;
+}
+
+struct stream {
+	bool push;
+	struct pmx_remote remote;
+	uint8_t *local;
+	uint64_t len;             /* of both, whole slices of `size` */
+	uint32_t size;
+	pmx_transfer_id ids[64];
+	uint64_t begun, ended;
+	double misses_due;        /* transfers whose memory shall not be pinned */
+};
+
+static int
+begin_one(struct session *s, const struct options *o, struct stream *x)
+{
+	uint64_t slices = x->len / x->size, offset = x->begun % slices * x->size;
+	const struct pmx_transfer t = {
+		.peer = x->remote.owner,
+		.key = x->remote.key,
+		.remote = x->remote.addr + offset,
+		.local = x->local + offset,
+		.len = x->size,
+	};
+	pmx_transfer_id *id = &x->ids[x->begun % o->depth];
+	int e;
+
+	x->misses_due += 1 - o->hit_ratio / 100;
+	if (x->misses_due >= 1) {
+		pmx_invalidate(t.local, t.len);
+		x->misses_due -= 1;
+	}
+	while ((e = x->push ? pmx_push(s->ctx, &t, id) : pmx_pull(s->ctx, &t, id)) == -EAGAIN)
+		session_idle(s);
+	x->begun += e == 0;
+	return e;
+}
+
+/* The oldest one: 1 it ended, 0 not yet. */
+static int
+oldest(struct session *s, const struct options *o, const struct stream *x)
+{
+	return pmx_transfer_done(s->ctx, x->ids[x->ended % o->depth]);
+}
+
+static int
+transfer_for(struct session *s, const struct options *o, struct stream *x, double seconds)
+{
+	uint64_t end = rte_rdtsc() + (uint64_t)(seconds * (double)rte_get_tsc_hz());
+	uint64_t give_up = end + PATIENCE_S * rte_get_tsc_hz();
+	int e = 0;
+
+	while (e >= 0 && (rte_rdtsc() < end || x->ended < x->begun)) {
+		if (rte_rdtsc() < end && x->begun - x->ended < o->depth) {
+			e = begin_one(s, o, x);
+			continue;
+		}
+		e = oldest(s, o, x);
+		if (e == 1)
+			x->ended++;
+		else
+			session_idle(s);
+		if (rte_rdtsc() > give_up)
+			return -ETIMEDOUT;
+	}
+	return e < 0 ? e : 0;
+}
+
+static int
+measure(struct session *s, const struct options *o, struct stream *x, struct row *r)
+{
+	int e = transfer_for(s, o, x, o->seconds / 10);
+	uint64_t before = x->ended, start = rte_rdtsc();
+
+	if (e == 0)
+		e = transfer_for(s, o, x, o->seconds);
+	double ns = (double)(rte_rdtsc() - start) * 1e9 / (double)rte_get_tsc_hz();
+
+	r->size = x->size;
+	r->per_second = (double)(x->ended - before) * 1e9 / ns;
+	r->gbits = r->per_second * x->size * 8 / 1e9;
+	return e;
+}
+
+static void
+measure_memcpy(const struct options *o, const struct stream *x, struct row *r)
+{
+	uint8_t *to = aligned_alloc(PAGE, x->len);
+	uint64_t hz = rte_get_tsc_hz(), n = 0, slices = x->len / x->size;
+	uint64_t start = rte_rdtsc(), end = start + (uint64_t)(o->seconds / 4 * (double)hz), now;
+
+	*r = (struct row){.what = "memcpy", .test = "bandwidth", .size = x->size};
+	if (to == NULL)
+		return;
+	memset(to, 0, x->len);
+	do {
+		for (unsigned i = 0; i < 16; i++, n++)
+			memcpy(to + n % slices * x->size, x->local + n % slices * x->size, x->size);
+		now = rte_rdtsc();
+	} while (now < end);
+	r->per_second = (double)n * (double)hz / (double)(now - start);
+	r->gbits = r->per_second * x->size * 8 / 1e9;
+	free(to);
+}
+
+static int
+one_size(struct session *s, const struct options *o, uint32_t size, struct row *r, struct row *copy)
+{
+	/* every transfer its own slice, so that several are under way, within reason for the caches */
+	uint64_t slices = o->hit_ratio < 100 && size <= 65536 ? 1024 : size < 65536 ? 65536 / size : o->depth;
+	struct stream x = {.push = strcmp(o->command, "push") == 0, .size = size};
+	int e;
+
+	if (slices > 4096)
+		slices = 4096;
+	if (slices * size > 64u << 20)
+		slices = size >= 64u << 20 ? 1 : (64u << 20) / size;
+	x.len = (slices * size + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+	x.local = get_memory(s, x.len, o->local_private);
+	if (x.local == NULL)
+		return -ENOMEM;
+	x.len = slices * size;
+	*r = (struct row){.test = "bandwidth"};
+	snprintf(r->what, sizeof(r->what), "%s", o->command);
+	e = ask_memory(s, o, x.len, &x.remote);
+	if (e == 0)
+		e = measure(s, o, &x, r);
+	if (e == 0 && copy != NULL)
+		measure_memcpy(o, &x, copy);
+	pmx_invalidate(x.local, x.len);
+	put_memory(s, x.local, o->local_private);
+	return e;
+}
+
+static const uint32_t default_sizes[] = {8, 64, 512, 4096, 32768, 262144, 1048576, 8388608, 67108864};
+
+static int
+bandwidth(struct session *s, const struct options *o)
+{
+	const uint32_t *sizes = o->size_count ? o->sizes : default_sizes;
+	unsigned n = o->size_count ? o->size_count : sizeof(default_sizes) / sizeof(default_sizes[0]);
+	int e = 0;
+
+	for (unsigned i = 0; i < n && e == 0; i++) {
+		struct row r, copy;
+
+		e = one_size(s, o, sizes[i], &r, &copy);
+		if (e == 0) {
+			row_print(o, &r);
+			row_print(o, &copy);
+		}
+	}
+	return e;
+}
+
+/* SWoPP 1997, figure 4: bandwidth by size, a curve for each hit ratio. */
+static int
+figure(struct session *s, const struct options *o)
+{
+	static const unsigned ratios[] = {0, 25, 50, 75, 100};
+	struct plot *p = calloc(1, sizeof(*p));
+	struct options with = *o;
+	int e = p ? 0 : -ENOMEM;
+
+	with.local_private = true;
+	if (p != NULL) {
+		*p = (struct plot){.name = o->command, .x_label = "bytes", .y_label = "Gb/s", .x_log = true, .curves = 5};
+		snprintf(p->title, sizeof(p->title), "%s of memory whose pages are pinned already, in part", o->command);
+	}
+	for (unsigned c = 0; c < 5 && e == 0; c++)
+		snprintf(p->label[c], sizeof(p->label[c]), "%u %% hits", ratios[c]);
+	for (uint32_t size = 4096; size <= 1u << 20 && e == 0; size *= 2) {
+		double *y = plot_row(p, size);
+
+		for (unsigned c = 0; c < 5 && e == 0; c++) {
+			struct row r;
+
+			with.hit_ratio = ratios[c];
+			e = one_size(s, &with, size, &r, NULL);
+			y[c] = r.gbits;
+		}
+	}
+	if (e == 0) {
+		plot_print(p);
+		e = plot_write(p, o->figure) ? 0 : -EIO;
+	}
+	free(p);
+	return e;
+}
+
+/* ------------------------------------------------------------------ pages */
+
+static int
+pull_page(struct session *s, const struct pmx_remote *remote, uint8_t *local, uint64_t offset)
+{
+	const struct pmx_transfer t = {.peer = remote->owner, .key = remote->key, .remote = remote->addr + offset,
+		.local = local + offset, .len = PAGE};
+	pmx_transfer_id id;
+	int e = pmx_pull(s->ctx, &t, &id);
+
+	if (e != 0)
+		return e;
+	while ((e = pmx_transfer_done(s->ctx, id)) == 0)
+		session_idle(s);
+	return e == 1 ? 0 : e;
+}
+
+/* The same by messages: a question, and the page in a message, copied at both ends. */
+static int
+message_page(struct session *s, const struct options *o, uint8_t *local, uint64_t offset)
+{
+	const struct page_wish w = {.kind = KIND_PAGE, .offset = offset};
+	struct pmx_message m;
+	int e = send_wish(s, o, &w, sizeof(w));
+
+	if (e == 0)
+		e = perf_receive(s, &m, rte_rdtsc() + PATIENCE_S * rte_get_tsc_hz());
+	if (e < 0)
+		return e;
+	e = m.len == PAGE ? pmx_message_read(s->ctx, &m, 0, local + offset, PAGE) : -EPROTO;
+	pmx_release_receive_buffer(s->ctx, &m);
+	return e;
+}
+
+static int
+pages(struct session *s, const struct options *o)
+{
+	const uint64_t count = 256;
+	uint64_t hz = rte_get_tsc_hz();
+	struct pmx_remote remote;
+	uint8_t *local = get_memory(s, count * PAGE, o->local_private);
+	struct hist h[2];
+	int e = local ? ask_memory(s, o, count * PAGE, &remote) : -ENOMEM;
+
+	hist_init(&h[0]);
+	hist_init(&h[1]);
+	/* in turns: what disturbs one disturbs the other */
+	for (uint64_t i = 0; i < 2 * (o->rounds + o->warmup) && e == 0; i++) {
+		uint64_t offset = i / 2 * 7 % count * PAGE, start = rte_rdtsc();
+
+		e = i % 2 ? message_page(s, o, local, offset) : pull_page(s, &remote, local, offset);
+		if (i / 2 >= o->warmup)
+			hist_record(&h[i % 2], (uint64_t)((double)(rte_rdtsc() - start) * 1e9 / (double)hz));
+	}
+	for (unsigned i = 0; i < 2 && e == 0; i++) {
+		struct row r = {.test = "latency", .size = PAGE};
+
+		snprintf(r.what, sizeof(r.what), "%s", i ? "copied" : "pull");
+		row_latency(&r, &h[i]);
+		row_print(o, &r);
+	}
+	if (local != NULL)
+		put_memory(s, local, o->local_private);
+	return e;
+}
+
+bool
+is_remote(const char *command)
+{
+	return strcmp(command, "push") == 0 || strcmp(command, "pull") == 0 || strcmp(command, "page") == 0;
+}
+
+int
+run_remote(struct session *s, const struct options *o)
+{
+	int e;
+
+	if (strcmp(o->command, "page") == 0)
+		e = pages(s, o);
+	else
+		e = o->figure ? figure(s, o) : bandwidth(s, o);
+	return e == 0 ? 0 : perf_complain(o->command, e);
+}
+
+/* ------------------------------------------------------------------ pinning */
+
+/* No EAL runs here. */
+static double
+now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static int
+lock_pages(void *arg, uint64_t addr, uint64_t len)
+{
+	(void)arg;
+	return mlock((void *)(uintptr_t)addr, len) == 0 ? 0 : -errno;
+}
+
+static void
+unlock_pages(void *arg, uint64_t addr, uint64_t len)
+{
+	(void)arg;
+	munlock((void *)(uintptr_t)addr, len);
+}
+
+/* Nanoseconds of pinning and unpinning `pages` pages: the least disturbed of many. */
+static double
+miss_ns(struct pin_cache *c, uint8_t *memory, uint64_t pages)
+{
+	double best = INFINITY;
+
+	for (unsigned i = 0; i < 200; i++) {
+		double start = now_ns();
+		uint32_t ref;
+
+		if (pin_cache_get(c, (uintptr_t)memory, pages * PAGE, &ref) != 0)
+			return NAN;
+		pin_cache_put(c, ref);
+		pin_cache_flush(c);
+		double ns = now_ns() - start;
+
+		best = ns < best ? ns : best;
+	}
+	return best;
+}
+
+static double
+hit_ns(struct pin_cache *c, uint8_t *memory, unsigned regions)
+{
+	const unsigned rounds = 1000000;
+	double best = INFINITY;
+	uint32_t ref, x = 1;
+
+	for (unsigned i = 0; i < regions; i++) {
+		if (pin_cache_get(c, (uintptr_t)memory + i * 4 * PAGE, PAGE, &ref) != 0)
+			return NAN;
+		pin_cache_put(c, ref);
+	}
+	for (unsigned k = 0; k < 5; k++) {
+		double start = now_ns();
+
+		for (unsigned i = 0; i < rounds; i++) {
+			x = x * 1664525u + 1013904223u;
+			pin_cache_get(c, (uintptr_t)memory + (x >> 16) % regions * 4 * PAGE, PAGE, &ref);
+			pin_cache_put(c, ref);
+		}
+		double ns = (now_ns() - start) / rounds;
+
+		best = ns < best ? ns : best;
+	}
+	return best;
+}
+
+/* The paper's table 2 for this machine: a miss as a + b * pages, and a hit. */
+int
+run_pin(const struct options *o)
+{
+	const struct pin_cache_config config = {.page_bytes = PAGE, .bytes_max = 256u << 20, .merge_bytes = 0,
+		.entries_max = 1024, .ops = {lock_pages, unlock_pages, NULL}};
+	struct pin_cache *c = pin_cache_new(&config);
+	uint8_t *memory = aligned_alloc(PAGE, 1024 * PAGE);
+	double sx = 0, sy = 0, sxx = 0, sxy = 0, n = 0;
+
+	if (c == NULL || memory == NULL)
+		return 1;
+	madvise(memory, 1024 * PAGE, MADV_NOHUGEPAGE);
+	memset(memory, 1, 1024 * PAGE);
+	double hit = hit_ns(c, memory, 64), one = 0;
+
+	pin_cache_flush(c);
+	if (!o->json)
+		printf("%10s %12s\n", "pages", "miss, us");
+	for (uint64_t pages = 1; pages <= 1024; pages *= 2) {
+		double ns = miss_ns(c, memory, pages), x = (double)pages;
+
+		if (isnan(ns)) {
+			fprintf(stderr, "pmx-perf: mlock of %lu pages: %s: raise ulimit -l\n", pages, strerror(errno));
+			return 1;
+		}
+		one = pages == 1 ? ns : one;
+		/* each size the same weight: least squares of relative errors */
+		double w = 1 / (ns * ns);
+
+		n += w, sx += w * x, sy += w * ns, sxx += w * x * x, sxy += w * x * ns;
+		if (o->json)
+			printf("{\"what\": \"pin\", \"test\": \"miss\", \"pages\": %lu, \"ns\": %.1f}\n", pages, ns);
+		else
+			printf("%10lu %12.3f\n", pages, ns / 1e3);
+	}
+	double b = (n * sxy - sx * sy) / (n * sxx - sx * sx), a = (sy - b * sx) / n;
+
+	if (o->json)
+		printf("{\"what\": \"pin\", \"test\": \"fit\", \"a_ns\": %.1f, \"b_ns\": %.1f, \"hit_ns\": %.2f, "
+		       "\"ratio\": %.1f}\n", a, b, hit, one / hit);
+	else
+		printf("miss: %.2f us + %.3f us x pages\nhit: %.1f ns (64 regions, random), %.0f times cheaper than a "
+		       "miss of one page\n", a / 1e3, b / 1e3, hit, one / hit);
+	free(memory);
+	pin_cache_free(c);
+	return 0;
+}

@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Remote memory between two embedded nodes over net_memif, a core each, spinning, in turns with the raw
+# link: pages, push and pull bandwidth by method, and their ratios. Root, hugepages.
+# usage: remote.sh BUILD_DIR [REPETITIONS] [FIGURE_DIR]
+set -u
+perf=$(realpath "${1:?usage: remote.sh BUILD_DIR [REPETITIONS] [FIGURE_DIR]}")/app/pmx-perf
+times=${2:-5}
+figure=${3:-}
+work=$(mktemp -d)
+export RUNTIME_DIRECTORY=$work
+trap 'rm -rf "$work"' EXIT
+eal="--no-pci --in-memory -m 256 --no-telemetry --log-level=*:error"
+
+for i in 0 1; do
+	printf '[node]\nid = %s\nname = br%s\n[engine]\nidle = spin\n[link 0]\ndriver = ethdev\nport = net_memif0\nmtu = 9000\n[limits]\nmbufs = 8192\ncontexts = 4\n[nodes]\n0 = auto\n1 = auto\n' \
+		$i $i >"$work/$i.ini"
+done
+
+pair() # RESPONDER_ARGS INITIATOR_ARGS
+{
+	local vdev=socket=$work/memif.sock,socket-abstract=no,bsize=9216
+	rm -f "$work/memif.sock"
+	taskset -c 1 timeout 120 "$perf" $1 -- -l 1 $eal --file-prefix br1 \
+		--vdev=net_memif0,role=server,id=0,$vdev >"$work/1.log" 2>&1 &
+	local pid=$!
+	sleep 1
+	taskset -c 0 timeout 120 "$perf" $2 -- -l 0 $eal --file-prefix br0 \
+		--vdev=net_memif0,role=client,id=0,$vdev 2>"$work/0.log" >"$work/out" || cat "$work/0.log" "$work/1.log" >&2
+	wait $pid
+}
+
+rows() # LABEL RESPONDER_ARGS INITIATOR_ARGS
+{
+	pair "$2" "$3 --json"
+	sed -n "s/^{\"what\": \"/{\"what\": \"$1/p" "$work/out"
+}
+
+respond="respond --embedded $work/1.ini"
+initiate="--embedded $work/0.ini --seconds 0.5"
+for _ in $(seq "$times"); do
+	rows "" "floor --respond --idle spin" "floor --idle spin --rounds 10000 --seconds 0.5"
+	rows "" "$respond" "page $initiate --rounds 30000"
+	for verb in push pull; do
+		rows "ss-" "$respond" "$verb $initiate --sizes 4096,65536,1048576"
+		rows "sp-" "$respond" "$verb $initiate --sizes 1048576 --remote private"
+		rows "ps-" "$respond" "$verb $initiate --sizes 1048576 --local private"
+		rows "pp-" "$respond" "$verb $initiate --sizes 1048576 --local private --remote private"
+	done
+	rows "" "$respond" "bandwidth $initiate --sizes 1048576"
+done >"$work/rows"
+
+awk '
+	function field(name) { match($0, "\"" name "\": \"?[^,\"}]+"); v = substr($0, RSTART, RLENGTH); sub(/.*: "?/, "", v); return v }
+	{
+		key = field("what") " " field("test") " " field("size")
+		value = field("test") == "latency" ? field("p50_ns") / 1000 : field("gbits")
+		n[key]++; x[key, n[key]] = value + 0
+	}
+	function median(key,   i, j, t, c, v) {
+		c = n[key]
+		for (i = 1; i <= c; i++) v[i] = x[key, i]
+		for (i = 1; i <= c; i++) for (j = i + 1; j <= c; j++) if (v[j] < v[i]) { t = v[i]; v[i] = v[j]; v[j] = t }
+		low = v[1]; high = v[c]
+		return c ? v[int((c + 1) / 2)] : 0
+	}
+	function line(title, a, b,   ma, mb, s) {
+		ma = median(a); s = sprintf("%.2f-%.2f", low, high)
+		mb = median(b)
+		printf "%-40s %8.2f %14s %9.2f %6.2f-%-6.2f %7.2f\n", title, ma, s, mb, low, high, mb ? ma / mb : 0
+	}
+	END {
+		printf "%-40s %8s %14s %9s %13s %7s\n", "median of repetitions", "pmx", "(range)", "other", "(range)", "ratio"
+		line("4 KiB page: pull, by messages; us", "pull latency 4096", "copied latency 4096")
+		split("push pull", verbs)
+		for (k = 1; k <= 2; k++) {
+			w = verbs[k]
+			line(w " 4 KiB, raw link; Gb/s", "ss-" w " bandwidth 4096", "floor bandwidth 9000")
+			line(w " 64 KiB, raw link", "ss-" w " bandwidth 65536", "floor bandwidth 9000")
+			line(w " 1 MiB, raw link", "ss-" w " bandwidth 1048576", "floor bandwidth 9000")
+			line(w " 1 MiB, shared to private", "sp-" w " bandwidth 1048576", "floor bandwidth 9000")
+			line(w " 1 MiB, private to shared", "ps-" w " bandwidth 1048576", "floor bandwidth 9000")
+			line(w " 1 MiB, private to private", "pp-" w " bandwidth 1048576", "floor bandwidth 9000")
+		}
+		line("1 MiB messages, copied at both ends", "pmx bandwidth 1048576", "floor bandwidth 9000")
+		line("1 MiB push, memcpy of the same bytes", "ss-push bandwidth 1048576", "ss-memcpy bandwidth 1048576")
+	}' "$work/rows"
+
+if [ -n "$figure" ]; then
+	mkdir -p "$figure"
+	for verb in push pull; do
+		pair "$respond" "$verb --embedded $work/0.ini --seconds 0.1 --figure $figure"
+		cat "$work/out"
+	done
+fi
