@@ -35,6 +35,8 @@ enum channel_state {
 	CHANNEL_DEAD = 3,    /* the engine stopped: every call gives -EPIPE */
 };
 
+#define REGIONS_WATCHED 1024 /* of one process, of memory that the engine has not mapped */
+
 /* What the client's pin-down cache did; for pmx-ctl to show. */
 struct pin_counters {
 	uint64_t hits, misses, evictions; /* of this context */
@@ -59,7 +61,8 @@ struct channel_shm {
 	uint32_t events;            /* slots, power of two */
 	uint64_t submissions_off, completions_off, lhs_off, send_off_off, transfers_off, events_off;
 	uint64_t pin_bytes;         /* limits of the client's pin-down cache */
-	uint32_t pin_entries, pin_cache; /* pin_cache: 0 = off */
+	uint32_t pin_entries;
+	uint8_t pin_cache, pin_watch; /* 0 = off */
 	uint32_t engine_may_sleep;  /* submissions must look at engine_sleeps */
 	_Atomic uint32_t state;     /* enum channel_state */
 	/* positions, a line each so that the two sides do not share one */
@@ -70,6 +73,7 @@ struct channel_shm {
 	_Alignas(64) _Atomic uint32_t wake_client;     /* client: make my descriptor readable */
 	_Alignas(64) _Atomic uint32_t events_pos;      /* client's, as consumer */
 	_Alignas(64) struct pin_counters pins;         /* client's */
+	_Atomic uint8_t revoked[REGIONS_WATCHED];      /* client's: the memory is no longer what was registered */
 };
 
 enum submission_op {
@@ -114,6 +118,7 @@ struct submission {
 			uint32_t area;       /* REGION_NO_AREA: none */
 			uint32_t ticket;     /* comes back with the answer */
 			uint32_t rights;     /* enum region_right */
+			uint32_t watched;    /* COPIED: index of channel_shm.revoked; REGIONS_WATCHED: none */
 		} __attribute__((packed, aligned(4))) region;
 		uint32_t forget;
 	};

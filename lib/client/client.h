@@ -11,6 +11,9 @@
 #include "rma/part.h"
 #include "rma/pin_cache.h"
 
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
 struct node;
 
 struct pmx_node {
@@ -56,6 +59,14 @@ struct transfer_note {
 };
 #define NO_PLACE UINT16_MAX
 
+/* A registration of memory that pmx_alloc did not give. */
+struct registration {
+	struct registration *next;
+	uint64_t key;
+	uint32_t pin;
+	int watched;
+};
+
 struct pmx_context {
 	struct channel_shm *shm;
 	struct slot_end sub, com;
@@ -82,6 +93,7 @@ struct pmx_context {
 	struct slot_end events;
 	struct piece pieces[MEMORIES_MAX];
 	uint32_t pieces_used;    /* one past the highest */
+	struct registration *registrations;
 	uint32_t ticket;         /* of the last registration */
 	struct {
 		bool here;
@@ -118,6 +130,10 @@ void memory_close(struct pmx_context *ctx);
 /* pins.c: the pin-down cache of this process */
 int pins_get(struct pmx_context *ctx, const void *addr, uint64_t len, uint32_t *ref);
 void pins_put(uint32_t ref);
+void pins_stat(struct pin_cache_stat *stat);
+/* Watch what is registered of memory that pmx_alloc did not give: its number, for shm->revoked; or -ENOSPC. */
+int pins_watch(struct pmx_context *ctx, const void *addr, uint64_t len);
+void pins_unwatch(struct pmx_context *ctx, int place);
 /* attach.c: a primary's */
 int attach_open(struct pmx_context **out, struct pmx_node *node,
 	const struct pmx_context_params *params);

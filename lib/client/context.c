@@ -21,8 +21,6 @@
 
 #include "client/client.h"
 
-#define likely(x)   __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
 #define NO_BUFFER   UINT16_MAX
 /* Kept out of line, so that the common way before it saves no registers for it. */
 #define APART       __attribute__((noinline))

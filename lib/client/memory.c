@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
@@ -129,15 +130,6 @@ pmx_free(struct pmx_context *ctx, void *addr)
 	}
 }
 
-void
-memory_close(struct pmx_context *ctx)
-{
-	for (uint32_t i = 0; i < ctx->pieces_used; i++) {
-		if (ctx->pieces[i].addr != NULL)
-			munmap(ctx->pieces[i].addr, ctx->pieces[i].len);
-	}
-}
-
 /* ------------------------------------------------------------------ regions */
 
 /* Ask the engine, and wait for its answer. */
@@ -162,6 +154,33 @@ ask(struct pmx_context *ctx, const struct submission *question, uint64_t *key)
 	return -(int)ctx->answer.error;
 }
 
+/* Memory that pmx_alloc did not give stays pinned and watched while it is registered. */
+static int
+hold(struct pmx_context *ctx, const void *addr, uint64_t len, struct registration **out)
+{
+	struct registration *r = calloc(1, sizeof(*r));
+	int result = r ? pins_get(ctx, addr, len, &r->pin) : -ENOMEM;
+
+	if (result == 0) {
+		result = r->watched = pins_watch(ctx, addr, len);
+		if (result >= 0) {
+			*out = r;
+			return 0;
+		}
+		pins_put(r->pin);
+	}
+	free(r);
+	return result;
+}
+
+static void
+let_go(struct pmx_context *ctx, struct registration *r)
+{
+	pins_unwatch(ctx, r->watched);
+	pins_put(r->pin);
+	free(r);
+}
+
 static int
 add_region(struct pmx_context *ctx, uint32_t area, void *addr, uint64_t len, unsigned access,
 	struct pmx_remote *remote)
@@ -173,16 +192,29 @@ add_region(struct pmx_context *ctx, uint32_t area, void *addr, uint64_t len, uns
 		return -EINVAL;
 	if (memory < 0)
 		return (int)memory;
-	const struct submission question = {
-		.op = SUBMIT_REGISTER,
-		.region = {.addr = (uintptr_t)addr, .len = len, .memory = (uint32_t)memory, .area = area,
-			.rights = (access & PMX_REMOTE_READ ? REGION_READ : 0) |
-				(access & PMX_REMOTE_WRITE ? REGION_WRITE : 0)},
-	};
-	int result = ask(ctx, &question, &key);
+	struct registration *r = NULL;
+	int result = memory == MEMORY_COPIED ? hold(ctx, addr, len, &r) : 0;
 
 	if (result != 0)
 		return result;
+	const struct submission question = {
+		.op = SUBMIT_REGISTER,
+		.region = {.addr = (uintptr_t)addr, .len = len, .memory = (uint32_t)memory, .area = area,
+			.watched = r ? (uint32_t)r->watched : REGIONS_WATCHED,
+			.rights = (access & PMX_REMOTE_READ ? REGION_READ : 0) |
+				(access & PMX_REMOTE_WRITE ? REGION_WRITE : 0)},
+	};
+	result = ask(ctx, &question, &key);
+	if (result != 0) {
+		if (r != NULL)
+			let_go(ctx, r);
+		return result;
+	}
+	if (r != NULL) {
+		r->key = key;
+		r->next = ctx->registrations;
+		ctx->registrations = r;
+	}
 	*remote = (struct pmx_remote){
 		.owner = pmx_context_addr(ctx), .key = key, .addr = (uintptr_t)addr, .len = len};
 	return 0;
@@ -206,6 +238,31 @@ pmx_deregister(struct pmx_context *ctx, uint64_t key)
 {
 	const struct submission question = {.op = SUBMIT_DEREGISTER, .region = {.key = key}};
 	uint64_t unused;
+	int result = ask(ctx, &question, &unused);
 
-	return ask(ctx, &question, &unused);
+	for (struct registration **link = &ctx->registrations; *link != NULL; link = &(*link)->next) {
+		struct registration *r = *link;
+
+		if (r->key != key)
+			continue;
+		*link = r->next;
+		let_go(ctx, r);
+		break;
+	}
+	return result;
+}
+
+void
+memory_close(struct pmx_context *ctx)
+{
+	while (ctx->registrations != NULL) {
+		struct registration *r = ctx->registrations;
+
+		ctx->registrations = r->next;
+		let_go(ctx, r);
+	}
+	for (uint32_t i = 0; i < ctx->pieces_used; i++) {
+		if (ctx->pieces[i].addr != NULL)
+			munmap(ctx->pieces[i].addr, ctx->pieces[i].len);
+	}
 }

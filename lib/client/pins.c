@@ -2,100 +2,333 @@
  *
  * The pin-down cache of this process (PIN-1 to PIN-5): memory that transfers use and pmx_alloc did not give
  * stays locked in RAM after its use (mlock). One for all contexts, since what one of them unlocks is unlocked
- * for all; behind a spinlock.
+ * for all; behind a spinlock. And what was registered of such memory, so that it is not reached any more when it
+ * is no longer what it was.
+ *
+ * Design notes
+ * 1. The kernel tells of pinned memory that is unmapped, moved or given up by events of a userfaultfd; a thread
+ *    reads them. Who unmaps waits until its event is read, and no longer. So before it reads the thread says
+ *    that it does (`reading`), and who looks into the cache waits for that to end, and first takes what
+ *    was found.
+ * 2. The thread never takes the cache's lock: who holds it may allocate, and that may unmap memory and wait
+ *    for this very thread. What it finds goes through a ring; when that is full, all of the cache is doubted.
+ * 3. The pages are registered for write protection, which is never asked for: only the events are wanted. Memory
+ *    that the kernel does not watch so (files), and protection (mprotect), go unseen. That is no danger to
+ *    bytes: the engine copies by the addresses as they are at that moment (lib/engine/memory.c).
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "client/client.h"
 
+#define NEWS 1024 /* ranges that the thread found and nobody took yet; a power of two */
+
+struct range {
+	uint64_t addr, len;
+};
+
+/* A registered piece of memory that the engine reaches by the kernel. */
+struct watched {
+	struct channel_shm *shm; /* NULL: the place is free */
+	struct range at;
+};
+
 static struct {
 	atomic_flag lock;
 	struct pin_cache *cache;
-} pins = {ATOMIC_FLAG_INIT, NULL};
+	int fd;                  /* of the userfaultfd, -1: nothing is watched */
+	_Atomic bool reading;    /* the thread may have events that are not in the ring yet */
+	_Atomic uint32_t head, tail; /* of the ring: taken under the lock; put by the thread */
+	_Atomic bool overflow;
+	struct range news[NEWS];
+	atomic_flag watched_lock; /* nobody allocates or unmaps under it */
+	struct watched watched[REGIONS_WATCHED];
+} pins = {.lock = ATOMIC_FLAG_INIT, .fd = -1, .watched_lock = ATOMIC_FLAG_INIT};
 
 static void
-take_lock(void)
+take_lock(atomic_flag *lock)
 {
-	while (atomic_flag_test_and_set_explicit(&pins.lock, memory_order_acquire))
+	while (atomic_flag_test_and_set_explicit(lock, memory_order_acquire))
 		__builtin_ia32_pause();
 }
 
 static void
-leave_lock(void)
+leave_lock(atomic_flag *lock)
 {
-	atomic_flag_clear_explicit(&pins.lock, memory_order_release);
+	atomic_flag_clear_explicit(lock, memory_order_release);
 }
 
+/* ------------------------------------------------------------------ pinning */
+
 static int
-lock_pages(void *arg, uint64_t addr, uint64_t len)
+pin(void *arg, uint64_t addr, uint64_t len)
 {
+	struct uffdio_register watch = {.range = {addr, len}, .mode = UFFDIO_REGISTER_MODE_WP};
+	unsigned char *resident;
+
 	(void)arg;
-	return mlock((void *)(uintptr_t)addr, len) == 0 ? 0 : -errno;
+	if (mlock((void *)(uintptr_t)addr, len) != 0) {
+		int error = errno;
+
+		/* no memory there, or no more memory that may be locked? */
+		resident = error == ENOMEM ? malloc(len / 4096 + 1) : NULL;
+		if (resident != NULL && mincore((void *)(uintptr_t)addr, len, resident) != 0)
+			error = EFAULT;
+		free(resident);
+		return -error;
+	}
+	if (pins.fd >= 0)
+		ioctl(pins.fd, UFFDIO_REGISTER, &watch); /* note 3: refused for files */
+	return 0;
 }
 
 static void
-unlock_pages(void *arg, uint64_t addr, uint64_t len)
+unpin(void *arg, uint64_t addr, uint64_t len)
 {
+	struct uffdio_range watch = {addr, len};
+
 	(void)arg;
 	munlock((void *)(uintptr_t)addr, len);
+	if (pins.fd >= 0)
+		ioctl(pins.fd, UFFDIO_UNREGISTER, &watch);
 }
 
-static struct pin_cache *
-make_cache(const struct channel_shm *shm)
+/* ------------------------------------------------------------------ what the kernel tells */
+
+/* What was registered of that memory is not to be reached any more. */
+static void
+revoke_range(uint64_t addr, uint64_t len)
 {
+	take_lock(&pins.watched_lock);
+	for (uint32_t i = 0; i < REGIONS_WATCHED; i++) {
+		const struct watched *w = &pins.watched[i];
+
+		if (w->shm != NULL && addr < w->at.addr + w->at.len && w->at.addr < addr + len)
+			atomic_store_explicit(&w->shm->revoked[i], 1, memory_order_relaxed);
+	}
+	leave_lock(&pins.watched_lock);
+}
+
+static void
+put_news(uint64_t addr, uint64_t len)
+{
+	uint32_t tail = atomic_load_explicit(&pins.tail, memory_order_relaxed);
+
+	revoke_range(addr, len);
+	if (tail - atomic_load_explicit(&pins.head, memory_order_acquire) == NEWS) {
+		atomic_store_explicit(&pins.overflow, true, memory_order_release);
+		return;
+	}
+	pins.news[tail % NEWS] = (struct range){addr, len};
+	atomic_store_explicit(&pins.tail, tail + 1, memory_order_release);
+}
+
+static void
+understand(const struct uffd_msg *m)
+{
+	if (m->event == UFFD_EVENT_UNMAP || m->event == UFFD_EVENT_REMOVE) {
+		put_news(m->arg.remove.start, m->arg.remove.end - m->arg.remove.start);
+	} else if (m->event == UFFD_EVENT_REMAP) {
+		put_news(m->arg.remap.from, m->arg.remap.len);
+		put_news(m->arg.remap.to, m->arg.remap.len); /* the lock moved with it */
+	}
+}
+
+static void *
+watch(void *arg)
+{
+	struct pollfd p = {.fd = pins.fd, .events = POLLIN};
+	struct uffd_msg m[16];
+	ssize_t n;
+
+	(void)arg;
+	for (;;) {
+		if (poll(&p, 1, -1) < 0)
+			continue;
+		/* full fence: before the read lets anybody go on; pairs with settle's look */
+		atomic_store(&pins.reading, true);
+		while ((n = read(p.fd, m, sizeof(m))) > 0) {
+			for (size_t i = 0; i < (size_t)n / sizeof(m[0]); i++)
+				understand(&m[i]);
+		}
+		atomic_store(&pins.reading, false);
+	}
+	return NULL;
+}
+
+/* Under the lock: the cache knows all that happened before this call. */
+static void
+settle(void)
+{
+	while (unlikely(atomic_load(&pins.reading)))
+		__builtin_ia32_pause();
+	uint32_t head = atomic_load_explicit(&pins.head, memory_order_relaxed);
+
+	while (unlikely(head != atomic_load_explicit(&pins.tail, memory_order_acquire))) {
+		struct range r = pins.news[head % NEWS];
+
+		/* what is no longer there cannot be unpinned, but that does no harm */
+		pin_cache_invalidate(pins.cache, r.addr, r.len, false);
+		munlock((void *)(uintptr_t)r.addr, r.len);
+		atomic_store_explicit(&pins.head, ++head, memory_order_release);
+	}
+	if (unlikely(atomic_exchange(&pins.overflow, false)))
+		pin_cache_invalidate(pins.cache, 0, UINT64_MAX & ~(uint64_t)0xFFF, false);
+}
+
+static void
+begin_watch(void)
+{
+	struct uffdio_api api = {.api = UFFD_API,
+		.features = UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP |
+			UFFD_FEATURE_PAGEFAULT_FLAG_WP};
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	sigset_t all, before;
+	pthread_t thread;
+
+	if (fd < 0)
+		return; /* vm.unprivileged_userfaultfd = 0, or no such kernel */
+	if (ioctl(fd, UFFDIO_API, &api) != 0) {
+		close(fd);
+		return;
+	}
+	pins.fd = fd;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	if (pthread_create(&thread, NULL, watch, NULL) == 0) {
+		pthread_setname_np(thread, "pmx-pins");
+		pthread_detach(thread);
+	} else {
+		close(fd);
+		pins.fd = -1;
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* In a child of fork nothing is locked or watched, and the contexts are its parent's. */
+static void
+forget_all(void)
+{
+	pins.cache = NULL;
+	if (pins.fd >= 0)
+		close(pins.fd);
+	pins.fd = -1;
+	atomic_store(&pins.reading, false);
+	atomic_flag_clear(&pins.lock);
+	atomic_flag_clear(&pins.watched_lock);
+}
+
+static void
+begin(const struct channel_shm *shm)
+{
+	static bool registered;
 	const struct pin_cache_config config = {
 		.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE),
 		.bytes_max = shm->pin_bytes,
 		.merge_bytes = shm->pin_bytes / 8,
 		.entries_max = shm->pin_entries,
 		.off = !shm->pin_cache,
-		.ops = {lock_pages, unlock_pages, NULL},
+		.ops = {pin, unpin, NULL},
 	};
 
-	return pin_cache_new(&config);
+	if (!registered)
+		registered = pthread_atfork(NULL, NULL, forget_all) == 0;
+	if (shm->pin_watch)
+		begin_watch();
+	pins.cache = pin_cache_new(&config);
 }
+
+/* ------------------------------------------------------------------ for the library's other files */
 
 int
 pins_get(struct pmx_context *ctx, const void *addr, uint64_t len, uint32_t *ref)
 {
-	struct pin_cache_stat before, after;
+	struct pin_counters *c = &ctx->shm->pins;
+	static struct pin_cache_stat before;
+	struct pin_cache_stat after;
 	int result = -ENOMEM;
 
-	take_lock();
-	if (pins.cache == NULL)
-		pins.cache = make_cache(ctx->shm);
-	if (pins.cache != NULL) {
-		pin_cache_stat(pins.cache, &before);
+	take_lock(&pins.lock);
+	if (unlikely(pins.cache == NULL))
+		begin(ctx->shm);
+	if (likely(pins.cache != NULL)) {
+		settle();
 		result = pin_cache_get(pins.cache, (uintptr_t)addr, len, ref);
 		pin_cache_stat(pins.cache, &after);
-		struct pin_counters *c = &ctx->shm->pins;
-
 		c->hits += after.hits - before.hits;
 		c->misses += after.misses - before.misses;
 		c->evictions += after.evictions - before.evictions;
 		c->invalidations = after.invalidations;
 		c->pinned_bytes = after.pinned_bytes;
+		before = after;
 	}
-	leave_lock();
+	leave_lock(&pins.lock);
 	return result;
-}
-
-void
-pmx_invalidate(const void *addr, uint64_t len)
-{
-	take_lock();
-	if (pins.cache != NULL)
-		pin_cache_invalidate(pins.cache, (uintptr_t)addr, len, false);
-	leave_lock();
 }
 
 void
 pins_put(uint32_t ref)
 {
-	take_lock();
-	pin_cache_put(pins.cache, ref);
-	leave_lock();
+	take_lock(&pins.lock);
+	if (pins.cache != NULL)
+		pin_cache_put(pins.cache, ref);
+	leave_lock(&pins.lock);
+}
+
+void
+pins_stat(struct pin_cache_stat *stat)
+{
+	*stat = (struct pin_cache_stat){0};
+	take_lock(&pins.lock);
+	if (pins.cache != NULL) {
+		settle();
+		pin_cache_stat(pins.cache, stat);
+	}
+	leave_lock(&pins.lock);
+}
+
+void
+pmx_invalidate(const void *addr, uint64_t len)
+{
+	take_lock(&pins.lock);
+	if (pins.cache != NULL) {
+		settle();
+		pin_cache_invalidate(pins.cache, (uintptr_t)addr, len, false);
+	}
+	leave_lock(&pins.lock);
+}
+
+int
+pins_watch(struct pmx_context *ctx, const void *addr, uint64_t len)
+{
+	int place = -ENOSPC;
+
+	take_lock(&pins.watched_lock);
+	for (int i = 0; i < REGIONS_WATCHED && place < 0; i++) {
+		if (pins.watched[i].shm != NULL)
+			continue;
+		pins.watched[i] = (struct watched){ctx->shm, {(uintptr_t)addr, len}};
+		atomic_store_explicit(&ctx->shm->revoked[i], 0, memory_order_relaxed);
+		place = i;
+	}
+	leave_lock(&pins.watched_lock);
+	return place;
+}
+
+void
+pins_unwatch(struct pmx_context *ctx, int place)
+{
+	take_lock(&pins.watched_lock);
+	if (pins.watched[place].shm == ctx->shm)
+		pins.watched[place].shm = NULL;
+	leave_lock(&pins.watched_lock);
 }

@@ -142,6 +142,9 @@ static const struct key keys[] = {
 		"notifications that wait for one context, power of two"},
 	{"limits", "pin_cache", KIND_BOOL, C(pin_cache), 0, 0, "on", "on|off",
 		"memory of transfers stays pinned after its use; off: pinned and unpinned each time"},
+	{"limits", "pin_watch", KIND_BOOL, C(pin_watch), 0, 0, "on", "on|off",
+		"be told by the kernel (userfaultfd) when pinned memory is unmapped; needs root or "
+		"vm.unprivileged_userfaultfd = 1"},
 	{"limits", "pin_bytes", KIND_U32, C(pin_bytes), 4096, UINT32_MAX, "268435456", "bytes",
 		"most that the pin-down cache of one process keeps pinned"},
 	{"limits", "pin_entries", KIND_U32, C(pin_entries), 1, 1u << 20, "1024", "regions",

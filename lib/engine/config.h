@@ -60,7 +60,7 @@ struct config {
 	uint32_t message_max;
 	uint32_t transfers, requests, regions, transfer_frames, events;
 	uint32_t pin_bytes, pin_entries;
-	bool pin_cache;
+	bool pin_cache, pin_watch;
 	/* [nodes]: nodes_max entries */
 	uint32_t nodes_max;
 	struct config_peer *peers;

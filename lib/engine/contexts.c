@@ -110,6 +110,7 @@ join_ends(struct node *n, struct channel *ch)
 	shm->pin_bytes = n->config.pin_bytes;
 	shm->pin_entries = n->config.pin_entries;
 	shm->pin_cache = n->config.pin_cache;
+	shm->pin_watch = n->config.pin_watch;
 	shm->engine_may_sleep =
 		n->config.idle == IDLE_ADAPTIVE || n->config.idle == IDLE_SLEEP;
 	join_remote(n, ch);

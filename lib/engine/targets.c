@@ -131,6 +131,9 @@ access_to(struct engine *e, struct channel *ch, const struct wire_transfer *h, u
 	v = region_check(&e->transfers.regions, &access, &region, &offset);
 	if (v != REGION_OK)
 		return verdict_errno(v);
+	if (region->memory == NULL && region->watched < REGIONS_WATCHED &&
+		atomic_load_explicit(&ch->shm->revoked[region->watched], memory_order_relaxed))
+		return ENOKEY;
 	*where = (struct bytes){ch, region->memory, region->base + offset, len};
 	if (key != NULL)
 		*key = region->key;
@@ -664,6 +667,7 @@ add_region(struct engine *e, struct channel *ch, const struct submission *s, uin
 		.ctx = ch->ctx,
 		.rights = s->region.rights < 4 ? (uint8_t)s->region.rights : 0,
 		.method = MEMORY_BY_KERNEL,
+		.watched = s->region.watched,
 	};
 
 	if (s->region.memory != MEMORY_COPIED) {

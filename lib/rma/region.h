@@ -44,6 +44,7 @@ struct region {
 	uint8_t rights;    /* enum region_right */
 	uint8_t method;    /* how its memory is reached: the caller's */
 	void *memory;      /* the caller's */
+	uint32_t watched;  /* the caller's */
 };
 
 struct region_table {
