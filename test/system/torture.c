@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The pin-down cache under torture (PIN-4): threads map, unmap, move, protect, give up and fork memory while
+ * the main thread pushes from the same addresses, and while others pull from what was registered there. Two
+ * embedded nodes in one process; the main thread polls both. torture.sh runs it.
+ *
+ * An arena is a range of addresses that one thread changes. In the tame ones it changes between transfers: each
+ * push must bring exactly the newest bytes, each pull of memory that was registered and is no longer there must
+ * be refused. In the wild ones it changes while transfers run: a push may fail (EFAULT), but what it brings
+ * must be of the arena's present, not of its past. At the end nothing is pinned that is not in use: the cache's
+ * count and VmLck of /proc agree.
+ *
+ * Usage: torture [SECONDS [SEED [pin_watch]]]
+ */
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rte_eal.h>
+
+#include "client/client.h"
+
+#define TAME   6
+#define WILD   2
+#define ARENAS (TAME + WILD)
+#define PAGE   4096u
+#define PAGES  48u
+#define BYTES  (PAGES * PAGE)
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
+#endif
+
+enum turn { THREADS, MAINS }; /* whose the tame arena is */
+
+struct arena {
+	uint8_t *at;
+	_Atomic int turn;
+	_Atomic uint32_t generation; /* of its bytes: byte i of page p is (generation + p) & 0xFF; WILD: all are generation & 0xFF */
+	_Atomic bool replaced;       /* the pages are not those that were there before */
+	bool wild;
+	uint64_t seed;
+	uint64_t changes[8];
+	/* the main thread's */
+	bool busy, pulling, registered;
+	uint32_t was, from, len;
+	pmx_transfer_id id;
+	struct pmx_remote remote;
+};
+
+static const char *const change_name[8] = {"write", "unmap and map", "move and back", "give up", "protect", "fork", "replace", "shrink and grow"};
+static struct arena arenas[ARENAS];
+static struct pmx_node *nodes[2];
+static struct pmx_context *ctx[2];
+static uint8_t *target;      /* on node 1: BYTES for each arena */
+static struct pmx_remote target_remote;
+static uint8_t *sink;        /* on node 1: what it pulls */
+static pthread_mutex_t holes = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic bool stop, failed;
+static uint64_t pushes, pulls, refusals, faults, full;
+
+static void __attribute__((format(printf, 1, 2)))
+fail(const char *fmt, ...)
+{
+	va_list args;
+
+	if (atomic_exchange(&failed, true))
+		return;
+	fputs("torture: ", stderr);
+	va_start(args, fmt);
+	vfprintf(stderr, fmt, args);
+	va_end(args);
+	fputc('\n', stderr);
+}
+
+static uint64_t
+draw(uint64_t *x)
+{
+	uint64_t z = (*x += 0x9E3779B97F4A7C15u);
+
+	z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+	z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+	return z ^ z >> 31;
+}
+
+static double
+now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* ------------------------------------------------------------------ the threads that change memory */
+
+static void
+write_all(struct arena *a)
+{
+	uint32_t g = atomic_load(&a->generation) + 1;
+
+	if (a->wild)
+		atomic_store(&a->generation, g); /* the new bytes are of the present from now on */
+	for (uint32_t p = 0; p < PAGES; p++)
+		memset(a->at + p * PAGE, (int)(uint8_t)(a->wild ? g : g + p), PAGE);
+	atomic_store(&a->generation, g);
+}
+
+static bool
+map_at(uint8_t *at, size_t len)
+{
+	return mmap(at, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at;
+}
+
+/* Change some of the arena, then write all of it. */
+static void
+change(struct arena *a)
+{
+	uint64_t r = draw(&a->seed);
+	uint32_t first = (uint32_t)(r >> 8) % PAGES, n = 1 + (uint32_t)(r >> 24) % (PAGES - first), what = r % 8;
+	uint8_t *at = a->at + first * PAGE, *moved;
+	size_t len = n * PAGE;
+	bool ok = true, gone = true;
+	pid_t child;
+
+	a->changes[what]++;
+	/* what one thread unmaps for a moment no other may get from mmap */
+	pthread_mutex_lock(&holes);
+	switch (what) {
+	case 0:
+		gone = false;
+		break;
+	case 1:
+		ok = munmap(at, len) == 0 && map_at(at, len);
+		break;
+	case 2: /* mremap leaves a hole, into which nobody else may map: so it is moved to a place of our own */
+		moved = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (mremap(at, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, moved) == moved) {
+			ok = mremap(moved, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, at) == at;
+		} else { /* several mappings, pinned and not: some kernels move none of them, others those before a watched one */
+			ok = errno == EFAULT && munmap(moved, len) == 0 && map_at(at, len);
+		}
+		break;
+	case 3: /* locked pages: only by the newer kind; EINVAL on an older kernel */
+		gone = madvise(at, len, MADV_DONTNEED_LOCKED) == 0;
+		break;
+	case 4:
+		ok = mprotect(at, len, PROT_NONE) == 0 && mprotect(at, len, PROT_READ) == 0 &&
+			mprotect(at, len, PROT_READ | PROT_WRITE) == 0;
+		gone = false;
+		break;
+	case 5:
+		child = fork();
+		if (child == 0) {
+			memset(at, 0xEE, len); /* its own copy */
+			_exit(0);
+		}
+		ok = child > 0 && waitpid(child, NULL, 0) == child;
+		gone = false;
+		break;
+	case 6:
+		ok = map_at(at, len);
+		break;
+	default:
+		ok = munmap(at, len) == 0 && map_at(a->at + first * PAGE, len);
+		break;
+	}
+	pthread_mutex_unlock(&holes);
+	if (!ok)
+		fail("%s of %zu bytes: %s", change_name[what], len, strerror(errno));
+	if (gone)
+		atomic_store(&a->replaced, true);
+	write_all(a);
+}
+
+static void *
+run_thread(void *arg)
+{
+	struct arena *a = arg;
+
+	while (!atomic_load(&stop) && !atomic_load(&failed)) {
+		if (a->wild) {
+			change(a);
+			usleep(50);
+		} else if (atomic_load(&a->turn) == THREADS) {
+			for (unsigned i = 0; i < 1 + draw(&a->seed) % 3; i++)
+				change(a);
+			atomic_store(&a->turn, MAINS);
+		} else {
+			usleep(20);
+		}
+	}
+	return NULL;
+}
+
+/* ------------------------------------------------------------------ the main thread */
+
+static bool
+right_bytes(const struct arena *a, const uint8_t *got)
+{
+	uint32_t now = atomic_load(&a->generation);
+
+	for (uint32_t i = 0; i < a->len; i++) {
+		uint32_t p = (a->from + i) / PAGE;
+		uint8_t b = got[i];
+
+		/* WILD: of the generations that were there meanwhile, or of fresh pages */
+		if (a->wild ? b != 0 && (uint8_t)(b - a->was) > (uint8_t)(now - a->was) && now - a->was < 255 :
+			      b != (uint8_t)(now + p)) {
+			fail("%s arena %td: byte %u of %u from %u is %02x; generation %u, %u when it began",
+				a->wild ? "wild" : "tame", a - arenas, i, a->len, a->from, b, now, a->was);
+			return false;
+		}
+	}
+	return true;
+}
+
+static void
+begin(struct arena *a, uint64_t *seed)
+{
+	uint64_t r = draw(seed);
+	int e;
+
+	/* WILD: the thread may be writing, some pages are of the generation before */
+	a->was = atomic_load(&a->generation) - a->wild;
+	a->from = (uint32_t)r % BYTES;
+	a->len = 1 + (uint32_t)(r >> 20) % (BYTES - a->from);
+	a->pulling = !a->wild && (r >> 50) % 3 == 0;
+	if (a->pulling) {
+		if (!a->registered) {
+			atomic_store(&a->replaced, false);
+			e = pmx_register(ctx[0], a->at, BYTES, PMX_REMOTE_READ, &a->remote);
+			if (e == -ENOMEM)
+				full++;
+			if (e == -ENOMEM)
+				return;
+			if (e != 0) {
+				fail("pmx_register: %s", pmx_strerror(e));
+				return;
+			}
+			a->registered = true;
+		}
+		const struct pmx_transfer t = {.peer = a->remote.owner, .key = a->remote.key, .remote = a->remote.addr + a->from,
+			.local = sink + (uint64_t)(a - arenas) * BYTES, .len = a->len};
+
+		e = pmx_pull(ctx[1], &t, &a->id);
+	} else {
+		const struct pmx_transfer t = {.peer = target_remote.owner, .key = target_remote.key,
+			.remote = target_remote.addr + (uint64_t)(a - arenas) * BYTES, .local = a->at + a->from, .len = a->len};
+
+		e = pmx_push(ctx[0], &t, &a->id);
+	}
+	if (e == -EFAULT && a->wild)
+		faults++; /* there was no memory at this moment */
+	else if (e == -ENOMEM)
+		full++; /* limits.pin_bytes are in use: again, later */
+	else if (e != 0 && e != -EAGAIN)
+		fail("arena %td: %s of %u bytes at %u: %s", a - arenas, a->pulling ? "pull" : "push", a->len, a->from,
+			pmx_strerror(e));
+	a->busy = e == 0;
+}
+
+static void
+finish(struct arena *a)
+{
+	bool refused = a->pulling && atomic_load(&a->replaced);
+	int e = pmx_transfer_done(ctx[a->pulling], a->id), done;
+
+	if (e == 0)
+		return;
+	a->busy = false;
+	if (a->wild && e == -EFAULT) {
+		faults++;
+	} else if (refused) {
+		refusals++;
+		if (e != -ENOKEY)
+			fail("arena %td was replaced after it was registered, but a pull of it ended with %d", a - arenas, e);
+		done = pmx_deregister(ctx[0], a->remote.key);
+		if (done != 0)
+			fail("pmx_deregister: %s", pmx_strerror(done));
+		a->registered = false;
+	} else if (e != 1) {
+		fail("arena %td: a %s ended with: %s", a - arenas, a->pulling ? "pull" : "push", pmx_strerror(e));
+	} else {
+		right_bytes(a, (a->pulling ? sink : target) + (uint64_t)(a - arenas) * BYTES);
+		pulls += a->pulling;
+		pushes += !a->pulling;
+	}
+	if (!a->wild)
+		atomic_store(&a->turn, THREADS);
+}
+
+static void
+run(double seconds, uint64_t seed)
+{
+	double end = now_s() + seconds;
+
+	for (uint64_t turn = 1; !atomic_load(&failed); turn++) {
+		bool busy = false;
+
+		for (unsigned i = 0; i < ARENAS; i++) {
+			struct arena *a = &arenas[i];
+
+			if (a->busy)
+				finish(a);
+			else if (!atomic_load(&stop) && (a->wild || atomic_load(&a->turn) == MAINS))
+				begin(a, &seed);
+			busy |= a->busy;
+		}
+		if (pmx_node_poll(nodes[0]) + pmx_node_poll(nodes[1]) == 0)
+			sched_yield();
+		if (turn % 256 == 0 && now_s() > end)
+			atomic_store(&stop, true);
+		if (atomic_load(&stop) && !busy)
+			return;
+	}
+}
+
+static uint64_t
+locked_bytes(void)
+{
+	FILE *f = fopen("/proc/self/status", "r");
+	char line[256];
+	unsigned long kib = 0;
+
+	while (f != NULL && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "VmLck: %lu", &kib) == 1)
+			break;
+	}
+	if (f != NULL)
+		fclose(f);
+	return kib * 1024;
+}
+
+static void
+check_pins(uint64_t before)
+{
+	struct pin_cache_stat s;
+
+	pins_stat(&s);
+	if (s.pinned_bytes != locked_bytes() - before)
+		fail("the cache says %lu bytes pinned, /proc %lu", s.pinned_bytes, locked_bytes() - before);
+	for (unsigned i = 0; i < ARENAS; i++) {
+		if (arenas[i].registered && pmx_deregister(ctx[0], arenas[i].remote.key) != 0)
+			fail("pmx_deregister");
+		munmap(arenas[i].at, BYTES);
+	}
+	pins_stat(&s);
+	if (s.pinned_bytes != 0 || s.in_use != 0 || locked_bytes() != before)
+		fail("all memory is gone, but the cache says %lu bytes pinned, %u in use; /proc %lu", s.pinned_bytes, s.in_use,
+			locked_bytes() - before);
+	printf("# pin-down cache: %lu hits, %lu misses, %lu evictions, %lu invalidations\n", s.hits, s.misses, s.evictions,
+		s.invalidations);
+}
+
+static void
+start(unsigned n, const char *watch)
+{
+	char text[512], error[256];
+	const struct pmx_context_params params = {0};
+	struct pmx_node_params node = {.config_text = text};
+
+	snprintf(text, sizeof(text),
+		"[node]\nid = %u\nname = torture%u\n[link 0]\ndriver = loop\nport = t\nencap = none\n"
+		"[limits]\ncontexts = 2\nmbufs = 8192\npin_bytes = 1048576\npin_entries = 16\npin_watch = %s\n"
+		"[nodes]\n0 = auto\n1 = auto\n", n, n, watch);
+	int e = pmx_node_start(&nodes[n], &node, error, sizeof(error));
+
+	if (e == 0)
+		e = pmx_context_open(&ctx[n], nodes[n], &params);
+	if (e != 0) {
+		fprintf(stderr, "torture: node %u: %s %s\n", n, pmx_strerror(e), error);
+		exit(2);
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	char *eal[] = {argv[0], "--no-huge", "--no-pci", "-m", "256", "--no-telemetry", "--no-shconf",
+		"--log-level=*:error", "-l", "0", NULL};
+	double seconds = argc > 1 ? atof(argv[1]) : 5;
+	uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
+	pthread_t thread[ARENAS];
+	void *p;
+
+	mallopt(M_MMAP_THRESHOLD, 1 << 30); /* see `holes` */
+	mallopt(M_ARENA_MAX, 1);
+	if (rte_eal_init((int)(sizeof(eal) / sizeof(eal[0])) - 1, eal) < 0)
+		return 2;
+	start(0, argc > 3 ? argv[3] : "on");
+	start(1, argc > 3 ? argv[3] : "on");
+	uint64_t before = locked_bytes();
+
+	if (pmx_alloc(ctx[1], (uint64_t)ARENAS * BYTES, &p) != 0)
+		fail("pmx_alloc");
+	target = p;
+	if (pmx_register(ctx[1], target, (uint64_t)ARENAS * BYTES, PMX_REMOTE_WRITE, &target_remote) != 0 ||
+		pmx_alloc(ctx[1], (uint64_t)ARENAS * BYTES, &p) != 0)
+		fail("pmx_register");
+	sink = p;
+	for (unsigned i = 0; i < ARENAS; i++) {
+		struct arena *a = &arenas[i];
+
+		a->at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		a->wild = i >= TAME;
+		a->seed = seed * 100 + i;
+		write_all(a);
+		pthread_create(&thread[i], NULL, run_thread, a);
+	}
+	run(seconds, seed);
+	atomic_store(&stop, true);
+	for (unsigned i = 0; i < ARENAS; i++)
+		pthread_join(thread[i], NULL);
+	printf("# %.0f s: %lu pushes, %lu pulls, %lu refused for their memory was replaced, %lu found none, %lu had to wait for pins; changes:",
+		seconds, pushes, pulls, refusals, faults, full);
+	for (unsigned c = 0; c < 8; c++) {
+		uint64_t n = 0;
+
+		for (unsigned i = 0; i < ARENAS; i++)
+			n += arenas[i].changes[c];
+		printf(" %s %lu%s", change_name[c], n, c < 7 ? "," : "\n");
+	}
+	if (!failed)
+		check_pins(before);
+	return failed;
+}
