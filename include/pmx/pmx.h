@@ -293,6 +293,8 @@ PMX_API int pmx_send_wait(struct pmx_context *ctx, int64_t timeout_us);
 #define PMX_REMOTE_READ 1u
 /** Others may push to it. */
 #define PMX_REMOTE_WRITE 2u
+/** pmx_register(): move the pages once into memory that the engine shares. */
+#define PMX_ADOPT 4u
 
 /** Memory that others may reach. Plain data of 32 bytes: send it to whoever shall reach it. */
 struct pmx_remote {
@@ -325,16 +327,22 @@ PMX_API void pmx_free(struct pmx_context *ctx, void *addr);
  * @param      ctx     whom their transfers are addressed to
  * @param      addr    first byte, at any alignment
  * @param      len     bytes, 1..2^40
- * @param      access  PMX_REMOTE_READ, PMX_REMOTE_WRITE or both
- * @param[out] remote  what others need to reach it
+ * @param      access  PMX_REMOTE_READ, PMX_REMOTE_WRITE, PMX_ADOPT; at least one
+ * @param[out] remote  what others need to reach it; with PMX_ADOPT alone nobody does: key 0
  * @retval 0
  * @retval -EINVAL    access, or len
  * @retval -EFAULT    it begins or ends in memory of pmx_alloc(), but is not all in it
- * @retval -ENOSPC    too many regions: limits.regions
+ * @retval -ENOSPC    too many regions: limits.regions; or adopted and allocated pieces: 64
+ * @retval -EOPNOTSUPP PMX_ADOPT, but the kernel does not tell when memory is unmapped (limits.pin_watch)
  * @retval -ENOMEM    the memory cannot be pinned: limits.pin_bytes, ulimit -l
  * @retval -EPIPE     the engine is gone
  * Waits for the engine's answer, some microseconds; in an embedded node it polls the node. Memory of
  * pmx_alloc() is reached directly; other memory by the kernel's copying, which is slower.
+ *
+ * PMX_ADOPT makes private anonymous memory (heap, stack, mmap) directly reachable: its pages, whole ones
+ * around [addr, addr + len), are copied into shared memory that is mapped at the same addresses. Meanwhile no other
+ * thread may write there. From then on until it is unmapped it is as fast as that of pmx_alloc(), and a child
+ * of fork() shares it with its parent. Memory that is not private, anonymous and writable is -EINVAL.
  */
 PMX_API int pmx_register(struct pmx_context *ctx, void *addr, uint64_t len, unsigned access,
 	struct pmx_remote *remote);

@@ -35,7 +35,7 @@ enum channel_state {
 	CHANNEL_DEAD = 3,    /* the engine stopped: every call gives -EPIPE */
 };
 
-#define REGIONS_WATCHED 1024 /* of one process, of memory that the engine has not mapped */
+#define REGIONS_WATCHED 1024 /* of one process, of memory that pmx_alloc did not give */
 
 /* What the client's pin-down cache did; for pmx-ctl to show. */
 struct pin_counters {
@@ -118,7 +118,7 @@ struct submission {
 			uint32_t area;       /* REGION_NO_AREA: none */
 			uint32_t ticket;     /* comes back with the answer */
 			uint32_t rights;     /* enum region_right */
-			uint32_t watched;    /* COPIED: index of channel_shm.revoked; REGIONS_WATCHED: none */
+			uint32_t watched;    /* index of channel_shm.revoked; REGIONS_WATCHED: none */
 		} __attribute__((packed, aligned(4))) region;
 		uint32_t forget;
 	};
@@ -263,7 +263,7 @@ struct attach_request {
 	uint32_t op;                /* enum attach_op */
 	int32_t pid;
 	uint16_t ctx;
-	uint16_t pad;
+	uint16_t adopted;           /* MEMORY: it was the client's before; index of channel_shm.revoked + 1, or 0 */
 	uint32_t generation;        /* CLOSE, MEMORY: of the open that is meant */
 	uint32_t send_buffers, receive_buffers;
 	uint64_t addr, len;         /* MEMORY: where the client has mapped it */

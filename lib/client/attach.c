@@ -153,13 +153,14 @@ attach_open(struct pmx_context **out, struct pmx_node *node,
 }
 
 int
-attach_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, uint32_t *number)
+attach_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched, uint32_t *number)
 {
 	const struct attach_request request = {
 		.abi = CHANNEL_ABI,
 		.op = ATTACH_MEMORY,
 		.pid = getpid(),
 		.ctx = ctx->ctx,
+		.adopted = (uint16_t)(watched + 1),
 		.generation = ctx->generation,
 		.addr = (uintptr_t)addr,
 		.len = len,

@@ -35,6 +35,7 @@ struct send_note {
 struct piece {
 	uint8_t *addr;           /* NULL: the place is free */
 	uint64_t len;
+	int watched;             /* adopted memory: index of shm->revoked; otherwise -1 */
 };
 
 /* What is known of a transfer, by place. */
@@ -125,7 +126,7 @@ void transfers_progress(struct pmx_context *ctx);
 bool transfers_events(struct pmx_context *ctx);
 /* memory.c */
 /* Where [addr, addr + len) lies: a piece's number, MEMORY_COPIED, or -EFAULT: half in one. */
-int64_t memory_of(const struct pmx_context *ctx, const void *addr, uint64_t len);
+int64_t memory_of(struct pmx_context *ctx, const void *addr, uint64_t len);
 void memory_close(struct pmx_context *ctx);
 /* pins.c: the pin-down cache of this process */
 int pins_get(struct pmx_context *ctx, const void *addr, uint64_t len, uint32_t *ref);
@@ -134,17 +135,21 @@ void pins_stat(struct pin_cache_stat *stat);
 /* Watch what is registered of memory that pmx_alloc did not give: its number, for shm->revoked; or -ENOSPC. */
 int pins_watch(struct pmx_context *ctx, const void *addr, uint64_t len);
 void pins_unwatch(struct pmx_context *ctx, int place);
+/* Have the kernel tell of pages that are not pinned: 0, -EOPNOTSUPP. */
+int pins_tell(struct pmx_context *ctx, const void *addr, uint64_t len);
+/* The kernel tells now, or it did: what watched memory became is known. */
+void pins_settle(void);
 /* attach.c: a primary's */
 int attach_open(struct pmx_context **out, struct pmx_node *node,
 	const struct pmx_context_params *params);
 void attach_close(struct pmx_context *ctx);
 void attach_end(struct pmx_node *node);
-int attach_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, uint32_t *number);
+int attach_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched, uint32_t *number);
 /* embedded.c: this process's */
 int embedded_open(struct pmx_context **out, struct pmx_node *node,
 	const struct pmx_context_params *params);
 void embedded_close(struct pmx_context *ctx);
 void embedded_end(struct pmx_node *node);
-int embedded_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, uint32_t *number);
+int embedded_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched, uint32_t *number);
 
 #endif

@@ -131,12 +131,13 @@ embedded_close(struct pmx_context *ctx)
 }
 
 int
-embedded_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, uint32_t *number)
+embedded_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched, uint32_t *number)
 {
 	struct command cmd = {
 		.op = COMMAND_MEMORY,
 		.ctx = ctx->ctx,
 		.generation = ctx->generation,
+		.adopted = (uint16_t)(watched + 1),
 		.base = memory_of_fd(fd, len),
 		.addr = (uintptr_t)addr,
 		.len = len,

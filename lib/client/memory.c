@@ -7,9 +7,12 @@
  * 1. pmx_alloc makes a memfd, of hugepages if some are free, seals its size, and hands the descriptor to
  *    the engine, which maps the same pages and seals them against holes (lib/engine/memory.c). This
  *    process keeps no descriptor.
+ * 2. Adopted memory lies in such a memfd as well. The application may unmap it, or free it and have malloc
+ *    do so; the kernel tells (pins.c), and what the engine has mapped is used no more.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <linux/memfd.h>
@@ -23,8 +26,53 @@
 
 /* ------------------------------------------------------------------ pieces */
 
+/* A slot for a submission, waited for; NULL: the engine is gone. */
+static struct submission *
+submission_slot(struct pmx_context *ctx)
+{
+	while (!slot_room(&ctx->sub, 1)) {
+		if (context_gone(ctx))
+			return NULL;
+		context_wait(ctx);
+	}
+	return (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
+}
+
+static void
+submit(struct pmx_context *ctx)
+{
+	slot_publish(&ctx->sub, ctx->sub.pos++);
+	context_doorbell(ctx);
+}
+
+/* The engine shall no longer reach a piece. */
+static void
+forget_piece(struct pmx_context *ctx, uint32_t number)
+{
+	struct submission *s = submission_slot(ctx);
+
+	if (s != NULL) {
+		s->op = SUBMIT_FORGET;
+		s->forget = number;
+		submit(ctx);
+	}
+	if (ctx->pieces[number].watched >= 0)
+		pins_unwatch(ctx, ctx->pieces[number].watched);
+	ctx->pieces[number].addr = NULL;
+}
+
+/* Is adopted memory no longer what was adopted? */
+static bool
+is_gone(const struct pmx_context *ctx, const struct piece *p)
+{
+	if (p->watched < 0)
+		return false;
+	pins_settle();
+	return atomic_load_explicit(&ctx->shm->revoked[p->watched], memory_order_relaxed);
+}
+
 int64_t
-memory_of(const struct pmx_context *ctx, const void *addr, uint64_t len)
+memory_of(struct pmx_context *ctx, const void *addr, uint64_t len)
 {
 	const uint8_t *a = addr;
 
@@ -33,7 +81,14 @@ memory_of(const struct pmx_context *ctx, const void *addr, uint64_t len)
 
 		if (p->addr == NULL || a >= p->addr + p->len || (a < p->addr && len <= (uint64_t)(p->addr - a)))
 			continue;
-		return a >= p->addr && len <= p->len - (uint64_t)(a - p->addr) ? (int64_t)i : -EFAULT;
+		if (is_gone(ctx, p)) {
+			forget_piece(ctx, i);
+			continue;
+		}
+		if (a >= p->addr && len <= p->len - (uint64_t)(a - p->addr))
+			return i;
+		/* half in adopted memory: the kernel reaches all of it */
+		return p->watched >= 0 ? (int64_t)MEMORY_COPIED : -EFAULT;
 	}
 	return MEMORY_COPIED;
 }
@@ -59,11 +114,28 @@ make_pages(uint64_t *len, void **addr, bool huge)
 	return fd;
 }
 
+/* The engine maps what is mapped here at `at`. */
+static int
+share(struct pmx_context *ctx, int fd, void *at, uint64_t len, int watched)
+{
+	uint32_t number = MEMORIES_MAX;
+	int result = ctx->node->embedded ? embedded_memory(ctx, fd, at, len, watched, &number) :
+					   attach_memory(ctx, fd, at, len, watched, &number);
+
+	if (result == 0 && (number >= MEMORIES_MAX || ctx->pieces[number].addr != NULL))
+		result = -EPROTO;
+	if (result != 0)
+		return result;
+	ctx->pieces[number] = (struct piece){at, len, watched};
+	if (number >= ctx->pieces_used)
+		ctx->pieces_used = number + 1;
+	return 0;
+}
+
 int
 pmx_alloc(struct pmx_context *ctx, uint64_t len, void **addr)
 {
 	uint64_t all = len;
-	uint32_t number;
 	void *at;
 
 	if (len == 0 || len > REGION_BYTES_MAX)
@@ -75,59 +147,100 @@ pmx_alloc(struct pmx_context *ctx, uint64_t len, void **addr)
 		fd = make_pages(&all, &at, false);
 	if (fd < 0)
 		return fd == -EMFILE ? fd : -ENOMEM;
-	int result = ctx->node->embedded ? embedded_memory(ctx, fd, at, all, &number) :
-					   attach_memory(ctx, fd, at, all, &number);
+	int result = share(ctx, fd, at, all, -1);
 
 	close(fd);
-	if (result == 0 && (number >= MEMORIES_MAX || ctx->pieces[number].addr != NULL))
-		result = -EPROTO;
 	if (result != 0) {
 		munmap(at, all);
 		return result;
 	}
-	ctx->pieces[number] = (struct piece){at, all};
-	if (number >= ctx->pieces_used)
-		ctx->pieces_used = number + 1;
 	*addr = at;
 	return 0;
-}
-
-/* A slot for a submission, waited for; NULL: the engine is gone. */
-static struct submission *
-submission_slot(struct pmx_context *ctx)
-{
-	while (!slot_room(&ctx->sub, 1)) {
-		if (context_gone(ctx))
-			return NULL;
-		context_wait(ctx);
-	}
-	return (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
-}
-
-static void
-submit(struct pmx_context *ctx)
-{
-	slot_publish(&ctx->sub, ctx->sub.pos++);
-	context_doorbell(ctx);
 }
 
 void
 pmx_free(struct pmx_context *ctx, void *addr)
 {
 	for (uint32_t i = 0; addr != NULL && i < ctx->pieces_used; i++) {
-		if (ctx->pieces[i].addr != addr)
-			continue;
-		struct submission *s = submission_slot(ctx);
+		const struct piece p = ctx->pieces[i];
 
-		if (s != NULL) {
-			s->op = SUBMIT_FORGET;
-			s->forget = i;
-			submit(ctx);
-		}
-		munmap(addr, ctx->pieces[i].len);
-		ctx->pieces[i].addr = NULL;
+		if (p.addr != addr || p.watched >= 0)
+			continue;
+		forget_piece(ctx, i);
+		munmap(addr, p.len);
 		return;
 	}
+}
+
+/* ------------------------------------------------------------------ adoption */
+
+/* Is all of [at, at + len) private, anonymous and writable? By /proc/self/maps: 0 or -errno. */
+static int
+check_private(uint64_t at, uint64_t len)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	char line[512], rights[8];
+	uint64_t begin, end, inode, next = at;
+
+	if (f == NULL)
+		return -errno;
+	while (next < at + len && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%lx-%lx %7s %*s %*s %lu", &begin, &end, rights, &inode) != 4 || end <= next)
+			continue;
+		if (begin > next || memcmp(rights, "rw", 2) != 0 || rights[3] != 'p' || inode != 0)
+			break;
+		next = end;
+	}
+	fclose(f);
+	return next >= at + len ? 0 : -EINVAL;
+}
+
+/* Copy the pages into a memfd, and map that in their place. */
+static int
+adopt_pages(struct pmx_context *ctx, uint64_t at, uint64_t len)
+{
+	int watched = -ENOSPC, result, fd;
+	void *pages;
+
+	fd = make_pages(&len, &pages, false);
+	if (fd < 0)
+		return fd;
+	memcpy(pages, (void *)(uintptr_t)at, len);
+	if (mremap(pages, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)(uintptr_t)at) == MAP_FAILED) {
+		result = -errno;
+		munmap(pages, len);
+		close(fd);
+		return result;
+	}
+	/* from here on the bytes are where they were, whatever follows */
+	result = pins_tell(ctx, (void *)(uintptr_t)at, len);
+	if (result == 0)
+		result = watched = pins_watch(ctx, (void *)(uintptr_t)at, len);
+	if (result >= 0)
+		result = share(ctx, fd, (void *)(uintptr_t)at, len, watched);
+	if (result != 0 && watched >= 0)
+		pins_unwatch(ctx, watched);
+	close(fd);
+	return result;
+}
+
+static int
+adopt(struct pmx_context *ctx, const void *addr, uint64_t len)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)addr & ~(page - 1);
+	int64_t memory = memory_of(ctx, addr, len);
+
+	if (memory != MEMORY_COPIED)
+		return memory < 0 ? (int)memory : 0; /* it is shared already */
+	len = (((uintptr_t)addr + len + page - 1) & ~(page - 1)) - at;
+	int result = check_private(at, len);
+
+	if (result == 0) /* asked before anything is changed */
+		result = pins_tell(ctx, (void *)(uintptr_t)at, len);
+	if (result != 0)
+		return result;
+	pmx_invalidate((void *)(uintptr_t)at, len);
+	return adopt_pages(ctx, at, len);
 }
 
 /* ------------------------------------------------------------------ regions */
@@ -185,15 +298,25 @@ static int
 add_region(struct pmx_context *ctx, uint32_t area, void *addr, uint64_t len, unsigned access,
 	struct pmx_remote *remote)
 {
-	int64_t memory = memory_of(ctx, addr, len);
+	struct registration *r = NULL;
 	uint64_t key;
+	int result = 0;
 
-	if (len == 0 || len > REGION_BYTES_MAX || access == 0 || access & ~(PMX_REMOTE_READ | PMX_REMOTE_WRITE))
+	if (len == 0 || len > REGION_BYTES_MAX || access == 0 ||
+		access & ~(PMX_REMOTE_READ | PMX_REMOTE_WRITE | PMX_ADOPT))
 		return -EINVAL;
+	if (access & PMX_ADOPT)
+		result = adopt(ctx, addr, len);
+	if (result != 0)
+		return result;
+	*remote = (struct pmx_remote){.owner = pmx_context_addr(ctx), .addr = (uintptr_t)addr, .len = len};
+	if (access == PMX_ADOPT)
+		return 0;
+	int64_t memory = memory_of(ctx, addr, len);
+
 	if (memory < 0)
 		return (int)memory;
-	struct registration *r = NULL;
-	int result = memory == MEMORY_COPIED ? hold(ctx, addr, len, &r) : 0;
+	result = memory == MEMORY_COPIED ? hold(ctx, addr, len, &r) : 0;
 
 	if (result != 0)
 		return result;
@@ -215,8 +338,7 @@ add_region(struct pmx_context *ctx, uint32_t area, void *addr, uint64_t len, uns
 		r->next = ctx->registrations;
 		ctx->registrations = r;
 	}
-	*remote = (struct pmx_remote){
-		.owner = pmx_context_addr(ctx), .key = key, .addr = (uintptr_t)addr, .len = len};
+	remote->key = key;
 	return 0;
 }
 
@@ -262,7 +384,11 @@ memory_close(struct pmx_context *ctx)
 		let_go(ctx, r);
 	}
 	for (uint32_t i = 0; i < ctx->pieces_used; i++) {
-		if (ctx->pieces[i].addr != NULL)
-			munmap(ctx->pieces[i].addr, ctx->pieces[i].len);
+		const struct piece *p = &ctx->pieces[i];
+
+		if (p->addr != NULL && p->watched >= 0)
+			pins_unwatch(ctx, p->watched); /* it stays the application's */
+		else if (p->addr != NULL)
+			munmap(p->addr, p->len);
 	}
 }

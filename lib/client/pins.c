@@ -296,6 +296,25 @@ pins_stat(struct pin_cache_stat *stat)
 	leave_lock(&pins.lock);
 }
 
+int
+pins_tell(struct pmx_context *ctx, const void *addr, uint64_t len)
+{
+	struct uffdio_register watch = {.range = {(uintptr_t)addr, len}, .mode = UFFDIO_REGISTER_MODE_WP};
+
+	take_lock(&pins.lock);
+	if (pins.cache == NULL)
+		begin(ctx->shm);
+	leave_lock(&pins.lock);
+	return pins.fd >= 0 && ioctl(pins.fd, UFFDIO_REGISTER, &watch) == 0 ? 0 : -EOPNOTSUPP;
+}
+
+void
+pins_settle(void)
+{
+	while (unlikely(atomic_load(&pins.reading)))
+		__builtin_ia32_pause();
+}
+
 void
 pmx_invalidate(const void *addr, uint64_t len)
 {

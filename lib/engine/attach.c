@@ -128,6 +128,7 @@ map_for(const struct attach_request *request, const struct rte_mp_msg *msg, stru
 		.op = COMMAND_MEMORY,
 		.ctx = request->ctx,
 		.generation = request->generation,
+		.adopted = request->adopted,
 		.addr = request->addr,
 		.len = request->len,
 	};

@@ -191,7 +191,7 @@ add_memory(struct engine *e, struct command *cmd)
 
 	if (ch->state != CHANNEL_OPEN || cmd->generation != ch->generation)
 		return -ENOENT;
-	return memory_map(e, ch, cmd->base, cmd->addr, cmd->len, &cmd->memory);
+	return memory_map(e, ch, cmd);
 }
 
 void

@@ -171,6 +171,7 @@ struct command {
 	uint32_t send_buffers, receive_buffers;
 	uint8_t *base;       /* MEMORY: where it is mapped here */
 	uint64_t addr, len;  /* ... and there */
+	uint16_t adopted;    /* ... as attach_request.adopted */
 	uint32_t memory;     /* ... its number: the answer */
 	int pid;
 	int result;

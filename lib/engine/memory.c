@@ -27,6 +27,7 @@
 const char *const memory_method_name[MEMORY_METHODS] = {
 	[MEMORY_BY_KERNEL] = "kernel",
 	[MEMORY_SHARED] = "shared",
+	[MEMORY_ADOPTED] = "adopted",
 };
 
 /* ------------------------------------------------------------------ by the kernel */
@@ -109,17 +110,23 @@ unmap_if_free(struct memory *m)
 	return true;
 }
 
+/* A place for what the node has mapped; cmd->memory is its number. */
 int
-memory_map(struct engine *e, struct channel *ch, uint8_t *base, uint64_t client, uint64_t len, uint32_t *number)
+memory_map(struct engine *e, struct channel *ch, struct command *cmd)
 {
-	struct remote *r = ch->remote;
-
 	(void)e;
 	for (uint32_t i = 0; i < MEMORIES_MAX; i++) {
-		if (r->memories[i].base != NULL && !(r->memories[i].leaving && unmap_if_free(&r->memories[i])))
+		struct memory *m = &ch->remote->memories[i];
+
+		if (m->base != NULL && !(m->leaving && unmap_if_free(m)))
 			continue;
-		r->memories[i] = (struct memory){.base = base, .client = client, .len = len};
-		*number = i;
+		*m = (struct memory){
+			.base = cmd->base,
+			.client = cmd->addr,
+			.len = cmd->len,
+			.watched = cmd->adopted && cmd->adopted <= REGIONS_WATCHED ? cmd->adopted - 1 : REGIONS_WATCHED,
+		};
+		cmd->memory = i;
 		return 0;
 	}
 	return -ENOSPC;

@@ -131,7 +131,7 @@ access_to(struct engine *e, struct channel *ch, const struct wire_transfer *h, u
 	v = region_check(&e->transfers.regions, &access, &region, &offset);
 	if (v != REGION_OK)
 		return verdict_errno(v);
-	if (region->memory == NULL && region->watched < REGIONS_WATCHED &&
+	if (region->watched < REGIONS_WATCHED &&
 		atomic_load_explicit(&ch->shm->revoked[region->watched], memory_order_relaxed))
 		return ENOKEY;
 	*where = (struct bytes){ch, region->memory, region->base + offset, len};
@@ -671,10 +671,13 @@ add_region(struct engine *e, struct channel *ch, const struct submission *s, uin
 	};
 
 	if (s->region.memory != MEMORY_COPIED) {
-		region.memory = memory_at(ch, s->region.memory, region.base, region.len);
-		region.method = MEMORY_SHARED;
-		if (region.memory == NULL)
+		const struct memory *m = memory_at(ch, s->region.memory, region.base, region.len);
+
+		if (m == NULL)
 			return -EFAULT;
+		region.memory = (void *)(uintptr_t)m;
+		region.method = m->watched < REGIONS_WATCHED ? MEMORY_ADOPTED : MEMORY_SHARED;
+		region.watched = m->watched;
 	}
 	int result = region_add(&e->transfers.regions, &region, rte_rand() ^ e->now);
 

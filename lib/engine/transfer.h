@@ -41,11 +41,13 @@ struct peer;
 #define FRAMES_BURST 8 /* frames of one transfer before it is another one's turn */
 
 struct iovec;
+struct command;
 
 /* How the engine reaches memory of an application. */
 enum memory_method {
 	MEMORY_BY_KERNEL, /* process_vm_readv, process_vm_writev: any memory */
-	MEMORY_SHARED,    /* pages of a sealed memfd that both have mapped */
+	MEMORY_SHARED,    /* pages of a sealed memfd that both have mapped: of pmx_alloc */
+	MEMORY_ADOPTED,   /* the same, in the place of what the application had there */
 	MEMORY_METHODS
 };
 extern const char *const memory_method_name[MEMORY_METHODS];
@@ -56,6 +58,7 @@ struct memory {
 	uint64_t client;        /* where the client has it */
 	uint64_t len;
 	_Atomic uint32_t held;  /* frames that refer to it */
+	uint16_t watched;       /* ADOPTED: index of channel_shm.revoked; otherwise REGIONS_WATCHED */
 	bool leaving;           /* unmap it when nothing refers to it */
 };
 
@@ -207,8 +210,7 @@ int memory_write(const struct bytes *to, uint64_t offset, const void *from, uint
 int memory_read(const struct bytes *from, uint64_t offset, void *to, uint32_t len);
 /* From `offset` on into n pieces, `all` bytes together; `from` is not mapped. */
 int memory_gather(const struct bytes *from, uint64_t offset, const struct iovec *pieces, unsigned n, uint64_t all);
-int memory_map(struct engine *e, struct channel *ch, uint8_t *base, uint64_t client, uint64_t len,
-	uint32_t *number);
+int memory_map(struct engine *e, struct channel *ch, struct command *cmd);
 void memory_forget(struct engine *e, struct channel *ch, uint32_t number);
 /* Unmap what may be; false: frames still refer to some. */
 bool memory_end(struct channel *ch);

@@ -47,7 +47,7 @@ struct arena {
 	_Atomic int turn;
 	_Atomic uint32_t generation; /* of its bytes: byte i of page p is (generation + p) & 0xFF; WILD: all are generation & 0xFF */
 	_Atomic bool replaced;       /* the pages are not those that were there before */
-	bool wild;
+	bool wild, adopts;           /* ADOPTS: registered with PMX_ADOPT */
 	uint64_t seed;
 	uint64_t changes[8];
 	/* the main thread's */
@@ -144,11 +144,11 @@ change(struct arena *a)
 		break;
 	case 2: /* mremap leaves a hole, into which nobody else may map: so it is moved to a place of our own */
 		moved = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (mremap(at, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, moved) == moved) {
-			ok = mremap(moved, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, at) == at;
-		} else { /* several mappings, pinned and not: some kernels move none of them, others those before a watched one */
+		/* Several mappings, pinned and not: some kernels move none of them, others those before a watched one; and
+		 * what was moved may be in several pieces, since its pins were taken back meanwhile. */
+		if (mremap(at, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, moved) != moved ||
+			mremap(moved, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, at) != at)
 			ok = errno == EFAULT && munmap(moved, len) == 0 && map_at(at, len);
-		}
 		break;
 	case 3: /* locked pages: only by the newer kind; EINVAL on an older kernel */
 		gone = madvise(at, len, MADV_DONTNEED_LOCKED) == 0;
@@ -161,7 +161,8 @@ change(struct arena *a)
 	case 5:
 		child = fork();
 		if (child == 0) {
-			memset(at, 0xEE, len); /* its own copy */
+			if (!a->adopts)
+				memset(at, 0xEE, len); /* its own copy */
 			_exit(0);
 		}
 		ok = child > 0 && waitpid(child, NULL, 0) == child;
@@ -232,17 +233,27 @@ begin(struct arena *a, uint64_t *seed)
 
 	/* WILD: the thread may be writing, some pages are of the generation before */
 	a->was = atomic_load(&a->generation) - a->wild;
-	a->from = (uint32_t)r % BYTES;
-	a->len = 1 + (uint32_t)(r >> 20) % (BYTES - a->from);
+	/* WILD: longer than a frame; what fits one is copied in pmx_push, by this thread, which needs the memory */
+	uint32_t least = a->wild ? 2000 : 1;
+
+	a->from = (uint32_t)r % (BYTES - least);
+	a->len = least + (uint32_t)(r >> 20) % (BYTES - a->from - least + 1);
 	a->pulling = !a->wild && (r >> 50) % 3 == 0;
 	if (a->pulling) {
 		if (!a->registered) {
 			atomic_store(&a->replaced, false);
-			e = pmx_register(ctx[0], a->at, BYTES, PMX_REMOTE_READ, &a->remote);
-			if (e == -ENOMEM)
-				full++;
-			if (e == -ENOMEM)
+			pthread_mutex_lock(&holes); /* it maps */
+			e = pmx_register(ctx[0], a->at, BYTES, PMX_REMOTE_READ | (a->adopts ? PMX_ADOPT : 0), &a->remote);
+			pthread_mutex_unlock(&holes);
+			if (e == -EINVAL && a->adopts && map_at(a->at, BYTES)) {
+				/* some of it is still what was adopted before, and no longer private */
+				write_all(a);
 				return;
+			}
+			if (e == -ENOMEM) {
+				full++;
+				return;
+			}
 			if (e != 0) {
 				fail("pmx_register: %s", pmx_strerror(e));
 				return;
@@ -285,7 +296,8 @@ finish(struct arena *a)
 		if (e != -ENOKEY)
 			fail("arena %td was replaced after it was registered, but a pull of it ended with %d", a - arenas, e);
 		done = pmx_deregister(ctx[0], a->remote.key);
-		if (done != 0)
+		/* adopted memory that is gone takes its registrations with it */
+		if (done != 0 && !(a->adopts && done == -ENOKEY))
 			fail("pmx_deregister: %s", pmx_strerror(done));
 		a->registered = false;
 	} else if (e != 1) {
@@ -350,8 +362,10 @@ check_pins(uint64_t before)
 	if (s.pinned_bytes != locked_bytes() - before)
 		fail("the cache says %lu bytes pinned, /proc %lu", s.pinned_bytes, locked_bytes() - before);
 	for (unsigned i = 0; i < ARENAS; i++) {
-		if (arenas[i].registered && pmx_deregister(ctx[0], arenas[i].remote.key) != 0)
-			fail("pmx_deregister");
+		int e = arenas[i].registered ? pmx_deregister(ctx[0], arenas[i].remote.key) : 0;
+
+		if (e != 0 && !(arenas[i].adopts && e == -ENOKEY))
+			fail("pmx_deregister: %s", pmx_strerror(e));
 		munmap(arenas[i].at, BYTES);
 	}
 	pins_stat(&s);
@@ -413,6 +427,7 @@ main(int argc, char **argv)
 
 		a->at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		a->wild = i >= TAME;
+		a->adopts = i % 3 == 0 && !a->wild;
 		a->seed = seed * 100 + i;
 		write_all(a);
 		pthread_create(&thread[i], NULL, run_thread, a);

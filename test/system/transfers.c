@@ -15,7 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <rte_mempool.h>
 
@@ -32,7 +34,7 @@
 #define MEMORY   ((uint64_t)ENDS * TASKS * SLICE)
 #define STUCK_S  20
 
-enum where { BY_ENGINE, BY_KERNEL, PLACES }; /* pmx_alloc, malloc */
+enum where { BY_ENGINE, BY_KERNEL, ADOPTED, PLACES }; /* pmx_alloc, malloc, mmap and PMX_ADOPT */
 
 struct task {
 	bool busy, pull, refused, notify, event;
@@ -64,6 +66,7 @@ static struct pmx_node *nodes[NODES];
 static struct end ends[ENDS];
 static unsigned pool_before[NODES];
 static uint64_t transfers = 20000, seed = 1, ended, refusals, lost_events;
+static unsigned adopt = PMX_ADOPT;
 static bool failed;
 
 static double
@@ -535,12 +538,27 @@ must(void *p)
 	return p;
 }
 
+/* Filled, and then private to this process: unless adopted, reached by the kernel. */
+static uint8_t *
+mapped(uint64_t len)
+{
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED) {
+		fail("no memory");
+		exit(1);
+	}
+	fill(p, len);
+	return p;
+}
+
 static void
 open_end(unsigned i)
 {
 	struct end *e = &ends[i];
 	const struct pmx_context_params params = {.context = (uint16_t)(i % CONTEXTS)};
 	uint64_t locals = MEMORY / ENDS + 4096;
+	struct pmx_remote unused;
 	void *p;
 	int r = pmx_context_open(&e->ctx, nodes[i / CONTEXTS], &params);
 
@@ -560,6 +578,13 @@ open_end(unsigned i)
 		     &e->remote[BY_KERNEL])) != 0 ||
 		(r = pmx_register(e->ctx, e->memory[BY_ENGINE], 4096, PMX_REMOTE_READ, &e->read_only)) != 0)
 		fail("pmx_register: %s", pmx_strerror(r));
+	e->memory[ADOPTED] = mapped(MEMORY);
+	if ((r = pmx_register(e->ctx, e->memory[ADOPTED], MEMORY, adopt | PMX_REMOTE_READ | PMX_REMOTE_WRITE,
+		     &e->remote[ADOPTED])) != 0)
+		fail("pmx_register with PMX_ADOPT: %s", pmx_strerror(r));
+	e->local[ADOPTED] = mapped(locals);
+	if (adopt && (r = pmx_register(e->ctx, e->local[ADOPTED], locals, adopt, &unused)) != 0)
+		fail("pmx_register with PMX_ADOPT alone: %s", pmx_strerror(r));
 	if ((r = pmx_alloc(e->ctx, locals, &p)) != 0)
 		fail("pmx_alloc: %s", pmx_strerror(r));
 	e->local[BY_ENGINE] = p;
@@ -581,6 +606,10 @@ close_end(struct end *e)
 		fail("a key ended twice");
 	pmx_free(e->ctx, e->local[BY_ENGINE]);
 	pmx_context_close(e->ctx);
+	for (uint64_t i = 0; i < MEMORY; i += 4096) /* what was adopted is ours as before */
+		e->memory[ADOPTED][i]++;
+	munmap(e->memory[ADOPTED], MEMORY);
+	munmap(e->local[ADOPTED], MEMORY / ENDS + 4096);
 	free(e->memory[BY_KERNEL]);
 	free(e->local[BY_KERNEL]);
 	for (unsigned k = 0; k < TASKS; k++) {
@@ -629,6 +658,9 @@ main(int argc, char **argv)
 	}
 	if (rte_eal_init((int)(sizeof(eal) / sizeof(eal[0])) - 1, eal) < 0)
 		return 2;
+	/* without events of the kernel nothing is adopted: then it is memory as any other */
+	if (geteuid() != 0)
+		adopt = 0;
 	start(0, link, fault, more);
 	start(1, link, fault, more);
 	for (unsigned n = 0; n < NODES; n++)
