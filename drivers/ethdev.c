@@ -17,7 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rte_bus.h>
 #include <rte_cycles.h>
+#include <rte_dev.h>
 #include <rte_ethdev.h>
 
 #include "link.h"
@@ -48,6 +50,15 @@ list_ports(char *out, size_t size)
 	return n;
 }
 
+/* Does the port read a frame with the CPU, before tx or soon after? Then its second segment may be memory that no
+ * device was told of: an application's. net_ring would hand it to another process. */
+static bool
+copies_by_cpu(const struct rte_eth_dev_info *info)
+{
+	return strcmp(rte_bus_name(rte_dev_bus(info->device)), "vdev") == 0 &&
+		strcmp(info->driver_name, "net_ring") != 0;
+}
+
 static int
 configure(struct link *l, struct ethdev *d, const struct rte_eth_dev_info *info)
 {
@@ -64,8 +75,7 @@ configure(struct link *l, struct ethdev *d, const struct rte_eth_dev_info *info)
 	}
 	if (l->config.mtu > RTE_ETHER_MTU && l->config.mtu <= info->max_mtu)
 		conf.rxmode.mtu = l->config.mtu;
-	/* net_ring would hand the application's memory to another process */
-	if (info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS && strcmp(info->driver_name, "net_ring") != 0) {
+	if (info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS && copies_by_cpu(info)) {
 		conf.txmode.offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 		l->segments = true;
 	}

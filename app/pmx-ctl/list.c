@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * peers and contexts: what telemetry gives in pages of 64, by number.
+ * peers, contexts and memory: what telemetry gives in pages of 64, by number.
  *
  * Design note
  * 1. A page may hold less than 64 although more follow: what exceeds telemetry's longest answer is
@@ -151,5 +151,96 @@ show_contexts(struct session *s, const struct options *o)
 	}
 	table_end(&t, stdout);
 	json_decref(list);
+	return 0;
+}
+
+/* Bytes as a person reads them. Each of eight calls has its own buffer. */
+static const char *
+bytes_text(uint64_t bytes)
+{
+	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+	static char buffers[8][24];
+	static unsigned turn;
+	char *s = buffers[turn++ % 8];
+	double v = (double)bytes;
+	unsigned u = 0;
+
+	for (; v >= 10240 && u < 4; u++)
+		v /= 1024;
+	snprintf(s, sizeof(buffers[0]), "%.0f %s", v, units[u]);
+	return s;
+}
+
+static void
+print_transfers(const json_t *list)
+{
+	struct table t;
+	size_t i;
+	json_t *c;
+
+	table_begin(&t, ">context|>under way|>pushed|>pulled|>failed|>served|>refused|>mapped|>pin hits|>misses|"
+			">evictions|>invalidations|>pinned");
+	json_array_foreach(list, i, c) {
+		table_row(&t,
+			"%" PRIu64 "\t%" PRIu64 "\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%s\t%" PRIu64 "\t%" PRIu64
+			"\t%" PRIu64 "\t%" PRIu64 "\t%s",
+			get_u64(c, "context"), get_u64(c, "transfers"), bytes_text(get_u64(c, "pushed_bytes")),
+			bytes_text(get_u64(c, "pulled_bytes")), get_u64(c, "failed"), get_u64(c, "served"),
+			get_u64(c, "refused"), bytes_text(get_u64(c, "mapped_bytes")), get_u64(c, "pin_hits"),
+			get_u64(c, "pin_misses"), get_u64(c, "pin_evictions"), get_u64(c, "pin_invalidations"),
+			bytes_text(get_u64(c, "pinned_bytes")));
+	}
+	table_end(&t, stdout);
+}
+
+static void
+print_regions(const json_t *list)
+{
+	struct table t;
+	size_t i;
+	json_t *r;
+
+	table_begin(&t, ">region|>context|>area|>address|>bytes|access|method");
+	json_array_foreach(list, i, r) {
+		char area[24] = "-";
+
+		if (json_object_get(r, "area"))
+			snprintf(area, sizeof(area), "%" PRIu64, get_u64(r, "area"));
+		table_row(&t, "%" PRIu64 "\t%" PRIu64 "\t%s\t0x%" PRIx64 "\t%s\t%s\t%s", get_u64(r, "region"),
+			get_u64(r, "context"), area, get_u64(r, "addr"), bytes_text(get_u64(r, "bytes")),
+			get_text(r, "access"), get_text(r, "method"));
+	}
+	table_end(&t, stdout);
+}
+
+/* Remote memory: by context, and what others may reach. */
+int
+show_memory(struct session *s, const struct options *o)
+{
+	char error[CTL_ERROR_MAX];
+	json_t *contexts = ask_pages(s, "/pmx/memory", "context", error);
+	json_t *regions = contexts ? ask_pages(s, "/pmx/regions", "region", error) : NULL;
+
+	if (regions == NULL) {
+		json_decref(contexts);
+		return complain("%s", error);
+	}
+	if (o->json) {
+		json_t *both = json_object();
+
+		json_object_set_new(both, "contexts", contexts);
+		json_object_set_new(both, "regions", regions);
+		return print_json(both);
+	}
+	if (json_array_size(contexts) == 0)
+		puts("no context is open");
+	else
+		print_transfers(contexts);
+	if (json_array_size(regions) != 0) {
+		puts("");
+		print_regions(regions);
+	}
+	json_decref(contexts);
+	json_decref(regions);
 	return 0;
 }

@@ -21,6 +21,7 @@ static const char usage[] =
 	"    --watch SECS   every SECS seconds, how much they grow a second; ends with ^C\n"
 	"  peers            paths to other nodes\n"
 	"  contexts         open endpoints of this node\n"
+	"  memory           remote memory: transfers, pins, and what others may reach\n"
 	"  drops            why frames were lost\n"
 	"  doctor           is this host ready, and is what runs well? Needs no running primary\n"
 	"\n"
@@ -92,6 +93,7 @@ static const struct command {
 	int (*show)(struct session *s, const struct options *o);
 } commands[] = {
 	{"stat", show_stat}, {"peers", show_peers}, {"contexts", show_contexts},
+	{"memory", show_memory},
 	{"drops", show_drops}, {"doctor", NULL}, /* needs no session */
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
@@ -143,7 +145,7 @@ run_named(const char *name, const struct options *o)
 			return wrong("command", name, "--all and --watch are options of stat");
 		return run(&commands[i], o);
 	}
-	return wrong("command", name, "there are stat, peers, contexts, drops, doctor");
+	return wrong("command", name, "there are stat, peers, contexts, memory, drops, doctor");
 }
 
 int

@@ -55,6 +55,9 @@ static const struct key keys[] = {
 		"idle = adaptive: silence after which the lcore sleeps"},
 	{"engine", "burst", KIND_U32, C(burst), 1, 64, "32", "frames",
 		"most frames moved in one step"},
+	{"engine", "dma", KIND_TEXT, C(dma), TEXT(config, dma), "", "names",
+		"DMA devices that place the bytes of remote writes, one for each lcore, with commas between; "
+		"none: the lcore copies"},
 	{"link", "driver", KIND_CHOICE, L(driver), 0, 0, "ethdev", "ethdev|udp|loop",
 		"ethdev: any DPDK port; udp: kernel sockets, no root; loop: inside one process"},
 	{"link", "port", KIND_TEXT, L(port), TEXT(link_config, port), "", "text",

@@ -46,6 +46,7 @@ struct config {
 	uint32_t idle;       /* enum idle_policy */
 	uint32_t idle_us;
 	uint32_t burst;
+	char dma[256];       /* devices, one for each lane, with commas between; "" = none */
 	/* [link N] */
 	struct config_link links[CONFIG_LINKS_MAX];
 	/* [proto] */

@@ -119,6 +119,7 @@ transfer_in(struct engine *e, struct rte_mbuf *m, uint16_t ctx, uint16_t node, u
 		.len = len - (uint32_t)sizeof(struct wire_transfer),
 		.node = node,
 		.peer = peer % WIRE_CONTEXTS_MAX,
+		.m = m,
 	};
 	bool to_target = ctx & WIRE_TARGET;
 
@@ -128,7 +129,8 @@ transfer_in(struct engine *e, struct rte_mbuf *m, uint16_t ctx, uint16_t node, u
 	} else if (unlikely(ch->state != CHANNEL_OPEN)) {
 		proto_ctx_room(e->proto, ctx, 1, 0, e->now);
 	} else if (to_target) {
-		target_message(e, ch, &a);
+		if (target_message(e, ch, &a))
+			return;
 	} else {
 		proto_ctx_room(e->proto, ctx, 1, 0, e->now);
 		transfer_answer(e, ch, &a);

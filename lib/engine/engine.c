@@ -39,7 +39,8 @@ const struct proto_counter_info engine_counter_info[ENGINE_COUNTER_COUNT] = {
 static inline bool
 transfers_busy(const struct transfers *x)
 {
-	return x->waiting != 0 || x->requests.head != NULL || x->local_waiting != 0;
+	return x->waiting != 0 || x->requests.head != NULL || x->local_waiting != 0 ||
+		x->dma.head != x->dma.tail;
 }
 
 static __rte_noinline unsigned
@@ -49,6 +50,7 @@ engine_transfers(struct engine *e)
 	/* errors first: what would follow a lost answer must not look like its end */
 	unsigned work = engine_complete(e);
 
+	work += dma_poll(e);
 	if (x->local_waiting)
 		work += frames_local(e);
 	work += target_step(e);

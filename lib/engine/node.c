@@ -336,7 +336,9 @@ make_lane(struct node *n, unsigned lane)
 		return fail(n, -ENOMEM, "no memory for limits.transfer_frames = %u or limits.regions = %u of "
 					"lane %u: lower them, or reserve more hugepages",
 			c->transfer_frames, c->regions, lane);
-	return make_core(n, e);
+	int result = dma_open(e, n->error, sizeof(n->error));
+
+	return result != 0 ? result : make_core(n, e);
 }
 
 static int
@@ -401,6 +403,7 @@ free_lane(struct node *n, struct engine *e)
 	free(e->handles);
 	free(e->bufs_scratch);
 	free(e->swap);
+	dma_close(e);
 	transfers_free(e);
 	if (e->node != NULL) {
 		close(e->doorbell);

@@ -182,8 +182,9 @@ place_runs(const struct bytes *to, uint64_t at, const uint8_t *p, uint32_t left)
 	return 0;
 }
 
+/* kept: a device copies, target_placed comes later. */
 static uint8_t
-place(struct engine *e, struct channel *ch, const struct arrival *a)
+place(struct engine *e, struct channel *ch, const struct arrival *a, bool *kept)
 {
 	struct bytes to;
 	uint64_t span = a->len, offset = wire_be64(a->head->offset), len = wire_be64(a->head->len);
@@ -198,6 +199,10 @@ place(struct engine *e, struct channel *ch, const struct arrival *a)
 		return error;
 	if (unlikely(runs))
 		return place_runs(&to, offset, a->bytes, a->len);
+	if (to.memory != NULL && dma_copy(e, ch, a, to.memory, to.memory->base + (to.at - to.memory->client) + offset)) {
+		*kept = true;
+		return 0;
+	}
 	return a->len != 0 && memory_write(&to, offset, a->bytes, a->len) != 0 ? EFAULT : 0;
 }
 
@@ -241,11 +246,23 @@ push_ends(struct engine *e, struct channel *ch, const struct arrival *a)
 	remote->events_waiting++;
 }
 
-static void
+/* The bytes of a frame of a push are in their place. */
+void
+target_placed(struct engine *e, struct channel *ch, const struct arrival *a)
+{
+	if (a->head->flags & WIRE_T_LAST)
+		push_ends(e, ch, a);
+	else
+		give_back(e, ch);
+}
+
+/* true: a->m is kept. */
+static bool
 push_arrives(struct engine *e, struct channel *ch, const struct arrival *a)
 {
 	struct transfers *x = &e->transfers;
-	uint8_t error = place(e, ch, a);
+	bool kept = false;
+	uint8_t error = place(e, ch, a, &kept);
 
 	if (unlikely(error)) {
 		const struct refusal now = {wire_be32(a->head->id), ch->ctx, a->node, a->peer, 0};
@@ -258,12 +275,12 @@ push_arrives(struct engine *e, struct channel *ch, const struct arrival *a)
 			give_back(e, ch);
 		else
 			answer(e, ch, a, error);
-		return;
+		return false;
 	}
-	if (a->head->flags & WIRE_T_LAST)
-		push_ends(e, ch, a);
-	else
-		give_back(e, ch);
+	if (kept || dma_later(e, ch, a))
+		return true;
+	target_placed(e, ch, a);
+	return false;
 }
 
 /* ------------------------------------------------------------------ pulls */
@@ -562,20 +579,24 @@ is_known(const struct engine *e, const struct channel *ch, const struct arrival 
 }
 
 /* A message to a target, whose entry the core has taken. */
-void
+bool
 target_message(struct engine *e, struct channel *ch, const struct arrival *a)
 {
 	struct bytes where;
+	bool kept = false;
 	uint8_t error;
 
 	if (unlikely(wire_transfer_check(a->head, (uint32_t)sizeof(*a->head) + a->len, true) != WIRE_OK)) {
 		ENGINE_COUNT(e, bad_transfers);
 		give_back(e, ch);
-		return;
+		return false;
 	}
+	/* what comes after pushes finds their bytes in place, and its answer behind theirs */
+	if (a->head->op != WIRE_PUSH || a->m == NULL)
+		dma_drain(e);
 	switch ((enum wire_transfer_op)a->head->op) {
 	case WIRE_PUSH:
-		push_arrives(e, ch, a);
+		kept = push_arrives(e, ch, a);
 		break;
 	case WIRE_PULL:
 		pull_arrives(e, ch, a);
@@ -596,6 +617,7 @@ target_message(struct engine *e, struct channel *ch, const struct arrival *a)
 	default:
 		give_back(e, ch);
 	}
+	return kept;
 }
 
 /* ------------------------------------------------------------------ regions, and what ends */
@@ -701,6 +723,7 @@ target_region(struct engine *e, struct channel *ch, const struct submission *s)
 		if (region == NULL || region->ctx != ch->ctx) {
 			result = -ENOKEY;
 		} else {
+			dma_drain(e);
 			region_remove(&e->transfers.regions, region);
 			fail_pulls(e, ch, reads_region, &key, ENOKEY);
 		}

@@ -221,6 +221,102 @@ tell_contexts(const char *cmd, const char *params, struct rte_tel_data *d)
 	return 0;
 }
 
+/* Remote memory of a context: what it asked for, what it was asked for, and its process's pins. */
+static void
+add_remote(struct rte_tel_data *d, const struct channel *ch)
+{
+	struct rte_tel_data *c = rte_tel_data_alloc();
+	const struct remote *r = ch->remote;
+	const struct pin_counters *pins = &ch->shm->pins;
+	uint64_t bytes = 0, pieces = 0;
+	char name[16];
+
+	if (c == NULL)
+		return;
+	for (uint32_t i = 0; i < MEMORIES_MAX; i++) {
+		pieces += r->memories[i].base != NULL;
+		bytes += r->memories[i].base != NULL ? r->memories[i].len : 0;
+	}
+	rte_tel_data_start_dict(c);
+	rte_tel_data_add_dict_u64(c, "transfers", r->ops_used);
+	rte_tel_data_add_dict_u64(c, "pushed_bytes", r->pushed);
+	rte_tel_data_add_dict_u64(c, "pulled_bytes", r->pulled);
+	rte_tel_data_add_dict_u64(c, "failed", r->failed);
+	rte_tel_data_add_dict_u64(c, "served", r->served);
+	rte_tel_data_add_dict_u64(c, "refused", r->refused);
+	rte_tel_data_add_dict_u64(c, "mapped_pieces", pieces);
+	rte_tel_data_add_dict_u64(c, "mapped_bytes", bytes);
+	rte_tel_data_add_dict_u64(c, "pin_hits", pins->hits);
+	rte_tel_data_add_dict_u64(c, "pin_misses", pins->misses);
+	rte_tel_data_add_dict_u64(c, "pin_evictions", pins->evictions);
+	rte_tel_data_add_dict_u64(c, "pin_invalidations", pins->invalidations);
+	rte_tel_data_add_dict_u64(c, "pinned_bytes", pins->pinned_bytes);
+	snprintf(name, sizeof(name), "%u", ch->ctx);
+	rte_tel_data_add_dict_container(d, name, c, 0);
+}
+
+static int
+tell_memory(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	uint32_t from = params ? (uint32_t)strtoul(params, NULL, 10) : 0, shown = 0;
+
+	(void)cmd;
+	if (node == NULL)
+		return -1;
+	rte_tel_data_start_dict(d);
+	for (uint32_t i = from; i < node->config.contexts && shown < 64; i++) {
+		if (node->channels[i].state == CHANNEL_CLOSED)
+			continue;
+		add_remote(d, &node->channels[i]);
+		shown++;
+	}
+	return 0;
+}
+
+static void
+add_region(struct rte_tel_data *d, const struct region *r, uint32_t number)
+{
+	static const char *const rights[] = {"none", "read", "write", "read, write"};
+	struct rte_tel_data *c = rte_tel_data_alloc();
+	char name[16];
+
+	if (c == NULL)
+		return;
+	rte_tel_data_start_dict(c);
+	rte_tel_data_add_dict_u64(c, "context", r->ctx);
+	rte_tel_data_add_dict_u64(c, "addr", r->base);
+	rte_tel_data_add_dict_u64(c, "bytes", r->len);
+	if (r->area != REGION_NO_AREA)
+		rte_tel_data_add_dict_u64(c, "area", r->area);
+	rte_tel_data_add_dict_string(c, "access", rights[r->rights & 3]);
+	rte_tel_data_add_dict_string(c, "method", memory_method_name[r->method % MEMORY_METHODS]);
+	snprintf(name, sizeof(name), "%u", number);
+	rte_tel_data_add_dict_container(d, name, c, 0);
+}
+
+/* Numbers go over the lanes' tables one after the other. Keys are not told: they are secrets. */
+static int
+tell_regions(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	uint32_t from = params ? (uint32_t)strtoul(params, NULL, 10) : 0, shown = 0;
+
+	(void)cmd;
+	if (node == NULL)
+		return -1;
+	uint32_t each = node->config.regions;
+
+	rte_tel_data_start_dict(d);
+	for (uint32_t i = from; i < each * node->config.lanes && shown < 64; i++) {
+		const struct region *r = &node->engines[i / each].transfers.regions.regions[i % each];
+
+		if (r->key == 0)
+			continue;
+		add_region(d, r, i);
+		shown++;
+	}
+	return 0;
+}
+
 void
 telemetry_serve(struct node *n)
 {
@@ -235,6 +331,10 @@ telemetry_serve(struct node *n)
 	rte_telemetry_register_cmd("/pmx/drops", tell_drops, "Every reason for a lost frame.");
 	rte_telemetry_register_cmd("/pmx/peers", tell_peers,
 		"Paths to peer nodes, 64 from node number N on. Parameter: N");
+	rte_telemetry_register_cmd("/pmx/memory", tell_memory,
+		"Remote memory of open contexts, 64 from number N on. Parameter: N");
+	rte_telemetry_register_cmd("/pmx/regions", tell_regions,
+		"Memory that others may reach, 64 from number N on. Parameter: N");
 	rte_telemetry_register_cmd("/pmx/contexts", tell_contexts,
 		"Open contexts, 64 from number N on. Parameter: N");
 }

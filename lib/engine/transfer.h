@@ -162,6 +162,36 @@ struct refusal {
 	uint16_t ctx, node, peer, zero;
 };
 
+/* A message of a transfer: its head, and what is behind it, which may lie elsewhere. */
+struct arrival {
+	const struct wire_transfer *head;
+	const uint8_t *bytes;
+	uint32_t len;           /* of the bytes */
+	uint16_t node, peer;    /* whose: the context without WIRE_TARGET, WIRE_INITIATOR */
+	struct rte_mbuf *m;     /* that it came in; NULL: from this node */
+};
+
+#define DMA_COPIES 256  /* under way */
+#define DMA_MIN    1024 /* bytes; fewer are copied by the CPU */
+
+/* A frame whose bytes, or those before it, are being copied. */
+struct dma_job {
+	struct rte_mbuf *m;
+	struct memory *memory;
+	uint8_t *to;
+	struct arrival a;
+	uint32_t generation;    /* of the channel */
+	uint16_t ctx;
+	bool copies;
+};
+
+struct dma {
+	int device;             /* -1: none */
+	uint32_t head, tail;    /* of the jobs */
+	uint64_t begun;         /* copies, ever */
+	struct dma_job jobs[DMA_COPIES];
+};
+
 struct op_list {
 	struct op *head, *tail;
 };
@@ -181,6 +211,7 @@ struct transfers {
 	uint32_t waiting;            /* ops whose answer may have to be asked for */
 	uint64_t look_at;            /* tsc of the next look at those */
 	struct rte_mempool *places;  /* mbufs without room, for second segments */
+	struct dma dma;
 	uint32_t payload;            /* most bytes of a frame behind a struct wire_transfer */
 };
 
@@ -196,14 +227,6 @@ frame_of_handle(uint64_t handle)
 {
 	return (struct frame *)(uintptr_t)(handle & ~(uint64_t)1);
 }
-
-/* A message of a transfer: its head, and what is behind it, which may lie elsewhere. */
-struct arrival {
-	const struct wire_transfer *head;
-	const uint8_t *bytes;
-	uint32_t len;           /* of the bytes */
-	uint16_t node, peer;    /* whose: the context without WIRE_TARGET, WIRE_INITIATOR */
-};
 
 /* memory.c. 0, -EFAULT: not (all) there; nothing says how much of it was copied. */
 int memory_write(const struct bytes *to, uint64_t offset, const void *from, uint32_t len);
@@ -234,12 +257,22 @@ unsigned transfer_step(struct engine *e);
 void transfer_look(struct engine *e);
 
 /* targets.c: what others ask the contexts of this lane for */
-void target_message(struct engine *e, struct channel *ch, const struct arrival *a);
+/* true: a->m is kept */
+bool target_message(struct engine *e, struct channel *ch, const struct arrival *a);
+void target_placed(struct engine *e, struct channel *ch, const struct arrival *a);
 unsigned target_step(struct engine *e);
 void target_close(struct engine *e, struct channel *ch);
 void target_memory_gone(struct engine *e, struct channel *ch, const struct memory *m);
 void target_peer_failed(struct engine *e, struct channel *ch, uint16_t node, uint16_t peer);
 void target_region(struct engine *e, struct channel *ch, const struct submission *s);
+
+/* dma.c: copies by a device */
+int dma_open(struct engine *e, char *error, size_t error_len);
+void dma_close(struct engine *e);
+bool dma_copy(struct engine *e, struct channel *ch, const struct arrival *a, struct memory *memory, uint8_t *to);
+bool dma_later(struct engine *e, struct channel *ch, const struct arrival *a);
+unsigned dma_poll(struct engine *e);
+void dma_drain(struct engine *e);
 
 /* carry.c: frames of transfers, to the core and back */
 int frames_fill(struct engine *e, const struct bytes *b, uint64_t offset, uint16_t node, struct frame **f,

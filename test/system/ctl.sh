@@ -154,6 +154,8 @@ check peers says 0 '^ *1  unused' peers
 check peers__json json '[p["node"] for p in d] == [1]' peers
 check contexts says 0 'no context is open' contexts
 check contexts__json json 'd == []' contexts
+check memory says 0 'no context is open' memory
+check memory__json json 'd == {"contexts": [], "regions": []}' memory
 check drops__none says 0 '^nothing dropped' drops
 send_junk
 check drops says 0 '^drop_short +1 +frames +too short' drops

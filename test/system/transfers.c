@@ -67,7 +67,7 @@ static struct end ends[ENDS];
 static unsigned pool_before[NODES];
 static uint64_t transfers = 20000, seed = 1, ended, refusals, lost_events;
 static unsigned adopt = PMX_ADOPT;
-static bool failed;
+static bool failed, use_dma;
 
 static double
 now_s(void)
@@ -508,6 +508,8 @@ check_engine(unsigned n)
 	const struct engine *e = &nodes[n]->embedded->engines[0];
 	const struct transfers *x = &e->transfers;
 
+	if (use_dma && x->dma.begun == 0)
+		fail("node %u: the DMA device was not used", n);
 	if (x->frames_free != x->frames_max || x->waiting != 0 || x->requests.head != NULL || x->local_waiting)
 		fail("node %u: %u of %u frames, %u transfers wait, requests %s", n, x->frames_free, x->frames_max,
 			x->waiting, x->requests.head ? "left" : "none");
@@ -621,12 +623,14 @@ close_end(struct end *e)
 static void
 start(unsigned n, const char *link, const char *fault, const char *more)
 {
-	char text[1024], error[256];
+	char text[1024], error[256], dma[64] = "";
 
+	if (use_dma)
+		snprintf(dma, sizeof(dma), "[engine]\ndma = dma_skeleton%u\n", n);
 	snprintf(text, sizeof(text),
-		"[node]\nid = %u\nname = transfers%u\n[link 0]\ndriver = loop\nport = t\nencap = none\n%s\n%s%s\n[limits]\n"
+		"[node]\nid = %u\nname = transfers%u\n%s[link 0]\ndriver = loop\nport = t\nencap = none\n%s\n%s%s\n[limits]\n"
 		"contexts = %u\nmbufs = 16384\n%s\n[nodes]\n0 = auto\n1 = auto\n",
-		n, n, link, fault[0] ? "fault = " : "", fault, CONTEXTS, more);
+		n, n, dma, link, fault[0] ? "fault = " : "", fault, CONTEXTS, more);
 	struct pmx_node_params params = {.config_text = text};
 	int r = pmx_node_start(&nodes[n], &params, error, sizeof(error));
 
@@ -640,9 +644,9 @@ int
 main(int argc, char **argv)
 {
 	static const struct option longs[] = {{"transfers", 1, NULL, 't'}, {"seed", 1, NULL, 's'},
-		{"fault", 1, NULL, 'f'}, {"link", 1, NULL, 'l'}, {"limits", 1, NULL, 'm'}, {NULL, 0, NULL, 0}};
+		{"fault", 1, NULL, 'f'}, {"link", 1, NULL, 'l'}, {"limits", 1, NULL, 'm'}, {"dma", 0, NULL, 'd'}, {NULL, 0, NULL, 0}};
 	char *eal[] = {argv[0], "--no-huge", "--no-pci", "-m", "512", "--no-telemetry", "--no-shconf",
-		"--log-level=*:error", "-l", "0", NULL};
+		"--log-level=*:error", "-l", "0", "--vdev=dma_skeleton0", "--vdev=dma_skeleton1", NULL};
 	const char *fault = "", *link = "", *more = "";
 	int opt;
 
@@ -653,10 +657,11 @@ main(int argc, char **argv)
 		case 'f': fault = optarg; break;
 		case 'l': link = optarg; break;
 		case 'm': more = optarg; break;
-		default: fprintf(stderr, "usage: transfers [--transfers N] [--seed N] [--fault F] [--link KEYS] [--limits KEYS]\n"); return 2;
+		case 'd': use_dma = true; break;
+		default: fprintf(stderr, "usage: transfers [--transfers N] [--seed N] [--fault F] [--link KEYS] [--limits KEYS] [--dma]\n"); return 2;
 		}
 	}
-	if (rte_eal_init((int)(sizeof(eal) / sizeof(eal[0])) - 1, eal) < 0)
+	if (rte_eal_init((int)(sizeof(eal) / sizeof(eal[0])) - (use_dma ? 1 : 3), eal) < 0)
 		return 2;
 	/* without events of the kernel nothing is adopted: then it is memory as any other */
 	if (geteuid() != 0)

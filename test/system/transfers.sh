@@ -41,6 +41,8 @@ run bad_link --fault loss=5%,reorder=5%,duplicate=2%,seed=3
 run bad_link_checksum_go_back_n --fault loss=5%,reorder=5%,duplicate=2%,corrupt=1%,seed=4 \
 	--limits $'[proto]\nchecksum = on\nrecovery = go-back-n\nrto_min_us = 200'
 run jumbo --link mtu=9000
+run dma_device --dma --link mtu=9000
+run dma_device_bad_link --dma --fault loss=5%,seed=6
 run small_pools --limits $'requests = 2\nsend_buffers = 4\nevents = 1\ntransfers = 3\ntransfer_frames = 16\nregions = 16'
 run small_pools_bad_link --fault loss=5%,seed=5 --limits $'requests = 3\nsend_buffers = 2\nevents = 2\ntransfers = 2\ntransfer_frames = 16'
 exit $failed

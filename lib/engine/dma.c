@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Copies from frames into the memory of applications by a DMA device (rte_dmadev), where the configuration
+ * names one for the lane. Runs on the lane; made and closed with it.
+ *
+ * Design notes
+ * 1. The device does its copies in order, and so are they finished here: what must not be said before the
+ *    bytes are there (the end of a push) stands behind them in the same queue, with no copy of its own.
+ * 2. A frame's mbuf and its entry of the target's room are held until its copy is done; the memory as well.
+ * 3. Devices work on bus addresses. With IOVA as virtual addresses those are the engine's own; a device that
+ *    the bus maps otherwise must have been told of the memory, which rte_dev_dma_map does at mapping.
+ * 4. A copy that the device reports as failed is done by the CPU.
+ */
+#define ALLOW_EXPERIMENTAL_API /* rte_dmadev is, in DPDK 22.11 */
+#include <errno.h>
+#include <string.h>
+
+#include <rte_dmadev.h>
+#include <rte_pause.h>
+
+#include "engine/engine.h"
+
+/* The i-th name of a list with commas; false: there is none. */
+static bool
+name_of(const char *list, unsigned i, char *out, size_t size)
+{
+	for (; i > 0; i--) {
+		list = strchr(list, ',');
+		if (list == NULL)
+			return false;
+		list++;
+	}
+	size_t len = strcspn(list, ",");
+
+	snprintf(out, size, "%.*s", (int)len, list);
+	return len > 0;
+}
+
+int
+dma_open(struct engine *e, char *error, size_t error_len)
+{
+	struct dma *d = &e->transfers.dma;
+	const struct rte_dma_conf conf = {.nb_vchans = 1};
+	struct rte_dma_vchan_conf queue = {.direction = RTE_DMA_DIR_MEM_TO_MEM, .nb_desc = DMA_COPIES};
+	struct rte_dma_info info;
+	char name[64];
+
+	d->device = -1;
+	if (!name_of(e->node->config.dma, e->lane, name, sizeof(name)))
+		return 0;
+	int device = rte_dma_get_dev_id_by_name(name);
+
+	if (device < 0 || rte_dma_info_get((int16_t)device, &info) != 0) {
+		snprintf(error, error_len, "engine.dma: there is no DMA device '%s': give the EAL one, e.g. --vdev=dma_skeleton",
+			name);
+		return -ENODEV;
+	}
+	if (queue.nb_desc > info.max_desc)
+		queue.nb_desc = info.max_desc;
+	if (queue.nb_desc < info.min_desc)
+		queue.nb_desc = info.min_desc;
+	int result = rte_dma_configure((int16_t)device, &conf);
+
+	if (result == 0)
+		result = rte_dma_vchan_setup((int16_t)device, 0, &queue);
+	if (result == 0)
+		result = rte_dma_start((int16_t)device);
+	if (result != 0) {
+		snprintf(error, error_len, "engine.dma: the DMA device '%s' does not start: %s", name, strerror(-result));
+		return result;
+	}
+	d->device = device;
+	return 0;
+}
+
+void
+dma_close(struct engine *e)
+{
+	struct dma *d = &e->transfers.dma;
+
+	if (d->device < 0 || e->node == NULL || e->node->config.dma[0] == 0)
+		return;
+	rte_dma_stop((int16_t)d->device);
+	for (; d->head != d->tail; d->head++)
+		rte_pktmbuf_free(d->jobs[d->head % DMA_COPIES].m);
+}
+
+/* A copy into memory that the engine has mapped, of a frame that came in a->m. false: the CPU shall do it. */
+bool
+dma_copy(struct engine *e, struct channel *ch, const struct arrival *a, struct memory *memory, uint8_t *to)
+{
+	struct dma *d = &e->transfers.dma;
+
+	if (d->device < 0 || a->m == NULL || a->len < DMA_MIN || d->tail - d->head == DMA_COPIES)
+		return false;
+	if (rte_dma_copy((int16_t)d->device, 0, (rte_iova_t)(uintptr_t)a->bytes, (rte_iova_t)(uintptr_t)to, a->len,
+		    RTE_DMA_OP_FLAG_SUBMIT) < 0)
+		return false;
+	atomic_fetch_add_explicit(&memory->held, 1, memory_order_relaxed);
+	d->jobs[d->tail++ % DMA_COPIES] = (struct dma_job){.m = a->m, .memory = memory, .to = to, .generation = ch->generation,
+		.ctx = ch->ctx, .a = *a, .copies = true};
+	d->begun++;
+	return true;
+}
+
+/* What is said of a frame whose bytes are there, when what was begun before is done. false: it can be said now. */
+bool
+dma_later(struct engine *e, struct channel *ch, const struct arrival *a)
+{
+	struct dma *d = &e->transfers.dma;
+
+	if (likely(d->head == d->tail) || a->m == NULL || d->tail - d->head == DMA_COPIES)
+		return false;
+	d->jobs[d->tail++ % DMA_COPIES] =
+		(struct dma_job){.m = a->m, .generation = ch->generation, .ctx = ch->ctx, .a = *a};
+	return true;
+}
+
+static void
+finish(struct engine *e, struct dma_job *j)
+{
+	struct channel *ch = &e->node->channels[j->ctx];
+
+	if (j->memory != NULL)
+		memory_let_go(j->memory);
+	if (ch->state == CHANNEL_OPEN && ch->generation == j->generation)
+		target_placed(e, ch, &j->a);
+	rte_pktmbuf_free(j->m);
+}
+
+unsigned
+dma_poll(struct engine *e)
+{
+	struct dma *d = &e->transfers.dma;
+	enum rte_dma_status_code status[32];
+	unsigned work = 0;
+	uint16_t n, last;
+
+	if (d->head == d->tail)
+		return 0;
+	n = rte_dma_completed_status((int16_t)d->device, 0, 32, &last, status);
+	for (uint16_t i = 0; i < n || (d->head != d->tail && !d->jobs[d->head % DMA_COPIES].copies); work++) {
+		struct dma_job *j = &d->jobs[d->head++ % DMA_COPIES];
+
+		if (j->copies && status[i++] != RTE_DMA_STATUS_SUCCESSFUL)
+			memcpy(j->to, j->a.bytes, j->a.len);
+		finish(e, j);
+	}
+	return work;
+}
+
+/* Until all is done that was begun. */
+void
+dma_drain(struct engine *e)
+{
+	struct dma *d = &e->transfers.dma;
+
+	while (unlikely(d->head != d->tail)) {
+		if (dma_poll(e) == 0)
+			rte_pause();
+	}
+}
