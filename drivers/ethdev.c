@@ -17,9 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <rte_bus.h>
 #include <rte_cycles.h>
 #include <rte_dev.h>
+#include <rte_devargs.h>
 #include <rte_ethdev.h>
 
 #include "link.h"
@@ -50,13 +50,21 @@ list_ports(char *out, size_t size)
 	return n;
 }
 
-/* Does the port read a frame with the CPU, before tx or soon after? Then its second segment may be memory that no
- * device was told of: an application's. net_ring would hand it to another process. */
+/* Does the port copy a frame with the CPU? Then its second segment may be memory that no device and no
+ * other process knows of: an application's. */
 static bool
 copies_by_cpu(const struct rte_eth_dev_info *info)
 {
-	return strcmp(rte_bus_name(rte_dev_bus(info->device)), "vdev") == 0 &&
-		strcmp(info->driver_name, "net_ring") != 0;
+	static const char *const drivers[] = {"net_memif", "net_af_packet", "net_tap", "net_vhost"};
+	const struct rte_devargs *args = rte_dev_devargs(info->device);
+
+	if (args != NULL && args->args != NULL && strstr(args->args, "zero-copy=y") != NULL)
+		return false; /* memif: its peer reads DPDK's memory, and no other */
+	for (size_t i = 0; i < sizeof(drivers) / sizeof(drivers[0]); i++) {
+		if (strcmp(info->driver_name, drivers[i]) == 0)
+			return true;
+	}
+	return false;
 }
 
 static int

@@ -85,6 +85,7 @@ enum submission_op {
 	SUBMIT_FRAME = 6,   /* one frame of a transfer that the client packs itself */
 	SUBMIT_REGISTER = 7, /* let others reach a piece of memory */
 	SUBMIT_DEREGISTER = 8,
+	SUBMIT_CANCEL = 10, /* a transfer whose frames the client packs goes no further */
 	SUBMIT_FORGET = 9,  /* memory that the engine mapped is no longer needed */
 };
 

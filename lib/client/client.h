@@ -46,6 +46,9 @@ struct transfer_note {
 	bool ended;              /* its event waits */
 	bool wants_event;
 	bool unfinished;         /* the library still has frames or questions of it to submit */
+	bool held;               /* UNFINISHED: it shall be ordered, and has not begun */
+	uint8_t kind;            /* HELD: enum transfer_kind */
+	uint64_t age;            /* order of the calls */
 	uint16_t parent;         /* this is a part of the transfer at that place, or NO_PLACE */
 	uint16_t left;           /* parts that did not end */
 	uint8_t first_error;     /* of its parts */
@@ -88,6 +91,7 @@ struct pmx_context {
 	struct transfer_note *transfers; /* shm->transfers of them */
 	uint16_t *places;        /* stack of free ones */
 	uint32_t places_free, transfer_count;
+	uint64_t transfer_age;
 	uint32_t unfinished;     /* how many */
 	uint32_t events_waiting; /* own transfers that ended and were not told of */
 	uint32_t transfer_payload; /* most bytes of a frame */
@@ -124,6 +128,8 @@ void transfers_close(struct pmx_context *ctx);
 void transfers_results(struct pmx_context *ctx, const struct completion *c);
 void transfers_progress(struct pmx_context *ctx);
 bool transfers_events(struct pmx_context *ctx);
+/* [addr, addr + len) goes away: what the library itself still reads or writes there ends. */
+void transfers_forget(struct pmx_context *ctx, const void *addr, uint64_t len);
 /* memory.c */
 /* Where [addr, addr + len) lies: a piece's number, MEMORY_COPIED, or -EFAULT: half in one. */
 int64_t memory_of(struct pmx_context *ctx, const void *addr, uint64_t len);

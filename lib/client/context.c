@@ -593,7 +593,9 @@ pmx_before_select(struct pmx_context *ctx)
 	ring_doorbell(ctx);
 	/* full fence: our flag before our last look; pairs with engine_flush's */
 	atomic_thread_fence(memory_order_seq_cst);
-	if (ctx->selects && lhs_peek(&ctx->lhs) == NULL && !transfers_events(ctx) && !engine_gone(ctx))
+	bool ended = ctx->places_free != ctx->transfer_count && slot_filled(&ctx->com, ctx->com.pos);
+
+	if (ctx->selects && lhs_peek(&ctx->lhs) == NULL && !ended && !transfers_events(ctx) && !engine_gone(ctx))
 		return 0;
 	pmx_after_select(ctx);
 	return 1;

@@ -98,15 +98,20 @@ static int
 make_pages(uint64_t *len, void **addr, bool huge)
 {
 	uint64_t page = huge ? HUGE_BYTES : (uint64_t)sysconf(_SC_PAGESIZE);
+
+	*addr = MAP_FAILED;
 	uint64_t all = (*len + page - 1) & ~(page - 1);
 	int fd = memfd_create("pmx", MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB | MFD_HUGE_2MB : 0));
 
 	if (fd < 0)
 		return -errno;
 	if (ftruncate(fd, (off_t)all) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0 ||
-		(*addr = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED) {
+		(*addr = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED ||
+		madvise(*addr, all, MADV_POPULATE_WRITE) != 0) {
 		int error = errno;
 
+		if (*addr != MAP_FAILED)
+			munmap(*addr, all);
 		close(fd);
 		return -error;
 	}
@@ -166,6 +171,7 @@ pmx_free(struct pmx_context *ctx, void *addr)
 
 		if (p.addr != addr || p.watched >= 0)
 			continue;
+		transfers_forget(ctx, addr, p.len);
 		forget_piece(ctx, i);
 		munmap(addr, p.len);
 		return;

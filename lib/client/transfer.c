@@ -10,6 +10,8 @@
  * 2. Whole transfers longer than a frame are the engine's alone. Pushes in parts are packed here frame by frame
  *    as send buffers come free (transfers_progress); so is what fits one frame, which spares it the pinning.
  *    Pulls by a bitmap that is longer than one question's become several.
+ * 3. The engine keeps the order of what it has (PMX_ORDERED). What it cannot know of waits here: an ordered push in
+ *    parts until all earlier transfers to that context ended, any ordered one until all of them are submitted.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -63,7 +65,8 @@ take_place(struct pmx_context *ctx, const struct pmx_transfer *t)
 	struct transfer_note *n = &ctx->transfers[place];
 
 	n->busy = true;
-	n->ended = n->unfinished = false;
+	n->ended = n->unfinished = n->held = false;
+	n->age = ++ctx->transfer_age;
 	n->wants_event = t->flags & PMX_EVENT;
 	n->parent = NO_PLACE;
 	n->left = 0;
@@ -100,6 +103,8 @@ end(struct pmx_context *ctx, uint16_t place, uint8_t error)
 		uint16_t parent = n->parent;
 
 		p->first_error = p->first_error ? p->first_error : error;
+		n->before = n->error;
+		n->error = error;
 		n->uses++;
 		put_place(ctx, place);
 		if (--p->left == 0 && !p->unfinished)
@@ -141,6 +146,13 @@ transfers_results(struct pmx_context *ctx, const struct completion *c)
 
 /* ------------------------------------------------------------------ submitting */
 
+/* A word at an odd address is the library's to write. */
+static bool
+is_aligned(const volatile int32_t *word)
+{
+	return (uintptr_t)word % sizeof(*word) == 0;
+}
+
 static uint8_t
 desc_flags(const struct pmx_transfer *t)
 {
@@ -173,7 +185,7 @@ submit_desc(struct pmx_context *ctx, uint16_t place, uint8_t kind, int64_t memor
 		int64_t where = memory_of(ctx, (const void *)(uintptr_t)t->status, sizeof(*t->status));
 
 		*t->status = 1;
-		if (where >= 0 && where != MEMORY_COPIED && n->left == 0 && (t->part == NULL || t->part->kind != PMX_PART_TWIN)) {
+		if (where >= 0 && where != MEMORY_COPIED && is_aligned(t->status) && n->left == 0 && (t->part == NULL || t->part->kind != PMX_PART_TWIN)) {
 			d->status = (uintptr_t)t->status;
 			d->status_memory = (uint32_t)where;
 		} else {
@@ -253,6 +265,28 @@ take_buffer(struct pmx_context *ctx)
 
 	ctx->notes[b].next = TRANSFER_BUFFER;
 	return b;
+}
+
+/* ------------------------------------------------------------------ order */
+
+/* Is there an earlier transfer to the same context, of those that are not all submitted, or of all? */
+static bool
+has_earlier(const struct pmx_context *ctx, const struct pmx_transfer *t, uint64_t age, bool unfinished_only)
+{
+	for (uint32_t i = 0; i < ctx->transfer_count; i++) {
+		const struct transfer_note *n = &ctx->transfers[i];
+
+		if (n->busy && !n->ended && n->age < age && n->t.peer.node == t->peer.node &&
+			n->t.peer.context == t->peer.context && (n->unfinished || !unfinished_only))
+			return true;
+	}
+	return false;
+}
+
+static bool
+must_hold(const struct pmx_context *ctx, const struct pmx_transfer *t, uint64_t age, uint8_t kind)
+{
+	return t->flags & PMX_ORDERED && has_earlier(ctx, t, age, kind != TRANSFER_PACKED);
 }
 
 /* ------------------------------------------------------------------ parts */
@@ -394,6 +428,65 @@ ask_on(struct pmx_context *ctx, uint16_t place)
 		end(ctx, place, n->first_error);
 }
 
+/* A held transfer begins. */
+static void
+release(struct pmx_context *ctx, uint16_t place)
+{
+	struct transfer_note *n = &ctx->transfers[place];
+
+	n->held = false;
+	if (n->kind == TRANSFER_PULL && n->t.part != NULL && n->t.part->kind == PMX_PART_BITMAP) {
+		ask_on(ctx, place);
+		return;
+	}
+	submit_desc(ctx, place, n->kind, memory_of(ctx, n->t.local, n->t.len));
+	if (n->kind == TRANSFER_PACKED) {
+		pack_on(ctx, place);
+		return;
+	}
+	n->unfinished = false;
+	ctx->unfinished--;
+}
+
+/* What the library itself would still read, or has not begun, ends. */
+void
+transfers_forget(struct pmx_context *ctx, const void *addr, uint64_t len)
+{
+	const uint8_t *begin = addr, *end_of = begin + len;
+
+	for (uint32_t i = 0; ctx->unfinished && i < ctx->transfer_count; i++) {
+		struct transfer_note *n = &ctx->transfers[i];
+		const uint8_t *local = n->t.local;
+		const uint8_t *twin = n->t.part != NULL ? n->t.part->twin : NULL;
+
+		if (!n->unfinished || !((local < end_of && begin < local + n->t.len) ||
+					      (twin != NULL && twin < end_of && begin < twin + n->t.len)))
+			continue;
+		if (n->held) {
+			end(ctx, (uint16_t)i, EFAULT);
+			continue;
+		}
+		n->unfinished = false;
+		ctx->unfinished--;
+		if (n->at != UINT64_MAX) { /* a pull: its questions end by themselves */
+			n->first_error = EFAULT;
+			if (n->left == 0)
+				end(ctx, (uint16_t)i, EFAULT);
+			continue;
+		}
+		while (!slot_room(&ctx->sub, 1) && !context_gone(ctx))
+			context_wait(ctx);
+		if (context_gone(ctx))
+			return;
+		struct submission *s = (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
+
+		s->op = SUBMIT_CANCEL;
+		s->count = 0;
+		s->transfer = i;
+		slot_publish(&ctx->sub, ctx->sub.pos++);
+	}
+}
+
 void
 transfers_progress(struct pmx_context *ctx)
 {
@@ -403,7 +496,11 @@ transfers_progress(struct pmx_context *ctx)
 		if (!ctx->transfers[i].unfinished)
 			continue;
 		left--;
-		if (ctx->transfers[i].t.part->kind == PMX_PART_BITMAP && ctx->transfers[i].at != UINT64_MAX)
+		if (ctx->transfers[i].held) {
+			if (slot_room(&ctx->sub, 1) &&
+				!must_hold(ctx, &ctx->transfers[i].t, ctx->transfers[i].age, ctx->transfers[i].kind))
+				release(ctx, (uint16_t)i);
+		} else if (ctx->transfers[i].t.part->kind == PMX_PART_BITMAP && ctx->transfers[i].at != UINT64_MAX)
 			ask_on(ctx, (uint16_t)i);
 		else
 			pack_on(ctx, (uint16_t)i);
@@ -439,6 +536,22 @@ room_for(struct pmx_context *ctx, uint32_t places, uint32_t n)
 	return context_gone(ctx) ? -EPIPE : -EAGAIN;
 }
 
+/* Begin it later: see release. */
+static void
+hold(struct pmx_context *ctx, uint16_t place, uint8_t kind)
+{
+	struct transfer_note *n = &ctx->transfers[place];
+
+	n->kind = kind;
+	n->at = kind == TRANSFER_PACKED ? UINT64_MAX : 0;
+	n->held = n->unfinished = true;
+	ctx->unfinished++;
+	if (n->t.status != NULL)
+		*n->t.status = 1;
+	if (kind == TRANSFER_PULL && n->t.part != NULL && n->t.part->kind == PMX_PART_BITMAP)
+		n->status = n->t.status;
+}
+
 static int
 begin(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind, pmx_transfer_id *id)
 {
@@ -459,7 +572,9 @@ begin(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind, pmx_t
 	n->pin = pin;
 	if (id != NULL)
 		*id = (pmx_transfer_id)n->uses << 16 | place;
-	if (kind == TRANSFER_PULL && t->part != NULL && t->part->kind == PMX_PART_BITMAP) {
+	if (must_hold(ctx, t, n->age, kind)) {
+		hold(ctx, place, kind);
+	} else if (kind == TRANSFER_PULL && t->part != NULL && t->part->kind == PMX_PART_BITMAP) {
 		n->status = t->status;
 		if (n->status != NULL)
 			*n->status = 1;
@@ -483,7 +598,10 @@ push_packed(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_
 
 	if (id != NULL)
 		*id = (pmx_transfer_id)n->uses << 16 | place;
-	submit_desc(ctx, place, TRANSFER_PACKED, MEMORY_COPIED);
+	bool held = t->part != NULL && must_hold(ctx, t, n->age, TRANSFER_PACKED);
+
+	if (!held)
+		submit_desc(ctx, place, TRANSFER_PACKED, MEMORY_COPIED);
 	if (t->part == NULL) {
 		uint16_t buf = take_buffer(ctx);
 		struct wire_transfer *h = frame_in(ctx, buf);
@@ -497,10 +615,14 @@ push_packed(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_
 		part_of(t, &p);
 		part_begin(&n->it, &p);
 		n->run = (struct part_run){0, 0};
-		n->at = UINT64_MAX; /* not a pull */
-		n->unfinished = true;
-		ctx->unfinished++;
-		pack_on(ctx, place);
+		if (held) {
+			hold(ctx, place, TRANSFER_PACKED);
+		} else {
+			n->at = UINT64_MAX; /* not a pull */
+			n->unfinished = true;
+			ctx->unfinished++;
+			pack_on(ctx, place);
+		}
 	}
 	context_doorbell(ctx);
 	return 0;
@@ -510,7 +632,9 @@ int
 pmx_push(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id)
 {
 	int result = check(t, true);
-	bool packed = t->part != NULL || t->len <= ctx->transfer_payload;
+	/* one that must wait for others is the engine's, which knows when */
+	bool packed = t->part != NULL || (t->len <= ctx->transfer_payload &&
+						!(t->flags & PMX_ORDERED && has_earlier(ctx, t, UINT64_MAX, false)));
 
 	if (result == 0)
 		result = room_for(ctx, 1, packed ? 2 : 1);
@@ -518,7 +642,8 @@ pmx_push(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id 
 		return result;
 	if (!packed)
 		return begin(ctx, t, TRANSFER_PUSH, id);
-	if (!has_buffer(ctx))
+	/* taking completions may have gone on with others, which took what there was */
+	if (!has_buffer(ctx) || ctx->places_free == 0 || !slot_room(&ctx->sub, 2))
 		return -EAGAIN;
 	return push_packed(ctx, t, id);
 }
@@ -540,6 +665,7 @@ pmx_remote_pin(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transf
 	struct pmx_transfer question = *t;
 
 	question.part = NULL;
+	question.local = &question; /* is not looked at */
 	int result = check(&question, false);
 
 	if (result == 0)

@@ -7,8 +7,7 @@
  * 1. A frame keeps its mbufs. When it is done with and a port still has one of them, the frame gets
  *    another in its place, as send buffers do; what the port has refers to memory that must stay mapped,
  *    so its shared info counts in memory.held until the port lets go.
- * 2. Answers have a quarter of the pool to themselves: what is asked never keeps an answer from
- *    being given.
+ * 2. What a lane asks and what it answers each leave a quarter of the pool to the other.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -63,10 +62,12 @@ frame_take(struct engine *e, bool own)
 	struct transfers *x = &e->transfers;
 	struct frame *f = x->free_frames;
 
-	if (f == NULL || (own && x->frames_free <= x->frames_max / 4))
+	if (f == NULL || (own ? x->own_out : x->answers_out) >= x->frames_max - x->frames_max / 4)
 		return NULL;
 	x->free_frames = f->next;
 	x->frames_free--;
+	*(own ? &x->own_out : &x->answers_out) += 1;
+	f->asks = f->out = f->marked = false;
 	f->memory = NULL;
 	f->own = own;
 	f->back = false;
@@ -82,6 +83,8 @@ frame_put(struct engine *e, struct frame *f)
 	f->next = x->free_frames;
 	x->free_frames = f;
 	x->frames_free++;
+	*(f->own ? &x->own_out : &x->answers_out) -= 1;
+	f->out = false;
 }
 
 /* The frame's bytes behind head_len are the client's, where they lie: nothing is copied. */
@@ -146,10 +149,25 @@ frames_fill(struct engine *e, const struct bytes *b, uint64_t offset, uint16_t n
 
 /* ------------------------------------------------------------------ out */
 
+/* To the lane of a context of this node. */
+static void
+hand_over(struct engine *e, struct frame *f, uint16_t ctx)
+{
+	struct engine *lane = node_lane(e->node, ctx);
+
+	if (lane == e) {
+		frame_arrive(e, f);
+		return;
+	}
+	rte_ring_enqueue(lane->inbox, (void *)((uintptr_t)f | 1));
+	engine_wake(lane);
+}
+
 static inline void
-count_frame(struct channel *ch, const struct frame *f, uint32_t by)
+count_frame(struct channel *ch, struct frame *f, uint32_t by)
 {
 	ch->remote->frames += by;
+	f->out = by == 1;
 	if (f->own)
 		ch->remote->own_frames += by;
 }
@@ -176,7 +194,7 @@ frame_send(struct engine *e, struct channel *ch, struct frame *f, uint16_t src_e
 	f->len = len;
 	if (unlikely(node == e->node->config.id)) {
 		count_frame(ch, f, 1);
-		frame_arrive(e, f);
+		hand_over(e, f, dst % WIRE_CONTEXTS_MAX);
 		return 0;
 	}
 	if (unlikely(node >= e->nodes_max || !e->peers[node].known))
@@ -277,10 +295,14 @@ frame_done(struct engine *e, struct frame *f, uint8_t error)
 	if (f->memory && !queued)
 		memory_let_go(f->memory);
 	count_frame(ch, f, (uint32_t)-1);
-	if (unlikely(error) && f->own) {
+	if (unlikely(f->marked))
+		target_unmarked(e, ch);
+	if (unlikely(f->own && (error || f->asks))) {
 		struct op *op = transfer_find(ch, f->id);
 
 		if (op != NULL)
+			op->asking = false;
+		if (op != NULL && error)
 			transfer_end(e, ch, op, error);
 	} else if (unlikely(error)) {
 		target_peer_failed(e, ch, f->node, f->dst % WIRE_CONTEXTS_MAX);
@@ -304,19 +326,6 @@ frames_recheck(struct engine *e)
 }
 
 /* ------------------------------------------------------------------ within the node */
-
-static void
-hand_over(struct engine *e, struct frame *f, uint16_t ctx)
-{
-	struct engine *lane = node_lane(e->node, ctx);
-
-	if (lane == e) {
-		frame_arrive(e, f);
-		return;
-	}
-	rte_ring_enqueue(lane->inbox, (void *)((uintptr_t)f | 1));
-	engine_wake(lane);
-}
 
 /* false: its target has no room now. */
 static bool
@@ -410,6 +419,8 @@ transfers_make(struct engine *e)
 	const struct config *c = &n->config;
 	char name[32];
 
+	x->own_out = c->transfer_frames; /* frame_put takes them off */
+
 	x->payload = n->frag_len - (uint32_t)sizeof(struct wire_transfer);
 	x->frames_max = c->transfer_frames;
 	x->frames = calloc(x->frames_max, sizeof(*x->frames));
@@ -429,6 +440,7 @@ transfers_make(struct engine *e)
 	for (uint32_t i = 0; i < x->frames_max; i++) {
 		struct frame *f = &x->frames[i];
 
+		f->own = true;
 		f->m = rte_pktmbuf_alloc(n->pool);
 		f->place = new_place(x);
 		if (f->m == NULL || f->place == NULL)

@@ -133,7 +133,7 @@ static const struct key keys[] = {
 		"first bytes of a message that its entry holds: at most lhs_entry_bytes - 24"},
 	{"limits", "lhs_size_offset", KIND_U32, C(lhs_size_offset), 4, 124, "4", "bytes",
 		"place of the size field in an LHS entry: 4, or behind the front part"},
-	{"limits", "transfers", KIND_U32, C(transfers), 2, 4096, "64", "transfers",
+	{"limits", "transfers", KIND_U32, C(transfers), 2, 512, "64", "transfers",
 		"remote memory transfers of one context under way"},
 	{"limits", "requests", KIND_U32, C(requests), 2, 65535, "512", "transfers",
 		"of others, that wait for one context's answer; also frames in flight to it"},

@@ -244,7 +244,8 @@ engine_reap(struct engine *e, struct channel *ch)
 		close_endpoints(e, ch, true);
 		ch->state = CHANNEL_DEAD;
 	}
-	if (ch->busy_slots == 0 && ch->remote->frames == 0 && memory_end(ch))
+	if (ch->busy_slots == 0 && ch->remote->frames == 0 && ch->remote->local_head == NULL &&
+		memory_end(ch))
 		finish(e, ch);
 }
 

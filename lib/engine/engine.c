@@ -40,7 +40,7 @@ static inline bool
 transfers_busy(const struct transfers *x)
 {
 	return x->waiting != 0 || x->requests.head != NULL || x->local_waiting != 0 ||
-		x->dma.head != x->dma.tail;
+		x->dma.head != x->dma.tail || x->events_waiting != 0;
 }
 
 static __rte_noinline unsigned
@@ -82,7 +82,7 @@ engine_poll(struct engine *e)
 	work = engine_submissions(e);
 	if (transfers_busy(&e->transfers))
 		work += engine_transfers(e);
-	if (e->tx_waiting || e->lingering_count || e->node->config.lanes > 1 ||
+	if (e->tx_waiting || e->lingering_count || e->transfers.lingering != NULL || e->node->config.lanes > 1 ||
 		!proto_quiet(e->proto)) {
 		work += engine_tx(e);
 		work += engine_complete(e);
@@ -164,7 +164,8 @@ engine_sleep(struct engine *e, uint64_t idle_us)
 {
 	struct epoll_event events[8];
 
-	if (e->lingering_count || e->local_waiting || e->tx_waiting)
+	if (e->lingering_count || e->local_waiting || e->tx_waiting || e->transfers.lingering != NULL ||
+		e->transfers.dma.head != e->transfers.dma.tail)
 		return;
 	int64_t us = time_to_sleep(e, idle_us);
 

@@ -104,7 +104,6 @@ enum slot_state {
 struct send_slot {
 	struct rte_mbuf *m;
 	uint16_t ctx, number;
-	uint16_t transfer;       /* place of the transfer that it is a frame of */
 	uint8_t state; /* enum slot_state */
 	uint8_t error;
 };

@@ -69,7 +69,61 @@ memory_gather(const struct bytes *from, uint64_t offset, const struct iovec *pie
 	return process_vm_readv(from->ch->remote->vm_pid, pieces, n, &remote, 1, 0) == (ssize_t)all ? 0 : -EFAULT;
 }
 
+void
+scatter_begin(struct scatter *s, const struct bytes *b, bool write)
+{
+	s->b = b;
+	s->write = write;
+	s->n = 0;
+	s->total = 0;
+	s->local = (struct iovec *)s->room;
+	s->remote = s->local + SCATTER_MAX;
+}
+
+int
+scatter_end(struct scatter *s)
+{
+	int pid = s->b->ch->remote->vm_pid;
+	unsigned n = s->n;
+
+	s->n = 0;
+	if (n == 0)
+		return 0;
+	ssize_t done = s->write ? process_vm_writev(pid, s->local, n, s->remote, n, 0) :
+				  process_vm_readv(pid, s->local, n, s->remote, n, 0);
+	bool all = done == (ssize_t)s->total;
+
+	s->total = 0;
+	return all ? 0 : -EFAULT;
+}
+
+/* `mine` is used until scatter_end, unless the memory is mapped. */
+int
+scatter_add(struct scatter *s, uint64_t offset, void *mine, uint32_t len)
+{
+	if (s->b->memory != NULL)
+		return s->write ? memory_write(s->b, offset, mine, len) : memory_read(s->b, offset, mine, len);
+	if (s->n == SCATTER_MAX && scatter_end(s) != 0)
+		return -EFAULT;
+	s->local[s->n] = (struct iovec){mine, len};
+	s->remote[s->n++] = (struct iovec){(void *)(uintptr_t)(s->b->at + offset), len};
+	s->total += len;
+	return 0;
+}
+
 /* ------------------------------------------------------------------ mapped by both */
+
+static bool
+has_pages(int fd, uint64_t len)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0 || (uint64_t)st.st_blocks * 512 < len) {
+		errno = EINVAL;
+		return false;
+	}
+	return true;
+}
 
 void *
 memory_of_fd(int fd, uint64_t len)
@@ -87,9 +141,10 @@ memory_of_fd(int fd, uint64_t len)
 
 	if (base == MAP_FAILED)
 		return base;
-	/* POPULATE_WRITE says what touching would make a SIGBUS of */
-	if (madvise(base, len, MADV_POPULATE_WRITE) != 0 ||
-		(!(seals & F_SEAL_FUTURE_WRITE) && fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0)) {
+	/* no holes from here on; then: are its pages there? The client made them: this takes no memory, and little
+	 * time. POPULATE_WRITE says what touching would make a SIGBUS of. */
+	if ((!(seals & F_SEAL_FUTURE_WRITE) && fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0) ||
+		!has_pages(fd, len) || madvise(base, len, MADV_POPULATE_WRITE) != 0) {
 		int error = errno;
 
 		munmap(base, len);

@@ -422,6 +422,8 @@ free_channel(struct channel *ch)
 	rte_memzone_free(rte_memzone_lookup(ch->zone));
 	free(ch->slots);
 	free(ch->done);
+	if (ch->remote != NULL)
+		memory_end(ch);
 	free_remote(ch->remote);
 	close(ch->event_fd);
 }
@@ -431,12 +433,13 @@ node_stop(struct node *n)
 {
 	if (n == NULL)
 		return;
-	for (unsigned i = 0; n->engines != NULL && i < n->config.lanes; i++)
-		free_lane(n, &n->engines[i]);
+	/* links first: what they still hold goes back to the lanes' pools */
 	for (unsigned i = 0; i < n->link_count; i++) {
 		link_close(&n->links[i]);
 		rte_ring_free(n->handover[i]);
 	}
+	for (unsigned i = 0; n->engines != NULL && i < n->config.lanes; i++)
+		free_lane(n, &n->engines[i]);
 	for (uint32_t i = 0; n->channels != NULL && i < n->config.contexts; i++)
 		free_channel(&n->channels[i]);
 	rte_free(n->engines);

@@ -88,7 +88,7 @@ transfer_completed(struct engine *e, struct channel *ch, const struct proto_comp
 		return true;
 	}
 	if (c->error)
-		transfer_packed_failed(e, ch, ((struct send_slot *)(uintptr_t)c->handle)->transfer, c->error);
+		transfer_packed_failed(e, ch, ((struct send_slot *)(uintptr_t)c->handle)->m, c->error);
 	return false;
 }
 
@@ -364,9 +364,14 @@ submit_frame(struct engine *e, struct channel *ch, const struct submission *s)
 		bad_submission(e, ch);
 		return 1;
 	}
+	/* first what went wrong before: what follows a lost frame must not look like its transfer's end */
+	engine_complete(e);
 	slot->state = SEND_QUEUED;
-	slot->transfer = s->frame.transfer;
 	ch->busy_slots++;
+	if (!transfer_is_packed(ch, s->frame.transfer)) {
+		slot_complete(e, ch, slot, 0);
+		return 1;
+	}
 	if (s->frame.dst_node == e->node->config.id)
 		result = transfer_copy(e, ch, slot->m, &m);
 	else if (s->frame.dst_node >= e->nodes_max || !e->peers[s->frame.dst_node].known)
@@ -379,10 +384,10 @@ submit_frame(struct engine *e, struct channel *ch, const struct submission *s)
 		return 0;
 	}
 	if (result < 0)
-		transfer_packed_failed(e, ch, slot->transfer, (uint8_t)-result);
+		transfer_packed_failed(e, ch, slot->m, (uint8_t)-result);
+	transfer_packed(e, ch, s->frame.transfer, s->count != 0);
 	if (result != 0)
 		slot_complete(e, ch, slot, result < 0 ? (uint8_t)-result : 0);
-	transfer_packed(e, ch, slot->transfer, s->count != 0);
 	return 1;
 }
 
@@ -408,9 +413,12 @@ submit_other(struct engine *e, struct channel *ch, const struct submission *s)
 		return submit_frame(e, ch, s);
 	case SUBMIT_REGISTER:
 	case SUBMIT_DEREGISTER:
-		if (ch->remote->region.due)
+		if (ch->remote->region.due || ch->remote->region.waits)
 			return 0;
 		target_region(e, ch, s);
+		break;
+	case SUBMIT_CANCEL:
+		transfer_cancel(e, ch, s->transfer);
 		break;
 	case SUBMIT_FORGET:
 		memory_forget(e, ch, s->forget);

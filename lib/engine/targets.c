@@ -6,14 +6,15 @@
  * Design notes
  * 1. Every message took an entry of the target's room in the core. It is given back at once, or with the
  *    answer: there are as many requests as entries, so one is always free.
- * 2. A push that is refused is answered at once, in the middle of it; its asker stops. The rest of its frames
- *    are refused as well, and only the last one is answered again.
+ * 2. A frame of a push that is refused is answered at once, in the middle of it, and its asker stops. Its name is kept
+ *    until its last frame: that must not be told of, though it may be right by itself. The table is small, and
+ *    a name may be lost in it; the asker has the error in any case.
  * 3. Answers to one initiator keep the order of its questions' ends, and several go in one frame.
  */
 #include <errno.h>
 #include <string.h>
 
-#include <rte_random.h>
+#include <sys/random.h>
 
 #include "engine/engine.h"
 
@@ -64,7 +65,7 @@ pop(struct engine *e)
 
 /* For the message at hand, whose entry it keeps. */
 static struct request *
-request_take(struct engine *e, struct channel *ch, const struct arrival *a, enum request_kind kind)
+request_make(struct engine *e, struct channel *ch, const struct arrival *a, enum request_kind kind)
 {
 	struct request *r = ch->remote->free_requests;
 
@@ -79,8 +80,37 @@ request_take(struct engine *e, struct channel *ch, const struct arrival *a, enum
 	r->node = a->node;
 	r->peer = a->peer;
 	r->id = wire_be32(a->head->id);
-	append(e, r);
 	return r;
+}
+
+static struct request *
+request_take(struct engine *e, struct channel *ch, const struct arrival *a, enum request_kind kind)
+{
+	struct request *r = request_make(e, ch, a, kind);
+
+	if (r != NULL)
+		append(e, r);
+	return r;
+}
+
+/* A notification that its application has no room for; in order with the others. */
+static void
+event_waits(struct engine *e, struct channel *ch, const struct arrival *a, const struct event_slot *event)
+{
+	struct remote *remote = ch->remote;
+	struct request *r = request_make(e, ch, a, REQUEST_EVENT);
+
+	if (r == NULL)
+		return;
+	r->event = *event;
+	r->next = NULL;
+	if (remote->event_head == NULL)
+		remote->event_head = r;
+	else
+		remote->event_tail->next = r;
+	remote->event_tail = r;
+	remote->events_waiting++;
+	e->transfers.events_waiting++;
 }
 
 /* Out of the list already. */
@@ -154,7 +184,7 @@ measure_runs(const uint8_t *p, uint32_t left, uint64_t *span)
 		uint32_t len = wire_be32(run.len);
 
 		left -= (uint32_t)sizeof(run);
-		if (len > left)
+		if (len == 0 || len > left)
 			return false;
 		*span += (uint64_t)wire_be32(run.skip) + len;
 		p += sizeof(run) + len;
@@ -166,6 +196,9 @@ measure_runs(const uint8_t *p, uint32_t left, uint64_t *span)
 static uint8_t
 place_runs(const struct bytes *to, uint64_t at, const uint8_t *p, uint32_t left)
 {
+	struct scatter s;
+
+	scatter_begin(&s, to, true);
 	while (left > 0) {
 		struct wire_run run;
 
@@ -173,13 +206,13 @@ place_runs(const struct bytes *to, uint64_t at, const uint8_t *p, uint32_t left)
 		uint32_t len = wire_be32(run.len);
 
 		at += wire_be32(run.skip);
-		if (memory_write(to, at, p + sizeof(run), len) != 0)
+		if (scatter_add(&s, at, (void *)(uintptr_t)(p + sizeof(run)), len) != 0)
 			return EFAULT;
 		at += len;
 		p += sizeof(run) + len;
 		left -= (uint32_t)sizeof(run) + len;
 	}
-	return 0;
+	return scatter_end(&s) == 0 ? 0 : EFAULT;
 }
 
 /* kept: a device copies, target_placed comes later. */
@@ -221,6 +254,20 @@ put_event(struct engine *e, struct channel *ch, const struct event_slot *event)
 	return true;
 }
 
+static struct refusal *
+refusal_of(struct engine *e, const struct channel *ch, const struct arrival *a)
+{
+	uint32_t id = wire_be32(a->head->id);
+
+	return &e->transfers.refused[(id ^ id >> 16 ^ ch->ctx * 5u ^ a->node * 11u ^ a->peer * 17u) % REFUSALS];
+}
+
+static bool
+is_refusal(const struct refusal *r, const struct channel *ch, const struct arrival *a)
+{
+	return r->error && r->id == wire_be32(a->head->id) && r->ctx == ch->ctx && r->node == a->node && r->peer == a->peer;
+}
+
 /* The last frame of a push is placed. */
 static void
 push_ends(struct engine *e, struct channel *ch, const struct arrival *a)
@@ -228,9 +275,15 @@ push_ends(struct engine *e, struct channel *ch, const struct arrival *a)
 	const struct event_slot event = {.imm = wire_be64(a->head->imm), .len = wire_be64(a->head->len),
 		.node = a->node, .ctx = a->peer};
 	struct remote *remote = ch->remote;
+	struct refusal *refusal = refusal_of(e, ch, a);
 
+	if (unlikely(is_refusal(refusal, ch, a))) { /* but not all before it was */
+		answer(e, ch, a, refusal->error);
+		refusal->error = 0;
+		return;
+	}
 	remote->served++;
-	if (!(a->head->flags & WIRE_T_NOTIFY) || put_event(e, ch, &event)) {
+	if (!(a->head->flags & WIRE_T_NOTIFY) || (remote->events_waiting == 0 && put_event(e, ch, &event))) {
 		answer(e, ch, a, 0);
 		return;
 	}
@@ -238,12 +291,7 @@ push_ends(struct engine *e, struct channel *ch, const struct arrival *a)
 		answer(e, ch, a, ENOBUFS);
 		return;
 	}
-	struct request *r = request_take(e, ch, a, REQUEST_EVENT);
-
-	if (r == NULL)
-		return;
-	r->event = event;
-	remote->events_waiting++;
+	event_waits(e, ch, a, &event);
 }
 
 /* The bytes of a frame of a push are in their place. */
@@ -260,21 +308,18 @@ target_placed(struct engine *e, struct channel *ch, const struct arrival *a)
 static bool
 push_arrives(struct engine *e, struct channel *ch, const struct arrival *a)
 {
-	struct transfers *x = &e->transfers;
 	bool kept = false;
 	uint8_t error = place(e, ch, a, &kept);
 
 	if (unlikely(error)) {
-		const struct refusal now = {wire_be32(a->head->id), ch->ctx, a->node, a->peer, 0};
-		bool again = memcmp(&now, &x->refused, sizeof(now)) == 0;
+		struct refusal *refusal = refusal_of(e, ch, a);
 
 		ENGINE_COUNT(e, refused_accesses);
-		ch->remote->refused += !again;
-		x->refused = now;
-		if (again && !(a->head->flags & WIRE_T_LAST))
-			give_back(e, ch);
-		else
-			answer(e, ch, a, error);
+		ch->remote->refused += !is_refusal(refusal, ch, a);
+		*refusal = (struct refusal){wire_be32(a->head->id), ch->ctx, a->node, a->peer, error};
+		if (a->head->flags & WIRE_T_LAST)
+			refusal->error = 0;
+		answer(e, ch, a, error);
 		return false;
 	}
 	if (kept || dma_later(e, ch, a))
@@ -423,7 +468,9 @@ pack_runs(struct engine *e, struct request *r, uint8_t *to, uint64_t *at, bool *
 {
 	uint32_t used = 0;
 	uint64_t end = 0; /* of the run before, in the transfer */
+	struct scatter s;
 
+	scatter_begin(&s, &r->source, false);
 	for (;;) {
 		if (r->run.len == 0 && !part_next(&r->it, &r->run)) {
 			*last = true;
@@ -441,7 +488,7 @@ pack_runs(struct engine *e, struct request *r, uint8_t *to, uint64_t *at, bool *
 
 		run = (struct wire_run){wire_be32((uint32_t)(r->run.offset - end)), wire_be32(len)};
 		memcpy(to + used, &run, sizeof(run));
-		if (memory_read(&r->source, r->run.offset, to + used + sizeof(run), len) != 0)
+		if (scatter_add(&s, r->run.offset, to + used + sizeof(run), len) != 0)
 			return -EFAULT;
 		used += (uint32_t)sizeof(run) + len;
 		r->run.offset += len;
@@ -449,7 +496,7 @@ pack_runs(struct engine *e, struct request *r, uint8_t *to, uint64_t *at, bool *
 		r->sent += len;
 		end = r->run.offset;
 	}
-	return (int)used;
+	return scatter_end(&s) == 0 ? (int)used : -EFAULT;
 }
 
 /* One frame of parts. */
@@ -524,6 +571,26 @@ send_ended(struct engine *e)
 	return n;
 }
 
+/* Notifications that waited go to their applications; their pushes end. */
+static void
+pass_events(struct engine *e)
+{
+	for (unsigned i = 0; i < e->open_count; i++) {
+		struct channel *ch = e->open[i];
+		struct remote *remote = ch->remote;
+
+		while (remote->event_head != NULL && put_event(e, ch, &remote->event_head->event)) {
+			struct request *r = remote->event_head;
+
+			remote->event_head = r->next;
+			remote->events_waiting--;
+			e->transfers.events_waiting--;
+			r->kind = REQUEST_ENDED;
+			append(e, r);
+		}
+	}
+}
+
 unsigned
 target_step(struct engine *e)
 {
@@ -531,16 +598,15 @@ target_step(struct engine *e)
 	unsigned work = 0, burst = e->node->config.burst;
 	const struct request *first = NULL;
 
+	if (unlikely(x->events_waiting))
+		pass_events(e);
+
 	for (unsigned turn = 0; x->requests.head != NULL && work < burst && x->requests.head != first && turn < 256; turn++) {
 		struct request *r = x->requests.head;
 		struct channel *ch = &e->node->channels[r->ctx];
 		bool ended = false;
 		unsigned k = 0;
 
-		if (r->kind == REQUEST_EVENT && put_event(e, ch, &r->event)) {
-			ch->remote->events_waiting--;
-			r->kind = REQUEST_ENDED;
-		}
 		if (r->kind == REQUEST_ENDED) {
 			k = send_ended(e);
 			if (k == 0)
@@ -573,6 +639,10 @@ is_known(const struct engine *e, const struct channel *ch, const struct arrival 
 {
 	for (const struct request *r = e->transfers.requests.head; r != NULL; r = r->next) {
 		if (r->ctx == ch->ctx && r->node == a->node && r->peer == a->peer && r->id == wire_be32(a->head->id))
+			return true;
+	}
+	for (const struct request *r = ch->remote->event_head; r != NULL; r = r->next) {
+		if (r->node == a->node && r->peer == a->peer && r->id == wire_be32(a->head->id))
 			return true;
 	}
 	return false;
@@ -673,8 +743,10 @@ target_memory_gone(struct engine *e, struct channel *ch, const struct memory *m)
 	uint32_t at = 0;
 
 	while ((region = region_of(&e->transfers.regions, ch->ctx, &at)) != NULL) {
-		if (region->memory == m)
-			region_remove(&e->transfers.regions, region);
+		if (region->memory != m)
+			continue;
+		region_remove(&e->transfers.regions, region);
+		ch->remote->regions--;
 	}
 	fail_pulls(e, ch, reads_memory, m, ENOKEY);
 }
@@ -701,10 +773,48 @@ add_region(struct engine *e, struct channel *ch, const struct submission *s, uin
 		region.method = m->watched < REGIONS_WATCHED ? MEMORY_ADOPTED : MEMORY_SHARED;
 		region.watched = m->watched;
 	}
-	int result = region_add(&e->transfers.regions, &region, rte_rand() ^ e->now);
+	/* one context never takes all places */
+	if (ch->remote->regions >= (e->node->config.regions + 1) / 2)
+		return -ENOSPC;
+	uint64_t random;
 
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+		return -EAGAIN;
+	int result = region_add(&e->transfers.regions, &region, random);
+
+	ch->remote->regions += result == 0;
 	*key = region.key;
 	return result;
+}
+
+/* Answers that are on their way and refer to that memory: the end of a registration waits for them. */
+static uint32_t
+mark_readers(struct engine *e, const struct channel *ch, const struct memory *m)
+{
+	struct transfers *x = &e->transfers;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; m != NULL && i < x->frames_max; i++) {
+		struct frame *f = &x->frames[i];
+
+		if (f->out && !f->own && f->memory == m && f->src % WIRE_CONTEXTS_MAX == ch->ctx) {
+			f->marked = true;
+			n++;
+		}
+	}
+	return n;
+}
+
+/* One of them came back. */
+void
+target_unmarked(struct engine *e, struct channel *ch)
+{
+	struct remote *r = ch->remote;
+
+	if (r->region.waits == 0 || --r->region.waits != 0)
+		return;
+	r->region.due = true;
+	channel_touch(e, ch);
 }
 
 /* A client registers a region, or ends it. */
@@ -724,11 +834,13 @@ target_region(struct engine *e, struct channel *ch, const struct submission *s)
 			result = -ENOKEY;
 		} else {
 			dma_drain(e);
+			remote->region.waits = mark_readers(e, ch, region->memory);
 			region_remove(&e->transfers.regions, region);
+			remote->regions--;
 			fail_pulls(e, ch, reads_region, &key, ENOKEY);
 		}
 	}
-	remote->region.due = true;
+	remote->region.due = remote->region.waits == 0;
 	remote->region.ticket = s->region.ticket;
 	remote->region.error = (uint32_t)-result;
 	remote->region.key = key;
@@ -758,5 +870,11 @@ target_close(struct engine *e, struct channel *ch)
 		}
 		r = next;
 	}
-	ch->remote->events_waiting = 0;
+	while ((r = ch->remote->event_head) != NULL) {
+		ch->remote->event_head = r->next;
+		r->next = ch->remote->free_requests;
+		ch->remote->free_requests = r;
+	}
+	x->events_waiting -= ch->remote->events_waiting;
+	ch->remote->events_waiting = ch->remote->regions = 0;
 }

@@ -81,6 +81,9 @@ struct frame {
 	uint32_t id;            /* of the transfer, if it is a context's own */
 	uint16_t src, node, dst; /* own endpoint; where to */
 	bool own;               /* of an initiator: it shall hear of errors */
+	bool asks;              /* WIRE_ASK */
+	bool out;               /* with the core, or on its way within the node */
+	bool marked;            /* a registration's end waits for it */
 	bool back;              /* within this node: it was there */
 	uint8_t error;
 };
@@ -104,6 +107,7 @@ struct op {
 	struct memory *status_memory;
 	uint8_t state;          /* enum op_state */
 	bool last_sent;         /* all of it is with the core */
+	bool asking;            /* WIRE_ASK is on its way */
 };
 
 enum request_kind {
@@ -142,13 +146,15 @@ struct remote {
 	struct slot_end events;
 	struct {
 		bool due;
+		uint32_t waits;          /* for so many frames that still read it */
 		uint32_t ticket, error;
 		uint64_t key;
 	} region;                    /* answer to REGISTER, DEREGISTER */
 	uint32_t frames, own_frames; /* with the core, or on their way within the node; of them own transfers' */
 	uint32_t ops_used, held;     /* ops in use; of them OP_HELD */
 	struct frame *local_head, *local_tail; /* frames of this node that wait for room here */
-	uint32_t events_waiting;
+	uint32_t events_waiting, regions;
+	struct request *event_head, *event_tail; /* that wait for their ring, in order */
 	uint64_t pushed, pulled;     /* bytes, of own transfers that ended well */
 	uint64_t failed;             /* own transfers that did not */
 	uint64_t served, refused;    /* transfers of others */
@@ -156,11 +162,13 @@ struct remote {
 	int vm_pid;                  /* whom process_vm_* shall ask */
 };
 
-/* The last access that was refused. */
+/* A push of which a frame was refused. */
 struct refusal {
 	uint32_t id;
-	uint16_t ctx, node, peer, zero;
+	uint16_t ctx, node, peer;
+	uint8_t error;          /* 0: the place is free */
 };
+#define REFUSALS 256
 
 /* A message of a transfer: its head, and what is behind it, which may lie elsewhere. */
 struct arrival {
@@ -200,14 +208,15 @@ struct op_list {
 struct transfers {
 	struct region_table regions;
 	struct frame *frames, *free_frames;
-	uint32_t frames_free, frames_max;
+	uint32_t frames_free, frames_max, own_out, answers_out;
 	struct op_list ready;
 	struct frame *lingering;     /* done with, but a port has their mbufs */
 	uint32_t local_waiting;      /* frames of this node, for targets of this lane that have no room */
 	struct {
 		struct request *head, *tail;
 	} requests;
-	struct refusal refused;
+	struct refusal refused[REFUSALS]; /* pushes that were refused in part, until their last frame */
+	uint32_t events_waiting;     /* of all contexts */
 	uint32_t waiting;            /* ops whose answer may have to be asked for */
 	uint64_t look_at;            /* tsc of the next look at those */
 	struct rte_mempool *places;  /* mbufs without room, for second segments */
@@ -227,6 +236,20 @@ frame_of_handle(uint64_t handle)
 {
 	return (struct frame *)(uintptr_t)(handle & ~(uint64_t)1);
 }
+
+/* Several pieces of memory from or to one place, with few system calls. */
+#define SCATTER_MAX 64
+struct scatter {
+	const struct bytes *b;
+	uint64_t total;
+	unsigned n;
+	bool write;
+	struct iovec *local, *remote;
+	uint64_t room[4 * SCATTER_MAX]; /* of both arrays */
+};
+void scatter_begin(struct scatter *s, const struct bytes *b, bool write);
+int scatter_add(struct scatter *s, uint64_t offset, void *mine, uint32_t len);
+int scatter_end(struct scatter *s);
 
 /* memory.c. 0, -EFAULT: not (all) there; nothing says how much of it was copied. */
 int memory_write(const struct bytes *to, uint64_t offset, const void *from, uint32_t len);
@@ -252,7 +275,9 @@ void transfer_close(struct engine *e, struct channel *ch);
 void transfer_memory_gone(struct engine *e, struct channel *ch, const struct memory *m);
 void transfer_packed(struct engine *e, struct channel *ch, uint16_t place, bool last);
 int transfer_copy(struct engine *e, struct channel *ch, const struct rte_mbuf *m, const struct proto_message *message);
-void transfer_packed_failed(struct engine *e, struct channel *ch, uint16_t place, uint8_t error);
+void transfer_packed_failed(struct engine *e, struct channel *ch, const struct rte_mbuf *m, uint8_t error);
+bool transfer_is_packed(const struct channel *ch, uint16_t place);
+void transfer_cancel(struct engine *e, struct channel *ch, uint32_t place);
 unsigned transfer_step(struct engine *e);
 void transfer_look(struct engine *e);
 
@@ -263,6 +288,7 @@ void target_placed(struct engine *e, struct channel *ch, const struct arrival *a
 unsigned target_step(struct engine *e);
 void target_close(struct engine *e, struct channel *ch);
 void target_memory_gone(struct engine *e, struct channel *ch, const struct memory *m);
+void target_unmarked(struct engine *e, struct channel *ch);
 void target_peer_failed(struct engine *e, struct channel *ch, uint16_t node, uint16_t peer);
 void target_region(struct engine *e, struct channel *ch, const struct submission *s);
 

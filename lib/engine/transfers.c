@@ -29,7 +29,7 @@ struct op *
 transfer_find(struct channel *ch, uint32_t id)
 {
 	uint32_t place = id & 0xFFFF;
-	struct op *op = place < ch->shm->transfers ? &ch->remote->ops[place] : NULL;
+	struct op *op = place < ch->remote->transfers ? &ch->remote->ops[place] : NULL;
 
 	return op != NULL && op->state != OP_FREE && op->d.generation == id >> 16 ? op : NULL;
 }
@@ -118,7 +118,7 @@ release_held(struct engine *e, struct channel *ch)
 static bool
 desc_ok(const struct transfer_desc *d)
 {
-	return d->kind >= TRANSFER_PUSH && d->kind <= TRANSFER_PIN && !(d->flags & ~TRANSFER_ALL) &&
+	return d->status % sizeof(int32_t) == 0 && d->kind >= TRANSFER_PUSH && d->kind <= TRANSFER_PIN && !(d->flags & ~TRANSFER_ALL) &&
 		d->len <= REGION_BYTES_MAX && d->ctx < WIRE_CONTEXTS_MAX &&
 		(d->kind == TRANSFER_PULL || !(d->flags & (TRANSFER_STRIDE | TRANSFER_BITMAP))) &&
 		(d->kind == TRANSFER_PUSH || d->kind == TRANSFER_PACKED || !(d->flags & TRANSFER_NOTIFY)) &&
@@ -141,7 +141,7 @@ transfer_submit(struct engine *e, struct channel *ch, uint32_t place)
 		return false;
 	op->local = (struct bytes){.ch = ch, .at = d->local, .len = d->len};
 	op->sent = 0;
-	op->last_sent = false;
+	op->last_sent = op->asking = false;
 	op->seen_at = e->now;
 	op->age = ++r->next_age;
 	op->status_memory = d->status ? memory_at(ch, d->status_memory, d->status, sizeof(int32_t)) : NULL;
@@ -214,6 +214,14 @@ transfer_close(struct engine *e, struct channel *ch)
 	}
 }
 
+/* The client cannot go on with a transfer whose frames it packs. */
+void
+transfer_cancel(struct engine *e, struct channel *ch, uint32_t place)
+{
+	if (place < ch->remote->transfers && transfer_is_packed(ch, (uint16_t)place))
+		transfer_end(e, ch, &ch->remote->ops[place], EFAULT);
+}
+
 void
 transfer_memory_gone(struct engine *e, struct channel *ch, const struct memory *m)
 {
@@ -227,23 +235,34 @@ transfer_memory_gone(struct engine *e, struct channel *ch, const struct memory *
 	}
 }
 
-/* A frame that the client packed was not Acked. */
+/* A frame that the client packed, in m, was not Acked. */
 void
-transfer_packed_failed(struct engine *e, struct channel *ch, uint16_t place, uint8_t error)
+transfer_packed_failed(struct engine *e, struct channel *ch, const struct rte_mbuf *m, uint8_t error)
 {
-	struct op *op = place < ch->remote->transfers ? &ch->remote->ops[place] : NULL;
+	struct wire_transfer h;
+
+	/* the client may have written there since; it harms itself */
+	memcpy(&h, (const uint8_t *)m->buf_addr + PAYLOAD_START, sizeof(h));
+	struct op *op = transfer_find(ch, wire_be32(h.id));
 
 	if (op != NULL && op->state == OP_PACKED)
 		transfer_end(e, ch, op, error);
+}
+
+/* Is that transfer one whose frames the client packs, and still under way? */
+bool
+transfer_is_packed(const struct channel *ch, uint16_t place)
+{
+	return place < ch->remote->transfers && ch->remote->ops[place].state == OP_PACKED;
 }
 
 /* The core has another frame of those that the client packs. */
 void
 transfer_packed(struct engine *e, struct channel *ch, uint16_t place, bool last)
 {
-	struct op *op = place < ch->remote->transfers ? &ch->remote->ops[place] : NULL;
+	struct op *op = &ch->remote->ops[place];
 
-	if (op == NULL || op->state != OP_PACKED)
+	if (!transfer_is_packed(ch, place))
 		return;
 	op->seen_at = e->now;
 	if (last) {
@@ -404,7 +423,9 @@ ask(struct engine *e, struct channel *ch, struct op *op, uint8_t kind)
 		return 0;
 	struct wire_transfer *h = put_head(f, ch, op, kind);
 
-	if (kind == WIRE_ASK) {
+	f->asks = kind == WIRE_ASK;
+	if (f->asks) {
+		op->asking = true;
 		h->flags = 0;
 		h->key = h->at = h->len = 0; /* the id says it */
 	} else {
@@ -415,6 +436,7 @@ ask(struct engine *e, struct channel *ch, struct op *op, uint8_t kind)
 	if (result == 0)
 		return 1;
 	frame_put(e, f);
+	op->asking = false;
 	if (result != -EAGAIN)
 		transfer_end(e, ch, op, (uint8_t)-result);
 	return result == -EAGAIN ? 0 : 1;
@@ -463,10 +485,10 @@ transfer_look(struct engine *e)
 		for (uint32_t k = 0; ch->remote->ops_used && k < ch->remote->transfers; k++) {
 			struct op *op = &ch->remote->ops[k];
 
-			if (op->state < OP_WAITS || !op->last_sent || e->now - op->seen_at < patience)
+			if (op->state < OP_WAITS || !op->last_sent || op->asking || e->now - op->seen_at < patience)
 				continue;
-			if (ask(e, ch, op, WIRE_ASK))
-				op->seen_at = e->now;
+			op->seen_at = e->now;
+			ask(e, ch, op, WIRE_ASK);
 		}
 	}
 }
@@ -477,6 +499,9 @@ transfer_look(struct engine *e)
 static uint8_t
 place_runs(const struct op *op, uint64_t at, const uint8_t *p, uint32_t left, uint64_t *bytes)
 {
+	struct scatter s;
+
+	scatter_begin(&s, &op->local, true);
 	while (left > 0) {
 		struct wire_run run;
 
@@ -488,16 +513,16 @@ place_runs(const struct op *op, uint64_t at, const uint8_t *p, uint32_t left, ui
 		at += wire_be32(run.skip);
 		left -= (uint32_t)sizeof(run);
 		p += sizeof(run);
-		if (len > left || at > op->d.len || len > op->d.len - at)
+		if (len == 0 || len > left || at > op->d.len || len > op->d.len - at)
 			return EPROTO;
-		if (memory_write(&op->local, at, p, len) != 0)
+		if (scatter_add(&s, at, (void *)(uintptr_t)p, len) != 0)
 			return EFAULT;
 		*bytes += len;
 		at += len;
 		p += len;
 		left -= len;
 	}
-	return 0;
+	return scatter_end(&s) == 0 ? 0 : EFAULT;
 }
 
 static void

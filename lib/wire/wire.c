@@ -53,7 +53,7 @@ wire_transfer_check(const void *payload, uint32_t len, bool to_target)
 		extra != (t->flags & WIRE_T_STRIDE ? sizeof(struct wire_stride) : 0) +
 				(t->flags & WIRE_T_BITMAP ? sizeof(struct wire_bitmap) : 0))
 		return WIRE_BAD_FIELD;
-	if (t->op == WIRE_ENDED && wire_be64(t->len) != extra / sizeof(struct wire_ended))
+	if (t->op == WIRE_ENDED && wire_be64(t->len) * sizeof(struct wire_ended) != extra)
 		return WIRE_BAD_FIELD;
 	return WIRE_OK;
 }

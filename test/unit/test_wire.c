@@ -165,6 +165,70 @@ wire_hdr__golden_reset(void **state)
 	expect_golden(&f, golden, sizeof(golden));
 }
 
+/* The payload of a message to a target: the last frame of a push that tells the application. */
+static void
+wire_hdr__golden_push(void **state)
+{
+	static const uint8_t golden[] = {
+		0x01, 0x05, 0x00, 0x00, 0x00, 0x07, 0x00, 0x21, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x00, 0x03,
+		0x00, 0x00, 0x7F, 0x00, 0x00, 0x00, 0x10, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x40, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x3F, 0xFF, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x2A,
+		0xEE,
+	};
+	const struct wire_transfer t = {.op = WIRE_PUSH, .flags = WIRE_T_LAST | WIRE_T_NOTIFY, .id = wire_be32(0x00070021),
+		.key = wire_be64(0x1122334455660003), .at = wire_be64(0x7F0000001000), .len = wire_be64(16384),
+		.offset = wire_be64(16383), .imm = wire_be64(42)};
+
+	(void)state;
+	assert_memory_equal(&t, golden, sizeof(t));
+	assert_int_equal(wire_transfer_check(golden, sizeof(golden), true), WIRE_OK);
+	assert_int_equal(wire_transfer_check(golden, sizeof(golden), false), WIRE_BAD_TYPE);
+}
+
+static void
+wire_transfer_check__each_verdict(void **state)
+{
+	struct {
+		struct wire_transfer t;
+		uint8_t extra[sizeof(struct wire_stride) + sizeof(struct wire_bitmap)];
+	} __attribute__((packed, aligned(2))) m;
+	const uint32_t head = sizeof(m.t), stride = sizeof(struct wire_stride), bitmap = sizeof(struct wire_bitmap);
+
+	(void)state;
+	memset(&m, 0, sizeof(m));
+	assert_int_equal(wire_transfer_check(&m, head - 1, true), WIRE_TRUNCATED);
+	assert_int_equal(wire_transfer_check(&m, head, true), WIRE_BAD_TYPE);
+	m.t.op = WIRE_TRANSFER_OPS;
+	assert_int_equal(wire_transfer_check(&m, head, true), WIRE_BAD_TYPE);
+	for (uint8_t op = WIRE_PUSH; op < WIRE_TRANSFER_OPS; op++) {
+		bool to_target = op < WIRE_PULLED;
+		uint32_t least = op == WIRE_ENDED ? 8 : 0;
+
+		m.t = (struct wire_transfer){.op = op, .len = op == WIRE_ENDED ? wire_be64(1) : 0};
+		assert_int_equal(wire_transfer_check(&m, head + least, to_target), WIRE_OK);
+		assert_int_equal(wire_transfer_check(&m, head + least, !to_target), WIRE_BAD_TYPE);
+		m.t.zero = 1;
+		assert_int_equal(wire_transfer_check(&m, head + least, to_target), WIRE_BAD_FIELD);
+		m.t.zero = 0;
+		m.t.flags = 0x80;
+		assert_int_equal(wire_transfer_check(&m, head + least, to_target), WIRE_BAD_FLAGS);
+	}
+	m.t = (struct wire_transfer){.op = WIRE_ASK};
+	assert_int_equal(wire_transfer_check(&m, head + 1, true), WIRE_BAD_FIELD);
+	m.t = (struct wire_transfer){.op = WIRE_PULL, .flags = WIRE_T_STRIDE};
+	assert_int_equal(wire_transfer_check(&m, head + stride, true), WIRE_OK);
+	assert_int_equal(wire_transfer_check(&m, head + stride - 1, true), WIRE_BAD_FIELD);
+	m.t.flags = WIRE_T_BITMAP;
+	assert_int_equal(wire_transfer_check(&m, head + bitmap, true), WIRE_OK);
+	assert_int_equal(wire_transfer_check(&m, head + stride, true), WIRE_BAD_FIELD);
+	m.t.flags = WIRE_T_BITMAP | WIRE_T_STRIDE; /* both: there is no such pull */
+	assert_int_equal(wire_transfer_check(&m, head + bitmap + stride, true), WIRE_BAD_FIELD);
+	m.t = (struct wire_transfer){.op = WIRE_ENDED, .len = wire_be64(2)};
+	assert_int_equal(wire_transfer_check(&m, head + 16, false), WIRE_OK);
+	assert_int_equal(wire_transfer_check(&m, head + 8, false), WIRE_BAD_FIELD);
+	assert_int_equal(wire_transfer_check(&m, head + 17, false), WIRE_BAD_FIELD);
+}
+
 /* --- verdicts; a frame is a header whose payload wire_check never reads --- */
 
 static enum wire_verdict
@@ -384,6 +448,8 @@ main(void)
 		cmocka_unit_test(wire_hdr__golden_hello),
 		cmocka_unit_test(wire_hdr__golden_ping_and_pong),
 		cmocka_unit_test(wire_hdr__golden_reset),
+		cmocka_unit_test(wire_hdr__golden_push),
+		cmocka_unit_test(wire_transfer_check__each_verdict),
 		cmocka_unit_test(wire_check__truncated),
 		cmocka_unit_test(wire_check__oversized),
 		cmocka_unit_test(wire_check__bad_version),
