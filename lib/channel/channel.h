@@ -142,6 +142,10 @@ enum transfer_kind {
 #define TRANSFER_BITMAP  0x10 /* PULL: unit, bits hold */
 #define TRANSFER_ALL     0x1F
 
+/* Place, and how often it was used, from a random number on. */
+#define TRANSFER_ID(place, uses) ((uint32_t)(place) | (uint32_t)(uses) << 9)
+#define TRANSFER_PLACE(id)       ((id) & 0x1FF)
+
 #define TRANSFER_DIMS_MAX 3
 #define TRANSFER_UNITS    1024 /* of a bitmap */
 
@@ -151,7 +155,7 @@ struct transfer_desc {
 	uint8_t kind;         /* enum transfer_kind */
 	uint8_t flags;        /* TRANSFER_* */
 	uint16_t node, ctx;   /* the other side */
-	uint16_t generation;  /* of the place: in the frames, so that late answers are known */
+	uint32_t id;          /* TRANSFER_ID: in the frames, so that late answers are known */
 	uint32_t memory;      /* where the local bytes lie: number, or MEMORY_COPIED */
 	uint32_t status_memory; /* where `status` lies; a number */
 	uint64_t key, at;     /* of the remote bytes */

@@ -15,6 +15,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/random.h>
 
 #include "client/client.h"
 #include "wire/wire.h"
@@ -25,7 +26,7 @@
 static inline uint32_t
 id_of(const struct pmx_context *ctx, uint16_t place)
 {
-	return place | ctx->transfers[place].uses << 16;
+	return TRANSFER_ID(place, ctx->transfers[place].uses);
 }
 
 /* ------------------------------------------------------------------ places */
@@ -40,8 +41,15 @@ transfers_open(struct pmx_context *ctx)
 	ctx->places = calloc(shm->transfers, sizeof(*ctx->places));
 	if (ctx->transfers == NULL || ctx->places == NULL)
 		return -ENOMEM;
-	for (uint32_t i = shm->transfers; i-- > 0;)
+	/* another life of this context number shall not take this one's answers for its own */
+	uint32_t life;
+
+	if (getrandom(&life, sizeof(life), 0) != sizeof(life))
+		return -EAGAIN;
+	for (uint32_t i = shm->transfers; i-- > 0;) {
+		ctx->transfers[i].uses = life;
 		ctx->places[ctx->places_free++] = (uint16_t)i;
+	}
 	ctx->transfer_payload = shm->frag_len - (uint32_t)sizeof(struct wire_transfer);
 	slot_end_init(&ctx->events, channel_events(shm), shm->events, &shm->events_pos);
 	return 0;
@@ -173,7 +181,7 @@ submit_desc(struct pmx_context *ctx, uint16_t place, uint8_t kind, int64_t memor
 	d->flags = desc_flags(t);
 	d->node = t->peer.node;
 	d->ctx = t->peer.context;
-	d->generation = (uint16_t)n->uses;
+	d->id = id_of(ctx, place);
 	d->memory = (uint32_t)memory;
 	d->key = t->key;
 	d->at = t->remote;

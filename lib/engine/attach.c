@@ -5,6 +5,7 @@
  * runs on the EAL's mp thread, the watcher on its own; lanes do the work by command.
  */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -51,6 +52,14 @@ watch(uint16_t ctx, uint32_t generation, int pid)
 	return epoll_ctl(server.epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
 }
 
+static bool
+stopping(void)
+{
+	struct pollfd p = {.fd = server.stop, .events = POLLIN};
+
+	return poll(&p, 1, 0) == 1;
+}
+
 static void *
 watch_processes(void *arg)
 {
@@ -67,7 +76,9 @@ watch_processes(void *arg)
 		};
 
 		epoll_ctl(server.epoll, EPOLL_CTL_DEL, server.pidfd[cmd.ctx], NULL);
-		node_command(server.node, &cmd, true);
+		/* a lane that has no CPU now does it later: nobody else would */
+		while (node_command(server.node, &cmd, true) == -ETIMEDOUT && !stopping())
+			;
 	}
 	return NULL;
 }

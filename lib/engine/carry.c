@@ -67,7 +67,7 @@ frame_take(struct engine *e, bool own)
 	x->free_frames = f->next;
 	x->frames_free--;
 	*(own ? &x->own_out : &x->answers_out) += 1;
-	f->asks = f->out = f->marked = false;
+	f->asks = f->out = f->marked = f->retried = false;
 	f->memory = NULL;
 	f->own = own;
 	f->back = false;
@@ -279,6 +279,26 @@ leave_to_port(struct engine *e, struct frame *f)
 	return true;
 }
 
+/* An answer whose flow was reset: by the end of the context that it was for, or of the one that had that number before,
+ * whose answers were in the same flow. Who it is not for does not know its id. Frames come back in order, and
+ * before anything new is sent. */
+static bool
+send_again(struct engine *e, struct channel *ch, struct frame *f)
+{
+	const uint64_t handle = (uintptr_t)f | 1;
+	const struct proto_message m = {
+		.dst_node = f->node,
+		.dst_ctx = f->dst,
+		.len = f->len,
+		.ctx = f->src,
+		.frag_len = e->node->frag_len,
+	};
+
+	f->retried = true;
+	return ch->state == CHANNEL_OPEN && f->node != e->node->config.id &&
+		proto_send(e->proto, &m, &handle, e->now) == 0;
+}
+
 /* The core, or the other lane, is done with it. */
 void
 frame_done(struct engine *e, struct frame *f, uint8_t error)
@@ -292,6 +312,8 @@ frame_done(struct engine *e, struct frame *f, uint8_t error)
 		e->transfers.lingering = f;
 		return;
 	}
+	if (unlikely(error == ECONNRESET && !f->own && !queued && !f->retried) && send_again(e, ch, f))
+		return;
 	if (f->memory && !queued)
 		memory_let_go(f->memory);
 	count_frame(ch, f, (uint32_t)-1);

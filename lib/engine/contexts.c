@@ -268,9 +268,11 @@ node_command(struct node *n, struct command *cmd, bool wait)
 	for (int i = 0; i < 20000 && !atomic_load(&cmd->done); i++)
 		usleep(100);
 	expected = cmd;
-	/* retract; a lane that took it in this moment finishes it at once */
-	if (!atomic_load(&cmd->done) && !atomic_compare_exchange_strong(&e->command, &expected, NULL))
-		usleep(100000);
+	/* retract; a lane that took it in this moment is about to do it, in the caller's memory */
+	if (!atomic_load(&cmd->done) && !atomic_compare_exchange_strong(&e->command, &expected, NULL)) {
+		while (!atomic_load(&cmd->done))
+			usleep(100);
+	}
 	if (atomic_load(&cmd->done))
 		result = cmd->result;
 	pthread_mutex_unlock(&n->command_lock);

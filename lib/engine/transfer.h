@@ -84,6 +84,7 @@ struct frame {
 	bool asks;              /* WIRE_ASK */
 	bool out;               /* with the core, or on its way within the node */
 	bool marked;            /* a registration's end waits for it */
+	bool retried;           /* an answer whose flow was reset, sent again */
 	bool back;              /* within this node: it was there */
 	uint8_t error;
 };

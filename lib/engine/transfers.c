@@ -19,19 +19,13 @@
 
 #define ASK_EVERY_MS 100
 
-static inline uint32_t
-op_id(const struct channel *ch, const struct op *op)
-{
-	return (uint32_t)(op - ch->remote->ops) | (uint32_t)op->d.generation << 16;
-}
-
 struct op *
 transfer_find(struct channel *ch, uint32_t id)
 {
-	uint32_t place = id & 0xFFFF;
+	uint32_t place = TRANSFER_PLACE(id);
 	struct op *op = place < ch->remote->transfers ? &ch->remote->ops[place] : NULL;
 
-	return op != NULL && op->state != OP_FREE && op->d.generation == id >> 16 ? op : NULL;
+	return op != NULL && op->state != OP_FREE && op->d.id == id ? op : NULL;
 }
 
 static void
@@ -137,7 +131,7 @@ transfer_submit(struct engine *e, struct channel *ch, uint32_t place)
 	memcpy(&op->d, &r->descs[place], sizeof(op->d));
 	struct transfer_desc *d = &op->d;
 
-	if (!desc_ok(d))
+	if (!desc_ok(d) || TRANSFER_PLACE(d->id) != place)
 		return false;
 	op->local = (struct bytes){.ch = ch, .at = d->local, .len = d->len};
 	op->sent = 0;
@@ -284,19 +278,19 @@ put_frames(struct engine *e, struct frame **f, unsigned from, unsigned n)
 }
 
 static struct wire_transfer *
-put_head(struct frame *f, const struct channel *ch, const struct op *op, uint8_t kind)
+put_head(struct frame *f, const struct op *op, uint8_t kind)
 {
 	struct wire_transfer *h = frame_head(f);
 
 	*h = (struct wire_transfer){
 		.op = kind,
 		.flags = op->d.flags & TRANSFER_AREA ? WIRE_T_AREA : 0,
-		.id = wire_be32(op_id(ch, op)),
+		.id = wire_be32(op->d.id),
 		.key = wire_be64(op->d.key),
 		.at = wire_be64(op->d.at),
 		.len = wire_be64(op->d.len),
 	};
-	f->id = op_id(ch, op);
+	f->id = op->d.id;
 	return h;
 }
 
@@ -341,7 +335,7 @@ push(struct engine *e, struct channel *ch, struct op *op)
 		return 1;
 	}
 	for (i = 0; i < n && op->state == OP_READY; i++) {
-		struct wire_transfer *h = put_head(f[i], ch, op, WIRE_PUSH);
+		struct wire_transfer *h = put_head(f[i], op, WIRE_PUSH);
 		bool last = offset + len[i] == op->d.len;
 
 		h->offset = wire_be64(offset);
@@ -421,7 +415,7 @@ ask(struct engine *e, struct channel *ch, struct op *op, uint8_t kind)
 
 	if (f == NULL)
 		return 0;
-	struct wire_transfer *h = put_head(f, ch, op, kind);
+	struct wire_transfer *h = put_head(f, op, kind);
 
 	f->asks = kind == WIRE_ASK;
 	if (f->asks) {

@@ -133,7 +133,8 @@ struct wire_transfer {
 	uint8_t op;     /* enum wire_transfer_op */
 	uint8_t flags;  /* WIRE_T_* */
 	uint16_t zero;
-	uint32_t id;    /* the initiator's number of the transfer; ENDED: 0 */
+	uint32_t id;    /* the initiator's number of the transfer, never the same in two lives of a context but by
+			 * chance, 1 in 2^23; ENDED: 0 */
 	uint64_t key;   /* of the target's region, or its area ID; otherwise 0 */
 	uint64_t at;    /* PUSH, PULL, PIN: where the transfer begins: address, or offset in the area */
 	uint64_t len;   /* PUSH, PULL, PIN: bytes that the transfer spans; ENDED: items that follow */
