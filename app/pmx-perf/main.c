@@ -29,6 +29,7 @@ static const char usage[] =
 	"    --hit-ratio PERCENT (100)  transfers whose memory is pinned already; private memory\n"
 	"    --figure DIR           all sizes at 0, 25, 50, 75, 100 %: DIR/push.svg, .csv\n"
 	"  page                     4 KiB pulled, and asked for by a message and copied\n"
+	"  diff                     a region pushed, and what changed of it: 1 %, in one run or in words\n"
 	"  pin                      what pinning costs here, and a hit of the pin-down cache\n"
 	"What it is compared with:\n"
 	"  floor                    the raw link; a port behind --, e.g. -- --vdev=net_memif0,...\n"
@@ -249,7 +250,7 @@ static bool
 is_command(const char *name)
 {
 	static const char *const names[] = {"respond", "latency", "rate", "bandwidth", "all", "push", "pull",
-		"page", "pin", "floor",
+		"page", "diff", "pin", "floor",
 		"baseline", "report"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

@@ -416,10 +416,73 @@ pages(struct session *s, const struct options *o)
 	return e;
 }
 
+/* ------------------------------------------------------------------ what changed */
+
+static int
+push_and_wait(struct session *s, const struct pmx_transfer *t)
+{
+	pmx_transfer_id id;
+	int e;
+
+	while ((e = pmx_push(s->ctx, t, &id)) == -EAGAIN)
+		session_idle(s);
+	while (e == 0 && (e = pmx_transfer_done(s->ctx, id)) == 0)
+		session_idle(s);
+	return e == 1 ? 0 : e;
+}
+
+/* All of a region pushed, and in turns the changed words of it, one in a hundred (RHI-PART, twin and diff). */
+static int
+diff(struct session *s, const struct options *o)
+{
+	uint32_t size = o->size_count ? o->sizes[0] : 1u << 20, x = 1;
+	uint8_t *local = get_memory(s, size, o->local_private), *twin = malloc(size);
+	uint64_t hz = rte_get_tsc_hz(), rounds = o->rounds / 20 + 1;
+	struct pmx_remote remote;
+	struct hist h[3];
+	int e = local && twin ? ask_memory(s, o, size, &remote) : -ENOMEM;
+
+	for (unsigned i = 0; i < 3; i++)
+		hist_init(&h[i]);
+	if (e == 0) {
+		memset(local, 7, size);
+		memcpy(twin, local, size);
+	}
+	/* in turns: all of it; one run of 1 %; 1 % in single words */
+	for (uint64_t i = 0; i < 3 * rounds && e == 0; i++) {
+		struct pmx_part part = {.kind = PMX_PART_DIFF, .twin = twin};
+		const struct pmx_transfer t = {.peer = remote.owner, .key = remote.key, .remote = remote.addr, .local = local,
+			.len = size, .part = i % 3 ? &part : NULL};
+
+		for (uint32_t k = 0; i % 3 == 1 && k < size / 100; k++)
+			local[(i * 4096 + k) % size]++;
+		for (uint32_t k = 0; i % 3 == 2 && k < size / 400; k++) {
+			x = x * 1664525u + 1013904223u;
+			((uint32_t *)(void *)local)[(x >> 8) % (size / 4)]++;
+		}
+		uint64_t start = rte_rdtsc();
+
+		e = push_and_wait(s, &t);
+		hist_record(&h[i % 3], (uint64_t)((double)(rte_rdtsc() - start) * 1e9 / (double)hz));
+	}
+	for (unsigned i = 0; i < 3 && e == 0; i++) {
+		static const char *const names[] = {"all", "diff-run", "diff-words"};
+		struct row r = {.test = "latency", .size = size};
+
+		snprintf(r.what, sizeof(r.what), "%s", names[i]);
+		row_latency(&r, &h[i]);
+		row_print(o, &r);
+	}
+	if (local != NULL)
+		put_memory(s, local, o->local_private);
+	free(twin);
+	return e;
+}
+
 bool
 is_remote(const char *command)
 {
-	return strcmp(command, "push") == 0 || strcmp(command, "pull") == 0 || strcmp(command, "page") == 0;
+	return strcmp(command, "push") == 0 || strcmp(command, "diff") == 0 || strcmp(command, "pull") == 0 || strcmp(command, "page") == 0;
 }
 
 int
@@ -429,6 +492,8 @@ run_remote(struct session *s, const struct options *o)
 
 	if (strcmp(o->command, "page") == 0)
 		e = pages(s, o);
+	else if (strcmp(o->command, "diff") == 0)
+		e = diff(s, o);
 	else
 		e = o->figure ? figure(s, o) : bandwidth(s, o);
 	return e == 0 ? 0 : perf_complain(o->command, e);

@@ -24,7 +24,7 @@ row_head(const struct options *o, const char *what)
 {
 	(void)what;
 	if (!o->json)
-		printf("%-6s %-10s %8s %10s %10s %10s %12s %9s\n", "what", "test", "bytes", "p50 us",
+		printf("%-10s %-10s %8s %10s %10s %10s %12s %9s\n", "what", "test", "bytes", "p50 us",
 			"p99 us", "p99.9 us", "Mmsg/s", "Gb/s");
 }
 
@@ -38,11 +38,11 @@ row_print(const struct options *o, const struct row *r)
 			r->what, r->test, r->size, r->p50_ns, r->p99_ns, r->p999_ns, r->min_ns,
 			r->max_ns, r->per_second, r->gbits, r->lost);
 	} else if (strcmp(r->test, "latency") == 0) {
-		printf("%-6s %-10s %8u %10.2f %10.2f %10.2f %12s %9s\n", r->what, r->test, r->size,
+		printf("%-10s %-10s %8u %10.2f %10.2f %10.2f %12s %9s\n", r->what, r->test, r->size,
 			(double)r->p50_ns / 1e3, (double)r->p99_ns / 1e3, (double)r->p999_ns / 1e3,
 			"", "");
 	} else {
-		printf("%-6s %-10s %8u %10s %10s %10s %12.3f %9.2f\n", r->what, r->test, r->size, "",
+		printf("%-10s %-10s %8u %10s %10s %10s %12.3f %9.2f\n", r->what, r->test, r->size, "",
 			"", "", r->per_second / 1e6, r->gbits);
 	}
 	fflush(stdout);

@@ -139,7 +139,7 @@ static const struct key keys[] = {
 		"of others, that wait for one context's answer; also frames in flight to it"},
 	{"limits", "regions", KIND_U32, C(regions), 1, 65535, "1024", "regions",
 		"of memory that others may reach, of all contexts of an lcore"},
-	{"limits", "transfer_frames", KIND_U32, C(transfer_frames), 16, 65535, "1024", "frames",
+	{"limits", "transfer_frames", KIND_U32, C(transfer_frames), 16, 65535, "256", "frames",
 		"of transfers in flight, for each lcore; a packet buffer each"},
 	{"limits", "events", KIND_U32, C(events), 1, 32768, "256", "events",
 		"notifications that wait for one context, power of two"},

@@ -280,7 +280,7 @@ to_core(struct engine *e, struct channel *ch, const struct submission *s, const 
 {
 	if (unlikely(s->send.dst_node >= e->nodes_max || s->send.dst_ctx >= WIRE_CONTEXTS_MAX ||
 		    !e->peers[s->send.dst_node].known))
-		return -EHOSTUNREACH;
+		return s->send.dst_node < e->nodes_max && e->peers[s->send.dst_node].known ? -ECONNREFUSED : -EHOSTUNREACH;
 	/* node, context and length stand in the same order in both */
 	memcpy(&ch->message, &s->send, offsetof(struct proto_message, ctx));
 	return proto_send(e->proto, &ch->message, handles, e->now);

@@ -11,6 +11,10 @@
  *    breaks its own memory may well crash itself.
  * 3. Times are real, so an input's course may differ a little between runs; a broken rule stays.
  */
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
 #include <rte_mempool.h>
 
 #include "client/client.h"
@@ -29,6 +33,9 @@ static struct pmx_context *neighbour[2];
 static uint32_t sent, received;
 static unsigned pool_whole;
 static bool mad; /* note 2 */
+static struct pmx_remote given; /* a neighbour's memory, that others may read */
+static uint8_t *bait, *scratch; /* that memory; the hostile one's */
+static int victim;              /* the process whose memory the hostile one names */
 
 static void
 start(unsigned i, int argc, char **argv)
@@ -40,8 +47,8 @@ start(unsigned i, int argc, char **argv)
 	snprintf(text, sizeof(text),
 		"[node]\nid = %u\nname = fuzz%u\n[engine]\nidle = spin\n[link 0]\ndriver = loop\nport = fuzz\nrx_descriptors = 64\ntx_descriptors = 64\n"
 		"[limits]\nmbufs = 2048\ncontexts = 4\nsend_buffers = 32\nreceive_buffers = 64\n"
-		"message_max = 20000\nnodes = 8\npeers = 4\n"
-		"[proto]\nrto_min_us = 100\nrto_max_us = 1000\nretries = 2\n"
+		"message_max = 20000\nnodes = 8\npeers = 4\ntransfer_frames = 64\ntransfers = 8\nrequests = 16\nevents = 4\n"
+		"[proto]\nrto_min_us = 100\nrto_max_us = 2000\nretries = 8\n"
 		"[nodes]\n0 = auto\n1 = auto\n",
 		i, i);
 	if (pmx_node_start(&nodes[i], &params, error, sizeof(error)) != 0) {
@@ -140,7 +147,7 @@ submit(struct pmx_context *c, struct input *in)
 
 	take(in, &s, how & 1 ? sizeof(s) : 12);
 	if (!(how & 1)) {
-		s.op = 1 + s.op % 5;
+		s.op = 1 + s.op % 11;
 		s.count %= 40;
 		s.send.len %= 25000;
 		s.send.dst_node %= 4;
@@ -153,6 +160,30 @@ submit(struct pmx_context *c, struct input *in)
 	memcpy(slot_at(&c->sub, c->sub.pos)->body, &s, sizeof(s));
 	slot_publish(&c->sub, c->sub.pos++);
 	mad = true; /* buffers come back that libpmx did not give out */
+}
+
+/* A transfer: its description with fields that are right, or not. */
+static void
+describe(struct pmx_context *c, struct input *in)
+{
+	uint8_t place = take8(in) % 8, how = take8(in);
+	struct transfer_desc *d = &channel_transfers(c->shm)[place];
+
+	take(in, d, how & 1 ? sizeof(*d) : 0);
+	d->kind = 1 + take8(in) % 5;
+	d->flags = take8(in) & (how & 2 ? 0xFF : TRANSFER_ALL);
+	d->node = take8(in) % 3;
+	d->ctx = take8(in) % 5;
+	d->id = TRANSFER_ID(place, take8(in));
+	d->key = how & 4 ? given.key : take8(in);
+	d->at = given.addr + take16(in);
+	d->len = how & 8 ? take16(in) : take32(in);
+	if (how & 16)
+		d->memory = take8(in) % 4;
+	d->local = (uintptr_t)scratch + take16(in);
+	d->status = how & 32 ? (uintptr_t)scratch + take16(in) : 0;
+	d->status_memory = take8(in) % 2;
+	mad = true;
 }
 
 /* Any word of the region, but for what this program itself finds its rings with. */
@@ -174,7 +205,11 @@ one_step(struct pmx_context *c, struct input *in)
 	uint8_t op = take8(in);
 	struct pmx_message m;
 
-	switch (op % 12) {
+	switch (op % 14) {
+	case 12:
+	case 13:
+		describe(c, in);
+		break;
 	case 0:
 	case 1:
 	case 2:
@@ -229,6 +264,18 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 		neighbours_send();
 	neighbours_catch_up();
 	pool_whole = pool_free();
+	void *p;
+
+	MUST(pmx_alloc(neighbour[1], 65536, &p) == 0);
+	bait = memset(p, 0x5A, 65536);
+	MUST(pmx_register(neighbour[1], bait, 65536, PMX_REMOTE_READ, &given) == 0);
+	/* as from another process: what the kernel copies for the hostile one is not this program's */
+	victim = fork();
+	if (victim == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
 	return 0;
 }
 
@@ -238,9 +285,16 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct input in = {data, size};
 	struct pmx_context *c = open_context(0, HOSTILE);
 
+	void *p;
+
 	mad = false;
+	MUST(pmx_alloc(c, 65536, &p) == 0);
+	scratch = p;
+	nodes[0]->embedded->channels[HOSTILE].remote->vm_pid = victim;
 	for (int i = 0; in.left && i < 500; i++)
 		one_step(c, &in);
+	for (unsigned i = 0; i < 65536; i++)
+		MUST(bait[i] == 0x5A);
 	pmx_context_close(c);
 	for (unsigned i = 0; !neighbours_send(); i++) { /* what waited for the hostile one comes back */
 		turn();

@@ -4,7 +4,7 @@
 #
 # Usage: fuzz.sh BUILD_DIR [SECONDS [keep]]
 # libFuzzer on what takes bytes from others: frames (wire), the core (proto), an application's
-# shared memory (channel), a topology's text. Each target of test/fuzz starts from its corpus,
+# shared memory (channel), a peer's transfers (transfer), a topology's text. Each target of test/fuzz starts from its corpus,
 # test/fuzz/corpus/NAME.tar.gz, and runs for SECONDS (60), two at a time. keep: what was found new goes
 # into the corpus, reduced. Builds with clang in a folder of its own.
 set -u
@@ -13,7 +13,7 @@ set -u
 seconds=${2:-60}
 root=$(cd "$(dirname "$0")/../.." && pwd)
 fuzz_build=$root/build-fuzz
-targets=(wire topology proto channel)
+targets=(wire topology proto channel transfer)
 export ASAN_OPTIONS=detect_leaks=0 # DPDK's own start leaves memory that nobody frees
 
 command -v clang >/dev/null || skip_all fuzz "needs clang: dpdk-config/install.sh --tests"
@@ -52,9 +52,9 @@ judge() { # TARGET PID
 for ((i = 0; i < ${#targets[@]}; i += 2)); do
 	run "${targets[i]}"
 	first=$last
-	run "${targets[i + 1]}"
+	[ -z "${targets[i + 1]:-}" ] || run "${targets[i + 1]}"
 	judge "${targets[i]}" "$first"
-	judge "${targets[i + 1]}" "$last"
+	[ -z "${targets[i + 1]:-}" ] || judge "${targets[i + 1]}" "$last"
 done
 
 if [ "${3:-}" = keep ] && [ $failed -eq 0 ]; then

@@ -597,6 +597,64 @@ open_end(unsigned i)
 	}
 }
 
+static int
+ask_pin(struct end *by, const struct pmx_remote *r, uint64_t len)
+{
+	const struct pmx_transfer t = {.peer = r->owner, .key = r->key, .remote = r->addr, .len = len};
+	pmx_transfer_id id;
+	double end = now_s() + STUCK_S;
+	int e = pmx_remote_pin(by->ctx, &t, &id);
+
+	while (e == 0 && now_s() < end) {
+		pmx_node_poll(nodes[0]);
+		pmx_node_poll(nodes[1]);
+		e = pmx_transfer_done(by->ctx, id);
+	}
+	if (pmx_sync_wait(by->ctx, 1000000) != 0)
+		fail("pmx_sync_wait");
+	return e;
+}
+
+/* Can it be reached? Asked without touching it. */
+static void
+check_pin(void)
+{
+	struct pmx_remote wrong = ends[2].remote[BY_KERNEL];
+
+	wrong.key ^= 1ull << 40;
+	if (ask_pin(&ends[0], &ends[2].remote[BY_KERNEL], MEMORY) != 1 ||
+		ask_pin(&ends[0], &ends[2].read_only, 4096) != 1 ||
+		ask_pin(&ends[0], &ends[2].read_only, 4097) != -ERANGE || ask_pin(&ends[0], &wrong, 1) != -ENOKEY)
+		fail("pmx_remote_pin");
+}
+
+/* RHiNET's table 1: which verb takes which part. */
+static void
+check_refused_parts(void)
+{
+	const struct pmx_remote *r = &ends[2].remote[BY_ENGINE];
+	struct pmx_part part = {.twin = ends[0].tasks[0].twin};
+	struct pmx_transfer t = {.peer = r->owner, .key = r->key, .remote = r->addr, .local = ends[0].local[BY_ENGINE],
+		.len = 64, .part = &part};
+
+	part.kind = PMX_PART_TWIN;
+	if (pmx_push(ends[0].ctx, &t, NULL) != -EOPNOTSUPP)
+		fail("a push with a twin");
+	part.kind = PMX_PART_DIFF;
+	if (pmx_pull(ends[0].ctx, &t, NULL) != -EOPNOTSUPP)
+		fail("a pull with a diff");
+	part.kind = 9;
+	if (pmx_push(ends[0].ctx, &t, NULL) != -EINVAL || pmx_part_problem(&part, 64) == NULL)
+		fail("a part of no kind");
+	part = (struct pmx_part){.kind = PMX_PART_STRIDE, .dims = 1, .block = 8, .interval = {16}, .count = {5}};
+	if (pmx_pull(ends[0].ctx, &t, NULL) != -EINVAL || pmx_part_problem(&part, 64) == NULL)
+		fail("a stride beyond its transfer");
+	t.part = NULL;
+	t.flags = PMX_NOTIFY;
+	if (pmx_pull(ends[0].ctx, &t, NULL) != -EINVAL)
+		fail("a pull with a notification");
+}
+
 static void
 close_end(struct end *e)
 {
@@ -676,6 +734,10 @@ main(int argc, char **argv)
 
 	if (!failed)
 		run();
+	if (!failed) {
+		check_pin();
+		check_refused_parts();
+	}
 	settle();
 	double took = now_s() - begin_s;
 

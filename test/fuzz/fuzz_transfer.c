@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The engine, fed a hostile peer's messages to the endpoints for remote memory: any operation, key, offset,
+ * length, runs, stride, bitmap, as questions to a target and as answers to an initiator with transfers under way.
+ * Only the bytes of regions that may be written change; what is asked for and what is refused leaves nothing behind.
+ *
+ * Design notes
+ * 1. One real node, whose peer is known and silent, with DPDK but without hugepages; an input is a sequence of
+ *    messages to one life of a context. Messages are handed to the engine where deliver.c does.
+ * 2. An input's bytes choose among right values and wrong ones of each field: right keys are not guessed.
+ */
+#include <sys/mman.h>
+
+#include "client/client.h"
+#include "engine/engine.h"
+#include "input.h"
+#include "pmx/pmx.h"
+
+#define BYTES  65536u
+#define REGION 8192u  /* in the middle of each half: the rest must not change */
+#define AT     12288u
+#define PEER   1
+#define TURNS  20000000
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+
+static struct pmx_node *node;
+static struct engine *e;
+
+struct target {
+	struct pmx_context *c;
+	struct channel *ch;
+	uint8_t *mapped, *private; /* BYTES each: regions at AT (read, write) and at BYTES / 2 + AT (read) */
+	struct pmx_remote r[4];    /* mapped: both, read; private: both, read */
+	pmx_transfer_id pulls[4];
+	uint8_t *into;             /* what the pulls ask for */
+};
+
+int
+LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	static char *eal[] = {"fuzz_transfer", "--no-huge", "-m", "128", "--no-pci", "--no-telemetry", "--no-shconf", "-l", "0",
+		"--log-level=*:error", NULL};
+	char error[256] = "";
+	struct pmx_node_params params = {.eal_argc = 10, .eal_argv = eal,
+		.config_text = "[node]\nid = 0\nname = fuzz\n[engine]\nidle = spin\n[link 0]\ndriver = loop\nport = fuzz\nrx_descriptors = 64\n"
+			       "tx_descriptors = 64\n[limits]\nmbufs = 2048\ncontexts = 2\nsend_buffers = 32\nreceive_buffers = 64\n"
+			       "transfer_frames = 64\nrequests = 16\ntransfers = 8\nevents = 4\nnodes = 8\npeers = 4\n"
+			       "[proto]\nrto_min_us = 100\nrto_max_us = 1000\nretries = 2\n[nodes]\n0 = auto\n1 = auto\n"};
+
+	(void)argc, (void)argv;
+	if (pmx_node_start(&node, &params, error, sizeof(error)) != 0) {
+		fprintf(stderr, "fuzz_transfer: %s\n", error);
+		exit(1);
+	}
+	e = &node->embedded->engines[0];
+	return 0;
+}
+
+static void
+open_target(struct target *t)
+{
+	const struct pmx_context_params params = {.context = 1};
+	void *p;
+
+	memset(t, 0, sizeof(*t));
+	MUST(pmx_context_open(&t->c, node, &params) == 0);
+	t->ch = &node->embedded->channels[1];
+	MUST(pmx_alloc(t->c, 2 * BYTES, &p) == 0);
+	t->mapped = p;
+	t->into = t->mapped + BYTES;
+	t->private = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	MUST(t->private != MAP_FAILED);
+	memset(t->mapped, 0x11, BYTES);
+	memset(t->into, 0x22, BYTES);
+	memset(t->private, 0x33, BYTES);
+	for (unsigned i = 0; i < 4; i++) {
+		uint8_t *base = i < 2 ? t->mapped : t->private;
+
+		MUST(pmx_area_register(t->c, i, base + (i % 2 ? BYTES / 2 : 0) + AT, REGION,
+			     i % 2 ? PMX_REMOTE_READ : PMX_REMOTE_READ | PMX_REMOTE_WRITE, &t->r[i]) == 0);
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		const struct pmx_transfer pull = {.peer = {PEER, 1}, .key = 1, .local = t->into + i * (BYTES / 4) + 4096, .len = 4096};
+
+		MUST(pmx_pull(t->c, &pull, &t->pulls[i]) == 0);
+	}
+}
+
+static void
+same(const uint8_t *p, uint32_t from, uint32_t to, uint8_t byte)
+{
+	for (uint32_t i = from; i < to; i++)
+		MUST(p[i] == byte);
+}
+
+static void
+close_target(struct target *t)
+{
+	same(t->mapped, 0, AT, 0x11);
+	same(t->mapped, AT + REGION, BYTES, 0x11);
+	same(t->private, 0, AT, 0x33);
+	same(t->private, AT + REGION, BYTES, 0x33);
+	for (unsigned i = 0; i < 4; i++) {
+		same(t->into, i * (BYTES / 4), i * (BYTES / 4) + 4096, 0x22);
+		same(t->into, i * (BYTES / 4) + 8192, (i + 1) * (BYTES / 4), 0x22);
+	}
+	pmx_context_close(t->c);
+	munmap(t->private, BYTES);
+	for (unsigned i = 0; e->transfers.frames_free != e->transfers.frames_max; i++) {
+		pmx_node_poll(node);
+		MUST(i < TURNS);
+	}
+	MUST(e->transfers.requests.head == NULL && e->transfers.waiting == 0 && e->transfers.events_waiting == 0);
+	MUST(t->ch->state == CHANNEL_CLOSED);
+}
+
+/* A number near an edge, or any. */
+static uint64_t
+near(struct input *in, uint64_t edge)
+{
+	uint8_t how = take8(in);
+
+	if (how < 128)
+		return edge + how % 16 - 8;
+	if (how < 200)
+		return edge + take16(in);
+	return (uint64_t)take32(in) << 32 | take32(in);
+}
+
+static void
+head_of(const struct target *t, struct input *in, struct wire_transfer *h, bool to_target)
+{
+	uint8_t op = take8(in), which = take8(in);
+	const struct pmx_remote *r = &t->r[which % 4];
+	bool area = which & 64;
+
+	*h = (struct wire_transfer){
+		.op = to_target ? 1 + op % 4 : 5 + op % 2,
+		.flags = take8(in),
+		.id = wire_be32(to_target ? take16(in) : channel_transfers(t->c->shm)[which % 8].id),
+		.key = wire_be64(area ? which % 5 : which & 32 ? r->key : r->key ^ 1ull << which % 64),
+		.at = wire_be64(near(in, area ? 0 : r->addr)),
+		.len = wire_be64(near(in, which & 16 ? REGION : 100)),
+		.offset = wire_be64(near(in, 0)),
+		.imm = wire_be64(take8(in)),
+	};
+	if (op & 128) {
+		h->op = op;
+		h->zero = take16(in);
+	}
+	if (!(op & 64))
+		h->flags &= to_target ? WIRE_T_LAST | WIRE_T_NOTIFY | WIRE_T_RUNS | WIRE_T_STRIDE | WIRE_T_BITMAP : WIRE_T_LAST | WIRE_T_RUNS;
+	if (area && to_target)
+		h->flags |= WIRE_T_AREA;
+}
+
+static void
+one_message(struct target *t, struct input *in)
+{
+	struct {
+		struct wire_transfer h;
+		uint8_t bytes[1024];
+	} __attribute__((packed, aligned(8))) m;
+	uint8_t how = take8(in);
+	bool to_target = how & 1;
+	uint32_t len = how & 2 ? take16(in) % sizeof(m.bytes) : take8(in);
+	const struct arrival a = {&m.h, m.bytes, len, how & 4 ? PEER : take8(in) % 4, how & 8 ? 1 : take8(in), NULL};
+
+	head_of(t, in, &m.h, to_target);
+	take(in, m.bytes, len);
+	if (m.h.flags & WIRE_T_STRIDE && to_target && m.h.op == WIRE_PULL)
+		((struct arrival *)(uintptr_t)&a)->len = sizeof(struct wire_stride);
+	if (m.h.flags & WIRE_T_BITMAP && to_target && m.h.op == WIRE_PULL)
+		((struct arrival *)(uintptr_t)&a)->len = sizeof(struct wire_bitmap);
+	if (!to_target)
+		transfer_answer(e, t->ch, &a);
+	else if (proto_ctx_take(e->proto, t->ch->ctx | WIRE_TARGET, 1, 0, true))
+		target_message(e, t->ch, &a);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = {data, size};
+	struct pmx_event event;
+	struct target t;
+
+	open_target(&t);
+	for (int i = 0; in.left && i < 200; i++) {
+		uint8_t op = take8(&in);
+
+		if (op % 8 < 6)
+			one_message(&t, &in);
+		else
+			pmx_node_poll(node);
+		if (op % 32 == 7)
+			pmx_event(t.c, &event);
+		if (op == 15)
+			pmx_deregister(t.c, t.r[take8(&in) % 4].key);
+	}
+	close_target(&t);
+	return 0;
+}
