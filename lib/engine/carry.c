@@ -87,6 +87,35 @@ frame_put(struct engine *e, struct frame *f)
 	f->out = false;
 }
 
+/* Frames for the next `left` bytes, at most FRAMES_BURST, at least one though there be no bytes; len[i] of them each.
+ * Fewer, or none: the pool has no more. */
+unsigned
+frames_take(struct engine *e, bool own, uint64_t left, struct frame **f, uint32_t *len)
+{
+	uint32_t payload = e->transfers.payload;
+	unsigned n = 0;
+
+	do {
+		f[n] = frame_take(e, own);
+		if (f[n] == NULL)
+			break;
+		len[n] = left < payload ? (uint32_t)left : payload;
+		left -= len[n++];
+	} while (n < FRAMES_BURST && left > 0);
+	return n;
+}
+
+/* Frames from..n - 1 are not sent after all. */
+void
+frames_put(struct engine *e, struct frame **f, unsigned from, unsigned n)
+{
+	for (unsigned i = from; i < n; i++) {
+		if (f[i]->memory)
+			memory_let_go(f[i]->memory);
+		frame_put(e, f[i]);
+	}
+}
+
 /* The frame's bytes behind head_len are the client's, where they lie: nothing is copied. */
 void
 frame_refer(struct engine *e, struct frame *f, struct memory *m, uint64_t client, uint32_t head_len,

@@ -420,22 +420,13 @@ static unsigned
 pull_piece(struct engine *e, struct channel *ch, struct request *r, bool *ended)
 {
 	struct frame *f[FRAMES_BURST];
-	uint32_t len[FRAMES_BURST], payload = e->transfers.payload;
-	uint64_t left = r->source.len - r->sent;
-	unsigned n = 0, i;
+	uint32_t len[FRAMES_BURST];
+	unsigned n = frames_take(e, false, r->source.len - r->sent, f, len), i;
 
-	do {
-		f[n] = frame_take(e, false);
-		if (f[n] == NULL)
-			break;
-		len[n] = left < payload ? (uint32_t)left : payload;
-		left -= len[n++];
-	} while (n < FRAMES_BURST && left > 0);
 	if (n == 0)
 		return 0;
 	if (frames_fill(e, &r->source, r->sent, r->node, f, len, n) != 0) {
-		for (i = 0; i < n; i++)
-			frame_put(e, f[i]);
+		frames_put(e, f, 0, n);
 		pull_fails(r, EFAULT);
 		return 1;
 	}
@@ -454,11 +445,7 @@ pull_piece(struct engine *e, struct channel *ch, struct request *r, bool *ended)
 		r->sent += len[i];
 		*ended = r->sent == r->source.len;
 	}
-	for (unsigned k = i; k < n; k++) {
-		if (f[k]->memory)
-			memory_let_go(f[k]->memory);
-		frame_put(e, f[k]);
-	}
+	frames_put(e, f, i, n);
 	return i;
 }
 

@@ -203,22 +203,29 @@ add_context(struct rte_tel_data *d, const struct channel *ch)
 	rte_tel_data_add_dict_container(d, name, c, 0);
 }
 
+/* 64 of the open contexts, from the number in params on. */
 static int
-tell_contexts(const char *cmd, const char *params, struct rte_tel_data *d)
+tell_open(const char *params, struct rte_tel_data *d, void (*add)(struct rte_tel_data *, const struct channel *))
 {
 	uint32_t from = params ? (uint32_t)strtoul(params, NULL, 10) : 0, shown = 0;
 
-	(void)cmd;
 	if (node == NULL)
 		return -1;
 	rte_tel_data_start_dict(d);
 	for (uint32_t i = from; i < node->config.contexts && shown < 64; i++) {
 		if (node->channels[i].state == CHANNEL_CLOSED)
 			continue;
-		add_context(d, &node->channels[i]);
+		add(d, &node->channels[i]);
 		shown++;
 	}
 	return 0;
+}
+
+static int
+tell_contexts(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	(void)cmd;
+	return tell_open(params, d, add_context);
 }
 
 /* Remote memory of a context: what it asked for, what it was asked for, and its process's pins. */
@@ -258,19 +265,8 @@ add_remote(struct rte_tel_data *d, const struct channel *ch)
 static int
 tell_memory(const char *cmd, const char *params, struct rte_tel_data *d)
 {
-	uint32_t from = params ? (uint32_t)strtoul(params, NULL, 10) : 0, shown = 0;
-
 	(void)cmd;
-	if (node == NULL)
-		return -1;
-	rte_tel_data_start_dict(d);
-	for (uint32_t i = from; i < node->config.contexts && shown < 64; i++) {
-		if (node->channels[i].state == CHANNEL_CLOSED)
-			continue;
-		add_remote(d, &node->channels[i]);
-		shown++;
-	}
-	return 0;
+	return tell_open(params, d, add_remote);
 }
 
 static void

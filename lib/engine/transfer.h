@@ -304,6 +304,8 @@ void dma_drain(struct engine *e);
 /* carry.c: frames of transfers, to the core and back */
 int frames_fill(struct engine *e, const struct bytes *b, uint64_t offset, uint16_t node, struct frame **f,
 	const uint32_t *len, unsigned n);
+unsigned frames_take(struct engine *e, bool own, uint64_t left, struct frame **f, uint32_t *len);
+void frames_put(struct engine *e, struct frame **f, unsigned from, unsigned n);
 struct frame *frame_take(struct engine *e, bool own);
 void frame_put(struct engine *e, struct frame *f);
 struct wire_transfer *frame_head(struct frame *f);

@@ -267,16 +267,6 @@ transfer_packed(struct engine *e, struct channel *ch, uint16_t place, bool last)
 
 /* ------------------------------------------------------------------ frames out */
 
-static void
-put_frames(struct engine *e, struct frame **f, unsigned from, unsigned n)
-{
-	for (unsigned i = from; i < n; i++) {
-		if (f[i]->memory)
-			memory_let_go(f[i]->memory);
-		frame_put(e, f[i]);
-	}
-}
-
 static struct wire_transfer *
 put_head(struct frame *f, const struct op *op, uint8_t kind)
 {
@@ -316,21 +306,14 @@ static unsigned
 push(struct engine *e, struct channel *ch, struct op *op)
 {
 	struct frame *f[FRAMES_BURST];
-	uint32_t len[FRAMES_BURST], payload = e->transfers.payload;
-	uint64_t left = op->d.len - op->sent, offset = op->sent;
-	unsigned n = 0, i;
+	uint32_t len[FRAMES_BURST];
+	uint64_t offset = op->sent;
+	unsigned n = frames_take(e, true, op->d.len - op->sent, f, len), i;
 
-	do {
-		f[n] = frame_take(e, true);
-		if (f[n] == NULL)
-			break;
-		len[n] = left < payload ? (uint32_t)left : payload;
-		left -= len[n++];
-	} while (n < FRAMES_BURST && left > 0);
 	if (n == 0)
 		return 0;
 	if (frames_fill(e, &op->local, offset, op->d.node, f, len, n) != 0) {
-		put_frames(e, f, 0, n);
+		frames_put(e, f, 0, n);
 		transfer_end(e, ch, op, EFAULT);
 		return 1;
 	}
@@ -346,7 +329,7 @@ push(struct engine *e, struct channel *ch, struct op *op)
 		int result = send(e, ch, op, f[i], len[i]);
 
 		if (result != 0) {
-			put_frames(e, f, i, n);
+			frames_put(e, f, i, n);
 			if (result == -EAGAIN)
 				return i;
 			transfer_end(e, ch, op, (uint8_t)-result);
@@ -361,7 +344,7 @@ push(struct engine *e, struct channel *ch, struct op *op)
 			break;
 		}
 	}
-	put_frames(e, f, i, n);
+	frames_put(e, f, i, n);
 	return n;
 }
 

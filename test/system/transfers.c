@@ -610,8 +610,15 @@ ask_pin(struct end *by, const struct pmx_remote *r, uint64_t len)
 		pmx_node_poll(nodes[1]);
 		e = pmx_transfer_done(by->ctx, id);
 	}
-	if (pmx_sync_wait(by->ctx, 1000000) != 0)
-		fail("pmx_sync_wait");
+	/* the other node polls nowhere else */
+	while (pmx_sync_wait(by->ctx, 0) != 0) {
+		pmx_node_poll(nodes[0]);
+		pmx_node_poll(nodes[1]);
+		if (now_s() > end) {
+			fail("pmx_sync_wait");
+			break;
+		}
+	}
 	return e;
 }
 
