@@ -635,6 +635,77 @@ check_pin(void)
 		fail("pmx_remote_pin");
 }
 
+#define PAGE 4096u
+
+/* A writer's page, as it is and as it was. */
+struct writer {
+	struct pmx_context *ctx;
+	uint8_t *now, *twin;
+	pmx_transfer_id id;
+};
+
+static bool
+writer_pushes(struct writer *w, uint8_t *home, const struct pmx_remote *r)
+{
+	const struct pmx_part part = {.kind = PMX_PART_DIFF, .twin = w->twin};
+	const struct pmx_transfer t = {.peer = r->owner, .key = r->key, .remote = (uintptr_t)home, .local = w->now, .len = PAGE,
+		.part = &part};
+	double end = now_s() + STUCK_S;
+	int e;
+
+	while ((e = pmx_push(w->ctx, &t, &w->id)) == -EAGAIN && now_s() < end) {
+		pmx_node_poll(nodes[0]);
+		pmx_node_poll(nodes[1]);
+	}
+	if (e != 0)
+		fail("two writers: %s", pmx_strerror(e));
+	return e == 0;
+}
+
+/* RHiNET, section 2.7: two nodes change different bytes of one page at once; their diffs leave all changes in it. */
+static void
+check_two_writers(unsigned rounds)
+{
+	const struct pmx_remote *r = &ends[3].remote[BY_ENGINE];
+	uint8_t *home = ends[3].memory[BY_ENGINE], model[PAGE];
+	struct writer w[2] = {{.ctx = ends[0].ctx}, {.ctx = ends[2].ctx}};
+
+	fill(home, PAGE);
+	memcpy(model, home, PAGE);
+	for (unsigned i = 0; i < 2; i++) {
+		w[i].now = must(malloc(PAGE));
+		w[i].twin = must(malloc(PAGE));
+	}
+	for (unsigned k = 0; k < rounds && !failed; k++) {
+		double end = now_s() + STUCK_S;
+		int e[2] = {0, 0};
+
+		for (unsigned i = 0; i < 2; i++) {
+			memcpy(w[i].now, model, PAGE);
+			memcpy(w[i].twin, model, PAGE);
+		}
+		/* each byte has one writer at most, the neighbour of one's may be the other's */
+		for (unsigned n = draw() % 200, at = 0; n > 0 && (at += 1 + draw() % 40) < PAGE; n--)
+			model[at] = w[draw() % 2].now[at] = (uint8_t)draw();
+		if (!writer_pushes(&w[0], home, r) || !writer_pushes(&w[1], home, r))
+			break;
+		while ((e[0] == 0 || e[1] == 0) && now_s() < end) {
+			pmx_node_poll(nodes[0]);
+			pmx_node_poll(nodes[1]);
+			for (unsigned i = 0; i < 2; i++)
+				e[i] = e[i] ? e[i] : pmx_transfer_done(w[i].ctx, w[i].id);
+		}
+		if (e[0] != 1 || e[1] != 1)
+			fail("two writers, round %u: %d %d", k, e[0], e[1]);
+		else if (memcmp(home, model, PAGE) != 0)
+			fail("two writers, round %u: the page is another", k);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		free(w[i].now);
+		free(w[i].twin);
+	}
+}
+
 /* RHiNET's table 1: which verb takes which part. */
 static void
 check_refused_parts(void)
@@ -745,6 +816,9 @@ main(int argc, char **argv)
 		check_pin();
 		check_refused_parts();
 	}
+	settle();
+	if (!failed)
+		check_two_writers((unsigned)(transfers < 10000 ? transfers : 10000));
 	settle();
 	double took = now_s() - begin_s;
 
