@@ -268,8 +268,10 @@ measure_memcpy(const struct options *o, const struct stream *x, struct row *r)
 static int
 one_size(struct session *s, const struct options *o, uint32_t size, struct row *r, struct row *copy)
 {
-	/* every transfer its own slice, so that several are under way, within reason for the caches */
-	uint64_t slices = o->hit_ratio < 100 && size <= 65536 ? 1024 : size < 65536 ? 65536 / size : o->depth;
+	/* Transfers under way have slices of their own, as far as 1 MiB goes: what the raw link is compared with stays in a
+	 * core's cache. Where some shall miss the pin-down cache: many, so that those are others. */
+	uint64_t slices = o->hit_ratio < 100 && size <= 65536 ? 1024 : size < 65536 ? 65536 / size :
+		size * (uint64_t)o->depth <= 1u << 20		    ? o->depth : 1;
 	struct stream x = {.push = strcmp(o->command, "push") == 0, .size = size};
 	int e;
 

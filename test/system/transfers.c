@@ -812,6 +812,7 @@ main(int argc, char **argv)
 
 	if (!failed)
 		run();
+	settle();
 	if (!failed) {
 		check_pin();
 		check_refused_parts();
