@@ -5,7 +5,9 @@
  * runs on the EAL's mp thread, the watcher on its own; lanes do the work by command.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -110,10 +112,20 @@ open_for(const struct attach_request *request, struct attach_reply *reply, struc
 		.pid = request->pid,
 	};
 	struct node *n = server.node;
+	char path[32];
+
+	/* the memory of this process in this life: after exec or death it reads as empty */
+	snprintf(path, sizeof(path), "/proc/%d/mem", request->pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	cmd.mm_fd = fd > 0 ? fd : 0;
 	int result = request->ctx == 0xFFFF ? open_any(&cmd) : node_command(n, &cmd, true);
 
-	if (result != 0)
+	if (result != 0) {
+		if (fd > 0)
+			close(fd);
 		return result;
+	}
 	struct channel *ch = &n->channels[cmd.ctx];
 
 	result = watch(cmd.ctx, cmd.generation, request->pid);

@@ -141,6 +141,7 @@ open_context(struct engine *e, struct command *cmd)
 		most < n->config.message_max ? (uint32_t)most : n->config.message_max;
 	ch->pid = cmd->pid;
 	ch->remote->vm_pid = cmd->pid ? cmd->pid : getpid();
+	ch->remote->mm_fd = cmd->mm_fd > 0 ? cmd->mm_fd : -1;
 	cmd->generation = ch->generation;
 	proto_ctx_open(e->proto, ch->ctx, ch->lhs_size, ch->bulk_quota, ch->lhs.split, e->now);
 	proto_ctx_open(e->proto, ch->ctx | WIRE_TARGET, n->config.requests, 0, n->frag_len, e->now);
@@ -230,6 +231,8 @@ finish(struct engine *e, struct channel *ch)
 			break;
 		}
 	}
+	if (ch->remote->mm_fd >= 0)
+		close(ch->remote->mm_fd);
 	ch->state = CHANNEL_CLOSED;
 	ch->pid = 0;
 }

@@ -173,6 +173,7 @@ struct command {
 	uint16_t adopted;    /* ... as attach_request.adopted */
 	uint32_t memory;     /* ... its number: the answer */
 	int pid;
+	int mm_fd;           /* OPEN: of its /proc/PID/mem, which the lane takes over; 0: none */
 	int result;
 	_Atomic bool done;
 };

@@ -9,7 +9,9 @@
  *    itself seals it (future writes: mappings that exist stay writable, punching holes does not).
  * 2. By the kernel means by the client's addresses as they are at that moment: memory that was
  *    unmapped, moved or protected since gives an error, and never old bytes.
- * 3. Unmapping is a system call of some 10 us and 50 us a GiB; it is done by the lane, when a context
+ * 3. A process that calls exec, or dies and is followed by another of its number, has other memory at the same
+ *    addresses. So before the engine writes by number it asks whether the memory of the open is still there.
+ * 4. Unmapping is a system call of some 10 us and 50 us a GiB; it is done by the lane, when a context
  *    gives memory back or ends.
  */
 #include <errno.h>
@@ -32,11 +34,22 @@ const char *const memory_method_name[MEMORY_METHODS] = {
 
 /* ------------------------------------------------------------------ by the kernel */
 
+static bool
+is_gone(const struct remote *r, uint64_t at)
+{
+	char byte;
+
+	return r->mm_fd >= 0 && pread(r->mm_fd, &byte, 1, (off_t)at) == 0;
+}
+
 static int
 kernel_copy(const struct bytes *b, uint64_t offset, void *mine, uint32_t len, bool write)
 {
 	struct iovec local = {mine, len}, remote = {(void *)(uintptr_t)(b->at + offset), len};
 	int pid = b->ch->remote->vm_pid;
+
+	if (write && is_gone(b->ch->remote, b->at + offset))
+		return -EFAULT;
 	ssize_t n = write ? process_vm_writev(pid, &local, 1, &remote, 1, 0) :
 			    process_vm_readv(pid, &local, 1, &remote, 1, 0);
 
@@ -89,6 +102,8 @@ scatter_end(struct scatter *s)
 	s->n = 0;
 	if (n == 0)
 		return 0;
+	if (s->write && is_gone(s->b->ch->remote, s->b->at))
+		return -EFAULT;
 	ssize_t done = s->write ? process_vm_writev(pid, s->local, n, s->remote, n, 0) :
 				  process_vm_readv(pid, s->local, n, s->remote, n, 0);
 	bool all = done == (ssize_t)s->total;

@@ -161,6 +161,7 @@ struct remote {
 	uint64_t served, refused;    /* transfers of others */
 	uint64_t next_age;
 	int vm_pid;                  /* whom process_vm_* shall ask */
+	int mm_fd;                   /* of the memory that its process had at the open; -1: our own */
 };
 
 /* A push of which a frame was refused. */
