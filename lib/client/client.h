@@ -98,6 +98,7 @@ struct pmx_context {
 	struct slot_end events;
 	struct piece pieces[MEMORIES_MAX];
 	uint32_t pieces_used;    /* one past the highest */
+	bool sweep;              /* some adopted one is gone */
 	struct registration *registrations;
 	uint32_t ticket;         /* of the last registration */
 	struct {
@@ -133,6 +134,8 @@ void transfers_forget(struct pmx_context *ctx, const void *addr, uint64_t len);
 /* memory.c */
 /* Where [addr, addr + len) lies: a piece's number, MEMORY_COPIED, or -EFAULT: half in one. */
 int64_t memory_of(struct pmx_context *ctx, const void *addr, uint64_t len);
+/* Tell the engine of adopted memory that is gone, when memory_of found some. */
+void memory_sweep(struct pmx_context *ctx);
 void memory_close(struct pmx_context *ctx);
 /* pins.c: the pin-down cache of this process */
 int pins_get(struct pmx_context *ctx, const void *addr, uint64_t len, uint32_t *ref);

@@ -71,6 +71,16 @@ is_gone(const struct pmx_context *ctx, const struct piece *p)
 	return atomic_load_explicit(&ctx->shm->revoked[p->watched], memory_order_relaxed);
 }
 
+void
+memory_sweep(struct pmx_context *ctx)
+{
+	ctx->sweep = false;
+	for (uint32_t i = 0; i < ctx->pieces_used; i++) {
+		if (ctx->pieces[i].addr != NULL && is_gone(ctx, &ctx->pieces[i]))
+			forget_piece(ctx, i);
+	}
+}
+
 int64_t
 memory_of(struct pmx_context *ctx, const void *addr, uint64_t len)
 {
@@ -82,7 +92,7 @@ memory_of(struct pmx_context *ctx, const void *addr, uint64_t len)
 		if (p->addr == NULL || a >= p->addr + p->len || (a < p->addr && len <= (uint64_t)(p->addr - a)))
 			continue;
 		if (is_gone(ctx, p)) {
-			forget_piece(ctx, i);
+			ctx->sweep = true; /* not here: callers have counted the slots of the ring */
 			continue;
 		}
 		if (a >= p->addr && len <= p->len - (uint64_t)(a - p->addr))
@@ -308,6 +318,8 @@ add_region(struct pmx_context *ctx, uint32_t area, void *addr, uint64_t len, uns
 	uint64_t key;
 	int result = 0;
 
+	if (ctx->sweep)
+		memory_sweep(ctx);
 	if (len == 0 || len > REGION_BYTES_MAX || access == 0 ||
 		access & ~(PMX_REMOTE_READ | PMX_REMOTE_WRITE | PMX_ADOPT))
 		return -EINVAL;

@@ -537,6 +537,8 @@ check(const struct pmx_transfer *t, bool push)
 static int
 room_for(struct pmx_context *ctx, uint32_t places, uint32_t n)
 {
+	if (unlikely(ctx->sweep))
+		memory_sweep(ctx);
 	if (ctx->places_free < places || !slot_room(&ctx->sub, n))
 		context_completions(ctx);
 	if (ctx->places_free >= places && slot_room(&ctx->sub, n))
