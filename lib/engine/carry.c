@@ -14,16 +14,13 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#include <rte_malloc.h>
-
 #include "engine/engine.h"
 
 #define REFER_MIN 512 /* bytes; fewer are copied: a second segment costs a descriptor */
 
 /* In the private area of an mbuf that is a second segment. */
 struct place_priv {
-	struct rte_mbuf_ext_shared_info info;
-	struct memory *memory;
+	struct rte_mbuf_ext_shared_info info; /* its opaque is the struct memory */
 };
 
 static inline struct place_priv *
@@ -117,13 +114,12 @@ frames_put(struct engine *e, struct frame **f, unsigned from, unsigned n)
 }
 
 /* The frame's bytes behind head_len are the client's, where they lie: nothing is copied. */
-void
-frame_refer(struct engine *e, struct frame *f, struct memory *m, uint64_t client, uint32_t head_len,
+static void
+frame_refer(struct frame *f, struct memory *m, uint64_t client, uint32_t head_len,
 	uint32_t len)
 {
 	struct rte_mbuf *p = f->place;
 
-	(void)e;
 	p->buf_addr = m->base + (client - m->client);
 	p->buf_iova = (rte_iova_t)(uintptr_t)p->buf_addr;
 	p->buf_len = (uint16_t)len;
@@ -168,7 +164,7 @@ frames_fill(struct engine *e, const struct bytes *b, uint64_t offset, uint16_t n
 
 	for (unsigned i = 0; i < n; i++) {
 		if (refer && len[i] >= REFER_MIN)
-			frame_refer(e, f[i], b->memory, b->at + offset, head, len[i]);
+			frame_refer(f[i], b->memory, b->at + offset, head, len[i]);
 		else
 			memory_read(b, offset, (uint8_t *)frame_head(f[i]) + head, len[i]);
 		offset += len[i];
@@ -201,23 +197,28 @@ count_frame(struct channel *ch, struct frame *f, uint32_t by)
 		ch->remote->own_frames += by;
 }
 
+static int
+give_to_core(struct engine *e, const struct frame *f)
+{
+	const uint64_t handle = (uintptr_t)f | 1;
+	const struct proto_message m = {
+		.dst_node = f->node,
+		.dst_ctx = f->dst,
+		.len = f->len,
+		.ctx = f->src,
+		.frag_len = e->node->frag_len,
+	};
+
+	return proto_send(e->proto, &m, &handle, e->now);
+}
+
 /* Give it to whom it is for. 0; -EAGAIN: not now, the frame is still the caller's; or what is wrong
  * with it, and the frame is still the caller's. */
 int
 frame_send(struct engine *e, struct channel *ch, struct frame *f, uint16_t src_endpoint, uint16_t node,
 	uint16_t dst, uint32_t len)
 {
-	const uint64_t handle = (uintptr_t)f | 1;
-	const struct proto_message m = {
-		.dst_node = node,
-		.dst_ctx = dst,
-		.len = len,
-		.ctx = ch->ctx | src_endpoint,
-		.frag_len = e->node->frag_len,
-	};
-	int result = 0;
-
-	f->src = m.ctx;
+	f->src = ch->ctx | src_endpoint;
 	f->node = node;
 	f->dst = dst;
 	f->len = len;
@@ -228,7 +229,8 @@ frame_send(struct engine *e, struct channel *ch, struct frame *f, uint16_t src_e
 	}
 	if (unlikely(node >= e->nodes_max || !e->peers[node].known))
 		return -EHOSTUNREACH;
-	result = proto_send(e->proto, &m, &handle, e->now);
+	int result = give_to_core(e, f);
+
 	if (likely(result == 0))
 		count_frame(ch, f, 1);
 	return result;
@@ -314,18 +316,8 @@ leave_to_port(struct engine *e, struct frame *f)
 static bool
 send_again(struct engine *e, struct channel *ch, struct frame *f)
 {
-	const uint64_t handle = (uintptr_t)f | 1;
-	const struct proto_message m = {
-		.dst_node = f->node,
-		.dst_ctx = f->dst,
-		.len = f->len,
-		.ctx = f->src,
-		.frag_len = e->node->frag_len,
-	};
-
 	f->retried = true;
-	return ch->state == CHANNEL_OPEN && f->node != e->node->config.id &&
-		proto_send(e->proto, &m, &handle, e->now) == 0;
+	return ch->state == CHANNEL_OPEN && f->node != e->node->config.id && give_to_core(e, f) == 0;
 }
 
 /* The core, or the other lane, is done with it. */

@@ -391,8 +391,7 @@ submit_frame(struct engine *e, struct channel *ch, const struct submission *s)
 	return 1;
 }
 
-/* Anything but a message to send. */
-/* Returns slots consumed, 0 = not now. */
+/* Anything but a message to send. Returns slots consumed, 0 = not now. */
 static __rte_noinline unsigned
 submit_other(struct engine *e, struct channel *ch, const struct submission *s)
 {

@@ -102,7 +102,7 @@ struct op {
 	struct transfer_desc d; /* our copy */
 	struct op *next;        /* in the lane's list, when it is READY */
 	struct bytes local;
-	uint64_t sent;          /* PUSH: bytes given to the core; PULL: bytes that came; PACKED: frames */
+	uint64_t sent;          /* PUSH: bytes given to the core; PULL: bytes that came */
 	uint64_t seen_at;       /* last sign of life, tsc */
 	uint64_t age;           /* order of submission */
 	struct memory *status_memory;
@@ -312,8 +312,6 @@ void frame_put(struct engine *e, struct frame *f);
 struct wire_transfer *frame_head(struct frame *f);
 int frame_send(struct engine *e, struct channel *ch, struct frame *f, uint16_t src_endpoint, uint16_t node,
 	uint16_t dst, uint32_t len);
-void frame_refer(struct engine *e, struct frame *f, struct memory *m, uint64_t client, uint32_t head_len,
-	uint32_t len);
 struct rte_mbuf *frame_mbuf(struct engine *e, const struct proto_out *o, const struct peer *peer);
 void frame_done(struct engine *e, struct frame *f, uint8_t error);
 void frame_arrive(struct engine *e, struct frame *f);

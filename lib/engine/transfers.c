@@ -212,7 +212,7 @@ transfer_close(struct engine *e, struct channel *ch)
 void
 transfer_cancel(struct engine *e, struct channel *ch, uint32_t place)
 {
-	if (place < ch->remote->transfers && transfer_is_packed(ch, (uint16_t)place))
+	if (place <= UINT16_MAX && transfer_is_packed(ch, (uint16_t)place))
 		transfer_end(e, ch, &ch->remote->ops[place], EFAULT);
 }
 
