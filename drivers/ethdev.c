@@ -12,11 +12,14 @@
  * 4. A memif client can start only after its server made the socket: starting is tried again for
  *    some seconds. memif may crash when its peer dies: see doc/guide.md.
  * 5. net_ring passes the sender's mbufs on. A frame from a foreign pool is copied.
+ * 6. A second segment is an application's memory. A port on a bus reads it by DMA once it is mapped; of
+ *    DPDK's virtual ports, those that are known to copy by the CPU read any.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <rte_bus.h>
 #include <rte_cycles.h>
 #include <rte_dev.h>
 #include <rte_devargs.h>
@@ -50,8 +53,8 @@ list_ports(char *out, size_t size)
 	return n;
 }
 
-/* Does the port copy a frame with the CPU? Then its second segment may be memory that no device and no
- * other process knows of: an application's. */
+/* Does the virtual port copy a frame with the CPU? Then its second segment may be memory that no device and
+ * no other process knows of. */
 static bool
 copies_by_cpu(const struct rte_eth_dev_info *info)
 {
@@ -65,6 +68,22 @@ copies_by_cpu(const struct rte_eth_dev_info *info)
 			return true;
 	}
 	return false;
+}
+
+/* Note 6. */
+static void
+use_segments(struct link *l, const struct rte_eth_dev_info *info, struct rte_eth_conf *conf)
+{
+	const struct rte_bus *bus = rte_dev_bus(info->device);
+	bool is_virtual = bus == NULL || strcmp(rte_bus_name(bus), "vdev") == 0;
+	uint16_t most = info->tx_desc_lim.nb_mtu_seg_max;
+
+	if (!(info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) || (most != 0 && most < 2) ||
+		(is_virtual && !copies_by_cpu(info)))
+		return;
+	conf->txmode.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+	l->segments = true;
+	l->device = is_virtual ? NULL : info->device;
 }
 
 static int
@@ -83,10 +102,7 @@ configure(struct link *l, struct ethdev *d, const struct rte_eth_dev_info *info)
 	}
 	if (l->config.mtu > RTE_ETHER_MTU && l->config.mtu <= info->max_mtu)
 		conf.rxmode.mtu = l->config.mtu;
-	if (info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS && copies_by_cpu(info)) {
-		conf.txmode.offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
-		l->segments = true;
-	}
+	use_segments(l, info, &conf);
 	int e = rte_eth_dev_configure(d->port, rxq, txq, &conf);
 
 	if (e != 0 && conf.rxmode.mtu != 0) {

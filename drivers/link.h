@@ -7,7 +7,8 @@
  * Design notes
  * 1. A frame in an mbuf starts with the link's encapsulation (Ethernet, VLAN, UDP/IP; nothing for
  *    a kernel socket), then the PM header, then the payload. Each frame is one segment, but to a
- *    link that says `segments`, one that is sent may have a second.
+ *    link that says `segments`, one that is sent may have a second: memory that is not DPDK's. Where
+ *    the link names a `device`, that memory has to be mapped for it first (rte_dev_dma_map).
  * 2. rx gives mbufs of the node's own pool only: the engine's ownership table knows no other.
  *    A driver that gets foreign memory copies it.
  * 3. tx takes one reference of each mbuf it accepts, and drops it when it no longer reads the
@@ -95,6 +96,7 @@ struct link {
 	uint16_t tx_queues;
 	uint16_t mtu;              /* opened: longest frame after the Ethernet header, bytes */
 	bool segments;             /* takes frames of two mbufs (note 1): head, and bytes elsewhere */
+	struct rte_device *device; /* with segments: what reads them by DMA; NULL: the CPU does */
 	bool up;                   /* last known carrier */
 	struct rte_ether_addr mac; /* own address, zero where the driver has none */
 	uint16_t node;             /* own node number */

@@ -133,24 +133,24 @@ embedded_close(struct pmx_context *ctx)
 int
 embedded_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched, uint32_t *number)
 {
+	struct node *n = ctx->node->embedded;
 	struct command cmd = {
 		.op = COMMAND_MEMORY,
 		.ctx = ctx->ctx,
 		.generation = ctx->generation,
-		.adopted = (uint16_t)(watched + 1),
-		.base = memory_of_fd(fd, len),
-		.addr = (uintptr_t)addr,
-		.len = len,
+		.memory = memory_make(n, fd, len, (uintptr_t)addr, (uint16_t)(watched + 1)),
 	};
 
-	if (cmd.base == MAP_FAILED)
+	if (cmd.memory == NULL)
 		return -ENOMEM;
-	int result = node_command(ctx->node->embedded, &cmd, false);
+	int result = node_command(n, &cmd, false);
 
-	if (result != 0)
-		munmap(cmd.base, len);
-	*number = cmd.memory;
-	return result;
+	if (result < 0) {
+		memory_free(n, cmd.memory);
+		return result;
+	}
+	*number = (uint32_t)result;
+	return 0;
 }
 
 void

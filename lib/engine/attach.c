@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The primary's side of attaching: the handshake over rte_mp, and a thread that watches the
- * processes behind contexts (pidfd) and has a dead one's contexts aborted at once. The handler
- * runs on the EAL's mp thread, the watcher on its own; lanes do the work by command.
+ * processes behind contexts (pidfd), has a dead one's contexts aborted at once, and frees memory that
+ * contexts had. The handler runs on the EAL's mp thread, the watcher on its own; lanes do the work by
+ * command.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +21,11 @@
 #include <rte_log.h>
 
 #include "engine/serve.h"
+
+/* Events of the watcher that are no processes. */
+#define STOP    UINT64_MAX
+#define REAP    (UINT64_MAX - 1)
+#define LEFT_MS 100 /* until memory is looked at again that ports still read */
 
 static struct {
 	struct node *node;
@@ -66,11 +72,20 @@ static void *
 watch_processes(void *arg)
 {
 	struct epoll_event event;
+	bool memory_left = false;
+	int n;
 
 	(void)arg;
-	while (epoll_wait(server.epoll, &event, 1, -1) >= 0 || errno == EINTR) {
-		if (event.data.u64 == UINT64_MAX)
+	while ((n = epoll_wait(server.epoll, &event, 1, memory_left ? LEFT_MS : -1)) >= 0 || errno == EINTR) {
+		if (n > 0 && event.data.u64 == STOP)
 			break;
+		if (n <= 0 || event.data.u64 == REAP) {
+			eventfd_t times;
+
+			(void)eventfd_read(server.node->reaper, &times);
+			memory_left = memory_reap(server.node);
+			continue;
+		}
 		struct command cmd = {
 			.op = COMMAND_ABORT,
 			.ctx = event.data.u64 & 0xFFFF,
@@ -151,22 +166,21 @@ map_for(const struct attach_request *request, const struct rte_mp_msg *msg, stru
 		.op = COMMAND_MEMORY,
 		.ctx = request->ctx,
 		.generation = request->generation,
-		.adopted = request->adopted,
-		.addr = request->addr,
-		.len = request->len,
 	};
 
 	if (msg->num_fds != 1)
 		return -EPROTO;
-	cmd.base = memory_of_fd(msg->fds[0], cmd.len);
-	if (cmd.base == MAP_FAILED)
+	cmd.memory = memory_make(server.node, msg->fds[0], request->len, request->addr, request->adopted);
+	if (cmd.memory == NULL)
 		return -ENOMEM;
 	int result = node_command(server.node, &cmd, true);
 
-	if (result != 0)
-		munmap(cmd.base, cmd.len);
-	reply->memory = cmd.memory;
-	return result;
+	if (result < 0) {
+		memory_free(server.node, cmd.memory);
+		return result;
+	}
+	reply->memory = (uint32_t)result;
+	return 0;
 }
 
 static int
@@ -209,15 +223,18 @@ answer(const struct rte_mp_msg *msg, const void *peer)
 int
 attach_serve(struct node *n)
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.u64 = UINT64_MAX};
+	struct epoll_event event = {.events = EPOLLIN, .data.u64 = STOP};
 	int e;
 
 	server.node = n;
 	server.epoll = epoll_create1(EPOLL_CLOEXEC);
 	server.stop = eventfd(0, EFD_CLOEXEC);
-	if (server.epoll < 0 || server.stop < 0)
+	n->reaper = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (server.epoll < 0 || server.stop < 0 || n->reaper < 0)
 		return -errno;
 	epoll_ctl(server.epoll, EPOLL_CTL_ADD, server.stop, &event);
+	event.data.u64 = REAP;
+	epoll_ctl(server.epoll, EPOLL_CTL_ADD, n->reaper, &event);
 	e = rte_ctrl_thread_create(&server.watcher, "pmx-watch", NULL, watch_processes, NULL);
 	if (e != 0)
 		return e;
@@ -237,5 +254,7 @@ attach_stop(void)
 		forget((uint16_t)i);
 	close(server.epoll);
 	close(server.stop);
+	close(server.node->reaper);
+	server.node->reaper = 0;
 	server.node = NULL;
 }

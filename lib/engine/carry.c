@@ -113,15 +113,19 @@ frames_put(struct engine *e, struct frame **f, unsigned from, unsigned n)
 	}
 }
 
-/* The frame's bytes behind head_len are the client's, where they lie: nothing is copied. */
-static void
+/* The frame's bytes behind head_len are the client's, where they lie: nothing is copied. false: a device cannot
+ * read them there. */
+static bool
 frame_refer(struct frame *f, struct memory *m, uint64_t client, uint32_t head_len,
 	uint32_t len)
 {
 	struct rte_mbuf *p = f->place;
+	rte_iova_t iova = memory_iova(m, client - m->client, len);
 
+	if (unlikely(iova == RTE_BAD_IOVA))
+		return false;
 	p->buf_addr = m->base + (client - m->client);
-	p->buf_iova = (rte_iova_t)(uintptr_t)p->buf_addr;
+	p->buf_iova = iova;
 	p->buf_len = (uint16_t)len;
 	p->data_off = 0;
 	p->data_len = (uint16_t)len;
@@ -131,16 +135,22 @@ frame_refer(struct frame *f, struct memory *m, uint64_t client, uint32_t head_le
 	f->memory = m;
 	f->head_len = head_len;
 	atomic_fetch_add_explicit(&m->held, 1, memory_order_relaxed);
+	return true;
 }
 
 /* May the frames to that node have their bytes where the client has them? */
 static inline bool
-may_refer(const struct engine *e, uint16_t node)
+may_refer(const struct engine *e, uint16_t node, const struct memory *m)
 {
 	const struct node *n = e->node;
 
-	return node == n->config.id ||
-		(!n->config.checksum && node < e->nodes_max && n->links[e->peers[node].link].segments);
+	if (node == n->config.id)
+		return true;
+	if (n->config.checksum || node >= e->nodes_max)
+		return false;
+	const struct link *l = &n->links[e->peers[node].link];
+
+	return l->segments && (l->device == NULL || m->for_devices);
 }
 
 /* Behind the heads of n frames, len[i] bytes each, from `offset` on: where they lie, or copied. 0, -EFAULT. */
@@ -160,12 +170,10 @@ frames_fill(struct engine *e, const struct bytes *b, uint64_t offset, uint16_t n
 		}
 		return all == 0 ? 0 : memory_gather(b, offset, local, n, all);
 	}
-	bool refer = may_refer(e, node);
+	bool refer = may_refer(e, node, b->memory);
 
 	for (unsigned i = 0; i < n; i++) {
-		if (refer && len[i] >= REFER_MIN)
-			frame_refer(f[i], b->memory, b->at + offset, head, len[i]);
-		else
+		if (!refer || len[i] < REFER_MIN || !frame_refer(f[i], b->memory, b->at + offset, head, len[i]))
 			memory_read(b, offset, (uint8_t *)frame_head(f[i]) + head, len[i]);
 		offset += len[i];
 	}
@@ -454,6 +462,16 @@ frames_local(struct engine *e)
 
 /* ------------------------------------------------------------------ life */
 
+static unsigned
+sent_not_back(const struct node *n)
+{
+	unsigned all = 0;
+
+	for (unsigned i = 0; i < n->link_count; i++)
+		all += n->links[i].device != NULL ? n->links[i].config.tx_descriptors : 0;
+	return all;
+}
+
 int
 transfers_make(struct engine *e)
 {
@@ -475,8 +493,8 @@ transfers_make(struct engine *e)
 	}
 	region_table_init(&x->regions, regions, c->regions);
 	snprintf(name, sizeof(name), "pmx_%u_places_%u", c->id, e->lane);
-	/* as many again may be with ports */
-	x->places = rte_pktmbuf_pool_create(name, 2 * x->frames_max + 64, 32,
+	/* as many again may be with ports, and what their devices have sent and not given back */
+	x->places = rte_pktmbuf_pool_create(name, 2 * x->frames_max + 64 + sent_not_back(n), 32,
 		RTE_ALIGN(sizeof(struct place_priv), 64), 0, (int)rte_socket_id());
 	if (x->places == NULL)
 		return -ENOMEM;

@@ -159,6 +159,7 @@ open_context(struct engine *e, struct command *cmd)
 static void
 close_endpoints(struct engine *e, struct channel *ch, bool linger)
 {
+	dma_drain(e);
 	target_close(e, ch);
 	transfer_close(e, ch);
 	proto_ctx_close(e->proto, ch->ctx, linger, e->now);
@@ -186,13 +187,13 @@ close_context(struct engine *e, const struct command *cmd)
 }
 
 static int
-add_memory(struct engine *e, struct command *cmd)
+add_memory(struct engine *e, const struct command *cmd)
 {
 	struct channel *ch = &e->node->channels[cmd->ctx];
 
 	if (ch->state != CHANNEL_OPEN || cmd->generation != ch->generation)
 		return -ENOENT;
-	return memory_map(e, ch, cmd);
+	return memory_add(ch, cmd->memory);
 }
 
 void
@@ -231,6 +232,7 @@ finish(struct engine *e, struct channel *ch)
 			break;
 		}
 	}
+	memory_end(n, ch);
 	if (ch->remote->mm_fd >= 0)
 		close(ch->remote->mm_fd);
 	ch->state = CHANNEL_CLOSED;
@@ -247,8 +249,7 @@ engine_reap(struct engine *e, struct channel *ch)
 		close_endpoints(e, ch, true);
 		ch->state = CHANNEL_DEAD;
 	}
-	if (ch->busy_slots == 0 && ch->remote->frames == 0 && ch->remote->local_head == NULL &&
-		memory_end(ch))
+	if (ch->busy_slots == 0 && ch->remote->frames == 0 && ch->remote->local_head == NULL)
 		finish(e, ch);
 }
 

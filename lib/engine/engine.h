@@ -168,10 +168,7 @@ struct command {
 	uint16_t ctx;
 	uint32_t generation; /* CLOSE, ABORT: 0 = any */
 	uint32_t send_buffers, receive_buffers;
-	uint8_t *base;       /* MEMORY: where it is mapped here */
-	uint64_t addr, len;  /* ... and there */
-	uint16_t adopted;    /* ... as attach_request.adopted */
-	uint32_t memory;     /* ... its number: the answer */
+	struct memory *memory; /* MEMORY: the context's if the result is its number, >= 0 */
 	int pid;
 	int mm_fd;           /* OPEN: of its /proc/PID/mem, which the lane takes over; 0: none */
 	int result;
@@ -229,6 +226,9 @@ struct node {
 	uint32_t frame_room;      /* bytes of a data room behind the headroom */
 	uint32_t epoch;
 	_Atomic int64_t mbufs_left; /* not promised to contexts or queues */
+	_Atomic(struct memory *) leaving; /* memory that no context has any more: memory_reap */
+	struct memory *left;      /* ... and that ports may still read; the reaper's */
+	int reaper;               /* eventfd that calls it; 0: the lane is its own */
 	pthread_mutex_t command_lock;
 	char error[256];
 };

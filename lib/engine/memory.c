@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * How the engine reaches memory of an application: pages that both have mapped, or by the kernel.
- * Runs on the lane, but for memory_of_fd.
  *
  * Design notes
  * 1. What the engine maps of a client must never fail under it: the descriptor is a memfd that is sealed
@@ -11,15 +10,21 @@
  *    unmapped, moved or protected since gives an error, and never old bytes.
  * 3. A process that calls exec, or dies and is followed by another of its number, has other memory at the same
  *    addresses. So before the engine writes by number it asks whether the memory of the open is still there.
- * 4. Unmapping is a system call of some 10 us and 50 us a GiB; it is done by the lane, when a context
- *    gives memory back or ends.
+ * 4. Mapping and unmapping take system calls, for devices some of milliseconds. Who attaches maps; what a
+ *    lane has no use for goes to a list, and the thread that watches processes frees it when the last frame that
+ *    a port has of it is gone, which may be long after its context. An embedded node has no such thread: the
+ *    one that polls does it.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "engine/engine.h"
@@ -30,6 +35,8 @@ const char *const memory_method_name[MEMORY_METHODS] = {
 	[MEMORY_BY_KERNEL] = "kernel",
 	[MEMORY_SHARED] = "shared",
 	[MEMORY_ADOPTED] = "adopted",
+	[MEMORY_SHARED_DMA] = "shared, dma",
+	[MEMORY_ADOPTED_DMA] = "adopted, dma",
 };
 
 /* ------------------------------------------------------------------ by the kernel */
@@ -140,8 +147,9 @@ has_pages(int fd, uint64_t len)
 	return true;
 }
 
-void *
-memory_of_fd(int fd, uint64_t len)
+/* A client's descriptor becomes a mapping, or MAP_FAILED with errno. */
+static void *
+map_fd(int fd, uint64_t len)
 {
 	const int needed = F_SEAL_SHRINK | F_SEAL_GROW;
 	struct stat st;
@@ -169,35 +177,62 @@ memory_of_fd(int fd, uint64_t len)
 	return base;
 }
 
-static bool
-unmap_if_free(struct memory *m)
+static uint64_t
+page_of_fd(int fd)
 {
-	/* acquire: what ports read before they let go */
-	if (atomic_load_explicit(&m->held, memory_order_acquire) != 0)
-		return false;
-	munmap(m->base, m->len);
-	m->base = NULL;
-	return true;
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC ? (uint64_t)fs.f_bsize :
+								       (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* A place for what the node has mapped; cmd->memory is its number. */
-int
-memory_map(struct engine *e, struct channel *ch, struct command *cmd)
+struct memory *
+memory_make(struct node *n, int fd, uint64_t len, uint64_t client, uint16_t adopted)
 {
-	(void)e;
-	for (uint32_t i = 0; i < MEMORIES_MAX; i++) {
-		struct memory *m = &ch->remote->memories[i];
+	struct memory *m = calloc(1, sizeof(*m));
 
-		if (m->base != NULL && !(m->leaving && unmap_if_free(m)))
+	if (m == NULL)
+		return NULL;
+	m->base = map_fd(fd, len);
+	if (m->base == MAP_FAILED) {
+		free(m);
+		return NULL;
+	}
+	m->client = client;
+	m->len = len;
+	m->watched = adopted && adopted <= REGIONS_WATCHED ? adopted - 1 : REGIONS_WATCHED;
+	devices_map(n, m, page_of_fd(fd));
+	return m;
+}
+
+void
+memory_free(struct node *n, struct memory *m)
+{
+	devices_unmap(n, m);
+	munmap(m->base, m->len);
+	free(m);
+}
+
+enum memory_method
+memory_method(const struct memory *m)
+{
+	if (m->watched < REGIONS_WATCHED)
+		return m->for_devices ? MEMORY_ADOPTED_DMA : MEMORY_ADOPTED;
+	return m->for_devices ? MEMORY_SHARED_DMA : MEMORY_SHARED;
+}
+
+int
+memory_add(struct channel *ch, struct memory *m)
+{
+	struct remote *r = ch->remote;
+
+	for (int i = 0; i < MEMORIES_MAX; i++) {
+		if (r->memories[i] != NULL)
 			continue;
-		*m = (struct memory){
-			.base = cmd->base,
-			.client = cmd->addr,
-			.len = cmd->len,
-			.watched = cmd->adopted && cmd->adopted <= REGIONS_WATCHED ? cmd->adopted - 1 : REGIONS_WATCHED,
-		};
-		cmd->memory = i;
-		return 0;
+		r->memories[i] = m;
+		r->mapped_pieces++;
+		r->mapped_bytes += m->len;
+		return i;
 	}
 	return -ENOSPC;
 }
@@ -205,10 +240,9 @@ memory_map(struct engine *e, struct channel *ch, struct command *cmd)
 struct memory *
 memory_at(struct channel *ch, uint32_t number, uint64_t at, uint64_t len)
 {
-	struct memory *m = number < MEMORIES_MAX ? &ch->remote->memories[number] : NULL;
+	struct memory *m = number < MEMORIES_MAX ? ch->remote->memories[number] : NULL;
 
-	if (m == NULL || m->base == NULL || m->leaving || at < m->client || len > m->len ||
-		at - m->client > m->len - len)
+	if (m == NULL || at < m->client || len > m->len || at - m->client > m->len - len)
 		return NULL;
 	return m;
 }
@@ -220,29 +254,86 @@ memory_let_go(struct memory *m)
 	atomic_fetch_sub_explicit(&m->held, 1, memory_order_release);
 }
 
+/* ------------------------------------------------------------------ what leaves */
+
+static void
+leave(struct node *n, struct channel *ch, uint32_t number)
+{
+	struct remote *r = ch->remote;
+	struct memory *m = r->memories[number];
+
+	r->memories[number] = NULL;
+	r->mapped_pieces--;
+	r->mapped_bytes -= m->len;
+	m->next = atomic_load_explicit(&n->leaving, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak(&n->leaving, &m->next, m))
+		;
+}
+
+static void
+call_reaper(struct node *n)
+{
+	if (n->reaper > 0)
+		eventfd_write(n->reaper, 1);
+	else
+		memory_reap(n);
+}
+
 void
 memory_forget(struct engine *e, struct channel *ch, uint32_t number)
 {
-	struct memory *m = number < MEMORIES_MAX ? &ch->remote->memories[number] : NULL;
+	struct memory *m = number < MEMORIES_MAX ? ch->remote->memories[number] : NULL;
 
-	if (m == NULL || m->base == NULL)
+	if (m == NULL)
 		return;
-	m->leaving = true;
 	transfer_memory_gone(e, ch, m);
 	target_memory_gone(e, ch, m);
-	unmap_if_free(m);
+	leave(e->node, ch, number);
+	call_reaper(e->node);
+}
+
+void
+memory_end(struct node *n, struct channel *ch)
+{
+	if (ch->remote->mapped_pieces == 0)
+		return;
+	for (uint32_t i = 0; i < MEMORIES_MAX; i++) {
+		if (ch->remote->memories[i] != NULL)
+			leave(n, ch, i);
+	}
+	call_reaper(n);
 }
 
 bool
-memory_end(struct channel *ch)
+memory_reap(struct node *n)
 {
-	bool all = true;
+	struct memory *m = atomic_exchange(&n->leaving, NULL), *next;
 
-	for (uint32_t i = 0; i < MEMORIES_MAX; i++) {
-		struct memory *m = &ch->remote->memories[i];
-
-		if (m->base != NULL && !unmap_if_free(m))
-			all = false;
+	for (; m != NULL; m = next) {
+		next = m->next;
+		m->next = n->left;
+		n->left = m;
 	}
-	return all;
+	for (struct memory **at = &n->left; (m = *at) != NULL;) {
+		/* acquire: what ports read before they let go */
+		if (atomic_load_explicit(&m->held, memory_order_acquire) != 0) {
+			at = &m->next;
+			continue;
+		}
+		*at = m->next;
+		memory_free(n, m);
+	}
+	return n->left != NULL;
+}
+
+void
+memory_reap_all(struct node *n)
+{
+	memory_reap(n);
+	while (n->left != NULL) {
+		struct memory *m = n->left;
+
+		n->left = m->next;
+		memory_free(n, m);
+	}
 }

@@ -412,7 +412,7 @@ free_lane(struct node *n, struct engine *e)
 }
 
 static void
-free_channel(struct channel *ch)
+free_channel(struct node *n, struct channel *ch)
 {
 	if (ch->shm == NULL)
 		return;
@@ -423,7 +423,7 @@ free_channel(struct channel *ch)
 	free(ch->slots);
 	free(ch->done);
 	if (ch->remote != NULL)
-		memory_end(ch);
+		memory_end(n, ch);
 	free_remote(ch->remote);
 	close(ch->event_fd);
 }
@@ -441,7 +441,8 @@ node_stop(struct node *n)
 	for (unsigned i = 0; n->engines != NULL && i < n->config.lanes; i++)
 		free_lane(n, &n->engines[i]);
 	for (uint32_t i = 0; n->channels != NULL && i < n->config.contexts; i++)
-		free_channel(&n->channels[i]);
+		free_channel(n, &n->channels[i]);
+	memory_reap_all(n);
 	rte_free(n->engines);
 	free(n->channels);
 	rte_free(n->peers);

@@ -757,7 +757,7 @@ add_region(struct engine *e, struct channel *ch, const struct submission *s, uin
 		if (m == NULL)
 			return -EFAULT;
 		region.memory = (void *)(uintptr_t)m;
-		region.method = m->watched < REGIONS_WATCHED ? MEMORY_ADOPTED : MEMORY_SHARED;
+		region.method = memory_method(m);
 		region.watched = m->watched;
 	}
 	/* one context never takes all places */

@@ -235,15 +235,10 @@ add_remote(struct rte_tel_data *d, const struct channel *ch)
 	struct rte_tel_data *c = rte_tel_data_alloc();
 	const struct remote *r = ch->remote;
 	const struct pin_counters *pins = &ch->shm->pins;
-	uint64_t bytes = 0, pieces = 0;
 	char name[16];
 
 	if (c == NULL)
 		return;
-	for (uint32_t i = 0; i < MEMORIES_MAX; i++) {
-		pieces += r->memories[i].base != NULL;
-		bytes += r->memories[i].base != NULL ? r->memories[i].len : 0;
-	}
 	rte_tel_data_start_dict(c);
 	rte_tel_data_add_dict_u64(c, "transfers", r->ops_used);
 	rte_tel_data_add_dict_u64(c, "pushed_bytes", r->pushed);
@@ -251,8 +246,8 @@ add_remote(struct rte_tel_data *d, const struct channel *ch)
 	rte_tel_data_add_dict_u64(c, "failed", r->failed);
 	rte_tel_data_add_dict_u64(c, "served", r->served);
 	rte_tel_data_add_dict_u64(c, "refused", r->refused);
-	rte_tel_data_add_dict_u64(c, "mapped_pieces", pieces);
-	rte_tel_data_add_dict_u64(c, "mapped_bytes", bytes);
+	rte_tel_data_add_dict_u64(c, "mapped_pieces", r->mapped_pieces);
+	rte_tel_data_add_dict_u64(c, "mapped_bytes", r->mapped_bytes);
 	rte_tel_data_add_dict_u64(c, "pin_hits", pins->hits);
 	rte_tel_data_add_dict_u64(c, "pin_misses", pins->misses);
 	rte_tel_data_add_dict_u64(c, "pin_evictions", pins->evictions);

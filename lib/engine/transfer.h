@@ -13,7 +13,8 @@
  * 2. A frame of a push names its place itself and is placed from the mbuf it came in, once. Nothing is
  *    kept of a push at its target but, at its last frame, the answer that is owed.
  * 3. A frame refers to the application's memory where the engine has mapped it and the link can send two
- *    segments. Otherwise the bytes are copied behind the head, by memcpy or by the kernel.
+ *    segments, for a device if it was mapped for that too. Otherwise the bytes are copied behind the head, by
+ *    memcpy or by the kernel.
  * 4. A transfer whose answer is long in coming is asked for (WIRE_ASK). Either the question is
  *    not Acked, or the answer comes, or the target knows nothing of it: all three end it.
  * 5. Within a node the same frames go from hand to hand, through the inbox of the target's lane if it is
@@ -35,6 +36,7 @@
 #include "rma/region.h"
 
 struct engine;
+struct node;
 struct channel;
 struct peer;
 
@@ -48,18 +50,23 @@ enum memory_method {
 	MEMORY_BY_KERNEL, /* process_vm_readv, process_vm_writev: any memory */
 	MEMORY_SHARED,    /* pages of a sealed memfd that both have mapped: of pmx_alloc */
 	MEMORY_ADOPTED,   /* the same, in the place of what the application had there */
+	MEMORY_SHARED_DMA,  /* ... which the links' devices read as well: by physical addresses, or mapped in */
+	MEMORY_ADOPTED_DMA, /* their IOMMU */
 	MEMORY_METHODS
 };
 extern const char *const memory_method_name[MEMORY_METHODS];
 
-/* A piece of a context's memory that the engine has mapped. */
+/* A piece of a context's memory that the engine has mapped. Made and freed outside the lane. */
 struct memory {
-	uint8_t *base;          /* the engine's mapping, NULL: the place is free */
+	uint8_t *base;          /* the engine's mapping */
 	uint64_t client;        /* where the client has it */
 	uint64_t len;
+	rte_iova_t *pages;      /* bus addresses of its pages; NULL: as the virtual ones */
+	struct memory *next;    /* in the node's list of those that leave */
 	_Atomic uint32_t held;  /* frames that refer to it */
 	uint16_t watched;       /* ADOPTED: index of channel_shm.revoked; otherwise REGIONS_WATCHED */
-	bool leaving;           /* unmap it when nothing refers to it */
+	uint8_t page_shift;     /* of pages */
+	bool for_devices;       /* the links' devices may read it */
 };
 
 /* Bytes of a context's memory. */
@@ -136,7 +143,9 @@ struct request {
 
 /* What a channel has of it. */
 struct remote {
-	struct memory memories[MEMORIES_MAX];
+	struct memory *memories[MEMORIES_MAX]; /* NULL: the place is free */
+	uint32_t mapped_pieces;      /* of them used */
+	uint64_t mapped_bytes;
 	struct transfer_desc *descs; /* the client's table, in shared memory */
 	struct op *ops;              /* `transfers` of them */
 	uint32_t transfers;
@@ -258,15 +267,38 @@ int memory_write(const struct bytes *to, uint64_t offset, const void *from, uint
 int memory_read(const struct bytes *from, uint64_t offset, void *to, uint32_t len);
 /* From `offset` on into n pieces, `all` bytes together; `from` is not mapped. */
 int memory_gather(const struct bytes *from, uint64_t offset, const struct iovec *pieces, unsigned n, uint64_t all);
-int memory_map(struct engine *e, struct channel *ch, struct command *cmd);
+enum memory_method memory_method(const struct memory *m);
+/* The context has this memory from now on: its number, or -ENOSPC. */
+int memory_add(struct channel *ch, struct memory *m);
 void memory_forget(struct engine *e, struct channel *ch, uint32_t number);
-/* Unmap what may be; false: frames still refer to some. */
-bool memory_end(struct channel *ch);
+/* The context ends: none of it is its own any more. */
+void memory_end(struct node *n, struct channel *ch);
 void memory_let_go(struct memory *m);
 /* The piece of that number if [at, at + len) lies in it; NULL. */
 struct memory *memory_at(struct channel *ch, uint32_t number, uint64_t at, uint64_t len);
-/* A descriptor of a client becomes a mapping, or MAP_FAILED with errno. Any thread. */
-void *memory_of_fd(int fd, uint64_t len);
+/* A client's descriptor, mapped here, and for the links' devices if they can; NULL with errno. adopted: as
+ * attach_request.adopted. Any thread but a lane that others wait for; so memory_free. */
+struct memory *memory_make(struct node *n, int fd, uint64_t len, uint64_t client, uint16_t adopted);
+void memory_free(struct node *n, struct memory *m);
+/* Free what left and nothing refers to; true: there is more. One thread: node.reaper's, if there is one. */
+bool memory_reap(struct node *n);
+/* At the end of the node, when nothing refers to any. */
+void memory_reap_all(struct node *n);
+
+/* devices.c: what the links' devices may read. m->for_devices tells; it is no error if they cannot. */
+void devices_map(struct node *n, struct memory *m, uint64_t page);
+void devices_unmap(struct node *n, struct memory *m);
+
+/* What a device calls the bytes at `offset`; RTE_BAD_IOVA: they are not in one piece for it. */
+static inline rte_iova_t
+memory_iova(const struct memory *m, uint64_t offset, uint32_t len)
+{
+	if (likely(m->pages == NULL))
+		return (rte_iova_t)(uintptr_t)(m->base + offset);
+	if (offset >> m->page_shift != (offset + len - 1) >> m->page_shift)
+		return RTE_BAD_IOVA;
+	return m->pages[offset >> m->page_shift] + (offset & ((1ull << m->page_shift) - 1));
+}
 
 /* transfers.c: what the contexts of this lane asked for */
 bool transfer_submit(struct engine *e, struct channel *ch, uint32_t place);

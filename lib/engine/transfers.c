@@ -166,7 +166,7 @@ write_status(const struct op *op, uint8_t error)
 	int32_t status = -(int32_t)error;
 
 	/* release: the bytes that came before the word that says so */
-	if (op->status_memory != NULL && !op->status_memory->leaving)
+	if (op->status_memory != NULL)
 		atomic_store_explicit((_Atomic int32_t *)(op->status_memory->base +
 						  (op->d.status - op->status_memory->client)),
 			status, memory_order_release);

@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <rte_errno.h>
 #include <rte_mempool.h>
 
 #include "client/client.h"
@@ -67,7 +68,7 @@ static struct end ends[ENDS];
 static unsigned pool_before[NODES];
 static uint64_t transfers = 20000, seed = 1, ended, refusals, lost_events;
 static unsigned adopt = PMX_ADOPT;
-static bool failed, use_dma;
+static bool failed, use_dma, use_device;
 
 static double
 now_s(void)
@@ -523,8 +524,8 @@ check_engine(unsigned n)
 			fail("node %u context %u: %u of %u requests free, %u transfers, %u frames", n, c, requests,
 				e->node->config.requests, r->ops_used, r->frames);
 		for (unsigned i = 0; i < MEMORIES_MAX; i++) {
-			if (r->memories[i].base && r->memories[i].held)
-				fail("node %u context %u: memory %u is held %u times", n, c, i, r->memories[i].held);
+			if (r->memories[i] != NULL && r->memories[i]->held)
+				fail("node %u context %u: memory %u is held %u times", n, c, i, r->memories[i]->held);
 		}
 	}
 	if (e->counters[ENGINE_bad_submissions] || e->counters[ENGINE_bad_transfers])
@@ -756,6 +757,146 @@ close_end(struct end *e)
 	}
 }
 
+/* ------------------------------------------------------------------ a port that reads by DMA */
+
+/* The loop link as a NIC would be: it reads second segments by their bus addresses, only where they were
+ * mapped for it, which it refuses now and then, and gives mbufs back late. rte_dev_dma_map and rte_dev_dma_unmap are wrapped by the linker. */
+#define MAPS 64
+#define LATE 64 /* frames sent and not given back */
+
+static struct device {
+	struct {
+		uint64_t iova, len;
+	} maps[MAPS];
+	struct rte_mbuf *sent[LATE];
+	uint64_t frames, segments, mapped, not_mapped;
+} devices[NODES];
+static struct link_ops device_ops;
+
+int __wrap_rte_dev_dma_map(struct rte_device *dev, void *addr, uint64_t iova, size_t len);
+int __wrap_rte_dev_dma_unmap(struct rte_device *dev, void *addr, uint64_t iova, size_t len);
+
+int
+__wrap_rte_dev_dma_map(struct rte_device *dev, void *addr, uint64_t iova, size_t len)
+{
+	struct device *d = (struct device *)dev;
+
+	if (iova != (uintptr_t)addr || iova % 4096 || len % 4096)
+		fail("rte_dev_dma_map: %p as %lx, %zu bytes", addr, iova, len);
+	for (unsigned i = (d->mapped + d->not_mapped) % 3 == 2 ? MAPS : 0; i < MAPS; i++) {
+		if (d->maps[i].len != 0)
+			continue;
+		d->maps[i].iova = iova;
+		d->maps[i].len = len;
+		d->mapped++;
+		return 0;
+	}
+	d->not_mapped++;
+	rte_errno = ENOSPC;
+	return -1;
+}
+
+int
+__wrap_rte_dev_dma_unmap(struct rte_device *dev, void *addr, uint64_t iova, size_t len)
+{
+	struct device *d = (struct device *)dev;
+
+	for (unsigned i = 0; i < MAPS; i++) {
+		if (d->maps[i].len != len || d->maps[i].iova != iova)
+			continue;
+		d->maps[i].len = 0;
+		return 0;
+	}
+	fail("rte_dev_dma_unmap: %p, %zu bytes, was not mapped", addr, len);
+	return -1;
+}
+
+static bool
+device_reads(struct device *d, const struct rte_mbuf *m)
+{
+	uint64_t at = rte_mbuf_data_iova(m);
+
+	d->segments++;
+	for (unsigned i = 0; i < MAPS; i++) {
+		if (d->maps[i].len != 0 && at >= d->maps[i].iova && at + m->data_len <= d->maps[i].iova + d->maps[i].len)
+			return at == rte_pktmbuf_mtod(m, uintptr_t);
+	}
+	return false;
+}
+
+static void
+device_flush(unsigned n)
+{
+	for (unsigned i = 0; i < LATE; i++) {
+		rte_pktmbuf_free(devices[n].sent[i]);
+		devices[n].sent[i] = NULL;
+	}
+}
+
+static uint16_t
+device_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
+{
+	struct device *d = &devices[l->node];
+	uint16_t taken;
+
+	for (uint16_t i = 0; i < n; i++) {
+		if (bufs[i]->next != NULL && !device_reads(d, bufs[i]->next))
+			fail("node %u: a frame refers to %p, which is not mapped for the port", l->node,
+				rte_pktmbuf_mtod(bufs[i]->next, void *));
+		for (struct rte_mbuf *m = bufs[i]; m != NULL; m = m->next)
+			rte_mbuf_refcnt_update(m, 1);
+	}
+	taken = link_loop_ops.tx(l, queue, bufs, n);
+	for (uint16_t i = 0; i < n; i++) {
+		struct rte_mbuf **late = &d->sent[d->frames % LATE];
+
+		if (i >= taken) { /* the caller's alone again */
+			for (struct rte_mbuf *m = bufs[i]; m != NULL; m = m->next)
+				rte_mbuf_refcnt_update(m, -1);
+			continue;
+		}
+		rte_pktmbuf_free(*late);
+		*late = bufs[i];
+		d->frames++;
+	}
+	return taken;
+}
+
+static void
+device_close(struct link *l)
+{
+	device_flush(l->node);
+	link_loop_ops.close(l);
+}
+
+static void
+become_device(unsigned n)
+{
+	struct link *l = &nodes[n]->embedded->links[0];
+
+	device_ops = link_loop_ops;
+	device_ops.tx = device_tx;
+	device_ops.close = device_close;
+	l->ops = &device_ops;
+	l->device = (struct rte_device *)&devices[n];
+}
+
+static void
+check_device(unsigned n)
+{
+	const struct device *d = &devices[n];
+
+	if (d->segments == 0 || d->mapped == 0 || d->not_mapped == 0)
+		fail("node %u: the port read %lu pieces of memory, %lu were mapped for it, %lu not", n, d->segments,
+			d->mapped, d->not_mapped);
+	for (unsigned i = 0; i < MAPS; i++) {
+		if (d->maps[i].len != 0)
+			fail("node %u: %lu bytes are still mapped for the port", n, d->maps[i].len);
+	}
+}
+
+/* ------------------------------------------------------------------ start and end */
+
 static void
 start(unsigned n, const char *link, const char *fault, const char *more)
 {
@@ -780,7 +921,8 @@ int
 main(int argc, char **argv)
 {
 	static const struct option longs[] = {{"transfers", 1, NULL, 't'}, {"seed", 1, NULL, 's'},
-		{"fault", 1, NULL, 'f'}, {"link", 1, NULL, 'l'}, {"limits", 1, NULL, 'm'}, {"dma", 0, NULL, 'd'}, {NULL, 0, NULL, 0}};
+		{"fault", 1, NULL, 'f'}, {"link", 1, NULL, 'l'}, {"limits", 1, NULL, 'm'}, {"dma", 0, NULL, 'd'},
+		{"device", 0, NULL, 'D'}, {NULL, 0, NULL, 0}};
 	char *eal[] = {argv[0], "--no-huge", "--no-pci", "-m", "512", "--no-telemetry", "--no-shconf",
 		"--log-level=*:error", "-l", "0", "--vdev=dma_skeleton0", "--vdev=dma_skeleton1", NULL};
 	const char *fault = "", *link = "", *more = "";
@@ -794,7 +936,9 @@ main(int argc, char **argv)
 		case 'l': link = optarg; break;
 		case 'm': more = optarg; break;
 		case 'd': use_dma = true; break;
-		default: fprintf(stderr, "usage: transfers [--transfers N] [--seed N] [--fault F] [--link KEYS] [--limits KEYS] [--dma]\n"); return 2;
+		case 'D': use_device = true; break;
+		default: fprintf(stderr, "usage: transfers [--transfers N] [--seed N] [--fault F] [--link KEYS] [--limits KEYS] [--dma]"
+			" [--device]\n"); return 2;
 		}
 	}
 	if (rte_eal_init((int)(sizeof(eal) / sizeof(eal[0])) - (use_dma ? 1 : 3), eal) < 0)
@@ -804,6 +948,8 @@ main(int argc, char **argv)
 		adopt = 0;
 	start(0, link, fault, more);
 	start(1, link, fault, more);
+	for (unsigned n = 0; n < NODES && use_device; n++)
+		become_device(n);
 	for (unsigned n = 0; n < NODES; n++)
 		pool_before[n] = rte_mempool_avail_count(nodes[n]->embedded->pool);
 	for (unsigned i = 0; i < ENDS; i++)
@@ -831,6 +977,8 @@ main(int argc, char **argv)
 		pmx_node_poll(nodes[0]);
 		pmx_node_poll(nodes[1]);
 	}
+	for (unsigned n = 0; n < NODES && use_device; n++)
+		device_flush(n);
 	for (unsigned n = 0; n < NODES && !failed; n++) {
 		unsigned have = rte_mempool_avail_count(nodes[n]->embedded->pool);
 
@@ -846,5 +994,7 @@ main(int argc, char **argv)
 		pmx_node_close(nodes[0]);
 		pmx_node_close(nodes[1]);
 	}
+	for (unsigned n = 0; n < NODES && !failed && use_device; n++)
+		check_device(n);
 	return failed;
 }

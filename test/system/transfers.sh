@@ -5,8 +5,8 @@
 #
 # Usage: transfers.sh BUILD_DIR [TRANSFERS]
 # Random pushes and pulls between two embedded nodes, each byte of every memory checked against a model
-# (transfers.c): over a good link, a bad one (5 % lost, reordered, doubled), jumbo frames, and with
-# pools as small as they go. TRANSFERS (20000; a tenth where the build has sanitizers) each.
+# (transfers.c): over a good link, a bad one (5 % lost, reordered, doubled), jumbo frames, a port that
+# reads memory by itself, and with pools as small as they go. TRANSFERS (20000; a tenth where the build has sanitizers) each.
 # Needs neither root nor hugepages.
 set -u
 
@@ -43,6 +43,8 @@ run bad_link_checksum_go_back_n --fault loss=5%,reorder=5%,duplicate=2%,corrupt=
 run jumbo --link mtu=9000
 run dma_device --dma --link mtu=9000
 run dma_device_bad_link --dma --fault loss=5%,seed=6
+run device_that_reads_memory --device --link mtu=9000
+run device_that_reads_memory_small_pools --device --limits $'requests = 2\ntransfers = 3\ntransfer_frames = 16'
 run small_pools --limits $'requests = 2\nsend_buffers = 4\nevents = 1\ntransfers = 3\ntransfer_frames = 16\nregions = 16'
 run small_pools_bad_link --fault loss=5%,seed=5 --limits $'requests = 3\nsend_buffers = 2\nevents = 2\ntransfers = 2\ntransfer_frames = 16'
 exit $failed

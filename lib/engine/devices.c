@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Memory of applications that the links' devices read by themselves: registered with the EAL as external
+ * memory, and mapped for each device. Runs where memory is made and freed, never on a lane that others
+ * wait for.
+ *
+ * Design notes
+ * 1. IOVA as VA: one piece, in an IOMMU. IOVA as PA: page by page, and only of hugepages: the kernel moves
+ *    and swaps others. A device without an IOMMU then needs no mapping.
+ * 2. Whatever fails here (the IOMMU reaches fewer bits than the address has, the EAL's tables or the
+ *    container's are full, the device's driver has no way) leaves the memory as it is: its bytes are copied
+ *    into frames, as to a link of one segment. It is said once.
+ * 3. What is mapped in an IOMMU is pinned by that.
+ */
+#define ALLOW_EXPERIMENTAL_API /* rte_dev_dma_map */
+#include <errno.h>
+#include <stdlib.h>
+
+#include <rte_dev.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_log.h>
+#include <rte_memory.h>
+
+#include "engine/engine.h"
+
+#define PAGES_MAX  (1u << 20)
+#define HUGE_BYTES (2ull << 20)
+
+static bool
+has_devices(const struct node *n)
+{
+	for (unsigned i = 0; i < n->link_count; i++) {
+		if (n->links[i].device != NULL)
+			return true;
+	}
+	return false;
+}
+
+static uint64_t
+whole_pages(const struct memory *m, uint64_t page)
+{
+	return (m->len + page - 1) & ~(page - 1);
+}
+
+/* Where devices find each page; NULL with errno. */
+static rte_iova_t *
+find_pages(const struct memory *m, uint64_t page, uint32_t n)
+{
+	bool physical = rte_eal_iova_mode() == RTE_IOVA_PA;
+	rte_iova_t *pages = calloc(n, sizeof(*pages));
+
+	for (uint32_t i = 0; pages != NULL && i < n; i++) {
+		uint8_t *at = m->base + i * page;
+
+		pages[i] = physical ? rte_mem_virt2phy(at) : (rte_iova_t)(uintptr_t)at;
+		if (pages[i] != RTE_BAD_IOVA)
+			continue;
+		free(pages);
+		errno = EPERM;
+		return NULL;
+	}
+	return pages;
+}
+
+/* The pieces that a device sees: all of it, or each page. */
+static uint64_t
+piece_bytes(const struct memory *m, uint64_t all)
+{
+	return m->pages != NULL ? 1ull << m->page_shift : all;
+}
+
+static void
+unmap_for(struct rte_device *device, const struct memory *m, uint64_t all)
+{
+	uint64_t piece = piece_bytes(m, all);
+
+	/* two ports share an IOMMU's container: the second finds nothing left, which is right */
+	for (uint64_t at = 0; at < all; at += piece)
+		rte_dev_dma_unmap(device, m->base + at, memory_iova(m, at, 1), piece);
+}
+
+/* 0, or -errno and nothing is mapped for it. */
+static int
+map_for(struct rte_device *device, const struct memory *m, uint64_t all)
+{
+	uint64_t piece = piece_bytes(m, all);
+
+	for (uint64_t at = 0; at < all; at += piece) {
+		if (rte_dev_dma_map(device, m->base + at, memory_iova(m, at, 1), piece) == 0)
+			continue;
+		int error = rte_errno;
+
+		if (m->pages != NULL && error == ENOTSUP && at == 0)
+			return 0; /* no IOMMU: it reads physical memory as it is */
+		unmap_for(device, m, at);
+		return error ? -error : -EIO;
+	}
+	return 0;
+}
+
+static int
+map_for_all(struct node *n, const struct memory *m, uint64_t all)
+{
+	for (unsigned i = 0; i < n->link_count; i++) {
+		int result = n->links[i].device != NULL ? map_for(n->links[i].device, m, all) : 0;
+
+		if (result == 0)
+			continue;
+		while (i-- > 0) {
+			if (n->links[i].device != NULL)
+				unmap_for(n->links[i].device, m, all);
+		}
+		return result;
+	}
+	return 0;
+}
+
+static int
+map(struct node *n, struct memory *m, uint64_t page)
+{
+	bool physical = rte_eal_iova_mode() == RTE_IOVA_PA;
+
+	if (physical && page < HUGE_BYTES)
+		return -EMEDIUMTYPE;
+	if (!physical && page < HUGE_BYTES && (((uintptr_t)m->base | m->len) & (HUGE_BYTES - 1)) == 0)
+		page = HUGE_BYTES; /* of the EAL's table, not of the kernel's */
+	uint64_t all = whole_pages(m, page);
+
+	if (all / page > PAGES_MAX)
+		return -E2BIG;
+	rte_iova_t *pages = find_pages(m, page, (uint32_t)(all / page));
+
+	if (pages == NULL)
+		return -errno;
+	int result = rte_extmem_register(m->base, all, pages, (unsigned)(all / page), page) == 0 ? 0 : -rte_errno;
+
+	m->pages = physical ? pages : NULL;
+	m->page_shift = (uint8_t)rte_bsf64(page);
+	if (!physical)
+		free(pages);
+	if (result == 0) {
+		result = map_for_all(n, m, all);
+		if (result != 0)
+			rte_extmem_unregister(m->base, all);
+	}
+	if (result != 0) {
+		free(m->pages);
+		m->pages = NULL;
+	}
+	return result;
+}
+
+void
+devices_map(struct node *n, struct memory *m, uint64_t page)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+
+	if (!has_devices(n))
+		return;
+	int result = map(n, m, page);
+
+	m->for_devices = result == 0;
+	if (result != 0 && !atomic_flag_test_and_set(&said))
+		rte_log(RTE_LOG_NOTICE, RTE_LOGTYPE_USER1,
+			"pmx: %llu bytes of an application are not mapped for the ports' devices (%s); "
+			"pushes and pulls from there are copied into frames\n",
+			(unsigned long long)m->len,
+			result == -EMEDIUMTYPE ? "physical addresses need memory of hugepages" : rte_strerror(-result));
+}
+
+void
+devices_unmap(struct node *n, struct memory *m)
+{
+	if (!m->for_devices)
+		return;
+	uint64_t all = whole_pages(m, 1ull << m->page_shift);
+
+	for (unsigned i = 0; i < n->link_count; i++) {
+		if (n->links[i].device != NULL)
+			unmap_for(n->links[i].device, m, all);
+	}
+	rte_extmem_unregister(m->base, all);
+	free(m->pages);
+	m->pages = NULL;
+	m->for_devices = false;
+}
