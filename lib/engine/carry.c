@@ -173,7 +173,9 @@ frames_fill(struct engine *e, const struct bytes *b, uint64_t offset, uint16_t n
 	bool refer = may_refer(e, node, b->memory);
 
 	for (unsigned i = 0; i < n; i++) {
-		if (!refer || len[i] < REFER_MIN || !frame_refer(f[i], b->memory, b->at + offset, head, len[i]))
+		if (refer && len[i] >= REFER_MIN && frame_refer(f[i], b->memory, b->at + offset, head, len[i]))
+			ENGINE_COUNT(e, tx_in_place);
+		else
 			memory_read(b, offset, (uint8_t *)frame_head(f[i]) + head, len[i]);
 		offset += len[i];
 	}

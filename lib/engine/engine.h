@@ -50,6 +50,7 @@
 	X(drop_checksum, "frames", "with a wrong checksum")                                        \
 	X(handed_over, "frames", "frames passed to the lane that owns their context")              \
 	X(drop_inbox, "frames", "lost because another lane's inbox was full")                      \
+	X(tx_in_place, "frames", "of transfers, sent from the application's memory without a copy") \
 	X(tx_still_queued, "frames", "retransmissions copied: the port still has the first")   \
 	X(tx_no_mbuf, "frames", "control frames not sent: no mbuf")                                \
 	X(tx_unknown_node, "frames", "for a node that [nodes] does not have")                      \

@@ -5,8 +5,8 @@
  * any alignment, whole and in parts, by key and by area ID, to and from memory of pmx_alloc and of malloc. Each
  * transfer has a slice of its target's memory to itself, so what every byte must be is known; between
  * the slices nothing may change. Others ask for what they may not have, and must get the right refusal. At
- * the end: nothing is under way, all frames, requests, mbufs and pins are back. transfers.sh runs it; alone:
- * transfers [options] [-- EAL arguments].
+ * the end: nothing is under way, all frames, requests, mbufs and pins are back. transfers.sh runs it, nic.sh
+ * with two ports of a bus.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -68,7 +68,8 @@ static struct end ends[ENDS];
 static unsigned pool_before[NODES];
 static uint64_t transfers = 20000, seed = 1, ended, refusals, lost_events;
 static unsigned adopt = PMX_ADOPT;
-static bool failed, use_dma, use_device;
+static bool failed, use_dma, use_device, unmapped;
+static const char *ports[NODES]; /* on a bus; NULL: the loop link */
 
 static double
 now_s(void)
@@ -511,6 +512,8 @@ check_engine(unsigned n)
 
 	if (use_dma && x->dma.begun == 0)
 		fail("node %u: the DMA device was not used", n);
+	if ((use_device || ports[n] != NULL) && e->counters[ENGINE_tx_in_place] == 0)
+		fail("node %u: the port was never given an application's memory to read", n);
 	if (x->frames_free != x->frames_max || x->waiting != 0 || x->requests.head != NULL || x->local_waiting)
 		fail("node %u: %u of %u frames, %u transfers wait, requests %s", n, x->frames_free, x->frames_max,
 			x->waiting, x->requests.head ? "left" : "none");
@@ -524,7 +527,8 @@ check_engine(unsigned n)
 			fail("node %u context %u: %u of %u requests free, %u transfers, %u frames", n, c, requests,
 				e->node->config.requests, r->ops_used, r->frames);
 		for (unsigned i = 0; i < MEMORIES_MAX; i++) {
-			if (r->memories[i] != NULL && r->memories[i]->held)
+			/* a port of a bus gives back what it has sent when it sends more */
+			if (r->memories[i] != NULL && r->memories[i]->held && ports[n] == NULL)
 				fail("node %u context %u: memory %u is held %u times", n, c, i, r->memories[i]->held);
 		}
 	}
@@ -773,7 +777,9 @@ static struct device {
 } devices[NODES];
 static struct link_ops device_ops;
 
+int __real_rte_dev_dma_map(struct rte_device *dev, void *addr, uint64_t iova, size_t len);
 int __wrap_rte_dev_dma_map(struct rte_device *dev, void *addr, uint64_t iova, size_t len);
+int __real_rte_dev_dma_unmap(struct rte_device *dev, void *addr, uint64_t iova, size_t len);
 int __wrap_rte_dev_dma_unmap(struct rte_device *dev, void *addr, uint64_t iova, size_t len);
 
 int
@@ -781,6 +787,8 @@ __wrap_rte_dev_dma_map(struct rte_device *dev, void *addr, uint64_t iova, size_t
 {
 	struct device *d = (struct device *)dev;
 
+	if (ports[0] != NULL)
+		return unmapped ? 0 : __real_rte_dev_dma_map(dev, addr, iova, len);
 	if (iova != (uintptr_t)addr || iova % 4096 || len % 4096)
 		fail("rte_dev_dma_map: %p as %lx, %zu bytes", addr, iova, len);
 	for (unsigned i = (d->mapped + d->not_mapped) % 3 == 2 ? MAPS : 0; i < MAPS; i++) {
@@ -801,6 +809,8 @@ __wrap_rte_dev_dma_unmap(struct rte_device *dev, void *addr, uint64_t iova, size
 {
 	struct device *d = (struct device *)dev;
 
+	if (ports[0] != NULL)
+		return unmapped ? 0 : __real_rte_dev_dma_unmap(dev, addr, iova, len);
 	for (unsigned i = 0; i < MAPS; i++) {
 		if (d->maps[i].len != len || d->maps[i].iova != iova)
 			continue;
@@ -900,14 +910,16 @@ check_device(unsigned n)
 static void
 start(unsigned n, const char *link, const char *fault, const char *more)
 {
-	char text[1024], error[256], dma[64] = "";
+	char text[1024], error[256], dma[64] = "", port[96] = "driver = loop\nport = t\nencap = none";
 
+	if (ports[n] != NULL)
+		snprintf(port, sizeof(port), "driver = ethdev\nport = %s", ports[n]);
 	if (use_dma)
 		snprintf(dma, sizeof(dma), "[engine]\ndma = dma_skeleton%u\n", n);
 	snprintf(text, sizeof(text),
-		"[node]\nid = %u\nname = transfers%u\n%s[link 0]\ndriver = loop\nport = t\nencap = none\n%s\n%s%s\n[limits]\n"
+		"[node]\nid = %u\nname = transfers%u\n%s[link 0]\n%s\n%s\n%s%s\n[limits]\n"
 		"contexts = %u\nmbufs = 16384\n%s\n[nodes]\n0 = auto\n1 = auto\n",
-		n, n, dma, link, fault[0] ? "fault = " : "", fault, CONTEXTS, more);
+		n, n, dma, port, link, fault[0] ? "fault = " : "", fault, CONTEXTS, more);
 	struct pmx_node_params params = {.config_text = text};
 	int r = pmx_node_start(&nodes[n], &params, error, sizeof(error));
 
@@ -917,12 +929,23 @@ start(unsigned n, const char *link, const char *fault, const char *more)
 	}
 }
 
+static void
+split_ports(char *both)
+{
+	ports[0] = both;
+	ports[1] = strchr(both, ',');
+	if (ports[1] == NULL)
+		exit(2);
+	*strchr(both, ',') = 0;
+	ports[1]++;
+}
+
 int
 main(int argc, char **argv)
 {
 	static const struct option longs[] = {{"transfers", 1, NULL, 't'}, {"seed", 1, NULL, 's'},
 		{"fault", 1, NULL, 'f'}, {"link", 1, NULL, 'l'}, {"limits", 1, NULL, 'm'}, {"dma", 0, NULL, 'd'},
-		{"device", 0, NULL, 'D'}, {NULL, 0, NULL, 0}};
+		{"device", 0, NULL, 'D'}, {"ports", 1, NULL, 'p'}, {"unmapped", 0, NULL, 'u'}, {NULL, 0, NULL, 0}};
 	char *eal[] = {argv[0], "--no-huge", "--no-pci", "-m", "512", "--no-telemetry", "--no-shconf",
 		"--log-level=*:error", "-l", "0", "--vdev=dma_skeleton0", "--vdev=dma_skeleton1", NULL};
 	const char *fault = "", *link = "", *more = "";
@@ -937,11 +960,17 @@ main(int argc, char **argv)
 		case 'm': more = optarg; break;
 		case 'd': use_dma = true; break;
 		case 'D': use_device = true; break;
+		case 'p': split_ports(optarg); break;
+		case 'u': unmapped = true; break; /* say that it was done, and do not: the IOMMU must notice */
 		default: fprintf(stderr, "usage: transfers [--transfers N] [--seed N] [--fault F] [--link KEYS] [--limits KEYS] [--dma]"
-			" [--device]\n"); return 2;
+			" [--device] [--ports A,B [--unmapped]]\n"); return 2;
 		}
 	}
-	if (rte_eal_init((int)(sizeof(eal) / sizeof(eal[0])) - (use_dma ? 1 : 3), eal) < 0)
+	char *nic_eal[] = {argv[0], "--in-memory", "-m", "128", "--no-telemetry", "--log-level=*:error", "-l", "0", "-a",
+		(char *)(uintptr_t)ports[0], "-a", (char *)(uintptr_t)ports[1], NULL};
+
+	if (ports[0] != NULL ? rte_eal_init(12, nic_eal) < 0 :
+			       rte_eal_init((int)(sizeof(eal) / sizeof(eal[0])) - (use_dma ? 1 : 3), eal) < 0)
 		return 2;
 	/* without events of the kernel nothing is adopted: then it is memory as any other */
 	if (geteuid() != 0)
@@ -981,15 +1010,17 @@ main(int argc, char **argv)
 		device_flush(n);
 	for (unsigned n = 0; n < NODES && !failed; n++) {
 		unsigned have = rte_mempool_avail_count(nodes[n]->embedded->pool);
+		unsigned with_port = ports[n] != NULL ? nodes[n]->embedded->config.links[0].link.tx_descriptors : 32;
 
-		if (have + 32 < pool_before[n])
+		if (have + with_port < pool_before[n])
 			fail("node %u: %u mbufs of %u", n, have, pool_before[n]);
 	}
 	const uint64_t *p = proto_counters(nodes[0]->embedded->engines[0].proto);
 
 	printf("# %lu transfers, %lu refused as they must be, %lu notifications lost as told, %.1f s; node 0: %lu frames, %lu "
-	       "again, %lu timeouts\n",
-		ended, refusals, lost_events, took, p[PROTO_tx_frames], p[PROTO_tx_retransmits], p[PROTO_timeouts]);
+	       "again, %lu timeouts, %lu in place\n",
+		ended, refusals, lost_events, took, p[PROTO_tx_frames], p[PROTO_tx_retransmits], p[PROTO_timeouts],
+		nodes[0]->embedded->engines[0].counters[ENGINE_tx_in_place]);
 	if (!failed) {
 		pmx_node_close(nodes[0]);
 		pmx_node_close(nodes[1]);

@@ -1,0 +1,164 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# timeout: 900
+#
+# Usage: nic.sh BUILD_DIR [TRANSFERS]
+# NICs on a PCI bus, by DPDK's own drivers, on a machine that has none to spare: qemu emulates two of Intel's
+# (82540EM, net_e1000_em), joined, in a guest whose root is this host's, read-only. The byte model of
+# transfers.c, TRANSFERS (2000) each, where the NICs read applications' memory by DMA: through an IOMMU (VFIO, IOVA
+# as VA) and by physical addresses (uio_pci_generic, IOVA as PA); and two processes attached to two primaries
+# (remote.c). The IOMMU is the judge of what was mapped: it must see no fault, and it must see one when nothing is
+# mapped. The guest's CPU is emulated: times mean nothing. Builds for it in build-guest, beside a kernel of Debian.
+set -u
+. "$(dirname "$0")/common.bash"
+
+transfers=${2:-2000}
+root=$(cd "$(dirname "$0")/../.." && pwd)
+guest_build=$root/build-guest
+kernel=$guest_build/kernel
+programs=(app/pmx-dpdk app/pmx-ctl test/transfers test/remote)
+modules=(virtio_pci 9p 9pnet_virtio vfio-pci vfio_iommu_type1 uio_pci_generic)
+export PATH=$PATH:/usr/sbin:/sbin
+
+for tool in qemu-system-x86_64 busybox cpio depmod modprobe; do
+	command -v $tool >/dev/null || skip_all nic "needs $tool: dpdk-config/install.sh --tests"
+done
+
+# ------------------------------------------------------------------ the guest
+
+get_kernel() {
+	local package
+	[ -e "$kernel/vmlinuz" ] && return
+	rm -rf "$kernel"
+	mkdir -p "$kernel/package"
+	package=$(apt-cache depends linux-image-amd64 2>/dev/null | awk '/Depends: linux-image-[0-9]/{print $2; exit}')
+	(cd "$kernel" && apt-get download -q "${package:-linux-image-amd64}") >"$dir/kernel.log" 2>&1 &&
+		dpkg-deb -x "$kernel"/*.deb "$kernel/package" &&
+		version=$(basename "$kernel"/package/lib/modules/*) &&
+		depmod -b "$kernel/package" "$version" &&
+		echo "$version" >"$kernel/version" &&
+		cp "$kernel/package/boot/vmlinuz-$version" "$kernel/vmlinuz"
+}
+
+# What the kernel starts: it mounts this host's root and runs guest.sh there.
+make_initrd() {
+	local tree=$dir/initrd module file
+	mkdir -p "$tree"/{bin,mods,root}
+	cp "$(command -v busybox)" "$tree/bin/busybox"
+	for module in "${modules[@]}"; do
+		modprobe -d "$kernel/package" -S "$(cat "$kernel/version")" --show-depends $module
+	done | awk '$1 == "insmod" && !seen[$2]++ {print $2}' >"$dir/modules"
+	while read -r file; do
+		cp "$file" "$tree/mods/" && basename "$file" >>"$tree/mods/order"
+	done <"$dir/modules"
+	cat >"$tree/init" <<-END
+		#!/bin/busybox sh
+		b=/bin/busybox
+		\$b mkdir -p /proc /sys /dev
+		\$b mount -t proc proc /proc
+		for m in \$(\$b cat /mods/order); do \$b insmod /mods/\$m; done
+		\$b mount -t 9p -o trans=virtio,version=9p2000.L,cache=loose,ro,msize=262144 root /root
+		\$b mount -t proc proc /root/proc
+		\$b mount -t sysfs sys /root/sys
+		\$b mount -t devtmpfs dev /root/dev
+		\$b mkdir -p /root/dev/hugepages /root/dev/shm
+		\$b mount -t tmpfs tmpfs /root/run
+		\$b mount -t tmpfs tmpfs /root/dev/shm
+		\$b chroot /root /bin/bash $dir/guest.sh
+		\$b poweroff -f
+	END
+	chmod +x "$tree/init"
+	(cd "$tree" && find . | cpio -o -H newc --quiet | gzip -1) >"$dir/initrd.gz"
+}
+
+# What runs in the guest; the kernel's command line says with which driver.
+make_script() {
+	cat >"$dir/guest.sh" <<-'END'
+		export PATH=/usr/sbin:/usr/bin:/sbin:/bin RUNTIME_DIRECTORY=/run
+		driver=$(sed -n 's/.*pmx_driver=\([^ ]*\).*/\1/p' /proc/cmdline)
+		nics=(0000:00:03.0 0000:00:04.0)
+		for nic in "${nics[@]}"; do
+			echo "$driver" >/sys/bus/pci/devices/$nic/driver_override
+			echo $nic >/sys/bus/pci/drivers_probe
+			echo "nic $nic $(basename "$(readlink -f /sys/bus/pci/devices/$nic/driver)")"
+		done
+		echo 600 >/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages
+		mount -t hugetlbfs none /dev/hugepages
+		faults() { dmesg | grep -c "DMAR: \[DMA"; }
+		model() {
+			timeout 200 "$build/test/transfers" --transfers "$transfers" --ports ${nics[0]},${nics[1]} "$@" 2>&1
+			echo "model $* code $? faults $(faults)"
+		}
+		processes() {
+			cd /run
+			for i in 0 1; do
+				printf '[node]\nid = %s\nname = nic%s\n[engine]\nidle = adaptive\n[link 0]\ndriver = ethdev\nport = %s\nmtu = 1500\n[limits]\nmbufs = 8192\ncontexts = 4\n[nodes]\n0 = 52:54:00:00:00:01\n1 = 52:54:00:00:00:02\n' \
+					$i $i ${nics[i]} >$i.ini
+				timeout 300 "$build/app/pmx-dpdk" -m 160 -l $i -a ${nics[i]} -- $i.ini >$i.log 2>&1 &
+			done
+			for k in {1..200}; do
+				grep -q ready 0.log && grep -q ready 1.log && break
+				sleep 0.2
+			done
+			timeout 200 "$build/test/remote" asleep nic0 nic1 1 1 2>&1 | grep -vE "EAL|TELEMETRY"
+			echo "processes code ${PIPESTATUS[0]} faults $(faults)"
+			for i in 0 1; do
+				"$build/app/pmx-ctl" --instance nic$i stat --all | grep -E '^(tx_in_place|sleeps)'
+				tail -n 2 $i.log
+			done
+		}
+		model
+		[ "$driver" != vfio-pci ] || { model --unmapped; dmesg -C; processes; }
+	END
+	sed -i "1i build=$guest_build transfers=$transfers" "$dir/guest.sh"
+}
+
+# boot DRIVER [QEMU_ARGUMENTS...]: its console is in $dir/DRIVER.log
+boot() {
+	local driver=$1
+	shift
+	start "$dir/$driver.log" timeout -k 10 400 qemu-system-x86_64 -accel tcg,thread=multi -machine q35 -cpu max -m 3072 -smp 2 -nographic -no-reboot \
+		-kernel "$kernel/vmlinuz" -initrd "$dir/initrd.gz" \
+		-append "console=ttyS0 quiet panic=-1 intel_iommu=on pmx_driver=$driver" "$@" \
+		-fsdev local,id=root,path=/,security_model=none,readonly=on,multidevs=remap \
+		-device virtio-9p-pci,fsdev=root,mount_tag=root,addr=2 -nic none \
+		-netdev hubport,id=a,hubid=0 -device e1000,netdev=a,mac=52:54:00:00:00:01,addr=3,romfile= \
+		-netdev hubport,id=b,hubid=0 -device e1000,netdev=b,mac=52:54:00:00:00:02,addr=4,romfile= \
+		</dev/null
+	wait "$last"
+	sed -i 's/\r$//' "$dir/$driver.log"
+}
+
+# judge NAME LOG PATTERN: a line of the log matches it
+judge() {
+	if grep -qE "$3" "$2"; then
+		ok "$1"
+	else
+		not_ok "$1" "no line /$3/ in what the guest said:" "$2"
+	fi
+}
+
+# ------------------------------------------------------------------ the test
+
+get_kernel || skip_all nic "no kernel for the guest: apt-get download linux-image-amd64: $(tail -1 "$dir/kernel.log")"
+[ -f "$guest_build/build.ninja" ] || meson setup "$guest_build" "$root" -Dmachine=x86-64-v3 >"$dir/build.log" 2>&1
+if ! ninja -C "$guest_build" "${programs[@]}" >>"$dir/build.log" 2>&1; then
+	not_ok nic_build "for the guest's CPU" "$dir/build.log"
+	exit 1
+fi
+make_initrd
+make_script
+
+boot vfio-pci -device intel-iommu,caching-mode=on,aw-bits=48
+judge nic_vfio__bound "$dir/vfio-pci.log" "^nic 0000:00:04.0 vfio-pci"
+judge nic_vfio__transfers_read_in_place_without_fault "$dir/vfio-pci.log" "^model  code 0 faults 0$"
+judge nic_vfio__between_processes "$dir/vfio-pci.log" "^processes code 0 faults 0$"
+judge nic_vfio__primaries_send_in_place "$dir/vfio-pci.log" '^tx_in_place +[1-9]'
+judge nic_vfio__unmapped_memory_is_found_out "$dir/vfio-pci.log" "^model --unmapped code 1 faults [1-9]"
+grep '^# ' "$dir/vfio-pci.log"
+
+boot uio_pci_generic
+judge nic_uio__bound "$dir/uio_pci_generic.log" "^nic 0000:00:04.0 uio_pci_generic"
+judge nic_uio__transfers_read_in_place "$dir/uio_pci_generic.log" "^model  code 0 "
+grep '^# ' "$dir/uio_pci_generic.log"
+exit $failed
