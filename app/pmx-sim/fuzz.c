@@ -44,9 +44,11 @@ enum action {
 struct history {
 	uint64_t seed, random, end; /* of the misfortunes, ns */
 	struct sim *sim;
+	struct transfers *transfers; /* NULL: messages are sent */
 	uint32_t nodes, contexts, largest;
 	unsigned misfortunes; /* enum misfortune */
 	uint32_t errors, sent, delivered; /* counts */
+	uint64_t begun, done;             /* ... of transfers */
 	int strange;          /* an error that nothing excuses */
 	bool healed, excused; /* excused: something happened that may end a send in an error */
 };
@@ -191,6 +193,10 @@ some_time(struct history *h)
 static void
 send_some(struct history *h, uint32_t src)
 {
+	if (h->transfers != NULL) {
+		transfers_begin(h->transfers, src, draw64(h));
+		return;
+	}
 	unsigned n = 1 + below(h, 12);
 	uint32_t dst = below(h, h->nodes);
 	uint16_t ctx = (uint16_t)below(h, h->contexts), peer = (uint16_t)below(h, h->contexts);
@@ -216,10 +222,32 @@ open_all(struct history *h, uint32_t node)
 		sim_open(h->sim, node, c);
 }
 
+/* A context has two endpoints in a history of transfers. */
+static void
+close_some(struct history *h, uint32_t node, uint16_t endpoint, bool linger)
+{
+	uint32_t half = h->contexts / 2;
+
+	sim_close(h->sim, node, endpoint, linger);
+	if (h->transfers == NULL)
+		return;
+	sim_close(h->sim, node, (uint16_t)(endpoint < half ? endpoint + half : endpoint - half), linger);
+	transfers_forget(h->transfers, node, endpoint);
+}
+
 static void
 act(void *arg, struct sim *s, uint32_t node, uint32_t what)
 {
 	struct history *h = arg;
+
+	if (what == TRANSFERS_TICK) {
+		transfers_tick(h->transfers);
+		return;
+	}
+	if (what == TRANSFERS_PUMP) {
+		transfers_pump(h->transfers);
+		return;
+	}
 	uint16_t ctx = (uint16_t)below(h, h->contexts);
 
 	if (h->healed)
@@ -243,9 +271,11 @@ act(void *arg, struct sim *s, uint32_t node, uint32_t what)
 	case ACT_RESTART:
 		sim_restart(s, node);
 		open_all(h, node);
+		if (h->transfers != NULL)
+			transfers_restart(h->transfers, node);
 		break;
 	case ACT_CLOSE:
-		sim_close(s, node, ctx, chance(h, 50));
+		close_some(h, node, ctx, chance(h, 50));
 		break;
 	case ACT_REOPEN:
 		open_all(h, node);
@@ -264,8 +294,11 @@ heard(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag)
 {
 	struct history *h = arg;
 
-	(void)tag;
 	h->delivered++;
+	if (h->transfers != NULL) {
+		transfers_heard(h->transfers, tag);
+		return;
+	}
 	/* now and then an answer, out of the delivery itself */
 	if (!h->healed && d->len % 7 == 3 && sim_send(s, sim_here(s), d->ctx, d->src_node, d->src_ctx, d->len / 2, 0) == 0)
 		h->sent++;
@@ -276,7 +309,9 @@ ended(void *arg, struct sim *s, uint32_t node, uint32_t tag, int error)
 {
 	struct history *h = arg;
 
-	(void)s, (void)node, (void)tag;
+	(void)s, (void)node;
+	if (h->transfers != NULL)
+		transfers_ended(h->transfers, tag, error);
 	h->errors += error != 0;
 	if (error != 0 && error != EMSGSIZE && !h->excused)
 		h->strange = error;
@@ -322,9 +357,23 @@ heal(struct history *h)
 
 /* ------------------------------------------------------------------ one history */
 
+static const char *
+judge_transfers(struct history *h)
+{
+	const struct transfers_count n = transfers_counts(h->transfers);
+
+	h->begun = n.begun;
+	h->done = n.done;
+	if (transfers_wrong(h->transfers) != NULL)
+		return transfers_wrong(h->transfers);
+	if (transfers_open(h->transfers))
+		return "a transfer never ended";
+	return n.failed != 0 && !h->excused ? "a transfer failed, and nothing had happened" : NULL;
+}
+
 /* NULL: all was well. */
 static const char *
-one_history(struct history *h, uint64_t seed, FILE *trace)
+one_history(struct history *h, const struct options *o, uint64_t seed)
 {
 	static char why[512];
 
@@ -344,7 +393,7 @@ one_history(struct history *h, uint64_t seed, FILE *trace)
 		.nic_bytes = spread(h, 1, 100000),
 		.audit = true,
 		.seed = draw64(h),
-		.trace = trace,
+		.trace = o->trace ? stdout : NULL,
 		.delivered = heard,
 		.completed = ended,
 		.timer = act,
@@ -369,7 +418,16 @@ one_history(struct history *h, uint64_t seed, FILE *trace)
 	/* too few flows or peers at once, and a sender may give up before its turn comes */
 	h->excused |= h->misfortunes & EXCUSES || c.proto.flows_max < 4096 || c.proto.paths_max < h->nodes ||
 		(c.proto.keepalive_us && c.proto.keepalive_us < HOLD_US); /* ... or is too slow to be alive */
+	if (o->transfers) { /* frames for either kind; paths and flows for all: who has none waits, or fails, in turn */
+		c.proto.contexts_max = h->contexts *= 2;
+		c.proto.tx_frames_max += 16;
+		c.proto.paths_max = h->nodes;
+		c.proto.flows_max = 4096;
+	}
 	h->sim = sim_new(&c);
+	if (o->transfers)
+		h->transfers = transfers_new(h->sim, h->nodes, (uint16_t)(h->contexts / 2), c.proto.payload_max,
+			c.proto.tx_frames_max);
 	for (uint32_t i = 0; i < h->nodes; i++)
 		open_all(h, i);
 	plan_all(h);
@@ -379,14 +437,22 @@ one_history(struct history *h, uint64_t seed, FILE *trace)
 
 	if (sim_run(h->sim, h->end)) {
 		heal(h);
-		sim_settle(h->sim, bound);
+		bound += sim_now(h->sim);
+		while (h->transfers != NULL && transfers_open(h->transfers) && sim_now(h->sim) < bound &&
+			sim_run(h->sim, sim_now(h->sim) + 10 * MS))
+			;
+		sim_settle(h->sim, bound > sim_now(h->sim) ? bound - sim_now(h->sim) : 0);
 	}
 	const char *error = sim_error(h->sim);
 
+	if (error == NULL && h->transfers != NULL)
+		error = judge_transfers(h);
 	if (error != NULL)
 		snprintf(why, sizeof(why), "at %.3f ms: %s", (double)sim_now(h->sim) / 1e6, error);
 	else if (h->strange)
 		snprintf(why, sizeof(why), "a send ended in '%s', and nothing had happened", strerror(h->strange));
+	if (h->transfers != NULL)
+		transfers_free(h->transfers);
 	sim_free(h->sim);
 	topology_free(t);
 	return error || h->strange ? why : NULL;
@@ -407,7 +473,7 @@ run_fuzz(const struct options *o)
 {
 	static const int crashes[] = {SIGFPE, SIGSEGV, SIGBUS, SIGILL, SIGABRT};
 	struct history h;
-	uint64_t sent = 0, delivered = 0, errors = 0;
+	uint64_t sent = 0, delivered = 0, errors = 0, begun = 0, done = 0;
 	struct timespec a, b;
 
 	clock_gettime(CLOCK_MONOTONIC, &a);
@@ -415,16 +481,19 @@ run_fuzz(const struct options *o)
 		signal(crashes[i], on_crash);
 	for (uint64_t i = 0; i < o->seeds; i++) {
 		running = o->first + i;
-		const char *why = one_history(&h, o->first + i, o->trace ? stdout : NULL);
+		const char *why = one_history(&h, o, o->first + i);
 
+		begun += h.begun;
+		done += h.done;
 		sent += h.sent;
 		delivered += h.delivered;
 		errors += h.errors;
 		if (why != NULL) {
 			fflush(stdout);
 			fprintf(stderr, "pmx-sim: seed %llu %s\n"
-					"see it:  pmx-sim fuzz --first %llu --seeds 1 --trace\n",
-				(unsigned long long)(o->first + i), why, (unsigned long long)(o->first + i));
+					"see it:  pmx-sim fuzz --first %llu --seeds 1 --trace%s\n",
+				(unsigned long long)(o->first + i), why, (unsigned long long)(o->first + i),
+				o->transfers ? " --transfers" : "");
 			return 1;
 		}
 		if (!o->quiet && (i + 1) % 1000 == 0)
@@ -433,7 +502,11 @@ run_fuzz(const struct options *o)
 	clock_gettime(CLOCK_MONOTONIC, &b);
 	double took = (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) / 1e9;
 
-	if (!o->quiet)
+	if (!o->quiet && o->transfers)
+		printf("%s%llu histories, no rule broken: %llu transfers begun, %llu done, %llu frames; %.1f s\n",
+			o->seeds >= 1000 ? "\r" : "", (unsigned long long)o->seeds, (unsigned long long)begun,
+			(unsigned long long)done, (unsigned long long)delivered, took);
+	else if (!o->quiet)
 		printf("%s%llu histories, no rule broken: %llu messages sent, %llu delivered, %llu ended in an "
 		       "error; %.1f s\n", o->seeds >= 1000 ? "\r" : "", (unsigned long long)o->seeds, (unsigned long long)sent,
 			(unsigned long long)delivered, (unsigned long long)errors, took);

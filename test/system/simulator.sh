@@ -26,6 +26,10 @@ grep -q __asan_init "$sim" && seeds=150
 verdict "simulator__${seeds}_random_histories" $? "$dir/fuzz"
 sed 's/^.*\r/# /' "$dir/fuzz" | tail -1
 
+"$sim" fuzz --transfers --seeds $((seeds / 5)) >"$dir/fuzz" 2>&1
+verdict "simulator__$((seeds / 5))_histories_of_transfers" $? "$dir/fuzz"
+sed 's/^.*\r//; s/^/# /' "$dir/fuzz" | tail -1
+
 "$sim" fuzz --first 7 --seeds 1 --trace >"$dir/1" 2>&1 && "$sim" fuzz --first 7 --seeds 1 --trace >"$dir/2" 2>&1 &&
 	[ -s "$dir/1" ] && cmp -s <(grep -v histories "$dir/1") <(grep -v histories "$dir/2")
 verdict simulator__a_seed_is_a_history $?
@@ -52,7 +56,9 @@ for patch in "$root"/test/sim/mutants/*.patch; do
 	(cd "$dir/src" && cc -O1 -march=native -D_GNU_SOURCE -w -Ilib -Idrivers -o mutant app/pmx-sim/*.c lib/sim/*.c \
 		lib/proto/*.c lib/proto/cc/*.c lib/wire/*.c lib/coll/*.c drivers/fault_model.c -lm) >"$dir/log" 2>&1 ||
 		{ verdict "mutant__$name" 1 "$dir/log"; continue; }
-	timeout 60 "$dir/src/mutant" fuzz --seeds 5000 --quiet >"$dir/log" 2>&1
+	kind=
+	[[ $name != transfers_* ]] || kind=--transfers
+	timeout 60 "$dir/src/mutant" fuzz $kind --seeds 5000 --quiet >"$dir/log" 2>&1
 	[ $? -eq 1 ] && grep -q '^pmx-sim: seed' "$dir/log"
 	verdict "mutant__$name" $? "$dir/log"
 	grep '^pmx-sim: seed' "$dir/log" | sed 's/^pmx-sim:/#/'
