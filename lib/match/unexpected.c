@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Messages that nobody waited for yet, in order of arrival; see match.h, notes 1 to 4. Owner thread only.
+ */
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "match/chains.h"
+#include "match/scan.h"
+
+#define TABLE_MIN 1024
+#define ALIGNMENT 64
+#define BURST     32
+
+/* ------------------------------------------------------------------ keys and fingerprints */
+
+static inline uint16_t
+fingerprint(uint64_t hash)
+{
+	uint16_t f = (uint16_t)(hash >> 48);
+
+	return f ? f : 1; /* 0 is a hole */
+}
+
+static inline uint16_t
+without_source(uint32_t comm, uint64_t tag)
+{
+	return fingerprint(match_mix(tag, comm));
+}
+
+static inline uint16_t
+without_tag(uint32_t comm, uint32_t source)
+{
+	return fingerprint(((uint64_t)comm << 32 | source) * MATCH_MULTIPLIER ^ comm);
+}
+
+static inline uint16_t
+without_both(uint32_t comm)
+{
+	return fingerprint((comm + 1ull) * MATCH_MULTIPLIER);
+}
+
+static inline struct match_key
+key_at(const struct match_unexpected *u, uint32_t place)
+{
+	return (struct match_key){u->comm[place], u->source[place], u->tag[place]};
+}
+
+static inline bool
+is_key(const struct match_unexpected *u, uint32_t place, const struct match_key *key)
+{
+	return u->tag[place] == key->tag && u->source[place] == key->source && u->comm[place] == key->comm;
+}
+
+/* The chain of that key, or the empty slot where it would be. */
+static inline struct match_chain *
+chain_of(const struct match_unexpected *u, const struct match_key *key, uint32_t hash)
+{
+	struct match_chain *s = first_slot(&u->table, hash);
+
+	while (s->head != MATCH_NONE && (s->hash != hash || !is_key(u, s->head, key)))
+		s = next_slot(&u->table, s);
+	return s;
+}
+
+static inline void
+append(struct match_unexpected *u, const struct match_key *key, uint32_t hash, uint32_t place)
+{
+	struct match_chain *s = chain_of(u, key, hash);
+
+	u->next[place] = MATCH_NONE;
+	if (s->head == MATCH_NONE)
+		*s = (struct match_chain){place, place, hash};
+	else
+		u->next[s->tail] = place, s->tail = place;
+}
+
+/* ------------------------------------------------------------------ memory */
+
+/* Places for a table of so many slots: three quarters full at most. */
+static uint32_t
+room_of(uint32_t slots)
+{
+	return slots / 4 * 3;
+}
+
+static void *
+array(uint8_t **at, size_t elements, size_t bytes)
+{
+	void *a = *at;
+
+	*at += (elements * bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+	return a;
+}
+
+static size_t
+lay_out(struct match_unexpected *u, uint8_t *base, uint32_t slots_max)
+{
+	uint8_t *at = base;
+	size_t places = (size_t)room_of(slots_max) + SCAN_SLACK;
+
+	u->without_source = array(&at, places, sizeof(*u->without_source));
+	u->without_tag = array(&at, places, sizeof(*u->without_tag));
+	u->without_both = array(&at, places, sizeof(*u->without_both));
+	u->tag = array(&at, places, sizeof(*u->tag));
+	u->source = array(&at, places, sizeof(*u->source));
+	u->comm = array(&at, places, sizeof(*u->comm));
+	u->next = array(&at, places, sizeof(*u->next));
+	u->where = array(&at, places, sizeof(*u->where));
+	u->table.slots = array(&at, slots_max, sizeof(*u->table.slots));
+	return (size_t)(at - base);
+}
+
+int
+match_unexpected_init(struct match_unexpected *u, uint32_t max, unsigned simd_bits)
+{
+	uint32_t slots = TABLE_MIN;
+
+	if (max == 0 || max > 1u << 27)
+		return -ENOMEM;
+	/* full of what waits and as many holes: so much is added before each move (note 3) */
+	while (room_of(slots) < 2 * max)
+		slots *= 2;
+	*u = (struct match_unexpected){.max = max, .scan = match_scan_for(simd_bits)};
+	u->bytes = lay_out(u, NULL, slots);
+	u->memory = mmap(NULL, u->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (u->memory == MAP_FAILED) {
+		u->memory = NULL;
+		return -ENOMEM;
+	}
+	lay_out(u, u->memory, slots);
+	u->table.mask = TABLE_MIN - 1;
+	u->room = room_of(TABLE_MIN);
+	match_table_clear(&u->table);
+	return 0;
+}
+
+void
+match_unexpected_free(struct match_unexpected *u)
+{
+	if (u->memory != NULL)
+		munmap(u->memory, u->bytes);
+	u->memory = NULL;
+}
+
+size_t
+match_unexpected_bytes(const struct match_unexpected *u)
+{
+	const size_t place = 3 * sizeof(uint16_t) + sizeof(uint64_t) + 4 * sizeof(uint32_t);
+
+	return u->room * place + ((size_t)u->table.mask + 1) * sizeof(*u->table.slots);
+}
+
+/* Place `from` becomes `to`, which is not behind it. */
+static inline void
+move(struct match_unexpected *u, uint32_t from, uint32_t to)
+{
+	u->without_source[to] = u->without_source[from];
+	u->without_tag[to] = u->without_tag[from];
+	u->without_both[to] = u->without_both[from];
+	u->tag[to] = u->tag[from];
+	u->source[to] = u->source[from];
+	u->comm[to] = u->comm[from];
+	u->where[to] = u->where[from];
+}
+
+/* Note 3. */
+static __attribute__((noinline, cold)) void
+make_room(struct match_unexpected *u)
+{
+	uint32_t to = 0;
+
+	if (u->live > u->room / 2) {
+		u->table.mask = 2 * u->table.mask + 1;
+		u->room = room_of(u->table.mask + 1);
+	}
+	match_table_clear(&u->table);
+	for (uint32_t from = u->first; from < u->end; from++) {
+		if (u->without_both[from] == 0)
+			continue;
+		move(u, from, to);
+		const struct match_key key = key_at(u, to);
+
+		append(u, &key, match_hash(&key), to++);
+	}
+	u->moves += to;
+	u->first = 0;
+	u->end = to;
+}
+
+/* ------------------------------------------------------------------ in, found, out */
+
+/* n <= BURST, and there is room. */
+static inline void
+add_some(struct match_unexpected *u, const struct match_key *keys, const uint32_t *where, uint32_t n)
+{
+	uint32_t hash[BURST], place = u->end;
+
+	for (uint32_t i = 0; i < n; i++) {
+		hash[i] = match_hash(&keys[i]);
+		__builtin_prefetch(first_slot(&u->table, hash[i]), 1);
+	}
+	for (uint32_t i = 0; i < n; i++, place++) {
+		const struct match_key *key = &keys[i];
+
+		u->without_source[place] = without_source(key->comm, key->tag);
+		u->without_tag[place] = without_tag(key->comm, key->source);
+		u->without_both[place] = without_both(key->comm);
+		u->tag[place] = key->tag;
+		u->source[place] = key->source;
+		u->comm[place] = key->comm;
+		u->where[place] = where[i];
+		append(u, key, hash[i], place);
+	}
+	u->end = place;
+	u->live += n;
+}
+
+uint32_t
+match_unexpected_add(struct match_unexpected *u, const struct match_key *keys, const uint32_t *where, uint32_t n)
+{
+	uint32_t done = 0;
+
+	while (done < n && u->live < u->max) {
+		uint32_t some = n - done < BURST ? n - done : BURST;
+
+		if (__builtin_expect(u->end == u->room, 0))
+			make_room(u);
+		some = some < u->room - u->end ? some : u->room - u->end;
+		some = some < u->max - u->live ? some : u->max - u->live;
+		add_some(u, keys + done, where + done, some);
+		done += some;
+	}
+	return done;
+}
+
+/* Fingerprints may lie: each hit is looked at. */
+static uint32_t
+find_wild(const struct match_unexpected *u, const struct match_want *want)
+{
+	bool any_source = want->source == MATCH_ANY_SOURCE;
+	uint64_t care = ~want->ignore;
+	uint32_t place = u->first;
+
+	for (;; place++) {
+		if (care == ~0ull)
+			place = u->scan->equal(u->without_source, place, u->end, without_source(want->comm, want->tag));
+		else if (care == 0)
+			place = any_source ?
+				u->scan->equal(u->without_both, place, u->end, without_both(want->comm)) :
+				u->scan->equal(u->without_tag, place, u->end, without_tag(want->comm, want->source));
+		else
+			place = any_source ?
+				u->scan->masked(u->without_both, u->tag, place, u->end, without_both(want->comm),
+					want->tag, care) :
+				u->scan->masked(u->without_tag, u->tag, place, u->end,
+					without_tag(want->comm, want->source), want->tag, care);
+		if (place >= u->end)
+			return MATCH_NONE;
+		const struct match_key key = key_at(u, place);
+
+		if (match_accepts(want, &key))
+			return place;
+	}
+}
+
+uint32_t
+match_unexpected_find(const struct match_unexpected *u, const struct match_want *want)
+{
+	if (u->live == 0)
+		return MATCH_NONE;
+	if (want->ignore != 0 || want->source == MATCH_ANY_SOURCE)
+		return find_wild(u, want);
+	const struct match_key key = {want->comm, want->source, want->tag};
+
+	return chain_of(u, &key, match_hash(&key))->head;
+}
+
+uint32_t
+match_unexpected_take(struct match_unexpected *u, uint32_t place)
+{
+	const struct match_key key = key_at(u, place);
+	struct match_chain *s = chain_of(u, &key, match_hash(&key));
+
+	s->head = u->next[place]; /* it was the head: note 2 */
+	if (s->head == MATCH_NONE)
+		match_table_remove(&u->table, s);
+	u->without_source[place] = u->without_tag[place] = u->without_both[place] = 0;
+	if (--u->live == 0)
+		u->first = u->end = 0; /* the table is empty, too */
+	while (u->first < u->end && u->without_both[u->first] == 0)
+		u->first++;
+	return u->where[place];
+}
+
+uint32_t
+match_unexpected_next(const struct match_unexpected *u, uint32_t place)
+{
+	if (place < u->first)
+		place = u->first;
+	while (place < u->end && u->without_both[place] == 0)
+		place++;
+	return place < u->end ? place : MATCH_NONE;
+}
