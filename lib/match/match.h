@@ -58,13 +58,18 @@ struct match_table {
 /* How arrays are compared; match_scan(). */
 struct match_scan;
 
+/* What scans do not need. */
+struct match_place {
+	uint32_t source, comm;
+	uint32_t next;   /* of the same key, MATCH_NONE: the last */
+	uint32_t where;  /* the caller's: where the message lies */
+};
+
 struct match_unexpected {
 	/* by place: order of arrival, first..end - 1 */
 	uint16_t *without_source, *without_tag, *without_both; /* fingerprints of what is left; 0: a hole */
 	uint64_t *tag;
-	uint32_t *source, *comm;
-	uint32_t *next;  /* of the same key, MATCH_NONE: the last */
-	uint32_t *where; /* the caller's: where the message lies */
+	struct match_place *places;
 	struct match_table table;
 	const struct match_scan *scan;
 	uint32_t first;  /* no message waits before this place */

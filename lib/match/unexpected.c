@@ -43,13 +43,15 @@ without_both(uint32_t comm)
 static inline struct match_key
 key_at(const struct match_unexpected *u, uint32_t place)
 {
-	return (struct match_key){u->comm[place], u->source[place], u->tag[place]};
+	return (struct match_key){u->places[place].comm, u->places[place].source, u->tag[place]};
 }
 
 static inline bool
 is_key(const struct match_unexpected *u, uint32_t place, const struct match_key *key)
 {
-	return u->tag[place] == key->tag && u->source[place] == key->source && u->comm[place] == key->comm;
+	const struct match_place *p = &u->places[place];
+
+	return u->tag[place] == key->tag && p->source == key->source && p->comm == key->comm;
 }
 
 /* The chain of that key, or the empty slot where it would be. */
@@ -63,16 +65,18 @@ chain_of(const struct match_unexpected *u, const struct match_key *key, uint32_t
 	return s;
 }
 
+/* The place's `next` is MATCH_NONE. */
 static inline void
 append(struct match_unexpected *u, const struct match_key *key, uint32_t hash, uint32_t place)
 {
 	struct match_chain *s = chain_of(u, key, hash);
 
-	u->next[place] = MATCH_NONE;
-	if (s->head == MATCH_NONE)
+	if (s->head == MATCH_NONE) {
 		*s = (struct match_chain){place, place, hash};
-	else
-		u->next[s->tail] = place, s->tail = place;
+	} else {
+		u->places[s->tail].next = place;
+		s->tail = place;
+	}
 }
 
 /* ------------------------------------------------------------------ memory */
@@ -103,10 +107,7 @@ lay_out(struct match_unexpected *u, uint8_t *base, uint32_t slots_max)
 	u->without_tag = array(&at, places, sizeof(*u->without_tag));
 	u->without_both = array(&at, places, sizeof(*u->without_both));
 	u->tag = array(&at, places, sizeof(*u->tag));
-	u->source = array(&at, places, sizeof(*u->source));
-	u->comm = array(&at, places, sizeof(*u->comm));
-	u->next = array(&at, places, sizeof(*u->next));
-	u->where = array(&at, places, sizeof(*u->where));
+	u->places = array(&at, places, sizeof(*u->places));
 	u->table.slots = array(&at, slots_max, sizeof(*u->table.slots));
 	return (size_t)(at - base);
 }
@@ -146,7 +147,7 @@ match_unexpected_free(struct match_unexpected *u)
 size_t
 match_unexpected_bytes(const struct match_unexpected *u)
 {
-	const size_t place = 3 * sizeof(uint16_t) + sizeof(uint64_t) + 4 * sizeof(uint32_t);
+	const size_t place = 3 * sizeof(uint16_t) + sizeof(uint64_t) + sizeof(struct match_place);
 
 	return u->room * place + ((size_t)u->table.mask + 1) * sizeof(*u->table.slots);
 }
@@ -159,9 +160,7 @@ move(struct match_unexpected *u, uint32_t from, uint32_t to)
 	u->without_tag[to] = u->without_tag[from];
 	u->without_both[to] = u->without_both[from];
 	u->tag[to] = u->tag[from];
-	u->source[to] = u->source[from];
-	u->comm[to] = u->comm[from];
-	u->where[to] = u->where[from];
+	u->places[to] = u->places[from];
 }
 
 /* Note 3. */
@@ -179,6 +178,7 @@ make_room(struct match_unexpected *u)
 		if (u->without_both[from] == 0)
 			continue;
 		move(u, from, to);
+		u->places[to].next = MATCH_NONE;
 		const struct match_key key = key_at(u, to);
 
 		append(u, &key, match_hash(&key), to++);
@@ -207,9 +207,7 @@ add_some(struct match_unexpected *u, const struct match_key *keys, const uint32_
 		u->without_tag[place] = without_tag(key->comm, key->source);
 		u->without_both[place] = without_both(key->comm);
 		u->tag[place] = key->tag;
-		u->source[place] = key->source;
-		u->comm[place] = key->comm;
-		u->where[place] = where[i];
+		u->places[place] = (struct match_place){key->source, key->comm, MATCH_NONE, where[i]};
 		append(u, key, hash[i], place);
 	}
 	u->end = place;
@@ -282,7 +280,7 @@ match_unexpected_take(struct match_unexpected *u, uint32_t place)
 	const struct match_key key = key_at(u, place);
 	struct match_chain *s = chain_of(u, &key, match_hash(&key));
 
-	s->head = u->next[place]; /* it was the head: note 2 */
+	s->head = u->places[place].next; /* it was the head: note 2 */
 	if (s->head == MATCH_NONE)
 		match_table_remove(&u->table, s);
 	u->without_source[place] = u->without_tag[place] = u->without_both[place] = 0;
@@ -290,7 +288,7 @@ match_unexpected_take(struct match_unexpected *u, uint32_t place)
 		u->first = u->end = 0; /* the table is empty, too */
 	while (u->first < u->end && u->without_both[u->first] == 0)
 		u->first++;
-	return u->where[place];
+	return u->places[place].where;
 }
 
 uint32_t

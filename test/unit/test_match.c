@@ -129,7 +129,7 @@ find_both(struct match_unexpected *u, struct list *l, const struct match_want *w
 	assert_int_equal(place == MATCH_NONE, i < 0);
 	if (i < 0)
 		return;
-	assert_int_equal(u->where[place], l->all[i].where);
+	assert_int_equal(u->places[place].where, l->all[i].where);
 	if (!take)
 		return;
 	assert_int_equal(match_unexpected_take(u, place), l->all[i].where);
@@ -142,7 +142,7 @@ check_order(const struct match_unexpected *u, const struct list *l)
 	uint32_t place = match_unexpected_next(u, 0);
 
 	for (uint32_t i = 0; i < l->n; i++, place = match_unexpected_next(u, place + 1))
-		assert_int_equal(u->where[place], l->all[i].where);
+		assert_int_equal(u->places[place].where, l->all[i].where);
 	assert_int_equal(place, MATCH_NONE);
 	assert_int_equal(u->live, l->n);
 }
