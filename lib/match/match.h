@@ -43,14 +43,16 @@ struct match_want {
 	uint64_t ignore; /* bits of the tag that need not be equal */
 };
 
-/* The first of the chain of one key, and its last; see chains.h. */
-struct match_chain {
-	uint32_t head, tail, hash;
+/* The table of FIFOs by key: chains.h. A cache line. */
+struct match_group {
+	uint32_t hash[5]; /* 0: no chain */
+	uint32_t head[5], tail[5];
+	uint32_t passed;  /* chains that found it full */
 };
 
 struct match_table {
-	struct match_chain *slots;
-	uint32_t mask;   /* slots - 1, power of two */
+	struct match_group *groups;
+	uint32_t mask;    /* groups - 1, power of two */
 };
 
 /* ------------------------------------------------------------------ messages that nobody waited for */

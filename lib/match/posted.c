@@ -28,44 +28,42 @@ class_key(uint8_t class, uint32_t comm, uint32_t source, uint64_t tag)
 static inline uint32_t
 class_hash(uint8_t class, const struct match_key *key)
 {
-	return match_hash(key) + class * 0x85EBCA6Bu;
+	uint32_t hash = match_hash(key) + class * 0x85EBCA6Bu;
+
+	return hash ? hash : 1;
 }
 
 static inline bool
-is_receive(const struct match_receive *r, uint8_t class, const struct match_key *key)
+is_receive(const void *queue, uint32_t number, const struct match_key *key, uint32_t class)
 {
+	const struct match_receive *r = &((const struct match_posted *)queue)->receives[number];
+
 	return r->kind == class && r->want.tag == key->tag && r->want.source == key->source && r->want.comm == key->comm;
 }
 
-/* The chain of that class and key, or the empty slot where it would be. */
-static inline struct match_chain *
+static inline struct match_where
 chain_of(const struct match_posted *p, uint8_t class, const struct match_key *key, uint32_t hash)
 {
-	struct match_chain *s = first_slot(&p->table, hash);
-
-	while (s->head != MATCH_NONE && (s->hash != hash || !is_receive(&p->receives[s->head], class, key)))
-		s = next_slot(&p->table, s);
-	return s;
+	return match_chain_find(&p->table, hash, is_receive, p, key, class);
 }
 
 int
 match_posted_init(struct match_posted *p, uint32_t max)
 {
-	uint32_t slots = 16;
+	uint32_t groups = 1;
 
 	if (max == 0 || max > 1u << 27)
 		return -ENOMEM;
-	while (slots / 2 < max)
-		slots *= 2;
+	while (groups * MATCH_GROUP_ROOM < max)
+		groups *= 2;
 	*p = (struct match_posted){.max = max, .masked_head = MATCH_NONE, .masked_tail = MATCH_NONE};
-	p->table.mask = slots - 1;
 	p->receives = calloc(max, sizeof(*p->receives));
-	p->table.slots = malloc(slots * sizeof(*p->table.slots));
-	if (p->receives == NULL || p->table.slots == NULL) {
+	p->table.groups = aligned_alloc(sizeof(struct match_group), groups * sizeof(struct match_group));
+	if (p->receives == NULL || p->table.groups == NULL) {
 		match_posted_free(p);
 		return -ENOMEM;
 	}
-	match_table_clear(&p->table);
+	match_table_clear(&p->table, groups);
 	for (uint32_t i = 0; i < max; i++)
 		p->receives[i].next = i + 1 < max ? i + 1 : MATCH_NONE;
 	return 0;
@@ -75,24 +73,18 @@ void
 match_posted_free(struct match_posted *p)
 {
 	free(p->receives);
-	free(p->table.slots);
+	free(p->table.groups);
 	p->receives = NULL;
-	p->table.slots = NULL;
+	p->table.groups = NULL;
 }
 
 /* ------------------------------------------------------------------ in */
 
 static void
-append(struct match_posted *p, uint32_t number, uint32_t *head, uint32_t *tail)
+append(struct match_posted *p, uint32_t number, uint32_t *tail)
 {
-	struct match_receive *r = &p->receives[number];
-
-	r->previous = *tail;
-	r->next = MATCH_NONE;
-	if (*tail == MATCH_NONE)
-		*head = number;
-	else
-		p->receives[*tail].next = number;
+	p->receives[number].previous = *tail;
+	p->receives[*tail].next = number;
 	*tail = number;
 }
 
@@ -117,21 +109,25 @@ match_posted_add(struct match_posted *p, const struct match_want *want, uint64_t
 
 	p->free = r->next;
 	*r = (struct match_receive){.want = *want, .order = p->orders++, .handle = handle, .kind = class_of(want),
-		.posted = true};
+		.next = MATCH_NONE, .previous = MATCH_NONE, .posted = true};
 	p->count++;
 	p->of[r->kind]++;
 	if (r->kind == MATCH_MASKED) {
-		append(p, number, &p->masked_head, &p->masked_tail);
+		if (p->masked_head != MATCH_NONE)
+			append(p, number, &p->masked_tail);
+		else
+			p->masked_head = p->masked_tail = number;
 		return number;
 	}
 	const struct match_key key = class_key(r->kind, want->comm, want->source, want->tag);
 	uint32_t hash = class_hash(r->kind, &key);
-	struct match_chain *s = chain_of(p, r->kind, &key, hash);
+	struct match_where chain = chain_of(p, r->kind, &key, hash);
 
 	r->want.tag = key.tag;
-	if (s->head == MATCH_NONE)
-		*s = (struct match_chain){MATCH_NONE, MATCH_NONE, hash};
-	append(p, number, &s->head, &s->tail);
+	if (chain.group == NULL)
+		match_chain_new(&p->table, hash, number);
+	else
+		append(p, number, &chain.group->tail[chain.i]);
 	return number;
 }
 
@@ -158,17 +154,17 @@ leave(struct match_posted *p, uint32_t number, uint32_t *head, uint32_t *tail)
 }
 
 static void
-leave_chain(struct match_posted *p, uint32_t number, struct match_chain *s)
+leave_chain(struct match_posted *p, uint32_t number, struct match_where chain)
 {
-	leave(p, number, &s->head, &s->tail);
-	if (s->head == MATCH_NONE)
-		match_table_remove(&p->table, s);
+	leave(p, number, &chain.group->head[chain.i], &chain.group->tail[chain.i]);
+	if (chain.group->head[chain.i] == MATCH_NONE)
+		match_chain_remove(&p->table, chain);
 }
 
 bool
 match_posted_take(struct match_posted *p, const struct match_key *key, uint64_t *handle)
 {
-	struct match_chain *best_chain = NULL;
+	struct match_where best_chain = {NULL, 0};
 	uint32_t best = MATCH_NONE;
 	uint64_t order = UINT64_MAX;
 
@@ -176,25 +172,25 @@ match_posted_take(struct match_posted *p, const struct match_key *key, uint64_t 
 		if (p->of[class] == 0)
 			continue;
 		const struct match_key k = class_key(class, key->comm, key->source, key->tag);
-		struct match_chain *s = chain_of(p, class, &k, class_hash(class, &k));
+		struct match_where chain = chain_of(p, class, &k, class_hash(class, &k));
 
-		if (s->head == MATCH_NONE || p->receives[s->head].order > order)
+		if (chain.group == NULL || p->receives[chain.group->head[chain.i]].order > order)
 			continue;
-		best = s->head;
-		best_chain = s;
+		best = chain.group->head[chain.i];
+		best_chain = chain;
 		order = p->receives[best].order;
 	}
 	for (uint32_t i = p->masked_head; i != MATCH_NONE && p->receives[i].order < order; i = p->receives[i].next) {
 		if (!match_accepts(&p->receives[i].want, key))
 			continue;
 		best = i;
-		best_chain = NULL;
+		best_chain.group = NULL;
 		break;
 	}
 	if (best == MATCH_NONE)
 		return false;
 	*handle = p->receives[best].handle;
-	if (best_chain != NULL)
+	if (best_chain.group != NULL)
 		leave_chain(p, best, best_chain);
 	else
 		leave(p, best, &p->masked_head, &p->masked_tail);

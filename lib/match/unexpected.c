@@ -8,7 +8,7 @@
 #include "match/chains.h"
 #include "match/scan.h"
 
-#define TABLE_MIN 1024
+#define GROUPS_MIN 256
 #define ALIGNMENT 64
 #define BURST     32
 
@@ -47,45 +47,41 @@ key_at(const struct match_unexpected *u, uint32_t place)
 }
 
 static inline bool
-is_key(const struct match_unexpected *u, uint32_t place, const struct match_key *key)
+is_key(const void *queue, uint32_t place, const struct match_key *key, uint32_t class)
 {
+	const struct match_unexpected *u = queue;
 	const struct match_place *p = &u->places[place];
 
+	(void)class;
 	return u->tag[place] == key->tag && p->source == key->source && p->comm == key->comm;
 }
 
-/* The chain of that key, or the empty slot where it would be. */
-static inline struct match_chain *
+static inline struct match_where
 chain_of(const struct match_unexpected *u, const struct match_key *key, uint32_t hash)
 {
-	struct match_chain *s = first_slot(&u->table, hash);
-
-	while (s->head != MATCH_NONE && (s->hash != hash || !is_key(u, s->head, key)))
-		s = next_slot(&u->table, s);
-	return s;
+	return match_chain_find(&u->table, hash, is_key, u, key, 0);
 }
 
 /* The place's `next` is MATCH_NONE. */
 static inline void
 append(struct match_unexpected *u, const struct match_key *key, uint32_t hash, uint32_t place)
 {
-	struct match_chain *s = chain_of(u, key, hash);
+	struct match_where chain = chain_of(u, key, hash);
 
-	if (s->head == MATCH_NONE) {
-		*s = (struct match_chain){place, place, hash};
+	if (__builtin_expect(chain.group == NULL, 1)) {
+		match_chain_new(&u->table, hash, place);
 	} else {
-		u->places[s->tail].next = place;
-		s->tail = place;
+		u->places[chain.group->tail[chain.i]].next = place;
+		chain.group->tail[chain.i] = place;
 	}
 }
 
 /* ------------------------------------------------------------------ memory */
 
-/* Places for a table of so many slots: three quarters full at most. */
 static uint32_t
-room_of(uint32_t slots)
+room_of(uint32_t groups)
 {
-	return slots / 4 * 3;
+	return groups * MATCH_GROUP_ROOM;
 }
 
 static void *
@@ -98,41 +94,40 @@ array(uint8_t **at, size_t elements, size_t bytes)
 }
 
 static size_t
-lay_out(struct match_unexpected *u, uint8_t *base, uint32_t slots_max)
+lay_out(struct match_unexpected *u, uint8_t *base, uint32_t groups_max)
 {
 	uint8_t *at = base;
-	size_t places = (size_t)room_of(slots_max) + SCAN_SLACK;
+	size_t places = (size_t)room_of(groups_max) + SCAN_SLACK;
 
 	u->without_source = array(&at, places, sizeof(*u->without_source));
 	u->without_tag = array(&at, places, sizeof(*u->without_tag));
 	u->without_both = array(&at, places, sizeof(*u->without_both));
 	u->tag = array(&at, places, sizeof(*u->tag));
 	u->places = array(&at, places, sizeof(*u->places));
-	u->table.slots = array(&at, slots_max, sizeof(*u->table.slots));
+	u->table.groups = array(&at, groups_max, sizeof(*u->table.groups));
 	return (size_t)(at - base);
 }
 
 int
 match_unexpected_init(struct match_unexpected *u, uint32_t max, unsigned simd_bits)
 {
-	uint32_t slots = TABLE_MIN;
+	uint32_t groups = GROUPS_MIN;
 
 	if (max == 0 || max > 1u << 27)
 		return -ENOMEM;
 	/* full of what waits and as many holes: so much is added before each move (note 3) */
-	while (room_of(slots) < 2 * max)
-		slots *= 2;
+	while (room_of(groups) < 2 * max)
+		groups *= 2;
 	*u = (struct match_unexpected){.max = max, .scan = match_scan_for(simd_bits)};
-	u->bytes = lay_out(u, NULL, slots);
+	u->bytes = lay_out(u, NULL, groups);
 	u->memory = mmap(NULL, u->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (u->memory == MAP_FAILED) {
 		u->memory = NULL;
 		return -ENOMEM;
 	}
-	lay_out(u, u->memory, slots);
-	u->table.mask = TABLE_MIN - 1;
-	u->room = room_of(TABLE_MIN);
-	match_table_clear(&u->table);
+	lay_out(u, u->memory, groups);
+	u->room = room_of(GROUPS_MIN);
+	match_table_clear(&u->table, GROUPS_MIN);
 	return 0;
 }
 
@@ -149,7 +144,7 @@ match_unexpected_bytes(const struct match_unexpected *u)
 {
 	const size_t place = 3 * sizeof(uint16_t) + sizeof(uint64_t) + sizeof(struct match_place);
 
-	return u->room * place + ((size_t)u->table.mask + 1) * sizeof(*u->table.slots);
+	return u->room * place + ((size_t)u->table.mask + 1) * sizeof(*u->table.groups);
 }
 
 /* Place `from` becomes `to`, which is not behind it. */
@@ -169,11 +164,12 @@ make_room(struct match_unexpected *u)
 {
 	uint32_t to = 0;
 
-	if (u->live > u->room / 2) {
-		u->table.mask = 2 * u->table.mask + 1;
-		u->room = room_of(u->table.mask + 1);
-	}
-	match_table_clear(&u->table);
+	uint32_t groups = u->table.mask + 1;
+
+	if (u->live > u->room / 2)
+		groups *= 2;
+	u->room = room_of(groups);
+	match_table_clear(&u->table, groups);
 	for (uint32_t from = u->first; from < u->end; from++) {
 		if (u->without_both[from] == 0)
 			continue;
@@ -198,7 +194,7 @@ add_some(struct match_unexpected *u, const struct match_key *keys, const uint32_
 
 	for (uint32_t i = 0; i < n; i++) {
 		hash[i] = match_hash(&keys[i]);
-		__builtin_prefetch(first_slot(&u->table, hash[i]), 1);
+		__builtin_prefetch(match_home(&u->table, hash[i]), 1);
 	}
 	for (uint32_t i = 0; i < n; i++, place++) {
 		const struct match_key *key = &keys[i];
@@ -271,18 +267,22 @@ match_unexpected_find(const struct match_unexpected *u, const struct match_want 
 		return find_wild(u, want);
 	const struct match_key key = {want->comm, want->source, want->tag};
 
-	return chain_of(u, &key, match_hash(&key))->head;
+	struct match_where chain = chain_of(u, &key, match_hash(&key));
+
+	return chain.group == NULL ? MATCH_NONE : chain.group->head[chain.i];
 }
 
 uint32_t
 match_unexpected_take(struct match_unexpected *u, uint32_t place)
 {
 	const struct match_key key = key_at(u, place);
-	struct match_chain *s = chain_of(u, &key, match_hash(&key));
+	struct match_where chain = chain_of(u, &key, match_hash(&key));
+	uint32_t next = u->places[place].next;
 
-	s->head = u->places[place].next; /* it was the head: note 2 */
-	if (s->head == MATCH_NONE)
-		match_table_remove(&u->table, s);
+	if (next != MATCH_NONE)
+		chain.group->head[chain.i] = next; /* it was the head: note 2 */
+	else
+		match_chain_remove(&u->table, chain);
 	u->without_source[place] = u->without_tag[place] = u->without_both[place] = 0;
 	if (--u->live == 0)
 		u->first = u->end = 0; /* the table is empty, too */
