@@ -133,6 +133,26 @@ scatter_add(struct scatter *s, uint64_t offset, void *mine, uint32_t len)
 	return 0;
 }
 
+uint8_t
+memory_place(const struct bytes *to, uint64_t offset, const uint8_t *runs, uint32_t len, uint64_t *placed)
+{
+	struct wire_runs r = {runs, len, offset, 0, 0};
+	const uint8_t *bytes;
+	struct scatter s;
+
+	scatter_begin(&s, to, true);
+	while ((bytes = wire_run_next(&r)) != NULL) {
+		if (r.at > to->len || r.len > to->len - r.at)
+			return EPROTO;
+		if (scatter_add(&s, r.at, (void *)(uintptr_t)bytes, r.len) != 0)
+			return EFAULT;
+		*placed += r.len;
+	}
+	if (r.left != 0)
+		return EPROTO;
+	return scatter_end(&s) == 0 ? 0 : EFAULT;
+}
+
 /* ------------------------------------------------------------------ mapped by both */
 
 static bool

@@ -174,45 +174,12 @@ access_to(struct engine *e, struct channel *ch, const struct wire_transfer *h, u
 static bool
 measure_runs(const uint8_t *p, uint32_t left, uint64_t *span)
 {
-	*span = 0;
-	while (left > 0) {
-		struct wire_run run;
+	struct wire_runs r = {p, left, 0, 0, 0};
 
-		if (left < sizeof(run))
-			return false;
-		memcpy(&run, p, sizeof(run));
-		uint32_t len = wire_be32(run.len);
-
-		left -= (uint32_t)sizeof(run);
-		if (len == 0 || len > left)
-			return false;
-		*span += (uint64_t)wire_be32(run.skip) + len;
-		p += sizeof(run) + len;
-		left -= len;
-	}
-	return true;
-}
-
-static uint8_t
-place_runs(const struct bytes *to, uint64_t at, const uint8_t *p, uint32_t left)
-{
-	struct scatter s;
-
-	scatter_begin(&s, to, true);
-	while (left > 0) {
-		struct wire_run run;
-
-		memcpy(&run, p, sizeof(run));
-		uint32_t len = wire_be32(run.len);
-
-		at += wire_be32(run.skip);
-		if (scatter_add(&s, at, (void *)(uintptr_t)(p + sizeof(run)), len) != 0)
-			return EFAULT;
-		at += len;
-		p += sizeof(run) + len;
-		left -= (uint32_t)sizeof(run) + len;
-	}
-	return scatter_end(&s) == 0 ? 0 : EFAULT;
+	while (wire_run_next(&r) != NULL)
+		;
+	*span = r.end;
+	return r.left == 0;
 }
 
 /* kept: a device copies, target_placed comes later. */
@@ -231,7 +198,7 @@ place(struct engine *e, struct channel *ch, const struct arrival *a, bool *kept)
 	if (unlikely(error))
 		return error;
 	if (unlikely(runs))
-		return place_runs(&to, offset, a->bytes, a->len);
+		return memory_place(&to, offset, a->bytes, a->len, &span);
 	if (to.memory != NULL && dma_copy(e, ch, a, to.memory, to.memory->base + (to.at - to.memory->client) + offset)) {
 		*kept = true;
 		return 0;

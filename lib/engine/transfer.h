@@ -265,6 +265,9 @@ int scatter_end(struct scatter *s);
 /* memory.c. 0, -EFAULT: not (all) there; nothing says how much of it was copied. */
 int memory_write(const struct bytes *to, uint64_t offset, const void *from, uint32_t len);
 int memory_read(const struct bytes *from, uint64_t offset, void *to, uint32_t len);
+/* The runs of a frame go to their places, which lie in to->len from `offset` on; their bytes are added to *placed.
+ * 0, or what is wrong: EPROTO, EFAULT, perhaps behind some that were placed. */
+uint8_t memory_place(const struct bytes *to, uint64_t offset, const uint8_t *runs, uint32_t len, uint64_t *placed);
 /* From `offset` on into n pieces, `all` bytes together; `from` is not mapped. */
 int memory_gather(const struct bytes *from, uint64_t offset, const struct iovec *pieces, unsigned n, uint64_t all);
 enum memory_method memory_method(const struct memory *m);

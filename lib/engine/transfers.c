@@ -472,36 +472,6 @@ transfer_look(struct engine *e)
 
 /* ------------------------------------------------------------------ answers in */
 
-/* Runs go to their places: 0, or a positive errno. */
-static uint8_t
-place_runs(const struct op *op, uint64_t at, const uint8_t *p, uint32_t left, uint64_t *bytes)
-{
-	struct scatter s;
-
-	scatter_begin(&s, &op->local, true);
-	while (left > 0) {
-		struct wire_run run;
-
-		if (left < sizeof(run))
-			return EPROTO;
-		memcpy(&run, p, sizeof(run));
-		uint32_t len = wire_be32(run.len);
-
-		at += wire_be32(run.skip);
-		left -= (uint32_t)sizeof(run);
-		p += sizeof(run);
-		if (len == 0 || len > left || at > op->d.len || len > op->d.len - at)
-			return EPROTO;
-		if (scatter_add(&s, at, (void *)(uintptr_t)p, len) != 0)
-			return EFAULT;
-		*bytes += len;
-		at += len;
-		p += len;
-		left -= len;
-	}
-	return scatter_end(&s) == 0 ? 0 : EFAULT;
-}
-
 static void
 pulled(struct engine *e, struct channel *ch, const struct arrival *a)
 {
@@ -516,7 +486,7 @@ pulled(struct engine *e, struct channel *ch, const struct arrival *a)
 	if (at > op->d.len || (!(a->head->flags & WIRE_T_RUNS) && a->len > op->d.len - at))
 		error = EPROTO;
 	else if (a->head->flags & WIRE_T_RUNS)
-		error = place_runs(op, at, a->bytes, a->len, &op->sent);
+		error = memory_place(&op->local, at, a->bytes, a->len, &op->sent);
 	else if (memory_write(&op->local, at, a->bytes, a->len) != 0)
 		error = EFAULT;
 	else

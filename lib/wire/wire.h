@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define WIRE_VERSION       1
 #define WIRE_HDR_BYTES     50      /* 14 (Ethernet) + 50 = 64: the payload starts a cache line */
@@ -302,5 +303,37 @@ enum wire_verdict wire_transfer_check(const void *payload, uint32_t len, bool to
 
 /* The session of two nodes' epochs; the same from both ends, never 0. */
 uint32_t wire_session(uint32_t epoch_a, uint32_t epoch_b);
+
+/* Where a walk over the runs of a frame stands: {bytes of the frame, how many, its offset in the transfer}. */
+struct wire_runs {
+	const uint8_t *next;
+	uint32_t left;
+	uint64_t end;      /* of the run before */
+	uint64_t at;       /* the run: where in the transfer */
+	uint32_t len;
+};
+
+/* The next run's bytes. NULL: no more if nothing is left, otherwise they do not fit the frame. */
+static inline const uint8_t *
+wire_run_next(struct wire_runs *r)
+{
+	struct wire_run run;
+
+	if (r->left < sizeof(run))
+		return NULL;
+	memcpy(&run, r->next, sizeof(run));
+	uint32_t len = wire_be32(run.len), room = r->left - (uint32_t)sizeof(run);
+
+	if (len == 0 || len > room)
+		return NULL;
+	const uint8_t *bytes = r->next + sizeof(run);
+
+	r->at = r->end + wire_be32(run.skip);
+	r->len = len;
+	r->end = r->at + len;
+	r->next = bytes + len;
+	r->left = room - len;
+	return bytes;
+}
 
 #endif

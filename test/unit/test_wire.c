@@ -438,6 +438,47 @@ wire_seq_before__wraps(void **state)
 	assert_false(wire_seq_before(0x7FFFFFFF, 0));
 }
 
+static void
+wire_run_next__walks(void **state)
+{
+	const uint8_t frame[] = {0, 0, 0, 5, 0, 0, 0, 3, 'a', 'b', 'c', 0, 0, 0, 0, 0, 0, 0, 1, 'd'};
+	struct wire_runs r = {.next = frame, .left = sizeof(frame), .end = 100};
+	const uint8_t *bytes = wire_run_next(&r);
+
+	(void)state;
+	assert_ptr_equal(bytes, frame + 8);
+	assert_int_equal(r.at, 105);
+	assert_int_equal(r.len, 3);
+	bytes = wire_run_next(&r);
+	assert_ptr_equal(bytes, frame + 19);
+	assert_int_equal(r.at, 108);
+	assert_int_equal(r.len, 1);
+	assert_null(wire_run_next(&r));
+	assert_int_equal(r.left, 0);
+}
+
+static void
+wire_run_next__what_does_not_fit(void **state)
+{
+	const uint8_t empty[] = {0, 0, 0, 0, 0, 0, 0, 0, 1}, beyond[] = {0, 0, 0, 0, 0, 0, 0, 2, 1};
+	const uint8_t huge[] = {0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 1};
+	const uint8_t *frames[] = {empty, beyond, huge};
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		struct wire_runs r = {.next = frames[i], .left = 9};
+
+		assert_null(wire_run_next(&r));
+		assert_int_equal(r.left, 9);
+	}
+	for (uint32_t n = 1; n < 8; n++) { /* less than a head */
+		struct wire_runs r = {.next = beyond, .left = n};
+
+		assert_null(wire_run_next(&r));
+		assert_int_equal(r.left, n);
+	}
+}
+
 int
 main(void)
 {
@@ -461,6 +502,8 @@ main(void)
 		cmocka_unit_test(wire_session__changes_with_either_epoch),
 		cmocka_unit_test(wire_is_plain__takes_only_what_wire_check_takes),
 		cmocka_unit_test(wire_seq_before__wraps),
+		cmocka_unit_test(wire_run_next__walks),
+		cmocka_unit_test(wire_run_next__what_does_not_fit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
