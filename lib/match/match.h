@@ -79,6 +79,7 @@ struct match_unexpected {
 	uint32_t room;   /* places in use at most until note 3 */
 	uint32_t live, max;
 	uint64_t moves;  /* places moved, ever (note 3) */
+	uint64_t renumbered; /* grows when places do not mean the same any more */
 	void *memory;
 	size_t bytes;
 };

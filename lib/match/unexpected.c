@@ -180,6 +180,7 @@ make_room(struct match_unexpected *u)
 		append(u, &key, match_hash(&key), to++);
 	}
 	u->moves += to;
+	u->renumbered++;
 	u->first = 0;
 	u->end = to;
 }
@@ -284,8 +285,10 @@ match_unexpected_take(struct match_unexpected *u, uint32_t place)
 	else
 		match_chain_remove(&u->table, chain);
 	u->without_source[place] = u->without_tag[place] = u->without_both[place] = 0;
-	if (--u->live == 0)
+	if (--u->live == 0) {
 		u->first = u->end = 0; /* the table is empty, too */
+		u->renumbered++;
+	}
 	while (u->first < u->end && u->without_both[u->first] == 0)
 		u->first++;
 	return u->places[place].where;

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "match/chains.h"
+#include "match/heads.h"
 #include "match/match.h"
 #include "match/scan.h"
 
@@ -290,6 +291,130 @@ unexpected__moves_are_paid_for(void **state)
 	match_unexpected_free(&u);
 }
 
+/* ------------------------------------------------------------------ heads */
+
+#define RING 256
+
+struct sender {
+	struct lhs_end end;
+	_Alignas(64) uint8_t memory[RING * 64];
+	uint32_t landed;
+};
+
+/* Some messages land, as many as have room; each says which it is. */
+static void
+land(struct sender *s, const struct match_heads *h, uint32_t n)
+{
+	for (; n > 0 && s->landed - h->given < RING; n--, s->landed++)
+		lhs_write(&s->end, 1, 2, 4, LHS_NO_BULK, 0, &s->landed, sizeof(s->landed));
+}
+
+static uint32_t
+message_at(const struct match_heads *h, uint32_t where)
+{
+	uint32_t number;
+
+	memcpy(&number, match_head_at(h, where)->front, sizeof(number));
+	return number;
+}
+
+/* The index by numbers: message i has tag i % kinds, and waits. */
+static void
+heads_history(uint64_t seed, uint32_t max, uint32_t ops)
+{
+	const struct lhs_config c = {RING, 64, LHS_SPLIT, LHS_SIZE_OFFSET};
+	struct sender *s = aligned_alloc(64, sizeof(*s));
+	struct match_unexpected u;
+	struct match_heads h;
+	uint32_t taken = 0, where, got;
+
+	random_state = seed;
+	memset(s, 0, sizeof(*s));
+	lhs_end_init(&s->end, &c, s->memory);
+	assert_int_equal(match_unexpected_init(&u, max + RING, 512), 0);
+	assert_int_equal(match_heads_init(&h, &c, s->memory, max), 0);
+	for (uint32_t i = 0; i < ops; i++) {
+		land(s, &h, below(40));
+		while ((match_head_next(&h, &where)) != NULL) {
+			uint32_t number = message_at(&h, where);
+
+			assert_true(add(&u, (struct match_key){1, 1, number}, where));
+		}
+		/* now and then one from anywhere, which leaves a hole; or the oldest */
+		for (uint32_t k = below(2 * 40); k > 0 && u.live > 0; k--) {
+			uint32_t place = match_unexpected_next(&u, below(4) ? u.first : u.first + below(u.end - u.first));
+
+			if (place == MATCH_NONE)
+				continue;
+			got = (uint32_t)u.tag[place];
+			where = match_unexpected_take(&u, place);
+			assert_int_equal(message_at(&h, where), got);
+			match_head_done(&h, where);
+			taken++;
+		}
+		uint32_t most = below(RING);
+		bool spared = match_heads_spare(&h, &u, most);
+
+		assert_int_equal(spared, match_heads_held(&h) <= most);
+		if (!spared)
+			assert_int_equal(h.stored, max);
+	}
+	while (u.live > 0) {
+		uint32_t place = match_unexpected_next(&u, 0);
+
+		got = (uint32_t)u.tag[place];
+		where = match_unexpected_take(&u, place);
+		assert_int_equal(message_at(&h, where), got);
+		match_head_done(&h, where);
+		taken++;
+	}
+	assert_int_equal(taken, s->landed);
+	assert_int_equal(match_heads_held(&h), 0);
+	assert_int_equal(h.stored, 0);
+	assert_true(h.used <= max);
+	match_heads_free(&h);
+	match_unexpected_free(&u);
+	free(s);
+}
+
+static void
+heads__each_is_where_its_message_says(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 60; i++)
+		heads_history(i, i % 3 ? 5000 : 50, 3000);
+}
+
+static void
+heads__a_full_store_keeps_the_ring(void **state)
+{
+	const struct lhs_config c = {RING, 64, LHS_SPLIT, LHS_SIZE_OFFSET};
+	static struct sender s;
+	struct match_unexpected u;
+	struct match_heads h;
+	uint32_t where;
+
+	(void)state;
+	lhs_end_init(&s.end, &c, s.memory);
+	assert_int_equal(match_unexpected_init(&u, 1000, 0), 0);
+	assert_int_equal(match_heads_init(&h, &c, s.memory, 10), 0);
+	land(&s, &h, RING);
+	while (match_head_next(&h, &where) != NULL)
+		assert_true(add(&u, (struct match_key){1, 1, message_at(&h, where)}, where));
+	assert_false(match_heads_spare(&h, &u, 100));
+	assert_int_equal(match_heads_held(&h), RING - 10);
+	assert_int_equal(h.evacuated, 10);
+	for (uint32_t i = 0; i < RING; i++) {
+		where = match_unexpected_take(&u, match_unexpected_next(&u, 0));
+		assert_int_equal(where & MATCH_STORED ? 1 : 0, i < 10);
+		assert_int_equal(message_at(&h, where), i);
+		match_head_done(&h, where);
+	}
+	assert_int_equal(match_heads_held(&h), 0);
+	match_heads_free(&h);
+	match_unexpected_free(&u);
+}
+
 /* ------------------------------------------------------------------ posted */
 
 struct receive {
@@ -395,6 +520,8 @@ main(void)
 		cmocka_unit_test(unexpected__other_communicators_do_not_match),
 		cmocka_unit_test(unexpected__bytes_a_message),
 		cmocka_unit_test(unexpected__moves_are_paid_for),
+		cmocka_unit_test(heads__each_is_where_its_message_says),
+		cmocka_unit_test(heads__a_full_store_keeps_the_ring),
 		cmocka_unit_test(posted__as_the_model),
 		cmocka_unit_test(posted__exact_and_wildcard_in_the_order_posted),
 	};
