@@ -174,7 +174,7 @@ frames_fill(struct engine *e, const struct bytes *b, uint64_t offset, uint16_t n
 
 	for (unsigned i = 0; i < n; i++) {
 		if (refer && len[i] >= REFER_MIN && frame_refer(f[i], b->memory, b->at + offset, head, len[i]))
-			ENGINE_COUNT(e, tx_in_place);
+			e->counters[ENGINE_tx_in_place] += node != e->node->config.id;
 		else
 			memory_read(b, offset, (uint8_t *)frame_head(f[i]) + head, len[i]);
 		offset += len[i];

@@ -9,7 +9,7 @@
  *    and swaps others. A device without an IOMMU then needs no mapping.
  * 2. Whatever fails here (the IOMMU reaches fewer bits than the address has, the EAL's tables or the
  *    container's are full, the device's driver has no way) leaves the memory as it is: its bytes are copied
- *    into frames, as to a link of one segment. It is said once.
+ *    into frames, as to a link of one segment. It is said once; why, the EAL says: its errors do not tell.
  * 3. What is mapped in an IOMMU is pinned by that.
  */
 #define ALLOW_EXPERIMENTAL_API /* rte_dev_dma_map */
@@ -80,7 +80,7 @@ unmap_for(struct rte_device *device, const struct memory *m, uint64_t all)
 		rte_dev_dma_unmap(device, m->base + at, memory_iova(m, at, 1), piece);
 }
 
-/* 0, or -errno and nothing is mapped for it. */
+/* 0, or -EIO and nothing is mapped for it. */
 static int
 map_for(struct rte_device *device, const struct memory *m, uint64_t all)
 {
@@ -89,12 +89,10 @@ map_for(struct rte_device *device, const struct memory *m, uint64_t all)
 	for (uint64_t at = 0; at < all; at += piece) {
 		if (rte_dev_dma_map(device, m->base + at, memory_iova(m, at, 1), piece) == 0)
 			continue;
-		int error = rte_errno;
-
-		if (m->pages != NULL && error == ENOTSUP && at == 0)
+		if (m->pages != NULL && rte_errno == ENOTSUP && at == 0)
 			return 0; /* no IOMMU: it reads physical memory as it is */
 		unmap_for(device, m, at);
-		return error ? -error : -EIO;
+		return -EIO;
 	}
 	return 0;
 }
@@ -166,7 +164,8 @@ devices_map(struct node *n, struct memory *m, uint64_t page)
 			"pmx: %llu bytes of an application are not mapped for the ports' devices (%s); "
 			"pushes and pulls from there are copied into frames\n",
 			(unsigned long long)m->len,
-			result == -EMEDIUMTYPE ? "physical addresses need memory of hugepages" : rte_strerror(-result));
+			result == -EMEDIUMTYPE ? "physical addresses need memory of hugepages" :
+			result == -EIO ? "the IOMMU refused: see the EAL's lines before" : rte_strerror(-result));
 }
 
 void

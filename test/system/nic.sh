@@ -8,7 +8,8 @@
 # transfers.c, TRANSFERS (2000) each, where the NICs read applications' memory by DMA: through an IOMMU (VFIO, IOVA
 # as VA) and by physical addresses (uio_pci_generic, IOVA as PA); and two processes attached to two primaries
 # (remote.c). The IOMMU is the judge of what was mapped: it must see no fault, and it must see one when nothing is
-# mapped. The guest's CPU is emulated: times mean nothing. Builds for it in build-guest, beside a kernel of Debian.
+# mapped; where it cannot reach that far (39 bits), bytes are copied. The guest's CPU is emulated: times mean nothing.
+# Builds for it in build-guest, beside a kernel of Debian.
 set -u
 . "$(dirname "$0")/common.bash"
 
@@ -107,19 +108,19 @@ make_script() {
 				tail -n 2 $i.log
 			done
 		}
-		model
-		[ "$driver" != vfio-pci ] || { model --unmapped; dmesg -C; processes; }
+		model $(grep -o 'pmx_copied=1' /proc/cmdline | sed 's/.*/--copied/')
+		[ "$driver" != vfio-pci ] || grep -q pmx_copied /proc/cmdline || { model --unmapped; dmesg -C; processes; }
 	END
 	sed -i "1i build=$guest_build transfers=$transfers" "$dir/guest.sh"
 }
 
-# boot DRIVER [QEMU_ARGUMENTS...]: its console is in $dir/DRIVER.log
+# boot DRIVER KERNEL_ARGUMENT [QEMU_ARGUMENTS...]: its console is in $dir/DRIVER.log
 boot() {
-	local driver=$1
-	shift
+	local driver=$1 argument=$2
+	shift 2
 	start "$dir/$driver.log" timeout -k 10 400 qemu-system-x86_64 -accel tcg,thread=multi -machine q35 -cpu max -m 3072 -smp 2 -nographic -no-reboot \
 		-kernel "$kernel/vmlinuz" -initrd "$dir/initrd.gz" \
-		-append "console=ttyS0 quiet panic=-1 intel_iommu=on pmx_driver=$driver" "$@" \
+		-append "console=ttyS0 quiet panic=-1 intel_iommu=on pmx_driver=$driver $argument" "$@" \
 		-fsdev local,id=root,path=/,security_model=none,readonly=on,multidevs=remap \
 		-device virtio-9p-pci,fsdev=root,mount_tag=root,addr=2 -nic none \
 		-netdev hubport,id=a,hubid=0 -device e1000,netdev=a,mac=52:54:00:00:00:01,addr=3,romfile= \
@@ -149,7 +150,7 @@ fi
 make_initrd
 make_script
 
-boot vfio-pci -device intel-iommu,caching-mode=on,aw-bits=48
+boot vfio-pci '' -device intel-iommu,caching-mode=on,aw-bits=48
 judge nic_vfio__bound "$dir/vfio-pci.log" "^nic 0000:00:04.0 vfio-pci"
 judge nic_vfio__transfers_read_in_place_without_fault "$dir/vfio-pci.log" "^model  code 0 faults 0$"
 judge nic_vfio__between_processes "$dir/vfio-pci.log" "^processes code 0 faults 0$"
@@ -157,7 +158,11 @@ judge nic_vfio__primaries_send_in_place "$dir/vfio-pci.log" '^tx_in_place +[1-9]
 judge nic_vfio__unmapped_memory_is_found_out "$dir/vfio-pci.log" "^model --unmapped code 1 faults [1-9]"
 grep '^# ' "$dir/vfio-pci.log"
 
-boot uio_pci_generic
+boot vfio-pci pmx_copied=1 -device intel-iommu,caching-mode=on,aw-bits=39
+judge nic_vfio__an_iommu_that_does_not_reach_gets_copies "$dir/vfio-pci.log" "^model --copied code 0 faults 0$"
+grep '^# ' "$dir/vfio-pci.log"
+
+boot uio_pci_generic ''
 judge nic_uio__bound "$dir/uio_pci_generic.log" "^nic 0000:00:04.0 uio_pci_generic"
 judge nic_uio__transfers_read_in_place "$dir/uio_pci_generic.log" "^model  code 0 "
 grep '^# ' "$dir/uio_pci_generic.log"

@@ -68,7 +68,7 @@ static struct end ends[ENDS];
 static unsigned pool_before[NODES];
 static uint64_t transfers = 20000, seed = 1, ended, refusals, lost_events;
 static unsigned adopt = PMX_ADOPT;
-static bool failed, use_dma, use_device, unmapped;
+static bool failed, use_dma, use_device, unmapped, copied;
 static const char *ports[NODES]; /* on a bus; NULL: the loop link */
 
 static double
@@ -512,8 +512,8 @@ check_engine(unsigned n)
 
 	if (use_dma && x->dma.begun == 0)
 		fail("node %u: the DMA device was not used", n);
-	if ((use_device || ports[n] != NULL) && e->counters[ENGINE_tx_in_place] == 0)
-		fail("node %u: the port was never given an application's memory to read", n);
+	if ((use_device || ports[n] != NULL) && (e->counters[ENGINE_tx_in_place] == 0) != copied)
+		fail("node %u: the port was given %lu frames in an application's memory", n, e->counters[ENGINE_tx_in_place]);
 	if (x->frames_free != x->frames_max || x->waiting != 0 || x->requests.head != NULL || x->local_waiting)
 		fail("node %u: %u of %u frames, %u transfers wait, requests %s", n, x->frames_free, x->frames_max,
 			x->waiting, x->requests.head ? "left" : "none");
@@ -945,7 +945,8 @@ main(int argc, char **argv)
 {
 	static const struct option longs[] = {{"transfers", 1, NULL, 't'}, {"seed", 1, NULL, 's'},
 		{"fault", 1, NULL, 'f'}, {"link", 1, NULL, 'l'}, {"limits", 1, NULL, 'm'}, {"dma", 0, NULL, 'd'},
-		{"device", 0, NULL, 'D'}, {"ports", 1, NULL, 'p'}, {"unmapped", 0, NULL, 'u'}, {NULL, 0, NULL, 0}};
+		{"device", 0, NULL, 'D'}, {"ports", 1, NULL, 'p'}, {"unmapped", 0, NULL, 'u'}, {"copied", 0, NULL, 'c'},
+		 {NULL, 0, NULL, 0}};
 	char *eal[] = {argv[0], "--no-huge", "--no-pci", "-m", "512", "--no-telemetry", "--no-shconf",
 		"--log-level=*:error", "-l", "0", "--vdev=dma_skeleton0", "--vdev=dma_skeleton1", NULL};
 	const char *fault = "", *link = "", *more = "";
@@ -961,9 +962,10 @@ main(int argc, char **argv)
 		case 'd': use_dma = true; break;
 		case 'D': use_device = true; break;
 		case 'p': split_ports(optarg); break;
+		case 'c': copied = true; break; /* the IOMMU cannot reach that far */
 		case 'u': unmapped = true; break; /* say that it was done, and do not: the IOMMU must notice */
 		default: fprintf(stderr, "usage: transfers [--transfers N] [--seed N] [--fault F] [--link KEYS] [--limits KEYS] [--dma]"
-			" [--device] [--ports A,B [--unmapped]]\n"); return 2;
+			" [--device] [--ports A,B [--unmapped | --copied]]\n"); return 2;
 		}
 	}
 	char *nic_eal[] = {argv[0], "--in-memory", "-m", "128", "--no-telemetry", "--log-level=*:error", "-l", "0", "-a",
