@@ -91,7 +91,7 @@ void match_unexpected_free(struct match_unexpected *u);
 /* The n youngest, in order. Returns how many there was room for: max messages wait then. A burst hides the table's
  * cache misses behind each other. */
 uint32_t match_unexpected_add(struct match_unexpected *u, const struct match_key *keys, const uint32_t *where, uint32_t n);
-/* The oldest that matches: its place, MATCH_NONE: none. Valid until the next add. */
+/* The oldest that matches: its place, MATCH_NONE: none. Valid until the next add or take. */
 uint32_t match_unexpected_find(const struct match_unexpected *u, const struct match_want *want);
 /* It leaves; `place` as found. Its `where`. */
 uint32_t match_unexpected_take(struct match_unexpected *u, uint32_t place);
