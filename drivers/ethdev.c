@@ -76,9 +76,8 @@ use_segments(struct link *l, const struct rte_eth_dev_info *info, struct rte_eth
 {
 	const struct rte_bus *bus = rte_dev_bus(info->device);
 	bool is_virtual = bus == NULL || strcmp(rte_bus_name(bus), "vdev") == 0;
-	uint16_t most = info->tx_desc_lim.nb_mtu_seg_max;
 
-	if (!(info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) || (most != 0 && most < 2) ||
+	if (!(info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) || info->tx_desc_lim.nb_mtu_seg_max == 1 ||
 		(is_virtual && !copies_by_cpu(info)))
 		return;
 	conf->txmode.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;

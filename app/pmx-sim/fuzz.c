@@ -226,12 +226,10 @@ open_all(struct history *h, uint32_t node)
 static void
 close_some(struct history *h, uint32_t node, uint16_t endpoint, bool linger)
 {
-	uint32_t half = h->contexts / 2;
-
 	sim_close(h->sim, node, endpoint, linger);
 	if (h->transfers == NULL)
 		return;
-	sim_close(h->sim, node, (uint16_t)(endpoint < half ? endpoint + half : endpoint - half), linger);
+	sim_close(h->sim, node, (uint16_t)((endpoint + h->contexts / 2) % h->contexts), linger);
 	transfers_forget(h->transfers, node, endpoint);
 }
 

@@ -114,28 +114,17 @@ has_frame(const struct transfers *x, uint32_t used)
 
 /* 0, -EAGAIN, or what is wrong. */
 static int
-ask(struct transfers *x, struct transfer *t, uint32_t tag, uint32_t len)
+give(struct transfers *x, struct transfer *t, uint32_t tag, uint32_t len)
 {
-	struct node_state *n = &x->nodes[t->node];
+	bool asks = tag >> 28 <= ASK;
+	uint32_t *used = asks ? &x->nodes[t->node].asked : &x->nodes[t->peer].answers;
 
-	if (!has_frame(x, n->asked))
+	if (!has_frame(x, *used))
 		return -EAGAIN;
-	int result = sim_send(x->sim, t->node, t->ctx, t->peer, t->target, len, tag);
+	int result = asks ? sim_send(x->sim, t->node, t->ctx, t->peer, t->target, len, tag) :
+			    sim_send(x->sim, t->peer, t->target, t->node, t->ctx, len, tag);
 
-	n->asked += result == 0;
-	return result;
-}
-
-static int
-answer(struct transfers *x, struct transfer *t, uint32_t tag, uint32_t len)
-{
-	struct node_state *n = &x->nodes[t->peer];
-
-	if (!has_frame(x, n->answers))
-		return -EAGAIN;
-	int result = sim_send(x->sim, t->peer, t->target, t->node, t->ctx, len, tag);
-
-	n->answers += result == 0;
+	*used += result == 0;
 	return result;
 }
 
@@ -146,7 +135,7 @@ push_on(struct transfers *x, struct transfer *t, uint32_t number)
 
 	while (t->state == OPEN && t->sent < frames) {
 		bool last = t->sent + 1 == frames;
-		int result = ask(x, t, TAG(t->pull ? PULL : PUSH, last, 0, number), t->pull ? x->head : t->len);
+		int result = give(x, t, TAG(t->pull ? PULL : PUSH, last, 0, number), t->pull ? x->head : t->len);
 
 		if (result == -EAGAIN)
 			return;
@@ -156,7 +145,7 @@ push_on(struct transfers *x, struct transfer *t, uint32_t number)
 		t->seen_at = sim_now(x->sim);
 	}
 	if (t->state == OPEN && !t->asking && sim_now(x->sim) - t->seen_at > ASK_AFTER &&
-		ask(x, t, TAG(ASK, 1, 0, number), x->head) == 0)
+		give(x, t, TAG(ASK, 1, 0, number), x->head) == 0)
 		t->asking = true;
 }
 
@@ -166,7 +155,7 @@ answer_on(struct transfers *x, struct transfer *t, uint32_t number)
 	while (t->owed) {
 		bool data = t->pull && !t->wrong;
 		bool last = !data || t->answered + 1 == t->frames;
-		int result = answer(x, t, TAG(data ? PULLED : ENDED, last, t->wrong, number), data ? t->len : x->head);
+		int result = give(x, t, TAG(data ? PULLED : ENDED, last, t->wrong, number), data ? t->len : x->head);
 
 		if (result == -EAGAIN)
 			return;
@@ -174,7 +163,7 @@ answer_on(struct transfers *x, struct transfer *t, uint32_t number)
 		if (last || result != 0)
 			owe(x, t, false);
 	}
-	if (t->unknown && answer(x, t, TAG(ENDED, 1, 1, number), x->head) != -EAGAIN)
+	if (t->unknown && give(x, t, TAG(ENDED, 1, 1, number), x->head) != -EAGAIN)
 		t->unknown = false;
 }
 
@@ -281,7 +270,7 @@ transfers_ended(struct transfers *x, uint32_t tag, int error)
 		x->nodes[t->peer].answers--;
 		/* an older life of the initiator may have taken the flow with it */
 		if (error == ECONNRESET && !(tag & TAG_AGAIN) &&
-			answer(x, t, tag | TAG_AGAIN, op == PULLED ? t->len : x->head) == 0)
+			give(x, t, tag | TAG_AGAIN, op == PULLED ? t->len : x->head) == 0)
 			return;
 		if (error != 0) /* what follows must not look like all of it */
 			owe(x, t, false);
@@ -317,11 +306,9 @@ transfers_restart(struct transfers *x, uint32_t node)
 		transfers_forget(x, node, c);
 }
 
-/* Returns false when nothing is under way: no more ticks are needed. */
 static bool
-tick(struct transfers *x)
+is_under_way(const struct transfers *x)
 {
-	pump(x);
 	for (uint32_t i = 0; i < x->count; i++) {
 		if (x->all[i].state == OPEN || x->all[i].owed || x->all[i].unknown)
 			return true;
@@ -332,7 +319,8 @@ tick(struct transfers *x)
 void
 transfers_tick(struct transfers *x)
 {
-	x->ticking = tick(x);
+	pump(x);
+	x->ticking = is_under_way(x);
 	if (x->ticking)
 		sim_at(x->sim, sim_now(x->sim) + TICK, 0, TRANSFERS_TICK);
 }

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include <rte_cycles.h>
 #include <rte_eal.h>
@@ -133,22 +132,11 @@ embedded_close(struct pmx_context *ctx)
 int
 embedded_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched, uint32_t *number)
 {
-	struct node *n = ctx->node->embedded;
-	struct command cmd = {
-		.op = COMMAND_MEMORY,
-		.ctx = ctx->ctx,
-		.generation = ctx->generation,
-		.memory = memory_make(n, fd, len, (uintptr_t)addr, (uint16_t)(watched + 1)),
-	};
+	struct command cmd = {.ctx = ctx->ctx, .generation = ctx->generation};
+	int result = memory_open(ctx->node->embedded, &cmd, false, fd, len, (uintptr_t)addr, (uint16_t)(watched + 1));
 
-	if (cmd.memory == NULL)
-		return -ENOMEM;
-	int result = node_command(n, &cmd, false);
-
-	if (result < 0) {
-		memory_free(n, cmd.memory);
+	if (result < 0)
 		return result;
-	}
 	*number = (uint32_t)result;
 	return 0;
 }

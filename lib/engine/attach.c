@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -163,22 +162,16 @@ static int
 map_for(const struct attach_request *request, const struct rte_mp_msg *msg, struct attach_reply *reply)
 {
 	struct command cmd = {
-		.op = COMMAND_MEMORY,
 		.ctx = request->ctx,
 		.generation = request->generation,
 	};
 
 	if (msg->num_fds != 1)
 		return -EPROTO;
-	cmd.memory = memory_make(server.node, msg->fds[0], request->len, request->addr, request->adopted);
-	if (cmd.memory == NULL)
-		return -ENOMEM;
-	int result = node_command(server.node, &cmd, true);
+	int result = memory_open(server.node, &cmd, true, msg->fds[0], request->len, request->addr, request->adopted);
 
-	if (result < 0) {
-		memory_free(server.node, cmd.memory);
+	if (result < 0)
 		return result;
-	}
 	reply->memory = (uint32_t)result;
 	return 0;
 }

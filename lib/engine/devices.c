@@ -45,9 +45,8 @@ whole_pages(const struct memory *m, uint64_t page)
 
 /* Where devices find each page; NULL with errno. */
 static rte_iova_t *
-find_pages(const struct memory *m, uint64_t page, uint32_t n)
+find_pages(const struct memory *m, uint64_t page, uint32_t n, bool physical)
 {
-	bool physical = rte_eal_iova_mode() == RTE_IOVA_PA;
 	rte_iova_t *pages = calloc(n, sizeof(*pages));
 
 	for (uint32_t i = 0; pages != NULL && i < n; i++) {
@@ -97,19 +96,26 @@ map_for(struct rte_device *device, const struct memory *m, uint64_t all)
 	return 0;
 }
 
+/* Of the first `links` links. */
+static void
+unmap_for_all(struct node *n, const struct memory *m, uint64_t all, unsigned links)
+{
+	for (unsigned i = 0; i < links; i++) {
+		if (n->links[i].device != NULL)
+			unmap_for(n->links[i].device, m, all);
+	}
+}
+
 static int
 map_for_all(struct node *n, const struct memory *m, uint64_t all)
 {
 	for (unsigned i = 0; i < n->link_count; i++) {
 		int result = n->links[i].device != NULL ? map_for(n->links[i].device, m, all) : 0;
 
-		if (result == 0)
-			continue;
-		while (i-- > 0) {
-			if (n->links[i].device != NULL)
-				unmap_for(n->links[i].device, m, all);
+		if (result != 0) {
+			unmap_for_all(n, m, all, i);
+			return result;
 		}
-		return result;
 	}
 	return 0;
 }
@@ -127,7 +133,7 @@ map(struct node *n, struct memory *m, uint64_t page)
 
 	if (all / page > PAGES_MAX)
 		return -E2BIG;
-	rte_iova_t *pages = find_pages(m, page, (uint32_t)(all / page));
+	rte_iova_t *pages = find_pages(m, page, (uint32_t)(all / page), physical);
 
 	if (pages == NULL)
 		return -errno;
@@ -175,10 +181,7 @@ devices_unmap(struct node *n, struct memory *m)
 		return;
 	uint64_t all = whole_pages(m, 1ull << m->page_shift);
 
-	for (unsigned i = 0; i < n->link_count; i++) {
-		if (n->links[i].device != NULL)
-			unmap_for(n->links[i].device, m, all);
-	}
+	unmap_for_all(n, m, all, n->link_count);
 	rte_extmem_unregister(m->base, all);
 	free(m->pages);
 	m->pages = NULL;

@@ -206,8 +206,8 @@ page_of_fd(int fd)
 								       (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-struct memory *
-memory_make(struct node *n, int fd, uint64_t len, uint64_t client, uint16_t adopted)
+static struct memory *
+make(struct node *n, int fd, uint64_t len, uint64_t client, uint16_t adopted)
 {
 	struct memory *m = calloc(1, sizeof(*m));
 
@@ -225,12 +225,26 @@ memory_make(struct node *n, int fd, uint64_t len, uint64_t client, uint16_t adop
 	return m;
 }
 
-void
-memory_free(struct node *n, struct memory *m)
+static void
+discard(struct node *n, struct memory *m)
 {
 	devices_unmap(n, m);
 	munmap(m->base, m->len);
 	free(m);
+}
+
+int
+memory_open(struct node *n, struct command *cmd, bool wait, int fd, uint64_t len, uint64_t client, uint16_t adopted)
+{
+	cmd->op = COMMAND_MEMORY;
+	cmd->memory = make(n, fd, len, client, adopted);
+	if (cmd->memory == NULL)
+		return -ENOMEM;
+	int result = node_command(n, cmd, wait);
+
+	if (result < 0)
+		discard(n, cmd->memory);
+	return result;
 }
 
 enum memory_method
@@ -341,7 +355,7 @@ memory_reap(struct node *n)
 			continue;
 		}
 		*at = m->next;
-		memory_free(n, m);
+		discard(n, m);
 	}
 	return n->left != NULL;
 }
@@ -354,6 +368,6 @@ memory_reap_all(struct node *n)
 		struct memory *m = n->left;
 
 		n->left = m->next;
-		memory_free(n, m);
+		discard(n, m);
 	}
 }

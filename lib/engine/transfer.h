@@ -279,10 +279,10 @@ void memory_end(struct node *n, struct channel *ch);
 void memory_let_go(struct memory *m);
 /* The piece of that number if [at, at + len) lies in it; NULL. */
 struct memory *memory_at(struct channel *ch, uint32_t number, uint64_t at, uint64_t len);
-/* A client's descriptor, mapped here, and for the links' devices if they can; NULL with errno. adopted: as
- * attach_request.adopted. Any thread but a lane that others wait for; so memory_free. */
-struct memory *memory_make(struct node *n, int fd, uint64_t len, uint64_t client, uint16_t adopted);
-void memory_free(struct node *n, struct memory *m);
+/* A client's descriptor, mapped here, and for the links' devices if they can, becomes memory of cmd's context: its
+ * number, or -errno. adopted: as attach_request.adopted; wait: as node_command's. Any thread but a lane that others
+ * wait for. */
+int memory_open(struct node *n, struct command *cmd, bool wait, int fd, uint64_t len, uint64_t client, uint16_t adopted);
 /* Free what left and nothing refers to; true: there is more. One thread: node.reaper's, if there is one. */
 bool memory_reap(struct node *n);
 /* At the end of the node, when nothing refers to any. */

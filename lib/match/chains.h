@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-#ifdef __SSE2__
+#ifdef __AVX2__
 #include <immintrin.h>
 #endif
 
@@ -44,7 +44,7 @@ match_hash(const struct match_key *key)
 	return hash ? hash : 1;
 }
 
-/* Over memory of groups_max groups, aligned to 64. */
+/* Empty, over memory of so many groups, aligned to 64. */
 static inline void
 match_table_clear(struct match_table *t, uint32_t groups)
 {
@@ -69,7 +69,7 @@ static inline uint32_t
 match_equal(const struct match_group *g, uint32_t hash)
 {
 	uint32_t bits;
-#if defined(__AVX2__)
+#ifdef __AVX2__
 	__m256i equal = _mm256_cmpeq_epi32(_mm256_load_si256((const __m256i *)g), _mm256_set1_epi32((int)hash));
 
 	bits = (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(equal));

@@ -57,7 +57,7 @@ struct match_table {
 
 /* ------------------------------------------------------------------ messages that nobody waited for */
 
-/* How arrays are compared; match_scan(). */
+/* How arrays are compared: scan.h. */
 struct match_scan;
 
 /* What scans do not need. */
@@ -97,8 +97,6 @@ uint32_t match_unexpected_find(const struct match_unexpected *u, const struct ma
 uint32_t match_unexpected_take(struct match_unexpected *u, uint32_t place);
 /* The first place at or after `place` where one waits, MATCH_NONE: none. */
 uint32_t match_unexpected_next(const struct match_unexpected *u, uint32_t place);
-/* Bytes of memory touched at most by what waits and waited. */
-size_t match_unexpected_bytes(const struct match_unexpected *u);
 
 /* ------------------------------------------------------------------ receives */
 

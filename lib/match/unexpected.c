@@ -9,8 +9,8 @@
 #include "match/scan.h"
 
 #define GROUPS_MIN 256
-#define ALIGNMENT 64
-#define BURST     32
+#define ALIGNMENT  64
+#define BURST      32
 
 /* ------------------------------------------------------------------ keys and fingerprints */
 
@@ -137,14 +137,6 @@ match_unexpected_free(struct match_unexpected *u)
 	if (u->memory != NULL)
 		munmap(u->memory, u->bytes);
 	u->memory = NULL;
-}
-
-size_t
-match_unexpected_bytes(const struct match_unexpected *u)
-{
-	const size_t place = 3 * sizeof(uint16_t) + sizeof(uint64_t) + sizeof(struct match_place);
-
-	return u->room * place + ((size_t)u->table.mask + 1) * sizeof(*u->table.groups);
 }
 
 /* Place `from` becomes `to`, which is not behind it. */

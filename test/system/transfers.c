@@ -764,7 +764,8 @@ close_end(struct end *e)
 /* ------------------------------------------------------------------ a port that reads by DMA */
 
 /* The loop link as a NIC would be: it reads second segments by their bus addresses, only where they were
- * mapped for it, which it refuses now and then, and gives mbufs back late. rte_dev_dma_map and rte_dev_dma_unmap are wrapped by the linker. */
+ * mapped for it, which it refuses now and then, and gives mbufs back late. rte_dev_dma_map and
+ * rte_dev_dma_unmap are wrapped by the linker. */
 #define MAPS 64
 #define LATE 64 /* frames sent and not given back */
 
@@ -946,7 +947,7 @@ main(int argc, char **argv)
 	static const struct option longs[] = {{"transfers", 1, NULL, 't'}, {"seed", 1, NULL, 's'},
 		{"fault", 1, NULL, 'f'}, {"link", 1, NULL, 'l'}, {"limits", 1, NULL, 'm'}, {"dma", 0, NULL, 'd'},
 		{"device", 0, NULL, 'D'}, {"ports", 1, NULL, 'p'}, {"unmapped", 0, NULL, 'u'}, {"copied", 0, NULL, 'c'},
-		 {NULL, 0, NULL, 0}};
+		{NULL, 0, NULL, 0}};
 	char *eal[] = {argv[0], "--no-huge", "--no-pci", "-m", "512", "--no-telemetry", "--no-shconf",
 		"--log-level=*:error", "-l", "0", "--vdev=dma_skeleton0", "--vdev=dma_skeleton1", NULL};
 	const char *fault = "", *link = "", *more = "";
