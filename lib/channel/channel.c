@@ -5,6 +5,8 @@
  */
 #include "channel/channel.h"
 
+#define OFFSETS 7
+
 static uint64_t
 align64(uint64_t v)
 {
@@ -12,7 +14,7 @@ align64(uint64_t v)
 }
 
 static uint64_t
-place(const struct channel_geometry *g, uint64_t off[6])
+place(const struct channel_geometry *g, uint64_t off[OFFSETS])
 {
 	uint64_t at = align64(sizeof(struct channel_shm));
 
@@ -23,17 +25,19 @@ place(const struct channel_geometry *g, uint64_t off[6])
 	off[2] = at;
 	at += (uint64_t)g->lhs.entries * g->lhs.entry_bytes;
 	off[3] = at;
-	at = align64(at + g->send_buffers * sizeof(int64_t));
+	at += (uint64_t)g->matched.entries * g->matched.entry_bytes;
 	off[4] = at;
-	at += g->transfers * sizeof(struct transfer_desc);
+	at = align64(at + g->send_buffers * sizeof(int64_t));
 	off[5] = at;
+	at += g->transfers * sizeof(struct transfer_desc);
+	off[6] = at;
 	return at + (uint64_t)g->events * SLOT_BYTES;
 }
 
 uint64_t
 channel_bytes(const struct channel_geometry *g)
 {
-	uint64_t off[6];
+	uint64_t off[OFFSETS];
 
 	return place(g, off);
 }
@@ -42,7 +46,7 @@ void
 channel_format(struct channel_shm *shm, const struct channel_geometry *g, uint16_t node,
 	uint16_t ctx)
 {
-	uint64_t off[6], bytes = place(g, off);
+	uint64_t off[OFFSETS], bytes = place(g, off);
 	uint32_t generation = shm->magic == CHANNEL_MAGIC ? shm->generation + 1 : 1;
 
 	memset(shm, 0, bytes);
@@ -55,12 +59,14 @@ channel_format(struct channel_shm *shm, const struct channel_geometry *g, uint16
 	shm->submissions = g->submissions;
 	shm->completions = g->completions;
 	shm->lhs = g->lhs;
+	shm->matched = g->matched;
 	shm->submissions_off = off[0];
 	shm->completions_off = off[1];
 	shm->lhs_off = off[2];
-	shm->send_off_off = off[3];
-	shm->transfers_off = off[4];
-	shm->events_off = off[5];
+	shm->matched_off = off[3];
+	shm->send_off_off = off[4];
+	shm->transfers_off = off[5];
+	shm->events_off = off[6];
 	shm->transfers = g->transfers;
 	shm->events = g->events;
 }

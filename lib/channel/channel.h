@@ -25,7 +25,7 @@
 
 #define CHANNEL_MAGIC 0x504D5843484E3031u /* "PMXCHN01" */
 /* Grows with every change of anything in this file, slot_ring.h or struct lhs_entry. */
-#define CHANNEL_ABI   2
+#define CHANNEL_ABI   3
 #define CHANNEL_NAME  "pmx_%u_ch_%u" /* memzone: node, context */
 
 enum channel_state {
@@ -35,6 +35,7 @@ enum channel_state {
 	CHANNEL_DEAD = 3,    /* the engine stopped: every call gives -EPIPE */
 };
 
+#define RENDEZVOUS_AUTO 0
 #define REGIONS_WATCHED 1024 /* of one process, of memory that pmx_alloc did not give */
 
 /* What the client's pin-down cache did; for pmx-ctl to show. */
@@ -52,14 +53,16 @@ struct channel_shm {
 	uint32_t generation;        /* grows with every open */
 	uint32_t submissions;       /* slots, power of two */
 	uint32_t completions;       /* slots, power of two */
-	struct lhs_config lhs;
+	struct lhs_config lhs, matched; /* rings of plain messages and of those that receives match */
 	uint32_t send_buffers;      /* numbers 0..send_buffers-1 are the client's at open */
-	uint32_t receive_buffers;   /* quota, for information */
+	uint32_t receive_buffers, matched_buffers; /* quotas, for information */
+	uint32_t unexpected, receives; /* most that the client keeps */
+	uint32_t rendezvous;        /* messages longer than this wait for their receive; bytes, RENDEZVOUS_AUTO: measured */
 	uint32_t frag_len;          /* payload bytes of a send buffer */
 	uint32_t max_message;
 	uint32_t transfers;         /* places for transfers under way */
 	uint32_t events;            /* slots, power of two */
-	uint64_t submissions_off, completions_off, lhs_off, send_off_off, transfers_off, events_off;
+	uint64_t submissions_off, completions_off, lhs_off, matched_off, send_off_off, transfers_off, events_off;
 	uint64_t pin_bytes;         /* limits of the client's pin-down cache */
 	uint32_t pin_entries;
 	uint8_t pin_cache, pin_watch; /* 0 = off */
@@ -70,6 +73,7 @@ struct channel_shm {
 	_Alignas(64) _Atomic uint32_t submissions_pos; /* engine's, as consumer */
 	_Alignas(64) _Atomic uint32_t completions_pos; /* client's, as consumer */
 	_Alignas(64) _Atomic uint32_t lhs_pos;         /* client's, as reader */
+	_Alignas(64) _Atomic uint32_t matched_pos;     /* client's, as reader */
 	_Alignas(64) _Atomic uint32_t wake_client;     /* client: make my descriptor readable */
 	_Alignas(64) _Atomic uint32_t events_pos;      /* client's, as consumer */
 	_Alignas(64) struct pin_counters pins;         /* client's */
@@ -78,7 +82,8 @@ struct channel_shm {
 
 enum submission_op {
 	SUBMIT_SEND = 1,    /* a message; its first buffers */
-	SUBMIT_MORE = 2,    /* further buffers of the message before */
+	SUBMIT_MATCHED = 2, /* the same, for a receive to match: begins with a struct wire_match */
+	SUBMIT_MORE = 11,   /* further buffers of the message before */
 	SUBMIT_RELEASE = 3, /* bulk buffers that the client no longer reads */
 	SUBMIT_SELECT = 4,  /* from now on the client sleeps at times: look at wake_client */
 	SUBMIT_TRANSFER = 5, /* a remote memory transfer; what it is stands in its place of the table */
@@ -205,7 +210,7 @@ struct channel_geometry {
 	uint32_t send_buffers;             /* most */
 	uint32_t transfers;
 	uint32_t events;                   /* slots, a power of two */
-	struct lhs_config lhs;
+	struct lhs_config lhs, matched;
 };
 
 /* Bytes of a region. */
@@ -232,6 +237,12 @@ static inline void *
 channel_lhs(struct channel_shm *shm)
 {
 	return (uint8_t *)shm + shm->lhs_off;
+}
+
+static inline void *
+channel_matched(struct channel_shm *shm)
+{
+	return (uint8_t *)shm + shm->matched_off;
 }
 
 /* Where the payload of each send buffer is, from the base. Written by the engine. */

@@ -24,6 +24,7 @@ enum kind {
 	KIND_CHOICE, /* choices separated by '|', stored as their index */
 	KIND_TEXT,
 	KIND_IPV4,
+	KIND_AUTO,   /* U32, or auto, which is 0 */
 };
 
 struct key {
@@ -55,6 +56,9 @@ static const struct key keys[] = {
 		"idle = adaptive: silence after which the lcore sleeps"},
 	{"engine", "burst", KIND_U32, C(burst), 1, 64, "32", "frames",
 		"most frames moved in one step"},
+	{"engine", "rendezvous", KIND_AUTO, C(rendezvous), 1, WIRE_MESSAGE_MAX, "auto", "bytes",
+		"messages of pmx_isend longer than this wait for their receive and are not copied on the way; auto: "
+		"where that takes no longer, as measured"},
 	{"engine", "dma", KIND_TEXT, C(dma), TEXT(config, dma), "", "names",
 		"DMA devices that place the bytes of remote writes, one for each lcore, with commas between; "
 		"none: the lcore copies"},
@@ -152,6 +156,14 @@ static const struct key keys[] = {
 		"most that the pin-down cache of one process keeps pinned"},
 	{"limits", "pin_entries", KIND_U32, C(pin_entries), 1, 1u << 20, "1024", "regions",
 		"... in how many pieces"},
+	{"limits", "matched_entries", KIND_U32, C(matched_entries), 2, 1u << 20, "1024", "entries",
+		"LHS ring of a context's matched messages (pmx_isend), power of two"},
+	{"limits", "matched_buffers", KIND_U32, C(matched_buffers), 1, 1u << 20, "256", "buffers",
+		"that those of one context may hold until they are received"},
+	{"limits", "unexpected", KIND_U32, C(unexpected), 1, 1u << 24, "65536", "messages",
+		"that came before their receive, of one context; more wait in the ring and with their senders"},
+	{"limits", "receives", KIND_U32, C(receives), 1, 1u << 20, "4096", "requests",
+		"isends and irecvs of one context that did not end"},
 	{"limits", "message_max", KIND_U32, C(message_max), 64, WIRE_MESSAGE_MAX, "8388608", "bytes",
 		"longest message, as far as send_buffers and receive_buffers allow"},
 };
@@ -240,10 +252,15 @@ set_number(const struct reader *r, const struct key *k, const char *section, con
 	errno = 0;
 	unsigned long long v = strtoull(value, &end, 0);
 
+	if (k->kind == KIND_AUTO && strcmp(value, "auto") == 0) {
+		*(uint32_t *)at = 0;
+		return 0;
+	}
 	if (errno || end == value || *end || *value == '-' || v < k->min || v > k->max)
 		return complain(r, section, k->name, 0,
-			"'%s' is not a number from %llu to %llu (%s)", value,
-			(unsigned long long)k->min, (unsigned long long)k->max, k->unit);
+			"'%s' is not a number from %llu to %llu (%s)%s", value,
+			(unsigned long long)k->min, (unsigned long long)k->max, k->unit,
+			k->kind == KIND_AUTO ? ", nor auto" : "");
 	if (k->kind == KIND_U16)
 		*(uint16_t *)at = (uint16_t)v;
 	else
@@ -262,6 +279,7 @@ set_key(const struct reader *r, const struct key *k, const char *section, const 
 	switch (k->kind) {
 	case KIND_U32:
 	case KIND_U16:
+	case KIND_AUTO:
 		return set_number(r, k, section, value, at);
 	case KIND_BOOL:
 		choice = choice_index("off|on", value);
@@ -487,6 +505,9 @@ check_together(const struct reader *r)
 	if (!is_power_of_two(c->lhs_entries))
 		return complain(r, "limits", "lhs_entries", 0, "%u is not a power of two",
 			c->lhs_entries);
+	if (!is_power_of_two(c->matched_entries))
+		return complain(r, "limits", "matched_entries", 0, "%u is not a power of two",
+			c->matched_entries);
 	if (!is_power_of_two(c->submissions))
 		return complain(r, "limits", "submissions", 0, "%u is not a power of two",
 			c->submissions);

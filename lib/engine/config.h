@@ -46,6 +46,7 @@ struct config {
 	uint32_t idle;       /* enum idle_policy */
 	uint32_t idle_us;
 	uint32_t burst;
+	uint32_t rendezvous; /* bytes; RENDEZVOUS_AUTO: measured */
 	char dma[256];       /* devices, one for each lane, with commas between; "" = none */
 	/* [link N] */
 	struct config_link links[CONFIG_LINKS_MAX];
@@ -59,6 +60,7 @@ struct config {
 	uint32_t contexts, send_buffers, receive_buffers, mbufs, submissions;
 	uint32_t lhs_entries, lhs_entry_bytes, lhs_split, lhs_size_offset;
 	uint32_t message_max;
+	uint32_t matched_entries, matched_buffers, unexpected, receives;
 	uint32_t transfers, requests, regions, transfer_frames, events;
 	uint32_t pin_bytes, pin_entries;
 	bool pin_cache, pin_watch;

@@ -24,7 +24,7 @@
 static uint32_t
 quota_of(const struct channel *ch)
 {
-	return ch->send_buffers + ch->bulk_quota;
+	return ch->send_buffers + ch->plain.bulk_quota + ch->matched.bulk_quota;
 }
 
 static int
@@ -33,8 +33,9 @@ admit(struct node *n, struct channel *ch, const struct command *cmd)
 	const struct config *c = &n->config;
 
 	ch->send_buffers = cmd->send_buffers ? cmd->send_buffers : c->send_buffers;
-	ch->bulk_quota = cmd->receive_buffers ? cmd->receive_buffers : c->receive_buffers;
-	if (ch->send_buffers > c->send_buffers || ch->bulk_quota > n->bufs_count)
+	ch->plain.bulk_quota = cmd->receive_buffers ? cmd->receive_buffers : c->receive_buffers;
+	ch->matched.bulk_quota = c->matched_buffers;
+	if (ch->send_buffers > c->send_buffers || ch->plain.bulk_quota > n->bufs_count)
 		return -EINVAL;
 	if (atomic_fetch_sub(&n->mbufs_left, quota_of(ch)) < (int64_t)quota_of(ch)) {
 		atomic_fetch_add(&n->mbufs_left, quota_of(ch));
@@ -83,6 +84,20 @@ join_remote(struct node *n, struct channel *ch)
 	slot_end_init(&r->events, channel_events(ch->shm), n->geometry.events, &ch->shm->events_pos);
 }
 
+/* What waits here for the context to open stays. */
+static void
+join_inlet(struct inlet *in, const struct lhs_config *c, void *memory, _Atomic uint32_t *read, uint16_t endpoint)
+{
+	lhs_end_init(&in->lhs, c, memory);
+	in->read = read;
+	in->lhs_pos = 0;
+	in->lhs_size = c->entries;
+	in->bulk_out = 0;
+	in->chain_count = 0;
+	in->local_turn = false;
+	in->endpoint = endpoint;
+}
+
 static void
 join_ends(struct node *n, struct channel *ch)
 {
@@ -92,20 +107,22 @@ join_ends(struct node *n, struct channel *ch)
 	channel_format(shm, g, (uint16_t)n->config.id, ch->ctx);
 	slot_end_init(&ch->sub, channel_submissions(shm), g->submissions, &shm->submissions_pos);
 	slot_end_init(&ch->com, channel_completions(shm), g->completions, &shm->completions_pos);
-	lhs_end_init(&ch->lhs, &g->lhs, channel_lhs(shm));
+	join_inlet(&ch->plain, &g->lhs, channel_lhs(shm), &shm->lhs_pos, ch->ctx);
+	join_inlet(&ch->matched, &g->matched, channel_matched(shm), &shm->matched_pos, ch->ctx | WIRE_MATCHED);
 	ch->generation = shm->generation;
 	ch->frag_len = n->frag_len;
 	ch->message = (struct proto_message){.ctx = ch->ctx, .frag_len = n->frag_len};
 	ch->one_max = n->frag_len < n->config.message_max ? n->frag_len : n->config.message_max;
-	ch->lhs_pos = 0;
-	ch->lhs_size = g->lhs.entries;
 	ch->done_head = ch->done_tail = 0;
-	ch->bulk_out = ch->busy_slots = 0;
-	ch->chain_count = 0;
-	ch->selects = ch->local_turn = false;
+	ch->busy_slots = 0;
+	ch->selects = false;
 	ch->received = ch->sent = ch->bad = 0;
 	shm->send_buffers = ch->send_buffers;
-	shm->receive_buffers = ch->bulk_quota;
+	shm->receive_buffers = ch->plain.bulk_quota;
+	shm->matched_buffers = ch->matched.bulk_quota;
+	shm->unexpected = n->config.unexpected;
+	shm->receives = n->config.receives;
+	shm->rendezvous = n->config.rendezvous;
 	shm->frag_len = n->frag_len;
 	shm->pin_bytes = n->config.pin_bytes;
 	shm->pin_entries = n->config.pin_entries;
@@ -114,6 +131,12 @@ join_ends(struct node *n, struct channel *ch)
 	shm->engine_may_sleep =
 		n->config.idle == IDLE_ADAPTIVE || n->config.idle == IDLE_SLEEP;
 	join_remote(n, ch);
+}
+
+static void
+open_inlet(struct engine *e, const struct inlet *in)
+{
+	proto_ctx_open(e->proto, in->endpoint, in->lhs_size, in->bulk_quota, in->lhs.split, e->now);
 }
 
 static int
@@ -143,7 +166,8 @@ open_context(struct engine *e, struct command *cmd)
 	ch->remote->vm_pid = cmd->pid ? cmd->pid : getpid();
 	ch->remote->mm_fd = cmd->mm_fd > 0 ? cmd->mm_fd : -1;
 	cmd->generation = ch->generation;
-	proto_ctx_open(e->proto, ch->ctx, ch->lhs_size, ch->bulk_quota, ch->lhs.split, e->now);
+	open_inlet(e, &ch->plain);
+	open_inlet(e, &ch->matched);
 	proto_ctx_open(e->proto, ch->ctx | WIRE_TARGET, n->config.requests, 0, n->frag_len, e->now);
 	proto_ctx_open(e->proto, ch->ctx | WIRE_INITIATOR, INITIATOR_ROOM, 0, n->frag_len, e->now);
 	ch->state = CHANNEL_OPEN;
@@ -163,6 +187,7 @@ close_endpoints(struct engine *e, struct channel *ch, bool linger)
 	target_close(e, ch);
 	transfer_close(e, ch);
 	proto_ctx_close(e->proto, ch->ctx, linger, e->now);
+	proto_ctx_close(e->proto, ch->ctx | WIRE_MATCHED, linger, e->now);
 	proto_ctx_close(e->proto, ch->ctx | WIRE_TARGET, linger, e->now);
 	proto_ctx_close(e->proto, ch->ctx | WIRE_INITIATOR, linger, e->now);
 }
@@ -218,13 +243,14 @@ finish(struct engine *e, struct channel *ch)
 
 	for (uint32_t i = 0; i < ch->send_buffers; i++)
 		rte_pktmbuf_free(ch->slots[i].m);
-	for (uint32_t i = 0; i < n->bufs_count && ch->bulk_out > 0; i++) {
+	for (uint32_t i = 0, left = ch->plain.bulk_out + ch->matched.bulk_out; i < n->bufs_count && left > 0; i++) {
 		if (n->bufs[i].owner != ch->ctx)
 			continue;
 		n->bufs[i].owner = BUF_FREE;
 		rte_pktmbuf_free(n->bufs[i].m);
-		ch->bulk_out--;
+		left--;
 	}
+	ch->plain.bulk_out = ch->matched.bulk_out = 0;
 	atomic_fetch_add(&n->mbufs_left, quota_of(ch));
 	for (unsigned i = 0; i < e->open_count; i++) {
 		if (e->open[i] == ch) {

@@ -23,15 +23,16 @@ offset_of(const struct channel *ch, const void *payload)
 }
 
 static void
-own(struct engine *e, struct channel *ch, struct rte_mbuf *m, bool head)
+own(struct engine *e, struct inlet *in, struct rte_mbuf *m, bool head)
 {
 	struct buf_state *b = &e->node->bufs[buf_priv(m)->number];
 
-	b->owner = ch->ctx;
+	b->owner = in->ch->ctx;
 	b->head = head;
+	b->matched = in->endpoint >= WIRE_CONTEXTS_MAX;
 	b->m = m;
 	b->next = UINT32_MAX;
-	ch->bulk_out++;
+	in->bulk_out++;
 }
 
 static void
@@ -44,37 +45,37 @@ write_link(uint8_t *payload, int64_t next_off, uint32_t len)
 
 /* A fragment of a message of several. */
 static __rte_noinline void
-put_fragment(struct engine *e, struct channel *ch, uint16_t src_node, uint16_t src_ctx,
+put_fragment(struct engine *e, struct inlet *in, uint16_t src_node, uint16_t src_ctx,
 	struct rte_mbuf *m, uint8_t *payload, uint32_t len, uint32_t msg_len, bool last)
 {
 	struct buf_state *bufs = e->node->bufs;
 	uint32_t number = buf_priv(m)->number;
 
 	write_link(payload, 0, len);
-	own(e, ch, m, ch->chain_count == 0);
-	if (ch->chain_count++ == 0) {
-		ch->chain_first = number;
-		ch->chain = m;
+	own(e, in, m, in->chain_count == 0);
+	if (in->chain_count++ == 0) {
+		in->chain_first = number;
+		in->chain = m;
 	} else {
-		const struct rte_mbuf *before = bufs[ch->chain_last].m;
+		const struct rte_mbuf *before = bufs[in->chain_last].m;
 		uint8_t *before_payload = rte_pktmbuf_mtod(before, uint8_t *);
-		int64_t off = offset_of(ch, payload);
+		int64_t off = offset_of(in->ch, payload);
 
-		bufs[ch->chain_last].next = number;
+		bufs[in->chain_last].next = number;
 		memcpy(before_payload - sizeof(struct bulk_link), &off, sizeof(off));
 	}
-	ch->chain_last = number;
+	in->chain_last = number;
 	/* from here on the mbuf's data is its payload: the next fragment finds the link by it */
 	m->data_off = (uint16_t)(payload - (uint8_t *)m->buf_addr);
 	if (!last)
 		return;
-	const uint8_t *first = rte_pktmbuf_mtod(ch->chain, uint8_t *);
+	const uint8_t *first = rte_pktmbuf_mtod(in->chain, uint8_t *);
 
-	lhs_write(&ch->lhs, src_node, src_ctx, msg_len, ch->chain_first | LHS_CHAINED,
-		offset_of(ch, first), first, ch->lhs.split);
-	ch->chain_count = 0;
-	ch->chain = NULL;
-	ch->received++;
+	lhs_write(&in->lhs, src_node, src_ctx, msg_len, in->chain_first | LHS_CHAINED,
+		offset_of(in->ch, first), first, in->lhs.split);
+	in->chain_count = 0;
+	in->chain = NULL;
+	in->ch->received++;
 }
 
 /* One segment, one reference: our own. Out of line for the sake of what is around it. */
@@ -85,30 +86,37 @@ free_one(struct rte_mbuf *m)
 }
 
 /* One fragment in order: payload_off bytes into the mbuf's data. */
-void
-channel_put(struct engine *e, struct channel *ch, uint16_t src_node, uint16_t src_ctx,
+static __rte_always_inline void
+put(struct engine *e, struct inlet *in, uint16_t src_node, uint16_t src_ctx,
 	struct rte_mbuf *m, uint32_t payload_off, uint32_t len, uint32_t msg_len, bool last)
 {
 	uint8_t *payload = rte_pktmbuf_mtod_offset(m, uint8_t *, payload_off);
 
-	channel_touch(e, ch);
+	channel_touch(e, in->ch);
 	if (unlikely(!last || len != msg_len)) {
-		put_fragment(e, ch, src_node, src_ctx, m, payload, len, msg_len, last);
+		put_fragment(e, in, src_node, src_ctx, m, payload, len, msg_len, last);
 		return;
 	}
-	ch->received++;
-	if (len <= ch->lhs.split) {
-		lhs_write(&ch->lhs, src_node, src_ctx, len, LHS_NO_BULK, 0, payload, len);
+	in->ch->received++;
+	if (len <= in->lhs.split) {
+		lhs_write(&in->lhs, src_node, src_ctx, len, LHS_NO_BULK, 0, payload, len);
 		free_one(m);
 		return;
 	}
-	own(e, ch, m, true);
-	lhs_write(&ch->lhs, src_node, src_ctx, len, buf_priv(m)->number, offset_of(ch, payload),
-		payload, ch->lhs.split);
+	own(e, in, m, true);
+	lhs_write(&in->lhs, src_node, src_ctx, len, buf_priv(m)->number, offset_of(in->ch, payload),
+		payload, in->lhs.split);
+}
+
+void
+channel_put(struct engine *e, struct inlet *in, uint16_t src_node, uint16_t src_ctx,
+	struct rte_mbuf *m, uint32_t payload_off, uint32_t len, uint32_t msg_len, bool last)
+{
+	put(e, in, src_node, src_ctx, m, payload_off, len, msg_len, last);
 }
 
 /* A message to one of the endpoints for remote memory: its bytes go to their place from this mbuf. */
-static __rte_noinline void
+static void
 transfer_in(struct engine *e, struct rte_mbuf *m, uint16_t ctx, uint16_t node, uint16_t peer, uint32_t len)
 {
 	struct channel *ch = &e->node->channels[ctx % WIRE_CONTEXTS_MAX];
@@ -121,9 +129,9 @@ transfer_in(struct engine *e, struct rte_mbuf *m, uint16_t ctx, uint16_t node, u
 		.peer = peer % WIRE_CONTEXTS_MAX,
 		.m = m,
 	};
-	bool to_target = ctx & WIRE_TARGET;
+	bool to_target = wire_endpoint(ctx) == WIRE_TARGET;
 
-	if (unlikely(len < sizeof(struct wire_transfer) || !(peer & (to_target ? WIRE_INITIATOR : WIRE_TARGET)))) {
+	if (unlikely(len < sizeof(struct wire_transfer) || wire_endpoint(peer) != (to_target ? WIRE_INITIATOR : WIRE_TARGET))) {
 		ENGINE_COUNT(e, bad_transfers);
 		proto_ctx_room(e->proto, ctx, 1, 0, e->now);
 	} else if (unlikely(ch->state != CHANNEL_OPEN)) {
@@ -138,6 +146,22 @@ transfer_in(struct engine *e, struct rte_mbuf *m, uint16_t ctx, uint16_t node, u
 	rte_pktmbuf_free(m);
 }
 
+/* One fragment in order for another endpoint than the plain one. */
+static __rte_noinline void
+other_in(struct engine *e, const struct proto_delivery *d)
+{
+	struct rte_mbuf *m = (struct rte_mbuf *)(uintptr_t)d->handle;
+	struct channel *ch = &e->node->channels[d->ctx % WIRE_CONTEXTS_MAX];
+
+	if (wire_endpoint(d->ctx) != WIRE_MATCHED)
+		transfer_in(e, m, d->ctx, d->src_node, d->src_ctx, d->len);
+	else if (unlikely(ch->state != CHANNEL_OPEN))
+		rte_pktmbuf_free(m);
+	else
+		channel_put(e, &ch->matched, d->src_node, d->src_ctx % WIRE_CONTEXTS_MAX, m, WIRE_HDR_BYTES, d->len,
+			d->msg_len, d->last);
+}
+
 /* A frame that is a whole message, as the core said. */
 void
 engine_message(struct engine *e, struct rte_mbuf *m)
@@ -148,11 +172,21 @@ engine_message(struct engine *e, struct rte_mbuf *m)
 	uint32_t len = m->data_len - (uint32_t)WIRE_HDR_BYTES;
 
 	if (unlikely(ctx >= WIRE_CONTEXTS_MAX)) {
-		transfer_in(e, m, ctx, wire_be16(h->src_node), wire_be16(h->src_ctx), len);
+		const struct proto_delivery d = {
+			.handle = (uintptr_t)m,
+			.msg_len = len,
+			.len = (uint16_t)len,
+			.ctx = ctx,
+			.src_node = wire_be16(h->src_node),
+			.src_ctx = wire_be16(h->src_ctx),
+			.last = true,
+		};
+
+		other_in(e, &d);
 		return;
 	}
 	if (likely(ch->state == CHANNEL_OPEN))
-		channel_put(e, ch, wire_be16(h->src_node), wire_be16(h->src_ctx), m,
+		put(e, &ch->plain, wire_be16(h->src_node), wire_be16(h->src_ctx), m,
 			WIRE_HDR_BYTES, len, len, true);
 	else
 		rte_pktmbuf_free(m);
@@ -172,11 +206,11 @@ engine_deliver(struct engine *e)
 			struct rte_mbuf *m = (struct rte_mbuf *)(uintptr_t)d[i].handle;
 
 			if (unlikely(d[i].ctx >= WIRE_CONTEXTS_MAX))
-				transfer_in(e, m, d[i].ctx, d[i].src_node, d[i].src_ctx, d[i].len);
+				other_in(e, &d[i]);
 			else if (unlikely(ch->state != CHANNEL_OPEN))
 				rte_pktmbuf_free(m);
 			else
-				channel_put(e, ch, d[i].src_node, d[i].src_ctx, m, WIRE_HDR_BYTES,
+				channel_put(e, &ch->plain, d[i].src_node, d[i].src_ctx, m, WIRE_HDR_BYTES,
 					d[i].len, d[i].msg_len, d[i].last);
 		}
 		work += n;
@@ -189,44 +223,44 @@ engine_deliver(struct engine *e)
 }
 
 /* Room came back. Senders of this node that wait and the core's flows take turns at it. */
-void
-engine_give(struct engine *e, struct channel *ch, uint32_t entries, uint32_t bulks)
+static void
+give(struct engine *e, struct inlet *in, uint32_t entries, uint32_t bulks)
 {
-	if (unlikely(ch->local_head != NULL)) {
-		ch->local_turn = !ch->local_turn;
-		if (ch->local_turn)
-			local_drain(e, ch, &entries, &bulks);
+	if (unlikely(in->local_head != NULL)) {
+		in->local_turn = !in->local_turn;
+		if (in->local_turn)
+			local_drain(e, in, &entries, &bulks);
 	}
 	if (entries | bulks)
-		proto_ctx_room(e->proto, ch->ctx, entries, bulks, e->now);
-	if (unlikely(ch->local_head != NULL))
-		local_drain(e, ch, NULL, NULL);
+		proto_ctx_room(e->proto, in->endpoint, entries, bulks, e->now);
+	if (unlikely(in->local_head != NULL))
+		local_drain(e, in, NULL, NULL);
 }
 
 /* Look how many entries the reader took since the last time. */
 void
-engine_room(struct engine *e, struct channel *ch)
+engine_room(struct engine *e, struct inlet *in)
 {
 	/* acquire: the reader's last reads of an entry before we write it again */
-	uint32_t pos = atomic_load_explicit(&ch->shm->lhs_pos, memory_order_acquire);
-	uint32_t freed = pos - ch->lhs_pos;
+	uint32_t pos = atomic_load_explicit(in->read, memory_order_acquire);
+	uint32_t freed = pos - in->lhs_pos;
 
 	if (freed == 0)
 		return;
-	if (unlikely(freed > ch->lhs.pos - ch->lhs_pos)) {
+	if (unlikely(freed > in->lhs.pos - in->lhs_pos)) {
 		ENGINE_COUNT(e, bad_positions);
-		ch->bad++;
+		in->ch->bad++;
 		return;
 	}
-	ch->lhs_pos = pos;
-	engine_give(e, ch, freed, 0);
+	in->lhs_pos = pos;
+	give(e, in, freed, 0);
 }
 
 /* What is given back goes to the pool in bursts. */
 struct freed {
 	struct rte_mbuf *m[BURST_MAX];
 	unsigned n;
-	uint32_t total;
+	uint32_t plain, matched; /* of each inlet, ever */
 };
 
 static inline void
@@ -234,7 +268,6 @@ give_back(struct engine *e, struct freed *f)
 {
 	/* each has one segment and one reference: our own */
 	rte_mempool_put_bulk(e->node->pool, (void **)f->m, f->n);
-	f->total += f->n;
 	f->n = 0;
 }
 
@@ -243,21 +276,26 @@ static inline bool
 release_message(struct engine *e, const struct channel *ch, uint32_t number, struct freed *f)
 {
 	struct buf_state *bufs = e->node->bufs;
+	uint32_t count = 0;
 
 	number &= ~LHS_CHAINED;
 	if (unlikely(number >= e->node->bufs_count || bufs[number].owner != ch->ctx ||
 		    !bufs[number].head))
 		return false;
+	uint32_t *total = bufs[number].matched ? &f->matched : &f->plain;
+
 	bufs[number].head = false;
 	do {
 		struct buf_state *b = &bufs[number];
 
 		b->owner = BUF_FREE;
+		count++;
 		f->m[f->n++] = b->m;
 		if (unlikely(f->n == BURST_MAX))
 			give_back(e, f);
 		number = b->next;
 	} while (unlikely(number != UINT32_MAX));
+	*total += count;
 	return true;
 }
 
@@ -267,7 +305,7 @@ engine_release(struct engine *e, struct channel *ch, const uint32_t *numbers, un
 {
 	struct freed f;
 
-	f.n = f.total = 0;
+	f.n = f.plain = f.matched = 0;
 	for (unsigned i = 0; i < n; i++) {
 		if (unlikely(!release_message(e, ch, numbers[i], &f))) {
 			ENGINE_COUNT(e, bad_releases);
@@ -276,7 +314,10 @@ engine_release(struct engine *e, struct channel *ch, const uint32_t *numbers, un
 	}
 	if (f.n)
 		give_back(e, &f);
-	ch->bulk_out -= f.total;
-	if (f.total)
-		engine_give(e, ch, 0, f.total);
+	ch->plain.bulk_out -= f.plain;
+	ch->matched.bulk_out -= f.matched;
+	if (f.plain)
+		give(e, &ch->plain, 0, f.plain);
+	if (f.matched)
+		give(e, &ch->matched, 0, f.matched);
 }

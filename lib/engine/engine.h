@@ -77,7 +77,7 @@ extern const struct proto_counter_info engine_counter_info[ENGINE_COUNTER_COUNT]
 struct buf_priv {
 	uint32_t number;
 	uint32_t msg_len;
-	uint16_t src_ctx, dst_ctx;
+	uint16_t src_ctx, dst;     /* dst: the endpoint's number */
 	uint16_t slot;             /* sender's first slot */
 	uint8_t error;             /* on the way back */
 	bool back;                 /* a local message's buffers on their way back */
@@ -90,6 +90,7 @@ struct buf_priv {
 struct buf_state {
 	uint16_t owner;    /* context that holds it, BUF_FREE */
 	bool head;         /* first of a message */
+	bool matched;      /* it came through channel.matched */
 	struct rte_mbuf *m;
 	uint32_t next;     /* of the same message, UINT32_MAX = last */
 };
@@ -109,6 +110,22 @@ struct send_slot {
 	uint8_t error;
 };
 
+/* Where messages for one of a context's endpoints land: an LHS ring, a share of bulk buffers, and those of this node
+ * that wait for room in them. */
+struct inlet {
+	struct channel *ch;
+	struct lhs_end lhs;
+	_Atomic uint32_t *read;  /* the reader's position, in shared memory */
+	uint32_t lhs_pos;        /* ... as far as room was given back */
+	uint32_t lhs_size;
+	uint32_t bulk_quota, bulk_out;
+	struct rte_mbuf *local_head, *local_tail;
+	struct rte_mbuf *chain;  /* message being put together */
+	uint32_t chain_count, chain_first, chain_last;
+	uint16_t endpoint;       /* its number in the core */
+	bool local_turn;         /* whose turn it is when room comes back */
+};
+
 struct channel {
 	struct channel_shm *shm;
 	char zone[32];           /* its memzone */
@@ -116,25 +133,17 @@ struct channel {
 	uint32_t generation;
 	uint16_t ctx;
 	struct slot_end sub, com;
-	struct lhs_end lhs;
-	uint32_t lhs_pos;        /* reader's position, as far as room was given back */
-	uint32_t lhs_size;
+	struct inlet plain, matched;
 	struct send_slot *slots; /* send_buffers of them */
 	uint32_t send_buffers, frag_len;
 	uint32_t one_max;        /* longest message that one buffer may hold */
 	struct proto_message message; /* of the submission at hand; ctx and frag_len stay */
 	uint32_t *done;          /* completions not yet written: ring of done_size items */
 	uint32_t done_head, done_tail, done_mask;
-	uint32_t bulk_quota, bulk_out;
 	uint32_t busy_slots;     /* slots not with the client */
-	struct rte_mbuf *local_head, *local_tail; /* messages from this node that wait for room */
-	struct rte_mbuf *chain;  /* message being put together */
-	uint32_t chain_count, chain_first;
-	uint32_t chain_last;
 	bool selects;            /* the client sleeps at times: fence and look at wake_client */
 	bool dirty;              /* in the engine's list of channels touched in this poll */
 	bool news;               /* something to wake a sleeping client for */
-	bool local_turn;         /* whose turn it is when room comes back */
 	int event_fd;            /* readable for the client */
 	int pid;                 /* of the client; 0 = embedded */
 	uint64_t received, sent; /* messages */
@@ -261,6 +270,13 @@ buf_priv(struct rte_mbuf *m)
 	return rte_mbuf_to_priv(m);
 }
 
+/* Where messages for that endpoint of the channel land; WIRE_TARGET and WIRE_INITIATOR have none. */
+static inline struct inlet *
+channel_inlet(struct channel *ch, uint16_t endpoint)
+{
+	return likely(endpoint < WIRE_CONTEXTS_MAX) ? &ch->plain : &ch->matched;
+}
+
 /* The slot's buffer is m from now on, and the client finds it there. */
 static inline void
 slot_set_buffer(struct channel *ch, uint32_t slot, struct rte_mbuf *m)
@@ -298,10 +314,9 @@ int peer_set(struct node *n, uint16_t node, const struct config_peer *p);
 /* deliver.c: core -> channels */
 unsigned engine_deliver(struct engine *e);
 void engine_message(struct engine *e, struct rte_mbuf *m);
-void channel_put(struct engine *e, struct channel *ch, uint16_t src_node, uint16_t src_ctx,
+void channel_put(struct engine *e, struct inlet *in, uint16_t src_node, uint16_t src_ctx,
 	struct rte_mbuf *m, uint32_t payload_off, uint32_t len, uint32_t msg_len, bool last);
-void engine_room(struct engine *e, struct channel *ch);
-void engine_give(struct engine *e, struct channel *ch, uint32_t entries, uint32_t bulks);
+void engine_room(struct engine *e, struct inlet *in);
 void engine_release(struct engine *e, struct channel *ch, const uint32_t *numbers, unsigned n);
 
 /* submit.c: channels -> core, completions */
@@ -312,10 +327,10 @@ void slot_complete(struct engine *e, struct channel *ch, struct send_slot *s, ui
 void engine_flush(struct engine *e);
 
 /* local.c: between contexts of this node */
-void local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint32_t len,
+void local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint16_t endpoint, uint32_t len,
 	const uint16_t *bufs, unsigned count);
 void local_arrive(struct engine *e, struct rte_mbuf *m);
-void local_drain(struct engine *e, struct channel *ch, uint32_t *entries, uint32_t *bulks);
+void local_drain(struct engine *e, struct inlet *in, uint32_t *entries, uint32_t *bulks);
 void local_housekeep(struct engine *e);
 
 /* contexts.c */

@@ -33,7 +33,7 @@ post(struct engine *e, uint16_t ctx, struct rte_mbuf *m)
 
 /* The sender's side: buffers are already marked taken. */
 void
-local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint32_t len,
+local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint16_t endpoint, uint32_t len,
 	const uint16_t *bufs, unsigned count)
 {
 	struct rte_mbuf *first = NULL, *last = NULL;
@@ -64,7 +64,7 @@ local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint32_t len
 
 	p->msg_len = len;
 	p->src_ctx = src->ctx;
-	p->dst_ctx = dst_ctx;
+	p->dst = dst_ctx | endpoint;
 	p->generation = src->generation;
 	p->back = false;
 	p->error = 0;
@@ -133,7 +133,7 @@ swap_chain(struct engine *e, struct rte_mbuf *m, unsigned count)
 }
 
 static void
-deliver(struct engine *e, struct channel *ch, struct rte_mbuf *first, struct rte_mbuf *back)
+deliver(struct engine *e, struct inlet *in, struct rte_mbuf *first, struct rte_mbuf *back)
 {
 	const struct buf_priv *p = buf_priv(first);
 	uint16_t node = (uint16_t)e->node->config.id, src = p->src_ctx;
@@ -141,27 +141,27 @@ deliver(struct engine *e, struct channel *ch, struct rte_mbuf *first, struct rte
 
 	if (back == first) {
 		/* all of it fits the entry; the sender's buffer returns as it is */
-		lhs_write(&ch->lhs, node, src, len, LHS_NO_BULK, 0,
+		lhs_write(&in->lhs, node, src, len, LHS_NO_BULK, 0,
 			rte_pktmbuf_mtod(first, void *), len);
-		ch->received++;
-		channel_touch(e, ch);
+		in->ch->received++;
+		channel_touch(e, in->ch);
 		return;
 	}
 	for (struct rte_mbuf *m = first, *next; m != NULL; m = next) {
 		next = m->next;
 		m->next = NULL;
-		channel_put(e, ch, node, src, m, 0, m->data_len, len, next == NULL);
+		channel_put(e, in, node, src, m, 0, m->data_len, len, next == NULL);
 	}
 }
 
 /* Take what is missing beyond the budget from the core's room. */
 static bool
-take_room(struct engine *e, struct channel *ch, uint32_t *entries, uint32_t *bulks, uint32_t need)
+take_room(struct engine *e, const struct inlet *in, uint32_t *entries, uint32_t *bulks, uint32_t need)
 {
 	uint32_t have_entry = entries && *entries ? 1 : 0;
 	uint32_t have_bulks = bulks ? (*bulks < need ? *bulks : need) : 0;
 
-	if (!proto_ctx_take(e->proto, ch->ctx, 1 - have_entry, need - have_bulks, entries != NULL))
+	if (!proto_ctx_take(e->proto, in->endpoint, 1 - have_entry, need - have_bulks, entries != NULL))
 		return false;
 	if (have_entry)
 		*entries -= 1;
@@ -172,37 +172,37 @@ take_room(struct engine *e, struct channel *ch, uint32_t *entries, uint32_t *bul
 
 /* Try one message; false: no room now. */
 static bool
-try_deliver(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint32_t *entries,
+try_deliver(struct engine *e, struct inlet *in, struct rte_mbuf *m, uint32_t *entries,
 	uint32_t *bulks)
 {
 	uint32_t len = buf_priv(m)->msg_len;
-	unsigned count = chain_length(m), need = len <= ch->lhs.split && count == 1 ? 0 : count;
+	unsigned count = chain_length(m), need = len <= in->lhs.split && count == 1 ? 0 : count;
 	struct rte_mbuf *back = m;
 
-	if (need > ch->bulk_quota) {
+	if (need > in->bulk_quota) {
 		send_back(e, m, EMSGSIZE);
 		return true;
 	}
-	if (!take_room(e, ch, entries, bulks, need))
+	if (!take_room(e, in, entries, bulks, need))
 		return false;
 	if (need && (back = swap_chain(e, m, count)) == NULL) {
-		proto_ctx_room(e->proto, ch->ctx, 1, need, e->now);
+		proto_ctx_room(e->proto, in->endpoint, 1, need, e->now);
 		return false;
 	}
-	deliver(e, ch, m, back);
+	deliver(e, in, m, back);
 	send_back(e, back, 0);
 	return true;
 }
 
 void
-local_drain(struct engine *e, struct channel *ch, uint32_t *entries, uint32_t *bulks)
+local_drain(struct engine *e, struct inlet *in, uint32_t *entries, uint32_t *bulks)
 {
-	while (ch->local_head != NULL) {
-		struct rte_mbuf *m = ch->local_head, *next = buf_priv(m)->next_msg;
+	while (in->local_head != NULL) {
+		struct rte_mbuf *m = in->local_head, *next = buf_priv(m)->next_msg;
 
-		if (!try_deliver(e, ch, m, entries, bulks))
+		if (!try_deliver(e, in, m, entries, bulks))
 			return;
-		ch->local_head = next;
+		in->local_head = next;
 	}
 }
 
@@ -216,31 +216,44 @@ local_arrive(struct engine *e, struct rte_mbuf *m)
 		come_back(e, m);
 		return;
 	}
-	struct channel *ch = &e->node->channels[p->dst_ctx];
+	struct channel *ch = &e->node->channels[p->dst % WIRE_CONTEXTS_MAX];
+	struct inlet *in = channel_inlet(ch, p->dst);
 
-	if (likely(ch->state == CHANNEL_OPEN && ch->local_head == NULL &&
-		    try_deliver(e, ch, m, NULL, NULL)))
+	if (likely(ch->state == CHANNEL_OPEN && in->local_head == NULL &&
+		    try_deliver(e, in, m, NULL, NULL)))
 		return;
 	p->next_msg = NULL;
-	if (ch->local_head == NULL)
-		ch->local_head = m;
+	if (in->local_head == NULL)
+		in->local_head = m;
 	else
-		buf_priv(ch->local_tail)->next_msg = m;
-	ch->local_tail = m;
+		buf_priv(in->local_tail)->next_msg = m;
+	in->local_tail = m;
 	e->local_waiting = true;
 }
 
 /* Messages that waited too long for a context to be opened. */
 static void
-expire(struct engine *e, struct channel *ch, uint64_t patience)
+expire(struct engine *e, struct inlet *in, uint64_t patience)
 {
-	while (ch->local_head != NULL && ch->state != CHANNEL_OPEN &&
-		e->now - buf_priv(ch->local_head)->since > patience) {
-		struct rte_mbuf *m = ch->local_head;
+	while (in->local_head != NULL && e->now - buf_priv(in->local_head)->since > patience) {
+		struct rte_mbuf *m = in->local_head;
 
-		ch->local_head = buf_priv(m)->next_msg;
+		in->local_head = buf_priv(m)->next_msg;
 		send_back(e, m, ECONNREFUSED);
 	}
+}
+
+/* true: some still wait. */
+static bool
+housekeep(struct engine *e, struct inlet *in, uint64_t patience)
+{
+	if (in->local_head == NULL)
+		return false;
+	if (in->ch->state == CHANNEL_OPEN)
+		local_drain(e, in, NULL, NULL);
+	else
+		expire(e, in, patience);
+	return in->local_head != NULL;
 }
 
 /* Called now and then: contexts that opened, waits that ended. */
@@ -255,12 +268,7 @@ local_housekeep(struct engine *e)
 	for (uint32_t i = e->lane; i < c->contexts; i += c->lanes) {
 		struct channel *ch = &e->node->channels[i];
 
-		if (ch->local_head == NULL)
-			continue;
-		if (ch->state == CHANNEL_OPEN)
-			local_drain(e, ch, NULL, NULL);
-		else
-			expire(e, ch, patience);
-		e->local_waiting |= ch->local_head != NULL;
+		e->local_waiting |= housekeep(e, &ch->plain, patience);
+		e->local_waiting |= housekeep(e, &ch->matched, patience);
 	}
 }

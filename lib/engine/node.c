@@ -222,6 +222,7 @@ make_channel(struct node *n, uint16_t ctx)
 			ctx, n->config.contexts, (uint32_t)(channel_bytes(&n->geometry) >> 10),
 			rte_strerror(rte_errno));
 	ch->ctx = ctx;
+	ch->plain.ch = ch->matched.ch = ch;
 	ch->shm = zone->addr;
 	memset(ch->shm, 0, zone->len);
 	ch->slots = calloc(n->config.send_buffers, sizeof(*ch->slots));
@@ -247,6 +248,8 @@ make_channels(struct node *n)
 		.transfers = c->transfers,
 		.events = power_of_two(c->events),
 		.lhs = {c->lhs_entries, c->lhs_entry_bytes, c->lhs_split, c->lhs_size_offset},
+		/* its front parts must have room for a struct wire_match, whatever the other's have */
+		.matched = {c->matched_entries, c->lhs_entry_bytes, c->lhs_entry_bytes - LHS_ENVELOPE_BYTES, LHS_SIZE_OFFSET},
 	};
 	if (!lhs_config_ok(&n->geometry.lhs))
 		return fail(n, -EINVAL, "limits.lhs_*: these do not go together");
@@ -275,7 +278,7 @@ make_core(struct node *n, struct engine *e)
 	p.seed = rte_rand() + e->lane;
 	p.ticks_per_sec = rte_get_tsc_hz();
 	p.nodes_max = c->nodes_max;
-	p.contexts_max = WIRE_INITIATOR + c->contexts;
+	p.contexts_max = WIRE_MATCHED + c->contexts;
 	p.tx_frames_max = c->contexts * c->send_buffers + c->transfer_frames;
 	if (p.tx_frames_max > c->mbufs)
 		p.tx_frames_max = c->mbufs;

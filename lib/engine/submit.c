@@ -87,7 +87,7 @@ transfer_completed(struct engine *e, struct channel *ch, const struct proto_comp
 		frame_done(e, frame_of_handle(c->handle), c->error);
 		return true;
 	}
-	if (c->error)
+	if (c->error && wire_endpoint(c->ctx) == WIRE_INITIATOR)
 		transfer_packed_failed(e, ch, ((struct send_slot *)(uintptr_t)c->handle)->m, c->error);
 	return false;
 }
@@ -275,14 +275,25 @@ take_buffers(struct engine *e, struct channel *ch, uint32_t len, unsigned count)
 	return false;
 }
 
+/* Which of the receiver's endpoints a message is for, and which of its sender's it comes from. */
+static inline uint16_t
+endpoint_of(const struct submission *s)
+{
+	return s->op == SUBMIT_MATCHED ? WIRE_MATCHED : 0;
+}
+
 static inline int
 to_core(struct engine *e, struct channel *ch, const struct submission *s, const uint64_t *handles)
 {
+	uint16_t endpoint = endpoint_of(s);
+
 	if (unlikely(s->send.dst_node >= e->nodes_max || s->send.dst_ctx >= WIRE_CONTEXTS_MAX ||
 		    !e->peers[s->send.dst_node].known))
 		return s->send.dst_node < e->nodes_max && e->peers[s->send.dst_node].known ? -ECONNREFUSED : -EHOSTUNREACH;
 	/* node, context and length stand in the same order in both */
 	memcpy(&ch->message, &s->send, offsetof(struct proto_message, ctx));
+	ch->message.dst_ctx |= endpoint;
+	ch->message.ctx = ch->ctx | endpoint;
 	return proto_send(e->proto, &ch->message, handles, e->now);
 }
 
@@ -298,7 +309,7 @@ submit_checked(struct engine *e, struct channel *ch, const struct submission *s)
 	}
 	if (s->send.dst_node == e->node->config.id) {
 		ENGINE_COUNT(e, submissions);
-		local_send(e, ch, s->send.dst_ctx, s->send.len, e->bufs_scratch, s->count);
+		local_send(e, ch, s->send.dst_ctx, endpoint_of(s), s->send.len, e->bufs_scratch, s->count);
 		return slots;
 	}
 	int result = to_core(e, ch, s, e->handles);
@@ -339,7 +350,7 @@ static inline void
 copy_submission(struct submission *s, const uint8_t *body)
 {
 	memcpy(s, body, 16);
-	if (unlikely(s->op != SUBMIT_SEND || s->count > 2))
+	if (unlikely(s->op > SUBMIT_MATCHED || s->count > 2))
 		memcpy((uint8_t *)s + 16, body + 16, sizeof(*s) - 16);
 }
 
@@ -438,7 +449,7 @@ channel_scan(struct engine *e, struct channel *ch)
 		unsigned slots = 1;
 
 		copy_submission(&s, slot_at(&ch->sub, ch->sub.pos)->body);
-		if (likely(s.op == SUBMIT_SEND))
+		if (likely(s.op == SUBMIT_SEND || s.op == SUBMIT_MATCHED))
 			slots = submit_send(e, ch, &s);
 		else
 			slots = submit_other(e, ch, &s);
@@ -450,6 +461,13 @@ channel_scan(struct engine *e, struct channel *ch)
 	if (work)
 		slot_take(&ch->sub, 0, false);
 	return work;
+}
+
+/* Are more than half of the ring's entries the reader's? */
+static inline bool
+lhs_is_low(const struct inlet *in)
+{
+	return in->lhs.pos - in->lhs_pos > in->lhs_size / 2;
 }
 
 unsigned
@@ -469,8 +487,10 @@ engine_submissions(struct engine *e)
 		} else {
 			if (slot_filled(&ch->sub, ch->sub.pos))
 				work += channel_scan(e, ch);
-			if (unlikely(ch->lhs.pos - ch->lhs_pos > ch->lhs_size / 2))
-				engine_room(e, ch);
+			if (unlikely(lhs_is_low(&ch->plain)))
+				engine_room(e, &ch->plain);
+			if (unlikely(lhs_is_low(&ch->matched)))
+				engine_room(e, &ch->matched);
 		}
 		if (++i >= n)
 			i = 0;

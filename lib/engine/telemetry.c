@@ -195,9 +195,9 @@ add_context(struct rte_tel_data *d, const struct channel *ch)
 	rte_tel_data_add_dict_u64(c, "received", ch->received);
 	rte_tel_data_add_dict_u64(c, "send_buffers", ch->send_buffers);
 	rte_tel_data_add_dict_u64(c, "send_busy", ch->busy_slots);
-	rte_tel_data_add_dict_u64(c, "receive_buffers", ch->bulk_quota);
-	rte_tel_data_add_dict_u64(c, "receive_held", ch->bulk_out);
-	rte_tel_data_add_dict_u64(c, "lhs_waiting", ch->lhs.pos - ch->lhs_pos);
+	rte_tel_data_add_dict_u64(c, "receive_buffers", ch->plain.bulk_quota);
+	rte_tel_data_add_dict_u64(c, "receive_held", ch->plain.bulk_out);
+	rte_tel_data_add_dict_u64(c, "lhs_waiting", ch->plain.lhs.pos - ch->plain.lhs_pos);
 	rte_tel_data_add_dict_u64(c, "bad", ch->bad);
 	snprintf(name, sizeof(name), "%u", ch->ctx);
 	rte_tel_data_add_dict_container(d, name, c, 0);

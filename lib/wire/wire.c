@@ -26,12 +26,13 @@ static const struct {
 	uint8_t flags;
 	uint16_t extra_min, extra_max; /* bytes behind the head */
 } wire_transfers[WIRE_TRANSFER_OPS] = {
-	[WIRE_PUSH] = {true, WIRE_T_LAST | WIRE_T_AREA | WIRE_T_NOTIFY | WIRE_T_RUNS, 0, UINT16_MAX},
-	[WIRE_PULL] = {true, WIRE_T_AREA | WIRE_T_STRIDE | WIRE_T_BITMAP, 0, sizeof(struct wire_bitmap)},
-	[WIRE_ASK] = {true, 0, 0, 0},
+	[WIRE_PUSH] = {true, WIRE_T_LAST | WIRE_T_AREA | WIRE_T_NOTIFY | WIRE_T_RUNS | WIRE_T_OFFER, 0, UINT16_MAX},
+	[WIRE_PULL] = {true, WIRE_T_AREA | WIRE_T_STRIDE | WIRE_T_BITMAP | WIRE_T_OFFER, 0, sizeof(struct wire_bitmap)},
+	[WIRE_ASK] = {true, WIRE_T_OFFER, 0, 0},
 	[WIRE_PIN] = {true, WIRE_T_AREA, 0, 0},
 	[WIRE_PULLED] = {false, WIRE_T_LAST | WIRE_T_RUNS, 0, UINT16_MAX},
 	[WIRE_ENDED] = {false, 0, sizeof(struct wire_ended), UINT16_MAX},
+	[WIRE_ACCEPT] = {true, WIRE_T_OFFER, 0, 0},
 };
 
 enum wire_verdict

@@ -102,13 +102,22 @@ static_assert(offsetof(struct wire_hdr, frag_off) == 42, "frag_off");
 static_assert(offsetof(struct wire_hdr, crc) == 46, "crc");
 static_assert(sizeof(struct wire_hello) == 16, "hello size");
 
-/* Contexts of a node have the numbers 0..WIRE_CONTEXTS_MAX - 1. Each has two more endpoints, for remote
+/* Contexts of a node have the numbers 0..WIRE_CONTEXTS_MAX - 1. Each has three more endpoints. Two are for remote
  * memory: what asks goes from an initiator to a target, and what answers goes back. They are apart
- * so that a target that has no room for more questions still takes answers. */
+ * so that a target that has no room for more questions still takes answers. The third is for messages that
+ * receives match: those that nobody receives must not stop the others. */
 #define WIRE_CONTEXTS_MAX 0x1000
 #define WIRE_TARGET       0x1000
 #define WIRE_INITIATOR    0x2000
-#define WIRE_ENDPOINTS    0x3000 /* all numbers are below */
+#define WIRE_MATCHED      0x3000
+#define WIRE_ENDPOINTS    0x4000 /* all numbers are below */
+
+/* Which of its context's endpoints a number is: 0, WIRE_TARGET, WIRE_INITIATOR, WIRE_MATCHED. */
+static inline uint16_t
+wire_endpoint(uint16_t number)
+{
+	return number & (uint16_t)~(WIRE_CONTEXTS_MAX - 1);
+}
 
 /* What a message between an initiator and a target is; each is one frame. RHiNET (CPSY 2000), section 2.4. */
 enum wire_transfer_op {
@@ -118,6 +127,7 @@ enum wire_transfer_op {
 	WIRE_PIN = 4,    /* to the target: make sure that this memory can be reached, and say so */
 	WIRE_PULLED = 5, /* to the initiator: bytes that it asked for */
 	WIRE_ENDED = 6,  /* to the initiator: transfers that ended, well or not */
+	WIRE_ACCEPT = 7, /* to the target: push what it offered */
 	WIRE_TRANSFER_OPS
 };
 
@@ -127,7 +137,8 @@ enum wire_transfer_op {
 #define WIRE_T_RUNS   0x08 /* PUSH, PULLED: the bytes are runs, each behind a struct wire_run */
 #define WIRE_T_STRIDE 0x10 /* PULL: a struct wire_stride follows */
 #define WIRE_T_BITMAP 0x20 /* PULL: a struct wire_bitmap follows */
-#define WIRE_T_ALL    0x3F
+#define WIRE_T_OFFER  0x40 /* PUSH, PULL, ACCEPT, ASK: key is a transfer of the target's: what it offered, or accepts */
+#define WIRE_T_ALL    0x7F
 
 /* How such a message begins. Big-endian. */
 struct wire_transfer {
@@ -178,6 +189,37 @@ static_assert(sizeof(struct wire_run) == 8, "run size");
 static_assert(sizeof(struct wire_stride) == 64, "stride size");
 static_assert(sizeof(struct wire_bitmap) == 8 + WIRE_BITMAP_UNITS / 8, "bitmap size");
 static_assert(sizeof(struct wire_ended) == 8, "ended size");
+
+/* What a message between matched endpoints is. */
+enum wire_match_op {
+	WIRE_EAGER = 1, /* the bytes follow */
+	WIRE_OFFER = 2, /* a struct wire_offer follows; the bytes are the receiver's to fetch */
+	WIRE_MATCH_OPS
+};
+
+#define WIRE_M_RUNS 0x01 /* the bytes are runs, each behind a struct wire_run, of a larger whole */
+#define WIRE_M_ALL  0x01
+
+/* How such a message begins. Big-endian. */
+struct wire_match {
+	uint8_t op;    /* enum wire_match_op */
+	uint8_t flags; /* WIRE_M_* */
+	uint16_t zero;
+	uint32_t comm;
+	uint64_t tag;
+} __attribute__((packed, aligned(2)));
+
+/* OFFER: behind the head, and nothing else. */
+struct wire_offer {
+	uint64_t len;  /* bytes */
+	uint32_t id;   /* the sender's transfer, for PULL and ACCEPT with WIRE_T_OFFER */
+	uint32_t zero;
+} __attribute__((packed, aligned(2)));
+
+static_assert(sizeof(struct wire_match) == 16, "match size");
+static_assert(offsetof(struct wire_match, comm) == 4, "comm");
+static_assert(offsetof(struct wire_match, tag) == 8, "tag");
+static_assert(sizeof(struct wire_offer) == 16, "offer size");
 
 /* What is wrong with a frame; each is a drop counter of its own. */
 enum wire_verdict {

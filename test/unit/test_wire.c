@@ -201,7 +201,7 @@ wire_transfer_check__each_verdict(void **state)
 	m.t.op = WIRE_TRANSFER_OPS;
 	assert_int_equal(wire_transfer_check(&m, head, true), WIRE_BAD_TYPE);
 	for (uint8_t op = WIRE_PUSH; op < WIRE_TRANSFER_OPS; op++) {
-		bool to_target = op < WIRE_PULLED;
+		bool to_target = op < WIRE_PULLED || op == WIRE_ACCEPT;
 		uint32_t least = op == WIRE_ENDED ? 8 : 0;
 
 		m.t = (struct wire_transfer){.op = op, .len = op == WIRE_ENDED ? wire_be64(1) : 0};
