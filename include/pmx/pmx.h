@@ -482,6 +482,141 @@ struct pmx_event {
  */
 PMX_API int pmx_event(struct pmx_context *ctx, struct pmx_event *event);
 
+/* -------------------------------------------------------- matched messages */
+
+/** pmx_matched.peer of a receive: any context of any node. */
+#define PMX_ANY_SOURCE ((struct pmx_addr){0xFFFF, 0xFFFF})
+/** pmx_matched.ignore: any tag. */
+#define PMX_ANY_TAG UINT64_MAX
+
+/** Send: ends when a receive has taken it, not when its bytes may change. */
+#define PMX_SYNC 1u
+/** Send: ends when it was Acked, so that its errors are this request's. */
+#define PMX_DELIVERED 2u
+
+struct iovec; /* <sys/uio.h> */
+
+/**
+ * A send or a receive; zero-initialise, then set what it needs. A receive takes the oldest message of its
+ * communicator, from `peer` or anyone, whose tag is equal in all bits that it does not ignore. Messages of one source in one
+ * communicator match in the order sent, receives in the order posted. (RHiNET, CPSY 2000, section 2.6; the search
+ * after IPSJ 2007.)
+ */
+struct pmx_matched {
+	struct pmx_addr peer;  /**< to whom; from whom, or PMX_ANY_SOURCE */
+	uint32_t comm;         /**< communicator: messages of different ones never match */
+	uint32_t flags;        /**< send: PMX_SYNC, PMX_DELIVERED */
+	uint64_t tag;
+	uint64_t ignore;       /**< receive: bits of the tag that may differ; PMX_ANY_TAG: all */
+	void *data;            /**< the bytes; with iov NULL */
+	uint64_t len;          /**< bytes from data on, 0..2^40 */
+	const struct iovec *iov; /**< NULL, or pieces, one after the other, in the place of data and len; borrowed until it ended */
+	uint32_t iov_count;    /**< of them */
+	const struct pmx_part *part; /**< NULL, or which bytes of [data, data + len): stride and bitmap; send: diff; receive:
+				* twin. Those bytes are the message; what a diff finds goes to its places in what receives
+				* it, which must be all of [data, data + len). */
+};
+
+/** A send or a receive that was begun; 0: it has ended, well. */
+typedef uint64_t pmx_request;
+
+/** What a receive got, or a probe saw. */
+struct pmx_status {
+	struct pmx_addr source;
+	uint64_t tag;
+	uint64_t len;   /**< bytes of the message, also if it was longer than the receive; of a diff: that it spans */
+	int32_t error;  /**< 0 or a negative errno, as pmx_test() says */
+};
+
+/**
+ * Begin to send. The bytes must not change until the request ended: short messages were copied when the call
+ * returns, and *request is 0; those longer than the config's engine.rendezvous wait for their receive, and are then
+ * fetched, or pushed if the receive was there first. A request ends when its bytes may change, unless flags say
+ * otherwise.
+ * @param      ctx      who sends
+ * @param      m        see there; borrowed for the call
+ * @param[out] request  for pmx_test() and the like, which end it; NULL: it ends by itself, its error is counted only
+ * @retval 0        it is under way, or has ended
+ * @retval -EAGAIN  limits.receives or transfers are under way, or the submission ring is full: poll, then try again
+ * @retval -ENOBUFS all send buffers wait for their Acks: poll, then try again
+ * @retval -EINVAL  flags, len, peer, or a part that does not fit: pmx_part_problem() says which
+ * @retval -EOPNOTSUPP a part that only receives take
+ * @retval -ENOMEM  no memory, or the bytes cannot be pinned
+ * @retval -EFAULT  the bytes begin or end in memory of pmx_alloc(), but are not all in it
+ * @retval -EPIPE   the engine is gone
+ * A message in pieces or parts that is longer than engine.rendezvous is copied into one piece first.
+ */
+PMX_API int pmx_isend(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *request);
+
+/** Post a receive: as pmx_isend(), the other way. A message that came before is taken at once. */
+PMX_API int pmx_irecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *request);
+
+/** Is there a message that such a receive would take? Uses peer, comm, tag, ignore.
+ * @retval 1 *status tells of it @retval 0 none @retval -EPIPE none, and the engine is gone */
+PMX_API int pmx_iprobe(struct pmx_context *ctx, const struct pmx_matched *m, struct pmx_status *status);
+
+/** As pmx_iprobe(), and takes it: nobody else receives it but pmx_imrecv() with *message.
+ * @retval -EAGAIN limits.receives @retval -ENOBUFS limits.unexpected */
+PMX_API int pmx_improbe(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *message,
+	struct pmx_status *status);
+
+/** Receive what pmx_improbe() took; uses data, len, iov, part. *message becomes the receive's request.
+ * @retval -EINVAL not such a message; otherwise as pmx_irecv() */
+PMX_API int pmx_imrecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *message);
+
+/** Take a receive back that no message has matched; its request ends with -ECANCELED.
+ * @retval 0 @retval -EALREADY too late, or a send @retval -EINVAL no such request */
+PMX_API int pmx_cancel(struct pmx_context *ctx, pmx_request request);
+
+/**
+ * Did it end? If so, *request becomes 0, and means nothing any more.
+ * @param[out] status  of a receive that ended, may be NULL
+ * @retval 0           not yet
+ * @retval 1           well
+ * @retval -EMSGSIZE   the message was longer than the receive: its first bytes are there
+ * @retval -ECANCELED  pmx_cancel()
+ * @retval -EOPNOTSUPP what a diff found was received in pieces or parts
+ * @retval -EINVAL     no such request
+ * Also the errors of pmx_is_send_done() and pmx_transfer_done().
+ */
+PMX_API int pmx_test(struct pmx_context *ctx, pmx_request *request, struct pmx_status *status);
+
+/** Did one of them end? *index says which; those that are 0 are passed by.
+ * @retval -ENOENT all are 0; otherwise as pmx_test() */
+PMX_API int pmx_test_any(struct pmx_context *ctx, pmx_request *requests, unsigned n, unsigned *index,
+	struct pmx_status *status);
+
+/** Did all of them end? Those that did become 0 only with the last; statuses may be NULL.
+ * @retval 1 all, well @retval 0 not all; otherwise the error of the first that has one, and all ended */
+PMX_API int pmx_test_all(struct pmx_context *ctx, pmx_request *requests, unsigned n, struct pmx_status *statuses);
+
+/** Wait until it ended, up to timeout_us microseconds (-1: for ever).
+ * @retval -ETIMEDOUT it did not @retval -EPIPE the engine is gone; otherwise as pmx_test(), never 0 */
+PMX_API int pmx_wait(struct pmx_context *ctx, pmx_request *request, struct pmx_status *status, int64_t timeout_us);
+
+/** Wait for one of them: pmx_test_any(), and as pmx_wait(). */
+PMX_API int pmx_wait_any(struct pmx_context *ctx, pmx_request *requests, unsigned n, unsigned *index,
+	struct pmx_status *status, int64_t timeout_us);
+
+/** Wait for all of them: pmx_test_all(), and as pmx_wait(). */
+PMX_API int pmx_wait_all(struct pmx_context *ctx, pmx_request *requests, unsigned n, struct pmx_status *statuses,
+	int64_t timeout_us);
+
+/** What matching did so far, and what it holds. */
+struct pmx_match_stat {
+	uint64_t matched;     /**< messages that receives took */
+	uint64_t unexpected;  /**< ... of them that came before their receive */
+	uint64_t evacuated;   /**< heads that left the LHS ring, unmatched, for it to have room */
+	uint64_t bulk_copied; /**< messages whose bulk buffers were copied, unmatched, for others to have them */
+	uint64_t malformed;   /**< messages of a peer that were none */
+	uint64_t errors;      /**< of requests that nobody asked about */
+	uint32_t waiting;     /**< messages that no receive took yet */
+	uint32_t posted;      /**< receives that no message matched yet */
+	uint64_t bytes;       /**< of memory that the waiting messages take, without their entries and buffers */
+};
+/** What matching did so far, into *stat. */
+PMX_API void pmx_match_stat(const struct pmx_context *ctx, struct pmx_match_stat *stat);
+
 /** What a negative errno of this library means, and what to do about it. Static storage. */
 PMX_API const char *pmx_strerror(int error);
 

@@ -56,7 +56,7 @@ struct channel_shm {
 	struct lhs_config lhs, matched; /* rings of plain messages and of those that receives match */
 	uint32_t send_buffers;      /* numbers 0..send_buffers-1 are the client's at open */
 	uint32_t receive_buffers, matched_buffers; /* quotas, for information */
-	uint32_t unexpected, receives; /* most that the client keeps */
+	uint32_t unexpected, receives, unexpected_bytes; /* most that the client keeps */
 	uint32_t rendezvous;        /* messages longer than this wait for their receive; bytes, RENDEZVOUS_AUTO: measured */
 	uint32_t frag_len;          /* payload bytes of a send buffer */
 	uint32_t max_message;
@@ -138,6 +138,8 @@ enum transfer_kind {
 	TRANSFER_PULL = 2,
 	TRANSFER_PACKED = 3, /* a push whose frames the client packs (SUBMIT_FRAME) */
 	TRANSFER_PIN = 4,    /* ask whether remote memory can be reached */
+	TRANSFER_OFFER = 5,  /* the local bytes are the other side's to fetch, once: by its PULL or ACCEPT with OFFERED */
+	TRANSFER_ACCEPT = 6, /* the other side's offer shall be pushed here */
 };
 
 #define TRANSFER_AREA    0x01 /* key is an area ID, at an offset in it */
@@ -145,7 +147,8 @@ enum transfer_kind {
 #define TRANSFER_ORDERED 0x04 /* not before earlier ones to the same context took effect */
 #define TRANSFER_STRIDE  0x08 /* PULL: dims, block, interval, count hold */
 #define TRANSFER_BITMAP  0x10 /* PULL: unit, bits hold */
-#define TRANSFER_ALL     0x1F
+#define TRANSFER_OFFERED 0x20 /* PULL, ACCEPT: key is the id of an offer */
+#define TRANSFER_ALL     0x3F
 
 /* Place, and how often it was used, from a random number on. */
 #define TRANSFER_ID(place, uses) ((uint32_t)(place) | (uint32_t)(uses) << 9)

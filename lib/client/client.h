@@ -14,6 +14,9 @@
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
+/* Kept out of line, so that the common way before it saves no registers for it. */
+#define APART       __attribute__((noinline))
+
 struct node;
 
 struct pmx_node {
@@ -56,12 +59,14 @@ struct transfer_note {
 	uint32_t pin;            /* of the local memory, or PIN_NONE */
 	volatile int32_t *status; /* for the library to write, or NULL */
 	uint64_t cookie;
+	uint32_t request;        /* that it belongs to, or NO_REQUEST */
 	struct pmx_transfer t;
 	struct part_iterator it; /* unfinished pushes in parts */
 	struct part_run run;
 	uint64_t at;             /* unfinished pulls by bitmap: units asked for */
 };
-#define NO_PLACE UINT16_MAX
+#define NO_PLACE   UINT16_MAX
+#define NO_REQUEST UINT32_MAX
 
 /* A registration of memory that pmx_alloc did not give. */
 struct registration {
@@ -94,6 +99,7 @@ struct pmx_context {
 	uint64_t transfer_age;
 	uint32_t unfinished;     /* how many */
 	uint32_t events_waiting; /* own transfers that ended and were not told of */
+	uint32_t requested;      /* places of transfers that belong to requests */
 	uint32_t transfer_payload; /* most bytes of a frame */
 	struct slot_end events;
 	struct piece pieces[MEMORIES_MAX];
@@ -106,6 +112,7 @@ struct pmx_context {
 		uint32_t ticket, error;
 		uint64_t key;
 	} answer;
+	struct match *match;     /* matched messages; NULL until the first */
 	struct pmx_node *node;
 	struct pmx_context *next;
 	uint32_t generation;
@@ -123,7 +130,21 @@ void context_completions(struct pmx_context *ctx);
 /* One step of waiting, of at most left_us: runs the embedded engine, or gives the CPU away. */
 void context_wait(struct pmx_context *ctx);
 int64_t context_now_us(void);
+/* What is to be done while nothing is there to receive. 0, -EPIPE. */
+int context_idle(struct pmx_context *ctx);
+/* As context_wait, but sleeps if it can. */
+void context_sleep(struct pmx_context *ctx, int64_t left_us);
+int context_send_matched(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, pmx_send_id *id);
+/* match.c */
+bool match_landed(const struct pmx_context *ctx);
+void match_close(struct pmx_context *ctx);
+/* The transfer of a request ended. */
+void match_transfer_ended(struct pmx_context *ctx, uint32_t request, uint8_t error);
 /* transfer.c */
+void part_from(const struct pmx_part *from, const void *local, uint64_t len, struct part *p);
+/* A transfer for a request: kind, the other side, the id of its offer. 0, and the transfer's id; -EAGAIN, or what is wrong
+ * with the local memory. */
+int transfers_request(struct pmx_context *ctx, uint8_t kind, const struct pmx_transfer *t, uint32_t request, uint32_t *id);
 int transfers_open(struct pmx_context *ctx);
 void transfers_close(struct pmx_context *ctx);
 void transfers_results(struct pmx_context *ctx, const struct completion *c);

@@ -22,8 +22,6 @@
 #include "client/client.h"
 
 #define NO_BUFFER   UINT16_MAX
-/* Kept out of line, so that the common way before it saves no registers for it. */
-#define APART       __attribute__((noinline))
 
 static inline uint8_t *
 at(const struct pmx_context *ctx, int64_t off)
@@ -241,7 +239,7 @@ write_more(struct pmx_context *ctx, uint16_t b, uint32_t left, uint32_t slots)
 
 /* Any message. */
 static APART int
-submit_checked(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf)
+submit_checked(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, uint8_t op)
 {
 	uint32_t in_first = buf->segments, slots = 0;
 	uint16_t b = buf->first;
@@ -258,7 +256,7 @@ submit_checked(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buf
 						-EAGAIN;
 	struct submission *s = (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
 
-	s->op = SUBMIT_SEND;
+	s->op = op;
 	s->count = buf->segments;
 	s->send.dst_node = to.node;
 	s->send.dst_ctx = to.context;
@@ -277,16 +275,16 @@ submit_checked(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buf
 
 /* The common message in one piece: one buffer, and a slot that is known to be free. */
 static inline int
-submit(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf)
+submit(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, uint8_t op)
 {
 	uint32_t pos = ctx->sub.pos;
 
 	if (unlikely(buf->segments != 1 || buf->first >= ctx->send_buffers ||
 		    pos - ctx->sub.other > ctx->sub.mask || pos % 16 == 15))
-		return submit_checked(ctx, to, buf);
+		return submit_checked(ctx, to, buf, op);
 	struct submission *s = (struct submission *)slot_at(&ctx->sub, pos)->body;
 
-	s->op = SUBMIT_SEND;
+	s->op = op;
 	s->count = 1;
 	s->send.dst_node = to.node;
 	s->send.dst_ctx = to.context;
@@ -311,7 +309,20 @@ send_id(const struct pmx_context *ctx, const struct pmx_buffer *buf)
 int
 pmx_send(struct pmx_context *ctx, struct pmx_addr to, struct pmx_buffer *buf, pmx_send_id *id)
 {
-	int result = submit(ctx, to, buf);
+	int result = submit(ctx, to, buf, SUBMIT_SEND);
+
+	if (unlikely(result != 0))
+		return result;
+	if (id != NULL)
+		*id = send_id(ctx, buf);
+	ring_doorbell(ctx);
+	return 0;
+}
+
+int
+context_send_matched(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, pmx_send_id *id)
+{
+	int result = submit(ctx, to, buf, SUBMIT_MATCHED);
 
 	if (unlikely(result != 0))
 		return result;
@@ -326,7 +337,7 @@ pmx_send_burst(struct pmx_context *ctx, const struct pmx_addr *to, struct pmx_bu
 	pmx_send_id *ids, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
-		int result = submit(ctx, to[i], &bufs[i]);
+		int result = submit(ctx, to[i], &bufs[i], SUBMIT_SEND);
 
 		if (unlikely(result != 0)) {
 			if (i == 0)
@@ -595,7 +606,7 @@ pmx_before_select(struct pmx_context *ctx)
 	atomic_thread_fence(memory_order_seq_cst);
 	bool ended = ctx->places_free != ctx->transfer_count && slot_filled(&ctx->com, ctx->com.pos);
 
-	if (ctx->selects && lhs_peek(&ctx->lhs) == NULL && !ended && !transfers_events(ctx) && !engine_gone(ctx))
+	if (ctx->selects && lhs_peek(&ctx->lhs) == NULL && !match_landed(ctx) && !ended && !transfers_events(ctx) && !engine_gone(ctx))
 		return 0;
 	pmx_after_select(ctx);
 	return 1;
@@ -691,6 +702,18 @@ context_completions(struct pmx_context *ctx)
 	take_completions(ctx);
 }
 
+int
+context_idle(struct pmx_context *ctx)
+{
+	return nothing(ctx);
+}
+
+void
+context_sleep(struct pmx_context *ctx, int64_t left_us)
+{
+	wait_step(ctx, left_us);
+}
+
 int64_t
 context_now_us(void)
 {
@@ -755,7 +778,7 @@ context_make(struct pmx_context **out, struct pmx_node *node, struct channel_shm
 
 	ctx->max_message = shm->max_message < most ? shm->max_message : (uint32_t)most;
 	ctx->one_max = ctx->max_message < ctx->frag_len ? ctx->max_message : ctx->frag_len;
-	ctx->release_most = shm->receive_buffers / 4;
+	ctx->release_most = (shm->receive_buffers < shm->matched_buffers ? shm->receive_buffers : shm->matched_buffers) / 4;
 	if (ctx->release_most > SUBMIT_RELEASE_BUFS)
 		ctx->release_most = SUBMIT_RELEASE_BUFS;
 	ctx->engine_may_sleep = shm->engine_may_sleep;
@@ -785,6 +808,7 @@ context_free(struct pmx_context *ctx)
 		link = &(*link)->next;
 	if (link != NULL && *link == ctx)
 		*link = ctx->next;
+	match_close(ctx);
 	transfers_close(ctx);
 	memory_close(ctx);
 	free(ctx->notes);

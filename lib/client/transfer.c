@@ -22,6 +22,7 @@
 
 #define TRANSFER_BUFFER 0xFFFE /* in send_note.next: not a message, not to be counted */
 #define NO_BUFFER       UINT16_MAX
+#define OF_AN_OFFER     0x80000000u /* in pmx_transfer.flags: key is the id of an offer */
 
 static inline uint32_t
 id_of(const struct pmx_context *ctx, uint16_t place)
@@ -82,6 +83,7 @@ take_place(struct pmx_context *ctx, const struct pmx_transfer *t)
 	n->pin = PIN_NONE;
 	n->status = NULL;
 	n->cookie = t->cookie;
+	n->request = NO_REQUEST;
 	n->t = *t;
 	return place;
 }
@@ -106,6 +108,13 @@ end(struct pmx_context *ctx, uint16_t place, uint8_t error)
 	if (n->pin != PIN_NONE)
 		pins_put(n->pin);
 	n->pin = PIN_NONE;
+	if (n->request != NO_REQUEST) {
+		ctx->requested--;
+		n->uses++;
+		put_place(ctx, place);
+		match_transfer_ended(ctx, n->request, error);
+		return;
+	}
 	if (n->parent != NO_PLACE) {
 		struct transfer_note *p = &ctx->transfers[n->parent];
 		uint16_t parent = n->parent;
@@ -165,7 +174,7 @@ static uint8_t
 desc_flags(const struct pmx_transfer *t)
 {
 	return (t->flags & PMX_AREA ? TRANSFER_AREA : 0) | (t->flags & PMX_ORDERED ? TRANSFER_ORDERED : 0) |
-		(t->flags & PMX_NOTIFY ? TRANSFER_NOTIFY : 0);
+		(t->flags & PMX_NOTIFY ? TRANSFER_NOTIFY : 0) | (t->flags & OF_AN_OFFER ? TRANSFER_OFFERED : 0);
 }
 
 /* Fill a place's description; the caller knows that the submission ring has room. */
@@ -284,7 +293,7 @@ has_earlier(const struct pmx_context *ctx, const struct pmx_transfer *t, uint64_
 	for (uint32_t i = 0; i < ctx->transfer_count; i++) {
 		const struct transfer_note *n = &ctx->transfers[i];
 
-		if (n->busy && !n->ended && n->age < age && n->t.peer.node == t->peer.node &&
+		if (n->busy && !n->ended && n->request == NO_REQUEST && n->age < age && n->t.peer.node == t->peer.node &&
 			n->t.peer.context == t->peer.context && (n->unfinished || !unfinished_only))
 			return true;
 	}
@@ -299,12 +308,10 @@ must_hold(const struct pmx_context *ctx, const struct pmx_transfer *t, uint64_t 
 
 /* ------------------------------------------------------------------ parts */
 
-static void
-part_of(const struct pmx_transfer *t, struct part *p)
+void
+part_from(const struct pmx_part *from, const void *local, uint64_t len, struct part *p)
 {
-	const struct pmx_part *from = t->part;
-
-	*p = (struct part){.kind = PART_BASIC, .bytes = t->len};
+	*p = (struct part){.kind = PART_BASIC, .bytes = len};
 	switch (from->kind) {
 	case PMX_PART_STRIDE:
 		p->kind = PART_STRIDE;
@@ -320,7 +327,7 @@ part_of(const struct pmx_transfer *t, struct part *p)
 		break;
 	case PMX_PART_DIFF:
 		p->kind = PART_DIFF;
-		p->diff.now = t->local;
+		p->diff.now = local;
 		p->diff.twin = from->twin;
 		break;
 	case PMX_PART_TWIN:
@@ -338,9 +345,7 @@ pmx_part_problem(const struct pmx_part *part, uint64_t len)
 	if (part->kind == PMX_PART_TWIN)
 		return part->twin ? NULL : "there is no place for a twin";
 	/* any address that is not NULL stands for the local bytes */
-	const struct pmx_transfer t = {.local = part->twin, .len = len, .part = part};
-
-	part_of(&t, &p);
+	part_from(part, part->twin, len, &p);
 	return part_check(&p);
 }
 
@@ -599,6 +604,34 @@ begin(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind, pmx_t
 	return 0;
 }
 
+int
+transfers_request(struct pmx_context *ctx, uint8_t kind, const struct pmx_transfer *t, uint32_t request, uint32_t *id)
+{
+	struct pmx_transfer mine = *t;
+	uint32_t pin = PIN_NONE;
+	int result = room_for(ctx, 1, 1);
+
+	if (result != 0)
+		return result;
+	int64_t memory = t->len > 0 ? memory_of(ctx, t->local, t->len) : MEMORY_COPIED;
+
+	if (memory < 0)
+		return (int)memory;
+	if (memory == MEMORY_COPIED && t->len > 0 && (result = pins_get(ctx, t->local, t->len, &pin)) != 0)
+		return result;
+	mine.flags = kind == TRANSFER_OFFER ? 0 : OF_AN_OFFER;
+	uint16_t place = take_place(ctx, &mine);
+	struct transfer_note *n = &ctx->transfers[place];
+
+	n->pin = pin;
+	n->request = request;
+	ctx->requested++;
+	*id = id_of(ctx, place);
+	submit_desc(ctx, place, kind, memory);
+	context_doorbell(ctx);
+	return 0;
+}
+
 /* What this library packs: all in one frame, or in parts. */
 static int
 push_packed(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id)
@@ -622,7 +655,7 @@ push_packed(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_
 	} else {
 		struct part p;
 
-		part_of(t, &p);
+		part_from(t->part, t->local, t->len, &p);
 		part_begin(&n->it, &p);
 		n->run = (struct part_run){0, 0};
 		if (held) {
@@ -706,7 +739,7 @@ uint32_t
 pmx_transfers_pending(struct pmx_context *ctx)
 {
 	context_completions(ctx);
-	return ctx->transfer_count - ctx->places_free - ctx->events_waiting;
+	return ctx->transfer_count - ctx->places_free - ctx->events_waiting - ctx->requested;
 }
 
 int

@@ -64,7 +64,7 @@ frame_take(struct engine *e, bool own)
 	x->free_frames = f->next;
 	x->frames_free--;
 	*(own ? &x->own_out : &x->answers_out) += 1;
-	f->asks = f->out = f->marked = f->retried = false;
+	f->asks = f->out = f->marked = f->retried = f->ends_offer = false;
 	f->memory = NULL;
 	f->own = own;
 	f->back = false;
@@ -348,6 +348,13 @@ frame_done(struct engine *e, struct frame *f, uint8_t error)
 	if (f->memory && !queued)
 		memory_let_go(f->memory);
 	count_frame(ch, f, (uint32_t)-1);
+	if (unlikely(f->ends_offer)) {
+		struct op *op = transfer_find(ch, f->id);
+
+		f->ends_offer = false;
+		if (op != NULL && op->d.kind == TRANSFER_OFFER)
+			transfer_end(e, ch, op, error);
+	}
 	if (unlikely(f->marked))
 		target_unmarked(e, ch);
 	if (unlikely(f->own && (error || f->asks))) {

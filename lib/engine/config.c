@@ -162,6 +162,8 @@ static const struct key keys[] = {
 		"that those of one context may hold until they are received"},
 	{"limits", "unexpected", KIND_U32, C(unexpected), 1, 1u << 24, "65536", "messages",
 		"that came before their receive, of one context; more wait in the ring and with their senders"},
+	{"limits", "unexpected_bytes", KIND_U32, C(unexpected_bytes), 0, UINT32_MAX, "67108864", "bytes",
+		"of them that are copied off their buffers, of one context, when buffers run short"},
 	{"limits", "receives", KIND_U32, C(receives), 1, 1u << 20, "4096", "requests",
 		"isends and irecvs of one context that did not end"},
 	{"limits", "message_max", KIND_U32, C(message_max), 64, WIRE_MESSAGE_MAX, "8388608", "bytes",

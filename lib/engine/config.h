@@ -60,7 +60,7 @@ struct config {
 	uint32_t contexts, send_buffers, receive_buffers, mbufs, submissions;
 	uint32_t lhs_entries, lhs_entry_bytes, lhs_split, lhs_size_offset;
 	uint32_t message_max;
-	uint32_t matched_entries, matched_buffers, unexpected, receives;
+	uint32_t matched_entries, matched_buffers, unexpected, unexpected_bytes, receives;
 	uint32_t transfers, requests, regions, transfer_frames, events;
 	uint32_t pin_bytes, pin_entries;
 	bool pin_cache, pin_watch;

@@ -121,6 +121,7 @@ join_ends(struct node *n, struct channel *ch)
 	shm->receive_buffers = ch->plain.bulk_quota;
 	shm->matched_buffers = ch->matched.bulk_quota;
 	shm->unexpected = n->config.unexpected;
+	shm->unexpected_bytes = n->config.unexpected_bytes;
 	shm->receives = n->config.receives;
 	shm->rendezvous = n->config.rendezvous;
 	shm->frag_len = n->frag_len;

@@ -137,9 +137,10 @@ answer(struct engine *e, struct channel *ch, const struct arrival *a, uint8_t er
 
 /* May `right` be had over len bytes at `at` of what the head names? 0 and where they are, or an errno. */
 static uint8_t
-access_to(struct engine *e, struct channel *ch, const struct wire_transfer *h, uint8_t right, uint64_t at,
-	uint64_t len, struct bytes *where, uint64_t *key)
+access_to(struct engine *e, struct channel *ch, const struct arrival *a, uint8_t right, uint64_t at, uint64_t len,
+	struct bytes *where, uint64_t *key)
 {
+	const struct wire_transfer *h = a->head;
 	const struct region *region;
 	uint64_t offset;
 	struct region_access access = {
@@ -151,6 +152,20 @@ access_to(struct engine *e, struct channel *ch, const struct wire_transfer *h, u
 	};
 	enum region_verdict v = REGION_UNKNOWN;
 
+	if (h->flags & WIRE_T_OFFER) {
+		struct op *op = transfer_named(ch, a, right == REGION_READ ? TRANSFER_OFFER : TRANSFER_ACCEPT);
+
+		if (op == NULL)
+			return ECONNRESET; /* it has ended */
+		if (len > op->d.len)
+			return ERANGE;
+		op->seen_at = e->now;
+		*where = op->local;
+		where->len = len;
+		if (key != NULL)
+			*key = op->d.id;
+		return 0;
+	}
 	if (h->flags & WIRE_T_AREA) {
 		uint64_t area = wire_be64(h->key);
 
@@ -193,7 +208,7 @@ place(struct engine *e, struct channel *ch, const struct arrival *a, bool *kept)
 	if ((runs && !measure_runs(a->bytes, a->len, &span)) || offset > len || span > len - offset)
 		return EPROTO;
 	/* all of the transfer, not just this frame: what is refused touches nothing */
-	uint8_t error = access_to(e, ch, a->head, REGION_WRITE, wire_be64(a->head->at), len, &to, NULL);
+	uint8_t error = access_to(e, ch, a, REGION_WRITE, wire_be64(a->head->at), len, &to, NULL);
 
 	if (unlikely(error))
 		return error;
@@ -250,6 +265,12 @@ push_ends(struct engine *e, struct channel *ch, const struct arrival *a)
 		return;
 	}
 	remote->served++;
+	if (a->head->flags & WIRE_T_OFFER) {
+		struct op *op = transfer_named(ch, a, TRANSFER_ACCEPT);
+
+		if (op != NULL)
+			transfer_end(e, ch, op, 0);
+	}
 	if (!(a->head->flags & WIRE_T_NOTIFY) || (remote->events_waiting == 0 && put_event(e, ch, &event))) {
 		answer(e, ch, a, 0);
 		return;
@@ -345,8 +366,9 @@ pull_arrives(struct engine *e, struct channel *ch, const struct arrival *a)
 	if (r == NULL)
 		return;
 	r->in_parts = a->head->flags & (WIRE_T_STRIDE | WIRE_T_BITMAP);
+	r->of_offer = a->head->flags & WIRE_T_OFFER;
 	r->sent = r->base = 0;
-	r->error = access_to(e, ch, a->head, REGION_READ, wire_be64(a->head->at), wire_be64(a->head->len),
+	r->error = access_to(e, ch, a, REGION_READ, wire_be64(a->head->at), wire_be64(a->head->len),
 		&r->source, &r->key);
 	if (r->error == 0 && r->in_parts)
 		r->error = parts_of(r, a);
@@ -400,8 +422,11 @@ pull_piece(struct engine *e, struct channel *ch, struct request *r, bool *ended)
 	for (i = 0; i < n; i++) {
 		struct wire_transfer *h = pulled_head(f[i], r, r->sent);
 
-		if (r->sent + len[i] == r->source.len)
+		if (r->sent + len[i] == r->source.len) {
 			h->flags |= WIRE_T_LAST;
+			f[i]->ends_offer = r->of_offer;
+			f[i]->id = (uint32_t)r->key;
+		}
 		int result = reply(e, ch, r, f[i], len[i]);
 
 		if (result != 0) {
@@ -587,10 +612,33 @@ target_step(struct engine *e)
 
 /* ------------------------------------------------------------------ in */
 
+/* Somebody has a place for what was offered to it. */
+static void
+accept_arrives(struct engine *e, struct channel *ch, const struct arrival *a)
+{
+	struct op *op = transfer_named(ch, a, TRANSFER_OFFER);
+
+	if (op == NULL || op->state != OP_OFFERED) {
+		answer(e, ch, a, ECONNRESET);
+		return;
+	}
+	transfer_accepted(e, op, wire_be32(a->head->id), wire_be64(a->head->len));
+	give_back(e, ch);
+}
+
 /* Is that transfer among those that are still owed something? */
 static bool
-is_known(const struct engine *e, const struct channel *ch, const struct arrival *a)
+is_known(const struct engine *e, struct channel *ch, const struct arrival *a)
 {
+	if (a->head->flags & WIRE_T_OFFER) {
+		/* of what it offered nobody here knows but the application; that this context is open is what it asks */
+		if (a->head->key == 0)
+			return true;
+		const struct op *op = transfer_named(ch, a, TRANSFER_OFFER);
+
+		if (op != NULL)
+			return true; /* the bytes are on their way, or soon will be */
+	}
 	for (const struct request *r = e->transfers.requests.head; r != NULL; r = r->next) {
 		if (r->ctx == ch->ctx && r->node == a->node && r->peer == a->peer && r->id == wire_be32(a->head->id))
 			return true;
@@ -625,6 +673,9 @@ target_message(struct engine *e, struct channel *ch, const struct arrival *a)
 	case WIRE_PULL:
 		pull_arrives(e, ch, a);
 		break;
+	case WIRE_ACCEPT:
+		accept_arrives(e, ch, a);
+		break;
 	case WIRE_ASK:
 		if (is_known(e, ch, a))
 			give_back(e, ch);
@@ -632,9 +683,9 @@ target_message(struct engine *e, struct channel *ch, const struct arrival *a)
 			answer(e, ch, a, ECONNRESET);
 		break;
 	case WIRE_PIN:
-		error = access_to(e, ch, a->head, REGION_READ, wire_be64(a->head->at), wire_be64(a->head->len), &where, NULL);
+		error = access_to(e, ch, a, REGION_READ, wire_be64(a->head->at), wire_be64(a->head->len), &where, NULL);
 		if (error == EACCES)
-			error = access_to(e, ch, a->head, REGION_WRITE, wire_be64(a->head->at),
+			error = access_to(e, ch, a, REGION_WRITE, wire_be64(a->head->at),
 				wire_be64(a->head->len), &where, NULL);
 		answer(e, ch, a, error);
 		break;
@@ -660,7 +711,7 @@ fail_pulls(struct engine *e, struct channel *ch, bool (*gone)(const struct reque
 static bool
 reads_region(const struct request *r, const void *key)
 {
-	return r->key == *(const uint64_t *)key;
+	return !r->of_offer && r->key == *(const uint64_t *)key;
 }
 
 static bool

@@ -92,6 +92,7 @@ struct frame {
 	bool out;               /* with the core, or on its way within the node */
 	bool marked;            /* a registration's end waits for it */
 	bool retried;           /* an answer whose flow was reset, sent again */
+	bool ends_offer;        /* the last frame of an answer to a PULL of an offer, which is `id` */
 	bool back;              /* within this node: it was there */
 	uint8_t error;
 };
@@ -102,6 +103,7 @@ enum op_state {
 	OP_READY,  /* in the lane's list: has frames to send */
 	OP_WAITS,  /* for bytes, or for the answer */
 	OP_PACKED, /* the client sends its frames */
+	OP_OFFERED, /* waits for the other side to fetch it */
 };
 
 /* A transfer that a context asked for. */
@@ -133,12 +135,13 @@ struct request {
 	uint64_t bits[TRANSFER_UNITS / 64];
 	uint64_t base;          /* ... which begin here in the transfer */
 	uint64_t sent;          /* bytes of it */
-	uint64_t key;           /* region it reads */
+	uint64_t key;           /* region it reads, or the id of an offer */
 	struct event_slot event;
 	uint32_t id;
 	uint16_t ctx, node, peer; /* ours; whose it is */
 	uint8_t kind, error;
 	bool in_parts;
+	bool of_offer;
 };
 
 /* What a channel has of it. */
@@ -307,6 +310,10 @@ memory_iova(const struct memory *m, uint64_t offset, uint32_t len)
 bool transfer_submit(struct engine *e, struct channel *ch, uint32_t place);
 void transfer_answer(struct engine *e, struct channel *ch, const struct arrival *a);
 void transfer_end(struct engine *e, struct channel *ch, struct op *op, uint8_t error);
+/* The transfer that a message with WIRE_T_OFFER names, if it is one that its sender may name: what was offered to it, or
+ * what it was told to push to. NULL. */
+struct op *transfer_named(struct channel *ch, const struct arrival *a, uint8_t kind);
+void transfer_accepted(struct engine *e, struct op *op, uint32_t id, uint64_t len);
 struct op *transfer_find(struct channel *ch, uint32_t id);
 void transfer_close(struct engine *e, struct channel *ch);
 void transfer_memory_gone(struct engine *e, struct channel *ch, const struct memory *m);

@@ -28,6 +28,15 @@ transfer_find(struct channel *ch, uint32_t id)
 	return op != NULL && op->state != OP_FREE && op->d.id == id ? op : NULL;
 }
 
+struct op *
+transfer_named(struct channel *ch, const struct arrival *a, uint8_t kind)
+{
+	uint64_t key = wire_be64(a->head->key);
+	struct op *op = key <= UINT32_MAX ? transfer_find(ch, (uint32_t)key) : NULL;
+
+	return op != NULL && op->d.kind == kind && op->d.node == a->node && op->d.ctx == a->peer ? op : NULL;
+}
+
 static void
 list_append(struct op_list *l, struct op *op)
 {
@@ -59,7 +68,7 @@ list_remove(struct op_list *l, struct op *op)
 static bool
 unsettled(const struct op *op)
 {
-	if (op->state == OP_FREE)
+	if (op->state == OP_FREE || op->d.kind >= TRANSFER_OFFER || op->d.flags & TRANSFER_OFFERED)
 		return false;
 	return op->d.kind == TRANSFER_PULL || !op->last_sent;
 }
@@ -112,10 +121,12 @@ release_held(struct engine *e, struct channel *ch)
 static bool
 desc_ok(const struct transfer_desc *d)
 {
-	return d->status % sizeof(int32_t) == 0 && d->kind >= TRANSFER_PUSH && d->kind <= TRANSFER_PIN && !(d->flags & ~TRANSFER_ALL) &&
+	return d->status % sizeof(int32_t) == 0 && d->kind >= TRANSFER_PUSH && d->kind <= TRANSFER_ACCEPT && !(d->flags & ~TRANSFER_ALL) &&
 		d->len <= REGION_BYTES_MAX && d->ctx < WIRE_CONTEXTS_MAX &&
 		(d->kind == TRANSFER_PULL || !(d->flags & (TRANSFER_STRIDE | TRANSFER_BITMAP))) &&
 		(d->kind == TRANSFER_PUSH || d->kind == TRANSFER_PACKED || !(d->flags & TRANSFER_NOTIFY)) &&
+		(d->kind != TRANSFER_ACCEPT || d->flags == TRANSFER_OFFERED) && (d->kind != TRANSFER_OFFER || d->flags == 0) &&
+		(!(d->flags & TRANSFER_OFFERED) || (d->kind >= TRANSFER_PULL && d->flags == TRANSFER_OFFERED)) &&
 		(d->flags & (TRANSFER_STRIDE | TRANSFER_BITMAP)) != (TRANSFER_STRIDE | TRANSFER_BITMAP);
 }
 
@@ -142,7 +153,7 @@ transfer_submit(struct engine *e, struct channel *ch, uint32_t place)
 	op->state = OP_PACKED;
 	r->ops_used++;
 	e->transfers.waiting++;
-	if (d->memory != MEMORY_COPIED && (d->kind == TRANSFER_PUSH || d->kind == TRANSFER_PULL)) {
+	if (d->memory != MEMORY_COPIED && d->kind != TRANSFER_PIN && d->kind != TRANSFER_PACKED) {
 		op->local.memory = memory_at(ch, d->memory, d->local, d->len);
 		if (op->local.memory == NULL) {
 			transfer_end(e, ch, op, EFAULT);
@@ -151,6 +162,11 @@ transfer_submit(struct engine *e, struct channel *ch, uint32_t place)
 	}
 	if (d->kind == TRANSFER_PACKED)
 		return true;
+	if (d->kind == TRANSFER_OFFER) {
+		op->state = OP_OFFERED;
+		op->last_sent = true; /* it can be asked for */
+		return true;
+	}
 	if (d->flags & TRANSFER_ORDERED && must_wait(ch, op)) {
 		op->state = OP_HELD;
 		r->held++;
@@ -196,6 +212,17 @@ transfer_end(struct engine *e, struct channel *ch, struct op *op, uint8_t error)
 	r->ended[r->ended_tail++ & r->ended_mask] = COMPLETION_ITEM(op - r->ops, error);
 	channel_touch(e, ch);
 	release_held(e, ch);
+}
+
+/* The other side has a place for what was offered to it: its own transfer `id`. */
+void
+transfer_accepted(struct engine *e, struct op *op, uint32_t id, uint64_t len)
+{
+	op->d.flags |= TRANSFER_OFFERED;
+	op->d.key = id;
+	op->d.len = len < op->d.len ? len : op->d.len;
+	op->last_sent = false;
+	start(e, op);
 }
 
 /* The context ends, and with it all that it asked for. */
@@ -274,7 +301,7 @@ put_head(struct frame *f, const struct op *op, uint8_t kind)
 
 	*h = (struct wire_transfer){
 		.op = kind,
-		.flags = op->d.flags & TRANSFER_AREA ? WIRE_T_AREA : 0,
+		.flags = (op->d.flags & TRANSFER_AREA ? WIRE_T_AREA : 0) | (op->d.flags & TRANSFER_OFFERED ? WIRE_T_OFFER : 0),
 		.id = wire_be32(op->d.id),
 		.key = wire_be64(op->d.key),
 		.at = wire_be64(op->d.at),
@@ -403,8 +430,10 @@ ask(struct engine *e, struct channel *ch, struct op *op, uint8_t kind)
 	f->asks = kind == WIRE_ASK;
 	if (f->asks) {
 		op->asking = true;
-		h->flags = 0;
-		h->key = h->at = h->len = 0; /* the id says it */
+		h->at = h->len = 0; /* the id says it; to whom offered, the key */
+		h->flags = op->state == OP_OFFERED || (op->d.kind != TRANSFER_OFFER && h->flags & WIRE_T_OFFER) ? WIRE_T_OFFER : 0;
+		if (op->d.kind == TRANSFER_OFFER || !h->flags)
+			h->key = 0;
 	} else {
 		extra = put_part(&op->d, h);
 	}
@@ -419,6 +448,12 @@ ask(struct engine *e, struct channel *ch, struct op *op, uint8_t kind)
 	return result == -EAGAIN ? 0 : 1;
 }
 
+static const uint8_t wire_op[] = {
+	[TRANSFER_PULL] = WIRE_PULL,
+	[TRANSFER_PIN] = WIRE_PIN,
+	[TRANSFER_ACCEPT] = WIRE_ACCEPT,
+};
+
 unsigned
 transfer_step(struct engine *e)
 {
@@ -431,10 +466,10 @@ transfer_step(struct engine *e)
 		unsigned k = 0;
 
 		if (ch->remote->own_frames < e->transfers.frames_max / 2) {
-			if (op->d.kind == TRANSFER_PUSH) {
+			if (op->d.kind == TRANSFER_PUSH || op->d.kind == TRANSFER_OFFER) {
 				k = push(e, ch, op);
 			} else {
-				k = ask(e, ch, op, op->d.kind == TRANSFER_PULL ? WIRE_PULL : WIRE_PIN);
+				k = ask(e, ch, op, wire_op[op->d.kind]);
 				if (k && op->state == OP_READY)
 					all_sent(e, ch, op);
 			}
@@ -516,7 +551,7 @@ transfer_answer(struct engine *e, struct channel *ch, const struct arrival *a)
 		struct op *op = transfer_find(ch, wire_be32(item.id));
 		uint32_t error = wire_be32(item.error);
 
-		if (op != NULL && op->d.node == a->node && op->d.ctx == a->peer && op->state != OP_HELD)
+		if (op != NULL && op->d.node == a->node && op->d.ctx == a->peer && op->state != OP_HELD && op->state != OP_OFFERED)
 			transfer_end(e, ch, op, error < 256 ? (uint8_t)error : EPROTO);
 	}
 }

@@ -97,6 +97,20 @@ take_place(struct match_heads *h)
 	return place;
 }
 
+uint32_t
+match_head_keep(struct match_heads *h, uint32_t where)
+{
+	if (where & MATCH_STORED)
+		return where;
+	uint32_t place = take_place(h);
+
+	if (place == MATCH_NONE)
+		return MATCH_NONE;
+	memcpy(h->store + (size_t)place * h->entry_bytes, lhs_at(&h->ring, where), h->entry_bytes);
+	give_back(h, where);
+	return place | MATCH_STORED;
+}
+
 bool
 match_heads_spare(struct match_heads *h, struct match_unexpected *u, uint32_t most)
 {
@@ -104,7 +118,7 @@ match_heads_spare(struct match_heads *h, struct match_unexpected *u, uint32_t mo
 		h->cursor = 0;
 	h->renumbered = u->renumbered;
 	for (; match_heads_held(h) > most; h->cursor++) {
-		uint32_t at = match_unexpected_next(u, h->cursor), place;
+		uint32_t at = match_unexpected_next(u, h->cursor), kept;
 
 		if (at == MATCH_NONE)
 			return false;
@@ -113,12 +127,10 @@ match_heads_spare(struct match_heads *h, struct match_unexpected *u, uint32_t mo
 
 		if (*where & MATCH_STORED)
 			continue;
-		place = take_place(h);
-		if (place == MATCH_NONE)
+		kept = match_head_keep(h, *where);
+		if (kept == MATCH_NONE)
 			return false;
-		memcpy(h->store + (size_t)place * h->entry_bytes, lhs_at(&h->ring, *where), h->entry_bytes);
-		give_back(h, *where);
-		*where = place | MATCH_STORED;
+		*where = kept;
 		h->evacuated++;
 	}
 	return true;

@@ -44,6 +44,15 @@ match_head_at(const struct match_heads *h, uint32_t where)
 		return (const struct lhs_entry *)(h->store + (size_t)(where & ~MATCH_STORED) * h->entry_bytes);
 	return lhs_at(&h->ring, where);
 }
+/* It moves to the store, if it is not there, so that it holds up nobody: its `where` from now on; MATCH_NONE: the
+ * store is full. */
+uint32_t match_head_keep(struct match_heads *h, uint32_t where);
+/* One that is kept, to be written. */
+static inline struct lhs_entry *
+match_head_kept(struct match_heads *h, uint32_t where)
+{
+	return (struct lhs_entry *)(h->store + (size_t)(where & ~MATCH_STORED) * h->entry_bytes);
+}
 /* It is needed no more. */
 void match_head_done(struct match_heads *h, uint32_t where);
 

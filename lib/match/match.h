@@ -98,6 +98,15 @@ uint32_t match_unexpected_take(struct match_unexpected *u, uint32_t place);
 /* The first place at or after `place` where one waits, MATCH_NONE: none. */
 uint32_t match_unexpected_next(const struct match_unexpected *u, uint32_t place);
 
+/* Bytes of memory in use: it grows with the most that ever waited. */
+static inline uint64_t
+match_unexpected_bytes(const struct match_unexpected *u)
+{
+	const uint64_t place = 3 * sizeof(*u->without_both) + sizeof(*u->tag) + sizeof(*u->places);
+
+	return u->room * place + (u->table.mask + 1ull) * sizeof(*u->table.groups);
+}
+
 /* ------------------------------------------------------------------ receives */
 
 enum match_class {

@@ -343,6 +343,24 @@ enum wire_verdict wire_check(const void *frame, uint32_t len, uint32_t payload_m
 /* Judge the payload of a message to a transfer endpoint: to_target says which. Runs are not looked at. */
 enum wire_verdict wire_transfer_check(const void *payload, uint32_t len, bool to_target);
 
+/* Judge a message of len bytes to a matched endpoint by its first bytes: as many as it has, up to an offer's. */
+static inline enum wire_verdict
+wire_match_check(const void *message, uint32_t len)
+{
+	struct wire_match h;
+
+	if (len < sizeof(h))
+		return WIRE_TRUNCATED;
+	memcpy(&h, message, sizeof(h));
+	if (h.op == 0 || h.op >= WIRE_MATCH_OPS)
+		return WIRE_BAD_TYPE;
+	if (h.flags & ~WIRE_M_ALL)
+		return WIRE_BAD_FLAGS;
+	if (h.zero != 0 || (h.op == WIRE_OFFER && len != sizeof(h) + sizeof(struct wire_offer)))
+		return WIRE_BAD_FIELD;
+	return WIRE_OK;
+}
+
 /* The session of two nodes' epochs; the same from both ends, never 0. */
 uint32_t wire_session(uint32_t epoch_a, uint32_t epoch_b);
 

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * See queue.h. Owner thread only.
+ */
+#include "match/queue.h"
+
+#define BURST 32
+
+int
+match_queue_init(struct match_queue *q, const struct lhs_config *c, void *ring, uint32_t frag_len, uint32_t unexpected,
+	uint32_t receives, unsigned simd_bits)
+{
+	*q = (struct match_queue){.frag_len = frag_len};
+	int result = match_heads_init(&q->heads, c, ring, unexpected);
+
+	if (result == 0)
+		result = match_unexpected_init(&q->unexpected, unexpected, simd_bits);
+	if (result == 0)
+		result = match_posted_init(&q->posted, receives);
+	if (result != 0)
+		match_queue_free(q);
+	return result;
+}
+
+void
+match_queue_free(struct match_queue *q)
+{
+	match_heads_free(&q->heads);
+	match_unexpected_free(&q->unexpected);
+	match_posted_free(&q->posted);
+}
+
+static inline bool
+read_key(const struct lhs_entry *e, struct match_key *key)
+{
+	struct wire_match h;
+
+	if (wire_match_check(e->front, e->len) != WIRE_OK)
+		return false;
+	memcpy(&h, e->front, sizeof(h));
+	*key = (struct match_key){wire_be32(h.comm), (uint32_t)e->src_node << 16 | e->src_ctx, wire_be64(h.tag)};
+	return true;
+}
+
+bool
+match_queue_next(struct match_queue *q, struct match_message *m, uint64_t *handle)
+{
+	struct match_heads *h = &q->heads;
+	struct match_unexpected *u = &q->unexpected;
+	struct match_key keys[BURST];
+	uint32_t where[BURST], n = 0;
+	const struct lhs_entry *e;
+	bool found = false;
+
+	while ((e = lhs_peek(&h->ring)) != NULL) {
+		__builtin_prefetch(lhs_at(&h->ring, h->ring.pos + 4));
+		bool good = read_key(e, &keys[n]);
+
+		found = good && q->posted.count != 0 && match_posted_take(&q->posted, &keys[n], handle);
+		if (good && !found && u->live + n == u->max)
+			break;
+		match_head_next(h, &where[n]);
+		q->bulks += match_bulks(q, e);
+		if (found) {
+			*m = (struct match_message){e, where[n], keys[n]};
+			break;
+		}
+		if (__builtin_expect(!good, 0)) {
+			q->malformed++;
+			*m = (struct match_message){e, where[n], {0}};
+			*handle = MATCH_MALFORMED;
+			found = true;
+			break;
+		}
+		if (++n == BURST) {
+			match_unexpected_add(u, keys, where, n);
+			n = 0;
+		}
+	}
+	if (n != 0)
+		match_unexpected_add(u, keys, where, n);
+	return found;
+}
+
+uint32_t
+match_queue_find(const struct match_queue *q, const struct match_want *want, struct match_message *m)
+{
+	const struct match_unexpected *u = &q->unexpected;
+	uint32_t place = match_unexpected_find(u, want);
+
+	if (place == MATCH_NONE)
+		return place;
+	const struct match_place *p = &u->places[place];
+
+	*m = (struct match_message){match_head_at(&q->heads, p->where), p->where, {p->comm, p->source, u->tag[place]}};
+	return place;
+}
+
+void
+match_queue_done(struct match_queue *q, const struct match_message *m)
+{
+	q->bulks -= match_bulks(q, m->entry);
+	match_head_done(&q->heads, m->where);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The matching of one context: its LHS ring, what came before its receive, receives before their message (RHI-MSG; RHiNET,
+ * CPSY 2000, section 2.6). Whoever reads the ring owns it: the application's thread, or its lane.
+ *
+ * Design notes
+ * 1. Before a receive searches, all that landed is taken in: otherwise a message behind it in the ring would be overtaken by
+ *    a later one that finds the receive posted.
+ * 2. The order of one source is that of the ring, for it has one flow.
+ */
+#ifndef PMX_MATCH_QUEUE_H
+#define PMX_MATCH_QUEUE_H
+
+#include "match/heads.h"
+#include "wire/wire.h"
+
+#define MATCH_MALFORMED UINT64_MAX /* as a handle: the message is none, and only to be done with */
+
+/* A message that landed. */
+struct match_message {
+	const struct lhs_entry *entry;
+	uint32_t where;       /* its head's, until match_queue_done */
+	struct match_key key;
+};
+
+struct match_queue {
+	struct match_heads heads;
+	struct match_unexpected unexpected;
+	struct match_posted posted;
+	uint32_t frag_len;    /* bytes of a bulk buffer */
+	uint32_t bulks;       /* buffers of messages that landed and are not done with */
+	uint64_t malformed;   /* messages that are none, ever */
+};
+
+/* ring: memory of c->entries entries. unexpected, receives: most that wait. simd_bits: see match_unexpected_init. 0, or
+ * -ENOMEM. */
+int match_queue_init(struct match_queue *q, const struct lhs_config *c, void *ring, uint32_t frag_len, uint32_t unexpected,
+	uint32_t receives, unsigned simd_bits);
+void match_queue_free(struct match_queue *q);
+
+/* Take in what landed, up to the next message that a receive waits for: true, and *handle is the receive's, or
+ * MATCH_MALFORMED. false: all that
+ * landed is taken in, or there is no room for more to wait. */
+bool match_queue_next(struct match_queue *q, struct match_message *m, uint64_t *handle);
+/* The oldest message that waits and that `want` accepts: its place; MATCH_NONE. */
+uint32_t match_queue_find(const struct match_queue *q, const struct match_want *want, struct match_message *m);
+/* Its head and its buffers are needed no more. */
+void match_queue_done(struct match_queue *q, const struct match_message *m);
+
+/* Bytes of memory that messages and receives take while they wait: what was touched. */
+static inline uint64_t
+match_queue_bytes(const struct match_queue *q)
+{
+	return match_unexpected_bytes(&q->unexpected) + (uint64_t)q->heads.used * q->heads.entry_bytes;
+}
+
+static inline uint32_t
+match_bulks(const struct match_queue *q, const struct lhs_entry *e)
+{
+	if (e->bulk == LHS_NO_BULK)
+		return 0;
+	return __builtin_expect(e->len <= q->frag_len, 1) ? 1 : (e->len + q->frag_len - 1) / q->frag_len;
+}
+
+#endif
