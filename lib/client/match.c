@@ -592,7 +592,7 @@ send_eager(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, 
 
 		if (c != NULL) {
 			cursor_gather(c, to + skip, n - skip);
-		} else {
+		} else if (n > skip) {
 			memcpy(to + skip, bytes, n - skip);
 			bytes += n - skip;
 		}
@@ -734,7 +734,8 @@ pmx_isend(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *req
 	if (unlikely(result != 0))
 		return result;
 	put_head(buf.data, m, WIRE_EAGER, 0);
-	memcpy((uint8_t *)buf.data + sizeof(struct wire_match), m->data, m->len);
+	if (likely(m->len != 0))
+		memcpy((uint8_t *)buf.data + sizeof(struct wire_match), m->data, m->len);
 	result = context_send_matched(ctx, m->peer, &buf, NULL);
 	if (unlikely(result != 0)) {
 		pmx_discard_buffer(ctx, &buf);
