@@ -610,7 +610,7 @@ struct pmx_match_stat {
 	uint64_t bulk_copied; /**< messages whose bulk buffers were copied, unmatched, for others to have them */
 	uint64_t malformed;   /**< messages of a peer that were none */
 	uint64_t errors;      /**< of requests that nobody asked about */
-	uint32_t waiting;     /**< messages that no receive took yet */
+	uint32_t waiting;     /**< messages that no receive took yet; from here on 0 if the engine matches */
 	uint32_t posted;      /**< receives that no message matched yet */
 	uint64_t bytes;       /**< of memory that the waiting messages take, without their entries and buffers */
 };

@@ -66,6 +66,7 @@ struct channel_shm {
 	uint64_t pin_bytes;         /* limits of the client's pin-down cache */
 	uint32_t pin_entries;
 	uint8_t pin_cache, pin_watch; /* 0 = off */
+	uint32_t engine_matches;    /* matched messages are the engine's: SUBMIT_RECEIVE */
 	uint32_t engine_may_sleep;  /* submissions must look at engine_sleeps */
 	_Atomic uint32_t state;     /* enum channel_state */
 	/* positions, a line each so that the two sides do not share one */
@@ -91,6 +92,7 @@ enum submission_op {
 	SUBMIT_REGISTER = 7, /* let others reach a piece of memory */
 	SUBMIT_DEREGISTER = 8,
 	SUBMIT_CANCEL = 10, /* a transfer whose frames the client packs goes no further */
+	SUBMIT_RECEIVE = 12, /* what a receive or a probe shall match; matching is the engine's */
 	SUBMIT_FORGET = 9,  /* memory that the engine mapped is no longer needed */
 };
 
@@ -127,7 +129,25 @@ struct submission {
 			uint32_t watched;    /* index of channel_shm.revoked; REGIONS_WATCHED: none */
 		} __attribute__((packed, aligned(4))) region;
 		uint32_t forget;
+		struct {
+			uint32_t index;      /* the client's, below channel_shm.receives; comes back with the result */
+			uint32_t comm, source; /* source: node << 16 | context, RECEIVE_ANY_SOURCE */
+			uint32_t memory;     /* where the bytes go, MEMORY_COPIED */
+			uint64_t tag, ignore;
+			uint64_t local, len;
+		} __attribute__((packed, aligned(4))) receive;
 	};
+};
+
+#define RECEIVE_ANY_SOURCE UINT32_MAX
+
+/* In submission.count of a RECEIVE. */
+enum receive_kind {
+	RECEIVE_POST = 1,   /* the next message, or the oldest that waits */
+	RECEIVE_PROBE = 2,  /* tell of the oldest that waits */
+	RECEIVE_TAKE = 3,   /* ... which becomes this index's */
+	RECEIVE_TAKEN = 4,  /* receive the message that is this index's */
+	RECEIVE_CANCEL = 5, /* that was posted */
 };
 
 #define MEMORY_COPIED UINT32_MAX /* not mapped by the engine: the kernel copies */
@@ -151,8 +171,8 @@ enum transfer_kind {
 #define TRANSFER_ALL     0x3F
 
 /* Place, and how often it was used, from a random number on. */
-#define TRANSFER_ID(place, uses) ((uint32_t)(place) | (uint32_t)(uses) << 9)
-#define TRANSFER_PLACE(id)       ((id) & 0x1FF)
+#define TRANSFER_ID(place, uses) ((uint32_t)(place) | (uint32_t)(uses) << 10)
+#define TRANSFER_PLACE(id)       ((id) & 0x3FF)
 
 #define TRANSFER_DIMS_MAX 3
 #define TRANSFER_UNITS    1024 /* of a bitmap */
@@ -187,6 +207,7 @@ struct event_slot {
 #define COMPLETION_ITEM(buf, error) ((uint32_t)(buf) | (uint32_t)(error) << 24)
 /* In count: what the items are, if not send buffers. */
 #define COMPLETION_TRANSFERS 0x10000u /* places of transfers; each with its error */
+#define COMPLETION_RECEIVES  0x40000u /* of matched messages: struct completion_receive, one or two */
 #define COMPLETION_REGION    0x20000u /* ticket, errno, key's halves, low first */
 
 /* engine -> client; the bytes after the mark */
@@ -194,6 +215,25 @@ struct completion {
 	uint32_t count; /* with COMPLETION_* */
 	uint32_t item[COMPLETION_BUFS]; /* number, positive errno << 24 */
 };
+
+enum receive_result {
+	RECEIVE_ENDED = 1,  /* with `error` */
+	RECEIVE_FOUND = 2,  /* by a PROBE or TAKE */
+	RECEIVE_NONE = 3,   /* ... not */
+	RECEIVE_WAITS = 4,  /* TAKEN is to be asked for: what it got are runs, for a buffer of their own */
+	RECEIVE_LATE = 5,   /* CANCEL: it has a message */
+};
+
+struct completion_receive {
+	uint32_t index;
+	uint8_t result;     /* enum receive_result */
+	uint8_t error;      /* a positive errno */
+	uint8_t runs;       /* the message is runs */
+	uint8_t zero;
+	uint32_t source;
+	uint64_t tag, len;  /* of the message */
+} __attribute__((packed, aligned(4)));
+_Static_assert(2 * sizeof(struct completion_receive) <= COMPLETION_BUFS * sizeof(uint32_t), "two in a slot");
 
 _Static_assert(sizeof(struct submission) <= SLOT_BYTES - 4, "submission");
 _Static_assert(sizeof(struct completion) <= SLOT_BYTES - 4, "completion");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Matched messages, from the application's side (RHI-MSG; RHiNET, CPSY 2000, section 2.6): requests, eager messages, offers
- * and how they are fetched, probes. Runs in the context's thread; lib/match does the matching.
+ * and how they are fetched, probes. Runs in the context's thread. Who matches: match_ring.c, match_engine.c.
  *
  * Design notes
  * 1. A short message is copied into send buffers and out of the entry or the bulk buffers where it landed. A longer one
@@ -9,71 +9,16 @@
  *    posted before, lets it be pushed (RHI-MSG): an engine moves the bytes between the two buffers either way.
  * 2. A request has a place of a table, and each use of a place another generation. What has ended when the call
  *    returns has request 0 and takes no place.
- * 3. Messages that nobody waits for keep their entries and bulk buffers as long as there are enough: then the oldest
- *    heads move to a store (lib/match/heads), and bulk to the heap, up to a bound. Beyond it senders wait.
- * 4. Offers take at most half of the places for transfers: with all of them two contexts that offer to each other would
+ * 3. Offers take at most half of the places for transfers: with all of them two contexts that offer to each other would
  *    never fetch.
  */
-#define ALLOW_EXPERIMENTAL_API /* rte_vect_get_max_simd_bitwidth is stable from 23.11 on */
 #include <errno.h>
-#include <stdlib.h>
 
-#include <rte_vect.h>
-
-#include "client/layout.h"
-#include "match/queue.h"
+#include "client/match.h"
 
 #define REQUEST_ID(index, uses) ((uint64_t)(uses) << 32 | ((index) + 1))
 #define EAGER_AUTO 16384
 #define SPIN_US    200 /* of waiting, before sleeping */
-
-enum request_state {
-	REQUEST_FREE,
-	REQUEST_POSTED,  /* a receive without a message */
-	REQUEST_FETCHES, /* it has one, whose bytes have not come */
-	REQUEST_OFFERED, /* a send that waits for being fetched */
-	REQUEST_SENT,    /* a send that waits for its Ack */
-	REQUEST_TAKEN,   /* a message that a probe took */
-	REQUEST_ENDED,
-};
-
-struct request {
-	uint32_t uses;
-	uint32_t next;           /* free ones, those that start, those that were sent */
-	uint8_t state;           /* enum request_state */
-	bool quiet;              /* nobody will ask */
-	bool was_posted;         /* before its message came */
-	uint8_t flags;           /* of the message: WIRE_M_* */
-	uint32_t offer;          /* FETCHES: the sender's transfer */
-	uint32_t posted;         /* number of the posted receive */
-	struct pmx_status status;
-	struct layout layout;
-	uint8_t *staging;        /* all of the message in one piece, where the layout is not; malloc */
-	uint64_t staged;         /* bytes of it */
-	pmx_send_id sent;
-	struct match_message taken;
-};
-
-struct list {
-	uint32_t head, tail;
-};
-
-struct match {
-	struct match_queue queue;
-	struct request *requests; /* `max` of them; memory is touched as it is needed */
-	uint32_t max, used, free, live;
-	struct list starting;    /* that have a message, and no place for the transfer yet */
-	struct list sent;        /* REQUEST_SENT */
-	uint32_t offers, offers_max;
-	uint32_t eager_max;      /* bytes of a message that is copied */
-	uint32_t one_max;        /* ... in one buffer */
-	uint32_t published, publish; /* entries told to the engine to be its own again; after how many */
-	uint32_t entries, buffers;
-	uint32_t cursor;         /* bulk: places before it have been looked at */
-	uint64_t renumbered;
-	uint64_t heap, heap_max; /* bytes of bulk that was copied */
-	struct pmx_match_stat stat;
-};
 
 /* ------------------------------------------------------------------ life */
 
@@ -91,18 +36,17 @@ match_open(struct pmx_context *ctx)
 
 	if (x == NULL)
 		return -ENOMEM;
+	ctx->match = x;
+	x->by_engine = shm->engine_matches;
 	x->requests = calloc(shm->receives, sizeof(*x->requests));
-	if (x->requests == NULL || match_queue_init(&x->queue, &shm->matched, channel_matched(ctx->shm), shm->frag_len,
-					   shm->unexpected, shm->receives, rte_vect_get_max_simd_bitwidth()) != 0) {
+	if (x->requests == NULL || (!x->by_engine && ring_open(ctx) != 0)) {
 		free(x->requests);
 		free(x);
+		ctx->match = NULL;
 		return -ENOMEM;
 	}
 	x->max = shm->receives;
 	x->free = x->starting.head = x->sent.head = NO_REQUEST;
-	x->entries = shm->matched.entries;
-	x->buffers = shm->matched_buffers;
-	x->publish = x->entries / 8 ? x->entries / 8 : 1;
 	x->offers_max = ctx->transfer_count / 2;
 	/* half of what the receiver has: if it is like this one */
 	uint64_t most = (uint64_t)(shm->matched_buffers / 2) * shm->frag_len;
@@ -110,16 +54,7 @@ match_open(struct pmx_context *ctx)
 	most = smaller(most > shm->frag_len ? most : shm->frag_len, ctx->max_message) - sizeof(struct wire_match);
 	x->eager_max = smaller(shm->rendezvous == RENDEZVOUS_AUTO ? EAGER_AUTO : shm->rendezvous, most);
 	x->one_max = smaller(x->eager_max, ctx->one_max - sizeof(struct wire_match));
-	x->heap_max = shm->unexpected_bytes;
-	ctx->match = x;
 	return 0;
-}
-
-/* Bytes that were copied off the bulk buffers: see copy_bulk. */
-static inline uint8_t *
-heap_of(const struct match *x, const struct lhs_entry *e)
-{
-	return e->bulk == LHS_NO_BULK && e->len > x->queue.heads.ring.split ? (uint8_t *)(uintptr_t)e->bulk_off : NULL;
 }
 
 void
@@ -129,16 +64,15 @@ match_close(struct pmx_context *ctx)
 
 	if (x == NULL)
 		return;
-	const struct match_unexpected *u = &x->queue.unexpected;
-
-	for (uint32_t at = match_unexpected_next(u, 0); at != MATCH_NONE; at = match_unexpected_next(u, at + 1))
-		free(heap_of(x, match_head_at(&x->queue.heads, u->places[at].where)));
+	if (!x->by_engine)
+		ring_close(ctx);
 	for (uint32_t i = 0; i < x->used; i++) {
-		if (x->requests[i].state == REQUEST_TAKEN)
-			free(heap_of(x, x->requests[i].taken.entry));
+		if (x->requests[i].state == REQUEST_FREE)
+			continue;
 		free(x->requests[i].staging);
+		if (x->requests[i].pin != PIN_NONE)
+			pins_put(x->requests[i].pin);
 	}
-	match_queue_free(&x->queue);
 	free(x->requests);
 	free(x);
 	ctx->match = NULL;
@@ -147,55 +81,14 @@ match_close(struct pmx_context *ctx)
 bool
 match_landed(const struct pmx_context *ctx)
 {
-	return ctx->match != NULL && lhs_peek(&ctx->match->queue.heads.ring) != NULL;
+	const struct match *x = ctx->match;
+
+	if (x == NULL)
+		return false;
+	return x->by_engine ? x->live != 0 && slot_filled(&ctx->com, ctx->com.pos) : lhs_peek(&x->queue.heads.ring) != NULL;
 }
 
 /* ------------------------------------------------------------------ requests */
-
-static void
-append(struct match *x, struct list *l, uint32_t i)
-{
-	x->requests[i].next = NO_REQUEST;
-	if (l->head == NO_REQUEST)
-		l->head = i;
-	else
-		x->requests[l->tail].next = i;
-	l->tail = i;
-}
-
-/* NO_REQUEST: all are in use. */
-static inline uint32_t
-request_take(struct match *x, bool quiet)
-{
-	uint32_t i = x->free;
-
-	if (likely(i != NO_REQUEST))
-		x->free = x->requests[i].next;
-	else if (x->used < x->max)
-		i = x->used++;
-	else
-		return NO_REQUEST;
-	struct request *r = &x->requests[i];
-
-	r->quiet = quiet;
-	r->was_posted = false;
-	r->staging = NULL;
-	r->status.error = 0;
-	x->live++;
-	return i;
-}
-
-static inline void
-request_free(struct match *x, uint32_t i)
-{
-	struct request *r = &x->requests[i];
-
-	r->state = REQUEST_FREE;
-	r->uses++;
-	r->next = x->free;
-	x->free = i;
-	x->live--;
-}
 
 static inline pmx_request
 request_id(const struct match *x, uint32_t i)
@@ -213,27 +106,8 @@ request_of(struct match *x, pmx_request id)
 	return &x->requests[i];
 }
 
-static inline void
-request_end(struct match *x, struct request *r, int error)
-{
-	if (unlikely(error != 0) && r->status.error == 0)
-		r->status.error = error;
-	if (unlikely(r->staging != NULL)) {
-		free(r->staging);
-		r->staging = NULL;
-	}
-	r->state = REQUEST_ENDED;
-	if (!r->quiet)
-		return;
-	x->stat.errors += r->status.error != 0;
-	request_free(x, (uint32_t)(r - x->requests));
-}
-
-/* ------------------------------------------------------------------ what was received goes to its place */
-
-/* All of a message of len bytes is at `bytes`, in one piece. */
-static int
-place(struct request *r, const uint8_t *bytes, uint64_t len)
+int
+request_place(struct request *r, const uint8_t *bytes, uint64_t len)
 {
 	const struct layout *l = &r->layout;
 	struct cursor c;
@@ -247,30 +121,8 @@ place(struct request *r, const uint8_t *bytes, uint64_t len)
 	return cursor_scatter(&c, bytes, len) < len ? -EMSGSIZE : 0;
 }
 
-/* The same, from bulk buffers: the first `skip` bytes are not the message's. */
-static int
-place_bulk(struct pmx_context *ctx, struct request *r, const struct pmx_message *msg, uint32_t skip)
-{
-	struct pmx_segment seg = {0};
-	struct cursor c;
-	uint64_t done = 0;
-
-	cursor_begin(&c, &r->layout);
-	while (pmx_message_segment(ctx, msg, &seg)) {
-		const uint8_t *bytes = (const uint8_t *)seg.data + skip;
-		uint64_t n = seg.len - skip, k = cursor_scatter(&c, bytes, n);
-
-		done += k;
-		skip = 0;
-		if (k < n)
-			return -EMSGSIZE;
-	}
-	return done + sizeof(struct wire_match) == msg->len ? 0 : -EMSGSIZE;
-}
-
-/* The twin, and the request, after the bytes. */
-static void
-received(struct match *x, struct request *r, int error)
+void
+request_received(struct match *x, struct request *r, int error)
 {
 	const struct layout *l = &r->layout;
 
@@ -279,236 +131,18 @@ received(struct match *x, struct request *r, int error)
 	request_end(x, r, error);
 }
 
-/* A message in bulk buffers as pmx_receive would give it. */
-static void
-message_of(const struct pmx_context *ctx, const struct lhs_entry *e, struct pmx_message *msg)
-{
-	msg->data = (const uint8_t *)ctx->shm + e->bulk_off;
-	msg->len = msg->seg_len = e->len;
-	msg->bulk = e->bulk;
-	if (e->bulk & LHS_CHAINED) {
-		struct bulk_link link;
-
-		memcpy(&link, (const uint8_t *)msg->data - sizeof(link), sizeof(link));
-		msg->seg_len = link.len;
-	}
-}
-
-static void
-eager_bulk(struct pmx_context *ctx, struct request *r, const struct lhs_entry *e)
-{
-	const uint32_t head = sizeof(struct wire_match), len = e->len - head;
-	struct match *x = ctx->match;
-	uint8_t *heap = heap_of(x, e);
-	struct pmx_message msg;
-	int error;
-
-	if (heap != NULL) {
-		error = place(r, heap + head, len);
-		x->heap -= e->len;
-		free(heap);
-		received(x, r, error);
-		return;
-	}
-	message_of(ctx, e, &msg);
-	if (!(r->flags & WIRE_M_RUNS)) {
-		error = place_bulk(ctx, r, &msg, head);
-	} else if (msg.seg_len == msg.len) {
-		error = place(r, (const uint8_t *)msg.data + head, len);
-	} else {
-		uint8_t *flat = malloc(e->len);
-
-		error = flat != NULL ? pmx_message_read(ctx, &msg, 0, flat, e->len) : -ENOMEM;
-		if (error == 0)
-			error = place(r, flat + head, len);
-		free(flat);
-	}
-	pmx_release_receive_buffer(ctx, &msg);
-	received(x, r, error);
-}
-
-/* ------------------------------------------------------------------ offers */
-
-/* Fetch what was offered; false: not now. */
-static bool
-fetch(struct pmx_context *ctx, uint32_t i)
-{
-	struct match *x = ctx->match;
-	struct request *r = &x->requests[i];
-	struct pmx_transfer t = {.peer = r->status.source, .key = r->offer, .local = r->staging, .len = r->staged};
-	uint32_t id;
-
-	if (r->staging == NULL)
-		t.local = r->layout.data;
-	int result = transfers_request(ctx, r->was_posted ? TRANSFER_ACCEPT : TRANSFER_PULL, &t, i, &id);
-
-	if (result == -EAGAIN || result == -EPIPE)
-		return false;
-	if (result != 0) {
-		/* the sender shall not wait for ever: nothing is fetched */
-		r->status.error = result;
-		t.len = 0;
-		if (transfers_request(ctx, TRANSFER_PULL, &t, i, &id) != 0)
-			return false;
-	}
-	return true;
-}
-
-static void
-start(struct pmx_context *ctx)
-{
-	struct match *x = ctx->match;
-
-	while (x->starting.head != NO_REQUEST && fetch(ctx, x->starting.head))
-		x->starting.head = x->requests[x->starting.head].next;
-}
-
-/* A receive has got an offer. */
-static void
-take_offer(struct pmx_context *ctx, struct request *r, const struct lhs_entry *e)
-{
-	struct match *x = ctx->match;
-	uint32_t i = (uint32_t)(r - x->requests);
-	struct wire_offer offer;
-
-	memcpy(&offer, e->front + sizeof(struct wire_match), sizeof(offer));
-	r->state = REQUEST_FETCHES;
-	r->offer = wire_be32(offer.id);
-	r->status.len = wire_be64(offer.len);
-	bool runs = r->flags & WIRE_M_RUNS;
-
-	r->staged = runs || r->status.len < r->layout.total ? r->status.len : r->layout.total;
-	if (!runs && r->status.len > r->layout.total)
-		r->status.error = -EMSGSIZE;
-	if (r->staged > PART_BYTES_MAX || (runs && r->staged > UINT32_MAX)) {
-		r->status.error = -EPROTO;
-		r->staged = 0;
-	}
-	if (runs || !(layout_is_plain(&r->layout) || (r->layout.part != NULL && r->layout.part->kind == PMX_PART_TWIN))) {
-		r->staging = malloc(r->staged ? r->staged : 1);
-		if (r->staging == NULL) {
-			r->status.error = -ENOMEM;
-			r->staged = 0;
-		}
-	}
-	if (x->starting.head != NO_REQUEST || !fetch(ctx, i))
-		append(x, &x->starting, i);
-}
-
 void
 match_transfer_ended(struct pmx_context *ctx, uint32_t request, uint8_t error)
 {
 	struct match *x = ctx->match;
 	struct request *r = &x->requests[request];
 
-	if (r->state == REQUEST_OFFERED) {
-		x->offers--;
-		request_end(x, r, -(int)error);
+	if (r->state != REQUEST_OFFERED) {
+		ring_fetched(ctx, r, error);
 		return;
 	}
-	int result = r->status.error != 0 ? r->status.error : -(int)error;
-
-	if (error == 0 && r->staging != NULL) {
-		int placed = place(r, r->staging, r->staged);
-
-		result = result != 0 ? result : placed;
-	}
-	received(x, r, result);
-}
-
-/* ------------------------------------------------------------------ what landed */
-
-static inline struct pmx_addr
-addr_of(uint32_t source)
-{
-	return (struct pmx_addr){(uint16_t)(source >> 16), (uint16_t)source};
-}
-
-/* The request gets the message. */
-static void
-receive(struct pmx_context *ctx, struct request *r, const struct match_message *m)
-{
-	struct match *x = ctx->match;
-	const struct lhs_entry *e = m->entry;
-	const struct wire_match *h = (const struct wire_match *)e->front;
-
-	x->stat.matched++;
-	r->flags = h->flags;
-	r->status.source = addr_of(m->key.source);
-	r->status.tag = m->key.tag;
-	if (unlikely(h->op == WIRE_OFFER)) {
-		take_offer(ctx, r, e);
-		match_queue_done(&x->queue, m);
-		return;
-	}
-	uint32_t len = e->len - (uint32_t)sizeof(*h);
-
-	r->status.len = len;
-	if (unlikely(e->len > x->queue.heads.ring.split)) {
-		eager_bulk(ctx, r, e);
-	} else if (likely(layout_is_plain(&r->layout) && len <= r->layout.len && r->flags == 0)) {
-		lhs_copy(r->layout.data, e->front + sizeof(*h), len);
-		request_end(x, r, 0);
-	} else {
-		received(x, r, place(r, e->front + sizeof(*h), len));
-	}
-	match_queue_done(&x->queue, m);
-}
-
-/* Bulk buffers run short: the oldest messages that wait are copied off theirs. */
-static APART void
-copy_bulk(struct pmx_context *ctx)
-{
-	struct match *x = ctx->match;
-	struct match_queue *q = &x->queue;
-	struct match_unexpected *u = &q->unexpected;
-
-	if (x->renumbered != u->renumbered)
-		x->cursor = 0;
-	x->renumbered = u->renumbered;
-	for (; q->bulks > x->buffers / 4; x->cursor++) {
-		uint32_t at = match_unexpected_next(u, x->cursor);
-
-		if (at == MATCH_NONE)
-			return;
-		x->cursor = at;
-		const struct lhs_entry *e = match_head_at(&q->heads, u->places[at].where);
-
-		if (e->bulk == LHS_NO_BULK)
-			continue;
-		uint8_t *bytes = x->heap + e->len <= x->heap_max ? malloc(e->len) : NULL;
-		uint32_t kept = bytes != NULL ? match_head_keep(&q->heads, u->places[at].where) : MATCH_NONE;
-		struct pmx_message msg;
-
-		if (kept == MATCH_NONE) {
-			free(bytes);
-			return;
-		}
-		u->places[at].where = kept;
-		struct lhs_entry *mine = match_head_kept(&q->heads, kept);
-
-		message_of(ctx, mine, &msg);
-		pmx_message_read(ctx, &msg, 0, bytes, msg.len);
-		pmx_release_receive_buffer(ctx, &msg);
-		q->bulks -= match_bulks(q, mine);
-		mine->bulk = LHS_NO_BULK;
-		mine->bulk_off = (int64_t)(uintptr_t)bytes;
-		x->heap += msg.len;
-		x->stat.bulk_copied++;
-	}
-}
-
-static void
-publish(struct pmx_context *ctx)
-{
-	struct match *x = ctx->match;
-
-	if (x->queue.heads.given - x->published < x->publish)
-		return;
-	x->published = x->queue.heads.given;
-	/* release: our reads of the entries before the engine writes them again */
-	atomic_store_explicit(&ctx->shm->matched_pos, x->published, memory_order_release);
-	context_doorbell(ctx);
+	x->offers--;
+	request_end(x, r, -(int)error);
 }
 
 /* Sends that were Acked. */
@@ -525,44 +159,19 @@ look_at_sent(struct pmx_context *ctx)
 
 		next = r->next;
 		if (result == 0)
-			append(x, &x->sent, i);
+			list_append(x, &x->sent, i);
 		else
 			request_end(x, r, result < 0 ? result : 0);
 	}
 }
 
-/* All that landed is matched, or waits. 0, -EPIPE. */
-static int
+/* What could end requests is looked at. 0, -EPIPE. */
+static inline int
 progress(struct pmx_context *ctx)
 {
-	struct match *x = ctx->match;
-	struct match_message m;
-	uint64_t handle;
-	uint32_t before = x->queue.heads.ring.pos;
-
-	while (match_queue_next(&x->queue, &m, &handle)) {
-		if (likely(handle != MATCH_MALFORMED)) {
-			receive(ctx, &x->requests[handle], &m);
-			continue;
-		}
-		struct pmx_message msg;
-
-		if (m.entry->bulk != LHS_NO_BULK) {
-			message_of(ctx, m.entry, &msg);
-			pmx_release_receive_buffer(ctx, &msg);
-		}
-		match_queue_done(&x->queue, &m);
-	}
-	if (unlikely(match_heads_held(&x->queue.heads) > x->entries / 2))
-		match_heads_spare(&x->queue.heads, &x->queue.unexpected, x->entries / 4);
-	if (unlikely(x->queue.bulks > x->buffers / 2))
-		copy_bulk(ctx);
-	publish(ctx);
-	if (unlikely(x->sent.head != NO_REQUEST))
+	if (unlikely(ctx->match->sent.head != NO_REQUEST))
 		look_at_sent(ctx);
-	if (unlikely(x->starting.head != NO_REQUEST))
-		start(ctx);
-	return before == x->queue.heads.ring.pos ? context_idle(ctx) : 0;
+	return unlikely(ctx->match->by_engine) ? engine_progress(ctx) : ring_progress(ctx);
 }
 
 /* ------------------------------------------------------------------ send */
@@ -642,7 +251,7 @@ sent(struct match *x, uint32_t request, pmx_send_id id)
 {
 	x->requests[request].state = REQUEST_SENT;
 	x->requests[request].sent = id;
-	append(x, &x->sent, request);
+	list_append(x, &x->sent, request);
 	return 0;
 }
 
@@ -774,96 +383,65 @@ pmx_irecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *req
 
 	if (unlikely(i == NO_REQUEST))
 		return -EAGAIN;
-	const struct match_want want = want_of(m);
 	struct request *r = &x->requests[i];
-	struct match_message message;
-	uint32_t found = match_queue_find(&x->queue, &want, &message);
+	pmx_request id = request_id(x, i);
 
 	r->layout = l;
-	if (request != NULL)
-		*request = request_id(x, i);
-	if (found != MATCH_NONE) {
-		match_unexpected_take(&x->queue.unexpected, found);
-		x->stat.unexpected++;
-		receive(ctx, r, &message);
-		publish(ctx);
-		return 0;
+	r->want = want_of(m);
+	if (likely(!x->by_engine)) {
+		ring_receive(ctx, i);
+	} else if ((result = engine_receive(ctx, i)) != 0) {
+		request_free(x, i);
+		return result;
 	}
-	r->state = REQUEST_POSTED;
-	r->was_posted = true;
-	r->posted = match_posted_add(&x->queue.posted, &want, i); /* as many places as requests */
+	if (request != NULL)
+		*request = id;
 	return 0;
 }
 
-/* What a status tells of a message that waits. */
-static void
-describe(const struct match_message *m, struct pmx_status *status)
-{
-	const struct wire_match *h = (const struct wire_match *)m->entry->front;
-	struct wire_offer offer;
-
-	*status = (struct pmx_status){
-		.source = addr_of(m->key.source), .tag = m->key.tag, .len = m->entry->len - (uint32_t)sizeof(*h)};
-	if (h->op == WIRE_OFFER) {
-		memcpy(&offer, h + 1, sizeof(offer));
-		status->len = wire_be64(offer.len);
-	}
-}
-
-/* The place of a message that such a receive would take, MATCH_NONE; or a negative errno. */
-static int64_t
-probe(struct pmx_context *ctx, const struct pmx_matched *m, struct match_message *message)
+/* Looks for what such a receive would take; take: it becomes request i's. */
+static int
+probe(struct pmx_context *ctx, const struct pmx_matched *m, struct pmx_status *status, bool take, uint32_t *i)
 {
 	const struct match_want want = want_of(m);
-	int result = ctx->match == NULL ? match_open(ctx) : 0;
+	int result = ctx->match == NULL ? match_open(ctx) : 0, gone;
+	struct match *x = ctx->match;
 
-	if (result == 0)
-		result = progress(ctx);
-	uint32_t found = ctx->match != NULL ? match_queue_find(&ctx->match->queue, &want, message) : MATCH_NONE;
-
-	return found == MATCH_NONE && result != 0 ? (int64_t)result : (int64_t)found;
+	if (result != 0)
+		return result;
+	gone = progress(ctx);
+	*i = NO_REQUEST;
+	if ((take || x->by_engine) && (*i = request_take(x, false)) == NO_REQUEST)
+		return -EAGAIN;
+	result = x->by_engine ? engine_probe(ctx, &want, status, *i, take) : ring_probe(ctx, &want, status, *i);
+	if (*i != NO_REQUEST) {
+		if (result == 1 && take)
+			x->requests[*i].state = REQUEST_TAKEN;
+		else
+			request_free(x, *i);
+	}
+	return result == 0 ? gone : result;
 }
 
 int
 pmx_iprobe(struct pmx_context *ctx, const struct pmx_matched *m, struct pmx_status *status)
 {
-	struct match_message message;
-	int64_t found = probe(ctx, m, &message);
+	struct pmx_status unused;
+	uint32_t i = NO_REQUEST;
 
-	if (found < 0 || found == MATCH_NONE)
-		return found < 0 ? (int)found : 0;
-	if (status != NULL)
-		describe(&message, status);
-	return 1;
+	return probe(ctx, m, status != NULL ? status : &unused, false, &i);
 }
 
 int
 pmx_improbe(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *message, struct pmx_status *status)
 {
-	struct match_message found;
-	int64_t place = probe(ctx, m, &found);
+	struct pmx_status unused;
+	uint32_t i = NO_REQUEST;
+	int result = probe(ctx, m, status != NULL ? status : &unused, true, &i);
 
-	if (place < 0 || place == MATCH_NONE)
-		return place < 0 ? (int)place : 0;
-	struct match *x = ctx->match;
-	uint32_t kept = match_head_keep(&x->queue.heads, found.where); /* it may stay long */
-
-	if (kept == MATCH_NONE)
-		return -ENOBUFS;
-	x->queue.unexpected.places[place].where = kept;
-	uint32_t i = request_take(x, false);
-
-	if (i == NO_REQUEST)
-		return -EAGAIN;
-	struct request *r = &x->requests[i];
-
-	match_unexpected_take(&x->queue.unexpected, (uint32_t)place);
-	r->state = REQUEST_TAKEN;
-	r->taken = (struct match_message){match_head_at(&x->queue.heads, kept), kept, found.key};
-	*message = request_id(x, i);
-	if (status != NULL)
-		describe(&r->taken, status);
-	return 1;
+	if (result == 1)
+		*message = request_id(ctx->match, i);
+	return result;
 }
 
 int
@@ -875,11 +453,10 @@ pmx_imrecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *me
 
 	if (r == NULL || r->state != REQUEST_TAKEN || result != 0)
 		return result != 0 ? result : -EINVAL;
-	const struct match_message taken = r->taken;
-
 	r->layout = l;
-	ctx->match->stat.unexpected++;
-	receive(ctx, r, &taken);
+	if (ctx->match->by_engine)
+		return engine_receive_taken(ctx, r);
+	ring_receive_taken(ctx, r);
 	return 0;
 }
 
@@ -890,7 +467,11 @@ pmx_cancel(struct pmx_context *ctx, pmx_request request)
 
 	if (r == NULL)
 		return request == 0 ? -EALREADY : -EINVAL;
-	if (r->state != REQUEST_POSTED || !match_posted_cancel(&ctx->match->queue.posted, r->posted))
+	if (r->state != REQUEST_POSTED)
+		return -EALREADY;
+	if (ctx->match->by_engine)
+		return engine_cancel(ctx, r) ? 0 : -EALREADY;
+	if (!ring_cancel(ctx, r))
 		return -EALREADY;
 	request_end(ctx->match, r, -ECANCELED);
 	return 0;
@@ -1056,6 +637,8 @@ pmx_match_stat(const struct pmx_context *ctx, struct pmx_match_stat *stat)
 	if (x == NULL)
 		return;
 	*stat = x->stat;
+	if (x->by_engine)
+		return;
 	stat->evacuated = x->queue.heads.evacuated;
 	stat->malformed = x->queue.malformed;
 	stat->waiting = x->queue.unexpected.live;

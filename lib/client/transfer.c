@@ -18,6 +18,7 @@
 #include <sys/random.h>
 
 #include "client/client.h"
+#include "client/match.h"
 #include "wire/wire.h"
 
 #define TRANSFER_BUFFER 0xFFFE /* in send_note.next: not a message, not to be counted */
@@ -146,6 +147,10 @@ end(struct pmx_context *ctx, uint16_t place, uint8_t error)
 void
 transfers_results(struct pmx_context *ctx, const struct completion *c)
 {
+	if (c->count & COMPLETION_RECEIVES) {
+		engine_results(ctx, c);
+		return;
+	}
 	if (c->count & COMPLETION_REGION) {
 		ctx->answer.ticket = c->item[0];
 		ctx->answer.error = c->item[1];

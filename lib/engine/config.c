@@ -56,6 +56,9 @@ static const struct key keys[] = {
 		"idle = adaptive: silence after which the lcore sleeps"},
 	{"engine", "burst", KIND_U32, C(burst), 1, 64, "32", "frames",
 		"most frames moved in one step"},
+	{"engine", "matching", KIND_CHOICE, C(matching), 0, 0, "client", "client|engine",
+		"who matches what pmx_isend sends with receives: client is faster for short messages, with engine transfers go on "
+		"while the application computes"},
 	{"engine", "rendezvous", KIND_AUTO, C(rendezvous), 1, WIRE_MESSAGE_MAX, "auto", "bytes",
 		"messages of pmx_isend longer than this wait for their receive and are not copied on the way; auto: "
 		"where that takes no longer, as measured"},
@@ -711,7 +714,7 @@ config_print_doc(FILE *out)
 			k->fallback == NULL ? "must be given" : *k->fallback ? k->fallback : "(empty)");
 		for (const char *s = k->unit; *s; s++)
 			fprintf(out, "%s%c", *s == '|' ? "\\" : "", *s);
-		if (k->kind == KIND_U32 || k->kind == KIND_U16)
+		if (k->kind == KIND_U32 || k->kind == KIND_U16 || k->kind == KIND_AUTO)
 			fprintf(out, " | %llu .. %llu", (unsigned long long)k->min,
 				(unsigned long long)k->max);
 		else

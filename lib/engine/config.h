@@ -25,6 +25,11 @@ enum idle_policy {
 	IDLE_SLEEP,    /* sleep at the first empty poll */
 };
 
+enum matching_by {
+	MATCHING_CLIENT, /* by the application's thread, when it calls the library */
+	MATCHING_ENGINE, /* by the lane */
+};
+
 struct config_link {
 	bool used;
 	struct link_config link;
@@ -46,6 +51,7 @@ struct config {
 	uint32_t idle;       /* enum idle_policy */
 	uint32_t idle_us;
 	uint32_t burst;
+	uint32_t matching;   /* enum matching_by */
 	uint32_t rendezvous; /* bytes; RENDEZVOUS_AUTO: measured */
 	char dma[256];       /* devices, one for each lane, with commas between; "" = none */
 	/* [link N] */

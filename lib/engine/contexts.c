@@ -71,6 +71,7 @@ join_remote(struct node *n, struct channel *ch)
 		.descs = channel_transfers(ch->shm),
 		.ops = r->ops,
 		.transfers = n->config.transfers,
+		.all_ops = r->all_ops,
 		.requests = r->requests,
 		.ended = r->ended,
 		.ended_mask = r->ended_mask,
@@ -109,6 +110,8 @@ join_ends(struct node *n, struct channel *ch)
 	slot_end_init(&ch->com, channel_completions(shm), g->completions, &shm->completions_pos);
 	join_inlet(&ch->plain, &g->lhs, channel_lhs(shm), &shm->lhs_pos, ch->ctx);
 	join_inlet(&ch->matched, &g->matched, channel_matched(shm), &shm->matched_pos, ch->ctx | WIRE_MATCHED);
+	if (ch->matching != NULL)
+		matching_join(ch);
 	ch->generation = shm->generation;
 	ch->frag_len = n->frag_len;
 	ch->message = (struct proto_message){.ctx = ch->ctx, .frag_len = n->frag_len};
@@ -124,6 +127,7 @@ join_ends(struct node *n, struct channel *ch)
 	shm->unexpected_bytes = n->config.unexpected_bytes;
 	shm->receives = n->config.receives;
 	shm->rendezvous = n->config.rendezvous;
+	shm->engine_matches = ch->matching != NULL;
 	shm->frag_len = n->frag_len;
 	shm->pin_bytes = n->config.pin_bytes;
 	shm->pin_entries = n->config.pin_entries;
@@ -187,6 +191,8 @@ close_endpoints(struct engine *e, struct channel *ch, bool linger)
 	dma_drain(e);
 	target_close(e, ch);
 	transfer_close(e, ch);
+	if (ch->matching != NULL)
+		matching_close(ch);
 	proto_ctx_close(e->proto, ch->ctx, linger, e->now);
 	proto_ctx_close(e->proto, ch->ctx | WIRE_MATCHED, linger, e->now);
 	proto_ctx_close(e->proto, ch->ctx | WIRE_TARGET, linger, e->now);

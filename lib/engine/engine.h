@@ -149,6 +149,7 @@ struct channel {
 	uint64_t received, sent; /* messages */
 	uint64_t bad;            /* malformed things from this client */
 	struct remote *remote;   /* remote memory */
+	struct matching *matching; /* of matched messages; NULL: the client does it */
 };
 
 /* What must be known to reach a node. */
@@ -332,6 +333,20 @@ void local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint16_
 void local_arrive(struct engine *e, struct rte_mbuf *m);
 void local_drain(struct engine *e, struct inlet *in, uint32_t *entries, uint32_t *bulks);
 void local_housekeep(struct engine *e);
+
+/* matching.c: matched messages, where the lane matches them */
+int matching_make(struct node *n, struct channel *ch);
+void matching_free(struct channel *ch);
+void matching_join(struct channel *ch);
+bool matching_submit(struct engine *e, struct channel *ch, const struct submission *s);
+/* All that landed is matched, or waits; what is matched goes on. */
+void matching_step(struct engine *e, struct channel *ch);
+/* A transfer that a receive began has ended. */
+void matching_fetched(struct engine *e, struct channel *ch, struct op *op, uint8_t error);
+void matching_memory_gone(struct engine *e, struct channel *ch, const struct memory *m);
+/* Results go to the client; false: its ring is full. */
+bool matching_results(struct channel *ch);
+void matching_close(struct channel *ch);
 
 /* contexts.c */
 void engine_command(struct engine *e, struct command *cmd);

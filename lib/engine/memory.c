@@ -322,6 +322,8 @@ memory_forget(struct engine *e, struct channel *ch, uint32_t number)
 		return;
 	transfer_memory_gone(e, ch, m);
 	target_memory_gone(e, ch, m);
+	if (ch->matching != NULL)
+		matching_memory_gone(e, ch, m);
 	leave(e->node, ch, number);
 	call_reaper(e->node);
 }

@@ -190,16 +190,18 @@ free_remote(struct remote *r)
 static struct remote *
 make_remote(const struct config *c)
 {
+	uint32_t ops = c->transfers * (c->matching == MATCHING_ENGINE ? 2 : 1);
 	struct remote *r = calloc(1, sizeof(*r));
 
 	if (r == NULL)
 		return NULL;
 	r->ended_mask = power_of_two(c->transfers) - 1;
-	r->ops = aligned_alloc(64, c->transfers * sizeof(*r->ops));
+	r->ops = aligned_alloc(64, ops * sizeof(*r->ops));
+	r->all_ops = ops;
 	r->requests = calloc(c->requests, sizeof(*r->requests));
 	r->ended = calloc(r->ended_mask + 1, sizeof(*r->ended));
 	if (r->ops != NULL)
-		memset(r->ops, 0, c->transfers * sizeof(*r->ops));
+		memset(r->ops, 0, ops * sizeof(*r->ops));
 	if (r->ops != NULL && r->requests != NULL && r->ended != NULL)
 		return r;
 	free_remote(r);
@@ -230,7 +232,8 @@ make_channel(struct node *n, uint16_t ctx)
 	ch->done = calloc(ch->done_mask + 1, sizeof(*ch->done));
 	ch->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	ch->remote = make_remote(&n->config);
-	if (ch->slots == NULL || ch->done == NULL || ch->event_fd < 0 || ch->remote == NULL)
+	if (ch->slots == NULL || ch->done == NULL || ch->event_fd < 0 || ch->remote == NULL ||
+		(n->config.matching == MATCHING_ENGINE && matching_make(n, ch) != 0))
 		return fail(n, -ENOMEM, "no memory or descriptors for channel %u: raise ulimit -n, or "
 					"lower limits.contexts", ctx);
 	return 0;
@@ -428,6 +431,7 @@ free_channel(struct node *n, struct channel *ch)
 	if (ch->remote != NULL)
 		memory_end(n, ch);
 	free_remote(ch->remote);
+	matching_free(ch);
 	close(ch->event_fd);
 }
 

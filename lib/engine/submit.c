@@ -192,10 +192,15 @@ engine_flush(struct engine *e)
 
 	for (unsigned i = 0; i < e->dirty_count; i++) {
 		struct channel *ch = e->dirty[i];
-		bool written = ch->state == CHANNEL_CLOSED || write_completions(ch);
+		bool written;
 
+		if (unlikely(ch->matching != NULL) && ch->state == CHANNEL_OPEN)
+			matching_step(e, ch);
+		written = ch->state == CHANNEL_CLOSED || write_completions(ch);
 		if (unlikely(has_results(ch->remote)) && ch->state == CHANNEL_OPEN)
 			written = write_results(ch) && written;
+		if (unlikely(ch->matching != NULL) && ch->state == CHANNEL_OPEN)
+			written = matching_results(ch) && written;
 
 		if (ch->selects && ch->news && ch->state == CHANNEL_OPEN) {
 			/* full fence: marks before the flag; pairs with pmx_before_select's */
@@ -426,6 +431,10 @@ submit_other(struct engine *e, struct channel *ch, const struct submission *s)
 		if (ch->remote->region.due || ch->remote->region.waits)
 			return 0;
 		target_region(e, ch, s);
+		break;
+	case SUBMIT_RECEIVE:
+		if (ch->matching == NULL || !matching_submit(e, ch, s))
+			bad_submission(e, ch);
 		break;
 	case SUBMIT_CANCEL:
 		transfer_cancel(e, ch, s->transfer);

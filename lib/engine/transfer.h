@@ -118,6 +118,8 @@ struct op {
 	uint8_t state;          /* enum op_state */
 	bool last_sent;         /* all of it is with the core */
 	bool asking;            /* WIRE_ASK is on its way */
+	bool own;               /* the lane's: of a receive */
+	uint32_t receive;       /* ... which */
 };
 
 enum request_kind {
@@ -150,8 +152,8 @@ struct remote {
 	uint32_t mapped_pieces;      /* of them used */
 	uint64_t mapped_bytes;
 	struct transfer_desc *descs; /* the client's table, in shared memory */
-	struct op *ops;              /* `transfers` of them */
-	uint32_t transfers;
+	struct op *ops;              /* all of them: the client's by place, then the lane's own for receives */
+	uint32_t transfers, all_ops; /* the client's; all */
 	struct request *requests;    /* limits.requests of them */
 	struct request *free_requests;
 	uint32_t *ended;             /* results not yet written: ring of limits.transfers */
@@ -308,6 +310,8 @@ memory_iova(const struct memory *m, uint64_t offset, uint32_t len)
 
 /* transfers.c: what the contexts of this lane asked for */
 bool transfer_submit(struct engine *e, struct channel *ch, uint32_t place);
+/* The lane's own: op->d and op->local are set. */
+void transfer_begin(struct engine *e, struct channel *ch, struct op *op);
 void transfer_answer(struct engine *e, struct channel *ch, const struct arrival *a);
 void transfer_end(struct engine *e, struct channel *ch, struct op *op, uint8_t error);
 /* The transfer that a message with WIRE_T_OFFER names, if it is one that its sender may name: what was offered to it, or

@@ -23,7 +23,7 @@ struct op *
 transfer_find(struct channel *ch, uint32_t id)
 {
 	uint32_t place = TRANSFER_PLACE(id);
-	struct op *op = place < ch->remote->transfers ? &ch->remote->ops[place] : NULL;
+	struct op *op = place < ch->remote->all_ops ? &ch->remote->ops[place] : NULL;
 
 	return op != NULL && op->state != OP_FREE && op->d.id == id ? op : NULL;
 }
@@ -130,6 +130,19 @@ desc_ok(const struct transfer_desc *d)
 		(d->flags & (TRANSFER_STRIDE | TRANSFER_BITMAP)) != (TRANSFER_STRIDE | TRANSFER_BITMAP);
 }
 
+void
+transfer_begin(struct engine *e, struct channel *ch, struct op *op)
+{
+	op->sent = 0;
+	op->last_sent = op->asking = false;
+	op->seen_at = e->now;
+	op->age = ++ch->remote->next_age;
+	op->status_memory = NULL;
+	ch->remote->ops_used++;
+	e->transfers.waiting++;
+	start(e, op);
+}
+
 /* false: malformed. */
 bool
 transfer_submit(struct engine *e, struct channel *ch, uint32_t place)
@@ -208,6 +221,10 @@ transfer_end(struct engine *e, struct channel *ch, struct op *op, uint8_t error)
 		r->pushed += op->d.len;
 	if (ch->state != CHANNEL_OPEN)
 		return;
+	if (op->own) {
+		matching_fetched(e, ch, op, error);
+		return;
+	}
 	write_status(op, error);
 	r->ended[r->ended_tail++ & r->ended_mask] = COMPLETION_ITEM(op - r->ops, error);
 	channel_touch(e, ch);
@@ -229,7 +246,7 @@ transfer_accepted(struct engine *e, struct op *op, uint32_t id, uint64_t len)
 void
 transfer_close(struct engine *e, struct channel *ch)
 {
-	for (uint32_t i = 0; i < ch->remote->transfers; i++) {
+	for (uint32_t i = 0; i < ch->remote->all_ops; i++) {
 		if (ch->remote->ops[i].state != OP_FREE)
 			transfer_end(e, ch, &ch->remote->ops[i], ECONNRESET);
 	}
@@ -246,7 +263,7 @@ transfer_cancel(struct engine *e, struct channel *ch, uint32_t place)
 void
 transfer_memory_gone(struct engine *e, struct channel *ch, const struct memory *m)
 {
-	for (uint32_t i = 0; i < ch->remote->transfers; i++) {
+	for (uint32_t i = 0; i < ch->remote->all_ops; i++) {
 		struct op *op = &ch->remote->ops[i];
 
 		if (op->status_memory == m)
@@ -494,7 +511,7 @@ transfer_look(struct engine *e)
 	for (unsigned i = 0; i < e->open_count; i++) {
 		struct channel *ch = e->open[i];
 
-		for (uint32_t k = 0; ch->remote->ops_used && k < ch->remote->transfers; k++) {
+		for (uint32_t k = 0; ch->remote->ops_used && k < ch->remote->all_ops; k++) {
 			struct op *op = &ch->remote->ops[k];
 
 			if (op->state < OP_WAITS || !op->last_sent || op->asking || e->now - op->seen_at < patience)

@@ -34,6 +34,15 @@ match_heads_free(struct match_heads *h)
 	h->store = NULL;
 }
 
+void
+match_heads_clear(struct match_heads *h)
+{
+	memset(h->done, 0, (h->ring.mask + 64) / 64 * sizeof(*h->done));
+	h->ring.pos = h->given = h->stored = h->used = h->cursor = 0;
+	h->free = MATCH_NONE;
+	h->evacuated = 0;
+}
+
 const struct lhs_entry *
 match_head_next(struct match_heads *h, uint32_t *where)
 {

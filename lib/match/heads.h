@@ -34,6 +34,8 @@ struct match_heads {
 /* c: the ring's; memory: its entries; max (1..2^31 - 1): places of the store. 0, or -ENOMEM. */
 int match_heads_init(struct match_heads *h, const struct lhs_config *c, void *memory, uint32_t max);
 void match_heads_free(struct match_heads *h);
+/* The ring begins anew, and nothing is stored. */
+void match_heads_clear(struct match_heads *h);
 
 /* The next message that landed, or NULL; *where is its own from now on, until match_head_done. */
 const struct lhs_entry *match_head_next(struct match_heads *h, uint32_t *where);

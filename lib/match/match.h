@@ -88,6 +88,8 @@ struct match_unexpected {
  * CPU does not have is not used. 0, or -ENOMEM. */
 int match_unexpected_init(struct match_unexpected *u, uint32_t max, unsigned simd_bits);
 void match_unexpected_free(struct match_unexpected *u);
+/* All of them leave. */
+void match_unexpected_clear(struct match_unexpected *u);
 /* The n youngest, in order. Returns how many there was room for: max messages wait then. A burst hides the table's
  * cache misses behind each other. */
 uint32_t match_unexpected_add(struct match_unexpected *u, const struct match_key *keys, const uint32_t *where, uint32_t n);
@@ -130,7 +132,9 @@ struct match_receive {
 struct match_posted {
 	struct match_receive *receives; /* `max` of them */
 	struct match_table table;
-	uint32_t max, count, free;
+	uint32_t max, count;
+	uint32_t used, free;     /* places ever used; a list of those that are free again */
+	size_t bytes;
 	uint32_t of[MATCH_CLASSES + 1]; /* how many are posted of each */
 	uint32_t masked_head, masked_tail;
 	uint64_t orders;
@@ -139,6 +143,7 @@ struct match_posted {
 /* For at most max (1..2^27) receives. 0, or -ENOMEM. */
 int match_posted_init(struct match_posted *p, uint32_t max);
 void match_posted_free(struct match_posted *p);
+void match_posted_clear(struct match_posted *p);
 /* The youngest. Its number, for match_posted_cancel; MATCH_NONE: max are posted. */
 uint32_t match_posted_add(struct match_posted *p, const struct match_want *want, uint64_t handle);
 /* The oldest that takes such a message leaves, and *handle is its own; false: none. */

@@ -10,7 +10,7 @@
  * 2. All have one order of posting, so an exact receive and a wildcard compete as MPI wants it.
  */
 #include <errno.h>
-#include <stdlib.h>
+#include <sys/mman.h>
 
 #include "match/chains.h"
 
@@ -56,26 +56,34 @@ match_posted_init(struct match_posted *p, uint32_t max)
 		return -ENOMEM;
 	while (groups * MATCH_GROUP_ROOM < max)
 		groups *= 2;
-	*p = (struct match_posted){.max = max, .masked_head = MATCH_NONE, .masked_tail = MATCH_NONE};
-	p->receives = calloc(max, sizeof(*p->receives));
-	p->table.groups = aligned_alloc(sizeof(struct match_group), groups * sizeof(struct match_group));
-	if (p->receives == NULL || p->table.groups == NULL) {
-		match_posted_free(p);
+	*p = (struct match_posted){.max = max, .free = MATCH_NONE, .masked_head = MATCH_NONE, .masked_tail = MATCH_NONE};
+	p->bytes = groups * sizeof(struct match_group) + max * sizeof(*p->receives);
+	/* touched as it is needed; zeros are an empty table */
+	void *memory = mmap(NULL, p->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (memory == MAP_FAILED)
 		return -ENOMEM;
-	}
-	match_table_clear(&p->table, groups);
-	for (uint32_t i = 0; i < max; i++)
-		p->receives[i].next = i + 1 < max ? i + 1 : MATCH_NONE;
+	p->table = (struct match_table){memory, groups - 1};
+	p->receives = (struct match_receive *)(p->table.groups + groups);
 	return 0;
+}
+
+void
+match_posted_clear(struct match_posted *p)
+{
+	if (p->used != 0)
+		match_table_clear(&p->table, p->table.mask + 1);
+	p->used = p->count = 0;
+	p->free = p->masked_head = p->masked_tail = MATCH_NONE;
+	memset(p->of, 0, sizeof(p->of));
 }
 
 void
 match_posted_free(struct match_posted *p)
 {
-	free(p->receives);
-	free(p->table.groups);
+	if (p->receives != NULL)
+		munmap(p->table.groups, p->bytes);
 	p->receives = NULL;
-	p->table.groups = NULL;
 }
 
 /* ------------------------------------------------------------------ in */
@@ -105,9 +113,12 @@ match_posted_add(struct match_posted *p, const struct match_want *want, uint64_t
 
 	if (p->count == p->max)
 		return MATCH_NONE;
+	if (number == MATCH_NONE)
+		number = p->used++;
+	else
+		p->free = p->receives[number].next;
 	struct match_receive *r = &p->receives[number];
 
-	p->free = r->next;
 	*r = (struct match_receive){.want = *want, .order = p->orders++, .handle = handle, .kind = class_of(want),
 		.next = MATCH_NONE, .previous = MATCH_NONE, .posted = true};
 	p->count++;

@@ -30,6 +30,16 @@ match_queue_free(struct match_queue *q)
 	match_posted_free(&q->posted);
 }
 
+void
+match_queue_clear(struct match_queue *q)
+{
+	match_heads_clear(&q->heads);
+	match_unexpected_clear(&q->unexpected);
+	match_posted_clear(&q->posted);
+	q->bulks = 0;
+	q->malformed = 0;
+}
+
 static inline bool
 read_key(const struct lhs_entry *e, struct match_key *key)
 {

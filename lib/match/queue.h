@@ -37,6 +37,8 @@ struct match_queue {
 int match_queue_init(struct match_queue *q, const struct lhs_config *c, void *ring, uint32_t frag_len, uint32_t unexpected,
 	uint32_t receives, unsigned simd_bits);
 void match_queue_free(struct match_queue *q);
+/* Nothing waits any more; the ring begins anew. */
+void match_queue_clear(struct match_queue *q);
 
 /* Take in what landed, up to the next message that a receive waits for: true, and *handle is the receive's, or
  * MATCH_MALFORMED. false: all that

@@ -132,6 +132,16 @@ match_unexpected_init(struct match_unexpected *u, uint32_t max, unsigned simd_bi
 }
 
 void
+match_unexpected_clear(struct match_unexpected *u)
+{
+	if (u->end != 0 || u->room != room_of(GROUPS_MIN))
+		match_table_clear(&u->table, GROUPS_MIN);
+	u->room = room_of(GROUPS_MIN);
+	u->live = u->first = u->end = 0;
+	u->renumbered++;
+}
+
+void
 match_unexpected_free(struct match_unexpected *u)
 {
 	if (u->memory != NULL)

@@ -86,11 +86,34 @@ static struct end ends[ENDS];
 static unsigned pool_before[NODES];
 static uint64_t operations = 200000, done, sent, matched, truncated, cancelled, probed, wildcards;
 static uint32_t serials;
+static bool by_engine;
 
 static inline uint8_t
 byte_of(uint32_t serial, uint64_t i)
 {
 	return (uint8_t)((serial * 2654435761u >> 8) + i * 7 + (i >> 8));
+}
+
+/* matching = engine: what a context asks is done before anything else is asked of its node; so what has landed by then, and
+ * nothing else, comes before it. */
+static void
+done_asking(unsigned at)
+{
+	struct channel *channels = nodes[at / CONTEXTS]->embedded->channels;
+
+	for (unsigned k = 0; by_engine && k < 100000; k++) {
+		bool all = true;
+
+		for (unsigned i = 0; i < CONTEXTS; i++)
+			all &= channels[i].sub.pos == ends[at / CONTEXTS * CONTEXTS + i].ctx->sub.pos;
+		if (all)
+			return;
+		pmx_node_poll(nodes[at / CONTEXTS]);
+		if (k > 1000)
+			pmx_node_poll(nodes[!(at / CONTEXTS)]);
+	}
+	if (by_engine)
+		fail("context %u: its submissions are not taken", at);
 }
 
 static void
@@ -542,6 +565,7 @@ do_matched_probe(unsigned at)
 	check_status("pmx_improbe", &status, m);
 	if (pmx_test(e->ctx, &r->request, NULL) != -EINVAL)
 		fail("pmx_test of a message that was probed");
+	done_asking(at);
 	for (unsigned k = draw() % 4; k > 0; k--)
 		poll_nodes();
 	result = pmx_imrecv(e->ctx, &r->m, &r->request);
@@ -558,6 +582,8 @@ do_cancel(unsigned at)
 
 	if (e->receives_n == 0)
 		return;
+	if (by_engine) /* it has looked, the application has not */
+		model_landed(e);
 	struct receive *r = e->receives[draw() % e->receives_n];
 	int result = pmx_cancel(e->ctx, r->request);
 
@@ -715,6 +741,7 @@ step(void)
 		do_cancel(at);
 	else
 		do_tests(at);
+	done_asking(at);
 	if (draw() % 3 == 0)
 		poll_nodes();
 }
@@ -738,6 +765,8 @@ settle(void)
 
 				if (pmx_cancel(e->ctx, r->request) != 0)
 					fail("pmx_cancel at the end");
+				done_asking(i);
+				model_landed(e);
 				e->posted_head = r->next;
 				r->cancelled = true;
 			}
@@ -748,6 +777,7 @@ settle(void)
 				test_send(e, k);
 			if (e->wait_head != NULL)
 				do_receive(i, true);
+			done_asking(i);
 			for (unsigned to = 0; to < ENDS; to++)
 				busy |= e->sent_head[to] != NULL;
 			busy |= e->receives_n != 0 || e->sends_n != 0 || e->wait_head != NULL || pmx_sends_pending(e->ctx) != 0;
@@ -770,9 +800,9 @@ start(unsigned n, const char *link, const char *fault, const char *more)
 	struct pmx_node_params params = {.config_text = text};
 
 	snprintf(text, sizeof(text),
-		"[node]\nid = %u\nname = matching%u\n[link 0]\n%s\n%s%s\n[nodes]\n0 = auto\n1 = auto\n[limits]\ncontexts = %u\n"
+		"[node]\nid = %u\nname = matching%u\n[engine]\nmatching = %s\n[link 0]\n%s\n%s%s\n[nodes]\n0 = auto\n1 = auto\n[limits]\ncontexts = %u\n"
 		"mbufs = 16384\n%s\n",
-		n, n, link, *fault ? "fault = " : "", fault, CONTEXTS, more);
+		n, n, by_engine ? "engine" : "client", link, *fault ? "fault = " : "", fault, CONTEXTS, more);
 	if (pmx_node_start(&nodes[n], &params, error, sizeof(error)) != 0) {
 		fprintf(stderr, "matching: %s\n", error);
 		exit(2);
@@ -799,7 +829,8 @@ int
 main(int argc, char **argv)
 {
 	static const struct option longs[] = {{"operations", 1, NULL, 'o'}, {"seed", 1, NULL, 's'}, {"fault", 1, NULL, 'f'},
-		{"link", 1, NULL, 'l'}, {"memif", 1, NULL, 'm'}, {"limits", 1, NULL, 'L'}, {NULL, 0, NULL, 0}};
+		{"link", 1, NULL, 'l'}, {"memif", 1, NULL, 'm'}, {"limits", 1, NULL, 'L'},
+		{"engine", 0, NULL, 'e'}, {NULL, 0, NULL, 0}};
 	const char *fault = "", *more = "", *keys = "", *memif = NULL;
 	char vdev[2][256], link[2][256];
 	int opt;
@@ -812,8 +843,9 @@ main(int argc, char **argv)
 		case 'l': keys = optarg; break;
 		case 'm': memif = optarg; break;
 		case 'L': more = optarg; break;
+		case 'e': by_engine = true; break;
 		default: fprintf(stderr, "usage: matching [--operations N] [--seed N] [--fault F] [--link KEYS] [--memif SOCKET]"
-					 " [--limits KEYS]\n"); return 2;
+					 " [--limits KEYS] [--engine]\n"); return 2;
 		}
 	}
 	for (unsigned n = 0; n < NODES; n++) {

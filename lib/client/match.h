@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Matched messages of a context: what the verbs (match.c) share with who matches: this thread, over the LHS ring
+ * (match_ring.c), or the engine (match_engine.c). All of it belongs to the context's thread.
+ */
+#ifndef PMX_CLIENT_MATCH_H
+#define PMX_CLIENT_MATCH_H
+
+#include <stdlib.h>
+
+#include "client/layout.h"
+#include "match/queue.h"
+
+enum request_state {
+	REQUEST_FREE,
+	REQUEST_POSTED,  /* a receive without a message */
+	REQUEST_FETCHES, /* it has one, whose bytes have not come */
+	REQUEST_OFFERED, /* a send that waits for being fetched */
+	REQUEST_SENT,    /* a send that waits for its Ack */
+	REQUEST_ASKS,    /* a probe of the engine */
+	REQUEST_TAKEN,   /* a message that a probe took */
+	REQUEST_ENDED,
+};
+
+struct request {
+	uint32_t uses;
+	uint32_t next;           /* of its list: free ones, those that start, those that were sent */
+	uint8_t state;           /* enum request_state */
+	bool quiet;              /* nobody will ask */
+	bool was_posted;         /* before its message came */
+	uint8_t flags;           /* of the message: WIRE_M_* */
+	uint32_t offer;          /* FETCHES: the sender's transfer */
+	uint32_t posted;         /* number of the posted receive */
+	uint32_t pin;            /* of the local memory; PIN_NONE */
+	uint8_t kind;            /* enum receive_kind: what the engine is asked */
+	uint8_t answer;          /* enum receive_result, 0: none yet */
+	struct pmx_status status;
+	struct layout layout;
+	uint8_t *staging;        /* all of the message in one piece, where the layout is not; malloc */
+	uint64_t staged;         /* bytes of it */
+	pmx_send_id sent;
+	struct match_want want;  /* for the engine */
+	struct match_message taken;
+};
+
+struct list {
+	uint32_t head, tail;
+};
+
+struct match {
+	struct match_queue queue; /* this thread's */
+	bool by_engine;
+	struct request *requests; /* `max` of them; memory is touched as it is needed */
+	uint32_t max, used, free, live;
+	struct list starting;    /* that wait for a place for their transfer, or in the submission ring */
+	struct list sent;        /* REQUEST_SENT */
+	uint32_t offers, offers_max;
+	uint32_t eager_max;      /* bytes of a message that is copied */
+	uint32_t one_max;        /* ... in one buffer */
+	uint32_t published, publish; /* entries told to the engine to be its own again; after how many */
+	uint32_t entries, buffers;
+	uint32_t cursor;         /* bulk: places before it have been looked at */
+	uint64_t renumbered;
+	uint64_t heap, heap_max; /* bytes of bulk that was copied */
+	struct pmx_match_stat stat;
+};
+
+static inline void
+list_append(struct match *x, struct list *l, uint32_t i)
+{
+	x->requests[i].next = NO_REQUEST;
+	if (l->head == NO_REQUEST)
+		l->head = i;
+	else
+		x->requests[l->tail].next = i;
+	l->tail = i;
+}
+
+/* NO_REQUEST: all are in use. */
+static inline uint32_t
+request_take(struct match *x, bool quiet)
+{
+	uint32_t i = x->free;
+
+	if (likely(i != NO_REQUEST))
+		x->free = x->requests[i].next;
+	else if (x->used < x->max)
+		i = x->used++;
+	else
+		return NO_REQUEST;
+	struct request *r = &x->requests[i];
+
+	r->quiet = quiet;
+	r->was_posted = false;
+	r->flags = 0;
+	r->staging = NULL;
+	r->pin = PIN_NONE;
+	r->status.error = 0;
+	x->live++;
+	return i;
+}
+
+static inline void
+request_free(struct match *x, uint32_t i)
+{
+	struct request *r = &x->requests[i];
+
+	r->state = REQUEST_FREE;
+	r->uses++;
+	r->next = x->free;
+	x->free = i;
+	x->live--;
+}
+
+static inline void
+request_end(struct match *x, struct request *r, int error)
+{
+	if (unlikely(error != 0) && r->status.error == 0)
+		r->status.error = error;
+	if (unlikely(r->staging != NULL)) {
+		free(r->staging);
+		r->staging = NULL;
+	}
+	r->state = REQUEST_ENDED;
+	if (!r->quiet)
+		return;
+	x->stat.errors += r->status.error != 0;
+	request_free(x, (uint32_t)(r - x->requests));
+}
+
+static inline struct pmx_addr
+addr_of(uint32_t source)
+{
+	return (struct pmx_addr){(uint16_t)(source >> 16), (uint16_t)source};
+}
+
+/* match.c */
+/* All of a message of len bytes is at `bytes`, in one piece: it goes to its place. 0, or what pmx_test() says. */
+int request_place(struct request *r, const uint8_t *bytes, uint64_t len);
+/* After the bytes: the twin, and the end. */
+void request_received(struct match *x, struct request *r, int error);
+/* Does the engine write the message's bytes where they belong? Otherwise into `staging`. */
+static inline bool
+is_direct(const struct layout *l)
+{
+	return layout_is_plain(l) || (l->part != NULL && l->part->kind == PMX_PART_TWIN);
+}
+
+/* match_ring.c */
+int ring_open(struct pmx_context *ctx);
+void ring_close(struct pmx_context *ctx);
+int ring_progress(struct pmx_context *ctx);
+/* Begin a receive: the oldest message that waits, or it is posted. */
+void ring_receive(struct pmx_context *ctx, uint32_t i);
+/* 1: status tells of it, and with `take` it is request i's; 0; -ENOBUFS. */
+int ring_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx_status *status, uint32_t take);
+void ring_receive_taken(struct pmx_context *ctx, struct request *r);
+bool ring_cancel(struct pmx_context *ctx, struct request *r);
+void ring_fetched(struct pmx_context *ctx, struct request *r, uint8_t error);
+
+/* match_engine.c: the same */
+int engine_progress(struct pmx_context *ctx);
+int engine_receive(struct pmx_context *ctx, uint32_t i);
+int engine_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx_status *status, uint32_t i, bool take);
+int engine_receive_taken(struct pmx_context *ctx, struct request *r);
+bool engine_cancel(struct pmx_context *ctx, struct request *r);
+void engine_results(struct pmx_context *ctx, const struct completion *c);
+
+#endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Matching by the engine (matching = engine): receives and probes are submitted, results come in completions. The engine
+ * writes messages to where they belong; what does not lie there in one piece, and runs, come in one piece (staging) and go
+ * to their places here.
+ */
+#include <errno.h>
+
+#include "client/match.h"
+
+/* Ask the engine; false: the submission ring is full. */
+static bool
+submit(struct pmx_context *ctx, uint32_t i, enum receive_kind kind)
+{
+	const struct request *r = &ctx->match->requests[i];
+	bool has_bytes = kind == RECEIVE_POST || kind == RECEIVE_TAKEN;
+	void *local = r->staging != NULL ? r->staging : r->layout.data;
+	uint64_t len = !has_bytes ? 0 : r->staging != NULL ? r->staged : r->layout.len;
+
+	if (!slot_room(&ctx->sub, 1))
+		return false;
+	struct submission *s = (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
+
+	s->op = SUBMIT_RECEIVE;
+	s->count = (uint16_t)kind;
+	s->receive.index = i;
+	s->receive.comm = r->want.comm;
+	s->receive.source = r->want.source;
+	s->receive.tag = r->want.tag;
+	s->receive.ignore = r->want.ignore;
+	s->receive.memory = len > 0 ? (uint32_t)memory_of(ctx, local, len) : MEMORY_COPIED;
+	s->receive.local = (uintptr_t)local;
+	s->receive.len = len;
+	slot_publish(&ctx->sub, ctx->sub.pos++);
+	context_doorbell(ctx);
+	return true;
+}
+
+/* The same, as soon as there is room, in order. */
+static void
+submit_later(struct pmx_context *ctx, uint32_t i, enum receive_kind kind)
+{
+	struct match *x = ctx->match;
+
+	x->requests[i].kind = (uint8_t)kind;
+	if (x->starting.head != NO_REQUEST || !submit(ctx, i, kind))
+		list_append(x, &x->starting, i);
+}
+
+static void
+start(struct pmx_context *ctx)
+{
+	struct match *x = ctx->match;
+
+	while (x->starting.head != NO_REQUEST && submit(ctx, x->starting.head, x->requests[x->starting.head].kind))
+		x->starting.head = x->requests[x->starting.head].next;
+}
+
+int
+engine_progress(struct pmx_context *ctx)
+{
+	int result = context_idle(ctx);
+
+	if (unlikely(ctx->match->starting.head != NO_REQUEST))
+		start(ctx);
+	return result;
+}
+
+/* A place in one piece for a message of `bytes`, where the layout is not; pinned. 0, or a negative errno. */
+static int
+make_place(struct pmx_context *ctx, struct request *r, uint64_t bytes, bool stage)
+{
+	if (stage) {
+		r->staging = malloc(bytes ? bytes : 1);
+		r->staged = bytes;
+		if (r->staging == NULL)
+			return -ENOMEM;
+	}
+	uint64_t len = stage ? bytes : r->layout.len;
+	void *local = stage ? r->staging : r->layout.data;
+	int64_t memory = len > 0 ? memory_of(ctx, local, len) : 0;
+	int result = memory < 0 ? (int)memory :
+		memory == MEMORY_COPIED ? pins_get(ctx, local, len, &r->pin) : 0;
+
+	if (result != 0) {
+		free(r->staging);
+		r->staging = NULL;
+	}
+	return result;
+}
+
+int
+engine_receive(struct pmx_context *ctx, uint32_t i)
+{
+	struct request *r = &ctx->match->requests[i];
+	int result = make_place(ctx, r, r->layout.total, !is_direct(&r->layout));
+
+	if (result != 0)
+		return result;
+	r->state = REQUEST_POSTED;
+	submit_later(ctx, i, RECEIVE_POST);
+	return 0;
+}
+
+/* Wait for the engine's answer. */
+static uint8_t
+answer(struct pmx_context *ctx, uint32_t i, enum receive_kind kind)
+{
+	struct request *r = &ctx->match->requests[i];
+
+	r->answer = 0;
+	submit_later(ctx, i, kind);
+	while (r->answer == 0 && !context_gone(ctx)) {
+		if (engine_progress(ctx) == 0 && r->answer == 0)
+			context_wait(ctx);
+	}
+	return r->answer;
+}
+
+int
+engine_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx_status *status, uint32_t i, bool take)
+{
+	struct request *r = &ctx->match->requests[i];
+
+	r->state = REQUEST_ASKS;
+	r->want = *want;
+	if (answer(ctx, i, take ? RECEIVE_TAKE : RECEIVE_PROBE) != RECEIVE_FOUND)
+		return r->answer == 0 ? -EPIPE : r->status.error;
+	*status = r->status;
+	return 1;
+}
+
+int
+engine_receive_taken(struct pmx_context *ctx, struct request *r)
+{
+	bool runs = r->flags & WIRE_M_RUNS;
+	uint64_t bytes = runs || r->status.len < r->layout.total ? r->status.len : r->layout.total;
+	int result = make_place(ctx, r, bytes, runs || !is_direct(&r->layout));
+
+	if (result != 0)
+		return result;
+	r->state = REQUEST_FETCHES;
+	submit_later(ctx, (uint32_t)(r - ctx->match->requests), RECEIVE_TAKEN);
+	return 0;
+}
+
+bool
+engine_cancel(struct pmx_context *ctx, struct request *r)
+{
+	struct match *x = ctx->match;
+	uint32_t i = (uint32_t)(r - x->requests);
+	struct list *l = &x->starting;
+
+	for (uint32_t at = l->head, before = NO_REQUEST; at != NO_REQUEST; before = at, at = x->requests[at].next) {
+		if (at != i)
+			continue;
+		if (before == NO_REQUEST)
+			l->head = r->next;
+		else
+			x->requests[before].next = r->next;
+		if (l->tail == i)
+			l->tail = before;
+		if (r->pin != PIN_NONE)
+			pins_put(r->pin);
+		r->pin = PIN_NONE;
+		request_end(x, r, -ECANCELED);
+		return true;
+	}
+	return answer(ctx, i, RECEIVE_CANCEL) == RECEIVE_ENDED && r->status.error == -ECANCELED;
+}
+
+/* ------------------------------------------------------------------ results */
+
+static void
+ended(struct pmx_context *ctx, struct request *r, int error)
+{
+	uint64_t len = r->status.len < r->staged ? r->status.len : r->staged;
+
+	if (r->pin != PIN_NONE)
+		pins_put(r->pin);
+	r->pin = PIN_NONE;
+	ctx->match->stat.matched += error != -ECANCELED;
+	if (r->staging != NULL && (error == 0 || error == -EMSGSIZE)) {
+		int placed = request_place(r, r->staging, len);
+
+		error = error != 0 ? error : placed;
+	}
+	request_received(ctx->match, r, error);
+}
+
+/* A receive has got runs: they want a buffer of their own. */
+static void
+runs_wait(struct pmx_context *ctx, uint32_t i)
+{
+	struct match *x = ctx->match;
+	struct request *r = &x->requests[i];
+
+	free(r->staging);
+	r->staging = NULL;
+	if (r->pin != PIN_NONE)
+		pins_put(r->pin);
+	r->pin = PIN_NONE;
+	r->state = REQUEST_FETCHES;
+	int error = make_place(ctx, r, r->status.len <= UINT32_MAX ? r->status.len : 0, true);
+
+	if (error != 0) { /* it is received all the same, in no bytes, for its sender's sake */
+		r->status.error = error;
+		r->layout = (struct layout){0};
+	}
+	submit_later(ctx, i, RECEIVE_TAKEN);
+}
+
+void
+engine_results(struct pmx_context *ctx, const struct completion *c)
+{
+	struct match *x = ctx->match;
+
+	for (uint32_t k = 0; x != NULL && k < (c->count & 0xFFFF) && k < 2; k++) {
+		struct completion_receive item;
+
+		memcpy(&item, (const uint8_t *)c->item + k * sizeof(item), sizeof(item));
+		struct request *r = item.index < x->used ? &x->requests[item.index] : NULL;
+
+		if (r == NULL || r->state < REQUEST_POSTED || r->state > REQUEST_ASKS)
+			continue;
+		r->answer = item.result;
+		if (item.result == RECEIVE_LATE || item.result == RECEIVE_NONE) {
+			r->status.error = item.result == RECEIVE_NONE ? -(int)item.error : r->status.error;
+			continue;
+		}
+		r->status.source = addr_of(item.source);
+		r->status.tag = item.tag;
+		r->status.len = item.len;
+		r->flags = item.runs ? WIRE_M_RUNS : 0;
+		if (item.result == RECEIVE_ENDED)
+			ended(ctx, r, -(int)item.error);
+		else if (item.result == RECEIVE_WAITS)
+			runs_wait(ctx, item.index);
+	}
+}

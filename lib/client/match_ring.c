@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Matching by the application's thread: what landed in the context's LHS ring is taken in by every call that could
+ * receive (LHS-6 to LHS-9; IPSJ 2007). lib/match does the matching.
+ *
+ * Design notes
+ * 1. Messages that nobody waits for keep their entries and bulk buffers as long as there are enough: then the oldest
+ *    heads move to a store (lib/match/heads), and bulk to the heap, up to a bound. Beyond it senders wait.
+ */
+#define ALLOW_EXPERIMENTAL_API /* rte_vect_get_max_simd_bitwidth is stable from 23.11 on */
+#include <errno.h>
+
+#include <rte_vect.h>
+
+#include "client/match.h"
+
+/* Bytes that were copied off the bulk buffers: see copy_bulk. */
+static inline uint8_t *
+heap_of(const struct match *x, const struct lhs_entry *e)
+{
+	return e->bulk == LHS_NO_BULK && e->len > x->queue.heads.ring.split ? (uint8_t *)(uintptr_t)e->bulk_off : NULL;
+}
+
+int
+ring_open(struct pmx_context *ctx)
+{
+	const struct channel_shm *shm = ctx->shm;
+	struct match *x = ctx->match;
+
+	x->entries = shm->matched.entries;
+	x->buffers = shm->matched_buffers;
+	x->publish = x->entries / 8 ? x->entries / 8 : 1;
+	x->heap_max = shm->unexpected_bytes;
+	return match_queue_init(&x->queue, &shm->matched, channel_matched(ctx->shm), shm->frag_len, shm->unexpected, shm->receives,
+		rte_vect_get_max_simd_bitwidth());
+}
+
+void
+ring_close(struct pmx_context *ctx)
+{
+	struct match *x = ctx->match;
+	const struct match_unexpected *u = &x->queue.unexpected;
+
+	for (uint32_t at = match_unexpected_next(u, 0); at != MATCH_NONE; at = match_unexpected_next(u, at + 1))
+		free(heap_of(x, match_head_at(&x->queue.heads, u->places[at].where)));
+	for (uint32_t i = 0; i < x->used; i++) {
+		if (x->requests[i].state == REQUEST_TAKEN)
+			free(heap_of(x, x->requests[i].taken.entry));
+	}
+	match_queue_free(&x->queue);
+}
+
+/* ------------------------------------------------------------------ bytes of eager messages */
+
+/* The same, from bulk buffers: the first `skip` bytes are not the message's. */
+static int
+place_bulk(struct pmx_context *ctx, struct request *r, const struct pmx_message *msg, uint32_t skip)
+{
+	struct pmx_segment seg = {0};
+	struct cursor c;
+	uint64_t done = 0;
+
+	cursor_begin(&c, &r->layout);
+	while (pmx_message_segment(ctx, msg, &seg)) {
+		const uint8_t *bytes = (const uint8_t *)seg.data + skip;
+		uint64_t n = seg.len - skip, k = cursor_scatter(&c, bytes, n);
+
+		done += k;
+		skip = 0;
+		if (k < n)
+			return -EMSGSIZE;
+	}
+	return done + sizeof(struct wire_match) == msg->len ? 0 : -EMSGSIZE;
+}
+
+/* A message in bulk buffers as pmx_receive would give it. */
+static void
+message_of(const struct pmx_context *ctx, const struct lhs_entry *e, struct pmx_message *msg)
+{
+	msg->data = (const uint8_t *)ctx->shm + e->bulk_off;
+	msg->len = msg->seg_len = e->len;
+	msg->bulk = e->bulk;
+	if (e->bulk & LHS_CHAINED) {
+		struct bulk_link link;
+
+		memcpy(&link, (const uint8_t *)msg->data - sizeof(link), sizeof(link));
+		msg->seg_len = link.len;
+	}
+}
+
+static void
+eager_bulk(struct pmx_context *ctx, struct request *r, const struct lhs_entry *e)
+{
+	const uint32_t head = sizeof(struct wire_match), len = e->len - head;
+	struct match *x = ctx->match;
+	uint8_t *heap = heap_of(x, e);
+	struct pmx_message msg;
+	int error;
+
+	if (heap != NULL) {
+		error = request_place(r, heap + head, len);
+		x->heap -= e->len;
+		free(heap);
+		request_received(x, r, error);
+		return;
+	}
+	message_of(ctx, e, &msg);
+	if (!(r->flags & WIRE_M_RUNS)) {
+		error = place_bulk(ctx, r, &msg, head);
+	} else if (msg.seg_len == msg.len) {
+		error = request_place(r, (const uint8_t *)msg.data + head, len);
+	} else {
+		uint8_t *flat = malloc(e->len);
+
+		error = flat != NULL ? pmx_message_read(ctx, &msg, 0, flat, e->len) : -ENOMEM;
+		if (error == 0)
+			error = request_place(r, flat + head, len);
+		free(flat);
+	}
+	pmx_release_receive_buffer(ctx, &msg);
+	request_received(x, r, error);
+}
+
+/* ------------------------------------------------------------------ offers */
+
+/* Fetch what was offered; false: not now. */
+static bool
+fetch(struct pmx_context *ctx, uint32_t i)
+{
+	struct match *x = ctx->match;
+	struct request *r = &x->requests[i];
+	struct pmx_transfer t = {.peer = r->status.source, .key = r->offer, .local = r->staging, .len = r->staged};
+	uint32_t id;
+
+	if (r->staging == NULL)
+		t.local = r->layout.data;
+	int result = transfers_request(ctx, r->was_posted ? TRANSFER_ACCEPT : TRANSFER_PULL, &t, i, &id);
+
+	if (result == -EAGAIN || result == -EPIPE)
+		return false;
+	if (result != 0) {
+		/* the sender shall not wait for ever: nothing is fetched */
+		r->status.error = result;
+		t.len = 0;
+		if (transfers_request(ctx, TRANSFER_PULL, &t, i, &id) != 0)
+			return false;
+	}
+	return true;
+}
+
+static void
+start(struct pmx_context *ctx)
+{
+	struct match *x = ctx->match;
+
+	while (x->starting.head != NO_REQUEST && fetch(ctx, x->starting.head))
+		x->starting.head = x->requests[x->starting.head].next;
+}
+
+/* A receive has got an offer. */
+static void
+take_offer(struct pmx_context *ctx, struct request *r, const struct lhs_entry *e)
+{
+	struct match *x = ctx->match;
+	uint32_t i = (uint32_t)(r - x->requests);
+	struct wire_offer offer;
+
+	memcpy(&offer, e->front + sizeof(struct wire_match), sizeof(offer));
+	r->state = REQUEST_FETCHES;
+	r->offer = wire_be32(offer.id);
+	r->status.len = wire_be64(offer.len);
+	bool runs = r->flags & WIRE_M_RUNS;
+
+	r->staged = runs || r->status.len < r->layout.total ? r->status.len : r->layout.total;
+	if (!runs && r->status.len > r->layout.total)
+		r->status.error = -EMSGSIZE;
+	if (r->staged > PART_BYTES_MAX || (runs && r->staged > UINT32_MAX)) {
+		r->status.error = -EPROTO;
+		r->staged = 0;
+	}
+	if (runs || !is_direct(&r->layout)) {
+		r->staging = malloc(r->staged ? r->staged : 1);
+		if (r->staging == NULL) {
+			r->status.error = -ENOMEM;
+			r->staged = 0;
+		}
+	}
+	if (x->starting.head != NO_REQUEST || !fetch(ctx, i))
+		list_append(x, &x->starting, i);
+}
+
+void
+ring_fetched(struct pmx_context *ctx, struct request *r, uint8_t error)
+{
+	int result = r->status.error != 0 ? r->status.error : -(int)error;
+
+	if (error == 0 && r->staging != NULL) {
+		int placed = request_place(r, r->staging, r->staged);
+
+		result = result != 0 ? result : placed;
+	}
+	request_received(ctx->match, r, result);
+}
+
+/* ------------------------------------------------------------------ what landed */
+
+/* The request gets the message. */
+static void
+receive(struct pmx_context *ctx, struct request *r, const struct match_message *m)
+{
+	struct match *x = ctx->match;
+	const struct lhs_entry *e = m->entry;
+	const struct wire_match *h = (const struct wire_match *)e->front;
+
+	x->stat.matched++;
+	r->flags = h->flags;
+	r->status.source = addr_of(m->key.source);
+	r->status.tag = m->key.tag;
+	if (unlikely(h->op == WIRE_OFFER)) {
+		take_offer(ctx, r, e);
+		match_queue_done(&x->queue, m);
+		return;
+	}
+	uint32_t len = e->len - (uint32_t)sizeof(*h);
+
+	r->status.len = len;
+	if (unlikely(e->len > x->queue.heads.ring.split)) {
+		eager_bulk(ctx, r, e);
+	} else if (likely(layout_is_plain(&r->layout) && len <= r->layout.len && r->flags == 0)) {
+		lhs_copy(r->layout.data, e->front + sizeof(*h), len);
+		request_end(x, r, 0);
+	} else {
+		request_received(x, r, request_place(r, e->front + sizeof(*h), len));
+	}
+	match_queue_done(&x->queue, m);
+}
+
+/* Bulk buffers run short: the oldest messages that wait are copied off theirs. */
+static APART void
+copy_bulk(struct pmx_context *ctx)
+{
+	struct match *x = ctx->match;
+	struct match_queue *q = &x->queue;
+	struct match_unexpected *u = &q->unexpected;
+
+	if (x->renumbered != u->renumbered)
+		x->cursor = 0;
+	x->renumbered = u->renumbered;
+	for (; q->bulks > x->buffers / 4; x->cursor++) {
+		uint32_t at = match_unexpected_next(u, x->cursor);
+
+		if (at == MATCH_NONE)
+			return;
+		x->cursor = at;
+		const struct lhs_entry *e = match_head_at(&q->heads, u->places[at].where);
+
+		if (e->bulk == LHS_NO_BULK)
+			continue;
+		uint8_t *bytes = x->heap + e->len <= x->heap_max ? malloc(e->len) : NULL;
+		uint32_t kept = bytes != NULL ? match_head_keep(&q->heads, u->places[at].where) : MATCH_NONE;
+		struct pmx_message msg;
+
+		if (kept == MATCH_NONE) {
+			free(bytes);
+			return;
+		}
+		u->places[at].where = kept;
+		struct lhs_entry *mine = match_head_kept(&q->heads, kept);
+
+		message_of(ctx, mine, &msg);
+		pmx_message_read(ctx, &msg, 0, bytes, msg.len);
+		pmx_release_receive_buffer(ctx, &msg);
+		q->bulks -= match_bulks(q, mine);
+		mine->bulk = LHS_NO_BULK;
+		mine->bulk_off = (int64_t)(uintptr_t)bytes;
+		x->heap += msg.len;
+		x->stat.bulk_copied++;
+	}
+}
+
+static void
+publish(struct pmx_context *ctx)
+{
+	struct match *x = ctx->match;
+
+	if (x->queue.heads.given - x->published < x->publish)
+		return;
+	x->published = x->queue.heads.given;
+	/* release: our reads of the entries before the engine writes them again */
+	atomic_store_explicit(&ctx->shm->matched_pos, x->published, memory_order_release);
+	context_doorbell(ctx);
+}
+
+/* All that landed is matched, or waits. 0, -EPIPE. */
+int
+ring_progress(struct pmx_context *ctx)
+{
+	struct match *x = ctx->match;
+	struct match_message m;
+	uint64_t handle;
+	uint32_t before = x->queue.heads.ring.pos;
+
+	while (match_queue_next(&x->queue, &m, &handle)) {
+		if (likely(handle != MATCH_MALFORMED)) {
+			receive(ctx, &x->requests[handle], &m);
+			continue;
+		}
+		struct pmx_message msg;
+
+		if (m.entry->bulk != LHS_NO_BULK) {
+			message_of(ctx, m.entry, &msg);
+			pmx_release_receive_buffer(ctx, &msg);
+		}
+		match_queue_done(&x->queue, &m);
+	}
+	if (unlikely(match_heads_held(&x->queue.heads) > x->entries / 2))
+		match_heads_spare(&x->queue.heads, &x->queue.unexpected, x->entries / 4);
+	if (unlikely(x->queue.bulks > x->buffers / 2))
+		copy_bulk(ctx);
+	publish(ctx);
+	if (unlikely(x->starting.head != NO_REQUEST))
+		start(ctx);
+	return before == x->queue.heads.ring.pos ? context_idle(ctx) : 0;
+}
+
+/* ------------------------------------------------------------------ receives and probes */
+
+void
+ring_receive(struct pmx_context *ctx, uint32_t i)
+{
+	struct match *x = ctx->match;
+	struct request *r = &x->requests[i];
+	struct match_message message;
+	uint32_t found = match_queue_find(&x->queue, &r->want, &message);
+
+	if (found != MATCH_NONE) {
+		match_unexpected_take(&x->queue.unexpected, found);
+		x->stat.unexpected++;
+		receive(ctx, r, &message);
+		publish(ctx);
+		return;
+	}
+	r->state = REQUEST_POSTED;
+	r->was_posted = true;
+	r->posted = match_posted_add(&x->queue.posted, &r->want, i); /* as many places as requests */
+}
+
+/* What a status tells of a message that waits. */
+static void
+describe(const struct match_message *m, struct pmx_status *status)
+{
+	const struct wire_match *h = (const struct wire_match *)m->entry->front;
+	struct wire_offer offer;
+
+	*status = (struct pmx_status){
+		.source = addr_of(m->key.source), .tag = m->key.tag, .len = m->entry->len - (uint32_t)sizeof(*h)};
+	if (h->op == WIRE_OFFER) {
+		memcpy(&offer, h + 1, sizeof(offer));
+		status->len = wire_be64(offer.len);
+	}
+}
+
+int
+ring_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx_status *status, uint32_t take)
+{
+	struct match *x = ctx->match;
+	struct match_message message;
+	uint32_t found = match_queue_find(&x->queue, want, &message);
+
+	if (found == MATCH_NONE)
+		return 0;
+	describe(&message, status);
+	if (take == NO_REQUEST)
+		return 1;
+	uint32_t kept = match_head_keep(&x->queue.heads, message.where); /* it may stay long */
+
+	if (kept == MATCH_NONE)
+		return -ENOBUFS;
+	match_unexpected_take(&x->queue.unexpected, found);
+	x->requests[take].taken = (struct match_message){match_head_at(&x->queue.heads, kept), kept, message.key};
+	return 1;
+}
+
+void
+ring_receive_taken(struct pmx_context *ctx, struct request *r)
+{
+	const struct match_message taken = r->taken;
+
+	ctx->match->stat.unexpected++;
+	receive(ctx, r, &taken);
+	publish(ctx);
+}
+
+bool
+ring_cancel(struct pmx_context *ctx, struct request *r)
+{
+	return match_posted_cancel(&ctx->match->queue.posted, r->posted);
+}

@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Matched messages where the lane matches them (matching = engine): receives go on while their applications compute
+ * (RHI-MSG; RHiNET, CPSY 2000, section 2.6). lib/match does the matching, as it does in the client. Runs on the lane.
+ *
+ * Design notes
+ * 1. The LHS ring is in the engine's own memory: what it matches by is not the client's to write.
+ * 2. A receive has the client's index. A short message is copied to its place from where it landed; for an offer the lane
+ *    begins a transfer of its own, from places behind the client's. A receive that finds none of them free waits in a list:
+ *    those transfers end by themselves.
+ * 3. Runs (a diff) the engine leaves to the client: it says that they are there, and the client receives them into a
+ *    buffer of its own.
+ * 4. Everything is made when the node starts, and cleared when a context opens.
+ */
+#define ALLOW_EXPERIMENTAL_API /* rte_vect_get_max_simd_bitwidth is stable from 23.11 on */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <rte_random.h>
+#include <rte_vect.h>
+
+#include "engine/engine.h"
+#include "match/queue.h"
+
+#define NO_RECEIVE UINT32_MAX
+
+enum receive_state {
+	RECEIVE_FREE,
+	RECEIVE_POSTED, /* without a message */
+	RECEIVE_READY,  /* it has an offer, and no place for the transfer */
+	RECEIVE_FETCHES,
+	RECEIVE_HOLDS,  /* a message that was taken */
+};
+
+struct receive {
+	struct bytes local;
+	struct match_message message; /* HOLDS */
+	uint64_t tag, len;       /* of the message */
+	uint32_t source;
+	uint32_t posted;         /* number */
+	uint32_t offer;          /* READY, FETCHES */
+	uint32_t next;           /* READY */
+	uint8_t state;           /* enum receive_state */
+	uint8_t error;           /* that it will end with, whatever else happens */
+	bool was_posted;
+	bool runs;               /* the message is runs */
+};
+
+struct matching {
+	struct match_queue queue;
+	uint8_t *ring;
+	uint64_t ring_bytes;
+	_Atomic uint32_t given;  /* entries that are the writer's again: inlet.read */
+	struct receive *receives; /* `max` of them */
+	uint32_t max;
+	uint32_t ready_head, ready_tail;
+	uint32_t uses;           /* of the lane's transfers, from a random number on */
+	struct completion_receive *results; /* not yet written: ring of results_mask + 1 */
+	uint32_t results_head, results_tail, results_mask;
+};
+
+/* ------------------------------------------------------------------ life */
+
+int
+matching_make(struct node *n, struct channel *ch)
+{
+	const struct config *c = &n->config;
+	struct matching *x = calloc(1, sizeof(*x));
+
+	if (x == NULL)
+		return -ENOMEM;
+	ch->matching = x;
+	x->max = c->receives;
+	x->results_mask = 2;
+	while (x->results_mask < 2 * c->receives) /* a receive may end, and a question about it be answered */
+		x->results_mask *= 2;
+	x->results = calloc(x->results_mask--, sizeof(*x->results));
+	x->receives = calloc(x->max, sizeof(*x->receives));
+	x->ring_bytes = (uint64_t)n->geometry.matched.entries * n->geometry.matched.entry_bytes;
+	x->ring = mmap(NULL, x->ring_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (x->ring == MAP_FAILED)
+		x->ring = NULL;
+	if (x->results == NULL || x->receives == NULL || x->ring == NULL)
+		return -ENOMEM;
+	return match_queue_init(&x->queue, &n->geometry.matched, x->ring, n->frag_len, c->unexpected, c->receives,
+		rte_vect_get_max_simd_bitwidth());
+}
+
+void
+matching_free(struct channel *ch)
+{
+	struct matching *x = ch->matching;
+
+	if (x == NULL)
+		return;
+	match_queue_free(&x->queue);
+	if (x->ring != NULL)
+		munmap(x->ring, x->ring_bytes);
+	free(x->results);
+	free(x->receives);
+	free(x);
+	ch->matching = NULL;
+}
+
+/* The context opens: messages land in the engine's ring. */
+void
+matching_join(struct channel *ch)
+{
+	struct matching *x = ch->matching;
+
+	memset(x->ring, 0, x->ring_bytes);
+	ch->matched.lhs.base = x->ring;
+	ch->matched.read = &x->given;
+	atomic_store_explicit(&x->given, 0, memory_order_relaxed);
+	match_queue_clear(&x->queue);
+	for (uint32_t i = 0; i < x->max; i++)
+		x->receives[i].state = RECEIVE_FREE;
+	x->ready_head = NO_RECEIVE;
+	x->results_head = x->results_tail = 0;
+	x->uses = (uint32_t)rte_rand();
+}
+
+/* ... and ends: what was received in part goes nowhere. */
+void
+matching_close(struct channel *ch)
+{
+	ch->matching->ready_head = NO_RECEIVE;
+}
+
+/* ------------------------------------------------------------------ results */
+
+static void
+tell(struct engine *e, struct channel *ch, uint32_t index, enum receive_result result, uint8_t error)
+{
+	struct matching *x = ch->matching;
+	const struct receive *r = &x->receives[index];
+
+	if (unlikely(x->results_tail - x->results_head > x->results_mask)) {
+		ch->bad++; /* it asks, and takes no answers */
+		return;
+	}
+	x->results[x->results_tail++ & x->results_mask] = (struct completion_receive){
+		.index = index, .result = (uint8_t)result, .error = error, .runs = r->runs, .source = r->source,
+		.tag = r->tag, .len = r->len};
+	channel_touch(e, ch);
+}
+
+static void
+end(struct engine *e, struct channel *ch, struct receive *r, uint8_t error)
+{
+	r->state = RECEIVE_FREE;
+	tell(e, ch, (uint32_t)(r - ch->matching->receives), RECEIVE_ENDED, r->error ? r->error : error);
+}
+
+bool
+matching_results(struct channel *ch)
+{
+	struct matching *x = ch->matching;
+
+	while (x->results_head != x->results_tail) {
+		if (!slot_room(&ch->com, 1))
+			return false;
+		struct completion *c = (struct completion *)slot_at(&ch->com, ch->com.pos)->body;
+		uint32_t n = 0;
+
+		for (; n < 2 && x->results_head != x->results_tail; n++)
+			memcpy((uint8_t *)c->item + n * sizeof(struct completion_receive),
+				&x->results[x->results_head++ & x->results_mask], sizeof(struct completion_receive));
+		c->count = COMPLETION_RECEIVES | n;
+		slot_publish(&ch->com, ch->com.pos++);
+	}
+	return true;
+}
+
+/* ------------------------------------------------------------------ bytes */
+
+/* A message's bulk buffers are free again. */
+static void
+done_with(struct engine *e, struct channel *ch, const struct match_message *m)
+{
+	if (m->entry->bulk != LHS_NO_BULK)
+		engine_release(e, ch, &m->entry->bulk, 1);
+	match_queue_done(&ch->matching->queue, m);
+}
+
+/* The bytes of an eager message behind its head, or as many as fit, go to their place. 0, EFAULT. */
+static uint8_t
+place(struct engine *e, const struct receive *r, const struct lhs_entry *entry)
+{
+	const uint32_t head = sizeof(struct wire_match);
+	uint32_t number = entry->bulk & ~LHS_CHAINED, skip = head;
+	uint64_t at = 0;
+
+	if (entry->bulk == LHS_NO_BULK) {
+		uint64_t n = entry->len - head;
+
+		n = n < r->local.len ? n : r->local.len;
+		return n && memory_write(&r->local, 0, entry->front + head, (uint32_t)n) != 0 ? EFAULT : 0;
+	}
+	while (number != UINT32_MAX && at < r->local.len) {
+		const struct buf_state *b = &e->node->bufs[number];
+		const uint8_t *bytes = entry->bulk & LHS_CHAINED ? rte_pktmbuf_mtod(b->m, const uint8_t *) :
+			(const uint8_t *)r->local.ch->shm + entry->bulk_off;
+		struct bulk_link link;
+		uint64_t n = entry->len;
+
+		if (entry->bulk & LHS_CHAINED) {
+			/* the client can write there; it harms itself, and reaches no further than a buffer */
+			memcpy(&link, bytes - sizeof(link), sizeof(link));
+			n = link.len < e->node->frag_len ? link.len : e->node->frag_len;
+		}
+		n = n > skip ? n - skip : 0;
+		n = n < r->local.len - at ? n : r->local.len - at;
+		if (n && memory_write(&r->local, at, bytes + skip, (uint32_t)n) != 0)
+			return EFAULT;
+		at += n;
+		skip = 0;
+		number = b->next;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ offers */
+
+/* One of the lane's places for transfers; NULL: none is free. */
+static struct op *
+free_op(struct channel *ch)
+{
+	for (uint32_t i = ch->remote->transfers; i < ch->remote->all_ops; i++) {
+		if (ch->remote->ops[i].state == OP_FREE)
+			return &ch->remote->ops[i];
+	}
+	return NULL;
+}
+
+static bool
+fetch(struct engine *e, struct channel *ch, struct receive *r)
+{
+	struct matching *x = ch->matching;
+	struct op *op = free_op(ch);
+
+	if (op == NULL)
+		return false;
+	op->d = (struct transfer_desc){
+		.kind = r->was_posted && !r->error ? TRANSFER_ACCEPT : TRANSFER_PULL,
+		.flags = TRANSFER_OFFERED,
+		.node = (uint16_t)(r->source >> 16),
+		.ctx = (uint16_t)r->source,
+		.id = TRANSFER_ID(op - ch->remote->ops, ++x->uses),
+		.key = r->offer,
+		/* what went wrong here is told to the sender by fetching nothing */
+		.len = r->error && r->error != EMSGSIZE ? 0 : r->len < r->local.len ? r->len : r->local.len,
+	};
+	op->local = r->local;
+	op->own = true;
+	op->receive = (uint32_t)(r - x->receives);
+	r->state = RECEIVE_FETCHES;
+	transfer_begin(e, ch, op);
+	return true;
+}
+
+static void
+fetch_ready(struct engine *e, struct channel *ch)
+{
+	struct matching *x = ch->matching;
+
+	while (x->ready_head != NO_RECEIVE) {
+		struct receive *r = &x->receives[x->ready_head];
+
+		if (!fetch(e, ch, r))
+			return;
+		x->ready_head = r->next;
+	}
+}
+
+void
+matching_fetched(struct engine *e, struct channel *ch, struct op *op, uint8_t error)
+{
+	struct receive *r = &ch->matching->receives[op->receive];
+
+	if (r->state == RECEIVE_FETCHES)
+		end(e, ch, r, error);
+	fetch_ready(e, ch);
+}
+
+/* ------------------------------------------------------------------ a receive has a message */
+
+static uint64_t
+length_of(const struct lhs_entry *entry)
+{
+	const struct wire_match *h = (const struct wire_match *)entry->front;
+	struct wire_offer offer;
+
+	if (h->op != WIRE_OFFER)
+		return entry->len - (uint32_t)sizeof(*h);
+	memcpy(&offer, h + 1, sizeof(offer));
+	return wire_be64(offer.len);
+}
+
+static void
+describe(struct receive *r, const struct match_message *m)
+{
+	r->source = m->key.source;
+	r->tag = m->key.tag;
+	r->len = length_of(m->entry);
+	r->runs = ((const struct wire_match *)m->entry->front)->flags & WIRE_M_RUNS;
+}
+
+static void
+take_offer(struct engine *e, struct channel *ch, struct receive *r, const struct match_message *m)
+{
+	struct matching *x = ch->matching;
+	struct wire_offer offer;
+
+	memcpy(&offer, m->entry->front + sizeof(struct wire_match), sizeof(offer));
+	r->offer = wire_be32(offer.id);
+	match_queue_done(&x->queue, m);
+	if (x->ready_head == NO_RECEIVE && fetch(e, ch, r))
+		return;
+	r->state = RECEIVE_READY;
+	r->next = NO_RECEIVE;
+	if (x->ready_head == NO_RECEIVE)
+		x->ready_head = (uint32_t)(r - x->receives);
+	else
+		x->receives[x->ready_tail].next = (uint32_t)(r - x->receives);
+	x->ready_tail = (uint32_t)(r - x->receives);
+}
+
+/* taken: the client knows what it is, and has a place for it. */
+static void
+receive(struct engine *e, struct channel *ch, struct receive *r, const struct match_message *m, bool taken)
+{
+	const struct wire_match *h = (const struct wire_match *)m->entry->front;
+
+	describe(r, m);
+	if (unlikely(r->runs) && !taken) {
+		uint32_t kept = match_head_keep(&ch->matching->queue.heads, m->where);
+
+		/* the store has a place for each message that may wait, and one less does */
+		r->message = *m;
+		if (kept != MATCH_NONE) {
+			r->message.where = kept;
+			r->message.entry = match_head_at(&ch->matching->queue.heads, kept);
+		}
+		r->state = RECEIVE_HOLDS;
+		tell(e, ch, (uint32_t)(r - ch->matching->receives), RECEIVE_WAITS, 0);
+		return;
+	}
+	if (r->len > r->local.len)
+		r->error = EMSGSIZE;
+	if (h->op == WIRE_OFFER) {
+		take_offer(e, ch, r, m);
+		return;
+	}
+	uint8_t error = place(e, r, m->entry);
+
+	done_with(e, ch, m);
+	end(e, ch, r, error);
+}
+
+/* ------------------------------------------------------------------ what landed */
+
+static void
+take_in(struct engine *e, struct channel *ch)
+{
+	struct matching *x = ch->matching;
+	struct match_heads *h = &x->queue.heads;
+	struct match_message m;
+	uint64_t handle;
+
+	while (match_queue_next(&x->queue, &m, &handle)) {
+		if (likely(handle != MATCH_MALFORMED))
+			receive(e, ch, &x->receives[handle], &m, false);
+		else
+			done_with(e, ch, &m);
+	}
+	if (unlikely(match_heads_held(h) > ch->matched.lhs_size / 2))
+		match_heads_spare(h, &x->queue.unexpected, ch->matched.lhs_size / 4);
+	atomic_store_explicit(&x->given, h->given, memory_order_relaxed);
+}
+
+void
+matching_step(struct engine *e, struct channel *ch)
+{
+	if (lhs_peek(&ch->matching->queue.heads.ring) != NULL)
+		take_in(e, ch);
+}
+
+/* ------------------------------------------------------------------ what the client asks */
+
+static bool
+set_local(struct channel *ch, struct receive *r, const struct submission *s)
+{
+	r->local = (struct bytes){.ch = ch, .at = s->receive.local, .len = s->receive.len};
+	r->error = 0;
+	if (s->receive.len > REGION_BYTES_MAX)
+		return false;
+	if (s->receive.memory == MEMORY_COPIED || s->receive.len == 0)
+		return true;
+	r->local.memory = memory_at(ch, s->receive.memory, s->receive.local, s->receive.len);
+	if (r->local.memory == NULL) {
+		r->error = EFAULT;
+		r->local.len = 0;
+	}
+	return true;
+}
+
+/* Post, probe or take: the oldest that waits, if there is one. */
+static void
+look_for(struct engine *e, struct channel *ch, struct receive *r, const struct submission *s)
+{
+	struct matching *x = ch->matching;
+	const struct match_want want = {s->receive.comm, s->receive.source, s->receive.tag, s->receive.ignore};
+	uint32_t index = (uint32_t)(r - x->receives);
+	struct match_message m;
+
+	take_in(e, ch);
+	uint32_t found = match_queue_find(&x->queue, &want, &m);
+
+	r->was_posted = false;
+	if (found == MATCH_NONE) {
+		if (s->count != RECEIVE_POST) {
+			tell(e, ch, index, RECEIVE_NONE, 0);
+			return;
+		}
+		r->was_posted = true;
+		r->state = RECEIVE_POSTED;
+		r->posted = match_posted_add(&x->queue.posted, &want, index);
+		return;
+	}
+	if (s->count == RECEIVE_PROBE) {
+		describe(r, &m);
+		tell(e, ch, index, RECEIVE_FOUND, 0);
+		return;
+	}
+	if (s->count == RECEIVE_POST) {
+		match_unexpected_take(&x->queue.unexpected, found);
+		receive(e, ch, r, &m, false);
+		return;
+	}
+	uint32_t kept = match_head_keep(&x->queue.heads, m.where);
+
+	describe(r, &m);
+	if (kept == MATCH_NONE) {
+		tell(e, ch, index, RECEIVE_NONE, ENOBUFS);
+		return;
+	}
+	match_unexpected_take(&x->queue.unexpected, found);
+	r->message = (struct match_message){match_head_at(&x->queue.heads, kept), kept, m.key};
+	r->state = RECEIVE_HOLDS;
+	tell(e, ch, index, RECEIVE_FOUND, 0);
+}
+
+/* false: malformed. */
+bool
+matching_submit(struct engine *e, struct channel *ch, const struct submission *s)
+{
+	struct matching *x = ch->matching;
+	struct receive *r = s->receive.index < x->max ? &x->receives[s->receive.index] : NULL;
+
+	if (r == NULL)
+		return false;
+	switch (s->count) {
+	case RECEIVE_POST:
+	case RECEIVE_PROBE:
+	case RECEIVE_TAKE:
+		if (r->state != RECEIVE_FREE || !set_local(ch, r, s))
+			return false;
+		look_for(e, ch, r, s);
+		break;
+	case RECEIVE_TAKEN: {
+		const struct match_message m = r->message;
+
+		if (r->state != RECEIVE_HOLDS || !set_local(ch, r, s))
+			return false;
+		receive(e, ch, r, &m, true);
+		break;
+	}
+	case RECEIVE_CANCEL:
+		if (r->state == RECEIVE_POSTED && match_posted_cancel(&x->queue.posted, r->posted))
+			end(e, ch, r, ECANCELED);
+		else
+			tell(e, ch, s->receive.index, RECEIVE_LATE, 0);
+		break;
+	default:
+		return false;
+	}
+	atomic_store_explicit(&x->given, x->queue.heads.given, memory_order_relaxed);
+	return true;
+}
+
+void
+matching_memory_gone(struct engine *e, struct channel *ch, const struct memory *m)
+{
+	struct matching *x = ch->matching;
+
+	for (uint32_t i = 0; i < x->max; i++) {
+		struct receive *r = &x->receives[i];
+
+		if (r->local.memory != m)
+			continue;
+		if (r->state == RECEIVE_POSTED) {
+			match_posted_cancel(&x->queue.posted, r->posted);
+			end(e, ch, r, EFAULT);
+		} else if (r->state == RECEIVE_READY) {
+			r->error = EFAULT;
+			r->local.memory = NULL;
+			r->local.len = 0;
+		}
+	}
+}
