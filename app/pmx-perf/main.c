@@ -30,6 +30,12 @@ static const char usage[] =
 	"    --figure DIR           all sizes at 0, 25, 50, 75, 100 %: DIR/push.svg, .csv\n"
 	"  page                     4 KiB pulled, and asked for by a message and copied\n"
 	"  diff                     a region pushed, and what changed of it: 1 %, in one run or in words\n"
+	"  matched                  isend/irecv: round trip beside plain messages', bandwidth of offers\n"
+	"  unexpected               a search among --sizes (1 to 100000) messages that nobody waits for;\n"
+	"    --figure DIR           DIR/unexpected.svg, .csv. Wants limits.matched_entries and unexpected above that\n"
+	"  posted                   round trip with --sizes receives posted ahead (limits.receives)\n"
+	"  overlap                  share of a transfer that hides behind computation (engine.matching)\n"
+	"  mixed                    round trip of short messages beside bulk of --sizes from another context\n"
 	"  pin                      what pinning costs here, and a hit of the pin-down cache\n"
 	"What it is compared with:\n"
 	"  floor                    the raw link; a port behind --, e.g. -- --vdev=net_memif0,...\n"
@@ -250,8 +256,7 @@ static bool
 is_command(const char *name)
 {
 	static const char *const names[] = {"respond", "latency", "rate", "bandwidth", "all", "push", "pull",
-		"page", "diff", "pin", "floor",
-		"baseline", "report"};
+		"page", "diff", "matched", "unexpected", "posted", "overlap", "mixed", "pin", "floor", "baseline", "report"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (strcmp(name, names[i]) == 0)

@@ -96,6 +96,11 @@ int run_pin(const struct options *o);
 bool remote_answer(struct session *s, const struct pmx_message *m, int *error);
 void remote_end(struct session *s);
 
+/* match.c */
+bool is_match(const char *command);
+int run_match(struct session *s, const struct options *o);
+bool match_answer(struct session *s, const struct pmx_message *m, int *error);
+
 /* raw.c */
 int run_floor(const struct options *o);
 int run_baseline(const struct options *o);

@@ -253,7 +253,8 @@ run_initiator(struct session *s, const struct options *o)
 	int e = make_user_buffer() ? greet(s, o) : 1;
 	uint32_t most = pmx_get_max_message(s->ctx);
 
-	row_head(o, "pmx");
+	if (!is_match(o->command))
+		row_head(o, "pmx");
 	if (all || strcmp(o->command, "latency") == 0) {
 		const uint32_t *sizes = o->size_count ? o->sizes : latency_sizes;
 		unsigned n = o->size_count ? o->size_count : 6;
@@ -265,6 +266,8 @@ run_initiator(struct session *s, const struct options *o)
 		e = stream(s, o, "rate", o->size_count && !all ? o->sizes[0] : 64);
 	if (e == 0 && is_remote(o->command))
 		e = run_remote(s, o);
+	if (e == 0 && is_match(o->command))
+		e = run_match(s, o);
 	if (all || strcmp(o->command, "bandwidth") == 0) {
 		const uint32_t *sizes = o->size_count ? o->sizes : bandwidth_sizes;
 		unsigned n = o->size_count ? o->size_count : 5;
@@ -358,7 +361,7 @@ run_responder(struct session *s, const struct options *o)
 		for (int i = 0; i < n && e == 0; i++) {
 			uint8_t kind = m[i].len ? *(const uint8_t *)pmx_message_data(&m[i]) : 0;
 
-			if (remote_answer(s, &m[i], &e)) {
+			if (remote_answer(s, &m[i], &e) || match_answer(s, &m[i], &e)) {
 				pmx_release_receive_buffer(s->ctx, &m[i]);
 				continue;
 			}
