@@ -366,36 +366,80 @@ want_of(const struct pmx_matched *m)
 		m->ignore};
 }
 
-int
-pmx_irecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *request)
+/* Everything that has landed is taken in before a receive looks for its message: see lib/match/queue.h. */
+static inline int
+settle(struct pmx_context *ctx)
+{
+	int result = 0;
+
+	while (match_landed(ctx) && result == 0) {
+		uint32_t before = ctx->match->queue.heads.ring.pos;
+
+		result = progress(ctx);
+		if (ctx->match->by_engine || ctx->match->queue.heads.ring.pos == before)
+			break; /* no more of them may wait */
+	}
+	return result;
+}
+
+/* Any receive. */
+static APART int
+receive_checked(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *request)
 {
 	struct layout l;
 	int result = layout_make(&l, m, false);
 
-	if (unlikely(result == 0 && m->flags != 0))
+	if (result == 0 && m->flags != 0)
 		result = -EINVAL;
-	if (unlikely(result == 0 && ctx->match == NULL))
+	if (result == 0 && ctx->match == NULL)
 		result = match_open(ctx);
-	if (unlikely(result != 0 || (result = progress(ctx)) != 0))
+	if (result != 0 || (result = settle(ctx)) != 0)
 		return result;
 	struct match *x = ctx->match;
 	uint32_t i = request_take(x, request == NULL);
 
-	if (unlikely(i == NO_REQUEST))
+	if (i == NO_REQUEST)
 		return -EAGAIN;
 	struct request *r = &x->requests[i];
 	pmx_request id = request_id(x, i);
 
 	r->layout = l;
 	r->want = want_of(m);
-	if (likely(!x->by_engine)) {
-		ring_receive(ctx, i);
+	if (!x->by_engine) {
+		ring_receive(ctx, i, &r->want);
 	} else if ((result = engine_receive(ctx, i)) != 0) {
 		request_free(x, i);
 		return result;
 	}
 	if (request != NULL)
 		*request = id;
+	return 0;
+}
+
+int
+pmx_irecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *request)
+{
+	struct match *x = ctx->match;
+
+	/* the common one: into one piece, and nothing is there that it could match */
+	if (unlikely(x == NULL || x->by_engine || x->queue.unexpected.live != 0 || match_landed(ctx) || request == NULL ||
+		    m->iov != NULL || m->part != NULL || m->flags != 0 || m->len > PART_BYTES_MAX || (m->data == NULL && m->len > 0)))
+		return receive_checked(ctx, m, request);
+	const struct match_want want = want_of(m);
+	uint32_t i = request_take(x, false);
+
+	if (unlikely(i == NO_REQUEST))
+		return -EAGAIN;
+	struct request *r = &x->requests[i];
+
+	r->layout.data = m->data;
+	r->layout.len = r->layout.total = m->len;
+	r->layout.iov = NULL;
+	r->layout.part = NULL;
+	r->state = REQUEST_POSTED;
+	r->was_posted = true;
+	r->posted = match_posted_add(&x->queue.posted, &want, i); /* as many places as requests */
+	*request = request_id(x, i);
 	return 0;
 }
 
@@ -409,7 +453,7 @@ probe(struct pmx_context *ctx, const struct pmx_matched *m, struct pmx_status *s
 
 	if (result != 0)
 		return result;
-	gone = progress(ctx);
+	gone = match_landed(ctx) ? settle(ctx) : progress(ctx);
 	*i = NO_REQUEST;
 	if ((take || x->by_engine) && (*i = request_take(x, false)) == NO_REQUEST)
 		return -EAGAIN;
@@ -503,13 +547,13 @@ has_ended(struct match *x, pmx_request id)
 int
 pmx_test(struct pmx_context *ctx, pmx_request *request, struct pmx_status *status)
 {
-	struct request *r = request_of(ctx->match, *request);
-
 	if (*request == 0)
 		return 1;
+	struct request *r = request_of(ctx->match, *request);
+
 	if (unlikely(r == NULL || r->state == REQUEST_TAKEN))
 		return -EINVAL;
-	if (r->state != REQUEST_ENDED) {
+	if (likely(r->state != REQUEST_ENDED)) {
 		int result = progress(ctx);
 
 		if (r->state != REQUEST_ENDED)

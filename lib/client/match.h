@@ -151,7 +151,7 @@ int ring_open(struct pmx_context *ctx);
 void ring_close(struct pmx_context *ctx);
 int ring_progress(struct pmx_context *ctx);
 /* Begin a receive: the oldest message that waits, or it is posted. */
-void ring_receive(struct pmx_context *ctx, uint32_t i);
+void ring_receive(struct pmx_context *ctx, uint32_t i, const struct match_want *want);
 /* 1: status tells of it, and with `take` it is request i's; 0; -ENOBUFS. */
 int ring_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx_status *status, uint32_t take);
 void ring_receive_taken(struct pmx_context *ctx, struct request *r);

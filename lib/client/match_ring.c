@@ -278,12 +278,12 @@ copy_bulk(struct pmx_context *ctx)
 	}
 }
 
-static void
+static inline void
 publish(struct pmx_context *ctx)
 {
 	struct match *x = ctx->match;
 
-	if (x->queue.heads.given - x->published < x->publish)
+	if (likely(x->queue.heads.given - x->published < x->publish))
 		return;
 	x->published = x->queue.heads.given;
 	/* release: our reads of the entries before the engine writes them again */
@@ -292,14 +292,54 @@ publish(struct pmx_context *ctx)
 }
 
 /* All that landed is matched, or waits. 0, -EPIPE. */
+/* The common case in one piece: one receive is posted, and what comes next is a short message that it takes. */
+static inline bool
+receive_only(struct match *x, const struct lhs_entry *e)
+{
+	struct match_posted *p = &x->queue.posted;
+	struct wire_match h;
+
+	if (p->only == MATCH_NONE)
+		return false;
+	const struct match_receive *posted = &p->receives[p->only];
+	struct request *r = &x->requests[posted->handle];
+
+	memcpy(&h, e->front, sizeof(h));
+	const struct match_key key = {wire_be32(h.comm), (uint32_t)e->src_node << 16 | e->src_ctx, wire_be64(h.tag)};
+	uint32_t len = e->len - (uint32_t)sizeof(h);
+
+	if (unlikely(len > x->queue.heads.ring.split - sizeof(h) || h.op != WIRE_EAGER || (h.flags | h.zero) != 0 || len > r->layout.len ||
+		    !layout_is_plain(&r->layout) || !match_accepts(&posted->want, &key)))
+		return false;
+	lhs_copy(r->layout.data, e->front + sizeof(h), len);
+	match_posted_leave_only(p);
+	match_head_skip(&x->queue.heads);
+	x->stat.matched++;
+	r->status.source = addr_of(key.source);
+	r->status.tag = key.tag;
+	r->status.len = len;
+	request_end(x, r, 0);
+	return true;
+}
+
 int
 ring_progress(struct pmx_context *ctx)
 {
 	struct match *x = ctx->match;
 	struct match_message m;
 	uint64_t handle;
-	uint32_t before = x->queue.heads.ring.pos;
 
+	const struct lhs_entry *e = lhs_peek(&x->queue.heads.ring);
+
+	if (e == NULL) {
+		if (unlikely(x->starting.head != NO_REQUEST))
+			start(ctx);
+		return context_idle(ctx);
+	}
+	if (likely(receive_only(x, e))) {
+		publish(ctx);
+		return 0; /* more may be there; whoever waits for it asks again */
+	}
 	while (match_queue_next(&x->queue, &m, &handle)) {
 		if (likely(handle != MATCH_MALFORMED)) {
 			receive(ctx, &x->requests[handle], &m);
@@ -320,18 +360,18 @@ ring_progress(struct pmx_context *ctx)
 	publish(ctx);
 	if (unlikely(x->starting.head != NO_REQUEST))
 		start(ctx);
-	return before == x->queue.heads.ring.pos ? context_idle(ctx) : 0;
+	return 0;
 }
 
 /* ------------------------------------------------------------------ receives and probes */
 
 void
-ring_receive(struct pmx_context *ctx, uint32_t i)
+ring_receive(struct pmx_context *ctx, uint32_t i, const struct match_want *want)
 {
 	struct match *x = ctx->match;
 	struct request *r = &x->requests[i];
 	struct match_message message;
-	uint32_t found = match_queue_find(&x->queue, &r->want, &message);
+	uint32_t found = match_queue_find(&x->queue, want, &message);
 
 	if (found != MATCH_NONE) {
 		match_unexpected_take(&x->queue.unexpected, found);
@@ -342,7 +382,7 @@ ring_receive(struct pmx_context *ctx, uint32_t i)
 	}
 	r->state = REQUEST_POSTED;
 	r->was_posted = true;
-	r->posted = match_posted_add(&x->queue.posted, &r->want, i); /* as many places as requests */
+	r->posted = match_posted_add(&x->queue.posted, want, i); /* as many places as requests */
 }
 
 /* What a status tells of a message that waits. */

@@ -146,6 +146,22 @@ transfer_in(struct engine *e, struct rte_mbuf *m, uint16_t ctx, uint16_t node, u
 	rte_pktmbuf_free(m);
 }
 
+/* A frame that is a whole message for another endpoint than the plain one. */
+static __rte_noinline void
+other_message(struct engine *e, struct rte_mbuf *m, uint16_t ctx, uint32_t len)
+{
+	const struct wire_hdr *h = rte_pktmbuf_mtod(m, const struct wire_hdr *);
+	struct channel *ch = &e->node->channels[ctx % WIRE_CONTEXTS_MAX];
+	uint16_t node = wire_be16(h->src_node), peer = wire_be16(h->src_ctx);
+
+	if (wire_endpoint(ctx) != WIRE_MATCHED)
+		transfer_in(e, m, ctx, node, peer, len);
+	else if (likely(ch->state == CHANNEL_OPEN))
+		put(e, &ch->matched, node, peer % WIRE_CONTEXTS_MAX, m, WIRE_HDR_BYTES, len, len, true);
+	else
+		rte_pktmbuf_free(m);
+}
+
 /* One fragment in order for another endpoint than the plain one. */
 static __rte_noinline void
 other_in(struct engine *e, const struct proto_delivery *d)
@@ -172,17 +188,7 @@ engine_message(struct engine *e, struct rte_mbuf *m)
 	uint32_t len = m->data_len - (uint32_t)WIRE_HDR_BYTES;
 
 	if (unlikely(ctx >= WIRE_CONTEXTS_MAX)) {
-		const struct proto_delivery d = {
-			.handle = (uintptr_t)m,
-			.msg_len = len,
-			.len = (uint16_t)len,
-			.ctx = ctx,
-			.src_node = wire_be16(h->src_node),
-			.src_ctx = wire_be16(h->src_ctx),
-			.last = true,
-		};
-
-		other_in(e, &d);
+		other_message(e, m, ctx, len);
 		return;
 	}
 	if (likely(ch->state == CHANNEL_OPEN))

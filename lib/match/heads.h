@@ -55,6 +55,18 @@ match_head_kept(struct match_heads *h, uint32_t where)
 {
 	return (struct lhs_entry *)(h->store + (size_t)(where & ~MATCH_STORED) * h->entry_bytes);
 }
+/* The next one, which match_head_next would give, is taken in and needed no more. */
+static inline void
+match_head_skip(struct match_heads *h)
+{
+	if (__builtin_expect(h->given == h->ring.pos, 1)) {
+		h->given = ++h->ring.pos;
+		return;
+	}
+	uint32_t place = h->ring.pos++ & h->ring.mask;
+
+	h->done[place / 64] |= 1ull << place % 64;
+}
 /* It is needed no more. */
 void match_head_done(struct match_heads *h, uint32_t where);
 

@@ -134,6 +134,7 @@ struct match_posted {
 	struct match_table table;
 	uint32_t max, count;
 	uint32_t used, free;     /* places ever used; a list of those that are free again */
+	uint32_t only;           /* the one that is posted, if it is the only one: not in the table yet; MATCH_NONE */
 	size_t bytes;
 	uint32_t of[MATCH_CLASSES + 1]; /* how many are posted of each */
 	uint32_t masked_head, masked_tail;
@@ -150,6 +151,19 @@ uint32_t match_posted_add(struct match_posted *p, const struct match_want *want,
 bool match_posted_take(struct match_posted *p, const struct match_key *key, uint64_t *handle);
 /* It leaves; false: it is not posted any more. */
 bool match_posted_cancel(struct match_posted *p, uint32_t number);
+
+/* The only receive that is posted leaves. */
+static inline void
+match_posted_leave_only(struct match_posted *p)
+{
+	struct match_receive *r = &p->receives[p->only];
+
+	r->posted = false;
+	r->next = p->free;
+	p->free = p->only;
+	p->only = MATCH_NONE;
+	p->count = 0;
+}
 
 static inline bool
 match_accepts(const struct match_want *want, const struct match_key *key)

@@ -8,6 +8,7 @@
  *    what it finds. Those that want some bits of a tag are in a list of their own, walked as far as the
  *    oldest found elsewhere.
  * 2. All have one order of posting, so an exact receive and a wildcard compete as MPI wants it.
+ * 3. Most programs that wait have posted one: it enters the table when a second one comes.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -56,7 +57,7 @@ match_posted_init(struct match_posted *p, uint32_t max)
 		return -ENOMEM;
 	while (groups * MATCH_GROUP_ROOM < max)
 		groups *= 2;
-	*p = (struct match_posted){.max = max, .free = MATCH_NONE, .masked_head = MATCH_NONE, .masked_tail = MATCH_NONE};
+	*p = (struct match_posted){.max = max, .free = MATCH_NONE, .only = MATCH_NONE, .masked_head = MATCH_NONE, .masked_tail = MATCH_NONE};
 	p->bytes = groups * sizeof(struct match_group) + max * sizeof(*p->receives);
 	/* touched as it is needed; zeros are an empty table */
 	void *memory = mmap(NULL, p->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -74,7 +75,7 @@ match_posted_clear(struct match_posted *p)
 	if (p->used != 0)
 		match_table_clear(&p->table, p->table.mask + 1);
 	p->used = p->count = 0;
-	p->free = p->masked_head = p->masked_tail = MATCH_NONE;
+	p->free = p->only = p->masked_head = p->masked_tail = MATCH_NONE;
 	memset(p->of, 0, sizeof(p->of));
 }
 
@@ -106,6 +107,33 @@ class_of(const struct match_want *want)
 	return MATCH_MASKED;
 }
 
+/* Into the table, or the list. */
+static void
+enter(struct match_posted *p, uint32_t number)
+{
+	struct match_receive *r = &p->receives[number];
+
+	r->kind = class_of(&r->want);
+	r->next = r->previous = MATCH_NONE;
+	p->of[r->kind]++;
+	if (r->kind == MATCH_MASKED) {
+		if (p->masked_head != MATCH_NONE)
+			append(p, number, &p->masked_tail);
+		else
+			p->masked_head = p->masked_tail = number;
+		return;
+	}
+	const struct match_key key = class_key(r->kind, r->want.comm, r->want.source, r->want.tag);
+	uint32_t hash = class_hash(r->kind, &key);
+	struct match_where chain = chain_of(p, r->kind, &key, hash);
+
+	r->want.tag = key.tag;
+	if (chain.group == NULL)
+		match_chain_new(&p->table, hash, number);
+	else
+		append(p, number, &chain.group->tail[chain.i]);
+}
+
 uint32_t
 match_posted_add(struct match_posted *p, const struct match_want *want, uint64_t handle)
 {
@@ -119,26 +147,19 @@ match_posted_add(struct match_posted *p, const struct match_want *want, uint64_t
 		p->free = p->receives[number].next;
 	struct match_receive *r = &p->receives[number];
 
-	*r = (struct match_receive){.want = *want, .order = p->orders++, .handle = handle, .kind = class_of(want),
-		.next = MATCH_NONE, .previous = MATCH_NONE, .posted = true};
-	p->count++;
-	p->of[r->kind]++;
-	if (r->kind == MATCH_MASKED) {
-		if (p->masked_head != MATCH_NONE)
-			append(p, number, &p->masked_tail);
-		else
-			p->masked_head = p->masked_tail = number;
+	r->want = *want;
+	r->order = p->orders++;
+	r->handle = handle;
+	r->posted = true;
+	if (p->count++ == 0) {
+		p->only = number;
 		return number;
 	}
-	const struct match_key key = class_key(r->kind, want->comm, want->source, want->tag);
-	uint32_t hash = class_hash(r->kind, &key);
-	struct match_where chain = chain_of(p, r->kind, &key, hash);
-
-	r->want.tag = key.tag;
-	if (chain.group == NULL)
-		match_chain_new(&p->table, hash, number);
-	else
-		append(p, number, &chain.group->tail[chain.i]);
+	if (p->only != MATCH_NONE) {
+		enter(p, p->only);
+		p->only = MATCH_NONE;
+	}
+	enter(p, number);
 	return number;
 }
 
@@ -164,6 +185,7 @@ leave(struct match_posted *p, uint32_t number, uint32_t *head, uint32_t *tail)
 	p->of[r->kind]--;
 }
 
+
 static void
 leave_chain(struct match_posted *p, uint32_t number, struct match_where chain)
 {
@@ -179,6 +201,13 @@ match_posted_take(struct match_posted *p, const struct match_key *key, uint64_t 
 	uint32_t best = MATCH_NONE;
 	uint64_t order = UINT64_MAX;
 
+	if (p->only != MATCH_NONE) {
+		if (!match_accepts(&p->receives[p->only].want, key))
+			return false;
+		*handle = p->receives[p->only].handle;
+		match_posted_leave_only(p);
+		return true;
+	}
 	for (uint8_t class = 0; class < MATCH_CLASSES; class++) {
 		if (p->of[class] == 0)
 			continue;
@@ -215,6 +244,10 @@ match_posted_cancel(struct match_posted *p, uint32_t number)
 		return false;
 	struct match_receive *r = &p->receives[number];
 
+	if (number == p->only) {
+		match_posted_leave_only(p);
+		return true;
+	}
 	if (r->kind == MATCH_MASKED) {
 		leave(p, number, &p->masked_head, &p->masked_tail);
 		return true;

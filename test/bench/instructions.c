@@ -81,6 +81,76 @@ bench_client_receive(void)
 	return n > 0 ? (unsigned)n : 0;
 }
 
+/* A round trip of 8 bytes, without turns of the engines that find nothing. */
+NOINLINE void bench_plain_ping(void);
+NOINLINE void bench_matched_ping(void);
+
+void
+bench_plain_ping(void)
+{
+	struct pmx_message m;
+	uint64_t word = 1;
+
+	pmx_send_copy(from, (struct pmx_addr){1, 1}, &word, sizeof(word), NULL);
+	pmx_node_poll(nodes[0]);
+	pmx_node_poll(nodes[1]);
+	if (pmx_receive(to, &m) != 1)
+		abort();
+	memcpy(&word, pmx_message_data(&m), sizeof(word));
+	pmx_release_receive_buffer(to, &m);
+	pmx_send_copy(to, (struct pmx_addr){0, 0}, &word, sizeof(word), NULL);
+	pmx_node_poll(nodes[1]);
+	pmx_node_poll(nodes[0]);
+	if (pmx_receive(from, &m) != 1)
+		abort();
+	memcpy(&word, pmx_message_data(&m), sizeof(word));
+	pmx_release_receive_buffer(from, &m);
+}
+
+void
+bench_matched_ping(void)
+{
+	static pmx_request at_to;
+	static uint64_t there;
+	struct pmx_matched there_m = {.peer = {0, 0}, .tag = 1, .data = &there, .len = sizeof(there)};
+	uint64_t word = 1;
+	struct pmx_matched m = {.peer = {1, 1}, .tag = 1, .data = &word, .len = sizeof(word)};
+	pmx_request r;
+
+	if (at_to == 0 && pmx_irecv(to, &there_m, &at_to) != 0)
+		abort();
+	if (pmx_irecv(from, &m, &r) != 0 || pmx_isend(from, &m, NULL) != 0)
+		abort();
+	pmx_node_poll(nodes[0]);
+	pmx_node_poll(nodes[1]);
+	if (pmx_test(to, &at_to, NULL) != 1 || pmx_isend(to, &there_m, NULL) != 0 || pmx_irecv(to, &there_m, &at_to) != 0)
+		abort();
+	pmx_node_poll(nodes[1]);
+	pmx_node_poll(nodes[0]);
+	if (pmx_test(from, &r, NULL) != 1)
+		abort();
+}
+
+/* The first message of a flow takes a round trip of its own. */
+static void
+open_flows(void)
+{
+	const struct pmx_matched a = {.peer = {1, 1}}, b = {.peer = {0, 0}};
+	struct pmx_message m;
+
+	pmx_isend(from, &a, NULL);
+	pmx_isend(to, &b, NULL);
+	pmx_send_copy(to, (struct pmx_addr){0, 0}, "\1", 1, NULL);
+	for (unsigned i = 0; i < 1000; i++) {
+		pmx_node_poll(nodes[0]);
+		pmx_node_poll(nodes[1]);
+	}
+	while (pmx_receive(from, &m) == 1)
+		pmx_release_receive_buffer(from, &m);
+	pmx_irecv(from, &a, NULL);
+	pmx_irecv(to, &b, NULL);
+}
+
 static int
 start(int i, int argc, char **argv, const char *more)
 {
@@ -128,6 +198,11 @@ main(int argc, char **argv)
 		pmx_node_poll(nodes[1]);
 		received += bench_client_receive();
 	}
+	open_flows();
+	for (unsigned i = 0; i < bursts; i++)
+		bench_plain_ping();
+	for (unsigned i = 0; i < bursts; i++)
+		bench_matched_ping();
 	pmx_node_close(nodes[1]);
 	pmx_node_close(nodes[0]);
 	printf("messages %u %u\n", sent, received);

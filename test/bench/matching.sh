@@ -66,7 +66,7 @@ for test in $tests; do
 	case $test in
 	matched)
 		for _ in $(seq "$times"); do
-			pair "matched --rounds 20000 --seconds 0.5"
+			pair "matched --rounds 40000 --seconds 0.5"
 			pair "push --sizes 1048576 --seconds 0.5"
 		done ;;
 	unexpected)
