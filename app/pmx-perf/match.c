@@ -118,8 +118,8 @@ say(struct session *s, struct pmx_addr to, const struct order *o)
 static int
 echo(struct session *s, struct pmx_addr to, const struct order *o)
 {
-	uint8_t *data = malloc(o->size);
-	pmx_request r;
+	uint8_t *data = memory_take(s, o->size, o->private);
+	pmx_request r, sent = 0;
 	int e = data ? 0 : -ENOMEM;
 
 	/* the receive is posted when its message comes */
@@ -128,13 +128,18 @@ echo(struct session *s, struct pmx_addr to, const struct order *o)
 	for (uint64_t i = 0; i < o->count && e == 0; i++) {
 		e = wait_for(s, &r);
 		if (e == 0)
-			e = isend(s, to, COMM, 2, data, o->size, NULL);
+			e = isend(s, to, COMM, 2, data, o->size, i + 1 < o->count ? NULL : &sent);
 		if (e == 0 && i + 1 < o->count)
 			e = irecv(s, to, COMM, 1, data, o->size, &r);
 	}
+	/* the last offer was fetched when its sender has it */
+	while (e == 0 && (e = pmx_test(s->ctx, &sent, NULL)) == 0)
+		session_idle(s);
+	e = e == 1 ? 0 : e;
 	while (e == 0 && pmx_sends_pending(s->ctx) != 0)
 		session_idle(s);
-	free(data);
+	if (data != NULL)
+		memory_put(s, data, o->private);
 	return e;
 }
 
@@ -308,8 +313,8 @@ matched_ping(struct session *s, const struct options *o, uint8_t *data, uint32_t
 static int
 pings(struct session *s, const struct options *o, uint32_t size, uint64_t rounds, bool matched, struct hist *h)
 {
-	const struct order order = {.kind = KIND_ECHO, .size = size, .count = rounds};
-	uint8_t *data = malloc(size);
+	const struct order order = {.kind = KIND_ECHO, .private = o->remote_private, .size = size, .count = rounds};
+	uint8_t *data = memory_take(s, size, o->local_private);
 	int e = data == NULL ? -ENOMEM : matched ? say(s, o->to, &order) : 0;
 
 	for (uint64_t i = 0; i < rounds && e == 0; i++) {
@@ -319,7 +324,8 @@ pings(struct session *s, const struct options *o, uint32_t size, uint64_t rounds
 		if (i > 10 && h != NULL)
 			hist_record(h, (uint64_t)ns_of(rte_rdtsc() - start));
 	}
-	free(data);
+	if (data != NULL)
+		memory_put(s, data, o->local_private);
 	return e;
 }
 

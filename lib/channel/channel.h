@@ -68,6 +68,7 @@ struct channel_shm {
 	uint8_t pin_cache, pin_watch; /* 0 = off */
 	uint32_t engine_matches;    /* matched messages are the engine's: SUBMIT_RECEIVE */
 	uint32_t engine_may_sleep;  /* submissions must look at engine_sleeps */
+	_Atomic uint32_t rtt_ns;    /* to the node of the last OFFER; 0: not known */
 	_Atomic uint32_t state;     /* enum channel_state */
 	/* positions, a line each so that the two sides do not share one */
 	_Alignas(64) _Atomic uint32_t engine_sleeps;   /* engine: ring the doorbell */

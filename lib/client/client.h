@@ -134,6 +134,10 @@ int64_t context_now_us(void);
 int context_idle(struct pmx_context *ctx);
 /* As context_wait, but sleeps if it can. */
 void context_sleep(struct pmx_context *ctx, int64_t left_us);
+/* Bulk buffers of a received message go back. */
+void context_release(struct pmx_context *ctx, uint32_t bulk);
+/* One matched message of a head (two words, as they travel) and len bytes, which fit one buffer. Errors of pmx_send_copy. */
+int context_send_short(struct pmx_context *ctx, struct pmx_addr to, const uint64_t head[2], const void *data, uint32_t len);
 int context_send_matched(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, pmx_send_id *id);
 /* match.c */
 bool match_landed(const struct pmx_context *ctx);

@@ -332,6 +332,51 @@ context_send_matched(struct pmx_context *ctx, struct pmx_addr to, const struct p
 	return 0;
 }
 
+/* Get, write and submit as three steps pass the buffer through memory: this is half as long. */
+int
+context_send_short(struct pmx_context *ctx, struct pmx_addr to, const uint64_t head[2], const void *data, uint32_t len)
+{
+	uint32_t pos = ctx->sub.pos;
+
+	if (unlikely(ctx->free_count == 0 || pos - ctx->sub.other > ctx->sub.mask || pos % 16 == 15)) {
+		struct pmx_buffer buf;
+		int result = get_segments(ctx, 16 + len, &buf);
+
+		if (result != 0)
+			return result;
+		memcpy(buf.data, head, 16);
+		if (len != 0)
+			memcpy((uint8_t *)buf.data + 16, data, len);
+		result = submit_checked(ctx, to, &buf, SUBMIT_MATCHED);
+		if (result != 0)
+			put_back(ctx, buf.first);
+		ring_doorbell(ctx);
+		return result;
+	}
+	uint16_t b = ctx->free[--ctx->free_count];
+	uint8_t *at_ = send_data(ctx, b);
+
+	ctx->notes[b].next = NO_BUFFER;
+	memcpy(at_, &head[0], 8);
+	memcpy(at_ + 8, &head[1], 8);
+	if (len <= 64)
+		lhs_copy(at_ + 16, data, len);
+	else
+		memcpy(at_ + 16, data, len);
+	struct submission *s = (struct submission *)slot_at(&ctx->sub, pos)->body;
+
+	s->op = SUBMIT_MATCHED;
+	s->count = 1;
+	s->send.dst_node = to.node;
+	s->send.dst_ctx = to.context;
+	s->send.len = 16 + len;
+	s->send.buf[0] = b;
+	slot_publish(&ctx->sub, pos);
+	ctx->sub.pos = pos + 1;
+	ring_doorbell(ctx);
+	return 0;
+}
+
 int
 pmx_send_burst(struct pmx_context *ctx, const struct pmx_addr *to, struct pmx_buffer *bufs,
 	pmx_send_id *ids, unsigned n)
@@ -514,6 +559,15 @@ release_checked(struct pmx_context *ctx, uint32_t bulk)
 		flush_releases(ctx);
 }
 
+static inline void
+release(struct pmx_context *ctx, uint32_t bulk)
+{
+	if (unlikely(ctx->release_count + 1 >= ctx->release_most))
+		release_checked(ctx, bulk);
+	else
+		ctx->release[ctx->release_count++] = bulk;
+}
+
 void
 pmx_release_receive_buffer(struct pmx_context *ctx, struct pmx_message *msg)
 {
@@ -522,10 +576,13 @@ pmx_release_receive_buffer(struct pmx_context *ctx, struct pmx_message *msg)
 	if (bulk == LHS_NO_BULK)
 		return;
 	msg->bulk = LHS_NO_BULK;
-	if (unlikely(ctx->release_count + 1 >= ctx->release_most))
-		release_checked(ctx, bulk);
-	else
-		ctx->release[ctx->release_count++] = bulk;
+	release(ctx, bulk);
+}
+
+void
+context_release(struct pmx_context *ctx, uint32_t bulk)
+{
+	release(ctx, bulk);
 }
 
 const void *

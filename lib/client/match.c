@@ -13,11 +13,12 @@
  *    never fetch.
  */
 #include <errno.h>
+#include <time.h>
 
 #include "client/match.h"
 
 #define REQUEST_ID(index, uses) ((uint64_t)(uses) << 32 | ((index) + 1))
-#define EAGER_AUTO 16384
+#define EAGER_AUTO 16384 /* until there is a round trip to weigh, and at least */
 #define SPIN_US    200 /* of waiting, before sleeping */
 
 /* ------------------------------------------------------------------ life */
@@ -26,6 +27,47 @@ static uint32_t
 smaller(uint64_t a, uint64_t b)
 {
 	return (uint32_t)(a < b ? a : b);
+}
+
+/* Of this thread: bytes a nanosecond, into and out of memory that a cache holds. */
+static double
+copy_rate(void)
+{
+	enum { BYTES = 65536, TIMES = 8 };
+	uint8_t *from = malloc(2 * BYTES);
+	int64_t best = INT64_MAX;
+
+	if (from == NULL)
+		return 1;
+	memset(from, 1, 2 * BYTES);
+	for (unsigned i = 0; i < TIMES; i++) {
+		struct timespec a, b;
+
+		clock_gettime(CLOCK_MONOTONIC, &a);
+		memcpy(from + BYTES, from, BYTES);
+		__asm__ volatile("" : : "r"(from) : "memory");
+		clock_gettime(CLOCK_MONOTONIC, &b);
+		int64_t ns = (b.tv_sec - a.tv_sec) * 1000000000ll + b.tv_nsec - a.tv_nsec;
+
+		best = ns < best ? ns : best;
+	}
+	free(from);
+	return best > 0 ? (double)BYTES / (double)best : 1;
+}
+
+/* rendezvous = auto: an offer takes a round trip more, a message in buffers two copies more. */
+static void
+weigh(struct pmx_context *ctx)
+{
+	struct match *x = ctx->match;
+	uint32_t rtt = atomic_load_explicit(&ctx->shm->rtt_ns, memory_order_relaxed);
+	double bytes = rtt * x->copy_rate / 2;
+
+	if (rtt == 0 || x->eager_most == 0)
+		return;
+	x->eager_max = bytes < EAGER_AUTO ? EAGER_AUTO : bytes > x->eager_most ? x->eager_most : (uint32_t)bytes;
+	x->eager_max = smaller(x->eager_max, x->eager_most);
+	x->one_max = smaller(x->eager_max, ctx->one_max - sizeof(struct wire_match));
 }
 
 static int
@@ -45,6 +87,8 @@ match_open(struct pmx_context *ctx)
 		ctx->match = NULL;
 		return -ENOMEM;
 	}
+	if (x->by_engine)
+		x->queue.posted.only = MATCH_NONE; /* this thread has none */
 	x->max = shm->receives;
 	x->free = x->starting.head = x->sent.head = NO_REQUEST;
 	x->offers_max = ctx->transfer_count / 2;
@@ -53,6 +97,10 @@ match_open(struct pmx_context *ctx)
 
 	most = smaller(most > shm->frag_len ? most : shm->frag_len, ctx->max_message) - sizeof(struct wire_match);
 	x->eager_max = smaller(shm->rendezvous == RENDEZVOUS_AUTO ? EAGER_AUTO : shm->rendezvous, most);
+	if (shm->rendezvous == RENDEZVOUS_AUTO) {
+		x->eager_most = (uint32_t)most;
+		x->copy_rate = copy_rate();
+	}
 	x->one_max = smaller(x->eager_max, ctx->one_max - sizeof(struct wire_match));
 	return 0;
 }
@@ -143,6 +191,7 @@ match_transfer_ended(struct pmx_context *ctx, uint32_t request, uint8_t error)
 	}
 	x->offers--;
 	request_end(x, r, -(int)error);
+	weigh(ctx);
 }
 
 /* Sends that were Acked. */
@@ -337,22 +386,11 @@ pmx_isend(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *req
 	if (unlikely(ctx->match == NULL || m->iov != NULL || m->part != NULL || m->flags != 0 || m->len > ctx->match->one_max ||
 		    m->peer.context >= WIRE_CONTEXTS_MAX || (m->data == NULL && m->len > 0)))
 		return send_checked(ctx, m, request);
-	struct pmx_buffer buf;
-	int result = pmx_get_send_buffer(ctx, (uint32_t)(sizeof(struct wire_match) + m->len), &buf);
+	const uint64_t head[2] = {(uint64_t)wire_be32(m->comm) << 32 | WIRE_EAGER, wire_be64(m->tag)};
 
-	if (unlikely(result != 0))
-		return result;
-	put_head(buf.data, m, WIRE_EAGER, 0);
-	if (likely(m->len != 0))
-		memcpy((uint8_t *)buf.data + sizeof(struct wire_match), m->data, m->len);
-	result = context_send_matched(ctx, m->peer, &buf, NULL);
-	if (unlikely(result != 0)) {
-		pmx_discard_buffer(ctx, &buf);
-		return result;
-	}
 	if (request != NULL)
 		*request = 0;
-	return 0;
+	return context_send_short(ctx, m->peer, head, m->data, (uint32_t)m->len);
 }
 
 /* ------------------------------------------------------------------ receive */
@@ -438,7 +476,7 @@ pmx_irecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *req
 	r->layout.part = NULL;
 	r->state = REQUEST_POSTED;
 	r->was_posted = true;
-	r->posted = match_posted_add(&x->queue.posted, &want, i); /* as many places as requests */
+	r->posted = match_posted_put(&x->queue.posted, &want, i); /* as many places as requests */
 	*request = request_id(x, i);
 	return 0;
 }
@@ -554,7 +592,12 @@ pmx_test(struct pmx_context *ctx, pmx_request *request, struct pmx_status *statu
 	if (unlikely(r == NULL || r->state == REQUEST_TAKEN))
 		return -EINVAL;
 	if (likely(r->state != REQUEST_ENDED)) {
-		int result = progress(ctx);
+		struct match *x = ctx->match;
+		const struct lhs_entry *e = x->queue.posted.only != MATCH_NONE ? lhs_peek(&x->queue.heads.ring) : NULL;
+		int result = 0;
+
+		if (e == NULL || unlikely(!ring_receive_only(ctx, e)))
+			result = progress(ctx);
 
 		if (r->state != REQUEST_ENDED)
 			return result;

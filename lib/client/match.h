@@ -56,6 +56,8 @@ struct match {
 	struct list sent;        /* REQUEST_SENT */
 	uint32_t offers, offers_max;
 	uint32_t eager_max;      /* bytes of a message that is copied */
+	uint32_t eager_most;     /* rendezvous = auto: whatever is measured; otherwise 0 */
+	double copy_rate;        /* bytes a nanosecond */
 	uint32_t one_max;        /* ... in one buffer */
 	uint32_t published, publish; /* entries told to the engine to be its own again; after how many */
 	uint32_t entries, buffers;
@@ -157,6 +159,59 @@ int ring_probe(struct pmx_context *ctx, const struct match_want *want, struct pm
 void ring_receive_taken(struct pmx_context *ctx, struct request *r);
 bool ring_cancel(struct pmx_context *ctx, struct request *r);
 void ring_fetched(struct pmx_context *ctx, struct request *r, uint8_t error);
+
+/* Entries that are done with are the engine's again. */
+static inline void
+ring_publish(struct pmx_context *ctx)
+{
+	struct match *x = ctx->match;
+
+	if (likely(x->queue.heads.given - x->published < x->publish))
+		return;
+	x->published = x->queue.heads.given;
+	/* release: our reads of the entries before the engine writes them again */
+	atomic_store_explicit(&ctx->shm->matched_pos, x->published, memory_order_release);
+	context_doorbell(ctx);
+}
+
+/* The common case in one piece: one receive is posted, in one piece, and what comes next is a message in its entry or one
+ * buffer that it takes. Only if one is posted. */
+static inline bool
+ring_receive_only(struct pmx_context *ctx, const struct lhs_entry *e)
+{
+	struct match *x = ctx->match;
+	struct match_posted *p = &x->queue.posted;
+	const struct match_receive *posted = &p->receives[p->only];
+	struct request *r = &x->requests[posted->handle];
+	uint32_t len = e->len - (uint32_t)sizeof(struct wire_match), bulk = e->bulk;
+	uint64_t head, tag;
+
+	memcpy(&head, e->front, sizeof(head));
+	memcpy(&tag, e->front + sizeof(head), sizeof(tag));
+	const struct match_key key = {
+		wire_be32((uint32_t)(head >> 32)), (uint32_t)e->src_node << 16 | e->src_ctx, wire_be64(tag)};
+
+	/* op, and neither flags nor what must be 0 */
+	if (unlikely((uint32_t)head != WIRE_EAGER || len > r->layout.len || !layout_is_plain(&r->layout) ||
+		    (bulk == LHS_NO_BULK ? len > x->queue.heads.ring.split : (bulk & LHS_CHAINED) != 0) ||
+		    !match_accepts(&posted->want, &key)))
+		return false;
+	if (likely(bulk == LHS_NO_BULK)) {
+		lhs_copy(r->layout.data, e->front + sizeof(struct wire_match), len);
+	} else {
+		memcpy(r->layout.data, (const uint8_t *)ctx->shm + e->bulk_off + sizeof(struct wire_match), len);
+		context_release(ctx, bulk);
+	}
+	match_posted_leave_only(p);
+	match_head_skip(&x->queue.heads);
+	ring_publish(ctx);
+	x->stat.matched++;
+	r->status.source = addr_of(key.source);
+	r->status.tag = key.tag;
+	r->status.len = len;
+	request_end(x, r, 0);
+	return true;
+}
 
 /* match_engine.c: the same */
 int engine_progress(struct pmx_context *ctx);

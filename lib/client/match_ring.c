@@ -278,50 +278,7 @@ copy_bulk(struct pmx_context *ctx)
 	}
 }
 
-static inline void
-publish(struct pmx_context *ctx)
-{
-	struct match *x = ctx->match;
-
-	if (likely(x->queue.heads.given - x->published < x->publish))
-		return;
-	x->published = x->queue.heads.given;
-	/* release: our reads of the entries before the engine writes them again */
-	atomic_store_explicit(&ctx->shm->matched_pos, x->published, memory_order_release);
-	context_doorbell(ctx);
-}
-
 /* All that landed is matched, or waits. 0, -EPIPE. */
-/* The common case in one piece: one receive is posted, and what comes next is a short message that it takes. */
-static inline bool
-receive_only(struct match *x, const struct lhs_entry *e)
-{
-	struct match_posted *p = &x->queue.posted;
-	struct wire_match h;
-
-	if (p->only == MATCH_NONE)
-		return false;
-	const struct match_receive *posted = &p->receives[p->only];
-	struct request *r = &x->requests[posted->handle];
-
-	memcpy(&h, e->front, sizeof(h));
-	const struct match_key key = {wire_be32(h.comm), (uint32_t)e->src_node << 16 | e->src_ctx, wire_be64(h.tag)};
-	uint32_t len = e->len - (uint32_t)sizeof(h);
-
-	if (unlikely(len > x->queue.heads.ring.split - sizeof(h) || h.op != WIRE_EAGER || (h.flags | h.zero) != 0 || len > r->layout.len ||
-		    !layout_is_plain(&r->layout) || !match_accepts(&posted->want, &key)))
-		return false;
-	lhs_copy(r->layout.data, e->front + sizeof(h), len);
-	match_posted_leave_only(p);
-	match_head_skip(&x->queue.heads);
-	x->stat.matched++;
-	r->status.source = addr_of(key.source);
-	r->status.tag = key.tag;
-	r->status.len = len;
-	request_end(x, r, 0);
-	return true;
-}
-
 int
 ring_progress(struct pmx_context *ctx)
 {
@@ -336,10 +293,8 @@ ring_progress(struct pmx_context *ctx)
 			start(ctx);
 		return context_idle(ctx);
 	}
-	if (likely(receive_only(x, e))) {
-		publish(ctx);
+	if (x->queue.posted.only != MATCH_NONE && ring_receive_only(ctx, e))
 		return 0; /* more may be there; whoever waits for it asks again */
-	}
 	while (match_queue_next(&x->queue, &m, &handle)) {
 		if (likely(handle != MATCH_MALFORMED)) {
 			receive(ctx, &x->requests[handle], &m);
@@ -357,7 +312,7 @@ ring_progress(struct pmx_context *ctx)
 		match_heads_spare(&x->queue.heads, &x->queue.unexpected, x->entries / 4);
 	if (unlikely(x->queue.bulks > x->buffers / 2))
 		copy_bulk(ctx);
-	publish(ctx);
+	ring_publish(ctx);
 	if (unlikely(x->starting.head != NO_REQUEST))
 		start(ctx);
 	return 0;
@@ -377,7 +332,7 @@ ring_receive(struct pmx_context *ctx, uint32_t i, const struct match_want *want)
 		match_unexpected_take(&x->queue.unexpected, found);
 		x->stat.unexpected++;
 		receive(ctx, r, &message);
-		publish(ctx);
+		ring_publish(ctx);
 		return;
 	}
 	r->state = REQUEST_POSTED;
@@ -428,7 +383,7 @@ ring_receive_taken(struct pmx_context *ctx, struct request *r)
 
 	ctx->match->stat.unexpected++;
 	receive(ctx, r, &taken);
-	publish(ctx);
+	ring_publish(ctx);
 }
 
 bool

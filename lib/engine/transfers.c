@@ -143,6 +143,16 @@ transfer_begin(struct engine *e, struct channel *ch, struct op *op)
 	start(e, op);
 }
 
+/* For the client, which weighs it against copying. */
+static void
+tell_rtt(struct engine *e, struct channel *ch, uint16_t node)
+{
+	struct proto_path_stat stat;
+
+	if (node < e->nodes_max && proto_path_stat(e->proto, node, &stat) && stat.rtt_ns < UINT32_MAX)
+		atomic_store_explicit(&ch->shm->rtt_ns, (uint32_t)stat.rtt_ns, memory_order_relaxed);
+}
+
 /* false: malformed. */
 bool
 transfer_submit(struct engine *e, struct channel *ch, uint32_t place)
@@ -176,6 +186,7 @@ transfer_submit(struct engine *e, struct channel *ch, uint32_t place)
 	if (d->kind == TRANSFER_PACKED)
 		return true;
 	if (d->kind == TRANSFER_OFFER) {
+		tell_rtt(e, ch, d->node);
 		op->state = OP_OFFERED;
 		op->last_sent = true; /* it can be asked for */
 		return true;

@@ -165,6 +165,26 @@ match_posted_leave_only(struct match_posted *p)
 	p->count = 0;
 }
 
+/* match_posted_add, with the common case in line: no other is posted. */
+static inline uint32_t
+match_posted_put(struct match_posted *p, const struct match_want *want, uint64_t handle)
+{
+	uint32_t number = p->free;
+
+	if (__builtin_expect(p->count != 0 || number == MATCH_NONE, 0))
+		return match_posted_add(p, want, handle);
+	struct match_receive *r = &p->receives[number];
+
+	p->free = r->next;
+	r->want = *want;
+	r->order = p->orders++;
+	r->handle = handle;
+	r->posted = true;
+	p->count = 1;
+	p->only = number;
+	return number;
+}
+
 static inline bool
 match_accepts(const struct match_want *want, const struct match_key *key)
 {
