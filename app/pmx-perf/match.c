@@ -195,6 +195,8 @@ one(struct session *s, struct pmx_addr to, const struct order *o)
 	if (data == NULL)
 		return -ENOMEM;
 	e = o->kind == KIND_OFFER ? isend(s, to, COMM, 4, data, o->size, &r) : irecv(s, to, COMM, 5, data, o->size, &r);
+	if (e == 0 && o->kind == KIND_TAKE)
+		e = say(s, to, o); /* it is posted */
 	return e == 0 ? wait_for(s, &r) : e;
 }
 
@@ -707,17 +709,23 @@ compute(uint64_t ticks)
 		found++;
 }
 
-/* One message of `size`, received or sent, with so much computation in between. Ticks in all. */
+/* One message of `size`, received or sent, with so much computation in between. Ticks in all. What is sent finds its receive
+ * posted; what is received is sent when the other side is told to. */
 static int
 exchange(struct session *s, const struct options *o, uint8_t *data, uint32_t size, bool receive, uint64_t ticks, uint64_t *all)
 {
 	const struct order order = {.kind = receive ? KIND_OFFER : KIND_TAKE, .size = size};
 	pmx_request r;
+	int e = receive ? 0 : say(s, o->to, &order);
+
+	if (e == 0 && !receive)
+		e = hear(s);
 	uint64_t start = rte_rdtsc();
-	int e = receive ? irecv(s, o->to, COMM, 4, data, size, &r) : say(s, o->to, &order);
 
 	if (e == 0)
-		e = receive ? say(s, o->to, &order) : isend(s, o->to, COMM, 5, data, size, &r);
+		e = receive ? irecv(s, o->to, COMM, 4, data, size, &r) : isend(s, o->to, COMM, 5, data, size, &r);
+	if (e == 0 && receive)
+		e = say(s, o->to, &order);
 	compute(ticks);
 	if (e == 0)
 		e = wait_for(s, &r);

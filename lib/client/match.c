@@ -19,6 +19,7 @@
 
 #define REQUEST_ID(index, uses) ((uint64_t)(uses) << 32 | ((index) + 1))
 #define EAGER_AUTO 16384 /* until there is a round trip to weigh, and at least */
+#define EAGER_MOST 65536 /* ... and at most: copying is the application's time, a transfer the engine's */
 #define SPIN_US    200 /* of waiting, before sleeping */
 
 /* ------------------------------------------------------------------ life */
@@ -98,7 +99,7 @@ match_open(struct pmx_context *ctx)
 	most = smaller(most > shm->frag_len ? most : shm->frag_len, ctx->max_message) - sizeof(struct wire_match);
 	x->eager_max = smaller(shm->rendezvous == RENDEZVOUS_AUTO ? EAGER_AUTO : shm->rendezvous, most);
 	if (shm->rendezvous == RENDEZVOUS_AUTO) {
-		x->eager_most = (uint32_t)most;
+		x->eager_most = smaller(most, EAGER_MOST);
 		x->copy_rate = copy_rate();
 	}
 	x->one_max = smaller(x->eager_max, ctx->one_max - sizeof(struct wire_match));

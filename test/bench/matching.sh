@@ -44,8 +44,8 @@ attached() # INITIATOR_ARGS: two primaries share core 1, both applications core 
 	local i
 	rm -f "$work/memif.sock"
 	for i in 1 0; do
-		taskset -c 1 "$build/app/pmx-dpdk" --config "$work/a$i.ini" -- -l 1 --no-pci -m 384 --file-prefix bx$i \
-			--log-level='*:error' --vdev=net_memif0,role=$([ $i = 1 ] && echo server || echo client),id=0,$vdev >"$work/p$i.log" 2>&1 &
+		"$build/app/pmx-dpdk" -l 1 --no-pci -m 384 --log-level='*:error' \
+			--vdev=net_memif0,role=$([ $i = 1 ] && echo server || echo client),id=0,$vdev -- "$work/a$i.ini" >"$work/p$i.log" 2>&1 &
 		pids+=($!)
 		sleep 2
 	done
