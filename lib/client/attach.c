@@ -58,7 +58,8 @@ start_eal(const char *instance, int cpu)
 	snprintf(prefix, sizeof(prefix), "--file-prefix=%s", instance);
 	snprintf(lcores, sizeof(lcores), "0@%d", cpu < 0 ? 0 : cpu);
 	char *argv[] = {"pmx", "--proc-type=secondary", prefix, "--no-pci", "--no-telemetry",
-		"--lcores", lcores, "--log-level=*:error", NULL};
+		"--lcores", lcores, "--log-level=*:error",
+		"--force-max-simd-bitwidth=512" /* what searches may use: lib/match/scan.c */, NULL};
 
 	CPU_ZERO(&before);
 	sched_getaffinity(0, sizeof(before), &before);

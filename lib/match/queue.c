@@ -43,13 +43,16 @@ match_queue_clear(struct match_queue *q)
 static inline bool
 read_key(const struct lhs_entry *e, struct match_key *key)
 {
-	struct wire_match h;
+	uint64_t head, tag;
 
-	if (wire_match_check(e->front, e->len) != WIRE_OK)
-		return false;
-	memcpy(&h, e->front, sizeof(h));
-	*key = (struct match_key){wire_be32(h.comm), (uint32_t)e->src_node << 16 | e->src_ctx, wire_be64(h.tag)};
-	return true;
+	memcpy(&head, e->front, sizeof(head));
+	memcpy(&tag, e->front + sizeof(head), sizeof(tag));
+	*key = (struct match_key){
+		wire_be32((uint32_t)(head >> 32)), (uint32_t)e->src_node << 16 | e->src_ctx, wire_be64(tag)};
+	/* the common one at a glance: its op, and neither flags nor what must be 0 */
+	if (__builtin_expect((uint32_t)head == WIRE_EAGER && e->len >= sizeof(struct wire_match), 1))
+		return true;
+	return wire_match_check(e->front, e->len) == WIRE_OK;
 }
 
 bool
@@ -69,7 +72,7 @@ match_queue_next(struct match_queue *q, struct match_message *m, uint64_t *handl
 		found = good && q->posted.count != 0 && match_posted_take(&q->posted, &keys[n], handle);
 		if (good && !found && u->live + n == u->max)
 			break;
-		match_head_next(h, &where[n]);
+		where[n] = h->ring.pos++ & h->ring.mask;
 		q->bulks += match_bulks(q, e);
 		if (found) {
 			*m = (struct match_message){e, where[n], keys[n]};

@@ -17,7 +17,8 @@ work=$(mktemp -d)
 export RUNTIME_DIRECTORY=$work
 pids=()
 trap '[ ${#pids[@]} -eq 0 ] || kill "${pids[@]}" 2>/dev/null; wait; rm -rf "$work"' EXIT
-eal="--no-pci --in-memory -m 512 --no-telemetry --log-level=*:error"
+# vectors of 512 bits are the EAL's to allow
+eal="--no-pci --in-memory -m 512 --no-telemetry --log-level=*:error --force-max-simd-bitwidth=512"
 
 config() # NODE IDLE EXTRA
 {
