@@ -45,10 +45,11 @@ struct history {
 	uint64_t seed, random, end; /* of the misfortunes, ns */
 	struct sim *sim;
 	struct transfers *transfers; /* NULL: messages are sent */
+	struct matching *matching;   /* ... that receives match */
 	uint32_t nodes, contexts, largest;
 	unsigned misfortunes; /* enum misfortune */
 	uint32_t errors, sent, delivered; /* counts */
-	uint64_t begun, done;             /* ... of transfers */
+	uint64_t begun, done;             /* ... of transfers; of operations, and messages that were matched */
 	int strange;          /* an error that nothing excuses */
 	bool healed, excused; /* excused: something happened that may end a send in an error */
 };
@@ -197,6 +198,10 @@ send_some(struct history *h, uint32_t src)
 		transfers_begin(h->transfers, src, draw64(h));
 		return;
 	}
+	if (h->matching != NULL) {
+		matching_act(h->matching, src, draw64(h), h->largest);
+		return;
+	}
 	unsigned n = 1 + below(h, 12);
 	uint32_t dst = below(h, h->nodes);
 	uint16_t ctx = (uint16_t)below(h, h->contexts), peer = (uint16_t)below(h, h->contexts);
@@ -215,11 +220,14 @@ send_some(struct history *h, uint32_t src)
 	}
 }
 
+/* Those that are not. */
 static void
 open_all(struct history *h, uint32_t node)
 {
-	for (uint16_t c = 0; c < h->contexts; c++)
-		sim_open(h->sim, node, c);
+	for (uint16_t c = 0; c < h->contexts; c++) {
+		if (sim_open(h->sim, node, c) == 0 && h->matching != NULL)
+			matching_forget(h->matching, node, c);
+	}
 }
 
 /* A context has two endpoints in a history of transfers. */
@@ -293,6 +301,10 @@ heard(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag)
 	struct history *h = arg;
 
 	h->delivered++;
+	if (h->matching != NULL) {
+		matching_heard(h->matching, d, tag);
+		return;
+	}
 	if (h->transfers != NULL) {
 		transfers_heard(h->transfers, tag);
 		return;
@@ -369,6 +381,17 @@ judge_transfers(struct history *h)
 	return n.failed != 0 && !h->excused ? "a transfer failed, and nothing had happened" : NULL;
 }
 
+static const char *
+judge_matching(struct history *h)
+{
+	matching_settle(h->matching);
+	const struct matching_count n = matching_counts(h->matching);
+
+	h->begun = n.operations;
+	h->done = n.matched;
+	return matching_wrong(h->matching);
+}
+
 /* NULL: all was well. */
 static const char *
 one_history(struct history *h, const struct options *o, uint64_t seed)
@@ -423,6 +446,8 @@ one_history(struct history *h, const struct options *o, uint64_t seed)
 		c.proto.flows_max = 4096;
 	}
 	h->sim = sim_new(&c);
+	if (o->matching)
+		h->matching = matching_new(h->sim, h->nodes, h->contexts);
 	if (o->transfers)
 		h->transfers = transfers_new(h->sim, h->nodes, (uint16_t)(h->contexts / 2), c.proto.payload_max,
 			c.proto.tx_frames_max);
@@ -445,12 +470,16 @@ one_history(struct history *h, const struct options *o, uint64_t seed)
 
 	if (error == NULL && h->transfers != NULL)
 		error = judge_transfers(h);
+	if (error == NULL && h->matching != NULL)
+		error = judge_matching(h);
 	if (error != NULL)
 		snprintf(why, sizeof(why), "at %.3f ms: %s", (double)sim_now(h->sim) / 1e6, error);
 	else if (h->strange)
 		snprintf(why, sizeof(why), "a send ended in '%s', and nothing had happened", strerror(h->strange));
 	if (h->transfers != NULL)
 		transfers_free(h->transfers);
+	if (h->matching != NULL)
+		matching_free(h->matching);
 	sim_free(h->sim);
 	topology_free(t);
 	return error || h->strange ? why : NULL;
@@ -491,7 +520,7 @@ run_fuzz(const struct options *o)
 			fprintf(stderr, "pmx-sim: seed %llu %s\n"
 					"see it:  pmx-sim fuzz --first %llu --seeds 1 --trace%s\n",
 				(unsigned long long)(o->first + i), why, (unsigned long long)(o->first + i),
-				o->transfers ? " --transfers" : "");
+				o->transfers ? " --transfers" : o->matching ? " --matching" : "");
 			return 1;
 		}
 		if (!o->quiet && (i + 1) % 1000 == 0)
@@ -504,6 +533,10 @@ run_fuzz(const struct options *o)
 		printf("%s%llu histories, no rule broken: %llu transfers begun, %llu done, %llu frames; %.1f s\n",
 			o->seeds >= 1000 ? "\r" : "", (unsigned long long)o->seeds, (unsigned long long)begun,
 			(unsigned long long)done, (unsigned long long)delivered, took);
+	else if (!o->quiet && o->matching)
+		printf("%s%llu histories, no rule broken: %llu operations, %llu messages received, as the model has it, %llu sends "
+		       "ended in an error; %.1f s\n", o->seeds >= 1000 ? "\r" : "", (unsigned long long)o->seeds,
+			(unsigned long long)begun, (unsigned long long)done, (unsigned long long)errors, took);
 	else if (!o->quiet)
 		printf("%s%llu histories, no rule broken: %llu messages sent, %llu delivered, %llu ended in an "
 		       "error; %.1f s\n", o->seeds >= 1000 ? "\r" : "", (unsigned long long)o->seeds, (unsigned long long)sent,

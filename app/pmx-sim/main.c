@@ -17,6 +17,7 @@ static const char usage_text[] =
 	"  fuzz                 random histories of random networks; ends at the first that breaks a rule\n"
 	"    --seeds N (1000)   how many\n"
 	"    --first S (1)      from that seed on; --first S --seeds 1 --trace shows one, frame by frame\n"
+	"    --matching         of messages that receives match\n"
 	"    --transfers        of remote memory's questions and answers, not of messages\n"
 	"  experiment [e1 .. e5]  gather, alltoall, loss, short beside long, fairness: doc/simulator.md\n"
 	"    --out DIR          CSV and SVG there, made if need be   --quick: fewer points\n"
@@ -105,7 +106,7 @@ main(int argc, char **argv)
 {
 	static const struct option names[] = {{"seeds", 1, NULL, 'n'}, {"first", 1, NULL, 'f'},
 		{"trace", 0, NULL, 't'}, {"json", 0, NULL, 'j'}, {"quiet", 0, NULL, 'q'},
-		{"quick", 0, NULL, 'k'}, {"out", 1, NULL, 'o'}, {"transfers", 0, NULL, 'x'},
+		{"quick", 0, NULL, 'k'}, {"out", 1, NULL, 'o'}, {"transfers", 0, NULL, 'x'}, {"matching", 0, NULL, 'm'},
 		{"help", 0, NULL, 'h'}, {0}};
 	struct options o = {.seeds = 1000, .first = 1};
 	int c;
@@ -120,6 +121,7 @@ main(int argc, char **argv)
 		case 'k': o.quick = true; break;
 		case 'o': o.out = optarg; break;
 		case 'x': o.transfers = true; break;
+		case 'm': o.matching = true; break;
 		case 'h': fputs(usage_text, stdout); return 0;
 		default: fputs(usage_text, stderr); return 2;
 		}

@@ -16,6 +16,7 @@ struct options {
 	uint64_t seeds, first;
 	bool trace, json, quiet, quick;
 	bool transfers;             /* fuzz: of remote memory, not of messages */
+	bool matching;              /* fuzz: of matched messages */
 	const char *out;            /* directory of CSV and SVG */
 };
 
@@ -43,6 +44,21 @@ void transfers_pump(struct transfers *x);
 bool transfers_open(const struct transfers *x);            /* some have not ended */
 const char *transfers_wrong(const struct transfers *x);    /* NULL, or which rule was broken */
 struct transfers_count transfers_counts(const struct transfers *x);
+
+/* Matched messages at every context of a simulator; matching.c. act: some operations of that node, by random bits; forget: the
+ * context is a new one; settle: all that arrived is received. */
+struct matching;
+struct matching_count {
+	uint64_t operations, matched, cancelled, evacuated;
+};
+struct matching *matching_new(struct sim *s, uint32_t nodes, uint32_t contexts);
+void matching_free(struct matching *x);
+void matching_act(struct matching *x, uint32_t node, uint64_t random, uint32_t longest);
+void matching_heard(struct matching *x, const struct proto_delivery *d, uint32_t tag);
+void matching_forget(struct matching *x, uint32_t node, uint16_t ctx);
+void matching_settle(struct matching *x);
+const char *matching_wrong(const struct matching *x); /* NULL, or which rule was broken */
+struct matching_count matching_counts(const struct matching *x);
 
 /* Each returns an exit code. */
 int run_fuzz(const struct options *o);

@@ -93,8 +93,11 @@ engine_poll(struct engine *e)
 		work += engine_deliver(e);
 	if (unlikely(e->transfers.requests.head != NULL))
 		work += engine_answer(e);
-	if (e->dirty_count)
+	if (e->dirty_count) {
+		if (e->node->config.matching == MATCHING_ENGINE)
+			matching_step(e);
 		engine_flush(e);
+	}
 	if (unlikely(cmd != NULL)) {
 		atomic_store_explicit(&e->command, NULL, memory_order_relaxed);
 		engine_command(e, cmd);

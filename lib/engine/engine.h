@@ -339,8 +339,8 @@ int matching_make(struct node *n, struct channel *ch);
 void matching_free(struct channel *ch);
 void matching_join(struct channel *ch);
 bool matching_submit(struct engine *e, struct channel *ch, const struct submission *s);
-/* All that landed is matched, or waits; what is matched goes on. */
-void matching_step(struct engine *e, struct channel *ch);
+/* All that landed in channels that were touched is matched, or waits; what is matched goes on. */
+void matching_step(struct engine *e);
 /* A transfer that a receive began has ended. */
 void matching_fetched(struct engine *e, struct channel *ch, struct op *op, uint8_t error);
 void matching_memory_gone(struct engine *e, struct channel *ch, const struct memory *m);

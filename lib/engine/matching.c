@@ -382,10 +382,23 @@ take_in(struct engine *e, struct channel *ch)
 }
 
 void
-matching_step(struct engine *e, struct channel *ch)
+matching_step(struct engine *e)
 {
-	if (lhs_peek(&ch->matching->queue.heads.ring) != NULL)
-		take_in(e, ch);
+	bool more;
+
+	/* room that one gives back lets messages of this node land at others, which joins them to the list */
+	do {
+		more = false;
+		for (unsigned i = 0; i < e->dirty_count; i++) {
+			struct channel *ch = e->dirty[i];
+			uint32_t before = ch->matching->queue.heads.ring.pos;
+
+			if (ch->state != CHANNEL_OPEN || lhs_peek(&ch->matching->queue.heads.ring) == NULL)
+				continue;
+			take_in(e, ch);
+			more |= ch->matching->queue.heads.ring.pos != before;
+		}
+	} while (more);
 }
 
 /* ------------------------------------------------------------------ what the client asks */

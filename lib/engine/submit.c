@@ -192,11 +192,7 @@ engine_flush(struct engine *e)
 
 	for (unsigned i = 0; i < e->dirty_count; i++) {
 		struct channel *ch = e->dirty[i];
-		bool written;
-
-		if (unlikely(ch->matching != NULL) && ch->state == CHANNEL_OPEN)
-			matching_step(e, ch);
-		written = ch->state == CHANNEL_CLOSED || write_completions(ch);
+		bool written = ch->state == CHANNEL_CLOSED || write_completions(ch);
 		if (unlikely(has_results(ch->remote)) && ch->state == CHANNEL_OPEN)
 			written = write_results(ch) && written;
 		if (unlikely(ch->matching != NULL) && ch->state == CHANNEL_OPEN)

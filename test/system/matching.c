@@ -88,6 +88,7 @@ static unsigned pool_before[NODES];
 static uint64_t operations = 200000, done, sent, matched, truncated, cancelled, probed, wildcards;
 static uint32_t serials;
 static bool by_engine;
+static const char *rendezvous = "auto";
 
 static inline uint8_t
 byte_of(uint32_t serial, uint64_t i)
@@ -394,7 +395,7 @@ do_send(unsigned from)
 		for (uint64_t i = 0, k = 0; i < m->spans; i++)
 			m->memory[i] = s.part == NULL || is_part(s.part, i) ? byte_of(m->serial, k++) : (uint8_t)i;
 	}
-	m->asked = e->sends_n < 500 && (draw() % 4 || m->spans > 8000 || s.flags || m->diff);
+	m->asked = e->sends_n < 500 && (draw() % 4 || m->spans > 8000 || s.flags || m->diff || strcmp(rendezvous, "auto") != 0);
 	int r = e->sends_n < 500 ? pmx_isend(e->ctx, &s, m->asked ? &m->request : NULL) : -EAGAIN;
 
 	if (r == -EAGAIN || r == -ENOBUFS) {
@@ -801,9 +802,9 @@ start(unsigned n, const char *link, const char *fault, const char *more)
 	struct pmx_node_params params = {.config_text = text};
 
 	snprintf(text, sizeof(text),
-		"[node]\nid = %u\nname = matching%u\n[engine]\nmatching = %s\n[link 0]\n%s\n%s%s\n[nodes]\n0 = auto\n1 = auto\n[limits]\ncontexts = %u\n"
+		"[node]\nid = %u\nname = matching%u\n[engine]\nmatching = %s\nrendezvous = %s\n[link 0]\n%s\n%s%s\n[nodes]\n0 = auto\n1 = auto\n[limits]\ncontexts = %u\n"
 		"mbufs = 16384\n%s\n",
-		n, n, by_engine ? "engine" : "client", link, *fault ? "fault = " : "", fault, CONTEXTS, more);
+		n, n, by_engine ? "engine" : "client", rendezvous, link, *fault ? "fault = " : "", fault, CONTEXTS, more);
 	if (pmx_node_start(&nodes[n], &params, error, sizeof(error)) != 0) {
 		fprintf(stderr, "matching: %s\n", error);
 		exit(2);
@@ -831,7 +832,7 @@ main(int argc, char **argv)
 {
 	static const struct option longs[] = {{"operations", 1, NULL, 'o'}, {"seed", 1, NULL, 's'}, {"fault", 1, NULL, 'f'},
 		{"link", 1, NULL, 'l'}, {"memif", 1, NULL, 'm'}, {"limits", 1, NULL, 'L'},
-		{"engine", 0, NULL, 'e'}, {NULL, 0, NULL, 0}};
+		{"engine", 0, NULL, 'e'}, {"rendezvous", 1, NULL, 'r'}, {NULL, 0, NULL, 0}};
 	const char *fault = "", *more = "", *keys = "", *memif = NULL;
 	char vdev[2][256], link[2][256];
 	int opt;
@@ -845,8 +846,9 @@ main(int argc, char **argv)
 		case 'm': memif = optarg; break;
 		case 'L': more = optarg; break;
 		case 'e': by_engine = true; break;
+		case 'r': rendezvous = optarg; break;
 		default: fprintf(stderr, "usage: matching [--operations N] [--seed N] [--fault F] [--link KEYS] [--memif SOCKET]"
-					 " [--limits KEYS] [--engine]\n"); return 2;
+					 " [--limits KEYS] [--engine] [--rendezvous BYTES]\n"); return 2;
 		}
 	}
 	for (unsigned n = 0; n < NODES; n++) {

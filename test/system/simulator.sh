@@ -30,6 +30,10 @@ sed 's/^.*\r/# /' "$dir/fuzz" | tail -1
 verdict "simulator__$((seeds / 5))_histories_of_transfers" $? "$dir/fuzz"
 sed 's/^.*\r//; s/^/# /' "$dir/fuzz" | tail -1
 
+"$sim" fuzz --matching --seeds $((seeds / 10)) >"$dir/fuzz" 2>&1
+verdict "simulator__$((seeds / 10))_histories_of_matching" $? "$dir/fuzz"
+sed 's/^.*\r//; s/^/# /' "$dir/fuzz" | tail -1
+
 "$sim" fuzz --first 7 --seeds 1 --trace >"$dir/1" 2>&1 && "$sim" fuzz --first 7 --seeds 1 --trace >"$dir/2" 2>&1 &&
 	[ -s "$dir/1" ] && cmp -s <(grep -v histories "$dir/1") <(grep -v histories "$dir/2")
 verdict simulator__a_seed_is_a_history $?
@@ -48,16 +52,17 @@ for patch in "$root"/test/sim/mutants/*.patch; do
 	name=$(basename "$patch" .patch | tr - _)
 	rm -rf "$dir/src"
 	mkdir "$dir/src"
-	(cd "$root" && cp -r --parents lib/proto lib/wire lib/coll lib/sim app/pmx-sim drivers/fault_model.[ch] "$dir/src")
+	(cd "$root" && cp -r --parents lib/proto lib/wire lib/coll lib/sim lib/match lib/lhs app/pmx-sim drivers/fault_model.[ch] "$dir/src")
 	if ! patch -s -d "$dir/src" -p1 <"$patch" >"$dir/log" 2>&1; then
 		verdict "mutant__$name" 1 "$dir/log"
 		continue
 	fi
 	(cd "$dir/src" && cc -O1 -march=native -D_GNU_SOURCE -w -Ilib -Idrivers -o mutant app/pmx-sim/*.c lib/sim/*.c \
-		lib/proto/*.c lib/proto/cc/*.c lib/wire/*.c lib/coll/*.c drivers/fault_model.c -lm) >"$dir/log" 2>&1 ||
+		lib/proto/*.c lib/proto/cc/*.c lib/wire/*.c lib/coll/*.c lib/match/*.c lib/lhs/*.c drivers/fault_model.c -lm) >"$dir/log" 2>&1 ||
 		{ verdict "mutant__$name" 1 "$dir/log"; continue; }
 	kind=
 	[[ $name != transfers_* ]] || kind=--transfers
+	[[ $name != matching_* ]] || kind=--matching
 	timeout 60 "$dir/src/mutant" fuzz $kind --seeds 5000 --quiet >"$dir/log" 2>&1
 	[ $? -eq 1 ] && grep -q '^pmx-sim: seed' "$dir/log"
 	verdict "mutant__$name" $? "$dir/log"

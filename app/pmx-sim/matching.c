@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Matching in the simulator: the shipped queues (lib/match) over LHS rings that the shipped core fills, and a random program at
+ * every context: sends, receives, probes and cancels, by key and by wildcard. Beside each queue stands a model of
+ * plain lists, which says what every receive must get (RHI-MSG, LHS-7).
+ *
+ * What must hold, whatever the network does: the queue gives what the model gives, each message once; heads that move to
+ * the store are the same messages; and at the end everything that arrived is received.
+ */
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include "match/queue.h"
+#include "sims.h"
+
+#define RING       64  /* entries: few, so that heads move to the store all the time */
+#define MOST       400 /* messages that wait at a context, about */
+#define RECEIVES   512
+#define UNEXPECTED 65536
+
+struct message {
+	struct message *next;    /* of those that landed, then of those that wait */
+	struct match_key key;
+	uint32_t number;
+	bool offer, matched;
+};
+
+struct receive {
+	struct receive *next;    /* posted, in order */
+	struct match_want want;
+	uint32_t posted;         /* number in the queue */
+	bool used;
+};
+
+struct list {
+	struct message *head, *tail;
+	uint32_t count;
+};
+
+struct endpoint {
+	struct match_queue queue;
+	struct lhs_end ring;     /* the writer's */
+	uint8_t *memory;
+	struct list landed, waits; /* the model's */
+	struct receive *posted_head, *posted_tail;
+	struct receive receives[RECEIVES];
+	uint32_t free, posted;
+};
+
+struct matching {
+	struct sim *sim;
+	struct endpoint *ends;   /* by node, context */
+	uint32_t nodes, contexts;
+	struct message *all;
+	uint32_t count, room;
+	struct matching_count counts;
+	char wrong[256];
+};
+
+static const struct lhs_config config = {RING, 64, 64 - LHS_ENVELOPE_BYTES, LHS_SIZE_OFFSET};
+
+static void __attribute__((format(printf, 2, 3)))
+wrong(struct matching *x, const char *format, ...)
+{
+	va_list args;
+
+	if (x->wrong[0])
+		return;
+	va_start(args, format);
+	vsnprintf(x->wrong, sizeof(x->wrong), format, args);
+	va_end(args);
+}
+
+static struct endpoint *
+end_of(struct matching *x, uint32_t node, uint32_t ctx)
+{
+	return &x->ends[node * x->contexts + ctx];
+}
+
+static void
+append(struct list *l, struct message *m)
+{
+	m->next = NULL;
+	if (l->head == NULL)
+		l->head = m;
+	else
+		l->tail->next = m;
+	l->tail = m;
+	l->count++;
+}
+
+static void
+unlink_after(struct list *l, struct message *before, struct message *m)
+{
+	if (before == NULL)
+		l->head = m->next;
+	else
+		before->next = m->next;
+	if (l->tail == m)
+		l->tail = before;
+	l->count--;
+}
+
+/* ------------------------------------------------------------------ the model */
+
+static struct receive *
+model_posted(struct endpoint *e, const struct match_key *key)
+{
+	struct receive *before = NULL, *r = e->posted_head;
+
+	for (; r != NULL && !match_accepts(&r->want, key); r = r->next)
+		before = r;
+	if (r == NULL)
+		return NULL;
+	if (before == NULL)
+		e->posted_head = r->next;
+	else
+		before->next = r->next;
+	if (e->posted_tail == r)
+		e->posted_tail = before;
+	e->posted--;
+	return r;
+}
+
+static struct message *
+model_waiting(struct endpoint *e, const struct match_want *want, bool take)
+{
+	struct message *before = NULL, *m = e->waits.head;
+
+	for (; m != NULL && !match_accepts(want, &m->key); m = m->next)
+		before = m;
+	if (m != NULL && take)
+		unlink_after(&e->waits, before, m);
+	return m;
+}
+
+/* ------------------------------------------------------------------ the queue, beside it */
+
+static uint32_t
+number_of(const struct match_message *m)
+{
+	uint32_t number;
+
+	memcpy(&number, m->entry->front + sizeof(struct wire_match) + sizeof(uint64_t), sizeof(number));
+	return number;
+}
+
+static void
+matched(struct matching *x, struct endpoint *e, const struct match_message *m, struct message *by_model)
+{
+	struct message *got = &x->all[number_of(m)];
+
+	if (got != by_model)
+		wrong(x, "a receive got message %u, not %d", got->number, by_model ? (int)by_model->number : -1);
+	if (got->matched)
+		wrong(x, "message %u was received twice", got->number);
+	if (m->key.tag != got->key.tag || m->key.comm != got->key.comm || m->key.source != got->key.source)
+		wrong(x, "message %u has another key", got->number);
+	got->matched = true;
+	x->counts.matched++;
+	match_queue_done(&e->queue, m);
+}
+
+static void
+receive_put(struct endpoint *e, uint32_t i)
+{
+	e->receives[i].used = false;
+	e->receives[i].next = NULL;
+}
+
+/* What landed is taken in, by both. */
+static void
+progress(struct matching *x, struct endpoint *e)
+{
+	struct match_message m;
+	struct message *landed;
+	uint64_t handle;
+
+	while (match_queue_next(&e->queue, &m, &handle)) {
+		struct receive *r = NULL;
+
+		if (handle == MATCH_MALFORMED) {
+			wrong(x, "a message is taken for none");
+			return;
+		}
+		/* the model goes as far */
+		while (r == NULL && (landed = e->landed.head) != NULL) {
+			unlink_after(&e->landed, NULL, landed);
+			r = model_posted(e, &landed->key);
+			if (r == NULL)
+				append(&e->waits, landed);
+		}
+		if (r == NULL || (uint64_t)(r - e->receives) != handle)
+			wrong(x, "receive %lu got a message, the model gives it to %ld", handle, r ? (long)(r - e->receives) : -1);
+		matched(x, e, &m, landed);
+		receive_put(e, (uint32_t)handle);
+	}
+	while ((landed = e->landed.head) != NULL) {
+		unlink_after(&e->landed, NULL, landed);
+		if (model_posted(e, &landed->key) != NULL)
+			wrong(x, "message %u was for a receive that was posted", landed->number);
+		append(&e->waits, landed);
+	}
+	if (match_heads_held(&e->queue.heads) > RING / 2)
+		match_heads_spare(&e->queue.heads, &e->queue.unexpected, RING / 4);
+}
+
+/* ------------------------------------------------------------------ operations */
+
+static struct match_want
+some_want(const struct matching *x, const struct endpoint *e, uint64_t r)
+{
+	const struct message *m = e->waits.head;
+	struct match_want w = {
+		.comm = (uint32_t)(r & 1),
+		.source = (uint32_t)(((r >> 8) % x->nodes) << 16 | (r >> 16) % x->contexts),
+		.tag = (r >> 24) % 5 | ((r >> 28) % 5) << 45,
+	};
+
+	for (unsigned skip = (r >> 32) % 16; m != NULL && m->next != NULL && skip > 0; skip--)
+		m = m->next;
+	if (m != NULL && r >> 40 & 3)
+		w = (struct match_want){m->key.comm, m->key.source, m->key.tag, 0};
+	if ((r >> 42 & 3) == 0)
+		w.source = MATCH_ANY_SOURCE;
+	switch (r >> 44 & 7) {
+	case 0: w.ignore = MATCH_ANY_TAG; break;
+	case 1: w.ignore = 1ull << 45; break;
+	case 2: w.ignore = 3; break;
+	default: break;
+	}
+	return w;
+}
+
+static void
+receive(struct matching *x, struct endpoint *e, const struct match_want *want)
+{
+	struct match_message m;
+	uint32_t i = 0;
+
+	progress(x, e);
+	while (i < RECEIVES && e->receives[i].used)
+		i++;
+	if (i == RECEIVES)
+		return;
+	uint32_t found = match_queue_find(&e->queue, want, &m);
+	struct message *by_model = model_waiting(e, want, true);
+
+	if ((found != MATCH_NONE) != (by_model != NULL)) {
+		wrong(x, "a search finds %s, the model %s", found != MATCH_NONE ? "one" : "none", by_model ? "one" : "none");
+		return;
+	}
+	if (found != MATCH_NONE) {
+		match_unexpected_take(&e->queue.unexpected, found);
+		matched(x, e, &m, by_model);
+		return;
+	}
+	struct receive *r = &e->receives[i];
+
+	*r = (struct receive){.want = *want, .used = true, .posted = match_posted_add(&e->queue.posted, want, i)};
+	if (e->posted_head == NULL)
+		e->posted_head = r;
+	else
+		e->posted_tail->next = r;
+	e->posted_tail = r;
+	e->posted++;
+}
+
+static void
+probe(struct matching *x, struct endpoint *e, const struct match_want *want)
+{
+	struct match_message m;
+
+	progress(x, e);
+	uint32_t found = match_queue_find(&e->queue, want, &m);
+	const struct message *by_model = model_waiting(e, want, false);
+
+	if ((found != MATCH_NONE) != (by_model != NULL) || (by_model != NULL && number_of(&m) != by_model->number))
+		wrong(x, "a probe finds another message than the model");
+}
+
+static void
+cancel(struct matching *x, struct endpoint *e, uint64_t r)
+{
+	struct receive *chosen = e->posted_head, *before = NULL;
+
+	/* it does not look what landed; nor does the model */
+	for (unsigned skip = r % 8; chosen != NULL && chosen->next != NULL && skip > 0; skip--) {
+		before = chosen;
+		chosen = chosen->next;
+	}
+	if (chosen == NULL)
+		return;
+	if (!match_posted_cancel(&e->queue.posted, chosen->posted))
+		wrong(x, "a receive that is posted cannot be cancelled");
+	if (before == NULL)
+		e->posted_head = chosen->next;
+	else
+		before->next = chosen->next;
+	if (e->posted_tail == chosen)
+		e->posted_tail = before;
+	e->posted--;
+	receive_put(e, (uint32_t)(chosen - e->receives));
+	x->counts.cancelled++;
+}
+
+/* The network carries lengths; what a message says stands in `all`. */
+static void
+send(struct matching *x, uint32_t node, uint32_t ctx, uint64_t r, uint32_t longest)
+{
+	uint32_t peer = (uint32_t)(r % x->nodes), len = (uint32_t)((r >> 8) % (1 + (r & 128 && longest > 64 ? 64 : longest)));
+
+	if (peer == node || x->count == x->room)
+		peer = (node + 1) % x->nodes;
+	if (x->count == x->room)
+		return;
+	struct message *m = &x->all[x->count];
+
+	*m = (struct message){
+		.number = x->count,
+		.key = {(uint32_t)(r >> 30 & 1), node << 16 | ctx, (r >> 32) % 5 | ((r >> 36) % 5) << 45},
+		.offer = r >> 40 & 1,
+	};
+	if (sim_send(x->sim, node, (uint16_t)ctx, peer, (uint16_t)((r >> 48) % x->contexts), len, x->count) == 0)
+		x->count++;
+}
+
+void
+matching_act(struct matching *x, uint32_t node, uint64_t random, uint32_t longest)
+{
+	for (unsigned i = 0; i < 24 && !x->wrong[0]; i++) {
+		uint32_t ctx = (uint32_t)(random >> 60) % x->contexts;
+		struct endpoint *e = end_of(x, node, ctx);
+		uint64_t r = random * 0xD1342543DE82EF95u;
+		const struct match_want want = some_want(x, e, r), any = {(uint32_t)(r & 1), MATCH_ANY_SOURCE, 0, MATCH_ANY_TAG};
+		unsigned what = random >> 50 & 15;
+
+		r ^= r >> 29;
+		if (what < 7)
+			send(x, node, ctx, r, longest);
+		else if (what < 12)
+			receive(x, e, e->waits.count > MOST ? &any : &want);
+		else if (what < 14)
+			probe(x, e, &want);
+		else if (what < 15)
+			cancel(x, e, r);
+		else
+			progress(x, e);
+		x->counts.operations++;
+		random = random * 6364136223846793005u + 1442695040888963407u;
+	}
+}
+
+/* ------------------------------------------------------------------ what the simulator says */
+
+/* All of a message is there: its head lands in the ring, as the engine writes it. */
+void
+matching_heard(struct matching *x, const struct proto_delivery *d, uint32_t tag)
+{
+	struct endpoint *e = end_of(x, sim_here(x->sim), d->ctx);
+
+	if (tag == UINT32_MAX) /* its sender forgot it: it died, and the simulator does not know which it is */
+		return;
+	struct message *m = &x->all[tag];
+	struct {
+		struct wire_match h;
+		uint64_t len;
+		uint32_t number, zero;
+	} front = {{m->offer ? WIRE_OFFER : WIRE_EAGER, 0, 0, wire_be32(m->key.comm), wire_be64(m->key.tag)}, 0, m->number, 0};
+
+	if (match_heads_held(&e->queue.heads) + (e->ring.pos - e->queue.heads.ring.pos) == RING)
+		progress(x, e); /* the application looks, in time */
+	if (m->key.source != ((uint32_t)d->src_node << 16 | d->src_ctx))
+		wrong(x, "message %u comes from another context", m->number);
+	lhs_write(&e->ring, d->src_node, d->src_ctx, sizeof(front), LHS_NO_BULK, 0, &front, sizeof(front));
+	append(&e->landed, m);
+}
+
+/* A context is a new one: nothing waits there any more. */
+void
+matching_forget(struct matching *x, uint32_t node, uint16_t ctx)
+{
+	struct endpoint *e = end_of(x, node, ctx);
+
+	match_queue_clear(&e->queue);
+	memset(e->memory, 0, RING * 64);
+	e->ring.pos = 0;
+	e->landed = e->waits = (struct list){0};
+	e->posted_head = e->posted_tail = NULL;
+	e->posted = 0;
+	for (uint32_t i = 0; i < RECEIVES; i++)
+		receive_put(e, i);
+}
+
+/* The end: all that arrived is received, by wildcards. */
+void
+matching_settle(struct matching *x)
+{
+	for (uint32_t i = 0; i < x->nodes * x->contexts && !x->wrong[0]; i++) {
+		struct endpoint *e = &x->ends[i];
+
+		progress(x, e);
+		while (e->posted_head != NULL)
+			cancel(x, e, 0);
+		for (uint32_t comm = 0; comm < 2; comm++) {
+			const struct match_want any = {comm, MATCH_ANY_SOURCE, 0, MATCH_ANY_TAG};
+			struct match_message m;
+
+			while (match_queue_find(&e->queue, &any, &m) != MATCH_NONE && !x->wrong[0])
+				receive(x, e, &any);
+		}
+		if (e->waits.count != 0 || e->queue.unexpected.live != 0)
+			wrong(x, "%u messages wait at the end, the model has %u", e->queue.unexpected.live, e->waits.count);
+		if (match_heads_held(&e->queue.heads) != 0 || e->queue.heads.stored != 0)
+			wrong(x, "%u entries and %u places of the store never came back", match_heads_held(&e->queue.heads),
+				e->queue.heads.stored);
+		x->counts.evacuated += e->queue.heads.evacuated;
+	}
+}
+
+const char *
+matching_wrong(const struct matching *x)
+{
+	return x->wrong[0] ? x->wrong : NULL;
+}
+
+struct matching_count
+matching_counts(const struct matching *x)
+{
+	return x->counts;
+}
+
+struct matching *
+matching_new(struct sim *s, uint32_t nodes, uint32_t contexts)
+{
+	struct matching *x = calloc(1, sizeof(*x));
+
+	x->sim = s;
+	x->nodes = nodes;
+	x->contexts = contexts;
+	x->room = 16384;
+	x->all = calloc(x->room, sizeof(*x->all));
+	x->ends = calloc(nodes * contexts, sizeof(*x->ends));
+	for (uint32_t i = 0; i < nodes * contexts; i++) {
+		struct endpoint *e = &x->ends[i];
+
+		e->memory = aligned_alloc(64, RING * 64);
+		memset(e->memory, 0, RING * 64);
+		lhs_end_init(&e->ring, &config, e->memory);
+		if (match_queue_init(&e->queue, &config, e->memory, 1024, UNEXPECTED, RECEIVES, 512) != 0)
+			wrong(x, "no memory");
+	}
+	return x;
+}
+
+void
+matching_free(struct matching *x)
+{
+	for (uint32_t i = 0; i < x->nodes * x->contexts; i++) {
+		match_queue_free(&x->ends[i].queue);
+		free(x->ends[i].memory);
+	}
+	free(x->ends);
+	free(x->all);
+	free(x);
+}
