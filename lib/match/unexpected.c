@@ -84,10 +84,11 @@ room_of(uint32_t groups)
 	return groups * MATCH_GROUP_ROOM;
 }
 
+/* base: NULL while only the size is wanted. */
 static void *
-array(uint8_t **at, size_t elements, size_t bytes)
+array(uint8_t *base, size_t *at, size_t elements, size_t bytes)
 {
-	void *a = *at;
+	void *a = base != NULL ? base + *at : NULL;
 
 	*at += (elements * bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 	return a;
@@ -96,16 +97,15 @@ array(uint8_t **at, size_t elements, size_t bytes)
 static size_t
 lay_out(struct match_unexpected *u, uint8_t *base, uint32_t groups_max)
 {
-	uint8_t *at = base;
-	size_t places = (size_t)room_of(groups_max) + SCAN_SLACK;
+	size_t at = 0, places = (size_t)room_of(groups_max) + SCAN_SLACK;
 
-	u->without_source = array(&at, places, sizeof(*u->without_source));
-	u->without_tag = array(&at, places, sizeof(*u->without_tag));
-	u->without_both = array(&at, places, sizeof(*u->without_both));
-	u->tag = array(&at, places, sizeof(*u->tag));
-	u->places = array(&at, places, sizeof(*u->places));
-	u->table.groups = array(&at, groups_max, sizeof(*u->table.groups));
-	return (size_t)(at - base);
+	u->without_source = array(base, &at, places, sizeof(*u->without_source));
+	u->without_tag = array(base, &at, places, sizeof(*u->without_tag));
+	u->without_both = array(base, &at, places, sizeof(*u->without_both));
+	u->tag = array(base, &at, places, sizeof(*u->tag));
+	u->places = array(base, &at, places, sizeof(*u->places));
+	u->table.groups = array(base, &at, groups_max, sizeof(*u->table.groups));
+	return at;
 }
 
 int

@@ -48,8 +48,9 @@ start(unsigned i, int argc, char **argv)
 
 	/* node 2 is known, and nobody is there */
 	snprintf(text, sizeof(text),
-		"[node]\nid = %u\nname = fuzz%u\n[engine]\nidle = spin\n[link 0]\ndriver = loop\nport = fuzz\nrx_descriptors = 64\ntx_descriptors = 64\n"
-		"[limits]\nmbufs = 2048\ncontexts = 4\nsend_buffers = 32\nreceive_buffers = 64\n"
+		"[node]\nid = %u\nname = fuzz%u\n[engine]\nidle = spin\nmatching = engine\n[link 0]\ndriver = loop\nport = fuzz\nrx_descriptors = 64\ntx_descriptors = 64\n"
+		"[limits]\nmbufs = 2304\ncontexts = 4\nsend_buffers = 32\nreceive_buffers = 64\nmatched_buffers = 16\n"
+		"matched_entries = 16\nreceives = 8\nunexpected = 64\n"
 		"message_max = 20000\nnodes = 8\npeers = 4\ntransfer_frames = 64\ntransfers = 8\nrequests = 16\nevents = 4\n"
 		"[proto]\nrto_min_us = 100\nrto_max_us = 2000\nretries = 8\n"
 		"[nodes]\n0 = auto\n1 = auto\n",
@@ -183,13 +184,24 @@ submit(struct pmx_context *c, struct input *in)
 
 	take(in, &s, how & 1 ? sizeof(s) : 12);
 	if (!(how & 1)) {
-		s.op = 1 + s.op % 11;
+		s.op = 1 + s.op % 12;
 		s.count %= 40;
 		s.send.len %= 25000;
 		s.send.dst_node %= 4;
 		s.send.dst_ctx %= 5;
 		for (unsigned i = 0; i < SUBMIT_SEND_BUFS; i++)
 			s.send.buf[i] = (uint16_t)(take8(in) % 40);
+	}
+	if (s.op == SUBMIT_RECEIVE && !(how & 1)) {
+		s.count = 1 + how / 2 % 6;
+		s.receive.index = take8(in) % 9;
+		s.receive.comm = 0;
+		s.receive.source = how & 16 ? RECEIVE_ANY_SOURCE : take8(in) % 2 << 16;
+		s.receive.tag = take8(in) % 2;
+		s.receive.ignore = how & 32 ? UINT64_MAX : how & 64;
+		s.receive.memory = take8(in) % 3 ? 0 : MEMORY_COPIED;
+		s.receive.local = (uintptr_t)scratch + take16(in);
+		s.receive.len = how & 128 ? take32(in) : take8(in);
 	}
 	if (!slot_room(&c->sub, 1))
 		return;
@@ -206,7 +218,7 @@ describe(struct pmx_context *c, struct input *in)
 	struct transfer_desc *d = &channel_transfers(c->shm)[place];
 
 	take(in, d, how & 1 ? sizeof(*d) : 0);
-	d->kind = 1 + take8(in) % 5;
+	d->kind = 1 + take8(in) % 7;
 	d->flags = take8(in) & (how & 2 ? 0xFF : TRANSFER_ALL);
 	d->node = take8(in) % 3;
 	d->ctx = take8(in) % 5;
@@ -273,6 +285,13 @@ one_step(struct pmx_context *c, struct input *in)
 			pmx_send_copy(c, (struct pmx_addr){take8(in) % 3, take8(in) % 5}, "hostile", 7, NULL);
 		break;
 	case 9: /* something to receive */
+		if (op & 16) {
+			static uint8_t bytes[3000];
+			const struct pmx_matched matched = {.peer = {0, HOSTILE}, .tag = op / 32 % 2, .data = bytes, .len = take8(in) * 11};
+
+			pmx_isend(neighbour[0], &matched, NULL);
+			break;
+		}
 		pmx_send_copy(neighbour[0], (struct pmx_addr){0, HOSTILE}, "for you", take8(in) % 8, NULL);
 		break;
 	case 10:

@@ -17,6 +17,7 @@
 #include "pmx/pmx.h"
 
 #define BYTES  65536u
+#define OFFERS 20 /* places of transfers that the library does not use here */
 #define REGION 8192u  /* in the middle of each half: the rest must not change */
 #define AT     12288u
 #define PEER   1
@@ -58,6 +59,22 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 	return 0;
 }
 
+/* What the library would do for a message that is offered, or for its receive. */
+static void
+offer(struct target *t, uint32_t place, uint8_t kind, const uint8_t *local)
+{
+	struct transfer_desc *d = &channel_transfers(t->c->shm)[place];
+	struct submission *s = (struct submission *)slot_at(&t->c->sub, t->c->sub.pos)->body;
+
+	*d = (struct transfer_desc){.kind = kind, .flags = kind == TRANSFER_ACCEPT ? TRANSFER_OFFERED : 0, .node = PEER, .ctx = 1,
+		.id = TRANSFER_ID(place, 77), .memory = MEMORY_COPIED, .key = 5, .len = 4096, .local = (uintptr_t)local};
+	MUST(slot_room(&t->c->sub, 1));
+	s->op = SUBMIT_TRANSFER;
+	s->count = 0;
+	s->transfer = place;
+	slot_publish(&t->c->sub, t->c->sub.pos++);
+}
+
 static void
 open_target(struct target *t)
 {
@@ -86,6 +103,8 @@ open_target(struct target *t)
 
 		MUST(pmx_pull(t->c, &pull, &t->pulls[i]) == 0);
 	}
+	offer(t, OFFERS, TRANSFER_OFFER, t->mapped + AT);
+	offer(t, OFFERS + 1, TRANSFER_ACCEPT, t->into + 4096);
 }
 
 static void
@@ -137,7 +156,7 @@ head_of(const struct target *t, struct input *in, struct wire_transfer *h, bool 
 	bool area = which & 64;
 
 	*h = (struct wire_transfer){
-		.op = to_target ? 1 + op % 4 : 5 + op % 2,
+		.op = !to_target ? WIRE_PULLED + op % 2 : op % 5 == 4 ? WIRE_ACCEPT : 1 + op % 5,
 		.flags = take8(in),
 		.id = wire_be32(to_target ? take16(in) : channel_transfers(t->c->shm)[which % 8].id),
 		.key = wire_be64(area ? which % 5 : which & 32 ? r->key : r->key ^ 1ull << which % 64),
@@ -152,8 +171,12 @@ head_of(const struct target *t, struct input *in, struct wire_transfer *h, bool 
 	}
 	if (!(op & 64))
 		h->flags &= to_target ? WIRE_T_LAST | WIRE_T_NOTIFY | WIRE_T_RUNS | WIRE_T_STRIDE | WIRE_T_BITMAP : WIRE_T_LAST | WIRE_T_RUNS;
-	if (area && to_target)
+	if (area && to_target && which & 8) {
+		h->flags |= WIRE_T_OFFER;
+		h->key = wire_be64(channel_transfers(t->c->shm)[OFFERS + which % 2].id);
+	} else if (area && to_target) {
 		h->flags |= WIRE_T_AREA;
+	}
 }
 
 static void
