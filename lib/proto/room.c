@@ -8,6 +8,8 @@
  *    while that list is not empty no other flow's new message is taken. When room comes, the first
  *    in the list is granted what it needs; the grant is kept for it until the frame comes again.
  *    So a large message is not starved by small ones.
+ *    Messages that need no bulk buffer pass by, as long as there is an entry for the first in the list as well: short
+ *    ones are not delayed by long ones from other sources (LHS-6).
  *    The first in the list may also take room that is there already: it can have waited for
  *    descriptors, whose return nobody announces.
  * 2. A flow that was merely told credit 0 waits in the same list, but gets no grant: it may have
@@ -142,7 +144,8 @@ room_take(struct proto *p, struct flow *f, uint32_t bulks)
 		}
 		c->entries++;
 		c->bulks += f->need_bulks;
-	} else if (unlikely(!list_empty(&c->blocked) && c->blocked.head != flow_index(p, f))) {
+	} else if (unlikely(!list_empty(&c->blocked) && c->blocked.head != flow_index(p, f)) &&
+		(bulks != 0 || c->entries < 2)) {
 		return false;
 	}
 	if (c->entries == 0 || c->bulks < bulks)

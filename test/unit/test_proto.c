@@ -615,6 +615,35 @@ pm_r2__large_message_is_not_starved_by_small_ones(void **state)
 }
 
 static void
+lhs_6__short_messages_pass_long_ones_of_others_that_wait(void **state)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(3, &c, 1);
+	int first = 0, last = 0;
+
+	(void)state;
+	net_open_all(net, 64, 4);
+	net->nodes[2].apps[0].hold = 500 * NET_MS;
+	int warm = net_send(net, 1, 0, 2, 0, 10);
+
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, warm);
+	for (int i = 0; i < 8; i++) { /* a bulk buffer each, and there are 4 */
+		last = net_send(net, 0, 0, 2, 0, 1000);
+		first = i == 4 ? last : first;
+	}
+	net_run(net, 10 * NET_MS);
+	int one = net_send(net, 1, 0, 2, 0, 10);
+
+	net_run(net, 20 * NET_MS);
+	assert_int_not_equal(net->messages[one].done_at, 0);
+	assert_int_equal(net->messages[first].done_at, 0);
+	net_settle(net, 10 * NET_SEC);
+	net_expect_delivered(net, last);
+	finish(net);
+}
+
+static void
 pm_r2__waits_for_descriptors_end_without_new_room(void **state)
 {
 	struct proto_config c = net_config();
@@ -2070,6 +2099,7 @@ main(void)
 		cmocka_unit_test(pm_r2__credit_closed_while_nothing_waits_is_asked_for),
 		cmocka_unit_test(pm_r2__opening_frame_goes_alone_after_a_refusal),
 		cmocka_unit_test(pm_r2__large_message_is_not_starved_by_small_ones),
+		cmocka_unit_test(lhs_6__short_messages_pass_long_ones_of_others_that_wait),
 		cmocka_unit_test(pm_r2__waits_for_descriptors_end_without_new_room),
 		cmocka_unit_test(pm_r2__held_frames_do_not_block_their_own_message),
 		cmocka_unit_test(pm_r3__old_sequence_is_discarded_and_acked_again),
