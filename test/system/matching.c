@@ -793,6 +793,53 @@ settle(void)
 	}
 }
 
+/* RHiNET's table 1: which verb takes which part; and other arguments that are wrong. */
+static void
+check_refusals(void)
+{
+	uint8_t bytes[64] = {0}, twin[64] = {0};
+	struct iovec iov = {bytes, sizeof(bytes)};
+	struct pmx_part part = {.kind = PMX_PART_TWIN, .twin = twin};
+	struct pmx_matched m = {.peer = {1, 0}, .data = bytes, .len = sizeof(bytes), .part = &part};
+	pmx_request r = 0, wrong = 77ull << 32 | 5;
+
+	if (pmx_isend(ends[0].ctx, &m, &r) != -EOPNOTSUPP)
+		fail("pmx_isend with a twin");
+	part.kind = PMX_PART_DIFF;
+	if (pmx_irecv(ends[0].ctx, &m, &r) != -EOPNOTSUPP)
+		fail("pmx_irecv with a diff");
+	part = (struct pmx_part){.kind = PMX_PART_STRIDE, .dims = 1, .block = 8, .interval = {16}, .count = {5}};
+	if (pmx_irecv(ends[0].ctx, &m, &r) != -EINVAL || pmx_isend(ends[0].ctx, &m, &r) != -EINVAL)
+		fail("a stride beyond its message");
+	m.iov = &iov;
+	m.iov_count = 1;
+	part.count[0] = 2;
+	if (pmx_irecv(ends[0].ctx, &m, &r) != -EINVAL)
+		fail("pieces and parts at once");
+	m.part = NULL;
+	m.flags = PMX_SYNC;
+	if (pmx_irecv(ends[0].ctx, &m, &r) != -EINVAL)
+		fail("a receive with a send's flags");
+	m.flags = 4;
+	if (pmx_isend(ends[0].ctx, &m, &r) != -EINVAL)
+		fail("flags that there are none of");
+	m.flags = 0;
+	m.iov = NULL;
+	m.data = NULL;
+	if (pmx_irecv(ends[0].ctx, &m, &r) != -EINVAL || pmx_isend(ends[0].ctx, &m, &r) != -EINVAL)
+		fail("bytes at NULL");
+	m.peer = PMX_ANY_SOURCE;
+	m.data = bytes;
+	if (pmx_isend(ends[0].ctx, &m, &r) != -EINVAL)
+		fail("a send to anyone");
+	if (pmx_test(ends[0].ctx, &wrong, NULL) != -EINVAL || pmx_cancel(ends[0].ctx, wrong) != -EINVAL ||
+		pmx_imrecv(ends[0].ctx, &m, &wrong) != -EINVAL)
+		fail("a request that there is none of");
+	r = 0;
+	if (pmx_test(ends[0].ctx, &r, NULL) != 1 || pmx_cancel(ends[0].ctx, 0) != -EALREADY)
+		fail("a request that has ended");
+}
+
 /* ------------------------------------------------------------------ life */
 
 static void
@@ -872,6 +919,7 @@ main(int argc, char **argv)
 		open_end(i);
 	double begin_s = now_s();
 
+	check_refusals();
 	while (done < operations && !failed)
 		step();
 	settle();

@@ -185,6 +185,50 @@ wire_hdr__golden_push(void **state)
 	assert_int_equal(wire_transfer_check(golden, sizeof(golden), false), WIRE_BAD_TYPE);
 }
 
+/* The payload of a message to a matched endpoint: an offer. */
+static void
+wire_hdr__golden_offer(void **state)
+{
+	static const uint8_t golden[] = {
+		0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x07, 0x80, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x2A,
+		0x00, 0x00, 0x00, 0x00, 0x00, 0x10, 0x00, 0x00, 0x00, 0x07, 0x00, 0x21, 0x00, 0x00, 0x00, 0x00,
+	};
+	const struct {
+		struct wire_match m;
+		struct wire_offer o;
+	} __attribute__((packed, aligned(2))) message = {
+		{.op = WIRE_OFFER, .comm = wire_be32(7), .tag = wire_be64(1ull << 63 | 42)},
+		{.len = wire_be64(1 << 20), .id = wire_be32(0x00070021)},
+	};
+
+	(void)state;
+	assert_memory_equal(&message, golden, sizeof(golden));
+	assert_int_equal(wire_match_check(golden, sizeof(golden)), WIRE_OK);
+}
+
+static void
+wire_match_check__each_verdict(void **state)
+{
+	struct wire_match m = {.op = WIRE_EAGER};
+
+	(void)state;
+	assert_int_equal(wire_match_check(&m, sizeof(m)), WIRE_OK);
+	assert_int_equal(wire_match_check(&m, sizeof(m) - 1), WIRE_TRUNCATED);
+	m.flags = WIRE_M_RUNS;
+	assert_int_equal(wire_match_check(&m, 5000), WIRE_OK);
+	m.flags = 0x80;
+	assert_int_equal(wire_match_check(&m, 5000), WIRE_BAD_FLAGS);
+	m = (struct wire_match){.op = WIRE_EAGER, .zero = 1};
+	assert_int_equal(wire_match_check(&m, 5000), WIRE_BAD_FIELD);
+	m = (struct wire_match){.op = WIRE_OFFER};
+	assert_int_equal(wire_match_check(&m, sizeof(m) + sizeof(struct wire_offer)), WIRE_OK);
+	assert_int_equal(wire_match_check(&m, sizeof(m) + sizeof(struct wire_offer) + 1), WIRE_BAD_FIELD);
+	m.op = 0;
+	assert_int_equal(wire_match_check(&m, sizeof(m)), WIRE_BAD_TYPE);
+	m.op = WIRE_MATCH_OPS;
+	assert_int_equal(wire_match_check(&m, sizeof(m)), WIRE_BAD_TYPE);
+}
+
 static void
 wire_transfer_check__each_verdict(void **state)
 {
@@ -490,6 +534,8 @@ main(void)
 		cmocka_unit_test(wire_hdr__golden_ping_and_pong),
 		cmocka_unit_test(wire_hdr__golden_reset),
 		cmocka_unit_test(wire_hdr__golden_push),
+		cmocka_unit_test(wire_hdr__golden_offer),
+		cmocka_unit_test(wire_match_check__each_verdict),
 		cmocka_unit_test(wire_transfer_check__each_verdict),
 		cmocka_unit_test(wire_check__truncated),
 		cmocka_unit_test(wire_check__oversized),
