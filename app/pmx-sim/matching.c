@@ -447,7 +447,7 @@ matching_new(struct sim *s, uint32_t nodes, uint32_t contexts)
 		e->memory = aligned_alloc(64, RING * 64);
 		memset(e->memory, 0, RING * 64);
 		lhs_end_init(&e->ring, &config, e->memory);
-		if (match_queue_init(&e->queue, &config, e->memory, 1024, UNEXPECTED, RECEIVES, 512) != 0)
+		if (match_queue_init(&e->queue, &config, e->memory, NULL, UNEXPECTED, RECEIVES, 512) != 0)
 			wrong(x, "no memory");
 	}
 	return x;

@@ -513,7 +513,7 @@ struct pmx_matched {
 	const struct iovec *iov; /**< NULL, or pieces, one after the other, in the place of data and len; borrowed until it ended */
 	uint32_t iov_count;    /**< of them */
 	const struct pmx_part *part; /**< NULL, or which bytes of [data, data + len): stride and bitmap; send: diff; receive:
-				* twin. Those bytes are the message; what a diff finds goes to its places in what receives
+				* twin. Borrowed until it ended. Those bytes are the message; what a diff finds goes to its places in what receives
 				* it, which must be all of [data, data + len). */
 };
 

@@ -100,6 +100,8 @@ struct pmx_context {
 	uint32_t unfinished;     /* how many */
 	uint32_t events_waiting; /* own transfers that ended and were not told of */
 	uint32_t requested;      /* places of transfers that belong to requests */
+	uint32_t tracked;        /* requests that wait for an Ack */
+	bool news;               /* requests ended since the last pmx_before_select */
 	uint32_t transfer_payload; /* most bytes of a frame */
 	struct slot_end events;
 	struct piece pieces[MEMORIES_MAX];
@@ -130,6 +132,8 @@ void context_completions(struct pmx_context *ctx);
 /* One step of waiting, of at most left_us: runs the embedded engine, or gives the CPU away. */
 void context_wait(struct pmx_context *ctx);
 int64_t context_now_us(void);
+/* As pmx_is_send_done, of the completions taken so far. */
+int context_send_result(const struct pmx_context *ctx, pmx_send_id id);
 /* What is to be done while nothing is there to receive. 0, -EPIPE. */
 int context_idle(struct pmx_context *ctx);
 /* As context_wait, but sleeps if it can. */
@@ -141,6 +145,8 @@ int context_send_short(struct pmx_context *ctx, struct pmx_addr to, const uint64
 int context_send_matched(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, pmx_send_id *id);
 /* match.c */
 bool match_landed(const struct pmx_context *ctx);
+/* Completions were taken: sends that wait for their Ack may have it. */
+void match_sent(struct pmx_context *ctx);
 void match_close(struct pmx_context *ctx);
 /* The transfer of a request ended. */
 void match_transfer_ended(struct pmx_context *ctx, uint32_t request, uint8_t error);

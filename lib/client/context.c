@@ -89,6 +89,8 @@ take_completions(struct pmx_context *ctx)
 	ctx->free_count = (uint32_t)(free - ctx->free);
 	ctx->stat.sent += messages - errors;
 	ctx->stat.send_errors += errors;
+	if (unlikely(ctx->tracked))
+		match_sent(ctx);
 	if (unlikely(ctx->unfinished))
 		transfers_progress(ctx);
 }
@@ -417,24 +419,30 @@ pmx_send_copy(struct pmx_context *ctx, struct pmx_addr to, const void *data, uin
 }
 
 int
+context_send_result(const struct pmx_context *ctx, pmx_send_id id)
+{
+	const struct send_note *n = &ctx->notes[id & 0xFFFF];
+	uint32_t since = n->uses - (uint32_t)(id >> 16);
+
+	if (since == 0)
+		return 0;
+	uint8_t error = since == 1 ? n->error : since == 2 ? n->before : 0;
+
+	return error ? -(int)error : 1;
+}
+
+int
 pmx_is_send_done(struct pmx_context *ctx, pmx_send_id id)
 {
-	uint32_t buf = id & 0xFFFF, use = (uint32_t)(id >> 16);
-
-	if (buf >= ctx->send_buffers)
+	if ((id & 0xFFFF) >= ctx->send_buffers)
 		return -EINVAL;
-	const struct send_note *n = &ctx->notes[buf];
+	int result = context_send_result(ctx, id);
 
-	if (n->uses == use) {
+	if (result == 0) {
 		take_completions(ctx);
-		if (n->uses == use)
-			return engine_gone(ctx) ? -EPIPE : 0;
+		result = context_send_result(ctx, id);
 	}
-	if (n->uses == use + 1)
-		return n->error ? -n->error : 1;
-	if (n->uses == use + 2)
-		return n->before ? -n->before : 1;
-	return 1;
+	return result == 0 && engine_gone(ctx) ? -EPIPE : result;
 }
 
 uint32_t
@@ -663,8 +671,9 @@ pmx_before_select(struct pmx_context *ctx)
 	atomic_thread_fence(memory_order_seq_cst);
 	bool ended = ctx->places_free != ctx->transfer_count && slot_filled(&ctx->com, ctx->com.pos);
 
-	if (ctx->selects && lhs_peek(&ctx->lhs) == NULL && !match_landed(ctx) && !ended && !transfers_events(ctx) && !engine_gone(ctx))
+	if (ctx->selects && lhs_peek(&ctx->lhs) == NULL && !match_landed(ctx) && !ctx->news && !ended && !transfers_events(ctx) && !engine_gone(ctx))
 		return 0;
+	ctx->news = false;
 	pmx_after_select(ctx);
 	return 1;
 }

@@ -134,7 +134,9 @@ match_landed(const struct pmx_context *ctx)
 
 	if (x == NULL)
 		return false;
-	return x->by_engine ? x->live != 0 && slot_filled(&ctx->com, ctx->com.pos) : lhs_peek(&x->queue.heads.ring) != NULL;
+	if (x->by_engine ? x->live != 0 && slot_filled(&ctx->com, ctx->com.pos) : lhs_peek(&x->queue.heads.ring) != NULL)
+		return true;
+	return x->starting.head != NO_REQUEST; /* nobody tells when there is room for it */
 }
 
 /* ------------------------------------------------------------------ requests */
@@ -171,13 +173,13 @@ request_place(struct request *r, const uint8_t *bytes, uint64_t len)
 }
 
 void
-request_received(struct match *x, struct request *r, int error)
+request_received(struct pmx_context *ctx, struct request *r, int error)
 {
 	const struct layout *l = &r->layout;
 
 	if (l->part != NULL && l->part->kind == PMX_PART_TWIN && (error == 0 || error == -EMSGSIZE))
 		memcpy(l->part->twin, l->data, l->len);
-	request_end(x, r, error);
+	request_end(ctx, r, error);
 }
 
 void
@@ -191,13 +193,13 @@ match_transfer_ended(struct pmx_context *ctx, uint32_t request, uint8_t error)
 		return;
 	}
 	x->offers--;
-	request_end(x, r, -(int)error);
+	request_end(ctx, r, -(int)error);
 	weigh(ctx);
 }
 
-/* Sends that were Acked. */
-static APART void
-look_at_sent(struct pmx_context *ctx)
+/* It runs behind every look at completions, so none of them is forgotten, however often its buffer is used again. */
+void
+match_sent(struct pmx_context *ctx)
 {
 	struct match *x = ctx->match;
 	struct list all = x->sent;
@@ -205,13 +207,15 @@ look_at_sent(struct pmx_context *ctx)
 	x->sent.head = NO_REQUEST;
 	for (uint32_t i = all.head, next; i != NO_REQUEST; i = next) {
 		struct request *r = &x->requests[i];
-		int result = pmx_is_send_done(ctx, r->sent);
+		int result = context_send_result(ctx, r->sent);
 
 		next = r->next;
-		if (result == 0)
+		if (result == 0) {
 			list_append(x, &x->sent, i);
-		else
-			request_end(x, r, result < 0 ? result : 0);
+			continue;
+		}
+		ctx->tracked--;
+		request_end(ctx, r, result < 0 ? result : 0);
 	}
 }
 
@@ -219,8 +223,6 @@ look_at_sent(struct pmx_context *ctx)
 static inline int
 progress(struct pmx_context *ctx)
 {
-	if (unlikely(ctx->match->sent.head != NO_REQUEST))
-		look_at_sent(ctx);
 	return unlikely(ctx->match->by_engine) ? engine_progress(ctx) : ring_progress(ctx);
 }
 
@@ -297,8 +299,11 @@ send_offer(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, 
 }
 
 static int
-sent(struct match *x, uint32_t request, pmx_send_id id)
+sent(struct pmx_context *ctx, uint32_t request, pmx_send_id id)
 {
+	struct match *x = ctx->match;
+
+	ctx->tracked++;
 	x->requests[request].state = REQUEST_SENT;
 	x->requests[request].sent = id;
 	list_append(x, &x->sent, request);
@@ -330,7 +335,7 @@ send_any(struct pmx_context *ctx, const struct pmx_matched *m, const struct layo
 	if (len <= x->eager_max && !(m->flags & PMX_SYNC)) {
 		result = send_eager(ctx, m, flags, diff ? NULL : &c, bytes, len, &id);
 		if (result == 0)
-			result = m->flags & PMX_DELIVERED ? sent(x, request, id) : (request_end(x, r, 0), 0);
+			result = m->flags & PMX_DELIVERED ? sent(ctx, request, id) : (request_end(ctx, r, 0), 0);
 	} else {
 		if (!layout_is_plain(l) && !diff) {
 			bytes = staging = malloc(len ? len : 1);
@@ -364,6 +369,10 @@ send_checked(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *
 	struct match *x = ctx->match;
 	uint32_t i = request_take(x, request == NULL);
 
+	if (i == NO_REQUEST) {
+		context_completions(ctx);
+		i = request_take(x, request == NULL);
+	}
 	if (i == NO_REQUEST)
 		return context_gone(ctx) ? -EPIPE : -EAGAIN;
 	if (request != NULL)
@@ -556,7 +565,7 @@ pmx_cancel(struct pmx_context *ctx, pmx_request request)
 		return engine_cancel(ctx, r) ? 0 : -EALREADY;
 	if (!ring_cancel(ctx, r))
 		return -EALREADY;
-	request_end(ctx->match, r, -ECANCELED);
+	request_end(ctx, r, -ECANCELED);
 	return 0;
 }
 
@@ -580,7 +589,7 @@ has_ended(struct match *x, pmx_request id)
 {
 	const struct request *r = request_of(x, id);
 
-	return r == NULL || r->state == REQUEST_ENDED;
+	return r == NULL || r->state == REQUEST_ENDED || r->state == REQUEST_TAKEN;
 }
 
 int

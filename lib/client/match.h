@@ -115,8 +115,10 @@ request_free(struct match *x, uint32_t i)
 }
 
 static inline void
-request_end(struct match *x, struct request *r, int error)
+request_end(struct pmx_context *ctx, struct request *r, int error)
 {
+	struct match *x = ctx->match;
+
 	if (unlikely(error != 0) && r->status.error == 0)
 		r->status.error = error;
 	if (unlikely(r->staging != NULL)) {
@@ -124,6 +126,7 @@ request_end(struct match *x, struct request *r, int error)
 		r->staging = NULL;
 	}
 	r->state = REQUEST_ENDED;
+	ctx->news = true;
 	if (!r->quiet)
 		return;
 	x->stat.errors += r->status.error != 0;
@@ -140,7 +143,7 @@ addr_of(uint32_t source)
 /* All of a message of len bytes is at `bytes`, in one piece: it goes to its place. 0, or what pmx_test() says. */
 int request_place(struct request *r, const uint8_t *bytes, uint64_t len);
 /* After the bytes: the twin, and the end. */
-void request_received(struct match *x, struct request *r, int error);
+void request_received(struct pmx_context *ctx, struct request *r, int error);
 /* Does the engine write the message's bytes where they belong? Otherwise into `staging`. */
 static inline bool
 is_direct(const struct layout *l)
@@ -209,7 +212,7 @@ ring_receive_only(struct pmx_context *ctx, const struct lhs_entry *e)
 	r->status.source = addr_of(key.source);
 	r->status.tag = key.tag;
 	r->status.len = len;
-	request_end(x, r, 0);
+	request_end(ctx, r, 0);
 	return true;
 }
 

@@ -144,6 +144,12 @@ engine_receive_taken(struct pmx_context *ctx, struct request *r)
 	return 0;
 }
 
+static inline bool
+was_cancelled(const struct request *r)
+{
+	return r->state == REQUEST_ENDED && r->status.error == -ECANCELED;
+}
+
 bool
 engine_cancel(struct pmx_context *ctx, struct request *r)
 {
@@ -163,10 +169,23 @@ engine_cancel(struct pmx_context *ctx, struct request *r)
 		if (r->pin != PIN_NONE)
 			pins_put(r->pin);
 		r->pin = PIN_NONE;
-		request_end(x, r, -ECANCELED);
+		request_end(ctx, r, -ECANCELED);
 		return true;
 	}
-	return answer(ctx, i, RECEIVE_CANCEL) == RECEIVE_ENDED && r->status.error == -ECANCELED;
+	/* it may end by itself while there is no room to ask */
+	while (x->starting.head != NO_REQUEST || !submit(ctx, i, RECEIVE_CANCEL)) {
+		engine_progress(ctx);
+		if (r->state != REQUEST_POSTED || context_gone(ctx))
+			return false;
+		context_wait(ctx);
+	}
+	r->answer = 0;
+	/* each question has its answer: another one's shall not find it */
+	while (r->answer != RECEIVE_LATE && !was_cancelled(r) && !context_gone(ctx)) {
+		if (engine_progress(ctx) == 0 && r->answer != RECEIVE_LATE && !was_cancelled(r))
+			context_wait(ctx);
+	}
+	return was_cancelled(r);
 }
 
 /* ------------------------------------------------------------------ results */
@@ -185,7 +204,7 @@ ended(struct pmx_context *ctx, struct request *r, int error)
 
 		error = error != 0 ? error : placed;
 	}
-	request_received(ctx->match, r, error);
+	request_received(ctx, r, error);
 }
 
 /* A receive has got runs: they want a buffer of their own. */
@@ -221,9 +240,12 @@ engine_results(struct pmx_context *ctx, const struct completion *c)
 		memcpy(&item, (const uint8_t *)c->item + k * sizeof(item), sizeof(item));
 		struct request *r = item.index < x->used ? &x->requests[item.index] : NULL;
 
+		if (r != NULL && item.result == RECEIVE_LATE) /* whatever became of it since */
+			r->answer = RECEIVE_LATE;
 		if (r == NULL || r->state < REQUEST_POSTED || r->state > REQUEST_ASKS)
 			continue;
-		r->answer = item.result;
+		if (r->state == REQUEST_ASKS)
+			r->answer = item.result;
 		if (item.result == RECEIVE_LATE || item.result == RECEIVE_NONE) {
 			r->status.error = item.result == RECEIVE_NONE ? -(int)item.error : r->status.error;
 			continue;

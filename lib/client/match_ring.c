@@ -31,7 +31,7 @@ ring_open(struct pmx_context *ctx)
 	x->buffers = shm->matched_buffers;
 	x->publish = x->entries / 8 ? x->entries / 8 : 1;
 	x->heap_max = shm->unexpected_bytes;
-	return match_queue_init(&x->queue, &shm->matched, channel_matched(ctx->shm), shm->frag_len, shm->unexpected, shm->receives,
+	return match_queue_init(&x->queue, &shm->matched, channel_matched(ctx->shm), ctx->shm, shm->unexpected, shm->receives,
 		rte_vect_get_max_simd_bitwidth());
 }
 
@@ -62,11 +62,11 @@ place_bulk(struct pmx_context *ctx, struct request *r, const struct pmx_message 
 
 	cursor_begin(&c, &r->layout);
 	while (pmx_message_segment(ctx, msg, &seg)) {
-		const uint8_t *bytes = (const uint8_t *)seg.data + skip;
-		uint64_t n = seg.len - skip, k = cursor_scatter(&c, bytes, n);
+		uint32_t cut = seg.len < skip ? seg.len : skip;
+		uint64_t n = seg.len - cut, k = cursor_scatter(&c, (const uint8_t *)seg.data + cut, n);
 
 		done += k;
-		skip = 0;
+		skip -= cut;
 		if (k < n)
 			return -EMSGSIZE;
 	}
@@ -89,8 +89,9 @@ message_of(const struct pmx_context *ctx, const struct lhs_entry *e, struct pmx_
 }
 
 static void
-eager_bulk(struct pmx_context *ctx, struct request *r, const struct lhs_entry *e)
+eager_bulk(struct pmx_context *ctx, struct request *r, const struct match_message *m)
 {
+	const struct lhs_entry *e = m->entry;
 	const uint32_t head = sizeof(struct wire_match), len = e->len - head;
 	struct match *x = ctx->match;
 	uint8_t *heap = heap_of(x, e);
@@ -101,7 +102,8 @@ eager_bulk(struct pmx_context *ctx, struct request *r, const struct lhs_entry *e
 		error = request_place(r, heap + head, len);
 		x->heap -= e->len;
 		free(heap);
-		request_received(x, r, error);
+		match_queue_done(&x->queue, m);
+		request_received(ctx, r, error);
 		return;
 	}
 	message_of(ctx, e, &msg);
@@ -117,8 +119,9 @@ eager_bulk(struct pmx_context *ctx, struct request *r, const struct lhs_entry *e
 			error = request_place(r, flat + head, len);
 		free(flat);
 	}
+	match_queue_done(&x->queue, m);
 	pmx_release_receive_buffer(ctx, &msg);
-	request_received(x, r, error);
+	request_received(ctx, r, error);
 }
 
 /* ------------------------------------------------------------------ offers */
@@ -199,7 +202,7 @@ ring_fetched(struct pmx_context *ctx, struct request *r, uint8_t error)
 
 		result = result != 0 ? result : placed;
 	}
-	request_received(ctx->match, r, result);
+	request_received(ctx, r, result);
 }
 
 /* ------------------------------------------------------------------ what landed */
@@ -225,12 +228,14 @@ receive(struct pmx_context *ctx, struct request *r, const struct match_message *
 
 	r->status.len = len;
 	if (unlikely(e->len > x->queue.heads.ring.split)) {
-		eager_bulk(ctx, r, e);
-	} else if (likely(layout_is_plain(&r->layout) && len <= r->layout.len && r->flags == 0)) {
+		eager_bulk(ctx, r, m);
+		return;
+	}
+	if (likely(layout_is_plain(&r->layout) && len <= r->layout.len && r->flags == 0)) {
 		lhs_copy(r->layout.data, e->front + sizeof(*h), len);
-		request_end(x, r, 0);
+		request_end(ctx, r, 0);
 	} else {
-		request_received(x, r, request_place(r, e->front + sizeof(*h), len));
+		request_received(ctx, r, request_place(r, e->front + sizeof(*h), len));
 	}
 	match_queue_done(&x->queue, m);
 }
@@ -269,8 +274,8 @@ copy_bulk(struct pmx_context *ctx)
 
 		message_of(ctx, mine, &msg);
 		pmx_message_read(ctx, &msg, 0, bytes, msg.len);
-		pmx_release_receive_buffer(ctx, &msg);
 		q->bulks -= match_bulks(q, mine);
+		pmx_release_receive_buffer(ctx, &msg);
 		mine->bulk = LHS_NO_BULK;
 		mine->bulk_off = (int64_t)(uintptr_t)bytes;
 		x->heap += msg.len;
@@ -289,6 +294,10 @@ ring_progress(struct pmx_context *ctx)
 	const struct lhs_entry *e = lhs_peek(&x->queue.heads.ring);
 
 	if (e == NULL) {
+		if (unlikely(match_heads_held(&x->queue.heads) > x->entries / 2)) {
+			match_heads_spare(&x->queue.heads, &x->queue.unexpected, x->entries / 4);
+			ring_publish(ctx);
+		}
 		if (unlikely(x->starting.head != NO_REQUEST))
 			start(ctx);
 		return context_idle(ctx);
@@ -300,13 +309,11 @@ ring_progress(struct pmx_context *ctx)
 			receive(ctx, &x->requests[handle], &m);
 			continue;
 		}
-		struct pmx_message msg;
+		uint32_t bulk = m.entry->bulk;
 
-		if (m.entry->bulk != LHS_NO_BULK) {
-			message_of(ctx, m.entry, &msg);
-			pmx_release_receive_buffer(ctx, &msg);
-		}
 		match_queue_done(&x->queue, &m);
+		if (bulk != LHS_NO_BULK)
+			context_release(ctx, bulk);
 	}
 	if (unlikely(match_heads_held(&x->queue.heads) > x->entries / 2))
 		match_heads_spare(&x->queue.heads, &x->queue.unexpected, x->entries / 4);

@@ -111,6 +111,8 @@ end(struct pmx_context *ctx, uint16_t place, uint8_t error)
 	n->pin = PIN_NONE;
 	if (n->request != NO_REQUEST) {
 		ctx->requested--;
+		n->before = n->error;
+		n->error = error;
 		n->uses++;
 		put_place(ctx, place);
 		match_transfer_ended(ctx, n->request, error);

@@ -55,6 +55,7 @@ put_fragment(struct engine *e, struct inlet *in, uint16_t src_node, uint16_t src
 	own(e, in, m, in->chain_count == 0);
 	if (in->chain_count++ == 0) {
 		in->chain_first = number;
+		in->chain_len = len;
 		in->chain = m;
 	} else {
 		const struct rte_mbuf *before = bufs[in->chain_last].m;
@@ -70,9 +71,11 @@ put_fragment(struct engine *e, struct inlet *in, uint16_t src_node, uint16_t src
 	if (!last)
 		return;
 	const uint8_t *first = rte_pktmbuf_mtod(in->chain, uint8_t *);
+	uint8_t front[LHS_ENTRY_MAX] = {0}; /* a first fragment may be shorter: what lay there before is nobody's to see */
 
+	memcpy(front, first, in->chain_len < in->lhs.split ? in->chain_len : in->lhs.split);
 	lhs_write(&in->lhs, src_node, src_ctx, msg_len, in->chain_first | LHS_CHAINED,
-		offset_of(in->ch, first), first, in->lhs.split);
+		offset_of(in->ch, first), front, in->lhs.split);
 	in->chain_count = 0;
 	in->chain = NULL;
 	in->ch->received++;
@@ -146,6 +149,22 @@ transfer_in(struct engine *e, struct rte_mbuf *m, uint16_t ctx, uint16_t node, u
 	rte_pktmbuf_free(m);
 }
 
+/* One fragment in order for a matched endpoint. */
+static inline void
+matched_in(struct engine *e, struct channel *ch, uint16_t node, uint16_t peer, struct rte_mbuf *m, uint32_t len,
+	uint32_t msg_len, bool last)
+{
+	if (unlikely(ch->state != CHANNEL_OPEN)) {
+		rte_pktmbuf_free(m);
+	} else if (unlikely(msg_len == sizeof(struct wire_match) &&
+			   *rte_pktmbuf_mtod_offset(m, const uint8_t *, WIRE_HDR_BYTES) == WIRE_NOTHING)) {
+		proto_ctx_room(e->proto, ch->matched.endpoint, 1, ch->matched.lhs.split < msg_len, e->now);
+		rte_pktmbuf_free(m);
+	} else {
+		put(e, &ch->matched, node, peer % WIRE_CONTEXTS_MAX, m, WIRE_HDR_BYTES, len, msg_len, last);
+	}
+}
+
 /* A frame that is a whole message for another endpoint than the plain one. */
 static __rte_noinline void
 other_message(struct engine *e, struct rte_mbuf *m, uint16_t ctx, uint32_t len)
@@ -154,12 +173,10 @@ other_message(struct engine *e, struct rte_mbuf *m, uint16_t ctx, uint32_t len)
 	struct channel *ch = &e->node->channels[ctx % WIRE_CONTEXTS_MAX];
 	uint16_t node = wire_be16(h->src_node), peer = wire_be16(h->src_ctx);
 
-	if (wire_endpoint(ctx) != WIRE_MATCHED)
-		transfer_in(e, m, ctx, node, peer, len);
-	else if (likely(ch->state == CHANNEL_OPEN))
-		put(e, &ch->matched, node, peer % WIRE_CONTEXTS_MAX, m, WIRE_HDR_BYTES, len, len, true);
+	if (wire_endpoint(ctx) == WIRE_MATCHED)
+		matched_in(e, ch, node, peer, m, len, len, true);
 	else
-		rte_pktmbuf_free(m);
+		transfer_in(e, m, ctx, node, peer, len);
 }
 
 /* One fragment in order for another endpoint than the plain one. */
@@ -169,13 +186,10 @@ other_in(struct engine *e, const struct proto_delivery *d)
 	struct rte_mbuf *m = (struct rte_mbuf *)(uintptr_t)d->handle;
 	struct channel *ch = &e->node->channels[d->ctx % WIRE_CONTEXTS_MAX];
 
-	if (wire_endpoint(d->ctx) != WIRE_MATCHED)
-		transfer_in(e, m, d->ctx, d->src_node, d->src_ctx, d->len);
-	else if (unlikely(ch->state != CHANNEL_OPEN))
-		rte_pktmbuf_free(m);
+	if (wire_endpoint(d->ctx) == WIRE_MATCHED)
+		matched_in(e, ch, d->src_node, d->src_ctx, m, d->len, d->msg_len, d->last);
 	else
-		channel_put(e, &ch->matched, d->src_node, d->src_ctx % WIRE_CONTEXTS_MAX, m, WIRE_HDR_BYTES, d->len,
-			d->msg_len, d->last);
+		transfer_in(e, m, d->ctx, d->src_node, d->src_ctx, d->len);
 }
 
 /* A frame that is a whole message, as the core said. */
@@ -279,14 +293,14 @@ give_back(struct engine *e, struct freed *f)
 
 /* The buffers of one received message; false: the client had no right to it. */
 static inline bool
-release_message(struct engine *e, const struct channel *ch, uint32_t number, struct freed *f)
+release_message(struct engine *e, const struct channel *ch, uint32_t number, struct freed *f, bool matching)
 {
 	struct buf_state *bufs = e->node->bufs;
 	uint32_t count = 0;
 
 	number &= ~LHS_CHAINED;
 	if (unlikely(number >= e->node->bufs_count || bufs[number].owner != ch->ctx ||
-		    !bufs[number].head))
+		    !bufs[number].head || (bufs[number].matched && !matching)))
 		return false;
 	uint32_t *total = bufs[number].matched ? &f->matched : &f->plain;
 
@@ -307,13 +321,13 @@ release_message(struct engine *e, const struct channel *ch, uint32_t number, str
 
 /* A client gives back received messages, by the numbers that it was told. */
 void
-engine_release(struct engine *e, struct channel *ch, const uint32_t *numbers, unsigned n)
+engine_release(struct engine *e, struct channel *ch, const uint32_t *numbers, unsigned n, bool matching)
 {
 	struct freed f;
 
 	f.n = f.plain = f.matched = 0;
 	for (unsigned i = 0; i < n; i++) {
-		if (unlikely(!release_message(e, ch, numbers[i], &f))) {
+		if (unlikely(!release_message(e, ch, numbers[i], &f, matching))) {
 			ENGINE_COUNT(e, bad_releases);
 			ch->bad++;
 		}

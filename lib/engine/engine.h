@@ -121,7 +121,7 @@ struct inlet {
 	uint32_t bulk_quota, bulk_out;
 	struct rte_mbuf *local_head, *local_tail;
 	struct rte_mbuf *chain;  /* message being put together */
-	uint32_t chain_count, chain_first, chain_last;
+	uint32_t chain_count, chain_first, chain_last, chain_len; /* len: of its first fragment */
 	uint16_t endpoint;       /* its number in the core */
 	bool local_turn;         /* whose turn it is when room comes back */
 };
@@ -318,7 +318,8 @@ void engine_message(struct engine *e, struct rte_mbuf *m);
 void channel_put(struct engine *e, struct inlet *in, uint16_t src_node, uint16_t src_ctx,
 	struct rte_mbuf *m, uint32_t payload_off, uint32_t len, uint32_t msg_len, bool last);
 void engine_room(struct engine *e, struct inlet *in);
-void engine_release(struct engine *e, struct channel *ch, const uint32_t *numbers, unsigned n);
+/* Received messages go back, by their numbers; of those that the lane matches only it says so itself (matching). */
+void engine_release(struct engine *e, struct channel *ch, const uint32_t *numbers, unsigned n, bool matching);
 
 /* submit.c: channels -> core, completions */
 unsigned engine_submissions(struct engine *e);

@@ -84,7 +84,7 @@ matching_make(struct node *n, struct channel *ch)
 		x->ring = NULL;
 	if (x->results == NULL || x->receives == NULL || x->ring == NULL)
 		return -ENOMEM;
-	return match_queue_init(&x->queue, &n->geometry.matched, x->ring, n->frag_len, c->unexpected, c->receives,
+	return match_queue_init(&x->queue, &n->geometry.matched, x->ring, NULL, c->unexpected, c->receives,
 		rte_vect_get_max_simd_bitwidth());
 }
 
@@ -180,9 +180,11 @@ matching_results(struct channel *ch)
 static void
 done_with(struct engine *e, struct channel *ch, const struct match_message *m)
 {
-	if (m->entry->bulk != LHS_NO_BULK)
-		engine_release(e, ch, &m->entry->bulk, 1);
+	uint32_t bulk = m->entry->bulk;
+
 	match_queue_done(&ch->matching->queue, m);
+	if (bulk != LHS_NO_BULK)
+		engine_release(e, ch, &bulk, 1, true);
 }
 
 /* The bytes of an eager message behind its head, or as many as fit, go to their place. 0, EFAULT. */
@@ -348,7 +350,7 @@ receive(struct engine *e, struct channel *ch, struct receive *r, const struct ma
 		tell(e, ch, (uint32_t)(r - ch->matching->receives), RECEIVE_WAITS, 0);
 		return;
 	}
-	if (r->len > r->local.len)
+	if (r->len > r->local.len && !r->error)
 		r->error = EMSGSIZE;
 	if (h->op == WIRE_OFFER) {
 		take_offer(e, ch, r, m);
@@ -357,7 +359,8 @@ receive(struct engine *e, struct channel *ch, struct receive *r, const struct ma
 	uint8_t error = place(e, r, m->entry);
 
 	done_with(e, ch, m);
-	end(e, ch, r, error);
+	r->error = error ? error : r->error;
+	end(e, ch, r, 0);
 }
 
 /* ------------------------------------------------------------------ what landed */
@@ -441,6 +444,7 @@ look_for(struct engine *e, struct channel *ch, struct receive *r, const struct s
 		r->was_posted = true;
 		r->state = RECEIVE_POSTED;
 		r->posted = match_posted_add(&x->queue.posted, &want, index);
+		take_in(e, ch); /* no more might wait, and its message be in the ring */
 		return;
 	}
 	if (s->count == RECEIVE_PROBE) {
@@ -479,6 +483,10 @@ matching_submit(struct engine *e, struct channel *ch, const struct submission *s
 	case RECEIVE_POST:
 	case RECEIVE_PROBE:
 	case RECEIVE_TAKE:
+		if (r->state != RECEIVE_FREE && s->count != RECEIVE_POST) {
+			tell(e, ch, s->receive.index, RECEIVE_NONE, EBUSY); /* who asks shall not wait for ever */
+			return false;
+		}
 		if (r->state != RECEIVE_FREE || !set_local(ch, r, s))
 			return false;
 		look_for(e, ch, r, s);

@@ -320,10 +320,10 @@ memory_forget(struct engine *e, struct channel *ch, uint32_t number)
 
 	if (m == NULL)
 		return;
+	if (ch->matching != NULL) /* first: what waits for a place would begin with it */
+		matching_memory_gone(e, ch, m);
 	transfer_memory_gone(e, ch, m);
 	target_memory_gone(e, ch, m);
-	if (ch->matching != NULL)
-		matching_memory_gone(e, ch, m);
 	leave(e->node, ch, number);
 	call_reaper(e->node);
 }

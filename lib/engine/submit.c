@@ -410,7 +410,7 @@ submit_other(struct engine *e, struct channel *ch, const struct submission *s)
 	switch (s->op) {
 	case SUBMIT_RELEASE:
 		engine_release(e, ch, s->release,
-			s->count < SUBMIT_RELEASE_BUFS ? s->count : SUBMIT_RELEASE_BUFS);
+			s->count < SUBMIT_RELEASE_BUFS ? s->count : SUBMIT_RELEASE_BUFS, ch->matching == NULL);
 		break;
 	case SUBMIT_SELECT:
 		ch->selects = true;

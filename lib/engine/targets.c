@@ -155,8 +155,9 @@ access_to(struct engine *e, struct channel *ch, const struct arrival *a, uint8_t
 	if (h->flags & WIRE_T_OFFER) {
 		struct op *op = transfer_named(ch, a, right == REGION_READ ? TRANSFER_OFFER : TRANSFER_ACCEPT);
 
-		if (op == NULL)
-			return ECONNRESET; /* it has ended */
+		/* it has ended, or was fetched before */
+		if (op == NULL || (right == REGION_READ && op->state != OP_OFFERED))
+			return ECONNRESET;
 		if (len > op->d.len)
 			return ERANGE;
 		op->seen_at = e->now;
@@ -373,6 +374,8 @@ pull_arrives(struct engine *e, struct channel *ch, const struct arrival *a)
 	if (r->error == 0 && r->in_parts)
 		r->error = parts_of(r, a);
 	if (r->error == 0) {
+		if (r->of_offer)
+			transfer_named(ch, a, TRANSFER_OFFER)->state = OP_WAITS;
 		ch->remote->served++;
 		return;
 	}
@@ -631,9 +634,6 @@ static bool
 is_known(const struct engine *e, struct channel *ch, const struct arrival *a)
 {
 	if (a->head->flags & WIRE_T_OFFER) {
-		/* of what it offered nobody here knows but the application; that this context is open is what it asks */
-		if (a->head->key == 0)
-			return true;
 		const struct op *op = transfer_named(ch, a, TRANSFER_OFFER);
 
 		if (op != NULL)
@@ -718,6 +718,18 @@ static bool
 reads_memory(const struct request *r, const void *memory)
 {
 	return r->source.memory == memory;
+}
+
+static bool
+reads_offer(const struct request *r, const void *id)
+{
+	return r->of_offer && r->key == *(const uint32_t *)id;
+}
+
+void
+target_offer_ends(struct engine *e, struct channel *ch, uint32_t id)
+{
+	fail_pulls(e, ch, reads_offer, &id, ECONNRESET);
 }
 
 struct peer_name {

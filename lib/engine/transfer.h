@@ -103,7 +103,7 @@ enum op_state {
 	OP_READY,  /* in the lane's list: has frames to send */
 	OP_WAITS,  /* for bytes, or for the answer */
 	OP_PACKED, /* the client sends its frames */
-	OP_OFFERED, /* waits for the other side to fetch it */
+	OP_OFFERED, /* waits for the other side to fetch it; then WAITS, or READY to be pushed */
 };
 
 /* A transfer that a context asked for. */
@@ -118,6 +118,7 @@ struct op {
 	uint8_t state;          /* enum op_state */
 	bool last_sent;         /* all of it is with the core */
 	bool asking;            /* WIRE_ASK is on its way */
+	uint32_t generation;    /* OFFER to a context of this node: of its channel */
 	bool own;               /* the lane's: of a receive */
 	uint32_t receive;       /* ... which */
 };
@@ -317,6 +318,12 @@ void transfer_end(struct engine *e, struct channel *ch, struct op *op, uint8_t e
 /* The transfer that a message with WIRE_T_OFFER names, if it is one that its sender may name: what was offered to it, or
  * what it was told to push to. NULL. */
 struct op *transfer_named(struct channel *ch, const struct arrival *a, uint8_t kind);
+/* What was offered, and not taken by an ACCEPT. */
+static inline bool
+is_offer(const struct op *op)
+{
+	return op->d.kind == TRANSFER_OFFER && !(op->d.flags & TRANSFER_OFFERED);
+}
 void transfer_accepted(struct engine *e, struct op *op, uint32_t id, uint64_t len);
 struct op *transfer_find(struct channel *ch, uint32_t id);
 void transfer_close(struct engine *e, struct channel *ch);
@@ -335,6 +342,8 @@ bool target_message(struct engine *e, struct channel *ch, const struct arrival *
 void target_placed(struct engine *e, struct channel *ch, const struct arrival *a);
 unsigned target_step(struct engine *e);
 void target_close(struct engine *e, struct channel *ch);
+/* Nobody fetches that offer any more. */
+void target_offer_ends(struct engine *e, struct channel *ch, uint32_t id);
 void target_memory_gone(struct engine *e, struct channel *ch, const struct memory *m);
 void target_unmarked(struct engine *e, struct channel *ch);
 void target_peer_failed(struct engine *e, struct channel *ch, uint16_t node, uint16_t peer);

@@ -143,6 +143,13 @@ transfer_begin(struct engine *e, struct channel *ch, struct op *op)
 	start(e, op);
 }
 
+/* Of the channel that is offered to, if it is of this node. */
+static uint32_t
+generation_of(const struct engine *e, const struct transfer_desc *d)
+{
+	return d->node == e->node->config.id && d->ctx < e->node->config.contexts ? e->node->channels[d->ctx].generation : 0;
+}
+
 /* For the client, which weighs it against copying. */
 static void
 tell_rtt(struct engine *e, struct channel *ch, uint16_t node)
@@ -188,6 +195,7 @@ transfer_submit(struct engine *e, struct channel *ch, uint32_t place)
 	if (d->kind == TRANSFER_OFFER) {
 		tell_rtt(e, ch, d->node);
 		op->state = OP_OFFERED;
+		op->generation = generation_of(e, d);
 		op->last_sent = true; /* it can be asked for */
 		return true;
 	}
@@ -222,6 +230,8 @@ transfer_end(struct engine *e, struct channel *ch, struct op *op, uint8_t error)
 	if (op->state == OP_HELD)
 		r->held--;
 	op->state = OP_FREE;
+	if (op->d.kind == TRANSFER_OFFER)
+		target_offer_ends(e, ch, op->d.id);
 	r->ops_used--;
 	e->transfers.waiting--;
 	if (error)
@@ -459,8 +469,8 @@ ask(struct engine *e, struct channel *ch, struct op *op, uint8_t kind)
 	if (f->asks) {
 		op->asking = true;
 		h->at = h->len = 0; /* the id says it; to whom offered, the key */
-		h->flags = op->state == OP_OFFERED || (op->d.kind != TRANSFER_OFFER && h->flags & WIRE_T_OFFER) ? WIRE_T_OFFER : 0;
-		if (op->d.kind == TRANSFER_OFFER || !h->flags)
+		h->flags = op->d.kind != TRANSFER_OFFER && h->flags & WIRE_T_OFFER ? WIRE_T_OFFER : 0;
+		if (!h->flags)
 			h->key = 0;
 	} else {
 		extra = put_part(&op->d, h);
@@ -474,6 +484,27 @@ ask(struct engine *e, struct channel *ch, struct op *op, uint8_t kind)
 	if (result != -EAGAIN)
 		transfer_end(e, ch, op, (uint8_t)-result);
 	return result == -EAGAIN ? 0 : 1;
+}
+
+/* Is whom it was offered to still there? What offers it went by the same flow: a later life of the receiver refuses this. */
+static void
+ping(struct engine *e, struct channel *ch, struct op *op)
+{
+	struct frame *f = op->d.node != e->node->config.id ? frame_take(e, true) : NULL;
+
+	if (f == NULL)
+		return;
+	memcpy(frame_head(f), &(struct wire_match){.op = WIRE_NOTHING}, sizeof(struct wire_match));
+	f->id = op->d.id;
+	f->asks = op->asking = true;
+	int result = frame_send(e, ch, f, WIRE_MATCHED, op->d.node, op->d.ctx | WIRE_MATCHED, sizeof(struct wire_match));
+
+	if (result == 0)
+		return;
+	frame_put(e, f);
+	op->asking = false;
+	if (result != -EAGAIN)
+		transfer_end(e, ch, op, (uint8_t)-result);
 }
 
 static const uint8_t wire_op[] = {
@@ -497,8 +528,10 @@ transfer_step(struct engine *e)
 			if (op->d.kind == TRANSFER_PUSH || op->d.kind == TRANSFER_OFFER) {
 				k = push(e, ch, op);
 			} else {
+				uint32_t id = op->d.id;
+
 				k = ask(e, ch, op, wire_op[op->d.kind]);
-				if (k && op->state == OP_READY)
+				if (k && op->state == OP_READY && op->d.id == id)
 					all_sent(e, ch, op);
 			}
 		}
@@ -525,10 +558,19 @@ transfer_look(struct engine *e)
 		for (uint32_t k = 0; ch->remote->ops_used && k < ch->remote->all_ops; k++) {
 			struct op *op = &ch->remote->ops[k];
 
-			if (op->state < OP_WAITS || !op->last_sent || op->asking || e->now - op->seen_at < patience)
+			if (op->state < OP_WAITS || !op->last_sent || op->asking)
+				continue;
+			if (is_offer(op) && op->generation != generation_of(e, &op->d)) {
+				transfer_end(e, ch, op, ECONNRESET);
+				continue;
+			}
+			if (e->now - op->seen_at < patience)
 				continue;
 			op->seen_at = e->now;
-			ask(e, ch, op, WIRE_ASK);
+			if (is_offer(op))
+				ping(e, ch, op);
+			else
+				ask(e, ch, op, WIRE_ASK);
 		}
 	}
 }
@@ -579,7 +621,7 @@ transfer_answer(struct engine *e, struct channel *ch, const struct arrival *a)
 		struct op *op = transfer_find(ch, wire_be32(item.id));
 		uint32_t error = wire_be32(item.error);
 
-		if (op != NULL && op->d.node == a->node && op->d.ctx == a->peer && op->state != OP_HELD && op->state != OP_OFFERED)
+		if (op != NULL && op->d.node == a->node && op->d.ctx == a->peer && op->state != OP_HELD && !is_offer(op))
 			transfer_end(e, ch, op, error < 256 ? (uint8_t)error : EPROTO);
 	}
 }

@@ -7,10 +7,10 @@
 #define BURST 32
 
 int
-match_queue_init(struct match_queue *q, const struct lhs_config *c, void *ring, uint32_t frag_len, uint32_t unexpected,
+match_queue_init(struct match_queue *q, const struct lhs_config *c, void *ring, const void *base, uint32_t unexpected,
 	uint32_t receives, unsigned simd_bits)
 {
-	*q = (struct match_queue){.frag_len = frag_len};
+	*q = (struct match_queue){.base = base};
 	int result = match_heads_init(&q->heads, c, ring, unexpected);
 
 	if (result == 0)
@@ -107,6 +107,23 @@ match_queue_find(const struct match_queue *q, const struct match_want *want, str
 
 	*m = (struct match_message){match_head_at(&q->heads, p->where), p->where, {p->comm, p->source, u->tag[place]}};
 	return place;
+}
+
+uint32_t
+match_chain_bulks(const void *base, const struct lhs_entry *e)
+{
+	struct {
+		int64_t next_off;
+		uint32_t len, pad;
+	} link;
+	int64_t off = e->bulk_off;
+	uint32_t n = 0;
+
+	do {
+		memcpy(&link, (const uint8_t *)base + off - sizeof(link), sizeof(link));
+		off = link.next_off;
+	} while (++n < 1u << 16 && off != 0);
+	return n;
 }
 
 void

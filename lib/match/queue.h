@@ -27,14 +27,14 @@ struct match_queue {
 	struct match_heads heads;
 	struct match_unexpected unexpected;
 	struct match_posted posted;
-	uint32_t frag_len;    /* bytes of a bulk buffer */
+	const void *base;     /* of lhs_entry.bulk_off, for counting the buffers of messages of several; NULL: they are not counted */
 	uint32_t bulks;       /* buffers of messages that landed and are not done with */
 	uint64_t malformed;   /* messages that are none, ever */
 };
 
 /* ring: memory of c->entries entries. unexpected, receives: most that wait. simd_bits: see match_unexpected_init. 0, or
  * -ENOMEM. */
-int match_queue_init(struct match_queue *q, const struct lhs_config *c, void *ring, uint32_t frag_len, uint32_t unexpected,
+int match_queue_init(struct match_queue *q, const struct lhs_config *c, void *ring, const void *base, uint32_t unexpected,
 	uint32_t receives, unsigned simd_bits);
 void match_queue_free(struct match_queue *q);
 /* Nothing waits any more; the ring begins anew. */
@@ -46,7 +46,7 @@ void match_queue_clear(struct match_queue *q);
 bool match_queue_next(struct match_queue *q, struct match_message *m, uint64_t *handle);
 /* The oldest message that waits and that `want` accepts: its place; MATCH_NONE. */
 uint32_t match_queue_find(const struct match_queue *q, const struct match_want *want, struct match_message *m);
-/* Its head and its buffers are needed no more. */
+/* Its head and its buffers are needed no more; the buffers are given back by the caller, afterwards. */
 void match_queue_done(struct match_queue *q, const struct match_message *m);
 
 /* Bytes of memory that messages and receives take while they wait: what was touched. */
@@ -56,12 +56,16 @@ match_queue_bytes(const struct match_queue *q)
 	return match_unexpected_bytes(&q->unexpected) + (uint64_t)q->heads.used * q->heads.entry_bytes;
 }
 
+/* Of a message of several: they are linked, as lib/channel/channel.h has it. */
+uint32_t match_chain_bulks(const void *base, const struct lhs_entry *e);
+
+/* Bulk buffers of a message; before they are given back. */
 static inline uint32_t
 match_bulks(const struct match_queue *q, const struct lhs_entry *e)
 {
 	if (e->bulk == LHS_NO_BULK)
 		return 0;
-	return __builtin_expect(e->len <= q->frag_len, 1) ? 1 : (e->len + q->frag_len - 1) / q->frag_len;
+	return __builtin_expect((e->bulk & LHS_CHAINED) == 0 || q->base == NULL, 1) ? 1 : match_chain_bulks(q->base, e);
 }
 
 #endif

@@ -194,7 +194,8 @@ static_assert(sizeof(struct wire_ended) == 8, "ended size");
 enum wire_match_op {
 	WIRE_EAGER = 1, /* the bytes follow */
 	WIRE_OFFER = 2, /* a struct wire_offer follows; the bytes are the receiver's to fetch */
-	WIRE_MATCH_OPS
+	WIRE_MATCH_OPS,
+	WIRE_NOTHING = WIRE_MATCH_OPS, /* for its sender to learn whether the flow still has its receiver; no message */
 };
 
 #define WIRE_M_RUNS 0x01 /* the bytes are runs, each behind a struct wire_run, of a larger whole */
