@@ -64,6 +64,9 @@ run all_is_offered --rendezvous 1
 run memif --memif "$work/memif.sock"
 run memif_bad_link --memif "$work/memif.sock" --fault loss=5%,reorder=5%,duplicate=2%,seed=3
 
+"$1/test/matched_cases" 2>"$log" || failed=1
+sed 's/^/# /' "$log"
+
 for by in client engine; do
 	"$silent" $by $flood >"$log" 2>&1
 	verdict "flood_of_${flood}_by_$by" $?
