@@ -162,15 +162,30 @@ neighbours_catch_up(void)
 static void
 close_context(struct pmx_context *c)
 {
-	struct node *n = nodes[0]->embedded;
-	struct command cmd = {.op = COMMAND_CLOSE, .ctx = HOSTILE, .generation = c->generation};
+	struct node *n = c->node->embedded;
+	struct command cmd = {.op = COMMAND_CLOSE, .ctx = c->ctx, .generation = c->generation};
 
 	MUST(node_command(n, &cmd, false) == 0);
-	for (unsigned i = 0; n->channels[HOSTILE].state != CHANNEL_CLOSED; i++) {
+	for (unsigned i = 0; n->channels[cmd.ctx].state != CHANNEL_CLOSED; i++) {
 		turn();
 		MUST(i < TURNS);
 	}
 	pmx_context_close(c);
+}
+
+/* Matched messages that the hostile one sent them, of whatever communicator, end with them. */
+static void
+neighbours_anew(void)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		close_context(neighbour[i]);
+		neighbour[i] = open_context(i, 0);
+	}
+	void *p;
+
+	MUST(pmx_alloc(neighbour[1], 65536, &p) == 0);
+	bait = memset(p, 0x5A, 65536);
+	MUST(pmx_register(neighbour[1], bait, 65536, PMX_REMOTE_READ, &given) == 0);
 }
 
 /* ------------------------------------------------------------------ the hostile one */
@@ -361,6 +376,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	neighbours_catch_up();
 	for (unsigned i = 0; pool_free(0) < pool_whole[0] || pool_free(1) < pool_whole[1]; i++) {
 		turn();
+		if (i == 30000)
+			neighbours_anew();
 		MUST(i < TURNS);
 	}
 	MUST(pool_free(0) == pool_whole[0] && pool_free(1) == pool_whole[1]);
