@@ -565,7 +565,7 @@ PMX_API int pmx_improbe(struct pmx_context *ctx, const struct pmx_matched *m, pm
 PMX_API int pmx_imrecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *message);
 
 /** Take a receive back that no message has matched; its request ends with -ECANCELED.
- * @retval 0 @retval -EALREADY too late, or a send @retval -EINVAL no such request */
+ * @retval 0 @retval -EINPROGRESS too late, or a send @retval -EINVAL no such request */
 PMX_API int pmx_cancel(struct pmx_context *ctx, pmx_request request);
 
 /**

@@ -275,7 +275,24 @@ submit_checked(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buf
 	return 0;
 }
 
-/* The common message in one piece: one buffer, and a slot that is known to be free. */
+/* A message of one buffer, into a slot that is known to be free. */
+static inline void
+submit_one(struct pmx_context *ctx, struct pmx_addr to, uint8_t op, uint32_t len, uint16_t buf)
+{
+	uint32_t pos = ctx->sub.pos;
+	struct submission *s = (struct submission *)slot_at(&ctx->sub, pos)->body;
+
+	s->op = op;
+	s->count = 1;
+	s->send.dst_node = to.node;
+	s->send.dst_ctx = to.context;
+	s->send.len = len;
+	s->send.buf[0] = buf;
+	slot_publish(&ctx->sub, pos);
+	ctx->sub.pos = pos + 1;
+}
+
+/* The common message in one piece. */
 static inline int
 submit(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, uint8_t op)
 {
@@ -284,16 +301,7 @@ submit(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf
 	if (unlikely(buf->segments != 1 || buf->first >= ctx->send_buffers ||
 		    pos - ctx->sub.other > ctx->sub.mask || pos % 16 == 15))
 		return submit_checked(ctx, to, buf, op);
-	struct submission *s = (struct submission *)slot_at(&ctx->sub, pos)->body;
-
-	s->op = op;
-	s->count = 1;
-	s->send.dst_node = to.node;
-	s->send.dst_ctx = to.context;
-	s->send.len = buf->len;
-	s->send.buf[0] = buf->first;
-	slot_publish(&ctx->sub, pos);
-	ctx->sub.pos = pos + 1;
+	submit_one(ctx, to, op, buf->len, buf->first);
 	return 0;
 }
 
@@ -356,25 +364,16 @@ context_send_short(struct pmx_context *ctx, struct pmx_addr to, const uint64_t h
 		return result;
 	}
 	uint16_t b = ctx->free[--ctx->free_count];
-	uint8_t *at_ = send_data(ctx, b);
+	uint8_t *data_at = send_data(ctx, b);
 
 	ctx->notes[b].next = NO_BUFFER;
-	memcpy(at_, &head[0], 8);
-	memcpy(at_ + 8, &head[1], 8);
+	memcpy(data_at, &head[0], 8);
+	memcpy(data_at + 8, &head[1], 8);
 	if (len <= 64)
-		lhs_copy(at_ + 16, data, len);
+		lhs_copy(data_at + 16, data, len);
 	else
-		memcpy(at_ + 16, data, len);
-	struct submission *s = (struct submission *)slot_at(&ctx->sub, pos)->body;
-
-	s->op = SUBMIT_MATCHED;
-	s->count = 1;
-	s->send.dst_node = to.node;
-	s->send.dst_ctx = to.context;
-	s->send.len = 16 + len;
-	s->send.buf[0] = b;
-	slot_publish(&ctx->sub, pos);
-	ctx->sub.pos = pos + 1;
+		memcpy(data_at + 16, data, len);
+	submit_one(ctx, to, SUBMIT_MATCHED, 16 + len, b);
 	ring_doorbell(ctx);
 	return 0;
 }

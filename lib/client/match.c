@@ -558,13 +558,13 @@ pmx_cancel(struct pmx_context *ctx, pmx_request request)
 	struct request *r = request_of(ctx->match, request);
 
 	if (r == NULL)
-		return request == 0 ? -EALREADY : -EINVAL;
+		return request == 0 ? -EINPROGRESS : -EINVAL;
 	if (r->state != REQUEST_POSTED)
-		return -EALREADY;
+		return -EINPROGRESS;
 	if (ctx->match->by_engine)
-		return engine_cancel(ctx, r) ? 0 : -EALREADY;
+		return engine_cancel(ctx, r) ? 0 : -EINPROGRESS;
 	if (!ring_cancel(ctx, r))
-		return -EALREADY;
+		return -EINPROGRESS;
 	request_end(ctx, r, -ECANCELED);
 	return 0;
 }
@@ -664,11 +664,14 @@ pmx_test_all(struct pmx_context *ctx, pmx_request *requests, unsigned n, struct 
 	return first;
 }
 
-/* Another turn of waiting that began at `began`, for at most timeout_us. false: time is over. */
+/* Another turn of waiting, for at most timeout_us since the first, whose *began is -1. false: time is over. */
 static bool
-wait_on(struct pmx_context *ctx, int64_t began, int64_t timeout_us)
+wait_on(struct pmx_context *ctx, int64_t *began, int64_t timeout_us)
 {
-	int64_t passed = context_now_us() - began;
+	int64_t now = context_now_us();
+
+	*began = *began < 0 ? now : *began;
+	int64_t passed = now - *began;
 
 	if (timeout_us >= 0 && passed >= timeout_us)
 		return false;
@@ -686,9 +689,7 @@ pmx_wait(struct pmx_context *ctx, pmx_request *request, struct pmx_status *statu
 	int result;
 
 	while ((result = pmx_test(ctx, request, status)) == 0) {
-		if (began < 0)
-			began = context_now_us();
-		if (!wait_on(ctx, began, timeout_us))
+		if (!wait_on(ctx, &began, timeout_us))
 			return -ETIMEDOUT;
 	}
 	return result;
@@ -702,9 +703,7 @@ pmx_wait_any(struct pmx_context *ctx, pmx_request *requests, unsigned n, unsigne
 	int result;
 
 	while ((result = pmx_test_any(ctx, requests, n, index, status)) == 0) {
-		if (began < 0)
-			began = context_now_us();
-		if (!wait_on(ctx, began, timeout_us))
+		if (!wait_on(ctx, &began, timeout_us))
 			return -ETIMEDOUT;
 	}
 	return result;
@@ -717,9 +716,7 @@ pmx_wait_all(struct pmx_context *ctx, pmx_request *requests, unsigned n, struct 
 	int result;
 
 	while ((result = pmx_test_all(ctx, requests, n, statuses)) == 0) {
-		if (began < 0)
-			began = context_now_us();
-		if (!wait_on(ctx, began, timeout_us))
+		if (!wait_on(ctx, &began, timeout_us))
 			return -ETIMEDOUT;
 	}
 	return result;

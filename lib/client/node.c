@@ -57,15 +57,18 @@ static const struct {
 	{EALREADY, "this process already runs the DPDK EAL of another primary: attach before "
 		   "rte_eal_init, or use one primary"},
 	{EBUSY, "that context number is in use: choose another, or PMX_ANY_CONTEXT"},
+	{ECANCELED, "pmx_cancel() took it back"},
 	{ECONNREFUSED, "no context of that number is open at the destination: start the receiving "
 		       "application, check the number"},
 	{ECONNRESET, "the receiver was restarted or closed while the message was on its way: it may "
 		     "or may not have arrived"},
 	{EHOSTUNREACH, "that node is not in [nodes] of the configuration, or never answered: check "
 		       "its number and that its primary runs"},
+	{EINPROGRESS, "too late: a message has matched that receive, or it is a send"},
 	{EINVAL, "an argument is out of range"},
 	{EMSGSIZE, "the message is longer than pmx_get_max_message(), or than the receiving node "
-		   "takes: raise limits.send_buffers, receive_buffers or message_max"},
+		   "takes: raise limits.send_buffers, receive_buffers or message_max; or than the receive that "
+		   "took it, which has its first bytes"},
 	{ENOBUFS, "all send buffers wait for their Acks: receive or poll, then try again"},
 	{ENODEV, "the DPDK EAL did not start: see its messages; pmx-ctl doctor helps"},
 	{ENOENT, "no pmx-dpdk primary of that name runs for this user: start one, check node.name"},

@@ -171,7 +171,7 @@ cancel_finds_its_own_answer(void)
 	turns(20);
 	MUST(send(ctx[0][0], 1, 0, 1, &word, 8, 0, NULL) == 0 && send(ctx[0][0], 1, 0, 2, &word, 8, 0, NULL) == 0);
 	turns(100);
-	MUST(pmx_cancel(ctx[1][0], r) == -EALREADY && pmx_test(ctx[1][0], &r, NULL) == 1);
+	MUST(pmx_cancel(ctx[1][0], r) == -EINPROGRESS && pmx_test(ctx[1][0], &r, NULL) == 1);
 	MUST(pmx_improbe(ctx[1][0], &m, &taken, NULL) == 1);
 	MUST(pmx_imrecv(ctx[1][0], &m, &taken) == 0 && wait_for(ctx[1][0], &taken) == 1);
 	MUST(pmx_iprobe(ctx[1][0], &m, NULL) == 0);
@@ -192,7 +192,7 @@ cancel_beside_a_full_ring(void)
 	turns(100);
 	while (send(x, 0, 3, 7, &other, 8, 0, NULL) == 0)
 		;
-	MUST(pmx_cancel(x, r) == -EALREADY && pmx_test(x, &r, NULL) == 1);
+	MUST(pmx_cancel(x, r) == -EINPROGRESS && pmx_test(x, &r, NULL) == 1);
 	MUST(receive(x, 5, &other, 8, &r2) == 0);
 	word = 5;
 	MUST(send(ctx[0][0], 1, 0, 5, &word, 8, 0, NULL) == 0 && wait_for(x, &r2) == 1 && other == 5);

@@ -589,7 +589,7 @@ do_cancel(unsigned at)
 	struct receive *r = e->receives[draw() % e->receives_n];
 	int result = pmx_cancel(e->ctx, r->request);
 
-	if (result != (r->got != NULL || r->cancelled ? -EALREADY : 0)) {
+	if (result != (r->got != NULL || r->cancelled ? -EINPROGRESS : 0)) {
 		fail("pmx_cancel: %s", pmx_strerror(result));
 		return;
 	}
@@ -836,7 +836,7 @@ check_refusals(void)
 		pmx_imrecv(ends[0].ctx, &m, &wrong) != -EINVAL)
 		fail("a request that there is none of");
 	r = 0;
-	if (pmx_test(ends[0].ctx, &r, NULL) != 1 || pmx_cancel(ends[0].ctx, 0) != -EALREADY)
+	if (pmx_test(ends[0].ctx, &r, NULL) != 1 || pmx_cancel(ends[0].ctx, 0) != -EINPROGRESS)
 		fail("a request that has ended");
 }
 

@@ -8,15 +8,15 @@
  * the end: nothing is under way, all frames, requests, mbufs and pins are back. transfers.sh runs it, nic.sh
  * with two ports of a bus.
  */
+#define PROGRAM "transfers"
+
 #include <errno.h>
 #include <getopt.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <rte_errno.h>
@@ -24,6 +24,7 @@
 
 #include "client/client.h"
 #include "engine/engine.h"
+#include "helpers.h"
 #include "pmx/pmx.h"
 
 #define NODES    2
@@ -66,45 +67,10 @@ struct end {
 static struct pmx_node *nodes[NODES];
 static struct end ends[ENDS];
 static unsigned pool_before[NODES];
-static uint64_t transfers = 20000, seed = 1, ended, refusals, lost_events;
+static uint64_t transfers = 20000, ended, refusals, lost_events;
 static unsigned adopt = PMX_ADOPT;
-static bool failed, use_dma, use_device, unmapped, copied;
+static bool use_dma, use_device, unmapped, copied;
 static const char *ports[NODES]; /* on a bus; NULL: the loop link */
-
-static double
-now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static void __attribute__((format(printf, 1, 2)))
-fail(const char *fmt, ...)
-{
-	va_list args;
-
-	if (failed)
-		return;
-	failed = true;
-	fputs("transfers: ", stderr);
-	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
-	va_end(args);
-	fputc('\n', stderr);
-}
-
-static uint64_t
-draw(void)
-{
-	static uint64_t x;
-	uint64_t z = (x += 0x9E3779B97F4A7C15u) + seed * 0x1234567u;
-
-	z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-	z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-	return z ^ z >> 31;
-}
 
 static void
 fill(uint8_t *p, uint64_t len)
@@ -535,14 +501,6 @@ check_engine(unsigned n)
 	if (e->counters[ENGINE_bad_submissions] || e->counters[ENGINE_bad_transfers])
 		fail("node %u: %lu bad submissions, %lu bad transfers", n, e->counters[ENGINE_bad_submissions],
 			e->counters[ENGINE_bad_transfers]);
-}
-
-static void *
-must(void *p)
-{
-	if (p == NULL)
-		fail("no memory");
-	return p;
 }
 
 /* Filled, and then private to this process: unless adopted, reached by the kernel. */
