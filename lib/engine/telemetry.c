@@ -197,6 +197,8 @@ add_context(struct rte_tel_data *d, const struct channel *ch)
 	rte_tel_data_add_dict_u64(c, "send_busy", ch->busy_slots);
 	rte_tel_data_add_dict_u64(c, "receive_buffers", ch->plain.bulk_quota);
 	rte_tel_data_add_dict_u64(c, "receive_held", ch->plain.bulk_out);
+	rte_tel_data_add_dict_u64(c, "matched_held", ch->matched.bulk_out);
+	rte_tel_data_add_dict_u64(c, "matched_waiting", ch->matched.lhs.pos - ch->matched.lhs_pos);
 	rte_tel_data_add_dict_u64(c, "lhs_waiting", ch->plain.lhs.pos - ch->plain.lhs_pos);
 	rte_tel_data_add_dict_u64(c, "bad", ch->bad);
 	snprintf(name, sizeof(name), "%u", ch->ctx);
