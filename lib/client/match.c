@@ -375,16 +375,18 @@ send_checked(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *
 	}
 	if (i == NO_REQUEST)
 		return context_gone(ctx) ? -EPIPE : -EAGAIN;
-	if (request != NULL)
-		*request = request_id(x, i);
 	result = send_any(ctx, m, &l, i);
 	if (result != 0) {
 		request_free(x, i);
 		return result;
 	}
-	if (request != NULL && x->requests[i].state == REQUEST_ENDED) {
+	if (request == NULL)
+		return 0;
+	if (x->requests[i].state == REQUEST_ENDED) {
 		request_free(x, i);
 		*request = 0;
+	} else {
+		*request = request_id(x, i);
 	}
 	return 0;
 }
@@ -397,10 +399,11 @@ pmx_isend(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *req
 		    m->peer.context >= WIRE_CONTEXTS_MAX || (m->data == NULL && m->len > 0)))
 		return send_checked(ctx, m, request);
 	const uint64_t head[2] = {(uint64_t)wire_be32(m->comm) << 32 | WIRE_EAGER, wire_be64(m->tag)};
+	int result = context_send_short(ctx, m->peer, head, m->data, (uint32_t)m->len);
 
-	if (request != NULL)
+	if (likely(result == 0) && request != NULL)
 		*request = 0;
-	return context_send_short(ctx, m->peer, head, m->data, (uint32_t)m->len);
+	return result;
 }
 
 /* ------------------------------------------------------------------ receive */

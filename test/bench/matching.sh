@@ -75,7 +75,7 @@ for test in $tests; do
 			pair "unexpected ${figure:+--figure $figure}"
 		done ;;
 	posted) pair "posted --rounds 10000" ;;
-	mixed) pair "mixed --rounds 20000" ;;
+	mixed) pair "mixed --rounds 10000" ;;
 	overlap)
 		for by in engine client; do
 			for i in 0 1; do

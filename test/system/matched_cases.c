@@ -379,6 +379,22 @@ nobody_sleeps_over_an_ack(void)
 }
 
 static void
+what_was_not_sent_has_no_request(void)
+{
+	pmx_request r = 0;
+	int e;
+
+	start("client", "", "transfers = 4");
+	for (unsigned i = 0; (e = send(ctx[0][0], 1, 0, i, bytes[0], LONG, 0, &r)) == 0 && i < 100; i++)
+		r = 0;
+	MUST(e == -EAGAIN && r == 0);
+	while ((e = send(ctx[0][0], 1, 0, 1, bytes[0], 8, 0, &r)) == 0)
+		;
+	r = 0;
+	MUST((e == -ENOBUFS || e == -EAGAIN) && send(ctx[0][0], 1, 0, 1, bytes[0], 8, PMX_DELIVERED, &r) != 0 && r == 0);
+}
+
+static void
 a_probed_message_is_no_request(void)
 {
 	struct pmx_matched m = {.peer = PMX_ANY_SOURCE, .tag = 1, .data = bytes[1], .len = 8};
@@ -464,6 +480,7 @@ static const struct {
 	CASE(receiver_is_another_one_client), CASE(receiver_is_another_one_engine), CASE(a_transfers_error_is_kept),
 	CASE(a_delivered_sends_error_is_kept), CASE(delivered_sends_that_nobody_asks_about_end), CASE(nobody_sleeps_over_an_offer),
 	CASE(nobody_sleeps_over_the_engines_receive), CASE(nobody_sleeps_over_an_ack), CASE(a_probed_message_is_no_request),
+	CASE(what_was_not_sent_has_no_request),
 	CASE(fragments_shorter_than_the_head), CASE(buffers_that_the_lane_has),
 };
 
