@@ -162,7 +162,7 @@ static const struct key keys[] = {
 	{"limits", "matched_entries", KIND_U32, C(matched_entries), 2, 1u << 20, "1024", "entries",
 		"LHS ring of a context's matched messages (pmx_isend), power of two"},
 	{"limits", "matched_buffers", KIND_U32, C(matched_buffers), 1, 1u << 20, "256", "buffers",
-		"that those of one context may hold until they are received"},
+		"that those of one context may hold until they are received; at most half of its receive_buffers"},
 	{"limits", "unexpected", KIND_U32, C(unexpected), 1, 1u << 24, "65536", "messages",
 		"that came before their receive, of one context; more wait in the ring and with their senders"},
 	{"limits", "unexpected_bytes", KIND_U32, C(unexpected_bytes), 0, UINT32_MAX, "67108864", "bytes",

@@ -34,7 +34,10 @@ admit(struct node *n, struct channel *ch, const struct command *cmd)
 
 	ch->send_buffers = cmd->send_buffers ? cmd->send_buffers : c->send_buffers;
 	ch->plain.bulk_quota = cmd->receive_buffers ? cmd->receive_buffers : c->receive_buffers;
-	ch->matched.bulk_quota = c->matched_buffers;
+	/* who wants few buffers wants few for both */
+	uint32_t half = ch->plain.bulk_quota / 2 + 1;
+
+	ch->matched.bulk_quota = c->matched_buffers < half ? c->matched_buffers : half;
 	if (ch->send_buffers > c->send_buffers || ch->plain.bulk_quota > n->bufs_count)
 		return -EINVAL;
 	if (atomic_fetch_sub(&n->mbufs_left, quota_of(ch)) < (int64_t)quota_of(ch)) {

@@ -6,7 +6,7 @@
 # Usage: matching.sh BUILD_DIR [OPERATIONS]
 # Random programs of isend, irecv, probes and cancels at 8 contexts of two embedded nodes, each receive checked against a
 # model (matching.c), with matching by the client and by the engine: over a good link, a bad one (5 % lost, reordered, doubled),
-# memif (root), and with rings and pools as small as they go. OPERATIONS (30000; a tenth where the build has sanitizers)
+# memif (root), and with rings and pools as small as they go. OPERATIONS (20000; a tenth where the build has sanitizers)
 # each. Then a flood of a million messages at a receiver that takes none (silent.c). Needs neither root nor
 # hugepages but for memif.
 set -u
@@ -17,10 +17,10 @@ if [ $# -lt 1 ] || [ ! -x "$1/test/matching" ]; then
 fi
 program=$1/test/matching
 silent=$1/test/silent
-default=30000
+default=20000
 flood=1000000
 if grep -q __asan_init "$program"; then
-	default=3000
+	default=2000
 	flood=100000
 fi
 operations=${2:-$default}
