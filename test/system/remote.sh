@@ -80,6 +80,19 @@ holdings() {
 	done
 }
 
+# ... when it no longer changes: who asked last may still be closing its connection
+settled() {
+	local first second
+	second=$(holdings)
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		first=$second
+		sleep 0.2
+		second=$(holdings)
+		[ "$first" != "$second" ] || break
+	done
+	echo "$second"
+}
+
 hugepages_free() { awk '/HugePages_Free/{print $2}' /proc/meminfo; }
 
 # others on this host may give hugepages back meanwhile
@@ -88,7 +101,7 @@ as_before() { now=$(holdings) free_now=$(hugepages_free); [ "$now" = "$before" ]
 # run CASE: and look for what it left
 run() {
 	wanted "$1" || return 0
-	before=$(holdings) free_before=$(hugepages_free)
+	before=$(settled) free_before=$(hugepages_free)
 	timeout 240 "$program" "$1" "${tag}0" "${tag}1" "$seed" "$rounds" >"$dir/$1.log" 2>&1
 	local code=$?
 	grep -E '^(ok|not ok|#) ' "$dir/$1.log"
