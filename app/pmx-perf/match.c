@@ -103,6 +103,13 @@ memory_put(struct session *s, uint8_t *p, bool private)
 		pmx_free(s->ctx, p);
 }
 
+/* Messages under way have places of their own as far as 1 MiB goes, as pushes have (remote.c): the two are compared. */
+static uint32_t
+places_of(uint32_t size, uint32_t depth)
+{
+	return (uint64_t)size * depth <= 1u << 20 ? depth : 1;
+}
+
 static int
 say(struct session *s, struct pmx_addr to, const struct order *o)
 {
@@ -161,14 +168,15 @@ fill(struct session *s, struct pmx_addr to, const struct order *o)
 static int
 sink(struct session *s, struct pmx_addr from, const struct order *o)
 {
-	uint8_t *data = memory_take(s, (uint64_t)o->depth * o->size, o->private);
+	uint32_t places = places_of(o->size, o->depth);
+	uint8_t *data = memory_take(s, (uint64_t)places * o->size, o->private);
 	pmx_request r[64];
 	uint64_t posted = 0, ended = 0;
 	int e = data ? 0 : -ENOMEM;
 
 	for (; ended < o->count && e == 0; ended++) {
 		for (; posted < o->count && posted < ended + o->depth && e == 0; posted++)
-			e = irecv(s, from, COMM, 3, data + posted % o->depth * o->size, o->size, &r[posted % o->depth]);
+			e = irecv(s, from, COMM, 3, data + posted % places * o->size, o->size, &r[posted % o->depth]);
 		if (e == 0)
 			e = wait_for(s, &r[ended % o->depth]);
 	}
@@ -361,7 +369,8 @@ static int
 bandwidth(struct session *s, const struct options *o, uint32_t size)
 {
 	struct order order = {.kind = KIND_SINK, .private = o->remote_private, .depth = (uint16_t)o->depth, .size = size};
-	uint8_t *data = memory_take(s, (uint64_t)o->depth * size, o->local_private);
+	uint32_t places = places_of(size, o->depth);
+	uint8_t *data = memory_take(s, (uint64_t)places * size, o->local_private);
 	struct row row = {.what = "matched", .test = "bandwidth", .size = size};
 	pmx_request r[64];
 	uint64_t begun = 0, start = 0;
@@ -377,7 +386,7 @@ bandwidth(struct session *s, const struct options *o, uint32_t size)
 			if (begun >= o->depth)
 				e = wait_for(s, &r[begun % o->depth]);
 			if (e == 0)
-				e = isend(s, o->to, COMM, 3, data + begun % o->depth * size, size, &r[begun % o->depth]);
+				e = isend(s, o->to, COMM, 3, data + begun % places * size, size, &r[begun % o->depth]);
 			if (s->embedded)
 				pmx_node_poll(s->node);
 		}
