@@ -201,8 +201,7 @@ progress(struct matching *x, struct endpoint *e)
 			wrong(x, "message %u was for a receive that was posted", landed->number);
 		append(&e->waits, landed);
 	}
-	if (match_heads_held(&e->queue.heads) > RING / 2)
-		match_heads_spare(&e->queue.heads, &e->queue.unexpected, RING / 4);
+	match_queue_spare(&e->queue);
 }
 
 /* ------------------------------------------------------------------ operations */

@@ -316,10 +316,10 @@ send_id(const struct pmx_context *ctx, const struct pmx_buffer *buf)
 	return (pmx_send_id)ctx->notes[b].uses << 16 | b;
 }
 
-int
-pmx_send(struct pmx_context *ctx, struct pmx_addr to, struct pmx_buffer *buf, pmx_send_id *id)
+static inline int
+send_as(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, uint8_t op, pmx_send_id *id)
 {
-	int result = submit(ctx, to, buf, SUBMIT_SEND);
+	int result = submit(ctx, to, buf, op);
 
 	if (unlikely(result != 0))
 		return result;
@@ -330,16 +330,15 @@ pmx_send(struct pmx_context *ctx, struct pmx_addr to, struct pmx_buffer *buf, pm
 }
 
 int
+pmx_send(struct pmx_context *ctx, struct pmx_addr to, struct pmx_buffer *buf, pmx_send_id *id)
+{
+	return send_as(ctx, to, buf, SUBMIT_SEND, id);
+}
+
+int
 context_send_matched(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, pmx_send_id *id)
 {
-	int result = submit(ctx, to, buf, SUBMIT_MATCHED);
-
-	if (unlikely(result != 0))
-		return result;
-	if (id != NULL)
-		*id = send_id(ctx, buf);
-	ring_doorbell(ctx);
-	return 0;
+	return send_as(ctx, to, buf, SUBMIT_MATCHED, id);
 }
 
 /* Get, write and submit as three steps pass the buffer through memory: this is half as long. */

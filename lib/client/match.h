@@ -60,7 +60,7 @@ struct match {
 	double copy_rate;        /* bytes a nanosecond */
 	uint32_t one_max;        /* ... in one buffer */
 	uint32_t published, publish; /* entries told to the engine to be its own again; after how many */
-	uint32_t entries, buffers;
+	uint32_t buffers;
 	uint32_t cursor;         /* bulk: places before it have been looked at */
 	uint64_t renumbered;
 	uint64_t heap, heap_max; /* bytes of bulk that was copied */

@@ -27,9 +27,8 @@ ring_open(struct pmx_context *ctx)
 	const struct channel_shm *shm = ctx->shm;
 	struct match *x = ctx->match;
 
-	x->entries = shm->matched.entries;
 	x->buffers = shm->matched_buffers;
-	x->publish = x->entries / 8 ? x->entries / 8 : 1;
+	x->publish = shm->matched.entries / 8 ? shm->matched.entries / 8 : 1;
 	x->heap_max = shm->unexpected_bytes;
 	return match_queue_init(&x->queue, &shm->matched, channel_matched(ctx->shm), ctx->shm, shm->unexpected, shm->receives,
 		rte_vect_get_max_simd_bitwidth());
@@ -52,7 +51,7 @@ ring_close(struct pmx_context *ctx)
 
 /* ------------------------------------------------------------------ bytes of eager messages */
 
-/* The same, from bulk buffers: the first `skip` bytes are not the message's. */
+/* As request_place, from bulk buffers: the first `skip` bytes are not the message's. */
 static int
 place_bulk(struct pmx_context *ctx, struct request *r, const struct pmx_message *msg, uint32_t skip)
 {
@@ -294,10 +293,8 @@ ring_progress(struct pmx_context *ctx)
 	const struct lhs_entry *e = lhs_peek(&x->queue.heads.ring);
 
 	if (e == NULL) {
-		if (unlikely(match_heads_held(&x->queue.heads) > x->entries / 2)) {
-			match_heads_spare(&x->queue.heads, &x->queue.unexpected, x->entries / 4);
+		if (match_queue_spare(&x->queue))
 			ring_publish(ctx);
-		}
 		if (unlikely(x->starting.head != NO_REQUEST))
 			start(ctx);
 		return context_idle(ctx);
@@ -315,8 +312,7 @@ ring_progress(struct pmx_context *ctx)
 		if (bulk != LHS_NO_BULK)
 			context_release(ctx, bulk);
 	}
-	if (unlikely(match_heads_held(&x->queue.heads) > x->entries / 2))
-		match_heads_spare(&x->queue.heads, &x->queue.unexpected, x->entries / 4);
+	match_queue_spare(&x->queue);
 	if (unlikely(x->queue.bulks > x->buffers / 2))
 		copy_bulk(ctx);
 	ring_publish(ctx);
@@ -351,15 +347,8 @@ ring_receive(struct pmx_context *ctx, uint32_t i, const struct match_want *want)
 static void
 describe(const struct match_message *m, struct pmx_status *status)
 {
-	const struct wire_match *h = (const struct wire_match *)m->entry->front;
-	struct wire_offer offer;
-
 	*status = (struct pmx_status){
-		.source = addr_of(m->key.source), .tag = m->key.tag, .len = m->entry->len - (uint32_t)sizeof(*h)};
-	if (h->op == WIRE_OFFER) {
-		memcpy(&offer, h + 1, sizeof(offer));
-		status->len = wire_be64(offer.len);
-	}
+		.source = addr_of(m->key.source), .tag = m->key.tag, .len = match_message_len(m->entry)};
 }
 
 int
@@ -374,12 +363,10 @@ ring_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx_st
 	describe(&message, status);
 	if (take == NO_REQUEST)
 		return 1;
-	uint32_t kept = match_head_keep(&x->queue.heads, message.where); /* it may stay long */
-
-	if (kept == MATCH_NONE)
+	if (!match_queue_keep(&x->queue, &message))
 		return -ENOBUFS;
 	match_unexpected_take(&x->queue.unexpected, found);
-	x->requests[take].taken = (struct match_message){match_head_at(&x->queue.heads, kept), kept, message.key};
+	x->requests[take].taken = message;
 	return 1;
 }
 

@@ -289,24 +289,12 @@ matching_fetched(struct engine *e, struct channel *ch, struct op *op, uint8_t er
 
 /* ------------------------------------------------------------------ a receive has a message */
 
-static uint64_t
-length_of(const struct lhs_entry *entry)
-{
-	const struct wire_match *h = (const struct wire_match *)entry->front;
-	struct wire_offer offer;
-
-	if (h->op != WIRE_OFFER)
-		return entry->len - (uint32_t)sizeof(*h);
-	memcpy(&offer, h + 1, sizeof(offer));
-	return wire_be64(offer.len);
-}
-
 static void
 describe(struct receive *r, const struct match_message *m)
 {
 	r->source = m->key.source;
 	r->tag = m->key.tag;
-	r->len = length_of(m->entry);
+	r->len = match_message_len(m->entry);
 	r->runs = ((const struct wire_match *)m->entry->front)->flags & WIRE_M_RUNS;
 }
 
@@ -338,14 +326,9 @@ receive(struct engine *e, struct channel *ch, struct receive *r, const struct ma
 
 	describe(r, m);
 	if (unlikely(r->runs) && !taken) {
-		uint32_t kept = match_head_keep(&ch->matching->queue.heads, m->where);
-
-		/* the store has a place for each message that may wait, and one less does */
 		r->message = *m;
-		if (kept != MATCH_NONE) {
-			r->message.where = kept;
-			r->message.entry = match_head_at(&ch->matching->queue.heads, kept);
-		}
+		/* the store has a place for each message that may wait, and one less does */
+		match_queue_keep(&ch->matching->queue, &r->message);
 		r->state = RECEIVE_HOLDS;
 		tell(e, ch, (uint32_t)(r - ch->matching->receives), RECEIVE_WAITS, 0);
 		return;
@@ -369,7 +352,6 @@ static void
 take_in(struct engine *e, struct channel *ch)
 {
 	struct matching *x = ch->matching;
-	struct match_heads *h = &x->queue.heads;
 	struct match_message m;
 	uint64_t handle;
 
@@ -379,9 +361,8 @@ take_in(struct engine *e, struct channel *ch)
 		else
 			done_with(e, ch, &m);
 	}
-	if (unlikely(match_heads_held(h) > ch->matched.lhs_size / 2))
-		match_heads_spare(h, &x->queue.unexpected, ch->matched.lhs_size / 4);
-	atomic_store_explicit(&x->given, h->given, memory_order_relaxed);
+	match_queue_spare(&x->queue);
+	atomic_store_explicit(&x->given, x->queue.heads.given, memory_order_relaxed);
 }
 
 void
@@ -457,15 +438,13 @@ look_for(struct engine *e, struct channel *ch, struct receive *r, const struct s
 		receive(e, ch, r, &m, false);
 		return;
 	}
-	uint32_t kept = match_head_keep(&x->queue.heads, m.where);
-
 	describe(r, &m);
-	if (kept == MATCH_NONE) {
+	if (!match_queue_keep(&x->queue, &m)) {
 		tell(e, ch, index, RECEIVE_NONE, ENOBUFS);
 		return;
 	}
 	match_unexpected_take(&x->queue.unexpected, found);
-	r->message = (struct match_message){match_head_at(&x->queue.heads, kept), kept, m.key};
+	r->message = m;
 	r->state = RECEIVE_HOLDS;
 	tell(e, ch, index, RECEIVE_FOUND, 0);
 }

@@ -41,13 +41,51 @@ void match_queue_free(struct match_queue *q);
 void match_queue_clear(struct match_queue *q);
 
 /* Take in what landed, up to the next message that a receive waits for: true, and *handle is the receive's, or
- * MATCH_MALFORMED. false: all that
- * landed is taken in, or there is no room for more to wait. */
+ * MATCH_MALFORMED. false: all that landed is taken in, or there is no room for more to wait. */
 bool match_queue_next(struct match_queue *q, struct match_message *m, uint64_t *handle);
 /* The oldest message that waits and that `want` accepts: its place; MATCH_NONE. */
 uint32_t match_queue_find(const struct match_queue *q, const struct match_want *want, struct match_message *m);
 /* Its head and its buffers are needed no more; the buffers are given back by the caller, afterwards. */
 void match_queue_done(struct match_queue *q, const struct match_message *m);
+
+/* Its head moves to the store, so that it holds up nobody, however long it stays. false: the store is full. */
+static inline bool
+match_queue_keep(struct match_queue *q, struct match_message *m)
+{
+	uint32_t kept = match_head_keep(&q->heads, m->where);
+
+	if (kept == MATCH_NONE)
+		return false;
+	m->where = kept;
+	m->entry = match_head_at(&q->heads, kept);
+	return true;
+}
+
+/* Entries run short: the oldest heads move to the store, until the writer has three quarters of the ring. false: there
+ * were enough. */
+static inline bool
+match_queue_spare(struct match_queue *q)
+{
+	uint32_t entries = q->heads.ring.mask + 1;
+
+	if (__builtin_expect(match_heads_held(&q->heads) <= entries / 2, 1))
+		return false;
+	match_heads_spare(&q->heads, &q->unexpected, entries / 4);
+	return true;
+}
+
+/* Bytes of a message that was checked, behind its head or offered. */
+static inline uint64_t
+match_message_len(const struct lhs_entry *e)
+{
+	const struct wire_match *h = (const struct wire_match *)e->front;
+	struct wire_offer offer;
+
+	if (h->op != WIRE_OFFER)
+		return e->len - (uint32_t)sizeof(*h);
+	memcpy(&offer, h + 1, sizeof(offer));
+	return wire_be64(offer.len);
+}
 
 /* Bytes of memory that messages and receives take while they wait: what was touched. */
 static inline uint64_t
