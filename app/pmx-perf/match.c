@@ -42,7 +42,7 @@ struct order {
 static double
 ns_of(uint64_t ticks)
 {
-	return (double)ticks * 1e9 / (double)rte_get_tsc_hz();
+	return (double)ticks * 1e9 / (double)perf_hz();
 }
 
 /* ------------------------------------------------------------------ both sides */
@@ -69,7 +69,7 @@ irecv(struct session *s, struct pmx_addr from, uint32_t comm, uint64_t tag, void
 static int
 wait_for(struct session *s, pmx_request *r)
 {
-	uint64_t end = rte_rdtsc() + PATIENCE_S * rte_get_tsc_hz();
+	uint64_t end = rte_rdtsc() + PATIENCE_S * perf_hz();
 	int e;
 
 	for (unsigned i = 1; (e = pmx_test(s->ctx, r, NULL)) == 0; i++) {
@@ -278,7 +278,7 @@ static int
 hear(struct session *s)
 {
 	struct pmx_message m;
-	int e = perf_receive(s, &m, rte_rdtsc() + PATIENCE_S * rte_get_tsc_hz());
+	int e = perf_receive(s, &m, rte_rdtsc() + PATIENCE_S * perf_hz());
 
 	if (e < 0)
 		return e;

@@ -87,6 +87,8 @@ int run_responder(struct session *s, const struct options *o);
 /* What the parts of a session do alike; tests.c. 0 or a negative errno. */
 int perf_complain(const char *doing, int error);
 int perf_receive(struct session *s, struct pmx_message *m, uint64_t end);
+/* Ticks of rte_rdtsc a second, as the EAL says; without one (attached thin) measured in 20 ms, once. */
+uint64_t perf_hz(void);
 
 /* remote.c */
 bool is_remote(const char *command);

@@ -154,7 +154,7 @@ ask_memory(struct session *s, const struct options *o, uint64_t len, struct pmx_
 	int e = send_wish(s, o, &w, sizeof(w));
 
 	if (e == 0)
-		e = perf_receive(s, &m, rte_rdtsc() + PATIENCE_S * rte_get_tsc_hz());
+		e = perf_receive(s, &m, rte_rdtsc() + PATIENCE_S * perf_hz());
 	if (e < 0)
 		return e;
 	e = m.len == sizeof(*remote) ? pmx_message_read(s->ctx, &m, 0, remote, sizeof(*remote)) : -EPROTO;
@@ -208,8 +208,8 @@ oldest(struct session *s, const struct options *o, const struct stream *x)
 static int
 transfer_for(struct session *s, const struct options *o, struct stream *x, double seconds)
 {
-	uint64_t end = rte_rdtsc() + (uint64_t)(seconds * (double)rte_get_tsc_hz());
-	uint64_t give_up = end + PATIENCE_S * rte_get_tsc_hz();
+	uint64_t end = rte_rdtsc() + (uint64_t)(seconds * (double)perf_hz());
+	uint64_t give_up = end + PATIENCE_S * perf_hz();
 	int e = 0;
 
 	while (e >= 0 && (rte_rdtsc() < end || x->ended < x->begun)) {
@@ -236,7 +236,7 @@ measure(struct session *s, const struct options *o, struct stream *x, struct row
 
 	if (e == 0)
 		e = transfer_for(s, o, x, o->seconds);
-	double ns = (double)(rte_rdtsc() - start) * 1e9 / (double)rte_get_tsc_hz();
+	double ns = (double)(rte_rdtsc() - start) * 1e9 / (double)perf_hz();
 
 	r->size = x->size;
 	r->per_second = (double)(x->ended - before) * 1e9 / ns;
@@ -248,7 +248,7 @@ static void
 measure_memcpy(const struct options *o, const struct stream *x, struct row *r)
 {
 	uint8_t *to = aligned_alloc(PAGE, x->len);
-	uint64_t hz = rte_get_tsc_hz(), n = 0, slices = x->len / x->size;
+	uint64_t hz = perf_hz(), n = 0, slices = x->len / x->size;
 	uint64_t start = rte_rdtsc(), end = start + (uint64_t)(o->seconds / 4 * (double)hz), now;
 
 	*r = (struct row){.what = "memcpy", .test = "bandwidth", .size = x->size};
@@ -378,7 +378,7 @@ message_page(struct session *s, const struct options *o, uint8_t *local, uint64_
 	int e = send_wish(s, o, &w, sizeof(w));
 
 	if (e == 0)
-		e = perf_receive(s, &m, rte_rdtsc() + PATIENCE_S * rte_get_tsc_hz());
+		e = perf_receive(s, &m, rte_rdtsc() + PATIENCE_S * perf_hz());
 	if (e < 0)
 		return e;
 	e = m.len == PAGE ? pmx_message_read(s->ctx, &m, 0, local + offset, PAGE) : -EPROTO;
@@ -390,7 +390,7 @@ static int
 pages(struct session *s, const struct options *o)
 {
 	const uint64_t count = 256;
-	uint64_t hz = rte_get_tsc_hz();
+	uint64_t hz = perf_hz();
 	struct pmx_remote remote;
 	uint8_t *local = get_memory(s, count * PAGE, o->local_private);
 	struct hist h[2];
@@ -439,7 +439,7 @@ diff(struct session *s, const struct options *o)
 {
 	uint32_t size = o->size_count ? o->sizes[0] : 1u << 20, x = 1;
 	uint8_t *local = get_memory(s, size, o->local_private), *twin = malloc(size);
-	uint64_t hz = rte_get_tsc_hz(), rounds = o->rounds / 20 + 1;
+	uint64_t hz = perf_hz(), rounds = o->rounds / 20 + 1;
 	struct pmx_remote remote;
 	struct hist h[3];
 	int e = local && twin ? ask_memory(s, o, size, &remote) : -ENOMEM;

@@ -8,6 +8,8 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <rte_cycles.h>
 
@@ -115,6 +117,29 @@ send_message(struct session *s, struct pmx_addr to, uint8_t kind, uint32_t len)
 	return e;
 }
 
+uint64_t
+perf_hz(void)
+{
+	static uint64_t hz;
+	struct timespec a, b, wait = {.tv_nsec = 20000000};
+
+	if (hz != 0)
+		return hz;
+	hz = rte_get_tsc_hz();
+	if (hz != 0)
+		return hz;
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	uint64_t start = rte_rdtsc();
+
+	nanosleep(&wait, NULL);
+	clock_gettime(CLOCK_MONOTONIC, &b);
+	uint64_t ticks = rte_rdtsc() - start;
+	double ns = (double)(b.tv_sec - a.tv_sec) * 1e9 + (double)(b.tv_nsec - a.tv_nsec);
+
+	hz = (uint64_t)((double)ticks * 1e9 / ns);
+	return hz;
+}
+
 int
 perf_receive(struct session *s, struct pmx_message *m, uint64_t end)
 {
@@ -135,7 +160,7 @@ static int
 ping(struct session *s, const struct options *o, uint32_t size, uint64_t *ns)
 {
 	struct pmx_message m;
-	uint64_t hz = rte_get_tsc_hz(), start = rte_rdtsc();
+	uint64_t hz = perf_hz(), start = rte_rdtsc();
 	int e = send_message(s, o->to, KIND_PING, size);
 
 	if (e == 0)
@@ -190,7 +215,7 @@ ask_counted(struct session *s, const struct options *o, struct counted *c)
 	int e = send_message(s, o->to, KIND_END, 64);
 
 	if (e == 0)
-		e = perf_receive(s, &m, rte_rdtsc() + REPLY_PATIENCE_S * rte_get_tsc_hz());
+		e = perf_receive(s, &m, rte_rdtsc() + REPLY_PATIENCE_S * perf_hz());
 	if (e < 0)
 		return e;
 	e = m.len == sizeof(*c) ? pmx_message_read(s->ctx, &m, 0, c, sizeof(*c)) : -EPROTO;
@@ -203,7 +228,7 @@ stream(struct session *s, const struct options *o, const char *test, uint32_t si
 {
 	struct row r = {.what = "pmx", .size = size};
 	struct counted c;
-	uint64_t hz = rte_get_tsc_hz();
+	uint64_t hz = perf_hz();
 	uint64_t end = rte_rdtsc() + (uint64_t)(o->seconds * (double)hz), sent = 0;
 	unsigned burst = size > 65536 ? 1 : size > 4096 ? 8 : o->burst; /* messages a poll */
 	int e = 0;
@@ -284,7 +309,7 @@ run_initiator(struct session *s, const struct options *o)
 		 * closes: ports whose peer closes while they poll (memif), or before them (vhost's
 		 * clients), can end their process */
 		if (s->embedded)
-			rte_delay_us_sleep(2 * LAST_ACKS_MS * 1000);
+			usleep(2 * LAST_ACKS_MS * 1000);
 	}
 	return e;
 }
@@ -322,7 +347,7 @@ tell_counted(struct session *s, struct pmx_addr to, struct counted *c, uint64_t 
 	int e;
 
 	c->kind = KIND_END;
-	c->ns = (uint64_t)((double)(last - first) * 1e9 / (double)rte_get_tsc_hz());
+	c->ns = (uint64_t)((double)(last - first) * 1e9 / (double)perf_hz());
 	c->ns += c->ns == 0;
 	while ((e = pmx_send_copy(s->ctx, to, c, sizeof(*c), NULL)) == -ENOBUFS || e == -EAGAIN)
 		session_idle(s);
@@ -386,11 +411,11 @@ run_responder(struct session *s, const struct options *o)
 	if (e != 0)
 		return perf_complain("answering", e);
 	/* an embedded engine still owes the last Acks */
-	uint64_t end = rte_rdtsc() + rte_get_tsc_hz() / 1000 * LAST_ACKS_MS;
+	uint64_t end = rte_rdtsc() + perf_hz() / 1000 * LAST_ACKS_MS;
 
 	while (s->embedded && rte_rdtsc() < end)
 		pmx_node_poll(s->node);
 	if (s->embedded)
-		rte_delay_us_sleep(3 * LAST_ACKS_MS * 1000);
+		usleep(3 * LAST_ACKS_MS * 1000);
 	return 0;
 }

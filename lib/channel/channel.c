@@ -42,12 +42,17 @@ channel_bytes(const struct channel_geometry *g)
 	return place(g, off);
 }
 
+uint64_t
+channel_thin_bytes(const struct channel_geometry *g, uint32_t buffers, uint32_t frag_len)
+{
+	return channel_bytes(g) + (uint64_t)buffers * channel_buffer_bytes(frag_len);
+}
+
 void
 channel_format(struct channel_shm *shm, const struct channel_geometry *g, uint16_t node,
-	uint16_t ctx)
+	uint16_t ctx, uint32_t generation)
 {
 	uint64_t off[OFFSETS], bytes = place(g, off);
-	uint32_t generation = shm->magic == CHANNEL_MAGIC ? shm->generation + 1 : 1;
 
 	memset(shm, 0, bytes);
 	shm->magic = CHANNEL_MAGIC;

@@ -14,6 +14,9 @@
  * 4. Sleeping, both ways, is Dekker's: the sleeper sets its flag, full fence, looks again; the
  *    waker fills a slot, full fence, looks at the flag. The fences are paid only when asked for
  *    (wake_client set, engine_may_sleep set).
+ * 5. A thin client maps its channel and nothing else: behind the region lie its own send and receive
+ *    buffers, and the engine copies between them and mbufs. The pages are the client's, sealed as those of
+ *    pmx_alloc are, so that nothing it does to them makes an access of the engine fail.
  */
 #ifndef PMX_CHANNEL_H
 #define PMX_CHANNEL_H
@@ -25,7 +28,7 @@
 
 #define CHANNEL_MAGIC 0x504D5843484E3031u /* "PMXCHN01" */
 /* Grows with every change of anything in this file, slot_ring.h or struct lhs_entry. */
-#define CHANNEL_ABI   3
+#define CHANNEL_ABI   4
 #define CHANNEL_NAME  "pmx_%u_ch_%u" /* memzone: node, context */
 
 enum channel_state {
@@ -68,6 +71,7 @@ struct channel_shm {
 	uint8_t pin_cache, pin_watch; /* 0 = off */
 	uint32_t engine_matches;    /* matched messages are the engine's: SUBMIT_RECEIVE */
 	uint32_t engine_may_sleep;  /* submissions must look at engine_sleeps */
+	uint32_t kernel_copies;     /* 0: the engine reaches memory that it has mapped, and no other (MEMORY_COPIED) */
 	_Atomic uint32_t rtt_ns;    /* to the node of the last OFFER; 0: not known */
 	_Atomic uint32_t state;     /* enum channel_state */
 	/* positions, a line each so that the two sides do not share one */
@@ -248,6 +252,8 @@ struct bulk_link {
 };
 _Static_assert(sizeof(struct bulk_link) == 16, "bulk link");
 
+#define CHANNEL_BUFFER_HEAD 64 /* bytes before each payload of a thin client's buffers; a bulk_link is at their end */
+
 /* Sizes that a region is laid out for: the maximum of what its contexts may ask. */
 struct channel_geometry {
 	uint32_t submissions, completions; /* slots, powers of two */
@@ -259,9 +265,17 @@ struct channel_geometry {
 
 /* Bytes of a region. */
 uint64_t channel_bytes(const struct channel_geometry *g);
+/* Bytes from one buffer of a thin client to the next. */
+static inline uint32_t
+channel_buffer_bytes(uint32_t frag_len)
+{
+	return CHANNEL_BUFFER_HEAD + ((frag_len + 63) & ~63u);
+}
+/* Bytes of a thin client's: the region, then so many buffers. */
+uint64_t channel_thin_bytes(const struct channel_geometry *g, uint32_t buffers, uint32_t frag_len);
 /* Write the header and zero the rings: a new life of the region. */
 void channel_format(struct channel_shm *shm, const struct channel_geometry *g, uint16_t node,
-	uint16_t ctx);
+	uint16_t ctx, uint32_t generation);
 /* NULL, or what is wrong with a region that a client is about to use. */
 const char *channel_check(const struct channel_shm *shm);
 
@@ -308,14 +322,17 @@ channel_events(struct channel_shm *shm)
 	return (struct slot *)((uint8_t *)shm + shm->events_off);
 }
 
-/* The attach handshake over rte_mp: one request, one reply. */
+/* The attach handshake: one request, one reply. Secondaries ask over rte_mp, thin clients over a socket
+ * (SOCK_SEQPACKET) in the file system: who can open it may ask, and the kernel says who it is. */
 #define ATTACH_ACTION "pmx_attach"
+#define ATTACH_SOCKET "/run/pmx-dpdk/%s.sock" /* of a primary that root runs; by its name */
 
 enum attach_op {
 	ATTACH_HELLO = 1, /* versions only */
-	ATTACH_OPEN = 2,
+	ATTACH_OPEN = 2,   /* thin: with a descriptor of bytes of memory, as for MEMORY */
 	ATTACH_CLOSE = 3,
 	ATTACH_MEMORY = 4, /* with a descriptor: map it, sealed against shrinking */
+	ATTACH_BYTES = 5,  /* thin: how many does an OPEN of these quotas take? */
 };
 
 struct attach_request {
@@ -326,7 +343,7 @@ struct attach_request {
 	uint16_t adopted;           /* MEMORY: it was the client's before; index of channel_shm.revoked + 1, or 0 */
 	uint32_t generation;        /* CLOSE, MEMORY: of the open that is meant */
 	uint32_t send_buffers, receive_buffers;
-	uint64_t addr, len;         /* MEMORY: where the client has mapped it */
+	uint64_t addr, len;         /* MEMORY: where the client has mapped it; OPEN: len */
 };
 
 /* With two descriptors on OPEN: readable when a message came; write to wake the engine. */
@@ -336,7 +353,9 @@ struct attach_reply {
 	uint16_t node, ctx;
 	uint32_t generation;
 	uint32_t memory;            /* MEMORY: its number */
-	char zone[32];              /* memzone of the channel */
+	int32_t pid;                /* of the primary */
+	uint64_t bytes;             /* BYTES */
+	char zone[32];              /* OPEN, of a secondary: memzone of the channel */
 };
 
 #endif

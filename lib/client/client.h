@@ -19,11 +19,24 @@
 
 struct node;
 
+/* How a node is reached: way_secondary, way_thin, way_embedded. */
+struct way {
+	int (*open)(struct pmx_context **out, struct pmx_node *node, const struct pmx_context_params *params);
+	void (*close)(struct pmx_context *ctx);
+	/* The node maps fd's memory, which is at addr here: its number, or what went wrong. */
+	int (*memory)(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched, uint32_t *number);
+	void (*end)(struct pmx_node *node);
+	uint16_t (*simd_bits)(void); /* what searches may use: lib/match/scan.c */
+};
+
 struct pmx_node {
+	const struct way *way;
 	struct node *embedded;   /* this process's own engine, or NULL */
 	uint16_t number;
 	struct pmx_context *contexts; /* open ones, linked */
 	bool owns_eal;           /* we started the EAL */
+	bool polls;              /* embedded by PMX_ATTACH: waiting and idle calls run the engine */
+	int socket;              /* thin: to the primary */
 };
 
 /* What is known of a send buffer, by number. */
@@ -78,6 +91,7 @@ struct registration {
 
 struct pmx_context {
 	struct channel_shm *shm;
+	uint64_t mapped;         /* thin: bytes of it and of the buffers behind it, this process's to unmap */
 	struct slot_end sub, com;
 	struct lhs_end lhs;
 	uint32_t lhs_published;  /* position last told to the engine */
@@ -179,17 +193,18 @@ void pins_unwatch(struct pmx_context *ctx, int place);
 int pins_tell(struct pmx_context *ctx, const void *addr, uint64_t len);
 /* The kernel tells now, or it did: what watched memory became is known. */
 void pins_settle(void);
-/* attach.c: a primary's */
-int attach_open(struct pmx_context **out, struct pmx_node *node,
-	const struct pmx_context_params *params);
-void attach_close(struct pmx_context *ctx);
-void attach_end(struct pmx_node *node);
-int attach_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched, uint32_t *number);
-/* embedded.c: this process's */
-int embedded_open(struct pmx_context **out, struct pmx_node *node,
-	const struct pmx_context_params *params);
-void embedded_close(struct pmx_context *ctx);
-void embedded_end(struct pmx_node *node);
-int embedded_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched, uint32_t *number);
+/* Pages of a new memfd of at least *len bytes, sealed at the size that *len becomes, mapped at *addr: its descriptor, -errno. */
+int memory_pages(uint64_t *len, void **addr);
+/* attach.c: questions to a primary, over whatever reaches it */
+/* One question, with a descriptor or -1. fds: two descriptors of the reply, or -1; may be NULL. */
+typedef int (*attach_ask)(struct pmx_node *node, const struct attach_request *request, int give, struct attach_reply *reply, int *fds);
+int attach_hello(struct pmx_node *node, attach_ask ask);
+void attach_close(struct pmx_context *ctx, attach_ask ask);
+int attach_memory(struct pmx_context *ctx, attach_ask ask, int fd, void *addr, uint64_t len, int watched, uint32_t *number);
+struct attach_request attach_open_request(const struct pmx_context_params *params);
+/* secondary.c, thin.c: attach to the primary of that name. -ENOENT: there is none for this user. */
+int secondary_attach(struct pmx_node *node, const char *instance, int cpu);
+int thin_attach(struct pmx_node *node, const char *instance);
+extern const struct way way_secondary, way_thin, way_embedded;
 
 #endif

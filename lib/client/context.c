@@ -16,6 +16,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -875,6 +876,8 @@ context_free(struct pmx_context *ctx)
 	match_close(ctx);
 	transfers_close(ctx);
 	memory_close(ctx);
+	if (ctx->mapped)
+		munmap(ctx->shm, ctx->mapped);
 	free(ctx->notes);
 	free(ctx->free);
 	free(ctx);

@@ -4,6 +4,7 @@
  * that calls pmx_node_poll is the lane; contexts are opened and closed by that thread, or while no
  * thread polls.
  */
+#define ALLOW_EXPERIMENTAL_API /* rte_vect_get_max_simd_bitwidth is stable from 23.11 on */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include <rte_cycles.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
+#include <rte_vect.h>
 
 #include "client/client.h"
 #include "engine/engine.h"
@@ -68,6 +70,7 @@ pmx_node_start(struct pmx_node **node, const struct pmx_node_params *params, cha
 		free(n);
 		return result;
 	}
+	n->way = &way_embedded;
 	n->number = (uint16_t)n->embedded->config.id;
 	*node = n;
 	return 0;
@@ -89,8 +92,8 @@ free_number(const struct node *n)
 	return PMX_ANY_CONTEXT;
 }
 
-int
-embedded_open(struct pmx_context **out, struct pmx_node *node,
+static int
+open_context(struct pmx_context **out, struct pmx_node *node,
 	const struct pmx_context_params *params)
 {
 	struct node *n = node->embedded;
@@ -114,8 +117,8 @@ embedded_open(struct pmx_context **out, struct pmx_node *node,
 	return context_make(out, node, ch->shm, ch->event_fd, -1);
 }
 
-void
-embedded_close(struct pmx_context *ctx)
+static void
+close_context(struct pmx_context *ctx)
 {
 	struct node *n = ctx->node->embedded;
 	struct command cmd = {
@@ -129,8 +132,8 @@ embedded_close(struct pmx_context *ctx)
 		engine_poll(&n->engines[0]);
 }
 
-int
-embedded_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched, uint32_t *number)
+static int
+give_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched, uint32_t *number)
 {
 	struct command cmd = {.ctx = ctx->ctx, .generation = ctx->generation};
 	int result = memory_open(ctx->node->embedded, &cmd, false, fd, len, (uintptr_t)addr, (uint16_t)(watched + 1));
@@ -141,8 +144,8 @@ embedded_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int w
 	return 0;
 }
 
-void
-embedded_end(struct pmx_node *node)
+static void
+end(struct pmx_node *node)
 {
 	bool owns_eal = node->owns_eal;
 
@@ -150,3 +153,5 @@ embedded_end(struct pmx_node *node)
 	if (owns_eal)
 		rte_eal_cleanup();
 }
+
+const struct way way_embedded = {open_context, close_context, give_memory, end, rte_vect_get_max_simd_bitwidth};

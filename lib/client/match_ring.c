@@ -7,10 +7,7 @@
  * 1. Messages that nobody waits for keep their entries and bulk buffers as long as there are enough: then the oldest
  *    heads move to a store (lib/match/heads), and bulk to the heap, up to a bound. Beyond it senders wait.
  */
-#define ALLOW_EXPERIMENTAL_API /* rte_vect_get_max_simd_bitwidth is stable from 23.11 on */
 #include <errno.h>
-
-#include <rte_vect.h>
 
 #include "client/match.h"
 
@@ -31,7 +28,7 @@ ring_open(struct pmx_context *ctx)
 	x->publish = shm->matched.entries / 8 ? shm->matched.entries / 8 : 1;
 	x->heap_max = shm->unexpected_bytes;
 	return match_queue_init(&x->queue, &shm->matched, channel_matched(ctx->shm), ctx->shm, shm->unexpected, shm->receives,
-		rte_vect_get_max_simd_bitwidth());
+		ctx->node->way->simd_bits());
 }
 
 void

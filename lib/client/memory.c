@@ -129,13 +129,21 @@ make_pages(uint64_t *len, void **addr, bool huge)
 	return fd;
 }
 
+int
+memory_pages(uint64_t *len, void **addr)
+{
+	/* hugepages for what fills one; none free: ordinary ones */
+	int fd = *len >= HUGE_BYTES / 2 ? make_pages(len, addr, true) : -ENOMEM;
+
+	return fd < 0 ? make_pages(len, addr, false) : fd;
+}
+
 /* The engine maps what is mapped here at `at`. */
 static int
 share(struct pmx_context *ctx, int fd, void *at, uint64_t len, int watched)
 {
 	uint32_t number = MEMORIES_MAX;
-	int result = ctx->node->embedded ? embedded_memory(ctx, fd, at, len, watched, &number) :
-					   attach_memory(ctx, fd, at, len, watched, &number);
+	int result = ctx->node->way->memory(ctx, fd, at, len, watched, &number);
 
 	if (result == 0 && (number >= MEMORIES_MAX || ctx->pieces[number].addr != NULL))
 		result = -EPROTO;
@@ -155,11 +163,8 @@ pmx_alloc(struct pmx_context *ctx, uint64_t len, void **addr)
 
 	if (len == 0 || len > REGION_BYTES_MAX)
 		return -EINVAL;
-	/* hugepages for what fills one; none free: ordinary ones */
-	int fd = len >= HUGE_BYTES / 2 ? make_pages(&all, &at, true) : -ENOMEM;
+	int fd = memory_pages(&all, &at);
 
-	if (fd < 0)
-		fd = make_pages(&all, &at, false);
 	if (fd < 0)
 		return fd == -EMFILE ? fd : -ENOMEM;
 	int result = share(ctx, fd, at, all, -1);

@@ -9,11 +9,49 @@
 
 #include "client/client.h"
 
+/* What PMX_ATTACH says: NULL, "secondary", "thin", "embedded"; otherwise -EINVAL. */
+static int
+attach_as(struct pmx_node *node, const char *as, const char *instance, int cpu)
+{
+	if (as == NULL) {
+		/* a secondary sends and receives bulk without a copy; who may not be one attaches thin */
+		int result = strchr(instance, '/') == NULL ? secondary_attach(node, instance, cpu) : -ENOENT;
+
+		if (result != -ENOENT && result != -ENODEV && result != -ENOTSUP)
+			return result;
+		int thin = thin_attach(node, instance);
+
+		return thin == -ENOENT ? result : thin;
+	}
+	if (strcmp(as, "secondary") == 0)
+		return secondary_attach(node, instance, cpu);
+	if (strcmp(as, "thin") == 0)
+		return thin_attach(node, instance);
+	return -EINVAL;
+}
+
+int
+pmx_node_attach(struct pmx_node **node, const char *instance, int cpu)
+{
+	struct pmx_node *n = calloc(1, sizeof(*n));
+
+	if (n == NULL)
+		return -ENOMEM;
+	int result = attach_as(n, getenv("PMX_ATTACH"), instance, cpu);
+
+	if (result != 0) {
+		free(n);
+		return result;
+	}
+	*node = n;
+	return 0;
+}
+
 int
 pmx_context_open(struct pmx_context **ctx, struct pmx_node *node,
 	const struct pmx_context_params *params)
 {
-	return node->embedded ? embedded_open(ctx, node, params) : attach_open(ctx, node, params);
+	return node->way->open(ctx, node, params);
 }
 
 void
@@ -21,10 +59,7 @@ pmx_context_close(struct pmx_context *ctx)
 {
 	if (ctx == NULL)
 		return;
-	if (ctx->node->embedded)
-		embedded_close(ctx);
-	else
-		attach_close(ctx);
+	ctx->node->way->close(ctx);
 	context_free(ctx);
 }
 
@@ -35,10 +70,7 @@ pmx_node_close(struct pmx_node *node)
 		return;
 	while (node->contexts != NULL)
 		pmx_context_close(node->contexts);
-	if (node->embedded)
-		embedded_end(node);
-	else
-		attach_end(node);
+	node->way->end(node);
 	free(node);
 }
 

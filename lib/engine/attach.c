@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The primary's side of attaching: the handshake over rte_mp, and a thread that watches the
- * processes behind contexts (pidfd), has a dead one's contexts aborted at once, and frees memory that
- * contexts had. The handler runs on the EAL's mp thread, the watcher on its own; lanes do the work by
- * command.
+ * The primary's side of attaching: the handshake, and a thread that watches the processes behind contexts
+ * (pidfd; a thin client's connection), has a dead one's contexts aborted at once, frees memory that contexts
+ * had, and answers thin clients (access.c). Secondaries are answered on the EAL's mp thread. Lanes do the work
+ * by command.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 
 #include "engine/serve.h"
 
-/* Events of the watcher that are no processes. */
+/* Events of the watcher that are neither processes nor of access.c. */
 #define STOP    UINT64_MAX
 #define REAP    (UINT64_MAX - 1)
 #define LEFT_MS 100 /* until memory is looked at again that ports still read */
@@ -30,8 +30,10 @@ static struct {
 	struct node *node;
 	int epoll, stop;
 	pthread_t watcher;
+	pthread_mutex_t lock;      /* of what follows: secondaries are answered on another thread */
 	int pidfd[WIRE_NODES_MAX]; /* by context, 0 = none */
-} server;
+	int owner[WIRE_NODES_MAX]; /* connection of its thin client, SECONDARY */
+} server = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ------------------------------------------------------------------ death */
 
@@ -67,6 +69,37 @@ stopping(void)
 	return poll(&p, 1, 0) == 1;
 }
 
+static void
+end_context(uint16_t ctx, uint32_t generation)
+{
+	struct command cmd = {.op = COMMAND_ABORT, .ctx = ctx, .generation = generation};
+
+	/* a lane that has no CPU now does it later: nobody else would */
+	while (node_command(server.node, &cmd, true) == -ETIMEDOUT && !stopping())
+		;
+}
+
+static void
+process_ended(uint16_t ctx, uint32_t generation)
+{
+	pthread_mutex_lock(&server.lock);
+	if (server.pidfd[ctx] != 0) /* seen once is enough */
+		epoll_ctl(server.epoll, EPOLL_CTL_DEL, server.pidfd[ctx], NULL);
+	pthread_mutex_unlock(&server.lock);
+	end_context(ctx, generation);
+}
+
+void
+attach_gone(int connection)
+{
+	for (uint32_t i = 0; i < server.node->config.contexts; i++) {
+		if (server.owner[i] != connection)
+			continue;
+		server.owner[i] = SECONDARY;
+		end_context((uint16_t)i, 0);
+	}
+}
+
 static void *
 watch_processes(void *arg)
 {
@@ -83,92 +116,176 @@ watch_processes(void *arg)
 
 			(void)eventfd_read(server.node->reaper, &times);
 			memory_left = memory_reap(server.node);
-			continue;
+		} else if (event.data.u64 >= ACCESS_CONNECTION) {
+			access_event(event.data.u64);
+		} else {
+			process_ended(event.data.u64 & 0xFFFF, (uint32_t)(event.data.u64 >> 16));
 		}
-		struct command cmd = {
-			.op = COMMAND_ABORT,
-			.ctx = event.data.u64 & 0xFFFF,
-			.generation = (uint32_t)(event.data.u64 >> 16),
-		};
-
-		epoll_ctl(server.epoll, EPOLL_CTL_DEL, server.pidfd[cmd.ctx], NULL);
-		/* a lane that has no CPU now does it later: nobody else would */
-		while (node_command(server.node, &cmd, true) == -ETIMEDOUT && !stopping())
-			;
 	}
 	return NULL;
 }
 
-/* ------------------------------------------------------------------ handshake */
+/* ------------------------------------------------------------------ rights */
+
+static bool
+may_open(const struct asker *who, uint32_t ctx)
+{
+	const struct config_range *g = config_range(&server.node->config, ctx);
+
+	if (who->connection == SECONDARY || g == NULL || g->uid_count + g->gid_count == 0)
+		return true;
+	for (uint32_t i = 0; i < g->uid_count; i++) {
+		if (g->uids[i] == who->uid)
+			return true;
+	}
+	return access_is_in(who, g->gids, g->gid_count);
+}
+
+/* Is that open the asker's own? */
+static bool
+is_own(const struct asker *who, uint32_t ctx, uint32_t generation)
+{
+	return ctx < server.node->config.contexts && server.owner[ctx] == who->connection &&
+		(who->connection == SECONDARY || server.node->channels[ctx].generation == generation);
+}
+
+/* ------------------------------------------------------------------ opening */
+
+/* The context asked for, or a free one; -errno. */
+static int
+choose(const struct asker *who, const struct attach_request *request, uint32_t from)
+{
+	const struct node *n = server.node;
+
+	if (request->ctx != 0xFFFF)
+		return request->ctx >= n->config.contexts ? -EINVAL : may_open(who, request->ctx) ? request->ctx : -EACCES;
+	for (uint32_t i = from; i < n->config.contexts; i++) {
+		if (n->channels[i].state == CHANNEL_CLOSED && may_open(who, i))
+			return (int)i;
+	}
+	return -EBUSY;
+}
 
 static int
-open_any(struct command *cmd)
+open_one(const struct asker *who, const struct attach_request *request, int fd, struct command *cmd)
 {
-	int result = -EBUSY;
+	struct quotas q;
+	int result = quotas_of(server.node, cmd->ctx, request->send_buffers, request->receive_buffers, &q);
 
-	for (uint32_t i = 0; i < server.node->config.contexts && result == -EBUSY; i++) {
-		if (server.node->channels[i].state != CHANNEL_CLOSED)
-			continue;
-		cmd->ctx = (uint16_t)i;
-		result = node_command(server.node, cmd, true);
+	if (result != 0)
+		return result;
+	if (who->connection != SECONDARY) {
+		cmd->thin = thin_make(server.node, &q, fd, request->len);
+		if (cmd->thin == NULL)
+			return -errno;
 	}
+	result = node_command(server.node, cmd, true);
+	if (result != 0 && cmd->thin != NULL)
+		memory_discard(server.node, cmd->thin->memory);
 	return result;
 }
 
 static int
-open_for(const struct attach_request *request, struct attach_reply *reply, struct rte_mp_msg *msg)
+open_any(const struct asker *who, const struct attach_request *request, int fd, struct command *cmd)
+{
+	int ctx = -1, result;
+
+	do {
+		ctx = choose(who, request, (uint32_t)(ctx + 1));
+		if (ctx < 0)
+			return ctx;
+		cmd->ctx = (uint16_t)ctx;
+		result = open_one(who, request, fd, cmd);
+	} while (result == -EBUSY && request->ctx == 0xFFFF);
+	return result;
+}
+
+/* The memory of this process in this life: after exec or death it reads as empty. 0: none. */
+static int
+memory_of_process(int pid)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	return fd > 0 ? fd : 0;
+}
+
+static int
+open_for(const struct asker *who, const struct attach_request *request, int fd, struct attach_reply *reply, int *out)
 {
 	struct command cmd = {
 		.op = COMMAND_OPEN,
-		.ctx = request->ctx,
 		.send_buffers = request->send_buffers,
 		.receive_buffers = request->receive_buffers,
-		.pid = request->pid,
+		.pid = who->pid,
+		.mm_fd = who->connection == SECONDARY ? memory_of_process(who->pid) : 0,
 	};
-	struct node *n = server.node;
-	char path[32];
-
-	/* the memory of this process in this life: after exec or death it reads as empty */
-	snprintf(path, sizeof(path), "/proc/%d/mem", request->pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	cmd.mm_fd = fd > 0 ? fd : 0;
-	int result = request->ctx == 0xFFFF ? open_any(&cmd) : node_command(n, &cmd, true);
+	int result = open_any(who, request, fd, &cmd);
 
 	if (result != 0) {
-		if (fd > 0)
-			close(fd);
+		if (cmd.mm_fd != 0)
+			close(cmd.mm_fd);
 		return result;
 	}
-	struct channel *ch = &n->channels[cmd.ctx];
+	struct channel *ch = &server.node->channels[cmd.ctx];
 
-	result = watch(cmd.ctx, cmd.generation, request->pid);
-	if (result != 0) {
+	/* a thin client's end shows on its connection as well; a process of another PID namespace may not be seen */
+	if (who->pid != 0)
+		result = watch(cmd.ctx, cmd.generation, who->pid);
+	if (result != 0 && who->connection == SECONDARY) {
 		cmd.op = COMMAND_ABORT;
-		node_command(n, &cmd, true);
+		node_command(server.node, &cmd, true);
 		return result;
 	}
+	server.owner[cmd.ctx] = who->connection;
 	reply->ctx = cmd.ctx;
 	reply->generation = cmd.generation;
 	snprintf(reply->zone, sizeof(reply->zone), "%s", ch->zone);
-	msg->fds[0] = ch->event_fd;
-	msg->fds[1] = node_lane(n, cmd.ctx)->doorbell;
-	msg->num_fds = 2;
+	out[0] = ch->event_fd;
+	out[1] = node_lane(server.node, cmd.ctx)->doorbell;
 	return 0;
+}
+
+/* ------------------------------------------------------------------ the rest */
+
+/* Bytes of the memory that an open takes, and of which context. */
+static int
+bytes_for(const struct asker *who, const struct attach_request *request, struct attach_reply *reply)
+{
+	struct quotas q;
+	int ctx = choose(who, request, 0);
+
+	if (ctx < 0)
+		return ctx;
+	reply->ctx = (uint16_t)ctx;
+	if (quotas_of(server.node, (uint16_t)ctx, request->send_buffers, request->receive_buffers, &q) != 0)
+		return -EINVAL;
+	reply->bytes = thin_bytes(server.node, &q);
+	return 0;
+}
+
+static int
+close_for(const struct asker *who, const struct attach_request *request)
+{
+	struct command cmd = {.op = COMMAND_CLOSE, .ctx = request->ctx, .generation = request->generation};
+
+	if (!is_own(who, request->ctx, request->generation))
+		return -ENOENT;
+	server.owner[request->ctx] = SECONDARY;
+	return node_command(server.node, &cmd, true);
 }
 
 /* Map what a client gave. */
 static int
-map_for(const struct attach_request *request, const struct rte_mp_msg *msg, struct attach_reply *reply)
+map_for(const struct asker *who, const struct attach_request *request, int fd, struct attach_reply *reply)
 {
-	struct command cmd = {
-		.ctx = request->ctx,
-		.generation = request->generation,
-	};
+	struct command cmd = {.ctx = request->ctx, .generation = request->generation};
 
-	if (msg->num_fds != 1)
-		return -EPROTO;
-	int result = memory_open(server.node, &cmd, true, msg->fds[0], request->len, request->addr, request->adopted);
+	if (!is_own(who, request->ctx, request->generation))
+		return -ENOENT;
+	int result = memory_open(server.node, &cmd, true, fd, request->len, request->addr, request->adopted);
 
 	if (result < 0)
 		return result;
@@ -176,36 +293,55 @@ map_for(const struct attach_request *request, const struct rte_mp_msg *msg, stru
 	return 0;
 }
 
+void
+attach_answer(const struct asker *who, const struct attach_request *request, const int *fds, int count,
+	struct attach_reply *reply, int *out, int *out_count)
+{
+	bool takes_fd = request->op == ATTACH_MEMORY || (request->op == ATTACH_OPEN && who->connection != SECONDARY);
+
+	*reply = (struct attach_reply){.abi = CHANNEL_ABI, .node = (uint16_t)server.node->config.id, .pid = getpid()};
+	*out_count = 0;
+	if (request->abi != CHANNEL_ABI || count != takes_fd) {
+		reply->result = -EPROTO;
+		return;
+	}
+	pthread_mutex_lock(&server.lock);
+	switch (request->op) {
+	case ATTACH_HELLO:
+		break;
+	case ATTACH_BYTES:
+		reply->result = bytes_for(who, request, reply);
+		break;
+	case ATTACH_OPEN:
+		reply->result = open_for(who, request, takes_fd ? fds[0] : -1, reply, out);
+		*out_count = reply->result == 0 ? 2 : 0;
+		break;
+	case ATTACH_CLOSE:
+		reply->result = close_for(who, request);
+		break;
+	case ATTACH_MEMORY:
+		reply->result = map_for(who, request, fds[0], reply);
+		break;
+	default:
+		reply->result = -EPROTO;
+	}
+	pthread_mutex_unlock(&server.lock);
+}
+
+/* A secondary asks. */
 static int
 answer(const struct rte_mp_msg *msg, const void *peer)
 {
 	struct attach_request request;
-	struct attach_reply reply = {.abi = CHANNEL_ABI, .node = (uint16_t)server.node->config.id};
+	struct attach_reply reply;
 	struct rte_mp_msg out = {.len_param = sizeof(reply)};
-	struct command cmd;
 
 	if (msg->len_param != sizeof(request))
 		return -1;
 	memcpy(&request, msg->param, sizeof(request));
-	if (request.abi != CHANNEL_ABI)
-		request.op = 0; /* the reply's abi says it */
-	switch (request.op) {
-	case ATTACH_HELLO:
-		break;
-	case ATTACH_OPEN:
-		reply.result = open_for(&request, &reply, &out);
-		break;
-	case ATTACH_CLOSE:
-		cmd = (struct command){.op = COMMAND_CLOSE, .ctx = request.ctx,
-			.generation = request.generation};
-		reply.result = node_command(server.node, &cmd, true);
-		break;
-	case ATTACH_MEMORY:
-		reply.result = map_for(&request, msg, &reply);
-		break;
-	default:
-		reply.result = -EPROTO;
-	}
+	const struct asker who = {.connection = SECONDARY, .pid = request.pid};
+
+	attach_answer(&who, &request, msg->fds, msg->num_fds, &reply, out.fds, &out.num_fds);
 	for (int i = 0; i < msg->num_fds; i++)
 		close(msg->fds[i]);
 	snprintf(out.name, sizeof(out.name), "%s", ATTACH_ACTION);
@@ -225,10 +361,14 @@ attach_serve(struct node *n)
 	n->reaper = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (server.epoll < 0 || server.stop < 0 || n->reaper < 0)
 		return -errno;
+	for (size_t i = 0; i < WIRE_NODES_MAX; i++)
+		server.owner[i] = SECONDARY;
 	epoll_ctl(server.epoll, EPOLL_CTL_ADD, server.stop, &event);
 	event.data.u64 = REAP;
 	epoll_ctl(server.epoll, EPOLL_CTL_ADD, n->reaper, &event);
-	e = rte_ctrl_thread_create(&server.watcher, "pmx-watch", NULL, watch_processes, NULL);
+	e = access_open(n, server.epoll);
+	if (e == 0)
+		e = rte_ctrl_thread_create(&server.watcher, "pmx-watch", NULL, watch_processes, NULL);
 	if (e != 0)
 		return e;
 	e = rte_mp_action_register(ATTACH_ACTION, answer);
@@ -243,6 +383,7 @@ attach_stop(void)
 	rte_mp_action_unregister(ATTACH_ACTION);
 	if (eventfd_write(server.stop, 1) == 0)
 		pthread_join(server.watcher, NULL);
+	access_close();
 	for (uint32_t i = 0; i < server.node->config.contexts; i++)
 		forget((uint16_t)i);
 	close(server.epoll);

@@ -6,6 +6,8 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
+#include <grp.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -39,6 +41,7 @@ struct key {
 
 #define C(field)  offsetof(struct config, field)
 #define L(field)  offsetof(struct config_link, link.field)
+#define R(field)  offsetof(struct config_range, field)
 #define TEXT(t, f) 0, sizeof(((struct t *)0)->f)
 
 static const struct key keys[] = {
@@ -171,6 +174,24 @@ static const struct key keys[] = {
 		"isends and irecvs of one context that did not end"},
 	{"limits", "message_max", KIND_U32, C(message_max), 64, WIRE_MESSAGE_MAX, "8388608", "bytes",
 		"longest message, as far as send_buffers and receive_buffers allow"},
+	{"access", "socket", KIND_TEXT, C(socket), TEXT(config, socket), "", "path",
+		"where thin clients attach; empty: /run/pmx-dpdk/NAME.sock ($XDG_RUNTIME_DIR/pmx-dpdk/NAME.sock if not root runs it), off: nowhere"},
+	{"access", "owner", KIND_TEXT, C(socket_owner), TEXT(config, socket_owner), "", "user",
+		"the socket's, by name or number; empty: who runs the primary"},
+	{"access", "group", KIND_TEXT, C(socket_group), TEXT(config, socket_group), "", "group",
+		"the socket's, by name or number; empty: that of who runs the primary"},
+	{"access", "mode", KIND_TEXT, C(socket_mode), TEXT(config, socket_mode), "0600", "octal",
+		"the socket's: who may write to it may attach"},
+	{"contexts", "uid", KIND_TEXT, R(uid), TEXT(config_range, uid), "", "users",
+		"who may open these as a thin client, by names or numbers with commas between"},
+	{"contexts", "gid", KIND_TEXT, R(gid), TEXT(config_range, gid), "", "groups",
+		"the same by their groups; both empty: whoever may open the socket"},
+	{"contexts", "send_buffers", KIND_U32, R(send_buffers), 0, 32768, "0", "buffers",
+		"most of one context; 0: limits.send_buffers"},
+	{"contexts", "receive_buffers", KIND_U32, R(receive_buffers), 0, 1u << 20, "0", "buffers",
+		"most of one context, and its default; 0: limits.receive_buffers is the default"},
+	{"contexts", "pin_bytes", KIND_U32, R(pin_bytes), 0, UINT32_MAX, "0", "bytes",
+		"most that a thin client shares with the engine beside its channel, and of its pin-down cache; 0: limits.pin_bytes"},
 };
 #define KEY_COUNT (sizeof(keys) / sizeof(keys[0]))
 
@@ -555,10 +576,132 @@ read_links(const struct reader *r, struct rte_cfgfile *file)
 	return 0;
 }
 
+/* ------------------------------------------------------------------ access */
+
+static bool
+find_user(const char *name, uint32_t *id)
+{
+	const struct passwd *p = getpwnam(name);
+	char *end;
+
+	*id = p ? p->pw_uid : (uint32_t)strtoul(name, &end, 10);
+	return p != NULL || (end != name && *end == 0);
+}
+
+static bool
+find_group(const char *name, uint32_t *id)
+{
+	const struct group *g = getgrnam(name);
+	char *end;
+
+	*id = g ? g->gr_gid : (uint32_t)strtoul(name, &end, 10);
+	return g != NULL || (end != name && *end == 0);
+}
+
+/* Names with commas between become numbers. */
+static int
+read_ids(const struct reader *r, const char *section, const char *key, const char *value,
+	bool (*find)(const char *, uint32_t *), uint32_t *ids, uint32_t *count)
+{
+	char text[CFG_VALUE_LEN], *save = NULL;
+
+	snprintf(text, sizeof(text), "%s", value);
+	for (const char *name = strtok_r(text, ", ", &save); name; name = strtok_r(NULL, ", ", &save)) {
+		if (*count == CONFIG_IDS_MAX)
+			return complain(r, section, key, 0, "more than %d", CONFIG_IDS_MAX);
+		if (!find(name, &ids[(*count)++]))
+			return complain(r, section, key, 0, "'%s' is neither a name that this host knows nor a number", name);
+	}
+	return 0;
+}
+
+static int
+read_access(const struct reader *r)
+{
+	struct config *c = r->config;
+	char *end;
+
+	c->owner = c->group = UINT32_MAX;
+	c->mode = (uint32_t)strtoul(c->socket_mode, &end, 8);
+	if (*end || end == c->socket_mode || c->mode > 0777)
+		return complain(r, "access", "mode", 0, "'%s' is not an octal number from 0 to 0777", c->socket_mode);
+	if (*c->socket_owner && !find_user(c->socket_owner, &c->owner))
+		return complain(r, "access", "owner", 0, "no user '%s' on this host", c->socket_owner);
+	if (*c->socket_group && !find_group(c->socket_group, &c->group))
+		return complain(r, "access", "group", 0, "no group '%s' on this host", c->socket_group);
+	return 0;
+}
+
+/* [contexts FIRST-LAST] and [contexts NUMBER]; 0: it is none. */
+static int
+range_of(const char *section, uint32_t *first, uint32_t *last)
+{
+	char rest;
+
+	if (sscanf(section, "contexts %u-%u%c", first, last, &rest) == 2)
+		return 1;
+	*last = sscanf(section, "contexts %u%c", first, &rest) == 1 ? *first : 0;
+	return *last == *first && strchr(section, ' ') != NULL && strncmp(section, "contexts ", 9) == 0;
+}
+
+static int
+read_range(const struct reader *r, struct rte_cfgfile *file, const char *section)
+{
+	struct config *c = r->config;
+	struct config_range *g = &c->ranges[c->range_count];
+
+	range_of(section, &g->first, &g->last);
+	if (c->range_count == CONFIG_RANGES_MAX)
+		return complain(r, section, NULL, 0, " more than %d such sections", CONFIG_RANGES_MAX);
+	if (g->first > g->last || g->last >= c->contexts)
+		return complain(r, section, NULL, 0, " contexts are 0 to %u (limits.contexts), the lower one first",
+			c->contexts - 1);
+	for (uint32_t i = 0; i < c->range_count; i++) {
+		if (g->first <= c->ranges[i].last && c->ranges[i].first <= g->last)
+			return complain(r, section, NULL, 0, " overlaps [contexts %u-%u]", c->ranges[i].first, c->ranges[i].last);
+	}
+	if (set_defaults(r, "contexts", g) != 0 || read_section(r, file, section, "contexts", g) != 0 ||
+		read_ids(r, section, "uid", g->uid, find_user, g->uids, &g->uid_count) != 0 ||
+		read_ids(r, section, "gid", g->gid, find_group, g->gids, &g->gid_count) != 0)
+		return -1;
+	if (g->send_buffers > c->send_buffers)
+		return complain(r, section, "send_buffers", 0, "is more than limits.send_buffers = %u", c->send_buffers);
+	c->range_count++;
+	return 0;
+}
+
+static int
+read_ranges(const struct reader *r, struct rte_cfgfile *file)
+{
+	int n = rte_cfgfile_num_sections(file, NULL, 0);
+	char *names[n > 0 ? n : 1];
+	char space[n > 0 ? n : 1][CFG_NAME_LEN];
+	uint32_t first, last;
+
+	for (int i = 0; i < n; i++)
+		names[i] = space[i];
+	n = rte_cfgfile_sections(file, names, n);
+	for (int i = 0; i < n; i++) {
+		if (range_of(names[i], &first, &last) && read_range(r, file, names[i]) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+const struct config_range *
+config_range(const struct config *c, uint32_t ctx)
+{
+	for (uint32_t i = 0; i < c->range_count; i++) {
+		if (ctx >= c->ranges[i].first && ctx <= c->ranges[i].last)
+			return &c->ranges[i];
+	}
+	return NULL;
+}
+
 static int
 check_sections(const struct reader *r, struct rte_cfgfile *file)
 {
-	static const char *const known[] = {"node", "engine", "proto", "limits", "nodes"};
+	static const char *const known[] = {"node", "engine", "proto", "limits", "access", "nodes"};
 	int n = rte_cfgfile_num_sections(file, NULL, 0);
 	char *names[n > 0 ? n : 1];
 	char space[n > 0 ? n : 1][CFG_NAME_LEN];
@@ -568,15 +711,17 @@ check_sections(const struct reader *r, struct rte_cfgfile *file)
 	n = rte_cfgfile_sections(file, names, n);
 	for (int i = 0; i < n; i++) {
 		unsigned link;
+		uint32_t first, last;
 		char rest;
-		bool ok = sscanf(names[i], "link %u%c", &link, &rest) == 1 && link < CONFIG_LINKS_MAX;
+		bool ok = (sscanf(names[i], "link %u%c", &link, &rest) == 1 && link < CONFIG_LINKS_MAX) ||
+			range_of(names[i], &first, &last);
 
 		for (size_t j = 0; j < sizeof(known) / sizeof(known[0]); j++)
 			ok |= strcmp(names[i], known[j]) == 0;
 		if (!ok)
 			return complain(r, names[i], NULL, 0,
 				" unknown section; there are: node, engine, link 0..%d, proto, limits, "
-				"nodes",
+				"access, contexts FIRST-LAST, nodes",
 				CONFIG_LINKS_MAX - 1);
 		for (int j = 0; j < i; j++) {
 			if (strcmp(names[j], names[i]) == 0)
@@ -614,11 +759,11 @@ static int
 read_all(const struct reader *r, struct rte_cfgfile *file)
 {
 	struct config *c = r->config;
-	static const char *const flat[] = {"node", "engine", "proto", "limits"};
+	static const char *const flat[] = {"node", "engine", "proto", "limits", "access"};
 
 	if (check_lines(r) != 0 || check_sections(r, file) != 0)
 		return -1;
-	for (size_t i = 0; i < 4; i++) {
+	for (size_t i = 0; i < sizeof(flat) / sizeof(flat[0]); i++) {
 		if (set_defaults(r, flat[i], c) != 0)
 			return -1;
 		if (rte_cfgfile_has_section(file, flat[i]) &&
@@ -627,7 +772,7 @@ read_all(const struct reader *r, struct rte_cfgfile *file)
 	}
 	if (!rte_cfgfile_has_entry(file, "node", "id"))
 		return complain(r, "node", "id", 0, "must be given: this node's number");
-	if (read_links(r, file) != 0 || check_together(r) != 0 || read_peers(r, file) != 0)
+	if (read_access(r) != 0 || read_ranges(r, file) != 0 || read_links(r, file) != 0 || check_together(r) != 0 || read_peers(r, file) != 0)
 		return -1;
 	c->proto.keepalive_us = c->keepalive_ms * 1000;
 	c->proto.flow_idle_us = c->flow_idle_ms * 1000;
@@ -708,7 +853,8 @@ config_print_doc(FILE *out)
 			section = k->section;
 			fprintf(out, "\n## [%s%s]\n\n| key | default | unit or values | range | meaning |\n"
 				     "|---|---|---|---|---|\n",
-				section, strcmp(section, "link") == 0 ? " 0] .. [link 3" : "");
+				section, strcmp(section, "link") == 0 ? " 0] .. [link 3" :
+				strcmp(section, "contexts") == 0 ? " FIRST-LAST" : "");
 		}
 		fprintf(out, "| `%s` | %s | ", k->name,
 			k->fallback == NULL ? "must be given" : *k->fallback ? k->fallback : "(empty)");

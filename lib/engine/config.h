@@ -16,6 +16,8 @@
 #define CONFIG_LINKS_MAX 4
 #define CONFIG_NAME_MAX  32
 #define CONFIG_LANES_MAX 16
+#define CONFIG_RANGES_MAX 8
+#define CONFIG_IDS_MAX   8
 
 enum idle_policy {
 	IDLE_SPIN,     /* never gives the CPU away */
@@ -40,6 +42,15 @@ struct config_peer {
 	bool known;
 	uint8_t link;
 	struct link_addr addr;
+};
+
+/* [contexts FIRST-LAST]: who may open these, and what they may have. */
+struct config_range {
+	uint32_t first, last;
+	char uid[128], gid[128];          /* names or numbers with commas between; "" = anyone */
+	uint32_t uids[CONFIG_IDS_MAX], gids[CONFIG_IDS_MAX];
+	uint32_t uid_count, gid_count;    /* both 0: anyone who may open the socket */
+	uint32_t send_buffers, receive_buffers, pin_bytes; /* 0: as [limits] */
 };
 
 struct config {
@@ -70,6 +81,13 @@ struct config {
 	uint32_t transfers, requests, regions, transfer_frames, events;
 	uint32_t pin_bytes, pin_entries;
 	bool pin_cache, pin_watch;
+	/* [access] */
+	char socket[108];    /* "" = by node.name, "off" */
+	char socket_owner[32], socket_group[32], socket_mode[8];
+	uint32_t owner, group, mode; /* of the socket; UINT32_MAX: as the process has it */
+	/* [contexts FIRST-LAST] */
+	struct config_range ranges[CONFIG_RANGES_MAX];
+	uint32_t range_count;
 	/* [nodes]: nodes_max entries */
 	uint32_t nodes_max;
 	struct config_peer *peers;
@@ -81,6 +99,8 @@ int config_read(struct config *c, const char *path, char *error, uint32_t error_
 /* The same for a text in memory; `name` stands for the file in messages. */
 int config_read_text(struct config *c, const char *text, char *error, uint32_t error_len);
 void config_free(struct config *c);
+/* What holds for that context beyond [limits]; NULL: nothing. */
+const struct config_range *config_range(const struct config *c, uint32_t ctx);
 /* The table of keys as Markdown. */
 void config_print_doc(FILE *out);
 /* Payload bytes of a frame over link l. */

@@ -27,19 +27,34 @@ quota_of(const struct channel *ch)
 	return ch->send_buffers + ch->plain.bulk_quota + ch->matched.bulk_quota;
 }
 
+int
+quotas_of(const struct node *n, uint16_t ctx, uint32_t send_buffers, uint32_t receive_buffers, struct quotas *q)
+{
+	const struct config *c = &n->config;
+	const struct config_range *g = config_range(c, ctx);
+	uint32_t send_most = g && g->send_buffers ? g->send_buffers : c->send_buffers;
+	uint32_t receive_most = g && g->receive_buffers ? g->receive_buffers : n->bufs_count;
+	uint32_t receive = g && g->receive_buffers ? g->receive_buffers : c->receive_buffers;
+
+	q->send = send_buffers ? send_buffers : send_most;
+	q->plain = receive_buffers ? receive_buffers : receive;
+	/* who wants few buffers wants few for both */
+	uint32_t half = q->plain / 2 + 1;
+
+	q->matched = c->matched_buffers < half ? c->matched_buffers : half;
+	return q->send > send_most || q->plain > receive_most ? -EINVAL : 0;
+}
+
 static int
 admit(struct node *n, struct channel *ch, const struct command *cmd)
 {
-	const struct config *c = &n->config;
+	struct quotas q;
 
-	ch->send_buffers = cmd->send_buffers ? cmd->send_buffers : c->send_buffers;
-	ch->plain.bulk_quota = cmd->receive_buffers ? cmd->receive_buffers : c->receive_buffers;
-	/* who wants few buffers wants few for both */
-	uint32_t half = ch->plain.bulk_quota / 2 + 1;
-
-	ch->matched.bulk_quota = c->matched_buffers < half ? c->matched_buffers : half;
-	if (ch->send_buffers > c->send_buffers || ch->plain.bulk_quota > n->bufs_count)
+	if (quotas_of(n, ch->ctx, cmd->send_buffers, cmd->receive_buffers, &q) != 0)
 		return -EINVAL;
+	ch->send_buffers = q.send;
+	ch->plain.bulk_quota = q.plain;
+	ch->matched.bulk_quota = q.matched;
 	if (atomic_fetch_sub(&n->mbufs_left, quota_of(ch)) < (int64_t)quota_of(ch)) {
 		atomic_fetch_add(&n->mbufs_left, quota_of(ch));
 		return -ENOSPC;
@@ -102,20 +117,30 @@ join_inlet(struct inlet *in, const struct lhs_config *c, void *memory, _Atomic u
 	in->endpoint = endpoint;
 }
 
+static uint64_t
+pin_bytes_of(const struct node *n, uint16_t ctx)
+{
+	const struct config_range *g = config_range(&n->config, ctx);
+
+	return g && g->pin_bytes ? g->pin_bytes : n->config.pin_bytes;
+}
+
 static void
 join_ends(struct node *n, struct channel *ch)
 {
 	struct channel_shm *shm = ch->shm;
 	const struct channel_geometry *g = &n->geometry;
 
-	channel_format(shm, g, (uint16_t)n->config.id, ch->ctx);
+	ch->bufs = ch->thin ? ch->thin->bufs : n->bufs;
+	ch->bufs_count = ch->thin ? ch->thin->count : n->bufs_count;
+	ch->matching = ch->thin ? NULL : ch->matcher; /* into a thin client's memory the engine copies as little as it can */
+	channel_format(shm, g, (uint16_t)n->config.id, ch->ctx, ++ch->generation);
 	slot_end_init(&ch->sub, channel_submissions(shm), g->submissions, &shm->submissions_pos);
 	slot_end_init(&ch->com, channel_completions(shm), g->completions, &shm->completions_pos);
 	join_inlet(&ch->plain, &g->lhs, channel_lhs(shm), &shm->lhs_pos, ch->ctx);
 	join_inlet(&ch->matched, &g->matched, channel_matched(shm), &shm->matched_pos, ch->ctx | WIRE_MATCHED);
 	if (ch->matching != NULL)
 		matching_join(ch);
-	ch->generation = shm->generation;
 	ch->frag_len = n->frag_len;
 	ch->message = (struct proto_message){.ctx = ch->ctx, .frag_len = n->frag_len};
 	ch->one_max = n->frag_len < n->config.message_max ? n->frag_len : n->config.message_max;
@@ -131,14 +156,23 @@ join_ends(struct node *n, struct channel *ch)
 	shm->receives = n->config.receives;
 	shm->rendezvous = n->config.rendezvous;
 	shm->engine_matches = ch->matching != NULL;
+	shm->kernel_copies = ch->thin == NULL;
 	shm->frag_len = n->frag_len;
-	shm->pin_bytes = n->config.pin_bytes;
+	shm->pin_bytes = ch->shared_most = pin_bytes_of(n, ch->ctx);
 	shm->pin_entries = n->config.pin_entries;
 	shm->pin_cache = n->config.pin_cache;
 	shm->pin_watch = n->config.pin_watch;
 	shm->engine_may_sleep =
 		n->config.idle == IDLE_ADAPTIVE || n->config.idle == IDLE_SLEEP;
 	join_remote(n, ch);
+}
+
+/* Its region is the client's, or the node's own again. */
+static void
+set_thin(struct channel *ch, struct thin *t)
+{
+	ch->thin = t;
+	ch->shm = t ? (struct channel_shm *)t->memory->base : ch->own;
 }
 
 static void
@@ -159,10 +193,12 @@ open_context(struct engine *e, struct command *cmd)
 
 	if (result != 0)
 		return result;
+	set_thin(ch, cmd->thin);
 	join_ends(n, ch);
 	result = fill_send_slots(n, ch);
 	if (result != 0) {
 		atomic_fetch_add(&n->mbufs_left, quota_of(ch));
+		set_thin(ch, NULL);
 		return result;
 	}
 	/* 64-bit: 32768 buffers of 64 KiB */
@@ -171,7 +207,8 @@ open_context(struct engine *e, struct command *cmd)
 	ch->shm->max_message =
 		most < n->config.message_max ? (uint32_t)most : n->config.message_max;
 	ch->pid = cmd->pid;
-	ch->remote->vm_pid = cmd->pid ? cmd->pid : getpid();
+	/* 0: the kernel finds no such process, and copies nothing */
+	ch->remote->vm_pid = ch->thin ? 0 : cmd->pid ? cmd->pid : getpid();
 	ch->remote->mm_fd = cmd->mm_fd > 0 ? cmd->mm_fd : -1;
 	cmd->generation = ch->generation;
 	open_inlet(e, &ch->plain);
@@ -210,6 +247,8 @@ close_context(struct engine *e, const struct command *cmd)
 	if (ch->state == CHANNEL_CLOSED ||
 		(cmd->generation != 0 && cmd->generation != ch->generation))
 		return -ENOENT;
+	if (cmd->op == COMMAND_ABORT && ch->state != CHANNEL_OPEN)
+		return 0; /* it closed before its process ended: what it sent is seen off */
 	if (ch->state == CHANNEL_OPEN)
 		ch->state = CHANNEL_CLOSING;
 	atomic_store_explicit(&ch->shm->state, CHANNEL_CLOSED, memory_order_relaxed);
@@ -246,6 +285,15 @@ engine_command(struct engine *e, struct command *cmd)
 	atomic_store_explicit(&cmd->done, true, memory_order_release);
 }
 
+void
+thin_end(struct node *n, struct channel *ch)
+{
+	if (ch->thin == NULL)
+		return;
+	memory_leave(n, ch->thin->memory);
+	set_thin(ch, NULL);
+}
+
 static void
 finish(struct engine *e, struct channel *ch)
 {
@@ -253,7 +301,7 @@ finish(struct engine *e, struct channel *ch)
 
 	for (uint32_t i = 0; i < ch->send_buffers; i++)
 		rte_pktmbuf_free(ch->slots[i].m);
-	for (uint32_t i = 0, left = ch->plain.bulk_out + ch->matched.bulk_out; i < n->bufs_count && left > 0; i++) {
+	for (uint32_t i = 0, left = ch->thin ? 0 : ch->plain.bulk_out + ch->matched.bulk_out; i < n->bufs_count && left > 0; i++) {
 		if (n->bufs[i].owner != ch->ctx)
 			continue;
 		n->bufs[i].owner = BUF_FREE;
@@ -269,6 +317,7 @@ finish(struct engine *e, struct channel *ch)
 		}
 	}
 	memory_end(n, ch);
+	thin_end(n, ch);
 	if (ch->remote->mm_fd >= 0)
 		close(ch->remote->mm_fd);
 	ch->state = CHANNEL_CLOSED;

@@ -22,17 +22,35 @@ offset_of(const struct channel *ch, const void *payload)
 	return (const uint8_t *)payload - (const uint8_t *)ch->shm;
 }
 
-static void
-own(struct engine *e, struct inlet *in, struct rte_mbuf *m, bool head)
+/* One segment, one reference: our own. Out of line for the sake of what is around it. */
+static __rte_noinline void
+free_one(struct rte_mbuf *m)
 {
-	struct buf_state *b = &e->node->bufs[buf_priv(m)->number];
+	rte_mbuf_raw_free(m);
+}
 
-	b->owner = in->ch->ctx;
+/* A payload becomes the context's: where its client reads it, and by which number it is given back. */
+static inline uint8_t *
+own(struct inlet *in, struct rte_mbuf *m, uint8_t *payload, uint32_t len, bool head, uint32_t *number)
+{
+	struct channel *ch = in->ch;
+	struct buf_state *b;
+
+	if (unlikely(ch->thin != NULL)) {
+		payload = thin_keep(ch->thin, payload, len, number);
+		free_one(m);
+		m = NULL;
+	} else {
+		*number = buf_priv(m)->number;
+	}
+	b = &ch->bufs[*number];
+	b->owner = ch->ctx;
 	b->head = head;
 	b->matched = in->endpoint >= WIRE_CONTEXTS_MAX;
 	b->m = m;
 	b->next = UINT32_MAX;
 	in->bulk_out++;
+	return payload;
 }
 
 static void
@@ -45,47 +63,36 @@ write_link(uint8_t *payload, int64_t next_off, uint32_t len)
 
 /* A fragment of a message of several. */
 static __rte_noinline void
-put_fragment(struct engine *e, struct inlet *in, uint16_t src_node, uint16_t src_ctx,
+put_fragment(struct inlet *in, uint16_t src_node, uint16_t src_ctx,
 	struct rte_mbuf *m, uint8_t *payload, uint32_t len, uint32_t msg_len, bool last)
 {
-	struct buf_state *bufs = e->node->bufs;
-	uint32_t number = buf_priv(m)->number;
+	uint32_t number;
 
+	/* from here on the mbuf's data is its payload */
+	m->data_off = (uint16_t)(payload - (uint8_t *)m->buf_addr);
+	payload = own(in, m, payload, len, in->chain_count == 0, &number);
 	write_link(payload, 0, len);
-	own(e, in, m, in->chain_count == 0);
 	if (in->chain_count++ == 0) {
 		in->chain_first = number;
 		in->chain_len = len;
-		in->chain = m;
+		in->chain = payload;
 	} else {
-		const struct rte_mbuf *before = bufs[in->chain_last].m;
-		uint8_t *before_payload = rte_pktmbuf_mtod(before, uint8_t *);
 		int64_t off = offset_of(in->ch, payload);
 
-		bufs[in->chain_last].next = number;
-		memcpy(before_payload - sizeof(struct bulk_link), &off, sizeof(off));
+		in->ch->bufs[in->chain_last].next = number;
+		memcpy(in->chain_at - sizeof(struct bulk_link), &off, sizeof(off));
 	}
 	in->chain_last = number;
-	/* from here on the mbuf's data is its payload: the next fragment finds the link by it */
-	m->data_off = (uint16_t)(payload - (uint8_t *)m->buf_addr);
+	in->chain_at = payload;
 	if (!last)
 		return;
-	const uint8_t *first = rte_pktmbuf_mtod(in->chain, uint8_t *);
 	uint8_t front[LHS_ENTRY_MAX] = {0}; /* a first fragment may be shorter: what lay there before is nobody's to see */
 
-	memcpy(front, first, in->chain_len < in->lhs.split ? in->chain_len : in->lhs.split);
+	memcpy(front, in->chain, in->chain_len < in->lhs.split ? in->chain_len : in->lhs.split);
 	lhs_write(&in->lhs, src_node, src_ctx, msg_len, in->chain_first | LHS_CHAINED,
-		offset_of(in->ch, first), front, in->lhs.split);
+		offset_of(in->ch, in->chain), front, in->lhs.split);
 	in->chain_count = 0;
-	in->chain = NULL;
 	in->ch->received++;
-}
-
-/* One segment, one reference: our own. Out of line for the sake of what is around it. */
-static __rte_noinline void
-free_one(struct rte_mbuf *m)
-{
-	rte_mbuf_raw_free(m);
 }
 
 /* One fragment in order: payload_off bytes into the mbuf's data. */
@@ -94,10 +101,11 @@ put(struct engine *e, struct inlet *in, uint16_t src_node, uint16_t src_ctx,
 	struct rte_mbuf *m, uint32_t payload_off, uint32_t len, uint32_t msg_len, bool last)
 {
 	uint8_t *payload = rte_pktmbuf_mtod_offset(m, uint8_t *, payload_off);
+	uint32_t number;
 
 	channel_touch(e, in->ch);
 	if (unlikely(!last || len != msg_len)) {
-		put_fragment(e, in, src_node, src_ctx, m, payload, len, msg_len, last);
+		put_fragment(in, src_node, src_ctx, m, payload, len, msg_len, last);
 		return;
 	}
 	in->ch->received++;
@@ -106,9 +114,8 @@ put(struct engine *e, struct inlet *in, uint16_t src_node, uint16_t src_ctx,
 		free_one(m);
 		return;
 	}
-	own(e, in, m, true);
-	lhs_write(&in->lhs, src_node, src_ctx, len, buf_priv(m)->number, offset_of(in->ch, payload),
-		payload, in->lhs.split);
+	payload = own(in, m, payload, len, true, &number);
+	lhs_write(&in->lhs, src_node, src_ctx, len, number, offset_of(in->ch, payload), payload, in->lhs.split);
 }
 
 void
@@ -295,11 +302,11 @@ give_back(struct engine *e, struct freed *f)
 static inline bool
 release_message(struct engine *e, const struct channel *ch, uint32_t number, struct freed *f, bool matching)
 {
-	struct buf_state *bufs = e->node->bufs;
+	struct buf_state *bufs = ch->bufs;
 	uint32_t count = 0;
 
 	number &= ~LHS_CHAINED;
-	if (unlikely(number >= e->node->bufs_count || bufs[number].owner != ch->ctx ||
+	if (unlikely(number >= ch->bufs_count || bufs[number].owner != ch->ctx ||
 		    !bufs[number].head || (bufs[number].matched && !matching)))
 		return false;
 	uint32_t *total = bufs[number].matched ? &f->matched : &f->plain;
@@ -310,9 +317,13 @@ release_message(struct engine *e, const struct channel *ch, uint32_t number, str
 
 		b->owner = BUF_FREE;
 		count++;
-		f->m[f->n++] = b->m;
-		if (unlikely(f->n == BURST_MAX))
-			give_back(e, f);
+		if (unlikely(ch->thin != NULL)) {
+			ch->thin->free[ch->thin->free_count++] = number;
+		} else {
+			f->m[f->n++] = b->m;
+			if (unlikely(f->n == BURST_MAX))
+				give_back(e, f);
+		}
 		number = b->next;
 	} while (unlikely(number != UINT32_MAX));
 	*total += count;

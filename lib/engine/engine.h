@@ -120,15 +120,29 @@ struct inlet {
 	uint32_t lhs_size;
 	uint32_t bulk_quota, bulk_out;
 	struct rte_mbuf *local_head, *local_tail;
-	struct rte_mbuf *chain;  /* message being put together */
+	uint8_t *chain, *chain_at; /* message being put together: its first and last payload */
 	uint32_t chain_count, chain_first, chain_last, chain_len; /* len: of its first fragment */
 	uint16_t endpoint;       /* its number in the core */
 	bool local_turn;         /* whose turn it is when room comes back */
 };
 
+/* Buffers of a context whose client maps nothing but its channel. */
+struct thin {
+	struct memory *memory;   /* all of it: the channel's region, then the buffers */
+	uint8_t *send, *receive; /* payload of the first of each */
+	struct buf_state *bufs;  /* those to receive in, by number; without mbufs */
+	uint32_t *free;          /* stack of their numbers */
+	uint32_t free_count, count;
+	uint32_t stride;         /* bytes from one to the next */
+};
+
 struct channel {
 	struct channel_shm *shm;
-	char zone[32];           /* its memzone */
+	struct channel_shm *own; /* where it is unless a thin client brings its own */
+	char zone[32];           /* the memzone of that */
+	struct thin *thin;       /* NULL: its client maps the node's mbufs */
+	struct buf_state *bufs;  /* of received bulk, by the numbers that the client is told */
+	uint32_t bufs_count;
 	uint32_t state;          /* enum channel_state; the engine's truth */
 	uint32_t generation;
 	uint16_t ctx;
@@ -148,9 +162,22 @@ struct channel {
 	int pid;                 /* of the client; 0 = embedded */
 	uint64_t received, sent; /* messages */
 	uint64_t bad;            /* malformed things from this client */
+	uint64_t shared_most;    /* bytes that a thin client may share beside its region */
 	struct remote *remote;   /* remote memory */
 	struct matching *matching; /* of matched messages; NULL: the client does it */
+	struct matching *matcher;  /* ... and is it if the node was made so */
 };
+
+/* Buffers that a context may have. */
+struct quotas {
+	uint32_t send, plain, matched; /* plain, matched: of received bulk */
+};
+
+static inline uint32_t
+quotas_buffers(const struct quotas *q)
+{
+	return q->send + q->plain + q->matched;
+}
 
 /* What must be known to reach a node. */
 struct peer {
@@ -182,6 +209,7 @@ struct command {
 	struct memory *memory; /* MEMORY: the context's if the result is its number, >= 0 */
 	int pid;
 	int mm_fd;           /* OPEN: of its /proc/PID/mem, which the lane takes over; 0: none */
+	struct thin *thin;   /* OPEN: taken over by a context that opens; NULL: it maps all */
 	int result;
 	_Atomic bool done;
 };
@@ -278,16 +306,31 @@ channel_inlet(struct channel *ch, uint16_t endpoint)
 	return likely(endpoint < WIRE_CONTEXTS_MAX) ? &ch->plain : &ch->matched;
 }
 
+static inline uint8_t *
+send_payload(const struct send_slot *s)
+{
+	return (uint8_t *)s->m->buf_addr + PAYLOAD_START;
+}
+
+/* Where a thin client writes what it sends from that buffer. */
+static inline uint8_t *
+thin_send(const struct thin *t, uint32_t slot)
+{
+	return t->send + (uint64_t)slot * t->stride;
+}
+
 /* The slot's buffer is m from now on, and the client finds it there. */
 static inline void
 slot_set_buffer(struct channel *ch, uint32_t slot, struct rte_mbuf *m)
 {
-	ch->slots[slot].m = m;
+	struct send_slot *s = &ch->slots[slot];
+
+	s->m = m;
 	m->next = NULL; /* from here on only its start and lengths change */
 	m->nb_segs = 1;
 	m->ol_flags = 0;
 	atomic_store_explicit(&channel_send_off(ch->shm)[slot],
-		(uint8_t *)m->buf_addr + PAYLOAD_START - (uint8_t *)ch->shm, memory_order_relaxed);
+		(ch->thin ? thin_send(ch->thin, slot) : send_payload(s)) - (uint8_t *)ch->shm, memory_order_relaxed);
 }
 
 /* Something happened in the channel: engine_flush will look at it. */
@@ -334,6 +377,23 @@ void local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint16_
 void local_arrive(struct engine *e, struct rte_mbuf *m);
 void local_drain(struct engine *e, struct inlet *in, uint32_t *entries, uint32_t *bulks);
 void local_housekeep(struct engine *e);
+
+/* contexts.c */
+/* What an open of that context with these wishes (0: the default) gets: 0, or -EINVAL: too many. */
+int quotas_of(const struct node *n, uint16_t ctx, uint32_t send_buffers, uint32_t receive_buffers, struct quotas *q);
+/* Nobody uses a thin context any more. */
+void thin_end(struct node *n, struct channel *ch);
+
+/* thin.c */
+uint64_t thin_bytes(const struct node *n, const struct quotas *q);
+/* From a client's descriptor of len bytes, not the lane's to call; NULL with errno. Ends with its memory: memory_discard, or
+ * memory_leave once a lane had it. */
+struct thin *thin_make(struct node *n, const struct quotas *q, int fd, uint64_t len);
+void thin_free(struct thin *t);
+/* What the client wrote for a message in these buffers becomes the engine's own. */
+void thin_fill(struct channel *ch, const uint16_t *bufs, unsigned count, uint32_t len);
+/* A received payload into one of the client's buffers: where it is, and its number. */
+uint8_t *thin_keep(struct thin *t, const uint8_t *payload, uint32_t len, uint32_t *number);
 
 /* matching.c: matched messages, where the lane matches them */
 int matching_make(struct node *n, struct channel *ch);

@@ -71,7 +71,7 @@ matching_make(struct node *n, struct channel *ch)
 
 	if (x == NULL)
 		return -ENOMEM;
-	ch->matching = x;
+	ch->matcher = x;
 	x->max = c->receives;
 	x->results_mask = 2;
 	while (x->results_mask < 2 * c->receives) /* a receive may end, and a question about it be answered */
@@ -91,7 +91,7 @@ matching_make(struct node *n, struct channel *ch)
 void
 matching_free(struct channel *ch)
 {
-	struct matching *x = ch->matching;
+	struct matching *x = ch->matcher;
 
 	if (x == NULL)
 		return;
@@ -101,7 +101,7 @@ matching_free(struct channel *ch)
 	free(x->results);
 	free(x->receives);
 	free(x);
-	ch->matching = NULL;
+	ch->matcher = ch->matching = NULL;
 }
 
 /* The context opens: messages land in the engine's ring. */

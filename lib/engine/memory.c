@@ -206,8 +206,8 @@ page_of_fd(int fd)
 								       (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static struct memory *
-make(struct node *n, int fd, uint64_t len, uint64_t client, uint16_t adopted)
+struct memory *
+memory_make(struct node *n, int fd, uint64_t len, uint64_t client, uint16_t adopted)
 {
 	struct memory *m = calloc(1, sizeof(*m));
 
@@ -215,7 +215,10 @@ make(struct node *n, int fd, uint64_t len, uint64_t client, uint16_t adopted)
 		return NULL;
 	m->base = map_fd(fd, len);
 	if (m->base == MAP_FAILED) {
+		int error = errno;
+
 		free(m);
+		errno = error;
 		return NULL;
 	}
 	m->client = client;
@@ -225,11 +228,13 @@ make(struct node *n, int fd, uint64_t len, uint64_t client, uint16_t adopted)
 	return m;
 }
 
-static void
-discard(struct node *n, struct memory *m)
+void
+memory_discard(struct node *n, struct memory *m)
 {
 	devices_unmap(n, m);
 	munmap(m->base, m->len);
+	if (m->thin != NULL)
+		thin_free(m->thin);
 	free(m);
 }
 
@@ -237,13 +242,13 @@ int
 memory_open(struct node *n, struct command *cmd, bool wait, int fd, uint64_t len, uint64_t client, uint16_t adopted)
 {
 	cmd->op = COMMAND_MEMORY;
-	cmd->memory = make(n, fd, len, client, adopted);
+	cmd->memory = memory_make(n, fd, len, client, adopted);
 	if (cmd->memory == NULL)
 		return -ENOMEM;
 	int result = node_command(n, cmd, wait);
 
 	if (result < 0)
-		discard(n, cmd->memory);
+		memory_discard(n, cmd->memory);
 	return result;
 }
 
@@ -260,6 +265,8 @@ memory_add(struct channel *ch, struct memory *m)
 {
 	struct remote *r = ch->remote;
 
+	if (ch->thin != NULL && r->mapped_bytes + m->len > ch->shared_most)
+		return -ENOMEM;
 	for (int i = 0; i < MEMORIES_MAX; i++) {
 		if (r->memories[i] != NULL)
 			continue;
@@ -291,6 +298,30 @@ memory_let_go(struct memory *m)
 /* ------------------------------------------------------------------ what leaves */
 
 static void
+call_reaper(struct node *n)
+{
+	if (n->reaper > 0)
+		eventfd_write(n->reaper, 1);
+	else
+		memory_reap(n);
+}
+
+static void
+put_leaving(struct node *n, struct memory *m)
+{
+	m->next = atomic_load_explicit(&n->leaving, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak(&n->leaving, &m->next, m))
+		;
+}
+
+void
+memory_leave(struct node *n, struct memory *m)
+{
+	put_leaving(n, m);
+	call_reaper(n);
+}
+
+static void
 leave(struct node *n, struct channel *ch, uint32_t number)
 {
 	struct remote *r = ch->remote;
@@ -299,18 +330,7 @@ leave(struct node *n, struct channel *ch, uint32_t number)
 	r->memories[number] = NULL;
 	r->mapped_pieces--;
 	r->mapped_bytes -= m->len;
-	m->next = atomic_load_explicit(&n->leaving, memory_order_relaxed);
-	while (!atomic_compare_exchange_weak(&n->leaving, &m->next, m))
-		;
-}
-
-static void
-call_reaper(struct node *n)
-{
-	if (n->reaper > 0)
-		eventfd_write(n->reaper, 1);
-	else
-		memory_reap(n);
+	put_leaving(n, m);
 }
 
 void
@@ -357,7 +377,7 @@ memory_reap(struct node *n)
 			continue;
 		}
 		*at = m->next;
-		discard(n, m);
+		memory_discard(n, m);
 	}
 	return n->left != NULL;
 }
@@ -370,6 +390,6 @@ memory_reap_all(struct node *n)
 		struct memory *m = n->left;
 
 		n->left = m->next;
-		discard(n, m);
+		memory_discard(n, m);
 	}
 }

@@ -225,7 +225,7 @@ make_channel(struct node *n, uint16_t ctx)
 			rte_strerror(rte_errno));
 	ch->ctx = ctx;
 	ch->plain.ch = ch->matched.ch = ch;
-	ch->shm = zone->addr;
+	ch->shm = ch->own = zone->addr;
 	memset(ch->shm, 0, zone->len);
 	ch->slots = calloc(n->config.send_buffers, sizeof(*ch->slots));
 	ch->done_mask = power_of_two(n->config.send_buffers) - 1;
@@ -430,6 +430,7 @@ free_channel(struct node *n, struct channel *ch)
 	free(ch->done);
 	if (ch->remote != NULL)
 		memory_end(n, ch);
+	thin_end(n, ch);
 	free_remote(ch->remote);
 	matching_free(ch);
 	close(ch->event_fd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a primary offers to other processes: attaching, and telemetry. Both answer on EAL's own
- * threads and reach lanes only by commands and by reading counters.
+ * What a primary offers to other processes: attaching, and telemetry. Both answer on threads of their own
+ * and reach lanes only by commands and by reading counters.
  */
 #ifndef PMX_SERVE_H
 #define PMX_SERVE_H
@@ -14,5 +14,31 @@ void attach_stop(void);
 
 /* Register /pmx/... with rte_telemetry, for the node last given; NULL: none. */
 void telemetry_serve(struct node *n);
+
+/* ---- between attach.c and access.c, on the thread that watches processes */
+
+#define SECONDARY (-1)
+
+/* Who asks. */
+struct asker {
+	int connection;  /* a thin client's; SECONDARY */
+	int pid;         /* as this process sees it; thin: 0 = it does not */
+	uint32_t uid, gid; /* thin */
+};
+
+/* Events of that thread; below these: a process. */
+#define ACCESS_LISTENER   (UINT64_C(1) << 62)
+#define ACCESS_CONNECTION (UINT64_C(1) << 61) /* | its number */
+
+/* The reply, and up to two descriptors with it, which stay the primary's. */
+void attach_answer(const struct asker *who, const struct attach_request *request, const int *fds, int count,
+	struct attach_reply *reply, int *out, int *out_count);
+/* That connection ended: so do its contexts. */
+void attach_gone(int connection);
+
+int access_open(struct node *n, int epoll);
+void access_event(uint64_t tag);
+bool access_is_in(const struct asker *who, const uint32_t *gids, unsigned count);
+void access_close(void);
 
 #endif

@@ -310,6 +310,8 @@ submit_checked(struct engine *e, struct channel *ch, const struct submission *s)
 	}
 	if (s->send.dst_node == e->node->config.id) {
 		ENGINE_COUNT(e, submissions);
+		if (ch->thin != NULL)
+			thin_fill(ch, e->bufs_scratch, s->count, s->send.len);
 		local_send(e, ch, s->send.dst_ctx, endpoint_of(s), s->send.len, e->bufs_scratch, s->count);
 		return slots;
 	}
@@ -322,6 +324,8 @@ submit_checked(struct engine *e, struct channel *ch, const struct submission *s)
 		return 0;
 	}
 	ENGINE_COUNT(e, submissions);
+	if (ch->thin != NULL && result == 0)
+		thin_fill(ch, e->bufs_scratch, s->count, s->send.len);
 	ch->sent += result == 0;
 	for (unsigned i = 0; result != 0 && i < s->count; i++)
 		slot_complete(e, ch, &ch->slots[e->bufs_scratch[i]], (uint8_t)-result);
@@ -339,6 +343,8 @@ submit_send(struct engine *e, struct channel *ch, const struct submission *s)
 		    slot->state != SEND_CLIENT || s->send.len > ch->one_max ||
 		    to_core(e, ch, s, &handle) != 0))
 		return submit_checked(e, ch, s);
+	if (unlikely(ch->thin != NULL)) /* the core has it, and no link yet */
+		thin_fill(ch, s->send.buf, 1, s->send.len);
 	slot->state = SEND_QUEUED;
 	ch->busy_slots++;
 	ch->sent++;
@@ -376,6 +382,8 @@ submit_frame(struct engine *e, struct channel *ch, const struct submission *s)
 		bad_submission(e, ch);
 		return 1;
 	}
+	if (ch->thin != NULL)
+		thin_fill(ch, &s->frame.buf, 1, s->frame.len);
 	/* first what went wrong before: what follows a lost frame must not look like its transfer's end */
 	engine_complete(e);
 	slot->state = SEND_QUEUED;

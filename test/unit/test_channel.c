@@ -25,7 +25,7 @@ make(const struct channel_geometry *g)
 
 	assert_non_null(shm);
 	memset(shm, 0, bytes);
-	channel_format(shm, g, 3, 7);
+	channel_format(shm, g, 3, 7, 1);
 	return shm;
 }
 
@@ -86,7 +86,7 @@ channel_format__new_life_is_empty(void **state)
 	memset(channel_submissions(shm), 0xFF, 4 * SLOT_BYTES);
 	atomic_store(&shm->lhs_pos, 99);
 	atomic_store(&shm->wake_client, 1);
-	channel_format(shm, &small, 3, 7);
+	channel_format(shm, &small, 3, 7, generation + 1);
 	assert_int_equal(shm->generation, generation + 1);
 	assert_int_equal(atomic_load(&shm->lhs_pos), 0);
 	assert_int_equal(atomic_load(&shm->wake_client), 0);

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Attaching to a primary as a DPDK secondary: the EAL, the handshake over rte_mp, mapping one
+ * channel. Called from the application's thread; nothing here is on the data path.
+ *
+ * Design notes
+ * 1. The handshake compares the interface's version before anything shared is touched.
+ * 2. A primary that died leaves files to which a secondary attaches "successfully": only an answer
+ *    to the handshake proves that it lives.
+ * 3. A secondary does not call rte_eal_cleanup: it frees on the shared heap, and an application
+ *    killed inside would leave its lock held. It removes its own files instead.
+ */
+#define ALLOW_EXPERIMENTAL_API /* rte_vect_get_max_simd_bitwidth is stable from 23.11 on */
+#include <errno.h>
+#include <glob.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_memzone.h>
+#include <rte_vect.h>
+
+#include "client/client.h"
+
+#define HANDSHAKE_PATIENCE_S 5
+
+static struct {
+	bool running;
+	char instance[64];
+} eal;
+
+/* Where the EAL of `instance` keeps its files; the rule of rte_eal_get_runtime_dir. */
+static void
+runtime_dir(char *out, size_t size, const char *instance)
+{
+	const char *base = getenv("RUNTIME_DIRECTORY");
+
+	if (base == NULL)
+		base = getuid() == 0 ? "/var/run" : getenv("XDG_RUNTIME_DIR");
+	snprintf(out, size, "%s/dpdk/%s", base ? base : "/tmp", instance);
+}
+
+static int
+start_eal(const char *instance, int cpu)
+{
+	char dir[PATH_MAX], config[PATH_MAX + 16], prefix[96], lcores[32];
+	cpu_set_t before;
+
+	if (eal.running)
+		return strcmp(eal.instance, instance) == 0 ? 0 : -EALREADY;
+	runtime_dir(dir, sizeof(dir), instance);
+	snprintf(config, sizeof(config), "%s/config", dir);
+	if (access(config, F_OK) != 0)
+		return -ENOENT;
+	snprintf(prefix, sizeof(prefix), "--file-prefix=%s", instance);
+	snprintf(lcores, sizeof(lcores), "0@%d", cpu < 0 ? 0 : cpu);
+	char *argv[] = {"pmx", "--proc-type=secondary", prefix, "--no-pci", "--no-telemetry",
+		"--lcores", lcores, "--log-level=*:error",
+		"--force-max-simd-bitwidth=512" /* what searches may use: lib/match/scan.c */, NULL};
+
+	CPU_ZERO(&before);
+	sched_getaffinity(0, sizeof(before), &before);
+	if (rte_eal_init((int)(sizeof(argv) / sizeof(argv[0])) - 1, argv) < 0)
+		return rte_errno == EALREADY ? -EALREADY : -ENODEV;
+	if (cpu < 0)
+		sched_setaffinity(0, sizeof(before), &before);
+	eal.running = true;
+	snprintf(eal.instance, sizeof(eal.instance), "%s", instance);
+	return 0;
+}
+
+static int
+ask(struct pmx_node *node, const struct attach_request *request, int give, struct attach_reply *reply, int *fds)
+{
+	struct rte_mp_msg msg = {.len_param = sizeof(*request)};
+	struct rte_mp_reply replies = {0};
+	struct timespec patience = {.tv_sec = HANDSHAKE_PATIENCE_S};
+	int result = -ENOENT;
+
+	(void)node;
+	snprintf(msg.name, sizeof(msg.name), "%s", ATTACH_ACTION);
+	memcpy(msg.param, request, sizeof(*request));
+	msg.fds[0] = give;
+	msg.num_fds = give >= 0;
+	if (rte_mp_request_sync(&msg, &replies, &patience) != 0 || replies.nb_received != 1)
+		goto out;
+	const struct rte_mp_msg *m = &replies.msgs[0];
+
+	result = -EPROTO;
+	if (m->len_param != sizeof(*reply))
+		goto out;
+	memcpy(reply, m->param, sizeof(*reply));
+	if (reply->abi != CHANNEL_ABI)
+		goto out;
+	result = reply->result;
+	for (int i = 0; i < m->num_fds; i++) {
+		if (fds != NULL && i < 2 && result == 0)
+			fds[i] = m->fds[i];
+		else
+			close(m->fds[i]);
+	}
+out:
+	free(replies.msgs);
+	return result;
+}
+
+static int
+open_context(struct pmx_context **out, struct pmx_node *node, const struct pmx_context_params *params)
+{
+	const struct attach_request request = attach_open_request(params);
+	struct attach_reply reply;
+	int fds[2] = {-1, -1};
+	int result = ask(node, &request, -1, &reply, fds);
+
+	if (result == -ENOENT)
+		return -EPIPE;
+	if (result != 0)
+		return result;
+	const struct rte_memzone *zone = rte_memzone_lookup(reply.zone);
+
+	if (zone == NULL || channel_check(zone->addr) != NULL)
+		return -EPROTO;
+	return context_make(out, node, zone->addr, fds[0], fds[1]);
+}
+
+static int
+give_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched, uint32_t *number)
+{
+	return attach_memory(ctx, ask, fd, addr, len, watched, number);
+}
+
+static void
+close_context(struct pmx_context *ctx)
+{
+	attach_close(ctx, ask);
+}
+
+/* Remove what this process's EAL left in the primary's directory. */
+static void
+end(struct pmx_node *node)
+{
+	static const char *const patterns[] = {"%s/fbarray_*_%d", "%s/mp_socket_%d_*"};
+	char dir[PATH_MAX - 64], pattern[PATH_MAX];
+
+	(void)node;
+	runtime_dir(dir, sizeof(dir), eal.instance);
+	for (size_t i = 0; i < 2; i++) {
+		glob_t found;
+
+		snprintf(pattern, sizeof(pattern), patterns[i], dir, getpid());
+		if (glob(pattern, GLOB_NOSORT, NULL, &found) != 0)
+			continue;
+		for (size_t k = 0; k < found.gl_pathc; k++)
+			unlink(found.gl_pathv[k]);
+		globfree(&found);
+	}
+}
+
+const struct way way_secondary = {open_context, close_context, give_memory, end, rte_vect_get_max_simd_bitwidth};
+
+int
+secondary_attach(struct pmx_node *node, const char *instance, int cpu)
+{
+	int result = start_eal(instance, cpu);
+
+	node->way = &way_secondary;
+	return result != 0 ? result : attach_hello(node, ask);
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Attaching without an EAL: the channel is memory of this process, whose descriptor the primary gets over a Unix socket,
+ * and nothing else is shared. Needs the right to open that socket, and no more: no root, no hugepages, no DPDK; works
+ * from other mount and PID namespaces. Called from the application's thread, not on the data path.
+ *
+ * Design notes
+ * 1. The connection is the sign of life both ways: the primary ends the contexts of a client whose connection ends, and
+ *    is gone for the client when it does.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "client/client.h"
+
+#define PATIENCE_MS 5000
+#define OPEN_TRIES  64
+
+/* ------------------------------------------------------------------ questions */
+
+static int
+send_request(int sock, const struct attach_request *request, int give)
+{
+	char room[CMSG_SPACE(sizeof(int))] = {0};
+	struct iovec iov = {(void *)(uintptr_t)request, sizeof(*request)};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	if (give >= 0) {
+		m.msg_control = room;
+		m.msg_controllen = sizeof(room);
+		struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &give, sizeof(give));
+	}
+	return sendmsg(sock, &m, MSG_NOSIGNAL) == (ssize_t)sizeof(*request) ? 0 : -EPIPE;
+}
+
+static int
+read_reply(int sock, struct attach_reply *reply, int *fds)
+{
+	char room[CMSG_SPACE(2 * sizeof(int))];
+	struct iovec iov = {reply, sizeof(*reply)};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
+	struct pollfd p = {.fd = sock, .events = POLLIN};
+	int ready;
+
+	do
+		ready = poll(&p, 1, PATIENCE_MS);
+	while (ready < 0 && errno == EINTR);
+	if (ready == 0)
+		return -ETIMEDOUT;
+	ssize_t n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC | MSG_TRUNC);
+
+	if (n <= 0)
+		return -EPIPE;
+	if (n != (ssize_t)sizeof(*reply) || reply->abi != CHANNEL_ABI)
+		return -EPROTO;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c != NULL; c = CMSG_NXTHDR(&m, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(2 * sizeof(int)))
+			continue;
+		int got[2];
+
+		memcpy(got, CMSG_DATA(c), sizeof(got));
+		for (int i = 0; i < 2; i++) {
+			if (fds != NULL && reply->result == 0)
+				fds[i] = got[i];
+			else
+				close(got[i]);
+		}
+	}
+	return reply->result;
+}
+
+static int
+ask(struct pmx_node *node, const struct attach_request *request, int give, struct attach_reply *reply, int *fds)
+{
+	int result = send_request(node->socket, request, give);
+
+	return result != 0 ? result : read_reply(node->socket, reply, fds);
+}
+
+/* ------------------------------------------------------------------ contexts */
+
+static void
+unmap(void *at, uint64_t len)
+{
+	if (at != NULL)
+		munmap(at, len);
+}
+
+/* Pages for the channel go to the primary, which opens it in them. */
+static int
+open_with(struct pmx_node *node, struct attach_request *request, struct attach_reply *reply, void **at, uint64_t *len, int *fds)
+{
+	struct attach_request question = *request;
+
+	question.op = ATTACH_BYTES;
+	int result = ask(node, &question, -1, reply, NULL);
+
+	if (result != 0)
+		return result;
+	*len = request->len = reply->bytes;
+	request->ctx = reply->ctx;
+	int fd = memory_pages(len, at);
+
+	if (fd < 0)
+		return -ENOMEM;
+	result = ask(node, request, fd, reply, fds);
+	close(fd);
+	if (result == 0)
+		result = channel_check(*at) != NULL ? -EPROTO : 0;
+	if (result != 0)
+		unmap(*at, *len);
+	return result;
+}
+
+static int
+open_context(struct pmx_context **out, struct pmx_node *node, const struct pmx_context_params *params)
+{
+	struct attach_request request;
+	struct attach_reply reply;
+	uint64_t len = 0;
+	int fds[2] = {-1, -1}, result = -EBUSY;
+	void *at = NULL;
+
+	/* one that was free when we asked may be taken when we come */
+	for (int i = 0; i < OPEN_TRIES && result == -EBUSY; i++) {
+		request = attach_open_request(params);
+		result = open_with(node, &request, &reply, &at, &len, fds);
+		if (params->context != PMX_ANY_CONTEXT)
+			break;
+	}
+	if (result != 0)
+		return result;
+	result = context_make(out, node, at, fds[0], fds[1]);
+	if (result == 0) {
+		(*out)->mapped = len;
+		return 0;
+	}
+	close(fds[0]);
+	close(fds[1]);
+	unmap(at, len);
+	return result;
+}
+
+static int
+give_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched, uint32_t *number)
+{
+	return attach_memory(ctx, ask, fd, addr, len, watched, number);
+}
+
+static void
+close_context(struct pmx_context *ctx)
+{
+	attach_close(ctx, ask);
+}
+
+static void
+end(struct pmx_node *node)
+{
+	close(node->socket);
+}
+
+/* ------------------------------------------------------------------ attaching */
+
+static uint16_t
+simd_bits(void)
+{
+	return 512; /* and what the CPU has */
+}
+
+const struct way way_thin = {open_context, close_context, give_memory, end, simd_bits};
+
+static int
+connect_to(const char *path)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int fd;
+
+	if ((size_t)snprintf(at.sun_path, sizeof(at.sun_path), "%s", path) >= sizeof(at.sun_path))
+		return -ENAMETOOLONG;
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, (struct sockaddr *)&at, sizeof(at)) == 0)
+		return fd;
+	int error = errno;
+
+	close(fd);
+	/* a file that nobody listens at any more */
+	return error == ECONNREFUSED ? -ENOENT : error == EPERM ? -EACCES : -error;
+}
+
+int
+thin_attach(struct pmx_node *node, const char *instance)
+{
+	const char *home = getenv("XDG_RUNTIME_DIR");
+	char path[128];
+	int fd;
+
+	if (strchr(instance, '/') != NULL) {
+		fd = connect_to(instance);
+	} else {
+		snprintf(path, sizeof(path), ATTACH_SOCKET, instance);
+		fd = connect_to(path);
+		if (fd == -ENOENT && home != NULL && (size_t)snprintf(path, sizeof(path), "%s/pmx-dpdk/%s.sock", home, instance) < sizeof(path))
+			fd = connect_to(path);
+	}
+	if (fd < 0)
+		return fd;
+	node->way = &way_thin;
+	node->socket = fd;
+	int result = attach_hello(node, ask);
+
+	if (result != 0)
+		close(fd);
+	return result;
+}

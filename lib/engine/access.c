@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The socket by which thin clients attach: its place and rights in the file system, connections, and who is behind
+ * them. Runs on the thread that watches processes; a request is answered when it is read, and nothing waits for a
+ * client: who does not take its answer is disconnected.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <rte_log.h>
+
+#include "engine/serve.h"
+
+#define FDS_MAX    2
+#define GROUPS_MAX 64
+#define SPARE      64 /* connections beyond one for each context */
+
+struct connection {
+	int fd;              /* 0: the place is free */
+	struct asker who;
+};
+
+static struct {
+	struct node *node;
+	int epoll, listener;
+	struct connection *connections;
+	unsigned max;
+	char path[108];
+} door;
+
+/* ------------------------------------------------------------------ the socket */
+
+static void
+socket_path(const struct config *c, char *out, size_t size)
+{
+	const char *dir = geteuid() == 0 ? "/run" : getenv("XDG_RUNTIME_DIR");
+
+	if (*c->socket)
+		snprintf(out, size, "%s", c->socket);
+	else
+		snprintf(out, size, "%s/pmx-dpdk/%s.sock", dir ? dir : "/tmp", c->name);
+}
+
+/* A socket under a name of its own first, so that nobody ever finds one with other rights. */
+static int
+make_socket(const struct config *c)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	char dir[sizeof(door.path)];
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -errno;
+	snprintf(dir, sizeof(dir), "%s", door.path);
+	mkdir(dirname(dir), 0755); /* that it is there already, or cannot be made, shows in bind */
+	if ((size_t)snprintf(at.sun_path, sizeof(at.sun_path), "%s.new", door.path) >= sizeof(at.sun_path)) {
+		close(fd);
+		return -ENAMETOOLONG;
+	}
+	unlink(at.sun_path);
+	mode_t before = umask(0777);
+	int result = bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0 ? 0 : -errno;
+
+	umask(before);
+	if (result == 0 && (chown(at.sun_path, c->owner, c->group) != 0 || chmod(at.sun_path, c->mode) != 0 ||
+				   listen(fd, 64) != 0 || rename(at.sun_path, door.path) != 0))
+		result = -errno;
+	if (result == 0)
+		return fd;
+	unlink(at.sun_path);
+	close(fd);
+	return result;
+}
+
+int
+access_open(struct node *n, int epoll)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.u64 = ACCESS_LISTENER};
+
+	door.node = n;
+	door.epoll = epoll;
+	door.listener = -1;
+	if (strcmp(n->config.socket, "off") == 0)
+		return 0;
+	socket_path(&n->config, door.path, sizeof(door.path));
+	door.max = n->config.contexts + SPARE;
+	door.connections = calloc(door.max, sizeof(*door.connections));
+	if (door.connections == NULL)
+		return -ENOMEM;
+	door.listener = make_socket(&n->config);
+	if (door.listener < 0) {
+		RTE_LOG(ERR, USER1, "pmx: access.socket = %s: %s: thin clients cannot attach\n", door.path,
+			strerror(-door.listener));
+		return 0; /* secondaries can */
+	}
+	return epoll_ctl(epoll, EPOLL_CTL_ADD, door.listener, &event) == 0 ? 0 : -errno;
+}
+
+/* ------------------------------------------------------------------ connections */
+
+static void
+disconnect(unsigned i)
+{
+	struct connection *c = &door.connections[i];
+
+	epoll_ctl(door.epoll, EPOLL_CTL_DEL, c->fd, NULL);
+	close(c->fd);
+	c->fd = 0;
+	attach_gone((int)i);
+}
+
+static void
+welcome(void)
+{
+	int fd = accept4(door.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+	unsigned i = 0;
+
+	if (fd < 0)
+		return;
+	while (i < door.max && door.connections[i].fd != 0)
+		i++;
+	struct epoll_event event = {.events = EPOLLIN, .data.u64 = ACCESS_CONNECTION | i};
+
+	if (i == door.max || fd == 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0 ||
+		epoll_ctl(door.epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
+		close(fd);
+		return;
+	}
+	door.connections[i] = (struct connection){fd, {(int)i, cred.pid, cred.uid, cred.gid}};
+}
+
+/* One request, with its descriptors. Bytes, 0: the client is gone, -1: nothing there. */
+static ssize_t
+read_request(int fd, struct attach_request *request, int *fds, int *count)
+{
+	char room[CMSG_SPACE(FDS_MAX * sizeof(int))];
+	struct iovec iov = {request, sizeof(*request)};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
+	ssize_t n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC | MSG_TRUNC);
+
+	*count = 0;
+	for (struct cmsghdr *c = n >= 0 ? CMSG_FIRSTHDR(&m) : NULL; c != NULL; c = CMSG_NXTHDR(&m, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		int have = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+
+		for (int i = 0; i < have; i++) {
+			int given;
+
+			memcpy(&given, CMSG_DATA(c) + (size_t)i * sizeof(int), sizeof(given));
+			if (*count < FDS_MAX)
+				fds[(*count)++] = given;
+			else
+				close(given);
+		}
+	}
+	return n;
+}
+
+static bool
+send_reply(int fd, const struct attach_reply *reply, const int *fds, int count)
+{
+	char room[CMSG_SPACE(FDS_MAX * sizeof(int))] = {0};
+	struct iovec iov = {(void *)(uintptr_t)reply, sizeof(*reply)};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	if (count > 0) {
+		m.msg_control = room;
+		m.msg_controllen = CMSG_SPACE((size_t)count * sizeof(int));
+		struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN((size_t)count * sizeof(int));
+		memcpy(CMSG_DATA(c), fds, (size_t)count * sizeof(int));
+	}
+	return sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*reply);
+}
+
+static void
+converse(unsigned i)
+{
+	struct connection *c = &door.connections[i];
+	struct attach_request request;
+	struct attach_reply reply;
+	int given[FDS_MAX], count, out[FDS_MAX], out_count = 0;
+
+	if (i >= door.max || c->fd == 0)
+		return;
+	ssize_t n = read_request(c->fd, &request, given, &count);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n == (ssize_t)sizeof(request))
+		attach_answer(&c->who, &request, given, count, &reply, out, &out_count);
+	for (int k = 0; k < count; k++)
+		close(given[k]);
+	if (n != (ssize_t)sizeof(request) || !send_reply(c->fd, &reply, out, out_count))
+		disconnect(i);
+}
+
+void
+access_event(uint64_t tag)
+{
+	if (tag == ACCESS_LISTENER)
+		welcome();
+	else
+		converse((unsigned)(tag & ~ACCESS_CONNECTION));
+}
+
+bool
+access_is_in(const struct asker *who, const uint32_t *gids, unsigned count)
+{
+	gid_t groups[GROUPS_MAX];
+	socklen_t len = sizeof(groups);
+	int n = getsockopt(door.connections[who->connection].fd, SOL_SOCKET, SO_PEERGROUPS, groups, &len) == 0 ?
+		(int)(len / sizeof(gid_t)) : 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		if (gids[i] == who->gid)
+			return true;
+		for (int k = 0; k < n; k++) {
+			if (groups[k] == gids[i])
+				return true;
+		}
+	}
+	return false;
+}
+
+void
+access_close(void)
+{
+	for (unsigned i = 0; door.connections != NULL && i < door.max; i++) {
+		if (door.connections[i].fd != 0)
+			close(door.connections[i].fd);
+	}
+	free(door.connections);
+	door.connections = NULL;
+	if (door.listener < 0)
+		return;
+	close(door.listener);
+	unlink(door.path);
+}

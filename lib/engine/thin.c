@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Contexts of thin clients, which map their own channel and nothing else: their send and receive buffers lie
+ * behind the channel's region, in pages of theirs, and bytes are copied between those and mbufs.
+ *
+ * Design notes
+ * 1. The tables are the engine's own memory. Of the client's pages the engine reads what the channel's rules say,
+ *    and payloads, which it copies: what leaves is not the client's to change, nor are headers its to see.
+ * 2. A thin context is made by the thread that answers its client, and freed by the one that reaps memory; a lane only
+ *    uses it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "engine/engine.h"
+
+uint64_t
+thin_bytes(const struct node *n, const struct quotas *q)
+{
+	return channel_thin_bytes(&n->geometry, quotas_buffers(q), n->frag_len);
+}
+
+struct thin *
+thin_make(struct node *n, const struct quotas *q, int fd, uint64_t len)
+{
+	uint32_t receive = q->plain + q->matched;
+	struct thin *t;
+
+	if (len != thin_bytes(n, q)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	t = calloc(1, sizeof(*t));
+	if (t == NULL)
+		return NULL;
+	t->bufs = calloc(receive, sizeof(*t->bufs));
+	t->free = calloc(receive, sizeof(*t->free));
+	t->memory = t->bufs != NULL && t->free != NULL ? memory_make(n, fd, len, 0, 0) : NULL;
+	if (t->memory == NULL) {
+		int error = errno;
+
+		thin_free(t);
+		errno = error;
+		return NULL;
+	}
+	t->memory->thin = t;
+	t->stride = channel_buffer_bytes(n->frag_len);
+	t->send = t->memory->base + channel_bytes(&n->geometry) + CHANNEL_BUFFER_HEAD;
+	t->receive = t->send + (uint64_t)q->send * t->stride;
+	t->count = t->free_count = receive;
+	for (uint32_t i = 0; i < receive; i++) {
+		t->bufs[i] = (struct buf_state){.owner = BUF_FREE, .next = UINT32_MAX};
+		t->free[i] = receive - 1 - i;
+	}
+	return t;
+}
+
+void
+thin_free(struct thin *t)
+{
+	free(t->bufs);
+	free(t->free);
+	free(t);
+}
+
+void
+thin_fill(struct channel *ch, const uint16_t *bufs, unsigned count, uint32_t len)
+{
+	for (unsigned i = 0; i < count; i++) {
+		uint32_t n = len < ch->frag_len ? len : ch->frag_len;
+
+		memcpy(send_payload(&ch->slots[bufs[i]]), thin_send(ch->thin, bufs[i]), n);
+		len -= n;
+	}
+}
+
+uint8_t *
+thin_keep(struct thin *t, const uint8_t *payload, uint32_t len, uint32_t *number)
+{
+	uint32_t k = t->free[--t->free_count]; /* the core took room for it */
+	uint8_t *to = t->receive + (uint64_t)k * t->stride;
+
+	memcpy(to, payload, len);
+	*number = k;
+	return to;
+}
