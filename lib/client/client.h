@@ -70,6 +70,8 @@ struct transfer_note {
 	uint8_t first_error;     /* of its parts */
 	bool event_taken;
 	uint32_t pin;            /* of the local memory, or PIN_NONE */
+	void *home;              /* t.local is a bounce buffer: where the bytes go in the end, NULL: nowhere */
+	bool bounced;
 	volatile int32_t *status; /* for the library to write, or NULL */
 	uint64_t cookie;
 	uint32_t request;        /* that it belongs to, or NO_REQUEST */
@@ -87,6 +89,15 @@ struct registration {
 	uint64_t key;
 	uint32_t pin;
 	int watched;
+};
+
+#define BOUNCES_MAX 16
+
+/* Memory that both sides map, in the place of the application's. */
+struct bounce {
+	void *at;                /* NULL: none yet */
+	uint64_t len;
+	bool used;
 };
 
 struct pmx_context {
@@ -118,6 +129,8 @@ struct pmx_context {
 	bool news;               /* requests ended since the last pmx_before_select */
 	uint32_t transfer_payload; /* most bytes of a frame */
 	struct slot_end events;
+	bool no_kernel;          /* the engine reaches only memory that it has mapped */
+	struct bounce bounces[BOUNCES_MAX];
 	struct piece pieces[MEMORIES_MAX];
 	uint32_t pieces_used;    /* one past the highest */
 	bool sweep;              /* some adopted one is gone */
@@ -182,6 +195,9 @@ int64_t memory_of(struct pmx_context *ctx, const void *addr, uint64_t len);
 /* Tell the engine of adopted memory that is gone, when memory_of found some. */
 void memory_sweep(struct pmx_context *ctx);
 void memory_close(struct pmx_context *ctx);
+/* bounce.c: len bytes that the engine reaches. 0, -EAGAIN: all are in use; errors of pmx_alloc */
+int bounce_get(struct pmx_context *ctx, uint64_t len, void **at);
+void bounce_put(struct pmx_context *ctx, const void *at);
 /* pins.c: the pin-down cache of this process */
 int pins_get(struct pmx_context *ctx, const void *addr, uint64_t len, uint32_t *ref);
 void pins_put(uint32_t ref);

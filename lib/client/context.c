@@ -847,6 +847,7 @@ context_make(struct pmx_context **out, struct pmx_node *node, struct channel_shm
 	if (ctx->release_most > SUBMIT_RELEASE_BUFS)
 		ctx->release_most = SUBMIT_RELEASE_BUFS;
 	ctx->engine_may_sleep = shm->engine_may_sleep;
+	ctx->no_kernel = !shm->kernel_copies;
 	ctx->node = node;
 	ctx->ctx = shm->ctx;
 	ctx->generation = shm->generation;

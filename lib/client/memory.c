@@ -339,6 +339,8 @@ add_region(struct pmx_context *ctx, uint32_t area, void *addr, uint64_t len, uns
 
 	if (memory < 0)
 		return (int)memory;
+	if (memory == MEMORY_COPIED && ctx->no_kernel)
+		return -EOPNOTSUPP;
 	result = memory == MEMORY_COPIED ? hold(ctx, addr, len, &r) : 0;
 
 	if (result != 0)

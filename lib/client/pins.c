@@ -192,11 +192,14 @@ begin_watch(void)
 		.features = UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP |
 			UFFD_FEATURE_PAGEFAULT_FLAG_WP};
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0 && errno == EPERM) /* an ordinary user may ask for events; faults are not wanted */
+		fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
 	sigset_t all, before;
 	pthread_t thread;
 
 	if (fd < 0)
-		return; /* vm.unprivileged_userfaultfd = 0, or no such kernel */
+		return; /* no such kernel */
 	if (ioctl(fd, UFFDIO_API, &api) != 0) {
 		close(fd);
 		return;
@@ -331,6 +334,7 @@ pins_watch(struct pmx_context *ctx, const void *addr, uint64_t len)
 {
 	int place = -ENOSPC;
 
+	pins_settle(); /* what was unmapped there before is not this */
 	take_lock(&pins.watched_lock);
 	for (int i = 0; i < REGIONS_WATCHED && place < 0; i++) {
 		if (pins.watched[i].shm != NULL)

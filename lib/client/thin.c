@@ -109,12 +109,13 @@ open_with(struct pmx_node *node, struct attach_request *request, struct attach_r
 
 	if (result != 0)
 		return result;
-	*len = request->len = reply->bytes;
-	request->ctx = reply->ctx;
+	*len = reply->bytes;
 	int fd = memory_pages(len, at);
 
 	if (fd < 0)
 		return -ENOMEM;
+	request->len = *len;
+	request->ctx = reply->ctx;
 	result = ask(node, request, fd, reply, fds);
 	close(fd);
 	if (result == 0)

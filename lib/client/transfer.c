@@ -82,6 +82,7 @@ take_place(struct pmx_context *ctx, const struct pmx_transfer *t)
 	n->left = 0;
 	n->first_error = 0;
 	n->pin = PIN_NONE;
+	n->bounced = false;
 	n->status = NULL;
 	n->cookie = t->cookie;
 	n->request = NO_REQUEST;
@@ -94,6 +95,50 @@ put_place(struct pmx_context *ctx, uint16_t place)
 {
 	ctx->transfers[place].busy = false;
 	ctx->places[ctx->places_free++] = place;
+}
+
+/* ------------------------------------------------------------------ by way of a bounce buffer */
+
+/* The local bytes are in memory that the engine reaches from here on. in: they are to be written there. */
+static int
+bounce(struct pmx_context *ctx, struct transfer_note *n, bool in)
+{
+	void *at;
+	int result = bounce_get(ctx, n->t.len, &at);
+
+	if (result != 0)
+		return result;
+	if (!slot_room(&ctx->sub, 2)) { /* making room for it may have taken slots that the caller counts on */
+		bounce_put(ctx, at);
+		return -EAGAIN;
+	}
+	n->bounced = true;
+	n->home = in ? n->t.local : NULL;
+	if (!in)
+		memcpy(at, n->t.local, n->t.len);
+	n->t.local = at;
+	return 0;
+}
+
+/* What arrived goes home. */
+static void
+unbounce(struct pmx_context *ctx, struct transfer_note *n, uint8_t error)
+{
+	uint8_t *home = n->home;
+	const uint8_t *at = n->t.local;
+	struct part p = {.kind = PART_BASIC, .bytes = n->t.len};
+	struct part_iterator it;
+	struct part_run run;
+
+	n->bounced = false;
+	bounce_put(ctx, at);
+	if (home == NULL || (error != 0 && error != EMSGSIZE))
+		return;
+	if (n->t.part != NULL)
+		part_from(n->t.part, at, n->t.len, &p);
+	for (part_begin(&it, &p); part_next(&it, &run);)
+		memcpy(home + run.offset, at + run.offset, run.len);
+	n->t.local = home;
 }
 
 /* A transfer, or a part of one, ended. */
@@ -109,6 +154,8 @@ end(struct pmx_context *ctx, uint16_t place, uint8_t error)
 	if (n->pin != PIN_NONE)
 		pins_put(n->pin);
 	n->pin = PIN_NONE;
+	if (n->bounced)
+		unbounce(ctx, n, error);
 	if (n->request != NO_REQUEST) {
 		ctx->requested--;
 		n->before = n->error;
@@ -361,7 +408,7 @@ static uint32_t
 pack(struct pmx_context *ctx, struct transfer_note *n, uint8_t *to, uint64_t *at, bool *last)
 {
 	const uint8_t *local = n->t.local;
-	uint8_t *twin = n->t.part->kind == PMX_PART_DIFF ? n->t.part->twin : NULL;
+	uint8_t *twin = n->t.part != NULL && n->t.part->kind == PMX_PART_DIFF ? n->t.part->twin : NULL;
 	uint32_t used = 0;
 	uint64_t before = 0; /* end of the run before */
 
@@ -520,7 +567,7 @@ transfers_progress(struct pmx_context *ctx)
 			if (slot_room(&ctx->sub, 1) &&
 				!must_hold(ctx, &ctx->transfers[i].t, ctx->transfers[i].age, ctx->transfers[i].kind))
 				release(ctx, (uint16_t)i);
-		} else if (ctx->transfers[i].t.part->kind == PMX_PART_BITMAP && ctx->transfers[i].at != UINT64_MAX)
+		} else if (ctx->transfers[i].at != UINT64_MAX)
 			ask_on(ctx, (uint16_t)i);
 		else
 			pack_on(ctx, (uint16_t)i);
@@ -582,7 +629,9 @@ begin(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind, pmx_t
 
 	if (memory < 0)
 		return (int)memory;
-	if (kind != TRANSFER_PIN && memory == MEMORY_COPIED && t->len > 0) {
+	bool by_way = kind != TRANSFER_PIN && memory == MEMORY_COPIED && t->len > 0, bounces = by_way && ctx->no_kernel;
+
+	if (by_way && !bounces) {
 		int result = pins_get(ctx, t->local, t->len, &pin);
 
 		if (result != 0)
@@ -591,6 +640,16 @@ begin(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind, pmx_t
 	uint16_t place = take_place(ctx, t);
 	struct transfer_note *n = &ctx->transfers[place];
 
+	if (bounces) {
+		int result = bounce(ctx, n, kind == TRANSFER_PULL);
+
+		if (result != 0) {
+			put_place(ctx, place);
+			return result;
+		}
+		t = &n->t;
+		memory = memory_of(ctx, t->local, t->len);
+	}
 	n->pin = pin;
 	if (id != NULL)
 		*id = (pmx_transfer_id)n->uses << 16 | place;
@@ -624,11 +683,22 @@ transfers_request(struct pmx_context *ctx, uint8_t kind, const struct pmx_transf
 
 	if (memory < 0)
 		return (int)memory;
-	if (memory == MEMORY_COPIED && t->len > 0 && (result = pins_get(ctx, t->local, t->len, &pin)) != 0)
+	bool by_way = memory == MEMORY_COPIED && t->len > 0;
+
+	if (by_way && !ctx->no_kernel && (result = pins_get(ctx, t->local, t->len, &pin)) != 0)
 		return result;
 	mine.flags = kind == TRANSFER_OFFER ? 0 : OF_AN_OFFER;
 	uint16_t place = take_place(ctx, &mine);
 	struct transfer_note *n = &ctx->transfers[place];
+
+	if (by_way && ctx->no_kernel) {
+		result = bounce(ctx, n, kind != TRANSFER_OFFER);
+		if (result != 0) {
+			put_place(ctx, place);
+			return result;
+		}
+		memory = memory_of(ctx, n->t.local, n->t.len);
+	}
 
 	n->pin = pin;
 	n->request = request;
@@ -639,7 +709,7 @@ transfers_request(struct pmx_context *ctx, uint8_t kind, const struct pmx_transf
 	return 0;
 }
 
-/* What this library packs: all in one frame, or in parts. */
+/* What this library packs: all in one frame, or in parts; or all of it frame by frame, where the engine may not reach it. */
 static int
 push_packed(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id)
 {
@@ -648,11 +718,12 @@ push_packed(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_
 
 	if (id != NULL)
 		*id = (pmx_transfer_id)n->uses << 16 | place;
-	bool held = t->part != NULL && must_hold(ctx, t, n->age, TRANSFER_PACKED);
+	bool held = must_hold(ctx, t, n->age, TRANSFER_PACKED);
+	bool whole = !held && t->part == NULL && t->len <= ctx->transfer_payload;
 
 	if (!held)
 		submit_desc(ctx, place, TRANSFER_PACKED, MEMORY_COPIED);
-	if (t->part == NULL) {
+	if (whole) {
 		uint16_t buf = take_buffer(ctx);
 		struct wire_transfer *h = frame_in(ctx, buf);
 
@@ -660,9 +731,10 @@ push_packed(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_
 		memcpy(h + 1, t->local, t->len);
 		submit_frame(ctx, place, buf, (uint32_t)t->len, true);
 	} else {
-		struct part p;
+		struct part p = {.kind = PART_BASIC, .bytes = t->len};
 
-		part_from(t->part, t->local, t->len, &p);
+		if (t->part != NULL)
+			part_from(t->part, t->local, t->len, &p);
 		part_begin(&n->it, &p);
 		n->run = (struct part_run){0, 0};
 		if (held) {
@@ -682,9 +754,9 @@ int
 pmx_push(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id)
 {
 	int result = check(t, true);
-	/* one that must wait for others is the engine's, which knows when */
-	bool packed = t->part != NULL || (t->len <= ctx->transfer_payload &&
-						!(t->flags & PMX_ORDERED && has_earlier(ctx, t, UINT64_MAX, false)));
+	/* one that must wait for others is the engine's, which knows when; what the engine may not reach is packed all the same */
+	bool packed = t->part != NULL || (ctx->no_kernel && memory_of(ctx, t->local, t->len) == MEMORY_COPIED) ||
+		(t->len <= ctx->transfer_payload && !(t->flags & PMX_ORDERED && has_earlier(ctx, t, UINT64_MAX, false)));
 
 	if (result == 0)
 		result = room_for(ctx, 1, packed ? 2 : 1);

@@ -162,6 +162,8 @@ static const struct key keys[] = {
 		"most that the pin-down cache of one process keeps pinned"},
 	{"limits", "pin_entries", KIND_U32, C(pin_entries), 1, 1u << 20, "1024", "regions",
 		"... in how many pieces"},
+	{"limits", "shared_bytes", KIND_U32, C(shared_bytes), 0, UINT32_MAX, "1073741824", "bytes",
+		"most memory of one thin client that the engine maps beside its channel: by pmx_alloc and PMX_ADOPT"},
 	{"limits", "matched_entries", KIND_U32, C(matched_entries), 2, 1u << 20, "1024", "entries",
 		"LHS ring of a context's matched messages (pmx_isend), power of two"},
 	{"limits", "matched_buffers", KIND_U32, C(matched_buffers), 1, 1u << 20, "256", "buffers",
@@ -191,7 +193,9 @@ static const struct key keys[] = {
 	{"contexts", "receive_buffers", KIND_U32, R(receive_buffers), 0, 1u << 20, "0", "buffers",
 		"most of one context, and its default; 0: limits.receive_buffers is the default"},
 	{"contexts", "pin_bytes", KIND_U32, R(pin_bytes), 0, UINT32_MAX, "0", "bytes",
-		"most that a thin client shares with the engine beside its channel, and of its pin-down cache; 0: limits.pin_bytes"},
+		"of one context's pin-down cache; 0: limits.pin_bytes"},
+	{"contexts", "shared_bytes", KIND_U32, R(shared_bytes), 0, UINT32_MAX, "0", "bytes",
+		"of one context; 0: limits.shared_bytes"},
 };
 #define KEY_COUNT (sizeof(keys) / sizeof(keys[0]))
 

@@ -50,7 +50,7 @@ struct config_range {
 	char uid[128], gid[128];          /* names or numbers with commas between; "" = anyone */
 	uint32_t uids[CONFIG_IDS_MAX], gids[CONFIG_IDS_MAX];
 	uint32_t uid_count, gid_count;    /* both 0: anyone who may open the socket */
-	uint32_t send_buffers, receive_buffers, pin_bytes; /* 0: as [limits] */
+	uint32_t send_buffers, receive_buffers, pin_bytes, shared_bytes; /* 0: as [limits] */
 };
 
 struct config {
@@ -79,7 +79,7 @@ struct config {
 	uint32_t message_max;
 	uint32_t matched_entries, matched_buffers, unexpected, unexpected_bytes, receives;
 	uint32_t transfers, requests, regions, transfer_frames, events;
-	uint32_t pin_bytes, pin_entries;
+	uint32_t pin_bytes, pin_entries, shared_bytes;
 	bool pin_cache, pin_watch;
 	/* [access] */
 	char socket[108];    /* "" = by node.name, "off" */

@@ -117,19 +117,12 @@ join_inlet(struct inlet *in, const struct lhs_config *c, void *memory, _Atomic u
 	in->endpoint = endpoint;
 }
 
-static uint64_t
-pin_bytes_of(const struct node *n, uint16_t ctx)
-{
-	const struct config_range *g = config_range(&n->config, ctx);
-
-	return g && g->pin_bytes ? g->pin_bytes : n->config.pin_bytes;
-}
-
 static void
 join_ends(struct node *n, struct channel *ch)
 {
 	struct channel_shm *shm = ch->shm;
 	const struct channel_geometry *g = &n->geometry;
+	const struct config_range *range = config_range(&n->config, ch->ctx);
 
 	ch->bufs = ch->thin ? ch->thin->bufs : n->bufs;
 	ch->bufs_count = ch->thin ? ch->thin->count : n->bufs_count;
@@ -158,7 +151,8 @@ join_ends(struct node *n, struct channel *ch)
 	shm->engine_matches = ch->matching != NULL;
 	shm->kernel_copies = ch->thin == NULL;
 	shm->frag_len = n->frag_len;
-	shm->pin_bytes = ch->shared_most = pin_bytes_of(n, ch->ctx);
+	shm->pin_bytes = range && range->pin_bytes ? range->pin_bytes : n->config.pin_bytes;
+	ch->shared_most = range && range->shared_bytes ? range->shared_bytes : n->config.shared_bytes;
 	shm->pin_entries = n->config.pin_entries;
 	shm->pin_cache = n->config.pin_cache;
 	shm->pin_watch = n->config.pin_watch;

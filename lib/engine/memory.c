@@ -167,6 +167,15 @@ has_pages(int fd, uint64_t len)
 	return true;
 }
 
+static uint64_t
+page_of_fd(int fd)
+{
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC ? (uint64_t)fs.f_bsize :
+								       (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 /* A client's descriptor becomes a mapping, or MAP_FAILED with errno. */
 static void *
 map_fd(int fd, uint64_t len)
@@ -176,7 +185,7 @@ map_fd(int fd, uint64_t len)
 	int seals = fcntl(fd, F_GET_SEALS);
 
 	if (seals < 0 || (seals & needed) != needed || fstat(fd, &st) != 0 || len == 0 || len > PIECE_MAX ||
-		(uint64_t)st.st_size < len) {
+		len % page_of_fd(fd) != 0 /* it could not be unmapped */ || (uint64_t)st.st_size < len) {
 		errno = EINVAL;
 		return MAP_FAILED;
 	}
@@ -195,15 +204,6 @@ map_fd(int fd, uint64_t len)
 		return MAP_FAILED;
 	}
 	return base;
-}
-
-static uint64_t
-page_of_fd(int fd)
-{
-	struct statfs fs;
-
-	return fstatfs(fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC ? (uint64_t)fs.f_bsize :
-								       (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 struct memory *

@@ -26,7 +26,7 @@ thin_make(struct node *n, const struct quotas *q, int fd, uint64_t len)
 	uint32_t receive = q->plain + q->matched;
 	struct thin *t;
 
-	if (len != thin_bytes(n, q)) {
+	if (len < thin_bytes(n, q)) {
 		errno = EINVAL;
 		return NULL;
 	}

@@ -75,6 +75,7 @@ part_begin(struct part_iterator *it, const struct part *p)
 		it->part.kind = PART_STRIDE;
 		it->part.stride.dims = 0;
 		it->part.stride.block = p->bytes;
+		it->done = p->bytes == 0;
 	} else if (p->kind == PART_STRIDE) {
 		normalise(&it->part);
 	}

@@ -263,6 +263,21 @@ open_context(uint16_t number)
 	return c;
 }
 
+/* As a thin client no engine reaches memory of malloc: it is adopted. */
+static bool
+thin(void)
+{
+	const char *as = getenv("PMX_ATTACH");
+
+	return as != NULL && strcmp(as, "thin") == 0;
+}
+
+static unsigned
+access_to(unsigned where)
+{
+	return PMX_REMOTE_READ | PMX_REMOTE_WRITE | (thin() && where == BY_KERNEL ? PMX_ADOPT : 0);
+}
+
 static void
 get_pages(struct pmx_context *c, uint8_t **pages, uint64_t len)
 {
@@ -272,7 +287,8 @@ get_pages(struct pmx_context *c, uint8_t **pages, uint64_t len)
 	if (r != 0)
 		die("pmx_alloc of %lu bytes: %s", len, pmx_strerror(r));
 	pages[BY_ENGINE] = p;
-	pages[BY_KERNEL] = malloc(len);
+	/* whole pages, where they are to be adopted */
+	pages[BY_KERNEL] = thin() ? aligned_alloc(4096, (len + 4095) & ~4095ul) : malloc(len);
 	if (pages[BY_KERNEL] == NULL)
 		die("no memory");
 }
@@ -283,7 +299,7 @@ get_memory(uint64_t len)
 	get_pages(ctx, memory, len);
 	for (unsigned w = 0; w < PLACES; w++) {
 		fill(memory[w], len, w, 0, 0);
-		int r = pmx_register(ctx, memory[w], len, PMX_REMOTE_READ | PMX_REMOTE_WRITE, &mine[w]);
+		int r = pmx_register(ctx, memory[w], len, access_to(w), &mine[w]);
 
 		if (r != 0)
 			die("registering memory of %s: %s", where_name[w], pmx_strerror(r));
@@ -1026,10 +1042,8 @@ open_lane_end(unsigned on, unsigned number)
 	get_pages(e->ctx, e->local, LANE_TASKS * SLICE);
 	for (unsigned w = 0; w < PLACES; w++) {
 		fill(e->memory[w], LANE_MEMORY, w, e->number, 0);
-		r = w == BY_ENGINE ? pmx_area_register(e->ctx, AREA, e->memory[w], LANE_MEMORY,
-					     PMX_REMOTE_READ | PMX_REMOTE_WRITE, &e->mine[w]) :
-				     pmx_register(e->ctx, e->memory[w], LANE_MEMORY, PMX_REMOTE_READ | PMX_REMOTE_WRITE,
-					     &e->mine[w]);
+		r = w == BY_ENGINE ? pmx_area_register(e->ctx, AREA, e->memory[w], LANE_MEMORY, access_to(w), &e->mine[w]) :
+				     pmx_register(e->ctx, e->memory[w], LANE_MEMORY, access_to(w), &e->mine[w]);
 		if (r != 0)
 			die("registering memory of %s: %s", where_name[w], pmx_strerror(r));
 	}
