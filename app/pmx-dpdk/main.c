@@ -152,6 +152,23 @@ remove_hugepages(const char *hugepage_dir, const char *prefix)
 	globfree(&found);
 }
 
+/* What an instance of this name that was killed has left: who still maps it keeps it, and nobody finds it any more. */
+static void
+clear_leftovers(const char *huge, const char *prefix)
+{
+	const char *base = getenv("RUNTIME_DIRECTORY");
+	char dir[2048], config[2100];
+
+	if (base == NULL)
+		base = geteuid() == 0 ? "/var/run" : getenv("XDG_RUNTIME_DIR");
+	snprintf(dir, sizeof(dir), "%s/dpdk/%s", base ? base : "/tmp", prefix);
+	snprintf(config, sizeof(config), "%s/config", dir);
+	if (access(config, F_OK) != 0 || rte_eal_primary_proc_alive(config))
+		return;
+	remove_leftovers(dir);
+	remove_hugepages(huge, prefix);
+}
+
 static const char *
 argument_value(int argc, char **argv, const char *name, const char *fallback)
 {
@@ -288,12 +305,12 @@ run(int eal_argc, char **eal_argv, const struct options *o)
 		config_free(&config);
 		return 1;
 	}
-	if (start_eal(eal_argc, eal_argv, &config) == 0) {
-		char dir[4096], prefix[64];
+	char dir[4096], prefix[64];
 
+	snprintf(prefix, sizeof(prefix), "%s", argument_value(eal_argc, eal_argv, "--file-prefix", config.name));
+	clear_leftovers(huge, prefix);
+	if (start_eal(eal_argc, eal_argv, &config) == 0) {
 		snprintf(dir, sizeof(dir), "%s", rte_eal_get_runtime_dir());
-		snprintf(prefix, sizeof(prefix), "%s",
-			argument_value(eal_argc, eal_argv, "--file-prefix", config.name));
 		result = serve(o, &config);
 		rte_eal_cleanup();
 		remove_leftovers(dir);

@@ -44,18 +44,52 @@ struct pmx_addr {
 /* ------------------------------------------------------------------ nodes */
 
 /**
- * Attach this process to a running pmx-dpdk primary, as a DPDK secondary process.
+ * Attach this process to a running pmx-dpdk primary. The environment variable PMX_ATTACH says how:
+ * - secondary: as a DPDK secondary process, which maps all of the primary's memory; as its user;
+ * - thin: over the primary's socket, mapping nothing but the own channels. Needs the right to open the socket and
+ *   nothing else: no EAL, no root, no hugepages; works from containers. Bulk data is copied once more at each end;
+ * - embedded: starts a node in this process, of the configuration file in PMX_CONFIG, with the EAL arguments in PMX_EAL (words
+ *   with spaces between). Calls that find nothing to do run the engine;
+ * - not set: secondary if this user may, otherwise thin.
  * @param[out] node      the attachment; end it with pmx_node_close().
- * @param      instance  name of the primary (config key node.name), e.g. "pmx0".
+ * @param      instance  name of the primary (config key node.name), e.g. "pmx0"; or, with a '/', the path of its socket.
  * @param      cpu       CPU to pin the calling thread to, or -1 to leave it where it is.
  * @retval 0          attached
  * @retval -ENOENT    no such primary runs on this host (or it runs as another user)
+ * @retval -EACCES    thin: this user may not open the socket (access.mode, owner, group)
  * @retval -EPROTO    the primary speaks another version of this interface: use the same build
  * @retval -EALREADY  this process runs the DPDK EAL of another primary
  * @retval -ENODEV    the EAL could not start; its log says why
- * May take some 30 ms. One attachment a process. Not thread safe.
+ * @retval -ENOTSUP   this build of the library has no DPDK: it attaches thin only
+ * @retval -EINVAL    PMX_ATTACH is none of these
+ * May take some 30 ms. One attachment as a secondary a process. Not thread safe.
  */
 PMX_API int pmx_node_attach(struct pmx_node **node, const char *instance, int cpu);
+
+/**
+ * Go on after the primary ended and another of its name was started, which calls tell by -EPIPE within 100 ms. The
+ * contexts that were open are opened again, under their numbers; their handles stay. What was under way:
+ * - messages that had arrived are still received, first; matched messages that waited still wait, posted receives stay posted
+ *   (with engine.matching = engine both end, with -ECONNRESET);
+ * - sends, transfers and requests that had not ended end with -ECONNRESET: they may or may not have reached the other side;
+ * - what was registered is not any more: register it again, and tell the others the new keys. Memory of pmx_alloc() and PMX_ADOPT
+ *   stays as it is; nobody may write it during the call;
+ * - send buffers that were not sent are void; messages that were received stay readable until the next such
+ *   call (a secondary's of more than PMX_INLINE_MAX bytes: read as zeros).
+ * A secondary is a thin client from then on. Descriptors of pmx_get_fd() keep their numbers; tell epoll of them again.
+ * @param node        attached, not embedded
+ * @param timeout_us  how long to wait for the new primary; -1: for ever
+ * @retval 0          all contexts are open, or were
+ * @retval -ENOENT    no primary yet: call it again
+ * @retval -ETIMEDOUT the old one has closed the contexts, but still runs
+ * @retval -EPROTO    the new one is of another version, or limits.send_buffers, transfers, receives or matched_entries differ: close
+ *                    the contexts, and open them anew
+ * @retval -EBUSY     another process has opened one of the numbers; the other contexts are open
+ * @retval -ENOBUFS   limits.unexpected matched messages wait, and more have arrived: receive some first
+ * @retval -EINVAL    an embedded node
+ * Also the errors of pmx_node_attach() and pmx_context_open(). No other call of the node or its contexts may run.
+ */
+PMX_API int pmx_reattach(struct pmx_node *node, int64_t timeout_us);
 
 /** How to start an embedded node. */
 struct pmx_node_params {

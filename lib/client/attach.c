@@ -11,7 +11,7 @@
 #include "client/client.h"
 
 int
-attach_hello(struct pmx_node *node, attach_ask ask)
+attach_hello(struct pmx_node *node, attach_ask ask, int *pid)
 {
 	const struct attach_request hello = {.abi = CHANNEL_ABI, .op = ATTACH_HELLO, .pid = getpid()};
 	struct attach_reply reply;
@@ -19,6 +19,8 @@ attach_hello(struct pmx_node *node, attach_ask ask)
 
 	if (result == 0)
 		node->number = reply.node;
+	if (result == 0 && pid != NULL)
+		*pid = reply.pid;
 	return result;
 }
 

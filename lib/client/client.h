@@ -6,6 +6,8 @@
 #ifndef PMX_CLIENT_H
 #define PMX_CLIENT_H
 
+#include <pthread.h>
+
 #include "channel/channel.h"
 #include "pmx/pmx.h"
 #include "rma/part.h"
@@ -37,6 +39,15 @@ struct pmx_node {
 	bool owns_eal;           /* we started the EAL */
 	bool polls;              /* embedded by PMX_ATTACH: waiting and idle calls run the engine */
 	int socket;              /* thin: to the primary */
+	char instance[108];      /* as it was attached to */
+	uint32_t attachments;    /* to primaries that followed the first */
+	/* life.c */
+	pthread_mutex_t lock;    /* of the list of contexts, which the watcher walks */
+	pthread_t watcher;
+	int life, wake;          /* its descriptors: ends with the primary; end it */
+	short life_events;
+	bool watched;
+	_Atomic bool gone;       /* the primary ended */
 };
 
 /* What is known of a send buffer, by number. */
@@ -91,6 +102,22 @@ struct registration {
 	int watched;
 };
 
+/* Messages of a channel that ended before they were received; a ring and bulk follow. */
+struct kept {
+	struct kept *next;
+};
+
+/* In pmx_message.bulk, above the number: whose life it is of, so that a buffer of an earlier one is nobody's to give back. */
+#define BULK_LIFE(life) (((life) & 0x7F) << 24)
+#define BULK_LIFE_MASK  BULK_LIFE(0x7Fu)
+#define BULK_KEPT       BULK_LIFE(0x40u) /* ^ a life: of none that is near */
+
+/* What a channel's next life must have as well. */
+struct channel_sizes {
+	uint32_t send_buffers, transfers, entries, entry_bytes, receives;
+};
+#define CHANNEL_SIZES(shm) (shm)->send_buffers, (shm)->transfers, (shm)->matched.entries, (shm)->matched.entry_bytes, (shm)->receives
+
 #define BOUNCES_MAX 16
 
 /* Memory that both sides map, in the place of the application's. */
@@ -115,6 +142,18 @@ struct pmx_context {
 	uint32_t one_max;        /* longest message of one buffer */
 	uint32_t release[SUBMIT_RELEASE_BUFS]; /* bulk to give back, gathered */
 	uint32_t release_count, release_most;
+	uint32_t life;           /* BULK_LIFE of the channel */
+	struct channel_sizes sizes;
+	uint32_t receive_buffers; /* as opened */
+	bool polls;              /* node.polls */
+	uint32_t lives;          /* times it was opened again */
+	bool adrift;             /* its primary is gone, and it has left the channel */
+	uint32_t left;           /* ... of that attachment of its node */
+	bool unread;             /* lhs is the ring of what was kept; then comes next_lhs */
+	struct lhs_end next_lhs;
+	struct kept *kept;
+	void *past;              /* mapping of the life before: messages in it may still be read */
+	uint64_t past_bytes;
 	bool engine_may_sleep, selects;
 	struct pmx_context_stat stat;
 	/* remote memory */
@@ -129,6 +168,8 @@ struct pmx_context {
 	bool news;               /* requests ended since the last pmx_before_select */
 	uint32_t transfer_payload; /* most bytes of a frame */
 	struct slot_end events;
+	struct event_slot *kept_events; /* of the life before */
+	uint32_t kept_events_head, kept_events_tail;
 	bool no_kernel;          /* the engine reaches only memory that it has mapped */
 	struct bounce bounces[BOUNCES_MAX];
 	struct piece pieces[MEMORIES_MAX];
@@ -170,7 +211,16 @@ void context_release(struct pmx_context *ctx, uint32_t bulk);
 /* One matched message of a head (two words, as they travel) and len bytes, which fit one buffer. Errors of pmx_send_copy. */
 int context_send_short(struct pmx_context *ctx, struct pmx_addr to, const uint64_t head[2], const void *data, uint32_t len);
 int context_send_matched(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, pmx_send_id *id);
+/* The next message that pmx_receive would give, which stays. */
+bool context_peek(struct pmx_context *ctx, struct pmx_message *msg);
+/* Sends that did not complete end with ECONNRESET. */
+void context_reset_sends(struct pmx_context *ctx);
+/* The context goes on in another channel, of the same sizes. 0, -EPROTO: they are not. */
+int context_rejoin(struct pmx_context *ctx, struct channel_shm *shm, uint64_t mapped, int event_fd, int doorbell);
 /* match.c */
+/* Before the channel ends, and when another is there. 0, -ENOBUFS: limits.unexpected wait, and more landed. */
+int match_leave(struct pmx_context *ctx);
+int match_rejoin(struct pmx_context *ctx);
 bool match_landed(const struct pmx_context *ctx);
 /* Completions were taken: sends that wait for their Ack may have it. */
 void match_sent(struct pmx_context *ctx);
@@ -183,6 +233,8 @@ void part_from(const struct pmx_part *from, const void *local, uint64_t len, str
  * with the local memory. */
 int transfers_request(struct pmx_context *ctx, uint8_t kind, const struct pmx_transfer *t, uint32_t request, uint32_t *id);
 int transfers_open(struct pmx_context *ctx);
+/* The channel ends: what is under way ends with ECONNRESET. 0, -ENOMEM. */
+int transfers_leave(struct pmx_context *ctx);
 void transfers_close(struct pmx_context *ctx);
 void transfers_results(struct pmx_context *ctx, const struct completion *c);
 void transfers_progress(struct pmx_context *ctx);
@@ -195,6 +247,9 @@ int64_t memory_of(struct pmx_context *ctx, const void *addr, uint64_t len);
 /* Tell the engine of adopted memory that is gone, when memory_of found some. */
 void memory_sweep(struct pmx_context *ctx);
 void memory_close(struct pmx_context *ctx);
+/* The channel ends: nothing is registered; what was shared is again when another is there. */
+void memory_leave(struct pmx_context *ctx);
+void memory_rejoin(struct pmx_context *ctx);
 /* bounce.c: len bytes that the engine reaches. 0, -EAGAIN: all are in use; errors of pmx_alloc */
 int bounce_get(struct pmx_context *ctx, uint64_t len, void **at);
 void bounce_put(struct pmx_context *ctx, const void *at);
@@ -214,13 +269,21 @@ int memory_pages(uint64_t *len, void **addr);
 /* attach.c: questions to a primary, over whatever reaches it */
 /* One question, with a descriptor or -1. fds: two descriptors of the reply, or -1; may be NULL. */
 typedef int (*attach_ask)(struct pmx_node *node, const struct attach_request *request, int give, struct attach_reply *reply, int *fds);
-int attach_hello(struct pmx_node *node, attach_ask ask);
+/* Is somebody there? 0, and the node's number; *pid: the primary's, may be NULL. */
+int attach_hello(struct pmx_node *node, attach_ask ask, int *pid);
 void attach_close(struct pmx_context *ctx, attach_ask ask);
 int attach_memory(struct pmx_context *ctx, attach_ask ask, int fd, void *addr, uint64_t len, int watched, uint32_t *number);
 struct attach_request attach_open_request(const struct pmx_context_params *params);
 /* secondary.c, thin.c: attach to the primary of that name. -ENOENT: there is none for this user. */
 int secondary_attach(struct pmx_node *node, const char *instance, int cpu);
 int thin_attach(struct pmx_node *node, const char *instance);
+/* The context is opened again. 0, or errors of pmx_context_open. */
+int thin_rejoin(struct pmx_context *ctx);
+/* Every node of this process that is attached so has left its channels: the primary's memory is not mapped any more. */
+void secondary_let_go(struct pmx_node *node);
+/* life.c: watch fd, whose events come when the primary ends. 0 or -errno. */
+int life_begin(struct pmx_node *node, int fd, short events);
+void life_end(struct pmx_node *node);
 extern const struct way way_secondary, way_thin, way_embedded;
 
 #endif

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "client/client.h"
+#include "wire/wire.h"
 
 #define NO_BUFFER   UINT16_MAX
 
@@ -249,6 +250,8 @@ submit_checked(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buf
 
 	if (unlikely(buf->segments == 0 || buf->first >= ctx->send_buffers))
 		return -EINVAL;
+	if (unlikely(engine_gone(ctx)))
+		return -EPIPE;
 	if (unlikely(in_first > SUBMIT_SEND_BUFS)) {
 		in_first = SUBMIT_SEND_BUFS;
 		slots = (buf->segments - in_first + SUBMIT_MORE_BUFS - 1) / SUBMIT_MORE_BUFS;
@@ -300,7 +303,7 @@ submit(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf
 	uint32_t pos = ctx->sub.pos;
 
 	if (unlikely(buf->segments != 1 || buf->first >= ctx->send_buffers ||
-		    pos - ctx->sub.other > ctx->sub.mask || pos % 16 == 15))
+		    pos - ctx->sub.other > ctx->sub.mask || pos % 16 == 15 || engine_gone(ctx)))
 		return submit_checked(ctx, to, buf, op);
 	submit_one(ctx, to, op, buf->len, buf->first);
 	return 0;
@@ -477,12 +480,13 @@ fill_message(const struct pmx_context *ctx, struct pmx_message *msg, const struc
 	msg->seg_len = len;
 	msg->source.node = e->src_node;
 	msg->source.context = e->src_ctx;
-	msg->bulk = bulk;
 	if (bulk == LHS_NO_BULK) {
+		msg->bulk = bulk;
 		memcpy(msg->front, e->front, ctx->lhs.split <= 40 ? 40 : PMX_INLINE_MAX);
 		msg->data = msg->front;
 		return;
 	}
+	msg->bulk = bulk ^ ctx->life;
 	msg->data = at(ctx, e->bulk_off);
 	if (unlikely(bulk & LHS_CHAINED)) {
 		struct bulk_link link;
@@ -503,11 +507,25 @@ publish_position(struct pmx_context *ctx)
 	ring_doorbell(ctx);
 }
 
+/* Receive from the channel's own ring. */
+static void
+take_ring(struct pmx_context *ctx)
+{
+	ctx->unread = false;
+	ctx->lhs = ctx->next_lhs;
+	ctx->lhs_published = 0;
+	ctx->lhs_publish = ctx->shm->lhs.entries / 8 ? ctx->shm->lhs.entries / 8 : 1;
+}
+
 static int
 nothing(struct pmx_context *ctx)
 {
 	if (unlikely(ctx->release_count))
 		flush_releases(ctx);
+	if (unlikely(ctx->unread) && lhs_peek(&ctx->lhs) == NULL)
+		take_ring(ctx);
+	if (unlikely(ctx->polls))
+		pmx_node_poll(ctx->node);
 	/* a full completion ring would keep the engine awake */
 	take_completions(ctx);
 	return unlikely(engine_gone(ctx)) ? -EPIPE : 0;
@@ -583,7 +601,8 @@ pmx_release_receive_buffer(struct pmx_context *ctx, struct pmx_message *msg)
 	if (bulk == LHS_NO_BULK)
 		return;
 	msg->bulk = LHS_NO_BULK;
-	release(ctx, bulk);
+	if (likely(((bulk ^ ctx->life) & BULK_LIFE_MASK) == 0))
+		release(ctx, bulk & ~BULK_LIFE_MASK);
 }
 
 void
@@ -656,6 +675,8 @@ pmx_before_select(struct pmx_context *ctx)
 {
 	flush_releases(ctx);
 	take_completions(ctx);
+	if (unlikely(ctx->unread) && lhs_peek(&ctx->lhs) == NULL)
+		take_ring(ctx);
 	atomic_store_explicit(&ctx->shm->wake_client, 1, memory_order_relaxed);
 	if (!ctx->selects && slot_room(&ctx->sub, 1)) {
 		struct submission *s = (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
@@ -816,6 +837,102 @@ pmx_context_stat(const struct pmx_context *ctx, struct pmx_context_stat *stat)
 	*stat = ctx->stat; /* as of the completions taken so far */
 }
 
+/* Ends of the channel's rings, and what it says. */
+static void
+join(struct pmx_context *ctx, struct channel_shm *shm, int event_fd, int doorbell)
+{
+	ctx->shm = shm;
+	slot_end_init(&ctx->sub, channel_submissions(shm), shm->submissions, &shm->submissions_pos);
+	slot_end_init(&ctx->com, channel_completions(shm), shm->completions, &shm->completions_pos);
+	lhs_end_init(&ctx->next_lhs, &shm->lhs, channel_lhs(shm));
+	ctx->send_off = channel_send_off(shm);
+	ctx->frag_len = shm->frag_len;
+	/* a message must fit the submission ring too */
+	uint64_t most = (uint64_t)((shm->submissions - 1) * SUBMIT_MORE_BUFS) * shm->frag_len;
+
+	ctx->max_message = shm->max_message < most ? shm->max_message : (uint32_t)most;
+	ctx->one_max = ctx->max_message < ctx->frag_len ? ctx->max_message : ctx->frag_len;
+	ctx->release_most = (shm->receive_buffers < shm->matched_buffers ? shm->receive_buffers : shm->matched_buffers) / 4;
+	if (ctx->release_most > SUBMIT_RELEASE_BUFS)
+		ctx->release_most = SUBMIT_RELEASE_BUFS;
+	ctx->engine_may_sleep = shm->engine_may_sleep;
+	ctx->no_kernel = !shm->kernel_copies;
+	ctx->generation = shm->generation;
+	ctx->selects = false;
+	ctx->event_fd = event_fd;
+	ctx->doorbell = doorbell;
+}
+
+bool
+context_peek(struct pmx_context *ctx, struct pmx_message *msg)
+{
+	const struct lhs_entry *e = lhs_peek(&ctx->lhs);
+
+	if (e == NULL)
+		return false;
+	fill_message(ctx, msg, e);
+	return true;
+}
+
+void
+context_reset_sends(struct pmx_context *ctx)
+{
+	bool *is_free = calloc(ctx->send_buffers, sizeof(*is_free));
+
+	if (is_free == NULL)
+		return; /* those of the last life are lost with their answers: -EPIPE for ever */
+	for (uint32_t i = 0; i < ctx->free_count; i++)
+		is_free[ctx->free[i]] = true;
+	for (uint32_t i = 0; i < ctx->send_buffers; i++) {
+		struct send_note *n = &ctx->notes[i];
+
+		if (is_free[i])
+			continue;
+		n->uses++;
+		n->before = n->error;
+		n->error = ECONNRESET;
+		ctx->stat.send_errors += n->next == NO_BUFFER;
+		ctx->free[ctx->free_count++] = (uint16_t)i;
+	}
+	free(is_free);
+	if (ctx->tracked)
+		match_sent(ctx);
+}
+
+int
+context_rejoin(struct pmx_context *ctx, struct channel_shm *shm, uint64_t mapped, int event_fd, int doorbell)
+{
+	struct channel_shm *old = ctx->shm;
+
+	if (memcmp(&(struct channel_sizes){CHANNEL_SIZES(shm)}, &ctx->sizes, sizeof(ctx->sizes)) != 0)
+		return -EPROTO;
+	if (ctx->past != NULL)
+		munmap(ctx->past, ctx->past_bytes);
+	ctx->past = ctx->mapped ? old : NULL;
+	ctx->past_bytes = ctx->mapped;
+	ctx->mapped = mapped;
+	/* whoever polls the descriptor keeps its number */
+	dup2(event_fd, ctx->event_fd);
+	close(event_fd);
+	close(ctx->doorbell);
+	join(ctx, shm, ctx->event_fd, doorbell);
+	ctx->life = BULK_LIFE(++ctx->lives);
+	/* what was kept is found from the new channel */
+	for (uint32_t i = 0; ctx->unread && i <= ctx->lhs.mask; i++)
+		lhs_at(&ctx->lhs, i)->bulk_off += (uint8_t *)old - (uint8_t *)shm;
+	if (!ctx->unread)
+		take_ring(ctx);
+	slot_end_init(&ctx->events, channel_events(shm), shm->events, &shm->events_pos);
+	ctx->transfer_payload = shm->frag_len - (uint32_t)sizeof(struct wire_transfer);
+	int result = match_rejoin(ctx);
+
+	pthread_mutex_lock(&ctx->node->lock);
+	ctx->adrift = false;
+	pthread_mutex_unlock(&ctx->node->lock);
+	memory_rejoin(ctx);
+	return result;
+}
+
 int
 context_make(struct pmx_context **out, struct pmx_node *node, struct channel_shm *shm, int event_fd,
 	int doorbell)
@@ -830,37 +947,24 @@ context_make(struct pmx_context **out, struct pmx_node *node, struct channel_shm
 		context_free(ctx);
 		return -ENOMEM;
 	}
-	ctx->shm = shm;
-	slot_end_init(&ctx->sub, channel_submissions(shm), shm->submissions, &shm->submissions_pos);
-	slot_end_init(&ctx->com, channel_completions(shm), shm->completions, &shm->completions_pos);
-	lhs_end_init(&ctx->lhs, &shm->lhs, channel_lhs(shm));
-	ctx->lhs_publish = shm->lhs.entries / 8 ? shm->lhs.entries / 8 : 1;
-	ctx->send_off = channel_send_off(shm);
+	join(ctx, shm, event_fd, doorbell);
+	take_ring(ctx);
 	ctx->send_buffers = shm->send_buffers;
-	ctx->frag_len = shm->frag_len;
-	/* a message must fit the submission ring too */
-	uint64_t most = (uint64_t)((shm->submissions - 1) * SUBMIT_MORE_BUFS) * shm->frag_len;
-
-	ctx->max_message = shm->max_message < most ? shm->max_message : (uint32_t)most;
-	ctx->one_max = ctx->max_message < ctx->frag_len ? ctx->max_message : ctx->frag_len;
-	ctx->release_most = (shm->receive_buffers < shm->matched_buffers ? shm->receive_buffers : shm->matched_buffers) / 4;
-	if (ctx->release_most > SUBMIT_RELEASE_BUFS)
-		ctx->release_most = SUBMIT_RELEASE_BUFS;
-	ctx->engine_may_sleep = shm->engine_may_sleep;
-	ctx->no_kernel = !shm->kernel_copies;
+	ctx->receive_buffers = shm->receive_buffers;
+	ctx->sizes = (struct channel_sizes){CHANNEL_SIZES(shm)};
 	ctx->node = node;
 	ctx->ctx = shm->ctx;
-	ctx->generation = shm->generation;
-	ctx->event_fd = event_fd;
-	ctx->doorbell = doorbell;
+	ctx->polls = node->polls;
 	for (uint32_t i = shm->send_buffers; i-- > 0;)
 		ctx->free[ctx->free_count++] = (uint16_t)i;
 	if (transfers_open(ctx) != 0) {
 		context_free(ctx);
 		return -ENOMEM;
 	}
+	pthread_mutex_lock(&node->lock);
 	ctx->next = node->contexts;
 	node->contexts = ctx;
+	pthread_mutex_unlock(&node->lock);
 	*out = ctx;
 	return 0;
 }
@@ -868,17 +972,31 @@ context_make(struct pmx_context **out, struct pmx_node *node, struct channel_shm
 void
 context_free(struct pmx_context *ctx)
 {
-	struct pmx_context **link = ctx->node ? &ctx->node->contexts : NULL;
+	struct pmx_node *node = ctx->node;
+	struct pmx_context **link = node ? &node->contexts : NULL;
 
+	if (node != NULL)
+		pthread_mutex_lock(&node->lock);
 	while (link != NULL && *link != NULL && *link != ctx)
 		link = &(*link)->next;
 	if (link != NULL && *link == ctx)
 		*link = ctx->next;
+	if (node != NULL)
+		pthread_mutex_unlock(&node->lock);
 	match_close(ctx);
 	transfers_close(ctx);
 	memory_close(ctx);
 	if (ctx->mapped)
 		munmap(ctx->shm, ctx->mapped);
+	if (ctx->past != NULL)
+		munmap(ctx->past, ctx->past_bytes);
+	while (ctx->kept != NULL) {
+		struct kept *k = ctx->kept;
+
+		ctx->kept = k->next;
+		free(k);
+	}
+	free(ctx->kept_events);
 	free(ctx->notes);
 	free(ctx->free);
 	free(ctx);

@@ -71,6 +71,7 @@ pmx_node_start(struct pmx_node **node, const struct pmx_node_params *params, cha
 		return result;
 	}
 	n->way = &way_embedded;
+	pthread_mutex_init(&n->lock, NULL);
 	n->number = (uint16_t)n->embedded->config.id;
 	*node = n;
 	return 0;

@@ -139,6 +139,48 @@ match_landed(const struct pmx_context *ctx)
 	return x->starting.head != NO_REQUEST; /* nobody tells when there is room for it */
 }
 
+/* ------------------------------------------------------------------ the channel ends, and another comes */
+
+int
+match_leave(struct pmx_context *ctx)
+{
+	struct match *x = ctx->match;
+
+	if (x == NULL)
+		return 0;
+	if (!x->by_engine)
+		return ring_leave(ctx);
+	/* what the engine had matched, or had not, nobody knows */
+	x->starting.head = NO_REQUEST;
+	for (uint32_t i = 0; i < x->used; i++) {
+		struct request *r = &x->requests[i];
+
+		if (r->state != REQUEST_POSTED && r->state != REQUEST_FETCHES && r->state != REQUEST_ASKS)
+			continue;
+		if (r->pin != PIN_NONE)
+			pins_put(r->pin);
+		r->pin = PIN_NONE;
+		request_end(ctx, r, -ECONNRESET);
+	}
+	return 0;
+}
+
+int
+match_rejoin(struct pmx_context *ctx)
+{
+	struct match *x = ctx->match;
+
+	if (x == NULL)
+		return 0;
+	if (x->by_engine) {
+		/* a thin client does it itself */
+		x->by_engine = false;
+		return ring_open(ctx);
+	}
+	ring_rejoin(ctx);
+	return 0;
+}
+
 /* ------------------------------------------------------------------ requests */
 
 static inline pmx_request

@@ -155,6 +155,9 @@ is_direct(const struct layout *l)
 int ring_open(struct pmx_context *ctx);
 void ring_close(struct pmx_context *ctx);
 int ring_progress(struct pmx_context *ctx);
+/* The channel ends: nothing of what waits is in it any more. 0, -ENOBUFS, -ENOMEM. */
+int ring_leave(struct pmx_context *ctx);
+void ring_rejoin(struct pmx_context *ctx);
 /* Begin a receive: the oldest message that waits, or it is posted. */
 void ring_receive(struct pmx_context *ctx, uint32_t i, const struct match_want *want);
 /* 1: status tells of it, and with `take` it is request i's; 0; -ENOBUFS. */

@@ -75,7 +75,7 @@ message_of(const struct pmx_context *ctx, const struct lhs_entry *e, struct pmx_
 {
 	msg->data = (const uint8_t *)ctx->shm + e->bulk_off;
 	msg->len = msg->seg_len = e->len;
-	msg->bulk = e->bulk;
+	msg->bulk = e->bulk ^ ctx->life;
 	if (e->bulk & LHS_CHAINED) {
 		struct bulk_link link;
 
@@ -236,6 +236,39 @@ receive(struct pmx_context *ctx, struct request *r, const struct match_message *
 	match_queue_done(&x->queue, m);
 }
 
+/* A message that waits leaves its entry and its buffers: the head for the store, bulk for the heap. *where follows. false: no
+ * memory, or the store is full. */
+static bool
+move_off(struct pmx_context *ctx, uint32_t *where)
+{
+	struct match *x = ctx->match;
+	struct match_queue *q = &x->queue;
+	const struct lhs_entry *e = match_head_at(&q->heads, *where);
+	bool has_bulk = e->bulk != LHS_NO_BULK;
+	uint8_t *bytes = has_bulk ? malloc(e->len) : NULL;
+	uint32_t kept = !has_bulk || bytes != NULL ? match_head_keep(&q->heads, *where) : MATCH_NONE;
+	struct pmx_message msg;
+
+	if (kept == MATCH_NONE) {
+		free(bytes);
+		return false;
+	}
+	*where = kept;
+	if (!has_bulk)
+		return true;
+	struct lhs_entry *mine = match_head_kept(&q->heads, kept);
+
+	message_of(ctx, mine, &msg);
+	pmx_message_read(ctx, &msg, 0, bytes, msg.len);
+	q->bulks -= match_bulks(q, mine);
+	pmx_release_receive_buffer(ctx, &msg);
+	mine->bulk = LHS_NO_BULK;
+	mine->bulk_off = (int64_t)(uintptr_t)bytes;
+	x->heap += msg.len;
+	x->stat.bulk_copied++;
+	return true;
+}
+
 /* Bulk buffers run short: the oldest messages that wait are copied off theirs. */
 static APART void
 copy_bulk(struct pmx_context *ctx)
@@ -255,27 +288,8 @@ copy_bulk(struct pmx_context *ctx)
 		x->cursor = at;
 		const struct lhs_entry *e = match_head_at(&q->heads, u->places[at].where);
 
-		if (e->bulk == LHS_NO_BULK)
-			continue;
-		uint8_t *bytes = x->heap + e->len <= x->heap_max ? malloc(e->len) : NULL;
-		uint32_t kept = bytes != NULL ? match_head_keep(&q->heads, u->places[at].where) : MATCH_NONE;
-		struct pmx_message msg;
-
-		if (kept == MATCH_NONE) {
-			free(bytes);
+		if (e->bulk != LHS_NO_BULK && (x->heap + e->len > x->heap_max || !move_off(ctx, &u->places[at].where)))
 			return;
-		}
-		u->places[at].where = kept;
-		struct lhs_entry *mine = match_head_kept(&q->heads, kept);
-
-		message_of(ctx, mine, &msg);
-		pmx_message_read(ctx, &msg, 0, bytes, msg.len);
-		q->bulks -= match_bulks(q, mine);
-		pmx_release_receive_buffer(ctx, &msg);
-		mine->bulk = LHS_NO_BULK;
-		mine->bulk_off = (int64_t)(uintptr_t)bytes;
-		x->heap += msg.len;
-		x->stat.bulk_copied++;
 	}
 }
 
@@ -381,4 +395,45 @@ bool
 ring_cancel(struct pmx_context *ctx, struct request *r)
 {
 	return match_posted_cancel(&ctx->match->queue.posted, r->posted);
+}
+
+/* ------------------------------------------------------------------ the channel ends, and another comes */
+
+int
+ring_leave(struct pmx_context *ctx)
+{
+	struct match *x = ctx->match;
+	struct match_unexpected *u = &x->queue.unexpected;
+	uint32_t before;
+
+	do {
+		before = x->queue.heads.ring.pos;
+		ring_progress(ctx);
+	} while (x->queue.heads.ring.pos != before);
+	if (lhs_peek(&x->queue.heads.ring) != NULL)
+		return -ENOBUFS;
+	for (uint32_t at = match_unexpected_next(u, 0); at != MATCH_NONE; at = match_unexpected_next(u, at + 1)) {
+		if (!move_off(ctx, &u->places[at].where))
+			return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < x->used; i++) {
+		struct match_message *m = &x->requests[i].taken;
+
+		if (x->requests[i].state != REQUEST_TAKEN)
+			continue;
+		if (!move_off(ctx, &m->where))
+			return -ENOMEM;
+		m->entry = match_head_at(&x->queue.heads, m->where);
+	}
+	return 0;
+}
+
+void
+ring_rejoin(struct pmx_context *ctx)
+{
+	struct match *x = ctx->match;
+
+	lhs_end_init(&x->queue.heads.ring, &ctx->shm->matched, channel_matched(ctx->shm));
+	x->queue.heads.given = x->published = 0;
+	x->queue.base = ctx->shm;
 }

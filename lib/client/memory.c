@@ -245,6 +245,46 @@ adopt_pages(struct pmx_context *ctx, uint64_t at, uint64_t len)
 	return result;
 }
 
+/* What was shared with the engine before is shared with this one: its pages are copied, for those that were sealed for
+ * the other nobody can map once more. What fails stays the application's alone. */
+static void
+share_again(struct pmx_context *ctx, const struct piece *p)
+{
+	uint64_t len = p->len;
+	void *pages;
+
+	if (p->watched >= 0) {
+		if (pins_tell(ctx, p->addr, p->len) == 0)
+			adopt_pages(ctx, (uintptr_t)p->addr, p->len);
+		return;
+	}
+	int fd = memory_pages(&len, &pages);
+
+	if (fd < 0)
+		return;
+	memcpy(pages, p->addr, p->len);
+	if (len == p->len && mremap(pages, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, p->addr) != MAP_FAILED)
+		share(ctx, fd, p->addr, len, -1);
+	else
+		munmap(pages, len);
+	close(fd);
+}
+
+void
+memory_rejoin(struct pmx_context *ctx)
+{
+	struct piece before[MEMORIES_MAX];
+	uint32_t n = ctx->pieces_used;
+
+	memcpy(before, ctx->pieces, sizeof(before));
+	memset(ctx->pieces, 0, sizeof(ctx->pieces));
+	ctx->pieces_used = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		if (before[i].addr != NULL)
+			share_again(ctx, &before[i]);
+	}
+}
+
 static int
 adopt(struct pmx_context *ctx, const void *addr, uint64_t len)
 {
@@ -400,7 +440,7 @@ pmx_deregister(struct pmx_context *ctx, uint64_t key)
 }
 
 void
-memory_close(struct pmx_context *ctx)
+memory_leave(struct pmx_context *ctx)
 {
 	while (ctx->registrations != NULL) {
 		struct registration *r = ctx->registrations;
@@ -413,7 +453,17 @@ memory_close(struct pmx_context *ctx)
 
 		if (p->addr != NULL && p->watched >= 0)
 			pins_unwatch(ctx, p->watched); /* it stays the application's */
-		else if (p->addr != NULL)
+	}
+}
+
+void
+memory_close(struct pmx_context *ctx)
+{
+	memory_leave(ctx);
+	for (uint32_t i = 0; i < ctx->pieces_used; i++) {
+		const struct piece *p = &ctx->pieces[i];
+
+		if (p->addr != NULL && p->watched < 0)
 			munmap(p->addr, p->len);
 	}
 }

@@ -4,12 +4,55 @@
  * Called from the application's threads, not on the data path.
  */
 #include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/client.h"
 
-/* What PMX_ATTACH says: NULL, "secondary", "thin", "embedded"; otherwise -EINVAL. */
+#define EAL_WORDS 64
+
+static int
+as_thin(struct pmx_node *node, const char *instance, int cpu)
+{
+	int result = thin_attach(node, instance);
+	cpu_set_t one;
+
+	if (result == 0 && (result = life_begin(node, node->socket, POLLRDHUP)) != 0)
+		close(node->socket);
+	if (result == 0 && cpu >= 0) {
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		sched_setaffinity(0, sizeof(one), &one); /* a CPU that is not there: it stays where it is */
+	}
+	return result;
+}
+
+/* An engine of this process: PMX_CONFIG, PMX_EAL. */
+static int
+as_embedded(struct pmx_node **node)
+{
+	char *words = getenv("PMX_EAL") ? strdup(getenv("PMX_EAL")) : NULL, *save = NULL, error[512] = "";
+	char *argv[EAL_WORDS + 2] = {(char *)(uintptr_t)"pmx"};
+	struct pmx_node_params params = {.config_file = getenv("PMX_CONFIG"), .eal_argc = 1, .eal_argv = argv};
+
+	if (params.config_file == NULL)
+		return -EINVAL;
+	for (char *w = words ? strtok_r(words, " ", &save) : NULL; w && params.eal_argc <= EAL_WORDS; w = strtok_r(NULL, " ", &save))
+		argv[params.eal_argc++] = w;
+	int result = pmx_node_start(node, &params, error, sizeof(error));
+
+	if (result == 0)
+		(*node)->polls = true;
+	else
+		fprintf(stderr, "pmx: PMX_ATTACH=embedded: %s\n", error);
+	return result; /* the EAL keeps its words */
+}
+
+/* What PMX_ATTACH says: NULL, "secondary", "thin"; otherwise -EINVAL. */
 static int
 attach_as(struct pmx_node *node, const char *as, const char *instance, int cpu)
 {
@@ -17,27 +60,37 @@ attach_as(struct pmx_node *node, const char *as, const char *instance, int cpu)
 		/* a secondary sends and receives bulk without a copy; who may not be one attaches thin */
 		int result = strchr(instance, '/') == NULL ? secondary_attach(node, instance, cpu) : -ENOENT;
 
-		if (result != -ENOENT && result != -ENODEV && result != -ENOTSUP)
+		if (result != -ENOENT && result != -ENODEV && result != -ENOTSUP && result != -EALREADY)
 			return result;
-		int thin = thin_attach(node, instance);
+		int thin = as_thin(node, instance, cpu);
 
 		return thin == -ENOENT ? result : thin;
 	}
 	if (strcmp(as, "secondary") == 0)
 		return secondary_attach(node, instance, cpu);
 	if (strcmp(as, "thin") == 0)
-		return thin_attach(node, instance);
+		return as_thin(node, instance, cpu);
 	return -EINVAL;
 }
 
 int
 pmx_node_attach(struct pmx_node **node, const char *instance, int cpu)
 {
+	const char *as = getenv("PMX_ATTACH");
+
+	if (as != NULL && strcmp(as, "embedded") == 0)
+		return as_embedded(node);
 	struct pmx_node *n = calloc(1, sizeof(*n));
 
 	if (n == NULL)
 		return -ENOMEM;
-	int result = attach_as(n, getenv("PMX_ATTACH"), instance, cpu);
+	if (strlen(instance) >= sizeof(n->instance)) {
+		free(n);
+		return -ENAMETOOLONG;
+	}
+	strcpy(n->instance, instance);
+	pthread_mutex_init(&n->lock, NULL);
+	int result = attach_as(n, as, instance, cpu);
 
 	if (result != 0) {
 		free(n);

@@ -14,14 +14,18 @@
 #include <errno.h>
 #include <glob.h>
 #include <limits.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <rte_eal.h>
 #include <rte_errno.h>
+#include <rte_memory.h>
 #include <rte_memzone.h>
 #include <rte_vect.h>
 
@@ -31,6 +35,8 @@
 
 static struct {
 	bool running;
+	bool left;           /* its memory is mapped no more */
+	_Atomic int nodes;   /* attached by it */
 	char instance[64];
 } eal;
 
@@ -52,7 +58,7 @@ start_eal(const char *instance, int cpu)
 	cpu_set_t before;
 
 	if (eal.running)
-		return strcmp(eal.instance, instance) == 0 ? 0 : -EALREADY;
+		return strcmp(eal.instance, instance) == 0 && !eal.left ? 0 : -EALREADY;
 	runtime_dir(dir, sizeof(dir), instance);
 	snprintf(config, sizeof(config), "%s/config", dir);
 	if (access(config, F_OK) != 0)
@@ -140,6 +146,31 @@ close_context(struct pmx_context *ctx)
 	attach_close(ctx, ask);
 }
 
+/* ------------------------------------------------------------------ the primary is gone */
+
+static int
+replace(const struct rte_memseg_list *msl, const struct rte_memseg *ms, void *arg)
+{
+	(void)msl;
+	(void)arg;
+	/* zeros: who still reads a message there finds no other's */
+	return mmap(ms->addr, ms->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) ==
+			MAP_FAILED ? -1 : 0;
+}
+
+void
+secondary_let_go(struct pmx_node *node)
+{
+	(void)node;
+	if (!eal.running || eal.left)
+		return;
+	/* only when all of them have left their channels: they are one mapping */
+	if (atomic_fetch_sub(&eal.nodes, 1) > 1)
+		return;
+	eal.left = true;
+	rte_memseg_walk_thread_unsafe(replace, NULL);
+}
+
 /* Remove what this process's EAL left in the primary's directory. */
 static void
 end(struct pmx_node *node)
@@ -147,7 +178,9 @@ end(struct pmx_node *node)
 	static const char *const patterns[] = {"%s/fbarray_*_%d", "%s/mp_socket_%d_*"};
 	char dir[PATH_MAX - 64], pattern[PATH_MAX];
 
-	(void)node;
+	life_end(node);
+	close(node->life);
+	atomic_fetch_sub(&eal.nodes, 1);
 	runtime_dir(dir, sizeof(dir), eal.instance);
 	for (size_t i = 0; i < 2; i++) {
 		glob_t found;
@@ -166,8 +199,21 @@ const struct way way_secondary = {open_context, close_context, give_memory, end,
 int
 secondary_attach(struct pmx_node *node, const char *instance, int cpu)
 {
-	int result = start_eal(instance, cpu);
+	int result = start_eal(instance, cpu), pid;
 
 	node->way = &way_secondary;
-	return result != 0 ? result : attach_hello(node, ask);
+	if (result == 0)
+		result = attach_hello(node, ask, &pid);
+	if (result != 0)
+		return result;
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	if (fd < 0)
+		return errno == ESRCH ? -ENOENT : -errno;
+	result = life_begin(node, fd, POLLIN);
+	if (result != 0)
+		close(fd);
+	else
+		atomic_fetch_add(&eal.nodes, 1);
+	return result;
 }

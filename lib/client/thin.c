@@ -154,6 +154,28 @@ open_context(struct pmx_context **out, struct pmx_node *node, const struct pmx_c
 	return result;
 }
 
+int
+thin_rejoin(struct pmx_context *ctx)
+{
+	const struct pmx_context_params params = {ctx->ctx, ctx->send_buffers, ctx->receive_buffers};
+	struct attach_request request = attach_open_request(&params);
+	struct attach_reply reply;
+	uint64_t len;
+	int fds[2] = {-1, -1};
+	void *at;
+	int result = open_with(ctx->node, &request, &reply, &at, &len, fds);
+
+	if (result != 0)
+		return result;
+	result = context_rejoin(ctx, at, len, fds[0], fds[1]);
+	if (result == 0)
+		return 0;
+	close(fds[0]);
+	close(fds[1]);
+	unmap(at, len);
+	return result;
+}
+
 static int
 give_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched, uint32_t *number)
 {
@@ -169,6 +191,7 @@ close_context(struct pmx_context *ctx)
 static void
 end(struct pmx_node *node)
 {
+	life_end(node);
 	close(node->socket);
 }
 
@@ -221,7 +244,7 @@ thin_attach(struct pmx_node *node, const char *instance)
 		return fd;
 	node->way = &way_thin;
 	node->socket = fd;
-	int result = attach_hello(node, ask);
+	int result = attach_hello(node, ask, NULL);
 
 	if (result != 0)
 		close(fd);

@@ -215,6 +215,50 @@ transfers_results(struct pmx_context *ctx, const struct completion *c)
 	}
 }
 
+/* Notifications that came and were not taken. */
+static int
+keep_events(struct pmx_context *ctx)
+{
+	uint32_t left = ctx->kept_events_tail - ctx->kept_events_head, n = left;
+
+	while (slot_filled(&ctx->events, ctx->events.pos + (n - left)))
+		n++;
+	if (n == left)
+		return 0;
+	struct event_slot *kept = malloc(n * sizeof(*kept));
+
+	if (kept == NULL)
+		return -ENOMEM;
+	if (left > 0)
+		memcpy(kept, ctx->kept_events + ctx->kept_events_head, left * sizeof(*kept));
+	for (uint32_t i = left; i < n; i++)
+		memcpy(&kept[i], slot_at(&ctx->events, ctx->events.pos + (i - left))->body, sizeof(*kept));
+	free(ctx->kept_events);
+	ctx->kept_events = kept;
+	ctx->kept_events_head = 0;
+	ctx->kept_events_tail = n;
+	return 0;
+}
+
+int
+transfers_leave(struct pmx_context *ctx)
+{
+	int result = keep_events(ctx);
+
+	if (result != 0)
+		return result;
+	/* first those that are parts of others, which end with them */
+	for (int whole = 0; whole < 2; whole++) {
+		for (uint32_t i = 0; i < ctx->transfer_count; i++) {
+			const struct transfer_note *n = &ctx->transfers[i];
+
+			if (n->busy && !n->ended && (whole || n->parent != NO_PLACE))
+				end(ctx, (uint16_t)i, ECONNRESET);
+		}
+	}
+	return 0;
+}
+
 /* ------------------------------------------------------------------ submitting */
 
 /* A word at an odd address is the library's to write. */
@@ -842,7 +886,8 @@ pmx_sync_wait(struct pmx_context *ctx, int64_t timeout_us)
 bool
 transfers_events(struct pmx_context *ctx)
 {
-	return ctx->events_waiting != 0 || slot_filled(&ctx->events, ctx->events.pos);
+	return ctx->events_waiting != 0 || ctx->kept_events_head != ctx->kept_events_tail ||
+		slot_filled(&ctx->events, ctx->events.pos);
 }
 
 static int
@@ -864,11 +909,17 @@ ended_event(struct pmx_context *ctx, struct pmx_event *event)
 int
 pmx_event(struct pmx_context *ctx, struct pmx_event *event)
 {
-	if (slot_filled(&ctx->events, ctx->events.pos)) {
+	bool kept = ctx->kept_events_head != ctx->kept_events_tail;
+
+	if (kept || slot_filled(&ctx->events, ctx->events.pos)) {
 		struct event_slot e;
 
-		memcpy(&e, slot_at(&ctx->events, ctx->events.pos)->body, sizeof(e));
-		slot_take(&ctx->events, 1, false);
+		if (kept) {
+			e = ctx->kept_events[ctx->kept_events_head++];
+		} else {
+			memcpy(&e, slot_at(&ctx->events, ctx->events.pos)->body, sizeof(e));
+			slot_take(&ctx->events, 1, false);
+		}
 		*event = (struct pmx_event){PMX_EVENT_PUSHED, {e.node, e.ctx}, e.len, e.imm, 0};
 		context_doorbell(ctx);
 		return 1;

@@ -284,7 +284,7 @@ thin_end(struct node *n, struct channel *ch)
 {
 	if (ch->thin == NULL)
 		return;
-	memory_leave(n, ch->thin->memory);
+	memory_retire(n, ch->thin->memory);
 	set_thin(ch, NULL);
 }
 

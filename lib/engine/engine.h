@@ -387,7 +387,7 @@ void thin_end(struct node *n, struct channel *ch);
 /* thin.c */
 uint64_t thin_bytes(const struct node *n, const struct quotas *q);
 /* From a client's descriptor of len bytes, not the lane's to call; NULL with errno. Ends with its memory: memory_discard, or
- * memory_leave once a lane had it. */
+ * memory_retire once a lane had it. */
 struct thin *thin_make(struct node *n, const struct quotas *q, int fd, uint64_t len);
 void thin_free(struct thin *t);
 /* What the client wrote for a message in these buffers becomes the engine's own. */

@@ -315,7 +315,7 @@ put_leaving(struct node *n, struct memory *m)
 }
 
 void
-memory_leave(struct node *n, struct memory *m)
+memory_retire(struct node *n, struct memory *m)
 {
 	put_leaving(n, m);
 	call_reaper(n);

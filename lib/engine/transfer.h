@@ -294,7 +294,7 @@ int memory_open(struct node *n, struct command *cmd, bool wait, int fd, uint64_t
 struct memory *memory_make(struct node *n, int fd, uint64_t len, uint64_t client, uint16_t adopted);
 /* Unmapped at once; or when ports have given back what refers to it. */
 void memory_discard(struct node *n, struct memory *m);
-void memory_leave(struct node *n, struct memory *m);
+void memory_retire(struct node *n, struct memory *m);
 /* Free what left and nothing refers to; true: there is more. One thread: node.reaper's, if there is one. */
 bool memory_reap(struct node *n);
 /* At the end of the node, when nothing refers to any. */

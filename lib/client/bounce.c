@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Where the engine may not reach an application's private memory (a thin client's), transfers to and from it go through
+ * memory that both map, and are copied here. Runs in the context's thread. Pieces are kept for the next transfer.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "client/client.h"
+
+#define LEAST (64u << 10)
+
+static uint64_t
+rounded(uint64_t len)
+{
+	uint64_t all = LEAST;
+
+	while (all < len)
+		all *= 2;
+	return all;
+}
+
+int
+bounce_get(struct pmx_context *ctx, uint64_t len, void **at)
+{
+	struct bounce *empty = NULL, *spare = NULL;
+	bool busy = false;
+
+	for (unsigned i = 0; i < BOUNCES_MAX; i++) {
+		struct bounce *b = &ctx->bounces[i];
+
+		busy |= b->used;
+		if (b->used)
+			continue;
+		if (b->at == NULL)
+			empty = b;
+		else if (b->len >= len && b->len <= 4 * rounded(len))
+			spare = b;
+		else if (empty == NULL)
+			empty = b; /* of another size: makes room */
+	}
+	if (spare != NULL) {
+		spare->used = true;
+		*at = spare->at;
+		return 0;
+	}
+	if (empty == NULL)
+		return -EAGAIN;
+	pmx_free(ctx, empty->at);
+	empty->at = NULL;
+	int result = pmx_alloc(ctx, rounded(len), &empty->at);
+
+	if (result != 0) {
+		empty->at = NULL;
+		/* what others use now comes back */
+		return result == -EPIPE || !busy ? result : -EAGAIN;
+	}
+	empty->len = rounded(len);
+	empty->used = true;
+	*at = empty->at;
+	return 0;
+}
+
+void
+bounce_put(struct pmx_context *ctx, const void *at)
+{
+	for (unsigned i = 0; i < BOUNCES_MAX; i++) {
+		if (ctx->bounces[i].at == at)
+			ctx->bounces[i].used = false;
+	}
+}

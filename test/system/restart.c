@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Applications that send to each other while their primaries end and come back; restart.sh starts them and does that to
+ * their primaries. Every message has a number; what its sender was told, and how often it was received, stand in
+ * a file that all of them map, and `check` compares: told delivered means received once, and nothing is received twice.
+ *
+ *   restart app FILE INSTANCE INDEX CONTEXT PEER_NODE PEER_CONTEXT PEER_INDEX
+ *       runs until FILE says stop, then sees off what is under way
+ *   restart stop FILE | check FILE APPLICATIONS | times FILE APPLICATIONS | moved FILE APPLICATIONS LEAST
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pmx/pmx.h"
+
+#define APPS_MAX  32
+#define IDS       (1u << 21) /* messages of one application, most */
+#define WINDOW    24
+#define LEN_MAX   3000
+#define ROUNDS    256
+#define PAUSE_US  20 /* between messages: all of this runs on two cores */
+
+enum told { TOLD_NOTHING, TOLD_DELIVERED, TOLD_ERROR };
+
+struct app {
+	_Atomic uint32_t sent, delivered, errors, received;
+	_Atomic uint32_t lives;             /* times it attached again */
+	_Atomic int64_t noticed_us[ROUNDS]; /* by lives: the first -EPIPE */
+	_Atomic int64_t again_us[ROUNDS];   /* ... and the next message that was delivered, or came */
+	_Atomic int64_t last_us;            /* of the last one */
+	_Atomic int64_t gap_us;             /* longest time between two, since it was last cleared */
+	_Atomic uint32_t ready, over;
+	char said[200];
+	uint8_t told[IDS];                  /* enum told, by number */
+	uint8_t got[IDS];                   /* how often the other side's message of that number came */
+};
+
+struct file {
+	_Atomic uint32_t stop;
+	struct app apps[APPS_MAX];
+};
+
+struct header {
+	uint32_t magic, id, len, fill;
+};
+
+static struct file *file;
+static struct app *me;
+static struct pmx_node *node;
+static struct pmx_context *ctx;
+static struct {
+	pmx_send_id id;
+	uint32_t number;
+	bool used;
+} window[WINDOW];
+
+static int64_t
+now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
+}
+
+static void __attribute__((format(printf, 1, 2), noreturn))
+die(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	if (me != NULL)
+		vsnprintf(me->said, sizeof(me->said), fmt, args);
+	va_end(args);
+	va_start(args, fmt);
+	vfprintf(stderr, fmt, args);
+	va_end(args);
+	fputc('\n', stderr);
+	exit(1);
+}
+
+static void
+map(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT, 0666);
+
+	if (fd < 0 || ftruncate(fd, sizeof(*file)) != 0)
+		die("%s: %s", path, strerror(errno));
+	file = mmap(NULL, sizeof(*file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (file == MAP_FAILED)
+		die("mapping %s: %s", path, strerror(errno));
+}
+
+/* ------------------------------------------------------------------ one application */
+
+static uint32_t
+mix(uint32_t x)
+{
+	x ^= x >> 16;
+	x *= 0x7feb352du;
+	x ^= x >> 15;
+	x *= 0x846ca68bu;
+	return x ^ x >> 16;
+}
+
+static uint32_t
+length_of(uint32_t id)
+{
+	return (uint32_t)sizeof(struct header) + (id % 4 ? mix(id) % 64 : mix(id) % LEN_MAX);
+}
+
+static void
+alive(void)
+{
+	int64_t now = now_us(), gap = now - me->last_us;
+	uint32_t k = me->lives % ROUNDS;
+
+	if (me->last_us != 0 && gap > me->gap_us)
+		me->gap_us = gap;
+	me->last_us = now;
+	if (me->lives > 0 && me->again_us[k] == 0)
+		me->again_us[k] = now;
+}
+
+static void
+take(const struct pmx_message *m, const struct pmx_addr *peer)
+{
+	struct header h;
+	uint8_t bytes[sizeof(h) + LEN_MAX + 64];
+
+	if (m->len < sizeof(h) || m->len > sizeof(bytes) || pmx_message_read(ctx, m, 0, bytes, m->len) != 0)
+		die("a message of %u bytes", m->len);
+	memcpy(&h, bytes, sizeof(h));
+	if (h.magic != 0x52535452 || h.id >= IDS || h.len != m->len || h.len != length_of(h.id) || m->source.node != peer->node ||
+		m->source.context != peer->context)
+		die("not a message of the peer: %x number %u of %u bytes from %u:%u", h.magic, h.id, m->len, m->source.node,
+			m->source.context);
+	for (uint32_t i = sizeof(h); i < h.len; i++) {
+		if (bytes[i] != (uint8_t)(h.id + i))
+			die("message %u: byte %u is %u", h.id, i, bytes[i]);
+	}
+	me->got[h.id]++;
+	me->received++;
+	alive();
+}
+
+static void
+settle(unsigned i, int result)
+{
+	me->told[window[i].number] = result > 0 ? TOLD_DELIVERED : TOLD_ERROR;
+	if (result > 0) {
+		me->delivered++;
+		alive();
+	} else {
+		me->errors++;
+	}
+	window[i].used = false;
+}
+
+/* The primary is gone: come back, and learn what became of what was under way. */
+static void
+again(void)
+{
+	uint32_t k = (me->lives + 1) % ROUNDS;
+	int result;
+
+	me->noticed_us[k] = now_us();
+	me->again_us[k] = 0;
+	while ((result = pmx_reattach(node, 100000)) == -ENOENT || result == -EPIPE || result == -EBUSY)
+		;
+	if (result != 0)
+		die("pmx_reattach: %s", pmx_strerror(result));
+	me->lives++;
+	for (unsigned i = 0; i < WINDOW; i++) {
+		if (!window[i].used)
+			continue;
+		result = pmx_is_send_done(ctx, window[i].id);
+		if (result == 0)
+			die("message %u is still under way after pmx_reattach", window[i].number);
+		settle(i, result);
+	}
+}
+
+/* Look at what was sent; how much is under way. -EPIPE. */
+static int
+look(void)
+{
+	unsigned busy = 0;
+
+	for (unsigned i = 0; i < WINDOW; i++) {
+		if (!window[i].used)
+			continue;
+		int result = pmx_is_send_done(ctx, window[i].id);
+
+		if (result == -EPIPE)
+			return -EPIPE;
+		if (result == 0)
+			busy++;
+		else
+			settle(i, result);
+	}
+	return (int)busy;
+}
+
+static int
+send_one(const struct pmx_addr *peer)
+{
+	uint32_t id = me->sent, len = length_of(id);
+	struct header h = {0x52535452, id, len, 0};
+	struct pmx_buffer buf;
+	uint8_t bytes[sizeof(h) + LEN_MAX];
+	unsigned i = 0;
+
+	while (i < WINDOW && window[i].used)
+		i++;
+	if (i == WINDOW || id == IDS)
+		return 0;
+	int result = pmx_get_send_buffer(ctx, len, &buf);
+
+	if (result != 0)
+		return result == -EPIPE ? result : 0;
+	memcpy(bytes, &h, sizeof(h));
+	for (uint32_t k = sizeof(h); k < len; k++)
+		bytes[k] = (uint8_t)(id + k);
+	pmx_buffer_write(ctx, &buf, 0, bytes, len);
+	result = pmx_send(ctx, *peer, &buf, &window[i].id);
+	if (result != 0) {
+		pmx_discard_buffer(ctx, &buf);
+		return result == -EPIPE ? result : 0;
+	}
+	window[i].used = true;
+	window[i].number = id;
+	me->sent++;
+	return 1;
+}
+
+static int
+app(char **argv)
+{
+	const struct pmx_addr peer = {(uint16_t)atoi(argv[4]), (uint16_t)atoi(argv[5])};
+	const struct pmx_context_params params = {.context = (uint16_t)atoi(argv[3]), .send_buffers = 64, .receive_buffers = 64};
+	unsigned peer_index = (unsigned)atoi(argv[6]);
+	int64_t next = 0, quiet = 0;
+	struct pmx_message m;
+
+	map(argv[0]);
+	me = &file->apps[atoi(argv[2])];
+	if (peer_index >= APPS_MAX)
+		die("no such peer");
+	int result = pmx_node_attach(&node, argv[1], -1);
+
+	if (result == 0)
+		result = pmx_context_open(&ctx, node, &params);
+	if (result != 0)
+		die("attaching to %s: %s", argv[1], pmx_strerror(result));
+	me->ready = 1;
+	for (;;) {
+		bool stopping = file->stop != 0;
+		int busy, got = pmx_receive(ctx, &m);
+
+		if (got == 1) {
+			take(&m, &peer);
+			pmx_release_receive_buffer(ctx, &m);
+			quiet = 0;
+		}
+		busy = got == -EPIPE ? -EPIPE : look();
+		if (busy >= 0 && !stopping && now_us() >= next) {
+			busy = send_one(&peer);
+			next = now_us() + PAUSE_US;
+		}
+		if (busy == -EPIPE) {
+			again();
+			continue;
+		}
+		if (!stopping || busy > 0 || got == 1) {
+			sched_yield();
+			continue;
+		}
+		/* the other side may still send: until it has stopped as well, and a little longer */
+		me->over = 1;
+		quiet = quiet == 0 ? now_us() : quiet;
+		if (file->apps[peer_index].over && now_us() - quiet > 300000)
+			break;
+		usleep(1000);
+	}
+	pmx_node_close(node);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ the test's side */
+
+/* Each application's messages against what its peer got: by their order in the file, 2k and 2k + 1 are peers. */
+static int
+check(unsigned n)
+{
+	uint64_t delivered = 0, errors = 0, lost = 0, twice = 0, unknown = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		const struct app *from = &file->apps[i], *to = &file->apps[i ^ 1];
+
+		if (from->said[0])
+			printf("not ok application_%u %s\n", i, from->said);
+		for (uint32_t id = 0; id < from->sent; id++) {
+			delivered += from->told[id] == TOLD_DELIVERED;
+			errors += from->told[id] == TOLD_ERROR;
+			unknown += from->told[id] == TOLD_NOTHING;
+			lost += from->told[id] == TOLD_DELIVERED && to->got[id] == 0;
+			twice += to->got[id] > 1;
+		}
+	}
+	printf("# %" PRIu64 " messages told delivered, %" PRIu64 " told error, %" PRIu64 " told nothing; %" PRIu64
+	       " told delivered that did not come, %" PRIu64 " that came twice\n",
+		delivered, errors, unknown, lost, twice);
+	return lost != 0 || twice != 0 || unknown != 0 || delivered == 0;
+}
+
+static int
+compare(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* A line for machines: lives, errors, and the longest gap of each application since the last call, which clears it. */
+static void
+times(unsigned n)
+{
+	int64_t gaps[APPS_MAX];
+	uint32_t lives = 0, errors = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		gaps[i] = atomic_exchange(&file->apps[i].gap_us, 0);
+		lives += file->apps[i].lives;
+		errors += file->apps[i].errors;
+	}
+	qsort(gaps, n, sizeof(gaps[0]), compare);
+	printf("%u %u %" PRId64 " %" PRId64 "\n", lives, errors, gaps[n / 2], gaps[n - 1]);
+}
+
+int
+main(int argc, char **argv)
+{
+	if (argc == 9 && strcmp(argv[1], "app") == 0)
+		return app(argv + 2);
+	if (argc < 3)
+		die("Usage: see the head of restart.c");
+	map(argv[2]);
+	unsigned n = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
+
+	if (n > APPS_MAX)
+		die("at most %d", APPS_MAX);
+	if (strcmp(argv[1], "stop") == 0)
+		file->stop = 1;
+	else if (strcmp(argv[1], "check") == 0)
+		return check(n);
+	else if (strcmp(argv[1], "times") == 0)
+		times(n);
+	else if (strcmp(argv[1], "ready") == 0) {
+		for (unsigned i = 0; i < n; i++) {
+			if (!file->apps[i].ready)
+				return 1;
+		}
+	} else if (strcmp(argv[1], "noticed") == 0 && argc == 5) {
+		/* the first N applications: have they all attached LIVES times, and something moved since? */
+		for (unsigned i = 0; i < n; i++) {
+			uint32_t lives = (uint32_t)atoi(argv[4]);
+
+			if (file->apps[i * 2].lives < lives || file->apps[i * 2].again_us[lives % ROUNDS] == 0)
+				return 1;
+		}
+	} else if (strcmp(argv[1], "latest") == 0 && argc == 6) {
+		/* since a moment (us): when each of N noticed, and worked again, in the life LIVES */
+		int64_t at = atoll(argv[4]), noticed = 0, again_at = 0;
+		uint32_t k = (uint32_t)atoi(argv[5]) % ROUNDS;
+
+		for (unsigned i = 0; i < n; i++) {
+			int64_t a = file->apps[i * 2].noticed_us[k] - at, b = file->apps[i * 2].again_us[k] - at;
+
+			noticed = a > noticed ? a : noticed;
+			again_at = b > again_at ? b : again_at;
+		}
+		printf("%" PRId64 " %" PRId64 "\n", noticed, again_at);
+	} else if (strcmp(argv[1], "now") == 0) {
+		printf("%" PRId64 "\n", now_us());
+	} else {
+		die("no such command");
+	}
+	return 0;
+}

@@ -1,0 +1,116 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Usage: restart.sh BUILD_DIR [TIMES] [thin|secondary]
+# timeout: 900
+# Three nodes over the udp link; 8 applications on node 0 exchange messages with 4 on each of nodes 1 and 2. The primary of
+# node 0 is killed (SIGKILL; every third time it is asked to end) and started again, TIMES times (3 for each way to attach): every application must
+# notice within 100 ms and go on, and no message may be lost that its sender was told delivered, or come twice.
+set -u
+. "$(dirname "$0")/common.bash"
+
+rounds=${2:-3}
+ways=${3:-thin secondary}
+applications=8
+need_hugepages restart 512
+restart=$build/test/restart
+
+config() { # NODE
+	local k
+	cat >"$dir/$1.ini" <<-END
+		[node]
+		id = $1
+		name = $tag$1
+		[engine]
+		idle = adaptive
+		[link 0]
+		driver = udp
+		listen = 127.0.0.1:$((port + $1))
+		mtu = 4000
+		[proto]
+		rto_max_us = 20000
+		retries = 8
+		keepalive_ms = 200
+		[limits]
+		mbufs = 8192
+		contexts = 16
+		send_buffers = 64
+		receive_buffers = 64
+		[nodes]
+	END
+	for k in 0 1 2; do
+		echo "$k = 127.0.0.1:$((port + k))" >>"$dir/$1.ini"
+	done
+}
+
+apps() { # WAY FILE: starts 16; their process numbers are in applications_pids
+	local k peer
+	applications_pids=()
+	for k in $(seq 0 $((applications - 1))); do
+		peer=$((1 + k % 2))
+		PMX_ATTACH=$1 start "$dir/app$k.log" "$restart" app "$2" "${tag}0" $((2 * k)) "$k" $peer $((k / 2)) $((2 * k + 1))
+		applications_pids+=("$last")
+		PMX_ATTACH=thin start "$dir/peer$k.log" "$restart" app "$2" "$tag$peer" $((2 * k + 1)) $((k / 2)) 0 "$k" $((2 * k))
+		applications_pids+=("$last")
+	done
+}
+
+median_and_most() { sort -n | awk '{v[NR] = $1} END {printf "%.1f %.1f\n", v[int((NR + 1) / 2)] / 1000, v[NR] / 1000}'; }
+
+round() { # NAME NUMBER: kill, start again, wait until all work
+	local at line
+	at=$("$restart" now "$file")
+	end "$killed" $([ $(($2 % 3)) -eq 0 ] && echo TERM || echo KILL)
+	primary 0 -l 0 -m 64 || { not_ok "$1__primary_restarts" "time $2"; return 1; }
+	killed=$last
+	if ! wait_for 20 "$restart" noticed "$file" $applications "$2"; then
+		not_ok "$1__applications_go_on" "time $2" "$dir/app0.log"
+		return 1
+	fi
+	line=$("$restart" latest "$file" $applications "$at" "$2")
+	echo "${line% *}" >>"$dir/noticed"
+	echo "${line#* }" >>"$dir/again"
+	sleep 0.3
+}
+
+kills() { # WAY
+	local name=restart_$1 k pid
+	file=$dir/$1.file
+	rm -f "$dir/noticed" "$dir/again"
+	apps "$1" "$file"
+	wait_for 20 "$restart" ready "$file" $((2 * applications)) || { not_ok "${name}__starts" "" "$dir/app0.log"; return; }
+	sleep 0.5
+	for k in $(seq 1 "$rounds"); do
+		round "$name" "$k" || break
+	done
+	"$restart" stop "$file"
+	for pid in "${applications_pids[@]}"; do
+		wait_for 20 sh -c "! kill -0 $pid 2>/dev/null" || not_ok "${name}__applications_end" "process $pid"
+		wait "$pid" || not_ok "${name}__applications_end_well" "process $pid: $(cat "$dir"/app*.log "$dir"/peer*.log | head -3)"
+	done
+	if "$restart" check "$file" $((2 * applications)); then
+		ok "${name}__none_lost_none_twice"
+	else
+		not_ok "${name}__none_lost_none_twice" "see above"
+	fi
+	local noticed again
+	noticed=$(median_and_most <"$dir/noticed")
+	again=$(median_and_most <"$dir/again")
+	echo "# $1, $k times: -EPIPE after ${noticed% *} ms, at most ${noticed#* }; all work again after ${again% *} ms, at most ${again#* }"
+	if awk -v most="${noticed#* }" 'BEGIN {exit !(most <= 100)}'; then
+		ok "${name}__noticed_within_100_ms"
+	else
+		not_ok "${name}__noticed_within_100_ms" "at most ${noticed#* } ms"
+	fi
+	rm -f "$file"
+}
+
+for k in 0 1 2; do
+	config $k
+done
+primary 1 -l 1 -m 64 && primary 2 -l 1 -m 64 && primary 0 -l 0 -m 64 || { not_ok restart_start ""; exit 1; }
+killed=$last
+for way in $ways; do
+	kills "$way"
+done
+exit $failed
