@@ -21,7 +21,7 @@
 
 struct node;
 
-/* How a node is reached: way_secondary, way_thin, way_embedded. */
+/* How a node is reached: as a secondary, thin, or embedded. */
 struct way {
 	int (*open)(struct pmx_context **out, struct pmx_node *node, const struct pmx_context_params *params);
 	void (*close)(struct pmx_context *ctx);
@@ -47,6 +47,7 @@ struct pmx_node {
 	int life, wake;          /* its descriptors: ends with the primary; end it */
 	short life_events;
 	bool watched;
+	bool let_go;             /* secondary: maps nothing of its primary's any more */
 	_Atomic bool gone;       /* the primary ended */
 };
 
@@ -279,11 +280,12 @@ int secondary_attach(struct pmx_node *node, const char *instance, int cpu);
 int thin_attach(struct pmx_node *node, const char *instance);
 /* The context is opened again. 0, or errors of pmx_context_open. */
 int thin_rejoin(struct pmx_context *ctx);
-/* Every node of this process that is attached so has left its channels: the primary's memory is not mapped any more. */
+/* A node that is attached so has left its channels; with the last one of this process the primary's memory is mapped no more.
+ * Others: nothing. */
 void secondary_let_go(struct pmx_node *node);
 /* life.c: watch fd, whose events come when the primary ends. 0 or -errno. */
 int life_begin(struct pmx_node *node, int fd, short events);
 void life_end(struct pmx_node *node);
-extern const struct way way_secondary, way_thin, way_embedded;
+extern const struct way way_thin;
 
 #endif

@@ -19,6 +19,8 @@
 
 #define CLOSE_PATIENCE_S 10
 
+static const struct way way_embedded;
+
 static int
 read_config(struct config *config, const struct pmx_node_params *params, char *error,
 	uint32_t error_len)
@@ -155,4 +157,4 @@ end(struct pmx_node *node)
 		rte_eal_cleanup();
 }
 
-const struct way way_embedded = {open_context, close_context, give_memory, end, rte_vect_get_max_simd_bitwidth};
+static const struct way way_embedded = {open_context, close_context, give_memory, end, rte_vect_get_max_simd_bitwidth};

@@ -199,8 +199,7 @@ attach_again(struct pmx_node *node, int64_t until_us)
 	struct pmx_node fresh = {0};
 	int result;
 
-	if (node->way == &way_secondary)
-		secondary_let_go(node);
+	secondary_let_go(node);
 	for (;;) {
 		memcpy(fresh.instance, node->instance, sizeof(fresh.instance));
 		result = thin_attach(&fresh, node->instance);
@@ -213,8 +212,7 @@ attach_again(struct pmx_node *node, int64_t until_us)
 	if (result != 0)
 		return result;
 	life_end(node);
-	if (node->way == &way_thin)
-		close(node->socket);
+	close(node->life);
 	node->way = &way_thin;
 	node->socket = fresh.socket;
 	node->number = fresh.number;

@@ -138,6 +138,8 @@ static const struct {
 	const char *text;
 } texts[] = {
 	{0, "success"},
+	{EACCES, "you may not: who may attach and open which context says the primary's configuration (access.mode, owner, group, "
+		 "[contexts]); or that memory was registered without this right"},
 	{EAGAIN, "the submission ring is full: receive or poll, then try again"},
 	{EALREADY, "this process already runs the DPDK EAL of another primary: attach before "
 		   "rte_eal_init, or use one primary"},
@@ -160,7 +162,9 @@ static const struct {
 	{ENOMEM, "out of memory"},
 	{ENOSPC, "the node has too few free mbufs for these quotas: ask for less, or raise "
 		 "limits.mbufs"},
-	{EPIPE, "the engine is gone: the primary stopped, or the context was closed"},
+	{EOPNOTSUPP, "not supported: a thin client registers memory of pmx_alloc() or with PMX_ADOPT; a libpmx without DPDK attaches "
+		     "thin only; such parts the verb does not take"},
+	{EPIPE, "the engine is gone: the primary stopped, or the context was closed; pmx_reattach() goes on with the next primary"},
 	{EPROTO, "the primary is of another version: run applications and primary of one build"},
 	{ETIMEDOUT, "no answer in time"},
 };

@@ -148,6 +148,8 @@ close_context(struct pmx_context *ctx)
 
 /* ------------------------------------------------------------------ the primary is gone */
 
+static const struct way way_secondary;
+
 static int
 replace(const struct rte_memseg_list *msl, const struct rte_memseg *ms, void *arg)
 {
@@ -161,9 +163,9 @@ replace(const struct rte_memseg_list *msl, const struct rte_memseg *ms, void *ar
 void
 secondary_let_go(struct pmx_node *node)
 {
-	(void)node;
-	if (!eal.running || eal.left)
+	if (node->way != &way_secondary || eal.left || node->let_go)
 		return;
+	node->let_go = true;
 	/* only when all of them have left their channels: they are one mapping */
 	if (atomic_fetch_sub(&eal.nodes, 1) > 1)
 		return;
@@ -180,7 +182,8 @@ end(struct pmx_node *node)
 
 	life_end(node);
 	close(node->life);
-	atomic_fetch_sub(&eal.nodes, 1);
+	if (!node->let_go)
+		atomic_fetch_sub(&eal.nodes, 1);
 	runtime_dir(dir, sizeof(dir), eal.instance);
 	for (size_t i = 0; i < 2; i++) {
 		glob_t found;
@@ -194,7 +197,7 @@ end(struct pmx_node *node)
 	}
 }
 
-const struct way way_secondary = {open_context, close_context, give_memory, end, rte_vect_get_max_simd_bitwidth};
+static const struct way way_secondary = {open_context, close_context, give_memory, end, rte_vect_get_max_simd_bitwidth};
 
 int
 secondary_attach(struct pmx_node *node, const char *instance, int cpu)

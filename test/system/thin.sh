@@ -1,0 +1,137 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Usage: thin.sh BUILD_DIR [ROUNDS]
+# sanitize: yes
+# timeout: 300
+# Thin clients, linked with the library that has no DPDK, as an ordinary user in user, mount and PID namespaces of their own:
+# every kind of verb, their round trip beside a secondary's, who may attach, and one that tries to reach what is another's.
+set -u
+. "$(dirname "$0")/common.bash"
+
+rounds=${2:-3000}
+need_hugepages thin 192
+nobody=65534
+thin=$build/test/thin
+full=$build/test/thin_full
+
+# a directory that the ordinary user may enter: nothing of the host's runtime is in it
+chmod 755 "$dir"
+mkdir "$dir/door"
+chmod 755 "$dir/door"
+cat >"$dir/0.ini" <<END
+[node]
+id = 0
+name = ${tag}0
+[engine]
+idle = adaptive
+[link 0]
+driver = loop
+port = $tag
+[limits]
+contexts = 16
+[access]
+socket = $dir/door/pmx.sock
+mode = 0660
+group = $nobody
+[contexts 8-9]
+uid = 12345
+[contexts 10-11]
+gid = $nobody
+send_buffers = 8
+receive_buffers = 16
+shared_bytes = 1048576
+[nodes]
+0 = auto
+END
+primary 0 -l 0 -m 128 || { not_ok thin_start ""; exit 1; }
+daemon=$last
+sock=$dir/door/pmx.sock
+
+# an ordinary user in fresh user, mount and PID namespaces; another one
+user=(timeout -k 5 60 setpriv --reuid=$nobody --regid=$nobody --clear-groups unshare --user --mount --pid --fork --kill-child)
+other=(timeout -k 5 60 setpriv --reuid=12345 --regid=12345 --clear-groups)
+
+if ! "${user[@]}" true 2>"$dir/unshare"; then
+	not_ok thin_namespaces "an ordinary user cannot make namespaces here: $(cat "$dir/unshare")"
+	exit 1
+fi
+
+says() { # NAME TEXT COMMAND...: it prints TEXT
+	local name=$1 text=$2
+	shift 2
+	"$@" >"$dir/said" 2>&1
+	if grep -q -- "$text" "$dir/said"; then
+		ok "$name"
+	else
+		not_ok "$name" "did not say '$text':" "$dir/said"
+	fi
+}
+
+serve() { # CONTEXT
+	start "$dir/serve.log" "${user[@]}" "$thin" serve "$sock" "$1"
+	server=$last
+	wait_for 20 grep -q serving "$dir/serve.log" || not_ok thin_serves "" "$dir/serve.log"
+}
+
+# ---- what it needs
+ldd "$thin" | grep -q librte && not_ok thin__no_dpdk "linked with DPDK" || ok thin__no_dpdk
+serve 1
+says thin__all_verbs "all verbs work" "${user[@]}" "$thin" verbs "$sock" 2 0:1
+wait "$server" && ok thin__other_side_ends || not_ok thin__other_side_ends "" "$dir/serve.log"
+"${user[@]}" "$thin" maps "$sock" 2 >"$dir/maps" 2>&1
+if grep -q '^shared' "$dir/maps" && ! grep '^shared' "$dir/maps" | grep -qv 'memfd:pmx'; then
+	ok thin__maps_its_own_memory_only
+else
+	not_ok thin__maps_its_own_memory_only "" "$dir/maps"
+fi
+
+# ---- who may attach
+says access__other_user_may_not "you may not" "${other[@]}" "$thin" open "$sock" 2
+chmod 666 "$sock"
+says access__range_of_a_user opened "${other[@]}" "$thin" open "$sock" 8
+says access__range_of_another_user "you may not" "${user[@]}" "$thin" open "$sock" 8
+says access__range_of_a_group opened "${user[@]}" "$thin" open "$sock" 10
+says access__range_of_another_group "you may not" "${other[@]}" "$thin" open "$sock" 10
+says access__quota_of_shared_memory "pmx_alloc" "${user[@]}" "$thin" verbs "$sock" 10 0:1
+says access__no_such_socket "no pmx-dpdk primary" "${user[@]}" "$thin" open "$dir/door/nobody.sock" 1
+echo "[node]
+id = 1
+name = x
+[access]
+mode = 0888
+owner = nobody-of-that-name" >"$dir/bad.ini"
+says access__bad_mode "octal" "$build/app/pmx-dpdk" --check "$dir/bad.ini"
+
+# ---- one that tries
+serve 1
+"$build/test/spy" "$sock" 3 1 || failed=1
+says thin__victim_as_before "all verbs work" "${user[@]}" "$thin" verbs "$sock" 2 0:1
+wait "$server" || not_ok thin__victim_ends "" "$dir/serve.log"
+kill -0 "$daemon" 2>/dev/null && ok thin__primary_lives || not_ok thin__primary_lives "" "$dir/0.log"
+
+# ---- round trip: turns of both, the same program
+if [[ $build != *asan* ]]; then
+	measure() { # WAY: ns
+		local program=$thin run=("${user[@]}") where=$sock
+		[ "$1" = thin ] || { program=$full run=(timeout -k 5 60) where=${tag}0; }
+		PMX_ATTACH=$1 start "$dir/serve.log" "${run[@]}" "$program" serve "$where" 4
+		server=$last
+		wait_for 20 grep -q serving "$dir/serve.log" || return 1
+		PMX_ATTACH=$1 "${run[@]}" "$program" ping "$where" 5 0:4 64 "$rounds"
+		end "$server"
+	}
+	for turn in 1 2 3 4 5; do
+		a=$(measure thin)
+		b=$(measure secondary)
+		echo "$a $b"
+	done >"$dir/trips"
+	median=$(awk '{print $1 / $2}' "$dir/trips" | sort -n | sed -n 3p)
+	sed 's/^/# thin and secondary, ns: /' "$dir/trips"
+	if awk -v m="${median:-9}" 'BEGIN {exit !(m > 0 && m <= 1.25)}'; then
+		ok "thin__round_trip # $median of a secondary's, median of 5 turns"
+	else
+		not_ok "thin__round_trip" "$median of a secondary's"
+	fi
+fi
+exit $failed
