@@ -20,6 +20,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "channel/step.h"
+
 #define SLOT_BYTES 64
 
 struct slot {
@@ -78,7 +80,9 @@ slot_at(const struct slot_end *end, uint32_t pos)
 static inline void
 slot_publish(struct slot_end *end, uint32_t pos)
 {
+	STEP();
 	atomic_store_explicit(&slot_at(end, pos)->mark, pos + 1, memory_order_release);
+	STEP();
 }
 
 /* Consumer: is the slot at position `pos` filled? */
@@ -95,7 +99,9 @@ slot_take(struct slot_end *end, uint32_t n, bool now)
 	end->pos += n;
 	if (end->pos - end->other >= end->publish || now) {
 		end->other = end->pos;
+		STEP();
 		atomic_store_explicit(end->published, end->pos, memory_order_release);
+		STEP();
 	}
 }
 

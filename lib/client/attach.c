@@ -72,6 +72,8 @@ attach_close(struct pmx_context *ctx, attach_ask ask)
 
 	if (atomic_load(&ctx->shm->state) == CHANNEL_OPEN)
 		ask(ctx->node, &request, -1, &reply, NULL); /* a primary that is gone has closed it already */
+	STEP();
 	close(ctx->event_fd);
 	close(ctx->doorbell);
+	STEP();
 }

@@ -55,6 +55,7 @@ ring_doorbell(struct pmx_context *ctx)
 	if (atomic_load_explicit(&ctx->shm->engine_sleeps, memory_order_relaxed) &&
 		write(ctx->doorbell, &one, sizeof(one)) < 0 && errno == EBADF)
 		ctx->engine_may_sleep = false;
+	STEP();
 }
 
 /* ------------------------------------------------------------------ completions */
@@ -503,7 +504,9 @@ publish_position(struct pmx_context *ctx)
 		return;
 	ctx->lhs_published = ctx->lhs.pos;
 	/* release: our reads of the entries before the engine writes them again */
+	STEP();
 	atomic_store_explicit(&ctx->shm->lhs_pos, ctx->lhs.pos, memory_order_release);
+	STEP();
 	ring_doorbell(ctx);
 }
 
@@ -677,7 +680,9 @@ pmx_before_select(struct pmx_context *ctx)
 	take_completions(ctx);
 	if (unlikely(ctx->unread) && lhs_peek(&ctx->lhs) == NULL)
 		take_ring(ctx);
+	STEP();
 	atomic_store_explicit(&ctx->shm->wake_client, 1, memory_order_relaxed);
+	STEP();
 	if (!ctx->selects && slot_room(&ctx->sub, 1)) {
 		struct submission *s = (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
 
@@ -961,6 +966,7 @@ context_make(struct pmx_context **out, struct pmx_node *node, struct channel_shm
 		context_free(ctx);
 		return -ENOMEM;
 	}
+	STEP();
 	pthread_mutex_lock(&node->lock);
 	ctx->next = node->contexts;
 	node->contexts = ctx;
@@ -985,9 +991,12 @@ context_free(struct pmx_context *ctx)
 		pthread_mutex_unlock(&node->lock);
 	match_close(ctx);
 	transfers_close(ctx);
+	STEP();
 	memory_close(ctx);
+	STEP();
 	if (ctx->mapped)
 		munmap(ctx->shm, ctx->mapped);
+	STEP();
 	if (ctx->past != NULL)
 		munmap(ctx->past, ctx->past_bytes);
 	while (ctx->kept != NULL) {

@@ -176,7 +176,9 @@ ring_publish(struct pmx_context *ctx)
 		return;
 	x->published = x->queue.heads.given;
 	/* release: our reads of the entries before the engine writes them again */
+	STEP();
 	atomic_store_explicit(&ctx->shm->matched_pos, x->published, memory_order_release);
+	STEP();
 	context_doorbell(ctx);
 }
 

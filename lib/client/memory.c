@@ -113,6 +113,7 @@ make_pages(uint64_t *len, void **addr, bool huge)
 	uint64_t all = (*len + page - 1) & ~(page - 1);
 	int fd = memfd_create("pmx", MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB | MFD_HUGE_2MB : 0));
 
+	STEP();
 	if (fd < 0)
 		return -errno;
 	if (ftruncate(fd, (off_t)all) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0 ||
@@ -126,6 +127,7 @@ make_pages(uint64_t *len, void **addr, bool huge)
 		return -error;
 	}
 	*len = all;
+	STEP();
 	return fd;
 }
 
@@ -149,6 +151,7 @@ share(struct pmx_context *ctx, int fd, void *at, uint64_t len, int watched)
 		result = -EPROTO;
 	if (result != 0)
 		return result;
+	STEP();
 	ctx->pieces[number] = (struct piece){at, len, watched};
 	if (number >= ctx->pieces_used)
 		ctx->pieces_used = number + 1;
@@ -227,6 +230,7 @@ adopt_pages(struct pmx_context *ctx, uint64_t at, uint64_t len)
 	if (fd < 0)
 		return fd;
 	memcpy(pages, (void *)(uintptr_t)at, len);
+	STEP();
 	if (mremap(pages, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)(uintptr_t)at) == MAP_FAILED) {
 		result = -errno;
 		munmap(pages, len);
@@ -234,6 +238,7 @@ adopt_pages(struct pmx_context *ctx, uint64_t at, uint64_t len)
 		return result;
 	}
 	/* from here on the bytes are where they were, whatever follows */
+	STEP();
 	result = pins_tell(ctx, (void *)(uintptr_t)at, len);
 	if (result == 0)
 		result = watched = pins_watch(ctx, (void *)(uintptr_t)at, len);

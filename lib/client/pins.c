@@ -76,6 +76,7 @@ pin(void *arg, uint64_t addr, uint64_t len)
 	unsigned char *resident;
 
 	(void)arg;
+	STEP();
 	if (mlock((void *)(uintptr_t)addr, len) != 0) {
 		int error = errno;
 
@@ -98,6 +99,7 @@ unpin(void *arg, uint64_t addr, uint64_t len)
 
 	(void)arg;
 	munlock((void *)(uintptr_t)addr, len);
+	STEP();
 	if (pins.fd >= 0)
 		ioctl(pins.fd, UFFDIO_UNREGISTER, &watch);
 }

@@ -69,6 +69,7 @@ start_eal(const char *instance, int cpu)
 		"--lcores", lcores, "--log-level=*:error",
 		"--force-max-simd-bitwidth=512" /* what searches may use: lib/match/scan.c */, NULL};
 
+	STEP();
 	CPU_ZERO(&before);
 	sched_getaffinity(0, sizeof(before), &before);
 	if (rte_eal_init((int)(sizeof(argv) / sizeof(argv[0])) - 1, argv) < 0)
@@ -76,6 +77,7 @@ start_eal(const char *instance, int cpu)
 	if (cpu < 0)
 		sched_setaffinity(0, sizeof(before), &before);
 	eal.running = true;
+	STEP();
 	snprintf(eal.instance, sizeof(eal.instance), "%s", instance);
 	return 0;
 }
@@ -93,8 +95,10 @@ ask(struct pmx_node *node, const struct attach_request *request, int give, struc
 	memcpy(msg.param, request, sizeof(*request));
 	msg.fds[0] = give;
 	msg.num_fds = give >= 0;
+	STEP();
 	if (rte_mp_request_sync(&msg, &replies, &patience) != 0 || replies.nb_received != 1)
 		goto out;
+	STEP();
 	const struct rte_mp_msg *m = &replies.msgs[0];
 
 	result = -EPROTO;

@@ -59,8 +59,10 @@ read_reply(int sock, struct attach_reply *reply, int *fds)
 	while (ready < 0 && errno == EINTR);
 	if (ready == 0)
 		return -ETIMEDOUT;
+	STEP();
 	ssize_t n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC | MSG_TRUNC);
 
+	STEP();
 	if (n <= 0)
 		return -EPIPE;
 	if (n != (ssize_t)sizeof(*reply) || reply->abi != CHANNEL_ABI)
@@ -84,8 +86,10 @@ read_reply(int sock, struct attach_reply *reply, int *fds)
 static int
 ask(struct pmx_node *node, const struct attach_request *request, int give, struct attach_reply *reply, int *fds)
 {
+	STEP();
 	int result = send_request(node->socket, request, give);
 
+	STEP();
 	return result != 0 ? result : read_reply(node->socket, reply, fds);
 }
 
@@ -191,8 +195,11 @@ close_context(struct pmx_context *ctx)
 static void
 end(struct pmx_node *node)
 {
+	STEP();
 	life_end(node);
+	STEP();
 	close(node->socket);
+	STEP();
 }
 
 /* ------------------------------------------------------------------ attaching */
@@ -216,8 +223,11 @@ connect_to(const char *path)
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	if (connect(fd, (struct sockaddr *)&at, sizeof(at)) == 0)
+	STEP();
+	if (connect(fd, (struct sockaddr *)&at, sizeof(at)) == 0) {
+		STEP();
 		return fd;
+	}
 	int error = errno;
 
 	close(fd);

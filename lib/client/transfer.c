@@ -284,6 +284,7 @@ submit_desc(struct pmx_context *ctx, uint16_t place, uint8_t kind, int64_t memor
 	struct transfer_desc *d = &channel_transfers(ctx->shm)[place];
 	struct submission *s = (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
 
+	STEP();
 	d->kind = kind;
 	d->flags = desc_flags(t);
 	d->node = t->peer.node;

@@ -32,6 +32,7 @@ static struct {
 	pthread_t watcher;
 	pthread_mutex_t lock;      /* of what follows: secondaries are answered on another thread */
 	int pidfd[WIRE_NODES_MAX]; /* by context, 0 = none */
+	uint32_t generation[WIRE_NODES_MAX]; /* of the open that is watched so */
 	int owner[WIRE_NODES_MAX]; /* connection of its thin client, SECONDARY */
 } server = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -58,6 +59,7 @@ watch(uint16_t ctx, uint32_t generation, int pid)
 		return -errno;
 	forget(ctx);
 	server.pidfd[ctx] = fd;
+	server.generation[ctx] = generation;
 	return epoll_ctl(server.epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
 }
 
@@ -83,8 +85,8 @@ static void
 process_ended(uint16_t ctx, uint32_t generation)
 {
 	pthread_mutex_lock(&server.lock);
-	if (server.pidfd[ctx] != 0) /* seen once is enough */
-		epoll_ctl(server.epoll, EPOLL_CTL_DEL, server.pidfd[ctx], NULL);
+	if (server.generation[ctx] == generation) /* seen once is enough */
+		forget(ctx);
 	pthread_mutex_unlock(&server.lock);
 	end_context(ctx, generation);
 }
@@ -273,8 +275,13 @@ close_for(const struct asker *who, const struct attach_request *request)
 
 	if (!is_own(who, request->ctx, request->generation))
 		return -ENOENT;
-	server.owner[request->ctx] = SECONDARY;
-	return node_command(server.node, &cmd, true);
+	int result = node_command(server.node, &cmd, true);
+
+	if (result == 0) {
+		server.owner[request->ctx] = SECONDARY;
+		forget(request->ctx); /* it may end now: what it sent is seen off */
+	}
+	return result;
 }
 
 /* Map what a client gave. */

@@ -73,8 +73,7 @@ holdings() {
 	for i in 0 1; do
 		timeout 10 "$build/app/pmx-ctl" --instance "$tag$i" stat 2>/dev/null |
 			awk -v n=$i '$1 == "mbufs_free" || $1 == "mbufs_unpromised" {printf "%s_%d=%s ", $1, n, $2}'
-		# a context number keeps the pidfd of its last process
-		echo -n "fds_$i=$(find "/proc/${primaries[i]}/fd" -mindepth 1 ! -lname '*pidfd*' | wc -l) "
+		echo -n "fds_$i=$(find "/proc/${primaries[i]}/fd" -mindepth 1 | wc -l) "
 		echo -n "memfds_$i=$(grep -c memfd: "/proc/${primaries[i]}/maps") "
 		awk -v n=$i '/^HugetlbPages/{printf "hugepages_kb_%d=%s ", n, $2}' "/proc/${primaries[i]}/status"
 	done

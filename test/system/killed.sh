@@ -1,0 +1,184 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Usage: killed.sh BUILD_DIR [EVERY [RANDOM [thin|secondary]]]
+# timeout: 900
+# Applications that are killed (SIGKILL): at every EVERY-th step (29) of all that libpmx does, and RANDOM times (60) at random
+# moments, four at once. After each nothing of theirs may be left in the primaries, their number opens at once, their partner's
+# sends and transfers end in bounded time, and others' round trips are as with applications that end by themselves.
+set -u
+. "$(dirname "$0")/common.bash"
+
+every=${2:-29}
+random=${3:-60}
+ways=${4:-thin secondary}
+need_hugepages killed 320
+killed=$build/test/killed
+ctl=$build/app/pmx-ctl
+
+config() { # NODE
+	cat >"$dir/$1.ini" <<-END
+		[node]
+		id = $1
+		name = $tag$1
+		[engine]
+		idle = adaptive
+		[link 0]
+		port = net_memif0
+		mtu = 4000
+		[proto]
+		rto_max_us = 20000
+		retries = 8
+		keepalive_ms = 200
+		flow_idle_ms = 100
+		[limits]
+		mbufs = 8192
+		contexts = 16
+		send_buffers = 64
+		receive_buffers = 64
+		[nodes]
+		0 = auto
+		1 = auto
+	END
+}
+
+# What must be as before, in one line: buffers, promises, flows, regions, descriptors, mappings, open contexts.
+holdings() {
+	local i
+	for i in 0 1; do
+		timeout 10 "$ctl" --instance "$tag$i" stat 2>/dev/null |
+			awk -v n=$i '$1 == "mbufs_free" || $1 == "mbufs_unpromised" || $1 == "flows" {printf "%s_%d=%s ", $1, n, $2}'
+	done
+	timeout 10 "$ctl" --instance "${tag}0" --json contexts | tr -cd '{' | wc -c | tr '\n' ' '
+	timeout 10 "$ctl" --instance "${tag}0" --json memory | tr -cd '{' | wc -c | tr '\n' ' '
+	for i in 0 1; do
+		echo -n "fds_$i=$(find "/proc/${primaries[i]}/fd" -mindepth 1 | wc -l) "
+	done
+	# node 1's are its partner's alone
+	echo -n "maps_0=$(grep -c memfd: "/proc/${primaries[0]}/maps") "
+
+}
+
+as_before() { now=$(holdings); [ "$now" = "$before" ]; }
+partner_is_done() { [ "$("$killed" owes "$dir/partner" | cut -d' ' -f1)" = 0 ]; }
+
+steps() { # WAY: every k-th step
+	local all k n=0 bad=0 out
+	out=$(PMX_ATTACH=$1 timeout 60 "$killed" victim "${tag}0" 1 1:1 0 2>&1)
+	all=${out%% *}
+	[ "$all" -gt 0 ] 2>/dev/null || { not_ok "killed_$1__runs" "$out"; return; }
+	echo "# $1, $out"
+	ok "killed_$1__runs"
+	# a first kill: what is found once only, the partner's state among it
+	{ PMX_ATTACH=$1 timeout 60 "$killed" victim "${tag}0" 1 1:1 $((all / 2)) >/dev/null 2>&1; } 2>/dev/null
+	sleep 1
+	before=$(holdings)
+	"$killed" owes "$dir/partner" >/dev/null
+	for ((k = 1 + RANDOM % every; k <= all; k += every)); do
+		# what is not the same in each run (waiting) may take a few steps less
+		{ PMX_ATTACH=$1 timeout 60 "$killed" victim "${tag}0" 1 1:1 "$k" >"$dir/victim.log" 2>&1; } 2>/dev/null
+		code=$?
+		if [ $code -ne 137 ] && [ $code -ne 0 ]; then
+			bad=$((bad + 1))
+			not_ok "killed_$1__step_$k" "exit code $code" "$dir/victim.log"
+			[ $bad -lt 5 ] || break
+		fi
+		n=$((n + 1))
+		if ! wait_for 5 as_before; then
+			not_ok "killed_$1__step_$k" "left something"
+			echo "# before: $before"
+			echo "# after:  $now"
+			bad=$((bad + 1))
+			[ $bad -lt 5 ] || break
+			before=$now
+		fi
+		if ! wait_for 5 partner_is_done; then
+			not_ok "killed_$1__step_$k" "its partner waits: $("$killed" owes "$dir/partner")"
+			bad=$((bad + 1))
+			[ $bad -lt 5 ] || break
+		fi
+	done
+	read -r _ errors longest < <("$killed" owes "$dir/partner")
+	[ $bad -eq 0 ] && ok "killed_$1__no_step_leaves_anything # $n of $all steps; $errors sends of the partner ended with an error, after at most $longest us"
+}
+
+at_random() { # WAY
+	local left=$random batch=4 i victims start=$SECONDS
+	before=$(holdings)
+	while [ "$left" -gt 0 ]; do
+		victims=()
+		for ((i = 0; i < batch; i++)); do
+			PMX_ATTACH=$1 "$killed" loop "${tag}0" $((2 + i)) 1:1 >"$dir/loop$i.log" 2>&1 &
+			victims+=($!)
+			pids+=($!)
+		done
+		sleep "0.0$((1 + RANDOM % 9))$((RANDOM % 10))"
+		[ "$1" = thin ] || sleep 0.05
+		for i in "${victims[@]}"; do
+			kill -KILL "$i" 2>/dev/null
+			wait "$i" 2>/dev/null
+			left=$((left - 1))
+			pids=("${pids[@]/#$i/}")
+		done
+		pids=(${pids[@]+"${pids[@]}"})
+	done
+	if grep -h . "$dir"/loop?.log | grep -v '^EAL' | head -3 | grep .; then
+		not_ok "killed_$1__at_random" "an application failed"
+	fi
+	if wait_for 10 as_before; then
+		ok "killed_$1__at_random # $random times in $((SECONDS - start)) s"
+	else
+		not_ok "killed_$1__at_random" "left something"
+		echo "# before: $before"
+		echo "# after:  $now"
+	fi
+}
+
+# A round trip of others while applications come and go: p99 in ns
+others() { # WAY killed|ended
+	local until=$((SECONDS + 4)) victim
+	start "$dir/respond.log" "$build/app/pmx-perf" respond --context 9 --instance "${tag}1"
+	sleep 0.3
+	timeout 60 "$build/app/pmx-perf" latency --sizes 64 --rounds 10000 --context 9 --to 1:9 --instance "${tag}0" --json >"$dir/others" 2>&1 &
+	local measuring=$!
+	while kill -0 $measuring 2>/dev/null && [ $SECONDS -lt $((until + 40)) ]; do
+		PMX_ATTACH=$1 "$killed" victim "${tag}0" 1 1:1 $([ "$2" = killed ] && echo $((100 + RANDOM % 100)) || echo 0) >/dev/null 2>&1 &
+		victim=$!
+		wait $victim 2>/dev/null
+	done
+	wait $measuring
+	sed -n 's/.*"p99_ns": *\([0-9]*\).*/\1/p' "$dir/others" | head -1
+}
+
+for i in 0 1; do
+	config $i
+done
+primary 0 -l 0 -m 64 --vdev=net_memif0,role=server,socket=$dir/m.sock,socket-abstract=no,bsize=4224 || { not_ok killed_start ""; exit 1; }
+primaries=("$last")
+primary 1 -l 1 -m 64 --vdev=net_memif0,role=client,socket=$dir/m.sock,socket-abstract=no,bsize=4224 || { not_ok killed_start ""; exit 1; }
+primaries+=("$last")
+PMX_ATTACH=thin start "$dir/partner.log" "$killed" partner "${tag}1" 1 "$dir/partner"
+partner=$last
+wait_for 20 "$killed" owes "$dir/partner" >/dev/null || { not_ok killed_partner "" "$dir/partner.log"; exit 1; }
+for way in $ways; do
+	steps "$way"
+	at_random "$way"
+done
+PMX_ATTACH=thin
+export PMX_ATTACH
+for turn in 1 2 3; do
+	a=$(others thin ended) b=$(others thin killed)
+	echo "# p99 of others' round trips, ns: $a while applications end, $b while they are killed"
+	echo "$a $b"
+done | tee "$dir/p99" | grep '^#'
+ratio=$(grep -v '^#' "$dir/p99" | awk '$1 > 0 {print $2 / $1}' | sort -n | sed -n 2p)
+if awk -v r="${ratio:-99}" 'BEGIN {exit !(r <= 2)}'; then
+	ok "killed__others_are_not_disturbed # p99 $ratio of that with applications that end"
+else
+	not_ok "killed__others_are_not_disturbed" "p99 $ratio of that with applications that end"
+fi
+for i in 0 1; do
+	kill -0 "${primaries[i]}" 2>/dev/null && ok "killed__primary_${i}_lives" || not_ok "killed__primary_${i}_lives" "" "$dir/$i.log"
+done
+kill -0 "$partner" 2>/dev/null && ok killed__partner_lives || not_ok killed__partner_lives "" "$dir/partner.log"
+exit $failed
