@@ -57,6 +57,7 @@ struct channel_shm {
 	uint32_t submissions;       /* slots, power of two */
 	uint32_t completions;       /* slots, power of two */
 	struct lhs_config lhs, matched; /* rings of plain messages and of those that receives match */
+	uint32_t lhs_room, matched_room; /* most entries of each that the engine fills before some are given back */
 	uint32_t send_buffers;      /* numbers 0..send_buffers-1 are the client's at open */
 	uint32_t receive_buffers, matched_buffers; /* quotas, for information */
 	uint32_t unexpected, receives, unexpected_bytes; /* most that the client keeps */

@@ -517,7 +517,7 @@ take_ring(struct pmx_context *ctx)
 	ctx->unread = false;
 	ctx->lhs = ctx->next_lhs;
 	ctx->lhs_published = 0;
-	ctx->lhs_publish = ctx->shm->lhs.entries / 8 ? ctx->shm->lhs.entries / 8 : 1;
+	ctx->lhs_publish = ctx->shm->lhs_room / 8 ? ctx->shm->lhs_room / 8 : 1;
 }
 
 static int

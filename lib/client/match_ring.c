@@ -25,7 +25,7 @@ ring_open(struct pmx_context *ctx)
 	struct match *x = ctx->match;
 
 	x->buffers = shm->matched_buffers;
-	x->publish = shm->matched.entries / 8 ? shm->matched.entries / 8 : 1;
+	x->publish = shm->matched_room / 8 ? shm->matched_room / 8 : 1;
 	x->heap_max = shm->unexpected_bytes;
 	return match_queue_init(&x->queue, &shm->matched, channel_matched(ctx->shm), ctx->shm, shm->unexpected, shm->receives,
 		ctx->node->way->simd_bits());
@@ -436,4 +436,5 @@ ring_rejoin(struct pmx_context *ctx)
 	lhs_end_init(&x->queue.heads.ring, &ctx->shm->matched, channel_matched(ctx->shm));
 	x->queue.heads.given = x->published = 0;
 	x->queue.base = ctx->shm;
+	x->publish = ctx->shm->matched_room / 8 ? ctx->shm->matched_room / 8 : 1;
 }

@@ -50,7 +50,7 @@ struct config_range {
 	char uid[128], gid[128];          /* names or numbers with commas between; "" = anyone */
 	uint32_t uids[CONFIG_IDS_MAX], gids[CONFIG_IDS_MAX];
 	uint32_t uid_count, gid_count;    /* both 0: anyone who may open the socket */
-	uint32_t send_buffers, receive_buffers, pin_bytes, shared_bytes; /* 0: as [limits] */
+	uint32_t send_buffers, receive_buffers, lhs_entries, burst, pin_bytes, shared_bytes; /* 0: as [limits] */
 };
 
 struct config {

@@ -132,6 +132,10 @@ join_ends(struct node *n, struct channel *ch)
 	slot_end_init(&ch->com, channel_completions(shm), g->completions, &shm->completions_pos);
 	join_inlet(&ch->plain, &g->lhs, channel_lhs(shm), &shm->lhs_pos, ch->ctx);
 	join_inlet(&ch->matched, &g->matched, channel_matched(shm), &shm->matched_pos, ch->ctx | WIRE_MATCHED);
+	if (range && range->lhs_entries && range->lhs_entries < ch->plain.lhs_size)
+		ch->plain.lhs_size = range->lhs_entries;
+	if (range && range->lhs_entries && range->lhs_entries < ch->matched.lhs_size)
+		ch->matched.lhs_size = range->lhs_entries;
 	if (ch->matching != NULL)
 		matching_join(ch);
 	ch->frag_len = n->frag_len;
@@ -141,6 +145,8 @@ join_ends(struct node *n, struct channel *ch)
 	ch->busy_slots = 0;
 	ch->selects = false;
 	ch->received = ch->sent = ch->bad = 0;
+	shm->lhs_room = ch->plain.lhs_size;
+	shm->matched_room = ch->matched.lhs_size;
 	shm->send_buffers = ch->send_buffers;
 	shm->receive_buffers = ch->plain.bulk_quota;
 	shm->matched_buffers = ch->matched.bulk_quota;
@@ -152,6 +158,7 @@ join_ends(struct node *n, struct channel *ch)
 	shm->kernel_copies = ch->thin == NULL;
 	shm->frag_len = n->frag_len;
 	shm->pin_bytes = range && range->pin_bytes ? range->pin_bytes : n->config.pin_bytes;
+	ch->burst = range && range->burst ? range->burst : n->config.burst;
 	ch->shared_most = range && range->shared_bytes ? range->shared_bytes : n->config.shared_bytes;
 	shm->pin_entries = n->config.pin_entries;
 	shm->pin_cache = n->config.pin_cache;

@@ -162,6 +162,7 @@ struct channel {
 	int pid;                 /* of the client; 0 = embedded */
 	uint64_t received, sent; /* messages */
 	uint64_t bad;            /* malformed things from this client */
+	uint32_t burst;          /* submissions of a turn */
 	uint64_t shared_most;    /* bytes that a thin client may share beside its region */
 	struct remote *remote;   /* remote memory */
 	struct matching *matching; /* of matched messages; NULL: the client does it */

@@ -455,7 +455,7 @@ submit_other(struct engine *e, struct channel *ch, const struct submission *s)
 unsigned
 channel_scan(struct engine *e, struct channel *ch)
 {
-	unsigned burst = e->node->config.burst, work = 0;
+	unsigned burst = ch->burst, work = 0;
 
 	while (work < burst && slot_filled(&ch->sub, ch->sub.pos)) {
 		struct submission s;

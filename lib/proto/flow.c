@@ -67,6 +67,7 @@ flow_forget(struct proto *p, uint32_t index)
 	if (f->tx_state != FLOW_TX_IDLE && wire_seq_before(t->isn_floor, f->snd_end))
 		t->isn_floor = f->snd_end;
 	t->flow_count--;
+	p->ctxs[f->ctx].flows--;
 	timer_stop(p, index);
 	f->key = f->wire_head = 0;
 	f->tx_state = FLOW_TX_IDLE;
@@ -76,16 +77,16 @@ flow_forget(struct proto *p, uint32_t index)
 	COUNT(p, flows_reclaimed);
 }
 
-/* The longest idle of a sample; a full scan only when the pool is exhausted, which is cold. */
+/* The longest idle, of one context or of all (NIL); a full scan only when there are no more, which is cold. */
 static bool
-reclaim_one(struct proto *p, uint64_t now)
+reclaim_one(struct proto *p, uint32_t ctx, uint64_t now)
 {
 	uint32_t best = NIL;
 
 	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
 		const struct flow *f = &p->flows[i];
 
-		if (f->key != 0 && flow_idle_enough(p, f, now, p->memory) &&
+		if (f->key != 0 && (ctx == NIL || f->ctx == ctx) && flow_idle_enough(p, f, now, p->memory) &&
 			(best == NIL || f->used_at < p->flows[best].used_at))
 			best = i;
 	}
@@ -99,13 +100,20 @@ uint32_t
 flow_make(struct proto *p, uint16_t ctx, uint16_t node, uint16_t peer_ctx, uint32_t path,
 	uint64_t now)
 {
-	if (p->flow_free == NIL && !reclaim_one(p, now))
+	struct context *c = &p->ctxs[ctx];
+
+	if (p->cfg.context_flows != 0 && c->flows >= p->cfg.context_flows && !reclaim_one(p, ctx, now)) {
+		COUNT(p, flow_quota);
+		return NIL;
+	}
+	if (p->flow_free == NIL && !reclaim_one(p, NIL, now))
 		return NIL;
 	uint32_t index = p->flow_free;
 	struct flow *f = &p->flows[index];
 
 	p->flow_free = f->hash_next;
 	p->flow_count++;
+	c->flows++;
 	*f = (struct flow){
 		.key = FLOW_KEY(ctx, node, peer_ctx),
 		.wire_head = wire_head(WIRE_DATA, node, p->cfg.node),

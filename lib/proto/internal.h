@@ -191,6 +191,7 @@ struct context {
 	uint32_t inline_max;        /* messages up to this need no bulk buffer */
 	struct list blocked;        /* flows that wait for room, first come first served */
 	uint32_t pending;           /* txds not completed */
+	uint32_t flows;             /* of it, kept over its lives */
 };
 
 /* An answer to a frame that has no flow or path of its own. */

@@ -44,6 +44,7 @@ struct proto_config {
 	uint32_t nodes_max;       /* node numbers 0..nodes_max-1 */
 	uint32_t contexts_max;    /* local contexts 0..contexts_max-1 */
 	uint32_t flows_max;
+	uint32_t context_flows;   /* most of one context's endpoint, 0 = flows_max */
 	uint32_t paths_max;       /* peer nodes at once */
 	uint32_t tx_frames_max;   /* frames waiting for their Ack or to be sent, all flows */
 	uint32_t rx_frames_max;   /* frames held: reordering, unfinished messages, undelivered */
@@ -81,7 +82,7 @@ struct proto_config {
 	X(drop_session, "frames", "of another life of this node or of the peer")                   \
 	X(drop_nonce, "frames", "HELLO that answers no question of ours")                          \
 	X(drop_absent, "frames", "for a context that is not open")                                 \
-	X(drop_no_flow, "frames", "no flow free: limits.flows")                                    \
+	X(drop_no_flow, "frames", "no flow free: limits.flows, or limits.context_flows of its context") \
 	X(drop_unopened, "frames", "of a flow that was not opened, or no longer is")               \
 	X(drop_old, "frames", "sequence already received (PM-R3)")                                 \
 	X(drop_beyond, "frames", "sequence beyond the reorder window")                             \
@@ -106,7 +107,8 @@ struct proto_config {
 	X(peer_restarts, "events", "peers that came back in a new life")                           \
 	X(peer_deaths, "events", "peers that no longer answered")                                  \
 	X(flows_opened, "flows", "flows made")                                                     \
-	X(flows_reclaimed, "flows", "idle flows forgotten")
+	X(flows_reclaimed, "flows", "idle flows forgotten")                                        \
+	X(flow_quota, "messages", "put off: their context has limits.context_flows under way")
 
 enum proto_counter {
 #define PROTO_COUNTER_ENUM(name, unit, help) PROTO_##name,

@@ -40,6 +40,7 @@ proto_ctx_open(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks,
 		.inline_max = inline_max,
 		.blocked = {NIL, NIL},
 		.pending = c->pending,
+		.flows = c->flows,
 	};
 	/* a new life: what it sends opens its flows anew, whatever became of the receivers of the last */
 	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {

@@ -1717,6 +1717,33 @@ flow_make__pool_exhausted_then_reclaimed(void **state)
 	finish(net);
 }
 
+/* One that sends to all the world leaves flows for others, and goes on as its own come free. */
+static void
+flow_make__one_context_has_its_share(void **state)
+{
+	struct proto_config c = net_config();
+
+	(void)state;
+	c.context_flows = 2;
+	struct net *net = net_new(3, &c, 1);
+
+	net_open_all(net, 8, 8);
+	net_send(net, 0, 0, 1, 0, 10);
+	net_send(net, 0, 0, 1, 1, 10);
+	assert_int_equal(net_send(net, 0, 0, 2, 0, 10), -EAGAIN);
+	assert_int_equal(net_count(net, 0, PROTO_flow_quota), 1);
+	int other = net_send(net, 0, 1, 2, 0, 10);
+
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, other);
+	net_run(net, 250 * NET_MS); /* idle for 4 rto_max: its own may be forgotten */
+	int m = net_send(net, 0, 0, 2, 0, 10);
+
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	finish(net);
+}
+
 static void
 flow_forget__idle_flows_go_and_open_again(void **state)
 {
@@ -2150,6 +2177,7 @@ main(void)
 		cmocka_unit_test(proto_ctx_close__receiver_closes_and_opens_again),
 		cmocka_unit_test(proto_ctx_close__nothing_is_delivered_to_it),
 		cmocka_unit_test(flow_make__pool_exhausted_then_reclaimed),
+		cmocka_unit_test(flow_make__one_context_has_its_share),
 		cmocka_unit_test(flow_forget__idle_flows_go_and_open_again),
 		cmocka_unit_test(flow_forget__receiver_remembers_while_its_acks_renew_the_sender),
 		cmocka_unit_test(flow__sequence_wraps),
