@@ -5,41 +5,32 @@
  */
 #include "channel/channel.h"
 
-#define OFFSETS 7
-
 static uint64_t
 align64(uint64_t v)
 {
 	return (v + 63) & ~(uint64_t)63;
 }
 
-static uint64_t
-place(const struct channel_geometry *g, uint64_t off[OFFSETS])
+struct channel_layout
+channel_layout(const struct channel_geometry *g)
 {
-	uint64_t at = align64(sizeof(struct channel_shm));
+	struct channel_layout l;
 
-	off[0] = at;
-	at += (uint64_t)g->submissions * SLOT_BYTES;
-	off[1] = at;
-	at += (uint64_t)g->completions * SLOT_BYTES;
-	off[2] = at;
-	at += (uint64_t)g->lhs.entries * g->lhs.entry_bytes;
-	off[3] = at;
-	at += (uint64_t)g->matched.entries * g->matched.entry_bytes;
-	off[4] = at;
-	at = align64(at + g->send_buffers * sizeof(int64_t));
-	off[5] = at;
-	at += g->transfers * sizeof(struct transfer_desc);
-	off[6] = at;
-	return at + (uint64_t)g->events * SLOT_BYTES;
+	l.submissions = align64(sizeof(struct channel_shm));
+	l.completions = l.submissions + (uint64_t)g->submissions * SLOT_BYTES;
+	l.lhs = l.completions + (uint64_t)g->completions * SLOT_BYTES;
+	l.matched = l.lhs + (uint64_t)g->lhs.entries * g->lhs.entry_bytes;
+	l.send_off = l.matched + (uint64_t)g->matched.entries * g->matched.entry_bytes;
+	l.transfers = align64(l.send_off + g->send_buffers * sizeof(int64_t));
+	l.events = l.transfers + g->transfers * sizeof(struct transfer_desc);
+	l.bytes = l.events + (uint64_t)g->events * SLOT_BYTES;
+	return l;
 }
 
 uint64_t
 channel_bytes(const struct channel_geometry *g)
 {
-	uint64_t off[OFFSETS];
-
-	return place(g, off);
+	return channel_layout(g).bytes;
 }
 
 uint64_t
@@ -52,12 +43,12 @@ void
 channel_format(struct channel_shm *shm, const struct channel_geometry *g, uint16_t node,
 	uint16_t ctx, uint32_t generation)
 {
-	uint64_t off[OFFSETS], bytes = place(g, off);
+	const struct channel_layout l = channel_layout(g);
 
-	memset(shm, 0, bytes);
+	memset(shm, 0, l.bytes);
 	shm->magic = CHANNEL_MAGIC;
 	shm->abi = CHANNEL_ABI;
-	shm->bytes = (uint32_t)bytes;
+	shm->bytes = (uint32_t)l.bytes;
 	shm->node = node;
 	shm->ctx = ctx;
 	shm->generation = generation;
@@ -65,13 +56,13 @@ channel_format(struct channel_shm *shm, const struct channel_geometry *g, uint16
 	shm->completions = g->completions;
 	shm->lhs = g->lhs;
 	shm->matched = g->matched;
-	shm->submissions_off = off[0];
-	shm->completions_off = off[1];
-	shm->lhs_off = off[2];
-	shm->matched_off = off[3];
-	shm->send_off_off = off[4];
-	shm->transfers_off = off[5];
-	shm->events_off = off[6];
+	shm->submissions_off = l.submissions;
+	shm->completions_off = l.completions;
+	shm->lhs_off = l.lhs;
+	shm->matched_off = l.matched;
+	shm->send_off_off = l.send_off;
+	shm->transfers_off = l.transfers;
+	shm->events_off = l.events;
 	shm->transfers = g->transfers;
 	shm->events = g->events;
 }

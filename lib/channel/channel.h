@@ -7,7 +7,7 @@
  * 1. Offsets only, never pointers: everything is counted from the start of the region ("base"),
  *    bulk memory too. Whoever maps region and bulk memory at equal distances can use a channel.
  * 2. The geometry in struct channel_shm is for the client. The engine keeps its own copy and reads
- *    of the region only: slots (copied once, then checked), and three positions (checked).
+ *    of the region only: slots and descriptions of transfers (copied once, then checked), positions (checked), two flags.
  * 3. Send buffers come back in completion slots, up to 14 in one. A separate rte_ring of free
  *    buffers would put a ring header (size, mask) that the engine indexes with into memory that
  *    the client writes: a hostile client could make the engine write anywhere.
@@ -264,6 +264,12 @@ struct channel_geometry {
 	struct lhs_config lhs, matched;
 };
 
+/* Where the parts of a region are, in bytes from its start. The engine goes by this, and not by what stands in the region, which
+ * is the client's to write. */
+struct channel_layout {
+	uint64_t submissions, completions, lhs, matched, send_off, transfers, events, bytes;
+};
+struct channel_layout channel_layout(const struct channel_geometry *g);
 /* Bytes of a region. */
 uint64_t channel_bytes(const struct channel_geometry *g);
 /* Bytes from one buffer of a thin client to the next. */
@@ -280,6 +286,7 @@ void channel_format(struct channel_shm *shm, const struct channel_geometry *g, u
 /* NULL, or what is wrong with a region that a client is about to use. */
 const char *channel_check(const struct channel_shm *shm);
 
+/* Where a client finds the parts: by the header. */
 static inline struct slot *
 channel_submissions(struct channel_shm *shm)
 {

@@ -159,8 +159,14 @@ choose(const struct asker *who, const struct attach_request *request, uint32_t f
 {
 	const struct node *n = server.node;
 
-	if (request->ctx != 0xFFFF)
-		return request->ctx >= n->config.contexts ? -EINVAL : may_open(who, request->ctx) ? request->ctx : -EACCES;
+	if (request->ctx != 0xFFFF) {
+		if (request->ctx >= n->config.contexts)
+			return -EINVAL;
+		if (!may_open(who, request->ctx))
+			return -EACCES;
+		/* the lane has the last word; this spares memory that would be made in vain */
+		return n->channels[request->ctx].state == CHANNEL_CLOSED ? request->ctx : -EBUSY;
+	}
 	for (uint32_t i = from; i < n->config.contexts; i++) {
 		if (n->channels[i].state == CHANNEL_CLOSED && may_open(who, i))
 			return (int)i;

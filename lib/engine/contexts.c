@@ -80,13 +80,20 @@ fill_send_slots(struct node *n, struct channel *ch)
 	return 0;
 }
 
+/* What lies in the channel at an offset of the node's layout. */
+static void *
+part_of(const struct channel *ch, uint64_t offset)
+{
+	return (uint8_t *)ch->shm + offset;
+}
+
 /* Remote memory begins anew: nothing is registered, nothing under way. */
 static void
 join_remote(struct node *n, struct channel *ch)
 {
 	struct remote *r = ch->remote;
 	struct remote fresh = {
-		.descs = channel_transfers(ch->shm),
+		.descs = part_of(ch, n->layout.transfers),
 		.ops = r->ops,
 		.transfers = n->config.transfers,
 		.all_ops = r->all_ops,
@@ -100,7 +107,7 @@ join_remote(struct node *n, struct channel *ch)
 		fresh.free_requests = &r->requests[i];
 	}
 	*r = fresh;
-	slot_end_init(&r->events, channel_events(ch->shm), n->geometry.events, &ch->shm->events_pos);
+	slot_end_init(&r->events, part_of(ch, n->layout.events), n->geometry.events, &ch->shm->events_pos);
 }
 
 /* What waits here for the context to open stays. */
@@ -124,14 +131,15 @@ join_ends(struct node *n, struct channel *ch)
 	const struct channel_geometry *g = &n->geometry;
 	const struct config_range *range = config_range(&n->config, ch->ctx);
 
+	ch->send_off = part_of(ch, n->layout.send_off);
 	ch->bufs = ch->thin ? ch->thin->bufs : n->bufs;
 	ch->bufs_count = ch->thin ? ch->thin->count : n->bufs_count;
 	ch->matching = ch->thin ? NULL : ch->matcher; /* into a thin client's memory the engine copies as little as it can */
 	channel_format(shm, g, (uint16_t)n->config.id, ch->ctx, ++ch->generation);
-	slot_end_init(&ch->sub, channel_submissions(shm), g->submissions, &shm->submissions_pos);
-	slot_end_init(&ch->com, channel_completions(shm), g->completions, &shm->completions_pos);
-	join_inlet(&ch->plain, &g->lhs, channel_lhs(shm), &shm->lhs_pos, ch->ctx);
-	join_inlet(&ch->matched, &g->matched, channel_matched(shm), &shm->matched_pos, ch->ctx | WIRE_MATCHED);
+	slot_end_init(&ch->sub, part_of(ch, n->layout.submissions), g->submissions, &shm->submissions_pos);
+	slot_end_init(&ch->com, part_of(ch, n->layout.completions), g->completions, &shm->completions_pos);
+	join_inlet(&ch->plain, &g->lhs, part_of(ch, n->layout.lhs), &shm->lhs_pos, ch->ctx);
+	join_inlet(&ch->matched, &g->matched, part_of(ch, n->layout.matched), &shm->matched_pos, ch->ctx | WIRE_MATCHED);
 	if (range && range->lhs_entries && range->lhs_entries < ch->plain.lhs_size)
 		ch->plain.lhs_size = range->lhs_entries;
 	if (range && range->lhs_entries && range->lhs_entries < ch->matched.lhs_size)

@@ -140,6 +140,7 @@ struct channel {
 	struct channel_shm *shm;
 	struct channel_shm *own; /* where it is unless a thin client brings its own */
 	char zone[32];           /* the memzone of that */
+	_Atomic int64_t *send_off; /* in it: where the client finds its send buffers */
 	struct thin *thin;       /* NULL: its client maps the node's mbufs */
 	struct buf_state *bufs;  /* of received bulk, by the numbers that the client is told */
 	uint32_t bufs_count;
@@ -261,6 +262,7 @@ struct node {
 	struct peer *peers;       /* by node number */
 	struct channel *channels; /* by context number */
 	struct channel_geometry geometry;
+	struct channel_layout layout;
 	struct engine *engines;
 	uint32_t frag_len;
 	uint32_t frame_room;      /* bytes of a data room behind the headroom */
@@ -330,7 +332,7 @@ slot_set_buffer(struct channel *ch, uint32_t slot, struct rte_mbuf *m)
 	m->next = NULL; /* from here on only its start and lengths change */
 	m->nb_segs = 1;
 	m->ol_flags = 0;
-	atomic_store_explicit(&channel_send_off(ch->shm)[slot],
+	atomic_store_explicit(&ch->send_off[slot],
 		(ch->thin ? thin_send(ch->thin, slot) : send_payload(s)) - (uint8_t *)ch->shm, memory_order_relaxed);
 }
 

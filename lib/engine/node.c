@@ -254,6 +254,7 @@ make_channels(struct node *n)
 		/* its front parts must have room for a struct wire_match, whatever the other's have */
 		.matched = {c->matched_entries, c->lhs_entry_bytes, c->lhs_entry_bytes - LHS_ENVELOPE_BYTES, LHS_SIZE_OFFSET},
 	};
+	n->layout = channel_layout(&n->geometry);
 	if (!lhs_config_ok(&n->geometry.lhs))
 		return fail(n, -EINVAL, "limits.lhs_*: these do not go together");
 	n->channels = calloc(c->contexts, sizeof(*n->channels));

@@ -59,6 +59,8 @@ holdings() {
 
 }
 
+descriptors() { find "/proc/${primaries[0]}/fd" -mindepth 1 -printf '%l\n' | sed 's/:\[.*//' | sort | uniq -c; }
+
 as_before() { now=$(holdings); [ "$now" = "$before" ]; }
 partner_is_done() { [ "$("$killed" owes "$dir/partner" | cut -d' ' -f1)" = 0 ]; }
 
@@ -88,6 +90,7 @@ steps() { # WAY: every k-th step
 			not_ok "killed_$1__step_$k" "left something"
 			echo "# before: $before"
 			echo "# after:  $now"
+			descriptors | sed 's/^/# node 0: /'
 			bad=$((bad + 1))
 			[ $bad -lt 5 ] || break
 			before=$now

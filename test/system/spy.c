@@ -96,9 +96,9 @@ questions(void)
 		worst = result != -ENOENT ? result : worst;
 	}
 	check(worst == -ENOENT, "another_context_cannot_be_closed_or_given_memory", worst);
-	struct attach_request busy = {.op = ATTACH_BYTES, .ctx = victim};
+	struct attach_request any = {.op = ATTACH_BYTES, .ctx = PMX_ANY_CONTEXT};
 
-	ask(&busy, -1, &reply);
+	ask(&any, -1, &reply);
 	int pages = memory_file((reply.bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1), F_SEAL_SHRINK | F_SEAL_GROW, true);
 	struct attach_request open_it = {.op = ATTACH_OPEN, .ctx = victim, .len = (reply.bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1)};
 
