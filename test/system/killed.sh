@@ -75,6 +75,7 @@ steps() { # WAY: every k-th step
 	{ PMX_ATTACH=$1 timeout 60 "$killed" victim "${tag}0" 1 1:1 $((all / 2)) >/dev/null 2>&1; } 2>/dev/null
 	sleep 1
 	before=$(holdings)
+	descriptors >"$dir/fds"
 	"$killed" owes "$dir/partner" >/dev/null
 	for ((k = 1 + RANDOM % every; k <= all; k += every)); do
 		# what is not the same in each run (waiting) may take a few steps less
@@ -90,7 +91,8 @@ steps() { # WAY: every k-th step
 			not_ok "killed_$1__step_$k" "left something"
 			echo "# before: $before"
 			echo "# after:  $now"
-			descriptors | sed 's/^/# node 0: /'
+			descriptors >"$dir/fds.now"
+			diff "$dir/fds" "$dir/fds.now" | sed 's/^/# node 0: /'
 			bad=$((bad + 1))
 			[ $bad -lt 5 ] || break
 			before=$now
