@@ -3,6 +3,7 @@
 #
 # Usage: litmus.sh BUILD_DIR [OPERATIONS]
 # timeout: 3600
+# (memcpy by call: what the compiler expands itself ThreadSanitizer does not see.)
 # The rings that two processes share, with both ends in one: OPERATIONS (2000000) on each, then fewer with ThreadSanitizer, which must
 # also find the mistake in a ring whose release order was taken out; and an engine with two applications, each in a thread.
 set -u
@@ -17,7 +18,7 @@ report() { sed 's/^/# /' "$1" | head -30; }
 
 # with_tsan NAME INCLUDE_DIR: litmus.c against these headers
 with_tsan() {
-	gcc -std=gnu11 -O1 -g -fsanitize=thread -Wno-tsan -I "$2" -I "$root/lib" "$root/test/system/litmus.c" "$root/lib/lhs/lhs.c" \
+	gcc -std=gnu11 -O1 -g -fsanitize=thread -fno-builtin-memcpy -fno-builtin-memcmp -Wno-tsan -I "$2" -I "$root/lib" "$root/test/system/litmus.c" "$root/lib/lhs/lhs.c" \
 		-o "$dir/$1" -lpthread 2>"$dir/$1.log" || { not_ok "litmus_tsan_$1__builds" "" "$dir/$1.log"; return 2; }
 	TSAN_OPTIONS="halt_on_error=1" timeout 300 "$dir/$1" 200000 >"$dir/$1.log" 2>&1
 }
@@ -38,7 +39,7 @@ else
 fi
 
 [ -f "$tsan/build.ninja" ] ||
-	meson setup "$tsan" "$root" -Db_sanitize=thread -Db_lundef=false -Dwerror=false >"$dir/setup.log" 2>&1 ||
+	meson setup "$tsan" "$root" -Db_sanitize=thread -Db_lundef=false -Dwerror=false '-Dc_args=-fno-builtin-memcpy -fno-builtin-memcmp -fno-builtin-memset' >"$dir/setup.log" 2>&1 ||
 	not_ok litmus_tsan__setup "" "$dir/setup.log"
 if ninja -C "$tsan" test/threads >"$dir/ninja.log" 2>&1; then
 	if timeout 300 "$tsan/test/threads" 200 --no-huge -m 256 --no-pci --no-shconf --no-telemetry --log-level='*:error' -l 0 \
