@@ -36,6 +36,8 @@ static const char usage[] =
 	"  posted                   round trip with --sizes receives posted ahead (limits.receives)\n"
 	"  overlap                  share of a transfer that hides behind computation (engine.matching)\n"
 	"  mixed                    round trip of short messages beside bulk of --sizes from another context\n"
+	"  idle                     round trip and CPU time of the engine, by its idle policy and the gap\n"
+	"    --figure DIR           DIR/idle_round_trip.svg, idle_cpu.svg, .csv; EAL arguments behind --\n"
 	"  pin                      what pinning costs here, and a hit of the pin-down cache\n"
 	"What it is compared with:\n"
 	"  floor                    the raw link; a port behind --, e.g. -- --vdev=net_memif0,...\n"
@@ -256,7 +258,7 @@ static bool
 is_command(const char *name)
 {
 	static const char *const names[] = {"respond", "latency", "rate", "bandwidth", "all", "push", "pull",
-		"page", "diff", "matched", "unexpected", "posted", "overlap", "mixed", "pin", "floor", "baseline", "report"};
+		"page", "diff", "matched", "unexpected", "posted", "overlap", "mixed", "idle", "pin", "floor", "baseline", "report"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (strcmp(name, names[i]) == 0)
@@ -346,6 +348,8 @@ main(int argc, char **argv)
 		return run_floor(&o);
 	if (strcmp(o.command, "baseline") == 0)
 		return run_baseline(&o);
+	if (strcmp(o.command, "idle") == 0)
+		return run_idle(&o);
 	if (strcmp(o.command, "pin") == 0)
 		return run_pin(&o);
 	if (strcmp(o.command, "report") == 0)

@@ -103,6 +103,9 @@ bool is_match(const char *command);
 int run_match(struct session *s, const struct options *o);
 bool match_answer(struct session *s, const struct pmx_message *m, int *error);
 
+/* idle.c */
+int run_idle(const struct options *o);
+
 /* raw.c */
 int run_floor(const struct options *o);
 int run_baseline(const struct options *o);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <rte_eal.h>
+#include <rte_errno.h>
 #include <rte_lcore.h>
 #include <rte_log.h>
 
@@ -384,8 +385,8 @@ attach_serve(struct node *n)
 		e = rte_ctrl_thread_create(&server.watcher, "pmx-watch", NULL, watch_processes, NULL);
 	if (e != 0)
 		return e;
-	e = rte_mp_action_register(ATTACH_ACTION, answer);
-	return e == 0 ? 0 : -1;
+	/* without shared configuration (--no-huge, --in-memory) there are no secondaries; thin clients there are */
+	return rte_mp_action_register(ATTACH_ACTION, answer) == 0 || rte_errno == ENOTSUP ? 0 : -rte_errno;
 }
 
 void

@@ -210,16 +210,14 @@ engine_idle(struct engine *e)
 		sched_yield();
 		break;
 	case IDLE_ADAPTIVE:
+	case IDLE_SLEEP:
 		if (e->idle_since == 0)
 			e->idle_since = e->now;
 		idle_us = (e->now - e->idle_since) * 1000000 / rte_get_tsc_hz();
-		if (idle_us < e->node->config.idle_us)
+		if (e->node->config.idle == IDLE_ADAPTIVE && idle_us < e->node->config.idle_us)
 			sched_yield();
 		else
 			engine_sleep(e, idle_us);
-		break;
-	case IDLE_SLEEP:
-		engine_sleep(e, 0);
 		break;
 	}
 }

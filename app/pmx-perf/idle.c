@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What each idle policy costs: the engine's CPU time against the round trip, by the gap between messages. One process: the engine
+ * runs in a thread of its own as in pmx-dpdk, and the test attaches to it as a thin client would; two contexts of
+ * it answer each other. The application polls, so that only the engine's policy counts.
+ */
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rte_cycles.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+
+#include "engine/serve.h"
+#include "perf.h"
+#include "plot.h"
+
+#define BYTES 64
+#define MOST  200000 /* round trips of a row */
+
+static const char fallback[] =
+	"[node]\nid = 0\nname = pmx-perf-idle\n[link 0]\ndriver = loop\nport = pmx-perf-idle\n[limits]\nmbufs = 8192\ncontexts = 4\n"
+	"[nodes]\n0 = auto\n";
+static const char *const policies[] = {"spin", "pause", "yield", "adaptive", "sleep"};
+#define POLICIES (sizeof(policies) / sizeof(policies[0]))
+
+/* Microseconds between the end of a round trip and the next; the last is also a second in which nothing is sent. */
+static const uint32_t gaps[] = {0, 10, 100, 1000, 10000, 1000000};
+#define GAPS (sizeof(gaps) / sizeof(gaps[0]))
+
+struct cell {
+	struct hist h;
+	double cpu;          /* of a core */
+};
+
+struct bench {
+	struct node *engine;
+	struct pmx_node *node;
+	struct pmx_context *ctx[2];
+	pthread_t thread;
+	clockid_t clock;     /* the engine's CPU time */
+	struct cell cells[POLICIES][GAPS];
+};
+
+static double
+seconds(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void *
+run_engine(void *arg)
+{
+	engine_run(arg);
+	return NULL;
+}
+
+/* One message from a to b, polled for. 0 or a negative errno. */
+static int
+pass(struct pmx_context *a, struct pmx_context *b)
+{
+	static const uint8_t data[BYTES];
+	struct pmx_message m;
+	uint64_t end = rte_rdtsc() + 10 * perf_hz();
+	int result = pmx_send_copy(a, pmx_context_addr(b), data, sizeof(data), NULL);
+
+	while (result == 0 && (result = pmx_receive(b, &m)) == 0) {
+		if (rte_rdtsc() > end)
+			return -ETIMEDOUT;
+	}
+	if (result == 1)
+		pmx_release_receive_buffer(b, &m);
+	return result < 0 ? result : 0;
+}
+
+static void
+pause_us(uint32_t us)
+{
+	struct timespec t = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
+	uint64_t end = rte_rdtsc() + us * (perf_hz() / 1000000);
+
+	if (us >= 1000) {
+		nanosleep(&t, NULL);
+		return;
+	}
+	while (rte_rdtsc() < end)
+		;
+}
+
+static int
+measure(struct bench *b, const struct options *o, struct cell *c, uint32_t gap)
+{
+	double enough = gap >= 1000000 ? 3.3 * o->seconds : 0.5 * o->seconds;
+	double begin = seconds(CLOCK_MONOTONIC), cpu = seconds(b->clock), spent;
+
+	hist_init(&c->h);
+	for (unsigned i = 0; i < MOST && seconds(CLOCK_MONOTONIC) - begin < enough; i++) {
+		pause_us(gap);
+		uint64_t start = rte_rdtsc();
+		int e = pass(b->ctx[0], b->ctx[1]);
+
+		if (e == 0)
+			e = pass(b->ctx[1], b->ctx[0]);
+		if (e != 0)
+			return e;
+		hist_record(&c->h, (uint64_t)((double)(rte_rdtsc() - start) * 1e9 / (double)perf_hz()));
+	}
+	spent = seconds(CLOCK_MONOTONIC) - begin;
+	c->cpu = (seconds(b->clock) - cpu) / spent;
+	return 0;
+}
+
+static int
+start(struct bench *b, const struct options *o, char *path, size_t size)
+{
+	struct config config;
+	cpu_set_t one;
+	char error[512];
+	int e;
+
+	if (rte_eal_init(o->eal_argc, o->eal_argv) < 0) {
+		fprintf(stderr, "pmx-perf: the DPDK EAL did not start: %s\n", rte_strerror(rte_errno));
+		return -ENODEV;
+	}
+	e = o->embedded ? config_read(&config, o->embedded, error, sizeof(error)) :
+			  config_read_text(&config, fallback, error, sizeof(error));
+	if (e == 0) {
+		snprintf(path, size, "/tmp/pmx-perf-idle-%d.sock", getpid());
+		snprintf(config.socket, sizeof(config.socket), "%s", path);
+		config.lanes = 1;
+		/* so that clients know how to wake it: which policy it is changes below */
+		config.idle = IDLE_SLEEP;
+		e = node_start(&b->engine, &config, error, sizeof(error));
+		config_free(&config);
+	}
+	if (e != 0) {
+		fprintf(stderr, "pmx-perf: %s\n", error);
+		return e;
+	}
+	e = attach_serve(b->engine);
+	if (e != 0)
+		return e;
+	pthread_create(&b->thread, NULL, run_engine, &b->engine->engines[0]);
+	pthread_getcpuclockid(b->thread, &b->clock);
+	/* a core each, where there are two */
+	CPU_ZERO(&one);
+	CPU_SET(1, &one);
+	pthread_setaffinity_np(b->thread, sizeof(one), &one);
+	CPU_ZERO(&one);
+	CPU_SET(0, &one);
+	sched_setaffinity(0, sizeof(one), &one);
+	setenv("PMX_ATTACH", "thin", 1);
+	e = pmx_node_attach(&b->node, path, -1);
+	for (unsigned i = 0; i < 2 && e == 0; i++) {
+		const struct pmx_context_params params = {.context = (uint16_t)i};
+
+		e = pmx_context_open(&b->ctx[i], b->node, &params);
+	}
+	return e;
+}
+
+static void
+stop(struct bench *b)
+{
+	if (b->node != NULL)
+		pmx_node_close(b->node);
+	if (b->thread != 0) {
+		atomic_store(&b->engine->engines[0].stop, true);
+		eventfd_write(b->engine->engines[0].doorbell, 1);
+		pthread_join(b->thread, NULL);
+	}
+	attach_stop();
+	if (b->engine != NULL)
+		node_stop(b->engine);
+}
+
+/* A name for a gap, in words. */
+static const char *
+gap_name(uint32_t us, char *out, size_t size)
+{
+	if (us == 0)
+		return "none";
+	if (us >= 1000000)
+		snprintf(out, size, "%u s", us / 1000000);
+	else if (us >= 1000)
+		snprintf(out, size, "%u ms", us / 1000);
+	else
+		snprintf(out, size, "%u us", us);
+	return out;
+}
+
+static void
+print(const struct bench *b, const struct options *o, unsigned p, unsigned g)
+{
+	const struct cell *c = &b->cells[p][g];
+	char gap[16];
+
+	if (o->json) {
+		printf("{\"test\":\"idle\",\"policy\":\"%s\",\"gap_us\":%u,\"p50_ns\":%lu,\"p99_ns\":%lu,\"cpu\":%.4f,\"rounds\":%lu}\n",
+			policies[p], gaps[g], hist_percentile(&c->h, 500000), hist_percentile(&c->h, 990000), c->cpu, hist_count(&c->h));
+		return;
+	}
+	printf("%-9s %8s %12.2f %12.2f %9.1f %%\n", policies[p], gap_name(gaps[g], gap, sizeof(gap)),
+		(double)hist_percentile(&c->h, 500000) / 1e3, (double)hist_percentile(&c->h, 990000) / 1e3, c->cpu * 100);
+}
+
+/* CPU against round trip, a curve a policy: its points are the gaps. */
+static int
+draw(const struct bench *b, const char *dir)
+{
+	static struct plot plot;
+	int result = 0;
+
+	for (unsigned kind = 0; kind < 2; kind++) {
+		plot = (struct plot){.name = kind ? "idle_cpu" : "idle_round_trip", .x_label = "gap between round trips, us (1: none)",
+			.y_label = kind ? "engine, share of a core" : "round trip, us (median)", .x_log = true, .y_log = true,
+			.curves = POLICIES};
+		snprintf(plot.title, sizeof(plot.title), "%s by idle policy", kind ? "CPU time of the engine" : "Round trip");
+		for (unsigned p = 0; p < POLICIES; p++)
+			snprintf(plot.label[p], sizeof(plot.label[p]), "%s", policies[p]);
+		for (unsigned g = 0; g < GAPS; g++) {
+			double *y = plot_row(&plot, gaps[g] ? gaps[g] : 1);
+
+			for (unsigned p = 0; p < POLICIES; p++) {
+				double cpu = b->cells[p][g].cpu;
+
+				y[p] = kind ? (cpu > 0.0001 ? cpu : 0.0001) : (double)hist_percentile(&b->cells[p][g].h, 500000) / 1e3;
+			}
+		}
+		result |= !plot_write(&plot, dir);
+	}
+	return result;
+}
+
+int
+run_idle(const struct options *o)
+{
+	static struct bench b;
+	char path[64];
+	int e = start(&b, o, path, sizeof(path));
+
+	if (e == 0 && !o->json)
+		printf("%-9s %8s %12s %12s %11s\n", "policy", "gap", "p50 us", "p99 us", "engine");
+	for (unsigned p = 0; p < POLICIES && e == 0; p++) {
+		b.engine->config.idle = p; /* read by the engine at its next empty turn */
+		pass(b.ctx[0], b.ctx[1]);
+		for (unsigned g = 0; g < GAPS && e == 0; g++) {
+			if (o->progress)
+				fprintf(stderr, "\r%s, gap %u us ", policies[p], gaps[g]);
+			e = measure(&b, o, &b.cells[p][g], gaps[g]);
+			if (o->progress)
+				fprintf(stderr, "\r%-40s\r", "");
+			if (e == 0)
+				print(&b, o, p, g);
+		}
+	}
+	if (e == 0 && o->figure != NULL)
+		e = draw(&b, o->figure);
+	else if (e != 0)
+		fprintf(stderr, "pmx-perf: idle: %s\n", pmx_strerror(e));
+	stop(&b);
+	return e != 0;
+}
