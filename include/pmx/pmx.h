@@ -60,6 +60,8 @@ struct pmx_addr {
  * @retval -EPROTO    the primary speaks another version of this interface: use the same build
  * @retval -EALREADY  this process runs the DPDK EAL of another primary
  * @retval -ENODEV    the EAL could not start; its log says why
+ * @retval -EADDRINUSE secondary: this process uses addresses that the primary's memory must have
+ * @retval -EUSERS    secondary: no lcore number is left
  * @retval -ENOTSUP   this build of the library has no DPDK: it attaches thin only
  * @retval -EINVAL    PMX_ATTACH is none of these
  * May take some 30 ms. One attachment as a secondary a process. Not thread safe.

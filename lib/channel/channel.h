@@ -334,6 +334,7 @@ channel_events(struct channel_shm *shm)
  * (SOCK_SEQPACKET) in the file system: who can open it may ask, and the kernel says who it is. */
 #define ATTACH_ACTION "pmx_attach"
 #define ATTACH_SOCKET "/run/pmx-dpdk/%s.sock" /* of a primary that root runs; by its name */
+#define ATTACH_LINK   "pmx_attach" /* in the EAL's runtime directory: points at the socket. Secondaries ask there before their EAL begins */
 
 enum attach_op {
 	ATTACH_HELLO = 1, /* versions only */
@@ -363,6 +364,12 @@ struct attach_reply {
 	uint32_t memory;            /* MEMORY: its number */
 	int32_t pid;                /* of the primary */
 	uint64_t bytes;             /* BYTES */
+	/* HELLO over the socket: what a secondary must agree in, and keep away from */
+	uint64_t memory_begin, memory_end; /* addresses that its EAL will map */
+	uint16_t lcore;             /* nobody else's as long as the connection lasts; 0: there is none left */
+	uint16_t mempool_ops_index;
+	char mempool_ops[32];
+	char dpdk[32];              /* version */
 	char zone[32];              /* OPEN, of a secondary: memzone of the channel */
 };
 

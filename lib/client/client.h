@@ -278,6 +278,9 @@ struct attach_request attach_open_request(const struct pmx_context_params *param
 /* secondary.c, thin.c: attach to the primary of that name. -ENOENT: there is none for this user. */
 int secondary_attach(struct pmx_node *node, const char *instance, int cpu);
 int thin_attach(struct pmx_node *node, const char *instance);
+/* A connection to the socket at path: its descriptor, -ENOENT: nobody listens there, -EACCES. */
+int thin_connect(const char *path);
+int thin_ask(struct pmx_node *node, const struct attach_request *request, int give, struct attach_reply *reply, int *fds);
 /* The context is opened again. 0, or errors of pmx_context_open. */
 int thin_rejoin(struct pmx_context *ctx);
 /* A node that is attached so has left its channels; with the last one of this process the primary's memory is mapped no more.

@@ -60,7 +60,7 @@ attach_as(struct pmx_node *node, const char *as, const char *instance, int cpu)
 		/* a secondary sends and receives bulk without a copy; who may not be one attaches thin */
 		int result = strchr(instance, '/') == NULL ? secondary_attach(node, instance, cpu) : -ENOENT;
 
-		if (result != -ENOENT && result != -ENODEV && result != -ENOTSUP && result != -EALREADY)
+		if (result == 0 || result == -EPROTO || result == -ENOMEM)
 			return result;
 		int thin = as_thin(node, instance, cpu);
 
@@ -140,6 +140,8 @@ static const struct {
 	{0, "success"},
 	{EACCES, "you may not: who may attach and open which context says the primary's configuration (access.mode, owner, group, "
 		 "[contexts]); or that memory was registered without this right"},
+	{EADDRINUSE, "the primary's memory must be mapped at its addresses, and this process uses some of them: start the primary with "
+		     "another EAL argument --base-virtaddr, or attach thin (PMX_ATTACH)"},
 	{EAGAIN, "the submission ring is full: receive or poll, then try again"},
 	{EALREADY, "this process already runs the DPDK EAL of another primary: attach before "
 		   "rte_eal_init, or use one primary"},
@@ -167,6 +169,7 @@ static const struct {
 	{EPIPE, "the engine is gone: the primary stopped, or the context was closed; pmx_reattach() goes on with the next primary"},
 	{EPROTO, "the primary is of another version: run applications and primary of one build"},
 	{ETIMEDOUT, "no answer in time"},
+	{EUSERS, "no lcore number is left for another secondary: attach thin (PMX_ATTACH)"},
 };
 
 const char *

@@ -7,7 +7,9 @@
  * 1. The handshake compares the interface's version before anything shared is touched.
  * 2. A primary that died leaves files to which a secondary attaches "successfully": only an answer
  *    to the handshake proves that it lives.
- * 3. A secondary does not call rte_eal_cleanup: it frees on the shared heap, and an application
+ * 3. What would fail inside the EAL, where nothing can be tried again, is asked before: over the primary's socket, which also
+ *    gives this process an lcore number of its own. That connection is then the sign of the primary's life.
+ * 4. A secondary does not call rte_eal_cleanup: it frees on the shared heap, and an application
  *    killed inside would leave its lock held. It removes its own files instead.
  */
 #define ALLOW_EXPERIMENTAL_API /* rte_vect_get_max_simd_bitwidth is stable from 23.11 on */
@@ -26,9 +28,11 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_memory.h>
+#include <rte_mempool.h>
 #include <rte_memzone.h>
 #include <rte_service_component.h>
 #include <rte_vect.h>
+#include <rte_version.h>
 
 #include "client/client.h"
 
@@ -52,20 +56,74 @@ runtime_dir(char *out, size_t size, const char *instance)
 	snprintf(out, size, "%s/dpdk/%s", base ? base : "/tmp", instance);
 }
 
+/* Is any of [begin, end) in use here? */
+static bool
+is_taken(uint64_t begin, uint64_t end)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	uint64_t from, to;
+	char line[512];
+	bool taken = false;
+
+	while (f != NULL && !taken && fgets(line, sizeof(line), f))
+		taken = sscanf(line, "%lx-%lx", &from, &to) == 2 && from < end && to > begin;
+	if (f != NULL)
+		fclose(f);
+	return taken;
+}
+
+static bool
+has_ops(const char *name, unsigned index)
+{
+	return index < rte_mempool_ops_table.num_ops && strcmp(rte_mempool_ops_table.ops[index].name, name) == 0;
+}
+
+/* Would this process get on with the primary? 0, and what it says; without a socket all of that is 0. */
 static int
-start_eal(const char *instance, int cpu)
+ask_before(struct pmx_node *node, const char *instance, struct attach_reply *said)
+{
+	const struct attach_request hello = {.abi = CHANNEL_ABI, .op = ATTACH_HELLO, .pid = getpid()};
+	char dir[PATH_MAX], path[PATH_MAX + 16], at[108] = "";
+
+	*said = (struct attach_reply){0};
+	node->socket = -1;
+	runtime_dir(dir, sizeof(dir), instance);
+	snprintf(path, sizeof(path), "%s/" ATTACH_LINK, dir);
+	if (readlink(path, at, sizeof(at) - 1) <= 0)
+		return 0; /* access.socket = off */
+	int fd = node->socket = thin_connect(at);
+
+	if (fd < 0)
+		return fd;
+	int result = thin_ask(node, &hello, -1, said, NULL);
+
+	if (result != 0)
+		return result;
+	return strcmp(said->dpdk, rte_version()) != 0 ? -EPROTO :
+		said->lcore == 0 ? -EUSERS :
+		is_taken(said->memory_begin, said->memory_end) ? -EADDRINUSE : 0;
+}
+
+static int
+start_eal(struct pmx_node *node, const char *instance, int cpu)
 {
 	char dir[PATH_MAX], config[PATH_MAX + 16], prefix[96], lcores[32];
 	cpu_set_t before;
+	struct attach_reply said;
 
+	node->socket = -1;
 	if (eal.running)
 		return strcmp(eal.instance, instance) == 0 && !eal.left ? 0 : -EALREADY;
 	runtime_dir(dir, sizeof(dir), instance);
 	snprintf(config, sizeof(config), "%s/config", dir);
 	if (access(config, F_OK) != 0)
 		return -ENOENT;
+	int result = ask_before(node, instance, &said);
+
+	if (result != 0)
+		return result;
 	snprintf(prefix, sizeof(prefix), "--file-prefix=%s", instance);
-	snprintf(lcores, sizeof(lcores), "0@%d", cpu < 0 ? 0 : cpu);
+	snprintf(lcores, sizeof(lcores), "%u@%d", said.lcore, cpu < 0 ? 0 : cpu);
 	char *argv[] = {"pmx", "--proc-type=secondary", prefix, "--no-pci", "--no-telemetry",
 		"--lcores", lcores, "--log-level=*:error",
 		"--force-max-simd-bitwidth=512" /* what searches may use: lib/match/scan.c */, NULL};
@@ -75,11 +133,16 @@ start_eal(const char *instance, int cpu)
 	sched_getaffinity(0, sizeof(before), &before);
 	if (rte_eal_init((int)(sizeof(argv) / sizeof(argv[0])) - 1, argv) < 0)
 		return rte_errno == EALREADY ? -EALREADY : -ENODEV;
-	/* 150 KiB of the shared heap that nobody uses, and nobody would free when this process ends: see note 3 */
+	/* 150 KiB of the shared heap that nobody uses, and nobody would free when this process ends: see note 4 */
 	rte_service_finalize();
 	if (cpu < 0)
 		sched_setaffinity(0, sizeof(before), &before);
 	eal.running = true;
+	/* mempool drivers are plugins of the EAL: known only now, and not used before */
+	if (*said.mempool_ops && !has_ops(said.mempool_ops, said.mempool_ops_index)) {
+		eal.left = true;
+		return -EPROTO;
+	}
 	STEP();
 	snprintf(eal.instance, sizeof(eal.instance), "%s", instance);
 	return 0;
@@ -209,21 +272,19 @@ static const struct way way_secondary = {open_context, close_context, give_memor
 int
 secondary_attach(struct pmx_node *node, const char *instance, int cpu)
 {
-	int result = start_eal(instance, cpu), pid;
+	int result = start_eal(node, instance, cpu), pid, fd;
 
 	node->way = &way_secondary;
 	if (result == 0)
 		result = attach_hello(node, ask, &pid);
-	if (result != 0)
-		return result;
-	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-
-	if (fd < 0)
-		return errno == ESRCH ? -ENOENT : -errno;
-	result = life_begin(node, fd, POLLIN);
-	if (result != 0)
-		close(fd);
-	else
+	fd = node->socket >= 0 || result != 0 ? node->socket : (int)syscall(SYS_pidfd_open, pid, 0);
+	if (result == 0 && fd < 0)
+		result = errno == ESRCH ? -ENOENT : -errno;
+	if (result == 0)
+		result = life_begin(node, fd, node->socket >= 0 ? POLLRDHUP : POLLIN);
+	if (result == 0)
 		atomic_fetch_add(&eal.nodes, 1);
+	else if (fd >= 0)
+		close(fd);
 	return result;
 }

@@ -83,8 +83,8 @@ read_reply(int sock, struct attach_reply *reply, int *fds)
 	return reply->result;
 }
 
-static int
-ask(struct pmx_node *node, const struct attach_request *request, int give, struct attach_reply *reply, int *fds)
+int
+thin_ask(struct pmx_node *node, const struct attach_request *request, int give, struct attach_reply *reply, int *fds)
 {
 	STEP();
 	int result = send_request(node->socket, request, give);
@@ -109,7 +109,7 @@ open_with(struct pmx_node *node, struct attach_request *request, struct attach_r
 	struct attach_request question = *request;
 
 	question.op = ATTACH_BYTES;
-	int result = ask(node, &question, -1, reply, NULL);
+	int result = thin_ask(node, &question, -1, reply, NULL);
 
 	if (result != 0)
 		return result;
@@ -120,7 +120,7 @@ open_with(struct pmx_node *node, struct attach_request *request, struct attach_r
 		return -ENOMEM;
 	request->len = *len;
 	request->ctx = reply->ctx;
-	result = ask(node, request, fd, reply, fds);
+	result = thin_ask(node, request, fd, reply, fds);
 	close(fd);
 	if (result == 0)
 		result = channel_check(*at) != NULL ? -EPROTO : 0;
@@ -183,13 +183,13 @@ thin_rejoin(struct pmx_context *ctx)
 static int
 give_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched, uint32_t *number)
 {
-	return attach_memory(ctx, ask, fd, addr, len, watched, number);
+	return attach_memory(ctx, thin_ask, fd, addr, len, watched, number);
 }
 
 static void
 close_context(struct pmx_context *ctx)
 {
-	attach_close(ctx, ask);
+	attach_close(ctx, thin_ask);
 }
 
 static void
@@ -212,8 +212,8 @@ simd_bits(void)
 
 const struct way way_thin = {open_context, close_context, give_memory, end, simd_bits};
 
-static int
-connect_to(const char *path)
+int
+thin_connect(const char *path)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	int fd;
@@ -243,18 +243,18 @@ thin_attach(struct pmx_node *node, const char *instance)
 	int fd;
 
 	if (strchr(instance, '/') != NULL) {
-		fd = connect_to(instance);
+		fd = thin_connect(instance);
 	} else {
 		snprintf(path, sizeof(path), ATTACH_SOCKET, instance);
-		fd = connect_to(path);
+		fd = thin_connect(path);
 		if (fd == -ENOENT && home != NULL && (size_t)snprintf(path, sizeof(path), "%s/pmx-dpdk/%s.sock", home, instance) < sizeof(path))
-			fd = connect_to(path);
+			fd = thin_connect(path);
 	}
 	if (fd < 0)
 		return fd;
 	node->way = &way_thin;
 	node->socket = fd;
-	int result = attach_hello(node, ask, NULL);
+	int result = attach_hello(node, thin_ask, NULL);
 
 	if (result != 0)
 		close(fd);

@@ -16,7 +16,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <rte_eal.h>
 #include <rte_log.h>
+#include <rte_memory.h>
+#include <rte_mempool.h>
+#include <rte_version.h>
 
 #include "engine/serve.h"
 
@@ -81,6 +85,24 @@ make_socket(const struct config *c)
 	return result;
 }
 
+/* Where secondaries find it: in the directory of the EAL that they are about to join. */
+static void
+link_path(char *out, size_t size)
+{
+	snprintf(out, size, "%s/" ATTACH_LINK, rte_eal_get_runtime_dir());
+}
+
+static void
+make_link(void)
+{
+	char path[4096];
+
+	link_path(path, sizeof(path));
+	unlink(path);
+	if (symlink(door.path, path) != 0)
+		RTE_LOG(NOTICE, USER1, "pmx: %s: %s: secondaries begin without asking\n", path, strerror(errno));
+}
+
 int
 access_open(struct node *n, int epoll)
 {
@@ -102,6 +124,7 @@ access_open(struct node *n, int epoll)
 			strerror(-door.listener));
 		return 0; /* secondaries can */
 	}
+	make_link();
 	return epoll_ctl(epoll, EPOLL_CTL_ADD, door.listener, &event) == 0 ? 0 : -errno;
 }
 
@@ -219,6 +242,35 @@ access_event(uint64_t tag)
 		converse((unsigned)(tag & ~ACCESS_CONNECTION));
 }
 
+static int
+add_range(const struct rte_memseg_list *msl, void *arg)
+{
+	struct attach_reply *reply = arg;
+	uint64_t begin = (uintptr_t)msl->base_va, end = begin + msl->len;
+
+	if (msl->external)
+		return 0;
+	if (reply->memory_begin == 0 || begin < reply->memory_begin)
+		reply->memory_begin = begin;
+	if (end > reply->memory_end)
+		reply->memory_end = end;
+	return 0;
+}
+
+void
+access_tell(const struct asker *who, struct attach_reply *reply)
+{
+	const struct rte_mempool *pool = door.node->pool;
+	/* lanes have the first numbers, secondaries the last: each has caches in every mempool by its number */
+	int lcore = RTE_MAX_LCORE - 1 - who->connection;
+
+	reply->lcore = lcore > (int)door.node->config.lanes ? (uint16_t)lcore : 0;
+	reply->mempool_ops_index = (uint16_t)pool->ops_index;
+	snprintf(reply->mempool_ops, sizeof(reply->mempool_ops), "%s", rte_mempool_get_ops(pool->ops_index)->name);
+	snprintf(reply->dpdk, sizeof(reply->dpdk), "%s", rte_version());
+	rte_memseg_list_walk(add_range, reply);
+}
+
 bool
 access_is_in(const struct asker *who, const uint32_t *gids, unsigned count)
 {
@@ -251,4 +303,8 @@ access_close(void)
 		return;
 	close(door.listener);
 	unlink(door.path);
+	char link[4096];
+
+	link_path(link, sizeof(link));
+	unlink(link);
 }

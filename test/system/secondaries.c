@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * How a secondary begins: what would go wrong inside the EAL is found before it. secondaries.sh runs it.
+ *
+ *   secondaries lcore INSTANCE     attaches, prints its lcore number, and stays until it is killed
+ *   secondaries occupied INSTANCE  attaches in a process that uses the primary's addresses
+ *   secondaries other INSTANCE     attaches to what pretends to be a primary of another DPDK: prints the error
+ *   secondaries pretend SOCKET     pretends to be one, for one question
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <rte_lcore.h>
+#include <rte_version.h>
+
+#include "channel/channel.h"
+#include "pmx/pmx.h"
+
+static int
+pretend(const char *path)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	struct attach_request request;
+	struct attach_reply reply = {.abi = CHANNEL_ABI, .lcore = 100, .mempool_ops = "ring_mp_mc", .dpdk = "DPDK 99.11.0"};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) != 0 || listen(fd, 1) != 0)
+		return 1;
+	int peer = accept(fd, NULL, NULL);
+
+	return peer < 0 || recv(peer, &request, sizeof(request), 0) != (ssize_t)sizeof(request) ||
+		send(peer, &reply, sizeof(reply), 0) != (ssize_t)sizeof(reply);
+}
+
+int
+main(int argc, char **argv)
+{
+	struct pmx_node *node;
+
+	if (argc < 3)
+		return 2;
+	if (strcmp(argv[1], "pretend") == 0)
+		return pretend(argv[2]);
+	/* where DPDK puts a primary's memory unless told otherwise */
+	if (strcmp(argv[1], "occupied") == 0 &&
+		mmap((void *)0x100800000, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+		return 1;
+	int result = pmx_node_attach(&node, argv[2], -1);
+
+	printf("%d %s\n", result, pmx_strerror(result));
+	if (result != 0)
+		return 1;
+	const char *as = getenv("PMX_ATTACH");
+
+	printf("lcore %u\n", as != NULL && strcmp(as, "secondary") == 0 ? rte_lcore_id() : 0);
+	fflush(stdout);
+	if (strcmp(argv[1], "lcore") == 0)
+		pause();
+	pmx_node_close(node);
+	return 0;
+}
