@@ -143,24 +143,31 @@ init_times(struct proto *p, uint64_t now)
 		p->wheel.head[i] = NIL;
 }
 
+static void
+point_at(struct proto *p, const struct layout *l)
+{
+	char *base = (char *)p;
+
+	p->txds = (void *)(base + l->txds);
+	p->rxds = (void *)(base + l->rxds);
+	p->flows = (void *)(base + l->flows);
+	p->paths = (void *)(base + l->paths);
+	p->ctxs = (void *)(base + l->ctxs);
+	p->buckets = (void *)(base + l->buckets);
+	p->path_of = (void *)(base + l->path_of);
+	p->timers = (void *)(base + l->timers);
+}
+
 struct proto *
 proto_init(void *memory, const struct proto_config *config, uint64_t now)
 {
 	struct layout l;
 	struct proto *p = memory;
-	char *base = memory;
 
 	if (!lay_out(config, &l))
 		return NULL;
 	p->cfg = *config;
-	p->txds = (void *)(base + l.txds);
-	p->rxds = (void *)(base + l.rxds);
-	p->flows = (void *)(base + l.flows);
-	p->paths = (void *)(base + l.paths);
-	p->ctxs = (void *)(base + l.ctxs);
-	p->buckets = (void *)(base + l.buckets);
-	p->path_of = (void *)(base + l.path_of);
-	p->timers = (void *)(base + l.timers);
+	point_at(p, &l);
 	p->bucket_mask = l.bucket_count - 1;
 	p->random = config->seed * 2 + 1;
 	init_pools(p);
@@ -173,6 +180,63 @@ proto_init(void *memory, const struct proto_config *config, uint64_t now)
 	p->stamp_at = now;
 	p->stamp = units_of(p, now);
 	return p;
+}
+
+/* ------------------------------------------------------------------ moving */
+
+struct proto *
+proto_adopt(void *memory, const struct proto_config *config)
+{
+	struct proto *p = memory;
+	struct proto_config mine = *config, its = p->cfg;
+	struct layout l;
+
+	/* these are the core's own, or of this process */
+	its.epoch = mine.epoch;
+	its.seed = mine.seed;
+	its.cc = mine.cc;
+	if (!lay_out(config, &l) || memcmp(&mine, &its, sizeof(mine)) != 0)
+		return NULL;
+	p->cfg.cc = config->cc;
+	point_at(p, &l);
+	return p;
+}
+
+static void
+swap_tx(struct proto *p, uint32_t first, proto_swap swap, void *arg)
+{
+	for (uint32_t i = first; i != NIL; i = p->txds[i].next) {
+		struct txd *d = &p->txds[i];
+
+		d->done.handle = swap(arg, d->done.handle, d->len, true);
+	}
+}
+
+static void
+swap_rx(struct proto *p, uint32_t first, proto_swap swap, void *arg)
+{
+	for (uint32_t i = first; i != NIL; i = p->rxds[i].next) {
+		struct rxd *r = &p->rxds[i];
+
+		r->handle = swap(arg, r->handle, r->len, false);
+	}
+}
+
+void
+proto_swap_handles(struct proto *p, proto_swap swap, void *arg)
+{
+	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
+		const struct flow *f = &p->flows[i];
+
+		if (f->key == 0)
+			continue;
+		swap_tx(p, f->tx_head, swap, arg);
+		swap_rx(p, f->ooo.head, swap, arg);
+		swap_rx(p, f->frags.head, swap, arg);
+	}
+	swap_tx(p, p->done.head, swap, arg);
+	swap_rx(p, p->delivered.head, swap, arg);
+	swap_rx(p, p->released.head, swap, arg);
 }
 
 /* splitmix64: good enough for nonces and initial sequence numbers, reproducible by seed */

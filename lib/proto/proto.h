@@ -183,6 +183,16 @@ size_t proto_memsize(const struct proto_config *config);
 /* Build one in `memory` (64-byte aligned, zeroed, proto_memsize bytes, owned by the caller). */
 struct proto *proto_init(void *memory, const struct proto_config *config, uint64_t now);
 
+/* A core moves to other memory, of another process even: copy its block byte for byte, then adopt the copy. All of its state
+ * goes on, also its epoch: to its peers it is the same. Handles mean something else there: swap them. The block that it came from is
+ * used no more. NULL: *config is not the core's own (all but epoch, seed and cc, which must be the same algorithm), or its memory is
+ * not proto_memsize of it. */
+struct proto *proto_adopt(void *memory, const struct proto_config *config);
+/* What stands in the place of a handle from now on. len: of its payload; sent: it is of a message sent, otherwise of a received frame. */
+typedef uint64_t (*proto_swap)(void *arg, uint64_t handle, uint32_t len, bool sent);
+/* Swap the handles of all frames that the core has. */
+void proto_swap_handles(struct proto *p, proto_swap swap, void *arg);
+
 /* Local contexts. Opening gives the room of its receive side; room is added as the application
  * frees it, in LHS entries and bulk buffers. linger: closing lets what was submitted be delivered;
  * otherwise it ends at once with ECONNRESET completions. */

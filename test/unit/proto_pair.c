@@ -194,6 +194,40 @@ net_restart(struct net *net, unsigned node)
 	start_node(net, node);
 }
 
+static uint64_t
+count_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
+{
+	uint32_t *counts = arg;
+
+	(void)len;
+	counts[sent]++;
+	return handle;
+}
+
+void
+net_move(struct net *net, unsigned node)
+{
+	struct net_node *n = &net->nodes[node];
+	size_t size = proto_memsize(&n->cfg);
+	struct proto_config other = n->cfg;
+	uint32_t counts[2] = {0};
+	void *there = aligned_alloc(64, size);
+
+	memcpy(there, n->p, size);
+	memset(n->p, 0xA5, size);
+	free(n->p);
+	other.epoch = 1;
+	other.seed = 99;
+	n->p = proto_adopt(there, &other);
+	if (n->p == NULL)
+		net_fail(net, "node %u: its core is not adopted", node);
+	proto_swap_handles(n->p, count_handle, counts);
+	/* every frame that the core has, once */
+	if (counts[1] != n->tx_out || counts[0] != n->rx_out)
+		net_fail(net, "node %u: %u of %u handles sent, %u of %u received were swapped", node, counts[1], n->tx_out, counts[0],
+			n->rx_out);
+}
+
 void
 net_open(struct net *net, unsigned node, unsigned ctx, uint32_t entries, uint32_t bulks)
 {

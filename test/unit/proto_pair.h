@@ -101,6 +101,8 @@ struct proto_config net_config(void);
 struct net *net_new(unsigned nodes, const struct proto_config *cfg, uint64_t seed);
 void net_free(struct net *net);
 void net_restart(struct net *net, unsigned node);
+/* The node's core moves to other memory, as for another process that takes over; handles and all. */
+void net_move(struct net *net, unsigned node);
 uint32_t net_random(struct net *net, uint32_t below);
 _Noreturn void net_fail(const struct net *net, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -1692,6 +1692,44 @@ proto_ctx_close__nothing_is_delivered_to_it(void **state)
 	net_free(net);
 }
 
+/* --- moving --- */
+
+static void
+proto_adopt__goes_on_in_the_midst_of_a_message(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	int m = net_send(net, 0, 0, 1, 0, 20000);
+
+	net_run(net, 12 * NET_US);
+	net_move(net, 0);
+	net_move(net, 1);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	/* to its peer it is the same: nothing was greeted again */
+	assert_int_equal(net_count(net, 1, PROTO_peer_restarts), 0);
+	finish(net);
+}
+
+static void
+proto_adopt__refuses_another_configuration(void **state)
+{
+	struct net *net = pair();
+	struct proto_config c = net->nodes[0].cfg;
+
+	(void)state;
+	c.rto_min_us++;
+	assert_null(proto_adopt(net->nodes[0].p, &c));
+	c = net->nodes[0].cfg;
+	c.flows_max *= 2;
+	assert_null(proto_adopt(net->nodes[0].p, &c));
+	c = net->nodes[0].cfg;
+	c.node++;
+	assert_null(proto_adopt(net->nodes[0].p, &c));
+	finish(net);
+}
+
 /* --- flows --- */
 
 static void
@@ -2176,6 +2214,8 @@ main(void)
 		cmocka_unit_test(proto_ctx_close__abort_ends_at_once),
 		cmocka_unit_test(proto_ctx_close__receiver_closes_and_opens_again),
 		cmocka_unit_test(proto_ctx_close__nothing_is_delivered_to_it),
+		cmocka_unit_test(proto_adopt__goes_on_in_the_midst_of_a_message),
+		cmocka_unit_test(proto_adopt__refuses_another_configuration),
 		cmocka_unit_test(flow_make__pool_exhausted_then_reclaimed),
 		cmocka_unit_test(flow_make__one_context_has_its_share),
 		cmocka_unit_test(flow_forget__idle_flows_go_and_open_again),

@@ -94,6 +94,9 @@ one_history(uint64_t seed)
 	}
 	for (unsigned round = 0; round < 9; round++) {
 		random_sends(net, largest);
+		/* now and then another process takes over, in the midst of it all */
+		if (seed % 3 == 0 && net_random(net, 2))
+			net_move(net, net_random(net, net->count));
 		net_run(net, net_random(net, 2) ? net_random(net, 200000) :
 						  net_random(net, 20) * NET_MS / 4);
 	}
