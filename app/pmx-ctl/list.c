@@ -134,7 +134,7 @@ show_contexts(struct session *s, const struct options *o)
 
 	if (list == NULL)
 		return result;
-	table_begin(&t, ">context|state|>process|>sent|>received|>send buffers|>receive buffers|"
+	table_begin(&t, ">context|state|>process|attached|>sent|>received|>send buffers|>receive buffers|"
 			">unread|>bad");
 	json_array_foreach(list, i, c) {
 		char pid[24];
@@ -143,10 +143,10 @@ show_contexts(struct session *s, const struct options *o)
 			v[k] = get_u64(c, keys[k]);
 		snprintf(pid, sizeof(pid), "%" PRIu64, get_u64(c, "pid"));
 		table_row(&t,
-			"%" PRIu64 "\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 " of %" PRIu64
+			"%" PRIu64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 " of %" PRIu64
 			"\t%" PRIu64 " of %" PRIu64 "\t%" PRIu64 "\t%" PRIu64,
 			get_u64(c, "context"), get_text(c, "state"),
-			get_u64(c, "pid") ? pid : "(own)", v[0], v[1], v[2], v[3], v[4], v[5], v[6],
+			get_u64(c, "pid") ? pid : "-", get_text(c, "attached"), v[0], v[1], v[2], v[3], v[4], v[5], v[6],
 			v[7]);
 	}
 	table_end(&t, stdout);

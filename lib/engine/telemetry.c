@@ -191,6 +191,7 @@ add_context(struct rte_tel_data *d, const struct channel *ch)
 	rte_tel_data_start_dict(c);
 	rte_tel_data_add_dict_string(c, "state", states[ch->state & 3]);
 	rte_tel_data_add_dict_u64(c, "pid", (uint64_t)ch->pid);
+	rte_tel_data_add_dict_string(c, "attached", ch->thin ? "thin" : ch->pid ? "secondary" : "embedded");
 	rte_tel_data_add_dict_u64(c, "sent", ch->sent);
 	rte_tel_data_add_dict_u64(c, "received", ch->received);
 	rte_tel_data_add_dict_u64(c, "send_buffers", ch->send_buffers);

@@ -3,14 +3,14 @@
 #
 # Usage: killed.sh BUILD_DIR [EVERY [RANDOM [thin|secondary]]]
 # timeout: 900
-# Applications that are killed (SIGKILL): at every EVERY-th step (29) of all that libpmx does, and RANDOM times (60) at random
+# Applications that are killed (SIGKILL): at every EVERY-th step (61) of all that libpmx does, and RANDOM times (40) at random
 # moments, four at once. After each nothing of theirs may be left in the primaries, their number opens at once, their partner's
 # sends and transfers end in bounded time, and others' round trips are as with applications that end by themselves.
 set -u
 . "$(dirname "$0")/common.bash"
 
-every=${2:-29}
-random=${3:-60}
+every=${2:-61}
+random=${3:-40}
 ways=${4:-thin secondary}
 need_hugepages killed 320
 killed=$build/test/killed
@@ -144,7 +144,7 @@ others() { # WAY killed|ended
 	local until=$((SECONDS + 4)) victim
 	start "$dir/respond.log" "$build/app/pmx-perf" respond --context 9 --instance "${tag}1"
 	sleep 0.3
-	timeout 60 "$build/app/pmx-perf" latency --sizes 64 --rounds 10000 --context 9 --to 1:9 --instance "${tag}0" --json >"$dir/others" 2>&1 &
+	timeout 60 "$build/app/pmx-perf" latency --sizes 64 --rounds 5000 --context 9 --to 1:9 --instance "${tag}0" --json >"$dir/others" 2>&1 &
 	local measuring=$!
 	while kill -0 $measuring 2>/dev/null && [ $SECONDS -lt $((until + 40)) ]; do
 		PMX_ATTACH=$1 "$killed" victim "${tag}0" 1 1:1 $([ "$2" = killed ] && echo $((100 + RANDOM % 100)) || echo 0) >/dev/null 2>&1 &
