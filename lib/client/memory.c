@@ -250,8 +250,8 @@ adopt_pages(struct pmx_context *ctx, uint64_t at, uint64_t len)
 	return result;
 }
 
-/* What was shared with the engine before is shared with this one: its pages are copied, for those that were sealed for
- * the other nobody can map once more. What fails stays the application's alone. */
+/* What was shared with the engine before is shared with this one: its pages are copied, for this process kept no descriptor of
+ * them. What fails stays the application's alone. */
 static void
 share_again(struct pmx_context *ctx, const struct piece *p)
 {

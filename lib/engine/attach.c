@@ -371,6 +371,7 @@ attach_serve(struct node *n)
 	struct epoll_event event = {.events = EPOLLIN, .data.u64 = STOP};
 	int e;
 
+	memory_guard();
 	server.node = n;
 	server.epoll = epoll_create1(EPOLL_CLOEXEC);
 	server.stop = eventfd(0, EFD_CLOEXEC);

@@ -4,8 +4,10 @@
  *
  * Design notes
  * 1. What the engine maps of a client must never fail under it: the descriptor is a memfd that is sealed
- *    against shrinking and growing, every page is there before it is used, and against holes the engine
- *    itself seals it (future writes: mappings that exist stay writable, punching holes does not).
+ *    against shrinking and growing, and every page is there before it is used. A client may still punch holes into it, and
+ *    the kernel find no page for them: then the page becomes one of the primary's own (SIGBUS), and only that client's bytes
+ *    are lost. An embedded node, which is its application's process, takes no signal: it seals the memory against future writes,
+ *    which forbids holes. A primary cannot: nobody could map it for writing any more, the one that takes over included.
  * 2. By the kernel means by the client's addresses as they are at that moment: memory that was
  *    unmapped, moved or protected since gives an error, and never old bytes.
  * 3. A process that calls exec, or dies and is followed by another of its number, has other memory at the same
@@ -18,6 +20,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -176,6 +179,71 @@ page_of_fd(int fd)
 								       (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+#define GUARDED_MAX 8192
+
+static struct {
+	bool on;
+	struct {
+		_Atomic uintptr_t base; /* 0: the place is free */
+		size_t len, page;
+	} maps[GUARDED_MAX];
+} guard;
+
+/* No page could be found for what a client has a hole in. */
+static void
+on_sigbus(int number, siginfo_t *info, void *context)
+{
+	uintptr_t at = (uintptr_t)info->si_addr;
+
+	(void)context;
+	for (unsigned i = 0; i < GUARDED_MAX; i++) {
+		uintptr_t base = atomic_load_explicit(&guard.maps[i].base, memory_order_acquire);
+
+		if (base == 0 || at < base || at - base >= guard.maps[i].len)
+			continue;
+		void *page = (void *)(at & ~(guard.maps[i].page - 1));
+
+		if (mmap(page, guard.maps[i].page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == page)
+			return;
+	}
+	signal(number, SIG_DFL); /* none of ours: it happens again, and ends us */
+}
+
+void
+memory_guard(void)
+{
+	struct sigaction action = {.sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO};
+
+	guard.on = sigaction(SIGBUS, &action, NULL) == 0;
+}
+
+static bool
+guard_add(void *base, size_t len, size_t page)
+{
+	for (unsigned i = 0; i < GUARDED_MAX; i++) {
+		uintptr_t none = 0;
+
+		/* 1: taken, and at no address */
+		if (atomic_load_explicit(&guard.maps[i].base, memory_order_relaxed) != 0 ||
+			!atomic_compare_exchange_strong(&guard.maps[i].base, &none, 1))
+			continue;
+		guard.maps[i].len = len;
+		guard.maps[i].page = page;
+		atomic_store_explicit(&guard.maps[i].base, (uintptr_t)base, memory_order_release);
+		return true;
+	}
+	return false;
+}
+
+static void
+guard_remove(const void *base)
+{
+	for (unsigned i = 0; i < GUARDED_MAX; i++) {
+		if (atomic_load_explicit(&guard.maps[i].base, memory_order_relaxed) == (uintptr_t)base)
+			atomic_store_explicit(&guard.maps[i].base, 0, memory_order_release);
+	}
+}
+
 /* A client's descriptor becomes a mapping, or MAP_FAILED with errno. */
 static void *
 map_fd(int fd, uint64_t len)
@@ -193,12 +261,14 @@ map_fd(int fd, uint64_t len)
 
 	if (base == MAP_FAILED)
 		return base;
-	/* no holes from here on; then: are its pages there? The client made them: this takes no memory, and little
-	 * time. POPULATE_WRITE says what touching would make a SIGBUS of. */
-	if ((!(seals & F_SEAL_FUTURE_WRITE) && fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0) ||
+	/* are its pages there? The client made them: this takes no memory, and little time. POPULATE_WRITE says what
+	 * touching would make a SIGBUS of. */
+	if ((guard.on ? !guard_add(base, len, page_of_fd(fd)) :
+			!(seals & F_SEAL_FUTURE_WRITE) && fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0) ||
 		!has_pages(fd, len) || madvise(base, len, MADV_POPULATE_WRITE) != 0) {
 		int error = errno;
 
+		guard_remove(base);
 		munmap(base, len);
 		errno = error;
 		return MAP_FAILED;
@@ -223,6 +293,7 @@ memory_make(struct node *n, int fd, uint64_t len, uint64_t client, uint16_t adop
 	}
 	m->client = client;
 	m->len = len;
+	m->fd = guard.on ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : 0;
 	m->watched = adopted && adopted <= REGIONS_WATCHED ? adopted - 1 : REGIONS_WATCHED;
 	devices_map(n, m, page_of_fd(fd));
 	return m;
@@ -232,7 +303,10 @@ void
 memory_discard(struct node *n, struct memory *m)
 {
 	devices_unmap(n, m);
+	guard_remove(m->base);
 	munmap(m->base, m->len);
+	if (m->fd > 0)
+		close(m->fd);
 	if (m->thin != NULL)
 		thin_free(m->thin);
 	free(m);

@@ -64,6 +64,7 @@ struct memory {
 	rte_iova_t *pages;      /* bus addresses of its pages; NULL: as the virtual ones */
 	struct memory *next;    /* in the node's list of those that leave */
 	struct thin *thin;      /* what ends with it, or NULL */
+	int fd;                 /* for whom takes over; 0: none */
 	_Atomic uint32_t held;  /* frames that refer to it */
 	uint16_t watched;       /* ADOPTED: index of channel_shm.revoked; otherwise REGIONS_WATCHED */
 	uint8_t page_shift;     /* of pages */
@@ -290,6 +291,8 @@ struct memory *memory_at(struct channel *ch, uint32_t number, uint64_t at, uint6
  * number, or -errno. adopted: as attach_request.adopted; wait: as node_command's. Any thread but a lane that others
  * wait for. */
 int memory_open(struct node *n, struct command *cmd, bool wait, int fd, uint64_t len, uint64_t client, uint16_t adopted);
+/* Holes in clients' memory, and no page for them, harm the clients alone from here on: for a process that is nobody's but ours. */
+void memory_guard(void);
 /* The descriptor mapped, no context's yet; NULL with errno. */
 struct memory *memory_make(struct node *n, int fd, uint64_t len, uint64_t client, uint16_t adopted);
 /* Unmapped at once; or when ports have given back what refers to it. */
