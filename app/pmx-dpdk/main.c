@@ -17,6 +17,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_launch.h>
@@ -27,6 +28,11 @@
 
 static struct node *node;
 static volatile sig_atomic_t stop_signal;
+#define TAKE_OVER_PATIENCE_S 10
+
+static int instance_lock = -1; /* of the name, and its file */
+static char lock_path[256];
+static bool given; /* another primary has it all: nothing is closed, only left */
 
 static const char usage[] =
 	"Usage: pmx-dpdk [EAL arguments --] [options] CONFIG\n"
@@ -36,6 +42,8 @@ static const char usage[] =
 	"\n"
 	"  --check          read CONFIG, say what is wrong with it, and end\n"
 	"  --config-doc     print the table of keys as Markdown, and end\n"
+	"  --take-over      go on where the running primary of this node stops: thin clients and peers see\n"
+	"                   a pause, secondaries the end of theirs\n"
 	"  --ready-fd N     write a line to descriptor N when applications can attach\n"
 	"  --help, --version\n"
 	"\n"
@@ -44,14 +52,15 @@ static const char usage[] =
 
 struct options {
 	const char *config;
-	bool check;
+	bool check, take_over;
 	int ready_fd;
 };
 
 /* ------------------------------------------------------------------ one instance a node */
 
+/* patience: seconds until the one before must have ended. */
 static int
-lock_instance(const char *name, char *path, size_t size)
+lock_instance(const char *name, char *path, size_t size, unsigned patience)
 {
 	const char *dir = geteuid() == 0 ? "/run" : getenv("XDG_RUNTIME_DIR");
 	char pid[16];
@@ -63,6 +72,8 @@ lock_instance(const char *name, char *path, size_t size)
 		fprintf(stderr, "pmx-dpdk: %s: %s\n", path, strerror(errno));
 		return -1;
 	}
+	for (unsigned i = 0; i < patience * 1000 && flock(fd, LOCK_EX | LOCK_NB) != 0; i++)
+		usleep(1000);
 	if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
 		ssize_t n = read(fd, pid, sizeof(pid) - 1);
 
@@ -94,18 +105,28 @@ has_argument(int argc, char **argv, const char *a, const char *b)
 	return false;
 }
 
+/* Virtual devices come when the primary before has closed its own of the same kind and place. */
+static char *late_devices[16];
+static unsigned late_count;
+
 static int
-start_eal(int argc, char **argv, const struct config *c)
+start_eal(int argc, char **argv, const struct config *c, const char *name, bool later)
 {
 	char *args[argc + 8];
 	char prefix[64], lcores[32];
 	int n = 0;
 
-	snprintf(prefix, sizeof(prefix), "--file-prefix=%s", c->name);
+	snprintf(prefix, sizeof(prefix), "--file-prefix=%s", name);
 	snprintf(lcores, sizeof(lcores), "0-%u", c->lanes - 1);
 	args[n++] = argv[0];
-	for (int i = 1; i < argc; i++)
-		args[n++] = argv[i];
+	for (int i = 1; i < argc; i++) {
+		if (later && late_count < 16 && strncmp(argv[i], "--vdev=", 7) == 0)
+			late_devices[late_count++] = argv[i] + 7;
+		else if (later && late_count < 16 && strcmp(argv[i], "--vdev") == 0 && i + 1 < argc)
+			late_devices[late_count++] = argv[++i];
+		else
+			args[n++] = argv[i];
+	}
 	if (!has_argument(argc, argv, "--file-prefix", NULL))
 		args[n++] = prefix;
 	if (!has_argument(argc, argv, "--lcores", "-l") && !has_argument(argc, argv, "-c", NULL)) {
@@ -167,6 +188,24 @@ clear_leftovers(const char *huge, const char *prefix)
 		return;
 	remove_leftovers(dir);
 	remove_hugepages(huge, prefix);
+}
+
+/* Two primaries of one name run for a moment: the second has the name with a + behind it, and the next one after it the name
+ * again. */
+static void
+other_prefix(char *prefix, size_t size)
+{
+	const char *base = getenv("RUNTIME_DIRECTORY");
+	char config[2048];
+	size_t n = strlen(prefix);
+
+	if (base == NULL)
+		base = geteuid() == 0 ? "/var/run" : getenv("XDG_RUNTIME_DIR");
+	snprintf(config, sizeof(config), "%s/dpdk/%s+/config", base ? base : "/tmp", prefix);
+	bool second = access(config, F_OK) == 0 && rte_eal_primary_proc_alive(config);
+
+	if (!second && n + 1 < size)
+		strcpy(prefix + n, "+");
 }
 
 static const char *
@@ -248,15 +287,62 @@ notify_ready(const struct options *o, const struct config *c)
 		close(fd);
 }
 
+/* Where the primary of this configuration listens, or would. */
+static void
+socket_of(const struct config *c, char *out, size_t size)
+{
+	const char *dir = geteuid() == 0 ? "/run" : getenv("XDG_RUNTIME_DIR");
+
+	if (*c->socket)
+		snprintf(out, size, "%s", c->socket);
+	else
+		snprintf(out, size, "%s/pmx-dpdk/%s.sock", dir ? dir : "/tmp", c->name);
+}
+
+/* What takes long comes first; then the other stops, and this one goes on. */
+static int
+take_over(struct config *config, struct takeover **t, char *error, uint32_t error_len)
+{
+	char path[160];
+	int result;
+
+	socket_of(config, path, sizeof(path));
+	result = node_make(&node, config, error, error_len);
+	if (result != 0)
+		return result;
+	*t = takeover_ask(node, path, error, error_len);
+	if (*t == NULL) {
+		node_stop(node);
+		return -1;
+	}
+	for (unsigned i = 0; i < late_count; i++) {
+		if (rte_dev_probe(late_devices[i]) != 0)
+			fprintf(stderr, "pmx-dpdk: --vdev=%s: %s\n", late_devices[i], rte_strerror(rte_errno));
+	}
+	result = node_link(node, error, error_len);
+	return result != 0 ? result : takeover_resume(node, *t, error, error_len);
+}
+
+/* The name is ours when the one before has ended, which nothing waits for. */
+static void *
+lock_later(void *name)
+{
+	instance_lock = lock_instance(name, lock_path, sizeof(lock_path), TAKE_OVER_PATIENCE_S);
+	return NULL;
+}
+
 static int
 serve(const struct options *o, struct config *config)
 {
-	char error[512], name[CONFIG_NAME_MAX];
+	static char name[CONFIG_NAME_MAX];
+	char error[512];
 	struct sigaction action = {.sa_handler = on_signal};
+	struct takeover *taken = NULL;
+	pthread_t locker;
 	int result;
 
 	snprintf(name, sizeof(name), "%s", config->name);
-	result = node_start(&node, config, error, sizeof(error));
+	result = o->take_over ? take_over(config, &taken, error, sizeof(error)) : node_start(&node, config, error, sizeof(error));
 	if (result != 0) {
 		fprintf(stderr, "pmx-dpdk: %s\n", error);
 		return 1;
@@ -266,13 +352,25 @@ serve(const struct options *o, struct config *config)
 	signal(SIGPIPE, SIG_IGN); /* virtio_user writes to a vhost backend that may have ended */
 	telemetry_serve(node);
 	rte_pdump_init();
-	result = attach_serve(node);
+	if (o->take_over && pthread_create(&locker, NULL, lock_later, name) == 0)
+		pthread_detach(locker);
+	result = attach_serve(node, takeover_door(taken));
+	takeover_free(taken);
 	if (result != 0) {
 		fprintf(stderr, "pmx-dpdk: applications cannot attach: %s\n", rte_strerror(rte_errno));
 	} else {
 		fprintf(stderr, "pmx-dpdk: node %u '%s' ready\n", node->config.id, name);
 		notify_ready(o, &node->config);
 		result = run_lanes(node);
+	}
+	if (result == 0 && node->heir != 0) {
+		attach_pause();
+		result = takeover_give(node);
+		if (result != 0)
+			fprintf(stderr, "pmx-dpdk: giving to another primary: %s\n", strerror(-result));
+		telemetry_serve(NULL);
+		given = true;
+		return result != 0;
 	}
 	attach_stop();
 	telemetry_serve(NULL);
@@ -286,7 +384,7 @@ static int
 run(int eal_argc, char **eal_argv, const struct options *o)
 {
 	struct config config;
-	char error[512], lock[256];
+	char error[512];
 	int result = 1;
 
 	if (config_read(&config, o->config, error, sizeof(error)) != 0) {
@@ -299,33 +397,40 @@ run(int eal_argc, char **eal_argv, const struct options *o)
 		return 0;
 	}
 	const char *huge = argument_value(eal_argc, eal_argv, "--huge-dir", "/dev/hugepages");
-	int fd = lock_instance(config.name, lock, sizeof(lock));
-
-	if (fd < 0) {
+	if (!o->take_over)
+		instance_lock = lock_instance(config.name, lock_path, sizeof(lock_path), 0);
+	if (instance_lock < 0 && !o->take_over) {
 		config_free(&config);
 		return 1;
 	}
 	char dir[4096], prefix[64];
 
 	snprintf(prefix, sizeof(prefix), "%s", argument_value(eal_argc, eal_argv, "--file-prefix", config.name));
+	if (o->take_over)
+		other_prefix(prefix, sizeof(prefix));
 	clear_leftovers(huge, prefix);
-	if (start_eal(eal_argc, eal_argv, &config) == 0) {
+	if (start_eal(eal_argc, eal_argv, &config, prefix, o->take_over) == 0) {
 		snprintf(dir, sizeof(dir), "%s", rte_eal_get_runtime_dir());
 		result = serve(o, &config);
-		rte_eal_cleanup();
+		if (!given)
+			rte_eal_cleanup();
 		remove_leftovers(dir);
 		remove_hugepages(huge, prefix);
 	}
+	if (given)
+		_exit(result); /* threads of the EAL still run, in memory that nobody else has */
 	config_free(&config);
-	unlink(lock);
-	close(fd);
+	if (instance_lock >= 0) {
+		unlink(lock_path);
+		close(instance_lock);
+	}
 	return result;
 }
 
 int
 main(int argc, char **argv)
 {
-	static const struct option longs[] = {{"check", no_argument, NULL, 'c'},
+	static const struct option longs[] = {{"check", no_argument, NULL, 'c'}, {"take-over", no_argument, NULL, 't'},
 		{"config-doc", no_argument, NULL, 'd'}, {"ready-fd", required_argument, NULL, 'r'},
 		{"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'v'}, {0}};
 	struct options o = {.ready_fd = -1};
@@ -346,6 +451,9 @@ main(int argc, char **argv)
 		switch (opt) {
 		case 'c':
 			o.check = true;
+			break;
+		case 't':
+			o.take_over = true;
 			break;
 		case 'd':
 			config_print_doc(stdout);

@@ -148,7 +148,7 @@ start(struct bench *b, const struct options *o, char *path, size_t size)
 		fprintf(stderr, "pmx-perf: %s\n", error);
 		return e;
 	}
-	e = attach_serve(b->engine);
+	e = attach_serve(b->engine, NULL);
 	if (e != 0)
 		return e;
 	pthread_create(&b->thread, NULL, run_engine, &b->engine->engines[0]);

@@ -341,6 +341,7 @@ enum attach_op {
 	ATTACH_OPEN = 2,   /* thin: with a descriptor of bytes of memory, as for MEMORY */
 	ATTACH_CLOSE = 3,
 	ATTACH_MEMORY = 4, /* with a descriptor: map it, sealed against shrinking */
+	ATTACH_TAKE_OVER = 6, /* a primary, by the socket: addr is its takeover_terms; what follows the reply is in lib/engine/takeover.h */
 	ATTACH_BYTES = 5,  /* thin: how many does an OPEN of these quotas take? */
 };
 

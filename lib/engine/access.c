@@ -103,8 +103,25 @@ make_link(void)
 		RTE_LOG(NOTICE, USER1, "pmx: %s: %s: secondaries begin without asking\n", path, strerror(errno));
 }
 
+/* The connections of the primary before, with their numbers: contexts are known by them. */
+static void
+inherit(const struct takeover_door *from)
+{
+	for (unsigned i = 0; i < from->connections; i++) {
+		unsigned k = (unsigned)from->connection[i].number;
+		struct epoll_event event = {.events = EPOLLIN, .data.u64 = ACCESS_CONNECTION | k};
+
+		if (k >= door.max || epoll_ctl(door.epoll, EPOLL_CTL_ADD, from->connection[i].fd, &event) != 0) {
+			close(from->connection[i].fd);
+			continue;
+		}
+		door.connections[k] = (struct connection){from->connection[i].fd,
+			{(int)k, from->connection[i].pid, from->connection[i].uid, from->connection[i].gid}};
+	}
+}
+
 int
-access_open(struct node *n, int epoll)
+access_open(struct node *n, int epoll, const struct takeover_door *from)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u64 = ACCESS_LISTENER};
 
@@ -118,7 +135,9 @@ access_open(struct node *n, int epoll)
 	door.connections = calloc(door.max, sizeof(*door.connections));
 	if (door.connections == NULL)
 		return -ENOMEM;
-	door.listener = make_socket(&n->config);
+	door.listener = from ? from->listener : make_socket(&n->config);
+	if (from != NULL)
+		inherit(from);
 	if (door.listener < 0) {
 		RTE_LOG(ERR, USER1, "pmx: access.socket = %s: %s: thin clients cannot attach\n", door.path,
 			strerror(-door.listener));
@@ -240,6 +259,38 @@ access_event(uint64_t tag)
 		welcome();
 	else
 		converse((unsigned)(tag & ~ACCESS_CONNECTION));
+}
+
+int
+access_heir(const struct asker *who)
+{
+	int fd = fcntl(door.connections[who->connection].fd, F_DUPFD_CLOEXEC, 3);
+
+	return fd < 0 ? -errno : fd;
+}
+
+bool
+access_is_ours(const struct asker *who)
+{
+	return who->uid == 0 || who->uid == geteuid();
+}
+
+void
+access_door(struct takeover_door *to)
+{
+	to->listener = door.listener;
+	snprintf(to->path, sizeof(to->path), "%s", door.path);
+	for (unsigned i = 0; i < door.max; i++) {
+		const struct connection *c = &door.connections[i];
+
+		if (c->fd == 0)
+			continue;
+		to->connection[to->connections].fd = c->fd;
+		to->connection[to->connections].number = (int)i;
+		to->connection[to->connections].pid = c->who.pid;
+		to->connection[to->connections].uid = c->who.uid;
+		to->connection[to->connections++].gid = c->who.gid;
+	}
 }
 
 static int

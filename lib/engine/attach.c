@@ -25,6 +25,7 @@
 /* Events of the watcher that are neither processes nor of access.c. */
 #define STOP    UINT64_MAX
 #define REAP    (UINT64_MAX - 1)
+#define DRAIN_MS 1000 /* until what was begun must have ended, for another primary to take over */
 #define LEFT_MS 100 /* until memory is looked at again that ports still read */
 
 static struct {
@@ -307,6 +308,40 @@ map_for(const struct asker *who, const struct attach_request *request, int fd, s
 	return 0;
 }
 
+/* Another primary takes over: nothing new is begun, and when what was begun has ended the lanes stop for it. */
+static int
+give_to(const struct asker *who, const struct attach_request *request)
+{
+	struct node *n = server.node;
+	struct command cmd = {.op = COMMAND_FREEZE};
+
+	if (who->connection == SECONDARY || !access_is_ours(who))
+		return -EACCES;
+	if (n->config.lanes != 1)
+		return -EOPNOTSUPP;
+	if (request->addr != takeover_terms(n))
+		return -EINVAL;
+	int result = node_command(n, &cmd, true);
+
+	for (int i = 0; result == 0 && i < DRAIN_MS && !atomic_load(&n->engines[0].drained); i++) {
+		eventfd_write(n->engines[0].doorbell, 1);
+		usleep(1000);
+	}
+	if (result == 0 && !atomic_load(&n->engines[0].drained))
+		result = -EBUSY;
+	if (result == 0)
+		result = n->heir = access_heir(who);
+	if (result < 0) {
+		n->heir = 0;
+		cmd.op = COMMAND_THAW;
+		node_command(n, &cmd, true);
+		return result;
+	}
+	atomic_store(&n->engines[0].stop, true);
+	eventfd_write(n->engines[0].doorbell, 1);
+	return 0;
+}
+
 void
 attach_answer(const struct asker *who, const struct attach_request *request, const int *fds, int count,
 	struct attach_reply *reply, int *out, int *out_count)
@@ -334,6 +369,9 @@ attach_answer(const struct asker *who, const struct attach_request *request, con
 		break;
 	case ATTACH_CLOSE:
 		reply->result = close_for(who, request);
+		break;
+	case ATTACH_TAKE_OVER:
+		reply->result = give_to(who, request);
 		break;
 	case ATTACH_MEMORY:
 		reply->result = map_for(who, request, fds[0], reply);
@@ -366,7 +404,7 @@ answer(const struct rte_mp_msg *msg, const void *peer)
 }
 
 int
-attach_serve(struct node *n)
+attach_serve(struct node *n, const struct takeover_door *door)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u64 = STOP};
 	int e;
@@ -379,11 +417,17 @@ attach_serve(struct node *n)
 	if (server.epoll < 0 || server.stop < 0 || n->reaper < 0)
 		return -errno;
 	for (size_t i = 0; i < WIRE_NODES_MAX; i++)
-		server.owner[i] = SECONDARY;
+		server.owner[i] = door != NULL ? door->owner[i] : SECONDARY;
 	epoll_ctl(server.epoll, EPOLL_CTL_ADD, server.stop, &event);
 	event.data.u64 = REAP;
 	epoll_ctl(server.epoll, EPOLL_CTL_ADD, n->reaper, &event);
-	e = access_open(n, server.epoll);
+	e = access_open(n, server.epoll, door);
+	for (uint32_t i = 0; door != NULL && i < n->config.contexts; i++) {
+		const struct channel *ch = &n->channels[i];
+
+		if (ch->state == CHANNEL_OPEN && ch->pid != 0)
+			watch((uint16_t)i, ch->generation, ch->pid); /* one that died meanwhile shows on its connection */
+	}
 	if (e == 0)
 		e = rte_ctrl_thread_create(&server.watcher, "pmx-watch", NULL, watch_processes, NULL);
 	if (e != 0)
@@ -393,13 +437,27 @@ attach_serve(struct node *n)
 }
 
 void
+attach_pause(void)
+{
+	rte_mp_action_unregister(ATTACH_ACTION);
+	if (eventfd_write(server.stop, 1) == 0)
+		pthread_join(server.watcher, NULL);
+}
+
+void
+attach_door(struct takeover_door *door)
+{
+	memset(door, 0, sizeof(*door));
+	access_door(door);
+	memcpy(door->owner, server.owner, sizeof(door->owner));
+}
+
+void
 attach_stop(void)
 {
 	if (server.node == NULL)
 		return;
-	rte_mp_action_unregister(ATTACH_ACTION);
-	if (eventfd_write(server.stop, 1) == 0)
-		pthread_join(server.watcher, NULL);
+	attach_pause();
 	access_close();
 	for (uint32_t i = 0; i < server.node->config.contexts; i++)
 		forget((uint16_t)i);

@@ -18,6 +18,7 @@
 #include <rte_cycles.h>
 
 #include "engine/engine.h"
+#include "engine/takeover.h"
 
 #define INITIATOR_ROOM 65536 /* never used up: entries come back as they are taken */
 
@@ -124,8 +125,9 @@ join_inlet(struct inlet *in, const struct lhs_config *c, void *memory, _Atomic u
 	in->endpoint = endpoint;
 }
 
+/* The engine's own ends, at the beginning of each ring. */
 static void
-join_ends(struct node *n, struct channel *ch)
+join_own(struct node *n, struct channel *ch)
 {
 	struct channel_shm *shm = ch->shm;
 	const struct channel_geometry *g = &n->geometry;
@@ -135,7 +137,6 @@ join_ends(struct node *n, struct channel *ch)
 	ch->bufs = ch->thin ? ch->thin->bufs : n->bufs;
 	ch->bufs_count = ch->thin ? ch->thin->count : n->bufs_count;
 	ch->matching = ch->thin ? NULL : ch->matcher; /* into a thin client's memory the engine copies as little as it can */
-	channel_format(shm, g, (uint16_t)n->config.id, ch->ctx, ++ch->generation);
 	slot_end_init(&ch->sub, part_of(ch, n->layout.submissions), g->submissions, &shm->submissions_pos);
 	slot_end_init(&ch->com, part_of(ch, n->layout.completions), g->completions, &shm->completions_pos);
 	join_inlet(&ch->plain, &g->lhs, part_of(ch, n->layout.lhs), &shm->lhs_pos, ch->ctx);
@@ -153,6 +154,19 @@ join_ends(struct node *n, struct channel *ch)
 	ch->busy_slots = 0;
 	ch->selects = false;
 	ch->received = ch->sent = ch->bad = 0;
+	ch->burst = range && range->burst ? range->burst : n->config.burst;
+	ch->shared_most = range && range->shared_bytes ? range->shared_bytes : n->config.shared_bytes;
+	join_remote(n, ch);
+}
+
+static void
+join_ends(struct node *n, struct channel *ch)
+{
+	struct channel_shm *shm = ch->shm;
+	const struct config_range *range = config_range(&n->config, ch->ctx);
+
+	channel_format(shm, &n->geometry, (uint16_t)n->config.id, ch->ctx, ++ch->generation);
+	join_own(n, ch);
 	shm->lhs_room = ch->plain.lhs_size;
 	shm->matched_room = ch->matched.lhs_size;
 	shm->send_buffers = ch->send_buffers;
@@ -166,14 +180,11 @@ join_ends(struct node *n, struct channel *ch)
 	shm->kernel_copies = ch->thin == NULL;
 	shm->frag_len = n->frag_len;
 	shm->pin_bytes = range && range->pin_bytes ? range->pin_bytes : n->config.pin_bytes;
-	ch->burst = range && range->burst ? range->burst : n->config.burst;
-	ch->shared_most = range && range->shared_bytes ? range->shared_bytes : n->config.shared_bytes;
 	shm->pin_entries = n->config.pin_entries;
 	shm->pin_cache = n->config.pin_cache;
 	shm->pin_watch = n->config.pin_watch;
 	shm->engine_may_sleep =
 		n->config.idle == IDLE_ADAPTIVE || n->config.idle == IDLE_SLEEP;
-	join_remote(n, ch);
 }
 
 /* Its region is the client's, or the node's own again. */
@@ -182,6 +193,42 @@ set_thin(struct channel *ch, struct thin *t)
 {
 	ch->thin = t;
 	ch->shm = t ? (struct channel_shm *)t->memory->base : ch->own;
+}
+
+int
+context_resume(struct engine *e, struct channel *ch, const struct quotas *q, struct thin *t)
+{
+	struct node *n = e->node;
+
+	ch->send_buffers = q->send;
+	ch->plain.bulk_quota = q->plain;
+	ch->matched.bulk_quota = q->matched;
+	atomic_fetch_sub(&n->mbufs_left, quota_of(ch));
+	set_thin(ch, t);
+	join_own(n, ch);
+	int result = fill_send_slots(n, ch);
+
+	if (result != 0)
+		return result;
+	ch->remote->vm_pid = 0;
+	ch->remote->mm_fd = -1;
+	ch->state = CHANNEL_OPEN;
+	e->open[e->open_count++] = ch;
+	return 0;
+}
+
+void
+contexts_end_secondaries(struct engine *e)
+{
+	for (unsigned i = 0; i < e->open_count; i++) {
+		struct channel *ch = e->open[i];
+
+		if (ch->thin != NULL || ch->state != CHANNEL_OPEN)
+			continue;
+		ch->state = CHANNEL_CLOSING; /* what it submitted is seen off */
+		atomic_store_explicit(&ch->shm->state, CHANNEL_DEAD, memory_order_relaxed);
+		eventfd_write(ch->event_fd, 1);
+	}
 }
 
 static void
@@ -288,6 +335,8 @@ engine_command(struct engine *e, struct command *cmd)
 		cmd->result = open_context(e, cmd);
 	else if (cmd->op == COMMAND_MEMORY)
 		cmd->result = add_memory(e, cmd);
+	else if (cmd->op == COMMAND_FREEZE || cmd->op == COMMAND_THAW)
+		cmd->result = takeover_freeze(e, cmd->op == COMMAND_FREEZE);
 	else
 		cmd->result = close_context(e, cmd);
 	/* release: the result before the sign that it is there; pairs with node_command */

@@ -26,6 +26,7 @@
 #include <rte_pause.h>
 
 #include "engine/engine.h"
+#include "engine/takeover.h"
 
 #define LITTLE_WORK 3 /* frames, submissions, completions */
 
@@ -107,6 +108,8 @@ engine_poll(struct engine *e)
 		e->housekeeping_at = e->now + rte_get_tsc_hz() / 1000;
 		local_housekeep(e);
 	}
+	if (unlikely(atomic_load_explicit(&e->frozen, memory_order_relaxed)))
+		atomic_store(&e->drained, takeover_drained(e));
 	ENGINE_COUNT(e, polls);
 	return work;
 }

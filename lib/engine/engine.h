@@ -200,6 +200,8 @@ enum command_op {
 	COMMAND_CLOSE, /* graceful */
 	COMMAND_ABORT, /* its process is gone */
 	COMMAND_MEMORY, /* it has memory that the node has mapped */
+	COMMAND_FREEZE, /* see engine.frozen */
+	COMMAND_THAW,
 };
 
 /* What another thread asks of a lane; done by engine_poll. */
@@ -247,6 +249,8 @@ struct engine {
 	bool tx_waiting;          /* a link was full: frames wait in txq */
 	bool local_waiting;       /* a message waits for a context of this lane */
 	_Atomic bool stop;
+	/* before another primary takes over: nothing new is begun; and what was begun has ended */
+	_Atomic bool frozen, drained;
 	struct transfers transfers; /* remote memory */
 };
 
@@ -272,6 +276,7 @@ struct node {
 	struct memory *left;      /* ... and that ports may still read; the reaper's */
 	int reaper;               /* eventfd that calls it; 0: the lane is its own */
 	pthread_mutex_t command_lock;
+	int heir;                 /* connection of the primary that takes over, when the lanes have stopped for it; 0: none */
 	char error[256];
 };
 
@@ -279,6 +284,12 @@ struct node {
  * a sentence in error. node_stop ends what node_start began; lanes must not poll any more. */
 int node_start(struct node **out, struct config *config, char *error, uint32_t error_len);
 void node_stop(struct node *n);
+
+/* How the lane's core is configured; without a seed. */
+struct proto_config proto_config_of(const struct engine *e);
+/* The two parts of node_start, for a node that takes over between them: what takes long, and what needs the ports. */
+int node_make(struct node **out, struct config *config, char *error, uint32_t error_len);
+int node_link(struct node *n, char *error, uint32_t error_len);
 
 /* One turn of a lane; returns what it moved. */
 unsigned engine_poll(struct engine *e);
@@ -384,6 +395,10 @@ void local_housekeep(struct engine *e);
 /* contexts.c */
 /* What an open of that context with these wishes (0: the default) gets: 0, or -EINVAL: too many. */
 int quotas_of(const struct node *n, uint16_t ctx, uint32_t send_buffers, uint32_t receive_buffers, struct quotas *q);
+/* The engine's own view of a channel as it is; a lane that takes over, before it polls. 0, -ENOSPC. */
+int context_resume(struct engine *e, struct channel *ch, const struct quotas *q, struct thin *t);
+/* Channels of secondaries end: who takes over cannot have them. On the lane. */
+void contexts_end_secondaries(struct engine *e);
 /* Nobody uses a thin context any more. */
 void thin_end(struct node *n, struct channel *ch);
 

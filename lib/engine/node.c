@@ -271,15 +271,15 @@ make_channels(struct node *n)
 
 /* ------------------------------------------------------------------ lanes */
 
-static int
-make_core(struct node *n, struct engine *e)
+struct proto_config
+proto_config_of(const struct engine *e)
 {
-	struct config *c = &n->config;
+	const struct node *n = e->node;
+	const struct config *c = &n->config;
 	struct proto_config p = c->proto;
 
 	p.node = (uint16_t)c->id;
 	p.epoch = n->epoch;
-	p.seed = rte_rand() + e->lane;
 	p.ticks_per_sec = rte_get_tsc_hz();
 	p.nodes_max = c->nodes_max;
 	p.contexts_max = WIRE_MATCHED + c->contexts;
@@ -289,6 +289,15 @@ make_core(struct node *n, struct engine *e)
 	p.rx_frames_max = c->mbufs;
 	p.payload_max = n->frag_len;
 	p.probes = 3;
+	return p;
+}
+
+static int
+make_core(struct node *n, struct engine *e)
+{
+	struct proto_config p = proto_config_of(e);
+
+	p.seed = rte_rand() + e->lane;
 	size_t bytes = proto_memsize(&p);
 	void *memory = bytes ? rte_zmalloc("pmx_core", bytes, 64) : NULL;
 
@@ -364,7 +373,7 @@ make_lanes(struct node *n)
 }
 
 int
-node_start(struct node **out, struct config *config, char *error, uint32_t error_len)
+node_make(struct node **out, struct config *config, char *error, uint32_t error_len)
 {
 	struct node *n = calloc(1, sizeof(*n));
 	int e;
@@ -377,14 +386,38 @@ node_start(struct node **out, struct config *config, char *error, uint32_t error
 	config->peers = NULL;
 	pthread_mutex_init(&n->command_lock, NULL);
 	n->epoch = (uint32_t)(rte_rand() ^ rte_rdtsc()) | 1;
-	if ((e = make_pool(n)) != 0 || (e = open_links(n)) != 0 || (e = make_peers(n)) != 0 ||
-		(e = make_channels(n)) != 0 || (e = make_lanes(n)) != 0) {
+	if ((e = make_pool(n)) != 0 || (e = make_channels(n)) != 0) {
 		snprintf(error, error_len, "%s", n->error);
 		node_stop(n);
 		return e;
 	}
 	*out = n;
 	return 0;
+}
+
+int
+node_link(struct node *n, char *error, uint32_t error_len)
+{
+	int e;
+
+	if ((e = open_links(n)) != 0 || (e = make_peers(n)) != 0 || (e = make_lanes(n)) != 0) {
+		snprintf(error, error_len, "%s", n->error);
+		node_stop(n);
+	}
+	return e;
+}
+
+int
+node_start(struct node **out, struct config *config, char *error, uint32_t error_len)
+{
+	struct node *n;
+	int e = node_make(&n, config, error, error_len);
+
+	if (e == 0)
+		e = node_link(n, error, error_len);
+	if (e == 0)
+		*out = n;
+	return e;
 }
 
 /* ------------------------------------------------------------------ stop */

@@ -7,9 +7,14 @@
 #define PMX_SERVE_H
 
 #include "engine/engine.h"
+#include "engine/takeover.h"
 
-/* Answer attach requests and watch the processes behind them. One node a process. 0 or -errno. */
-int attach_serve(struct node *n);
+/* Answer attach requests and watch the processes behind them. One node a process. door: what the primary before had, or NULL. 0 or
+ * -errno. */
+int attach_serve(struct node *n, const struct takeover_door *door);
+/* Answer and watch no more; what is open stays so, for another: attach_door. */
+void attach_pause(void);
+void attach_door(struct takeover_door *door);
 void attach_stop(void);
 
 /* Register /pmx/... with rte_telemetry, for the node last given; NULL: none. */
@@ -39,7 +44,12 @@ void attach_answer(const struct asker *who, const struct attach_request *request
 /* That connection ended: so do its contexts. */
 void attach_gone(int connection);
 
-int access_open(struct node *n, int epoll);
+int access_open(struct node *n, int epoll, const struct takeover_door *door);
+/* The asker's connection, to be used by another thread; -errno. */
+int access_heir(const struct asker *who);
+void access_door(struct takeover_door *door);
+/* A primary's own: root's, or its user's. */
+bool access_is_ours(const struct asker *who);
 void access_event(uint64_t tag);
 bool access_is_in(const struct asker *who, const uint32_t *gids, unsigned count);
 void access_close(void);

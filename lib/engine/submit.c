@@ -492,13 +492,15 @@ engine_submissions(struct engine *e)
 		return 0;
 	if (++e->scan >= n)
 		e->scan = 0;
+	const bool frozen = atomic_load_explicit(&e->frozen, memory_order_relaxed);
+
 	for (unsigned k = 0, i = e->scan; k < n && i < e->open_count; k++) {
 		struct channel *ch = e->open[i];
 
 		if (unlikely(ch->state != CHANNEL_OPEN)) {
 			engine_reap(e, ch);
 		} else {
-			if (slot_filled(&ch->sub, ch->sub.pos))
+			if (!frozen && slot_filled(&ch->sub, ch->sub.pos))
 				work += channel_scan(e, ch);
 			if (unlikely(lhs_is_low(&ch->plain)))
 				engine_room(e, &ch->plain);

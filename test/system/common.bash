@@ -68,7 +68,7 @@ start() {
 }
 
 # primary NAME [EAL arguments]: a primary with $dir/NAME.ini, node.name = $tag$NAME; 0 when ready.
-# PREFIX=(ip netns exec X) puts it into a namespace.
+# PREFIX=(ip netns exec X) puts it into a namespace; OPTIONS are pmx-dpdk's.
 primary() {
 	local name=$1 fd
 	shift
@@ -76,7 +76,7 @@ primary() {
 	mkfifo "$dir/$name.ready"
 	exec {fd}<>"$dir/$name.ready"
 	start "$dir/$name.log" ${PREFIX[@]+"${PREFIX[@]}"} "$build/app/pmx-dpdk" --no-pci "$@" -- \
-		--ready-fd "$fd" "$dir/$name.ini"
+		--ready-fd "$fd" ${OPTIONS[@]+"${OPTIONS[@]}"} "$dir/$name.ini"
 	local pid=$last tries
 	for tries in {1..60}; do
 		if read -r -t 0.5 -u "$fd" _; then

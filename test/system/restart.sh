@@ -1,16 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Usage: restart.sh BUILD_DIR [TIMES] [thin|secondary]
+# Usage: restart.sh BUILD_DIR [TIMES] [thin|secondary|takeover]
 # timeout: 900
 # Three nodes over the udp link; 8 applications on node 0 exchange messages with 4 on each of nodes 1 and 2. The primary of
 # node 0 is killed (SIGKILL; every third time it is asked to end) and started again, TIMES times (3 for each way to attach): every application must
-# notice within 100 ms and go on, and no message may be lost that its sender was told delivered, or come twice.
+# notice within 100 ms and go on, and no message may be lost that its sender was told delivered, or come twice. Or another primary takes
+# over (--take-over) from it as many times: there must be no error at all, and the longest pause of an application is measured.
 set -u
 . "$(dirname "$0")/common.bash"
 
 rounds=${2:-3}
-ways=${3:-thin secondary}
+ways=${3:-thin secondary takeover}
 applications=8
 need_hugepages restart 512
 restart=$build/test/restart
@@ -105,12 +106,52 @@ kills() { # WAY
 	rm -f "$file"
 }
 
+takeovers() {
+	local name=restart_takeover k pid line before=0
+	file=$dir/takeover.file
+	rm -f "$dir/pauses"
+	apps thin "$file"
+	wait_for 20 "$restart" ready "$file" $((2 * applications)) || { not_ok "${name}__starts" "" "$dir/app0.log"; return; }
+	sleep 0.5
+	for k in $(seq 1 "$rounds"); do
+		"$restart" times "$file" $((2 * applications)) >/dev/null
+		pid=$killed
+		OPTIONS=(--take-over)
+		primary 0 -l 0 -m 64 || { not_ok "${name}__takes_over" "time $k"; OPTIONS=(); break; }
+		OPTIONS=()
+		killed=$last
+		wait_for 10 sh -c "! kill -0 $pid 2>/dev/null" || not_ok "${name}__the_old_one_ends" "time $k"
+		sleep 0.5
+		line=$("$restart" times "$file" $((2 * applications)))
+		echo "${line##* }" >>"$dir/pauses"
+	done
+	"$restart" stop "$file"
+	for pid in "${applications_pids[@]}"; do
+		wait_for 20 sh -c "! kill -0 $pid 2>/dev/null" || not_ok "${name}__applications_end" "process $pid"
+		wait "$pid" || not_ok "${name}__applications_end_well" "process $pid: $(cat "$dir"/app*.log "$dir"/peer*.log | head -3)"
+	done
+	"$restart" check "$file" $((2 * applications)) | tee "$dir/check"
+	grep -q ' 0 told error, 0 told nothing; 0 told delivered that did not come, 0 that came twice' "$dir/check" &&
+		ok "${name}__no_error_none_lost_none_twice" || not_ok "${name}__no_error_none_lost_none_twice" "see above"
+	line=$("$restart" times "$file" $((2 * applications)))
+	[ "${line%% *}" = 0 ] && ok "${name}__nobody_noticed" || not_ok "${name}__nobody_noticed" "$line"
+	line=$(median_and_most <"$dir/pauses")
+	echo "# $k take-overs: the longest pause of an application was ${line% *} ms, at most ${line#* }"
+	awk -v most="${line#* }" 'BEGIN {exit !(most <= 250)}' && ok "${name}__paused_less_than_250_ms" ||
+		not_ok "${name}__paused_less_than_250_ms" "$line"
+	rm -f "$file"
+}
+
 for k in 0 1 2; do
 	config $k
 done
 primary 1 -l 1 -m 64 && primary 2 -l 1 -m 64 && primary 0 -l 0 -m 64 || { not_ok restart_start ""; exit 1; }
 killed=$last
 for way in $ways; do
-	kills "$way"
+	if [ "$way" = takeover ]; then
+		takeovers
+	else
+		kills "$way"
+	fi
 done
 exit $failed

@@ -1,0 +1,671 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * One primary takes over from another; see takeover.h. The old one's part runs when its lanes have stopped, but for freezing; the new
+ * one's before its lanes begin.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "engine/serve.h"
+#include "engine/takeover.h"
+
+#define MAGIC    0x504D5854414B4521u /* "PMXTAKE!" */
+#define FDS_MAX  128                 /* of a message */
+#define PATIENCE_S 10
+
+struct head {
+	uint64_t magic;
+	uint32_t head_bytes, channel_bytes, epoch;
+	uint32_t channels, connections, frames;
+	uint64_t proto_bytes;
+	uint64_t counters[ENGINE_COUNTER_COUNT];
+};
+
+struct saved_inlet {
+	uint32_t pos, lhs_pos, bulk_out;
+};
+
+struct saved_channel {
+	uint16_t ctx;
+	bool selects;
+	int32_t pid;
+	uint32_t generation;
+	struct quotas q;
+	uint64_t region_bytes;
+	uint32_t sub_pos, sub_other, com_pos, com_other, event_pos, event_other;
+	struct saved_inlet plain, matched;
+	uint32_t bufs, free_count, done, ended, memories;
+	uint64_t received, sent, bad;
+	uint64_t next_age, pushed, pulled, failed, served, refused;
+	uint32_t regions;
+};
+
+struct saved_buf {
+	uint32_t next;
+	uint16_t owner;
+	bool head, matched;
+};
+
+struct saved_memory {
+	uint64_t client, len;
+	uint32_t number, watched;
+};
+
+/* Bytes to be given, or that were. */
+struct bytes_out {
+	uint8_t *at;
+	size_t len, room;
+	bool failed;
+};
+
+struct bytes_in {
+	const uint8_t *at, *end;
+};
+
+struct takeover {
+	int sock;
+	int listener, doorbell;
+	uint8_t *image;
+	size_t image_bytes;
+	struct takeover_door door;
+	int fds[FDS_MAX]; /* of the last message */
+	unsigned fd_count;
+};
+
+/* ------------------------------------------------------------------ terms */
+
+static uint64_t
+mix(uint64_t hash, const void *data, size_t len)
+{
+	const uint8_t *p = data;
+
+	for (size_t i = 0; i < len; i++)
+		hash = (hash ^ p[i]) * 0x100000001B3u; /* FNV-1a */
+	return hash;
+}
+
+uint64_t
+takeover_terms(const struct node *n)
+{
+	const struct config *c = &n->config;
+	const uint32_t numbers[] = {CHANNEL_ABI, sizeof(struct head), sizeof(struct saved_channel), sizeof(struct region),
+		c->id, c->lanes, c->idle == IDLE_ADAPTIVE || c->idle == IDLE_SLEEP, c->contexts, c->send_buffers, c->receive_buffers,
+		c->mbufs, c->submissions, c->message_max, c->matched_entries, c->matched_buffers, c->transfers, c->requests, c->regions,
+		c->transfer_frames, c->events, c->nodes_max, c->cc, n->frag_len};
+	struct proto_config p = c->proto;
+	uint64_t hash = 0xCBF29CE484222325u;
+
+	p.cc = NULL;
+	p.seed = p.epoch = 0;
+	hash = mix(hash, PMX_VERSION, sizeof(PMX_VERSION));
+	hash = mix(hash, numbers, sizeof(numbers));
+	hash = mix(hash, &n->geometry, sizeof(n->geometry));
+	return mix(hash, &p, sizeof(p));
+}
+
+/* ------------------------------------------------------------------ before */
+
+int
+takeover_freeze(struct engine *e, bool frozen)
+{
+	atomic_store(&e->drained, false);
+	atomic_store(&e->frozen, frozen);
+	if (frozen)
+		contexts_end_secondaries(e);
+	return 0;
+}
+
+bool
+takeover_drained(struct engine *e)
+{
+	const struct transfers *x = &e->transfers;
+
+	for (unsigned i = 0; i < e->open_count; i++) {
+		const struct channel *ch = e->open[i];
+		const struct remote *r = ch->remote;
+
+		if (ch->state != CHANNEL_OPEN || r->frames != 0 || r->ops_used != 0 || r->region.due || r->region.waits ||
+			r->events_waiting != 0 || r->local_head != NULL || ch->plain.local_head != NULL || ch->matched.local_head != NULL)
+			return false;
+	}
+	return x->requests.head == NULL && x->lingering == NULL && x->local_waiting == 0 && x->dma.head == x->dma.tail;
+}
+
+/* ------------------------------------------------------------------ giving */
+
+static void
+put(struct bytes_out *o, const void *data, size_t len)
+{
+	if (o->len + len > o->room) {
+		size_t room = (o->len + len) * 2;
+		uint8_t *more = realloc(o->at, room);
+
+		if (more == NULL) {
+			o->failed = true;
+			return;
+		}
+		o->at = more;
+		o->room = room;
+	}
+	memcpy(o->at + o->len, data, len);
+	o->len += len;
+}
+
+/* The core's handles become what both processes understand: a slot's context and number; a frame's place in the image. */
+struct giving {
+	struct bytes_out frames;
+	uint32_t count;
+};
+
+static uint64_t
+name_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
+{
+	struct giving *g = arg;
+
+	(void)len;
+	if (sent) {
+		const struct send_slot *s = (const struct send_slot *)(uintptr_t)handle;
+
+		return (uint64_t)s->ctx << 16 | s->number;
+	}
+	const struct rte_mbuf *m = (const struct rte_mbuf *)(uintptr_t)handle;
+	uint32_t bytes = m->data_len;
+
+	put(&g->frames, &bytes, sizeof(bytes));
+	put(&g->frames, rte_pktmbuf_mtod(m, const void *), bytes);
+	return g->count++;
+}
+
+static struct saved_inlet
+saved_inlet(const struct inlet *in)
+{
+	return (struct saved_inlet){in->lhs.pos, in->lhs_pos, in->bulk_out};
+}
+
+static void
+put_channel(struct bytes_out *o, const struct channel *ch)
+{
+	const struct remote *r = ch->remote;
+	const struct thin *t = ch->thin;
+	const struct saved_channel s = {
+		.ctx = ch->ctx, .selects = ch->selects, .pid = ch->pid, .generation = ch->generation,
+		.q = {ch->send_buffers, ch->plain.bulk_quota, ch->matched.bulk_quota},
+		.region_bytes = t->memory->len,
+		.sub_pos = ch->sub.pos, .sub_other = ch->sub.other, .com_pos = ch->com.pos, .com_other = ch->com.other,
+		.event_pos = r->events.pos, .event_other = r->events.other,
+		.plain = saved_inlet(&ch->plain), .matched = saved_inlet(&ch->matched),
+		.bufs = t->count, .free_count = t->free_count,
+		.done = ch->done_tail - ch->done_head, .ended = r->ended_tail - r->ended_head, .memories = r->mapped_pieces,
+		.received = ch->received, .sent = ch->sent, .bad = ch->bad,
+		.next_age = r->next_age, .pushed = r->pushed, .pulled = r->pulled, .failed = r->failed, .served = r->served,
+		.refused = r->refused, .regions = r->regions,
+	};
+
+	put(o, &s, sizeof(s));
+	for (uint32_t i = 0; i < t->count; i++) {
+		const struct saved_buf b = {t->bufs[i].next, t->bufs[i].owner, t->bufs[i].head, t->bufs[i].matched};
+
+		put(o, &b, sizeof(b));
+	}
+	put(o, t->free, t->free_count * sizeof(*t->free));
+	for (uint32_t i = ch->done_head; i != ch->done_tail; i++)
+		put(o, &ch->done[i & ch->done_mask], sizeof(*ch->done));
+	for (uint32_t i = r->ended_head; i != r->ended_tail; i++)
+		put(o, &r->ended[i & r->ended_mask], sizeof(*r->ended));
+	for (uint32_t i = 0; i < MEMORIES_MAX; i++) {
+		const struct memory *m = r->memories[i];
+
+		if (m == NULL)
+			continue;
+		const struct saved_memory saved = {m->client, m->len, i, m->watched};
+
+		put(o, &saved, sizeof(saved));
+	}
+}
+
+/* A region's memory by its number, MEMORY_COPIED: none. */
+static uint32_t
+number_of(const struct node *n, const struct region *r)
+{
+	for (uint32_t i = 0; r->key != 0 && i < MEMORIES_MAX; i++) {
+		if (n->channels[r->ctx].remote->memories[i] == r->memory && r->memory != NULL)
+			return i;
+	}
+	return MEMORY_COPIED;
+}
+
+static int
+send_fds(int sock, const int *fds, unsigned n)
+{
+	char room[CMSG_SPACE(FDS_MAX * sizeof(int))] = {0};
+	uint32_t count = n;
+	struct iovec iov = {&count, sizeof(count)};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	if (n > 0) {
+		m.msg_control = room;
+		m.msg_controllen = CMSG_SPACE(n * sizeof(int));
+		struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(n * sizeof(int));
+		memcpy(CMSG_DATA(c), fds, n * sizeof(int));
+	}
+	return sendmsg(sock, &m, MSG_NOSIGNAL) == (ssize_t)sizeof(count) ? 0 : -errno;
+}
+
+static int
+image_fd(const struct bytes_out *o)
+{
+	int fd = memfd_create("pmx-takeover", MFD_CLOEXEC);
+	size_t done = 0;
+
+	while (fd >= 0 && done < o->len) {
+		ssize_t n = write(fd, o->at + done, o->len - done);
+
+		if (n <= 0) {
+			close(fd);
+			return -1;
+		}
+		done += (size_t)n;
+	}
+	return fd;
+}
+
+static int
+give_descriptors(struct node *n, int image, const struct takeover_door *door)
+{
+	const int first[] = {image, door->listener, n->engines[0].doorbell};
+	int fds[FDS_MAX], result = send_fds(n->heir, first, 3);
+
+	for (unsigned i = 0; i < door->connections && result == 0; i++)
+		result = send_fds(n->heir, &door->connection[i].fd, 1);
+	for (unsigned i = 0; i < n->engines[0].open_count && result == 0; i++) {
+		const struct channel *ch = n->engines[0].open[i];
+		unsigned k = 0;
+
+		fds[k++] = ch->event_fd;
+		fds[k++] = ch->thin->memory->fd;
+		for (unsigned j = 0; j < MEMORIES_MAX; j++) {
+			if (ch->remote->memories[j] != NULL)
+				fds[k++] = ch->remote->memories[j]->fd;
+		}
+		result = send_fds(n->heir, fds, k);
+	}
+	return result;
+}
+
+int
+takeover_give(struct node *n)
+{
+	static struct takeover_door door;
+	struct engine *e = &n->engines[0];
+	struct giving g = {0};
+	struct bytes_out o = {0};
+	struct proto_config p = n->config.proto;
+
+	/* what the ports still have comes back; then nothing else reads what is given */
+	for (unsigned i = 0; i < n->link_count; i++)
+		link_close(&n->links[i]);
+	/* as if the network had lost them */
+	for (unsigned i = 0; i < n->link_count; i++) {
+		rte_pktmbuf_free_bulk(e->txq[i].m, e->txq[i].n);
+		e->txq[i].n = 0;
+	}
+	proto_begin(e->proto, rte_rdtsc());
+	engine_deliver(e);
+	engine_complete(e);
+	engine_flush(e);
+	attach_door(&door);
+	fcntl(n->heir, F_SETFL, fcntl(n->heir, F_GETFL) & ~O_NONBLOCK);
+	p = proto_config_of(e);
+	proto_swap_handles(e->proto, name_handle, &g);
+
+	struct head h = {.magic = MAGIC, .head_bytes = sizeof(h), .channel_bytes = sizeof(struct saved_channel), .epoch = n->epoch,
+		.channels = e->open_count, .connections = door.connections, .frames = g.count, .proto_bytes = proto_memsize(&p)};
+
+	memcpy(h.counters, e->counters, sizeof(h.counters));
+	put(&o, &h, sizeof(h));
+	put(&o, e->proto, h.proto_bytes);
+	put(&o, g.frames.at, g.frames.len);
+	put(&o, e->transfers.refused, sizeof(e->transfers.refused));
+	put(&o, &e->transfers.regions.free_from, sizeof(e->transfers.regions.free_from));
+	for (uint32_t i = 0; i < n->config.regions; i++) {
+		struct region r = e->transfers.regions.regions[i];
+
+		r.memory = (void *)(uintptr_t)number_of(n, &e->transfers.regions.regions[i]);
+		put(&o, &r, sizeof(r));
+	}
+	put(&o, &door, sizeof(door));
+	for (unsigned i = 0; i < e->open_count; i++)
+		put_channel(&o, e->open[i]);
+	int image = g.frames.failed || o.failed ? -1 : image_fd(&o);
+	int result = image < 0 ? -ENOMEM : give_descriptors(n, image, &door);
+
+	free(o.at);
+	free(g.frames.at);
+	close(n->heir);
+	return result;
+}
+
+/* ------------------------------------------------------------------ taking */
+
+static bool
+get(struct bytes_in *in, void *to, size_t len)
+{
+	if ((size_t)(in->end - in->at) < len)
+		return false;
+	memcpy(to, in->at, len);
+	in->at += len;
+	return true;
+}
+
+/* The next message's descriptors: 0, or -EPIPE. */
+static int
+receive_fds(struct takeover *t)
+{
+	char room[CMSG_SPACE(FDS_MAX * sizeof(int))];
+	uint32_t count = 0;
+	struct iovec iov = {&count, sizeof(count)};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
+
+	t->fd_count = 0;
+	if (recvmsg(t->sock, &m, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof(count))
+		return -EPIPE;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c != NULL; c = CMSG_NXTHDR(&m, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		t->fd_count = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+		memcpy(t->fds, CMSG_DATA(c), t->fd_count * sizeof(int));
+	}
+	return t->fd_count == count ? 0 : -EPIPE;
+}
+
+static int
+map_image(struct takeover *t, int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0 || (size_t)st.st_size < sizeof(struct head))
+		return -EPROTO;
+	t->image_bytes = (size_t)st.st_size;
+	t->image = mmap(NULL, t->image_bytes, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+	close(fd);
+	return t->image == MAP_FAILED ? -errno : 0;
+}
+
+static int
+fail(char *error, uint32_t error_len, int code, const char *what)
+{
+	snprintf(error, error_len, "take-over: %s: %s", what, strerror(-code));
+	return code;
+}
+
+struct takeover *
+takeover_ask(struct node *n, const char *path, char *error, uint32_t error_len)
+{
+	const struct attach_request request = {.abi = CHANNEL_ABI, .op = ATTACH_TAKE_OVER, .pid = getpid(), .addr = takeover_terms(n)};
+	const struct timeval patience = {.tv_sec = PATIENCE_S};
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	struct takeover *t = calloc(1, sizeof(*t));
+	struct attach_reply reply = {0};
+	int code = 0;
+
+	if (t == NULL)
+		return NULL;
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
+	t->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	setsockopt(t->sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	if (connect(t->sock, (struct sockaddr *)&at, sizeof(at)) != 0)
+		code = fail(error, error_len, -errno, path);
+	else if (send(t->sock, &request, sizeof(request), MSG_NOSIGNAL) != (ssize_t)sizeof(request) ||
+		recv(t->sock, &reply, sizeof(reply), 0) != (ssize_t)sizeof(reply))
+		code = fail(error, error_len, -EPIPE, "the old primary does not answer");
+	else if (reply.abi != CHANNEL_ABI || reply.result == -EINVAL)
+		code = fail(error, error_len, -EPROTO, "the old primary is of another build or configuration, and goes on: only what is not in "
+						       "its channels may differ ([nodes], [link], [access], priorities)");
+	else if (reply.result != 0)
+		code = fail(error, error_len, reply.result, reply.result == -EBUSY ?
+			"the old primary goes on, for transfers or contexts that end do not: try again" : "the old primary refuses, and goes on");
+	else if ((code = receive_fds(t)) != 0 || t->fd_count != 3 || (code = map_image(t, t->fds[0])) != 0)
+		code = fail(error, error_len, code ? code : -EPROTO, "what the old primary gave is not whole");
+	if (code != 0) {
+		close(t->sock);
+		free(t);
+		return NULL;
+	}
+	t->listener = t->fds[1];
+	t->doorbell = t->fds[2];
+	return t;
+}
+
+struct taking {
+	struct node *n;
+	struct rte_mbuf **frames;
+	uint32_t count;
+	bool failed;
+};
+
+static uint64_t
+mean_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
+{
+	struct taking *k = arg;
+
+	if (!sent) {
+		if (handle < k->count)
+			return (uintptr_t)k->frames[handle];
+		k->failed = true;
+		return 0;
+	}
+	struct channel *ch = handle >> 16 < k->n->config.contexts ? &k->n->channels[handle >> 16] : NULL;
+	uint16_t number = handle & 0xFFFF;
+
+	if (ch == NULL || ch->thin == NULL || number >= ch->send_buffers) {
+		k->failed = true;
+		return 0;
+	}
+	struct send_slot *s = &ch->slots[number];
+
+	s->state = SEND_QUEUED;
+	ch->busy_slots++;
+	thin_fill(ch, &number, 1, len);
+	return (uintptr_t)s;
+}
+
+static bool
+get_frames(struct bytes_in *in, struct taking *k)
+{
+	k->frames = calloc(k->count ? k->count : 1, sizeof(*k->frames));
+	for (uint32_t i = 0; k->frames != NULL && i < k->count; i++) {
+		struct rte_mbuf *m = rte_pktmbuf_alloc(k->n->pool);
+		uint32_t len;
+
+		if (m == NULL || !get(in, &len, sizeof(len)) || len > rte_pktmbuf_tailroom(m) || !get(in, rte_pktmbuf_mtod(m, void *), len))
+			return false;
+		m->data_len = (uint16_t)len;
+		m->pkt_len = len;
+		k->frames[i] = m;
+	}
+	return k->frames != NULL;
+}
+
+static void
+resume_inlet(struct inlet *in, const struct saved_inlet *s)
+{
+	in->lhs.pos = s->pos;
+	in->lhs_pos = s->lhs_pos;
+	in->bulk_out = s->bulk_out;
+}
+
+static bool
+get_channel(struct engine *e, struct takeover *t, struct bytes_in *in)
+{
+	struct node *n = e->node;
+	struct saved_channel s;
+
+	if (!get(in, &s, sizeof(s)) || s.ctx >= n->config.contexts || receive_fds(t) != 0 || t->fd_count != 2 + s.memories)
+		return false;
+	struct channel *ch = &n->channels[s.ctx];
+	struct remote *r = ch->remote;
+	struct thin *thin = thin_make(n, &s.q, t->fds[1], s.region_bytes);
+
+	close(t->fds[1]);
+	if (thin == NULL || thin->count != s.bufs || s.free_count > s.bufs || context_resume(e, ch, &s.q, thin) != 0)
+		return false;
+	close(ch->event_fd);
+	ch->event_fd = t->fds[0];
+	ch->generation = s.generation;
+	ch->pid = s.pid;
+	ch->selects = s.selects;
+	ch->received = s.received;
+	ch->sent = s.sent;
+	ch->bad = s.bad;
+	ch->sub.pos = s.sub_pos;
+	ch->sub.other = s.sub_other;
+	ch->com.pos = s.com_pos;
+	ch->com.other = s.com_other;
+	r->events.pos = s.event_pos;
+	r->events.other = s.event_other;
+	resume_inlet(&ch->plain, &s.plain);
+	resume_inlet(&ch->matched, &s.matched);
+	for (uint32_t i = 0; i < s.bufs; i++) {
+		struct saved_buf b;
+
+		if (!get(in, &b, sizeof(b)))
+			return false;
+		thin->bufs[i] = (struct buf_state){.owner = b.owner, .head = b.head, .matched = b.matched, .next = b.next};
+	}
+	thin->free_count = s.free_count;
+	if (!get(in, thin->free, s.free_count * sizeof(*thin->free)) || s.done > ch->done_mask + 1 || s.ended > r->ended_mask + 1 ||
+		!get(in, ch->done, s.done * sizeof(*ch->done)) || !get(in, r->ended, s.ended * sizeof(*r->ended)))
+		return false;
+	ch->done_tail = s.done;
+	r->ended_tail = s.ended;
+	for (uint32_t i = 0; i < s.memories; i++) {
+		struct saved_memory m;
+
+		if (!get(in, &m, sizeof(m)) || m.number >= MEMORIES_MAX)
+			return false;
+		r->memories[m.number] = memory_make(n, t->fds[2 + i], m.len, m.client,
+			m.watched < REGIONS_WATCHED ? (uint16_t)(m.watched + 1) : 0);
+		close(t->fds[2 + i]);
+		if (r->memories[m.number] == NULL)
+			return false;
+		r->mapped_pieces++;
+		r->mapped_bytes += m.len;
+	}
+	r->next_age = s.next_age;
+	r->pushed = s.pushed;
+	r->pulled = s.pulled;
+	r->failed = s.failed;
+	r->served = s.served;
+	r->refused = s.refused;
+	r->regions = s.regions;
+	channel_touch(e, ch);
+	return true;
+}
+
+static bool
+get_regions(struct engine *e, struct bytes_in *in)
+{
+	struct region_table *table = &e->transfers.regions;
+
+	if (!get(in, e->transfers.refused, sizeof(e->transfers.refused)) || !get(in, &table->free_from, sizeof(table->free_from)))
+		return false;
+	return get(in, table->regions, e->node->config.regions * sizeof(*table->regions));
+}
+
+/* Their memory's numbers become memory, which is there now. */
+static void
+point_regions(struct engine *e)
+{
+	for (uint32_t i = 0; i < e->node->config.regions; i++) {
+		struct region *r = &e->transfers.regions.regions[i];
+		uint32_t number = (uint32_t)(uintptr_t)r->memory;
+
+		r->memory = r->key != 0 && number < MEMORIES_MAX ? e->node->channels[r->ctx].remote->memories[number] : NULL;
+	}
+}
+
+static bool
+get_door(struct takeover *t, struct bytes_in *in)
+{
+	if (!get(in, &t->door, sizeof(t->door)) || t->door.connections > sizeof(t->door.connection) / sizeof(t->door.connection[0]))
+		return false;
+	t->door.listener = t->listener;
+	for (unsigned i = 0; i < t->door.connections; i++) {
+		if (receive_fds(t) != 0 || t->fd_count != 1)
+			return false;
+		t->door.connection[i].fd = t->fds[0];
+	}
+	return true;
+}
+
+/* Another lane wakes this one by it, and its clients do: theirs is the old one's. */
+static void
+take_doorbell(struct engine *e, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+
+	epoll_ctl(e->sleep_fd, EPOLL_CTL_DEL, e->doorbell, NULL);
+	close(e->doorbell);
+	e->doorbell = fd;
+	epoll_ctl(e->sleep_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+int
+takeover_resume(struct node *n, struct takeover *t, char *error, uint32_t error_len)
+{
+	struct engine *e = &n->engines[0];
+	struct bytes_in in = {t->image, t->image + t->image_bytes};
+	struct proto_config p = proto_config_of(e);
+	struct taking k = {.n = n};
+	struct head h;
+
+	memory_guard();
+	if (!get(&in, &h, sizeof(h)) || h.magic != MAGIC || h.head_bytes != sizeof(h) || h.channel_bytes != sizeof(struct saved_channel) ||
+		h.proto_bytes != proto_memsize(&p) || !get(&in, e->proto, h.proto_bytes) || proto_adopt((void *)e->proto, &p) == NULL)
+		return fail(error, error_len, -EPROTO, "the state is not of this build and configuration");
+	n->epoch = h.epoch;
+	memcpy(e->counters, h.counters, sizeof(h.counters));
+	k.count = h.frames;
+	bool good = get_frames(&in, &k) && get_regions(e, &in) && get_door(t, &in);
+
+	for (uint32_t i = 0; i < h.channels && good; i++)
+		good = get_channel(e, t, &in);
+	if (good) {
+		point_regions(e);
+		proto_swap_handles(e->proto, mean_handle, &k);
+	}
+	free(k.frames);
+	if (!good || k.failed)
+		return fail(error, error_len, -EPROTO, "the state is not whole");
+	take_doorbell(e, t->doorbell);
+	return 0;
+}
+
+const struct takeover_door *
+takeover_door(const struct takeover *t)
+{
+	return t != NULL ? &t->door : NULL;
+}
+
+void
+takeover_free(struct takeover *t)
+{
+	if (t == NULL)
+		return;
+	munmap(t->image, t->image_bytes);
+	close(t->sock);
+	free(t);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * One primary takes over from another of the same node, while applications and peers go on: the contexts of thin clients with their
+ * memory, their connections, and the protocol core. Everything is given over the old one's attach socket: an image of what is the
+ * engine's own, and descriptors of what it shares.
+ *
+ * Design notes
+ * 1. What is under way is not moved if it need not be: the old one begins nothing new (engine.frozen) and goes on until its
+ *    transfers have ended; submissions stay where the clients wrote them. Frames in flight stay in flight: the core moves with its
+ *    sequence numbers, and sends again what is lost while there is no port.
+ * 2. What was sent is in the clients' own buffers: only what was received and is held by the core travels as bytes.
+ * 3. Both must be of one build and one configuration: the image is their memory as it is. Others are refused, and the old one
+ *    goes on.
+ * 4. Secondaries map the old one's hugepages, and DPDK has no way to give these to another process: their contexts end, and
+ *    pmx_reattach() opens them again.
+ */
+#ifndef PMX_TAKEOVER_H
+#define PMX_TAKEOVER_H
+
+#include "engine/engine.h"
+
+/* Two nodes with equal terms can take over from each other. */
+uint64_t takeover_terms(const struct node *n);
+
+/* ---- the old one */
+/* On the lane: begin nothing new, or do. 0. */
+int takeover_freeze(struct engine *e, bool frozen);
+/* Has everything ended that must, before this lane can be given? */
+bool takeover_drained(struct engine *e);
+/* Give all of it to node->heir. Lanes and the watcher have stopped; the ports close. 0 or -errno: the other has not got it. */
+int takeover_give(struct node *n);
+
+/* ---- the new one */
+struct takeover;
+/* Ask the primary that listens at path: it stops, and its state is here. NULL, with a sentence. */
+struct takeover *takeover_ask(struct node *n, const char *path, char *error, uint32_t error_len);
+/* The node, which has its ports, goes on where the other stopped. 0, or -errno with a sentence. */
+int takeover_resume(struct node *n, struct takeover *t, char *error, uint32_t error_len);
+/* After attach_serve with it. */
+void takeover_free(struct takeover *t);
+
+/* ---- for attach.c and access.c: what they hand on */
+struct takeover_door {
+	int listener;
+	char path[108];
+	unsigned connections;
+	struct {
+		int fd;
+		int number;      /* in the table */
+		int pid;
+		uint32_t uid, gid;
+	} connection[1024 + 64];
+	int owner[WIRE_NODES_MAX]; /* by context: number of a connection, -1 */
+};
+const struct takeover_door *takeover_door(const struct takeover *t);
+
+#endif
