@@ -189,9 +189,14 @@ proto_adopt(void *memory, const struct proto_config *config)
 {
 	struct proto *p = memory;
 	struct proto_config mine = *config, its = p->cfg;
+	uint64_t rate = its.ticks_per_sec;
 	struct layout l;
 
+	/* two processes measure one clock, and differ a little */
+	if (rate - mine.ticks_per_sec + rate / 64 > rate / 32)
+		return NULL;
 	/* these are the core's own, or of this process */
+	its.ticks_per_sec = mine.ticks_per_sec;
 	its.epoch = mine.epoch;
 	its.seed = mine.seed;
 	its.cc = mine.cc;

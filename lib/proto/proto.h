@@ -185,7 +185,7 @@ struct proto *proto_init(void *memory, const struct proto_config *config, uint64
 
 /* A core moves to other memory, of another process even: copy its block byte for byte, then adopt the copy. All of its state
  * goes on, also its epoch: to its peers it is the same. Handles mean something else there: swap them. The block that it came from is
- * used no more. NULL: *config is not the core's own (all but epoch, seed and cc, which must be the same algorithm), or its memory is
+ * used no more. NULL: *config is not the core's own (all but epoch, seed, a rate within 1/64, and cc, which must be the same algorithm), or its memory is
  * not proto_memsize of it. */
 struct proto *proto_adopt(void *memory, const struct proto_config *config);
 /* What stands in the place of a handle from now on. len: of its payload; sent: it is of a message sent, otherwise of a received frame. */
