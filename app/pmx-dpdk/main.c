@@ -363,8 +363,8 @@ serve(const struct options *o, struct config *config)
 		notify_ready(o, &node->config);
 		result = run_lanes(node);
 	}
-	if (result == 0 && node->heir != 0) {
-		attach_pause();
+	if (result == 0 && atomic_load(&node->engines[0].drained)) {
+		attach_pause(); /* it has named the heir */
 		result = takeover_give(node);
 		if (result != 0)
 			fprintf(stderr, "pmx-dpdk: giving to another primary: %s\n", strerror(-result));

@@ -321,25 +321,28 @@ give_to(const struct asker *who, const struct attach_request *request)
 		return -EOPNOTSUPP;
 	if (request->addr != takeover_terms(n))
 		return -EINVAL;
+	int heir = access_heir(who);
+
+	if (heir < 0)
+		return heir;
 	int result = node_command(n, &cmd, true);
 
 	for (int i = 0; result == 0 && i < DRAIN_MS && !atomic_load(&n->engines[0].drained); i++) {
 		eventfd_write(n->engines[0].doorbell, 1);
 		usleep(1000);
 	}
-	if (result == 0 && !atomic_load(&n->engines[0].drained))
-		result = -EBUSY;
-	if (result == 0)
-		result = n->heir = access_heir(who);
-	if (result < 0) {
-		n->heir = 0;
+	if (result == 0 && !atomic_load(&n->engines[0].drained)) {
 		cmd.op = COMMAND_THAW;
-		node_command(n, &cmd, true);
-		return result;
+		/* a lane that does not answer has stopped meanwhile: so be it */
+		if (node_command(n, &cmd, true) == 0)
+			result = -EBUSY;
 	}
-	atomic_store(&n->engines[0].stop, true);
-	eventfd_write(n->engines[0].doorbell, 1);
-	return 0;
+	/* the lane has stopped, and the main thread waits for this one */
+	if (result == 0)
+		n->heir = heir;
+	else
+		close(heir);
+	return result;
 }
 
 void

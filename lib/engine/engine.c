@@ -108,8 +108,11 @@ engine_poll(struct engine *e)
 		e->housekeeping_at = e->now + rte_get_tsc_hz() / 1000;
 		local_housekeep(e);
 	}
-	if (unlikely(atomic_load_explicit(&e->frozen, memory_order_relaxed)))
-		atomic_store(&e->drained, takeover_drained(e));
+	/* here and now, for the next turn may begin something: a peer may ask */
+	if (unlikely(atomic_load_explicit(&e->frozen, memory_order_relaxed)) && takeover_drained(e)) {
+		atomic_store(&e->stop, true);
+		atomic_store(&e->drained, true);
+	}
 	ENGINE_COUNT(e, polls);
 	return work;
 }

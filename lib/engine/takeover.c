@@ -101,15 +101,13 @@ takeover_terms(const struct node *n)
 		c->id, c->lanes, c->idle == IDLE_ADAPTIVE || c->idle == IDLE_SLEEP, c->contexts, c->send_buffers, c->receive_buffers,
 		c->mbufs, c->submissions, c->message_max, c->matched_entries, c->matched_buffers, c->transfers, c->requests, c->regions,
 		c->transfer_frames, c->events, c->nodes_max, c->cc, n->frag_len};
-	struct proto_config p = c->proto;
-	uint64_t hash = 0xCBF29CE484222325u;
+	uint64_t hash = 0xCBF29CE484222325u, terms[PROTO_CONFIG_TERMS];
 
-	p.cc = NULL;
-	p.seed = p.epoch = 0;
+	proto_config_terms(&c->proto, terms);
 	hash = mix(hash, PMX_VERSION, sizeof(PMX_VERSION));
 	hash = mix(hash, numbers, sizeof(numbers));
 	hash = mix(hash, &n->geometry, sizeof(n->geometry));
-	return mix(hash, &p, sizeof(p));
+	return mix(hash, terms, sizeof(terms));
 }
 
 /* ------------------------------------------------------------------ before */

@@ -184,23 +184,30 @@ proto_init(void *memory, const struct proto_config *config, uint64_t now)
 
 /* ------------------------------------------------------------------ moving */
 
+void
+proto_config_terms(const struct proto_config *c, uint64_t terms[PROTO_CONFIG_TERMS])
+{
+	const uint64_t all[PROTO_CONFIG_TERMS] = {c->node, c->nodes_max, c->contexts_max, c->flows_max, c->context_flows, c->paths_max,
+		c->tx_frames_max, c->rx_frames_max, c->window_frames, c->path_frames, c->path_bytes, c->payload_max, c->rto_min_us,
+		c->rto_max_us, c->retries, c->probes, c->ack_delay_us, c->ack_every, c->keepalive_us, c->flow_idle_us, c->cc_target_us,
+		c->share_target_us, c->recovery};
+
+	memcpy(terms, all, sizeof(all));
+}
+
 struct proto *
 proto_adopt(void *memory, const struct proto_config *config)
 {
 	struct proto *p = memory;
-	struct proto_config mine = *config, its = p->cfg;
-	uint64_t rate = its.ticks_per_sec;
+	uint64_t mine[PROTO_CONFIG_TERMS], its[PROTO_CONFIG_TERMS], rate = p->cfg.ticks_per_sec;
 	struct layout l;
 
 	/* two processes measure one clock, and differ a little */
-	if (rate - mine.ticks_per_sec + rate / 64 > rate / 32)
+	if (rate - config->ticks_per_sec + rate / 64 > rate / 32)
 		return NULL;
-	/* these are the core's own, or of this process */
-	its.ticks_per_sec = mine.ticks_per_sec;
-	its.epoch = mine.epoch;
-	its.seed = mine.seed;
-	its.cc = mine.cc;
-	if (!lay_out(config, &l) || memcmp(&mine, &its, sizeof(mine)) != 0)
+	proto_config_terms(config, mine);
+	proto_config_terms(&p->cfg, its);
+	if (!lay_out(config, &l) || memcmp(mine, its, sizeof(mine)) != 0)
 		return NULL;
 	p->cfg.cc = config->cc;
 	point_at(p, &l);

@@ -10,7 +10,7 @@
 set -u
 . "$(dirname "$0")/common.bash"
 
-seconds=${2:-60}
+seconds=${2:-40}
 root=$(cd "$(dirname "$0")/../.." && pwd)
 fuzz_build=$root/build-fuzz
 targets=(wire topology proto channel transfer)

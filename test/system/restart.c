@@ -2,7 +2,8 @@
  *
  * Applications that send to each other while their primaries end and come back; restart.sh starts them and does that to
  * their primaries. Every message has a number; what its sender was told, and how often it was received, stand in
- * a file that all of them map, and `check` compares: told delivered means received once, and nothing is received twice.
+ * a file that all of them map, and `check` compares: told delivered means received once, and nothing is received twice. Beside that each
+ * pulls from its peer's registered memory and sends matched messages to itself, and compares the bytes.
  *
  *   restart app FILE INSTANCE INDEX CONTEXT PEER_NODE PEER_CONTEXT PEER_INDEX
  *       runs until FILE says stop, then sees off what is under way
@@ -28,6 +29,9 @@
 #define WINDOW    24
 #define LEN_MAX   3000
 #define ROUNDS    256
+#define AREA      9u
+#define SHARED    (256u << 10)
+#define SLICE     20000u
 #define PAUSE_US  20 /* between messages: all of this runs on two cores */
 
 enum told { TOLD_NOTHING, TOLD_DELIVERED, TOLD_ERROR };
@@ -40,6 +44,7 @@ struct app {
 	_Atomic int64_t last_us;            /* of the last one */
 	_Atomic int64_t gap_us;             /* longest time between two, since it was last cleared */
 	_Atomic uint32_t ready, over;
+	_Atomic uint32_t pulls, pull_errors, matches, match_errors;
 	char said[200];
 	uint8_t told[IDS];                  /* enum told, by number */
 	uint8_t got[IDS];                   /* how often the other side's message of that number came */
@@ -168,6 +173,10 @@ settle(unsigned i, int result)
 	window[i].used = false;
 }
 
+static void share(void);
+static bool matching;
+static pmx_request match_requests[2];
+
 /* The primary is gone: come back, and learn what became of what was under way. */
 static void
 again(void)
@@ -182,6 +191,9 @@ again(void)
 	if (result != 0)
 		die("pmx_reattach: %s", pmx_strerror(result));
 	me->lives++;
+	share();
+	if (matching) /* what it waits for may be lost */
+		pmx_cancel(ctx, match_requests[0]);
 	for (unsigned i = 0; i < WINDOW; i++) {
 		if (!window[i].used)
 			continue;
@@ -189,6 +201,102 @@ again(void)
 		if (result == 0)
 			die("message %u is still under way after pmx_reattach", window[i].number);
 		settle(i, result);
+	}
+}
+
+/* ------------------------------------------------------------------ memory and matched messages */
+
+static uint8_t *shared, *local;
+static pmx_transfer_id pull_id;
+static bool pulling;
+static uint32_t pull_at;
+static uint8_t match_out[3000], match_in[3000];
+
+static void
+share(void)
+{
+	struct pmx_remote unused;
+	int result = pmx_area_register(ctx, AREA, shared, SHARED, PMX_REMOTE_READ, &unused);
+
+	if (result != 0)
+		die("pmx_area_register: %s", pmx_strerror(result));
+}
+
+static void
+make_shared(void)
+{
+	void *at[2];
+
+	if (pmx_alloc(ctx, SHARED, &at[0]) != 0 || pmx_alloc(ctx, SLICE, &at[1]) != 0)
+		die("pmx_alloc fails");
+	shared = at[0];
+	local = at[1];
+	for (uint32_t i = 0; i < SHARED; i++)
+		shared[i] = (uint8_t)(i * 7 + i / 256);
+	share();
+}
+
+/* A pull ends, or one begins. */
+static void
+pull(const struct pmx_addr *peer)
+{
+	if (pulling) {
+		int result = pmx_transfer_done(ctx, pull_id);
+
+		if (result == 0 || result == -EPIPE)
+			return;
+		pulling = false;
+		me->pulls++;
+		me->pull_errors += result < 0;
+		for (uint32_t i = 0; result == 1 && i < SLICE; i++) {
+			uint32_t k = pull_at + i;
+
+			if (local[i] != (uint8_t)(k * 7 + k / 256))
+				die("byte %u of the peer's memory is %u", k, local[i]);
+		}
+		return;
+	}
+	pull_at = mix(me->pulls) % (SHARED - SLICE);
+	const struct pmx_transfer t = {.peer = *peer, .flags = PMX_AREA, .key = AREA, .remote = pull_at, .local = local, .len = SLICE};
+
+	memset(local, 0, SLICE);
+	pulling = pmx_pull(ctx, &t, &pull_id) == 0;
+}
+
+static void
+match(void)
+{
+	const struct pmx_addr self = pmx_context_addr(ctx);
+	uint32_t len = me->matches % 2 ? sizeof(match_out) : 20;
+	const struct pmx_matched s = {.peer = self, .comm = 2, .tag = me->matches, .data = match_out, .len = len};
+	const struct pmx_matched r = {.peer = PMX_ANY_SOURCE, .comm = 2, .ignore = PMX_ANY_TAG, .data = match_in, .len = sizeof(match_in)};
+
+	if (matching) {
+		struct pmx_status status[2];
+		int result = pmx_test_all(ctx, match_requests, 2, status);
+
+		if (result == 0 || result == -EPIPE)
+			return;
+		matching = false;
+		me->match_errors += result < 0;
+		if (result == 1 && (memcmp(match_in, match_out, len) != 0 || status[0].len != len))
+			die("matched message %u is not what was sent", me->matches);
+		me->matches++;
+		return;
+	}
+	memset(match_out, (int)me->matches, sizeof(match_out));
+	if (pmx_irecv(ctx, &r, &match_requests[0]) != 0)
+		return;
+	int result;
+
+	while ((result = pmx_isend(ctx, &s, &match_requests[1])) == -EAGAIN || result == -ENOBUFS)
+		sched_yield();
+	if (result == 0) {
+		matching = true;
+	} else { /* the engine is gone: the receive stays posted, and takes the next */
+		match_requests[1] = 0;
+		pmx_cancel(ctx, match_requests[0]);
+		pmx_test(ctx, &match_requests[0], NULL);
 	}
 }
 
@@ -264,6 +372,7 @@ app(char **argv)
 		result = pmx_context_open(&ctx, node, &params);
 	if (result != 0)
 		die("attaching to %s: %s", argv[1], pmx_strerror(result));
+	make_shared();
 	me->ready = 1;
 	for (;;) {
 		bool stopping = file->stop != 0;
@@ -275,9 +384,18 @@ app(char **argv)
 			quiet = 0;
 		}
 		busy = got == -EPIPE ? -EPIPE : look();
+		if (stopping && busy >= 0 && (pulling || matching)) { /* what is under way ends */
+			if (pulling)
+				pull(&peer);
+			if (matching)
+				match();
+			busy++;
+		}
 		if (busy >= 0 && !stopping && now_us() >= next) {
 			busy = send_one(&peer);
 			next = now_us() + PAUSE_US;
+			pull(&peer);
+			match();
 		}
 		if (busy == -EPIPE) {
 			again();
@@ -319,6 +437,16 @@ check(unsigned n)
 			twice += to->got[id] > 1;
 		}
 	}
+	uint64_t pulls = 0, pull_errors = 0, matches = 0, match_errors = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		pulls += file->apps[i].pulls;
+		pull_errors += file->apps[i].pull_errors;
+		matches += file->apps[i].matches;
+		match_errors += file->apps[i].match_errors;
+	}
+	printf("# %" PRIu64 " pulls, %" PRIu64 " of them ended with an error; %" PRIu64 " matched messages, %" PRIu64 " with an error\n",
+		pulls, pull_errors, matches, match_errors);
 	printf("# %" PRIu64 " messages told delivered, %" PRIu64 " told error, %" PRIu64 " told nothing; %" PRIu64
 	       " told delivered that did not come, %" PRIu64 " that came twice\n",
 		delivered, errors, unknown, lost, twice);
