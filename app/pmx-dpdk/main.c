@@ -32,6 +32,7 @@ static volatile sig_atomic_t stop_signal;
 
 static int instance_lock = -1; /* of the name, and its file */
 static char lock_path[256];
+static char eal_prefix[64];
 static bool given; /* another primary has it all: nothing is closed, only left */
 
 static const char usage[] =
@@ -143,6 +144,17 @@ start_eal(int argc, char **argv, const struct config *c, const char *name, bool 
 	return -1;
 }
 
+/* The EAL's directory of a prefix. */
+static void
+runtime_path(char *out, size_t size, const char *prefix, const char *file)
+{
+	const char *base = getenv("RUNTIME_DIRECTORY");
+
+	if (base == NULL)
+		base = geteuid() == 0 ? "/var/run" : getenv("XDG_RUNTIME_DIR");
+	snprintf(out, size, "%s/dpdk/%s%s", base ? base : "/tmp", prefix, file);
+}
+
 /* rte_eal_cleanup leaves the runtime directory and, with in-memory files, hugepages. */
 static void
 remove_leftovers(const char *dir)
@@ -177,13 +189,10 @@ remove_hugepages(const char *hugepage_dir, const char *prefix)
 static void
 clear_leftovers(const char *huge, const char *prefix)
 {
-	const char *base = getenv("RUNTIME_DIRECTORY");
 	char dir[2048], config[2100];
 
-	if (base == NULL)
-		base = geteuid() == 0 ? "/var/run" : getenv("XDG_RUNTIME_DIR");
-	snprintf(dir, sizeof(dir), "%s/dpdk/%s", base ? base : "/tmp", prefix);
-	snprintf(config, sizeof(config), "%s/config", dir);
+	runtime_path(dir, sizeof(dir), prefix, "");
+	runtime_path(config, sizeof(config), prefix, "/config");
 	if (access(config, F_OK) != 0 || rte_eal_primary_proc_alive(config))
 		return;
 	remove_leftovers(dir);
@@ -195,17 +204,16 @@ clear_leftovers(const char *huge, const char *prefix)
 static void
 other_prefix(char *prefix, size_t size)
 {
-	const char *base = getenv("RUNTIME_DIRECTORY");
 	char config[2048];
 	size_t n = strlen(prefix);
 
-	if (base == NULL)
-		base = geteuid() == 0 ? "/var/run" : getenv("XDG_RUNTIME_DIR");
-	snprintf(config, sizeof(config), "%s/dpdk/%s+/config", base ? base : "/tmp", prefix);
+	runtime_path(config, sizeof(config), prefix, "+/config");
 	bool second = access(config, F_OK) == 0 && rte_eal_primary_proc_alive(config);
 
 	if (!second && n + 1 < size)
 		strcpy(prefix + n, "+");
+	runtime_path(config, sizeof(config), prefix, "");
+	unlink(config); /* the link of a + that will not be needed; directories stay */
 }
 
 static const char *
@@ -327,7 +335,13 @@ take_over(struct config *config, struct takeover **t, char *error, uint32_t erro
 static void *
 lock_later(void *name)
 {
+	char link[2048];
+
 	instance_lock = lock_instance(name, lock_path, sizeof(lock_path), TAKE_OVER_PATIENCE_S);
+	runtime_path(link, sizeof(link), name, "");
+	/* who looks for the name finds it, whatever the EAL calls it */
+	if (instance_lock >= 0 && strcmp(eal_prefix, name) != 0 && symlink(eal_prefix, link) != 0)
+		fprintf(stderr, "pmx-dpdk: %s: %s\n", link, strerror(errno));
 	return NULL;
 }
 
@@ -403,11 +417,11 @@ run(int eal_argc, char **eal_argv, const struct options *o)
 		config_free(&config);
 		return 1;
 	}
-	char dir[4096], prefix[64];
+	char dir[4096], *prefix = eal_prefix;
 
-	snprintf(prefix, sizeof(prefix), "%s", argument_value(eal_argc, eal_argv, "--file-prefix", config.name));
+	snprintf(eal_prefix, sizeof(eal_prefix), "%s", argument_value(eal_argc, eal_argv, "--file-prefix", config.name));
 	if (o->take_over)
-		other_prefix(prefix, sizeof(prefix));
+		other_prefix(eal_prefix, sizeof(eal_prefix));
 	clear_leftovers(huge, prefix);
 	if (start_eal(eal_argc, eal_argv, &config, prefix, o->take_over) == 0) {
 		snprintf(dir, sizeof(dir), "%s", rte_eal_get_runtime_dir());
@@ -419,6 +433,8 @@ run(int eal_argc, char **eal_argv, const struct options *o)
 	}
 	if (given)
 		_exit(result); /* threads of the EAL still run, in memory that nobody else has */
+	runtime_path(dir, sizeof(dir), config.name, "");
+	unlink(dir); /* if it is the link of a take-over */
 	config_free(&config);
 	if (instance_lock >= 0) {
 		unlink(lock_path);

@@ -122,7 +122,10 @@ start_eal(struct pmx_node *node, const char *instance, int cpu)
 
 	if (result != 0)
 		return result;
-	snprintf(prefix, sizeof(prefix), "--file-prefix=%s", instance);
+	/* a primary that took over goes by another prefix, and the instance's directory is a link to its own */
+	const char *own = realpath(dir, config) != NULL ? strrchr(config, '/') + 1 : instance;
+
+	snprintf(prefix, sizeof(prefix), "--file-prefix=%s", own);
 	snprintf(lcores, sizeof(lcores), "%u@%d", said.lcore, cpu < 0 ? 0 : cpu);
 	char *argv[] = {"pmx", "--proc-type=secondary", prefix, "--no-pci", "--no-telemetry",
 		"--lcores", lcores, "--log-level=*:error",

@@ -45,6 +45,7 @@ struct app {
 	_Atomic int64_t gap_us;             /* longest time between two, since it was last cleared */
 	_Atomic uint32_t ready, over;
 	_Atomic uint32_t pulls, pull_errors, matches, match_errors;
+	_Atomic int32_t pull_error; /* the last */
 	char said[200];
 	uint8_t told[IDS];                  /* enum told, by number */
 	uint8_t got[IDS];                   /* how often the other side's message of that number came */
@@ -248,6 +249,8 @@ pull(const struct pmx_addr *peer)
 		pulling = false;
 		me->pulls++;
 		me->pull_errors += result < 0;
+		if (result < 0)
+			me->pull_error = result;
 		for (uint32_t i = 0; result == 1 && i < SLICE; i++) {
 			uint32_t k = pull_at + i;
 
@@ -394,7 +397,8 @@ app(char **argv)
 		if (busy >= 0 && !stopping && now_us() >= next) {
 			busy = send_one(&peer);
 			next = now_us() + PAUSE_US;
-			pull(&peer);
+			if (file->apps[peer_index].ready) /* and has registered its memory */
+				pull(&peer);
 			match();
 		}
 		if (busy == -EPIPE) {
@@ -444,6 +448,8 @@ check(unsigned n)
 		pull_errors += file->apps[i].pull_errors;
 		matches += file->apps[i].matches;
 		match_errors += file->apps[i].match_errors;
+		if (file->apps[i].pull_error != 0)
+			printf("# application %u: a pull ended with: %s\n", i, pmx_strerror(file->apps[i].pull_error));
 	}
 	printf("# %" PRIu64 " pulls, %" PRIu64 " of them ended with an error; %" PRIu64 " matched messages, %" PRIu64 " with an error\n",
 		pulls, pull_errors, matches, match_errors);

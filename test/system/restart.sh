@@ -125,6 +125,14 @@ takeovers() {
 		line=$("$restart" times "$file" $((2 * applications)))
 		echo "${line##* }" >>"$dir/pauses"
 	done
+	# who looks for the name finds it, whatever the EAL calls itself now
+	wait_for 10 timeout 5 "$build/app/pmx-ctl" --instance "${tag}0" stat >/dev/null 2>&1 && ok "${name}__is_found_by_name" ||
+		not_ok "${name}__is_found_by_name" "" "$dir/0.log"
+	if PMX_ATTACH=secondary timeout 20 "$build/test/thin_full" open "${tag}0" 15 >"$dir/secondary.log" 2>&1; then
+		ok "${name}__secondaries_attach"
+	else
+		not_ok "${name}__secondaries_attach" "" "$dir/secondary.log"
+	fi
 	"$restart" stop "$file"
 	for pid in "${applications_pids[@]}"; do
 		wait_for 20 sh -c "! kill -0 $pid 2>/dev/null" || not_ok "${name}__applications_end" "process $pid"
