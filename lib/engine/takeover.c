@@ -15,6 +15,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <rte_cycles.h>
+
 #include "engine/serve.h"
 #include "engine/takeover.h"
 
@@ -46,7 +48,7 @@ struct saved_channel {
 	uint32_t bufs, free_count, done, ended, memories;
 	uint64_t received, sent, bad;
 	uint64_t next_age, pushed, pulled, failed, served, refused;
-	uint32_t regions;
+	uint32_t regions, withheld;
 };
 
 struct saved_buf {
@@ -112,6 +114,24 @@ takeover_terms(const struct node *n)
 
 /* ------------------------------------------------------------------ before */
 
+/* Others' questions wait with them: there is no room for any until the contexts go on. */
+static void
+withhold(struct engine *e, struct channel *ch)
+{
+	while (proto_ctx_take(e->proto, ch->ctx | WIRE_TARGET, 1, 0, true))
+		ch->remote->withheld++;
+}
+
+static void
+give_room(struct engine *e, struct channel *ch)
+{
+	uint32_t n = ch->remote->withheld;
+
+	ch->remote->withheld = 0;
+	if (n > 0)
+		proto_ctx_room(e->proto, ch->ctx | WIRE_TARGET, n, 0, e->now);
+}
+
 int
 takeover_freeze(struct engine *e, bool frozen)
 {
@@ -119,6 +139,8 @@ takeover_freeze(struct engine *e, bool frozen)
 	atomic_store(&e->frozen, frozen);
 	if (frozen)
 		contexts_end_secondaries(e);
+	for (unsigned i = 0; i < e->open_count && !frozen; i++)
+		give_room(e, e->open[i]);
 	return 0;
 }
 
@@ -127,6 +149,8 @@ takeover_drained(struct engine *e)
 {
 	const struct transfers *x = &e->transfers;
 
+	for (unsigned i = 0; i < e->open_count; i++)
+		withhold(e, e->open[i]);
 	for (unsigned i = 0; i < e->open_count; i++) {
 		const struct channel *ch = e->open[i];
 		const struct remote *r = ch->remote;
@@ -205,7 +229,7 @@ put_channel(struct bytes_out *o, const struct channel *ch)
 		.done = ch->done_tail - ch->done_head, .ended = r->ended_tail - r->ended_head, .memories = r->mapped_pieces,
 		.received = ch->received, .sent = ch->sent, .bad = ch->bad,
 		.next_age = r->next_age, .pushed = r->pushed, .pulled = r->pulled, .failed = r->failed, .served = r->served,
-		.refused = r->refused, .regions = r->regions,
+		.refused = r->refused, .regions = r->regions, .withheld = r->withheld,
 	};
 
 	put(o, &s, sizeof(s));
@@ -569,6 +593,7 @@ get_channel(struct engine *e, struct takeover *t, struct bytes_in *in)
 	r->served = s.served;
 	r->refused = s.refused;
 	r->regions = s.regions;
+	r->withheld = s.withheld;
 	channel_touch(e, ch);
 	return true;
 }
@@ -644,6 +669,9 @@ takeover_resume(struct node *n, struct takeover *t, char *error, uint32_t error_
 	if (good) {
 		point_regions(e);
 		proto_swap_handles(e->proto, mean_handle, &k);
+		e->now = rte_rdtsc();
+		for (unsigned i = 0; i < e->open_count && !k.failed; i++)
+			give_room(e, e->open[i]);
 	}
 	free(k.frames);
 	if (!good || k.failed)

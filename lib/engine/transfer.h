@@ -177,6 +177,7 @@ struct remote {
 	uint64_t failed;             /* own transfers that did not */
 	uint64_t served, refused;    /* transfers of others */
 	uint64_t next_age;
+	uint32_t withheld;           /* room for others' transfers that a frozen lane keeps from them */
 	int vm_pid;                  /* whom process_vm_* shall ask */
 	int mm_fd;                   /* of the memory that its process had at the open; -1: our own */
 };

@@ -15,7 +15,7 @@ if [ $# -lt 1 ] || [ ! -x "$1/test/transfers" ]; then
 	exit 2
 fi
 program=$1/test/transfers
-default=20000
+default=12000
 grep -q __asan_init "$program" && default=2000
 transfers=${2:-$default}
 seed=${PMX_TRANSFERS_SEED:-1}
