@@ -341,6 +341,7 @@ enum attach_op {
 	ATTACH_OPEN = 2,   /* thin: with a descriptor of bytes of memory, as for MEMORY */
 	ATTACH_CLOSE = 3,
 	ATTACH_MEMORY = 4, /* with a descriptor: map it, sealed against shrinking */
+	ATTACH_BEFORE = 7, /* by the socket: HELLO of a process that is about to become a secondary */
 	ATTACH_TAKE_OVER = 6, /* a primary, by the socket: addr is its takeover_terms; what follows the reply is in lib/engine/takeover.h */
 	ATTACH_BYTES = 5,  /* thin: how many does an OPEN of these quotas take? */
 };
@@ -365,7 +366,7 @@ struct attach_reply {
 	uint32_t memory;            /* MEMORY: its number */
 	int32_t pid;                /* of the primary */
 	uint64_t bytes;             /* BYTES */
-	/* HELLO over the socket: what a secondary must agree in, and keep away from */
+	/* BEFORE: what a secondary must agree in, and keep away from */
 	uint64_t memory_begin, memory_end; /* addresses that its EAL will map */
 	uint16_t lcore;             /* nobody else's as long as the connection lasts; 0: there is none left */
 	uint16_t mempool_ops_index;

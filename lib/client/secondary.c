@@ -82,7 +82,7 @@ has_ops(const char *name, unsigned index)
 static int
 ask_before(struct pmx_node *node, const char *instance, struct attach_reply *said)
 {
-	const struct attach_request hello = {.abi = CHANNEL_ABI, .op = ATTACH_HELLO, .pid = getpid()};
+	const struct attach_request hello = {.abi = CHANNEL_ABI, .op = ATTACH_BEFORE, .pid = getpid()};
 	char dir[PATH_MAX], path[PATH_MAX + 16], at[108] = "";
 
 	*said = (struct attach_reply){0};

@@ -31,6 +31,7 @@
 struct connection {
 	int fd;              /* 0: the place is free */
 	struct asker who;
+	bool of_secondary;   /* it ends with this process, whoever takes over */
 };
 
 static struct {
@@ -116,7 +117,7 @@ inherit(const struct takeover_door *from)
 			continue;
 		}
 		door.connections[k] = (struct connection){from->connection[i].fd,
-			{(int)k, from->connection[i].pid, from->connection[i].uid, from->connection[i].gid}};
+			{(int)k, from->connection[i].pid, from->connection[i].uid, from->connection[i].gid}, false};
 	}
 }
 
@@ -179,7 +180,7 @@ welcome(void)
 		close(fd);
 		return;
 	}
-	door.connections[i] = (struct connection){fd, {(int)i, cred.pid, cred.uid, cred.gid}};
+	door.connections[i] = (struct connection){fd, {(int)i, cred.pid, cred.uid, cred.gid}, false};
 }
 
 /* One request, with its descriptors. Bytes, 0: the client is gone, -1: nothing there. */
@@ -283,7 +284,7 @@ access_door(struct takeover_door *to)
 	for (unsigned i = 0; i < door.max; i++) {
 		const struct connection *c = &door.connections[i];
 
-		if (c->fd == 0)
+		if (c->fd == 0 || c->of_secondary)
 			continue;
 		to->connection[to->connections].fd = c->fd;
 		to->connection[to->connections].number = (int)i;
@@ -308,7 +309,7 @@ add_range(const struct rte_memseg_list *msl, void *arg)
 	return 0;
 }
 
-void
+int
 access_tell(const struct asker *who, struct attach_reply *reply)
 {
 	const struct rte_mempool *pool = door.node->pool;
@@ -320,6 +321,8 @@ access_tell(const struct asker *who, struct attach_reply *reply)
 	snprintf(reply->mempool_ops, sizeof(reply->mempool_ops), "%s", rte_mempool_get_ops(pool->ops_index)->name);
 	snprintf(reply->dpdk, sizeof(reply->dpdk), "%s", rte_version());
 	rte_memseg_list_walk(add_range, reply);
+	door.connections[who->connection].of_secondary = true;
+	return 0;
 }
 
 bool

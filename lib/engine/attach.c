@@ -360,8 +360,9 @@ attach_answer(const struct asker *who, const struct attach_request *request, con
 	pthread_mutex_lock(&server.lock);
 	switch (request->op) {
 	case ATTACH_HELLO:
-		if (who->connection != SECONDARY)
-			access_tell(who, reply);
+		break;
+	case ATTACH_BEFORE:
+		reply->result = who->connection == SECONDARY ? -EPROTO : access_tell(who, reply);
 		break;
 	case ATTACH_BYTES:
 		reply->result = bytes_for(who, request, reply);

@@ -112,6 +112,7 @@ takeovers() {
 	rm -f "$dir/pauses"
 	apps thin "$file"
 	wait_for 20 "$restart" ready "$file" $((2 * applications)) || { not_ok "${name}__starts" "" "$dir/app0.log"; return; }
+	PMX_ATTACH=secondary start "$dir/again.log" "$build/test/secondaries" again "${tag}0"
 	sleep 0.5
 	for k in $(seq 1 "$rounds"); do
 		"$restart" times "$file" $((2 * applications)) >/dev/null
@@ -125,6 +126,9 @@ takeovers() {
 		line=$("$restart" times "$file" $((2 * applications)))
 		echo "${line##* }" >>"$dir/pauses"
 	done
+	# a secondary's memory was the old one's: it sees the end, and comes back
+	wait_for 10 grep -q '^again success' "$dir/again.log" && ok "${name}__a_secondary_comes_back" ||
+		not_ok "${name}__a_secondary_comes_back" "" "$dir/again.log"
 	# who looks for the name finds it, whatever the EAL calls itself now
 	wait_for 10 timeout 5 "$build/app/pmx-ctl" --instance "${tag}0" stat >/dev/null 2>&1 && ok "${name}__is_found_by_name" ||
 		not_ok "${name}__is_found_by_name" "" "$dir/0.log"

@@ -5,6 +5,7 @@
  *   secondaries lcore INSTANCE     attaches, prints its lcore number, and stays until it is killed
  *   secondaries occupied INSTANCE  attaches in a process that uses the primary's addresses
  *   secondaries other INSTANCE     attaches to what pretends to be a primary of another DPDK: prints the error
+ *   secondaries again INSTANCE     attaches, waits until its primary ends, and attaches again
  *   secondaries pretend SOCKET     pretends to be one, for one question
  */
 #include <errno.h>
@@ -39,6 +40,27 @@ pretend(const char *path)
 		send(peer, &reply, sizeof(reply), 0) != (ssize_t)sizeof(reply);
 }
 
+static int
+again(struct pmx_node *node)
+{
+	const struct pmx_context_params params = {.context = 14, .send_buffers = 8, .receive_buffers = 8};
+	struct pmx_context *ctx;
+	struct pmx_message m;
+	int result = pmx_context_open(&ctx, node, &params);
+
+	while (result == 0)
+		result = pmx_receive_wait(ctx, &m, 1000000);
+	printf("noticed %s\n", pmx_strerror(result));
+	fflush(stdout);
+	result = result == -EPIPE ? pmx_reattach(node, 10000000) : result;
+	if (result == 0)
+		result = pmx_send_copy(ctx, pmx_context_addr(ctx), "x", 1, NULL);
+	if (result == 0)
+		result = pmx_receive_wait(ctx, &m, 5000000) == 1 ? 0 : -ETIMEDOUT;
+	printf("again %s\n", pmx_strerror(result));
+	return result != 0;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -63,6 +85,8 @@ main(int argc, char **argv)
 	fflush(stdout);
 	if (strcmp(argv[1], "lcore") == 0)
 		pause();
+	if (strcmp(argv[1], "again") == 0)
+		return again(node);
 	pmx_node_close(node);
 	return 0;
 }
