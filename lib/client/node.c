@@ -161,6 +161,8 @@ static const struct {
 	{ENOBUFS, "all send buffers wait for their Acks: receive or poll, then try again"},
 	{ENODEV, "the DPDK EAL did not start: see its messages; pmx-ctl doctor helps"},
 	{ENOENT, "no pmx-dpdk primary of that name runs for this user: start one, check node.name"},
+	{ENOKEY, "no region of that key or area is registered there, or no longer: its owner registers it again after pmx_reattach(), and tells "
+		 "the new key"},
 	{ENOMEM, "out of memory"},
 	{ENOSPC, "the node has too few free mbufs for these quotas: ask for less, or raise "
 		 "limits.mbufs"},

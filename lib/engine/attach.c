@@ -254,7 +254,7 @@ open_for(const struct asker *who, const struct attach_request *request, int fd, 
 	reply->generation = cmd.generation;
 	snprintf(reply->zone, sizeof(reply->zone), "%s", ch->zone);
 	out[0] = ch->event_fd;
-	out[1] = node_lane(server.node, cmd.ctx)->doorbell;
+	out[1] = ch->doorbell;
 	return 0;
 }
 

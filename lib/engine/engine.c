@@ -190,11 +190,13 @@ engine_sleep(struct engine *e, uint64_t idle_us)
 		struct timespec t = {.tv_sec = 0, .tv_nsec = us * 1000};
 
 		ENGINE_COUNT(e, sleeps);
-		if (epoll_pwait2(e->sleep_fd, events, 8, &t, NULL) > 0) {
-			uint64_t rings;
+		int n = epoll_pwait2(e->sleep_fd, events, 8, &t, NULL);
 
-			if (read(e->doorbell, &rings, sizeof(rings)) < 0)
-				rings = 0; /* it was a link's descriptor */
+		for (int i = 0; i < n; i++) {
+			eventfd_t rings;
+
+			if (events[i].data.u64 & RINGS)
+				(void)eventfd_read((int)(events[i].data.u64 & ~RINGS), &rings);
 		}
 	}
 	announce_sleep(e, 0);

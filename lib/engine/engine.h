@@ -35,6 +35,7 @@
 #define TX_QUEUE      128 /* frames waiting for a link that was full */
 #define PAYLOAD_START RTE_PKTMBUF_HEADROOM /* of a send buffer, from buf_addr */
 #define BUF_FREE      0xFFFF /* owner: none */
+#define RINGS         (UINT64_C(1) << 32) /* in epoll's data of a lane: an eventfd, to be read; with its number */
 
 /* Received, sent, and what went wrong between link and core. One writer each. */
 #define ENGINE_COUNTERS(X)                                                                         \
@@ -160,6 +161,7 @@ struct channel {
 	bool dirty;              /* in the engine's list of channels touched in this poll */
 	bool news;               /* something to wake a sleeping client for */
 	int event_fd;            /* readable for the client */
+	int doorbell;            /* eventfd: it submitted while the lane slept. Its own: who shares one could take others' rings */
 	int pid;                 /* of the client; 0 = embedded */
 	uint64_t received, sent; /* messages */
 	uint64_t bad;            /* malformed things from this client */
@@ -241,8 +243,8 @@ struct engine {
 	struct proto_out *out;    /* scratch: BURST_MAX */
 	uint64_t counters[ENGINE_COUNTER_COUNT];
 	_Atomic bool sleeps;      /* other lanes: ring the doorbell after handing over */
-	int doorbell;             /* eventfd: an application submitted while the lane slept */
-	int sleep_fd;             /* epoll: doorbell and links */
+	int doorbell;             /* eventfd: another thread of ours wants something */
+	int sleep_fd;             /* epoll: that, the channels' doorbells, and links */
 	bool links_wake;          /* every link has a descriptor */
 	uint64_t idle_since;
 	uint64_t housekeeping_at; /* tsc of the next look at what waits locally */

@@ -231,8 +231,9 @@ make_channel(struct node *n, uint16_t ctx)
 	ch->done_mask = power_of_two(n->config.send_buffers) - 1;
 	ch->done = calloc(ch->done_mask + 1, sizeof(*ch->done));
 	ch->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	ch->doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	ch->remote = make_remote(&n->config);
-	if (ch->slots == NULL || ch->done == NULL || ch->event_fd < 0 || ch->remote == NULL ||
+	if (ch->slots == NULL || ch->done == NULL || ch->event_fd < 0 || ch->doorbell < 0 || ch->remote == NULL ||
 		(n->config.matching == MATCHING_ENGINE && matching_make(n, ch) != 0))
 		return fail(n, -ENOMEM, "no memory or descriptors for channel %u: raise ulimit -n, or "
 					"lower limits.contexts", ctx);
@@ -337,14 +338,18 @@ make_lane(struct node *n, unsigned lane)
 	e->sleep_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (e->inbox == NULL || e->doorbell < 0 || e->sleep_fd < 0)
 		return fail(n, -ENOMEM, "no memory or descriptors for lane %u", lane);
-	event.data.fd = e->doorbell;
+	event.data.u64 = RINGS | (unsigned)e->doorbell;
 	epoll_ctl(e->sleep_fd, EPOLL_CTL_ADD, e->doorbell, &event);
+	for (uint32_t i = lane; i < c->contexts; i += c->lanes) {
+		event.data.u64 = RINGS | (unsigned)n->channels[i].doorbell;
+		epoll_ctl(e->sleep_fd, EPOLL_CTL_ADD, n->channels[i].doorbell, &event);
+	}
 	e->links_wake = true;
 	for (unsigned i = 0; i < n->link_count; i++) {
 		struct link *l = &n->links[i];
 		int fd = lane < l->rx_queues && l->ops->rx_fd ? l->ops->rx_fd(l, (uint16_t)lane) : -1;
 
-		event.data.fd = fd;
+		event.data.u64 = 0;
 		if (fd < 0 || epoll_ctl(e->sleep_fd, EPOLL_CTL_ADD, fd, &event) != 0)
 			e->links_wake = false;
 	}
@@ -468,6 +473,7 @@ free_channel(struct node *n, struct channel *ch)
 	free_remote(ch->remote);
 	matching_free(ch);
 	close(ch->event_fd);
+	close(ch->doorbell);
 }
 
 void

@@ -75,7 +75,7 @@ struct bytes_in {
 
 struct takeover {
 	int sock;
-	int listener, doorbell;
+	int listener;
 	uint8_t *image;
 	size_t image_bytes;
 	struct takeover_door door;
@@ -307,8 +307,8 @@ image_fd(const struct bytes_out *o)
 static int
 give_descriptors(struct node *n, int image, const struct takeover_door *door)
 {
-	const int first[] = {image, door->listener, n->engines[0].doorbell};
-	int fds[FDS_MAX], result = send_fds(n->heir, first, 3);
+	const int first[] = {image, door->listener};
+	int fds[FDS_MAX], result = send_fds(n->heir, first, 2);
 
 	for (unsigned i = 0; i < door->connections && result == 0; i++)
 		result = send_fds(n->heir, &door->connection[i].fd, 1);
@@ -317,6 +317,7 @@ give_descriptors(struct node *n, int image, const struct takeover_door *door)
 		unsigned k = 0;
 
 		fds[k++] = ch->event_fd;
+		fds[k++] = ch->doorbell;
 		fds[k++] = ch->thin->memory->fd;
 		for (unsigned j = 0; j < MEMORIES_MAX; j++) {
 			if (ch->remote->memories[j] != NULL)
@@ -459,7 +460,7 @@ takeover_ask(struct node *n, const char *path, char *error, uint32_t error_len)
 	else if (reply.result != 0)
 		code = fail(error, error_len, reply.result, reply.result == -EBUSY ?
 			"the old primary goes on, for transfers or contexts that end do not: try again" : "the old primary refuses, and goes on");
-	else if ((code = receive_fds(t)) != 0 || t->fd_count != 3 || (code = map_image(t, t->fds[0])) != 0)
+	else if ((code = receive_fds(t)) != 0 || t->fd_count != 2 || (code = map_image(t, t->fds[0])) != 0)
 		code = fail(error, error_len, code ? code : -EPROTO, "what the old primary gave is not whole");
 	if (code != 0) {
 		close(t->sock);
@@ -467,7 +468,6 @@ takeover_ask(struct node *n, const char *path, char *error, uint32_t error_len)
 		return NULL;
 	}
 	t->listener = t->fds[1];
-	t->doorbell = t->fds[2];
 	return t;
 }
 
@@ -529,23 +529,36 @@ resume_inlet(struct inlet *in, const struct saved_inlet *s)
 	in->bulk_out = s->bulk_out;
 }
 
+/* The one that the client rings. */
+static void
+take_doorbell(struct engine *e, struct channel *ch, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.u64 = RINGS | (unsigned)fd};
+
+	epoll_ctl(e->sleep_fd, EPOLL_CTL_DEL, ch->doorbell, NULL);
+	close(ch->doorbell);
+	ch->doorbell = fd;
+	epoll_ctl(e->sleep_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
 static bool
 get_channel(struct engine *e, struct takeover *t, struct bytes_in *in)
 {
 	struct node *n = e->node;
 	struct saved_channel s;
 
-	if (!get(in, &s, sizeof(s)) || s.ctx >= n->config.contexts || receive_fds(t) != 0 || t->fd_count != 2 + s.memories)
+	if (!get(in, &s, sizeof(s)) || s.ctx >= n->config.contexts || receive_fds(t) != 0 || t->fd_count != 3 + s.memories)
 		return false;
 	struct channel *ch = &n->channels[s.ctx];
 	struct remote *r = ch->remote;
-	struct thin *thin = thin_make(n, &s.q, t->fds[1], s.region_bytes);
+	struct thin *thin = thin_make(n, &s.q, t->fds[2], s.region_bytes);
 
-	close(t->fds[1]);
+	close(t->fds[2]);
 	if (thin == NULL || thin->count != s.bufs || s.free_count > s.bufs || context_resume(e, ch, &s.q, thin) != 0)
 		return false;
 	close(ch->event_fd);
 	ch->event_fd = t->fds[0];
+	take_doorbell(e, ch, t->fds[1]);
 	ch->generation = s.generation;
 	ch->pid = s.pid;
 	ch->selects = s.selects;
@@ -578,9 +591,9 @@ get_channel(struct engine *e, struct takeover *t, struct bytes_in *in)
 
 		if (!get(in, &m, sizeof(m)) || m.number >= MEMORIES_MAX)
 			return false;
-		r->memories[m.number] = memory_make(n, t->fds[2 + i], m.len, m.client,
+		r->memories[m.number] = memory_make(n, t->fds[3 + i], m.len, m.client,
 			m.watched < REGIONS_WATCHED ? (uint16_t)(m.watched + 1) : 0);
-		close(t->fds[2 + i]);
+		close(t->fds[3 + i]);
 		if (r->memories[m.number] == NULL)
 			return false;
 		r->mapped_pieces++;
@@ -634,18 +647,6 @@ get_door(struct takeover *t, struct bytes_in *in)
 	return true;
 }
 
-/* Another lane wakes this one by it, and its clients do: theirs is the old one's. */
-static void
-take_doorbell(struct engine *e, int fd)
-{
-	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
-
-	epoll_ctl(e->sleep_fd, EPOLL_CTL_DEL, e->doorbell, NULL);
-	close(e->doorbell);
-	e->doorbell = fd;
-	epoll_ctl(e->sleep_fd, EPOLL_CTL_ADD, fd, &event);
-}
-
 int
 takeover_resume(struct node *n, struct takeover *t, char *error, uint32_t error_len)
 {
@@ -676,7 +677,6 @@ takeover_resume(struct node *n, struct takeover *t, char *error, uint32_t error_
 	free(k.frames);
 	if (!good || k.failed)
 		return fail(error, error_len, -EPROTO, "the state is not whole");
-	take_doorbell(e, t->doorbell);
 	return 0;
 }
 
