@@ -51,10 +51,8 @@ holdings() {
 	done
 	timeout 10 "$ctl" --instance "${tag}0" --json contexts | tr -cd '{' | wc -c | tr '\n' ' '
 	timeout 10 "$ctl" --instance "${tag}0" --json memory | tr -cd '{' | wc -c | tr '\n' ' '
-	for i in 0 1; do
-		echo -n "fds_$i=$(find "/proc/${primaries[i]}/fd" -mindepth 1 | wc -l) "
-	done
 	# node 1's are its partner's alone
+	echo -n "fds_0=$(find "/proc/${primaries[0]}/fd" -mindepth 1 | wc -l) "
 	echo -n "maps_0=$(grep -c memfd: "/proc/${primaries[0]}/maps") "
 
 }
