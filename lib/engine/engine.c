@@ -190,14 +190,7 @@ engine_sleep(struct engine *e, uint64_t idle_us)
 		struct timespec t = {.tv_sec = 0, .tv_nsec = us * 1000};
 
 		ENGINE_COUNT(e, sleeps);
-		int n = epoll_pwait2(e->sleep_fd, events, 8, &t, NULL);
-
-		for (int i = 0; i < n; i++) {
-			eventfd_t rings;
-
-			if (events[i].data.u64 & RINGS)
-				(void)eventfd_read((int)(events[i].data.u64 & ~RINGS), &rings);
-		}
+		epoll_pwait2(e->sleep_fd, events, 8, &t, NULL);
 	}
 	announce_sleep(e, 0);
 }

@@ -35,7 +35,7 @@
 #define TX_QUEUE      128 /* frames waiting for a link that was full */
 #define PAYLOAD_START RTE_PKTMBUF_HEADROOM /* of a send buffer, from buf_addr */
 #define BUF_FREE      0xFFFF /* owner: none */
-#define RINGS         (UINT64_C(1) << 32) /* in epoll's data of a lane: an eventfd, to be read; with its number */
+#define RINGS         (EPOLLIN | EPOLLET) /* of an eventfd in a lane's epoll: each ring is an event, and nobody reads them off */
 
 /* Received, sent, and what went wrong between link and core. One writer each. */
 #define ENGINE_COUNTERS(X)                                                                         \

@@ -338,18 +338,16 @@ make_lane(struct node *n, unsigned lane)
 	e->sleep_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (e->inbox == NULL || e->doorbell < 0 || e->sleep_fd < 0)
 		return fail(n, -ENOMEM, "no memory or descriptors for lane %u", lane);
-	event.data.u64 = RINGS | (unsigned)e->doorbell;
+	event.events = RINGS;
 	epoll_ctl(e->sleep_fd, EPOLL_CTL_ADD, e->doorbell, &event);
-	for (uint32_t i = lane; i < c->contexts; i += c->lanes) {
-		event.data.u64 = RINGS | (unsigned)n->channels[i].doorbell;
+	for (uint32_t i = lane; i < c->contexts; i += c->lanes)
 		epoll_ctl(e->sleep_fd, EPOLL_CTL_ADD, n->channels[i].doorbell, &event);
-	}
+	event.events = EPOLLIN;
 	e->links_wake = true;
 	for (unsigned i = 0; i < n->link_count; i++) {
 		struct link *l = &n->links[i];
 		int fd = lane < l->rx_queues && l->ops->rx_fd ? l->ops->rx_fd(l, (uint16_t)lane) : -1;
 
-		event.data.u64 = 0;
 		if (fd < 0 || epoll_ctl(e->sleep_fd, EPOLL_CTL_ADD, fd, &event) != 0)
 			e->links_wake = false;
 	}

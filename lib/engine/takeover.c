@@ -533,7 +533,7 @@ resume_inlet(struct inlet *in, const struct saved_inlet *s)
 static void
 take_doorbell(struct engine *e, struct channel *ch, int fd)
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.u64 = RINGS | (unsigned)fd};
+	struct epoll_event event = {.events = RINGS};
 
 	epoll_ctl(e->sleep_fd, EPOLL_CTL_DEL, ch->doorbell, NULL);
 	close(ch->doorbell);
