@@ -933,6 +933,8 @@ context_rejoin(struct pmx_context *ctx, struct channel_shm *shm, uint64_t mapped
 
 	pthread_mutex_lock(&ctx->node->lock);
 	ctx->adrift = false;
+	if (ctx->node->gone)
+		atomic_store(&shm->state, CHANNEL_DEAD);
 	pthread_mutex_unlock(&ctx->node->lock);
 	memory_rejoin(ctx);
 	return result;
@@ -970,6 +972,8 @@ context_make(struct pmx_context **out, struct pmx_node *node, struct channel_shm
 	pthread_mutex_lock(&node->lock);
 	ctx->next = node->contexts;
 	node->contexts = ctx;
+	if (node->gone) /* it ended just now, and its watcher did not see this one */
+		atomic_store(&shm->state, CHANNEL_DEAD);
 	pthread_mutex_unlock(&node->lock);
 	*out = ctx;
 	return 0;
