@@ -295,18 +295,6 @@ notify_ready(const struct options *o, const struct config *c)
 		close(fd);
 }
 
-/* Where the primary of this configuration listens, or would. */
-static void
-socket_of(const struct config *c, char *out, size_t size)
-{
-	const char *dir = geteuid() == 0 ? "/run" : getenv("XDG_RUNTIME_DIR");
-
-	if (*c->socket)
-		snprintf(out, size, "%s", c->socket);
-	else
-		snprintf(out, size, "%s/pmx-dpdk/%s.sock", dir ? dir : "/tmp", c->name);
-}
-
 /* What takes long comes first; then the other stops, and this one goes on. */
 static int
 take_over(struct config *config, struct takeover **t, char *error, uint32_t error_len)
@@ -314,7 +302,7 @@ take_over(struct config *config, struct takeover **t, char *error, uint32_t erro
 	char path[160];
 	int result;
 
-	socket_of(config, path, sizeof(path));
+	config_socket_path(config, path, sizeof(path));
 	result = node_make(&node, config, error, error_len);
 	if (result != 0)
 		return result;

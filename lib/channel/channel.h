@@ -15,8 +15,8 @@
  *    waker fills a slot, full fence, looks at the flag. The fences are paid only when asked for
  *    (wake_client set, engine_may_sleep set).
  * 5. A thin client maps its channel and nothing else: behind the region lie its own send and receive
- *    buffers, and the engine copies between them and mbufs. The pages are the client's, sealed as those of
- *    pmx_alloc are, so that nothing it does to them makes an access of the engine fail.
+ *    buffers, and the engine copies between them and mbufs. The pages are the client's, as those of pmx_alloc are
+ *    (lib/engine/memory.c: nothing that it does to them makes an access of the engine fail).
  */
 #ifndef PMX_CHANNEL_H
 #define PMX_CHANNEL_H
@@ -341,9 +341,9 @@ enum attach_op {
 	ATTACH_OPEN = 2,   /* thin: with a descriptor of bytes of memory, as for MEMORY */
 	ATTACH_CLOSE = 3,
 	ATTACH_MEMORY = 4, /* with a descriptor: map it, sealed against shrinking */
-	ATTACH_BEFORE = 7, /* by the socket: HELLO of a process that is about to become a secondary */
-	ATTACH_TAKE_OVER = 6, /* a primary, by the socket: addr is its takeover_terms; what follows the reply is in lib/engine/takeover.h */
 	ATTACH_BYTES = 5,  /* thin: how many does an OPEN of these quotas take? */
+	ATTACH_TAKE_OVER = 6, /* a primary, by the socket: addr is its takeover_terms; what follows the reply is in lib/engine/takeover.h */
+	ATTACH_BEFORE = 7, /* by the socket: HELLO of a process that is about to become a secondary */
 };
 
 struct attach_request {

@@ -146,7 +146,6 @@ struct pmx_context {
 	uint32_t life;           /* BULK_LIFE of the channel */
 	struct channel_sizes sizes;
 	uint32_t receive_buffers; /* as opened */
-	bool polls;              /* node.polls */
 	uint32_t lives;          /* times it was opened again */
 	bool adrift;             /* its primary is gone, and it has left the channel */
 	uint32_t left;           /* ... of that attachment of its node */

@@ -527,7 +527,7 @@ nothing(struct pmx_context *ctx)
 		flush_releases(ctx);
 	if (unlikely(ctx->unread) && lhs_peek(&ctx->lhs) == NULL)
 		take_ring(ctx);
-	if (unlikely(ctx->polls))
+	if (unlikely(ctx->node->polls))
 		pmx_node_poll(ctx->node);
 	/* a full completion ring would keep the engine awake */
 	take_completions(ctx);
@@ -961,7 +961,6 @@ context_make(struct pmx_context **out, struct pmx_node *node, struct channel_shm
 	ctx->sizes = (struct channel_sizes){CHANNEL_SIZES(shm)};
 	ctx->node = node;
 	ctx->ctx = shm->ctx;
-	ctx->polls = node->polls;
 	for (uint32_t i = shm->send_buffers; i-- > 0;)
 		ctx->free[ctx->free_count++] = (uint16_t)i;
 	if (transfers_open(ctx) != 0) {

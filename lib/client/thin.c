@@ -18,6 +18,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "channel/passing.h"
 #include "client/client.h"
 
 #define PATIENCE_MS 5000
@@ -26,33 +27,11 @@
 /* ------------------------------------------------------------------ questions */
 
 static int
-send_request(int sock, const struct attach_request *request, int give)
-{
-	char room[CMSG_SPACE(sizeof(int))] = {0};
-	struct iovec iov = {(void *)(uintptr_t)request, sizeof(*request)};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
-
-	if (give >= 0) {
-		m.msg_control = room;
-		m.msg_controllen = sizeof(room);
-		struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &give, sizeof(give));
-	}
-	return sendmsg(sock, &m, MSG_NOSIGNAL) == (ssize_t)sizeof(*request) ? 0 : -EPIPE;
-}
-
-static int
 read_reply(int sock, struct attach_reply *reply, int *fds)
 {
-	char room[CMSG_SPACE(2 * sizeof(int))];
-	struct iovec iov = {reply, sizeof(*reply)};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
 	struct pollfd p = {.fd = sock, .events = POLLIN};
-	int ready;
+	unsigned count;
+	int got[2], ready;
 
 	do
 		ready = poll(&p, 1, PATIENCE_MS);
@@ -60,37 +39,28 @@ read_reply(int sock, struct attach_reply *reply, int *fds)
 	if (ready == 0)
 		return -ETIMEDOUT;
 	STEP();
-	ssize_t n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC | MSG_TRUNC);
+	ssize_t n = passing_receive(sock, reply, sizeof(*reply), got, 2, &count);
 
 	STEP();
-	if (n <= 0)
-		return -EPIPE;
-	if (n != (ssize_t)sizeof(*reply) || reply->abi != CHANNEL_ABI)
-		return -EPROTO;
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c != NULL; c = CMSG_NXTHDR(&m, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(2 * sizeof(int)))
-			continue;
-		int got[2];
+	int result = n <= 0 ? -EPIPE : n != (ssize_t)sizeof(*reply) || reply->abi != CHANNEL_ABI ? -EPROTO : reply->result;
 
-		memcpy(got, CMSG_DATA(c), sizeof(got));
-		for (int i = 0; i < 2; i++) {
-			if (fds != NULL && reply->result == 0)
-				fds[i] = got[i];
-			else
-				close(got[i]);
-		}
+	for (unsigned i = 0; i < count; i++) {
+		if (fds != NULL && result == 0 && count == 2)
+			fds[i] = got[i];
+		else
+			close(got[i]);
 	}
-	return reply->result;
+	return result;
 }
 
 int
 thin_ask(struct pmx_node *node, const struct attach_request *request, int give, struct attach_reply *reply, int *fds)
 {
 	STEP();
-	int result = send_request(node->socket, request, give);
+	ssize_t n = passing_send(node->socket, request, sizeof(*request), &give, give >= 0, 0);
 
 	STEP();
-	return result != 0 ? result : read_reply(node->socket, reply, fds);
+	return n != (ssize_t)sizeof(*request) ? -EPIPE : read_reply(node->socket, reply, fds);
 }
 
 /* ------------------------------------------------------------------ contexts */

@@ -22,6 +22,7 @@
 #include <rte_mempool.h>
 #include <rte_version.h>
 
+#include "channel/passing.h"
 #include "engine/serve.h"
 
 #define FDS_MAX    2
@@ -43,17 +44,6 @@ static struct {
 } door;
 
 /* ------------------------------------------------------------------ the socket */
-
-static void
-socket_path(const struct config *c, char *out, size_t size)
-{
-	const char *dir = geteuid() == 0 ? "/run" : getenv("XDG_RUNTIME_DIR");
-
-	if (*c->socket)
-		snprintf(out, size, "%s", c->socket);
-	else
-		snprintf(out, size, "%s/pmx-dpdk/%s.sock", dir ? dir : "/tmp", c->name);
-}
 
 /* A socket under a name of its own first, so that nobody ever finds one with other rights. */
 static int
@@ -131,7 +121,7 @@ access_open(struct node *n, int epoll, const struct takeover_door *from)
 	door.listener = -1;
 	if (strcmp(n->config.socket, "off") == 0)
 		return 0;
-	socket_path(&n->config, door.path, sizeof(door.path));
+	config_socket_path(&n->config, door.path, sizeof(door.path));
 	door.max = n->config.contexts + SPARE;
 	door.connections = calloc(door.max, sizeof(*door.connections));
 	if (door.connections == NULL)
@@ -183,73 +173,26 @@ welcome(void)
 	door.connections[i] = (struct connection){fd, {(int)i, cred.pid, cred.uid, cred.gid}, false};
 }
 
-/* One request, with its descriptors. Bytes, 0: the client is gone, -1: nothing there. */
-static ssize_t
-read_request(int fd, struct attach_request *request, int *fds, int *count)
-{
-	char room[CMSG_SPACE(FDS_MAX * sizeof(int))];
-	struct iovec iov = {request, sizeof(*request)};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
-	ssize_t n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC | MSG_TRUNC);
-
-	*count = 0;
-	for (struct cmsghdr *c = n >= 0 ? CMSG_FIRSTHDR(&m) : NULL; c != NULL; c = CMSG_NXTHDR(&m, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		int have = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-
-		for (int i = 0; i < have; i++) {
-			int given;
-
-			memcpy(&given, CMSG_DATA(c) + (size_t)i * sizeof(int), sizeof(given));
-			if (*count < FDS_MAX)
-				fds[(*count)++] = given;
-			else
-				close(given);
-		}
-	}
-	return n;
-}
-
-static bool
-send_reply(int fd, const struct attach_reply *reply, const int *fds, int count)
-{
-	char room[CMSG_SPACE(FDS_MAX * sizeof(int))] = {0};
-	struct iovec iov = {(void *)(uintptr_t)reply, sizeof(*reply)};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
-
-	if (count > 0) {
-		m.msg_control = room;
-		m.msg_controllen = CMSG_SPACE((size_t)count * sizeof(int));
-		struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN((size_t)count * sizeof(int));
-		memcpy(CMSG_DATA(c), fds, (size_t)count * sizeof(int));
-	}
-	return sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*reply);
-}
-
 static void
 converse(unsigned i)
 {
 	struct connection *c = &door.connections[i];
 	struct attach_request request;
 	struct attach_reply reply;
-	int given[FDS_MAX], count, out[FDS_MAX], out_count = 0;
+	int given[FDS_MAX], out[FDS_MAX], out_count = 0;
+	unsigned count;
 
 	if (i >= door.max || c->fd == 0)
 		return;
-	ssize_t n = read_request(c->fd, &request, given, &count);
+	ssize_t n = passing_receive(c->fd, &request, sizeof(request), given, FDS_MAX, &count);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n == (ssize_t)sizeof(request))
-		attach_answer(&c->who, &request, given, count, &reply, out, &out_count);
-	for (int k = 0; k < count; k++)
+		attach_answer(&c->who, &request, given, (int)count, &reply, out, &out_count);
+	for (unsigned k = 0; k < count; k++)
 		close(given[k]);
-	if (n != (ssize_t)sizeof(request) || !send_reply(c->fd, &reply, out, out_count))
+	if (n != (ssize_t)sizeof(request) || passing_send(c->fd, &reply, sizeof(reply), out, (unsigned)out_count, MSG_DONTWAIT) != (ssize_t)sizeof(reply))
 		disconnect(i);
 }
 

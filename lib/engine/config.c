@@ -708,6 +708,17 @@ config_range(const struct config *c, uint32_t ctx)
 	return NULL;
 }
 
+void
+config_socket_path(const struct config *c, char *out, size_t size)
+{
+	const char *dir = geteuid() == 0 ? "/run" : getenv("XDG_RUNTIME_DIR");
+
+	if (*c->socket)
+		snprintf(out, size, "%s", c->socket);
+	else
+		snprintf(out, size, "%s/pmx-dpdk/%s.sock", dir ? dir : "/tmp", c->name);
+}
+
 static int
 check_sections(const struct reader *r, struct rte_cfgfile *file)
 {

@@ -101,6 +101,8 @@ int config_read_text(struct config *c, const char *text, char *error, uint32_t e
 void config_free(struct config *c);
 /* What holds for that context beyond [limits]; NULL: nothing. */
 const struct config_range *config_range(const struct config *c, uint32_t ctx);
+/* Where thin clients attach, as [access] says or by the name. */
+void config_socket_path(const struct config *c, char *out, size_t size);
 /* The table of keys as Markdown. */
 void config_print_doc(FILE *out);
 /* Payload bytes of a frame over link l. */

@@ -46,6 +46,14 @@ quotas_of(const struct node *n, uint16_t ctx, uint32_t send_buffers, uint32_t re
 	return q->send > send_most || q->plain > receive_most ? -EINVAL : 0;
 }
 
+static void
+set_quotas(struct channel *ch, const struct quotas *q)
+{
+	ch->send_buffers = q->send;
+	ch->plain.bulk_quota = q->plain;
+	ch->matched.bulk_quota = q->matched;
+}
+
 static int
 admit(struct node *n, struct channel *ch, const struct command *cmd)
 {
@@ -53,9 +61,7 @@ admit(struct node *n, struct channel *ch, const struct command *cmd)
 
 	if (quotas_of(n, ch->ctx, cmd->send_buffers, cmd->receive_buffers, &q) != 0)
 		return -EINVAL;
-	ch->send_buffers = q.send;
-	ch->plain.bulk_quota = q.plain;
-	ch->matched.bulk_quota = q.matched;
+	set_quotas(ch, &q);
 	if (atomic_fetch_sub(&n->mbufs_left, quota_of(ch)) < (int64_t)quota_of(ch)) {
 		atomic_fetch_add(&n->mbufs_left, quota_of(ch));
 		return -ENOSPC;
@@ -200,9 +206,7 @@ context_resume(struct engine *e, struct channel *ch, const struct quotas *q, str
 {
 	struct node *n = e->node;
 
-	ch->send_buffers = q->send;
-	ch->plain.bulk_quota = q->plain;
-	ch->matched.bulk_quota = q->matched;
+	set_quotas(ch, q);
 	atomic_fetch_sub(&n->mbufs_left, quota_of(ch));
 	set_thin(ch, t);
 	join_own(n, ch);

@@ -17,11 +17,11 @@
 
 #include <rte_cycles.h>
 
+#include "channel/passing.h"
 #include "engine/serve.h"
 #include "engine/takeover.h"
 
-#define MAGIC    0x504D5854414B4521u /* "PMXTAKE!" */
-#define FDS_MAX  128                 /* of a message */
+#define MAGIC      0x504D5854414B4521u /* "PMXTAKE!" */
 #define PATIENCE_S 10
 
 struct head {
@@ -79,7 +79,7 @@ struct takeover {
 	uint8_t *image;
 	size_t image_bytes;
 	struct takeover_door door;
-	int fds[FDS_MAX]; /* of the last message */
+	int fds[PASSING_MAX]; /* of the last message */
 	unsigned fd_count;
 };
 
@@ -268,22 +268,9 @@ number_of(const struct node *n, const struct region *r)
 static int
 send_fds(int sock, const int *fds, unsigned n)
 {
-	char room[CMSG_SPACE(FDS_MAX * sizeof(int))] = {0};
 	uint32_t count = n;
-	struct iovec iov = {&count, sizeof(count)};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
 
-	if (n > 0) {
-		m.msg_control = room;
-		m.msg_controllen = CMSG_SPACE(n * sizeof(int));
-		struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(n * sizeof(int));
-		memcpy(CMSG_DATA(c), fds, n * sizeof(int));
-	}
-	return sendmsg(sock, &m, MSG_NOSIGNAL) == (ssize_t)sizeof(count) ? 0 : -errno;
+	return passing_send(sock, &count, sizeof(count), fds, n, 0) == (ssize_t)sizeof(count) ? 0 : -errno;
 }
 
 static int
@@ -308,7 +295,7 @@ static int
 give_descriptors(struct node *n, int image, const struct takeover_door *door)
 {
 	const int first[] = {image, door->listener};
-	int fds[FDS_MAX], result = send_fds(n->heir, first, 2);
+	int fds[PASSING_MAX], result = send_fds(n->heir, first, 2);
 
 	for (unsigned i = 0; i < door->connections && result == 0; i++)
 		result = send_fds(n->heir, &door->connection[i].fd, 1);
@@ -335,7 +322,7 @@ takeover_give(struct node *n)
 	struct engine *e = &n->engines[0];
 	struct giving g = {0};
 	struct bytes_out o = {0};
-	struct proto_config p = n->config.proto;
+	const struct proto_config p = proto_config_of(e);
 
 	/* what the ports still have comes back; then nothing else reads what is given */
 	for (unsigned i = 0; i < n->link_count; i++)
@@ -351,7 +338,6 @@ takeover_give(struct node *n)
 	engine_flush(e);
 	attach_door(&door);
 	fcntl(n->heir, F_SETFL, fcntl(n->heir, F_GETFL) & ~O_NONBLOCK);
-	p = proto_config_of(e);
 	proto_swap_handles(e->proto, name_handle, &g);
 
 	struct head h = {.magic = MAGIC, .head_bytes = sizeof(h), .channel_bytes = sizeof(struct saved_channel), .epoch = n->epoch,
@@ -397,20 +383,10 @@ get(struct bytes_in *in, void *to, size_t len)
 static int
 receive_fds(struct takeover *t)
 {
-	char room[CMSG_SPACE(FDS_MAX * sizeof(int))];
 	uint32_t count = 0;
-	struct iovec iov = {&count, sizeof(count)};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
 
-	t->fd_count = 0;
-	if (recvmsg(t->sock, &m, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof(count))
+	if (passing_receive(t->sock, &count, sizeof(count), t->fds, PASSING_MAX, &t->fd_count) != (ssize_t)sizeof(count))
 		return -EPIPE;
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c != NULL; c = CMSG_NXTHDR(&m, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		t->fd_count = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-		memcpy(t->fds, CMSG_DATA(c), t->fd_count * sizeof(int));
-	}
 	return t->fd_count == count ? 0 : -EPIPE;
 }
 
