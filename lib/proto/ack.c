@@ -10,6 +10,8 @@
  * 2. A frame named by a Nack is lost only if it was sent no later than the frame that showed the
  *    gap (the echo): a second Nack for the same hole does not send the frame a third time.
  */
+#include <errno.h>
+
 #include "proto/internal.h"
 
 #define ACK_LINK(i) p->flows[i].ack_next
@@ -182,15 +184,18 @@ ack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t
 		bool used = t->inflight_bytes >= t->cc.window_bytes / 2 ||
 			t->inflight_frames >= t->cc.window_frames / 2;
 		uint32_t bytes = free_acked(p, f, t, ack);
-		bool sooner = f->retries != 0; /* the timer stands at a backed-off time */
+		bool late = f->retries != 0;
 
 		f->tx_state = FLOW_TX_OPEN;
 		f->retries = 0;
 		f->flags &= ~FLOW_REFUSED;
 		f->probes = 0;
 		f->rto_at = f->snd_una == f->snd_nxt ? 0 : now + t->probe;
-		if (unlikely(sooner && f->rto_at))
-			timer_arm(p, flow_index(p, f), f->rto_at);
+		if (unlikely(late)) {
+			path_acked_late(p, t, flow_index(p, f), h);
+			if (f->rto_at)
+				timer_arm(p, flow_index(p, f), f->rto_at); /* it stands at a backed-off time */
+		}
 		p->cfg.cc->on_ack(&t->cc, used ? bytes : 0, rtt, t->srtt / 8, now_ts);
 	} else if (credit == 0) {
 		f->retries = 0; /* alive, but has no room */
@@ -257,7 +262,10 @@ nack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_
 
 	COUNT(p, rx_nacks);
 	if (h->flags & wire_be16(WIRE_F_ABSENT)) {
-		f->flags |= FLOW_REFUSED;
+		uint32_t seq = wire_be32(h->ack);
+
+		if (!wire_seq_before(seq, f->snd_una) && wire_seq_before(seq, f->snd_nxt))
+			f->flags |= FLOW_REFUSED;
 		return;
 	}
 	if (!(h->flags & wire_be16(WIRE_F_ACK)) || !(h->flags & wire_be16(WIRE_F_ECHO)))
@@ -277,4 +285,23 @@ nack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_
 	if (cuts && p->cfg.cc->on_nack(&t->cc, many, t->srtt / 8, stamp_of(p, now)))
 		COUNT(p, window_cuts);
 	flow_activate(p, f);
+}
+
+/* The peer opens a flow and has no receive state of this one: the life that this flow was opened to may have ended. */
+void
+flow_peer_began(struct proto *p, struct flow *f)
+{
+	bool refused = f->flags & FLOW_REFUSED;
+
+	f->flags &= ~FLOW_REFUSED;
+	if (f->tx_state == FLOW_TX_OPEN) {
+		/* what is in flight and was not refused may have crossed the peer's frame */
+		if (refused || f->tx_head == NIL)
+			flow_fail(p, f, ECONNRESET);
+	} else if (refused && f->tx_head != NIL && p->txds[f->tx_head].state == TXD_INFLIGHT) {
+		lose(f, &p->paths[f->path], &p->txds[f->tx_head], f->tx_head);
+		f->rto_at = 0; /* until it is sent */
+		f->retries = f->probes = 0;
+		flow_activate(p, f);
+	}
 }

@@ -168,6 +168,11 @@ struct path {
 	uint32_t payload_max;
 	uint32_t window;       /* smaller of both reorder windows */
 	struct cc cc;
+	struct { /* what a timeout took from the window: path_timeout */
+		uint32_t flow; /* whose it was; NIL: nothing */
+		uint32_t at;   /* time stamp */
+		uint32_t bytes, frames, slow;
+	} cut;
 	uint32_t srtt, rttvar; /* time stamp units; 0 = not measured; srtt x 8, rttvar x 4 */
 	uint64_t rto;          /* ticks */
 	uint64_t probe;        /* ticks to the first probe; rto, if there are none */
@@ -398,6 +403,8 @@ void path_greet(struct proto *p, struct path *t, uint16_t src_ctx, uint16_t dst_
 void path_rx_hello(struct proto *p, const struct wire_hdr *h, uint64_t now);
 void path_timer(struct proto *p, uint32_t index, uint64_t now);
 void path_rtt(struct proto *p, struct path *t, uint32_t rtt);
+void path_timeout(struct proto *p, struct path *t, uint32_t flow, uint32_t now_ts);
+void path_acked_late(struct proto *p, struct path *t, uint32_t flow, const struct wire_hdr *h);
 
 /* send.c */
 void flow_enlist(struct proto *p, struct flow *f);
@@ -412,6 +419,7 @@ void stray_reply(struct proto *p, const struct wire_hdr *h, uint8_t type, uint16
 void ack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t now);
 void flow_await_credit(struct proto *p, struct flow *f, uint64_t now);
 void nack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t now);
+void flow_peer_began(struct proto *p, struct flow *f);
 void ack_owe(struct proto *p, struct flow *f, uint64_t now);
 void ack_urgent(struct proto *p, struct flow *f, uint16_t flags);
 void ack_unlist(struct proto *p, struct flow *f);

@@ -11,6 +11,9 @@
  *    by HELLO (at most one in rto_min), so whichever side was restarted is noticed at once.
  * 3. HELLO names contexts only to reach the engine that owns them: every engine of a node shakes
  *    hands for itself.
+ * 4. A host that lost its CPU answers after the timeout, though nothing was lost. The echo tells: if the Ack
+ *    is for a frame that was sent before the timeout, the window goes back to what it was (the Eifel
+ *    detection and response, RFC 3522 and RFC 4015).
  */
 #include <errno.h>
 #include <string.h>
@@ -48,6 +51,7 @@ path_get(struct proto *p, uint16_t node, uint64_t now)
 		.window = c->window_frames,
 		.rto = p->rto_first,
 		.probe = p->rto_first,
+		.cut.flow = NIL,
 		.heard_at = now,
 		.cc = {
 			.max_bytes = c->path_bytes > 2 * frame ? c->path_bytes : 2 * frame,
@@ -269,4 +273,41 @@ path_rtt(struct proto *p, struct path *t, uint32_t rtt)
 	uint64_t probe = 2 * rto > p->rto_min / 8 ? 2 * rto : p->rto_min / 8;
 
 	t->probe = p->cfg.probes && probe < t->rto ? probe : t->rto;
+}
+
+/* What the flow has in flight was not Acked in time. */
+void
+path_timeout(struct proto *p, struct path *t, uint32_t flow, uint32_t now_ts)
+{
+	uint32_t cut = t->cut.flow;
+	const struct cc before = t->cc;
+
+	if (!p->cfg.cc->on_timeout(&t->cc, now_ts))
+		return;
+	COUNT(p, window_cuts);
+	/* of several timeouts without an Ack, the first is the one that took the window */
+	if (cut == NIL || p->flows[cut].retries == 0 || (cut == flow && p->flows[flow].retries == 1)) {
+		t->cut.flow = flow;
+		t->cut.at = now_ts;
+		t->cut.bytes = before.window_bytes;
+		t->cut.frames = before.window_frames;
+		t->cut.slow = before.slow;
+	}
+}
+
+/* The first Ack of the flow after its timeout. */
+void
+path_acked_late(struct proto *p, struct path *t, uint32_t flow, const struct wire_hdr *h)
+{
+	if (t->cut.flow != flow)
+		return;
+	t->cut.flow = NIL;
+	/* is it for what was sent before the timeout? Then nothing was lost: note 4 */
+	if (!(h->flags & wire_be16(WIRE_F_ECHO)) || !wire_seq_before(wire_be32(h->echo), t->cut.at) ||
+		t->cut.bytes < t->cc.window_bytes)
+		return;
+	COUNT(p, cuts_undone);
+	t->cc.window_bytes = t->cut.bytes;
+	t->cc.window_frames = t->cut.frames;
+	t->cc.slow = t->cut.slow;
 }

@@ -100,6 +100,7 @@ struct proto_config {
 	X(timeouts, "events", "retransmission timeouts (PM-S4)")                                   \
 	X(tx_probes, "frames", "data frames sent again to learn whether the last were lost")       \
 	X(window_cuts, "events", "windows shrunk by congestion control (PM-ADV)")                  \
+	X(cuts_undone, "events", "windows given back: what a timeout took for lost was late")      \
 	X(messages_sent, "messages", "messages whose every frame was Acked")                       \
 	X(messages_failed, "messages", "messages that ended in an error completion")               \
 	X(messages_delivered, "messages", "messages handed to their context")                      \

@@ -262,6 +262,8 @@ flow_is_open(struct proto *p, struct flow *f, const struct wire_hdr *h, uint32_t
 	}
 	f->rx_state = FLOW_RX_OPEN;
 	f->rcv_nxt = f->rcv_high = seq;
+	if (!(h->flags & wire_be16(WIRE_F_ACK)))
+		flow_peer_began(p, f);
 	return true;
 }
 

@@ -767,8 +767,8 @@ flow_rto(struct proto *p, uint32_t index, uint64_t now)
 	/* many flows of a path may time out together: that is one congestion, not many */
 	bool fresh = stamp_of(p, now) - t->cc.last_cut >= t->srtt / 8 + t->rttvar;
 
-	if (in_flight && fresh && p->cfg.cc->on_timeout(&t->cc, stamp_of(p, now)))
-		COUNT(p, window_cuts);
+	if (in_flight && fresh)
+		path_timeout(p, t, index, stamp_of(p, now));
 	lose_all(p, f, t);
 	if (!wire_seq_before(f->snd_una, f->credit_end))
 		f->credit_end = f->snd_una + 1; /* the question for credit: note 3 */

@@ -525,9 +525,11 @@ say_hello(uint32_t pid)
 	double end = now_s() + TRANSFER_S;
 	struct pmx_message m;
 	struct hello h;
+	unsigned asked = 0;
 	int r = 0;
 
 	while (now_s() < end) {
+		asked++;
 		int sent = pmx_send_copy(ctx, to, "hello", 5, NULL);
 
 		while ((r = pmx_receive_wait(ctx, &m, 500000)) == 1) {
@@ -536,7 +538,7 @@ say_hello(uint32_t pid)
 			pmx_release_receive_buffer(ctx, &m);
 			if (good) {
 				memcpy(theirs, h.remote, sizeof(theirs));
-				say("done");
+				say("done %u", asked);
 				return;
 			}
 		}
@@ -1409,11 +1411,12 @@ end_app(struct app *a)
 
 /* What the initiator and the target do in turn. */
 
-static void
+/* How often it asked. */
+static unsigned
 do_hello(struct app *i, const struct app *t)
 {
 	tell(i, "hello %d", t->pid);
-	hear(i, "done", TRANSFER_S + 5);
+	return hear(i, "done", TRANSFER_S + 5) ? (unsigned)atoi(i->said + 5) : 0;
 }
 
 static void
@@ -1579,7 +1582,7 @@ initiator_killed(void)
 {
 	struct app t = start("the target", target, false), i = start("the initiator", initiator, false),
 		   next = start("the next initiator", initiator, false);
-	unsigned resets = 0;
+	unsigned resets = 0, asked = 0;
 
 	open_app(&t);
 	open_app(&i);
@@ -1594,7 +1597,7 @@ initiator_killed(void)
 		double killed = now_s();
 
 		open_app(&next);
-		do_hello(&next, &t);
+		asked += do_hello(&next, &t);
 		/* what the dead one is owed must not end what its successor asks for; counted, and tried again */
 		for (unsigned tries = 0, bad = 1; bad && tries < 20 && !failed; tries++) {
 			if (tries)
@@ -1624,6 +1627,9 @@ initiator_killed(void)
 	if (!failed && resets)
 		fail("%u transfers of processes that lived ended with an error", resets);
 	result("initiator_killed__the_next_is_not_taken_for_the_dead");
+	if (!failed && asked > rounds + rounds / 2)
+		fail("%u processes that followed a killed one asked %u times until they were answered", rounds, asked);
+	result("initiator_killed__the_next_is_answered_at_once");
 	kill_app(&i);
 	kill_app(&t);
 	kill_app(&next);

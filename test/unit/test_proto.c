@@ -215,6 +215,43 @@ pm_s4__timeout_retransmits(void **state)
 	finish(net);
 }
 
+static void
+pm_adv__a_late_ack_gives_the_window_back(void **state)
+{
+	(void)state;
+	for (int lost = 0; lost <= 1; lost++) {
+		for (int delay = 0; delay <= 1; delay++) {
+			struct proto_config c = net_config();
+
+			c.cc = delay ? &cc_delay : &cc_pm;
+			struct net *net = pair_of(&c);
+			struct path *t = net_path(net, 0, 1);
+			uint32_t window = t->cc.window_bytes, frames = t->cc.window_frames;
+
+			if (lost) {
+				net->script = drop_data;
+				net->script_left = 4; /* it, and the probes */
+			} else {
+				net->delay = 4 * NET_MS; /* not in the network: its host does not run */
+			}
+			int m = net_send(net, 0, 0, 1, 0, 100);
+
+			net_run(net, 2 * NET_MS);
+			assert_true(net_count(net, 0, PROTO_timeouts) > 0);
+			if (!lost)
+				assert_true(t->cc.window_bytes < window || t->cc.window_frames < frames);
+			net_settle(net, NET_SEC);
+			net_expect_delivered(net, m);
+			assert_int_equal(net_count(net, 0, PROTO_cuts_undone), !lost);
+			if (lost)
+				assert_true(t->cc.window_bytes < window || t->cc.window_frames < frames);
+			else
+				assert_true(t->cc.window_bytes >= window && t->cc.window_frames == frames);
+			finish(net);
+		}
+	}
+}
+
 /* Nothing comes after the last frames of a burst that could show that they are missing. */
 static void
 pm_s4__a_lost_tail_is_probed_for(void **state)
@@ -413,6 +450,94 @@ pm_s4__a_context_that_opens_late_gets_the_message(void **state)
 	net_open(net, 1, 0, 8, 8);
 	net_settle(net, NET_SEC);
 	net_expect_delivered(net, m);
+	finish(net);
+}
+
+/* Both ends hold frames for the other; the one at node 1 ends without a word and is followed by a new life. */
+static struct net *
+pair_with_a_dead_one(bool established, int *stale)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(2, &c, 1);
+
+	net_open(net, 0, 0, 8, 8);
+	if (established) {
+		net_open(net, 1, 0, 8, 8);
+		int first = net_send(net, 0, 0, 1, 0, 100);
+
+		net_settle(net, NET_SEC);
+		net_expect_delivered(net, first);
+		net_close(net, 1, 0, false);
+	}
+	*stale = net_send(net, 0, 0, 1, 0, 100);
+	/* tried again, and the next try is far off */
+	net_run(net, 80 * NET_MS);
+	assert_true(net_flow(net, 0, 0, 1, 0)->flags & FLOW_REFUSED);
+	assert_true(net_flow(net, 0, 0, 1, 0)->rto_at > net->now + 20 * NET_MS);
+	net_open(net, 1, 0, 8, 8);
+	return net;
+}
+
+static void
+pm_s4__what_a_new_life_asks_is_answered_at_once(void **state)
+{
+	(void)state;
+	for (int established = 0; established <= 1; established++) {
+		int stale;
+		struct net *net = pair_with_a_dead_one(established, &stale);
+		int question = net_send(net, 1, 0, 0, 0, 100);
+
+		net_run(net, 200 * NET_US);
+		net_expect_delivered(net, question);
+		if (established)
+			net_expect_error(net, stale, ECONNRESET);
+		else
+			net_expect_delivered(net, stale);
+		int answer = net_send(net, 0, 0, 1, 0, 100);
+
+		net_run(net, 200 * NET_US);
+		net_expect_delivered(net, answer);
+		net_settle(net, NET_SEC);
+		finish(net);
+	}
+}
+
+static void
+pm_s4__a_new_life_is_answered_though_nothing_was_in_flight(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net_close(net, 1, 0, false);
+	net_open(net, 1, 0, 8, 8);
+	int question = net_send(net, 1, 0, 0, 0, 100);
+
+	net_run(net, 200 * NET_US);
+	net_expect_delivered(net, question);
+	int answer = net_send(net, 0, 0, 1, 0, 100);
+
+	net_run(net, 200 * NET_US);
+	net_expect_delivered(net, answer);
+	net_settle(net, NET_SEC);
+	finish(net);
+}
+
+static void
+pm_s4__a_late_refusal_of_a_frame_that_arrived_since_says_nothing(void **state)
+{
+	struct net *net = pair();
+	struct flow *f = net_flow(net, 0, 0, 1, 0);
+	struct wire_hdr h = net_data(net, 1, 0, f->snd_una - 1, 0, 0);
+
+	(void)state;
+	h.type = WIRE_NACK;
+	h.flags = wire_be16(WIRE_F_ABSENT);
+	h.ack = wire_be32(f->snd_una - 1);
+	net_inject(net, 0, &h, sizeof(h));
+	assert_false(f->flags & FLOW_REFUSED);
+	h.ack = wire_be32(f->snd_nxt);
+	net_inject(net, 0, &h, sizeof(h));
+	assert_false(f->flags & FLOW_REFUSED);
 	finish(net);
 }
 
@@ -2148,6 +2273,7 @@ main(void)
 		cmocka_unit_test(pm_s3__nack_retransmits_what_it_names_go_back_n),
 		cmocka_unit_test(pm_s3__nack_has_an_echo_though_data_took_the_ack),
 		cmocka_unit_test(pm_s4__timeout_retransmits),
+		cmocka_unit_test(pm_adv__a_late_ack_gives_the_window_back),
 		cmocka_unit_test(pm_s4__timeout_is_measured_from_rtt),
 		cmocka_unit_test(pm_s4__timeout_is_measured_on_a_coarse_clock),
 		cmocka_unit_test(pm_s4__backed_off_timeout_ends_with_the_first_answer),
@@ -2155,6 +2281,9 @@ main(void)
 		cmocka_unit_test(pm_s4__retries_count_anew_after_an_answer),
 		cmocka_unit_test(pm_s4__econnrefused_when_the_context_never_opens),
 		cmocka_unit_test(pm_s4__a_context_that_opens_late_gets_the_message),
+		cmocka_unit_test(pm_s4__what_a_new_life_asks_is_answered_at_once),
+		cmocka_unit_test(pm_s4__a_new_life_is_answered_though_nothing_was_in_flight),
+		cmocka_unit_test(pm_s4__a_late_refusal_of_a_frame_that_arrived_since_says_nothing),
 		cmocka_unit_test(pm_s4__ehostunreach_when_nobody_answers_hello),
 		cmocka_unit_test(hello__is_repeated_though_a_stranger_was_greeted_first),
 		cmocka_unit_test(pm_r1__in_sequence_is_stored_and_acked),
