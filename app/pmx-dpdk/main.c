@@ -34,6 +34,8 @@ static int instance_lock = -1; /* of the name, and its file */
 static char lock_path[256];
 static char eal_prefix[64];
 static bool given; /* another primary has it all: nothing is closed, only left */
+static bool took;   /* it goes on where another stopped, or began by itself */
+static bool linked; /* the name led to the primary that was to be taken over from */
 
 static const char usage[] =
 	"Usage: pmx-dpdk [EAL arguments --] [options] CONFIG\n"
@@ -213,7 +215,22 @@ other_prefix(char *prefix, size_t size)
 	if (!second && n + 1 < size)
 		strcpy(prefix + n, "+");
 	runtime_path(config, sizeof(config), prefix, "");
-	unlink(config); /* the link of a + that will not be needed; directories stay */
+	linked = unlink(config) == 0; /* the link of a + that will not be needed; directories stay */
+}
+
+/* The other primary goes on: its name leads to it again. */
+static void
+link_again(const char *prefix)
+{
+	char link[2048], target[CONFIG_NAME_MAX + 2];
+
+	if (!linked)
+		return;
+	runtime_path(link, sizeof(link), prefix, "");
+	snprintf(target, sizeof(target), "%s+", prefix);
+	rmdir(link);
+	if (symlink(target, link) != 0)
+		fprintf(stderr, "pmx-dpdk: %s: %s\n", link, strerror(errno));
 }
 
 static const char *
@@ -345,6 +362,7 @@ serve(const struct options *o, struct config *config)
 
 	snprintf(name, sizeof(name), "%s", config->name);
 	result = o->take_over ? take_over(config, &taken, error, sizeof(error)) : node_start(&node, config, error, sizeof(error));
+	took = result == 0;
 	if (result != 0) {
 		fprintf(stderr, "pmx-dpdk: %s\n", error);
 		return 1;
@@ -365,8 +383,8 @@ serve(const struct options *o, struct config *config)
 		notify_ready(o, &node->config);
 		result = run_lanes(node);
 	}
-	if (result == 0 && atomic_load(&node->engines[0].drained)) {
-		attach_pause(); /* it has named the heir */
+	if (result == 0 && node->heir > 0) {
+		attach_pause();
 		result = takeover_give(node);
 		if (result != 0)
 			fprintf(stderr, "pmx-dpdk: giving to another primary: %s\n", strerror(-result));
@@ -377,8 +395,7 @@ serve(const struct options *o, struct config *config)
 	attach_stop();
 	telemetry_serve(NULL);
 	rte_pdump_uninit();
-	node_stop(node);
-	node = NULL;
+	node_end(node); /* the rest ends with this process: secondaries look at it until they have seen that */
 	return result ? 1 : 0;
 }
 
@@ -422,7 +439,10 @@ run(int eal_argc, char **eal_argv, const struct options *o)
 	if (given)
 		_exit(result); /* threads of the EAL still run, in memory that nobody else has */
 	runtime_path(dir, sizeof(dir), config.name, "");
-	unlink(dir); /* if it is the link of a take-over */
+	if (o->take_over && !took)
+		link_again(prefix);
+	else
+		unlink(dir); /* if it is the link of a take-over */
 	config_free(&config);
 	if (instance_lock >= 0) {
 		unlink(lock_path);

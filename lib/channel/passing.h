@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#define PASSING_MAX 128 /* descriptors of a message */
+#define PASSING_MAX 253 /* descriptors of a message: the kernel's SCM_MAX_FD */
 
 /* As send(): len bytes, and n (0..PASSING_MAX) descriptors, which stay the caller's. Never SIGPIPE. */
 ssize_t passing_send(int sock, const void *bytes, size_t len, const int *fds, unsigned n, int flags);

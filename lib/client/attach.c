@@ -58,22 +58,31 @@ attach_memory(struct pmx_context *ctx, attach_ask ask, int fd, void *addr, uint6
 	return result == -ENOENT ? -EPIPE : result;
 }
 
-void
-attach_close(struct pmx_context *ctx, attach_ask ask)
+static void
+close_one(struct pmx_node *node, attach_ask ask, uint16_t ctx, uint32_t generation)
 {
 	const struct attach_request request = {
 		.abi = CHANNEL_ABI,
 		.op = ATTACH_CLOSE,
 		.pid = getpid(),
-		.ctx = ctx->ctx,
-		.generation = ctx->generation,
+		.ctx = ctx,
+		.generation = generation,
 	};
 	struct attach_reply reply;
 
+	ask(node, &request, -1, &reply, NULL);
+}
+
+void
+attach_give_back(struct pmx_node *node, attach_ask ask, const struct attach_reply *opened)
+{
+	close_one(node, ask, opened->ctx, opened->generation);
+}
+
+void
+attach_close(struct pmx_context *ctx, attach_ask ask)
+{
 	if (atomic_load(&ctx->shm->state) == CHANNEL_OPEN)
-		ask(ctx->node, &request, -1, &reply, NULL); /* a primary that is gone has closed it already */
-	STEP();
-	close(ctx->event_fd);
-	close(ctx->doorbell);
+		close_one(ctx->node, ask, ctx->ctx, ctx->generation); /* a primary that is gone has closed it already */
 	STEP();
 }

@@ -46,14 +46,16 @@ bounce_get(struct pmx_context *ctx, uint64_t len, void **at)
 	}
 	if (empty == NULL)
 		return -EAGAIN;
+	bool freed = empty->at != NULL;
+
 	pmx_free(ctx, empty->at);
 	empty->at = NULL;
 	int result = pmx_alloc(ctx, rounded(len), &empty->at);
 
 	if (result != 0) {
 		empty->at = NULL;
-		/* what others use now comes back */
-		return result == -EPIPE || !busy ? result : -EAGAIN;
+		/* what others use now comes back; the engine has not read yet what was freed */
+		return result == -EPIPE || !(busy || freed) ? result : -EAGAIN;
 	}
 	empty->len = rounded(len);
 	empty->used = true;
@@ -67,5 +69,15 @@ bounce_put(struct pmx_context *ctx, const void *at)
 	for (unsigned i = 0; i < BOUNCES_MAX; i++) {
 		if (ctx->bounces[i].at == at)
 			ctx->bounces[i].used = false;
+	}
+}
+
+void
+bounces_leave(struct pmx_context *ctx)
+{
+	for (unsigned i = 0; i < BOUNCES_MAX; i++) {
+		if (ctx->bounces[i].at != NULL)
+			memory_unmap(ctx, ctx->bounces[i].at);
+		ctx->bounces[i] = (struct bounce){0};
 	}
 }

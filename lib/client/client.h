@@ -39,6 +39,7 @@ struct pmx_node {
 	bool owns_eal;           /* we started the EAL */
 	bool polls;              /* embedded by PMX_ATTACH: waiting and idle calls run the engine */
 	int socket;              /* thin: to the primary */
+	pthread_mutex_t asking;  /* ... a question and its answer */
 	char instance[108];      /* as it was attached to */
 	uint32_t attachments;    /* to primaries that followed the first */
 	/* life.c */
@@ -172,7 +173,8 @@ struct pmx_context {
 	uint32_t kept_events_head, kept_events_tail;
 	bool no_kernel;          /* the engine reaches only memory that it has mapped */
 	struct bounce bounces[BOUNCES_MAX];
-	struct piece pieces[MEMORIES_MAX];
+	struct piece pieces[MEMORIES_MAX];   /* by the engine's number */
+	struct piece unshared[MEMORIES_MAX]; /* what the engine of this attachment did not map */
 	uint32_t pieces_used;    /* one past the highest */
 	bool sweep;              /* some adopted one is gone */
 	struct registration *registrations;
@@ -187,10 +189,12 @@ struct pmx_context {
 	struct pmx_context *next;
 	uint32_t generation;
 	uint16_t ctx;
-	int event_fd, doorbell;
+	int event_fd;            /* epoll of what the engine signals (context_bell) */
+	int doorbell;            /* -1: its engine runs in this process */
+	int alarm;               /* readable eventfd in that epoll, once the primary is gone; -1 */
 };
 
-/* context.c: the private side of an opened channel */
+/* context.c: the private side of an opened channel. The descriptors are the context's from now on, whatever comes of it. */
 int context_make(struct pmx_context **out, struct pmx_node *node, struct channel_shm *shm,
 	int event_fd, int doorbell);
 void context_free(struct pmx_context *ctx);
@@ -249,10 +253,14 @@ void memory_sweep(struct pmx_context *ctx);
 void memory_close(struct pmx_context *ctx);
 /* The channel ends: nothing is registered; what was shared is again when another is there. */
 void memory_leave(struct pmx_context *ctx);
+/* Memory of pmx_alloc that no engine maps goes. */
+void memory_unmap(struct pmx_context *ctx, const void *addr);
 void memory_rejoin(struct pmx_context *ctx);
 /* bounce.c: len bytes that the engine reaches. 0, -EAGAIN: all are in use; errors of pmx_alloc */
 int bounce_get(struct pmx_context *ctx, uint64_t len, void **at);
 void bounce_put(struct pmx_context *ctx, const void *at);
+/* None is in use, and no engine has them. */
+void bounces_leave(struct pmx_context *ctx);
 /* pins.c: the pin-down cache of this process */
 int pins_get(struct pmx_context *ctx, const void *addr, uint64_t len, uint32_t *ref);
 void pins_put(uint32_t ref);
@@ -272,6 +280,8 @@ typedef int (*attach_ask)(struct pmx_node *node, const struct attach_request *re
 /* Is somebody there? 0, and the node's number; *pid: the primary's, may be NULL. */
 int attach_hello(struct pmx_node *node, attach_ask ask, int *pid);
 void attach_close(struct pmx_context *ctx, attach_ask ask);
+/* What was opened, and is of no use. */
+void attach_give_back(struct pmx_node *node, attach_ask ask, const struct attach_reply *opened);
 int attach_memory(struct pmx_context *ctx, attach_ask ask, int fd, void *addr, uint64_t len, int watched, uint32_t *number);
 struct attach_request attach_open_request(const struct pmx_context_params *params);
 /* secondary.c, thin.c: attach to the primary of that name. -ENOENT: there is none for this user. */

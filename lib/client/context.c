@@ -16,6 +16,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -352,9 +353,9 @@ context_send_short(struct pmx_context *ctx, struct pmx_addr to, const uint64_t h
 {
 	uint32_t pos = ctx->sub.pos;
 
-	if (unlikely(ctx->free_count == 0 || pos - ctx->sub.other > ctx->sub.mask || pos % 16 == 15)) {
+	if (unlikely(ctx->free_count == 0 || pos - ctx->sub.other > ctx->sub.mask || pos % 16 == 15 || engine_gone(ctx))) {
 		struct pmx_buffer buf;
-		int result = get_segments(ctx, 16 + len, &buf);
+		int result = engine_gone(ctx) ? -EPIPE : get_segments(ctx, 16 + len, &buf);
 
 		if (result != 0)
 			return result;
@@ -706,11 +707,10 @@ pmx_before_select(struct pmx_context *ctx)
 void
 pmx_after_select(struct pmx_context *ctx)
 {
-	uint64_t count;
+	struct epoll_event event;
 
 	atomic_store_explicit(&ctx->shm->wake_client, 0, memory_order_relaxed);
-	if (read(ctx->event_fd, &count, sizeof(count)) < 0)
-		return; /* nothing had been signalled */
+	epoll_wait(ctx->event_fd, &event, 1, 0); /* an edge: taken, if it was there */
 }
 
 static int64_t
@@ -920,6 +920,9 @@ context_rejoin(struct pmx_context *ctx, struct channel_shm *shm, uint64_t mapped
 	dup2(event_fd, ctx->event_fd);
 	close(event_fd);
 	close(ctx->doorbell);
+	if (ctx->alarm >= 0)
+		close(ctx->alarm);
+	ctx->alarm = -1;
 	join(ctx, shm, ctx->event_fd, doorbell);
 	ctx->life = BULK_LIFE(++ctx->lives);
 	/* what was kept is found from the new channel */
@@ -931,13 +934,15 @@ context_rejoin(struct pmx_context *ctx, struct channel_shm *shm, uint64_t mapped
 	ctx->transfer_payload = shm->frag_len - (uint32_t)sizeof(struct wire_transfer);
 	int result = match_rejoin(ctx);
 
+	if (result != 0)
+		return result;
 	pthread_mutex_lock(&ctx->node->lock);
 	ctx->adrift = false;
 	if (ctx->node->gone)
 		atomic_store(&shm->state, CHANNEL_DEAD);
 	pthread_mutex_unlock(&ctx->node->lock);
 	memory_rejoin(ctx);
-	return result;
+	return 0;
 }
 
 int
@@ -946,8 +951,15 @@ context_make(struct pmx_context **out, struct pmx_node *node, struct channel_shm
 {
 	struct pmx_context *ctx = calloc(1, sizeof(*ctx));
 
-	if (ctx == NULL)
+	if (ctx == NULL) {
+		close(event_fd);
+		if (doorbell >= 0)
+			close(doorbell);
 		return -ENOMEM;
+	}
+	ctx->event_fd = event_fd;
+	ctx->doorbell = doorbell;
+	ctx->alarm = -1;
 	ctx->notes = calloc(shm->send_buffers, sizeof(*ctx->notes));
 	ctx->free = calloc(shm->send_buffers, sizeof(*ctx->free));
 	if (ctx->notes == NULL || ctx->free == NULL) {
@@ -992,6 +1004,12 @@ context_free(struct pmx_context *ctx)
 		*link = ctx->next;
 	if (node != NULL)
 		pthread_mutex_unlock(&node->lock);
+	/* only now: the thread that watches the primary wakes who is in the list */
+	close(ctx->event_fd);
+	if (ctx->doorbell >= 0)
+		close(ctx->doorbell);
+	if (ctx->alarm >= 0)
+		close(ctx->alarm);
 	match_close(ctx);
 	transfers_close(ctx);
 	STEP();

@@ -117,7 +117,14 @@ open_context(struct pmx_context **out, struct pmx_node *node,
 
 	/* in one thread nobody needs to be woken by a doorbell */
 	ch->shm->engine_may_sleep = 0;
-	return context_make(out, node, ch->shm, ch->event_fd, -1);
+	int bell = context_bell(ch);
+
+	if (bell < 0) {
+		cmd.op = COMMAND_ABORT;
+		node_command(n, &cmd, false);
+		return bell;
+	}
+	return context_make(out, node, ch->shm, bell, -1);
 }
 
 static void

@@ -15,6 +15,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -22,9 +23,22 @@
 
 #include "client/client.h"
 
-#define AGAIN_NS 5000000 /* between looks for a primary */
+#define AGAIN_NS    5000000 /* between looks for a primary */
+#define LIVES_ON_US 1000000 /* until a primary that ended a context but not itself is taken to live on */
 
 /* ------------------------------------------------------------------ noticing */
+
+/* Who sleeps on it shall see the end, and who comes later too. */
+static void
+wake(struct pmx_context *ctx)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	if (ctx->alarm < 0)
+		ctx->alarm = eventfd(1, EFD_CLOEXEC);
+	if (ctx->alarm >= 0)
+		epoll_ctl(ctx->event_fd, EPOLL_CTL_ADD, ctx->alarm, &event);
+}
 
 static void
 declare_dead(struct pmx_node *node)
@@ -35,7 +49,7 @@ declare_dead(struct pmx_node *node)
 		if (ctx->adrift)
 			continue;
 		atomic_store(&ctx->shm->state, CHANNEL_DEAD);
-		eventfd_write(ctx->event_fd, 1); /* who sleeps on it shall see that */
+		wake(ctx);
 	}
 	pthread_mutex_unlock(&node->lock);
 }
@@ -167,6 +181,7 @@ keep_unread(struct pmx_context *ctx)
 	ctx->lhs.pos = ctx->lhs_published = 0;
 	ctx->lhs.mask = size - 1;
 	ctx->lhs_publish = UINT32_MAX; /* where we are in it is nobody's business */
+	ctx->next_lhs = u.ends[u.n - 1]; /* all of the channel's ring has moved */
 	ctx->unread = true;
 	return 0;
 }
@@ -216,22 +231,37 @@ attach_again(struct pmx_node *node, int64_t until_us)
 	node->way = &way_thin;
 	node->socket = fresh.socket;
 	node->number = fresh.number;
-	node->attachments++;
-	return life_begin(node, node->socket, POLLRDHUP);
+	result = life_begin(node, node->socket, POLLRDHUP);
+	if (result == 0)
+		node->attachments++;
+	else
+		node->gone = true; /* nobody watches it: the next call tries again */
+	return result;
 }
 
-/* A primary that stops says so in its channels before it ends. */
-static int
+/* A primary that stops says so in its channels before it ends. One that goes on, for it was not taken over from after all, has ended
+ * only those. */
+static void
 wait_for_end(struct pmx_node *node, int64_t until_us)
 {
 	const struct timespec pause = {.tv_nsec = AGAIN_NS};
+	int64_t patience = context_now_us() + LIVES_ON_US;
 
-	while (!node->gone) {
-		if (context_now_us() >= until_us)
-			return -ETIMEDOUT;
+	while (!node->gone && context_now_us() < (until_us < patience ? until_us : patience))
 		nanosleep(&pause, NULL);
+}
+
+/* Contexts leave their channels, all or those whose engine is gone. */
+static int
+leave_channels(struct pmx_node *node, bool all)
+{
+	int result = 0;
+
+	for (struct pmx_context *ctx = node->contexts; ctx != NULL && result == 0; ctx = ctx->next) {
+		if (!ctx->adrift && (all || context_gone(ctx)))
+			result = leave(ctx);
 	}
-	return 0;
+	return result;
 }
 
 int
@@ -243,13 +273,16 @@ pmx_reattach(struct pmx_node *node, int64_t timeout_us)
 
 	if (node->embedded != NULL)
 		return -EINVAL;
-	for (struct pmx_context *ctx = node->contexts; ctx != NULL; ctx = ctx->next) {
-		if (!ctx->adrift && context_gone(ctx) && (result = leave(ctx)) != 0)
-			return result;
-		old |= ctx->adrift && ctx->left == node->attachments;
-	}
-	if (old && ((result = wait_for_end(node, until)) != 0 || (result = attach_again(node, until)) != 0))
+	if ((result = leave_channels(node, false)) != 0)
 		return result;
+	for (struct pmx_context *ctx = node->contexts; ctx != NULL; ctx = ctx->next)
+		old |= ctx->adrift && ctx->left == node->attachments;
+	if (old) {
+		wait_for_end(node, until);
+		/* all of them: the others' end may not have been told yet */
+		if ((result = leave_channels(node, true)) != 0 || (result = attach_again(node, until)) != 0)
+			return result;
+	}
 	for (struct pmx_context *ctx = node->contexts; ctx != NULL; ctx = ctx->next) {
 		result = ctx->adrift ? thin_rejoin(ctx) : 0;
 		first = first != 0 ? first : result;

@@ -71,6 +71,24 @@ weigh(struct pmx_context *ctx)
 	x->one_max = smaller(x->eager_max, ctx->one_max - sizeof(struct wire_match));
 }
 
+/* Which messages go in one piece: by what the engine of this attachment has. */
+static void
+set_sizes(struct pmx_context *ctx)
+{
+	const struct channel_shm *shm = ctx->shm;
+	struct match *x = ctx->match;
+	/* half of what the receiver has: if it is like this one */
+	uint64_t most = (uint64_t)(shm->matched_buffers / 2) * shm->frag_len;
+
+	most = smaller(most > shm->frag_len ? most : shm->frag_len, ctx->max_message) - sizeof(struct wire_match);
+	x->eager_max = smaller(shm->rendezvous == RENDEZVOUS_AUTO ? EAGER_AUTO : shm->rendezvous, most);
+	if (shm->rendezvous == RENDEZVOUS_AUTO) {
+		x->eager_most = smaller(most, EAGER_MOST);
+		x->copy_rate = copy_rate();
+	}
+	x->one_max = smaller(x->eager_max, ctx->one_max - sizeof(struct wire_match));
+}
+
 static int
 match_open(struct pmx_context *ctx)
 {
@@ -91,18 +109,9 @@ match_open(struct pmx_context *ctx)
 	if (x->by_engine)
 		x->queue.posted.only = MATCH_NONE; /* this thread has none */
 	x->max = shm->receives;
-	x->free = x->starting.head = x->sent.head = NO_REQUEST;
 	x->offers_max = ctx->transfer_count / 2;
-	/* half of what the receiver has: if it is like this one */
-	uint64_t most = (uint64_t)(shm->matched_buffers / 2) * shm->frag_len;
-
-	most = smaller(most > shm->frag_len ? most : shm->frag_len, ctx->max_message) - sizeof(struct wire_match);
-	x->eager_max = smaller(shm->rendezvous == RENDEZVOUS_AUTO ? EAGER_AUTO : shm->rendezvous, most);
-	if (shm->rendezvous == RENDEZVOUS_AUTO) {
-		x->eager_most = smaller(most, EAGER_MOST);
-		x->copy_rate = copy_rate();
-	}
-	x->one_max = smaller(x->eager_max, ctx->one_max - sizeof(struct wire_match));
+	set_sizes(ctx);
+	x->free = x->starting.head = x->sent.head = NO_REQUEST;
 	return 0;
 }
 
@@ -172,13 +181,16 @@ match_rejoin(struct pmx_context *ctx)
 
 	if (x == NULL)
 		return 0;
-	if (x->by_engine) {
-		/* a thin client does it itself */
-		x->by_engine = false;
-		return ring_open(ctx);
+	set_sizes(ctx);
+	if (!x->by_engine) {
+		ring_rejoin(ctx);
+		return 0;
 	}
-	ring_rejoin(ctx);
-	return 0;
+	/* a thin client does it itself */
+	int result = ring_open(ctx);
+
+	x->by_engine = result != 0;
+	return result;
 }
 
 /* ------------------------------------------------------------------ requests */
@@ -337,7 +349,8 @@ send_offer(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, 
 	/* there was room; others of this library may have taken it meanwhile */
 	while ((result = context_send_matched(ctx, m->peer, &buf, NULL)) == -EAGAIN && !context_gone(ctx))
 		context_wait(ctx);
-	return result == -EAGAIN ? -EPIPE : result;
+	/* the transfer has begun: at an engine that is gone it ends with those that were under way */
+	return result == -EAGAIN || result == -EPIPE ? 0 : result;
 }
 
 static int

@@ -302,6 +302,7 @@ ring_progress(struct pmx_context *ctx)
 	uint64_t handle;
 
 	const struct lhs_entry *e = lhs_peek(&x->queue.heads.ring);
+	uint32_t before = x->queue.heads.ring.pos;
 
 	if (e == NULL) {
 		if (match_queue_spare(&x->queue))
@@ -329,7 +330,8 @@ ring_progress(struct pmx_context *ctx)
 	ring_publish(ctx);
 	if (unlikely(x->starting.head != NO_REQUEST))
 		start(ctx);
-	return 0;
+	/* no room for what landed: only more calls of the application make some, but for an engine that is gone nobody waits */
+	return unlikely(x->queue.heads.ring.pos == before) && context_gone(ctx) ? -EPIPE : 0;
 }
 
 /* ------------------------------------------------------------------ receives and probes */
@@ -436,5 +438,6 @@ ring_rejoin(struct pmx_context *ctx)
 	lhs_end_init(&x->queue.heads.ring, &ctx->shm->matched, channel_matched(ctx->shm));
 	x->queue.heads.given = x->published = 0;
 	x->queue.base = ctx->shm;
+	x->buffers = ctx->shm->matched_buffers;
 	x->publish = ctx->shm->matched_room / 8 ? ctx->shm->matched_room / 8 : 1;
 }

@@ -194,6 +194,29 @@ pmx_free(struct pmx_context *ctx, void *addr)
 		munmap(addr, p.len);
 		return;
 	}
+	if (addr != NULL)
+		memory_unmap(ctx, addr);
+}
+
+/* In one of these tables, and gone from it. */
+static bool
+unmap_from(struct piece *pieces, const void *addr)
+{
+	for (uint32_t i = 0; i < MEMORIES_MAX; i++) {
+		if (pieces[i].addr != addr || pieces[i].watched >= 0)
+			continue;
+		munmap(pieces[i].addr, pieces[i].len);
+		pieces[i].addr = NULL;
+		return true;
+	}
+	return false;
+}
+
+void
+memory_unmap(struct pmx_context *ctx, const void *addr)
+{
+	if (!unmap_from(ctx->pieces, addr))
+		unmap_from(ctx->unshared, addr);
 }
 
 /* ------------------------------------------------------------------ adoption */
@@ -250,41 +273,60 @@ adopt_pages(struct pmx_context *ctx, uint64_t at, uint64_t len)
 	return result;
 }
 
-/* What was shared with the engine before is shared with this one: its pages are copied, for this process kept no descriptor of
- * them. What fails stays the application's alone. */
-static void
-share_again(struct pmx_context *ctx, const struct piece *p)
+/* As new pages, huge or not. true: they are shared. */
+static bool
+copy_and_share(struct pmx_context *ctx, const struct piece *p, bool huge)
 {
 	uint64_t len = p->len;
 	void *pages;
+	int fd = make_pages(&len, &pages, huge);
+
+	if (fd < 0)
+		return false;
+	memcpy(pages, p->addr, p->len);
+	bool here = mremap(pages, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, p->addr) != MAP_FAILED;
+
+	if (!here)
+		munmap(pages, len);
+	bool shared = here && share(ctx, fd, p->addr, len, -1) == 0;
+
+	close(fd);
+	return shared;
+}
+
+/* What was shared with the engine before is shared with this one: its pages are copied, for this process kept no descriptor of
+ * them. What fails stays the application's alone, until the next time. */
+static void
+share_again(struct pmx_context *ctx, const struct piece *p)
+{
+	bool huge = (((uintptr_t)p->addr | p->len) & (HUGE_BYTES - 1)) == 0;
 
 	if (p->watched >= 0) {
 		if (pins_tell(ctx, p->addr, p->len) == 0)
 			adopt_pages(ctx, (uintptr_t)p->addr, p->len);
 		return;
 	}
-	int fd = memory_pages(&len, &pages);
-
-	if (fd < 0)
+	if ((huge && copy_and_share(ctx, p, true)) || copy_and_share(ctx, p, false))
 		return;
-	memcpy(pages, p->addr, p->len);
-	if (len == p->len && mremap(pages, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, p->addr) != MAP_FAILED)
-		share(ctx, fd, p->addr, len, -1);
-	else
-		munmap(pages, len);
-	close(fd);
+	for (uint32_t i = 0; i < MEMORIES_MAX; i++) {
+		if (ctx->unshared[i].addr == NULL) {
+			ctx->unshared[i] = *p;
+			return;
+		}
+	}
 }
 
 void
 memory_rejoin(struct pmx_context *ctx)
 {
-	struct piece before[MEMORIES_MAX];
-	uint32_t n = ctx->pieces_used;
+	struct piece before[2 * MEMORIES_MAX];
 
-	memcpy(before, ctx->pieces, sizeof(before));
+	memcpy(before, ctx->pieces, sizeof(ctx->pieces));
+	memcpy(before + MEMORIES_MAX, ctx->unshared, sizeof(ctx->unshared));
 	memset(ctx->pieces, 0, sizeof(ctx->pieces));
+	memset(ctx->unshared, 0, sizeof(ctx->unshared));
 	ctx->pieces_used = 0;
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < 2 * MEMORIES_MAX; i++) {
 		if (before[i].addr != NULL)
 			share_again(ctx, &before[i]);
 	}
@@ -459,6 +501,7 @@ memory_leave(struct pmx_context *ctx)
 		if (p->addr != NULL && p->watched >= 0)
 			pins_unwatch(ctx, p->watched); /* it stays the application's */
 	}
+	bounces_leave(ctx);
 }
 
 void

@@ -90,6 +90,7 @@ pmx_node_attach(struct pmx_node **node, const char *instance, int cpu)
 	}
 	strcpy(n->instance, instance);
 	pthread_mutex_init(&n->lock, NULL);
+	pthread_mutex_init(&n->asking, NULL);
 	int result = attach_as(n, as, instance, cpu);
 
 	if (result != 0) {

@@ -36,6 +36,7 @@
 
 #include "client/client.h"
 
+#define LOOK_NS 20000000 /* between looks whether the primary is gone */
 #define HANDSHAKE_PATIENCE_S 5
 
 static struct {
@@ -151,40 +152,97 @@ start_eal(struct pmx_node *node, const char *instance, int cpu)
 	return 0;
 }
 
+/* The answer to this process's question: one at a time. */
+static struct {
+	pthread_mutex_t asking;  /* the question, from beginning to end */
+	pthread_mutex_t lock;    /* of what follows */
+	pthread_cond_t here;
+	bool done, wanted;
+	struct rte_mp_msg msg;
+	bool received;
+} answer = {.asking = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER, .here = PTHREAD_COND_INITIALIZER};
+
+/* On a thread of the EAL; without an answer after HANDSHAKE_PATIENCE_S. */
 static int
-ask(struct pmx_node *node, const struct attach_request *request, int give, struct attach_reply *reply, int *fds)
+answered(const struct rte_mp_msg *request, const struct rte_mp_reply *reply)
 {
-	struct rte_mp_msg msg = {.len_param = sizeof(*request)};
-	struct rte_mp_reply replies = {0};
-	struct timespec patience = {.tv_sec = HANDSHAKE_PATIENCE_S};
-	int result = -ENOENT;
+	(void)request;
+	pthread_mutex_lock(&answer.lock);
+	bool good = reply->nb_received == 1;
 
-	(void)node;
-	snprintf(msg.name, sizeof(msg.name), "%s", ATTACH_ACTION);
-	memcpy(msg.param, request, sizeof(*request));
-	msg.fds[0] = give;
-	msg.num_fds = give >= 0;
-	STEP();
-	if (rte_mp_request_sync(&msg, &replies, &patience) != 0 || replies.nb_received != 1)
-		goto out;
-	STEP();
-	const struct rte_mp_msg *m = &replies.msgs[0];
+	if (good && answer.wanted)
+		answer.msg = reply->msgs[0];
+	for (int i = 0; good && !answer.wanted && i < reply->msgs[0].num_fds; i++)
+		close(reply->msgs[0].fds[i]);
+	answer.received = good && answer.wanted;
+	answer.done = true;
+	pthread_cond_signal(&answer.here);
+	pthread_mutex_unlock(&answer.lock);
+	return 0;
+}
 
-	result = -EPROTO;
-	if (m->len_param != sizeof(*reply))
-		goto out;
-	memcpy(reply, m->param, sizeof(*reply));
-	if (reply->abi != CHANNEL_ABI)
-		goto out;
-	result = reply->result;
+/* Until the answer is here, or the primary is gone: then nobody waits for the EAL's patience to end. true: it is here. */
+static bool
+wait_for_answer(const struct pmx_node *node)
+{
+	struct timespec until;
+
+	pthread_mutex_lock(&answer.lock);
+	while (!answer.done && !node->gone) {
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += LOOK_NS;
+		if (until.tv_nsec >= 1000000000) {
+			until.tv_nsec -= 1000000000;
+			until.tv_sec++;
+		}
+		pthread_cond_timedwait(&answer.here, &answer.lock, &until);
+	}
+	answer.wanted = false;
+	bool here = answer.done && answer.received;
+
+	pthread_mutex_unlock(&answer.lock);
+	return here;
+}
+
+static int
+read_answer(struct attach_reply *reply, int *fds)
+{
+	const struct rte_mp_msg *m = &answer.msg;
+	int result = -EPROTO;
+
+	if (m->len_param == sizeof(*reply)) {
+		memcpy(reply, m->param, sizeof(*reply));
+		result = reply->abi == CHANNEL_ABI ? reply->result : -EPROTO;
+	}
 	for (int i = 0; i < m->num_fds; i++) {
 		if (fds != NULL && i < 2 && result == 0)
 			fds[i] = m->fds[i];
 		else
 			close(m->fds[i]);
 	}
-out:
-	free(replies.msgs);
+	return result;
+}
+
+static int
+ask(struct pmx_node *node, const struct attach_request *request, int give, struct attach_reply *reply, int *fds)
+{
+	struct rte_mp_msg msg = {.len_param = sizeof(*request)};
+	struct timespec patience = {.tv_sec = HANDSHAKE_PATIENCE_S};
+	int result = -ENOENT;
+
+	snprintf(msg.name, sizeof(msg.name), "%s", ATTACH_ACTION);
+	memcpy(msg.param, request, sizeof(*request));
+	msg.fds[0] = give;
+	msg.num_fds = give >= 0;
+	STEP();
+	pthread_mutex_lock(&answer.asking);
+	answer.done = answer.received = false;
+	answer.wanted = true;
+	if (!node->gone && rte_mp_request_async(&msg, &patience, answered) == 0 && wait_for_answer(node)) {
+		STEP();
+		result = read_answer(reply, fds);
+	}
+	pthread_mutex_unlock(&answer.asking);
 	return result;
 }
 
@@ -202,9 +260,16 @@ open_context(struct pmx_context **out, struct pmx_node *node, const struct pmx_c
 		return result;
 	const struct rte_memzone *zone = rte_memzone_lookup(reply.zone);
 
-	if (zone == NULL || channel_check(zone->addr) != NULL)
-		return -EPROTO;
-	return context_make(out, node, zone->addr, fds[0], fds[1]);
+	if (zone != NULL && channel_check(zone->addr) == NULL) {
+		result = context_make(out, node, zone->addr, fds[0], fds[1]);
+	} else {
+		result = -EPROTO;
+		close(fds[0]);
+		close(fds[1]);
+	}
+	if (result != 0)
+		attach_give_back(node, ask, &reply);
+	return result;
 }
 
 static int

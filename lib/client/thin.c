@@ -57,10 +57,18 @@ int
 thin_ask(struct pmx_node *node, const struct attach_request *request, int give, struct attach_reply *reply, int *fds)
 {
 	STEP();
+	/* contexts of several threads ask over one connection */
+	pthread_mutex_lock(&node->asking);
 	ssize_t n = passing_send(node->socket, request, sizeof(*request), &give, give >= 0, 0);
 
 	STEP();
-	return n != (ssize_t)sizeof(*request) ? -EPIPE : read_reply(node->socket, reply, fds);
+	int result = n != (ssize_t)sizeof(*request) ? -EPIPE : read_reply(node->socket, reply, fds);
+
+	/* an answer that comes later would be taken for the next one's: the end of this attachment */
+	if (result == -ETIMEDOUT || result == -EPROTO)
+		shutdown(node->socket, SHUT_RDWR);
+	pthread_mutex_unlock(&node->asking);
+	return result;
 }
 
 /* ------------------------------------------------------------------ contexts */
@@ -92,8 +100,12 @@ open_with(struct pmx_node *node, struct attach_request *request, struct attach_r
 	request->ctx = reply->ctx;
 	result = thin_ask(node, request, fd, reply, fds);
 	close(fd);
-	if (result == 0)
-		result = channel_check(*at) != NULL ? -EPROTO : 0;
+	if (result == 0 && channel_check(*at) != NULL) {
+		result = -EPROTO;
+		close(fds[0]);
+		close(fds[1]);
+		attach_give_back(node, thin_ask, reply);
+	}
 	if (result != 0)
 		unmap(*at, *len);
 	return result;
@@ -122,8 +134,7 @@ open_context(struct pmx_context **out, struct pmx_node *node, const struct pmx_c
 		(*out)->mapped = len;
 		return 0;
 	}
-	close(fds[0]);
-	close(fds[1]);
+	attach_give_back(node, thin_ask, &reply);
 	unmap(at, len);
 	return result;
 }
@@ -142,8 +153,10 @@ thin_rejoin(struct pmx_context *ctx)
 	if (result != 0)
 		return result;
 	result = context_rejoin(ctx, at, len, fds[0], fds[1]);
-	if (result == 0)
-		return 0;
+	if (result != 0)
+		attach_give_back(ctx->node, thin_ask, &reply);
+	if (result != -EPROTO)
+		return result; /* on -ENOMEM the context has it, and tries again with another */
 	close(fds[0]);
 	close(fds[1]);
 	unmap(at, len);

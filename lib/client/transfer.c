@@ -240,6 +240,17 @@ keep_events(struct pmx_context *ctx)
 	return 0;
 }
 
+/* The one who called for it hears of it in its status word, whoever was to write that. */
+static void
+end_here(struct pmx_context *ctx, uint16_t place, uint8_t error)
+{
+	struct transfer_note *n = &ctx->transfers[place];
+
+	if (n->parent == NO_PLACE && n->request == NO_REQUEST && n->status == NULL)
+		n->status = n->t.status;
+	end(ctx, place, error);
+}
+
 int
 transfers_leave(struct pmx_context *ctx)
 {
@@ -253,7 +264,7 @@ transfers_leave(struct pmx_context *ctx)
 			const struct transfer_note *n = &ctx->transfers[i];
 
 			if (n->busy && !n->ended && (whole || n->parent != NO_PLACE))
-				end(ctx, (uint16_t)i, ECONNRESET);
+				end_here(ctx, (uint16_t)i, ECONNRESET);
 		}
 	}
 	return 0;
@@ -575,7 +586,7 @@ transfers_forget(struct pmx_context *ctx, const void *addr, uint64_t len)
 					      (twin != NULL && twin < end_of && begin < twin + n->t.len)))
 			continue;
 		if (n->held) {
-			end(ctx, (uint16_t)i, EFAULT);
+			end_here(ctx, (uint16_t)i, EFAULT);
 			continue;
 		}
 		n->unfinished = false;
@@ -641,13 +652,15 @@ check(const struct pmx_transfer *t, bool push)
 static int
 room_for(struct pmx_context *ctx, uint32_t places, uint32_t n)
 {
+	if (context_gone(ctx))
+		return -EPIPE;
 	if (unlikely(ctx->sweep))
 		memory_sweep(ctx);
 	if (ctx->places_free < places || !slot_room(&ctx->sub, n))
 		context_completions(ctx);
 	if (ctx->places_free >= places && slot_room(&ctx->sub, n))
 		return 0;
-	return context_gone(ctx) ? -EPIPE : -EAGAIN;
+	return -EAGAIN;
 }
 
 /* Begin it later: see release. */

@@ -10,7 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <pthread.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -25,9 +28,10 @@
 #include "channel/passing.h"
 #include "engine/serve.h"
 
-#define FDS_MAX    2
 #define GROUPS_MAX 64
 #define SPARE      64 /* connections beyond one for each context */
+#define CLOSERS    64 /* at a time */
+#define FDS_SPARE  256 /* descriptors that a primary has beside its contexts' */
 
 struct connection {
 	int fd;              /* 0: the place is free */
@@ -38,10 +42,69 @@ struct connection {
 static struct {
 	struct node *node;
 	int epoll, listener;
+	int reserve;         /* a descriptor to give up when there are no more */
 	struct connection *connections;
 	unsigned max;
 	char path[108];
 } door;
+
+/* ------------------------------------------------------------------ descriptors of others */
+
+struct closing {
+	unsigned n;
+	int fds[];
+};
+
+static _Atomic unsigned closers;
+
+static void *
+close_all(void *arg)
+{
+	struct closing *c = arg;
+
+	for (unsigned i = 0; i < c->n; i++)
+		close(c->fds[i]);
+	free(c);
+	atomic_fetch_sub(&closers, 1);
+	return NULL;
+}
+
+/* Closing what a client gave may take as long as it likes (a socket that lingers, a file system of its own): a thread of their own waits
+ * for these. */
+static void
+close_apart(const int *fds, unsigned n)
+{
+	struct closing *c = n > 0 ? malloc(sizeof(*c) + n * sizeof(*fds)) : NULL;
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	if (c == NULL)
+		return;
+	c->n = n;
+	memcpy(c->fds, fds, n * sizeof(*fds));
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, 64 << 10);
+	if (atomic_fetch_add(&closers, 1) >= CLOSERS || pthread_create(&thread, &attr, close_all, c) != 0) {
+		atomic_fetch_sub(&closers, 1);
+		free(c);
+		RTE_LOG(ERR, USER1, "pmx: %u descriptors that a client gave stay open: %u threads wait for others to close\n", n, CLOSERS);
+	}
+	pthread_attr_destroy(&attr);
+}
+
+/* A connection with all that it was sent and nobody took. */
+static void
+hang_up(int fd)
+{
+	char byte;
+
+	shutdown(fd, SHUT_RDWR);
+	if (recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0)
+		close(fd); /* nothing */
+	else
+		close_apart(&fd, 1);
+}
 
 /* ------------------------------------------------------------------ the socket */
 
@@ -102,13 +165,35 @@ inherit(const struct takeover_door *from)
 		unsigned k = (unsigned)from->connection[i].number;
 		struct epoll_event event = {.events = EPOLLIN, .data.u64 = ACCESS_CONNECTION | k};
 
-		if (k >= door.max || epoll_ctl(door.epoll, EPOLL_CTL_ADD, from->connection[i].fd, &event) != 0) {
-			close(from->connection[i].fd);
+		if (from->connection[i].bad || k >= door.max || epoll_ctl(door.epoll, EPOLL_CTL_ADD, from->connection[i].fd, &event) != 0) {
+			hang_up(from->connection[i].fd);
 			continue;
 		}
 		door.connections[k] = (struct connection){from->connection[i].fd,
 			{(int)k, from->connection[i].pid, from->connection[i].uid, from->connection[i].gid}, false};
 	}
+}
+
+/* Each context may have as many descriptors as pieces of memory. */
+static void
+raise_limit(const struct node *n)
+{
+	rlim_t want = (rlim_t)n->config.contexts * (MEMORIES_MAX + 5) + SPARE + FDS_SPARE;
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur >= want)
+		return;
+	r.rlim_cur = want;
+	if (r.rlim_max < want) {
+		struct rlimit more = {want, want};
+
+		if (setrlimit(RLIMIT_NOFILE, &more) == 0)
+			return;
+		RTE_LOG(NOTICE, USER1, "pmx: %lu descriptors (ulimit -n) are less than the %lu that limits.contexts = %u may take: applications "
+			"that share much memory may find none left\n", (unsigned long)r.rlim_max, (unsigned long)want, n->config.contexts);
+		r.rlim_cur = r.rlim_max;
+	}
+	setrlimit(RLIMIT_NOFILE, &r);
 }
 
 int
@@ -119,6 +204,8 @@ access_open(struct node *n, int epoll, const struct takeover_door *from)
 	door.node = n;
 	door.epoll = epoll;
 	door.listener = -1;
+	raise_limit(n);
+	door.reserve = eventfd(0, EFD_CLOEXEC);
 	if (strcmp(n->config.socket, "off") == 0)
 		return 0;
 	config_socket_path(&n->config, door.path, sizeof(door.path));
@@ -146,9 +233,24 @@ disconnect(unsigned i)
 	struct connection *c = &door.connections[i];
 
 	epoll_ctl(door.epoll, EPOLL_CTL_DEL, c->fd, NULL);
-	close(c->fd);
+	hang_up(c->fd);
 	c->fd = 0;
 	attach_gone((int)i);
+}
+
+/* A place for a connection of that user, who may not have them all; door.max: none. */
+static unsigned
+find_place(uint32_t uid)
+{
+	unsigned place = door.max, same = 0;
+
+	for (unsigned i = 0; i < door.max; i++) {
+		if (door.connections[i].fd == 0)
+			place = place == door.max ? i : place;
+		else
+			same += door.connections[i].who.uid == uid;
+	}
+	return uid != 0 && uid != geteuid() && same >= door.max - SPARE / 2 ? door.max : place;
 }
 
 static void
@@ -157,17 +259,23 @@ welcome(void)
 	int fd = accept4(door.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
-	unsigned i = 0;
 
-	if (fd < 0)
+	if (fd < 0) {
+		if (errno != EMFILE && errno != ENFILE)
+			return;
+		/* who cannot be let in is sent away: a connection that waits would wake this thread for ever */
+		close(door.reserve);
+		fd = accept4(door.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd >= 0)
+			hang_up(fd);
+		door.reserve = eventfd(0, EFD_CLOEXEC);
 		return;
-	while (i < door.max && door.connections[i].fd != 0)
-		i++;
+	}
+	unsigned i = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 ? find_place(cred.uid) : door.max;
 	struct epoll_event event = {.events = EPOLLIN, .data.u64 = ACCESS_CONNECTION | i};
 
-	if (i == door.max || fd == 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0 ||
-		epoll_ctl(door.epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
-		close(fd);
+	if (i == door.max || fd == 0 || epoll_ctl(door.epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
+		hang_up(fd);
 		return;
 	}
 	door.connections[i] = (struct connection){fd, {(int)i, cred.pid, cred.uid, cred.gid}, false};
@@ -179,20 +287,28 @@ converse(unsigned i)
 	struct connection *c = &door.connections[i];
 	struct attach_request request;
 	struct attach_reply reply;
-	int given[FDS_MAX], out[FDS_MAX], out_count = 0;
+	int given[PASSING_MAX], out[2], out_count = 0;
 	unsigned count;
 
 	if (i >= door.max || c->fd == 0)
 		return;
-	ssize_t n = passing_receive(c->fd, &request, sizeof(request), given, FDS_MAX, &count);
+	ssize_t n = passing_receive(c->fd, &request, sizeof(request), given, PASSING_MAX, &count);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
+	memset(&reply, 0, sizeof(reply));
 	if (n == (ssize_t)sizeof(request))
 		attach_answer(&c->who, &request, given, (int)count, &reply, out, &out_count);
-	for (unsigned k = 0; k < count; k++)
-		close(given[k]);
-	if (n != (ssize_t)sizeof(request) || passing_send(c->fd, &reply, sizeof(reply), out, (unsigned)out_count, MSG_DONTWAIT) != (ssize_t)sizeof(reply))
+	if (n == (ssize_t)sizeof(request) && reply.result >= 0 && count == 1)
+		close(given[0]); /* it is mapped: this is not its end */
+	else
+		close_apart(given, count);
+	bool said = n == (ssize_t)sizeof(request) &&
+		passing_send(c->fd, &reply, sizeof(reply), out, (unsigned)out_count, MSG_DONTWAIT) == (ssize_t)sizeof(reply);
+
+	for (int k = 0; k < out_count; k++)
+		close(out[k]);
+	if (!said)
 		disconnect(i);
 }
 
@@ -292,8 +408,9 @@ access_close(void)
 {
 	for (unsigned i = 0; door.connections != NULL && i < door.max; i++) {
 		if (door.connections[i].fd != 0)
-			close(door.connections[i].fd);
+			hang_up(door.connections[i].fd);
 	}
+	close(door.reserve);
 	free(door.connections);
 	door.connections = NULL;
 	if (door.listener < 0)

@@ -36,6 +36,8 @@ static struct {
 	int pidfd[WIRE_NODES_MAX]; /* by context, 0 = none */
 	uint32_t generation[WIRE_NODES_MAX]; /* of the open that is watched so */
 	int owner[WIRE_NODES_MAX]; /* connection of its thin client, SECONDARY */
+	uint32_t owned[WIRE_NODES_MAX]; /* generation of the open that it owns */
+	bool given;                /* to another primary: what ends now is that one's to see */
 } server = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ------------------------------------------------------------------ death */
@@ -87,8 +89,11 @@ static void
 process_ended(uint16_t ctx, uint32_t generation)
 {
 	pthread_mutex_lock(&server.lock);
-	if (server.generation[ctx] == generation) /* seen once is enough */
+	if (server.generation[ctx] == generation) { /* seen once is enough */
 		forget(ctx);
+		if (server.owned[ctx] == generation)
+			server.owner[ctx] = SECONDARY;
+	}
 	pthread_mutex_unlock(&server.lock);
 	end_context(ctx, generation);
 }
@@ -96,12 +101,21 @@ process_ended(uint16_t ctx, uint32_t generation)
 void
 attach_gone(int connection)
 {
+	static uint16_t ctx[WIRE_NODES_MAX];
+	static uint32_t generation[WIRE_NODES_MAX];
+	unsigned n = 0;
+
+	pthread_mutex_lock(&server.lock);
 	for (uint32_t i = 0; i < server.node->config.contexts; i++) {
 		if (server.owner[i] != connection)
 			continue;
 		server.owner[i] = SECONDARY;
-		end_context((uint16_t)i, 0);
+		ctx[n] = (uint16_t)i;
+		generation[n++] = server.owned[i];
 	}
+	pthread_mutex_unlock(&server.lock);
+	while (n-- > 0)
+		end_context(ctx[n], generation[n]);
 }
 
 static void *
@@ -112,7 +126,7 @@ watch_processes(void *arg)
 	int n;
 
 	(void)arg;
-	while ((n = epoll_wait(server.epoll, &event, 1, memory_left ? LEFT_MS : -1)) >= 0 || errno == EINTR) {
+	while (!server.given && ((n = epoll_wait(server.epoll, &event, 1, memory_left ? LEFT_MS : -1)) >= 0 || errno == EINTR)) {
 		if (n > 0 && event.data.u64 == STOP)
 			break;
 		if (n <= 0 || event.data.u64 == REAP) {
@@ -185,7 +199,7 @@ open_one(const struct asker *who, const struct attach_request *request, int fd, 
 	if (result != 0)
 		return result;
 	if (who->connection != SECONDARY) {
-		cmd->thin = thin_make(server.node, &q, fd, request->len);
+		cmd->thin = thin_make(server.node, &q, fd, request->len, 0);
 		if (cmd->thin == NULL)
 			return -errno;
 	}
@@ -223,6 +237,22 @@ memory_of_process(int pid)
 }
 
 static int
+close_for(const struct asker *who, const struct attach_request *request)
+{
+	struct command cmd = {.op = COMMAND_CLOSE, .ctx = request->ctx, .generation = request->generation};
+
+	if (!is_own(who, request->ctx, request->generation))
+		return -ENOENT;
+	int result = node_command(server.node, &cmd, true);
+
+	if (result == 0) {
+		server.owner[request->ctx] = SECONDARY;
+		forget(request->ctx); /* it may end now: what it sent is seen off */
+	}
+	return result;
+}
+
+static int
 open_for(const struct asker *who, const struct attach_request *request, int fd, struct attach_reply *reply, int *out)
 {
 	struct command cmd = {
@@ -250,12 +280,18 @@ open_for(const struct asker *who, const struct attach_request *request, int fd, 
 		return result;
 	}
 	server.owner[cmd.ctx] = who->connection;
+	server.owned[cmd.ctx] = cmd.generation;
 	reply->ctx = cmd.ctx;
 	reply->generation = cmd.generation;
 	snprintf(reply->zone, sizeof(reply->zone), "%s", ch->zone);
-	out[0] = ch->event_fd;
-	out[1] = ch->doorbell;
-	return 0;
+	out[0] = context_bell(ch);
+	out[1] = fcntl(ch->doorbell, F_DUPFD_CLOEXEC, 3);
+	if (out[0] >= 0 && out[1] >= 0)
+		return 0;
+	if (out[0] >= 0)
+		close(out[0]);
+	close_for(who, &(struct attach_request){.ctx = cmd.ctx, .generation = cmd.generation});
+	return -EMFILE;
 }
 
 /* ------------------------------------------------------------------ the rest */
@@ -276,22 +312,6 @@ bytes_for(const struct asker *who, const struct attach_request *request, struct 
 	return 0;
 }
 
-static int
-close_for(const struct asker *who, const struct attach_request *request)
-{
-	struct command cmd = {.op = COMMAND_CLOSE, .ctx = request->ctx, .generation = request->generation};
-
-	if (!is_own(who, request->ctx, request->generation))
-		return -ENOENT;
-	int result = node_command(server.node, &cmd, true);
-
-	if (result == 0) {
-		server.owner[request->ctx] = SECONDARY;
-		forget(request->ctx); /* it may end now: what it sent is seen off */
-	}
-	return result;
-}
-
 /* Map what a client gave. */
 static int
 map_for(const struct asker *who, const struct attach_request *request, int fd, struct attach_reply *reply)
@@ -300,6 +320,9 @@ map_for(const struct asker *who, const struct attach_request *request, int fd, s
 
 	if (!is_own(who, request->ctx, request->generation))
 		return -ENOENT;
+	/* words in it are written as words */
+	if (request->addr % CHANNEL_BUFFER_HEAD != 0)
+		return -EINVAL;
 	int result = memory_open(server.node, &cmd, true, fd, request->len, request->addr, request->adopted);
 
 	if (result < 0)
@@ -325,24 +348,39 @@ give_to(const struct asker *who, const struct attach_request *request)
 
 	if (heir < 0)
 		return heir;
+	struct engine *e = &n->engines[0];
+	struct pollfd left = {.fd = heir, .events = POLLRDHUP};
 	int result = node_command(n, &cmd, true);
 
-	for (int i = 0; result == 0 && i < DRAIN_MS && !atomic_load(&n->engines[0].drained); i++) {
-		eventfd_write(n->engines[0].doorbell, 1);
+	for (int i = 0; result == 0 && i < DRAIN_MS && !atomic_load(&e->drained); i++) {
+		eventfd_write(e->doorbell, 1);
 		usleep(1000);
 	}
-	if (result == 0 && !atomic_load(&n->engines[0].drained)) {
-		cmd.op = COMMAND_THAW;
-		/* a lane that does not answer has stopped meanwhile: so be it */
-		if (node_command(n, &cmd, true) == 0)
-			result = -EBUSY;
-	}
-	/* the lane has stopped, and the main thread waits for this one */
-	if (result == 0)
+	if (result == 0 && !atomic_load(&e->drained))
+		result = -EBUSY;
+	else if (result == 0 && poll(&left, 1, 0) != 0)
+		result = -EPIPE; /* it did not wait */
+	if (result == 0) {
+		/* the lane stops, and the main thread waits for it and for this one */
+		server.given = true;
 		n->heir = heir;
-	else
+		atomic_store(&e->stop, true);
+	} else {
+		atomic_store(&e->frozen, false); /* whether it had drained or not, it goes on */
+		eventfd_write(e->doorbell, 1);
 		close(heir);
+	}
 	return result;
+}
+
+static bool
+owns_any(const struct asker *who)
+{
+	for (uint32_t i = 0; i < server.node->config.contexts; i++) {
+		if (server.owner[i] == who->connection)
+			return true;
+	}
+	return false;
 }
 
 void
@@ -362,7 +400,7 @@ attach_answer(const struct asker *who, const struct attach_request *request, con
 	case ATTACH_HELLO:
 		break;
 	case ATTACH_BEFORE:
-		reply->result = who->connection == SECONDARY ? -EPROTO : access_tell(who, reply);
+		reply->result = who->connection == SECONDARY ? -EPROTO : !access_is_ours(who) || owns_any(who) ? -EACCES : access_tell(who, reply);
 		break;
 	case ATTACH_BYTES:
 		reply->result = bytes_for(who, request, reply);
@@ -404,7 +442,11 @@ answer(const struct rte_mp_msg *msg, const void *peer)
 		close(msg->fds[i]);
 	snprintf(out.name, sizeof(out.name), "%s", ATTACH_ACTION);
 	memcpy(out.param, &reply, sizeof(reply));
-	return rte_mp_reply(&out, peer);
+	int result = rte_mp_reply(&out, peer);
+
+	for (int i = 0; i < out.num_fds; i++)
+		close(out.fds[i]);
+	return result;
 }
 
 int
@@ -420,8 +462,10 @@ attach_serve(struct node *n, const struct takeover_door *door)
 	n->reaper = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (server.epoll < 0 || server.stop < 0 || n->reaper < 0)
 		return -errno;
-	for (size_t i = 0; i < WIRE_NODES_MAX; i++)
+	for (size_t i = 0; i < WIRE_NODES_MAX; i++) {
 		server.owner[i] = door != NULL ? door->owner[i] : SECONDARY;
+		server.owned[i] = door != NULL ? door->generation[i] : 0;
+	}
 	epoll_ctl(server.epoll, EPOLL_CTL_ADD, server.stop, &event);
 	event.data.u64 = REAP;
 	epoll_ctl(server.epoll, EPOLL_CTL_ADD, n->reaper, &event);
@@ -454,6 +498,7 @@ attach_door(struct takeover_door *door)
 	memset(door, 0, sizeof(*door));
 	access_door(door);
 	memcpy(door->owner, server.owner, sizeof(door->owner));
+	memcpy(door->generation, server.owned, sizeof(door->generation));
 }
 
 void

@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -193,12 +194,36 @@ join_ends(struct node *n, struct channel *ch)
 		n->config.idle == IDLE_ADAPTIVE || n->config.idle == IDLE_SLEEP;
 }
 
-/* Its region is the client's, or the node's own again. */
+/* Its region and bells are the client's, or the node's own again. */
 static void
-set_thin(struct channel *ch, struct thin *t)
+set_thin(struct engine *e, struct channel *ch, struct thin *t)
 {
+	struct epoll_event event = {.events = RINGS};
+
+	/* whoever else has the old one: it rings here no longer */
+	if (ch->thin != NULL)
+		epoll_ctl(e->sleep_fd, EPOLL_CTL_DEL, ch->doorbell, NULL);
 	ch->thin = t;
 	ch->shm = t ? (struct channel_shm *)t->memory->base : ch->own;
+	ch->event_fd = t ? t->event_fd : ch->own_event_fd;
+	ch->doorbell = t ? t->doorbell : ch->own_doorbell;
+	if (t != NULL)
+		epoll_ctl(e->sleep_fd, EPOLL_CTL_ADD, ch->doorbell, &event);
+}
+
+int
+context_bell(const struct channel *ch)
+{
+	struct epoll_event event = {.events = RINGS};
+	int fd = epoll_create1(EPOLL_CLOEXEC);
+
+	if (fd >= 0 && epoll_ctl(fd, EPOLL_CTL_ADD, ch->event_fd, &event) == 0)
+		return fd;
+	int error = errno;
+
+	if (fd >= 0)
+		close(fd);
+	return -error;
 }
 
 int
@@ -208,7 +233,7 @@ context_resume(struct engine *e, struct channel *ch, const struct quotas *q, str
 
 	set_quotas(ch, q);
 	atomic_fetch_sub(&n->mbufs_left, quota_of(ch));
-	set_thin(ch, t);
+	set_thin(e, ch, t);
 	join_own(n, ch);
 	int result = fill_send_slots(n, ch);
 
@@ -221,6 +246,14 @@ context_resume(struct engine *e, struct channel *ch, const struct quotas *q, str
 	return 0;
 }
 
+static void
+begin_close(struct engine *e, struct channel *ch)
+{
+	ch->state = CHANNEL_CLOSING;
+	ch->closed_at = ch->sub.pos;
+	ch->close_until = e->now + local_patience(e->node);
+}
+
 void
 contexts_end_secondaries(struct engine *e)
 {
@@ -229,7 +262,7 @@ contexts_end_secondaries(struct engine *e)
 
 		if (ch->thin != NULL || ch->state != CHANNEL_OPEN)
 			continue;
-		ch->state = CHANNEL_CLOSING; /* what it submitted is seen off */
+		begin_close(e, ch); /* what it submitted is seen off */
 		atomic_store_explicit(&ch->shm->state, CHANNEL_DEAD, memory_order_relaxed);
 		eventfd_write(ch->event_fd, 1);
 	}
@@ -253,12 +286,12 @@ open_context(struct engine *e, struct command *cmd)
 
 	if (result != 0)
 		return result;
-	set_thin(ch, cmd->thin);
+	set_thin(e, ch, cmd->thin);
 	join_ends(n, ch);
 	result = fill_send_slots(n, ch);
 	if (result != 0) {
 		atomic_fetch_add(&n->mbufs_left, quota_of(ch));
-		set_thin(ch, NULL);
+		set_thin(e, ch, NULL);
 		return result;
 	}
 	/* 64-bit: 32768 buffers of 64 KiB */
@@ -267,6 +300,7 @@ open_context(struct engine *e, struct command *cmd)
 	ch->shm->max_message =
 		most < n->config.message_max ? (uint32_t)most : n->config.message_max;
 	ch->pid = cmd->pid;
+	atomic_store_explicit(&ch->aborted, false, memory_order_relaxed);
 	/* 0: the kernel finds no such process, and copies nothing */
 	ch->remote->vm_pid = ch->thin ? 0 : cmd->pid ? cmd->pid : getpid();
 	ch->remote->mm_fd = cmd->mm_fd > 0 ? cmd->mm_fd : -1;
@@ -310,12 +344,14 @@ close_context(struct engine *e, const struct command *cmd)
 	if (cmd->op == COMMAND_ABORT && ch->state != CHANNEL_OPEN)
 		return 0; /* it closed before its process ended: what it sent is seen off */
 	if (ch->state == CHANNEL_OPEN)
-		ch->state = CHANNEL_CLOSING;
+		begin_close(e, ch);
 	atomic_store_explicit(&ch->shm->state, CHANNEL_CLOSED, memory_order_relaxed);
 	if (cmd->op == COMMAND_ABORT) {
 		ENGINE_COUNT(e, contexts_died);
 		ch->state = CHANNEL_DEAD;
 		close_endpoints(e, ch, false);
+		atomic_store_explicit(&ch->aborted, true, memory_order_relaxed);
+		atomic_fetch_add_explicit(&e->node->aborts, 1, memory_order_release); /* release: aborted before this */
 	}
 	return 0;
 }
@@ -339,8 +375,8 @@ engine_command(struct engine *e, struct command *cmd)
 		cmd->result = open_context(e, cmd);
 	else if (cmd->op == COMMAND_MEMORY)
 		cmd->result = add_memory(e, cmd);
-	else if (cmd->op == COMMAND_FREEZE || cmd->op == COMMAND_THAW)
-		cmd->result = takeover_freeze(e, cmd->op == COMMAND_FREEZE);
+	else if (cmd->op == COMMAND_FREEZE)
+		cmd->result = takeover_freeze(e);
 	else
 		cmd->result = close_context(e, cmd);
 	/* release: the result before the sign that it is there; pairs with node_command */
@@ -352,8 +388,10 @@ thin_end(struct node *n, struct channel *ch)
 {
 	if (ch->thin == NULL)
 		return;
-	memory_retire(n, ch->thin->memory);
-	set_thin(ch, NULL);
+	struct memory *m = ch->thin->memory;
+
+	set_thin(node_lane(n, ch->ctx), ch, NULL);
+	memory_retire(n, m); /* last: who reads the region of others' contexts (telemetry.c) holds what unmaps it */
 }
 
 static void
@@ -391,7 +429,9 @@ void
 engine_reap(struct engine *e, struct channel *ch)
 {
 	if (ch->state == CHANNEL_CLOSING) {
-		if (channel_scan(e, ch) != 0)
+		channel_scan(e, ch);
+		/* what waits for room in the core is seen off too; what is written from now on is not */
+		if (slot_filled(&ch->sub, ch->sub.pos) && ch->sub.pos - ch->closed_at <= ch->sub.mask && e->now < ch->close_until)
 			return;
 		close_endpoints(e, ch, true);
 		ch->state = CHANNEL_DEAD;
@@ -416,8 +456,10 @@ node_command(struct node *n, struct command *cmd, bool wait)
 	pthread_mutex_lock(&n->command_lock);
 	atomic_store(&e->command, cmd);
 	eventfd_write(e->doorbell, 1); /* full: the lane wakes all the same */
-	for (int i = 0; i < 20000 && !atomic_load(&cmd->done); i++)
+	for (int i = 0; i < 20000 && !atomic_load(&cmd->done) && !atomic_load(&e->stop); i++)
 		usleep(100);
+	if (atomic_load(&e->stop))
+		result = -ESHUTDOWN;
 	expected = cmd;
 	/* retract; a lane that took it in this moment is about to do it, in the caller's memory */
 	if (!atomic_load(&cmd->done) && !atomic_compare_exchange_strong(&e->command, &expected, NULL)) {

@@ -25,7 +25,6 @@
 #include "engine/engine.h"
 
 #define PAGES_MAX  (1u << 20)
-#define HUGE_BYTES (2ull << 20)
 
 static bool
 has_devices(const struct node *n)

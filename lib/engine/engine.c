@@ -75,7 +75,6 @@ engine_answer(struct engine *e)
 unsigned
 engine_poll(struct engine *e)
 {
-	struct command *cmd = atomic_load_explicit(&e->command, memory_order_acquire);
 	unsigned work;
 
 	e->now = rte_rdtsc();
@@ -99,20 +98,20 @@ engine_poll(struct engine *e)
 			matching_step(e);
 		engine_flush(e);
 	}
-	if (unlikely(cmd != NULL)) {
-		atomic_store_explicit(&e->command, NULL, memory_order_relaxed);
-		engine_command(e, cmd);
+	if (unlikely(atomic_load_explicit(&e->command, memory_order_relaxed) != NULL)) {
+		/* taken out of the box in one step: who sends it may take it back, and then it is nobody's */
+		struct command *cmd = atomic_exchange(&e->command, NULL);
+
+		if (cmd != NULL)
+			engine_command(e, cmd);
 		work++;
 	}
 	if (unlikely(e->local_waiting) && e->now >= e->housekeeping_at) {
 		e->housekeeping_at = e->now + rte_get_tsc_hz() / 1000;
 		local_housekeep(e);
 	}
-	/* here and now, for the next turn may begin something: a peer may ask */
-	if (unlikely(atomic_load_explicit(&e->frozen, memory_order_relaxed)) && takeover_drained(e)) {
-		atomic_store(&e->stop, true);
-		atomic_store(&e->drained, true);
-	}
+	if (unlikely(e->freezes))
+		takeover_step(e);
 	ENGINE_COUNT(e, polls);
 	return work;
 }

@@ -35,6 +35,7 @@
 #define TX_QUEUE      128 /* frames waiting for a link that was full */
 #define PAYLOAD_START RTE_PKTMBUF_HEADROOM /* of a send buffer, from buf_addr */
 #define BUF_FREE      0xFFFF /* owner: none */
+#define HUGE_BYTES    (2ull << 20)
 #define RINGS         (EPOLLIN | EPOLLET) /* of an eventfd in a lane's epoll: each ring is an event, and nobody reads them off */
 
 /* Received, sent, and what went wrong between link and core. One writer each. */
@@ -135,6 +136,7 @@ struct thin {
 	uint32_t *free;          /* stack of their numbers */
 	uint32_t free_count, count;
 	uint32_t stride;         /* bytes from one to the next */
+	int event_fd, doorbell;  /* as the channel's; of this open alone, for a client keeps what it was given */
 };
 
 struct channel {
@@ -157,11 +159,16 @@ struct channel {
 	uint32_t *done;          /* completions not yet written: ring of done_size items */
 	uint32_t done_head, done_tail, done_mask;
 	uint32_t busy_slots;     /* slots not with the client */
+	_Atomic bool aborted;    /* its process is gone: other lanes may have what it sent (local.c) */
+	uint32_t closed_at;      /* CLOSING: where its submissions stood */
+	uint64_t close_until;    /* ... and until when they are taken */
 	bool selects;            /* the client sleeps at times: fence and look at wake_client */
 	bool dirty;              /* in the engine's list of channels touched in this poll */
 	bool news;               /* something to wake a sleeping client for */
-	int event_fd;            /* readable for the client */
-	int doorbell;            /* eventfd: it submitted while the lane slept. Its own: who shares one could take others' rings */
+	int event_fd;            /* eventfd that wakes the client, which gets an epoll of it (attach_bell): who has the eventfd can make writing
+	                            to it block */
+	int doorbell;            /* eventfd: it submitted while the lane slept. Nobody reads it (RINGS) */
+	int own_event_fd, own_doorbell; /* those two, unless a thin client is there */
 	int pid;                 /* of the client; 0 = embedded */
 	uint64_t received, sent; /* messages */
 	uint64_t bad;            /* malformed things from this client */
@@ -203,7 +210,6 @@ enum command_op {
 	COMMAND_ABORT, /* its process is gone */
 	COMMAND_MEMORY, /* it has memory that the node has mapped */
 	COMMAND_FREEZE, /* see engine.frozen */
-	COMMAND_THAW,
 };
 
 /* What another thread asks of a lane; done by engine_poll. */
@@ -250,9 +256,12 @@ struct engine {
 	uint64_t housekeeping_at; /* tsc of the next look at what waits locally */
 	bool tx_waiting;          /* a link was full: frames wait in txq */
 	bool local_waiting;       /* a message waits for a context of this lane */
+	uint32_t aborts_seen;     /* node.aborts when that was last looked at */
 	_Atomic bool stop;
-	/* before another primary takes over: nothing new is begun; and what was begun has ended */
+	/* before another primary takes over: nothing new is begun; and what was begun has ended, and the lane waits for its
+	 * stop, or for being frozen no longer */
 	_Atomic bool frozen, drained;
+	bool freezes;             /* the lane's own: it was frozen */
 	struct transfers transfers; /* remote memory */
 };
 
@@ -274,6 +283,8 @@ struct node {
 	uint32_t frame_room;      /* bytes of a data room behind the headroom */
 	uint32_t epoch;
 	_Atomic int64_t mbufs_left; /* not promised to contexts or queues */
+	_Atomic uint32_t aborts;  /* contexts whose processes ended */
+	pthread_mutex_t regions;  /* thin clients' regions are unmapped with it, and read by other threads than lanes */
 	_Atomic(struct memory *) leaving; /* memory that no context has any more: memory_reap */
 	struct memory *left;      /* ... and that ports may still read; the reaper's */
 	int reaper;               /* eventfd that calls it; 0: the lane is its own */
@@ -286,6 +297,8 @@ struct node {
  * a sentence in error. node_stop ends what node_start began; lanes must not poll any more. */
 int node_start(struct node **out, struct config *config, char *error, uint32_t error_len);
 void node_stop(struct node *n);
+/* A primary that is about to end: applications see it, ports close. What other processes map stays for them, until they let it go. */
+void node_end(struct node *n);
 
 /* How the lane's core is configured; without a seed. */
 struct proto_config proto_config_of(const struct engine *e);
@@ -393,6 +406,10 @@ void local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint16_
 void local_arrive(struct engine *e, struct rte_mbuf *m);
 void local_drain(struct engine *e, struct inlet *in, uint32_t *entries, uint32_t *bulks);
 void local_housekeep(struct engine *e);
+/* How long a message waits for its context to be opened, as long as one to another node would; ticks. */
+uint64_t local_patience(const struct node *n);
+/* What waits for contexts that are not open ends, refused. */
+void local_refuse(struct engine *e);
 
 /* contexts.c */
 /* What an open of that context with these wishes (0: the default) gets: 0, or -EINVAL: too many. */
@@ -401,14 +418,16 @@ int quotas_of(const struct node *n, uint16_t ctx, uint32_t send_buffers, uint32_
 int context_resume(struct engine *e, struct channel *ch, const struct quotas *q, struct thin *t);
 /* Channels of secondaries end: who takes over cannot have them. On the lane. */
 void contexts_end_secondaries(struct engine *e);
+/* What the client of an open context sleeps on: an epoll of the channel's eventfd, one edge a wake-up. The caller's; -errno. */
+int context_bell(const struct channel *ch);
 /* Nobody uses a thin context any more. */
 void thin_end(struct node *n, struct channel *ch);
 
 /* thin.c */
 uint64_t thin_bytes(const struct node *n, const struct quotas *q);
-/* From a client's descriptor of len bytes, not the lane's to call; NULL with errno. Ends with its memory: memory_discard, or
+/* From a client's descriptor of len bytes, not the lane's to call; flags: memory_make's. NULL with errno. Ends with its memory: memory_discard, or
  * memory_retire once a lane had it. */
-struct thin *thin_make(struct node *n, const struct quotas *q, int fd, uint64_t len);
+struct thin *thin_make(struct node *n, const struct quotas *q, int fd, uint64_t len, unsigned flags);
 void thin_free(struct thin *t);
 /* What the client wrote for a message in these buffers becomes the engine's own. */
 void thin_fill(struct channel *ch, const uint16_t *bufs, unsigned count, uint32_t len);

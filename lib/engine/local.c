@@ -206,6 +206,17 @@ local_drain(struct engine *e, struct inlet *in, uint32_t *entries, uint32_t *bul
 	}
 }
 
+static void
+wait_in(struct inlet *in, struct rte_mbuf *m)
+{
+	buf_priv(m)->next_msg = NULL;
+	if (in->local_head == NULL)
+		in->local_head = m;
+	else
+		buf_priv(in->local_tail)->next_msg = m;
+	in->local_tail = m;
+}
+
 /* A chain reached the lane of its receiver, or came back to its sender's. */
 void
 local_arrive(struct engine *e, struct rte_mbuf *m)
@@ -222,12 +233,7 @@ local_arrive(struct engine *e, struct rte_mbuf *m)
 	if (likely(ch->state == CHANNEL_OPEN && in->local_head == NULL &&
 		    try_deliver(e, in, m, NULL, NULL)))
 		return;
-	p->next_msg = NULL;
-	if (in->local_head == NULL)
-		in->local_head = m;
-	else
-		buf_priv(in->local_tail)->next_msg = m;
-	in->local_tail = m;
+	wait_in(in, m);
 	e->local_waiting = true;
 }
 
@@ -240,6 +246,22 @@ expire(struct engine *e, struct inlet *in, uint64_t patience)
 
 		in->local_head = buf_priv(m)->next_msg;
 		send_back(e, m, ECONNREFUSED);
+	}
+}
+
+/* What aborted contexts sent, and there was no room for. */
+static void
+forget_dead(struct engine *e, struct inlet *in)
+{
+	struct rte_mbuf *m = in->local_head, *next;
+
+	in->local_head = NULL;
+	for (; m != NULL; m = next) {
+		next = buf_priv(m)->next_msg;
+		if (atomic_load_explicit(&e->node->channels[buf_priv(m)->src_ctx].aborted, memory_order_relaxed))
+			send_back(e, m, ECONNRESET);
+		else
+			wait_in(in, m);
 	}
 }
 
@@ -256,19 +278,46 @@ housekeep(struct engine *e, struct inlet *in, uint64_t patience)
 	return in->local_head != NULL;
 }
 
+uint64_t
+local_patience(const struct node *n)
+{
+	return rte_get_tsc_hz() / 1000000 * n->config.proto.rto_max_us * (n->config.proto.retries / 2 + 1);
+}
+
 /* Called now and then: contexts that opened, waits that ended. */
 void
 local_housekeep(struct engine *e)
 {
 	const struct config *c = &e->node->config;
-	uint64_t patience = rte_get_tsc_hz() / 1000000 * c->proto.rto_max_us *
-		(c->proto.retries / 2 + 1);
+	uint64_t patience = local_patience(e->node);
+	uint32_t aborts = atomic_load_explicit(&e->node->aborts, memory_order_acquire);
+	bool died = aborts != e->aborts_seen;
 
 	e->local_waiting = false;
+	e->aborts_seen = aborts;
 	for (uint32_t i = e->lane; i < c->contexts; i += c->lanes) {
 		struct channel *ch = &e->node->channels[i];
 
+		if (unlikely(died)) {
+			forget_dead(e, &ch->plain);
+			forget_dead(e, &ch->matched);
+		}
 		e->local_waiting |= housekeep(e, &ch->plain, patience);
 		e->local_waiting |= housekeep(e, &ch->matched, patience);
+	}
+}
+
+void
+local_refuse(struct engine *e)
+{
+	const struct config *c = &e->node->config;
+
+	for (uint32_t i = e->lane; i < c->contexts && e->local_waiting; i += c->lanes) {
+		struct channel *ch = &e->node->channels[i];
+
+		if (ch->state == CHANNEL_OPEN)
+			continue;
+		expire(e, &ch->plain, 0);
+		expire(e, &ch->matched, 0);
 	}
 }

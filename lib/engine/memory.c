@@ -30,6 +30,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <rte_eal.h>
+
 #include "engine/engine.h"
 
 #define PIECE_MAX (1ull << 40)
@@ -244,9 +246,10 @@ guard_remove(const void *base)
 	}
 }
 
-/* A client's descriptor becomes a mapping, or MAP_FAILED with errno. */
+/* A client's descriptor becomes a mapping, or MAP_FAILED with errno. again: another primary had it, and what the client did to it
+ * since is its own affair. */
 static void *
-map_fd(int fd, uint64_t len)
+map_fd(int fd, uint64_t len, bool again)
 {
 	const int needed = F_SEAL_SHRINK | F_SEAL_GROW;
 	struct stat st;
@@ -265,7 +268,7 @@ map_fd(int fd, uint64_t len)
 	 * touching would make a SIGBUS of. */
 	if ((guard.on ? !guard_add(base, len, page_of_fd(fd)) :
 			!(seals & F_SEAL_FUTURE_WRITE) && fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0) ||
-		!has_pages(fd, len) || madvise(base, len, MADV_POPULATE_WRITE) != 0) {
+		(!again && (!has_pages(fd, len) || madvise(base, len, MADV_POPULATE_WRITE) != 0))) {
 		int error = errno;
 
 		guard_remove(base);
@@ -277,13 +280,14 @@ map_fd(int fd, uint64_t len)
 }
 
 struct memory *
-memory_make(struct node *n, int fd, uint64_t len, uint64_t client, uint16_t adopted)
+memory_make(struct node *n, int fd, uint64_t len, uint64_t client, uint16_t adopted, unsigned flags)
 {
 	struct memory *m = calloc(1, sizeof(*m));
 
 	if (m == NULL)
 		return NULL;
-	m->base = map_fd(fd, len);
+	m->base = map_fd(fd, len, flags & MEMORY_AGAIN);
+	m->len = len;
 	if (m->base == MAP_FAILED) {
 		int error = errno;
 
@@ -292,10 +296,18 @@ memory_make(struct node *n, int fd, uint64_t len, uint64_t client, uint16_t adop
 		return NULL;
 	}
 	m->client = client;
-	m->len = len;
 	m->fd = guard.on ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : 0;
+	if (m->fd < 0) {
+		int error = errno;
+
+		memory_discard(n, m);
+		errno = error;
+		return NULL;
+	}
 	m->watched = adopted && adopted <= REGIONS_WATCHED ? adopted - 1 : REGIONS_WATCHED;
-	devices_map(n, m, page_of_fd(fd));
+	/* physical addresses stay what they are when a page leaves by a hole, and then are somebody else's */
+	if ((flags & MEMORY_OF_THIN) == 0 || rte_eal_iova_mode() != RTE_IOVA_PA)
+		devices_map(n, m, page_of_fd(fd));
 	return m;
 }
 
@@ -304,7 +316,9 @@ memory_discard(struct node *n, struct memory *m)
 {
 	devices_unmap(n, m);
 	guard_remove(m->base);
+	pthread_mutex_lock(&n->regions);
 	munmap(m->base, m->len);
+	pthread_mutex_unlock(&n->regions);
 	if (m->fd > 0)
 		close(m->fd);
 	if (m->thin != NULL)
@@ -315,10 +329,15 @@ memory_discard(struct node *n, struct memory *m)
 int
 memory_open(struct node *n, struct command *cmd, bool wait, int fd, uint64_t len, uint64_t client, uint16_t adopted)
 {
-	cmd->op = COMMAND_MEMORY;
-	cmd->memory = memory_make(n, fd, len, client, adopted);
-	if (cmd->memory == NULL)
+	const struct channel *ch = &n->channels[cmd->ctx];
+
+	/* asked here as well: mapping in vain takes its time, on the thread that attaches others */
+	if (ch->thin != NULL && len > ch->shared_most - ch->remote->mapped_bytes)
 		return -ENOMEM;
+	cmd->op = COMMAND_MEMORY;
+	cmd->memory = memory_make(n, fd, len, client, adopted, ch->thin != NULL ? MEMORY_OF_THIN : 0);
+	if (cmd->memory == NULL)
+		return errno == EINVAL ? -EINVAL : -ENOMEM;
 	int result = node_command(n, cmd, wait);
 
 	if (result < 0)

@@ -230,8 +230,8 @@ make_channel(struct node *n, uint16_t ctx)
 	ch->slots = calloc(n->config.send_buffers, sizeof(*ch->slots));
 	ch->done_mask = power_of_two(n->config.send_buffers) - 1;
 	ch->done = calloc(ch->done_mask + 1, sizeof(*ch->done));
-	ch->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	ch->doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	ch->event_fd = ch->own_event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	ch->doorbell = ch->own_doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	ch->remote = make_remote(&n->config);
 	if (ch->slots == NULL || ch->done == NULL || ch->event_fd < 0 || ch->doorbell < 0 || ch->remote == NULL ||
 		(n->config.matching == MATCHING_ENGINE && matching_make(n, ch) != 0))
@@ -341,7 +341,7 @@ make_lane(struct node *n, unsigned lane)
 	event.events = RINGS;
 	epoll_ctl(e->sleep_fd, EPOLL_CTL_ADD, e->doorbell, &event);
 	for (uint32_t i = lane; i < c->contexts; i += c->lanes)
-		epoll_ctl(e->sleep_fd, EPOLL_CTL_ADD, n->channels[i].doorbell, &event);
+		epoll_ctl(e->sleep_fd, EPOLL_CTL_ADD, n->channels[i].own_doorbell, &event);
 	event.events = EPOLLIN;
 	e->links_wake = true;
 	for (unsigned i = 0; i < n->link_count; i++) {
@@ -388,6 +388,7 @@ node_make(struct node **out, struct config *config, char *error, uint32_t error_
 	n->config = *config;
 	config->peers = NULL;
 	pthread_mutex_init(&n->command_lock, NULL);
+	pthread_mutex_init(&n->regions, NULL);
 	n->epoch = (uint32_t)(rte_rand() ^ rte_rdtsc()) | 1;
 	if ((e = make_pool(n)) != 0 || (e = make_channels(n)) != 0) {
 		snprintf(error, error_len, "%s", n->error);
@@ -455,13 +456,19 @@ free_lane(struct node *n, struct engine *e)
 }
 
 static void
+end_channel(struct channel *ch)
+{
+	atomic_store_explicit(&ch->shm->state, CHANNEL_DEAD, memory_order_release);
+	/* who sleeps on it shall see that */
+	eventfd_write(ch->event_fd, 1);
+}
+
+static void
 free_channel(struct node *n, struct channel *ch)
 {
 	if (ch->shm == NULL)
 		return;
-	atomic_store_explicit(&ch->shm->state, CHANNEL_DEAD, memory_order_release);
-	/* who sleeps on it shall see that */
-	eventfd_write(ch->event_fd, 1);
+	end_channel(ch);
 	rte_memzone_free(rte_memzone_lookup(ch->zone));
 	free(ch->slots);
 	free(ch->done);
@@ -470,8 +477,17 @@ free_channel(struct node *n, struct channel *ch)
 	thin_end(n, ch);
 	free_remote(ch->remote);
 	matching_free(ch);
-	close(ch->event_fd);
-	close(ch->doorbell);
+	close(ch->own_event_fd);
+	close(ch->own_doorbell);
+}
+
+void
+node_end(struct node *n)
+{
+	for (unsigned i = 0; i < n->link_count; i++)
+		link_close(&n->links[i]);
+	for (uint32_t i = 0; i < n->config.contexts; i++)
+		end_channel(&n->channels[i]);
 }
 
 void
@@ -496,5 +512,6 @@ node_stop(struct node *n)
 	rte_mempool_free(n->pool);
 	config_free(&n->config);
 	pthread_mutex_destroy(&n->command_lock);
+	pthread_mutex_destroy(&n->regions);
 	free(n);
 }

@@ -38,7 +38,7 @@ int access_tell(const struct asker *who, struct attach_reply *reply);
 #define ACCESS_LISTENER   (UINT64_C(1) << 62)
 #define ACCESS_CONNECTION (UINT64_C(1) << 61) /* | its number */
 
-/* The reply, and up to two descriptors with it, which stay the primary's. */
+/* The reply, and up to two descriptors with it, which are the caller's to close. */
 void attach_answer(const struct asker *who, const struct attach_request *request, const int *fds, int count,
 	struct attach_reply *reply, int *out, int *out_count);
 /* That connection ended: so do its contexts. */

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <rte_cycles.h>
+#include <rte_log.h>
 
 #include "channel/passing.h"
 #include "engine/serve.h"
@@ -23,6 +24,7 @@
 
 #define MAGIC      0x504D5854414B4521u /* "PMXTAKE!" */
 #define PATIENCE_S 10
+#define VERDICT_US 50
 
 struct head {
 	uint64_t magic;
@@ -81,6 +83,7 @@ struct takeover {
 	struct takeover_door door;
 	int fds[PASSING_MAX]; /* of the last message */
 	unsigned fd_count;
+	bool bad[WIRE_NODES_MAX]; /* contexts that cannot go on */
 };
 
 /* ------------------------------------------------------------------ terms */
@@ -133,33 +136,62 @@ give_room(struct engine *e, struct channel *ch)
 }
 
 int
-takeover_freeze(struct engine *e, bool frozen)
+takeover_freeze(struct engine *e)
 {
 	atomic_store(&e->drained, false);
-	atomic_store(&e->frozen, frozen);
-	if (frozen)
-		contexts_end_secondaries(e);
-	for (unsigned i = 0; i < e->open_count && !frozen; i++)
-		give_room(e, e->open[i]);
+	atomic_store(&e->frozen, true);
+	e->freezes = true;
 	return 0;
 }
 
-bool
-takeover_drained(struct engine *e)
+static bool
+is_drained(const struct channel *ch)
+{
+	const struct remote *r = ch->remote;
+
+	return ch->state == CHANNEL_OPEN && r->frames == 0 && r->ops_used == 0 && !r->region.due && !r->region.waits &&
+		r->events_waiting == 0 && r->local_head == NULL && ch->plain.local_head == NULL && ch->matched.local_head == NULL;
+}
+
+/* Has everything ended that must, before this lane can be given? */
+static bool
+drained(struct engine *e)
 {
 	const struct transfers *x = &e->transfers;
+	bool secondaries = false;
 
 	for (unsigned i = 0; i < e->open_count; i++)
 		withhold(e, e->open[i]);
 	for (unsigned i = 0; i < e->open_count; i++) {
-		const struct channel *ch = e->open[i];
-		const struct remote *r = ch->remote;
-
-		if (ch->state != CHANNEL_OPEN || r->frames != 0 || r->ops_used != 0 || r->region.due || r->region.waits ||
-			r->events_waiting != 0 || r->local_head != NULL || ch->plain.local_head != NULL || ch->matched.local_head != NULL)
+		secondaries |= e->open[i]->thin == NULL;
+		if (e->open[i]->thin != NULL && !is_drained(e->open[i]))
 			return false;
 	}
-	return x->requests.head == NULL && x->lingering == NULL && x->local_waiting == 0 && x->dma.head == x->dma.tail;
+	if (x->requests.head != NULL || x->lingering != NULL || x->local_waiting != 0 || x->dma.head != x->dma.tail)
+		return false;
+	/* what cannot be moved ends when nothing else stands in the way, for it does not come back by itself */
+	local_refuse(e);
+	if (secondaries)
+		contexts_end_secondaries(e);
+	return !secondaries && !e->local_waiting;
+}
+
+void
+takeover_step(struct engine *e)
+{
+	if (atomic_load(&e->frozen)) {
+		if (!drained(e))
+			return;
+		atomic_store(&e->drained, true);
+		while (atomic_load(&e->frozen) && !atomic_load(&e->stop))
+			usleep(VERDICT_US);
+		if (atomic_load(&e->stop))
+			return;
+	}
+	e->freezes = false;
+	atomic_store(&e->drained, false);
+	for (unsigned i = 0; i < e->open_count; i++)
+		give_room(e, e->open[i]);
 }
 
 /* ------------------------------------------------------------------ giving */
@@ -323,6 +355,7 @@ takeover_give(struct node *n)
 	struct giving g = {0};
 	struct bytes_out o = {0};
 	const struct proto_config p = proto_config_of(e);
+	const struct timeval patience = {.tv_sec = PATIENCE_S};
 
 	/* what the ports still have comes back; then nothing else reads what is given */
 	for (unsigned i = 0; i < n->link_count; i++)
@@ -338,6 +371,7 @@ takeover_give(struct node *n)
 	engine_flush(e);
 	attach_door(&door);
 	fcntl(n->heir, F_SETFL, fcntl(n->heir, F_GETFL) & ~O_NONBLOCK);
+	setsockopt(n->heir, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	proto_swap_handles(e->proto, name_handle, &g);
 
 	struct head h = {.magic = MAGIC, .head_bytes = sizeof(h), .channel_bytes = sizeof(struct saved_channel), .epoch = n->epoch,
@@ -468,7 +502,7 @@ mean_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
 	struct channel *ch = handle >> 16 < k->n->config.contexts ? &k->n->channels[handle >> 16] : NULL;
 	uint16_t number = handle & 0xFFFF;
 
-	if (ch == NULL || ch->thin == NULL || number >= ch->send_buffers) {
+	if (ch == NULL || ch->state != CHANNEL_OPEN || number >= ch->send_buffers) {
 		k->failed = true;
 		return 0;
 	}
@@ -476,7 +510,8 @@ mean_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
 
 	s->state = SEND_QUEUED;
 	ch->busy_slots++;
-	thin_fill(ch, &number, 1, len);
+	if (ch->thin != NULL)
+		thin_fill(ch, &number, 1, len);
 	return (uintptr_t)s;
 }
 
@@ -505,86 +540,169 @@ resume_inlet(struct inlet *in, const struct saved_inlet *s)
 	in->bulk_out = s->bulk_out;
 }
 
-/* The one that the client rings. */
-static void
-take_doorbell(struct engine *e, struct channel *ch, int fd)
-{
-	struct epoll_event event = {.events = RINGS};
+/* What an image has of a context. */
+struct saved {
+	struct saved_channel s;
+	const uint8_t *bufs, *free, *done, *ended, *memories;
+};
 
-	epoll_ctl(e->sleep_fd, EPOLL_CTL_DEL, ch->doorbell, NULL);
-	close(ch->doorbell);
-	ch->doorbell = fd;
-	epoll_ctl(e->sleep_fd, EPOLL_CTL_ADD, fd, &event);
+static const uint8_t *
+get_part(struct bytes_in *in, size_t len)
+{
+	const uint8_t *at = in->at;
+
+	if ((size_t)(in->end - at) < len)
+		return NULL;
+	in->at += len;
+	return at;
 }
 
 static bool
-get_channel(struct engine *e, struct takeover *t, struct bytes_in *in)
+get_saved(struct bytes_in *in, struct saved *to)
 {
-	struct node *n = e->node;
-	struct saved_channel s;
+	struct saved_channel *s = &to->s;
 
-	if (!get(in, &s, sizeof(s)) || s.ctx >= n->config.contexts || receive_fds(t) != 0 || t->fd_count != 3 + s.memories)
-		return false;
-	struct channel *ch = &n->channels[s.ctx];
+	return get(in, s, sizeof(*s)) && (to->bufs = get_part(in, s->bufs * sizeof(struct saved_buf))) != NULL &&
+		(to->free = get_part(in, s->free_count * sizeof(uint32_t))) != NULL &&
+		(to->done = get_part(in, s->done * sizeof(uint32_t))) != NULL && (to->ended = get_part(in, s->ended * sizeof(uint32_t))) != NULL &&
+		(to->memories = get_part(in, s->memories * sizeof(struct saved_memory))) != NULL;
+}
+
+static void
+resume_channel(struct channel *ch, const struct saved *from)
+{
+	const struct saved_channel *s = &from->s;
 	struct remote *r = ch->remote;
-	struct thin *thin = thin_make(n, &s.q, t->fds[2], s.region_bytes);
+	struct thin *thin = ch->thin;
 
-	close(t->fds[2]);
-	if (thin == NULL || thin->count != s.bufs || s.free_count > s.bufs || context_resume(e, ch, &s.q, thin) != 0)
-		return false;
-	close(ch->event_fd);
-	ch->event_fd = t->fds[0];
-	take_doorbell(e, ch, t->fds[1]);
-	ch->generation = s.generation;
-	ch->pid = s.pid;
-	ch->selects = s.selects;
-	ch->received = s.received;
-	ch->sent = s.sent;
-	ch->bad = s.bad;
-	ch->sub.pos = s.sub_pos;
-	ch->sub.other = s.sub_other;
-	ch->com.pos = s.com_pos;
-	ch->com.other = s.com_other;
-	r->events.pos = s.event_pos;
-	r->events.other = s.event_other;
-	resume_inlet(&ch->plain, &s.plain);
-	resume_inlet(&ch->matched, &s.matched);
-	for (uint32_t i = 0; i < s.bufs; i++) {
+	ch->selects = s->selects;
+	ch->received = s->received;
+	ch->sent = s->sent;
+	ch->bad = s->bad;
+	ch->sub.pos = s->sub_pos;
+	ch->sub.other = s->sub_other;
+	ch->com.pos = s->com_pos;
+	ch->com.other = s->com_other;
+	r->events.pos = s->event_pos;
+	r->events.other = s->event_other;
+	resume_inlet(&ch->plain, &s->plain);
+	resume_inlet(&ch->matched, &s->matched);
+	for (uint32_t i = 0; i < s->bufs; i++) {
 		struct saved_buf b;
 
-		if (!get(in, &b, sizeof(b)))
-			return false;
+		memcpy(&b, from->bufs + i * sizeof(b), sizeof(b));
 		thin->bufs[i] = (struct buf_state){.owner = b.owner, .head = b.head, .matched = b.matched, .next = b.next};
 	}
-	thin->free_count = s.free_count;
-	if (!get(in, thin->free, s.free_count * sizeof(*thin->free)) || s.done > ch->done_mask + 1 || s.ended > r->ended_mask + 1 ||
-		!get(in, ch->done, s.done * sizeof(*ch->done)) || !get(in, r->ended, s.ended * sizeof(*r->ended)))
-		return false;
-	ch->done_tail = s.done;
-	r->ended_tail = s.ended;
-	for (uint32_t i = 0; i < s.memories; i++) {
+	thin->free_count = s->free_count;
+	memcpy(thin->free, from->free, s->free_count * sizeof(*thin->free));
+	memcpy(ch->done, from->done, s->done * sizeof(*ch->done));
+	ch->done_tail = s->done;
+	memcpy(r->ended, from->ended, s->ended * sizeof(*r->ended));
+	r->ended_tail = s->ended;
+	r->next_age = s->next_age;
+	r->pushed = s->pushed;
+	r->pulled = s->pulled;
+	r->failed = s->failed;
+	r->served = s->served;
+	r->refused = s->refused;
+	r->regions = s->regions;
+	r->withheld = s->withheld;
+}
+
+/* Its memory, which may be such that it cannot be mapped. */
+static struct thin *
+make_thin(struct node *n, struct takeover *t, const struct saved_channel *s)
+{
+	const struct channel *ch = &n->channels[s->ctx];
+	struct thin *thin = s->done <= ch->done_mask + 1 && s->ended <= ch->remote->ended_mask + 1 ?
+		thin_make(n, &s->q, t->fds[2], s->region_bytes, MEMORY_AGAIN) : NULL;
+
+	if (thin == NULL)
+		return NULL;
+	if (thin->count != s->bufs || s->free_count > s->bufs) {
+		memory_discard(n, thin->memory);
+		return NULL;
+	}
+	/* those that the client has */
+	close(thin->event_fd);
+	close(thin->doorbell);
+	thin->event_fd = t->fds[0];
+	thin->doorbell = t->fds[1];
+	t->fds[0] = t->fds[1] = -1;
+	return thin;
+}
+
+static bool
+map_memories(struct node *n, struct takeover *t, const struct saved *from)
+{
+	struct remote *r = n->channels[from->s.ctx].remote;
+
+	for (uint32_t i = 0; i < from->s.memories; i++) {
 		struct saved_memory m;
 
-		if (!get(in, &m, sizeof(m)) || m.number >= MEMORIES_MAX)
+		memcpy(&m, from->memories + i * sizeof(m), sizeof(m));
+		if (m.number >= MEMORIES_MAX)
 			return false;
-		r->memories[m.number] = memory_make(n, t->fds[3 + i], m.len, m.client,
-			m.watched < REGIONS_WATCHED ? (uint16_t)(m.watched + 1) : 0);
-		close(t->fds[3 + i]);
+		r->memories[m.number] = memory_make(n, t->fds[3 + i], m.len, m.client, m.watched < REGIONS_WATCHED ? (uint16_t)(m.watched + 1) : 0,
+			MEMORY_OF_THIN | MEMORY_AGAIN);
 		if (r->memories[m.number] == NULL)
 			return false;
 		r->mapped_pieces++;
 		r->mapped_bytes += m.len;
 	}
-	r->next_age = s.next_age;
-	r->pushed = s.pushed;
-	r->pulled = s.pulled;
-	r->failed = s.failed;
-	r->served = s.served;
-	r->refused = s.refused;
-	r->regions = s.regions;
-	r->withheld = s.withheld;
+	return true;
+}
+
+/* false: the image is not whole. A context that cannot go on is there, for its frames' sake, and bad: end_bad. */
+static bool
+get_channel(struct engine *e, struct takeover *t, struct bytes_in *in)
+{
+	struct node *n = e->node;
+	struct saved from;
+
+	if (!get_saved(in, &from) || from.s.ctx >= n->config.contexts || receive_fds(t) != 0 || t->fd_count != 3 + from.s.memories)
+		return false;
+	struct channel *ch = &n->channels[from.s.ctx];
+	struct thin *thin = make_thin(n, t, &from.s);
+
+	if (context_resume(e, ch, &from.s.q, thin) != 0)
+		return false;
+	ch->generation = from.s.generation;
+	ch->pid = from.s.pid;
+	if (thin != NULL)
+		resume_channel(ch, &from);
+	t->bad[from.s.ctx] = thin == NULL || !map_memories(n, t, &from);
+	for (unsigned i = 0; i < t->fd_count; i++) {
+		if (t->fds[i] >= 0)
+			close(t->fds[i]);
+	}
 	channel_touch(e, ch);
 	return true;
+}
+
+/* Contexts that could not go on, and what else their clients have, which learn it by their connection. */
+static void
+end_bad(struct engine *e, struct takeover *t)
+{
+	const uint32_t contexts = e->node->config.contexts;
+
+	for (uint32_t i = 0; i < contexts; i++) {
+		int owner = t->door.owner[i];
+
+		if (!t->bad[i] || e->node->channels[i].state != CHANNEL_OPEN)
+			continue;
+		for (uint32_t k = 0; k < contexts; k++) {
+			struct command cmd = {.op = COMMAND_ABORT, .ctx = (uint16_t)k};
+
+			if (k == i || (owner != SECONDARY && t->door.owner[k] == owner))
+				engine_command(e, &cmd);
+		}
+		for (unsigned c = 0; c < t->door.connections; c++) {
+			if (t->door.connection[c].number == owner)
+				t->door.connection[c].bad = true;
+		}
+		RTE_LOG(WARNING, USER1, "pmx: take-over: the memory of context %u cannot be mapped: it ends, and all of its process\n", i);
+	}
 }
 
 static bool
@@ -649,6 +767,8 @@ takeover_resume(struct node *n, struct takeover *t, char *error, uint32_t error_
 		e->now = rte_rdtsc();
 		for (unsigned i = 0; i < e->open_count && !k.failed; i++)
 			give_room(e, e->open[i]);
+		if (!k.failed)
+			end_bad(e, t);
 	}
 	free(k.frames);
 	if (!good || k.failed)

@@ -11,7 +11,9 @@
  * 2. What was sent is in the clients' own buffers: only what was received and is held by the core travels as bytes.
  * 3. Both must be of one build and one configuration: the image is their memory as it is. Others are refused, and the old one
  *    goes on.
- * 4. Secondaries map the old one's hugepages, and DPDK has no way to give these to another process: their contexts end, and
+ * 4. A client may have made its memory such that another process cannot map it, or its numbers nonsense. Its context ends
+ *    then, and its connection, and nobody else's.
+ * 5. Secondaries map the old one's hugepages, and DPDK has no way to give these to another process: their contexts end, and
  *    pmx_reattach() opens them again.
  */
 #ifndef PMX_TAKEOVER_H
@@ -23,10 +25,11 @@
 uint64_t takeover_terms(const struct node *n);
 
 /* ---- the old one */
-/* On the lane: begin nothing new, or do. 0. */
-int takeover_freeze(struct engine *e, bool frozen);
-/* Has everything ended that must, before this lane can be given? */
-bool takeover_drained(struct engine *e);
+/* On the lane: begin nothing new. 0. */
+int takeover_freeze(struct engine *e);
+/* On a lane that was frozen, at the end of each turn: when everything has ended that must (engine.drained) it waits here for engine.stop,
+ * or for engine.frozen to be taken back. */
+void takeover_step(struct engine *e);
 /* Give all of it to node->heir. Lanes and the watcher have stopped; the ports close. 0 or -errno: the other has not got it. */
 int takeover_give(struct node *n);
 
@@ -49,8 +52,10 @@ struct takeover_door {
 		int number;      /* in the table */
 		int pid;
 		uint32_t uid, gid;
+		bool bad;        /* it ends: a context of its could not go on */
 	} connection[1024 + 64];
-	int owner[WIRE_NODES_MAX]; /* by context: number of a connection, -1 */
+	int owner[WIRE_NODES_MAX]; /* by context: number of a connection, SECONDARY */
+	uint32_t generation[WIRE_NODES_MAX]; /* of the open that it owns */
 };
 const struct takeover_door *takeover_door(const struct takeover *t);
 

@@ -237,8 +237,13 @@ add_remote(struct rte_tel_data *d, const struct channel *ch)
 {
 	struct rte_tel_data *c = rte_tel_data_alloc();
 	const struct remote *r = ch->remote;
-	const struct pin_counters *pins = &ch->shm->pins;
+	struct pin_counters pins;
 	char name[16];
+
+	/* a thin client's memory, which may leave meanwhile */
+	pthread_mutex_lock(&node->regions);
+	memcpy(&pins, &ch->shm->pins, sizeof(pins));
+	pthread_mutex_unlock(&node->regions);
 
 	if (c == NULL)
 		return;
@@ -251,11 +256,11 @@ add_remote(struct rte_tel_data *d, const struct channel *ch)
 	rte_tel_data_add_dict_u64(c, "refused", r->refused);
 	rte_tel_data_add_dict_u64(c, "mapped_pieces", r->mapped_pieces);
 	rte_tel_data_add_dict_u64(c, "mapped_bytes", r->mapped_bytes);
-	rte_tel_data_add_dict_u64(c, "pin_hits", pins->hits);
-	rte_tel_data_add_dict_u64(c, "pin_misses", pins->misses);
-	rte_tel_data_add_dict_u64(c, "pin_evictions", pins->evictions);
-	rte_tel_data_add_dict_u64(c, "pin_invalidations", pins->invalidations);
-	rte_tel_data_add_dict_u64(c, "pinned_bytes", pins->pinned_bytes);
+	rte_tel_data_add_dict_u64(c, "pin_hits", pins.hits);
+	rte_tel_data_add_dict_u64(c, "pin_misses", pins.misses);
+	rte_tel_data_add_dict_u64(c, "pin_evictions", pins.evictions);
+	rte_tel_data_add_dict_u64(c, "pin_invalidations", pins.invalidations);
+	rte_tel_data_add_dict_u64(c, "pinned_bytes", pins.pinned_bytes);
 	snprintf(name, sizeof(name), "%u", ch->ctx);
 	rte_tel_data_add_dict_container(d, name, c, 0);
 }

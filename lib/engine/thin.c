@@ -11,6 +11,8 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "engine/engine.h"
 
@@ -21,23 +23,29 @@ thin_bytes(const struct node *n, const struct quotas *q)
 }
 
 struct thin *
-thin_make(struct node *n, const struct quotas *q, int fd, uint64_t len)
+thin_make(struct node *n, const struct quotas *q, int fd, uint64_t len, unsigned flags)
 {
 	uint32_t receive = q->plain + q->matched;
 	struct thin *t;
 
-	if (len < thin_bytes(n, q)) {
+	uint64_t bytes = thin_bytes(n, q);
+
+	/* what it needs, in pages of any size */
+	if (len < bytes || len - bytes >= HUGE_BYTES) {
 		errno = EINVAL;
 		return NULL;
 	}
 	t = calloc(1, sizeof(*t));
 	if (t == NULL)
 		return NULL;
+	t->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	t->doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	t->bufs = calloc(receive, sizeof(*t->bufs));
 	t->free = calloc(receive, sizeof(*t->free));
-	t->memory = t->bufs != NULL && t->free != NULL ? memory_make(n, fd, len, 0, 0) : NULL;
+	if (t->event_fd >= 0 && t->doorbell >= 0 && t->bufs != NULL && t->free != NULL)
+		t->memory = memory_make(n, fd, len, 0, 0, MEMORY_OF_THIN | flags);
 	if (t->memory == NULL) {
-		int error = errno;
+		int error = errno ? errno : ENOMEM;
 
 		thin_free(t);
 		errno = error;
@@ -58,6 +66,10 @@ thin_make(struct node *n, const struct quotas *q, int fd, uint64_t len)
 void
 thin_free(struct thin *t)
 {
+	if (t->event_fd >= 0)
+		close(t->event_fd);
+	if (t->doorbell >= 0)
+		close(t->doorbell);
 	free(t->bufs);
 	free(t->free);
 	free(t);

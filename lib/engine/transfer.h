@@ -295,7 +295,11 @@ int memory_open(struct node *n, struct command *cmd, bool wait, int fd, uint64_t
 /* Holes in clients' memory, and no page for them, harm the clients alone from here on: for a process that is nobody's but ours. */
 void memory_guard(void);
 /* The descriptor mapped, no context's yet; NULL with errno. */
-struct memory *memory_make(struct node *n, int fd, uint64_t len, uint64_t client, uint16_t adopted);
+enum {
+	MEMORY_OF_THIN = 1, /* its client is not trusted */
+	MEMORY_AGAIN = 2,   /* the primary before had it */
+};
+struct memory *memory_make(struct node *n, int fd, uint64_t len, uint64_t client, uint16_t adopted, unsigned flags);
 /* Unmapped at once; or when ports have given back what refers to it. */
 void memory_discard(struct node *n, struct memory *m);
 void memory_retire(struct node *n, struct memory *m);
