@@ -218,16 +218,16 @@ other_prefix(char *prefix, size_t size)
 	linked = unlink(config) == 0; /* the link of a + that will not be needed; directories stay */
 }
 
-/* The other primary goes on: its name leads to it again. */
+/* The other primary goes on: its name leads to it again. At exit, behind telemetry's own clean-up, which goes by that name. */
 static void
-link_again(const char *prefix)
+link_again(void)
 {
 	char link[2048], target[CONFIG_NAME_MAX + 2];
 
-	if (!linked)
+	if (!linked || took)
 		return;
-	runtime_path(link, sizeof(link), prefix, "");
-	snprintf(target, sizeof(target), "%s+", prefix);
+	runtime_path(link, sizeof(link), eal_prefix, "");
+	snprintf(target, sizeof(target), "%s+", eal_prefix);
 	rmdir(link);
 	if (symlink(target, link) != 0)
 		fprintf(stderr, "pmx-dpdk: %s: %s\n", link, strerror(errno));
@@ -425,8 +425,10 @@ run(int eal_argc, char **eal_argv, const struct options *o)
 	char dir[4096], *prefix = eal_prefix;
 
 	snprintf(eal_prefix, sizeof(eal_prefix), "%s", argument_value(eal_argc, eal_argv, "--file-prefix", config.name));
-	if (o->take_over)
+	if (o->take_over) {
 		other_prefix(eal_prefix, sizeof(eal_prefix));
+		atexit(link_again); /* before the EAL's own */
+	}
 	clear_leftovers(huge, prefix);
 	if (start_eal(eal_argc, eal_argv, &config, prefix, o->take_over) == 0) {
 		snprintf(dir, sizeof(dir), "%s", rte_eal_get_runtime_dir());
@@ -439,9 +441,7 @@ run(int eal_argc, char **eal_argv, const struct options *o)
 	if (given)
 		_exit(result); /* threads of the EAL still run, in memory that nobody else has */
 	runtime_path(dir, sizeof(dir), config.name, "");
-	if (o->take_over && !took)
-		link_again(prefix);
-	else
+	if (!o->take_over || took)
 		unlink(dir); /* if it is the link of a take-over */
 	config_free(&config);
 	if (instance_lock >= 0) {

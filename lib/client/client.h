@@ -40,7 +40,7 @@ struct pmx_node {
 	bool polls;              /* embedded by PMX_ATTACH: waiting and idle calls run the engine */
 	int socket;              /* thin: to the primary */
 	pthread_mutex_t asking;  /* ... a question and its answer */
-	char instance[108];      /* as it was attached to */
+	char instance[108];      /* as it was attached to, or where its primary listens */
 	uint32_t attachments;    /* to primaries that followed the first */
 	/* life.c */
 	pthread_mutex_t lock;    /* of the list of contexts, which the watcher walks */

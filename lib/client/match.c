@@ -499,9 +499,13 @@ receive_checked(struct pmx_context *ctx, const struct pmx_matched *m, pmx_reques
 		result = -EINVAL;
 	if (result == 0 && ctx->match == NULL)
 		result = match_open(ctx);
-	if (result != 0 || (result = settle(ctx)) != 0)
+	if (result != 0)
 		return result;
 	struct match *x = ctx->match;
+
+	/* what came before the primary ended is still received */
+	if ((result = settle(ctx)) != 0 && (x->by_engine || result != -EPIPE))
+		return result;
 	uint32_t i = request_take(x, request == NULL);
 
 	if (i == NO_REQUEST)

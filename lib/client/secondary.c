@@ -36,7 +36,7 @@
 
 #include "client/client.h"
 
-#define LOOK_NS 20000000 /* between looks whether the primary is gone */
+#define LOOK_NS              20000000 /* between looks whether the primary is gone */
 #define HANDSHAKE_PATIENCE_S 5
 
 static struct {
@@ -44,6 +44,7 @@ static struct {
 	bool left;           /* its memory is mapped no more */
 	_Atomic int nodes;   /* attached by it */
 	char instance[64];
+	char socket[108];    /* where its primary listens, if it does */
 } eal;
 
 /* Where the EAL of `instance` keeps its files; the rule of rte_eal_get_runtime_dir. */
@@ -100,6 +101,7 @@ ask_before(struct pmx_node *node, const char *instance, struct attach_reply *sai
 
 	if (result != 0)
 		return result;
+	memcpy(eal.socket, at, sizeof(eal.socket));
 	return strcmp(said->dpdk, rte_version()) != 0 ? -EPROTO :
 		said->lcore == 0 ? -EUSERS :
 		is_taken(said->memory_begin, said->memory_end) ? -EADDRINUSE : 0;
@@ -350,9 +352,13 @@ secondary_attach(struct pmx_node *node, const char *instance, int cpu)
 		result = errno == ESRCH ? -ENOENT : -errno;
 	if (result == 0)
 		result = life_begin(node, fd, node->socket >= 0 ? POLLRDHUP : POLLIN);
-	if (result == 0)
+	if (result == 0) {
 		atomic_fetch_add(&eal.nodes, 1);
-	else if (fd >= 0)
+		if (*eal.socket) /* the next primary is met there, wherever the configuration has it */
+			memcpy(node->instance, eal.socket, sizeof(node->instance));
+		return 0;
+	}
+	if (fd >= 0)
 		close(fd);
 	return result;
 }

@@ -195,7 +195,7 @@ static struct {
 static void
 on_sigbus(int number, siginfo_t *info, void *context)
 {
-	uintptr_t at = (uintptr_t)info->si_addr;
+	uintptr_t at = info->si_code == BUS_ADRERR ? (uintptr_t)info->si_addr : 0; /* a wrong alignment would come again */
 
 	(void)context;
 	for (unsigned i = 0; i < GUARDED_MAX; i++) {

@@ -210,7 +210,8 @@ put(struct bytes_out *o, const void *data, size_t len)
 		o->at = more;
 		o->room = room;
 	}
-	memcpy(o->at + o->len, data, len);
+	if (len > 0)
+		memcpy(o->at + o->len, data, len);
 	o->len += len;
 }
 

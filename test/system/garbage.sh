@@ -97,7 +97,7 @@ for way in thin secondary; do
 	if [[ $build == *asan* ]]; then
 		continue # times mean nothing
 	fi
-	ratio=$(awk '$1 > 0 {print $2 / $1}' "$dir/p999" | sort -n | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}')
+	ratio=$(awk '{print $1 > 0 && $2 > 0 ? $2 / $1 : 99}' "$dir/p999" | sort -n | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}')
 	if awk -v r="${ratio:-99}" 'BEGIN {exit !(r <= 2)}'; then
 		ok "garbage_${way}__others_are_not_disturbed # p99.9 $ratio"
 	else
