@@ -135,8 +135,7 @@ configure(const struct settings *s)
 		"[limits]\ncontexts = 24\nmbufs = 8192\nsend_buffers = %u\nreceive_buffers = 64\nunexpected = %u\n"
 		"[nodes]\n0 = 127.0.0.1:%d\n1 = 127.0.0.1:%d\n",
 		instance, port, s->mtu, s->rto_max_us, s->retries, SEND_BUFFERS, UNEXPECTED, port, port + 1);
-	if (!huge) /* a secondary comes back to the name */
-		fprintf(f, "[access]\nsocket = %s\n", socket_path);
+	fprintf(f, "[access]\nsocket = %s\n", socket_path);
 	MUST(fclose(f) == 0, "%s: %s", path, strerror(errno));
 }
 
@@ -320,7 +319,7 @@ static void
 attach(const char *way)
 {
 	setenv("PMX_ATTACH", way, 1);
-	GIVES(0, pmx_node_attach(&node, huge ? instance : socket_path, -1));
+	GIVES(0, pmx_node_attach(&node, strcmp(way, "thin") == 0 ? socket_path : instance, -1));
 }
 
 static struct pmx_context *
