@@ -7,10 +7,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -51,46 +51,96 @@ static struct {
 /* ------------------------------------------------------------------ descriptors of others */
 
 struct closing {
+	struct closing *next;
+	bool connection;
 	unsigned n;
 	int fds[];
 };
 
-static _Atomic unsigned closers;
+static struct {
+	pthread_mutex_t lock;
+	struct closing *first, **last; /* that wait for a thread */
+	unsigned threads;
+} closer = {.lock = PTHREAD_MUTEX_INITIALIZER, .last = &closer.first};
+
+static struct closing *
+next_closing(void)
+{
+	pthread_mutex_lock(&closer.lock);
+	struct closing *c = closer.first;
+
+	if (c == NULL)
+		closer.threads--;
+	else if ((closer.first = c->next) == NULL)
+		closer.last = &closer.first;
+	pthread_mutex_unlock(&closer.lock);
+	return c;
+}
+
+/* A socket need not see off what was written to it: nobody here wrote it. */
+static void
+close_each(const int *fds, unsigned n)
+{
+	const struct linger at_once = {.l_onoff = 1};
+
+	for (unsigned i = 0; i < n; i++) {
+		setsockopt(fds[i], SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+		close(fds[i]);
+	}
+}
 
 static void *
 close_all(void *arg)
 {
-	struct closing *c = arg;
+	int fds[PASSING_MAX];
+	struct closing *c;
+	unsigned n;
+	char byte;
 
-	for (unsigned i = 0; i < c->n; i++)
-		close(c->fds[i]);
-	free(c);
-	atomic_fetch_sub(&closers, 1);
-	return NULL;
+	while ((c = next_closing()) != NULL) {
+		/* of a connection, what it was sent and nobody took */
+		while (c->connection && (passing_receive(c->fds[0], &byte, 1, fds, PASSING_MAX, &n) > 0 || n > 0))
+			close_each(fds, n);
+		close_each(c->fds, c->n);
+		free(c);
+	}
+	return arg;
 }
 
-/* Closing what a client gave may take as long as it likes (a socket that lingers, a file system of its own): a thread of their own waits
- * for these. */
+/* With the lock. */
 static void
-close_apart(const int *fds, unsigned n)
+start_closer(void)
 {
-	struct closing *c = n > 0 ? malloc(sizeof(*c) + n * sizeof(*fds)) : NULL;
 	pthread_attr_t attr;
 	pthread_t thread;
 
-	if (c == NULL)
-		return;
-	c->n = n;
-	memcpy(c->fds, fds, n * sizeof(*fds));
+	if (closer.threads == CLOSERS)
+		return; /* all of them may be kept waiting, but only by what a client itself keeps open */
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, 64 << 10);
-	if (atomic_fetch_add(&closers, 1) >= CLOSERS || pthread_create(&thread, &attr, close_all, c) != 0) {
-		atomic_fetch_sub(&closers, 1);
-		free(c);
-		RTE_LOG(ERR, USER1, "pmx: %u descriptors that a client gave stay open: %u threads wait for others to close\n", n, CLOSERS);
-	}
+	closer.threads += pthread_create(&thread, &attr, close_all, NULL) == 0;
 	pthread_attr_destroy(&attr);
+}
+
+/* Closing what a client gave may take as long as it likes (a socket that lingers, a file system of its own): other threads wait
+ * for that. */
+static void
+close_apart(const int *fds, unsigned n, bool connection)
+{
+	struct closing *c = n > 0 ? malloc(sizeof(*c) + n * sizeof(*fds)) : NULL;
+
+	if (c == NULL)
+		return;
+	c->next = NULL;
+	c->connection = connection;
+	c->n = n;
+	memcpy(c->fds, fds, n * sizeof(*fds));
+	pthread_mutex_lock(&closer.lock);
+	*closer.last = c;
+	closer.last = &c->next;
+	start_closer();
+	pthread_mutex_unlock(&closer.lock);
 }
 
 /* A connection with all that it was sent and nobody took. */
@@ -103,7 +153,7 @@ hang_up(int fd)
 	if (recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0)
 		close(fd); /* nothing */
 	else
-		close_apart(&fd, 1);
+		close_apart(&fd, 1, true);
 }
 
 /* ------------------------------------------------------------------ the socket */
@@ -302,7 +352,7 @@ converse(unsigned i)
 	if (n == (ssize_t)sizeof(request) && reply.result >= 0 && count == 1)
 		close(given[0]); /* it is mapped: this is not its end */
 	else
-		close_apart(given, count);
+		close_apart(given, count, false);
 	bool said = n == (ssize_t)sizeof(request) &&
 		passing_send(c->fd, &reply, sizeof(reply), out, (unsigned)out_count, MSG_DONTWAIT) == (ssize_t)sizeof(reply);
 
