@@ -12,13 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <rte_cycles.h>
 #include <rte_eal.h>
 #include <rte_log.h>
 #include <rte_memory.h>
@@ -42,7 +42,8 @@ struct connection {
 static struct {
 	struct node *node;
 	int epoll, listener;
-	int reserve;         /* a descriptor to give up when there are no more */
+	bool deaf;           /* there are no descriptors to let anybody in: access_again */
+	uint64_t deaf_since;
 	struct connection *connections;
 	unsigned max;
 	char path[108];
@@ -255,7 +256,6 @@ access_open(struct node *n, int epoll, const struct takeover_door *from)
 	door.epoll = epoll;
 	door.listener = -1;
 	raise_limit(n);
-	door.reserve = eventfd(0, EFD_CLOEXEC);
 	if (strcmp(n->config.socket, "off") == 0)
 		return 0;
 	config_socket_path(&n->config, door.path, sizeof(door.path));
@@ -311,14 +311,10 @@ welcome(void)
 	socklen_t len = sizeof(cred);
 
 	if (fd < 0) {
-		if (errno != EMFILE && errno != ENFILE)
-			return;
-		/* who cannot be let in is sent away: a connection that waits would wake this thread for ever */
-		close(door.reserve);
-		fd = accept4(door.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		if (fd >= 0)
-			hang_up(fd);
-		door.reserve = eventfd(0, EFD_CLOEXEC);
+		/* who waits there would wake this thread all the time */
+		if (errno == EMFILE || errno == ENFILE)
+			door.deaf = epoll_ctl(door.epoll, EPOLL_CTL_DEL, door.listener, NULL) == 0;
+		door.deaf_since = rte_rdtsc();
 		return;
 	}
 	unsigned i = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 ? find_place(cred.uid) : door.max;
@@ -329,6 +325,17 @@ welcome(void)
 		return;
 	}
 	door.connections[i] = (struct connection){fd, {(int)i, cred.pid, cred.uid, cred.gid}, false};
+}
+
+bool
+access_again(void)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.u64 = ACCESS_LISTENER};
+
+	if (!door.deaf || rte_rdtsc() - door.deaf_since < rte_get_tsc_hz() / 10)
+		return door.deaf;
+	door.deaf = epoll_ctl(door.epoll, EPOLL_CTL_ADD, door.listener, &event) != 0;
+	return true; /* it may be found to be so again */
 }
 
 static void
@@ -460,7 +467,6 @@ access_close(void)
 		if (door.connections[i].fd != 0)
 			hang_up(door.connections[i].fd);
 	}
-	close(door.reserve);
 	free(door.connections);
 	door.connections = NULL;
 	if (door.listener < 0)

@@ -122,11 +122,11 @@ static void *
 watch_processes(void *arg)
 {
 	struct epoll_event event;
-	bool memory_left = false;
+	bool memory_left = false, deaf = false;
 	int n;
 
 	(void)arg;
-	while (!server.given && ((n = epoll_wait(server.epoll, &event, 1, memory_left ? LEFT_MS : -1)) >= 0 || errno == EINTR)) {
+	while (!server.given && ((n = epoll_wait(server.epoll, &event, 1, memory_left || deaf ? LEFT_MS : -1)) >= 0 || errno == EINTR)) {
 		if (n > 0 && event.data.u64 == STOP)
 			break;
 		if (n <= 0 || event.data.u64 == REAP) {
@@ -139,6 +139,7 @@ watch_processes(void *arg)
 		} else {
 			process_ended(event.data.u64 & 0xFFFF, (uint32_t)(event.data.u64 >> 16));
 		}
+		deaf = access_again();
 	}
 	return NULL;
 }

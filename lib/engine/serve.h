@@ -51,6 +51,8 @@ void access_door(struct takeover_door *door);
 /* A primary's own: root's, or its user's. */
 bool access_is_ours(const struct asker *who);
 void access_event(uint64_t tag);
+/* With each event, and every LEFT_MS if some wait: who could not be let in for want of descriptors may be now. true: some wait. */
+bool access_again(void);
 bool access_is_in(const struct asker *who, const uint32_t *gids, unsigned count);
 void access_close(void);
 

@@ -1,0 +1,896 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Thin clients that do what they can against the primary and others, and those others. hostile.sh runs them side by side.
+ *
+ * Others, by the library:
+ *   hostile bystander INSTANCE CONTEXT   messages between CONTEXT and the one after it, sleeping for each; a line at SIGUSR1
+ *   hostile open      INSTANCE CONTEXT SECONDS  attaches, opens, sends itself a message, closes: within so many seconds
+ *   hostile hold      INSTANCE CONTEXT   opens it, and never looks at it
+ *   hostile sleeper   INSTANCE CONTEXT   is every wake-up there, and none that nobody caused?
+ *   hostile flood     INSTANCE CONTEXT TO  sends to context TO until no more can be sent
+ *
+ * Hostile ones, by the socket. They say what they did, and stay until they are killed:
+ *   hostile wake   INSTANCE CONTEXT      makes its descriptors block who writes to them, and asks to be woken
+ *   hostile keep   INSTANCE CONTEXT HOW  uses the descriptors of a context that it has closed
+ *   hostile close  INSTANCE HOW          passes descriptors that are slow to close
+ *   hostile large  INSTANCE CONTEXT MIB  gives more memory than it may
+ *   hostile hungry INSTANCE              shares memory until that is refused
+ *   hostile many   INSTANCE COUNT        connects so often
+ *   hostile before INSTANCE              asks what a secondary asks
+ *   hostile hole   INSTANCE CONTEXT HOW  makes holes in what it gave, or seals it
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <linux/fuse.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "client/client.h"
+
+#define PROGRAM "hostile"
+#include "helpers.h"
+
+#define PAGE       4096u
+#define LIFE_S     280     /* nothing here runs longer */
+#define ANSWER_MS  30000   /* hostile ones wait so long for an answer */
+#define GIVEN_MAX  250     /* descriptors of a message: the kernel's limit is 253 */
+#define LINGER_S   30
+#define MIB        (1ul << 20)
+
+/* ------------------------------------------------------------------ others */
+
+static struct pmx_node *node;
+static volatile sig_atomic_t asked;
+
+static void
+on_usr1(int number)
+{
+	(void)number;
+	asked = 1;
+}
+
+static void __attribute__((noreturn))
+die(const char *what, int result)
+{
+	fail("%s: %s", what, pmx_strerror(result));
+	exit(1);
+}
+
+static struct pmx_context *
+open_it(uint16_t number)
+{
+	const struct pmx_context_params params = {.context = number};
+	struct pmx_context *ctx;
+	int result = pmx_context_open(&ctx, node, &params);
+
+	if (result != 0)
+		die("pmx_context_open", result);
+	return ctx;
+}
+
+static void
+attach(const char *instance)
+{
+	setenv("PMX_ATTACH", "thin", 1);
+	int result = pmx_node_attach(&node, instance, -1);
+
+	if (result != 0)
+		die("pmx_node_attach", result);
+}
+
+static void
+say(const char *line)
+{
+	puts(line);
+	fflush(stdout);
+}
+
+static void __attribute__((noreturn))
+stay(const char *line)
+{
+	puts(line);
+	fflush(stdout);
+	for (;;)
+		pause();
+}
+
+static void
+send_number(struct pmx_context *from, const struct pmx_context *to, uint64_t n)
+{
+	int result;
+
+	while ((result = pmx_send_copy(from, pmx_context_addr(to), &n, sizeof(n), NULL)) == -EAGAIN || result == -ENOBUFS)
+		sched_yield();
+	if (result != 0)
+		die("pmx_send_copy", result);
+}
+
+static void
+take_number(struct pmx_context *ctx, uint64_t n, double seconds)
+{
+	struct pmx_message m;
+	uint64_t got;
+	int result = pmx_receive_wait(ctx, &m, (int64_t)(seconds * 1e6));
+
+	if (result != 1)
+		die("pmx_receive_wait", result == 0 ? -ETIMEDOUT : result);
+	if (m.len != sizeof(n) || (memcpy(&got, pmx_message_data(&m), sizeof(got)), got != n)) {
+		fail("another message than %lu came", n);
+		exit(1);
+	}
+	pmx_release_receive_buffer(ctx, &m);
+}
+
+static void __attribute__((noreturn))
+bystander(const char *instance, uint16_t number)
+{
+	attach(instance);
+	struct pmx_context *a = open_it(number), *b = open_it((uint16_t)(number + 1));
+	double longest = 0;
+
+	signal(SIGUSR1, on_usr1);
+	say("open");
+	for (uint64_t n = 0;; n++) {
+		bool answer = asked; /* by a whole round that begins now */
+		double begin = now_s();
+
+		send_number(a, b, n);
+		take_number(b, n, LIFE_S);
+		send_number(b, a, ~n);
+		take_number(a, ~n, LIFE_S);
+		double took = now_s() - begin;
+
+		longest = took > longest ? took : longest;
+		if (answer) {
+			asked = 0;
+			printf("round %lu, the longest took %.1f ms\n", n, longest * 1000);
+			fflush(stdout);
+			longest = 0;
+		}
+		usleep(2000);
+	}
+}
+
+/* As many tries as time allows: a number may be still in use, and a primary that is busy may turn one away. */
+static int
+open_within(const char *instance, uint16_t number, double seconds)
+{
+	double begin = now_s();
+	const struct pmx_context_params params = {.context = number};
+	struct pmx_context *ctx;
+	const char *what = "pmx_node_attach";
+	int result = -1;
+
+	setenv("PMX_ATTACH", "thin", 1);
+	while (now_s() - begin < seconds) {
+		if (node == NULL && (result = pmx_node_attach(&node, instance, -1)) != 0) {
+			node = NULL;
+			what = "pmx_node_attach";
+		} else if ((result = pmx_context_open(&ctx, node, &params)) != 0) {
+			what = "pmx_context_open";
+		} else {
+			break;
+		}
+		usleep(5000);
+	}
+	if (result != 0)
+		die(what, result);
+	send_number(ctx, ctx, 1);
+	take_number(ctx, 1, seconds);
+	pmx_context_close(ctx);
+	pmx_node_close(node);
+	printf("opened after %.1f ms\n", (now_s() - begin) * 1000);
+	return now_s() - begin > seconds;
+}
+
+static void __attribute__((noreturn))
+hold(const char *instance, uint16_t number)
+{
+	attach(instance);
+	open_it(number);
+	stay("open");
+}
+
+/* It looks only some time after the message: who takes wake-ups that are others' has had time for it. */
+static int
+sleeper(const char *instance, uint16_t number)
+{
+	attach(instance);
+	struct pmx_context *a = open_it(number), *b = open_it(PMX_ANY_CONTEXT);
+	struct pollfd p = {.fd = pmx_get_fd(a), .events = POLLIN};
+	unsigned missing = 0, nobodys = 0;
+
+	for (uint64_t n = 0; n < 20; n++) {
+		if (pmx_before_select(a) != 0)
+			fail("a message in round %lu that nobody has sent", n);
+		send_number(b, a, n);
+		usleep(20000);
+		missing += poll(&p, 1, 1000) != 1;
+		pmx_after_select(a);
+		take_number(a, n, LIFE_S);
+	}
+	for (unsigned i = 0; i < 10; i++) {
+		if (pmx_before_select(a) != 0)
+			fail("a message that nobody has sent");
+		nobodys += poll(&p, 1, 50) != 0;
+		pmx_after_select(a);
+	}
+	printf("%u of 20 wake-ups missing, %u of 10 that nobody caused\n", missing, nobodys);
+	pmx_node_close(node);
+	return failed || missing != 0 || nobodys != 0;
+}
+
+static void __attribute__((noreturn))
+flood(const char *instance, uint16_t number, uint16_t to)
+{
+	attach(instance);
+	struct pmx_context *ctx = open_it(number);
+	const struct pmx_addr peer = {pmx_context_addr(ctx).node, to};
+	double last = now_s();
+	uint64_t n = 0;
+
+	while (now_s() - last < 0.5) {
+		int result = pmx_send_copy(ctx, peer, &n, sizeof(n), NULL);
+
+		if (result == 0) {
+			n++;
+			last = now_s();
+		} else if (result != -EAGAIN && result != -ENOBUFS) {
+			die("pmx_send_copy", result);
+		} else {
+			pmx_sends_pending(ctx);
+			sched_yield();
+		}
+	}
+	printf("# %lu messages\n", n);
+	stay("full");
+}
+
+/* ------------------------------------------------------------------ by the socket */
+
+static int
+dial(const char *path, int flags)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
+
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
+	if (fd >= 0 && connect(fd, (struct sockaddr *)&at, sizeof(at)) == 0)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+static int
+dial_or_die(const char *path)
+{
+	int fd = dial(path, 0);
+
+	if (fd < 0)
+		die(path, -errno);
+	return fd;
+}
+
+/* As many descriptors as the kernel lets pass, which are more than the library would. */
+static ssize_t
+tell(int sock, const void *bytes, size_t len, const int *fds, unsigned n, int flags)
+{
+	char room[CMSG_SPACE(GIVEN_MAX * sizeof(int))] = {0};
+	struct iovec iov = {(void *)(uintptr_t)bytes, len};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	if (n > 0) {
+		m.msg_control = room;
+		m.msg_controllen = CMSG_SPACE(n * sizeof(int));
+		struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(n * sizeof(int));
+		memcpy(CMSG_DATA(c), fds, n * sizeof(int));
+	}
+	return sendmsg(sock, &m, flags | MSG_NOSIGNAL);
+}
+
+/* got: NULL, or room for two descriptors, -1 where none came. */
+static int
+ask(int sock, struct attach_request *request, int give, struct attach_reply *reply, int *got)
+{
+	struct pollfd p = {.fd = sock, .events = POLLIN};
+	char room[CMSG_SPACE(2 * sizeof(int))];
+	struct iovec iov = {reply, sizeof(*reply)};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
+
+	request->abi = CHANNEL_ABI;
+	request->pid = getpid();
+	if (tell(sock, request, sizeof(*request), &give, give >= 0, 0) != (ssize_t)sizeof(*request))
+		return -EPIPE;
+	if (poll(&p, 1, ANSWER_MS) != 1)
+		return -ETIMEDOUT;
+	if (recvmsg(sock, &m, 0) != (ssize_t)sizeof(*reply))
+		return -EPIPE;
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+	int fds[2] = {-1, -1};
+
+	if (c != NULL && c->cmsg_type == SCM_RIGHTS && c->cmsg_len <= CMSG_LEN(sizeof(fds)))
+		memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+	if (got != NULL) {
+		memcpy(got, fds, sizeof(fds));
+	} else {
+		for (unsigned i = 0; i < 2; i++) {
+			if (fds[i] >= 0)
+				close(fds[i]);
+		}
+	}
+	return reply->result;
+}
+
+/* Memory as the engine takes it: sealed, and with all its pages. */
+static int
+memory_file(uint64_t len)
+{
+	int fd = memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0 || ftruncate(fd, (off_t)len) != 0 || fallocate(fd, 0, 0, (off_t)len) != 0 ||
+		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
+		printf("skip no memory of %lu MiB: %s\n", len / MIB, strerror(errno));
+		exit(0);
+	}
+	return fd;
+}
+
+/* A context, opened without the library. */
+struct raw {
+	int sock, memory, fds[2];
+	uint16_t number;
+	uint32_t generation;
+	uint64_t len;
+	struct channel_shm *shm;
+	struct slot_end sub;
+};
+
+static int
+raw_open(struct raw *r, int sock, uint16_t number)
+{
+	struct attach_request request = {.op = ATTACH_BYTES, .ctx = number};
+	struct attach_reply reply;
+	int result = ask(sock, &request, -1, &reply, NULL);
+
+	if (result != 0)
+		return result;
+	*r = (struct raw){.sock = sock, .len = (reply.bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1)};
+	r->memory = memory_file(r->len);
+	request = (struct attach_request){.op = ATTACH_OPEN, .ctx = reply.ctx, .len = r->len};
+	result = ask(sock, &request, r->memory, &reply, r->fds);
+	if (result != 0) {
+		close(r->memory);
+		return result;
+	}
+	r->number = reply.ctx;
+	r->generation = reply.generation;
+	r->shm = mmap(NULL, r->len, PROT_READ | PROT_WRITE, MAP_SHARED, r->memory, 0);
+	if (r->shm == MAP_FAILED)
+		die("mmap", -errno);
+	slot_end_init(&r->sub, channel_submissions(r->shm), r->shm->submissions, &r->shm->submissions_pos);
+	return 0;
+}
+
+static void
+raw_open_or_die(struct raw *r, const char *instance, uint16_t number)
+{
+	int result = raw_open(r, dial_or_die(instance), number);
+
+	if (result != 0)
+		die("opening", result);
+}
+
+static int
+share(const struct raw *r, int fd, uint64_t len)
+{
+	struct attach_request request = {.op = ATTACH_MEMORY, .ctx = r->number, .generation = r->generation, .addr = MIB, .len = len};
+	struct attach_reply reply;
+
+	return ask(r->sock, &request, fd, &reply, NULL);
+}
+
+/* ------------------------------------------------------------------ bells */
+
+static void
+set_blocking(int fd, bool blocking)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	fcntl(fd, F_SETFL, blocking ? flags & ~O_NONBLOCK : flags | O_NONBLOCK);
+}
+
+/* What a descriptor of the engine's would block on, it finds here: flags are the file's, and not the descriptor's. */
+static void __attribute__((noreturn))
+wake(const char *instance, uint16_t number)
+{
+	const uint64_t most = UINT64_MAX - 1;
+	struct raw r;
+
+	raw_open_or_die(&r, instance, number);
+	for (unsigned i = 0; i < 2; i++) {
+		set_blocking(r.fds[i], false);
+		if (write(r.fds[i], &most, sizeof(most)) < 0)
+			printf("# descriptor %u cannot be written: %s\n", i, strerror(errno));
+		set_blocking(r.fds[i], true);
+	}
+	/* messages to itself, and the wish to be woken for each; who is awake sees them without a doorbell */
+	for (uint32_t i = 0; i < 64; i++) {
+		struct submission s = {.op = i == 0 ? SUBMIT_SELECT : SUBMIT_SEND, .count = i != 0};
+
+		s.send.dst_node = r.shm->node;
+		s.send.dst_ctx = r.number;
+		s.send.len = i == 0 ? 0 : 8;
+		s.send.buf[0] = (uint16_t)(i % r.shm->send_buffers);
+		atomic_store(&r.shm->wake_client, 1);
+		memcpy(slot_at(&r.sub, r.sub.pos)->body, &s, sizeof(s));
+		slot_publish(&r.sub, r.sub.pos++);
+		usleep(2000);
+	}
+	stay("done");
+}
+
+/* Whose bells are these when the context has another owner? */
+static void __attribute__((noreturn))
+keep(const char *instance, uint16_t number, const char *how)
+{
+	struct epoll_event event;
+	struct attach_reply reply;
+	struct raw r;
+
+	raw_open_or_die(&r, instance, number);
+	struct attach_request request = {.op = ATTACH_CLOSE, .ctx = r.number, .generation = r.generation};
+	int result = ask(r.sock, &request, -1, &reply, NULL);
+
+	if (result != 0)
+		die("closing", result);
+	set_blocking(r.fds[0], false);
+	set_blocking(r.fds[1], false);
+	say("closed");
+	for (bool ring = strcmp(how, "ring") == 0;; sched_yield()) {
+		for (unsigned i = 0; i < 2; i++) {
+			uint64_t count = 1;
+			ssize_t n = ring ? write(r.fds[i], &count, sizeof(count)) : read(r.fds[i], &count, sizeof(count));
+
+			if (n < 0 && !ring)
+				epoll_wait(r.fds[i], &event, 1, 0); /* then it may be one of those */
+		}
+	}
+}
+
+/* ------------------------------------------------------------------ what is slow to close */
+
+static int listener;
+static struct sockaddr_in listens;
+
+/* A connection whose last close waits for bytes that nobody reads. */
+static int
+lingering(void)
+{
+	static const char bytes[65536];
+	const struct linger linger = {1, LINGER_S};
+	const int little = 4096;
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	if (fd < 0)
+		die("socket", -errno);
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &little, sizeof(little));
+	if (connect(fd, (struct sockaddr *)&listens, sizeof(listens)) != 0 || accept(listener, NULL, NULL) < 0)
+		die("connect", -errno);
+	set_blocking(fd, false);
+	while (write(fd, bytes, sizeof(bytes)) > 0)
+		;
+	set_blocking(fd, true);
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+	return fd;
+}
+
+static void
+listen_here(void)
+{
+	const int little = 4096;
+	socklen_t len = sizeof(listens);
+
+	listener = socket(AF_INET, SOCK_STREAM, 0);
+	listens = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &little, sizeof(little));
+	if (listener < 0 || bind(listener, (struct sockaddr *)&listens, sizeof(listens)) != 0 || listen(listener, 128) != 0 ||
+		getsockname(listener, (struct sockaddr *)&listens, &len) != 0)
+		die("listen", -errno);
+}
+
+static void
+write_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY);
+
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		die(path, -errno);
+	close(fd);
+}
+
+static void
+fuse_answer(int fuse, uint64_t unique, const void *data, size_t len)
+{
+	struct fuse_out_header head = {.len = (uint32_t)(sizeof(head) + len), .unique = unique};
+	char all[sizeof(head) + 256];
+
+	memcpy(all, &head, sizeof(head));
+	memcpy(all + sizeof(head), data, len);
+	if (write(fuse, all, head.len) < 0)
+		return; /* who asked has gone */
+}
+
+static int ends; /* readable when the process that was started is killed */
+
+/* A file system of one file, which opens, and whose close is never answered. Who has the file open cannot end before this. */
+static void
+fuse_serve(int fuse)
+{
+	static char bytes[1 << 17];
+	struct pollfd p[] = {{.fd = fuse, .events = POLLIN}, {.fd = ends, .events = POLLIN}};
+	struct fuse_in_header in;
+
+	while (poll(p, 2, -1) > 0 && p[1].revents == 0 && read(fuse, bytes, sizeof(bytes)) >= (ssize_t)sizeof(in)) {
+		memcpy(&in, bytes, sizeof(in));
+		struct fuse_init_out init = {.major = FUSE_KERNEL_VERSION, .minor = FUSE_KERNEL_MINOR_VERSION, .max_readahead = PAGE,
+			.max_background = 16, .congestion_threshold = 12, .max_write = PAGE};
+		struct fuse_attr_out attr = {.attr_valid = LIFE_S, .attr = {.ino = 1, .mode = S_IFREG | 0666, .nlink = 1, .blksize = PAGE}};
+		struct fuse_open_out out = {.fh = 1};
+
+		if (in.opcode == FUSE_INIT)
+			fuse_answer(fuse, in.unique, &init, sizeof(init));
+		else if (in.opcode == FUSE_GETATTR)
+			fuse_answer(fuse, in.unique, &attr, sizeof(attr));
+		else if (in.opcode == FUSE_OPEN)
+			fuse_answer(fuse, in.unique, &out, sizeof(out));
+	}
+}
+
+/* A file whose every close, not only the last, asks a process of ours that never answers. Nobody needs rights for that but those of an
+ * own user namespace. -1: not on this host. */
+static int
+unanswered(void)
+{
+	char text[128], at[] = "/tmp/pmx-hostile.XXXXXX";
+	unsigned uid = getuid(), gid = getgid();
+	int place = mkstemp(at);
+
+	if (place < 0)
+		return -1;
+	close(place);
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
+		unlink(at);
+		return -1;
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* new rights have cleared it */
+	write_text("/proc/self/setgroups", "deny");
+	snprintf(text, sizeof(text), "0 %u 1", uid);
+	write_text("/proc/self/uid_map", text);
+	snprintf(text, sizeof(text), "0 %u 1", gid);
+	write_text("/proc/self/gid_map", text);
+	int fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC); /* of the namespace that mounts it */
+
+	snprintf(text, sizeof(text), "fd=%d,rootmode=100000,user_id=0,group_id=0", fuse);
+	int result = mount("hostile", at, "fuse", MS_NODEV | MS_NOSUID, text);
+
+	if (result != 0) {
+		unlink(at);
+		return -1;
+	}
+	pid_t server = fork();
+
+	if (server == 0) {
+		fuse_serve(fuse);
+		_exit(0);
+	}
+	close(fuse);
+	int fd = open(at, O_RDWR | O_CLOEXEC);
+
+	umount2(at, MNT_DETACH);
+	unlink(at);
+	return fd;
+}
+
+/* What is passed, and how; 0: nothing more is to be sent. */
+static unsigned
+slow_things(const char *how, int sock, struct attach_request *request, int *fds)
+{
+	unsigned n = 0;
+	int pair[2];
+
+	if (strcmp(how, "hello") == 0) {
+		/* with a question that takes none */
+		fds[n++] = lingering();
+	} else if (strcmp(how, "memory") == 0) {
+		/* in the place of memory */
+		*request = (struct attach_request){.abi = CHANNEL_ABI, .op = ATTACH_OPEN, .ctx = PMX_ANY_CONTEXT, .len = 1u << 30};
+		fds[n++] = lingering();
+	} else if (strcmp(how, "surplus") == 0) {
+		/* more than anybody has room for: the last ones never become descriptors there */
+		for (; n < 200; n++)
+			fds[n] = n % 40 == 0 || n >= 195 ? lingering() : open("/dev/null", O_RDONLY);
+	} else if (strcmp(how, "nested") == 0) {
+		/* in the queue of a socket that is passed */
+		int inner = lingering();
+
+		if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) != 0 || tell(pair[0], "x", 1, &inner, 1, 0) != 1)
+			die("socketpair", -errno);
+		close(inner);
+		close(pair[0]);
+		fds[n++] = pair[1];
+	} else if (strcmp(how, "unanswered") == 0) {
+		fds[n++] = unanswered();
+		if (fds[0] < 0)
+			stay("skip: an ordinary user cannot mount a file system here");
+	} else if (strcmp(how, "flood") == 0 || strcmp(how, "unanswered_flood") == 0) {
+		/* more at once than anybody waits for, and then many that would be closed quickly */
+		bool lingers = strcmp(how, "flood") == 0;
+		int file = lingers ? -1 : unanswered();
+
+		if (!lingers && file < 0)
+			stay("skip: an ordinary user cannot mount a file system here");
+		for (unsigned i = 0; i < 10; i++) {
+			fds[0] = lingers ? lingering() : file;
+			tell(sock, request, sizeof(*request), fds, 1, 0);
+			if (lingers)
+				close(fds[0]);
+			ask(sock, request, -1, &(struct attach_reply){0}, NULL);
+		}
+		usleep(200000);
+		for (unsigned i = 0; i < GIVEN_MAX; i++)
+			fds[i] = open("/dev/null", O_RDONLY);
+		for (unsigned i = 0; i < 10; i++)
+			tell(sock, request, sizeof(*request), fds, GIVEN_MAX, 0);
+	} else if (strcmp(how, "queue") == 0) {
+		/* who takes no answers is disconnected, with these unread */
+		for (unsigned i = 0; i < 60; i++)
+			fds[i] = lingering();
+		for (unsigned i = 0; i < 270; i++)
+			tell(sock, request, sizeof(*request), NULL, 0, 0);
+		for (unsigned i = 0; i < 60 && tell(sock, request, sizeof(*request), &fds[i], 1, MSG_DONTWAIT) > 0; i++)
+			close(fds[i]);
+	} else {
+		die(how, -EINVAL);
+	}
+	return n;
+}
+
+/* Tries at once: it works when the primary has the last of a descriptor, and not we. */
+static void __attribute__((noreturn))
+slow_close(const char *instance, const char *how)
+{
+	const unsigned tries = strcmp(how, "unanswered") == 0 ? 1 : strstr(how, "flood") != NULL ? 10 : 8;
+
+	int alive[2];
+
+	if (pipe2(alive, O_CLOEXEC) != 0)
+		die("pipe2", -errno);
+	ends = alive[0];
+	for (unsigned i = 0; i < tries; i++) {
+		if (fork() != 0)
+			continue;
+		close(alive[1]);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		struct attach_request request = {.abi = CHANNEL_ABI, .op = ATTACH_HELLO};
+		int fds[GIVEN_MAX], sock = dial_or_die(instance);
+
+		listen_here();
+		unsigned n = slow_things(how, sock, &request, fds);
+
+		if (n > 0 && tell(sock, &request, sizeof(request), fds, n, 0) != (ssize_t)sizeof(request))
+			die("sendmsg", -errno);
+		while (n-- > 0 && tries > 1)
+			close(fds[n]);
+		for (;;)
+			pause();
+	}
+	usleep(500000);
+	stay("done");
+}
+
+/* ------------------------------------------------------------------ too much */
+
+static int
+large(const char *instance, uint16_t number, uint64_t len)
+{
+	struct attach_request request = {.op = ATTACH_BYTES, .ctx = number};
+	struct attach_reply reply;
+	double quickest = 1e9, begin;
+	struct raw r;
+	int sock = dial_or_die(instance), result;
+	int memory = memory_file(len);
+
+	result = ask(sock, &request, -1, &reply, NULL);
+	if (result != 0)
+		die("asking for a size", result);
+	printf("# %lu KiB are needed\n", (unsigned long)reply.bytes >> 10);
+	/* the quickest of some: whoever has the CPU in between is not the primary's doing */
+	for (unsigned i = 0; i < 5; i++) {
+		request = (struct attach_request){.op = ATTACH_OPEN, .ctx = number, .len = len};
+		begin = now_s();
+		result = ask(sock, &request, memory, &reply, NULL);
+		quickest = now_s() - begin < quickest ? now_s() - begin : quickest;
+		if (result != -EINVAL)
+			break;
+	}
+	printf("open %d ms %.1f\n", result, quickest * 1000);
+	close(sock);
+	result = raw_open(&r, dial_or_die(instance), PMX_ANY_CONTEXT);
+	if (result != 0)
+		die("opening", result);
+	quickest = 1e9;
+	for (unsigned i = 0; i < 5; i++) {
+		begin = now_s();
+		result = share(&r, memory, len);
+		quickest = now_s() - begin < quickest ? now_s() - begin : quickest;
+		if (result >= 0)
+			break;
+	}
+	printf("memory %d ms %.1f\n", result, quickest * 1000);
+	/* what fits still does, and only so often */
+	close(memory);
+	memory = memory_file(MIB);
+	unsigned pieces = 0;
+
+	while (pieces < 2 * MEMORIES_MAX && (result = share(&r, memory, MIB)) == 0)
+		pieces++;
+	printf("little %d after %u\n", result, pieces);
+	fflush(stdout);
+	return 0;
+}
+
+static void __attribute__((noreturn))
+hungry(const char *instance)
+{
+	int sock = dial_or_die(instance), memory = memory_file(PAGE), result;
+	unsigned pieces = 0, contexts = 0;
+	struct raw r;
+
+	while ((result = raw_open(&r, sock, PMX_ANY_CONTEXT)) == 0) {
+		contexts++;
+		while ((result = share(&r, memory, PAGE)) == 0)
+			pieces++;
+		if (result != -ENOSPC)
+			break;
+	}
+	printf("# %u contexts, %u pieces, then %s\n", contexts, pieces, strerror(-result));
+	/* these wait to be let in, if nobody can */
+	for (unsigned i = 0; i < 8; i++)
+		dial(instance, SOCK_NONBLOCK);
+	stay("done");
+}
+
+/* Whose connection ends comes again. */
+static void __attribute__((noreturn))
+many(const char *instance, unsigned count)
+{
+	struct rlimit limit;
+	struct pollfd *p = must(calloc(count, sizeof(*p)));
+	unsigned open = 0;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+	for (unsigned i = 0; i < count; i++)
+		p[i] = (struct pollfd){.fd = -1, .events = POLLIN};
+	for (unsigned turn = 0;; turn++) {
+		poll(p, count, 10);
+		open = 0;
+		for (unsigned i = 0; i < count; i++) {
+			if (p[i].fd >= 0 && p[i].revents != 0) {
+				close(p[i].fd);
+				p[i].fd = -1;
+			}
+			if (p[i].fd < 0)
+				p[i].fd = dial(instance, SOCK_NONBLOCK);
+			open += p[i].fd >= 0;
+		}
+		if (turn == 20) {
+			printf("# %u connections\n", open);
+			say("done");
+		}
+	}
+}
+
+static int
+before(const char *instance)
+{
+	struct attach_request request = {.op = ATTACH_BEFORE};
+	struct attach_reply reply = {0};
+	int result = ask(dial_or_die(instance), &request, -1, &reply, NULL);
+
+	printf("before %d, addresses %lx, lcore %u\n", result, (unsigned long)reply.memory_begin, reply.lcore);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ for who takes over */
+
+static void __attribute__((noreturn))
+hole(const char *instance, uint16_t number, const char *how)
+{
+	const int make = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+	int memory = memory_file(MIB), result;
+	struct raw r;
+
+	raw_open_or_die(&r, instance, number);
+	result = share(&r, memory, MIB);
+	if (result != 0)
+		die("sharing", result);
+	if (strcmp(how, "seal") == 0) {
+		if (fcntl(r.memory, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0)
+			die("sealing", -errno);
+	} else if (strcmp(how, "seal_shared") == 0) {
+		if (fcntl(memory, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0)
+			die("sealing", -errno);
+	} else if (strcmp(how, "hole") == 0) {
+		if (fallocate(r.memory, make, (off_t)(r.len - 2 * PAGE), 2 * PAGE) != 0)
+			die("a hole", -errno);
+	} else if (strcmp(how, "hole_shared") == 0) {
+		if (fallocate(memory, make, 0, MIB) != 0)
+			die("a hole", -errno);
+	} else if (strcmp(how, "all") == 0) {
+		if (fallocate(r.memory, make, 0, (off_t)r.len) != 0)
+			die("a hole", -errno);
+	}
+	stay("done");
+}
+
+int
+main(int argc, char **argv)
+{
+	if (argc < 3) {
+		fputs("Usage: see the head of hostile.c\n", stderr);
+		return 2;
+	}
+	const char *what = argv[1], *instance = argv[2], *third = argc > 3 ? argv[3] : "65535", *fourth = argc > 4 ? argv[4] : "1";
+	uint16_t number = (uint16_t)atoi(third);
+
+	alarm(LIFE_S);
+	if (strcmp(what, "bystander") == 0)
+		bystander(instance, number);
+	if (strcmp(what, "open") == 0)
+		return open_within(instance, number, atof(fourth));
+	if (strcmp(what, "hold") == 0)
+		hold(instance, number);
+	if (strcmp(what, "sleeper") == 0)
+		return sleeper(instance, number);
+	if (strcmp(what, "flood") == 0)
+		flood(instance, number, (uint16_t)atoi(fourth));
+	if (strcmp(what, "wake") == 0)
+		wake(instance, number);
+	if (strcmp(what, "keep") == 0)
+		keep(instance, number, fourth);
+	if (strcmp(what, "close") == 0)
+		slow_close(instance, third);
+	if (strcmp(what, "large") == 0)
+		return large(instance, number, (uint64_t)atoi(fourth) * MIB);
+	if (strcmp(what, "hungry") == 0)
+		hungry(instance);
+	if (strcmp(what, "many") == 0)
+		many(instance, number);
+	if (strcmp(what, "before") == 0)
+		return before(instance);
+	if (strcmp(what, "hole") == 0)
+		hole(instance, number, fourth);
+	fprintf(stderr, "hostile: no such command: %s\n", what);
+	return 2;
+}
