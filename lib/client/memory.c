@@ -23,6 +23,9 @@
 #include "rma/region.h"
 
 #define HUGE_BYTES (2ull << 20)
+/* names of memfds, to be seen in /proc */
+#define ALLOCATED  "pmx"
+#define ADOPTED    "pmx-adopted"
 
 /* ------------------------------------------------------------------ pieces */
 
@@ -105,13 +108,13 @@ memory_of(struct pmx_context *ctx, const void *addr, uint64_t len)
 
 /* Pages of a new memfd, mapped here; -errno. */
 static int
-make_pages(uint64_t *len, void **addr, bool huge)
+make_pages(const char *name, uint64_t *len, void **addr, bool huge)
 {
 	uint64_t page = huge ? HUGE_BYTES : (uint64_t)sysconf(_SC_PAGESIZE);
 
 	*addr = MAP_FAILED;
 	uint64_t all = (*len + page - 1) & ~(page - 1);
-	int fd = memfd_create("pmx", MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB | MFD_HUGE_2MB : 0));
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB | MFD_HUGE_2MB : 0));
 
 	STEP();
 	if (fd < 0)
@@ -135,9 +138,9 @@ int
 memory_pages(uint64_t *len, void **addr)
 {
 	/* hugepages for what fills one; none free: ordinary ones */
-	int fd = *len >= HUGE_BYTES / 2 ? make_pages(len, addr, true) : -ENOMEM;
+	int fd = *len >= HUGE_BYTES / 2 ? make_pages(ALLOCATED, len, addr, true) : -ENOMEM;
 
-	return fd < 0 ? make_pages(len, addr, false) : fd;
+	return fd < 0 ? make_pages(ALLOCATED, len, addr, false) : fd;
 }
 
 /* The engine maps what is mapped here at `at`. */
@@ -221,20 +224,24 @@ memory_unmap(struct pmx_context *ctx, const void *addr)
 
 /* ------------------------------------------------------------------ adoption */
 
-/* Is all of [at, at + len) private, anonymous and writable? By /proc/self/maps: 0 or -errno. */
+/* Is all of [at, at + len) writable, and either private and anonymous, or what was adopted before (by a context that is closed, of memory
+ * that was freed and given out again)? By /proc/self/maps: 0 or -errno. */
 static int
 check_private(uint64_t at, uint64_t len)
 {
 	FILE *f = fopen("/proc/self/maps", "r");
 	char line[512], rights[8];
 	uint64_t begin, end, inode, next = at;
+	int name;
 
 	if (f == NULL)
 		return -errno;
 	while (next < at + len && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%lx-%lx %7s %*s %*s %lu", &begin, &end, rights, &inode) != 4 || end <= next)
+		if (sscanf(line, "%lx-%lx %7s %*s %*s %lu %n", &begin, &end, rights, &inode, &name) != 4 || end <= next)
 			continue;
-		if (begin > next || memcmp(rights, "rw", 2) != 0 || rights[3] != 'p' || inode != 0)
+		bool adopted = strncmp(line + name, "/memfd:" ADOPTED " ", sizeof("/memfd:" ADOPTED)) == 0;
+
+		if (begin > next || memcmp(rights, "rw", 2) != 0 || (!adopted && (rights[3] != 'p' || inode != 0)))
 			break;
 		next = end;
 	}
@@ -249,7 +256,7 @@ adopt_pages(struct pmx_context *ctx, uint64_t at, uint64_t len)
 	int watched = -ENOSPC, result, fd;
 	void *pages;
 
-	fd = make_pages(&len, &pages, false);
+	fd = make_pages(ADOPTED, &len, &pages, false);
 	if (fd < 0)
 		return fd;
 	memcpy(pages, (void *)(uintptr_t)at, len);
@@ -279,7 +286,7 @@ copy_and_share(struct pmx_context *ctx, const struct piece *p, bool huge)
 {
 	uint64_t len = p->len;
 	void *pages;
-	int fd = make_pages(&len, &pages, huge);
+	int fd = make_pages(ALLOCATED, &len, &pages, huge);
 
 	if (fd < 0)
 		return false;
