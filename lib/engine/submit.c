@@ -432,6 +432,8 @@ submit_other(struct engine *e, struct channel *ch, const struct submission *s)
 		return submit_frame(e, ch, s);
 	case SUBMIT_REGISTER:
 	case SUBMIT_DEREGISTER:
+		if (ch->state != CHANNEL_OPEN)
+			break; /* nobody would hear the answer */
 		if (ch->remote->region.due || ch->remote->region.waits)
 			return 0;
 		target_region(e, ch, s);
