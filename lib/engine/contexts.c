@@ -425,19 +425,22 @@ finish(struct engine *e, struct channel *ch)
 }
 
 /* A context that is no longer open: take what it submitted, then wait for what is on its way. */
-void
+unsigned
 engine_reap(struct engine *e, struct channel *ch)
 {
+	unsigned work = 0;
+
 	if (ch->state == CHANNEL_CLOSING) {
-		channel_scan(e, ch);
+		work = channel_scan(e, ch);
 		/* what waits for room in the core is seen off too; what is written from now on is not */
 		if (slot_filled(&ch->sub, ch->sub.pos) && ch->sub.pos - ch->closed_at <= ch->sub.mask && e->now < ch->close_until)
-			return;
+			return work;
 		close_endpoints(e, ch, true);
 		ch->state = CHANNEL_DEAD;
 	}
 	if (ch->busy_slots == 0 && ch->remote->frames == 0 && ch->remote->local_head == NULL)
 		finish(e, ch);
+	return work;
 }
 
 int

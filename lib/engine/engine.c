@@ -120,7 +120,8 @@ static bool
 anything_submitted(const struct engine *e)
 {
 	for (unsigned i = 0; i < e->open_count; i++) {
-		if (slot_filled(&e->open[i]->sub, e->open[i]->sub.pos))
+		/* one that closes waits for the core, and not awake */
+		if (e->open[i]->state == CHANNEL_OPEN && slot_filled(&e->open[i]->sub, e->open[i]->sub.pos))
 			return true;
 	}
 	for (unsigned i = 0; e->lane == 0 && i < e->node->link_count; i++) {

@@ -450,6 +450,6 @@ void matching_close(struct channel *ch);
 
 /* contexts.c */
 void engine_command(struct engine *e, struct command *cmd);
-void engine_reap(struct engine *e, struct channel *ch);
+unsigned engine_reap(struct engine *e, struct channel *ch);
 
 #endif

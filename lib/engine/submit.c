@@ -500,7 +500,7 @@ engine_submissions(struct engine *e)
 		struct channel *ch = e->open[i];
 
 		if (unlikely(ch->state != CHANNEL_OPEN)) {
-			engine_reap(e, ch);
+			work += engine_reap(e, ch);
 		} else {
 			if (!frozen && slot_filled(&ch->sub, ch->sub.pos))
 				work += channel_scan(e, ch);
