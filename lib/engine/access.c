@@ -353,14 +353,15 @@ converse(unsigned i)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	memset(&reply, 0, sizeof(reply));
-	if (n == (ssize_t)sizeof(request))
+	const bool whole = n == (ssize_t)sizeof(request);
+
+	if (whole)
 		attach_answer(&c->who, &request, given, (int)count, &reply, out, &out_count);
-	if (n == (ssize_t)sizeof(request) && reply.result >= 0 && count == 1)
+	if (whole && reply.result >= 0 && count == 1)
 		close(given[0]); /* it is mapped: this is not its end */
 	else
 		close_apart(given, count, false);
-	bool said = n == (ssize_t)sizeof(request) &&
+	bool said = whole &&
 		passing_send(c->fd, &reply, sizeof(reply), out, (unsigned)out_count, MSG_DONTWAIT) == (ssize_t)sizeof(reply);
 
 	for (int k = 0; k < out_count; k++)
@@ -425,7 +426,7 @@ add_range(const struct rte_memseg_list *msl, void *arg)
 	return 0;
 }
 
-int
+void
 access_tell(const struct asker *who, struct attach_reply *reply)
 {
 	const struct rte_mempool *pool = door.node->pool;
@@ -438,7 +439,6 @@ access_tell(const struct asker *who, struct attach_reply *reply)
 	snprintf(reply->dpdk, sizeof(reply->dpdk), "%s", rte_version());
 	rte_memseg_list_walk(add_range, reply);
 	door.connections[who->connection].of_secondary = true;
-	return 0;
 }
 
 bool

@@ -401,7 +401,9 @@ attach_answer(const struct asker *who, const struct attach_request *request, con
 	case ATTACH_HELLO:
 		break;
 	case ATTACH_BEFORE:
-		reply->result = who->connection == SECONDARY ? -EPROTO : !access_is_ours(who) || owns_any(who) ? -EACCES : access_tell(who, reply);
+		reply->result = who->connection == SECONDARY ? -EPROTO : !access_is_ours(who) || owns_any(who) ? -EACCES : 0;
+		if (reply->result == 0)
+			access_tell(who, reply);
 		break;
 	case ATTACH_BYTES:
 		reply->result = bytes_for(who, request, reply);

@@ -31,8 +31,8 @@ struct asker {
 	uint32_t uid, gid; /* thin */
 };
 
-/* What a secondary on that connection, which is its sign of our life, needs to know before its EAL begins. 0. */
-int access_tell(const struct asker *who, struct attach_reply *reply);
+/* What a secondary on that connection, which is its sign of our life, needs to know before its EAL begins. */
+void access_tell(const struct asker *who, struct attach_reply *reply);
 
 /* Events of that thread; below these: a process. */
 #define ACCESS_LISTENER   (UINT64_C(1) << 62)

@@ -404,14 +404,25 @@ takeover_give(struct node *n)
 
 /* ------------------------------------------------------------------ taking */
 
+static const uint8_t *
+get_part(struct bytes_in *in, size_t len)
+{
+	const uint8_t *at = in->at;
+
+	if ((size_t)(in->end - at) < len)
+		return NULL;
+	in->at += len;
+	return at;
+}
+
 static bool
 get(struct bytes_in *in, void *to, size_t len)
 {
-	if ((size_t)(in->end - in->at) < len)
-		return false;
-	memcpy(to, in->at, len);
-	in->at += len;
-	return true;
+	const uint8_t *at = get_part(in, len);
+
+	if (at != NULL)
+		memcpy(to, at, len);
+	return at != NULL;
 }
 
 /* The next message's descriptors: 0, or -EPIPE. */
@@ -546,17 +557,6 @@ struct saved {
 	struct saved_channel s;
 	const uint8_t *bufs, *free, *done, *ended, *memories;
 };
-
-static const uint8_t *
-get_part(struct bytes_in *in, size_t len)
-{
-	const uint8_t *at = in->at;
-
-	if ((size_t)(in->end - at) < len)
-		return NULL;
-	in->at += len;
-	return at;
-}
 
 static bool
 get_saved(struct bytes_in *in, struct saved *to)

@@ -38,6 +38,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "channel/passing.h"
 #include "client/client.h"
 
 #define PROGRAM "hostile"
@@ -285,27 +286,6 @@ dial_or_die(const char *path)
 	return fd;
 }
 
-/* As many descriptors as the kernel lets pass, which are more than the library would. */
-static ssize_t
-tell(int sock, const void *bytes, size_t len, const int *fds, unsigned n, int flags)
-{
-	char room[CMSG_SPACE(GIVEN_MAX * sizeof(int))] = {0};
-	struct iovec iov = {(void *)(uintptr_t)bytes, len};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
-
-	if (n > 0) {
-		m.msg_control = room;
-		m.msg_controllen = CMSG_SPACE(n * sizeof(int));
-		struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(n * sizeof(int));
-		memcpy(CMSG_DATA(c), fds, n * sizeof(int));
-	}
-	return sendmsg(sock, &m, flags | MSG_NOSIGNAL);
-}
-
 /* got: NULL, or room for two descriptors, -1 where none came. */
 static int
 ask(int sock, struct attach_request *request, int give, struct attach_reply *reply, int *got)
@@ -317,7 +297,7 @@ ask(int sock, struct attach_request *request, int give, struct attach_reply *rep
 
 	request->abi = CHANNEL_ABI;
 	request->pid = getpid();
-	if (tell(sock, request, sizeof(*request), &give, give >= 0, 0) != (ssize_t)sizeof(*request))
+	if (passing_send(sock, request, sizeof(*request), &give, give >= 0, 0) != (ssize_t)sizeof(*request))
 		return -EPIPE;
 	if (poll(&p, 1, ANSWER_MS) != 1)
 		return -ETIMEDOUT;
@@ -631,7 +611,7 @@ slow_things(const char *how, int sock, struct attach_request *request, int *fds)
 		/* in the queue of a socket that is passed */
 		int inner = lingering();
 
-		if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) != 0 || tell(pair[0], "x", 1, &inner, 1, 0) != 1)
+		if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) != 0 || passing_send(pair[0], "x", 1, &inner, 1, 0) != 1)
 			die("socketpair", -errno);
 		close(inner);
 		close(pair[0]);
@@ -640,32 +620,26 @@ slow_things(const char *how, int sock, struct attach_request *request, int *fds)
 		fds[n++] = unanswered();
 		if (fds[0] < 0)
 			stay("skip: an ordinary user cannot mount a file system here");
-	} else if (strcmp(how, "flood") == 0 || strcmp(how, "unanswered_flood") == 0) {
+	} else if (strcmp(how, "flood") == 0) {
 		/* more at once than anybody waits for, and then many that would be closed quickly */
-		bool lingers = strcmp(how, "flood") == 0;
-		int file = lingers ? -1 : unanswered();
-
-		if (!lingers && file < 0)
-			stay("skip: an ordinary user cannot mount a file system here");
 		for (unsigned i = 0; i < 10; i++) {
-			fds[0] = lingers ? lingering() : file;
-			tell(sock, request, sizeof(*request), fds, 1, 0);
-			if (lingers)
-				close(fds[0]);
+			fds[0] = lingering();
+			passing_send(sock, request, sizeof(*request), fds, 1, 0);
+			close(fds[0]);
 			ask(sock, request, -1, &(struct attach_reply){0}, NULL);
 		}
 		usleep(200000);
 		for (unsigned i = 0; i < GIVEN_MAX; i++)
 			fds[i] = open("/dev/null", O_RDONLY);
 		for (unsigned i = 0; i < 10; i++)
-			tell(sock, request, sizeof(*request), fds, GIVEN_MAX, 0);
+			passing_send(sock, request, sizeof(*request), fds, GIVEN_MAX, 0);
 	} else if (strcmp(how, "queue") == 0) {
 		/* who takes no answers is disconnected, with these unread */
 		for (unsigned i = 0; i < 60; i++)
 			fds[i] = lingering();
 		for (unsigned i = 0; i < 270; i++)
-			tell(sock, request, sizeof(*request), NULL, 0, 0);
-		for (unsigned i = 0; i < 60 && tell(sock, request, sizeof(*request), &fds[i], 1, MSG_DONTWAIT) > 0; i++)
+			passing_send(sock, request, sizeof(*request), NULL, 0, 0);
+		for (unsigned i = 0; i < 60 && passing_send(sock, request, sizeof(*request), &fds[i], 1, MSG_DONTWAIT) > 0; i++)
 			close(fds[i]);
 	} else {
 		die(how, -EINVAL);
@@ -677,7 +651,7 @@ slow_things(const char *how, int sock, struct attach_request *request, int *fds)
 static void __attribute__((noreturn))
 slow_close(const char *instance, const char *how)
 {
-	const unsigned tries = strcmp(how, "unanswered") == 0 ? 1 : strstr(how, "flood") != NULL ? 10 : 8;
+	const unsigned tries = strcmp(how, "unanswered") == 0 ? 1 : strcmp(how, "flood") == 0 ? 10 : 8;
 
 	int alive[2];
 
@@ -695,7 +669,7 @@ slow_close(const char *instance, const char *how)
 		listen_here();
 		unsigned n = slow_things(how, sock, &request, fds);
 
-		if (n > 0 && tell(sock, &request, sizeof(request), fds, n, 0) != (ssize_t)sizeof(request))
+		if (n > 0 && passing_send(sock, &request, sizeof(request), fds, n, 0) != (ssize_t)sizeof(request))
 			die("sendmsg", -errno);
 		while (n-- > 0 && tries > 1)
 			close(fds[n]);
