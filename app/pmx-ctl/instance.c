@@ -17,16 +17,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "channel/channel.h"
 #include "ctl.h"
 
 void
 instance_base(char *out, size_t size)
 {
-	const char *base = getenv("RUNTIME_DIRECTORY");
-
-	if (base == NULL)
-		base = getuid() == 0 ? "/var/run" : getenv("XDG_RUNTIME_DIR");
-	snprintf(out, size, "%s/dpdk", base ? base : "/tmp");
+	snprintf(out, size, "%s/dpdk", eal_base());
 }
 
 int

@@ -24,6 +24,7 @@
 #include <rte_lcore.h>
 #include <rte_pdump.h>
 
+#include "channel/channel.h"
 #include "engine/serve.h"
 
 static struct node *node;
@@ -150,11 +151,7 @@ start_eal(int argc, char **argv, const struct config *c, const char *name, bool 
 static void
 runtime_path(char *out, size_t size, const char *prefix, const char *file)
 {
-	const char *base = getenv("RUNTIME_DIRECTORY");
-
-	if (base == NULL)
-		base = geteuid() == 0 ? "/var/run" : getenv("XDG_RUNTIME_DIR");
-	snprintf(out, size, "%s/dpdk/%s%s", base ? base : "/tmp", prefix, file);
+	snprintf(out, size, "%s/dpdk/%s%s", eal_base(), prefix, file);
 }
 
 /* rte_eal_cleanup leaves the runtime directory and, with in-memory files, hugepages. */

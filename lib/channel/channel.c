@@ -3,6 +3,9 @@
  * Laying out a channel's region. The engine calls this when a node starts and when a context is
  * opened; the client checks what it found with channel_check.
  */
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "channel/channel.h"
 
 static uint64_t
@@ -77,4 +80,14 @@ channel_check(const struct channel_shm *shm)
 	if (atomic_load_explicit(&shm->state, memory_order_acquire) != CHANNEL_OPEN)
 		return "channel is not open";
 	return NULL;
+}
+
+const char *
+eal_base(void)
+{
+	const char *base = getenv("RUNTIME_DIRECTORY");
+
+	if (base == NULL)
+		base = getuid() == 0 ? "/var/run" : getenv("XDG_RUNTIME_DIR");
+	return base ? base : "/tmp";
 }

@@ -336,6 +336,9 @@ channel_events(struct channel_shm *shm)
 #define ATTACH_SOCKET "/run/pmx-dpdk/%s.sock" /* of a primary that root runs; by its name */
 #define ATTACH_LINK   "pmx_attach" /* in the EAL's runtime directory: points at the socket. Secondaries ask there before their EAL begins */
 
+/* Where the EAL keeps a directory dpdk/PREFIX for each primary, by its own rule: for who looks for one from outside. */
+const char *eal_base(void);
+
 enum attach_op {
 	ATTACH_HELLO = 1, /* versions only */
 	ATTACH_OPEN = 2,   /* thin: with a descriptor of bytes of memory, as for MEMORY */
@@ -372,7 +375,8 @@ struct attach_reply {
 	uint16_t mempool_ops_index;
 	char mempool_ops[32];
 	char dpdk[32];              /* version */
-	char zone[32];              /* OPEN, of a secondary: memzone of the channel */
+	uint64_t shm;               /* OPEN, of a secondary: address of the channel, the same there. Looked up by no name: that takes a lock
+	                             * of the primary's, which a process that is killed would keep */
 };
 
 #endif

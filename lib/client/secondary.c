@@ -9,8 +9,8 @@
  *    to the handshake proves that it lives.
  * 3. What would fail inside the EAL, where nothing can be tried again, is asked before: over the primary's socket, which also
  *    gives this process an lcore number of its own. That connection is then the sign of the primary's life.
- * 4. A secondary does not call rte_eal_cleanup: it frees on the shared heap, and an application
- *    killed inside would leave its lock held. It removes its own files instead.
+ * 4. A secondary takes no lock of the primary's once its EAL runs: killed inside, it would leave it held. So it looks up no
+ *    memzone, and does not call rte_eal_cleanup, which frees on the shared heap: it removes its own files instead.
  */
 #define ALLOW_EXPERIMENTAL_API /* rte_vect_get_max_simd_bitwidth is stable from 23.11 on */
 #include <errno.h>
@@ -29,7 +29,6 @@
 #include <rte_errno.h>
 #include <rte_memory.h>
 #include <rte_mempool.h>
-#include <rte_memzone.h>
 #include <rte_service_component.h>
 #include <rte_vect.h>
 #include <rte_version.h>
@@ -46,17 +45,6 @@ static struct {
 	char instance[64];
 	char socket[108];    /* where its primary listens, if it does */
 } eal;
-
-/* Where the EAL of `instance` keeps its files; the rule of rte_eal_get_runtime_dir. */
-static void
-runtime_dir(char *out, size_t size, const char *instance)
-{
-	const char *base = getenv("RUNTIME_DIRECTORY");
-
-	if (base == NULL)
-		base = getuid() == 0 ? "/var/run" : getenv("XDG_RUNTIME_DIR");
-	snprintf(out, size, "%s/dpdk/%s", base ? base : "/tmp", instance);
-}
 
 /* Is any of [begin, end) in use here? */
 static bool
@@ -85,12 +73,11 @@ static int
 ask_before(struct pmx_node *node, const char *instance, struct attach_reply *said)
 {
 	const struct attach_request hello = {.abi = CHANNEL_ABI, .op = ATTACH_BEFORE, .pid = getpid()};
-	char dir[PATH_MAX], path[PATH_MAX + 16], at[108] = "";
+	char path[PATH_MAX], at[108] = "";
 
 	*said = (struct attach_reply){0};
 	node->socket = -1;
-	runtime_dir(dir, sizeof(dir), instance);
-	snprintf(path, sizeof(path), "%s/" ATTACH_LINK, dir);
+	snprintf(path, sizeof(path), "%s/dpdk/%s/" ATTACH_LINK, eal_base(), instance);
 	if (readlink(path, at, sizeof(at) - 1) <= 0)
 		return 0; /* access.socket = off */
 	int fd = node->socket = thin_connect(at);
@@ -117,7 +104,7 @@ start_eal(struct pmx_node *node, const char *instance, int cpu)
 	node->socket = -1;
 	if (eal.running)
 		return strcmp(eal.instance, instance) == 0 && !eal.left ? 0 : -EALREADY;
-	runtime_dir(dir, sizeof(dir), instance);
+	snprintf(dir, sizeof(dir), "%s/dpdk/%s", eal_base(), instance);
 	snprintf(config, sizeof(config), "%s/config", dir);
 	if (access(config, F_OK) != 0)
 		return -ENOENT;
@@ -159,9 +146,8 @@ static struct {
 	pthread_mutex_t asking;  /* the question, from beginning to end */
 	pthread_mutex_t lock;    /* of what follows */
 	pthread_cond_t here;
-	bool done, wanted;
+	enum { NOT_WANTED, WANTED, RECEIVED, NONE_CAME } state;
 	struct rte_mp_msg msg;
-	bool received;
 } answer = {.asking = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER, .here = PTHREAD_COND_INITIALIZER};
 
 /* On a thread of the EAL; without an answer after HANDSHAKE_PATIENCE_S. */
@@ -170,14 +156,14 @@ answered(const struct rte_mp_msg *request, const struct rte_mp_reply *reply)
 {
 	(void)request;
 	pthread_mutex_lock(&answer.lock);
-	bool good = reply->nb_received == 1;
+	bool good = reply->nb_received == 1, wanted = answer.state == WANTED;
 
-	if (good && answer.wanted)
+	if (good && wanted)
 		answer.msg = reply->msgs[0];
-	for (int i = 0; good && !answer.wanted && i < reply->msgs[0].num_fds; i++)
+	for (int i = 0; good && !wanted && i < reply->msgs[0].num_fds; i++)
 		close(reply->msgs[0].fds[i]);
-	answer.received = good && answer.wanted;
-	answer.done = true;
+	if (wanted)
+		answer.state = good ? RECEIVED : NONE_CAME;
 	pthread_cond_signal(&answer.here);
 	pthread_mutex_unlock(&answer.lock);
 	return 0;
@@ -190,7 +176,7 @@ wait_for_answer(const struct pmx_node *node)
 	struct timespec until;
 
 	pthread_mutex_lock(&answer.lock);
-	while (!answer.done && !node->gone) {
+	while (answer.state == WANTED && !node->gone) {
 		clock_gettime(CLOCK_REALTIME, &until);
 		until.tv_nsec += LOOK_NS;
 		if (until.tv_nsec >= 1000000000) {
@@ -199,9 +185,9 @@ wait_for_answer(const struct pmx_node *node)
 		}
 		pthread_cond_timedwait(&answer.here, &answer.lock, &until);
 	}
-	answer.wanted = false;
-	bool here = answer.done && answer.received;
+	bool here = answer.state == RECEIVED;
 
+	answer.state = NOT_WANTED;
 	pthread_mutex_unlock(&answer.lock);
 	return here;
 }
@@ -238,8 +224,7 @@ ask(struct pmx_node *node, const struct attach_request *request, int give, struc
 	msg.num_fds = give >= 0;
 	STEP();
 	pthread_mutex_lock(&answer.asking);
-	answer.done = answer.received = false;
-	answer.wanted = true;
+	answer.state = WANTED;
 	if (!node->gone && rte_mp_request_async(&msg, &patience, answered) == 0 && wait_for_answer(node)) {
 		STEP();
 		result = read_answer(reply, fds);
@@ -260,10 +245,10 @@ open_context(struct pmx_context **out, struct pmx_node *node, const struct pmx_c
 		return -EPIPE;
 	if (result != 0)
 		return result;
-	const struct rte_memzone *zone = rte_memzone_lookup(reply.zone);
+	struct channel_shm *shm = (struct channel_shm *)(uintptr_t)reply.shm;
 
-	if (zone != NULL && channel_check(zone->addr) == NULL) {
-		result = context_make(out, node, zone->addr, fds[0], fds[1]);
+	if (channel_check(shm) == NULL) {
+		result = context_make(out, node, shm, fds[0], fds[1]);
 	} else {
 		result = -EPROTO;
 		close(fds[0]);
@@ -317,18 +302,17 @@ secondary_let_go(struct pmx_node *node)
 static void
 end(struct pmx_node *node)
 {
-	static const char *const patterns[] = {"%s/fbarray_*_%d", "%s/mp_socket_%d_*"};
-	char dir[PATH_MAX - 64], pattern[PATH_MAX];
+	static const char *const patterns[] = {"%s/dpdk/%s/fbarray_*_%d", "%s/dpdk/%s/mp_socket_%d_*"};
+	char pattern[PATH_MAX];
 
 	life_end(node);
 	close(node->life);
 	if (!node->let_go)
 		atomic_fetch_sub(&eal.nodes, 1);
-	runtime_dir(dir, sizeof(dir), eal.instance);
 	for (size_t i = 0; i < 2; i++) {
 		glob_t found;
 
-		snprintf(pattern, sizeof(pattern), patterns[i], dir, getpid());
+		snprintf(pattern, sizeof(pattern), patterns[i], eal_base(), eal.instance, getpid());
 		if (glob(pattern, GLOB_NOSORT, NULL, &found) != 0)
 			continue;
 		for (size_t k = 0; k < found.gl_pathc; k++)

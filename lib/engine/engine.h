@@ -142,7 +142,7 @@ struct thin {
 struct channel {
 	struct channel_shm *shm;
 	struct channel_shm *own; /* where it is unless a thin client brings its own */
-	char zone[32];           /* the memzone of that */
+	const struct rte_memzone *zone; /* of that */
 	_Atomic int64_t *send_off; /* in it: where the client finds its send buffers */
 	struct thin *thin;       /* NULL: its client maps the node's mbufs */
 	struct buf_state *bufs;  /* of received bulk, by the numbers that the client is told */

@@ -213,11 +213,11 @@ make_channel(struct node *n, uint16_t ctx)
 {
 	struct channel *ch = &n->channels[ctx];
 
-	snprintf(ch->zone, sizeof(ch->zone), CHANNEL_NAME, n->config.id, ctx);
-	const struct rte_memzone *zone = rte_memzone_reserve_aligned(ch->zone,
-		channel_bytes(&n->geometry), (int)rte_socket_id(), 0, 64);
+	char name[RTE_MEMZONE_NAMESIZE];
 
-	if (zone == NULL)
+	snprintf(name, sizeof(name), CHANNEL_NAME, n->config.id, ctx);
+	ch->zone = rte_memzone_reserve_aligned(name, channel_bytes(&n->geometry), (int)rte_socket_id(), 0, 64);
+	if (ch->zone == NULL)
 		return fail(n, -ENOMEM, "no memory for channel %u of limits.contexts = %u (%u KiB "
 					"each): %s. Lower limits.contexts, lhs_entries or submissions, "
 					"or reserve more hugepages (dpdk-config/hugepages.sh)",
@@ -225,8 +225,8 @@ make_channel(struct node *n, uint16_t ctx)
 			rte_strerror(rte_errno));
 	ch->ctx = ctx;
 	ch->plain.ch = ch->matched.ch = ch;
-	ch->shm = ch->own = zone->addr;
-	memset(ch->shm, 0, zone->len);
+	ch->shm = ch->own = ch->zone->addr;
+	memset(ch->shm, 0, ch->zone->len);
 	ch->slots = calloc(n->config.send_buffers, sizeof(*ch->slots));
 	ch->done_mask = power_of_two(n->config.send_buffers) - 1;
 	ch->done = calloc(ch->done_mask + 1, sizeof(*ch->done));
@@ -469,7 +469,7 @@ free_channel(struct node *n, struct channel *ch)
 	if (ch->shm == NULL)
 		return;
 	end_channel(ch);
-	rte_memzone_free(rte_memzone_lookup(ch->zone));
+	rte_memzone_free(ch->zone);
 	free(ch->slots);
 	free(ch->done);
 	if (ch->remote != NULL)

@@ -22,9 +22,16 @@ verdict() { # NAME CODE [LOG]
 
 seeds=2000
 grep -q __asan_init "$sim" && seeds=150
-"$sim" fuzz --seeds $seeds >"$dir/fuzz" 2>&1
-verdict "simulator__${seeds}_random_histories" $? "$dir/fuzz"
-sed 's/^.*\r/# /' "$dir/fuzz" | tail -1
+# beside what follows: times are virtual
+"$sim" fuzz --seeds $seeds >"$dir/histories" 2>&1 &
+histories=$!
+pids+=("$histories")
+
+judge_histories() {
+	wait $histories
+	verdict "simulator__${seeds}_random_histories" $? "$dir/histories"
+	sed 's/^.*\r/# /' "$dir/histories" | tail -1
+}
 
 "$sim" fuzz --transfers --seeds $((seeds / 5)) >"$dir/fuzz" 2>&1
 verdict "simulator__$((seeds / 5))_histories_of_transfers" $? "$dir/fuzz"
@@ -45,29 +52,10 @@ verdict simulator__unknown_command $? "$dir/out"
 [ $? -eq 2 ] && grep -q "no experiment 'e9'" "$dir/out"
 verdict simulator__unknown_experiment $? "$dir/out"
 
-[ $seeds -eq 2000 ] || exit $failed
-
-# Each bug is a patch; a history must break a rule.
-for patch in "$root"/test/sim/mutants/*.patch; do
-	name=$(basename "$patch" .patch | tr - _)
-	rm -rf "$dir/src"
-	mkdir "$dir/src"
-	(cd "$root" && cp -r --parents lib/proto lib/wire lib/coll lib/sim lib/match lib/lhs app/pmx-sim drivers/fault_model.[ch] "$dir/src")
-	if ! patch -s -d "$dir/src" -p1 <"$patch" >"$dir/log" 2>&1; then
-		verdict "mutant__$name" 1 "$dir/log"
-		continue
-	fi
-	(cd "$dir/src" && cc -O1 -march=native -D_GNU_SOURCE -w -Ilib -Idrivers -o mutant app/pmx-sim/*.c lib/sim/*.c \
-		lib/proto/*.c lib/proto/cc/*.c lib/wire/*.c lib/coll/*.c lib/match/*.c lib/lhs/*.c drivers/fault_model.c -lm) >"$dir/log" 2>&1 ||
-		{ verdict "mutant__$name" 1 "$dir/log"; continue; }
-	kind=
-	[[ $name != transfers_* ]] || kind=--transfers
-	[[ $name != matching_* ]] || kind=--matching
-	timeout 60 "$dir/src/mutant" fuzz $kind --seeds 5000 --quiet >"$dir/log" 2>&1
-	[ $? -eq 1 ] && grep -q '^pmx-sim: seed' "$dir/log"
-	verdict "mutant__$name" $? "$dir/log"
-	grep '^pmx-sim: seed' "$dir/log" | sed 's/^pmx-sim:/#/'
-done
+if [ $seeds -ne 2000 ]; then
+	judge_histories
+	exit $failed
+fi
 
 "$sim" experiment --quick --out "$dir" >"$dir/figures" 2>&1
 verdict simulator__experiments_run $? "$dir/figures"
@@ -89,4 +77,47 @@ goal e5_fair '/^E5:/ {n++; bad += $10 + 0 < 0.95} END {print (n == 6 && !bad)}'
 grep -E "^cc = delay: |^selective keeps|^(3 )?bulk |^E5" "$dir/figures" | sed 's/^/# /'
 [ -s "$dir/e3.svg" ] && [ -s "$dir/e3.csv" ] && head -1 "$dir/e3.csv" | grep -q selective
 verdict simulator__plots_are_written $?
+judge_histories
+
+# Each bug is a patch of a .c file; a history must break a rule.
+mkdir "$dir/src"
+(cd "$root" && cp -r --parents lib/proto lib/wire lib/coll lib/sim lib/match lib/lhs app/pmx-sim drivers/fault_model.[ch] "$dir/src")
+compile=(cc -O1 -march=native -D_GNU_SOURCE -w -Ilib -Idrivers)
+(cd "$dir/src" && for file in $(find . -name '*.c'); do
+	echo "${compile[*]} -c -o ${file%.c}.o $file"
+done | xargs -P 2 -I{} sh -c {} && ar rc all.a $(find . -name '*.o')) >"$dir/log" 2>&1
+verdict mutants__sound_code_is_compiled $? "$dir/log"
+
+# mutant PATCH: exit code 0 and the seed that finds it
+mutant() {
+	local patch=$1 file kind='' tree
+	file=$(sed -n 's|^+++ b/\(.*\.c\)$|\1|p' "$patch")
+	tree=$dir/$(basename "$patch" .patch)
+	mkdir -p "$tree/$(dirname "$file")"
+	# what is not in the changed file comes from the archive
+	(cd "$dir/src" && patch -s -o "$tree/$file" "$file" "$patch" &&
+		"${compile[@]}" -I"$(dirname "$file")" -o "$tree/mutant" "$tree/$file" all.a -lm) || return 1
+	case $patch in
+	*/transfers-*) kind=--transfers ;;
+	*/matching-*) kind=--matching ;;
+	esac
+	timeout 60 "$tree/mutant" fuzz $kind --seeds 5000 --quiet
+	[ $? -eq 1 ]
+}
+
+judge_mutant() { # PATCH PID
+	local log=$dir/$(basename "$1" .patch).log code=0
+	wait "$2" && grep -q '^pmx-sim: seed' "$log" || code=1
+	verdict "mutant__$(basename "$1" .patch | tr - _)" $code "$log"
+	grep '^pmx-sim: seed' "$log" | sed 's/^pmx-sim:/#/'
+}
+
+# two at a time
+before=() running=()
+for patch in "$root"/test/sim/mutants/*.patch; do
+	mutant "$patch" >"$dir/$(basename "$patch" .patch).log" 2>&1 &
+	before=("${running[@]}") running=("$patch" $!)
+	[ ${#before[@]} -eq 0 ] || judge_mutant "${before[@]}"
+done
+judge_mutant "${running[@]}"
 exit $failed
