@@ -67,6 +67,38 @@ start() {
 	pids+=("$last")
 }
 
+# beside FUNCTION...: in the background, on a CPU that no other of these has; waits for one if all are taken. For what no clock
+# judges. all_beside waits for the last: what they printed comes in their order.
+mapfile -t free_cpus < <(taskset -cp $$ | sed 's/.*: //' | tr , '\n' | awk -F- '{for (i = $1; i <= $NF; i++) print i}')
+declare -A cpu_of=() # process number: CPU
+logs=()
+
+one_ends() {
+	local pid
+	wait -n -p pid "${!cpu_of[@]}" || failed=1
+	free_cpus+=("${cpu_of[$pid]}")
+	unset "cpu_of[$pid]"
+}
+
+beside() {
+	local cpu log=$dir/beside.${#logs[@]}
+	[ ${#free_cpus[@]} -gt 0 ] || one_ends
+	cpu=${free_cpus[0]}
+	free_cpus=("${free_cpus[@]:1}")
+	(failed=0; taskset -cp "$cpu" $BASHPID >/dev/null; "$@"; exit $failed) >"$log" 2>&1 &
+	cpu_of[$!]=$cpu
+	pids+=($!)
+	logs+=("$log")
+}
+
+all_beside() {
+	while [ ${#cpu_of[@]} -gt 0 ]; do
+		one_ends
+	done
+	cat /dev/null "${logs[@]}"
+	logs=()
+}
+
 # primary NAME [EAL arguments]: a primary with $dir/NAME.ini, node.name = $tag$NAME; 0 when ready.
 # PREFIX=(ip netns exec X) puts it into a namespace; OPTIONS are pmx-dpdk's.
 primary() {

@@ -487,11 +487,10 @@ static const struct {
 static int
 run_one(unsigned i, char *self)
 {
-	char *eal[] = {self, "--no-huge", "--no-pci", "-m", "512", "--no-telemetry", "--no-shconf", "--log-level=*:error", "-l", "0",
-		NULL};
+	char *eal[] = {self, "--no-huge", "--no-pci", "-m", "512", "--no-telemetry", "--no-shconf", "--log-level=*:error", NULL};
 
 	name = cases[i].name;
-	if (rte_eal_init(10, eal) < 0)
+	if (rte_eal_init(8, eal) < 0)
 		return 2;
 	cases[i].run();
 	return failed;

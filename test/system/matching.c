@@ -895,7 +895,7 @@ main(int argc, char **argv)
 {
 	static const struct option longs[] = {{"operations", 1, NULL, 'o'}, {"seed", 1, NULL, 's'}, {"fault", 1, NULL, 'f'},
 		{"link", 1, NULL, 'l'}, {"memif", 1, NULL, 'm'}, {"limits", 1, NULL, 'L'},
-		{"engine", 0, NULL, 'e'}, {"rendezvous", 1, NULL, 'r'}, {NULL, 0, NULL, 0}};
+		{"matching", 1, NULL, 'e'}, {"rendezvous", 1, NULL, 'r'}, {NULL, 0, NULL, 0}};
 	const char *fault = "", *more = "", *keys = "", *memif = NULL;
 	char vdev[2][256], link[2][256];
 	int opt;
@@ -908,10 +908,10 @@ main(int argc, char **argv)
 		case 'l': keys = optarg; break;
 		case 'm': memif = optarg; break;
 		case 'L': more = optarg; break;
-		case 'e': by_engine = true; break;
+		case 'e': by_engine = strcmp(optarg, "engine") == 0; break;
 		case 'r': rendezvous = optarg; break;
 		default: fprintf(stderr, "usage: matching [--operations N] [--seed N] [--fault F] [--link KEYS] [--memif SOCKET]"
-					 " [--limits KEYS] [--engine] [--rendezvous BYTES]\n"); return 2;
+					 " [--limits KEYS] [--matching client|engine] [--rendezvous BYTES]\n"); return 2;
 		}
 	}
 	for (unsigned n = 0; n < NODES; n++) {
@@ -922,8 +922,8 @@ main(int argc, char **argv)
 		else
 			snprintf(link[n], sizeof(link[n]), "driver = loop\nport = matching\n%s", keys);
 	}
-	char *eal[] = {argv[0], "--no-huge", "--no-pci", "-m", "512", "--no-telemetry", "--no-shconf", "--log-level=*:error", "-l",
-		"0", vdev[0], vdev[1], NULL};
+	char *eal[] = {argv[0], "--no-huge", "--no-pci", "-m", "512", "--no-telemetry", "--no-shconf", "--log-level=*:error",
+		vdev[0], vdev[1], NULL};
 
 	if (rte_eal_init((int)(sizeof(eal) / sizeof(eal[0])) - (memif ? 1 : 3), eal) < 0)
 		return 2;

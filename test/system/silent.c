@@ -190,15 +190,14 @@ int
 main(int argc, char **argv)
 {
 	const char *matching = argc > 1 ? argv[1] : "client", *more = argc > 4 ? argv[4] : "";
-	char *eal[] = {argv[0], "--no-huge", "--no-pci", "-m", "512", "--no-telemetry", "--no-shconf", "--log-level=*:error", "-l",
-		"0", NULL};
+	char *eal[] = {argv[0], "--no-huge", "--no-pci", "-m", "512", "--no-telemetry", "--no-shconf", "--log-level=*:error", NULL};
 	bool by_engine = strcmp(matching, "engine") == 0;
 
 	if (argc > 2)
 		total = strtoull(argv[2], NULL, 0);
 	if (argc > 3)
 		message_len = (uint32_t)strtoul(argv[3], NULL, 0);
-	if (rte_eal_init(10, eal) < 0)
+	if (rte_eal_init(8, eal) < 0)
 		return 2;
 	start(0, matching, more);
 	start(1, matching, more);

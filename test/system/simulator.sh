@@ -22,24 +22,24 @@ verdict() { # NAME CODE [LOG]
 
 seeds=2000
 grep -q __asan_init "$sim" && seeds=150
-# beside what follows: times are virtual
-"$sim" fuzz --seeds $seeds >"$dir/histories" 2>&1 &
-histories=$!
-pids+=("$histories")
-
-judge_histories() {
-	wait $histories
-	verdict "simulator__${seeds}_random_histories" $? "$dir/histories"
-	sed 's/^.*\r/# /' "$dir/histories" | tail -1
+# histories NAME ARGUMENTS...
+histories() {
+	local log=$dir/$1.log
+	"$sim" fuzz "${@:2}" >"$log" 2>&1
+	verdict "simulator__$1" $? "$log"
+	sed 's/^.*\r//; s/^/# /' "$log" | tail -1
 }
 
-"$sim" fuzz --transfers --seeds $((seeds / 5)) >"$dir/fuzz" 2>&1
-verdict "simulator__$((seeds / 5))_histories_of_transfers" $? "$dir/fuzz"
-sed 's/^.*\r//; s/^/# /' "$dir/fuzz" | tail -1
+experiments() {
+	"$sim" experiment --quick --out "$dir" >"$dir/figures" 2>&1
+	verdict simulator__experiments_run $? "$dir/figures"
+}
 
-"$sim" fuzz --matching --seeds $((seeds / 10)) >"$dir/fuzz" 2>&1
-verdict "simulator__$((seeds / 10))_histories_of_matching" $? "$dir/fuzz"
-sed 's/^.*\r//; s/^/# /' "$dir/fuzz" | tail -1
+beside histories ${seeds}_random_histories --seeds $seeds
+beside histories $((seeds / 5))_histories_of_transfers --transfers --seeds $((seeds / 5))
+beside histories $((seeds / 10))_histories_of_matching --matching --seeds $((seeds / 10))
+[ $seeds -ne 2000 ] || beside experiments
+all_beside
 
 "$sim" fuzz --first 7 --seeds 1 --trace >"$dir/1" 2>&1 && "$sim" fuzz --first 7 --seeds 1 --trace >"$dir/2" 2>&1 &&
 	[ -s "$dir/1" ] && cmp -s <(grep -v histories "$dir/1") <(grep -v histories "$dir/2")
@@ -52,13 +52,8 @@ verdict simulator__unknown_command $? "$dir/out"
 [ $? -eq 2 ] && grep -q "no experiment 'e9'" "$dir/out"
 verdict simulator__unknown_experiment $? "$dir/out"
 
-if [ $seeds -ne 2000 ]; then
-	judge_histories
-	exit $failed
-fi
+[ $seeds -eq 2000 ] || exit $failed
 
-"$sim" experiment --quick --out "$dir" >"$dir/figures" 2>&1
-verdict simulator__experiments_run $? "$dir/figures"
 # GOAL NAME: awk over the figures; each prints 1 if it is reached
 goal() {
 	[ "$(awk "$2" "$dir/figures")" = 1 ]
@@ -77,7 +72,6 @@ goal e5_fair '/^E5:/ {n++; bad += $10 + 0 < 0.95} END {print (n == 6 && !bad)}'
 grep -E "^cc = delay: |^selective keeps|^(3 )?bulk |^E5" "$dir/figures" | sed 's/^/# /'
 [ -s "$dir/e3.svg" ] && [ -s "$dir/e3.csv" ] && head -1 "$dir/e3.csv" | grep -q selective
 verdict simulator__plots_are_written $?
-judge_histories
 
 # Each bug is a patch of a .c file; a history must break a rule.
 mkdir "$dir/src"
@@ -85,39 +79,35 @@ mkdir "$dir/src"
 compile=(cc -O1 -march=native -D_GNU_SOURCE -w -Ilib -Idrivers)
 (cd "$dir/src" && for file in $(find . -name '*.c'); do
 	echo "${compile[*]} -c -o ${file%.c}.o $file"
-done | xargs -P 2 -I{} sh -c {} && ar rc all.a $(find . -name '*.o')) >"$dir/log" 2>&1
+done | xargs -P "$(nproc)" -I{} sh -c {} && ar rc all.a $(find . -name '*.o')) >"$dir/log" 2>&1
 verdict mutants__sound_code_is_compiled $? "$dir/log"
 
-# mutant PATCH: exit code 0 and the seed that finds it
-mutant() {
-	local patch=$1 file kind='' tree
-	file=$(sed -n 's|^+++ b/\(.*\.c\)$|\1|p' "$patch")
-	tree=$dir/$(basename "$patch" .patch)
-	mkdir -p "$tree/$(dirname "$file")"
-	# what is not in the changed file comes from the archive
-	(cd "$dir/src" && patch -s -o "$tree/$file" "$file" "$patch" &&
-		"${compile[@]}" -I"$(dirname "$file")" -o "$tree/mutant" "$tree/$file" all.a -lm) || return 1
-	case $patch in
-	*/transfers-*) kind=--transfers ;;
-	*/matching-*) kind=--matching ;;
+# compile_mutant PATCH TREE: what is not in the changed file comes from the archive
+compile_mutant() {
+	local file
+	file=$(sed -n 's|^+++ b/\(.*\.c\)$|\1|p' "$1")
+	mkdir -p "$2/$(dirname "$file")"
+	cd "$dir/src" && patch -s -o "$2/$file" "$file" "$1" &&
+		"${compile[@]}" -I"$(dirname "$file")" -o "$2/mutant" "$2/$file" all.a -lm
+}
+
+mutant() { # PATCH
+	local name kind='' log=$dir/log.$BASHPID code=0
+	name=$(basename "$1" .patch)
+	case $name in
+	transfers-*) kind=--transfers ;;
+	matching-*) kind=--matching ;;
 	esac
-	timeout 60 "$tree/mutant" fuzz $kind --seeds 5000 --quiet
-	[ $? -eq 1 ]
+	(compile_mutant "$1" "$dir/$name") >"$log" 2>&1 && {
+		timeout 60 "$dir/$name/mutant" fuzz $kind --seeds 5000 --quiet >"$log" 2>&1
+		[ $? -eq 1 ]
+	} && grep -q '^pmx-sim: seed' "$log" || code=1
+	verdict "mutant__${name//-/_}" $code "$log"
+	sed -n 's/^pmx-sim: seed/# seed/p' "$log"
 }
 
-judge_mutant() { # PATCH PID
-	local log=$dir/$(basename "$1" .patch).log code=0
-	wait "$2" && grep -q '^pmx-sim: seed' "$log" || code=1
-	verdict "mutant__$(basename "$1" .patch | tr - _)" $code "$log"
-	grep '^pmx-sim: seed' "$log" | sed 's/^pmx-sim:/#/'
-}
-
-# two at a time
-before=() running=()
 for patch in "$root"/test/sim/mutants/*.patch; do
-	mutant "$patch" >"$dir/$(basename "$patch" .patch).log" 2>&1 &
-	before=("${running[@]}") running=("$patch" $!)
-	[ ${#before[@]} -eq 0 ] || judge_mutant "${before[@]}"
+	beside mutant "$patch"
 done
-judge_mutant "${running[@]}"
+all_beside
 exit $failed

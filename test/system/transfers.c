@@ -907,7 +907,7 @@ main(int argc, char **argv)
 		{"device", 0, NULL, 'D'}, {"ports", 1, NULL, 'p'}, {"unmapped", 0, NULL, 'u'}, {"copied", 0, NULL, 'c'},
 		{NULL, 0, NULL, 0}};
 	char *eal[] = {argv[0], "--no-huge", "--no-pci", "-m", "512", "--no-telemetry", "--no-shconf",
-		"--log-level=*:error", "-l", "0", "--vdev=dma_skeleton0", "--vdev=dma_skeleton1", NULL};
+		"--log-level=*:error", "--vdev=dma_skeleton0", "--vdev=dma_skeleton1", NULL};
 	const char *fault = "", *link = "", *more = "";
 	int opt;
 
