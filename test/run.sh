@@ -190,7 +190,7 @@ sanitized() {
 	# DPDK's own start leaves memory that nobody frees; what is used wrongly ends the program
 	export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0:abort_on_error=0}
 	export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
-	build_in "$build_asan" -Dsanitize=true || return
+	build_in "$build_asan" -Dsanitize=true -Doptimization=1 || return # as fast as with 3, and built in half the time
 	unit "$build_asan" " (sanitizers)"
 	scripts system "$build_asan" " (sanitizers)" sanitize
 }

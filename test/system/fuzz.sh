@@ -5,12 +5,12 @@
 # Usage: fuzz.sh BUILD_DIR [SECONDS [keep]]
 # libFuzzer on what takes bytes from others: frames (wire), the core (proto), an application's
 # shared memory (channel), a peer's transfers (transfer), a topology's text. Each target of test/fuzz starts from its corpus,
-# test/fuzz/corpus/NAME.tar.gz, and runs for SECONDS (40), two at a time. keep: what was found new goes
+# test/fuzz/corpus/NAME.tar.gz, and runs for SECONDS (30), two at a time. keep: what was found new goes
 # into the corpus, reduced. Builds with clang in a folder of its own.
 set -u
 . "$(dirname "$0")/common.bash"
 
-seconds=${2:-40}
+seconds=${2:-30}
 root=$(cd "$(dirname "$0")/../.." && pwd)
 fuzz_build=$root/build-fuzz
 targets=(wire topology proto channel transfer)

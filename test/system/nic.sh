@@ -114,20 +114,17 @@ make_script() {
 	sed -i "1i build=$guest_build transfers=$transfers" "$dir/guest.sh"
 }
 
-# boot DRIVER KERNEL_ARGUMENT [QEMU_ARGUMENTS...]: its console is in $dir/DRIVER.log
+# boot LOG DRIVER KERNEL_ARGUMENT [QEMU_ARGUMENTS...]
 boot() {
-	local driver=$1 argument=$2
-	shift 2
-	start "$dir/$driver.log" timeout -k 10 400 qemu-system-x86_64 -accel tcg,thread=multi -machine q35 -cpu max -m 3072 -smp 2 -nographic -no-reboot \
+	timeout --foreground -k 10 400 qemu-system-x86_64 -accel tcg,thread=multi -machine q35 -cpu max -m 3072 -smp 2 -nographic -no-reboot \
 		-kernel "$kernel/vmlinuz" -initrd "$dir/initrd.gz" \
-		-append "console=ttyS0 quiet panic=-1 intel_iommu=on pmx_driver=$driver $argument" "$@" \
+		-append "console=ttyS0 quiet panic=-1 intel_iommu=on pmx_driver=$2 $3" "${@:4}" \
 		-fsdev local,id=root,path=/,security_model=none,readonly=on,multidevs=remap \
 		-device virtio-9p-pci,fsdev=root,mount_tag=root,addr=2 -nic none \
 		-netdev hubport,id=a,hubid=0 -device e1000,netdev=a,mac=52:54:00:00:00:01,addr=3,romfile= \
 		-netdev hubport,id=b,hubid=0 -device e1000,netdev=b,mac=52:54:00:00:00:02,addr=4,romfile= \
-		</dev/null
-	wait "$last"
-	sed -i 's/\r$//' "$dir/$driver.log"
+		</dev/null >"$1" 2>&1
+	sed -i 's/\r$//' "$1"
 }
 
 # judge NAME LOG PATTERN: a line of the log matches it
@@ -139,7 +136,7 @@ judge() {
 	fi
 }
 
-# ------------------------------------------------------------------ the test
+# ------------------------------------------------------------------ what they need
 
 get_kernel || skip_all nic "no kernel for the guest: apt-get download linux-image-amd64: $(tail -1 "$dir/kernel.log")"
 [ -f "$guest_build/build.ninja" ] || meson setup "$guest_build" "$root" -Dmachine=x86-64-v3 >"$dir/build.log" 2>&1
@@ -150,20 +147,36 @@ fi
 make_initrd
 make_script
 
-boot vfio-pci '' -device intel-iommu,caching-mode=on,aw-bits=48
-judge nic_vfio__bound "$dir/vfio-pci.log" "^nic 0000:00:04.0 vfio-pci"
-judge nic_vfio__transfers_read_in_place_without_fault "$dir/vfio-pci.log" "^model  code 0 faults 0$"
-judge nic_vfio__between_processes "$dir/vfio-pci.log" "^processes code 0 faults 0$"
-judge nic_vfio__primaries_send_in_place "$dir/vfio-pci.log" '^tx_in_place +[1-9]'
-judge nic_vfio__unmapped_memory_is_found_out "$dir/vfio-pci.log" "^model --unmapped code 1 faults [1-9]"
-grep '^# ' "$dir/vfio-pci.log"
+# ------------------------------------------------------------------ the guests
 
-boot vfio-pci pmx_copied=1 -device intel-iommu,caching-mode=on,aw-bits=39
-judge nic_vfio__an_iommu_that_does_not_reach_gets_copies "$dir/vfio-pci.log" "^model --copied code 0 faults 0$"
-grep '^# ' "$dir/vfio-pci.log"
+vfio() {
+	local log=$dir/vfio.log
+	boot "$log" vfio-pci '' -device intel-iommu,caching-mode=on,aw-bits=48
+	judge nic_vfio__bound "$log" "^nic 0000:00:04.0 vfio-pci"
+	judge nic_vfio__transfers_read_in_place_without_fault "$log" "^model  code 0 faults 0$"
+	judge nic_vfio__between_processes "$log" "^processes code 0 faults 0$"
+	judge nic_vfio__primaries_send_in_place "$log" '^tx_in_place +[1-9]'
+	judge nic_vfio__unmapped_memory_is_found_out "$log" "^model --unmapped code 1 faults [1-9]"
+	grep '^# ' "$log"
+}
 
-boot uio_pci_generic ''
-judge nic_uio__bound "$dir/uio_pci_generic.log" "^nic 0000:00:04.0 uio_pci_generic"
-judge nic_uio__transfers_read_in_place "$dir/uio_pci_generic.log" "^model  code 0 "
-grep '^# ' "$dir/uio_pci_generic.log"
+short_vfio() {
+	local log=$dir/short_vfio.log
+	boot "$log" vfio-pci pmx_copied=1 -device intel-iommu,caching-mode=on,aw-bits=39
+	judge nic_vfio__an_iommu_that_does_not_reach_gets_copies "$log" "^model --copied code 0 faults 0$"
+	grep '^# ' "$log"
+}
+
+uio() {
+	local log=$dir/uio.log
+	boot "$log" uio_pci_generic ''
+	judge nic_uio__bound "$log" "^nic 0000:00:04.0 uio_pci_generic"
+	judge nic_uio__transfers_read_in_place "$log" "^model  code 0 "
+	grep '^# ' "$log"
+}
+
+beside vfio
+beside short_vfio
+beside uio
+all_beside
 exit $failed

@@ -19,6 +19,11 @@
 
 static const unsigned widths[] = {0, 256, 512};
 #define WIDTHS (sizeof(widths) / sizeof(widths[0]))
+#ifdef __SANITIZE_ADDRESS__
+#define FEWER 4 /* histories of the same length, moves */
+#else
+#define FEWER 1
+#endif
 
 static uint64_t random_state;
 
@@ -212,7 +217,7 @@ static void
 unexpected__as_the_model(void **state)
 {
 	(void)state;
-	for (unsigned i = 0; i < 120; i++) {
+	for (unsigned i = 0; i < 120 / FEWER; i++) {
 		random_state = i;
 		history(widths[i % WIDTHS], 1 + below(i % 2 ? 40 : 4000), 20000, 1 + below(i % 3 ? 8 : 3000));
 	}
@@ -281,7 +286,7 @@ unexpected__moves_are_paid_for(void **state)
 	assert_int_equal(match_unexpected_init(&u, 10000, 512), 0);
 	for (uint32_t i = 0; i < 10000; i++, added++)
 		assert_true(add(&u, (struct match_key){1, i, i}, i));
-	for (uint32_t i = 0; i < 1000000; i++, added++) { /* full, and always a hole in the middle */
+	for (uint32_t i = 0; i < 1000000 / FEWER; i++, added++) { /* full, and always a hole in the middle */
 		uint32_t place = match_unexpected_next(&u, u.first + 5000);
 
 		match_unexpected_take(&u, place);
@@ -381,7 +386,7 @@ static void
 heads__each_is_where_its_message_says(void **state)
 {
 	(void)state;
-	for (unsigned i = 0; i < 60; i++)
+	for (unsigned i = 0; i < 60 / FEWER; i++)
 		heads_history(i, i % 3 ? 5000 : 50, 3000);
 }
 
@@ -482,7 +487,7 @@ static void
 posted__as_the_model(void **state)
 {
 	(void)state;
-	for (unsigned i = 0; i < 100; i++) {
+	for (unsigned i = 0; i < 100 / FEWER; i++) {
 		random_state = 1000 + i;
 		posted_history(1 + below(i % 2 ? 10 : 1000), 20000, 1 + below(i % 3 ? 6 : 500));
 	}
