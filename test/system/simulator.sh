@@ -22,6 +22,7 @@ verdict() { # NAME CODE [LOG]
 
 seeds=2000
 grep -q __asan_init "$sim" && seeds=150
+
 # histories NAME ARGUMENTS...
 histories() {
 	local log=$dir/$1.log
