@@ -259,6 +259,7 @@ ping(struct pmx_addr peer, uint32_t bytes, unsigned rounds)
 		ns[i] = now_ns() - begin;
 	}
 	qsort(ns, rounds, sizeof(*ns), compare);
+	send_bytes(peer, (const uint8_t *)"end", 3);
 	printf("%ld\n", ns[rounds / 2]);
 	pmx_node_close(node);
 	return 0;
