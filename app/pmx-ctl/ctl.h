@@ -58,8 +58,6 @@ struct instance {
 	enum instance_state state;
 };
 
-/* Where EALs of this user keep their files, one directory an instance; the EAL's own rule. */
-void instance_base(char *out, size_t size);
 /* All instances with files, sorted by name; owned by the caller (free). */
 struct instance *instance_list(unsigned *count);
 /* "a, b" of those in `state`, or "" if none; owned by the caller. */

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "channel/channel.h"
 #include "ctl.h"
 
 static const struct instance *instances;
@@ -39,10 +40,7 @@ count_files(const char *dir)
 static void
 check_directory(struct doctor *d, const struct instance *i, char **empty)
 {
-	char base[CTL_PATH_MAX / 2];
-
-	instance_base(base, sizeof(base));
-	char *path = text("%s/%s", base, i->name);
+	char *path = text("%s/dpdk/%s", eal_base(), i->name);
 	size_t count = count_files(path);
 
 	if (count > 0) {

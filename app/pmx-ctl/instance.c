@@ -20,20 +20,12 @@
 #include "channel/channel.h"
 #include "ctl.h"
 
-void
-instance_base(char *out, size_t size)
-{
-	snprintf(out, size, "%s/dpdk", eal_base());
-}
-
 int
 instance_connect(const char *name, char *path)
 {
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	char base[CTL_PATH_MAX / 2];
 
-	instance_base(base, sizeof(base));
-	snprintf(path, CTL_PATH_MAX, "%s/%s/dpdk_telemetry.v2", base, name);
+	snprintf(path, CTL_PATH_MAX, "%s/dpdk/%s/dpdk_telemetry.v2", eal_base(), name);
 	if (strlen(path) >= sizeof(to.sun_path))
 		return -ENAMETOOLONG;
 	strcpy(to.sun_path, path);
@@ -55,10 +47,9 @@ static bool
 primary_holds(const char *name)
 {
 	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
-	char base[CTL_PATH_MAX / 2], path[CTL_PATH_MAX];
+	char path[CTL_PATH_MAX];
 
-	instance_base(base, sizeof(base));
-	snprintf(path, sizeof(path), "%s/%s/config", base, name);
+	snprintf(path, sizeof(path), "%s/dpdk/%s/config", eal_base(), name);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
@@ -96,7 +87,7 @@ instance_list(unsigned *count)
 	struct dirent **names;
 	char base[CTL_PATH_MAX];
 
-	instance_base(base, sizeof(base));
+	snprintf(base, sizeof(base), "%s/dpdk", eal_base());
 	int n = scandir(base, &names, is_instance, alphasort);
 
 	*count = 0;
@@ -141,10 +132,8 @@ pick_only(const struct instance *list, unsigned count, char *name, size_t size, 
 	char *live = instance_names(list, count, INSTANCE_LIVE);
 	char *silent = instance_names(list, count, INSTANCE_SILENT);
 	char *dead = instance_names(list, count, INSTANCE_DEAD);
-	char base[CTL_PATH_MAX / 8];
 	int result = -1;
 
-	instance_base(base, sizeof(base));
 	if (*live && strchr(live, ',') == NULL) {
 		snprintf(name, size, "%s", live);
 		result = 0;
@@ -153,9 +142,9 @@ pick_only(const struct instance *list, unsigned count, char *name, size_t size, 
 			"several instances run: %s. Choose one with --instance", live);
 	} else {
 		snprintf(error, CTL_ERROR_MAX,
-			"no primary runs: no live telemetry socket in %s%s%s%s%s%s. Start "
+			"no primary runs: no live telemetry socket in %s/dpdk%s%s%s%s%s. Start "
 			"'pmx-dpdk CONFIG'; 'pmx-ctl doctor' tells whether this host is ready",
-			base, *silent ? "; running without telemetry: " : "", silent,
+			eal_base(), *silent ? "; running without telemetry: " : "", silent,
 			*dead ? "; left behind by dead ones: " : "", dead,
 			getuid() == 0 ? "" : "; those of root are seen by root only");
 	}

@@ -44,6 +44,15 @@ not_ok() {
 	failed=1
 }
 
+# passes NAME COMMAND...: it ends with 0; the end of what it printed
+passes() {
+	local name=$1 log=$dir/$1.log code=0
+	shift
+	"$@" >"$log" 2>&1 || code=$?
+	[ $code -eq 0 ] && ok "$name" || not_ok "$name" "exit code $code of ${*@Q}"
+	tail -20 "$log" | sed '/^#/!s/^/# /'
+}
+
 # skip_all NAME WHY: nothing can be tested here
 skip_all() {
 	echo "skip $1 $2"

@@ -23,17 +23,6 @@ fi
 operations=${2:-$default}
 seed=${PMX_MATCHING_SEED:-1}
 
-run() # NAME COMMAND...
-{
-	local log=$dir/$1.log
-	if "${@:2}" >"$log" 2>&1; then
-		ok "$1"
-	else
-		not_ok "$1" "exit code $?, seed $seed"
-	fi
-	tail -5 "$log" | sed '/^#/!s/^/# /'
-}
-
 cases()
 {
 	"$build/test/matched_cases" 2>"$dir/cases.log" || failed=1
@@ -45,7 +34,7 @@ programs() # NAME ARGUMENTS...: by either, which is @ in an argument
 	local name=$1 by
 	shift
 	for by in client engine; do
-		beside run "${name}_by_$by" "$program" --operations "$operations" --seed "$seed" --matching $by "${@//@/$by}"
+		beside passes "${name}_by_$by" "$program" --operations "$operations" --seed "$seed" --matching $by "${@//@/$by}"
 	done
 }
 
@@ -61,8 +50,8 @@ programs all_is_offered --rendezvous 1
 programs memif --memif "$dir/memif_@.sock"
 programs memif_bad_link --memif "$dir/memif_bad_@.sock" --fault loss=5%,reorder=5%,duplicate=2%,seed=3
 for by in client engine; do
-	beside run flood_of_${flood}_by_$by "$build/test/silent" $by $flood
-	beside run flood_of_bulk_by_$by "$build/test/silent" $by $((flood / 20)) 1000
+	beside passes flood_of_${flood}_by_$by "$build/test/silent" $by $flood
+	beside passes flood_of_bulk_by_$by "$build/test/silent" $by $((flood / 20)) 1000
 done
 beside cases
 all_beside

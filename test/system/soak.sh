@@ -10,31 +10,17 @@
 # Needs neither root nor hugepages.
 set -u
 
-if [ $# -lt 1 ] || [ ! -x "$1/test/soak" ]; then
-	echo "Usage: $0 BUILD_DIR [MESSAGES], BUILD_DIR has test/soak" >&2
-	exit 2
-fi
-soak=$1/test/soak
+. "$(dirname "$0")/common.bash"
+
+soak=$build/test/soak
 default=100000
 grep -q __asan_init "$soak" && default=10000
 messages=${2:-${PMX_SOAK_MESSAGES:-$default}}
 seed=${PMX_SOAK_SEED:-1}
-port=$((20000 + $$ % 20000))
-log=$(mktemp) || exit 2
-trap 'rm -f "$log"' EXIT
-failed=0
 
-# soak NAME ARGUMENTS...
-run() {
-	local name=$1
-	shift
-	if "$soak" --messages "$messages" --seed "$seed" "$@" >"$log" 2>&1; then
-		echo "ok $name"
-	else
-		echo "not ok $name exit code $?, seed $seed"
-		failed=1
-	fi
-	tail -20 "$log" | sed '/^#/!s/^/# /'
+run() # NAME ARGUMENTS...
+{
+	passes "$1" "$soak" --messages "$messages" --seed "$seed" "${@:2}"
 }
 
 run loop_selective

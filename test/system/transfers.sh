@@ -20,25 +20,19 @@ seed=${PMX_TRANSFERS_SEED:-1}
 
 run() # NAME ARGUMENTS...
 {
-	local log=$dir/$1.log
-	if "$program" --transfers "$transfers" --seed "$seed" "${@:2}" >"$log" 2>&1; then
-		ok "$1"
-	else
-		not_ok "$1" "exit code $?, seed $seed"
-	fi
-	tail -5 "$log" | sed '/^#/!s/^/# /'
+	beside passes "$1" "$program" --transfers "$transfers" --seed "$seed" "${@:2}"
 }
 
-beside run good_link
-beside run bad_link --fault loss=5%,reorder=5%,duplicate=2%,seed=3
-beside run bad_link_checksum_go_back_n --fault loss=5%,reorder=5%,duplicate=2%,corrupt=1%,seed=4 \
+run good_link
+run bad_link --fault loss=5%,reorder=5%,duplicate=2%,seed=3
+run bad_link_checksum_go_back_n --fault loss=5%,reorder=5%,duplicate=2%,corrupt=1%,seed=4 \
 	--limits $'[proto]\nchecksum = on\nrecovery = go-back-n\nrto_min_us = 200'
-beside run jumbo --link mtu=9000
-beside run dma_device --dma --link mtu=9000
-beside run dma_device_bad_link --dma --fault loss=5%,seed=6
-beside run device_that_reads_memory --device --link mtu=9000
-beside run device_that_reads_memory_small_pools --device --limits $'requests = 2\ntransfers = 3\ntransfer_frames = 16'
-beside run small_pools --limits $'requests = 2\nsend_buffers = 4\nevents = 1\ntransfers = 3\ntransfer_frames = 16\nregions = 16'
-beside run small_pools_bad_link --fault loss=5%,seed=5 --limits $'requests = 3\nsend_buffers = 2\nevents = 2\ntransfers = 2\ntransfer_frames = 16'
+run jumbo --link mtu=9000
+run dma_device --dma --link mtu=9000
+run dma_device_bad_link --dma --fault loss=5%,seed=6
+run device_that_reads_memory --device --link mtu=9000
+run device_that_reads_memory_small_pools --device --limits $'requests = 2\ntransfers = 3\ntransfer_frames = 16'
+run small_pools --limits $'requests = 2\nsend_buffers = 4\nevents = 1\ntransfers = 3\ntransfer_frames = 16\nregions = 16'
+run small_pools_bad_link --fault loss=5%,seed=5 --limits $'requests = 3\nsend_buffers = 2\nevents = 2\ntransfers = 2\ntransfer_frames = 16'
 all_beside
 exit $failed
