@@ -44,7 +44,7 @@ bounce_get(struct pmx_context *ctx, uint64_t len, void **at)
 		*at = spare->at;
 		return 0;
 	}
-	if (empty == NULL)
+	if (empty == NULL || !slot_room(&ctx->sub, 1)) /* what makes room is told to the engine */
 		return -EAGAIN;
 	bool freed = empty->at != NULL;
 

@@ -142,8 +142,9 @@ struct pmx_context {
 	uint32_t free_count;
 	uint32_t send_buffers, frag_len, max_message;
 	uint32_t one_max;        /* longest message of one buffer */
-	uint32_t release[SUBMIT_RELEASE_BUFS]; /* bulk to give back, gathered */
-	uint32_t release_count, release_most;
+	uint32_t *release;       /* bulk to give back, gathered: release_room of them */
+	uint32_t release_count, release_room;
+	uint32_t release_most;   /* these go in one submission */
 	uint32_t life;           /* BULK_LIFE of the channel */
 	struct channel_sizes sizes;
 	uint32_t receive_buffers; /* as opened */

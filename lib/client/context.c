@@ -10,7 +10,8 @@
  * 2. Short messages are copied out of their LHS entry (one cache line) at once, so an entry is
  *    free for the engine as soon as it was received, whatever the application does later.
  * 3. Bulk buffers go back gathered, up to 14 in one submission; at the latest when the application
- *    finds nothing to receive, or sleeps.
+ *    finds nothing to receive, or sleeps. The list has a place for each that it may hold, so giving
+ *    one back never waits for an engine that is behind.
  */
 #include <errno.h>
 #include <poll.h>
@@ -458,18 +459,23 @@ pmx_sends_pending(struct pmx_context *ctx)
 
 /* ------------------------------------------------------------------ receiving */
 
+/* As many as the ring has room for. */
 static void
 flush_releases(struct pmx_context *ctx)
 {
 	if (ctx->release_count == 0 || !slot_room(&ctx->sub, 1))
 		return;
-	struct submission *s = (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
+	do {
+		struct submission *s = (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
+		uint32_t n = ctx->release_count < SUBMIT_RELEASE_BUFS ? ctx->release_count :
+									SUBMIT_RELEASE_BUFS;
 
-	s->op = SUBMIT_RELEASE;
-	s->count = (uint16_t)ctx->release_count;
-	memcpy(s->release, ctx->release, ctx->release_count * sizeof(ctx->release[0]));
-	slot_publish(&ctx->sub, ctx->sub.pos++);
-	ctx->release_count = 0;
+		ctx->release_count -= n;
+		s->op = SUBMIT_RELEASE;
+		s->count = (uint16_t)n;
+		memcpy(s->release, ctx->release + ctx->release_count, n * sizeof(ctx->release[0]));
+		slot_publish(&ctx->sub, ctx->sub.pos++);
+	} while (unlikely(ctx->release_count != 0 && slot_room(&ctx->sub, 1)));
 	ring_doorbell(ctx);
 }
 
@@ -567,23 +573,12 @@ pmx_receive_burst(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n)
 	return (int)k;
 }
 
-/* The ring was full the last time: the engine is behind, or gone. */
-static void
-flush_releases_wait(struct pmx_context *ctx)
-{
-	while (!slot_room(&ctx->sub, 1) && !engine_gone(ctx))
-		ctx->node->embedded ? (void)pmx_node_poll(ctx->node) : (void)sched_yield();
-	flush_releases(ctx);
-	if (ctx->release_count == SUBMIT_RELEASE_BUFS)
-		ctx->release_count = 0; /* gone: nobody takes it back */
-}
-
 static APART void
 release_checked(struct pmx_context *ctx, uint32_t bulk)
 {
-	if (ctx->release_count == SUBMIT_RELEASE_BUFS)
-		flush_releases_wait(ctx);
-	ctx->release[ctx->release_count++] = bulk;
+	/* more than there are: the application gave some back twice, which the engine would refuse */
+	if (ctx->release_count < ctx->release_room)
+		ctx->release[ctx->release_count++] = bulk;
 	if (ctx->release_count >= ctx->release_most)
 		flush_releases(ctx);
 }
@@ -868,6 +863,21 @@ join(struct pmx_context *ctx, struct channel_shm *shm, int event_fd, int doorbel
 	ctx->doorbell = doorbell;
 }
 
+/* A place for each buffer that messages of this channel may hold. */
+static int
+make_release_list(struct pmx_context *ctx, const struct channel_shm *shm)
+{
+	uint32_t room = shm->receive_buffers + shm->matched_buffers;
+	uint32_t *list = room > ctx->release_room ? realloc(ctx->release, room * sizeof(*list)) :
+						    ctx->release;
+
+	if (list == NULL)
+		return -ENOMEM;
+	ctx->release = list;
+	ctx->release_room = room > ctx->release_room ? room : ctx->release_room;
+	return 0;
+}
+
 bool
 context_peek(struct pmx_context *ctx, struct pmx_message *msg)
 {
@@ -911,6 +921,8 @@ context_rejoin(struct pmx_context *ctx, struct channel_shm *shm, uint64_t mapped
 
 	if (memcmp(&(struct channel_sizes){CHANNEL_SIZES(shm)}, &ctx->sizes, sizeof(ctx->sizes)) != 0)
 		return -EPROTO;
+	if (make_release_list(ctx, shm) != 0)
+		return -ENOMEM;
 	if (ctx->past != NULL)
 		munmap(ctx->past, ctx->past_bytes);
 	ctx->past = ctx->mapped ? old : NULL;
@@ -962,7 +974,7 @@ context_make(struct pmx_context **out, struct pmx_node *node, struct channel_shm
 	ctx->alarm = -1;
 	ctx->notes = calloc(shm->send_buffers, sizeof(*ctx->notes));
 	ctx->free = calloc(shm->send_buffers, sizeof(*ctx->free));
-	if (ctx->notes == NULL || ctx->free == NULL) {
+	if (ctx->notes == NULL || ctx->free == NULL || make_release_list(ctx, shm) != 0) {
 		context_free(ctx);
 		return -ENOMEM;
 	}
@@ -1029,5 +1041,6 @@ context_free(struct pmx_context *ctx)
 	free(ctx->kept_events);
 	free(ctx->notes);
 	free(ctx->free);
+	free(ctx->release);
 	free(ctx);
 }

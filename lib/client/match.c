@@ -331,9 +331,9 @@ send_offer(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, 
 
 	if (result != 0)
 		return result;
-	if (x->offers == x->offers_max || !slot_room(&ctx->sub, 2))
+	if (x->offers == x->offers_max)
 		context_completions(ctx);
-	result = x->offers == x->offers_max || !slot_room(&ctx->sub, 2) ? -EAGAIN :
+	result = x->offers == x->offers_max ? -EAGAIN :
 		/* before its head, so that nobody asks for what the engine does not know */
 		transfers_request(ctx, TRANSFER_OFFER, &t, request, &id);
 	if (result != 0) {
@@ -346,11 +346,9 @@ send_offer(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, 
 	memcpy((uint8_t *)buf.data + sizeof(struct wire_match), &offer, sizeof(offer));
 	x->offers++;
 	x->requests[request].state = REQUEST_OFFERED;
-	/* there was room; others of this library may have taken it meanwhile */
-	while ((result = context_send_matched(ctx, m->peer, &buf, NULL)) == -EAGAIN && !context_gone(ctx))
-		context_wait(ctx);
+	result = context_send_matched(ctx, m->peer, &buf, NULL); /* its slot was kept for it */
 	/* the transfer has begun: at an engine that is gone it ends with those that were under way */
-	return result == -EAGAIN || result == -EPIPE ? 0 : result;
+	return result == -EPIPE ? 0 : result;
 }
 
 static int

@@ -79,8 +79,13 @@ memory_sweep(struct pmx_context *ctx)
 {
 	ctx->sweep = false;
 	for (uint32_t i = 0; i < ctx->pieces_used; i++) {
-		if (ctx->pieces[i].addr != NULL && is_gone(ctx, &ctx->pieces[i]))
-			forget_piece(ctx, i);
+		if (ctx->pieces[i].addr == NULL || !is_gone(ctx, &ctx->pieces[i]))
+			continue;
+		if (!slot_room(&ctx->sub, 1)) {
+			ctx->sweep = true; /* the next time: transfers do not wait for this */
+			return;
+		}
+		forget_piece(ctx, i);
 	}
 }
 

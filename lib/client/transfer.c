@@ -733,7 +733,7 @@ transfers_request(struct pmx_context *ctx, uint8_t kind, const struct pmx_transf
 {
 	struct pmx_transfer mine = *t;
 	uint32_t pin = PIN_NONE;
-	int result = room_for(ctx, 1, 1);
+	int result = room_for(ctx, 1, kind == TRANSFER_OFFER ? 2 : 1); /* its head follows at once */
 
 	if (result != 0)
 		return result;

@@ -189,7 +189,7 @@ ack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t
 		f->tx_state = FLOW_TX_OPEN;
 		f->retries = 0;
 		f->flags &= ~FLOW_REFUSED;
-		f->probes = 0;
+		f->probes = f->asks = 0;
 		f->rto_at = f->snd_una == f->snd_nxt ? 0 : now + t->probe;
 		if (unlikely(late)) {
 			path_acked_late(p, t, flow_index(p, f), h);
@@ -202,6 +202,8 @@ ack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t
 	}
 	if (unlikely(f->tx_state == FLOW_TX_OPENING && credit > 1))
 		credit = 1; /* the opening frame goes alone until it is Acked */
+	if (credit)
+		f->asks = 0;
 	f->credit_end = ack + credit;
 	f->share = wire_be16(h->share);
 	if (f->snd_una == f->snd_nxt)
@@ -279,7 +281,8 @@ nack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_
 
 	if (lost == 0)
 		return;
-	bool cuts = !(h->flags & wire_be16(WIRE_F_FULL)) || p->cfg.cc->full_cuts;
+	/* No room is no congestion. The paper's control cuts all the same, but not at each question. */
+	bool cuts = !(h->flags & wire_be16(WIRE_F_FULL)) || (p->cfg.cc->full_cuts && !f->asks);
 	bool many = lost >= 4 && lost * 3 > t->inflight_frames + lost;
 
 	if (cuts && p->cfg.cc->on_nack(&t->cc, many, t->srtt / 8, stamp_of(p, now)))

@@ -161,7 +161,7 @@ flow_fail(struct proto *p, struct flow *f, uint8_t error)
 	f->lost = f->kept = 0;
 	f->snd_una = f->snd_nxt = f->snd_end;
 	f->rto_at = 0;
-	f->retries = f->probes = 0;
+	f->retries = f->probes = f->asks = 0;
 	f->flags &= ~FLOW_REFUSED;
 	f->tx_state = FLOW_TX_IDLE;
 	if (t->state == PATH_OPEN)

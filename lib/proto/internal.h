@@ -5,7 +5,7 @@
  * block of memory without pointers into itself but the array bases.
  *
  * Timers, all of them:
- *   flow.rto_at      first the probe, then retransmit what awaits Ack (PM-S4), or ask for credit;
+ *   flow.rto_at      first the probe, then retransmit what awaits Ack (PM-S4), or ask for room;
  *                    armed while a sent frame is not Acked, or while frames wait and credit is 0
  *   flow idle        forget a flow that nothing used for flow_idle
  *   flow patience    give up what is held for a sender that must have given up itself
@@ -137,6 +137,7 @@ struct flow {
 	uint64_t wire_head;   /* how its plain data frames begin: WIRE_HEAD_* (wire.h); 0 = free */
 	uint32_t wire_ctxs;   /* ... and the word after that */
 	uint16_t ctx, node, peer_ctx;
+	uint8_t asks;         /* sending: questions for room that were answered with "none", in a row */
 	uint32_t path;
 	uint32_t hash_next;
 	uint32_t active_next; /* in the path's list */
@@ -282,6 +283,7 @@ struct proto {
 	uint64_t grace_from;      /* when this thread last came back from an absence */
 	bool graced;              /* ... and no timer ran since */
 	bool backlog;             /* links had more than was taken: the next turn's waited as well */
+	bool starved;             /* a message was refused for want of descriptors: room.c, note 3 */
 	uint32_t put_off;         /* turns that timers were put off for that */
 	uint64_t stamp_at;        /* the last time that was asked for as a time stamp */
 	uint32_t stamp;           /* ... and that */
@@ -438,6 +440,7 @@ void room_wait(struct proto *p, struct flow *f, uint32_t bulks, bool demand);
 void room_drop_held(struct proto *p, struct flow *f);
 void room_unblock(struct proto *p, struct flow *f);
 void room_add(struct proto *p, struct context *c, uint32_t entries, uint32_t bulks);
+void room_feed(struct proto *p);
 
 /* timers.c */
 void timer_arm(struct proto *p, uint32_t index, uint64_t at);

@@ -99,6 +99,7 @@ struct proto_config {
 	X(rx_nacks, "frames", "Nacks received")                                                    \
 	X(timeouts, "events", "retransmission timeouts (PM-S4)")                                   \
 	X(tx_probes, "frames", "data frames sent again to learn whether the last were lost")       \
+	X(room_questions, "frames", "asked a receiver without room whether it has some now (PM-R2)") \
 	X(window_cuts, "events", "windows shrunk by congestion control (PM-ADV)")                  \
 	X(cuts_undone, "events", "windows given back: what a timeout took for lost was late")      \
 	X(messages_sent, "messages", "messages whose every frame was Acked")                       \

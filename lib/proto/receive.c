@@ -39,6 +39,7 @@ begin_message(struct proto *p, struct flow *f, const struct data *d, bool held)
 
 	/* Descriptors of the rest are set aside too, so that a half-received message completes. */
 	if (unlikely(p->rxd_free_count < p->rxd_reserved + frags - held)) {
+		p->starved = true;
 		room_wait(p, f, bulks, true);
 		room_drop_held(p, f);
 		return false;

@@ -11,9 +11,12 @@
  *    Messages that need no bulk buffer pass by, as long as there is an entry for the first in the list as well: short
  *    ones are not delayed by long ones from other sources (LHS-6).
  *    The first in the list may also take room that is there already: it can have waited for
- *    descriptors, whose return nobody announces.
+ *    descriptors.
  * 2. A flow that was merely told credit 0 waits in the same list, but gets no grant: it may have
  *    nothing to send.
+ * 3. Descriptors come back without belonging to any context. So who was refused for want of them
+ *    is looked for when time passes (room_feed), and told as if room had come: their senders ask
+ *    ever more rarely.
  */
 #include <errno.h>
 
@@ -128,6 +131,24 @@ room_add(struct proto *p, struct context *c, uint32_t entries, uint32_t bulks)
 		}
 		flow_drain(p, f);
 		ack_urgent(p, f, FLOW_UPDATE);
+	}
+}
+
+/* Descriptors ran short; those who wait for them, and could go on now, are told: note 3. */
+void
+room_feed(struct proto *p)
+{
+	p->starved = false;
+	for (uint32_t i = 0; i < p->cfg.contexts_max; i++) {
+		struct context *c = &p->ctxs[i];
+
+		if (!c->open || list_empty(&c->blocked))
+			continue;
+		uint32_t need = p->flows[c->blocked.head].need_bulks;
+
+		if (p->rxd_free_count >= p->rxd_reserved + (need ? need : 1))
+			room_add(p, c, 0, 0);
+		p->starved |= !list_empty(&c->blocked);
 	}
 }
 

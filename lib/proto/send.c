@@ -10,8 +10,12 @@
  * 2. A frame may leave if its flow has credit and window and its path has window. A flow without
  *    credit or window leaves its path's list; the Ack that opens it puts it back. A path without
  *    window leaves the list of paths; so does a path whose session is not agreed.
- * 3. After a timeout everything in flight counts as lost. With credit closed, the oldest frame
- *    goes all the same: it asks for credit (and is refused without harm).
+ * 3. After a timeout everything in flight counts as lost.
+ * 4. With credit closed the oldest frame goes all the same, now and then: it asks for room, and is
+ *    refused without harm. A receiver without room is neither congestion nor loss, so a question
+ *    takes nothing from the window that its neighbours share. Questions become rare as they are
+ *    answered with "none", down to one in rto_max; the receiver announces room by itself. Only a
+ *    question without an answer counts as a timeout.
  */
 #include <errno.h>
 #include <string.h>
@@ -21,6 +25,7 @@
 #define FLOW_LINK(i) p->flows[i].active_next
 #define TXD_LINK(i)  p->txds[i].next
 #define CTL_LINK(i)  p->paths[i].ctl_next
+#define ASKS_MAX     20 /* intervals double no further, if rto_max allows that many */
 
 void
 path_activate(struct proto *p, struct path *t)
@@ -664,11 +669,13 @@ proto_tx(struct proto *p, struct proto_out *out, unsigned n, uint64_t now)
 	return k;
 }
 
-/* The wait for an Ack: doubles with every timeout that the peer left unanswered. */
+/* The wait for an Ack: doubles with every timeout that the peer left unanswered, and with every
+ * question for room that it answered with "none". */
 uint64_t
 flow_backoff(const struct proto *p, const struct flow *f)
 {
-	uint64_t wait = p->paths[f->path].rto << (f->retries < 20 ? f->retries : 20);
+	uint32_t times = (uint32_t)f->retries + f->asks;
+	uint64_t wait = p->paths[f->path].rto << (times < ASKS_MAX ? times : ASKS_MAX);
 
 	return wait < p->rto_max ? wait : p->rto_max;
 }
@@ -714,7 +721,41 @@ send_probe(struct proto *p, struct flow *f, struct path *t)
 	flow_activate(p, f);
 }
 
-/* The flow's timer: probe, retransmission (PM-S4) or reclaim. */
+/* Nobody answered in time. True: too often, and the flow ended. */
+static bool
+give_up(struct proto *p, struct flow *f, uint64_t now)
+{
+	if (++f->retries <= p->cfg.retries)
+		return false;
+	flow_fail(p, f, f->flags & FLOW_REFUSED ? ECONNREFUSED : ETIMEDOUT);
+	timer_arm(p, flow_index(p, f), now + p->flow_idle);
+	return true;
+}
+
+/* The receiver had no room when it was last heard, or was asked and did not answer: note 4. */
+static void
+ask_for_room(struct proto *p, struct flow *f, uint64_t now)
+{
+	struct path *t = &p->paths[f->path];
+
+	if (wire_seq_before(f->snd_una, f->credit_end)) { /* by the last question, alone */
+		COUNT(p, timeouts);
+		if (give_up(p, f, now))
+			return;
+	} else if (f->asks < ASKS_MAX) {
+		f->asks++;
+	}
+	COUNT(p, room_questions);
+	lose_all(p, f, t);
+	if (p->txds[f->tx_head].state == TXD_KEPT) /* held, but it needs room: it is the question */
+		txd_lose(f, t, &p->txds[f->tx_head]);
+	f->credit_end = f->snd_una + 1;
+	f->rto_at = now + flow_backoff(p, f);
+	timer_arm(p, flow_index(p, f), f->rto_at);
+	flow_activate(p, f);
+}
+
+/* The flow's timer: probe, retransmission (PM-S4), question for room, or reclaim. */
 void
 flow_rto(struct proto *p, uint32_t index, uint64_t now)
 {
@@ -743,7 +784,7 @@ flow_rto(struct proto *p, uint32_t index, uint64_t now)
 	}
 	bool in_flight = f->snd_una != f->snd_nxt;
 
-	if (f->retries == 0 && f->probes < p->cfg.probes) {
+	if (f->retries == 0 && f->asks == 0 && f->probes < p->cfg.probes) {
 		/* at 1, 3, 7 times t->probe, the timeout at t->rto */
 		uint64_t waited = t->probe * ((2u << f->probes) - 1), next = t->probe << ++f->probes;
 
@@ -755,23 +796,19 @@ flow_rto(struct proto *p, uint32_t index, uint64_t now)
 			return;
 		}
 	}
-	if (in_flight)
-		COUNT(p, timeouts);
-	if (++f->retries > p->cfg.retries) {
-		uint8_t error = f->flags & FLOW_REFUSED ? ECONNREFUSED : ETIMEDOUT;
-
-		flow_fail(p, f, error);
-		timer_arm(p, index, now + p->flow_idle);
+	if (f->asks || !wire_seq_before(f->snd_una, f->credit_end)) {
+		ask_for_room(p, f, now);
 		return;
 	}
+	COUNT(p, timeouts);
+	if (give_up(p, f, now))
+		return;
 	/* many flows of a path may time out together: that is one congestion, not many */
 	bool fresh = stamp_of(p, now) - t->cc.last_cut >= t->srtt / 8 + t->rttvar;
 
-	if (in_flight && fresh)
+	if (fresh)
 		path_timeout(p, t, index, stamp_of(p, now));
 	lose_all(p, f, t);
-	if (!wire_seq_before(f->snd_una, f->credit_end))
-		f->credit_end = f->snd_una + 1; /* the question for credit: note 3 */
 	f->rto_at = now + flow_backoff(p, f);
 	timer_arm(p, index, f->rto_at);
 	flow_activate(p, f);

@@ -117,6 +117,8 @@ proto_tick(struct proto *p, uint64_t now)
 		return;
 	p->put_off = 0;
 	p->graced = false;
+	if (unlikely(p->starved))
+		room_feed(p);
 	uint64_t from = w->cursor + 1;
 
 	if (target - from >= WHEEL_SLOTS)

@@ -639,6 +639,93 @@ pm_r2__a_full_receiver_is_no_timeout_error(void **state)
 	finish(net);
 }
 
+/* For 12 s an application takes nothing. What it costs its node's other contexts: nothing. */
+static void
+pm_r2__a_full_receiver_is_no_congestion(void **state)
+{
+	struct net *net = pair();
+	struct path *path = net_path(net, 0, 1);
+
+	(void)state;
+	net_settle(net, NET_SEC);
+	uint32_t bytes = path->cc.window_bytes, frames = path->cc.window_frames;
+
+	net->nodes[1].apps[1].paused = true;
+	for (int i = 0; i < 200; i++)
+		net_send(net, 0, 0, 1, 1, 100);
+	for (int i = 0; i < 120; i++) {
+		int beside = net_send(net, 0, 0, 1, 0, 100);
+
+		net_run(net, 100 * NET_MS);
+		net_expect_delivered(net, beside);
+	}
+	assert_int_equal(net_count(net, 0, PROTO_window_cuts), 0);
+	assert_int_equal(net_count(net, 0, PROTO_timeouts), 0);
+	assert_true(path->cc.window_bytes >= bytes && path->cc.window_frames >= frames);
+	assert_int_equal(path->inflight_frames, 0);
+	net->nodes[1].apps[1].paused = false;
+	net_settle(net, NET_SEC);
+	finish(net);
+}
+
+static enum net_verdict
+count_refusals(struct net *net, struct net_frame *f)
+{
+	net->script_left += f->src == 1 && f->type == WIRE_NACK && f->flags & WIRE_F_FULL;
+	return NET_PASS;
+}
+
+static void
+pm_r2__questions_for_room_become_rare(void **state)
+{
+	struct net *net = pair();
+	uint64_t rto_max = net_config().rto_max_us * NET_US;
+
+	(void)state;
+	net->nodes[1].apps[1].paused = true;
+	for (int i = 0; i < 100; i++)
+		net_send(net, 0, 0, 1, 1, 100);
+	net_run(net, 8 * rto_max);
+	net->script = count_refusals;
+	net->script_left = 0;
+	net_run(net, 8 * rto_max); /* as rare as they become, and no rarer */
+	assert_in_range(net->script_left, 6, 9);
+	net->nodes[1].apps[1].paused = false;
+	net_give_room(net, 1, 1);
+	int last = net_send(net, 0, 0, 1, 1, 100);
+
+	net_run(net, 2 * NET_MS); /* the receiver says that there is room: nobody waits for a question */
+	net_expect_delivered(net, last);
+	/* once more: the interval begins small again */
+	net->nodes[1].apps[1].paused = true;
+	for (int i = 0; i < 100; i++)
+		net_send(net, 0, 0, 1, 1, 100);
+	net->script_left = 0;
+	net_run(net, 100 * NET_MS);
+	assert_true(net->script_left >= 3);
+	net->nodes[1].apps[1].paused = false;
+	net_settle(net, NET_SEC);
+	finish(net);
+}
+
+static void
+pm_r2__an_unanswered_question_is_a_timeout(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net->nodes[1].apps[1].paused = true;
+	for (int i = 0; i < 70; i++)
+		net_send(net, 0, 0, 1, 1, 100);
+	int m = net_send(net, 0, 0, 1, 1, 100);
+
+	net_run(net, 2 * NET_SEC);
+	net->nodes[1].dead = true;
+	net_settle(net, 60 * NET_SEC);
+	net_expect_error(net, m, ETIMEDOUT);
+	finish(net);
+}
+
 static void
 pm_r2__a_lost_credit_update_is_asked_for(void **state)
 {
@@ -2289,6 +2376,9 @@ main(void)
 		cmocka_unit_test(pm_r1__in_sequence_is_stored_and_acked),
 		cmocka_unit_test(pm_r2__no_room_is_nacked_and_arrives_later),
 		cmocka_unit_test(pm_r2__a_full_receiver_is_no_timeout_error),
+		cmocka_unit_test(pm_r2__a_full_receiver_is_no_congestion),
+		cmocka_unit_test(pm_r2__questions_for_room_become_rare),
+		cmocka_unit_test(pm_r2__an_unanswered_question_is_a_timeout),
 		cmocka_unit_test(pm_r2__a_lost_credit_update_is_asked_for),
 		cmocka_unit_test(pm_r2__credit_closed_while_nothing_waits_is_asked_for),
 		cmocka_unit_test(pm_r2__opening_frame_goes_alone_after_a_refusal),
