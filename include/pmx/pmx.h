@@ -8,7 +8,10 @@
  * exactly once, in the order sent between these two, or ends in an error completion.
  *
  * The verbs are those of PM (PM/UDP, IPSJ 1999): get a send buffer, write into it, send it; receive
- * a message, read it in place, release it. Nothing blocks but functions named *_wait.
+ * a message, read it in place, release it. Nothing blocks but functions named *_wait, and those that
+ * need an answer first: attaching, opening and closing; allocating, registering and their ends; with
+ * engine.matching = engine also pmx_iprobe(), pmx_improbe() and pmx_cancel(). An engine that runs
+ * answers within microseconds; one that has ended is told by -EPIPE.
  *
  * Thread safety: a context is used by one thread at a time; different contexts are independent.
  * Errors: 0 or a count on success, a negative errno on failure; outputs are set only on success.
@@ -267,7 +270,7 @@ PMX_API int pmx_receive(struct pmx_context *ctx, struct pmx_message *msg);
 /** Take up to n messages. @return how many, or a negative errno if none. */
 PMX_API int pmx_receive_burst(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n);
 
-/** Release a message: its memory may be used for another. Every message, once, in any order. */
+/** Release a message: its memory may be used for another. Every message, once, in any order. Never waits. */
 PMX_API void pmx_release_receive_buffer(struct pmx_context *ctx, struct pmx_message *msg);
 
 /** First segment's address, also after the structure was copied. */
