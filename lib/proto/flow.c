@@ -168,23 +168,27 @@ flow_fail(struct proto *p, struct flow *f, uint8_t error)
 		path_activate(p, t);
 }
 
-static void
+/* How many there were. */
+static uint32_t
 release_list(struct proto *p, struct list *l)
 {
 #define RXD_LINK(i) p->rxds[i].next
-	while (!list_empty(l)) {
+	uint32_t n = 0;
+
+	for (; !list_empty(l); n++) {
 		uint32_t i = l->head;
 
 		LIST_POP(l, RXD_LINK);
 		LIST_APPEND(&p->released, i, RXD_LINK);
 	}
+	return n;
 }
 
 /* Forget the frames held out of order; their sender will send them again. */
 void
 flow_drop_held(struct proto *p, struct flow *f)
 {
-	release_list(p, &f->ooo);
+	p->held -= release_list(p, &f->ooo);
 	f->rcv_high = f->rcv_nxt;
 	for (unsigned i = 0; i < WIRE_WINDOW_MAX / 64; i++)
 		f->have[i] = 0;
@@ -201,6 +205,8 @@ flow_abort_rx(struct proto *p, struct flow *f, enum flow_rx_state state)
 	if (f->frags_left) {
 		COUNT(p, messages_aborted);
 		p->rxd_reserved -= f->frags_left;
+		if (f->frags_bulks > 1 && p->ctxs[f->ctx].copied)
+			p->assembling -= f->frags_bulks;
 		entries++;
 		bulks += f->frags_bulks;
 	}

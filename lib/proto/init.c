@@ -188,7 +188,7 @@ void
 proto_config_terms(const struct proto_config *c, uint64_t terms[PROTO_CONFIG_TERMS])
 {
 	const uint64_t all[PROTO_CONFIG_TERMS] = {c->node, c->nodes_max, c->contexts_max, c->flows_max, c->context_flows, c->paths_max,
-		c->tx_frames_max, c->rx_frames_max, c->window_frames, c->path_frames, c->path_bytes, c->payload_max, c->rto_min_us,
+		c->tx_frames_max, c->rx_frames_max, c->hold_frames_max, c->assembly_frames_max, c->window_frames, c->path_frames, c->path_bytes, c->payload_max, c->rto_min_us,
 		c->rto_max_us, c->retries, c->probes, c->ack_delay_us, c->ack_every, c->keepalive_us, c->flow_idle_us, c->cc_target_us,
 		c->share_target_us, c->recovery};
 

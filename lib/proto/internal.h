@@ -192,6 +192,7 @@ struct path {
 /* A local context's receive room. */
 struct context {
 	bool open, closing;
+	bool copied;                /* proto_ctx_copied */
 	uint32_t entries, bulks;    /* free */
 	uint32_t bulks_max;         /* all that there are */
 	uint32_t inline_max;        /* messages up to this need no bulk buffer */
@@ -261,6 +262,8 @@ struct proto {
 	uint32_t bucket_mask;
 	uint32_t txd_free, rxd_free, flow_free, path_free;
 	uint32_t txd_free_count, rxd_free_count, rxd_reserved, flow_count;
+	uint32_t held;            /* frames held out of order */
+	uint32_t assembling;      /* frames of unfinished messages for copied contexts, those to come as well */
 	uint32_t active_path, active_path_tail;
 	struct list ctl;          /* paths with a HELLO or PING to send */
 	struct list acks_due, acks_urgent;
@@ -283,7 +286,7 @@ struct proto {
 	uint64_t grace_from;      /* when this thread last came back from an absence */
 	bool graced;              /* ... and no timer ran since */
 	bool backlog;             /* links had more than was taken: the next turn's waited as well */
-	bool starved;             /* a message was refused for want of descriptors: room.c, note 3 */
+	bool starved;             /* a message was refused for want of frames: room.c, note 3 */
 	uint32_t put_off;         /* turns that timers were put off for that */
 	uint64_t stamp_at;        /* the last time that was asked for as a time stamp */
 	uint32_t stamp;           /* ... and that */
@@ -435,6 +438,7 @@ void share_look(struct proto *p, struct flow *f, const struct wire_hdr *h);
 uint16_t share_each(struct proto *p, uint32_t now);
 
 /* room.c */
+bool room_has_frames(const struct proto *p, const struct context *c, uint32_t frames, bool held);
 bool room_take(struct proto *p, struct flow *f, uint32_t bulks);
 void room_wait(struct proto *p, struct flow *f, uint32_t bulks, bool demand);
 void room_drop_held(struct proto *p, struct flow *f);

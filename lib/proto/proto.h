@@ -48,6 +48,8 @@ struct proto_config {
 	uint32_t paths_max;       /* peer nodes at once */
 	uint32_t tx_frames_max;   /* frames waiting for their Ack or to be sent, all flows */
 	uint32_t rx_frames_max;   /* frames held: reordering, unfinished messages, undelivered */
+	uint32_t hold_frames_max; /* ... of them for reordering; 0 = all */
+	uint32_t assembly_frames_max; /* frames of unfinished messages for all proto_ctx_copied contexts together */
 	uint32_t window_frames;   /* of a flow, 1..WIRE_WINDOW_MAX */
 	uint32_t path_frames;     /* PM-ADV: most frames in flight to one node */
 	uint32_t path_bytes;      /* PM-ADV: most bytes in flight to one node */
@@ -186,7 +188,7 @@ size_t proto_memsize(const struct proto_config *config);
 struct proto *proto_init(void *memory, const struct proto_config *config, uint64_t now);
 
 /* What two configurations must have in common for a core to move from one to the other; and the algorithm. */
-#define PROTO_CONFIG_TERMS 23
+#define PROTO_CONFIG_TERMS 25
 void proto_config_terms(const struct proto_config *c, uint64_t terms[PROTO_CONFIG_TERMS]);
 /* A core moves to other memory, of another process even: copy its block byte for byte, then adopt the copy. All of its state
  * goes on, also its epoch: to its peers it is the same. Handles mean something else there: swap them. The block that it came from is
@@ -203,6 +205,10 @@ void proto_swap_handles(struct proto *p, proto_swap swap, void *arg);
  * otherwise it ends at once with ECONNRESET completions. */
 int proto_ctx_open(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks,
 	uint32_t inline_max, uint64_t now);
+/* What arrives for that context is copied out of its frames once it is whole, so until then they are no buffers of
+ * the context's: unfinished messages of all such contexts together have assembly_frames_max, and wait in turn
+ * for them. Right after it was opened, with at most so many bulk buffers. */
+void proto_ctx_copied(struct proto *p, uint16_t ctx);
 void proto_ctx_room(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks, uint64_t now);
 /* Take room for a message that did not come through the core (a local sender's): true if it was
  * there, and unless `jump`, no flow waits for it. */

@@ -38,7 +38,7 @@ begin_message(struct proto *p, struct flow *f, const struct data *d, bool held)
 	uint32_t bulks = d->msg_len <= c->inline_max && frags == 1 ? 0 : frags;
 
 	/* Descriptors of the rest are set aside too, so that a half-received message completes. */
-	if (unlikely(p->rxd_free_count < p->rxd_reserved + frags - held)) {
+	if (unlikely(!room_has_frames(p, c, frags, held))) {
 		p->starved = true;
 		room_wait(p, f, bulks, true);
 		room_drop_held(p, f);
@@ -48,8 +48,10 @@ begin_message(struct proto *p, struct flow *f, const struct data *d, bool held)
 		room_wait(p, f, bulks, true);
 		return false;
 	}
-	if (frags > 1)
+	if (frags > 1) {
 		flow_watch(p, f);
+		p->assembling += c->copied ? frags : 0;
+	}
 	f->frags_left = frags;
 	f->frags_bulks = bulks;
 	f->frag_len = d->len;
@@ -99,6 +101,7 @@ append_fragment(struct proto *p, struct flow *f, uint32_t index)
 		RXD_LINK(p->delivered.tail) = f->frags.head;
 	p->delivered.tail = f->frags.tail;
 	f->frags = (struct list){NIL, NIL};
+	p->assembling -= p->ctxs[f->ctx].copied ? f->frags_bulks : 0;
 	f->frags_bulks = 0;
 	COUNT(p, messages_delivered);
 }
@@ -143,6 +146,7 @@ flow_drain(struct proto *p, struct flow *f)
 		if (f->frags_left == 0 && !begin_message(p, f, &d, true))
 			return;
 		LIST_POP(&f->ooo, RXD_LINK);
+		p->held--;
 		have_clear(f, d.seq);
 		append_fragment(p, f, i);
 	}
@@ -227,7 +231,7 @@ rx_out_of_order(struct proto *p, struct flow *f, const struct data *d, uint64_t 
 	}
 	/* Held frames never take the descriptors that half-received messages need, nor those that the
 	 * refused message before them may wait for. */
-	if (f->flags & (FLOW_GRANTED | FLOW_DEMAND) ||
+	if (f->flags & (FLOW_GRANTED | FLOW_DEMAND) || (p->cfg.hold_frames_max && p->held >= p->cfg.hold_frames_max) ||
 		p->rxd_free_count <= p->rxd_reserved + p->cfg.rx_frames_max / 8) {
 		COUNT(p, drop_no_hold);
 		return PROTO_RX_DONE;
@@ -236,6 +240,7 @@ rx_out_of_order(struct proto *p, struct flow *f, const struct data *d, uint64_t 
 
 	fill_rxd(&p->rxds[i], f, d, handle);
 	hold(p, f, i);
+	p->held++;
 	flow_watch(p, f);
 	have_set(f, d->seq);
 	if (wire_seq_before(f->rcv_high, d->seq + 1))

@@ -14,9 +14,9 @@
  *    descriptors.
  * 2. A flow that was merely told credit 0 waits in the same list, but gets no grant: it may have
  *    nothing to send.
- * 3. Descriptors come back without belonging to any context. So who was refused for want of them
- *    is looked for when time passes (room_feed), and told as if room had come: their senders ask
- *    ever more rarely.
+ * 3. Descriptors come back without belonging to any context, and so do the frames that copied
+ *    contexts share. So who was refused for want of them is looked for when time passes
+ *    (room_feed), and told as if room had come: their senders ask ever more rarely.
  */
 #include <errno.h>
 
@@ -134,7 +134,24 @@ room_add(struct proto *p, struct context *c, uint32_t entries, uint32_t bulks)
 	}
 }
 
-/* Descriptors ran short; those who wait for them, and could go on now, are told: note 3. */
+void
+proto_ctx_copied(struct proto *p, uint16_t ctx)
+{
+	PROTO_ASSERT(p->ctxs[ctx].bulks_max <= p->cfg.assembly_frames_max);
+	p->ctxs[ctx].copied = true;
+}
+
+/* Are there descriptors for a message of so many frames, the first of which may be held already? And, if it is put
+ * together in frames that are not its context's, some of those? */
+bool
+room_has_frames(const struct proto *p, const struct context *c, uint32_t frames, bool held)
+{
+	if (p->rxd_free_count < p->rxd_reserved + frames - held)
+		return false;
+	return likely(!c->copied || frames == 1) || p->assembling + frames <= p->cfg.assembly_frames_max;
+}
+
+/* Frames ran short; those who wait for some, and could go on now, are told: note 3. */
 void
 room_feed(struct proto *p)
 {
@@ -146,7 +163,7 @@ room_feed(struct proto *p)
 			continue;
 		uint32_t need = p->flows[c->blocked.head].need_bulks;
 
-		if (p->rxd_free_count >= p->rxd_reserved + (need ? need : 1))
+		if (room_has_frames(p, c, need ? need : 1, false))
 			room_add(p, c, 0, 0);
 		p->starved |= !list_empty(&c->blocked);
 	}

@@ -763,7 +763,7 @@ static void
 check_rooms(struct net *net, unsigned node)
 {
 	const struct net_node *n = &net->nodes[node];
-	uint32_t reserved = 0, entries[NET_CTXS] = {0}, bulks[NET_CTXS] = {0};
+	uint32_t reserved = 0, held = 0, assembling = 0, entries[NET_CTXS] = {0}, bulks[NET_CTXS] = {0};
 
 	for (uint32_t i = 0; i < n->cfg.flows_max; i++) {
 		const struct flow *f = &n->p->flows[i];
@@ -771,6 +771,10 @@ check_rooms(struct net *net, unsigned node)
 		if (f->key == 0)
 			continue;
 		reserved += f->frags_left;
+		for (uint32_t k = f->ooo.head; k != NIL; k = n->p->rxds[k].next)
+			held++;
+		if (f->frags_left && f->frags_bulks > 1 && n->p->ctxs[f->ctx].copied)
+			assembling += f->frags_bulks;
 		if (f->frags_left) {
 			entries[f->ctx]++;
 			bulks[f->ctx] += f->frags_bulks;
@@ -782,6 +786,10 @@ check_rooms(struct net *net, unsigned node)
 	}
 	if (reserved != n->p->rxd_reserved || n->p->rxd_free_count < reserved)
 		net_fail(net, "node %u: descriptors set aside do not add up", node);
+	if (held != n->p->held || (n->cfg.hold_frames_max && held > n->cfg.hold_frames_max))
+		net_fail(net, "node %u holds %u frames out of order, counts %u", node, held, n->p->held);
+	if (assembling != n->p->assembling || assembling > n->cfg.assembly_frames_max)
+		net_fail(net, "node %u puts together %u frames, counts %u", node, assembling, n->p->assembling);
 	for (unsigned c = 0; c < NET_CTXS && c < n->cfg.contexts_max; c++) {
 		const struct net_app *a = &n->apps[c];
 		const struct context *x = &n->p->ctxs[c];

@@ -876,6 +876,60 @@ pm_r2__waits_for_descriptors_end_without_new_room(void **state)
 	finish(net);
 }
 
+/* Two contexts whose messages are copied out of their frames, and frames for one message at a time. */
+static void
+pm_r2__copied_contexts_share_frames(void **state)
+{
+	struct proto_config c = net_config();
+	int m[4], beside = 0;
+
+	(void)state;
+	c.assembly_frames_max = 8;
+	struct net *net = net_new(3, &c, 1);
+
+	net_open_all(net, 64, 8);
+	proto_ctx_copied(net->nodes[2].p, 0);
+	proto_ctx_copied(net->nodes[2].p, 1);
+	net->audit = true;
+	for (unsigned i = 0; i < 4; i++)
+		net_send(net, i / 2, 0, 2, i % 2, 10);
+	net_send(net, 1, 1, 2, 1, 10);
+	net_settle(net, NET_SEC);
+	net->script = drop_seq_once; /* the second fragment: the first message takes a while */
+	net->script_left = net_flow(net, 0, 0, 2, 0)->snd_end + 1;
+	for (unsigned i = 0; i < 4; i++)
+		m[i] = net_send(net, i / 2, 0, 2, i % 2, 8 * 1024);
+	for (unsigned i = 0; i < 100 && net->nodes[2].p->assembling == 0; i++)
+		net_run(net, 5 * NET_US);
+	assert_int_equal(net->nodes[2].p->assembling, 8);
+	beside = net_send(net, 1, 1, 2, 1, 60); /* whole in its frame: it needs none of them */
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, beside);
+	for (unsigned i = 0; i < 4; i++)
+		net_expect_delivered(net, m[i]);
+	finish(net);
+}
+
+static void
+pm_r5__frames_held_out_of_order_are_bounded(void **state)
+{
+	struct proto_config c = net_config();
+
+	(void)state;
+	c.hold_frames_max = 10;
+	struct net *net = pair_of(&c);
+
+	net->audit = true;
+	net->script = drop_seq_once;
+	net->script_left = net_flow(net, 0, 0, 1, 0)->snd_end;
+	for (unsigned i = 0; i < 40; i++)
+		net_send(net, 0, 0, 1, 0, 100);
+	net_run(net, 20 * NET_US);
+	net_settle(net, NET_SEC);
+	assert_true(net_count(net, 1, PROTO_drop_no_hold) > 0);
+	finish(net);
+}
+
 static void
 pm_r2__held_frames_do_not_block_their_own_message(void **state)
 {
@@ -2385,6 +2439,8 @@ main(void)
 		cmocka_unit_test(pm_r2__large_message_is_not_starved_by_small_ones),
 		cmocka_unit_test(lhs_6__short_messages_pass_long_ones_of_others_that_wait),
 		cmocka_unit_test(pm_r2__waits_for_descriptors_end_without_new_room),
+		cmocka_unit_test(pm_r2__copied_contexts_share_frames),
+		cmocka_unit_test(pm_r5__frames_held_out_of_order_are_bounded),
 		cmocka_unit_test(pm_r2__held_frames_do_not_block_their_own_message),
 		cmocka_unit_test(pm_r3__old_sequence_is_discarded_and_acked_again),
 		cmocka_unit_test(pm_r4__gap_is_nacked_naming_the_expected),

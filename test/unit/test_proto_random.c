@@ -75,12 +75,15 @@ static void
 one_history(uint64_t seed)
 {
 	struct proto_config c = random_config(seed);
-	struct net *net = net_new(1 + (unsigned)(seed % 4), &c, seed);
-	uint32_t room = 1 + net_random(net, 40);
 	uint32_t largest = 200000, frames = (c.rx_frames_max < 2000 ? c.rx_frames_max : 2000);
 
 	if (largest > frames * c.payload_max)
 		largest = frames * c.payload_max;
+	c.assembly_frames_max = largest / c.payload_max + 41; /* as many as one context may have */
+	c.hold_frames_max = seed % 5 ? 0 : 1 + (uint32_t)(seed / 5 % 100);
+	struct net *net = net_new(1 + (unsigned)(seed % 4), &c, seed);
+	uint32_t room = 1 + net_random(net, 40);
+
 	net->logging = false;
 	net->audit = seed % 8 == 0;
 	net->loss = net_random(net, 3) ? net_random(net, 200) : 0;
@@ -89,8 +92,11 @@ one_history(uint64_t seed)
 	net_open_all(net, room, largest / c.payload_max + 1 + net_random(net, 40));
 	for (unsigned i = 0; i < net->count; i++) {
 		net->nodes[i].burst = 1 + net_random(net, 40);
-		for (unsigned k = 0; k < NET_CTXS; k++)
+		for (unsigned k = 0; k < NET_CTXS; k++) {
+			if (seed / 4 % 2)
+				proto_ctx_copied(net->nodes[i].p, (uint16_t)k);
 			net->nodes[i].apps[k].hold = net_random(net, 2) * net_random(net, 1000000);
+		}
 	}
 	for (unsigned round = 0; round < 9; round++) {
 		random_sends(net, largest);
