@@ -407,6 +407,7 @@ run(int eal_argc, char **eal_argv, const struct options *o)
 		fprintf(stderr, "pmx-dpdk: %s\n", error);
 		return 2;
 	}
+	config.alone = true;
 	if (o->check) {
 		printf("%s: ok\n", o->config);
 		config_free(&config);

@@ -134,8 +134,9 @@ PMX_API uint16_t pmx_node_number(const struct pmx_node *node);
 /** What a context shall be; zero-initialise, then set what differs. */
 struct pmx_context_params {
 	uint16_t context;         /**< number wanted, or PMX_ANY_CONTEXT */
-	uint32_t send_buffers;    /**< 0: config limits.send_buffers */
-	uint32_t receive_buffers; /**< bulk buffers that received messages may hold; 0: config */
+	uint32_t send_buffers;    /**< 0: limits.send_buffers */
+	uint32_t receive_buffers; /**< bulk buffers that received messages may hold; 0: limits.receive_buffers.
+				   * With both 0 a context gets fewer when the node has few left; pmx_context_stat() tells */
 };
 
 /**
@@ -664,6 +665,7 @@ struct pmx_context_stat {
 	uint64_t sent;        /**< messages that completed well: they are at their receivers */
 	uint64_t send_errors; /**< messages that completed with an error */
 	uint64_t received;    /**< messages taken by pmx_receive */
+	uint32_t send_buffers, receive_buffers; /**< that it was granted: all of them are there, whatever others do */
 };
 /** What happened to a context so far, into *stat. */
 PMX_API void pmx_context_stat(const struct pmx_context *ctx, struct pmx_context_stat *stat);

@@ -835,6 +835,8 @@ void
 pmx_context_stat(const struct pmx_context *ctx, struct pmx_context_stat *stat)
 {
 	*stat = ctx->stat; /* as of the completions taken so far */
+	stat->send_buffers = ctx->send_buffers;
+	stat->receive_buffers = ctx->receive_buffers;
 }
 
 /* Ends of the channel's rings, and what it says. */

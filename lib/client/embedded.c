@@ -103,14 +103,14 @@ open_context(struct pmx_context **out, struct pmx_node *node,
 	struct command cmd = {
 		.op = COMMAND_OPEN,
 		.ctx = params->context == PMX_ANY_CONTEXT ? free_number(n) : params->context,
-		.send_buffers = params->send_buffers,
-		.receive_buffers = params->receive_buffers,
 	};
 
 	if (cmd.ctx == PMX_ANY_CONTEXT)
 		return -EBUSY;
-	int result = node_command(n, &cmd, false);
+	int result = quotas_of(n, cmd.ctx, params->send_buffers, params->receive_buffers, false, &cmd.quotas);
 
+	if (result == 0)
+		result = node_command(n, &cmd, false);
 	if (result != 0)
 		return result;
 	struct channel *ch = &n->channels[cmd.ctx];

@@ -194,13 +194,17 @@ choose(const struct asker *who, const struct attach_request *request, uint32_t f
 static int
 open_one(const struct asker *who, const struct attach_request *request, int fd, struct command *cmd)
 {
-	struct quotas q;
-	int result = quotas_of(server.node, cmd->ctx, request->send_buffers, request->receive_buffers, &q);
+	bool thin = who->connection != SECONDARY;
+	int result = quotas_of(server.node, cmd->ctx, request->send_buffers, request->receive_buffers, thin,
+		&cmd->quotas);
 
 	if (result != 0)
 		return result;
-	if (who->connection != SECONDARY) {
-		cmd->thin = thin_make(server.node, &q, fd, request->len, 0);
+	if (thin) {
+		/* others may have opened theirs since this one was told how much memory to bring */
+		if (!thin_fits(server.node, &cmd->quotas, request->len))
+			return request->send_buffers == 0 ? -EBUSY : -EINVAL;
+		cmd->thin = thin_make(server.node, &cmd->quotas, fd, request->len, 0);
 		if (cmd->thin == NULL)
 			return -errno;
 	}
@@ -258,8 +262,6 @@ open_for(const struct asker *who, const struct attach_request *request, int fd, 
 {
 	struct command cmd = {
 		.op = COMMAND_OPEN,
-		.send_buffers = request->send_buffers,
-		.receive_buffers = request->receive_buffers,
 		.pid = who->pid,
 		.mm_fd = who->connection == SECONDARY ? memory_of_process(who->pid) : 0,
 	};
@@ -307,7 +309,7 @@ bytes_for(const struct asker *who, const struct attach_request *request, struct 
 	if (ctx < 0)
 		return ctx;
 	reply->ctx = (uint16_t)ctx;
-	if (quotas_of(server.node, (uint16_t)ctx, request->send_buffers, request->receive_buffers, &q) != 0)
+	if (quotas_of(server.node, (uint16_t)ctx, request->send_buffers, request->receive_buffers, true, &q) != 0)
 		return -EINVAL;
 	reply->bytes = thin_bytes(server.node, &q);
 	return 0;

@@ -129,8 +129,9 @@ static const struct key keys[] = {
 		"pairs of contexts that talk at once, for each lcore"},
 	{"limits", "context_flows", KIND_U32, C(proto.context_flows), 1, 1u << 20, "1024", "flows",
 		"most of one context for each kind of message (plain, matched, remote memory), so that one that sends to all of the world leaves some for others; what would need more waits"},
-	{"limits", "mbufs", KIND_U32, C(mbufs), 256, 1u << 22, "16384", "buffers",
-		"packet buffers of the node, each as large as the longest frame"},
+	{"limits", "mbufs", KIND_AUTO, C(mbufs), 256, 1u << 22, "auto", "buffers",
+		"packet buffers of the node, each as large as the longest frame; auto: enough for all of "
+		"limits.contexts with all their buffers, as far as the EAL's memory (-m) goes"},
 	{"limits", "send_buffers", KIND_U32, C(send_buffers), 1, 32768, "256", "buffers",
 		"of one context, unless it asks for less; also the most that one may have"},
 	{"limits", "receive_buffers", KIND_U32, C(receive_buffers), 1, 1u << 20, "512", "buffers",

@@ -54,6 +54,7 @@ struct config_range {
 };
 
 struct config {
+	bool alone;          /* no key: this process has no other node, which would want some of its EAL's memory */
 	/* [node] */
 	uint32_t id;
 	char name[CONFIG_NAME_MAX];

@@ -7,8 +7,10 @@
  * 1. A context that closes goes on until its submissions are taken, then until what it sent is
  *    done with (the core's retries bound that); then every mbuf it had returns to the pool.
  * 2. An aborted context (its process is gone) skips the first two: all it sent ends at once.
- * 3. Admission: a context is opened only if all the mbufs that it may ever hold are there, so one
- *    context can never starve another, nor the links.
+ * 3. Admission: a context is opened only if all the mbufs that it may ever hold at once are there, so one
+ *    context can never starve another, nor the links. A thin context holds none of what it received, for that
+ *    is copied. Some are kept back for each context that is not open, so that all of limits.contexts
+ *    can be: when fewer are left than a default context has, it gets fewer, and is told how many.
  */
 #include <errno.h>
 #include <string.h>
@@ -23,14 +25,46 @@
 
 #define INITIATOR_ROOM 65536 /* never used up: entries come back as they are taken */
 
+/* What a context may hold at once: note 3. */
 static uint32_t
-quota_of(const struct channel *ch)
+quotas_promise(const struct node *n, const struct quotas *q, bool thin)
 {
-	return ch->send_buffers + ch->plain.bulk_quota + ch->matched.bulk_quota;
+	uint32_t receive = q->plain + q->matched;
+
+	return q->send + (thin && receive <= n->assembly_frames ? 0 : receive);
+}
+
+/* Buffers for one more context: some are kept back for each of those that are not open. */
+static uint64_t
+buffers_left(const struct node *n)
+{
+	int64_t others = (int64_t)n->config.contexts - atomic_load(&n->contexts_promised) - 1;
+	int64_t left = atomic_load(&n->mbufs_left) - (others > 0 ? others * n->context_least : 0);
+
+	return left > 0 ? (uint64_t)left : 0;
+}
+
+/* As much of a default as is left, if that is less than all. */
+static void
+shrink(const struct node *n, struct quotas *q, bool thin)
+{
+	const struct quotas least = QUOTAS_LEAST;
+	uint64_t have = buffers_left(n);
+	uint32_t want = quotas_promise(n, q, thin);
+
+	if (have >= want)
+		return;
+
+	q->send = RTE_MAX((uint32_t)(q->send * have / want), RTE_MIN(least.send, q->send));
+	if (thin)
+		return;
+	q->plain = RTE_MAX((uint32_t)(q->plain * have / want), RTE_MIN(least.plain, q->plain));
+	q->matched = RTE_MAX((uint32_t)(q->matched * have / want), RTE_MIN(least.matched, q->matched));
 }
 
 int
-quotas_of(const struct node *n, uint16_t ctx, uint32_t send_buffers, uint32_t receive_buffers, struct quotas *q)
+quotas_of(const struct node *n, uint16_t ctx, uint32_t send_buffers, uint32_t receive_buffers, bool thin,
+	struct quotas *q)
 {
 	const struct config *c = &n->config;
 	const struct config_range *g = config_range(c, ctx);
@@ -44,30 +78,29 @@ quotas_of(const struct node *n, uint16_t ctx, uint32_t send_buffers, uint32_t re
 	uint32_t half = q->plain / 2 + 1;
 
 	q->matched = c->matched_buffers < half ? c->matched_buffers : half;
-	return q->send > send_most || q->plain > receive_most ? -EINVAL : 0;
+	if (q->send > send_most || q->plain > receive_most)
+		return -EINVAL;
+	if (send_buffers == 0 && receive_buffers == 0 && (g == NULL || (g->send_buffers == 0 && g->receive_buffers == 0)))
+		shrink(n, q, thin);
+	return 0;
 }
 
 static void
-set_quotas(struct channel *ch, const struct quotas *q)
+set_quotas(struct node *n, struct channel *ch, const struct quotas *q)
 {
 	ch->send_buffers = q->send;
 	ch->plain.bulk_quota = q->plain;
 	ch->matched.bulk_quota = q->matched;
+	ch->promised = quotas_promise(n, q, ch->thin != NULL);
+	atomic_fetch_add(&n->contexts_promised, 1);
+	atomic_fetch_sub(&n->mbufs_left, ch->promised);
 }
 
-static int
-admit(struct node *n, struct channel *ch, const struct command *cmd)
+static void
+give_promised(struct node *n, struct channel *ch)
 {
-	struct quotas q;
-
-	if (quotas_of(n, ch->ctx, cmd->send_buffers, cmd->receive_buffers, &q) != 0)
-		return -EINVAL;
-	set_quotas(ch, &q);
-	if (atomic_fetch_sub(&n->mbufs_left, quota_of(ch)) < (int64_t)quota_of(ch)) {
-		atomic_fetch_add(&n->mbufs_left, quota_of(ch));
-		return -ENOSPC;
-	}
-	return 0;
+	atomic_fetch_add(&n->mbufs_left, ch->promised);
+	atomic_fetch_sub(&n->contexts_promised, 1);
 }
 
 static int
@@ -231,9 +264,8 @@ context_resume(struct engine *e, struct channel *ch, const struct quotas *q, str
 {
 	struct node *n = e->node;
 
-	set_quotas(ch, q);
-	atomic_fetch_sub(&n->mbufs_left, quota_of(ch));
 	set_thin(e, ch, t);
+	set_quotas(n, ch, q);
 	join_own(n, ch);
 	int result = fill_send_slots(n, ch);
 
@@ -271,7 +303,11 @@ contexts_end_secondaries(struct engine *e)
 static void
 open_inlet(struct engine *e, const struct inlet *in)
 {
+	const struct channel *ch = in->ch;
+
 	proto_ctx_open(e->proto, in->endpoint, in->lhs_size, in->bulk_quota, in->lhs.split, e->now);
+	if (ch->promised == ch->send_buffers) /* it holds nothing of what it receives */
+		proto_ctx_copied(e->proto, in->endpoint);
 }
 
 static int
@@ -282,15 +318,15 @@ open_context(struct engine *e, struct command *cmd)
 
 	if (ch->state != CHANNEL_CLOSED || ch->dirty)
 		return -EBUSY;
-	int result = admit(n, ch, cmd);
-
-	if (result != 0)
-		return result;
+	if (buffers_left(n) < quotas_promise(n, &cmd->quotas, cmd->thin != NULL))
+		return -ENOSPC;
 	set_thin(e, ch, cmd->thin);
+	set_quotas(n, ch, &cmd->quotas);
 	join_ends(n, ch);
-	result = fill_send_slots(n, ch);
+	int result = fill_send_slots(n, ch);
+
 	if (result != 0) {
-		atomic_fetch_add(&n->mbufs_left, quota_of(ch));
+		give_promised(n, ch);
 		set_thin(e, ch, NULL);
 		return result;
 	}
@@ -409,7 +445,7 @@ finish(struct engine *e, struct channel *ch)
 		left--;
 	}
 	ch->plain.bulk_out = ch->matched.bulk_out = 0;
-	atomic_fetch_add(&n->mbufs_left, quota_of(ch));
+	give_promised(n, ch);
 	for (unsigned i = 0; i < e->open_count; i++) {
 		if (e->open[i] == ch) {
 			e->open[i] = e->open[--e->open_count];

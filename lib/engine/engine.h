@@ -154,6 +154,7 @@ struct channel {
 	struct inlet plain, matched;
 	struct send_slot *slots; /* send_buffers of them */
 	uint32_t send_buffers, frag_len;
+	uint32_t promised;       /* buffers of the pool that are set aside for it */
 	uint32_t one_max;        /* longest message that one buffer may hold */
 	struct proto_message message; /* of the submission at hand; ctx and frag_len stay */
 	uint32_t *done;          /* completions not yet written: ring of done_size items */
@@ -183,6 +184,8 @@ struct channel {
 struct quotas {
 	uint32_t send, plain, matched; /* plain, matched: of received bulk */
 };
+
+#define QUOTAS_LEAST ((struct quotas){32, 64, 32}) /* of a default context, however few are left */
 
 static inline uint32_t
 quotas_buffers(const struct quotas *q)
@@ -217,7 +220,7 @@ struct command {
 	enum command_op op;
 	uint16_t ctx;
 	uint32_t generation; /* CLOSE, ABORT: 0 = any */
-	uint32_t send_buffers, receive_buffers;
+	struct quotas quotas; /* OPEN: quotas_of */
 	struct memory *memory; /* MEMORY: the context's if the result is its number, >= 0 */
 	int pid;
 	int mm_fd;           /* OPEN: of its /proc/PID/mem, which the lane takes over; 0: none */
@@ -282,7 +285,11 @@ struct node {
 	uint32_t frag_len;
 	uint32_t frame_room;      /* bytes of a data room behind the headroom */
 	uint32_t epoch;
-	_Atomic int64_t mbufs_left; /* not promised to contexts or queues */
+	_Atomic int64_t mbufs_left; /* not promised to contexts, links or lanes */
+	_Atomic uint32_t contexts_promised; /* how many have theirs */
+	uint32_t context_least;   /* buffers that are kept back for each of the others */
+	uint32_t hold_frames;     /* of each lane, for frames out of order */
+	uint32_t assembly_frames; /* ... for unfinished messages to thin clients */
 	_Atomic uint32_t aborts;  /* contexts whose processes ended */
 	pthread_mutex_t regions;  /* thin clients' regions are unmapped with it, and read by other threads than lanes */
 	_Atomic(struct memory *) leaving; /* memory that no context has any more: memory_reap */
@@ -412,8 +419,10 @@ uint64_t local_patience(const struct node *n);
 void local_refuse(struct engine *e);
 
 /* contexts.c */
-/* What an open of that context with these wishes (0: the default) gets: 0, or -EINVAL: too many. */
-int quotas_of(const struct node *n, uint16_t ctx, uint32_t send_buffers, uint32_t receive_buffers, struct quotas *q);
+/* What an open of that context with these wishes (0: the default) gets: 0, or -EINVAL: too many. A default is less when
+ * few are left, down to QUOTAS_LEAST; a wish is not. */
+int quotas_of(const struct node *n, uint16_t ctx, uint32_t send_buffers, uint32_t receive_buffers, bool thin,
+	struct quotas *q);
 /* The engine's own view of a channel as it is; a lane that takes over, before it polls. 0, -ENOSPC. */
 int context_resume(struct engine *e, struct channel *ch, const struct quotas *q, struct thin *t);
 /* Channels of secondaries end: who takes over cannot have them. On the lane. */
@@ -425,6 +434,7 @@ void thin_end(struct node *n, struct channel *ch);
 
 /* thin.c */
 uint64_t thin_bytes(const struct node *n, const struct quotas *q);
+bool thin_fits(const struct node *n, const struct quotas *q, uint64_t len);
 /* From a client's descriptor of len bytes, not the lane's to call; flags: memory_make's. NULL with errno. Ends with its memory: memory_discard, or
  * memory_retire once a lane had it. */
 struct thin *thin_make(struct node *n, const struct quotas *q, int fd, uint64_t len, unsigned flags);

@@ -14,13 +14,18 @@
 #include <rte_cycles.h>
 #include <rte_errno.h>
 #include <rte_lcore.h>
+#include <rte_log.h>
 #include <rte_malloc.h>
 #include <rte_memzone.h>
 #include <rte_random.h>
 
 #include "engine/engine.h"
 
-#define POOL_CACHE 256
+#define POOL_CACHE    256
+#define BUFFERS_MOST  (1u << 22)
+#define BUFFERS_USUAL 16384u
+#define HEAP_OF_M     (32ull << 20) /* an EAL that was told how much memory to take (-m) has at least this at its start */
+#define NODE_BYTES    (16ull << 20) /* what the node takes beside buffers, channels and cores: rings, peers, the ports' queues */
 
 _Noreturn void
 proto_assert_failed(const char *what, const char *file, int line)
@@ -66,12 +71,102 @@ buffers_for_links(const struct node *n)
 	return need;
 }
 
+/* Bytes of a buffer, all that belongs to it included. Without hugepages none crosses the end of a page. */
+static uint64_t
+buffer_bytes(const struct node *n)
+{
+	uint64_t bytes = n->frame_room + RTE_PKTMBUF_HEADROOM + sizeof(struct rte_mbuf) +
+		RTE_ALIGN(sizeof(struct buf_priv), 64) + 2 * RTE_CACHE_LINE_SIZE;
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	if (rte_eal_has_hugepages())
+		return bytes;
+	return bytes > page ? RTE_ALIGN(bytes, page) : page / (page / bytes);
+}
+
+/* So many that each context may have all of a default one's, and frames out of order an eighth. */
+static uint32_t
+buffers_wanted(const struct node *n)
+{
+	const struct config *c = &n->config;
+	const struct quotas q = {c->send_buffers, c->receive_buffers, c->matched_buffers};
+	uint64_t wanted = (uint64_t)c->contexts * quotas_buffers(&q) + (uint64_t)n->assembly_frames * c->lanes;
+
+	wanted = buffers_for_links(n) + wanted * 8 / 7 + 1;
+	return (uint32_t)RTE_MIN(wanted, BUFFERS_MOST);
+}
+
+/* How many fit into the EAL's memory beside all else that the node takes of it, if that is known. Another node of this
+ * process may want as much. */
+static uint32_t
+buffers_affordable(struct node *n)
+{
+	struct rte_malloc_socket_stats heap;
+	struct engine lane = {.node = n};
+	const struct config *c = &n->config;
+
+	if (rte_malloc_get_socket_stats((int)rte_socket_id(), &heap) != 0 || heap.heap_totalsz_bytes < HEAP_OF_M)
+		return UINT32_MAX; /* it grows as it is asked for more */
+	struct proto_config p = proto_config_of(&lane);
+	uint64_t rest = (uint64_t)c->contexts * channel_bytes(&n->geometry) +
+		(proto_memsize(&p) + 16ull * c->mbufs) * c->lanes + NODE_BYTES;
+	/* a primary that takes over must come to the same number as the one before: not by what is free by chance */
+	uint64_t most = c->alone ? heap.heap_totalsz_bytes : heap.heap_freesz_bytes / 2;
+
+	return most > rest ? (uint32_t)RTE_MIN((most - rest) / buffer_bytes(n), UINT32_MAX) : 0;
+}
+
+static struct rte_mempool *
+create_pool(const struct node *n, uint32_t count)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "pmx_%u_mbufs", n->config.id);
+	return rte_pktmbuf_pool_create(name, count, POOL_CACHE, RTE_ALIGN(sizeof(struct buf_priv), 64),
+		(uint16_t)(RTE_PKTMBUF_HEADROOM + n->frame_room), (int)rte_socket_id());
+}
+
+/* limits.mbufs = auto. The node's links and two contexts are the least that is of use; a usual number is tried in any
+ * case. */
+static void
+create_pool_auto(struct node *n)
+{
+	struct config *c = &n->config;
+	uint32_t wanted = c->mbufs = buffers_wanted(n), affordable = buffers_affordable(n);
+	uint32_t least = buffers_for_links(n) + 2 * (n->assembly_frames + c->send_buffers);
+
+	c->mbufs = RTE_MIN(wanted, RTE_MAX(affordable, BUFFERS_USUAL));
+	while ((n->pool = create_pool(n, c->mbufs)) == NULL && c->mbufs > least)
+		c->mbufs = RTE_MAX(c->mbufs / 4 * 3, least);
+	if (n->pool != NULL && c->mbufs < wanted && c->alone)
+		RTE_LOG(NOTICE, USER1, "pmx: %u packet buffers: %u of them, %u MiB, would do for all %u contexts with "
+			"all of their buffers; give the EAL more memory (-m), or ask for less in [limits]\n",
+			c->mbufs, wanted, (uint32_t)(wanted * buffer_bytes(n) >> 20), c->contexts);
+}
+
+/* What is set aside for links, lanes and contexts. */
+static void
+divide_buffers(struct node *n, uint32_t links)
+{
+	const struct config *c = &n->config;
+	const struct quotas least = QUOTAS_LEAST;
+	uint32_t rest = c->mbufs - links;
+
+	n->hold_frames = rest / 8 / c->lanes + 1;
+	n->assembly_frames = RTE_MIN(n->assembly_frames, rest / 4 / c->lanes);
+	int64_t left = (int64_t)rest - (int64_t)(n->hold_frames + n->assembly_frames) * c->lanes;
+
+	atomic_store(&n->mbufs_left, left);
+	/* a pool that was made small by hand goes to who comes first */
+	if (left >= (int64_t)quotas_buffers(&least) * c->contexts)
+		n->context_least = quotas_buffers(&least);
+}
+
 static int
 make_pool(struct node *n)
 {
 	struct config *c = &n->config;
-	uint32_t need = buffers_for_links(n), encap = 0;
-	char name[32];
+	uint32_t links = buffers_for_links(n), encap = 0;
 
 	n->frag_len = config_payload_max(c);
 	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
@@ -83,27 +178,28 @@ make_pool(struct node *n)
 	n->frame_room = (encap + WIRE_HDR_BYTES + n->frag_len + 63) & ~63u;
 	/* some PMDs want more than the frame: af_packet its ring's header, memif its bsize */
 	n->frame_room = n->frame_room < 2048 ? 2048 : n->frame_room + 256;
-	if (c->mbufs < need + 2)
+	/* a default context's; who wants more has them set aside for itself */
+	n->assembly_frames = c->receive_buffers + RTE_MIN(c->matched_buffers, c->receive_buffers / 2 + 1);
+	if (c->mbufs != 0 && c->mbufs < links + 2)
 		return fail(n, -EINVAL, "limits.mbufs = %u is too few: the links' queues alone "
 					"take %u; raise it, or lower link.rx_descriptors and "
-					"link.tx_descriptors", c->mbufs, need);
-	snprintf(name, sizeof(name), "pmx_%u_mbufs", c->id);
-	n->pool = rte_pktmbuf_pool_create(name, c->mbufs, POOL_CACHE,
-		RTE_ALIGN(sizeof(struct buf_priv), 64),
-		(uint16_t)(RTE_PKTMBUF_HEADROOM + n->frame_room), (int)rte_socket_id());
+					"link.tx_descriptors", c->mbufs, links);
+	if (c->mbufs == 0)
+		create_pool_auto(n);
+	else
+		n->pool = create_pool(n, c->mbufs);
 	if (n->pool == NULL)
 		return fail(n, -rte_errno, "no memory for limits.mbufs = %u buffers of %u bytes "
 					   "(%u MiB): %s. Reserve hugepages with "
 					   "dpdk-config/hugepages.sh, give the EAL more with -m, or "
 					   "lower limits.mbufs", c->mbufs, n->frame_room,
-			(uint32_t)((uint64_t)c->mbufs * (n->frame_room + 384) >> 20),
-			rte_strerror(rte_errno));
+			(uint32_t)(c->mbufs * buffer_bytes(n) >> 20), rte_strerror(rte_errno));
 	n->bufs_count = c->mbufs;
 	n->bufs = calloc(c->mbufs, sizeof(*n->bufs));
 	if (n->bufs == NULL)
 		return fail(n, -ENOMEM, "no memory for the table of %u buffers", c->mbufs);
 	rte_mempool_obj_iter(n->pool, number_buffer, n);
-	atomic_store(&n->mbufs_left, (int64_t)c->mbufs - need);
+	divide_buffers(n, links);
 	return 0;
 }
 
@@ -240,8 +336,8 @@ make_channel(struct node *n, uint16_t ctx)
 	return 0;
 }
 
-static int
-make_channels(struct node *n)
+static void
+set_geometry(struct node *n)
 {
 	const struct config *c = &n->config;
 
@@ -255,6 +351,13 @@ make_channels(struct node *n)
 		/* its front parts must have room for a struct wire_match, whatever the other's have */
 		.matched = {c->matched_entries, c->lhs_entry_bytes, c->lhs_entry_bytes - LHS_ENVELOPE_BYTES, LHS_SIZE_OFFSET},
 	};
+}
+
+static int
+make_channels(struct node *n)
+{
+	const struct config *c = &n->config;
+
 	n->layout = channel_layout(&n->geometry);
 	if (!lhs_config_ok(&n->geometry.lhs))
 		return fail(n, -EINVAL, "limits.lhs_*: these do not go together");
@@ -288,6 +391,8 @@ proto_config_of(const struct engine *e)
 	if (p.tx_frames_max > c->mbufs)
 		p.tx_frames_max = c->mbufs;
 	p.rx_frames_max = c->mbufs;
+	p.hold_frames_max = n->hold_frames;
+	p.assembly_frames_max = n->assembly_frames;
 	p.payload_max = n->frag_len;
 	p.probes = 3;
 	return p;
@@ -390,6 +495,7 @@ node_make(struct node **out, struct config *config, char *error, uint32_t error_
 	pthread_mutex_init(&n->command_lock, NULL);
 	pthread_mutex_init(&n->regions, NULL);
 	n->epoch = (uint32_t)(rte_rand() ^ rte_rdtsc()) | 1;
+	set_geometry(n);
 	if ((e = make_pool(n)) != 0 || (e = make_channels(n)) != 0) {
 		snprintf(error, error_len, "%s", n->error);
 		node_stop(n);
