@@ -131,12 +131,22 @@ PMX_API uint16_t pmx_node_number(const struct pmx_node *node);
 
 /* --------------------------------------------------------------- contexts */
 
+/** What a poll that finds nothing does with the CPU: pmx_receive(), pmx_receive_burst(), pmx_test() and its kin. */
+enum pmx_idle {
+	PMX_IDLE_AUTO = 0, /**< as the environment variable PMX_IDLE says (spin, yield); not set: as the node does, i.e. YIELD
+			    * unless its engine.idle is spin or pause */
+	PMX_IDLE_SPIN,     /**< returns at once: lowest latency, with a CPU of its own */
+	PMX_IDLE_YIELD,    /**< gives the CPU to whoever else can run: at once where others do, now and then to see whether
+			    * they do (some 200 ns in 32 polls) */
+};
+
 /** What a context shall be; zero-initialise, then set what differs. */
 struct pmx_context_params {
 	uint16_t context;         /**< number wanted, or PMX_ANY_CONTEXT */
 	uint32_t send_buffers;    /**< 0: limits.send_buffers */
 	uint32_t receive_buffers; /**< bulk buffers that received messages may hold; 0: limits.receive_buffers.
 				   * With both 0 a context gets fewer when the node has few left; pmx_context_stat() tells */
+	enum pmx_idle idle;       /**< what polls that find nothing do */
 };
 
 /**
@@ -147,7 +157,7 @@ struct pmx_context_params {
  * @retval 0
  * @retval -EBUSY    that number is in use, or all are
  * @retval -ENOSPC   the node has too few mbufs left for these quotas: limits.mbufs
- * @retval -EINVAL   a number outside limits.contexts
+ * @retval -EINVAL   a number outside limits.contexts, or PMX_IDLE is neither spin nor yield
  * @retval -EPIPE    the primary is gone
  */
 PMX_API int pmx_context_open(struct pmx_context **ctx, struct pmx_node *node,

@@ -28,7 +28,7 @@
 
 #define CHANNEL_MAGIC 0x504D5843484E3031u /* "PMXCHN01" */
 /* Grows with every change of anything in this file, slot_ring.h or struct lhs_entry. */
-#define CHANNEL_ABI   4
+#define CHANNEL_ABI   5
 #define CHANNEL_NAME  "pmx_%u_ch_%u" /* memzone: node, context */
 
 enum channel_state {
@@ -72,6 +72,7 @@ struct channel_shm {
 	uint8_t pin_cache, pin_watch; /* 0 = off */
 	uint32_t engine_matches;    /* matched messages are the engine's: SUBMIT_RECEIVE */
 	uint32_t engine_may_sleep;  /* submissions must look at engine_sleeps */
+	uint32_t yields;            /* engine.idle shares CPUs: so shall polls of the client that find nothing */
 	uint32_t kernel_copies;     /* 0: the engine reaches memory that it has mapped, and no other (MEMORY_COPIED) */
 	_Atomic uint32_t rtt_ns;    /* to the node of the last OFFER; 0: not known */
 	_Atomic uint32_t state;     /* enum channel_state */

@@ -36,6 +36,7 @@ struct pmx_node {
 	struct node *embedded;   /* this process's own engine, or NULL */
 	uint16_t number;
 	struct pmx_context *contexts; /* open ones, linked */
+	_Atomic uint32_t context_count; /* how many */
 	bool owns_eal;           /* we started the EAL */
 	bool polls;              /* embedded by PMX_ATTACH: waiting and idle calls run the engine */
 	int socket;              /* thin: to the primary */
@@ -157,6 +158,8 @@ struct pmx_context {
 	void *past;              /* mapping of the life before: messages in it may still be read */
 	uint64_t past_bytes;
 	bool engine_may_sleep, selects;
+	bool yields;             /* polls that find nothing give the CPU away */
+	enum pmx_idle idle;      /* as it was opened */
 	struct pmx_context_stat stat;
 	/* remote memory */
 	struct transfer_note *transfers; /* shm->transfers of them */
@@ -196,9 +199,11 @@ struct pmx_context {
 };
 
 /* context.c: the private side of an opened channel. The descriptors are the context's from now on, whatever comes of it. */
-int context_make(struct pmx_context **out, struct pmx_node *node, struct channel_shm *shm,
-	int event_fd, int doorbell);
+int context_make(struct pmx_context **out, struct pmx_node *node, const struct pmx_context_params *params,
+	struct channel_shm *shm, int event_fd, int doorbell);
 void context_free(struct pmx_context *ctx);
+/* What the application and its user want polls to do: enum pmx_idle, or -EINVAL. */
+int context_idle_policy(const struct pmx_context_params *params);
 bool context_gone(const struct pmx_context *ctx);
 void context_doorbell(struct pmx_context *ctx);
 void context_completions(struct pmx_context *ctx);
@@ -209,6 +214,8 @@ int64_t context_now_us(void);
 int context_send_result(const struct pmx_context *ctx, pmx_send_id id);
 /* What is to be done while nothing is there to receive. 0, -EPIPE. */
 int context_idle(struct pmx_context *ctx);
+/* A poll of the application found nothing: the CPU goes to others, by the context's policy. */
+void context_yield(struct pmx_context *ctx);
 /* As context_wait, but sleeps if it can. */
 void context_sleep(struct pmx_context *ctx, int64_t left_us);
 /* Bulk buffers of a received message go back. */

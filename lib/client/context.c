@@ -26,6 +26,8 @@
 #include "wire/wire.h"
 
 #define NO_BUFFER   UINT16_MAX
+#define YIELD_EVERY 32   /* empty polls, when nobody else ran the last time */
+#define CROWDED_NS  1500 /* a yield that nobody takes is back in 200 to 500 */
 
 static inline uint8_t *
 at(const struct pmx_context *ctx, int64_t off)
@@ -527,6 +529,29 @@ take_ring(struct pmx_context *ctx)
 	ctx->lhs_publish = ctx->shm->lhs_room / 8 ? ctx->shm->lhs_room / 8 : 1;
 }
 
+/* What this thread's polls have found of late, of whatever context. */
+static _Thread_local struct {
+	uint32_t empty;  /* polls in a row, since it yielded */
+	bool crowded;    /* when it yielded last, others ran */
+} thread;
+
+/* PM/UDP (IPSJ 1999) section 3: a library that polls gives the CPU away where others need it. Each empty poll does, once all
+ * contexts had their turn, where others run; where nobody does it costs a system call in 32 polls. */
+void
+context_yield(struct pmx_context *ctx)
+{
+	uint32_t turn = atomic_load_explicit(&ctx->node->context_count, memory_order_relaxed);
+	struct timespec before, after;
+
+	if (!ctx->yields || ++thread.empty < (thread.crowded ? turn : turn + YIELD_EVERY))
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &before);
+	sched_yield();
+	clock_gettime(CLOCK_MONOTONIC, &after);
+	thread.empty = 0;
+	thread.crowded = after.tv_sec != before.tv_sec || after.tv_nsec - before.tv_nsec > CROWDED_NS;
+}
+
 static int
 nothing(struct pmx_context *ctx)
 {
@@ -534,11 +559,22 @@ nothing(struct pmx_context *ctx)
 		flush_releases(ctx);
 	if (unlikely(ctx->unread) && lhs_peek(&ctx->lhs) == NULL)
 		take_ring(ctx);
-	if (unlikely(ctx->node->polls))
-		pmx_node_poll(ctx->node);
+	if (unlikely(ctx->node->polls) && pmx_node_poll(ctx->node) != 0)
+		thread.empty = 0;
 	/* a full completion ring would keep the engine awake */
 	take_completions(ctx);
 	return unlikely(engine_gone(ctx)) ? -EPIPE : 0;
+}
+
+/* A poll of the application's. */
+static APART int
+found_nothing(struct pmx_context *ctx)
+{
+	int result = nothing(ctx);
+
+	if (result == 0)
+		context_yield(ctx);
+	return result;
 }
 
 int
@@ -547,7 +583,7 @@ pmx_receive(struct pmx_context *ctx, struct pmx_message *msg)
 	const struct lhs_entry *e = lhs_peek(&ctx->lhs);
 
 	if (e == NULL)
-		return nothing(ctx);
+		return found_nothing(ctx);
 	fill_message(ctx, msg, e);
 	ctx->lhs.pos++;
 	ctx->stat.received++;
@@ -567,7 +603,7 @@ pmx_receive_burst(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n)
 		ctx->lhs.pos++;
 	}
 	if (k == 0)
-		return nothing(ctx);
+		return found_nothing(ctx);
 	ctx->stat.received += k;
 	publish_position(ctx);
 	return (int)k;
@@ -858,6 +894,7 @@ join(struct pmx_context *ctx, struct channel_shm *shm, int event_fd, int doorbel
 	if (ctx->release_most > SUBMIT_RELEASE_BUFS)
 		ctx->release_most = SUBMIT_RELEASE_BUFS;
 	ctx->engine_may_sleep = shm->engine_may_sleep;
+	ctx->yields = ctx->idle == PMX_IDLE_YIELD || (ctx->idle == PMX_IDLE_AUTO && shm->yields);
 	ctx->no_kernel = !shm->kernel_copies;
 	ctx->generation = shm->generation;
 	ctx->selects = false;
@@ -960,8 +997,18 @@ context_rejoin(struct pmx_context *ctx, struct channel_shm *shm, uint64_t mapped
 }
 
 int
-context_make(struct pmx_context **out, struct pmx_node *node, struct channel_shm *shm, int event_fd,
-	int doorbell)
+context_idle_policy(const struct pmx_context_params *params)
+{
+	const char *by_user = getenv("PMX_IDLE");
+
+	if (params->idle != PMX_IDLE_AUTO || by_user == NULL || *by_user == 0)
+		return params->idle <= PMX_IDLE_YIELD ? (int)params->idle : -EINVAL;
+	return strcmp(by_user, "spin") == 0 ? PMX_IDLE_SPIN : strcmp(by_user, "yield") == 0 ? PMX_IDLE_YIELD : -EINVAL;
+}
+
+int
+context_make(struct pmx_context **out, struct pmx_node *node, const struct pmx_context_params *params,
+	struct channel_shm *shm, int event_fd, int doorbell)
 {
 	struct pmx_context *ctx = calloc(1, sizeof(*ctx));
 
@@ -980,6 +1027,7 @@ context_make(struct pmx_context **out, struct pmx_node *node, struct channel_shm
 		context_free(ctx);
 		return -ENOMEM;
 	}
+	ctx->idle = (enum pmx_idle)context_idle_policy(params); /* pmx_context_open has looked at it */
 	join(ctx, shm, event_fd, doorbell);
 	take_ring(ctx);
 	ctx->send_buffers = shm->send_buffers;
@@ -997,6 +1045,7 @@ context_make(struct pmx_context **out, struct pmx_node *node, struct channel_shm
 	pthread_mutex_lock(&node->lock);
 	ctx->next = node->contexts;
 	node->contexts = ctx;
+	atomic_fetch_add(&node->context_count, 1);
 	if (node->gone) /* it ended just now, and its watcher did not see this one */
 		atomic_store(&shm->state, CHANNEL_DEAD);
 	pthread_mutex_unlock(&node->lock);
@@ -1014,8 +1063,10 @@ context_free(struct pmx_context *ctx)
 		pthread_mutex_lock(&node->lock);
 	while (link != NULL && *link != NULL && *link != ctx)
 		link = &(*link)->next;
-	if (link != NULL && *link == ctx)
+	if (link != NULL && *link == ctx) {
 		*link = ctx->next;
+		atomic_fetch_sub(&node->context_count, 1);
+	}
 	if (node != NULL)
 		pthread_mutex_unlock(&node->lock);
 	/* only now: the thread that watches the primary wakes who is in the list */

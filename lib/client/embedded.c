@@ -124,7 +124,7 @@ open_context(struct pmx_context **out, struct pmx_node *node,
 		node_command(n, &cmd, false);
 		return bell;
 	}
-	return context_make(out, node, ch->shm, bell, -1);
+	return context_make(out, node, params, ch->shm, bell, -1);
 }
 
 static void

@@ -652,6 +652,15 @@ has_ended(struct match *x, pmx_request id)
 	return r == NULL || r->state == REQUEST_ENDED || r->state == REQUEST_TAKEN;
 }
 
+/* A test that gives 0 is an empty poll. */
+static int
+not_yet(struct pmx_context *ctx, int result)
+{
+	if (result == 0)
+		context_yield(ctx);
+	return result;
+}
+
 int
 pmx_test(struct pmx_context *ctx, pmx_request *request, struct pmx_status *status)
 {
@@ -670,7 +679,7 @@ pmx_test(struct pmx_context *ctx, pmx_request *request, struct pmx_status *statu
 			result = progress(ctx);
 
 		if (r->state != REQUEST_ENDED)
-			return result;
+			return not_yet(ctx, result);
 	}
 	return finish(ctx->match, r, request, status);
 }
@@ -693,7 +702,7 @@ pmx_test_any(struct pmx_context *ctx, pmx_request *requests, unsigned n, unsigne
 			result = 0;
 		}
 		if (result != 0 || turn > 0)
-			return result;
+			return not_yet(ctx, result);
 		result = progress(ctx);
 		if (result != 0)
 			return result;
@@ -714,7 +723,7 @@ pmx_test_all(struct pmx_context *ctx, pmx_request *requests, unsigned n, struct 
 
 		looked = true;
 		if (!has_ended(ctx->match, requests[i]))
-			return result;
+			return not_yet(ctx, result);
 	}
 	for (unsigned i = 0; i < n; i++) {
 		int result = pmx_test(ctx, &requests[i], statuses != NULL ? &statuses[i] : NULL);

@@ -105,7 +105,7 @@ int
 pmx_context_open(struct pmx_context **ctx, struct pmx_node *node,
 	const struct pmx_context_params *params)
 {
-	return node->way->open(ctx, node, params);
+	return context_idle_policy(params) < 0 ? -EINVAL : node->way->open(ctx, node, params);
 }
 
 void

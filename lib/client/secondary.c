@@ -248,7 +248,7 @@ open_context(struct pmx_context **out, struct pmx_node *node, const struct pmx_c
 	struct channel_shm *shm = (struct channel_shm *)(uintptr_t)reply.shm;
 
 	if (channel_check(shm) == NULL) {
-		result = context_make(out, node, shm, fds[0], fds[1]);
+		result = context_make(out, node, params, shm, fds[0], fds[1]);
 	} else {
 		result = -EPROTO;
 		close(fds[0]);

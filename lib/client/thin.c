@@ -120,16 +120,16 @@ open_context(struct pmx_context **out, struct pmx_node *node, const struct pmx_c
 	int fds[2] = {-1, -1}, result = -EBUSY;
 	void *at = NULL;
 
-	/* one that was free when we asked may be taken when we come */
-	for (int i = 0; i < OPEN_TRIES && result == -EBUSY; i++) {
+	/* one that was free when we asked may be taken when we come, or there may be more or fewer buffers left */
+	for (int i = 0; i < OPEN_TRIES && (result == -EBUSY || result == -EINVAL); i++) {
 		request = attach_open_request(params);
 		result = open_with(node, &request, &reply, &at, &len, fds);
-		if (params->context != PMX_ANY_CONTEXT)
+		if (result == -EBUSY && params->context != PMX_ANY_CONTEXT)
 			break;
 	}
 	if (result != 0)
 		return result;
-	result = context_make(out, node, at, fds[0], fds[1]);
+	result = context_make(out, node, params, at, fds[0], fds[1]);
 	if (result == 0) {
 		(*out)->mapped = len;
 		return 0;
@@ -142,7 +142,7 @@ open_context(struct pmx_context **out, struct pmx_node *node, const struct pmx_c
 int
 thin_rejoin(struct pmx_context *ctx)
 {
-	const struct pmx_context_params params = {ctx->ctx, ctx->send_buffers, ctx->receive_buffers};
+	const struct pmx_context_params params = {ctx->ctx, ctx->send_buffers, ctx->receive_buffers, ctx->idle};
 	struct attach_request request = attach_open_request(&params);
 	struct attach_reply reply;
 	uint64_t len;

@@ -201,9 +201,6 @@ open_one(const struct asker *who, const struct attach_request *request, int fd, 
 	if (result != 0)
 		return result;
 	if (thin) {
-		/* others may have opened theirs since this one was told how much memory to bring */
-		if (!thin_fits(server.node, &cmd->quotas, request->len))
-			return request->send_buffers == 0 ? -EBUSY : -EINVAL;
 		cmd->thin = thin_make(server.node, &cmd->quotas, fd, request->len, 0);
 		if (cmd->thin == NULL)
 			return -errno;

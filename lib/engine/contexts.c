@@ -223,6 +223,7 @@ join_ends(struct node *n, struct channel *ch)
 	shm->pin_entries = n->config.pin_entries;
 	shm->pin_cache = n->config.pin_cache;
 	shm->pin_watch = n->config.pin_watch;
+	shm->yields = n->config.idle != IDLE_SPIN && n->config.idle != IDLE_PAUSE;
 	shm->engine_may_sleep =
 		n->config.idle == IDLE_ADAPTIVE || n->config.idle == IDLE_SLEEP;
 }

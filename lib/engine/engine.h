@@ -434,7 +434,6 @@ void thin_end(struct node *n, struct channel *ch);
 
 /* thin.c */
 uint64_t thin_bytes(const struct node *n, const struct quotas *q);
-bool thin_fits(const struct node *n, const struct quotas *q, uint64_t len);
 /* From a client's descriptor of len bytes, not the lane's to call; flags: memory_make's. NULL with errno. Ends with its memory: memory_discard, or
  * memory_retire once a lane had it. */
 struct thin *thin_make(struct node *n, const struct quotas *q, int fd, uint64_t len, unsigned flags);

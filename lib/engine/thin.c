@@ -22,22 +22,16 @@ thin_bytes(const struct node *n, const struct quotas *q)
 	return channel_thin_bytes(&n->geometry, quotas_buffers(q), n->frag_len);
 }
 
-/* What it needs, in pages of any size. */
-bool
-thin_fits(const struct node *n, const struct quotas *q, uint64_t len)
-{
-	uint64_t bytes = thin_bytes(n, q);
-
-	return len >= bytes && len - bytes < HUGE_BYTES;
-}
-
 struct thin *
 thin_make(struct node *n, const struct quotas *q, int fd, uint64_t len, unsigned flags)
 {
 	uint32_t receive = q->plain + q->matched;
 	struct thin *t;
 
-	if (!thin_fits(n, q, len)) {
+	uint64_t bytes = thin_bytes(n, q);
+
+	/* what it needs, in pages of any size */
+	if (len < bytes || len - bytes >= HUGE_BYTES) {
 		errno = EINVAL;
 		return NULL;
 	}

@@ -5,6 +5,7 @@
  *   stopped INSTANCE CONTEXT hold               opens, says "ready", receives nothing until a line comes; then counts
  *   stopped INSTANCE CONTEXT flood NODE:CONTEXT sends all that goes for a line's time; then sees it off
  *   stopped INSTANCE CONTEXT calls              every call that may not wait, while the engine does not run
+ *   stopped INSTANCE CONTEXT poll               looks for messages all the time, until a line comes
  */
 #include <errno.h>
 #include <poll.h>
@@ -114,6 +115,20 @@ receive_bulk(struct pmx_message *m)
 		fail("%u of %u messages came", got, MESSAGES);
 }
 
+static int
+poll_on(void)
+{
+	struct pmx_message m;
+	unsigned polls = 0;
+
+	say("ready");
+	while (++polls % 256 != 0 || !line_came()) {
+		if (pmx_receive(ctx, &m) == 1)
+			pmx_release_receive_buffer(ctx, &m);
+	}
+	return 0;
+}
+
 static double began;
 
 /* A call came back: how long it took, and what it said. */
@@ -205,7 +220,7 @@ main(int argc, char **argv)
 	unsigned a = 0, b = 0;
 
 	if (argc < 4 || (argc == 5 && sscanf(argv[4], "%u:%u", &a, &b) != 2)) {
-		fputs("Usage: stopped INSTANCE CONTEXT hold|flood|calls [NODE:CONTEXT]\n", stderr);
+		fputs("Usage: stopped INSTANCE CONTEXT hold|flood|calls|poll [NODE:CONTEXT]\n", stderr);
 		return 2;
 	}
 	const struct pmx_context_params params = {.context = (uint16_t)atoi(argv[2])};
@@ -216,6 +231,7 @@ main(int argc, char **argv)
 	if (r != 0)
 		return fail("attaching: %s", pmx_strerror(r)), 1;
 	r = strcmp(argv[3], "hold") == 0 ? hold() :
+	    strcmp(argv[3], "poll") == 0 ? poll_on() :
 	    strcmp(argv[3], "calls") == 0 ? calls() : flood((struct pmx_addr){(uint16_t)a, (uint16_t)b});
 	pmx_context_close(ctx);
 	pmx_node_close(node);
