@@ -203,6 +203,44 @@ config_read__peer_has_its_links_port_and_a_mac(void **state)
 	assert_int_equal(c.peers[2].addr.mac.addr_bytes[5], 9);
 }
 
+/* All of the MAC: what looks whether the address is one may leave its beginning where it is none. */
+static void
+config_read__an_address_leaves_the_mac_whole(void **state)
+{
+	static const struct rte_ether_addr macs[] = {
+		{{0xAE, 0xDE, 0xC0, 0xFF, 0xEE, 0x01}}, {{0x02, 0x50, 0x4D, 0, 0, 2}},
+		{{0x02, 0x50, 0x4D, 0, 0, 3}}, {{0xAE, 0xDE, 0xC0, 0xFF, 0xEE, 0x04}}};
+
+	(void)state;
+	good(HEAD "encap = udp\nip = 10.9.0.1\n[nodes]\n1 = 10.9.0.2 mac=ae:de:c0:ff:ee:01\n"
+		  "2 = 10.9.0.3:77\n3 = auto\n4 = ae:de:c0:ff:ee:04\n");
+	for (size_t i = 0; i < sizeof(macs) / sizeof(macs[0]); i++)
+		assert_memory_equal(&c.peers[i + 1].addr.mac, &macs[i], sizeof(macs[i]));
+}
+
+/* What follows a number is not left unread, and no number wraps around to another. */
+static void
+config_read__numbers_are_read_to_their_end(void **state)
+{
+	(void)state;
+	bad(HEAD "[nodes]\n1 = auto link=0x\n", "(text):6: [nodes] 1:", "link=0x");
+	bad(HEAD "[nodes]\n1 = auto link=4294967296\n", "(text):6: [nodes] 1:", "link=4294967296");
+	bad(HEAD "[nodes]\n1 = 1.2.3.4:77x\n", "(text):6: [nodes] 1:", "1.2.3.4:77x");
+	bad(HEAD "[nodes]\n1 = 1.2.3.4:\n", "(text):6: [nodes] 1:", "1.2.3.4:");
+	bad(HEAD "[nodes]\n1 = 1.2.3.4:0\n", "(text):6: [nodes] 1:", "1.2.3.4:0");
+	bad(HEAD "[nodes]\n1 = 1.2.3.4junk\n", "(text):6: [nodes] 1:", "1.2.3.4junk");
+	bad(HEAD "[nodes]\n1 = 1.2.3.4 mac=02:00:00:00:00:0g\n", "(text):6: [nodes] 1:", "mac=MAC");
+	bad(HEAD "[nodes]\n18446744073709551617 = auto\n", "(text):6: [nodes] 1844", "not a node number");
+	bad(HEAD "[link 00]\nport = y\n", "(text):5: [link 00]", "unknown section");
+	bad(HEAD "[link 4294967297]\nport = y\n", "(text):5: [link 4294967297]", "unknown section");
+	bad(HEAD "[contexts 1-4294967298]\nuid = 0\n", "(text):5: [contexts 1-4294967298]", "");
+	bad(HEAD "[contexts 1]\nuid = 4294967296\n", "(text):6: [contexts 1] uid:", "'4294967296'");
+	bad(HEAD "[contexts 1]\nuid = -1\n", "(text):6: [contexts 1] uid:", "'-1'");
+	bad(HEAD "[contexts 1]\ngid = 4294967295\n", "(text):6: [contexts 1] gid:", "'4294967295'");
+	bad(HEAD "[access]\nowner = 4294967296\n", "(text):6: [access] owner:", "'4294967296'");
+	bad(HEAD "[access]\nmode = -7\n", "(text):6: [access] mode:", "'-7'");
+}
+
 static void
 config_read__no_ini_file(void **state)
 {
@@ -270,6 +308,8 @@ main(void)
 		cmocka_unit_test(config_read__must_be_given),
 		cmocka_unit_test(config_read__no_ini_file),
 		cmocka_unit_test_teardown(config_read__peer_has_its_links_port_and_a_mac, teardown),
+		cmocka_unit_test_teardown(config_read__an_address_leaves_the_mac_whole, teardown),
+		cmocka_unit_test(config_read__numbers_are_read_to_their_end),
 		cmocka_unit_test(config_read__short_error_buffer),
 		cmocka_unit_test_teardown(config_payload_max__smallest_link, teardown),
 		cmocka_unit_test(config_print_doc__has_every_section),
