@@ -218,6 +218,40 @@ config_read__an_address_leaves_the_mac_whole(void **state)
 		assert_memory_equal(&c.peers[i + 1].addr.mac, &macs[i], sizeof(macs[i]));
 }
 
+/* Brackets, colons and percent signs are nothing to the INI file. A link has one family. */
+static void
+config_read__ip6(void **state)
+{
+	static const char udp6[] = "[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = [2001:db8::1]:18515\n";
+	char text[512];
+
+	(void)state;
+	snprintf(text, sizeof(text), "%s[nodes]\n0 = [2001:db8::1]:1\n1 = [2001:db8::2]:77\n2 = 2001:db8::3\n3 = [2001:db8::4] link=0\n"
+		"4 = [fe80::5%%lo]:9\n", udp6);
+	good(text);
+	assert_string_equal(c.links[0].link.listen, "[2001:db8::1]:18515");
+	assert_true(c.peers[1].addr.v6);
+	assert_int_equal(c.peers[1].addr.port, 77);
+	assert_int_equal(c.peers[2].addr.port, 18515);
+	assert_int_equal(c.peers[2].addr.ip6[15], 3);
+	assert_int_equal(c.peers[3].addr.ip6[15], 4);
+	assert_int_not_equal(c.peers[4].addr.zone, 0);
+	config_free(&c);
+	/* its own line may name an interface of another host */
+	snprintf(text, sizeof(text), "%s[nodes]\n0 = [fe80::1%%nosuchif]:1\n1 = fe80::2\n", udp6);
+	good(text);
+	config_free(&c);
+	snprintf(text, sizeof(text), "%s[nodes]\n1 = fe80::2%%nosuchif\n", udp6);
+	bad(text, "(text):7: [nodes] 1:", "no such interface");
+	snprintf(text, sizeof(text), "%s[nodes]\n1 = 10.0.0.2:5\n", udp6);
+	bad(text, "(text):7: [nodes] 1: '10.0.0.2:5' is IPv4,", "listen = [2001:db8::1]:18515 is IPv6");
+	snprintf(text, sizeof(text), "%s[nodes]\n1 = [::ffff:10.0.0.2]:5\n", udp6);
+	bad(text, "(text):7: [nodes] 1:", "neither a MAC");
+	bad("[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = 10.0.0.1:5\n[nodes]\n1 = 2001:db8::2\n",
+		"(text):7: [nodes] 1: '2001:db8::2' is IPv6,", "listen = 10.0.0.1:5 is IPv4");
+	bad(HEAD "encap = udp\n[nodes]\n1 = 2001:db8::2\n", "(text):7: [nodes] 1:", "for driver = udp");
+}
+
 /* What follows a number is not left unread, and no number wraps around to another. */
 static void
 config_read__numbers_are_read_to_their_end(void **state)
@@ -309,6 +343,7 @@ main(void)
 		cmocka_unit_test(config_read__no_ini_file),
 		cmocka_unit_test_teardown(config_read__peer_has_its_links_port_and_a_mac, teardown),
 		cmocka_unit_test_teardown(config_read__an_address_leaves_the_mac_whole, teardown),
+		cmocka_unit_test_teardown(config_read__ip6, teardown),
 		cmocka_unit_test(config_read__numbers_are_read_to_their_end),
 		cmocka_unit_test(config_read__short_error_buffer),
 		cmocka_unit_test_teardown(config_payload_max__smallest_link, teardown),
