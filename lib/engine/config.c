@@ -435,7 +435,7 @@ read_peer_option(const struct reader *r, const char *name, const char *text, str
 	if (strncmp(text, "mac=", 4) == 0 && read_mac(text + 4, &peer->addr.mac))
 		return 0;
 	return complain(r, "nodes", name, 0,
-		"'%s' is neither link=N nor mac=MAC, the MAC address of the peer or, where a router is between, of that (ip neigh)",
+		"'%s' is neither link=N nor mac=MAC; MAC is the next hop's: the peer's, or that of the router in front of it (ip neigh)",
 		text);
 }
 
