@@ -9,7 +9,7 @@ set -u
 packages=(libdpdk-dev dpdk dpdk-dev meson ninja-build pkg-config gcc libnuma-dev numactl iproute2
 	libcmocka-dev libjansson-dev ethtool)
 for_tests=(valgrind patch clang libclang-rt-14-dev doxygen man-db python3
-	qemu-system-x86 busybox-static cpio kmod)
+	qemu-system-x86 busybox-static cpio kmod tshark)
 
 usage() {
 	echo "Usage: $0 [--tests]"

@@ -20,6 +20,7 @@
 #define PMX_DRIVERS_LINK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <rte_ether.h>
@@ -29,6 +30,7 @@
 #define LINK_OPTIONS_MAX 256
 #define LINK_ENCAP_MAX   48
 #define LINK_ERROR_MAX   256
+#define LINK_ADDR_MAX    64 /* "[IPv6%interface]:port" with its 0 */
 
 enum link_encap {
 	LINK_ENCAP_ETHER, /* Ethernet, own EtherType */
@@ -41,7 +43,7 @@ enum link_encap {
 struct link_config {
 	char driver[LINK_NAME_MAX];     /* "ethdev", "udp", "loop" */
 	char port[LINK_NAME_MAX];       /* ethdev: port name or PCI address; loop: name of the pair */
-	char listen[LINK_NAME_MAX];     /* udp: local "address:port" */
+	char listen[LINK_ADDR_MAX];     /* udp: local "address:port" */
 	char fault[LINK_OPTIONS_MAX];   /* fault model's options, "" = none: see fault_model.h */
 	enum link_encap encap;
 	uint16_t ethertype;             /* host order */
@@ -56,9 +58,12 @@ struct link_config {
 
 /* Where a peer is reached: what the driver needs to address a frame to it. */
 struct link_addr {
-	struct rte_ether_addr mac; /* ethdev */
+	struct rte_ether_addr mac; /* ethdev; with encap = udp the next hop's: peer or router */
+	bool v6;                   /* it is ip6 and not ip; driver udp only */
+	uint16_t port;             /* udp and encap = udp: host order */
 	uint32_t ip;               /* udp and encap = udp: IPv4, host order */
-	uint16_t port;             /* udp: host order */
+	uint32_t zone;             /* of a link-local ip6: its interface's number, 0 = not said */
+	uint8_t ip6[16];
 };
 
 struct link_stats {
@@ -109,6 +114,15 @@ struct link {
 int link_open(struct link *l, const struct link_config *config, uint16_t node,
 	struct rte_mempool *pool);
 void link_close(struct link *l);
+
+/* Digits and nothing else, no 0 in front (one way to write each), at most max. *out only if so. */
+bool whole_number(const char *text, uint32_t max, uint32_t *out);
+/* "IPv4", "IPv4:port", "IPv6", "[IPv6]", "[IPv6]:port"; a link-local IPv6 may end in "%interface".
+ * 1: with a port, 0: without one, and addr->port stays. -EINVAL: it is none of these, -ENODEV: this
+ * host has no such interface; then nothing of addr has changed. Never changes addr->mac. */
+int link_addr_parse(const char *text, struct link_addr *addr);
+/* As link_addr_parse reads it, into LINK_ADDR_MAX bytes. */
+void link_addr_text(const struct link_addr *addr, char *out);
 
 extern const struct link_ops link_ethdev_ops;
 extern const struct link_ops link_udp_ops;

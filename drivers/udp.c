@@ -14,13 +14,15 @@
  *    addresses, so what one peer's queue sends always arrives at the same queue.
  * 3. The sockets stay unconnected: one that is connected sends faster, but hears one peer only.
  * 4. The kernel may fragment: DF stays off (IP_PMTUDISC_DONT), so an mtu beyond the path's works.
+ *    With IPv6 it does so here, by what routers told of the path, which the same setting keeps from
+ *    being an error of the socket.
+ * 5. A link is IPv4 or IPv6, as its own address is: sockets are IPV6_V6ONLY.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* recvmmsg, sendmmsg */
 #endif
 #include "link.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
@@ -48,10 +50,18 @@ struct udp_queue {
 	struct iovec rx_iov[UDP_BURST], tx_iov[UDP_BURST];
 } __rte_cache_aligned;
 
+union udp_addr {
+	struct sockaddr any; /* sa_family 0: unknown */
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
 struct udp_link {
 	uint32_t room; /* of an mbuf, bytes */
 	uint16_t queue_count;
-	struct sockaddr_in *peers; /* by node number; sin_family 0: unknown */
+	bool v6;
+	socklen_t addr_len;    /* of each address: one family a link */
+	union udp_addr *peers; /* by node number */
 	struct udp_queue *queues;
 };
 
@@ -147,7 +157,7 @@ send_run(const struct udp_link *u, struct udp_queue *q, struct rte_mbuf **bufs, 
 
 	if (n == 1) {
 		ssize_t sent = sendto(q->fd, rte_pktmbuf_mtod(bufs[0], void *), bufs[0]->data_len,
-			0, (const struct sockaddr *)&u->peers[bufs[0]->port], sizeof(u->peers[0]));
+			0, &u->peers[bufs[0]->port].any, u->addr_len);
 
 		return sent < 0 ? -1 : 1;
 	}
@@ -199,7 +209,7 @@ udp_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 	while (taken < n) {
 		const uint16_t limit = (uint16_t)RTE_MIN(n - taken, UDP_BURST);
 
-		for (run = 0; run < limit && u->peers[bufs[taken + run]->port].sin_family != 0; run++)
+		for (run = 0; run < limit && u->peers[bufs[taken + run]->port].any.sa_family != 0; run++)
 			;
 		if (unlikely(run == 0)) {
 			refuse(q, bufs[taken++]);
@@ -218,38 +228,62 @@ udp_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 	return taken;
 }
 
-/* "a.b.c.d:port" into addr; 0 or -EINVAL. */
-static int
-parse_listen(const char *listen, struct sockaddr_in *addr)
+static socklen_t
+addr_len(bool v6)
 {
-	const char *colon = strrchr(listen, ':');
-	char host[LINK_NAME_MAX];
-	unsigned long port;
-	char *end;
+	return v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+}
 
-	if (colon == NULL || colon[1] < '0' || colon[1] > '9')
-		return -EINVAL;
-	snprintf(host, sizeof(host), "%.*s", (int)(colon - listen), listen);
-	port = strtoul(colon + 1, &end, 10);
-	if (*end != '\0' || port > UINT16_MAX)
-		return -EINVAL;
-	memset(addr, 0, sizeof(*addr));
-	addr->sin_family = AF_INET;
-	addr->sin_port = htons((uint16_t)port);
-	return inet_pton(AF_INET, host, &addr->sin_addr) == 1 ? 0 : -EINVAL;
+static void
+put_addr(union udp_addr *to, const struct link_addr *from)
+{
+	memset(to, 0, sizeof(*to));
+	if (from->v6) {
+		to->v6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(from->port),
+			.sin6_scope_id = from->zone};
+		memcpy(&to->v6.sin6_addr, from->ip6, sizeof(from->ip6));
+	} else {
+		to->v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(from->port),
+			.sin_addr.s_addr = htonl(from->ip)};
+	}
+}
+
+static bool
+needs_zone(const union udp_addr *at)
+{
+	return at->any.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&at->v6.sin6_addr) &&
+		at->v6.sin6_scope_id == 0;
+}
+
+/* No address at all, as far as sending to it goes. */
+static bool
+is_nowhere(const union udp_addr *at)
+{
+	return at->any.sa_family == AF_INET6 ?
+		at->v6.sin6_port == 0 || IN6_IS_ADDR_UNSPECIFIED(&at->v6.sin6_addr) :
+		at->v4.sin_port == 0 || at->v4.sin_addr.s_addr == 0;
 }
 
 /* Check what the config says of this driver. 0, or -EINVAL with l->error. */
 static int
-check_config(struct link *l, struct sockaddr_in *addr)
+check_config(struct link *l, struct link_addr *addr)
 {
 	const uint32_t room = rte_pktmbuf_data_room_size(l->pool) - RTE_PKTMBUF_HEADROOM;
 	const uint32_t most = RTE_MIN(room, (uint32_t)UDP_MTU_MAX);
+	int e = link_addr_parse(l->config.listen, addr);
+	union udp_addr at;
 
-	if (parse_listen(l->config.listen, addr) != 0) {
+	if (e != 1) {
 		snprintf(l->error, sizeof(l->error),
-			"udp: listen \"%s\"; allowed is "
-			"IPv4-address:port, such as 0.0.0.0:4791, port 0 = any",
+			"udp: listen \"%s\"%s; allowed is IPv4-address:port or [IPv6-address]:port, such as "
+			"0.0.0.0:4791 or [::]:4791, port 0 = any",
+			l->config.listen, e == -ENODEV ? " names no interface of this host" : "");
+		return -EINVAL;
+	}
+	put_addr(&at, addr);
+	if (needs_zone(&at)) {
+		snprintf(l->error, sizeof(l->error),
+			"udp: listen \"%s\"; a link-local address is one of an interface, as in [fe80::1%%eth0]:4791",
 			l->config.listen);
 		return -EINVAL;
 	}
@@ -275,42 +309,55 @@ enlarge_buffers(int fd)
 		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 }
 
+static int
+set_options(int fd, bool v6, bool shared)
+{
+	const int on = 1, pmtu = v6 ? IPV6_PMTUDISC_DONT : IP_PMTUDISC_DONT;
+
+	if (shared && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) != 0)
+		return -1;
+	if (v6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) != 0)
+		return -1;
+	return v6 ? setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &pmtu, sizeof(pmtu)) :
+		    setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &pmtu, sizeof(pmtu));
+}
+
 /* A bound socket, or negative errno. Port 0 in *addr becomes the port that the kernel chose. */
 static int
-open_socket(struct sockaddr_in *addr, bool shared)
+open_socket(struct link_addr *addr, bool shared)
 {
-	const int on = 1, pmtu = IP_PMTUDISC_DONT;
-	socklen_t size = sizeof(*addr);
+	socklen_t size = addr_len(addr->v6);
+	union udp_addr at;
 	int fd, rc;
 
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	put_addr(&at, addr);
+	fd = socket(at.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	if ((shared && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) != 0) ||
-		setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &pmtu, sizeof(pmtu)) != 0 ||
-		bind(fd, (const struct sockaddr *)addr, sizeof(*addr)) != 0 ||
-		getsockname(fd, (struct sockaddr *)addr, &size) != 0) {
+	if (set_options(fd, addr->v6, shared) != 0 || bind(fd, &at.any, size) != 0 ||
+		getsockname(fd, &at.any, &size) != 0) {
 		rc = -errno;
 		close(fd);
 		return rc;
 	}
+	addr->port = ntohs(addr->v6 ? at.v6.sin6_port : at.v4.sin_port);
 	enlarge_buffers(fd);
 	return fd;
 }
 
 /* What stays the same in every message. */
 static void
-init_messages(struct udp_queue *q, uint32_t room)
+init_messages(struct udp_queue *q, const struct udp_link *u)
 {
 	uint32_t i;
 
 	for (i = 0; i < UDP_BURST; i++) {
-		q->rx_iov[i].iov_len = room;
+		q->rx_iov[i].iov_len = u->room;
 		q->rx_msgs[i].msg_hdr.msg_iov = &q->rx_iov[i];
 		q->rx_msgs[i].msg_hdr.msg_iovlen = 1;
 		q->tx_msgs[i].msg_hdr.msg_iov = &q->tx_iov[i];
 		q->tx_msgs[i].msg_hdr.msg_iovlen = 1;
-		q->tx_msgs[i].msg_hdr.msg_namelen = sizeof(struct sockaddr_in);
+		q->tx_msgs[i].msg_hdr.msg_namelen = u->addr_len;
 	}
 }
 
@@ -332,7 +379,7 @@ free_link(struct udp_link *u)
 
 /* A link without sockets, or NULL. */
 static struct udp_link *
-make_link(uint16_t queues, uint32_t room)
+make_link(uint16_t queues, uint32_t room, bool v6)
 {
 	struct udp_link *u = rte_zmalloc("pmx_udp", sizeof(*u), 0);
 	uint16_t i;
@@ -341,12 +388,14 @@ make_link(uint16_t queues, uint32_t room)
 		return NULL;
 	u->room = room;
 	u->queue_count = queues;
+	u->v6 = v6;
+	u->addr_len = addr_len(v6);
 	/* Of libc: zero pages that cost nothing until a peer is there. */
 	u->peers = calloc(UDP_NODES, sizeof(u->peers[0]));
 	u->queues = rte_zmalloc("pmx_udp", queues * sizeof(u->queues[0]), RTE_CACHE_LINE_SIZE);
 	for (i = 0; u->queues != NULL && i < queues; i++) {
 		u->queues[i].fd = -1;
-		init_messages(&u->queues[i], room);
+		init_messages(&u->queues[i], u);
 	}
 	if (u->peers == NULL || u->queues == NULL) {
 		free_link(u);
@@ -356,9 +405,8 @@ make_link(uint16_t queues, uint32_t room)
 }
 
 static int
-open_sockets(struct link *l, struct udp_link *u, struct sockaddr_in *addr)
+open_sockets(struct link *l, struct udp_link *u, struct link_addr *addr)
 {
-	char host[INET_ADDRSTRLEN];
 	uint16_t i;
 	int fd;
 
@@ -375,15 +423,14 @@ open_sockets(struct link *l, struct udp_link *u, struct sockaddr_in *addr)
 		refill(&u->queues[i], l->pool);
 	}
 	/* So that the caller learns the port where it asked for any. */
-	inet_ntop(AF_INET, &addr->sin_addr, host, sizeof(host));
-	snprintf(l->config.listen, sizeof(l->config.listen), "%s:%u", host, ntohs(addr->sin_port));
+	link_addr_text(addr, l->config.listen);
 	return 0;
 }
 
 static int
 udp_open(struct link *l)
 {
-	struct sockaddr_in addr;
+	struct link_addr addr = {0};
 	struct udp_link *u;
 	int rc;
 
@@ -393,7 +440,7 @@ udp_open(struct link *l)
 	l->config.encap = LINK_ENCAP_NONE;
 	l->config.queues = RTE_MAX(RTE_MIN(l->config.queues, (uint32_t)UINT16_MAX), 1u);
 	u = make_link((uint16_t)l->config.queues,
-		rte_pktmbuf_data_room_size(l->pool) - RTE_PKTMBUF_HEADROOM);
+		rte_pktmbuf_data_room_size(l->pool) - RTE_PKTMBUF_HEADROOM, addr.v6);
 	if (u == NULL) {
 		snprintf(l->error, sizeof(l->error), "udp %s: no memory; give EAL more (-m)",
 			l->config.listen);
@@ -422,13 +469,14 @@ static int
 udp_add_peer(struct link *l, uint16_t node, const struct link_addr *addr)
 {
 	struct udp_link *u = l->priv;
-	struct sockaddr_in *peer = &u->peers[node];
+	union udp_addr at;
 
-	if (addr->ip == 0 || addr->port == 0)
+	put_addr(&at, addr);
+	if (is_nowhere(&at))
 		return -EINVAL;
-	peer->sin_addr.s_addr = htonl(addr->ip);
-	peer->sin_port = htons(addr->port);
-	peer->sin_family = AF_INET;
+	if (addr->v6 != u->v6)
+		return -EAFNOSUPPORT;
+	u->peers[node] = at;
 	return 0;
 }
 

@@ -146,6 +146,9 @@ static const struct {
 } mends[] = {
 	{"drop_foreign", "harmless; a port or VLAN of its own avoids it"},
 	{"drop_short", "something else sends to this port or address"},
+	{"drop_bad_ip", "check cable and port; something on the way mangles IPv4"},
+	{"drop_fragment", "lower link.mtu on all nodes to the path's MTU"},
+	{"drop_other_mac", "harmless where a switch floods; otherwise mend mac= in the peers' [nodes]"},
 	{"drop_segmented", "the same link.mtu on all nodes"},
 	{"drop_oversized", "the same link.mtu on all nodes"},
 	{"drop_no_checksum", "the same proto.checksum on all nodes"},

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * peers, contexts and memory: what telemetry gives in pages of 64, by number.
+ * peers, contexts and memory: what telemetry gives in pages of 32 or 64, by number.
  *
  * Design note
- * 1. A page may hold less than 64 although more follow: what exceeds telemetry's longest answer is
+ * 1. A page may hold less than that although more follow: what exceeds telemetry's longest answer is
  *    left out without a word. So the end is an empty page, not a short one.
  */
 #include <inttypes.h>
@@ -103,13 +103,13 @@ show_peers(struct session *s, const struct options *o)
 
 	if (list == NULL)
 		return result;
-	table_begin(&t, ">node|state|>epoch|>rtt|>rtt var|>rto|>cwnd bytes|"
+	table_begin(&t, ">node|state|address|>epoch|>rtt|>rtt var|>rto|>cwnd bytes|"
 			">cwnd frames|>bytes in flight|>flows");
 	json_array_foreach(list, i, p) {
 		table_row(&t,
-			"%" PRIu64 "\t%s\t%08" PRIx64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64
+			"%" PRIu64 "\t%s\t%s\t%08" PRIx64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64
 			"\t%" PRIu64 "\t%" PRIu64,
-			get_u64(p, "node"), get_text(p, "state"), get_u64(p, "epoch"),
+			get_u64(p, "node"), get_text(p, "state"), get_text(p, "address"), get_u64(p, "epoch"),
 			time_text(get_u64(p, "rtt_ns")), time_text(get_u64(p, "rtt_var_ns")),
 			time_text(get_u64(p, "rto_ns")), get_u64(p, "cwnd_bytes"),
 			get_u64(p, "cwnd_frames"), get_u64(p, "inflight_bytes"),

@@ -203,6 +203,7 @@ static int
 parse_option(struct options *o, int opt, const char *arg)
 {
 	unsigned node, ctx;
+	char rest;
 	double v = 0;
 	int e = 0;
 
@@ -216,7 +217,7 @@ parse_option(struct options *o, int opt, const char *arg)
 	case OPT_SIZES: return parse_sizes(o, arg);
 	case OPT_IDLE: return parse_idle(o, arg);
 	case OPT_TO:
-		if (sscanf(arg, "%u:%u", &node, &ctx) != 2 || node > 65534 || ctx > 65534)
+		if (sscanf(arg, "%u:%u%c", &node, &ctx, &rest) != 2 || node > 65534 || ctx > 65534)
 			return bad("--to", arg, "NODE:CONTEXT, e.g. 1:1");
 		o->to = (struct pmx_addr){(uint16_t)node, (uint16_t)ctx};
 		break;

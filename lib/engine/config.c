@@ -4,7 +4,6 @@
  * that reads, checks or documents the configuration goes through it. Called before a node starts.
  */
 #include <arpa/inet.h>
-#include <ctype.h>
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
@@ -73,14 +72,14 @@ static const struct key keys[] = {
 	{"link", "port", KIND_TEXT, L(port), TEXT(link_config, port), "", "text",
 		"ethdev: port name (net_memif0) or PCI address; loop: name of the pair"},
 	{"link", "listen", KIND_TEXT, L(listen), TEXT(link_config, listen), "", "address:port",
-		"udp: own address"},
+		"udp: own address, IPv4 or IPv6 ([2001:db8::1]:18515, [fe80::1%eth0]:18515); port 0: any"},
 	{"link", "encap", KIND_CHOICE, L(encap), 0, 0, "ether", "ether|vlan|udp|none",
 		"frames on the wire: raw Ethernet, tagged, or in UDP/IPv4; none for driver udp and loop"},
 	{"link", "ethertype", KIND_U16, L(ethertype), 0x0600, 0xFFFF, "0x88B5", "EtherType",
 		"of raw frames; the default is the IEEE's for local experiments"},
 	{"link", "vlan", KIND_U16, L(vlan), 1, 4094, "1", "VLAN id", "encap = vlan"},
 	{"link", "udp_port", KIND_U16, L(udp_port), 1, 65535, "18515", "port", "encap = udp"},
-	{"link", "ip", KIND_IPV4, L(ip), 0, 0, "0.0.0.0", "IPv4", "encap = udp: own address"},
+	{"link", "ip", KIND_IPV4, L(ip), 0, 0, "0.0.0.0", "IPv4", "encap = udp: own address, which the kernel must not have"},
 	{"link", "mtu", KIND_U32, L(mtu), 256, 65000, "1500", "bytes",
 		"longest frame behind the Ethernet header; the same on all nodes; 9000 for jumbo"},
 	{"link", "rx_descriptors", KIND_U32, L(rx_descriptors), 32, 32768, "1024", "frames",
@@ -402,21 +401,60 @@ read_section(const struct reader *r, struct rte_cfgfile *file, const char *secti
 	return 0;
 }
 
+void
+config_made_up_mac(uint32_t node, struct rte_ether_addr *mac)
+{
+	*mac = (struct rte_ether_addr){
+		{0x02, 0x50, 0x4D, 0, (uint8_t)(node >> 8), (uint8_t)node}};
+}
+
+/* rte_ether_unformat_addr writes as it reads: what turns out to be no MAC has overwritten the first
+ * bytes of one. So nothing here is read into its place: it goes there when all of it was right. */
+static bool
+read_mac(const char *text, struct rte_ether_addr *out)
+{
+	struct rte_ether_addr mac;
+
+	if (rte_ether_unformat_addr(text, &mac) != 0)
+		return false;
+	*out = mac;
+	return true;
+}
+
 /* What may follow an address: "link=N", "mac=MAC". */
 static int
 read_peer_option(const struct reader *r, const char *name, const char *text, struct config_peer *peer)
 {
-	unsigned link;
+	uint32_t link;
 
-	if (sscanf(text, "link=%u", &link) == 1) {
-		if (link >= CONFIG_LINKS_MAX || !r->config->links[link].used)
+	if (strncmp(text, "link=", 5) == 0) {
+		if (!whole_number(text + 5, CONFIG_LINKS_MAX - 1, &link) || !r->config->links[link].used)
 			return complain(r, "nodes", name, 0, "'%s' names no link of this file", text);
 		peer->link = (uint8_t)link;
 		return 0;
 	}
-	if (strncmp(text, "mac=", 4) == 0 && rte_ether_unformat_addr(text + 4, &peer->addr.mac) == 0)
+	if (strncmp(text, "mac=", 4) == 0 && read_mac(text + 4, &peer->addr.mac))
 		return 0;
-	return complain(r, "nodes", name, 0, "'%s' is neither link=N nor mac=MAC", text);
+	return complain(r, "nodes", name, 0,
+		"'%s' is neither link=N nor mac=MAC; MAC is the next hop's: the peer's, or that of the router in front of it (ip neigh)",
+		text);
+}
+
+/* One family a link: that of its socket. What listen has wrong is told when the link is opened. */
+static int
+check_family(const struct reader *r, const char *name, const char *value, const struct config_peer *peer)
+{
+	const struct link_config *l = &r->config->links[peer->link].link;
+	struct link_addr own = {0};
+
+	if (strcmp(l->driver, "udp") == 0 && link_addr_parse(l->listen, &own) >= 0 && own.v6 != peer->addr.v6)
+		return complain(r, "nodes", name, 0,
+			"'%s' is IPv%c, and [link %u] listen = %s is IPv%c: a link has one of them; give the peer's other "
+			"address, or a link of its own (link=N)",
+			value, peer->addr.v6 ? '6' : '4', peer->link, l->listen, own.v6 ? '6' : '4');
+	if (strcmp(l->driver, "ethdev") == 0 && peer->addr.v6)
+		return complain(r, "nodes", name, 0, "'%s' is IPv6, which is for driver = udp; encap = udp has IPv4", value);
+	return 0;
 }
 
 /* "auto" | MAC | address[:port], then options */
@@ -425,35 +463,31 @@ read_peer(const struct reader *r, uint32_t node, const char *name, const char *v
 {
 	struct config *c = r->config;
 	struct config_peer *peer = &c->peers[node];
-	char text[CFG_VALUE_LEN], ip[64] = "", *save = NULL;
-	unsigned port = 0;
-	struct in_addr in;
+	char text[CFG_VALUE_LEN], *save = NULL;
 
 	snprintf(text, sizeof(text), "%s", value);
 	char *where = strtok_r(text, " \t", &save);
 
-	/* a MAC that every node can tell from the number: 02:50:4d:00:hi:lo */
-	peer->addr.mac = (struct rte_ether_addr){
-		{0x02, 0x50, 0x4D, 0, (uint8_t)(node >> 8), (uint8_t)node}};
+	config_made_up_mac(node, &peer->addr.mac);
 	peer->known = true;
 	for (char *more = strtok_r(NULL, " \t", &save); more; more = strtok_r(NULL, " \t", &save)) {
 		if (read_peer_option(r, name, more, peer) != 0)
 			return -1;
 	}
 	peer->addr.port = c->links[peer->link].link.udp_port;
-	if (where && (strcmp(where, "auto") == 0 ||
-			     rte_ether_unformat_addr(where, &peer->addr.mac) == 0))
+	if (where && (strcmp(where, "auto") == 0 || read_mac(where, &peer->addr.mac)))
 		return 0;
-	int got = where ? sscanf(where, "%63[0-9.]:%u", ip, &port) : 0;
+	int e = where ? link_addr_parse(where, &peer->addr) : -EINVAL;
 
-	if (got < 1 || inet_pton(AF_INET, ip, &in) != 1 || port > 65535)
+	if (node == c->id && (e >= 0 || e == -ENODEV))
+		return 0; /* not used here; its interface may be another host's */
+	if (e == -ENODEV)
+		return complain(r, "nodes", name, 0, "'%s': this host has no such interface", value);
+	if (e < 0 || (e == 1 && peer->addr.port == 0))
 		return complain(r, "nodes", name, 0,
-			"'%s' is neither a MAC address (02:00:00:00:00:01), nor IPv4[:port], nor auto",
+			"'%s' is neither a MAC address (02:00:00:00:00:01), nor IPv4[:port], IPv6, [IPv6]:port, nor auto",
 			value);
-	peer->addr.ip = ntohl(in.s_addr);
-	if (got == 2)
-		peer->addr.port = (uint16_t)port;
-	return 0;
+	return check_family(r, name, value, peer);
 }
 
 static int
@@ -469,19 +503,16 @@ read_peers(const struct reader *r, struct rte_cfgfile *file)
 	if (n > 0)
 		rte_cfgfile_section_entries(file, "nodes", entries, n);
 	for (int i = 0; i < n; i++) {
-		char *end;
-		unsigned long node = strtoul(entries[i].name, &end, 10);
 		const char *name = entries[i].name;
+		uint32_t node;
 
-		/* one way to write each: 01 and +1 would hide a second 1 */
-		if (*end || !isdigit((unsigned char)*name) || (*name == '0' && name[1]) ||
-			node >= c->nodes_max)
-			return complain(r, "nodes", entries[i].name, 0,
+		/* 01 would hide a second 1 */
+		if (!whole_number(name, c->nodes_max - 1, &node))
+			return complain(r, "nodes", name, 0,
 				"not a node number from 0 to %u (limits.nodes)", c->nodes_max - 1);
 		if (c->peers[node].known)
-			return complain(r, "nodes", entries[i].name, 1, "node %lu is given twice",
-				node);
-		if (read_peer(r, (uint32_t)node, entries[i].name, entries[i].value) != 0)
+			return complain(r, "nodes", name, 1, "node %u is given twice", node);
+		if (read_peer(r, node, name, entries[i].value) != 0)
 			return -1;
 	}
 	return 0;
@@ -589,24 +620,27 @@ read_links(const struct reader *r, struct rte_cfgfile *file)
 
 /* ------------------------------------------------------------------ access */
 
+/* UINT32_MAX is nobody's number: chown takes it for "leave it". */
 static bool
 find_user(const char *name, uint32_t *id)
 {
 	const struct passwd *p = getpwnam(name);
-	char *end;
 
-	*id = p ? p->pw_uid : (uint32_t)strtoul(name, &end, 10);
-	return p != NULL || (end != name && *end == 0);
+	if (p == NULL)
+		return whole_number(name, UINT32_MAX - 1, id);
+	*id = p->pw_uid;
+	return true;
 }
 
 static bool
 find_group(const char *name, uint32_t *id)
 {
 	const struct group *g = getgrnam(name);
-	char *end;
 
-	*id = g ? g->gr_gid : (uint32_t)strtoul(name, &end, 10);
-	return g != NULL || (end != name && *end == 0);
+	if (g == NULL)
+		return whole_number(name, UINT32_MAX - 1, id);
+	*id = g->gr_gid;
+	return true;
 }
 
 /* Names with commas between become numbers. */
@@ -620,8 +654,9 @@ read_ids(const struct reader *r, const char *section, const char *key, const cha
 	for (const char *name = strtok_r(text, ", ", &save); name; name = strtok_r(NULL, ", ", &save)) {
 		if (*count == CONFIG_IDS_MAX)
 			return complain(r, section, key, 0, "more than %d", CONFIG_IDS_MAX);
-		if (!find(name, &ids[(*count)++]))
+		if (!find(name, &ids[*count]))
 			return complain(r, section, key, 0, "'%s' is neither a name that this host knows nor a number", name);
+		(*count)++;
 	}
 	return 0;
 }
@@ -633,9 +668,11 @@ read_access(const struct reader *r)
 	char *end;
 
 	c->owner = c->group = UINT32_MAX;
-	c->mode = (uint32_t)strtoul(c->socket_mode, &end, 8);
-	if (*end || end == c->socket_mode || c->mode > 0777)
+	unsigned long mode = strtoul(c->socket_mode, &end, 8);
+
+	if (*end || end == c->socket_mode || mode > 0777)
 		return complain(r, "access", "mode", 0, "'%s' is not an octal number from 0 to 0777", c->socket_mode);
+	c->mode = (uint32_t)mode;
 	if (*c->socket_owner && !find_user(c->socket_owner, &c->owner))
 		return complain(r, "access", "owner", 0, "no user '%s' on this host", c->socket_owner);
 	if (*c->socket_group && !find_group(c->socket_group, &c->group))
@@ -643,16 +680,25 @@ read_access(const struct reader *r)
 	return 0;
 }
 
-/* [contexts FIRST-LAST] and [contexts NUMBER]; 0: it is none. */
-static int
+/* [contexts FIRST-LAST] and [contexts NUMBER]; false: it is none. */
+static bool
 range_of(const char *section, uint32_t *first, uint32_t *last)
 {
-	char rest;
+	char text[CFG_NAME_LEN];
+	uint32_t from, to;
 
-	if (sscanf(section, "contexts %u-%u%c", first, last, &rest) == 2)
-		return 1;
-	*last = sscanf(section, "contexts %u%c", first, &rest) == 1 ? *first : 0;
-	return *last == *first && strchr(section, ' ') != NULL && strncmp(section, "contexts ", 9) == 0;
+	if (strncmp(section, "contexts ", 9) != 0)
+		return false;
+	snprintf(text, sizeof(text), "%s", section + 9);
+	char *dash = strchr(text, '-');
+
+	if (dash != NULL)
+		*dash = 0;
+	if (!whole_number(text, UINT32_MAX, &from) || (dash != NULL && !whole_number(dash + 1, UINT32_MAX, &to)))
+		return false;
+	*first = from;
+	*last = dash != NULL ? to : from;
+	return true;
 }
 
 static int
@@ -732,10 +778,9 @@ check_sections(const struct reader *r, struct rte_cfgfile *file)
 		names[i] = space[i];
 	n = rte_cfgfile_sections(file, names, n);
 	for (int i = 0; i < n; i++) {
-		unsigned link;
-		uint32_t first, last;
-		char rest;
-		bool ok = (sscanf(names[i], "link %u%c", &link, &rest) == 1 && link < CONFIG_LINKS_MAX) ||
+		uint32_t link, first, last;
+		bool ok = (strncmp(names[i], "link ", 5) == 0 &&
+				  whole_number(names[i] + 5, CONFIG_LINKS_MAX - 1, &link)) ||
 			range_of(names[i], &first, &last);
 
 		for (size_t j = 0; j < sizeof(known) / sizeof(known[0]); j++)

@@ -106,6 +106,8 @@ const struct config_range *config_range(const struct config *c, uint32_t ctx);
 void config_socket_path(const struct config *c, char *out, size_t size);
 /* The table of keys as Markdown. */
 void config_print_doc(FILE *out);
+/* The MAC that every node can tell from the number, 02:50:4d:00:hi:lo, where the file gives none. */
+void config_made_up_mac(uint32_t node, struct rte_ether_addr *mac);
 /* Payload bytes of a frame over link l. */
 uint32_t config_payload_max(const struct config *c);
 uint32_t config_encap_bytes(enum link_encap encap);

@@ -47,6 +47,9 @@
 	X(rx_frames, "frames", "frames taken from links")                                          \
 	X(drop_foreign, "frames", "of other protocols on the same port")                           \
 	X(drop_short, "frames", "too short for their encapsulation and header")                    \
+	X(drop_bad_ip, "frames", "of encap = udp with malformed IPv4 or UDP: version, lengths, checksum") \
+	X(drop_fragment, "frames", "of encap = udp that came as IP fragments: link.mtu is above the path's") \
+	X(drop_other_mac, "frames", "of encap = udp to another MAC address than the port's: mac= of a peer") \
 	X(drop_segmented, "frames", "in several mbufs: link.mtu is below the peer's")              \
 	X(drop_no_checksum, "frames", "without checksum, though proto.checksum = on")              \
 	X(drop_checksum, "frames", "with a wrong checksum")                                        \

@@ -62,6 +62,8 @@ peer_set(struct node *n, uint16_t node, const struct config_peer *p)
 
 		eth->ether_type = rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4);
 		ip->version_ihl = RTE_IPV4_VHL_DEF;
+		/* never in fragments, so that it needs no identification (RFC 6864) */
+		ip->fragment_offset = rte_cpu_to_be_16(RTE_IPV4_HDR_DF_FLAG);
 		ip->time_to_live = 64;
 		ip->next_proto_id = IPPROTO_UDP;
 		ip->src_addr = rte_cpu_to_be_32(c->ip);
@@ -87,35 +89,85 @@ finish_udp(uint8_t *encap, uint32_t payload)
 	ip->hdr_checksum = rte_ipv4_cksum(ip);
 }
 
-/* Bytes of encapsulation in front of the PM header, 0 if the frame is not ours. */
+/* Ports are promiscuous. What a switch floods to this one is for another port, though its IP address
+ * may be ours: it comes once more by the router that it is on its way to. */
+static bool
+for_this_port(const struct link *l, const struct rte_ether_addr *dst)
+{
+	struct rte_ether_addr made_up;
+
+	config_made_up_mac(l->node, &made_up);
+	return rte_is_same_ether_addr(dst, &l->mac) || rte_is_same_ether_addr(dst, &made_up);
+}
+
+/* encap_of() for encap = udp: what a host's IP and UDP have to check (RFC 1122, 3.2.1 and 4.1.3), but
+ * UDP's checksum: the peers send none, and proto.checksum covers more. Leaves the datagram's own
+ * length: behind it may stand what filled up a short frame. */
 static uint32_t
-encap_of(const struct link_config *c, const struct rte_mbuf *m)
+udp_encap_of(struct engine *e, const struct link *l, struct rte_mbuf *m)
 {
 	const struct rte_ether_hdr *eth = rte_pktmbuf_mtod(m, const struct rte_ether_hdr *);
-	const struct rte_vlan_hdr *v = (const struct rte_vlan_hdr *)(eth + 1);
 	const struct rte_ipv4_hdr *ip = (const struct rte_ipv4_hdr *)(eth + 1);
-	const struct rte_udp_hdr *udp = (const struct rte_udp_hdr *)(ip + 1);
+	uint32_t room = m->data_len - (uint32_t)sizeof(*eth), head, len, bytes;
 
-	switch (c->encap) {
-	case LINK_ENCAP_ETHER:
-		return eth->ether_type == rte_cpu_to_be_16(c->ethertype) ? 14 : 0;
-	case LINK_ENCAP_VLAN:
-		return eth->ether_type == rte_cpu_to_be_16(RTE_ETHER_TYPE_VLAN) &&
-				v->eth_proto == rte_cpu_to_be_16(c->ethertype) &&
-				(v->vlan_tci & rte_cpu_to_be_16(0x0FFF)) == rte_cpu_to_be_16(c->vlan) ?
-			18 :
-			0;
-	case LINK_ENCAP_UDP:
-		return eth->ether_type == rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4) &&
-				ip->version_ihl == RTE_IPV4_VHL_DEF &&
-				ip->next_proto_id == IPPROTO_UDP &&
-				ip->dst_addr == rte_cpu_to_be_32(c->ip) &&
-				udp->dst_port == rte_cpu_to_be_16(c->udp_port) ?
-			42 :
-			0;
-	case LINK_ENCAP_NONE:
-		break;
+	if (eth->ether_type != rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4)) {
+		ENGINE_COUNT(e, drop_foreign);
+		return 0;
 	}
+	head = (ip->version_ihl & 15u) * 4; /* with options, which are passed over */
+	len = rte_be_to_cpu_16(ip->total_length);
+	if (room < sizeof(*ip) || ip->version_ihl >> 4 != 4 || head < sizeof(*ip) || len < head ||
+		len > room || rte_ipv4_cksum(ip) != 0) {
+		ENGINE_COUNT(e, drop_bad_ip);
+		return 0;
+	}
+	if (ip->next_proto_id != IPPROTO_UDP || ip->dst_addr != rte_cpu_to_be_32(l->config.ip)) {
+		ENGINE_COUNT(e, drop_foreign);
+		return 0;
+	}
+	if (!for_this_port(l, &eth->dst_addr)) {
+		ENGINE_COUNT(e, drop_other_mac);
+		return 0;
+	}
+	if (ip->fragment_offset & rte_cpu_to_be_16(RTE_IPV4_HDR_MF_FLAG | RTE_IPV4_HDR_OFFSET_MASK)) {
+		ENGINE_COUNT(e, drop_fragment);
+		return 0;
+	}
+	const struct rte_udp_hdr *udp = (const struct rte_udp_hdr *)((const uint8_t *)ip + head);
+
+	bytes = len < head + sizeof(*udp) ? 0 : rte_be_to_cpu_16(udp->dgram_len);
+	if (bytes < sizeof(*udp) || bytes > len - head) {
+		ENGINE_COUNT(e, drop_bad_ip);
+		return 0;
+	}
+	if (udp->dst_port != rte_cpu_to_be_16(l->config.udp_port)) {
+		ENGINE_COUNT(e, drop_foreign);
+		return 0;
+	}
+	m->data_len = (uint16_t)(sizeof(*eth) + head + bytes);
+	return (uint32_t)(sizeof(*eth) + head + sizeof(*udp));
+}
+
+/* Bytes of encapsulation in front of the PM header; 0: the frame is not ours, and counted. */
+static uint32_t
+encap_of(struct engine *e, const struct link *l, struct rte_mbuf *m)
+{
+	const struct link_config *c = &l->config;
+	const struct rte_ether_hdr *eth = rte_pktmbuf_mtod(m, const struct rte_ether_hdr *);
+	const struct rte_vlan_hdr *v = (const struct rte_vlan_hdr *)(eth + 1);
+
+	if (likely(m->data_len >= RTE_ETHER_HDR_LEN)) {
+		if (c->encap == LINK_ENCAP_UDP)
+			return udp_encap_of(e, l, m);
+		if (c->encap == LINK_ENCAP_ETHER && eth->ether_type == rte_cpu_to_be_16(c->ethertype))
+			return sizeof(*eth);
+		if (c->encap == LINK_ENCAP_VLAN && m->data_len >= sizeof(*eth) + sizeof(*v) &&
+			eth->ether_type == rte_cpu_to_be_16(RTE_ETHER_TYPE_VLAN) &&
+			v->eth_proto == rte_cpu_to_be_16(c->ethertype) &&
+			(v->vlan_tci & rte_cpu_to_be_16(0x0FFF)) == rte_cpu_to_be_16(c->vlan))
+			return sizeof(*eth) + sizeof(*v);
+	}
+	ENGINE_COUNT(e, drop_foreign);
 	return 0;
 }
 
@@ -190,11 +242,9 @@ frame_in(struct engine *e, const struct link *l, struct rte_mbuf *m)
 		goto drop;
 	}
 	if (l->config.encap != LINK_ENCAP_NONE) {
-		if (unlikely(m->data_len < RTE_ETHER_HDR_LEN) ||
-			unlikely((encap = encap_of(&l->config, m)) == 0)) {
-			ENGINE_COUNT(e, drop_foreign);
+		encap = encap_of(e, l, m);
+		if (unlikely(encap == 0))
 			goto drop;
-		}
 	}
 	if (unlikely(m->data_len < encap + WIRE_HDR_BYTES)) {
 		ENGINE_COUNT(e, drop_short);

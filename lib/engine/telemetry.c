@@ -133,6 +133,21 @@ tell_info(const char *cmd, const char *params, struct rte_tel_data *d)
 	return 0;
 }
 
+/* Where frames to it go: address and port, or the MAC, which beside an address is the next hop's. */
+static void
+add_address(struct rte_tel_data *p, const struct config_peer *peer)
+{
+	const struct link_config *l = &node->config.links[peer->link].link;
+	char text[LINK_ADDR_MAX] = "", mac[RTE_ETHER_ADDR_FMT_SIZE];
+
+	if (strcmp(l->driver, "udp") == 0 || l->encap == LINK_ENCAP_UDP)
+		link_addr_text(&peer->addr, text);
+	rte_ether_format_addr(mac, sizeof(mac), &peer->addr.mac);
+	rte_tel_data_add_dict_string(p, "address", *text ? text : l->encap == LINK_ENCAP_NONE ? "" : mac);
+	rte_tel_data_add_dict_string(p, "next_hop", *text && l->encap != LINK_ENCAP_NONE ? mac : "");
+	rte_tel_data_add_dict_u64(p, "link", peer->link);
+}
+
 static void
 add_peer(struct rte_tel_data *d, uint32_t number)
 {
@@ -148,6 +163,7 @@ add_peer(struct rte_tel_data *d, uint32_t number)
 	rte_tel_data_start_dict(p);
 	rte_tel_data_add_dict_string(p, "state",
 		s.established ? "up" : known ? "asking" : "unused");
+	add_address(p, &node->config.peers[number]);
 	rte_tel_data_add_dict_u64(p, "epoch", s.peer_epoch);
 	rte_tel_data_add_dict_u64(p, "rtt_ns", s.rtt_ns);
 	rte_tel_data_add_dict_u64(p, "rtt_var_ns", s.rtt_var_ns);
@@ -160,7 +176,8 @@ add_peer(struct rte_tel_data *d, uint32_t number)
 	rte_tel_data_add_dict_container(d, name, p, 0);
 }
 
-/* A dict holds 256 values: "/pmx/peers,N" begins at node N. */
+/* "/pmx/peers,N" begins at node N. Telemetry leaves out what does not fit its longest answer, 16 KiB, also in
+ * the middle: 32 with long addresses fit. */
 static int
 tell_peers(const char *cmd, const char *params, struct rte_tel_data *d)
 {
@@ -170,7 +187,7 @@ tell_peers(const char *cmd, const char *params, struct rte_tel_data *d)
 	if (node == NULL)
 		return -1;
 	rte_tel_data_start_dict(d);
-	for (uint32_t i = from; i < node->config.nodes_max && shown < 64; i++) {
+	for (uint32_t i = from; i < node->config.nodes_max && shown < 32; i++) {
 		if (!node->peers[i].known)
 			continue;
 		add_peer(d, i);
@@ -329,7 +346,7 @@ telemetry_serve(struct node *n)
 	rte_telemetry_register_cmd("/pmx/stat", tell_stat, "All counters of engine and protocol.");
 	rte_telemetry_register_cmd("/pmx/drops", tell_drops, "Every reason for a lost frame.");
 	rte_telemetry_register_cmd("/pmx/peers", tell_peers,
-		"Paths to peer nodes, 64 from node number N on. Parameter: N");
+		"Paths to peer nodes, 32 from node number N on. Parameter: N");
 	rte_telemetry_register_cmd("/pmx/memory", tell_memory,
 		"Remote memory of open contexts, 64 from number N on. Parameter: N");
 	rte_telemetry_register_cmd("/pmx/regions", tell_regions,

@@ -90,6 +90,11 @@ fails too_few_mbufs_for_queues 'limits.mbufs = 1024 is too few' "${small[@]}" --
 fails address_not_of_this_host '192.0.2.1' "${small[@]}" -- "$dir/listen.ini"
 fails too_few_hugepages 'EAL did not start' -m 900000 -l 0 -- "$dir/good.ini"
 
+timeout 10 "$build/app/pmx-perf" latency --to 1:1x >"$dir/out" 2>&1
+code=$?
+[ $code -eq 2 ] && grep -q "'1:1x'" "$dir/out" && ok perf__destination_is_read_to_its_end ||
+	not_ok perf__destination_is_read_to_its_end "exit code $code" "$dir/out"
+
 cp "$dir/good.ini" "$dir/a.ini"
 if primary a "${small[@]}"; then
 	first=$last

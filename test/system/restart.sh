@@ -16,6 +16,9 @@ applications=8
 need_hugepages restart 512
 restart=$build/test/restart
 
+host=127.0.0.1
+[ -e /proc/sys/net/ipv6/conf/lo ] && [ "$(cat /proc/sys/net/ipv6/conf/lo/disable_ipv6)" = 0 ] && host='[::1]'
+
 config() { # NODE
 	local k
 	cat >"$dir/$1.ini" <<-END
@@ -26,7 +29,7 @@ config() { # NODE
 		idle = adaptive
 		[link 0]
 		driver = udp
-		listen = 127.0.0.1:$((port + $1))
+		listen = $host:$((port + $1))
 		mtu = 4000
 		[proto]
 		rto_max_us = 20000
@@ -40,7 +43,7 @@ config() { # NODE
 		[nodes]
 	END
 	for k in 0 1 2; do
-		echo "$k = 127.0.0.1:$((port + k))" >>"$dir/$1.ini"
+		echo "$k = $host:$((port + k))" >>"$dir/$1.ini"
 	done
 }
 

@@ -203,6 +203,78 @@ config_read__peer_has_its_links_port_and_a_mac(void **state)
 	assert_int_equal(c.peers[2].addr.mac.addr_bytes[5], 9);
 }
 
+/* All of the MAC: what looks whether the address is one may leave its beginning where it is none. */
+static void
+config_read__an_address_leaves_the_mac_whole(void **state)
+{
+	static const struct rte_ether_addr macs[] = {
+		{{0xAE, 0xDE, 0xC0, 0xFF, 0xEE, 0x01}}, {{0x02, 0x50, 0x4D, 0, 0, 2}},
+		{{0x02, 0x50, 0x4D, 0, 0, 3}}, {{0xAE, 0xDE, 0xC0, 0xFF, 0xEE, 0x04}}};
+
+	(void)state;
+	good(HEAD "encap = udp\nip = 10.9.0.1\n[nodes]\n1 = 10.9.0.2 mac=ae:de:c0:ff:ee:01\n"
+		  "2 = 10.9.0.3:77\n3 = auto\n4 = ae:de:c0:ff:ee:04\n");
+	for (size_t i = 0; i < sizeof(macs) / sizeof(macs[0]); i++)
+		assert_memory_equal(&c.peers[i + 1].addr.mac, &macs[i], sizeof(macs[i]));
+}
+
+/* Brackets, colons and percent signs are nothing to the INI file. A link has one family. */
+static void
+config_read__ip6(void **state)
+{
+	static const char udp6[] = "[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = [2001:db8::1]:18515\n";
+	char text[512];
+
+	(void)state;
+	snprintf(text, sizeof(text), "%s[nodes]\n0 = [2001:db8::1]:1\n1 = [2001:db8::2]:77\n2 = 2001:db8::3\n3 = [2001:db8::4] link=0\n"
+		"4 = [fe80::5%%lo]:9\n", udp6);
+	good(text);
+	assert_string_equal(c.links[0].link.listen, "[2001:db8::1]:18515");
+	assert_true(c.peers[1].addr.v6);
+	assert_int_equal(c.peers[1].addr.port, 77);
+	assert_int_equal(c.peers[2].addr.port, 18515);
+	assert_int_equal(c.peers[2].addr.ip6[15], 3);
+	assert_int_equal(c.peers[3].addr.ip6[15], 4);
+	assert_int_not_equal(c.peers[4].addr.zone, 0);
+	config_free(&c);
+	/* its own line may name an interface of another host */
+	snprintf(text, sizeof(text), "%s[nodes]\n0 = [fe80::1%%nosuchif]:1\n1 = fe80::2\n", udp6);
+	good(text);
+	config_free(&c);
+	snprintf(text, sizeof(text), "%s[nodes]\n1 = fe80::2%%nosuchif\n", udp6);
+	bad(text, "(text):7: [nodes] 1:", "no such interface");
+	snprintf(text, sizeof(text), "%s[nodes]\n1 = 10.0.0.2:5\n", udp6);
+	bad(text, "(text):7: [nodes] 1: '10.0.0.2:5' is IPv4,", "listen = [2001:db8::1]:18515 is IPv6");
+	snprintf(text, sizeof(text), "%s[nodes]\n1 = [::ffff:10.0.0.2]:5\n", udp6);
+	bad(text, "(text):7: [nodes] 1:", "neither a MAC");
+	bad("[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = 10.0.0.1:5\n[nodes]\n1 = 2001:db8::2\n",
+		"(text):7: [nodes] 1: '2001:db8::2' is IPv6,", "listen = 10.0.0.1:5 is IPv4");
+	bad(HEAD "encap = udp\n[nodes]\n1 = 2001:db8::2\n", "(text):7: [nodes] 1:", "for driver = udp");
+}
+
+/* What follows a number is not left unread, and no number wraps around to another. */
+static void
+config_read__numbers_are_read_to_their_end(void **state)
+{
+	(void)state;
+	bad(HEAD "[nodes]\n1 = auto link=0x\n", "(text):6: [nodes] 1:", "link=0x");
+	bad(HEAD "[nodes]\n1 = auto link=4294967296\n", "(text):6: [nodes] 1:", "link=4294967296");
+	bad(HEAD "[nodes]\n1 = 1.2.3.4:77x\n", "(text):6: [nodes] 1:", "1.2.3.4:77x");
+	bad(HEAD "[nodes]\n1 = 1.2.3.4:\n", "(text):6: [nodes] 1:", "1.2.3.4:");
+	bad(HEAD "[nodes]\n1 = 1.2.3.4:0\n", "(text):6: [nodes] 1:", "1.2.3.4:0");
+	bad(HEAD "[nodes]\n1 = 1.2.3.4junk\n", "(text):6: [nodes] 1:", "1.2.3.4junk");
+	bad(HEAD "[nodes]\n1 = 1.2.3.4 mac=02:00:00:00:00:0g\n", "(text):6: [nodes] 1:", "mac=MAC");
+	bad(HEAD "[nodes]\n18446744073709551617 = auto\n", "(text):6: [nodes] 1844", "not a node number");
+	bad(HEAD "[link 00]\nport = y\n", "(text):5: [link 00]", "unknown section");
+	bad(HEAD "[link 4294967297]\nport = y\n", "(text):5: [link 4294967297]", "unknown section");
+	bad(HEAD "[contexts 1-4294967298]\nuid = 0\n", "(text):5: [contexts 1-4294967298]", "");
+	bad(HEAD "[contexts 1]\nuid = 4294967296\n", "(text):6: [contexts 1] uid:", "'4294967296'");
+	bad(HEAD "[contexts 1]\nuid = -1\n", "(text):6: [contexts 1] uid:", "'-1'");
+	bad(HEAD "[contexts 1]\ngid = 4294967295\n", "(text):6: [contexts 1] gid:", "'4294967295'");
+	bad(HEAD "[access]\nowner = 4294967296\n", "(text):6: [access] owner:", "'4294967296'");
+	bad(HEAD "[access]\nmode = -7\n", "(text):6: [access] mode:", "'-7'");
+}
+
 static void
 config_read__no_ini_file(void **state)
 {
@@ -270,6 +342,9 @@ main(void)
 		cmocka_unit_test(config_read__must_be_given),
 		cmocka_unit_test(config_read__no_ini_file),
 		cmocka_unit_test_teardown(config_read__peer_has_its_links_port_and_a_mac, teardown),
+		cmocka_unit_test_teardown(config_read__an_address_leaves_the_mac_whole, teardown),
+		cmocka_unit_test_teardown(config_read__ip6, teardown),
+		cmocka_unit_test(config_read__numbers_are_read_to_their_end),
 		cmocka_unit_test(config_read__short_error_buffer),
 		cmocka_unit_test_teardown(config_payload_max__smallest_link, teardown),
 		cmocka_unit_test(config_print_doc__has_every_section),

@@ -177,28 +177,60 @@ udp_config(uint32_t queues)
 	};
 }
 
+/* Where an open link listens: its text has the port that the kernel chose. */
+static struct link_addr
+addr_of(const struct link *l)
+{
+	struct link_addr addr = {0};
+
+	assert_int_equal(link_addr_parse(l->config.listen, &addr), 1);
+	assert_int_not_equal(addr.port, 0);
+	return addr;
+}
+
 static uint16_t
 port_of(const struct link *l)
 {
-	unsigned int port;
-
-	assert_int_equal(sscanf(l->config.listen, "127.0.0.1:%u", &port), 1);
-	return (uint16_t)port;
+	return addr_of(l).port;
 }
 
 /* a knows b as node 2; b's socket for a frame to arrive at when it has several is the kernel's. */
 static void
-open_udp(uint32_t queues_b)
+open_udp_at(const char *listen, uint32_t queues_b)
 {
 	struct link_config config_a = udp_config(1), config_b = udp_config(queues_b);
-	struct link_addr addr = {.ip = IP};
+	struct link_addr addr;
 
+	snprintf(config_a.listen, sizeof(config_a.listen), "%s", listen);
+	snprintf(config_b.listen, sizeof(config_b.listen), "%s", listen);
 	if (link_open(&a, &config_a, 1, pool_a) != 0)
 		fail_msg("%s", a.error);
 	if (link_open(&b, &config_b, 2, pool_b) != 0)
 		fail_msg("%s", b.error);
-	addr.port = port_of(&b);
+	addr = addr_of(&b);
 	assert_int_equal(a.ops->add_peer(&a, 2, &addr), 0);
+}
+
+static void
+open_udp(uint32_t queues_b)
+{
+	open_udp_at("127.0.0.1:0", queues_b);
+}
+
+/* Has the host IPv6 on its loopback? Otherwise a test of it says so and is skipped. */
+static void
+need_ip6(void)
+{
+	const struct sockaddr_in6 addr = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	int fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	bool has = fd >= 0 && bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) == 0;
+
+	if (fd >= 0)
+		close(fd);
+	if (!has) {
+		print_message("no IPv6 on this host's loopback\n");
+		skip();
+	}
 }
 
 static int
@@ -401,13 +433,12 @@ loop_close__first_or_second_with_frames_waiting(void **state)
 }
 
 static void
-udp_tx__frames_arrive_single_and_in_bursts(void **state)
+frames_arrive_single_and_in_bursts(const char *listen)
 {
 	uint32_t number = 0;
 	uint16_t n;
 
-	(void)state;
-	open_udp(1);
+	open_udp_at(listen, 1);
 	for (n = 1; n <= BURST; n++) {
 		assert_int_equal(send_frames(number, n, LEN, 2), n);
 		expect_frames(number, n, LEN);
@@ -419,6 +450,22 @@ udp_tx__frames_arrive_single_and_in_bursts(void **state)
 	assert_int_equal(stats_of(&b).rx_frames, number);
 	assert_int_equal(stats_of(&b).rx_bytes, stats_of(&a).tx_bytes);
 	assert_int_equal(stats_of(&a).tx_refused, 0);
+}
+
+static void
+udp_tx__frames_arrive_single_and_in_bursts(void **state)
+{
+	(void)state;
+	frames_arrive_single_and_in_bursts("127.0.0.1:0");
+}
+
+static void
+udp_tx__frames_arrive_by_ip6_too(void **state)
+{
+	(void)state;
+	need_ip6();
+	frames_arrive_single_and_in_bursts("[::1]:0");
+	assert_memory_equal(a.config.listen, "[::1]:", 6);
 }
 
 static void
@@ -537,14 +584,13 @@ udp_rx_fd__readable_when_a_frame_waits(void **state)
 }
 
 static void
-udp_open__queues_share_the_port(void **state)
+queues_share_the_port(const char *listen)
 {
 	struct rte_mbuf *bufs[BURST];
 	uint16_t q, n, got = 0, used = 0;
 	int polls;
 
-	(void)state;
-	open_udp(4);
+	open_udp_at(listen, 4);
 	assert_int_equal(b.rx_queues, 4);
 	assert_int_equal(send_frames(0, 20, LEN, 2), 20);
 	for (q = 0; q < 4; q++) {
@@ -562,6 +608,36 @@ udp_open__queues_share_the_port(void **state)
 }
 
 static void
+udp_open__queues_share_the_port(void **state)
+{
+	(void)state;
+	queues_share_the_port("127.0.0.1:0");
+}
+
+static void
+udp_open__queues_share_the_port_of_ip6(void **state)
+{
+	(void)state;
+	need_ip6();
+	queues_share_the_port("[::1]:0");
+}
+
+/* [::] leaves the port of all IPv4 addresses to another link. */
+static void
+udp_open__ip6_hears_no_ip4(void **state)
+{
+	struct link_config config = udp_config(1);
+
+	(void)state;
+	need_ip6();
+	snprintf(config.listen, sizeof(config.listen), "[::]:0");
+	assert_int_equal(link_open(&a, &config, 1, pool_a), 0);
+	snprintf(config.listen, sizeof(config.listen), "0.0.0.0:%u", port_of(&a));
+	if (link_open(&b, &config, 2, pool_b) != 0)
+		fail_msg("%s", b.error);
+}
+
+static void
 udp_open__bad_config_is_named(void **state)
 {
 	static const char *const bad[] = {
@@ -574,6 +650,15 @@ udp_open__bad_config_is_named(void **state)
 		"127.0.0.1:65536",
 		"127.0.0.1:5x",
 		"127.0.0.1:-5",
+		"[::1]",
+		"::1:5",
+		"[::1]:65536",
+		"[::1:5",
+		"[127.0.0.1]:5",
+		"[::ffff:127.0.0.1]:5",
+		"[::1%lo]:5",
+		"[fe80::1]:5",
+		"[fe80::1%nosuchif]:5",
 	};
 	struct link_config config = udp_config(1);
 	size_t i;
@@ -611,6 +696,74 @@ udp_add_peer__no_address_is_invalid(void **state)
 	open_udp(1);
 	assert_int_equal(a.ops->add_peer(&a, 3, &no_port), -EINVAL);
 	assert_int_equal(a.ops->add_peer(&a, 3, &no_ip), -EINVAL);
+}
+
+static void
+udp_add_peer__of_the_other_family_is_refused(void **state)
+{
+	const struct link_addr ip6 = {.v6 = true, .ip6 = {[15] = 1}, .port = 5}, none = {.v6 = true, .port = 5};
+	const struct link_addr ip4 = {.ip = IP, .port = 5};
+
+	(void)state;
+	open_udp(1);
+	assert_int_equal(a.ops->add_peer(&a, 3, &ip6), -EAFNOSUPPORT);
+	assert_int_equal(a.ops->add_peer(&a, 3, &none), -EINVAL);
+	link_close(&a);
+	link_close(&b);
+	need_ip6();
+	open_udp_at("[::1]:0", 1);
+	assert_int_equal(a.ops->add_peer(&a, 3, &ip4), -EAFNOSUPPORT);
+	assert_int_equal(a.ops->add_peer(&a, 3, &ip6), 0);
+}
+
+/* What is read is written as it was, ports and zones with it. */
+static void
+link_addr_parse__reads_what_link_addr_text_writes(void **state)
+{
+	static const char *const texts[] = {"10.0.0.1:1", "255.255.255.255:65535", "0.0.0.0:0", "[::]:0",
+		"[2001:db8::2]:18515", "[fe80::1%lo]:18515",
+		"[fe80:1111:2222:3333:4444:5555:6666:7777%4000000]:65535"};
+	char text[LINK_ADDR_MAX];
+
+	(void)state;
+	for (size_t i = 0; i < RTE_DIM(texts); i++) {
+		struct link_addr addr = {.port = 7};
+
+		assert_int_equal(link_addr_parse(texts[i], &addr), 1);
+		link_addr_text(&addr, text);
+		if (strchr(texts[i], '%') == NULL || strstr(texts[i], "%lo") != NULL || addr.zone == 4000000)
+			assert_string_equal(text, texts[i]);
+	}
+	struct link_addr addr = {.port = 7};
+
+	assert_int_equal(link_addr_parse("2001:db8::2", &addr), 0);
+	assert_true(addr.v6);
+	assert_int_equal(addr.port, 7);
+	assert_int_equal(addr.ip6[0], 0x20);
+	assert_int_equal(link_addr_parse("[2001:db8::3]", &addr), 0);
+	assert_int_equal(addr.ip6[15], 3);
+	assert_int_equal(link_addr_parse("10.0.0.1", &addr), 0);
+	assert_false(addr.v6);
+	assert_int_equal(addr.ip, 0x0A000001);
+}
+
+static void
+link_addr_parse__what_is_none_changes_nothing(void **state)
+{
+	static const char *const bad[] = {"", "[", "]", "[]", "[]:5", ":5", "1.2.3", "1.2.3.4:", "1.2.3.4:x",
+		"1.2.3.4:65536", "1.2.3.4:01", "[1.2.3.4]", "[::1]5", "[::1]:", "::1%", "::1%lo", "::g", "::ffff:1.2.3.4",
+		"2001:db8::2:18515x", "[2001:db8::2]:18515x", "02:00:00:00:00:01", "fe80::1%nosuchif", "fe80::1%0",
+		"fe80::1%", "0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000"};
+	const struct link_addr before = {.mac = {{1, 2, 3, 4, 5, 6}}, .ip = 7, .port = 8, .zone = 9, .ip6 = {10}};
+
+	(void)state;
+	for (size_t i = 0; i < RTE_DIM(bad); i++) {
+		struct link_addr addr = before;
+
+		if (link_addr_parse(bad[i], &addr) >= 0)
+			fail_msg("'%s' is taken for an address", bad[i]);
+		assert_memory_equal(&addr, &before, sizeof(addr));
+	}
 }
 
 static struct fault_link_counters
@@ -925,6 +1078,10 @@ all_tests(void)
 		LINK_TEST(loop_open__mtu_beyond_mbuf_is_invalid),
 		LINK_TEST(loop_close__first_or_second_with_frames_waiting),
 		LINK_TEST(udp_tx__frames_arrive_single_and_in_bursts),
+		LINK_TEST(udp_tx__frames_arrive_by_ip6_too),
+		LINK_TEST(udp_add_peer__of_the_other_family_is_refused),
+		LINK_TEST(link_addr_parse__reads_what_link_addr_text_writes),
+		LINK_TEST(link_addr_parse__what_is_none_changes_nothing),
 		LINK_TEST(udp_tx__unknown_peer_is_refused),
 		LINK_TEST(udp_tx__closed_port_loses_no_count),
 		LINK_TEST(udp_tx__hopeless_frame_is_refused),
@@ -932,6 +1089,8 @@ all_tests(void)
 		LINK_TEST(udp_rx__empty_pool_leaves_frames_in_socket),
 		LINK_TEST(udp_rx_fd__readable_when_a_frame_waits),
 		LINK_TEST(udp_open__queues_share_the_port),
+		LINK_TEST(udp_open__queues_share_the_port_of_ip6),
+		LINK_TEST(udp_open__ip6_hears_no_ip4),
 		LINK_TEST(udp_open__bad_config_is_named),
 		LINK_TEST(udp_open__taken_port_is_an_error),
 		LINK_TEST(udp_add_peer__no_address_is_invalid),
