@@ -17,6 +17,7 @@
 #include "wire/wire.h"
 
 #define NUMA_MAX 64
+#define PEERS_NAMED 8
 
 /* What the checks of one primary share. */
 struct visit {
@@ -214,6 +215,55 @@ check_drops(struct visit *v)
 		tell(v, OK, "drops", NULL, "nothing dropped (%zu reasons)",
 			json_object_size(drops));
 	json_decref(drops);
+}
+
+/* ------------------------------------------------------------------ peers */
+
+/* Peers in that state, by number: how many, and the first ones as text. */
+static unsigned
+peers_in(json_t *peers, const char *state, char *names, size_t size)
+{
+	unsigned n = 0;
+	size_t i, used = 0;
+	json_t *p;
+
+	*names = 0;
+	json_array_foreach(peers, i, p) {
+		if (strcmp(get_text(p, "state"), state) != 0)
+			continue;
+		if (n++ < PEERS_NAMED)
+			used += (size_t)snprintf(names + used, size - used, "%s%" PRIu64, used ? ", " : "", get_u64(p, "node"));
+	}
+	if (n > PEERS_NAMED)
+		snprintf(names + used, size - used, ", ...");
+	return n;
+}
+
+static void
+check_peers(struct visit *v)
+{
+	char error[CTL_ERROR_MAX], asking[96], down[96], unused[96];
+	json_t *peers = ask_pages(v->s, "/pmx/peers", "node", error);
+	unsigned silent, dead;
+
+	if (peers == NULL) {
+		tell(v, FAIL, "peers", "try again", "%s", error);
+		return;
+	}
+	silent = peers_in(peers, "asking", asking, sizeof(asking));
+	dead = peers_in(peers, "down", down, sizeof(down));
+	if (dead != 0)
+		tell(v, WARN, "peers", "see whether their hosts and primaries run: 'pmx-ctl doctor' there",
+			"%u of %zu did not answer and count as down: node %s", dead, json_array_size(peers), down);
+	if (silent != 0)
+		tell(v, WARN, "peers",
+			"see whether their primaries run, whether both [nodes] have the right addresses, and "
+			"whether the network passes the frames",
+			"%u of %zu are asked and have not answered yet: node %s", silent, json_array_size(peers), asking);
+	if (dead + silent == 0)
+		tell(v, OK, "peers", NULL, "%zu in [nodes]; %u of them were not spoken to yet", json_array_size(peers),
+			peers_in(peers, "unused", unused, sizeof(unused)));
+	json_decref(peers);
 }
 
 /* ------------------------------------------------------------------ CPUs, NUMA */
@@ -451,6 +501,7 @@ doctor_node(struct doctor *d, const char *name)
 	check_mtu(&v);
 	check_mbufs(&v);
 	check_drops(&v);
+	check_peers(&v);
 	check_lanes(&v);
 	check_numa(&v);
 	json_decref(v.port);

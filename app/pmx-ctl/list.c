@@ -31,8 +31,7 @@ take_page(json_t *list, json_t *page, const char *number_key)
 	return next;
 }
 
-/* All objects of a paged command: [{number_key: N, ...}], or NULL. */
-static json_t *
+json_t *
 ask_pages(struct session *s, const char *command, const char *number_key, char *error)
 {
 	json_t *list = json_array();

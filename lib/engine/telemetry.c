@@ -158,11 +158,12 @@ add_peer(struct rte_tel_data *d, uint32_t number)
 
 	if (p == NULL)
 		return;
-	for (unsigned l = 0; l < node->config.lanes && !known; l++)
-		known = proto_path_stat(node->engines[l].proto, (uint16_t)number, &s);
+	/* each lane shakes hands for itself: one that did tells most */
+	for (unsigned l = 0; l < node->config.lanes && !s.established; l++)
+		known |= proto_path_stat(node->engines[l].proto, (uint16_t)number, &s);
 	rte_tel_data_start_dict(p);
 	rte_tel_data_add_dict_string(p, "state",
-		s.established ? "up" : known ? "asking" : "unused");
+		s.established ? "up" : s.dead ? "down" : known ? "asking" : "unused");
 	add_address(p, &node->config.peers[number]);
 	rte_tel_data_add_dict_u64(p, "epoch", s.peer_epoch);
 	rte_tel_data_add_dict_u64(p, "rtt_ns", s.rtt_ns);

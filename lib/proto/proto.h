@@ -177,6 +177,7 @@ enum proto_rx_result {
 struct proto_path_stat {
 	uint32_t peer_epoch;  /* 0 = not known */
 	bool established;
+	bool dead;            /* it did not answer the last time that it was asked */
 	uint64_t rtt_ns, rtt_var_ns, rto_ns;
 	uint32_t cwnd_bytes, cwnd_frames, inflight_bytes, inflight_frames;
 	uint32_t flows;

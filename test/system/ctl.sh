@@ -85,6 +85,9 @@ start() {
 		driver = udp
 		listen = 127.0.0.1:$2
 		mtu = 1500
+		[proto]
+		retries = 2
+		rto_max_us = 20000
 		[limits]
 		mbufs = 4096
 		contexts = 4
@@ -165,6 +168,13 @@ check drops__all_have_meanings json \
 check doctor doctor_lines
 check doctor__running json \
 	'any(l["check"] == "'"${name}a"': drop_short" and l["mend"] for l in d)' doctor
+check doctor__peers_unused json \
+	'any(l["check"] == "'"${name}a"': peers" and l["state"] == "ok" for l in d)' doctor
+# nobody runs node 1
+PMX_ATTACH=thin timeout 30 "$build/app/pmx-perf" latency --instance "${name}a" --to 1:1 --sizes 8 --rounds 1 >"$dir/perf.log" 2>&1
+check peers__down says 0 '^ *1  down ' peers
+check doctor__peer_down json \
+	'any(l["check"] == "'"${name}a"': peers" and l["state"] == "warn" and "node 1" in l["found"] for l in d)' doctor
 check instance__named says 0 '^payload_max' --instance "${name}a" stat
 check instance__unknown says 1 "'nobody' does not run.*Running: ${name}a" --instance nobody stat
 check instance__no_name says 1 "not a name" --instance ../x stat
