@@ -239,28 +239,34 @@ parse_listen(const char *listen, struct sockaddr_in *addr)
 	return inet_pton(AF_INET, host, &addr->sin_addr) == 1 ? 0 : -EINVAL;
 }
 
-/* Check what the config says of this driver. 0, or -EINVAL with l->error. */
 static int
-check_config(struct link *l, struct sockaddr_in *addr)
+udp_check(const struct link_config *config, char *error, size_t error_size)
+{
+	struct sockaddr_in addr;
+
+	if (parse_listen(config->listen, &addr) == 0)
+		return 0;
+	snprintf(error, error_size,
+		"udp: listen \"%s\"; allowed is "
+		"IPv4-address:port, such as 0.0.0.0:4791, port 0 = any",
+		config->listen);
+	return -EINVAL;
+}
+
+/* Do a datagram and the pool's mbufs hold the longest frame? 0, or -EINVAL with l->error. */
+static int
+check_room(struct link *l)
 {
 	const uint32_t room = rte_pktmbuf_data_room_size(l->pool) - RTE_PKTMBUF_HEADROOM;
 	const uint32_t most = RTE_MIN(room, (uint32_t)UDP_MTU_MAX);
 
-	if (parse_listen(l->config.listen, addr) != 0) {
-		snprintf(l->error, sizeof(l->error),
-			"udp: listen \"%s\"; allowed is "
-			"IPv4-address:port, such as 0.0.0.0:4791, port 0 = any",
-			l->config.listen);
-		return -EINVAL;
-	}
-	if (l->config.mtu == 0 || l->config.mtu > most) {
-		snprintf(l->error, sizeof(l->error),
-			"udp %s: mtu %u; allowed is 1..%u, what an "
-			"mbuf and a datagram hold",
-			l->config.listen, l->config.mtu, most);
-		return -EINVAL;
-	}
-	return 0;
+	if (l->config.mtu != 0 && l->config.mtu <= most)
+		return 0;
+	snprintf(l->error, sizeof(l->error),
+		"udp %s: mtu %u; allowed is 1..%u, what an "
+		"mbuf and a datagram hold",
+		l->config.listen, l->config.mtu, most);
+	return -EINVAL;
 }
 
 /* Best effort: the limit of an unprivileged process is net.core.[rw]mem_max. */
@@ -387,9 +393,10 @@ udp_open(struct link *l)
 	struct udp_link *u;
 	int rc;
 
-	rc = check_config(l, &addr);
+	rc = check_room(l);
 	if (rc != 0)
 		return rc;
+	parse_listen(l->config.listen, &addr); /* udp_check allowed it */
 	l->config.encap = LINK_ENCAP_NONE;
 	l->config.queues = RTE_MAX(RTE_MIN(l->config.queues, (uint32_t)UINT16_MAX), 1u);
 	u = make_link((uint16_t)l->config.queues,
@@ -476,6 +483,7 @@ udp_stats(struct link *l, struct link_stats *out)
 
 const struct link_ops link_udp_ops = {
 	.name = "udp",
+	.check = udp_check,
 	.open = udp_open,
 	.close = udp_close,
 	.rx = udp_rx,

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -225,28 +224,6 @@ inherit(const struct takeover_door *from)
 	}
 }
 
-/* Each context may have as many descriptors as pieces of memory. */
-static void
-raise_limit(const struct node *n)
-{
-	rlim_t want = (rlim_t)n->config.contexts * (MEMORIES_MAX + 5) + SPARE + FDS_SPARE;
-	struct rlimit r;
-
-	if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur >= want)
-		return;
-	r.rlim_cur = want;
-	if (r.rlim_max < want) {
-		struct rlimit more = {want, want};
-
-		if (setrlimit(RLIMIT_NOFILE, &more) == 0)
-			return;
-		RTE_LOG(NOTICE, USER1, "pmx: %lu descriptors (ulimit -n) are less than the %lu that limits.contexts = %u may take: applications "
-			"that share much memory may find none left\n", (unsigned long)r.rlim_max, (unsigned long)want, n->config.contexts);
-		r.rlim_cur = r.rlim_max;
-	}
-	setrlimit(RLIMIT_NOFILE, &r);
-}
-
 int
 access_open(struct node *n, int epoll, const struct takeover_door *from)
 {
@@ -255,7 +232,12 @@ access_open(struct node *n, int epoll, const struct takeover_door *from)
 	door.node = n;
 	door.epoll = epoll;
 	door.listener = -1;
-	raise_limit(n);
+	/* each context may have as many as pieces of memory */
+	uint64_t want = n->config.contexts * (uint64_t)(MEMORIES_MAX + 5) + SPARE + FDS_SPARE, has = descriptors_raise(want);
+
+	if (has < want)
+		RTE_LOG(NOTICE, USER1, "pmx: %lu descriptors (ulimit -n) are less than the %lu that limits.contexts = %u may take: applications "
+			"that share much memory may find none left\n", has, want, n->config.contexts);
 	if (strcmp(n->config.socket, "off") == 0)
 		return 0;
 	config_socket_path(&n->config, door.path, sizeof(door.path));

@@ -20,8 +20,6 @@
 
 #include "engine/engine.h"
 
-#define POOL_CACHE 256
-
 _Noreturn void
 proto_assert_failed(const char *what, const char *file, int line)
 {
@@ -51,42 +49,14 @@ number_buffer(struct rte_mempool *pool, void *arg, void *obj, unsigned index)
 	n->bufs[index] = (struct buf_state){.owner = BUF_FREE, .m = obj, .next = UINT32_MAX};
 }
 
-/* What the links' queues may hold, and some for frames being handled. */
-static uint32_t
-buffers_for_links(const struct node *n)
-{
-	uint32_t need = (2 * POOL_CACHE + n->config.transfer_frames) * n->config.lanes;
-
-	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
-		const struct config_link *l = &n->config.links[i];
-
-		if (l->used)
-			need += (l->link.rx_descriptors + l->link.tx_descriptors) * n->config.lanes;
-	}
-	return need;
-}
-
 static int
 make_pool(struct node *n)
 {
 	struct config *c = &n->config;
-	uint32_t need = buffers_for_links(n), encap = 0;
 	char name[32];
 
 	n->frag_len = config_payload_max(c);
-	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
-		uint32_t bytes = config_encap_bytes(c->links[i].link.encap);
-
-		if (c->links[i].used && bytes > encap)
-			encap = bytes;
-	}
-	n->frame_room = (encap + WIRE_HDR_BYTES + n->frag_len + 63) & ~63u;
-	/* some PMDs want more than the frame: af_packet its ring's header, memif its bsize */
-	n->frame_room = n->frame_room < 2048 ? 2048 : n->frame_room + 256;
-	if (c->mbufs < need + 2)
-		return fail(n, -EINVAL, "limits.mbufs = %u is too few: the links' queues alone "
-					"take %u; raise it, or lower link.rx_descriptors and "
-					"link.tx_descriptors", c->mbufs, need);
+	n->frame_room = config_frame_room(c);
 	snprintf(name, sizeof(name), "pmx_%u_mbufs", c->id);
 	n->pool = rte_pktmbuf_pool_create(name, c->mbufs, POOL_CACHE,
 		RTE_ALIGN(sizeof(struct buf_priv), 64),
@@ -103,7 +73,7 @@ make_pool(struct node *n)
 	if (n->bufs == NULL)
 		return fail(n, -ENOMEM, "no memory for the table of %u buffers", c->mbufs);
 	rte_mempool_obj_iter(n->pool, number_buffer, n);
-	atomic_store(&n->mbufs_left, (int64_t)c->mbufs - need);
+	atomic_store(&n->mbufs_left, (int64_t)c->mbufs - config_link_buffers(c));
 	return 0;
 }
 
@@ -113,14 +83,9 @@ static int
 open_links(struct node *n)
 {
 	struct config *c = &n->config;
-	bool any = false;
 
-	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
-		if (!c->links[i].used)
-			continue;
-		if (i != n->link_count)
-			return fail(n, -EINVAL, "[link %u] without [link %u]: number links from 0", i,
-				n->link_count);
+	/* numbered from 0, one at least: config_check */
+	for (unsigned i = 0; i < CONFIG_LINKS_MAX && c->links[i].used; i++) {
 		c->links[i].link.queues = c->lanes;
 		int e = link_open(&n->links[i], &c->links[i].link, (uint16_t)c->id, n->pool);
 
@@ -131,14 +96,11 @@ open_links(struct node *n)
 			char name[32];
 
 			snprintf(name, sizeof(name), "pmx_%u_link_%u", c->id, i);
-			n->handover[i] = rte_ring_create(name, 4096, (int)rte_socket_id(), RING_F_SC_DEQ);
+			n->handover[i] = rte_ring_create(name, HANDOVER_RING, (int)rte_socket_id(), RING_F_SC_DEQ);
 			if (n->handover[i] == NULL)
 				return fail(n, -ENOMEM, "[link %u]: no memory for hand-over", i);
 		}
-		any = true;
 	}
-	if (!any)
-		return fail(n, -EINVAL, "no [link 0] in the configuration");
 	return 0;
 }
 
@@ -153,9 +115,6 @@ make_peers(struct node *n)
 	for (uint32_t i = 0; i < c->nodes_max; i++) {
 		if (!c->peers[i].known || i == c->id)
 			continue;
-		if (c->peers[i].link >= n->link_count)
-			return fail(n, -EINVAL, "[nodes] %u: [link %u] does not exist", i,
-				c->peers[i].link);
 		int e = peer_set(n, (uint16_t)i, &c->peers[i]);
 
 		if (e != 0)
@@ -165,16 +124,6 @@ make_peers(struct node *n)
 }
 
 /* ------------------------------------------------------------------ channels */
-
-static uint32_t
-power_of_two(uint32_t v)
-{
-	uint32_t p = 1;
-
-	while (p < v)
-		p *= 2;
-	return p;
-}
 
 static void
 free_remote(struct remote *r)
@@ -245,19 +194,8 @@ make_channels(struct node *n)
 {
 	const struct config *c = &n->config;
 
-	n->geometry = (struct channel_geometry){
-		.submissions = c->submissions,
-		.completions = 64,
-		.send_buffers = c->send_buffers,
-		.transfers = c->transfers,
-		.events = power_of_two(c->events),
-		.lhs = {c->lhs_entries, c->lhs_entry_bytes, c->lhs_split, c->lhs_size_offset},
-		/* its front parts must have room for a struct wire_match, whatever the other's have */
-		.matched = {c->matched_entries, c->lhs_entry_bytes, c->lhs_entry_bytes - LHS_ENVELOPE_BYTES, LHS_SIZE_OFFSET},
-	};
+	n->geometry = config_geometry(c);
 	n->layout = channel_layout(&n->geometry);
-	if (!lhs_config_ok(&n->geometry.lhs))
-		return fail(n, -EINVAL, "limits.lhs_*: these do not go together");
 	n->channels = calloc(c->contexts, sizeof(*n->channels));
 	if (n->channels == NULL)
 		return fail(n, -ENOMEM, "no memory for limits.contexts = %u", c->contexts);
@@ -275,21 +213,10 @@ make_channels(struct node *n)
 struct proto_config
 proto_config_of(const struct engine *e)
 {
-	const struct node *n = e->node;
-	const struct config *c = &n->config;
-	struct proto_config p = c->proto;
+	struct proto_config p = config_core(&e->node->config);
 
-	p.node = (uint16_t)c->id;
-	p.epoch = n->epoch;
+	p.epoch = e->node->epoch;
 	p.ticks_per_sec = rte_get_tsc_hz();
-	p.nodes_max = c->nodes_max;
-	p.contexts_max = WIRE_MATCHED + c->contexts;
-	p.tx_frames_max = c->contexts * c->send_buffers + c->transfer_frames;
-	if (p.tx_frames_max > c->mbufs)
-		p.tx_frames_max = c->mbufs;
-	p.rx_frames_max = c->mbufs;
-	p.payload_max = n->frag_len;
-	p.probes = 3;
 	return p;
 }
 
@@ -300,7 +227,7 @@ make_core(struct node *n, struct engine *e)
 
 	p.seed = rte_rand() + e->lane;
 	size_t bytes = proto_memsize(&p);
-	void *memory = bytes ? rte_zmalloc("pmx_core", bytes, 64) : NULL;
+	void *memory = rte_zmalloc("pmx_core", bytes, 64);
 
 	if (memory == NULL)
 		return fail(n, -ENOMEM, "no memory for the protocol core (%zu MiB): lower limits.flows, "
@@ -332,7 +259,7 @@ make_lane(struct node *n, unsigned lane)
 		!e->out)
 		return fail(n, -ENOMEM, "no memory for lane %u", lane);
 	snprintf(name, sizeof(name), "pmx_%u_inbox_%u", c->id, lane);
-	e->inbox = rte_ring_create(name, power_of_two(c->mbufs + c->lanes * c->transfer_frames + 1),
+	e->inbox = rte_ring_create(name, config_inbox_entries(c),
 		(int)rte_socket_id(), RING_F_SC_DEQ);
 	e->doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	e->sleep_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -387,6 +314,7 @@ node_make(struct node **out, struct config *config, char *error, uint32_t error_
 	}
 	n->config = *config;
 	config->peers = NULL;
+	descriptors_raise(config_descriptors(&n->config));
 	pthread_mutex_init(&n->command_lock, NULL);
 	pthread_mutex_init(&n->regions, NULL);
 	n->epoch = (uint32_t)(rte_rand() ^ rte_rdtsc()) | 1;
