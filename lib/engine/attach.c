@@ -146,18 +146,40 @@ watch_processes(void *arg)
 
 /* ------------------------------------------------------------------ rights */
 
-static bool
-may_open(const struct asker *who, uint32_t ctx)
-{
-	const struct config_range *g = config_range(&server.node->config, ctx);
+#define ALL_RANGES UINT32_MAX
 
-	if (who->connection == SECONDARY || g == NULL || g->uid_count + g->gid_count == 0)
-		return true;
-	for (uint32_t i = 0; i < g->uid_count; i++) {
-		if (g->uids[i] == who->uid)
-			return true;
+/* The ranges of contexts that name the asker, a bit each; ALL_RANGES: they do not bind him. */
+static uint32_t
+ranges_of(const struct asker *who)
+{
+	const struct config *c = &server.node->config;
+	uint32_t named = 0;
+
+	if (who->connection == SECONDARY || access_is_ours(who))
+		return ALL_RANGES;
+	for (uint32_t i = 0; i < c->range_count; i++) {
+		const struct config_range *g = &c->ranges[i];
+		bool him = access_is_in(who, g->gids, g->gid_count);
+
+		for (uint32_t k = 0; k < g->uid_count && !him; k++)
+			him = g->uids[k] == who->uid;
+		named |= (uint32_t)him << i;
 	}
-	return access_is_in(who, g->gids, g->gid_count);
+	return named;
+}
+
+/* Whom a range names has that range, and no other context: what nobody is named for is for the rest. */
+static bool
+may_open(uint32_t named, uint32_t ctx)
+{
+	const struct config *c = &server.node->config;
+	const struct config_range *g = config_range(c, ctx);
+
+	if (named == ALL_RANGES)
+		return true;
+	if (g != NULL && g->uid_count + g->gid_count != 0)
+		return named >> (g - c->ranges) & 1;
+	return named == 0;
 }
 
 /* Is that open the asker's own? */
@@ -175,20 +197,25 @@ static int
 choose(const struct asker *who, const struct attach_request *request, uint32_t from)
 {
 	const struct node *n = server.node;
+	const uint32_t named = ranges_of(who);
+	bool any = false;
 
 	if (request->ctx != 0xFFFF) {
 		if (request->ctx >= n->config.contexts)
 			return -EINVAL;
-		if (!may_open(who, request->ctx))
+		if (!may_open(named, request->ctx))
 			return -EACCES;
 		/* the lane has the last word; this spares memory that would be made in vain */
 		return n->channels[request->ctx].state == CHANNEL_CLOSED ? request->ctx : -EBUSY;
 	}
 	for (uint32_t i = from; i < n->config.contexts; i++) {
-		if (n->channels[i].state == CHANNEL_CLOSED && may_open(who, i))
+		if (!may_open(named, i))
+			continue;
+		if (n->channels[i].state == CHANNEL_CLOSED)
 			return (int)i;
+		any = true;
 	}
-	return -EBUSY;
+	return any || from > 0 ? -EBUSY : -EACCES;
 }
 
 static int
