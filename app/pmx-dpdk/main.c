@@ -3,6 +3,7 @@
  * pmx-dpdk, the primary: one a host and node. Options, configuration, signals; the work is
  * lib/engine's.
  */
+#define ALLOW_EXPERIMENTAL_API /* rte_pcapng_copy is, in DPDK 22.11 */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -16,12 +17,15 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <rte_cycles.h>
 #include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_launch.h>
 #include <rte_lcore.h>
+#include <rte_pcapng.h>
 #include <rte_pdump.h>
+#include <rte_version.h>
 
 #include "arguments.h"
 #include "channel/instance.h"
@@ -307,6 +311,24 @@ notify_ready(const struct options *o, const struct config *c)
 		close(fd);
 }
 
+/* DPDK's captures take their times from a clock that is set by their first frame, to a moment behind that frame's; the difference,
+ * below zero, is read as 2^64 cycles, which is 2251. So the first frame is one of the future, that nobody captures. From 24.03 on
+ * who writes the file converts the times. */
+static void
+set_capture_clock(const struct node *n)
+{
+#if RTE_VERSION < RTE_VERSION_NUM(24, 3, 0, 0)
+	struct rte_mbuf *frame = rte_pktmbuf_alloc(n->pool), *copy = NULL;
+
+	if (frame != NULL && rte_pktmbuf_append(frame, 64) != NULL)
+		copy = rte_pcapng_copy(0, 0, frame, n->pool, 64, rte_get_tsc_cycles() + rte_get_tsc_hz(), RTE_PCAPNG_DIRECTION_IN);
+	rte_pktmbuf_free(copy);
+	rte_pktmbuf_free(frame);
+#else
+	(void)n;
+#endif
+}
+
 /* What takes long comes first; then the other stops, and this one goes on. */
 static int
 take_over(struct config *config, struct takeover **t, char *error, uint32_t error_len)
@@ -362,7 +384,8 @@ serve(const struct options *o, struct config *config)
 		return o->take_over ? EXIT_FAILED : exit_code(result);
 	}
 	telemetry_serve(node);
-	rte_pdump_init();
+	if (rte_pdump_init() == 0)
+		set_capture_clock(node);
 	if (o->take_over && pthread_create(&locker, NULL, lock_later, name) == 0)
 		pthread_detach(locker);
 	result = attach_serve(node, takeover_door(taken));

@@ -174,6 +174,7 @@ enum proto_rx_result {
 struct proto_path_stat {
 	uint32_t peer_epoch;  /* 0 = not known */
 	bool established;
+	bool dead;            /* it answered no longer, or never */
 	uint64_t rtt_ns, rtt_var_ns, rto_ns;
 	uint32_t cwnd_bytes, cwnd_frames, inflight_bytes, inflight_frames;
 	uint32_t flows;

@@ -39,26 +39,23 @@ left_of() { # NAME: files that a primary should have removed
 }
 
 # ------------------------------------------------------------------ what cannot start
+LIMITED=()
 # refused NAME PATTERN SED-SCRIPT [EAL arguments]: code 2 and the same sentence from --check and from the start
 refused() {
 	local name=$1 pattern=$2 check start code
 	config bad "$3"
 	shift 3
-	[ "$name" != descriptors ] || local dpdk=limited
+	local run=(timeout -k 5 20 "${LIMITED[@]}" "$dpdk")
 	[ $# -gt 0 ] || set -- --no-huge -m 64 -l 0
-	check=$("$dpdk" --no-pci "$@" -- --check "$dir/bad.ini" 2>&1)
+	check=$("${run[@]}" --no-pci "$@" -- --check "$dir/bad.ini" 2>&1)
 	code=$?
-	start=$("$dpdk" --no-pci "$@" -- "$dir/bad.ini" 2>&1)
+	start=$("${run[@]}" --no-pci "$@" -- "$dir/bad.ini" 2>&1)
 	code="$code $?"
 	if [ "$code" = "2 2" ] && [ "$check" = "$start" ] && grep -qE -- "$pattern" <<<"$check"; then
 		ok "refused__$name"
 	else
 		not_ok "refused__$name" "codes $code, not 2 2, '$check', '$start'"
 	fi
-}
-
-limited() { # a primary that may open few files
-	(ulimit -n 100; exec "$build/app/pmx-dpdk" "$@")
 }
 
 refused no_link '\[link 0\] is missing' '/^\[link/,/^listen/d'
@@ -89,7 +86,9 @@ refused lanes_without_lcores 'engine.lanes = 2, but the EAL has 1 lcores' 's/^la
 refused lanes_and_a_mask 'engine.lanes = 2, but the EAL has 1 lcores' 's/^lanes.*/lanes = 2/; s/^mbufs.*/mbufs = 8192/' --no-huge -m 64 -c1
 refused cpu_that_is_not_there 'no CPU 127' '' --no-huge -m 64 -l127
 refused lcore_that_cannot_be 'lcores are 0 to' '' --no-huge -m 64 -l999
+LIMITED=(bash -c 'ulimit -n 100; exec "$@"' -)
 refused descriptors 'takes? [0-9]+ descriptors, but this process may have 100' 's/^contexts.*/contexts = 64/'
+LIMITED=()
 refused lcores_of_nonsense 'neither a list' '' --no-huge -m 64 --lcores=first
 refused other_file_prefix "--file-prefix other: .*node.name" '' --no-huge -m 64 --file-prefix other
 refused socket_is_no_path "begins with /" 's/^\[nodes\]/[access]\nsocket = x.sock\n&/'
@@ -240,6 +239,68 @@ done
 PMX_ATTACH=secondary timeout 20 "$full" open "x/../${tag}victim" 1 2>&1 | grep -q 'out of range' && ok names__attach || not_ok names__attach "by a path"
 rm -f "$huge/${tag}vicmap_1map_0" "$huge/${tag}vicmap_1x" "$huge/${tag}vic2map_7"
 end $victim
+
+# ------------------------------------------------------------------ what it says while it runs
+said() { # NAME PATTERN: node 0 says it, once the peers were looked at
+	wait_for 15 grep -qE -- "$2" "$dir/node0.log" && ok "says__$1" || not_ok "says__$1" "no line '$2'" "$dir/node0.log"
+}
+node() { # NUMBER LCORE [EAL arguments]
+	local number=$1 lcore=$2
+	shift 2
+	config "node$number" "s/^id.*/id = $number/; s/^listen.*/listen = 127.0.0.1:$((port + number))\n[proto]\nkeepalive_ms = 100/"
+	primary "node$number" -l "$lcore" -m 64 "$@"
+}
+talk() { # a ping from node 0 to node 1
+	rm -f "$dir/serve.log"
+	PMX_ATTACH=thin start "$dir/serve.log" "$thin" serve "${tag}node1" 1
+	wait_for 10 grep -q serving "$dir/serve.log"
+	PMX_ATTACH=thin timeout 20 "$thin" ping "${tag}node0" 2 1:1 64 10 >"$dir/ping.log" 2>&1
+}
+node 0 0 && node 1 1 || not_ok says ""
+second=$last
+talk && ok says__two_nodes_talk || not_ok says__two_nodes_talk "" "$dir/ping.log"
+said link_up '^pmx.link: link 0 \(udp 127.0.0.1:[0-9]+\) is up$'
+said peer_up '^pmx.peer: node 1 is up$'
+said context_opened "^pmx.context: context 2 opened by process [0-9]+ of user 0, thin$"
+said context_closed "^pmx.context: context 2 closed by process [0-9]+ of user 0$"
+PMX_ATTACH=thin start "$dir/dies.log" setpriv --reuid=0 "$thin" serve "${tag}node0" 3
+wait_for 10 grep -q serving "$dir/dies.log"
+end "$last" KILL
+said context_died "^pmx.context: context 3 died with process $last of user 0, which did not close it$"
+end "$second" KILL
+said peer_down '^pmx.peer: node 1 is down'
+node 1 1 && talk || not_ok says__two_nodes_talk_again "" "$dir/ping.log"
+said peer_restarted '^pmx.peer: node 1 is up, restarted$'
+# no flood: some lines, and how many there were besides
+before=$(wc -l <"$dir/node0.log")
+for i in {1..100}; do
+	"$thin" open "${tag}node0" 2 >/dev/null 2>&1
+done
+said what_was_left_out '^pmx.context: [0-9]+ lines were left out$'
+lines=$(($(wc -l <"$dir/node0.log") - before))
+[ $lines -lt 130 ] && ok "says__no_flood # $lines lines of 200" || not_ok says__no_flood "$lines lines of 200 events"
+config quiet "s/^listen.*/listen = 127.0.0.1:0/"
+primary quiet -l 0 -m 64 '--log-level=pmx.*:error' || not_ok says__log_level ""
+"$thin" open "${tag}quiet" 1 >/dev/null 2>&1
+! grep -q '^pmx\.' "$dir/quiet.log" && ok says__nothing_if_told_so || not_ok says__nothing_if_told_so "" "$dir/quiet.log"
+end "$last"
+
+# ------------------------------------------------------------------ a capture's times
+config capture 's/^driver.*/driver = ethdev\nport = net_null0/; /^listen/d; s/127.0.0.1:.*/auto/'
+primary capture -l 0 -m 64 --vdev=net_null0 || not_ok capture ""
+timeout 20 dpdk-dumpcap --file-prefix "${tag}capture" -i net_null0 -c 5 -w "$dir/capture.pcapng" >"$dir/dumpcap.log" 2>&1
+python3 - "$dir/capture.pcapng" <<-'END' && ok capture__times_are_of_now || not_ok capture__times_are_of_now "" "$dir/dumpcap.log"
+	import struct, sys, time
+	data, at, times = open(sys.argv[1], 'rb').read(), 0, []
+	while at + 8 <= len(data):
+	    kind, size = struct.unpack_from('<II', data, at)
+	    if kind == 6: # a frame; DPDK counts nanoseconds
+	        high, low = struct.unpack_from('<II', data, at + 12)
+	        times.append((high << 32 | low) / 1e9)
+	    at += size
+	print('# frames:', len(times), 'seconds ago:', [round(time.time() - t, 3) for t in times[:2]])
+	sys.exit(not times or any(abs(time.time() - t) > 60 for t in times))
+END
 
 # ------------------------------------------------------------------ the library without DPDK, and no primary
 for way in '' thin; do
