@@ -33,7 +33,7 @@ stop_all() {
 	for pid in ${pids[@]+"${pids[@]}"}; do
 		kill -9 "$pid" 2>/dev/null && wait "$pid" 2>/dev/null
 	done
-	rm -f /dev/hugepages/"$name"[ab]map_* /run/pmx-dpdk-"$name"[ab].pid
+	rm -f /dev/hugepages/"$name"[ab]map_* /run/pmx-dpdk-"$name"[ab].pid /run/pmx-dpdk/"$name"[ab].sock
 	rm -rf "/var/run/dpdk/${name}a" "/var/run/dpdk/${name}b" "$dir"
 }
 trap stop_all EXIT
