@@ -23,7 +23,12 @@ main(int argc, char **argv)
 	struct pmx_message msg;
 	pmx_send_id id;
 
-	check("attach", argc > 1 ? pmx_node_attach(&node, argv[1], -1) : -EINVAL);
+	if (argc < 2 || argc > 3) {
+		fputs("Usage: example INSTANCE         answers three hellos\n"
+		      "       example INSTANCE NODE    sends them to that node\n", stderr);
+		return 2;
+	}
+	check("attach", pmx_node_attach(&node, argv[1], -1));
 	check("open", pmx_context_open(&ctx, node, &params));
 	for (int i = 0; i < 3; i++) {
 		if (argc > 2)

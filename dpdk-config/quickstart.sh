@@ -124,9 +124,11 @@ stop() {
 leftovers() {
 	local runtime=${RUNTIME_DIRECTORY:-/var/run} path
 
-	for path in "$runtime"/dpdk/pmxq[01] /run/pmx-dpdk-pmxq[01].pid /dev/hugepages/pmxq*map_*; do
+	for path in "$runtime"/dpdk/pmxq[01] /run/pmx-dpdk-pmxq[01].pid /run/pmx-dpdk/pmxq[01].sock; do
 		[ -e "$path" ] && echo "$path"
 	done
+	# whole names: those of an instance that is called pmxqueue, or pmxq0map_1, are not ours
+	find /dev/hugepages -maxdepth 1 -regextype posix-extended -regex '/dev/hugepages/pmxqf?[01]map_[0-9]+' 2>/dev/null
 }
 
 remove_leftovers() {

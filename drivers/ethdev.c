@@ -168,6 +168,15 @@ start(struct link *l, struct ethdev *d)
 }
 
 static int
+ethdev_check(const struct link_config *config, char *error, size_t error_size)
+{
+	if (config->port[0] != '\0')
+		return 0;
+	snprintf(error, error_size, "ethdev: port is not set; name one of --vdev (net_memif0), or a NIC's PCI address");
+	return -EINVAL;
+}
+
+static int
 ethdev_open(struct link *l)
 {
 	struct rte_eth_dev_info info;
@@ -278,6 +287,7 @@ ethdev_stats(struct link *l, struct link_stats *out)
 
 const struct link_ops link_ethdev_ops = {
 	.name = "ethdev",
+	.check = ethdev_check,
 	.open = ethdev_open,
 	.close = ethdev_close,
 	.rx = ethdev_rx,

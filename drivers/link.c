@@ -7,6 +7,8 @@
  */
 #include "link.h"
 
+#include "fault_model.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
@@ -35,7 +37,7 @@ find_driver(const char *name)
 }
 
 static int
-unknown_driver(struct link *l)
+unknown_driver(const char *name, char *error, size_t error_size)
 {
 	char known[LINK_NAME_MAX] = "";
 	size_t i, used = 0;
@@ -43,26 +45,38 @@ unknown_driver(struct link *l)
 	for (i = 0; i < DRIVERS && used < sizeof(known); i++)
 		used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s",
 			i == 0 ? "" : ", ", drivers[i]->name);
-	snprintf(l->error, sizeof(l->error), "link: unknown driver \"%s\"; allowed are %s",
-		l->config.driver, known);
+	snprintf(error, error_size, "link: unknown driver \"%s\"; allowed are %s", name, known);
 	return -EINVAL;
+}
+
+int
+link_check(const struct link_config *config, char *error, size_t error_size)
+{
+	const struct link_ops *ops = find_driver(config->driver);
+	struct fault_config unused;
+
+	if (ops == NULL)
+		return unknown_driver(config->driver, error, error_size);
+	if (fault_config_parse(&unused, config->fault, error, error_size) != 0)
+		return -EINVAL;
+	return ops->check(config, error, error_size);
 }
 
 int
 link_open(struct link *l, const struct link_config *config, uint16_t node, struct rte_mempool *pool)
 {
-	const struct link_ops *ops = find_driver(config->driver);
+	const struct link_ops *ops;
 	int rc;
 
 	memset(l, 0, sizeof(*l));
 	l->config = *config;
 	l->node = node;
 	l->pool = pool;
-	if (ops == NULL)
-		return unknown_driver(l);
+	rc = link_check(config, l->error, sizeof(l->error));
+	if (rc != 0)
+		return rc;
 	/* The fault link opens the inner link by this function, with `fault` empty. */
-	if (config->fault[0] != '\0')
-		ops = &link_fault_ops;
+	ops = config->fault[0] != '\0' ? &link_fault_ops : find_driver(config->driver);
 	rc = ops->open(l);
 	if (rc == 0)
 		l->ops = ops;

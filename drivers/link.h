@@ -79,7 +79,9 @@ struct link;
 
 struct link_ops {
 	const char *name;
-	/* Open by l->config; 0, or a negative errno with a sentence in l->error. */
+	/* What of a configuration can be judged without opening anything: 0, or -EINVAL and a sentence. */
+	int (*check)(const struct link_config *config, char *error, size_t error_size);
+	/* Open by l->config, which check allowed; 0, or a negative errno with a sentence in l->error. */
 	int (*open)(struct link *l);
 	void (*close)(struct link *l);
 	/* At most n frames of one queue into bufs; the caller owns them. */
@@ -114,6 +116,8 @@ struct link {
 int link_open(struct link *l, const struct link_config *config, uint16_t node,
 	struct rte_mempool *pool);
 void link_close(struct link *l);
+/* What link_open would refuse without trying anything: 0, or -EINVAL and a sentence. */
+int link_check(const struct link_config *config, char *error, size_t error_size);
 
 /* Digits and nothing else, no 0 in front (one way to write each), at most max. *out only if so. */
 bool whole_number(const char *text, uint32_t max, uint32_t *out);

@@ -296,6 +296,15 @@ unlock:
 }
 
 static int
+loop_check(const struct link_config *config, char *error, size_t error_size)
+{
+	if (config->port[0] != '\0')
+		return 0;
+	snprintf(error, error_size, "loop: port is not set; give both links the same name");
+	return -EINVAL;
+}
+
+static int
 loop_open(struct link *l)
 {
 	const uint32_t room = rte_pktmbuf_data_room_size(l->pool) - RTE_PKTMBUF_HEADROOM;
@@ -304,12 +313,6 @@ loop_open(struct link *l)
 	uint32_t frames;
 	int rc;
 
-	if (config->port[0] == '\0') {
-		snprintf(l->error, sizeof(l->error),
-			"loop: port is not set; give both links the "
-			"same name");
-		return -EINVAL;
-	}
 	if (config->mtu == 0 || config->mtu > room) {
 		snprintf(l->error, sizeof(l->error),
 			"loop %s: mtu %u; allowed is 1..%u, what an "
@@ -391,6 +394,7 @@ loop_stats(struct link *l, struct link_stats *out)
 
 const struct link_ops link_loop_ops = {
 	.name = "loop",
+	.check = loop_check,
 	.open = loop_open,
 	.close = loop_close,
 	.rx = loop_rx,

@@ -264,37 +264,44 @@ is_nowhere(const union udp_addr *at)
 		at->v4.sin_port == 0 || at->v4.sin_addr.s_addr == 0;
 }
 
-/* Check what the config says of this driver. 0, or -EINVAL with l->error. */
 static int
-check_config(struct link *l, struct link_addr *addr)
+udp_check(const struct link_config *config, char *error, size_t error_size)
 {
-	const uint32_t room = rte_pktmbuf_data_room_size(l->pool) - RTE_PKTMBUF_HEADROOM;
-	const uint32_t most = RTE_MIN(room, (uint32_t)UDP_MTU_MAX);
-	int e = link_addr_parse(l->config.listen, addr);
+	struct link_addr addr = {0};
 	union udp_addr at;
+	int e = link_addr_parse(config->listen, &addr);
 
 	if (e != 1) {
-		snprintf(l->error, sizeof(l->error),
+		snprintf(error, error_size,
 			"udp: listen \"%s\"%s; allowed is IPv4-address:port or [IPv6-address]:port, such as "
 			"0.0.0.0:4791 or [::]:4791, port 0 = any",
-			l->config.listen, e == -ENODEV ? " names no interface of this host" : "");
+			config->listen, e == -ENODEV ? " names no interface of this host" : "");
 		return -EINVAL;
 	}
-	put_addr(&at, addr);
+	put_addr(&at, &addr);
 	if (needs_zone(&at)) {
-		snprintf(l->error, sizeof(l->error),
+		snprintf(error, error_size,
 			"udp: listen \"%s\"; a link-local address is one of an interface, as in [fe80::1%%eth0]:4791",
-			l->config.listen);
-		return -EINVAL;
-	}
-	if (l->config.mtu == 0 || l->config.mtu > most) {
-		snprintf(l->error, sizeof(l->error),
-			"udp %s: mtu %u; allowed is 1..%u, what an "
-			"mbuf and a datagram hold",
-			l->config.listen, l->config.mtu, most);
+			config->listen);
 		return -EINVAL;
 	}
 	return 0;
+}
+
+/* Do a datagram and the pool's mbufs hold the longest frame? 0, or -EINVAL with l->error. */
+static int
+check_room(struct link *l)
+{
+	const uint32_t room = rte_pktmbuf_data_room_size(l->pool) - RTE_PKTMBUF_HEADROOM;
+	const uint32_t most = RTE_MIN(room, (uint32_t)UDP_MTU_MAX);
+
+	if (l->config.mtu != 0 && l->config.mtu <= most)
+		return 0;
+	snprintf(l->error, sizeof(l->error),
+		"udp %s: mtu %u; allowed is 1..%u, what an "
+		"mbuf and a datagram hold",
+		l->config.listen, l->config.mtu, most);
+	return -EINVAL;
 }
 
 /* Best effort: the limit of an unprivileged process is net.core.[rw]mem_max. */
@@ -434,9 +441,10 @@ udp_open(struct link *l)
 	struct udp_link *u;
 	int rc;
 
-	rc = check_config(l, &addr);
+	rc = check_room(l);
 	if (rc != 0)
 		return rc;
+	link_addr_parse(l->config.listen, &addr); /* udp_check allowed it */
 	l->config.encap = LINK_ENCAP_NONE;
 	l->config.queues = RTE_MAX(RTE_MIN(l->config.queues, (uint32_t)UINT16_MAX), 1u);
 	u = make_link((uint16_t)l->config.queues,
@@ -524,6 +532,7 @@ udp_stats(struct link *l, struct link_stats *out)
 
 const struct link_ops link_udp_ops = {
 	.name = "udp",
+	.check = udp_check,
 	.open = udp_open,
 	.close = udp_close,
 	.rx = udp_rx,

@@ -143,9 +143,6 @@ bool read_line(const char *path, char *out, size_t size);
 uint64_t read_u64(const char *path, uint64_t fallback);
 /* A word as a shell takes it; owned by the caller. */
 char *shell_word(const char *word);
-/* Call visit for each hugetlbfs mount. */
-void each_huge_mount(
-	struct doctor *d, void (*visit)(struct doctor *d, const char *dir, uint64_t page_bytes));
 
 int doctor(const struct options *o);
 void doctor_host(struct doctor *d);

@@ -5,7 +5,6 @@
  * the report and what the checks share.
  */
 #include <ctype.h>
-#include <mntent.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,35 +80,6 @@ shell_word(const char *word)
 
 	free(quoted);
 	return whole;
-}
-
-/* "pagesize=2M" of a mount's options, in bytes; 0: not said. */
-static uint64_t
-page_size(const struct mntent *m)
-{
-	const char *o = hasmntopt(m, "pagesize");
-	char unit = 0;
-	unsigned long long v = 0;
-
-	if (o == NULL || sscanf(o, "pagesize=%llu%c", &v, &unit) < 1)
-		return 0;
-	return v << (unit == 'G' ? 30 : unit == 'M' ? 20 : unit == 'K' || unit == 'k' ? 10 : 0);
-}
-
-void
-each_huge_mount(
-	struct doctor *d, void (*visit)(struct doctor *d, const char *dir, uint64_t page_bytes))
-{
-	FILE *mounts = setmntent("/proc/self/mounts", "r");
-	struct mntent *m;
-
-	if (mounts == NULL)
-		return;
-	while ((m = getmntent(mounts)) != NULL) {
-		if (strcmp(m->mnt_type, "hugetlbfs") == 0)
-			visit(d, m->mnt_dir, page_size(m));
-	}
-	endmntent(mounts);
 }
 
 /* ------------------------------------------------------------------ running ones */

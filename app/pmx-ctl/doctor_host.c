@@ -14,6 +14,7 @@
 
 #include <rte_version.h>
 
+#include "channel/instance.h"
 #include "ctl.h"
 
 #define HUGE_2M      (2u << 20)
@@ -41,9 +42,9 @@ struct rights {
 static struct rights rights;
 
 static void
-count_writable(struct doctor *d, const char *dir, uint64_t page_bytes)
+count_writable(void *unused, const char *dir, uint64_t page_bytes)
 {
-	(void)d, (void)page_bytes;
+	(void)unused, (void)page_bytes;
 	rights.mounts++;
 	rights.writable += access(dir, W_OK) == 0;
 }
@@ -52,7 +53,7 @@ static void
 check_rights(struct doctor *d)
 {
 	rights = (struct rights){0};
-	each_huge_mount(d, count_writable);
+	each_huge_mount(count_writable, NULL);
 	if (geteuid() == 0)
 		found(d, OK, "rights", NULL, "root");
 	else if (rights.writable)
@@ -124,16 +125,17 @@ check_pages(struct doctor *d)
 static unsigned mounts_2m;
 
 static void
-check_mount(struct doctor *d, const char *dir, uint64_t page_bytes)
+check_mount(void *doctor, const char *dir, uint64_t page_bytes)
 {
+	struct doctor *d = doctor;
 	char check[128];
 	bool writable = access(dir, W_OK) == 0;
 
 	snprintf(check, sizeof(check), "hugepage mount");
-	mounts_2m += page_bytes == HUGE_2M || page_bytes == 0;
+	mounts_2m += page_bytes == HUGE_2M;
 	found(d, writable ? OK : WARN, check,
 		writable ? NULL : "run pmx-dpdk as the user that owns it",
-		"%s, pages of %" PRIu64 " KiB, %s", dir, (page_bytes ? page_bytes : HUGE_2M) >> 10,
+		"%s, pages of %" PRIu64 " KiB, %s", dir, page_bytes >> 10,
 		writable ? "writable" : "not writable");
 }
 
@@ -141,7 +143,7 @@ static void
 check_mounts(struct doctor *d)
 {
 	mounts_2m = 0;
-	each_huge_mount(d, check_mount);
+	each_huge_mount(check_mount, d);
 	if (mounts_2m == 0)
 		found(d, FAIL, "hugepage mount",
 			"mount -t hugetlbfs -o pagesize=2M none /dev/hugepages; " HUGEPAGES_SH,

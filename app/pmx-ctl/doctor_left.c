@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * doctor, leftovers: what primaries that were killed could not remove. Runtime directories keep
- * names taken; hugepage files keep memory taken.
+ * names taken; hugepage files keep memory taken; sockets and process number files keep nothing, but mislead.
  *
  * Design notes
  * 1. An empty directory is no sign of death: an embedded node keeps nothing in its own. It takes
@@ -9,39 +9,31 @@
  * 2. A hugepage file is in use if its instance is not dead, or if anybody holds a lock on it: the
  *    EAL keeps a shared flock on each. /proc/locks tells without taking one.
  */
-#include <glob.h>
+#include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "channel/channel.h"
+#include "channel/instance.h"
 #include "ctl.h"
 
 static const struct instance *instances;
 static unsigned instance_count;
 static unsigned left;
 
-static size_t
-count_files(const char *dir)
-{
-	char pattern[CTL_PATH_MAX];
-	glob_t files = {0};
-
-	snprintf(pattern, sizeof(pattern), "%s/*", dir);
-	size_t count = glob(pattern, GLOB_NOSORT, NULL, &files) == 0 ? files.gl_pathc : 0;
-
-	globfree(&files);
-	return count;
-}
-
 /* Adds the name to `empty`, which it may replace, or reports. */
 static void
 check_directory(struct doctor *d, const struct instance *i, char **empty)
 {
 	char *path = text("%s/dpdk/%s", eal_base(), i->name);
-	size_t count = count_files(path);
+	size_t count = files_that(path, is_any, NULL, false);
 
 	if (count > 0) {
 		char *word = shell_word(path), *mend = text("rm -r %s", word);
@@ -93,52 +85,187 @@ is_locked(const char *path)
 	return locked;
 }
 
-/* Files of one prefix: they stand next to each other in the sorted list. */
-static size_t
-check_prefix(struct doctor *d, const char *dir, char **paths, size_t count, uint64_t page_bytes)
+/* As an extended regular expression that means the word itself. */
+static char *
+regex_word(const char *word, size_t len)
 {
-	const char *first = strrchr(paths[0], '/') + 1;
-	const char *end = first;
-	bool used;
-	size_t same = 1;
+	char *out = text("%s", "");
 
-	for (const char *s = first; (s = strstr(s, "map_")) != NULL; s++)
-		end = s;
-	size_t len = (size_t)(end - first);
+	for (size_t i = 0; i < len; i++) {
+		char *longer = text("%s%s%c", out, strchr(".+*?^$|()[]{}\\", word[i]) ? "\\" : "", word[i]);
 
-	used = is_alive(first, len) || is_locked(paths[0]);
-	while (same < count && strncmp(strrchr(paths[same], '/') + 1, first, len + 4) == 0) {
-		used = used || is_locked(paths[same]);
-		same++;
+		free(out);
+		out = longer;
 	}
-	if (used)
-		return same;
-	char *prefix = text("%s/%.*s", dir, (int)len, first), *word = shell_word(prefix);
-	char *mend = text("rm %smap_*", word);
+	return out;
+}
 
-	found(d, WARN, "leftover hugepages", mend,
-		"%smap_*: %zu files, %" PRIu64 " MiB, of no process", prefix, same,
-		same * (page_bytes >> 20));
+/* The command names these files and no other's: of the instance pmx0, not of pmx0map_1. */
+static void
+report_pages(struct doctor *d, const char *dir, const char *prefix, size_t len, size_t count, uint64_t page_bytes)
+{
+	char *path = text("%s/%.*s", dir, (int)len, prefix), *escaped = regex_word(path, strlen(path));
+	char *pattern = text("%smap_[0-9]+", escaped), *word = shell_word(pattern), *where = shell_word(dir);
+	char *mend = text("find %s -maxdepth 1 -regextype posix-extended -regex %s -delete", where, word);
+
+	found(d, WARN, "leftover hugepages", mend, "%smap_*: %zu files, %" PRIu64 " MiB, of no process", path, count,
+		count * (page_bytes >> 20));
 	left++;
 	free(mend);
+	free(where);
 	free(word);
-	free(prefix);
+	free(pattern);
+	free(escaped);
+	free(path);
+}
+
+/* Files of one prefix, from names[0] on; returns how many they are. */
+static size_t
+check_prefix(struct doctor *d, const char *dir, struct dirent **names, size_t count, uint64_t page_bytes)
+{
+	const char *first = names[0]->d_name;
+	size_t len = eal_map_owner(first), same = 0;
+	bool used = is_alive(first, len);
+
+	while (same < count && eal_map_owner(names[same]->d_name) == len && strncmp(names[same]->d_name, first, len) == 0) {
+		char *path = text("%s/%s", dir, names[same++]->d_name);
+
+		used = used || is_locked(path);
+		free(path);
+	}
+	if (!used)
+		report_pages(d, dir, first, len, same, page_bytes);
 	return same;
 }
 
-static void
-check_mount(struct doctor *d, const char *dir, uint64_t page_bytes)
+static int
+is_map(const struct dirent *e)
 {
-	char pattern[CTL_PATH_MAX];
-	glob_t files = {0};
+	return eal_map_owner(e->d_name) > 0;
+}
 
-	snprintf(pattern, sizeof(pattern), "%s/*map_*", dir);
-	if (glob(pattern, 0, NULL, &files) == 0) {
-		for (size_t i = 0; i < files.gl_pathc;)
-			i += check_prefix(d, dir, files.gl_pathv + i, files.gl_pathc - i,
-				page_bytes ? page_bytes : 2u << 20);
+/* By their prefixes: those of one stand next to each other. */
+static int
+by_owner(const struct dirent **a, const struct dirent **b)
+{
+	size_t x = eal_map_owner((*a)->d_name), y = eal_map_owner((*b)->d_name);
+	int order = strncmp((*a)->d_name, (*b)->d_name, x < y ? x : y);
+
+	return order != 0 ? order : x < y ? -1 : x > y;
+}
+
+static void
+check_mount(void *doctor, const char *dir, uint64_t page_bytes)
+{
+	struct doctor *d = doctor;
+	struct dirent **names;
+	int n = scandir(dir, &names, is_map, by_owner);
+
+	for (int i = 0; i < n;)
+		i += (int)check_prefix(d, dir, names + i, (size_t)(n - i), page_bytes);
+	for (int i = 0; i < n; i++)
+		free(names[i]);
+	if (n >= 0)
+		free(names);
+}
+
+/* A socket at which nobody listens any more. */
+static bool
+is_stale(const char *path)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	struct stat st;
+
+	if (lstat(path, &st) != 0 || !S_ISSOCK(st.st_mode) || strlen(path) >= sizeof(to.sun_path))
+		return false;
+	strcpy(to.sun_path, path);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	bool stale = fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0 && errno == ECONNREFUSED;
+
+	if (fd >= 0)
+		close(fd);
+	return stale;
+}
+
+static void
+check_file(struct doctor *d, const char *path, const char *check, const char *why, bool dead)
+{
+	if (!dead)
+		return;
+	char *word = shell_word(path), *mend = text("rm %s", word);
+
+	found(d, WARN, check, mend, "%s: %s", path, why);
+	left++;
+	free(mend);
+	free(word);
+}
+
+static void
+check_socket(struct doctor *d, const char *path)
+{
+	check_file(d, path, "leftover socket", "nobody listens", is_stale(path));
+}
+
+/* Where access.socket was of an instance that is dead, if that is not the usual place. */
+static void
+check_attach_link(struct doctor *d, const char *name)
+{
+	char *link = text("%s/dpdk/%s/" ATTACH_LINK, eal_base(), name), path[CTL_PATH_MAX];
+	ssize_t n = readlink(link, path, sizeof(path) - 1);
+
+	free(link);
+	if (n <= 0)
+		return;
+	path[n] = 0;
+	if (strstr(path, "/pmx-dpdk/") == NULL)
+		check_socket(d, path);
+}
+
+static int
+is_socket_name(const struct dirent *e)
+{
+	const char *dot = strchr(e->d_name, '.') ? strrchr(e->d_name, '.') : "";
+
+	return strcmp(dot, ".sock") == 0 || strcmp(dot, ".new") == 0;
+}
+
+static int
+is_pid_name(const struct dirent *e)
+{
+	size_t len = strlen(e->d_name);
+
+	return strncmp(e->d_name, "pmx-dpdk-", 9) == 0 && len > 4 && strcmp(e->d_name + len - 4, ".pid") == 0;
+}
+
+/* Where primaries of this user keep sockets and process numbers. */
+static void
+check_run(struct doctor *d)
+{
+	const char *base = geteuid() == 0 ? "/run" : getenv("XDG_RUNTIME_DIR");
+	char *dir = text("%s/pmx-dpdk", base ? base : "/tmp");
+	struct dirent **names;
+	int n = scandir(dir, &names, is_socket_name, alphasort);
+
+	for (int i = 0; i < n; i++) {
+		char *path = text("%s/%s", dir, names[i]->d_name);
+
+		check_socket(d, path);
+		free(path);
+		free(names[i]);
 	}
-	globfree(&files);
+	if (n >= 0)
+		free(names);
+	free(dir);
+	n = scandir(base ? base : "/tmp", &names, is_pid_name, alphasort);
+	for (int i = 0; i < n; i++) {
+		char *path = text("%s/%s", base ? base : "/tmp", names[i]->d_name);
+
+		check_file(d, path, "leftover process number", "no primary holds it", !is_locked(path));
+		free(path);
+		free(names[i]);
+	}
+	if (n >= 0)
+		free(names);
 }
 
 void
@@ -150,10 +277,13 @@ doctor_left(struct doctor *d, const struct instance *list, unsigned count)
 	instance_count = count;
 	left = 0;
 	for (unsigned i = 0; i < count; i++) {
-		if (list[i].state == INSTANCE_DEAD)
-			check_directory(d, &list[i], &empty);
+		if (list[i].state != INSTANCE_DEAD)
+			continue;
+		check_attach_link(d, list[i].name);
+		check_directory(d, &list[i], &empty);
 	}
-	each_huge_mount(d, check_mount);
+	each_huge_mount(check_mount, d);
+	check_run(d);
 	if (left == 0)
 		found(d, OK, "leftovers", NULL, "none of dead primaries%s%s",
 			*empty ? "; empty directories, harmless: " : "", empty);

@@ -17,7 +17,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "channel/channel.h"
+#include "channel/instance.h"
 #include "ctl.h"
 
 int

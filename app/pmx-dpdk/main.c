@@ -3,10 +3,10 @@
  * pmx-dpdk, the primary: one a host and node. Options, configuration, signals; the work is
  * lib/engine's.
  */
+#define ALLOW_EXPERIMENTAL_API /* rte_pcapng_copy is, in DPDK 22.11 */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
-#include <glob.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,17 +17,22 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <rte_cycles.h>
 #include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_launch.h>
 #include <rte_lcore.h>
+#include <rte_pcapng.h>
 #include <rte_pdump.h>
+#include <rte_version.h>
 
-#include "channel/channel.h"
+#include "arguments.h"
+#include "channel/instance.h"
 #include "engine/serve.h"
 
 static struct node *node;
+static struct node *_Atomic running; /* its lanes run, or are about to: what a signal stops */
 static volatile sig_atomic_t stop_signal;
 #define TAKE_OVER_PATIENCE_S 10
 
@@ -44,15 +49,30 @@ static const char usage[] =
 	"The primary of one node: runs the PM protocol on poll-mode lcores, and lets applications\n"
 	"attach. CONFIG is an INI file; its keys are in doc/configuration.md.\n"
 	"\n"
-	"  --check          read CONFIG, say what is wrong with it, and end\n"
+	"  --check          say whether a start with these EAL arguments and CONFIG would fail, and why;\n"
+	"                   touches no device\n"
 	"  --config-doc     print the table of keys as Markdown, and end\n"
 	"  --take-over      go on where the running primary of this node stops: thin clients and peers see\n"
 	"                   a pause, secondaries the end of theirs\n"
 	"  --ready-fd N     write a line to descriptor N when applications can attach\n"
 	"  --help, --version\n"
 	"\n"
-	"The EAL gets --file-prefix from node.name and lcores from engine.lanes unless given.\n"
-	"Stop it with SIGINT or SIGTERM. With NOTIFY_SOCKET set, systemd is told of readiness.\n";
+	"The EAL gets --file-prefix from node.name, and lcores from engine.lanes unless given.\n"
+	"Stop it with SIGINT, SIGTERM, SIGHUP (unless it was ignored: nohup) or SIGQUIT. With NOTIFY_SOCKET\n"
+	"set, systemd is told of readiness. Exit code 2: configuration or arguments are wrong, another try\n"
+	"is in vain; 1: it failed for another reason.\n";
+
+/* Exit codes: a start that is tried again may succeed, or never will. dpdk-config/pmx-dpdk.service goes by it. */
+#define EXIT_FAILED 1
+#define EXIT_WRONG  2
+
+/* Of a start that failed so: what the configuration or the EAL arguments ask for is wrong, or something else stands in its way
+ * (an address in use, a peer's socket that is not there yet). */
+static int
+exit_code(int error)
+{
+	return error == -EINVAL || error == -ENODEV || error == -ENOMEM || error == -EMFILE ? EXIT_WRONG : EXIT_FAILED;
+}
 
 struct options {
 	const char *config;
@@ -99,22 +119,12 @@ lock_instance(const char *name, char *path, size_t size, unsigned patience)
 
 /* ------------------------------------------------------------------ EAL */
 
-static bool
-has_argument(int argc, char **argv, const char *a, const char *b)
-{
-	for (int i = 1; i < argc; i++) {
-		if (strncmp(argv[i], a, strlen(a)) == 0 || (b && strcmp(argv[i], b) == 0))
-			return true;
-	}
-	return false;
-}
-
 /* Virtual devices come when the primary before has closed its own of the same kind and place. */
 static char *late_devices[16];
 static unsigned late_count;
 
 static int
-start_eal(int argc, char **argv, const struct config *c, const char *name, bool later)
+start_eal(int argc, char **argv, const struct eal_arguments *given, const struct config *c, const char *name, bool later)
 {
 	char *args[argc + 8];
 	char prefix[64], lcores[32];
@@ -131,9 +141,8 @@ start_eal(int argc, char **argv, const struct config *c, const char *name, bool 
 		else
 			args[n++] = argv[i];
 	}
-	if (!has_argument(argc, argv, "--file-prefix", NULL))
-		args[n++] = prefix;
-	if (!has_argument(argc, argv, "--lcores", "-l") && !has_argument(argc, argv, "-c", NULL)) {
+	args[n++] = prefix; /* of several, the last counts: a take-over's differs from node.name */
+	if (given->lcores == NULL && given->core_mask == NULL) {
 		args[n++] = (char *)"-l";
 		args[n++] = lcores;
 	}
@@ -144,7 +153,8 @@ start_eal(int argc, char **argv, const struct config *c, const char *name, bool 
 		"pmx-dpdk: the DPDK EAL did not start: %s. Are hugepages reserved and mounted "
 		"(dpdk-config/hugepages.sh), and is this root? 'pmx-ctl doctor' looks.\n",
 		rte_strerror(rte_errno));
-	return -1;
+	/* wrong arguments stay wrong */
+	return rte_errno == EINVAL || rte_errno == ENODEV ? -EINVAL : -EIO;
 }
 
 /* The EAL's directory of a prefix. */
@@ -156,46 +166,32 @@ runtime_path(char *out, size_t size, const char *prefix, const char *file)
 
 /* rte_eal_cleanup leaves the runtime directory and, with in-memory files, hugepages. */
 static void
-remove_leftovers(const char *dir)
+remove_leftovers(const char *dir, const char *huge, const char *prefix)
 {
-	char pattern[4096];
-	glob_t found;
-
-	snprintf(pattern, sizeof(pattern), "%s/*", dir);
-	if (glob(pattern, GLOB_NOSORT, NULL, &found) == 0) {
-		for (size_t i = 0; i < found.gl_pathc; i++)
-			unlink(found.gl_pathv[i]);
-		globfree(&found);
-	}
+	files_that(dir, is_any, NULL, true);
 	rmdir(dir);
+	files_that(huge, is_map_of, prefix, true);
 }
 
-static void
-remove_hugepages(const char *hugepage_dir, const char *prefix)
+/* Has an instance of this name been killed, and its files are nobody's? */
+static bool
+is_dead(const char *prefix)
 {
-	char pattern[4096];
-	glob_t found;
+	char config[2100];
 
-	snprintf(pattern, sizeof(pattern), "%s/%smap_*", hugepage_dir, prefix);
-	if (glob(pattern, GLOB_NOSORT, NULL, &found) != 0)
-		return;
-	for (size_t i = 0; i < found.gl_pathc; i++)
-		unlink(found.gl_pathv[i]);
-	globfree(&found);
+	runtime_path(config, sizeof(config), prefix, "/config");
+	return access(config, F_OK) == 0 && !rte_eal_primary_proc_alive(config);
 }
 
-/* What an instance of this name that was killed has left: who still maps it keeps it, and nobody finds it any more. */
+/* Who still maps what a dead one has left keeps it, and nobody finds it any more. */
 static void
 clear_leftovers(const char *huge, const char *prefix)
 {
-	char dir[2048], config[2100];
+	char dir[2048];
 
 	runtime_path(dir, sizeof(dir), prefix, "");
-	runtime_path(config, sizeof(config), prefix, "/config");
-	if (access(config, F_OK) != 0 || rte_eal_primary_proc_alive(config))
-		return;
-	remove_leftovers(dir);
-	remove_hugepages(huge, prefix);
+	if (is_dead(prefix))
+		remove_leftovers(dir, huge, prefix);
 }
 
 /* Two primaries of one name run for a moment: the second has the name with a + behind it, and the next one after it the name
@@ -230,32 +226,35 @@ link_again(void)
 		fprintf(stderr, "pmx-dpdk: %s: %s\n", link, strerror(errno));
 }
 
-static const char *
-argument_value(int argc, char **argv, const char *name, const char *fallback)
-{
-	size_t n = strlen(name);
-
-	for (int i = 1; i < argc; i++) {
-		if (strncmp(argv[i], name, n) == 0 && argv[i][n] == '=')
-			return argv[i] + n + 1;
-		if (strcmp(argv[i], name) == 0 && i + 1 < argc)
-			return argv[i + 1];
-	}
-	return fallback;
-}
-
 /* ------------------------------------------------------------------ running */
 
 static void
 on_signal(int number)
 {
+	struct node *n;
+
 	stop_signal = number;
-	if (node == NULL)
-		return;
-	for (unsigned i = 0; i < node->config.lanes; i++) {
-		atomic_store(&node->engines[i].stop, true);
-		eventfd_write(node->engines[i].doorbell, 1);
+	n = atomic_load(&running);
+	for (unsigned i = 0; n != NULL && i < n->config.lanes; i++) {
+		atomic_store(&n->engines[i].stop, true);
+		eventfd_write(n->engines[i].doorbell, 1);
 	}
+}
+
+/* Before the EAL begins: from then on there is something to remove. One that comes before the lanes run stops them at once. */
+static void
+catch_signals(void)
+{
+	static const int stops[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+	const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+	struct sigaction before;
+
+	for (size_t i = 0; i < sizeof(stops) / sizeof(stops[0]); i++) {
+		/* nohup: whoever started this wants it to go on without its terminal */
+		if (sigaction(stops[i], NULL, &before) != 0 || before.sa_handler != SIG_IGN || stops[i] != SIGHUP)
+			sigaction(stops[i], &action, NULL);
+	}
+	signal(SIGPIPE, SIG_IGN); /* virtio_user writes to a vhost backend that may have ended */
 }
 
 static int
@@ -270,6 +269,9 @@ run_lanes(struct node *n)
 {
 	unsigned lcore, lane = 1;
 
+	atomic_store(&running, n);
+	if (stop_signal != 0)
+		on_signal(stop_signal);
 	RTE_LCORE_FOREACH_WORKER(lcore) {
 		if (lane >= n->config.lanes)
 			break;
@@ -280,7 +282,7 @@ run_lanes(struct node *n)
 				"with -l\n", n->config.lanes, rte_lcore_count());
 		on_signal(SIGTERM);
 		rte_eal_mp_wait_lcore();
-		return 1;
+		return EXIT_WRONG;
 	}
 	engine_run(&n->engines[0]);
 	rte_eal_mp_wait_lcore();
@@ -307,6 +309,24 @@ notify_ready(const struct options *o, const struct config *c)
 		fprintf(stderr, "pmx-dpdk: NOTIFY_SOCKET %s: %s\n", path, strerror(errno));
 	if (fd >= 0)
 		close(fd);
+}
+
+/* DPDK's captures take their times from a clock that is set by their first frame, to a moment behind that frame's; the difference,
+ * below zero, is read as 2^64 cycles, which is 2251. So the first frame is one of the future, that nobody captures. From 24.03 on
+ * who writes the file converts the times. */
+static void
+set_capture_clock(const struct node *n)
+{
+#if RTE_VERSION < RTE_VERSION_NUM(24, 3, 0, 0)
+	struct rte_mbuf *frame = rte_pktmbuf_alloc(n->pool), *copy = NULL;
+
+	if (frame != NULL && rte_pktmbuf_append(frame, 64) != NULL)
+		copy = rte_pcapng_copy(0, 0, frame, n->pool, 64, rte_get_tsc_cycles() + rte_get_tsc_hz(), RTE_PCAPNG_DIRECTION_IN);
+	rte_pktmbuf_free(copy);
+	rte_pktmbuf_free(frame);
+#else
+	(void)n;
+#endif
 }
 
 /* What takes long comes first; then the other stops, and this one goes on. */
@@ -352,7 +372,6 @@ serve(const struct options *o, struct config *config)
 {
 	static char name[CONFIG_NAME_MAX];
 	char error[512];
-	struct sigaction action = {.sa_handler = on_signal};
 	struct takeover *taken = NULL;
 	pthread_t locker;
 	int result;
@@ -362,19 +381,18 @@ serve(const struct options *o, struct config *config)
 	took = result == 0;
 	if (result != 0) {
 		fprintf(stderr, "pmx-dpdk: %s\n", error);
-		return 1;
+		return o->take_over ? EXIT_FAILED : exit_code(result);
 	}
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
-	signal(SIGPIPE, SIG_IGN); /* virtio_user writes to a vhost backend that may have ended */
 	telemetry_serve(node);
-	rte_pdump_init();
+	if (rte_pdump_init() == 0)
+		set_capture_clock(node);
 	if (o->take_over && pthread_create(&locker, NULL, lock_later, name) == 0)
 		pthread_detach(locker);
 	result = attach_serve(node, takeover_door(taken));
 	takeover_free(taken);
 	if (result != 0) {
 		fprintf(stderr, "pmx-dpdk: applications cannot attach: %s\n", rte_strerror(rte_errno));
+		result = EXIT_FAILED;
 	} else {
 		fprintf(stderr, "pmx-dpdk: node %u '%s' ready\n", node->config.id, name);
 		notify_ready(o, &node->config);
@@ -393,54 +411,80 @@ serve(const struct options *o, struct config *config)
 	telemetry_serve(NULL);
 	rte_pdump_uninit();
 	node_end(node); /* the rest ends with this process: secondaries look at it until they have seen that */
-	return result ? 1 : 0;
+	return result;
+}
+
+/* Would it start? The start and --check ask the same. 0, or the exit code. */
+static int
+check_start(const struct eal_arguments *given, const struct config *c, const struct options *o)
+{
+	struct config_host host = {0};
+	char error[1024];
+	int result = arguments_host(given, c, is_dead(c->name), &host, error, sizeof(error));
+
+	if (result == 0)
+		result = config_check_start(c, &host, error, sizeof(error));
+	if (result != 0)
+		fprintf(stderr, "pmx-dpdk: %s: %s\n", o->config, error);
+	return result == 0 ? 0 : exit_code(result);
+}
+
+static int
+start(int eal_argc, char **eal_argv, const struct eal_arguments *given_arguments, const struct options *o, struct config *config)
+{
+	const char *huge = given_arguments->huge_dir ? given_arguments->huge_dir : HUGE_DIR;
+	char dir[4096];
+	int result;
+
+	snprintf(eal_prefix, sizeof(eal_prefix), "%s", config->name);
+	if (o->take_over) {
+		other_prefix(eal_prefix, sizeof(eal_prefix));
+		atexit(link_again); /* before the EAL's own */
+	}
+	clear_leftovers(huge, eal_prefix);
+	catch_signals();
+	result = start_eal(eal_argc, eal_argv, given_arguments, config, eal_prefix, o->take_over);
+	if (result != 0)
+		return exit_code(result);
+	snprintf(dir, sizeof(dir), "%s", rte_eal_get_runtime_dir());
+	result = serve(o, config);
+	if (!given)
+		rte_eal_cleanup();
+	remove_leftovers(dir, huge, eal_prefix);
+	return result;
 }
 
 static int
 run(int eal_argc, char **eal_argv, const struct options *o)
 {
+	struct eal_arguments given_arguments;
 	struct config config;
-	char error[512];
-	int result = 1;
+	char error[1024], link[4096];
+	int result;
 
 	if (config_read(&config, o->config, error, sizeof(error)) != 0) {
 		fprintf(stderr, "pmx-dpdk: %s\n", error);
-		return 2;
+		return EXIT_WRONG;
 	}
 	config.alone = true;
-	if (o->check) {
-		printf("%s: ok\n", o->config);
-		config_free(&config);
-		return 0;
-	}
-	const char *huge = argument_value(eal_argc, eal_argv, "--huge-dir", "/dev/hugepages");
-	if (!o->take_over)
+	arguments_read(&given_arguments, eal_argc, eal_argv);
+	if (!o->take_over && !o->check) {
 		instance_lock = lock_instance(config.name, lock_path, sizeof(lock_path), 0);
-	if (instance_lock < 0 && !o->take_over) {
-		config_free(&config);
-		return 1;
+		if (instance_lock < 0) {
+			config_free(&config);
+			return EXIT_FAILED;
+		}
 	}
-	char dir[4096], *prefix = eal_prefix;
-
-	snprintf(eal_prefix, sizeof(eal_prefix), "%s", argument_value(eal_argc, eal_argv, "--file-prefix", config.name));
-	if (o->take_over) {
-		other_prefix(eal_prefix, sizeof(eal_prefix));
-		atexit(link_again); /* before the EAL's own */
-	}
-	clear_leftovers(huge, prefix);
-	if (start_eal(eal_argc, eal_argv, &config, prefix, o->take_over) == 0) {
-		snprintf(dir, sizeof(dir), "%s", rte_eal_get_runtime_dir());
-		result = serve(o, &config);
-		if (!given)
-			rte_eal_cleanup();
-		remove_leftovers(dir);
-		remove_hugepages(huge, prefix);
-	}
+	result = check_start(&given_arguments, &config, o);
+	if (result == 0 && o->check)
+		printf("%s: ok\n", o->config);
+	else if (result == 0)
+		result = start(eal_argc, eal_argv, &given_arguments, o, &config);
 	if (given)
 		_exit(result); /* threads of the EAL still run, in memory that nobody else has */
-	runtime_path(dir, sizeof(dir), config.name, "");
-	if (!o->take_over || took)
-		unlink(dir); /* if it is the link of a take-over */
+	runtime_path(link, sizeof(link), config.name, "");
+	if (!o->check && (!o->take_over || took))
+		unlink(link); /* if it is the link of a take-over */
 	config_free(&config);
 	if (instance_lock >= 0) {
 		unlink(lock_path);

@@ -65,8 +65,9 @@ struct pmx_addr {
  * @retval -ENODEV    the EAL could not start; its log says why
  * @retval -EADDRINUSE secondary: this process uses addresses that the primary's memory must have
  * @retval -EUSERS    secondary: no lcore number is left
- * @retval -ENOTSUP   this build of the library has no DPDK: it attaches thin only
- * @retval -EINVAL    PMX_ATTACH is none of these
+ * @retval -EOPNOTSUPP PMX_ATTACH asks for what this build of the library cannot: it has no DPDK, and attaches thin only
+ * @retval -EINVAL    PMX_ATTACH is none of these; or `instance` is no name (1 to 31 of A-Z a-z 0-9 . _ -, the first a letter or
+ *                    a digit) and no path; or a path, which a secondary cannot go by
  * May take some 30 ms. One attachment as a secondary a process. Not thread safe.
  */
 PMX_API int pmx_node_attach(struct pmx_node **node, const char *instance, int cpu);
@@ -433,11 +434,11 @@ enum pmx_part_kind {
 
 /** A part of a transfer. Borrowed, with what it points at, until the transfer ended. */
 struct pmx_part {
-	enum pmx_part_kind kind;
+	enum pmx_part_kind kind; /**< which of these fields count */
 	uint32_t dims;        /**< STRIDE: 1..3, innermost first */
-	uint64_t block;       /**< STRIDE: bytes, 1.. */
+	uint64_t block;       /**< STRIDE: bytes, at least 1 */
 	uint64_t interval[3]; /**< STRIDE: bytes, at least the extent of what it repeats */
-	uint64_t count[3];    /**< STRIDE: 1.. */
+	uint64_t count[3];    /**< STRIDE: at least 1 each */
 	uint32_t unit;        /**< BITMAP: bytes, a power of two, 4..4096 */
 	const uint64_t *bits; /**< BITMAP: one for each unit that begins in the transfer, lowest first */
 	void *twin;           /**< DIFF, TWIN: len bytes */
@@ -509,7 +510,7 @@ PMX_API int pmx_transfer_done(struct pmx_context *ctx, pmx_transfer_id id);
 PMX_API uint32_t pmx_transfers_pending(struct pmx_context *ctx);
 
 /** Wait until all transfers of the context ended (RHiNET: sync).
- * @retval 0 @retval -ETIMEDOUT some did not @retval -EPIPE the engine is gone */
+ * @retval 0 they ended @retval -ETIMEDOUT some did not @retval -EPIPE the engine is gone */
 PMX_API int pmx_sync_wait(struct pmx_context *ctx, int64_t timeout_us);
 
 /** What pmx_event() tells of. */
@@ -518,9 +519,10 @@ enum pmx_event_kind {
 	PMX_EVENT_ENDED = 2,  /**< an own transfer with PMX_EVENT */
 };
 
+/** A push that arrived, or an own transfer that ended. */
 struct pmx_event {
-	enum pmx_event_kind kind;
-	struct pmx_addr peer;
+	enum pmx_event_kind kind; /**< which of the two */
+	struct pmx_addr peer;     /**< the other side */
 	uint64_t len;       /**< bytes that the transfer spans */
 	uint64_t immediate; /**< PUSHED: the other side's; ENDED: the cookie */
 	int32_t error;      /**< ENDED: 0 or a negative errno */
@@ -556,7 +558,7 @@ struct pmx_matched {
 	struct pmx_addr peer;  /**< to whom; from whom, or PMX_ANY_SOURCE */
 	uint32_t comm;         /**< communicator: messages of different ones never match */
 	uint32_t flags;        /**< send: PMX_SYNC, PMX_DELIVERED */
-	uint64_t tag;
+	uint64_t tag;          /**< of the message; of those that the receive takes */
 	uint64_t ignore;       /**< receive: bits of the tag that may differ; PMX_ANY_TAG: all */
 	void *data;            /**< the bytes; with iov NULL */
 	uint64_t len;          /**< bytes from data on, 0..2^40 */
@@ -572,8 +574,8 @@ typedef uint64_t pmx_request;
 
 /** What a receive got, or a probe saw. */
 struct pmx_status {
-	struct pmx_addr source;
-	uint64_t tag;
+	struct pmx_addr source; /**< who sent it */
+	uint64_t tag;   /**< of the message */
 	uint64_t len;   /**< bytes of the message, also if it was longer than the receive; of a diff: that it spans */
 	int32_t error;  /**< 0 or a negative errno, as pmx_test() says */
 };
@@ -615,11 +617,13 @@ PMX_API int pmx_improbe(struct pmx_context *ctx, const struct pmx_matched *m, pm
 PMX_API int pmx_imrecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *message);
 
 /** Take a receive back that no message has matched; its request ends with -ECANCELED.
- * @retval 0 @retval -EINPROGRESS too late, or a send @retval -EINVAL no such request */
+ * @retval 0 done @retval -EINPROGRESS too late, or a send @retval -EINVAL no such request */
 PMX_API int pmx_cancel(struct pmx_context *ctx, pmx_request request);
 
 /**
  * Did it end? If so, *request becomes 0, and means nothing any more.
+ * @param      ctx     whose request it is
+ * @param      request of pmx_isend(), pmx_irecv(), pmx_imrecv(); 0: it has ended
  * @param[out] status  of a receive that ended, may be NULL
  * @retval 0           not yet
  * @retval 1           well

@@ -81,13 +81,3 @@ channel_check(const struct channel_shm *shm)
 		return "channel is not open";
 	return NULL;
 }
-
-const char *
-eal_base(void)
-{
-	const char *base = getenv("RUNTIME_DIRECTORY");
-
-	if (base == NULL)
-		base = getuid() == 0 ? "/var/run" : getenv("XDG_RUNTIME_DIR");
-	return base ? base : "/tmp";
-}

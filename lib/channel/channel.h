@@ -337,9 +337,6 @@ channel_events(struct channel_shm *shm)
 #define ATTACH_SOCKET "/run/pmx-dpdk/%s.sock" /* of a primary that root runs; by its name */
 #define ATTACH_LINK   "pmx_attach" /* in the EAL's runtime directory: points at the socket. Secondaries ask there before their EAL begins */
 
-/* Where the EAL keeps a directory dpdk/PREFIX for each primary, by its own rule: for who looks for one from outside. */
-const char *eal_base(void);
-
 enum attach_op {
 	ATTACH_HELLO = 1, /* versions only */
 	ATTACH_OPEN = 2,   /* thin: with a descriptor of bytes of memory, as for MEMORY */

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "channel/instance.h"
 #include "client/client.h"
 
 #define EAL_WORDS 64
@@ -64,10 +65,11 @@ attach_as(struct pmx_node *node, const char *as, const char *instance, int cpu)
 			return result;
 		int thin = as_thin(node, instance, cpu);
 
-		return thin == -ENOENT ? result : thin;
+		/* a library that can be no secondary (absent.c) has tried one way only */
+		return thin == -ENOENT && result != -ENOTSUP ? result : thin;
 	}
-	if (strcmp(as, "secondary") == 0)
-		return secondary_attach(node, instance, cpu);
+	if (strcmp(as, "secondary") == 0) /* which goes by the name */
+		return strchr(instance, '/') == NULL ? secondary_attach(node, instance, cpu) : -EINVAL;
 	if (strcmp(as, "thin") == 0)
 		return as_thin(node, instance, cpu);
 	return -EINVAL;
@@ -80,6 +82,9 @@ pmx_node_attach(struct pmx_node **node, const char *instance, int cpu)
 
 	if (as != NULL && strcmp(as, "embedded") == 0)
 		return as_embedded(node);
+	/* a part of paths, or, with a '/', the path of a socket */
+	if (instance == NULL || (strchr(instance, '/') == NULL && !instance_name_ok(instance)))
+		return -EINVAL;
 	struct pmx_node *n = calloc(1, sizeof(*n));
 
 	if (n == NULL)

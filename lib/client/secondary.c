@@ -14,7 +14,6 @@
  */
 #define ALLOW_EXPERIMENTAL_API /* rte_vect_get_max_simd_bitwidth is stable from 23.11 on */
 #include <errno.h>
-#include <glob.h>
 #include <limits.h>
 #include <poll.h>
 #include <sched.h>
@@ -33,6 +32,7 @@
 #include <rte_vect.h>
 #include <rte_version.h>
 
+#include "channel/instance.h"
 #include "client/client.h"
 
 #define LOOK_NS              20000000 /* between looks whether the primary is gone */
@@ -298,27 +298,32 @@ secondary_let_go(struct pmx_node *node)
 	rte_memseg_walk_thread_unsafe(replace, NULL);
 }
 
+/* fbarray_NAME_PID..., mp_socket_PID_NUMBER: of this process. */
+static bool
+is_ours(const char *file, const void *unused)
+{
+	char pid[16];
+
+	(void)unused;
+	int n = snprintf(pid, sizeof(pid), "%d", getpid());
+	const char *socket = strncmp(file, "mp_socket_", 10) == 0 ? file + 10 : NULL;
+	const char *array = strncmp(file, "fbarray_", 8) == 0 ? strrchr(file, '_') : NULL;
+
+	return socket != NULL ? strncmp(socket, pid, (size_t)n) == 0 && socket[n] == '_' : array != NULL && strcmp(array + 1, pid) == 0;
+}
+
 /* Remove what this process's EAL left in the primary's directory. */
 static void
 end(struct pmx_node *node)
 {
-	static const char *const patterns[] = {"%s/dpdk/%s/fbarray_*_%d", "%s/dpdk/%s/mp_socket_%d_*"};
-	char pattern[PATH_MAX];
+	char dir[PATH_MAX];
 
 	life_end(node);
 	close(node->life);
 	if (!node->let_go)
 		atomic_fetch_sub(&eal.nodes, 1);
-	for (size_t i = 0; i < 2; i++) {
-		glob_t found;
-
-		snprintf(pattern, sizeof(pattern), patterns[i], eal_base(), eal.instance, getpid());
-		if (glob(pattern, GLOB_NOSORT, NULL, &found) != 0)
-			continue;
-		for (size_t k = 0; k < found.gl_pathc; k++)
-			unlink(found.gl_pathv[k]);
-		globfree(&found);
-	}
+	snprintf(dir, sizeof(dir), "%s/dpdk/%s", eal_base(), eal.instance);
+	files_that(dir, is_ours, NULL, true);
 }
 
 static const struct way way_secondary = {open_context, close_context, give_memory, end, rte_vect_get_max_simd_bitwidth};

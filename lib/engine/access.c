@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -20,12 +19,12 @@
 
 #include <rte_cycles.h>
 #include <rte_eal.h>
-#include <rte_log.h>
 #include <rte_memory.h>
 #include <rte_mempool.h>
 #include <rte_version.h>
 
 #include "channel/passing.h"
+#include "engine/events.h"
 #include "engine/serve.h"
 
 #define GROUPS_MAX 64
@@ -205,7 +204,7 @@ make_link(void)
 	link_path(path, sizeof(path));
 	unlink(path);
 	if (symlink(door.path, path) != 0)
-		RTE_LOG(NOTICE, USER1, "pmx: %s: %s: secondaries begin without asking\n", path, strerror(errno));
+		events_say(EVENTS_NODE, RTE_LOG_NOTICE, "%s: %s: secondaries begin without asking", path, strerror(errno));
 }
 
 /* The connections of the primary before, with their numbers: contexts are known by them. */
@@ -225,28 +224,6 @@ inherit(const struct takeover_door *from)
 	}
 }
 
-/* Each context may have as many descriptors as pieces of memory. */
-static void
-raise_limit(const struct node *n)
-{
-	rlim_t want = (rlim_t)n->config.contexts * (MEMORIES_MAX + 5) + SPARE + FDS_SPARE;
-	struct rlimit r;
-
-	if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur >= want)
-		return;
-	r.rlim_cur = want;
-	if (r.rlim_max < want) {
-		struct rlimit more = {want, want};
-
-		if (setrlimit(RLIMIT_NOFILE, &more) == 0)
-			return;
-		RTE_LOG(NOTICE, USER1, "pmx: %lu descriptors (ulimit -n) are less than the %lu that limits.contexts = %u may take: applications "
-			"that share much memory may find none left\n", (unsigned long)r.rlim_max, (unsigned long)want, n->config.contexts);
-		r.rlim_cur = r.rlim_max;
-	}
-	setrlimit(RLIMIT_NOFILE, &r);
-}
-
 int
 access_open(struct node *n, int epoll, const struct takeover_door *from)
 {
@@ -255,7 +232,12 @@ access_open(struct node *n, int epoll, const struct takeover_door *from)
 	door.node = n;
 	door.epoll = epoll;
 	door.listener = -1;
-	raise_limit(n);
+	/* each context may have as many as pieces of memory */
+	uint64_t want = n->config.contexts * (uint64_t)(MEMORIES_MAX + 5) + SPARE + FDS_SPARE, has = descriptors_raise(want);
+
+	if (has < want)
+		events_say(EVENTS_NODE, RTE_LOG_NOTICE, "%lu descriptors (ulimit -n) are less than the %lu that limits.contexts = %u may take: applications "
+			"that share much memory may find none left", has, want, n->config.contexts);
 	if (strcmp(n->config.socket, "off") == 0)
 		return 0;
 	config_socket_path(&n->config, door.path, sizeof(door.path));
@@ -267,7 +249,7 @@ access_open(struct node *n, int epoll, const struct takeover_door *from)
 	if (from != NULL)
 		inherit(from);
 	if (door.listener < 0) {
-		RTE_LOG(ERR, USER1, "pmx: access.socket = %s: %s: thin clients cannot attach\n", door.path,
+		events_say(EVENTS_NODE, RTE_LOG_ERR, "access.socket = %s: %s: thin clients cannot attach", door.path,
 			strerror(-door.listener));
 		return 0; /* secondaries can */
 	}

@@ -15,11 +15,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <rte_cycles.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_lcore.h>
-#include <rte_log.h>
 
+#include "engine/events.h"
 #include "engine/serve.h"
 
 /* Events of the watcher that are neither processes nor of access.c. */
@@ -37,6 +38,10 @@ static struct {
 	uint32_t generation[WIRE_NODES_MAX]; /* of the open that is watched so */
 	int owner[WIRE_NODES_MAX]; /* connection of its thin client, SECONDARY */
 	uint32_t owned[WIRE_NODES_MAX]; /* generation of the open that it owns */
+	struct {
+		int pid;
+		uint32_t uid;
+	} who[WIRE_NODES_MAX];     /* opened it last; for what is said of it */
 	bool given;                /* to another primary: what ends now is that one's to see */
 } server = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -79,10 +84,14 @@ static void
 end_context(uint16_t ctx, uint32_t generation)
 {
 	struct command cmd = {.op = COMMAND_ABORT, .ctx = ctx, .generation = generation};
+	int result;
 
 	/* a lane that has no CPU now does it later: nobody else would */
-	while (node_command(server.node, &cmd, true) == -ETIMEDOUT && !stopping())
+	while ((result = node_command(server.node, &cmd, true)) == -ETIMEDOUT && !stopping())
 		;
+	if (result == 0)
+		events_say(EVENTS_CONTEXT, RTE_LOG_NOTICE, "context %u died with process %d of user %u, which did not close it", ctx,
+			server.who[ctx].pid, server.who[ctx].uid);
 }
 
 static void
@@ -123,10 +132,15 @@ watch_processes(void *arg)
 {
 	struct epoll_event event;
 	bool memory_left = false, deaf = false;
+	uint64_t looked_at = 0;
 	int n;
 
 	(void)arg;
-	while (!server.given && ((n = epoll_wait(server.epoll, &event, 1, memory_left || deaf ? LEFT_MS : -1)) >= 0 || errno == EINTR)) {
+	while (!server.given && ((n = epoll_wait(server.epoll, &event, 1, memory_left || deaf ? LEFT_MS : EVENTS_LOOK_MS)) >= 0 || errno == EINTR)) {
+		if (rte_rdtsc() - looked_at >= rte_get_tsc_hz() / 1000 * EVENTS_LOOK_MS) {
+			looked_at = rte_rdtsc();
+			events_look(server.node);
+		}
 		if (n > 0 && event.data.u64 == STOP)
 			break;
 		if (n <= 0 || event.data.u64 == REAP) {
@@ -146,18 +160,40 @@ watch_processes(void *arg)
 
 /* ------------------------------------------------------------------ rights */
 
-static bool
-may_open(const struct asker *who, uint32_t ctx)
-{
-	const struct config_range *g = config_range(&server.node->config, ctx);
+#define ALL_RANGES UINT32_MAX
 
-	if (who->connection == SECONDARY || g == NULL || g->uid_count + g->gid_count == 0)
-		return true;
-	for (uint32_t i = 0; i < g->uid_count; i++) {
-		if (g->uids[i] == who->uid)
-			return true;
+/* The ranges of contexts that name the asker, a bit each; ALL_RANGES: they do not bind him. */
+static uint32_t
+ranges_of(const struct asker *who)
+{
+	const struct config *c = &server.node->config;
+	uint32_t named = 0;
+
+	if (who->connection == SECONDARY || access_is_ours(who))
+		return ALL_RANGES;
+	for (uint32_t i = 0; i < c->range_count; i++) {
+		const struct config_range *g = &c->ranges[i];
+		bool him = access_is_in(who, g->gids, g->gid_count);
+
+		for (uint32_t k = 0; k < g->uid_count && !him; k++)
+			him = g->uids[k] == who->uid;
+		named |= (uint32_t)him << i;
 	}
-	return access_is_in(who, g->gids, g->gid_count);
+	return named;
+}
+
+/* Whom a range names has that range, and no other context: what nobody is named for is for the rest. */
+static bool
+may_open(uint32_t named, uint32_t ctx)
+{
+	const struct config *c = &server.node->config;
+	const struct config_range *g = config_range(c, ctx);
+
+	if (named == ALL_RANGES)
+		return true;
+	if (g != NULL && g->uid_count + g->gid_count != 0)
+		return named >> (g - c->ranges) & 1;
+	return named == 0;
 }
 
 /* Is that open the asker's own? */
@@ -175,20 +211,25 @@ static int
 choose(const struct asker *who, const struct attach_request *request, uint32_t from)
 {
 	const struct node *n = server.node;
+	const uint32_t named = ranges_of(who);
+	bool any = false;
 
 	if (request->ctx != 0xFFFF) {
 		if (request->ctx >= n->config.contexts)
 			return -EINVAL;
-		if (!may_open(who, request->ctx))
+		if (!may_open(named, request->ctx))
 			return -EACCES;
 		/* the lane has the last word; this spares memory that would be made in vain */
 		return n->channels[request->ctx].state == CHANNEL_CLOSED ? request->ctx : -EBUSY;
 	}
 	for (uint32_t i = from; i < n->config.contexts; i++) {
-		if (n->channels[i].state == CHANNEL_CLOSED && may_open(who, i))
+		if (!may_open(named, i))
+			continue;
+		if (n->channels[i].state == CHANNEL_CLOSED)
 			return (int)i;
+		any = true;
 	}
-	return -EBUSY;
+	return any || from > 0 ? -EBUSY : -EACCES;
 }
 
 static int
@@ -238,6 +279,13 @@ memory_of_process(int pid)
 	return fd > 0 ? fd : 0;
 }
 
+/* A secondary is of the primary's user: others cannot map its hugepages. */
+static uint32_t
+user_of(const struct asker *who)
+{
+	return who->connection == SECONDARY ? geteuid() : who->uid;
+}
+
 static int
 close_for(const struct asker *who, const struct attach_request *request)
 {
@@ -248,6 +296,7 @@ close_for(const struct asker *who, const struct attach_request *request)
 	int result = node_command(server.node, &cmd, true);
 
 	if (result == 0) {
+		events_say(EVENTS_CONTEXT, RTE_LOG_INFO, "context %u closed by process %d of user %u", request->ctx, who->pid, user_of(who));
 		server.owner[request->ctx] = SECONDARY;
 		forget(request->ctx); /* it may end now: what it sent is seen off */
 	}
@@ -265,12 +314,18 @@ open_for(const struct asker *who, const struct attach_request *request, int fd, 
 	int result = open_any(who, request, fd, &cmd);
 
 	if (result != 0) {
+		events_say(EVENTS_CONTEXT, RTE_LOG_DEBUG, "context %d refused to process %d of user %u: %s", request->ctx == 0xFFFF ? -1 : request->ctx,
+			who->pid, user_of(who), strerror(-result));
 		if (cmd.mm_fd != 0)
 			close(cmd.mm_fd);
 		return result;
 	}
 	struct channel *ch = &server.node->channels[cmd.ctx];
 
+	server.who[cmd.ctx].pid = who->pid;
+	server.who[cmd.ctx].uid = user_of(who);
+	events_say(EVENTS_CONTEXT, RTE_LOG_INFO, "context %u opened by process %d of user %u, %s", cmd.ctx, who->pid, user_of(who),
+		who->connection == SECONDARY ? "secondary" : "thin");
 	/* a thin client's end shows on its connection as well; a process of another PID namespace may not be seen */
 	if (who->pid != 0)
 		result = watch(cmd.ctx, cmd.generation, who->pid);
@@ -365,7 +420,10 @@ give_to(const struct asker *who, const struct attach_request *request)
 		server.given = true;
 		n->heir = heir;
 		atomic_store(&e->stop, true);
+		events_say(EVENTS_NODE, RTE_LOG_NOTICE, "process %d takes over", who->pid);
 	} else {
+		events_say(EVENTS_NODE, RTE_LOG_WARNING, "process %d did not take over: %s", who->pid,
+			result == -EBUSY ? "transfers did not end in time; this one goes on" : strerror(-result));
 		atomic_store(&e->frozen, false); /* whether it had drained or not, it goes on */
 		eventfd_write(e->doorbell, 1);
 		close(heir);
@@ -464,6 +522,8 @@ attach_serve(struct node *n, const struct takeover_door *door)
 	n->reaper = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (server.epoll < 0 || server.stop < 0 || n->reaper < 0)
 		return -errno;
+	if (events_begin(n) != 0)
+		return -ENOMEM;
 	for (size_t i = 0; i < WIRE_NODES_MAX; i++) {
 		server.owner[i] = door != NULL ? door->owner[i] : SECONDARY;
 		server.owned[i] = door != NULL ? door->generation[i] : 0;
@@ -475,6 +535,11 @@ attach_serve(struct node *n, const struct takeover_door *door)
 	for (uint32_t i = 0; door != NULL && i < n->config.contexts; i++) {
 		const struct channel *ch = &n->channels[i];
 
+		server.who[i].pid = ch->pid;
+		for (unsigned k = 0; k < door->connections; k++) {
+			if (door->connection[k].number == door->owner[i])
+				server.who[i].uid = door->connection[k].uid;
+		}
 		if (ch->state == CHANNEL_OPEN && ch->pid != 0)
 			watch((uint16_t)i, ch->generation, ch->pid); /* one that died meanwhile shows on its connection */
 	}
@@ -509,6 +574,7 @@ attach_stop(void)
 	if (server.node == NULL)
 		return;
 	attach_pause();
+	events_end();
 	access_close();
 	for (uint32_t i = 0; i < server.node->config.contexts; i++)
 		forget((uint16_t)i);

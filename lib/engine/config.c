@@ -16,6 +16,7 @@
 
 #include <rte_cfgfile.h>
 
+#include "channel/instance.h"
 #include "engine/config.h"
 
 enum kind {
@@ -24,6 +25,7 @@ enum kind {
 	KIND_BOOL,
 	KIND_CHOICE, /* choices separated by '|', stored as their index */
 	KIND_TEXT,
+	KIND_NAME,   /* of an instance: part of paths (lib/channel/instance.h) */
 	KIND_IPV4,
 	KIND_AUTO,   /* U32, or auto, which is 0 */
 };
@@ -46,8 +48,8 @@ struct key {
 static const struct key keys[] = {
 	{"node", "id", KIND_U32, C(id), 0, WIRE_NODES_MAX - 1, NULL, "number",
 		"this node's number; the same in every node's [nodes]"},
-	{"node", "name", KIND_TEXT, C(name), TEXT(config, name), "pmx0", "text",
-		"name of the instance: what applications attach to, and the EAL's file prefix"},
+	{"node", "name", KIND_NAME, C(name), TEXT(config, name), "pmx0", "name",
+		"of the instance: what applications attach to, and the EAL's file prefix; " INSTANCE_NAME_RULE},
 	{"engine", "lanes", KIND_U32, C(lanes), 1, CONFIG_LANES_MAX, "1", "lcores",
 		"poll-mode lcores; contexts are spread over them by number. The EAL gets as many "
 		"(-l); embedded nodes have one"},
@@ -187,9 +189,9 @@ static const struct key keys[] = {
 	{"access", "mode", KIND_TEXT, C(socket_mode), TEXT(config, socket_mode), "0600", "octal",
 		"the socket's: who may write to it may attach"},
 	{"contexts", "uid", KIND_TEXT, R(uid), TEXT(config_range, uid), "", "users",
-		"who may open these as a thin client, by names or numbers with commas between"},
+		"who may open these as a thin client, and no other contexts, by names or numbers with commas between"},
 	{"contexts", "gid", KIND_TEXT, R(gid), TEXT(config_range, gid), "", "groups",
-		"the same by their groups; both empty: whoever may open the socket"},
+		"the same by their groups; both empty: whoever may open the socket and is named by no other range"},
 	{"contexts", "send_buffers", KIND_U32, R(send_buffers), 0, 32768, "0", "buffers",
 		"most of one context; 0: limits.send_buffers"},
 	{"contexts", "receive_buffers", KIND_U32, R(receive_buffers), 0, 1u << 20, "0", "buffers",
@@ -251,6 +253,9 @@ complain(const struct reader *r, const char *section, const char *key, int nth, 
 {
 	va_list args;
 	int line = find_line(r->path, section, key, nth);
+
+	if (line == 0) /* a key that is not there: its section */
+		line = find_line(r->path, section, NULL, 0);
 	int n = snprintf(r->error, r->error_len, "%s:%d: [%s] %s%s", r->name, line, section,
 		key ? key : "", key ? ": " : "");
 
@@ -332,10 +337,13 @@ set_key(const struct reader *r, const struct key *k, const char *section, const 
 		else
 			*(uint32_t *)at = (uint32_t)choice;
 		return 0;
+	case KIND_NAME:
 	case KIND_TEXT:
 		if (strlen(value) >= k->max)
 			return complain(r, section, k->name, 0, "'%s' is longer than %llu bytes", value,
 				(unsigned long long)k->max - 1);
+		if (k->kind == KIND_NAME && !instance_name_ok(value))
+			return complain(r, section, k->name, 0, "'%s' is no name: " INSTANCE_NAME_RULE, value);
 		snprintf(at, k->max, "%s", value);
 		return 0;
 	case KIND_IPV4:
@@ -827,6 +835,7 @@ read_all(const struct reader *r, struct rte_cfgfile *file)
 {
 	struct config *c = r->config;
 	static const char *const flat[] = {"node", "engine", "proto", "limits", "access"};
+	struct config_fault fault;
 
 	if (check_lines(r) != 0 || check_sections(r, file) != 0)
 		return -1;
@@ -845,6 +854,8 @@ read_all(const struct reader *r, struct rte_cfgfile *file)
 	c->proto.flow_idle_us = c->flow_idle_ms * 1000;
 	c->proto.recovery = (enum proto_recovery)c->recovery;
 	c->proto.cc = c->cc == 0 ? &cc_delay : &cc_pm;
+	if (config_check(c, &fault) != 0)
+		return complain(r, fault.section, *fault.key ? fault.key : NULL, 0, "%s", fault.text);
 	return 0;
 }
 

@@ -10,11 +10,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "channel/instance.h"
 #include "link.h"
 #include "proto/proto.h"
 
 #define CONFIG_LINKS_MAX 4
-#define CONFIG_NAME_MAX  32
+#define CONFIG_NAME_MAX  INSTANCE_NAME_MAX
 #define CONFIG_LANES_MAX 16
 #define CONFIG_RANGES_MAX 8
 #define CONFIG_IDS_MAX   8
@@ -47,9 +48,9 @@ struct config_peer {
 /* [contexts FIRST-LAST]: who may open these, and what they may have. */
 struct config_range {
 	uint32_t first, last;
-	char uid[128], gid[128];          /* names or numbers with commas between; "" = anyone */
+	char uid[128], gid[128];          /* names or numbers with commas between; both "": whom no range names */
 	uint32_t uids[CONFIG_IDS_MAX], gids[CONFIG_IDS_MAX];
-	uint32_t uid_count, gid_count;    /* both 0: anyone who may open the socket */
+	uint32_t uid_count, gid_count;    /* both 0: as above */
 	uint32_t send_buffers, receive_buffers, lhs_entries, burst, pin_bytes, shared_bytes; /* 0: as [limits] */
 };
 
@@ -100,6 +101,28 @@ int config_read(struct config *c, const char *path, char *error, uint32_t error_
 /* The same for a text in memory; `name` stands for the file in messages. */
 int config_read_text(struct config *c, const char *text, char *error, uint32_t error_len);
 void config_free(struct config *c);
+
+/* What no single key can see: section, key ("" = the section), and what is wrong. */
+struct config_fault {
+	char section[32], key[32], text[384];
+};
+/* 0; -1: no node of this configuration would start anywhere. config_read asks it. */
+int config_check(const struct config *c, struct config_fault *f);
+
+/* What the host and the EAL arguments give a node. */
+struct config_host {
+	unsigned lcores;
+	uint64_t descriptors;    /* that this process may have */
+	uint64_t page_files;     /* that the EAL keeps open */
+	uint64_t memory_most;    /* bytes that the EAL may have if nobody else takes any */
+	uint64_t memory_free;    /* ... now */
+	uint64_t page_bytes;
+	const char *memory_of;   /* "hugepages" */
+	const char *memory_more; /* how to have more: end of a sentence */
+};
+/* 0 and a node would start, as far as can be told without touching devices. -EINVAL: it cannot, -EAGAIN: not now, with a sentence
+ * in error. */
+int config_check_start(const struct config *c, const struct config_host *h, char *error, uint32_t error_len);
 /* What holds for that context beyond [limits]; NULL: nothing. */
 const struct config_range *config_range(const struct config *c, uint32_t ctx);
 /* Where thin clients attach, as [access] says or by the name. */

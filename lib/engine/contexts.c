@@ -379,7 +379,7 @@ close_context(struct engine *e, const struct command *cmd)
 		(cmd->generation != 0 && cmd->generation != ch->generation))
 		return -ENOENT;
 	if (cmd->op == COMMAND_ABORT && ch->state != CHANNEL_OPEN)
-		return 0; /* it closed before its process ended: what it sent is seen off */
+		return -EALREADY; /* it closed before its process ended: what it sent is seen off */
 	if (ch->state == CHANNEL_OPEN)
 		begin_close(e, ch);
 	atomic_store_explicit(&ch->shm->state, CHANNEL_CLOSED, memory_order_relaxed);

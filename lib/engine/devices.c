@@ -19,10 +19,10 @@
 #include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
-#include <rte_log.h>
 #include <rte_memory.h>
 
 #include "engine/engine.h"
+#include "engine/events.h"
 
 #define PAGES_MAX  (1u << 20)
 
@@ -165,9 +165,9 @@ devices_map(struct node *n, struct memory *m, uint64_t page)
 
 	m->for_devices = result == 0;
 	if (result != 0 && !atomic_flag_test_and_set(&said))
-		rte_log(RTE_LOG_NOTICE, RTE_LOGTYPE_USER1,
-			"pmx: %llu bytes of an application are not mapped for the ports' devices (%s); "
-			"pushes and pulls from there are copied into frames\n",
+		events_say(EVENTS_LINK, RTE_LOG_NOTICE,
+			"%llu bytes of an application are not mapped for the ports' devices (%s); "
+			"pushes and pulls from there are copied into frames",
 			(unsigned long long)m->len,
 			result == -EMEDIUMTYPE ? "physical addresses need memory of hugepages" :
 			result == -EIO ? "the IOMMU refused: see the EAL's lines before" : rte_strerror(-result));

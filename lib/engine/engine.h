@@ -33,6 +33,8 @@
 
 #define BURST_MAX     64
 #define TX_QUEUE      128 /* frames waiting for a link that was full */
+#define POOL_CACHE    256
+#define HANDOVER_RING 4096 /* frames */
 #define PAYLOAD_START RTE_PKTMBUF_HEADROOM /* of a send buffer, from buf_addr */
 #define BUF_FREE      0xFFFF /* owner: none */
 #define HUGE_BYTES    (2ull << 20)
@@ -286,13 +288,12 @@ struct node {
 	struct channel_layout layout;
 	struct engine *engines;
 	uint32_t frag_len;
-	uint32_t frame_room;      /* bytes of a data room behind the headroom */
+	uint32_t frame_room;      /* config_frame_room */
 	uint32_t epoch;
 	_Atomic int64_t mbufs_left; /* not promised to contexts, links or lanes */
 	_Atomic uint32_t contexts_promised; /* how many have theirs */
 	uint32_t context_least;   /* buffers that are kept back for each of the others */
-	uint32_t hold_frames;     /* of each lane, for frames out of order */
-	uint32_t assembly_frames; /* ... for unfinished messages to thin clients */
+	uint32_t assembly_frames; /* of each lane, for unfinished messages to thin clients */
 	_Atomic uint32_t aborts;  /* contexts whose processes ended */
 	pthread_mutex_t regions;  /* thin clients' regions are unmapped with it, and read by other threads than lanes */
 	_Atomic(struct memory *) leaving; /* memory that no context has any more: memory_reap */
@@ -309,6 +310,39 @@ int node_start(struct node **out, struct config *config, char *error, uint32_t e
 void node_stop(struct node *n);
 /* A primary that is about to end: applications see it, ports close. What other processes map stays for them, until they let it go. */
 void node_end(struct node *n);
+
+/* sizes.c: what a configuration takes. */
+struct config_memory {
+	uint64_t mbufs, channels, cores, rest, all; /* bytes of the EAL's memory */
+};
+uint32_t power_of_two(uint32_t at_least);
+/* What the links' queues may hold, and some for frames being handled. */
+uint32_t config_link_buffers(const struct config *c);
+/* How limits.mbufs are divided among what is not a link's. */
+struct buffer_shares {
+	uint32_t hold, assembly; /* of each lane: for frames out of order, for unfinished messages to thin clients */
+	int64_t contexts;        /* for all contexts together */
+	uint32_t context_least;  /* of them, kept back for each that is not open */
+};
+void config_divide_buffers(const struct config *c, struct buffer_shares *s);
+/* limits.mbufs = auto: so many that every context may have all of a default one's; as few as are of use, for links and two
+ * contexts; and the most between these two with which all that the node takes is `bytes` or less. */
+uint32_t config_buffers_wanted(const struct config *c);
+uint32_t config_buffers_least(const struct config *c);
+uint32_t config_buffers_fit(const struct config *c, uint64_t bytes, uint64_t page_bytes);
+/* Bytes of a data room behind the headroom. */
+uint32_t config_frame_room(const struct config *c);
+uint32_t config_inbox_entries(const struct config *c);
+struct channel_geometry config_geometry(const struct config *c);
+/* A lane's core, without what is known at its start only; its bytes, 0: the configuration is wrong. */
+struct proto_config config_core(const struct config *c);
+size_t config_core_bytes(const struct config *c);
+/* page_bytes: of the memory's pages, which no packet buffer crosses. */
+void config_memory(const struct config *c, uint64_t page_bytes, struct config_memory *m);
+/* Descriptors that a start takes, without those of hugepages. */
+uint64_t config_descriptors(const struct config *c);
+/* This process may have them from now on; otherwise as many as it may have. Returns how many. */
+uint64_t descriptors_raise(uint64_t want);
 
 /* How the lane's core is configured; without a seed. */
 struct proto_config proto_config_of(const struct engine *e);

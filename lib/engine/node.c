@@ -14,18 +14,14 @@
 #include <rte_cycles.h>
 #include <rte_errno.h>
 #include <rte_lcore.h>
-#include <rte_log.h>
 #include <rte_malloc.h>
 #include <rte_memzone.h>
 #include <rte_random.h>
 
 #include "engine/engine.h"
 
-#define POOL_CACHE    256
-#define BUFFERS_MOST  (1u << 22)
 #define BUFFERS_USUAL 16384u
 #define HEAP_OF_M     (32ull << 20) /* an EAL that was told how much memory to take (-m) has at least this at its start */
-#define NODE_BYTES    (16ull << 20) /* what the node takes beside buffers, channels and cores: rings, peers, the ports' queues */
 
 _Noreturn void
 proto_assert_failed(const char *what, const char *file, int line)
@@ -56,150 +52,67 @@ number_buffer(struct rte_mempool *pool, void *arg, void *obj, unsigned index)
 	n->bufs[index] = (struct buf_state){.owner = BUF_FREE, .m = obj, .next = UINT32_MAX};
 }
 
-/* What the links' queues may hold, and some for frames being handled. */
-static uint32_t
-buffers_for_links(const struct node *n)
+/* limits.mbufs = auto: as many as let every context be open with all of a default one's buffers, as far as the EAL's memory goes. */
+static void
+choose_buffers(struct config *c)
 {
-	uint32_t need = (2 * POOL_CACHE + n->config.transfer_frames) * n->config.lanes;
-
-	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
-		const struct config_link *l = &n->config.links[i];
-
-		if (l->used)
-			need += (l->link.rx_descriptors + l->link.tx_descriptors) * n->config.lanes;
-	}
-	return need;
-}
-
-/* Bytes of a buffer, all that belongs to it included. Without hugepages none crosses the end of a page. */
-static uint64_t
-buffer_bytes(const struct node *n)
-{
-	uint64_t bytes = n->frame_room + RTE_PKTMBUF_HEADROOM + sizeof(struct rte_mbuf) +
-		RTE_ALIGN(sizeof(struct buf_priv), 64) + 2 * RTE_CACHE_LINE_SIZE;
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-
-	if (rte_eal_has_hugepages())
-		return bytes;
-	return bytes > page ? RTE_ALIGN(bytes, page) : page / (page / bytes);
-}
-
-/* So many that each context may have all of a default one's, and frames out of order an eighth. */
-static uint32_t
-buffers_wanted(const struct node *n)
-{
-	const struct config *c = &n->config;
-	const struct quotas q = {c->send_buffers, c->receive_buffers, c->matched_buffers};
-	uint64_t wanted = (uint64_t)c->contexts * quotas_buffers(&q) + (uint64_t)n->assembly_frames * c->lanes;
-
-	wanted = buffers_for_links(n) + wanted * 8 / 7 + 1;
-	return (uint32_t)RTE_MIN(wanted, BUFFERS_MOST);
-}
-
-/* How many fit into the EAL's memory beside all else that the node takes of it, if that is known. Another node of this
- * process may want as much. */
-static uint32_t
-buffers_affordable(struct node *n)
-{
+	uint64_t page_bytes = rte_eal_has_hugepages() ? HUGE_BYTES : (uint64_t)sysconf(_SC_PAGESIZE);
+	uint32_t wanted = config_buffers_wanted(c);
 	struct rte_malloc_socket_stats heap;
-	struct engine lane = {.node = n};
-	const struct config *c = &n->config;
+	struct config_memory m;
 
+	c->mbufs = wanted;
 	if (rte_malloc_get_socket_stats((int)rte_socket_id(), &heap) != 0 || heap.heap_totalsz_bytes < HEAP_OF_M)
-		return UINT32_MAX; /* it grows as it is asked for more */
-	struct proto_config p = proto_config_of(&lane);
-	uint64_t rest = (uint64_t)c->contexts * channel_bytes(&n->geometry) +
-		(proto_memsize(&p) + 16ull * c->mbufs) * c->lanes + NODE_BYTES;
-	/* a primary that takes over must come to the same number as the one before: not by what is free by chance */
-	uint64_t most = c->alone ? heap.heap_totalsz_bytes : heap.heap_freesz_bytes / 2;
-
-	return most > rest ? (uint32_t)RTE_MIN((most - rest) / buffer_bytes(n), UINT32_MAX) : 0;
-}
-
-static struct rte_mempool *
-create_pool(const struct node *n, uint32_t count)
-{
-	char name[32];
-
-	snprintf(name, sizeof(name), "pmx_%u_mbufs", n->config.id);
-	return rte_pktmbuf_pool_create(name, count, POOL_CACHE, RTE_ALIGN(sizeof(struct buf_priv), 64),
-		(uint16_t)(RTE_PKTMBUF_HEADROOM + n->frame_room), (int)rte_socket_id());
-}
-
-/* limits.mbufs = auto. The node's links and two contexts are the least that is of use; a usual number is tried in any
- * case. */
-static void
-create_pool_auto(struct node *n)
-{
-	struct config *c = &n->config;
-	uint32_t wanted = c->mbufs = buffers_wanted(n), affordable = buffers_affordable(n);
-	uint32_t least = buffers_for_links(n) + 2 * (n->assembly_frames + c->send_buffers);
-
-	c->mbufs = RTE_MIN(wanted, RTE_MAX(affordable, BUFFERS_USUAL));
-	while ((n->pool = create_pool(n, c->mbufs)) == NULL && c->mbufs > least)
-		c->mbufs = RTE_MAX(c->mbufs / 4 * 3, least);
-	if (n->pool != NULL && c->mbufs < wanted && c->alone)
-		RTE_LOG(NOTICE, USER1, "pmx: %u packet buffers: %u of them, %u MiB, would do for all %u contexts with "
-			"all of their buffers; give the EAL more memory (-m), or ask for less in [limits]\n",
-			c->mbufs, wanted, (uint32_t)(wanted * buffer_bytes(n) >> 20), c->contexts);
-}
-
-/* What is set aside for links, lanes and contexts. */
-static void
-divide_buffers(struct node *n, uint32_t links)
-{
-	const struct config *c = &n->config;
-	const struct quotas least = QUOTAS_LEAST;
-	uint32_t rest = c->mbufs - links;
-
-	n->hold_frames = rest / 8 / c->lanes + 1;
-	n->assembly_frames = RTE_MIN(n->assembly_frames, rest / 4 / c->lanes);
-	int64_t left = (int64_t)rest - (int64_t)(n->hold_frames + n->assembly_frames) * c->lanes;
-
-	atomic_store(&n->mbufs_left, left);
-	/* a pool that was made small by hand goes to who comes first */
-	if (left >= (int64_t)quotas_buffers(&least) * c->contexts)
-		n->context_least = quotas_buffers(&least);
+		return; /* it grows as it is asked for more */
+	config_memory(c, page_bytes, &m);
+	if (c->alone) {
+		/* a primary that takes over must come to the same number as the one before: not by what is free by chance */
+		c->mbufs = config_buffers_fit(c, heap.heap_totalsz_bytes, page_bytes);
+	} else {
+		/* another node of this process may want as much */
+		c->mbufs = config_buffers_fit(c, heap.heap_freesz_bytes / 2, page_bytes);
+		if (c->mbufs < BUFFERS_USUAL)
+			c->mbufs = RTE_MIN(config_buffers_fit(c, heap.heap_freesz_bytes, page_bytes), BUFFERS_USUAL);
+	}
+	if (c->mbufs < wanted && c->alone)
+		RTE_LOG(NOTICE, USER1, "pmx: %u packet buffers; %u would do for all %u contexts with all of their buffers, and take %u "
+			"MiB with all else: give the EAL more memory (-m), or ask for less in [limits]\n",
+			c->mbufs, wanted, c->contexts, (uint32_t)(m.all >> 20));
 }
 
 static int
 make_pool(struct node *n)
 {
 	struct config *c = &n->config;
-	uint32_t links = buffers_for_links(n), encap = 0;
+	bool chosen = c->mbufs == 0;
+	struct buffer_shares shares;
+	char name[32];
 
 	n->frag_len = config_payload_max(c);
-	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
-		uint32_t bytes = config_encap_bytes(c->links[i].link.encap);
-
-		if (c->links[i].used && bytes > encap)
-			encap = bytes;
-	}
-	n->frame_room = (encap + WIRE_HDR_BYTES + n->frag_len + 63) & ~63u;
-	/* some PMDs want more than the frame: af_packet its ring's header, memif its bsize */
-	n->frame_room = n->frame_room < 2048 ? 2048 : n->frame_room + 256;
-	/* a default context's; who wants more has them set aside for itself */
-	n->assembly_frames = c->receive_buffers + RTE_MIN(c->matched_buffers, c->receive_buffers / 2 + 1);
-	if (c->mbufs != 0 && c->mbufs < links + 2)
-		return fail(n, -EINVAL, "limits.mbufs = %u is too few: the links' queues alone "
-					"take %u; raise it, or lower link.rx_descriptors and "
-					"link.tx_descriptors", c->mbufs, links);
-	if (c->mbufs == 0)
-		create_pool_auto(n);
-	else
-		n->pool = create_pool(n, c->mbufs);
+	n->frame_room = config_frame_room(c);
+	snprintf(name, sizeof(name), "pmx_%u_mbufs", c->id);
+	if (chosen)
+		choose_buffers(c);
+	while ((n->pool = rte_pktmbuf_pool_create(name, c->mbufs, POOL_CACHE, RTE_ALIGN(sizeof(struct buf_priv), 64),
+			(uint16_t)(RTE_PKTMBUF_HEADROOM + n->frame_room), (int)rte_socket_id())) == NULL &&
+		chosen && c->mbufs > config_buffers_least(c))
+		c->mbufs = RTE_MAX(c->mbufs / 4 * 3, config_buffers_least(c)); /* fewer hugepages than it wanted to grow by */
 	if (n->pool == NULL)
 		return fail(n, -rte_errno, "no memory for limits.mbufs = %u buffers of %u bytes "
 					   "(%u MiB): %s. Reserve hugepages with "
 					   "dpdk-config/hugepages.sh, give the EAL more with -m, or "
 					   "lower limits.mbufs", c->mbufs, n->frame_room,
-			(uint32_t)(c->mbufs * buffer_bytes(n) >> 20), rte_strerror(rte_errno));
+			(uint32_t)((uint64_t)c->mbufs * (n->frame_room + 384) >> 20),
+			rte_strerror(rte_errno));
 	n->bufs_count = c->mbufs;
 	n->bufs = calloc(c->mbufs, sizeof(*n->bufs));
 	if (n->bufs == NULL)
 		return fail(n, -ENOMEM, "no memory for the table of %u buffers", c->mbufs);
 	rte_mempool_obj_iter(n->pool, number_buffer, n);
-	divide_buffers(n, links);
+	config_divide_buffers(c, &shares);
+	atomic_store(&n->mbufs_left, shares.contexts);
+	n->context_least = shares.context_least;
+	n->assembly_frames = shares.assembly;
 	return 0;
 }
 
@@ -209,14 +122,9 @@ static int
 open_links(struct node *n)
 {
 	struct config *c = &n->config;
-	bool any = false;
 
-	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
-		if (!c->links[i].used)
-			continue;
-		if (i != n->link_count)
-			return fail(n, -EINVAL, "[link %u] without [link %u]: number links from 0", i,
-				n->link_count);
+	/* numbered from 0, one at least: config_check */
+	for (unsigned i = 0; i < CONFIG_LINKS_MAX && c->links[i].used; i++) {
 		c->links[i].link.queues = c->lanes;
 		int e = link_open(&n->links[i], &c->links[i].link, (uint16_t)c->id, n->pool);
 
@@ -227,14 +135,11 @@ open_links(struct node *n)
 			char name[32];
 
 			snprintf(name, sizeof(name), "pmx_%u_link_%u", c->id, i);
-			n->handover[i] = rte_ring_create(name, 4096, (int)rte_socket_id(), RING_F_SC_DEQ);
+			n->handover[i] = rte_ring_create(name, HANDOVER_RING, (int)rte_socket_id(), RING_F_SC_DEQ);
 			if (n->handover[i] == NULL)
 				return fail(n, -ENOMEM, "[link %u]: no memory for hand-over", i);
 		}
-		any = true;
 	}
-	if (!any)
-		return fail(n, -EINVAL, "no [link 0] in the configuration");
 	return 0;
 }
 
@@ -249,9 +154,6 @@ make_peers(struct node *n)
 	for (uint32_t i = 0; i < c->nodes_max; i++) {
 		if (!c->peers[i].known || i == c->id)
 			continue;
-		if (c->peers[i].link >= n->link_count)
-			return fail(n, -EINVAL, "[nodes] %u: [link %u] does not exist", i,
-				c->peers[i].link);
 		int e = peer_set(n, (uint16_t)i, &c->peers[i]);
 
 		if (e != 0)
@@ -261,16 +163,6 @@ make_peers(struct node *n)
 }
 
 /* ------------------------------------------------------------------ channels */
-
-static uint32_t
-power_of_two(uint32_t v)
-{
-	uint32_t p = 1;
-
-	while (p < v)
-		p *= 2;
-	return p;
-}
 
 static void
 free_remote(struct remote *r)
@@ -336,31 +228,13 @@ make_channel(struct node *n, uint16_t ctx)
 	return 0;
 }
 
-static void
-set_geometry(struct node *n)
-{
-	const struct config *c = &n->config;
-
-	n->geometry = (struct channel_geometry){
-		.submissions = c->submissions,
-		.completions = 64,
-		.send_buffers = c->send_buffers,
-		.transfers = c->transfers,
-		.events = power_of_two(c->events),
-		.lhs = {c->lhs_entries, c->lhs_entry_bytes, c->lhs_split, c->lhs_size_offset},
-		/* its front parts must have room for a struct wire_match, whatever the other's have */
-		.matched = {c->matched_entries, c->lhs_entry_bytes, c->lhs_entry_bytes - LHS_ENVELOPE_BYTES, LHS_SIZE_OFFSET},
-	};
-}
-
 static int
 make_channels(struct node *n)
 {
 	const struct config *c = &n->config;
 
+	n->geometry = config_geometry(c);
 	n->layout = channel_layout(&n->geometry);
-	if (!lhs_config_ok(&n->geometry.lhs))
-		return fail(n, -EINVAL, "limits.lhs_*: these do not go together");
 	n->channels = calloc(c->contexts, sizeof(*n->channels));
 	if (n->channels == NULL)
 		return fail(n, -ENOMEM, "no memory for limits.contexts = %u", c->contexts);
@@ -378,23 +252,10 @@ make_channels(struct node *n)
 struct proto_config
 proto_config_of(const struct engine *e)
 {
-	const struct node *n = e->node;
-	const struct config *c = &n->config;
-	struct proto_config p = c->proto;
+	struct proto_config p = config_core(&e->node->config);
 
-	p.node = (uint16_t)c->id;
-	p.epoch = n->epoch;
+	p.epoch = e->node->epoch;
 	p.ticks_per_sec = rte_get_tsc_hz();
-	p.nodes_max = c->nodes_max;
-	p.contexts_max = WIRE_MATCHED + c->contexts;
-	p.tx_frames_max = c->contexts * c->send_buffers + c->transfer_frames;
-	if (p.tx_frames_max > c->mbufs)
-		p.tx_frames_max = c->mbufs;
-	p.rx_frames_max = c->mbufs;
-	p.hold_frames_max = n->hold_frames;
-	p.assembly_frames_max = n->assembly_frames;
-	p.payload_max = n->frag_len;
-	p.probes = 3;
 	return p;
 }
 
@@ -405,7 +266,7 @@ make_core(struct node *n, struct engine *e)
 
 	p.seed = rte_rand() + e->lane;
 	size_t bytes = proto_memsize(&p);
-	void *memory = bytes ? rte_zmalloc("pmx_core", bytes, 64) : NULL;
+	void *memory = rte_zmalloc("pmx_core", bytes, 64);
 
 	if (memory == NULL)
 		return fail(n, -ENOMEM, "no memory for the protocol core (%zu MiB): lower limits.flows, "
@@ -437,7 +298,7 @@ make_lane(struct node *n, unsigned lane)
 		!e->out)
 		return fail(n, -ENOMEM, "no memory for lane %u", lane);
 	snprintf(name, sizeof(name), "pmx_%u_inbox_%u", c->id, lane);
-	e->inbox = rte_ring_create(name, power_of_two(c->mbufs + c->lanes * c->transfer_frames + 1),
+	e->inbox = rte_ring_create(name, config_inbox_entries(c),
 		(int)rte_socket_id(), RING_F_SC_DEQ);
 	e->doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	e->sleep_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -492,10 +353,10 @@ node_make(struct node **out, struct config *config, char *error, uint32_t error_
 	}
 	n->config = *config;
 	config->peers = NULL;
+	descriptors_raise(config_descriptors(&n->config));
 	pthread_mutex_init(&n->command_lock, NULL);
 	pthread_mutex_init(&n->regions, NULL);
 	n->epoch = (uint32_t)(rte_rand() ^ rte_rdtsc()) | 1;
-	set_geometry(n);
 	if ((e = make_pool(n)) != 0 || (e = make_channels(n)) != 0) {
 		snprintf(error, error_len, "%s", n->error);
 		node_stop(n);

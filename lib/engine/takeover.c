@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include <rte_cycles.h>
-#include <rte_log.h>
 
 #include "channel/passing.h"
+#include "engine/events.h"
 #include "engine/serve.h"
 #include "engine/takeover.h"
 
@@ -702,7 +702,7 @@ end_bad(struct engine *e, struct takeover *t)
 			if (t->door.connection[c].number == owner)
 				t->door.connection[c].bad = true;
 		}
-		RTE_LOG(WARNING, USER1, "pmx: take-over: the memory of context %u cannot be mapped: it ends, and all of its process\n", i);
+		events_say(EVENTS_CONTEXT, RTE_LOG_WARNING, "the memory of context %u cannot be mapped after taking over: it ends, and all of its process", i);
 	}
 }
 
@@ -774,6 +774,7 @@ takeover_resume(struct node *n, struct takeover *t, char *error, uint32_t error_
 	free(k.frames);
 	if (!good || k.failed)
 		return fail(error, error_len, -EPROTO, "the state is not whole");
+	events_say(EVENTS_NODE, RTE_LOG_NOTICE, "took over: %u contexts, %u connections, %u frames", h.channels, t->door.connections, h.frames);
 	return 0;
 }
 

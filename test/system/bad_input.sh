@@ -84,11 +84,11 @@ echo "$base" | sed 's/^listen.*/listen = 192.0.2.1:99/' >"$dir/listen.ini"
 echo "$base" | sed 's/^contexts.*/contexts = 1024\nsend_buffers = 32768/' >"$dir/contexts.ini"
 fails no_config 'cannot be read: No such file' "${small[@]}" -- "$dir/nothing.ini"
 fails link_does_not_exist "port 'net_nothing0' does not exist" "${small[@]}" -- "$dir/port.ini"
-fails too_little_memory_for_mbufs 'no memory for limits.mbufs = 4000000.*hugepages' "${small[@]}" -- "$dir/huge.ini"
-fails too_little_memory_for_contexts 'no memory for .*limits' "${small[@]}" -- "$dir/contexts.ini"
-fails too_few_mbufs_for_queues 'limits.mbufs = 1024 is too few' "${small[@]}" -- "$dir/few.ini"
+fails too_little_memory_for_mbufs 'the node needs [0-9]+ MiB of memory: [0-9]+ for limits.mbufs = 4000000.*there are 64' "${small[@]}" -- "$dir/huge.ini"
+fails too_little_memory_for_contexts 'the node needs [0-9]+ MiB of memory: .*limits.contexts = 1024.*there are 64' "${small[@]}" -- "$dir/contexts.ini"
+fails too_few_mbufs_for_queues 'limits. mbufs: 1024 is too few' "${small[@]}" -- "$dir/few.ini"
 fails address_not_of_this_host '192.0.2.1' "${small[@]}" -- "$dir/listen.ini"
-fails too_few_hugepages 'EAL did not start' -m 900000 -l 0 -- "$dir/good.ini"
+fails too_few_hugepages 'ask for 500000 MiB of hugepages' -m 500000 -l 0 -- "$dir/good.ini"
 
 timeout 10 "$build/app/pmx-perf" latency --to 1:1x >"$dir/out" 2>&1
 code=$?

@@ -5,7 +5,7 @@
 # everything that was started here ends and everything that it left is removed.
 
 build=$(cd "${1:?BUILD_DIR}" && pwd) || exit 2
-tag=$(basename "$0" .sh | tr -d _)$$
+tag=$(basename "$0" .sh | tr -d _)$$- # no digit last: what begins with it is no other run's
 dir=$(mktemp -d /tmp/pmx-test.XXXXXX) || exit 2
 export RUNTIME_DIRECTORY=$dir/run
 mkdir "$RUNTIME_DIRECTORY"
@@ -29,7 +29,7 @@ clean() {
 	for space in ${spaces[@]+"${spaces[@]}"}; do
 		ip netns del "$space" 2>/dev/null
 	done
-	rm -f /dev/hugepages/"$tag"*map_* /run/pmx-dpdk-"$tag"*.pid
+	rm -f /dev/hugepages/"$tag"*map_* /run/pmx-dpdk-"$tag"*.pid /run/pmx-dpdk/"$tag"*.sock
 	rm -rf "$dir"
 }
 trap clean EXIT

@@ -26,7 +26,7 @@ stop_all() {
 	for pid in ${pids[@]+"${pids[@]}"}; do
 		kill -9 "$pid" 2>/dev/null && wait "$pid" 2>/dev/null
 	done
-	rm -f /dev/hugepages/"$name"[ab]map_* /run/pmx-dpdk-"$name"[ab].pid
+	rm -f /dev/hugepages/"$name"[ab]map_* /run/pmx-dpdk-"$name"[ab].pid /run/pmx-dpdk/"$name"[ab].sock
 	rm -rf "$dir"
 }
 trap stop_all EXIT
@@ -195,7 +195,8 @@ check killed says 1 "'${name}a' is dead" --instance "${name}a" stat
 check killed__default says 1 "no primary runs.*left behind by dead ones: ${name}a" stat
 check doctor__leftovers json \
 	'any("rm -r" in l["mend"] and "'"${name}a"'" in l["found"] for l in d)' doctor
-check doctor__hugepages json 'any(l["mend"].endswith("'"${name}a"'map_*") for l in d)' doctor
+check doctor__hugepages json 'any(l["check"] == "leftover hugepages" and "'"${name}a"'map_[0-9]+" in l["mend"] for l in d)' doctor
+check doctor__socket json 'any(l["check"] == "leftover socket" and l["mend"] == "rm /run/pmx-dpdk/'"${name}a"'.sock" for l in d)' doctor
 check doctor__dead_named bash -c "! '$ctl' --instance '${name}a' doctor"
 pids=()
 

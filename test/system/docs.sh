@@ -33,7 +33,7 @@ stop_all() {
 	for pid in ${pids[@]+"${pids[@]}"}; do
 		kill -9 "$pid" 2>/dev/null && wait "$pid" 2>/dev/null
 	done
-	rm -f /dev/hugepages/"$name"[ab]map_* /run/pmx-dpdk-"$name"[ab].pid
+	rm -f /dev/hugepages/"$name"[ab]map_* /run/pmx-dpdk-"$name"[ab].pid /run/pmx-dpdk/"$name"[ab].sock
 	rm -rf "/var/run/dpdk/${name}a" "/var/run/dpdk/${name}b" "$dir"
 }
 trap stop_all EXIT
@@ -142,6 +142,28 @@ requirement_names() {
 	print('\n'.join(bad))
 	sys.exit(bool(bad))
 	END
+}
+
+# the command of README, as it stands there, in a tree that nothing was built in
+reference_pages() {
+	local command
+	command=$(grep -o '`[^`]*doxygen doc/Doxyfile`' "$top/README.md" | tr -d '`')
+	[ -n "$command" ] || { echo "README.md has no doxygen command"; return 1; }
+	mkdir -p "$dir/tree/doc" && cp -r "$top/include" "$dir/tree" && cp "$top/doc/Doxyfile" "$dir/tree/doc" || return 1
+	(cd "$dir/tree" && bash -c "$command") && [ -f "$dir/tree/build/doc/html/index.html" ]
+}
+
+# who installs the library is told of ldconfig wherever that is said
+ldconfig_is_named() {
+	! grep -rn 'meson install' "$top/README.md" "$top"/doc/*.md "$top"/dpdk-config | grep -v ldconfig
+}
+
+manual_pages() {
+	local page said
+	for page in "$top"/doc/man/*.1; do
+		said=$(MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z "$page" 2>&1 >/dev/null)
+		[ -z "$said" ] || { echo "$(basename "$page"): $said"; return 1; }
+	done
 }
 
 # ------------------------------------------------------------------ configurations, commands
@@ -271,6 +293,14 @@ example_says_why() {
 	return 1
 }
 
+# without arguments it says how it is used
+example_usage() {
+	LD_LIBRARY_PATH=$libs timeout 30 "$dir/example" >"$dir/out" 2>&1
+	[ $? -eq 2 ] && grep -q '^Usage: example INSTANCE' "$dir/out" && return 0
+	cat "$dir/out"
+	return 1
+}
+
 stop_primaries() {
 	local pid
 	for pid in "${pids[@]:0:2}"; do
@@ -285,10 +315,14 @@ check docs__readme_example_is_the_file example_text
 check docs__golden_bytes golden_bytes
 check docs__links links
 check docs__requirements_name_what_exists requirement_names
+check docs__reference_pages reference_pages
+check docs__ldconfig_is_named ldconfig_is_named
+check docs__manual_pages manual_pages
 check docs__marked_blocks marked_blocks
 check docs__configurations configurations
 check docs__commands commands
 if check docs__example_compiles compile_example; then
+	check docs__example_says_its_usage example_usage
 	free=$(cat /sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages 2>/dev/null || echo 0)
 	if [ "$(id -u)" -ne 0 ]; then
 		echo "skip docs__example_runs needs root: sudo $0 $1"

@@ -7,7 +7,7 @@
  *   thin verbs INSTANCE CONTEXT NODE:CONTEXT every kind of verb once, with all bytes checked
  *   thin ping  INSTANCE CONTEXT NODE:CONTEXT BYTES ROUNDS   prints the median round trip in ns
  *   thin maps  INSTANCE CONTEXT              prints what is mapped shared, and the descriptors
- *   thin open  INSTANCE CONTEXT              opens it, and says how that ended
+ *   thin open  INSTANCE CONTEXT...           opens them, and says how that ended
  */
 #include <errno.h>
 #include <sched.h>
@@ -295,7 +295,14 @@ main(int argc, char **argv)
 	if (strcmp(argv[1], "maps") == 0)
 		return maps();
 	if (strcmp(argv[1], "open") == 0) {
-		puts("opened");
+		printf("opened %u\n", pmx_context_addr(ctx).context);
+		for (int i = 4; i < argc; i++) {
+			const struct pmx_context_params params = {.context = (uint16_t)atoi(argv[i])};
+
+			must("pmx_context_open", pmx_context_open(&ctx, node, &params));
+			printf("opened %u\n", pmx_context_addr(ctx).context);
+		}
+		pmx_node_close(node);
 		return 0;
 	}
 	if (strcmp(argv[1], "verbs") == 0 && argc == 5)

@@ -37,10 +37,12 @@ group = $nobody
 [contexts 8-9]
 uid = 12345
 [contexts 10-11]
-gid = $nobody
+gid = 23456
 send_buffers = 8
 receive_buffers = 16
 shared_bytes = 1048576
+[contexts 12-13]
+send_buffers = 4
 [nodes]
 0 = auto
 END
@@ -51,6 +53,9 @@ sock=$dir/door/pmx.sock
 # an ordinary user in fresh user, mount and PID namespaces; another one
 user=(timeout -k 5 60 setpriv --reuid=$nobody --regid=$nobody --clear-groups unshare --user --mount --pid --fork --kill-child)
 other=(timeout -k 5 60 setpriv --reuid=12345 --regid=12345 --clear-groups)
+# one of a group, which is not his first; and one whom two ranges name
+member=(timeout -k 5 60 setpriv --reuid=34567 --regid=34567 --groups=23456)
+both=(timeout -k 5 60 setpriv --reuid=12345 --regid=23456 --clear-groups)
 
 if ! "${user[@]}" true 2>"$dir/unshare"; then
 	not_ok thin_namespaces "an ordinary user cannot make namespaces here: $(cat "$dir/unshare")"
@@ -69,6 +74,7 @@ says() { # NAME TEXT COMMAND...: it prints TEXT
 }
 
 serve() { # CONTEXT
+	rm -f "$dir/serve.log" # of the one before, which was serving
 	start "$dir/serve.log" "${user[@]}" "$thin" serve "$sock" "$1"
 	server=$last
 	wait_for 20 grep -q serving "$dir/serve.log" || not_ok thin_serves "" "$dir/serve.log"
@@ -91,9 +97,24 @@ says access__other_user_may_not "you may not" "${other[@]}" "$thin" open "$sock"
 chmod 666 "$sock"
 says access__range_of_a_user opened "${other[@]}" "$thin" open "$sock" 8
 says access__range_of_another_user "you may not" "${user[@]}" "$thin" open "$sock" 8
-says access__range_of_a_group opened "${user[@]}" "$thin" open "$sock" 10
+says access__range_of_a_group opened "${member[@]}" "$thin" open "$sock" 10
 says access__range_of_another_group "you may not" "${other[@]}" "$thin" open "$sock" 10
-says access__quota_of_shared_memory "pmx_alloc" "${user[@]}" "$thin" verbs "$sock" 10 0:1
+says access__quota_of_shared_memory "pmx_alloc" "${member[@]}" "$thin" verbs "$sock" 10 0:1
+# whom a range names has no other context, whether another is named for it or nobody
+for ctx in 0 1 12 15; do
+	says "access__named_user_has_no_context_$ctx" "you may not" "${other[@]}" "$thin" open "$sock" $ctx
+	says "access__named_group_has_no_context_$ctx" "you may not" "${member[@]}" "$thin" open "$sock" $ctx
+done
+says access__named_by_two_ranges_has_the_first opened "${both[@]}" "$thin" open "$sock" 8
+says access__named_by_two_ranges_has_the_second opened "${both[@]}" "$thin" open "$sock" 11
+says access__range_of_nobody opened "${user[@]}" "$thin" open "$sock" 12
+says access__root_has_all "opened 8" timeout 60 "$thin" open "$sock" 8
+says access__any_of_a_named_user "opened 9" "${other[@]}" "$thin" open "$sock" 65535 65535
+says access__any_of_a_group "opened 10" "${member[@]}" "$thin" open "$sock" 65535
+says access__any_of_others "opened 0" "${user[@]}" "$thin" open "$sock" 65535
+says access__any_when_all_of_a_range_are_open "in use" "${other[@]}" "$thin" open "$sock" 65535 65535 65535
+# a secondary is of the primary's own user, and not bound
+PMX_ATTACH=secondary says access__secondary_has_all "opened 8" timeout 60 "$full" open "${tag}0" 8
 says access__no_such_socket "no pmx-dpdk primary" "${user[@]}" "$thin" open "$dir/door/nobody.sock" 1
 echo "[node]
 id = 1

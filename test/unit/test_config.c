@@ -78,8 +78,9 @@ config_read__every_kind_of_value(void **state)
 	good("# comment\n[node]\nid = 0x10\nname = n\n[engine]\nidle = sleep\nlanes = 16\n"
 	     "[link 0]\ndriver = ethdev\nport = p\nencap = udp\nip = 10.1.2.3\nudp_port = 99\n"
 	     "ethertype = 0x0800\n[link 1]\ndriver = loop\nport = q\n"
-	     "[proto]\nrecovery = go-back-n\ncc = pm\nchecksum = on\n"
-	     "[nodes]\n0 = 02:00:00:00:00:07\n1 = 10.0.0.1\n2 = 10.0.0.2:77\n3 = auto link=1\n");
+	     "[limits]\nmbufs = 200000\n[proto]\nrecovery = go-back-n\ncc = pm\nchecksum = on\n"
+	     "[link 2]\nport = r\n"
+	     "[nodes]\n0 = 02:00:00:00:00:07 link=2\n1 = 10.0.0.1\n2 = 10.0.0.2:77\n3 = auto link=1\n");
 	assert_int_equal(c.id, 16);
 	assert_int_equal(c.idle, IDLE_SLEEP);
 	assert_int_equal(c.links[0].link.ip, 0x0A010203);
@@ -102,7 +103,7 @@ static void
 config_read__bounds_are_allowed(void **state)
 {
 	(void)state;
-	good(HEAD "[limits]\nmbufs = 256\ncontexts = 1024\nsend_buffers = 32768\n");
+	good(HEAD "[limits]\nmbufs = 4194304\ncontexts = 1024\nsend_buffers = 32768\n");
 	assert_int_equal(c.contexts, 1024);
 }
 
@@ -178,9 +179,69 @@ config_read__together(void **state)
 	bad(HEAD "[limits]\nlhs_split = 41\n", "(text):6: [limits] lhs_split:", "40 bytes");
 	bad(HEAD "[limits]\nlhs_split = 0\nlhs_size_offset = 26\n",
 		"(text):7: [limits] lhs_size_offset:", "multiple of 4");
-	bad(HEAD "[limits]\nlhs_size_offset = 60\n", "(text):0: [limits] lhs_split:", "36 bytes");
+	bad(HEAD "[limits]\nlhs_size_offset = 60\n", "(text):5: [limits] lhs_split:", "36 bytes");
 	bad(HEAD "[proto]\nrto_min_us = 2000\nrto_max_us = 1000\n", "(text):6: [proto] rto_min_us:",
 		"rto_max_us = 1000");
+}
+
+/* Becomes part of paths and of what is removed: nothing but plain names. */
+static void
+config_read__name(void **state)
+{
+	static const char *const refused[] = {"vic*", "../x", "a/b", ".", "..", "-x", "_x", "a b", "a?", "[ab]", "x\\", "a+", "\xc3\xa4"};
+	static const char *const allowed[] = {"a", "0", "pmx0", "A.b_c-9", "n234567890123456789012345678901"};
+	char text[256];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		snprintf(text, sizeof(text), "[node]\nid = 1\nname = %s\n[link 0]\nport = x\n", refused[i]);
+		bad(text, "(text):3: [node] name:", "1 to 31 of the characters A-Z a-z 0-9 . _ -");
+	}
+	for (size_t i = 0; i < sizeof(allowed) / sizeof(allowed[0]); i++) {
+		snprintf(text, sizeof(text), "[node]\nid = 1\nname = %s\n[link 0]\nport = x\n", allowed[i]);
+		good(text);
+		assert_string_equal(c.name, allowed[i]);
+		config_free(&c);
+	}
+}
+
+/* What would be refused when the node starts is refused when it is read. */
+static void
+config_read__would_not_start(void **state)
+{
+	static const struct {
+		const char *text, *where, *why;
+	} cases[] = {
+		{"[node]\nid = 0\n", "(text):0: [link 0]", "missing"},
+		{"[node]\nid = 0\n[link 1]\nport = x\n", "(text):3: [link 1]", "without [link 0]"},
+		{"[node]\nid = 0\n[link 0]\n", "(text):3: [link 0]", "port is not set"},
+		{"[node]\nid = 0\n[link 0]\ndriver = loop\n", "(text):3: [link 0]", "port is not set"},
+		{"[node]\nid = 0\n[link 0]\ndriver = udp\n", "(text):3: [link 0]", "listen \"\""},
+		{"[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = nonsense\n", "(text):3: [link 0]", "listen \"nonsense\""},
+		{"[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = 127.0.0.1\n", "(text):3: [link 0]", "address:port"},
+		{"[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:65536\n", "(text):3: [link 0]", "address:port"},
+		{"[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:99x\n", "(text):3: [link 0]", "address:port"},
+		{"[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:9\nfault = lots\n", "(text):3: [link 0]", "unknown key \"lots\""},
+		{"[node]\nid = 0\n[link 0]\nport = x\n[link 1]\nport = x\n", "(text):5: [link 1]", "same port as [link 0]"},
+		{"[node]\nid = 0\n[link 0]\nport = x\nencap = udp\n", "(text):3: [link 0] ip:", "own address"},
+		{"[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:9\n[nodes]\n1 = 02:00:00:00:00:01\n", "(text):7: [nodes] 1:",
+			"driver = udp: give its IPv4 address"},
+		{"[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:9\n[nodes]\n1 = auto\n", "(text):7: [nodes] 1:", "IPv4"},
+		{"[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:9\n[nodes]\n1 = 10.0.0.1:0\n", "(text):7: [nodes] 1:", "port 0"},
+		{HEAD "[nodes]\n1 = 10.0.0.1\n", "(text):6: [nodes] 1:", "encap = ether: give its MAC address"},
+		{HEAD "encap = vlan\n[nodes]\n1 = 10.0.0.1\n", "(text):7: [nodes] 1:", "encap = vlan: give its MAC address"},
+		{HEAD "encap = udp\nip = 10.0.0.3\n[nodes]\n1 = auto\n", "(text):8: [nodes] 1:", "encap = udp: give its IPv4 address"},
+		{HEAD "[limits]\nmbufs = 2000\n", "(text):6: [limits] mbufs:", "too few"},
+		{HEAD "[access]\nsocket = pmx.sock\n", "(text):6: [access] socket:", "begins with /"},
+		{HEAD "[access]\nsocket = /123456789/123456789/123456789/123456789/123456789/123456789/123456789/123456789/123456789/123456789/1234\n",
+			"(text):6: [access] socket:", "longer than 103 bytes"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		bad(cases[i].text, cases[i].where, cases[i].why);
+	/* the line of the node itself is not used */
+	good("[node]\nid = 1\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:9\n[nodes]\n1 = auto\n");
 }
 
 static void
@@ -196,7 +257,7 @@ static void
 config_read__peer_has_its_links_port_and_a_mac(void **state)
 {
 	(void)state;
-	good(HEAD "udp_port = 90\n[link 1]\nudp_port = 91\n"
+	good(HEAD "encap = udp\nip = 10.0.0.3\nudp_port = 90\n[link 1]\nport = y\nencap = udp\nip = 10.1.0.3\nudp_port = 91\n"
 		  "[nodes]\n1 = 10.0.0.1\n2 = 10.0.0.2 link=1 mac=02:00:00:00:00:09\n");
 	assert_int_equal(c.peers[1].addr.port, 90);
 	assert_int_equal(c.peers[2].addr.port, 91);
@@ -301,7 +362,7 @@ config_payload_max__smallest_link(void **state)
 	good(HEAD);
 	assert_int_equal(config_payload_max(&c), (1500 - WIRE_HDR_BYTES) & ~7u);
 	config_free(&c);
-	good(HEAD "mtu = 9000\n[link 1]\nport = y\nencap = udp\nmtu = 1500\n");
+	good(HEAD "mtu = 9000\n[link 1]\nport = y\nencap = udp\nip = 10.0.0.1\nmtu = 1500\n");
 	assert_int_equal(config_payload_max(&c), (1500 - 28 - WIRE_HDR_BYTES) & ~7u);
 	config_free(&c);
 	good(HEAD "encap = vlan\n");
@@ -339,6 +400,8 @@ main(void)
 		cmocka_unit_test(config_read__duplicates),
 		cmocka_unit_test(config_read__nodes),
 		cmocka_unit_test(config_read__together),
+		cmocka_unit_test(config_read__name),
+		cmocka_unit_test_teardown(config_read__would_not_start, teardown),
 		cmocka_unit_test(config_read__must_be_given),
 		cmocka_unit_test(config_read__no_ini_file),
 		cmocka_unit_test_teardown(config_read__peer_has_its_links_port_and_a_mac, teardown),

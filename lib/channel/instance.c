@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * See instance.h. Called at start and end of processes, by any thread.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <mntent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "channel/instance.h"
+
+static bool
+is_plain(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+bool
+instance_name_ok(const char *name)
+{
+	size_t len = strlen(name);
+
+	if (len == 0 || len >= INSTANCE_NAME_MAX || !is_plain(*name))
+		return false;
+	for (const char *s = name; *s; s++) {
+		if (!is_plain(*s) && strchr("._-", *s) == NULL)
+			return false;
+	}
+	return true;
+}
+
+const char *
+eal_base(void)
+{
+	const char *base = getenv("RUNTIME_DIRECTORY");
+
+	if (base == NULL)
+		base = getuid() == 0 ? "/var/run" : getenv("XDG_RUNTIME_DIR");
+	return base ? base : "/tmp";
+}
+
+/* "pagesize=2M" of a mount's options, in bytes; where it is not said, the usual 2 MiB. */
+static uint64_t
+page_size(const struct mntent *m)
+{
+	const char *o = hasmntopt(m, "pagesize");
+	char unit = 0;
+	unsigned long long v = 0;
+
+	if (o == NULL || sscanf(o, "pagesize=%llu%c", &v, &unit) < 1)
+		return 2u << 20;
+	return v << (unit == 'G' ? 30 : unit == 'M' ? 20 : unit == 'K' || unit == 'k' ? 10 : 0);
+}
+
+void
+each_huge_mount(void (*visit)(void *arg, const char *dir, uint64_t page_bytes), void *arg)
+{
+	FILE *mounts = setmntent("/proc/self/mounts", "r");
+	struct mntent *m;
+
+	if (mounts == NULL)
+		return;
+	while ((m = getmntent(mounts)) != NULL) {
+		if (strcmp(m->mnt_type, "hugetlbfs") == 0)
+			visit(arg, m->mnt_dir, page_size(m));
+	}
+	endmntent(mounts);
+}
+
+size_t
+eal_map_owner(const char *file)
+{
+	const char *end = file + strlen(file), *digits = end;
+
+	while (digits > file && isdigit((unsigned char)digits[-1]))
+		digits--;
+	if (digits == end || digits - file < 4 || strncmp(digits - 4, "map_", 4) != 0)
+		return 0;
+	return (size_t)(digits - 4 - file);
+}
+
+bool
+is_map_of(const char *file, const void *prefix)
+{
+	size_t len = strlen(prefix);
+
+	return len > 0 && eal_map_owner(file) == len && strncmp(file, prefix, len) == 0;
+}
+
+bool
+is_any(const char *file, const void *unused)
+{
+	(void)file;
+	(void)unused;
+	return true;
+}
+
+size_t
+files_that(const char *dir, bool (*is)(const char *file, const void *arg), const void *arg, bool remove)
+{
+	DIR *d = opendir(dir);
+	struct dirent *e;
+	size_t count = 0;
+
+	while (d != NULL && (e = readdir(d)) != NULL) {
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || !is(e->d_name, arg))
+			continue;
+		count++;
+		if (remove)
+			unlinkat(dirfd(d), e->d_name, 0);
+	}
+	if (d != NULL)
+		closedir(d);
+	return count;
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What a configuration takes, before anything is made of it: the numbers by which node.c makes things, and their sum.
+ * Pure: called by who starts a node, and by who asks whether one would start.
+ */
+#include <string.h>
+#include <sys/resource.h>
+
+#include <rte_lcore.h>
+#include <rte_mempool.h>
+#include <rte_ring.h>
+
+#include "engine/engine.h"
+
+#define BUFFERS_MOST (1ull << 22)
+#define OWN_FDS       2  /* of a context that is closed: what wakes its client, and what wakes the lane */
+#define SPARE_FDS     64 /* of the EAL, lanes and links */
+#define PLACE_BYTES   64 /* at least, of carry.c's private area of a place */
+#define EAL_BYTES     (4u << 20) /* its own tables, services, telemetry, the ports' */
+#define PAGES_BYTES   (8u << 20) /* what is left over in the last hugepages of large pieces */
+
+uint32_t
+power_of_two(uint32_t v)
+{
+	uint32_t p = 1;
+
+	while (p < v)
+		p *= 2;
+	return p;
+}
+
+uint32_t
+config_link_buffers(const struct config *c)
+{
+	uint32_t need = (2 * POOL_CACHE + c->transfer_frames) * c->lanes;
+
+	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
+		const struct config_link *l = &c->links[i];
+
+		if (l->used)
+			need += (l->link.rx_descriptors + l->link.tx_descriptors) * c->lanes;
+	}
+	return need;
+}
+
+uint32_t
+config_frame_room(const struct config *c)
+{
+	uint32_t encap = 0;
+
+	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
+		uint32_t bytes = config_encap_bytes(c->links[i].link.encap);
+
+		if (c->links[i].used && bytes > encap)
+			encap = bytes;
+	}
+	uint32_t room = (encap + WIRE_HDR_BYTES + config_payload_max(c) + 63) & ~63u;
+
+	/* some PMDs want more than the frame: af_packet its ring's header, memif its bsize */
+	return room < 2048 ? 2048 : room + 256;
+}
+
+struct channel_geometry
+config_geometry(const struct config *c)
+{
+	return (struct channel_geometry){
+		.submissions = c->submissions,
+		.completions = 64,
+		.send_buffers = c->send_buffers,
+		.transfers = c->transfers,
+		.events = power_of_two(c->events),
+		.lhs = {c->lhs_entries, c->lhs_entry_bytes, c->lhs_split, c->lhs_size_offset},
+		/* its front parts must have room for a struct wire_match, whatever the other's have */
+		.matched = {c->matched_entries, c->lhs_entry_bytes, c->lhs_entry_bytes - LHS_ENVELOPE_BYTES, LHS_SIZE_OFFSET},
+	};
+}
+
+/* ------------------------------------------------------------------ buffers */
+
+/* A default context's, for unfinished messages to thin ones; who wants more has them set aside for itself. */
+static uint32_t
+assembly_frames(const struct config *c)
+{
+	return c->receive_buffers + RTE_MIN(c->matched_buffers, c->receive_buffers / 2 + 1);
+}
+
+void
+config_divide_buffers(const struct config *c, struct buffer_shares *s)
+{
+	const struct quotas least = QUOTAS_LEAST;
+	uint32_t rest = c->mbufs - config_link_buffers(c);
+
+	s->hold = rest / 8 / c->lanes + 1;
+	s->assembly = RTE_MIN(assembly_frames(c), rest / 4 / c->lanes);
+	s->contexts = (int64_t)rest - (int64_t)(s->hold + s->assembly) * c->lanes;
+	/* a pool that was made small by hand goes to who comes first */
+	s->context_least = s->contexts >= (int64_t)quotas_buffers(&least) * c->contexts ? quotas_buffers(&least) : 0;
+}
+
+uint32_t
+config_buffers_wanted(const struct config *c)
+{
+	const struct quotas q = {c->send_buffers, c->receive_buffers, c->matched_buffers};
+	uint64_t wanted = (uint64_t)c->contexts * quotas_buffers(&q) + (uint64_t)assembly_frames(c) * c->lanes;
+
+	/* an eighth is for frames out of order */
+	return (uint32_t)RTE_MIN(config_link_buffers(c) + wanted * 8 / 7 + c->lanes + 1, BUFFERS_MOST);
+}
+
+uint32_t
+config_buffers_least(const struct config *c)
+{
+	return config_link_buffers(c) + 2 * (assembly_frames(c) * c->lanes + c->send_buffers);
+}
+
+uint32_t
+config_buffers_fit(const struct config *c, uint64_t bytes, uint64_t page_bytes)
+{
+	uint32_t low = config_buffers_least(c), high = config_buffers_wanted(c);
+	struct config sized = *c;
+	struct config_memory m;
+
+	while (low < high) {
+		sized.mbufs = low + (high - low + 1) / 2;
+		config_memory(&sized, page_bytes, &m);
+		if (m.all <= bytes)
+			low = sized.mbufs;
+		else
+			high = sized.mbufs - 1;
+	}
+	return low;
+}
+
+/* ------------------------------------------------------------------ the core */
+
+struct proto_config
+config_core(const struct config *c)
+{
+	struct proto_config p = c->proto;
+	struct buffer_shares shares;
+
+	config_divide_buffers(c, &shares);
+	p.node = (uint16_t)c->id;
+	p.nodes_max = c->nodes_max;
+	p.contexts_max = WIRE_MATCHED + c->contexts;
+	p.tx_frames_max = c->contexts * c->send_buffers + c->transfer_frames;
+	if (p.tx_frames_max > c->mbufs)
+		p.tx_frames_max = c->mbufs;
+	p.rx_frames_max = c->mbufs;
+	p.hold_frames_max = shares.hold;
+	p.assembly_frames_max = shares.assembly;
+	p.payload_max = config_payload_max(c);
+	p.probes = 3;
+	return p;
+}
+
+size_t
+config_core_bytes(const struct config *c)
+{
+	struct proto_config p = config_core(c);
+
+	p.epoch = 1;
+	p.ticks_per_sec = 1000000000;
+	return proto_memsize(&p);
+}
+
+uint32_t
+config_inbox_entries(const struct config *c)
+{
+	return power_of_two(c->mbufs + c->lanes * c->transfer_frames + 1);
+}
+
+/* rte_mempool_op_calc_mem_size_default: no object lies across the border of two pages. */
+static uint64_t
+pool_bytes(uint32_t count, uint32_t element_bytes, uint64_t page_bytes)
+{
+	uint64_t object = rte_mempool_calc_obj_size(element_bytes, 0, NULL);
+	uint64_t each = page_bytes / object;
+	uint64_t objects = each ? (count + each - 1) / each * page_bytes : RTE_ALIGN_CEIL(object, page_bytes) * count;
+
+	return objects + (uint64_t)power_of_two(count + 1) * sizeof(void *) + RTE_MAX_LCORE * sizeof(struct rte_mempool_cache);
+}
+
+void
+config_memory(const struct config *c, uint64_t page_bytes, struct config_memory *m)
+{
+	const struct channel_geometry g = config_geometry(c);
+	uint32_t places = 2 * c->transfer_frames + 64;
+
+	memset(m, 0, sizeof(*m));
+	m->mbufs = pool_bytes(c->mbufs,
+		(uint32_t)(sizeof(struct rte_mbuf) + RTE_ALIGN(sizeof(struct buf_priv), 64)) + RTE_PKTMBUF_HEADROOM + config_frame_room(c),
+		page_bytes);
+	m->channels = (channel_bytes(&g) + 256) * c->contexts;
+	m->cores = (uint64_t)config_core_bytes(c) * c->lanes;
+	m->rest = EAL_BYTES + (page_bytes > 4096 ? PAGES_BYTES : 0) + (uint64_t)c->nodes_max * sizeof(struct peer);
+	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
+		const struct config_link *l = &c->links[i];
+
+		if (!l->used)
+			continue;
+		places += l->link.tx_descriptors;
+		m->rest += HANDOVER_RING * sizeof(void *);
+		if (strcmp(l->link.driver, "loop") == 0)
+			m->rest += (uint64_t)power_of_two(l->link.rx_descriptors + 1) * sizeof(void *) * c->lanes;
+	}
+	m->rest += c->lanes * (sizeof(struct engine) + sizeof(struct proto_out) * BURST_MAX +
+		(uint64_t)config_inbox_entries(c) * sizeof(void *) +
+		pool_bytes(places, (uint32_t)sizeof(struct rte_mbuf) + PLACE_BYTES, page_bytes));
+	m->all = m->mbufs + m->channels + m->cores + m->rest;
+}
+
+uint64_t
+config_descriptors(const struct config *c)
+{
+	return (uint64_t)c->contexts * OWN_FDS + SPARE_FDS;
+}
+
+uint64_t
+descriptors_raise(uint64_t want)
+{
+	struct rlimit r, more = {want, want};
+
+	if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur >= want)
+		return want;
+	if (r.rlim_max < want && setrlimit(RLIMIT_NOFILE, &more) == 0)
+		return want;
+	r.rlim_cur = r.rlim_max < want ? r.rlim_max : want;
+	return setrlimit(RLIMIT_NOFILE, &r) == 0 ? r.rlim_cur : 0;
+}
