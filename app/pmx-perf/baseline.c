@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -200,6 +201,15 @@ resolve(struct baseline *b, struct sockaddr_storage *sa, socklen_t *len)
 	size_t n = colon ? (size_t)(colon - text) : 0;
 	int rc;
 
+	if (strchr(text, '/') != NULL) {
+		struct sockaddr_un *local = (struct sockaddr_un *)sa;
+
+		*local = (struct sockaddr_un){.sun_family = AF_UNIX};
+		*len = sizeof(*local);
+		if (snprintf(local->sun_path, sizeof(local->sun_path), "%s", text) >= (int)sizeof(local->sun_path))
+			return fail(b, -ENAMETOOLONG, "address \"%s\": %zu bytes at most", text, sizeof(local->sun_path) - 1);
+		return 0;
+	}
 	if (n >= 2 && text[0] == '[' && text[n - 1] == ']') {
 		text++;
 		n -= 2;
@@ -480,8 +490,8 @@ out:
 	return rc;
 }
 
-static int
-listen_at(struct baseline *b)
+int
+baseline_listen(struct baseline *b)
 {
 	struct sockaddr_storage sa;
 	socklen_t len;
@@ -494,6 +504,8 @@ listen_at(struct baseline *b)
 	if (fd < 0)
 		return fail(b, -errno, "no socket for %s: %s", b->address, strerror(errno));
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (sa.ss_family == AF_UNIX)
+		unlink(((struct sockaddr_un *)&sa)->sun_path); /* of one that was killed */
 	if (bind(fd, (struct sockaddr *)&sa, len) != 0 || listen(fd, 4) != 0) {
 		rc = fail(b, -errno,
 			"cannot listen at %s: %s; choose an address of this host and a free "
@@ -505,12 +517,20 @@ listen_at(struct baseline *b)
 	return fd;
 }
 
+void
+baseline_unlisten(const struct baseline *b, int fd)
+{
+	close(fd);
+	if (strchr(b->address, '/') != NULL)
+		unlink(b->address);
+}
+
 int
 baseline_serve(struct baseline *b, const atomic_bool *stop, double seconds)
 {
 	int64_t deadline = deadline_after(seconds);
 	bool quit = false;
-	int fd = listen_at(b);
+	int fd = baseline_listen(b);
 	int rc = 0;
 
 	if (fd < 0)
@@ -531,15 +551,15 @@ baseline_serve(struct baseline *b, const atomic_bool *stop, double seconds)
 		if (tcp >= 0 && serve_client(b, tcp, stop, &quit) != 0)
 			fprintf(stderr, "baseline server %s: %s\n", b->address, b->error);
 	}
-	close(fd);
+	baseline_unlisten(b, fd);
 	return rc;
 }
 
 /* ---- client ---- */
 
 /* Connect, again and again while nobody listens: the server may just be starting. */
-static int
-connect_to(struct baseline *b)
+int
+baseline_connect(struct baseline *b)
 {
 	int64_t deadline = deadline_after(CONNECT_S);
 	const struct timespec pause = {.tv_nsec = 20000000};
@@ -560,7 +580,7 @@ connect_to(struct baseline *b)
 			return fd;
 		rc = -errno;
 		close(fd);
-		if (now_ns() > deadline || (rc != -ECONNREFUSED && rc != -EINTR))
+		if (now_ns() > deadline || (rc != -ECONNREFUSED && rc != -ENOENT && rc != -EINTR))
 			return fail(b, rc, "cannot connect to %s: %s; start the server there first",
 				b->address, strerror(-rc));
 		nanosleep(&pause, NULL);
@@ -614,7 +634,7 @@ client_open(struct session *s, struct baseline *b, enum test test, uint32_t size
 	if (test != TEST_QUIT && (size == 0 || size > BASELINE_SIZE_MAX))
 		return fail(b, -EINVAL, "message of %u bytes: must be 1 to %u", size,
 			BASELINE_SIZE_MAX);
-	tcp = connect_to(b);
+	tcp = baseline_connect(b);
 	if (tcp < 0)
 		return tcp;
 	rc = session_open(s, b, tcp, size);

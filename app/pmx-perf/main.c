@@ -40,21 +40,23 @@ static const char usage[] =
 	"    --figure DIR           DIR/idle_round_trip.svg, idle_cpu.svg, .csv; EAL arguments behind --\n"
 	"  pin                      what pinning costs here, and a hit of the pin-down cache\n"
 	"What it is compared with:\n"
-	"  floor                    the raw link; a port behind --, e.g. -- --vdev=net_memif0,...\n"
+	"  floor                    the raw link; a port behind --, e.g. -- --vdev=net_memif0,... With --sizes: of frames\n"
+	"                           as messages of these sizes are sent in; without, of 64 to 9000 bytes\n"
 	"    --respond              be the echoing side\n"
 	"  baseline tcp | udp       kernel sockets; both ends here, or\n"
-	"    --respond | --initiate one end, at --address IP:PORT\n"
-	"  report FILE...           one table out of --json outputs\n"
+	"    --respond | --initiate one end, at --address IP:PORT, or the path of a Unix socket\n"
+	"  baseline relay           between two such ends: from --via ADDRESS to --address ADDRESS, until SIGTERM\n"
+	"  report [NAME=]FILE...    one table out of --json outputs; files of one NAME stand together\n"
 	"\n"
 	"  --sizes N,N,...          bytes; defaults 8 to 1048576\n"
 	"  --rounds N (20000)  --warmup N (2000)  --seconds S (1)  --burst N (32)\n"
 	"  --idle spin|yield|block  at an empty poll (default yield; embedded: spin)\n"
-	"  --cpu N                  pin to that CPU\n"
+	"  --cpu N                  the CPU to run on (default: one that no pmx-dpdk or pmx-perf polls on)\n"
 	"  --json                   a line a result, for machines\n";
 
 enum { OPT_INSTANCE = 256, OPT_EMBEDDED, OPT_CONTEXT, OPT_TO, OPT_SIZES, OPT_ROUNDS, OPT_WARMUP,
 	OPT_SECONDS, OPT_BURST, OPT_IDLE, OPT_CPU, OPT_JSON, OPT_RESPOND, OPT_INITIATE,
-	OPT_ADDRESS, OPT_HELP, OPT_VERSION, OPT_DEPTH, OPT_HIT, OPT_LOCAL, OPT_REMOTE, OPT_FIGURE };
+	OPT_ADDRESS, OPT_HELP, OPT_VERSION, OPT_DEPTH, OPT_HIT, OPT_LOCAL, OPT_REMOTE, OPT_FIGURE, OPT_VIA };
 
 static const struct option longs[] = {{"instance", 1, NULL, OPT_INSTANCE},
 	{"embedded", 1, NULL, OPT_EMBEDDED}, {"context", 1, NULL, OPT_CONTEXT},
@@ -65,7 +67,7 @@ static const struct option longs[] = {{"instance", 1, NULL, OPT_INSTANCE},
 	{"initiate", 0, NULL, OPT_INITIATE}, {"address", 1, NULL, OPT_ADDRESS},
 	{"depth", 1, NULL, OPT_DEPTH}, {"hit-ratio", 1, NULL, OPT_HIT}, {"local", 1, NULL, OPT_LOCAL},
 	{"remote", 1, NULL, OPT_REMOTE}, {"figure", 1, NULL, OPT_FIGURE},
-	{"help", 0, NULL, OPT_HELP}, {"version", 0, NULL, OPT_VERSION}, {0}};
+	{"via", 1, NULL, OPT_VIA}, {"help", 0, NULL, OPT_HELP}, {"version", 0, NULL, OPT_VERSION}, {0}};
 
 /* ------------------------------------------------------------------ sessions */
 
@@ -210,6 +212,7 @@ parse_option(struct options *o, int opt, const char *arg)
 	case OPT_INSTANCE: o->instance = arg; break;
 	case OPT_EMBEDDED: o->embedded = arg; break;
 	case OPT_ADDRESS: o->address = arg; break;
+	case OPT_VIA: o->via = arg; break;
 	case OPT_JSON: o->json = true; break;
 	case OPT_RESPOND: o->respond = true; break;
 	case OPT_INITIATE: o->serve = true; break;
@@ -308,8 +311,10 @@ parse(struct options *o, int argc, char **argv)
 	o->command = argv[optind++];
 	if (strcmp(o->command, "baseline") == 0) {
 		o->kind = optind < argc ? argv[optind++] : "";
-		if (strcmp(o->kind, "tcp") != 0 && strcmp(o->kind, "udp") != 0)
-			return bad("baseline", o->kind, "tcp or udp");
+		if (strcmp(o->kind, "tcp") != 0 && strcmp(o->kind, "udp") != 0 && strcmp(o->kind, "relay") != 0)
+			return bad("baseline", o->kind, "tcp, udp or relay");
+		if (strcmp(o->kind, "relay") == 0 && (o->via == NULL || o->address == NULL))
+			return bad("baseline", o->kind, "needs --via, where it listens, and --address, where it connects to");
 	}
 	o->files = argv + optind;
 	o->file_count = argc - optind;
@@ -344,6 +349,10 @@ main(int argc, char **argv)
 		o.eal_argv = name;
 	if (parse(&o, argc, argv) != 0)
 		return 2;
+	if (strcmp(o.command, "report") == 0)
+		return report(&o);
+	if (cpu_settle(&o, o.embedded || strcmp(o.command, "floor") == 0) != 0)
+		return 2;
 	if (strcmp(o.command, "floor") == 0)
 		return run_floor(&o);
 	if (strcmp(o.command, "baseline") == 0)
@@ -352,7 +361,5 @@ main(int argc, char **argv)
 		return run_idle(&o);
 	if (strcmp(o.command, "pin") == 0)
 		return run_pin(&o);
-	if (strcmp(o.command, "report") == 0)
-		return report(&o);
 	return run_session(&o);
 }

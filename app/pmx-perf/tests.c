@@ -29,6 +29,8 @@ struct counted {
 };
 
 #define REPLY_PATIENCE_S 20
+#define GREET_PATIENCE_S 5
+#define AT_ONCE_S        0.5 /* no node that is down is given up so soon */
 #define LAST_ACKS_MS     50
 
 static uint8_t *user;
@@ -112,7 +114,17 @@ send_message(struct session *s, struct pmx_addr to, uint8_t kind, uint32_t len)
 	if (e != 0)
 		return e;
 	write_payload(s, &buf, kind);
-	while ((e = pmx_send(s->ctx, to, &buf, NULL)) == -EAGAIN)
+	while ((e = pmx_send(s->ctx, to, &buf, &s->sent)) == -EAGAIN)
+		session_idle(s);
+	return e;
+}
+
+int
+perf_send(struct session *s, struct pmx_addr to, const void *data, uint32_t len)
+{
+	int e;
+
+	while ((e = pmx_send_copy(s->ctx, to, data, len, &s->sent)) == -ENOBUFS || e == -EAGAIN)
 		session_idle(s);
 	return e;
 }
@@ -148,7 +160,12 @@ perf_receive(struct session *s, struct pmx_message *m, uint64_t end)
 	for (unsigned i = 1; (e = pmx_receive(s->ctx, m)) == 0; i++) {
 		session_idle(s);
 		/* the clock costs as much as a poll */
-		if (i % 256 == 0 && rte_rdtsc() > end)
+		if (i % 256 != 0)
+			continue;
+		e = pmx_is_send_done(s->ctx, s->sent);
+		if (e < 0)
+			return e;
+		if (rte_rdtsc() > end)
 			return -ETIMEDOUT;
 	}
 	return e;
@@ -258,15 +275,38 @@ stream(struct session *s, const struct options *o, const char *test, uint32_t si
 static int
 greet(struct session *s, const struct options *o)
 {
-	uint64_t ns;
-	int e = ping(s, o, 64, &ns);
+	struct pmx_message m;
+	uint64_t hz = perf_hz(), start = rte_rdtsc(), end = start + REPLY_PATIENCE_S * hz;
+	int e = send_message(s, o->to, KIND_PING, 64);
 
-	if (e != 0) {
-		fprintf(stderr, "pmx-perf: no answer from node %u context %u: %s\n", o->to.node,
-			o->to.context, pmx_strerror(e));
-		return 1;
+	/* the engine gives up by its own clock; what was delivered is answered soon */
+	if (e == 0) {
+		do {
+			e = perf_receive(s, &m, rte_rdtsc() + GREET_PATIENCE_S * hz);
+		} while (e == -ETIMEDOUT && pmx_is_send_done(s->ctx, s->sent) == 0 && rte_rdtsc() < end);
 	}
-	return 0;
+	double waited = (double)(rte_rdtsc() - start) / (double)hz;
+
+	if (e == 1) {
+		pmx_release_receive_buffer(s->ctx, &m);
+		return 0;
+	}
+	fprintf(stderr, "pmx-perf: --to %u:%u: ", o->to.node, o->to.context);
+	/* both have one error; of a node that it does not know the engine knows that at once */
+	if (e == -EHOSTUNREACH && waited < AT_ONCE_S)
+		fprintf(stderr, "node %u is not in [nodes] of this node's configuration\n", o->to.node);
+	else if (e == -EHOSTUNREACH || (e == -ETIMEDOUT && pmx_is_send_done(s->ctx, s->sent) != 1))
+		fprintf(stderr, "node %u did not answer for %.1f s: does it run, and is its address in [nodes] right?\n",
+			o->to.node, waited);
+	else if (e == -ECONNREFUSED)
+		fprintf(stderr, "node %u has no context %u open: start 'pmx-perf respond' there, or check the number\n", o->to.node,
+			o->to.context);
+	else if (e == -ETIMEDOUT)
+		fprintf(stderr, "it took the message, and sent nothing back for %.1f s: does 'pmx-perf respond' run there, and nothing else?\n",
+			waited);
+	else
+		fprintf(stderr, "%s\n", pmx_strerror(e));
+	return 1;
 }
 
 int
@@ -278,7 +318,7 @@ run_initiator(struct session *s, const struct options *o)
 	int e = make_user_buffer() ? greet(s, o) : 1;
 	uint32_t most = pmx_get_max_message(s->ctx);
 
-	if (!is_match(o->command))
+	if (e == 0 && !is_match(o->command))
 		row_head(o, "pmx");
 	if (all || strcmp(o->command, "latency") == 0) {
 		const uint32_t *sizes = o->size_count ? o->sizes : latency_sizes;
@@ -408,6 +448,7 @@ run_responder(struct session *s, const struct options *o)
 			pmx_node_poll(s->node);
 	}
 	remote_end(s);
+	match_end();
 	if (e != 0)
 		return perf_complain("answering", e);
 	/* an embedded engine still owes the last Acks */
