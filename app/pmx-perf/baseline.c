@@ -36,7 +36,6 @@
 #define LOST_IN_A_ROW   50
 #define CONNECT_S       5.0               /* how long a client waits for its server to listen */
 #define UDP_QUIET_NS    INT64_C(20000000) /* after its end, a UDP stream empty so long is over */
-#define SOCKET_BUFFER   (4 << 20)         /* bytes asked for UDP: what the system's limit admits */
 #define READ_BYTES      (256u << 10)      /* server's buffer for streams */
 #define POLLS_PER_CLOCK 256               /* empty polls between two looks at clock and flags */
 
@@ -249,7 +248,7 @@ datagram_socket(struct baseline *b, int tcp, bool any_port)
 {
 	struct sockaddr_storage sa;
 	socklen_t len = sizeof(sa);
-	int size = SOCKET_BUFFER;
+	int size = b->socket_bytes;
 	int fd, rc;
 
 	if (getsockname(tcp, (struct sockaddr *)&sa, &len) != 0)
@@ -265,8 +264,10 @@ datagram_socket(struct baseline *b, int tcp, bool any_port)
 			close(fd);
 		return rc;
 	}
-	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
-	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	if (size > 0) {
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	}
 	/* Short, because a lost ping must be noticed after LOST_NS also when blocking. */
 	set_timeouts(fd, (int)(LOST_NS / 1000000));
 	return fd;

@@ -38,6 +38,7 @@ struct baseline {
 	const char *address; /* "10.0.0.1:7000", "[fd00::1]:7000" or, for TCP's tests, a Unix socket's path; the server's on both sides */
 	enum baseline_idle idle;
 	double time_limit_s; /* bound of each call; 0 = 60 */
+	int socket_bytes;    /* UDP: receive and send buffer asked for, of which the system's limit admits some; 0 = the system's own */
 	char error[256];
 };
 

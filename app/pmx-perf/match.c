@@ -727,10 +727,37 @@ depth_row(struct session *s, const struct options *o, uint32_t n, double *y)
 	return e;
 }
 
+/* What one more message that waits costs: up to the paper's depth, and beyond it. A cliff would stand between the two. */
+#define PAPERS_DEPTH 256
+
+static void
+slopes_print(const struct options *o, const struct plot *p)
+{
+	static const int curves[] = {EXACT, ANY_SOURCE, ANY_TAG, ONE_BIT, WALK, BULK_LIST};
+	unsigned middle = 0, last = p->rows - 1;
+
+	while (middle < last && p->x[middle + 1] <= PAPERS_DEPTH)
+		middle++;
+	if (!o->json)
+		printf("ns for one more message that waits: from %.0f to %.0f, from there to %.0f\n", p->x[0], p->x[middle], p->x[last]);
+	for (size_t i = 0; i < sizeof(curves) / sizeof(curves[0]); i++) {
+		int c = curves[i];
+		double to = middle > 0 ? (p->y[middle][c] - p->y[0][c]) / (p->x[middle] - p->x[0]) : NAN;
+		double beyond = last > middle ? (p->y[last][c] - p->y[middle][c]) / (p->x[last] - p->x[middle]) : NAN;
+
+		if (o->json)
+			json_line(json_pack("{s:s, s:s, s:I, s:o, s:I, s:o}", "what", "slope", "curve", p->label[c], "depth",
+				(json_int_t)p->x[middle], "ns", json_figure(to), "last_depth", (json_int_t)p->x[last], "beyond_ns",
+				json_figure(beyond)));
+		else
+			printf("  %-26s %s %s\n", p->label[c], figure_text(to, 10, 4), figure_text(beyond, 10, 4));
+	}
+}
+
 static int
 unexpected(struct session *s, const struct options *o)
 {
-	static const uint32_t all[] = {1, 10, 100, 1000, 4096, 10000, 32768, 100000};
+	static const uint32_t all[] = {1, 8, 32, 64, 128, 192, 256, 1000, 4096, 10000, 32768, 100000}; /* the paper's end at 256 */
 	static const char *const names[] = {"exact", "any source", "any tag", "one bit ignored", "exact, cold", "any source, cold",
 		"any tag, cold", "one bit ignored, cold", "drain and index", "the youngest received", "LHS entries walked",
 		"envelopes in bulk buffers"};
@@ -755,6 +782,8 @@ unexpected(struct session *s, const struct options *o)
 			"drain", "last", "reverse", "walk", "bulk list", "/ any");
 	for (unsigned i = 0; i < n && e == 0; i++)
 		e = depth_row(s, o, depths[i], plot_row(p, depths[i]));
+	if (e == 0)
+		slopes_print(o, p);
 	if (e == 0 && o->figure != NULL)
 		e = plot_write(p, o->figure) ? 0 : -EIO;
 	free(p);

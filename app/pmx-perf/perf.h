@@ -38,13 +38,14 @@ struct options {
 	unsigned size_count;      /* 0 = the test's own */
 	uint64_t rounds, warmup;
 	double seconds;
+	uint32_t socket_bytes;    /* baseline udp */
 	unsigned burst;
 	int cpu;                  /* -1: not said yet, see cpu_settle() */
 	enum perf_idle idle;
 	unsigned depth;           /* push, pull: transfers under way */
 	double hit_ratio;         /* push, pull: percent of transfers whose memory is pinned already */
 	bool local_private, remote_private; /* memory of malloc, not of pmx_alloc */
-	const char *figure;       /* push, pull: directory for the curves */
+	const char *figure;       /* directory for curves, there when tests begin */
 	bool json, respond, serve, progress;
 	char **files;             /* report */
 	int file_count;
@@ -72,6 +73,8 @@ void json_line(json_t *object);
 json_t *json_figure(double value);
 /* A figure of a table, so many characters wide, or '-'. In turn one of four buffers. */
 const char *figure_text(double value, int width, int decimals);
+/* For qsort() of doubles. */
+int compare_figures(const void *a, const void *b);
 /* The comparison of several result files (JSON lines). 0, 1 if a file is bad, 2 without files. */
 int report(const struct options *o);
 /* Fill the latencies of a row. */
@@ -129,6 +132,9 @@ int cpu_pin(pthread_t thread, int cpu);
 
 /* idle.c */
 int run_idle(const struct options *o);
+
+/* copy.c */
+int run_copy(const struct options *o);
 
 /* relay.c: accept at one address and pass on to the other; 0 or 1 (said why on stderr) */
 struct baseline;

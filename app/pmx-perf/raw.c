@@ -201,6 +201,7 @@ baseline_tests(struct baseline *b, const struct options *o)
 			return -1;
 		r.per_second = flow.messages_per_s;
 		r.gbits = flow.gbits_per_s;
+		r.lost = flow.sent - flow.received;
 		snprintf(r.test, sizeof(r.test), "bandwidth");
 		row_print(o, &r);
 		snprintf(r.test, sizeof(r.test), "rate");
@@ -220,6 +221,7 @@ run_baseline(const struct options *o)
 			o->idle == PERF_YIELD ? BASELINE_YIELD :
 						BASELINE_BLOCK,
 		.time_limit_s = 120,
+		.socket_bytes = (int)o->socket_bytes,
 	};
 	pid_t child = -1;
 	int status = 0, result;

@@ -8,8 +8,9 @@
 #include <string.h>
 
 #include "perf.h"
+#include "plot.h"
 
-#define ROWS_MAX 512
+#define ROWS_MAX 4096
 
 void
 row_latency(struct row *r, const struct hist *h)
@@ -194,17 +195,47 @@ read_file(struct comparison *c, const char *argument)
 	return read_rows(equals ? equals + 1 : argument, g);
 }
 
-/* The row of that kind and size: nothing else stands beside it. */
-static const struct row *
-find(const struct group *g, const char *what, const char *test, uint32_t size)
+enum figure { P50, P99, RATE, BANDWIDTH };
+
+static double
+figure_of(const struct row *r, enum figure f)
 {
+	switch (f) {
+	case P50: return measured((double)r->p50_ns / 1e3);
+	case P99: return measured((double)r->p99_ns / 1e3);
+	case RATE: return measured(r->per_second / 1e6);
+	case BANDWIDTH: return measured(r->gbits);
+	}
+	return NAN;
+}
+
+int
+compare_figures(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The median of what the rows of that kind and size say, nothing else stands beside it; NAN if there is none. *spread: from the lowest
+ * to the highest, as a part of it. */
+static double
+median_of(const struct group *g, const char *what, const char *test, enum figure f, uint32_t size, double *spread)
+{
+	static double values[ROWS_MAX];
+	unsigned n = 0;
+
 	for (unsigned i = 0; i < g->count; i++) {
 		const struct row *r = &g->rows[i];
 
-		if (strcmp(r->what, what) == 0 && strcmp(r->test, test) == 0 && r->size == size)
-			return r;
+		if (strcmp(r->what, what) == 0 && strcmp(r->test, test) == 0 && r->size == size && isfinite(figure_of(r, f)))
+			values[n++] = figure_of(r, f);
 	}
-	return NULL;
+	if (n == 0)
+		return NAN;
+	qsort(values, n, sizeof(values[0]), compare_figures);
+	*spread = n > 1 ? (values[n - 1] - values[0]) / values[n / 2] : NAN;
+	return values[n / 2];
 }
 
 static bool
@@ -217,43 +248,30 @@ has(const struct group *g, const char *what, const char *test)
 	return false;
 }
 
-enum figure { P50, P99, RATE, BANDWIDTH };
-
-static double
-figure_of(const struct row *r, enum figure f)
-{
-	if (r == NULL)
-		return NAN;
-	switch (f) {
-	case P50: return measured((double)r->p50_ns / 1e3);
-	case P99: return measured((double)r->p99_ns / 1e3);
-	case RATE: return measured(r->per_second / 1e6);
-	case BANDWIDTH: return measured(r->gbits);
-	}
-	return NAN;
-}
-
 /* The columns of a test. */
 static const struct {
 	const char *what, *name;
-} columns[] = {{"pmx", "pmx"}, {"raw", "raw link"}, {"tcp", "TCP"}};
+} columns[] = {{"pmx", "pmx"}, {"raw", "raw link"}, {"tcp", "TCP"}, {"udp", "UDP"}};
 #define COLUMNS (sizeof(columns) / sizeof(columns[0]))
 
 /* Column by column: a heading (size 0), or the figures of a size. */
 static void
-print_group(const struct group *g, const char *test, enum figure f, uint32_t size)
+print_group(const struct group *g, const char *test, enum figure f, uint32_t size, double *spread)
 {
 	for (size_t i = 0; i < COLUMNS; i++) {
-		const struct row *r = find(g, columns[i].what, test, size);
+		const char *what = columns[i].what;
+		double s = NAN, ignored;
 
-		if (!has(g, columns[i].what, test))
+		if (!has(g, what, test))
 			continue;
 		if (size == 0)
 			printf(" %9s", columns[i].name);
 		else
-			printf(" %s", figure_text(figure_of(r, f), 9, f == RATE ? 3 : 2));
+			printf(" %s", figure_text(median_of(g, what, test, f, size, &s), 9, f == RATE ? 3 : 2));
+		*spread = isfinite(s) && s > *spread ? s : *spread;
 		if (i == 0 && f == P50)
-			size == 0 ? printf(" %9s", "pmx p99") : printf(" %s", figure_text(figure_of(r, P99), 9, 2));
+			size == 0 ? printf(" %9s", "pmx p99") :
+				    printf(" %s", figure_text(median_of(g, what, test, P99, size, &ignored), 9, 2));
 	}
 	printf("   ");
 }
@@ -290,6 +308,7 @@ static void
 table(const struct comparison *c, const char *test, enum figure f, const char *title)
 {
 	uint32_t size = next_size(c, test, 0);
+	double spread = 0;
 
 	if (size == 0)
 		return;
@@ -302,14 +321,54 @@ table(const struct comparison *c, const char *test, enum figure f, const char *t
 	}
 	printf("%10s", "bytes");
 	for (unsigned k = 0; k < c->count; k++)
-		print_group(&c->groups[k], test, f, 0);
+		print_group(&c->groups[k], test, f, 0, &spread);
 	printf("\n");
 	for (; size != 0; size = next_size(c, test, size)) {
 		printf("%10u", size);
 		for (unsigned k = 0; k < c->count; k++)
-			print_group(&c->groups[k], test, f, size);
+			print_group(&c->groups[k], test, f, size, &spread);
 		printf("\n");
 	}
+	if (spread > 0)
+		printf("medians of repetitions; the widest spread, highest less lowest, is %.0f %% of its median\n", spread * 100);
+}
+
+/* The same as curves: DIR/NAME.csv, .svg. */
+static int
+draw(const struct comparison *c, const char *dir, const char *test, enum figure f, struct plot *p)
+{
+	for (unsigned k = 0; k < c->count; k++) {
+		for (size_t i = 0; i < COLUMNS && p->curves < PLOT_CURVES; i++) {
+			const struct group *g = &c->groups[k];
+
+			if (has(g, columns[i].what, test))
+				snprintf(p->label[p->curves++], sizeof(p->label[0]), "%s%s%.*s", columns[i].name,
+					g->name[0] ? ", " : "", (int)sizeof(p->label[0]) - 16, g->name);
+		}
+	}
+	for (uint32_t size = next_size(c, test, 0); size != 0 && p->rows < PLOT_ROWS; size = next_size(c, test, size)) {
+		double *y = plot_row(p, size), ignored;
+		unsigned curve = 0;
+
+		for (unsigned k = 0; k < c->count; k++) {
+			for (size_t i = 0; i < COLUMNS && curve < p->curves; i++) {
+				if (has(&c->groups[k], columns[i].what, test))
+					y[curve++] = median_of(&c->groups[k], columns[i].what, test, f, size, &ignored);
+			}
+		}
+	}
+	return p->rows > 0 && !plot_write(p, dir);
+}
+
+static int
+figures(const struct comparison *c, const char *dir)
+{
+	static struct plot round_trip = {.name = "round_trip", .title = "Round trip of messages", .x_label = "bytes", .y_label = "us, median",
+		.x_log = true, .y_log = true};
+	static struct plot bandwidth = {.name = "bandwidth", .title = "Bandwidth of messages sent in a burst", .x_label = "bytes",
+		.y_label = "Gb/s that arrive", .x_log = true, .y_log = true};
+
+	return draw(c, dir, "latency", P50, &round_trip) | draw(c, dir, "bandwidth", BANDWIDTH, &bandwidth);
 }
 
 int
@@ -327,6 +386,8 @@ report(const struct options *o)
 	table(&c, "latency", P50, "Round trip, microseconds: median, and for pmx the 99th percentile");
 	table(&c, "rate", RATE, "Message rate, millions a second, 64 bytes");
 	table(&c, "bandwidth", BANDWIDTH, "Bandwidth, Gb/s of payload, written and read by the application");
+	if (o->figure != NULL)
+		result |= figures(&c, o->figure);
 	for (unsigned k = 0; k < c.count; k++)
 		free(c.groups[k].rows);
 	return result;
