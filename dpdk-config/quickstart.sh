@@ -55,7 +55,7 @@ done
 [[ $build = /* ]] || build=$PWD/$build
 perf=$build/app/pmx-perf
 dpdk=$build/app/pmx-dpdk
-# what the tables' rows are, but for pmx's own choice of sizes, which is the same
+# of messages, bytes: the tables' rows
 sizes=8,64,1024,8192,65536,1048576
 # of one part: a slow machine's 2 ms a round, and some 30 tests of that many seconds
 limit=$((120 + rounds / 50 + 30 * (${seconds%.*} + 1)))
@@ -362,7 +362,7 @@ applications() {
 
 	begin "pmx attached: applications on CPUs $app0 and $app1"
 	start respond "$perf" respond --instance pmxq1 --cpu "$app1"
-	start pmx "$perf" all --instance pmxq0 --cpu "$app0" --json --rounds "$rounds" --seconds "$seconds"
+	start pmx "$perf" all --instance pmxq0 --cpu "$app0" --json --sizes $sizes --rounds "$rounds" --seconds "$seconds"
 	await pmx respond
 	code=$?
 	keep attached pmx
@@ -410,7 +410,7 @@ embedded_node() {
 }
 
 embedded_nodes() {
-	local code node eal=(--no-huge -m 512 --no-shconf) tests=(--json --rounds "$rounds" --seconds "$seconds")
+	local code node eal=(--no-huge -m 512 --no-shconf) tests=(--json --sizes $sizes --rounds "$rounds" --seconds "$seconds")
 
 	begin "pmx embedded: two nodes over UDP on CPUs $cpu0 and $cpu1"
 	for node in 0 1; do
@@ -426,7 +426,7 @@ embedded_nodes() {
 }
 
 embedded_memif() {
-	local code=0 node socket=$work/embedded.sock eal=(-m 256 --huge-unlink) tests=(--json --rounds "$rounds" --seconds "$seconds")
+	local code=0 node socket=$work/embedded.sock eal=(-m 256 --huge-unlink) tests=(--json --sizes $sizes --rounds "$rounds" --seconds "$seconds")
 
 	begin "pmx embedded: two nodes over memif on CPUs $cpu0 and $cpu1"
 	for node in 0 1; do

@@ -56,8 +56,9 @@ struct request_hdr {
 
 /* The server's answer at the end of a TEST_COUNT. Big endian. */
 struct result_hdr {
-	uint64_t bytes;      /* read */
-	uint64_t elapsed_ns; /* from first to last read */
+	uint64_t bytes;       /* read */
+	uint64_t timed_bytes; /* ... after the first read: how long that one took to come is not known */
+	uint64_t elapsed_ns;  /* from first to last read */
 };
 
 /* One test as one side sees it. */
@@ -406,19 +407,27 @@ static int
 serve_count(struct session *s)
 {
 	struct result_hdr result;
-	int64_t first = 0, last = 0;
-	uint64_t bytes = 0;
+	int64_t ready = now_ns(), first = 0, last = 0;
+	uint64_t bytes = 0, untimed = 0;
 	ssize_t k;
 
 	while ((k = s->data == s->tcp ? serve_read(s) : serve_datagram(s)) > 0) {
 		bytes += (uint64_t)k;
 		last = now_ns();
-		if (first == 0)
+		if (first == 0) {
 			first = last;
+			untimed = bytes;
+		}
 	}
 	if (k < 0)
 		return (int)k;
+	if (bytes > 0 && first == last) {
+		/* all in one read: it took no longer than since we are ready */
+		first = ready;
+		untimed = 0;
+	}
 	result.bytes = htobe64(bytes);
+	result.timed_bytes = htobe64(bytes - untimed);
 	result.elapsed_ns = htobe64((uint64_t)(last - first));
 	return send_all(s, s->tcp, (const uint8_t *)&result, sizeof(result));
 }
@@ -780,8 +789,8 @@ stream_result(struct session *s, uint64_t sent, struct baseline_flow *flow)
 			"%s %s, %u bytes: %lu of %lu messages arrived, too few to time: "
 			"measure for longer",
 			kind_name(s->b), s->b->address, s->size, f.received, sent);
-	f.messages_per_s = (double)f.received * 1e9 / (double)f.elapsed_ns;
-	f.gbits_per_s = (double)f.bytes * 8 / (double)f.elapsed_ns;
+	f.gbits_per_s = (double)be64toh(result.timed_bytes) * 8 / (double)f.elapsed_ns;
+	f.messages_per_s = f.gbits_per_s * 1e9 / 8 / s->size;
 	*flow = f;
 	return 0;
 }
