@@ -6,9 +6,10 @@
 # measures the raw link, kernel TCP and pmx on this host, and stops and removes all that it started.
 # Exit code 0 only if every part succeeded.
 #
-#   as root      two primaries joined by memif, an application attached to each
-#   --embedded   or not as root: two embedded nodes joined by the kernel's UDP, without hugepages
-#   --rounds N   of each latency test (20000)      --seconds S   of each other test (1)
+#   as root      over memif, first two embedded nodes, then two primaries with an application attached to each;
+#                beside each TCP with as many processes on the same CPUs
+#   --embedded   or not as root: only embedded nodes, joined by the kernel's UDP, without hugepages
+#   --rounds N   of each latency test (10000)      --seconds S   of each other test (0.4)
 #   --build DIR  build there
 #
 # Notes
@@ -24,11 +25,11 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
 build=$root/build
 embedded=false
-rounds=20000
-seconds=1
+rounds=10000
+seconds=0.4
 
 usage() {
-	sed -n '4,12s/^#[ ]\{0,1\}//p' "$0"
+	sed -n '4,13s/^#[ ]\{0,1\}//p' "$0"
 }
 
 die() {
@@ -54,6 +55,8 @@ done
 [[ $build = /* ]] || build=$PWD/$build
 perf=$build/app/pmx-perf
 dpdk=$build/app/pmx-dpdk
+# of messages, bytes: the tables' rows
+sizes=8,64,1024,8192,65536,1048576
 # of one part: a slow machine's 2 ms a round, and some 30 tests of that many seconds
 limit=$((120 + rounds / 50 + 30 * (${seconds%.*} + 1)))
 
@@ -141,7 +144,7 @@ clean_up() {
 	local name
 
 	trap - EXIT INT TERM
-	for name in floor floor-echo tcp pmx respond primary1 primary0; do # note 2
+	for name in raw raw-echo tcp tcp-served relay0 relay1 pmx respond primary1 primary0; do # note 2
 		[ -z "${pid_of[$name]:-}" ] || stop "$name"
 	done
 	[ -z "$work" ] && return
@@ -244,27 +247,38 @@ wait_for_socket() {
 	return 1
 }
 
-floor() {
-	local code=0 socket=$work/floor.sock common=(--no-pci -m 256 --no-telemetry --huge-unlink)
+# idle policy of the shape with a CPU for each process; if there is but one, they give it away
+alone() {
+	[ "$cpu0" = "$cpu1" ] && echo yield || echo spin
+}
+
+raw() {
+	local code=0 socket=$work/raw.sock common=(--no-pci -m 256 --no-telemetry --huge-unlink)
 
 	begin "raw link: memif on CPUs $cpu0 and $cpu1"
-	RUNTIME_DIRECTORY=$work start floor-echo "$perf" floor --respond --idle yield -- "${common[@]}" \
+	RUNTIME_DIRECTORY=$work start raw-echo "$perf" floor --respond --idle "$(alone)" -- "${common[@]}" \
 		--lcores "0@$cpu1" --file-prefix pmxqf1 "$(memif server "$socket")"
-	if wait_for_socket "$socket" floor-echo; then
-		RUNTIME_DIRECTORY=$work start floor "$perf" floor --idle yield --json --rounds "$rounds" \
+	if wait_for_socket "$socket" raw-echo; then
+		RUNTIME_DIRECTORY=$work start raw "$perf" floor --idle "$(alone)" --json --sizes $sizes --rounds "$rounds" \
 			--seconds "$seconds" -- "${common[@]}" --lcores "0@$cpu0" --file-prefix pmxqf0 \
 			"$(memif client "$socket")"
-		reap floor || code=1
+		reap raw || code=1
 	else
 		code=1
 	fi
 	if [ $code -eq 0 ]; then
-		reap floor-echo || code=1
+		reap raw-echo || code=1
 	else
-		stop floor-echo
+		stop raw-echo
 	fi
 	rm -f "$socket" # there only if the echo had to be stopped
-	finish $code "$work"/floor*.log
+	keep embedded raw
+	finish $code "$work"/raw*.log
+}
+
+# keep SHAPE NAME: what NAME measured stands in that shape's columns
+keep() {
+	mv "$work/$2.json" "$work/$1.$2" 2>/dev/null
 }
 
 # comparison PART: these wait for their peer 1 to 5 s at most, too little if the machine is busy
@@ -279,13 +293,44 @@ comparison() {
 tcp() {
 	local code
 
-	begin "kernel TCP over loopback"
+	begin "TCP over loopback: processes on CPUs $cpu0 and $cpu1"
 	port=$((port + 10))
-	start tcp "$perf" baseline tcp --idle yield --json --rounds "$rounds" --seconds "$seconds" \
+	start tcp-served "$perf" baseline tcp --respond --idle "$(alone)" --cpu "$cpu1" --address "127.0.0.1:$port"
+	start tcp "$perf" baseline tcp --initiate --idle "$(alone)" --json --sizes $sizes --rounds "$rounds" --seconds "$seconds" \
 		--cpu "$cpu0" --address "127.0.0.1:$port"
-	reap tcp
+	await tcp tcp-served
 	code=$?
-	finish $code "$work/tcp.log"
+	keep embedded tcp
+	finish $code "$work"/tcp*.log
+}
+
+# As pmx with primaries: application, process of its host, the other host's, application
+relayed_tcp() {
+	local code
+
+	begin "TCP by relays on CPUs $cpu0, $cpu1; ends on $app0, $app1"
+	port=$((port + 10))
+	start relay1 "$perf" baseline relay --via "127.0.0.1:$port" --address "$work/relay1.sock" --idle yield --cpu "$cpu1"
+	start relay0 "$perf" baseline relay --via "$work/relay0.sock" --address "127.0.0.1:$port" --idle yield --cpu "$cpu0"
+	start tcp-served "$perf" baseline tcp --respond --idle yield --cpu "$app1" --address "$work/relay1.sock"
+	start tcp "$perf" baseline tcp --initiate --idle yield --json --sizes $sizes --rounds "$rounds" --seconds "$seconds" \
+		--cpu "$app0" --address "$work/relay0.sock"
+	await tcp tcp-served
+	code=$?
+	stop relay0 || code=1
+	stop relay1 || code=1
+	keep attached tcp
+	finish $code "$work"/tcp*.log "$work"/relay*.log
+}
+
+# await INITIATOR RESPONDER: the end of a test between two processes. If the first fails, the second is stopped.
+await() {
+	if reap "$1"; then
+		reap "$2"
+	else
+		stop "$2"
+		return 1
+	fi
 }
 
 # primary NODE CPU ROLE: starts pmxqNODE; 0 when applications can attach
@@ -314,24 +359,16 @@ start_primaries() {
 	finish $code "$work"/primary*.log
 }
 
-# the end of a test of pmx, between the processes 'respond' and 'pmx'
-await_both() {
-	local code=0
-
-	if reap pmx; then
-		reap respond || code=1
-	else
-		code=1
-		stop respond
-	fi
-	finish $code "$work/pmx.log" "$work/respond.log" "$work"/primary*.log
-}
-
 applications() {
-	begin "pmx: applications on CPUs $app0 and $app1"
+	local code
+
+	begin "pmx attached: applications on CPUs $app0 and $app1"
 	start respond "$perf" respond --instance pmxq1 --cpu "$app1"
-	start pmx "$perf" all --instance pmxq0 --cpu "$app0" --json --rounds "$rounds" --seconds "$seconds"
-	await_both
+	start pmx "$perf" all --instance pmxq0 --cpu "$app0" --json --sizes $sizes --rounds "$rounds" --seconds "$seconds"
+	await pmx respond
+	code=$?
+	keep attached pmx
+	finish $code "$work/pmx.log" "$work/respond.log" "$work"/primary*.log
 }
 
 stop_primaries() {
@@ -360,29 +397,80 @@ nothing_left() {
 	finish $code "$work/left.log"
 }
 
-# embedded_node NAME NODE CPU COMMAND [ARGUMENTS...]
+# embedded_node NAME NODE CPU COMMAND [ARGUMENTS...] [-- EAL ARGUMENTS...]: $work/nodeNODE.ini is its configuration
 embedded_node() {
-	local name=$1 node=$2 cpu=$3 command=$4
+	local name=$1 node=$2 cpu=$3 command=$4 own=()
 
 	shift 4
-	sed "s/127\.0\.0\.1:1860\([01]\)/127.0.0.1:${port%?}\1/" "$here/examples/udp-node$node.ini" \
-		>"$work/node$node.ini"
-	RUNTIME_DIRECTORY=$work start "$name" "$perf" "$command" --embedded "$work/node$node.ini" \
-		--idle yield "$@" -- --no-huge -m 512 --no-shconf --no-pci --no-telemetry \
-		--file-prefix "pmxqe$node" --lcores "0@$cpu"
+	while [ $# -gt 0 ] && [ "$1" != -- ]; do
+		own+=("$1")
+		shift
+	done
+	shift
+	RUNTIME_DIRECTORY=$work start "$name" "$perf" "$command" --embedded "$work/node$node.ini" --cpu "$cpu" \
+		--idle "$(alone)" ${own[@]+"${own[@]}"} -- --no-pci --no-telemetry --file-prefix "pmxqe$node" "$@"
 }
 
 embedded_nodes() {
-	begin "pmx: two embedded nodes over UDP on CPUs $cpu0 and $cpu1"
-	embedded_node respond 1 "$cpu1" respond
-	embedded_node pmx 0 "$cpu0" all --json --rounds "$rounds" --seconds "$seconds"
-	await_both
+	local code node eal=(--no-huge -m 512 --no-shconf) tests=(--json --sizes $sizes --rounds "$rounds" --seconds "$seconds")
+
+	begin "pmx embedded: two nodes over UDP on CPUs $cpu0 and $cpu1"
+	for node in 0 1; do
+		sed "s/127\.0\.0\.1:1860\([01]\)/127.0.0.1:${port%?}\1/" "$here/examples/udp-node$node.ini" \
+			>"$work/node$node.ini"
+	done
+	embedded_node respond 1 "$cpu1" respond -- "${eal[@]}"
+	embedded_node pmx 0 "$cpu0" all "${tests[@]}" -- "${eal[@]}"
+	await pmx respond
+	code=$?
+	keep embedded pmx
+	finish $code "$work/pmx.log" "$work/respond.log"
 }
 
+embedded_memif() {
+	local code=0 node socket=$work/embedded.sock eal=(-m 256 --huge-unlink) tests=(--json --sizes $sizes --rounds "$rounds" --seconds "$seconds")
+
+	begin "pmx embedded: two nodes over memif on CPUs $cpu0 and $cpu1"
+	for node in 0 1; do
+		sed "s/^name = pmx$node\$/name = pmxqe$node/;s/^idle = .*/idle = $(alone)/" "$here/examples/memif-node$node.ini" \
+			>"$work/node$node.ini"
+	done
+	embedded_node respond 1 "$cpu1" respond -- "${eal[@]}" "$(memif server "$socket")"
+	if wait_for_socket "$socket" respond; then
+		embedded_node pmx 0 "$cpu0" all "${tests[@]}" -- "${eal[@]}" "$(memif client "$socket")"
+		await pmx respond || code=1
+	else
+		stop respond
+		code=1
+	fi
+	rm -f "$socket"
+	keep embedded pmx
+	finish $code "$work/pmx.log" "$work/respond.log"
+}
+
+# What shares what is said once above the tables, which stand side by side.
 report() {
-	[ -s "$work/pmx.json" ] || return
-	# shellcheck disable=SC2046
-	"$perf" report $(find "$work" -name '*.json' -size +0) || failures=$((failures + 1))
+	local files=() file shape
+
+	for shape in embedded attached; do
+		for file in "$work/$shape".{pmx,raw,tcp}; do
+			[ -s "$file" ] && files+=("${shape^^}=$file")
+		done
+	done
+	[ ${#files[@]} -gt 0 ] || return
+	echo
+	echo "EMBEDDED: two processes, a CPU each, that never wait: the engine is in the application; TCP between two such processes."
+	if [ -s "$work/attached.pmx" ]; then
+		if [ "$app0" = "$cpu0" ]; then
+			echo "ATTACHED: four processes on two CPUs: on each an application and its primary; TCP: and its relay (a Unix socket between)."
+		else
+			echo "ATTACHED: four processes, a CPU each: applications and their primaries; TCP: and their relays (Unix sockets between)."
+		fi
+	fi
+	if [ -s "$work/embedded.raw" ]; then
+		echo "raw link: the frames that a message of that size takes, as long as pmx's, echoed when all have come; no protocol."
+	fi
+	"$perf" report "${files[@]}" || failures=$((failures + 1))
 }
 
 # ------------------------------------------------------------------ all of it
@@ -394,8 +482,10 @@ run_embedded() {
 }
 
 run_primaries() {
-	comparison floor
+	comparison raw
 	comparison tcp
+	embedded_memif
+	comparison relayed_tcp
 	start_primaries && applications
 	stop_primaries
 	nothing_left

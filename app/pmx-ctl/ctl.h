@@ -12,6 +12,7 @@
 #ifndef PMX_CTL_H
 #define PMX_CTL_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -132,6 +133,7 @@ struct doctor {
 	unsigned count[3];
 	unsigned live;  /* instances with telemetry */
 	unsigned lanes; /* of the live instances together */
+	cpu_set_t polled; /* by lanes of those looked at so far */
 };
 
 /* One line of the report. mend: NULL or "" if there is nothing to do. */

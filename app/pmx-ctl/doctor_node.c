@@ -331,6 +331,17 @@ read_lanes(struct visit *v)
 	globfree(&tasks);
 }
 
+/* Has an instance that was looked at before a lane on the CPU of one of this one's? With fewer CPUs than lanes it must. */
+static bool
+shares_cpu(struct visit *v)
+{
+	cpu_set_t both;
+
+	CPU_AND(&both, &v->d->polled, &v->lanes);
+	CPU_OR(&v->d->polled, &v->d->polled, &v->lanes);
+	return CPU_COUNT(&both) > 0 && v->d->lanes <= (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 static void
 check_lanes(struct visit *v)
 {
@@ -345,6 +356,9 @@ check_lanes(struct visit *v)
 			"%" PRIu64
 			" with idle = %s; with them no CPU of %ld is left for applications",
 			lanes, idle, online);
+	else if (v->local && shares_cpu(v))
+		tell(v, WARN, "lanes", "start one of them with -l and another CPU",
+			"on a CPU that another instance polls as well");
 	else if (v->d->lanes > (unsigned)online)
 		tell(v, WARN, "lanes", "fewer engine.lanes", "%u of all instances on %ld CPUs",
 			v->d->lanes, online);

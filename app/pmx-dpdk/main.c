@@ -29,6 +29,7 @@
 
 #include "arguments.h"
 #include "channel/instance.h"
+#include "engine/pollers.h"
 #include "engine/serve.h"
 
 static struct node *node;
@@ -123,15 +124,32 @@ lock_instance(const char *name, char *path, size_t size, unsigned patience)
 static char *late_devices[16];
 static unsigned late_count;
 
+/* "0@CPU,1@CPU": each lane on a CPU that it may use and that no other primary of this host polls on, if there is one. */
+static void
+place_lanes(char *out, size_t size, unsigned lanes)
+{
+	cpu_set_t left;
+	size_t used = 0;
+
+	if (sched_getaffinity(0, sizeof(left), &left) != 0)
+		CPU_ZERO(&left);
+	for (unsigned i = 0; i < lanes && used < size; i++) {
+		int cpu = poller_cpu(&left);
+
+		used += (size_t)snprintf(out + used, size - used, "%s%u@%d", i ? "," : "", i, cpu < 0 ? 0 : cpu);
+		if (cpu >= 0)
+			CPU_CLR(cpu, &left);
+	}
+}
+
 static int
 start_eal(int argc, char **argv, const struct eal_arguments *given, const struct config *c, const char *name, bool later)
 {
 	char *args[argc + 8];
-	char prefix[64], lcores[32];
+	char prefix[64], lcores[16 * CONFIG_LANES_MAX];
 	int n = 0;
 
 	snprintf(prefix, sizeof(prefix), "--file-prefix=%s", name);
-	snprintf(lcores, sizeof(lcores), "0-%u", c->lanes - 1);
 	args[n++] = argv[0];
 	for (int i = 1; i < argc; i++) {
 		if (later && late_count < 16 && strncmp(argv[i], "--vdev=", 7) == 0)
@@ -143,7 +161,8 @@ start_eal(int argc, char **argv, const struct eal_arguments *given, const struct
 	}
 	args[n++] = prefix; /* of several, the last counts: a take-over's differs from node.name */
 	if (given->lcores == NULL && given->core_mask == NULL) {
-		args[n++] = (char *)"-l";
+		place_lanes(lcores, sizeof(lcores), c->lanes);
+		args[n++] = (char *)"--lcores";
 		args[n++] = lcores;
 	}
 	args[n] = NULL;

@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,7 +36,6 @@
 #define LOST_IN_A_ROW   50
 #define CONNECT_S       5.0               /* how long a client waits for its server to listen */
 #define UDP_QUIET_NS    INT64_C(20000000) /* after its end, a UDP stream empty so long is over */
-#define SOCKET_BUFFER   (4 << 20)         /* bytes asked for UDP: what the system's limit admits */
 #define READ_BYTES      (256u << 10)      /* server's buffer for streams */
 #define POLLS_PER_CLOCK 256               /* empty polls between two looks at clock and flags */
 
@@ -56,8 +56,9 @@ struct request_hdr {
 
 /* The server's answer at the end of a TEST_COUNT. Big endian. */
 struct result_hdr {
-	uint64_t bytes;      /* read */
-	uint64_t elapsed_ns; /* from first to last read */
+	uint64_t bytes;       /* read */
+	uint64_t timed_bytes; /* ... after the first read: how long that one took to come is not known */
+	uint64_t elapsed_ns;  /* from first to last read */
 };
 
 /* One test as one side sees it. */
@@ -200,6 +201,15 @@ resolve(struct baseline *b, struct sockaddr_storage *sa, socklen_t *len)
 	size_t n = colon ? (size_t)(colon - text) : 0;
 	int rc;
 
+	if (strchr(text, '/') != NULL) {
+		struct sockaddr_un *local = (struct sockaddr_un *)sa;
+
+		*local = (struct sockaddr_un){.sun_family = AF_UNIX};
+		*len = sizeof(*local);
+		if (snprintf(local->sun_path, sizeof(local->sun_path), "%s", text) >= (int)sizeof(local->sun_path))
+			return fail(b, -ENAMETOOLONG, "address \"%s\": %zu bytes at most", text, sizeof(local->sun_path) - 1);
+		return 0;
+	}
 	if (n >= 2 && text[0] == '[' && text[n - 1] == ']') {
 		text++;
 		n -= 2;
@@ -239,7 +249,7 @@ datagram_socket(struct baseline *b, int tcp, bool any_port)
 {
 	struct sockaddr_storage sa;
 	socklen_t len = sizeof(sa);
-	int size = SOCKET_BUFFER;
+	int size = b->socket_bytes;
 	int fd, rc;
 
 	if (getsockname(tcp, (struct sockaddr *)&sa, &len) != 0)
@@ -255,8 +265,10 @@ datagram_socket(struct baseline *b, int tcp, bool any_port)
 			close(fd);
 		return rc;
 	}
-	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
-	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	if (size > 0) {
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	}
 	/* Short, because a lost ping must be noticed after LOST_NS also when blocking. */
 	set_timeouts(fd, (int)(LOST_NS / 1000000));
 	return fd;
@@ -395,19 +407,27 @@ static int
 serve_count(struct session *s)
 {
 	struct result_hdr result;
-	int64_t first = 0, last = 0;
-	uint64_t bytes = 0;
+	int64_t ready = now_ns(), first = 0, last = 0;
+	uint64_t bytes = 0, untimed = 0;
 	ssize_t k;
 
 	while ((k = s->data == s->tcp ? serve_read(s) : serve_datagram(s)) > 0) {
 		bytes += (uint64_t)k;
 		last = now_ns();
-		if (first == 0)
+		if (first == 0) {
 			first = last;
+			untimed = bytes;
+		}
 	}
 	if (k < 0)
 		return (int)k;
+	if (bytes > 0 && first == last) {
+		/* all in one read: it took no longer than since we are ready */
+		first = ready;
+		untimed = 0;
+	}
 	result.bytes = htobe64(bytes);
+	result.timed_bytes = htobe64(bytes - untimed);
 	result.elapsed_ns = htobe64((uint64_t)(last - first));
 	return send_all(s, s->tcp, (const uint8_t *)&result, sizeof(result));
 }
@@ -480,8 +500,8 @@ out:
 	return rc;
 }
 
-static int
-listen_at(struct baseline *b)
+int
+baseline_listen(struct baseline *b)
 {
 	struct sockaddr_storage sa;
 	socklen_t len;
@@ -494,6 +514,8 @@ listen_at(struct baseline *b)
 	if (fd < 0)
 		return fail(b, -errno, "no socket for %s: %s", b->address, strerror(errno));
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (sa.ss_family == AF_UNIX)
+		unlink(((struct sockaddr_un *)&sa)->sun_path); /* of one that was killed */
 	if (bind(fd, (struct sockaddr *)&sa, len) != 0 || listen(fd, 4) != 0) {
 		rc = fail(b, -errno,
 			"cannot listen at %s: %s; choose an address of this host and a free "
@@ -505,12 +527,20 @@ listen_at(struct baseline *b)
 	return fd;
 }
 
+void
+baseline_unlisten(const struct baseline *b, int fd)
+{
+	close(fd);
+	if (strchr(b->address, '/') != NULL)
+		unlink(b->address);
+}
+
 int
 baseline_serve(struct baseline *b, const atomic_bool *stop, double seconds)
 {
 	int64_t deadline = deadline_after(seconds);
 	bool quit = false;
-	int fd = listen_at(b);
+	int fd = baseline_listen(b);
 	int rc = 0;
 
 	if (fd < 0)
@@ -531,15 +561,15 @@ baseline_serve(struct baseline *b, const atomic_bool *stop, double seconds)
 		if (tcp >= 0 && serve_client(b, tcp, stop, &quit) != 0)
 			fprintf(stderr, "baseline server %s: %s\n", b->address, b->error);
 	}
-	close(fd);
+	baseline_unlisten(b, fd);
 	return rc;
 }
 
 /* ---- client ---- */
 
 /* Connect, again and again while nobody listens: the server may just be starting. */
-static int
-connect_to(struct baseline *b)
+int
+baseline_connect(struct baseline *b)
 {
 	int64_t deadline = deadline_after(CONNECT_S);
 	const struct timespec pause = {.tv_nsec = 20000000};
@@ -560,7 +590,7 @@ connect_to(struct baseline *b)
 			return fd;
 		rc = -errno;
 		close(fd);
-		if (now_ns() > deadline || (rc != -ECONNREFUSED && rc != -EINTR))
+		if (now_ns() > deadline || (rc != -ECONNREFUSED && rc != -ENOENT && rc != -EINTR))
 			return fail(b, rc, "cannot connect to %s: %s; start the server there first",
 				b->address, strerror(-rc));
 		nanosleep(&pause, NULL);
@@ -614,7 +644,7 @@ client_open(struct session *s, struct baseline *b, enum test test, uint32_t size
 	if (test != TEST_QUIT && (size == 0 || size > BASELINE_SIZE_MAX))
 		return fail(b, -EINVAL, "message of %u bytes: must be 1 to %u", size,
 			BASELINE_SIZE_MAX);
-	tcp = connect_to(b);
+	tcp = baseline_connect(b);
 	if (tcp < 0)
 		return tcp;
 	rc = session_open(s, b, tcp, size);
@@ -759,8 +789,8 @@ stream_result(struct session *s, uint64_t sent, struct baseline_flow *flow)
 			"%s %s, %u bytes: %lu of %lu messages arrived, too few to time: "
 			"measure for longer",
 			kind_name(s->b), s->b->address, s->size, f.received, sent);
-	f.messages_per_s = (double)f.received * 1e9 / (double)f.elapsed_ns;
-	f.gbits_per_s = (double)f.bytes * 8 / (double)f.elapsed_ns;
+	f.gbits_per_s = (double)be64toh(result.timed_bytes) * 8 / (double)f.elapsed_ns;
+	f.messages_per_s = f.gbits_per_s * 1e9 / 8 / s->size;
 	*flow = f;
 	return 0;
 }

@@ -39,6 +39,7 @@
 #define START_US         5000000 /* how long a port may refuse to start */
 #define LINGER_US        20000   /* the responder answers repeated QUITs so long, then leaves */
 #define POLLS_PER_CLOCK  64      /* empty polls between two looks at the clock */
+#define FLOOR_PART       32      /* frames of a message that are offered to the port at once */
 
 enum floor_type {
 	FLOOR_PING, /* echo it as PONG */
@@ -61,7 +62,7 @@ struct floor_hdr {
 	rte_be32_t magic;      /* FLOOR_MAGIC */
 	uint8_t type;          /* enum floor_type; an answer is its request's plus one */
 	uint8_t mode;          /* enum floor_mode, in START */
-	rte_be16_t group;      /* START: frames to be held before they are copied, 0 or 1: none */
+	rte_be16_t group;      /* START, PING: frames to be held before they are copied, echoed; 0 or 1: none */
 	rte_be32_t run;        /* test that the frame belongs to */
 	rte_be32_t seq;        /* of a PING and its PONG */
 	rte_be64_t frames;     /* RESULT: DATA frames received */
@@ -87,6 +88,7 @@ struct responder {
 	uint8_t *user;  /* FLOOR_USER_BYTES and one frame */
 	uint32_t user_at;
 	uint16_t group, held_count;
+	rte_be32_t ping_seq;  /* that the held frames are of, if they are PINGs */
 	struct rte_mbuf *held[FLOOR_GROUP_MAX]; /* of the message that is not complete */
 };
 
@@ -355,6 +357,29 @@ answer(const struct floor *f, struct responder *r, struct floor_frame *fr)
 	fr->ether.src_addr = f->mac;
 }
 
+/* A frame of a ping that is echoed when it is whole. */
+static void
+hold_ping(const struct floor *f, struct responder *r, struct rte_mbuf *m, struct floor_frame *fr)
+{
+	uint16_t group = RTE_MIN(rte_be_to_cpu_16(fr->hdr.group), FLOOR_GROUP_MAX);
+
+	if (r->held_count > 0 && r->ping_seq != fr->hdr.seq) {
+		/* its rest was lost */
+		rte_pktmbuf_free_bulk(r->held, r->held_count);
+		r->held_count = 0;
+	}
+	r->ping_seq = fr->hdr.seq;
+	answer(f, r, fr);
+	r->held[r->held_count++] = m;
+	if (r->held_count < group)
+		return;
+	for (uint16_t i = 0, part; i < group; i += part) {
+		part = RTE_MIN(group - i, FLOOR_PART);
+		send_all(f, r->held + i, part, rte_rdtsc() + ticks_of_us(LOST_US));
+	}
+	r->held_count = 0;
+}
+
 /* Sort one burst: requests are answered in their own mbuf and moved to the front of bufs, what is
  * done with is moved to `done`. Returns the number of answers. */
 static uint16_t
@@ -372,6 +397,10 @@ respond(const struct floor *f, struct responder *r, struct rte_mbuf **bufs, uint
 		} else if (fr &&
 			   (fr->hdr.type == FLOOR_PING || fr->hdr.type == FLOOR_START ||
 				   fr->hdr.type == FLOOR_FINISH || fr->hdr.type == FLOOR_QUIT)) {
+			if (fr->hdr.type == FLOOR_PING && rte_be_to_cpu_16(fr->hdr.group) > 1) {
+				hold_ping(f, r, bufs[i], fr);
+				continue;
+			}
 			answer(f, r, fr);
 			bufs[answers++] = bufs[i];
 			continue;
@@ -471,15 +500,15 @@ send_one(struct floor *f, enum floor_type type, enum floor_mode mode, uint32_t s
 		rte_pktmbuf_free(m);
 }
 
-/* Wait until `deadline` (ticks) for the answer of `type` to (run, seq). Copies its header to *out
+/* Wait until `deadline` (ticks) for the answer of `type` to (run, seq), in so many frames. Copies the last one's header to *out
  * and learns the peer's address. Everything else that arrives is dropped. */
 static bool
-wait_answer(struct floor *f, enum floor_type type, uint32_t seq, uint64_t deadline,
+wait_answer(struct floor *f, enum floor_type type, uint32_t seq, uint16_t frames, uint64_t deadline,
 	struct floor_hdr *out)
 {
 	struct rte_mbuf *bufs[FLOOR_BURST_MAX];
 	uint32_t empty = 0;
-	bool found = false;
+	uint16_t found = 0;
 
 	do {
 		uint16_t n = rte_eth_rx_burst(f->port, 0, bufs, FLOOR_BURST_MAX);
@@ -495,15 +524,15 @@ wait_answer(struct floor *f, enum floor_type type, uint32_t seq, uint64_t deadli
 
 			if (fr && fr->hdr.type == type && fr->hdr.run == rte_cpu_to_be_32(f->run) &&
 				fr->hdr.seq == rte_cpu_to_be_32(seq)) {
-				found = true;
+				found++;
 				*out = fr->hdr;
 				f->peer = fr->ether.src_addr;
 			}
 		}
 		rte_pktmbuf_free_bulk(bufs, n);
 		/* A flood of foreign frames must not outlast the deadline either. */
-	} while (!found && rte_rdtsc() <= deadline);
-	return found;
+	} while (found < frames && rte_rdtsc() <= deadline);
+	return found >= frames;
 }
 
 /* Send a control frame until it is answered. */
@@ -514,7 +543,7 @@ control(struct floor *f, enum floor_type type, enum floor_mode mode, struct floo
 
 	do {
 		send_one(f, type, mode, 0, FLOOR_FRAME_MIN);
-		if (wait_answer(f, type + 1, 0, rte_rdtsc() + ticks_of_us(REPEAT_US), out))
+		if (wait_answer(f, type + 1, 0, 1, rte_rdtsc() + ticks_of_us(REPEAT_US), out))
 			return 0;
 	} while (rte_rdtsc() < end);
 	return fail(f, -ETIMEDOUT,
@@ -523,8 +552,31 @@ control(struct floor *f, enum floor_type type, enum floor_mode mode, struct floo
 		f->port, type, CONTROL_US / 1000000);
 }
 
+/* The frames of one ping; those that the port does not take are lost. */
+static void
+send_ping(struct floor *f, uint32_t seq, uint16_t frame_bytes, uint16_t group)
+{
+	struct rte_mbuf *bufs[FLOOR_PART];
+
+	if (group == 1) {
+		send_one(f, FLOOR_PING, FLOOR_COUNT, seq, frame_bytes);
+		return;
+	}
+	for (uint16_t sent = 0, part; sent < group; sent += part) {
+		part = RTE_MIN(group - sent, FLOOR_PART);
+		if (rte_pktmbuf_alloc_bulk(f->pool, bufs, part) != 0)
+			return;
+		for (uint16_t i = 0; i < part; i++) {
+			frame_fill(f, rte_pktmbuf_mtod(bufs[i], struct floor_frame *), FLOOR_PING, FLOOR_COUNT, seq);
+			bufs[i]->data_len = frame_bytes;
+			bufs[i]->pkt_len = frame_bytes;
+		}
+		send_all(f, bufs, part, rte_rdtsc() + ticks_of_us(LOST_US));
+	}
+}
+
 int
-floor_latency(struct floor *f, uint16_t frame_bytes, uint64_t rounds, uint64_t warmup,
+floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t rounds, uint64_t warmup,
 	struct hist *h, uint64_t *lost)
 {
 	const uint64_t ns_per_tick_q32 = (UINT64_C(1000000000) << 32) / rte_get_tsc_hz();
@@ -537,12 +589,15 @@ floor_latency(struct floor *f, uint16_t frame_bytes, uint64_t rounds, uint64_t w
 
 	if (rc != 0)
 		return rc;
+	if (group == 0 || group > FLOOR_GROUP_MAX)
+		return fail(f, -EINVAL, "messages of %u frames: 1 to %u", group, FLOOR_GROUP_MAX);
 	f->run++;
+	f->group = group;
 	for (uint64_t i = 0; i < warmup + rounds; i++) {
 		uint64_t start = rte_rdtsc(), ticks;
 
-		send_one(f, FLOOR_PING, FLOOR_COUNT, (uint32_t)i, frame_bytes);
-		if (likely(wait_answer(f, FLOOR_PONG, (uint32_t)i, start + patience, &pong))) {
+		send_ping(f, (uint32_t)i, frame_bytes, group);
+		if (likely(wait_answer(f, FLOOR_PONG, (uint32_t)i, group, start + patience, &pong))) {
 			ticks = rte_rdtsc() - start;
 			/* The product overflows after 4.2 s; patience is 20 ms. */
 			if (i >= warmup)

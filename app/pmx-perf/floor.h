@@ -70,10 +70,10 @@ void floor_port_stop(struct floor *f);
  * passed first. */
 int floor_echo(struct floor *f, double seconds);
 
-/* Initiator: `rounds` ping-pongs of frame_bytes after `warmup` unrecorded ones, round trips in ns
- * into h (which the caller has initialised). *lost counts recorded rounds without an answer within
+/* Initiator: `rounds` ping-pongs of `group` frames of frame_bytes (1..FLOOR_GROUP_MAX; echoed when all have arrived) after
+ * `warmup` unrecorded ones, round trips in ns into h (which the caller has initialised). *lost counts recorded rounds without an answer within
  * 20 ms; they are not in h. -ETIMEDOUT when 50 rounds in a row are lost or time is up. */
-int floor_latency(struct floor *f, uint16_t frame_bytes, uint64_t rounds, uint64_t warmup,
+int floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t rounds, uint64_t warmup,
 	struct hist *h, uint64_t *lost);
 
 /* Initiator: frames of frame_bytes in bursts of `burst`, 1..FLOOR_BURST_MAX, for `seconds`.

@@ -125,7 +125,6 @@ static int
 start(struct bench *b, const struct options *o, char *path, size_t size)
 {
 	struct config config;
-	cpu_set_t one;
 	char error[512];
 	int e;
 
@@ -153,13 +152,12 @@ start(struct bench *b, const struct options *o, char *path, size_t size)
 		return e;
 	pthread_create(&b->thread, NULL, run_engine, &b->engine->engines[0]);
 	pthread_getcpuclockid(b->thread, &b->clock);
-	/* a core each, where there are two */
-	CPU_ZERO(&one);
-	CPU_SET(1, &one);
-	pthread_setaffinity_np(b->thread, sizeof(one), &one);
-	CPU_ZERO(&one);
-	CPU_SET(0, &one);
-	sched_setaffinity(0, sizeof(one), &one);
+	/* a CPU each, where there are two: this thread's is chosen, and no longer free */
+	e = cpu_pin(pthread_self(), o->cpu);
+	if (e == 0)
+		e = cpu_pin(b->thread, cpu_other(o->cpu));
+	if (e != 0)
+		return e;
 	setenv("PMX_ATTACH", "thin", 1);
 	e = pmx_node_attach(&b->node, path, -1);
 	for (unsigned i = 0; i < 2 && e == 0; i++) {
@@ -207,8 +205,9 @@ print(const struct bench *b, const struct options *o, unsigned p, unsigned g)
 	char gap[16];
 
 	if (o->json) {
-		printf("{\"test\":\"idle\",\"policy\":\"%s\",\"gap_us\":%u,\"p50_ns\":%lu,\"p99_ns\":%lu,\"cpu\":%.4f,\"rounds\":%lu}\n",
-			policies[p], gaps[g], hist_percentile(&c->h, 500000), hist_percentile(&c->h, 990000), c->cpu, hist_count(&c->h));
+		json_line(json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:I}", "test", "idle", "policy", policies[p], "gap_us",
+			(json_int_t)gaps[g], "p50_ns", (json_int_t)hist_percentile(&c->h, 500000), "p99_ns",
+			(json_int_t)hist_percentile(&c->h, 990000), "cpu", json_figure(c->cpu), "rounds", (json_int_t)hist_count(&c->h)));
 		return;
 	}
 	printf("%-9s %8s %12.2f %12.2f %9.1f %%\n", policies[p], gap_name(gaps[g], gap, sizeof(gap)),

@@ -3,11 +3,13 @@
  * pmx-perf: round trip, message rate and bandwidth over pmx, and of what it is compared with.
  * Options and dispatch; the tests are in tests.c and raw.c.
  */
+#include <errno.h>
 #include <getopt.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "perf.h"
@@ -18,6 +20,7 @@ static const char usage[] =
 	"Over pmx; one side responds, the other measures:\n"
 	"  respond                  answer until the other side ends\n"
 	"  latency | rate | bandwidth | all\n"
+	"    --figure DIR           bandwidth: with and without copies, DIR/copies.svg, .csv\n"
 	"    --instance NAME        attach to that pmx-dpdk primary (default pmx0)\n"
 	"    --embedded CONFIG      or be a node; EAL arguments behind --\n"
 	"    --context N            own context (default: respond 1, otherwise 2)\n"
@@ -39,22 +42,28 @@ static const char usage[] =
 	"  idle                     round trip and CPU time of the engine, by its idle policy and the gap\n"
 	"    --figure DIR           DIR/idle_round_trip.svg, idle_cpu.svg, .csv; EAL arguments behind --\n"
 	"  pin                      what pinning costs here, and a hit of the pin-down cache\n"
+	"  copy                     memcpy by alignment of source and destination, memory beyond the caches; needs no node\n"
+	"    --figure DIR           DIR/copy.svg, .csv\n"
 	"What it is compared with:\n"
-	"  floor                    the raw link; a port behind --, e.g. -- --vdev=net_memif0,...\n"
+	"  floor                    the raw link; a port behind --, e.g. -- --vdev=net_memif0,... With --sizes: of frames\n"
+	"                           as messages of these sizes are sent in; without, of 64 to 9000 bytes\n"
 	"    --respond              be the echoing side\n"
 	"  baseline tcp | udp       kernel sockets; both ends here, or\n"
-	"    --respond | --initiate one end, at --address IP:PORT\n"
-	"  report FILE...           one table out of --json outputs\n"
+	"    --respond | --initiate one end, at --address IP:PORT, or the path of a Unix socket\n"
+	"    --socket-buffer N (4194304)  bytes asked for with udp, 0: the system's own\n"
+	"  baseline relay           between two such ends: from --via ADDRESS to --address ADDRESS, until SIGTERM\n"
+	"  report [NAME=]FILE...    one table out of --json outputs; files of one NAME stand together, of repeated tests\n"
+	"                           the median; --figure DIR: DIR/round_trip.svg, bandwidth.svg, .csv\n"
 	"\n"
 	"  --sizes N,N,...          bytes; defaults 8 to 1048576\n"
 	"  --rounds N (20000)  --warmup N (2000)  --seconds S (1)  --burst N (32)\n"
 	"  --idle spin|yield|block  at an empty poll (default yield; embedded: spin)\n"
-	"  --cpu N                  pin to that CPU\n"
+	"  --cpu N                  the CPU to run on (default: one that no pmx-dpdk or pmx-perf polls on)\n"
 	"  --json                   a line a result, for machines\n";
 
 enum { OPT_INSTANCE = 256, OPT_EMBEDDED, OPT_CONTEXT, OPT_TO, OPT_SIZES, OPT_ROUNDS, OPT_WARMUP,
 	OPT_SECONDS, OPT_BURST, OPT_IDLE, OPT_CPU, OPT_JSON, OPT_RESPOND, OPT_INITIATE,
-	OPT_ADDRESS, OPT_HELP, OPT_VERSION, OPT_DEPTH, OPT_HIT, OPT_LOCAL, OPT_REMOTE, OPT_FIGURE };
+	OPT_ADDRESS, OPT_HELP, OPT_VERSION, OPT_DEPTH, OPT_HIT, OPT_LOCAL, OPT_REMOTE, OPT_FIGURE, OPT_VIA, OPT_SOCKET };
 
 static const struct option longs[] = {{"instance", 1, NULL, OPT_INSTANCE},
 	{"embedded", 1, NULL, OPT_EMBEDDED}, {"context", 1, NULL, OPT_CONTEXT},
@@ -65,7 +74,7 @@ static const struct option longs[] = {{"instance", 1, NULL, OPT_INSTANCE},
 	{"initiate", 0, NULL, OPT_INITIATE}, {"address", 1, NULL, OPT_ADDRESS},
 	{"depth", 1, NULL, OPT_DEPTH}, {"hit-ratio", 1, NULL, OPT_HIT}, {"local", 1, NULL, OPT_LOCAL},
 	{"remote", 1, NULL, OPT_REMOTE}, {"figure", 1, NULL, OPT_FIGURE},
-	{"help", 0, NULL, OPT_HELP}, {"version", 0, NULL, OPT_VERSION}, {0}};
+	{"via", 1, NULL, OPT_VIA}, {"socket-buffer", 1, NULL, OPT_SOCKET}, {"help", 0, NULL, OPT_HELP}, {"version", 0, NULL, OPT_VERSION}, {0}};
 
 /* ------------------------------------------------------------------ sessions */
 
@@ -211,6 +220,11 @@ parse_option(struct options *o, int opt, const char *arg)
 	case OPT_INSTANCE: o->instance = arg; break;
 	case OPT_EMBEDDED: o->embedded = arg; break;
 	case OPT_ADDRESS: o->address = arg; break;
+	case OPT_VIA: o->via = arg; break;
+	case OPT_SOCKET:
+		e = parse_number("--socket-buffer", arg, 0, 1 << 30, &v);
+		o->socket_bytes = (uint32_t)v;
+		break;
 	case OPT_JSON: o->json = true; break;
 	case OPT_RESPOND: o->respond = true; break;
 	case OPT_INITIATE: o->serve = true; break;
@@ -259,7 +273,7 @@ static bool
 is_command(const char *name)
 {
 	static const char *const names[] = {"respond", "latency", "rate", "bandwidth", "all", "push", "pull",
-		"page", "diff", "matched", "unexpected", "posted", "overlap", "mixed", "idle", "pin", "floor", "baseline", "report"};
+		"page", "diff", "matched", "unexpected", "posted", "overlap", "mixed", "idle", "pin", "copy", "floor", "baseline", "report"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (strcmp(name, names[i]) == 0)
@@ -309,8 +323,10 @@ parse(struct options *o, int argc, char **argv)
 	o->command = argv[optind++];
 	if (strcmp(o->command, "baseline") == 0) {
 		o->kind = optind < argc ? argv[optind++] : "";
-		if (strcmp(o->kind, "tcp") != 0 && strcmp(o->kind, "udp") != 0)
-			return bad("baseline", o->kind, "tcp or udp");
+		if (strcmp(o->kind, "tcp") != 0 && strcmp(o->kind, "udp") != 0 && strcmp(o->kind, "relay") != 0)
+			return bad("baseline", o->kind, "tcp, udp or relay");
+		if (strcmp(o->kind, "relay") == 0 && (o->via == NULL || o->address == NULL))
+			return bad("baseline", o->kind, "needs --via, where it listens, and --address, where it connects to");
 	}
 	o->files = argv + optind;
 	o->file_count = argc - optind;
@@ -332,6 +348,7 @@ main(int argc, char **argv)
 		.rounds = 20000,
 		.warmup = 2000,
 		.seconds = 1,
+		.socket_bytes = 4 << 20,
 		.burst = 32,
 		.depth = 8,
 		.hit_ratio = 100,
@@ -345,6 +362,14 @@ main(int argc, char **argv)
 		o.eal_argv = name;
 	if (parse(&o, argc, argv) != 0)
 		return 2;
+	if (o.figure != NULL && mkdir(o.figure, 0777) != 0 && errno != EEXIST) {
+		fprintf(stderr, "pmx-perf: --figure %s: %s\n", o.figure, strerror(errno));
+		return 1;
+	}
+	if (strcmp(o.command, "report") == 0)
+		return report(&o);
+	if (cpu_settle(&o, o.embedded || strcmp(o.command, "floor") == 0) != 0)
+		return 2;
 	if (strcmp(o.command, "floor") == 0)
 		return run_floor(&o);
 	if (strcmp(o.command, "baseline") == 0)
@@ -353,7 +378,7 @@ main(int argc, char **argv)
 		return run_idle(&o);
 	if (strcmp(o.command, "pin") == 0)
 		return run_pin(&o);
-	if (strcmp(o.command, "report") == 0)
-		return report(&o);
+	if (strcmp(o.command, "copy") == 0)
+		return run_copy(&o);
 	return run_session(&o);
 }

@@ -28,6 +28,7 @@
 #define LAST       2 /* communicator of the youngest message */
 #define FAR        (1ull << 62) /* tags that nobody sends */
 #define PATIENCE_S 60
+#define FILL_PATIENCE_S 3
 #define COLD_BYTES (8u << 20)
 #define BATCH      500
 
@@ -43,6 +44,16 @@ static double
 ns_of(uint64_t ticks)
 {
 	return (double)ticks * 1e9 / (double)perf_hz();
+}
+
+static uint32_t
+largest(const uint32_t *sizes, unsigned n)
+{
+	uint32_t most = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		most = sizes[i] > most ? sizes[i] : most;
+	return most;
 }
 
 /* ------------------------------------------------------------------ both sides */
@@ -113,11 +124,7 @@ places_of(uint32_t size, uint32_t depth)
 static int
 say(struct session *s, struct pmx_addr to, const struct order *o)
 {
-	int e;
-
-	while ((e = pmx_send_copy(s->ctx, to, o, sizeof(*o), NULL)) == -ENOBUFS || e == -EAGAIN)
-		session_idle(s);
-	return e;
+	return perf_send(s, to, o, sizeof(*o));
 }
 
 /* ------------------------------------------------------------------ responder */
@@ -208,6 +215,17 @@ one(struct session *s, struct pmx_addr to, const struct order *o)
 	return e == 0 ? wait_for(s, &r) : e;
 }
 
+/* Of flood(): open until the responder ends, for what a context sent last may still be on its way when it closes. */
+static struct pmx_context *second;
+
+void
+match_end(void)
+{
+	if (second != NULL)
+		pmx_context_close(second);
+	second = NULL;
+}
+
 /* Bulk from another context, beside echoes from this one. */
 static int
 flood(struct session *s, struct pmx_addr to, const struct order *o)
@@ -218,10 +236,11 @@ flood(struct session *s, struct pmx_addr to, const struct order *o)
 	uint8_t *bulk;
 	pmx_request r, sent[8] = {0};
 	struct pmx_message stop;
-	int e = pmx_context_open(&other.ctx, s->node, &params), got;
+	int e = second == NULL ? pmx_context_open(&second, s->node, &params) : 0, got;
 
 	if (e != 0)
 		return e;
+	other.ctx = second;
 	bulk = memory_take(&other, o->size, false);
 	e = bulk ? irecv(s, to, COMM, 1, &word, sizeof(word), &r) : -ENOMEM;
 	while (e == 0 && (got = pmx_receive(s->ctx, &stop)) == 0) {
@@ -249,7 +268,6 @@ flood(struct session *s, struct pmx_addr to, const struct order *o)
 		e = sent[i] != 0 ? wait_for(&other, &sent[i]) : 0;
 	if (bulk != NULL)
 		memory_put(&other, bulk, false);
-	pmx_context_close(other.ctx);
 	return e == 0 ? say(s, to, o) : e;
 }
 
@@ -331,7 +349,7 @@ pings(struct session *s, const struct options *o, uint32_t size, uint64_t rounds
 		uint64_t start = rte_rdtsc();
 
 		e = matched ? matched_ping(s, o, data, size) : plain_ping(s, o, data, size);
-		if (i > 10 && h != NULL)
+		if (h != NULL && (i > 10 || rounds < 100))
 			hist_record(h, (uint64_t)ns_of(rte_rdtsc() - start));
 	}
 	if (data != NULL)
@@ -339,22 +357,33 @@ pings(struct session *s, const struct options *o, uint32_t size, uint64_t rounds
 	return e;
 }
 
+/* Batches of round trips, the first one for nothing; h[0] plain messages, h[1] matched ones, in turns: what disturbs one disturbs the
+ * other. Plain messages may be too long for it. */
 static int
-latency(struct session *s, const struct options *o, uint32_t size)
+batches(struct session *s, const struct options *o, uint32_t size, bool plain, struct hist h[2])
 {
-	uint64_t rounds = size > 65536 ? o->rounds / 20 + 1 : o->rounds;
-	struct hist h[2];
+	uint64_t rounds = size > 65536 ? o->rounds / 20 + 1 : o->rounds, batch = rounds < BATCH ? rounds : BATCH;
 	int e = 0;
 
 	hist_init(&h[0]);
 	hist_init(&h[1]);
-	/* in turns: what disturbs one disturbs the other */
-	for (uint64_t i = 0; i < rounds && e == 0; i += BATCH) {
-		e = pings(s, o, size, BATCH, false, i ? &h[0] : NULL);
+	for (uint64_t i = 0; i < rounds + batch && e == 0; i += batch) {
+		if (plain)
+			e = pings(s, o, size, batch, false, i ? &h[0] : NULL);
 		if (e == 0)
-			e = pings(s, o, size, BATCH, true, i ? &h[1] : NULL);
+			e = pings(s, o, size, batch, true, i ? &h[1] : NULL);
 	}
-	for (unsigned i = 0; i < 2 && e == 0; i++) {
+	return e;
+}
+
+static int
+latency(struct session *s, const struct options *o, uint32_t size)
+{
+	bool plain = size <= pmx_get_max_message(s->ctx);
+	struct hist h[2];
+	int e = batches(s, o, size, plain, h);
+
+	for (unsigned i = plain ? 0 : 1; i < 2 && e == 0; i++) {
 		struct row r = {.test = "latency", .size = size};
 
 		snprintf(r.what, sizeof(r.what), "%s", i ? "matched" : "plain");
@@ -498,6 +527,9 @@ walk_ns(uint32_t n, bool in_bulk)
 
 enum want { EXACT, ANY_SOURCE, ANY_TAG, ONE_BIT, WANTS };
 
+/* Curves of the figure after those of the wants, warm and cold; and two figures that are no curves. */
+enum { DRAIN = 2 * WANTS, YOUNGEST, WALK, BULK_LIST, CURVES, AROUND, REVERSE };
+
 static struct pmx_matched
 want_of(const struct options *o, enum want w, uint32_t n)
 {
@@ -578,14 +610,32 @@ receive_one(struct session *s, const struct options *o, uint32_t comm, uint64_t 
 	return e == 0 ? wait_for(s, &r) : e;
 }
 
-/* n messages wait, and nothing of them was looked at. */
+/* n messages wait; *untouched: nothing of them was looked at. The ring of arrivals may be too small for that
+ * (limits.matched_entries): then they are taken into the index as they come, as far as limits.unexpected goes. */
 static int
-fill_up(struct session *s, const struct options *o, uint32_t n)
+fill_up(struct session *s, const struct options *o, uint32_t n, bool *untouched)
 {
 	const struct order order = {.kind = KIND_FILL, .count = n};
+	const struct pmx_matched none = {.peer = o->to, .comm = 99};
+	struct pmx_message m;
+	uint64_t hz = perf_hz(), end;
 	int e = say(s, o->to, &order);
 
-	return e == 0 ? hear(s) : e;
+	*untouched = true;
+	if (e == 0)
+		e = perf_receive(s, &m, rte_rdtsc() + FILL_PATIENCE_S * hz);
+	end = rte_rdtsc() + FILL_PATIENCE_S * hz;
+	while (e == -ETIMEDOUT && rte_rdtsc() < end) {
+		*untouched = false;
+		pmx_iprobe(s->ctx, &none, NULL);
+		e = perf_receive(s, &m, rte_rdtsc() + hz / 1000);
+	}
+	if (e == -ETIMEDOUT)
+		fprintf(stderr, "pmx-perf: %u messages shall wait, and so many do not find room here: raise limits.unexpected, and what "
+				"limits.matched_entries is below that\n", n + 1);
+	if (e == 1)
+		pmx_release_receive_buffer(s->ctx, &m);
+	return e == 1 ? 0 : e;
 }
 
 /* All in reverse, the youngest of both communicators first; *last: the fastest of the first few. */
@@ -610,6 +660,36 @@ receive_back(struct session *s, const struct options *o, uint32_t n, double tick
 	return e == 0 ? receive_one(s, o, LAST, 0) : e;
 }
 
+static void
+depth_print(const struct options *o, uint32_t n, double around, double reverse, const double *y)
+{
+	static const struct {
+		const char *key;
+		int curve, width, decimals; /* curve: of y; AROUND and REVERSE are none */
+	} figures[] = {{"around_ns", AROUND, 7, 1}, {"exact_ns", 0, 7, 1}, {"any_source_ns", 1, 7, 1}, {"any_tag_ns", 2, 8, 1},
+		{"one_bit_ns", 3, 9, 1}, {"cold_exact_ns", 4, 7, 0}, {"cold_any_source_ns", 5, 7, 0}, {"cold_any_tag_ns", 6, 8, 0},
+		{"cold_one_bit_ns", 7, 9, 0}, {"drain_ns", DRAIN, 7, 1}, {"last_ns", YOUNGEST, 7, 0}, {"reverse_ns", REVERSE, 8, 1},
+		{"lhs_walk_ns", WALK, 9, 0}, {"bulk_list_ns", BULK_LIST, 11, 0}};
+	json_t *line = o->json ? json_pack("{s:s, s:I}", "what", "unexpected", "depth", (json_int_t)n) : NULL;
+
+	if (line == NULL)
+		printf("%7u", n);
+	for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
+		int c = figures[i].curve;
+		double v = c == AROUND ? around : c == REVERSE ? reverse : y[c];
+
+		if (line != NULL)
+			json_object_set_new(line, figures[i].key, json_figure(v));
+		else
+			printf(" %s", figure_text(v, figures[i].width, figures[i].decimals));
+	}
+	if (line != NULL)
+		json_line(line);
+	else
+		printf(" %s\n", figure_text(y[BULK_LIST] / y[ANY_SOURCE], 7, 0));
+	fflush(stdout);
+}
+
 static int
 depth_row(struct session *s, const struct options *o, uint32_t n, double *y)
 {
@@ -618,42 +698,66 @@ depth_row(struct session *s, const struct options *o, uint32_t n, double *y)
 	int e = 0;
 
 	/* the first time touches memory for the first time */
-	for (unsigned turn = 0; turn < 4 && e == 0; turn++) {
-		e = fill_up(s, o, n);
+	for (unsigned turn = 0; turn < 4; turn++) {
+		bool untouched;
+
+		e = fill_up(s, o, n, &untouched);
+		if (e != 0)
+			return e;
 		uint64_t start = rte_rdtsc();
 
 		pmx_iprobe(s->ctx, &none, NULL);
 		double ns = (ns_of(rte_rdtsc() - start) - around) / (n + 1);
 
-		drain = ns < drain ? ns : drain;
+		drain = !untouched ? NAN : ns < drain ? ns : drain;
 		for (int w = 0; w < WANTS && turn == 0; w++) {
 			y[w] = probe_ns(s, o, (enum want)w, n, false, tick);
 			y[WANTS + w] = probe_ns(s, o, (enum want)w, n, true, tick);
 		}
-		if (e == 0)
-			e = receive_back(s, o, n, tick, &last, &reverse);
+		e = receive_back(s, o, n, tick, &last, &reverse);
+		if (e != 0)
+			return e;
 	}
-	y[8] = drain;
-	y[9] = last;
-	y[10] = walk_ns(n, false);
-	y[11] = walk_ns(n, true);
-	if (o->json)
-		printf("{\"what\": \"unexpected\", \"depth\": %u, \"around_ns\": %.1f, \"exact_ns\": %.1f, \"any_source_ns\": %.1f, "
-		       "\"any_tag_ns\": %.1f, \"one_bit_ns\": %.1f, \"cold_exact_ns\": %.1f, \"cold_any_source_ns\": %.1f, "
-		       "\"cold_any_tag_ns\": %.1f, \"cold_one_bit_ns\": %.1f, \"drain_ns\": %.2f, \"last_ns\": %.1f, "
-		       "\"reverse_ns\": %.1f, \"lhs_walk_ns\": %.0f, \"bulk_list_ns\": %.0f}\n",
-			n, around, y[0], y[1], y[2], y[3], y[4], y[5], y[6], y[7], drain, last, reverse, y[10], y[11]);
-	else
-		printf("%7u %7.1f %7.1f %7.1f %8.1f %9.1f %7.0f %7.0f %8.0f %9.0f %7.1f %7.0f %8.1f %9.0f %11.0f %7.0f\n", n, around,
-			y[0], y[1], y[2], y[3], y[4], y[5], y[6], y[7], drain, last, reverse, y[10], y[11], y[11] / y[1]);
-	fflush(stdout);
+	y[DRAIN] = drain;
+	y[YOUNGEST] = last;
+	y[WALK] = walk_ns(n, false);
+	y[BULK_LIST] = walk_ns(n, true);
+	if (e == 0)
+		depth_print(o, n, around, reverse, y);
 	return e;
+}
+
+/* What one more message that waits costs: up to the paper's depth, and beyond it. A cliff would stand between the two. */
+#define PAPERS_DEPTH 256
+
+static void
+slopes_print(const struct options *o, const struct plot *p)
+{
+	static const int curves[] = {EXACT, ANY_SOURCE, ANY_TAG, ONE_BIT, WALK, BULK_LIST};
+	unsigned middle = 0, last = p->rows - 1;
+
+	while (middle < last && p->x[middle + 1] <= PAPERS_DEPTH)
+		middle++;
+	if (!o->json)
+		printf("ns for one more message that waits: from %.0f to %.0f, from there to %.0f\n", p->x[0], p->x[middle], p->x[last]);
+	for (size_t i = 0; i < sizeof(curves) / sizeof(curves[0]); i++) {
+		int c = curves[i];
+		double to = middle > 0 ? (p->y[middle][c] - p->y[0][c]) / (p->x[middle] - p->x[0]) : NAN;
+		double beyond = last > middle ? (p->y[last][c] - p->y[middle][c]) / (p->x[last] - p->x[middle]) : NAN;
+
+		if (o->json)
+			json_line(json_pack("{s:s, s:s, s:I, s:o, s:I, s:o}", "what", "slope", "curve", p->label[c], "depth",
+				(json_int_t)p->x[middle], "ns", json_figure(to), "last_depth", (json_int_t)p->x[last], "beyond_ns",
+				json_figure(beyond)));
+		else
+			printf("  %-26s %s %s\n", p->label[c], figure_text(to, 10, 4), figure_text(beyond, 10, 4));
+	}
 }
 
 static int
 unexpected(struct session *s, const struct options *o)
 {
-	static const uint32_t all[] = {1, 10, 100, 1000, 4096, 10000, 32768, 100000};
+	static const uint32_t all[] = {1, 8, 32, 64, 128, 192, 256, 1000, 4096, 10000, 32768, 100000}; /* the paper's end at 256 */
 	static const char *const names[] = {"exact", "any source", "any tag", "one bit ignored", "exact, cold", "any source, cold",
 		"any tag, cold", "one bit ignored, cold", "drain and index", "the youngest received", "LHS entries walked",
 		"envelopes in bulk buffers"};
@@ -663,13 +767,13 @@ unexpected(struct session *s, const struct options *o)
 	int e = 0;
 
 	other = malloc(COLD_BYTES);
-	if (p == NULL || other == NULL || !walks_make(depths[n - 1]))
+	if (p == NULL || other == NULL || !walks_make(largest(depths, n)))
 		return -ENOMEM;
 	memset(other, 0, COLD_BYTES);
 	*p = (struct plot){.name = "unexpected", .x_label = "messages that wait", .y_label = "ns", .x_log = true, .y_log = true,
-		.curves = 12};
+		.curves = CURVES};
 	snprintf(p->title, sizeof(p->title), "Searching for the youngest of the messages that nobody waits for");
-	for (unsigned i = 0; i < 12; i++)
+	for (unsigned i = 0; i < CURVES; i++)
 		snprintf(p->label[i], sizeof(p->label[i]), "%s", names[i]);
 	if (!o->json)
 		printf("ns; around: a probe of nothing, in all that follow; cold: after 8 MiB of other memory; walk, bulk list: the paper's "
@@ -678,6 +782,8 @@ unexpected(struct session *s, const struct options *o)
 			"drain", "last", "reverse", "walk", "bulk list", "/ any");
 	for (unsigned i = 0; i < n && e == 0; i++)
 		e = depth_row(s, o, depths[i], plot_row(p, depths[i]));
+	if (e == 0)
+		slopes_print(o, p);
 	if (e == 0 && o->figure != NULL)
 		e = plot_write(p, o->figure) ? 0 : -EIO;
 	free(p);
@@ -696,15 +802,14 @@ posted(struct session *s, const struct options *o)
 	static uint8_t nowhere[8];
 	const uint32_t *depths = o->size_count ? o->sizes : all;
 	unsigned n = o->size_count ? o->size_count : sizeof(all) / sizeof(all[0]);
-	uint32_t most = depths[n - 1], have = 0;
+	uint32_t most = largest(depths, n), have = 0;
 	pmx_request *r = calloc(most, sizeof(*r));
 	int e = r ? 0 : -ENOMEM;
 
 	for (unsigned i = 0; i < n && e == 0; i++) {
-		struct row row = {.what = "posted", .test = "latency", .size = depths[i]};
-		struct hist h;
+		struct row row = {.what = "posted", .test = "latency"};
+		struct hist h[2];
 
-		hist_init(&h);
 		for (; have < depths[i] && e == 0; have++)
 			e = irecv(s, o->to, COMM, FAR + have, nowhere, sizeof(nowhere), &r[have]);
 		if (e == -EAGAIN) {
@@ -712,9 +817,10 @@ posted(struct session *s, const struct options *o)
 			e = 0;
 			break;
 		}
-		for (uint64_t k = 0; k < o->rounds && e == 0; k += BATCH)
-			e = pings(s, o, 8, BATCH, true, k ? &h : NULL);
-		row_latency(&row, &h);
+		if (e == 0)
+			e = batches(s, o, 8, false, h);
+		row.size = have;
+		row_latency(&row, &h[1]);
 		if (e == 0)
 			row_print(o, &row);
 	}
@@ -821,10 +927,11 @@ overlap(struct session *s, const struct options *o)
 		if (e != 0)
 			break;
 		if (o->json)
-			printf("{\"what\": \"overlap\", \"size\": %u, \"received\": %.3f, \"receive_us\": %.2f, \"sent\": %.3f, "
-			       "\"send_us\": %.2f}\n", sizes[i], y[0], us[0], y[1], us[1]);
+			json_line(json_pack("{s:s, s:I, s:o, s:o, s:o, s:o}", "what", "overlap", "size", (json_int_t)sizes[i], "received",
+				json_figure(y[0]), "receive_us", json_figure(us[0]), "sent", json_figure(y[1]), "send_us", json_figure(us[1])));
 		else
-			printf("%10u %10.3f %10.2f %10.3f %10.2f\n", sizes[i], y[0], us[0], y[1], us[1]);
+			printf("%10u %s %s %s %s\n", sizes[i], figure_text(y[0], 10, 3), figure_text(us[0], 10, 2),
+				figure_text(y[1], 10, 3), figure_text(us[1], 10, 2));
 		fflush(stdout);
 	}
 	if (e == 0 && o->figure != NULL)
@@ -863,7 +970,7 @@ mixed_one(struct session *s, const struct options *o, uint32_t size)
 			e = isend(s, o->to, COMM, 1, &word, sizeof(word), NULL);
 		while (e == 0 && (e = pmx_test(s->ctx, &ping, NULL)) == 0)
 			session_idle(s);
-		if (e == 1 && k > 20)
+		if (e == 1 && (k > 20 || o->rounds < 100))
 			hist_record(&h, (uint64_t)ns_of(rte_rdtsc() - begin));
 		e = e == 1 ? 0 : e;
 		for (unsigned i = 0; i < 8 && e == 0; i++) {

@@ -4,7 +4,6 @@
  * (baseline). Single-threaded; the baseline's server is a child process where both ends are here.
  */
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -17,9 +16,12 @@
 #include "baseline.h"
 #include "floor.h"
 #include "perf.h"
+#include "wire/wire.h"
 
 #define FLOOR_MBUFS 8192
 #define FLOOR_ROOM  9728
+#define PMX_HDR_BYTES (RTE_ETHER_HDR_LEN + WIRE_HDR_BYTES)
+#define FLOOR_LONGEST 9014 /* frame, its Ethernet header included */
 
 static int
 fail(const char *what, const char *why)
@@ -41,7 +43,7 @@ floor_all(struct floor *f, const struct options *o)
 		struct row r = {.what = "floor", .test = "latency", .size = sizes[i]};
 
 		hist_init(&h);
-		e = floor_latency(f, sizes[i], o->rounds, o->warmup, &h, &r.lost);
+		e = floor_latency(f, sizes[i], 1, o->rounds, o->warmup, &h, &r.lost);
 		if (e != 0)
 			break;
 		row_latency(&r, &h);
@@ -67,6 +69,62 @@ floor_all(struct floor *f, const struct options *o)
 		e = floor_bandwidth(f, 9000, 117, o->seconds, &result);
 		r.per_second = result.frames_per_s / 117;
 		r.gbits = result.gbits_per_s;
+		if (e == 0)
+			row_print(o, &r);
+	}
+	return e;
+}
+
+/* What a message of `bytes` is on the link, headers included: as many frames as it takes, all of one length. 0: more than
+ * FLOOR_GROUP_MAX. */
+static uint16_t
+frames_of(uint32_t bytes, uint16_t *frame_bytes)
+{
+	const uint32_t most = FLOOR_LONGEST - PMX_HDR_BYTES;
+	uint32_t n = (bytes + most - 1) / most, frame = (bytes + n - 1) / n + PMX_HDR_BYTES;
+
+	*frame_bytes = (uint16_t)frame;
+	return n <= FLOOR_GROUP_MAX ? (uint16_t)n : 0;
+}
+
+/* Messages of --sizes, to stand beside pmx's of the same sizes. */
+static int
+floor_messages(struct floor *f, const struct options *o)
+{
+	struct floor_result result;
+	uint16_t frame, n;
+	struct hist h;
+	int e = 0;
+
+	for (unsigned i = 0; i < o->size_count && e == 0; i++) {
+		struct row r = {.what = "raw", .test = "latency", .size = o->sizes[i]};
+		unsigned part = o->sizes[i] > 65536 ? 20 : 1;
+
+		if ((n = frames_of(o->sizes[i], &frame)) == 0)
+			continue;
+		hist_init(&h);
+		e = floor_latency(f, frame, n, o->rounds / part + 1, o->warmup / part + 1, &h, &r.lost);
+		row_latency(&r, &h);
+		if (e == 0)
+			row_print(o, &r);
+	}
+	for (unsigned i = 0; i < o->size_count && e == 0; i++) {
+		struct row r = {.what = "raw", .test = "bandwidth", .size = o->sizes[i]};
+
+		if ((n = frames_of(o->sizes[i], &frame)) == 0)
+			continue;
+		e = floor_bandwidth(f, frame, n, o->seconds, &result);
+		r.per_second = result.frames_per_s / n;
+		r.gbits = r.per_second * o->sizes[i] * 8 / 1e9;
+		r.lost = result.sent - result.received;
+		if (e == 0)
+			row_print(o, &r);
+		if (e != 0 || o->sizes[i] != 64)
+			continue;
+		snprintf(r.test, sizeof(r.test), "rate");
+		e = floor_rate(f, frame, (uint16_t)o->burst, o->seconds, &result);
+		r.per_second = result.frames_per_s;
+		r.gbits = r.per_second * o->sizes[i] * 8 / 1e9;
 		if (e == 0)
 			row_print(o, &r);
 	}
@@ -103,26 +161,13 @@ run_floor(const struct options *o)
 		result = floor_echo(&f, 300) == 0 ? 0 : fail("echo", f.error);
 	} else {
 		row_head(o, "floor");
-		result = floor_all(&f, o) == 0 ? 0 : fail("floor", f.error);
+		result = (o->size_count ? floor_messages(&f, o) : floor_all(&f, o)) == 0 ? 0 : fail("floor", f.error);
 		floor_quit(&f);
 	}
 	floor_port_stop(&f);
 out:
 	rte_eal_cleanup();
 	return result;
-}
-
-static void
-pin(int cpu)
-{
-	cpu_set_t set;
-
-	if (cpu < 0)
-		return;
-	CPU_ZERO(&set);
-	CPU_SET((unsigned)cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set) != 0)
-		fprintf(stderr, "pmx-perf: cannot pin to CPU %d: %s\n", cpu, strerror(errno));
 }
 
 static int
@@ -156,6 +201,7 @@ baseline_tests(struct baseline *b, const struct options *o)
 			return -1;
 		r.per_second = flow.messages_per_s;
 		r.gbits = flow.gbits_per_s;
+		r.lost = flow.sent - flow.received;
 		snprintf(r.test, sizeof(r.test), "bandwidth");
 		row_print(o, &r);
 		snprintf(r.test, sizeof(r.test), "rate");
@@ -175,23 +221,34 @@ run_baseline(const struct options *o)
 			o->idle == PERF_YIELD ? BASELINE_YIELD :
 						BASELINE_BLOCK,
 		.time_limit_s = 120,
+		.socket_bytes = (int)o->socket_bytes,
 	};
 	pid_t child = -1;
 	int status = 0, result;
 
+	if (strcmp(o->kind, "relay") == 0) {
+		struct baseline from = b;
+
+		from.address = o->via;
+		return cpu_pin(pthread_self(), o->cpu) == 0 ? run_relay(&from, &b) : 1;
+	}
 	if (o->respond || !o->serve) {
 		child = o->respond ? 0 : fork();
 		if (child < 0)
 			return fail("fork", strerror(errno));
 		if (child == 0) {
-			pin(o->respond ? o->cpu : 1);
+			if (cpu_pin(pthread_self(), o->respond ? o->cpu : cpu_other(o->cpu)) != 0)
+				_exit(1);
 			result = baseline_serve(&b, NULL, 300) == 0 ? 0 : fail("serving", b.error);
 			if (o->respond)
 				return result;
 			_exit(result);
 		}
 	}
-	pin(o->cpu);
+	if (cpu_pin(pthread_self(), o->cpu) != 0) {
+		baseline_quit(&b);
+		return 1;
+	}
 	result = baseline_tests(&b, o) == 0 ? 0 : fail(o->kind, b.error);
 	baseline_quit(&b);
 	if (child > 0 && (waitpid(child, &status, 0) != child || status != 0))

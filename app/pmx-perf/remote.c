@@ -93,9 +93,7 @@ give(struct session *s, struct pmx_addr to, const struct wish *w)
 	if (e != 0)
 		return e;
 	given.key = remote.key;
-	while ((e = pmx_send_copy(s->ctx, to, &remote, sizeof(remote), NULL)) == -ENOBUFS || e == -EAGAIN)
-		session_idle(s);
-	return e;
+	return perf_send(s, to, &remote, sizeof(remote));
 }
 
 static int
@@ -137,21 +135,11 @@ remote_answer(struct session *s, const struct pmx_message *m, int *error)
 /* ------------------------------------------------------------------ initiator */
 
 static int
-send_wish(struct session *s, const struct options *o, const void *wish, uint32_t len)
-{
-	int e;
-
-	while ((e = pmx_send_copy(s->ctx, o->to, wish, len, NULL)) == -ENOBUFS || e == -EAGAIN)
-		session_idle(s);
-	return e;
-}
-
-static int
 ask_memory(struct session *s, const struct options *o, uint64_t len, struct pmx_remote *remote)
 {
 	const struct wish w = {.kind = KIND_MEMORY, .private = o->remote_private, .len = len};
 	struct pmx_message m;
-	int e = send_wish(s, o, &w, sizeof(w));
+	int e = perf_send(s, o->to, &w, sizeof(w));
 
 	if (e == 0)
 		e = perf_receive(s, &m, rte_rdtsc() + PATIENCE_S * perf_hz());
@@ -375,7 +363,7 @@ message_page(struct session *s, const struct options *o, uint8_t *local, uint64_
 {
 	const struct page_wish w = {.kind = KIND_PAGE, .offset = offset};
 	struct pmx_message m;
-	int e = send_wish(s, o, &w, sizeof(w));
+	int e = perf_send(s, o->to, &w, sizeof(w));
 
 	if (e == 0)
 		e = perf_receive(s, &m, rte_rdtsc() + PATIENCE_S * perf_hz());
@@ -587,6 +575,8 @@ run_pin(const struct options *o)
 
 	if (c == NULL || memory == NULL)
 		return 1;
+	if (cpu_pin(pthread_self(), o->cpu) != 0)
+		return 1;
 	madvise(memory, 1024 * PAGE, MADV_NOHUGEPAGE);
 	memset(memory, 1, 1024 * PAGE);
 	double hit = hit_ns(c, memory, 64), one = 0;
@@ -607,15 +597,16 @@ run_pin(const struct options *o)
 
 		n += w, sx += w * x, sy += w * ns, sxx += w * x * x, sxy += w * x * ns;
 		if (o->json)
-			printf("{\"what\": \"pin\", \"test\": \"miss\", \"pages\": %lu, \"ns\": %.1f}\n", pages, ns);
+			json_line(json_pack("{s:s, s:s, s:I, s:o}", "what", "pin", "test", "miss", "pages", (json_int_t)pages, "ns",
+				json_figure(ns)));
 		else
 			printf("%10lu %12.3f\n", pages, ns / 1e3);
 	}
 	double b = (n * sxy - sx * sy) / (n * sxx - sx * sx), a = (sy - b * sx) / n;
 
 	if (o->json)
-		printf("{\"what\": \"pin\", \"test\": \"fit\", \"a_ns\": %.1f, \"b_ns\": %.1f, \"hit_ns\": %.2f, "
-		       "\"ratio\": %.1f}\n", a, b, hit, one / hit);
+		json_line(json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "what", "pin", "test", "fit", "a_ns", json_figure(a), "b_ns",
+			json_figure(b), "hit_ns", json_figure(hit), "ratio", json_figure(one / hit)));
 	else
 		printf("miss: %.2f us + %.3f us x pages\nhit: %.1f ns (64 regions, random), %.0f times cheaper than a "
 		       "miss of one page\n", a / 1e3, b / 1e3, hit, one / hit);

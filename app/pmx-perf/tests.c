@@ -14,12 +14,14 @@
 #include <rte_cycles.h>
 
 #include "perf.h"
+#include "plot.h"
 
 enum kind {
 	KIND_PING = 1,  /* send it back */
 	KIND_DATA = 2,  /* count it */
 	KIND_END = 3,   /* tell what was counted */
 	KIND_QUIT = 4,
+	KIND_BARE = 5,  /* count it and leave it where it is; below remote.c's and match.c's kinds */
 };
 
 struct counted {
@@ -29,7 +31,10 @@ struct counted {
 };
 
 #define REPLY_PATIENCE_S 20
+#define GREET_PATIENCE_S 5
+#define AT_ONCE_S        0.5 /* no node that is down is given up so soon */
 #define LAST_ACKS_MS     50
+#define COPIES_TURNS     3 /* of each kind */
 
 static uint8_t *user;
 static uint32_t user_at;
@@ -70,10 +75,14 @@ write_payload(struct session *s, struct pmx_buffer *buf, uint8_t kind)
 
 		if (off == 0)
 			from[0] = kind;
+		if (kind == KIND_BARE)
+			n = 1; /* the rest is what the buffer holds */
 		if (buf->segments == 1)
 			memcpy((uint8_t *)buf->data + off, from, n);
 		else
 			pmx_buffer_write(s->ctx, buf, off, from, n);
+		if (kind == KIND_BARE)
+			return;
 	}
 }
 
@@ -112,7 +121,17 @@ send_message(struct session *s, struct pmx_addr to, uint8_t kind, uint32_t len)
 	if (e != 0)
 		return e;
 	write_payload(s, &buf, kind);
-	while ((e = pmx_send(s->ctx, to, &buf, NULL)) == -EAGAIN)
+	while ((e = pmx_send(s->ctx, to, &buf, &s->sent)) == -EAGAIN)
+		session_idle(s);
+	return e;
+}
+
+int
+perf_send(struct session *s, struct pmx_addr to, const void *data, uint32_t len)
+{
+	int e;
+
+	while ((e = pmx_send_copy(s->ctx, to, data, len, &s->sent)) == -ENOBUFS || e == -EAGAIN)
 		session_idle(s);
 	return e;
 }
@@ -148,7 +167,12 @@ perf_receive(struct session *s, struct pmx_message *m, uint64_t end)
 	for (unsigned i = 1; (e = pmx_receive(s->ctx, m)) == 0; i++) {
 		session_idle(s);
 		/* the clock costs as much as a poll */
-		if (i % 256 == 0 && rte_rdtsc() > end)
+		if (i % 256 != 0)
+			continue;
+		e = pmx_is_send_done(s->ctx, s->sent);
+		if (e < 0)
+			return e;
+		if (rte_rdtsc() > end)
 			return -ETIMEDOUT;
 	}
 	return e;
@@ -223,20 +247,21 @@ ask_counted(struct session *s, const struct options *o, struct counted *c)
 	return e;
 }
 
+/* Messages of KIND_DATA, which both ends copy, or of KIND_BARE. */
 static int
-stream(struct session *s, const struct options *o, const char *test, uint32_t size)
+flow(struct session *s, const struct options *o, const char *test, uint32_t size, enum kind kind, struct row *r)
 {
-	struct row r = {.what = "pmx", .size = size};
 	struct counted c;
 	uint64_t hz = perf_hz();
 	uint64_t end = rte_rdtsc() + (uint64_t)(o->seconds * (double)hz), sent = 0;
 	unsigned burst = size > 65536 ? 1 : size > 4096 ? 8 : o->burst; /* messages a poll */
 	int e = 0;
 
-	snprintf(r.test, sizeof(r.test), "%s", test);
+	*r = (struct row){.what = "pmx", .size = size};
+	snprintf(r->test, sizeof(r->test), "%s", test);
 	while (e == 0 && rte_rdtsc() < end) {
 		for (unsigned i = 0; i < burst && e == 0; i++)
-			e = send_message(s, o->to, KIND_DATA, size);
+			e = send_message(s, o->to, kind, size);
 		sent += burst;
 		if (s->embedded)
 			pmx_node_poll(s->node);
@@ -249,24 +274,108 @@ stream(struct session *s, const struct options *o, const char *test, uint32_t si
 		fprintf(stderr, "pmx-perf: %lu messages sent, %lu arrived\n", sent, c.messages);
 		return 1;
 	}
-	r.per_second = (double)c.messages * 1e9 / (double)c.ns;
-	r.gbits = (double)c.bytes * 8 / (double)c.ns;
-	row_print(o, &r);
+	r->per_second = (double)c.messages * 1e9 / (double)c.ns;
+	r->gbits = (double)c.bytes * 8 / (double)c.ns;
 	return 0;
+}
+
+static int
+stream(struct session *s, const struct options *o, const char *test, uint32_t size)
+{
+	struct row r;
+	int e = flow(s, o, test, size, KIND_DATA, &r);
+
+	if (e == 0)
+		row_print(o, &r);
+	return e;
+}
+
+/* SWoPP 1997, figure 2: bandwidth by size, from buffer to buffer and with a copy at each end, in turns. */
+static int
+copies(struct session *s, const struct options *o, const uint32_t *sizes, unsigned n)
+{
+	static struct plot p = {.name = "copies", .title = "Bandwidth of messages with and without copies", .x_label = "bytes", .y_label = "Gb/s",
+		.x_log = true, .curves = 2, .label = {"from buffer to buffer", "copied at both ends"}};
+	uint32_t most = pmx_get_max_message(s->ctx);
+
+	for (unsigned i = 0; i < n; i++) {
+		double *y, got[2][COPIES_TURNS];
+
+		if (sizes[i] > most)
+			continue;
+		for (unsigned turn = 0; turn < 2 * COPIES_TURNS; turn++) {
+			struct row r;
+			int e = flow(s, o, "bandwidth", sizes[i], turn % 2 ? KIND_DATA : KIND_BARE, &r);
+
+			if (e != 0)
+				return e;
+			got[turn % 2][turn / 2] = r.gbits;
+		}
+		y = plot_row(&p, sizes[i]);
+		for (unsigned k = 0; k < 2; k++) {
+			struct row r = {.test = "bandwidth", .size = sizes[i]};
+
+			qsort(got[k], COPIES_TURNS, sizeof(got[k][0]), compare_figures);
+			y[k] = r.gbits = got[k][COPIES_TURNS / 2];
+			r.per_second = r.gbits * 1e9 / 8 / sizes[i];
+			snprintf(r.what, sizeof(r.what), "%s", k ? "copied" : "bare");
+			row_print(o, &r);
+		}
+	}
+	return !plot_write(&p, o->figure);
+}
+
+/* That a node is unknown and that it does not answer are one error, but an engine says the first at once, and the second after all of its
+ * retries. Asked again, for a busy machine may have slept meanwhile. */
+static bool
+is_unknown(struct session *s, const struct options *o, double waited)
+{
+	for (unsigned i = 0; i < 3 && waited >= AT_ONCE_S; i++) {
+		struct pmx_message m;
+		uint64_t start = rte_rdtsc();
+
+		if (send_message(s, o->to, KIND_PING, 64) != 0 ||
+			perf_receive(s, &m, start + (uint64_t)(AT_ONCE_S * (double)perf_hz())) != -EHOSTUNREACH)
+			continue;
+		waited = (double)(rte_rdtsc() - start) / (double)perf_hz();
+	}
+	return waited < AT_ONCE_S;
 }
 
 static int
 greet(struct session *s, const struct options *o)
 {
-	uint64_t ns;
-	int e = ping(s, o, 64, &ns);
+	struct pmx_message m;
+	uint64_t hz = perf_hz(), start = rte_rdtsc(), end = start + REPLY_PATIENCE_S * hz;
+	int e = send_message(s, o->to, KIND_PING, 64);
 
-	if (e != 0) {
-		fprintf(stderr, "pmx-perf: no answer from node %u context %u: %s\n", o->to.node,
-			o->to.context, pmx_strerror(e));
-		return 1;
+	/* the engine gives up by its own clock; what was delivered is answered soon */
+	if (e == 0) {
+		do {
+			e = perf_receive(s, &m, rte_rdtsc() + GREET_PATIENCE_S * hz);
+		} while (e == -ETIMEDOUT && pmx_is_send_done(s->ctx, s->sent) == 0 && rte_rdtsc() < end);
 	}
-	return 0;
+	double waited = (double)(rte_rdtsc() - start) / (double)hz;
+
+	if (e == 1) {
+		pmx_release_receive_buffer(s->ctx, &m);
+		return 0;
+	}
+	fprintf(stderr, "pmx-perf: --to %u:%u: ", o->to.node, o->to.context);
+	if (e == -EHOSTUNREACH && is_unknown(s, o, waited))
+		fprintf(stderr, "node %u is not in [nodes] of this node's configuration\n", o->to.node);
+	else if (e == -EHOSTUNREACH || (e == -ETIMEDOUT && pmx_is_send_done(s->ctx, s->sent) != 1))
+		fprintf(stderr, "node %u did not answer for %.1f s: does it run, and is its address in [nodes] right?\n",
+			o->to.node, waited);
+	else if (e == -ECONNREFUSED)
+		fprintf(stderr, "node %u has no context %u open: start 'pmx-perf respond' there, or check the number\n", o->to.node,
+			o->to.context);
+	else if (e == -ETIMEDOUT)
+		fprintf(stderr, "it took the message, and sent nothing back for %.1f s: does 'pmx-perf respond' run there, and nothing else?\n",
+			waited);
+	else
+		fprintf(stderr, "%s\n", pmx_strerror(e));
+	return 1;
 }
 
 int
@@ -278,7 +387,7 @@ run_initiator(struct session *s, const struct options *o)
 	int e = make_user_buffer() ? greet(s, o) : 1;
 	uint32_t most = pmx_get_max_message(s->ctx);
 
-	if (!is_match(o->command))
+	if (e == 0 && !is_match(o->command))
 		row_head(o, "pmx");
 	if (all || strcmp(o->command, "latency") == 0) {
 		const uint32_t *sizes = o->size_count ? o->sizes : latency_sizes;
@@ -297,6 +406,12 @@ run_initiator(struct session *s, const struct options *o)
 		const uint32_t *sizes = o->size_count ? o->sizes : bandwidth_sizes;
 		unsigned n = o->size_count ? o->size_count : 5;
 
+		if (o->figure != NULL && e == 0) {
+			static const uint32_t figure[] = {8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536, 262144, 1048576};
+
+			e = o->size_count ? copies(s, o, o->sizes, o->size_count) : copies(s, o, figure, sizeof(figure) / sizeof(figure[0]));
+			n = 0;
+		}
 		for (unsigned i = 0; i < n && e == 0; i++)
 			e = sizes[i] <= most ? stream(s, o, "bandwidth", sizes[i]) : 0;
 	}
@@ -356,11 +471,12 @@ tell_counted(struct session *s, struct pmx_addr to, struct counted *c, uint64_t 
 }
 
 static void
-count_data(struct session *s, struct pmx_message *m, struct counted *c)
+count_data(struct session *s, struct pmx_message *m, uint8_t kind, struct counted *c)
 {
 	c->messages++;
 	c->bytes += m->len;
-	read_payload(s, m);
+	if (kind == KIND_DATA)
+		read_payload(s, m);
 }
 
 int
@@ -392,10 +508,10 @@ run_responder(struct session *s, const struct options *o)
 			}
 			if (kind == KIND_PING) {
 				e = send_back(s, &m[i]);
-			} else if (kind == KIND_DATA) {
+			} else if (kind == KIND_DATA || kind == KIND_BARE) {
 				if (c.messages == 0)
 					first = rte_rdtsc();
-				count_data(s, &m[i], &c);
+				count_data(s, &m[i], kind, &c);
 				last = rte_rdtsc();
 			} else if (kind == KIND_END) {
 				e = tell_counted(s, m[i].source, &c, first, last);
@@ -408,6 +524,7 @@ run_responder(struct session *s, const struct options *o)
 			pmx_node_poll(s->node);
 	}
 	remote_end(s);
+	match_end();
 	if (e != 0)
 		return perf_complain("answering", e);
 	/* an embedded engine still owes the last Acks */

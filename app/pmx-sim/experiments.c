@@ -98,6 +98,7 @@ struct setting {
 	const struct cc_ops *cc;
 	uint32_t rto_min_us;
 	bool shares; /* the receiver divides its window */
+	bool in_turn; /* E1: one sender after the other */
 };
 
 static const struct setting settings[] = {
@@ -109,6 +110,7 @@ static const struct setting settings[] = {
 };
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))
 #define OURS     3
+#define TCP      4
 
 static struct proto_config
 configured(const struct setting *set, uint32_t nodes)
@@ -156,21 +158,39 @@ name_curves(struct plot *p, const struct setting *set, unsigned n)
 #define E1_BYTES 1000000u
 #define E1_PIECE 62500u /* of a message: 16 a sender */
 
+#define E1_GO    1u     /* bytes of the root's word to the next sender (the paper's section 4.2.1) */
+
 struct gather {
 	uint64_t received, total, end; /* bytes, bytes, ns */
+	uint32_t pieces;               /* of each sender */
+	bool in_turn;
 };
+
+static void
+send_pieces(struct sim *s, uint32_t node, uint32_t pieces)
+{
+	for (uint32_t k = 0; k < pieces; k++) {
+		if (sim_send(s, node, 0, 0, 0, E1_PIECE, 0) != 0)
+			break;
+	}
+}
 
 static void
 gathered(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag)
 {
 	struct gather *g = arg;
+	uint64_t each = (uint64_t)g->pieces * E1_PIECE;
 
 	(void)tag;
+	if (d->msg_len == E1_GO)
+		send_pieces(s, sim_here(s), g->pieces);
 	if (d->msg_len != E1_PIECE)
 		return;
 	g->received += E1_PIECE;
 	if (g->received == g->total)
 		g->end = sim_now(s);
+	else if (g->in_turn && g->received % each == 0)
+		sim_send(s, 0, 0, (uint32_t)(g->received / each) + 1, 0, E1_GO, 0);
 }
 
 /* What one gather showed. */
@@ -188,7 +208,7 @@ gather(const struct setting *set, unsigned senders, const char *bandwidth, doubl
 	struct topology *t = star(senders + 1, bandwidth, "5us", buffer);
 	uint32_t pieces = (uint32_t)(bps / 1e9) * (E1_BYTES / E1_PIECE);
 	uint32_t port = t->edges[t->vertices[t->hosts[0]].first_edge].reverse;
-	struct gather g = {.total = (uint64_t)senders * pieces * E1_PIECE};
+	struct gather g = {.total = (uint64_t)senders * pieces * E1_PIECE, .pieces = pieces, .in_turn = set->in_turn};
 	uint64_t begin, early;
 	struct sim_config c = {.topology = t, .proto = configured(set, senders + 1), .entries = 4096,
 		.bulks = 65536, .inline_max = 40, .nic_bytes = 65536, .seed = 1, .delivered = gathered,
@@ -206,12 +226,8 @@ gather(const struct setting *set, unsigned senders, const char *bandwidth, doubl
 	sim_run(s, SEC / 10);
 	begin = sim_now(s);
 	sim_edge_reset(s, port);
-	for (uint32_t i = 1; i <= senders; i++) {
-		for (uint32_t k = 0; k < pieces; k++) {
-			if (sim_send(s, i, 0, 0, 0, E1_PIECE, 0) != 0)
-				break;
-		}
-	}
+	for (uint32_t i = 1; i <= (set->in_turn ? 1 : senders); i++)
+		send_pieces(s, i, pieces);
 	must_run(s, begin + MS);
 	early = sim_edge(s, port)->drops;
 	for (uint64_t at = begin + 2 * MS; g.end == 0; at += 2 * MS) {
@@ -274,6 +290,40 @@ e1_rates(const struct options *o, const char *rate, double bps, const char *buff
 	return !o->out || plot_write(&p, o->out);
 }
 
+/* One sender after the other, each told by the root that the one before is through. */
+static const struct setting turns[] = {
+	{"TCP-like, in turn", PROTO_SELECTIVE, &cc_tcp, 200000, false, true},
+	{"cc = delay, in turn", PROTO_SELECTIVE, &cc_delay, 4000, true, true},
+};
+#define TURNS (sizeof(turns) / sizeof(turns[0]))
+
+/* The paper's figure 1, at once and in turn. From how many senders on TCP collapses is the port's buffer's to say, so for three. */
+static int
+e1_figure1(const struct options *o)
+{
+	static const struct {
+		const struct setting *set;
+		const char *buffer, *label;
+	} curves[] = {{&settings[TCP], "32K", "TCP-like at once, 32K"}, {&settings[TCP], "64K", "TCP-like at once, 64K"},
+		{&settings[TCP], "128K", "TCP-like at once, 128K"}, {&turns[0], "32K", "TCP-like in turn, 32K"},
+		{&settings[OURS], "32K", "cc = delay at once, 32K"}, {&turns[1], "32K", "cc = delay in turn, 32K"}};
+	static const unsigned numbers[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 31};
+	static struct plot p;
+
+	p = (struct plot){.name = "e1-figure1", .x_label = "senders", .y_label = "part of the link rate", .y_max = 1,
+		.curves = sizeof(curves) / sizeof(curves[0]), .title = "E1, figure 1: N senders of 1 MB to one, 1 Gb/s, at once and in turn"};
+	for (unsigned c = 0; c < p.curves; c++)
+		snprintf(p.label[c], sizeof(p.label[c]), "%s", curves[c].label);
+	for (unsigned n = 0; n < sizeof(numbers) / sizeof(numbers[0]); n++) {
+		double *y = plot_row(&p, numbers[n]);
+
+		for (unsigned c = 0; c < p.curves; c++)
+			y[c] = gather(curves[c].set, numbers[n], "1G", 1e9, curves[c].buffer, NULL, 0).rate;
+	}
+	plot_print(&p);
+	return o->out && !plot_write(&p, o->out);
+}
+
 static int
 e1(const struct options *o)
 {
@@ -292,12 +342,17 @@ e1(const struct options *o)
 				return 1;
 		}
 	}
+	if (e1_figure1(o) != 0)
+		return 1;
+	/* its figure 2 */
 	p = (struct plot){.name = "e1-time", .x_label = "ms", .y_label = "MB received",
-		.title = "E1: bytes received over time, 32 senders of 1 MB, 1 Gb/s, 128K of port buffer"};
+		.title = "E1, figure 2: bytes received over time, 31 senders of 1 MB, 1 Gb/s, 64K of port buffer"};
 	name_curves(&p, settings, SETTINGS);
-	for (unsigned i = 0; i < SETTINGS; i++) {
-		if (!o->quick || i == OURS)
-			gather(&settings[i], 32, "1G", 1e9, "128K", &p, i);
+	for (unsigned i = 0; i < TURNS; i++)
+		snprintf(p.label[p.curves++], sizeof(p.label[0]), "%s", turns[i].label);
+	for (unsigned i = 0; i < SETTINGS + TURNS; i++) {
+		if (!o->quick || i != 0) /* which takes long to simulate */
+			gather(i < SETTINGS ? &settings[i] : &turns[i - SETTINGS], 31, "1G", 1e9, "64K", &p, i);
 	}
 	return o->out && !plot_write(&p, o->out);
 }

@@ -43,7 +43,7 @@ plot_print(const struct plot *p)
 	for (unsigned i = 0; i < p->rows; i++) {
 		printf("%-14g", p->x[i]);
 		for (unsigned c = 0; c < p->curves; c++) {
-			if (isnan(p->y[i][c]))
+			if (!isfinite(p->y[i][c]))
 				printf(" %18s", "-");
 			else
 				printf(" %18.4g", p->y[i][c]);
@@ -62,26 +62,59 @@ create(const struct plot *p, const char *dir, const char *ending)
 	FILE *f = fopen(path, "w");
 
 	if (f == NULL)
-		fprintf(stderr, "pmx-sim: %s: %s\n", path, strerror(errno));
+		fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, path, strerror(errno));
 	return f;
+}
+
+/* Quoted as RFC 4180 says, where a comma or a quote is in it. */
+static void
+write_field(FILE *f, const char *text)
+{
+	if (strpbrk(text, ",\"\n") == NULL) {
+		fputs(text, f);
+		return;
+	}
+	fputc('"', f);
+	for (; *text; text++) {
+		if (*text == '"')
+			fputc('"', f);
+		fputc(*text, f);
+	}
+	fputc('"', f);
 }
 
 static void
 write_csv(const struct plot *p, FILE *f)
 {
-	fprintf(f, "%s", p->x_label);
-	for (unsigned c = 0; c < p->curves; c++)
-		fprintf(f, ",%s", p->label[c]);
+	write_field(f, p->x_label);
+	for (unsigned c = 0; c < p->curves; c++) {
+		fputc(',', f);
+		write_field(f, p->label[c]);
+	}
 	fprintf(f, "\n");
 	for (unsigned i = 0; i < p->rows; i++) {
 		fprintf(f, "%g", p->x[i]);
 		for (unsigned c = 0; c < p->curves; c++)
-			isnan(p->y[i][c]) ? fprintf(f, ",") : fprintf(f, ",%g", p->y[i][c]);
+			isfinite(p->y[i][c]) ? fprintf(f, ",%g", p->y[i][c]) : fprintf(f, ",");
 		fprintf(f, "\n");
 	}
 }
 
 /* ------------------------------------------------------------------ SVG */
+
+/* Text between tags. */
+static void
+write_text(FILE *f, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '&')
+			fputs("&amp;", f);
+		else if (*text == '<')
+			fputs("&lt;", f);
+		else
+			fputc(*text, f);
+	}
+}
 
 struct axis {
 	double low, high;
@@ -114,25 +147,50 @@ nice_step(double span)
 }
 
 static void
+tick(FILE *f, const struct axis *a, bool horizontal, double v)
+{
+	double at = place(a, v);
+
+	if (horizontal)
+		fprintf(f, "<line x1='%.1f' y1='%d' x2='%.1f' y2='%d' class='grid'/>"
+			   "<text x='%.1f' y='%d' text-anchor='middle'>%g</text>\n",
+			at, TOP, at, HEIGHT - BOTTOM, at, HEIGHT - BOTTOM + 16, v);
+	else
+		fprintf(f, "<line x1='%d' y1='%.1f' x2='%d' y2='%.1f' class='grid'/>"
+			   "<text x='%d' y='%.1f' text-anchor='end'>%g</text>\n",
+			LEFT, at, WIDTH - RIGHT, at, LEFT - 6, at + 4, v);
+}
+
+/* Powers of ten of a logarithmic axis; if these are too few, also twice and five times them. */
+static void
 ticks(FILE *f, const struct axis *a, bool horizontal)
 {
+	static const double parts[] = {1, 2, 5};
 	double step = a->log ? 0 : nice_step(a->high - a->low);
-	double v = a->log ? pow(10, ceil(log10(a->low) - 1e-9)) : ceil(a->low / step - 1e-9) * step;
 
-	for (; v <= a->high * (1 + 1e-9); v = a->log ? v * 10 : v + step) {
-		double at = place(a, v);
-
-		if (horizontal)
-			fprintf(f, "<line x1='%.1f' y1='%d' x2='%.1f' y2='%d' class='grid'/>"
-				   "<text x='%.1f' y='%d' text-anchor='middle'>%g</text>\n",
-				at, TOP, at, HEIGHT - BOTTOM, at, HEIGHT - BOTTOM + 16, v);
-		else
-			fprintf(f, "<line x1='%d' y1='%.1f' x2='%d' y2='%.1f' class='grid'/>"
-				   "<text x='%d' y='%.1f' text-anchor='end'>%g</text>\n",
-				LEFT, at, WIDTH - RIGHT, at, LEFT - 6, at + 4, v);
-		if (!a->log && step <= 0)
-			break;
+	if (!a->log) {
+		for (double v = ceil(a->low / step - 1e-9) * step; v <= a->high * (1 + 1e-9); v += step)
+			tick(f, a, horizontal, v);
+		return;
 	}
+	for (double v = pow(10, floor(log10(a->low))); v <= a->high * (1 + 1e-9); v *= 10) {
+		for (unsigned i = 0; i < (a->high < 200 * a->low ? 3 : 1); i++) {
+			double at = parts[i] * v;
+
+			if (at >= a->low * (1 - 1e-9) && at <= a->high * (1 + 1e-9))
+				tick(f, a, horizontal, at);
+		}
+	}
+}
+
+/* An axis of one value, or of none, has a length too. */
+static void
+widen(struct axis *a)
+{
+	if (!isfinite(a->low) || !isfinite(a->high))
+		a->low = a->high = 1;
+	if (a->high <= a->low)
+		a->high = a->low + 1;
 }
 
 static void
@@ -141,12 +199,14 @@ bounds(const struct plot *p, struct axis *x, struct axis *y)
 	*x = (struct axis){INFINITY, -INFINITY, p->x_log, LEFT, WIDTH - RIGHT};
 	*y = (struct axis){p->y_log ? INFINITY : 0, -INFINITY, p->y_log, HEIGHT - BOTTOM, TOP};
 	for (unsigned i = 0; i < p->rows; i++) {
-		x->low = fmin(x->low, p->x[i]);
-		x->high = fmax(x->high, p->x[i]);
+		if (!p->x_log || p->x[i] > 0) {
+			x->low = fmin(x->low, p->x[i]);
+			x->high = fmax(x->high, p->x[i]);
+		}
 		for (unsigned c = 0; c < p->curves; c++) {
 			double v = p->y[i][c];
 
-			if (isnan(v) || (p->y_log && v <= 0))
+			if (!isfinite(v) || (p->y_log && v <= 0))
 				continue;
 			y->low = fmin(y->low, v);
 			y->high = fmax(y->high, v);
@@ -154,8 +214,8 @@ bounds(const struct plot *p, struct axis *x, struct axis *y)
 	}
 	if (p->y_max > 0)
 		y->high = p->y_max;
-	if (!(y->high > y->low))
-		y->high = y->low + 1;
+	widen(x);
+	widen(y);
 }
 
 static void
@@ -164,13 +224,15 @@ curve(FILE *f, const struct plot *p, unsigned c, const struct axis *x, const str
 	fprintf(f, "<polyline fill='none' stroke='%s' stroke-width='2' stroke-dasharray='%s' points='",
 		colours[c], dashes[c]);
 	for (unsigned i = 0; i < p->rows; i++) {
-		if (!isnan(p->y[i][c]))
+		if (isfinite(p->y[i][c]))
 			fprintf(f, "%.1f,%.1f ", place(x, p->x[i]), place(y, p->y[i][c]));
 	}
 	fprintf(f, "'/>\n<line x1='%d' y1='%u' x2='%d' y2='%u' stroke='%s' stroke-width='2' stroke-dasharray='%s'/>"
-		   "<text x='%d' y='%u'>%s</text>\n",
+		   "<text x='%d' y='%u'>",
 		WIDTH - RIGHT + 12, TOP + 10 + 20 * c, WIDTH - RIGHT + 42, TOP + 10 + 20 * c, colours[c],
-		dashes[c], WIDTH - RIGHT + 48, TOP + 14 + 20 * c, p->label[c]);
+		dashes[c], WIDTH - RIGHT + 48, TOP + 14 + 20 * c);
+	write_text(f, p->label[c]);
+	fprintf(f, "</text>\n");
 }
 
 static void
@@ -181,7 +243,9 @@ write_svg(const struct plot *p, FILE *f)
 	bounds(p, &x, &y);
 	fprintf(f, "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' font-family='sans-serif' font-size='12'>\n"
 		   "<style>.grid{stroke:#ddd}</style><rect width='100%%' height='100%%' fill='white'/>\n"
-		   "<text x='%d' y='22' font-size='14'>%s</text>\n", WIDTH, HEIGHT, LEFT, p->title);
+		   "<text x='%d' y='22' font-size='14'>", WIDTH, HEIGHT, LEFT);
+	write_text(f, p->title);
+	fprintf(f, "</text>\n");
 	ticks(f, &x, true);
 	ticks(f, &y, false);
 	fprintf(f, "<rect x='%d' y='%d' width='%d' height='%d' fill='none' stroke='#666'/>\n"

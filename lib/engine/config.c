@@ -491,7 +491,9 @@ read_peer(const struct reader *r, uint32_t node, const char *name, const char *v
 		return 0; /* not used here; its interface may be another host's */
 	if (e == -ENODEV)
 		return complain(r, "nodes", name, 0, "'%s': this host has no such interface", value);
-	if (e < 0 || (e == 1 && peer->addr.port == 0))
+	if (e == 1 && peer->addr.port == 0)
+		return complain(r, "nodes", name, 0, "'%s': port 0 is nobody's", value);
+	if (e < 0)
 		return complain(r, "nodes", name, 0,
 			"'%s' is neither a MAC address (02:00:00:00:00:01), nor IPv4[:port], IPv6, [IPv6]:port, nor auto",
 			value);

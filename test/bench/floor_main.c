@@ -60,7 +60,7 @@ latency(struct floor *f, uint16_t bytes)
 	int rc;
 
 	hist_init(&hist);
-	rc = floor_latency(f, bytes, 200000, 20000, &hist, &lost);
+	rc = floor_latency(f, bytes, 1, 200000, 20000, &hist, &lost);
 	if (rc != 0)
 		return rc;
 	printf("latency   %5u B  p50 %6lu ns  p99 %6lu ns  lost %lu\n", bytes,
