@@ -4,6 +4,7 @@
  * /pmx/contexts. Runs on the telemetry thread and only reads; counters have one writer, so a
  * reader may see values of slightly different moments.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/dpdk_names.h"
