@@ -1,20 +1,23 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Usage: install.sh [--tests]
-# Installs those Debian packages that are missing for building and running pmx-dpdk; with --tests
-# also what test/run.sh needs. Touches nothing, and needs no root, when none is missing.
+# Usage: install.sh [--tests] [--list]
+# Installs those packages of Debian 12 or 13 that are missing for building and running pmx-dpdk; with
+# --tests also what test/run.sh needs. Touches nothing, and needs no root, when none is missing.
+# --list prints their names and installs nothing.
 set -u
 
+list=false
 packages=(libdpdk-dev dpdk dpdk-dev meson ninja-build pkg-config gcc libnuma-dev numactl iproute2
 	libcmocka-dev libjansson-dev ethtool)
-for_tests=(valgrind patch clang libclang-rt-14-dev doxygen man-db python3
-	qemu-system-x86 busybox-static cpio kmod tshark)
+for_tests=(valgrind patch clang libclang-rt-dev doxygen man-db python3
+	qemu-system-x86 busybox-static cpio kmod mmdebstrap tshark)
 
 usage() {
-	echo "Usage: $0 [--tests]"
+	echo "Usage: $0 [--tests] [--list]"
 	echo "Installs what is missing of: ${packages[*]}"
 	echo "with --tests also: ${for_tests[*]}"
+	echo "--list prints the names, and installs nothing."
 }
 
 die() {
@@ -34,13 +37,18 @@ find_missing() {
 for argument; do
 	case $argument in
 	--tests) packages+=("${for_tests[@]}") ;;
+	--list) list=true ;;
 	--help | -h) usage; exit 0 ;;
 	*) usage >&2; exit 2 ;;
 	esac
 done
 
+if $list; then
+	echo "${packages[@]}"
+	exit 0
+fi
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-	die "this is no Debian: install by hand what these packages of Debian 12 have: ${packages[*]}"
+	die "this is no Debian: install by hand what these packages of Debian 12 or 13 have: ${packages[*]}"
 fi
 find_missing
 if [ ${#missing[@]} -eq 0 ]; then

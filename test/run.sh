@@ -153,7 +153,7 @@ build_in() {
 		dir=$1
 		shift
 		if [ ! -f "$dir/build.ninja" ]; then
-			meson setup "$dir" "$@" || exit 1
+			meson setup "$dir" -Dwerror=true "$@" || exit 1
 		fi
 		ninja -C "$dir"' - "$dir" "$@"
 }

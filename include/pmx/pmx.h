@@ -456,7 +456,8 @@ struct pmx_transfer {
 	uint64_t cookie;       /**< PMX_EVENT: for this side */
 	volatile int32_t *status; /**< NULL, or a word that is 1 from the call on, and 0 or a negative errno
 				   * when the transfer ended. In memory of pmx_alloc() the engine
-				   * writes it; elsewhere the next call of this library on the context. */
+				   * writes it, after the bytes: load it with acquire to read those;
+				   * elsewhere the next call of this library on the context. */
 	const struct pmx_part *part; /**< NULL: all bytes */
 };
 

@@ -54,11 +54,22 @@ static struct {
 	struct watched watched[REGIONS_WATCHED];
 } pins = {.lock = ATOMIC_FLAG_INIT, .fd = -1, .watched_lock = ATOMIC_FLAG_INIT};
 
+/* As rte_pause, which a thin client has not. */
+static inline void
+relax(void)
+{
+#ifdef __x86_64__
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield" ::: "memory");
+#endif
+}
+
 static void
 take_lock(atomic_flag *lock)
 {
 	while (atomic_flag_test_and_set_explicit(lock, memory_order_acquire))
-		__builtin_ia32_pause();
+		relax();
 }
 
 static void
@@ -172,7 +183,7 @@ static void
 settle(void)
 {
 	while (unlikely(atomic_load(&pins.reading)))
-		__builtin_ia32_pause();
+		relax();
 	uint32_t head = atomic_load_explicit(&pins.head, memory_order_relaxed);
 
 	while (unlikely(head != atomic_load_explicit(&pins.tail, memory_order_acquire))) {
@@ -317,7 +328,7 @@ void
 pins_settle(void)
 {
 	while (unlikely(atomic_load(&pins.reading)))
-		__builtin_ia32_pause();
+		relax();
 }
 
 void

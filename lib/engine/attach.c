@@ -20,6 +20,7 @@
 #include <rte_errno.h>
 #include <rte_lcore.h>
 
+#include "engine/dpdk_names.h"
 #include "engine/events.h"
 #include "engine/serve.h"
 
@@ -32,7 +33,7 @@
 static struct {
 	struct node *node;
 	int epoll, stop;
-	pthread_t watcher;
+	control_thread watcher;
 	pthread_mutex_t lock;      /* of what follows: secondaries are answered on another thread */
 	int pidfd[WIRE_NODES_MAX]; /* by context, 0 = none */
 	uint32_t generation[WIRE_NODES_MAX]; /* of the open that is watched so */
@@ -127,7 +128,7 @@ attach_gone(int connection)
 		end_context(ctx[n], generation[n]);
 }
 
-static void *
+static control_result
 watch_processes(void *arg)
 {
 	struct epoll_event event;
@@ -155,7 +156,7 @@ watch_processes(void *arg)
 		}
 		deaf = access_again();
 	}
-	return NULL;
+	return 0;
 }
 
 /* ------------------------------------------------------------------ rights */
@@ -544,7 +545,7 @@ attach_serve(struct node *n, const struct takeover_door *door)
 			watch((uint16_t)i, ch->generation, ch->pid); /* one that died meanwhile shows on its connection */
 	}
 	if (e == 0)
-		e = rte_ctrl_thread_create(&server.watcher, "pmx-watch", NULL, watch_processes, NULL);
+		e = control_thread_create(&server.watcher, "pmx-watch", watch_processes, NULL);
 	if (e != 0)
 		return e;
 	/* without shared configuration (--no-huge, --in-memory) there are no secondaries; thin clients there are */
@@ -556,7 +557,7 @@ attach_pause(void)
 {
 	rte_mp_action_unregister(ATTACH_ACTION);
 	if (eventfd_write(server.stop, 1) == 0)
-		pthread_join(server.watcher, NULL);
+		control_thread_join(server.watcher);
 }
 
 void

@@ -4,10 +4,10 @@
  * /pmx/contexts. Runs on the telemetry thread and only reads; counters have one writer, so a
  * reader may see values of slightly different moments.
  */
+#include <stdlib.h>
 #include <string.h>
 
-#include <rte_telemetry.h>
-
+#include "engine/dpdk_names.h"
 #include "engine/serve.h"
 
 static struct node *node;
@@ -42,7 +42,7 @@ add_counters(struct rte_tel_data *d, bool drops_only)
 			i == ENGINE_tx_no_mbuf || i == ENGINE_tx_unknown_node;
 
 		if (!drops_only || drop)
-			rte_tel_data_add_dict_u64(d, engine_counter_info[i].name, sum_engine(i));
+			rte_tel_data_add_dict_uint(d, engine_counter_info[i].name, sum_engine(i));
 	}
 	for (unsigned i = 0; i < PROTO_COUNTER_COUNT; i++) {
 		char name[RTE_TEL_MAX_STRING_LEN];
@@ -51,7 +51,7 @@ add_counters(struct rte_tel_data *d, bool drops_only)
 		if (drops_only && !drop)
 			continue;
 		snprintf(name, sizeof(name), "%s%s", drop ? "" : "proto_", proto_counter_info[i].name);
-		rte_tel_data_add_dict_u64(d, name, sum_proto(i));
+		rte_tel_data_add_dict_uint(d, name, sum_proto(i));
 	}
 	return 0;
 }
@@ -70,7 +70,7 @@ add_links(struct rte_tel_data *d)
 
 		for (unsigned k = 0; k < 4; k++) {
 			snprintf(name, sizeof(name), "link%u_%s", i, names[k]);
-			rte_tel_data_add_dict_u64(d, name, values[k]);
+			rte_tel_data_add_dict_uint(d, name, values[k]);
 		}
 	}
 }
@@ -108,28 +108,28 @@ tell_info(const char *cmd, const char *params, struct rte_tel_data *d)
 	rte_tel_data_start_dict(d);
 	rte_tel_data_add_dict_string(d, "version", PMX_VERSION);
 	rte_tel_data_add_dict_string(d, "name", c->name);
-	rte_tel_data_add_dict_u64(d, "node", c->id);
-	rte_tel_data_add_dict_u64(d, "lanes", c->lanes);
+	rte_tel_data_add_dict_uint(d, "node", c->id);
+	rte_tel_data_add_dict_uint(d, "lanes", c->lanes);
 	rte_tel_data_add_dict_string(d, "idle", idle[c->idle]);
 	rte_tel_data_add_dict_string(d, "driver", c->links[0].link.driver);
 	rte_tel_data_add_dict_string(d, "port", c->links[0].link.port);
 	struct link_stats unused;
 
 	node->links[0].ops->stats(&node->links[0], &unused); /* brings `up` up to date */
-	rte_tel_data_add_dict_u64(d, "link_up", node->links[0].up);
-	rte_tel_data_add_dict_u64(d, "mtu", c->links[0].link.mtu);
-	rte_tel_data_add_dict_u64(d, "payload_max", node->frag_len);
-	rte_tel_data_add_dict_u64(d, "contexts", c->contexts);
-	rte_tel_data_add_dict_u64(d, "mbufs", c->mbufs);
-	rte_tel_data_add_dict_u64(d, "mbufs_free", rte_mempool_avail_count(node->pool));
+	rte_tel_data_add_dict_uint(d, "link_up", node->links[0].up);
+	rte_tel_data_add_dict_uint(d, "mtu", c->links[0].link.mtu);
+	rte_tel_data_add_dict_uint(d, "payload_max", node->frag_len);
+	rte_tel_data_add_dict_uint(d, "contexts", c->contexts);
+	rte_tel_data_add_dict_uint(d, "mbufs", c->mbufs);
+	rte_tel_data_add_dict_uint(d, "mbufs_free", rte_mempool_avail_count(node->pool));
 	int64_t left = atomic_load(&node->mbufs_left);
 
-	rte_tel_data_add_dict_u64(d, "mbufs_unpromised", left > 0 ? (uint64_t)left : 0);
+	rte_tel_data_add_dict_uint(d, "mbufs_unpromised", left > 0 ? (uint64_t)left : 0);
 	uint64_t flows = 0;
 
 	for (unsigned l = 0; l < c->lanes; l++)
 		flows += proto_flows_used(node->engines[l].proto);
-	rte_tel_data_add_dict_u64(d, "flows", flows);
+	rte_tel_data_add_dict_uint(d, "flows", flows);
 	return 0;
 }
 
@@ -145,7 +145,7 @@ add_address(struct rte_tel_data *p, const struct config_peer *peer)
 	rte_ether_format_addr(mac, sizeof(mac), &peer->addr.mac);
 	rte_tel_data_add_dict_string(p, "address", *text ? text : l->encap == LINK_ENCAP_NONE ? "" : mac);
 	rte_tel_data_add_dict_string(p, "next_hop", *text && l->encap != LINK_ENCAP_NONE ? mac : "");
-	rte_tel_data_add_dict_u64(p, "link", peer->link);
+	rte_tel_data_add_dict_uint(p, "link", peer->link);
 }
 
 static void
@@ -165,14 +165,14 @@ add_peer(struct rte_tel_data *d, uint32_t number)
 	rte_tel_data_add_dict_string(p, "state",
 		s.established ? "up" : s.dead ? "down" : known ? "asking" : "unused");
 	add_address(p, &node->config.peers[number]);
-	rte_tel_data_add_dict_u64(p, "epoch", s.peer_epoch);
-	rte_tel_data_add_dict_u64(p, "rtt_ns", s.rtt_ns);
-	rte_tel_data_add_dict_u64(p, "rtt_var_ns", s.rtt_var_ns);
-	rte_tel_data_add_dict_u64(p, "rto_ns", s.rto_ns);
-	rte_tel_data_add_dict_u64(p, "cwnd_bytes", s.cwnd_bytes);
-	rte_tel_data_add_dict_u64(p, "cwnd_frames", s.cwnd_frames);
-	rte_tel_data_add_dict_u64(p, "inflight_bytes", s.inflight_bytes);
-	rte_tel_data_add_dict_u64(p, "flows", s.flows);
+	rte_tel_data_add_dict_uint(p, "epoch", s.peer_epoch);
+	rte_tel_data_add_dict_uint(p, "rtt_ns", s.rtt_ns);
+	rte_tel_data_add_dict_uint(p, "rtt_var_ns", s.rtt_var_ns);
+	rte_tel_data_add_dict_uint(p, "rto_ns", s.rto_ns);
+	rte_tel_data_add_dict_uint(p, "cwnd_bytes", s.cwnd_bytes);
+	rte_tel_data_add_dict_uint(p, "cwnd_frames", s.cwnd_frames);
+	rte_tel_data_add_dict_uint(p, "inflight_bytes", s.inflight_bytes);
+	rte_tel_data_add_dict_uint(p, "flows", s.flows);
 	snprintf(name, sizeof(name), "%u", number);
 	rte_tel_data_add_dict_container(d, name, p, 0);
 }
@@ -208,18 +208,18 @@ add_context(struct rte_tel_data *d, const struct channel *ch)
 		return;
 	rte_tel_data_start_dict(c);
 	rte_tel_data_add_dict_string(c, "state", states[ch->state & 3]);
-	rte_tel_data_add_dict_u64(c, "pid", (uint64_t)ch->pid);
+	rte_tel_data_add_dict_uint(c, "pid", (uint64_t)ch->pid);
 	rte_tel_data_add_dict_string(c, "attached", ch->thin ? "thin" : ch->pid ? "secondary" : "embedded");
-	rte_tel_data_add_dict_u64(c, "sent", ch->sent);
-	rte_tel_data_add_dict_u64(c, "received", ch->received);
-	rte_tel_data_add_dict_u64(c, "send_buffers", ch->send_buffers);
-	rte_tel_data_add_dict_u64(c, "send_busy", ch->busy_slots);
-	rte_tel_data_add_dict_u64(c, "receive_buffers", ch->plain.bulk_quota);
-	rte_tel_data_add_dict_u64(c, "receive_held", ch->plain.bulk_out);
-	rte_tel_data_add_dict_u64(c, "matched_held", ch->matched.bulk_out);
-	rte_tel_data_add_dict_u64(c, "matched_waiting", ch->matched.lhs.pos - ch->matched.lhs_pos);
-	rte_tel_data_add_dict_u64(c, "lhs_waiting", ch->plain.lhs.pos - ch->plain.lhs_pos);
-	rte_tel_data_add_dict_u64(c, "bad", ch->bad);
+	rte_tel_data_add_dict_uint(c, "sent", ch->sent);
+	rte_tel_data_add_dict_uint(c, "received", ch->received);
+	rte_tel_data_add_dict_uint(c, "send_buffers", ch->send_buffers);
+	rte_tel_data_add_dict_uint(c, "send_busy", ch->busy_slots);
+	rte_tel_data_add_dict_uint(c, "receive_buffers", ch->plain.bulk_quota);
+	rte_tel_data_add_dict_uint(c, "receive_held", ch->plain.bulk_out);
+	rte_tel_data_add_dict_uint(c, "matched_held", ch->matched.bulk_out);
+	rte_tel_data_add_dict_uint(c, "matched_waiting", ch->matched.lhs.pos - ch->matched.lhs_pos);
+	rte_tel_data_add_dict_uint(c, "lhs_waiting", ch->plain.lhs.pos - ch->plain.lhs_pos);
+	rte_tel_data_add_dict_uint(c, "bad", ch->bad);
 	snprintf(name, sizeof(name), "%u", ch->ctx);
 	rte_tel_data_add_dict_container(d, name, c, 0);
 }
@@ -266,19 +266,19 @@ add_remote(struct rte_tel_data *d, const struct channel *ch)
 	if (c == NULL)
 		return;
 	rte_tel_data_start_dict(c);
-	rte_tel_data_add_dict_u64(c, "transfers", r->ops_used);
-	rte_tel_data_add_dict_u64(c, "pushed_bytes", r->pushed);
-	rte_tel_data_add_dict_u64(c, "pulled_bytes", r->pulled);
-	rte_tel_data_add_dict_u64(c, "failed", r->failed);
-	rte_tel_data_add_dict_u64(c, "served", r->served);
-	rte_tel_data_add_dict_u64(c, "refused", r->refused);
-	rte_tel_data_add_dict_u64(c, "mapped_pieces", r->mapped_pieces);
-	rte_tel_data_add_dict_u64(c, "mapped_bytes", r->mapped_bytes);
-	rte_tel_data_add_dict_u64(c, "pin_hits", pins.hits);
-	rte_tel_data_add_dict_u64(c, "pin_misses", pins.misses);
-	rte_tel_data_add_dict_u64(c, "pin_evictions", pins.evictions);
-	rte_tel_data_add_dict_u64(c, "pin_invalidations", pins.invalidations);
-	rte_tel_data_add_dict_u64(c, "pinned_bytes", pins.pinned_bytes);
+	rte_tel_data_add_dict_uint(c, "transfers", r->ops_used);
+	rte_tel_data_add_dict_uint(c, "pushed_bytes", r->pushed);
+	rte_tel_data_add_dict_uint(c, "pulled_bytes", r->pulled);
+	rte_tel_data_add_dict_uint(c, "failed", r->failed);
+	rte_tel_data_add_dict_uint(c, "served", r->served);
+	rte_tel_data_add_dict_uint(c, "refused", r->refused);
+	rte_tel_data_add_dict_uint(c, "mapped_pieces", r->mapped_pieces);
+	rte_tel_data_add_dict_uint(c, "mapped_bytes", r->mapped_bytes);
+	rte_tel_data_add_dict_uint(c, "pin_hits", pins.hits);
+	rte_tel_data_add_dict_uint(c, "pin_misses", pins.misses);
+	rte_tel_data_add_dict_uint(c, "pin_evictions", pins.evictions);
+	rte_tel_data_add_dict_uint(c, "pin_invalidations", pins.invalidations);
+	rte_tel_data_add_dict_uint(c, "pinned_bytes", pins.pinned_bytes);
 	snprintf(name, sizeof(name), "%u", ch->ctx);
 	rte_tel_data_add_dict_container(d, name, c, 0);
 }
@@ -300,11 +300,11 @@ add_region(struct rte_tel_data *d, const struct region *r, uint32_t number)
 	if (c == NULL)
 		return;
 	rte_tel_data_start_dict(c);
-	rte_tel_data_add_dict_u64(c, "context", r->ctx);
-	rte_tel_data_add_dict_u64(c, "addr", r->base);
-	rte_tel_data_add_dict_u64(c, "bytes", r->len);
+	rte_tel_data_add_dict_uint(c, "context", r->ctx);
+	rte_tel_data_add_dict_uint(c, "addr", r->base);
+	rte_tel_data_add_dict_uint(c, "bytes", r->len);
 	if (r->area != REGION_NO_AREA)
-		rte_tel_data_add_dict_u64(c, "area", r->area);
+		rte_tel_data_add_dict_uint(c, "area", r->area);
 	rte_tel_data_add_dict_string(c, "access", rights[r->rights & 3]);
 	rte_tel_data_add_dict_string(c, "method", memory_method_name[r->method % MEMORY_METHODS]);
 	snprintf(name, sizeof(name), "%u", number);

@@ -15,8 +15,8 @@
 
 #include <string.h>
 
-#ifdef __AVX2__
-#include <immintrin.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
 #endif
 
 #include "match/match.h"
@@ -68,17 +68,16 @@ match_home(const struct match_table *t, uint32_t hash)
 static inline uint32_t
 match_equal(const struct match_group *g, uint32_t hash)
 {
-	uint32_t bits;
-#ifdef __AVX2__
-	__m256i equal = _mm256_cmpeq_epi32(_mm256_load_si256((const __m256i *)g), _mm256_set1_epi32((int)hash));
+	uint32_t bits = (uint32_t)(g->hash[4] == hash) << 4;
+#ifdef __SSE2__
+	__m128i equal = _mm_cmpeq_epi32(_mm_load_si128((const __m128i *)g->hash), _mm_set1_epi32((int)hash));
 
-	bits = (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(equal));
+	bits |= (uint32_t)_mm_movemask_ps(_mm_castsi128_ps(equal));
 #else
-	bits = 0;
-	for (unsigned i = 0; i < MATCH_GROUP; i++)
+	for (unsigned i = 0; i < 4; i++)
 		bits |= (uint32_t)(g->hash[i] == hash) << i;
 #endif
-	return bits & ((1u << MATCH_GROUP) - 1);
+	return bits;
 }
 
 /* Is the chain that begins with `head` the key's? */

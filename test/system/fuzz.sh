@@ -18,7 +18,7 @@ export ASAN_OPTIONS=detect_leaks=0 # DPDK's own start leaves memory that nobody 
 
 command -v clang >/dev/null || skip_all fuzz "needs clang: dpdk-config/install.sh --tests"
 if [ ! -f "$fuzz_build/build.ninja" ]; then
-	CC=clang meson setup "$fuzz_build" "$root" -Dfuzz=true -Dsanitize=true \
+	CC=clang meson setup "$fuzz_build" "$root" -Dfuzz=true -Dsanitize=true -Dwerror=true \
 		-Dbuildtype=debugoptimized >"$dir/setup.log" 2>&1
 fi
 ninja -C "$fuzz_build" "${targets[@]/#/test/fuzz_}" >>"$dir/setup.log" 2>&1 || {

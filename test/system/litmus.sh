@@ -39,7 +39,7 @@ else
 fi
 
 [ -f "$tsan/build.ninja" ] ||
-	meson setup "$tsan" "$root" -Doptimization=1 -Db_sanitize=thread -Db_lundef=false -Dwerror=false '-Dc_args=-fno-builtin-memcpy -fno-builtin-memcmp -fno-builtin-memset' >"$dir/setup.log" 2>&1 ||
+	meson setup "$tsan" "$root" -Doptimization=1 -Db_sanitize=thread -Db_lundef=false '-Dc_args=-fno-builtin-memcpy -fno-builtin-memcmp -fno-builtin-memset' >"$dir/setup.log" 2>&1 ||
 	not_ok litmus_tsan__setup "" "$dir/setup.log"
 if ninja -C "$tsan" test/threads >"$dir/ninja.log" 2>&1; then
 	if timeout 300 "$tsan/test/threads" 200 --no-huge -m 256 --no-pci --no-shconf --no-telemetry --log-level='*:error' -l 0 \
