@@ -680,7 +680,8 @@ struct pmx_context_stat {
 	uint64_t sent;        /**< messages that completed well: they are at their receivers */
 	uint64_t send_errors; /**< messages that completed with an error */
 	uint64_t received;    /**< messages taken by pmx_receive */
-	uint32_t send_buffers, receive_buffers; /**< that it was granted: all of them are there, whatever others do */
+	uint32_t send_buffers;    /**< that it was granted: all of them are there, whatever others do */
+	uint32_t receive_buffers; /**< ... of plain messages */
 };
 /** What happened to a context so far, into *stat. */
 PMX_API void pmx_context_stat(const struct pmx_context *ctx, struct pmx_context_stat *stat);
