@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the verbs promise and no byte of a message shows: which memory a receive touches, who moves a long message, that a
+ * wait waits, that order is kept. Two embedded nodes in one process, joined by the loop link; a node moves only when it is
+ * polled, so what cannot have happened yet is known.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <rte_eal.h>
+#include <rte_mempool.h>
+
+#include "client/client.h"
+#include "engine/engine.h"
+#include "pmx/pmx.h"
+#include "wire/wire.h"
+
+#define NODES    2
+#define CONTEXTS 2
+#define REGION   (1u << 20)
+#define PATIENCE 2000000 /* polls of both nodes */
+
+static struct pmx_node *nodes[NODES];
+static struct pmx_context *ctx[NODES][CONTEXTS];
+static struct link_ops tapped;
+static unsigned sent_ops[NODES][WIRE_TRANSFER_OPS]; /* frames of remote memory that a node gave to its link */
+
+static void
+poll_both(void)
+{
+	pmx_node_poll(nodes[0]);
+	pmx_node_poll(nodes[1]);
+}
+
+#define UNTIL(condition) \
+	do { \
+		unsigned polls_ = 0; \
+		while (!(condition)) { \
+			assert_true(++polls_ < PATIENCE); \
+			poll_both(); \
+		} \
+	} while (0)
+
+/* Which transfer messages a node sends: frames begin with the header here. */
+static uint16_t
+tap_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
+{
+	for (uint16_t i = 0; i < n; i++) {
+		const struct wire_hdr *h = rte_pktmbuf_mtod(bufs[i], const struct wire_hdr *);
+		uint16_t endpoint = wire_endpoint(wire_be16(h->dst_ctx));
+		uint8_t op = rte_pktmbuf_mtod_offset(bufs[i], const struct wire_transfer *, WIRE_HDR_BYTES)->op;
+
+		if (h->type == WIRE_DATA && (endpoint == WIRE_TARGET || endpoint == WIRE_INITIATOR) && op < WIRE_TRANSFER_OPS)
+			sent_ops[l->node][op]++;
+	}
+	return link_loop_ops.tx(l, queue, bufs, n);
+}
+
+static void
+start(const char *matching, const char *limits)
+{
+	for (unsigned n = 0; n < NODES; n++) {
+		char text[512], error[256] = "";
+		struct pmx_node_params params = {.config_text = text};
+
+		snprintf(text, sizeof(text),
+			"[node]\nid = %u\nname = verbs%u\n[engine]\nmatching = %s\n[link 0]\ndriver = loop\nport = verbs\nencap = none\n"
+			"[nodes]\n0 = auto\n1 = auto\n[limits]\ncontexts = 2\nmbufs = 8192\n%s\n",
+			n, n, matching, limits);
+		if (pmx_node_start(&nodes[n], &params, error, sizeof(error)) != 0)
+			fail_msg("%s", error);
+		tapped = link_loop_ops;
+		tapped.tx = tap_tx;
+		nodes[n]->embedded->links[0].ops = &tapped;
+		for (uint16_t c = 0; c < CONTEXTS; c++) {
+			const struct pmx_context_params p = {.context = c};
+
+			assert_int_equal(pmx_context_open(&ctx[n][c], nodes[n], &p), 0);
+		}
+	}
+	memset(sent_ops, 0, sizeof(sent_ops));
+}
+
+static int
+stop(void **state)
+{
+	(void)state;
+	for (unsigned n = 0; n < NODES; n++) {
+		pmx_node_close(nodes[n]);
+		nodes[n] = NULL;
+	}
+	return 0;
+}
+
+static void
+fill(uint8_t *p, uint32_t len, unsigned salt)
+{
+	for (uint32_t i = 0; i < len; i++)
+		p[i] = (uint8_t)(i * 7 + salt);
+}
+
+/* The next message at context 0 of node 1. */
+static void
+take(struct pmx_message *msg)
+{
+	UNTIL(pmx_receive(ctx[1][0], msg) == 1);
+}
+
+/* ------------------------------------------------------------------ LHS: where a message lies */
+
+static void
+lhs_1__a_short_message_is_whole_in_its_entry(void **state)
+{
+	struct channel *ch;
+	uint8_t bytes[256];
+
+	(void)state;
+	start("client", "");
+	ch = &nodes[1]->embedded->channels[0];
+	for (unsigned from = 0; from < NODES; from++) { /* over the link, and within the node */
+		for (uint32_t len = 1; len <= ch->plain.lhs.split + 2; len++) {
+			bool is_short = len <= ch->plain.lhs.split;
+			const uint8_t *data;
+			struct pmx_message msg;
+
+			fill(bytes, len, len + from);
+			assert_int_equal(pmx_send_copy(ctx[from][1], (struct pmx_addr){1, 0}, bytes, len, NULL), 0);
+			take(&msg);
+			assert_int_equal(msg.len, len);
+			assert_memory_equal(pmx_message_data(&msg), bytes, len);
+			data = msg.data;
+			/* in the entry, so copied from there, and no buffer is held */
+			assert_int_equal(data == msg.front, is_short);
+			assert_int_equal(msg.bulk == LHS_NO_BULK, is_short);
+			assert_int_equal(ch->plain.bulk_out, is_short ? 0 : 1);
+			pmx_release_receive_buffer(ctx[1][0], &msg);
+			UNTIL(pmx_receive(ctx[1][0], &msg) == 0 && ch->plain.bulk_out == 0);
+		}
+	}
+}
+
+static void
+lhs_1__a_short_matched_message_takes_no_buffer(void **state)
+{
+	uint8_t bytes[256] = {0};
+
+	(void)state;
+	start("client", "");
+	for (unsigned from = 0; from < NODES; from++) {
+		struct channel *ch = &nodes[1]->embedded->channels[from];
+		struct pmx_matched m = {.peer = {1, (uint16_t)from}, .tag = 1, .data = bytes, .len = 8};
+		uint32_t before = ch->received;
+
+		assert_int_equal(pmx_isend(ctx[from][1], &m, NULL), 0);
+		UNTIL(ch->received == before + 1);
+		assert_int_equal(ch->matched.bulk_out, 0);
+		m.len = ch->matched.lhs.split + 1;
+		assert_int_equal(pmx_isend(ctx[from][1], &m, NULL), 0);
+		UNTIL(ch->received == before + 2);
+		assert_int_equal(ch->matched.bulk_out, 1);
+	}
+}
+
+/* ------------------------------------------------------------------ LHS-5: which lines a receive touches */
+
+#ifdef __x86_64__
+/* All memory that client and engine share is taken away while the client receives. Each access faults: its line is noted,
+ * the page comes back for that one instruction, which runs with the trap flag, and goes again. */
+#define PAGE   4096u
+#define LINES  64
+#define RANGES 64
+
+static struct {
+	uintptr_t begin, end;
+} ranges[RANGES];
+static unsigned range_count, line_count, open_count;
+static uintptr_t lines[LINES], open_pages[4];
+
+static void
+protect(int prot)
+{
+	for (unsigned i = 0; i < range_count; i++)
+		mprotect((void *)ranges[i].begin, ranges[i].end - ranges[i].begin, prot);
+}
+
+static void
+on_access(int sig, siginfo_t *info, void *context)
+{
+	ucontext_t *u = context;
+	uintptr_t at = (uintptr_t)info->si_addr, page = at & ~(uintptr_t)(PAGE - 1);
+	bool shared = false;
+
+	(void)sig;
+	for (unsigned i = 0; i < range_count; i++)
+		shared |= at >= ranges[i].begin && at < ranges[i].end;
+	if (!shared || open_count == 4 || line_count == LINES) {
+		signal(SIGSEGV, SIG_DFL);
+		return;
+	}
+	for (unsigned i = 0; i <= line_count; i++) {
+		if (i == line_count)
+			lines[line_count++] = at / 64;
+		if (lines[i] == at / 64)
+			break;
+	}
+	mprotect((void *)page, PAGE, PROT_READ | PROT_WRITE);
+	open_pages[open_count++] = page;
+	u->uc_mcontext.gregs[REG_EFL] |= 0x100;
+}
+
+static void
+on_step(int sig, siginfo_t *info, void *context)
+{
+	ucontext_t *u = context;
+
+	(void)sig, (void)info;
+	while (open_count > 0)
+		mprotect((void *)open_pages[--open_count], PAGE, PROT_NONE);
+	u->uc_mcontext.gregs[REG_EFL] &= ~0x100;
+}
+
+static void
+watch(const void *begin, size_t len)
+{
+	assert_true(range_count < RANGES);
+	ranges[range_count].begin = (uintptr_t)begin & ~(uintptr_t)(PAGE - 1);
+	ranges[range_count++].end = ((uintptr_t)begin + len + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
+}
+
+static void
+watch_chunk(struct rte_mempool *pool, void *arg, struct rte_mempool_memhdr *chunk, unsigned i)
+{
+	(void)pool, (void)arg, (void)i;
+	watch(chunk->addr, chunk->len);
+}
+
+/* Receive one message, and read all of it; which lines were touched is in lines[]. */
+static void
+receive_watched(struct pmx_message *msg, uint8_t *bytes)
+{
+	int got;
+
+	line_count = 0;
+	protect(PROT_NONE);
+	got = pmx_receive(ctx[1][0], msg);
+	if (got == 1)
+		memcpy(bytes, pmx_message_data(msg), msg->len);
+	protect(PROT_READ | PROT_WRITE);
+	assert_int_equal(got, 1);
+}
+
+static void
+lhs_5__one_line_holds_envelope_and_short_message(void **state)
+{
+	struct sigaction access = {.sa_sigaction = on_access, .sa_flags = SA_SIGINFO | SA_NODEFER},
+			 step = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO}, before[3];
+	uint8_t sent[64], got[64];
+	unsigned published = 0, of_short = 0;
+
+	(void)state;
+	start("client", "");
+	const struct channel *ch = &nodes[1]->embedded->channels[0];
+	const struct pmx_context *x = ctx[1][0];
+	uint32_t each = x->lhs_publish;
+
+	range_count = 0;
+	watch(ch->shm, ch->shm->bytes);
+	rte_mempool_mem_iter(nodes[1]->embedded->pool, watch_chunk, NULL);
+	sigaction(SIGSEGV, &access, &before[0]);
+	sigaction(SIGBUS, &access, &before[1]);
+	sigaction(SIGTRAP, &step, &before[2]);
+	for (unsigned i = 0; i < 3 * each; i++) {
+		struct pmx_message msg;
+		uint32_t len = 1 + i % (ch->plain.lhs.split + 1), was = x->lhs_published;
+		uintptr_t entry = (uintptr_t)lhs_at(&x->lhs, x->lhs.pos) / 64;
+		bool is_short = len <= ch->plain.lhs.split;
+
+		fill(sent, len, i);
+		assert_int_equal(pmx_send_copy(ctx[i % NODES][1], (struct pmx_addr){1, 0}, sent, len, NULL), 0);
+		UNTIL(lhs_peek(&x->lhs) != NULL);
+		receive_watched(&msg, got);
+		assert_memory_equal(got, sent, len);
+		assert_int_equal(lines[0], entry);
+		if (x->lhs_published != was) /* its own position, for many messages at once */
+			published++;
+		else if (is_short) {
+			assert_int_equal(line_count, 1);
+			of_short++;
+		} else {
+			assert_int_equal(line_count, 2); /* the other one is the payload's */
+		}
+		pmx_release_receive_buffer(ctx[1][0], &msg);
+	}
+	assert_in_range(published, 2, 4);
+	assert_true(of_short > 2 * each);
+	sigaction(SIGSEGV, &before[0], NULL);
+	sigaction(SIGBUS, &before[1], NULL);
+	sigaction(SIGTRAP, &before[2], NULL);
+}
+#endif
+
+/* ------------------------------------------------------------------ RHI-MSG: who moves a long message */
+
+#define LONG 100000u
+
+static uint8_t from_bytes[LONG], to_bytes[LONG];
+
+static void
+exchange(const char *matching, bool receive_first)
+{
+	struct pmx_matched s = {.peer = {1, 0}, .tag = 5, .data = from_bytes, .len = LONG};
+	struct pmx_matched r = {.peer = PMX_ANY_SOURCE, .tag = 5, .data = to_bytes, .len = LONG};
+	struct pmx_status status;
+	pmx_request sending, receiving;
+
+	start(matching, "");
+	fill(from_bytes, LONG, receive_first);
+	memset(to_bytes, 0, LONG);
+	if (receive_first)
+		assert_int_equal(pmx_irecv(ctx[1][0], &r, &receiving), 0);
+	else
+		assert_int_equal(pmx_isend(ctx[0][0], &s, &sending), 0);
+	/* what the one side has begun is at the other before that begins */
+	for (unsigned i = 0; i < 200; i++)
+		poll_both();
+	if (!receive_first) {
+		assert_int_equal(pmx_iprobe(ctx[1][0], &r, &status), 1);
+		assert_int_equal(status.len, LONG);
+		assert_int_equal(pmx_irecv(ctx[1][0], &r, &receiving), 0);
+	} else {
+		assert_int_equal(pmx_isend(ctx[0][0], &s, &sending), 0);
+	}
+	UNTIL(pmx_test(ctx[1][0], &receiving, &status) == 1);
+	UNTIL(pmx_test(ctx[0][0], &sending, NULL) == 1);
+	assert_int_equal(status.len, LONG);
+	assert_memory_equal(to_bytes, from_bytes, LONG);
+	if (receive_first) { /* "receive pending: push" */
+		assert_true(sent_ops[1][WIRE_ACCEPT] >= 1);
+		assert_int_equal(sent_ops[1][WIRE_PULL], 0);
+		assert_true(sent_ops[0][WIRE_PUSH] >= LONG / 1500);
+		assert_int_equal(sent_ops[0][WIRE_PULLED], 0);
+	} else { /* "send pending: pull" */
+		assert_true(sent_ops[1][WIRE_PULL] >= 1);
+		assert_int_equal(sent_ops[1][WIRE_ACCEPT], 0);
+		assert_true(sent_ops[0][WIRE_PULLED] >= LONG / 1500);
+		assert_int_equal(sent_ops[0][WIRE_PUSH], 0);
+	}
+}
+
+static void
+rhi_msg__receive_pending_is_pushed_client(void **state)
+{
+	(void)state;
+	exchange("client", true);
+}
+
+static void
+rhi_msg__receive_pending_is_pushed_engine(void **state)
+{
+	(void)state;
+	exchange("engine", true);
+}
+
+static void
+rhi_msg__send_pending_is_pulled_client(void **state)
+{
+	(void)state;
+	exchange("client", false);
+}
+
+static void
+rhi_msg__send_pending_is_pulled_engine(void **state)
+{
+	(void)state;
+	exchange("engine", false);
+}
+
+/* ------------------------------------------------------------------ remote memory: waiting, order */
+
+static uint8_t *local[2], *remote; /* of context 0 of node 0, and where it pushes to */
+static struct pmx_remote region;
+
+static void
+open_regions(struct pmx_context *owner)
+{
+	void *p;
+
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(pmx_alloc(ctx[0][0], REGION, &p), 0);
+		local[i] = p;
+	}
+	assert_int_equal(pmx_alloc(owner, REGION, &p), 0);
+	remote = p;
+	assert_int_equal(pmx_register(owner, remote, REGION, PMX_REMOTE_READ | PMX_REMOTE_WRITE, &region), 0);
+}
+
+/* To or from the first `len` bytes of the region. */
+static struct pmx_transfer
+transfer(uint8_t *from, uint64_t len, const struct pmx_part *part, uint32_t flags)
+{
+	return (struct pmx_transfer){.peer = region.owner, .key = region.key, .remote = region.addr, .local = from, .len = len,
+		.part = part, .flags = flags};
+}
+
+static int64_t
+now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* Within one node, which nobody polls but the wait: what is pending when it begins is done by it alone. */
+static void
+rhi_sync__waits_for_all_own_transfers(void **state)
+{
+	static const uint64_t lens[] = {100, 5000, REGION};
+	volatile int32_t status[4];
+
+	(void)state;
+	start("client", "");
+	open_regions(ctx[0][1]);
+	fill(local[0], REGION, 3);
+	memset(local[1], 0, REGION);
+	for (unsigned i = 0; i < 3; i++) {
+		struct pmx_transfer t = transfer(local[0], lens[i], NULL, 0);
+
+		t.status = &status[i];
+		assert_int_equal(pmx_push(ctx[0][0], &t, NULL), 0);
+		assert_int_equal(status[i], 1);
+	}
+	struct pmx_transfer pull = transfer(local[1], REGION, NULL, PMX_ORDERED);
+
+	pull.status = &status[3];
+	assert_int_equal(pmx_pull(ctx[0][0], &pull, NULL), 0);
+	assert_int_equal(pmx_transfers_pending(ctx[0][0]), 4);
+	assert_int_equal(pmx_sync_wait(ctx[0][0], 10 * 1000 * 1000), 0);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(status[i], 0);
+	assert_int_equal(pmx_transfers_pending(ctx[0][0]), 0);
+	assert_memory_equal(remote, local[0], REGION);
+	assert_memory_equal(local[1], local[0], REGION);
+}
+
+/* The other node stands still: it cannot end, and the wait says so, not before its time. */
+static void
+rhi_sync__ends_when_its_time_is_over(void **state)
+{
+	int64_t begin;
+
+	(void)state;
+	start("client", "");
+	open_regions(ctx[1][0]);
+	fill(local[0], REGION, 5);
+	const struct pmx_transfer t = transfer(local[0], REGION, NULL, 0);
+
+	assert_int_equal(pmx_push(ctx[0][0], &t, NULL), 0);
+	assert_int_equal(pmx_sync_wait(ctx[0][0], 0), -ETIMEDOUT);
+	begin = now_us();
+	assert_int_equal(pmx_sync_wait(ctx[0][0], 20000), -ETIMEDOUT);
+	assert_true(now_us() - begin >= 20000);
+	assert_int_equal(pmx_transfers_pending(ctx[0][0]), 1);
+	UNTIL(pmx_sync_wait(ctx[0][0], 0) == 0);
+	assert_memory_equal(remote, local[0], REGION);
+}
+
+/* All of it, but packed by the library as parts are. */
+static const struct pmx_part all_of_it = {.kind = PMX_PART_STRIDE, .dims = 1, .block = REGION, .interval = {REGION}, .count = {1}};
+
+/* A push in parts is the library's, what was submitted before is the engine's, which sends it as windows allow. */
+static void
+ordered__a_push_in_parts_waits_for_a_long_push(void **state)
+{
+	(void)state;
+	start("client", "");
+	open_regions(ctx[1][0]);
+	memset(local[0], 0x11, REGION);
+	memset(local[1], 0x22, REGION);
+	const struct pmx_part end = {.kind = PMX_PART_BITMAP, .unit = 4096, .bits = (uint64_t[]){0, 0, 0, 1ull << 63}};
+	const struct pmx_transfer first = transfer(local[0], REGION, NULL, 0), second = transfer(local[1], REGION, &end, PMX_ORDERED);
+
+	assert_int_equal(pmx_push(ctx[0][0], &first, NULL), 0);
+	assert_int_equal(pmx_push(ctx[0][0], &second, NULL), 0);
+	UNTIL(pmx_sync_wait(ctx[0][0], 0) == 0);
+	assert_int_equal(remote[0], 0x11);
+	assert_int_equal(remote[REGION - 4097], 0x11);
+	assert_int_equal(remote[REGION - 4096], 0x22);
+	assert_int_equal(remote[REGION - 1], 0x22);
+}
+
+/* ... and what it has not begun itself is nobody else's to know. */
+static void
+ordered__a_long_push_waits_for_one_that_is_held(void **state)
+{
+	(void)state;
+	start("client", "");
+	open_regions(ctx[1][0]);
+	memset(local[0], 0x11, REGION);
+	memset(local[1], 0x22, REGION);
+	const struct pmx_transfer first = transfer(local[0], REGION, NULL, 0), second = transfer(local[1], REGION, &all_of_it, PMX_ORDERED),
+				  third = transfer(local[0], REGION, NULL, PMX_ORDERED);
+
+	assert_int_equal(pmx_push(ctx[0][0], &first, NULL), 0);
+	assert_int_equal(pmx_push(ctx[0][0], &second, NULL), 0);
+	assert_int_equal(pmx_push(ctx[0][0], &third, NULL), 0);
+	UNTIL(pmx_sync_wait(ctx[0][0], 0) == 0);
+	for (uint32_t i = 0; i < REGION; i++)
+		assert_int_equal(remote[i], 0x11);
+}
+
+/* Both are the engine's; only it knows when the last answer has come. */
+static void
+ordered__a_long_push_waits_for_a_pull(void **state)
+{
+	(void)state;
+	start("client", "");
+	open_regions(ctx[1][0]);
+	memset(remote, 0x33, REGION);
+	memset(local[0], 0, REGION);
+	memset(local[1], 0x44, REGION);
+	const struct pmx_transfer pull = transfer(local[0], REGION, NULL, 0), push = transfer(local[1], REGION, NULL, PMX_ORDERED);
+
+	assert_int_equal(pmx_pull(ctx[0][0], &pull, NULL), 0);
+	assert_int_equal(pmx_push(ctx[0][0], &push, NULL), 0);
+	UNTIL(pmx_sync_wait(ctx[0][0], 0) == 0);
+	for (uint32_t i = 0; i < REGION; i++) {
+		assert_int_equal(local[0][i], 0x33);
+		assert_int_equal(remote[i], 0x44);
+	}
+}
+
+/* ------------------------------------------------------------------ */
+
+int
+main(void)
+{
+	char *eal[] = {"test_embedded", "--no-huge", "-m", "512", "--no-pci", "--no-telemetry", "--no-shconf", "--log-level=*:error", NULL};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(lhs_1__a_short_message_is_whole_in_its_entry, stop),
+		cmocka_unit_test_teardown(lhs_1__a_short_matched_message_takes_no_buffer, stop),
+#ifdef __x86_64__
+		cmocka_unit_test_teardown(lhs_5__one_line_holds_envelope_and_short_message, stop),
+#endif
+		cmocka_unit_test_teardown(rhi_msg__receive_pending_is_pushed_client, stop),
+		cmocka_unit_test_teardown(rhi_msg__receive_pending_is_pushed_engine, stop),
+		cmocka_unit_test_teardown(rhi_msg__send_pending_is_pulled_client, stop),
+		cmocka_unit_test_teardown(rhi_msg__send_pending_is_pulled_engine, stop),
+		cmocka_unit_test_teardown(rhi_sync__waits_for_all_own_transfers, stop),
+		cmocka_unit_test_teardown(rhi_sync__ends_when_its_time_is_over, stop),
+		cmocka_unit_test_teardown(ordered__a_push_in_parts_waits_for_a_long_push, stop),
+		cmocka_unit_test_teardown(ordered__a_long_push_waits_for_one_that_is_held, stop),
+		cmocka_unit_test_teardown(ordered__a_long_push_waits_for_a_pull, stop),
+	};
+
+	if (rte_eal_init(8, eal) < 0)
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
