@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -479,6 +480,30 @@ rhi_sync__ends_when_its_time_is_over(void **state)
 	assert_memory_equal(remote, local[0], REGION);
 }
 
+/* Within one node, as above. */
+static void
+send_wait__waits_for_all_that_was_sent(void **state)
+{
+	uint8_t bytes[64] = {0};
+	struct pmx_message msg;
+
+	(void)state;
+	start("client", "");
+	for (unsigned i = 0; i < 5; i++)
+		assert_int_equal(pmx_send_copy(ctx[1][1], (struct pmx_addr){1, 0}, bytes, sizeof(bytes), NULL), 0);
+	assert_int_equal(pmx_sends_pending(ctx[1][1]), 5);
+	assert_int_equal(pmx_send_wait(ctx[1][1], 10 * 1000 * 1000), 0);
+	assert_int_equal(pmx_sends_pending(ctx[1][1]), 0);
+	for (unsigned i = 0; i < 5; i++)
+		assert_int_equal(pmx_receive(ctx[1][0], &msg), 1);
+	/* node 1 stands still now */
+	assert_int_equal(pmx_send_copy(ctx[0][0], (struct pmx_addr){1, 0}, bytes, sizeof(bytes), NULL), 0);
+	int64_t begin = now_us();
+
+	assert_int_equal(pmx_send_wait(ctx[0][0], 20000), -ETIMEDOUT);
+	assert_true(now_us() - begin >= 20000);
+}
+
 /* All of it, but packed by the library as parts are. */
 static const struct pmx_part all_of_it = {.kind = PMX_PART_STRIDE, .dims = 1, .block = REGION, .interval = {REGION}, .count = {1}};
 
@@ -544,6 +569,84 @@ ordered__a_long_push_waits_for_a_pull(void **state)
 	}
 }
 
+/* ------------------------------------------------------------------ PIN-5: what is configured holds */
+
+#define PIECE 131072u /* bytes of a push */
+
+/* Pushes from each of four pieces of heap memory, twice over; what the cache says after that. In a process of its own: there is
+ * one cache in each, as its first user has configured it. */
+static struct pin_cache_stat
+pinned_by(const char *limits)
+{
+	struct pin_cache_stat *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), result;
+	int status = -1;
+	pid_t child = fork();
+
+	if (child == 0) {
+		uint8_t *heap = aligned_alloc(4096, 8 * PIECE);
+
+		alarm(60);
+		start("client", limits);
+		open_regions(ctx[1][0]);
+		fill(heap, 8 * PIECE, 1);
+		for (unsigned i = 0; i < 8; i++) {
+			const struct pmx_transfer t = transfer(heap + i / 2 * 2 * PIECE, PIECE, NULL, 0);
+
+			assert_int_equal(pmx_push(ctx[0][0], &t, NULL), 0);
+			UNTIL(pmx_sync_wait(ctx[0][0], 0) == 0);
+		}
+		pins_stat(s);
+		_exit(memcmp(remote, heap + 6 * PIECE, PIECE) != 0);
+	}
+	waitpid(child, &status, 0);
+	result = *s;
+	munmap(s, sizeof(*s));
+	assert_int_equal(status, 0);
+	return result;
+}
+
+static void
+pin_5__what_was_pinned_stays_for_the_next(void **state)
+{
+	struct pin_cache_stat s = pinned_by("pin_watch = off");
+
+	(void)state;
+	assert_int_equal(s.misses, 4);
+	assert_int_equal(s.hits, 4);
+	assert_int_equal(s.evictions, 0);
+	assert_int_equal(s.pinned_bytes, 4 * PIECE);
+}
+
+static void
+pin_5__bytes_are_bounded(void **state)
+{
+	struct pin_cache_stat s = pinned_by("pin_watch = off\npin_bytes = 262144");
+
+	(void)state;
+	assert_int_equal(s.evictions, 2);
+	assert_int_equal(s.pinned_bytes, 2 * PIECE);
+}
+
+static void
+pin_5__entries_are_bounded(void **state)
+{
+	struct pin_cache_stat s = pinned_by("pin_watch = off\npin_entries = 3");
+
+	(void)state;
+	assert_int_equal(s.evictions, 1);
+	assert_int_equal(s.pinned_bytes, 3 * PIECE);
+}
+
+static void
+pin_5__switched_off_nothing_stays(void **state)
+{
+	struct pin_cache_stat s = pinned_by("pin_watch = off\npin_cache = off");
+
+	(void)state;
+	assert_int_equal(s.hits, 0);
+	assert_int_equal(s.pinned_bytes, 0);
+}
+
 /* ------------------------------------------------------------------ */
 
 int
@@ -562,9 +665,14 @@ main(void)
 		cmocka_unit_test_teardown(rhi_msg__send_pending_is_pulled_engine, stop),
 		cmocka_unit_test_teardown(rhi_sync__waits_for_all_own_transfers, stop),
 		cmocka_unit_test_teardown(rhi_sync__ends_when_its_time_is_over, stop),
+		cmocka_unit_test_teardown(send_wait__waits_for_all_that_was_sent, stop),
 		cmocka_unit_test_teardown(ordered__a_push_in_parts_waits_for_a_long_push, stop),
 		cmocka_unit_test_teardown(ordered__a_long_push_waits_for_one_that_is_held, stop),
 		cmocka_unit_test_teardown(ordered__a_long_push_waits_for_a_pull, stop),
+		cmocka_unit_test(pin_5__what_was_pinned_stays_for_the_next),
+		cmocka_unit_test(pin_5__bytes_are_bounded),
+		cmocka_unit_test(pin_5__entries_are_bounded),
+		cmocka_unit_test(pin_5__switched_off_nothing_stays),
 	};
 
 	if (rte_eal_init(8, eal) < 0)
