@@ -40,6 +40,15 @@ static struct pmx_context *ctx[NODES][CONTEXTS];
 static struct link_ops tapped;
 static unsigned sent_ops[NODES][WIRE_TRANSFER_OPS]; /* frames of remote memory that a node gave to its link */
 
+static int64_t
+now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
 static void
 poll_both(void)
 {
@@ -96,15 +105,36 @@ start(const char *matching, const char *limits)
 	memset(sent_ops, 0, sizeof(sent_ops));
 }
 
+/* Once all is done a lane has nothing to look at, turn after turn. */
+static bool
+is_quiet(void)
+{
+	int64_t end = now_us() + 10 * 1000 * 1000;
+	unsigned quiet = 0;
+
+	while (quiet < 100 && now_us() < end) {
+		unsigned work = pmx_node_poll(nodes[0]) + pmx_node_poll(nodes[1]);
+
+		for (unsigned n = 0; n < NODES; n++)
+			work += nodes[n]->embedded->engines[0].dirty_count;
+		quiet = work ? 0 : quiet + 1;
+	}
+	return quiet >= 100;
+}
+
 static int
 stop(void **state)
 {
+	bool quiet = nodes[0] != NULL && nodes[1] != NULL && is_quiet();
+
 	(void)state;
+	if (!quiet)
+		print_error("a lane still has something to do\n");
 	for (unsigned n = 0; n < NODES; n++) {
 		pmx_node_close(nodes[n]);
 		nodes[n] = NULL;
 	}
-	return 0;
+	return quiet ? 0 : -1;
 }
 
 static void
@@ -174,6 +204,78 @@ lhs_1__a_short_matched_message_takes_no_buffer(void **state)
 		UNTIL(ch->received == before + 2);
 		assert_int_equal(ch->matched.bulk_out, 1);
 	}
+}
+
+/* ------------------------------------------------------------------ a receiver that is full */
+
+/* One that reads nothing has room for so much; its senders wait, and lose nothing. */
+static void
+full(const char *limits, unsigned from, uint32_t len)
+{
+	static uint8_t bytes[4096];
+	struct pmx_message msg;
+	uint32_t sent = 0;
+	struct channel *ch;
+
+	start("client", limits);
+	ch = &nodes[1]->embedded->channels[0];
+	for (; sent < 64; sent++) {
+		fill(bytes, len, sent);
+		UNTIL(pmx_send_copy(ctx[from][1], (struct pmx_addr){1, 0}, bytes, len, NULL) == 0);
+	}
+	for (unsigned i = 0; i < 1000; i++)
+		poll_both();
+	assert_true(ch->plain.lhs.pos <= ch->plain.lhs_size);
+	assert_true(ch->plain.bulk_out <= ch->plain.bulk_quota);
+	assert_true(ch->received < sent);
+	assert_true(pmx_sends_pending(ctx[from][1]) >= sent - ch->received);
+	assert_true(ch->received > 0);
+	for (uint32_t i = 0; i < sent; i++) {
+		take(&msg);
+		fill(bytes, len, i);
+		assert_int_equal(msg.len, len);
+		uint8_t got[4096];
+
+		assert_int_equal(pmx_message_read(ctx[1][0], &msg, 0, got, len), 0);
+		assert_memory_equal(got, bytes, len);
+		pmx_release_receive_buffer(ctx[1][0], &msg);
+	}
+	UNTIL(pmx_receive(ctx[1][0], &msg) == 0 && pmx_sends_pending(ctx[from][1]) == 0);
+}
+
+static void
+full__entries_from_this_node(void **state)
+{
+	(void)state;
+	full("lhs_entries = 16", 1, 20);
+}
+
+static void
+full__entries_from_another_node(void **state)
+{
+	(void)state;
+	full("lhs_entries = 16", 0, 20);
+}
+
+static void
+full__buffers_from_this_node(void **state)
+{
+	(void)state;
+	full("receive_buffers = 16\nmatched_buffers = 8", 1, 1000);
+}
+
+static void
+full__buffers_from_another_node(void **state)
+{
+	(void)state;
+	full("receive_buffers = 16\nmatched_buffers = 8", 0, 1000);
+}
+
+static void
+full__chains_from_this_node(void **state)
+{
+	(void)state;
+	full("receive_buffers = 16\nmatched_buffers = 8", 1, 4000);
 }
 
 /* ------------------------------------------------------------------ LHS-5: which lines a receive touches */
@@ -417,15 +519,6 @@ transfer(uint8_t *from, uint64_t len, const struct pmx_part *part, uint32_t flag
 		.part = part, .flags = flags};
 }
 
-static int64_t
-now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
-
 /* Within one node, which nobody polls but the wait: what is pending when it begins is done by it alone. */
 static void
 rhi_sync__waits_for_all_own_transfers(void **state)
@@ -656,6 +749,11 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(lhs_1__a_short_message_is_whole_in_its_entry, stop),
 		cmocka_unit_test_teardown(lhs_1__a_short_matched_message_takes_no_buffer, stop),
+		cmocka_unit_test_teardown(full__entries_from_this_node, stop),
+		cmocka_unit_test_teardown(full__entries_from_another_node, stop),
+		cmocka_unit_test_teardown(full__buffers_from_this_node, stop),
+		cmocka_unit_test_teardown(full__buffers_from_another_node, stop),
+		cmocka_unit_test_teardown(full__chains_from_this_node, stop),
 #ifdef __x86_64__
 		cmocka_unit_test_teardown(lhs_5__one_line_holds_envelope_and_short_message, stop),
 #endif
