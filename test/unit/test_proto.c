@@ -684,6 +684,52 @@ pm_r2__credit_closed_while_nothing_waits_is_asked_for(void **state)
 	finish(net);
 }
 
+static uint32_t lost_seq;
+
+static enum net_verdict
+drop_lost_seq(struct net *net, struct net_frame *f)
+{
+	(void)net;
+	return f->type == WIRE_DATA && f->src == 0 && f->src_ctx == 0 && f->seq == lost_seq ? NET_DROP : NET_PASS;
+}
+
+static void
+pm_r2__held_frames_are_delivered_when_room_comes(void **state)
+{
+	struct net *net = pair();
+	int a[3];
+
+	(void)state;
+	net_close(net, 1, 1, false);
+	net_open(net, 1, 1, 4, 8);
+	for (unsigned i = 0; i < 2; i++) /* both flows are known */
+		net_send(net, 0, i, 1, 1, 100);
+	net_settle(net, NET_SEC);
+	net_run(net, NET_MS);
+	net->nodes[1].apps[1].paused = true;
+	lost_seq = net_flow(net, 0, 0, 1, 1)->snd_nxt;
+	net->script = drop_lost_seq;
+	for (int i = 0; i < 3; i++) /* the first is lost, the others wait for it */
+		a[i] = net_send(net, 0, 0, 1, 1, 100);
+	net_run(net, 100 * NET_US);
+	for (int i = 0; i < 3; i++) /* another flow takes the room meanwhile */
+		net_send(net, 0, 1, 1, 1, 100);
+	net_run(net, 100 * NET_US);
+	net->script = NULL;
+	net_run(net, NET_MS);
+	assert_true(net_delivered(net, a[0]));
+	assert_false(net_delivered(net, a[1]));
+	net->script = drop_all;
+	net_give_room(net, 1, 1);
+	net_run(net, 50 * NET_US);
+	assert_true(net_delivered(net, a[1]));
+	assert_true(net_delivered(net, a[2]));
+	net->script = NULL;
+	net->nodes[1].apps[1].paused = false;
+	net_settle(net, NET_SEC);
+	finish(net);
+}
+
 static void
 pm_r2__opening_frame_goes_alone_after_a_refusal(void **state)
 {
@@ -2291,6 +2337,7 @@ main(void)
 		cmocka_unit_test(pm_r2__a_full_receiver_is_no_timeout_error),
 		cmocka_unit_test(pm_r2__a_lost_credit_update_is_asked_for),
 		cmocka_unit_test(pm_r2__credit_closed_while_nothing_waits_is_asked_for),
+		cmocka_unit_test(pm_r2__held_frames_are_delivered_when_room_comes),
 		cmocka_unit_test(pm_r2__opening_frame_goes_alone_after_a_refusal),
 		cmocka_unit_test(pm_r2__large_message_is_not_starved_by_small_ones),
 		cmocka_unit_test(lhs_6__short_messages_pass_long_ones_of_others_that_wait),
