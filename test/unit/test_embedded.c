@@ -39,6 +39,8 @@ static struct pmx_node *nodes[NODES];
 static struct pmx_context *ctx[NODES][CONTEXTS];
 static struct link_ops tapped;
 static const char *only_second = ""; /* of node 1's configuration */
+static unsigned pool_before[NODES];
+static unsigned keep_and_lose; /* the link of both nodes holds what it sent for a while, and loses every so many'th frame */
 static unsigned sent_ops[NODES][WIRE_TRANSFER_OPS]; /* frames of remote memory that a node gave to its link */
 
 static int64_t
@@ -66,6 +68,46 @@ poll_both(void)
 		} \
 	} while (0)
 
+/* As a port that gives mbufs back late: who sends one again before that must not write to it. */
+static struct late {
+	struct rte_mbuf *sent[64];
+	unsigned frames;
+} late[NODES];
+
+static uint16_t
+tx_late(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
+{
+	struct late *d = &late[l->node];
+
+	for (uint16_t i = 0; i < n; i++) {
+		struct rte_mbuf **place = &d->sent[d->frames % RTE_DIM(d->sent)], *m = bufs[i];
+
+		for (struct rte_mbuf *s = m; s != NULL; s = s->next)
+			rte_mbuf_refcnt_update(s, 1);
+		if (++d->frames % keep_and_lose == 0) {
+			rte_pktmbuf_free(m);
+		} else if (link_loop_ops.tx(l, queue, &m, 1) == 0) {
+			for (struct rte_mbuf *s = m; s != NULL; s = s->next)
+				rte_mbuf_refcnt_update(s, -1);
+			return i;
+		}
+		rte_pktmbuf_free(*place);
+		*place = bufs[i];
+	}
+	return n;
+}
+
+static void
+late_flush(void)
+{
+	for (unsigned n = 0; n < NODES; n++) {
+		for (unsigned i = 0; i < RTE_DIM(late[n].sent); i++)
+			rte_pktmbuf_free(late[n].sent[i]);
+	}
+	memset(late, 0, sizeof(late));
+	keep_and_lose = 0;
+}
+
 /* Which transfer messages a node sends: frames begin with the header here. */
 static uint16_t
 tap_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
@@ -78,7 +120,7 @@ tap_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 		if (h->type == WIRE_DATA && (endpoint == WIRE_TARGET || endpoint == WIRE_INITIATOR) && op < WIRE_TRANSFER_OPS)
 			sent_ops[l->node][op]++;
 	}
-	return link_loop_ops.tx(l, queue, bufs, n);
+	return keep_and_lose ? tx_late(l, queue, bufs, n) : link_loop_ops.tx(l, queue, bufs, n);
 }
 
 static void
@@ -97,6 +139,7 @@ start(const char *matching, const char *limits)
 		tapped = link_loop_ops;
 		tapped.tx = tap_tx;
 		nodes[n]->embedded->links[0].ops = &tapped;
+		pool_before[n] = rte_mempool_avail_count(nodes[n]->embedded->pool);
 		for (uint16_t c = 0; c < CONTEXTS; c++) {
 			const struct pmx_context_params p = {.context = c};
 
@@ -131,6 +174,22 @@ stop(void **state)
 	(void)state;
 	if (!quiet)
 		print_error("a lane still has something to do\n");
+	for (unsigned n = 0; quiet && n < NODES; n++) {
+		for (unsigned c = 0; c < CONTEXTS; c++) {
+			pmx_context_close(ctx[n][c]);
+			ctx[n][c] = NULL;
+		}
+	}
+	late_flush();
+	quiet = quiet && is_quiet();
+	for (unsigned n = 0; quiet && n < NODES; n++) {
+		unsigned have = rte_mempool_avail_count(nodes[n]->embedded->pool);
+
+		if (have != pool_before[n]) {
+			print_error("node %u has %u mbufs of %u\n", n, have, pool_before[n]);
+			quiet = false;
+		}
+	}
 	for (unsigned n = 0; n < NODES; n++) {
 		pmx_node_close(nodes[n]);
 		nodes[n] = NULL;
@@ -286,6 +345,34 @@ full__chains_from_this_node(void **state)
 	full("receive_buffers = 16\nmatched_buffers = 8", 1, 4000);
 }
 
+/* A lane that did not run for long takes no Ack for lost: what came meanwhile is looked at first, and what is on its way
+ * has its time. */
+static void
+absence__is_no_loss(void **state)
+{
+	const uint64_t *c;
+	struct pmx_message msg;
+
+	(void)state;
+	start("client", "");
+	c = proto_counters(nodes[0]->embedded->engines[0].proto);
+	uint64_t before = 0;
+
+	for (unsigned i = 0; i < 40; i++) {
+		if (i == 20)
+			before = c[PROTO_timeouts];
+		assert_int_equal(pmx_send_copy(ctx[0][0], (struct pmx_addr){1, 0}, "x", 1, NULL), 0);
+		pmx_node_poll(nodes[0]);
+		if (i >= 20) {
+			usleep(20000);
+			pmx_node_poll(nodes[0]);
+		}
+		take(&msg);
+		UNTIL(pmx_sends_pending(ctx[0][0]) == 0);
+	}
+	assert_true(c[PROTO_timeouts] - before < 10); /* this thread may lose its CPU anywhere */
+}
+
 /* ------------------------------------------------------------------ what a client may not say */
 
 /* A submission as the library never writes it: fill it in, then submit_raw(). */
@@ -329,6 +416,23 @@ client__memory_of_no_such_number_is_not_forgotten(void **state)
 	UNTIL(r->mapped_pieces == 0);
 }
 
+static void
+client__a_bad_submission_takes_no_good_one_with_it(void **state)
+{
+	struct pmx_message msg;
+	struct submission *s;
+
+	(void)state;
+	start("client", "");
+	s = raw_submission(ctx[0][0]);
+	s->op = SUBMIT_SEND; /* of no buffer */
+	slot_publish(&ctx[0][0]->sub, ctx[0][0]->sub.pos++);
+	assert_int_equal(pmx_send_copy(ctx[0][0], (struct pmx_addr){1, 0}, "good", 4, NULL), 0);
+	take(&msg);
+	assert_memory_equal(pmx_message_data(&msg), "good", 4);
+	assert_int_equal(nodes[0]->embedded->engines[0].counters[ENGINE_bad_submissions], 1);
+}
+
 /* One that asks by a request which is a receive already is told so, and does not wait for ever. */
 static void
 client__a_probe_by_a_posted_receive_is_answered(void **state)
@@ -369,6 +473,7 @@ checksum__frames_without_one_are_dropped_and_counted(void **state)
 {
 	const uint64_t *c;
 	struct pmx_message msg;
+	uint64_t work = 0;
 
 	(void)state;
 	only_second = "[proto]\nchecksum = on";
@@ -376,8 +481,13 @@ checksum__frames_without_one_are_dropped_and_counted(void **state)
 	only_second = "";
 	c = nodes[1]->embedded->engines[0].counters;
 	assert_int_equal(pmx_send_copy(ctx[0][0], (struct pmx_addr){1, 0}, "x", 1, NULL), 0);
-	UNTIL(c[ENGINE_rx_frames] >= 3);
+	for (unsigned polls = 0; c[ENGINE_rx_frames] < 3; polls++) {
+		assert_true(polls < PATIENCE);
+		pmx_node_poll(nodes[0]);
+		work += pmx_node_poll(nodes[1]);
+	}
 	assert_int_equal(pmx_receive(ctx[1][0], &msg), 0);
+	assert_true(work >= 3); /* who only drops was busy too */
 	assert_int_equal(c[ENGINE_drop_no_checksum], c[ENGINE_rx_frames]);
 	assert_int_equal(c[ENGINE_drop_checksum], 0);
 }
@@ -766,6 +876,95 @@ ordered__a_long_push_waits_for_a_pull(void **state)
 	}
 }
 
+/* ------------------------------------------------------------------ remote memory: what is left, what is refused */
+
+static void
+pull__what_the_port_still_has_is_sent_again_as_a_copy(void **state)
+{
+	const uint64_t *c;
+
+	(void)state;
+	start("client", "[proto]\nrto_min_us = 200");
+	open_regions(ctx[1][0]);
+	c = nodes[1]->embedded->engines[0].counters;
+	fill(remote, REGION, 9);
+	memset(local[0], 0, REGION);
+	keep_and_lose = 10;
+	const struct pmx_transfer t = transfer(local[0], REGION, NULL, 0);
+
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(pmx_pull(ctx[0][0], &t, NULL), 0);
+		UNTIL(pmx_sync_wait(ctx[0][0], 0) == 0);
+	}
+	assert_memory_equal(local[0], remote, REGION);
+	assert_true(c[ENGINE_tx_still_queued] > 50);
+}
+
+/* Who asked answers no more: what was to be answered is forgotten, so that others may ask. */
+static void
+pull__a_peer_that_fails_leaves_no_question(void **state)
+{
+	const struct transfers *x;
+
+	(void)state;
+	start("client", "transfer_frames = 16\n[proto]\nrto_min_us = 200\nrto_max_us = 1000\nretries = 3");
+	open_regions(ctx[1][0]);
+	x = &nodes[1]->embedded->engines[0].transfers;
+	const struct pmx_transfer t = transfer(local[0], REGION, NULL, 0);
+
+	assert_int_equal(pmx_pull(ctx[0][0], &t, NULL), 0);
+	UNTIL(x->requests.head != NULL);
+	for (int64_t end = now_us() + 20 * 1000 * 1000; x->requests.head != NULL && now_us() < end;)
+		pmx_node_poll(nodes[1]); /* node 0 stands still */
+	assert_null(x->requests.head);
+	UNTIL(pmx_sync_wait(ctx[0][0], 0) == 0);
+	UNTIL(x->frames_free == x->frames_max);
+}
+
+static void
+register__one_context_never_takes_all_places(void **state)
+{
+	struct pmx_remote r;
+	static uint8_t bytes[64];
+	int e = 0;
+	unsigned n = 0;
+
+	(void)state;
+	start("client", "regions = 16\npin_watch = off");
+	while (n < 16 && (e = pmx_register(ctx[0][0], bytes, sizeof(bytes), PMX_REMOTE_READ, &r)) == 0)
+		n++;
+	assert_int_equal(e, -ENOSPC);
+	assert_int_equal(n, 8);
+	for (n = 0; n < 8; n++)
+		assert_int_equal(pmx_register(ctx[0][1], bytes, sizeof(bytes), PMX_REMOTE_READ, &r), 0);
+	assert_int_equal(pmx_register(ctx[0][1], bytes, sizeof(bytes), PMX_REMOTE_READ, &r), -ENOSPC);
+}
+
+/* Frames that were held for one that was lost go back when their context closes. */
+static void
+close__held_frames_go_back(void **state)
+{
+	uint8_t bytes[1000] = {0};
+
+	(void)state;
+	start("client", "");
+	for (unsigned round = 0; round < 20; round++) {
+		const struct pmx_context_params p = {.context = 0};
+
+		for (unsigned i = 0; i < 64; i++) {
+			if (pmx_send_copy(ctx[0][0], (struct pmx_addr){1, 0}, bytes, sizeof(bytes), NULL) != 0)
+				break;
+		}
+		keep_and_lose = 3;
+		poll_both();
+		poll_both();
+		pmx_context_close(ctx[1][0]);
+		keep_and_lose = 0;
+		assert_int_equal(pmx_context_open(&ctx[1][0], nodes[1], &p), 0);
+		UNTIL(pmx_sends_pending(ctx[0][0]) == 0);
+	}
+}
+
 /* ------------------------------------------------------------------ PIN-5: what is configured holds */
 
 #define PIECE 131072u /* bytes of a push */
@@ -859,6 +1058,8 @@ main(void)
 		cmocka_unit_test_teardown(full__buffers_from_another_node, stop),
 		cmocka_unit_test_teardown(full__chains_from_this_node, stop),
 		cmocka_unit_test_teardown(client__memory_of_no_such_number_is_not_forgotten, stop),
+		cmocka_unit_test_teardown(absence__is_no_loss, stop),
+		cmocka_unit_test_teardown(client__a_bad_submission_takes_no_good_one_with_it, stop),
 		cmocka_unit_test_teardown(client__a_probe_by_a_posted_receive_is_answered, stop),
 		cmocka_unit_test_teardown(checksum__frames_without_one_are_dropped_and_counted, stop),
 #ifdef __x86_64__
@@ -874,6 +1075,10 @@ main(void)
 		cmocka_unit_test_teardown(ordered__a_push_in_parts_waits_for_a_long_push, stop),
 		cmocka_unit_test_teardown(ordered__a_long_push_waits_for_one_that_is_held, stop),
 		cmocka_unit_test_teardown(ordered__a_long_push_waits_for_a_pull, stop),
+		cmocka_unit_test_teardown(pull__what_the_port_still_has_is_sent_again_as_a_copy, stop),
+		cmocka_unit_test_teardown(pull__a_peer_that_fails_leaves_no_question, stop),
+		cmocka_unit_test_teardown(register__one_context_never_takes_all_places, stop),
+		cmocka_unit_test_teardown(close__held_frames_go_back, stop),
 		cmocka_unit_test(pin_5__what_was_pinned_stays_for_the_next),
 		cmocka_unit_test(pin_5__bytes_are_bounded),
 		cmocka_unit_test(pin_5__entries_are_bounded),

@@ -1728,6 +1728,7 @@ keepalive__goes_on_after_all_flows_were_forgotten(void **state)
 	assert_int_equal(proto_flows_used(net->nodes[0].p), 0);
 	net_send(net, 0, 0, 1, 0, 100);
 	net_settle(net, NET_SEC);
+	assert_int_equal(proto_flows_used(net->nodes[0].p), 1);
 	net->nodes[0].p->flow_idle = 60 * NET_SEC;
 	net_send(net, 0, 0, 1, 0, 100);
 	net_settle(net, NET_SEC);
