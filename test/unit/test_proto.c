@@ -175,6 +175,31 @@ pm_s3__nack_retransmits_what_it_names_go_back_n(void **state)
 	nack_retransmits(PROTO_GO_BACK_N);
 }
 
+/* A frame whose head does not say that it carries an Ack carries none, whatever stands there. */
+static void
+pm_s2__what_is_no_ack_frees_nothing(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net_send(net, 0, 0, 1, 0, 10);
+	net_send(net, 1, 0, 0, 0, 10);
+	net_settle(net, NET_SEC);
+	net->script = drop_all;
+	net_send(net, 0, 0, 1, 0, 10);
+	net_run(net, 50 * NET_US);
+	struct flow *f = net_flow(net, 0, 0, 1, 0);
+	struct wire_hdr h = net_data(net, 1, 0, f->rcv_nxt - 1, 10, 0);
+
+	assert_int_equal(f->snd_nxt, f->snd_una + 1);
+	h.ack = wire_be32(f->snd_nxt);
+	net_inject(net, 0, &h, sizeof(h) + 10);
+	assert_int_equal(f->snd_nxt, f->snd_una + 1);
+	net->script = NULL;
+	net_settle(net, NET_SEC);
+	finish(net);
+}
+
 static void
 pm_s3__nack_has_an_echo_though_data_took_the_ack(void **state)
 {
@@ -2318,6 +2343,7 @@ main(void)
 		cmocka_unit_test(pm_s2__one_ack_frees_all_it_covers),
 		cmocka_unit_test(pm_s3__nack_retransmits_what_it_names_selective),
 		cmocka_unit_test(pm_s3__nack_retransmits_what_it_names_go_back_n),
+		cmocka_unit_test(pm_s2__what_is_no_ack_frees_nothing),
 		cmocka_unit_test(pm_s3__nack_has_an_echo_though_data_took_the_ack),
 		cmocka_unit_test(pm_s4__timeout_retransmits),
 		cmocka_unit_test(pm_adv__a_late_ack_gives_the_window_back),
