@@ -345,34 +345,6 @@ full__chains_from_this_node(void **state)
 	full("receive_buffers = 16\nmatched_buffers = 8", 1, 4000);
 }
 
-/* A lane that did not run for long takes no Ack for lost: what came meanwhile is looked at first, and what is on its way
- * has its time. */
-static void
-absence__is_no_loss(void **state)
-{
-	const uint64_t *c;
-	struct pmx_message msg;
-
-	(void)state;
-	start("client", "");
-	c = proto_counters(nodes[0]->embedded->engines[0].proto);
-	uint64_t before = 0;
-
-	for (unsigned i = 0; i < 40; i++) {
-		if (i == 20)
-			before = c[PROTO_timeouts];
-		assert_int_equal(pmx_send_copy(ctx[0][0], (struct pmx_addr){1, 0}, "x", 1, NULL), 0);
-		pmx_node_poll(nodes[0]);
-		if (i >= 20) {
-			usleep(20000);
-			pmx_node_poll(nodes[0]);
-		}
-		take(&msg);
-		UNTIL(pmx_sends_pending(ctx[0][0]) == 0);
-	}
-	assert_true(c[PROTO_timeouts] - before < 10); /* this thread may lose its CPU anywhere */
-}
-
 /* ------------------------------------------------------------------ what a client may not say */
 
 /* A submission as the library never writes it: fill it in, then submit_raw(). */
@@ -1058,7 +1030,6 @@ main(void)
 		cmocka_unit_test_teardown(full__buffers_from_another_node, stop),
 		cmocka_unit_test_teardown(full__chains_from_this_node, stop),
 		cmocka_unit_test_teardown(client__memory_of_no_such_number_is_not_forgotten, stop),
-		cmocka_unit_test_teardown(absence__is_no_loss, stop),
 		cmocka_unit_test_teardown(client__a_bad_submission_takes_no_good_one_with_it, stop),
 		cmocka_unit_test_teardown(client__a_probe_by_a_posted_receive_is_answered, stop),
 		cmocka_unit_test_teardown(checksum__frames_without_one_are_dropped_and_counted, stop),

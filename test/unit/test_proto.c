@@ -1618,6 +1618,37 @@ epoch__half_received_message_of_a_restarted_peer_gives_its_room_back(void **stat
 static struct wire_hdr old_hello_hdr;
 static struct wire_hello old_hello;
 
+/* ... of a peer that was dead in between, too: then nothing else ends its flows. */
+static void
+epoch__frames_held_of_an_old_life_go_at_once(void **state)
+{
+	struct proto_config c = net_config();
+
+	(void)state;
+	c.keepalive_us = 10000;
+	struct net *net = pair_of(&c);
+
+	net_send(net, 0, 0, 1, 0, 10);
+	net_settle(net, NET_SEC);
+	net->script = drop_data;
+	net->script_left = 1;
+	for (unsigned i = 0; i < 4; i++)
+		net_send(net, 0, 0, 1, 0, 10);
+	net_run(net, 8 * NET_US);
+	assert_true(net->nodes[1].rx_out > 0); /* behind the one that was lost */
+	net->script = drop_all;
+	net_run(net, 100 * NET_MS);
+	assert_true(net_path(net, 1, 0)->dead);
+	net_restart(net, 0);
+	net->script = NULL;
+	net_open(net, 0, 2, 8, 8);
+	net_send(net, 1, 2, 0, 2, 10); /* another flow tells node 1 of the new life */
+	net_run(net, 20 * NET_MS);
+	assert_int_equal(net->nodes[1].rx_out, 0);
+	net_settle(net, NET_SEC);
+	finish(net);
+}
+
 static void
 epoch__replayed_hello_of_an_old_life_changes_nothing(void **state)
 {
@@ -2405,6 +2436,7 @@ main(void)
 		cmocka_unit_test(epoch__restart_of_the_receiver_ends_what_is_in_flight),
 		cmocka_unit_test(epoch__frames_of_the_senders_old_life_are_not_delivered),
 		cmocka_unit_test(epoch__half_received_message_of_a_restarted_peer_gives_its_room_back),
+		cmocka_unit_test(epoch__frames_held_of_an_old_life_go_at_once),
 		cmocka_unit_test(epoch__replayed_hello_of_an_old_life_changes_nothing),
 		cmocka_unit_test(epoch__lost_hellos_are_repeated),
 		cmocka_unit_test(epoch__duplicated_frames_change_nothing),
