@@ -448,8 +448,8 @@ checksum__frames_without_one_are_dropped_and_counted(void **state)
 	uint64_t work = 0;
 
 	(void)state;
-	only_second = "[proto]\nchecksum = on";
-	start("client", "");
+	only_second = "checksum = on";
+	start("client", "[proto]\nrto_min_us = 200\nrto_max_us = 5000\nretries = 6"); /* then it asks no more */
 	only_second = "";
 	c = nodes[1]->embedded->engines[0].counters;
 	assert_int_equal(pmx_send_copy(ctx[0][0], (struct pmx_addr){1, 0}, "x", 1, NULL), 0);
@@ -893,6 +893,94 @@ pull__a_peer_that_fails_leaves_no_question(void **state)
 	UNTIL(x->frames_free == x->frames_max);
 }
 
+/* The place of every question and notification at context 0 of node 1 is free. */
+static void
+check_requests(void)
+{
+	uint32_t free = 0;
+
+	for (const struct request *r = nodes[1]->embedded->channels[0].remote->free_requests; r != NULL; r = r->next)
+		assert_true(++free <= nodes[1]->embedded->config.requests);
+	assert_int_equal(free, nodes[1]->embedded->config.requests);
+}
+
+/* The ring of events is full: what waits for room is not overtaken by what comes just when there is some. */
+static void
+rhi_sig__notifications_keep_their_order(void **state)
+{
+	struct pmx_event event;
+
+	(void)state;
+	start("client", "events = 1");
+	open_regions(ctx[1][0]);
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < 5; i++) {
+			struct pmx_transfer t = transfer(local[0], 8, NULL, PMX_NOTIFY);
+
+			t.immediate = i;
+			assert_int_equal(pmx_push(ctx[0][0], &t, NULL), 0);
+			if (i < 4)
+				UNTIL(nodes[1]->embedded->channels[0].remote->events_waiting == i);
+		}
+		pmx_node_poll(nodes[0]); /* the last one is on its way */
+		assert_int_equal(pmx_event(ctx[1][0], &event), 1);
+		assert_int_equal(event.immediate, 0);
+		for (unsigned i = 1; i < 5; i++) {
+			pmx_node_poll(nodes[1]);
+			UNTIL(pmx_event(ctx[1][0], &event) == 1);
+			assert_int_equal(event.immediate, i);
+		}
+		UNTIL(pmx_sync_wait(ctx[0][0], 0) == 0);
+		assert_int_equal(pmx_event(ctx[1][0], &event), 0);
+		UNTIL(nodes[1]->embedded->engines[0].transfers.requests.head == NULL);
+	}
+	check_requests();
+}
+
+/* ... and what nobody takes any more is forgotten. */
+static void
+rhi_sig__notifications_that_wait_end_with_their_context(void **state)
+{
+	const struct pmx_context_params p = {.context = 0};
+
+	(void)state;
+	start("client", "events = 1");
+	open_regions(ctx[1][0]);
+	for (unsigned i = 0; i < 5; i++) {
+		const struct pmx_transfer t = transfer(local[0], 8, NULL, PMX_NOTIFY);
+
+		assert_int_equal(pmx_push(ctx[0][0], &t, NULL), 0);
+	}
+	UNTIL(nodes[1]->embedded->channels[0].remote->events_waiting == 4);
+	pmx_context_close(ctx[1][0]);
+	assert_int_equal(pmx_context_open(&ctx[1][0], nodes[1], &p), 0);
+	UNTIL(pmx_sync_wait(ctx[0][0], 0) == 0);
+	check_requests();
+}
+
+/* Short and long, out and in: an error, and none that is tried for ever. */
+static void
+transfers__to_a_node_that_is_not_there_end(void **state)
+{
+	static const uint64_t lens[] = {100, REGION};
+
+	(void)state;
+	start("client", "");
+	open_regions(ctx[1][0]);
+	for (unsigned i = 0; i < 4; i++) {
+		struct pmx_transfer t = transfer(local[0], lens[i % 2], NULL, 0);
+		volatile int32_t status = 0;
+		pmx_transfer_id id;
+
+		t.peer.node = 77;
+		t.status = &status;
+		assert_int_equal(i < 2 ? pmx_push(ctx[0][0], &t, &id) : pmx_pull(ctx[0][0], &t, &id), 0);
+		UNTIL(pmx_transfer_done(ctx[0][0], id) != 0);
+		assert_int_equal(pmx_transfer_done(ctx[0][0], id), -EHOSTUNREACH);
+		assert_int_equal(status, -EHOSTUNREACH);
+	}
+}
+
 static void
 register__one_context_never_takes_all_places(void **state)
 {
@@ -1048,6 +1136,9 @@ main(void)
 		cmocka_unit_test_teardown(ordered__a_long_push_waits_for_a_pull, stop),
 		cmocka_unit_test_teardown(pull__what_the_port_still_has_is_sent_again_as_a_copy, stop),
 		cmocka_unit_test_teardown(pull__a_peer_that_fails_leaves_no_question, stop),
+		cmocka_unit_test_teardown(rhi_sig__notifications_keep_their_order, stop),
+		cmocka_unit_test_teardown(rhi_sig__notifications_that_wait_end_with_their_context, stop),
+		cmocka_unit_test_teardown(transfers__to_a_node_that_is_not_there_end, stop),
 		cmocka_unit_test_teardown(register__one_context_never_takes_all_places, stop),
 		cmocka_unit_test_teardown(close__held_frames_go_back, stop),
 		cmocka_unit_test(pin_5__what_was_pinned_stays_for_the_next),
