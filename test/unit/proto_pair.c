@@ -616,6 +616,8 @@ poll_node(struct net *net, unsigned node)
 	do {
 		unsigned k = proto_tx(n->p, out, n->burst, net_ticks(net, node));
 
+		if (k > n->burst)
+			net_fail(net, "node %u was asked for %u frames and gave %u", node, n->burst, k);
 		for (unsigned i = 0; i < k; i++)
 			transmit(net, node, &out[i]);
 		did = k + pull(net, node);

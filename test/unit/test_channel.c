@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "channel/channel.h"
 
@@ -136,6 +137,19 @@ completion_item__holds_buffer_and_error(void **state)
 	assert_int_equal(COMPLETION_ITEM(32767, 200) >> 24, 200);
 }
 
+static void
+eal_base__is_where_the_eal_of_this_user_looks(void **state)
+{
+	(void)state;
+	setenv("RUNTIME_DIRECTORY", "/somewhere", 1);
+	assert_string_equal(eal_base(), "/somewhere");
+	unsetenv("RUNTIME_DIRECTORY");
+	setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
+	assert_string_equal(eal_base(), getuid() == 0 ? "/var/run" : "/run/user/7");
+	unsetenv("XDG_RUNTIME_DIR");
+	assert_string_equal(eal_base(), getuid() == 0 ? "/var/run" : "/tmp");
+}
+
 int
 main(void)
 {
@@ -146,6 +160,7 @@ main(void)
 		cmocka_unit_test(channel_check__refuses),
 		cmocka_unit_test(channel_shm__positions_have_lines_of_their_own),
 		cmocka_unit_test(completion_item__holds_buffer_and_error),
+		cmocka_unit_test(eal_base__is_where_the_eal_of_this_user_looks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

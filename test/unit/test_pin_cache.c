@@ -4,6 +4,7 @@
  * every page.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -317,6 +318,27 @@ pin_4__even_while_in_use(void **state)
 	end(c);
 }
 
+/* What was unmapped while it was in use keeps its place only until it is put back. */
+static void
+pin_4__unmapped_in_use_leaves_no_place_taken(void **state)
+{
+	struct pin_cache_config cfg = config();
+	struct pin_cache *c = pin_cache_new(&cfg);
+	size_t before = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 20000; i++) {
+		uint32_t a = get(c, 0, 10);
+
+		pin_cache_invalidate(c, BASE, 10 * PAGE, false);
+		pin_cache_put(c, a);
+		if (i == 100)
+			before = mallinfo2().uordblks;
+	}
+	assert_true(mallinfo2().uordblks <= before);
+	end(c);
+}
+
 static void
 pin_5__off_pins_each_time(void **state)
 {
@@ -457,6 +479,7 @@ main(void)
 		cmocka_unit_test(pin_3__putting_back_unpins_nothing),
 		cmocka_unit_test(pin_4__unmapped_memory_is_not_found),
 		cmocka_unit_test(pin_4__even_while_in_use),
+		cmocka_unit_test(pin_4__unmapped_in_use_leaves_no_place_taken),
 		cmocka_unit_test(pin_5__off_pins_each_time),
 		cmocka_unit_test(pin_cache_get__refuses_what_wraps),
 		cmocka_unit_test(pin_cache__random_histories),

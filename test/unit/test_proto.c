@@ -175,6 +175,31 @@ pm_s3__nack_retransmits_what_it_names_go_back_n(void **state)
 	nack_retransmits(PROTO_GO_BACK_N);
 }
 
+/* A frame whose head does not say that it carries an Ack carries none, whatever stands there. */
+static void
+pm_s2__what_is_no_ack_frees_nothing(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net_send(net, 0, 0, 1, 0, 10);
+	net_send(net, 1, 0, 0, 0, 10);
+	net_settle(net, NET_SEC);
+	net->script = drop_all;
+	net_send(net, 0, 0, 1, 0, 10);
+	net_run(net, 50 * NET_US);
+	struct flow *f = net_flow(net, 0, 0, 1, 0);
+	struct wire_hdr h = net_data(net, 1, 0, f->rcv_nxt - 1, 10, 0);
+
+	assert_int_equal(f->snd_nxt, f->snd_una + 1);
+	h.ack = wire_be32(f->snd_nxt);
+	net_inject(net, 0, &h, sizeof(h) + 10);
+	assert_int_equal(f->snd_nxt, f->snd_una + 1);
+	net->script = NULL;
+	net_settle(net, NET_SEC);
+	finish(net);
+}
+
 static void
 pm_s3__nack_has_an_echo_though_data_took_the_ack(void **state)
 {
@@ -768,6 +793,52 @@ pm_r2__credit_closed_while_nothing_waits_is_asked_for(void **state)
 
 	net_settle(net, NET_SEC);
 	net_expect_delivered(net, b);
+	finish(net);
+}
+
+static uint32_t lost_seq;
+
+static enum net_verdict
+drop_lost_seq(struct net *net, struct net_frame *f)
+{
+	(void)net;
+	return f->type == WIRE_DATA && f->src == 0 && f->src_ctx == 0 && f->seq == lost_seq ? NET_DROP : NET_PASS;
+}
+
+static void
+pm_r2__held_frames_are_delivered_when_room_comes(void **state)
+{
+	struct net *net = pair();
+	int a[3];
+
+	(void)state;
+	net_close(net, 1, 1, false);
+	net_open(net, 1, 1, 4, 8);
+	for (unsigned i = 0; i < 2; i++) /* both flows are known */
+		net_send(net, 0, i, 1, 1, 100);
+	net_settle(net, NET_SEC);
+	net_run(net, NET_MS);
+	net->nodes[1].apps[1].paused = true;
+	lost_seq = net_flow(net, 0, 0, 1, 1)->snd_nxt;
+	net->script = drop_lost_seq;
+	for (int i = 0; i < 3; i++) /* the first is lost, the others wait for it */
+		a[i] = net_send(net, 0, 0, 1, 1, 100);
+	net_run(net, 100 * NET_US);
+	for (int i = 0; i < 3; i++) /* another flow takes the room meanwhile */
+		net_send(net, 0, 1, 1, 1, 100);
+	net_run(net, 100 * NET_US);
+	net->script = NULL;
+	net_run(net, NET_MS);
+	assert_true(net_delivered(net, a[0]));
+	assert_false(net_delivered(net, a[1]));
+	net->script = drop_all;
+	net_give_room(net, 1, 1);
+	net_run(net, 50 * NET_US);
+	assert_true(net_delivered(net, a[1]));
+	assert_true(net_delivered(net, a[2]));
+	net->script = NULL;
+	net->nodes[1].apps[1].paused = false;
+	net_settle(net, NET_SEC);
 	finish(net);
 }
 
@@ -1688,6 +1759,37 @@ epoch__half_received_message_of_a_restarted_peer_gives_its_room_back(void **stat
 static struct wire_hdr old_hello_hdr;
 static struct wire_hello old_hello;
 
+/* ... of a peer that was dead in between, too: then nothing else ends its flows. */
+static void
+epoch__frames_held_of_an_old_life_go_at_once(void **state)
+{
+	struct proto_config c = net_config();
+
+	(void)state;
+	c.keepalive_us = 10000;
+	struct net *net = pair_of(&c);
+
+	net_send(net, 0, 0, 1, 0, 10);
+	net_settle(net, NET_SEC);
+	net->script = drop_data;
+	net->script_left = 1;
+	for (unsigned i = 0; i < 4; i++)
+		net_send(net, 0, 0, 1, 0, 10);
+	net_run(net, 8 * NET_US);
+	assert_true(net->nodes[1].rx_out > 0); /* behind the one that was lost */
+	net->script = drop_all;
+	net_run(net, 100 * NET_MS);
+	assert_true(net_path(net, 1, 0)->dead);
+	net_restart(net, 0);
+	net->script = NULL;
+	net_open(net, 0, 2, 8, 8);
+	net_send(net, 1, 2, 0, 2, 10); /* another flow tells node 1 of the new life */
+	net_run(net, 20 * NET_MS);
+	assert_int_equal(net->nodes[1].rx_out, 0);
+	net_settle(net, NET_SEC);
+	finish(net);
+}
+
 static void
 epoch__replayed_hello_of_an_old_life_changes_nothing(void **state)
 {
@@ -1823,6 +1925,7 @@ keepalive__goes_on_after_all_flows_were_forgotten(void **state)
 	assert_int_equal(proto_flows_used(net->nodes[0].p), 0);
 	net_send(net, 0, 0, 1, 0, 100);
 	net_settle(net, NET_SEC);
+	assert_int_equal(proto_flows_used(net->nodes[0].p), 1);
 	net->nodes[0].p->flow_idle = 60 * NET_SEC;
 	net_send(net, 0, 0, 1, 0, 100);
 	net_settle(net, NET_SEC);
@@ -2412,6 +2515,7 @@ main(void)
 		cmocka_unit_test(pm_s2__one_ack_frees_all_it_covers),
 		cmocka_unit_test(pm_s3__nack_retransmits_what_it_names_selective),
 		cmocka_unit_test(pm_s3__nack_retransmits_what_it_names_go_back_n),
+		cmocka_unit_test(pm_s2__what_is_no_ack_frees_nothing),
 		cmocka_unit_test(pm_s3__nack_has_an_echo_though_data_took_the_ack),
 		cmocka_unit_test(pm_s4__timeout_retransmits),
 		cmocka_unit_test(pm_adv__a_late_ack_gives_the_window_back),
@@ -2435,6 +2539,7 @@ main(void)
 		cmocka_unit_test(pm_r2__an_unanswered_question_is_a_timeout),
 		cmocka_unit_test(pm_r2__a_lost_credit_update_is_asked_for),
 		cmocka_unit_test(pm_r2__credit_closed_while_nothing_waits_is_asked_for),
+		cmocka_unit_test(pm_r2__held_frames_are_delivered_when_room_comes),
 		cmocka_unit_test(pm_r2__opening_frame_goes_alone_after_a_refusal),
 		cmocka_unit_test(pm_r2__large_message_is_not_starved_by_small_ones),
 		cmocka_unit_test(lhs_6__short_messages_pass_long_ones_of_others_that_wait),
@@ -2477,6 +2582,7 @@ main(void)
 		cmocka_unit_test(epoch__restart_of_the_receiver_ends_what_is_in_flight),
 		cmocka_unit_test(epoch__frames_of_the_senders_old_life_are_not_delivered),
 		cmocka_unit_test(epoch__half_received_message_of_a_restarted_peer_gives_its_room_back),
+		cmocka_unit_test(epoch__frames_held_of_an_old_life_go_at_once),
 		cmocka_unit_test(epoch__replayed_hello_of_an_old_life_changes_nothing),
 		cmocka_unit_test(epoch__lost_hellos_are_repeated),
 		cmocka_unit_test(epoch__duplicated_frames_change_nothing),
