@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "channel/channel.h"
+#include "channel/instance.h"
 
 static const struct channel_geometry small = {.submissions = 4, .completions = 64,
 	.send_buffers = 1, .transfers = 2, .events = 1, .lhs = {1, 64, 40, 4}};
