@@ -413,7 +413,7 @@ PMX_API void pmx_invalidate(const void *addr, uint64_t len);
 /** Transfer: pmx_event() tells this side when it ended. */
 #define PMX_EVENT 8u
 
-/** Which bytes of a transfer move (RHiNET, CPSY 2000, section 2.7). Both sides have the same layout. */
+/** Which bytes of a transfer move (RHiNET, 1999, section 2.7). Both sides have the same layout. */
 enum pmx_part_kind {
 	PMX_PART_STRIDE = 1, /**< block bytes at every sum of i[d] * interval[d], 0 <= i[d] < count[d] */
 	PMX_PART_BITMAP = 2, /**< unit bytes for each bit that is set */
@@ -539,7 +539,7 @@ struct iovec; /* <sys/uio.h> */
 /**
  * A send or a receive; zero-initialise, then set what it needs. A receive takes the oldest message of its
  * communicator, from `peer` or anyone, whose tag is equal in all bits that it does not ignore. Messages of one source in one
- * communicator match in the order sent, receives in the order posted. (RHiNET, CPSY 2000, section 2.6; the search
+ * communicator match in the order sent, receives in the order posted. (RHiNET, 1999, section 2.6; the search
  * after IPSJ 2007.)
  */
 struct pmx_matched {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Remote memory in the engine (RMA-1 to RMA-3; RHiNET, CPSY 2000, sections 2.2 to 2.5 and 2.7): what
+ * Remote memory in the engine (RMA-1 to RMA-3; RHiNET, 1999, sections 2.2 to 2.5 and 2.7): what
  * a lane keeps of its contexts' memory, of the transfers that they asked for, and of those that others
  * ask them for. All of it belongs to the lane.
  *

@@ -2,7 +2,7 @@
  *
  * The regions of memory that others may reach: a table at their owner's engine, and the one check
  * that every access from outside passes (RMA-3). A region is named by its key alone or by an area
- * ID of its context (RHI-AREA; RHiNET, CPSY 2000, section 2.2). The caller's memory, one thread; nothing is
+ * ID of its context (RHI-AREA; RHiNET, 1999, section 2.2). The caller's memory, one thread; nothing is
  * allocated after region_table_init.
  *
  * Design notes

@@ -119,7 +119,7 @@ wire_endpoint(uint16_t number)
 	return number & (uint16_t)~(WIRE_CONTEXTS_MAX - 1);
 }
 
-/* What a message between an initiator and a target is; each is one frame. RHiNET (CPSY 2000), section 2.4. */
+/* What a message between an initiator and a target is; each is one frame. RHiNET (1999), section 2.4. */
 enum wire_transfer_op {
 	WIRE_PUSH = 1,   /* to the target: bytes for its memory */
 	WIRE_PULL = 2,   /* to the target: asks for bytes of its memory */
