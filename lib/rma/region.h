@@ -75,6 +75,8 @@ void region_remove(struct region_table *t, struct region *r);
 /* The next region of a context at or after place *at, which moves on; NULL: no more. */
 struct region *region_of(const struct region_table *t, uint16_t ctx, uint32_t *at);
 
+/* The region that an access names, whoever's it is; NULL. */
+struct region *region_named(const struct region_table *t, const struct region_access *a);
 /* May that be done? With REGION_OK, *r and the offset in it. */
 enum region_verdict region_check(const struct region_table *t, const struct region_access *a,
 	const struct region **r, uint64_t *offset);
