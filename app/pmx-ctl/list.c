@@ -199,14 +199,14 @@ print_regions(const json_t *list)
 	size_t i;
 	json_t *r;
 
-	table_begin(&t, ">region|>context|>area|>address|>bytes|access|method");
+	table_begin(&t, ">region|>context|>area|>address|>bytes|>pins|access|method");
 	json_array_foreach(list, i, r) {
 		char area[24] = "-";
 
 		if (json_object_get(r, "area"))
 			snprintf(area, sizeof(area), "%" PRIu64, get_u64(r, "area"));
-		table_row(&t, "%" PRIu64 "\t%" PRIu64 "\t%s\t0x%" PRIx64 "\t%s\t%s\t%s", get_u64(r, "region"),
-			get_u64(r, "context"), area, get_u64(r, "addr"), bytes_text(get_u64(r, "bytes")),
+		table_row(&t, "%" PRIu64 "\t%" PRIu64 "\t%s\t0x%" PRIx64 "\t%s\t%" PRIu64 "\t%s\t%s", get_u64(r, "region"),
+			get_u64(r, "context"), area, get_u64(r, "addr"), bytes_text(get_u64(r, "bytes")), get_u64(r, "pins"),
 			get_text(r, "access"), get_text(r, "method"));
 	}
 	table_end(&t, stdout);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Remote memory measured: push and pull bandwidth, pages, and what pinning costs (SWoPP 1997, table 2 and
- * figure 4; RHiNET, CPSY 2000). The responder gives memory when asked, and then only runs its engine.
+ * figure 4; RHiNET, 1999). The responder gives memory when asked, and then only runs its engine.
  */
 #include <errno.h>
 #include <math.h>

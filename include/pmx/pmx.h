@@ -370,7 +370,7 @@ struct pmx_remote {
  */
 PMX_API int pmx_alloc(struct pmx_context *ctx, uint64_t len, void **addr);
 
-/** Give memory of pmx_alloc() back. Regions in it end; transfers that use it end with EFAULT. NULL is ignored. */
+/** Give memory of pmx_alloc() back. Regions in it end, also those that others have pinned; transfers that use it end with EFAULT. NULL is ignored. */
 PMX_API void pmx_free(struct pmx_context *ctx, void *addr);
 
 /**
@@ -404,8 +404,14 @@ PMX_API int pmx_register(struct pmx_context *ctx, void *addr, uint64_t len, unsi
 PMX_API int pmx_area_register(struct pmx_context *ctx, uint32_t id, void *addr, uint64_t len, unsigned access,
 	struct pmx_remote *remote);
 
-/** End a registration; when it returns, nobody reaches the memory by it any more.
- * @retval -ENOKEY  no such registration of this context @retval -EPIPE the engine is gone */
+/**
+ * End a registration; when it returns, nobody reaches the memory by it any more.
+ * @retval -EBUSY   others have it pinned (pmx_remote_pin()), nothing has changed: try again. That they died, or their node, is
+ *                  noticed meanwhile, if need be because of this call
+ * @retval -ENOKEY  no such registration of this context @retval -EPIPE the engine is gone
+ * Who must not wait for others gives up the memory itself: pmx_free(), unmapping it, and closing the context end
+ * registrations whoever has them pinned; transfers to them are refused from then on.
+ */
 PMX_API int pmx_deregister(struct pmx_context *ctx, uint64_t key);
 
 /**
@@ -424,7 +430,7 @@ PMX_API void pmx_invalidate(const void *addr, uint64_t len);
 /** Transfer: pmx_event() tells this side when it ended. */
 #define PMX_EVENT 8u
 
-/** Which bytes of a transfer move (RHiNET, CPSY 2000, section 2.7). Both sides have the same layout. */
+/** Which bytes of a transfer move (RHiNET, 1999, section 2.7). Both sides have the same layout. */
 enum pmx_part_kind {
 	PMX_PART_STRIDE = 1, /**< block bytes at every sum of i[d] * interval[d], 0 <= i[d] < count[d] */
 	PMX_PART_BITMAP = 2, /**< unit bytes for each bit that is set */
@@ -488,19 +494,34 @@ PMX_API int pmx_pull(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_
 /** What is wrong with a part over len bytes, as a sentence; NULL: nothing. Static storage. */
 PMX_API const char *pmx_part_problem(const struct pmx_part *part, uint64_t len);
 
-/** Ask whether memory of others can be reached: as a push or pull that moves nothing (RHiNET, section 2.5).
- * Uses peer, flags, key, remote, len, status, cookie. */
+/**
+ * Ask for memory of others to be pinned, and to stay so until pmx_remote_unpin() (RHiNET, 1999, section 2.5): as a push or pull
+ * that moves nothing. Its owner cannot end that registration meanwhile, and its pages stay where they are. Several pins of one
+ * region are counted. What this context has pinned is released when it ends, by whatever.
+ * Uses peer, flags, key, remote, len, status, cookie. A pin is of the whole region that they name, which must have
+ * [remote, remote + len).
+ * Errors of pmx_pull(), and, when it ended, of pmx_transfer_done(); among them -ENOSPC: its owner keeps no more pins
+ * (limits.regions), or this context has pins at 64 other contexts.
+ */
 PMX_API int pmx_remote_pin(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id);
+
+/**
+ * Release a pin: the same as was asked for. Ends with -ENOKEY if this context has no pin of that region: it was released, or the
+ * region ended, or its owner has heard nothing of this node for too long. Only its own pins; in order with the pin if that has
+ * ended, or with PMX_ORDERED.
+ */
+PMX_API int pmx_remote_unpin(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id);
 
 /**
  * Did a transfer end?
  * @retval 0             not yet
  * @retval 1             well
- * @retval -ENOKEY       there is no such region, or no longer
+ * @retval -ENOKEY       there is no such region, or no longer; or no such pin
  * @retval -ERANGE       it reaches beyond the region
  * @retval -EACCES       the region was not registered for this
  * @retval -EPERM        the region belongs to another context
  * @retval -EFAULT       memory that was registered, or the local memory, is gone
+ * @retval -ENOSPC       no room for another pin: see pmx_remote_pin()
  * @retval -ENOBUFS      the bytes are there, but the notification was lost: its receiver takes none
  * @retval -ECONNRESET   the other side ended; done or not, nobody knows
  * Also the errors of pmx_is_send_done(). An answer is kept until its place was used again twice.
@@ -552,7 +573,7 @@ struct iovec; /* <sys/uio.h> */
 /**
  * A send or a receive; zero-initialise, then set what it needs. A receive takes the oldest message of its
  * communicator, from `peer` or anyone, whose tag is equal in all bits that it does not ignore. Messages of one source in one
- * communicator match in the order sent, receives in the order posted. (RHiNET, CPSY 2000, section 2.6; the search
+ * communicator match in the order sent, receives in the order posted. (RHiNET, 1999, section 2.6; the search
  * after IPSJ 2007.)
  */
 struct pmx_matched {

@@ -164,9 +164,10 @@ enum transfer_kind {
 	TRANSFER_PUSH = 1,
 	TRANSFER_PULL = 2,
 	TRANSFER_PACKED = 3, /* a push whose frames the client packs (SUBMIT_FRAME) */
-	TRANSFER_PIN = 4,    /* ask whether remote memory can be reached */
-	TRANSFER_OFFER = 5,  /* the local bytes are the other side's to fetch, once: by its PULL or ACCEPT with OFFERED */
-	TRANSFER_ACCEPT = 6, /* the other side's offer shall be pushed here */
+	TRANSFER_PIN = 4,    /* remote memory shall stay pinned */
+	TRANSFER_UNPIN = 5,  /* ... need not any more */
+	TRANSFER_OFFER = 6,  /* the local bytes are the other side's to fetch, once: by its PULL or ACCEPT with OFFERED */
+	TRANSFER_ACCEPT = 7, /* the other side's offer shall be pushed here */
 };
 
 #define TRANSFER_AREA    0x01 /* key is an area ID, at an offset in it */

@@ -101,7 +101,6 @@ struct transfer_note {
 struct registration {
 	struct registration *next;
 	uint64_t key;
-	uint32_t pin;
 	int watched;
 };
 
@@ -273,8 +272,9 @@ void bounces_leave(struct pmx_context *ctx);
 int pins_get(struct pmx_context *ctx, const void *addr, uint64_t len, uint32_t *ref);
 void pins_put(uint32_t ref);
 void pins_stat(struct pin_cache_stat *stat);
-/* Watch what is registered of memory that pmx_alloc did not give: its number, for shm->revoked; or -ENOSPC. */
-int pins_watch(struct pmx_context *ctx, const void *addr, uint64_t len);
+/* Watch what is registered of memory that pmx_alloc did not give: its number, for shm->revoked; or -ENOSPC. ref: that keeps it
+ * pinned, from here on the watch's to put; PIN_NONE. */
+int pins_watch(struct pmx_context *ctx, const void *addr, uint64_t len, uint32_t ref);
 void pins_unwatch(struct pmx_context *ctx, int place);
 /* Have the kernel tell of pages that are not pinned: 0, -EOPNOTSUPP. */
 int pins_tell(struct pmx_context *ctx, const void *addr, uint64_t len);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Matched messages, from the application's side (RHI-MSG; RHiNET, CPSY 2000, section 2.6): requests, eager messages, offers
+ * Matched messages, from the application's side (RHI-MSG; RHiNET, 1999, section 2.6): requests, eager messages, offers
  * and how they are fetched, probes. Runs in the context's thread. Who matches: match_ring.c, match_engine.c.
  *
  * Design notes

@@ -276,7 +276,7 @@ adopt_pages(struct pmx_context *ctx, uint64_t at, uint64_t len)
 	STEP();
 	result = pins_tell(ctx, (void *)(uintptr_t)at, len);
 	if (result == 0)
-		result = watched = pins_watch(ctx, (void *)(uintptr_t)at, len);
+		result = watched = pins_watch(ctx, (void *)(uintptr_t)at, len, PIN_NONE);
 	if (result >= 0)
 		result = share(ctx, fd, (void *)(uintptr_t)at, len, watched);
 	if (result != 0 && watched >= 0)
@@ -392,15 +392,16 @@ static int
 hold(struct pmx_context *ctx, const void *addr, uint64_t len, struct registration **out)
 {
 	struct registration *r = calloc(1, sizeof(*r));
-	int result = r ? pins_get(ctx, addr, len, &r->pin) : -ENOMEM;
+	uint32_t pin;
+	int result = r ? pins_get(ctx, addr, len, &pin) : -ENOMEM;
 
 	if (result == 0) {
-		result = r->watched = pins_watch(ctx, addr, len);
+		result = r->watched = pins_watch(ctx, addr, len, pin);
 		if (result >= 0) {
 			*out = r;
 			return 0;
 		}
-		pins_put(r->pin);
+		pins_put(pin);
 	}
 	free(r);
 	return result;
@@ -410,7 +411,6 @@ static void
 let_go(struct pmx_context *ctx, struct registration *r)
 {
 	pins_unwatch(ctx, r->watched);
-	pins_put(r->pin);
 	free(r);
 }
 
@@ -486,6 +486,8 @@ pmx_deregister(struct pmx_context *ctx, uint64_t key)
 	uint64_t unused;
 	int result = ask(ctx, &question, &unused);
 
+	if (result == -EBUSY) /* others count on it: it stays as it is */
+		return result;
 	for (struct registration **link = &ctx->registrations; *link != NULL; link = &(*link)->next) {
 		struct registration *r = *link;
 

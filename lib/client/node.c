@@ -151,7 +151,8 @@ static const struct {
 	{EAGAIN, "the submission ring is full: receive or poll, then try again"},
 	{EALREADY, "this process already runs the DPDK EAL of another primary: attach before "
 		   "rte_eal_init, or use one primary"},
-	{EBUSY, "that context number is in use: choose another, or PMX_ANY_CONTEXT"},
+	{EBUSY, "that context number is in use: choose another, or PMX_ANY_CONTEXT; or others have that memory pinned: try again, they release it "
+		"or end"},
 	{ECANCELED, "pmx_cancel() took it back"},
 	{ECONNREFUSED, "no context of that number is open at the destination: start the receiving "
 		       "application, check the number"},
@@ -168,10 +169,10 @@ static const struct {
 	{ENODEV, "the DPDK EAL did not start: see its messages; pmx-ctl doctor helps"},
 	{ENOENT, "no pmx-dpdk primary of that name runs for this user: start one, check node.name"},
 	{ENOKEY, "no region of that key or area is registered there, or no longer: its owner registers it again after pmx_reattach(), and tells "
-		 "the new key"},
+		 "the new key; or that memory is not pinned by this context"},
 	{ENOMEM, "out of memory"},
 	{ENOSPC, "the node has too few free mbufs for these quotas: ask for less, or raise "
-		 "limits.mbufs"},
+		 "limits.mbufs; or no room for more regions or pins: limits.regions, or pins at 64 other contexts"},
 	{EOPNOTSUPP, "not supported: a thin client registers memory of pmx_alloc() or with PMX_ADOPT; a libpmx without DPDK attaches "
 		     "thin only; such parts the verb does not take"},
 	{EPIPE, "the engine is gone: the primary stopped, or the context was closed; pmx_reattach() goes on with the next primary"},

@@ -23,6 +23,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -36,10 +37,12 @@ struct range {
 	uint64_t addr, len;
 };
 
-/* A registered piece of memory that the engine reaches by the kernel. */
+/* A registered piece of memory that the engine reaches by the kernel, or one that was adopted. Changed under both locks. */
 struct watched {
 	struct channel_shm *shm; /* NULL: the place is free */
 	struct range at;
+	uint32_t ref;            /* that keeps it pinned; PIN_NONE: adopted */
+	bool doubted;            /* pmx_invalidate() was called for it: forget it when it ends */
 };
 
 static struct {
@@ -50,7 +53,7 @@ static struct {
 	_Atomic uint32_t head, tail; /* of the ring: taken under the lock; put by the thread */
 	_Atomic bool overflow;
 	struct range news[NEWS];
-	atomic_flag watched_lock; /* nobody allocates or unmaps under it */
+	atomic_flag watched_lock; /* taken after the other; nobody allocates or unmaps under it */
 	struct watched watched[REGIONS_WATCHED];
 } pins = {.lock = ATOMIC_FLAG_INIT, .fd = -1, .watched_lock = ATOMIC_FLAG_INIT};
 
@@ -235,6 +238,7 @@ static void
 forget_all(void)
 {
 	pins.cache = NULL;
+	memset(pins.watched, 0, sizeof(pins.watched));
 	if (pins.fd >= 0)
 		close(pins.fd);
 	pins.fd = -1;
@@ -331,6 +335,24 @@ pins_settle(void)
 		relax();
 }
 
+/* What is registered stays pinned: others may count on it. */
+static void
+pin_registered(uint64_t addr, uint64_t len)
+{
+	for (uint32_t i = 0; i < REGIONS_WATCHED; i++) {
+		struct watched *w = &pins.watched[i];
+		uint32_t ref;
+
+		if (w->shm == NULL || w->ref == PIN_NONE || addr >= w->at.addr + w->at.len || w->at.addr >= addr + len)
+			continue;
+		w->doubted = true;
+		if (pin_cache_get(pins.cache, w->at.addr, w->at.len, &ref) != 0)
+			continue; /* there is no such memory any more */
+		pin_cache_put(pins.cache, w->ref);
+		w->ref = ref;
+	}
+}
+
 void
 pmx_invalidate(const void *addr, uint64_t len)
 {
@@ -338,33 +360,46 @@ pmx_invalidate(const void *addr, uint64_t len)
 	if (pins.cache != NULL) {
 		settle();
 		pin_cache_invalidate(pins.cache, (uintptr_t)addr, len, false);
+		pin_registered((uintptr_t)addr, len);
 	}
 	leave_lock(&pins.lock);
 }
 
 int
-pins_watch(struct pmx_context *ctx, const void *addr, uint64_t len)
+pins_watch(struct pmx_context *ctx, const void *addr, uint64_t len, uint32_t ref)
 {
 	int place = -ENOSPC;
 
 	pins_settle(); /* what was unmapped there before is not this */
+	take_lock(&pins.lock);
 	take_lock(&pins.watched_lock);
 	for (int i = 0; i < REGIONS_WATCHED && place < 0; i++) {
 		if (pins.watched[i].shm != NULL)
 			continue;
-		pins.watched[i] = (struct watched){ctx->shm, {(uintptr_t)addr, len}};
+		pins.watched[i] = (struct watched){ctx->shm, {(uintptr_t)addr, len}, ref, false};
 		atomic_store_explicit(&ctx->shm->revoked[i], 0, memory_order_relaxed);
 		place = i;
 	}
 	leave_lock(&pins.watched_lock);
+	leave_lock(&pins.lock);
 	return place;
 }
 
 void
 pins_unwatch(struct pmx_context *ctx, int place)
 {
+	struct watched w;
+
+	take_lock(&pins.lock);
 	take_lock(&pins.watched_lock);
-	if (pins.watched[place].shm == ctx->shm)
+	w = pins.watched[place];
+	if (w.shm == ctx->shm)
 		pins.watched[place].shm = NULL;
 	leave_lock(&pins.watched_lock);
+	if (w.shm == ctx->shm && w.ref != PIN_NONE && pins.cache != NULL) {
+		pin_cache_put(pins.cache, w.ref);
+		if (w.doubted)
+			pin_cache_invalidate(pins.cache, w.at.addr, w.at.len, false);
+	}
+	leave_lock(&pins.lock);
 }

@@ -682,12 +682,13 @@ hold(struct pmx_context *ctx, uint16_t place, uint8_t kind)
 static int
 begin(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind, pmx_transfer_id *id)
 {
-	int64_t memory = kind == TRANSFER_PIN ? MEMORY_COPIED : memory_of(ctx, t->local, t->len);
+	bool moves = kind != TRANSFER_PIN && kind != TRANSFER_UNPIN;
+	int64_t memory = moves ? memory_of(ctx, t->local, t->len) : MEMORY_COPIED;
 	uint32_t pin = PIN_NONE;
 
 	if (memory < 0)
 		return (int)memory;
-	bool by_way = kind != TRANSFER_PIN && memory == MEMORY_COPIED && t->len > 0, bounces = by_way && ctx->no_kernel;
+	bool by_way = moves && memory == MEMORY_COPIED && t->len > 0, bounces = by_way && ctx->no_kernel;
 
 	if (by_way && !bounces) {
 		int result = pins_get(ctx, t->local, t->len, &pin);
@@ -839,18 +840,32 @@ pmx_pull(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id 
 	return result != 0 ? result : begin(ctx, t, TRANSFER_PULL, id);
 }
 
+/* A question about memory, of which nothing moves. */
+static int
+question(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind, pmx_transfer_id *id)
+{
+	struct pmx_transfer q = *t;
+
+	q.part = NULL;
+	q.local = &q;
+	int result = check(&q, false);
+
+	q.local = NULL; /* not even if it waits for others */
+	if (result == 0)
+		result = room_for(ctx, 1, 1);
+	return result != 0 ? result : begin(ctx, &q, kind, id);
+}
+
 int
 pmx_remote_pin(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id)
 {
-	struct pmx_transfer question = *t;
+	return question(ctx, t, TRANSFER_PIN, id);
+}
 
-	question.part = NULL;
-	question.local = &question; /* is not looked at */
-	int result = check(&question, false);
-
-	if (result == 0)
-		result = room_for(ctx, 1, 1);
-	return result != 0 ? result : begin(ctx, &question, TRANSFER_PIN, id);
+int
+pmx_remote_unpin(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id)
+{
+	return question(ctx, t, TRANSFER_UNPIN, id);
 }
 
 int

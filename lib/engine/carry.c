@@ -365,7 +365,7 @@ frame_done(struct engine *e, struct frame *f, uint8_t error)
 		if (op != NULL && error)
 			transfer_end(e, ch, op, error);
 	} else if (unlikely(error)) {
-		target_peer_failed(e, ch, f->node, f->dst % WIRE_CONTEXTS_MAX);
+		target_peer_failed(e, ch, f->node, f->dst % WIRE_CONTEXTS_MAX, error);
 	}
 	frame_put(e, f);
 }
@@ -409,8 +409,12 @@ take_local(struct engine *e, struct frame *f)
 		transfer_answer(e, ch, &a);
 		return true;
 	}
-	if (!proto_ctx_take(e->proto, f->dst, 1, 0, false))
-		return false;
+	if (!proto_ctx_take(e->proto, f->dst, 1, 0, false)) {
+		if (a.head->op != WIRE_UNPIN || !(a.head->flags & WIRE_T_LAST))
+			return false;
+		pinned_lost(e, ch, a.node, a.peer); /* is not answered, and waits for no room: pinned.c, note 4 */
+		return true;
+	}
 	target_message(e, ch, &a);
 	return true;
 }
@@ -494,9 +498,10 @@ transfers_make(struct engine *e)
 	x->payload = n->frag_len - (uint32_t)sizeof(struct wire_transfer);
 	x->frames_max = c->transfer_frames;
 	x->frames = calloc(x->frames_max, sizeof(*x->frames));
+	x->pins = calloc(c->regions, sizeof(*x->pins));
 	struct region *regions = calloc(c->regions, sizeof(*regions));
 
-	if (x->frames == NULL || regions == NULL) {
+	if (x->frames == NULL || x->pins == NULL || regions == NULL) {
 		free(regions);
 		return -ENOMEM;
 	}
@@ -536,5 +541,6 @@ transfers_free(struct engine *e)
 	}
 	free(x->frames);
 	free(x->regions.regions);
+	free(x->pins);
 	rte_mempool_free(x->places);
 }

@@ -367,7 +367,21 @@ close_endpoints(struct engine *e, struct channel *ch, bool linger)
 	proto_ctx_close(e->proto, ch->ctx, linger, e->now);
 	proto_ctx_close(e->proto, ch->ctx | WIRE_MATCHED, linger, e->now);
 	proto_ctx_close(e->proto, ch->ctx | WIRE_TARGET, linger, e->now);
-	proto_ctx_close(e->proto, ch->ctx | WIRE_INITIATOR, linger, e->now);
+	ch->remote->leaves = pinning_any(ch);
+	if (!ch->remote->leaves || !linger)
+		proto_ctx_close(e->proto, ch->ctx | WIRE_INITIATOR, linger, e->now);
+	if (ch->remote->leaves && !linger) /* it goes on for a few words: leave */
+		proto_ctx_open(e->proto, ch->ctx | WIRE_INITIATOR, INITIATOR_ROOM, 0, e->node->frag_len, e->now);
+}
+
+/* Those who pinned memory for it are told; then the last endpoint closes. */
+static void
+leave(struct engine *e, struct channel *ch)
+{
+	if (!pinning_leaves(e, ch))
+		return;
+	ch->remote->leaves = false;
+	proto_ctx_close(e->proto, ch->ctx | WIRE_INITIATOR, true, e->now);
 }
 
 static int
@@ -475,7 +489,9 @@ engine_reap(struct engine *e, struct channel *ch)
 		close_endpoints(e, ch, true);
 		ch->state = CHANNEL_DEAD;
 	}
-	if (ch->busy_slots == 0 && ch->remote->frames == 0 && ch->remote->local_head == NULL)
+	if (unlikely(ch->remote->leaves))
+		leave(e, ch);
+	if (ch->busy_slots == 0 && !ch->remote->leaves && ch->remote->frames == 0 && ch->remote->local_head == NULL)
 		finish(e, ch);
 	return work;
 }

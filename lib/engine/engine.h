@@ -67,6 +67,9 @@
 	X(bad_positions, "events", "impossible ring positions in an application's memory")         \
 	X(bad_transfers, "frames", "malformed messages to transfer endpoints: the peer's engine is at fault")  \
 	X(refused_accesses, "frames", "accesses to memory here that its owner did not allow")      \
+	X(pins_granted, "pins", "regions here pinned for others")                                    \
+	X(pins_released, "pins", "... and no longer: released, or ended with their askers or regions") \
+	X(pins_refused, "pins", "asked for and not granted: no such memory, or no room for more")      \
 	X(local_messages, "messages", "messages between contexts of this node")                    \
 	X(contexts_opened, "contexts", "contexts opened")                                          \
 	X(contexts_died, "contexts", "contexts whose process ended without closing them")

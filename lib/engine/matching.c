@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Matched messages where the lane matches them (matching = engine): receives go on while their applications compute
- * (RHI-MSG; RHiNET, CPSY 2000, section 2.6). lib/match does the matching, as it does in the client. Runs on the lane.
+ * (RHI-MSG; RHiNET, 1999, section 2.6). lib/match does the matching, as it does in the client. Runs on the lane.
  *
  * Design notes
  * 1. The LHS ring is in the engine's own memory: what it matches by is not the client's to write.

@@ -382,8 +382,14 @@ submit_frame(struct engine *e, struct channel *ch, const struct submission *s)
 		bad_submission(e, ch);
 		return 1;
 	}
-	if (ch->thin != NULL)
+	if (ch->thin != NULL) {
 		thin_fill(ch, &s->frame.buf, 1, s->frame.len);
+		/* what else it may ask for, it asks the engine for, which keeps count of its pins */
+		if (unlikely(((const struct wire_transfer *)send_payload(slot))->op != WIRE_PUSH)) {
+			bad_submission(e, ch);
+			return 1;
+		}
+	}
 	/* first what went wrong before: what follows a lost frame must not look like its transfer's end */
 	engine_complete(e);
 	slot->state = SEND_QUEUED;

@@ -51,6 +51,7 @@ struct saved_channel {
 	uint64_t received, sent, bad;
 	uint64_t next_age, pushed, pulled, failed, served, refused;
 	uint32_t regions, withheld;
+	struct pin_place pin_places[PIN_PLACES];
 };
 
 struct saved_buf {
@@ -102,7 +103,7 @@ uint64_t
 takeover_terms(const struct node *n)
 {
 	const struct config *c = &n->config;
-	const uint32_t numbers[] = {CHANNEL_ABI, sizeof(struct head), sizeof(struct saved_channel), sizeof(struct region),
+	const uint32_t numbers[] = {CHANNEL_ABI, sizeof(struct head), sizeof(struct saved_channel), sizeof(struct region), sizeof(struct pin),
 		c->id, c->lanes, c->idle == IDLE_ADAPTIVE || c->idle == IDLE_SLEEP, c->contexts, c->send_buffers, c->receive_buffers,
 		c->mbufs, c->submissions, c->message_max, c->matched_entries, c->matched_buffers, c->transfers, c->requests, c->regions,
 		c->transfer_frames, c->events, c->nodes_max, c->cc, n->frag_len};
@@ -251,7 +252,7 @@ put_channel(struct bytes_out *o, const struct channel *ch)
 {
 	const struct remote *r = ch->remote;
 	const struct thin *t = ch->thin;
-	const struct saved_channel s = {
+	struct saved_channel s = {
 		.ctx = ch->ctx, .selects = ch->selects, .pid = ch->pid, .generation = ch->generation,
 		.q = {ch->send_buffers, ch->plain.bulk_quota, ch->matched.bulk_quota},
 		.region_bytes = t->memory->len,
@@ -265,6 +266,7 @@ put_channel(struct bytes_out *o, const struct channel *ch)
 		.refused = r->refused, .regions = r->regions, .withheld = r->withheld,
 	};
 
+	memcpy(s.pin_places, r->pin_places, sizeof(s.pin_places));
 	put(o, &s, sizeof(s));
 	for (uint32_t i = 0; i < t->count; i++) {
 		const struct saved_buf b = {t->bufs[i].next, t->bufs[i].owner, t->bufs[i].head, t->bufs[i].matched};
@@ -390,6 +392,8 @@ takeover_give(struct node *n)
 		r.memory = (void *)(uintptr_t)number_of(n, &e->transfers.regions.regions[i]);
 		put(&o, &r, sizeof(r));
 	}
+	put(&o, &e->transfers.pins_used, sizeof(e->transfers.pins_used));
+	put(&o, e->transfers.pins, n->config.regions * sizeof(*e->transfers.pins));
 	put(&o, &door, sizeof(door));
 	for (unsigned i = 0; i < e->open_count; i++)
 		put_channel(&o, e->open[i]);
@@ -670,6 +674,7 @@ get_channel(struct engine *e, struct takeover *t, struct bytes_in *in)
 		return false;
 	ch->generation = from.s.generation;
 	ch->pid = from.s.pid;
+	memcpy(ch->remote->pin_places, from.s.pin_places, sizeof(from.s.pin_places));
 	if (thin != NULL)
 		resume_channel(ch, &from);
 	t->bad[from.s.ctx] = thin == NULL || !map_memories(n, t, &from);
@@ -713,10 +718,12 @@ get_regions(struct engine *e, struct bytes_in *in)
 
 	if (!get(in, e->transfers.refused, sizeof(e->transfers.refused)) || !get(in, &table->free_from, sizeof(table->free_from)))
 		return false;
-	return get(in, table->regions, e->node->config.regions * sizeof(*table->regions));
+	return get(in, table->regions, e->node->config.regions * sizeof(*table->regions)) &&
+		get(in, &e->transfers.pins_used, sizeof(e->transfers.pins_used)) &&
+		get(in, e->transfers.pins, e->node->config.regions * sizeof(*e->transfers.pins));
 }
 
-/* Their memory's numbers become memory, which is there now. */
+/* Their memory's numbers become memory, which is there now; those that others have pinned are counted. */
 static void
 point_regions(struct engine *e)
 {
@@ -726,6 +733,8 @@ point_regions(struct engine *e)
 
 		r->memory = r->key != 0 && number < MEMORIES_MAX ? e->node->channels[r->ctx].remote->memories[number] : NULL;
 	}
+	for (uint32_t i = 0; i < e->transfers.pins_used; i++)
+		e->node->channels[e->transfers.pins[i].ctx].remote->pins++;
 }
 
 static bool

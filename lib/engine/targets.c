@@ -125,7 +125,7 @@ request_put(struct engine *e, struct request *r)
 }
 
 static void
-answer(struct engine *e, struct channel *ch, const struct arrival *a, uint8_t error)
+answer(struct engine *e, struct channel *ch, const struct arrival *a, uint32_t error)
 {
 	struct request *r = request_take(e, ch, a, REQUEST_ENDED);
 
@@ -134,6 +134,17 @@ answer(struct engine *e, struct channel *ch, const struct arrival *a, uint8_t er
 }
 
 /* ------------------------------------------------------------------ access */
+
+/* The region that a message names: by its key, or an area ID of the context that it is for. */
+static void
+name_region(const struct channel *ch, const struct arrival *a, struct region_access *access)
+{
+	uint64_t key = wire_be64(a->head->key);
+
+	access->ctx = ch->ctx;
+	access->key = a->head->flags & WIRE_T_AREA ? 0 : key;
+	access->area = a->head->flags & WIRE_T_AREA && key < REGION_NO_AREA ? (uint32_t)key : REGION_NO_AREA;
+}
 
 /* May `right` be had over len bytes at `at` of what the head names? 0 and where they are, or an errno. */
 static uint8_t
@@ -144,8 +155,6 @@ access_to(struct engine *e, struct channel *ch, const struct arrival *a, uint8_t
 	const struct region *region;
 	uint64_t offset;
 	struct region_access access = {
-		.area = REGION_NO_AREA,
-		.ctx = ch->ctx,
 		.right = right,
 		.at = at,
 		.len = len,
@@ -167,13 +176,7 @@ access_to(struct engine *e, struct channel *ch, const struct arrival *a, uint8_t
 			*key = op->d.id;
 		return 0;
 	}
-	if (h->flags & WIRE_T_AREA) {
-		uint64_t area = wire_be64(h->key);
-
-		access.area = area < REGION_NO_AREA ? (uint32_t)area : REGION_NO_AREA;
-	} else {
-		access.key = wire_be64(h->key);
-	}
+	name_region(ch, a, &access);
 	v = region_check(&e->transfers.regions, &access, &region, &offset);
 	if (v != REGION_OK)
 		return verdict_errno(v);
@@ -650,13 +653,43 @@ is_known(const struct engine *e, struct channel *ch, const struct arrival *a)
 	return false;
 }
 
+/* Memory that can be reached is pinned; it stays so if that is asked for. */
+static void
+pin_arrives(struct engine *e, struct channel *ch, const struct arrival *a)
+{
+	uint64_t at = wire_be64(a->head->at), len = wire_be64(a->head->len), key;
+	struct bytes where;
+	uint8_t error = access_to(e, ch, a, REGION_READ, at, len, &where, &key);
+
+	if (error == EACCES)
+		error = access_to(e, ch, a, REGION_WRITE, at, len, &where, &key);
+	if (error == 0 && a->head->flags & WIRE_T_HOLD)
+		error = pinned_grant(e, ch, a, key);
+	ENGINE_COUNT_N(e, pins_refused, error != 0);
+	answer(e, ch, a, error);
+}
+
+static void
+unpin_arrives(struct engine *e, struct channel *ch, const struct arrival *a)
+{
+	struct region_access access;
+
+	if (a->head->flags & WIRE_T_LAST) {
+		pinned_lost(e, ch, a->node, a->peer);
+		give_back(e, ch);
+		return;
+	}
+	name_region(ch, a, &access);
+	const struct region *region = region_named(&e->transfers.regions, &access);
+
+	answer(e, ch, a, pinned_release(e, ch, a, region != NULL && region->ctx == ch->ctx ? region->key : 0));
+}
+
 /* A message to a target, whose entry the core has taken. */
 bool
 target_message(struct engine *e, struct channel *ch, const struct arrival *a)
 {
-	struct bytes where;
 	bool kept = false;
-	uint8_t error;
 
 	if (unlikely(wire_transfer_check(a->head, (uint32_t)sizeof(*a->head) + a->len, true) != WIRE_OK)) {
 		ENGINE_COUNT(e, bad_transfers);
@@ -683,11 +716,10 @@ target_message(struct engine *e, struct channel *ch, const struct arrival *a)
 			answer(e, ch, a, ECONNRESET);
 		break;
 	case WIRE_PIN:
-		error = access_to(e, ch, a, REGION_READ, wire_be64(a->head->at), wire_be64(a->head->len), &where, NULL);
-		if (error == EACCES)
-			error = access_to(e, ch, a, REGION_WRITE, wire_be64(a->head->at),
-				wire_be64(a->head->len), &where, NULL);
-		answer(e, ch, a, error);
+		pin_arrives(e, ch, a);
+		break;
+	case WIRE_UNPIN:
+		unpin_arrives(e, ch, a);
 		break;
 	default:
 		give_back(e, ch);
@@ -746,11 +778,13 @@ is_for(const struct request *r, const void *peer)
 
 /* An answer was not Acked: what follows it must not look like all of it. */
 void
-target_peer_failed(struct engine *e, struct channel *ch, uint16_t node, uint16_t peer)
+target_peer_failed(struct engine *e, struct channel *ch, uint16_t node, uint16_t peer, uint8_t error)
 {
 	const struct peer_name name = {node, peer};
 
 	fail_pulls(e, ch, is_for, &name, ECONNRESET);
+	if (error == ECONNREFUSED || error == ETIMEDOUT || error == EHOSTUNREACH)
+		pinned_lost(e, ch, node, peer);
 }
 
 void
@@ -762,6 +796,7 @@ target_memory_gone(struct engine *e, struct channel *ch, const struct memory *m)
 	while ((region = region_of(&e->transfers.regions, ch->ctx, &at)) != NULL) {
 		if (region->memory != m)
 			continue;
+		pinned_ends(e, ch, region->key);
 		region_remove(&e->transfers.regions, region);
 		ch->remote->regions--;
 	}
@@ -849,6 +884,8 @@ target_region(struct engine *e, struct channel *ch, const struct submission *s)
 
 		if (region == NULL || region->ctx != ch->ctx) {
 			result = -ENOKEY;
+		} else if (unlikely(remote->pins != 0) && pinned_by_others(e, ch, key)) {
+			result = -EBUSY;
 		} else {
 			dma_drain(e);
 			remote->region.waits = mark_readers(e, ch, region->memory);
@@ -873,6 +910,7 @@ target_close(struct engine *e, struct channel *ch)
 	struct region *region;
 	uint32_t at = 0;
 
+	pinned_ends(e, ch, 0);
 	while ((region = region_of(&x->regions, ch->ctx, &at)) != NULL)
 		region_remove(&x->regions, region);
 	x->requests.head = NULL;

@@ -291,7 +291,7 @@ tell_memory(const char *cmd, const char *params, struct rte_tel_data *d)
 }
 
 static void
-add_region(struct rte_tel_data *d, const struct region *r, uint32_t number)
+add_region(struct rte_tel_data *d, const struct transfers *x, const struct region *r, uint32_t number)
 {
 	static const char *const rights[] = {"none", "read", "write", "read, write"};
 	struct rte_tel_data *c = rte_tel_data_alloc();
@@ -307,6 +307,7 @@ add_region(struct rte_tel_data *d, const struct region *r, uint32_t number)
 		rte_tel_data_add_dict_uint(c, "area", r->area);
 	rte_tel_data_add_dict_string(c, "access", rights[r->rights & 3]);
 	rte_tel_data_add_dict_string(c, "method", memory_method_name[r->method % MEMORY_METHODS]);
+	rte_tel_data_add_dict_uint(c, "pins", pinned_count(x, r->key));
 	snprintf(name, sizeof(name), "%u", number);
 	rte_tel_data_add_dict_container(d, name, c, 0);
 }
@@ -324,11 +325,12 @@ tell_regions(const char *cmd, const char *params, struct rte_tel_data *d)
 
 	rte_tel_data_start_dict(d);
 	for (uint32_t i = from; i < each * node->config.lanes && shown < 64; i++) {
-		const struct region *r = &node->engines[i / each].transfers.regions.regions[i % each];
+		const struct transfers *x = &node->engines[i / each].transfers;
+		const struct region *r = &x->regions.regions[i % each];
 
 		if (r->key == 0)
 			continue;
-		add_region(d, r, i);
+		add_region(d, x, r, i);
 		shown++;
 	}
 	return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Remote memory in the engine (RMA-1 to RMA-3; RHiNET, CPSY 2000, sections 2.2 to 2.5 and 2.7): what
+ * Remote memory in the engine (RMA-1 to RMA-3; RHiNET, 1999, sections 2.2 to 2.5 and 2.7): what
  * a lane keeps of its contexts' memory, of the transfers that they asked for, and of those that others
  * ask them for. All of it belongs to the lane.
  *
@@ -123,6 +123,7 @@ struct op {
 	uint32_t generation;    /* OFFER to a context of this node: of its channel */
 	bool own;               /* the lane's: of a receive */
 	uint32_t receive;       /* ... which */
+	bool asks_pin;          /* it is counted in remote.pin_places */
 };
 
 enum request_kind {
@@ -143,10 +144,31 @@ struct request {
 	uint64_t key;           /* region it reads, or the id of an offer */
 	struct event_slot event;
 	uint32_t id;
+	uint32_t error;         /* of wire_ended */
 	uint16_t ctx, node, peer; /* ours; whose it is */
-	uint8_t kind, error;
+	uint8_t kind;
 	bool in_parts;
 	bool of_offer;
+};
+
+/* Pins of one asker, of one region of ours. */
+struct pin {
+	uint64_t key;           /* the region's */
+	uint64_t told_at;       /* tsc; see pinned.c */
+	uint32_t count;         /* 1.. */
+	uint32_t epoch;         /* of the asker's node */
+	uint32_t id;            /* of its last question */
+	uint16_t ctx;           /* whose region it is */
+	uint16_t node, peer;    /* the asker */
+};
+
+#define PIN_PLACES 64 /* other contexts at which one may have pins */
+
+/* Where a context of ours may have pins. */
+struct pin_place {
+	uint16_t node, ctx;
+	uint32_t asked;         /* questions under way */
+	bool held;              /* as far as we know */
 };
 
 /* What a channel has of it. */
@@ -172,6 +194,9 @@ struct remote {
 	uint32_t ops_used, held;     /* ops in use; of them OP_HELD */
 	struct frame *local_head, *local_tail; /* frames of this node that wait for room here */
 	uint32_t events_waiting, regions;
+	uint32_t pins;               /* records of others' pins, of its regions */
+	struct pin_place pin_places[PIN_PLACES];
+	bool leaves;                 /* it ended, and some of those are not told yet */
 	struct request *event_head, *event_tail; /* that wait for their ring, in order */
 	uint64_t pushed, pulled;     /* bytes, of own transfers that ended well */
 	uint64_t failed;             /* own transfers that did not */
@@ -227,6 +252,8 @@ struct op_list {
 /* What a lane has of it. */
 struct transfers {
 	struct region_table regions;
+	struct pin *pins;            /* limits.regions of them, those in use first */
+	uint32_t pins_used;
 	struct frame *frames, *free_frames;
 	uint32_t frames_free, frames_max, own_out, answers_out;
 	struct op_list ready;
@@ -360,8 +387,31 @@ void target_close(struct engine *e, struct channel *ch);
 void target_offer_ends(struct engine *e, struct channel *ch, uint32_t id);
 void target_memory_gone(struct engine *e, struct channel *ch, const struct memory *m);
 void target_unmarked(struct engine *e, struct channel *ch);
-void target_peer_failed(struct engine *e, struct channel *ch, uint16_t node, uint16_t peer);
+void target_peer_failed(struct engine *e, struct channel *ch, uint16_t node, uint16_t peer, uint8_t error);
 void target_region(struct engine *e, struct channel *ch, const struct submission *s);
+
+/* pinned.c: regions that others have pinned. a: the asker's message, or its answer. */
+/* 0, or ENOSPC. */
+uint8_t pinned_grant(struct engine *e, struct channel *ch, const struct arrival *a, uint64_t key);
+/* For the answer: 0, ENOKEY, WIRE_NONE_LEFT. key 0: there is no such region. */
+uint32_t pinned_release(struct engine *e, struct channel *ch, const struct arrival *a, uint64_t key);
+/* An asker ended, or is out of reach. */
+void pinned_lost(struct engine *e, struct channel *ch, uint16_t node, uint16_t peer);
+/* The region ends, whoever has pinned it; key 0: all of the context's. */
+void pinned_ends(struct engine *e, struct channel *ch, uint64_t key);
+/* Does somebody who is still there pin it? */
+bool pinned_by_others(struct engine *e, struct channel *ch, uint64_t key);
+/* How often it is pinned; any thread, for information. */
+uint32_t pinned_count(const struct transfers *x, uint64_t key);
+/* ... and what a context of ours has pinned elsewhere. false: at too many others. */
+bool pinning_begins(struct channel *ch, struct op *op);
+/* A PIN or UNPIN ended. */
+void pinning_ends(struct channel *ch, struct op *op, uint8_t error);
+/* ... and none is left where op went. */
+void pinning_none_left(struct channel *ch, const struct op *op);
+bool pinning_any(const struct channel *ch);
+/* The context ended: those who may have pinned for it are told. true: all of them are. */
+bool pinning_leaves(struct engine *e, struct channel *ch);
 
 /* dma.c: copies by a device */
 int dma_open(struct engine *e, char *error, size_t error_len);

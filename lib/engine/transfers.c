@@ -126,7 +126,7 @@ desc_ok(const struct transfer_desc *d)
 		(d->kind == TRANSFER_PULL || !(d->flags & (TRANSFER_STRIDE | TRANSFER_BITMAP))) &&
 		(d->kind == TRANSFER_PUSH || d->kind == TRANSFER_PACKED || !(d->flags & TRANSFER_NOTIFY)) &&
 		(d->kind != TRANSFER_ACCEPT || d->flags == TRANSFER_OFFERED) && (d->kind != TRANSFER_OFFER || d->flags == 0) &&
-		(!(d->flags & TRANSFER_OFFERED) || (d->kind >= TRANSFER_PULL && d->flags == TRANSFER_OFFERED)) &&
+		(!(d->flags & TRANSFER_OFFERED) || ((d->kind == TRANSFER_PULL || d->kind == TRANSFER_ACCEPT) && d->flags == TRANSFER_OFFERED)) &&
 		(d->flags & (TRANSFER_STRIDE | TRANSFER_BITMAP)) != (TRANSFER_STRIDE | TRANSFER_BITMAP);
 }
 
@@ -183,7 +183,7 @@ transfer_submit(struct engine *e, struct channel *ch, uint32_t place)
 	op->state = OP_PACKED;
 	r->ops_used++;
 	e->transfers.waiting++;
-	if (d->memory != MEMORY_COPIED && d->kind != TRANSFER_PIN && d->kind != TRANSFER_PACKED) {
+	if (d->memory != MEMORY_COPIED && d->kind != TRANSFER_PIN && d->kind != TRANSFER_UNPIN && d->kind != TRANSFER_PACKED) {
 		op->local.memory = memory_at(ch, d->memory, d->local, d->len);
 		if (op->local.memory == NULL) {
 			transfer_end(e, ch, op, EFAULT);
@@ -192,6 +192,10 @@ transfer_submit(struct engine *e, struct channel *ch, uint32_t place)
 	}
 	if (d->kind == TRANSFER_PACKED)
 		return true;
+	if (d->kind == TRANSFER_PIN && !pinning_begins(ch, op)) {
+		transfer_end(e, ch, op, ENOSPC);
+		return true;
+	}
 	if (d->kind == TRANSFER_OFFER) {
 		tell_rtt(e, ch, d->node);
 		op->state = OP_OFFERED;
@@ -232,6 +236,8 @@ transfer_end(struct engine *e, struct channel *ch, struct op *op, uint8_t error)
 	op->state = OP_FREE;
 	if (op->d.kind == TRANSFER_OFFER)
 		target_offer_ends(e, ch, op->d.id);
+	else if (op->d.kind == TRANSFER_PIN || op->d.kind == TRANSFER_UNPIN)
+		pinning_ends(ch, op, error);
 	r->ops_used--;
 	e->transfers.waiting--;
 	if (error)
@@ -466,6 +472,8 @@ ask(struct engine *e, struct channel *ch, struct op *op, uint8_t kind)
 	struct wire_transfer *h = put_head(f, op, kind);
 
 	f->asks = kind == WIRE_ASK;
+	if (kind == WIRE_PIN)
+		h->flags |= WIRE_T_HOLD;
 	if (f->asks) {
 		op->asking = true;
 		h->at = h->len = 0; /* the id says it; to whom offered, the key */
@@ -510,6 +518,7 @@ ping(struct engine *e, struct channel *ch, struct op *op)
 static const uint8_t wire_op[] = {
 	[TRANSFER_PULL] = WIRE_PULL,
 	[TRANSFER_PIN] = WIRE_PIN,
+	[TRANSFER_UNPIN] = WIRE_UNPIN,
 	[TRANSFER_ACCEPT] = WIRE_ACCEPT,
 };
 
@@ -603,6 +612,16 @@ pulled(struct engine *e, struct channel *ch, const struct arrival *a)
 			op->d.flags & (TRANSFER_STRIDE | TRANSFER_BITMAP) || op->sent == op->d.len ? 0 : EPROTO);
 }
 
+/* What an item says beside an errno: 0, or the errno. */
+static uint8_t
+odd_answer(struct channel *ch, const struct op *op, uint32_t error)
+{
+	if (op->d.kind != TRANSFER_UNPIN || (error & ~WIRE_NONE_LEFT) > UINT8_MAX)
+		return EPROTO;
+	pinning_none_left(ch, op);
+	return (uint8_t)error;
+}
+
 void
 transfer_answer(struct engine *e, struct channel *ch, const struct arrival *a)
 {
@@ -622,6 +641,6 @@ transfer_answer(struct engine *e, struct channel *ch, const struct arrival *a)
 		uint32_t error = wire_be32(item.error);
 
 		if (op != NULL && op->d.node == a->node && op->d.ctx == a->peer && op->state != OP_HELD && !is_offer(op))
-			transfer_end(e, ch, op, error < 256 ? (uint8_t)error : EPROTO);
+			transfer_end(e, ch, op, likely(error < 256) ? (uint8_t)error : odd_answer(ch, op, error));
 	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The matching of one context: its LHS ring, what came before its receive, receives before their message (RHI-MSG; RHiNET,
- * CPSY 2000, section 2.6). Whoever reads the ring owns it: the application's thread, or its lane.
+ * 1999, section 2.6). Whoever reads the ring owns it: the application's thread, or its lane.
  *
  * Design notes
  * 1. Before a receive searches, all that landed is taken in: otherwise a message behind it in the ring would be overtaken by

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Which bytes of a region a partial transfer moves (RHI-PART; RHiNET, CPSY 2000, section 2.7): all of
+ * Which bytes of a region a partial transfer moves (RHI-PART; RHiNET, 1999, section 2.7): all of
  * them, blocks at equal distances, units by a bitmap, or what changed since a twin was kept. Each is
  * a sequence of runs, ascending and apart; packed one after the other they are what travels. Pure
  * functions over the caller's memory; one iterator belongs to one thread.

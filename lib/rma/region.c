@@ -73,14 +73,22 @@ region_of(const struct region_table *t, uint16_t ctx, uint32_t *at)
 	return NULL;
 }
 
+struct region *
+region_named(const struct region_table *t, const struct region_access *a)
+{
+	if (a->key != 0)
+		return region_find(t, a->key);
+	return a->area != REGION_NO_AREA ? find_area(t, a->ctx, a->area) : NULL;
+}
+
 enum region_verdict
 region_check(const struct region_table *t, const struct region_access *a, const struct region **r,
 	uint64_t *offset)
 {
-	const struct region *found = a->key ? region_find(t, a->key) : find_area(t, a->ctx, a->area);
+	const struct region *found = region_named(t, a);
 	uint64_t at;
 
-	if (found == NULL || (a->key == 0 && a->area == REGION_NO_AREA))
+	if (found == NULL)
 		return REGION_UNKNOWN;
 	if (found->ctx != a->ctx)
 		return REGION_STRANGER;

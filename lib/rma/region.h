@@ -2,7 +2,7 @@
  *
  * The regions of memory that others may reach: a table at their owner's engine, and the one check
  * that every access from outside passes (RMA-3). A region is named by its key alone or by an area
- * ID of its context (RHI-AREA; RHiNET, CPSY 2000, section 2.2). The caller's memory, one thread; nothing is
+ * ID of its context (RHI-AREA; RHiNET, 1999, section 2.2). The caller's memory, one thread; nothing is
  * allocated after region_table_init.
  *
  * Design notes
@@ -75,6 +75,8 @@ void region_remove(struct region_table *t, struct region *r);
 /* The next region of a context at or after place *at, which moves on; NULL: no more. */
 struct region *region_of(const struct region_table *t, uint16_t ctx, uint32_t *at);
 
+/* The region that an access names, whoever's it is; NULL. */
+struct region *region_named(const struct region_table *t, const struct region_access *a);
 /* May that be done? With REGION_OK, *r and the offset in it. */
 enum region_verdict region_check(const struct region_table *t, const struct region_access *a,
 	const struct region **r, uint64_t *offset);

@@ -29,10 +29,11 @@ static const struct {
 	[WIRE_PUSH] = {true, WIRE_T_LAST | WIRE_T_AREA | WIRE_T_NOTIFY | WIRE_T_RUNS | WIRE_T_OFFER, 0, UINT16_MAX},
 	[WIRE_PULL] = {true, WIRE_T_AREA | WIRE_T_STRIDE | WIRE_T_BITMAP | WIRE_T_OFFER, 0, sizeof(struct wire_bitmap)},
 	[WIRE_ASK] = {true, WIRE_T_OFFER, 0, 0},
-	[WIRE_PIN] = {true, WIRE_T_AREA, 0, 0},
+	[WIRE_PIN] = {true, WIRE_T_AREA | WIRE_T_HOLD, 0, 0},
 	[WIRE_PULLED] = {false, WIRE_T_LAST | WIRE_T_RUNS, 0, UINT16_MAX},
 	[WIRE_ENDED] = {false, 0, sizeof(struct wire_ended), UINT16_MAX},
 	[WIRE_ACCEPT] = {true, WIRE_T_OFFER, 0, 0},
+	[WIRE_UNPIN] = {true, WIRE_T_AREA | WIRE_T_LAST, 0, 0},
 };
 
 enum wire_verdict

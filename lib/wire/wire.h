@@ -119,26 +119,28 @@ wire_endpoint(uint16_t number)
 	return number & (uint16_t)~(WIRE_CONTEXTS_MAX - 1);
 }
 
-/* What a message between an initiator and a target is; each is one frame. RHiNET (CPSY 2000), section 2.4. */
+/* What a message between an initiator and a target is; each is one frame. RHiNET (1999), section 2.4. */
 enum wire_transfer_op {
 	WIRE_PUSH = 1,   /* to the target: bytes for its memory */
 	WIRE_PULL = 2,   /* to the target: asks for bytes of its memory */
 	WIRE_ASK = 3,    /* to the target: has that transfer ended? */
-	WIRE_PIN = 4,    /* to the target: make sure that this memory can be reached, and say so */
+	WIRE_PIN = 4,    /* to the target: make sure that this memory can be reached, and say so; HOLD: and keep it so */
 	WIRE_PULLED = 5, /* to the initiator: bytes that it asked for */
 	WIRE_ENDED = 6,  /* to the initiator: transfers that ended, well or not */
 	WIRE_ACCEPT = 7, /* to the target: push what it offered */
+	WIRE_UNPIN = 8,  /* to the target: one PIN with HOLD of that region is over; LAST: all of this initiator's, no answer */
 	WIRE_TRANSFER_OPS
 };
 
-#define WIRE_T_LAST   0x01 /* PUSH, PULLED: the last frame of its transfer */
-#define WIRE_T_AREA   0x02 /* PUSH, PULL, PIN: key is an area ID, at an offset in it */
+#define WIRE_T_LAST   0x01 /* PUSH, PULLED: the last frame of its transfer; UNPIN: of its initiator, which ends */
+#define WIRE_T_AREA   0x02 /* PUSH, PULL, PIN, UNPIN: key is an area ID, at an offset in it */
 #define WIRE_T_NOTIFY 0x04 /* PUSH with LAST: tell the application, with imm */
 #define WIRE_T_RUNS   0x08 /* PUSH, PULLED: the bytes are runs, each behind a struct wire_run */
 #define WIRE_T_STRIDE 0x10 /* PULL: a struct wire_stride follows */
 #define WIRE_T_BITMAP 0x20 /* PULL: a struct wire_bitmap follows */
 #define WIRE_T_OFFER  0x40 /* PUSH, PULL, ACCEPT, ASK: key is a transfer of the target's: what it offered, or accepts */
-#define WIRE_T_ALL    0x7F
+#define WIRE_T_HOLD   0x80 /* PIN: until UNPIN, or until its initiator or the region ends */
+#define WIRE_T_ALL    0xFF
 
 /* How such a message begins. Big-endian. */
 struct wire_transfer {
@@ -172,10 +174,12 @@ struct wire_bitmap {
 	uint8_t bits[WIRE_BITMAP_UNITS / 8]; /* bit k of byte j: unit 8 j + k */
 } __attribute__((packed, aligned(2)));
 
+#define WIRE_NONE_LEFT 0x80000000u /* answer to UNPIN: the initiator has no pins there any more */
+
 /* One transfer that ended. */
 struct wire_ended {
 	uint32_t id;
-	uint32_t error; /* 0, or what the target's engine says: an errno of doc/wire.md */
+	uint32_t error; /* 0, or what the target's engine says: an errno of doc/wire.md; with WIRE_NONE_LEFT */
 } __attribute__((packed, aligned(2)));
 
 static_assert(sizeof(struct wire_transfer) == 48, "transfer size");

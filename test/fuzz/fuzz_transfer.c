@@ -132,6 +132,8 @@ close_target(struct target *t)
 		MUST(i < TURNS);
 	}
 	MUST(e->transfers.requests.head == NULL && e->transfers.waiting == 0 && e->transfers.events_waiting == 0);
+	MUST(e->transfers.pins_used == 0 && t->ch->remote->pins == 0);
+	MUST(e->counters[ENGINE_pins_granted] == e->counters[ENGINE_pins_released]);
 	MUST(t->ch->state == CHANNEL_CLOSED);
 }
 
@@ -156,7 +158,7 @@ head_of(const struct target *t, struct input *in, struct wire_transfer *h, bool 
 	bool area = which & 64;
 
 	*h = (struct wire_transfer){
-		.op = !to_target ? WIRE_PULLED + op % 2 : op % 5 == 4 ? WIRE_ACCEPT : 1 + op % 5,
+		.op = !to_target ? WIRE_PULLED + op % 2 : op % 6 == 5 ? WIRE_UNPIN : op % 6 == 4 ? WIRE_ACCEPT : 1 + op % 6,
 		.flags = take8(in),
 		.id = wire_be32(to_target ? take16(in) : channel_transfers(t->c->shm)[which % 8].id),
 		.key = wire_be64(area ? which % 5 : which & 32 ? r->key : r->key ^ 1ull << which % 64),
@@ -170,7 +172,8 @@ head_of(const struct target *t, struct input *in, struct wire_transfer *h, bool 
 		h->zero = take16(in);
 	}
 	if (!(op & 64))
-		h->flags &= to_target ? WIRE_T_LAST | WIRE_T_NOTIFY | WIRE_T_RUNS | WIRE_T_STRIDE | WIRE_T_BITMAP : WIRE_T_LAST | WIRE_T_RUNS;
+		h->flags &= h->op == WIRE_PIN ? WIRE_T_HOLD : h->op == WIRE_UNPIN ? WIRE_T_LAST : to_target ?
+			WIRE_T_LAST | WIRE_T_NOTIFY | WIRE_T_RUNS | WIRE_T_STRIDE | WIRE_T_BITMAP : WIRE_T_LAST | WIRE_T_RUNS;
 	if (area && to_target && which & 8) {
 		h->flags |= WIRE_T_OFFER;
 		h->key = wire_be64(channel_transfers(t->c->shm)[OFFERS + which % 2].id);

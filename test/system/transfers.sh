@@ -33,6 +33,7 @@ run dma_device_bad_link --dma --fault loss=5%,seed=6
 run device_that_reads_memory --device --link mtu=9000
 run device_that_reads_memory_small_pools --device --limits $'requests = 2\ntransfers = 3\ntransfer_frames = 16'
 run small_pools --limits $'requests = 2\nsend_buffers = 4\nevents = 1\ntransfers = 3\ntransfer_frames = 16\nregions = 16'
+run pins_without_cache --limits 'pin_cache = off'
 run small_pools_bad_link --fault loss=5%,seed=5 --limits $'requests = 3\nsend_buffers = 2\nevents = 2\ntransfers = 2\ntransfer_frames = 16'
 all_beside
 exit $failed

@@ -3,6 +3,7 @@
  * Golden bytes of every frame type, each verdict of wire_check with its boundaries, sessions, and
  * serial arithmetic. The bytes are written by hand: whoever changes them changes the protocol.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -185,6 +186,40 @@ wire_hdr__golden_push(void **state)
 	assert_int_equal(wire_transfer_check(golden, sizeof(golden), false), WIRE_BAD_TYPE);
 }
 
+/* ... a pin that holds, its release, what an initiator says at its end, and the answer to a release. */
+static void
+wire_hdr__golden_pin(void **state)
+{
+	static const uint8_t golden[] = {
+		0x04, 0x80, 0x00, 0x00, 0x00, 0x07, 0x00, 0x21, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x00, 0x03,
+		0x00, 0x00, 0x7F, 0x00, 0x00, 0x00, 0x10, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x40, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+	};
+	static const uint8_t ended[] = {0x00, 0x07, 0x00, 0x21, 0x80, 0x00, 0x00, 0x7E};
+	struct wire_transfer t = {.op = WIRE_PIN, .flags = WIRE_T_HOLD, .id = wire_be32(0x00070021),
+		.key = wire_be64(0x1122334455660003), .at = wire_be64(0x7F0000001000), .len = wire_be64(16384)};
+	const struct wire_ended e = {wire_be32(0x00070021), wire_be32(ENOKEY | WIRE_NONE_LEFT)};
+	uint8_t changed[sizeof(golden)];
+
+	(void)state;
+	assert_memory_equal(&t, golden, sizeof(t));
+	assert_int_equal(wire_transfer_check(golden, sizeof(golden), true), WIRE_OK);
+	memcpy(changed, golden, sizeof(changed));
+	changed[0] = 0x08;
+	changed[1] = 0x00;
+	t.op = WIRE_UNPIN;
+	t.flags = 0;
+	assert_memory_equal(&t, changed, sizeof(t));
+	assert_int_equal(wire_transfer_check(changed, sizeof(changed), true), WIRE_OK);
+	memset(changed + 1, 0, sizeof(changed) - 1);
+	changed[1] = 0x01;
+	t = (struct wire_transfer){.op = WIRE_UNPIN, .flags = WIRE_T_LAST};
+	assert_memory_equal(&t, changed, sizeof(t));
+	assert_int_equal(wire_transfer_check(changed, sizeof(changed), true), WIRE_OK);
+	assert_int_equal(sizeof(e), sizeof(ended));
+	assert_memory_equal(&e, ended, sizeof(e));
+}
+
 /* The payload of a message to a matched endpoint: an offer. */
 static void
 wire_hdr__golden_offer(void **state)
@@ -245,7 +280,7 @@ wire_transfer_check__each_verdict(void **state)
 	m.t.op = WIRE_TRANSFER_OPS;
 	assert_int_equal(wire_transfer_check(&m, head, true), WIRE_BAD_TYPE);
 	for (uint8_t op = WIRE_PUSH; op < WIRE_TRANSFER_OPS; op++) {
-		bool to_target = op < WIRE_PULLED || op == WIRE_ACCEPT;
+		bool to_target = op < WIRE_PULLED || op == WIRE_ACCEPT || op == WIRE_UNPIN;
 		uint32_t least = op == WIRE_ENDED ? 8 : 0;
 
 		m.t = (struct wire_transfer){.op = op, .len = op == WIRE_ENDED ? wire_be64(1) : 0};
@@ -254,7 +289,7 @@ wire_transfer_check__each_verdict(void **state)
 		m.t.zero = 1;
 		assert_int_equal(wire_transfer_check(&m, head + least, to_target), WIRE_BAD_FIELD);
 		m.t.zero = 0;
-		m.t.flags = 0x80;
+		m.t.flags = op == WIRE_PIN ? WIRE_T_LAST : WIRE_T_HOLD; /* none has both */
 		assert_int_equal(wire_transfer_check(&m, head + least, to_target), WIRE_BAD_FLAGS);
 	}
 	m.t = (struct wire_transfer){.op = WIRE_ASK};
@@ -534,6 +569,7 @@ main(void)
 		cmocka_unit_test(wire_hdr__golden_ping_and_pong),
 		cmocka_unit_test(wire_hdr__golden_reset),
 		cmocka_unit_test(wire_hdr__golden_push),
+		cmocka_unit_test(wire_hdr__golden_pin),
 		cmocka_unit_test(wire_hdr__golden_offer),
 		cmocka_unit_test(wire_match_check__each_verdict),
 		cmocka_unit_test(wire_transfer_check__each_verdict),

@@ -1,0 +1,64 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# timeout: 120
+#
+# Usage: pins.sh BUILD_DIR
+# Remote pins between processes (pins.c): their askers are killed, on the owner's node and on another; other primaries take over from
+# both nodes'; and the primary of an asker is killed. The owner can end its registration soon after, and not before.
+set -u
+. "$(dirname "$0")/common.bash"
+need_hugepages pins 160
+
+for i in 0 1; do
+	cat >"$dir/$i.ini" <<-END
+		[node]
+		id = $i
+		name = $tag$i
+		[engine]
+		idle = adaptive
+		[link 0]
+		driver = udp
+		listen = 127.0.0.1:$((port + i))
+		[proto]
+		rto_max_us = 100000
+		retries = 8
+		[limits]
+		mbufs = 4096
+		contexts = 8
+		send_buffers = 64
+		receive_buffers = 64
+		[nodes]
+		0 = 127.0.0.1:$port
+		1 = 127.0.0.1:$((port + 1))
+	END
+	primary $i -l $i -m 64 || { not_ok pins_start ""; exit 1; }
+	primaries[i]=$last
+done
+mkfifo "$dir/said"
+exec {said}<>"$dir/said"
+PMX_ATTACH=thin start "$dir/log" sh -c "exec '$build/test/pins' ${tag}0 ${tag}1 <'$dir/said'"
+program=$last
+
+now() { # WHAT: the program waits for it
+	wait_for 60 sh -c "grep -q '^# now $1' '$dir/log' || ! kill -0 $program 2>/dev/null" && grep -q "^# now $1" "$dir/log"
+}
+
+for i in 0 1; do
+	now "take over $i" || break
+	OPTIONS=(--take-over)
+	primary $i -l $i -m 64 || not_ok "pins__takes_over_$i" ""
+	OPTIONS=()
+	wait "${primaries[i]}"
+	primaries[i]=$last
+	wait_for 5 "$build/app/pmx-ctl" --instance "${tag}0" stat >/dev/null 2>&1
+	"$build/app/pmx-ctl" --instance "${tag}0" memory | sed -n '/region/,$s/^/# /p'
+	echo >&"$said"
+done
+if now 'kill 1'; then
+	end "${primaries[1]}" KILL
+	echo >&"$said"
+fi
+wait "$program" || not_ok pins "exit code $?"
+grep -E '^(ok|not ok)' "$dir/log" || not_ok pins "" "$dir/log"
+[ $failed -eq 0 ] || sed "s/^/# /" "$dir/log" "$dir/0.log" "$dir/1.log"
+exit $failed
