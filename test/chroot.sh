@@ -59,10 +59,11 @@ run() {
 	return $code
 }
 
-# inside COMMAND...: as root of the chroot, with processes, network and hugetlbfs of its own
+# inside COMMAND...: as root of the chroot, with processes, network and hugetlbfs of its own. For the background: exec, so that who
+# ends that ends all of it.
 inside() {
 	# shellcheck disable=SC2016
-	unshare --mount --pid --net --ipc --fork --kill-child --propagation private bash -euc '
+	exec unshare --mount --pid --net --ipc --fork --kill-child --propagation private bash -euc '
 		mount --bind "$1" "$1" # ip netns exec wants / to be a mount
 		cd "$1"
 		shift
