@@ -171,7 +171,7 @@ check doctor__running json \
 check doctor__peers_unused json \
 	'any(l["check"] == "'"${name}a"': peers" and l["state"] == "ok" for l in d)' doctor
 # nobody runs node 1
-PMX_ATTACH=thin timeout 30 "$build/app/pmx-perf" latency --instance "${name}a" --to 1:1 --sizes 8 --rounds 1 >"$dir/perf.log" 2>&1
+PMX_ATTACH=thin timeout 30 "$(dirname "$dpdk")/pmx-perf" latency --instance "${name}a" --to 1:1 --sizes 8 --rounds 1 >"$dir/perf.log" 2>&1
 check peers__down says 0 '^ *1  down ' peers
 check doctor__peer_down json \
 	'any(l["check"] == "'"${name}a"': peers" and l["state"] == "warn" and "node 1" in l["found"] for l in d)' doctor
