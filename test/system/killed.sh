@@ -121,9 +121,8 @@ at_random() { # WAY
 			kill -KILL "$i" 2>/dev/null
 			wait "$i" 2>/dev/null
 			left=$((left - 1))
-			pids=("${pids[@]/#$i/}")
 		done
-		pids=(${pids[@]+"${pids[@]}"})
+		pids=("${pids[@]:0:${#pids[@]}-batch}") # they are the last
 	done
 	if grep -h . "$dir"/loop?.log | grep -v '^EAL' | head -3 | grep .; then
 		not_ok "killed_$1__at_random" "an application failed"
