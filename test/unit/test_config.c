@@ -80,7 +80,7 @@ config_read__every_kind_of_value(void **state)
 	     "ethertype = 0x0800\n[link 1]\ndriver = loop\nport = q\n"
 	     "[limits]\nmbufs = 200000\n[proto]\nrecovery = go-back-n\ncc = pm\nchecksum = on\n"
 	     "[link 2]\nport = r\n"
-	     "[nodes]\n0 = 02:00:00:00:00:07 link=2\n1 = 10.0.0.1\n2 = 10.0.0.2:77\n3 = auto link=1\n");
+	     "[nodes]\n0 = 02:00:00:00:00:07 link=2\n1 = 10.0.0.1\n2 = 10.0.0.2:77\n3 = auto link=1\n10 = auto link=1\n");
 	assert_int_equal(c.id, 16);
 	assert_int_equal(c.idle, IDLE_SLEEP);
 	assert_int_equal(c.links[0].link.ip, 0x0A010203);
@@ -97,6 +97,8 @@ config_read__every_kind_of_value(void **state)
 	assert_int_equal(c.peers[3].addr.mac.addr_bytes[0], 0x02);
 	assert_int_equal(c.peers[3].addr.mac.addr_bytes[5], 3);
 	assert_false(c.peers[4].known);
+	assert_true(c.peers[10].known);
+	assert_false(c.peers[11].known);
 }
 
 static void

@@ -872,6 +872,28 @@ pull__what_the_port_still_has_is_sent_again_as_a_copy(void **state)
 	assert_true(c[ENGINE_tx_still_queued] > 50);
 }
 
+static void
+send__what_the_port_still_has_is_sent_again_as_a_copy(void **state)
+{
+	const uint64_t *c;
+	uint8_t bytes[500];
+	struct pmx_message msg;
+
+	(void)state;
+	start("client", "[proto]\nrto_min_us = 200");
+	c = nodes[0]->embedded->engines[0].counters;
+	keep_and_lose = 5;
+	for (unsigned i = 0; i < 500; i++) {
+		fill(bytes, sizeof(bytes), i);
+		assert_int_equal(pmx_send_copy(ctx[0][0], (struct pmx_addr){1, 0}, bytes, sizeof(bytes), NULL), 0);
+		take(&msg);
+		assert_int_equal(msg.len, sizeof(bytes));
+		assert_memory_equal(pmx_message_data(&msg), bytes, sizeof(bytes));
+		pmx_release_receive_buffer(ctx[1][0], &msg);
+	}
+	assert_true(c[ENGINE_tx_still_queued] > 50);
+}
+
 /* Who asked answers no more: what was to be answered is forgotten, so that others may ask. */
 static void
 pull__a_peer_that_fails_leaves_no_question(void **state)
@@ -1135,6 +1157,7 @@ main(void)
 		cmocka_unit_test_teardown(ordered__a_long_push_waits_for_one_that_is_held, stop),
 		cmocka_unit_test_teardown(ordered__a_long_push_waits_for_a_pull, stop),
 		cmocka_unit_test_teardown(pull__what_the_port_still_has_is_sent_again_as_a_copy, stop),
+		cmocka_unit_test_teardown(send__what_the_port_still_has_is_sent_again_as_a_copy, stop),
 		cmocka_unit_test_teardown(pull__a_peer_that_fails_leaves_no_question, stop),
 		cmocka_unit_test_teardown(rhi_sig__notifications_keep_their_order, stop),
 		cmocka_unit_test_teardown(rhi_sig__notifications_that_wait_end_with_their_context, stop),
