@@ -54,7 +54,14 @@ shrink(const struct node *n, struct quotas *q, bool thin)
 
 	if (have >= want)
 		return;
-
+	/* a thin one needs none of its own for what it receives, if it keeps within what all of them share */
+	if (thin && n->assembly_frames >= least.plain + least.matched) {
+		q->matched = RTE_MIN(q->matched, n->assembly_frames / 3);
+		q->plain = RTE_MIN(q->plain, n->assembly_frames - q->matched);
+		want = quotas_promise(n, q, thin);
+		if (have >= want)
+			return;
+	}
 	q->send = RTE_MAX((uint32_t)(q->send * have / want), RTE_MIN(least.send, q->send));
 	if (thin)
 		return;
