@@ -67,7 +67,7 @@ goal e1_gather_never_stalls '/^cc = delay: at least/ {n++; bad += $15 > 8} END {
 goal e1_gather_loses_at_first_only '/^E1/ {tight = /100Gb.s, 128K/} /^cc = delay: at least/ {n++; bad += !tight && $20 > 0} END {print (n == 8 && !bad)}'
 goal e1_the_papers_collapse '/^E1.*1Gb\/s, 128K/ {on = 1; next} /^$/ {on = 0} on && /^8 / {fixed = $2 < 0.5} on && $1 > 8 && $6 < 0.5 {tcp++} END {print (fixed && tcp >= 3)}'
 # SWoPP 2008, figure 1: at once it collapses from two senders on where the port holds 32K, in turn never
-goal e1_figure_1 '/^E1, figure 1/ {on = 1; next} /^$/ {on = 0} on && $1 >= 2 {n++; bad += $2 > 0.35 || $5 < 0.9 || $6 < 0.8 || $7 < 0.9} END {print (n == 9 && !bad)}'
+goal e1_figure_1 '/^E1, figure 1/ {on = 1; next} /^$/ {on = 0} on && $1 + 0 >= 2 {n++; bad += $2 > 0.35 || $5 < 0.9 || $6 < 0.8 || $7 < 0.9} END {print (n == 9 && !bad)}'
 goal e2_no_fall '/largest fall/ {print ($NF >= 0.9)}'
 goal e3_selective_keeps_its_goodput '/^selective keeps/ {print ($3 >= 0.9 && $11 >= 0.75)}'
 goal e4_short_beside_bulk '/^(3 )?bulk / {n++; bad += $(NF - 1) > $NF} END {print (n == 4 && !bad)}'
