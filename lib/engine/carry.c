@@ -320,14 +320,44 @@ leave_to_port(struct engine *e, struct frame *f)
 	return true;
 }
 
-/* An answer whose flow was reset: by the end of the context that it was for, or of the one that had that number before,
- * whose answers were in the same flow. Who it is not for does not know its id. Frames come back in order, and
- * before anything new is sent. */
+static inline bool
+port_has(const struct frame *f)
+{
+	return rte_mbuf_refcnt_read(f->m) > 1 || (f->memory && rte_mbuf_refcnt_read(f->place) > 1);
+}
+
+/* What the port has it keeps, and the frame gets a copy. false: there are no mbufs. */
+static bool
+copy_from_port(struct engine *e, struct frame *f)
+{
+	struct rte_mbuf *copy = copy_frame(e, f);
+
+	if (copy == NULL || !leave_to_port(e, f)) {
+		rte_pktmbuf_free(copy);
+		return false;
+	}
+	rte_pktmbuf_free(f->m);
+	f->m = copy;
+	f->memory = NULL; /* let go by the port */
+	return true;
+}
+
+/* Answers, and what answers an offer, may be sent twice: who they are not for does not know their id. */
+static inline bool
+may_repeat(struct frame *f)
+{
+	return !f->own || frame_head(f)->flags & WIRE_T_OFFER;
+}
+
+/* A frame whose flow was reset: by the end of the context that it was for, or of the one that had that number before and
+ * the same flow. Frames come back in order, and before anything new is sent. */
 static bool
 send_again(struct engine *e, struct channel *ch, struct frame *f)
 {
+	if (f->retried || !may_repeat(f) || ch->state != CHANNEL_OPEN || f->node == e->node->config.id)
+		return false;
 	f->retried = true;
-	return ch->state == CHANNEL_OPEN && f->node != e->node->config.id && give_to_core(e, f) == 0;
+	return (!port_has(f) || copy_from_port(e, f)) && give_to_core(e, f) == 0;
 }
 
 /* The core, or the other lane, is done with it. */
@@ -335,7 +365,10 @@ void
 frame_done(struct engine *e, struct frame *f, uint8_t error)
 {
 	struct channel *ch = &e->node->channels[f->src % WIRE_CONTEXTS_MAX];
-	bool queued = rte_mbuf_refcnt_read(f->m) > 1 || (f->memory && rte_mbuf_refcnt_read(f->place) > 1);
+
+	if (unlikely(error == ECONNRESET) && send_again(e, ch, f))
+		return;
+	bool queued = port_has(f);
 
 	if (unlikely(queued) && !leave_to_port(e, f)) {
 		f->error = error;
@@ -343,8 +376,6 @@ frame_done(struct engine *e, struct frame *f, uint8_t error)
 		e->transfers.lingering = f;
 		return;
 	}
-	if (unlikely(error == ECONNRESET && !f->own && !queued && !f->retried) && send_again(e, ch, f))
-		return;
 	if (f->memory && !queued)
 		memory_let_go(f->memory);
 	count_frame(ch, f, (uint32_t)-1);

@@ -93,7 +93,7 @@ struct frame {
 	bool asks;              /* WIRE_ASK */
 	bool out;               /* with the core, or on its way within the node */
 	bool marked;            /* a registration's end waits for it */
-	bool retried;           /* an answer whose flow was reset, sent again */
+	bool retried;           /* its flow was reset, and it was sent again */
 	bool ends_offer;        /* the last frame of an answer to a PULL of an offer, which is `id` */
 	bool back;              /* within this node: it was there */
 	uint8_t error;

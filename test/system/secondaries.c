@@ -44,7 +44,7 @@ static int
 again(struct pmx_node *node)
 {
 	const struct pmx_context_params params = {.context = 14, .send_buffers = 8, .receive_buffers = 8};
-	struct pmx_context *ctx;
+	struct pmx_context *ctx = NULL; /* the primary may end before it is open */
 	struct pmx_message m;
 	int result = pmx_context_open(&ctx, node, &params);
 
@@ -53,6 +53,8 @@ again(struct pmx_node *node)
 	printf("noticed %s\n", pmx_strerror(result));
 	fflush(stdout);
 	result = result == -EPIPE ? pmx_reattach(node, 10000000) : result;
+	if (result == 0 && ctx == NULL)
+		result = pmx_context_open(&ctx, node, &params);
 	if (result == 0)
 		result = pmx_send_copy(ctx, pmx_context_addr(ctx), "x", 1, NULL);
 	if (result == 0)

@@ -678,6 +678,99 @@ rhi_msg__send_pending_is_pulled_engine(void **state)
 	exchange("engine", false);
 }
 
+/* A context is opened again under its number, and offers to one that has a flow to its former life: who answers the
+ * offer does so by that flow, whose reset is no answer. */
+static void
+reopened(const char *matching, bool receive_first, unsigned which, bool late_port)
+{
+	const struct pmx_context_params params = {.context = 0};
+	struct pmx_matched s = {.peer = {1, 0}, .tag = 5, .data = from_bytes, .len = LONG};
+	struct pmx_matched r = {.peer = PMX_ANY_SOURCE, .tag = 5, .data = to_bytes, .len = LONG};
+	struct pmx_status status;
+	pmx_request sending, receiving;
+
+	exchange(matching, receive_first);
+	assert_true(is_quiet());
+	pmx_context_close(ctx[which][0]);
+	assert_int_equal(pmx_context_open(&ctx[which][0], nodes[which], &params), 0);
+	if (which == 1) { /* it is heard of: what is sent to it is not sent to its former life */
+		struct pmx_matched hello = {.peer = {0, 0}, .tag = 6, .data = "hello", .len = 6};
+
+		assert_int_equal(pmx_isend(ctx[1][0], &hello, NULL), 0);
+		UNTIL(pmx_iprobe(ctx[0][0], &(struct pmx_matched){.peer = PMX_ANY_SOURCE, .tag = 6}, NULL) == 1);
+	}
+	keep_and_lose = late_port ? UINT32_MAX : 0;
+	fill(from_bytes, LONG, 99);
+	if (receive_first)
+		assert_int_equal(pmx_irecv(ctx[1][0], &r, &receiving), 0);
+	assert_int_equal(pmx_isend(ctx[0][0], &s, &sending), 0);
+	for (unsigned i = 0; i < 200; i++)
+		poll_both();
+	if (!receive_first)
+		assert_int_equal(pmx_irecv(ctx[1][0], &r, &receiving), 0);
+	UNTIL(pmx_test(ctx[1][0], &receiving, &status) != 0);
+	assert_int_equal(status.error, 0);
+	UNTIL(pmx_test(ctx[0][0], &sending, &status) != 0);
+	assert_int_equal(status.error, 0);
+	assert_memory_equal(to_bytes, from_bytes, LONG);
+}
+
+static void
+rhi_msg__a_new_life_that_offers_is_answered_client(void **state)
+{
+	(void)state;
+	reopened("client", false, 0, false);
+}
+
+static void
+rhi_msg__a_new_life_that_offers_is_answered_engine(void **state)
+{
+	(void)state;
+	reopened("engine", false, 0, false);
+}
+
+static void
+rhi_msg__a_new_life_has_a_place_for_what_is_offered(void **state)
+{
+	(void)state;
+	reopened("client", true, 0, false);
+}
+
+static void
+rhi_msg__a_new_life_is_pushed_what_it_accepts(void **state)
+{
+	(void)state;
+	reopened("client", true, 1, false);
+}
+
+static void
+rhi_msg__a_new_life_pulls_what_it_is_offered(void **state)
+{
+	(void)state;
+	reopened("client", false, 1, false);
+}
+
+static void
+rhi_msg__what_a_new_life_is_pushed_the_port_still_has(void **state)
+{
+	(void)state;
+	reopened("client", true, 1, true);
+}
+
+static void
+rhi_msg__what_a_new_life_pulls_the_port_still_has(void **state)
+{
+	(void)state;
+	reopened("client", false, 1, true);
+}
+
+static void
+rhi_msg__what_answers_a_new_life_the_port_still_has(void **state)
+{
+	(void)state;
+	reopened("client", false, 0, true);
+}
+
 /* ------------------------------------------------------------------ remote memory: waiting, order */
 
 static uint8_t *local[2], *remote; /* of context 0 of node 0, and where it pushes to */
@@ -1150,6 +1243,14 @@ main(void)
 		cmocka_unit_test_teardown(rhi_msg__receive_pending_is_pushed_engine, stop),
 		cmocka_unit_test_teardown(rhi_msg__send_pending_is_pulled_client, stop),
 		cmocka_unit_test_teardown(rhi_msg__send_pending_is_pulled_engine, stop),
+		cmocka_unit_test_teardown(rhi_msg__a_new_life_that_offers_is_answered_client, stop),
+		cmocka_unit_test_teardown(rhi_msg__a_new_life_that_offers_is_answered_engine, stop),
+		cmocka_unit_test_teardown(rhi_msg__a_new_life_has_a_place_for_what_is_offered, stop),
+		cmocka_unit_test_teardown(rhi_msg__a_new_life_is_pushed_what_it_accepts, stop),
+		cmocka_unit_test_teardown(rhi_msg__a_new_life_pulls_what_it_is_offered, stop),
+		cmocka_unit_test_teardown(rhi_msg__what_a_new_life_is_pushed_the_port_still_has, stop),
+		cmocka_unit_test_teardown(rhi_msg__what_a_new_life_pulls_the_port_still_has, stop),
+		cmocka_unit_test_teardown(rhi_msg__what_answers_a_new_life_the_port_still_has, stop),
 		cmocka_unit_test_teardown(rhi_sync__waits_for_all_own_transfers, stop),
 		cmocka_unit_test_teardown(rhi_sync__ends_when_its_time_is_over, stop),
 		cmocka_unit_test_teardown(send_wait__waits_for_all_that_was_sent, stop),
