@@ -14,7 +14,7 @@
 
 #include "arguments.h"
 #include "channel/instance.h"
-#include "engine/engine.h"
+#include "node/sizes.h"
 
 #define NO_HUGE_MIB 64 /* what the EAL takes without hugepages and without -m */
 #define PAGE_BYTES  4096

@@ -9,7 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "engine/config.h"
+#include "config/config.h"
+#include "node/check.h"
 
 /* NULL: not given. Of what is given twice, the last. */
 struct eal_arguments {

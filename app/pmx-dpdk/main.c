@@ -29,8 +29,11 @@
 
 #include "arguments.h"
 #include "channel/instance.h"
-#include "engine/pollers.h"
-#include "engine/serve.h"
+#include "node/check.h"
+#include "node/config_file.h"
+#include "node/node.h"
+#include "node/pollers.h"
+#include "serve/serve.h"
 
 static struct node *node;
 static struct node *_Atomic running; /* its lanes run, or are about to: what a signal stops */

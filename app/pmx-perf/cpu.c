@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/pollers.h"
+#include "node/pollers.h"
 #include "perf.h"
 
 #define CPUS_MAX CPU_SETSIZE

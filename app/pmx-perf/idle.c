@@ -19,7 +19,9 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 
-#include "engine/serve.h"
+#include "node/config_file.h"
+#include "node/node.h"
+#include "serve/serve.h"
 #include "perf.h"
 #include "plot.h"
 

@@ -15,7 +15,8 @@
 #include <rte_vect.h>
 
 #include "client/client.h"
-#include "engine/engine.h"
+#include "node/config_file.h"
+#include "node/node.h"
 
 #define CLOSE_PATIENCE_S 10
 
@@ -146,7 +147,7 @@ static int
 give_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched, uint32_t *number)
 {
 	struct command cmd = {.ctx = ctx->ctx, .generation = ctx->generation};
-	int result = memory_open(ctx->node->embedded, &cmd, false, fd, len, (uintptr_t)addr, (uint16_t)(watched + 1));
+	int result = node_map_memory(ctx->node->embedded, &cmd, false, fd, len, (uintptr_t)addr, (uint16_t)(watched + 1));
 
 	if (result < 0)
 		return result;

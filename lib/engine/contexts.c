@@ -21,7 +21,7 @@
 #include <rte_cycles.h>
 
 #include "engine/engine.h"
-#include "engine/takeover.h"
+#include "engine/freeze.h"
 
 #define INITIATOR_ROOM 65536 /* never used up: entries come back as they are taken */
 
@@ -202,7 +202,10 @@ join_own(struct node *n, struct channel *ch)
 	ch->selects = false;
 	ch->received = ch->sent = ch->bad = 0;
 	ch->burst = range && range->burst ? range->burst : n->config.burst;
-	ch->shared_most = range && range->shared_bytes ? range->shared_bytes : n->config.shared_bytes;
+	ch->space = (struct memory_space){
+		.most = ch->thin == NULL ? UINT64_MAX : range && range->shared_bytes ? range->shared_bytes : n->config.shared_bytes,
+		.mm_fd = -1,
+	};
 	join_remote(n, ch);
 }
 
@@ -279,8 +282,6 @@ context_resume(struct engine *e, struct channel *ch, const struct quotas *q, str
 
 	if (result != 0)
 		return result;
-	ch->remote->vm_pid = 0;
-	ch->remote->mm_fd = -1;
 	ch->state = CHANNEL_OPEN;
 	e->open[e->open_count++] = ch;
 	return 0;
@@ -346,8 +347,8 @@ open_context(struct engine *e, struct command *cmd)
 	ch->pid = cmd->pid;
 	atomic_store_explicit(&ch->aborted, false, memory_order_relaxed);
 	/* 0: the kernel finds no such process, and copies nothing */
-	ch->remote->vm_pid = ch->thin ? 0 : cmd->pid ? cmd->pid : getpid();
-	ch->remote->mm_fd = cmd->mm_fd > 0 ? cmd->mm_fd : -1;
+	ch->space.pid = ch->thin ? 0 : cmd->pid ? cmd->pid : getpid();
+	ch->space.mm_fd = cmd->mm_fd > 0 ? cmd->mm_fd : -1;
 	cmd->generation = ch->generation;
 	open_inlet(e, &ch->plain);
 	open_inlet(e, &ch->matched);
@@ -421,7 +422,21 @@ add_memory(struct engine *e, const struct command *cmd)
 
 	if (ch->state != CHANNEL_OPEN || cmd->generation != ch->generation)
 		return -ENOENT;
-	return memory_add(ch, cmd->memory);
+	return space_add(&ch->space, cmd->memory);
+}
+
+void
+context_forget(struct engine *e, struct channel *ch, uint32_t number)
+{
+	struct memory *m = number < MEMORIES_MAX ? ch->space.pieces[number] : NULL;
+
+	if (m == NULL)
+		return;
+	if (ch->matching != NULL) /* first: what waits for a place would begin with it */
+		matching_memory_gone(e, ch, m);
+	transfer_memory_gone(e, ch, m);
+	target_memory_gone(e, ch, m);
+	space_remove(&e->node->mappings, &ch->space, number);
 }
 
 void
@@ -433,10 +448,12 @@ engine_command(struct engine *e, struct command *cmd)
 		cmd->result = open_context(e, cmd);
 	else if (cmd->op == COMMAND_MEMORY)
 		cmd->result = add_memory(e, cmd);
-	else if (cmd->op == COMMAND_FREEZE)
-		cmd->result = takeover_freeze(e);
-	else
+	else if (cmd->op == COMMAND_FREEZE) {
+		freeze_begin(e);
+		cmd->result = 0;
+	} else {
 		cmd->result = close_context(e, cmd);
+	}
 	/* release: the result before the sign that it is there; pairs with node_command */
 	atomic_store_explicit(&cmd->done, true, memory_order_release);
 }
@@ -449,7 +466,7 @@ thin_end(struct node *n, struct channel *ch)
 	struct memory *m = ch->thin->memory;
 
 	set_thin(node_lane(n, ch->ctx), ch, NULL);
-	memory_retire(n, m); /* last: who reads the region of others' contexts (telemetry.c) holds what unmaps it */
+	memory_retire(&n->mappings, m); /* last: who reads the region of others' contexts (telemetry.c) holds what unmaps it */
 }
 
 static void
@@ -474,10 +491,10 @@ finish(struct engine *e, struct channel *ch)
 			break;
 		}
 	}
-	memory_end(n, ch);
+	space_end(&n->mappings, &ch->space);
 	thin_end(n, ch);
-	if (ch->remote->mm_fd >= 0)
-		close(ch->remote->mm_fd);
+	if (ch->space.mm_fd >= 0)
+		close(ch->space.mm_fd);
 	ch->state = CHANNEL_CLOSED;
 	ch->pid = 0;
 }
@@ -501,36 +518,4 @@ engine_reap(struct engine *e, struct channel *ch)
 	if (ch->busy_slots == 0 && !ch->remote->leaves && ch->remote->frames == 0 && ch->remote->local_head == NULL)
 		finish(e, ch);
 	return work;
-}
-
-int
-node_command(struct node *n, struct command *cmd, bool wait)
-{
-	struct engine *e = node_lane(n, cmd->ctx);
-	struct command *expected = NULL;
-	int result = -ETIMEDOUT;
-
-	atomic_store(&cmd->done, false);
-	if (!wait) {
-		e->now = rte_rdtsc();
-		engine_command(e, cmd);
-		return cmd->result;
-	}
-	pthread_mutex_lock(&n->command_lock);
-	atomic_store(&e->command, cmd);
-	eventfd_write(e->doorbell, 1); /* full: the lane wakes all the same */
-	for (int i = 0; i < 20000 && !atomic_load(&cmd->done) && !atomic_load(&e->stop); i++)
-		usleep(100);
-	if (atomic_load(&e->stop))
-		result = -ESHUTDOWN;
-	expected = cmd;
-	/* retract; a lane that took it in this moment is about to do it, in the caller's memory */
-	if (!atomic_load(&cmd->done) && !atomic_compare_exchange_strong(&e->command, &expected, NULL)) {
-		while (!atomic_load(&cmd->done))
-			usleep(100);
-	}
-	if (atomic_load(&cmd->done))
-		result = cmd->result;
-	pthread_mutex_unlock(&n->command_lock);
-	return result;
 }

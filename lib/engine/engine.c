@@ -26,7 +26,7 @@
 #include <rte_pause.h>
 
 #include "engine/engine.h"
-#include "engine/takeover.h"
+#include "engine/freeze.h"
 
 #define LITTLE_WORK 3 /* frames, submissions, completions */
 
@@ -111,7 +111,7 @@ engine_poll(struct engine *e)
 		local_housekeep(e);
 	}
 	if (unlikely(e->freezes))
-		takeover_step(e);
+		freeze_step(e);
 	ENGINE_COUNT(e, polls);
 	return work;
 }

@@ -26,7 +26,7 @@
 #include <rte_ring.h>
 
 #include "channel/channel.h"
-#include "engine/config.h"
+#include "config/config.h"
 #include "engine/transfer.h"
 #include "link.h"
 #include "proto/proto.h"
@@ -37,7 +37,6 @@
 #define HANDOVER_RING 4096 /* frames */
 #define PAYLOAD_START RTE_PKTMBUF_HEADROOM /* of a send buffer, from buf_addr */
 #define BUF_FREE      0xFFFF /* owner: none */
-#define HUGE_BYTES    (2ull << 20)
 #define RINGS         (EPOLLIN | EPOLLET) /* of an eventfd in a lane's epoll: each ring is an event, and nobody reads them off */
 
 /* Received, sent, and what went wrong between link and core. One writer each. */
@@ -182,7 +181,7 @@ struct channel {
 	uint64_t received, sent; /* messages */
 	uint64_t bad;            /* malformed things from this client */
 	uint32_t burst;          /* submissions of a turn */
-	uint64_t shared_most;    /* bytes that a thin client may share beside its region */
+	struct memory_space space; /* of its client */
 	struct remote *remote;   /* remote memory */
 	struct matching *matching; /* of matched messages; NULL: the client does it */
 	struct matching *matcher;  /* ... and is it if the node was made so */
@@ -298,60 +297,11 @@ struct node {
 	uint32_t context_least;   /* buffers that are kept back for each of the others */
 	uint32_t assembly_frames; /* of each lane, for unfinished messages to thin clients */
 	_Atomic uint32_t aborts;  /* contexts whose processes ended */
-	pthread_mutex_t regions;  /* thin clients' regions are unmapped with it, and read by other threads than lanes */
-	_Atomic(struct memory *) leaving; /* memory that no context has any more: memory_reap */
-	struct memory *left;      /* ... and that ports may still read; the reaper's */
-	int reaper;               /* eventfd that calls it; 0: the lane is its own */
+	struct mappings mappings; /* of applications' memory */
 	pthread_mutex_t command_lock;
 	int heir;                 /* connection of the primary that takes over, when the lanes have stopped for it; 0: none */
 	char error[256];
 };
-
-/* Start from a configuration, which the node takes over. eal must run. 0, or negative errno with
- * a sentence in error. node_stop ends what node_start began; lanes must not poll any more. */
-int node_start(struct node **out, struct config *config, char *error, uint32_t error_len);
-void node_stop(struct node *n);
-/* A primary that is about to end: applications see it, ports close. What other processes map stays for them, until they let it go. */
-void node_end(struct node *n);
-
-/* sizes.c: what a configuration takes. */
-struct config_memory {
-	uint64_t mbufs, channels, cores, rest, all; /* bytes of the EAL's memory */
-};
-uint32_t power_of_two(uint32_t at_least);
-/* What the links' queues may hold, and some for frames being handled. */
-uint32_t config_link_buffers(const struct config *c);
-/* How limits.mbufs are divided among what is not a link's. */
-struct buffer_shares {
-	uint32_t hold, assembly; /* of each lane: for frames out of order, for unfinished messages to thin clients */
-	int64_t contexts;        /* for all contexts together */
-	uint32_t context_least;  /* of them, kept back for each that is not open */
-};
-void config_divide_buffers(const struct config *c, struct buffer_shares *s);
-/* limits.mbufs = auto: so many that every context may have all of a default one's; as few as are of use, for links and two
- * contexts; and the most between these two with which all that the node takes is `bytes` or less. */
-uint32_t config_buffers_wanted(const struct config *c);
-uint32_t config_buffers_least(const struct config *c);
-uint32_t config_buffers_fit(const struct config *c, uint64_t bytes, uint64_t page_bytes);
-/* Bytes of a data room behind the headroom. */
-uint32_t config_frame_room(const struct config *c);
-uint32_t config_inbox_entries(const struct config *c);
-struct channel_geometry config_geometry(const struct config *c);
-/* A lane's core, without what is known at its start only; its bytes, 0: the configuration is wrong. */
-struct proto_config config_core(const struct config *c);
-size_t config_core_bytes(const struct config *c);
-/* page_bytes: of the memory's pages, which no packet buffer crosses. */
-void config_memory(const struct config *c, uint64_t page_bytes, struct config_memory *m);
-/* Descriptors that a start takes, without those of hugepages. */
-uint64_t config_descriptors(const struct config *c);
-/* This process may have them from now on; otherwise as many as it may have. Returns how many. */
-uint64_t descriptors_raise(uint64_t want);
-
-/* How the lane's core is configured; without a seed. */
-struct proto_config proto_config_of(const struct engine *e);
-/* The two parts of node_start, for a node that takes over between them: what takes long, and what needs the ports. */
-int node_make(struct node **out, struct config *config, char *error, uint32_t error_len);
-int node_link(struct node *n, char *error, uint32_t error_len);
 
 /* One turn of a lane; returns what it moved. */
 unsigned engine_poll(struct engine *e);
@@ -359,10 +309,6 @@ unsigned engine_poll(struct engine *e);
 void engine_run(struct engine *e);
 /* What to do after an empty poll. */
 void engine_idle(struct engine *e);
-/* Ask the lane that owns cmd->ctx, from another thread (wait = true), or from the lane's own
- * thread (wait = false). Returns the result, -ETIMEDOUT if the lane does not answer. */
-int node_command(struct node *n, struct command *cmd, bool wait);
-
 static inline struct engine *
 node_lane(struct node *n, uint16_t ctx)
 {
@@ -477,7 +423,6 @@ uint64_t thin_bytes(const struct node *n, const struct quotas *q);
 /* From a client's descriptor of len bytes, not the lane's to call; flags: memory_make's. NULL with errno. Ends with its memory: memory_discard, or
  * memory_retire once a lane had it. */
 struct thin *thin_make(struct node *n, const struct quotas *q, int fd, uint64_t len, unsigned flags);
-void thin_free(struct thin *t);
 /* What the client wrote for a message in these buffers becomes the engine's own. */
 void thin_fill(struct channel *ch, const uint16_t *bufs, unsigned count, uint32_t len);
 /* A received payload into one of the client's buffers: where it is, and its number. */
@@ -500,5 +445,7 @@ void matching_close(struct channel *ch);
 /* contexts.c */
 void engine_command(struct engine *e, struct command *cmd);
 unsigned engine_reap(struct engine *e, struct channel *ch);
+/* The client gives up the piece of memory of that number. */
+void context_forget(struct engine *e, struct channel *ch, uint32_t number);
 
 #endif

@@ -189,7 +189,7 @@ done_with(struct engine *e, struct channel *ch, const struct match_message *m)
 
 /* The bytes of an eager message behind its head, or as many as fit, go to their place. 0, EFAULT. */
 static uint8_t
-place(struct engine *e, const struct receive *r, const struct lhs_entry *entry)
+place(struct engine *e, const struct channel *ch, const struct receive *r, const struct lhs_entry *entry)
 {
 	const uint32_t head = sizeof(struct wire_match);
 	uint32_t number = entry->bulk & ~LHS_CHAINED, skip = head;
@@ -204,7 +204,7 @@ place(struct engine *e, const struct receive *r, const struct lhs_entry *entry)
 	while (number != UINT32_MAX && at < r->local.len) {
 		const struct buf_state *b = &e->node->bufs[number];
 		const uint8_t *bytes = entry->bulk & LHS_CHAINED ? rte_pktmbuf_mtod(b->m, const uint8_t *) :
-			(const uint8_t *)r->local.ch->shm + entry->bulk_off;
+			(const uint8_t *)ch->shm + entry->bulk_off;
 		struct bulk_link link;
 		uint64_t n = entry->len;
 
@@ -339,7 +339,7 @@ receive(struct engine *e, struct channel *ch, struct receive *r, const struct ma
 		take_offer(e, ch, r, m);
 		return;
 	}
-	uint8_t error = place(e, r, m->entry);
+	uint8_t error = place(e, ch, r, m->entry);
 
 	done_with(e, ch, m);
 	r->error = error ? error : r->error;
@@ -390,13 +390,13 @@ matching_step(struct engine *e)
 static bool
 set_local(struct channel *ch, struct receive *r, const struct submission *s)
 {
-	r->local = (struct bytes){.ch = ch, .at = s->receive.local, .len = s->receive.len};
+	r->local = (struct bytes){.space = &ch->space, .at = s->receive.local, .len = s->receive.len};
 	r->error = 0;
 	if (s->receive.len > REGION_BYTES_MAX)
 		return false;
 	if (s->receive.memory == MEMORY_COPIED || s->receive.len == 0)
 		return true;
-	r->local.memory = memory_at(ch, s->receive.memory, s->receive.local, s->receive.len);
+	r->local.memory = space_at(&ch->space, s->receive.memory, s->receive.local, s->receive.len);
 	if (r->local.memory == NULL) {
 		r->error = EFAULT;
 		r->local.len = 0;

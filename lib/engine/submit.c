@@ -452,7 +452,7 @@ submit_other(struct engine *e, struct channel *ch, const struct submission *s)
 		transfer_cancel(e, ch, s->transfer);
 		break;
 	case SUBMIT_FORGET:
-		memory_forget(e, ch, s->forget);
+		context_forget(e, ch, s->forget);
 		break;
 	default:
 		bad_submission(e, ch);

@@ -183,7 +183,7 @@ access_to(struct engine *e, struct channel *ch, const struct arrival *a, uint8_t
 	if (region->watched < REGIONS_WATCHED &&
 		atomic_load_explicit(&ch->shm->revoked[region->watched], memory_order_relaxed))
 		return ENOKEY;
-	*where = (struct bytes){ch, region->memory, region->base + offset, len};
+	*where = (struct bytes){&ch->space, region->memory, region->base + offset, len};
 	if (key != NULL)
 		*key = region->key;
 	return 0;
@@ -817,7 +817,7 @@ add_region(struct engine *e, struct channel *ch, const struct submission *s, uin
 	};
 
 	if (s->region.memory != MEMORY_COPIED) {
-		const struct memory *m = memory_at(ch, s->region.memory, region.base, region.len);
+		const struct memory *m = space_at(&ch->space, s->region.memory, region.base, region.len);
 
 		if (m == NULL)
 			return -EFAULT;

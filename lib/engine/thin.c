@@ -22,6 +22,20 @@ thin_bytes(const struct node *n, const struct quotas *q)
 	return channel_thin_bytes(&n->geometry, quotas_buffers(q), n->frag_len);
 }
 
+static void
+thin_free(void *thin)
+{
+	struct thin *t = thin;
+
+	if (t->event_fd >= 0)
+		close(t->event_fd);
+	if (t->doorbell >= 0)
+		close(t->doorbell);
+	free(t->bufs);
+	free(t->free);
+	free(t);
+}
+
 struct thin *
 thin_make(struct node *n, const struct quotas *q, int fd, uint64_t len, unsigned flags)
 {
@@ -31,7 +45,7 @@ thin_make(struct node *n, const struct quotas *q, int fd, uint64_t len, unsigned
 	uint64_t bytes = thin_bytes(n, q);
 
 	/* what it needs, in pages of any size */
-	if (len < bytes || len - bytes >= HUGE_BYTES) {
+	if (len < bytes || len - bytes >= RTE_PGSIZE_2M) {
 		errno = EINVAL;
 		return NULL;
 	}
@@ -43,7 +57,7 @@ thin_make(struct node *n, const struct quotas *q, int fd, uint64_t len, unsigned
 	t->bufs = calloc(receive, sizeof(*t->bufs));
 	t->free = calloc(receive, sizeof(*t->free));
 	if (t->event_fd >= 0 && t->doorbell >= 0 && t->bufs != NULL && t->free != NULL)
-		t->memory = memory_make(n, fd, len, 0, 0, MEMORY_OF_THIN | flags);
+		t->memory = memory_make(&n->mappings, fd, len, 0, 0, MEMORY_OF_THIN | flags);
 	if (t->memory == NULL) {
 		int error = errno ? errno : ENOMEM;
 
@@ -51,7 +65,8 @@ thin_make(struct node *n, const struct quotas *q, int fd, uint64_t len, unsigned
 		errno = error;
 		return NULL;
 	}
-	t->memory->thin = t;
+	t->memory->owner = t;
+	t->memory->end_owner = thin_free;
 	t->stride = channel_buffer_bytes(n->frag_len);
 	t->send = t->memory->base + channel_bytes(&n->geometry) + CHANNEL_BUFFER_HEAD;
 	t->receive = t->send + (uint64_t)q->send * t->stride;
@@ -61,18 +76,6 @@ thin_make(struct node *n, const struct quotas *q, int fd, uint64_t len, unsigned
 		t->free[i] = receive - 1 - i;
 	}
 	return t;
-}
-
-void
-thin_free(struct thin *t)
-{
-	if (t->event_fd >= 0)
-		close(t->event_fd);
-	if (t->doorbell >= 0)
-		close(t->doorbell);
-	free(t->bufs);
-	free(t->free);
-	free(t);
 }
 
 void

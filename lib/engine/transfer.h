@@ -30,6 +30,7 @@
 #include <rte_mbuf.h>
 
 #include "channel/channel.h"
+#include "memory/memory.h"
 #include "proto/proto.h"
 #include "wire/wire.h"
 #include "rma/part.h"
@@ -42,42 +43,7 @@ struct peer;
 
 #define FRAMES_BURST 8 /* frames of one transfer before it is another one's turn */
 
-struct iovec;
 struct command;
-
-/* How the engine reaches memory of an application. */
-enum memory_method {
-	MEMORY_BY_KERNEL, /* process_vm_readv, process_vm_writev: any memory */
-	MEMORY_SHARED,    /* pages of a sealed memfd that both have mapped: of pmx_alloc */
-	MEMORY_ADOPTED,   /* the same, in the place of what the application had there */
-	MEMORY_SHARED_DMA,  /* ... which the links' devices read as well: by physical addresses, or mapped in */
-	MEMORY_ADOPTED_DMA, /* their IOMMU */
-	MEMORY_METHODS
-};
-extern const char *const memory_method_name[MEMORY_METHODS];
-
-/* A piece of a context's memory that the engine has mapped. Made and freed outside the lane. */
-struct memory {
-	uint8_t *base;          /* the engine's mapping */
-	uint64_t client;        /* where the client has it */
-	uint64_t len;
-	rte_iova_t *pages;      /* bus addresses of its pages; NULL: as the virtual ones */
-	struct memory *next;    /* in the node's list of those that leave */
-	struct thin *thin;      /* what ends with it, or NULL */
-	int fd;                 /* for whom takes over; 0: none */
-	_Atomic uint32_t held;  /* frames that refer to it */
-	uint16_t watched;       /* ADOPTED: index of channel_shm.revoked; otherwise REGIONS_WATCHED */
-	uint8_t page_shift;     /* of pages */
-	bool for_devices;       /* the links' devices may read it */
-};
-
-/* Bytes of a context's memory. */
-struct bytes {
-	struct channel *ch;
-	struct memory *memory;  /* NULL: by the kernel */
-	uint64_t at;            /* the client's address */
-	uint64_t len;
-};
 
 /* One frame of a transfer, from the pool to its Ack. The core's handle of it is its address | 1. */
 struct frame {
@@ -112,6 +78,7 @@ enum op_state {
 struct op {
 	struct transfer_desc d; /* our copy */
 	struct op *next;        /* in the lane's list, when it is READY */
+	struct channel *ch;     /* whose it is */
 	struct bytes local;
 	uint64_t sent;          /* PUSH: bytes given to the core; PULL: bytes that came */
 	uint64_t seen_at;       /* last sign of life, tsc */
@@ -173,9 +140,6 @@ struct pin_place {
 
 /* What a channel has of it. */
 struct remote {
-	struct memory *memories[MEMORIES_MAX]; /* NULL: the place is free */
-	uint32_t mapped_pieces;      /* of them used */
-	uint64_t mapped_bytes;
 	struct transfer_desc *descs; /* the client's table, in shared memory */
 	struct op *ops;              /* all of them: the client's by place, then the lane's own for receives */
 	uint32_t transfers, all_ops; /* the client's; all */
@@ -203,8 +167,6 @@ struct remote {
 	uint64_t served, refused;    /* transfers of others */
 	uint64_t next_age;
 	uint32_t withheld;           /* room for others' transfers that a frozen lane keeps from them */
-	int vm_pid;                  /* whom process_vm_* shall ask */
-	int mm_fd;                   /* of the memory that its process had at the open; -1: our own */
 };
 
 /* A push of which a frame was refused. */
@@ -282,72 +244,6 @@ static inline struct frame *
 frame_of_handle(uint64_t handle)
 {
 	return (struct frame *)(uintptr_t)(handle & ~(uint64_t)1);
-}
-
-/* Several pieces of memory from or to one place, with few system calls. */
-#define SCATTER_MAX 64
-struct scatter {
-	const struct bytes *b;
-	uint64_t total;
-	unsigned n;
-	bool write;
-	struct iovec *local, *remote;
-	uint64_t room[4 * SCATTER_MAX]; /* of both arrays */
-};
-void scatter_begin(struct scatter *s, const struct bytes *b, bool write);
-int scatter_add(struct scatter *s, uint64_t offset, void *mine, uint32_t len);
-int scatter_end(struct scatter *s);
-
-/* memory.c. 0, -EFAULT: not (all) there; nothing says how much of it was copied. */
-int memory_write(const struct bytes *to, uint64_t offset, const void *from, uint32_t len);
-int memory_read(const struct bytes *from, uint64_t offset, void *to, uint32_t len);
-/* The runs of a frame go to their places, which lie in to->len from `offset` on; their bytes are added to *placed.
- * 0, or what is wrong: EPROTO, EFAULT, perhaps behind some that were placed. */
-uint8_t memory_place(const struct bytes *to, uint64_t offset, const uint8_t *runs, uint32_t len, uint64_t *placed);
-/* From `offset` on into n pieces, `all` bytes together; `from` is not mapped. */
-int memory_gather(const struct bytes *from, uint64_t offset, const struct iovec *pieces, unsigned n, uint64_t all);
-enum memory_method memory_method(const struct memory *m);
-/* The context has this memory from now on: its number, or -ENOSPC. */
-int memory_add(struct channel *ch, struct memory *m);
-void memory_forget(struct engine *e, struct channel *ch, uint32_t number);
-/* The context ends: none of it is its own any more. */
-void memory_end(struct node *n, struct channel *ch);
-void memory_let_go(struct memory *m);
-/* The piece of that number if [at, at + len) lies in it; NULL. */
-struct memory *memory_at(struct channel *ch, uint32_t number, uint64_t at, uint64_t len);
-/* A client's descriptor, mapped here, and for the links' devices if they can, becomes memory of cmd's context: its
- * number, or -errno. adopted: as attach_request.adopted; wait: as node_command's. Any thread but a lane that others
- * wait for. */
-int memory_open(struct node *n, struct command *cmd, bool wait, int fd, uint64_t len, uint64_t client, uint16_t adopted);
-/* Holes in clients' memory, and no page for them, harm the clients alone from here on: for a process that is nobody's but ours. */
-void memory_guard(void);
-/* The descriptor mapped, no context's yet; NULL with errno. */
-enum {
-	MEMORY_OF_THIN = 1, /* its client is not trusted */
-	MEMORY_AGAIN = 2,   /* the primary before had it */
-};
-struct memory *memory_make(struct node *n, int fd, uint64_t len, uint64_t client, uint16_t adopted, unsigned flags);
-/* Unmapped at once; or when ports have given back what refers to it. */
-void memory_discard(struct node *n, struct memory *m);
-void memory_retire(struct node *n, struct memory *m);
-/* Free what left and nothing refers to; true: there is more. One thread: node.reaper's, if there is one. */
-bool memory_reap(struct node *n);
-/* At the end of the node, when nothing refers to any. */
-void memory_reap_all(struct node *n);
-
-/* devices.c: what the links' devices may read. m->for_devices tells; it is no error if they cannot. */
-void devices_map(struct node *n, struct memory *m, uint64_t page);
-void devices_unmap(struct node *n, struct memory *m);
-
-/* What a device calls the bytes at `offset`; RTE_BAD_IOVA: they are not in one piece for it. */
-static inline rte_iova_t
-memory_iova(const struct memory *m, uint64_t offset, uint32_t len)
-{
-	if (likely(m->pages == NULL))
-		return (rte_iova_t)(uintptr_t)(m->base + offset);
-	if (offset >> m->page_shift != (offset + len - 1) >> m->page_shift)
-		return RTE_BAD_IOVA;
-	return m->pages[offset >> m->page_shift] + (offset & ((1ull << m->page_shift) - 1));
 }
 
 /* transfers.c: what the contexts of this lane asked for */

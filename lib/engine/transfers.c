@@ -133,6 +133,7 @@ desc_ok(const struct transfer_desc *d)
 void
 transfer_begin(struct engine *e, struct channel *ch, struct op *op)
 {
+	op->ch = ch;
 	op->sent = 0;
 	op->last_sent = op->asking = false;
 	op->seen_at = e->now;
@@ -174,17 +175,18 @@ transfer_submit(struct engine *e, struct channel *ch, uint32_t place)
 
 	if (!desc_ok(d) || TRANSFER_PLACE(d->id) != place)
 		return false;
-	op->local = (struct bytes){.ch = ch, .at = d->local, .len = d->len};
+	op->ch = ch;
+	op->local = (struct bytes){.space = &ch->space, .at = d->local, .len = d->len};
 	op->sent = 0;
 	op->last_sent = op->asking = false;
 	op->seen_at = e->now;
 	op->age = ++r->next_age;
-	op->status_memory = d->status ? memory_at(ch, d->status_memory, d->status, sizeof(int32_t)) : NULL;
+	op->status_memory = d->status ? space_at(&ch->space, d->status_memory, d->status, sizeof(int32_t)) : NULL;
 	op->state = OP_PACKED;
 	r->ops_used++;
 	e->transfers.waiting++;
 	if (d->memory != MEMORY_COPIED && d->kind != TRANSFER_PIN && d->kind != TRANSFER_UNPIN && d->kind != TRANSFER_PACKED) {
-		op->local.memory = memory_at(ch, d->memory, d->local, d->len);
+		op->local.memory = space_at(&ch->space, d->memory, d->local, d->len);
 		if (op->local.memory == NULL) {
 			transfer_end(e, ch, op, EFAULT);
 			return true;
@@ -530,7 +532,7 @@ transfer_step(struct engine *e)
 
 	for (unsigned turn = 0; ready->head != NULL && work < burst && turn < 64; turn++) {
 		struct op *op = ready->head;
-		struct channel *ch = op->local.ch;
+		struct channel *ch = op->ch;
 		unsigned k = 0;
 
 		if (ch->remote->own_frames < e->transfers.frames_max / 2) {

@@ -363,7 +363,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	mad = false;
 	MUST(pmx_alloc(c, 65536, &p) == 0);
 	scratch = p;
-	nodes[0]->embedded->channels[HOSTILE].remote->vm_pid = victim;
+	nodes[0]->embedded->channels[HOSTILE].space.pid = victim;
 	for (int i = 0; in.left && i < 500; i++)
 		one_step(c, &in);
 	for (unsigned i = 0; i < 65536; i++)

@@ -486,6 +486,7 @@ check_engine(unsigned n)
 		fail("node %u: %u of %u frames, %u transfers wait, requests %s", n, x->frames_free, x->frames_max,
 			x->waiting, x->requests.head ? "left" : "none");
 	for (unsigned c = 0; c < CONTEXTS; c++) {
+		const struct memory_space *space = &e->node->channels[c].space;
 		const struct remote *r = e->node->channels[c].remote;
 		uint32_t requests = 0;
 
@@ -496,8 +497,8 @@ check_engine(unsigned n)
 				e->node->config.requests, r->ops_used, r->frames);
 		for (unsigned i = 0; i < MEMORIES_MAX; i++) {
 			/* a port of a bus gives back what it has sent when it sends more */
-			if (r->memories[i] != NULL && r->memories[i]->held && ports[n] == NULL)
-				fail("node %u context %u: memory %u is held %u times", n, c, i, r->memories[i]->held);
+			if (space->pieces[i] != NULL && space->pieces[i]->held && ports[n] == NULL)
+				fail("node %u context %u: memory %u is held %u times", n, c, i, space->pieces[i]->held);
 		}
 	}
 	if (e->counters[ENGINE_bad_submissions] || e->counters[ENGINE_bad_transfers])

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/config.h"
+#include "node/config_file.h"
 
 #define HEAD "[node]\nid = 3\n[link 0]\nport = x\n" /* lines 1 to 4 */
 

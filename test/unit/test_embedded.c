@@ -367,15 +367,15 @@ submit_raw(struct pmx_context *x)
 static void
 client__memory_of_no_such_number_is_not_forgotten(void **state)
 {
-	const struct remote *r;
+	const struct memory_space *space;
 	void *p;
 
 	(void)state;
 	start("client", "");
 	assert_int_equal(pmx_alloc(ctx[0][0], 4096, &p), 0);
 	poll_both();
-	r = nodes[0]->embedded->channels[0].remote;
-	assert_int_equal(r->mapped_pieces, 1);
+	space = &nodes[0]->embedded->channels[0].space;
+	assert_int_equal(space->count, 1);
 	for (uint32_t number = 1; number != 0; number = number == MEMORIES_MAX ? UINT32_MAX : number + 1) {
 		struct submission *s = raw_submission(ctx[0][0]);
 
@@ -383,9 +383,9 @@ client__memory_of_no_such_number_is_not_forgotten(void **state)
 		s->forget = number;
 		submit_raw(ctx[0][0]);
 	}
-	assert_int_equal(r->mapped_pieces, 1);
+	assert_int_equal(space->count, 1);
 	pmx_free(ctx[0][0], p);
-	UNTIL(r->mapped_pieces == 0);
+	UNTIL(space->count == 0);
 }
 
 static void

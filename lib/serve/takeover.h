@@ -25,11 +25,6 @@
 uint64_t takeover_terms(const struct node *n);
 
 /* ---- the old one */
-/* On the lane: begin nothing new. 0. */
-int takeover_freeze(struct engine *e);
-/* On a lane that was frozen, at the end of each turn: when everything has ended that must (engine.drained) it waits here for engine.stop,
- * or for engine.frozen to be taken back. */
-void takeover_step(struct engine *e);
 /* Give all of it to node->heir. Lanes and the watcher have stopped; the ports close. 0 or -errno: the other has not got it. */
 int takeover_give(struct node *n);
 

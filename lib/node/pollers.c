@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/pollers.h"
+#include "node/pollers.h"
 
 #define CPUS_MAX CPU_SETSIZE
 

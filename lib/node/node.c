@@ -18,7 +18,9 @@
 #include <rte_memzone.h>
 #include <rte_random.h>
 
-#include "engine/engine.h"
+#include "memory/memory.h"
+#include "node/node.h"
+#include "node/sizes.h"
 
 #define BUFFERS_USUAL 16384u
 #define HEAP_OF_M     (32ull << 20) /* an EAL that was told how much memory to take (-m) has at least this at its start */
@@ -56,7 +58,7 @@ number_buffer(struct rte_mempool *pool, void *arg, void *obj, unsigned index)
 static void
 choose_buffers(struct config *c)
 {
-	uint64_t page_bytes = rte_eal_has_hugepages() ? HUGE_BYTES : (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t page_bytes = rte_eal_has_hugepages() ? RTE_PGSIZE_2M : (uint64_t)sysconf(_SC_PAGESIZE);
 	uint32_t wanted = config_buffers_wanted(c);
 	struct rte_malloc_socket_stats heap;
 	struct config_memory m;
@@ -355,7 +357,7 @@ node_make(struct node **out, struct config *config, char *error, uint32_t error_
 	config->peers = NULL;
 	descriptors_raise(config_descriptors(&n->config));
 	pthread_mutex_init(&n->command_lock, NULL);
-	pthread_mutex_init(&n->regions, NULL);
+	mappings_init(&n->mappings, n->links, &n->link_count);
 	n->epoch = (uint32_t)(rte_rand() ^ rte_rdtsc()) | 1;
 	if ((e = make_pool(n)) != 0 || (e = make_channels(n)) != 0) {
 		snprintf(error, error_len, "%s", n->error);
@@ -440,7 +442,7 @@ free_channel(struct node *n, struct channel *ch)
 	free(ch->slots);
 	free(ch->done);
 	if (ch->remote != NULL)
-		memory_end(n, ch);
+		space_end(&n->mappings, &ch->space);
 	thin_end(n, ch);
 	free_remote(ch->remote);
 	matching_free(ch);
@@ -471,7 +473,7 @@ node_stop(struct node *n)
 		free_lane(n, &n->engines[i]);
 	for (uint32_t i = 0; n->channels != NULL && i < n->config.contexts; i++)
 		free_channel(n, &n->channels[i]);
-	memory_reap_all(n);
+	mappings_free(&n->mappings);
 	rte_free(n->engines);
 	free(n->channels);
 	rte_free(n->peers);
@@ -479,6 +481,5 @@ node_stop(struct node *n)
 	rte_mempool_free(n->pool);
 	config_free(&n->config);
 	pthread_mutex_destroy(&n->command_lock);
-	pthread_mutex_destroy(&n->regions);
 	free(n);
 }

@@ -20,9 +20,12 @@
 #include <rte_errno.h>
 #include <rte_lcore.h>
 
-#include "engine/dpdk_names.h"
-#include "engine/events.h"
-#include "engine/serve.h"
+#include "serve/dpdk_names.h"
+#include "log/log.h"
+#include "memory/guard.h"
+#include "node/node.h"
+#include "serve/health.h"
+#include "serve/serve.h"
 
 /* Events of the watcher that are neither processes nor of access.c. */
 #define STOP    UINT64_MAX
@@ -91,7 +94,7 @@ end_context(uint16_t ctx, uint32_t generation)
 	while ((result = node_command(server.node, &cmd, true)) == -ETIMEDOUT && !stopping())
 		;
 	if (result == 0)
-		events_say(EVENTS_CONTEXT, RTE_LOG_NOTICE, "context %u died with process %d of user %u, which did not close it", ctx,
+		log_say(LOG_CONTEXT, RTE_LOG_NOTICE, "context %u died with process %d of user %u, which did not close it", ctx,
 			server.who[ctx].pid, server.who[ctx].uid);
 }
 
@@ -137,18 +140,18 @@ watch_processes(void *arg)
 	int n;
 
 	(void)arg;
-	while (!server.given && ((n = epoll_wait(server.epoll, &event, 1, memory_left || deaf ? LEFT_MS : EVENTS_LOOK_MS)) >= 0 || errno == EINTR)) {
-		if (rte_rdtsc() - looked_at >= rte_get_tsc_hz() / 1000 * EVENTS_LOOK_MS) {
+	while (!server.given && ((n = epoll_wait(server.epoll, &event, 1, memory_left || deaf ? LEFT_MS : HEALTH_LOOK_MS)) >= 0 || errno == EINTR)) {
+		if (rte_rdtsc() - looked_at >= rte_get_tsc_hz() / 1000 * HEALTH_LOOK_MS) {
 			looked_at = rte_rdtsc();
-			events_look(server.node);
+			health_look(server.node);
 		}
 		if (n > 0 && event.data.u64 == STOP)
 			break;
 		if (n <= 0 || event.data.u64 == REAP) {
 			eventfd_t times;
 
-			(void)eventfd_read(server.node->reaper, &times);
-			memory_left = memory_reap(server.node);
+			(void)eventfd_read(server.node->mappings.reaper, &times);
+			memory_left = memory_reap(&server.node->mappings);
 		} else if (event.data.u64 >= ACCESS_CONNECTION) {
 			access_event(event.data.u64);
 		} else {
@@ -249,7 +252,7 @@ open_one(const struct asker *who, const struct attach_request *request, int fd, 
 	}
 	result = node_command(server.node, cmd, true);
 	if (result != 0 && cmd->thin != NULL)
-		memory_discard(server.node, cmd->thin->memory);
+		memory_discard(&server.node->mappings, cmd->thin->memory);
 	return result;
 }
 
@@ -297,7 +300,7 @@ close_for(const struct asker *who, const struct attach_request *request)
 	int result = node_command(server.node, &cmd, true);
 
 	if (result == 0) {
-		events_say(EVENTS_CONTEXT, RTE_LOG_INFO, "context %u closed by process %d of user %u", request->ctx, who->pid, user_of(who));
+		log_say(LOG_CONTEXT, RTE_LOG_INFO, "context %u closed by process %d of user %u", request->ctx, who->pid, user_of(who));
 		server.owner[request->ctx] = SECONDARY;
 		forget(request->ctx); /* it may end now: what it sent is seen off */
 	}
@@ -315,7 +318,7 @@ open_for(const struct asker *who, const struct attach_request *request, int fd, 
 	int result = open_any(who, request, fd, &cmd);
 
 	if (result != 0) {
-		events_say(EVENTS_CONTEXT, RTE_LOG_DEBUG, "context %d refused to process %d of user %u: %s", request->ctx == 0xFFFF ? -1 : request->ctx,
+		log_say(LOG_CONTEXT, RTE_LOG_DEBUG, "context %d refused to process %d of user %u: %s", request->ctx == 0xFFFF ? -1 : request->ctx,
 			who->pid, user_of(who), strerror(-result));
 		if (cmd.mm_fd != 0)
 			close(cmd.mm_fd);
@@ -325,7 +328,7 @@ open_for(const struct asker *who, const struct attach_request *request, int fd, 
 
 	server.who[cmd.ctx].pid = who->pid;
 	server.who[cmd.ctx].uid = user_of(who);
-	events_say(EVENTS_CONTEXT, RTE_LOG_INFO, "context %u opened by process %d of user %u, %s", cmd.ctx, who->pid, user_of(who),
+	log_say(LOG_CONTEXT, RTE_LOG_INFO, "context %u opened by process %d of user %u, %s", cmd.ctx, who->pid, user_of(who),
 		who->connection == SECONDARY ? "secondary" : "thin");
 	/* a thin client's end shows on its connection as well; a process of another PID namespace may not be seen */
 	if (who->pid != 0)
@@ -379,7 +382,7 @@ map_for(const struct asker *who, const struct attach_request *request, int fd, s
 	/* words in it are written as words */
 	if (request->addr % CHANNEL_BUFFER_HEAD != 0)
 		return -EINVAL;
-	int result = memory_open(server.node, &cmd, true, fd, request->len, request->addr, request->adopted);
+	int result = node_map_memory(server.node, &cmd, true, fd, request->len, request->addr, request->adopted);
 
 	if (result < 0)
 		return result;
@@ -421,9 +424,9 @@ give_to(const struct asker *who, const struct attach_request *request)
 		server.given = true;
 		n->heir = heir;
 		atomic_store(&e->stop, true);
-		events_say(EVENTS_NODE, RTE_LOG_NOTICE, "process %d takes over", who->pid);
+		log_say(LOG_NODE, RTE_LOG_NOTICE, "process %d takes over", who->pid);
 	} else {
-		events_say(EVENTS_NODE, RTE_LOG_WARNING, "process %d did not take over: %s", who->pid,
+		log_say(LOG_NODE, RTE_LOG_WARNING, "process %d did not take over: %s", who->pid,
 			result == -EBUSY ? "transfers did not end in time; this one goes on" : strerror(-result));
 		atomic_store(&e->frozen, false); /* whether it had drained or not, it goes on */
 		eventfd_write(e->doorbell, 1);
@@ -516,14 +519,14 @@ attach_serve(struct node *n, const struct takeover_door *door)
 	struct epoll_event event = {.events = EPOLLIN, .data.u64 = STOP};
 	int e;
 
-	memory_guard();
+	guard_begin();
 	server.node = n;
 	server.epoll = epoll_create1(EPOLL_CLOEXEC);
 	server.stop = eventfd(0, EFD_CLOEXEC);
-	n->reaper = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (server.epoll < 0 || server.stop < 0 || n->reaper < 0)
+	n->mappings.reaper = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (server.epoll < 0 || server.stop < 0 || n->mappings.reaper < 0)
 		return -errno;
-	if (events_begin(n) != 0)
+	if (health_begin(n) != 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < WIRE_NODES_MAX; i++) {
 		server.owner[i] = door != NULL ? door->owner[i] : SECONDARY;
@@ -531,7 +534,7 @@ attach_serve(struct node *n, const struct takeover_door *door)
 	}
 	epoll_ctl(server.epoll, EPOLL_CTL_ADD, server.stop, &event);
 	event.data.u64 = REAP;
-	epoll_ctl(server.epoll, EPOLL_CTL_ADD, n->reaper, &event);
+	epoll_ctl(server.epoll, EPOLL_CTL_ADD, n->mappings.reaper, &event);
 	e = access_open(n, server.epoll, door);
 	for (uint32_t i = 0; door != NULL && i < n->config.contexts; i++) {
 		const struct channel *ch = &n->channels[i];
@@ -575,13 +578,13 @@ attach_stop(void)
 	if (server.node == NULL)
 		return;
 	attach_pause();
-	events_end();
+	health_end();
 	access_close();
 	for (uint32_t i = 0; i < server.node->config.contexts; i++)
 		forget((uint16_t)i);
 	close(server.epoll);
 	close(server.stop);
-	close(server.node->reaper);
-	server.node->reaper = 0;
+	close(server.node->mappings.reaper);
+	server.node->mappings.reaper = 0;
 	server.node = NULL;
 }

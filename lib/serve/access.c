@@ -24,8 +24,9 @@
 #include <rte_version.h>
 
 #include "channel/passing.h"
-#include "engine/events.h"
-#include "engine/serve.h"
+#include "log/log.h"
+#include "node/sizes.h"
+#include "serve/serve.h"
 
 #define GROUPS_MAX 64
 #define SPARE      64 /* connections beyond one for each context */
@@ -204,7 +205,7 @@ make_link(void)
 	link_path(path, sizeof(path));
 	unlink(path);
 	if (symlink(door.path, path) != 0)
-		events_say(EVENTS_NODE, RTE_LOG_NOTICE, "%s: %s: secondaries begin without asking", path, strerror(errno));
+		log_say(LOG_NODE, RTE_LOG_NOTICE, "%s: %s: secondaries begin without asking", path, strerror(errno));
 }
 
 /* The connections of the primary before, with their numbers: contexts are known by them. */
@@ -236,7 +237,7 @@ access_open(struct node *n, int epoll, const struct takeover_door *from)
 	uint64_t want = n->config.contexts * (uint64_t)(MEMORIES_MAX + 5) + SPARE + FDS_SPARE, has = descriptors_raise(want);
 
 	if (has < want)
-		events_say(EVENTS_NODE, RTE_LOG_NOTICE, "%lu descriptors (ulimit -n) are less than the %lu that limits.contexts = %u may take: applications "
+		log_say(LOG_NODE, RTE_LOG_NOTICE, "%lu descriptors (ulimit -n) are less than the %lu that limits.contexts = %u may take: applications "
 			"that share much memory may find none left", has, want, n->config.contexts);
 	if (strcmp(n->config.socket, "off") == 0)
 		return 0;
@@ -249,7 +250,7 @@ access_open(struct node *n, int epoll, const struct takeover_door *from)
 	if (from != NULL)
 		inherit(from);
 	if (door.listener < 0) {
-		events_say(EVENTS_NODE, RTE_LOG_ERR, "access.socket = %s: %s: thin clients cannot attach", door.path,
+		log_say(LOG_NODE, RTE_LOG_ERR, "access.socket = %s: %s: thin clients cannot attach", door.path,
 			strerror(-door.listener));
 		return 0; /* secondaries can */
 	}

@@ -11,6 +11,7 @@
 #include <rte_ring.h>
 
 #include "engine/engine.h"
+#include "node/sizes.h"
 
 #define BUFFERS_MOST (1ull << 22)
 #define OWN_FDS       2  /* of a context that is closed: what wakes its client, and what wakes the lane */

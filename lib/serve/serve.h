@@ -7,7 +7,7 @@
 #define PMX_SERVE_H
 
 #include "engine/engine.h"
-#include "engine/takeover.h"
+#include "serve/takeover.h"
 
 /* Answer attach requests and watch the processes behind them. One node a process. door: what the primary before had, or NULL. 0 or
  * -errno. */

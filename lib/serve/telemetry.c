@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/dpdk_names.h"
-#include "engine/serve.h"
+#include "serve/dpdk_names.h"
+#include "serve/serve.h"
 
 static struct node *node;
 
@@ -259,9 +259,9 @@ add_remote(struct rte_tel_data *d, const struct channel *ch)
 	char name[16];
 
 	/* a thin client's memory, which may leave meanwhile */
-	pthread_mutex_lock(&node->regions);
+	pthread_mutex_lock(&node->mappings.lock);
 	memcpy(&pins, &ch->shm->pins, sizeof(pins));
-	pthread_mutex_unlock(&node->regions);
+	pthread_mutex_unlock(&node->mappings.lock);
 
 	if (c == NULL)
 		return;
@@ -272,8 +272,8 @@ add_remote(struct rte_tel_data *d, const struct channel *ch)
 	rte_tel_data_add_dict_uint(c, "failed", r->failed);
 	rte_tel_data_add_dict_uint(c, "served", r->served);
 	rte_tel_data_add_dict_uint(c, "refused", r->refused);
-	rte_tel_data_add_dict_uint(c, "mapped_pieces", r->mapped_pieces);
-	rte_tel_data_add_dict_uint(c, "mapped_bytes", r->mapped_bytes);
+	rte_tel_data_add_dict_uint(c, "mapped_pieces", ch->space.count);
+	rte_tel_data_add_dict_uint(c, "mapped_bytes", ch->space.bytes);
 	rte_tel_data_add_dict_uint(c, "pin_hits", pins.hits);
 	rte_tel_data_add_dict_uint(c, "pin_misses", pins.misses);
 	rte_tel_data_add_dict_uint(c, "pin_evictions", pins.evictions);

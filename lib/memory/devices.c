@@ -21,16 +21,18 @@
 #include <rte_errno.h>
 #include <rte_memory.h>
 
-#include "engine/engine.h"
-#include "engine/events.h"
+#include "link.h"
+#include "log/log.h"
+#include "memory/devices.h"
 
 #define PAGES_MAX  (1u << 20)
+#define HUGE_BYTES (2ull << 20)
 
 static bool
-has_devices(const struct node *n)
+has_devices(const struct mappings *x)
 {
-	for (unsigned i = 0; i < n->link_count; i++) {
-		if (n->links[i].device != NULL)
+	for (unsigned i = 0; i < *x->link_count; i++) {
+		if (x->links[i].device != NULL)
 			return true;
 	}
 	return false;
@@ -97,22 +99,22 @@ map_for(struct rte_device *device, const struct memory *m, uint64_t all)
 
 /* Of the first `links` links. */
 static void
-unmap_for_all(struct node *n, const struct memory *m, uint64_t all, unsigned links)
+unmap_for_all(const struct mappings *x, const struct memory *m, uint64_t all, unsigned links)
 {
 	for (unsigned i = 0; i < links; i++) {
-		if (n->links[i].device != NULL)
-			unmap_for(n->links[i].device, m, all);
+		if (x->links[i].device != NULL)
+			unmap_for(x->links[i].device, m, all);
 	}
 }
 
 static int
-map_for_all(struct node *n, const struct memory *m, uint64_t all)
+map_for_all(const struct mappings *x, const struct memory *m, uint64_t all)
 {
-	for (unsigned i = 0; i < n->link_count; i++) {
-		int result = n->links[i].device != NULL ? map_for(n->links[i].device, m, all) : 0;
+	for (unsigned i = 0; i < *x->link_count; i++) {
+		int result = x->links[i].device != NULL ? map_for(x->links[i].device, m, all) : 0;
 
 		if (result != 0) {
-			unmap_for_all(n, m, all, i);
+			unmap_for_all(x, m, all, i);
 			return result;
 		}
 	}
@@ -120,7 +122,7 @@ map_for_all(struct node *n, const struct memory *m, uint64_t all)
 }
 
 static int
-map(struct node *n, struct memory *m, uint64_t page)
+map(const struct mappings *x, struct memory *m, uint64_t page)
 {
 	bool physical = rte_eal_iova_mode() == RTE_IOVA_PA;
 
@@ -143,7 +145,7 @@ map(struct node *n, struct memory *m, uint64_t page)
 	if (!physical)
 		free(pages);
 	if (result == 0) {
-		result = map_for_all(n, m, all);
+		result = map_for_all(x, m, all);
 		if (result != 0)
 			rte_extmem_unregister(m->base, all);
 	}
@@ -155,17 +157,17 @@ map(struct node *n, struct memory *m, uint64_t page)
 }
 
 void
-devices_map(struct node *n, struct memory *m, uint64_t page)
+devices_map(const struct mappings *x, struct memory *m, uint64_t page)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 
-	if (!has_devices(n))
+	if (!has_devices(x))
 		return;
-	int result = map(n, m, page);
+	int result = map(x, m, page);
 
 	m->for_devices = result == 0;
 	if (result != 0 && !atomic_flag_test_and_set(&said))
-		events_say(EVENTS_LINK, RTE_LOG_NOTICE,
+		log_say(LOG_LINK, RTE_LOG_NOTICE,
 			"%llu bytes of an application are not mapped for the ports' devices (%s); "
 			"pushes and pulls from there are copied into frames",
 			(unsigned long long)m->len,
@@ -174,13 +176,13 @@ devices_map(struct node *n, struct memory *m, uint64_t page)
 }
 
 void
-devices_unmap(struct node *n, struct memory *m)
+devices_unmap(const struct mappings *x, struct memory *m)
 {
 	if (!m->for_devices)
 		return;
 	uint64_t all = whole_pages(m, 1ull << m->page_shift);
 
-	unmap_for_all(n, m, all, n->link_count);
+	unmap_for_all(x, m, all, *x->link_count);
 	rte_extmem_unregister(m->base, all);
 	free(m->pages);
 	m->pages = NULL;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A node's configuration: one INI file, one table of keys (config.c), read by rte_cfgfile before
- * anything starts. doc/configuration.md is printed from the same table.
+ * A node's configuration as numbers, and what follows from it by itself. lib/node/config_file.h reads it from a file.
  */
 #ifndef PMX_CONFIG_H
 #define PMX_CONFIG_H
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
+#include <stddef.h>
 
 #include "channel/instance.h"
 #include "link.h"
@@ -95,40 +94,11 @@ struct config {
 	struct config_peer *peers;
 };
 
-/* Read `path`. 0, or -1 with "file:line: [section] key = value: what is allowed" in error. The
- * result owns memory: config_free. */
-int config_read(struct config *c, const char *path, char *error, uint32_t error_len);
-/* The same for a text in memory; `name` stands for the file in messages. */
-int config_read_text(struct config *c, const char *text, char *error, uint32_t error_len);
 void config_free(struct config *c);
-
-/* What no single key can see: section, key ("" = the section), and what is wrong. */
-struct config_fault {
-	char section[32], key[32], text[384];
-};
-/* 0; -1: no node of this configuration would start anywhere. config_read asks it. */
-int config_check(const struct config *c, struct config_fault *f);
-
-/* What the host and the EAL arguments give a node. */
-struct config_host {
-	unsigned lcores;
-	uint64_t descriptors;    /* that this process may have */
-	uint64_t page_files;     /* that the EAL keeps open */
-	uint64_t memory_most;    /* bytes that the EAL may have if nobody else takes any */
-	uint64_t memory_free;    /* ... now */
-	uint64_t page_bytes;
-	const char *memory_of;   /* "hugepages" */
-	const char *memory_more; /* how to have more: end of a sentence */
-};
-/* 0 and a node would start, as far as can be told without touching devices. -EINVAL: it cannot, -EAGAIN: not now, with a sentence
- * in error. */
-int config_check_start(const struct config *c, const struct config_host *h, char *error, uint32_t error_len);
 /* What holds for that context beyond [limits]; NULL: nothing. */
 const struct config_range *config_range(const struct config *c, uint32_t ctx);
 /* Where thin clients attach, as [access] says or by the name. */
 void config_socket_path(const struct config *c, char *out, size_t size);
-/* The table of keys as Markdown. */
-void config_print_doc(FILE *out);
 /* The MAC that every node can tell from the number, 02:50:4d:00:hi:lo, where the file gives none. */
 void config_made_up_mac(uint32_t node, struct rte_ether_addr *mac);
 /* Payload bytes of a frame over link l. */

@@ -18,13 +18,15 @@
 #include <rte_cycles.h>
 
 #include "channel/passing.h"
-#include "engine/events.h"
-#include "engine/serve.h"
-#include "engine/takeover.h"
+#include "engine/freeze.h"
+#include "log/log.h"
+#include "memory/guard.h"
+#include "node/node.h"
+#include "serve/serve.h"
+#include "serve/takeover.h"
 
 #define MAGIC      0x504D5854414B4521u /* "PMXTAKE!" */
 #define PATIENCE_S 10
-#define VERDICT_US 50
 
 struct head {
 	uint64_t magic;
@@ -116,85 +118,6 @@ takeover_terms(const struct node *n)
 	return mix(hash, terms, sizeof(terms));
 }
 
-/* ------------------------------------------------------------------ before */
-
-/* Others' questions wait with them: there is no room for any until the contexts go on. */
-static void
-withhold(struct engine *e, struct channel *ch)
-{
-	while (proto_ctx_take(e->proto, ch->ctx | WIRE_TARGET, 1, 0, true))
-		ch->remote->withheld++;
-}
-
-static void
-give_room(struct engine *e, struct channel *ch)
-{
-	uint32_t n = ch->remote->withheld;
-
-	ch->remote->withheld = 0;
-	if (n > 0)
-		proto_ctx_room(e->proto, ch->ctx | WIRE_TARGET, n, 0, e->now);
-}
-
-int
-takeover_freeze(struct engine *e)
-{
-	atomic_store(&e->drained, false);
-	atomic_store(&e->frozen, true);
-	e->freezes = true;
-	return 0;
-}
-
-static bool
-is_drained(const struct channel *ch)
-{
-	const struct remote *r = ch->remote;
-
-	return ch->state == CHANNEL_OPEN && r->frames == 0 && r->ops_used == 0 && !r->region.due && !r->region.waits &&
-		r->events_waiting == 0 && r->local_head == NULL && ch->plain.local_head == NULL && ch->matched.local_head == NULL;
-}
-
-/* Has everything ended that must, before this lane can be given? */
-static bool
-drained(struct engine *e)
-{
-	const struct transfers *x = &e->transfers;
-	bool secondaries = false;
-
-	for (unsigned i = 0; i < e->open_count; i++)
-		withhold(e, e->open[i]);
-	for (unsigned i = 0; i < e->open_count; i++) {
-		secondaries |= e->open[i]->thin == NULL;
-		if (e->open[i]->thin != NULL && !is_drained(e->open[i]))
-			return false;
-	}
-	if (x->requests.head != NULL || x->lingering != NULL || x->local_waiting != 0 || x->dma.head != x->dma.tail)
-		return false;
-	/* what cannot be moved ends when nothing else stands in the way, for it does not come back by itself */
-	local_refuse(e);
-	if (secondaries)
-		contexts_end_secondaries(e);
-	return !secondaries && !e->local_waiting;
-}
-
-void
-takeover_step(struct engine *e)
-{
-	if (atomic_load(&e->frozen)) {
-		if (!drained(e))
-			return;
-		atomic_store(&e->drained, true);
-		while (atomic_load(&e->frozen) && !atomic_load(&e->stop))
-			usleep(VERDICT_US);
-		if (atomic_load(&e->stop))
-			return;
-	}
-	e->freezes = false;
-	atomic_store(&e->drained, false);
-	for (unsigned i = 0; i < e->open_count; i++)
-		give_room(e, e->open[i]);
-}
-
 /* ------------------------------------------------------------------ giving */
 
 static void
@@ -260,7 +183,7 @@ put_channel(struct bytes_out *o, const struct channel *ch)
 		.event_pos = r->events.pos, .event_other = r->events.other,
 		.plain = saved_inlet(&ch->plain), .matched = saved_inlet(&ch->matched),
 		.bufs = t->count, .free_count = t->free_count,
-		.done = ch->done_tail - ch->done_head, .ended = r->ended_tail - r->ended_head, .memories = r->mapped_pieces,
+		.done = ch->done_tail - ch->done_head, .ended = r->ended_tail - r->ended_head, .memories = ch->space.count,
 		.received = ch->received, .sent = ch->sent, .bad = ch->bad,
 		.next_age = r->next_age, .pushed = r->pushed, .pulled = r->pulled, .failed = r->failed, .served = r->served,
 		.refused = r->refused, .regions = r->regions, .withheld = r->withheld,
@@ -279,7 +202,7 @@ put_channel(struct bytes_out *o, const struct channel *ch)
 	for (uint32_t i = r->ended_head; i != r->ended_tail; i++)
 		put(o, &r->ended[i & r->ended_mask], sizeof(*r->ended));
 	for (uint32_t i = 0; i < MEMORIES_MAX; i++) {
-		const struct memory *m = r->memories[i];
+		const struct memory *m = ch->space.pieces[i];
 
 		if (m == NULL)
 			continue;
@@ -294,7 +217,7 @@ static uint32_t
 number_of(const struct node *n, const struct region *r)
 {
 	for (uint32_t i = 0; r->key != 0 && i < MEMORIES_MAX; i++) {
-		if (n->channels[r->ctx].remote->memories[i] == r->memory && r->memory != NULL)
+		if (n->channels[r->ctx].space.pieces[i] == r->memory && r->memory != NULL)
 			return i;
 	}
 	return MEMORY_COPIED;
@@ -342,8 +265,8 @@ give_descriptors(struct node *n, int image, const struct takeover_door *door)
 		fds[k++] = ch->doorbell;
 		fds[k++] = ch->thin->memory->fd;
 		for (unsigned j = 0; j < MEMORIES_MAX; j++) {
-			if (ch->remote->memories[j] != NULL)
-				fds[k++] = ch->remote->memories[j]->fd;
+			if (ch->space.pieces[j] != NULL)
+				fds[k++] = ch->space.pieces[j]->fd;
 		}
 		result = send_fds(n->heir, fds, k);
 	}
@@ -625,7 +548,7 @@ make_thin(struct node *n, struct takeover *t, const struct saved_channel *s)
 	if (thin == NULL)
 		return NULL;
 	if (thin->count != s->bufs || s->free_count > s->bufs) {
-		memory_discard(n, thin->memory);
+		memory_discard(&n->mappings, thin->memory);
 		return NULL;
 	}
 	/* those that the client has */
@@ -640,7 +563,7 @@ make_thin(struct node *n, struct takeover *t, const struct saved_channel *s)
 static bool
 map_memories(struct node *n, struct takeover *t, const struct saved *from)
 {
-	struct remote *r = n->channels[from->s.ctx].remote;
+	struct memory_space *space = &n->channels[from->s.ctx].space;
 
 	for (uint32_t i = 0; i < from->s.memories; i++) {
 		struct saved_memory m;
@@ -648,12 +571,12 @@ map_memories(struct node *n, struct takeover *t, const struct saved *from)
 		memcpy(&m, from->memories + i * sizeof(m), sizeof(m));
 		if (m.number >= MEMORIES_MAX)
 			return false;
-		r->memories[m.number] = memory_make(n, t->fds[3 + i], m.len, m.client, m.watched < REGIONS_WATCHED ? (uint16_t)(m.watched + 1) : 0,
+		space->pieces[m.number] = memory_make(&n->mappings, t->fds[3 + i], m.len, m.client, m.watched < REGIONS_WATCHED ? (uint16_t)(m.watched + 1) : 0,
 			MEMORY_OF_THIN | MEMORY_AGAIN);
-		if (r->memories[m.number] == NULL)
+		if (space->pieces[m.number] == NULL)
 			return false;
-		r->mapped_pieces++;
-		r->mapped_bytes += m.len;
+		space->count++;
+		space->bytes += m.len;
 	}
 	return true;
 }
@@ -707,7 +630,7 @@ end_bad(struct engine *e, struct takeover *t)
 			if (t->door.connection[c].number == owner)
 				t->door.connection[c].bad = true;
 		}
-		events_say(EVENTS_CONTEXT, RTE_LOG_WARNING, "the memory of context %u cannot be mapped after taking over: it ends, and all of its process", i);
+		log_say(LOG_CONTEXT, RTE_LOG_WARNING, "the memory of context %u cannot be mapped after taking over: it ends, and all of its process", i);
 	}
 }
 
@@ -731,7 +654,7 @@ point_regions(struct engine *e)
 		struct region *r = &e->transfers.regions.regions[i];
 		uint32_t number = (uint32_t)(uintptr_t)r->memory;
 
-		r->memory = r->key != 0 && number < MEMORIES_MAX ? e->node->channels[r->ctx].remote->memories[number] : NULL;
+		r->memory = r->key != 0 && number < MEMORIES_MAX ? e->node->channels[r->ctx].space.pieces[number] : NULL;
 	}
 	for (uint32_t i = 0; i < e->transfers.pins_used; i++)
 		e->node->channels[e->transfers.pins[i].ctx].remote->pins++;
@@ -760,7 +683,7 @@ takeover_resume(struct node *n, struct takeover *t, char *error, uint32_t error_
 	struct taking k = {.n = n};
 	struct head h;
 
-	memory_guard();
+	guard_begin();
 	if (!get(&in, &h, sizeof(h)) || h.magic != MAGIC || h.head_bytes != sizeof(h) || h.channel_bytes != sizeof(struct saved_channel) ||
 		h.proto_bytes != proto_memsize(&p) || !get(&in, e->proto, h.proto_bytes) || proto_adopt((void *)e->proto, &p) == NULL)
 		return fail(error, error_len, -EPROTO, "the state is not of this build and configuration");
@@ -776,14 +699,14 @@ takeover_resume(struct node *n, struct takeover *t, char *error, uint32_t error_
 		proto_swap_handles(e->proto, mean_handle, &k);
 		e->now = rte_rdtsc();
 		for (unsigned i = 0; i < e->open_count && !k.failed; i++)
-			give_room(e, e->open[i]);
+			freeze_give_room(e, e->open[i]);
 		if (!k.failed)
 			end_bad(e, t);
 	}
 	free(k.frames);
 	if (!good || k.failed)
 		return fail(error, error_len, -EPROTO, "the state is not whole");
-	events_say(EVENTS_NODE, RTE_LOG_NOTICE, "took over: %u contexts, %u connections, %u frames", h.channels, t->door.connections, h.frames);
+	log_say(LOG_NODE, RTE_LOG_NOTICE, "took over: %u contexts, %u connections, %u frames", h.channels, t->door.connections, h.frames);
 	return 0;
 }
 

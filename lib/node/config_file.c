@@ -17,7 +17,8 @@
 #include <rte_cfgfile.h>
 
 #include "channel/instance.h"
-#include "engine/config.h"
+#include "node/check.h"
+#include "node/config_file.h"
 
 enum kind {
 	KIND_U32,
@@ -409,13 +410,6 @@ read_section(const struct reader *r, struct rte_cfgfile *file, const char *secti
 	return 0;
 }
 
-void
-config_made_up_mac(uint32_t node, struct rte_ether_addr *mac)
-{
-	*mac = (struct rte_ether_addr){
-		{0x02, 0x50, 0x4D, 0, (uint8_t)(node >> 8), (uint8_t)node}};
-}
-
 /* rte_ether_unformat_addr writes as it reads: what turns out to be no MAC has overwritten the first
  * bytes of one. So nothing here is read into its place: it goes there when all of it was right. */
 static bool
@@ -526,38 +520,6 @@ read_peers(const struct reader *r, struct rte_cfgfile *file)
 			return -1;
 	}
 	return 0;
-}
-
-uint32_t
-config_encap_bytes(enum link_encap encap)
-{
-	static const uint32_t bytes[] = {
-		[LINK_ENCAP_ETHER] = 14,
-		[LINK_ENCAP_VLAN] = 18,
-		[LINK_ENCAP_UDP] = 42,
-		[LINK_ENCAP_NONE] = 0,
-	};
-
-	return bytes[encap];
-}
-
-/* The smallest of all links: a message may go over any. */
-uint32_t
-config_payload_max(const struct config *c)
-{
-	uint32_t payload = WIRE_PAYLOAD_MAX;
-
-	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
-		const struct link_config *l = &c->links[i].link;
-
-		if (!c->links[i].used)
-			continue;
-		uint32_t head = config_encap_bytes(l->encap), ether = head >= 14 ? 14 : 0;
-		uint32_t room = l->mtu - (head - ether) - WIRE_HDR_BYTES;
-
-		payload = room < payload ? room : payload;
-	}
-	return payload & ~7u;
 }
 
 static int
@@ -755,27 +717,6 @@ read_ranges(const struct reader *r, struct rte_cfgfile *file)
 	return 0;
 }
 
-const struct config_range *
-config_range(const struct config *c, uint32_t ctx)
-{
-	for (uint32_t i = 0; i < c->range_count; i++) {
-		if (ctx >= c->ranges[i].first && ctx <= c->ranges[i].last)
-			return &c->ranges[i];
-	}
-	return NULL;
-}
-
-void
-config_socket_path(const struct config *c, char *out, size_t size)
-{
-	const char *dir = geteuid() == 0 ? "/run" : getenv("XDG_RUNTIME_DIR");
-
-	if (*c->socket)
-		snprintf(out, size, "%s", c->socket);
-	else
-		snprintf(out, size, "%s/pmx-dpdk/%s.sock", dir ? dir : "/tmp", c->name);
-}
-
 static int
 check_sections(const struct reader *r, struct rte_cfgfile *file)
 {
@@ -912,13 +853,6 @@ config_read_text(struct config *c, const char *text, char *error, uint32_t error
 
 	close(fd);
 	return result;
-}
-
-void
-config_free(struct config *c)
-{
-	free(c->peers);
-	c->peers = NULL;
 }
 
 void

@@ -10,7 +10,9 @@
 #include <string.h>
 #include <sys/un.h>
 
-#include "engine/engine.h"
+#include "channel/channel.h"
+#include "node/check.h"
+#include "node/sizes.h"
 
 #define MIB(bytes) (((bytes) + (1u << 20) - 1) >> 20)
 

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * See log.h. Each kind may say LINES_MOST lines at once and one more each LINE_MS. The rest is counted, and the count is said.
+ */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <rte_cycles.h>
+
+#include "log/log.h"
+
+#define LINES_MOST 50
+#define LINE_MS    200
+
+RTE_LOG_REGISTER(pmx_log_node, pmx.node, INFO)
+RTE_LOG_REGISTER(pmx_log_peer, pmx.peer, INFO)
+RTE_LOG_REGISTER(pmx_log_context, pmx.context, INFO)
+RTE_LOG_REGISTER(pmx_log_link, pmx.link, INFO)
+
+static const int *const types[LOG_KINDS] = {
+	[LOG_NODE] = &pmx_log_node,
+	[LOG_PEER] = &pmx_log_peer,
+	[LOG_CONTEXT] = &pmx_log_context,
+	[LOG_LINK] = &pmx_log_link,
+};
+
+static const char *const names[LOG_KINDS] = {"node", "peer", "context", "link"};
+
+/* Of a kind: how many lines it may still say, as of `at`, and how many it did not. */
+static struct {
+	uint64_t at;
+	uint32_t left, out;
+} buckets[LOG_KINDS];
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the buckets */
+
+/* With the lock. */
+static bool
+take_line(enum log_kind kind)
+{
+	uint64_t now = rte_rdtsc(), each = rte_get_tsc_hz() / 1000 * LINE_MS;
+
+	if (buckets[kind].at == 0) {
+		buckets[kind].at = now;
+		buckets[kind].left = LINES_MOST;
+	}
+	while (buckets[kind].left < LINES_MOST && now - buckets[kind].at >= each) {
+		buckets[kind].at += each;
+		buckets[kind].left++;
+	}
+	if (buckets[kind].left == LINES_MOST)
+		buckets[kind].at = now;
+	if (buckets[kind].left == 0)
+		return false;
+	buckets[kind].left--;
+	return true;
+}
+
+/* How many lines were left out, if one can be said now. */
+static void
+say_left_out(enum log_kind kind)
+{
+	uint32_t out = 0;
+
+	pthread_mutex_lock(&lock);
+	if (buckets[kind].out > 0 && take_line(kind)) {
+		out = buckets[kind].out;
+		buckets[kind].out = 0;
+	}
+	pthread_mutex_unlock(&lock);
+	if (out > 0)
+		rte_log(RTE_LOG_NOTICE, (uint32_t)*types[kind], "pmx.%s: %u lines were left out\n", names[kind], out);
+}
+
+void
+log_say(enum log_kind kind, uint32_t level, const char *fmt, ...)
+{
+	uint32_t type = (uint32_t)*types[kind];
+	char text[512];
+	va_list args;
+
+	if (!rte_log_can_log(type, level))
+		return;
+	say_left_out(kind);
+	pthread_mutex_lock(&lock);
+	bool said = take_line(kind);
+
+	buckets[kind].out += !said;
+	pthread_mutex_unlock(&lock);
+	if (!said)
+		return;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	rte_log(level, type, "pmx.%s: %s\n", names[kind], text);
+}
+
+void
+log_say_left_out(void)
+{
+	for (unsigned i = 0; i < LOG_KINDS; i++)
+		say_left_out(i);
+}

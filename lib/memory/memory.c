@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Bytes from and to applications' memory: where it is mapped, or by the kernel. Runs on the lane.
+ *
+ * Design notes
+ * 1. By the kernel means by the client's addresses as they are at that moment: memory that was
+ *    unmapped, moved or protected since gives an error, and never old bytes.
+ * 2. A process that calls exec, or dies and is followed by another of its number, has other memory at the same
+ *    addresses. So before the engine writes by number it asks whether the memory of the open is still there.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "memory/memory.h"
+#include "wire/wire.h"
+
+/* ------------------------------------------------------------------ by the kernel */
+
+static bool
+is_gone(const struct memory_space *s, uint64_t at)
+{
+	char byte;
+
+	return s->mm_fd >= 0 && pread(s->mm_fd, &byte, 1, (off_t)at) == 0;
+}
+
+static int
+kernel_copy(const struct bytes *b, uint64_t offset, void *mine, uint32_t len, bool write)
+{
+	struct iovec local = {mine, len}, remote = {(void *)(uintptr_t)(b->at + offset), len};
+	int pid = b->space->pid;
+
+	if (write && is_gone(b->space, b->at + offset))
+		return -EFAULT;
+	ssize_t n = write ? process_vm_writev(pid, &local, 1, &remote, 1, 0) :
+			    process_vm_readv(pid, &local, 1, &remote, 1, 0);
+
+	return n == (ssize_t)len ? 0 : -EFAULT;
+}
+
+int
+memory_write(const struct bytes *to, uint64_t offset, const void *from, uint32_t len)
+{
+	if (unlikely(to->memory == NULL))
+		return kernel_copy(to, offset, (void *)(uintptr_t)from, len, true);
+	memcpy(to->memory->base + (to->at - to->memory->client) + offset, from, len);
+	return 0;
+}
+
+int
+memory_read(const struct bytes *from, uint64_t offset, void *to, uint32_t len)
+{
+	if (unlikely(from->memory == NULL))
+		return kernel_copy(from, offset, to, len, false);
+	memcpy(to, from->memory->base + (from->at - from->memory->client) + offset, len);
+	return 0;
+}
+
+int
+memory_gather(const struct bytes *from, uint64_t offset, const struct iovec *pieces, unsigned n, uint64_t all)
+{
+	struct iovec remote = {(void *)(uintptr_t)(from->at + offset), all};
+
+	return process_vm_readv(from->space->pid, pieces, n, &remote, 1, 0) == (ssize_t)all ? 0 : -EFAULT;
+}
+
+void
+scatter_begin(struct scatter *s, const struct bytes *b, bool write)
+{
+	s->b = b;
+	s->write = write;
+	s->n = 0;
+	s->total = 0;
+	s->local = (struct iovec *)s->room;
+	s->remote = s->local + SCATTER_MAX;
+}
+
+int
+scatter_end(struct scatter *s)
+{
+	int pid = s->b->space->pid;
+	unsigned n = s->n;
+
+	s->n = 0;
+	if (n == 0)
+		return 0;
+	if (s->write && is_gone(s->b->space, s->b->at))
+		return -EFAULT;
+	ssize_t done = s->write ? process_vm_writev(pid, s->local, n, s->remote, n, 0) :
+				  process_vm_readv(pid, s->local, n, s->remote, n, 0);
+	bool all = done == (ssize_t)s->total;
+
+	s->total = 0;
+	return all ? 0 : -EFAULT;
+}
+
+int
+scatter_add(struct scatter *s, uint64_t offset, void *mine, uint32_t len)
+{
+	if (s->b->memory != NULL)
+		return s->write ? memory_write(s->b, offset, mine, len) : memory_read(s->b, offset, mine, len);
+	if (s->n == SCATTER_MAX && scatter_end(s) != 0)
+		return -EFAULT;
+	s->local[s->n] = (struct iovec){mine, len};
+	s->remote[s->n++] = (struct iovec){(void *)(uintptr_t)(s->b->at + offset), len};
+	s->total += len;
+	return 0;
+}
+
+uint8_t
+memory_place(const struct bytes *to, uint64_t offset, const uint8_t *runs, uint32_t len, uint64_t *placed)
+{
+	struct wire_runs r = {runs, len, offset, 0, 0};
+	const uint8_t *bytes;
+	struct scatter s;
+
+	scatter_begin(&s, to, true);
+	while ((bytes = wire_run_next(&r)) != NULL) {
+		if (r.at > to->len || r.len > to->len - r.at)
+			return EPROTO;
+		if (scatter_add(&s, r.at, (void *)(uintptr_t)bytes, r.len) != 0)
+			return EFAULT;
+		*placed += r.len;
+	}
+	if (r.left != 0)
+		return EPROTO;
+	return scatter_end(&s) == 0 ? 0 : EFAULT;
+}

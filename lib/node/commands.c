@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What other threads ask of lanes: by a mailbox, which the lane looks into once a turn.
+ */
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <rte_cycles.h>
+
+#include "node/node.h"
+
+int
+node_command(struct node *n, struct command *cmd, bool wait)
+{
+	struct engine *e = node_lane(n, cmd->ctx);
+	struct command *expected = NULL;
+	int result = -ETIMEDOUT;
+
+	atomic_store(&cmd->done, false);
+	if (!wait) {
+		e->now = rte_rdtsc();
+		engine_command(e, cmd);
+		return cmd->result;
+	}
+	pthread_mutex_lock(&n->command_lock);
+	atomic_store(&e->command, cmd);
+	eventfd_write(e->doorbell, 1); /* full: the lane wakes all the same */
+	for (int i = 0; i < 20000 && !atomic_load(&cmd->done) && !atomic_load(&e->stop); i++)
+		usleep(100);
+	if (atomic_load(&e->stop))
+		result = -ESHUTDOWN;
+	expected = cmd;
+	/* retract; a lane that took it in this moment is about to do it, in the caller's memory */
+	if (!atomic_load(&cmd->done) && !atomic_compare_exchange_strong(&e->command, &expected, NULL)) {
+		while (!atomic_load(&cmd->done))
+			usleep(100);
+	}
+	if (atomic_load(&cmd->done))
+		result = cmd->result;
+	pthread_mutex_unlock(&n->command_lock);
+	return result;
+}
+
+int
+node_map_memory(struct node *n, struct command *cmd, bool wait, int fd, uint64_t len, uint64_t client, uint16_t adopted)
+{
+	const struct channel *ch = &n->channels[cmd->ctx];
+
+	/* asked here as well: mapping in vain takes its time, on the thread that attaches others */
+	if (len > ch->space.most - ch->space.bytes)
+		return -ENOMEM;
+	cmd->op = COMMAND_MEMORY;
+	cmd->memory = memory_make(&n->mappings, fd, len, client, adopted, ch->thin != NULL ? MEMORY_OF_THIN : 0);
+	if (cmd->memory == NULL)
+		return errno == EINVAL ? -EINVAL : -ENOMEM;
+	int result = node_command(n, cmd, wait);
+
+	if (result < 0)
+		memory_discard(&n->mappings, cmd->memory);
+	return result;
+}

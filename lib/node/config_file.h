@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A node's configuration from an INI file, by one table of keys, read by rte_cfgfile before
+ * anything starts. doc/configuration.md is printed from the same table.
+ */
+#ifndef PMX_NODE_CONFIG_FILE_H
+#define PMX_NODE_CONFIG_FILE_H
+
+#include <stdio.h>
+
+#include "config/config.h"
+
+/* Read `path`. 0, or -1 with "file:line: [section] key = value: what is allowed" in error. The
+ * result owns memory: config_free. */
+int config_read(struct config *c, const char *path, char *error, uint32_t error_len);
+/* The same for a text in memory; `name` stands for the file in messages. */
+int config_read_text(struct config *c, const char *text, char *error, uint32_t error_len);
+/* The table of keys as Markdown. */
+void config_print_doc(FILE *out);
+
+#endif

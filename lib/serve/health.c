@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * See health.h. Peers are looked at once a second, as telemetry looks at them, so that a lane has nothing to do with it.
+ * What a peer does within a second and takes back is not said; counters have it (peer_deaths, peer_restarts). Rejected:
+ * a ring of records from the core, which every poll would have to look at, or which would have to be part of the core's
+ * state.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "engine/engine.h"
+#include "log/log.h"
+#include "serve/health.h"
+
+enum seen {
+	SEEN_NOTHING, /* never asked */
+	SEEN_ASKING,  /* no answer yet */
+	SEEN_DOWN,
+	SEEN_UP,
+};
+
+static struct {
+	struct seen_peer {
+		uint32_t epoch;
+		uint8_t state; /* enum seen */
+	} *peers;              /* by node number */
+	bool link_up[CONFIG_LINKS_MAX];
+} seen;
+
+/* Of all lanes, each of which shakes hands for itself: the best. */
+static struct seen_peer
+state_of(const struct node *n, uint16_t node)
+{
+	struct seen_peer now = {0};
+
+	for (unsigned l = 0; l < n->config.lanes && now.state != SEEN_UP; l++) {
+		struct proto_path_stat s;
+
+		if (!proto_path_stat(n->engines[l].proto, node, &s))
+			continue;
+		enum seen here = s.established ? SEEN_UP : s.dead ? SEEN_DOWN : SEEN_ASKING;
+
+		if (here > now.state)
+			now = (struct seen_peer){s.peer_epoch, (uint8_t)here};
+	}
+	return now;
+}
+
+static void
+look_at_peer(const struct node *n, uint16_t node)
+{
+	struct seen_peer now = state_of(n, node), *before = &seen.peers[node];
+
+	if (now.state == SEEN_UP && before->state == SEEN_UP && before->epoch != now.epoch)
+		log_say(LOG_PEER, RTE_LOG_NOTICE, "node %u was restarted: what was on its way to its old life ended with ECONNRESET", node);
+	else if (now.state == SEEN_UP && before->state != SEEN_UP)
+		log_say(LOG_PEER, RTE_LOG_INFO, "node %u is up%s", node, before->epoch != 0 && before->epoch != now.epoch ? ", restarted" : "");
+	else if (now.state == SEEN_DOWN && before->state == SEEN_UP)
+		log_say(LOG_PEER, RTE_LOG_NOTICE, "node %u is down: it answers no longer; what was on its way to it ended with ETIMEDOUT", node);
+	else if (now.state == SEEN_DOWN && before->state != SEEN_DOWN)
+		log_say(LOG_PEER, RTE_LOG_NOTICE, "node %u does not answer: does its primary run, is its address in [nodes] right?", node);
+	else if (now.state == SEEN_ASKING && before->state == SEEN_NOTHING)
+		log_say(LOG_PEER, RTE_LOG_DEBUG, "node %u is asked", node);
+	if (now.epoch == 0)
+		now.epoch = before->epoch; /* of its last life that was met */
+	*before = now;
+}
+
+static void
+look_at_link(struct node *n, unsigned i)
+{
+	struct link *l = &n->links[i];
+	struct link_stats unused;
+
+	l->ops->stats(l, &unused); /* brings `up` up to date */
+	if (l->up == seen.link_up[i])
+		return;
+	seen.link_up[i] = l->up;
+	log_say(LOG_LINK, l->up ? RTE_LOG_INFO : RTE_LOG_WARNING, "link %u (%s %s) is %s", i, l->config.driver,
+		*l->config.port ? l->config.port : l->config.listen, l->up ? "up" : "down");
+}
+
+void
+health_look(struct node *n)
+{
+	for (unsigned i = 0; i < n->link_count; i++)
+		look_at_link(n, i);
+	for (uint32_t i = 0; i < n->config.nodes_max; i++) {
+		if (n->peers[i].known)
+			look_at_peer(n, (uint16_t)i);
+	}
+	log_say_left_out();
+}
+
+int
+health_begin(struct node *n)
+{
+	seen.peers = calloc(n->config.nodes_max, sizeof(*seen.peers));
+	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++)
+		seen.link_up[i] = false;
+	return seen.peers != NULL ? 0 : -ENOMEM;
+}
+
+void
+health_end(void)
+{
+	free(seen.peers);
+	seen.peers = NULL;
+}
