@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "ctl.h"
-#include "engine/engine.h"
+#include "engine/lane.h"
 
 /* Values of /pmx/info, and of links in /pmx/drops behind their "linkN_". */
 static const struct proto_counter_info more[] = {

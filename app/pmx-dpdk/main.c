@@ -29,6 +29,7 @@
 
 #include "arguments.h"
 #include "channel/instance.h"
+#include "engine/loop.h"
 #include "node/check.h"
 #include "node/config_file.h"
 #include "node/node.h"

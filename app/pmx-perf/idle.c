@@ -19,6 +19,7 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 
+#include "engine/loop.h"
 #include "node/config_file.h"
 #include "node/node.h"
 #include "serve/serve.h"

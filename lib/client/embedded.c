@@ -15,6 +15,8 @@
 #include <rte_vect.h>
 
 #include "client/client.h"
+#include "engine/contexts.h"
+#include "engine/loop.h"
 #include "node/config_file.h"
 #include "node/node.h"
 

@@ -20,10 +20,11 @@
 
 #include <rte_cycles.h>
 
-#include "engine/engine.h"
+#include "engine/contexts.h"
 #include "engine/freeze.h"
-
-#define INITIATOR_ROOM 65536 /* never used up: entries come back as they are taken */
+#include "engine/local.h"
+#include "engine/submit.h"
+#include "engine/thin.h"
 
 /* What a context may hold at once: note 3. */
 static uint32_t
@@ -128,36 +129,6 @@ fill_send_slots(struct node *n, struct channel *ch)
 	return 0;
 }
 
-/* What lies in the channel at an offset of the node's layout. */
-static void *
-part_of(const struct channel *ch, uint64_t offset)
-{
-	return (uint8_t *)ch->shm + offset;
-}
-
-/* Remote memory begins anew: nothing is registered, nothing under way. */
-static void
-join_remote(struct node *n, struct channel *ch)
-{
-	struct remote *r = ch->remote;
-	struct remote fresh = {
-		.descs = part_of(ch, n->layout.transfers),
-		.ops = r->ops,
-		.transfers = n->config.transfers,
-		.all_ops = r->all_ops,
-		.requests = r->requests,
-		.ended = r->ended,
-		.ended_mask = r->ended_mask,
-	};
-
-	for (uint32_t i = 0; i < n->config.requests; i++) {
-		r->requests[i].next = fresh.free_requests;
-		fresh.free_requests = &r->requests[i];
-	}
-	*r = fresh;
-	slot_end_init(&r->events, part_of(ch, n->layout.events), n->geometry.events, &ch->shm->events_pos);
-}
-
 /* What waits here for the context to open stays. */
 static void
 join_inlet(struct inlet *in, const struct lhs_config *c, void *memory, _Atomic uint32_t *read, uint16_t endpoint)
@@ -180,20 +151,17 @@ join_own(struct node *n, struct channel *ch)
 	const struct channel_geometry *g = &n->geometry;
 	const struct config_range *range = config_range(&n->config, ch->ctx);
 
-	ch->send_off = part_of(ch, n->layout.send_off);
+	ch->send_off = channel_part(ch, n->layout.send_off);
 	ch->bufs = ch->thin ? ch->thin->bufs : n->bufs;
 	ch->bufs_count = ch->thin ? ch->thin->count : n->bufs_count;
-	ch->matching = ch->thin ? NULL : ch->matcher; /* into a thin client's memory the engine copies as little as it can */
-	slot_end_init(&ch->sub, part_of(ch, n->layout.submissions), g->submissions, &shm->submissions_pos);
-	slot_end_init(&ch->com, part_of(ch, n->layout.completions), g->completions, &shm->completions_pos);
-	join_inlet(&ch->plain, &g->lhs, part_of(ch, n->layout.lhs), &shm->lhs_pos, ch->ctx);
-	join_inlet(&ch->matched, &g->matched, part_of(ch, n->layout.matched), &shm->matched_pos, ch->ctx | WIRE_MATCHED);
+	slot_end_init(&ch->sub, channel_part(ch, n->layout.submissions), g->submissions, &shm->submissions_pos);
+	slot_end_init(&ch->com, channel_part(ch, n->layout.completions), g->completions, &shm->completions_pos);
+	join_inlet(&ch->plain, &g->lhs, channel_part(ch, n->layout.lhs), &shm->lhs_pos, ch->ctx);
+	join_inlet(&ch->matched, &g->matched, channel_part(ch, n->layout.matched), &shm->matched_pos, ch->ctx | WIRE_MATCHED);
 	if (range && range->lhs_entries && range->lhs_entries < ch->plain.lhs_size)
 		ch->plain.lhs_size = range->lhs_entries;
 	if (range && range->lhs_entries && range->lhs_entries < ch->matched.lhs_size)
 		ch->matched.lhs_size = range->lhs_entries;
-	if (ch->matching != NULL)
-		matching_join(ch);
 	ch->frag_len = n->frag_len;
 	ch->message = (struct proto_message){.ctx = ch->ctx, .frag_len = n->frag_len};
 	ch->one_max = n->frag_len < n->config.message_max ? n->frag_len : n->config.message_max;
@@ -206,7 +174,10 @@ join_own(struct node *n, struct channel *ch)
 		.most = ch->thin == NULL ? UINT64_MAX : range && range->shared_bytes ? range->shared_bytes : n->config.shared_bytes,
 		.mm_fd = -1,
 	};
-	join_remote(n, ch);
+	ch->results = 0;
+	ch->engine_matches = false;
+	for (unsigned i = 0; n->services.list[i] != NULL; i++)
+		n->services.list[i]->join(n, ch);
 }
 
 static void
@@ -226,7 +197,7 @@ join_ends(struct node *n, struct channel *ch)
 	shm->unexpected_bytes = n->config.unexpected_bytes;
 	shm->receives = n->config.receives;
 	shm->rendezvous = n->config.rendezvous;
-	shm->engine_matches = ch->matching != NULL;
+	shm->engine_matches = ch->engine_matches;
 	shm->kernel_copies = ch->thin == NULL;
 	shm->frag_len = n->frag_len;
 	shm->pin_bytes = range && range->pin_bytes ? range->pin_bytes : n->config.pin_bytes;
@@ -352,8 +323,10 @@ open_context(struct engine *e, struct command *cmd)
 	cmd->generation = ch->generation;
 	open_inlet(e, &ch->plain);
 	open_inlet(e, &ch->matched);
-	proto_ctx_open(e->proto, ch->ctx | WIRE_TARGET, n->config.requests, 0, n->frag_len, e->now);
-	proto_ctx_open(e->proto, ch->ctx | WIRE_INITIATOR, INITIATOR_ROOM, 0, n->frag_len, e->now);
+	for (unsigned i = 0; n->services.list[i] != NULL; i++) {
+		if (n->services.list[i]->open != NULL)
+			n->services.list[i]->open(e, ch);
+	}
 	ch->state = CHANNEL_OPEN;
 	e->open[e->open_count++] = ch;
 	ENGINE_COUNT(e, contexts_opened);
@@ -362,34 +335,19 @@ open_context(struct engine *e, struct command *cmd)
 	return 0;
 }
 
-/* Nothing new comes in. What was sent is still delivered if it may linger, otherwise ends at once; transfers
- * that are under way end. */
+/* Nothing new comes in. What was sent is still delivered if it may linger, otherwise ends at once; what services
+ * have under way ends. Services end in the reverse of their order, for they are built on one another. */
 static void
 close_endpoints(struct engine *e, struct channel *ch, bool linger)
 {
-	dma_drain(e);
-	target_close(e, ch);
-	transfer_close(e, ch);
-	if (ch->matching != NULL)
-		matching_close(ch);
 	proto_ctx_close(e->proto, ch->ctx, linger, e->now);
 	proto_ctx_close(e->proto, ch->ctx | WIRE_MATCHED, linger, e->now);
-	proto_ctx_close(e->proto, ch->ctx | WIRE_TARGET, linger, e->now);
-	ch->remote->leaves = pinning_any(ch);
-	if (!ch->remote->leaves || !linger)
-		proto_ctx_close(e->proto, ch->ctx | WIRE_INITIATOR, linger, e->now);
-	if (ch->remote->leaves && !linger) /* it goes on for a few words: leave */
-		proto_ctx_open(e->proto, ch->ctx | WIRE_INITIATOR, INITIATOR_ROOM, 0, e->node->frag_len, e->now);
-}
+	for (unsigned i = SERVICES_MAX; i-- > 0;) {
+		const struct service_ops *ops = e->services->list[i];
 
-/* Those who pinned memory for it are told; then the last endpoint closes. */
-static void
-leave(struct engine *e, struct channel *ch)
-{
-	if (!pinning_leaves(e, ch))
-		return;
-	ch->remote->leaves = false;
-	proto_ctx_close(e->proto, ch->ctx | WIRE_INITIATOR, true, e->now);
+		if (ops != NULL)
+			ops->close(e, ch, linger);
+	}
 }
 
 static int
@@ -432,10 +390,12 @@ context_forget(struct engine *e, struct channel *ch, uint32_t number)
 
 	if (m == NULL)
 		return;
-	if (ch->matching != NULL) /* first: what waits for a place would begin with it */
-		matching_memory_gone(e, ch, m);
-	transfer_memory_gone(e, ch, m);
-	target_memory_gone(e, ch, m);
+	for (unsigned i = SERVICES_MAX; i-- > 0;) {
+		const struct service_ops *ops = e->services->list[i];
+
+		if (ops != NULL && ops->memory_gone != NULL)
+			ops->memory_gone(e, ch, m);
+	}
 	space_remove(&e->node->mappings, &ch->space, number);
 }
 
@@ -501,7 +461,7 @@ finish(struct engine *e, struct channel *ch)
 
 /* A context that is no longer open: take what it submitted, then wait for what is on its way. */
 unsigned
-engine_reap(struct engine *e, struct channel *ch)
+context_reap(struct engine *e, struct channel *ch)
 {
 	unsigned work = 0;
 
@@ -513,9 +473,15 @@ engine_reap(struct engine *e, struct channel *ch)
 		close_endpoints(e, ch, true);
 		ch->state = CHANNEL_DEAD;
 	}
-	if (unlikely(ch->remote->leaves))
-		leave(e, ch);
-	if (ch->busy_slots == 0 && !ch->remote->leaves && ch->remote->frames == 0 && ch->remote->local_head == NULL)
+	bool over = ch->busy_slots == 0;
+
+	for (unsigned i = 0; e->services->list[i] != NULL; i++) {
+		const struct service_ops *ops = e->services->list[i];
+
+		if (ops->closed != NULL && !ops->closed(e, ch))
+			over = false;
+	}
+	if (over)
 		finish(e, ch);
 	return work;
 }

@@ -11,10 +11,8 @@
  */
 #include <string.h>
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
-#include "engine/engine.h"
+#include "engine/deliver.h"
+#include "engine/thin.h"
 
 static inline int64_t
 offset_of(const struct channel *ch, const void *payload)
@@ -119,41 +117,29 @@ put(struct engine *e, struct inlet *in, uint16_t src_node, uint16_t src_ctx,
 }
 
 void
-channel_put(struct engine *e, struct inlet *in, uint16_t src_node, uint16_t src_ctx,
+inlet_put(struct engine *e, struct inlet *in, uint16_t src_node, uint16_t src_ctx,
 	struct rte_mbuf *m, uint32_t payload_off, uint32_t len, uint32_t msg_len, bool last)
 {
 	put(e, in, src_node, src_ctx, m, payload_off, len, msg_len, last);
 }
 
-/* A message to one of the endpoints for remote memory: its bytes go to their place from this mbuf. */
+/* A message to an endpoint of a service. */
 static void
-transfer_in(struct engine *e, struct rte_mbuf *m, uint16_t ctx, uint16_t node, uint16_t peer, uint32_t len)
+service_in(struct engine *e, struct rte_mbuf *m, uint16_t to, uint16_t node, uint16_t from, uint32_t len)
 {
-	struct channel *ch = &e->node->channels[ctx % WIRE_CONTEXTS_MAX];
-	const uint8_t *payload = rte_pktmbuf_mtod_offset(m, const uint8_t *, WIRE_HDR_BYTES);
-	const struct arrival a = {
-		.head = (const struct wire_transfer *)payload,
-		.bytes = payload + sizeof(struct wire_transfer),
-		.len = len - (uint32_t)sizeof(struct wire_transfer),
-		.node = node,
-		.peer = peer % WIRE_CONTEXTS_MAX,
+	const struct service_ops *ops = e->services->endpoint[to / WIRE_CONTEXTS_MAX];
+	const struct service_message a = {
 		.m = m,
+		.payload = rte_pktmbuf_mtod_offset(m, const uint8_t *, WIRE_HDR_BYTES),
+		.len = len,
+		.to = to,
+		.node = node,
+		.from = from,
 	};
-	bool to_target = wire_endpoint(ctx) == WIRE_TARGET;
 
-	if (unlikely(len < sizeof(struct wire_transfer) || wire_endpoint(peer) != (to_target ? WIRE_INITIATOR : WIRE_TARGET))) {
-		ENGINE_COUNT(e, bad_transfers);
-		proto_ctx_room(e->proto, ctx, 1, 0, e->now);
-	} else if (unlikely(ch->state != CHANNEL_OPEN)) {
-		proto_ctx_room(e->proto, ctx, 1, 0, e->now);
-	} else if (to_target) {
-		if (target_message(e, ch, &a))
-			return;
-	} else {
-		proto_ctx_room(e->proto, ctx, 1, 0, e->now);
-		transfer_answer(e, ch, &a);
-	}
-	rte_pktmbuf_free(m);
+	/* the core has opened only endpoints that have one */
+	if (!ops->message(e, &e->node->channels[to % WIRE_CONTEXTS_MAX], &a))
+		rte_pktmbuf_free(m);
 }
 
 /* One fragment in order for a matched endpoint. */
@@ -183,7 +169,7 @@ other_message(struct engine *e, struct rte_mbuf *m, uint16_t ctx, uint32_t len)
 	if (wire_endpoint(ctx) == WIRE_MATCHED)
 		matched_in(e, ch, node, peer, m, len, len, true);
 	else
-		transfer_in(e, m, ctx, node, peer, len);
+		service_in(e, m, ctx, node, peer, len);
 }
 
 /* One fragment in order for another endpoint than the plain one. */
@@ -196,7 +182,7 @@ other_in(struct engine *e, const struct proto_delivery *d)
 	if (wire_endpoint(d->ctx) == WIRE_MATCHED)
 		matched_in(e, ch, d->src_node, d->src_ctx, m, d->len, d->msg_len, d->last);
 	else
-		transfer_in(e, m, d->ctx, d->src_node, d->src_ctx, d->len);
+		service_in(e, m, d->ctx, d->src_node, d->src_ctx, d->len);
 }
 
 /* A frame that is a whole message, as the core said. */
@@ -237,7 +223,7 @@ engine_deliver(struct engine *e)
 			else if (unlikely(ch->state != CHANNEL_OPEN))
 				rte_pktmbuf_free(m);
 			else
-				channel_put(e, &ch->plain, d[i].src_node, d[i].src_ctx, m, WIRE_HDR_BYTES,
+				inlet_put(e, &ch->plain, d[i].src_node, d[i].src_ctx, m, WIRE_HDR_BYTES,
 					d[i].len, d[i].msg_len, d[i].last);
 		}
 		work += n;
@@ -247,108 +233,4 @@ engine_deliver(struct engine *e)
 			rte_pktmbuf_free((struct rte_mbuf *)(uintptr_t)handles[i]);
 	}
 	return work;
-}
-
-/* Room came back. Senders of this node that wait and the core's flows take turns at it. */
-static void
-give(struct engine *e, struct inlet *in, uint32_t entries, uint32_t bulks)
-{
-	if (unlikely(in->local_head != NULL)) {
-		in->local_turn = !in->local_turn;
-		if (in->local_turn)
-			local_drain(e, in, &entries, &bulks);
-	}
-	if (entries | bulks)
-		proto_ctx_room(e->proto, in->endpoint, entries, bulks, e->now);
-	if (unlikely(in->local_head != NULL))
-		local_drain(e, in, NULL, NULL);
-}
-
-/* Look how many entries the reader took since the last time. */
-void
-engine_room(struct engine *e, struct inlet *in)
-{
-	/* acquire: the reader's last reads of an entry before we write it again */
-	uint32_t pos = atomic_load_explicit(in->read, memory_order_acquire);
-	uint32_t freed = pos - in->lhs_pos;
-
-	if (freed == 0)
-		return;
-	if (unlikely(freed > in->lhs.pos - in->lhs_pos)) {
-		ENGINE_COUNT(e, bad_positions);
-		in->ch->bad++;
-		return;
-	}
-	in->lhs_pos = pos;
-	give(e, in, freed, 0);
-}
-
-/* What is given back goes to the pool in bursts. */
-struct freed {
-	struct rte_mbuf *m[BURST_MAX];
-	unsigned n;
-	uint32_t plain, matched; /* of each inlet, ever */
-};
-
-static inline void
-give_back(struct engine *e, struct freed *f)
-{
-	/* each has one segment and one reference: our own */
-	rte_mempool_put_bulk(e->node->pool, (void **)f->m, f->n);
-	f->n = 0;
-}
-
-/* The buffers of one received message; false: the client had no right to it. */
-static inline bool
-release_message(struct engine *e, const struct channel *ch, uint32_t number, struct freed *f, bool matching)
-{
-	struct buf_state *bufs = ch->bufs;
-	uint32_t count = 0;
-
-	number &= ~LHS_CHAINED;
-	if (unlikely(number >= ch->bufs_count || bufs[number].owner != ch->ctx ||
-		    !bufs[number].head || (bufs[number].matched && !matching)))
-		return false;
-	uint32_t *total = bufs[number].matched ? &f->matched : &f->plain;
-
-	bufs[number].head = false;
-	do {
-		struct buf_state *b = &bufs[number];
-
-		b->owner = BUF_FREE;
-		count++;
-		if (unlikely(ch->thin != NULL)) {
-			ch->thin->free[ch->thin->free_count++] = number;
-		} else {
-			f->m[f->n++] = b->m;
-			if (unlikely(f->n == BURST_MAX))
-				give_back(e, f);
-		}
-		number = b->next;
-	} while (unlikely(number != UINT32_MAX));
-	*total += count;
-	return true;
-}
-
-/* A client gives back received messages, by the numbers that it was told. */
-void
-engine_release(struct engine *e, struct channel *ch, const uint32_t *numbers, unsigned n, bool matching)
-{
-	struct freed f;
-
-	f.n = f.plain = f.matched = 0;
-	for (unsigned i = 0; i < n; i++) {
-		if (unlikely(!release_message(e, ch, numbers[i], &f, matching))) {
-			ENGINE_COUNT(e, bad_releases);
-			ch->bad++;
-		}
-	}
-	if (f.n)
-		give_back(e, &f);
-	ch->plain.bulk_out -= f.plain;
-	ch->matched.bulk_out -= f.matched;
-	if (f.plain)
-		give(e, &ch->plain, 0, f.plain);
-	if (f.matched)
-		give(e, &ch->matched, 0, f.matched);
 }

@@ -4,52 +4,63 @@
  */
 #include <unistd.h>
 
+#include "engine/contexts.h"
 #include "engine/freeze.h"
+#include "engine/local.h"
 
 #define VERDICT_US 50
 
-/* Others' questions wait with them: there is no room for any until the contexts go on. */
-static void
-withhold(struct engine *e, struct channel *ch)
+void
+freeze_end(struct engine *e, struct channel *ch)
 {
-	while (proto_ctx_take(e->proto, ch->ctx | WIRE_TARGET, 1, 0, true))
-		ch->remote->withheld++;
+	for (unsigned i = 0; e->services->list[i] != NULL; i++) {
+		if (e->services->list[i]->thaw != NULL)
+			e->services->list[i]->thaw(e, ch);
+	}
 }
 
-void
-freeze_give_room(struct engine *e, struct channel *ch)
+static void
+services_freeze(struct engine *e, struct channel *ch)
 {
-	uint32_t n = ch->remote->withheld;
+	for (unsigned i = 0; e->services->list[i] != NULL; i++) {
+		if (e->services->list[i]->freeze != NULL)
+			e->services->list[i]->freeze(e, ch);
+	}
+}
 
-	ch->remote->withheld = 0;
-	if (n > 0)
-		proto_ctx_room(e->proto, ch->ctx | WIRE_TARGET, n, 0, e->now);
+/* Has all ended that cannot be moved: of the context, or of the lane (ch NULL)? */
+static bool
+services_drained(const struct engine *e, const struct channel *ch)
+{
+	for (unsigned i = 0; e->services->list[i] != NULL; i++) {
+		const struct service_ops *ops = e->services->list[i];
+
+		if (ops->drained != NULL && !ops->drained(e, ch))
+			return false;
+	}
+	return true;
 }
 
 static bool
-is_drained(const struct channel *ch)
+is_drained(const struct engine *e, const struct channel *ch)
 {
-	const struct remote *r = ch->remote;
-
-	return ch->state == CHANNEL_OPEN && r->frames == 0 && r->ops_used == 0 && !r->region.due && !r->region.waits &&
-		r->events_waiting == 0 && r->local_head == NULL && ch->plain.local_head == NULL && ch->matched.local_head == NULL;
+	return ch->state == CHANNEL_OPEN && ch->plain.local_head == NULL && ch->matched.local_head == NULL && services_drained(e, ch);
 }
 
 /* Has everything ended that must, before this lane can be given? */
 static bool
 drained(struct engine *e)
 {
-	const struct transfers *x = &e->transfers;
 	bool secondaries = false;
 
 	for (unsigned i = 0; i < e->open_count; i++)
-		withhold(e, e->open[i]);
+		services_freeze(e, e->open[i]);
 	for (unsigned i = 0; i < e->open_count; i++) {
 		secondaries |= e->open[i]->thin == NULL;
-		if (e->open[i]->thin != NULL && !is_drained(e->open[i]))
+		if (e->open[i]->thin != NULL && !is_drained(e, e->open[i]))
 			return false;
 	}
-	if (x->requests.head != NULL || x->lingering != NULL || x->local_waiting != 0 || x->dma.head != x->dma.tail)
+	if (!services_drained(e, NULL))
 		return false;
 	/* what cannot be moved ends when nothing else stands in the way, for it does not come back by itself */
 	local_refuse(e);
@@ -73,5 +84,5 @@ freeze_step(struct engine *e)
 	e->freezes = false;
 	atomic_store(&e->drained, false);
 	for (unsigned i = 0; i < e->open_count; i++)
-		freeze_give_room(e, e->open[i]);
+		freeze_end(e, e->open[i]);
 }

@@ -6,7 +6,7 @@
 #ifndef PMX_ENGINE_FREEZE_H
 #define PMX_ENGINE_FREEZE_H
 
-#include "engine/engine.h"
+#include "engine/lane.h"
 
 /* On the lane: begin nothing new. */
 static inline void
@@ -20,7 +20,7 @@ freeze_begin(struct engine *e)
 /* On a lane that was frozen, at the end of each turn: when everything has ended that must (engine.drained) it waits here for engine.stop,
  * or for engine.frozen to be taken back. */
 void freeze_step(struct engine *e);
-/* Others' questions to the context, which waited with them, may come again. */
-void freeze_give_room(struct engine *e, struct channel *ch);
+/* The context goes on: what was kept from it may come again. */
+void freeze_end(struct engine *e, struct channel *ch);
 
 #endif

@@ -16,7 +16,9 @@
 
 #include <rte_cycles.h>
 
-#include "engine/engine.h"
+#include "engine/complete.h"
+#include "engine/deliver.h"
+#include "engine/local.h"
 
 static void
 post(struct engine *e, uint16_t ctx, struct rte_mbuf *m)
@@ -150,7 +152,7 @@ deliver(struct engine *e, struct inlet *in, struct rte_mbuf *first, struct rte_m
 	for (struct rte_mbuf *m = first, *next; m != NULL; m = next) {
 		next = m->next;
 		m->next = NULL;
-		channel_put(e, in, node, src, m, 0, m->data_len, len, next == NULL);
+		inlet_put(e, in, node, src, m, 0, m->data_len, len, next == NULL);
 	}
 }
 

@@ -14,7 +14,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "engine/engine.h"
+#include "engine/thin.h"
 
 uint64_t
 thin_bytes(const struct node *n, const struct quotas *q)

@@ -8,6 +8,7 @@
 
 #include <rte_cycles.h>
 
+#include "engine/contexts.h"
 #include "node/node.h"
 
 int

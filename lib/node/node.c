@@ -18,6 +18,8 @@
 #include <rte_memzone.h>
 #include <rte_random.h>
 
+#include "engine/contexts.h"
+#include "engine/link_io.h"
 #include "memory/memory.h"
 #include "node/node.h"
 #include "node/sizes.h"
@@ -166,38 +168,6 @@ make_peers(struct node *n)
 
 /* ------------------------------------------------------------------ channels */
 
-static void
-free_remote(struct remote *r)
-{
-	if (r == NULL)
-		return;
-	free(r->ops);
-	free(r->requests);
-	free(r->ended);
-	free(r);
-}
-
-static struct remote *
-make_remote(const struct config *c)
-{
-	uint32_t ops = c->transfers * (c->matching == MATCHING_ENGINE ? 2 : 1);
-	struct remote *r = calloc(1, sizeof(*r));
-
-	if (r == NULL)
-		return NULL;
-	r->ended_mask = power_of_two(c->transfers) - 1;
-	r->ops = aligned_alloc(64, ops * sizeof(*r->ops));
-	r->all_ops = ops;
-	r->requests = calloc(c->requests, sizeof(*r->requests));
-	r->ended = calloc(r->ended_mask + 1, sizeof(*r->ended));
-	if (r->ops != NULL)
-		memset(r->ops, 0, ops * sizeof(*r->ops));
-	if (r->ops != NULL && r->requests != NULL && r->ended != NULL)
-		return r;
-	free_remote(r);
-	return NULL;
-}
-
 static int
 make_channel(struct node *n, uint16_t ctx)
 {
@@ -222,9 +192,14 @@ make_channel(struct node *n, uint16_t ctx)
 	ch->done = calloc(ch->done_mask + 1, sizeof(*ch->done));
 	ch->event_fd = ch->own_event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	ch->doorbell = ch->own_doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	ch->remote = make_remote(&n->config);
-	if (ch->slots == NULL || ch->done == NULL || ch->event_fd < 0 || ch->doorbell < 0 || ch->remote == NULL ||
-		(n->config.matching == MATCHING_ENGINE && matching_make(n, ch) != 0))
+	bool made = true;
+
+	for (unsigned i = 0; n->services.list[i] != NULL && made; i++) {
+		const struct service_ops *ops = n->services.list[i];
+
+		made = ops->make_context == NULL || ops->make_context(n, ch) == 0;
+	}
+	if (ch->slots == NULL || ch->done == NULL || ch->event_fd < 0 || ch->doorbell < 0 || !made)
 		return fail(n, -ENOMEM, "no memory or descriptors for channel %u: raise ulimit -n, or "
 					"lower limits.contexts", ctx);
 	return 0;
@@ -319,13 +294,15 @@ make_lane(struct node *n, unsigned lane)
 		if (fd < 0 || epoll_ctl(e->sleep_fd, EPOLL_CTL_ADD, fd, &event) != 0)
 			e->links_wake = false;
 	}
-	if (transfers_make(e) != 0)
-		return fail(n, -ENOMEM, "no memory for limits.transfer_frames = %u or limits.regions = %u of "
-					"lane %u: lower them, or reserve more hugepages",
-			c->transfer_frames, c->regions, lane);
-	int result = dma_open(e, n->error, sizeof(n->error));
+	e->services = &n->services;
+	for (unsigned i = 0; n->services.list[i] != NULL; i++) {
+		const struct service_ops *ops = n->services.list[i];
+		int result = ops->make != NULL ? ops->make(e, n->error, sizeof(n->error)) : 0;
 
-	return result != 0 ? result : make_core(n, e);
+		if (result != 0)
+			return result;
+	}
+	return make_core(n, e);
 }
 
 static int
@@ -357,9 +334,12 @@ node_make(struct node **out, struct config *config, char *error, uint32_t error_
 	config->peers = NULL;
 	descriptors_raise(config_descriptors(&n->config));
 	pthread_mutex_init(&n->command_lock, NULL);
+	e = services_init(&n->services, node_services);
 	mappings_init(&n->mappings, n->links, &n->link_count);
 	n->epoch = (uint32_t)(rte_rand() ^ rte_rdtsc()) | 1;
-	if ((e = make_pool(n)) != 0 || (e = make_channels(n)) != 0) {
+	if (e != 0)
+		fail(n, e, "two services want the same number, endpoint or submission");
+	if (e != 0 || (e = make_pool(n)) != 0 || (e = make_channels(n)) != 0) {
 		snprintf(error, error_len, "%s", n->error);
 		node_stop(n);
 		return e;
@@ -416,8 +396,10 @@ free_lane(struct node *n, struct engine *e)
 	free(e->handles);
 	free(e->bufs_scratch);
 	free(e->swap);
-	dma_close(e);
-	transfers_free(e);
+	for (unsigned i = SERVICES_MAX; i-- > 0;) {
+		if (n->services.list[i] != NULL && n->services.list[i]->free != NULL)
+			n->services.list[i]->free(e);
+	}
 	if (e->node != NULL) {
 		close(e->doorbell);
 		close(e->sleep_fd);
@@ -441,11 +423,12 @@ free_channel(struct node *n, struct channel *ch)
 	rte_memzone_free(ch->zone);
 	free(ch->slots);
 	free(ch->done);
-	if (ch->remote != NULL)
-		space_end(&n->mappings, &ch->space);
+	space_end(&n->mappings, &ch->space);
 	thin_end(n, ch);
-	free_remote(ch->remote);
-	matching_free(ch);
+	for (unsigned i = 0; n->services.list[i] != NULL; i++) {
+		if (n->services.list[i]->free_context != NULL)
+			n->services.list[i]->free_context(ch);
+	}
 	close(ch->own_event_fd);
 	close(ch->own_doorbell);
 }

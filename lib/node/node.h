@@ -6,7 +6,10 @@
 #ifndef PMX_NODE_H
 #define PMX_NODE_H
 
-#include "engine/engine.h"
+#include "engine/lane.h"
+
+/* What its lanes do beside plain messages; NULL behind the last. services.c. */
+extern const struct service_ops *const node_services[];
 
 /* Start from a configuration, which the node takes over. eal must run. 0, or negative errno with
  * a sentence in error. node_stop ends what node_start began; lanes must not poll any more. */

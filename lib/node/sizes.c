@@ -10,7 +10,7 @@
 #include <rte_mempool.h>
 #include <rte_ring.h>
 
-#include "engine/engine.h"
+#include "engine/lane.h"
 #include "node/sizes.h"
 
 #define BUFFERS_MOST (1ull << 22)

@@ -21,6 +21,8 @@
 #include <rte_lcore.h>
 
 #include "serve/dpdk_names.h"
+#include "engine/contexts.h"
+#include "engine/thin.h"
 #include "log/log.h"
 #include "memory/guard.h"
 #include "node/node.h"

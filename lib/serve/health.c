@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "engine/engine.h"
+#include "engine/lane.h"
 #include "log/log.h"
 #include "serve/health.h"
 

@@ -6,7 +6,7 @@
 #ifndef PMX_SERVE_H
 #define PMX_SERVE_H
 
-#include "engine/engine.h"
+#include "engine/lane.h"
 #include "serve/takeover.h"
 
 /* Answer attach requests and watch the processes behind them. One node a process. door: what the primary before had, or NULL. 0 or

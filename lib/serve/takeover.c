@@ -18,7 +18,13 @@
 #include <rte_cycles.h>
 
 #include "channel/passing.h"
+#include "engine/complete.h"
+#include "engine/contexts.h"
+#include "engine/deliver.h"
 #include "engine/freeze.h"
+#include "engine/image.h"
+#include "engine/local.h"
+#include "engine/thin.h"
 #include "log/log.h"
 #include "memory/guard.h"
 #include "node/node.h"
@@ -47,13 +53,10 @@ struct saved_channel {
 	uint32_t generation;
 	struct quotas q;
 	uint64_t region_bytes;
-	uint32_t sub_pos, sub_other, com_pos, com_other, event_pos, event_other;
+	uint32_t sub_pos, sub_other, com_pos, com_other;
 	struct saved_inlet plain, matched;
-	uint32_t bufs, free_count, done, ended, memories;
+	uint32_t bufs, free_count, done, memories;
 	uint64_t received, sent, bad;
-	uint64_t next_age, pushed, pulled, failed, served, refused;
-	uint32_t regions, withheld;
-	struct pin_place pin_places[PIN_PLACES];
 };
 
 struct saved_buf {
@@ -65,17 +68,6 @@ struct saved_buf {
 struct saved_memory {
 	uint64_t client, len;
 	uint32_t number, watched;
-};
-
-/* Bytes to be given, or that were. */
-struct bytes_out {
-	uint8_t *at;
-	size_t len, room;
-	bool failed;
-};
-
-struct bytes_in {
-	const uint8_t *at, *end;
 };
 
 struct takeover {
@@ -105,7 +97,7 @@ uint64_t
 takeover_terms(const struct node *n)
 {
 	const struct config *c = &n->config;
-	const uint32_t numbers[] = {CHANNEL_ABI, sizeof(struct head), sizeof(struct saved_channel), sizeof(struct region), sizeof(struct pin),
+	const uint32_t numbers[] = {CHANNEL_ABI, sizeof(struct head), sizeof(struct saved_channel),
 		c->id, c->lanes, c->idle == IDLE_ADAPTIVE || c->idle == IDLE_SLEEP, c->contexts, c->send_buffers, c->receive_buffers,
 		c->mbufs, c->submissions, c->message_max, c->matched_entries, c->matched_buffers, c->transfers, c->requests, c->regions,
 		c->transfer_frames, c->events, c->nodes_max, c->cc, n->frag_len};
@@ -114,34 +106,17 @@ takeover_terms(const struct node *n)
 	proto_config_terms(&c->proto, terms);
 	hash = mix(hash, PMX_VERSION, sizeof(PMX_VERSION));
 	hash = mix(hash, numbers, sizeof(numbers));
+	for (unsigned i = 0; n->services.list[i] != NULL; i++)
+		hash = mix(hash, &n->services.list[i]->image_form, sizeof(n->services.list[i]->image_form));
 	hash = mix(hash, &n->geometry, sizeof(n->geometry));
 	return mix(hash, terms, sizeof(terms));
 }
 
 /* ------------------------------------------------------------------ giving */
 
-static void
-put(struct bytes_out *o, const void *data, size_t len)
-{
-	if (o->len + len > o->room) {
-		size_t room = (o->len + len) * 2;
-		uint8_t *more = realloc(o->at, room);
-
-		if (more == NULL) {
-			o->failed = true;
-			return;
-		}
-		o->at = more;
-		o->room = room;
-	}
-	if (len > 0)
-		memcpy(o->at + o->len, data, len);
-	o->len += len;
-}
-
 /* The core's handles become what both processes understand: a slot's context and number; a frame's place in the image. */
 struct giving {
-	struct bytes_out frames;
+	struct image_out frames;
 	uint32_t count;
 };
 
@@ -159,8 +134,8 @@ name_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
 	const struct rte_mbuf *m = (const struct rte_mbuf *)(uintptr_t)handle;
 	uint32_t bytes = m->data_len;
 
-	put(&g->frames, &bytes, sizeof(bytes));
-	put(&g->frames, rte_pktmbuf_mtod(m, const void *), bytes);
+	image_put(&g->frames, &bytes, sizeof(bytes));
+	image_put(&g->frames, rte_pktmbuf_mtod(m, const void *), bytes);
 	return g->count++;
 }
 
@@ -171,36 +146,29 @@ saved_inlet(const struct inlet *in)
 }
 
 static void
-put_channel(struct bytes_out *o, const struct channel *ch)
+put_channel(const struct engine *e, struct image_out *o, const struct channel *ch)
 {
-	const struct remote *r = ch->remote;
 	const struct thin *t = ch->thin;
 	struct saved_channel s = {
 		.ctx = ch->ctx, .selects = ch->selects, .pid = ch->pid, .generation = ch->generation,
 		.q = {ch->send_buffers, ch->plain.bulk_quota, ch->matched.bulk_quota},
 		.region_bytes = t->memory->len,
 		.sub_pos = ch->sub.pos, .sub_other = ch->sub.other, .com_pos = ch->com.pos, .com_other = ch->com.other,
-		.event_pos = r->events.pos, .event_other = r->events.other,
 		.plain = saved_inlet(&ch->plain), .matched = saved_inlet(&ch->matched),
 		.bufs = t->count, .free_count = t->free_count,
-		.done = ch->done_tail - ch->done_head, .ended = r->ended_tail - r->ended_head, .memories = ch->space.count,
+		.done = ch->done_tail - ch->done_head, .memories = ch->space.count,
 		.received = ch->received, .sent = ch->sent, .bad = ch->bad,
-		.next_age = r->next_age, .pushed = r->pushed, .pulled = r->pulled, .failed = r->failed, .served = r->served,
-		.refused = r->refused, .regions = r->regions, .withheld = r->withheld,
 	};
 
-	memcpy(s.pin_places, r->pin_places, sizeof(s.pin_places));
-	put(o, &s, sizeof(s));
+	image_put(o, &s, sizeof(s));
 	for (uint32_t i = 0; i < t->count; i++) {
 		const struct saved_buf b = {t->bufs[i].next, t->bufs[i].owner, t->bufs[i].head, t->bufs[i].matched};
 
-		put(o, &b, sizeof(b));
+		image_put(o, &b, sizeof(b));
 	}
-	put(o, t->free, t->free_count * sizeof(*t->free));
+	image_put(o, t->free, t->free_count * sizeof(*t->free));
 	for (uint32_t i = ch->done_head; i != ch->done_tail; i++)
-		put(o, &ch->done[i & ch->done_mask], sizeof(*ch->done));
-	for (uint32_t i = r->ended_head; i != r->ended_tail; i++)
-		put(o, &r->ended[i & r->ended_mask], sizeof(*r->ended));
+		image_put(o, &ch->done[i & ch->done_mask], sizeof(*ch->done));
 	for (uint32_t i = 0; i < MEMORIES_MAX; i++) {
 		const struct memory *m = ch->space.pieces[i];
 
@@ -208,19 +176,12 @@ put_channel(struct bytes_out *o, const struct channel *ch)
 			continue;
 		const struct saved_memory saved = {m->client, m->len, i, m->watched};
 
-		put(o, &saved, sizeof(saved));
+		image_put(o, &saved, sizeof(saved));
 	}
-}
-
-/* A region's memory by its number, MEMORY_COPIED: none. */
-static uint32_t
-number_of(const struct node *n, const struct region *r)
-{
-	for (uint32_t i = 0; r->key != 0 && i < MEMORIES_MAX; i++) {
-		if (n->channels[r->ctx].space.pieces[i] == r->memory && r->memory != NULL)
-			return i;
+	for (unsigned i = 0; e->services->list[i] != NULL; i++) {
+		if (e->services->list[i]->save_context != NULL)
+			e->services->list[i]->save_context(ch, o);
 	}
-	return MEMORY_COPIED;
 }
 
 static int
@@ -232,7 +193,7 @@ send_fds(int sock, const int *fds, unsigned n)
 }
 
 static int
-image_fd(const struct bytes_out *o)
+image_fd(const struct image_out *o)
 {
 	int fd = memfd_create("pmx-takeover", MFD_CLOEXEC);
 	size_t done = 0;
@@ -279,7 +240,7 @@ takeover_give(struct node *n)
 	static struct takeover_door door;
 	struct engine *e = &n->engines[0];
 	struct giving g = {0};
-	struct bytes_out o = {0};
+	struct image_out o = {0};
 	const struct proto_config p = proto_config_of(e);
 	const struct timeval patience = {.tv_sec = PATIENCE_S};
 
@@ -304,22 +265,16 @@ takeover_give(struct node *n)
 		.channels = e->open_count, .connections = door.connections, .frames = g.count, .proto_bytes = proto_memsize(&p)};
 
 	memcpy(h.counters, e->counters, sizeof(h.counters));
-	put(&o, &h, sizeof(h));
-	put(&o, e->proto, h.proto_bytes);
-	put(&o, g.frames.at, g.frames.len);
-	put(&o, e->transfers.refused, sizeof(e->transfers.refused));
-	put(&o, &e->transfers.regions.free_from, sizeof(e->transfers.regions.free_from));
-	for (uint32_t i = 0; i < n->config.regions; i++) {
-		struct region r = e->transfers.regions.regions[i];
-
-		r.memory = (void *)(uintptr_t)number_of(n, &e->transfers.regions.regions[i]);
-		put(&o, &r, sizeof(r));
+	image_put(&o, &h, sizeof(h));
+	image_put(&o, e->proto, h.proto_bytes);
+	image_put(&o, g.frames.at, g.frames.len);
+	for (unsigned i = 0; e->services->list[i] != NULL; i++) {
+		if (e->services->list[i]->save != NULL)
+			e->services->list[i]->save(e, &o);
 	}
-	put(&o, &e->transfers.pins_used, sizeof(e->transfers.pins_used));
-	put(&o, e->transfers.pins, n->config.regions * sizeof(*e->transfers.pins));
-	put(&o, &door, sizeof(door));
+	image_put(&o, &door, sizeof(door));
 	for (unsigned i = 0; i < e->open_count; i++)
-		put_channel(&o, e->open[i]);
+		put_channel(e, &o, e->open[i]);
 	int image = g.frames.failed || o.failed ? -1 : image_fd(&o);
 	int result = image < 0 ? -ENOMEM : give_descriptors(n, image, &door);
 
@@ -330,27 +285,6 @@ takeover_give(struct node *n)
 }
 
 /* ------------------------------------------------------------------ taking */
-
-static const uint8_t *
-get_part(struct bytes_in *in, size_t len)
-{
-	const uint8_t *at = in->at;
-
-	if ((size_t)(in->end - at) < len)
-		return NULL;
-	in->at += len;
-	return at;
-}
-
-static bool
-get(struct bytes_in *in, void *to, size_t len)
-{
-	const uint8_t *at = get_part(in, len);
-
-	if (at != NULL)
-		memcpy(to, at, len);
-	return at != NULL;
-}
 
 /* The next message's descriptors: 0, or -EPIPE. */
 static int
@@ -455,14 +389,14 @@ mean_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
 }
 
 static bool
-get_frames(struct bytes_in *in, struct taking *k)
+get_frames(struct image_in *in, struct taking *k)
 {
 	k->frames = calloc(k->count ? k->count : 1, sizeof(*k->frames));
 	for (uint32_t i = 0; k->frames != NULL && i < k->count; i++) {
 		struct rte_mbuf *m = rte_pktmbuf_alloc(k->n->pool);
 		uint32_t len;
 
-		if (m == NULL || !get(in, &len, sizeof(len)) || len > rte_pktmbuf_tailroom(m) || !get(in, rte_pktmbuf_mtod(m, void *), len))
+		if (m == NULL || !image_get(in, &len, sizeof(len)) || len > rte_pktmbuf_tailroom(m) || !image_get(in, rte_pktmbuf_mtod(m, void *), len))
 			return false;
 		m->data_len = (uint16_t)len;
 		m->pkt_len = len;
@@ -482,25 +416,24 @@ resume_inlet(struct inlet *in, const struct saved_inlet *s)
 /* What an image has of a context. */
 struct saved {
 	struct saved_channel s;
-	const uint8_t *bufs, *free, *done, *ended, *memories;
+	const uint8_t *bufs, *free, *done, *memories;
 };
 
 static bool
-get_saved(struct bytes_in *in, struct saved *to)
+get_saved(struct image_in *in, struct saved *to)
 {
 	struct saved_channel *s = &to->s;
 
-	return get(in, s, sizeof(*s)) && (to->bufs = get_part(in, s->bufs * sizeof(struct saved_buf))) != NULL &&
-		(to->free = get_part(in, s->free_count * sizeof(uint32_t))) != NULL &&
-		(to->done = get_part(in, s->done * sizeof(uint32_t))) != NULL && (to->ended = get_part(in, s->ended * sizeof(uint32_t))) != NULL &&
-		(to->memories = get_part(in, s->memories * sizeof(struct saved_memory))) != NULL;
+	return image_get(in, s, sizeof(*s)) && (to->bufs = image_part(in, s->bufs * sizeof(struct saved_buf))) != NULL &&
+		(to->free = image_part(in, s->free_count * sizeof(uint32_t))) != NULL &&
+		(to->done = image_part(in, s->done * sizeof(uint32_t))) != NULL &&
+		(to->memories = image_part(in, s->memories * sizeof(struct saved_memory))) != NULL;
 }
 
 static void
 resume_channel(struct channel *ch, const struct saved *from)
 {
 	const struct saved_channel *s = &from->s;
-	struct remote *r = ch->remote;
 	struct thin *thin = ch->thin;
 
 	ch->selects = s->selects;
@@ -511,8 +444,6 @@ resume_channel(struct channel *ch, const struct saved *from)
 	ch->sub.other = s->sub_other;
 	ch->com.pos = s->com_pos;
 	ch->com.other = s->com_other;
-	r->events.pos = s->event_pos;
-	r->events.other = s->event_other;
 	resume_inlet(&ch->plain, &s->plain);
 	resume_inlet(&ch->matched, &s->matched);
 	for (uint32_t i = 0; i < s->bufs; i++) {
@@ -525,16 +456,6 @@ resume_channel(struct channel *ch, const struct saved *from)
 	memcpy(thin->free, from->free, s->free_count * sizeof(*thin->free));
 	memcpy(ch->done, from->done, s->done * sizeof(*ch->done));
 	ch->done_tail = s->done;
-	memcpy(r->ended, from->ended, s->ended * sizeof(*r->ended));
-	r->ended_tail = s->ended;
-	r->next_age = s->next_age;
-	r->pushed = s->pushed;
-	r->pulled = s->pulled;
-	r->failed = s->failed;
-	r->served = s->served;
-	r->refused = s->refused;
-	r->regions = s->regions;
-	r->withheld = s->withheld;
 }
 
 /* Its memory, which may be such that it cannot be mapped. */
@@ -542,7 +463,7 @@ static struct thin *
 make_thin(struct node *n, struct takeover *t, const struct saved_channel *s)
 {
 	const struct channel *ch = &n->channels[s->ctx];
-	struct thin *thin = s->done <= ch->done_mask + 1 && s->ended <= ch->remote->ended_mask + 1 ?
+	struct thin *thin = s->done <= ch->done_mask + 1 ?
 		thin_make(n, &s->q, t->fds[2], s->region_bytes, MEMORY_AGAIN) : NULL;
 
 	if (thin == NULL)
@@ -583,7 +504,7 @@ map_memories(struct node *n, struct takeover *t, const struct saved *from)
 
 /* false: the image is not whole. A context that cannot go on is there, for its frames' sake, and bad: end_bad. */
 static bool
-get_channel(struct engine *e, struct takeover *t, struct bytes_in *in)
+get_channel(struct engine *e, struct takeover *t, struct image_in *in)
 {
 	struct node *n = e->node;
 	struct saved from;
@@ -597,7 +518,12 @@ get_channel(struct engine *e, struct takeover *t, struct bytes_in *in)
 		return false;
 	ch->generation = from.s.generation;
 	ch->pid = from.s.pid;
-	memcpy(ch->remote->pin_places, from.s.pin_places, sizeof(from.s.pin_places));
+	for (unsigned i = 0; e->services->list[i] != NULL; i++) {
+		const struct service_ops *ops = e->services->list[i];
+
+		if (ops->restore_context != NULL && !ops->restore_context(ch, in))
+			return false;
+	}
 	if (thin != NULL)
 		resume_channel(ch, &from);
 	t->bad[from.s.ctx] = thin == NULL || !map_memories(n, t, &from);
@@ -635,35 +561,21 @@ end_bad(struct engine *e, struct takeover *t)
 }
 
 static bool
-get_regions(struct engine *e, struct bytes_in *in)
+get_lane(struct engine *e, struct image_in *in)
 {
-	struct region_table *table = &e->transfers.regions;
+	for (unsigned i = 0; e->services->list[i] != NULL; i++) {
+		const struct service_ops *ops = e->services->list[i];
 
-	if (!get(in, e->transfers.refused, sizeof(e->transfers.refused)) || !get(in, &table->free_from, sizeof(table->free_from)))
-		return false;
-	return get(in, table->regions, e->node->config.regions * sizeof(*table->regions)) &&
-		get(in, &e->transfers.pins_used, sizeof(e->transfers.pins_used)) &&
-		get(in, e->transfers.pins, e->node->config.regions * sizeof(*e->transfers.pins));
-}
-
-/* Their memory's numbers become memory, which is there now; those that others have pinned are counted. */
-static void
-point_regions(struct engine *e)
-{
-	for (uint32_t i = 0; i < e->node->config.regions; i++) {
-		struct region *r = &e->transfers.regions.regions[i];
-		uint32_t number = (uint32_t)(uintptr_t)r->memory;
-
-		r->memory = r->key != 0 && number < MEMORIES_MAX ? e->node->channels[r->ctx].space.pieces[number] : NULL;
+		if (ops->restore != NULL && !ops->restore(e, in))
+			return false;
 	}
-	for (uint32_t i = 0; i < e->transfers.pins_used; i++)
-		e->node->channels[e->transfers.pins[i].ctx].remote->pins++;
+	return true;
 }
 
 static bool
-get_door(struct takeover *t, struct bytes_in *in)
+get_door(struct takeover *t, struct image_in *in)
 {
-	if (!get(in, &t->door, sizeof(t->door)) || t->door.connections > sizeof(t->door.connection) / sizeof(t->door.connection[0]))
+	if (!image_get(in, &t->door, sizeof(t->door)) || t->door.connections > sizeof(t->door.connection) / sizeof(t->door.connection[0]))
 		return false;
 	t->door.listener = t->listener;
 	for (unsigned i = 0; i < t->door.connections; i++) {
@@ -678,28 +590,31 @@ int
 takeover_resume(struct node *n, struct takeover *t, char *error, uint32_t error_len)
 {
 	struct engine *e = &n->engines[0];
-	struct bytes_in in = {t->image, t->image + t->image_bytes};
+	struct image_in in = {t->image, t->image + t->image_bytes};
 	struct proto_config p = proto_config_of(e);
 	struct taking k = {.n = n};
 	struct head h;
 
 	guard_begin();
-	if (!get(&in, &h, sizeof(h)) || h.magic != MAGIC || h.head_bytes != sizeof(h) || h.channel_bytes != sizeof(struct saved_channel) ||
-		h.proto_bytes != proto_memsize(&p) || !get(&in, e->proto, h.proto_bytes) || proto_adopt((void *)e->proto, &p) == NULL)
+	if (!image_get(&in, &h, sizeof(h)) || h.magic != MAGIC || h.head_bytes != sizeof(h) || h.channel_bytes != sizeof(struct saved_channel) ||
+		h.proto_bytes != proto_memsize(&p) || !image_get(&in, e->proto, h.proto_bytes) || proto_adopt((void *)e->proto, &p) == NULL)
 		return fail(error, error_len, -EPROTO, "the state is not of this build and configuration");
 	n->epoch = h.epoch;
 	memcpy(e->counters, h.counters, sizeof(h.counters));
 	k.count = h.frames;
-	bool good = get_frames(&in, &k) && get_regions(e, &in) && get_door(t, &in);
+	bool good = get_frames(&in, &k) && get_lane(e, &in) && get_door(t, &in);
 
 	for (uint32_t i = 0; i < h.channels && good; i++)
 		good = get_channel(e, t, &in);
 	if (good) {
-		point_regions(e);
+		for (unsigned i = 0; e->services->list[i] != NULL; i++) {
+			if (e->services->list[i]->restored != NULL)
+				e->services->list[i]->restored(e);
+		}
 		proto_swap_handles(e->proto, mean_handle, &k);
 		e->now = rte_rdtsc();
 		for (unsigned i = 0; i < e->open_count && !k.failed; i++)
-			freeze_give_room(e, e->open[i]);
+			freeze_end(e, e->open[i]);
 		if (!k.failed)
 			end_bad(e, t);
 	}

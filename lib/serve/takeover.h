@@ -19,7 +19,7 @@
 #ifndef PMX_TAKEOVER_H
 #define PMX_TAKEOVER_H
 
-#include "engine/engine.h"
+#include "engine/lane.h"
 
 /* Two nodes with equal terms can take over from each other. */
 uint64_t takeover_terms(const struct node *n);

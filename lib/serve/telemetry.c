@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/service/rma/pinned.h"
+#include "engine/service/rma/rma.h"
 #include "serve/dpdk_names.h"
 #include "serve/serve.h"
 
@@ -254,7 +256,7 @@ static void
 add_remote(struct rte_tel_data *d, const struct channel *ch)
 {
 	struct rte_tel_data *c = rte_tel_data_alloc();
-	const struct remote *r = ch->remote;
+	const struct rma_context *r = rma_context(ch);
 	struct pin_counters pins;
 	char name[16];
 
@@ -291,7 +293,7 @@ tell_memory(const char *cmd, const char *params, struct rte_tel_data *d)
 }
 
 static void
-add_region(struct rte_tel_data *d, const struct transfers *x, const struct region *r, uint32_t number)
+add_region(struct rte_tel_data *d, const struct rma_lane *x, const struct region *r, uint32_t number)
 {
 	static const char *const rights[] = {"none", "read", "write", "read, write"};
 	struct rte_tel_data *c = rte_tel_data_alloc();
@@ -325,7 +327,7 @@ tell_regions(const char *cmd, const char *params, struct rte_tel_data *d)
 
 	rte_tel_data_start_dict(d);
 	for (uint32_t i = from; i < each * node->config.lanes && shown < 64; i++) {
-		const struct transfers *x = &node->engines[i / each].transfers;
+		const struct rma_lane *x = rma_lane(&node->engines[i / each]);
 		const struct region *r = &x->regions.regions[i % each];
 
 		if (r->key == 0)

@@ -21,7 +21,7 @@
 #include <rte_mempool.h>
 
 #include "client/client.h"
-#include "engine/engine.h"
+#include "engine/lane.h"
 #include "input.h"
 #include "pmx/pmx.h"
 

@@ -12,7 +12,9 @@
 #include <sys/mman.h>
 
 #include "client/client.h"
-#include "engine/engine.h"
+#include "engine/service/rma/frames.h"
+#include "engine/service/rma/targets.h"
+#include "engine/service/rma/transfers.h"
 #include "input.h"
 #include "pmx/pmx.h"
 
@@ -127,12 +129,12 @@ close_target(struct target *t)
 	}
 	pmx_context_close(t->c);
 	munmap(t->private, BYTES);
-	for (unsigned i = 0; e->transfers.frames_free != e->transfers.frames_max; i++) {
+	for (unsigned i = 0; rma_lane(e)->frames_free != rma_lane(e)->frames_max; i++) {
 		pmx_node_poll(node);
 		MUST(i < TURNS);
 	}
-	MUST(e->transfers.requests.head == NULL && e->transfers.waiting == 0 && e->transfers.events_waiting == 0);
-	MUST(e->transfers.pins_used == 0 && t->ch->remote->pins == 0);
+	MUST(rma_lane(e)->requests.head == NULL && rma_lane(e)->waiting == 0 && rma_lane(e)->events_waiting == 0);
+	MUST(rma_lane(e)->pins_used == 0 && rma_context(t->ch)->pins == 0);
 	MUST(e->counters[ENGINE_pins_granted] == e->counters[ENGINE_pins_released]);
 	MUST(t->ch->state == CHANNEL_CLOSED);
 }

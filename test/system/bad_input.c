@@ -20,7 +20,7 @@
 #include <rte_mempool.h>
 
 #include "client/client.h"
-#include "engine/engine.h"
+#include "engine/lane.h"
 #include "pmx/pmx.h"
 #include "wire/wire.h"
 

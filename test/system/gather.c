@@ -20,7 +20,7 @@
 #include <rte_mbuf.h>
 
 #include "client/client.h"
-#include "engine/engine.h"
+#include "engine/lane.h"
 #include "fault_model.h"
 #include "pmx/pmx.h"
 

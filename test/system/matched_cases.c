@@ -15,7 +15,8 @@
 #include <rte_eal.h>
 
 #include "client/client.h"
-#include "engine/engine.h"
+#include "engine/service/rma/rma.h"
+#include "engine/submit.h"
 #include "helpers.h"
 #include "wire/wire.h"
 
@@ -223,8 +224,8 @@ memory_goes_while_receives_want_a_place(void)
 	channel_scan(&nodes[1]->embedded->engines[0], ch);
 	pmx_free(ctx[1][0], p);
 	channel_scan(&nodes[1]->embedded->engines[0], ch);
-	for (uint32_t i = 0; i < ch->remote->all_ops; i++)
-		MUST(ch->remote->ops[i].state == OP_FREE || ch->remote->ops[i].local.memory == NULL);
+	for (uint32_t i = 0; i < rma_context(ch)->all_ops; i++)
+		MUST(rma_context(ch)->ops[i].state == OP_FREE || rma_context(ch)->ops[i].local.memory == NULL);
 	for (unsigned i = 0; i < 12; i++)
 		MUST(wait_for(ctx[1][0], &r[i]) < 0);
 }

@@ -17,7 +17,7 @@
 #include <rte_mempool.h>
 
 #include "client/client.h"
-#include "engine/engine.h"
+#include "engine/lane.h"
 #include "helpers.h"
 #include "pmx/pmx.h"
 

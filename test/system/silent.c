@@ -13,7 +13,7 @@
 
 #include <rte_eal.h>
 
-#include "engine/engine.h"
+#include "engine/lane.h"
 #include "helpers.h"
 #include "pmx/pmx.h"
 

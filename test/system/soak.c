@@ -25,7 +25,7 @@
 #include <rte_mempool.h>
 
 #include "client/client.h"
-#include "engine/engine.h"
+#include "engine/lane.h"
 #include "pmx/pmx.h"
 
 #define NODES     2

@@ -25,7 +25,10 @@
 #include <rte_mempool.h>
 
 #include "client/client.h"
-#include "engine/engine.h"
+#include "engine/lane.h"
+#include "engine/service/rma/pinned.h"
+#include "engine/service/rma/rma.h"
+#include "node/node.h"
 #include "helpers.h"
 #include "pmx/pmx.h"
 
@@ -381,7 +384,7 @@ print_state(void)
 {
 	for (unsigned n = 0; n < NODES; n++) {
 		const struct engine *e = &nodes[n]->embedded->engines[0];
-		const struct transfers *x = &e->transfers;
+		const struct rma_lane *x = rma_lane(e);
 
 		fprintf(stderr, "# node %u: %u of %u frames free, %u transfers wait, %u frames within the node, requests:", n, x->frames_free,
 			x->frames_max, x->waiting, x->local_waiting);
@@ -389,7 +392,7 @@ print_state(void)
 			fprintf(stderr, " [kind %u of %u:%u to %u, %lu bytes sent]", r->kind, r->node, r->peer, r->ctx, r->sent);
 		fprintf(stderr, "\n");
 		for (unsigned c = 0; c < CONTEXTS; c++) {
-			const struct remote *r = e->node->channels[c].remote;
+			const struct rma_context *r = rma_context(&e->node->channels[c]);
 
 			fprintf(stderr, "# context %u:%u: %u frames, %u held, %u events wait;", n, c, r->frames, r->held, r->events_waiting);
 			for (uint32_t i = 0; i < r->transfers; i++) {
@@ -448,7 +451,7 @@ busy(void)
 		}
 		take_events(&ends[i]);
 		any |= pmx_transfers_pending(ends[i].ctx) != 0 || pmx_sends_pending(ends[i].ctx) != 0;
-		any |= ends[i].ctx->node->embedded->channels[ends[i].ctx->ctx].remote->frames != 0;
+		any |= rma_context(&ends[i].ctx->node->embedded->channels[ends[i].ctx->ctx])->frames != 0;
 		any |= ends[i].notified != ends[i].expected;
 	}
 	return any;
@@ -476,7 +479,7 @@ static void
 check_engine(unsigned n)
 {
 	const struct engine *e = &nodes[n]->embedded->engines[0];
-	const struct transfers *x = &e->transfers;
+	const struct rma_lane *x = rma_lane(e);
 
 	if (use_dma && x->dma.begun == 0)
 		fail("node %u: the DMA device was not used", n);
@@ -487,7 +490,7 @@ check_engine(unsigned n)
 			x->waiting, x->requests.head ? "left" : "none");
 	for (unsigned c = 0; c < CONTEXTS; c++) {
 		const struct memory_space *space = &e->node->channels[c].space;
-		const struct remote *r = e->node->channels[c].remote;
+		const struct rma_context *r = rma_context(&e->node->channels[c]);
 		uint32_t requests = 0;
 
 		for (const struct request *q = r->free_requests; q != NULL; q = q->next)
@@ -644,7 +647,7 @@ check_pin(void)
 	must_be(ask_unpin(&ends[0], &ends[2].remote[BY_KERNEL]), -ENOKEY, "a second release");
 	must_be(ask_unpin(&ends[3], &ends[2].read_only), -ENOKEY, "the release of another's pin");
 	must_be(ask_unpin(&ends[0], &ends[2].read_only), 1, "a release");
-	if (ends[0].ctx->node->embedded->channels[0].remote->pin_places[PIN_PLACES - 1].held)
+	if (rma_context(&ends[0].ctx->node->embedded->channels[0])->pin_places[PIN_PLACES - 1].held)
 		fail("the asker's engine believes that it has pins");
 }
 
@@ -776,11 +779,11 @@ check_random_pins(unsigned steps)
 	for (unsigned n = 0; n < NODES; n++) {
 		const struct engine *e = &nodes[n]->embedded->engines[0];
 
-		if (e->transfers.pins_used != 0 || e->counters[ENGINE_pins_granted] != e->counters[ENGINE_pins_released])
-			fail("node %u: %u pins are left, %lu were granted, %lu released", n, e->transfers.pins_used,
+		if (rma_lane(e)->pins_used != 0 || e->counters[ENGINE_pins_granted] != e->counters[ENGINE_pins_released])
+			fail("node %u: %u pins are left, %lu were granted, %lu released", n, rma_lane(e)->pins_used,
 				e->counters[ENGINE_pins_granted], e->counters[ENGINE_pins_released]);
 		for (unsigned c = 0; c < CONTEXTS; c++) {
-			if (e->node->channels[c].remote->pins != 0 || pinning_any(&e->node->channels[c]))
+			if (rma_context(&e->node->channels[c])->pins != 0 || pinning_any(&e->node->channels[c]))
 				fail("node %u context %u: pins are left", n, c);
 		}
 	}
@@ -792,7 +795,7 @@ static void
 check_pins_full(void)
 {
 	struct end *owner = &ends[2], *by = &ends[0];
-	struct remote *remote = by->ctx->node->embedded->channels[0].remote;
+	struct rma_context *remote = rma_context(&by->ctx->node->embedded->channels[0]);
 	uint32_t most = (owner->ctx->node->embedded->config.regions + 1) / 2, n = 0;
 	struct pmx_remote r[ENDS * 4];
 	struct end *asker[ENDS * 4];

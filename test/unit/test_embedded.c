@@ -26,7 +26,10 @@
 #include <rte_mempool.h>
 
 #include "client/client.h"
-#include "engine/engine.h"
+#include "engine/lane.h"
+#include "engine/service/rma/pinned.h"
+#include "engine/service/rma/rma.h"
+#include "node/node.h"
 #include "pmx/pmx.h"
 #include "wire/wire.h"
 
@@ -991,12 +994,12 @@ send__what_the_port_still_has_is_sent_again_as_a_copy(void **state)
 static void
 pull__a_peer_that_fails_leaves_no_question(void **state)
 {
-	const struct transfers *x;
+	const struct rma_lane *x;
 
 	(void)state;
 	start("client", "transfer_frames = 16\n[proto]\nrto_min_us = 200\nrto_max_us = 1000\nretries = 3");
 	open_regions(ctx[1][0]);
-	x = &nodes[1]->embedded->engines[0].transfers;
+	x = rma_lane(&nodes[1]->embedded->engines[0]);
 	const struct pmx_transfer t = transfer(local[0], REGION, NULL, 0);
 
 	assert_int_equal(pmx_pull(ctx[0][0], &t, NULL), 0);
@@ -1014,7 +1017,7 @@ check_requests(void)
 {
 	uint32_t free = 0;
 
-	for (const struct request *r = nodes[1]->embedded->channels[0].remote->free_requests; r != NULL; r = r->next)
+	for (const struct request *r = rma_context(&nodes[1]->embedded->channels[0])->free_requests; r != NULL; r = r->next)
 		assert_true(++free <= nodes[1]->embedded->config.requests);
 	assert_int_equal(free, nodes[1]->embedded->config.requests);
 }
@@ -1035,7 +1038,7 @@ rhi_sig__notifications_keep_their_order(void **state)
 			t.immediate = i;
 			assert_int_equal(pmx_push(ctx[0][0], &t, NULL), 0);
 			if (i < 4)
-				UNTIL(nodes[1]->embedded->channels[0].remote->events_waiting == i);
+				UNTIL(rma_context(&nodes[1]->embedded->channels[0])->events_waiting == i);
 		}
 		pmx_node_poll(nodes[0]); /* the last one is on its way */
 		assert_int_equal(pmx_event(ctx[1][0], &event), 1);
@@ -1047,7 +1050,7 @@ rhi_sig__notifications_keep_their_order(void **state)
 		}
 		UNTIL(pmx_sync_wait(ctx[0][0], 0) == 0);
 		assert_int_equal(pmx_event(ctx[1][0], &event), 0);
-		UNTIL(nodes[1]->embedded->engines[0].transfers.requests.head == NULL);
+		UNTIL(rma_lane(&nodes[1]->embedded->engines[0])->requests.head == NULL);
 	}
 	check_requests();
 }
@@ -1066,7 +1069,7 @@ rhi_sig__notifications_that_wait_end_with_their_context(void **state)
 
 		assert_int_equal(pmx_push(ctx[0][0], &t, NULL), 0);
 	}
-	UNTIL(nodes[1]->embedded->channels[0].remote->events_waiting == 4);
+	UNTIL(rma_context(&nodes[1]->embedded->channels[0])->events_waiting == 4);
 	pmx_context_close(ctx[1][0]);
 	assert_int_equal(pmx_context_open(&ctx[1][0], nodes[1], &p), 0);
 	UNTIL(pmx_sync_wait(ctx[0][0], 0) == 0);

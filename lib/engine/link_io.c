@@ -19,7 +19,9 @@
 #include <rte_ip.h>
 #include <rte_udp.h>
 
-#include "engine/engine.h"
+#include "engine/deliver.h"
+#include "engine/link_io.h"
+#include "engine/local.h"
 
 /* ------------------------------------------------------------------ encapsulation */
 
@@ -283,8 +285,10 @@ inbox_in(struct engine *e)
 	unsigned n = rte_ring_dequeue_burst(e->inbox, m, BURST_MAX, NULL);
 
 	for (unsigned i = 0; i < n; i++) {
-		if (is_transfer((uintptr_t)m[i]))
-			frame_arrive(e, frame_of_handle((uintptr_t)m[i]));
+		unsigned number = (uintptr_t)m[i] & SERVICE_TAG;
+
+		if (number != 0)
+			e->services->numbered[number]->handed_over(e, (uintptr_t)m[i]);
 		else if (buf_priv(m[i])->src_ctx == WIRE_NOBODY)
 			frame_to_core(e, m[i]);
 		else
@@ -347,8 +351,8 @@ frame_of(struct engine *e, const struct proto_out *o, const struct peer *peer)
 	struct rte_mbuf *m;
 	uint32_t head = peer->encap_len + o->head_len;
 
-	if (o->handle != PROTO_NO_HANDLE && is_transfer(o->handle))
-		return frame_mbuf(e, o, peer);
+	if (o->handle != PROTO_NO_HANDLE && o->handle & SERVICE_TAG)
+		return e->services->numbered[o->handle & SERVICE_TAG]->frame(e, o, peer);
 	if (o->handle != PROTO_NO_HANDLE) {
 		m = ((const struct send_slot *)(uintptr_t)o->handle)->m;
 		if (unlikely(o->again) && rte_mbuf_refcnt_read(m) > 1)
@@ -411,7 +415,7 @@ static inline void
 frame_out(struct engine *e, const struct proto_out *o, const struct peer *peer, struct tx_queue *q)
 {
 	/* PROTO_NO_HANDLE is odd as well */
-	if (unlikely(!peer->plain || is_transfer(o->handle) || o->again)) {
+	if (unlikely(!peer->plain || o->handle & SERVICE_TAG || o->again)) {
 		frame_out_checked(e, o, peer, q);
 		return;
 	}

@@ -18,7 +18,7 @@
 #include <rte_dmadev.h>
 #include <rte_pause.h>
 
-#include "engine/engine.h"
+#include "engine/service/rma/dma.h"
 
 /* The i-th name of a list with commas; false: there is none. */
 static bool
@@ -39,7 +39,7 @@ name_of(const char *list, unsigned i, char *out, size_t size)
 int
 dma_open(struct engine *e, char *error, size_t error_len)
 {
-	struct dma *d = &e->transfers.dma;
+	struct dma *d = &rma_lane(e)->dma;
 	const struct rte_dma_conf conf = {.nb_vchans = 1};
 	struct rte_dma_vchan_conf queue = {.direction = RTE_DMA_DIR_MEM_TO_MEM, .nb_desc = DMA_COPIES};
 	struct rte_dma_info info;
@@ -76,7 +76,7 @@ dma_open(struct engine *e, char *error, size_t error_len)
 void
 dma_close(struct engine *e)
 {
-	struct dma *d = &e->transfers.dma;
+	struct dma *d = &rma_lane(e)->dma;
 
 	if (d->device < 0 || e->node == NULL || e->node->config.dma[0] == 0)
 		return;
@@ -89,7 +89,7 @@ dma_close(struct engine *e)
 bool
 dma_copy(struct engine *e, struct channel *ch, const struct arrival *a, struct memory *memory, uint8_t *to)
 {
-	struct dma *d = &e->transfers.dma;
+	struct dma *d = &rma_lane(e)->dma;
 
 	if (d->device < 0 || a->m == NULL || a->len < DMA_MIN || d->tail - d->head == DMA_COPIES)
 		return false;
@@ -100,6 +100,7 @@ dma_copy(struct engine *e, struct channel *ch, const struct arrival *a, struct m
 	d->jobs[d->tail++ % DMA_COPIES] = (struct dma_job){.m = a->m, .memory = memory, .to = to, .generation = ch->generation,
 		.ctx = ch->ctx, .a = *a, .copies = true};
 	d->begun++;
+	service_busy(e, RMA_SERVICE);
 	return true;
 }
 
@@ -107,7 +108,7 @@ dma_copy(struct engine *e, struct channel *ch, const struct arrival *a, struct m
 bool
 dma_later(struct engine *e, struct channel *ch, const struct arrival *a)
 {
-	struct dma *d = &e->transfers.dma;
+	struct dma *d = &rma_lane(e)->dma;
 
 	if (likely(d->head == d->tail) || a->m == NULL || d->tail - d->head == DMA_COPIES)
 		return false;
@@ -124,14 +125,14 @@ finish(struct engine *e, struct dma_job *j)
 	if (j->memory != NULL)
 		memory_let_go(j->memory);
 	if (ch->state == CHANNEL_OPEN && ch->generation == j->generation)
-		target_placed(e, ch, &j->a);
+		rma_lane(e)->dma.placed(e, ch, &j->a);
 	rte_pktmbuf_free(j->m);
 }
 
 unsigned
 dma_poll(struct engine *e)
 {
-	struct dma *d = &e->transfers.dma;
+	struct dma *d = &rma_lane(e)->dma;
 	enum rte_dma_status_code status[32];
 	unsigned work = 0;
 	uint16_t n, last;
@@ -153,7 +154,7 @@ dma_poll(struct engine *e)
 void
 dma_drain(struct engine *e)
 {
-	struct dma *d = &e->transfers.dma;
+	struct dma *d = &rma_lane(e)->dma;
 
 	while (unlikely(d->head != d->tail)) {
 		if (dma_poll(e) == 0)

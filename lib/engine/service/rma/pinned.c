@@ -19,7 +19,8 @@
 
 #include <rte_cycles.h>
 
-#include "engine/engine.h"
+#include "engine/service/rma/frames.h"
+#include "engine/service/rma/pinned.h"
 
 #define TELL_EVERY_MS 100
 
@@ -29,10 +30,10 @@
 static void
 drop(struct engine *e, struct pin *p)
 {
-	struct transfers *x = &e->transfers;
+	struct rma_lane *x = rma_lane(e);
 
 	ENGINE_COUNT_N(e, pins_released, p->count);
-	e->node->channels[p->ctx].remote->pins--;
+	rma_context(&e->node->channels[p->ctx])->pins--;
 	*p = x->pins[--x->pins_used];
 }
 
@@ -56,7 +57,7 @@ is_stale(const struct engine *e, const struct pin *p)
 static struct pin *
 find_pin(struct engine *e, const struct arrival *a, uint64_t key)
 {
-	struct transfers *x = &e->transfers;
+	struct rma_lane *x = rma_lane(e);
 
 	for (uint32_t i = 0; i < x->pins_used; i++) {
 		struct pin *p = &x->pins[i];
@@ -74,9 +75,9 @@ find_pin(struct engine *e, const struct arrival *a, uint64_t key)
 static void
 drop_stale(struct engine *e)
 {
-	for (uint32_t i = e->transfers.pins_used; i-- > 0;) {
-		if (is_stale(e, &e->transfers.pins[i]))
-			drop(e, &e->transfers.pins[i]);
+	for (uint32_t i = rma_lane(e)->pins_used; i-- > 0;) {
+		if (is_stale(e, &rma_lane(e)->pins[i]))
+			drop(e, &rma_lane(e)->pins[i]);
 	}
 }
 
@@ -84,12 +85,12 @@ drop_stale(struct engine *e)
 static struct pin *
 new_pin(struct engine *e, const struct channel *ch)
 {
-	struct transfers *x = &e->transfers;
+	struct rma_lane *x = rma_lane(e);
 	uint32_t all = e->node->config.regions, each = (all + 1) / 2;
 
-	if (ch->remote->pins >= each || x->pins_used == all)
+	if (rma_context(ch)->pins >= each || x->pins_used == all)
 		drop_stale(e);
-	return ch->remote->pins < each && x->pins_used < all ? &x->pins[x->pins_used] : NULL;
+	return rma_context(ch)->pins < each && x->pins_used < all ? &x->pins[x->pins_used] : NULL;
 }
 
 uint8_t
@@ -102,8 +103,8 @@ pinned_grant(struct engine *e, struct channel *ch, const struct arrival *a, uint
 		if (p == NULL)
 			return ENOSPC;
 		*p = (struct pin){.key = key, .epoch = epoch_of(e, a->node), .ctx = ch->ctx, .node = a->node, .peer = a->peer};
-		e->transfers.pins_used++;
-		ch->remote->pins++;
+		rma_lane(e)->pins_used++;
+		rma_context(ch)->pins++;
 	}
 	p->id = wire_be32(a->head->id);
 	p->count++;
@@ -115,7 +116,7 @@ pinned_grant(struct engine *e, struct channel *ch, const struct arrival *a, uint
 static uint32_t
 none_left(const struct engine *e, const struct channel *ch, const struct arrival *a)
 {
-	const struct transfers *x = &e->transfers;
+	const struct rma_lane *x = rma_lane(e);
 
 	for (uint32_t i = 0; i < x->pins_used; i++) {
 		const struct pin *p = &x->pins[i];
@@ -142,9 +143,9 @@ pinned_release(struct engine *e, struct channel *ch, const struct arrival *a, ui
 void
 pinned_lost(struct engine *e, struct channel *ch, uint16_t node, uint16_t peer)
 {
-	struct transfers *x = &e->transfers;
+	struct rma_lane *x = rma_lane(e);
 
-	for (uint32_t i = ch->remote->pins != 0 ? x->pins_used : 0; i-- > 0;) {
+	for (uint32_t i = rma_context(ch)->pins != 0 ? x->pins_used : 0; i-- > 0;) {
 		struct pin *p = &x->pins[i];
 
 		if (p->ctx == ch->ctx && p->node == node && p->peer == peer)
@@ -155,9 +156,9 @@ pinned_lost(struct engine *e, struct channel *ch, uint16_t node, uint16_t peer)
 void
 pinned_ends(struct engine *e, struct channel *ch, uint64_t key)
 {
-	struct transfers *x = &e->transfers;
+	struct rma_lane *x = rma_lane(e);
 
-	for (uint32_t i = ch->remote->pins != 0 ? x->pins_used : 0; i-- > 0;) {
+	for (uint32_t i = rma_context(ch)->pins != 0 ? x->pins_used : 0; i-- > 0;) {
 		if (x->pins[i].ctx == ch->ctx && (key == 0 || x->pins[i].key == key))
 			drop(e, &x->pins[i]);
 	}
@@ -189,10 +190,10 @@ tell_again(struct engine *e, struct channel *ch, struct pin *p)
 bool
 pinned_by_others(struct engine *e, struct channel *ch, uint64_t key)
 {
-	struct transfers *x = &e->transfers;
+	struct rma_lane *x = rma_lane(e);
 	bool pinned = false;
 
-	for (uint32_t i = ch->remote->pins != 0 ? x->pins_used : 0; i-- > 0;) {
+	for (uint32_t i = rma_context(ch)->pins != 0 ? x->pins_used : 0; i-- > 0;) {
 		struct pin *p = &x->pins[i];
 
 		if (p->key != key)
@@ -208,7 +209,7 @@ pinned_by_others(struct engine *e, struct channel *ch, uint64_t key)
 }
 
 uint32_t
-pinned_count(const struct transfers *x, uint64_t key)
+pinned_count(const struct rma_lane *x, uint64_t key)
 {
 	uint32_t n = 0;
 
@@ -226,7 +227,7 @@ is_free(const struct pin_place *p)
 }
 
 static struct pin_place *
-find_place(struct remote *r, uint16_t node, uint16_t ctx, bool take)
+find_place(struct rma_context *r, uint16_t node, uint16_t ctx, bool take)
 {
 	struct pin_place *unused = NULL;
 
@@ -247,7 +248,7 @@ find_place(struct remote *r, uint16_t node, uint16_t ctx, bool take)
 bool
 pinning_begins(struct channel *ch, struct op *op)
 {
-	struct pin_place *p = find_place(ch->remote, op->d.node, op->d.ctx, true);
+	struct pin_place *p = find_place(rma_context(ch), op->d.node, op->d.ctx, true);
 
 	op->asks_pin = p != NULL;
 	if (p != NULL)
@@ -258,7 +259,7 @@ pinning_begins(struct channel *ch, struct op *op)
 void
 pinning_ends(struct channel *ch, struct op *op, uint8_t error)
 {
-	struct pin_place *p = find_place(ch->remote, op->d.node, op->d.ctx, false);
+	struct pin_place *p = find_place(rma_context(ch), op->d.node, op->d.ctx, false);
 	bool asked = op->asks_pin;
 
 	op->d.len = 0; /* bytes that were moved */
@@ -275,7 +276,7 @@ pinning_ends(struct channel *ch, struct op *op, uint8_t error)
 void
 pinning_none_left(struct channel *ch, const struct op *op)
 {
-	struct pin_place *p = find_place(ch->remote, op->d.node, op->d.ctx, false);
+	struct pin_place *p = find_place(rma_context(ch), op->d.node, op->d.ctx, false);
 
 	if (p != NULL)
 		p->held = false;
@@ -285,7 +286,7 @@ bool
 pinning_any(const struct channel *ch)
 {
 	for (unsigned i = 0; i < PIN_PLACES; i++) {
-		if (!is_free(&ch->remote->pin_places[i]))
+		if (!is_free(&rma_context(ch)->pin_places[i]))
 			return true;
 	}
 	return false;
@@ -295,7 +296,7 @@ bool
 pinning_leaves(struct engine *e, struct channel *ch)
 {
 	for (unsigned i = 0; i < PIN_PLACES; i++) {
-		struct pin_place *p = &ch->remote->pin_places[i];
+		struct pin_place *p = &rma_context(ch)->pin_places[i];
 		struct frame *f = is_free(p) ? NULL : frame_take(e, true);
 
 		if (is_free(p))

@@ -10,11 +10,12 @@
  * 2. What a lane asks and what it answers each leave a quarter of the pool to the other.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 
-#include "engine/engine.h"
+#include "engine/service/rma/frames.h"
 
 #define REFER_MIN 512 /* bytes; fewer are copied: a second segment costs a descriptor */
 
@@ -38,7 +39,7 @@ place_freed(void *addr, void *opaque)
 }
 
 static struct rte_mbuf *
-new_place(struct transfers *x)
+new_place(struct rma_lane *x)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(x->places);
 
@@ -56,7 +57,7 @@ frame_head(struct frame *f)
 struct frame *
 frame_take(struct engine *e, bool own)
 {
-	struct transfers *x = &e->transfers;
+	struct rma_lane *x = rma_lane(e);
 	struct frame *f = x->free_frames;
 
 	if (f == NULL || (own ? x->own_out : x->answers_out) >= x->frames_max - x->frames_max / 4)
@@ -75,7 +76,7 @@ frame_take(struct engine *e, bool own)
 void
 frame_put(struct engine *e, struct frame *f)
 {
-	struct transfers *x = &e->transfers;
+	struct rma_lane *x = rma_lane(e);
 
 	f->next = x->free_frames;
 	x->free_frames = f;
@@ -89,7 +90,7 @@ frame_put(struct engine *e, struct frame *f)
 unsigned
 frames_take(struct engine *e, bool own, uint64_t left, struct frame **f, uint32_t *len)
 {
-	uint32_t payload = e->transfers.payload;
+	uint32_t payload = rma_lane(e)->payload;
 	unsigned n = 0;
 
 	do {
@@ -185,32 +186,32 @@ frames_fill(struct engine *e, const struct bytes *b, uint64_t offset, uint16_t n
 /* ------------------------------------------------------------------ out */
 
 /* To the lane of a context of this node. */
-static void
-hand_over(struct engine *e, struct frame *f, uint16_t ctx)
+void
+frame_hand_over(struct engine *e, struct frame *f, uint16_t ctx)
 {
 	struct engine *lane = node_lane(e->node, ctx);
 
 	if (lane == e) {
-		frame_arrive(e, f);
+		e->services->numbered[RMA_SERVICE]->handed_over(e, frame_handle(f));
 		return;
 	}
-	rte_ring_enqueue(lane->inbox, (void *)((uintptr_t)f | 1));
+	rte_ring_enqueue(lane->inbox, (void *)frame_handle(f));
 	engine_wake(lane);
 }
 
-static inline void
-count_frame(struct channel *ch, struct frame *f, uint32_t by)
+void
+frame_count(struct channel *ch, struct frame *f, uint32_t by)
 {
-	ch->remote->frames += by;
+	rma_context(ch)->frames += by;
 	f->out = by == 1;
 	if (f->own)
-		ch->remote->own_frames += by;
+		rma_context(ch)->own_frames += by;
 }
 
-static int
-give_to_core(struct engine *e, const struct frame *f)
+int
+frame_to_core(struct engine *e, const struct frame *f)
 {
-	const uint64_t handle = (uintptr_t)f | 1;
+	const uint64_t handle = frame_handle(f);
 	const struct proto_message m = {
 		.dst_node = f->node,
 		.dst_ctx = f->dst,
@@ -233,16 +234,16 @@ frame_send(struct engine *e, struct channel *ch, struct frame *f, uint16_t src_e
 	f->dst = dst;
 	f->len = len;
 	if (unlikely(node == e->node->config.id)) {
-		count_frame(ch, f, 1);
-		hand_over(e, f, dst % WIRE_CONTEXTS_MAX);
+		frame_count(ch, f, 1);
+		frame_hand_over(e, f, dst % WIRE_CONTEXTS_MAX);
 		return 0;
 	}
 	if (unlikely(node >= e->nodes_max || !e->peers[node].known))
 		return -EHOSTUNREACH;
-	int result = give_to_core(e, f);
+	int result = frame_to_core(e, f);
 
 	if (likely(result == 0))
-		count_frame(ch, f, 1);
+		frame_count(ch, f, 1);
 	return result;
 }
 
@@ -298,10 +299,10 @@ frame_mbuf(struct engine *e, const struct proto_out *o, const struct peer *peer)
 /* ------------------------------------------------------------------ back */
 
 /* A port still has an mbuf of the frame: the port keeps it. false: none to put in its place. */
-static bool
-leave_to_port(struct engine *e, struct frame *f)
+bool
+frame_leave_to_port(struct engine *e, struct frame *f)
 {
-	struct rte_mbuf *m = rte_pktmbuf_alloc(e->node->pool), *place = new_place(&e->transfers);
+	struct rte_mbuf *m = rte_pktmbuf_alloc(e->node->pool), *place = new_place(rma_lane(e));
 
 	if (m == NULL || place == NULL) {
 		rte_pktmbuf_free(m);
@@ -320,19 +321,19 @@ leave_to_port(struct engine *e, struct frame *f)
 	return true;
 }
 
-static inline bool
-port_has(const struct frame *f)
+bool
+frame_is_with_port(const struct frame *f)
 {
 	return rte_mbuf_refcnt_read(f->m) > 1 || (f->memory && rte_mbuf_refcnt_read(f->place) > 1);
 }
 
 /* What the port has it keeps, and the frame gets a copy. false: there are no mbufs. */
-static bool
-copy_from_port(struct engine *e, struct frame *f)
+bool
+frame_copy_from_port(struct engine *e, struct frame *f)
 {
 	struct rte_mbuf *copy = copy_frame(e, f);
 
-	if (copy == NULL || !leave_to_port(e, f)) {
+	if (copy == NULL || !frame_leave_to_port(e, f)) {
 		rte_pktmbuf_free(copy);
 		return false;
 	}
@@ -341,170 +342,6 @@ copy_from_port(struct engine *e, struct frame *f)
 	f->memory = NULL; /* let go by the port */
 	return true;
 }
-
-/* Answers, and what answers an offer, may be sent twice: who they are not for does not know their id. */
-static inline bool
-may_repeat(struct frame *f)
-{
-	return !f->own || frame_head(f)->flags & WIRE_T_OFFER;
-}
-
-/* A frame whose flow was reset: by the end of the context that it was for, or of the one that had that number before and
- * the same flow. Frames come back in order, and before anything new is sent. */
-static bool
-send_again(struct engine *e, struct channel *ch, struct frame *f)
-{
-	if (f->retried || !may_repeat(f) || ch->state != CHANNEL_OPEN || f->node == e->node->config.id)
-		return false;
-	f->retried = true;
-	return (!port_has(f) || copy_from_port(e, f)) && give_to_core(e, f) == 0;
-}
-
-/* The core, or the other lane, is done with it. */
-void
-frame_done(struct engine *e, struct frame *f, uint8_t error)
-{
-	struct channel *ch = &e->node->channels[f->src % WIRE_CONTEXTS_MAX];
-
-	if (unlikely(error == ECONNRESET) && send_again(e, ch, f))
-		return;
-	bool queued = port_has(f);
-
-	if (unlikely(queued) && !leave_to_port(e, f)) {
-		f->error = error;
-		f->next = e->transfers.lingering;
-		e->transfers.lingering = f;
-		return;
-	}
-	if (f->memory && !queued)
-		memory_let_go(f->memory);
-	count_frame(ch, f, (uint32_t)-1);
-	if (unlikely(f->ends_offer)) {
-		struct op *op = transfer_find(ch, f->id);
-
-		f->ends_offer = false;
-		if (op != NULL && op->d.kind == TRANSFER_OFFER)
-			transfer_end(e, ch, op, error);
-	}
-	if (unlikely(f->marked))
-		target_unmarked(e, ch);
-	if (unlikely(f->own && (error || f->asks))) {
-		struct op *op = transfer_find(ch, f->id);
-
-		if (op != NULL)
-			op->asking = false;
-		if (op != NULL && error)
-			transfer_end(e, ch, op, error);
-	} else if (unlikely(error)) {
-		target_peer_failed(e, ch, f->node, f->dst % WIRE_CONTEXTS_MAX, error);
-	}
-	frame_put(e, f);
-}
-
-/* Frames that a port had, when there was no mbuf to leave to it. */
-void
-frames_recheck(struct engine *e)
-{
-	struct frame *f = e->transfers.lingering;
-
-	e->transfers.lingering = NULL;
-	while (f != NULL) {
-		struct frame *next = f->next;
-
-		frame_done(e, f, f->error);
-		f = next;
-	}
-}
-
-/* ------------------------------------------------------------------ within the node */
-
-/* false: its target has no room now. */
-static bool
-take_local(struct engine *e, struct frame *f)
-{
-	uint16_t ctx = f->dst % WIRE_CONTEXTS_MAX;
-	struct channel *ch = &e->node->channels[ctx]; /* looked at only if there is one */
-	const struct arrival a = {
-		.head = frame_head(f),
-		.bytes = f->memory ? f->place->buf_addr : (uint8_t *)frame_head(f) + sizeof(struct wire_transfer),
-		.len = f->len - (uint32_t)sizeof(struct wire_transfer),
-		.node = (uint16_t)e->node->config.id,
-		.peer = f->src % WIRE_CONTEXTS_MAX,
-	};
-
-	if (ctx >= e->node->config.contexts || ch->state != CHANNEL_OPEN) {
-		f->error = ECONNREFUSED;
-		return true;
-	}
-	if (f->dst & WIRE_INITIATOR) {
-		transfer_answer(e, ch, &a);
-		return true;
-	}
-	if (!proto_ctx_take(e->proto, f->dst, 1, 0, false)) {
-		if (a.head->op != WIRE_UNPIN || !(a.head->flags & WIRE_T_LAST))
-			return false;
-		pinned_lost(e, ch, a.node, a.peer); /* is not answered, and waits for no room: pinned.c, note 4 */
-		return true;
-	}
-	target_message(e, ch, &a);
-	return true;
-}
-
-static void
-send_back(struct engine *e, struct frame *f)
-{
-	f->back = true;
-	hand_over(e, f, f->src % WIRE_CONTEXTS_MAX);
-}
-
-/* A frame of this node is in the lane of its target, or came back to its own. Answers never wait. */
-void
-frame_arrive(struct engine *e, struct frame *f)
-{
-	uint16_t ctx = f->dst % WIRE_CONTEXTS_MAX;
-	struct remote *r = ctx < e->node->config.contexts ? e->node->channels[ctx].remote : NULL;
-
-	if (f->back) {
-		frame_done(e, f, f->error);
-		return;
-	}
-	if ((r == NULL || r->local_head == NULL || f->dst & WIRE_INITIATOR) && take_local(e, f)) {
-		send_back(e, f);
-		return;
-	}
-	f->next = NULL;
-	if (r->local_head == NULL)
-		r->local_head = f;
-	else
-		r->local_tail->next = f;
-	r->local_tail = f;
-	e->transfers.local_waiting++;
-}
-
-/* Frames of this node that waited for room at a target of this lane. */
-unsigned
-frames_local(struct engine *e)
-{
-	unsigned work = 0;
-
-	for (uint32_t i = e->lane; i < e->node->config.contexts; i += e->node->config.lanes) {
-		struct remote *r = e->node->channels[i].remote;
-
-		while (r->local_head != NULL) {
-			struct frame *f = r->local_head, *next = f->next;
-
-			if (!take_local(e, f))
-				break;
-			r->local_head = next;
-			e->transfers.local_waiting--;
-			send_back(e, f);
-			work++;
-		}
-	}
-	return work;
-}
-
-/* ------------------------------------------------------------------ life */
 
 static unsigned
 sent_not_back(const struct node *n)
@@ -517,9 +354,9 @@ sent_not_back(const struct node *n)
 }
 
 int
-transfers_make(struct engine *e)
+frames_make(struct engine *e)
 {
-	struct transfers *x = &e->transfers;
+	struct rma_lane *x = rma_lane(e);
 	struct node *n = e->node;
 	const struct config *c = &n->config;
 	char name[32];
@@ -557,9 +394,9 @@ transfers_make(struct engine *e)
 }
 
 void
-transfers_free(struct engine *e)
+frames_free(struct engine *e)
 {
-	struct transfers *x = &e->transfers;
+	struct rma_lane *x = rma_lane(e);
 
 	for (uint32_t i = 0; x->frames != NULL && i < x->frames_max; i++) {
 		struct frame *f = &x->frames[i];

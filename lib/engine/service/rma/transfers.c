@@ -15,7 +15,11 @@
 
 #include <rte_cycles.h>
 
-#include "engine/engine.h"
+#include "engine/complete.h"
+#include "engine/service/rma/frames.h"
+#include "engine/service/rma/pinned.h"
+#include "engine/service/rma/requests.h"
+#include "engine/service/rma/transfers.h"
 
 #define ASK_EVERY_MS 100
 
@@ -23,7 +27,7 @@ struct op *
 transfer_find(struct channel *ch, uint32_t id)
 {
 	uint32_t place = TRANSFER_PLACE(id);
-	struct op *op = place < ch->remote->all_ops ? &ch->remote->ops[place] : NULL;
+	struct op *op = place < rma_context(ch)->all_ops ? &rma_context(ch)->ops[place] : NULL;
 
 	return op != NULL && op->state != OP_FREE && op->d.id == id ? op : NULL;
 }
@@ -76,7 +80,7 @@ unsettled(const struct op *op)
 static bool
 must_wait(const struct channel *ch, const struct op *op)
 {
-	const struct remote *r = ch->remote;
+	const struct rma_context *r = rma_context(ch);
 
 	for (uint32_t i = 0; i < r->transfers; i++) {
 		const struct op *o = &r->ops[i];
@@ -91,14 +95,14 @@ static void
 start(struct engine *e, struct op *op)
 {
 	op->state = OP_READY;
-	list_append(&e->transfers.ready, op);
+	list_append(&rma_lane(e)->ready, op);
 }
 
 /* Those that waited for others, oldest first. */
 static void
 release_held(struct engine *e, struct channel *ch)
 {
-	struct remote *r = ch->remote;
+	struct rma_context *r = rma_context(ch);
 
 	while (r->held) {
 		struct op *oldest = NULL;
@@ -137,10 +141,11 @@ transfer_begin(struct engine *e, struct channel *ch, struct op *op)
 	op->sent = 0;
 	op->last_sent = op->asking = false;
 	op->seen_at = e->now;
-	op->age = ++ch->remote->next_age;
+	op->age = ++rma_context(ch)->next_age;
 	op->status_memory = NULL;
-	ch->remote->ops_used++;
-	e->transfers.waiting++;
+	rma_context(ch)->ops_used++;
+	rma_lane(e)->waiting++;
+	service_busy(e, RMA_SERVICE);
 	start(e, op);
 }
 
@@ -165,7 +170,7 @@ tell_rtt(struct engine *e, struct channel *ch, uint16_t node)
 bool
 transfer_submit(struct engine *e, struct channel *ch, uint32_t place)
 {
-	struct remote *r = ch->remote;
+	struct rma_context *r = rma_context(ch);
 	struct op *op = place < r->transfers ? &r->ops[place] : NULL;
 
 	if (op == NULL || op->state != OP_FREE)
@@ -184,7 +189,8 @@ transfer_submit(struct engine *e, struct channel *ch, uint32_t place)
 	op->status_memory = d->status ? space_at(&ch->space, d->status_memory, d->status, sizeof(int32_t)) : NULL;
 	op->state = OP_PACKED;
 	r->ops_used++;
-	e->transfers.waiting++;
+	rma_lane(e)->waiting++;
+	service_busy(e, RMA_SERVICE);
 	if (d->memory != MEMORY_COPIED && d->kind != TRANSFER_PIN && d->kind != TRANSFER_UNPIN && d->kind != TRANSFER_PACKED) {
 		op->local.memory = space_at(&ch->space, d->memory, d->local, d->len);
 		if (op->local.memory == NULL) {
@@ -229,19 +235,19 @@ write_status(const struct op *op, uint8_t error)
 void
 transfer_end(struct engine *e, struct channel *ch, struct op *op, uint8_t error)
 {
-	struct remote *r = ch->remote;
+	struct rma_context *r = rma_context(ch);
 
 	if (op->state == OP_READY)
-		list_remove(&e->transfers.ready, op);
+		list_remove(&rma_lane(e)->ready, op);
 	if (op->state == OP_HELD)
 		r->held--;
 	op->state = OP_FREE;
 	if (op->d.kind == TRANSFER_OFFER)
-		target_offer_ends(e, ch, op->d.id);
+		requests_offer_ends(e, ch, op->d.id);
 	else if (op->d.kind == TRANSFER_PIN || op->d.kind == TRANSFER_UNPIN)
 		pinning_ends(ch, op, error);
 	r->ops_used--;
-	e->transfers.waiting--;
+	rma_lane(e)->waiting--;
 	if (error)
 		r->failed++;
 	else if (op->d.kind == TRANSFER_PULL)
@@ -251,12 +257,12 @@ transfer_end(struct engine *e, struct channel *ch, struct op *op, uint8_t error)
 	if (ch->state != CHANNEL_OPEN)
 		return;
 	if (op->own) {
-		matching_fetched(e, ch, op, error);
+		op->ended(e, ch, op, error);
 		return;
 	}
 	write_status(op, error);
 	r->ended[r->ended_tail++ & r->ended_mask] = COMPLETION_ITEM(op - r->ops, error);
-	channel_touch(e, ch);
+	service_has_results(e, ch, RMA_SERVICE);
 	release_held(e, ch);
 }
 
@@ -275,9 +281,9 @@ transfer_accepted(struct engine *e, struct op *op, uint32_t id, uint64_t len)
 void
 transfer_close(struct engine *e, struct channel *ch)
 {
-	for (uint32_t i = 0; i < ch->remote->all_ops; i++) {
-		if (ch->remote->ops[i].state != OP_FREE)
-			transfer_end(e, ch, &ch->remote->ops[i], ECONNRESET);
+	for (uint32_t i = 0; i < rma_context(ch)->all_ops; i++) {
+		if (rma_context(ch)->ops[i].state != OP_FREE)
+			transfer_end(e, ch, &rma_context(ch)->ops[i], ECONNRESET);
 	}
 }
 
@@ -286,14 +292,14 @@ void
 transfer_cancel(struct engine *e, struct channel *ch, uint32_t place)
 {
 	if (place <= UINT16_MAX && transfer_is_packed(ch, (uint16_t)place))
-		transfer_end(e, ch, &ch->remote->ops[place], EFAULT);
+		transfer_end(e, ch, &rma_context(ch)->ops[place], EFAULT);
 }
 
 void
 transfer_memory_gone(struct engine *e, struct channel *ch, const struct memory *m)
 {
-	for (uint32_t i = 0; i < ch->remote->all_ops; i++) {
-		struct op *op = &ch->remote->ops[i];
+	for (uint32_t i = 0; i < rma_context(ch)->all_ops; i++) {
+		struct op *op = &rma_context(ch)->ops[i];
 
 		if (op->status_memory == m)
 			op->status_memory = NULL;
@@ -320,14 +326,14 @@ transfer_packed_failed(struct engine *e, struct channel *ch, const struct rte_mb
 bool
 transfer_is_packed(const struct channel *ch, uint16_t place)
 {
-	return place < ch->remote->transfers && ch->remote->ops[place].state == OP_PACKED;
+	return place < rma_context(ch)->transfers && rma_context(ch)->ops[place].state == OP_PACKED;
 }
 
 /* The core has another frame of those that the client packs. */
 void
 transfer_packed(struct engine *e, struct channel *ch, uint16_t place, bool last)
 {
-	struct op *op = &ch->remote->ops[place];
+	struct op *op = &rma_context(ch)->ops[place];
 
 	if (!transfer_is_packed(ch, place))
 		return;
@@ -367,7 +373,7 @@ send(struct engine *e, struct channel *ch, const struct op *op, struct frame *f,
 static void
 all_sent(struct engine *e, struct channel *ch, struct op *op)
 {
-	list_remove(&e->transfers.ready, op);
+	list_remove(&rma_lane(e)->ready, op);
 	op->state = OP_WAITS;
 	op->last_sent = true;
 	op->seen_at = e->now;
@@ -527,7 +533,7 @@ static const uint8_t wire_op[] = {
 unsigned
 transfer_step(struct engine *e)
 {
-	struct op_list *ready = &e->transfers.ready;
+	struct op_list *ready = &rma_lane(e)->ready;
 	unsigned work = 0, burst = e->node->config.burst;
 
 	for (unsigned turn = 0; ready->head != NULL && work < burst && turn < 64; turn++) {
@@ -535,7 +541,7 @@ transfer_step(struct engine *e)
 		struct channel *ch = op->ch;
 		unsigned k = 0;
 
-		if (ch->remote->own_frames < e->transfers.frames_max / 2) {
+		if (rma_context(ch)->own_frames < rma_lane(e)->frames_max / 2) {
 			if (op->d.kind == TRANSFER_PUSH || op->d.kind == TRANSFER_OFFER) {
 				k = push(e, ch, op);
 			} else {
@@ -566,8 +572,8 @@ transfer_look(struct engine *e)
 	for (unsigned i = 0; i < e->open_count; i++) {
 		struct channel *ch = e->open[i];
 
-		for (uint32_t k = 0; ch->remote->ops_used && k < ch->remote->all_ops; k++) {
-			struct op *op = &ch->remote->ops[k];
+		for (uint32_t k = 0; rma_context(ch)->ops_used && k < rma_context(ch)->all_ops; k++) {
+			struct op *op = &rma_context(ch)->ops[k];
 
 			if (op->state < OP_WAITS || !op->last_sent || op->asking)
 				continue;

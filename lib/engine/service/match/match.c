@@ -21,10 +21,13 @@
 #include <rte_random.h>
 #include <rte_vect.h>
 
-#include "engine/engine.h"
+#include "engine/room.h"
+#include "engine/service/match/match.h"
+#include "engine/service/rma/transfers.h"
 #include "match/queue.h"
 
-#define NO_RECEIVE UINT32_MAX
+#define MATCH_SERVICE 2
+#define NO_RECEIVE    UINT32_MAX
 
 enum receive_state {
 	RECEIVE_FREE,
@@ -61,17 +64,37 @@ struct matching {
 	uint32_t results_head, results_tail, results_mask;
 };
 
+/* Of a node that matches, any channel's; otherwise NULL. */
+static inline struct matching *
+matcher_of(const struct channel *ch)
+{
+	return ch->service[MATCH_SERVICE];
+}
+
 /* ------------------------------------------------------------------ life */
 
-int
-matching_make(struct node *n, struct channel *ch)
+/* Where clients match, there is nothing to do. */
+static int
+match_make(struct engine *e, char *error, size_t error_len)
+{
+	(void)error, (void)error_len;
+	if (e->node->config.matching == MATCHING_ENGINE)
+		e->attends |= 1u << MATCH_SERVICE;
+	return 0;
+}
+
+static int
+match_make_context(struct node *n, struct channel *ch)
 {
 	const struct config *c = &n->config;
+
+	if (c->matching != MATCHING_ENGINE)
+		return 0;
 	struct matching *x = calloc(1, sizeof(*x));
 
 	if (x == NULL)
 		return -ENOMEM;
-	ch->matcher = x;
+	ch->service[MATCH_SERVICE] = x;
 	x->max = c->receives;
 	x->results_mask = 2;
 	while (x->results_mask < 2 * c->receives) /* a receive may end, and a question about it be answered */
@@ -88,10 +111,10 @@ matching_make(struct node *n, struct channel *ch)
 		rte_vect_get_max_simd_bitwidth());
 }
 
-void
-matching_free(struct channel *ch)
+static void
+match_free_context(struct channel *ch)
 {
-	struct matching *x = ch->matcher;
+	struct matching *x = matcher_of(ch);
 
 	if (x == NULL)
 		return;
@@ -101,15 +124,18 @@ matching_free(struct channel *ch)
 	free(x->results);
 	free(x->receives);
 	free(x);
-	ch->matcher = ch->matching = NULL;
 }
 
-/* The context opens: messages land in the engine's ring. */
-void
-matching_join(struct channel *ch)
+/* Messages land in the engine's ring. A thin client matches by itself: into its memory the engine copies as little as it can. */
+static void
+match_join(struct node *n, struct channel *ch)
 {
-	struct matching *x = ch->matching;
+	struct matching *x = matcher_of(ch);
 
+	(void)n;
+	if (x == NULL || ch->thin != NULL)
+		return;
+	ch->engine_matches = true;
 	memset(x->ring, 0, x->ring_bytes);
 	ch->matched.lhs.base = x->ring;
 	ch->matched.read = &x->given;
@@ -123,10 +149,12 @@ matching_join(struct channel *ch)
 }
 
 /* ... and ends: what was received in part goes nowhere. */
-void
-matching_close(struct channel *ch)
+static void
+match_close(struct engine *e, struct channel *ch, bool linger)
 {
-	ch->matching->ready_head = NO_RECEIVE;
+	(void)e, (void)linger;
+	if (ch->engine_matches)
+		matcher_of(ch)->ready_head = NO_RECEIVE;
 }
 
 /* ------------------------------------------------------------------ results */
@@ -134,7 +162,7 @@ matching_close(struct channel *ch)
 static void
 tell(struct engine *e, struct channel *ch, uint32_t index, enum receive_result result, uint8_t error)
 {
-	struct matching *x = ch->matching;
+	struct matching *x = matcher_of(ch);
 	const struct receive *r = &x->receives[index];
 
 	if (unlikely(x->results_tail - x->results_head > x->results_mask)) {
@@ -144,21 +172,22 @@ tell(struct engine *e, struct channel *ch, uint32_t index, enum receive_result r
 	x->results[x->results_tail++ & x->results_mask] = (struct completion_receive){
 		.index = index, .result = (uint8_t)result, .error = error, .runs = r->runs, .source = r->source,
 		.tag = r->tag, .len = r->len};
-	channel_touch(e, ch);
+	service_has_results(e, ch, MATCH_SERVICE);
 }
 
 static void
 end(struct engine *e, struct channel *ch, struct receive *r, uint8_t error)
 {
 	r->state = RECEIVE_FREE;
-	tell(e, ch, (uint32_t)(r - ch->matching->receives), RECEIVE_ENDED, r->error ? r->error : error);
+	tell(e, ch, (uint32_t)(r - matcher_of(ch)->receives), RECEIVE_ENDED, r->error ? r->error : error);
 }
 
-bool
-matching_results(struct channel *ch)
+static bool
+match_results(struct engine *e, struct channel *ch)
 {
-	struct matching *x = ch->matching;
+	struct matching *x = matcher_of(ch);
 
+	(void)e;
 	while (x->results_head != x->results_tail) {
 		if (!slot_room(&ch->com, 1))
 			return false;
@@ -182,9 +211,9 @@ done_with(struct engine *e, struct channel *ch, const struct match_message *m)
 {
 	uint32_t bulk = m->entry->bulk;
 
-	match_queue_done(&ch->matching->queue, m);
+	match_queue_done(&matcher_of(ch)->queue, m);
 	if (bulk != LHS_NO_BULK)
-		engine_release(e, ch, &bulk, 1, true);
+		channel_release(e, ch, &bulk, 1, true);
 }
 
 /* The bytes of an eager message behind its head, or as many as fit, go to their place. 0, EFAULT. */
@@ -230,17 +259,19 @@ place(struct engine *e, const struct channel *ch, const struct receive *r, const
 static struct op *
 free_op(struct channel *ch)
 {
-	for (uint32_t i = ch->remote->transfers; i < ch->remote->all_ops; i++) {
-		if (ch->remote->ops[i].state == OP_FREE)
-			return &ch->remote->ops[i];
+	for (uint32_t i = rma_context(ch)->transfers; i < rma_context(ch)->all_ops; i++) {
+		if (rma_context(ch)->ops[i].state == OP_FREE)
+			return &rma_context(ch)->ops[i];
 	}
 	return NULL;
 }
 
+static void transfer_ended(struct engine *e, struct channel *ch, struct op *op, uint8_t error);
+
 static bool
 fetch(struct engine *e, struct channel *ch, struct receive *r)
 {
-	struct matching *x = ch->matching;
+	struct matching *x = matcher_of(ch);
 	struct op *op = free_op(ch);
 
 	if (op == NULL)
@@ -250,13 +281,14 @@ fetch(struct engine *e, struct channel *ch, struct receive *r)
 		.flags = TRANSFER_OFFERED,
 		.node = (uint16_t)(r->source >> 16),
 		.ctx = (uint16_t)r->source,
-		.id = TRANSFER_ID(op - ch->remote->ops, ++x->uses),
+		.id = TRANSFER_ID(op - rma_context(ch)->ops, ++x->uses),
 		.key = r->offer,
 		/* what went wrong here is told to the sender by fetching nothing */
 		.len = r->error && r->error != EMSGSIZE ? 0 : r->len < r->local.len ? r->len : r->local.len,
 	};
 	op->local = r->local;
 	op->own = true;
+	op->ended = transfer_ended;
 	op->receive = (uint32_t)(r - x->receives);
 	r->state = RECEIVE_FETCHES;
 	transfer_begin(e, ch, op);
@@ -266,7 +298,7 @@ fetch(struct engine *e, struct channel *ch, struct receive *r)
 static void
 fetch_ready(struct engine *e, struct channel *ch)
 {
-	struct matching *x = ch->matching;
+	struct matching *x = matcher_of(ch);
 
 	while (x->ready_head != NO_RECEIVE) {
 		struct receive *r = &x->receives[x->ready_head];
@@ -277,10 +309,11 @@ fetch_ready(struct engine *e, struct channel *ch)
 	}
 }
 
-void
-matching_fetched(struct engine *e, struct channel *ch, struct op *op, uint8_t error)
+/* A transfer that a receive began has ended. */
+static void
+transfer_ended(struct engine *e, struct channel *ch, struct op *op, uint8_t error)
 {
-	struct receive *r = &ch->matching->receives[op->receive];
+	struct receive *r = &matcher_of(ch)->receives[op->receive];
 
 	if (r->state == RECEIVE_FETCHES)
 		end(e, ch, r, error);
@@ -301,7 +334,7 @@ describe(struct receive *r, const struct match_message *m)
 static void
 take_offer(struct engine *e, struct channel *ch, struct receive *r, const struct match_message *m)
 {
-	struct matching *x = ch->matching;
+	struct matching *x = matcher_of(ch);
 	struct wire_offer offer;
 
 	memcpy(&offer, m->entry->front + sizeof(struct wire_match), sizeof(offer));
@@ -328,9 +361,9 @@ receive(struct engine *e, struct channel *ch, struct receive *r, const struct ma
 	if (unlikely(r->runs) && !taken) {
 		r->message = *m;
 		/* the store has a place for each message that may wait, and one less does */
-		match_queue_keep(&ch->matching->queue, &r->message);
+		match_queue_keep(&matcher_of(ch)->queue, &r->message);
 		r->state = RECEIVE_HOLDS;
-		tell(e, ch, (uint32_t)(r - ch->matching->receives), RECEIVE_WAITS, 0);
+		tell(e, ch, (uint32_t)(r - matcher_of(ch)->receives), RECEIVE_WAITS, 0);
 		return;
 	}
 	if (r->len > r->local.len && !r->error)
@@ -351,7 +384,7 @@ receive(struct engine *e, struct channel *ch, struct receive *r, const struct ma
 static void
 take_in(struct engine *e, struct channel *ch)
 {
-	struct matching *x = ch->matching;
+	struct matching *x = matcher_of(ch);
 	struct match_message m;
 	uint64_t handle;
 
@@ -365,8 +398,9 @@ take_in(struct engine *e, struct channel *ch)
 	atomic_store_explicit(&x->given, x->queue.heads.given, memory_order_relaxed);
 }
 
-void
-matching_step(struct engine *e)
+/* All that landed in channels that were touched is matched, or waits; what is matched goes on. */
+static void
+match_landed(struct engine *e)
 {
 	bool more;
 
@@ -375,12 +409,15 @@ matching_step(struct engine *e)
 		more = false;
 		for (unsigned i = 0; i < e->dirty_count; i++) {
 			struct channel *ch = e->dirty[i];
-			uint32_t before = ch->matching->queue.heads.ring.pos;
+			uint32_t before;
 
-			if (ch->state != CHANNEL_OPEN || lhs_peek(&ch->matching->queue.heads.ring) == NULL)
+			if (!ch->engine_matches)
+				continue;
+			before = matcher_of(ch)->queue.heads.ring.pos;
+			if (ch->state != CHANNEL_OPEN || lhs_peek(&matcher_of(ch)->queue.heads.ring) == NULL)
 				continue;
 			take_in(e, ch);
-			more |= ch->matching->queue.heads.ring.pos != before;
+			more |= matcher_of(ch)->queue.heads.ring.pos != before;
 		}
 	} while (more);
 }
@@ -408,7 +445,7 @@ set_local(struct channel *ch, struct receive *r, const struct submission *s)
 static void
 look_for(struct engine *e, struct channel *ch, struct receive *r, const struct submission *s)
 {
-	struct matching *x = ch->matching;
+	struct matching *x = matcher_of(ch);
 	const struct match_want want = {s->receive.comm, s->receive.source, s->receive.tag, s->receive.ignore};
 	uint32_t index = (uint32_t)(r - x->receives);
 	struct match_message m;
@@ -450,10 +487,10 @@ look_for(struct engine *e, struct channel *ch, struct receive *r, const struct s
 }
 
 /* false: malformed. */
-bool
-matching_submit(struct engine *e, struct channel *ch, const struct submission *s)
+static bool
+receive_submit(struct engine *e, struct channel *ch, const struct submission *s)
 {
-	struct matching *x = ch->matching;
+	struct matching *x = matcher_of(ch);
 	struct receive *r = s->receive.index < x->max ? &x->receives[s->receive.index] : NULL;
 
 	if (r == NULL)
@@ -491,11 +528,14 @@ matching_submit(struct engine *e, struct channel *ch, const struct submission *s
 	return true;
 }
 
-void
-matching_memory_gone(struct engine *e, struct channel *ch, const struct memory *m)
+/* First of all services: what waits for a place would begin with it. */
+static void
+match_memory_gone(struct engine *e, struct channel *ch, const struct memory *m)
 {
-	struct matching *x = ch->matching;
+	struct matching *x = matcher_of(ch);
 
+	if (!ch->engine_matches)
+		return;
 	for (uint32_t i = 0; i < x->max; i++) {
 		struct receive *r = &x->receives[i];
 
@@ -511,3 +551,26 @@ matching_memory_gone(struct engine *e, struct channel *ch, const struct memory *
 		}
 	}
 }
+
+static unsigned
+match_submit(struct engine *e, struct channel *ch, const struct submission *s)
+{
+	if (!ch->engine_matches || !receive_submit(e, ch, s))
+		submission_bad(e, ch);
+	return 1;
+}
+
+const struct service_ops match_service = {
+	.name = "match",
+	.number = MATCH_SERVICE,
+	.submissions = 1u << SUBMIT_RECEIVE,
+	.make = match_make,
+	.make_context = match_make_context,
+	.free_context = match_free_context,
+	.join = match_join,
+	.close = match_close,
+	.memory_gone = match_memory_gone,
+	.submit = match_submit,
+	.results = match_results,
+	.landed = match_landed,
+};

@@ -25,51 +25,106 @@
 #include <rte_cycles.h>
 #include <rte_pause.h>
 
-#include "engine/engine.h"
+#include "engine/complete.h"
+#include "engine/contexts.h"
+#include "engine/deliver.h"
 #include "engine/freeze.h"
+#include "engine/link_io.h"
+#include "engine/local.h"
+#include "engine/loop.h"
+#include "engine/room.h"
+#include "engine/submit.h"
 
 #define LITTLE_WORK 3 /* frames, submissions, completions */
 
-const struct proto_counter_info engine_counter_info[ENGINE_COUNTER_COUNT] = {
-#define ENGINE_COUNTER_INFO(name, unit, help) {#name, unit, help},
-	ENGINE_COUNTERS(ENGINE_COUNTER_INFO)
-#undef ENGINE_COUNTER_INFO
-};
-
-/* Is anything under way? */
+/* Are more than half of the ring's entries the reader's? */
 static inline bool
-transfers_busy(const struct transfers *x)
+lhs_is_low(const struct inlet *in)
 {
-	return x->waiting != 0 || x->requests.head != NULL || x->local_waiting != 0 ||
-		x->dma.head != x->dma.tail || x->events_waiting != 0;
+	return in->lhs.pos - in->lhs_pos > in->lhs_size / 2;
 }
 
-static __rte_noinline unsigned
-engine_transfers(struct engine *e)
+/* What clients submitted and read since the last turn, each context in turn. */
+static unsigned
+scan_channels(struct engine *e)
 {
-	struct transfers *x = &e->transfers;
-	/* errors first: what would follow a lost answer must not look like its end */
-	unsigned work = engine_complete(e);
+	unsigned work = 0, n = e->open_count;
 
-	work += dma_poll(e);
-	if (x->local_waiting)
-		work += frames_local(e);
-	work += target_step(e);
-	work += transfer_step(e);
-	if (x->waiting != 0 && e->now >= x->look_at) {
-		x->look_at = e->now + rte_get_tsc_hz() / 1000;
-		transfer_look(e);
+	if (unlikely(n == 0))
+		return 0;
+	if (++e->scan >= n)
+		e->scan = 0;
+	const bool frozen = atomic_load_explicit(&e->frozen, memory_order_relaxed);
+
+	for (unsigned k = 0, i = e->scan; k < n && i < e->open_count; k++) {
+		struct channel *ch = e->open[i];
+
+		if (unlikely(ch->state != CHANNEL_OPEN)) {
+			work += context_reap(e, ch);
+		} else {
+			if (!frozen && slot_filled(&ch->sub, ch->sub.pos))
+				work += channel_scan(e, ch);
+			if (unlikely(lhs_is_low(&ch->plain)))
+				inlet_room(e, &ch->plain);
+			if (unlikely(lhs_is_low(&ch->matched)))
+				inlet_room(e, &ch->matched);
+		}
+		if (++i >= n)
+			i = 0;
 	}
 	return work;
 }
 
-/* What was asked of this lane's memory in this turn is answered in it: nobody else is needed for that. */
 static __rte_noinline unsigned
-engine_answer(struct engine *e)
+services_step(struct engine *e)
 {
-	unsigned work = engine_complete(e) + target_step(e);
+	unsigned work = 0;
 
+	for (unsigned i = 0; e->services->list[i] != NULL; i++) {
+		const struct service_ops *ops = e->services->list[i];
+
+		if (e->busy >> ops->number & 1)
+			work += ops->step(e);
+	}
+	return work;
+}
+
+/* What was asked of a service in this turn is answered in it. */
+static __rte_noinline unsigned
+services_answer(struct engine *e)
+{
+	unsigned work = 0;
+
+	for (unsigned i = 0; e->services->list[i] != NULL; i++) {
+		const struct service_ops *ops = e->services->list[i];
+
+		if (e->busy >> ops->number & 1 && ops->answer != NULL)
+			work += ops->answer(e);
+	}
 	return work + (work ? engine_tx(e) : 0);
+}
+
+static __rte_noinline void
+services_landed(struct engine *e)
+{
+	for (unsigned i = 0; e->services->list[i] != NULL; i++) {
+		const struct service_ops *ops = e->services->list[i];
+
+		if (e->attends >> ops->number & 1)
+			ops->landed(e);
+	}
+}
+
+static bool
+services_awake(const struct engine *e)
+{
+	for (unsigned i = 0; e->services->list[i] != NULL; i++) {
+		const struct service_ops *ops = e->services->list[i];
+
+		if (e->busy >> ops->number & 1 && ops->awake != NULL && ops->awake(e))
+			return true;
+	}
+	return false;
 }
 
 unsigned
@@ -79,10 +134,10 @@ engine_poll(struct engine *e)
 
 	e->now = rte_rdtsc();
 	proto_begin(e->proto, e->now);
-	work = engine_submissions(e);
-	if (transfers_busy(&e->transfers))
-		work += engine_transfers(e);
-	if (e->tx_waiting || e->lingering_count || e->transfers.lingering != NULL || e->node->config.lanes > 1 ||
+	work = scan_channels(e);
+	if (e->busy)
+		work += services_step(e);
+	if (e->tx_waiting || e->lingering_count || e->node->config.lanes > 1 ||
 		!proto_quiet(e->proto)) {
 		work += engine_tx(e);
 		work += engine_complete(e);
@@ -91,11 +146,11 @@ engine_poll(struct engine *e)
 	proto_tick(e->proto, e->now);
 	if (!proto_quiet(e->proto))
 		work += engine_deliver(e);
-	if (unlikely(e->transfers.requests.head != NULL))
-		work += engine_answer(e);
+	if (unlikely(e->busy))
+		work += services_answer(e);
 	if (e->dirty_count) {
-		if (e->node->config.matching == MATCHING_ENGINE)
-			matching_step(e);
+		if (e->attends)
+			services_landed(e);
 		engine_flush(e);
 	}
 	if (unlikely(atomic_load_explicit(&e->command, memory_order_relaxed) != NULL)) {
@@ -132,15 +187,6 @@ anything_submitted(const struct engine *e)
 		atomic_load_explicit(&e->command, memory_order_acquire) != NULL;
 }
 
-void
-engine_wake(struct engine *e)
-{
-	/* full fence: the ring's entry before the flag; pairs with engine_sleep's */
-	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load_explicit(&e->sleeps, memory_order_relaxed))
-		eventfd_write(e->doorbell, 1); /* full: it is awake all the same */
-}
-
 static void
 announce_sleep(struct engine *e, uint32_t sleeps)
 {
@@ -173,8 +219,7 @@ engine_sleep(struct engine *e, uint64_t idle_us)
 {
 	struct epoll_event events[8];
 
-	if (e->lingering_count || e->local_waiting || e->tx_waiting || e->transfers.lingering != NULL ||
-		e->transfers.dma.head != e->transfers.dma.tail)
+	if (e->lingering_count || e->local_waiting || e->tx_waiting || services_awake(e))
 		return;
 	int64_t us = time_to_sleep(e, idle_us);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The engine: links, the PM core and channels of one lcore ("lane"), and the node that owns them.
- * engine_poll is the loop's body and the only thing on the data path; everything in struct engine
- * and in the channels of its lane belongs to the thread that calls it. A node starts in the
- * caller's thread before any lane polls, and stops after all have stopped.
+ * What a lane, its channels and their node are: the types that all of lib/engine works on.
+ * Everything in struct engine and in the channels of its lane belongs to the thread that calls engine_poll (loop.h). A node
+ * starts in the caller's thread before any lane polls, and stops after all have stopped.
  *
  * Design notes
  * 1. A context belongs to the lane ctx % lanes, with all its flows. A frame that arrives on
@@ -14,8 +13,8 @@
  *    (bufs[].owner for received bulk, send_slot for send buffers). Only the engine writes these.
  * 3. After the start nothing is allocated: no rte_malloc, memzone, mempool, no libc heap.
  */
-#ifndef PMX_ENGINE_H
-#define PMX_ENGINE_H
+#ifndef PMX_LANE_H
+#define PMX_LANE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -27,9 +26,11 @@
 
 #include "channel/channel.h"
 #include "config/config.h"
-#include "engine/transfer.h"
+#include "engine/service.h"
 #include "link.h"
+#include "memory/memory.h"
 #include "proto/proto.h"
+#include "wire/wire.h"
 
 #define BURST_MAX     64
 #define TX_QUEUE      128 /* frames waiting for a link that was full */
@@ -182,9 +183,9 @@ struct channel {
 	uint64_t bad;            /* malformed things from this client */
 	uint32_t burst;          /* submissions of a turn */
 	struct memory_space space; /* of its client */
-	struct remote *remote;   /* remote memory */
-	struct matching *matching; /* of matched messages; NULL: the client does it */
-	struct matching *matcher;  /* ... and is it if the node was made so */
+	void *service[SERVICES_MAX]; /* states of services, by number */
+	uint32_t results;        /* services that have results for its client: bit of the number */
+	bool engine_matches;     /* matched messages are for the lane to match, not for the client */
 };
 
 /* Buffers that a context may have. */
@@ -272,7 +273,10 @@ struct engine {
 	 * stop, or for being frozen no longer */
 	_Atomic bool frozen, drained;
 	bool freezes;             /* the lane's own: it was frozen */
-	struct transfers transfers; /* remote memory */
+	const struct services *services; /* the node's */
+	void *service[SERVICES_MAX]; /* their states in this lane, by number */
+	uint32_t busy;            /* services that want turns: bit of the number */
+	uint32_t attends;         /* services that want to know what landed: landed() */
 };
 
 struct node {
@@ -298,17 +302,12 @@ struct node {
 	uint32_t assembly_frames; /* of each lane, for unfinished messages to thin clients */
 	_Atomic uint32_t aborts;  /* contexts whose processes ended */
 	struct mappings mappings; /* of applications' memory */
+	struct services services;
 	pthread_mutex_t command_lock;
 	int heir;                 /* connection of the primary that takes over, when the lanes have stopped for it; 0: none */
 	char error[256];
 };
 
-/* One turn of a lane; returns what it moved. */
-unsigned engine_poll(struct engine *e);
-/* Poll until e->stop, idling by the config's policy. */
-void engine_run(struct engine *e);
-/* What to do after an empty poll. */
-void engine_idle(struct engine *e);
 static inline struct engine *
 node_lane(struct node *n, uint16_t ctx)
 {
@@ -355,6 +354,13 @@ slot_set_buffer(struct channel *ch, uint32_t slot, struct rte_mbuf *m)
 		(ch->thin ? thin_send(ch->thin, slot) : send_payload(s)) - (uint8_t *)ch->shm, memory_order_relaxed);
 }
 
+/* What lies in the channel at an offset of the node's layout. */
+static inline void *
+channel_part(const struct channel *ch, uint64_t offset)
+{
+	return (uint8_t *)ch->shm + offset;
+}
+
 /* Something happened in the channel: engine_flush will look at it. */
 static inline void
 channel_touch(struct engine *e, struct channel *ch)
@@ -369,83 +375,36 @@ channel_touch(struct engine *e, struct channel *ch)
 #define ENGINE_COUNT(e, name)      ((e)->counters[ENGINE_##name]++)
 #define ENGINE_COUNT_N(e, name, k) ((e)->counters[ENGINE_##name] += (k))
 
-/* After putting something into a ring of that lane. */
+/* A malformed submission: nothing came of it. */
+static inline void
+submission_bad(struct engine *e, struct channel *ch)
+{
+	ENGINE_COUNT(e, bad_submissions);
+	ch->bad++;
+}
+
+/* The service wants turns from now on, until it says otherwise. */
+static inline void
+service_busy(struct engine *e, unsigned number)
+{
+	e->busy |= 1u << number;
+}
+
+static inline void
+service_idle(struct engine *e, unsigned number)
+{
+	e->busy &= ~(1u << number);
+}
+
+/* The service has results for the channel's client: results(). */
+static inline void
+service_has_results(struct engine *e, struct channel *ch, unsigned number)
+{
+	ch->results |= 1u << number;
+	channel_touch(e, ch);
+}
+
+/* After putting something into a ring of that lane. Any thread. */
 void engine_wake(struct engine *e);
-
-/* frames.c: links <-> core */
-unsigned engine_rx(struct engine *e);
-unsigned engine_tx(struct engine *e);
-int peer_set(struct node *n, uint16_t node, const struct config_peer *p);
-
-/* deliver.c: core -> channels */
-unsigned engine_deliver(struct engine *e);
-void engine_message(struct engine *e, struct rte_mbuf *m);
-void channel_put(struct engine *e, struct inlet *in, uint16_t src_node, uint16_t src_ctx,
-	struct rte_mbuf *m, uint32_t payload_off, uint32_t len, uint32_t msg_len, bool last);
-void engine_room(struct engine *e, struct inlet *in);
-/* Received messages go back, by their numbers; of those that the lane matches only it says so itself (matching). */
-void engine_release(struct engine *e, struct channel *ch, const uint32_t *numbers, unsigned n, bool matching);
-
-/* submit.c: channels -> core, completions */
-unsigned engine_submissions(struct engine *e);
-unsigned channel_scan(struct engine *e, struct channel *ch);
-unsigned engine_complete(struct engine *e);
-void slot_complete(struct engine *e, struct channel *ch, struct send_slot *s, uint8_t error);
-void engine_flush(struct engine *e);
-
-/* local.c: between contexts of this node */
-void local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint16_t endpoint, uint32_t len,
-	const uint16_t *bufs, unsigned count);
-void local_arrive(struct engine *e, struct rte_mbuf *m);
-void local_drain(struct engine *e, struct inlet *in, uint32_t *entries, uint32_t *bulks);
-void local_housekeep(struct engine *e);
-/* How long a message waits for its context to be opened, as long as one to another node would; ticks. */
-uint64_t local_patience(const struct node *n);
-/* What waits for contexts that are not open ends, refused. */
-void local_refuse(struct engine *e);
-
-/* contexts.c */
-/* What an open of that context with these wishes (0: the default) gets: 0, or -EINVAL: too many. A default is less when
- * few are left, down to QUOTAS_LEAST; a wish is not. */
-int quotas_of(const struct node *n, uint16_t ctx, uint32_t send_buffers, uint32_t receive_buffers, bool thin,
-	struct quotas *q);
-/* The engine's own view of a channel as it is; a lane that takes over, before it polls. 0, -ENOSPC. */
-int context_resume(struct engine *e, struct channel *ch, const struct quotas *q, struct thin *t);
-/* Channels of secondaries end: who takes over cannot have them. On the lane. */
-void contexts_end_secondaries(struct engine *e);
-/* What the client of an open context sleeps on: an epoll of the channel's eventfd, one edge a wake-up. The caller's; -errno. */
-int context_bell(const struct channel *ch);
-/* Nobody uses a thin context any more. */
-void thin_end(struct node *n, struct channel *ch);
-
-/* thin.c */
-uint64_t thin_bytes(const struct node *n, const struct quotas *q);
-/* From a client's descriptor of len bytes, not the lane's to call; flags: memory_make's. NULL with errno. Ends with its memory: memory_discard, or
- * memory_retire once a lane had it. */
-struct thin *thin_make(struct node *n, const struct quotas *q, int fd, uint64_t len, unsigned flags);
-/* What the client wrote for a message in these buffers becomes the engine's own. */
-void thin_fill(struct channel *ch, const uint16_t *bufs, unsigned count, uint32_t len);
-/* A received payload into one of the client's buffers: where it is, and its number. */
-uint8_t *thin_keep(struct thin *t, const uint8_t *payload, uint32_t len, uint32_t *number);
-
-/* matching.c: matched messages, where the lane matches them */
-int matching_make(struct node *n, struct channel *ch);
-void matching_free(struct channel *ch);
-void matching_join(struct channel *ch);
-bool matching_submit(struct engine *e, struct channel *ch, const struct submission *s);
-/* All that landed in channels that were touched is matched, or waits; what is matched goes on. */
-void matching_step(struct engine *e);
-/* A transfer that a receive began has ended. */
-void matching_fetched(struct engine *e, struct channel *ch, struct op *op, uint8_t error);
-void matching_memory_gone(struct engine *e, struct channel *ch, const struct memory *m);
-/* Results go to the client; false: its ring is full. */
-bool matching_results(struct channel *ch);
-void matching_close(struct channel *ch);
-
-/* contexts.c */
-void engine_command(struct engine *e, struct command *cmd);
-unsigned engine_reap(struct engine *e, struct channel *ch);
-/* The client gives up the piece of memory of that number. */
-void context_forget(struct engine *e, struct channel *ch, uint32_t number);
 
 #endif

@@ -20,8 +20,8 @@
  * 5. Within a node the same frames go from hand to hand, through the inbox of the target's lane if it is
  *    another one, and back: the target reads the bytes where they lie.
  */
-#ifndef PMX_ENGINE_TRANSFER_H
-#define PMX_ENGINE_TRANSFER_H
+#ifndef PMX_RMA_H
+#define PMX_RMA_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -30,22 +30,15 @@
 #include <rte_mbuf.h>
 
 #include "channel/channel.h"
+#include "engine/lane.h"
 #include "memory/memory.h"
-#include "proto/proto.h"
-#include "wire/wire.h"
 #include "rma/part.h"
 #include "rma/region.h"
 
-struct engine;
-struct node;
-struct channel;
-struct peer;
-
+#define RMA_SERVICE  1
 #define FRAMES_BURST 8 /* frames of one transfer before it is another one's turn */
 
-struct command;
-
-/* One frame of a transfer, from the pool to its Ack. The core's handle of it is its address | 1. */
+/* One frame of a transfer, from the pool to its Ack. The core's handle of it is its address, tagged. */
 struct frame {
 	struct rte_mbuf *m;     /* headers, and what was copied */
 	struct rte_mbuf *place; /* second segment: bytes where they lie; its private area is its shared info */
@@ -90,6 +83,7 @@ struct op {
 	uint32_t generation;    /* OFFER to a context of this node: of its channel */
 	bool own;               /* the lane's: of a receive */
 	uint32_t receive;       /* ... which */
+	void (*ended)(struct engine *e, struct channel *ch, struct op *op, uint8_t error); /* ... and who hears how it ended */
 	bool asks_pin;          /* it is counted in remote.pin_places */
 };
 
@@ -139,7 +133,7 @@ struct pin_place {
 };
 
 /* What a channel has of it. */
-struct remote {
+struct rma_context {
 	struct transfer_desc *descs; /* the client's table, in shared memory */
 	struct op *ops;              /* all of them: the client's by place, then the lane's own for receives */
 	uint32_t transfers, all_ops; /* the client's; all */
@@ -201,6 +195,7 @@ struct dma_job {
 };
 
 struct dma {
+	void (*placed)(struct engine *e, struct channel *ch, const struct arrival *a); /* the bytes of a frame are in their place */
 	int device;             /* -1: none */
 	uint32_t head, tail;    /* of the jobs */
 	uint64_t begun;         /* copies, ever */
@@ -212,7 +207,7 @@ struct op_list {
 };
 
 /* What a lane has of it. */
-struct transfers {
+struct rma_lane {
 	struct region_table regions;
 	struct pin *pins;            /* limits.regions of them, those in use first */
 	uint32_t pins_used;
@@ -233,106 +228,38 @@ struct transfers {
 	uint32_t payload;            /* most bytes of a frame behind a struct wire_transfer */
 };
 
-/* Frames whose handle this is are ours. */
-static inline bool
-is_transfer(uint64_t handle)
+static inline uint64_t
+frame_handle(const struct frame *f)
 {
-	return handle & 1;
+	return (uintptr_t)f | RMA_SERVICE;
 }
 
 static inline struct frame *
 frame_of_handle(uint64_t handle)
 {
-	return (struct frame *)(uintptr_t)(handle & ~(uint64_t)1);
+	return (struct frame *)(uintptr_t)(handle & ~(uint64_t)SERVICE_TAG);
 }
 
-/* transfers.c: what the contexts of this lane asked for */
-bool transfer_submit(struct engine *e, struct channel *ch, uint32_t place);
-/* The lane's own: op->d and op->local are set. */
-void transfer_begin(struct engine *e, struct channel *ch, struct op *op);
-void transfer_answer(struct engine *e, struct channel *ch, const struct arrival *a);
-void transfer_end(struct engine *e, struct channel *ch, struct op *op, uint8_t error);
-/* The transfer that a message with WIRE_T_OFFER names, if it is one that its sender may name: what was offered to it, or
- * what it was told to push to. NULL. */
-struct op *transfer_named(struct channel *ch, const struct arrival *a, uint8_t kind);
-/* What was offered, and not taken by an ACCEPT. */
-static inline bool
-is_offer(const struct op *op)
+static inline struct rma_lane *
+rma_lane(const struct engine *e)
 {
-	return op->d.kind == TRANSFER_OFFER && !(op->d.flags & TRANSFER_OFFERED);
+	return e->service[RMA_SERVICE];
 }
-void transfer_accepted(struct engine *e, struct op *op, uint32_t id, uint64_t len);
-struct op *transfer_find(struct channel *ch, uint32_t id);
-void transfer_close(struct engine *e, struct channel *ch);
-void transfer_memory_gone(struct engine *e, struct channel *ch, const struct memory *m);
-void transfer_packed(struct engine *e, struct channel *ch, uint16_t place, bool last);
-int transfer_copy(struct engine *e, struct channel *ch, const struct rte_mbuf *m, const struct proto_message *message);
-void transfer_packed_failed(struct engine *e, struct channel *ch, const struct rte_mbuf *m, uint8_t error);
-bool transfer_is_packed(const struct channel *ch, uint16_t place);
-void transfer_cancel(struct engine *e, struct channel *ch, uint32_t place);
-unsigned transfer_step(struct engine *e);
-void transfer_look(struct engine *e);
 
-/* targets.c: what others ask the contexts of this lane for */
-/* true: a->m is kept */
-bool target_message(struct engine *e, struct channel *ch, const struct arrival *a);
-void target_placed(struct engine *e, struct channel *ch, const struct arrival *a);
-unsigned target_step(struct engine *e);
-void target_close(struct engine *e, struct channel *ch);
-/* Nobody fetches that offer any more. */
-void target_offer_ends(struct engine *e, struct channel *ch, uint32_t id);
-void target_memory_gone(struct engine *e, struct channel *ch, const struct memory *m);
-void target_unmarked(struct engine *e, struct channel *ch);
-void target_peer_failed(struct engine *e, struct channel *ch, uint16_t node, uint16_t peer, uint8_t error);
-void target_region(struct engine *e, struct channel *ch, const struct submission *s);
+static inline struct rma_context *
+rma_context(const struct channel *ch)
+{
+	return ch->service[RMA_SERVICE];
+}
 
-/* pinned.c: regions that others have pinned. a: the asker's message, or its answer. */
-/* 0, or ENOSPC. */
-uint8_t pinned_grant(struct engine *e, struct channel *ch, const struct arrival *a, uint64_t key);
-/* For the answer: 0, ENOKEY, WIRE_NONE_LEFT. key 0: there is no such region. */
-uint32_t pinned_release(struct engine *e, struct channel *ch, const struct arrival *a, uint64_t key);
-/* An asker ended, or is out of reach. */
-void pinned_lost(struct engine *e, struct channel *ch, uint16_t node, uint16_t peer);
-/* The region ends, whoever has pinned it; key 0: all of the context's. */
-void pinned_ends(struct engine *e, struct channel *ch, uint64_t key);
-/* Does somebody who is still there pin it? */
-bool pinned_by_others(struct engine *e, struct channel *ch, uint64_t key);
-/* How often it is pinned; any thread, for information. */
-uint32_t pinned_count(const struct transfers *x, uint64_t key);
-/* ... and what a context of ours has pinned elsewhere. false: at too many others. */
-bool pinning_begins(struct channel *ch, struct op *op);
-/* A PIN or UNPIN ended. */
-void pinning_ends(struct channel *ch, struct op *op, uint8_t error);
-/* ... and none is left where op went. */
-void pinning_none_left(struct channel *ch, const struct op *op);
-bool pinning_any(const struct channel *ch);
-/* The context ended: those who may have pinned for it are told. true: all of them are. */
-bool pinning_leaves(struct engine *e, struct channel *ch);
+/* What is under way that needs turns. */
+static inline bool
+rma_is_busy(const struct rma_lane *x)
+{
+	return x->waiting != 0 || x->requests.head != NULL || x->local_waiting != 0 || x->dma.head != x->dma.tail ||
+		x->events_waiting != 0 || x->lingering != NULL;
+}
 
-/* dma.c: copies by a device */
-int dma_open(struct engine *e, char *error, size_t error_len);
-void dma_close(struct engine *e);
-bool dma_copy(struct engine *e, struct channel *ch, const struct arrival *a, struct memory *memory, uint8_t *to);
-bool dma_later(struct engine *e, struct channel *ch, const struct arrival *a);
-unsigned dma_poll(struct engine *e);
-void dma_drain(struct engine *e);
-
-/* carry.c: frames of transfers, to the core and back */
-int frames_fill(struct engine *e, const struct bytes *b, uint64_t offset, uint16_t node, struct frame **f,
-	const uint32_t *len, unsigned n);
-unsigned frames_take(struct engine *e, bool own, uint64_t left, struct frame **f, uint32_t *len);
-void frames_put(struct engine *e, struct frame **f, unsigned from, unsigned n);
-struct frame *frame_take(struct engine *e, bool own);
-void frame_put(struct engine *e, struct frame *f);
-struct wire_transfer *frame_head(struct frame *f);
-int frame_send(struct engine *e, struct channel *ch, struct frame *f, uint16_t src_endpoint, uint16_t node,
-	uint16_t dst, uint32_t len);
-struct rte_mbuf *frame_mbuf(struct engine *e, const struct proto_out *o, const struct peer *peer);
-void frame_done(struct engine *e, struct frame *f, uint8_t error);
-void frame_arrive(struct engine *e, struct frame *f);
-unsigned frames_local(struct engine *e);
-void frames_recheck(struct engine *e);
-int transfers_make(struct engine *e);
-void transfers_free(struct engine *e);
+extern const struct service_ops rma_service;
 
 #endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Completions: of the core to send buffers and to services, and of both to clients. Runs on the lane.
+ */
+#include <sys/eventfd.h>
+
+#include "engine/complete.h"
+
+static inline void
+push_done(struct engine *e, struct channel *ch, struct send_slot *s, uint8_t error)
+{
+	s->state = SEND_CLIENT;
+	ch->busy_slots--;
+	ch->done[ch->done_tail++ & ch->done_mask] = COMPLETION_ITEM(s->number, error);
+	channel_touch(e, ch);
+}
+
+/* The slot gets another mbuf, its own is left to the port that has it; false: none is free. */
+static bool
+replace_buffer(struct engine *e, struct channel *ch, const struct send_slot *s)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(e->node->pool);
+
+	if (unlikely(m == NULL))
+		return false;
+	rte_pktmbuf_free(s->m);
+	slot_set_buffer(ch, s->number, m);
+	return true;
+}
+
+/* The core is done with a send buffer: back to its client. Ports may keep what they have sent
+ * until their queue runs short of descriptors (virtio does), which may be never: their share of
+ * the pool (node.c) pays for a replacement. */
+void
+slot_complete(struct engine *e, struct channel *ch, struct send_slot *s, uint8_t error)
+{
+	if (unlikely(rte_mbuf_refcnt_read(s->m) > 1) && !replace_buffer(e, ch, s)) {
+		s->state = SEND_LINGER;
+		s->error = error;
+		e->lingering[e->lingering_count++] = s;
+		return;
+	}
+	push_done(e, ch, s, error);
+}
+
+static void
+recheck_lingering(struct engine *e)
+{
+	unsigned keep = 0;
+
+	for (unsigned i = 0; i < e->lingering_count; i++) {
+		struct send_slot *s = e->lingering[i];
+
+		if (rte_mbuf_refcnt_read(s->m) > 1)
+			e->lingering[keep++] = s;
+		else
+			push_done(e, &e->node->channels[s->ctx], s, s->error);
+	}
+	e->lingering_count = keep;
+}
+
+/* A completion of another context than the one before, or of a service's. true: done. */
+static __rte_noinline bool
+service_completed(struct engine *e, struct channel *ch, const struct proto_completion *c)
+{
+	if (c->ctx < WIRE_CONTEXTS_MAX)
+		return false;
+	unsigned number = c->handle & SERVICE_TAG;
+
+	if (number != 0) {
+		e->services->numbered[number]->completed(e, ch, c->handle, c->error);
+		return true;
+	}
+	const struct service_ops *ops = e->services->endpoint[c->ctx / WIRE_CONTEXTS_MAX];
+
+	if (c->error && ops != NULL)
+		ops->send_failed(e, ch, (const struct send_slot *)(uintptr_t)c->handle, c->error);
+	return false;
+}
+
+unsigned
+engine_complete(struct engine *e)
+{
+	struct proto_completion c[BURST_MAX];
+	struct channel *ch = e->node->channels;
+	unsigned n, work = 0;
+
+	if (unlikely(e->lingering_count))
+		recheck_lingering(e);
+	do {
+		n = proto_complete(e->proto, c, BURST_MAX);
+		for (unsigned i = 0; i < n; i++) {
+			if (ch->ctx != c[i].ctx) { /* runs are of one context */
+				ch = &e->node->channels[c[i].ctx % WIRE_CONTEXTS_MAX];
+				if (service_completed(e, ch, &c[i]))
+					continue;
+			}
+			slot_complete(e, ch, (struct send_slot *)(uintptr_t)c[i].handle,
+				c[i].error);
+		}
+		work += n;
+	} while (n == BURST_MAX);
+	return work;
+}
+
+/* Write gathered completions; false if the client's ring is full. */
+static bool
+write_completions(struct channel *ch)
+{
+	while (ch->done_head != ch->done_tail) {
+		if (!slot_room(&ch->com, 1))
+			return false;
+		struct slot *slot = slot_at(&ch->com, ch->com.pos);
+		struct completion *c = (struct completion *)slot->body;
+		uint32_t n = ch->done_tail - ch->done_head;
+
+		c->count = n = n < COMPLETION_BUFS ? n : COMPLETION_BUFS;
+		for (uint32_t i = 0; i < n; i++)
+			c->item[i] = ch->done[ch->done_head++ & ch->done_mask];
+		slot_publish(&ch->com, ch->com.pos++);
+	}
+	return true;
+}
+
+/* Results of services; false: the ring is full. */
+static __rte_noinline bool
+write_results(struct engine *e, struct channel *ch)
+{
+	for (unsigned i = 0; e->services->list[i] != NULL; i++) {
+		const struct service_ops *ops = e->services->list[i];
+		uint32_t bit = 1u << ops->number;
+
+		if (ch->results & bit && ops->results(e, ch))
+			ch->results &= ~bit;
+	}
+	return ch->results == 0;
+}
+
+static void
+client_wake(struct engine *e, struct channel *ch)
+{
+	if (atomic_load_explicit(&ch->shm->wake_client, memory_order_relaxed) == 0)
+		return;
+	atomic_store_explicit(&ch->shm->wake_client, 0, memory_order_relaxed);
+	if (eventfd_write(ch->event_fd, 1) == 0)
+		ENGINE_COUNT(e, wakeups);
+}
+
+/* The end of a poll: what happened in channels becomes visible to their clients. */
+void
+engine_flush(struct engine *e)
+{
+	unsigned keep = 0;
+
+	for (unsigned i = 0; i < e->dirty_count; i++) {
+		struct channel *ch = e->dirty[i];
+		bool written = ch->state == CHANNEL_CLOSED || write_completions(ch);
+		if (unlikely(ch->results != 0) && ch->state == CHANNEL_OPEN)
+			written = write_results(e, ch) && written;
+
+		if (ch->selects && ch->news && ch->state == CHANNEL_OPEN) {
+			/* full fence: marks before the flag; pairs with pmx_before_select's */
+			atomic_thread_fence(memory_order_seq_cst);
+			client_wake(e, ch);
+		}
+		ch->news = false;
+		if (written)
+			ch->dirty = false;
+		else
+			e->dirty[keep++] = ch;
+	}
+	e->dirty_count = keep;
+}

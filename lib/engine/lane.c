@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the parts of a lane share: its counters' names, and how another thread wakes it.
+ */
+#include <sys/eventfd.h>
+
+#include "engine/lane.h"
+
+const struct proto_counter_info engine_counter_info[ENGINE_COUNTER_COUNT] = {
+#define ENGINE_COUNTER_INFO(name, unit, help) {#name, unit, help},
+	ENGINE_COUNTERS(ENGINE_COUNTER_INFO)
+#undef ENGINE_COUNTER_INFO
+};
+
+void
+engine_wake(struct engine *e)
+{
+	/* full fence: the ring's entry before the flag; pairs with engine_sleep's */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&e->sleeps, memory_order_relaxed))
+		eventfd_write(e->doorbell, 1); /* full: it is awake all the same */
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Who is asked for what: see service.h.
+ */
+#include <errno.h>
+
+#include "engine/service.h"
+
+static int
+take(const struct service_ops **place, const struct service_ops *ops)
+{
+	if (*place != NULL)
+		return -EINVAL;
+	*place = ops;
+	return 0;
+}
+
+int
+services_init(struct services *s, const struct service_ops *const *list)
+{
+	int result = 0;
+
+	*s = (struct services){0};
+	for (unsigned i = 0; list[i] != NULL; i++) {
+		const struct service_ops *ops = list[i];
+
+		if (i + 1 >= SERVICES_MAX || ops->number == 0 || ops->number >= SERVICES_MAX)
+			return -EINVAL;
+		s->list[i] = ops;
+		result |= take(&s->numbered[ops->number], ops);
+		for (unsigned k = 0; k < ENDPOINTS_MAX; k++)
+			result |= ops->endpoints >> k & 1 ? take(&s->endpoint[k], ops) : 0;
+		for (unsigned k = 0; k < 32; k++)
+			result |= ops->submissions >> k & 1 ? take(&s->submit[k], ops) : 0;
+	}
+	return result ? -EINVAL : 0;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Copies by a DMA device. On the lane, but for opening and closing.
+ */
+#ifndef PMX_RMA_DMA_H
+#define PMX_RMA_DMA_H
+
+#include "engine/service/rma/rma.h"
+
+int dma_open(struct engine *e, char *error, size_t error_len);
+void dma_close(struct engine *e);
+bool dma_copy(struct engine *e, struct channel *ch, const struct arrival *a, struct memory *memory, uint8_t *to);
+bool dma_later(struct engine *e, struct channel *ch, const struct arrival *a);
+unsigned dma_poll(struct engine *e);
+void dma_drain(struct engine *e);
+
+#endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The services of a node, each behind those that it is built on. Nothing else is here: a program that has one more brings its own
+ * list, which is linked in the place of this one.
+ */
+#include <stddef.h>
+
+#include "engine/service/match/match.h"
+#include "engine/service/rma/rma.h"
+#include "node/node.h"
+
+const struct service_ops *const node_services[] = {&rma_service, &match_service, NULL};
