@@ -34,7 +34,8 @@
 #include "node/config_file.h"
 #include "node/node.h"
 #include "node/pollers.h"
-#include "serve/serve.h"
+#include "serve/attach.h"
+#include "serve/telemetry.h"
 
 static struct node *node;
 static struct node *_Atomic running; /* its lanes run, or are about to: what a signal stops */
@@ -411,7 +412,7 @@ serve(const struct options *o, struct config *config)
 		set_capture_clock(node);
 	if (o->take_over && pthread_create(&locker, NULL, lock_later, name) == 0)
 		pthread_detach(locker);
-	result = attach_serve(node, takeover_door(taken));
+	result = attach_serve(node, takeover_attachments(taken));
 	takeover_free(taken);
 	if (result != 0) {
 		fprintf(stderr, "pmx-dpdk: applications cannot attach: %s\n", rte_strerror(rte_errno));
@@ -421,7 +422,7 @@ serve(const struct options *o, struct config *config)
 		notify_ready(o, &node->config);
 		result = run_lanes(node);
 	}
-	if (result == 0 && node->heir > 0) {
+	if (result == 0 && node->successor > 0) {
 		attach_pause();
 		result = takeover_give(node);
 		if (result != 0)

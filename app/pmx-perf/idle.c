@@ -22,7 +22,8 @@
 #include "engine/loop.h"
 #include "node/config_file.h"
 #include "node/node.h"
-#include "serve/serve.h"
+#include "serve/attach.h"
+#include "serve/telemetry.h"
 #include "perf.h"
 #include "plot.h"
 

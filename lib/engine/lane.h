@@ -304,7 +304,7 @@ struct node {
 	struct mappings mappings; /* of applications' memory */
 	struct services services;
 	pthread_mutex_t command_lock;
-	int heir;                 /* connection of the primary that takes over, when the lanes have stopped for it; 0: none */
+	int successor;                /* connection of the primary that takes over, when the lanes have stopped for it; 0: none */
 	char error[256];
 };
 

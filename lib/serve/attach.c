@@ -27,7 +27,9 @@
 #include "memory/guard.h"
 #include "node/node.h"
 #include "serve/health.h"
-#include "serve/serve.h"
+#include "serve/attach.h"
+#include "serve/socket.h"
+#include "serve/terms.h"
 
 /* Events of the watcher that are neither processes nor of access.c. */
 #define STOP    UINT64_MAX
@@ -113,7 +115,7 @@ process_ended(uint16_t ctx, uint32_t generation)
 	end_context(ctx, generation);
 }
 
-void
+static void
 attach_gone(int connection)
 {
 	static uint16_t ctx[WIRE_NODES_MAX];
@@ -154,12 +156,12 @@ watch_processes(void *arg)
 
 			(void)eventfd_read(server.node->mappings.reaper, &times);
 			memory_left = memory_reap(&server.node->mappings);
-		} else if (event.data.u64 >= ACCESS_CONNECTION) {
-			access_event(event.data.u64);
+		} else if (event.data.u64 >= SOCKET_CONNECTION) {
+			socket_event(event.data.u64);
 		} else {
 			process_ended(event.data.u64 & 0xFFFF, (uint32_t)(event.data.u64 >> 16));
 		}
-		deaf = access_again();
+		deaf = socket_again();
 	}
 	return 0;
 }
@@ -175,11 +177,11 @@ ranges_of(const struct asker *who)
 	const struct config *c = &server.node->config;
 	uint32_t named = 0;
 
-	if (who->connection == SECONDARY || access_is_ours(who))
+	if (who->connection == SECONDARY || socket_is_ours(who))
 		return ALL_RANGES;
 	for (uint32_t i = 0; i < c->range_count; i++) {
 		const struct config_range *g = &c->ranges[i];
-		bool him = access_is_in(who, g->gids, g->gid_count);
+		bool him = socket_is_in(who, g->gids, g->gid_count);
 
 		for (uint32_t k = 0; k < g->uid_count && !him; k++)
 			him = g->uids[k] == who->uid;
@@ -399,13 +401,13 @@ give_to(const struct asker *who, const struct attach_request *request)
 	struct node *n = server.node;
 	struct command cmd = {.op = COMMAND_FREEZE};
 
-	if (who->connection == SECONDARY || !access_is_ours(who))
+	if (who->connection == SECONDARY || !socket_is_ours(who))
 		return -EACCES;
 	if (n->config.lanes != 1)
 		return -EOPNOTSUPP;
 	if (request->addr != takeover_terms(n))
 		return -EINVAL;
-	int heir = access_heir(who);
+	int heir = socket_of_successor(who);
 
 	if (heir < 0)
 		return heir;
@@ -424,7 +426,7 @@ give_to(const struct asker *who, const struct attach_request *request)
 	if (result == 0) {
 		/* the lane stops, and the main thread waits for it and for this one */
 		server.given = true;
-		n->heir = heir;
+		n->successor = heir;
 		atomic_store(&e->stop, true);
 		log_say(LOG_NODE, RTE_LOG_NOTICE, "process %d takes over", who->pid);
 	} else {
@@ -447,7 +449,7 @@ owns_any(const struct asker *who)
 	return false;
 }
 
-void
+static void
 attach_answer(const struct asker *who, const struct attach_request *request, const int *fds, int count,
 	struct attach_reply *reply, int *out, int *out_count)
 {
@@ -464,9 +466,9 @@ attach_answer(const struct asker *who, const struct attach_request *request, con
 	case ATTACH_HELLO:
 		break;
 	case ATTACH_BEFORE:
-		reply->result = who->connection == SECONDARY ? -EPROTO : !access_is_ours(who) || owns_any(who) ? -EACCES : 0;
+		reply->result = who->connection == SECONDARY ? -EPROTO : !socket_is_ours(who) || owns_any(who) ? -EACCES : 0;
 		if (reply->result == 0)
-			access_tell(who, reply);
+			socket_tell(who, reply);
 		break;
 	case ATTACH_BYTES:
 		reply->result = bytes_for(who, request, reply);
@@ -515,8 +517,10 @@ answer(const struct rte_mp_msg *msg, const void *peer)
 	return result;
 }
 
+static const struct socket_ops answers = {attach_answer, attach_gone};
+
 int
-attach_serve(struct node *n, const struct takeover_door *door)
+attach_serve(struct node *n, const struct takeover_attachments *door)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u64 = STOP};
 	int e;
@@ -537,7 +541,7 @@ attach_serve(struct node *n, const struct takeover_door *door)
 	epoll_ctl(server.epoll, EPOLL_CTL_ADD, server.stop, &event);
 	event.data.u64 = REAP;
 	epoll_ctl(server.epoll, EPOLL_CTL_ADD, n->mappings.reaper, &event);
-	e = access_open(n, server.epoll, door);
+	e = socket_open(n, server.epoll, &answers, door);
 	for (uint32_t i = 0; door != NULL && i < n->config.contexts; i++) {
 		const struct channel *ch = &n->channels[i];
 
@@ -566,10 +570,10 @@ attach_pause(void)
 }
 
 void
-attach_door(struct takeover_door *door)
+attach_save(struct takeover_attachments *door)
 {
 	memset(door, 0, sizeof(*door));
-	access_door(door);
+	socket_save(door);
 	memcpy(door->owner, server.owner, sizeof(door->owner));
 	memcpy(door->generation, server.owned, sizeof(door->generation));
 }
@@ -581,7 +585,7 @@ attach_stop(void)
 		return;
 	attach_pause();
 	health_end();
-	access_close();
+	socket_close();
 	for (uint32_t i = 0; i < server.node->config.contexts; i++)
 		forget((uint16_t)i);
 	close(server.epoll);

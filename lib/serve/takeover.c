@@ -28,89 +28,25 @@
 #include "log/log.h"
 #include "memory/guard.h"
 #include "node/node.h"
-#include "serve/serve.h"
+#include "serve/attach.h"
+#include "serve/socket.h"
 #include "serve/takeover.h"
+#include "serve/takeover_image.h"
+#include "serve/terms.h"
 
 #define MAGIC      0x504D5854414B4521u /* "PMXTAKE!" */
 #define PATIENCE_S 10
-
-struct head {
-	uint64_t magic;
-	uint32_t head_bytes, channel_bytes, epoch;
-	uint32_t channels, connections, frames;
-	uint64_t proto_bytes;
-	uint64_t counters[ENGINE_COUNTER_COUNT];
-};
-
-struct saved_inlet {
-	uint32_t pos, lhs_pos, bulk_out;
-};
-
-struct saved_channel {
-	uint16_t ctx;
-	bool selects;
-	int32_t pid;
-	uint32_t generation;
-	struct quotas q;
-	uint64_t region_bytes;
-	uint32_t sub_pos, sub_other, com_pos, com_other;
-	struct saved_inlet plain, matched;
-	uint32_t bufs, free_count, done, memories;
-	uint64_t received, sent, bad;
-};
-
-struct saved_buf {
-	uint32_t next;
-	uint16_t owner;
-	bool head, matched;
-};
-
-struct saved_memory {
-	uint64_t client, len;
-	uint32_t number, watched;
-};
 
 struct takeover {
 	int sock;
 	int listener;
 	uint8_t *image;
 	size_t image_bytes;
-	struct takeover_door door;
+	struct takeover_attachments door;
 	int fds[PASSING_MAX]; /* of the last message */
 	unsigned fd_count;
 	bool bad[WIRE_NODES_MAX]; /* contexts that cannot go on */
 };
-
-/* ------------------------------------------------------------------ terms */
-
-static uint64_t
-mix(uint64_t hash, const void *data, size_t len)
-{
-	const uint8_t *p = data;
-
-	for (size_t i = 0; i < len; i++)
-		hash = (hash ^ p[i]) * 0x100000001B3u; /* FNV-1a */
-	return hash;
-}
-
-uint64_t
-takeover_terms(const struct node *n)
-{
-	const struct config *c = &n->config;
-	const uint32_t numbers[] = {CHANNEL_ABI, sizeof(struct head), sizeof(struct saved_channel),
-		c->id, c->lanes, c->idle == IDLE_ADAPTIVE || c->idle == IDLE_SLEEP, c->contexts, c->send_buffers, c->receive_buffers,
-		c->mbufs, c->submissions, c->message_max, c->matched_entries, c->matched_buffers, c->transfers, c->requests, c->regions,
-		c->transfer_frames, c->events, c->nodes_max, c->cc, n->frag_len};
-	uint64_t hash = 0xCBF29CE484222325u, terms[PROTO_CONFIG_TERMS];
-
-	proto_config_terms(&c->proto, terms);
-	hash = mix(hash, PMX_VERSION, sizeof(PMX_VERSION));
-	hash = mix(hash, numbers, sizeof(numbers));
-	for (unsigned i = 0; n->services.list[i] != NULL; i++)
-		hash = mix(hash, &n->services.list[i]->image_form, sizeof(n->services.list[i]->image_form));
-	hash = mix(hash, &n->geometry, sizeof(n->geometry));
-	return mix(hash, terms, sizeof(terms));
-}
 
 /* ------------------------------------------------------------------ giving */
 
@@ -211,13 +147,13 @@ image_fd(const struct image_out *o)
 }
 
 static int
-give_descriptors(struct node *n, int image, const struct takeover_door *door)
+give_descriptors(struct node *n, int image, const struct takeover_attachments *door)
 {
 	const int first[] = {image, door->listener};
-	int fds[PASSING_MAX], result = send_fds(n->heir, first, 2);
+	int fds[PASSING_MAX], result = send_fds(n->successor, first, 2);
 
 	for (unsigned i = 0; i < door->connections && result == 0; i++)
-		result = send_fds(n->heir, &door->connection[i].fd, 1);
+		result = send_fds(n->successor, &door->connection[i].fd, 1);
 	for (unsigned i = 0; i < n->engines[0].open_count && result == 0; i++) {
 		const struct channel *ch = n->engines[0].open[i];
 		unsigned k = 0;
@@ -229,7 +165,7 @@ give_descriptors(struct node *n, int image, const struct takeover_door *door)
 			if (ch->space.pieces[j] != NULL)
 				fds[k++] = ch->space.pieces[j]->fd;
 		}
-		result = send_fds(n->heir, fds, k);
+		result = send_fds(n->successor, fds, k);
 	}
 	return result;
 }
@@ -237,7 +173,7 @@ give_descriptors(struct node *n, int image, const struct takeover_door *door)
 int
 takeover_give(struct node *n)
 {
-	static struct takeover_door door;
+	static struct takeover_attachments door;
 	struct engine *e = &n->engines[0];
 	struct giving g = {0};
 	struct image_out o = {0};
@@ -256,9 +192,9 @@ takeover_give(struct node *n)
 	engine_deliver(e);
 	engine_complete(e);
 	engine_flush(e);
-	attach_door(&door);
-	fcntl(n->heir, F_SETFL, fcntl(n->heir, F_GETFL) & ~O_NONBLOCK);
-	setsockopt(n->heir, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	attach_save(&door);
+	fcntl(n->successor, F_SETFL, fcntl(n->successor, F_GETFL) & ~O_NONBLOCK);
+	setsockopt(n->successor, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	proto_swap_handles(e->proto, name_handle, &g);
 
 	struct head h = {.magic = MAGIC, .head_bytes = sizeof(h), .channel_bytes = sizeof(struct saved_channel), .epoch = n->epoch,
@@ -280,7 +216,7 @@ takeover_give(struct node *n)
 
 	free(o.at);
 	free(g.frames.at);
-	close(n->heir);
+	close(n->successor);
 	return result;
 }
 
@@ -625,8 +561,8 @@ takeover_resume(struct node *n, struct takeover *t, char *error, uint32_t error_
 	return 0;
 }
 
-const struct takeover_door *
-takeover_door(const struct takeover *t)
+const struct takeover_attachments *
+takeover_attachments(const struct takeover *t)
 {
 	return t != NULL ? &t->door : NULL;
 }

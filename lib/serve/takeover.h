@@ -21,11 +21,8 @@
 
 #include "engine/lane.h"
 
-/* Two nodes with equal terms can take over from each other. */
-uint64_t takeover_terms(const struct node *n);
-
 /* ---- the old one */
-/* Give all of it to node->heir. Lanes and the watcher have stopped; the ports close. 0 or -errno: the other has not got it. */
+/* Give all of it to node->successor. Lanes and the watcher have stopped; the ports close. 0 or -errno: the other has not got it. */
 int takeover_give(struct node *n);
 
 /* ---- the new one */
@@ -38,7 +35,7 @@ int takeover_resume(struct node *n, struct takeover *t, char *error, uint32_t er
 void takeover_free(struct takeover *t);
 
 /* ---- for attach.c and access.c: what they hand on */
-struct takeover_door {
+struct takeover_attachments {
 	int listener;
 	char path[108];
 	unsigned connections;
@@ -52,6 +49,6 @@ struct takeover_door {
 	int owner[WIRE_NODES_MAX]; /* by context: number of a connection, SECONDARY */
 	uint32_t generation[WIRE_NODES_MAX]; /* of the open that it owns */
 };
-const struct takeover_door *takeover_door(const struct takeover *t);
+const struct takeover_attachments *takeover_attachments(const struct takeover *t);
 
 #endif

@@ -10,7 +10,7 @@
 #include "engine/service/rma/pinned.h"
 #include "engine/service/rma/rma.h"
 #include "serve/dpdk_names.h"
-#include "serve/serve.h"
+#include "serve/telemetry.h"
 
 static struct node *node;
 

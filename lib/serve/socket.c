@@ -26,7 +26,7 @@
 #include "channel/passing.h"
 #include "log/log.h"
 #include "node/sizes.h"
-#include "serve/serve.h"
+#include "serve/socket.h"
 
 #define GROUPS_MAX 64
 #define SPARE      64 /* connections beyond one for each context */
@@ -41,8 +41,9 @@ struct connection {
 
 static struct {
 	struct node *node;
+	const struct socket_ops *ops;
 	int epoll, listener;
-	bool deaf;           /* there are no descriptors to let anybody in: access_again */
+	bool deaf;           /* there are no descriptors to let anybody in: socket_again */
 	uint64_t deaf_since;
 	struct connection *connections;
 	unsigned max;
@@ -210,11 +211,11 @@ make_link(void)
 
 /* The connections of the primary before, with their numbers: contexts are known by them. */
 static void
-inherit(const struct takeover_door *from)
+inherit(const struct takeover_attachments *from)
 {
 	for (unsigned i = 0; i < from->connections; i++) {
 		unsigned k = (unsigned)from->connection[i].number;
-		struct epoll_event event = {.events = EPOLLIN, .data.u64 = ACCESS_CONNECTION | k};
+		struct epoll_event event = {.events = EPOLLIN, .data.u64 = SOCKET_CONNECTION | k};
 
 		if (from->connection[i].bad || k >= door.max || epoll_ctl(door.epoll, EPOLL_CTL_ADD, from->connection[i].fd, &event) != 0) {
 			hang_up(from->connection[i].fd);
@@ -226,11 +227,12 @@ inherit(const struct takeover_door *from)
 }
 
 int
-access_open(struct node *n, int epoll, const struct takeover_door *from)
+socket_open(struct node *n, int epoll, const struct socket_ops *ops, const struct takeover_attachments *from)
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.u64 = ACCESS_LISTENER};
+	struct epoll_event event = {.events = EPOLLIN, .data.u64 = SOCKET_LISTENER};
 
 	door.node = n;
+	door.ops = ops;
 	door.epoll = epoll;
 	door.listener = -1;
 	/* each context may have as many as pieces of memory */
@@ -268,7 +270,7 @@ disconnect(unsigned i)
 	epoll_ctl(door.epoll, EPOLL_CTL_DEL, c->fd, NULL);
 	hang_up(c->fd);
 	c->fd = 0;
-	attach_gone((int)i);
+	door.ops->gone((int)i);
 }
 
 /* A place for a connection of that user, who may not have them all; door.max: none. */
@@ -301,7 +303,7 @@ welcome(void)
 		return;
 	}
 	unsigned i = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 ? find_place(cred.uid) : door.max;
-	struct epoll_event event = {.events = EPOLLIN, .data.u64 = ACCESS_CONNECTION | i};
+	struct epoll_event event = {.events = EPOLLIN, .data.u64 = SOCKET_CONNECTION | i};
 
 	if (i == door.max || fd == 0 || epoll_ctl(door.epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
 		hang_up(fd);
@@ -311,9 +313,9 @@ welcome(void)
 }
 
 bool
-access_again(void)
+socket_again(void)
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.u64 = ACCESS_LISTENER};
+	struct epoll_event event = {.events = EPOLLIN, .data.u64 = SOCKET_LISTENER};
 
 	if (!door.deaf || rte_rdtsc() - door.deaf_since < rte_get_tsc_hz() / 10)
 		return door.deaf;
@@ -339,7 +341,7 @@ converse(unsigned i)
 	const bool whole = n == (ssize_t)sizeof(request);
 
 	if (whole)
-		attach_answer(&c->who, &request, given, (int)count, &reply, out, &out_count);
+		door.ops->answer(&c->who, &request, given, (int)count, &reply, out, &out_count);
 	if (whole && reply.result >= 0 && count == 1)
 		close(given[0]); /* it is mapped: this is not its end */
 	else
@@ -354,16 +356,16 @@ converse(unsigned i)
 }
 
 void
-access_event(uint64_t tag)
+socket_event(uint64_t tag)
 {
-	if (tag == ACCESS_LISTENER)
+	if (tag == SOCKET_LISTENER)
 		welcome();
 	else
-		converse((unsigned)(tag & ~ACCESS_CONNECTION));
+		converse((unsigned)(tag & ~SOCKET_CONNECTION));
 }
 
 int
-access_heir(const struct asker *who)
+socket_of_successor(const struct asker *who)
 {
 	int fd = fcntl(door.connections[who->connection].fd, F_DUPFD_CLOEXEC, 3);
 
@@ -371,13 +373,13 @@ access_heir(const struct asker *who)
 }
 
 bool
-access_is_ours(const struct asker *who)
+socket_is_ours(const struct asker *who)
 {
 	return who->uid == 0 || who->uid == geteuid();
 }
 
 void
-access_door(struct takeover_door *to)
+socket_save(struct takeover_attachments *to)
 {
 	to->listener = door.listener;
 	snprintf(to->path, sizeof(to->path), "%s", door.path);
@@ -410,7 +412,7 @@ add_range(const struct rte_memseg_list *msl, void *arg)
 }
 
 void
-access_tell(const struct asker *who, struct attach_reply *reply)
+socket_tell(const struct asker *who, struct attach_reply *reply)
 {
 	const struct rte_mempool *pool = door.node->pool;
 	/* lanes have the first numbers, secondaries the last: each has caches in every mempool by its number */
@@ -425,7 +427,7 @@ access_tell(const struct asker *who, struct attach_reply *reply)
 }
 
 bool
-access_is_in(const struct asker *who, const uint32_t *gids, unsigned count)
+socket_is_in(const struct asker *who, const uint32_t *gids, unsigned count)
 {
 	gid_t groups[GROUPS_MAX];
 	socklen_t len = sizeof(groups);
@@ -444,7 +446,7 @@ access_is_in(const struct asker *who, const uint32_t *gids, unsigned count)
 }
 
 void
-access_close(void)
+socket_close(void)
 {
 	for (unsigned i = 0; door.connections != NULL && i < door.max; i++) {
 		if (door.connections[i].fd != 0)
