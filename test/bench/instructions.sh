@@ -16,11 +16,11 @@ builds=()
 for argument; do
 	case $argument in
 	--json) json=1 ;;
-	-*) sed -n '4,10s/^# //p' "$0" >&2; exit 2 ;;
+	-*) sed -n '4,9s/^# //p' "$0" >&2; exit 2 ;;
 	*) builds+=("$(realpath "$argument")") || exit 2 ;;
 	esac
 done
-[ ${#builds[@]} -le 2 ] || { sed -n '4,10s/^# //p' "$0" >&2; exit 2; }
+[ ${#builds[@]} -le 2 ] || { sed -n '4,9s/^# //p' "$0" >&2; exit 2; }
 if [ ${#builds[@]} -eq 0 ]; then
 	cd "$(dirname "$0")/../.." || exit 2
 	builds=("$PWD/build-callgrind")
