@@ -173,7 +173,7 @@ static void
 say_address(struct text *t, uint64_t at)
 {
 	for (unsigned i = 0; i < r.memory_count; i++) {
-		if (at >= r.memories[i].begin && at - r.memories[i].begin <= r.memories[i].len) {
+		if (at >= r.memories[i].begin && at - r.memories[i].begin < r.memories[i].len) {
 			say(t, " at m%u+%" PRIu64, i, at - r.memories[i].begin);
 			return;
 		}
