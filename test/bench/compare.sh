@@ -36,8 +36,8 @@ figures() { # BENCH ROUND WHICH
 		/"what"/ {
 			unit = ""
 			if (field("test") == "rate") { unit = "M/s"; value = field("per_second") / 1e6 }
-			else if (field("gbits") > 0) { unit = "Gb/s"; value = field("gbits") + 0 }
-			else if (field("p50_ns") > 0) { unit = "us"; value = field("p50_ns") / 1000 }
+			else if (field("gbits") + 0 > 0) { unit = "Gb/s"; value = field("gbits") + 0 }
+			else if (field("p50_ns") + 0 > 0) { unit = "us"; value = field("p50_ns") / 1000 }
 			if (unit != "" && value > 0) print head, unit, value, field("what"), field("test"), field("size")
 		}' "$work/rows"
 }
