@@ -76,7 +76,7 @@
 
 enum engine_counter {
 #define ENGINE_COUNTER_ENUM(name, unit, help) ENGINE_##name,
-	ENGINE_COUNTERS(ENGINE_COUNTER_ENUM)
+	ENGINE_COUNTERS(ENGINE_COUNTER_ENUM) /* one for each */
 #undef ENGINE_COUNTER_ENUM
 	ENGINE_COUNTER_COUNT
 };
@@ -357,8 +357,6 @@ int node_link(struct node *n, char *error, uint32_t error_len);
 unsigned engine_poll(struct engine *e);
 /* Poll until e->stop, idling by the config's policy. */
 void engine_run(struct engine *e);
-/* What to do after an empty poll. */
-void engine_idle(struct engine *e);
 /* Ask the lane that owns cmd->ctx, from another thread (wait = true), or from the lane's own
  * thread (wait = false). Returns the result, -ETIMEDOUT if the lane does not answer. */
 int node_command(struct node *n, struct command *cmd, bool wait);
