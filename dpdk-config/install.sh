@@ -10,7 +10,7 @@ set -u
 list=false
 packages=(libdpdk-dev dpdk dpdk-dev meson ninja-build pkg-config gcc libnuma-dev numactl iproute2
 	libcmocka-dev libjansson-dev ethtool)
-for_tests=(valgrind patch clang libclang-rt-dev doxygen man-db python3
+for_tests=(valgrind patch clang clang-format libclang-rt-dev doxygen man-db python3
 	qemu-system-x86 busybox-static cpio kmod mmdebstrap tshark)
 
 usage() {

@@ -210,12 +210,12 @@ check_cpus(struct doctor *d)
 static void
 check_governor(struct doctor *d)
 {
+	const char *governors = "/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor";
 	char first[64] = "", name[64];
 	unsigned count = 0, slow = 0;
 	glob_t files = {0};
 
-	if (glob("/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor", 0, NULL, &files) ==
-		0) {
+	if (glob(governors, 0, NULL, &files) == 0) {
 		for (size_t i = 0; i < files.gl_pathc; i++) {
 			if (!read_line(files.gl_pathv[i], name, sizeof(name)))
 				continue;

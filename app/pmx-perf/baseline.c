@@ -73,7 +73,7 @@ struct session {
 	uint8_t *buffer;         /* size or READ_BYTES bytes, the longer */
 };
 
-static int __attribute__((format(printf, 3, 4)))
+static __attribute__((format(printf, 3, 4))) int
 fail(struct baseline *b, int error, const char *format, ...)
 {
 	va_list ap;
@@ -192,9 +192,11 @@ recv_all(const struct session *s, int fd, uint8_t *bytes, size_t n)
 static int
 resolve(struct baseline *b, struct sockaddr_storage *sa, socklen_t *len)
 {
-	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
-				.ai_socktype = SOCK_STREAM},
-			*found;
+	struct addrinfo hints = {
+		.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
+		.ai_socktype = SOCK_STREAM,
+	};
+	struct addrinfo *found;
 	const char *text = b->address ? b->address : "";
 	const char *colon = strrchr(text, ':');
 	char host[80];

@@ -92,7 +92,7 @@ struct responder {
 	struct rte_mbuf *held[FLOOR_GROUP_MAX]; /* of the message that is not complete */
 };
 
-static int __attribute__((format(printf, 3, 4)))
+static __attribute__((format(printf, 3, 4))) int
 fail(struct floor *f, int error, const char *format, ...)
 {
 	va_list ap;

@@ -51,6 +51,7 @@ struct history {
 	uint32_t errors, sent, delivered; /* counts */
 	uint64_t begun, done;             /* ... of transfers; of operations, and messages that were matched */
 	int strange;          /* an error that nothing excuses */
+	uint64_t digest;      /* note 3 */
 	bool healed, excused; /* excused: something happened that may end a send in an error */
 };
 
@@ -88,6 +89,23 @@ static bool
 chance(struct history *h, unsigned percent)
 {
 	return below(h, 100) < percent;
+}
+
+static void
+digest_add(struct history *h, const void *bytes, size_t len)
+{
+	const uint8_t *b = bytes;
+
+	for (size_t i = 0; i < len; i++)
+		h->digest = (h->digest ^ b[i]) * 0x100000001B3u;
+}
+
+/* What the trace is written to if only its digest is wanted. */
+static ssize_t
+digest_write(void *cookie, const char *bytes, size_t len)
+{
+	digest_add(cookie, bytes, len);
+	return (ssize_t)len;
 }
 
 static struct fault_config
@@ -392,13 +410,25 @@ judge_matching(struct history *h)
 	return matching_wrong(h->matching);
 }
 
+/* All frames are in it; now what came of them. */
+static void
+digest_end(struct history *h, FILE *seen)
+{
+	const uint64_t all[] = {sim_digest(h->sim), sim_now(h->sim), h->sent, h->delivered, h->errors, h->begun, h->done};
+
+	fclose(seen);
+	digest_add(h, all, sizeof(all));
+}
+
 /* NULL: all was well. */
 static const char *
 one_history(struct history *h, const struct options *o, uint64_t seed)
 {
 	static char why[512];
 
-	*h = (struct history){.seed = seed, .random = seed * 0xD1342543DE82EF95u};
+	*h = (struct history){.seed = seed, .random = seed * 0xD1342543DE82EF95u, .digest = 0xCBF29CE484222325u};
+	FILE *seen = o->digest ? fopencookie(h, "w", (cookie_io_functions_t){.write = digest_write}) : NULL;
+
 	h->nodes = 2 + (chance(h, 40) ? below(h, 5) : 0);
 	h->contexts = spread(h, 1, 6);
 	h->end = 1 + spread(h, 1000000, 400000000);
@@ -414,7 +444,7 @@ one_history(struct history *h, const struct options *o, uint64_t seed)
 		.nic_bytes = spread(h, 1, 100000),
 		.audit = true,
 		.seed = draw64(h),
-		.trace = o->trace ? stdout : NULL,
+		.trace = seen != NULL ? seen : o->trace ? stdout : NULL,
 		.delivered = heard,
 		.completed = ended,
 		.timer = act,
@@ -476,6 +506,8 @@ one_history(struct history *h, const struct options *o, uint64_t seed)
 		snprintf(why, sizeof(why), "at %.3f ms: %s", (double)sim_now(h->sim) / 1e6, error);
 	else if (h->strange)
 		snprintf(why, sizeof(why), "a send ended in '%s', and nothing had happened", strerror(h->strange));
+	if (seen != NULL)
+		digest_end(h, seen);
 	if (h->transfers != NULL)
 		transfers_free(h->transfers);
 	if (h->matching != NULL)
@@ -515,6 +547,8 @@ run_fuzz(const struct options *o)
 		sent += h.sent;
 		delivered += h.delivered;
 		errors += h.errors;
+		if (o->digest)
+			printf("%llu %016llx\n", (unsigned long long)running, (unsigned long long)h.digest);
 		if (why != NULL) {
 			fflush(stdout);
 			fprintf(stderr, "pmx-sim: seed %llu %s\n"

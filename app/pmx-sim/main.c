@@ -17,6 +17,7 @@ static const char usage_text[] =
 	"  fuzz                 random histories of random networks; ends at the first that breaks a rule\n"
 	"    --seeds N (1000)   how many\n"
 	"    --first S (1)      from that seed on; --first S --seeds 1 --trace shows one, frame by frame\n"
+	"    --digest           a line a seed: a digest of all frames and of what came of them\n"
 	"    --matching         of messages that receives match\n"
 	"    --transfers        of remote memory's questions and answers, not of messages\n"
 	"  experiment [e1 .. e5]  gather, alltoall, loss, short beside long, fairness: doc/simulator.md\n"
@@ -106,7 +107,7 @@ main(int argc, char **argv)
 {
 	static const struct option names[] = {{"seeds", 1, NULL, 'n'}, {"first", 1, NULL, 'f'},
 		{"trace", 0, NULL, 't'}, {"json", 0, NULL, 'j'}, {"quiet", 0, NULL, 'q'},
-		{"quick", 0, NULL, 'k'}, {"out", 1, NULL, 'o'}, {"transfers", 0, NULL, 'x'}, {"matching", 0, NULL, 'm'},
+		{"quick", 0, NULL, 'k'}, {"out", 1, NULL, 'o'}, {"transfers", 0, NULL, 'x'}, {"matching", 0, NULL, 'm'}, {"digest", 0, NULL, 'd'},
 		{"help", 0, NULL, 'h'}, {0}};
 	struct options o = {.seeds = 1000, .first = 1};
 	int c;
@@ -122,6 +123,7 @@ main(int argc, char **argv)
 		case 'o': o.out = optarg; break;
 		case 'x': o.transfers = true; break;
 		case 'm': o.matching = true; break;
+		case 'd': o.digest = true; break;
 		case 'h': fputs(usage_text, stdout); return 0;
 		default: fputs(usage_text, stderr); return 2;
 		}

@@ -59,7 +59,7 @@ struct matching {
 
 static const struct lhs_config config = {RING, 64, 64 - LHS_ENVELOPE_BYTES, LHS_SIZE_OFFSET};
 
-static void __attribute__((format(printf, 2, 3)))
+static __attribute__((format(printf, 2, 3))) void
 wrong(struct matching *x, const char *format, ...)
 {
 	va_list args;

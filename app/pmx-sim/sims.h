@@ -15,6 +15,7 @@ struct options {
 	const char *command, *name; /* name: of an experiment, NULL = all */
 	uint64_t seeds, first;
 	bool trace, json, quiet, quick;
+	bool digest;                /* fuzz: a line a seed */
 	bool transfers;             /* fuzz: of remote memory, not of messages */
 	bool matching;              /* fuzz: of matched messages */
 	const char *out;            /* directory of CSV and SVG */

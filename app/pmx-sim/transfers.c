@@ -71,7 +71,7 @@ struct transfers {
 	char wrong[256];
 };
 
-static void __attribute__((format(printf, 2, 3)))
+static __attribute__((format(printf, 2, 3))) void
 wrong(struct transfers *x, const char *format, ...)
 {
 	va_list args;

@@ -180,7 +180,7 @@ enum transfer_kind {
 
 /* Place, and how often it was used, from a random number on. */
 #define TRANSFER_ID(place, uses) ((uint32_t)(place) | (uint32_t)(uses) << 10)
-#define TRANSFER_PLACE(id)       ((id) & 0x3FF)
+#define TRANSFER_PLACE(id)       (0x3FF & (id))
 
 #define TRANSFER_DIMS_MAX 3
 #define TRANSFER_UNITS    1024 /* of a bitmap */

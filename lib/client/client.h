@@ -110,7 +110,7 @@ struct kept {
 };
 
 /* In pmx_message.bulk, above the number: whose life it is of, so that a buffer of an earlier one is nobody's to give back. */
-#define BULK_LIFE(life) (((life) & 0x7F) << 24)
+#define BULK_LIFE(life) ((0x7F & (life)) << 24)
 #define BULK_LIFE_MASK  BULK_LIFE(0x7Fu)
 #define BULK_KEPT       BULK_LIFE(0x40u) /* ^ a life: of none that is near */
 

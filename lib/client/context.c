@@ -956,9 +956,10 @@ context_reset_sends(struct pmx_context *ctx)
 int
 context_rejoin(struct pmx_context *ctx, struct channel_shm *shm, uint64_t mapped, int event_fd, int doorbell)
 {
+	const struct channel_sizes sizes = {CHANNEL_SIZES(shm)};
 	struct channel_shm *old = ctx->shm;
 
-	if (memcmp(&(struct channel_sizes){CHANNEL_SIZES(shm)}, &ctx->sizes, sizeof(ctx->sizes)) != 0)
+	if (memcmp(&sizes, &ctx->sizes, sizeof(sizes)) != 0)
 		return -EPROTO;
 	if (make_release_list(ctx, shm) != 0)
 		return -ENOMEM;

@@ -835,8 +835,11 @@ pmx_pull(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id 
 	int result = check(t, false);
 
 	/* One that becomes several has a place besides theirs: not the last one, for they could not begin. */
-	if (result == 0)
-		result = room_for(ctx, t->part != NULL && t->part->kind == PMX_PART_BITMAP ? 2 : 1, 1);
+	if (result == 0) {
+		bool several = t->part != NULL && t->part->kind == PMX_PART_BITMAP;
+
+		result = room_for(ctx, several ? 2 : 1, 1);
+	}
 	return result != 0 ? result : begin(ctx, t, TRANSFER_PULL, id);
 }
 

@@ -30,7 +30,7 @@ struct reader {
 	uint32_t error_len;
 };
 
-static int __attribute__((format(printf, 2, 3)))
+static __attribute__((format(printf, 2, 3))) int
 complain(const struct reader *r, const char *format, ...)
 {
 	int at = r->line ? snprintf(r->error, r->error_len, "line %u: ", r->line) : 0;

@@ -76,7 +76,7 @@
 
 enum engine_counter {
 #define ENGINE_COUNTER_ENUM(name, unit, help) ENGINE_##name,
-	ENGINE_COUNTERS(ENGINE_COUNTER_ENUM)
+	ENGINE_COUNTERS(ENGINE_COUNTER_ENUM) /* one for each */
 #undef ENGINE_COUNTER_ENUM
 	ENGINE_COUNTER_COUNT
 };

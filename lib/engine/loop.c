@@ -240,7 +240,8 @@ engine_sleep(struct engine *e, uint64_t idle_us)
 	announce_sleep(e, 0);
 }
 
-void
+/* What to do after an empty poll. */
+static void
 engine_idle(struct engine *e)
 {
 	uint64_t idle_us;

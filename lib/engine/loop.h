@@ -11,7 +11,5 @@
 unsigned engine_poll(struct engine *e);
 /* Poll until e->stop, idling by the config's policy. */
 void engine_run(struct engine *e);
-/* What to do after an empty poll. */
-void engine_idle(struct engine *e);
 
 #endif

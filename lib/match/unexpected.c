@@ -241,7 +241,8 @@ find_wild(const struct match_unexpected *u, const struct match_want *want)
 
 	for (;; place++) {
 		if (care == ~0ull)
-			place = u->scan->equal(u->without_source, place, u->end, without_source(want->comm, want->tag));
+			place = u->scan->equal(u->without_source, place, u->end,
+				without_source(want->comm, want->tag));
 		else if (care == 0)
 			place = any_source ?
 				u->scan->equal(u->without_both, place, u->end, without_both(want->comm)) :

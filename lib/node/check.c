@@ -16,7 +16,7 @@
 
 #define MIB(bytes) (((bytes) + (1u << 20) - 1) >> 20)
 
-static int __attribute__((format(printf, 4, 5)))
+static __attribute__((format(printf, 4, 5))) int
 refuse(struct config_fault *f, const char *section, const char *key, const char *fmt, ...)
 {
 	va_list args;

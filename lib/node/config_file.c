@@ -249,7 +249,7 @@ find_line(const char *path, const char *section, const char *key, int nth)
 	return found;
 }
 
-static int __attribute__((format(printf, 5, 6)))
+static __attribute__((format(printf, 5, 6))) int
 complain(const struct reader *r, const char *section, const char *key, int nth, const char *fmt, ...)
 {
 	va_list args;

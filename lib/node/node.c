@@ -33,7 +33,7 @@ proto_assert_failed(const char *what, const char *file, int line)
 	rte_panic("%s:%d: assertion failed: %s\n", file, line, what);
 }
 
-static int __attribute__((format(printf, 3, 4)))
+static __attribute__((format(printf, 3, 4))) int
 fail(struct node *n, int error, const char *fmt, ...)
 {
 	va_list args;

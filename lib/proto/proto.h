@@ -116,7 +116,7 @@ struct proto_config {
 
 enum proto_counter {
 #define PROTO_COUNTER_ENUM(name, unit, help) PROTO_##name,
-	PROTO_COUNTERS(PROTO_COUNTER_ENUM)
+	PROTO_COUNTERS(PROTO_COUNTER_ENUM) /* one for each */
 #undef PROTO_COUNTER_ENUM
 	PROTO_COUNTER_COUNT
 };

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#define PLACE(key) ((uint32_t)((key) & 0xFFFF))
+#define PLACE(key) ((uint32_t)(0xFFFF & (key)))
 
 void
 region_table_init(struct region_table *t, struct region *regions, uint32_t count)
@@ -100,18 +100,4 @@ region_check(const struct region_table *t, const struct region_access *a, const 
 	*r = found;
 	*offset = at;
 	return REGION_OK;
-}
-
-const char *
-region_verdict_name(enum region_verdict v)
-{
-	static const char *const names[] = {
-		[REGION_OK] = "granted",
-		[REGION_UNKNOWN] = "no such region: never registered, or no longer",
-		[REGION_BOUNDS] = "beyond the region's end",
-		[REGION_RIGHTS] = "the region was not registered for this",
-		[REGION_STRANGER] = "the region belongs to another context",
-	};
-
-	return v < sizeof(names) / sizeof(names[0]) ? names[v] : "unknown";
 }

@@ -80,7 +80,5 @@ struct region *region_named(const struct region_table *t, const struct region_ac
 /* May that be done? With REGION_OK, *r and the offset in it. */
 enum region_verdict region_check(const struct region_table *t, const struct region_access *a,
 	const struct region **r, uint64_t *offset);
-/* The verdict in words, for the initiator's error. */
-const char *region_verdict_name(enum region_verdict v);
 
 #endif

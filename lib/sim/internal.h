@@ -105,7 +105,6 @@ struct sim_node {
 	uint32_t steps;
 	bool faulty_out, faulty_in, cut_out, cut_in;
 	struct fault_model fault_out, fault_in;
-	uint64_t past[PROTO_COUNTER_COUNT]; /* of earlier lives */
 };
 
 struct sim {

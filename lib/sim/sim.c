@@ -659,10 +659,7 @@ restart(struct sim *s, struct request *r)
 {
 	uint32_t node = r->node;
 	struct sim_node *n = &s->nodes[node];
-	const uint64_t *c = proto_counters(n->core);
 
-	for (int i = 0; i < PROTO_COUNTER_COUNT; i++)
-		n->past[i] += c[i];
 	for (uint32_t i = 0; i < s->message_count; i++) {
 		struct message *m = &s->messages[i];
 
@@ -978,18 +975,6 @@ const char *
 sim_error(const struct sim *s)
 {
 	return s->error[0] ? s->error : NULL;
-}
-
-struct proto *
-sim_core(struct sim *s, uint32_t node)
-{
-	return s->nodes[node].core;
-}
-
-uint64_t
-sim_counter(const struct sim *s, uint32_t node, enum proto_counter c)
-{
-	return s->nodes[node].past[c] + proto_counters(s->nodes[node].core)[c];
 }
 
 void

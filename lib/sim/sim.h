@@ -97,8 +97,6 @@ bool sim_run(struct sim *s, uint64_t until);
  * if that takes longer than within_ns, and when anything is left then: a descriptor, a handle. */
 bool sim_settle(struct sim *s, uint64_t within_ns);
 
-struct proto *sim_core(struct sim *s, uint32_t node);
-uint64_t sim_counter(const struct sim *s, uint32_t node, enum proto_counter c); /* all lives */
 const struct sim_edge_stat *sim_edge(const struct sim *s, uint32_t edge);
 /* Count from now on. */
 void sim_edge_reset(struct sim *s, uint32_t edge);

@@ -67,9 +67,9 @@ for test in $tests; do
 	case $test in
 	matched)
 		for _ in $(seq "$times"); do
-			pair "matched --rounds 40000 --seconds 0.5"
-			pair "push --sizes 1048576 --seconds 0.5"
-		done ;;
+			pair "matched --rounds 40000 --seconds 0.5 ${BENCH_ROWS:+--json}"
+			pair "push --sizes 1048576 --seconds 0.5 ${BENCH_ROWS:+--json}"
+		done | tee -a "${BENCH_ROWS:-/dev/null}" ;; # for compare.sh
 	unexpected)
 		for _ in $(seq "$times"); do
 			pair "unexpected ${figure:+--figure $figure}"

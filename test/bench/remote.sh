@@ -49,6 +49,7 @@ for _ in $(seq "$times"); do
 	done
 	rows "" "$respond" "bandwidth $initiate --sizes 1048576"
 done >"$work/rows"
+[ -z "${BENCH_ROWS:-}" ] || cat "$work/rows" >>"$BENCH_ROWS" # for compare.sh
 
 awk '
 	function field(name) { match($0, "\"" name "\": \"?[^,\"}]+"); v = substr($0, RSTART, RLENGTH); sub(/.*: "?/, "", v); return v }

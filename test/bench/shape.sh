@@ -25,7 +25,8 @@ pmx() { # prints a JSON row
 	done
 	start "$dir/respond.log" "$perf" respond --instance "${tag}1" --cpu 1
 	respond=$last
-	timeout 60 "$perf" latency --instance "${tag}0" --cpu 0 --sizes 64 "${rounds[@]}" --json 2>"$dir/pmx.log"
+	timeout 60 "$perf" latency --instance "${tag}0" --cpu 0 --sizes 64 "${rounds[@]}" --json 2>"$dir/pmx.log" |
+		tee -a "${BENCH_ROWS:-/dev/null}" # for compare.sh
 	wait "$respond"
 	end "${primaries[1]}"
 	end "${primaries[0]}"

@@ -53,7 +53,7 @@ static unsigned nodes, per_node, seconds;
 static const char *go_file;
 static _Atomic bool failed;
 
-static void __attribute__((format(printf, 2, 3)))
+static __attribute__((format(printf, 2, 3))) void
 fail(const struct worker *w, const char *fmt, ...)
 {
 	char text[256];

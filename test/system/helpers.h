@@ -26,7 +26,7 @@ now_s(void)
 }
 
 /* Only the first is told. */
-static inline void __attribute__((format(printf, 1, 2)))
+static inline __attribute__((format(printf, 1, 2))) void
 fail(const char *fmt, ...)
 {
 	va_list args;

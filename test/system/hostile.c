@@ -63,7 +63,7 @@ on_usr1(int number)
 	asked = 1;
 }
 
-static void __attribute__((noreturn))
+static __attribute__((noreturn)) void
 die(const char *what, int result)
 {
 	fail("%s: %s", what, pmx_strerror(result));
@@ -99,7 +99,7 @@ say(const char *line)
 	fflush(stdout);
 }
 
-static void __attribute__((noreturn))
+static __attribute__((noreturn)) void
 stay(const char *line)
 {
 	puts(line);
@@ -135,7 +135,7 @@ take_number(struct pmx_context *ctx, uint64_t n, double seconds)
 	pmx_release_receive_buffer(ctx, &m);
 }
 
-static void __attribute__((noreturn))
+static __attribute__((noreturn)) void
 bystander(const char *instance, uint16_t number)
 {
 	attach(instance);
@@ -197,7 +197,7 @@ open_within(const char *instance, uint16_t number, double seconds)
 	return now_s() - begin > seconds;
 }
 
-static void __attribute__((noreturn))
+static __attribute__((noreturn)) void
 hold(const char *instance, uint16_t number)
 {
 	attach(instance);
@@ -234,7 +234,7 @@ sleeper(const char *instance, uint16_t number)
 	return failed || missing != 0 || nobodys != 0;
 }
 
-static void __attribute__((noreturn))
+static __attribute__((noreturn)) void
 flood(const char *instance, uint16_t number, uint16_t to)
 {
 	attach(instance);
@@ -398,7 +398,7 @@ set_blocking(int fd, bool blocking)
 }
 
 /* What a descriptor of the engine's would block on, it finds here: flags are the file's, and not the descriptor's. */
-static void __attribute__((noreturn))
+static __attribute__((noreturn)) void
 wake(const char *instance, uint16_t number)
 {
 	const uint64_t most = UINT64_MAX - 1;
@@ -428,7 +428,7 @@ wake(const char *instance, uint16_t number)
 }
 
 /* Whose bells are these when the context has another owner? */
-static void __attribute__((noreturn))
+static __attribute__((noreturn)) void
 keep(const char *instance, uint16_t number, const char *how)
 {
 	struct epoll_event event;
@@ -648,7 +648,7 @@ slow_things(const char *how, int sock, struct attach_request *request, int *fds)
 }
 
 /* Tries at once: it works when the primary has the last of a descriptor, and not we. */
-static void __attribute__((noreturn))
+static __attribute__((noreturn)) void
 slow_close(const char *instance, const char *how)
 {
 	const unsigned tries = strcmp(how, "unanswered") == 0 ? 1 : strcmp(how, "flood") == 0 ? 10 : 8;
@@ -731,7 +731,7 @@ large(const char *instance, uint16_t number, uint64_t len)
 	return 0;
 }
 
-static void __attribute__((noreturn))
+static __attribute__((noreturn)) void
 hungry(const char *instance)
 {
 	int sock = dial_or_die(instance), memory = memory_file(PAGE), result;
@@ -753,7 +753,7 @@ hungry(const char *instance)
 }
 
 /* Whose connection ends comes again. */
-static void __attribute__((noreturn))
+static __attribute__((noreturn)) void
 many(const char *instance, unsigned count)
 {
 	struct rlimit limit;
@@ -798,7 +798,7 @@ before(const char *instance)
 
 /* ------------------------------------------------------------------ for who takes over */
 
-static void __attribute__((noreturn))
+static __attribute__((noreturn)) void
 hole(const char *instance, uint16_t number, const char *how)
 {
 	const int make = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;

@@ -76,7 +76,7 @@ now_us(void)
 	return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
 }
 
-static void __attribute__((format(printf, 1, 2), noreturn))
+static __attribute__((format(printf, 1, 2), noreturn)) void
 die(const char *fmt, ...)
 {
 	va_list args;

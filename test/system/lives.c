@@ -71,7 +71,7 @@ sleep_ms(unsigned ms)
 		;
 }
 
-static void __attribute__((format(printf, 2, 3), noreturn))
+static __attribute__((format(printf, 2, 3), noreturn)) void
 wrong(int line, const char *fmt, ...)
 {
 	va_list args;
@@ -1555,7 +1555,9 @@ static const struct {
 	void (*run)(void);
 	bool huge;
 } cases[] = {
+/* clang-format off */
 #define CASE(name, huge) {#name, name, huge}
+/* clang-format on */
 	CASE(unread_messages_come_once, false),
 	CASE(unread_matched_messages_come_once, false),
 	CASE(all_calls_tell_and_begin_nothing, false),

@@ -470,7 +470,9 @@ buffers_that_the_lane_has(void)
 
 /* ------------------------------------------------------------------ all of them */
 
+/* clang-format off */
 #define CASE(f) {#f, f}
+/* clang-format on */
 static const struct {
 	const char *name;
 	void (*run)(void);

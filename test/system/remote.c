@@ -165,7 +165,7 @@ static int control = -1;
 static struct pmx_node *node;
 static struct pmx_context *ctx;
 
-static void __attribute__((format(printf, 1, 2)))
+static __attribute__((format(printf, 1, 2))) void
 say(const char *fmt, ...)
 {
 	char word[WORD_MAX];
@@ -178,7 +178,7 @@ say(const char *fmt, ...)
 		_exit(3);
 }
 
-static void __attribute__((format(printf, 1, 2), noreturn))
+static __attribute__((format(printf, 1, 2), noreturn)) void
 die(const char *fmt, ...)
 {
 	char word[WORD_MAX] = "failed ";
@@ -219,7 +219,7 @@ expect_word(const char *wanted)
 		die("it was told '%s', not '%s'", word, wanted);
 }
 
-static void __attribute__((noreturn))
+static __attribute__((noreturn)) void
 leave(void)
 {
 	pmx_node_close(node);
@@ -1290,7 +1290,7 @@ struct app {
 
 static char why[2 * WORD_MAX];
 
-static void __attribute__((format(printf, 1, 2)))
+static __attribute__((format(printf, 1, 2))) void
 fail(const char *fmt, ...)
 {
 	va_list args;
@@ -1346,7 +1346,7 @@ hear(struct app *a, const char *wanted, double seconds)
 	return false;
 }
 
-static void __attribute__((format(printf, 2, 3)))
+static __attribute__((format(printf, 2, 3))) void
 tell(struct app *a, const char *fmt, ...)
 {
 	char word[WORD_MAX];

@@ -3,7 +3,8 @@
 #
 # The core in the simulator: random histories, the same history again, bugs put in on purpose that
 # the histories must find, and the figures that the experiments must reach.
-# usage: simulator.sh BUILD_DIR
+# usage: simulator.sh BUILD_DIR [record]
+#   record: write test/sim/digests anew, and nothing else
 # timeout: 600
 # sanitize: yes
 set -u
@@ -19,6 +20,19 @@ verdict() { # NAME CODE [LOG]
 		not_ok "$1" "exit code $2" "${3:-}"
 	fi
 }
+
+digests() {
+	local kind
+	for kind in "" --transfers --matching; do
+		"$sim" fuzz $kind --digest --quiet --seeds 50 | sed "s/^/${kind:---plain} /"
+		[ "${PIPESTATUS[0]}" -eq 0 ] || return 1
+	done
+}
+
+if [ "${2:-}" = record ]; then
+	digests >"$root/test/sim/digests"
+	exit
+fi
 
 seeds=2000
 grep -q __asan_init "$sim" && seeds=150
@@ -36,6 +50,12 @@ experiments() {
 	verdict simulator__experiments_run $? "$dir/figures"
 }
 
+same_digests() {
+	digests >"$dir/digests" && diff "$root/test/sim/digests" "$dir/digests" >"$dir/digests.log"
+	verdict simulator__150_histories_as_they_were $? "$dir/digests.log"
+}
+
+beside same_digests
 beside histories ${seeds}_random_histories --seeds $seeds
 beside histories $((seeds / 5))_histories_of_transfers --transfers --seeds $((seeds / 5))
 beside histories $((seeds / 10))_histories_of_matching --matching --seeds $((seeds / 10))

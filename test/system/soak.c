@@ -68,7 +68,7 @@ now_s(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static void __attribute__((format(printf, 1, 2)))
+static __attribute__((format(printf, 1, 2))) void
 fail(const char *fmt, ...)
 {
 	va_list args;

@@ -26,7 +26,7 @@
 static struct pmx_node *node;
 static struct pmx_context *ctx;
 
-static void __attribute__((format(printf, 1, 2), noreturn))
+static __attribute__((format(printf, 1, 2), noreturn)) void
 die(const char *fmt, ...)
 {
 	va_list args;

@@ -68,7 +68,7 @@ static pthread_mutex_t holes = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool stop, failed;
 static uint64_t pushes, pulls, refusals, faults, full;
 
-static void __attribute__((format(printf, 1, 2)))
+static __attribute__((format(printf, 1, 2))) void
 fail(const char *fmt, ...)
 {
 	va_list args;

@@ -118,10 +118,10 @@ tap_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 	for (uint16_t i = 0; i < n; i++) {
 		const struct wire_hdr *h = rte_pktmbuf_mtod(bufs[i], const struct wire_hdr *);
 		uint16_t endpoint = wire_endpoint(wire_be16(h->dst_ctx));
-		uint8_t op = rte_pktmbuf_mtod_offset(bufs[i], const struct wire_transfer *, WIRE_HDR_BYTES)->op;
+		const struct wire_transfer *t = (const struct wire_transfer *)(h + 1);
 
-		if (h->type == WIRE_DATA && (endpoint == WIRE_TARGET || endpoint == WIRE_INITIATOR) && op < WIRE_TRANSFER_OPS)
-			sent_ops[l->node][op]++;
+		if (h->type == WIRE_DATA && (endpoint == WIRE_TARGET || endpoint == WIRE_INITIATOR) && t->op < WIRE_TRANSFER_OPS)
+			sent_ops[l->node][t->op]++;
 	}
 	return keep_and_lose ? tx_late(l, queue, bufs, n) : link_loop_ops.tx(l, queue, bufs, n);
 }

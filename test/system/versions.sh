@@ -1,0 +1,138 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Usage: versions.sh BUILD_DIR
+# timeout: 240
+# Primaries and applications of this build and of an older one, which have the same WIRE_VERSION and CHANNEL_ABI, work with each
+# other: an application on another build's primary, as a thin client and as a secondary, and nodes of different builds. The old
+# build is PMX_OLD_BUILD; without it, that of the commit that versions.base names is made from git. A change that raises one of
+# the two numbers names a later commit there.
+set -u
+. "$(dirname "$0")/common.bash"
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+need_hugepages versions 192
+new=$build
+program=$new/test/versions
+
+# number NAME TREE: what it is defined as there
+number() { grep -rhE "^#define $1 +[0-9]" "$2/lib" | awk '{print $3}'; }
+
+# The build of the commit in versions.base: what is needed of it
+make_old() {
+	local base name
+	base=$(cat "$root/test/system/versions.base")
+	git -C "$root" cat-file -e "$base^{commit}" 2>/dev/null || skip_all versions "no git history with $base; PMX_OLD_BUILD is not set"
+	mkdir "$dir/source"
+	git -C "$root" archive "$base" | tar -x -C "$dir/source" || skip_all versions "git cannot give $base"
+	for name in WIRE_VERSION CHANNEL_ABI; do
+		[ "$(number $name "$root")" = "$(number $name "$dir/source")" ] ||
+			skip_all versions "$name differs from that of $base: let versions.base name a later commit"
+	done
+	old=$dir/old
+	(cd "$dir/source" && export CCACHE_BASEDIR=$dir && meson setup "$old" && ninja -C "$old" app/pmx-dpdk lib/libpmx.so.0.1.0) >"$dir/make.log" 2>&1 ||
+		{ not_ok versions__the_old_build "" "$dir/make.log"; exit 1; }
+}
+
+config() { # NODE
+	cat >"$dir/$1.ini" <<-END
+		[node]
+		id = $1
+		name = $tag$1
+		[engine]
+		idle = adaptive
+		[link 0]
+		driver = udp
+		listen = 127.0.0.1:$((port + $1))
+		mtu = 4000
+		[limits]
+		mbufs = 8192
+		contexts = 8
+		[nodes]
+		0 = 127.0.0.1:$port
+		1 = 127.0.0.1:$((port + 1))
+	END
+}
+
+# app BUILD ARGUMENTS...: the program, with that build's library
+app() {
+	local lib=$1/lib
+	shift
+	LD_LIBRARY_PATH=$lib timeout 60 "$program" "$@"
+}
+
+# exchange NAME WAY BUILD_0 BUILD_1: an application on node 0 with one on node 1
+exchange() {
+	local server
+	PMX_ATTACH=$2 app "$4" serve "${tag}1" 1 >"$dir/serve.log" 2>&1 &
+	server=$!
+	pids+=("$server")
+	if ! wait_for 10 grep -q '^serving' "$dir/serve.log"; then
+		not_ok "$1" "no server" "$dir/serve.log"
+		end "$server"
+		return
+	fi
+	PMX_ATTACH=$2 app "$3" ask "${tag}0" 1 1:1 >"$dir/ask.log" 2>&1
+	local code=$?
+	[ $code -eq 0 ] || end "$server"
+	wait "$server" || code=$((code + $?))
+	# each had the library that was meant
+	grep -q "^by $3/" "$dir/ask.log" && grep -q "^by $4/" "$dir/serve.log" || code=1
+	cat "$dir/serve.log" >>"$dir/ask.log"
+	[ $code -eq 0 ] && ok "$1" || not_ok "$1" "exit code $code" "$dir/ask.log"
+}
+
+# nodes BUILD_0 BUILD_1: a primary of each
+nodes() {
+	build=$1 primary 0 -l 0 -m 128 && primaries=("$last") || return 1
+	build=$2 primary 1 -l 0 -m 128 && primaries+=("$last")
+}
+
+ends() {
+	local pid
+	for pid in "${primaries[@]}"; do
+		end "$pid"
+	done
+}
+
+old=${PMX_OLD_BUILD:-}
+if [ -n "$old" ]; then
+	old=$(cd "$old" && pwd) || exit 2
+else
+	make_old
+fi
+config 0
+config 1
+
+if nodes "$new" "$new"; then
+	for way in thin secondary; do
+		exchange versions__an_old_application_on_a_new_primary_$way $way "$old" "$new"
+		exchange versions__a_new_one_asks_it_$way $way "$new" "$old"
+	done
+	ends
+else
+	not_ok versions__new_primaries_start "" "$dir/1.log"
+fi
+if nodes "$old" "$old"; then
+	for way in thin secondary; do
+		exchange versions__a_new_application_on_an_old_primary_$way $way "$new" "$old"
+		exchange versions__an_old_one_asks_it_$way $way "$old" "$new"
+	done
+	ends
+else
+	not_ok versions__old_primaries_start "" "$dir/1.log"
+fi
+if nodes "$old" "$new"; then
+	exchange versions__an_old_node_asks_a_new_one thin "$old" "$new"
+	exchange versions__an_old_node_with_new_applications thin "$new" "$new"
+	ends
+else
+	not_ok versions__nodes_of_two_builds_start "" "$dir/1.log"
+fi
+if nodes "$new" "$old"; then
+	exchange versions__a_new_node_asks_an_old_one thin "$new" "$old"
+	ends
+else
+	not_ok versions__nodes_of_two_builds_start "" "$dir/1.log"
+fi
+exit $failed
