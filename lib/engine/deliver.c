@@ -128,17 +128,9 @@ static void
 service_in(struct engine *e, struct rte_mbuf *m, uint16_t to, uint16_t node, uint16_t from, uint32_t len)
 {
 	const struct service_ops *ops = e->services->endpoint[to / WIRE_CONTEXTS_MAX];
-	const struct service_message a = {
-		.m = m,
-		.payload = rte_pktmbuf_mtod_offset(m, const uint8_t *, WIRE_HDR_BYTES),
-		.len = len,
-		.to = to,
-		.node = node,
-		.from = from,
-	};
 
 	/* the core has opened only endpoints that have one */
-	if (!ops->message(e, &e->node->channels[to % WIRE_CONTEXTS_MAX], &a))
+	if (!ops->message(e, &e->node->channels[to % WIRE_CONTEXTS_MAX], m, len, to, node, from))
 		rte_pktmbuf_free(m);
 }
 

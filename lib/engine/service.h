@@ -33,15 +33,6 @@ struct submission;
 #define SERVICE_TAG   7u
 #define ENDPOINTS_MAX 16
 
-/* A message for one of a service's endpoints, in one frame: its core has given one entry of that endpoint's room for it. */
-struct service_message {
-	struct rte_mbuf *m;     /* that it came in */
-	const uint8_t *payload;
-	uint32_t len;           /* bytes */
-	uint16_t to;            /* the endpoint's number */
-	uint16_t node, from;    /* whose, and from which of its endpoints */
-};
-
 struct service_ops {
 	const char *name;
 	uint8_t number;
@@ -68,8 +59,9 @@ struct service_ops {
 	void (*memory_gone)(struct engine *e, struct channel *ch, const struct memory *m);
 
 	/* ---- to and from the core */
-	/* The context may have ended meanwhile. true: m is kept. */
-	bool (*message)(struct engine *e, struct channel *ch, const struct service_message *a);
+	/* A message of len bytes for one of its endpoints, `to`, in one frame, behind the header in m; from that node, and that endpoint
+	 * there. The core has given one entry of `to`'s room for it. The context may have ended meanwhile. true: m is kept. */
+	bool (*message)(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint32_t len, uint16_t to, uint16_t node, uint16_t from);
 	/* The mbuf that carries a handle of the service, with room for headers and a reference for the link; NULL: none. */
 	struct rte_mbuf *(*frame)(struct engine *e, const struct proto_out *o, const struct peer *peer);
 	/* The core is done with it. error: 0 or an errno. */

@@ -48,12 +48,6 @@ new_place(struct rma_lane *x)
 	return m;
 }
 
-struct wire_transfer *
-frame_head(struct frame *f)
-{
-	return (struct wire_transfer *)((uint8_t *)f->m->buf_addr + PAYLOAD_START);
-}
-
 struct frame *
 frame_take(struct engine *e, bool own)
 {
@@ -199,17 +193,8 @@ frame_hand_over(struct engine *e, struct frame *f, uint16_t ctx)
 	engine_wake(lane);
 }
 
-void
-frame_count(struct channel *ch, struct frame *f, uint32_t by)
-{
-	rma_context(ch)->frames += by;
-	f->out = by == 1;
-	if (f->own)
-		rma_context(ch)->own_frames += by;
-}
-
-int
-frame_to_core(struct engine *e, const struct frame *f)
+static inline int
+to_core(struct engine *e, const struct frame *f)
 {
 	const uint64_t handle = frame_handle(f);
 	const struct proto_message m = {
@@ -240,11 +225,17 @@ frame_send(struct engine *e, struct channel *ch, struct frame *f, uint16_t src_e
 	}
 	if (unlikely(node >= e->nodes_max || !e->peers[node].known))
 		return -EHOSTUNREACH;
-	int result = frame_to_core(e, f);
+	int result = to_core(e, f);
 
 	if (likely(result == 0))
 		frame_count(ch, f, 1);
 	return result;
+}
+
+int
+frame_to_core(struct engine *e, const struct frame *f)
+{
+	return to_core(e, f);
 }
 
 /* A copy in one piece: its first transmission is still with a port. */
@@ -319,12 +310,6 @@ frame_leave_to_port(struct engine *e, struct frame *f)
 	f->m = m;
 	f->place = place;
 	return true;
-}
-
-bool
-frame_is_with_port(const struct frame *f)
-{
-	return rte_mbuf_refcnt_read(f->m) > 1 || (f->memory && rte_mbuf_refcnt_read(f->place) > 1);
 }
 
 /* What the port has it keeps, and the frame gets a copy. false: there are no mbufs. */

@@ -15,12 +15,6 @@
 #include "engine/service/rma/frames.h"
 #include "engine/service/rma/requests.h"
 
-void
-request_room(struct engine *e, struct channel *ch)
-{
-	proto_ctx_room(e->proto, ch->ctx | WIRE_TARGET, 1, 0, e->now);
-}
-
 static void
 request_append(struct engine *e, struct request *r)
 {

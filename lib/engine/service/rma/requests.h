@@ -8,7 +8,12 @@
 #include "engine/service/rma/rma.h"
 
 /* The entry that a message to a target took is free again. */
-void request_room(struct engine *e, struct channel *ch);
+static inline void
+request_room(struct engine *e, struct channel *ch)
+{
+	proto_ctx_room(e->proto, ch->ctx | WIRE_TARGET, 1, 0, e->now);
+}
+
 /* A request of the message at hand, whose entry it keeps: in the list of those to be answered. NULL: none is free. */
 struct request *request_take(struct engine *e, struct channel *ch, const struct arrival *a, enum request_kind kind);
 /* The message's transfer ended, with that errno or 0 (wire_ended). */

@@ -43,9 +43,8 @@ send_again(struct engine *e, struct channel *ch, struct frame *f)
 
 /* The core, or the other lane, is done with it. */
 static void
-frame_done(struct engine *e, struct frame *f, uint8_t error)
+frame_done(struct engine *e, struct channel *ch, struct frame *f, uint8_t error)
 {
-	struct channel *ch = &e->node->channels[f->src % WIRE_CONTEXTS_MAX];
 
 	if (unlikely(error == ECONNRESET) && send_again(e, ch, f))
 		return;
@@ -93,7 +92,7 @@ frames_recheck(struct engine *e)
 	while (f != NULL) {
 		struct frame *next = f->next;
 
-		frame_done(e, f, f->error);
+		frame_done(e, &e->node->channels[f->src % WIRE_CONTEXTS_MAX], f, f->error);
 		f = next;
 	}
 }
@@ -145,7 +144,7 @@ frame_arrive(struct engine *e, struct frame *f)
 	struct rma_context *r = ctx < e->node->config.contexts ? rma_context(&e->node->channels[ctx]) : NULL;
 
 	if (f->back) {
-		frame_done(e, f, f->error);
+		frame_done(e, &e->node->channels[f->src % WIRE_CONTEXTS_MAX], f, f->error);
 		return;
 	}
 	if ((r == NULL || r->local_head == NULL || f->dst & WIRE_INITIATOR) && take_local(e, f)) {
@@ -187,39 +186,39 @@ frames_local(struct engine *e)
 
 /* ------------------------------------------------------------------ to and from the core */
 
-static bool
-rma_message(struct engine *e, struct channel *ch, const struct service_message *msg)
-{
-	const struct arrival a = {
-		.head = (const struct wire_transfer *)msg->payload,
-		.bytes = msg->payload + sizeof(struct wire_transfer),
-		.len = msg->len - (uint32_t)sizeof(struct wire_transfer),
-		.node = msg->node,
-		.peer = msg->from % WIRE_CONTEXTS_MAX,
-		.m = msg->m,
-	};
-	bool to_target = wire_endpoint(msg->to) == WIRE_TARGET;
-
-	if (unlikely(msg->len < sizeof(struct wire_transfer) ||
-		    wire_endpoint(msg->from) != (to_target ? WIRE_INITIATOR : WIRE_TARGET))) {
-		ENGINE_COUNT(e, bad_transfers);
-		proto_ctx_room(e->proto, msg->to, 1, 0, e->now);
-	} else if (unlikely(ch->state != CHANNEL_OPEN)) {
-		proto_ctx_room(e->proto, msg->to, 1, 0, e->now);
-	} else if (to_target) {
-		return target_message(e, ch, &a);
-	} else {
-		proto_ctx_room(e->proto, msg->to, 1, 0, e->now);
-		transfer_answer(e, ch, &a);
-	}
-	return false;
-}
-
 static void
 rma_completed(struct engine *e, struct channel *ch, uint64_t handle, uint8_t error)
 {
-	(void)ch;
-	frame_done(e, frame_of_handle(handle), error);
+	frame_done(e, ch, frame_of_handle(handle), error);
+}
+
+static bool
+rma_message(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint32_t len, uint16_t to, uint16_t node, uint16_t from)
+{
+	const uint8_t *payload = rte_pktmbuf_mtod_offset(m, const uint8_t *, WIRE_HDR_BYTES);
+	const struct arrival a = {
+		.head = (const struct wire_transfer *)payload,
+		.bytes = payload + sizeof(struct wire_transfer),
+		.len = len - (uint32_t)sizeof(struct wire_transfer),
+		.node = node,
+		.peer = from % WIRE_CONTEXTS_MAX,
+		.m = m,
+	};
+	bool to_target = wire_endpoint(to) == WIRE_TARGET;
+
+	if (unlikely(len < sizeof(struct wire_transfer) ||
+		    wire_endpoint(from) != (to_target ? WIRE_INITIATOR : WIRE_TARGET))) {
+		ENGINE_COUNT(e, bad_transfers);
+		proto_ctx_room(e->proto, to, 1, 0, e->now);
+	} else if (unlikely(ch->state != CHANNEL_OPEN)) {
+		proto_ctx_room(e->proto, to, 1, 0, e->now);
+	} else if (to_target) {
+		return target_message(e, ch, &a);
+	} else {
+		proto_ctx_room(e->proto, to, 1, 0, e->now);
+		transfer_answer(e, ch, &a);
+	}
+	return false;
 }
 
 static void
@@ -377,7 +376,15 @@ rma_step(struct engine *e)
 static unsigned
 rma_answer(struct engine *e)
 {
-	return rma_lane(e)->requests.head != NULL ? engine_complete(e) + requests_step(e) : 0;
+	struct rma_lane *x = rma_lane(e);
+
+	if (x->requests.head == NULL)
+		return 0;
+	unsigned work = engine_complete(e) + requests_step(e);
+
+	if (!rma_is_busy(x))
+		service_idle(e, RMA_SERVICE);
+	return work;
 }
 
 static bool
