@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "channel/channel.h"
+#include "client/service.h"
 #include "pmx/pmx.h"
 #include "rma/part.h"
 #include "rma/pin_cache.h"
@@ -29,10 +30,12 @@ struct way {
 	int (*memory)(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched, uint32_t *number);
 	void (*end)(struct pmx_node *node);
 	uint16_t (*simd_bits)(void); /* what searches may use: lib/match/scan.c */
+	unsigned (*poll)(struct pmx_node *node); /* embedded: a turn of its engine */
 };
 
 struct pmx_node {
 	const struct way *way;
+	const struct client_service *const *services; /* of its contexts */
 	struct node *embedded;   /* this process's own engine, or NULL */
 	uint16_t number;
 	struct pmx_context *contexts; /* open ones, linked */
@@ -188,6 +191,7 @@ struct pmx_context {
 		uint64_t key;
 	} answer;
 	struct match *match;     /* matched messages; NULL until the first */
+	void (*request_ended)(struct pmx_context *ctx, uint32_t request, uint8_t error); /* the transfer of a request ended */
 	struct pmx_node *node;
 	struct pmx_context *next;
 	uint32_t generation;
@@ -228,41 +232,19 @@ bool context_peek(struct pmx_context *ctx, struct pmx_message *msg);
 void context_reset_sends(struct pmx_context *ctx);
 /* The context goes on in another channel, of the same sizes. 0, -EPROTO: they are not. */
 int context_rejoin(struct pmx_context *ctx, struct channel_shm *shm, uint64_t mapped, int event_fd, int doorbell);
-/* match.c */
-/* Before the channel ends, and when another is there. 0, -ENOBUFS: limits.unexpected wait, and more landed. */
-int match_leave(struct pmx_context *ctx);
-int match_rejoin(struct pmx_context *ctx);
-bool match_landed(const struct pmx_context *ctx);
-/* Completions were taken: sends that wait for their Ack may have it. */
-void match_sent(struct pmx_context *ctx);
-void match_close(struct pmx_context *ctx);
-/* The transfer of a request ended. */
-void match_transfer_ended(struct pmx_context *ctx, uint32_t request, uint8_t error);
-/* transfer.c */
+/* part.c */
 void part_from(const struct pmx_part *from, const void *local, uint64_t len, struct part *p);
+/* transfer.c */
 /* A transfer for a request: kind, the other side, the id of its offer. 0, and the transfer's id; -EAGAIN, or what is wrong
  * with the local memory. */
 int transfers_request(struct pmx_context *ctx, uint8_t kind, const struct pmx_transfer *t, uint32_t request, uint32_t *id);
-int transfers_open(struct pmx_context *ctx);
-/* The channel ends: what is under way ends with ECONNRESET. 0, -ENOMEM. */
-int transfers_leave(struct pmx_context *ctx);
-void transfers_close(struct pmx_context *ctx);
-void transfers_results(struct pmx_context *ctx, const struct completion *c);
-void transfers_progress(struct pmx_context *ctx);
-bool transfers_events(struct pmx_context *ctx);
-/* [addr, addr + len) goes away: what the library itself still reads or writes there ends. */
-void transfers_forget(struct pmx_context *ctx, const void *addr, uint64_t len);
 /* memory.c */
 /* Where [addr, addr + len) lies: a piece's number, MEMORY_COPIED, or -EFAULT: half in one. */
 int64_t memory_of(struct pmx_context *ctx, const void *addr, uint64_t len);
 /* Tell the engine of adopted memory that is gone, when memory_of found some. */
 void memory_sweep(struct pmx_context *ctx);
-void memory_close(struct pmx_context *ctx);
-/* The channel ends: nothing is registered; what was shared is again when another is there. */
-void memory_leave(struct pmx_context *ctx);
 /* Memory of pmx_alloc that no engine maps goes. */
 void memory_unmap(struct pmx_context *ctx, const void *addr);
-void memory_rejoin(struct pmx_context *ctx);
 /* bounce.c: len bytes that the engine reaches. 0, -EAGAIN: all are in use; errors of pmx_alloc */
 int bounce_get(struct pmx_context *ctx, uint64_t len, void **at);
 void bounce_put(struct pmx_context *ctx, const void *at);

@@ -65,6 +65,34 @@ ring_doorbell(struct pmx_context *ctx)
 /* ------------------------------------------------------------------ completions */
 
 static APART void
+services_results(struct pmx_context *ctx, const struct completion *c)
+{
+	for (const struct client_service *const *s = ctx->node->services; *s != NULL; s++) {
+		if ((*s)->results != NULL && (*s)->results(ctx, c))
+			return;
+	}
+}
+
+static APART void
+services_progress(struct pmx_context *ctx)
+{
+	for (const struct client_service *const *s = ctx->node->services; *s != NULL; s++) {
+		if ((*s)->progress != NULL)
+			(*s)->progress(ctx);
+	}
+}
+
+static bool
+services_landed(struct pmx_context *ctx)
+{
+	for (const struct client_service *const *s = ctx->node->services; *s != NULL; s++) {
+		if ((*s)->landed != NULL && (*s)->landed(ctx))
+			return true;
+	}
+	return false;
+}
+
+static APART void
 take_completions(struct pmx_context *ctx)
 {
 	uint16_t *free = ctx->free + ctx->free_count;
@@ -75,7 +103,7 @@ take_completions(struct pmx_context *ctx)
 			(const struct completion *)slot_at(&ctx->com, ctx->com.pos)->body;
 
 		if (unlikely(c->count > COMPLETION_BUFS)) {
-			transfers_results(ctx, c);
+			services_results(ctx, c);
 			slot_take(&ctx->com, 1, false);
 			continue;
 		}
@@ -96,10 +124,8 @@ take_completions(struct pmx_context *ctx)
 	ctx->free_count = (uint32_t)(free - ctx->free);
 	ctx->stat.sent += messages - errors;
 	ctx->stat.send_errors += errors;
-	if (unlikely(ctx->tracked))
-		match_sent(ctx);
-	if (unlikely(ctx->unfinished))
-		transfers_progress(ctx);
+	if (unlikely(ctx->tracked | ctx->unfinished))
+		services_progress(ctx);
 }
 
 /* ------------------------------------------------------------------ buffers */
@@ -559,7 +585,7 @@ nothing(struct pmx_context *ctx)
 		flush_releases(ctx);
 	if (unlikely(ctx->unread) && lhs_peek(&ctx->lhs) == NULL)
 		take_ring(ctx);
-	if (unlikely(ctx->node->polls) && pmx_node_poll(ctx->node) != 0)
+	if (unlikely(ctx->node->polls) && ctx->node->way->poll(ctx->node) != 0)
 		thread.empty = 0;
 	/* a full completion ring would keep the engine awake */
 	take_completions(ctx);
@@ -728,7 +754,7 @@ pmx_before_select(struct pmx_context *ctx)
 	atomic_thread_fence(memory_order_seq_cst);
 	bool ended = ctx->places_free != ctx->transfer_count && slot_filled(&ctx->com, ctx->com.pos);
 
-	if (ctx->selects && lhs_peek(&ctx->lhs) == NULL && !match_landed(ctx) && !ctx->news && !ended && !transfers_events(ctx) && !engine_gone(ctx))
+	if (ctx->selects && lhs_peek(&ctx->lhs) == NULL && !ctx->news && !ended && !services_landed(ctx) && !engine_gone(ctx))
 		return 0;
 	ctx->news = false;
 	pmx_after_select(ctx);
@@ -761,7 +787,7 @@ wait_step(struct pmx_context *ctx, int64_t left_us)
 	int64_t ms = left_us < 0 || left_us > 100000 ? 100 : left_us / 1000;
 
 	if (ctx->node->embedded != NULL) {
-		if (pmx_node_poll(ctx->node) == 0)
+		if (ctx->node->way->poll(ctx->node) == 0)
 			sched_yield();
 		return;
 	}
@@ -845,7 +871,7 @@ context_now_us(void)
 void
 context_wait(struct pmx_context *ctx)
 {
-	if (ctx->node->embedded == NULL || pmx_node_poll(ctx->node) == 0)
+	if (ctx->node->embedded == NULL || ctx->node->way->poll(ctx->node) == 0)
 		sched_yield();
 }
 
@@ -950,7 +976,7 @@ context_reset_sends(struct pmx_context *ctx)
 	}
 	free(is_free);
 	if (ctx->tracked)
-		match_sent(ctx);
+		services_progress(ctx);
 }
 
 int
@@ -984,16 +1010,21 @@ context_rejoin(struct pmx_context *ctx, struct channel_shm *shm, uint64_t mapped
 		take_ring(ctx);
 	slot_end_init(&ctx->events, channel_events(shm), shm->events, &shm->events_pos);
 	ctx->transfer_payload = shm->frag_len - (uint32_t)sizeof(struct wire_transfer);
-	int result = match_rejoin(ctx);
+	for (const struct client_service *const *s = ctx->node->services; *s != NULL; s++) {
+		int result = (*s)->rejoin != NULL ? (*s)->rejoin(ctx) : 0;
 
-	if (result != 0)
-		return result;
+		if (result != 0)
+			return result;
+	}
 	pthread_mutex_lock(&ctx->node->lock);
 	ctx->adrift = false;
 	if (ctx->node->gone)
 		atomic_store(&shm->state, CHANNEL_DEAD);
 	pthread_mutex_unlock(&ctx->node->lock);
-	memory_rejoin(ctx);
+	for (const struct client_service *const *s = ctx->node->services; *s != NULL; s++) {
+		if ((*s)->rejoined != NULL)
+			(*s)->rejoined(ctx);
+	}
 	return 0;
 }
 
@@ -1038,9 +1069,11 @@ context_make(struct pmx_context **out, struct pmx_node *node, const struct pmx_c
 	ctx->ctx = shm->ctx;
 	for (uint32_t i = shm->send_buffers; i-- > 0;)
 		ctx->free[ctx->free_count++] = (uint16_t)i;
-	if (transfers_open(ctx) != 0) {
-		context_free(ctx);
-		return -ENOMEM;
+	for (const struct client_service *const *s = node->services; *s != NULL; s++) {
+		if ((*s)->open != NULL && (*s)->open(ctx) != 0) {
+			context_free(ctx);
+			return -ENOMEM;
+		}
 	}
 	STEP();
 	pthread_mutex_lock(&node->lock);
@@ -1076,11 +1109,11 @@ context_free(struct pmx_context *ctx)
 		close(ctx->doorbell);
 	if (ctx->alarm >= 0)
 		close(ctx->alarm);
-	match_close(ctx);
-	transfers_close(ctx);
-	STEP();
-	memory_close(ctx);
-	STEP();
+	for (const struct client_service *const *s = node != NULL ? node->services : NULL; s != NULL && *s != NULL; s++) {
+		if ((*s)->close != NULL)
+			(*s)->close(ctx);
+		STEP();
+	}
 	if (ctx->mapped)
 		munmap(ctx->shm, ctx->mapped);
 	STEP();

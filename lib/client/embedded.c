@@ -76,6 +76,7 @@ pmx_node_start(struct pmx_node **node, const struct pmx_node_params *params, cha
 		return result;
 	}
 	n->way = &way_embedded;
+	n->services = client_services;
 	pthread_mutex_init(&n->lock, NULL);
 	n->number = (uint16_t)n->embedded->config.id;
 	*node = n;
@@ -167,4 +168,4 @@ end(struct pmx_node *node)
 		rte_eal_cleanup();
 }
 
-static const struct way way_embedded = {open_context, close_context, give_memory, end, rte_vect_get_max_simd_bitwidth};
+static const struct way way_embedded = {open_context, close_context, give_memory, end, rte_vect_get_max_simd_bitwidth, pmx_node_poll};

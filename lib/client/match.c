@@ -89,33 +89,7 @@ set_sizes(struct pmx_context *ctx)
 	x->one_max = smaller(x->eager_max, ctx->one_max - sizeof(struct wire_match));
 }
 
-static int
-match_open(struct pmx_context *ctx)
-{
-	const struct channel_shm *shm = ctx->shm;
-	struct match *x = calloc(1, sizeof(*x));
-
-	if (x == NULL)
-		return -ENOMEM;
-	ctx->match = x;
-	x->by_engine = shm->engine_matches;
-	x->requests = calloc(shm->receives, sizeof(*x->requests));
-	if (x->requests == NULL || (!x->by_engine && ring_open(ctx) != 0)) {
-		free(x->requests);
-		free(x);
-		ctx->match = NULL;
-		return -ENOMEM;
-	}
-	if (x->by_engine)
-		x->queue.posted.only = MATCH_NONE; /* this thread has none */
-	x->max = shm->receives;
-	x->offers_max = ctx->transfer_count / 2;
-	set_sizes(ctx);
-	x->free = x->starting.head = x->sent.head = NO_REQUEST;
-	return 0;
-}
-
-void
+static void
 match_close(struct pmx_context *ctx)
 {
 	struct match *x = ctx->match;
@@ -136,8 +110,8 @@ match_close(struct pmx_context *ctx)
 	ctx->match = NULL;
 }
 
-bool
-match_landed(const struct pmx_context *ctx)
+static bool
+match_landed(struct pmx_context *ctx)
 {
 	const struct match *x = ctx->match;
 
@@ -150,7 +124,7 @@ match_landed(const struct pmx_context *ctx)
 
 /* ------------------------------------------------------------------ the channel ends, and another comes */
 
-int
+static int
 match_leave(struct pmx_context *ctx)
 {
 	struct match *x = ctx->match;
@@ -174,7 +148,7 @@ match_leave(struct pmx_context *ctx)
 	return 0;
 }
 
-int
+static int
 match_rejoin(struct pmx_context *ctx)
 {
 	struct match *x = ctx->match;
@@ -211,32 +185,7 @@ request_of(struct match *x, pmx_request id)
 	return &x->requests[i];
 }
 
-int
-request_place(struct request *r, const uint8_t *bytes, uint64_t len)
-{
-	const struct layout *l = &r->layout;
-	struct cursor c;
-
-	if (unlikely(r->flags & WIRE_M_RUNS)) {
-		if (l->iov != NULL || (l->part != NULL && l->part->kind != PMX_PART_TWIN))
-			return -EOPNOTSUPP;
-		return layout_place(l, bytes, len, &r->status.len);
-	}
-	cursor_begin(&c, l);
-	return cursor_scatter(&c, bytes, len) < len ? -EMSGSIZE : 0;
-}
-
-void
-request_received(struct pmx_context *ctx, struct request *r, int error)
-{
-	const struct layout *l = &r->layout;
-
-	if (l->part != NULL && l->part->kind == PMX_PART_TWIN && (error == 0 || error == -EMSGSIZE))
-		memcpy(l->part->twin, l->data, l->len);
-	request_end(ctx, r, error);
-}
-
-void
+static void
 match_transfer_ended(struct pmx_context *ctx, uint32_t request, uint8_t error)
 {
 	struct match *x = ctx->match;
@@ -251,10 +200,39 @@ match_transfer_ended(struct pmx_context *ctx, uint32_t request, uint8_t error)
 	weigh(ctx);
 }
 
+static int
+match_open(struct pmx_context *ctx)
+{
+	const struct channel_shm *shm = ctx->shm;
+	struct match *x = calloc(1, sizeof(*x));
+
+	if (x == NULL)
+		return -ENOMEM;
+	ctx->match = x;
+	ctx->request_ended = match_transfer_ended;
+	x->by_engine = shm->engine_matches;
+	x->requests = calloc(shm->receives, sizeof(*x->requests));
+	if (x->requests == NULL || (!x->by_engine && ring_open(ctx) != 0)) {
+		free(x->requests);
+		free(x);
+		ctx->match = NULL;
+		return -ENOMEM;
+	}
+	if (x->by_engine)
+		x->queue.posted.only = MATCH_NONE; /* this thread has none */
+	x->max = shm->receives;
+	x->offers_max = ctx->transfer_count / 2;
+	set_sizes(ctx);
+	x->free = x->starting.head = x->sent.head = NO_REQUEST;
+	return 0;
+}
+
 /* It runs behind every look at completions, so none of them is forgotten, however often its buffer is used again. */
-void
+static void
 match_sent(struct pmx_context *ctx)
 {
+	if (ctx->tracked == 0)
+		return;
 	struct match *x = ctx->match;
 	struct list all = x->sent;
 
@@ -808,3 +786,13 @@ pmx_match_stat(const struct pmx_context *ctx, struct pmx_match_stat *stat)
 	stat->posted = x->queue.posted.count;
 	stat->bytes = match_queue_bytes(&x->queue) + x->heap;
 }
+
+const struct client_service match_client = {
+	.name = "match",
+	.close = match_close,
+	.results = engine_results,
+	.progress = match_sent,
+	.landed = match_landed,
+	.leave = match_leave,
+	.rejoin = match_rejoin,
+};

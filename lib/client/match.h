@@ -139,7 +139,7 @@ addr_of(uint32_t source)
 	return (struct pmx_addr){(uint16_t)(source >> 16), (uint16_t)source};
 }
 
-/* match.c */
+/* request.c */
 /* All of a message of len bytes is at `bytes`, in one piece: it goes to its place. 0, or what pmx_test() says. */
 int request_place(struct request *r, const uint8_t *bytes, uint64_t len);
 /* After the bytes: the twin, and the end. */
@@ -227,6 +227,6 @@ int engine_receive(struct pmx_context *ctx, uint32_t i);
 int engine_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx_status *status, uint32_t i, bool take);
 int engine_receive_taken(struct pmx_context *ctx, struct request *r);
 bool engine_cancel(struct pmx_context *ctx, struct request *r);
-void engine_results(struct pmx_context *ctx, const struct completion *c);
+bool engine_results(struct pmx_context *ctx, const struct completion *c);
 
 #endif

@@ -197,7 +197,10 @@ pmx_free(struct pmx_context *ctx, void *addr)
 
 		if (p.addr != addr || p.watched >= 0)
 			continue;
-		transfers_forget(ctx, addr, p.len);
+		for (const struct client_service *const *s = ctx->node->services; *s != NULL; s++) {
+			if ((*s)->forget != NULL)
+				(*s)->forget(ctx, addr, p.len);
+		}
 		forget_piece(ctx, i);
 		munmap(addr, p.len);
 		return;
@@ -328,7 +331,7 @@ share_again(struct pmx_context *ctx, const struct piece *p)
 	}
 }
 
-void
+static void
 memory_rejoin(struct pmx_context *ctx)
 {
 	struct piece before[2 * MEMORIES_MAX];
@@ -500,7 +503,7 @@ pmx_deregister(struct pmx_context *ctx, uint64_t key)
 	return result;
 }
 
-void
+static int
 memory_leave(struct pmx_context *ctx)
 {
 	while (ctx->registrations != NULL) {
@@ -515,10 +518,10 @@ memory_leave(struct pmx_context *ctx)
 		if (p->addr != NULL && p->watched >= 0)
 			pins_unwatch(ctx, p->watched); /* it stays the application's */
 	}
-	bounces_leave(ctx);
+	return 0;
 }
 
-void
+static void
 memory_close(struct pmx_context *ctx)
 {
 	memory_leave(ctx);
@@ -529,3 +532,10 @@ memory_close(struct pmx_context *ctx)
 			munmap(p->addr, p->len);
 	}
 }
+
+const struct client_service memory_client = {
+	.name = "memory",
+	.close = memory_close,
+	.leave = memory_leave,
+	.rejoined = memory_rejoin,
+};

@@ -93,6 +93,7 @@ pmx_node_attach(struct pmx_node **node, const char *instance, int cpu)
 		free(n);
 		return -ENAMETOOLONG;
 	}
+	n->services = client_services;
 	strcpy(n->instance, instance);
 	pthread_mutex_init(&n->lock, NULL);
 	pthread_mutex_init(&n->asking, NULL);

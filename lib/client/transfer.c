@@ -18,7 +18,6 @@
 #include <sys/random.h>
 
 #include "client/client.h"
-#include "client/match.h"
 #include "wire/wire.h"
 
 #define TRANSFER_BUFFER 0xFFFE /* in send_note.next: not a message, not to be counted */
@@ -33,7 +32,7 @@ id_of(const struct pmx_context *ctx, uint16_t place)
 
 /* ------------------------------------------------------------------ places */
 
-int
+static int
 transfers_open(struct pmx_context *ctx)
 {
 	struct channel_shm *shm = ctx->shm;
@@ -57,7 +56,7 @@ transfers_open(struct pmx_context *ctx)
 	return 0;
 }
 
-void
+static void
 transfers_close(struct pmx_context *ctx)
 {
 	for (uint32_t i = 0; ctx->transfers != NULL && i < ctx->transfer_count; i++) {
@@ -162,7 +161,7 @@ end(struct pmx_context *ctx, uint16_t place, uint8_t error)
 		n->error = error;
 		n->uses++;
 		put_place(ctx, place);
-		match_transfer_ended(ctx, n->request, error);
+		ctx->request_ended(ctx, n->request, error);
 		return;
 	}
 	if (n->parent != NO_PLACE) {
@@ -193,19 +192,17 @@ end(struct pmx_context *ctx, uint16_t place, uint8_t error)
 }
 
 /* Results that the engine wrote. */
-void
+static bool
 transfers_results(struct pmx_context *ctx, const struct completion *c)
 {
-	if (c->count & COMPLETION_RECEIVES) {
-		engine_results(ctx, c);
-		return;
-	}
+	if (c->count & COMPLETION_RECEIVES)
+		return false;
 	if (c->count & COMPLETION_REGION) {
 		ctx->answer.ticket = c->item[0];
 		ctx->answer.error = c->item[1];
 		ctx->answer.key = (uint64_t)c->item[3] << 32 | c->item[2];
 		ctx->answer.here = true;
-		return;
+		return true;
 	}
 	for (uint32_t i = 0; i < (c->count & 0xFFFF) && i < COMPLETION_BUFS; i++) {
 		uint32_t place = c->item[i] & 0xFFFFFF;
@@ -213,6 +210,7 @@ transfers_results(struct pmx_context *ctx, const struct completion *c)
 		if (place < ctx->transfer_count && ctx->transfers[place].busy && !ctx->transfers[place].ended)
 			end(ctx, (uint16_t)place, (uint8_t)(c->item[i] >> 24));
 	}
+	return true;
 }
 
 /* Notifications that came and were not taken. */
@@ -251,7 +249,7 @@ end_here(struct pmx_context *ctx, uint16_t place, uint8_t error)
 	end(ctx, place, error);
 }
 
-int
+static int
 transfers_leave(struct pmx_context *ctx)
 {
 	int result = keep_events(ctx);
@@ -267,6 +265,7 @@ transfers_leave(struct pmx_context *ctx)
 				end_here(ctx, (uint16_t)i, ECONNRESET);
 		}
 	}
+	bounces_leave(ctx);
 	return 0;
 }
 
@@ -418,47 +417,6 @@ must_hold(const struct pmx_context *ctx, const struct pmx_transfer *t, uint64_t 
 
 /* ------------------------------------------------------------------ parts */
 
-void
-part_from(const struct pmx_part *from, const void *local, uint64_t len, struct part *p)
-{
-	*p = (struct part){.kind = PART_BASIC, .bytes = len};
-	switch (from->kind) {
-	case PMX_PART_STRIDE:
-		p->kind = PART_STRIDE;
-		p->stride.dims = from->dims;
-		p->stride.block = from->block;
-		memcpy(p->stride.interval, from->interval, sizeof(p->stride.interval));
-		memcpy(p->stride.count, from->count, sizeof(p->stride.count));
-		break;
-	case PMX_PART_BITMAP:
-		p->kind = PART_BITMAP;
-		p->bitmap.unit = from->unit;
-		p->bitmap.bits = from->bits;
-		break;
-	case PMX_PART_DIFF:
-		p->kind = PART_DIFF;
-		p->diff.now = local;
-		p->diff.twin = from->twin;
-		break;
-	case PMX_PART_TWIN:
-		break;
-	}
-}
-
-const char *
-pmx_part_problem(const struct pmx_part *part, uint64_t len)
-{
-	struct part p;
-
-	if (part->kind < PMX_PART_STRIDE || part->kind > PMX_PART_TWIN)
-		return "no such kind of part";
-	if (part->kind == PMX_PART_TWIN)
-		return part->twin ? NULL : "there is no place for a twin";
-	/* any address that is not NULL stands for the local bytes */
-	part_from(part, part->twin, len, &p);
-	return part_check(&p);
-}
-
 /* Fill one frame with runs; returns its bytes. */
 static uint32_t
 pack(struct pmx_context *ctx, struct transfer_note *n, uint8_t *to, uint64_t *at, bool *last)
@@ -572,7 +530,7 @@ release(struct pmx_context *ctx, uint16_t place)
 }
 
 /* What the library itself would still read, or has not begun, ends. */
-void
+static void
 transfers_forget(struct pmx_context *ctx, const void *addr, uint64_t len)
 {
 	const uint8_t *begin = addr, *end_of = begin + len;
@@ -610,11 +568,13 @@ transfers_forget(struct pmx_context *ctx, const void *addr, uint64_t len)
 	}
 }
 
-void
+static void
 transfers_progress(struct pmx_context *ctx)
 {
 	uint32_t left = ctx->unfinished;
 
+	if (left == 0)
+		return;
 	for (uint32_t i = 0; left > 0 && i < ctx->transfer_count; i++) {
 		if (!ctx->transfers[i].unfinished)
 			continue;
@@ -915,7 +875,7 @@ pmx_sync_wait(struct pmx_context *ctx, int64_t timeout_us)
 /* ------------------------------------------------------------------ events */
 
 /* Is there one? */
-bool
+static bool
 transfers_events(struct pmx_context *ctx)
 {
 	return ctx->events_waiting != 0 || ctx->kept_events_head != ctx->kept_events_tail ||
@@ -962,3 +922,14 @@ pmx_event(struct pmx_context *ctx, struct pmx_event *event)
 		return ended_event(ctx, event);
 	return context_gone(ctx) ? -EPIPE : 0;
 }
+
+const struct client_service transfer_client = {
+	.name = "transfer",
+	.open = transfers_open,
+	.close = transfers_close,
+	.results = transfers_results,
+	.progress = transfers_progress,
+	.landed = transfers_events,
+	.forget = transfers_forget,
+	.leave = transfers_leave,
+};

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * pmx_reattach: the contexts of a node whose primary ended are opened again at the primary that follows. Not on the data path.
+ *
+ * Design notes
+ * 1. What the old engine had Acked is the application's, and stays: messages that were not received yet are copied off
+ *    the old memory and come first. What it had not completed ends with ECONNRESET: it may or may not have arrived.
+ * 2. An EAL cannot begin a second time in a process (rte_eal_init), and hugepages of the old primary that a secondary maps
+ *    are not free for the next. So a secondary lets go of them, and comes back as a thin client.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/client.h"
+
+static uint64_t
+rounded(uint32_t len)
+{
+	return (len + UINT64_C(63)) & ~UINT64_C(63);
+}
+
+/* Where the messages stand that were not received: what was kept before, and the channel's ring. */
+struct unread {
+	struct lhs_end ends[2];
+	unsigned n, at;
+	uint8_t *to;             /* for bulk */
+};
+
+/* The next of them in *m, and its entry; NULL: no more. Leaves ctx->lhs at the end it is in. */
+static const struct lhs_entry *
+next_unread(struct pmx_context *ctx, struct unread *u, struct pmx_message *m)
+{
+	for (; u->at < u->n; u->at++) {
+		ctx->lhs = u->ends[u->at];
+		if (context_peek(ctx, m))
+			return lhs_at(&ctx->lhs, u->ends[u->at].pos++);
+	}
+	return NULL;
+}
+
+static struct unread
+all_unread(const struct pmx_context *ctx)
+{
+	return (struct unread){.ends = {ctx->lhs, ctx->next_lhs}, .n = ctx->unread ? 2 : 1};
+}
+
+/* Messages that landed and were not received move to memory of our own, as a ring that is read first. */
+static int
+keep_unread(struct pmx_context *ctx)
+{
+	const struct lhs_end start = ctx->lhs;
+	struct unread u = all_unread(ctx);
+	const struct lhs_entry *e;
+	uint64_t bytes = 0;
+	uint32_t n = 0, size = 1;
+	struct pmx_message m;
+
+	for (; next_unread(ctx, &u, &m) != NULL; n++)
+		bytes += m.bulk == LHS_NO_BULK ? 0 : rounded(m.len);
+	ctx->lhs = start;
+	if (n == 0)
+		return 0;
+	while (size < n)
+		size *= 2;
+	uint64_t ring_bytes = (uint64_t)size << start.shift;
+	struct kept *k = aligned_alloc(64, 64 + ring_bytes + bytes);
+
+	if (k == NULL)
+		return -ENOMEM;
+	uint8_t *ring = (uint8_t *)k + 64, *to = ring + ring_bytes;
+
+	memset(ring, 0, ring_bytes);
+	u = all_unread(ctx);
+	for (uint32_t i = 0; (e = next_unread(ctx, &u, &m)) != NULL; i++) {
+		struct lhs_entry *mine = (struct lhs_entry *)(ring + ((uint64_t)i << start.shift));
+
+		memcpy(mine, e, (size_t)1 << start.shift);
+		atomic_store_explicit(&mine->mark, i + 1, memory_order_relaxed);
+		if (m.bulk == LHS_NO_BULK)
+			continue;
+		pmx_message_read(ctx, &m, 0, to, m.len);
+		mine->bulk = BULK_KEPT; /* in one piece now, and nobody's to give back */
+		mine->bulk_off = to - (uint8_t *)ctx->shm;
+		to += rounded(m.len);
+	}
+	k->next = ctx->kept;
+	ctx->kept = k;
+	ctx->lhs = start;
+	ctx->lhs.base = ring;
+	ctx->lhs.pos = ctx->lhs_published = 0;
+	ctx->lhs.mask = size - 1;
+	ctx->lhs_publish = UINT32_MAX; /* where we are in it is nobody's business */
+	ctx->next_lhs = u.ends[u.n - 1]; /* all of the channel's ring has moved */
+	ctx->unread = true;
+	return 0;
+}
+
+/* All that may need the old engine ends. 0, or what it wants first; then nothing has changed. */
+static int
+leave(struct pmx_context *ctx)
+{
+	int result;
+
+	context_completions(ctx);
+	for (const struct client_service *const *s = ctx->node->services; *s != NULL; s++) {
+		result = (*s)->leave != NULL ? (*s)->leave(ctx) : 0;
+		if (result != 0)
+			return result;
+	}
+	if ((result = keep_unread(ctx)) != 0)
+		return result;
+	context_reset_sends(ctx);
+	pthread_mutex_lock(&ctx->node->lock);
+	ctx->adrift = true;
+	ctx->left = ctx->node->attachments;
+	pthread_mutex_unlock(&ctx->node->lock);
+	ctx->release_count = 0;
+	return 0;
+}
+
+#define AGAIN_NS    5000000 /* between looks for a primary */
+#define LIVES_ON_US 1000000 /* until a primary that ended a context but not itself is taken to live on */
+
+static int
+attach_again(struct pmx_node *node, int64_t until_us)
+{
+	const struct timespec pause = {.tv_nsec = AGAIN_NS};
+	struct pmx_node fresh = {0};
+	int result;
+
+	secondary_let_go(node);
+	for (;;) {
+		memcpy(fresh.instance, node->instance, sizeof(fresh.instance));
+		result = thin_attach(&fresh, node->instance);
+		if (result != -ENOENT && result != -EPIPE)
+			break;
+		if (context_now_us() >= until_us)
+			return -ENOENT;
+		nanosleep(&pause, NULL);
+	}
+	if (result != 0)
+		return result;
+	life_end(node);
+	close(node->life);
+	node->way = &way_thin;
+	node->socket = fresh.socket;
+	node->number = fresh.number;
+	result = life_begin(node, node->socket, POLLRDHUP);
+	if (result == 0)
+		node->attachments++;
+	else
+		node->gone = true; /* nobody watches it: the next call tries again */
+	return result;
+}
+
+/* A primary that stops says so in its channels before it ends. One that goes on, for it was not taken over from after all, has ended
+ * only those. */
+static void
+wait_for_end(struct pmx_node *node, int64_t until_us)
+{
+	const struct timespec pause = {.tv_nsec = AGAIN_NS};
+	int64_t patience = context_now_us() + LIVES_ON_US;
+
+	while (!node->gone && context_now_us() < (until_us < patience ? until_us : patience))
+		nanosleep(&pause, NULL);
+}
+
+/* Contexts leave their channels, all or those whose engine is gone. */
+static int
+leave_channels(struct pmx_node *node, bool all)
+{
+	int result = 0;
+
+	for (struct pmx_context *ctx = node->contexts; ctx != NULL && result == 0; ctx = ctx->next) {
+		if (!ctx->adrift && (all || context_gone(ctx)))
+			result = leave(ctx);
+	}
+	return result;
+}
+
+int
+pmx_reattach(struct pmx_node *node, int64_t timeout_us)
+{
+	int64_t until = timeout_us < 0 ? INT64_MAX : context_now_us() + timeout_us;
+	bool old = node->gone;
+	int first = 0, result;
+
+	if (node->embedded != NULL)
+		return -EINVAL;
+	if ((result = leave_channels(node, false)) != 0)
+		return result;
+	for (struct pmx_context *ctx = node->contexts; ctx != NULL; ctx = ctx->next)
+		old |= ctx->adrift && ctx->left == node->attachments;
+	if (old) {
+		wait_for_end(node, until);
+		/* all of them: the others' end may not have been told yet */
+		if ((result = leave_channels(node, true)) != 0 || (result = attach_again(node, until)) != 0)
+			return result;
+	}
+	for (struct pmx_context *ctx = node->contexts; ctx != NULL; ctx = ctx->next) {
+		result = ctx->adrift ? thin_rejoin(ctx) : 0;
+		first = first != 0 ? first : result;
+	}
+	return first;
+}
