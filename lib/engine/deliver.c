@@ -123,15 +123,11 @@ inlet_put(struct engine *e, struct inlet *in, uint16_t src_node, uint16_t src_ct
 	put(e, in, src_node, src_ctx, m, payload_off, len, msg_len, last);
 }
 
-/* A message to an endpoint of a service. */
-static void
-service_in(struct engine *e, struct rte_mbuf *m, uint16_t to, uint16_t node, uint16_t from, uint32_t len)
+/* A message to an endpoint of a service: the core has opened only endpoints that have one. */
+static inline void
+service_in(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint16_t to, uint32_t len)
 {
-	const struct service_ops *ops = e->services->endpoint[to / WIRE_CONTEXTS_MAX];
-
-	/* the core has opened only endpoints that have one */
-	if (!ops->message(e, &e->node->channels[to % WIRE_CONTEXTS_MAX], m, len, to, node, from))
-		rte_pktmbuf_free(m);
+	e->services->endpoint[to / WIRE_CONTEXTS_MAX]->message(e, ch, m, len);
 }
 
 /* One fragment in order for a matched endpoint. */
@@ -156,12 +152,11 @@ other_message(struct engine *e, struct rte_mbuf *m, uint16_t ctx, uint32_t len)
 {
 	const struct wire_hdr *h = rte_pktmbuf_mtod(m, const struct wire_hdr *);
 	struct channel *ch = &e->node->channels[ctx % WIRE_CONTEXTS_MAX];
-	uint16_t node = wire_be16(h->src_node), peer = wire_be16(h->src_ctx);
 
 	if (wire_endpoint(ctx) == WIRE_MATCHED)
-		matched_in(e, ch, node, peer, m, len, len, true);
+		matched_in(e, ch, wire_be16(h->src_node), wire_be16(h->src_ctx), m, len, len, true);
 	else
-		service_in(e, m, ctx, node, peer, len);
+		service_in(e, ch, m, ctx, len);
 }
 
 /* One fragment in order for another endpoint than the plain one. */
@@ -174,7 +169,7 @@ other_in(struct engine *e, const struct proto_delivery *d)
 	if (wire_endpoint(d->ctx) == WIRE_MATCHED)
 		matched_in(e, ch, d->src_node, d->src_ctx, m, d->len, d->msg_len, d->last);
 	else
-		service_in(e, m, d->ctx, d->src_node, d->src_ctx, d->len);
+		service_in(e, ch, m, d->ctx, d->len);
 }
 
 /* A frame that is a whole message, as the core said. */

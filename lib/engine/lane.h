@@ -276,6 +276,7 @@ struct engine {
 	const struct services *services; /* the node's */
 	void *service[SERVICES_MAX]; /* their states in this lane, by number */
 	uint32_t busy;            /* services that want turns: bit of the number */
+	uint32_t owes;            /* services that owe answers in this turn */
 	uint32_t attends;         /* services that want to know what landed: landed() */
 };
 
@@ -394,6 +395,19 @@ static inline void
 service_idle(struct engine *e, unsigned number)
 {
 	e->busy &= ~(1u << number);
+}
+
+/* It owes answers that need nobody else, until it says otherwise: answer(). */
+static inline void
+service_owes(struct engine *e, unsigned number)
+{
+	e->owes |= 1u << number;
+}
+
+static inline void
+service_owes_nothing(struct engine *e, unsigned number)
+{
+	e->owes &= ~(1u << number);
 }
 
 /* The service has results for the channel's client: results(). */

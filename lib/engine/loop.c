@@ -80,12 +80,8 @@ services_step(struct engine *e)
 {
 	unsigned work = 0;
 
-	for (unsigned i = 0; e->services->list[i] != NULL; i++) {
-		const struct service_ops *ops = e->services->list[i];
-
-		if (e->busy >> ops->number & 1)
-			work += ops->step(e);
-	}
+	for (uint32_t left = e->busy; left != 0; left &= left - 1)
+		work += e->services->numbered[rte_bsf32(left)]->step(e);
 	return work;
 }
 
@@ -95,24 +91,16 @@ services_answer(struct engine *e)
 {
 	unsigned work = 0;
 
-	for (unsigned i = 0; e->services->list[i] != NULL; i++) {
-		const struct service_ops *ops = e->services->list[i];
-
-		if (e->busy >> ops->number & 1 && ops->answer != NULL)
-			work += ops->answer(e);
-	}
+	for (uint32_t left = e->owes; left != 0; left &= left - 1)
+		work += e->services->numbered[rte_bsf32(left)]->answer(e);
 	return work + (work ? engine_tx(e) : 0);
 }
 
 static __rte_noinline void
 services_landed(struct engine *e)
 {
-	for (unsigned i = 0; e->services->list[i] != NULL; i++) {
-		const struct service_ops *ops = e->services->list[i];
-
-		if (e->attends >> ops->number & 1)
-			ops->landed(e);
-	}
+	for (uint32_t left = e->attends; left != 0; left &= left - 1)
+		e->services->numbered[rte_bsf32(left)]->landed(e);
 }
 
 static bool
@@ -146,7 +134,7 @@ engine_poll(struct engine *e)
 	proto_tick(e->proto, e->now);
 	if (!proto_quiet(e->proto))
 		work += engine_deliver(e);
-	if (unlikely(e->busy))
+	if (unlikely(e->owes))
 		work += services_answer(e);
 	if (e->dirty_count) {
 		if (e->attends)

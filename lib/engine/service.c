@@ -30,8 +30,12 @@ services_init(struct services *s, const struct service_ops *const *list)
 		result |= take(&s->numbered[ops->number], ops);
 		for (unsigned k = 0; k < ENDPOINTS_MAX; k++)
 			result |= ops->endpoints >> k & 1 ? take(&s->endpoint[k], ops) : 0;
-		for (unsigned k = 0; k < 32; k++)
-			result |= ops->submissions >> k & 1 ? take(&s->submit[k], ops) : 0;
+		for (unsigned k = 0; k < SUBMISSIONS_MAX; k++) {
+			if (ops->submit[k] == NULL)
+				continue;
+			result |= s->submit[k] != NULL ? -EINVAL : 0;
+			s->submit[k] = ops->submit[k];
+		}
 	}
 	return result ? -EINVAL : 0;
 }

@@ -32,12 +32,15 @@ struct submission;
 #define SERVICES_MAX  8 /* numbers 1 to 7 */
 #define SERVICE_TAG   7u
 #define ENDPOINTS_MAX 16
+#define SUBMISSIONS_MAX 32
+
+/* A submission of a client, copied. Returns slots consumed; 0: not now. */
+typedef unsigned (*service_submit)(struct engine *e, struct channel *ch, const struct submission *s);
 
 struct service_ops {
 	const char *name;
 	uint8_t number;
 	uint16_t endpoints;     /* bit N: N << 12 */
-	uint32_t submissions;   /* bit N: enum submit_op N */
 	uint32_t image_form;    /* differs if what save() writes does */
 
 	/* ---- before lanes poll, and after: 0, or -errno with a sentence */
@@ -59,9 +62,9 @@ struct service_ops {
 	void (*memory_gone)(struct engine *e, struct channel *ch, const struct memory *m);
 
 	/* ---- to and from the core */
-	/* A message of len bytes for one of its endpoints, `to`, in one frame, behind the header in m; from that node, and that endpoint
-	 * there. The core has given one entry of `to`'s room for it. The context may have ended meanwhile. true: m is kept. */
-	bool (*message)(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint32_t len, uint16_t to, uint16_t node, uint16_t from);
+	/* A message of len bytes for one of its endpoints, in one frame, behind the header in m, which is the service's from now on. The
+	 * core has given one entry of the endpoint's room for it. The context may have ended meanwhile. */
+	void (*message)(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint32_t len);
 	/* The mbuf that carries a handle of the service, with room for headers and a reference for the link; NULL: none. */
 	struct rte_mbuf *(*frame)(struct engine *e, const struct proto_out *o, const struct peer *peer);
 	/* The core is done with it. error: 0 or an errno. */
@@ -72,8 +75,8 @@ struct service_ops {
 	void (*handed_over)(struct engine *e, uint64_t handle);
 
 	/* ---- to and from clients */
-	/* Slots consumed; 0: not now. */
-	unsigned (*submit)(struct engine *e, struct channel *ch, const struct submission *s);
+	/* By enum submit_op: slots consumed; 0: not now. */
+	service_submit submit[SUBMISSIONS_MAX];
 	/* Results go to the client, which channel.results asks for: true: all of them did; false: its ring is full. */
 	bool (*results)(struct engine *e, struct channel *ch);
 	/* Messages may have landed in channels that were touched (engine.dirty); before they are flushed. Of services that attend. */
@@ -82,7 +85,7 @@ struct service_ops {
 	/* ---- turns */
 	/* While it is busy: returns what it moved. It says itself when it is not any more. */
 	unsigned (*step)(struct engine *e);
-	/* While it is busy, behind deliveries: answers that need nobody else. */
+	/* While it owes answers that need nobody else (service_owes), behind deliveries. */
 	unsigned (*answer)(struct engine *e);
 	/* Something is under way that no event will wake a sleeping lane for. */
 	bool (*awake)(const struct engine *e);
@@ -106,7 +109,7 @@ struct services {
 	const struct service_ops *list[SERVICES_MAX]; /* in their order; NULL behind the last */
 	const struct service_ops *numbered[SERVICES_MAX];
 	const struct service_ops *endpoint[ENDPOINTS_MAX];
-	const struct service_ops *submit[32];
+	service_submit submit[SUBMISSIONS_MAX];
 };
 
 /* Fills *s from a list. -EINVAL: two of them want the same. */

@@ -165,6 +165,8 @@ copy_submission(struct submission *s, const uint8_t *body)
 static __rte_noinline unsigned
 submit_other(struct engine *e, struct channel *ch, const struct submission *s)
 {
+	if (s->op < SUBMISSIONS_MAX && e->services->submit[s->op] != NULL)
+		return e->services->submit[s->op](e, ch, s);
 	switch (s->op) {
 	case SUBMIT_RELEASE:
 		channel_release(e, ch, s->release,
@@ -177,13 +179,8 @@ submit_other(struct engine *e, struct channel *ch, const struct submission *s)
 	case SUBMIT_FORGET:
 		context_forget(e, ch, s->forget);
 		break;
-	default: {
-		const struct service_ops *ops = s->op < RTE_DIM(e->services->submit) ? e->services->submit[s->op] : NULL;
-
-		if (ops != NULL)
-			return ops->submit(e, ch, s);
+	default:
 		submission_bad(e, ch);
-	}
 	}
 	return 1;
 }

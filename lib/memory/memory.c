@@ -26,7 +26,7 @@ is_gone(const struct memory_space *s, uint64_t at)
 	return s->mm_fd >= 0 && pread(s->mm_fd, &byte, 1, (off_t)at) == 0;
 }
 
-static int
+static __attribute__((noinline)) int
 kernel_copy(const struct bytes *b, uint64_t offset, void *mine, uint32_t len, bool write)
 {
 	struct iovec local = {mine, len}, remote = {(void *)(uintptr_t)(b->at + offset), len};

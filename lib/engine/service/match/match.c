@@ -563,14 +563,13 @@ match_submit(struct engine *e, struct channel *ch, const struct submission *s)
 const struct service_ops match_service = {
 	.name = "match",
 	.number = MATCH_SERVICE,
-	.submissions = 1u << SUBMIT_RECEIVE,
 	.make = match_make,
 	.make_context = match_make_context,
 	.free_context = match_free_context,
 	.join = match_join,
 	.close = match_close,
 	.memory_gone = match_memory_gone,
-	.submit = match_submit,
+	.submit = {[SUBMIT_RECEIVE] = match_submit},
 	.results = match_results,
 	.landed = match_landed,
 };

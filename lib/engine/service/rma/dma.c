@@ -85,13 +85,12 @@ dma_close(struct engine *e)
 		rte_pktmbuf_free(d->jobs[d->head % DMA_COPIES].m);
 }
 
-/* A copy into memory that the engine has mapped, of a frame that came in a->m. false: the CPU shall do it. */
 bool
-dma_copy(struct engine *e, struct channel *ch, const struct arrival *a, struct memory *memory, uint8_t *to)
+dma_copy_begin(struct engine *e, struct channel *ch, const struct arrival *a, struct memory *memory, uint8_t *to)
 {
 	struct dma *d = &rma_lane(e)->dma;
 
-	if (d->device < 0 || a->m == NULL || a->len < DMA_MIN || d->tail - d->head == DMA_COPIES)
+	if (a->m == NULL || a->len < DMA_MIN || d->tail - d->head == DMA_COPIES)
 		return false;
 	if (rte_dma_copy((int16_t)d->device, 0, (rte_iova_t)(uintptr_t)a->bytes, (rte_iova_t)(uintptr_t)to, a->len,
 		    RTE_DMA_OP_FLAG_SUBMIT) < 0)

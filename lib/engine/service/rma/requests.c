@@ -27,6 +27,7 @@ request_append(struct engine *e, struct request *r)
 		x->requests.tail->next = r;
 	x->requests.tail = r;
 	service_busy(e, RMA_SERVICE);
+	service_owes(e, RMA_SERVICE);
 }
 
 static struct request *
@@ -346,6 +347,8 @@ requests_step(struct engine *e)
 		if (k == 0 && first == NULL)
 			first = r;
 	}
+	if (x->requests.head == NULL)
+		service_owes_nothing(e, RMA_SERVICE);
 	return work;
 }
 

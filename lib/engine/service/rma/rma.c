@@ -192,33 +192,35 @@ rma_completed(struct engine *e, struct channel *ch, uint64_t handle, uint8_t err
 	frame_done(e, ch, frame_of_handle(handle), error);
 }
 
-static bool
-rma_message(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint32_t len, uint16_t to, uint16_t node, uint16_t from)
+static void
+rma_message(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint32_t len)
 {
-	const uint8_t *payload = rte_pktmbuf_mtod_offset(m, const uint8_t *, WIRE_HDR_BYTES);
+	const struct wire_hdr *h = rte_pktmbuf_mtod(m, const struct wire_hdr *);
+	const uint8_t *payload = (const uint8_t *)h + WIRE_HDR_BYTES;
+	const uint16_t to = wire_be16(h->dst_ctx), from = wire_be16(h->src_ctx);
 	const struct arrival a = {
 		.head = (const struct wire_transfer *)payload,
 		.bytes = payload + sizeof(struct wire_transfer),
 		.len = len - (uint32_t)sizeof(struct wire_transfer),
-		.node = node,
+		.node = wire_be16(h->src_node),
 		.peer = from % WIRE_CONTEXTS_MAX,
 		.m = m,
 	};
 	bool to_target = wire_endpoint(to) == WIRE_TARGET;
 
-	if (unlikely(len < sizeof(struct wire_transfer) ||
-		    wire_endpoint(from) != (to_target ? WIRE_INITIATOR : WIRE_TARGET))) {
+	if (unlikely(len < sizeof(struct wire_transfer) || wire_endpoint(from) != (to_target ? WIRE_INITIATOR : WIRE_TARGET))) {
 		ENGINE_COUNT(e, bad_transfers);
 		proto_ctx_room(e->proto, to, 1, 0, e->now);
 	} else if (unlikely(ch->state != CHANNEL_OPEN)) {
 		proto_ctx_room(e->proto, to, 1, 0, e->now);
 	} else if (to_target) {
-		return target_message(e, ch, &a);
+		if (target_message(e, ch, &a))
+			return;
 	} else {
 		proto_ctx_room(e->proto, to, 1, 0, e->now);
 		transfer_answer(e, ch, &a);
 	}
-	return false;
+	rte_mbuf_raw_free(m); /* one segment, one reference: our own */
 }
 
 static void
@@ -238,7 +240,7 @@ rma_handed_over(struct engine *e, uint64_t handle)
 /* A frame of a transfer that the client packed: to another node in the client's buffer, within this node
  * as a copy. Returns slots consumed, 0 = not now. */
 static unsigned
-frame_submit(struct engine *e, struct channel *ch, const struct submission *s)
+rma_submit_frame(struct engine *e, struct channel *ch, const struct submission *s)
 {
 	struct send_slot *slot = s->frame.buf < ch->send_buffers ? &ch->slots[s->frame.buf] : NULL;
 	const struct proto_message m = {
@@ -292,28 +294,30 @@ frame_submit(struct engine *e, struct channel *ch, const struct submission *s)
 }
 
 static unsigned
-rma_submit(struct engine *e, struct channel *ch, const struct submission *s)
+rma_submit_transfer(struct engine *e, struct channel *ch, const struct submission *s)
+{
+	if (unlikely(!transfer_submit(e, ch, s->transfer)))
+		submission_bad(e, ch);
+	return 1;
+}
+
+static unsigned
+rma_submit_cancel(struct engine *e, struct channel *ch, const struct submission *s)
+{
+	transfer_cancel(e, ch, s->transfer);
+	return 1;
+}
+
+static unsigned
+rma_submit_region(struct engine *e, struct channel *ch, const struct submission *s)
 {
 	const struct rma_context *r = rma_context(ch);
 
-	switch (s->op) {
-	case SUBMIT_TRANSFER:
-		if (!transfer_submit(e, ch, s->transfer))
-			submission_bad(e, ch);
-		break;
-	case SUBMIT_FRAME:
-		return frame_submit(e, ch, s);
-	case SUBMIT_REGISTER:
-	case SUBMIT_DEREGISTER:
-		if (ch->state != CHANNEL_OPEN)
-			break; /* nobody would hear the answer */
-		if (r->region.due || r->region.waits)
-			return 0;
-		region_submit(e, ch, s);
-		break;
-	default: /* SUBMIT_CANCEL */
-		transfer_cancel(e, ch, s->transfer);
-	}
+	if (ch->state != CHANNEL_OPEN)
+		return 1; /* nobody would hear the answer */
+	if (r->region.due || r->region.waits)
+		return 0;
+	region_submit(e, ch, s);
 	return 1;
 }
 
@@ -376,13 +380,9 @@ rma_step(struct engine *e)
 static unsigned
 rma_answer(struct engine *e)
 {
-	struct rma_lane *x = rma_lane(e);
-
-	if (x->requests.head == NULL)
-		return 0;
 	unsigned work = engine_complete(e) + requests_step(e);
 
-	if (!rma_is_busy(x))
+	if (!rma_is_busy(rma_lane(e)))
 		service_idle(e, RMA_SERVICE);
 	return work;
 }
@@ -666,7 +666,6 @@ const struct service_ops rma_service = {
 	.name = "rma",
 	.number = RMA_SERVICE,
 	.endpoints = 1u << WIRE_TARGET / WIRE_CONTEXTS_MAX | 1u << WIRE_INITIATOR / WIRE_CONTEXTS_MAX,
-	.submissions = 1u << SUBMIT_TRANSFER | 1u << SUBMIT_FRAME | 1u << SUBMIT_REGISTER | 1u << SUBMIT_DEREGISTER | 1u << SUBMIT_CANCEL,
 	.image_form = sizeof(struct saved_context) + sizeof(struct region) + sizeof(struct pin) + sizeof(struct refusal),
 	.make = rma_make,
 	.free = rma_free,
@@ -682,7 +681,13 @@ const struct service_ops rma_service = {
 	.completed = rma_completed,
 	.send_failed = rma_send_failed,
 	.handed_over = rma_handed_over,
-	.submit = rma_submit,
+	.submit = {
+		[SUBMIT_TRANSFER] = rma_submit_transfer,
+		[SUBMIT_FRAME] = rma_submit_frame,
+		[SUBMIT_REGISTER] = rma_submit_region,
+		[SUBMIT_DEREGISTER] = rma_submit_region,
+		[SUBMIT_CANCEL] = rma_submit_cancel,
+	},
 	.results = rma_results,
 	.step = rma_step,
 	.answer = rma_answer,
