@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -1256,6 +1257,31 @@ abort__what_waits_for_room_ends(void **state)
 	assert_int_equal(pmx_context_open(&ctx[1][1], nodes[1], &p), 0);
 }
 
+/* Who sleeps in poll() is woken when the primary ends, and need not wait for the end of its process. In a process of its own, for no
+ * lane may run any more. */
+static void
+end__wakes_who_sleeps(void **state)
+{
+	int status = -1;
+	pid_t child = fork();
+
+	(void)state;
+	if (child == 0) {
+		struct pollfd p = {.events = POLLIN};
+		struct pmx_message msg;
+		int before;
+
+		alarm(60);
+		start("client", "");
+		p.fd = pmx_get_fd(ctx[1][0]);
+		before = poll(&p, 1, 0);
+		node_end(nodes[1]->embedded);
+		_exit(before != 0 || poll(&p, 1, 0) != 1 || pmx_receive(ctx[1][0], &msg) != -EPIPE);
+	}
+	waitpid(child, &status, 0);
+	assert_int_equal(status, 0);
+}
+
 /* ------------------------------------------------------------------ PIN-5: what is configured holds */
 
 #define PIECE 131072u /* bytes of a push */
@@ -1385,6 +1411,7 @@ main(void)
 		cmocka_unit_test_teardown(register__one_context_never_takes_all_places, stop),
 		cmocka_unit_test_teardown(close__held_frames_go_back, stop),
 		cmocka_unit_test_teardown(abort__what_waits_for_room_ends, stop),
+		cmocka_unit_test(end__wakes_who_sleeps),
 		cmocka_unit_test(pin_5__what_was_pinned_stays_for_the_next),
 		cmocka_unit_test(pin_5__bytes_are_bounded),
 		cmocka_unit_test(pin_5__entries_are_bounded),
