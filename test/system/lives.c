@@ -1604,7 +1604,7 @@ several_lanes_are_not_taken_over(void)
 	struct pmx_context *ctx = opened(0), *other = opened(1);
 
 	MUST(!takes_over(), "two lanes are taken over");
-	MUST(log_says("the old primary refuses, and goes on: Operation not supported"), "who wants to take over is not told why it may not");
+	MUST(log_says("the old primary refuses, and goes on: Operation not supported"), "who wants to take over is not told why");
 	all_works(ctx, 0, other, 1);
 	pmx_node_close(node);
 	end(SIGTERM);
