@@ -47,7 +47,8 @@ for i in {1..100}; do [ -s serving ] && break; sleep 0.05; done
 """
 # these go by the clock, which a busy machine stops: they must fail twice
 CLOCKED = ('torture', 'thin', 'lives')
-LIVES = ['waiting_messages_are_not_lost', 'clients_die_in_a_take_over', 'status_words_are_set']
+LIVES = ['waiting_messages_are_not_lost', 'clients_die_in_a_take_over', 'status_words_are_set', 'primaries_that_sleep_follow_each_other',
+         'several_lanes_are_not_taken_over', 'heirs_that_do_not_wait_get_nothing', 'regions_and_room_stay_what_they_are']
 # name, programs that it is about, command; the quickest and most telling first. BUILD, PORT, SRC are replaced
 SUITES = [(name, [program], ['BUILD/' + program] + arguments) for name, program, arguments in [
     ('test_wire', 'test/test_wire', []),

@@ -110,6 +110,7 @@ reset_flows(struct proto *p, struct path *t, uint8_t error, enum flow_rx_state r
 	t->flows = (struct list){NIL, NIL};
 }
 
+/* A new life after a death: its flows ended with that, but remember their sequence, and the new life begins at any. */
 static void
 forget_received(struct proto *p, struct path *t)
 {

@@ -21,6 +21,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -39,13 +40,16 @@
 /* Of the configuration; what differs between cases. */
 struct settings {
 	unsigned mtu, rto_max_us, retries;
+	const char *idle;         /* NULL: adaptive */
+	unsigned lanes, requests; /* 0: 1; 512 */
 };
 
-static const struct settings usual = {1500, 80000, 8};
+static const struct settings usual = {1500, 80000, 8, NULL, 0, 0};
 
 static const char *build, *dir, *instance;
 static int port;
 static bool huge;
+static unsigned lanes = 1;
 static char socket_path[200];
 static pid_t primary;
 static struct pmx_node *node;
@@ -129,12 +133,15 @@ configure(const struct settings *s)
 	FILE *f = fopen(path, "w");
 
 	MUST(f != NULL, "%s: %s", path, strerror(errno));
+	lanes = s->lanes ? s->lanes : 1;
 	fprintf(f,
-		"[node]\nid = 0\nname = %s\n[engine]\nidle = adaptive\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:%d\nmtu = %u\n"
+		"[node]\nid = 0\nname = %s\n[engine]\nidle = %s\nlanes = %u\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:%d\nmtu = %u\n"
 		"[proto]\nrto_max_us = %u\nretries = %u\n"
 		"[limits]\ncontexts = 24\nmbufs = 8192\nsend_buffers = %u\nreceive_buffers = 64\nunexpected = %u\n"
+		"requests = %u\n"
 		"[nodes]\n0 = 127.0.0.1:%d\n1 = 127.0.0.1:%d\n",
-		instance, port, s->mtu, s->rto_max_us, s->retries, SEND_BUFFERS, UNEXPECTED, port, port + 1);
+		instance, s->idle ? s->idle : "adaptive", lanes, port, s->mtu, s->rto_max_us, s->retries, SEND_BUFFERS, UNEXPECTED,
+		s->requests ? s->requests : 512, port, port + 1);
 	fprintf(f, "[access]\nsocket = %s\n", socket_path);
 	MUST(fclose(f) == 0, "%s: %s", path, strerror(errno));
 }
@@ -144,7 +151,7 @@ static pid_t
 spawn(bool take_over, int *ready)
 {
 	char program[300], ini[300], log[300], fd[16];
-	const char *argv[20] = {"pmx-dpdk", "--no-pci", "-l", "0", "-m"};
+	const char *argv[20] = {"pmx-dpdk", "--no-pci", "--lcores", lanes > 1 ? "0@0,1@0" : "0@0", "-m"};
 	int ends[2], n = 5;
 
 	snprintf(program, sizeof(program), "%s/app/pmx-dpdk", build);
@@ -1360,7 +1367,7 @@ refused_after_a_take_over_changes_nothing(void)
 static void
 waiting_messages_are_not_lost(void)
 {
-	const struct settings patient = {1500, 500000, 16}; /* it waits longer than a primary takes to start */
+	const struct settings patient = {1500, 500000, 16, NULL, 0, 0}; /* it waits longer than a primary takes to start */
 	uint32_t value = 0;
 	pmx_send_id id;
 	pmx_request sent;
@@ -1483,7 +1490,7 @@ kill_client(struct child *c)
 static void
 clients_die_in_a_take_over(void)
 {
-	const struct settings short_waits = {1500, 20000, 8};
+	const struct settings short_waits = {1500, 20000, 8, NULL, 0, 0};
 	struct child clients[CLIENTS], pulls, asks;
 	double began, frozen = 0;
 	int ready, next = CLIENTS / 2;
@@ -1548,6 +1555,159 @@ clients_die_in_a_take_over(void)
 		all_works(ctx[i], 1 + i, ctx[i + 1], 2 + i);
 }
 
+/* ------------------------------------------------------------------ 14: what is taken over, from whom, by whom */
+
+static bool
+log_says(const char *text)
+{
+	static char all[1 << 16];
+	char path[300];
+
+	snprintf(path, sizeof(path), "%s/%s.log", dir, instance);
+	FILE *f = fopen(path, "r");
+
+	MUST(f != NULL, "%s: %s", path, strerror(errno));
+	all[fread(all, 1, sizeof(all) - 1, f)] = 0;
+	fclose(f);
+	return strstr(all, text) != NULL;
+}
+
+/* Who sleeps, and when, may differ; whether anybody has to be woken may not: clients know it from their channels. */
+static void
+primaries_that_sleep_follow_each_other(void)
+{
+	const struct settings sleeps = {1500, 80000, 8, "sleep", 0, 0}, spins = {1500, 80000, 8, "spin", 0, 0};
+
+	begin();
+	attach("thin");
+	struct pmx_context *ctx = opened(0), *other = opened(1);
+
+	configure(&spins);
+	MUST(!takes_over(), "a primary that never sleeps takes over from one that does");
+	all_works(ctx, 0, other, 1);
+	configure(&sleeps);
+	MUST(takes_over(), "a primary that always sleeps does not take over from one that sometimes does");
+	all_works(ctx, 0, other, 1);
+	pmx_node_close(node);
+	end(SIGTERM);
+}
+
+/* It is said at once. */
+static void
+several_lanes_are_not_taken_over(void)
+{
+	const struct settings two = {1500, 80000, 8, NULL, 2, 0};
+
+	configure(&two);
+	begin();
+	attach("thin");
+	struct pmx_context *ctx = opened(0), *other = opened(1);
+
+	MUST(!takes_over(), "two lanes are taken over");
+	MUST(log_says("the old primary refuses, and goes on: Operation not supported"), "who wants to take over is not told why");
+	all_works(ctx, 0, other, 1);
+	pmx_node_close(node);
+	end(SIGTERM);
+}
+
+/* What a primary asks that wants to take over: it asks this process, and is ended. */
+static size_t
+question_of_an_heir(uint8_t *bytes, size_t size)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), ready;
+	size_t end_of_path = strlen(socket_path);
+
+	strcat(socket_path, "2");
+	configure(&usual);
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s", socket_path);
+	socket_path[end_of_path] = 0;
+	MUST(bind(listener, (struct sockaddr *)&at, sizeof(at)) == 0 && listen(listener, 1) == 0, "%s: %s", at.sun_path, strerror(errno));
+	pid_t heir = spawn(true, &ready);
+	int asks = accept(listener, NULL, NULL);
+	ssize_t n = recv(asks, bytes, size, 0);
+
+	kill(heir, SIGKILL);
+	ended(heir);
+	close(ready);
+	close(asks);
+	close(listener);
+	configure(&usual);
+	MUST(n > 0, "who wants to take over asks nothing");
+	return (size_t)n;
+}
+
+/* It asks, and is gone when it could be given all: the old one goes on. */
+static void
+heirs_that_do_not_wait_get_nothing(void)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	uint8_t question[512];
+
+	begin();
+	attach("thin");
+	struct pmx_context *ctx = opened(0), *other = opened(1);
+	size_t n = question_of_an_heir(question, sizeof(question));
+
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s", socket_path);
+	for (int i = 0; i < 5; i++) {
+		int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+		MUST(connect(s, (struct sockaddr *)&at, sizeof(at)) == 0, "%s: %s", at.sun_path, strerror(errno));
+		MUST(send(s, question, n, MSG_NOSIGNAL) == (ssize_t)n, "a question cannot be sent: %s", strerror(errno));
+		close(s);
+		all_works(ctx, 0, other, 1);
+	}
+	MUST(log_says("did not take over: Broken pipe"), "nobody was about to take over");
+	MUST(takes_over(), "a take-over after some that were given up is refused");
+	all_works(ctx, 0, other, 1);
+	pmx_node_close(node);
+	end(SIGTERM);
+}
+
+#define REGIONS 3
+#define PULLS   24
+
+/* Each region is in the memory that it was in, and as many questions find room as before, and no more. */
+static void
+regions_and_room_stay_what_they_are(void)
+{
+	const struct settings little_room = {1500, 80000, 8, NULL, 0, 4};
+	struct pmx_remote remote[REGIONS];
+	pmx_transfer_id id[PULLS];
+	void *from, *to[PULLS];
+
+	configure(&little_room);
+	begin();
+	attach("thin");
+	struct pmx_context *ctx = opened(0), *other = opened(1);
+
+	for (unsigned i = 0; i < REGIONS; i++) {
+		GIVES(0, pmx_alloc(ctx, PIECE, &from));
+		memset(from, (int)i + 1, PIECE);
+		GIVES(0, pmx_register(ctx, from, PIECE, PMX_REMOTE_READ, &remote[i]));
+	}
+	for (unsigned i = 0; i < PULLS; i++)
+		GIVES(0, pmx_alloc(other, PIECE, &to[i]));
+	for (unsigned times = 0; times < 3; times++) {
+		MUST(takes_over(), "a take-over is refused");
+		for (unsigned i = 0; i < PULLS; i++) {
+			const struct pmx_remote *r = &remote[i % REGIONS];
+			const struct pmx_transfer t = {.peer = r->owner, .key = r->key, .remote = r->addr, .local = to[i], .len = PIECE};
+
+			memset(to[i], 0, PIECE);
+			GIVES(0, pmx_pull(other, &t, &id[i]));
+		}
+		GIVES(0, pmx_sync_wait(other, PATIENCE_US));
+		for (unsigned i = 0; i < PULLS; i++) {
+			GIVES(1, pmx_transfer_done(other, id[i]));
+			all_are(to[i], PIECE, (uint8_t)(i % REGIONS + 1));
+		}
+	}
+	pmx_node_close(node);
+	end(SIGTERM);
+}
+
 /* ------------------------------------------------------------------ */
 
 static const struct {
@@ -1574,6 +1734,10 @@ static const struct {
 	CASE(refused_after_a_take_over_changes_nothing, true),
 	CASE(waiting_messages_are_not_lost, false),
 	CASE(clients_die_in_a_take_over, false),
+	CASE(primaries_that_sleep_follow_each_other, false),
+	CASE(several_lanes_are_not_taken_over, false),
+	CASE(heirs_that_do_not_wait_get_nothing, false),
+	CASE(regions_and_room_stay_what_they_are, false),
 };
 #define CASES (sizeof(cases) / sizeof(cases[0]))
 

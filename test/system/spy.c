@@ -104,6 +104,15 @@ questions(void)
 
 	result = ask(&open_it, pages, &reply);
 	check(result == -EBUSY, "another_context_cannot_be_opened", result);
+	struct attach_request mine = {.op = ATTACH_OPEN, .ctx = PMX_ANY_CONTEXT, .len = open_it.len};
+
+	result = ask(&mine, pages, &reply);
+	if (result == 0) {
+		struct attach_request close_it = {.op = ATTACH_CLOSE, .ctx = reply.ctx, .generation = reply.generation};
+
+		result = ask(&close_it, -1, &reply);
+	}
+	check(result == 0, "its_own_context_closes_by_what_it_was_told", result);
 	struct attach_request beyond = {.op = ATTACH_OPEN, .ctx = 60000, .len = open_it.len};
 
 	result = ask(&beyond, pages, &reply);

@@ -130,6 +130,9 @@ serve 1
 says thin__victim_as_before "all verbs work" "${user[@]}" "$thin" verbs "$sock" 2 0:1
 wait "$server" || not_ok thin__victim_ends "" "$dir/serve.log"
 kill -0 "$daemon" 2>/dev/null && ok thin__primary_lives || not_ok thin__primary_lives "" "$dir/0.log"
+# it closed what clients gave, and nothing of its own
+[ "$(readlink "/proc/$daemon/fd/1")" = "$dir/0.log" ] && ok thin__primary_keeps_its_output ||
+	not_ok thin__primary_keeps_its_output "" "$dir/0.log"
 
 # ---- round trip: turns of both, the same program. The primary has CPU 0, both applications share the next: who shares with whom
 # would otherwise be by chance, and a factor of two

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -439,6 +440,66 @@ client__a_probe_by_a_posted_receive_is_answered(void **state)
 	assert_int_equal(item.result, RECEIVE_NONE);
 	assert_int_equal(item.error, EBUSY);
 	assert_int_equal(counters[ENGINE_bad_submissions], 1);
+}
+
+/* Who asks and takes no answers: there is a place for so many, they stay in order, and what comes then is not answered. */
+static void
+client__answers_that_nobody_takes_are_not_written_over(void **state)
+{
+	uint32_t asked = 0, got = 0;
+	struct channel *ch;
+	struct pmx_context *x;
+	struct completion c;
+	struct completion_receive item;
+
+	(void)state;
+	start("engine", "receives = 8");
+	ch = &nodes[1]->embedded->channels[0];
+	x = ctx[1][0];
+	for (; ch->bad < 100; asked++) {
+		struct submission *s = raw_submission(x);
+
+		assert_true(asked < 10000);
+		s->op = SUBMIT_RECEIVE;
+		s->count = RECEIVE_PROBE;
+		s->receive.index = asked % 8;
+		s->receive.memory = MEMORY_COPIED;
+		submit_raw(x);
+	}
+	for (unsigned quiet = 0; quiet < 100; quiet++, poll_both()) {
+		for (; slot_filled(&x->com, x->com.pos); slot_take(&x->com, 1, true), quiet = 0) {
+			memcpy(&c, slot_at(&x->com, x->com.pos)->body, sizeof(c));
+			if (!(c.count & COMPLETION_RECEIVES))
+				continue;
+			for (uint32_t i = 0; i < (c.count & ~COMPLETION_RECEIVES); i++, got++) {
+				memcpy(&item, (const uint8_t *)c.item + i * sizeof(item), sizeof(item));
+				assert_int_equal(item.index, got % 8);
+				assert_int_equal(item.result, RECEIVE_NONE);
+			}
+		}
+	}
+	assert_int_equal(got, asked - 100);
+}
+
+static void
+client__memory_that_it_did_not_give_is_not_registered(void **state)
+{
+	struct remote *r;
+	struct submission *s;
+
+	(void)state;
+	start("client", "");
+	r = nodes[0]->embedded->channels[0].remote;
+	s = raw_submission(ctx[0][0]);
+	s->op = SUBMIT_REGISTER;
+	s->region.memory = 5;
+	s->region.len = 4096;
+	s->region.ticket = UINT32_MAX; /* the library waits for none such */
+	s->region.area = REGION_NO_AREA;
+	submit_raw(ctx[0][0]);
+	assert_int_equal(r->region.ticket, UINT32_MAX);
+	assert_int_equal(r->region.error, EFAULT);
+	assert_int_equal(r->regions, 0);
 }
 
 /* ------------------------------------------------------------------ what is dropped is counted */
@@ -1004,9 +1065,11 @@ pull__a_peer_that_fails_leaves_no_question(void **state)
 
 	assert_int_equal(pmx_pull(ctx[0][0], &t, NULL), 0);
 	UNTIL(x->requests.head != NULL);
+	memset(sent_ops, 0, sizeof(sent_ops));
 	for (int64_t end = now_us() + 20 * 1000 * 1000; x->requests.head != NULL && now_us() < end;)
 		pmx_node_poll(nodes[1]); /* node 0 stands still */
 	assert_null(x->requests.head);
+	assert_true(sent_ops[1][WIRE_PULLED] < REGION / 1500 / 2); /* and not all that was asked for is sent to nobody */
 	UNTIL(pmx_sync_wait(ctx[0][0], 0) == 0);
 	UNTIL(x->frames_free == x->frames_max);
 }
@@ -1051,6 +1114,35 @@ rhi_sig__notifications_keep_their_order(void **state)
 		UNTIL(pmx_sync_wait(ctx[0][0], 0) == 0);
 		assert_int_equal(pmx_event(ctx[1][0], &event), 0);
 		UNTIL(rma_lane(&nodes[1]->embedded->engines[0])->requests.head == NULL);
+	}
+	check_requests();
+}
+
+/* The place of a question that was refused serves another one, which ends well. */
+static void
+rhi_sig__a_notification_that_waited_ends_well_after_a_refusal(void **state)
+{
+	static const int ends[] = {1, -ENOKEY, 1};
+	struct pmx_event event;
+	pmx_transfer_id id[3];
+
+	(void)state;
+	start("client", "events = 1");
+	open_regions(ctx[1][0]);
+	for (unsigned i = 0; i < 3; i++) {
+		struct pmx_transfer t = transfer(local[0], 8, NULL, PMX_NOTIFY);
+
+		t.key += i == 1;
+		assert_int_equal(pmx_push(ctx[0][0], &t, &id[i]), 0);
+		if (i < 2)
+			UNTIL(pmx_transfer_done(ctx[0][0], id[i]) != 0);
+	}
+	UNTIL(nodes[1]->embedded->channels[0].remote->events_waiting == 1);
+	for (unsigned i = 0; i < 2; i++)
+		UNTIL(pmx_event(ctx[1][0], &event) == 1);
+	for (unsigned i = 0; i < 3; i++) {
+		UNTIL(pmx_transfer_done(ctx[0][0], id[i]) != 0);
+		assert_int_equal(pmx_transfer_done(ctx[0][0], id[i]), ends[i]);
 	}
 	check_requests();
 }
@@ -1141,6 +1233,56 @@ close__held_frames_go_back(void **state)
 		assert_int_equal(pmx_context_open(&ctx[1][0], nodes[1], &p), 0);
 		UNTIL(pmx_sends_pending(ctx[0][0]) == 0);
 	}
+}
+
+/* Its process is gone: what it sent to one of its node that is full ends with it, and its number is free. */
+static void
+abort__what_waits_for_room_ends(void **state)
+{
+	const struct pmx_context_params p = {.context = 1};
+	const struct channel *ch;
+	struct inlet *in;
+	uint8_t byte = 0;
+	struct command cmd = {.op = COMMAND_ABORT, .ctx = 1};
+
+	(void)state;
+	start("client", "lhs_entries = 16");
+	ch = &nodes[1]->embedded->channels[1];
+	in = &nodes[1]->embedded->channels[0].plain;
+	for (unsigned i = 0; i < 64; i++)
+		UNTIL(pmx_send_copy(ctx[1][1], (struct pmx_addr){1, 0}, &byte, 1, NULL) == 0);
+	UNTIL(in->local_head != NULL);
+	cmd.generation = ch->generation;
+	assert_int_equal(node_command(nodes[1]->embedded, &cmd, false), 0);
+	UNTIL(ch->state == CHANNEL_CLOSED);
+	assert_null(in->local_head);
+	pmx_context_close(ctx[1][1]);
+	assert_int_equal(pmx_context_open(&ctx[1][1], nodes[1], &p), 0);
+}
+
+/* Who sleeps in poll() is woken when the primary ends, and need not wait for the end of its process. In a process of its own, for no
+ * lane may run any more. */
+static void
+end__wakes_who_sleeps(void **state)
+{
+	int status = -1;
+	pid_t child = fork();
+
+	(void)state;
+	if (child == 0) {
+		struct pollfd p = {.events = POLLIN};
+		struct pmx_message msg;
+		int before;
+
+		alarm(60);
+		start("client", "");
+		p.fd = pmx_get_fd(ctx[1][0]);
+		before = poll(&p, 1, 0);
+		node_end(nodes[1]->embedded);
+		_exit(before != 0 || poll(&p, 1, 0) != 1 || pmx_receive(ctx[1][0], &msg) != -EPIPE);
+	}
+	waitpid(child, &status, 0);
+	assert_int_equal(status, 0);
 }
 
 /* ------------------------------------------------------------------ PIN-5: what is configured holds */
@@ -1238,6 +1380,8 @@ main(void)
 		cmocka_unit_test_teardown(client__memory_of_no_such_number_is_not_forgotten, stop),
 		cmocka_unit_test_teardown(client__a_bad_submission_takes_no_good_one_with_it, stop),
 		cmocka_unit_test_teardown(client__a_probe_by_a_posted_receive_is_answered, stop),
+		cmocka_unit_test_teardown(client__answers_that_nobody_takes_are_not_written_over, stop),
+		cmocka_unit_test_teardown(client__memory_that_it_did_not_give_is_not_registered, stop),
 		cmocka_unit_test_teardown(checksum__frames_without_one_are_dropped_and_counted, stop),
 #ifdef __x86_64__
 		cmocka_unit_test_teardown(lhs_5__one_line_holds_envelope_and_short_message, stop),
@@ -1264,10 +1408,13 @@ main(void)
 		cmocka_unit_test_teardown(send__what_the_port_still_has_is_sent_again_as_a_copy, stop),
 		cmocka_unit_test_teardown(pull__a_peer_that_fails_leaves_no_question, stop),
 		cmocka_unit_test_teardown(rhi_sig__notifications_keep_their_order, stop),
+		cmocka_unit_test_teardown(rhi_sig__a_notification_that_waited_ends_well_after_a_refusal, stop),
 		cmocka_unit_test_teardown(rhi_sig__notifications_that_wait_end_with_their_context, stop),
 		cmocka_unit_test_teardown(transfers__to_a_node_that_is_not_there_end, stop),
 		cmocka_unit_test_teardown(register__one_context_never_takes_all_places, stop),
 		cmocka_unit_test_teardown(close__held_frames_go_back, stop),
+		cmocka_unit_test_teardown(abort__what_waits_for_room_ends, stop),
+		cmocka_unit_test(end__wakes_who_sleeps),
 		cmocka_unit_test(pin_5__what_was_pinned_stays_for_the_next),
 		cmocka_unit_test(pin_5__bytes_are_bounded),
 		cmocka_unit_test(pin_5__entries_are_bounded),

@@ -947,6 +947,34 @@ pm_r2__waits_for_descriptors_end_without_new_room(void **state)
 	finish(net);
 }
 
+/* Who comes again before he is told that there are descriptors waits no more, and no room is kept for him. */
+static void
+pm_r2__who_waited_for_descriptors_has_one_place(void **state)
+{
+	struct proto_config c = net_config();
+
+	(void)state;
+	c.rx_frames_max = 8;
+	for (uint64_t seed = 1; seed <= 100; seed++) {
+		struct net *net = net_new(3, &c, seed);
+		int m[12];
+
+		net->jitter = 20 * NET_US;
+		net_open_all(net, 8, 100);
+		for (unsigned i = 0; i < 12; i++)
+			m[i] = net_send(net, i % 2, i / 2 % 2, 2, i / 4 % 2, (4 + i % 4) * 1024);
+		net_settle(net, NET_SEC);
+		for (unsigned i = 0; i < 12; i++)
+			net_expect_delivered(net, m[i]);
+		for (unsigned i = 0; i < 2; i++) {
+			assert_int_equal(net->nodes[2].p->ctxs[i].entries, 8);
+			assert_int_equal(net->nodes[2].p->ctxs[i].bulks, 100);
+			assert_true(list_empty(&net->nodes[2].p->ctxs[i].blocked));
+		}
+		finish(net);
+	}
+}
+
 /* Two contexts whose messages are copied out of their frames, and frames for one message at a time. */
 static void
 pm_r2__copied_contexts_share_frames(void **state)
@@ -1534,6 +1562,27 @@ pm_ackc__one_ack_for_a_run(void **state)
 	finish(net);
 }
 
+/* ... and of a run that comes frame by frame, each ack_every'th is Acked at once. */
+static void
+pm_ackc__frames_one_by_one_are_acked_by_their_number(void **state)
+{
+	struct proto_config c = net_config();
+
+	(void)state;
+	c.ack_every = 4;
+	c.ack_delay_us = 400;
+	struct net *net = pair_of(&c);
+
+	for (int i = 0; i < 8; i++) {
+		net_send(net, 0, 0, 1, 0, 10);
+		net_run(net, NET_US);
+	}
+	net_run(net, 2 * net->delay + NET_US);
+	assert_int_equal(net->nodes[0].tx_out, 0); /* long before the delay is over */
+	assert_int_equal(net_logged(net, 1, WIRE_ACK, 0), 2);
+	finish(net);
+}
+
 static void
 pm_ackc__ack_rides_on_reverse_data(void **state)
 {
@@ -1788,6 +1837,35 @@ epoch__frames_held_of_an_old_life_go_at_once(void **state)
 	assert_int_equal(net->nodes[1].rx_out, 0);
 	net_settle(net, NET_SEC);
 	finish(net);
+}
+
+/* A flow that ended with its peer's death remembers a sequence. It is the former life's: the new one begins anywhere. */
+static void
+epoch__a_new_life_after_a_death_begins_at_any_sequence(void **state)
+{
+	struct proto_config c = net_config();
+
+	(void)state;
+	c.keepalive_us = 10000;
+	for (uint64_t seed = 1; seed <= 16; seed++) {
+		struct net *net = net_new(2, &c, seed);
+		int m;
+
+		net_open_all(net, 8, 8);
+		net_send(net, 0, 0, 1, 0, 10);
+		net_settle(net, NET_SEC);
+		net->script = drop_all;
+		net_run(net, 100 * NET_MS);
+		assert_true(net_path(net, 1, 0)->dead);
+		assert_int_equal(net_flow(net, 1, 0, 0, 0)->rx_state, FLOW_RX_CLOSED);
+		net_restart(net, 0);
+		net->script = NULL;
+		net_open(net, 0, 0, 8, 8);
+		m = net_send(net, 0, 0, 1, 0, 10);
+		net_settle(net, NET_SEC);
+		net_expect_delivered(net, m);
+		finish(net);
+	}
 }
 
 static void
@@ -2544,6 +2622,7 @@ main(void)
 		cmocka_unit_test(pm_r2__large_message_is_not_starved_by_small_ones),
 		cmocka_unit_test(lhs_6__short_messages_pass_long_ones_of_others_that_wait),
 		cmocka_unit_test(pm_r2__waits_for_descriptors_end_without_new_room),
+		cmocka_unit_test(pm_r2__who_waited_for_descriptors_has_one_place),
 		cmocka_unit_test(pm_r2__copied_contexts_share_frames),
 		cmocka_unit_test(pm_r5__frames_held_out_of_order_are_bounded),
 		cmocka_unit_test(pm_r2__held_frames_do_not_block_their_own_message),
@@ -2571,6 +2650,7 @@ main(void)
 		cmocka_unit_test(pm_adv__cc_delay_ignores_single_late_frames),
 		cmocka_unit_test(pm_adv__cc_delay_without_any_measurement),
 		cmocka_unit_test(pm_ackc__one_ack_for_a_run),
+		cmocka_unit_test(pm_ackc__frames_one_by_one_are_acked_by_their_number),
 		cmocka_unit_test(pm_ackc__ack_rides_on_reverse_data),
 		cmocka_unit_test(pm_ackc__delay_is_bounded),
 		cmocka_unit_test(pm_ackc__delay_is_bounded_while_data_fills_every_burst),
@@ -2583,6 +2663,7 @@ main(void)
 		cmocka_unit_test(epoch__frames_of_the_senders_old_life_are_not_delivered),
 		cmocka_unit_test(epoch__half_received_message_of_a_restarted_peer_gives_its_room_back),
 		cmocka_unit_test(epoch__frames_held_of_an_old_life_go_at_once),
+		cmocka_unit_test(epoch__a_new_life_after_a_death_begins_at_any_sequence),
 		cmocka_unit_test(epoch__replayed_hello_of_an_old_life_changes_nothing),
 		cmocka_unit_test(epoch__lost_hellos_are_repeated),
 		cmocka_unit_test(epoch__duplicated_frames_change_nothing),
