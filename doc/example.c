@@ -25,7 +25,8 @@ main(int argc, char **argv)
 
 	if (argc < 2 || argc > 3) {
 		fputs("Usage: example INSTANCE         answers three hellos\n"
-		      "       example INSTANCE NODE    sends them to that node\n", stderr);
+		      "       example INSTANCE NODE    sends them to that node\n",
+			stderr);
 		return 2;
 	}
 	check("attach", pmx_node_attach(&node, argv[1], -1));

@@ -12,8 +12,8 @@
  * 4. A memif client can start only after its server made the socket: starting is tried again for
  *    some seconds. memif may crash when its peer dies: see doc/guide.md.
  * 5. net_ring passes the sender's mbufs on. A frame from a foreign pool is copied.
- * 6. A second segment is an application's memory. A port on a bus reads it by DMA once it is mapped; of
- *    DPDK's virtual ports, those that are known to copy by the CPU read any.
+ * 6. A second segment is an application's memory. A port on a bus reads it by DMA once it is
+ *    mapped; of DPDK's virtual ports, those that are known to copy by the CPU read any.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -27,8 +27,8 @@
 
 #include "link.h"
 
-#define START_TRIES    50
-#define START_WAIT_MS  100
+#define START_TRIES   50
+#define START_WAIT_MS 100
 
 struct ethdev {
 	uint16_t port;
@@ -53,8 +53,8 @@ list_ports(char *out, size_t size)
 	return n;
 }
 
-/* Does the virtual port copy a frame with the CPU? Then its second segment may be memory that no device and
- * no other process knows of. */
+/* Does the virtual port copy a frame with the CPU? Then its second segment may be memory that no
+ * device and no other process knows of. */
 static bool
 copies_by_cpu(const struct rte_eth_dev_info *info)
 {
@@ -77,8 +77,8 @@ use_segments(struct link *l, const struct rte_eth_dev_info *info, struct rte_eth
 	const struct rte_bus *bus = rte_dev_bus(info->device);
 	bool is_virtual = bus == NULL || strcmp(rte_bus_name(bus), "vdev") == 0;
 
-	if (!(info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) || info->tx_desc_lim.nb_mtu_seg_max == 1 ||
-		(is_virtual && !copies_by_cpu(info)))
+	if (!(info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) ||
+		info->tx_desc_lim.nb_mtu_seg_max == 1 || (is_virtual && !copies_by_cpu(info)))
 		return;
 	conf->txmode.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 	l->segments = true;
@@ -96,8 +96,8 @@ configure(struct link *l, struct ethdev *d, const struct rte_eth_dev_info *info)
 		rxq = txq = 1;
 	if (rxq > 1) {
 		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
-		conf.rx_adv_conf.rss_conf.rss_hf =
-			info->flow_type_rss_offloads & (RTE_ETH_RSS_UDP | RTE_ETH_RSS_L2_PAYLOAD);
+		conf.rx_adv_conf.rss_conf.rss_hf = info->flow_type_rss_offloads &
+			(RTE_ETH_RSS_UDP | RTE_ETH_RSS_L2_PAYLOAD);
 	}
 	if (l->config.mtu > RTE_ETHER_MTU && l->config.mtu <= info->max_mtu)
 		conf.rxmode.mtu = l->config.mtu;
@@ -129,8 +129,8 @@ set_up_queues(struct link *l, struct ethdev *d)
 		e = rte_eth_rx_queue_setup(d->port, q, nrx, socket, NULL, l->pool);
 		if (e != 0) {
 			snprintf(l->error, sizeof(l->error),
-				"port %s: receive queue %u of %u descriptors: %s", l->config.port, q,
-				nrx, rte_strerror(-e));
+				"port %s: receive queue %u of %u descriptors: %s", l->config.port,
+				q, nrx, rte_strerror(-e));
 			return e;
 		}
 	}
@@ -138,8 +138,8 @@ set_up_queues(struct link *l, struct ethdev *d)
 		e = rte_eth_tx_queue_setup(d->port, q, ntx, socket, NULL);
 		if (e != 0) {
 			snprintf(l->error, sizeof(l->error),
-				"port %s: transmit queue %u of %u descriptors: %s", l->config.port, q,
-				ntx, rte_strerror(-e));
+				"port %s: transmit queue %u of %u descriptors: %s", l->config.port,
+				q, ntx, rte_strerror(-e));
 			return e;
 		}
 	}
@@ -172,7 +172,8 @@ ethdev_check(const struct link_config *config, char *error, size_t error_size)
 {
 	if (config->port[0] != '\0')
 		return 0;
-	snprintf(error, error_size, "ethdev: port is not set; name one of --vdev (net_memif0), or a NIC's PCI address");
+	snprintf(error, error_size,
+		"ethdev: port is not set; name one of --vdev (net_memif0), or a NIC's PCI address");
 	return -EINVAL;
 }
 

@@ -64,7 +64,7 @@ static uint64_t
 fault_now(const struct fault_link *f)
 {
 	return (uint64_t)((fault_u128)(rte_rdtsc() - f->clock_start) * f->clock_mult >>
-			  CLOCK_SHIFT);
+		CLOCK_SHIFT);
 }
 
 static bool
@@ -207,8 +207,8 @@ disturb(struct fault_link *f, struct fault_queue *q, struct rte_mbuf *frame,
 
 /* The verdict on the next frame: one that is left over (note 2), or a new one. True: it passes. */
 static bool
-next_verdict(
-	struct fault_queue *q, uint64_t now_ns, uint32_t len_bytes, struct fault_verdict *verdict)
+next_verdict(struct fault_queue *q, uint64_t now_ns, uint32_t len_bytes,
+	struct fault_verdict *verdict)
 {
 	if (unlikely(q->passes > 0)) {
 		q->passes--;
@@ -221,7 +221,7 @@ next_verdict(
 	}
 	fault_model_frame(&q->model, now_ns, len_bytes, verdict);
 	return verdict->copies == 1 && verdict->copy[0].flip_bit == FAULT_NO_FLIP &&
-	       verdict->copy[0].release_ns <= now_ns;
+		verdict->copy[0].release_ns <= now_ns;
 }
 
 /*
@@ -229,8 +229,8 @@ next_verdict(
  * first that it left, and the verdicts of the rest are kept.
  */
 static bool
-pass_through(struct fault_link *f, uint16_t queue, struct rte_mbuf **bufs,
-	uint16_t *first, uint16_t end)
+pass_through(struct fault_link *f, uint16_t queue, struct rte_mbuf **bufs, uint16_t *first,
+	uint16_t end)
 {
 	uint16_t n = (uint16_t)(end - *first);
 
@@ -324,8 +324,8 @@ open_queues(struct fault_link *f, const struct fault_config *faults)
 	uint16_t i;
 
 	f->queues = rte_zmalloc("pmx_fault", n * sizeof(*f->queues), RTE_CACHE_LINE_SIZE);
-	f->heaps = rte_malloc(
-		"pmx_fault", (size_t)n * HEAP_SIZE * sizeof(*f->heaps), RTE_CACHE_LINE_SIZE);
+	f->heaps = rte_malloc("pmx_fault", (size_t)n * HEAP_SIZE * sizeof(*f->heaps),
+		RTE_CACHE_LINE_SIZE);
 	if (f->queues == NULL || f->heaps == NULL) {
 		rte_free(f->queues);
 		rte_free(f->heaps);

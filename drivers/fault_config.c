@@ -59,8 +59,8 @@ static const struct unit count_units[] = {
  * 0 rounds to 0: a fault asked for must not silently be none. Returns 0 or -1.
  */
 static int
-parse_number(
-	const char *text, const struct unit *units, uint64_t low, uint64_t high, uint64_t *value)
+parse_number(const char *text, const struct unit *units, uint64_t low, uint64_t high,
+	uint64_t *value)
 {
 	double number;
 	char *end;
@@ -240,8 +240,8 @@ unknown_key(const char *name, const char *value, char *error, size_t error_size)
 
 /* One key=value; `seen` has a bit for each key already read. */
 static int
-parse_part(
-	struct fault_config *config, char *part, unsigned int *seen, char *error, size_t error_size)
+parse_part(struct fault_config *config, char *part, unsigned int *seen, char *error,
+	size_t error_size)
 {
 	char value[PART_MAX] = ""; /* as written, since the parsers cut theirs */
 	char *text = strchr(part, '=');

@@ -85,8 +85,8 @@ falls_in_burst(struct fault_model *model)
 {
 	if (model->burst == 0)
 		return 0;
-	model->in_burst = happens(
-		model, FAULT_DRAW_BURST, model->in_burst ? model->burst_stay : model->burst);
+	model->in_burst = happens(model, FAULT_DRAW_BURST,
+		model->in_burst ? model->burst_stay : model->burst);
 	return model->in_burst;
 }
 

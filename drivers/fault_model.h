@@ -156,7 +156,7 @@ const char *fault_cause_name(enum fault_cause cause);
  * @param error_size  bytes of error
  * @return 0, or -EINVAL
  */
-int fault_config_parse(
-	struct fault_config *config, const char *text, char *error, size_t error_size);
+int fault_config_parse(struct fault_config *config, const char *text, char *error,
+	size_t error_size);
 
 #endif

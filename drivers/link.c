@@ -187,7 +187,8 @@ link_addr_text(const struct link_addr *addr, char *out)
 	const struct in_addr ip4 = {htonl(addr->ip)};
 
 	if (!addr->v6) {
-		snprintf(out, LINK_ADDR_MAX, "%s:%u", inet_ntop(AF_INET, &ip4, ip, sizeof(ip)), addr->port);
+		snprintf(out, LINK_ADDR_MAX, "%s:%u", inet_ntop(AF_INET, &ip4, ip, sizeof(ip)),
+			addr->port);
 		return;
 	}
 	if (addr->zone != 0) {
@@ -196,6 +197,6 @@ link_addr_text(const struct link_addr *addr, char *out)
 			snprintf(zone + 1, IF_NAMESIZE, "%u", addr->zone);
 	}
 	/* its longest: a link-local address has no IPv4 in it, so 39 + 16 and "[]:65535" */
-	snprintf(out, LINK_ADDR_MAX, "[%.39s%s]:%u", inet_ntop(AF_INET6, addr->ip6, ip, sizeof(ip)), zone,
-		addr->port);
+	snprintf(out, LINK_ADDR_MAX, "[%.39s%s]:%u", inet_ntop(AF_INET6, addr->ip6, ip, sizeof(ip)),
+		zone, addr->port);
 }

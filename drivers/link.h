@@ -7,8 +7,8 @@
  * Design notes
  * 1. A frame in an mbuf starts with the link's encapsulation (Ethernet, VLAN, UDP/IP; nothing for
  *    a kernel socket), then the PM header, then the payload. Each frame is one segment, but to a
- *    link that says `segments`, one that is sent may have a second: memory that is not DPDK's. Where
- *    the link names a `device`, that memory has to be mapped for it first (rte_dev_dma_map).
+ *    link that says `segments`, one that is sent may have a second: memory that is not DPDK's.
+ *    Where the link names a `device`, that memory has to be mapped for it first (rte_dev_dma_map).
  * 2. rx gives mbufs of the node's own pool only: the engine's ownership table knows no other.
  *    A driver that gets foreign memory copies it.
  * 3. tx takes one reference of each mbuf it accepts, and drops it when it no longer reads the
@@ -41,17 +41,19 @@ enum link_encap {
 
 /* What the config says of one link. */
 struct link_config {
-	char driver[LINK_NAME_MAX];     /* "ethdev", "udp", "loop" */
-	char port[LINK_NAME_MAX];       /* ethdev: port name or PCI address; loop: name of the pair */
-	char listen[LINK_ADDR_MAX];     /* udp: local "address:port" */
-	char fault[LINK_OPTIONS_MAX];   /* fault model's options, "" = none: see fault_model.h */
+	char driver[LINK_NAME_MAX];   /* "ethdev", "udp", "loop" */
+	char port[LINK_NAME_MAX];     /* ethdev: port name or PCI address; loop: name of the
+				       * pair */
+	char listen[LINK_ADDR_MAX];   /* udp: local "address:port" */
+	char fault[LINK_OPTIONS_MAX]; /* fault model's options, "" = none: see fault_model.h */
 	enum link_encap encap;
-	uint16_t ethertype;             /* host order */
-	uint16_t vlan;                  /* 1..4094 */
-	uint16_t udp_port;              /* encap = udp: destination port */
-	uint32_t ip;                    /* encap = udp: own IPv4 address, host order */
-	uint32_t mtu;                   /* PM header + payload + encapsulation beyond Ethernet, bytes */
-	uint32_t queues;                /* queues wanted: one for each engine */
+	uint16_t ethertype; /* host order */
+	uint16_t vlan;      /* 1..4094 */
+	uint16_t udp_port;  /* encap = udp: destination port */
+	uint32_t ip;        /* encap = udp: own IPv4 address, host order */
+	uint32_t mtu;       /* PM header + payload + encapsulation beyond Ethernet,
+			     * bytes */
+	uint32_t queues;    /* queues wanted: one for each engine */
 	uint32_t rx_descriptors;
 	uint32_t tx_descriptors;
 };
@@ -79,9 +81,11 @@ struct link;
 
 struct link_ops {
 	const char *name;
-	/* What of a configuration can be judged without opening anything: 0, or -EINVAL and a sentence. */
+	/* What of a configuration can be judged without opening anything: 0, or -EINVAL and a
+	 * sentence. */
 	int (*check)(const struct link_config *config, char *error, size_t error_size);
-	/* Open by l->config, which check allowed; 0, or a negative errno with a sentence in l->error. */
+	/* Open by l->config, which check allowed; 0, or a negative errno with a sentence in
+	 * l->error. */
 	int (*open)(struct link *l);
 	void (*close)(struct link *l);
 	/* At most n frames of one queue into bufs; the caller owns them. */
@@ -90,7 +94,8 @@ struct link_ops {
 	uint16_t (*tx)(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n);
 	/* Tell the driver where node `node` is; 0 or negative errno. May be NULL. */
 	int (*add_peer)(struct link *l, uint16_t node, const struct link_addr *addr);
-	/* A descriptor that becomes readable when a frame waits on `queue`, or -1: must be polled. */
+	/* A descriptor that becomes readable when a frame waits on `queue`, or -1: must be
+	 * polled. */
 	int (*rx_fd)(struct link *l, uint16_t queue);
 	void (*stats)(struct link *l, struct link_stats *out);
 };
@@ -98,11 +103,12 @@ struct link_ops {
 struct link {
 	const struct link_ops *ops;
 	struct link_config config;
-	struct rte_mempool *pool;  /* of received frames; the node's */
-	uint16_t rx_queues;        /* opened: 1..config.queues */
+	struct rte_mempool *pool; /* of received frames; the node's */
+	uint16_t rx_queues;       /* opened: 1..config.queues */
 	uint16_t tx_queues;
 	uint16_t mtu;              /* opened: longest frame after the Ethernet header, bytes */
-	bool segments;             /* takes frames of two mbufs (note 1): head, and bytes elsewhere */
+	bool segments;             /* takes frames of two mbufs (note 1): head, and bytes
+				    * elsewhere */
 	struct rte_device *device; /* with segments: what reads them by DMA; NULL: the CPU does */
 	bool up;                   /* last known carrier */
 	struct rte_ether_addr mac; /* own address, zero where the driver has none */

@@ -189,8 +189,8 @@ static struct rte_ring *
 make_ring(uint32_t frames)
 {
 	const uint32_t count = rte_align32pow2(frames + 1);
-	struct rte_ring *ring =
-		rte_zmalloc("pmx_loop", (size_t)rte_ring_get_memsize(count), RTE_CACHE_LINE_SIZE);
+	struct rte_ring *ring = rte_zmalloc("pmx_loop", (size_t)rte_ring_get_memsize(count),
+		RTE_CACHE_LINE_SIZE);
 
 	if (ring == NULL)
 		return NULL;
@@ -208,8 +208,8 @@ make_end(struct rte_mempool *pool, uint16_t queues, uint32_t frames)
 	struct loop_end *end;
 	uint16_t i;
 
-	end = rte_zmalloc(
-		"pmx_loop", sizeof(*end) + queues * sizeof(end->inbox[0]), RTE_CACHE_LINE_SIZE);
+	end = rte_zmalloc("pmx_loop", sizeof(*end) + queues * sizeof(end->inbox[0]),
+		RTE_CACHE_LINE_SIZE);
 	if (end == NULL)
 		return NULL;
 	atomic_init(&end->peer, NULL);

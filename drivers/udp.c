@@ -177,7 +177,7 @@ static bool
 worth_retry(int error)
 {
 	return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM ||
-	       error == EINTR || error == ECONNREFUSED;
+		error == EINTR || error == ECONNREFUSED;
 }
 
 static void
@@ -209,7 +209,8 @@ udp_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 	while (taken < n) {
 		const uint16_t limit = (uint16_t)RTE_MIN(n - taken, UDP_BURST);
 
-		for (run = 0; run < limit && u->peers[bufs[taken + run]->port].any.sa_family != 0; run++)
+		for (run = 0; run < limit && u->peers[bufs[taken + run]->port].any.sa_family != 0;
+			run++)
 			;
 		if (unlikely(run == 0)) {
 			refuse(q, bufs[taken++]);
@@ -239,12 +240,18 @@ put_addr(union udp_addr *to, const struct link_addr *from)
 {
 	memset(to, 0, sizeof(*to));
 	if (from->v6) {
-		to->v6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(from->port),
-			.sin6_scope_id = from->zone};
+		to->v6 = (struct sockaddr_in6){
+			.sin6_family = AF_INET6,
+			.sin6_port = htons(from->port),
+			.sin6_scope_id = from->zone,
+		};
 		memcpy(&to->v6.sin6_addr, from->ip6, sizeof(from->ip6));
 	} else {
-		to->v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(from->port),
-			.sin_addr.s_addr = htonl(from->ip)};
+		to->v4 = (struct sockaddr_in){
+			.sin_family = AF_INET,
+			.sin_port = htons(from->port),
+			.sin_addr.s_addr = htonl(from->ip),
+		};
 	}
 }
 
@@ -259,9 +266,9 @@ needs_zone(const union udp_addr *at)
 static bool
 is_nowhere(const union udp_addr *at)
 {
-	return at->any.sa_family == AF_INET6 ?
-		at->v6.sin6_port == 0 || IN6_IS_ADDR_UNSPECIFIED(&at->v6.sin6_addr) :
-		at->v4.sin_port == 0 || at->v4.sin_addr.s_addr == 0;
+	return at->any.sa_family == AF_INET6
+		? at->v6.sin6_port == 0 || IN6_IS_ADDR_UNSPECIFIED(&at->v6.sin6_addr)
+		: at->v4.sin_port == 0 || at->v4.sin_addr.s_addr == 0;
 }
 
 static int
@@ -273,15 +280,16 @@ udp_check(const struct link_config *config, char *error, size_t error_size)
 
 	if (e != 1) {
 		snprintf(error, error_size,
-			"udp: listen \"%s\"%s; allowed is IPv4-address:port or [IPv6-address]:port, such as "
-			"0.0.0.0:4791 or [::]:4791, port 0 = any",
+			"udp: listen \"%s\"%s; allowed is IPv4-address:port or "
+			"[IPv6-address]:port, such as 0.0.0.0:4791 or [::]:4791, port 0 = any",
 			config->listen, e == -ENODEV ? " names no interface of this host" : "");
 		return -EINVAL;
 	}
 	put_addr(&at, &addr);
 	if (needs_zone(&at)) {
 		snprintf(error, error_size,
-			"udp: listen \"%s\"; a link-local address is one of an interface, as in [fe80::1%%eth0]:4791",
+			"udp: listen \"%s\"; a link-local address is one of an interface, as in "
+			"[fe80::1%%eth0]:4791",
 			config->listen);
 		return -EINVAL;
 	}
@@ -325,8 +333,8 @@ set_options(int fd, bool v6, bool shared)
 		return -1;
 	if (v6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) != 0)
 		return -1;
-	return v6 ? setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &pmtu, sizeof(pmtu)) :
-		    setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &pmtu, sizeof(pmtu));
+	return v6 ? setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &pmtu, sizeof(pmtu))
+		  : setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &pmtu, sizeof(pmtu));
 }
 
 /* A bound socket, or negative errno. Port 0 in *addr becomes the port that the kernel chose. */

@@ -114,7 +114,8 @@ struct meaning counter_meaning(const char *name);
 
 int show_stat(struct session *s, const struct options *o);
 int show_drops(struct session *s, const struct options *o);
-/* All objects of a command that gives pages by number: [{number_key: N, ...}], owned by the caller; NULL with error. */
+/* All objects of a command that gives pages by number: [{number_key: N, ...}], owned by the caller;
+ * NULL with error. */
 json_t *ask_pages(struct session *s, const char *command, const char *number_key, char *error);
 int show_peers(struct session *s, const struct options *o);
 int show_contexts(struct session *s, const struct options *o);
@@ -131,8 +132,8 @@ enum verdict {
 struct doctor {
 	json_t *lines; /* array of {check, state, found, mend} */
 	unsigned count[3];
-	unsigned live;  /* instances with telemetry */
-	unsigned lanes; /* of the live instances together */
+	unsigned live;    /* instances with telemetry */
+	unsigned lanes;   /* of the live instances together */
 	cpu_set_t polled; /* by lanes of those looked at so far */
 };
 

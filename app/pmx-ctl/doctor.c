@@ -25,9 +25,9 @@ found(struct doctor *d, enum verdict v, const char *check, const char *mend, con
 	va_end(args);
 	if (n < 0)
 		return;
-	json_array_append_new(
-		d->lines, json_pack("{s:s, s:s, s:s, s:s}", "check", check, "state", verdicts[v],
-				  "found", what, "mend", mend ? mend : ""));
+	json_array_append_new(d->lines,
+		json_pack("{s:s, s:s, s:s, s:s}", "check", check, "state", verdicts[v], "found",
+			what, "mend", mend ? mend : ""));
 	d->count[v]++;
 	free(what);
 }

@@ -158,12 +158,12 @@ check_iova(struct doctor *d)
 	char noiommu[8];
 	glob_t groups = {0};
 	size_t count = glob("/sys/kernel/iommu_groups/[0-9]*", 0, NULL, &groups) == 0
-			       ? groups.gl_pathc
-			       : 0;
+		? groups.gl_pathc
+		: 0;
 
 	globfree(&groups);
-	read_line(
-		"/sys/module/vfio/parameters/enable_unsafe_noiommu_mode", noiommu, sizeof(noiommu));
+	read_line("/sys/module/vfio/parameters/enable_unsafe_noiommu_mode", noiommu,
+		sizeof(noiommu));
 	if (count > 0)
 		found(d, OK, "IOVA mode", NULL, "VA: %zu IOMMU groups; vfio-pci is safe", count);
 	else if (geteuid() == 0)
@@ -339,9 +339,9 @@ check_limits(struct doctor *d)
 			little ? "ulimit -l unlimited, or LimitMEMLOCK=infinity in the systemd unit"
 			       : NULL,
 			"%s bytes%s", limit_text(r.rlim_cur, soft, sizeof(soft)),
-			geteuid() == 0 ? "; does not bind root"
-			: little       ? ": vfio-pci and af_xdp cannot pin their memory"
-				       : "");
+			geteuid() == 0   ? "; does not bind root"
+				: little ? ": vfio-pci and af_xdp cannot pin their memory"
+					 : "");
 	}
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * doctor, leftovers: what primaries that were killed could not remove. Runtime directories keep
- * names taken; hugepage files keep memory taken; sockets and process number files keep nothing, but mislead.
+ * names taken; hugepage files keep memory taken; sockets and process number files keep nothing, but
+ * mislead.
  *
  * Design notes
  * 1. An empty directory is no sign of death: an embedded node keeps nothing in its own. It takes
@@ -74,8 +75,8 @@ is_locked(const char *path)
 		return true; /* gone meanwhile, or not ours to judge */
 	FILE *f = fopen("/proc/locks", "r");
 
-	key = text(
-		" %02x:%02x:%" PRIu64 " ", major(st.st_dev), minor(st.st_dev), (uint64_t)st.st_ino);
+	key = text(" %02x:%02x:%" PRIu64 " ", major(st.st_dev), minor(st.st_dev),
+		(uint64_t)st.st_ino);
 	while (f != NULL && !locked && getline(&line, &size, f) > 0)
 		locked = strstr(line, key) != NULL;
 	free(key);
@@ -92,7 +93,8 @@ regex_word(const char *word, size_t len)
 	char *out = text("%s", "");
 
 	for (size_t i = 0; i < len; i++) {
-		char *longer = text("%s%s%c", out, strchr(".+*?^$|()[]{}\\", word[i]) ? "\\" : "", word[i]);
+		char *longer = text("%s%s%c", out, strchr(".+*?^$|()[]{}\\", word[i]) ? "\\" : "",
+			word[i]);
 
 		free(out);
 		out = longer;
@@ -102,13 +104,18 @@ regex_word(const char *word, size_t len)
 
 /* The command names these files and no other's: of the instance pmx0, not of pmx0map_1. */
 static void
-report_pages(struct doctor *d, const char *dir, const char *prefix, size_t len, size_t count, uint64_t page_bytes)
+report_pages(struct doctor *d, const char *dir, const char *prefix, size_t len, size_t count,
+	uint64_t page_bytes)
 {
-	char *path = text("%s/%.*s", dir, (int)len, prefix), *escaped = regex_word(path, strlen(path));
-	char *pattern = text("%smap_[0-9]+", escaped), *word = shell_word(pattern), *where = shell_word(dir);
-	char *mend = text("find %s -maxdepth 1 -regextype posix-extended -regex %s -delete", where, word);
+	char *path = text("%s/%.*s", dir, (int)len, prefix),
+	     *escaped = regex_word(path, strlen(path));
+	char *pattern = text("%smap_[0-9]+", escaped), *word = shell_word(pattern),
+	     *where = shell_word(dir);
+	char *mend = text("find %s -maxdepth 1 -regextype posix-extended -regex %s -delete", where,
+		word);
 
-	found(d, WARN, "leftover hugepages", mend, "%smap_*: %zu files, %" PRIu64 " MiB, of no process", path, count,
+	found(d, WARN, "leftover hugepages", mend,
+		"%smap_*: %zu files, %" PRIu64 " MiB, of no process", path, count,
 		count * (page_bytes >> 20));
 	left++;
 	free(mend);
@@ -121,13 +128,15 @@ report_pages(struct doctor *d, const char *dir, const char *prefix, size_t len, 
 
 /* Files of one prefix, from names[0] on; returns how many they are. */
 static size_t
-check_prefix(struct doctor *d, const char *dir, struct dirent **names, size_t count, uint64_t page_bytes)
+check_prefix(struct doctor *d, const char *dir, struct dirent **names, size_t count,
+	uint64_t page_bytes)
 {
 	const char *first = names[0]->d_name;
 	size_t len = eal_map_owner(first), same = 0;
 	bool used = is_alive(first, len);
 
-	while (same < count && eal_map_owner(names[same]->d_name) == len && strncmp(names[same]->d_name, first, len) == 0) {
+	while (same < count && eal_map_owner(names[same]->d_name) == len &&
+		strncmp(names[same]->d_name, first, len) == 0) {
 		char *path = text("%s/%s", dir, names[same++]->d_name);
 
 		used = used || is_locked(path);
@@ -180,7 +189,8 @@ is_stale(const char *path)
 		return false;
 	strcpy(to.sun_path, path);
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	bool stale = fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0 && errno == ECONNREFUSED;
+	bool stale = fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0 &&
+		errno == ECONNREFUSED;
 
 	if (fd >= 0)
 		close(fd);
@@ -234,7 +244,8 @@ is_pid_name(const struct dirent *e)
 {
 	size_t len = strlen(e->d_name);
 
-	return strncmp(e->d_name, "pmx-dpdk-", 9) == 0 && len > 4 && strcmp(e->d_name + len - 4, ".pid") == 0;
+	return strncmp(e->d_name, "pmx-dpdk-", 9) == 0 && len > 4 &&
+		strcmp(e->d_name + len - 4, ".pid") == 0;
 }
 
 /* Where primaries of this user keep sockets and process numbers. */
@@ -260,7 +271,8 @@ check_run(struct doctor *d)
 	for (int i = 0; i < n; i++) {
 		char *path = text("%s/%s", base ? base : "/tmp", names[i]->d_name);
 
-		check_file(d, path, "leftover process number", "no primary holds it", !is_locked(path));
+		check_file(d, path, "leftover process number", "no primary holds it",
+			!is_locked(path));
 		free(path);
 		free(names[i]);
 	}

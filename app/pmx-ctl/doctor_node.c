@@ -16,7 +16,7 @@
 #include "ctl.h"
 #include "wire/wire.h"
 
-#define NUMA_MAX 64
+#define NUMA_MAX    64
 #define PEERS_NAMED 8
 
 /* What the checks of one primary share. */
@@ -149,7 +149,8 @@ static const struct {
 	{"drop_short", "something else sends to this port or address"},
 	{"drop_bad_ip", "check cable and port; something on the way mangles IPv4"},
 	{"drop_fragment", "lower link.mtu on all nodes to the path's MTU"},
-	{"drop_other_mac", "harmless where a switch floods; otherwise mend mac= in the peers' [nodes]"},
+	{"drop_other_mac",
+		"harmless where a switch floods; otherwise mend mac= in the peers' [nodes]"},
 	{"drop_segmented", "the same link.mtu on all nodes"},
 	{"drop_oversized", "the same link.mtu on all nodes"},
 	{"drop_no_checksum", "the same proto.checksum on all nodes"},
@@ -232,7 +233,8 @@ peers_in(json_t *peers, const char *state, char *names, size_t size)
 		if (strcmp(get_text(p, "state"), state) != 0)
 			continue;
 		if (n++ < PEERS_NAMED)
-			used += (size_t)snprintf(names + used, size - used, "%s%" PRIu64, used ? ", " : "", get_u64(p, "node"));
+			used += (size_t)snprintf(names + used, size - used, "%s%" PRIu64,
+				used ? ", " : "", get_u64(p, "node"));
 	}
 	if (n > PEERS_NAMED)
 		snprintf(names + used, size - used, ", ...");
@@ -253,16 +255,19 @@ check_peers(struct visit *v)
 	silent = peers_in(peers, "asking", asking, sizeof(asking));
 	dead = peers_in(peers, "down", down, sizeof(down));
 	if (dead != 0)
-		tell(v, WARN, "peers", "see whether their hosts and primaries run: 'pmx-ctl doctor' there",
-			"%u of %zu did not answer and count as down: node %s", dead, json_array_size(peers), down);
+		tell(v, WARN, "peers",
+			"see whether their hosts and primaries run: 'pmx-ctl doctor' there",
+			"%u of %zu did not answer and count as down: node %s", dead,
+			json_array_size(peers), down);
 	if (silent != 0)
 		tell(v, WARN, "peers",
-			"see whether their primaries run, whether both [nodes] have the right addresses, and "
-			"whether the network passes the frames",
-			"%u of %zu are asked and have not answered yet: node %s", silent, json_array_size(peers), asking);
+			"see whether their primaries run, whether both [nodes] have the right "
+			"addresses, and whether the network passes the frames",
+			"%u of %zu are asked and have not answered yet: node %s", silent,
+			json_array_size(peers), asking);
 	if (dead + silent == 0)
-		tell(v, OK, "peers", NULL, "%zu in [nodes]; %u of them were not spoken to yet", json_array_size(peers),
-			peers_in(peers, "unused", unused, sizeof(unused)));
+		tell(v, OK, "peers", NULL, "%zu in [nodes]; %u of them were not spoken to yet",
+			json_array_size(peers), peers_in(peers, "unused", unused, sizeof(unused)));
 	json_decref(peers);
 }
 
@@ -331,7 +336,8 @@ read_lanes(struct visit *v)
 	globfree(&tasks);
 }
 
-/* Has an instance that was looked at before a lane on the CPU of one of this one's? With fewer CPUs than lanes it must. */
+/* Has an instance that was looked at before a lane on the CPU of one of this one's? With fewer CPUs
+ * than lanes it must. */
 static bool
 shares_cpu(struct visit *v)
 {

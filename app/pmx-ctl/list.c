@@ -3,8 +3,8 @@
  * peers, contexts and memory: what telemetry gives in pages of 32 or 64, by number.
  *
  * Design note
- * 1. A page may hold less than that although more follow: what exceeds telemetry's longest answer is
- *    left out without a word. So the end is an empty page, not a short one.
+ * 1. A page may hold less than that although more follow: what exceeds telemetry's longest answer
+ *    is left out without a word. So the end is an empty page, not a short one.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -97,22 +97,24 @@ show_peers(struct session *s, const struct options *o)
 	struct table t;
 	size_t i;
 	int result;
-	json_t *p, *list = ask_rows(s, o, "/pmx/peers", "node",
-		"no peers: [nodes] of the configuration names none but this node", &result);
+	json_t *p,
+		*list = ask_rows(s, o, "/pmx/peers", "node",
+			"no peers: [nodes] of the configuration names none but this node", &result);
 
 	if (list == NULL)
 		return result;
-	table_begin(&t, ">node|state|address|>epoch|>rtt|>rtt var|>rto|>cwnd bytes|"
-			">cwnd frames|>bytes in flight|>flows");
+	table_begin(&t,
+		">node|state|address|>epoch|>rtt|>rtt var|>rto|>cwnd bytes|"
+		">cwnd frames|>bytes in flight|>flows");
 	json_array_foreach(list, i, p) {
 		table_row(&t,
 			"%" PRIu64 "\t%s\t%s\t%08" PRIx64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64
 			"\t%" PRIu64 "\t%" PRIu64,
-			get_u64(p, "node"), get_text(p, "state"), get_text(p, "address"), get_u64(p, "epoch"),
-			time_text(get_u64(p, "rtt_ns")), time_text(get_u64(p, "rtt_var_ns")),
-			time_text(get_u64(p, "rto_ns")), get_u64(p, "cwnd_bytes"),
-			get_u64(p, "cwnd_frames"), get_u64(p, "inflight_bytes"),
-			get_u64(p, "flows"));
+			get_u64(p, "node"), get_text(p, "state"), get_text(p, "address"),
+			get_u64(p, "epoch"), time_text(get_u64(p, "rtt_ns")),
+			time_text(get_u64(p, "rtt_var_ns")), time_text(get_u64(p, "rto_ns")),
+			get_u64(p, "cwnd_bytes"), get_u64(p, "cwnd_frames"),
+			get_u64(p, "inflight_bytes"), get_u64(p, "flows"));
 	}
 	table_end(&t, stdout);
 	json_decref(list);
@@ -128,13 +130,14 @@ show_contexts(struct session *s, const struct options *o)
 	struct table t;
 	size_t i;
 	int result;
-	json_t *c, *list =
-		ask_rows(s, o, "/pmx/contexts", "context", "no context is open", &result);
+	json_t *c,
+		*list = ask_rows(s, o, "/pmx/contexts", "context", "no context is open", &result);
 
 	if (list == NULL)
 		return result;
-	table_begin(&t, ">context|state|>process|attached|>sent|>received|>send buffers|>receive buffers|"
-			">unread|>bad");
+	table_begin(&t,
+		">context|state|>process|attached|>sent|>received|>send buffers|>receive "
+		"buffers|>unread|>bad");
 	json_array_foreach(list, i, c) {
 		char pid[24];
 
@@ -144,9 +147,8 @@ show_contexts(struct session *s, const struct options *o)
 		table_row(&t,
 			"%" PRIu64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 " of %" PRIu64
 			"\t%" PRIu64 " of %" PRIu64 "\t%" PRIu64 "\t%" PRIu64,
-			get_u64(c, "context"), get_text(c, "state"),
-			get_u64(c, "pid") ? pid : "-", get_text(c, "attached"), v[0], v[1], v[2], v[3], v[4], v[5], v[6],
-			v[7]);
+			get_u64(c, "context"), get_text(c, "state"), get_u64(c, "pid") ? pid : "-",
+			get_text(c, "attached"), v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]);
 	}
 	table_end(&t, stdout);
 	json_decref(list);
@@ -177,17 +179,20 @@ print_transfers(const json_t *list)
 	size_t i;
 	json_t *c;
 
-	table_begin(&t, ">context|>under way|>pushed|>pulled|>failed|>served|>refused|>mapped|>pin hits|>misses|"
-			">evictions|>invalidations|>pinned");
+	table_begin(&t,
+		">context|>under way|>pushed|>pulled|>failed|>served|>refused|>mapped|>pin "
+		"hits|>misses|>evictions|>invalidations|>pinned");
 	json_array_foreach(list, i, c) {
 		table_row(&t,
-			"%" PRIu64 "\t%" PRIu64 "\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%s\t%" PRIu64 "\t%" PRIu64
-			"\t%" PRIu64 "\t%" PRIu64 "\t%s",
-			get_u64(c, "context"), get_u64(c, "transfers"), bytes_text(get_u64(c, "pushed_bytes")),
-			bytes_text(get_u64(c, "pulled_bytes")), get_u64(c, "failed"), get_u64(c, "served"),
-			get_u64(c, "refused"), bytes_text(get_u64(c, "mapped_bytes")), get_u64(c, "pin_hits"),
-			get_u64(c, "pin_misses"), get_u64(c, "pin_evictions"), get_u64(c, "pin_invalidations"),
-			bytes_text(get_u64(c, "pinned_bytes")));
+			"%" PRIu64 "\t%" PRIu64 "\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
+			"\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%s",
+			get_u64(c, "context"), get_u64(c, "transfers"),
+			bytes_text(get_u64(c, "pushed_bytes")),
+			bytes_text(get_u64(c, "pulled_bytes")), get_u64(c, "failed"),
+			get_u64(c, "served"), get_u64(c, "refused"),
+			bytes_text(get_u64(c, "mapped_bytes")), get_u64(c, "pin_hits"),
+			get_u64(c, "pin_misses"), get_u64(c, "pin_evictions"),
+			get_u64(c, "pin_invalidations"), bytes_text(get_u64(c, "pinned_bytes")));
 	}
 	table_end(&t, stdout);
 }
@@ -205,9 +210,11 @@ print_regions(const json_t *list)
 
 		if (json_object_get(r, "area"))
 			snprintf(area, sizeof(area), "%" PRIu64, get_u64(r, "area"));
-		table_row(&t, "%" PRIu64 "\t%" PRIu64 "\t%s\t0x%" PRIx64 "\t%s\t%" PRIu64 "\t%s\t%s", get_u64(r, "region"),
-			get_u64(r, "context"), area, get_u64(r, "addr"), bytes_text(get_u64(r, "bytes")), get_u64(r, "pins"),
-			get_text(r, "access"), get_text(r, "method"));
+		table_row(&t,
+			"%" PRIu64 "\t%" PRIu64 "\t%s\t0x%" PRIx64 "\t%s\t%" PRIu64 "\t%s\t%s",
+			get_u64(r, "region"), get_u64(r, "context"), area, get_u64(r, "addr"),
+			bytes_text(get_u64(r, "bytes")), get_u64(r, "pins"), get_text(r, "access"),
+			get_text(r, "method"));
 	}
 	table_end(&t, stdout);
 }

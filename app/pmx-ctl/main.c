@@ -93,8 +93,7 @@ static const struct command {
 	int (*show)(struct session *s, const struct options *o);
 } commands[] = {
 	{"stat", show_stat}, {"peers", show_peers}, {"contexts", show_contexts},
-	{"memory", show_memory},
-	{"drops", show_drops}, {"doctor", NULL}, /* needs no session */
+	{"memory", show_memory}, {"drops", show_drops}, {"doctor", NULL}, /* needs no session */
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
@@ -188,7 +187,7 @@ main(int argc, char **argv)
 		fputs(usage, stderr);
 		return 2;
 	}
-	signal(SIGPIPE,
-		SIG_IGN); /* a primary that ends while it is asked is an error, not our end */
+	signal(SIGPIPE, SIG_IGN); /* a primary that ends while it is asked is an error, not our
+				   * end */
 	return run_named(argv[optind], &o);
 }

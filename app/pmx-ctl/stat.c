@@ -80,8 +80,9 @@ describe(const json_t *values)
 	json_object_foreach((json_t *)values, name, value) {
 		struct meaning m = counter_meaning(name);
 
-		json_array_append_new(list, json_pack("{s:s, s:O, s:s, s:s}", "name", name, "value",
-						    value, "unit", m.unit, "meaning", m.help));
+		json_array_append_new(list,
+			json_pack("{s:s, s:O, s:s, s:s}", "name", name, "value", value, "unit",
+				m.unit, "meaning", m.help));
 	}
 	return list;
 }
@@ -141,8 +142,8 @@ print_rates_json(const json_t *before, json_t *after, double seconds, const json
 
 	json_object_foreach(after, name, value)
 		json_object_set_new(rates, name, json_real(rate(before, name, value, seconds)));
-	json_t *line =
-		json_pack("{s:f, s:o, s:O}", "seconds", seconds, "rates", rates, "info", info);
+	json_t *line = json_pack("{s:f, s:o, s:O}", "seconds", seconds, "rates", rates, "info",
+		info);
 
 	json_dumpf(line, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
 	putchar('\n');

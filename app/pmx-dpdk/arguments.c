@@ -34,7 +34,8 @@ enum option_number {
 	LEGACY_MEM,
 };
 
-/* Those that matter here; the rest for the sake of abbreviations, and of the words that belong to them. */
+/* Those that matter here; the rest for the sake of abbreviations, and of the words that belong to
+ * them. */
 static const struct option longs[] = {
 	{"file-prefix", required_argument, NULL, FILE_PREFIX},
 	{"huge-dir", required_argument, NULL, HUGE_DIR_GIVEN},
@@ -207,7 +208,8 @@ has_cpu(unsigned cpu)
 }
 
 static int
-count_lcores(const struct eal_arguments *a, const struct config *c, unsigned *count, char *error, size_t error_len)
+count_lcores(const struct eal_arguments *a, const struct config *c, unsigned *count, char *error,
+	size_t error_len)
 {
 	bool lcores[NUMBERS] = {0}, cpus[NUMBERS] = {0};
 	const char *given = a->lcores ? a->lcores : a->core_mask;
@@ -220,18 +222,25 @@ count_lcores(const struct eal_arguments *a, const struct config *c, unsigned *co
 	else /* start_eal gives one for each lane */
 		memset(cpus, true, c->lanes), memset(lcores, true, c->lanes);
 	if (!good) {
-		snprintf(error, error_len, "EAL argument '%s': neither a list of lcores (0,2-3), nor lcores at CPUs (0@2,1@3), nor with -c a mask", given);
+		snprintf(error, error_len,
+			"EAL argument '%s': neither a list of lcores (0,2-3), nor lcores at CPUs "
+			"(0@2,1@3), nor with -c a mask",
+			given);
 		return -EINVAL;
 	}
 	*count = 0;
 	for (unsigned i = 0; i < NUMBERS; i++) {
 		if (lcores[i] && i >= RTE_MAX_LCORE) {
-			snprintf(error, error_len, "EAL argument '%s': lcores are 0 to %d", given, RTE_MAX_LCORE - 1);
+			snprintf(error, error_len, "EAL argument '%s': lcores are 0 to %d", given,
+				RTE_MAX_LCORE - 1);
 			return -EINVAL;
 		}
 		if (cpus[i] && !has_cpu(i)) {
-			snprintf(error, error_len, given ? "EAL argument '%s': this host has no CPU %u" :
-				"engine.lanes = %s%u: this host has too few CPUs; name one for each with -l", given ? given : "", given ? i : c->lanes);
+			snprintf(error, error_len,
+				given ? "EAL argument '%s': this host has no CPU %u"
+				      : "engine.lanes = %s%u: this host has too few CPUs; name one "
+					"for each with -l",
+				given ? given : "", given ? i : c->lanes);
 			return -EINVAL;
 		}
 		*count += lcores[i];
@@ -244,11 +253,11 @@ count_lcores(const struct eal_arguments *a, const struct config *c, unsigned *co
 /* Hugepages that an EAL of these arguments may use. */
 struct pages {
 	const struct eal_arguments *a;
-	const char *name;         /* of the instance */
-	bool left;                /* files of that name are nobody's, and removed at its start */
-	uint64_t sizes[8];        /* that were counted */
+	const char *name;  /* of the instance */
+	bool left;         /* files of that name are nobody's, and removed at its start */
+	uint64_t sizes[8]; /* that were counted */
 	unsigned count;
-	uint64_t all, free;       /* bytes */
+	uint64_t all, free; /* bytes */
 	uint64_t smallest;
 };
 
@@ -258,7 +267,8 @@ read_pages(uint64_t page_bytes, const char *which)
 	char path[128];
 	unsigned long long n = 0;
 
-	snprintf(path, sizeof(path), "/sys/kernel/mm/hugepages/hugepages-%llukB/%s", (unsigned long long)(page_bytes >> 10), which);
+	snprintf(path, sizeof(path), "/sys/kernel/mm/hugepages/hugepages-%llukB/%s",
+		(unsigned long long)(page_bytes >> 10), which);
 	FILE *f = fopen(path, "r");
 
 	if (f != NULL && fscanf(f, "%llu", &n) != 1)
@@ -275,7 +285,9 @@ count_mount(void *arg, const char *dir, uint64_t page_bytes)
 	struct pages *p = arg;
 	size_t len = strlen(dir);
 
-	if (p->a->huge_dir != NULL && (strncmp(p->a->huge_dir, dir, len) != 0 || (p->a->huge_dir[len] != 0 && p->a->huge_dir[len] != '/')))
+	if (p->a->huge_dir != NULL &&
+		(strncmp(p->a->huge_dir, dir, len) != 0 ||
+			(p->a->huge_dir[len] != 0 && p->a->huge_dir[len] != '/')))
 		return;
 	for (unsigned i = 0; i < p->count; i++) {
 		if (p->sizes[i] == page_bytes)
@@ -285,9 +297,12 @@ count_mount(void *arg, const char *dir, uint64_t page_bytes)
 		return;
 	p->sizes[p->count++] = page_bytes;
 	p->all += read_pages(page_bytes, "nr_hugepages");
-	p->free += read_pages(page_bytes, "free_hugepages") - read_pages(page_bytes, "resv_hugepages");
+	p->free += read_pages(page_bytes, "free_hugepages") -
+		read_pages(page_bytes, "resv_hugepages");
 	if (p->left)
-		p->free += files_that(p->a->huge_dir ? p->a->huge_dir : dir, is_map_of, p->name, false) * page_bytes;
+		p->free += files_that(p->a->huge_dir ? p->a->huge_dir : dir, is_map_of, p->name,
+				   false) *
+			page_bytes;
 	p->smallest = p->smallest == 0 || page_bytes < p->smallest ? page_bytes : p->smallest;
 }
 
@@ -318,14 +333,19 @@ is_mib(const char *s)
 }
 
 static int
-find_memory(const struct eal_arguments *a, const struct config *c, bool left, struct config_host *h, char *error, size_t error_len)
+find_memory(const struct eal_arguments *a, const struct config *c, bool left, struct config_host *h,
+	char *error, size_t error_len)
 {
-	uint64_t asked = (a->memory_mib ? strtoull(a->memory_mib, NULL, 10) : a->socket_mem ? sum_mib(a->socket_mem) : 0) << 20;
+	uint64_t asked = (a->memory_mib                  ? strtoull(a->memory_mib, NULL, 10)
+					 : a->socket_mem ? sum_mib(a->socket_mem)
+							 : 0)
+		<< 20;
 	struct pages p = {.a = a, .name = c->name, .left = left};
 	struct config_memory need;
 
 	if (a->memory_mib != NULL && !is_mib(a->memory_mib)) {
-		snprintf(error, error_len, "EAL argument -m '%s': not a number from 1 to %u (MiB)", a->memory_mib, MIB_MAX);
+		snprintf(error, error_len, "EAL argument -m '%s': not a number from 1 to %u (MiB)",
+			a->memory_mib, MIB_MAX);
 		return -EINVAL;
 	}
 	if (a->no_huge) {
@@ -339,31 +359,42 @@ find_memory(const struct eal_arguments *a, const struct config *c, bool left, st
 	if (p.count == 0 && a->in_memory) /* which needs no mount */
 		count_mount(&p, a->huge_dir ? a->huge_dir : "", 2u << 20);
 	if (p.count == 0 && a->huge_dir != NULL) {
-		snprintf(error, error_len, "EAL argument --huge-dir %s: no hugepages are mounted there", a->huge_dir);
+		snprintf(error, error_len,
+			"EAL argument --huge-dir %s: no hugepages are mounted there", a->huge_dir);
 		return -EINVAL;
 	}
 	h->memory_of = "hugepages";
-	h->memory_more = "reserve more (dpdk-config/hugepages.sh); without hugepages it runs with the EAL arguments --no-huge -m MIB";
+	h->memory_more = "reserve more (dpdk-config/hugepages.sh); without hugepages it runs with "
+			 "the EAL arguments --no-huge -m MIB";
 	h->page_bytes = p.smallest ? p.smallest : 2u << 20;
 	h->memory_most = p.all;
 	h->memory_free = p.free;
-	config_memory(c, h->page_bytes, &need);
+	node_config_memory(c, h->page_bytes, &need);
 	h->page_files = (asked > need.all ? asked : need.all) / h->page_bytes;
 	if (asked > p.all) {
-		snprintf(error, error_len, "the EAL arguments ask for %llu MiB of hugepages (-m, --socket-mem), there are %llu. Ask for less, or %s",
-			(unsigned long long)asked >> 20, (unsigned long long)p.all >> 20, h->memory_more);
+		snprintf(error, error_len,
+			"the EAL arguments ask for %llu MiB of hugepages (-m, --socket-mem), there "
+			"are %llu. Ask for less, or %s",
+			(unsigned long long)asked >> 20, (unsigned long long)p.all >> 20,
+			h->memory_more);
 		return -EINVAL;
 	}
 	if (asked > p.free) {
-		snprintf(error, error_len, "the EAL arguments ask for %llu MiB of hugepages (-m, --socket-mem), of %llu only %llu are free now",
-			(unsigned long long)asked >> 20, (unsigned long long)p.all >> 20, (unsigned long long)p.free >> 20);
+		snprintf(error, error_len,
+			"the EAL arguments ask for %llu MiB of hugepages (-m, --socket-mem), of "
+			"%llu only %llu are free now",
+			(unsigned long long)asked >> 20, (unsigned long long)p.all >> 20,
+			(unsigned long long)p.free >> 20);
 		return -EAGAIN;
 	}
 	/* otherwise the EAL takes more when it needs more */
-	uint64_t most = a->socket_limit ? sum_mib(a->socket_limit) << 20 : a->legacy_mem && asked ? asked : UINT64_MAX;
+	uint64_t most = a->socket_limit  ? sum_mib(a->socket_limit) << 20
+		: a->legacy_mem && asked ? asked
+					 : UINT64_MAX;
 
 	if (most < p.all) {
-		h->memory_more = a->socket_limit ? "raise --socket-limit" : "give the EAL more with -m";
+		h->memory_more = a->socket_limit ? "raise --socket-limit"
+						 : "give the EAL more with -m";
 		h->memory_most = most;
 		h->memory_free = most < p.free ? most : p.free;
 	}
@@ -371,18 +402,21 @@ find_memory(const struct eal_arguments *a, const struct config *c, bool left, st
 }
 
 int
-arguments_host(const struct eal_arguments *a, const struct config *c, bool left, struct config_host *h, char *error, size_t error_len)
+arguments_host(const struct eal_arguments *a, const struct config *c, bool left,
+	struct config_host *h, char *error, size_t error_len)
 {
 	if (a->file_prefix != NULL && strcmp(a->file_prefix, c->name) != 0) {
 		snprintf(error, error_len,
-			"EAL argument --file-prefix %s: applications and pmx-ctl find a primary by its node.name, which is %s: give it that name "
-			"in its configuration, and leave --file-prefix out", a->file_prefix, c->name);
+			"EAL argument --file-prefix %s: applications and pmx-ctl find a primary by "
+			"its node.name, which is %s: give it that name in its configuration, and "
+			"leave --file-prefix out",
+			a->file_prefix, c->name);
 		return -EINVAL;
 	}
 	if (count_lcores(a, c, &h->lcores, error, error_len) != 0)
 		return -EINVAL;
 	int result = find_memory(a, c, left, h, error, error_len);
 
-	h->descriptors = descriptors_raise(config_descriptors(c) + h->page_files);
+	h->descriptors = descriptors_raise(node_config_descriptors(c) + h->page_files);
 	return result;
 }

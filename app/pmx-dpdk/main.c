@@ -45,7 +45,7 @@ static volatile sig_atomic_t stop_signal;
 static int instance_lock = -1; /* of the name, and its file */
 static char lock_path[256];
 static char eal_prefix[64];
-static bool given; /* another primary has it all: nothing is closed, only left */
+static bool given;  /* another primary has it all: nothing is closed, only left */
 static bool took;   /* it goes on where another stopped, or began by itself */
 static bool linked; /* the name led to the primary that was to be taken over from */
 
@@ -55,29 +55,36 @@ static const char usage[] =
 	"The primary of one node: runs the PM protocol on poll-mode lcores, and lets applications\n"
 	"attach. CONFIG is an INI file; its keys are in doc/configuration.md.\n"
 	"\n"
-	"  --check          say whether a start with these EAL arguments and CONFIG would fail, and why;\n"
+	"  --check          say whether a start with these EAL arguments and CONFIG would fail, "
+	"and why;\n"
 	"                   touches no device\n"
 	"  --config-doc     print the table of keys as Markdown, and end\n"
-	"  --take-over      go on where the running primary of this node stops: thin clients and peers see\n"
+	"  --take-over      go on where the running primary of this node stops: thin clients and "
+	"peers see\n"
 	"                   a pause, secondaries the end of theirs\n"
 	"  --ready-fd N     write a line to descriptor N when applications can attach\n"
 	"  --help, --version\n"
 	"\n"
 	"The EAL gets --file-prefix from node.name, and lcores from engine.lanes unless given.\n"
-	"Stop it with SIGINT, SIGTERM, SIGHUP (unless it was ignored: nohup) or SIGQUIT. With NOTIFY_SOCKET\n"
-	"set, systemd is told of readiness. Exit code 2: configuration or arguments are wrong, another try\n"
+	"Stop it with SIGINT, SIGTERM, SIGHUP (unless it was ignored: nohup) or SIGQUIT. With "
+	"NOTIFY_SOCKET\n"
+	"set, systemd is told of readiness. Exit code 2: configuration or arguments are wrong, "
+	"another try\n"
 	"is in vain; 1: it failed for another reason.\n";
 
-/* Exit codes: a start that is tried again may succeed, or never will. dpdk-config/pmx-dpdk.service goes by it. */
+/* Exit codes: a start that is tried again may succeed, or never will. dpdk-config/pmx-dpdk.service
+ * goes by it. */
 #define EXIT_FAILED 1
 #define EXIT_WRONG  2
 
-/* Of a start that failed so: what the configuration or the EAL arguments ask for is wrong, or something else stands in its way
- * (an address in use, a peer's socket that is not there yet). */
+/* Of a start that failed so: what the configuration or the EAL arguments ask for is wrong, or
+ * something else stands in its way (an address in use, a peer's socket that is not there yet). */
 static int
 exit_code(int error)
 {
-	return error == -EINVAL || error == -ENODEV || error == -ENOMEM || error == -EMFILE ? EXIT_WRONG : EXIT_FAILED;
+	return error == -EINVAL || error == -ENODEV || error == -ENOMEM || error == -EMFILE
+		? EXIT_WRONG
+		: EXIT_FAILED;
 }
 
 struct options {
@@ -129,7 +136,8 @@ lock_instance(const char *name, char *path, size_t size, unsigned patience)
 static char *late_devices[16];
 static unsigned late_count;
 
-/* "0@CPU,1@CPU": each lane on a CPU that it may use and that no other primary of this host polls on, if there is one. */
+/* "0@CPU,1@CPU": each lane on a CPU that it may use and that no other primary of this host polls
+ * on, if there is one. */
 static void
 place_lanes(char *out, size_t size, unsigned lanes)
 {
@@ -141,14 +149,16 @@ place_lanes(char *out, size_t size, unsigned lanes)
 	for (unsigned i = 0; i < lanes && used < size; i++) {
 		int cpu = poller_cpu(&left);
 
-		used += (size_t)snprintf(out + used, size - used, "%s%u@%d", i ? "," : "", i, cpu < 0 ? 0 : cpu);
+		used += (size_t)snprintf(out + used, size - used, "%s%u@%d", i ? "," : "", i,
+			cpu < 0 ? 0 : cpu);
 		if (cpu >= 0)
 			CPU_CLR(cpu, &left);
 	}
 }
 
 static int
-start_eal(int argc, char **argv, const struct eal_arguments *given, const struct config *c, const char *name, bool later)
+start_eal(int argc, char **argv, const struct eal_arguments *given, const struct config *c,
+	const char *name, bool later)
 {
 	char *args[argc + 8];
 	char prefix[64], lcores[16 * CONFIG_LANES_MAX];
@@ -218,8 +228,8 @@ clear_leftovers(const char *huge, const char *prefix)
 		remove_leftovers(dir, huge, prefix);
 }
 
-/* Two primaries of one name run for a moment: the second has the name with a + behind it, and the next one after it the name
- * again. */
+/* Two primaries of one name run for a moment: the second has the name with a + behind it, and the
+ * next one after it the name again. */
 static void
 other_prefix(char *prefix, size_t size)
 {
@@ -232,10 +242,12 @@ other_prefix(char *prefix, size_t size)
 	if (!second && n + 1 < size)
 		strcpy(prefix + n, "+");
 	runtime_path(config, sizeof(config), prefix, "");
-	linked = unlink(config) == 0; /* the link of a + that will not be needed; directories stay */
+	/* the link of a + that will not be needed; directories stay */
+	linked = unlink(config) == 0;
 }
 
-/* The other primary goes on: its name leads to it again. At exit, behind telemetry's own clean-up, which goes by that name. */
+/* The other primary goes on: its name leads to it again. At exit, behind telemetry's own clean-up,
+ * which goes by that name. */
 static void
 link_again(void)
 {
@@ -265,7 +277,8 @@ on_signal(int number)
 	}
 }
 
-/* Before the EAL begins: from then on there is something to remove. One that comes before the lanes run stops them at once. */
+/* Before the EAL begins: from then on there is something to remove. One that comes before the lanes
+ * run stops them at once. */
 static void
 catch_signals(void)
 {
@@ -275,7 +288,8 @@ catch_signals(void)
 
 	for (size_t i = 0; i < sizeof(stops) / sizeof(stops[0]); i++) {
 		/* nohup: whoever started this wants it to go on without its terminal */
-		if (sigaction(stops[i], NULL, &before) != 0 || before.sa_handler != SIG_IGN || stops[i] != SIGHUP)
+		if (sigaction(stops[i], NULL, &before) != 0 || before.sa_handler != SIG_IGN ||
+			stops[i] != SIGHUP)
 			sigaction(stops[i], &action, NULL);
 	}
 	signal(SIGPIPE, SIG_IGN); /* virtio_user writes to a vhost backend that may have ended */
@@ -296,14 +310,17 @@ run_lanes(struct node *n)
 	atomic_store(&running, n);
 	if (stop_signal != 0)
 		on_signal(stop_signal);
-	RTE_LCORE_FOREACH_WORKER(lcore) {
+	RTE_LCORE_FOREACH_WORKER(lcore)
+	{
 		if (lane >= n->config.lanes)
 			break;
 		rte_eal_remote_launch(run_lane, &n->engines[lane++], lcore);
 	}
 	if (lane < n->config.lanes) {
-		fprintf(stderr, "pmx-dpdk: engine.lanes = %u, but the EAL has %u lcores: give it more "
-				"with -l\n", n->config.lanes, rte_lcore_count());
+		fprintf(stderr,
+			"pmx-dpdk: engine.lanes = %u, but the EAL has %u lcores: give it more with "
+			"-l\n",
+			n->config.lanes, rte_lcore_count());
 		on_signal(SIGTERM);
 		rte_eal_mp_wait_lcore();
 		return EXIT_WRONG;
@@ -328,16 +345,18 @@ notify_ready(const struct options *o, const struct config *c)
 	strcpy(to.sun_path, path);
 	if (to.sun_path[0] == '@')
 		to.sun_path[0] = 0;
-	if (fd < 0 || sendto(fd, "READY=1", 7, 0, (struct sockaddr *)&to,
-			      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path))) < 0)
+	if (fd < 0 ||
+		sendto(fd, "READY=1", 7, 0, (struct sockaddr *)&to,
+			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path))) < 0)
 		fprintf(stderr, "pmx-dpdk: NOTIFY_SOCKET %s: %s\n", path, strerror(errno));
 	if (fd >= 0)
 		close(fd);
 }
 
-/* DPDK's captures take their times from a clock that is set by their first frame, to a moment behind that frame's; the difference,
- * below zero, is read as 2^64 cycles, which is 2251. So the first frame is one of the future, that nobody captures. From 24.03 on
- * who writes the file converts the times. */
+/* DPDK's captures take their times from a clock that is set by their first frame, to a moment
+ * behind that frame's; the difference, below zero, is read as 2^64 cycles, which is 2251. So the
+ * first frame is one of the future, that nobody captures. From 24.03 on who writes the file
+ * converts the times. */
 static void
 set_capture_clock(const struct node *n)
 {
@@ -345,7 +364,8 @@ set_capture_clock(const struct node *n)
 	struct rte_mbuf *frame = rte_pktmbuf_alloc(n->pool), *copy = NULL;
 
 	if (frame != NULL && rte_pktmbuf_append(frame, 64) != NULL)
-		copy = rte_pcapng_copy(0, 0, frame, n->pool, 64, rte_get_tsc_cycles() + rte_get_tsc_hz(), RTE_PCAPNG_DIRECTION_IN);
+		copy = rte_pcapng_copy(0, 0, frame, n->pool, 64,
+			rte_get_tsc_cycles() + rte_get_tsc_hz(), RTE_PCAPNG_DIRECTION_IN);
 	rte_pktmbuf_free(copy);
 	rte_pktmbuf_free(frame);
 #else
@@ -371,7 +391,8 @@ take_over(struct config *config, struct takeover **t, char *error, uint32_t erro
 	}
 	for (unsigned i = 0; i < late_count; i++) {
 		if (rte_dev_probe(late_devices[i]) != 0)
-			fprintf(stderr, "pmx-dpdk: --vdev=%s: %s\n", late_devices[i], rte_strerror(rte_errno));
+			fprintf(stderr, "pmx-dpdk: --vdev=%s: %s\n", late_devices[i],
+				rte_strerror(rte_errno));
 	}
 	result = node_link(node, error, error_len);
 	return result != 0 ? result : takeover_resume(node, *t, error, error_len);
@@ -401,7 +422,8 @@ serve(const struct options *o, struct config *config)
 	int result;
 
 	snprintf(name, sizeof(name), "%s", config->name);
-	result = o->take_over ? take_over(config, &taken, error, sizeof(error)) : node_start(&node, config, error, sizeof(error));
+	result = o->take_over ? take_over(config, &taken, error, sizeof(error))
+			      : node_start(&node, config, error, sizeof(error));
 	took = result == 0;
 	if (result != 0) {
 		fprintf(stderr, "pmx-dpdk: %s\n", error);
@@ -415,7 +437,8 @@ serve(const struct options *o, struct config *config)
 	result = attach_serve(node, takeover_attachments(taken));
 	takeover_free(taken);
 	if (result != 0) {
-		fprintf(stderr, "pmx-dpdk: applications cannot attach: %s\n", rte_strerror(rte_errno));
+		fprintf(stderr, "pmx-dpdk: applications cannot attach: %s\n",
+			rte_strerror(rte_errno));
 		result = EXIT_FAILED;
 	} else {
 		fprintf(stderr, "pmx-dpdk: node %u '%s' ready\n", node->config.id, name);
@@ -426,7 +449,8 @@ serve(const struct options *o, struct config *config)
 		attach_pause();
 		result = takeover_give(node);
 		if (result != 0)
-			fprintf(stderr, "pmx-dpdk: giving to another primary: %s\n", strerror(-result));
+			fprintf(stderr, "pmx-dpdk: giving to another primary: %s\n",
+				strerror(-result));
 		telemetry_serve(NULL);
 		given = true;
 		return result != 0;
@@ -434,7 +458,8 @@ serve(const struct options *o, struct config *config)
 	attach_stop();
 	telemetry_serve(NULL);
 	rte_pdump_uninit();
-	node_end(node); /* the rest ends with this process: secondaries look at it until they have seen that */
+	/* the rest ends with this process: secondaries look at it until they have seen that */
+	node_end(node);
 	return result;
 }
 
@@ -447,14 +472,15 @@ check_start(const struct eal_arguments *given, const struct config *c, const str
 	int result = arguments_host(given, c, is_dead(c->name), &host, error, sizeof(error));
 
 	if (result == 0)
-		result = config_check_start(c, &host, error, sizeof(error));
+		result = node_config_check_start(c, &host, error, sizeof(error));
 	if (result != 0)
 		fprintf(stderr, "pmx-dpdk: %s: %s\n", o->config, error);
 	return result == 0 ? 0 : exit_code(result);
 }
 
 static int
-start(int eal_argc, char **eal_argv, const struct eal_arguments *given_arguments, const struct options *o, struct config *config)
+start(int eal_argc, char **eal_argv, const struct eal_arguments *given_arguments,
+	const struct options *o, struct config *config)
 {
 	const char *huge = given_arguments->huge_dir ? given_arguments->huge_dir : HUGE_DIR;
 	char dir[4096];
@@ -486,7 +512,7 @@ run(int eal_argc, char **eal_argv, const struct options *o)
 	char error[1024], link[4096];
 	int result;
 
-	if (config_read(&config, o->config, error, sizeof(error)) != 0) {
+	if (node_config_read(&config, o->config, error, sizeof(error)) != 0) {
 		fprintf(stderr, "pmx-dpdk: %s\n", error);
 		return EXIT_WRONG;
 	}
@@ -520,9 +546,10 @@ run(int eal_argc, char **eal_argv, const struct options *o)
 int
 main(int argc, char **argv)
 {
-	static const struct option longs[] = {{"check", no_argument, NULL, 'c'}, {"take-over", no_argument, NULL, 't'},
-		{"config-doc", no_argument, NULL, 'd'}, {"ready-fd", required_argument, NULL, 'r'},
-		{"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'v'}, {0}};
+	static const struct option longs[] = {{"check", no_argument, NULL, 'c'},
+		{"take-over", no_argument, NULL, 't'}, {"config-doc", no_argument, NULL, 'd'},
+		{"ready-fd", required_argument, NULL, 'r'}, {"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'v'}, {0}};
 	struct options o = {.ready_fd = -1};
 	int eal_argc = 1, opt;
 
@@ -546,7 +573,7 @@ main(int argc, char **argv)
 			o.take_over = true;
 			break;
 		case 'd':
-			config_print_doc(stdout);
+			node_config_print_doc(stdout);
 			return 0;
 		case 'r':
 			o.ready_fd = atoi(optarg);

@@ -32,7 +32,8 @@
 
 #define MAGIC           UINT32_C(0x504d5842) /* "PMXB" */
 #define TICK_MS         50                   /* longest sleep in a blocking call */
-#define LOST_NS         INT64_C(20000000)    /* a UDP ping without an answer for so long is lost */
+/* a UDP ping without an answer for so long is lost */
+#define LOST_NS         INT64_C(20000000)
 #define LOST_IN_A_ROW   50
 #define CONNECT_S       5.0               /* how long a client waits for its server to listen */
 #define UDP_QUIET_NS    INT64_C(20000000) /* after its end, a UDP stream empty so long is over */
@@ -57,7 +58,8 @@ struct request_hdr {
 /* The server's answer at the end of a TEST_COUNT. Big endian. */
 struct result_hdr {
 	uint64_t bytes;       /* read */
-	uint64_t timed_bytes; /* ... after the first read: how long that one took to come is not known */
+	uint64_t timed_bytes; /* ... after the first read: how long that one took to come is not
+			       * known */
 	uint64_t elapsed_ns;  /* from first to last read */
 };
 
@@ -208,8 +210,10 @@ resolve(struct baseline *b, struct sockaddr_storage *sa, socklen_t *len)
 
 		*local = (struct sockaddr_un){.sun_family = AF_UNIX};
 		*len = sizeof(*local);
-		if (snprintf(local->sun_path, sizeof(local->sun_path), "%s", text) >= (int)sizeof(local->sun_path))
-			return fail(b, -ENAMETOOLONG, "address \"%s\": %zu bytes at most", text, sizeof(local->sun_path) - 1);
+		if (snprintf(local->sun_path, sizeof(local->sun_path), "%s", text) >=
+			(int)sizeof(local->sun_path))
+			return fail(b, -ENAMETOOLONG, "address \"%s\": %zu bytes at most", text,
+				sizeof(local->sun_path) - 1);
 		return 0;
 	}
 	if (n >= 2 && text[0] == '[' && text[n - 1] == ']') {
@@ -284,8 +288,8 @@ datagram_connect(struct baseline *b, int fd, int tcp, uint16_t port)
 	socklen_t len = sizeof(sa);
 
 	if (getpeername(tcp, (struct sockaddr *)&sa, &len) != 0)
-		return fail(
-			b, -errno, "udp %s: the client is gone: %s", b->address, strerror(errno));
+		return fail(b, -errno, "udp %s: the client is gone: %s", b->address,
+			strerror(errno));
 	if (port)
 		((struct sockaddr_in *)&sa)->sin_port = htons(port);
 	if (connect(fd, (struct sockaddr *)&sa, len) != 0)
@@ -602,10 +606,12 @@ baseline_connect(struct baseline *b)
 static int
 exchange_request(struct session *s, enum test test, uint16_t udp_port)
 {
-	struct request_hdr request = {.magic = htonl(MAGIC),
+	struct request_hdr request = {
+		.magic = htonl(MAGIC),
 		.test = htons((uint16_t)test),
 		.udp_port = htons(udp_port),
-		.size = htonl(s->size)};
+		.size = htonl(s->size),
+	};
 	struct request_hdr answer;
 	int rc;
 

@@ -35,10 +35,12 @@ enum baseline_idle {
 
 struct baseline {
 	enum baseline_kind kind;
-	const char *address; /* "10.0.0.1:7000", "[fd00::1]:7000" or, for TCP's tests, a Unix socket's path; the server's on both sides */
+	const char *address; /* "10.0.0.1:7000", "[fd00::1]:7000" or, for TCP's tests, a Unix
+			      * socket's path; the server's on both sides */
 	enum baseline_idle idle;
 	double time_limit_s; /* bound of each call; 0 = 60 */
-	int socket_bytes;    /* UDP: receive and send buffer asked for, of which the system's limit admits some; 0 = the system's own */
+	int socket_bytes;    /* UDP: receive and send buffer asked for, of which the system's limit
+			      * admits some; 0 = the system's own */
 	char error[256];
 };
 
@@ -74,8 +76,8 @@ int baseline_latency(struct baseline *b, uint32_t size_bytes, uint64_t rounds, u
 /* Messages of size_bytes, one system call each, back to back for `seconds`: with 64 bytes the
  * message rate, with long ones the bandwidth. Each payload byte is copied by the kernel from the
  * sender's buffer and into the server's, as floor_bandwidth() copies from and to user buffers. */
-int baseline_stream(
-	struct baseline *b, uint32_t size_bytes, double seconds, struct baseline_flow *flow);
+int baseline_stream(struct baseline *b, uint32_t size_bytes, double seconds,
+	struct baseline_flow *flow);
 
 /* Latency and stream of each of n sizes; rows is an array of n. */
 int baseline_run(struct baseline *b, const uint32_t *sizes, size_t n, uint64_t rounds,
@@ -84,7 +86,8 @@ int baseline_run(struct baseline *b, const uint32_t *sizes, size_t n, uint64_t r
 /* End the server's baseline_serve(). */
 int baseline_quit(struct baseline *b);
 
-/* The sockets alone: listening at b->address; connected to it, within 5 s. A descriptor, or a negative errno. */
+/* The sockets alone: listening at b->address; connected to it, within 5 s. A descriptor, or a
+ * negative errno. */
 int baseline_listen(struct baseline *b);
 void baseline_unlisten(const struct baseline *b, int fd);
 int baseline_connect(struct baseline *b);

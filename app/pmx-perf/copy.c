@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a copy costs here, by the alignment of source and destination (SWoPP 1997, table 1: lowest and highest bandwidth, memory
- * beyond the caches). memcpy of the C library, as the application's copies of messages are. Needs no node.
+ * What a copy costs here, by the alignment of source and destination (SWoPP 1997, table 1: lowest
+ * and highest bandwidth, memory beyond the caches). memcpy of the C library, as the application's
+ * copies of messages are. Needs no node.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -57,10 +58,16 @@ copy_rate(uint8_t *to, const uint8_t *from, size_t bytes, double seconds)
 int
 run_copy(const struct options *o)
 {
-	static struct plot p = {.name = "copy", .title = "memcpy of memory beyond the caches", .x_label = "source: bytes beyond a cache line",
-		.y_label = "MB/s, median", .curves = OFFSETS};
+	static struct plot p = {
+		.name = "copy",
+		.title = "memcpy of memory beyond the caches",
+		.x_label = "source: bytes beyond a cache line",
+		.y_label = "MB/s, median",
+		.curves = OFFSETS,
+	};
 	size_t bytes = o->size_count ? o->sizes[0] : beyond_caches();
-	uint8_t *from = aligned_alloc(4096, (bytes + 2 * 4096) & ~4095ul), *to = aligned_alloc(4096, (bytes + 2 * 4096) & ~4095ul);
+	uint8_t *from = aligned_alloc(4096, (bytes + 2 * 4096) & ~4095ul),
+		*to = aligned_alloc(4096, (bytes + 2 * 4096) & ~4095ul);
 	double lowest = 0, highest = 0, spread = 0;
 	enum { TURNS = 3 };
 	static double rates[OFFSETS][OFFSETS][TURNS];
@@ -76,8 +83,8 @@ run_copy(const struct options *o)
 	/* every turn passes all of them: what disturbs one turn disturbs it for all */
 	for (unsigned turn = 0; turn < TURNS; turn++) {
 		for (unsigned i = 0; i < OFFSETS * OFFSETS; i++)
-			rates[i / OFFSETS][i % OFFSETS][turn] = copy_rate(to + offsets[i % OFFSETS], from + offsets[i / OFFSETS], bytes,
-				o->seconds / 20);
+			rates[i / OFFSETS][i % OFFSETS][turn] = copy_rate(to + offsets[i % OFFSETS],
+				from + offsets[i / OFFSETS], bytes, o->seconds / 20);
 	}
 	for (unsigned c = 0; c < OFFSETS; c++)
 		snprintf(p.label[c], sizeof(p.label[c]), "to %u", offsets[c]);
@@ -91,21 +98,27 @@ run_copy(const struct options *o)
 			y[c] = r[TURNS / 2];
 			lowest = lowest == 0 || y[c] < lowest ? y[c] : lowest;
 			highest = y[c] > highest ? y[c] : highest;
-			spread = (r[TURNS - 1] - r[0]) / y[c] > spread ? (r[TURNS - 1] - r[0]) / y[c] : spread;
+			spread = (r[TURNS - 1] - r[0]) / y[c] > spread
+				? (r[TURNS - 1] - r[0]) / y[c]
+				: spread;
 			if (o->json)
-				json_line(json_pack("{s:s, s:I, s:I, s:I, s:o}", "what", "copy", "size", (json_int_t)bytes, "from_offset",
-					(json_int_t)offsets[i], "to_offset", (json_int_t)offsets[c], "mb_per_second", json_figure(y[c])));
+				json_line(json_pack("{s:s, s:I, s:I, s:I, s:o}", "what", "copy",
+					"size", (json_int_t)bytes, "from_offset",
+					(json_int_t)offsets[i], "to_offset", (json_int_t)offsets[c],
+					"mb_per_second", json_figure(y[c])));
 		}
 	}
 	if (o->json)
-		json_line(json_pack("{s:s, s:I, s:o, s:o, s:o, s:o}", "what", "copy", "size", (json_int_t)bytes, "aligned_mb_per_second",
-			json_figure(p.y[0][0]), "lowest_mb_per_second", json_figure(lowest), "highest_mb_per_second", json_figure(highest),
-			"spread", json_figure(spread)));
+		json_line(json_pack("{s:s, s:I, s:o, s:o, s:o, s:o}", "what", "copy", "size",
+			(json_int_t)bytes, "aligned_mb_per_second", json_figure(p.y[0][0]),
+			"lowest_mb_per_second", json_figure(lowest), "highest_mb_per_second",
+			json_figure(highest), "spread", json_figure(spread)));
 	else
 		plot_print(&p);
 	if (!o->json)
-		printf("%zu bytes, medians of %d turns: lowest %.0f MB/s, highest %.0f, both on lines %.0f; widest spread %.0f %%\n", bytes, TURNS,
-			lowest, highest, p.y[0][0], spread * 100);
+		printf("%zu bytes, medians of %d turns: lowest %.0f MB/s, highest %.0f, both on "
+		       "lines %.0f; widest spread %.0f %%\n",
+			bytes, TURNS, lowest, highest, p.y[0][0], spread * 100);
 	free(from);
 	free(to);
 	return o->figure != NULL && !plot_write(&p, o->figure);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Which CPU this program polls on: the one that --cpu names, or one that no other poller of this host has
- * (lib/engine/pollers.c). Called by the main thread, before the EAL starts.
+ * Which CPU this program polls on: the one that --cpu names, or one that no other poller of this
+ * host has (lib/node/pollers.c). Called by the main thread, before the EAL starts.
  */
 #include <errno.h>
 #include <sched.h>
@@ -40,7 +40,8 @@ allowed_text(char *out, size_t size)
 			continue;
 		while (last + 1 < CPUS_MAX && CPU_ISSET(last + 1, allowed()))
 			last++;
-		at += (size_t)snprintf(out + at, size - at, first == last ? "%s%d" : "%s%d-%d", at ? "," : "", first, last);
+		at += (size_t)snprintf(out + at, size - at, first == last ? "%s%d" : "%s%d-%d",
+			at ? "," : "", first, last);
 		if (at >= size)
 			return;
 		first = last;
@@ -113,12 +114,15 @@ cpu_settle(struct options *o, bool eal)
 
 	if (o->cpu >= 0 && (o->cpu >= CPUS_MAX || !CPU_ISSET(o->cpu, allowed()))) {
 		allowed_text(text, sizeof(text));
-		fprintf(stderr, "pmx-perf: --cpu %d: this process may run on CPUs %s\n", o->cpu, text);
+		fprintf(stderr, "pmx-perf: --cpu %d: this process may run on CPUs %s\n", o->cpu,
+			text);
 		return -EINVAL;
 	}
 	if (o->cpu >= 0 && placed != NULL) {
-		fprintf(stderr, "pmx-perf: --cpu %d and the EAL argument %s both say where to run: give one of them\n", o->cpu,
-			placed);
+		fprintf(stderr,
+			"pmx-perf: --cpu %d and the EAL argument %s both say where to run: give "
+			"one of them\n",
+			o->cpu, placed);
 		return -EINVAL;
 	}
 	if (placed != NULL)

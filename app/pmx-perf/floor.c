@@ -31,11 +31,14 @@
 #include "floor.h"
 
 #define FLOOR_MAGIC      UINT32_C(0x504d5846) /* "PMXF" */
-#define FLOOR_USER_BYTES (256u * 1024)        /* user buffer that payloads are copied from and to */
-#define LOST_US          20000                /* a ping without an answer for so long is lost */
-#define LOST_IN_A_ROW    50                   /* so many lost pings are a dead link */
-#define REPEAT_US        2000                 /* between two sends of an unanswered control frame */
-#define CONTROL_US       5000000 /* a control frame unanswered for so long: the peer is not there */
+/* user buffer that payloads are copied from and to */
+#define FLOOR_USER_BYTES (256u * 1024)
+#define LOST_US          20000 /* a ping without an answer for so long is lost */
+#define LOST_IN_A_ROW    50    /* so many lost pings are a dead link */
+/* between two sends of an unanswered control frame */
+#define REPEAT_US        2000
+/* a control frame unanswered for so long: the peer is not there */
+#define CONTROL_US       5000000
 #define START_US         5000000 /* how long a port may refuse to start */
 #define LINGER_US        20000   /* the responder answers repeated QUITs so long, then leaves */
 #define POLLS_PER_CLOCK  64      /* empty polls between two looks at the clock */
@@ -62,7 +65,8 @@ struct floor_hdr {
 	rte_be32_t magic;      /* FLOOR_MAGIC */
 	uint8_t type;          /* enum floor_type; an answer is its request's plus one */
 	uint8_t mode;          /* enum floor_mode, in START */
-	rte_be16_t group;      /* START, PING: frames to be held before they are copied, echoed; 0 or 1: none */
+	rte_be16_t group;      /* START, PING: frames to be held before they are copied, echoed; 0
+				* or 1: none */
 	rte_be32_t run;        /* test that the frame belongs to */
 	rte_be32_t seq;        /* of a PING and its PONG */
 	rte_be64_t frames;     /* RESULT: DATA frames received */
@@ -88,7 +92,7 @@ struct responder {
 	uint8_t *user;  /* FLOOR_USER_BYTES and one frame */
 	uint32_t user_at;
 	uint16_t group, held_count;
-	rte_be32_t ping_seq;  /* that the held frames are of, if they are PINGs */
+	rte_be32_t ping_seq;                    /* that the held frames are of, if they are PINGs */
 	struct rte_mbuf *held[FLOOR_GROUP_MAX]; /* of the message that is not complete */
 };
 
@@ -114,7 +118,7 @@ static uint32_t
 frame_room(const struct rte_mempool *pool)
 {
 	return rte_pktmbuf_data_room_size((struct rte_mempool *)(uintptr_t)pool) -
-	       RTE_PKTMBUF_HEADROOM;
+		RTE_PKTMBUF_HEADROOM;
 }
 
 static inline void
@@ -248,8 +252,8 @@ floor_port_start(struct floor *f, uint16_t port, uint16_t jumbo_mtu, struct rte_
 			pool->name, frame_room(pool), longest, longest + RTE_PKTMBUF_HEADROOM);
 	rc = rte_eth_dev_info_get(port, &info);
 	if (rc != 0)
-		return fail(
-			f, rc, "no port %u: %s; give it by --vdev or -a", port, rte_strerror(-rc));
+		return fail(f, rc, "no port %u: %s; give it by --vdev or -a", port,
+			rte_strerror(-rc));
 	if (jumbo_mtu && info.max_mtu >= jumbo_mtu && info.max_rx_pktlen >= longest)
 		conf.rxmode.mtu = jumbo_mtu;
 	rc = rte_eth_dev_configure(port, 1, 1, &conf);
@@ -395,8 +399,8 @@ respond(const struct floor *f, struct responder *r, struct rte_mbuf **bufs, uint
 			if (take_data(r, bufs[i], fr))
 				continue;
 		} else if (fr &&
-			   (fr->hdr.type == FLOOR_PING || fr->hdr.type == FLOOR_START ||
-				   fr->hdr.type == FLOOR_FINISH || fr->hdr.type == FLOOR_QUIT)) {
+			(fr->hdr.type == FLOOR_PING || fr->hdr.type == FLOOR_START ||
+				fr->hdr.type == FLOOR_FINISH || fr->hdr.type == FLOOR_QUIT)) {
 			if (fr->hdr.type == FLOOR_PING && rte_be_to_cpu_16(fr->hdr.group) > 1) {
 				hold_ping(f, r, bufs[i], fr);
 				continue;
@@ -500,8 +504,9 @@ send_one(struct floor *f, enum floor_type type, enum floor_mode mode, uint32_t s
 		rte_pktmbuf_free(m);
 }
 
-/* Wait until `deadline` (ticks) for the answer of `type` to (run, seq), in so many frames. Copies the last one's header to *out
- * and learns the peer's address. Everything else that arrives is dropped. */
+/* Wait until `deadline` (ticks) for the answer of `type` to (run, seq), in so many frames. Copies
+ * the last one's header to *out and learns the peer's address. Everything else that arrives is
+ * dropped. */
 static bool
 wait_answer(struct floor *f, enum floor_type type, uint32_t seq, uint16_t frames, uint64_t deadline,
 	struct floor_hdr *out)
@@ -567,7 +572,8 @@ send_ping(struct floor *f, uint32_t seq, uint16_t frame_bytes, uint16_t group)
 		if (rte_pktmbuf_alloc_bulk(f->pool, bufs, part) != 0)
 			return;
 		for (uint16_t i = 0; i < part; i++) {
-			frame_fill(f, rte_pktmbuf_mtod(bufs[i], struct floor_frame *), FLOOR_PING, FLOOR_COUNT, seq);
+			frame_fill(f, rte_pktmbuf_mtod(bufs[i], struct floor_frame *), FLOOR_PING,
+				FLOOR_COUNT, seq);
 			bufs[i]->data_len = frame_bytes;
 			bufs[i]->pkt_len = frame_bytes;
 		}
@@ -576,8 +582,8 @@ send_ping(struct floor *f, uint32_t seq, uint16_t frame_bytes, uint16_t group)
 }
 
 int
-floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t rounds, uint64_t warmup,
-	struct hist *h, uint64_t *lost)
+floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t rounds,
+	uint64_t warmup, struct hist *h, uint64_t *lost)
 {
 	const uint64_t ns_per_tick_q32 = (UINT64_C(1000000000) << 32) / rte_get_tsc_hz();
 	uint64_t end = rte_rdtsc() + ticks_of_us(f->time_limit_s * 1e6);
@@ -597,7 +603,8 @@ floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t ro
 		uint64_t start = rte_rdtsc(), ticks;
 
 		send_ping(f, (uint32_t)i, frame_bytes, group);
-		if (likely(wait_answer(f, FLOOR_PONG, (uint32_t)i, group, start + patience, &pong))) {
+		if (likely(wait_answer(f, FLOOR_PONG, (uint32_t)i, group, start + patience,
+			    &pong))) {
 			ticks = rte_rdtsc() - start;
 			/* The product overflows after 4.2 s; patience is 20 ms. */
 			if (i >= warmup)
@@ -626,7 +633,7 @@ struct stream {
 	struct floor_frame head; /* of each frame */
 	uint16_t frame_bytes;
 	uint16_t burst;
-	uint16_t group; /* frames written before any is sent, 0: a burst */
+	uint16_t group;      /* frames written before any is sent, 0: a burst */
 	const uint8_t *user; /* payload source, NULL = headers only */
 	uint32_t user_at;
 };
@@ -659,7 +666,8 @@ stream_send(struct floor *f, struct stream *s, double seconds)
 
 	do {
 		if (unlikely(rte_pktmbuf_alloc_bulk(f->pool, bufs, n) != 0)) {
-			/* The port still holds them: an empty burst makes drivers look for sent ones. */
+			/* The port still holds them: an empty burst makes drivers look for sent
+			 * ones. */
 			rte_eth_tx_burst(f->port, 0, bufs, 0);
 			back_off(f, &tries);
 			continue;
@@ -734,7 +742,8 @@ floor_bandwidth(struct floor *f, uint16_t frame_bytes, uint16_t group, double se
 	if (rc != 0)
 		return rc;
 	if (group > FLOOR_GROUP_MAX)
-		return fail(f, -EINVAL, "messages of %u frames: at most %u", group, FLOOR_GROUP_MAX);
+		return fail(f, -EINVAL, "messages of %u frames: at most %u", group,
+			FLOOR_GROUP_MAX);
 	user = rte_zmalloc("floor_user", FLOOR_USER_BYTES + UINT16_MAX, RTE_CACHE_LINE_SIZE);
 	if (user == NULL)
 		return fail(f, -ENOMEM,

@@ -22,7 +22,7 @@
 #define FLOOR_FRAME_MIN   60     /* bytes, without FCS, as all frame_bytes here */
 #define FLOOR_HDR_BYTES   46     /* Ethernet and test header: not payload */
 #define FLOOR_BURST_MAX   64
-#define FLOOR_GROUP_MAX   256    /* frames of one message, see floor_bandwidth() */
+#define FLOOR_GROUP_MAX   256  /* frames of one message, see floor_bandwidth() */
 #define FLOOR_DESCRIPTORS 1024 /* asked of each queue; the pool needs twice as many and 512 */
 
 /* What to do when a poll found nothing. */
@@ -38,8 +38,8 @@ struct floor {
 	double time_limit_s;        /* bound of each call; floor_port_start() sets 60 */
 	struct rte_ether_addr mac;  /* own */
 	struct rte_ether_addr peer; /* broadcast until the peer's first answer */
-	uint32_t run; /* number of the latest test: tells late frames of earlier ones */
-	uint16_t group;             /* of the latest test: frames of a message, 0 = none */
+	uint32_t run;   /* number of the latest test: tells late frames of earlier ones */
+	uint16_t group; /* of the latest test: frames of a message, 0 = none */
 	char error[256];
 };
 
@@ -70,11 +70,12 @@ void floor_port_stop(struct floor *f);
  * passed first. */
 int floor_echo(struct floor *f, double seconds);
 
-/* Initiator: `rounds` ping-pongs of `group` frames of frame_bytes (1..FLOOR_GROUP_MAX; echoed when all have arrived) after
- * `warmup` unrecorded ones, round trips in ns into h (which the caller has initialised). *lost counts recorded rounds without an answer within
- * 20 ms; they are not in h. -ETIMEDOUT when 50 rounds in a row are lost or time is up. */
-int floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t rounds, uint64_t warmup,
-	struct hist *h, uint64_t *lost);
+/* Initiator: `rounds` ping-pongs of `group` frames of frame_bytes (1..FLOOR_GROUP_MAX; echoed when
+ * all have arrived) after `warmup` unrecorded ones, round trips in ns into h (which the caller has
+ * initialised). *lost counts recorded rounds without an answer within 20 ms; they are not in h.
+ * -ETIMEDOUT when 50 rounds in a row are lost or time is up. */
+int floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t rounds,
+	uint64_t warmup, struct hist *h, uint64_t *lost);
 
 /* Initiator: frames of frame_bytes in bursts of `burst`, 1..FLOOR_BURST_MAX, for `seconds`.
  * Headers only are written and read. The peer's count is what counts. */
@@ -84,7 +85,8 @@ int floor_rate(struct floor *f, uint16_t frame_bytes, uint16_t burst, double sec
 /* Initiator: the same in bursts of 32 with the application's work: each payload byte is copied
  * from a user buffer into the frame here, and out of the frame into one at the peer. group = 1:
  * burst by burst, so that frames stay in the cache. group = 2..FLOOR_GROUP_MAX: as messages of so
- * many frames, each written whole before any of it is sent, and received whole before it is read. */
+ * many frames, each written whole before any of it is sent, and received whole before it is
+ * read. */
 int floor_bandwidth(struct floor *f, uint16_t frame_bytes, uint16_t group, double seconds,
 	struct floor_result *result);
 

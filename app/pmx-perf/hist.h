@@ -12,7 +12,8 @@
 
 #define HIST_SUB_BITS  6 /* 64 buckets to a power of two */
 #define HIST_SUB       (1u << HIST_SUB_BITS)
-#define HIST_VALUE_MAX ((UINT64_C(1) << 37) - 1) /* 137 s: longer ones fall into the last bucket */
+/* 137 s: longer ones fall into the last bucket */
+#define HIST_VALUE_MAX ((UINT64_C(1) << 37) - 1)
 #define HIST_BUCKETS   ((37 - HIST_SUB_BITS + 1) * HIST_SUB)
 
 struct hist {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What each idle policy costs: the engine's CPU time against the round trip, by the gap between messages. One process: the engine
- * runs in a thread of its own as in pmx-dpdk, and the test attaches to it as a thin client would; two contexts of
- * it answer each other. The application polls, so that only the engine's policy counts.
+ * What each idle policy costs: the engine's CPU time against the round trip, by the gap between
+ * messages. One process: the engine runs in a thread of its own as in pmx-dpdk, and the test
+ * attaches to it as a thin client would; two contexts of it answer each other. The application
+ * polls, so that only the engine's policy counts.
  */
 #include <errno.h>
 #include <math.h>
@@ -31,18 +32,20 @@
 #define MOST  200000 /* round trips of a row */
 
 static const char fallback[] =
-	"[node]\nid = 0\nname = pmx-perf-idle\n[link 0]\ndriver = loop\nport = pmx-perf-idle\n[limits]\nmbufs = 8192\ncontexts = 4\n"
+	"[node]\nid = 0\nname = pmx-perf-idle\n[link 0]\ndriver = loop\nport = pmx-perf-idle\n"
+	"[limits]\nmbufs = 8192\ncontexts = 4\n"
 	"[nodes]\n0 = auto\n";
 static const char *const policies[] = {"spin", "pause", "yield", "adaptive", "sleep"};
 #define POLICIES (sizeof(policies) / sizeof(policies[0]))
 
-/* Microseconds between the end of a round trip and the next; the last is also a second in which nothing is sent. */
+/* Microseconds between the end of a round trip and the next; the last is also a second in which
+ * nothing is sent. */
 static const uint32_t gaps[] = {0, 10, 100, 1000, 10000, 1000000};
 #define GAPS (sizeof(gaps) / sizeof(gaps[0]))
 
 struct cell {
 	struct hist h;
-	double cpu;          /* of a core */
+	double cpu; /* of a core */
 };
 
 struct bench {
@@ -50,7 +53,7 @@ struct bench {
 	struct pmx_node *node;
 	struct pmx_context *ctx[2];
 	pthread_t thread;
-	clockid_t clock;     /* the engine's CPU time */
+	clockid_t clock; /* the engine's CPU time */
 	struct cell cells[POLICIES][GAPS];
 };
 
@@ -118,7 +121,8 @@ measure(struct bench *b, const struct options *o, struct cell *c, uint32_t gap)
 			e = pass(b->ctx[1], b->ctx[0]);
 		if (e != 0)
 			return e;
-		hist_record(&c->h, (uint64_t)((double)(rte_rdtsc() - start) * 1e9 / (double)perf_hz()));
+		hist_record(&c->h,
+			(uint64_t)((double)(rte_rdtsc() - start) * 1e9 / (double)perf_hz()));
 	}
 	spent = seconds(CLOCK_MONOTONIC) - begin;
 	c->cpu = (seconds(b->clock) - cpu) / spent;
@@ -133,11 +137,12 @@ start(struct bench *b, const struct options *o, char *path, size_t size)
 	int e;
 
 	if (rte_eal_init(o->eal_argc, o->eal_argv) < 0) {
-		fprintf(stderr, "pmx-perf: the DPDK EAL did not start: %s\n", rte_strerror(rte_errno));
+		fprintf(stderr, "pmx-perf: the DPDK EAL did not start: %s\n",
+			rte_strerror(rte_errno));
 		return -ENODEV;
 	}
-	e = o->embedded ? config_read(&config, o->embedded, error, sizeof(error)) :
-			  config_read_text(&config, fallback, error, sizeof(error));
+	e = o->embedded ? node_config_read(&config, o->embedded, error, sizeof(error))
+			: node_config_read_text(&config, fallback, error, sizeof(error));
 	if (e == 0) {
 		snprintf(path, size, "/tmp/pmx-perf-idle-%d.sock", getpid());
 		snprintf(config.socket, sizeof(config.socket), "%s", path);
@@ -209,13 +214,16 @@ print(const struct bench *b, const struct options *o, unsigned p, unsigned g)
 	char gap[16];
 
 	if (o->json) {
-		json_line(json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:I}", "test", "idle", "policy", policies[p], "gap_us",
-			(json_int_t)gaps[g], "p50_ns", (json_int_t)hist_percentile(&c->h, 500000), "p99_ns",
-			(json_int_t)hist_percentile(&c->h, 990000), "cpu", json_figure(c->cpu), "rounds", (json_int_t)hist_count(&c->h)));
+		json_line(json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:I}", "test", "idle", "policy",
+			policies[p], "gap_us", (json_int_t)gaps[g], "p50_ns",
+			(json_int_t)hist_percentile(&c->h, 500000), "p99_ns",
+			(json_int_t)hist_percentile(&c->h, 990000), "cpu", json_figure(c->cpu),
+			"rounds", (json_int_t)hist_count(&c->h)));
 		return;
 	}
-	printf("%-9s %8s %12.2f %12.2f %9.1f %%\n", policies[p], gap_name(gaps[g], gap, sizeof(gap)),
-		(double)hist_percentile(&c->h, 500000) / 1e3, (double)hist_percentile(&c->h, 990000) / 1e3, c->cpu * 100);
+	printf("%-9s %8s %12.2f %12.2f %9.1f %%\n", policies[p],
+		gap_name(gaps[g], gap, sizeof(gap)), (double)hist_percentile(&c->h, 500000) / 1e3,
+		(double)hist_percentile(&c->h, 990000) / 1e3, c->cpu * 100);
 }
 
 /* CPU against round trip, a curve a policy: its points are the gaps. */
@@ -226,10 +234,16 @@ draw(const struct bench *b, const char *dir)
 	int result = 0;
 
 	for (unsigned kind = 0; kind < 2; kind++) {
-		plot = (struct plot){.name = kind ? "idle_cpu" : "idle_round_trip", .x_label = "gap between round trips, us (1: none)",
-			.y_label = kind ? "engine, share of a core" : "round trip, us (median)", .x_log = true, .y_log = true,
-			.curves = POLICIES};
-		snprintf(plot.title, sizeof(plot.title), "%s by idle policy", kind ? "CPU time of the engine" : "Round trip");
+		plot = (struct plot){
+			.name = kind ? "idle_cpu" : "idle_round_trip",
+			.x_label = "gap between round trips, us (1: none)",
+			.y_label = kind ? "engine, share of a core" : "round trip, us (median)",
+			.x_log = true,
+			.y_log = true,
+			.curves = POLICIES,
+		};
+		snprintf(plot.title, sizeof(plot.title), "%s by idle policy",
+			kind ? "CPU time of the engine" : "Round trip");
 		for (unsigned p = 0; p < POLICIES; p++)
 			snprintf(plot.label[p], sizeof(plot.label[p]), "%s", policies[p]);
 		for (unsigned g = 0; g < GAPS; g++) {
@@ -238,7 +252,9 @@ draw(const struct bench *b, const char *dir)
 			for (unsigned p = 0; p < POLICIES; p++) {
 				double cpu = b->cells[p][g].cpu;
 
-				y[p] = kind ? (cpu > 0.0001 ? cpu : 0.0001) : (double)hist_percentile(&b->cells[p][g].h, 500000) / 1e3;
+				y[p] = kind
+					? (cpu > 0.0001 ? cpu : 0.0001)
+					: (double)hist_percentile(&b->cells[p][g].h, 500000) / 1e3;
 			}
 		}
 		result |= !plot_write(&plot, dir);

@@ -32,38 +32,77 @@ static const char usage[] =
 	"    --hit-ratio PERCENT (100)  transfers whose memory is pinned already; private memory\n"
 	"    --figure DIR           all sizes at 0, 25, 50, 75, 100 %: DIR/push.svg, .csv\n"
 	"  page                     4 KiB pulled, and asked for by a message and copied\n"
-	"  diff                     a region pushed, and what changed of it: 1 %, in one run or in words\n"
-	"  matched                  isend/irecv: round trip beside plain messages', bandwidth of offers\n"
-	"  unexpected               a search among --sizes (1 to 100000) messages that nobody waits for;\n"
-	"    --figure DIR           DIR/unexpected.svg, .csv. Wants limits.matched_entries and unexpected above that\n"
-	"  posted                   round trip with --sizes receives posted ahead (limits.receives)\n"
-	"  overlap                  share of a transfer that hides behind computation (engine.matching)\n"
-	"  mixed                    round trip of short messages beside bulk of --sizes from another context\n"
-	"  idle                     round trip and CPU time of the engine, by its idle policy and the gap\n"
-	"    --figure DIR           DIR/idle_round_trip.svg, idle_cpu.svg, .csv; EAL arguments behind --\n"
+	"  diff                     a region pushed, and what changed of it: 1 %, in one run or in "
+	"words\n"
+	"  matched                  isend/irecv: round trip beside plain messages', bandwidth of "
+	"offers\n"
+	"  unexpected               a search among --sizes (1 to 100000) messages that nobody "
+	"waits for;\n"
+	"    --figure DIR           DIR/unexpected.svg, .csv. Wants limits.matched_entries and "
+	"unexpected above that\n"
+	"  posted                   round trip with --sizes receives posted ahead "
+	"(limits.receives)\n"
+	"  overlap                  share of a transfer that hides behind computation "
+	"(engine.matching)\n"
+	"  mixed                    round trip of short messages beside bulk of --sizes from "
+	"another context\n"
+	"  idle                     round trip and CPU time of the engine, by its idle policy and "
+	"the gap\n"
+	"    --figure DIR           DIR/idle_round_trip.svg, idle_cpu.svg, .csv; EAL arguments "
+	"behind --\n"
 	"  pin                      what pinning costs here, and a hit of the pin-down cache\n"
-	"  copy                     memcpy by alignment of source and destination, memory beyond the caches; needs no node\n"
+	"  copy                     memcpy by alignment of source and destination, memory beyond "
+	"the caches; needs no node\n"
 	"    --figure DIR           DIR/copy.svg, .csv\n"
 	"What it is compared with:\n"
-	"  floor                    the raw link; a port behind --, e.g. -- --vdev=net_memif0,... With --sizes: of frames\n"
-	"                           as messages of these sizes are sent in; without, of 64 to 9000 bytes\n"
+	"  floor                    the raw link; a port behind --, e.g. -- --vdev=net_memif0,... "
+	"With --sizes: of frames\n"
+	"                           as messages of these sizes are sent in; without, of 64 to 9000 "
+	"bytes\n"
 	"    --respond              be the echoing side\n"
 	"  baseline tcp | udp       kernel sockets; both ends here, or\n"
 	"    --respond | --initiate one end, at --address IP:PORT, or the path of a Unix socket\n"
 	"    --socket-buffer N (4194304)  bytes asked for with udp, 0: the system's own\n"
-	"  baseline relay           between two such ends: from --via ADDRESS to --address ADDRESS, until SIGTERM\n"
-	"  report [NAME=]FILE...    one table out of --json outputs; files of one NAME stand together, of repeated tests\n"
-	"                           the median; --figure DIR: DIR/round_trip.svg, bandwidth.svg, .csv\n"
+	"  baseline relay           between two such ends: from --via ADDRESS to --address "
+	"ADDRESS, until SIGTERM\n"
+	"  report [NAME=]FILE...    one table out of --json outputs; files of one NAME stand "
+	"together, of repeated tests\n"
+	"                           the median; --figure DIR: DIR/round_trip.svg, bandwidth.svg, "
+	".csv\n"
 	"\n"
 	"  --sizes N,N,...          bytes; defaults 8 to 1048576\n"
 	"  --rounds N (20000)  --warmup N (2000)  --seconds S (1)  --burst N (32)\n"
 	"  --idle spin|yield|block  at an empty poll (default yield; embedded: spin)\n"
-	"  --cpu N                  the CPU to run on (default: one that no pmx-dpdk or pmx-perf polls on)\n"
+	"  --cpu N                  the CPU to run on (default: one that no pmx-dpdk or pmx-perf "
+	"polls on)\n"
 	"  --json                   a line a result, for machines\n";
 
-enum { OPT_INSTANCE = 256, OPT_EMBEDDED, OPT_CONTEXT, OPT_TO, OPT_SIZES, OPT_ROUNDS, OPT_WARMUP,
-	OPT_SECONDS, OPT_BURST, OPT_IDLE, OPT_CPU, OPT_JSON, OPT_RESPOND, OPT_INITIATE,
-	OPT_ADDRESS, OPT_HELP, OPT_VERSION, OPT_DEPTH, OPT_HIT, OPT_LOCAL, OPT_REMOTE, OPT_FIGURE, OPT_VIA, OPT_SOCKET };
+enum {
+	OPT_INSTANCE = 256,
+	OPT_EMBEDDED,
+	OPT_CONTEXT,
+	OPT_TO,
+	OPT_SIZES,
+	OPT_ROUNDS,
+	OPT_WARMUP,
+	OPT_SECONDS,
+	OPT_BURST,
+	OPT_IDLE,
+	OPT_CPU,
+	OPT_JSON,
+	OPT_RESPOND,
+	OPT_INITIATE,
+	OPT_ADDRESS,
+	OPT_HELP,
+	OPT_VERSION,
+	OPT_DEPTH,
+	OPT_HIT,
+	OPT_LOCAL,
+	OPT_REMOTE,
+	OPT_FIGURE,
+	OPT_VIA,
+	OPT_SOCKET
+};
 
 static const struct option longs[] = {{"instance", 1, NULL, OPT_INSTANCE},
 	{"embedded", 1, NULL, OPT_EMBEDDED}, {"context", 1, NULL, OPT_CONTEXT},
@@ -72,9 +111,11 @@ static const struct option longs[] = {{"instance", 1, NULL, OPT_INSTANCE},
 	{"burst", 1, NULL, OPT_BURST}, {"idle", 1, NULL, OPT_IDLE}, {"cpu", 1, NULL, OPT_CPU},
 	{"json", 0, NULL, OPT_JSON}, {"respond", 0, NULL, OPT_RESPOND},
 	{"initiate", 0, NULL, OPT_INITIATE}, {"address", 1, NULL, OPT_ADDRESS},
-	{"depth", 1, NULL, OPT_DEPTH}, {"hit-ratio", 1, NULL, OPT_HIT}, {"local", 1, NULL, OPT_LOCAL},
-	{"remote", 1, NULL, OPT_REMOTE}, {"figure", 1, NULL, OPT_FIGURE},
-	{"via", 1, NULL, OPT_VIA}, {"socket-buffer", 1, NULL, OPT_SOCKET}, {"help", 0, NULL, OPT_HELP}, {"version", 0, NULL, OPT_VERSION}, {0}};
+	{"depth", 1, NULL, OPT_DEPTH}, {"hit-ratio", 1, NULL, OPT_HIT},
+	{"local", 1, NULL, OPT_LOCAL}, {"remote", 1, NULL, OPT_REMOTE},
+	{"figure", 1, NULL, OPT_FIGURE}, {"via", 1, NULL, OPT_VIA},
+	{"socket-buffer", 1, NULL, OPT_SOCKET}, {"help", 0, NULL, OPT_HELP},
+	{"version", 0, NULL, OPT_VERSION}, {0}};
 
 /* ------------------------------------------------------------------ sessions */
 
@@ -87,13 +128,17 @@ session_open(struct session *s, const struct options *o)
 
 	*s = (struct session){.idle = o->idle, .embedded = o->embedded != NULL};
 	if (s->embedded) {
-		const struct pmx_node_params node = {.config_file = o->embedded,
-			.eal_argc = o->eal_argc, .eal_argv = o->eal_argv};
+		const struct pmx_node_params node = {
+			.config_file = o->embedded,
+			.eal_argc = o->eal_argc,
+			.eal_argv = o->eal_argv,
+		};
 
 		e = pmx_node_start(&s->node, &node, error, sizeof(error));
 	} else {
 		e = pmx_node_attach(&s->node, o->instance, o->cpu);
-		snprintf(error, sizeof(error), "attaching to '%s': %s", o->instance, pmx_strerror(e));
+		snprintf(error, sizeof(error), "attaching to '%s': %s", o->instance,
+			pmx_strerror(e));
 	}
 	if (e != 0) {
 		fprintf(stderr, "pmx-perf: %s\n", error);
@@ -101,7 +146,8 @@ session_open(struct session *s, const struct options *o)
 	}
 	e = pmx_context_open(&s->ctx, s->node, &params);
 	if (e != 0) {
-		fprintf(stderr, "pmx-perf: context %u: %s (contexts are 0 to limits.contexts - 1)\n",
+		fprintf(stderr,
+			"pmx-perf: context %u: %s (contexts are 0 to limits.contexts - 1)\n",
 			o->context, pmx_strerror(e));
 		pmx_node_close(s->node);
 	}
@@ -194,7 +240,8 @@ parse_number(const char *name, const char *text, double min, double max, double 
 	double v = strtod(text, &end);
 
 	if (end == text || *end || v < min || v > max) {
-		fprintf(stderr, "pmx-perf: %s '%s': a number from %g to %g\n", name, text, min, max);
+		fprintf(stderr, "pmx-perf: %s '%s': a number from %g to %g\n", name, text, min,
+			max);
 		return -1;
 	}
 	*out = v;
@@ -217,32 +264,53 @@ parse_option(struct options *o, int opt, const char *arg)
 	int e = 0;
 
 	switch (opt) {
-	case OPT_INSTANCE: o->instance = arg; break;
-	case OPT_EMBEDDED: o->embedded = arg; break;
-	case OPT_ADDRESS: o->address = arg; break;
-	case OPT_VIA: o->via = arg; break;
+	case OPT_INSTANCE:
+		o->instance = arg;
+		break;
+	case OPT_EMBEDDED:
+		o->embedded = arg;
+		break;
+	case OPT_ADDRESS:
+		o->address = arg;
+		break;
+	case OPT_VIA:
+		o->via = arg;
+		break;
 	case OPT_SOCKET:
 		e = parse_number("--socket-buffer", arg, 0, 1 << 30, &v);
 		o->socket_bytes = (uint32_t)v;
 		break;
-	case OPT_JSON: o->json = true; break;
-	case OPT_RESPOND: o->respond = true; break;
-	case OPT_INITIATE: o->serve = true; break;
-	case OPT_SIZES: return parse_sizes(o, arg);
-	case OPT_IDLE: return parse_idle(o, arg);
+	case OPT_JSON:
+		o->json = true;
+		break;
+	case OPT_RESPOND:
+		o->respond = true;
+		break;
+	case OPT_INITIATE:
+		o->serve = true;
+		break;
+	case OPT_SIZES:
+		return parse_sizes(o, arg);
+	case OPT_IDLE:
+		return parse_idle(o, arg);
 	case OPT_TO:
 		if (sscanf(arg, "%u:%u%c", &node, &ctx, &rest) != 2 || node > 65534 || ctx > 65534)
 			return bad("--to", arg, "NODE:CONTEXT, e.g. 1:1");
 		o->to = (struct pmx_addr){(uint16_t)node, (uint16_t)ctx};
 		break;
-	case OPT_FIGURE: o->figure = arg; break;
-	case OPT_LOCAL: return parse_memory("--local", arg, &o->local_private);
-	case OPT_REMOTE: return parse_memory("--remote", arg, &o->remote_private);
+	case OPT_FIGURE:
+		o->figure = arg;
+		break;
+	case OPT_LOCAL:
+		return parse_memory("--local", arg, &o->local_private);
+	case OPT_REMOTE:
+		return parse_memory("--remote", arg, &o->remote_private);
 	case OPT_DEPTH:
 		e = parse_number("--depth", arg, 1, 64, &v);
 		o->depth = (unsigned)v;
 		break;
-	case OPT_HIT: return parse_number("--hit-ratio", arg, 0, 100, &o->hit_ratio);
+	case OPT_HIT:
+		return parse_number("--hit-ratio", arg, 0, 100, &o->hit_ratio);
 	case OPT_CONTEXT:
 		e = parse_number("--context", arg, 0, 65535, &v);
 		o->context = (uint16_t)v;
@@ -255,7 +323,8 @@ parse_option(struct options *o, int opt, const char *arg)
 		e = parse_number("--warmup", arg, 0, 1e12, &v);
 		o->warmup = (uint64_t)v;
 		break;
-	case OPT_SECONDS: return parse_number("--seconds", arg, 0.001, 86400, &o->seconds);
+	case OPT_SECONDS:
+		return parse_number("--seconds", arg, 0.001, 86400, &o->seconds);
 	case OPT_BURST:
 		e = parse_number("--burst", arg, 1, 64, &v);
 		o->burst = (unsigned)v;
@@ -264,7 +333,8 @@ parse_option(struct options *o, int opt, const char *arg)
 		e = parse_number("--cpu", arg, 0, 4095, &v);
 		o->cpu = (int)v;
 		break;
-	default: return -1;
+	default:
+		return -1;
 	}
 	return e;
 }
@@ -272,8 +342,9 @@ parse_option(struct options *o, int opt, const char *arg)
 static bool
 is_command(const char *name)
 {
-	static const char *const names[] = {"respond", "latency", "rate", "bandwidth", "all", "push", "pull",
-		"page", "diff", "matched", "unexpected", "posted", "overlap", "mixed", "idle", "pin", "copy", "floor", "baseline", "report"};
+	static const char *const names[] = {"respond", "latency", "rate", "bandwidth", "all",
+		"push", "pull", "page", "diff", "matched", "unexpected", "posted", "overlap",
+		"mixed", "idle", "pin", "copy", "floor", "baseline", "report"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (strcmp(name, names[i]) == 0)
@@ -323,10 +394,13 @@ parse(struct options *o, int argc, char **argv)
 	o->command = argv[optind++];
 	if (strcmp(o->command, "baseline") == 0) {
 		o->kind = optind < argc ? argv[optind++] : "";
-		if (strcmp(o->kind, "tcp") != 0 && strcmp(o->kind, "udp") != 0 && strcmp(o->kind, "relay") != 0)
+		if (strcmp(o->kind, "tcp") != 0 && strcmp(o->kind, "udp") != 0 &&
+			strcmp(o->kind, "relay") != 0)
 			return bad("baseline", o->kind, "tcp, udp or relay");
 		if (strcmp(o->kind, "relay") == 0 && (o->via == NULL || o->address == NULL))
-			return bad("baseline", o->kind, "needs --via, where it listens, and --address, where it connects to");
+			return bad("baseline", o->kind,
+				"needs --via, where it listens, and --address, where it connects "
+				"to");
 	}
 	o->files = argv + optind;
 	o->file_count = argc - optind;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Matched messages measured: what matching adds to a round trip, how long a search takes among messages that nobody waits
- * for (IPSJ 2007, figure 6; Underwood's benchmark), receives that are posted ahead, how much of a transfer hides behind
- * computation, and short messages beside bulk. The responder does what it is told by plain messages.
+ * Matched messages measured: what matching adds to a round trip, how long a search takes among
+ * messages that nobody waits for (IPSJ 2007, figure 6; Underwood's benchmark), receives that are
+ * posted ahead, how much of a transfer hides behind computation, and short messages beside bulk.
+ * The responder does what it is told by plain messages.
  */
 #include <errno.h>
 #include <math.h>
@@ -17,20 +18,23 @@
 #include "plot.h"
 
 #define KIND_ECHO  32 /* `count` times: receive, and send it back */
-#define KIND_FILL  33 /* send `count` messages, tags from 0 on, then one of another communicator; then say so */
-#define KIND_SINK  34 /* receive `count` messages into `depth` places of `size` bytes; then say so */
+/* send `count` messages, tags from 0 on, then one of another communicator; then say so */
+#define KIND_FILL  33
+/* receive `count` messages into `depth` places of `size` bytes; then say so */
+#define KIND_SINK  34
 #define KIND_OFFER 35 /* send one message of `size` bytes */
 #define KIND_TAKE  36 /* receive one */
-#define KIND_FLOOD 37 /* from a second context send messages of `size` bytes until KIND_STOP, beside echoes */
+/* from a second context send messages of `size` bytes until KIND_STOP, beside echoes */
+#define KIND_FLOOD 37
 #define KIND_STOP  38
 
-#define COMM       1
-#define LAST       2 /* communicator of the youngest message */
-#define FAR        (1ull << 62) /* tags that nobody sends */
-#define PATIENCE_S 60
+#define COMM            1
+#define LAST            2            /* communicator of the youngest message */
+#define FAR             (1ull << 62) /* tags that nobody sends */
+#define PATIENCE_S      60
 #define FILL_PATIENCE_S 3
-#define COLD_BYTES (8u << 20)
-#define BATCH      500
+#define COLD_BYTES      (8u << 20)
+#define BATCH           500
 
 struct order {
 	uint8_t kind;
@@ -59,9 +63,16 @@ largest(const uint32_t *sizes, unsigned n)
 /* ------------------------------------------------------------------ both sides */
 
 static int
-isend(struct session *s, struct pmx_addr to, uint32_t comm, uint64_t tag, void *data, uint64_t len, pmx_request *r)
+isend(struct session *s, struct pmx_addr to, uint32_t comm, uint64_t tag, void *data, uint64_t len,
+	pmx_request *r)
 {
-	const struct pmx_matched m = {.peer = to, .comm = comm, .tag = tag, .data = data, .len = len};
+	const struct pmx_matched m = {
+		.peer = to,
+		.comm = comm,
+		.tag = tag,
+		.data = data,
+		.len = len,
+	};
 	int e;
 
 	while ((e = pmx_isend(s->ctx, &m, r)) == -EAGAIN || e == -ENOBUFS)
@@ -70,9 +81,16 @@ isend(struct session *s, struct pmx_addr to, uint32_t comm, uint64_t tag, void *
 }
 
 static int
-irecv(struct session *s, struct pmx_addr from, uint32_t comm, uint64_t tag, void *data, uint64_t len, pmx_request *r)
+irecv(struct session *s, struct pmx_addr from, uint32_t comm, uint64_t tag, void *data,
+	uint64_t len, pmx_request *r)
 {
-	const struct pmx_matched m = {.peer = from, .comm = comm, .tag = tag, .data = data, .len = len};
+	const struct pmx_matched m = {
+		.peer = from,
+		.comm = comm,
+		.tag = tag,
+		.data = data,
+		.len = len,
+	};
 
 	return pmx_irecv(s->ctx, &m, r);
 }
@@ -114,7 +132,8 @@ memory_put(struct session *s, uint8_t *p, bool private)
 		pmx_free(s->ctx, p);
 }
 
-/* Messages under way have places of their own as far as 1 MiB goes, as pushes have (remote.c): the two are compared. */
+/* Messages under way have places of their own as far as 1 MiB goes, as pushes have (remote.c): the
+ * two are compared. */
 static uint32_t
 places_of(uint32_t size, uint32_t depth)
 {
@@ -183,7 +202,8 @@ sink(struct session *s, struct pmx_addr from, const struct order *o)
 
 	for (; ended < o->count && e == 0; ended++) {
 		for (; posted < o->count && posted < ended + o->depth && e == 0; posted++)
-			e = irecv(s, from, COMM, 3, data + posted % places * o->size, o->size, &r[posted % o->depth]);
+			e = irecv(s, from, COMM, 3, data + posted % places * o->size, o->size,
+				&r[posted % o->depth]);
 		if (e == 0)
 			e = wait_for(s, &r[ended % o->depth]);
 	}
@@ -209,13 +229,15 @@ one(struct session *s, struct pmx_addr to, const struct order *o)
 	}
 	if (data == NULL)
 		return -ENOMEM;
-	e = o->kind == KIND_OFFER ? isend(s, to, COMM, 4, data, o->size, &r) : irecv(s, to, COMM, 5, data, o->size, &r);
+	e = o->kind == KIND_OFFER ? isend(s, to, COMM, 4, data, o->size, &r)
+				  : irecv(s, to, COMM, 5, data, o->size, &r);
 	if (e == 0 && o->kind == KIND_TAKE)
 		e = say(s, to, o); /* it is posted */
 	return e == 0 ? wait_for(s, &r) : e;
 }
 
-/* Of flood(): open until the responder ends, for what a context sent last may still be on its way when it closes. */
+/* Of flood(): open until the responder ends, for what a context sent last may still be on its way
+ * when it closes. */
 static struct pmx_context *second;
 
 void
@@ -245,7 +267,13 @@ flood(struct session *s, struct pmx_addr to, const struct order *o)
 	e = bulk ? irecv(s, to, COMM, 1, &word, sizeof(word), &r) : -ENOMEM;
 	while (e == 0 && (got = pmx_receive(s->ctx, &stop)) == 0) {
 		for (unsigned i = 0; i < 8 && o->count && e == 0; i++) {
-			const struct pmx_matched m = {.peer = to, .comm = COMM, .tag = 6, .data = bulk, .len = o->size};
+			const struct pmx_matched m = {
+				.peer = to,
+				.comm = COMM,
+				.tag = 6,
+				.data = bulk,
+				.len = o->size,
+			};
 
 			if (sent[i] != 0 && (e = pmx_test(other.ctx, &sent[i], NULL)) == 0)
 				continue;
@@ -280,13 +308,24 @@ match_answer(struct session *s, const struct pmx_message *m, int *error)
 		return false;
 	memcpy(&o, pmx_message_data(m), sizeof(o));
 	switch (o.kind) {
-	case KIND_ECHO: *error = echo(s, m->source, &o); break;
-	case KIND_FILL: *error = fill(s, m->source, &o); break;
-	case KIND_SINK: *error = sink(s, m->source, &o); break;
+	case KIND_ECHO:
+		*error = echo(s, m->source, &o);
+		break;
+	case KIND_FILL:
+		*error = fill(s, m->source, &o);
+		break;
+	case KIND_SINK:
+		*error = sink(s, m->source, &o);
+		break;
 	case KIND_OFFER:
-	case KIND_TAKE: *error = one(s, m->source, &o); break;
-	case KIND_FLOOD: *error = flood(s, m->source, &o); break;
-	default: return false;
+	case KIND_TAKE:
+		*error = one(s, m->source, &o);
+		break;
+	case KIND_FLOOD:
+		*error = flood(s, m->source, &o);
+		break;
+	default:
+		return false;
 	}
 	return true;
 }
@@ -339,9 +378,15 @@ matched_ping(struct session *s, const struct options *o, uint8_t *data, uint32_t
 }
 
 static int
-pings(struct session *s, const struct options *o, uint32_t size, uint64_t rounds, bool matched, struct hist *h)
+pings(struct session *s, const struct options *o, uint32_t size, uint64_t rounds, bool matched,
+	struct hist *h)
 {
-	const struct order order = {.kind = KIND_ECHO, .private = o->remote_private, .size = size, .count = rounds};
+	const struct order order = {
+		.kind = KIND_ECHO,
+		.private = o->remote_private,
+		.size = size,
+		.count = rounds,
+	};
 	uint8_t *data = memory_take(s, size, o->local_private);
 	int e = data == NULL ? -ENOMEM : matched ? say(s, o->to, &order) : 0;
 
@@ -357,12 +402,13 @@ pings(struct session *s, const struct options *o, uint32_t size, uint64_t rounds
 	return e;
 }
 
-/* Batches of round trips, the first one for nothing; h[0] plain messages, h[1] matched ones, in turns: what disturbs one disturbs the
- * other. Plain messages may be too long for it. */
+/* Batches of round trips, the first one for nothing; h[0] plain messages, h[1] matched ones, in
+ * turns: what disturbs one disturbs the other. Plain messages may be too long for it. */
 static int
 batches(struct session *s, const struct options *o, uint32_t size, bool plain, struct hist h[2])
 {
-	uint64_t rounds = size > 65536 ? o->rounds / 20 + 1 : o->rounds, batch = rounds < BATCH ? rounds : BATCH;
+	uint64_t rounds = size > 65536 ? o->rounds / 20 + 1 : o->rounds,
+		 batch = rounds < BATCH ? rounds : BATCH;
 	int e = 0;
 
 	hist_init(&h[0]);
@@ -397,7 +443,12 @@ latency(struct session *s, const struct options *o, uint32_t size)
 static int
 bandwidth(struct session *s, const struct options *o, uint32_t size)
 {
-	struct order order = {.kind = KIND_SINK, .private = o->remote_private, .depth = (uint16_t)o->depth, .size = size};
+	struct order order = {
+		.kind = KIND_SINK,
+		.private = o->remote_private,
+		.depth = (uint16_t)o->depth,
+		.size = size,
+	};
 	uint32_t places = places_of(size, o->depth);
 	uint8_t *data = memory_take(s, (uint64_t)places * size, o->local_private);
 	struct row row = {.what = "matched", .test = "bandwidth", .size = size};
@@ -405,8 +456,11 @@ bandwidth(struct session *s, const struct options *o, uint32_t size)
 	uint64_t begun = 0, start = 0;
 	int e = data ? 0 : -ENOMEM;
 
-	for (unsigned turn = 0; turn < 2 && e == 0; turn++) { /* the first tells how many are enough */
-		uint64_t n = turn == 0 ? 64 : 1 + (uint64_t)(o->seconds * 1e9 / (ns_of(rte_rdtsc() - start) / 64));
+	/* the first tells how many are enough */
+	for (unsigned turn = 0; turn < 2 && e == 0; turn++) {
+		uint64_t n = turn == 0
+			? 64
+			: 1 + (uint64_t)(o->seconds * 1e9 / (ns_of(rte_rdtsc() - start) / 64));
 
 		order.count = n;
 		e = say(s, o->to, &order);
@@ -415,7 +469,8 @@ bandwidth(struct session *s, const struct options *o, uint32_t size)
 			if (begun >= o->depth)
 				e = wait_for(s, &r[begun % o->depth]);
 			if (e == 0)
-				e = isend(s, o->to, COMM, 3, data + begun % places * size, size, &r[begun % o->depth]);
+				e = isend(s, o->to, COMM, 3, data + begun % places * size, size,
+					&r[begun % o->depth]);
 			if (s->embedded)
 				pmx_node_poll(s->node);
 		}
@@ -457,11 +512,12 @@ static uint8_t *other;
 struct envelope {
 	uint64_t tag;
 	uint32_t comm, source;
-	struct envelope *next;   /* in bulk buffers only */
+	struct envelope *next; /* in bulk buffers only */
 };
 
-/* The paper's queues (IPSJ 2007, section 5.1.3): envelopes in LHS entries walked in order, and at the beginning of the bulk
- * buffers, linked. Buffers come back in any order: neighbours in time are none in memory. */
+/* The paper's queues (IPSJ 2007, section 5.1.3): envelopes in LHS entries walked in order, and at
+ * the beginning of the bulk buffers, linked. Buffers come back in any order: neighbours in time are
+ * none in memory. */
 #define BULK_BYTES 2304u
 static uint8_t *entries, *bulk;
 static uint32_t bulk_room;
@@ -483,7 +539,8 @@ walks_make(uint32_t most)
 		return false;
 	bulk_room = most;
 	for (uint32_t i = 0; i < most; i++) {
-		struct envelope *b = (struct envelope *)(void *)(bulk + (size_t)((uint64_t)i * 61803 % most) * BULK_BYTES);
+		struct envelope *b = (struct envelope *)(void *)(bulk +
+			(size_t)((uint64_t)i * 61803 % most) * BULK_BYTES);
 
 		*b = (struct envelope){.tag = i, .comm = COMM, .source = 1};
 		entry_at(i)->tag = i;
@@ -527,7 +584,8 @@ walk_ns(uint32_t n, bool in_bulk)
 
 enum want { EXACT, ANY_SOURCE, ANY_TAG, ONE_BIT, WANTS };
 
-/* Curves of the figure after those of the wants, warm and cold; and two figures that are no curves. */
+/* Curves of the figure after those of the wants, warm and cold; and two figures that are no
+ * curves. */
 enum { DRAIN = 2 * WANTS, YOUNGEST, WALK, BULK_LIST, CURVES, AROUND, REVERSE };
 
 static struct pmx_matched
@@ -549,7 +607,8 @@ want_of(const struct options *o, enum want w, uint32_t n)
 }
 
 static double
-probe_ns(struct session *s, const struct options *o, enum want w, uint32_t n, bool cold, double clock_ns)
+probe_ns(struct session *s, const struct options *o, enum want w, uint32_t n, bool cold,
+	double clock_ns)
 {
 	const struct pmx_matched m = want_of(o, w, n);
 	unsigned times = cold ? 1 : n < 1000 ? 2000 : 200;
@@ -610,8 +669,9 @@ receive_one(struct session *s, const struct options *o, uint32_t comm, uint64_t 
 	return e == 0 ? wait_for(s, &r) : e;
 }
 
-/* n messages wait; *untouched: nothing of them was looked at. The ring of arrivals may be too small for that
- * (limits.matched_entries): then they are taken into the index as they come, as far as limits.unexpected goes. */
+/* n messages wait; *untouched: nothing of them was looked at. The ring of arrivals may be too small
+ * for that (limits.matched_entries): then they are taken into the index as they come, as far as
+ * limits.unexpected goes. */
 static int
 fill_up(struct session *s, const struct options *o, uint32_t n, bool *untouched)
 {
@@ -631,8 +691,10 @@ fill_up(struct session *s, const struct options *o, uint32_t n, bool *untouched)
 		e = perf_receive(s, &m, rte_rdtsc() + hz / 1000);
 	}
 	if (e == -ETIMEDOUT)
-		fprintf(stderr, "pmx-perf: %u messages shall wait, and so many do not find room here: raise limits.unexpected, and what "
-				"limits.matched_entries is below that\n", n + 1);
+		fprintf(stderr,
+			"pmx-perf: %u messages shall wait, and so many do not find room here: "
+			"raise limits.unexpected, and what limits.matched_entries is below that\n",
+			n + 1);
 	if (e == 1)
 		pmx_release_receive_buffer(s->ctx, &m);
 	return e == 1 ? 0 : e;
@@ -640,7 +702,8 @@ fill_up(struct session *s, const struct options *o, uint32_t n, bool *untouched)
 
 /* All in reverse, the youngest of both communicators first; *last: the fastest of the first few. */
 static int
-receive_back(struct session *s, const struct options *o, uint32_t n, double tick, double *last, double *each)
+receive_back(struct session *s, const struct options *o, uint32_t n, double tick, double *last,
+	double *each)
 {
 	uint64_t begin = rte_rdtsc(), start;
 	int e = 0;
@@ -666,11 +729,16 @@ depth_print(const struct options *o, uint32_t n, double around, double reverse, 
 	static const struct {
 		const char *key;
 		int curve, width, decimals; /* curve: of y; AROUND and REVERSE are none */
-	} figures[] = {{"around_ns", AROUND, 7, 1}, {"exact_ns", 0, 7, 1}, {"any_source_ns", 1, 7, 1}, {"any_tag_ns", 2, 8, 1},
-		{"one_bit_ns", 3, 9, 1}, {"cold_exact_ns", 4, 7, 0}, {"cold_any_source_ns", 5, 7, 0}, {"cold_any_tag_ns", 6, 8, 0},
-		{"cold_one_bit_ns", 7, 9, 0}, {"drain_ns", DRAIN, 7, 1}, {"last_ns", YOUNGEST, 7, 0}, {"reverse_ns", REVERSE, 8, 1},
-		{"lhs_walk_ns", WALK, 9, 0}, {"bulk_list_ns", BULK_LIST, 11, 0}};
-	json_t *line = o->json ? json_pack("{s:s, s:I}", "what", "unexpected", "depth", (json_int_t)n) : NULL;
+	} figures[] = {{"around_ns", AROUND, 7, 1}, {"exact_ns", 0, 7, 1},
+		{"any_source_ns", 1, 7, 1}, {"any_tag_ns", 2, 8, 1}, {"one_bit_ns", 3, 9, 1},
+		{"cold_exact_ns", 4, 7, 0}, {"cold_any_source_ns", 5, 7, 0},
+		{"cold_any_tag_ns", 6, 8, 0}, {"cold_one_bit_ns", 7, 9, 0},
+		{"drain_ns", DRAIN, 7, 1}, {"last_ns", YOUNGEST, 7, 0},
+		{"reverse_ns", REVERSE, 8, 1}, {"lhs_walk_ns", WALK, 9, 0},
+		{"bulk_list_ns", BULK_LIST, 11, 0}};
+	json_t *line = o->json
+		? json_pack("{s:s, s:I}", "what", "unexpected", "depth", (json_int_t)n)
+		: NULL;
 
 	if (line == NULL)
 		printf("%7u", n);
@@ -693,7 +761,8 @@ depth_print(const struct options *o, uint32_t n, double around, double reverse, 
 static int
 depth_row(struct session *s, const struct options *o, uint32_t n, double *y)
 {
-	double tick = clock_ns(), around = empty_ns(s, o), drain = INFINITY, last = INFINITY, reverse = INFINITY;
+	double tick = clock_ns(), around = empty_ns(s, o), drain = INFINITY, last = INFINITY,
+	       reverse = INFINITY;
 	const struct pmx_matched none = {.peer = o->to, .comm = 99};
 	int e = 0;
 
@@ -727,7 +796,8 @@ depth_row(struct session *s, const struct options *o, uint32_t n, double *y)
 	return e;
 }
 
-/* What one more message that waits costs: up to the paper's depth, and beyond it. A cliff would stand between the two. */
+/* What one more message that waits costs: up to the paper's depth, and beyond it. A cliff would
+ * stand between the two. */
 #define PAPERS_DEPTH 256
 
 static void
@@ -739,27 +809,37 @@ slopes_print(const struct options *o, const struct plot *p)
 	while (middle < last && p->x[middle + 1] <= PAPERS_DEPTH)
 		middle++;
 	if (!o->json)
-		printf("ns for one more message that waits: from %.0f to %.0f, from there to %.0f\n", p->x[0], p->x[middle], p->x[last]);
+		printf("ns for one more message that waits: from %.0f to %.0f, from there to "
+		       "%.0f\n",
+			p->x[0], p->x[middle], p->x[last]);
 	for (size_t i = 0; i < sizeof(curves) / sizeof(curves[0]); i++) {
 		int c = curves[i];
-		double to = middle > 0 ? (p->y[middle][c] - p->y[0][c]) / (p->x[middle] - p->x[0]) : NAN;
-		double beyond = last > middle ? (p->y[last][c] - p->y[middle][c]) / (p->x[last] - p->x[middle]) : NAN;
+		double to = middle > 0 ? (p->y[middle][c] - p->y[0][c]) / (p->x[middle] - p->x[0])
+				       : NAN;
+		double beyond = last > middle
+			? (p->y[last][c] - p->y[middle][c]) / (p->x[last] - p->x[middle])
+			: NAN;
 
 		if (o->json)
-			json_line(json_pack("{s:s, s:s, s:I, s:o, s:I, s:o}", "what", "slope", "curve", p->label[c], "depth",
-				(json_int_t)p->x[middle], "ns", json_figure(to), "last_depth", (json_int_t)p->x[last], "beyond_ns",
+			json_line(json_pack("{s:s, s:s, s:I, s:o, s:I, s:o}", "what", "slope",
+				"curve", p->label[c], "depth", (json_int_t)p->x[middle], "ns",
+				json_figure(to), "last_depth", (json_int_t)p->x[last], "beyond_ns",
 				json_figure(beyond)));
 		else
-			printf("  %-26s %s %s\n", p->label[c], figure_text(to, 10, 4), figure_text(beyond, 10, 4));
+			printf("  %-26s %s %s\n", p->label[c], figure_text(to, 10, 4),
+				figure_text(beyond, 10, 4));
 	}
 }
 
 static int
 unexpected(struct session *s, const struct options *o)
 {
-	static const uint32_t all[] = {1, 8, 32, 64, 128, 192, 256, 1000, 4096, 10000, 32768, 100000}; /* the paper's end at 256 */
-	static const char *const names[] = {"exact", "any source", "any tag", "one bit ignored", "exact, cold", "any source, cold",
-		"any tag, cold", "one bit ignored, cold", "drain and index", "the youngest received", "LHS entries walked",
+	/* the paper's end at 256 */
+	static const uint32_t all[] = {1, 8, 32, 64, 128, 192, 256, 1000, 4096, 10000, 32768,
+		100000};
+	static const char *const names[] = {"exact", "any source", "any tag", "one bit ignored",
+		"exact, cold", "any source, cold", "any tag, cold", "one bit ignored, cold",
+		"drain and index", "the youngest received", "LHS entries walked",
 		"envelopes in bulk buffers"};
 	const uint32_t *depths = o->size_count ? o->sizes : all;
 	unsigned n = o->size_count ? o->size_count : sizeof(all) / sizeof(all[0]);
@@ -770,16 +850,25 @@ unexpected(struct session *s, const struct options *o)
 	if (p == NULL || other == NULL || !walks_make(largest(depths, n)))
 		return -ENOMEM;
 	memset(other, 0, COLD_BYTES);
-	*p = (struct plot){.name = "unexpected", .x_label = "messages that wait", .y_label = "ns", .x_log = true, .y_log = true,
-		.curves = CURVES};
-	snprintf(p->title, sizeof(p->title), "Searching for the youngest of the messages that nobody waits for");
+	*p = (struct plot){
+		.name = "unexpected",
+		.x_label = "messages that wait",
+		.y_label = "ns",
+		.x_log = true,
+		.y_log = true,
+		.curves = CURVES,
+	};
+	snprintf(p->title, sizeof(p->title),
+		"Searching for the youngest of the messages that nobody waits for");
 	for (unsigned i = 0; i < CURVES; i++)
 		snprintf(p->label[i], sizeof(p->label[i]), "%s", names[i]);
 	if (!o->json)
-		printf("ns; around: a probe of nothing, in all that follow; cold: after 8 MiB of other memory; walk, bulk list: the paper's "
-		       "queues\n%7s %7s %7s %7s %8s %9s %7s %7s %8s %9s %7s %7s %8s %9s %11s %7s\n",
-			"depth", "around", "exact", "any src", "any tag", "one bit", "cold ex", "cold an", "cold tag", "cold bit",
-			"drain", "last", "reverse", "walk", "bulk list", "/ any");
+		printf("ns; around: a probe of nothing, in all that follow; cold: after 8 MiB of "
+		       "other memory; walk, bulk list: the paper's queues\n"
+		       "%7s %7s %7s %7s %8s %9s %7s %7s %8s %9s %7s %7s %8s %9s %11s %7s\n",
+			"depth", "around", "exact", "any src", "any tag", "one bit", "cold ex",
+			"cold an", "cold tag", "cold bit", "drain", "last", "reverse", "walk",
+			"bulk list", "/ any");
 	for (unsigned i = 0; i < n && e == 0; i++)
 		e = depth_row(s, o, depths[i], plot_row(p, depths[i]));
 	if (e == 0)
@@ -813,7 +902,10 @@ posted(struct session *s, const struct options *o)
 		for (; have < depths[i] && e == 0; have++)
 			e = irecv(s, o->to, COMM, FAR + have, nowhere, sizeof(nowhere), &r[have]);
 		if (e == -EAGAIN) {
-			fprintf(stderr, "pmx-perf: %u receives are posted; limits.receives allows no more\n", have);
+			fprintf(stderr,
+				"pmx-perf: %u receives are posted; limits.receives allows no "
+				"more\n",
+				have);
 			e = 0;
 			break;
 		}
@@ -843,10 +935,11 @@ compute(uint64_t ticks)
 		found++;
 }
 
-/* One message of `size`, received or sent, with so much computation in between. Ticks in all. What is sent finds its receive
- * posted; what is received is sent when the other side is told to. */
+/* One message of `size`, received or sent, with so much computation in between. Ticks in all. What
+ * is sent finds its receive posted; what is received is sent when the other side is told to. */
 static int
-exchange(struct session *s, const struct options *o, uint8_t *data, uint32_t size, bool receive, uint64_t ticks, uint64_t *all)
+exchange(struct session *s, const struct options *o, uint8_t *data, uint32_t size, bool receive,
+	uint64_t ticks, uint64_t *all)
 {
 	const struct order order = {.kind = receive ? KIND_OFFER : KIND_TAKE, .size = size};
 	pmx_request r;
@@ -857,7 +950,8 @@ exchange(struct session *s, const struct options *o, uint8_t *data, uint32_t siz
 	uint64_t start = rte_rdtsc();
 
 	if (e == 0)
-		e = receive ? irecv(s, o->to, COMM, 4, data, size, &r) : isend(s, o->to, COMM, 5, data, size, &r);
+		e = receive ? irecv(s, o->to, COMM, 4, data, size, &r)
+			    : isend(s, o->to, COMM, 5, data, size, &r);
 	if (e == 0 && receive)
 		e = say(s, o->to, &order);
 	compute(ticks);
@@ -875,9 +969,11 @@ compare_ticks(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The share of a transfer that hides: 1 if computing and transferring takes as long as computing. */
+/* The share of a transfer that hides: 1 if computing and transferring takes as long as
+ * computing. */
 static int
-hidden(struct session *s, const struct options *o, uint32_t size, bool receive, double *share, double *alone_us)
+hidden(struct session *s, const struct options *o, uint32_t size, bool receive, double *share,
+	double *alone_us)
 {
 	enum { TURNS = 101 };
 	uint8_t *data = memory_take(s, size, o->local_private);
@@ -910,14 +1006,24 @@ overlap(struct session *s, const struct options *o)
 	int e = p ? 0 : -ENOMEM;
 
 	if (p != NULL) {
-		*p = (struct plot){.name = "overlap", .x_label = "bytes", .y_label = "share hidden", .x_log = true, .y_max = 1, .curves = 2};
-		snprintf(p->title, sizeof(p->title), "Share of a transfer that hides behind computation");
+		*p = (struct plot){
+			.name = "overlap",
+			.x_label = "bytes",
+			.y_label = "share hidden",
+			.x_log = true,
+			.y_max = 1,
+			.curves = 2,
+		};
+		snprintf(p->title, sizeof(p->title),
+			"Share of a transfer that hides behind computation");
 		snprintf(p->label[0], sizeof(p->label[0]), "received");
 		snprintf(p->label[1], sizeof(p->label[1]), "sent");
 	}
 	if (!o->json)
-		printf("share of a transfer that hides behind computation half as long again; us: the transfer alone\n%10s %10s %10s %10s "
-		       "%10s\n", "bytes", "received", "us", "sent", "us");
+		printf("share of a transfer that hides behind computation half as long again; us: "
+		       "the transfer alone\n"
+		       "%10s %10s %10s %10s %10s\n",
+			"bytes", "received", "us", "sent", "us");
 	for (unsigned i = 0; i < n && e == 0; i++) {
 		double *y = plot_row(p, sizes[i]), us[2];
 
@@ -927,11 +1033,14 @@ overlap(struct session *s, const struct options *o)
 		if (e != 0)
 			break;
 		if (o->json)
-			json_line(json_pack("{s:s, s:I, s:o, s:o, s:o, s:o}", "what", "overlap", "size", (json_int_t)sizes[i], "received",
-				json_figure(y[0]), "receive_us", json_figure(us[0]), "sent", json_figure(y[1]), "send_us", json_figure(us[1])));
+			json_line(json_pack("{s:s, s:I, s:o, s:o, s:o, s:o}", "what", "overlap",
+				"size", (json_int_t)sizes[i], "received", json_figure(y[0]),
+				"receive_us", json_figure(us[0]), "sent", json_figure(y[1]),
+				"send_us", json_figure(us[1])));
 		else
-			printf("%10u %s %s %s %s\n", sizes[i], figure_text(y[0], 10, 3), figure_text(us[0], 10, 2),
-				figure_text(y[1], 10, 3), figure_text(us[1], 10, 2));
+			printf("%10u %s %s %s %s\n", sizes[i], figure_text(y[0], 10, 3),
+				figure_text(us[0], 10, 2), figure_text(y[1], 10, 3),
+				figure_text(us[1], 10, 2));
 		fflush(stdout);
 	}
 	if (e == 0 && o->figure != NULL)
@@ -946,7 +1055,12 @@ static int
 mixed_one(struct session *s, const struct options *o, uint32_t size)
 {
 	struct order order = {.kind = KIND_FLOOD, .size = size ? size : 1, .count = size};
-	const struct pmx_matched any = {.peer = PMX_ANY_SOURCE, .comm = COMM, .tag = 6, .len = order.size};
+	const struct pmx_matched any = {
+		.peer = PMX_ANY_SOURCE,
+		.comm = COMM,
+		.tag = 6,
+		.len = order.size,
+	};
 	uint8_t *data = memory_take(s, 8ull * order.size, false);
 	uint64_t bulk_bytes = 0, start, word = 1;
 	struct pmx_matched m = any;
@@ -1011,8 +1125,12 @@ mixed_one(struct session *s, const struct options *o, uint32_t size)
 	row_latency(&row, &h);
 	if (e == 0)
 		row_print(o, &row);
-	row = (struct row){.test = "bandwidth", .size = size, .per_second = size ? (double)bulk_bytes / size * 1e9 / ns : 0,
-		.gbits = (double)bulk_bytes * 8 / ns};
+	row = (struct row){
+		.test = "bandwidth",
+		.size = size,
+		.per_second = size ? (double)bulk_bytes / size * 1e9 / ns : 0,
+		.gbits = (double)bulk_bytes * 8 / ns,
+	};
 	snprintf(row.what, sizeof(row.what), "bulk");
 	if (e == 0 && size)
 		row_print(o, &row);
@@ -1041,7 +1159,10 @@ static const struct {
 	int (*run)(struct session *s, const struct options *o);
 	bool own_head;
 } tests[] = {
-	{"matched", matched, false}, {"unexpected", unexpected, true}, {"posted", posted, false}, {"overlap", overlap, true},
+	{"matched", matched, false},
+	{"unexpected", unexpected, true},
+	{"posted", posted, false},
+	{"overlap", overlap, true},
 	{"mixed", mixed, false},
 };
 

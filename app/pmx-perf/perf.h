@@ -16,7 +16,7 @@
 #include "hist.h"
 #include "pmx/pmx.h"
 
-#define PERF_SIZES_MAX 16
+#define PERF_SIZES_MAX  16
 #define PERF_USER_BYTES (256u << 10) /* the application's own buffer, walked over and over */
 
 enum perf_idle {
@@ -26,28 +26,30 @@ enum perf_idle {
 };
 
 struct options {
-	const char *command;      /* latency, rate, bandwidth, all, respond, floor, baseline, report */
-	const char *instance;     /* of a primary */
-	const char *embedded;     /* configuration file of an embedded node, or NULL */
-	const char *address;      /* baseline */
-	const char *kind;         /* baseline: tcp, udp, relay */
-	const char *via;          /* baseline relay: where it listens */
-	uint16_t context;         /* own */
-	struct pmx_addr to;       /* the responder */
+	const char *command;            /* latency, rate, bandwidth, all, respond, floor, baseline,
+					 * report */
+	const char *instance;           /* of a primary */
+	const char *embedded;           /* configuration file of an embedded node, or NULL */
+	const char *address;            /* baseline */
+	const char *kind;               /* baseline: tcp, udp, relay */
+	const char *via;                /* baseline relay: where it listens */
+	uint16_t context;               /* own */
+	struct pmx_addr to;             /* the responder */
 	uint32_t sizes[PERF_SIZES_MAX]; /* bytes */
-	unsigned size_count;      /* 0 = the test's own */
+	unsigned size_count;            /* 0 = the test's own */
 	uint64_t rounds, warmup;
 	double seconds;
-	uint32_t socket_bytes;    /* baseline udp */
+	uint32_t socket_bytes; /* baseline udp */
 	unsigned burst;
-	int cpu;                  /* -1: not said yet, see cpu_settle() */
+	int cpu; /* -1: not said yet, see cpu_settle() */
 	enum perf_idle idle;
-	unsigned depth;           /* push, pull: transfers under way */
-	double hit_ratio;         /* push, pull: percent of transfers whose memory is pinned already */
+	unsigned depth;   /* push, pull: transfers under way */
+	double hit_ratio; /* push, pull: percent of transfers whose memory is pinned
+			   * already */
 	bool local_private, remote_private; /* memory of malloc, not of pmx_alloc */
-	const char *figure;       /* directory for curves, there when tests begin */
+	const char *figure;                 /* directory for curves, there when tests begin */
 	bool json, respond, serve, progress;
-	char **files;             /* report */
+	char **files; /* report */
 	int file_count;
 	int eal_argc;
 	char **eal_argv;
@@ -55,11 +57,11 @@ struct options {
 
 /* One result; what a test does not measure stays 0, and is null in JSON. */
 struct row {
-	char what[16];            /* pmx, push, pull, memcpy, floor, tcp, udp */
-	char test[16];            /* latency, rate, bandwidth, page */
-	uint32_t size;            /* bytes of a message or frame */
+	char what[16]; /* pmx, push, pull, memcpy, floor, tcp, udp */
+	char test[16]; /* latency, rate, bandwidth, page */
+	uint32_t size; /* bytes of a message or frame */
 	uint64_t p50_ns, p99_ns, p999_ns, min_ns, max_ns;
-	double per_second;        /* messages or frames */
+	double per_second; /* messages or frames */
 	double gbits;
 	uint64_t lost;
 };
@@ -86,7 +88,7 @@ struct session {
 	struct pmx_context *ctx;
 	enum perf_idle idle;
 	bool embedded;
-	pmx_send_id sent;         /* what the other side shall answer; 0: nothing asked about */
+	pmx_send_id sent; /* what the other side shall answer; 0: nothing asked about */
 };
 
 int session_open(struct session *s, const struct options *o);
@@ -100,11 +102,13 @@ int run_responder(struct session *s, const struct options *o);
 
 /* What the parts of a session do alike; tests.c. 0 or a negative errno. */
 int perf_complain(const char *doing, int error);
-/* The next message, until `end` (ticks): 1; -ETIMEDOUT; or at once the error that s->sent ended with. */
+/* The next message, until `end` (ticks): 1; -ETIMEDOUT; or at once the error that s->sent ended
+ * with. */
 int perf_receive(struct session *s, struct pmx_message *m, uint64_t end);
 /* Copy and send; waits for buffers. The answer's perf_receive() then knows what became of it. */
 int perf_send(struct session *s, struct pmx_addr to, const void *data, uint32_t len);
-/* Ticks of rte_rdtsc a second, as the EAL says; without one (attached thin) measured in 20 ms, once. */
+/* Ticks of rte_rdtsc a second, as the EAL says; without one (attached thin) measured in 20 ms,
+ * once. */
 uint64_t perf_hz(void);
 
 /* remote.c */
@@ -122,10 +126,11 @@ bool match_answer(struct session *s, const struct pmx_message *m, int *error);
 void match_end(void);
 
 /* cpu.c */
-/* Make sure of the CPU to run on: o->cpu if it may be used, otherwise one without a poller; as an EAL argument if one runs here
- * and its arguments do not say it. 0, or -EINVAL and said why. */
+/* Make sure of the CPU to run on: o->cpu if it may be used, otherwise one without a poller; as an
+ * EAL argument if one runs here and its arguments do not say it. 0, or -EINVAL and said why. */
 int cpu_settle(struct options *o, bool eal);
-/* Of the CPUs that this process may use one with the fewest pollers of other processes, and not `but` if there is another. */
+/* Of the CPUs that this process may use one with the fewest pollers of other processes, and not
+ * `but` if there is another. */
 int cpu_other(int but);
 /* 0, or a negative errno and said why. */
 int cpu_pin(pthread_t thread, int cpu);

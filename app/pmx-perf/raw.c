@@ -18,8 +18,8 @@
 #include "perf.h"
 #include "wire/wire.h"
 
-#define FLOOR_MBUFS 8192
-#define FLOOR_ROOM  9728
+#define FLOOR_MBUFS   8192
+#define FLOOR_ROOM    9728
 #define PMX_HDR_BYTES (RTE_ETHER_HDR_LEN + WIRE_HDR_BYTES)
 #define FLOOR_LONGEST 9014 /* frame, its Ethernet header included */
 
@@ -54,8 +54,8 @@ floor_all(struct floor *f, const struct options *o)
 		struct row r = {.what = "floor", .size = sizes[i]};
 
 		snprintf(r.test, sizeof(r.test), "%s", rate ? "rate" : "bandwidth");
-		e = rate ? floor_rate(f, sizes[i], (uint16_t)o->burst, o->seconds, &result) :
-			   floor_bandwidth(f, sizes[i], 1, o->seconds, &result);
+		e = rate ? floor_rate(f, sizes[i], (uint16_t)o->burst, o->seconds, &result)
+			 : floor_bandwidth(f, sizes[i], 1, o->seconds, &result);
 		r.per_second = result.frames_per_s;
 		r.gbits = result.gbits_per_s;
 		r.lost = result.sent - result.received;
@@ -75,8 +75,8 @@ floor_all(struct floor *f, const struct options *o)
 	return e;
 }
 
-/* What a message of `bytes` is on the link, headers included: as many frames as it takes, all of one length. 0: more than
- * FLOOR_GROUP_MAX. */
+/* What a message of `bytes` is on the link, headers included: as many frames as it takes, all of
+ * one length. 0: more than FLOOR_GROUP_MAX. */
 static uint16_t
 frames_of(uint32_t bytes, uint16_t *frame_bytes)
 {
@@ -103,7 +103,8 @@ floor_messages(struct floor *f, const struct options *o)
 		if ((n = frames_of(o->sizes[i], &frame)) == 0)
 			continue;
 		hist_init(&h);
-		e = floor_latency(f, frame, n, o->rounds / part + 1, o->warmup / part + 1, &h, &r.lost);
+		e = floor_latency(f, frame, n, o->rounds / part + 1, o->warmup / part + 1, &h,
+			&r.lost);
 		row_latency(&r, &h);
 		if (e == 0)
 			row_print(o, &r);
@@ -143,8 +144,8 @@ run_floor(const struct options *o)
 		fail("no port", "name one behind --, e.g. -- --vdev=net_memif0,role=server,...");
 		goto out;
 	}
-	struct rte_mempool *pool = rte_pktmbuf_pool_create(
-		"floor", FLOOR_MBUFS, 256, 0, RTE_PKTMBUF_HEADROOM + FLOOR_ROOM, (int)rte_socket_id());
+	struct rte_mempool *pool = rte_pktmbuf_pool_create("floor", FLOOR_MBUFS, 256, 0,
+		RTE_PKTMBUF_HEADROOM + FLOOR_ROOM, (int)rte_socket_id());
 
 	if (pool == NULL) {
 		fail("no memory for mbufs", "reserve hugepages with dpdk-config/hugepages.sh");
@@ -161,7 +162,9 @@ run_floor(const struct options *o)
 		result = floor_echo(&f, 300) == 0 ? 0 : fail("echo", f.error);
 	} else {
 		row_head(o, "floor");
-		result = (o->size_count ? floor_messages(&f, o) : floor_all(&f, o)) == 0 ? 0 : fail("floor", f.error);
+		result = (o->size_count ? floor_messages(&f, o) : floor_all(&f, o)) == 0
+			? 0
+			: fail("floor", f.error);
 		floor_quit(&f);
 	}
 	floor_port_stop(&f);
@@ -217,9 +220,9 @@ run_baseline(const struct options *o)
 	struct baseline b = {
 		.kind = strcmp(o->kind, "udp") == 0 ? BASELINE_UDP : BASELINE_TCP,
 		.address = o->address ? o->address : "127.0.0.1:17999",
-		.idle = o->idle == PERF_SPIN  ? BASELINE_SPIN :
-			o->idle == PERF_YIELD ? BASELINE_YIELD :
-						BASELINE_BLOCK,
+		.idle = o->idle == PERF_SPIN    ? BASELINE_SPIN
+			: o->idle == PERF_YIELD ? BASELINE_YIELD
+						: BASELINE_BLOCK,
 		.time_limit_s = 120,
 		.socket_bytes = (int)o->socket_bytes,
 	};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A relay of streams: TCP in the shape of pmx with primaries. The application speaks to a process of its own host over a
- * Unix socket, that one to the other host's over TCP, as pmx-dpdk stands between an application and the network. One
- * connection at a time, until SIGTERM. Plain sockets, no DPDK; one thread.
+ * A relay of streams: TCP in the shape of pmx with primaries. The application speaks to a process
+ * of its own host over a Unix socket, that one to the other host's over TCP, as pmx-dpdk stands
+ * between an application and the network. One connection at a time, until SIGTERM. Plain sockets,
+ * no DPDK; one thread.
  */
 #include <errno.h>
 #include <poll.h>
@@ -22,8 +23,8 @@
 /* Bytes on their way in one direction. */
 struct course {
 	int from, to;
-	size_t at, len;  /* of bytes: what was read and not written yet */
-	bool ended;      /* the end was passed on */
+	size_t at, len; /* of bytes: what was read and not written yet */
+	bool ended;     /* the end was passed on */
 	uint8_t *bytes;
 };
 
@@ -81,7 +82,8 @@ relay_one(int from, int to, enum baseline_idle idle, uint8_t *bytes)
 	struct course back = {.from = to, .to = from, .bytes = bytes + RELAY_BYTES};
 	int a = 0, b = 0;
 
-	while (!stop && a >= 0 && b >= 0 && !(out.ended && back.ended && out.len == 0 && back.len == 0)) {
+	while (!stop && a >= 0 && b >= 0 &&
+		!(out.ended && back.ended && out.len == 0 && back.len == 0)) {
 		a = course_move(&out);
 		b = a < 0 ? a : course_move(&back);
 		if (a == 0 && b == 0 && idle != BASELINE_SPIN)
@@ -97,7 +99,8 @@ run_relay(struct baseline *listens, struct baseline *connects)
 	int at = bytes == NULL ? -ENOMEM : baseline_listen(listens), result = 0;
 
 	if (at < 0) {
-		fprintf(stderr, "pmx-perf: relay: %s\n", bytes == NULL ? "out of memory" : listens->error);
+		fprintf(stderr, "pmx-perf: relay: %s\n",
+			bytes == NULL ? "out of memory" : listens->error);
 		free(bytes);
 		return 1;
 	}

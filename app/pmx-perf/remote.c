@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Remote memory measured: push and pull bandwidth, pages, and what pinning costs (SWoPP 1997, table 2 and
- * figure 4; RHiNET, 1999). The responder gives memory when asked, and then only runs its engine.
+ * Remote memory measured: push and pull bandwidth, pages, and what pinning costs (SWoPP 1997, table
+ * 2 and figure 4; RHiNET, 1999). The responder gives memory when asked, and then only runs its
+ * engine.
  */
 #include <errno.h>
 #include <math.h>
@@ -145,7 +146,8 @@ ask_memory(struct session *s, const struct options *o, uint64_t len, struct pmx_
 		e = perf_receive(s, &m, rte_rdtsc() + PATIENCE_S * perf_hz());
 	if (e < 0)
 		return e;
-	e = m.len == sizeof(*remote) ? pmx_message_read(s->ctx, &m, 0, remote, sizeof(*remote)) : -EPROTO;
+	e = m.len == sizeof(*remote) ? pmx_message_read(s->ctx, &m, 0, remote, sizeof(*remote))
+				     : -EPROTO;
 	pmx_release_receive_buffer(s->ctx, &m);
 	return e;
 }
@@ -154,11 +156,11 @@ struct stream {
 	bool push;
 	struct pmx_remote remote;
 	uint8_t *local;
-	uint64_t len;             /* of both, whole slices of `size` */
+	uint64_t len; /* of both, whole slices of `size` */
 	uint32_t size;
 	pmx_transfer_id ids[64];
 	uint64_t begun, ended;
-	double misses_due;        /* transfers whose memory shall not be pinned */
+	double misses_due; /* transfers whose memory shall not be pinned */
 };
 
 static int
@@ -256,10 +258,13 @@ measure_memcpy(const struct options *o, const struct stream *x, struct row *r)
 static int
 one_size(struct session *s, const struct options *o, uint32_t size, struct row *r, struct row *copy)
 {
-	/* Transfers under way have slices of their own, as far as 1 MiB goes: what the raw link is compared with stays in a
-	 * core's cache. Where some shall miss the pin-down cache: many, so that those are others. */
-	uint64_t slices = o->hit_ratio < 100 && size <= 65536 ? 1024 : size < 65536 ? 65536 / size :
-		size * (uint64_t)o->depth <= 1u << 20		    ? o->depth : 1;
+	/* Transfers under way have slices of their own, as far as 1 MiB goes: what the raw link is
+	 * compared with stays in a core's cache. Where some shall miss the pin-down cache: many, so
+	 * that those are others. */
+	uint64_t slices = o->hit_ratio < 100 && size <= 65536 ? 1024
+		: size < 65536                                ? 65536 / size
+		: size * (uint64_t)o->depth <= 1u << 20       ? o->depth
+							      : 1;
 	struct stream x = {.push = strcmp(o->command, "push") == 0, .size = size};
 	int e;
 
@@ -284,13 +289,15 @@ one_size(struct session *s, const struct options *o, uint32_t size, struct row *
 	return e;
 }
 
-static const uint32_t default_sizes[] = {8, 64, 512, 4096, 32768, 262144, 1048576, 8388608, 67108864};
+static const uint32_t default_sizes[] = {8, 64, 512, 4096, 32768, 262144, 1048576, 8388608,
+	67108864};
 
 static int
 bandwidth(struct session *s, const struct options *o)
 {
 	const uint32_t *sizes = o->size_count ? o->sizes : default_sizes;
-	unsigned n = o->size_count ? o->size_count : sizeof(default_sizes) / sizeof(default_sizes[0]);
+	unsigned n = o->size_count ? o->size_count
+				   : sizeof(default_sizes) / sizeof(default_sizes[0]);
 	int e = 0;
 
 	for (unsigned i = 0; i < n && e == 0; i++) {
@@ -316,8 +323,15 @@ figure(struct session *s, const struct options *o)
 
 	with.local_private = true;
 	if (p != NULL) {
-		*p = (struct plot){.name = o->command, .x_label = "bytes", .y_label = "Gb/s", .x_log = true, .curves = 5};
-		snprintf(p->title, sizeof(p->title), "%s of memory whose pages are pinned already, in part", o->command);
+		*p = (struct plot){
+			.name = o->command,
+			.x_label = "bytes",
+			.y_label = "Gb/s",
+			.x_log = true,
+			.curves = 5,
+		};
+		snprintf(p->title, sizeof(p->title),
+			"%s of memory whose pages are pinned already, in part", o->command);
 	}
 	for (unsigned c = 0; c < 5 && e == 0; c++)
 		snprintf(p->label[c], sizeof(p->label[c]), "%u %% hits", ratios[c]);
@@ -345,8 +359,13 @@ figure(struct session *s, const struct options *o)
 static int
 pull_page(struct session *s, const struct pmx_remote *remote, uint8_t *local, uint64_t offset)
 {
-	const struct pmx_transfer t = {.peer = remote->owner, .key = remote->key, .remote = remote->addr + offset,
-		.local = local + offset, .len = PAGE};
+	const struct pmx_transfer t = {
+		.peer = remote->owner,
+		.key = remote->key,
+		.remote = remote->addr + offset,
+		.local = local + offset,
+		.len = PAGE,
+	};
 	pmx_transfer_id id;
 	int e = pmx_pull(s->ctx, &t, &id);
 
@@ -390,9 +409,11 @@ pages(struct session *s, const struct options *o)
 	for (uint64_t i = 0; i < 2 * (o->rounds + o->warmup) && e == 0; i++) {
 		uint64_t offset = i / 2 * 7 % count * PAGE, start = rte_rdtsc();
 
-		e = i % 2 ? message_page(s, o, local, offset) : pull_page(s, &remote, local, offset);
+		e = i % 2 ? message_page(s, o, local, offset)
+			  : pull_page(s, &remote, local, offset);
 		if (i / 2 >= o->warmup)
-			hist_record(&h[i % 2], (uint64_t)((double)(rte_rdtsc() - start) * 1e9 / (double)hz));
+			hist_record(&h[i % 2],
+				(uint64_t)((double)(rte_rdtsc() - start) * 1e9 / (double)hz));
 	}
 	for (unsigned i = 0; i < 2 && e == 0; i++) {
 		struct row r = {.test = "latency", .size = PAGE};
@@ -421,7 +442,8 @@ push_and_wait(struct session *s, const struct pmx_transfer *t)
 	return e == 1 ? 0 : e;
 }
 
-/* All of a region pushed, and in turns the changed words of it, one in a hundred (RHI-PART, twin and diff). */
+/* All of a region pushed, and in turns the changed words of it, one in a hundred (RHI-PART, twin
+ * and diff). */
 static int
 diff(struct session *s, const struct options *o)
 {
@@ -441,8 +463,14 @@ diff(struct session *s, const struct options *o)
 	/* in turns: all of it; one run of 1 %; 1 % in single words */
 	for (uint64_t i = 0; i < 3 * rounds && e == 0; i++) {
 		struct pmx_part part = {.kind = PMX_PART_DIFF, .twin = twin};
-		const struct pmx_transfer t = {.peer = remote.owner, .key = remote.key, .remote = remote.addr, .local = local,
-			.len = size, .part = i % 3 ? &part : NULL};
+		const struct pmx_transfer t = {
+			.peer = remote.owner,
+			.key = remote.key,
+			.remote = remote.addr,
+			.local = local,
+			.len = size,
+			.part = i % 3 ? &part : NULL,
+		};
 
 		for (uint32_t k = 0; i % 3 == 1 && k < size / 100; k++)
 			local[(i * 4096 + k) % size]++;
@@ -453,7 +481,8 @@ diff(struct session *s, const struct options *o)
 		uint64_t start = rte_rdtsc();
 
 		e = push_and_wait(s, &t);
-		hist_record(&h[i % 3], (uint64_t)((double)(rte_rdtsc() - start) * 1e9 / (double)hz));
+		hist_record(&h[i % 3],
+			(uint64_t)((double)(rte_rdtsc() - start) * 1e9 / (double)hz));
 	}
 	for (unsigned i = 0; i < 3 && e == 0; i++) {
 		static const char *const names[] = {"all", "diff-run", "diff-words"};
@@ -472,7 +501,8 @@ diff(struct session *s, const struct options *o)
 bool
 is_remote(const char *command)
 {
-	return strcmp(command, "push") == 0 || strcmp(command, "diff") == 0 || strcmp(command, "pull") == 0 || strcmp(command, "page") == 0;
+	return strcmp(command, "push") == 0 || strcmp(command, "diff") == 0 ||
+		strcmp(command, "pull") == 0 || strcmp(command, "page") == 0;
 }
 
 int
@@ -553,7 +583,8 @@ hit_ns(struct pin_cache *c, uint8_t *memory, unsigned regions)
 
 		for (unsigned i = 0; i < rounds; i++) {
 			x = x * 1664525u + 1013904223u;
-			pin_cache_get(c, (uintptr_t)memory + (x >> 16) % regions * 4 * PAGE, PAGE, &ref);
+			pin_cache_get(c, (uintptr_t)memory + (x >> 16) % regions * 4 * PAGE, PAGE,
+				&ref);
 			pin_cache_put(c, ref);
 		}
 		double ns = (now_ns() - start) / rounds;
@@ -567,8 +598,13 @@ hit_ns(struct pin_cache *c, uint8_t *memory, unsigned regions)
 int
 run_pin(const struct options *o)
 {
-	const struct pin_cache_config config = {.page_bytes = PAGE, .bytes_max = 256u << 20, .merge_bytes = 0,
-		.entries_max = 1024, .ops = {lock_pages, unlock_pages, NULL}};
+	const struct pin_cache_config config = {
+		.page_bytes = PAGE,
+		.bytes_max = 256u << 20,
+		.merge_bytes = 0,
+		.entries_max = 1024,
+		.ops = {lock_pages, unlock_pages, NULL},
+	};
 	struct pin_cache *c = pin_cache_new(&config);
 	uint8_t *memory = aligned_alloc(PAGE, 1024 * PAGE);
 	double sx = 0, sy = 0, sxx = 0, sxy = 0, n = 0;
@@ -588,7 +624,8 @@ run_pin(const struct options *o)
 		double ns = miss_ns(c, memory, pages), x = (double)pages;
 
 		if (isnan(ns)) {
-			fprintf(stderr, "pmx-perf: mlock of %lu pages: %s: raise ulimit -l\n", pages, strerror(errno));
+			fprintf(stderr, "pmx-perf: mlock of %lu pages: %s: raise ulimit -l\n",
+				pages, strerror(errno));
 			return 1;
 		}
 		one = pages == 1 ? ns : one;
@@ -597,19 +634,22 @@ run_pin(const struct options *o)
 
 		n += w, sx += w * x, sy += w * ns, sxx += w * x * x, sxy += w * x * ns;
 		if (o->json)
-			json_line(json_pack("{s:s, s:s, s:I, s:o}", "what", "pin", "test", "miss", "pages", (json_int_t)pages, "ns",
-				json_figure(ns)));
+			json_line(json_pack("{s:s, s:s, s:I, s:o}", "what", "pin", "test", "miss",
+				"pages", (json_int_t)pages, "ns", json_figure(ns)));
 		else
 			printf("%10lu %12.3f\n", pages, ns / 1e3);
 	}
 	double b = (n * sxy - sx * sy) / (n * sxx - sx * sx), a = (sy - b * sx) / n;
 
 	if (o->json)
-		json_line(json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "what", "pin", "test", "fit", "a_ns", json_figure(a), "b_ns",
-			json_figure(b), "hit_ns", json_figure(hit), "ratio", json_figure(one / hit)));
+		json_line(json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "what", "pin", "test", "fit",
+			"a_ns", json_figure(a), "b_ns", json_figure(b), "hit_ns", json_figure(hit),
+			"ratio", json_figure(one / hit)));
 	else
-		printf("miss: %.2f us + %.3f us x pages\nhit: %.1f ns (64 regions, random), %.0f times cheaper than a "
-		       "miss of one page\n", a / 1e3, b / 1e3, hit, one / hit);
+		printf("miss: %.2f us + %.3f us x pages\n"
+		       "hit: %.1f ns (64 regions, random), %.0f times cheaper than a miss of one "
+		       "page\n",
+			a / 1e3, b / 1e3, hit, one / hit);
 	free(memory);
 	pin_cache_free(c);
 	return 0;

@@ -74,33 +74,39 @@ row_head(const struct options *o, const char *what)
 {
 	(void)what;
 	if (!o->json)
-		printf("%-10s %-10s %8s %10s %10s %10s %12s %9s\n", "what", "test", "bytes", "p50 us",
-			"p99 us", "p99.9 us", "Mmsg/s", "Gb/s");
+		printf("%-10s %-10s %8s %10s %10s %10s %12s %9s\n", "what", "test", "bytes",
+			"p50 us", "p99 us", "p99.9 us", "Mmsg/s", "Gb/s");
 }
 
 void
 row_print(const struct options *o, const struct row *r)
 {
 	if (o->json) {
-		json_line(json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I}", "what", r->what, "test", r->test,
-			"size", (json_int_t)r->size, "p50_ns", json_ns(r->p50_ns), "p99_ns", json_ns(r->p99_ns), "p999_ns",
-			json_ns(r->p999_ns), "min_ns", json_ns(r->min_ns), "max_ns", json_ns(r->max_ns), "per_second",
-			json_figure(measured(r->per_second)), "gbits", json_figure(measured(r->gbits)), "lost", (json_int_t)r->lost));
+		json_line(json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I}",
+			"what", r->what, "test", r->test, "size", (json_int_t)r->size, "p50_ns",
+			json_ns(r->p50_ns), "p99_ns", json_ns(r->p99_ns), "p999_ns",
+			json_ns(r->p999_ns), "min_ns", json_ns(r->min_ns), "max_ns",
+			json_ns(r->max_ns), "per_second", json_figure(measured(r->per_second)),
+			"gbits", json_figure(measured(r->gbits)), "lost", (json_int_t)r->lost));
 		return;
 	}
 	printf("%-10s %-10s %8u", r->what, r->test, r->size);
 	if (strcmp(r->test, "latency") == 0)
-		printf(" %s %s %s %12s %9s\n", figure_text(measured((double)r->p50_ns / 1e3), 10, 2),
-			figure_text(measured((double)r->p99_ns / 1e3), 10, 2), figure_text(measured((double)r->p999_ns / 1e3), 10, 2), "", "");
+		printf(" %s %s %s %12s %9s\n",
+			figure_text(measured((double)r->p50_ns / 1e3), 10, 2),
+			figure_text(measured((double)r->p99_ns / 1e3), 10, 2),
+			figure_text(measured((double)r->p999_ns / 1e3), 10, 2), "", "");
 	else
-		printf(" %10s %10s %10s %s %s\n", "", "", "", figure_text(measured(r->per_second / 1e6), 12, 3),
+		printf(" %10s %10s %10s %s %s\n", "", "", "",
+			figure_text(measured(r->per_second / 1e6), 12, 3),
 			figure_text(measured(r->gbits), 9, 2));
 	fflush(stdout);
 }
 
 /* ------------------------------------------------------------------ the comparison */
 
-/* What stands side by side: GROUP=FILE puts a file's rows into a group of columns; those without a name are one group. */
+/* What stands side by side: GROUP=FILE puts a file's rows into a group of columns; those without a
+ * name are one group. */
 #define GROUPS_MAX 4
 
 struct group {
@@ -123,17 +129,20 @@ json_count(const json_t *line, const char *key)
 static void
 add_row(struct group *g, const json_t *line)
 {
-	const char *what = json_string_value(json_object_get(line, "what")), *test = json_string_value(json_object_get(line, "test"));
+	const char *what = json_string_value(json_object_get(line, "what")),
+		   *test = json_string_value(json_object_get(line, "test"));
 
 	if (what == NULL || test == NULL || g->count == ROWS_MAX)
 		return;
 	struct row *r = &g->rows[g->count++];
 
-	*r = (struct row){.size = (uint32_t)json_count(line, "size"),
+	*r = (struct row){
+		.size = (uint32_t)json_count(line, "size"),
 		.p50_ns = json_count(line, "p50_ns"),
 		.p99_ns = json_count(line, "p99_ns"),
 		.per_second = json_number_value(json_object_get(line, "per_second")),
-		.gbits = json_number_value(json_object_get(line, "gbits"))};
+		.gbits = json_number_value(json_object_get(line, "gbits")),
+	};
 	snprintf(r->what, sizeof(r->what), "%s", what);
 	snprintf(r->test, sizeof(r->test), "%s", test);
 }
@@ -151,7 +160,8 @@ read_rows(const char *path, struct group *g)
 		return 1;
 	}
 	while (getline(&line, &room, f) > 0) {
-		json_t *object = json_loads(line, 0, NULL); /* others' lines are in such files too */
+		/* others' lines are in such files too */
+		json_t *object = json_loads(line, 0, NULL);
 
 		add_row(g, object);
 		json_decref(object);
@@ -189,7 +199,8 @@ read_file(struct comparison *c, const char *argument)
 	struct group *g = group_named(c, argument, equals ? (size_t)(equals - argument) : 0);
 
 	if (g == NULL) {
-		fprintf(stderr, "pmx-perf: report: '%s': %u groups at most\n", argument, GROUPS_MAX);
+		fprintf(stderr, "pmx-perf: report: '%s': %u groups at most\n", argument,
+			GROUPS_MAX);
 		return 1;
 	}
 	return read_rows(equals ? equals + 1 : argument, g);
@@ -201,10 +212,14 @@ static double
 figure_of(const struct row *r, enum figure f)
 {
 	switch (f) {
-	case P50: return measured((double)r->p50_ns / 1e3);
-	case P99: return measured((double)r->p99_ns / 1e3);
-	case RATE: return measured(r->per_second / 1e6);
-	case BANDWIDTH: return measured(r->gbits);
+	case P50:
+		return measured((double)r->p50_ns / 1e3);
+	case P99:
+		return measured((double)r->p99_ns / 1e3);
+	case RATE:
+		return measured(r->per_second / 1e6);
+	case BANDWIDTH:
+		return measured(r->gbits);
 	}
 	return NAN;
 }
@@ -217,10 +232,11 @@ compare_figures(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The median of what the rows of that kind and size say, nothing else stands beside it; NAN if there is none. *spread: from the lowest
- * to the highest, as a part of it. */
+/* The median of what the rows of that kind and size say, nothing else stands beside it; NAN if
+ * there is none. *spread: from the lowest to the highest, as a part of it. */
 static double
-median_of(const struct group *g, const char *what, const char *test, enum figure f, uint32_t size, double *spread)
+median_of(const struct group *g, const char *what, const char *test, enum figure f, uint32_t size,
+	double *spread)
 {
 	static double values[ROWS_MAX];
 	unsigned n = 0;
@@ -228,7 +244,8 @@ median_of(const struct group *g, const char *what, const char *test, enum figure
 	for (unsigned i = 0; i < g->count; i++) {
 		const struct row *r = &g->rows[i];
 
-		if (strcmp(r->what, what) == 0 && strcmp(r->test, test) == 0 && r->size == size && isfinite(figure_of(r, f)))
+		if (strcmp(r->what, what) == 0 && strcmp(r->test, test) == 0 && r->size == size &&
+			isfinite(figure_of(r, f)))
 			values[n++] = figure_of(r, f);
 	}
 	if (n == 0)
@@ -267,11 +284,16 @@ print_group(const struct group *g, const char *test, enum figure f, uint32_t siz
 		if (size == 0)
 			printf(" %9s", columns[i].name);
 		else
-			printf(" %s", figure_text(median_of(g, what, test, f, size, &s), 9, f == RATE ? 3 : 2));
+			printf(" %s",
+				figure_text(median_of(g, what, test, f, size, &s), 9,
+					f == RATE ? 3 : 2));
 		*spread = isfinite(s) && s > *spread ? s : *spread;
 		if (i == 0 && f == P50)
-			size == 0 ? printf(" %9s", "pmx p99") :
-				    printf(" %s", figure_text(median_of(g, what, test, P99, size, &ignored), 9, 2));
+			size == 0
+				? printf(" %9s", "pmx p99")
+				: printf(" %s",
+					  figure_text(median_of(g, what, test, P99, size, &ignored),
+						  9, 2));
 	}
 	printf("   ");
 }
@@ -296,8 +318,8 @@ next_size(const struct comparison *c, const char *test, uint32_t size)
 		for (unsigned i = 0; i < c->groups[k].count; i++) {
 			const struct row *r = &c->groups[k].rows[i];
 
-			if (strcmp(r->what, "floor") != 0 && strcmp(r->test, test) == 0 && r->size > size &&
-				(next == 0 || r->size < next))
+			if (strcmp(r->what, "floor") != 0 && strcmp(r->test, test) == 0 &&
+				r->size > size && (next == 0 || r->size < next))
 				next = r->size;
 		}
 	}
@@ -330,7 +352,9 @@ table(const struct comparison *c, const char *test, enum figure f, const char *t
 		printf("\n");
 	}
 	if (spread > 0)
-		printf("medians of repetitions; the widest spread, highest less lowest, is %.0f %% of its median\n", spread * 100);
+		printf("medians of repetitions; the widest spread, highest less lowest, is %.0f %% "
+		       "of its median\n",
+			spread * 100);
 }
 
 /* The same as curves: DIR/NAME.csv, .svg. */
@@ -342,18 +366,21 @@ draw(const struct comparison *c, const char *dir, const char *test, enum figure 
 			const struct group *g = &c->groups[k];
 
 			if (has(g, columns[i].what, test))
-				snprintf(p->label[p->curves++], sizeof(p->label[0]), "%s%s%.*s", columns[i].name,
-					g->name[0] ? ", " : "", (int)sizeof(p->label[0]) - 16, g->name);
+				snprintf(p->label[p->curves++], sizeof(p->label[0]), "%s%s%.*s",
+					columns[i].name, g->name[0] ? ", " : "",
+					(int)sizeof(p->label[0]) - 16, g->name);
 		}
 	}
-	for (uint32_t size = next_size(c, test, 0); size != 0 && p->rows < PLOT_ROWS; size = next_size(c, test, size)) {
+	for (uint32_t size = next_size(c, test, 0); size != 0 && p->rows < PLOT_ROWS;
+		size = next_size(c, test, size)) {
 		double *y = plot_row(p, size), ignored;
 		unsigned curve = 0;
 
 		for (unsigned k = 0; k < c->count; k++) {
 			for (size_t i = 0; i < COLUMNS && curve < p->curves; i++) {
 				if (has(&c->groups[k], columns[i].what, test))
-					y[curve++] = median_of(&c->groups[k], columns[i].what, test, f, size, &ignored);
+					y[curve++] = median_of(&c->groups[k], columns[i].what, test,
+						f, size, &ignored);
 			}
 		}
 	}
@@ -363,12 +390,25 @@ draw(const struct comparison *c, const char *dir, const char *test, enum figure 
 static int
 figures(const struct comparison *c, const char *dir)
 {
-	static struct plot round_trip = {.name = "round_trip", .title = "Round trip of messages", .x_label = "bytes", .y_label = "us, median",
-		.x_log = true, .y_log = true};
-	static struct plot bandwidth = {.name = "bandwidth", .title = "Bandwidth of messages sent in a burst", .x_label = "bytes",
-		.y_label = "Gb/s that arrive", .x_log = true, .y_log = true};
+	static struct plot round_trip = {
+		.name = "round_trip",
+		.title = "Round trip of messages",
+		.x_label = "bytes",
+		.y_label = "us, median",
+		.x_log = true,
+		.y_log = true,
+	};
+	static struct plot bandwidth = {
+		.name = "bandwidth",
+		.title = "Bandwidth of messages sent in a burst",
+		.x_label = "bytes",
+		.y_label = "Gb/s that arrive",
+		.x_log = true,
+		.y_log = true,
+	};
 
-	return draw(c, dir, "latency", P50, &round_trip) | draw(c, dir, "bandwidth", BANDWIDTH, &bandwidth);
+	return draw(c, dir, "latency", P50, &round_trip) |
+		draw(c, dir, "bandwidth", BANDWIDTH, &bandwidth);
 }
 
 int
@@ -383,9 +423,11 @@ report(const struct options *o)
 	}
 	for (int i = 0; i < o->file_count; i++)
 		result |= read_file(&c, o->files[i]);
-	table(&c, "latency", P50, "Round trip, microseconds: median, and for pmx the 99th percentile");
+	table(&c, "latency", P50,
+		"Round trip, microseconds: median, and for pmx the 99th percentile");
 	table(&c, "rate", RATE, "Message rate, millions a second, 64 bytes");
-	table(&c, "bandwidth", BANDWIDTH, "Bandwidth, Gb/s of payload, written and read by the application");
+	table(&c, "bandwidth", BANDWIDTH,
+		"Bandwidth, Gb/s of payload, written and read by the application");
 	if (o->figure != NULL)
 		result |= figures(&c, o->figure);
 	for (unsigned k = 0; k < c.count; k++)

@@ -17,11 +17,12 @@
 #include "plot.h"
 
 enum kind {
-	KIND_PING = 1,  /* send it back */
-	KIND_DATA = 2,  /* count it */
-	KIND_END = 3,   /* tell what was counted */
+	KIND_PING = 1, /* send it back */
+	KIND_DATA = 2, /* count it */
+	KIND_END = 3,  /* tell what was counted */
 	KIND_QUIT = 4,
-	KIND_BARE = 5,  /* count it and leave it where it is; below remote.c's and match.c's kinds */
+	KIND_BARE = 5, /* count it and leave it where it is; below remote.c's and match.c's
+			* kinds */
 };
 
 struct counted {
@@ -222,7 +223,8 @@ latency(struct session *s, const struct options *o, uint32_t size)
 		if (i >= warmup)
 			hist_record(&h, ns);
 		if (o->progress && i % (1 << 16) == 0)
-			fprintf(stderr, "\rlatency %u B: %3.0f%%", size, 100.0 * (double)i / (double)(rounds + warmup));
+			fprintf(stderr, "\rlatency %u B: %3.0f%%", size,
+				100.0 * (double)i / (double)(rounds + warmup));
 	}
 	if (o->progress)
 		fprintf(stderr, "\r%40s\r", "");
@@ -249,7 +251,8 @@ ask_counted(struct session *s, const struct options *o, struct counted *c)
 
 /* Messages of KIND_DATA, which both ends copy, or of KIND_BARE. */
 static int
-flow(struct session *s, const struct options *o, const char *test, uint32_t size, enum kind kind, struct row *r)
+flow(struct session *s, const struct options *o, const char *test, uint32_t size, enum kind kind,
+	struct row *r)
 {
 	struct counted c;
 	uint64_t hz = perf_hz();
@@ -290,12 +293,20 @@ stream(struct session *s, const struct options *o, const char *test, uint32_t si
 	return e;
 }
 
-/* SWoPP 1997, figure 2: bandwidth by size, from buffer to buffer and with a copy at each end, in turns. */
+/* SWoPP 1997, figure 2: bandwidth by size, from buffer to buffer and with a copy at each end, in
+ * turns. */
 static int
 copies(struct session *s, const struct options *o, const uint32_t *sizes, unsigned n)
 {
-	static struct plot p = {.name = "copies", .title = "Bandwidth of messages with and without copies", .x_label = "bytes", .y_label = "Gb/s",
-		.x_log = true, .curves = 2, .label = {"from buffer to buffer", "copied at both ends"}};
+	static struct plot p = {
+		.name = "copies",
+		.title = "Bandwidth of messages with and without copies",
+		.x_label = "bytes",
+		.y_label = "Gb/s",
+		.x_log = true,
+		.curves = 2,
+		.label = {"from buffer to buffer", "copied at both ends"},
+	};
 	uint32_t most = pmx_get_max_message(s->ctx);
 
 	for (unsigned i = 0; i < n; i++) {
@@ -305,7 +316,8 @@ copies(struct session *s, const struct options *o, const uint32_t *sizes, unsign
 			continue;
 		for (unsigned turn = 0; turn < 2 * COPIES_TURNS; turn++) {
 			struct row r;
-			int e = flow(s, o, "bandwidth", sizes[i], turn % 2 ? KIND_DATA : KIND_BARE, &r);
+			int e = flow(s, o, "bandwidth", sizes[i], turn % 2 ? KIND_DATA : KIND_BARE,
+				&r);
 
 			if (e != 0)
 				return e;
@@ -325,8 +337,9 @@ copies(struct session *s, const struct options *o, const uint32_t *sizes, unsign
 	return !plot_write(&p, o->figure);
 }
 
-/* That a node is unknown and that it does not answer are one error, but an engine says the first at once, and the second after all of its
- * retries. Asked again, for a busy machine may have slept meanwhile. */
+/* That a node is unknown and that it does not answer are one error, but an engine says the first at
+ * once, and the second after all of its retries. Asked again, for a busy machine may have slept
+ * meanwhile. */
 static bool
 is_unknown(struct session *s, const struct options *o, double waited)
 {
@@ -335,7 +348,8 @@ is_unknown(struct session *s, const struct options *o, double waited)
 		uint64_t start = rte_rdtsc();
 
 		if (send_message(s, o->to, KIND_PING, 64) != 0 ||
-			perf_receive(s, &m, start + (uint64_t)(AT_ONCE_S * (double)perf_hz())) != -EHOSTUNREACH)
+			perf_receive(s, &m, start + (uint64_t)(AT_ONCE_S * (double)perf_hz())) !=
+				-EHOSTUNREACH)
 			continue;
 		waited = (double)(rte_rdtsc() - start) / (double)perf_hz();
 	}
@@ -353,7 +367,8 @@ greet(struct session *s, const struct options *o)
 	if (e == 0) {
 		do {
 			e = perf_receive(s, &m, rte_rdtsc() + GREET_PATIENCE_S * hz);
-		} while (e == -ETIMEDOUT && pmx_is_send_done(s->ctx, s->sent) == 0 && rte_rdtsc() < end);
+		} while (e == -ETIMEDOUT && pmx_is_send_done(s->ctx, s->sent) == 0 &&
+			rte_rdtsc() < end);
 	}
 	double waited = (double)(rte_rdtsc() - start) / (double)hz;
 
@@ -363,15 +378,22 @@ greet(struct session *s, const struct options *o)
 	}
 	fprintf(stderr, "pmx-perf: --to %u:%u: ", o->to.node, o->to.context);
 	if (e == -EHOSTUNREACH && is_unknown(s, o, waited))
-		fprintf(stderr, "node %u is not in [nodes] of this node's configuration\n", o->to.node);
+		fprintf(stderr, "node %u is not in [nodes] of this node's configuration\n",
+			o->to.node);
 	else if (e == -EHOSTUNREACH || (e == -ETIMEDOUT && pmx_is_send_done(s->ctx, s->sent) != 1))
-		fprintf(stderr, "node %u did not answer for %.1f s: does it run, and is its address in [nodes] right?\n",
+		fprintf(stderr,
+			"node %u did not answer for %.1f s: does it run, and is its address in "
+			"[nodes] right?\n",
 			o->to.node, waited);
 	else if (e == -ECONNREFUSED)
-		fprintf(stderr, "node %u has no context %u open: start 'pmx-perf respond' there, or check the number\n", o->to.node,
-			o->to.context);
+		fprintf(stderr,
+			"node %u has no context %u open: start 'pmx-perf respond' there, or check "
+			"the number\n",
+			o->to.node, o->to.context);
 	else if (e == -ETIMEDOUT)
-		fprintf(stderr, "it took the message, and sent nothing back for %.1f s: does 'pmx-perf respond' run there, and nothing else?\n",
+		fprintf(stderr,
+			"it took the message, and sent nothing back for %.1f s: does 'pmx-perf "
+			"respond' run there, and nothing else?\n",
 			waited);
 	else
 		fprintf(stderr, "%s\n", pmx_strerror(e));
@@ -407,9 +429,12 @@ run_initiator(struct session *s, const struct options *o)
 		unsigned n = o->size_count ? o->size_count : 5;
 
 		if (o->figure != NULL && e == 0) {
-			static const uint32_t figure[] = {8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536, 262144, 1048576};
+			static const uint32_t figure[] = {8, 32, 64, 128, 256, 512, 1024, 2048,
+				4096, 8192, 16384, 65536, 262144, 1048576};
 
-			e = o->size_count ? copies(s, o, o->sizes, o->size_count) : copies(s, o, figure, sizeof(figure) / sizeof(figure[0]));
+			e = o->size_count
+				? copies(s, o, o->sizes, o->size_count)
+				: copies(s, o, figure, sizeof(figure) / sizeof(figure[0]));
 			n = 0;
 		}
 		for (unsigned i = 0; i < n && e == 0; i++)
@@ -420,9 +445,9 @@ run_initiator(struct session *s, const struct options *o)
 		if (e == 0)
 			e = pmx_send_wait(s->ctx, 2000000);
 		e = e == 0 ? 0 : perf_complain("ending the responder", e);
-		/* an embedded responder polls LAST_ACKS_MS more, and waits as long again twice before it
-		 * closes: ports whose peer closes while they poll (memif), or before them (vhost's
-		 * clients), can end their process */
+		/* an embedded responder polls LAST_ACKS_MS more, and waits as long again twice
+		 * before it closes: ports whose peer closes while they poll (memif), or before them
+		 * (vhost's clients), can end their process */
 		if (s->embedded)
 			usleep(2 * LAST_ACKS_MS * 1000);
 	}
@@ -457,7 +482,8 @@ send_back(struct session *s, struct pmx_message *m)
 }
 
 static int
-tell_counted(struct session *s, struct pmx_addr to, struct counted *c, uint64_t first, uint64_t last)
+tell_counted(struct session *s, struct pmx_addr to, struct counted *c, uint64_t first,
+	uint64_t last)
 {
 	int e;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Experiments on the simulated network: E1 gather (SWoPP 2008, figures 1 and 2), E2 alltoall (PM/UDP, IPSJ
- * 1999, figure 7), E3 loss, E4 short messages beside long ones, E5 fairness. Tables to stdout; CSV and
- * SVG into --out.
+ * Experiments on the simulated network: E1 gather (SWoPP 2008, figures 1 and 2), E2 alltoall
+ * (PM/UDP, IPSJ 1999, figure 7), E3 loss, E4 short messages beside long ones, E5 fairness. Tables
+ * to stdout; CSV and SVG into --out.
  */
 #include <errno.h>
 #include <math.h>
@@ -97,7 +97,7 @@ struct setting {
 	enum proto_recovery recovery;
 	const struct cc_ops *cc;
 	uint32_t rto_min_us;
-	bool shares; /* the receiver divides its window */
+	bool shares;  /* the receiver divides its window */
 	bool in_turn; /* E1: one sender after the other */
 };
 
@@ -158,7 +158,8 @@ name_curves(struct plot *p, const struct setting *set, unsigned n)
 #define E1_BYTES 1000000u
 #define E1_PIECE 62500u /* of a message: 16 a sender */
 
-#define E1_GO    1u     /* bytes of the root's word to the next sender (the paper's section 4.2.1) */
+/* bytes of the root's word to the next sender (the paper's section 4.2.1) */
+#define E1_GO 1u
 
 struct gather {
 	uint64_t received, total, end; /* bytes, bytes, ns */
@@ -195,24 +196,36 @@ gathered(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag)
 
 /* What one gather showed. */
 struct gathering {
-	double rate;      /* of what the link can carry as payload */
-	double idle_ms;  /* longest that the receiver's line waited for a frame */
-	uint64_t drops;  /* at its port ... */
-	uint64_t late;   /* ... after the first ms */
+	double rate;    /* of what the link can carry as payload */
+	double idle_ms; /* longest that the receiver's line waited for a frame */
+	uint64_t drops; /* at its port ... */
+	uint64_t late;  /* ... after the first ms */
 };
 
 static struct gathering
-gather(const struct setting *set, unsigned senders, const char *bandwidth, double bps, const char *buffer,
-	struct plot *over_time, unsigned curve)
+gather(const struct setting *set, unsigned senders, const char *bandwidth, double bps,
+	const char *buffer, struct plot *over_time, unsigned curve)
 {
 	struct topology *t = star(senders + 1, bandwidth, "5us", buffer);
 	uint32_t pieces = (uint32_t)(bps / 1e9) * (E1_BYTES / E1_PIECE);
 	uint32_t port = t->edges[t->vertices[t->hosts[0]].first_edge].reverse;
-	struct gather g = {.total = (uint64_t)senders * pieces * E1_PIECE, .pieces = pieces, .in_turn = set->in_turn};
+	struct gather g = {
+		.total = (uint64_t)senders * pieces * E1_PIECE,
+		.pieces = pieces,
+		.in_turn = set->in_turn,
+	};
 	uint64_t begin, early;
-	struct sim_config c = {.topology = t, .proto = configured(set, senders + 1), .entries = 4096,
-		.bulks = 65536, .inline_max = 40, .nic_bytes = 65536, .seed = 1, .delivered = gathered,
-		.arg = &g};
+	struct sim_config c = {
+		.topology = t,
+		.proto = configured(set, senders + 1),
+		.entries = 4096,
+		.bulks = 65536,
+		.inline_max = 40,
+		.nic_bytes = 65536,
+		.seed = 1,
+		.delivered = gathered,
+		.arg = &g,
+	};
 	struct sim *s;
 
 	c.proto.rx_frames_max = 65536;
@@ -241,7 +254,8 @@ gather(const struct setting *set, unsigned senders, const char *bandwidth, doubl
 		}
 	}
 	struct gathering r = {
-		.rate = (double)g.total * 8 / ((double)(g.end - begin) / 1e9) / bps / payload_part(1500),
+		.rate = (double)g.total * 8 / ((double)(g.end - begin) / 1e9) / bps /
+			payload_part(1500),
 		.idle_ms = (double)sim_edge(s, port)->idle_max / 1e6,
 		.drops = sim_edge(s, port)->drops,
 		.late = sim_edge(s, port)->drops - early,
@@ -263,8 +277,14 @@ e1_rates(const struct options *o, const char *rate, double bps, const char *buff
 	uint64_t drops = 0, late = 0;
 
 	snprintf(name, sizeof(name), "e1-%s-%s", rate, buffer);
-	p = (struct plot){.name = name, .x_label = "senders", .y_label = "part of the link rate", .y_max = 1};
-	snprintf(p.title, sizeof(p.title), "E1: N senders of 1 MB to one, %sb/s, %s of port buffer", rate, buffer);
+	p = (struct plot){
+		.name = name,
+		.x_label = "senders",
+		.y_label = "part of the link rate",
+		.y_max = 1,
+	};
+	snprintf(p.title, sizeof(p.title), "E1: N senders of 1 MB to one, %sb/s, %s of port buffer",
+		rate, buffer);
 	name_curves(&p, settings, SETTINGS);
 	for (unsigned n = 0; n < sizeof(numbers) / sizeof(numbers[0]); n++) {
 		double *y = plot_row(&p, numbers[n]);
@@ -273,7 +293,8 @@ e1_rates(const struct options *o, const char *rate, double bps, const char *buff
 			/* the collapses take long to simulate */
 			if (i != OURS && (!compare || (o->quick && i == 0 && numbers[n] > 8)))
 				continue;
-			struct gathering g = gather(&settings[i], numbers[n], rate, bps, buffer, NULL, 0);
+			struct gathering g = gather(&settings[i], numbers[n], rate, bps, buffer,
+				NULL, 0);
 
 			y[i] = g.rate;
 			if (i != OURS)
@@ -285,8 +306,10 @@ e1_rates(const struct options *o, const char *rate, double bps, const char *buff
 		}
 	}
 	plot_print(&p);
-	printf("%s: at least %.3f of the rate, line idle for at most %.3f ms, %lu frames lost, %lu of them "
-	       "after the first ms\n\n", settings[OURS].label, lowest, idle, drops, late);
+	printf("%s: at least %.3f of the rate, line idle for at most %.3f ms, %lu frames lost, %lu "
+	       "of them after the first ms\n"
+	       "\n",
+		settings[OURS].label, lowest, idle, drops, late);
 	return !o->out || plot_write(&p, o->out);
 }
 
@@ -297,28 +320,40 @@ static const struct setting turns[] = {
 };
 #define TURNS (sizeof(turns) / sizeof(turns[0]))
 
-/* The paper's figure 1, at once and in turn. From how many senders on TCP collapses is the port's buffer's to say, so for three. */
+/* The paper's figure 1, at once and in turn. From how many senders on TCP collapses is the port's
+ * buffer's to say, so for three. */
 static int
 e1_figure1(const struct options *o)
 {
 	static const struct {
 		const struct setting *set;
 		const char *buffer, *label;
-	} curves[] = {{&settings[TCP], "32K", "TCP-like at once, 32K"}, {&settings[TCP], "64K", "TCP-like at once, 64K"},
-		{&settings[TCP], "128K", "TCP-like at once, 128K"}, {&turns[0], "32K", "TCP-like in turn, 32K"},
-		{&settings[OURS], "32K", "cc = delay at once, 32K"}, {&turns[1], "32K", "cc = delay in turn, 32K"}};
+	} curves[] = {{&settings[TCP], "32K", "TCP-like at once, 32K"},
+		{&settings[TCP], "64K", "TCP-like at once, 64K"},
+		{&settings[TCP], "128K", "TCP-like at once, 128K"},
+		{&turns[0], "32K", "TCP-like in turn, 32K"},
+		{&settings[OURS], "32K", "cc = delay at once, 32K"},
+		{&turns[1], "32K", "cc = delay in turn, 32K"}};
 	static const unsigned numbers[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 31};
 	static struct plot p;
 
-	p = (struct plot){.name = "e1-figure1", .x_label = "senders", .y_label = "part of the link rate", .y_max = 1,
-		.curves = sizeof(curves) / sizeof(curves[0]), .title = "E1, figure 1: N senders of 1 MB to one, 1 Gb/s, at once and in turn"};
+	p = (struct plot){
+		.name = "e1-figure1",
+		.x_label = "senders",
+		.y_label = "part of the link rate",
+		.y_max = 1,
+		.curves = sizeof(curves) / sizeof(curves[0]),
+		.title = "E1, figure 1: N senders of 1 MB to one, 1 Gb/s, at once and in turn",
+	};
 	for (unsigned c = 0; c < p.curves; c++)
 		snprintf(p.label[c], sizeof(p.label[c]), "%s", curves[c].label);
 	for (unsigned n = 0; n < sizeof(numbers) / sizeof(numbers[0]); n++) {
 		double *y = plot_row(&p, numbers[n]);
 
 		for (unsigned c = 0; c < p.curves; c++)
-			y[c] = gather(curves[c].set, numbers[n], "1G", 1e9, curves[c].buffer, NULL, 0).rate;
+			y[c] = gather(curves[c].set, numbers[n], "1G", 1e9, curves[c].buffer, NULL,
+				0)
+				       .rate;
 	}
 	plot_print(&p);
 	return o->out && !plot_write(&p, o->out);
@@ -338,21 +373,28 @@ e1(const struct options *o)
 		for (unsigned b = 0; b < 5; b++) {
 			if (o->quick && b != 1 && b != 4)
 				continue;
-			if (!e1_rates(o, rates[r].name, rates[r].bps, buffers[b], !o->quick || (r == 0 && b == 1)))
+			if (!e1_rates(o, rates[r].name, rates[r].bps, buffers[b],
+				    !o->quick || (r == 0 && b == 1)))
 				return 1;
 		}
 	}
 	if (e1_figure1(o) != 0)
 		return 1;
 	/* its figure 2 */
-	p = (struct plot){.name = "e1-time", .x_label = "ms", .y_label = "MB received",
-		.title = "E1, figure 2: bytes received over time, 31 senders of 1 MB, 1 Gb/s, 64K of port buffer"};
+	p = (struct plot){
+		.name = "e1-time",
+		.x_label = "ms",
+		.y_label = "MB received",
+		.title = "E1, figure 2: bytes received over time, 31 senders of 1 MB, 1 Gb/s, 64K "
+			 "of port buffer",
+	};
 	name_curves(&p, settings, SETTINGS);
 	for (unsigned i = 0; i < TURNS; i++)
 		snprintf(p.label[p.curves++], sizeof(p.label[0]), "%s", turns[i].label);
 	for (unsigned i = 0; i < SETTINGS + TURNS; i++) {
 		if (!o->quick || i != 0) /* which takes long to simulate */
-			gather(i < SETTINGS ? &settings[i] : &turns[i - SETTINGS], 31, "1G", 1e9, "64K", &p, i);
+			gather(i < SETTINGS ? &settings[i] : &turns[i - SETTINGS], 31, "1G", 1e9,
+				"64K", &p, i);
 	}
 	return o->out && !plot_write(&p, o->out);
 }
@@ -383,7 +425,8 @@ load_again(void *arg, struct sim *s, uint32_t node, uint32_t tag, int error)
 
 	(void)error;
 	if (tag < LOADS_MAX && !l->flow[tag].stopped)
-		sim_send(s, node, l->flow[tag].ctx, l->flow[tag].dst, l->flow[tag].dst_ctx, l->flow[tag].len, tag);
+		sim_send(s, node, l->flow[tag].ctx, l->flow[tag].dst, l->flow[tag].dst_ctx,
+			l->flow[tag].len, tag);
 }
 
 static void
@@ -419,7 +462,8 @@ ping_arrived(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t 
 
 /* `deep` messages of the flow at once, for as long as the run lasts. */
 static void
-load_start(struct loads *l, struct sim *s, uint32_t node, uint32_t tag, struct flow_load flow, unsigned deep)
+load_start(struct loads *l, struct sim *s, uint32_t node, uint32_t tag, struct flow_load flow,
+	unsigned deep)
 {
 	l->flow[tag] = flow;
 	while (deep-- > 0)
@@ -427,12 +471,22 @@ load_start(struct loads *l, struct sim *s, uint32_t node, uint32_t tag, struct f
 }
 
 static struct sim *
-network(const struct setting *set, struct topology *t, uint32_t nic, const struct fault_config *fault, struct loads *l)
+network(const struct setting *set, struct topology *t, uint32_t nic,
+	const struct fault_config *fault, struct loads *l)
 {
 	uint32_t nodes = t->host_count;
-	struct sim_config c = {.topology = t, .proto = configured(set, nodes), .entries = 4096,
-		.bulks = 65536, .inline_max = 40, .nic_bytes = nic, .seed = 1, .delivered = l->trips ? ping_arrived : load_arrived,
-		.completed = load_again, .arg = l};
+	struct sim_config c = {
+		.topology = t,
+		.proto = configured(set, nodes),
+		.entries = 4096,
+		.bulks = 65536,
+		.inline_max = 40,
+		.nic_bytes = nic,
+		.seed = 1,
+		.delivered = l->trips ? ping_arrived : load_arrived,
+		.completed = load_again,
+		.arg = l,
+	};
 
 	c.proto.rx_frames_max = c.proto.tx_frames_max = 65536 / (nodes > 16 ? 4 : 1);
 	if (fault != NULL)
@@ -489,8 +543,14 @@ e2(const struct options *o)
 	static struct plot p;
 	double best_fall = 1;
 
-	p = (struct plot){.name = "e2", .x_label = "bytes", .y_label = "Gb/s a node", .x_log = true, .y_log = true,
-		.title = "E2: alltoall of 16 nodes, 10 Gb/s, 256K of port buffer"};
+	p = (struct plot){
+		.name = "e2",
+		.x_label = "bytes",
+		.y_label = "Gb/s a node",
+		.x_log = true,
+		.y_log = true,
+		.title = "E2: alltoall of 16 nodes, 10 Gb/s, 256K of port buffer",
+	};
 	name_curves(&p, settings, SETTINGS);
 	for (uint32_t size = 4; size <= 1 << 20; size *= o->quick ? 16 : 2) {
 		double *y = plot_row(&p, size);
@@ -512,7 +572,8 @@ lossy(const struct setting *set, double loss)
 {
 	static struct loads l;
 	struct topology *t = star(2, "10G", "5us", "1M");
-	struct fault_config f = {.loss_ppm = (uint32_t)(loss * 1e4 / 2), .seed = 7}; /* on two cables */
+	/* on two cables */
+	struct fault_config f = {.loss_ppm = (uint32_t)(loss * 1e4 / 2), .seed = 7};
 	struct sim *s;
 
 	memset(&l, 0, sizeof(l));
@@ -538,8 +599,13 @@ e3(const struct options *o)
 		{"selective, cc = pm", PROTO_SELECTIVE, &cc_pm, 4000, false}};
 	static struct plot p;
 
-	p = (struct plot){.name = "e3", .x_label = "loss %", .y_label = "part of the link rate", .y_max = 1,
-		.title = "E3: goodput against loss, 10 Gb/s, round trip 20 us"};
+	p = (struct plot){
+		.name = "e3",
+		.x_label = "loss %",
+		.y_label = "part of the link rate",
+		.y_max = 1,
+		.title = "E3: goodput against loss, 10 Gb/s, round trip 20 us",
+	};
 	name_curves(&p, both, 3);
 	for (unsigned k = 0; k < sizeof(losses) / sizeof(losses[0]); k++) {
 		double *y = plot_row(&p, losses[k]);
@@ -548,8 +614,8 @@ e3(const struct options *o)
 			y[i] = lossy(&both[i], losses[k]);
 	}
 	plot_print(&p);
-	printf("selective keeps %.3f of the lossless goodput at 1 %%, %.3f at 5 %%\n\n", p.y[3][0] / p.y[0][0],
-		p.y[6][0] / p.y[0][0]);
+	printf("selective keeps %.3f of the lossless goodput at 1 %%, %.3f at 5 %%\n\n",
+		p.y[3][0] / p.y[0][0], p.y[6][0] / p.y[0][0]);
 	return o->out && !plot_write(&p, o->out);
 }
 
@@ -565,7 +631,8 @@ by_value(const void *a, const void *b)
 
 /* Pings from node 0 to node 1; bulk of 1 MB messages from node 0 (and others) as told. */
 static void
-mixed(const struct setting *set, unsigned bulk_senders, uint32_t bulk_to, double *p50, double *p99, double *p999)
+mixed(const struct setting *set, unsigned bulk_senders, uint32_t bulk_to, double *p50, double *p99,
+	double *p999)
 {
 	static struct loads l;
 	static uint64_t trips[200000];
@@ -577,7 +644,8 @@ mixed(const struct setting *set, unsigned bulk_senders, uint32_t bulk_to, double
 	struct sim *s = network(set, t, 3000, NULL, &l);
 
 	for (uint32_t i = 0; i < bulk_senders; i++)
-		load_start(&l, s, i == 0 ? 0 : i + 2, i, (struct flow_load){.dst = bulk_to, .len = 1000000}, 4);
+		load_start(&l, s, i == 0 ? 0 : i + 2, i,
+			(struct flow_load){.dst = bulk_to, .len = 1000000}, 4);
 	must_run(s, SEC / 20);
 	l.started[0] = sim_now(s);
 	sim_send(s, 0, 1, 1, 1, 64, PING);
@@ -597,12 +665,14 @@ e4(const struct options *o)
 		const char *what;
 		unsigned senders;
 		uint32_t to;
-	} cases[] = {{"no bulk", 0, 0}, {"bulk to the same receiver", 1, 1}, {"bulk to another receiver", 1, 2},
-		{"3 bulk senders to the same", 3, 1}, {"3 bulk senders to another", 3, 2}};
+	} cases[] = {{"no bulk", 0, 0}, {"bulk to the same receiver", 1, 1},
+		{"bulk to another receiver", 1, 2}, {"3 bulk senders to the same", 3, 1},
+		{"3 bulk senders to another", 3, 2}};
 	double idle = 0, frame = 1538 * 8 / 10e3; /* us at 10 Gb/s */
 
-	printf("E4: 64-byte round trips beside 1 MB messages, 10 Gb/s, us\n%-28s %9s %9s %9s %12s\n", "", "p50", "p99", "p99.9",
-		"bound");
+	printf("E4: 64-byte round trips beside 1 MB messages, 10 Gb/s, us\n%-28s %9s %9s %9s "
+	       "%12s\n",
+		"", "p50", "p99", "p99.9", "bound");
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		double a, b, c;
 
@@ -610,7 +680,8 @@ e4(const struct options *o)
 		if (i == 0)
 			idle = c;
 		/* a round trip passes the switch twice */
-		printf("%-28s %9.2f %9.2f %9.2f %12.2f\n", cases[i].what, a, b, c, 3 * idle + 2 * frame);
+		printf("%-28s %9.2f %9.2f %9.2f %12.2f\n", cases[i].what, a, b, c,
+			3 * idle + 2 * frame);
 	}
 	printf("\n");
 	(void)o;
@@ -641,8 +712,14 @@ e5(const struct options *o)
 	static struct loads l;
 	static uint64_t before[LOADS_MAX];
 
-	p = (struct plot){.name = "e5", .x_label = "ms", .y_label = "Jain index of 10 ms", .y_max = 1, .curves = 6,
-		.title = "E5: fairness of N senders to one receiver, 10 Gb/s"};
+	p = (struct plot){
+		.name = "e5",
+		.x_label = "ms",
+		.y_label = "Jain index of 10 ms",
+		.y_max = 1,
+		.curves = 6,
+		.title = "E5: fairness of N senders to one receiver, 10 Gb/s",
+	};
 	for (unsigned k = 0; k < 6; k++) {
 		unsigned n = numbers[k];
 		struct topology *t = star(n + 2, "10G", "2us", "256K");
@@ -681,8 +758,9 @@ e5(const struct options *o)
 			if ((double)(l.bytes[n] - was) * (n + 1) >= 0.8 * (double)all)
 				got = sim_now(s) - came;
 		}
-		printf("E5: %2u flows: worst Jain index of 10 ms %.3f; a late comer has 0.8 of its share after %.0f ms\n", n, worst,
-			got ? (double)got / 1e6 : 200.0);
+		printf("E5: %2u flows: worst Jain index of 10 ms %.3f; a late comer has 0.8 of its "
+		       "share after %.0f ms\n",
+			n, worst, got ? (double)got / 1e6 : 200.0);
 		sim_free(s);
 		topology_free(t);
 	}

@@ -47,11 +47,12 @@ struct history {
 	struct transfers *transfers; /* NULL: messages are sent */
 	struct matching *matching;   /* ... that receives match */
 	uint32_t nodes, contexts, largest;
-	unsigned misfortunes; /* enum misfortune */
+	unsigned misfortunes;             /* enum misfortune */
 	uint32_t errors, sent, delivered; /* counts */
-	uint64_t begun, done;             /* ... of transfers; of operations, and messages that were matched */
-	int strange;          /* an error that nothing excuses */
-	uint64_t digest;      /* note 3 */
+	uint64_t begun, done;             /* ... of transfers; of operations, and messages that were
+					   * matched */
+	int strange;                      /* an error that nothing excuses */
+	uint64_t digest;                  /* note 3 */
 	bool healed, excused; /* excused: something happened that may end a send in an error */
 };
 
@@ -148,7 +149,8 @@ weather(struct history *h)
 static struct proto_config
 random_core(struct history *h)
 {
-	static const uint64_t clocks[] = {1000, 10000, 1000000, 33333333, SEC, 2100000000, 5000000000};
+	static const uint64_t clocks[] = {1000, 10000, 1000000, 33333333, SEC, 2100000000,
+		5000000000};
 	struct proto_config c = sim_defaults(h->nodes, 1500);
 
 	c.ticks_per_sec = chance(h, 50) ? SEC : clocks[below(h, 7)];
@@ -227,7 +229,8 @@ send_some(struct history *h, uint32_t src)
 	if (dst == src)
 		dst = (dst + 1) % h->nodes;
 	while (n-- > 0) {
-		uint32_t len = chance(h, 70) && h->largest > 300 ? below(h, 300) : spread(h, 0, h->largest);
+		uint32_t len = chance(h, 70) && h->largest > 300 ? below(h, 300)
+								 : spread(h, 0, h->largest);
 		int e = sim_send(h->sim, src, ctx, dst, peer, len, 0);
 
 		h->sent += e == 0;
@@ -328,7 +331,8 @@ heard(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag)
 		return;
 	}
 	/* now and then an answer, out of the delivery itself */
-	if (!h->healed && d->len % 7 == 3 && sim_send(s, sim_here(s), d->ctx, d->src_node, d->src_ctx, d->len / 2, 0) == 0)
+	if (!h->healed && d->len % 7 == 3 &&
+		sim_send(s, sim_here(s), d->ctx, d->src_node, d->src_ctx, d->len / 2, 0) == 0)
 		h->sent++;
 }
 
@@ -414,7 +418,8 @@ judge_matching(struct history *h)
 static void
 digest_end(struct history *h, FILE *seen)
 {
-	const uint64_t all[] = {sim_digest(h->sim), sim_now(h->sim), h->sent, h->delivered, h->errors, h->begun, h->done};
+	const uint64_t all[] = {sim_digest(h->sim), sim_now(h->sim), h->sent, h->delivered,
+		h->errors, h->begun, h->done};
 
 	fclose(seen);
 	digest_add(h, all, sizeof(all));
@@ -426,8 +431,13 @@ one_history(struct history *h, const struct options *o, uint64_t seed)
 {
 	static char why[512];
 
-	*h = (struct history){.seed = seed, .random = seed * 0xD1342543DE82EF95u, .digest = 0xCBF29CE484222325u};
-	FILE *seen = o->digest ? fopencookie(h, "w", (cookie_io_functions_t){.write = digest_write}) : NULL;
+	*h = (struct history){
+		.seed = seed,
+		.random = seed * 0xD1342543DE82EF95u,
+		.digest = 0xCBF29CE484222325u,
+	};
+	FILE *seen = o->digest ? fopencookie(h, "w", (cookie_io_functions_t){.write = digest_write})
+			       : NULL;
 
 	h->nodes = 2 + (chance(h, 40) ? below(h, 5) : 0);
 	h->contexts = spread(h, 1, 6);
@@ -444,7 +454,9 @@ one_history(struct history *h, const struct options *o, uint64_t seed)
 		.nic_bytes = spread(h, 1, 100000),
 		.audit = true,
 		.seed = draw64(h),
-		.trace = seen != NULL ? seen : o->trace ? stdout : NULL,
+		.trace = seen != NULL ? seen
+			: o->trace    ? stdout
+				      : NULL,
 		.delivered = heard,
 		.completed = ended,
 		.timer = act,
@@ -467,9 +479,12 @@ one_history(struct history *h, const struct options *o, uint64_t seed)
 	if (h->largest > WIRE_MESSAGE_MAX)
 		h->largest = WIRE_MESSAGE_MAX;
 	/* too few flows or peers at once, and a sender may give up before its turn comes */
-	h->excused |= h->misfortunes & EXCUSES || c.proto.flows_max < 4096 || c.proto.paths_max < h->nodes ||
-		(c.proto.keepalive_us && c.proto.keepalive_us < HOLD_US); /* ... or is too slow to be alive */
-	if (o->transfers) { /* frames for either kind; paths and flows for all: who has none waits, or fails, in turn */
+	h->excused |= h->misfortunes & EXCUSES || c.proto.flows_max < 4096 ||
+		c.proto.paths_max < h->nodes ||
+		/* ... or is too slow to be alive */
+		(c.proto.keepalive_us && c.proto.keepalive_us < HOLD_US);
+	/* frames for either kind; paths and flows for all: who has none waits, or fails, in turn */
+	if (o->transfers) {
 		c.proto.contexts_max = h->contexts *= 2;
 		c.proto.tx_frames_max += 16;
 		c.proto.paths_max = h->nodes;
@@ -479,20 +494,22 @@ one_history(struct history *h, const struct options *o, uint64_t seed)
 	if (o->matching)
 		h->matching = matching_new(h->sim, h->nodes, h->contexts);
 	if (o->transfers)
-		h->transfers = transfers_new(h->sim, h->nodes, (uint16_t)(h->contexts / 2), c.proto.payload_max,
-			c.proto.tx_frames_max);
+		h->transfers = transfers_new(h->sim, h->nodes, (uint16_t)(h->contexts / 2),
+			c.proto.payload_max, c.proto.tx_frames_max);
 	for (uint32_t i = 0; i < h->nodes; i++)
 		open_all(h, i);
 	plan_all(h);
-	/* Every retry at its longest; and receivers without place for another flow or peer wait for it. */
-	uint64_t bound = (2ull * c.proto.retries * c.proto.rto_max_us + 10ull * c.proto.flow_idle_us) * US +
+	/* Every retry at its longest; and receivers without place for another flow or peer wait for
+	 * it. */
+	uint64_t bound =
+		(2ull * c.proto.retries * c.proto.rto_max_us + 10ull * c.proto.flow_idle_us) * US +
 		100 * SEC;
 
 	if (sim_run(h->sim, h->end)) {
 		heal(h);
 		bound += sim_now(h->sim);
-		while (h->transfers != NULL && transfers_open(h->transfers) && sim_now(h->sim) < bound &&
-			sim_run(h->sim, sim_now(h->sim) + 10 * MS))
+		while (h->transfers != NULL && transfers_open(h->transfers) &&
+			sim_now(h->sim) < bound && sim_run(h->sim, sim_now(h->sim) + 10 * MS))
 			;
 		sim_settle(h->sim, bound > sim_now(h->sim) ? bound - sim_now(h->sim) : 0);
 	}
@@ -505,7 +522,8 @@ one_history(struct history *h, const struct options *o, uint64_t seed)
 	if (error != NULL)
 		snprintf(why, sizeof(why), "at %.3f ms: %s", (double)sim_now(h->sim) / 1e6, error);
 	else if (h->strange)
-		snprintf(why, sizeof(why), "a send ended in '%s', and nothing had happened", strerror(h->strange));
+		snprintf(why, sizeof(why), "a send ended in '%s', and nothing had happened",
+			strerror(h->strange));
 	if (seen != NULL)
 		digest_end(h, seen);
 	if (h->transfers != NULL)
@@ -523,7 +541,8 @@ static volatile uint64_t running;
 static void
 on_crash(int signal)
 {
-	fprintf(stderr, "pmx-sim: seed %llu crashes: %s\n", (unsigned long long)running, strsignal(signal));
+	fprintf(stderr, "pmx-sim: seed %llu crashes: %s\n", (unsigned long long)running,
+		strsignal(signal));
 	_exit(1);
 }
 
@@ -548,32 +567,44 @@ run_fuzz(const struct options *o)
 		delivered += h.delivered;
 		errors += h.errors;
 		if (o->digest)
-			printf("%llu %016llx\n", (unsigned long long)running, (unsigned long long)h.digest);
+			printf("%llu %016llx\n", (unsigned long long)running,
+				(unsigned long long)h.digest);
 		if (why != NULL) {
 			fflush(stdout);
-			fprintf(stderr, "pmx-sim: seed %llu %s\n"
-					"see it:  pmx-sim fuzz --first %llu --seeds 1 --trace%s\n",
-				(unsigned long long)(o->first + i), why, (unsigned long long)(o->first + i),
-				o->transfers ? " --transfers" : o->matching ? " --matching" : "");
+			fprintf(stderr,
+				"pmx-sim: seed %llu %s\n"
+				"see it:  pmx-sim fuzz --first %llu --seeds 1 --trace%s\n",
+				(unsigned long long)(o->first + i), why,
+				(unsigned long long)(o->first + i),
+				o->transfers          ? " --transfers"
+					: o->matching ? " --matching"
+						      : "");
 			return 1;
 		}
 		if (!o->quiet && (i + 1) % 1000 == 0)
-			fprintf(stderr, "\r%llu of %llu", (unsigned long long)(i + 1), (unsigned long long)o->seeds);
+			fprintf(stderr, "\r%llu of %llu", (unsigned long long)(i + 1),
+				(unsigned long long)o->seeds);
 	}
 	clock_gettime(CLOCK_MONOTONIC, &b);
 	double took = (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) / 1e9;
 
 	if (!o->quiet && o->transfers)
-		printf("%s%llu histories, no rule broken: %llu transfers begun, %llu done, %llu frames; %.1f s\n",
-			o->seeds >= 1000 ? "\r" : "", (unsigned long long)o->seeds, (unsigned long long)begun,
-			(unsigned long long)done, (unsigned long long)delivered, took);
+		printf("%s%llu histories, no rule broken: %llu transfers begun, %llu done, %llu "
+		       "frames; %.1f s\n",
+			o->seeds >= 1000 ? "\r" : "", (unsigned long long)o->seeds,
+			(unsigned long long)begun, (unsigned long long)done,
+			(unsigned long long)delivered, took);
 	else if (!o->quiet && o->matching)
-		printf("%s%llu histories, no rule broken: %llu operations, %llu messages received, as the model has it, %llu sends "
-		       "ended in an error; %.1f s\n", o->seeds >= 1000 ? "\r" : "", (unsigned long long)o->seeds,
-			(unsigned long long)begun, (unsigned long long)done, (unsigned long long)errors, took);
+		printf("%s%llu histories, no rule broken: %llu operations, %llu messages received, "
+		       "as the model has it, %llu sends ended in an error; %.1f s\n",
+			o->seeds >= 1000 ? "\r" : "", (unsigned long long)o->seeds,
+			(unsigned long long)begun, (unsigned long long)done,
+			(unsigned long long)errors, took);
 	else if (!o->quiet)
-		printf("%s%llu histories, no rule broken: %llu messages sent, %llu delivered, %llu ended in an "
-		       "error; %.1f s\n", o->seeds >= 1000 ? "\r" : "", (unsigned long long)o->seeds, (unsigned long long)sent,
-			(unsigned long long)delivered, (unsigned long long)errors, took);
+		printf("%s%llu histories, no rule broken: %llu messages sent, %llu delivered, %llu "
+		       "ended in an error; %.1f s\n",
+			o->seeds >= 1000 ? "\r" : "", (unsigned long long)o->seeds,
+			(unsigned long long)sent, (unsigned long long)delivered,
+			(unsigned long long)errors, took);
 	return 0;
 }

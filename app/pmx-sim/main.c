@@ -14,13 +14,16 @@
 static const char usage_text[] =
 	"Usage: pmx-sim COMMAND [options]\n"
 	"\n"
-	"  fuzz                 random histories of random networks; ends at the first that breaks a rule\n"
+	"  fuzz                 random histories of random networks; ends at the first that breaks "
+	"a rule\n"
 	"    --seeds N (1000)   how many\n"
-	"    --first S (1)      from that seed on; --first S --seeds 1 --trace shows one, frame by frame\n"
+	"    --first S (1)      from that seed on; --first S --seeds 1 --trace shows one, frame by "
+	"frame\n"
 	"    --digest           a line a seed: a digest of all frames and of what came of them\n"
 	"    --matching         of messages that receives match\n"
 	"    --transfers        of remote memory's questions and answers, not of messages\n"
-	"  experiment [e1 .. e5]  gather, alltoall, loss, short beside long, fairness: doc/simulator.md\n"
+	"  experiment [e1 .. e5]  gather, alltoall, loss, short beside long, fairness: "
+	"doc/simulator.md\n"
 	"    --out DIR          CSV and SVG there, made if need be   --quick: fewer points\n"
 	"  speed                frames a second of this simulator on this machine\n"
 	"\n"
@@ -33,8 +36,8 @@ star(unsigned hosts, const char *bandwidth, const char *latency, const char *buf
 	struct topology *t;
 
 	snprintf(text, sizeof(text),
-		"switch s buffer=%s\nhost h[0-%u]\nlink h[0-%u] s bandwidth=%s latency=%s\n", buffer,
-		hosts - 1, hosts - 1, bandwidth, latency);
+		"switch s buffer=%s\nhost h[0-%u]\nlink h[0-%u] s bandwidth=%s latency=%s\n",
+		buffer, hosts - 1, hosts - 1, bandwidth, latency);
 	if (topology_parse(text, &t, error, sizeof(error)) != 0) {
 		fprintf(stderr, "pmx-sim: %s\n", error);
 		exit(1);
@@ -62,9 +65,17 @@ speed(const struct options *o, uint32_t nodes, uint32_t len, uint64_t ns)
 {
 	struct topology *t = star(nodes, "100G", "1us", "1M");
 	struct load l = {nodes, len};
-	struct sim_config c = {.topology = t, .proto = sim_defaults(nodes, 1500), .entries = 1024,
-		.bulks = 512, .inline_max = 40, .nic_bytes = 65536, .seed = 1, .completed = again,
-		.arg = &l};
+	struct sim_config c = {
+		.topology = t,
+		.proto = sim_defaults(nodes, 1500),
+		.entries = 1024,
+		.bulks = 512,
+		.inline_max = 40,
+		.nic_bytes = 65536,
+		.seed = 1,
+		.completed = again,
+		.arg = &l,
+	};
 	struct timespec a, b;
 
 	c.proto.tx_frames_max = c.proto.rx_frames_max = nodes > 100 ? 256 : 4096;
@@ -83,8 +94,9 @@ speed(const struct options *o, uint32_t nodes, uint32_t len, uint64_t ns)
 
 	if (!ok)
 		printf("%s\n", sim_error(s));
-	printf(o->json ? "{\"nodes\": %u, \"bytes\": %u, \"frames\": %llu, \"seconds\": %.3f, \"per_second\": %.0f}\n" :
-			 "%5u nodes %6u bytes %10llu frames %7.3f s %10.0f frames/s\n",
+	printf(o->json ? "{\"nodes\": %u, \"bytes\": %u, \"frames\": %llu, \"seconds\": %.3f, "
+			 "\"per_second\": %.0f}\n"
+		       : "%5u nodes %6u bytes %10llu frames %7.3f s %10.0f frames/s\n",
 		nodes, len, (unsigned long long)sim_frames(s), took, (double)sim_frames(s) / took);
 	sim_free(s);
 	topology_free(t);
@@ -107,25 +119,49 @@ main(int argc, char **argv)
 {
 	static const struct option names[] = {{"seeds", 1, NULL, 'n'}, {"first", 1, NULL, 'f'},
 		{"trace", 0, NULL, 't'}, {"json", 0, NULL, 'j'}, {"quiet", 0, NULL, 'q'},
-		{"quick", 0, NULL, 'k'}, {"out", 1, NULL, 'o'}, {"transfers", 0, NULL, 'x'}, {"matching", 0, NULL, 'm'}, {"digest", 0, NULL, 'd'},
-		{"help", 0, NULL, 'h'}, {0}};
+		{"quick", 0, NULL, 'k'}, {"out", 1, NULL, 'o'}, {"transfers", 0, NULL, 'x'},
+		{"matching", 0, NULL, 'm'}, {"digest", 0, NULL, 'd'}, {"help", 0, NULL, 'h'}, {0}};
 	struct options o = {.seeds = 1000, .first = 1};
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", names, NULL)) >= 0) {
 		switch (c) {
-		case 'n': o.seeds = strtoull(optarg, NULL, 0); break;
-		case 'f': o.first = strtoull(optarg, NULL, 0); break;
-		case 't': o.trace = true; break;
-		case 'j': o.json = true; break;
-		case 'q': o.quiet = true; break;
-		case 'k': o.quick = true; break;
-		case 'o': o.out = optarg; break;
-		case 'x': o.transfers = true; break;
-		case 'm': o.matching = true; break;
-		case 'd': o.digest = true; break;
-		case 'h': fputs(usage_text, stdout); return 0;
-		default: fputs(usage_text, stderr); return 2;
+		case 'n':
+			o.seeds = strtoull(optarg, NULL, 0);
+			break;
+		case 'f':
+			o.first = strtoull(optarg, NULL, 0);
+			break;
+		case 't':
+			o.trace = true;
+			break;
+		case 'j':
+			o.json = true;
+			break;
+		case 'q':
+			o.quiet = true;
+			break;
+		case 'k':
+			o.quick = true;
+			break;
+		case 'o':
+			o.out = optarg;
+			break;
+		case 'x':
+			o.transfers = true;
+			break;
+		case 'm':
+			o.matching = true;
+			break;
+		case 'd':
+			o.digest = true;
+			break;
+		case 'h':
+			fputs(usage_text, stdout);
+			return 0;
+		default:
+			fputs(usage_text, stderr);
+			return 2;
 		}
 	}
 	if (optind < argc)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Matching in the simulator: the shipped queues (lib/match) over LHS rings that the shipped core fills, and a random program at
- * every context: sends, receives, probes and cancels, by key and by wildcard. Beside each queue stands a model of
- * plain lists, which says what every receive must get (RHI-MSG, LHS-7).
+ * Matching in the simulator: the shipped queues (lib/match) over LHS rings that the shipped core
+ * fills, and a random program at every context: sends, receives, probes and cancels, by key and by
+ * wildcard. Beside each queue stands a model of plain lists, which says what every receive must get
+ * (RHI-MSG, LHS-7).
  *
- * What must hold, whatever the network does: the queue gives what the model gives, each message once; heads that move to
- * the store are the same messages; and at the end everything that arrived is received.
+ * What must hold, whatever the network does: the queue gives what the model gives, each message
+ * once; heads that move to the store are the same messages; and at the end everything that arrived
+ * is received.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -19,16 +21,16 @@
 #define UNEXPECTED 65536
 
 struct message {
-	struct message *next;    /* of those that landed, then of those that wait */
+	struct message *next; /* of those that landed, then of those that wait */
 	struct match_key key;
 	uint32_t number;
 	bool offer, matched;
 };
 
 struct receive {
-	struct receive *next;    /* posted, in order */
+	struct receive *next; /* posted, in order */
 	struct match_want want;
-	uint32_t posted;         /* number in the queue */
+	uint32_t posted; /* number in the queue */
 	bool used;
 };
 
@@ -39,7 +41,7 @@ struct list {
 
 struct endpoint {
 	struct match_queue queue;
-	struct lhs_end ring;     /* the writer's */
+	struct lhs_end ring; /* the writer's */
 	uint8_t *memory;
 	struct list landed, waits; /* the model's */
 	struct receive *posted_head, *posted_tail;
@@ -49,7 +51,7 @@ struct endpoint {
 
 struct matching {
 	struct sim *sim;
-	struct endpoint *ends;   /* by node, context */
+	struct endpoint *ends; /* by node, context */
 	uint32_t nodes, contexts;
 	struct message *all;
 	uint32_t count, room;
@@ -141,20 +143,24 @@ number_of(const struct match_message *m)
 {
 	uint32_t number;
 
-	memcpy(&number, m->entry->front + sizeof(struct wire_match) + sizeof(uint64_t), sizeof(number));
+	memcpy(&number, m->entry->front + sizeof(struct wire_match) + sizeof(uint64_t),
+		sizeof(number));
 	return number;
 }
 
 static void
-matched(struct matching *x, struct endpoint *e, const struct match_message *m, struct message *by_model)
+matched(struct matching *x, struct endpoint *e, const struct match_message *m,
+	struct message *by_model)
 {
 	struct message *got = &x->all[number_of(m)];
 
 	if (got != by_model)
-		wrong(x, "a receive got message %u, not %d", got->number, by_model ? (int)by_model->number : -1);
+		wrong(x, "a receive got message %u, not %d", got->number,
+			by_model ? (int)by_model->number : -1);
 	if (got->matched)
 		wrong(x, "message %u was received twice", got->number);
-	if (m->key.tag != got->key.tag || m->key.comm != got->key.comm || m->key.source != got->key.source)
+	if (m->key.tag != got->key.tag || m->key.comm != got->key.comm ||
+		m->key.source != got->key.source)
 		wrong(x, "message %u has another key", got->number);
 	got->matched = true;
 	x->counts.matched++;
@@ -191,7 +197,8 @@ progress(struct matching *x, struct endpoint *e)
 				append(&e->waits, landed);
 		}
 		if (r == NULL || (uint64_t)(r - e->receives) != handle)
-			wrong(x, "receive %lu got a message, the model gives it to %ld", handle, r ? (long)(r - e->receives) : -1);
+			wrong(x, "receive %lu got a message, the model gives it to %ld", handle,
+				r ? (long)(r - e->receives) : -1);
 		matched(x, e, &m, landed);
 		receive_put(e, (uint32_t)handle);
 	}
@@ -223,10 +230,17 @@ some_want(const struct matching *x, const struct endpoint *e, uint64_t r)
 	if ((r >> 42 & 3) == 0)
 		w.source = MATCH_ANY_SOURCE;
 	switch (r >> 44 & 7) {
-	case 0: w.ignore = MATCH_ANY_TAG; break;
-	case 1: w.ignore = 1ull << 45; break;
-	case 2: w.ignore = 3; break;
-	default: break;
+	case 0:
+		w.ignore = MATCH_ANY_TAG;
+		break;
+	case 1:
+		w.ignore = 1ull << 45;
+		break;
+	case 2:
+		w.ignore = 3;
+		break;
+	default:
+		break;
 	}
 	return w;
 }
@@ -246,7 +260,8 @@ receive(struct matching *x, struct endpoint *e, const struct match_want *want)
 	struct message *by_model = model_waiting(e, want, true);
 
 	if ((found != MATCH_NONE) != (by_model != NULL)) {
-		wrong(x, "a search finds %s, the model %s", found != MATCH_NONE ? "one" : "none", by_model ? "one" : "none");
+		wrong(x, "a search finds %s, the model %s", found != MATCH_NONE ? "one" : "none",
+			by_model ? "one" : "none");
 		return;
 	}
 	if (found != MATCH_NONE) {
@@ -256,7 +271,11 @@ receive(struct matching *x, struct endpoint *e, const struct match_want *want)
 	}
 	struct receive *r = &e->receives[i];
 
-	*r = (struct receive){.want = *want, .used = true, .posted = match_posted_add(&e->queue.posted, want, i)};
+	*r = (struct receive){
+		.want = *want,
+		.used = true,
+		.posted = match_posted_add(&e->queue.posted, want, i),
+	};
 	if (e->posted_head == NULL)
 		e->posted_head = r;
 	else
@@ -274,7 +293,8 @@ probe(struct matching *x, struct endpoint *e, const struct match_want *want)
 	uint32_t found = match_queue_find(&e->queue, want, &m);
 	const struct message *by_model = model_waiting(e, want, false);
 
-	if ((found != MATCH_NONE) != (by_model != NULL) || (by_model != NULL && number_of(&m) != by_model->number))
+	if ((found != MATCH_NONE) != (by_model != NULL) ||
+		(by_model != NULL && number_of(&m) != by_model->number))
 		wrong(x, "a probe finds another message than the model");
 }
 
@@ -307,7 +327,8 @@ cancel(struct matching *x, struct endpoint *e, uint64_t r)
 static void
 send(struct matching *x, uint32_t node, uint32_t ctx, uint64_t r, uint32_t longest)
 {
-	uint32_t peer = (uint32_t)(r % x->nodes), len = (uint32_t)((r >> 8) % (1 + (r & 128 && longest > 64 ? 64 : longest)));
+	uint32_t peer = (uint32_t)(r % x->nodes),
+		 len = (uint32_t)((r >> 8) % (1 + (r & 128 && longest > 64 ? 64 : longest)));
 
 	if (peer == node || x->count == x->room)
 		peer = (node + 1) % x->nodes;
@@ -317,10 +338,12 @@ send(struct matching *x, uint32_t node, uint32_t ctx, uint64_t r, uint32_t longe
 
 	*m = (struct message){
 		.number = x->count,
-		.key = {(uint32_t)(r >> 30 & 1), node << 16 | ctx, (r >> 32) % 5 | ((r >> 36) % 5) << 45},
+		.key = {(uint32_t)(r >> 30 & 1), node << 16 | ctx,
+			(r >> 32) % 5 | ((r >> 36) % 5) << 45},
 		.offer = r >> 40 & 1,
 	};
-	if (sim_send(x->sim, node, (uint16_t)ctx, peer, (uint16_t)((r >> 48) % x->contexts), len, x->count) == 0)
+	if (sim_send(x->sim, node, (uint16_t)ctx, peer, (uint16_t)((r >> 48) % x->contexts), len,
+		    x->count) == 0)
 		x->count++;
 }
 
@@ -331,7 +354,9 @@ matching_act(struct matching *x, uint32_t node, uint64_t random, uint32_t longes
 		uint32_t ctx = (uint32_t)(random >> 60) % x->contexts;
 		struct endpoint *e = end_of(x, node, ctx);
 		uint64_t r = random * 0xD1342543DE82EF95u;
-		const struct match_want want = some_want(x, e, r), any = {(uint32_t)(r & 1), MATCH_ANY_SOURCE, 0, MATCH_ANY_TAG};
+		const struct match_want want = some_want(x, e, r),
+					any = {(uint32_t)(r & 1), MATCH_ANY_SOURCE, 0,
+						MATCH_ANY_TAG};
 		unsigned what = random >> 50 & 15;
 
 		r ^= r >> 29;
@@ -358,20 +383,24 @@ matching_heard(struct matching *x, const struct proto_delivery *d, uint32_t tag)
 {
 	struct endpoint *e = end_of(x, sim_here(x->sim), d->ctx);
 
-	if (tag == UINT32_MAX) /* its sender forgot it: it died, and the simulator does not know which it is */
+	/* its sender forgot it: it died, and the simulator does not know which it is */
+	if (tag == UINT32_MAX)
 		return;
 	struct message *m = &x->all[tag];
 	struct {
 		struct wire_match h;
 		uint64_t len;
 		uint32_t number, zero;
-	} front = {{m->offer ? WIRE_OFFER : WIRE_EAGER, 0, 0, wire_be32(m->key.comm), wire_be64(m->key.tag)}, 0, m->number, 0};
+	} front = {{m->offer ? WIRE_OFFER : WIRE_EAGER, 0, 0, wire_be32(m->key.comm),
+			   wire_be64(m->key.tag)},
+		0, m->number, 0};
 
 	if (match_heads_held(&e->queue.heads) + (e->ring.pos - e->queue.heads.ring.pos) == RING)
 		progress(x, e); /* the application looks, in time */
 	if (m->key.source != ((uint32_t)d->src_node << 16 | d->src_ctx))
 		wrong(x, "message %u comes from another context", m->number);
-	lhs_write(&e->ring, d->src_node, d->src_ctx, sizeof(front), LHS_NO_BULK, 0, &front, sizeof(front));
+	lhs_write(&e->ring, d->src_node, d->src_ctx, sizeof(front), LHS_NO_BULK, 0, &front,
+		sizeof(front));
 	append(&e->landed, m);
 }
 
@@ -409,10 +438,11 @@ matching_settle(struct matching *x)
 				receive(x, e, &any);
 		}
 		if (e->waits.count != 0 || e->queue.unexpected.live != 0)
-			wrong(x, "%u messages wait at the end, the model has %u", e->queue.unexpected.live, e->waits.count);
+			wrong(x, "%u messages wait at the end, the model has %u",
+				e->queue.unexpected.live, e->waits.count);
 		if (match_heads_held(&e->queue.heads) != 0 || e->queue.heads.stored != 0)
-			wrong(x, "%u entries and %u places of the store never came back", match_heads_held(&e->queue.heads),
-				e->queue.heads.stored);
+			wrong(x, "%u entries and %u places of the store never came back",
+				match_heads_held(&e->queue.heads), e->queue.heads.stored);
 		x->counts.evacuated += e->queue.heads.evacuated;
 	}
 }
@@ -446,7 +476,8 @@ matching_new(struct sim *s, uint32_t nodes, uint32_t contexts)
 		e->memory = aligned_alloc(64, RING * 64);
 		memset(e->memory, 0, RING * 64);
 		lhs_end_init(&e->ring, &config, e->memory);
-		if (match_queue_init(&e->queue, &config, e->memory, NULL, UNEXPECTED, RECEIVES, 512) != 0)
+		if (match_queue_init(&e->queue, &config, e->memory, NULL, UNEXPECTED, RECEIVES,
+			    512) != 0)
 			wrong(x, "no memory");
 	}
 	return x;

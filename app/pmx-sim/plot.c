@@ -17,10 +17,10 @@
 #define BOTTOM 50
 
 /* told apart also without colours: each curve has its own dashes */
-static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00",
-	"#000000", "#999999", "#8b4513", "#6a3d9a", "#b15928", "#1b9e77"};
-static const char *const dashes[] = {"none", "7 3", "2 3", "9 3 2 3", "none", "7 3", "2 3", "9 3 2 3", "none",
-	"7 3", "2 3", "9 3 2 3"};
+static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9",
+	"#e69f00", "#000000", "#999999", "#8b4513", "#6a3d9a", "#b15928", "#1b9e77"};
+static const char *const dashes[] = {"none", "7 3", "2 3", "9 3 2 3", "none", "7 3", "2 3",
+	"9 3 2 3", "none", "7 3", "2 3", "9 3 2 3"};
 
 double *
 plot_row(struct plot *p, double x)
@@ -62,7 +62,8 @@ create(const struct plot *p, const char *dir, const char *ending)
 	FILE *f = fopen(path, "w");
 
 	if (f == NULL)
-		fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, path, strerror(errno));
+		fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, path,
+			strerror(errno));
 	return f;
 }
 
@@ -143,7 +144,10 @@ nice_step(double span)
 {
 	double raw = span / 5, base = pow(10, floor(log10(raw)));
 
-	return raw / base < 1.5 ? base : raw / base < 3.5 ? 2 * base : raw / base < 7.5 ? 5 * base : 10 * base;
+	return raw / base < 1.5    ? base
+		: raw / base < 3.5 ? 2 * base
+		: raw / base < 7.5 ? 5 * base
+				   : 10 * base;
 }
 
 static void
@@ -152,12 +156,14 @@ tick(FILE *f, const struct axis *a, bool horizontal, double v)
 	double at = place(a, v);
 
 	if (horizontal)
-		fprintf(f, "<line x1='%.1f' y1='%d' x2='%.1f' y2='%d' class='grid'/>"
-			   "<text x='%.1f' y='%d' text-anchor='middle'>%g</text>\n",
+		fprintf(f,
+			"<line x1='%.1f' y1='%d' x2='%.1f' y2='%d' class='grid'/>"
+			"<text x='%.1f' y='%d' text-anchor='middle'>%g</text>\n",
 			at, TOP, at, HEIGHT - BOTTOM, at, HEIGHT - BOTTOM + 16, v);
 	else
-		fprintf(f, "<line x1='%d' y1='%.1f' x2='%d' y2='%.1f' class='grid'/>"
-			   "<text x='%d' y='%.1f' text-anchor='end'>%g</text>\n",
+		fprintf(f,
+			"<line x1='%d' y1='%.1f' x2='%d' y2='%.1f' class='grid'/>"
+			"<text x='%d' y='%.1f' text-anchor='end'>%g</text>\n",
 			LEFT, at, WIDTH - RIGHT, at, LEFT - 6, at + 4, v);
 }
 
@@ -169,7 +175,8 @@ ticks(FILE *f, const struct axis *a, bool horizontal)
 	double step = a->log ? 0 : nice_step(a->high - a->low);
 
 	if (!a->log) {
-		for (double v = ceil(a->low / step - 1e-9) * step; v <= a->high * (1 + 1e-9); v += step)
+		for (double v = ceil(a->low / step - 1e-9) * step; v <= a->high * (1 + 1e-9);
+			v += step)
 			tick(f, a, horizontal, v);
 		return;
 	}
@@ -221,16 +228,19 @@ bounds(const struct plot *p, struct axis *x, struct axis *y)
 static void
 curve(FILE *f, const struct plot *p, unsigned c, const struct axis *x, const struct axis *y)
 {
-	fprintf(f, "<polyline fill='none' stroke='%s' stroke-width='2' stroke-dasharray='%s' points='",
+	fprintf(f,
+		"<polyline fill='none' stroke='%s' stroke-width='2' stroke-dasharray='%s' points='",
 		colours[c], dashes[c]);
 	for (unsigned i = 0; i < p->rows; i++) {
 		if (isfinite(p->y[i][c]))
 			fprintf(f, "%.1f,%.1f ", place(x, p->x[i]), place(y, p->y[i][c]));
 	}
-	fprintf(f, "'/>\n<line x1='%d' y1='%u' x2='%d' y2='%u' stroke='%s' stroke-width='2' stroke-dasharray='%s'/>"
-		   "<text x='%d' y='%u'>",
-		WIDTH - RIGHT + 12, TOP + 10 + 20 * c, WIDTH - RIGHT + 42, TOP + 10 + 20 * c, colours[c],
-		dashes[c], WIDTH - RIGHT + 48, TOP + 14 + 20 * c);
+	fprintf(f,
+		"'/>\n"
+		"<line x1='%d' y1='%u' x2='%d' y2='%u' stroke='%s' stroke-width='2' "
+		"stroke-dasharray='%s'/><text x='%d' y='%u'>",
+		WIDTH - RIGHT + 12, TOP + 10 + 20 * c, WIDTH - RIGHT + 42, TOP + 10 + 20 * c,
+		colours[c], dashes[c], WIDTH - RIGHT + 48, TOP + 14 + 20 * c);
 	write_text(f, p->label[c]);
 	fprintf(f, "</text>\n");
 }
@@ -241,18 +251,23 @@ write_svg(const struct plot *p, FILE *f)
 	struct axis x, y;
 
 	bounds(p, &x, &y);
-	fprintf(f, "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' font-family='sans-serif' font-size='12'>\n"
-		   "<style>.grid{stroke:#ddd}</style><rect width='100%%' height='100%%' fill='white'/>\n"
-		   "<text x='%d' y='22' font-size='14'>", WIDTH, HEIGHT, LEFT);
+	fprintf(f,
+		"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' "
+		"font-family='sans-serif' font-size='12'>\n"
+		"<style>.grid{stroke:#ddd}</style><rect width='100%%' height='100%%' "
+		"fill='white'/>\n"
+		"<text x='%d' y='22' font-size='14'>",
+		WIDTH, HEIGHT, LEFT);
 	write_text(f, p->title);
 	fprintf(f, "</text>\n");
 	ticks(f, &x, true);
 	ticks(f, &y, false);
-	fprintf(f, "<rect x='%d' y='%d' width='%d' height='%d' fill='none' stroke='#666'/>\n"
-		   "<text x='%d' y='%d' text-anchor='middle'>%s</text>\n"
-		   "<text transform='translate(16 %d) rotate(-90)' text-anchor='middle'>%s</text>\n",
-		LEFT, TOP, WIDTH - RIGHT - LEFT, HEIGHT - BOTTOM - TOP, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 12,
-		p->x_label, (TOP + HEIGHT - BOTTOM) / 2, p->y_label);
+	fprintf(f,
+		"<rect x='%d' y='%d' width='%d' height='%d' fill='none' stroke='#666'/>\n"
+		"<text x='%d' y='%d' text-anchor='middle'>%s</text>\n"
+		"<text transform='translate(16 %d) rotate(-90)' text-anchor='middle'>%s</text>\n",
+		LEFT, TOP, WIDTH - RIGHT - LEFT, HEIGHT - BOTTOM - TOP, (LEFT + WIDTH - RIGHT) / 2,
+		HEIGHT - 12, p->x_label, (TOP + HEIGHT - BOTTOM) / 2, p->y_label);
 	for (unsigned c = 0; c < p->curves; c++)
 		curve(f, p, c, &x, &y);
 	fprintf(f, "</svg>\n");

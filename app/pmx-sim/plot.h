@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A table of curves as text, CSV and an SVG line plot. One x for each row, one y for each curve; a y
- * that was not measured is NAN.
+ * A table of curves as text, CSV and an SVG line plot. One x for each row, one y for each curve; a
+ * y that was not measured is NAN.
  */
 #ifndef PMX_SIM_PLOT_H
 #define PMX_SIM_PLOT_H
@@ -12,11 +12,11 @@
 #define PLOT_ROWS   512
 
 struct plot {
-	const char *name;            /* of the files: NAME.csv, NAME.svg */
+	const char *name; /* of the files: NAME.csv, NAME.svg */
 	char title[128];
 	const char *x_label, *y_label;
 	bool x_log, y_log;
-	double y_max;                /* 0 = by the data */
+	double y_max; /* 0 = by the data */
 	unsigned curves, rows;
 	char label[PLOT_CURVES][40];
 	double x[PLOT_ROWS], y[PLOT_ROWS][PLOT_CURVES];

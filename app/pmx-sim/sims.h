@@ -7,33 +7,35 @@
 
 #include "sim/sim.h"
 
-#define US 1000ull
-#define MS 1000000ull
+#define US  1000ull
+#define MS  1000000ull
 #define SEC 1000000000ull
 
 struct options {
 	const char *command, *name; /* name: of an experiment, NULL = all */
 	uint64_t seeds, first;
 	bool trace, json, quiet, quick;
-	bool digest;                /* fuzz: a line a seed */
-	bool transfers;             /* fuzz: of remote memory, not of messages */
-	bool matching;              /* fuzz: of matched messages */
-	const char *out;            /* directory of CSV and SVG */
+	bool digest;     /* fuzz: a line a seed */
+	bool transfers;  /* fuzz: of remote memory, not of messages */
+	bool matching;   /* fuzz: of matched messages */
+	const char *out; /* directory of CSV and SVG */
 };
 
 /* n hosts and one switch. */
-struct topology *star(unsigned hosts, const char *bandwidth, const char *latency, const char *buffer);
+struct topology *star(unsigned hosts, const char *bandwidth, const char *latency,
+	const char *buffer);
 
-/* Remote memory's questions and answers between the endpoints of a simulator, 2 a context; transfers.c. `frames`: that
- * a node's core may have at once. Begin, restart and forget say what happened; the rest is fed by the simulator's
- * hooks. */
+/* Remote memory's questions and answers between the endpoints of a simulator, 2 a context;
+ * transfers.c. `frames`: that a node's core may have at once. Begin, restart and forget say what
+ * happened; the rest is fed by the simulator's hooks. */
 struct transfers;
 struct transfers_count {
 	uint64_t begun, done, failed;
 };
 #define TRANSFERS_TICK 1000 /* tags of the timers that call transfers_tick, transfers_pump */
 #define TRANSFERS_PUMP 1001
-struct transfers *transfers_new(struct sim *s, uint32_t nodes, uint16_t contexts, uint32_t payload, uint32_t frames);
+struct transfers *transfers_new(struct sim *s, uint32_t nodes, uint16_t contexts, uint32_t payload,
+	uint32_t frames);
 void transfers_free(struct transfers *x);
 void transfers_begin(struct transfers *x, uint32_t node, uint64_t random);
 void transfers_restart(struct transfers *x, uint32_t node);
@@ -42,12 +44,12 @@ void transfers_heard(struct transfers *x, uint32_t tag);
 void transfers_ended(struct transfers *x, uint32_t tag, int error);
 void transfers_tick(struct transfers *x);
 void transfers_pump(struct transfers *x);
-bool transfers_open(const struct transfers *x);            /* some have not ended */
-const char *transfers_wrong(const struct transfers *x);    /* NULL, or which rule was broken */
+bool transfers_open(const struct transfers *x);         /* some have not ended */
+const char *transfers_wrong(const struct transfers *x); /* NULL, or which rule was broken */
 struct transfers_count transfers_counts(const struct transfers *x);
 
-/* Matched messages at every context of a simulator; matching.c. act: some operations of that node, by random bits; forget: the
- * context is a new one; settle: all that arrived is received. */
+/* Matched messages at every context of a simulator; matching.c. act: some operations of that node,
+ * by random bits; forget: the context is a new one; settle: all that arrived is received. */
 struct matching;
 struct matching_count {
 	uint64_t operations, matched, cancelled, evacuated;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What remote memory does to the core, without the memory: the questions and answers of doc/wire.md,
- * "Transfers", as the engine exchanges them (lib/engine/transfer.h), between endpoints of the simulator. Endpoint
- * c of a node is an initiator, `contexts` + c the target of the same context.
+ * What remote memory does to the core, without the memory: the questions and answers of
+ * doc/wire.md, "Transfers", as the engine exchanges them (lib/engine/service/rma/rma.h), between
+ * endpoints of the simulator. Endpoint c of a node is an initiator, `contexts` + c the target of
+ * the same context.
  *
- * What must hold, whatever the network does: a transfer ends; well only if all its frames had arrived, each once; and
- * with an error only if something happened that excuses one. A target that owes answers gives no room back, and a
- * node shares its descriptors between what it asks and what it answers, so a circle of nodes that wait for each other
- * would be seen.
+ * What must hold, whatever the network does: a transfer ends; well only if all its frames had
+ * arrived, each once; and with an error only if something happened that excuses one. A target that
+ * owes answers gives no room back, and a node shares its descriptors between what it asks and what
+ * it answers, so a circle of nodes that wait for each other would be seen.
  *
- * Design note: nothing is sent before all that failed until then was heard (the engine: engine_complete comes
- * first). Otherwise what follows a lost frame would go out in a new flow, and look like the end of all of it. The
- * seeds find that, within some 1,400.
+ * Design note: nothing is sent before all that failed until then was heard (the engine:
+ * engine_complete comes first). Otherwise what follows a lost frame would go out in a new flow, and
+ * look like the end of all of it. The seeds find that, within some 1,400.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -28,18 +29,19 @@ enum op { PUSH, PULL, ASK, PULLED, ENDED };
 enum state { OPEN, DONE, FAILED };
 
 /* What a message says, in its tag. */
-#define TAG_AGAIN  (1u << 25) /* an answer, sent again */
-#define TAG(op, last, wrong, number) ((uint32_t)(op) << 28 | (uint32_t)(last) << 27 | (uint32_t)(wrong) << 26 | (number))
+#define TAG_AGAIN (1u << 25) /* an answer, sent again */
+#define TAG(op, last, wrong, number)                                                               \
+	((uint32_t)(op) << 28 | (uint32_t)(last) << 27 | (uint32_t)(wrong) << 26 | (number))
 #define TAG_LAST   (1u << 27)
 #define TAG_WRONG  (1u << 26)
 #define TAG_NUMBER (TAG_AGAIN - 1)
 #define TAG_NONE   UINT32_MAX /* the sender forgot it */
 
 struct transfer {
-	uint32_t node, peer;         /* initiator's, target's */
-	uint16_t ctx, target;        /* endpoints */
-	uint32_t key;                /* the target's life when it began */
-	uint32_t frames, len;        /* of each frame */
+	uint32_t node, peer;  /* initiator's, target's */
+	uint16_t ctx, target; /* endpoints */
+	uint32_t key;         /* the target's life when it began */
+	uint32_t frames, len; /* of each frame */
 	bool pull;
 	/* at the initiator */
 	enum state state;
@@ -48,21 +50,21 @@ struct transfer {
 	bool asking;
 	/* at the target */
 	uint32_t arrived, answered;
-	bool owed, wrong;            /* an answer: PULLED until all are sent, or ENDED */
-	bool unknown;                /* ... to a question about what is not known */
+	bool owed, wrong; /* an answer: PULLED until all are sent, or ENDED */
+	bool unknown;     /* ... to a question about what is not known */
 };
 
 struct node_state {
-	uint32_t *life;              /* by context */
-	uint32_t *owed;              /* transfers that its target owes answers to */
-	uint32_t asked, answers;     /* frames with the core */
+	uint32_t *life;          /* by context */
+	uint32_t *owed;          /* transfers that its target owes answers to */
+	uint32_t asked, answers; /* frames with the core */
 };
 
 struct transfers {
 	struct sim *sim;
 	struct node_state *nodes;
 	uint32_t node_count, payload, frames_max;
-	uint32_t head;               /* bytes of a frame that carries none */
+	uint32_t head; /* bytes of a frame that carries none */
 	uint16_t contexts;
 	struct transfer *all;
 	uint32_t count, room, open;
@@ -121,8 +123,8 @@ give(struct transfers *x, struct transfer *t, uint32_t tag, uint32_t len)
 
 	if (!has_frame(x, *used))
 		return -EAGAIN;
-	int result = asks ? sim_send(x->sim, t->node, t->ctx, t->peer, t->target, len, tag) :
-			    sim_send(x->sim, t->peer, t->target, t->node, t->ctx, len, tag);
+	int result = asks ? sim_send(x->sim, t->node, t->ctx, t->peer, t->target, len, tag)
+			  : sim_send(x->sim, t->peer, t->target, t->node, t->ctx, len, tag);
 
 	*used += result == 0;
 	return result;
@@ -135,7 +137,8 @@ push_on(struct transfers *x, struct transfer *t, uint32_t number)
 
 	while (t->state == OPEN && t->sent < frames) {
 		bool last = t->sent + 1 == frames;
-		int result = give(x, t, TAG(t->pull ? PULL : PUSH, last, 0, number), t->pull ? x->head : t->len);
+		int result = give(x, t, TAG(t->pull ? PULL : PUSH, last, 0, number),
+			t->pull ? x->head : t->len);
 
 		if (result == -EAGAIN)
 			return;
@@ -155,7 +158,8 @@ answer_on(struct transfers *x, struct transfer *t, uint32_t number)
 	while (t->owed) {
 		bool data = t->pull && !t->wrong;
 		bool last = !data || t->answered + 1 == t->frames;
-		int result = give(x, t, TAG(data ? PULLED : ENDED, last, t->wrong, number), data ? t->len : x->head);
+		int result = give(x, t, TAG(data ? PULLED : ENDED, last, t->wrong, number),
+			data ? t->len : x->head);
 
 		if (result == -EAGAIN)
 			return;
@@ -213,8 +217,8 @@ at_target(struct transfers *x, struct transfer *t, enum op op, bool last)
 	if (!last)
 		return;
 	if (valid && t->state == OPEN && t->arrived != (t->pull ? 1 : t->frames))
-		wrong(x, "the last frame of a push from %u.%u to %u.%u came as number %u of %u", t->node, t->ctx, t->peer,
-			t->target, t->arrived, t->frames);
+		wrong(x, "the last frame of a push from %u.%u to %u.%u came as number %u of %u",
+			t->node, t->ctx, t->peer, t->target, t->arrived, t->frames);
 	owe(x, t, true);
 }
 
@@ -227,15 +231,15 @@ at_initiator(struct transfers *x, struct transfer *t, enum op op, bool last, boo
 	if (op == PULLED) {
 		t->got++;
 		if (last && t->got != t->frames)
-			wrong(x, "a pull by %u.%u from %u.%u ended with %u of %u frames", t->node, t->ctx, t->peer, t->target,
-				t->got, t->frames);
+			wrong(x, "a pull by %u.%u from %u.%u ended with %u of %u frames", t->node,
+				t->ctx, t->peer, t->target, t->got, t->frames);
 		if (last)
 			end(x, t, DONE);
 		return;
 	}
 	if (!failed && (t->pull || t->arrived != t->frames))
-		wrong(x, "a push by %u.%u to %u.%u ended well with %u of %u frames there", t->node, t->ctx, t->peer, t->target,
-			t->arrived, t->frames);
+		wrong(x, "a push by %u.%u to %u.%u ended well with %u of %u frames there", t->node,
+			t->ctx, t->peer, t->target, t->arrived, t->frames);
 	end(x, t, failed ? FAILED : DONE);
 }
 
@@ -332,7 +336,8 @@ transfers_begin(struct transfers *x, uint32_t node, uint64_t random)
 	unsigned n = 1 + (random & 3);
 
 	random >>= 2;
-	for (unsigned i = 0; i < n && x->count < x->room; i++, random = random * 0xD1342543DE82EF95u + 1) {
+	for (unsigned i = 0; i < n && x->count < x->room;
+		i++, random = random * 0xD1342543DE82EF95u + 1) {
 		uint64_t r = random >> 16;
 		struct transfer *t = &x->all[x->count++];
 
@@ -373,7 +378,8 @@ transfers_counts(const struct transfers *x)
 }
 
 struct transfers *
-transfers_new(struct sim *s, uint32_t nodes, uint16_t contexts, uint32_t payload, uint32_t frames_max)
+transfers_new(struct sim *s, uint32_t nodes, uint16_t contexts, uint32_t payload,
+	uint32_t frames_max)
 {
 	struct transfers *x = calloc(1, sizeof(*x));
 

@@ -8,10 +8,10 @@
  * exactly once, in the order sent between these two, or ends in an error completion.
  *
  * The verbs are those of PM (PM/UDP, IPSJ 1999): get a send buffer, write into it, send it; receive
- * a message, read it in place, release it. Nothing blocks but functions named *_wait, and those that
- * need an answer first: attaching, opening and closing; allocating, registering and their ends; with
- * engine.matching = engine also pmx_iprobe(), pmx_improbe() and pmx_cancel(). An engine that runs
- * answers within microseconds; one that has ended is told by -EPIPE.
+ * a message, read it in place, release it. Nothing blocks but functions named *_wait, and those
+ * that need an answer first: attaching, opening and closing; allocating, registering and their
+ * ends; with engine.matching = engine also pmx_iprobe(), pmx_improbe() and pmx_cancel(). An engine
+ * that runs answers within microseconds; one that has ended is told by -EPIPE.
  *
  * Thread safety: a context is used by one thread at a time; different contexts are independent.
  * Errors: 0 or a count on success, a negative errno on failure; outputs are set only on success.
@@ -31,7 +31,7 @@ extern "C" {
 #define PMX_API __attribute__((visibility("default")))
 
 /** Longest payload that a message structure carries by itself, bytes. */
-#define PMX_INLINE_MAX 104
+#define PMX_INLINE_MAX  104
 /** Any free context number: see pmx_context_params.context. */
 #define PMX_ANY_CONTEXT 0xFFFF
 
@@ -49,13 +49,15 @@ struct pmx_addr {
 /**
  * Attach this process to a running pmx-dpdk primary. The environment variable PMX_ATTACH says how:
  * - secondary: as a DPDK secondary process, which maps all of the primary's memory; as its user;
- * - thin: over the primary's socket, mapping nothing but the own channels. Needs the right to open the socket and
- *   nothing else: no EAL, no root, no hugepages; works from containers. Bulk data is copied once more at each end;
- * - embedded: starts a node in this process, of the configuration file in PMX_CONFIG, with the EAL arguments in PMX_EAL (words
- *   with spaces between). Calls that find nothing to do run the engine;
+ * - thin: over the primary's socket, mapping nothing but the own channels. Needs the right to open
+ *   the socket and nothing else: no EAL, no root, no hugepages; works from containers. Bulk data is
+ *   copied once more at each end;
+ * - embedded: starts a node in this process, of the configuration file in PMX_CONFIG, with the EAL
+ *   arguments in PMX_EAL (words with spaces between). Calls that find nothing to do run the engine;
  * - not set: secondary if this user may, otherwise thin.
  * @param[out] node      the attachment; end it with pmx_node_close().
- * @param      instance  name of the primary (config key node.name), e.g. "pmx0"; or, with a '/', the path of its socket.
+ * @param      instance  name of the primary (config key node.name), e.g. "pmx0"; or, with a '/',
+ *                       the path of its socket.
  * @param      cpu       CPU to pin the calling thread to, or -1 to leave it where it is.
  * @retval 0          attached
  * @retval -ENOENT    no such primary runs on this host (or it runs as another user)
@@ -65,35 +67,42 @@ struct pmx_addr {
  * @retval -ENODEV    the EAL could not start; its log says why
  * @retval -EADDRINUSE secondary: this process uses addresses that the primary's memory must have
  * @retval -EUSERS    secondary: no lcore number is left
- * @retval -EOPNOTSUPP PMX_ATTACH asks for what this build of the library cannot: it has no DPDK, and attaches thin only
- * @retval -EINVAL    PMX_ATTACH is none of these; or `instance` is no name (1 to 31 of A-Z a-z 0-9 . _ -, the first a letter or
- *                    a digit) and no path; or a path, which a secondary cannot go by
+ * @retval -EOPNOTSUPP PMX_ATTACH asks for what this build of the library cannot: it has no DPDK,
+ *                     and attaches thin only
+ * @retval -EINVAL    PMX_ATTACH is none of these; or `instance` is no name (1 to 31 of A-Z a-z 0-9
+ *                    . _ -, the first a letter or a digit) and no path; or a path, which a
+ *                    secondary cannot go by
  * May take some 30 ms. One attachment as a secondary a process. Not thread safe.
  */
 PMX_API int pmx_node_attach(struct pmx_node **node, const char *instance, int cpu);
 
 /**
- * Go on after the primary ended and another of its name was started, which calls tell by -EPIPE within 100 ms. The
- * contexts that were open are opened again, under their numbers; their handles stay. What was under way:
- * - messages that had arrived are still received, first; matched messages that waited still wait, posted receives stay posted
- *   (with engine.matching = engine both end, with -ECONNRESET);
- * - sends, transfers and requests that had not ended end with -ECONNRESET: they may or may not have reached the other side;
- * - what was registered is not any more: register it again, and tell the others the new keys. Memory of pmx_alloc() and PMX_ADOPT
- *   stays as it is; nobody may write it during the call;
- * - send buffers that were not sent are void; messages that were received stay readable until the next such
- *   call (a secondary's of more than PMX_INLINE_MAX bytes: read as zeros).
- * A secondary is a thin client from then on. Descriptors of pmx_get_fd() keep their numbers; tell epoll of them again.
+ * Go on after the primary ended and another of its name was started, which calls tell by -EPIPE
+ * within 100 ms. The contexts that were open are opened again, under their numbers; their handles
+ * stay. What was under way:
+ * - messages that had arrived are still received, first; matched messages that waited still wait,
+ *   posted receives stay posted (with engine.matching = engine both end, with -ECONNRESET);
+ * - sends, transfers and requests that had not ended end with -ECONNRESET: they may or may not have
+ *   reached the other side;
+ * - what was registered is not any more: register it again, and tell the others the new keys.
+ *   Memory of pmx_alloc() and PMX_ADOPT stays as it is; nobody may write it during the call;
+ * - send buffers that were not sent are void; messages that were received stay readable until the
+ *   next such call (a secondary's of more than PMX_INLINE_MAX bytes: read as zeros).
+ * A secondary is a thin client from then on. Descriptors of pmx_get_fd() keep their numbers; tell
+ * epoll of them again.
  * @param node        attached, not embedded
  * @param timeout_us  how long to wait for the new primary; -1: for ever
  * @retval 0          all contexts are open, or were
  * @retval -ENOENT    no primary yet: call it again
  * @retval -ETIMEDOUT the old one has closed the contexts, but still runs
- * @retval -EPROTO    the new one is of another version, or limits.send_buffers, transfers, receives or matched_entries differ: close
- *                    the contexts, and open them anew
+ * @retval -EPROTO    the new one is of another version, or limits.send_buffers, transfers, receives
+ *                    or matched_entries differ: close the contexts, and open them anew
  * @retval -EBUSY     another process has opened one of the numbers; the other contexts are open
- * @retval -ENOBUFS   limits.unexpected matched messages wait, and more have arrived: receive some first
+ * @retval -ENOBUFS   limits.unexpected matched messages wait, and more have arrived: receive some
+ *                    first
  * @retval -EINVAL    an embedded node
- * Also the errors of pmx_node_attach() and pmx_context_open(). No other call of the node or its contexts may run.
+ * Also the errors of pmx_node_attach() and pmx_context_open(). No other call of the node or its
+ * contexts may run.
  */
 PMX_API int pmx_reattach(struct pmx_node *node, int64_t timeout_us);
 
@@ -132,21 +141,23 @@ PMX_API uint16_t pmx_node_number(const struct pmx_node *node);
 
 /* --------------------------------------------------------------- contexts */
 
-/** What a poll that finds nothing does with the CPU: pmx_receive(), pmx_receive_burst(), pmx_test() and its kin. */
+/** What a poll that finds nothing does with the CPU: pmx_receive(), pmx_receive_burst(), pmx_test()
+ * and its kin. */
 enum pmx_idle {
-	PMX_IDLE_AUTO = 0, /**< as the environment variable PMX_IDLE says (spin, yield); not set: as the node does, i.e. YIELD
-			    * unless its engine.idle is spin or pause */
+	PMX_IDLE_AUTO = 0, /**< as the environment variable PMX_IDLE says (spin, yield); not set: as
+			    * the node does, i.e. YIELD unless its engine.idle is spin or pause */
 	PMX_IDLE_SPIN,     /**< returns at once: lowest latency, with a CPU of its own */
-	PMX_IDLE_YIELD,    /**< gives the CPU to whoever else can run: at once where others do, now and then to see whether
-			    * they do (some 200 ns in 32 polls) */
+	PMX_IDLE_YIELD,    /**< gives the CPU to whoever else can run: at once where others do, now
+			    * and then to see whether they do (some 200 ns in 32 polls) */
 };
 
 /** What a context shall be; zero-initialise, then set what differs. */
 struct pmx_context_params {
 	uint16_t context;         /**< number wanted, or PMX_ANY_CONTEXT */
 	uint32_t send_buffers;    /**< 0: limits.send_buffers */
-	uint32_t receive_buffers; /**< bulk buffers that received messages may hold; 0: limits.receive_buffers.
-				   * With both 0 a context gets fewer when the node has few left; pmx_context_stat() tells */
+	uint32_t receive_buffers; /**< bulk buffers that received messages may hold; 0:
+				   * limits.receive_buffers. With both 0 a context gets fewer when
+				   * the node has few left; pmx_context_stat() tells */
 	enum pmx_idle idle;       /**< what polls that find nothing do */
 };
 
@@ -183,9 +194,9 @@ PMX_API uint32_t pmx_get_max_message(const struct pmx_context *ctx);
 
 /** A message being written. Plain data: may be copied, used once. */
 struct pmx_buffer {
-	void *data;       /**< first segment, 64-byte aligned */
-	uint32_t len;     /**< bytes of the whole message */
-	uint32_t seg_len; /**< bytes of it that are in the first segment */
+	void *data;        /**< first segment, 64-byte aligned */
+	uint32_t len;      /**< bytes of the whole message */
+	uint32_t seg_len;  /**< bytes of it that are in the first segment */
 	uint16_t first;    /**< the library's */
 	uint16_t segments; /**< the library's */
 };
@@ -210,8 +221,8 @@ PMX_API int pmx_truncate_buffer(struct pmx_context *ctx, struct pmx_buffer *buf,
 PMX_API void pmx_discard_buffer(struct pmx_context *ctx, struct pmx_buffer *buf);
 
 /** Segment `i` of a message being written: its address, its bytes in *len; NULL beyond the last. */
-PMX_API void *pmx_buffer_segment(struct pmx_context *ctx, const struct pmx_buffer *buf,
-	uint32_t i, uint32_t *len);
+PMX_API void *pmx_buffer_segment(struct pmx_context *ctx, const struct pmx_buffer *buf, uint32_t i,
+	uint32_t *len);
 
 /** Copy `len` bytes from src to offset `off` of the message, across segments.
  * @retval -EINVAL beyond its end. */
@@ -263,11 +274,11 @@ PMX_API uint32_t pmx_sends_pending(struct pmx_context *ctx);
 /** A received message. `data` points into this structure for short messages: copy the bytes, not
  * the structure, or call pmx_message_data() on the copy. */
 struct pmx_message {
-	const void *data;   /**< first segment */
-	uint32_t len;       /**< bytes of the whole message */
-	uint32_t seg_len;   /**< bytes of it that are in the first segment */
+	const void *data;       /**< first segment */
+	uint32_t len;           /**< bytes of the whole message */
+	uint32_t seg_len;       /**< bytes of it that are in the first segment */
 	struct pmx_addr source; /**< who sent it */
-	uint32_t bulk;      /**< the library's */
+	uint32_t bulk;          /**< the library's */
 	uint8_t front[PMX_INLINE_MAX] __attribute__((aligned(8))); /**< its first bytes */
 };
 
@@ -282,7 +293,8 @@ PMX_API int pmx_receive(struct pmx_context *ctx, struct pmx_message *msg);
 /** Take up to n messages. @return how many, or a negative errno if none. */
 PMX_API int pmx_receive_burst(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n);
 
-/** Release a message: its memory may be used for another. Every message, once, in any order. Never waits. */
+/** Release a message: its memory may be used for another. Every message, once, in any order. Never
+ * waits. */
 PMX_API void pmx_release_receive_buffer(struct pmx_context *ctx, struct pmx_message *msg);
 
 /** First segment's address, also after the structure was copied. */
@@ -341,11 +353,11 @@ PMX_API int pmx_send_wait(struct pmx_context *ctx, int64_t timeout_us);
 /* ---------------------------------------------------------- remote memory */
 
 /** Others may pull from it. */
-#define PMX_REMOTE_READ 1u
+#define PMX_REMOTE_READ  1u
 /** Others may push to it. */
 #define PMX_REMOTE_WRITE 2u
 /** pmx_register(): move the pages once into memory that the engine shares. */
-#define PMX_ADOPT 4u
+#define PMX_ADOPT        4u
 
 /** Memory that others may reach. Plain data of 32 bytes: send it to whoever shall reach it. */
 struct pmx_remote {
@@ -357,8 +369,8 @@ struct pmx_remote {
 };
 
 /**
- * Allocate memory that the engine shares with this process: pushes and pulls copy nothing on the way
- * from it, and once on the way to it. On hugepages where some are free; zeroed.
+ * Allocate memory that the engine shares with this process: pushes and pulls copy nothing on the
+ * way from it, and once on the way to it. On hugepages where some are free; zeroed.
  * @param      ctx   the context whose transfers will use it
  * @param      len   bytes, 1..2^40; rounded up to whole pages
  * @param[out] addr  page-aligned; give it back with pmx_free(), or close the context.
@@ -370,7 +382,8 @@ struct pmx_remote {
  */
 PMX_API int pmx_alloc(struct pmx_context *ctx, uint64_t len, void **addr);
 
-/** Give memory of pmx_alloc() back. Regions in it end, also those that others have pinned; transfers that use it end with EFAULT. NULL is ignored. */
+/** Give memory of pmx_alloc() back. Regions in it end, also those that others have pinned;
+ * transfers that use it end with EFAULT. NULL is ignored. */
 PMX_API void pmx_free(struct pmx_context *ctx, void *addr);
 
 /**
@@ -384,55 +397,59 @@ PMX_API void pmx_free(struct pmx_context *ctx, void *addr);
  * @retval -EINVAL    access, or len
  * @retval -EFAULT    it begins or ends in memory of pmx_alloc(), but is not all in it
  * @retval -ENOSPC    too many regions: limits.regions; or adopted and allocated pieces: 64
- * @retval -EOPNOTSUPP PMX_ADOPT, but the kernel does not tell when memory is unmapped (limits.pin_watch)
+ * @retval -EOPNOTSUPP PMX_ADOPT, but the kernel does not tell when memory is unmapped
+ *                     (limits.pin_watch)
  * @retval -ENOMEM    the memory cannot be pinned: limits.pin_bytes, ulimit -l
  * @retval -EPIPE     the engine is gone
- * Waits for the engine's answer, some microseconds; in an embedded node it polls the node. Memory of
- * pmx_alloc() is reached directly; other memory by the kernel's copying, which is slower.
+ * Waits for the engine's answer, some microseconds; in an embedded node it polls the node. Memory
+ * of pmx_alloc() is reached directly; other memory by the kernel's copying, which is slower.
  *
- * PMX_ADOPT makes private anonymous memory (heap, stack, mmap) directly reachable: its pages, whole ones
- * around [addr, addr + len), are copied into shared memory that is mapped at the same addresses. Meanwhile no other
- * thread may write there. From then on until it is unmapped it is as fast as that of pmx_alloc(), and a child
- * of fork() shares it with its parent. Memory that is not private, anonymous and writable is -EINVAL.
+ * PMX_ADOPT makes private anonymous memory (heap, stack, mmap) directly reachable: its pages, whole
+ * ones around [addr, addr + len), are copied into shared memory that is mapped at the same
+ * addresses. Meanwhile no other thread may write there. From then on until it is unmapped it is as
+ * fast as that of pmx_alloc(), and a child of fork() shares it with its parent. Memory that is not
+ * private, anonymous and writable is -EINVAL.
  */
 PMX_API int pmx_register(struct pmx_context *ctx, void *addr, uint64_t len, unsigned access,
 	struct pmx_remote *remote);
 
-/** As pmx_register(), with an area ID (RHiNET): others name (context, ID, offset) instead of a key and
- * an address, so that one call fits many receivers. id: 0..2^32 - 2, unique in the context.
+/** As pmx_register(), with an area ID (RHiNET): others name (context, ID, offset) instead of a key
+ * and an address, so that one call fits many receivers. id: 0..2^32 - 2, unique in the context.
  * @retval -EEXIST  the context has that ID */
-PMX_API int pmx_area_register(struct pmx_context *ctx, uint32_t id, void *addr, uint64_t len, unsigned access,
-	struct pmx_remote *remote);
+PMX_API int pmx_area_register(struct pmx_context *ctx, uint32_t id, void *addr, uint64_t len,
+	unsigned access, struct pmx_remote *remote);
 
 /**
  * End a registration; when it returns, nobody reaches the memory by it any more.
- * @retval -EBUSY   others have it pinned (pmx_remote_pin()), nothing has changed: try again. That they died, or their node, is
- *                  noticed meanwhile, if need be because of this call
+ * @retval -EBUSY   others have it pinned (pmx_remote_pin()), nothing has changed: try again. That
+ *                  they died, or their node, is noticed meanwhile, if need be because of this call
  * @retval -ENOKEY  no such registration of this context @retval -EPIPE the engine is gone
- * Who must not wait for others gives up the memory itself: pmx_free(), unmapping it, and closing the context end
- * registrations whoever has them pinned; transfers to them are refused from then on.
+ * Who must not wait for others gives up the memory itself: pmx_free(), unmapping it, and closing
+ * the context end registrations whoever has them pinned; transfers to them are refused from then
+ * on.
  */
 PMX_API int pmx_deregister(struct pmx_context *ctx, uint64_t key);
 
 /**
- * Memory that transfers used, and pmx_alloc() did not give, stays pinned for its next use. Forget that
- * it is: before it is unmapped, protected or given away, where the kernel does not tell (see
+ * Memory that transfers used, and pmx_alloc() did not give, stays pinned for its next use. Forget
+ * that it is: before it is unmapped, protected or given away, where the kernel does not tell (see
  * doc/guide.md). Regions registered in it are not ended by this. Any thread.
  */
 PMX_API void pmx_invalidate(const void *addr, uint64_t len);
 
 /** Transfer: remote is an offset in the area whose ID is in key. */
-#define PMX_AREA 1u
+#define PMX_AREA    1u
 /** Transfer: takes effect after all earlier ones of this context to the same one. */
 #define PMX_ORDERED 2u
 /** Push: when all of it is there, pmx_event() tells the other side, with `immediate`. */
-#define PMX_NOTIFY 4u
+#define PMX_NOTIFY  4u
 /** Transfer: pmx_event() tells this side when it ended. */
-#define PMX_EVENT 8u
+#define PMX_EVENT   8u
 
 /** Which bytes of a transfer move (RHiNET, 1999, section 2.7). Both sides have the same layout. */
 enum pmx_part_kind {
-	PMX_PART_STRIDE = 1, /**< block bytes at every sum of i[d] * interval[d], 0 <= i[d] < count[d] */
+	PMX_PART_STRIDE = 1, /**< block bytes at every sum of i[d] * interval[d], 0 <= i[d] <
+			      * count[d] */
 	PMX_PART_BITMAP = 2, /**< unit bytes for each bit that is set */
 	PMX_PART_DIFF = 3,   /**< push: bytes that differ from twin, which then follows */
 	PMX_PART_TWIN = 4,   /**< pull: all of them, and a copy of them in twin */
@@ -441,29 +458,31 @@ enum pmx_part_kind {
 /** A part of a transfer. Borrowed, with what it points at, until the transfer ended. */
 struct pmx_part {
 	enum pmx_part_kind kind; /**< which of these fields count */
-	uint32_t dims;        /**< STRIDE: 1..3, innermost first */
-	uint64_t block;       /**< STRIDE: bytes, at least 1 */
-	uint64_t interval[3]; /**< STRIDE: bytes, at least the extent of what it repeats */
-	uint64_t count[3];    /**< STRIDE: at least 1 each */
-	uint32_t unit;        /**< BITMAP: bytes, a power of two, 4..4096 */
-	const uint64_t *bits; /**< BITMAP: one for each unit that begins in the transfer, lowest first */
-	void *twin;           /**< DIFF, TWIN: len bytes */
+	uint32_t dims;           /**< STRIDE: 1..3, innermost first */
+	uint64_t block;          /**< STRIDE: bytes, at least 1 */
+	uint64_t interval[3];    /**< STRIDE: bytes, at least the extent of what it repeats */
+	uint64_t count[3];       /**< STRIDE: at least 1 each */
+	uint32_t unit;           /**< BITMAP: bytes, a power of two, 4..4096 */
+	const uint64_t *bits;    /**< BITMAP: one for each unit that begins in the transfer, lowest
+				  * first */
+	void *twin;              /**< DIFF, TWIN: len bytes */
 };
 
 /** A push or pull; zero-initialise, then set what it needs. */
 struct pmx_transfer {
-	struct pmx_addr peer;  /**< whose memory */
-	uint32_t flags;        /**< PMX_AREA, PMX_ORDERED, PMX_NOTIFY, PMX_EVENT */
-	uint64_t key;          /**< of struct pmx_remote; with PMX_AREA the area's ID */
-	uint64_t remote;       /**< address there; with PMX_AREA offset in the area */
-	void *local;           /**< address here: any memory */
-	uint64_t len;          /**< bytes that it spans, 0..2^40 */
-	uint64_t immediate;    /**< PMX_NOTIFY: for the other side */
-	uint64_t cookie;       /**< PMX_EVENT: for this side */
-	volatile int32_t *status; /**< NULL, or a word that is 1 from the call on, and 0 or a negative errno
-				   * when the transfer ended. In memory of pmx_alloc() the engine
-				   * writes it, after the bytes: load it with acquire to read those;
-				   * elsewhere the next call of this library on the context. */
+	struct pmx_addr peer;        /**< whose memory */
+	uint32_t flags;              /**< PMX_AREA, PMX_ORDERED, PMX_NOTIFY, PMX_EVENT */
+	uint64_t key;                /**< of struct pmx_remote; with PMX_AREA the area's ID */
+	uint64_t remote;             /**< address there; with PMX_AREA offset in the area */
+	void *local;                 /**< address here: any memory */
+	uint64_t len;                /**< bytes that it spans, 0..2^40 */
+	uint64_t immediate;          /**< PMX_NOTIFY: for the other side */
+	uint64_t cookie;             /**< PMX_EVENT: for this side */
+	volatile int32_t *status;    /**< NULL, or a word that is 1 from the call on, and 0 or a
+				      * negative errno when the transfer ended. In memory of
+				      * pmx_alloc() the engine writes it, after the bytes: load it
+				      * with acquire to read those; elsewhere the next call of this
+				      * library on the context. */
 	const struct pmx_part *part; /**< NULL: all bytes */
 };
 
@@ -477,40 +496,45 @@ typedef uint64_t pmx_transfer_id;
  * @param      t    see there; borrowed for the call
  * @param[out] id   to ask with pmx_transfer_done(), may be NULL
  * @retval 0        it is under way
- * @retval -EAGAIN  limits.transfers are under way, or the submission ring is full: poll, then try again
+ * @retval -EAGAIN  limits.transfers are under way, or the submission ring is full: poll, then try
+ *                  again
  * @retval -EINVAL  flags, len, or a part that does not fit: pmx_part_problem() says which
  * @retval -EOPNOTSUPP a part that only pulls take
  * @retval -ENOMEM  the local memory cannot be pinned
  * @retval -EFAULT  the local memory begins or ends in memory of pmx_alloc(), but is not all in it
  * @retval -EPIPE   the engine is gone
- * Parts, and what fits one frame, are packed by this library in send buffers, as these come free: call
- * it now and then (any call on the context does). All else is the engine's work alone.
+ * Parts, and what fits one frame, are packed by this library in send buffers, as these come free:
+ * call it now and then (any call on the context does). All else is the engine's work alone.
  */
 PMX_API int pmx_push(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id);
 
-/** Remote read: as pmx_push(), the other way. The local bytes are complete when it ended. PMX_NOTIFY is -EINVAL. */
+/** Remote read: as pmx_push(), the other way. The local bytes are complete when it ended.
+ * PMX_NOTIFY is -EINVAL. */
 PMX_API int pmx_pull(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id);
 
 /** What is wrong with a part over len bytes, as a sentence; NULL: nothing. Static storage. */
 PMX_API const char *pmx_part_problem(const struct pmx_part *part, uint64_t len);
 
 /**
- * Ask for memory of others to be pinned, and to stay so until pmx_remote_unpin() (RHiNET, 1999, section 2.5): as a push or pull
- * that moves nothing. Its owner cannot end that registration meanwhile, and its pages stay where they are. Several pins of one
- * region are counted. What this context has pinned is released when it ends, by whatever.
- * Uses peer, flags, key, remote, len, status, cookie. A pin is of the whole region that they name, which must have
- * [remote, remote + len).
- * Errors of pmx_pull(), and, when it ended, of pmx_transfer_done(); among them -ENOSPC: its owner keeps no more pins
- * (limits.regions), or this context has pins at 64 other contexts.
+ * Ask for memory of others to be pinned, and to stay so until pmx_remote_unpin() (RHiNET, 1999,
+ * section 2.5): as a push or pull that moves nothing. Its owner cannot end that registration
+ * meanwhile, and its pages stay where they are. Several pins of one region are counted. What this
+ * context has pinned is released when it ends, by whatever.
+ * Uses peer, flags, key, remote, len, status, cookie. A pin is of the whole region that they name,
+ * which must have [remote, remote + len).
+ * Errors of pmx_pull(), and, when it ended, of pmx_transfer_done(); among them -ENOSPC: its owner
+ * keeps no more pins (limits.regions), or this context has pins at 64 other contexts.
  */
-PMX_API int pmx_remote_pin(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id);
+PMX_API int pmx_remote_pin(struct pmx_context *ctx, const struct pmx_transfer *t,
+	pmx_transfer_id *id);
 
 /**
- * Release a pin: the same as was asked for. Ends with -ENOKEY if this context has no pin of that region: it was released, or the
- * region ended, or its owner has heard nothing of this node for too long. Only its own pins; in order with the pin if that has
- * ended, or with PMX_ORDERED.
+ * Release a pin: the same as was asked for. Ends with -ENOKEY if this context has no pin of that
+ * region: it was released, or the region ended, or its owner has heard nothing of this node for too
+ * long. Only its own pins; in order with the pin if that has ended, or with PMX_ORDERED.
  */
-PMX_API int pmx_remote_unpin(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id);
+PMX_API int pmx_remote_unpin(struct pmx_context *ctx, const struct pmx_transfer *t,
+	pmx_transfer_id *id);
 
 /**
  * Did a transfer end?
@@ -545,9 +569,9 @@ enum pmx_event_kind {
 struct pmx_event {
 	enum pmx_event_kind kind; /**< which of the two */
 	struct pmx_addr peer;     /**< the other side */
-	uint64_t len;       /**< bytes that the transfer spans */
-	uint64_t immediate; /**< PUSHED: the other side's; ENDED: the cookie */
-	int32_t error;      /**< ENDED: 0 or a negative errno */
+	uint64_t len;             /**< bytes that the transfer spans */
+	uint64_t immediate;       /**< PUSHED: the other side's; ENDED: the cookie */
+	int32_t error;            /**< ENDED: 0 or a negative errno */
 };
 
 /**
@@ -561,34 +585,37 @@ PMX_API int pmx_event(struct pmx_context *ctx, struct pmx_event *event);
 /** pmx_matched.peer of a receive: any context of any node. */
 #define PMX_ANY_SOURCE ((struct pmx_addr){0xFFFF, 0xFFFF})
 /** pmx_matched.ignore: any tag. */
-#define PMX_ANY_TAG UINT64_MAX
+#define PMX_ANY_TAG    UINT64_MAX
 
 /** Send: ends when a receive has taken it, not when its bytes may change. */
-#define PMX_SYNC 1u
+#define PMX_SYNC      1u
 /** Send: ends when it was Acked, so that its errors are this request's. */
 #define PMX_DELIVERED 2u
 
 struct iovec; /* <sys/uio.h> */
 
 /**
- * A send or a receive; zero-initialise, then set what it needs. A receive takes the oldest message of its
- * communicator, from `peer` or anyone, whose tag is equal in all bits that it does not ignore. Messages of one source in one
- * communicator match in the order sent, receives in the order posted. (RHiNET, 1999, section 2.6; the search
- * after IPSJ 2007.)
+ * A send or a receive; zero-initialise, then set what it needs. A receive takes the oldest message
+ * of its communicator, from `peer` or anyone, whose tag is equal in all bits that it does not
+ * ignore. Messages of one source in one communicator match in the order sent, receives in the order
+ * posted. (RHiNET, 1999, section 2.6; the search after IPSJ 2007.)
  */
 struct pmx_matched {
-	struct pmx_addr peer;  /**< to whom; from whom, or PMX_ANY_SOURCE */
-	uint32_t comm;         /**< communicator: messages of different ones never match */
-	uint32_t flags;        /**< send: PMX_SYNC, PMX_DELIVERED */
-	uint64_t tag;          /**< of the message; of those that the receive takes */
-	uint64_t ignore;       /**< receive: bits of the tag that may differ; PMX_ANY_TAG: all */
-	void *data;            /**< the bytes; with iov NULL */
-	uint64_t len;          /**< bytes from data on, 0..2^40 */
-	const struct iovec *iov; /**< NULL, or pieces, one after the other, in the place of data and len; borrowed until it ended */
-	uint32_t iov_count;    /**< of them */
-	const struct pmx_part *part; /**< NULL, or which bytes of [data, data + len): stride and bitmap; send: diff; receive:
-				* twin. Borrowed until it ended. Those bytes are the message; what a diff finds goes to its places in what receives
-				* it, which must be all of [data, data + len). */
+	struct pmx_addr peer;    /**< to whom; from whom, or PMX_ANY_SOURCE */
+	uint32_t comm;           /**< communicator: messages of different ones never match */
+	uint32_t flags;          /**< send: PMX_SYNC, PMX_DELIVERED */
+	uint64_t tag;            /**< of the message; of those that the receive takes */
+	uint64_t ignore;         /**< receive: bits of the tag that may differ; PMX_ANY_TAG: all */
+	void *data;              /**< the bytes; with iov NULL */
+	uint64_t len;            /**< bytes from data on, 0..2^40 */
+	const struct iovec *iov; /**< NULL, or pieces, one after the other, in the place of data and
+				  * len; borrowed until it ended */
+	uint32_t iov_count;      /**< of them */
+	const struct pmx_part *part; /**< NULL, or which bytes of [data, data + len): stride and
+				      * bitmap; send: diff; receive: twin. Borrowed until it ended.
+				      * Those bytes are the message; what a diff finds goes to its
+				      * places in what receives it, which must be all of [data, data
+				      * + len). */
 };
 
 /** A send or a receive that was begun; 0: it has ended, well. */
@@ -597,28 +624,32 @@ typedef uint64_t pmx_request;
 /** What a receive got, or a probe saw. */
 struct pmx_status {
 	struct pmx_addr source; /**< who sent it */
-	uint64_t tag;   /**< of the message */
-	uint64_t len;   /**< bytes of the message, also if it was longer than the receive; of a diff: that it spans */
-	int32_t error;  /**< 0 or a negative errno, as pmx_test() says */
+	uint64_t tag;           /**< of the message */
+	uint64_t len;  /**< bytes of the message, also if it was longer than the receive; of a
+			* diff: that it spans */
+	int32_t error; /**< 0 or a negative errno, as pmx_test() says */
 };
 
 /**
- * Begin to send. The bytes must not change until the request ended: short messages were copied when the call
- * returns, and *request is 0; those longer than the config's engine.rendezvous wait for their receive, and are then
- * fetched, or pushed if the receive was there first. A request ends when its bytes may change, unless flags say
- * otherwise.
+ * Begin to send. The bytes must not change until the request ended: short messages were copied when
+ * the call returns, and *request is 0; those longer than the config's engine.rendezvous wait for
+ * their receive, and are then fetched, or pushed if the receive was there first. A request ends
+ * when its bytes may change, unless flags say otherwise.
  * @param      ctx      who sends
  * @param      m        see there; borrowed for the call
- * @param[out] request  for pmx_test() and the like, which end it; NULL: it ends by itself, its error is counted only
+ * @param[out] request  for pmx_test() and the like, which end it; NULL: it ends by itself, its
+ *                      error is counted only
  * @retval 0        it is under way, or has ended
- * @retval -EAGAIN  limits.receives or transfers are under way, or the submission ring is full: poll, then try again
+ * @retval -EAGAIN  limits.receives or transfers are under way, or the submission ring is full:
+ *                  poll, then try again
  * @retval -ENOBUFS all send buffers wait for their Acks: poll, then try again
  * @retval -EINVAL  flags, len, peer, or a part that does not fit: pmx_part_problem() says which
  * @retval -EOPNOTSUPP a part that only receives take
  * @retval -ENOMEM  no memory, or the bytes cannot be pinned
  * @retval -EFAULT  the bytes begin or end in memory of pmx_alloc(), but are not all in it
  * @retval -EPIPE   the engine is gone
- * A message in pieces or parts that is longer than engine.rendezvous is copied into one piece first.
+ * A message in pieces or parts that is longer than engine.rendezvous is copied into one piece
+ * first.
  */
 PMX_API int pmx_isend(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *request);
 
@@ -627,14 +658,16 @@ PMX_API int pmx_irecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_
 
 /** Is there a message that such a receive would take? Uses peer, comm, tag, ignore.
  * @retval 1 *status tells of it @retval 0 none @retval -EPIPE none, and the engine is gone */
-PMX_API int pmx_iprobe(struct pmx_context *ctx, const struct pmx_matched *m, struct pmx_status *status);
+PMX_API int pmx_iprobe(struct pmx_context *ctx, const struct pmx_matched *m,
+	struct pmx_status *status);
 
 /** As pmx_iprobe(), and takes it: nobody else receives it but pmx_imrecv() with *message.
  * @retval -EAGAIN limits.receives @retval -ENOBUFS limits.unexpected */
 PMX_API int pmx_improbe(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *message,
 	struct pmx_status *status);
 
-/** Receive what pmx_improbe() took; uses data, len, iov, part. *message becomes the receive's request.
+/** Receive what pmx_improbe() took; uses data, len, iov, part. *message becomes the receive's
+ * request.
  * @retval -EINVAL not such a message; otherwise as pmx_irecv() */
 PMX_API int pmx_imrecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *message);
 
@@ -659,36 +692,43 @@ PMX_API int pmx_test(struct pmx_context *ctx, pmx_request *request, struct pmx_s
 
 /** Did one of them end? *index says which; those that are 0 are passed by.
  * @retval -ENOENT all are 0; otherwise as pmx_test() */
-PMX_API int pmx_test_any(struct pmx_context *ctx, pmx_request *requests, unsigned n, unsigned *index,
-	struct pmx_status *status);
+PMX_API int pmx_test_any(struct pmx_context *ctx, pmx_request *requests, unsigned n,
+	unsigned *index, struct pmx_status *status);
 
 /** Did all of them end? Those that did become 0 only with the last; statuses may be NULL.
- * @retval 1 all, well @retval 0 not all; otherwise the error of the first that has one, and all ended */
-PMX_API int pmx_test_all(struct pmx_context *ctx, pmx_request *requests, unsigned n, struct pmx_status *statuses);
+ * @retval 1 all, well @retval 0 not all; otherwise the error of the first that has one, and all
+ *           ended */
+PMX_API int pmx_test_all(struct pmx_context *ctx, pmx_request *requests, unsigned n,
+	struct pmx_status *statuses);
 
 /** Wait until it ended, up to timeout_us microseconds (-1: for ever).
- * @retval -ETIMEDOUT it did not @retval -EPIPE the engine is gone; otherwise as pmx_test(), never 0 */
-PMX_API int pmx_wait(struct pmx_context *ctx, pmx_request *request, struct pmx_status *status, int64_t timeout_us);
+ * @retval -ETIMEDOUT it did not @retval -EPIPE the engine is gone; otherwise as pmx_test(), never
+ *                    0 */
+PMX_API int pmx_wait(struct pmx_context *ctx, pmx_request *request, struct pmx_status *status,
+	int64_t timeout_us);
 
 /** Wait for one of them: pmx_test_any(), and as pmx_wait(). */
-PMX_API int pmx_wait_any(struct pmx_context *ctx, pmx_request *requests, unsigned n, unsigned *index,
-	struct pmx_status *status, int64_t timeout_us);
+PMX_API int pmx_wait_any(struct pmx_context *ctx, pmx_request *requests, unsigned n,
+	unsigned *index, struct pmx_status *status, int64_t timeout_us);
 
 /** Wait for all of them: pmx_test_all(), and as pmx_wait(). */
-PMX_API int pmx_wait_all(struct pmx_context *ctx, pmx_request *requests, unsigned n, struct pmx_status *statuses,
-	int64_t timeout_us);
+PMX_API int pmx_wait_all(struct pmx_context *ctx, pmx_request *requests, unsigned n,
+	struct pmx_status *statuses, int64_t timeout_us);
 
 /** What matching did so far, and what it holds. */
 struct pmx_match_stat {
 	uint64_t matched;     /**< messages that receives took */
 	uint64_t unexpected;  /**< ... of them that came before their receive */
 	uint64_t evacuated;   /**< heads that left the LHS ring, unmatched, for it to have room */
-	uint64_t bulk_copied; /**< messages whose bulk buffers were copied, unmatched, for others to have them */
+	uint64_t bulk_copied; /**< messages whose bulk buffers were copied, unmatched, for others to
+			       * have them */
 	uint64_t malformed;   /**< messages of a peer that were none */
 	uint64_t errors;      /**< of requests that nobody asked about */
-	uint32_t waiting;     /**< messages that no receive took yet; from here on 0 if the engine matches */
+	uint32_t waiting;     /**< messages that no receive took yet; from here on 0 if the engine
+			       * matches */
 	uint32_t posted;      /**< receives that no message matched yet */
-	uint64_t bytes;       /**< of memory that the waiting messages take, without their entries and buffers */
+	uint64_t bytes;       /**< of memory that the waiting messages take, without their entries
+			       * and buffers */
 };
 /** What matching did so far, into *stat. */
 PMX_API void pmx_match_stat(const struct pmx_context *ctx, struct pmx_match_stat *stat);
@@ -698,10 +738,11 @@ PMX_API const char *pmx_strerror(int error);
 
 /** What happened to a context so far. */
 struct pmx_context_stat {
-	uint64_t sent;        /**< messages that completed well: they are at their receivers */
-	uint64_t send_errors; /**< messages that completed with an error */
-	uint64_t received;    /**< messages taken by pmx_receive */
-	uint32_t send_buffers;    /**< that it was granted: all of them are there, whatever others do */
+	uint64_t sent;            /**< messages that completed well: they are at their receivers */
+	uint64_t send_errors;     /**< messages that completed with an error */
+	uint64_t received;        /**< messages taken by pmx_receive */
+	uint32_t send_buffers;    /**< that it was granted: all of them are there, whatever others
+				   * do */
 	uint32_t receive_buffers; /**< ... of plain messages */
 };
 /** What happened to a context so far, into *stat. */

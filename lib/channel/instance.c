@@ -100,14 +100,16 @@ is_any(const char *file, const void *unused)
 }
 
 size_t
-files_that(const char *dir, bool (*is)(const char *file, const void *arg), const void *arg, bool remove)
+files_that(const char *dir, bool (*is)(const char *file, const void *arg), const void *arg,
+	bool remove)
 {
 	DIR *d = opendir(dir);
 	struct dirent *e;
 	size_t count = 0;
 
 	while (d != NULL && (e = readdir(d)) != NULL) {
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || !is(e->d_name, arg))
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+			!is(e->d_name, arg))
 			continue;
 		count++;
 		if (remove)

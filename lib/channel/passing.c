@@ -34,14 +34,21 @@ passing_receive(int sock, void *bytes, size_t len, int *fds, unsigned max, unsig
 {
 	char room[CMSG_SPACE(PASSING_MAX * sizeof(int))];
 	struct iovec iov = {bytes, len};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
+	struct msghdr m = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = room,
+		.msg_controllen = sizeof(room),
+	};
 	ssize_t result = recvmsg(sock, &m, MSG_CMSG_CLOEXEC | MSG_TRUNC);
 
 	*n = 0;
-	for (struct cmsghdr *c = result >= 0 ? CMSG_FIRSTHDR(&m) : NULL; c != NULL; c = CMSG_NXTHDR(&m, c)) {
+	for (struct cmsghdr *c = result >= 0 ? CMSG_FIRSTHDR(&m) : NULL; c != NULL;
+		c = CMSG_NXTHDR(&m, c)) {
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			continue;
-		for (size_t at = 0; at + sizeof(int) <= c->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
+		for (size_t at = 0; at + sizeof(int) <= c->cmsg_len - CMSG_LEN(0);
+			at += sizeof(int)) {
 			int given;
 
 			memcpy(&given, CMSG_DATA(c) + at, sizeof(given));

@@ -36,9 +36,9 @@ struct slot_end {
 	struct slot *slots;
 	_Atomic uint32_t *published; /* the consumer's position, in shared memory */
 	uint32_t mask;
-	uint32_t pos;       /* next slot to fill, or to take */
-	uint32_t other;     /* producer: consumer's last known position; consumer: last published */
-	uint32_t publish;   /* consumer: publish after this many */
+	uint32_t pos;     /* next slot to fill, or to take */
+	uint32_t other;   /* producer: consumer's last known position; consumer: last published */
+	uint32_t publish; /* consumer: publish after this many */
 };
 
 static inline void

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * In the place of secondary.c and embedded.c where the library is built without DPDK: it attaches thin, and no other way.
+ * In the place of secondary.c and embedded.c where the library is built without DPDK: it attaches
+ * thin, and no other way.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,12 +24,15 @@ secondary_let_go(struct pmx_node *node)
 }
 
 int
-pmx_node_start(struct pmx_node **node, const struct pmx_node_params *params, char *error, uint32_t error_len)
+pmx_node_start(struct pmx_node **node, const struct pmx_node_params *params, char *error,
+	uint32_t error_len)
 {
 	(void)node;
 	(void)params;
 	if (error != NULL)
-		snprintf(error, error_len, "this libpmx is built without DPDK: attach to a primary, or use the other build");
+		snprintf(error, error_len,
+			"this libpmx is built without DPDK: attach to a primary, or use the other "
+			"build");
 	return -ENOTSUP;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The questions of the attach handshake (lib/channel/channel.h), whatever carries them: a secondary's go over
- * rte_mp, a thin client's over a socket. Called from the application's thread; nothing here is on the data path.
+ * The questions of the attach handshake (lib/channel/channel.h), whatever carries them: a
+ * secondary's go over rte_mp, a thin client's over a socket. Called from the application's thread;
+ * nothing here is on the data path.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +14,11 @@
 int
 attach_hello(struct pmx_node *node, attach_ask ask, int *pid)
 {
-	const struct attach_request hello = {.abi = CHANNEL_ABI, .op = ATTACH_HELLO, .pid = getpid()};
+	const struct attach_request hello = {
+		.abi = CHANNEL_ABI,
+		.op = ATTACH_HELLO,
+		.pid = getpid(),
+	};
 	struct attach_reply reply;
 	int result = ask(node, &hello, -1, &reply, NULL);
 
@@ -38,7 +43,8 @@ attach_open_request(const struct pmx_context_params *params)
 }
 
 int
-attach_memory(struct pmx_context *ctx, attach_ask ask, int fd, void *addr, uint64_t len, int watched, uint32_t *number)
+attach_memory(struct pmx_context *ctx, attach_ask ask, int fd, void *addr, uint64_t len,
+	int watched, uint32_t *number)
 {
 	const struct attach_request request = {
 		.abi = CHANNEL_ABI,
@@ -83,6 +89,7 @@ void
 attach_close(struct pmx_context *ctx, attach_ask ask)
 {
 	if (atomic_load(&ctx->shm->state) == CHANNEL_OPEN)
-		close_one(ctx->node, ask, ctx->ctx, ctx->generation); /* a primary that is gone has closed it already */
+		/* a primary that is gone has closed it already */
+		close_one(ctx->node, ask, ctx->ctx, ctx->generation);
 	STEP();
 }

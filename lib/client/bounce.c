@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Where the engine may not reach an application's private memory (a thin client's), transfers to and from it go through
- * memory that both map, and are copied here. Runs in the context's thread. Pieces are kept for the next transfer.
+ * Where the engine may not reach an application's private memory (a thin client's), transfers to
+ * and from it go through memory that both map, and are copied here. Runs in the context's thread.
+ * Pieces are kept for the next transfer.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -77,7 +78,7 @@ bounces_leave(struct pmx_context *ctx)
 {
 	for (unsigned i = 0; i < BOUNCES_MAX; i++) {
 		if (ctx->bounces[i].at != NULL)
-			memory_unmap(ctx, ctx->bounces[i].at);
+			piece_unmap(ctx, ctx->bounces[i].at);
 		ctx->bounces[i] = (struct bounce){0};
 	}
 }

@@ -274,7 +274,8 @@ write_more(struct pmx_context *ctx, uint16_t b, uint32_t left, uint32_t slots)
 
 /* Any message. */
 static APART int
-submit_checked(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, uint8_t op)
+submit_checked(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf,
+	uint8_t op)
 {
 	uint32_t in_first = buf->segments, slots = 0;
 	uint16_t b = buf->first;
@@ -288,9 +289,7 @@ submit_checked(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buf
 		slots = (buf->segments - in_first + SUBMIT_MORE_BUFS - 1) / SUBMIT_MORE_BUFS;
 	}
 	if (unlikely(!slot_room(&ctx->sub, slots + 1)))
-		return engine_gone(ctx) ? -EPIPE :
-		       slots >= ctx->sub.mask ? -EMSGSIZE :
-						-EAGAIN;
+		return engine_gone(ctx) ? -EPIPE : slots >= ctx->sub.mask ? -EMSGSIZE : -EAGAIN;
 	struct submission *s = (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
 
 	s->op = op;
@@ -352,7 +351,8 @@ send_id(const struct pmx_context *ctx, const struct pmx_buffer *buf)
 }
 
 static inline int
-send_as(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, uint8_t op, pmx_send_id *id)
+send_as(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, uint8_t op,
+	pmx_send_id *id)
 {
 	int result = submit(ctx, to, buf, op);
 
@@ -371,18 +371,21 @@ pmx_send(struct pmx_context *ctx, struct pmx_addr to, struct pmx_buffer *buf, pm
 }
 
 int
-context_send_matched(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, pmx_send_id *id)
+ctx_send_matched(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf,
+	pmx_send_id *id)
 {
 	return send_as(ctx, to, buf, SUBMIT_MATCHED, id);
 }
 
 /* Get, write and submit as three steps pass the buffer through memory: this is half as long. */
 int
-context_send_short(struct pmx_context *ctx, struct pmx_addr to, const uint64_t head[2], const void *data, uint32_t len)
+ctx_send_short(struct pmx_context *ctx, struct pmx_addr to, const uint64_t head[2],
+	const void *data, uint32_t len)
 {
 	uint32_t pos = ctx->sub.pos;
 
-	if (unlikely(ctx->free_count == 0 || pos - ctx->sub.other > ctx->sub.mask || pos % 16 == 15 || engine_gone(ctx))) {
+	if (unlikely(ctx->free_count == 0 || pos - ctx->sub.other > ctx->sub.mask ||
+		    pos % 16 == 15 || engine_gone(ctx))) {
 		struct pmx_buffer buf;
 		int result = engine_gone(ctx) ? -EPIPE : get_segments(ctx, 16 + len, &buf);
 
@@ -452,7 +455,7 @@ pmx_send_copy(struct pmx_context *ctx, struct pmx_addr to, const void *data, uin
 }
 
 int
-context_send_result(const struct pmx_context *ctx, pmx_send_id id)
+ctx_send_result(const struct pmx_context *ctx, pmx_send_id id)
 {
 	const struct send_note *n = &ctx->notes[id & 0xFFFF];
 	uint32_t since = n->uses - (uint32_t)(id >> 16);
@@ -469,11 +472,11 @@ pmx_is_send_done(struct pmx_context *ctx, pmx_send_id id)
 {
 	if ((id & 0xFFFF) >= ctx->send_buffers)
 		return -EINVAL;
-	int result = context_send_result(ctx, id);
+	int result = ctx_send_result(ctx, id);
 
 	if (result == 0) {
 		take_completions(ctx);
-		result = context_send_result(ctx, id);
+		result = ctx_send_result(ctx, id);
 	}
 	return result == 0 && engine_gone(ctx) ? -EPIPE : result;
 }
@@ -495,8 +498,8 @@ flush_releases(struct pmx_context *ctx)
 		return;
 	do {
 		struct submission *s = (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
-		uint32_t n = ctx->release_count < SUBMIT_RELEASE_BUFS ? ctx->release_count :
-									SUBMIT_RELEASE_BUFS;
+		uint32_t n = ctx->release_count < SUBMIT_RELEASE_BUFS ? ctx->release_count
+								      : SUBMIT_RELEASE_BUFS;
 
 		ctx->release_count -= n;
 		s->op = SUBMIT_RELEASE;
@@ -557,14 +560,15 @@ take_ring(struct pmx_context *ctx)
 
 /* What this thread's polls have found of late, of whatever context. */
 static _Thread_local struct {
-	uint32_t empty;  /* polls in a row, since it yielded */
-	bool crowded;    /* when it yielded last, others ran */
+	uint32_t empty; /* polls in a row, since it yielded */
+	bool crowded;   /* when it yielded last, others ran */
 } thread;
 
-/* PM/UDP (IPSJ 1999) section 3: a library that polls gives the CPU away where others need it. Each empty poll does, once all
- * contexts had their turn, where others run; where nobody does it costs a system call in 32 polls. */
+/* PM/UDP (IPSJ 1999) section 3: a library that polls gives the CPU away where others need it. Each
+ * empty poll does, once all contexts had their turn, where others run; where nobody does it costs a
+ * system call in 32 polls. */
 void
-context_yield(struct pmx_context *ctx)
+ctx_yield(struct pmx_context *ctx)
 {
 	uint32_t turn = atomic_load_explicit(&ctx->node->context_count, memory_order_relaxed);
 	struct timespec before, after;
@@ -575,7 +579,8 @@ context_yield(struct pmx_context *ctx)
 	sched_yield();
 	clock_gettime(CLOCK_MONOTONIC, &after);
 	thread.empty = 0;
-	thread.crowded = after.tv_sec != before.tv_sec || after.tv_nsec - before.tv_nsec > CROWDED_NS;
+	thread.crowded = after.tv_sec != before.tv_sec ||
+		after.tv_nsec - before.tv_nsec > CROWDED_NS;
 }
 
 static int
@@ -599,7 +604,7 @@ found_nothing(struct pmx_context *ctx)
 	int result = nothing(ctx);
 
 	if (result == 0)
-		context_yield(ctx);
+		ctx_yield(ctx);
 	return result;
 }
 
@@ -638,7 +643,8 @@ pmx_receive_burst(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n)
 static APART void
 release_checked(struct pmx_context *ctx, uint32_t bulk)
 {
-	/* more than there are: the application gave some back twice, which the engine would refuse */
+	/* more than there are: the application gave some back twice, which the engine would
+	 * refuse */
 	if (ctx->release_count < ctx->release_room)
 		ctx->release[ctx->release_count++] = bulk;
 	if (ctx->release_count >= ctx->release_most)
@@ -667,7 +673,7 @@ pmx_release_receive_buffer(struct pmx_context *ctx, struct pmx_message *msg)
 }
 
 void
-context_release(struct pmx_context *ctx, uint32_t bulk)
+ctx_release(struct pmx_context *ctx, uint32_t bulk)
 {
 	release(ctx, bulk);
 }
@@ -752,9 +758,11 @@ pmx_before_select(struct pmx_context *ctx)
 	ring_doorbell(ctx);
 	/* full fence: our flag before our last look; pairs with engine_flush's */
 	atomic_thread_fence(memory_order_seq_cst);
-	bool ended = ctx->places_free != ctx->transfer_count && slot_filled(&ctx->com, ctx->com.pos);
+	bool ended = ctx->places_free != ctx->transfer_count &&
+		slot_filled(&ctx->com, ctx->com.pos);
 
-	if (ctx->selects && lhs_peek(&ctx->lhs) == NULL && !ctx->news && !ended && !services_landed(ctx) && !engine_gone(ctx))
+	if (ctx->selects && lhs_peek(&ctx->lhs) == NULL && !ctx->news && !ended &&
+		!services_landed(ctx) && !engine_gone(ctx))
 		return 0;
 	ctx->news = false;
 	pmx_after_select(ctx);
@@ -823,53 +831,53 @@ pmx_send_wait(struct pmx_context *ctx, int64_t timeout_us)
 			return -EPIPE;
 		if (timeout_us >= 0 && now_us() >= end)
 			return -ETIMEDOUT;
-		context_wait(ctx);
+		ctx_wait(ctx);
 	}
 	return 0;
 }
 
 /* ------------------------------------------------------------------ life */
 
-/* ------------------------------------------------------------------ for the library's other files */
+/* ---------------------------------------------------------------- for the library's other files */
 
 bool
-context_gone(const struct pmx_context *ctx)
+ctx_gone(const struct pmx_context *ctx)
 {
 	return engine_gone(ctx);
 }
 
 void
-context_doorbell(struct pmx_context *ctx)
+ctx_doorbell(struct pmx_context *ctx)
 {
 	ring_doorbell(ctx);
 }
 
 void
-context_completions(struct pmx_context *ctx)
+ctx_completions(struct pmx_context *ctx)
 {
 	take_completions(ctx);
 }
 
 int
-context_idle(struct pmx_context *ctx)
+ctx_idle(struct pmx_context *ctx)
 {
 	return nothing(ctx);
 }
 
 void
-context_sleep(struct pmx_context *ctx, int64_t left_us)
+ctx_sleep(struct pmx_context *ctx, int64_t left_us)
 {
 	wait_step(ctx, left_us);
 }
 
 int64_t
-context_now_us(void)
+ctx_now_us(void)
 {
 	return now_us();
 }
 
 void
-context_wait(struct pmx_context *ctx)
+ctx_wait(struct pmx_context *ctx)
 {
 	if (ctx->node->embedded == NULL || ctx->node->way->poll(ctx->node) == 0)
 		sched_yield();
@@ -916,7 +924,9 @@ join(struct pmx_context *ctx, struct channel_shm *shm, int event_fd, int doorbel
 
 	ctx->max_message = shm->max_message < most ? shm->max_message : (uint32_t)most;
 	ctx->one_max = ctx->max_message < ctx->frag_len ? ctx->max_message : ctx->frag_len;
-	ctx->release_most = (shm->receive_buffers < shm->matched_buffers ? shm->receive_buffers : shm->matched_buffers) / 4;
+	ctx->release_most = (shm->receive_buffers < shm->matched_buffers ? shm->receive_buffers
+									 : shm->matched_buffers) /
+		4;
 	if (ctx->release_most > SUBMIT_RELEASE_BUFS)
 		ctx->release_most = SUBMIT_RELEASE_BUFS;
 	ctx->engine_may_sleep = shm->engine_may_sleep;
@@ -933,8 +943,8 @@ static int
 make_release_list(struct pmx_context *ctx, const struct channel_shm *shm)
 {
 	uint32_t room = shm->receive_buffers + shm->matched_buffers;
-	uint32_t *list = room > ctx->release_room ? realloc(ctx->release, room * sizeof(*list)) :
-						    ctx->release;
+	uint32_t *list = room > ctx->release_room ? realloc(ctx->release, room * sizeof(*list))
+						  : ctx->release;
 
 	if (list == NULL)
 		return -ENOMEM;
@@ -944,7 +954,7 @@ make_release_list(struct pmx_context *ctx, const struct channel_shm *shm)
 }
 
 bool
-context_peek(struct pmx_context *ctx, struct pmx_message *msg)
+ctx_peek(struct pmx_context *ctx, struct pmx_message *msg)
 {
 	const struct lhs_entry *e = lhs_peek(&ctx->lhs);
 
@@ -955,7 +965,7 @@ context_peek(struct pmx_context *ctx, struct pmx_message *msg)
 }
 
 void
-context_reset_sends(struct pmx_context *ctx)
+ctx_reset_sends(struct pmx_context *ctx)
 {
 	bool *is_free = calloc(ctx->send_buffers, sizeof(*is_free));
 
@@ -980,7 +990,8 @@ context_reset_sends(struct pmx_context *ctx)
 }
 
 int
-context_rejoin(struct pmx_context *ctx, struct channel_shm *shm, uint64_t mapped, int event_fd, int doorbell)
+ctx_rejoin(struct pmx_context *ctx, struct channel_shm *shm, uint64_t mapped, int event_fd,
+	int doorbell)
 {
 	const struct channel_sizes sizes = {CHANNEL_SIZES(shm)};
 	struct channel_shm *old = ctx->shm;
@@ -1029,17 +1040,19 @@ context_rejoin(struct pmx_context *ctx, struct channel_shm *shm, uint64_t mapped
 }
 
 int
-context_idle_policy(const struct pmx_context_params *params)
+ctx_idle_policy(const struct pmx_context_params *params)
 {
 	const char *by_user = getenv("PMX_IDLE");
 
 	if (params->idle != PMX_IDLE_AUTO || by_user == NULL || *by_user == 0)
 		return params->idle <= PMX_IDLE_YIELD ? (int)params->idle : -EINVAL;
-	return strcmp(by_user, "spin") == 0 ? PMX_IDLE_SPIN : strcmp(by_user, "yield") == 0 ? PMX_IDLE_YIELD : -EINVAL;
+	return strcmp(by_user, "spin") == 0     ? PMX_IDLE_SPIN
+		: strcmp(by_user, "yield") == 0 ? PMX_IDLE_YIELD
+						: -EINVAL;
 }
 
 int
-context_make(struct pmx_context **out, struct pmx_node *node, const struct pmx_context_params *params,
+ctx_make(struct pmx_context **out, struct pmx_node *node, const struct pmx_context_params *params,
 	struct channel_shm *shm, int event_fd, int doorbell)
 {
 	struct pmx_context *ctx = calloc(1, sizeof(*ctx));
@@ -1056,10 +1069,11 @@ context_make(struct pmx_context **out, struct pmx_node *node, const struct pmx_c
 	ctx->notes = calloc(shm->send_buffers, sizeof(*ctx->notes));
 	ctx->free = calloc(shm->send_buffers, sizeof(*ctx->free));
 	if (ctx->notes == NULL || ctx->free == NULL || make_release_list(ctx, shm) != 0) {
-		context_free(ctx);
+		ctx_free(ctx);
 		return -ENOMEM;
 	}
-	ctx->idle = (enum pmx_idle)context_idle_policy(params); /* pmx_context_open has looked at it */
+	/* pmx_context_open has looked at it */
+	ctx->idle = (enum pmx_idle)ctx_idle_policy(params);
 	join(ctx, shm, event_fd, doorbell);
 	take_ring(ctx);
 	ctx->send_buffers = shm->send_buffers;
@@ -1071,7 +1085,7 @@ context_make(struct pmx_context **out, struct pmx_node *node, const struct pmx_c
 		ctx->free[ctx->free_count++] = (uint16_t)i;
 	for (const struct client_service *const *s = node->services; *s != NULL; s++) {
 		if ((*s)->open != NULL && (*s)->open(ctx) != 0) {
-			context_free(ctx);
+			ctx_free(ctx);
 			return -ENOMEM;
 		}
 	}
@@ -1088,7 +1102,7 @@ context_make(struct pmx_context **out, struct pmx_node *node, const struct pmx_c
 }
 
 void
-context_free(struct pmx_context *ctx)
+ctx_free(struct pmx_context *ctx)
 {
 	struct pmx_node *node = ctx->node;
 	struct pmx_context **link = node ? &node->contexts : NULL;
@@ -1109,7 +1123,8 @@ context_free(struct pmx_context *ctx)
 		close(ctx->doorbell);
 	if (ctx->alarm >= 0)
 		close(ctx->alarm);
-	for (const struct client_service *const *s = node != NULL ? node->services : NULL; s != NULL && *s != NULL; s++) {
+	for (const struct client_service *const *s = node != NULL ? node->services : NULL;
+		s != NULL && *s != NULL; s++) {
 		if ((*s)->close != NULL)
 			(*s)->close(ctx);
 		STEP();

@@ -29,9 +29,9 @@ read_config(struct config *config, const struct pmx_node_params *params, char *e
 	uint32_t error_len)
 {
 	if (params->config_file != NULL)
-		return config_read(config, params->config_file, error, error_len);
+		return node_config_read(config, params->config_file, error, error_len);
 	if (params->config_text != NULL)
-		return config_read_text(config, params->config_text, error, error_len);
+		return node_config_read_text(config, params->config_text, error, error_len);
 	snprintf(error, error_len, "neither config_file nor config_text is given");
 	return -1;
 }
@@ -111,7 +111,8 @@ open_context(struct pmx_context **out, struct pmx_node *node,
 
 	if (cmd.ctx == PMX_ANY_CONTEXT)
 		return -EBUSY;
-	int result = quotas_of(n, cmd.ctx, params->send_buffers, params->receive_buffers, false, &cmd.quotas);
+	int result = quotas_of(n, cmd.ctx, params->send_buffers, params->receive_buffers, false,
+		&cmd.quotas);
 
 	if (result == 0)
 		result = node_command(n, &cmd, false);
@@ -128,15 +129,14 @@ open_context(struct pmx_context **out, struct pmx_node *node,
 		node_command(n, &cmd, false);
 		return bell;
 	}
-	return context_make(out, node, params, ch->shm, bell, -1);
+	return ctx_make(out, node, params, ch->shm, bell, -1);
 }
 
 static void
 close_context(struct pmx_context *ctx)
 {
 	struct node *n = ctx->node->embedded;
-	struct command cmd = {
-		.op = COMMAND_CLOSE, .ctx = ctx->ctx, .generation = ctx->generation};
+	struct command cmd = {.op = COMMAND_CLOSE, .ctx = ctx->ctx, .generation = ctx->generation};
 	uint64_t end = rte_rdtsc() + CLOSE_PATIENCE_S * rte_get_tsc_hz();
 
 	if (node_command(n, &cmd, false) != 0)
@@ -147,10 +147,12 @@ close_context(struct pmx_context *ctx)
 }
 
 static int
-give_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched, uint32_t *number)
+give_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched,
+	uint32_t *number)
 {
 	struct command cmd = {.ctx = ctx->ctx, .generation = ctx->generation};
-	int result = node_map_memory(ctx->node->embedded, &cmd, false, fd, len, (uintptr_t)addr, (uint16_t)(watched + 1));
+	int result = node_map_memory(ctx->node->embedded, &cmd, false, fd, len, (uintptr_t)addr,
+		(uint16_t)(watched + 1));
 
 	if (result < 0)
 		return result;
@@ -168,4 +170,5 @@ end(struct pmx_node *node)
 		rte_eal_cleanup();
 }
 
-static const struct way way_embedded = {open_context, close_context, give_memory, end, rte_vect_get_max_simd_bitwidth, pmx_node_poll};
+static const struct way way_embedded = {open_context, close_context, give_memory, end,
+	rte_vect_get_max_simd_bitwidth, pmx_node_poll};

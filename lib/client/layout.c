@@ -19,7 +19,8 @@ layout_make(struct layout *l, const struct pmx_matched *m, bool send)
 		l->iov_count = m->iov_count;
 		l->total = 0;
 		for (uint32_t i = 0; i < m->iov_count; i++) {
-			if (m->iov[i].iov_len > PART_BYTES_MAX - l->total || (m->iov[i].iov_base == NULL && m->iov[i].iov_len > 0))
+			if (m->iov[i].iov_len > PART_BYTES_MAX - l->total ||
+				(m->iov[i].iov_base == NULL && m->iov[i].iov_len > 0))
 				return -EINVAL;
 			l->total += m->iov[i].iov_len;
 		}
@@ -32,12 +33,13 @@ layout_make(struct layout *l, const struct pmx_matched *m, bool send)
 	if (m->part->kind == (send ? PMX_PART_TWIN : PMX_PART_DIFF))
 		return -EOPNOTSUPP;
 	/* a run tells its distance from the one before in 32 bits */
-	if (pmx_part_problem(m->part, m->len) != NULL || (m->part->kind == PMX_PART_DIFF && m->len > UINT32_MAX))
+	if (pmx_part_problem(m->part, m->len) != NULL ||
+		(m->part->kind == PMX_PART_DIFF && m->len > UINT32_MAX))
 		return -EINVAL;
 	if (m->part->kind == PMX_PART_STRIDE || m->part->kind == PMX_PART_BITMAP) {
 		struct part p;
 
-		part_from(m->part, m->data, m->len, &p);
+		layout_part(m->part, m->data, m->len, &p);
 		l->total = part_total(&p);
 	}
 	return 0;
@@ -57,7 +59,7 @@ cursor_begin(struct cursor *c, const struct layout *l)
 	} else if (l->part != NULL && l->part->kind != PMX_PART_TWIN) {
 		struct part p;
 
-		part_from(l->part, l->data, l->len, &p);
+		layout_part(l->part, l->data, l->len, &p);
 		part_begin(&c->it, &p);
 		c->left = 0;
 	}
@@ -77,7 +79,8 @@ next(struct cursor *c)
 				return false;
 			c->at = l->iov[c->i].iov_base;
 			c->left = l->iov[c->i++].iov_len;
-		} else if (l->part != NULL && l->part->kind != PMX_PART_TWIN && part_next(&c->it, &run)) {
+		} else if (l->part != NULL && l->part->kind != PMX_PART_TWIN &&
+			part_next(&c->it, &run)) {
 			c->at = l->data + run.offset;
 			c->left = run.len;
 		} else {
@@ -137,10 +140,11 @@ layout_diff(const struct layout *l, uint8_t **runs)
 	struct part_run run;
 	struct part p;
 
-	part_from(l->part, l->data, l->len, &p);
+	layout_part(l->part, l->data, l->len, &p);
 	part_begin(&it, &p);
 	while (part_next(&it, &run)) {
-		const struct wire_run head = {wire_be32((uint32_t)(run.offset - end)), wire_be32((uint32_t)run.len)};
+		const struct wire_run head = {wire_be32((uint32_t)(run.offset - end)),
+			wire_be32((uint32_t)run.len)};
 
 		if (used + sizeof(head) + run.len > room) {
 			room = 2 * room + sizeof(head) + run.len;

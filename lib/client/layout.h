@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Where the bytes of a matched message come from or go to: one piece, several (iovec), or parts of one. Walked piece by
- * piece. Belongs to one thread.
+ * Where the bytes of a matched message come from or go to: one piece, several (iovec), or parts of
+ * one. Walked piece by piece. Belongs to one thread.
  */
 #ifndef PMX_LAYOUT_H
 #define PMX_LAYOUT_H
@@ -12,8 +12,9 @@
 
 struct layout {
 	uint8_t *data;
-	uint64_t len;               /* that it spans */
-	uint64_t total;             /* bytes of the message that it has, or has room for; DIFF: not known */
+	uint64_t len;   /* that it spans */
+	uint64_t total; /* bytes of the message that it has, or has room for; DIFF: not
+			 * known */
 	const struct iovec *iov;
 	uint32_t iov_count;
 	const struct pmx_part *part; /* NULL: all bytes. TWIN is all bytes, too */
@@ -23,7 +24,7 @@ struct cursor {
 	const struct layout *l;
 	struct part_iterator it;
 	uint32_t i;
-	uint8_t *at;                /* what is left of the piece at hand */
+	uint8_t *at; /* what is left of the piece at hand */
 	uint64_t left;
 };
 
@@ -39,7 +40,8 @@ void cursor_begin(struct cursor *c, const struct layout *l);
 /* The next n bytes, or as many as there are, to or from `bytes`; how many. */
 uint64_t cursor_gather(struct cursor *c, void *bytes, uint64_t n);
 uint64_t cursor_scatter(struct cursor *c, const void *bytes, uint64_t n);
-/* What differs from the twin, as runs, in memory of malloc: their bytes; -ENOMEM, -EINVAL: more than 4 GiB. */
+/* What differs from the twin, as runs, in memory of malloc: their bytes; -ENOMEM, -EINVAL: more
+ * than 4 GiB. */
 int64_t layout_diff(const struct layout *l, uint8_t **runs);
 /* The twin becomes what those runs say, whatever the bytes are by now. */
 void layout_sent(const struct layout *l, const void *runs, uint64_t len);

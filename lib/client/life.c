@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The primary's end as its applications see it: a thread that notices, so that every call gives -EPIPE. Not on the data path.
+ * The primary's end as its applications see it: a thread that notices, so that every call gives
+ * -EPIPE. Not on the data path.
  *
  * Design notes
- * 1. The thread sleeps on what ends with the primary (a thin client's connection, a secondary's pidfd of it) and then writes
- *    into the channels what a primary that stops in good order writes there itself. No call pays for that.
+ * 1. The thread sleeps on what ends with the primary (a thin client's connection, a secondary's
+ *    pidfd of it) and then writes into the channels what a primary that stops in good order writes
+ *    there itself. No call pays for that.
  */
 #include <errno.h>
 #include <poll.h>
@@ -48,7 +50,8 @@ static void *
 watch(void *arg)
 {
 	struct pmx_node *node = arg;
-	struct pollfd p[2] = {{.fd = node->life, .events = node->life_events}, {.fd = node->wake, .events = POLLIN}};
+	struct pollfd p[2] = {{.fd = node->life, .events = node->life_events},
+		{.fd = node->wake, .events = POLLIN}};
 
 	while (poll(p, 2, -1) < 0 && errno == EINTR)
 		;

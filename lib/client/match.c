@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Matched messages, from the application's side (RHI-MSG; RHiNET, 1999, section 2.6): requests, eager messages, offers
- * and how they are fetched, probes. Runs in the context's thread. Who matches: match_ring.c, match_engine.c.
+ * Matched messages, from the application's side (RHI-MSG; RHiNET, 1999, section 2.6): requests,
+ * eager messages, offers and how they are fetched, probes. Runs in the context's thread. Who
+ * matches: match_ring.c, match_engine.c.
  *
  * Design notes
- * 1. A short message is copied into send buffers and out of the entry or the bulk buffers where it landed. A longer one
- *    is offered: its head says so, and it stays where it is. The receive that takes it fetches it (a pull), or, if it was
- *    posted before, lets it be pushed (RHI-MSG): an engine moves the bytes between the two buffers either way.
- * 2. A request has a place of a table, and each use of a place another generation. What has ended when the call
- *    returns has request 0 and takes no place.
- * 3. Offers take at most half of the places for transfers: with all of them two contexts that offer to each other would
- *    never fetch.
+ * 1. A short message is copied into send buffers and out of the entry or the bulk buffers where it
+ *    landed. A longer one is offered: its head says so, and it stays where it is. The receive that
+ *    takes it fetches it (a pull), or, if it was posted before, lets it be pushed (RHI-MSG): an
+ *    engine moves the bytes between the two buffers either way.
+ * 2. A request has a place of a table, and each use of a place another generation. What has ended
+ *    when the call returns has request 0 and takes no place.
+ * 3. Offers take at most half of the places for transfers: with all of them two contexts that offer
+ *    to each other would never fetch.
  */
 #include <errno.h>
 #include <time.h>
@@ -18,9 +20,10 @@
 #include "client/match.h"
 
 #define REQUEST_ID(index, uses) ((uint64_t)(uses) << 32 | ((index) + 1))
-#define EAGER_AUTO 16384 /* until there is a round trip to weigh, and at least */
-#define EAGER_MOST 65536 /* ... and at most: copying is the application's time, a transfer the engine's */
-#define SPIN_US    200 /* of waiting, before sleeping */
+#define EAGER_AUTO              16384 /* until there is a round trip to weigh, and at least */
+/* ... and at most: copying is the application's time, a transfer the engine's */
+#define EAGER_MOST              65536
+#define SPIN_US                 200 /* of waiting, before sleeping */
 
 /* ------------------------------------------------------------------ life */
 
@@ -66,7 +69,9 @@ weigh(struct pmx_context *ctx)
 
 	if (rtt == 0 || x->eager_most == 0)
 		return;
-	x->eager_max = bytes < EAGER_AUTO ? EAGER_AUTO : bytes > x->eager_most ? x->eager_most : (uint32_t)bytes;
+	x->eager_max = bytes < EAGER_AUTO ? EAGER_AUTO
+		: bytes > x->eager_most   ? x->eager_most
+					  : (uint32_t)bytes;
 	x->eager_max = smaller(x->eager_max, x->eager_most);
 	x->one_max = smaller(x->eager_max, ctx->one_max - sizeof(struct wire_match));
 }
@@ -80,8 +85,10 @@ set_sizes(struct pmx_context *ctx)
 	/* half of what the receiver has: if it is like this one */
 	uint64_t most = (uint64_t)(shm->matched_buffers / 2) * shm->frag_len;
 
-	most = smaller(most > shm->frag_len ? most : shm->frag_len, ctx->max_message) - sizeof(struct wire_match);
-	x->eager_max = smaller(shm->rendezvous == RENDEZVOUS_AUTO ? EAGER_AUTO : shm->rendezvous, most);
+	most = smaller(most > shm->frag_len ? most : shm->frag_len, ctx->max_message) -
+		sizeof(struct wire_match);
+	x->eager_max = smaller(shm->rendezvous == RENDEZVOUS_AUTO ? EAGER_AUTO : shm->rendezvous,
+		most);
 	if (shm->rendezvous == RENDEZVOUS_AUTO) {
 		x->eager_most = smaller(most, EAGER_MOST);
 		x->copy_rate = copy_rate();
@@ -117,12 +124,13 @@ match_landed(struct pmx_context *ctx)
 
 	if (x == NULL)
 		return false;
-	if (x->by_engine ? x->live != 0 && slot_filled(&ctx->com, ctx->com.pos) : lhs_peek(&x->queue.heads.ring) != NULL)
+	if (x->by_engine ? x->live != 0 && slot_filled(&ctx->com, ctx->com.pos)
+			 : lhs_peek(&x->queue.heads.ring) != NULL)
 		return true;
 	return x->starting.head != NO_REQUEST; /* nobody tells when there is room for it */
 }
 
-/* ------------------------------------------------------------------ the channel ends, and another comes */
+/* ---------------------------------------------------------- the channel ends, and another comes */
 
 static int
 match_leave(struct pmx_context *ctx)
@@ -138,7 +146,8 @@ match_leave(struct pmx_context *ctx)
 	for (uint32_t i = 0; i < x->used; i++) {
 		struct request *r = &x->requests[i];
 
-		if (r->state != REQUEST_POSTED && r->state != REQUEST_FETCHES && r->state != REQUEST_ASKS)
+		if (r->state != REQUEST_POSTED && r->state != REQUEST_FETCHES &&
+			r->state != REQUEST_ASKS)
 			continue;
 		if (r->pin != PIN_NONE)
 			pins_put(r->pin);
@@ -180,7 +189,8 @@ request_of(struct match *x, pmx_request id)
 {
 	uint32_t i = (uint32_t)id - 1;
 
-	if (x == NULL || i >= x->used || x->requests[i].uses != (uint32_t)(id >> 32) || x->requests[i].state == REQUEST_FREE)
+	if (x == NULL || i >= x->used || x->requests[i].uses != (uint32_t)(id >> 32) ||
+		x->requests[i].state == REQUEST_FREE)
 		return NULL;
 	return &x->requests[i];
 }
@@ -227,7 +237,8 @@ match_open(struct pmx_context *ctx)
 	return 0;
 }
 
-/* It runs behind every look at completions, so none of them is forgotten, however often its buffer is used again. */
+/* It runs behind every look at completions, so none of them is forgotten, however often its buffer
+ * is used again. */
 static void
 match_sent(struct pmx_context *ctx)
 {
@@ -239,7 +250,7 @@ match_sent(struct pmx_context *ctx)
 	x->sent.head = NO_REQUEST;
 	for (uint32_t i = all.head, next; i != NO_REQUEST; i = next) {
 		struct request *r = &x->requests[i];
-		int result = context_send_result(ctx, r->sent);
+		int result = ctx_send_result(ctx, r->sent);
 
 		next = r->next;
 		if (result == 0) {
@@ -255,7 +266,7 @@ match_sent(struct pmx_context *ctx)
 static inline int
 progress(struct pmx_context *ctx)
 {
-	return unlikely(ctx->match->by_engine) ? engine_progress(ctx) : ring_progress(ctx);
+	return unlikely(ctx->match->by_engine) ? offload_progress(ctx) : ring_progress(ctx);
 }
 
 /* ------------------------------------------------------------------ send */
@@ -270,8 +281,8 @@ put_head(void *to, const struct pmx_matched *m, uint8_t op, uint8_t flags)
 
 /* A message in send buffers: head, then what the cursor gathers, or `bytes`. */
 static int
-send_eager(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, struct cursor *c, const uint8_t *bytes,
-	uint64_t len, pmx_send_id *id)
+send_eager(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, struct cursor *c,
+	const uint8_t *bytes, uint64_t len, pmx_send_id *id)
 {
 	struct pmx_buffer buf;
 	int result = pmx_get_send_buffer(ctx, (uint32_t)(sizeof(struct wire_match) + len), &buf);
@@ -290,7 +301,7 @@ send_eager(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, 
 			bytes += n - skip;
 		}
 	}
-	result = context_send_matched(ctx, m->peer, &buf, id);
+	result = ctx_send_matched(ctx, m->peer, &buf, id);
 	if (result != 0)
 		pmx_discard_buffer(ctx, &buf);
 	return result;
@@ -298,25 +309,28 @@ send_eager(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, 
 
 /* len bytes at `bytes` wait for being fetched. */
 static int
-send_offer(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, void *bytes, uint64_t len, uint32_t request)
+send_offer(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, void *bytes,
+	uint64_t len, uint32_t request)
 {
 	const struct pmx_transfer t = {.peer = m->peer, .local = bytes, .len = len};
 	struct match *x = ctx->match;
 	struct pmx_buffer buf;
 	uint32_t id;
 
-	int result = pmx_get_send_buffer(ctx, sizeof(struct wire_match) + sizeof(struct wire_offer), &buf);
+	int result = pmx_get_send_buffer(ctx, sizeof(struct wire_match) + sizeof(struct wire_offer),
+		&buf);
 
 	if (result != 0)
 		return result;
 	if (x->offers == x->offers_max)
-		context_completions(ctx);
+		ctx_completions(ctx);
 	result = x->offers == x->offers_max ? -EAGAIN :
-		/* before its head, so that nobody asks for what the engine does not know */
+					    /* before its head, so that nobody asks for what the
+					       engine does not know */
 		transfers_request(ctx, TRANSFER_OFFER, &t, request, &id);
 	if (result != 0) {
 		pmx_discard_buffer(ctx, &buf);
-		return result == -EAGAIN && context_gone(ctx) ? -EPIPE : result;
+		return result == -EAGAIN && ctx_gone(ctx) ? -EPIPE : result;
 	}
 	const struct wire_offer offer = {wire_be64(len), wire_be32(id), 0};
 
@@ -324,8 +338,9 @@ send_offer(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, 
 	memcpy((uint8_t *)buf.data + sizeof(struct wire_match), &offer, sizeof(offer));
 	x->offers++;
 	x->requests[request].state = REQUEST_OFFERED;
-	result = context_send_matched(ctx, m->peer, &buf, NULL); /* its slot was kept for it */
-	/* the transfer has begun: at an engine that is gone it ends with those that were under way */
+	result = ctx_send_matched(ctx, m->peer, &buf, NULL); /* its slot was kept for it */
+	/* the transfer has begun: at an engine that is gone it ends with those that were under
+	 * way */
 	return result == -EPIPE ? 0 : result;
 }
 
@@ -343,7 +358,8 @@ sent(struct pmx_context *ctx, uint32_t request, pmx_send_id id)
 
 /* Any message, with a request. */
 static int
-send_any(struct pmx_context *ctx, const struct pmx_matched *m, const struct layout *l, uint32_t request)
+send_any(struct pmx_context *ctx, const struct pmx_matched *m, const struct layout *l,
+	uint32_t request)
 {
 	struct match *x = ctx->match;
 	struct request *r = &x->requests[request];
@@ -366,7 +382,8 @@ send_any(struct pmx_context *ctx, const struct pmx_matched *m, const struct layo
 	if (len <= x->eager_max && !(m->flags & PMX_SYNC)) {
 		result = send_eager(ctx, m, flags, diff ? NULL : &c, bytes, len, &id);
 		if (result == 0)
-			result = m->flags & PMX_DELIVERED ? sent(ctx, request, id) : (request_end(ctx, r, 0), 0);
+			result = m->flags & PMX_DELIVERED ? sent(ctx, request, id)
+							  : (request_end(ctx, r, 0), 0);
 	} else {
 		if (!layout_is_plain(l) && !diff) {
 			bytes = staging = malloc(len ? len : 1);
@@ -391,7 +408,8 @@ send_checked(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *
 	struct layout l;
 	int result = layout_make(&l, m, true);
 
-	if (result == 0 && (m->flags & ~(PMX_SYNC | PMX_DELIVERED) || m->peer.context >= WIRE_CONTEXTS_MAX))
+	if (result == 0 &&
+		(m->flags & ~(PMX_SYNC | PMX_DELIVERED) || m->peer.context >= WIRE_CONTEXTS_MAX))
 		result = -EINVAL;
 	if (result == 0 && ctx->match == NULL)
 		result = match_open(ctx);
@@ -401,11 +419,11 @@ send_checked(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *
 	uint32_t i = request_take(x, request == NULL);
 
 	if (i == NO_REQUEST) {
-		context_completions(ctx);
+		ctx_completions(ctx);
 		i = request_take(x, request == NULL);
 	}
 	if (i == NO_REQUEST)
-		return context_gone(ctx) ? -EPIPE : -EAGAIN;
+		return ctx_gone(ctx) ? -EPIPE : -EAGAIN;
 	result = send_any(ctx, m, &l, i);
 	if (result != 0) {
 		request_free(x, i);
@@ -426,11 +444,13 @@ int
 pmx_isend(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *request)
 {
 	/* the common message: in one piece and one buffer, and done with when it was copied */
-	if (unlikely(ctx->match == NULL || m->iov != NULL || m->part != NULL || m->flags != 0 || m->len > ctx->match->one_max ||
-		    m->peer.context >= WIRE_CONTEXTS_MAX || (m->data == NULL && m->len > 0)))
+	if (unlikely(ctx->match == NULL || m->iov != NULL || m->part != NULL || m->flags != 0 ||
+		    m->len > ctx->match->one_max || m->peer.context >= WIRE_CONTEXTS_MAX ||
+		    (m->data == NULL && m->len > 0)))
 		return send_checked(ctx, m, request);
-	const uint64_t head[2] = {(uint64_t)wire_be32(m->comm) << 32 | WIRE_EAGER, wire_be64(m->tag)};
-	int result = context_send_short(ctx, m->peer, head, m->data, (uint32_t)m->len);
+	const uint64_t head[2] = {(uint64_t)wire_be32(m->comm) << 32 | WIRE_EAGER,
+		wire_be64(m->tag)};
+	int result = ctx_send_short(ctx, m->peer, head, m->data, (uint32_t)m->len);
 
 	if (likely(result == 0) && request != NULL)
 		*request = 0;
@@ -444,11 +464,13 @@ want_of(const struct pmx_matched *m)
 {
 	bool any = m->peer.node == 0xFFFF && m->peer.context == 0xFFFF;
 
-	return (struct match_want){m->comm, any ? MATCH_ANY_SOURCE : (uint32_t)m->peer.node << 16 | m->peer.context, m->tag,
+	return (struct match_want){m->comm,
+		any ? MATCH_ANY_SOURCE : (uint32_t)m->peer.node << 16 | m->peer.context, m->tag,
 		m->ignore};
 }
 
-/* Everything that has landed is taken in before a receive looks for its message: see lib/match/queue.h. */
+/* Everything that has landed is taken in before a receive looks for its message: see
+ * lib/match/queue.h. */
 static inline int
 settle(struct pmx_context *ctx)
 {
@@ -493,7 +515,7 @@ receive_checked(struct pmx_context *ctx, const struct pmx_matched *m, pmx_reques
 	r->want = want_of(m);
 	if (!x->by_engine) {
 		ring_receive(ctx, i, &r->want);
-	} else if ((result = engine_receive(ctx, i)) != 0) {
+	} else if ((result = offload_receive(ctx, i)) != 0) {
 		request_free(x, i);
 		return result;
 	}
@@ -508,8 +530,9 @@ pmx_irecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *req
 	struct match *x = ctx->match;
 
 	/* the common one: into one piece, and nothing is there that it could match */
-	if (unlikely(x == NULL || x->by_engine || x->queue.unexpected.live != 0 || match_landed(ctx) || request == NULL ||
-		    m->iov != NULL || m->part != NULL || m->flags != 0 || m->len > PART_BYTES_MAX || (m->data == NULL && m->len > 0)))
+	if (unlikely(x == NULL || x->by_engine || x->queue.unexpected.live != 0 ||
+		    match_landed(ctx) || request == NULL || m->iov != NULL || m->part != NULL ||
+		    m->flags != 0 || m->len > PART_BYTES_MAX || (m->data == NULL && m->len > 0)))
 		return receive_checked(ctx, m, request);
 	const struct match_want want = want_of(m);
 	uint32_t i = request_take(x, false);
@@ -531,7 +554,8 @@ pmx_irecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *req
 
 /* Looks for what such a receive would take; take: it becomes request i's. */
 static int
-probe(struct pmx_context *ctx, const struct pmx_matched *m, struct pmx_status *status, bool take, uint32_t *i)
+probe(struct pmx_context *ctx, const struct pmx_matched *m, struct pmx_status *status, bool take,
+	uint32_t *i)
 {
 	const struct match_want want = want_of(m);
 	int result = ctx->match == NULL ? match_open(ctx) : 0, gone;
@@ -543,7 +567,8 @@ probe(struct pmx_context *ctx, const struct pmx_matched *m, struct pmx_status *s
 	*i = NO_REQUEST;
 	if ((take || x->by_engine) && (*i = request_take(x, false)) == NO_REQUEST)
 		return -EAGAIN;
-	result = x->by_engine ? engine_probe(ctx, &want, status, *i, take) : ring_probe(ctx, &want, status, *i);
+	result = x->by_engine ? offload_probe(ctx, &want, status, *i, take)
+			      : ring_probe(ctx, &want, status, *i);
 	if (*i != NO_REQUEST) {
 		if (result == 1 && take)
 			x->requests[*i].state = REQUEST_TAKEN;
@@ -563,7 +588,8 @@ pmx_iprobe(struct pmx_context *ctx, const struct pmx_matched *m, struct pmx_stat
 }
 
 int
-pmx_improbe(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *message, struct pmx_status *status)
+pmx_improbe(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *message,
+	struct pmx_status *status)
 {
 	struct pmx_status unused;
 	uint32_t i = NO_REQUEST;
@@ -585,7 +611,7 @@ pmx_imrecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *me
 		return result != 0 ? result : -EINVAL;
 	r->layout = l;
 	if (ctx->match->by_engine)
-		return engine_receive_taken(ctx, r);
+		return offload_receive_taken(ctx, r);
 	ring_receive_taken(ctx, r);
 	return 0;
 }
@@ -600,7 +626,7 @@ pmx_cancel(struct pmx_context *ctx, pmx_request request)
 	if (r->state != REQUEST_POSTED)
 		return -EINPROGRESS;
 	if (ctx->match->by_engine)
-		return engine_cancel(ctx, r) ? 0 : -EINPROGRESS;
+		return offload_cancel(ctx, r) ? 0 : -EINPROGRESS;
 	if (!ring_cancel(ctx, r))
 		return -EINPROGRESS;
 	request_end(ctx, r, -ECANCELED);
@@ -635,7 +661,7 @@ static int
 not_yet(struct pmx_context *ctx, int result)
 {
 	if (result == 0)
-		context_yield(ctx);
+		ctx_yield(ctx);
 	return result;
 }
 
@@ -650,7 +676,9 @@ pmx_test(struct pmx_context *ctx, pmx_request *request, struct pmx_status *statu
 		return -EINVAL;
 	if (likely(r->state != REQUEST_ENDED)) {
 		struct match *x = ctx->match;
-		const struct lhs_entry *e = x->queue.posted.only != MATCH_NONE ? lhs_peek(&x->queue.heads.ring) : NULL;
+		const struct lhs_entry *e = x->queue.posted.only != MATCH_NONE
+			? lhs_peek(&x->queue.heads.ring)
+			: NULL;
 		int result = 0;
 
 		if (e == NULL || unlikely(!ring_receive_only(ctx, e)))
@@ -663,7 +691,8 @@ pmx_test(struct pmx_context *ctx, pmx_request *request, struct pmx_status *statu
 }
 
 int
-pmx_test_any(struct pmx_context *ctx, pmx_request *requests, unsigned n, unsigned *index, struct pmx_status *status)
+pmx_test_any(struct pmx_context *ctx, pmx_request *requests, unsigned n, unsigned *index,
+	struct pmx_status *status)
 {
 	int result = -ENOENT;
 
@@ -689,7 +718,8 @@ pmx_test_any(struct pmx_context *ctx, pmx_request *requests, unsigned n, unsigne
 }
 
 int
-pmx_test_all(struct pmx_context *ctx, pmx_request *requests, unsigned n, struct pmx_status *statuses)
+pmx_test_all(struct pmx_context *ctx, pmx_request *requests, unsigned n,
+	struct pmx_status *statuses)
 {
 	bool looked = false;
 	int first = 1;
@@ -711,11 +741,12 @@ pmx_test_all(struct pmx_context *ctx, pmx_request *requests, unsigned n, struct 
 	return first;
 }
 
-/* Another turn of waiting, for at most timeout_us since the first, whose *began is -1. false: time is over. */
+/* Another turn of waiting, for at most timeout_us since the first, whose *began is -1. false: time
+ * is over. */
 static bool
 wait_on(struct pmx_context *ctx, int64_t *began, int64_t timeout_us)
 {
-	int64_t now = context_now_us();
+	int64_t now = ctx_now_us();
 
 	*began = *began < 0 ? now : *began;
 	int64_t passed = now - *began;
@@ -723,14 +754,15 @@ wait_on(struct pmx_context *ctx, int64_t *began, int64_t timeout_us)
 	if (timeout_us >= 0 && passed >= timeout_us)
 		return false;
 	if (passed < SPIN_US)
-		context_wait(ctx);
+		ctx_wait(ctx);
 	else
-		context_sleep(ctx, timeout_us < 0 ? -1 : timeout_us - passed);
+		ctx_sleep(ctx, timeout_us < 0 ? -1 : timeout_us - passed);
 	return true;
 }
 
 int
-pmx_wait(struct pmx_context *ctx, pmx_request *request, struct pmx_status *status, int64_t timeout_us)
+pmx_wait(struct pmx_context *ctx, pmx_request *request, struct pmx_status *status,
+	int64_t timeout_us)
 {
 	int64_t began = -1;
 	int result;
@@ -743,8 +775,8 @@ pmx_wait(struct pmx_context *ctx, pmx_request *request, struct pmx_status *statu
 }
 
 int
-pmx_wait_any(struct pmx_context *ctx, pmx_request *requests, unsigned n, unsigned *index, struct pmx_status *status,
-	int64_t timeout_us)
+pmx_wait_any(struct pmx_context *ctx, pmx_request *requests, unsigned n, unsigned *index,
+	struct pmx_status *status, int64_t timeout_us)
 {
 	int64_t began = -1;
 	int result;
@@ -757,7 +789,8 @@ pmx_wait_any(struct pmx_context *ctx, pmx_request *requests, unsigned n, unsigne
 }
 
 int
-pmx_wait_all(struct pmx_context *ctx, pmx_request *requests, unsigned n, struct pmx_status *statuses, int64_t timeout_us)
+pmx_wait_all(struct pmx_context *ctx, pmx_request *requests, unsigned n,
+	struct pmx_status *statuses, int64_t timeout_us)
 {
 	int64_t began = -1;
 	int result;
@@ -787,10 +820,10 @@ pmx_match_stat(const struct pmx_context *ctx, struct pmx_match_stat *stat)
 	stat->bytes = match_queue_bytes(&x->queue) + x->heap;
 }
 
-const struct client_service match_client = {
+const struct client_service client_match = {
 	.name = "match",
 	.close = match_close,
-	.results = engine_results,
+	.results = offload_results,
 	.progress = match_sent,
 	.landed = match_landed,
 	.leave = match_leave,

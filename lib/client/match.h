@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Matched messages of a context: what the verbs (match.c) share with who matches: this thread, over the LHS ring
- * (match_ring.c), or the engine (match_engine.c). All of it belongs to the context's thread.
+ * Matched messages of a context: what the verbs (match.c) share with who matches: this thread, over
+ * the LHS ring (match_ring.c), or the engine (match_engine.c). All of it belongs to the context's
+ * thread.
  */
 #ifndef PMX_CLIENT_MATCH_H
 #define PMX_CLIENT_MATCH_H
@@ -24,22 +25,24 @@ enum request_state {
 
 struct request {
 	uint32_t uses;
-	uint32_t next;           /* of its list: free ones, those that start, those that were sent */
-	uint8_t state;           /* enum request_state */
-	bool quiet;              /* nobody will ask */
-	bool was_posted;         /* before its message came */
-	uint8_t flags;           /* of the message: WIRE_M_* */
-	uint32_t offer;          /* FETCHES: the sender's transfer */
-	uint32_t posted;         /* number of the posted receive */
-	uint32_t pin;            /* of the local memory; PIN_NONE */
-	uint8_t kind;            /* enum receive_kind: what the engine is asked */
-	uint8_t answer;          /* enum receive_result, 0: none yet */
+	uint32_t next;   /* of its list: free ones, those that start, those that were
+			  * sent */
+	uint8_t state;   /* enum request_state */
+	bool quiet;      /* nobody will ask */
+	bool was_posted; /* before its message came */
+	uint8_t flags;   /* of the message: WIRE_M_* */
+	uint32_t offer;  /* FETCHES: the sender's transfer */
+	uint32_t posted; /* number of the posted receive */
+	uint32_t pin;    /* of the local memory; PIN_NONE */
+	uint8_t kind;    /* enum receive_kind: what the engine is asked */
+	uint8_t answer;  /* enum receive_result, 0: none yet */
 	struct pmx_status status;
 	struct layout layout;
-	uint8_t *staging;        /* all of the message in one piece, where the layout is not; malloc */
-	uint64_t staged;         /* bytes of it */
+	uint8_t *staging; /* all of the message in one piece, where the layout is not;
+			   * malloc */
+	uint64_t staged;  /* bytes of it */
 	pmx_send_id sent;
-	struct match_want want;  /* for the engine */
+	struct match_want want; /* for the engine */
 	struct match_message taken;
 };
 
@@ -52,16 +55,18 @@ struct match {
 	bool by_engine;
 	struct request *requests; /* `max` of them; memory is touched as it is needed */
 	uint32_t max, used, free, live;
-	struct list starting;    /* that wait for a place for their transfer, or in the submission ring */
-	struct list sent;        /* REQUEST_SENT */
+	struct list starting; /* that wait for a place for their transfer, or in the submission
+			       * ring */
+	struct list sent;     /* REQUEST_SENT */
 	uint32_t offers, offers_max;
-	uint32_t eager_max;      /* bytes of a message that is copied */
-	uint32_t eager_most;     /* rendezvous = auto: whatever is measured; otherwise 0 */
-	double copy_rate;        /* bytes a nanosecond */
-	uint32_t one_max;        /* ... in one buffer */
-	uint32_t published, publish; /* entries told to the engine to be its own again; after how many */
+	uint32_t eager_max;          /* bytes of a message that is copied */
+	uint32_t eager_most;         /* rendezvous = auto: whatever is measured; otherwise 0 */
+	double copy_rate;            /* bytes a nanosecond */
+	uint32_t one_max;            /* ... in one buffer */
+	uint32_t published, publish; /* entries told to the engine to be its own again; after how
+				      * many */
 	uint32_t buffers;
-	uint32_t cursor;         /* bulk: places before it have been looked at */
+	uint32_t cursor; /* bulk: places before it have been looked at */
 	uint64_t renumbered;
 	uint64_t heap, heap_max; /* bytes of bulk that was copied */
 	struct pmx_match_stat stat;
@@ -140,10 +145,11 @@ addr_of(uint32_t source)
 }
 
 /* request.c */
-/* All of a message of len bytes is at `bytes`, in one piece: it goes to its place. 0, or what pmx_test() says. */
-int request_place(struct request *r, const uint8_t *bytes, uint64_t len);
+/* All of a message of len bytes is at `bytes`, in one piece: it goes to its place. 0, or what
+ * pmx_test() says. */
+int receive_place(struct request *r, const uint8_t *bytes, uint64_t len);
 /* After the bytes: the twin, and the end. */
-void request_received(struct pmx_context *ctx, struct request *r, int error);
+void receive_complete(struct pmx_context *ctx, struct request *r, int error);
 /* Does the engine write the message's bytes where they belong? Otherwise into `staging`. */
 static inline bool
 is_direct(const struct layout *l)
@@ -161,7 +167,8 @@ void ring_rejoin(struct pmx_context *ctx);
 /* Begin a receive: the oldest message that waits, or it is posted. */
 void ring_receive(struct pmx_context *ctx, uint32_t i, const struct match_want *want);
 /* 1: status tells of it, and with `take` it is request i's; 0; -ENOBUFS. */
-int ring_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx_status *status, uint32_t take);
+int ring_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx_status *status,
+	uint32_t take);
 void ring_receive_taken(struct pmx_context *ctx, struct request *r);
 bool ring_cancel(struct pmx_context *ctx, struct request *r);
 void ring_fetched(struct pmx_context *ctx, struct request *r, uint8_t error);
@@ -179,11 +186,11 @@ ring_publish(struct pmx_context *ctx)
 	STEP();
 	atomic_store_explicit(&ctx->shm->matched_pos, x->published, memory_order_release);
 	STEP();
-	context_doorbell(ctx);
+	ctx_doorbell(ctx);
 }
 
-/* The common case in one piece: one receive is posted, in one piece, and what comes next is a message in its entry or one
- * buffer that it takes. Only if one is posted. */
+/* The common case in one piece: one receive is posted, in one piece, and what comes next is a
+ * message in its entry or one buffer that it takes. Only if one is posted. */
 static inline bool
 ring_receive_only(struct pmx_context *ctx, const struct lhs_entry *e)
 {
@@ -196,19 +203,22 @@ ring_receive_only(struct pmx_context *ctx, const struct lhs_entry *e)
 
 	memcpy(&head, e->front, sizeof(head));
 	memcpy(&tag, e->front + sizeof(head), sizeof(tag));
-	const struct match_key key = {
-		wire_be32((uint32_t)(head >> 32)), (uint32_t)e->src_node << 16 | e->src_ctx, wire_be64(tag)};
+	const struct match_key key = {wire_be32((uint32_t)(head >> 32)),
+		(uint32_t)e->src_node << 16 | e->src_ctx, wire_be64(tag)};
 
 	/* op, and neither flags nor what must be 0 */
-	if (unlikely((uint32_t)head != WIRE_EAGER || len > r->layout.len || !layout_is_plain(&r->layout) ||
-		    (bulk == LHS_NO_BULK ? len > x->queue.heads.ring.split : (bulk & LHS_CHAINED) != 0) ||
+	if (unlikely((uint32_t)head != WIRE_EAGER || len > r->layout.len ||
+		    !layout_is_plain(&r->layout) ||
+		    (bulk == LHS_NO_BULK ? len > x->queue.heads.ring.split
+					 : (bulk & LHS_CHAINED) != 0) ||
 		    !match_accepts(&posted->want, &key)))
 		return false;
 	if (likely(bulk == LHS_NO_BULK)) {
 		lhs_copy(r->layout.data, e->front + sizeof(struct wire_match), len);
 	} else {
-		memcpy(r->layout.data, (const uint8_t *)ctx->shm + e->bulk_off + sizeof(struct wire_match), len);
-		context_release(ctx, bulk);
+		memcpy(r->layout.data,
+			(const uint8_t *)ctx->shm + e->bulk_off + sizeof(struct wire_match), len);
+		ctx_release(ctx, bulk);
 	}
 	match_posted_leave_only(p);
 	match_head_skip(&x->queue.heads);
@@ -222,11 +232,12 @@ ring_receive_only(struct pmx_context *ctx, const struct lhs_entry *e)
 }
 
 /* match_engine.c: the same */
-int engine_progress(struct pmx_context *ctx);
-int engine_receive(struct pmx_context *ctx, uint32_t i);
-int engine_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx_status *status, uint32_t i, bool take);
-int engine_receive_taken(struct pmx_context *ctx, struct request *r);
-bool engine_cancel(struct pmx_context *ctx, struct request *r);
-bool engine_results(struct pmx_context *ctx, const struct completion *c);
+int offload_progress(struct pmx_context *ctx);
+int offload_receive(struct pmx_context *ctx, uint32_t i);
+int offload_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx_status *status,
+	uint32_t i, bool take);
+int offload_receive_taken(struct pmx_context *ctx, struct request *r);
+bool offload_cancel(struct pmx_context *ctx, struct request *r);
+bool offload_results(struct pmx_context *ctx, const struct completion *c);
 
 #endif

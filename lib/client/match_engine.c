@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Matching by the engine (matching = engine): receives and probes are submitted, results come in completions. The engine
- * writes messages to where they belong; what does not lie there in one piece, and runs, come in one piece (staging) and go
- * to their places here.
+ * Matching by the engine (matching = engine): receives and probes are submitted, results come in
+ * completions. The engine writes messages to where they belong; what does not lie there in one
+ * piece, and runs, come in one piece (staging) and go to their places here.
  */
 #include <errno.h>
 
@@ -28,11 +28,11 @@ submit(struct pmx_context *ctx, uint32_t i, enum receive_kind kind)
 	s->receive.source = r->want.source;
 	s->receive.tag = r->want.tag;
 	s->receive.ignore = r->want.ignore;
-	s->receive.memory = len > 0 ? (uint32_t)memory_of(ctx, local, len) : MEMORY_COPIED;
+	s->receive.memory = len > 0 ? (uint32_t)piece_of(ctx, local, len) : MEMORY_COPIED;
 	s->receive.local = (uintptr_t)local;
 	s->receive.len = len;
 	slot_publish(&ctx->sub, ctx->sub.pos++);
-	context_doorbell(ctx);
+	ctx_doorbell(ctx);
 	return true;
 }
 
@@ -52,21 +52,23 @@ start(struct pmx_context *ctx)
 {
 	struct match *x = ctx->match;
 
-	while (x->starting.head != NO_REQUEST && submit(ctx, x->starting.head, x->requests[x->starting.head].kind))
+	while (x->starting.head != NO_REQUEST &&
+		submit(ctx, x->starting.head, x->requests[x->starting.head].kind))
 		x->starting.head = x->requests[x->starting.head].next;
 }
 
 int
-engine_progress(struct pmx_context *ctx)
+offload_progress(struct pmx_context *ctx)
 {
-	int result = context_idle(ctx);
+	int result = ctx_idle(ctx);
 
 	if (unlikely(ctx->match->starting.head != NO_REQUEST))
 		start(ctx);
 	return result;
 }
 
-/* A place in one piece for a message of `bytes`, where the layout is not; pinned. 0, or a negative errno. */
+/* A place in one piece for a message of `bytes`, where the layout is not; pinned. 0, or a negative
+ * errno. */
 static int
 make_place(struct pmx_context *ctx, struct request *r, uint64_t bytes, bool stage)
 {
@@ -78,9 +80,10 @@ make_place(struct pmx_context *ctx, struct request *r, uint64_t bytes, bool stag
 	}
 	uint64_t len = stage ? bytes : r->layout.len;
 	void *local = stage ? r->staging : r->layout.data;
-	int64_t memory = len > 0 ? memory_of(ctx, local, len) : 0;
-	int result = memory < 0 ? (int)memory :
-		memory == MEMORY_COPIED ? pins_get(ctx, local, len, &r->pin) : 0;
+	int64_t memory = len > 0 ? piece_of(ctx, local, len) : 0;
+	int result = memory < 0           ? (int)memory
+		: memory == MEMORY_COPIED ? pins_get(ctx, local, len, &r->pin)
+					  : 0;
 
 	if (result != 0) {
 		free(r->staging);
@@ -90,7 +93,7 @@ make_place(struct pmx_context *ctx, struct request *r, uint64_t bytes, bool stag
 }
 
 int
-engine_receive(struct pmx_context *ctx, uint32_t i)
+offload_receive(struct pmx_context *ctx, uint32_t i)
 {
 	struct request *r = &ctx->match->requests[i];
 	int result = make_place(ctx, r, r->layout.total, !is_direct(&r->layout));
@@ -110,15 +113,16 @@ answer(struct pmx_context *ctx, uint32_t i, enum receive_kind kind)
 
 	r->answer = 0;
 	submit_later(ctx, i, kind);
-	while (r->answer == 0 && !context_gone(ctx)) {
-		if (engine_progress(ctx) == 0 && r->answer == 0)
-			context_wait(ctx);
+	while (r->answer == 0 && !ctx_gone(ctx)) {
+		if (offload_progress(ctx) == 0 && r->answer == 0)
+			ctx_wait(ctx);
 	}
 	return r->answer;
 }
 
 int
-engine_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx_status *status, uint32_t i, bool take)
+offload_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx_status *status,
+	uint32_t i, bool take)
 {
 	struct request *r = &ctx->match->requests[i];
 
@@ -131,7 +135,7 @@ engine_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx_
 }
 
 int
-engine_receive_taken(struct pmx_context *ctx, struct request *r)
+offload_receive_taken(struct pmx_context *ctx, struct request *r)
 {
 	bool runs = r->flags & WIRE_M_RUNS;
 	uint64_t bytes = runs || r->status.len < r->layout.total ? r->status.len : r->layout.total;
@@ -151,13 +155,14 @@ was_cancelled(const struct request *r)
 }
 
 bool
-engine_cancel(struct pmx_context *ctx, struct request *r)
+offload_cancel(struct pmx_context *ctx, struct request *r)
 {
 	struct match *x = ctx->match;
 	uint32_t i = (uint32_t)(r - x->requests);
 	struct list *l = &x->starting;
 
-	for (uint32_t at = l->head, before = NO_REQUEST; at != NO_REQUEST; before = at, at = x->requests[at].next) {
+	for (uint32_t at = l->head, before = NO_REQUEST; at != NO_REQUEST;
+		before = at, at = x->requests[at].next) {
 		if (at != i)
 			continue;
 		if (before == NO_REQUEST)
@@ -174,16 +179,16 @@ engine_cancel(struct pmx_context *ctx, struct request *r)
 	}
 	/* it may end by itself while there is no room to ask */
 	while (x->starting.head != NO_REQUEST || !submit(ctx, i, RECEIVE_CANCEL)) {
-		engine_progress(ctx);
-		if (r->state != REQUEST_POSTED || context_gone(ctx))
+		offload_progress(ctx);
+		if (r->state != REQUEST_POSTED || ctx_gone(ctx))
 			return false;
-		context_wait(ctx);
+		ctx_wait(ctx);
 	}
 	r->answer = 0;
 	/* each question has its answer: another one's shall not find it */
-	while (r->answer != RECEIVE_LATE && !was_cancelled(r) && !context_gone(ctx)) {
-		if (engine_progress(ctx) == 0 && r->answer != RECEIVE_LATE && !was_cancelled(r))
-			context_wait(ctx);
+	while (r->answer != RECEIVE_LATE && !was_cancelled(r) && !ctx_gone(ctx)) {
+		if (offload_progress(ctx) == 0 && r->answer != RECEIVE_LATE && !was_cancelled(r))
+			ctx_wait(ctx);
 	}
 	return was_cancelled(r);
 }
@@ -200,11 +205,11 @@ ended(struct pmx_context *ctx, struct request *r, int error)
 	r->pin = PIN_NONE;
 	ctx->match->stat.matched += error != -ECANCELED;
 	if (r->staging != NULL && (error == 0 || error == -EMSGSIZE)) {
-		int placed = request_place(r, r->staging, len);
+		int placed = receive_place(r, r->staging, len);
 
 		error = error != 0 ? error : placed;
 	}
-	request_received(ctx, r, error);
+	receive_complete(ctx, r, error);
 }
 
 /* A receive has got runs: they want a buffer of their own. */
@@ -230,7 +235,7 @@ runs_wait(struct pmx_context *ctx, uint32_t i)
 }
 
 bool
-engine_results(struct pmx_context *ctx, const struct completion *c)
+offload_results(struct pmx_context *ctx, const struct completion *c)
 {
 	struct match *x = ctx->match;
 
@@ -249,7 +254,8 @@ engine_results(struct pmx_context *ctx, const struct completion *c)
 		if (r->state == REQUEST_ASKS)
 			r->answer = item.result;
 		if (item.result == RECEIVE_LATE || item.result == RECEIVE_NONE) {
-			r->status.error = item.result == RECEIVE_NONE ? -(int)item.error : r->status.error;
+			r->status.error = item.result == RECEIVE_NONE ? -(int)item.error
+								      : r->status.error;
 			continue;
 		}
 		r->status.source = addr_of(item.source);

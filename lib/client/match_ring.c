@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Matching by the application's thread: what landed in the context's LHS ring is taken in by every call that could
- * receive (LHS-6 to LHS-9; IPSJ 2007). lib/match does the matching.
+ * Matching by the application's thread: what landed in the context's LHS ring is taken in by every
+ * call that could receive (LHS-6 to LHS-9; IPSJ 2007). lib/match does the matching.
  *
  * Design notes
- * 1. Messages that nobody waits for keep their entries and bulk buffers as long as there are enough: then the oldest
- *    heads move to a store (lib/match/heads), and bulk to the heap, up to a bound. Beyond it senders wait.
+ * 1. Messages that nobody waits for keep their entries and bulk buffers as long as there are
+ *    enough: then the oldest heads move to a store (lib/match/heads), and bulk to the heap, up to a
+ *    bound. Beyond it senders wait.
  */
 #include <errno.h>
 
@@ -15,7 +16,9 @@
 static inline uint8_t *
 heap_of(const struct match *x, const struct lhs_entry *e)
 {
-	return e->bulk == LHS_NO_BULK && e->len > x->queue.heads.ring.split ? (uint8_t *)(uintptr_t)e->bulk_off : NULL;
+	return e->bulk == LHS_NO_BULK && e->len > x->queue.heads.ring.split
+		? (uint8_t *)(uintptr_t)e->bulk_off
+		: NULL;
 }
 
 int
@@ -27,8 +30,8 @@ ring_open(struct pmx_context *ctx)
 	x->buffers = shm->matched_buffers;
 	x->publish = shm->matched_room / 8 ? shm->matched_room / 8 : 1;
 	x->heap_max = shm->unexpected_bytes;
-	return match_queue_init(&x->queue, &shm->matched, channel_matched(ctx->shm), ctx->shm, shm->unexpected, shm->receives,
-		ctx->node->way->simd_bits());
+	return match_queue_init(&x->queue, &shm->matched, channel_matched(ctx->shm), ctx->shm,
+		shm->unexpected, shm->receives, ctx->node->way->simd_bits());
 }
 
 void
@@ -37,7 +40,8 @@ ring_close(struct pmx_context *ctx)
 	struct match *x = ctx->match;
 	const struct match_unexpected *u = &x->queue.unexpected;
 
-	for (uint32_t at = match_unexpected_next(u, 0); at != MATCH_NONE; at = match_unexpected_next(u, at + 1))
+	for (uint32_t at = match_unexpected_next(u, 0); at != MATCH_NONE;
+		at = match_unexpected_next(u, at + 1))
 		free(heap_of(x, match_head_at(&x->queue.heads, u->places[at].where)));
 	for (uint32_t i = 0; i < x->used; i++) {
 		if (x->requests[i].state == REQUEST_TAKEN)
@@ -48,7 +52,7 @@ ring_close(struct pmx_context *ctx)
 
 /* ------------------------------------------------------------------ bytes of eager messages */
 
-/* As request_place, from bulk buffers: the first `skip` bytes are not the message's. */
+/* As receive_place, from bulk buffers: the first `skip` bytes are not the message's. */
 static int
 place_bulk(struct pmx_context *ctx, struct request *r, const struct pmx_message *msg, uint32_t skip)
 {
@@ -59,7 +63,8 @@ place_bulk(struct pmx_context *ctx, struct request *r, const struct pmx_message 
 	cursor_begin(&c, &r->layout);
 	while (pmx_message_segment(ctx, msg, &seg)) {
 		uint32_t cut = seg.len < skip ? seg.len : skip;
-		uint64_t n = seg.len - cut, k = cursor_scatter(&c, (const uint8_t *)seg.data + cut, n);
+		uint64_t n = seg.len - cut,
+			 k = cursor_scatter(&c, (const uint8_t *)seg.data + cut, n);
 
 		done += k;
 		skip -= cut;
@@ -95,29 +100,29 @@ eager_bulk(struct pmx_context *ctx, struct request *r, const struct match_messag
 	int error;
 
 	if (heap != NULL) {
-		error = request_place(r, heap + head, len);
+		error = receive_place(r, heap + head, len);
 		x->heap -= e->len;
 		free(heap);
 		match_queue_done(&x->queue, m);
-		request_received(ctx, r, error);
+		receive_complete(ctx, r, error);
 		return;
 	}
 	message_of(ctx, e, &msg);
 	if (!(r->flags & WIRE_M_RUNS)) {
 		error = place_bulk(ctx, r, &msg, head);
 	} else if (msg.seg_len == msg.len) {
-		error = request_place(r, (const uint8_t *)msg.data + head, len);
+		error = receive_place(r, (const uint8_t *)msg.data + head, len);
 	} else {
 		uint8_t *flat = malloc(e->len);
 
 		error = flat != NULL ? pmx_message_read(ctx, &msg, 0, flat, e->len) : -ENOMEM;
 		if (error == 0)
-			error = request_place(r, flat + head, len);
+			error = receive_place(r, flat + head, len);
 		free(flat);
 	}
 	match_queue_done(&x->queue, m);
 	pmx_release_receive_buffer(ctx, &msg);
-	request_received(ctx, r, error);
+	receive_complete(ctx, r, error);
 }
 
 /* ------------------------------------------------------------------ offers */
@@ -128,12 +133,18 @@ fetch(struct pmx_context *ctx, uint32_t i)
 {
 	struct match *x = ctx->match;
 	struct request *r = &x->requests[i];
-	struct pmx_transfer t = {.peer = r->status.source, .key = r->offer, .local = r->staging, .len = r->staged};
+	struct pmx_transfer t = {
+		.peer = r->status.source,
+		.key = r->offer,
+		.local = r->staging,
+		.len = r->staged,
+	};
 	uint32_t id;
 
 	if (r->staging == NULL)
 		t.local = r->layout.data;
-	int result = transfers_request(ctx, r->was_posted ? TRANSFER_ACCEPT : TRANSFER_PULL, &t, i, &id);
+	int result = transfers_request(ctx, r->was_posted ? TRANSFER_ACCEPT : TRANSFER_PULL, &t, i,
+		&id);
 
 	if (result == -EAGAIN || result == -EPIPE)
 		return false;
@@ -194,11 +205,11 @@ ring_fetched(struct pmx_context *ctx, struct request *r, uint8_t error)
 	int result = r->status.error != 0 ? r->status.error : -(int)error;
 
 	if (error == 0 && r->staging != NULL) {
-		int placed = request_place(r, r->staging, r->staged);
+		int placed = receive_place(r, r->staging, r->staged);
 
 		result = result != 0 ? result : placed;
 	}
-	request_received(ctx, r, result);
+	receive_complete(ctx, r, result);
 }
 
 /* ------------------------------------------------------------------ what landed */
@@ -231,13 +242,13 @@ receive(struct pmx_context *ctx, struct request *r, const struct match_message *
 		lhs_copy(r->layout.data, e->front + sizeof(*h), len);
 		request_end(ctx, r, 0);
 	} else {
-		request_received(ctx, r, request_place(r, e->front + sizeof(*h), len));
+		receive_complete(ctx, r, receive_place(r, e->front + sizeof(*h), len));
 	}
 	match_queue_done(&x->queue, m);
 }
 
-/* A message that waits leaves its entry and its buffers: the head for the store, bulk for the heap. *where follows. false: no
- * memory, or the store is full. */
+/* A message that waits leaves its entry and its buffers: the head for the store, bulk for the heap.
+ * *where follows. false: no memory, or the store is full. */
 static bool
 move_off(struct pmx_context *ctx, uint32_t *where)
 {
@@ -246,7 +257,8 @@ move_off(struct pmx_context *ctx, uint32_t *where)
 	const struct lhs_entry *e = match_head_at(&q->heads, *where);
 	bool has_bulk = e->bulk != LHS_NO_BULK;
 	uint8_t *bytes = has_bulk ? malloc(e->len) : NULL;
-	uint32_t kept = !has_bulk || bytes != NULL ? match_head_keep(&q->heads, *where) : MATCH_NONE;
+	uint32_t kept = !has_bulk || bytes != NULL ? match_head_keep(&q->heads, *where)
+						   : MATCH_NONE;
 	struct pmx_message msg;
 
 	if (kept == MATCH_NONE) {
@@ -288,7 +300,8 @@ copy_bulk(struct pmx_context *ctx)
 		x->cursor = at;
 		const struct lhs_entry *e = match_head_at(&q->heads, u->places[at].where);
 
-		if (e->bulk != LHS_NO_BULK && (x->heap + e->len > x->heap_max || !move_off(ctx, &u->places[at].where)))
+		if (e->bulk != LHS_NO_BULK &&
+			(x->heap + e->len > x->heap_max || !move_off(ctx, &u->places[at].where)))
 			return;
 	}
 }
@@ -309,7 +322,7 @@ ring_progress(struct pmx_context *ctx)
 			ring_publish(ctx);
 		if (unlikely(x->starting.head != NO_REQUEST))
 			start(ctx);
-		return context_idle(ctx);
+		return ctx_idle(ctx);
 	}
 	if (x->queue.posted.only != MATCH_NONE && ring_receive_only(ctx, e))
 		return 0; /* more may be there; whoever waits for it asks again */
@@ -322,7 +335,7 @@ ring_progress(struct pmx_context *ctx)
 
 		match_queue_done(&x->queue, &m);
 		if (bulk != LHS_NO_BULK)
-			context_release(ctx, bulk);
+			ctx_release(ctx, bulk);
 	}
 	match_queue_spare(&x->queue);
 	if (unlikely(x->queue.bulks > x->buffers / 2))
@@ -330,8 +343,9 @@ ring_progress(struct pmx_context *ctx)
 	ring_publish(ctx);
 	if (unlikely(x->starting.head != NO_REQUEST))
 		start(ctx);
-	/* no room for what landed: only more calls of the application make some, but for an engine that is gone nobody waits */
-	return unlikely(x->queue.heads.ring.pos == before) && context_gone(ctx) ? -EPIPE : 0;
+	/* no room for what landed: only more calls of the application make some, but for an engine
+	 * that is gone nobody waits */
+	return unlikely(x->queue.heads.ring.pos == before) && ctx_gone(ctx) ? -EPIPE : 0;
 }
 
 /* ------------------------------------------------------------------ receives and probes */
@@ -361,11 +375,15 @@ static void
 describe(const struct match_message *m, struct pmx_status *status)
 {
 	*status = (struct pmx_status){
-		.source = addr_of(m->key.source), .tag = m->key.tag, .len = match_message_len(m->entry)};
+		.source = addr_of(m->key.source),
+		.tag = m->key.tag,
+		.len = match_message_len(m->entry),
+	};
 }
 
 int
-ring_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx_status *status, uint32_t take)
+ring_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx_status *status,
+	uint32_t take)
 {
 	struct match *x = ctx->match;
 	struct match_message message;
@@ -399,7 +417,7 @@ ring_cancel(struct pmx_context *ctx, struct request *r)
 	return match_posted_cancel(&ctx->match->queue.posted, r->posted);
 }
 
-/* ------------------------------------------------------------------ the channel ends, and another comes */
+/* ---------------------------------------------------------- the channel ends, and another comes */
 
 int
 ring_leave(struct pmx_context *ctx)
@@ -414,7 +432,8 @@ ring_leave(struct pmx_context *ctx)
 	} while (x->queue.heads.ring.pos != before);
 	if (lhs_peek(&x->queue.heads.ring) != NULL)
 		return -ENOBUFS;
-	for (uint32_t at = match_unexpected_next(u, 0); at != MATCH_NONE; at = match_unexpected_next(u, at + 1)) {
+	for (uint32_t at = match_unexpected_next(u, 0); at != MATCH_NONE;
+		at = match_unexpected_next(u, at + 1)) {
 		if (!move_off(ctx, &u->places[at].where))
 			return -ENOMEM;
 	}

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Memory of the application that the engine, and through it others, may reach: allocating it in pages
- * that both map, and registering it. Called from the context's thread, not on the data path.
+ * Memory of the application that the engine, and through it others, may reach: allocating it in
+ * pages that both map, and registering it. Called from the context's thread, not on the data path.
  *
  * Design notes
- * 1. pmx_alloc makes a memfd, of hugepages if some are free, seals its size, and hands the descriptor to
- *    the engine, which maps the same pages and seals them against holes (lib/engine/memory.c). This
- *    process keeps no descriptor.
- * 2. Adopted memory lies in such a memfd as well. The application may unmap it, or free it and have malloc
- *    do so; the kernel tells (pins.c), and what the engine has mapped is used no more.
+ * 1. pmx_alloc makes a memfd, of hugepages if some are free, seals its size, and hands the
+ *    descriptor to the engine, which maps the same pages and seals them against holes
+ *    (lib/memory/pieces.c). This process keeps no descriptor.
+ * 2. Adopted memory lies in such a memfd as well. The application may unmap it, or free it and have
+ *    malloc do so; the kernel tells (pins.c), and what the engine has mapped is used no more.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,9 +34,9 @@ static struct submission *
 submission_slot(struct pmx_context *ctx)
 {
 	while (!slot_room(&ctx->sub, 1)) {
-		if (context_gone(ctx))
+		if (ctx_gone(ctx))
 			return NULL;
-		context_wait(ctx);
+		ctx_wait(ctx);
 	}
 	return (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
 }
@@ -45,7 +45,7 @@ static void
 submit(struct pmx_context *ctx)
 {
 	slot_publish(&ctx->sub, ctx->sub.pos++);
-	context_doorbell(ctx);
+	ctx_doorbell(ctx);
 }
 
 /* The engine shall no longer reach a piece. */
@@ -75,7 +75,7 @@ is_gone(const struct pmx_context *ctx, const struct piece *p)
 }
 
 void
-memory_sweep(struct pmx_context *ctx)
+pieces_sweep(struct pmx_context *ctx)
 {
 	ctx->sweep = false;
 	for (uint32_t i = 0; i < ctx->pieces_used; i++) {
@@ -90,17 +90,19 @@ memory_sweep(struct pmx_context *ctx)
 }
 
 int64_t
-memory_of(struct pmx_context *ctx, const void *addr, uint64_t len)
+piece_of(struct pmx_context *ctx, const void *addr, uint64_t len)
 {
 	const uint8_t *a = addr;
 
 	for (uint32_t i = 0; i < ctx->pieces_used; i++) {
 		const struct piece *p = &ctx->pieces[i];
 
-		if (p->addr == NULL || a >= p->addr + p->len || (a < p->addr && len <= (uint64_t)(p->addr - a)))
+		if (p->addr == NULL || a >= p->addr + p->len ||
+			(a < p->addr && len <= (uint64_t)(p->addr - a)))
 			continue;
 		if (is_gone(ctx, p)) {
-			ctx->sweep = true; /* not here: callers have counted the slots of the ring */
+			/* not here: callers have counted the slots of the ring */
+			ctx->sweep = true;
 			continue;
 		}
 		if (a >= p->addr && len <= p->len - (uint64_t)(a - p->addr))
@@ -119,13 +121,16 @@ make_pages(const char *name, uint64_t *len, void **addr, bool huge)
 
 	*addr = MAP_FAILED;
 	uint64_t all = (*len + page - 1) & ~(page - 1);
-	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB | MFD_HUGE_2MB : 0));
+	int fd = memfd_create(name,
+		MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB | MFD_HUGE_2MB : 0));
 
 	STEP();
 	if (fd < 0)
 		return -errno;
-	if (ftruncate(fd, (off_t)all) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0 ||
-		(*addr = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED ||
+	if (ftruncate(fd, (off_t)all) != 0 ||
+		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0 ||
+		(*addr = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) ==
+			MAP_FAILED ||
 		madvise(*addr, all, MADV_POPULATE_WRITE) != 0) {
 		int error = errno;
 
@@ -140,7 +145,7 @@ make_pages(const char *name, uint64_t *len, void **addr, bool huge)
 }
 
 int
-memory_pages(uint64_t *len, void **addr)
+piece_pages(uint64_t *len, void **addr)
 {
 	/* hugepages for what fills one; none free: ordinary ones */
 	int fd = *len >= HUGE_BYTES / 2 ? make_pages(ALLOCATED, len, addr, true) : -ENOMEM;
@@ -174,7 +179,7 @@ pmx_alloc(struct pmx_context *ctx, uint64_t len, void **addr)
 
 	if (len == 0 || len > REGION_BYTES_MAX)
 		return -EINVAL;
-	int fd = memory_pages(&all, &at);
+	int fd = piece_pages(&all, &at);
 
 	if (fd < 0)
 		return fd == -EMFILE ? fd : -ENOMEM;
@@ -206,7 +211,7 @@ pmx_free(struct pmx_context *ctx, void *addr)
 		return;
 	}
 	if (addr != NULL)
-		memory_unmap(ctx, addr);
+		piece_unmap(ctx, addr);
 }
 
 /* In one of these tables, and gone from it. */
@@ -224,7 +229,7 @@ unmap_from(struct piece *pieces, const void *addr)
 }
 
 void
-memory_unmap(struct pmx_context *ctx, const void *addr)
+piece_unmap(struct pmx_context *ctx, const void *addr)
 {
 	if (!unmap_from(ctx->pieces, addr))
 		unmap_from(ctx->unshared, addr);
@@ -232,8 +237,9 @@ memory_unmap(struct pmx_context *ctx, const void *addr)
 
 /* ------------------------------------------------------------------ adoption */
 
-/* Is all of [at, at + len) writable, and either private and anonymous, or what was adopted before (by a context that is closed, of memory
- * that was freed and given out again)? By /proc/self/maps: 0 or -errno. */
+/* Is all of [at, at + len) writable, and either private and anonymous, or what was adopted before
+ * (by a context that is closed, of memory that was freed and given out again)? By /proc/self/maps:
+ * 0 or -errno. */
 static int
 check_private(uint64_t at, uint64_t len)
 {
@@ -245,11 +251,15 @@ check_private(uint64_t at, uint64_t len)
 	if (f == NULL)
 		return -errno;
 	while (next < at + len && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%lx-%lx %7s %*s %*s %lu %n", &begin, &end, rights, &inode, &name) != 4 || end <= next)
+		if (sscanf(line, "%lx-%lx %7s %*s %*s %lu %n", &begin, &end, rights, &inode,
+			    &name) != 4 ||
+			end <= next)
 			continue;
-		bool adopted = strncmp(line + name, "/memfd:" ADOPTED " ", sizeof("/memfd:" ADOPTED)) == 0;
+		bool adopted = strncmp(line + name, "/memfd:" ADOPTED " ",
+				       sizeof("/memfd:" ADOPTED)) == 0;
 
-		if (begin > next || memcmp(rights, "rw", 2) != 0 || (!adopted && (rights[3] != 'p' || inode != 0)))
+		if (begin > next || memcmp(rights, "rw", 2) != 0 ||
+			(!adopted && (rights[3] != 'p' || inode != 0)))
 			break;
 		next = end;
 	}
@@ -269,7 +279,8 @@ adopt_pages(struct pmx_context *ctx, uint64_t at, uint64_t len)
 		return fd;
 	memcpy(pages, (void *)(uintptr_t)at, len);
 	STEP();
-	if (mremap(pages, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)(uintptr_t)at) == MAP_FAILED) {
+	if (mremap(pages, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)(uintptr_t)at) ==
+		MAP_FAILED) {
 		result = -errno;
 		munmap(pages, len);
 		close(fd);
@@ -309,8 +320,9 @@ copy_and_share(struct pmx_context *ctx, const struct piece *p, bool huge)
 	return shared;
 }
 
-/* What was shared with the engine before is shared with this one: its pages are copied, for this process kept no descriptor of
- * them. What fails stays the application's alone, until the next time. */
+/* What was shared with the engine before is shared with this one: its pages are copied, for this
+ * process kept no descriptor of them. What fails stays the application's alone, until the next
+ * time. */
 static void
 share_again(struct pmx_context *ctx, const struct piece *p)
 {
@@ -351,7 +363,7 @@ static int
 adopt(struct pmx_context *ctx, const void *addr, uint64_t len)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)addr & ~(page - 1);
-	int64_t memory = memory_of(ctx, addr, len);
+	int64_t memory = piece_of(ctx, addr, len);
 
 	if (memory != MEMORY_COPIED)
 		return memory < 0 ? (int)memory : 0; /* it is shared already */
@@ -381,10 +393,10 @@ ask(struct pmx_context *ctx, const struct submission *question, uint64_t *key)
 	ctx->answer.here = false;
 	submit(ctx);
 	while (!ctx->answer.here || ctx->answer.ticket != ctx->ticket) {
-		if (context_gone(ctx))
+		if (ctx_gone(ctx))
 			return -EPIPE;
-		context_wait(ctx);
-		context_completions(ctx);
+		ctx_wait(ctx);
+		ctx_completions(ctx);
 	}
 	*key = ctx->answer.key;
 	return -(int)ctx->answer.error;
@@ -426,7 +438,7 @@ add_region(struct pmx_context *ctx, uint32_t area, void *addr, uint64_t len, uns
 	int result = 0;
 
 	if (ctx->sweep)
-		memory_sweep(ctx);
+		pieces_sweep(ctx);
 	if (len == 0 || len > REGION_BYTES_MAX || access == 0 ||
 		access & ~(PMX_REMOTE_READ | PMX_REMOTE_WRITE | PMX_ADOPT))
 		return -EINVAL;
@@ -434,10 +446,14 @@ add_region(struct pmx_context *ctx, uint32_t area, void *addr, uint64_t len, uns
 		result = adopt(ctx, addr, len);
 	if (result != 0)
 		return result;
-	*remote = (struct pmx_remote){.owner = pmx_context_addr(ctx), .addr = (uintptr_t)addr, .len = len};
+	*remote = (struct pmx_remote){
+		.owner = pmx_context_addr(ctx),
+		.addr = (uintptr_t)addr,
+		.len = len,
+	};
 	if (access == PMX_ADOPT)
 		return 0;
-	int64_t memory = memory_of(ctx, addr, len);
+	int64_t memory = piece_of(ctx, addr, len);
 
 	if (memory < 0)
 		return (int)memory;
@@ -449,10 +465,16 @@ add_region(struct pmx_context *ctx, uint32_t area, void *addr, uint64_t len, uns
 		return result;
 	const struct submission question = {
 		.op = SUBMIT_REGISTER,
-		.region = {.addr = (uintptr_t)addr, .len = len, .memory = (uint32_t)memory, .area = area,
-			.watched = r ? (uint32_t)r->watched : REGIONS_WATCHED,
-			.rights = (access & PMX_REMOTE_READ ? REGION_READ : 0) |
-				(access & PMX_REMOTE_WRITE ? REGION_WRITE : 0)},
+		.region =
+			{
+				.addr = (uintptr_t)addr,
+				.len = len,
+				.memory = (uint32_t)memory,
+				.area = area,
+				.watched = r ? (uint32_t)r->watched : REGIONS_WATCHED,
+				.rights = (access & PMX_REMOTE_READ ? REGION_READ : 0) |
+					(access & PMX_REMOTE_WRITE ? REGION_WRITE : 0),
+			},
 	};
 	result = ask(ctx, &question, &key);
 	if (result != 0) {
@@ -470,7 +492,8 @@ add_region(struct pmx_context *ctx, uint32_t area, void *addr, uint64_t len, uns
 }
 
 int
-pmx_register(struct pmx_context *ctx, void *addr, uint64_t len, unsigned access, struct pmx_remote *remote)
+pmx_register(struct pmx_context *ctx, void *addr, uint64_t len, unsigned access,
+	struct pmx_remote *remote)
 {
 	return add_region(ctx, REGION_NO_AREA, addr, len, access, remote);
 }
@@ -491,7 +514,8 @@ pmx_deregister(struct pmx_context *ctx, uint64_t key)
 
 	if (result == -EBUSY) /* others count on it: it stays as it is */
 		return result;
-	for (struct registration **link = &ctx->registrations; *link != NULL; link = &(*link)->next) {
+	for (struct registration **link = &ctx->registrations; *link != NULL;
+		link = &(*link)->next) {
 		struct registration *r = *link;
 
 		if (r->key != key)
@@ -533,7 +557,7 @@ memory_close(struct pmx_context *ctx)
 	}
 }
 
-const struct client_service memory_client = {
+const struct client_service client_memory = {
 	.name = "memory",
 	.close = memory_close,
 	.leave = memory_leave,

@@ -19,7 +19,7 @@
 static int
 as_thin(struct pmx_node *node, const char *instance, int cpu)
 {
-	int result = thin_attach(node, instance);
+	int result = way_thin_attach(node, instance);
 	cpu_set_t one;
 
 	if (result == 0 && (result = life_begin(node, node->socket, POLLRDHUP)) != 0)
@@ -27,7 +27,8 @@ as_thin(struct pmx_node *node, const char *instance, int cpu)
 	if (result == 0 && cpu >= 0) {
 		CPU_ZERO(&one);
 		CPU_SET(cpu, &one);
-		sched_setaffinity(0, sizeof(one), &one); /* a CPU that is not there: it stays where it is */
+		/* a CPU that is not there: it stays where it is */
+		sched_setaffinity(0, sizeof(one), &one);
 	}
 	return result;
 }
@@ -36,13 +37,19 @@ as_thin(struct pmx_node *node, const char *instance, int cpu)
 static int
 as_embedded(struct pmx_node **node)
 {
-	char *words = getenv("PMX_EAL") ? strdup(getenv("PMX_EAL")) : NULL, *save = NULL, error[512] = "";
-	char *argv[EAL_WORDS + 2] = {(char *)(uintptr_t)"pmx"};
-	struct pmx_node_params params = {.config_file = getenv("PMX_CONFIG"), .eal_argc = 1, .eal_argv = argv};
+	char *words = getenv("PMX_EAL") ? strdup(getenv("PMX_EAL")) : NULL, *save = NULL,
+	     error[512] = "";
+	char *argv[EAL_WORDS + 2] = {(char *)(uintptr_t) "pmx"};
+	struct pmx_node_params params = {
+		.config_file = getenv("PMX_CONFIG"),
+		.eal_argc = 1,
+		.eal_argv = argv,
+	};
 
 	if (params.config_file == NULL)
 		return -EINVAL;
-	for (char *w = words ? strtok_r(words, " ", &save) : NULL; w && params.eal_argc <= EAL_WORDS; w = strtok_r(NULL, " ", &save))
+	for (char *w = words ? strtok_r(words, " ", &save) : NULL;
+		w && params.eal_argc <= EAL_WORDS; w = strtok_r(NULL, " ", &save))
 		argv[params.eal_argc++] = w;
 	int result = pmx_node_start(node, &params, error, sizeof(error));
 
@@ -58,8 +65,10 @@ static int
 attach_as(struct pmx_node *node, const char *as, const char *instance, int cpu)
 {
 	if (as == NULL) {
-		/* a secondary sends and receives bulk without a copy; who may not be one attaches thin */
-		int result = strchr(instance, '/') == NULL ? secondary_attach(node, instance, cpu) : -ENOENT;
+		/* a secondary sends and receives bulk without a copy; who may not be one attaches
+		 * thin */
+		int result = strchr(instance, '/') == NULL ? secondary_attach(node, instance, cpu)
+							   : -ENOENT;
 
 		if (result == 0 || result == -EPROTO || result == -ENOMEM)
 			return result;
@@ -69,7 +78,8 @@ attach_as(struct pmx_node *node, const char *as, const char *instance, int cpu)
 		return thin == -ENOENT && result != -ENOTSUP ? result : thin;
 	}
 	if (strcmp(as, "secondary") == 0) /* which goes by the name */
-		return strchr(instance, '/') == NULL ? secondary_attach(node, instance, cpu) : -EINVAL;
+		return strchr(instance, '/') == NULL ? secondary_attach(node, instance, cpu)
+						     : -EINVAL;
 	if (strcmp(as, "thin") == 0)
 		return as_thin(node, instance, cpu);
 	return -EINVAL;
@@ -111,7 +121,7 @@ int
 pmx_context_open(struct pmx_context **ctx, struct pmx_node *node,
 	const struct pmx_context_params *params)
 {
-	return context_idle_policy(params) < 0 ? -EINVAL : node->way->open(ctx, node, params);
+	return ctx_idle_policy(params) < 0 ? -EINVAL : node->way->open(ctx, node, params);
 }
 
 void
@@ -120,7 +130,7 @@ pmx_context_close(struct pmx_context *ctx)
 	if (ctx == NULL)
 		return;
 	ctx->node->way->close(ctx);
-	context_free(ctx);
+	ctx_free(ctx);
 }
 
 void
@@ -145,38 +155,55 @@ static const struct {
 	const char *text;
 } texts[] = {
 	{0, "success"},
-	{EACCES, "you may not: who may attach and open which context says the primary's configuration (access.mode, owner, group, "
-		 "[contexts]); or that memory was registered without this right"},
-	{EADDRINUSE, "the primary's memory must be mapped at its addresses, and this process uses some of them: start the primary with "
-		     "another EAL argument --base-virtaddr, or attach thin (PMX_ATTACH)"},
+	{EACCES,
+		"you may not: who may attach and open which context says the primary's "
+		"configuration (access.mode, owner, group, [contexts]); or that memory was "
+		"registered without this right"},
+	{EADDRINUSE,
+		"the primary's memory must be mapped at its addresses, and this process uses some "
+		"of them: start the primary with another EAL argument --base-virtaddr, or attach "
+		"thin (PMX_ATTACH)"},
 	{EAGAIN, "the submission ring is full: receive or poll, then try again"},
-	{EALREADY, "this process already runs the DPDK EAL of another primary: attach before "
-		   "rte_eal_init, or use one primary"},
-	{EBUSY, "that context number is in use: choose another, or PMX_ANY_CONTEXT; or others have that memory pinned: try again, they release it "
-		"or end"},
+	{EALREADY,
+		"this process already runs the DPDK EAL of another primary: attach before "
+		"rte_eal_init, or use one primary"},
+	{EBUSY,
+		"that context number is in use: choose another, or PMX_ANY_CONTEXT; or others have "
+		"that memory pinned: try again, they release it or end"},
 	{ECANCELED, "pmx_cancel() took it back"},
-	{ECONNREFUSED, "no context of that number is open at the destination: start the receiving "
-		       "application, check the number"},
-	{ECONNRESET, "the receiver was restarted or closed while the message was on its way: it may "
-		     "or may not have arrived"},
-	{EHOSTUNREACH, "that node is not in [nodes] of the configuration, or never answered: check "
-		       "its number and that its primary runs"},
+	{ECONNREFUSED,
+		"no context of that number is open at the destination: start the receiving "
+		"application, check the number"},
+	{ECONNRESET,
+		"the receiver was restarted or closed while the message was on its way: it may or "
+		"may not have arrived"},
+	{EHOSTUNREACH,
+		"that node is not in [nodes] of the configuration, or never answered: check "
+		"its number and that its primary runs"},
 	{EINPROGRESS, "too late: a message has matched that receive, or it is a send"},
 	{EINVAL, "an argument is out of range"},
-	{EMSGSIZE, "the message is longer than pmx_get_max_message(), or than the receiving node "
-		   "takes: raise limits.send_buffers, receive_buffers or message_max; or than the receive that "
-		   "took it, which has its first bytes"},
+	{EMSGSIZE,
+		"the message is longer than pmx_get_max_message(), or than the receiving node "
+		"takes: raise limits.send_buffers, receive_buffers or message_max; or than the "
+		"receive that took it, which has its first bytes"},
 	{ENOBUFS, "all send buffers wait for their Acks: receive or poll, then try again"},
 	{ENODEV, "the DPDK EAL did not start: see its messages; pmx-ctl doctor helps"},
 	{ENOENT, "no pmx-dpdk primary of that name runs for this user: start one, check node.name"},
-	{ENOKEY, "no region of that key or area is registered there, or no longer: its owner registers it again after pmx_reattach(), and tells "
-		 "the new key; or that memory is not pinned by this context"},
+	{ENOKEY,
+		"no region of that key or area is registered there, or no longer: its owner "
+		"registers it again after pmx_reattach(), and tells the new key; or that memory is "
+		"not pinned by this context"},
 	{ENOMEM, "out of memory"},
-	{ENOSPC, "the node has too few free mbufs for these quotas: ask for less, or raise "
-		 "limits.mbufs; or no room for more regions or pins: limits.regions, or pins at 64 other contexts"},
-	{EOPNOTSUPP, "not supported: a thin client registers memory of pmx_alloc() or with PMX_ADOPT; a libpmx without DPDK attaches "
-		     "thin only; such parts the verb does not take"},
-	{EPIPE, "the engine is gone: the primary stopped, or the context was closed; pmx_reattach() goes on with the next primary"},
+	{ENOSPC,
+		"the node has too few free mbufs for these quotas: ask for less, or raise "
+		"limits.mbufs; or no room for more regions or pins: limits.regions, or pins at 64 "
+		"other contexts"},
+	{EOPNOTSUPP,
+		"not supported: a thin client registers memory of pmx_alloc() or with PMX_ADOPT; a "
+		"libpmx without DPDK attaches thin only; such parts the verb does not take"},
+	{EPIPE,
+		"the engine is gone: the primary stopped, or the context was closed; "
+		"pmx_reattach() goes on with the next primary"},
 	{EPROTO, "the primary is of another version: run applications and primary of one build"},
 	{ETIMEDOUT, "no answer in time"},
 	{EUSERS, "no lcore number is left for another secondary: attach thin (PMX_ATTACH)"},

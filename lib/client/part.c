@@ -5,7 +5,7 @@
 #include "client/client.h"
 
 void
-part_from(const struct pmx_part *from, const void *local, uint64_t len, struct part *p)
+layout_part(const struct pmx_part *from, const void *local, uint64_t len, struct part *p)
 {
 	*p = (struct part){.kind = PART_BASIC, .bytes = len};
 	switch (from->kind) {
@@ -41,6 +41,6 @@ pmx_part_problem(const struct pmx_part *part, uint64_t len)
 	if (part->kind == PMX_PART_TWIN)
 		return part->twin ? NULL : "there is no place for a twin";
 	/* any address that is not NULL stands for the local bytes */
-	part_from(part, part->twin, len, &p);
+	layout_part(part, part->twin, len, &p);
 	return part_check(&p);
 }

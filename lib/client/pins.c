@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The pin-down cache of this process (PIN-1 to PIN-5): memory that transfers use and pmx_alloc did not give
- * stays locked in RAM after its use (mlock). One for all contexts, since what one of them unlocks is unlocked
- * for all; behind a spinlock. And what was registered of such memory, so that it is not reached any more when it
- * is no longer what it was.
+ * The pin-down cache of this process (PIN-1 to PIN-5): memory that transfers use and pmx_alloc did
+ * not give stays locked in RAM after its use (mlock). One for all contexts, since what one of them
+ * unlocks is unlocked for all; behind a spinlock. And what was registered of such memory, so that
+ * it is not reached any more when it is no longer what it was.
  *
  * Design notes
- * 1. The kernel tells of pinned memory that is unmapped, moved or given up by events of a userfaultfd; a thread
- *    reads them. Who unmaps waits until its event is read, and no longer. So before it reads the thread says
- *    that it does (`reading`), and who looks into the cache waits for that to end, and first takes what
- *    was found.
- * 2. The thread never takes the cache's lock: who holds it may allocate, and that may unmap memory and wait
- *    for this very thread. What it finds goes through a ring; when that is full, all of the cache is doubted.
- * 3. The pages are registered for write protection, which is never asked for: only the events are wanted. Memory
- *    that the kernel does not watch so (files), and protection (mprotect), go unseen. That is no danger to
- *    bytes: the engine copies by the addresses as they are at that moment (lib/engine/memory.c).
+ * 1. The kernel tells of pinned memory that is unmapped, moved or given up by events of a
+ *    userfaultfd; a thread reads them. Who unmaps waits until its event is read, and no longer. So
+ *    before it reads the thread says that it does (`reading`), and who looks into the cache waits
+ *    for that to end, and first takes what was found.
+ * 2. The thread never takes the cache's lock: who holds it may allocate, and that may unmap memory
+ *    and wait for this very thread. What it finds goes through a ring; when that is full, all of
+ *    the cache is doubted.
+ * 3. The pages are registered for write protection, which is never asked for: only the events are
+ *    wanted. Memory that the kernel does not watch so (files), and protection (mprotect), go
+ *    unseen. That is no danger to bytes: the engine copies by the addresses as they are at that
+ *    moment (lib/memory/pieces.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,19 +39,20 @@ struct range {
 	uint64_t addr, len;
 };
 
-/* A registered piece of memory that the engine reaches by the kernel, or one that was adopted. Changed under both locks. */
+/* A registered piece of memory that the engine reaches by the kernel, or one that was adopted.
+ * Changed under both locks. */
 struct watched {
 	struct channel_shm *shm; /* NULL: the place is free */
 	struct range at;
-	uint32_t ref;            /* that keeps it pinned; PIN_NONE: adopted */
-	bool doubted;            /* pmx_invalidate() was called for it: forget it when it ends */
+	uint32_t ref; /* that keeps it pinned; PIN_NONE: adopted */
+	bool doubted; /* pmx_invalidate() was called for it: forget it when it ends */
 };
 
 static struct {
 	atomic_flag lock;
 	struct pin_cache *cache;
-	int fd;                  /* of the userfaultfd, -1: nothing is watched */
-	_Atomic bool reading;    /* the thread may have events that are not in the ring yet */
+	int fd;                      /* of the userfaultfd, -1: nothing is watched */
+	_Atomic bool reading;        /* the thread may have events that are not in the ring yet */
 	_Atomic uint32_t head, tail; /* of the ring: taken under the lock; put by the thread */
 	_Atomic bool overflow;
 	struct range news[NEWS];
@@ -204,12 +207,15 @@ settle(void)
 static void
 begin_watch(void)
 {
-	struct uffdio_api api = {.api = UFFD_API,
-		.features = UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP |
-			UFFD_FEATURE_PAGEFAULT_FLAG_WP};
+	struct uffdio_api api = {
+		.api = UFFD_API,
+		.features = UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE |
+			UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_PAGEFAULT_FLAG_WP,
+	};
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 
-	if (fd < 0 && errno == EPERM) /* an ordinary user may ask for events; faults are not wanted */
+	/* an ordinary user may ask for events; faults are not wanted */
+	if (fd < 0 && errno == EPERM)
 		fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
 	sigset_t all, before;
 	pthread_t thread;
@@ -267,7 +273,7 @@ begin(const struct channel_shm *shm)
 	pins.cache = pin_cache_new(&config);
 }
 
-/* ------------------------------------------------------------------ for the library's other files */
+/* ---------------------------------------------------------------- for the library's other files */
 
 int
 pins_get(struct pmx_context *ctx, const void *addr, uint64_t len, uint32_t *ref)
@@ -319,7 +325,10 @@ pins_stat(struct pin_cache_stat *stat)
 int
 pins_tell(struct pmx_context *ctx, const void *addr, uint64_t len)
 {
-	struct uffdio_register watch = {.range = {(uintptr_t)addr, len}, .mode = UFFDIO_REGISTER_MODE_WP};
+	struct uffdio_register watch = {
+		.range = {(uintptr_t)addr, len},
+		.mode = UFFDIO_REGISTER_MODE_WP,
+	};
 
 	take_lock(&pins.lock);
 	if (pins.cache == NULL)
@@ -343,7 +352,8 @@ pin_registered(uint64_t addr, uint64_t len)
 		struct watched *w = &pins.watched[i];
 		uint32_t ref;
 
-		if (w->shm == NULL || w->ref == PIN_NONE || addr >= w->at.addr + w->at.len || w->at.addr >= addr + len)
+		if (w->shm == NULL || w->ref == PIN_NONE || addr >= w->at.addr + w->at.len ||
+			w->at.addr >= addr + len)
 			continue;
 		w->doubted = true;
 		if (pin_cache_get(pins.cache, w->at.addr, w->at.len, &ref) != 0)

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pmx_reattach: the contexts of a node whose primary ended are opened again at the primary that follows. Not on the data path.
+ * pmx_reattach: the contexts of a node whose primary ended are opened again at the primary that
+ * follows. Not on the data path.
  *
  * Design notes
- * 1. What the old engine had Acked is the application's, and stays: messages that were not received yet are copied off
- *    the old memory and come first. What it had not completed ends with ECONNRESET: it may or may not have arrived.
- * 2. An EAL cannot begin a second time in a process (rte_eal_init), and hugepages of the old primary that a secondary maps
- *    are not free for the next. So a secondary lets go of them, and comes back as a thin client.
+ * 1. What the old engine had Acked is the application's, and stays: messages that were not received
+ *    yet are copied off the old memory and come first. What it had not completed ends with
+ *    ECONNRESET: it may or may not have arrived.
+ * 2. An EAL cannot begin a second time in a process (rte_eal_init), and hugepages of the old
+ *    primary that a secondary maps are not free for the next. So a secondary lets go of them, and
+ *    comes back as a thin client.
  */
 #include <errno.h>
 #include <poll.h>
@@ -26,7 +29,7 @@ rounded(uint32_t len)
 struct unread {
 	struct lhs_end ends[2];
 	unsigned n, at;
-	uint8_t *to;             /* for bulk */
+	uint8_t *to; /* for bulk */
 };
 
 /* The next of them in *m, and its entry; NULL: no more. Leaves ctx->lhs at the end it is in. */
@@ -35,7 +38,7 @@ next_unread(struct pmx_context *ctx, struct unread *u, struct pmx_message *m)
 {
 	for (; u->at < u->n; u->at++) {
 		ctx->lhs = u->ends[u->at];
-		if (context_peek(ctx, m))
+		if (ctx_peek(ctx, m))
 			return lhs_at(&ctx->lhs, u->ends[u->at].pos++);
 	}
 	return NULL;
@@ -47,7 +50,8 @@ all_unread(const struct pmx_context *ctx)
 	return (struct unread){.ends = {ctx->lhs, ctx->next_lhs}, .n = ctx->unread ? 2 : 1};
 }
 
-/* Messages that landed and were not received move to memory of our own, as a ring that is read first. */
+/* Messages that landed and were not received move to memory of our own, as a ring that is read
+ * first. */
 static int
 keep_unread(struct pmx_context *ctx)
 {
@@ -92,7 +96,7 @@ keep_unread(struct pmx_context *ctx)
 	ctx->lhs.base = ring;
 	ctx->lhs.pos = ctx->lhs_published = 0;
 	ctx->lhs.mask = size - 1;
-	ctx->lhs_publish = UINT32_MAX; /* where we are in it is nobody's business */
+	ctx->lhs_publish = UINT32_MAX;   /* where we are in it is nobody's business */
 	ctx->next_lhs = u.ends[u.n - 1]; /* all of the channel's ring has moved */
 	ctx->unread = true;
 	return 0;
@@ -104,7 +108,7 @@ leave(struct pmx_context *ctx)
 {
 	int result;
 
-	context_completions(ctx);
+	ctx_completions(ctx);
 	for (const struct client_service *const *s = ctx->node->services; *s != NULL; s++) {
 		result = (*s)->leave != NULL ? (*s)->leave(ctx) : 0;
 		if (result != 0)
@@ -112,7 +116,7 @@ leave(struct pmx_context *ctx)
 	}
 	if ((result = keep_unread(ctx)) != 0)
 		return result;
-	context_reset_sends(ctx);
+	ctx_reset_sends(ctx);
 	pthread_mutex_lock(&ctx->node->lock);
 	ctx->adrift = true;
 	ctx->left = ctx->node->attachments;
@@ -122,7 +126,8 @@ leave(struct pmx_context *ctx)
 }
 
 #define AGAIN_NS    5000000 /* between looks for a primary */
-#define LIVES_ON_US 1000000 /* until a primary that ended a context but not itself is taken to live on */
+/* until a primary that ended a context but not itself is taken to live on */
+#define LIVES_ON_US 1000000
 
 static int
 attach_again(struct pmx_node *node, int64_t until_us)
@@ -134,10 +139,10 @@ attach_again(struct pmx_node *node, int64_t until_us)
 	secondary_let_go(node);
 	for (;;) {
 		memcpy(fresh.instance, node->instance, sizeof(fresh.instance));
-		result = thin_attach(&fresh, node->instance);
+		result = way_thin_attach(&fresh, node->instance);
 		if (result != -ENOENT && result != -EPIPE)
 			break;
-		if (context_now_us() >= until_us)
+		if (ctx_now_us() >= until_us)
 			return -ENOENT;
 		nanosleep(&pause, NULL);
 	}
@@ -156,15 +161,15 @@ attach_again(struct pmx_node *node, int64_t until_us)
 	return result;
 }
 
-/* A primary that stops says so in its channels before it ends. One that goes on, for it was not taken over from after all, has ended
- * only those. */
+/* A primary that stops says so in its channels before it ends. One that goes on, for it was not
+ * taken over from after all, has ended only those. */
 static void
 wait_for_end(struct pmx_node *node, int64_t until_us)
 {
 	const struct timespec pause = {.tv_nsec = AGAIN_NS};
-	int64_t patience = context_now_us() + LIVES_ON_US;
+	int64_t patience = ctx_now_us() + LIVES_ON_US;
 
-	while (!node->gone && context_now_us() < (until_us < patience ? until_us : patience))
+	while (!node->gone && ctx_now_us() < (until_us < patience ? until_us : patience))
 		nanosleep(&pause, NULL);
 }
 
@@ -174,8 +179,9 @@ leave_channels(struct pmx_node *node, bool all)
 {
 	int result = 0;
 
-	for (struct pmx_context *ctx = node->contexts; ctx != NULL && result == 0; ctx = ctx->next) {
-		if (!ctx->adrift && (all || context_gone(ctx)))
+	for (struct pmx_context *ctx = node->contexts; ctx != NULL && result == 0;
+		ctx = ctx->next) {
+		if (!ctx->adrift && (all || ctx_gone(ctx)))
 			result = leave(ctx);
 	}
 	return result;
@@ -184,7 +190,7 @@ leave_channels(struct pmx_node *node, bool all)
 int
 pmx_reattach(struct pmx_node *node, int64_t timeout_us)
 {
-	int64_t until = timeout_us < 0 ? INT64_MAX : context_now_us() + timeout_us;
+	int64_t until = timeout_us < 0 ? INT64_MAX : ctx_now_us() + timeout_us;
 	bool old = node->gone;
 	int first = 0, result;
 
@@ -197,11 +203,12 @@ pmx_reattach(struct pmx_node *node, int64_t timeout_us)
 	if (old) {
 		wait_for_end(node, until);
 		/* all of them: the others' end may not have been told yet */
-		if ((result = leave_channels(node, true)) != 0 || (result = attach_again(node, until)) != 0)
+		if ((result = leave_channels(node, true)) != 0 ||
+			(result = attach_again(node, until)) != 0)
 			return result;
 	}
 	for (struct pmx_context *ctx = node->contexts; ctx != NULL; ctx = ctx->next) {
-		result = ctx->adrift ? thin_rejoin(ctx) : 0;
+		result = ctx->adrift ? way_thin_rejoin(ctx) : 0;
 		first = first != 0 ? first : result;
 	}
 	return first;

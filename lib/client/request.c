@@ -8,7 +8,7 @@
 #include "client/match.h"
 
 int
-request_place(struct request *r, const uint8_t *bytes, uint64_t len)
+receive_place(struct request *r, const uint8_t *bytes, uint64_t len)
 {
 	const struct layout *l = &r->layout;
 	struct cursor c;
@@ -23,7 +23,7 @@ request_place(struct request *r, const uint8_t *bytes, uint64_t len)
 }
 
 void
-request_received(struct pmx_context *ctx, struct request *r, int error)
+receive_complete(struct pmx_context *ctx, struct request *r, int error)
 {
 	const struct layout *l = &r->layout;
 

@@ -7,10 +7,12 @@
  * 1. The handshake compares the interface's version before anything shared is touched.
  * 2. A primary that died leaves files to which a secondary attaches "successfully": only an answer
  *    to the handshake proves that it lives.
- * 3. What would fail inside the EAL, where nothing can be tried again, is asked before: over the primary's socket, which also
- *    gives this process an lcore number of its own. That connection is then the sign of the primary's life.
- * 4. A secondary takes no lock of the primary's once its EAL runs: killed inside, it would leave it held. So it looks up no
- *    memzone, and does not call rte_eal_cleanup, which frees on the shared heap: it removes its own files instead.
+ * 3. What would fail inside the EAL, where nothing can be tried again, is asked before: over the
+ *    primary's socket, which also gives this process an lcore number of its own. That connection is
+ *    then the sign of the primary's life.
+ * 4. A secondary takes no lock of the primary's once its EAL runs: killed inside, it would leave it
+ *    held. So it looks up no memzone, and does not call rte_eal_cleanup, which frees on the shared
+ *    heap: it removes its own files instead.
  */
 #define ALLOW_EXPERIMENTAL_API /* rte_vect_get_max_simd_bitwidth is stable from 23.11 on */
 #include <errno.h>
@@ -40,10 +42,10 @@
 
 static struct {
 	bool running;
-	bool left;           /* its memory is mapped no more */
-	_Atomic int nodes;   /* attached by it */
+	bool left;         /* its memory is mapped no more */
+	_Atomic int nodes; /* attached by it */
 	char instance[64];
-	char socket[108];    /* where its primary listens, if it does */
+	char socket[108]; /* where its primary listens, if it does */
 } eal;
 
 /* Is any of [begin, end) in use here? */
@@ -65,14 +67,20 @@ is_taken(uint64_t begin, uint64_t end)
 static bool
 has_ops(const char *name, unsigned index)
 {
-	return index < rte_mempool_ops_table.num_ops && strcmp(rte_mempool_ops_table.ops[index].name, name) == 0;
+	return index < rte_mempool_ops_table.num_ops &&
+		strcmp(rte_mempool_ops_table.ops[index].name, name) == 0;
 }
 
-/* Would this process get on with the primary? 0, and what it says; without a socket all of that is 0. */
+/* Would this process get on with the primary? 0, and what it says; without a socket all of that is
+ * 0. */
 static int
 ask_before(struct pmx_node *node, const char *instance, struct attach_reply *said)
 {
-	const struct attach_request hello = {.abi = CHANNEL_ABI, .op = ATTACH_BEFORE, .pid = getpid()};
+	const struct attach_request hello = {
+		.abi = CHANNEL_ABI,
+		.op = ATTACH_BEFORE,
+		.pid = getpid(),
+	};
 	char path[PATH_MAX], at[108] = "";
 
 	*said = (struct attach_reply){0};
@@ -80,18 +88,19 @@ ask_before(struct pmx_node *node, const char *instance, struct attach_reply *sai
 	snprintf(path, sizeof(path), "%s/dpdk/%s/" ATTACH_LINK, eal_base(), instance);
 	if (readlink(path, at, sizeof(at) - 1) <= 0)
 		return 0; /* access.socket = off */
-	int fd = node->socket = thin_connect(at);
+	int fd = node->socket = way_thin_connect(at);
 
 	if (fd < 0)
 		return fd;
-	int result = thin_ask(node, &hello, -1, said, NULL);
+	int result = way_thin_ask(node, &hello, -1, said, NULL);
 
 	if (result != 0)
 		return result;
 	memcpy(eal.socket, at, sizeof(eal.socket));
-	return strcmp(said->dpdk, rte_version()) != 0 ? -EPROTO :
-		said->lcore == 0 ? -EUSERS :
-		is_taken(said->memory_begin, said->memory_end) ? -EADDRINUSE : 0;
+	return strcmp(said->dpdk, rte_version()) != 0            ? -EPROTO
+		: said->lcore == 0                               ? -EUSERS
+		: is_taken(said->memory_begin, said->memory_end) ? -EADDRINUSE
+								 : 0;
 }
 
 static int
@@ -112,21 +121,24 @@ start_eal(struct pmx_node *node, const char *instance, int cpu)
 
 	if (result != 0)
 		return result;
-	/* a primary that took over goes by another prefix, and the instance's directory is a link to its own */
+	/* a primary that took over goes by another prefix, and the instance's directory is a link
+	 * to its own */
 	const char *own = realpath(dir, config) != NULL ? strrchr(config, '/') + 1 : instance;
 
 	snprintf(prefix, sizeof(prefix), "--file-prefix=%s", own);
 	snprintf(lcores, sizeof(lcores), "%u@%d", said.lcore, cpu < 0 ? 0 : cpu);
 	char *argv[] = {"pmx", "--proc-type=secondary", prefix, "--no-pci", "--no-telemetry",
 		"--lcores", lcores, "--log-level=*:error",
-		"--force-max-simd-bitwidth=512" /* what searches may use: lib/match/scan.c */, NULL};
+		"--force-max-simd-bitwidth=512" /* what searches may use: lib/match/scan.c */,
+		NULL};
 
 	STEP();
 	CPU_ZERO(&before);
 	sched_getaffinity(0, sizeof(before), &before);
 	if (rte_eal_init((int)(sizeof(argv) / sizeof(argv[0])) - 1, argv) < 0)
 		return rte_errno == EALREADY ? -EALREADY : -ENODEV;
-	/* 150 KiB of the shared heap that nobody uses, and nobody would free when this process ends: see note 4 */
+	/* 150 KiB of the shared heap that nobody uses, and nobody would free when this process
+	 * ends: see note 4 */
 	rte_service_finalize();
 	if (cpu < 0)
 		sched_setaffinity(0, sizeof(before), &before);
@@ -143,12 +155,16 @@ start_eal(struct pmx_node *node, const char *instance, int cpu)
 
 /* The answer to this process's question: one at a time. */
 static struct {
-	pthread_mutex_t asking;  /* the question, from beginning to end */
-	pthread_mutex_t lock;    /* of what follows */
+	pthread_mutex_t asking; /* the question, from beginning to end */
+	pthread_mutex_t lock;   /* of what follows */
 	pthread_cond_t here;
 	enum { NOT_WANTED, WANTED, RECEIVED, NONE_CAME } state;
 	struct rte_mp_msg msg;
-} answer = {.asking = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER, .here = PTHREAD_COND_INITIALIZER};
+} answer = {
+	.asking = PTHREAD_MUTEX_INITIALIZER,
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.here = PTHREAD_COND_INITIALIZER,
+};
 
 /* On a thread of the EAL; without an answer after HANDSHAKE_PATIENCE_S. */
 static int
@@ -169,7 +185,8 @@ answered(const struct rte_mp_msg *request, const struct rte_mp_reply *reply)
 	return 0;
 }
 
-/* Until the answer is here, or the primary is gone: then nobody waits for the EAL's patience to end. true: it is here. */
+/* Until the answer is here, or the primary is gone: then nobody waits for the EAL's patience to
+ * end. true: it is here. */
 static bool
 wait_for_answer(const struct pmx_node *node)
 {
@@ -212,7 +229,8 @@ read_answer(struct attach_reply *reply, int *fds)
 }
 
 static int
-ask(struct pmx_node *node, const struct attach_request *request, int give, struct attach_reply *reply, int *fds)
+ask(struct pmx_node *node, const struct attach_request *request, int give,
+	struct attach_reply *reply, int *fds)
 {
 	struct rte_mp_msg msg = {.len_param = sizeof(*request)};
 	struct timespec patience = {.tv_sec = HANDSHAKE_PATIENCE_S};
@@ -225,7 +243,8 @@ ask(struct pmx_node *node, const struct attach_request *request, int give, struc
 	STEP();
 	pthread_mutex_lock(&answer.asking);
 	answer.state = WANTED;
-	if (!node->gone && rte_mp_request_async(&msg, &patience, answered) == 0 && wait_for_answer(node)) {
+	if (!node->gone && rte_mp_request_async(&msg, &patience, answered) == 0 &&
+		wait_for_answer(node)) {
 		STEP();
 		result = read_answer(reply, fds);
 	}
@@ -234,7 +253,8 @@ ask(struct pmx_node *node, const struct attach_request *request, int give, struc
 }
 
 static int
-open_context(struct pmx_context **out, struct pmx_node *node, const struct pmx_context_params *params)
+open_context(struct pmx_context **out, struct pmx_node *node,
+	const struct pmx_context_params *params)
 {
 	const struct attach_request request = attach_open_request(params);
 	struct attach_reply reply;
@@ -248,7 +268,7 @@ open_context(struct pmx_context **out, struct pmx_node *node, const struct pmx_c
 	struct channel_shm *shm = (struct channel_shm *)(uintptr_t)reply.shm;
 
 	if (channel_check(shm) == NULL) {
-		result = context_make(out, node, params, shm, fds[0], fds[1]);
+		result = ctx_make(out, node, params, shm, fds[0], fds[1]);
 	} else {
 		result = -EPROTO;
 		close(fds[0]);
@@ -260,7 +280,8 @@ open_context(struct pmx_context **out, struct pmx_node *node, const struct pmx_c
 }
 
 static int
-give_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched, uint32_t *number)
+give_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched,
+	uint32_t *number)
 {
 	return attach_memory(ctx, ask, fd, addr, len, watched, number);
 }
@@ -281,8 +302,10 @@ replace(const struct rte_memseg_list *msl, const struct rte_memseg *ms, void *ar
 	(void)msl;
 	(void)arg;
 	/* zeros: who still reads a message there finds no other's */
-	return mmap(ms->addr, ms->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) ==
-			MAP_FAILED ? -1 : 0;
+	return mmap(ms->addr, ms->len, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED
+		? -1
+		: 0;
 }
 
 void
@@ -309,7 +332,8 @@ is_ours(const char *file, const void *unused)
 	const char *socket = strncmp(file, "mp_socket_", 10) == 0 ? file + 10 : NULL;
 	const char *array = strncmp(file, "fbarray_", 8) == 0 ? strrchr(file, '_') : NULL;
 
-	return socket != NULL ? strncmp(socket, pid, (size_t)n) == 0 && socket[n] == '_' : array != NULL && strcmp(array + 1, pid) == 0;
+	return socket != NULL ? strncmp(socket, pid, (size_t)n) == 0 && socket[n] == '_'
+			      : array != NULL && strcmp(array + 1, pid) == 0;
 }
 
 /* Remove what this process's EAL left in the primary's directory. */
@@ -326,7 +350,8 @@ end(struct pmx_node *node)
 	files_that(dir, is_ours, NULL, true);
 }
 
-static const struct way way_secondary = {open_context, close_context, give_memory, end, rte_vect_get_max_simd_bitwidth};
+static const struct way way_secondary = {open_context, close_context, give_memory, end,
+	rte_vect_get_max_simd_bitwidth};
 
 int
 secondary_attach(struct pmx_node *node, const char *instance, int cpu)
@@ -343,7 +368,8 @@ secondary_attach(struct pmx_node *node, const char *instance, int cpu)
 		result = life_begin(node, fd, node->socket >= 0 ? POLLRDHUP : POLLIN);
 	if (result == 0) {
 		atomic_fetch_add(&eal.nodes, 1);
-		if (*eal.socket) /* the next primary is met there, wherever the configuration has it */
+		/* the next primary is met there, wherever the configuration has it */
+		if (*eal.socket)
 			memcpy(node->instance, eal.socket, sizeof(node->instance));
 		return 0;
 	}

@@ -6,4 +6,5 @@
 
 #include "client/service.h"
 
-const struct client_service *const client_services[] = {&match_client, &transfer_client, &memory_client, NULL};
+const struct client_service *const client_services[] = {&client_match, &client_transfer,
+	&client_memory, NULL};

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Attaching without an EAL: the channel is memory of this process, whose descriptor the primary gets over a Unix socket,
- * and nothing else is shared. Needs the right to open that socket, and no more: no root, no hugepages, no DPDK; works
- * from other mount and PID namespaces. Called from the application's thread, not on the data path.
+ * Attaching without an EAL: the channel is memory of this process, whose descriptor the primary
+ * gets over a Unix socket, and nothing else is shared. Needs the right to open that socket, and no
+ * more: no root, no hugepages, no DPDK; works from other mount and PID namespaces. Called from the
+ * application's thread, not on the data path.
  *
  * Design notes
- * 1. The connection is the sign of life both ways: the primary ends the contexts of a client whose connection ends, and
- *    is gone for the client when it does.
+ * 1. The connection is the sign of life both ways: the primary ends the contexts of a client whose
+ *    connection ends, and is gone for the client when it does.
  */
 #include <errno.h>
 #include <poll.h>
@@ -42,7 +43,9 @@ read_reply(int sock, struct attach_reply *reply, int *fds)
 	ssize_t n = passing_receive(sock, reply, sizeof(*reply), got, 2, &count);
 
 	STEP();
-	int result = n <= 0 ? -EPIPE : n != (ssize_t)sizeof(*reply) || reply->abi != CHANNEL_ABI ? -EPROTO : reply->result;
+	int result = n <= 0                                                 ? -EPIPE
+		: n != (ssize_t)sizeof(*reply) || reply->abi != CHANNEL_ABI ? -EPROTO
+									    : reply->result;
 
 	for (unsigned i = 0; i < count; i++) {
 		if (fds != NULL && result == 0 && count == 2)
@@ -54,7 +57,8 @@ read_reply(int sock, struct attach_reply *reply, int *fds)
 }
 
 int
-thin_ask(struct pmx_node *node, const struct attach_request *request, int give, struct attach_reply *reply, int *fds)
+way_thin_ask(struct pmx_node *node, const struct attach_request *request, int give,
+	struct attach_reply *reply, int *fds)
 {
 	STEP();
 	/* contexts of several threads ask over one connection */
@@ -64,7 +68,8 @@ thin_ask(struct pmx_node *node, const struct attach_request *request, int give, 
 	STEP();
 	int result = n != (ssize_t)sizeof(*request) ? -EPIPE : read_reply(node->socket, reply, fds);
 
-	/* an answer that comes later would be taken for the next one's: the end of this attachment */
+	/* an answer that comes later would be taken for the next one's: the end of this
+	 * attachment */
 	if (result == -ETIMEDOUT || result == -EPROTO)
 		shutdown(node->socket, SHUT_RDWR);
 	pthread_mutex_unlock(&node->asking);
@@ -82,29 +87,30 @@ unmap(void *at, uint64_t len)
 
 /* Pages for the channel go to the primary, which opens it in them. */
 static int
-open_with(struct pmx_node *node, struct attach_request *request, struct attach_reply *reply, void **at, uint64_t *len, int *fds)
+open_with(struct pmx_node *node, struct attach_request *request, struct attach_reply *reply,
+	void **at, uint64_t *len, int *fds)
 {
 	struct attach_request question = *request;
 
 	question.op = ATTACH_BYTES;
-	int result = thin_ask(node, &question, -1, reply, NULL);
+	int result = way_thin_ask(node, &question, -1, reply, NULL);
 
 	if (result != 0)
 		return result;
 	*len = reply->bytes;
-	int fd = memory_pages(len, at);
+	int fd = piece_pages(len, at);
 
 	if (fd < 0)
 		return -ENOMEM;
 	request->len = *len;
 	request->ctx = reply->ctx;
-	result = thin_ask(node, request, fd, reply, fds);
+	result = way_thin_ask(node, request, fd, reply, fds);
 	close(fd);
 	if (result == 0 && channel_check(*at) != NULL) {
 		result = -EPROTO;
 		close(fds[0]);
 		close(fds[1]);
-		attach_give_back(node, thin_ask, reply);
+		attach_give_back(node, way_thin_ask, reply);
 	}
 	if (result != 0)
 		unmap(*at, *len);
@@ -112,7 +118,8 @@ open_with(struct pmx_node *node, struct attach_request *request, struct attach_r
 }
 
 static int
-open_context(struct pmx_context **out, struct pmx_node *node, const struct pmx_context_params *params)
+open_context(struct pmx_context **out, struct pmx_node *node,
+	const struct pmx_context_params *params)
 {
 	struct attach_request request;
 	struct attach_reply reply;
@@ -120,7 +127,8 @@ open_context(struct pmx_context **out, struct pmx_node *node, const struct pmx_c
 	int fds[2] = {-1, -1}, result = -EBUSY;
 	void *at = NULL;
 
-	/* one that was free when we asked may be taken when we come, or there may be more or fewer buffers left */
+	/* one that was free when we asked may be taken when we come, or there may be more or fewer
+	 * buffers left */
 	for (int i = 0; i < OPEN_TRIES && (result == -EBUSY || result == -EINVAL); i++) {
 		request = attach_open_request(params);
 		result = open_with(node, &request, &reply, &at, &len, fds);
@@ -129,20 +137,21 @@ open_context(struct pmx_context **out, struct pmx_node *node, const struct pmx_c
 	}
 	if (result != 0)
 		return result;
-	result = context_make(out, node, params, at, fds[0], fds[1]);
+	result = ctx_make(out, node, params, at, fds[0], fds[1]);
 	if (result == 0) {
 		(*out)->mapped = len;
 		return 0;
 	}
-	attach_give_back(node, thin_ask, &reply);
+	attach_give_back(node, way_thin_ask, &reply);
 	unmap(at, len);
 	return result;
 }
 
 int
-thin_rejoin(struct pmx_context *ctx)
+way_thin_rejoin(struct pmx_context *ctx)
 {
-	const struct pmx_context_params params = {ctx->ctx, ctx->send_buffers, ctx->receive_buffers, ctx->idle};
+	const struct pmx_context_params params = {ctx->ctx, ctx->send_buffers, ctx->receive_buffers,
+		ctx->idle};
 	struct attach_request request = attach_open_request(&params);
 	struct attach_reply reply;
 	uint64_t len;
@@ -152,9 +161,9 @@ thin_rejoin(struct pmx_context *ctx)
 
 	if (result != 0)
 		return result;
-	result = context_rejoin(ctx, at, len, fds[0], fds[1]);
+	result = ctx_rejoin(ctx, at, len, fds[0], fds[1]);
 	if (result != 0)
-		attach_give_back(ctx->node, thin_ask, &reply);
+		attach_give_back(ctx->node, way_thin_ask, &reply);
 	if (result != -EPROTO)
 		return result; /* on -ENOMEM the context has it, and tries again with another */
 	close(fds[0]);
@@ -164,15 +173,16 @@ thin_rejoin(struct pmx_context *ctx)
 }
 
 static int
-give_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched, uint32_t *number)
+give_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched,
+	uint32_t *number)
 {
-	return attach_memory(ctx, thin_ask, fd, addr, len, watched, number);
+	return attach_memory(ctx, way_thin_ask, fd, addr, len, watched, number);
 }
 
 static void
 close_context(struct pmx_context *ctx)
 {
-	attach_close(ctx, thin_ask);
+	attach_close(ctx, way_thin_ask);
 }
 
 static void
@@ -196,7 +206,7 @@ simd_bits(void)
 const struct way way_thin = {open_context, close_context, give_memory, end, simd_bits};
 
 int
-thin_connect(const char *path)
+way_thin_connect(const char *path)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	int fd;
@@ -219,25 +229,27 @@ thin_connect(const char *path)
 }
 
 int
-thin_attach(struct pmx_node *node, const char *instance)
+way_thin_attach(struct pmx_node *node, const char *instance)
 {
 	const char *home = getenv("XDG_RUNTIME_DIR");
 	char path[128];
 	int fd;
 
 	if (strchr(instance, '/') != NULL) {
-		fd = thin_connect(instance);
+		fd = way_thin_connect(instance);
 	} else {
 		snprintf(path, sizeof(path), ATTACH_SOCKET, instance);
-		fd = thin_connect(path);
-		if (fd == -ENOENT && home != NULL && (size_t)snprintf(path, sizeof(path), "%s/pmx-dpdk/%s.sock", home, instance) < sizeof(path))
-			fd = thin_connect(path);
+		fd = way_thin_connect(path);
+		if (fd == -ENOENT && home != NULL &&
+			(size_t)snprintf(path, sizeof(path), "%s/pmx-dpdk/%s.sock", home,
+				instance) < sizeof(path))
+			fd = way_thin_connect(path);
 	}
 	if (fd < 0)
 		return fd;
 	node->way = &way_thin;
 	node->socket = fd;
-	int result = attach_hello(node, thin_ask, NULL);
+	int result = attach_hello(node, way_thin_ask, NULL);
 
 	if (result != 0)
 		close(fd);

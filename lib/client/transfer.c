@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Pushes and pulls of remote memory, from the application's side: what the engine shall do goes into a
- * place of the channel's table; what is short or in parts is packed here, in send buffers. Runs in the
- * context's thread.
+ * Pushes and pulls of remote memory, from the application's side: what the engine shall do goes
+ * into a place of the channel's table; what is short or in parts is packed here, in send buffers.
+ * Runs in the context's thread.
  *
  * Design notes
- * 1. A transfer has a place, which numbers it for the engine, until it ended and its event was taken. Each use
- *    of a place has another generation: a late answer of an earlier one finds nothing.
- * 2. Whole transfers longer than a frame are the engine's alone. Pushes in parts are packed here frame by frame
- *    as send buffers come free (transfers_progress); so is what fits one frame, which spares it the pinning.
- *    Pulls by a bitmap that is longer than one question's become several.
- * 3. The engine keeps the order of what it has (PMX_ORDERED). What it cannot know of waits here: an ordered push in
- *    parts until all earlier transfers to that context ended, any ordered one until all of them are submitted.
+ * 1. A transfer has a place, which numbers it for the engine, until it ended and its event was
+ *    taken. Each use of a place has another generation: a late answer of an earlier one finds
+ *    nothing.
+ * 2. Whole transfers longer than a frame are the engine's alone. Pushes in parts are packed here
+ *    frame by frame as send buffers come free (transfers_progress); so is what fits one frame,
+ *    which spares it the pinning. Pulls by a bitmap that is longer than one question's become
+ *    several.
+ * 3. The engine keeps the order of what it has (PMX_ORDERED). What it cannot know of waits here: an
+ *    ordered push in parts until all earlier transfers to that context ended, any ordered one until
+ *    all of them are submitted.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -98,7 +101,8 @@ put_place(struct pmx_context *ctx, uint16_t place)
 
 /* ------------------------------------------------------------------ by way of a bounce buffer */
 
-/* The local bytes are in memory that the engine reaches from here on. in: they are to be written there. */
+/* The local bytes are in memory that the engine reaches from here on. in: they are to be written
+ * there. */
 static int
 bounce(struct pmx_context *ctx, struct transfer_note *n, bool in)
 {
@@ -107,7 +111,8 @@ bounce(struct pmx_context *ctx, struct transfer_note *n, bool in)
 
 	if (result != 0)
 		return result;
-	if (!slot_room(&ctx->sub, 2)) { /* making room for it may have taken slots that the caller counts on */
+	/* making room for it may have taken slots that the caller counts on */
+	if (!slot_room(&ctx->sub, 2)) {
 		bounce_put(ctx, at);
 		return -EAGAIN;
 	}
@@ -134,7 +139,7 @@ unbounce(struct pmx_context *ctx, struct transfer_note *n, uint8_t error)
 	if (home == NULL || (error != 0 && error != EMSGSIZE))
 		return;
 	if (n->t.part != NULL)
-		part_from(n->t.part, at, n->t.len, &p);
+		layout_part(n->t.part, at, n->t.len, &p);
 	for (part_begin(&it, &p); part_next(&it, &run);)
 		memcpy(home + run.offset, at + run.offset, run.len);
 	n->t.local = home;
@@ -207,7 +212,8 @@ transfers_results(struct pmx_context *ctx, const struct completion *c)
 	for (uint32_t i = 0; i < (c->count & 0xFFFF) && i < COMPLETION_BUFS; i++) {
 		uint32_t place = c->item[i] & 0xFFFFFF;
 
-		if (place < ctx->transfer_count && ctx->transfers[place].busy && !ctx->transfers[place].ended)
+		if (place < ctx->transfer_count && ctx->transfers[place].busy &&
+			!ctx->transfers[place].ended)
 			end(ctx, (uint16_t)place, (uint8_t)(c->item[i] >> 24));
 	}
 	return true;
@@ -230,7 +236,8 @@ keep_events(struct pmx_context *ctx)
 	if (left > 0)
 		memcpy(kept, ctx->kept_events + ctx->kept_events_head, left * sizeof(*kept));
 	for (uint32_t i = left; i < n; i++)
-		memcpy(&kept[i], slot_at(&ctx->events, ctx->events.pos + (i - left))->body, sizeof(*kept));
+		memcpy(&kept[i], slot_at(&ctx->events, ctx->events.pos + (i - left))->body,
+			sizeof(*kept));
 	free(ctx->kept_events);
 	ctx->kept_events = kept;
 	ctx->kept_events_head = 0;
@@ -281,8 +288,10 @@ is_aligned(const volatile int32_t *word)
 static uint8_t
 desc_flags(const struct pmx_transfer *t)
 {
-	return (t->flags & PMX_AREA ? TRANSFER_AREA : 0) | (t->flags & PMX_ORDERED ? TRANSFER_ORDERED : 0) |
-		(t->flags & PMX_NOTIFY ? TRANSFER_NOTIFY : 0) | (t->flags & OF_AN_OFFER ? TRANSFER_OFFERED : 0);
+	return (t->flags & PMX_AREA ? TRANSFER_AREA : 0) |
+		(t->flags & PMX_ORDERED ? TRANSFER_ORDERED : 0) |
+		(t->flags & PMX_NOTIFY ? TRANSFER_NOTIFY : 0) |
+		(t->flags & OF_AN_OFFER ? TRANSFER_OFFERED : 0);
 }
 
 /* Fill a place's description; the caller knows that the submission ring has room. */
@@ -308,10 +317,12 @@ submit_desc(struct pmx_context *ctx, uint16_t place, uint8_t kind, int64_t memor
 	d->local = (uintptr_t)t->local;
 	d->status = 0;
 	if (t->status != NULL && n->parent == NO_PLACE) {
-		int64_t where = memory_of(ctx, (const void *)(uintptr_t)t->status, sizeof(*t->status));
+		int64_t where = piece_of(ctx, (const void *)(uintptr_t)t->status,
+			sizeof(*t->status));
 
 		*t->status = 1;
-		if (where >= 0 && where != MEMORY_COPIED && is_aligned(t->status) && n->left == 0 && (t->part == NULL || t->part->kind != PMX_PART_TWIN)) {
+		if (where >= 0 && where != MEMORY_COPIED && is_aligned(t->status) && n->left == 0 &&
+			(t->part == NULL || t->part->kind != PMX_PART_TWIN)) {
 			d->status = (uintptr_t)t->status;
 			d->status_memory = (uint32_t)where;
 		} else {
@@ -358,7 +369,8 @@ frame_in(struct pmx_context *ctx, uint16_t buf)
 }
 
 static void
-put_head(struct pmx_context *ctx, uint16_t place, struct wire_transfer *h, uint64_t offset, uint8_t flags)
+put_head(struct pmx_context *ctx, uint16_t place, struct wire_transfer *h, uint64_t offset,
+	uint8_t flags)
 {
 	const struct pmx_transfer *t = &ctx->transfers[place].t;
 	bool last = flags & WIRE_T_LAST;
@@ -380,7 +392,7 @@ static bool
 has_buffer(struct pmx_context *ctx)
 {
 	if (ctx->free_count == 0)
-		context_completions(ctx);
+		ctx_completions(ctx);
 	return ctx->free_count != 0;
 }
 
@@ -395,15 +407,18 @@ take_buffer(struct pmx_context *ctx)
 
 /* ------------------------------------------------------------------ order */
 
-/* Is there an earlier transfer to the same context, of those that are not all submitted, or of all? */
+/* Is there an earlier transfer to the same context, of those that are not all submitted, or of
+ * all? */
 static bool
-has_earlier(const struct pmx_context *ctx, const struct pmx_transfer *t, uint64_t age, bool unfinished_only)
+has_earlier(const struct pmx_context *ctx, const struct pmx_transfer *t, uint64_t age,
+	bool unfinished_only)
 {
 	for (uint32_t i = 0; i < ctx->transfer_count; i++) {
 		const struct transfer_note *n = &ctx->transfers[i];
 
-		if (n->busy && !n->ended && n->request == NO_REQUEST && n->age < age && n->t.peer.node == t->peer.node &&
-			n->t.peer.context == t->peer.context && (n->unfinished || !unfinished_only))
+		if (n->busy && !n->ended && n->request == NO_REQUEST && n->age < age &&
+			n->t.peer.node == t->peer.node && n->t.peer.context == t->peer.context &&
+			(n->unfinished || !unfinished_only))
 			return true;
 	}
 	return false;
@@ -422,7 +437,8 @@ static uint32_t
 pack(struct pmx_context *ctx, struct transfer_note *n, uint8_t *to, uint64_t *at, bool *last)
 {
 	const uint8_t *local = n->t.local;
-	uint8_t *twin = n->t.part != NULL && n->t.part->kind == PMX_PART_DIFF ? n->t.part->twin : NULL;
+	uint8_t *twin = n->t.part != NULL && n->t.part->kind == PMX_PART_DIFF ? n->t.part->twin
+									      : NULL;
 	uint32_t used = 0;
 	uint64_t before = 0; /* end of the run before */
 
@@ -440,7 +456,8 @@ pack(struct pmx_context *ctx, struct transfer_note *n, uint8_t *to, uint64_t *at
 			return used;
 		room -= (uint32_t)sizeof(struct wire_run);
 		len = n->run.len < room ? (uint32_t)n->run.len : room;
-		const struct wire_run run = {wire_be32((uint32_t)(n->run.offset - before)), wire_be32(len)};
+		const struct wire_run run = {wire_be32((uint32_t)(n->run.offset - before)),
+			wire_be32(len)};
 
 		memcpy(to + used, &run, sizeof(run));
 		memcpy(to + used + sizeof(run), local + n->run.offset, len);
@@ -500,7 +517,7 @@ ask_on(struct pmx_context *ctx, uint16_t place)
 		memcpy(d->bits, n->t.part->bits + n->at / 64, words * 8);
 		d->unit = n->t.part->unit;
 		d->offset = n->at * unit;
-		submit_desc(ctx, child, TRANSFER_PULL, memory_of(ctx, piece.local, piece.len));
+		submit_desc(ctx, child, TRANSFER_PULL, piece_of(ctx, piece.local, piece.len));
 		n->at += TRANSFER_UNITS;
 	}
 	n->unfinished = false;
@@ -520,7 +537,7 @@ release(struct pmx_context *ctx, uint16_t place)
 		ask_on(ctx, place);
 		return;
 	}
-	submit_desc(ctx, place, n->kind, memory_of(ctx, n->t.local, n->t.len));
+	submit_desc(ctx, place, n->kind, piece_of(ctx, n->t.local, n->t.len));
 	if (n->kind == TRANSFER_PACKED) {
 		pack_on(ctx, place);
 		return;
@@ -540,8 +557,9 @@ transfers_forget(struct pmx_context *ctx, const void *addr, uint64_t len)
 		const uint8_t *local = n->t.local;
 		const uint8_t *twin = n->t.part != NULL ? n->t.part->twin : NULL;
 
-		if (!n->unfinished || !((local < end_of && begin < local + n->t.len) ||
-					      (twin != NULL && twin < end_of && begin < twin + n->t.len)))
+		if (!n->unfinished ||
+			!((local < end_of && begin < local + n->t.len) ||
+				(twin != NULL && twin < end_of && begin < twin + n->t.len)))
 			continue;
 		if (n->held) {
 			end_here(ctx, (uint16_t)i, EFAULT);
@@ -555,9 +573,9 @@ transfers_forget(struct pmx_context *ctx, const void *addr, uint64_t len)
 				end(ctx, (uint16_t)i, EFAULT);
 			continue;
 		}
-		while (!slot_room(&ctx->sub, 1) && !context_gone(ctx))
-			context_wait(ctx);
-		if (context_gone(ctx))
+		while (!slot_room(&ctx->sub, 1) && !ctx_gone(ctx))
+			ctx_wait(ctx);
+		if (ctx_gone(ctx))
 			return;
 		struct submission *s = (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
 
@@ -581,14 +599,15 @@ transfers_progress(struct pmx_context *ctx)
 		left--;
 		if (ctx->transfers[i].held) {
 			if (slot_room(&ctx->sub, 1) &&
-				!must_hold(ctx, &ctx->transfers[i].t, ctx->transfers[i].age, ctx->transfers[i].kind))
+				!must_hold(ctx, &ctx->transfers[i].t, ctx->transfers[i].age,
+					ctx->transfers[i].kind))
 				release(ctx, (uint16_t)i);
 		} else if (ctx->transfers[i].at != UINT64_MAX)
 			ask_on(ctx, (uint16_t)i);
 		else
 			pack_on(ctx, (uint16_t)i);
 	}
-	context_doorbell(ctx);
+	ctx_doorbell(ctx);
 }
 
 /* ------------------------------------------------------------------ the verbs */
@@ -612,12 +631,12 @@ check(const struct pmx_transfer *t, bool push)
 static int
 room_for(struct pmx_context *ctx, uint32_t places, uint32_t n)
 {
-	if (context_gone(ctx))
+	if (ctx_gone(ctx))
 		return -EPIPE;
 	if (unlikely(ctx->sweep))
-		memory_sweep(ctx);
+		pieces_sweep(ctx);
 	if (ctx->places_free < places || !slot_room(&ctx->sub, n))
-		context_completions(ctx);
+		ctx_completions(ctx);
 	if (ctx->places_free >= places && slot_room(&ctx->sub, n))
 		return 0;
 	return -EAGAIN;
@@ -643,12 +662,13 @@ static int
 begin(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind, pmx_transfer_id *id)
 {
 	bool moves = kind != TRANSFER_PIN && kind != TRANSFER_UNPIN;
-	int64_t memory = moves ? memory_of(ctx, t->local, t->len) : MEMORY_COPIED;
+	int64_t memory = moves ? piece_of(ctx, t->local, t->len) : MEMORY_COPIED;
 	uint32_t pin = PIN_NONE;
 
 	if (memory < 0)
 		return (int)memory;
-	bool by_way = moves && memory == MEMORY_COPIED && t->len > 0, bounces = by_way && ctx->no_kernel;
+	bool by_way = moves && memory == MEMORY_COPIED && t->len > 0,
+	     bounces = by_way && ctx->no_kernel;
 
 	if (by_way && !bounces) {
 		int result = pins_get(ctx, t->local, t->len, &pin);
@@ -667,7 +687,7 @@ begin(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind, pmx_t
 			return result;
 		}
 		t = &n->t;
-		memory = memory_of(ctx, t->local, t->len);
+		memory = piece_of(ctx, t->local, t->len);
 	}
 	n->pin = pin;
 	if (id != NULL)
@@ -685,20 +705,22 @@ begin(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind, pmx_t
 	} else {
 		submit_desc(ctx, place, kind, memory);
 	}
-	context_doorbell(ctx);
+	ctx_doorbell(ctx);
 	return 0;
 }
 
 int
-transfers_request(struct pmx_context *ctx, uint8_t kind, const struct pmx_transfer *t, uint32_t request, uint32_t *id)
+transfers_request(struct pmx_context *ctx, uint8_t kind, const struct pmx_transfer *t,
+	uint32_t request, uint32_t *id)
 {
 	struct pmx_transfer mine = *t;
 	uint32_t pin = PIN_NONE;
-	int result = room_for(ctx, 1, kind == TRANSFER_OFFER ? 2 : 1); /* its head follows at once */
+	/* its head follows at once */
+	int result = room_for(ctx, 1, kind == TRANSFER_OFFER ? 2 : 1);
 
 	if (result != 0)
 		return result;
-	int64_t memory = t->len > 0 ? memory_of(ctx, t->local, t->len) : MEMORY_COPIED;
+	int64_t memory = t->len > 0 ? piece_of(ctx, t->local, t->len) : MEMORY_COPIED;
 
 	if (memory < 0)
 		return (int)memory;
@@ -716,7 +738,7 @@ transfers_request(struct pmx_context *ctx, uint8_t kind, const struct pmx_transf
 			put_place(ctx, place);
 			return result;
 		}
-		memory = memory_of(ctx, n->t.local, n->t.len);
+		memory = piece_of(ctx, n->t.local, n->t.len);
 	}
 
 	n->pin = pin;
@@ -724,11 +746,12 @@ transfers_request(struct pmx_context *ctx, uint8_t kind, const struct pmx_transf
 	ctx->requested++;
 	*id = id_of(ctx, place);
 	submit_desc(ctx, place, kind, memory);
-	context_doorbell(ctx);
+	ctx_doorbell(ctx);
 	return 0;
 }
 
-/* What this library packs: all in one frame, or in parts; or all of it frame by frame, where the engine may not reach it. */
+/* What this library packs: all in one frame, or in parts; or all of it frame by frame, where the
+ * engine may not reach it. */
 static int
 push_packed(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id)
 {
@@ -753,7 +776,7 @@ push_packed(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_
 		struct part p = {.kind = PART_BASIC, .bytes = t->len};
 
 		if (t->part != NULL)
-			part_from(t->part, t->local, t->len, &p);
+			layout_part(t->part, t->local, t->len, &p);
 		part_begin(&n->it, &p);
 		n->run = (struct part_run){0, 0};
 		if (held) {
@@ -765,7 +788,7 @@ push_packed(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_
 			pack_on(ctx, place);
 		}
 	}
-	context_doorbell(ctx);
+	ctx_doorbell(ctx);
 	return 0;
 }
 
@@ -773,9 +796,12 @@ int
 pmx_push(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id)
 {
 	int result = check(t, true);
-	/* one that must wait for others is the engine's, which knows when; what the engine may not reach is packed all the same */
-	bool packed = t->part != NULL || (ctx->no_kernel && memory_of(ctx, t->local, t->len) == MEMORY_COPIED) ||
-		(t->len <= ctx->transfer_payload && !(t->flags & PMX_ORDERED && has_earlier(ctx, t, UINT64_MAX, false)));
+	/* one that must wait for others is the engine's, which knows when; what the engine may not
+	 * reach is packed all the same */
+	bool packed = t->part != NULL ||
+		(ctx->no_kernel && piece_of(ctx, t->local, t->len) == MEMORY_COPIED) ||
+		(t->len <= ctx->transfer_payload &&
+			!(t->flags & PMX_ORDERED && has_earlier(ctx, t, UINT64_MAX, false)));
 
 	if (result == 0)
 		result = room_for(ctx, 1, packed ? 2 : 1);
@@ -794,7 +820,8 @@ pmx_pull(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id 
 {
 	int result = check(t, false);
 
-	/* One that becomes several has a place besides theirs: not the last one, for they could not begin. */
+	/* One that becomes several has a place besides theirs: not the last one, for they could not
+	 * begin. */
 	if (result == 0) {
 		bool several = t->part != NULL && t->part->kind == PMX_PART_BITMAP;
 
@@ -841,9 +868,9 @@ pmx_transfer_done(struct pmx_context *ctx, pmx_transfer_id id)
 	const struct transfer_note *n = &ctx->transfers[place];
 
 	if (n->uses == use) {
-		context_completions(ctx);
+		ctx_completions(ctx);
 		if (n->uses == use)
-			return context_gone(ctx) ? -EPIPE : 0;
+			return ctx_gone(ctx) ? -EPIPE : 0;
 	}
 	uint8_t error = n->uses == use + 1 ? n->error : n->uses == use + 2 ? n->before : 0;
 
@@ -853,21 +880,21 @@ pmx_transfer_done(struct pmx_context *ctx, pmx_transfer_id id)
 uint32_t
 pmx_transfers_pending(struct pmx_context *ctx)
 {
-	context_completions(ctx);
+	ctx_completions(ctx);
 	return ctx->transfer_count - ctx->places_free - ctx->events_waiting - ctx->requested;
 }
 
 int
 pmx_sync_wait(struct pmx_context *ctx, int64_t timeout_us)
 {
-	int64_t until = timeout_us < 0 ? INT64_MAX : context_now_us() + timeout_us;
+	int64_t until = timeout_us < 0 ? INT64_MAX : ctx_now_us() + timeout_us;
 
 	while (pmx_transfers_pending(ctx) != 0) {
-		if (context_gone(ctx))
+		if (ctx_gone(ctx))
 			return -EPIPE;
-		if (timeout_us >= 0 && context_now_us() >= until)
+		if (timeout_us >= 0 && ctx_now_us() >= until)
 			return -ETIMEDOUT;
-		context_wait(ctx);
+		ctx_wait(ctx);
 	}
 	return 0;
 }
@@ -890,7 +917,8 @@ ended_event(struct pmx_context *ctx, struct pmx_event *event)
 
 		if (!n->busy || !n->ended)
 			continue;
-		*event = (struct pmx_event){PMX_EVENT_ENDED, n->t.peer, n->t.len, n->cookie, -(int32_t)n->error};
+		*event = (struct pmx_event){PMX_EVENT_ENDED, n->t.peer, n->t.len, n->cookie,
+			-(int32_t)n->error};
 		ctx->events_waiting--;
 		put_place(ctx, (uint16_t)i);
 		return 1;
@@ -913,17 +941,17 @@ pmx_event(struct pmx_context *ctx, struct pmx_event *event)
 			slot_take(&ctx->events, 1, false);
 		}
 		*event = (struct pmx_event){PMX_EVENT_PUSHED, {e.node, e.ctx}, e.len, e.imm, 0};
-		context_doorbell(ctx);
+		ctx_doorbell(ctx);
 		return 1;
 	}
 	if (ctx->events_waiting == 0)
-		context_completions(ctx);
+		ctx_completions(ctx);
 	if (ctx->events_waiting != 0)
 		return ended_event(ctx, event);
-	return context_gone(ctx) ? -EPIPE : 0;
+	return ctx_gone(ctx) ? -EPIPE : 0;
 }
 
-const struct client_service transfer_client = {
+const struct client_service client_transfer = {
 	.name = "transfer",
 	.open = transfers_open,
 	.close = transfers_close,

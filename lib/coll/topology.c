@@ -88,8 +88,10 @@ number(const char *text, const struct unit *units, uint64_t *out)
 	return false;
 }
 
-static const struct unit rates[] = {{"", 1}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {NULL, 0}};
-static const struct unit sizes[] = {{"", 1}, {"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {NULL, 0}};
+static const struct unit rates[] = {{"", 1}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12},
+	{NULL, 0}};
+static const struct unit sizes[] = {{"", 1}, {"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30},
+	{NULL, 0}};
 static const struct unit times[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {NULL, 0}};
 
 /* name[first-last]; a plain name has one member, itself. */
@@ -107,7 +109,8 @@ read_range(const struct reader *r, const char *word, struct range *out)
 	int used = 0;
 
 	if (stem == 0 || stem >= TOPOLOGY_NAME_MAX - 6)
-		return complain(r, "'%s': a name has 1 to %u characters", word, TOPOLOGY_NAME_MAX - 7);
+		return complain(r, "'%s': a name has 1 to %u characters", word,
+			TOPOLOGY_NAME_MAX - 7);
 	snprintf(out->stem, sizeof(out->stem), "%.*s", (int)stem, word);
 	out->first = out->last = 0;
 	out->plain = bracket == NULL;
@@ -143,8 +146,10 @@ add_vertex(struct reader *r, const char *name, bool host, uint64_t buffer)
 		return -ENOMEM;
 	struct topology_vertex *v = &t->vertices[t->vertex_count++];
 
-	*v = (struct topology_vertex){.host = host ? t->host_count++ : TOPOLOGY_NONE,
-		.buffer_bytes = buffer};
+	*v = (struct topology_vertex){
+		.host = host ? t->host_count++ : TOPOLOGY_NONE,
+		.buffer_bytes = buffer,
+	};
 	snprintf(v->name, sizeof(v->name), "%s", name);
 	return 0;
 }
@@ -159,7 +164,8 @@ read_vertices(struct reader *r, char **words, unsigned n, bool host)
 
 	if (n < 2 || n > (host ? 2u : 3u))
 		return complain(r, host ? "host NAME" : "switch NAME [buffer=SIZE]");
-	if (n == 3 && (strncmp(words[2], "buffer=", 7) != 0 || !number(words[2] + 7, sizes, &buffer)))
+	if (n == 3 &&
+		(strncmp(words[2], "buffer=", 7) != 0 || !number(words[2] + 7, sizes, &buffer)))
 		return complain(r, "'%s': buffer=SIZE, in bytes, with K or M", words[2]);
 	if ((e = read_range(r, words[1], &range)) != 0)
 		return e;
@@ -199,13 +205,16 @@ read_link(struct reader *r, char **words, unsigned n)
 	if (n != 5)
 		return complain(r, "link NAME NAME bandwidth=RATE latency=TIME");
 	for (unsigned i = 3; i < 5; i++) {
-		bool ok = strncmp(words[i], "bandwidth=", 10) == 0 ?
-			number(words[i] + 10, rates, &l.bandwidth_bps) && l.bandwidth_bps >= 1000 :
-			strncmp(words[i], "latency=", 8) == 0 && number(words[i] + 8, times, &l.latency_ns);
+		bool ok = strncmp(words[i], "bandwidth=", 10) == 0
+			? number(words[i] + 10, rates, &l.bandwidth_bps) && l.bandwidth_bps >= 1000
+			: strncmp(words[i], "latency=", 8) == 0 &&
+				number(words[i] + 8, times, &l.latency_ns);
 
 		if (!ok)
-			return complain(r, "'%s': bandwidth=RATE in bit/s (K, M, G; at least 1K) and "
-					   "latency=TIME with ns, us, ms or s", words[i]);
+			return complain(r,
+				"'%s': bandwidth=RATE in bit/s (K, M, G; at least 1K) and "
+				"latency=TIME with ns, us, ms or s",
+				words[i]);
 	}
 	if (l.bandwidth_bps == 0)
 		return complain(r, "the link has no bandwidth");
@@ -225,7 +234,8 @@ read_line(struct reader *r, char *line)
 	unsigned n = 0;
 
 	line[strcspn(line, "#")] = '\0';
-	for (char *w = strtok_r(line, " \t\r", &save); w != NULL; w = strtok_r(NULL, " \t\r", &save)) {
+	for (char *w = strtok_r(line, " \t\r", &save); w != NULL;
+		w = strtok_r(NULL, " \t\r", &save)) {
 		if (n == WORDS_MAX)
 			return complain(r, "too many words");
 		words[n++] = w;
@@ -248,7 +258,8 @@ make_edges(struct reader *r)
 
 	t->edge_count = 2 * r->link_count;
 	t->edges = calloc(t->edge_count + 1, sizeof(*t->edges));
-	uint32_t *other = calloc(t->edge_count + 1, sizeof(*other)); /* link -> its first edge + 1 */
+	/* link -> its first edge + 1 */
+	uint32_t *other = calloc(t->edge_count + 1, sizeof(*other));
 
 	if (t->edges == NULL || other == NULL) {
 		free(other);
@@ -261,8 +272,12 @@ make_edges(struct reader *r)
 
 			if (l->a != v && l->b != v)
 				continue;
-			t->edges[at] = (struct topology_edge){.from = v, .to = l->a == v ? l->b : l->a,
-				.bandwidth_bps = l->bandwidth_bps, .latency_ns = l->latency_ns};
+			t->edges[at] = (struct topology_edge){
+				.from = v,
+				.to = l->a == v ? l->b : l->a,
+				.bandwidth_bps = l->bandwidth_bps,
+				.latency_ns = l->latency_ns,
+			};
 			if (other[i]) {
 				t->edges[at].reverse = other[i] - 1;
 				t->edges[other[i] - 1].reverse = at;

@@ -6,7 +6,7 @@
  *
  * The text, a line each; # begins a comment:
  *
- *   switch NAME [buffer=SIZE]                  SIZE bytes of queue at each port (K, M); none: no bound
+ *   switch NAME [buffer=SIZE] SIZE bytes of queue at each port (K, M); none: no bound
  *   host NAME                                  hosts are nodes 0, 1, 2 ... in the order of the text
  *   link NAME NAME bandwidth=RATE latency=TIME RATE in bit/s (K, M, G), TIME with ns, us, ms or s
  *
@@ -33,8 +33,8 @@ struct topology_vertex {
 
 /* One direction of a link. */
 struct topology_edge {
-	uint32_t from, to;     /* vertices */
-	uint32_t reverse;      /* the edge of the other direction */
+	uint32_t from, to; /* vertices */
+	uint32_t reverse;  /* the edge of the other direction */
 	uint64_t bandwidth_bps, latency_ns;
 };
 
@@ -43,7 +43,8 @@ struct topology {
 	struct topology_vertex *vertices;
 	struct topology_edge *edges; /* by vertex */
 	uint32_t *hosts;             /* node number -> vertex */
-	uint32_t *routes;            /* vertex * host_count + node -> edge, TOPOLOGY_NONE at the node */
+	uint32_t *routes;            /* vertex * host_count + node -> edge, TOPOLOGY_NONE at the
+				      * node */
 };
 
 /* Read a text. 0 with *out, which the caller frees; or -EINVAL, -ENOMEM with a sentence in error

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What follows from a configuration by itself. Pure but for config_socket_path(), which asks whose process this is.
+ * What follows from a configuration by itself. Pure but for config_socket_path(), which asks whose
+ * process this is.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,8 +41,7 @@ config_socket_path(const struct config *c, char *out, size_t size)
 void
 config_made_up_mac(uint32_t node, struct rte_ether_addr *mac)
 {
-	*mac = (struct rte_ether_addr){
-		{0x02, 0x50, 0x4D, 0, (uint8_t)(node >> 8), (uint8_t)node}};
+	*mac = (struct rte_ether_addr){{0x02, 0x50, 0x4D, 0, (uint8_t)(node >> 8), (uint8_t)node}};
 }
 
 uint32_t

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A node's configuration as numbers, and what follows from it by itself. lib/node/config_file.h reads it from a file.
+ * A node's configuration as numbers, and what follows from it by itself. lib/node/config_file.h
+ * reads it from a file.
  */
 #ifndef PMX_CONFIG_H
 #define PMX_CONFIG_H
@@ -13,11 +14,11 @@
 #include "link.h"
 #include "proto/proto.h"
 
-#define CONFIG_LINKS_MAX 4
-#define CONFIG_NAME_MAX  INSTANCE_NAME_MAX
-#define CONFIG_LANES_MAX 16
+#define CONFIG_LINKS_MAX  4
+#define CONFIG_NAME_MAX   INSTANCE_NAME_MAX
+#define CONFIG_LANES_MAX  16
 #define CONFIG_RANGES_MAX 8
-#define CONFIG_IDS_MAX   8
+#define CONFIG_IDS_MAX    8
 
 enum idle_policy {
 	IDLE_SPIN,     /* never gives the CPU away */
@@ -47,20 +48,23 @@ struct config_peer {
 /* [contexts FIRST-LAST]: who may open these, and what they may have. */
 struct config_range {
 	uint32_t first, last;
-	char uid[128], gid[128];          /* names or numbers with commas between; both "": whom no range names */
+	char uid[128], gid[128]; /* names or numbers with commas between; both "": whom no
+				  * range names */
 	uint32_t uids[CONFIG_IDS_MAX], gids[CONFIG_IDS_MAX];
-	uint32_t uid_count, gid_count;    /* both 0: as above */
-	uint32_t send_buffers, receive_buffers, lhs_entries, burst, pin_bytes, shared_bytes; /* 0: as [limits] */
+	uint32_t uid_count, gid_count; /* both 0: as above */
+	/* 0: as [limits] */
+	uint32_t send_buffers, receive_buffers, lhs_entries, burst, pin_bytes, shared_bytes;
 };
 
 struct config {
-	bool alone;          /* no key: this process has no other node, which would want some of its EAL's memory */
+	bool alone; /* no key: this process has no other node, which would want some of its
+		     * EAL's memory */
 	/* [node] */
 	uint32_t id;
 	char name[CONFIG_NAME_MAX];
 	/* [engine] */
-	uint32_t lanes;      /* poll-mode lcores */
-	uint32_t idle;       /* enum idle_policy */
+	uint32_t lanes; /* poll-mode lcores */
+	uint32_t idle;  /* enum idle_policy */
 	uint32_t idle_us;
 	uint32_t burst;
 	uint32_t matching;   /* enum matching_by */
@@ -71,8 +75,8 @@ struct config {
 	/* [proto] */
 	struct proto_config proto;
 	uint32_t keepalive_ms, flow_idle_ms;
-	uint32_t recovery;   /* enum proto_recovery */
-	uint32_t cc;         /* 0 delay, 1 pm */
+	uint32_t recovery; /* enum proto_recovery */
+	uint32_t cc;       /* 0 delay, 1 pm */
 	bool checksum;
 	/* [limits] */
 	uint32_t contexts, send_buffers, receive_buffers, mbufs, submissions;
@@ -83,7 +87,7 @@ struct config {
 	uint32_t pin_bytes, pin_entries, shared_bytes;
 	bool pin_cache, pin_watch;
 	/* [access] */
-	char socket[108];    /* "" = by node.name, "off" */
+	char socket[108]; /* "" = by node.name, "off" */
 	char socket_owner[32], socket_group[32], socket_mode[8];
 	uint32_t owner, group, mode; /* of the socket; UINT32_MAX: as the process has it */
 	/* [contexts FIRST-LAST] */
@@ -99,7 +103,8 @@ void config_free(struct config *c);
 const struct config_range *config_range(const struct config *c, uint32_t ctx);
 /* Where thin clients attach, as [access] says or by the name. */
 void config_socket_path(const struct config *c, char *out, size_t size);
-/* The MAC that every node can tell from the number, 02:50:4d:00:hi:lo, where the file gives none. */
+/* The MAC that every node can tell from the number, 02:50:4d:00:hi:lo, where the file gives
+ * none. */
 void config_made_up_mac(uint32_t node, struct rte_ether_addr *mac);
 /* Payload bytes of a frame over link l. */
 uint32_t config_payload_max(const struct config *c);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Completions: of the core to send buffers and to services, and of both to clients. Runs on the lane.
+ * Completions: of the core to send buffers and to services, and of both to clients. Runs on the
+ * lane.
  */
 #include <sys/eventfd.h>
 

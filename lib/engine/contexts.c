@@ -7,10 +7,11 @@
  * 1. A context that closes goes on until its submissions are taken, then until what it sent is
  *    done with (the core's retries bound that); then every mbuf it had returns to the pool.
  * 2. An aborted context (its process is gone) skips the first two: all it sent ends at once.
- * 3. Admission: a context is opened only if all the mbufs that it may ever hold at once are there, so one
- *    context can never starve another, nor the links. A thin context holds none of what it received, for that
- *    is copied. Some are kept back for each context that is not open, so that all of limits.contexts
- *    can be: when fewer are left than a default context has, it gets fewer, and is told how many.
+ * 3. Admission: a context is opened only if all the mbufs that it may ever hold at once are there,
+ *    so one context can never starve another, nor the links. A thin context holds none of what it
+ *    received, for that is copied. Some are kept back for each context that is not open, so that
+ *    all of limits.contexts can be: when fewer are left than a default context has, it gets fewer,
+ *    and is told how many.
  */
 #include <errno.h>
 #include <string.h>
@@ -55,7 +56,8 @@ shrink(const struct node *n, struct quotas *q, bool thin)
 
 	if (have >= want)
 		return;
-	/* a thin one needs none of its own for what it receives, if it keeps within what all of them share */
+	/* a thin one needs none of its own for what it receives, if it keeps within what all of
+	 * them share */
 	if (thin && n->assembly_frames >= least.plain + least.matched) {
 		q->matched = RTE_MIN(q->matched, n->assembly_frames / 3);
 		q->plain = RTE_MIN(q->plain, n->assembly_frames - q->matched);
@@ -67,12 +69,13 @@ shrink(const struct node *n, struct quotas *q, bool thin)
 	if (thin)
 		return;
 	q->plain = RTE_MAX((uint32_t)(q->plain * have / want), RTE_MIN(least.plain, q->plain));
-	q->matched = RTE_MAX((uint32_t)(q->matched * have / want), RTE_MIN(least.matched, q->matched));
+	q->matched = RTE_MAX((uint32_t)(q->matched * have / want),
+		RTE_MIN(least.matched, q->matched));
 }
 
 int
-quotas_of(const struct node *n, uint16_t ctx, uint32_t send_buffers, uint32_t receive_buffers, bool thin,
-	struct quotas *q)
+quotas_of(const struct node *n, uint16_t ctx, uint32_t send_buffers, uint32_t receive_buffers,
+	bool thin, struct quotas *q)
 {
 	const struct config *c = &n->config;
 	const struct config_range *g = config_range(c, ctx);
@@ -88,7 +91,8 @@ quotas_of(const struct node *n, uint16_t ctx, uint32_t send_buffers, uint32_t re
 	q->matched = c->matched_buffers < half ? c->matched_buffers : half;
 	if (q->send > send_most || q->plain > receive_most)
 		return -EINVAL;
-	if (send_buffers == 0 && receive_buffers == 0 && (g == NULL || (g->send_buffers == 0 && g->receive_buffers == 0)))
+	if (send_buffers == 0 && receive_buffers == 0 &&
+		(g == NULL || (g->send_buffers == 0 && g->receive_buffers == 0)))
 		shrink(n, q, thin);
 	return 0;
 }
@@ -123,7 +127,10 @@ fill_send_slots(struct node *n, struct channel *ch)
 			return -ENOSPC;
 		}
 		ch->slots[i] = (struct send_slot){
-			.ctx = ch->ctx, .number = (uint16_t)i, .state = SEND_CLIENT};
+			.ctx = ch->ctx,
+			.number = (uint16_t)i,
+			.state = SEND_CLIENT,
+		};
 		slot_set_buffer(ch, i, m);
 	}
 	return 0;
@@ -131,7 +138,8 @@ fill_send_slots(struct node *n, struct channel *ch)
 
 /* What waits here for the context to open stays. */
 static void
-join_inlet(struct inlet *in, const struct lhs_config *c, void *memory, _Atomic uint32_t *read, uint16_t endpoint)
+join_inlet(struct inlet *in, const struct lhs_config *c, void *memory, _Atomic uint32_t *read,
+	uint16_t endpoint)
 {
 	lhs_end_init(&in->lhs, c, memory);
 	in->read = read;
@@ -154,10 +162,13 @@ join_own(struct node *n, struct channel *ch)
 	ch->send_off = channel_part(ch, n->layout.send_off);
 	ch->bufs = ch->thin ? ch->thin->bufs : n->bufs;
 	ch->bufs_count = ch->thin ? ch->thin->count : n->bufs_count;
-	slot_end_init(&ch->sub, channel_part(ch, n->layout.submissions), g->submissions, &shm->submissions_pos);
-	slot_end_init(&ch->com, channel_part(ch, n->layout.completions), g->completions, &shm->completions_pos);
+	slot_end_init(&ch->sub, channel_part(ch, n->layout.submissions), g->submissions,
+		&shm->submissions_pos);
+	slot_end_init(&ch->com, channel_part(ch, n->layout.completions), g->completions,
+		&shm->completions_pos);
 	join_inlet(&ch->plain, &g->lhs, channel_part(ch, n->layout.lhs), &shm->lhs_pos, ch->ctx);
-	join_inlet(&ch->matched, &g->matched, channel_part(ch, n->layout.matched), &shm->matched_pos, ch->ctx | WIRE_MATCHED);
+	join_inlet(&ch->matched, &g->matched, channel_part(ch, n->layout.matched),
+		&shm->matched_pos, ch->ctx | WIRE_MATCHED);
 	if (range && range->lhs_entries && range->lhs_entries < ch->plain.lhs_size)
 		ch->plain.lhs_size = range->lhs_entries;
 	if (range && range->lhs_entries && range->lhs_entries < ch->matched.lhs_size)
@@ -171,7 +182,9 @@ join_own(struct node *n, struct channel *ch)
 	ch->received = ch->sent = ch->bad = 0;
 	ch->burst = range && range->burst ? range->burst : n->config.burst;
 	ch->space = (struct memory_space){
-		.most = ch->thin == NULL ? UINT64_MAX : range && range->shared_bytes ? range->shared_bytes : n->config.shared_bytes,
+		.most = ch->thin == NULL               ? UINT64_MAX
+			: range && range->shared_bytes ? range->shared_bytes
+						       : n->config.shared_bytes,
 		.mm_fd = -1,
 	};
 	ch->results = 0;
@@ -205,8 +218,7 @@ join_ends(struct node *n, struct channel *ch)
 	shm->pin_cache = n->config.pin_cache;
 	shm->pin_watch = n->config.pin_watch;
 	shm->yields = n->config.idle != IDLE_SPIN && n->config.idle != IDLE_PAUSE;
-	shm->engine_may_sleep =
-		n->config.idle == IDLE_ADAPTIVE || n->config.idle == IDLE_SLEEP;
+	shm->engine_may_sleep = n->config.idle == IDLE_ADAPTIVE || n->config.idle == IDLE_SLEEP;
 }
 
 /* Its region and bells are the client's, or the node's own again. */
@@ -313,8 +325,8 @@ open_context(struct engine *e, struct command *cmd)
 	/* 64-bit: 32768 buffers of 64 KiB */
 	uint64_t most = (uint64_t)ch->send_buffers * n->frag_len;
 
-	ch->shm->max_message =
-		most < n->config.message_max ? (uint32_t)most : n->config.message_max;
+	ch->shm->max_message = most < n->config.message_max ? (uint32_t)most
+							    : n->config.message_max;
 	ch->pid = cmd->pid;
 	atomic_store_explicit(&ch->aborted, false, memory_order_relaxed);
 	/* 0: the kernel finds no such process, and copies nothing */
@@ -335,8 +347,9 @@ open_context(struct engine *e, struct command *cmd)
 	return 0;
 }
 
-/* Nothing new comes in. What was sent is still delivered if it may linger, otherwise ends at once; what services
- * have under way ends. Services end in the reverse of their order, for they are built on one another. */
+/* Nothing new comes in. What was sent is still delivered if it may linger, otherwise ends at once;
+ * what services have under way ends. Services end in the reverse of their order, for they are built
+ * on one another. */
 static void
 close_endpoints(struct engine *e, struct channel *ch, bool linger)
 {
@@ -368,7 +381,8 @@ close_context(struct engine *e, const struct command *cmd)
 		ch->state = CHANNEL_DEAD;
 		close_endpoints(e, ch, false);
 		atomic_store_explicit(&ch->aborted, true, memory_order_relaxed);
-		atomic_fetch_add_explicit(&e->node->aborts, 1, memory_order_release); /* release: aborted before this */
+		/* release: aborted before this */
+		atomic_fetch_add_explicit(&e->node->aborts, 1, memory_order_release);
 	}
 	return 0;
 }
@@ -426,7 +440,8 @@ thin_end(struct node *n, struct channel *ch)
 	struct memory *m = ch->thin->memory;
 
 	set_thin(node_lane(n, ch->ctx), ch, NULL);
-	memory_retire(&n->mappings, m); /* last: who reads the region of others' contexts (telemetry.c) holds what unmaps it */
+	/* last: who reads the region of others' contexts (telemetry.c) holds what unmaps it */
+	memory_retire(&n->mappings, m);
 }
 
 static void
@@ -436,7 +451,8 @@ finish(struct engine *e, struct channel *ch)
 
 	for (uint32_t i = 0; i < ch->send_buffers; i++)
 		rte_pktmbuf_free(ch->slots[i].m);
-	for (uint32_t i = 0, left = ch->thin ? 0 : ch->plain.bulk_out + ch->matched.bulk_out; i < n->bufs_count && left > 0; i++) {
+	for (uint32_t i = 0, left = ch->thin ? 0 : ch->plain.bulk_out + ch->matched.bulk_out;
+		i < n->bufs_count && left > 0; i++) {
 		if (n->bufs[i].owner != ch->ctx)
 			continue;
 		n->bufs[i].owner = BUF_FREE;
@@ -466,9 +482,11 @@ context_reap(struct engine *e, struct channel *ch)
 	unsigned work = 0;
 
 	if (ch->state == CHANNEL_CLOSING) {
-		work = channel_scan(e, ch);
-		/* what waits for room in the core is seen off too; what is written from now on is not */
-		if (slot_filled(&ch->sub, ch->sub.pos) && ch->sub.pos - ch->closed_at <= ch->sub.mask && e->now < ch->close_until)
+		work = submissions_scan(e, ch);
+		/* what waits for room in the core is seen off too; what is written from now on is
+		 * not */
+		if (slot_filled(&ch->sub, ch->sub.pos) &&
+			ch->sub.pos - ch->closed_at <= ch->sub.mask && e->now < ch->close_until)
 			return work;
 		close_endpoints(e, ch, true);
 		ch->state = CHANNEL_DEAD;

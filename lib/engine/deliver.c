@@ -27,9 +27,11 @@ free_one(struct rte_mbuf *m)
 	rte_mbuf_raw_free(m);
 }
 
-/* A payload becomes the context's: where its client reads it, and by which number it is given back. */
+/* A payload becomes the context's: where its client reads it, and by which number it is given
+ * back. */
 static inline uint8_t *
-own(struct inlet *in, struct rte_mbuf *m, uint8_t *payload, uint32_t len, bool head, uint32_t *number)
+own(struct inlet *in, struct rte_mbuf *m, uint8_t *payload, uint32_t len, bool head,
+	uint32_t *number)
 {
 	struct channel *ch = in->ch;
 	struct buf_state *b;
@@ -61,8 +63,8 @@ write_link(uint8_t *payload, int64_t next_off, uint32_t len)
 
 /* A fragment of a message of several. */
 static __rte_noinline void
-put_fragment(struct inlet *in, uint16_t src_node, uint16_t src_ctx,
-	struct rte_mbuf *m, uint8_t *payload, uint32_t len, uint32_t msg_len, bool last)
+put_fragment(struct inlet *in, uint16_t src_node, uint16_t src_ctx, struct rte_mbuf *m,
+	uint8_t *payload, uint32_t len, uint32_t msg_len, bool last)
 {
 	uint32_t number;
 
@@ -84,7 +86,8 @@ put_fragment(struct inlet *in, uint16_t src_node, uint16_t src_ctx,
 	in->chain_at = payload;
 	if (!last)
 		return;
-	uint8_t front[LHS_ENTRY_MAX] = {0}; /* a first fragment may be shorter: what lay there before is nobody's to see */
+	/* a first fragment may be shorter: what lay there before is nobody's to see */
+	uint8_t front[LHS_ENTRY_MAX] = {0};
 
 	memcpy(front, in->chain, in->chain_len < in->lhs.split ? in->chain_len : in->lhs.split);
 	lhs_write(&in->lhs, src_node, src_ctx, msg_len, in->chain_first | LHS_CHAINED,
@@ -95,8 +98,8 @@ put_fragment(struct inlet *in, uint16_t src_node, uint16_t src_ctx,
 
 /* One fragment in order: payload_off bytes into the mbuf's data. */
 static __rte_always_inline void
-put(struct engine *e, struct inlet *in, uint16_t src_node, uint16_t src_ctx,
-	struct rte_mbuf *m, uint32_t payload_off, uint32_t len, uint32_t msg_len, bool last)
+put(struct engine *e, struct inlet *in, uint16_t src_node, uint16_t src_ctx, struct rte_mbuf *m,
+	uint32_t payload_off, uint32_t len, uint32_t msg_len, bool last)
 {
 	uint8_t *payload = rte_pktmbuf_mtod_offset(m, uint8_t *, payload_off);
 	uint32_t number;
@@ -113,7 +116,8 @@ put(struct engine *e, struct inlet *in, uint16_t src_node, uint16_t src_ctx,
 		return;
 	}
 	payload = own(in, m, payload, len, true, &number);
-	lhs_write(&in->lhs, src_node, src_ctx, len, number, offset_of(in->ch, payload), payload, in->lhs.split);
+	lhs_write(&in->lhs, src_node, src_ctx, len, number, offset_of(in->ch, payload), payload,
+		in->lhs.split);
 }
 
 void
@@ -132,17 +136,20 @@ service_in(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint16_t to
 
 /* One fragment in order for a matched endpoint. */
 static inline void
-matched_in(struct engine *e, struct channel *ch, uint16_t node, uint16_t peer, struct rte_mbuf *m, uint32_t len,
-	uint32_t msg_len, bool last)
+matched_in(struct engine *e, struct channel *ch, uint16_t node, uint16_t peer, struct rte_mbuf *m,
+	uint32_t len, uint32_t msg_len, bool last)
 {
 	if (unlikely(ch->state != CHANNEL_OPEN)) {
 		rte_pktmbuf_free(m);
 	} else if (unlikely(msg_len == sizeof(struct wire_match) &&
-			   *rte_pktmbuf_mtod_offset(m, const uint8_t *, WIRE_HDR_BYTES) == WIRE_NOTHING)) {
-		proto_ctx_room(e->proto, ch->matched.endpoint, 1, ch->matched.lhs.split < msg_len, e->now);
+			   *rte_pktmbuf_mtod_offset(m, const uint8_t *, WIRE_HDR_BYTES) ==
+				   WIRE_NOTHING)) {
+		proto_ctx_room(e->proto, ch->matched.endpoint, 1, ch->matched.lhs.split < msg_len,
+			e->now);
 		rte_pktmbuf_free(m);
 	} else {
-		put(e, &ch->matched, node, peer % WIRE_CONTEXTS_MAX, m, WIRE_HDR_BYTES, len, msg_len, last);
+		put(e, &ch->matched, node, peer % WIRE_CONTEXTS_MAX, m, WIRE_HDR_BYTES, len,
+			msg_len, last);
 	}
 }
 
@@ -186,8 +193,8 @@ engine_message(struct engine *e, struct rte_mbuf *m)
 		return;
 	}
 	if (likely(ch->state == CHANNEL_OPEN))
-		put(e, &ch->plain, wire_be16(h->src_node), wire_be16(h->src_ctx), m,
-			WIRE_HDR_BYTES, len, len, true);
+		put(e, &ch->plain, wire_be16(h->src_node), wire_be16(h->src_ctx), m, WIRE_HDR_BYTES,
+			len, len, true);
 	else
 		rte_pktmbuf_free(m);
 }
@@ -210,8 +217,8 @@ engine_deliver(struct engine *e)
 			else if (unlikely(ch->state != CHANNEL_OPEN))
 				rte_pktmbuf_free(m);
 			else
-				inlet_put(e, &ch->plain, d[i].src_node, d[i].src_ctx, m, WIRE_HDR_BYTES,
-					d[i].len, d[i].msg_len, d[i].last);
+				inlet_put(e, &ch->plain, d[i].src_node, d[i].src_ctx, m,
+					WIRE_HDR_BYTES, d[i].len, d[i].msg_len, d[i].last);
 		}
 		work += n;
 	} while (n == BURST_MAX);

@@ -44,7 +44,8 @@ services_drained(const struct engine *e, const struct channel *ch)
 static bool
 is_drained(const struct engine *e, const struct channel *ch)
 {
-	return ch->state == CHANNEL_OPEN && ch->plain.local_head == NULL && ch->matched.local_head == NULL && services_drained(e, ch);
+	return ch->state == CHANNEL_OPEN && ch->plain.local_head == NULL &&
+		ch->matched.local_head == NULL && services_drained(e, ch);
 }
 
 /* Has everything ended that must, before this lane can be given? */
@@ -62,7 +63,8 @@ drained(struct engine *e)
 	}
 	if (!services_drained(e, NULL))
 		return false;
-	/* what cannot be moved ends when nothing else stands in the way, for it does not come back by itself */
+	/* what cannot be moved ends when nothing else stands in the way, for it does not come back
+	 * by itself */
 	local_refuse(e);
 	if (secondaries)
 		contexts_end_secondaries(e);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The state of a lane as bytes, for a primary that takes over: written and read in one order, by one build.
+ * The state of a lane as bytes, for a primary that takes over: written and read in one order, by
+ * one build.
  */
 #ifndef PMX_ENGINE_IMAGE_H
 #define PMX_ENGINE_IMAGE_H
@@ -10,9 +11,9 @@
 #include <stdint.h>
 
 struct image_out {
-	uint8_t *at;            /* of malloc, the caller's to free; NULL at first */
+	uint8_t *at; /* of malloc, the caller's to free; NULL at first */
 	size_t len, room;
-	bool failed;            /* there was no memory */
+	bool failed; /* there was no memory */
 };
 
 struct image_in {

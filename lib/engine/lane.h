@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What a lane, its channels and their node are: the types that all of lib/engine works on.
- * Everything in struct engine and in the channels of its lane belongs to the thread that calls engine_poll (loop.h). A node
- * starts in the caller's thread before any lane polls, and stops after all have stopped.
+ * Everything in struct engine and in the channels of its lane belongs to the thread that calls
+ * engine_poll (loop.h). A node starts in the caller's thread before any lane polls, and stops after
+ * all have stopped.
  *
  * Design notes
  * 1. A context belongs to the lane ctx % lanes, with all its flows. A frame that arrives on
@@ -35,10 +36,11 @@
 #define BURST_MAX     64
 #define TX_QUEUE      128 /* frames waiting for a link that was full */
 #define POOL_CACHE    256
-#define HANDOVER_RING 4096 /* frames */
+#define HANDOVER_RING 4096                 /* frames */
 #define PAYLOAD_START RTE_PKTMBUF_HEADROOM /* of a send buffer, from buf_addr */
-#define BUF_FREE      0xFFFF /* owner: none */
-#define RINGS         (EPOLLIN | EPOLLET) /* of an eventfd in a lane's epoll: each ring is an event, and nobody reads them off */
+#define BUF_FREE      0xFFFF               /* owner: none */
+/* of an eventfd in a lane's epoll: each ring is an event, and nobody reads them off */
+#define RINGS         (EPOLLIN | EPOLLET)
 
 /* Received, sent, and what went wrong between link and core. One writer each. */
 #define ENGINE_COUNTERS(X)                                                                         \
@@ -49,27 +51,33 @@
 	X(rx_frames, "frames", "frames taken from links")                                          \
 	X(drop_foreign, "frames", "of other protocols on the same port")                           \
 	X(drop_short, "frames", "too short for their encapsulation and header")                    \
-	X(drop_bad_ip, "frames", "of encap = udp with malformed IPv4 or UDP: version, lengths, checksum") \
-	X(drop_fragment, "frames", "of encap = udp that came as IP fragments: link.mtu is above the path's") \
-	X(drop_other_mac, "frames", "of encap = udp to another MAC address than the port's: mac= of a peer") \
+	X(drop_bad_ip, "frames",                                                                   \
+		"of encap = udp with malformed IPv4 or UDP: version, lengths, checksum")           \
+	X(drop_fragment, "frames",                                                                 \
+		"of encap = udp that came as IP fragments: link.mtu is above the path's")          \
+	X(drop_other_mac, "frames",                                                                \
+		"of encap = udp to another MAC address than the port's: mac= of a peer")           \
 	X(drop_segmented, "frames", "in several mbufs: link.mtu is below the peer's")              \
 	X(drop_no_checksum, "frames", "without checksum, though proto.checksum = on")              \
 	X(drop_checksum, "frames", "with a wrong checksum")                                        \
 	X(handed_over, "frames", "frames passed to the lane that owns their context")              \
 	X(drop_inbox, "frames", "lost because another lane's inbox was full")                      \
-	X(tx_in_place, "frames", "of transfers, sent from the application's memory without a copy") \
-	X(tx_still_queued, "frames", "retransmissions copied: the port still has the first")   \
+	X(tx_in_place, "frames",                                                                   \
+		"of transfers, sent from the application's memory without a copy")                 \
+	X(tx_still_queued, "frames", "retransmissions copied: the port still has the first")       \
 	X(tx_no_mbuf, "frames", "control frames not sent: no mbuf")                                \
 	X(tx_unknown_node, "frames", "for a node that [nodes] does not have")                      \
 	X(submissions, "messages", "messages taken from applications")                             \
 	X(bad_submissions, "slots", "malformed submissions of applications, refused")              \
 	X(bad_releases, "buffers", "buffers given back that the application did not own")          \
 	X(bad_positions, "events", "impossible ring positions in an application's memory")         \
-	X(bad_transfers, "frames", "malformed messages to transfer endpoints: the peer's engine is at fault")  \
+	X(bad_transfers, "frames",                                                                 \
+		"malformed messages to transfer endpoints: the peer's engine is at fault")         \
 	X(refused_accesses, "frames", "accesses to memory here that its owner did not allow")      \
-	X(pins_granted, "pins", "regions here pinned for others")                                    \
-	X(pins_released, "pins", "... and no longer: released, or ended with their askers or regions") \
-	X(pins_refused, "pins", "asked for and not granted: no such memory, or no room for more")      \
+	X(pins_granted, "pins", "regions here pinned for others")                                  \
+	X(pins_released, "pins",                                                                   \
+		"... and no longer: released, or ended with their askers or regions")              \
+	X(pins_refused, "pins", "asked for and not granted: no such memory, or no room for more")  \
 	X(local_messages, "messages", "messages between contexts of this node")                    \
 	X(contexts_opened, "contexts", "contexts opened")                                          \
 	X(contexts_died, "contexts", "contexts whose process ended without closing them")
@@ -98,18 +106,18 @@ struct buf_priv {
 
 /* Received bulk buffers, by number. */
 struct buf_state {
-	uint16_t owner;    /* context that holds it, BUF_FREE */
-	bool head;         /* first of a message */
-	bool matched;      /* it came through channel.matched */
+	uint16_t owner; /* context that holds it, BUF_FREE */
+	bool head;      /* first of a message */
+	bool matched;   /* it came through channel.matched */
 	struct rte_mbuf *m;
-	uint32_t next;     /* of the same message, UINT32_MAX = last */
+	uint32_t next; /* of the same message, UINT32_MAX = last */
 };
 
 enum slot_state {
-	SEND_CLIENT,  /* the application may write it */
-	SEND_QUEUED,  /* the core has it */
-	SEND_LOCAL,   /* on its way to a context of this node */
-	SEND_LINGER,  /* done, but a link still reads it */
+	SEND_CLIENT, /* the application may write it */
+	SEND_QUEUED, /* the core has it */
+	SEND_LOCAL,  /* on its way to a context of this node */
+	SEND_LINGER, /* done, but a link still reads it */
 };
 
 /* The core's handle of a sent frame is the address of its slot. */
@@ -120,20 +128,20 @@ struct send_slot {
 	uint8_t error;
 };
 
-/* Where messages for one of a context's endpoints land: an LHS ring, a share of bulk buffers, and those of this node
- * that wait for room in them. */
+/* Where messages for one of a context's endpoints land: an LHS ring, a share of bulk buffers, and
+ * those of this node that wait for room in them. */
 struct inlet {
 	struct channel *ch;
 	struct lhs_end lhs;
-	_Atomic uint32_t *read;  /* the reader's position, in shared memory */
-	uint32_t lhs_pos;        /* ... as far as room was given back */
+	_Atomic uint32_t *read; /* the reader's position, in shared memory */
+	uint32_t lhs_pos;       /* ... as far as room was given back */
 	uint32_t lhs_size;
 	uint32_t bulk_quota, bulk_out;
 	struct rte_mbuf *local_head, *local_tail;
 	uint8_t *chain, *chain_at; /* message being put together: its first and last payload */
 	uint32_t chain_count, chain_first, chain_last, chain_len; /* len: of its first fragment */
-	uint16_t endpoint;       /* its number in the core */
-	bool local_turn;         /* whose turn it is when room comes back */
+	uint16_t endpoint;                                        /* its number in the core */
+	bool local_turn; /* whose turn it is when room comes back */
 };
 
 /* Buffers of a context whose client maps nothing but its channel. */
@@ -143,49 +151,54 @@ struct thin {
 	struct buf_state *bufs;  /* those to receive in, by number; without mbufs */
 	uint32_t *free;          /* stack of their numbers */
 	uint32_t free_count, count;
-	uint32_t stride;         /* bytes from one to the next */
-	int event_fd, doorbell;  /* as the channel's; of this open alone, for a client keeps what it was given */
+	uint32_t stride;        /* bytes from one to the next */
+	int event_fd, doorbell; /* as the channel's; of this open alone, for a client keeps what it
+				 * was given */
 };
 
 struct channel {
 	struct channel_shm *shm;
-	struct channel_shm *own; /* where it is unless a thin client brings its own */
+	struct channel_shm *own;        /* where it is unless a thin client brings its own */
 	const struct rte_memzone *zone; /* of that */
-	_Atomic int64_t *send_off; /* in it: where the client finds its send buffers */
-	struct thin *thin;       /* NULL: its client maps the node's mbufs */
-	struct buf_state *bufs;  /* of received bulk, by the numbers that the client is told */
+	_Atomic int64_t *send_off;      /* in it: where the client finds its send buffers */
+	struct thin *thin;              /* NULL: its client maps the node's mbufs */
+	struct buf_state *bufs; /* of received bulk, by the numbers that the client is told */
 	uint32_t bufs_count;
-	uint32_t state;          /* enum channel_state; the engine's truth */
+	uint32_t state; /* enum channel_state; the engine's truth */
 	uint32_t generation;
 	uint16_t ctx;
 	struct slot_end sub, com;
 	struct inlet plain, matched;
 	struct send_slot *slots; /* send_buffers of them */
 	uint32_t send_buffers, frag_len;
-	uint32_t promised;       /* buffers of the pool that are set aside for it */
-	uint32_t one_max;        /* longest message that one buffer may hold */
+	uint32_t promised;            /* buffers of the pool that are set aside for it */
+	uint32_t one_max;             /* longest message that one buffer may hold */
 	struct proto_message message; /* of the submission at hand; ctx and frag_len stay */
-	uint32_t *done;          /* completions not yet written: ring of done_size items */
+	uint32_t *done;               /* completions not yet written: ring of done_size items */
 	uint32_t done_head, done_tail, done_mask;
-	uint32_t busy_slots;     /* slots not with the client */
-	_Atomic bool aborted;    /* its process is gone: other lanes may have what it sent (local.c) */
-	uint32_t closed_at;      /* CLOSING: where its submissions stood */
-	uint64_t close_until;    /* ... and until when they are taken */
-	bool selects;            /* the client sleeps at times: fence and look at wake_client */
-	bool dirty;              /* in the engine's list of channels touched in this poll */
-	bool news;               /* something to wake a sleeping client for */
-	int event_fd;            /* eventfd that wakes the client, which gets an epoll of it (attach_bell): who has the eventfd can make writing
-	                            to it block */
-	int doorbell;            /* eventfd: it submitted while the lane slept. Nobody reads it (RINGS) */
+	uint32_t busy_slots;  /* slots not with the client */
+	_Atomic bool aborted; /* its process is gone: other lanes may have what it sent
+			       * (local.c) */
+	uint32_t closed_at;   /* CLOSING: where its submissions stood */
+	uint64_t close_until; /* ... and until when they are taken */
+	bool selects;         /* the client sleeps at times: fence and look at wake_client */
+	bool dirty;           /* in the engine's list of channels touched in this poll */
+	bool news;            /* something to wake a sleeping client for */
+	int event_fd;         /* eventfd that wakes the client, which gets an epoll of it
+			       * (attach_bell): who has the eventfd can make writing to it
+			       * block */
+	int doorbell;         /* eventfd: it submitted while the lane slept. Nobody reads it
+			       * (RINGS) */
 	int own_event_fd, own_doorbell; /* those two, unless a thin client is there */
-	int pid;                 /* of the client; 0 = embedded */
-	uint64_t received, sent; /* messages */
-	uint64_t bad;            /* malformed things from this client */
-	uint32_t burst;          /* submissions of a turn */
-	struct memory_space space; /* of its client */
-	void *service[SERVICES_MAX]; /* states of services, by number */
-	uint32_t results;        /* services that have results for its client: bit of the number */
-	bool engine_matches;     /* matched messages are for the lane to match, not for the client */
+	int pid;                        /* of the client; 0 = embedded */
+	uint64_t received, sent;        /* messages */
+	uint64_t bad;                   /* malformed things from this client */
+	uint32_t burst;                 /* submissions of a turn */
+	struct memory_space space;      /* of its client */
+	void *service[SERVICES_MAX];    /* states of services, by number */
+	uint32_t results;    /* services that have results for its client: bit of the number */
+	bool engine_matches; /* matched messages are for the lane to match, not for the
+			      * client */
 };
 
 /* Buffers that a context may have. */
@@ -193,7 +206,8 @@ struct quotas {
 	uint32_t send, plain, matched; /* plain, matched: of received bulk */
 };
 
-#define QUOTAS_LEAST ((struct quotas){32, 64, 32}) /* of a default context, however few are left */
+/* of a default context, however few are left */
+#define QUOTAS_LEAST ((struct quotas){32, 64, 32})
 
 static inline uint32_t
 quotas_buffers(const struct quotas *q)
@@ -206,8 +220,8 @@ struct peer {
 	uint8_t encap[LINK_ENCAP_MAX]; /* its last encap_len bytes */
 	uint8_t encap_len;
 	uint8_t link;
-	bool known;                    /* never the node itself */
-	bool plain;                    /* encap needs no finishing, and fits 16 bytes */
+	bool known; /* never the node itself */
+	bool plain; /* encap needs no finishing, and fits 16 bytes */
 } __rte_cache_aligned;
 
 struct tx_queue {
@@ -217,8 +231,8 @@ struct tx_queue {
 
 enum command_op {
 	COMMAND_OPEN,
-	COMMAND_CLOSE, /* graceful */
-	COMMAND_ABORT, /* its process is gone */
+	COMMAND_CLOSE,  /* graceful */
+	COMMAND_ABORT,  /* its process is gone */
 	COMMAND_MEMORY, /* it has memory that the node has mapped */
 	COMMAND_FREEZE, /* see engine.frozen */
 };
@@ -227,12 +241,12 @@ enum command_op {
 struct command {
 	enum command_op op;
 	uint16_t ctx;
-	uint32_t generation; /* CLOSE, ABORT: 0 = any */
-	struct quotas quotas; /* OPEN: quotas_of */
+	uint32_t generation;   /* CLOSE, ABORT: 0 = any */
+	struct quotas quotas;  /* OPEN: quotas_of */
 	struct memory *memory; /* MEMORY: the context's if the result is its number, >= 0 */
 	int pid;
-	int mm_fd;           /* OPEN: of its /proc/PID/mem, which the lane takes over; 0: none */
-	struct thin *thin;   /* OPEN: taken over by a context that opens; NULL: it maps all */
+	int mm_fd;         /* OPEN: of its /proc/PID/mem, which the lane takes over; 0: none */
+	struct thin *thin; /* OPEN: taken over by a context that opens; NULL: it maps all */
 	int result;
 	_Atomic bool done;
 };
@@ -245,39 +259,39 @@ struct engine {
 	uint32_t nodes_max;
 	uint64_t now;
 	struct tx_queue txq[CONFIG_LINKS_MAX];
-	struct channel **open;    /* channels of this lane that are open or closing */
+	struct channel **open; /* channels of this lane that are open or closing */
 	unsigned open_count;
-	unsigned scan;            /* where the next scan of submissions begins */
+	unsigned scan; /* where the next scan of submissions begins */
 	struct channel **dirty;
 	unsigned dirty_count;
 	struct send_slot **lingering;
 	unsigned lingering_count;
-	uint64_t *handles;        /* scratch: one message's send_slots */
-	uint16_t *bufs_scratch;   /* ... and their numbers */
-	struct rte_mbuf **swap;   /* scratch: replacements of a local message */
+	uint64_t *handles;      /* scratch: one message's send_slots */
+	uint16_t *bufs_scratch; /* ... and their numbers */
+	struct rte_mbuf **swap; /* scratch: replacements of a local message */
 	struct rte_ring *inbox;
 	_Atomic(struct command *) command;
-	struct proto_out *out;    /* scratch: BURST_MAX */
+	struct proto_out *out; /* scratch: BURST_MAX */
 	uint64_t counters[ENGINE_COUNTER_COUNT];
-	_Atomic bool sleeps;      /* other lanes: ring the doorbell after handing over */
-	int doorbell;             /* eventfd: another thread of ours wants something */
-	int sleep_fd;             /* epoll: that, the channels' doorbells, and links */
-	bool links_wake;          /* every link has a descriptor */
+	_Atomic bool sleeps; /* other lanes: ring the doorbell after handing over */
+	int doorbell;        /* eventfd: another thread of ours wants something */
+	int sleep_fd;        /* epoll: that, the channels' doorbells, and links */
+	bool links_wake;     /* every link has a descriptor */
 	uint64_t idle_since;
 	uint64_t housekeeping_at; /* tsc of the next look at what waits locally */
 	bool tx_waiting;          /* a link was full: frames wait in txq */
 	bool local_waiting;       /* a message waits for a context of this lane */
 	uint32_t aborts_seen;     /* node.aborts when that was last looked at */
 	_Atomic bool stop;
-	/* before another primary takes over: nothing new is begun; and what was begun has ended, and the lane waits for its
-	 * stop, or for being frozen no longer */
+	/* before another primary takes over: nothing new is begun; and what was begun has ended,
+	 * and the lane waits for its stop, or for being frozen no longer */
 	_Atomic bool frozen, drained;
-	bool freezes;             /* the lane's own: it was frozen */
+	bool freezes;                    /* the lane's own: it was frozen */
 	const struct services *services; /* the node's */
-	void *service[SERVICES_MAX]; /* their states in this lane, by number */
-	uint32_t busy;            /* services that want turns: bit of the number */
-	uint32_t owes;            /* services that owe answers in this turn */
-	uint32_t attends;         /* services that want to know what landed: landed() */
+	void *service[SERVICES_MAX];     /* their states in this lane, by number */
+	uint32_t busy;                   /* services that want turns: bit of the number */
+	uint32_t owes;                   /* services that owe answers in this turn */
+	uint32_t attends;                /* services that want to know what landed: landed() */
 };
 
 struct node {
@@ -286,7 +300,7 @@ struct node {
 	uint32_t bufs_count;
 	struct buf_state *bufs;
 	struct link links[CONFIG_LINKS_MAX];
-	unsigned link_count;      /* highest used + 1 */
+	unsigned link_count; /* highest used + 1 */
 	/* frames of lanes that have no transmit queue of their own, for lane 0 to send */
 	struct rte_ring *handover[CONFIG_LINKS_MAX];
 	struct peer *peers;       /* by node number */
@@ -295,17 +309,18 @@ struct node {
 	struct channel_layout layout;
 	struct engine *engines;
 	uint32_t frag_len;
-	uint32_t frame_room;      /* config_frame_room */
+	uint32_t frame_room; /* config_frame_room */
 	uint32_t epoch;
-	_Atomic int64_t mbufs_left; /* not promised to contexts, links or lanes */
+	_Atomic int64_t mbufs_left;         /* not promised to contexts, links or lanes */
 	_Atomic uint32_t contexts_promised; /* how many have theirs */
-	uint32_t context_least;   /* buffers that are kept back for each of the others */
+	uint32_t context_least;             /* buffers that are kept back for each of the others */
 	uint32_t assembly_frames; /* of each lane, for unfinished messages to thin clients */
 	_Atomic uint32_t aborts;  /* contexts whose processes ended */
 	struct mappings mappings; /* of applications' memory */
 	struct services services;
 	pthread_mutex_t command_lock;
-	int successor;                /* connection of the primary that takes over, when the lanes have stopped for it; 0: none */
+	int successor; /* connection of the primary that takes over, when the lanes
+			* have stopped for it; 0: none */
 	char error[256];
 };
 
@@ -321,7 +336,8 @@ buf_priv(struct rte_mbuf *m)
 	return rte_mbuf_to_priv(m);
 }
 
-/* Where messages for that endpoint of the channel land; WIRE_TARGET and WIRE_INITIATOR have none. */
+/* Where messages for that endpoint of the channel land; WIRE_TARGET and WIRE_INITIATOR have
+ * none. */
 static inline struct inlet *
 channel_inlet(struct channel *ch, uint16_t endpoint)
 {
@@ -352,7 +368,8 @@ slot_set_buffer(struct channel *ch, uint32_t slot, struct rte_mbuf *m)
 	m->nb_segs = 1;
 	m->ol_flags = 0;
 	atomic_store_explicit(&ch->send_off[slot],
-		(ch->thin ? thin_send(ch->thin, slot) : send_payload(s)) - (uint8_t *)ch->shm, memory_order_relaxed);
+		(ch->thin ? thin_send(ch->thin, slot) : send_payload(s)) - (uint8_t *)ch->shm,
+		memory_order_relaxed);
 }
 
 /* What lies in the channel at an offset of the node's layout. */

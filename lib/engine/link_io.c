@@ -91,8 +91,8 @@ finish_udp(uint8_t *encap, uint32_t payload)
 	ip->hdr_checksum = rte_ipv4_cksum(ip);
 }
 
-/* Ports are promiscuous. What a switch floods to this one is for another port, though its IP address
- * may be ours: it comes once more by the router that it is on its way to. */
+/* Ports are promiscuous. What a switch floods to this one is for another port, though its IP
+ * address may be ours: it comes once more by the router that it is on its way to. */
 static bool
 for_this_port(const struct link *l, const struct rte_ether_addr *dst)
 {
@@ -102,9 +102,9 @@ for_this_port(const struct link *l, const struct rte_ether_addr *dst)
 	return rte_is_same_ether_addr(dst, &l->mac) || rte_is_same_ether_addr(dst, &made_up);
 }
 
-/* encap_of() for encap = udp: what a host's IP and UDP have to check (RFC 1122, 3.2.1 and 4.1.3), but
- * UDP's checksum: the peers send none, and proto.checksum covers more. Leaves the datagram's own
- * length: behind it may stand what filled up a short frame. */
+/* encap_of() for encap = udp: what a host's IP and UDP have to check (RFC 1122, 3.2.1 and 4.1.3),
+ * but UDP's checksum: the peers send none, and proto.checksum covers more. Leaves the datagram's
+ * own length: behind it may stand what filled up a short frame. */
 static uint32_t
 udp_encap_of(struct engine *e, const struct link *l, struct rte_mbuf *m)
 {
@@ -131,7 +131,8 @@ udp_encap_of(struct engine *e, const struct link *l, struct rte_mbuf *m)
 		ENGINE_COUNT(e, drop_other_mac);
 		return 0;
 	}
-	if (ip->fragment_offset & rte_cpu_to_be_16(RTE_IPV4_HDR_MF_FLAG | RTE_IPV4_HDR_OFFSET_MASK)) {
+	if (ip->fragment_offset &
+		rte_cpu_to_be_16(RTE_IPV4_HDR_MF_FLAG | RTE_IPV4_HDR_OFFSET_MASK)) {
 		ENGINE_COUNT(e, drop_fragment);
 		return 0;
 	}
@@ -161,7 +162,8 @@ encap_of(struct engine *e, const struct link *l, struct rte_mbuf *m)
 	if (likely(m->data_len >= RTE_ETHER_HDR_LEN)) {
 		if (c->encap == LINK_ENCAP_UDP)
 			return udp_encap_of(e, l, m);
-		if (c->encap == LINK_ENCAP_ETHER && eth->ether_type == rte_cpu_to_be_16(c->ethertype))
+		if (c->encap == LINK_ENCAP_ETHER &&
+			eth->ether_type == rte_cpu_to_be_16(c->ethertype))
 			return sizeof(*eth);
 		if (c->encap == LINK_ENCAP_VLAN && m->data_len >= sizeof(*eth) + sizeof(*v) &&
 			eth->ether_type == rte_cpu_to_be_16(RTE_ETHER_TYPE_VLAN) &&
@@ -487,9 +489,8 @@ flush_links(struct engine *e)
 			take_handover(n, i, q);
 		if (q->n == 0)
 			continue;
-		unsigned sent = likely(own) ?
-			l->ops->tx(l, (uint16_t)e->lane, q->m, (uint16_t)q->n) :
-			give_handover(n, i, q);
+		unsigned sent = likely(own) ? l->ops->tx(l, (uint16_t)e->lane, q->m, (uint16_t)q->n)
+					    : give_handover(n, i, q);
 
 		if (likely(sent == q->n)) {
 			q->n = 0;
@@ -520,8 +521,8 @@ engine_tx(struct engine *e)
 
 	e->tx_waiting = false;
 	for (unsigned turn = 0; turn < 4; turn++) {
-		/* Read anew once copying has taken time: frames that are stamped too early would make
-		 * the network look slow. */
+		/* Read anew once copying has taken time: frames that are stamped too early would
+		 * make the network look slow. */
 		if (turn > 0)
 			e->now = rte_rdtsc();
 		/* the second: what the core gives must fit behind what waits */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Between links and the core: frames in and out, encapsulation, checksums. On the lane, but for peer_set.
+ * Between links and the core: frames in and out, encapsulation, checksums. On the lane, but for
+ * peer_set.
  */
 #ifndef PMX_ENGINE_LINK_IO_H
 #define PMX_ENGINE_LINK_IO_H

@@ -143,8 +143,8 @@ deliver(struct engine *e, struct inlet *in, struct rte_mbuf *first, struct rte_m
 
 	if (back == first) {
 		/* all of it fits the entry; the sender's buffer returns as it is */
-		lhs_write(&in->lhs, node, src, len, LHS_NO_BULK, 0,
-			rte_pktmbuf_mtod(first, void *), len);
+		lhs_write(&in->lhs, node, src, len, LHS_NO_BULK, 0, rte_pktmbuf_mtod(first, void *),
+			len);
 		in->ch->received++;
 		channel_touch(e, in->ch);
 		return;
@@ -158,12 +158,14 @@ deliver(struct engine *e, struct inlet *in, struct rte_mbuf *first, struct rte_m
 
 /* Take what is missing beyond the budget from the core's room. */
 static bool
-take_room(struct engine *e, const struct inlet *in, uint32_t *entries, uint32_t *bulks, uint32_t need)
+take_room(struct engine *e, const struct inlet *in, uint32_t *entries, uint32_t *bulks,
+	uint32_t need)
 {
 	uint32_t have_entry = entries && *entries ? 1 : 0;
 	uint32_t have_bulks = bulks ? (*bulks < need ? *bulks : need) : 0;
 
-	if (!proto_ctx_take(e->proto, in->endpoint, 1 - have_entry, need - have_bulks, entries != NULL))
+	if (!proto_ctx_take(e->proto, in->endpoint, 1 - have_entry, need - have_bulks,
+		    entries != NULL))
 		return false;
 	if (have_entry)
 		*entries -= 1;
@@ -260,7 +262,8 @@ forget_dead(struct engine *e, struct inlet *in)
 	in->local_head = NULL;
 	for (; m != NULL; m = next) {
 		next = buf_priv(m)->next_msg;
-		if (atomic_load_explicit(&e->node->channels[buf_priv(m)->src_ctx].aborted, memory_order_relaxed))
+		if (atomic_load_explicit(&e->node->channels[buf_priv(m)->src_ctx].aborted,
+			    memory_order_relaxed))
 			send_back(e, m, ECONNRESET);
 		else
 			wait_in(in, m);
@@ -283,7 +286,8 @@ housekeep(struct engine *e, struct inlet *in, uint64_t patience)
 uint64_t
 local_patience(const struct node *n)
 {
-	return rte_get_tsc_hz() / 1000000 * n->config.proto.rto_max_us * (n->config.proto.retries / 2 + 1);
+	return rte_get_tsc_hz() / 1000000 * n->config.proto.rto_max_us *
+		(n->config.proto.retries / 2 + 1);
 }
 
 /* Called now and then: contexts that opened, waits that ended. */

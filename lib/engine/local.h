@@ -7,12 +7,13 @@
 
 #include "engine/lane.h"
 
-void local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint16_t endpoint, uint32_t len,
-	const uint16_t *bufs, unsigned count);
+void local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint16_t endpoint,
+	uint32_t len, const uint16_t *bufs, unsigned count);
 void local_arrive(struct engine *e, struct rte_mbuf *m);
 void local_drain(struct engine *e, struct inlet *in, uint32_t *entries, uint32_t *bulks);
 void local_housekeep(struct engine *e);
-/* How long a message waits for its context to be opened, as long as one to another node would; ticks. */
+/* How long a message waits for its context to be opened, as long as one to another node would;
+ * ticks. */
 uint64_t local_patience(const struct node *n);
 /* What waits for contexts that are not open ends, refused. */
 void local_refuse(struct engine *e);

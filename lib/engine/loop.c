@@ -10,8 +10,8 @@
  * 2. Idling costs latency or other people's CPU. spin and pause keep the core; yield gives it away
  *    at the first empty poll (measured: spinning first is what hurts where cores are shared);
  *    adaptive yields until nothing came for idle_us, then sleeps; sleep sleeps at once.
- *    With yield, a poll that moved little gives the CPU away too: whoever shall answer shares it, and
- *    the empty poll that would follow is 1/20 of a round trip (doc/performance.md).
+ *    With yield, a poll that moved little gives the CPU away too: whoever shall answer shares it,
+ *    and the empty poll that would follow is 1/20 of a round trip (doc/performance.md).
  * 3. Before sleeping the lane tells its channels (engine_sleeps), fences, and looks at everything
  *    once more: a submission is then either seen or rings the doorbell.
  * 4. A link without a descriptor bounds the sleep: 50 us at first, up to 1 ms.
@@ -63,7 +63,7 @@ scan_channels(struct engine *e)
 			work += context_reap(e, ch);
 		} else {
 			if (!frozen && slot_filled(&ch->sub, ch->sub.pos))
-				work += channel_scan(e, ch);
+				work += submissions_scan(e, ch);
 			if (unlikely(lhs_is_low(&ch->plain)))
 				inlet_room(e, &ch->plain);
 			if (unlikely(lhs_is_low(&ch->matched)))
@@ -142,7 +142,8 @@ engine_poll(struct engine *e)
 		engine_flush(e);
 	}
 	if (unlikely(atomic_load_explicit(&e->command, memory_order_relaxed) != NULL)) {
-		/* taken out of the box in one step: who sends it may take it back, and then it is nobody's */
+		/* taken out of the box in one step: who sends it may take it back, and then it is
+		 * nobody's */
 		struct command *cmd = atomic_exchange(&e->command, NULL);
 
 		if (cmd != NULL)
@@ -164,7 +165,8 @@ anything_submitted(const struct engine *e)
 {
 	for (unsigned i = 0; i < e->open_count; i++) {
 		/* one that closes waits for the core, and not awake */
-		if (e->open[i]->state == CHANNEL_OPEN && slot_filled(&e->open[i]->sub, e->open[i]->sub.pos))
+		if (e->open[i]->state == CHANNEL_OPEN &&
+			slot_filled(&e->open[i]->sub, e->open[i]->sub.pos))
 			return true;
 	}
 	for (unsigned i = 0; e->lane == 0 && i < e->node->link_count; i++) {
@@ -180,7 +182,8 @@ announce_sleep(struct engine *e, uint32_t sleeps)
 {
 	atomic_store_explicit(&e->sleeps, sleeps != 0, memory_order_relaxed);
 	for (unsigned i = 0; i < e->open_count; i++)
-		atomic_store_explicit(&e->open[i]->shm->engine_sleeps, sleeps, memory_order_relaxed);
+		atomic_store_explicit(&e->open[i]->shm->engine_sleeps, sleeps,
+			memory_order_relaxed);
 }
 
 /* Microseconds until something must happen by itself. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A lane's turn, its loop, and what it does when there is nothing to do. On the thread that is the lane.
+ * A lane's turn, its loop, and what it does when there is nothing to do. On the thread that is the
+ * lane.
  */
 #ifndef PMX_ENGINE_LOOP_H
 #define PMX_ENGINE_LOOP_H

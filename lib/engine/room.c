@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Room of receivers comes back: entries that were read, buffers that were given back (LHS-2, LHS-4). Senders of this node that
- * wait and the core's flows take turns at it. Runs on the lane.
+ * Room of receivers comes back: entries that were read, buffers that were given back (LHS-2,
+ * LHS-4). Senders of this node that wait and the core's flows take turns at it. Runs on the lane.
  */
 #include "engine/local.h"
 #include "engine/room.h"
@@ -57,7 +57,8 @@ freed_flush(struct engine *e, struct freed *f)
 
 /* The buffers of one received message; false: the client had no right to it. */
 static inline bool
-release_message(struct engine *e, const struct channel *ch, uint32_t number, struct freed *f, bool matching)
+release_message(struct engine *e, const struct channel *ch, uint32_t number, struct freed *f,
+	bool matching)
 {
 	struct buf_state *bufs = ch->bufs;
 	uint32_t count = 0;
@@ -89,7 +90,8 @@ release_message(struct engine *e, const struct channel *ch, uint32_t number, str
 
 /* A client gives back received messages, by the numbers that it was told. */
 void
-channel_release(struct engine *e, struct channel *ch, const uint32_t *numbers, unsigned n, bool matching)
+inlet_release(struct engine *e, struct channel *ch, const uint32_t *numbers, unsigned n,
+	bool matching)
 {
 	struct freed f;
 

@@ -9,7 +9,9 @@
 
 /* Looks how many entries the reader took since the last time. */
 void inlet_room(struct engine *e, struct inlet *in);
-/* Received messages go back, by the numbers that the client was told; of those that the lane matches only it says so itself (matching). */
-void channel_release(struct engine *e, struct channel *ch, const uint32_t *numbers, unsigned n, bool matching);
+/* Received messages go back, by the numbers that the client was told; of those that the lane
+ * matches only it says so itself (matching). */
+void inlet_release(struct engine *e, struct channel *ch, const uint32_t *numbers, unsigned n,
+	bool matching);
 
 #endif

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Services of the engine: what it does beside plain messages (remote memory, matching), each behind one table of
- * functions. A lane calls them; lib/node/services.c lists them. A function that a service has no use for is NULL.
- * doc/architecture.md says how to add one.
+ * Services of the engine: what it does beside plain messages (remote memory, matching), each behind
+ * one table of functions. A lane calls them; lib/node/services.c lists them. A function that a
+ * service has no use for is NULL. doc/architecture.md says how to add one.
  *
  * Design notes
- * 1. A service has a number, which is the tag of the handles that it gives to the core and the index of its state in
- *    lanes and channels. Handles are addresses that 8 divides, with the number added; 0 is the engine's own.
- * 2. It owns endpoints of each context (wire.h) and submissions of clients (enum submit_op): what comes for these is its to judge.
- * 3. It says by service_busy() that it wants turns, so a lane without work for it pays for one test of a word.
+ * 1. A service has a number, which is the tag of the handles that it gives to the core and the
+ *    index of its state in lanes and channels. Handles are addresses that 8 divides, with the
+ *    number added; 0 is the engine's own.
+ * 2. It owns endpoints of each context (wire.h) and submissions of clients (enum submit_op): what
+ *    comes for these is its to judge.
+ * 3. It says by service_busy() that it wants turns, so a lane without work for it pays for one test
+ *    of a word.
  */
 #ifndef PMX_ENGINE_SERVICE_H
 #define PMX_ENGINE_SERVICE_H
@@ -29,19 +32,20 @@ struct rte_mbuf;
 struct send_slot;
 struct submission;
 
-#define SERVICES_MAX  8 /* numbers 1 to 7 */
-#define SERVICE_TAG   7u
-#define ENDPOINTS_MAX 16
+#define SERVICES_MAX    8 /* numbers 1 to 7 */
+#define SERVICE_TAG     7u
+#define ENDPOINTS_MAX   16
 #define SUBMISSIONS_MAX 32
 
 /* A submission of a client, copied. Returns slots consumed; 0: not now. */
-typedef unsigned (*service_submit)(struct engine *e, struct channel *ch, const struct submission *s);
+typedef unsigned (
+	*service_submit)(struct engine *e, struct channel *ch, const struct submission *s);
 
 struct service_ops {
 	const char *name;
 	uint8_t number;
-	uint16_t endpoints;     /* bit N: N << 12 */
-	uint32_t image_form;    /* differs if what save() writes does */
+	uint16_t endpoints;  /* bit N: N << 12 */
+	uint32_t image_form; /* differs if what save() writes does */
 
 	/* ---- before lanes poll, and after: 0, or -errno with a sentence */
 	int (*make)(struct engine *e, char *error, size_t error_len);
@@ -62,24 +66,31 @@ struct service_ops {
 	void (*memory_gone)(struct engine *e, struct channel *ch, const struct memory *m);
 
 	/* ---- to and from the core */
-	/* A message of len bytes for one of its endpoints, in one frame, behind the header in m, which is the service's from now on. The
-	 * core has given one entry of the endpoint's room for it. The context may have ended meanwhile. */
+	/* A message of len bytes for one of its endpoints, in one frame, behind the header in m,
+	 * which is the service's from now on. The core has given one entry of the endpoint's room
+	 * for it. The context may have ended meanwhile. */
 	void (*message)(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint32_t len);
-	/* The mbuf that carries a handle of the service, with room for headers and a reference for the link; NULL: none. */
-	struct rte_mbuf *(*frame)(struct engine *e, const struct proto_out *o, const struct peer *peer);
+	/* The mbuf that carries a handle of the service, with room for headers and a reference for
+	 * the link; NULL: none. */
+	struct rte_mbuf *(
+		*frame)(struct engine *e, const struct proto_out *o, const struct peer *peer);
 	/* The core is done with it. error: 0 or an errno. */
 	void (*completed)(struct engine *e, struct channel *ch, uint64_t handle, uint8_t error);
-	/* A send buffer of the client, sent from an endpoint of the service, ended with that error. */
-	void (*send_failed)(struct engine *e, struct channel *ch, const struct send_slot *s, uint8_t error);
+	/* A send buffer of the client, sent from an endpoint of the service, ended with that
+	 * error. */
+	void (*send_failed)(struct engine *e, struct channel *ch, const struct send_slot *s,
+		uint8_t error);
 	/* Another lane of this node put it into the lane's inbox. */
 	void (*handed_over)(struct engine *e, uint64_t handle);
 
 	/* ---- to and from clients */
 	/* By enum submit_op: slots consumed; 0: not now. */
 	service_submit submit[SUBMISSIONS_MAX];
-	/* Results go to the client, which channel.results asks for: true: all of them did; false: its ring is full. */
+	/* Results go to the client, which channel.results asks for: true: all of them did; false:
+	 * its ring is full. */
 	bool (*results)(struct engine *e, struct channel *ch);
-	/* Messages may have landed in channels that were touched (engine.dirty); before they are flushed. Of services that attend. */
+	/* Messages may have landed in channels that were touched (engine.dirty); before they are
+	 * flushed. Of services that attend. */
 	void (*landed)(struct engine *e);
 
 	/* ---- turns */
@@ -91,7 +102,8 @@ struct service_ops {
 	bool (*awake)(const struct engine *e);
 
 	/* ---- another primary takes over (lib/serve/takeover.h) */
-	/* Nothing new is begun for the context from now on, in each turn of a frozen lane; and it goes on after all. */
+	/* Nothing new is begun for the context from now on, in each turn of a frozen lane; and it
+	 * goes on after all. */
 	void (*freeze)(struct engine *e, struct channel *ch);
 	void (*thaw)(struct engine *e, struct channel *ch);
 	/* Has all ended that cannot be moved: of the context; of the lane (ch NULL)? */

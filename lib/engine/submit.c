@@ -17,8 +17,10 @@
 #include "engine/submit.h"
 #include "engine/thin.h"
 
-_Static_assert(offsetof(struct proto_message, ctx) == 8 && offsetof(struct proto_message, len) == 4 &&
-		offsetof(struct submission, send.len) == offsetof(struct submission, send.dst_node) + 4,
+_Static_assert(offsetof(struct proto_message, ctx) == 8 &&
+		offsetof(struct proto_message, len) == 4 &&
+		offsetof(struct submission, send.len) ==
+			offsetof(struct submission, send.dst_node) + 4,
 	"to_core copies a submission's node, context and length in one piece");
 
 /* The numbers of a message's buffers, copied out of its slots. Slots beyond the first were
@@ -90,7 +92,9 @@ to_core(struct engine *e, struct channel *ch, const struct submission *s, const 
 
 	if (unlikely(s->send.dst_node >= e->nodes_max || s->send.dst_ctx >= WIRE_CONTEXTS_MAX ||
 		    !e->peers[s->send.dst_node].known))
-		return s->send.dst_node < e->nodes_max && e->peers[s->send.dst_node].known ? -ECONNREFUSED : -EHOSTUNREACH;
+		return s->send.dst_node < e->nodes_max && e->peers[s->send.dst_node].known
+			? -ECONNREFUSED
+			: -EHOSTUNREACH;
 	/* node, context and length stand in the same order in both */
 	memcpy(&ch->message, &s->send, offsetof(struct proto_message, ctx));
 	ch->message.dst_ctx |= endpoint;
@@ -112,7 +116,8 @@ submit_checked(struct engine *e, struct channel *ch, const struct submission *s)
 		ENGINE_COUNT(e, submissions);
 		if (ch->thin != NULL)
 			thin_fill(ch, e->bufs_scratch, s->count, s->send.len);
-		local_send(e, ch, s->send.dst_ctx, endpoint_of(s), s->send.len, e->bufs_scratch, s->count);
+		local_send(e, ch, s->send.dst_ctx, endpoint_of(s), s->send.len, e->bufs_scratch,
+			s->count);
 		return slots;
 	}
 	int result = to_core(e, ch, s, e->handles);
@@ -169,8 +174,9 @@ submit_other(struct engine *e, struct channel *ch, const struct submission *s)
 		return e->services->submit[s->op](e, ch, s);
 	switch (s->op) {
 	case SUBMIT_RELEASE:
-		channel_release(e, ch, s->release,
-			s->count < SUBMIT_RELEASE_BUFS ? s->count : SUBMIT_RELEASE_BUFS, !ch->engine_matches);
+		inlet_release(e, ch, s->release,
+			s->count < SUBMIT_RELEASE_BUFS ? s->count : SUBMIT_RELEASE_BUFS,
+			!ch->engine_matches);
 		break;
 	case SUBMIT_SELECT:
 		ch->selects = true;
@@ -186,7 +192,7 @@ submit_other(struct engine *e, struct channel *ch, const struct submission *s)
 }
 
 unsigned
-channel_scan(struct engine *e, struct channel *ch)
+submissions_scan(struct engine *e, struct channel *ch)
 {
 	unsigned burst = ch->burst, work = 0;
 

@@ -8,6 +8,6 @@
 #include "engine/lane.h"
 
 /* Takes as many submissions as a turn has; returns how many. */
-unsigned channel_scan(struct engine *e, struct channel *ch);
+unsigned submissions_scan(struct engine *e, struct channel *ch);
 
 #endif

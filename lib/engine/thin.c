@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Contexts of thin clients, which map their own channel and nothing else: their send and receive buffers lie
- * behind the channel's region, in pages of theirs, and bytes are copied between those and mbufs.
+ * Contexts of thin clients, which map their own channel and nothing else: their send and receive
+ * buffers lie behind the channel's region, in pages of theirs, and bytes are copied between those
+ * and mbufs.
  *
  * Design notes
- * 1. The tables are the engine's own memory. Of the client's pages the engine reads what the channel's rules say,
- *    and payloads, which it copies: what leaves is not the client's to change, nor are headers its to see.
- * 2. A thin context is made by the thread that answers its client, and freed by the one that reaps memory; a lane only
- *    uses it.
+ * 1. The tables are the engine's own memory. Of the client's pages the engine reads what the
+ *    channel's rules say, and payloads, which it copies: what leaves is not the client's to change,
+ *    nor are headers its to see.
+ * 2. A thin context is made by the thread that answers its client, and freed by the one that reaps
+ *    memory; a lane only uses it.
  */
 #include <errno.h>
 #include <stdlib.h>

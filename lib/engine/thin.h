@@ -8,9 +8,10 @@
 #include "engine/lane.h"
 
 uint64_t thin_bytes(const struct node *n, const struct quotas *q);
-/* From a client's descriptor of len bytes, not the lane's to call; flags: memory_make's. NULL with errno. Ends with its memory: memory_discard, or
- * memory_retire once a lane had it. */
-struct thin *thin_make(struct node *n, const struct quotas *q, int fd, uint64_t len, unsigned flags);
+/* From a client's descriptor of len bytes, not the lane's to call; flags: memory_make's. NULL with
+ * errno. Ends with its memory: memory_discard, or memory_retire once a lane had it. */
+struct thin *thin_make(struct node *n, const struct quotas *q, int fd, uint64_t len,
+	unsigned flags);
 /* What the client wrote for a message in these buffers becomes the engine's own. */
 void thin_fill(struct channel *ch, const uint16_t *bufs, unsigned count, uint32_t len);
 /* A received payload into one of the client's buffers: where it is, and its number. */

@@ -27,7 +27,7 @@
 #define LHS_ENVELOPE_BYTES 24
 #define LHS_ENTRY_MAX      128
 #define LHS_SPLIT          40 /* default: what a 64-byte entry has behind its envelope */
-#define LHS_SIZE_OFFSET    4           /* default place of the size field */
+#define LHS_SIZE_OFFSET    4  /* default place of the size field */
 #define LHS_NO_BULK        UINT32_MAX
 #define LHS_CHAINED        0x80000000u /* in bulk: several buffers, linked before their payload */
 
@@ -37,9 +37,9 @@ struct lhs_entry {
 	uint32_t len;          /* bytes of the message */
 	uint16_t src_node;
 	uint16_t src_ctx;
-	uint32_t bulk;         /* number of the first bulk buffer, LHS_NO_BULK: all is in front */
-	int64_t bulk_off;      /* first byte in bulk memory, from the channel's base */
-	uint8_t front[];       /* the message's first bytes */
+	uint32_t bulk;    /* number of the first bulk buffer, LHS_NO_BULK: all is in front */
+	int64_t bulk_off; /* first byte in bulk memory, from the channel's base */
+	uint8_t front[];  /* the message's first bytes */
 };
 
 _Static_assert(sizeof(struct lhs_entry) == LHS_ENVELOPE_BYTES, "envelope");
@@ -54,16 +54,17 @@ struct lhs_config {
 /* One end's private view. */
 struct lhs_end {
 	uint8_t *base;
-	uint32_t pos;        /* next entry to write, or to read */
+	uint32_t pos; /* next entry to write, or to read */
 	uint32_t mask;
-	uint32_t shift;      /* log2(entry_bytes) */
+	uint32_t shift; /* log2(entry_bytes) */
 	uint32_t split;
 	uint32_t size_offset;
 };
 
 /* true if the four numbers go together. */
 bool lhs_config_ok(const struct lhs_config *c);
-/* Both ends start at position 0 of zeroed memory of entries * entry_bytes bytes, 64-byte aligned. */
+/* Both ends start at position 0 of zeroed memory of entries * entry_bytes bytes, 64-byte
+ * aligned. */
 void lhs_end_init(struct lhs_end *end, const struct lhs_config *c, void *memory);
 
 static inline struct lhs_entry *

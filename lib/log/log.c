@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * See log.h. Each kind may say LINES_MOST lines at once and one more each LINE_MS. The rest is counted, and the count is said.
+ * See log.h. Each kind may say LINES_MOST lines at once and one more each LINE_MS. The rest is
+ * counted, and the count is said.
  */
 #include <pthread.h>
 #include <stdarg.h>
@@ -72,7 +73,8 @@ say_left_out(enum log_kind kind)
 	}
 	pthread_mutex_unlock(&lock);
 	if (out > 0)
-		rte_log(RTE_LOG_NOTICE, (uint32_t)*types[kind], "pmx.%s: %u lines were left out\n", names[kind], out);
+		rte_log(RTE_LOG_NOTICE, (uint32_t)*types[kind], "pmx.%s: %u lines were left out\n",
+			names[kind], out);
 }
 
 void

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A hash table of FIFOs, one for each key that is in use. Chains are of numbers of the caller, who compares keys.
- * Private to lib/match.
+ * A hash table of FIFOs, one for each key that is in use. Chains are of numbers of the caller, who
+ * compares keys. Private to lib/match.
  *
  * Design notes
- * 1. A group is a cache line of 5 chains, whose hashes are compared at once, and how many chains found it full and went
- *    on to the next group (as Folly's F14 counts them). So a search ends at the first group that none passed by, and
- *    a chain that leaves leaves no trace: nothing moves, nothing is marked.
- * 2. Rejected: one chain after the other, with 4 to 8 compares and branches when three quarters are taken (17 ns for each
- *    message instead of 10 at that load); 15 hashes in a line and their chains in two others.
+ * 1. A group is a cache line of 5 chains, whose hashes are compared at once, and how many chains
+ *    found it full and went on to the next group (as Folly's F14 counts them). So a search ends at
+ *    the first group that none passed by, and a chain that leaves leaves no trace: nothing moves,
+ *    nothing is marked.
+ * 2. Rejected: one chain after the other, with 4 to 8 compares and branches when three quarters are
+ *    taken (17 ns for each message instead of 10 at that load); 15 hashes in a line and their
+ *    chains in two others.
  */
 #ifndef PMX_MATCH_CHAINS_H
 #define PMX_MATCH_CHAINS_H
@@ -21,16 +23,16 @@
 
 #include "match/match.h"
 
-#define MATCH_MULTIPLIER  0x9E3779B97F4A7C15ull
-#define MATCH_GROUP       5 /* chains */
-#define MATCH_GROUP_ROOM  4 /* of which are used before the table doubles */
+#define MATCH_MULTIPLIER 0x9E3779B97F4A7C15ull
+#define MATCH_GROUP      5 /* chains */
+#define MATCH_GROUP_ROOM 4 /* of which are used before the table doubles */
 
 /* Multiply and fold: every bit of the key counts in every bit of the result. */
 static inline uint64_t
 match_mix(uint64_t a, uint64_t b)
 {
-	__extension__ unsigned __int128 product =
-		(unsigned __int128)(a ^ MATCH_MULTIPLIER) * (b ^ 0xD1342543DE82EF95ull);
+	__extension__ unsigned __int128 product = (unsigned __int128)(a ^ MATCH_MULTIPLIER) *
+		(b ^ 0xD1342543DE82EF95ull);
 
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
@@ -70,7 +72,8 @@ match_equal(const struct match_group *g, uint32_t hash)
 {
 	uint32_t bits = (uint32_t)(g->hash[4] == hash) << 4;
 #ifdef __SSE2__
-	__m128i equal = _mm_cmpeq_epi32(_mm_load_si128((const __m128i *)g->hash), _mm_set1_epi32((int)hash));
+	__m128i equal = _mm_cmpeq_epi32(_mm_load_si128((const __m128i *)g->hash),
+		_mm_set1_epi32((int)hash));
 
 	bits |= (uint32_t)_mm_movemask_ps(_mm_castsi128_ps(equal));
 #else
@@ -81,12 +84,13 @@ match_equal(const struct match_group *g, uint32_t hash)
 }
 
 /* Is the chain that begins with `head` the key's? */
-typedef bool match_is_key(const void *queue, uint32_t head, const struct match_key *key, uint32_t class);
+typedef bool match_is_key(const void *queue, uint32_t head, const struct match_key *key,
+	uint32_t class);
 
 /* The key's chain. */
 static inline __attribute__((always_inline)) struct match_where
-match_chain_find(const struct match_table *t, uint32_t hash, match_is_key *is_key, const void *queue,
-	const struct match_key *key, uint32_t class)
+match_chain_find(const struct match_table *t, uint32_t hash, match_is_key *is_key,
+	const void *queue, const struct match_key *key, uint32_t class)
 {
 	for (uint32_t at = hash & t->mask;; at = (at + 1) & t->mask) {
 		struct match_group *g = &t->groups[at];
@@ -124,7 +128,8 @@ match_chain_remove(struct match_table *t, struct match_where chain)
 {
 	uint32_t *hash = &chain.group->hash[chain.i];
 
-	for (struct match_group *g = match_home(t, *hash); g != chain.group; g = g == &t->groups[t->mask] ? t->groups : g + 1)
+	for (struct match_group *g = match_home(t, *hash); g != chain.group;
+		g = g == &t->groups[t->mask] ? t->groups : g + 1)
 		g->passed--;
 	*hash = 0;
 }

@@ -3,10 +3,10 @@
  * Receives that were posted and have no message yet. Owner thread only.
  *
  * Design notes
- * 1. Receives that want all of a tag or nothing of it, of one source or of any, are in a table of FIFOs by what they want:
- *    a message asks it at most four times, once for each class of which any are posted, and takes the oldest of
- *    what it finds. Those that want some bits of a tag are in a list of their own, walked as far as the
- *    oldest found elsewhere.
+ * 1. Receives that want all of a tag or nothing of it, of one source or of any, are in a table of
+ *    FIFOs by what they want: a message asks it at most four times, once for each class of which
+ *    any are posted, and takes the oldest of what it finds. Those that want some bits of a tag are
+ *    in a list of their own, walked as far as the oldest found elsewhere.
  * 2. All have one order of posting, so an exact receive and a wildcard compete as MPI wants it.
  * 3. Most programs that wait have posted one: it enters the table when a second one comes.
  */
@@ -21,7 +21,8 @@ class_key(uint8_t class, uint32_t comm, uint32_t source, uint64_t tag)
 {
 	return (struct match_key){
 		.comm = comm,
-		.source = class == MATCH_NO_SOURCE || class == MATCH_NEITHER ? MATCH_ANY_SOURCE : source,
+		.source = class == MATCH_NO_SOURCE || class == MATCH_NEITHER ? MATCH_ANY_SOURCE
+									     : source,
 		.tag = class == MATCH_NO_TAG || class == MATCH_NEITHER ? 0 : tag,
 	};
 }
@@ -39,7 +40,8 @@ is_receive(const void *queue, uint32_t number, const struct match_key *key, uint
 {
 	const struct match_receive *r = &((const struct match_posted *)queue)->receives[number];
 
-	return r->kind == class && r->want.tag == key->tag && r->want.source == key->source && r->want.comm == key->comm;
+	return r->kind == class && r->want.tag == key->tag && r->want.source == key->source &&
+		r->want.comm == key->comm;
 }
 
 static inline struct match_where
@@ -57,10 +59,17 @@ match_posted_init(struct match_posted *p, uint32_t max)
 		return -ENOMEM;
 	while (groups * MATCH_GROUP_ROOM < max)
 		groups *= 2;
-	*p = (struct match_posted){.max = max, .free = MATCH_NONE, .only = MATCH_NONE, .masked_head = MATCH_NONE, .masked_tail = MATCH_NONE};
+	*p = (struct match_posted){
+		.max = max,
+		.free = MATCH_NONE,
+		.only = MATCH_NONE,
+		.masked_head = MATCH_NONE,
+		.masked_tail = MATCH_NONE,
+	};
 	p->bytes = groups * sizeof(struct match_group) + max * sizeof(*p->receives);
 	/* touched as it is needed; zeros are an empty table */
-	void *memory = mmap(NULL, p->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *memory = mmap(NULL, p->bytes, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (memory == MAP_FAILED)
 		return -ENOMEM;
@@ -185,7 +194,6 @@ leave(struct match_posted *p, uint32_t number, uint32_t *head, uint32_t *tail)
 	p->of[r->kind]--;
 }
 
-
 static void
 leave_chain(struct match_posted *p, uint32_t number, struct match_where chain)
 {
@@ -208,7 +216,7 @@ match_posted_take(struct match_posted *p, const struct match_key *key, uint64_t 
 		match_posted_leave_only(p);
 		return true;
 	}
-	for (uint8_t class = 0; class < MATCH_CLASSES; class++) {
+	for (uint8_t class = 0; class < MATCH_CLASSES; class ++) {
 		if (p->of[class] == 0)
 			continue;
 		const struct match_key k = class_key(class, key->comm, key->source, key->tag);
@@ -220,7 +228,8 @@ match_posted_take(struct match_posted *p, const struct match_key *key, uint64_t 
 		best_chain = chain;
 		order = p->receives[best].order;
 	}
-	for (uint32_t i = p->masked_head; i != MATCH_NONE && p->receives[i].order < order; i = p->receives[i].next) {
+	for (uint32_t i = p->masked_head; i != MATCH_NONE && p->receives[i].order < order;
+		i = p->receives[i].next) {
 		if (!match_accepts(&p->receives[i].want, key))
 			continue;
 		best = i;

@@ -7,8 +7,8 @@
 #define BURST 32
 
 int
-match_queue_init(struct match_queue *q, const struct lhs_config *c, void *ring, const void *base, uint32_t unexpected,
-	uint32_t receives, unsigned simd_bits)
+match_queue_init(struct match_queue *q, const struct lhs_config *c, void *ring, const void *base,
+	uint32_t unexpected, uint32_t receives, unsigned simd_bits)
 {
 	*q = (struct match_queue){.base = base};
 	int result = match_heads_init(&q->heads, c, ring, unexpected);
@@ -47,10 +47,11 @@ read_key(const struct lhs_entry *e, struct match_key *key)
 
 	memcpy(&head, e->front, sizeof(head));
 	memcpy(&tag, e->front + sizeof(head), sizeof(tag));
-	*key = (struct match_key){
-		wire_be32((uint32_t)(head >> 32)), (uint32_t)e->src_node << 16 | e->src_ctx, wire_be64(tag)};
+	*key = (struct match_key){wire_be32((uint32_t)(head >> 32)),
+		(uint32_t)e->src_node << 16 | e->src_ctx, wire_be64(tag)};
 	/* the common one at a glance: its op, and neither flags nor what must be 0 */
-	if (__builtin_expect((uint32_t)head == WIRE_EAGER && e->len >= sizeof(struct wire_match), 1))
+	if (__builtin_expect((uint32_t)head == WIRE_EAGER && e->len >= sizeof(struct wire_match),
+		    1))
 		return true;
 	return wire_match_check(e->front, e->len) == WIRE_OK;
 }
@@ -69,7 +70,8 @@ match_queue_next(struct match_queue *q, struct match_message *m, uint64_t *handl
 		__builtin_prefetch(lhs_at(&h->ring, h->ring.pos + 4));
 		bool good = read_key(e, &keys[n]);
 
-		found = good && q->posted.count != 0 && match_posted_take(&q->posted, &keys[n], handle);
+		found = good && q->posted.count != 0 &&
+			match_posted_take(&q->posted, &keys[n], handle);
 		if (good && !found && u->live + n == u->max)
 			break;
 		where[n] = h->ring.pos++ & h->ring.mask;
@@ -96,7 +98,8 @@ match_queue_next(struct match_queue *q, struct match_message *m, uint64_t *handl
 }
 
 uint32_t
-match_queue_find(const struct match_queue *q, const struct match_want *want, struct match_message *m)
+match_queue_find(const struct match_queue *q, const struct match_want *want,
+	struct match_message *m)
 {
 	const struct match_unexpected *u = &q->unexpected;
 	uint32_t place = match_unexpected_find(u, want);
@@ -105,7 +108,8 @@ match_queue_find(const struct match_queue *q, const struct match_want *want, str
 		return place;
 	const struct match_place *p = &u->places[place];
 
-	*m = (struct match_message){match_head_at(&q->heads, p->where), p->where, {p->comm, p->source, u->tag[place]}};
+	*m = (struct match_message){match_head_at(&q->heads, p->where), p->where,
+		{p->comm, p->source, u->tag[place]}};
 	return place;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The scans, for AVX-512, AVX2 and any CPU. Arrays are aligned to 64 bytes; a scan begins at the block that `from`
- * lies in and masks what is before it; what it reads behind `end` counts for nothing.
+ * The scans, for AVX-512, AVX2 and any CPU. Arrays are aligned to 64 bytes; a scan begins at the
+ * block that `from` lies in and masks what is before it; what it reads behind `end` counts for
+ * nothing.
  */
 #include "match/scan.h"
 
@@ -14,8 +15,8 @@ equal_any(const uint16_t *a, uint32_t from, uint32_t end, uint16_t want)
 }
 
 static uint32_t
-masked_any(const uint16_t *a, const uint64_t *tags, uint32_t from, uint32_t end, uint16_t want, uint64_t tag,
-	uint64_t care)
+masked_any(const uint16_t *a, const uint64_t *tags, uint32_t from, uint32_t end, uint16_t want,
+	uint64_t tag, uint64_t care)
 {
 	while (from < end && (a[from] != want || (tags[from] ^ tag) & care))
 		from++;
@@ -39,7 +40,9 @@ equal_512(const uint16_t *a, uint32_t from, uint32_t end, uint16_t want)
 {
 	const __m512i w = _mm512_set1_epi16((short)want);
 	uint32_t i = from & ~31u;
-	uint32_t hits = i < end ? _mm512_cmpeq_epi16_mask(_mm512_load_si512(a + i), w) & ~0u << (from & 31) : 0;
+	uint32_t hits = i < end
+		? _mm512_cmpeq_epi16_mask(_mm512_load_si512(a + i), w) & ~0u << (from & 31)
+		: 0;
 
 	while (hits == 0) {
 		i += 32;
@@ -61,8 +64,8 @@ equal_512(const uint16_t *a, uint32_t from, uint32_t end, uint16_t want)
 }
 
 __attribute__((target("avx512f,avx512bw"))) static uint32_t
-masked_512(const uint16_t *a, const uint64_t *tags, uint32_t from, uint32_t end, uint16_t want, uint64_t tag,
-	uint64_t care)
+masked_512(const uint16_t *a, const uint64_t *tags, uint32_t from, uint32_t end, uint16_t want,
+	uint64_t tag, uint64_t care)
 {
 	const __m512i w = _mm512_set1_epi16((short)want);
 	const __m512i t = _mm512_set1_epi64((long long)tag), c = _mm512_set1_epi64((long long)care);
@@ -116,11 +119,12 @@ equal_256(const uint16_t *a, uint32_t from, uint32_t end, uint16_t want)
 }
 
 __attribute__((target("avx2"))) static uint32_t
-masked_256(const uint16_t *a, const uint64_t *tags, uint32_t from, uint32_t end, uint16_t want, uint64_t tag,
-	uint64_t care)
+masked_256(const uint16_t *a, const uint64_t *tags, uint32_t from, uint32_t end, uint16_t want,
+	uint64_t tag, uint64_t care)
 {
 	const __m256i w = _mm256_set1_epi16((short)want), zero = _mm256_setzero_si256();
-	const __m256i t = _mm256_set1_epi64x((long long)tag), c = _mm256_set1_epi64x((long long)care);
+	const __m256i t = _mm256_set1_epi64x((long long)tag),
+		      c = _mm256_set1_epi64x((long long)care);
 	uint32_t before = ~0u << (from & 31);
 
 	for (uint32_t i = from & ~31u; i < end; i += 32, before = ~0u) {
@@ -130,9 +134,11 @@ masked_256(const uint16_t *a, const uint64_t *tags, uint32_t from, uint32_t end,
 			continue;
 		for (unsigned k = 0; k < 8; k++) {
 			__m256i x = _mm256_load_si256((const __m256i *)(tags + i + 4 * k));
-			__m256i equal = _mm256_cmpeq_epi64(_mm256_and_si256(_mm256_xor_si256(x, t), c), zero);
+			__m256i equal = _mm256_cmpeq_epi64(
+				_mm256_and_si256(_mm256_xor_si256(x, t), c), zero);
 
-			tags_hit |= (uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(equal)) << (4 * k);
+			tags_hit |= (uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(equal))
+				<< (4 * k);
 		}
 		hits &= tags_hit;
 		if (hits != 0)

@@ -14,8 +14,8 @@ struct match_scan {
 	/* The first i in from..end - 1 with a[i] == want; end: none. */
 	uint32_t (*equal)(const uint16_t *a, uint32_t from, uint32_t end, uint16_t want);
 	/* ... and (tags[i] ^ tag) & care == 0 */
-	uint32_t (*masked)(const uint16_t *a, const uint64_t *tags, uint32_t from, uint32_t end, uint16_t want,
-		uint64_t tag, uint64_t care);
+	uint32_t (*masked)(const uint16_t *a, const uint64_t *tags, uint32_t from, uint32_t end,
+		uint16_t want, uint64_t tag, uint64_t care);
 };
 
 /* The widest of at most so many bits that this CPU has. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Messages that nobody waited for yet, in order of arrival; see match.h, notes 1 to 4. Owner thread only.
+ * Messages that nobody waited for yet, in order of arrival; see match.h, notes 1 to 4. Owner thread
+ * only.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -120,7 +121,8 @@ match_unexpected_init(struct match_unexpected *u, uint32_t max, unsigned simd_bi
 		groups *= 2;
 	*u = (struct match_unexpected){.max = max, .scan = match_scan_for(simd_bits)};
 	u->bytes = lay_out(u, NULL, groups);
-	u->memory = mmap(NULL, u->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	u->memory = mmap(NULL, u->bytes, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (u->memory == MAP_FAILED) {
 		u->memory = NULL;
 		return -ENOMEM;
@@ -191,7 +193,8 @@ make_room(struct match_unexpected *u)
 
 /* n <= BURST, and there is room. */
 static inline void
-add_some(struct match_unexpected *u, const struct match_key *keys, const uint32_t *where, uint32_t n)
+add_some(struct match_unexpected *u, const struct match_key *keys, const uint32_t *where,
+	uint32_t n)
 {
 	uint32_t hash[BURST], place = u->end;
 
@@ -206,7 +209,8 @@ add_some(struct match_unexpected *u, const struct match_key *keys, const uint32_
 		u->without_tag[place] = without_tag(key->comm, key->source);
 		u->without_both[place] = without_both(key->comm);
 		u->tag[place] = key->tag;
-		u->places[place] = (struct match_place){key->source, key->comm, MATCH_NONE, where[i]};
+		u->places[place] = (struct match_place){key->source, key->comm, MATCH_NONE,
+			where[i]};
 		append(u, key, hash[i], place);
 	}
 	u->end = place;
@@ -214,7 +218,8 @@ add_some(struct match_unexpected *u, const struct match_key *keys, const uint32_
 }
 
 uint32_t
-match_unexpected_add(struct match_unexpected *u, const struct match_key *keys, const uint32_t *where, uint32_t n)
+match_unexpected_add(struct match_unexpected *u, const struct match_key *keys,
+	const uint32_t *where, uint32_t n)
 {
 	uint32_t done = 0;
 
@@ -244,15 +249,16 @@ find_wild(const struct match_unexpected *u, const struct match_want *want)
 			place = u->scan->equal(u->without_source, place, u->end,
 				without_source(want->comm, want->tag));
 		else if (care == 0)
-			place = any_source ?
-				u->scan->equal(u->without_both, place, u->end, without_both(want->comm)) :
-				u->scan->equal(u->without_tag, place, u->end, without_tag(want->comm, want->source));
+			place = any_source ? u->scan->equal(u->without_both, place, u->end,
+						     without_both(want->comm))
+					   : u->scan->equal(u->without_tag, place, u->end,
+						     without_tag(want->comm, want->source));
 		else
-			place = any_source ?
-				u->scan->masked(u->without_both, u->tag, place, u->end, without_both(want->comm),
-					want->tag, care) :
-				u->scan->masked(u->without_tag, u->tag, place, u->end,
-					without_tag(want->comm, want->source), want->tag, care);
+			place = any_source
+				? u->scan->masked(u->without_both, u->tag, place, u->end,
+					  without_both(want->comm), want->tag, care)
+				: u->scan->masked(u->without_tag, u->tag, place, u->end,
+					  without_tag(want->comm, want->source), want->tag, care);
 		if (place >= u->end)
 			return MATCH_NONE;
 		const struct match_key key = key_at(u, place);

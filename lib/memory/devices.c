@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Memory of applications that the links' devices read by themselves: registered with the EAL as external
- * memory, and mapped for each device. Runs where memory is made and freed, never on a lane that others
- * wait for.
+ * Memory of applications that the links' devices read by themselves: registered with the EAL as
+ * external memory, and mapped for each device. Runs where memory is made and freed, never on a lane
+ * that others wait for.
  *
  * Design notes
- * 1. IOVA as VA: one piece, in an IOMMU. IOVA as PA: page by page, and only of hugepages: the kernel moves
- *    and swaps others. A device without an IOMMU then needs no mapping.
- * 2. Whatever fails here (the IOMMU reaches fewer bits than the address has, the EAL's tables or the
- *    container's are full, the device's driver has no way) leaves the memory as it is: its bytes are copied
- *    into frames, as to a link of one segment. It is said once; why, the EAL says: its errors do not tell.
+ * 1. IOVA as VA: one piece, in an IOMMU. IOVA as PA: page by page, and only of hugepages: the
+ *    kernel moves and swaps others. A device without an IOMMU then needs no mapping.
+ * 2. Whatever fails here (the IOMMU reaches fewer bits than the address has, the EAL's tables or
+ *    the container's are full, the device's driver has no way) leaves the memory as it is: its
+ *    bytes are copied into frames, as to a link of one segment. It is said once; why, the EAL says:
+ *    its errors do not tell.
  * 3. What is mapped in an IOMMU is pinned by that.
  */
 #define ALLOW_EXPERIMENTAL_API /* rte_dev_dma_map */
@@ -128,7 +129,8 @@ map(const struct mappings *x, struct memory *m, uint64_t page)
 
 	if (physical && page < HUGE_BYTES)
 		return -EMEDIUMTYPE;
-	if (!physical && page < HUGE_BYTES && (((uintptr_t)m->base | m->len) & (HUGE_BYTES - 1)) == 0)
+	if (!physical && page < HUGE_BYTES &&
+		(((uintptr_t)m->base | m->len) & (HUGE_BYTES - 1)) == 0)
 		page = HUGE_BYTES; /* of the EAL's table, not of the kernel's */
 	uint64_t all = whole_pages(m, page);
 
@@ -138,7 +140,9 @@ map(const struct mappings *x, struct memory *m, uint64_t page)
 
 	if (pages == NULL)
 		return -errno;
-	int result = rte_extmem_register(m->base, all, pages, (unsigned)(all / page), page) == 0 ? 0 : -rte_errno;
+	int result = rte_extmem_register(m->base, all, pages, (unsigned)(all / page), page) == 0
+		? 0
+		: -rte_errno;
 
 	m->pages = physical ? pages : NULL;
 	m->page_shift = (uint8_t)rte_bsf64(page);
@@ -171,8 +175,9 @@ devices_map(const struct mappings *x, struct memory *m, uint64_t page)
 			"%llu bytes of an application are not mapped for the ports' devices (%s); "
 			"pushes and pulls from there are copied into frames",
 			(unsigned long long)m->len,
-			result == -EMEDIUMTYPE ? "physical addresses need memory of hugepages" :
-			result == -EIO ? "the IOMMU refused: see the EAL's lines before" : rte_strerror(-result));
+			result == -EMEDIUMTYPE   ? "physical addresses need memory of hugepages"
+				: result == -EIO ? "the IOMMU refused: see the EAL's lines before"
+						 : rte_strerror(-result));
 }
 
 void

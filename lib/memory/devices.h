@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the links' devices may read of applications' memory. Runs where memory is made and freed. m->for_devices tells; it is no
- * error if they cannot.
+ * What the links' devices may read of applications' memory. Runs where memory is made and freed.
+ * m->for_devices tells; it is no error if they cannot.
  */
 #ifndef PMX_MEMORY_DEVICES_H
 #define PMX_MEMORY_DEVICES_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * See guard.h. The table is read by a signal handler: a place is taken and given back by one atomic word.
+ * See guard.h. The table is read by a signal handler: a place is taken and given back by one atomic
+ * word.
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -23,7 +24,8 @@ static struct {
 static void
 on_sigbus(int number, siginfo_t *info, void *context)
 {
-	uintptr_t at = info->si_code == BUS_ADRERR ? (uintptr_t)info->si_addr : 0; /* a wrong alignment would come again */
+	/* a wrong alignment would come again */
+	uintptr_t at = info->si_code == BUS_ADRERR ? (uintptr_t)info->si_addr : 0;
 
 	(void)context;
 	for (unsigned i = 0; i < GUARDED_MAX; i++) {
@@ -33,7 +35,8 @@ on_sigbus(int number, siginfo_t *info, void *context)
 			continue;
 		void *page = (void *)(at & ~(guard.maps[i].page - 1));
 
-		if (mmap(page, guard.maps[i].page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == page)
+		if (mmap(page, guard.maps[i].page, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == page)
 			return;
 	}
 	signal(number, SIG_DFL); /* none of ours: it happens again, and ends us */
@@ -69,7 +72,8 @@ void
 guard_remove(const void *base)
 {
 	for (unsigned i = 0; i < GUARDED_MAX; i++) {
-		if (atomic_load_explicit(&guard.maps[i].base, memory_order_relaxed) == (uintptr_t)base)
+		if (atomic_load_explicit(&guard.maps[i].base, memory_order_relaxed) ==
+			(uintptr_t)base)
 			atomic_store_explicit(&guard.maps[i].base, 0, memory_order_release);
 	}
 }

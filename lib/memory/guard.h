@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Holes in mapped memory of applications, and pages that the kernel does not find for them, harm these applications alone: a
- * page of this process's own takes the place (SIGBUS). Any thread.
+ * Holes in mapped memory of applications, and pages that the kernel does not find for them, harm
+ * these applications alone: a page of this process's own takes the place (SIGBUS). Any thread.
  */
 #ifndef PMX_MEMORY_GUARD_H
 #define PMX_MEMORY_GUARD_H

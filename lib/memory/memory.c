@@ -5,8 +5,9 @@
  * Design notes
  * 1. By the kernel means by the client's addresses as they are at that moment: memory that was
  *    unmapped, moved or protected since gives an error, and never old bytes.
- * 2. A process that calls exec, or dies and is followed by another of its number, has other memory at the same
- *    addresses. So before the engine writes by number it asks whether the memory of the open is still there.
+ * 2. A process that calls exec, or dies and is followed by another of its number, has other memory
+ *    at the same addresses. So before the engine writes by number it asks whether the memory of the
+ *    open is still there.
  */
 #include <errno.h>
 #include <string.h>
@@ -34,8 +35,8 @@ kernel_copy(const struct bytes *b, uint64_t offset, void *mine, uint32_t len, bo
 
 	if (write && is_gone(b->space, b->at + offset))
 		return -EFAULT;
-	ssize_t n = write ? process_vm_writev(pid, &local, 1, &remote, 1, 0) :
-			    process_vm_readv(pid, &local, 1, &remote, 1, 0);
+	ssize_t n = write ? process_vm_writev(pid, &local, 1, &remote, 1, 0)
+			  : process_vm_readv(pid, &local, 1, &remote, 1, 0);
 
 	return n == (ssize_t)len ? 0 : -EFAULT;
 }
@@ -59,11 +60,14 @@ memory_read(const struct bytes *from, uint64_t offset, void *to, uint32_t len)
 }
 
 int
-memory_gather(const struct bytes *from, uint64_t offset, const struct iovec *pieces, unsigned n, uint64_t all)
+memory_gather(const struct bytes *from, uint64_t offset, const struct iovec *pieces, unsigned n,
+	uint64_t all)
 {
 	struct iovec remote = {(void *)(uintptr_t)(from->at + offset), all};
 
-	return process_vm_readv(from->space->pid, pieces, n, &remote, 1, 0) == (ssize_t)all ? 0 : -EFAULT;
+	return process_vm_readv(from->space->pid, pieces, n, &remote, 1, 0) == (ssize_t)all
+		? 0
+		: -EFAULT;
 }
 
 void
@@ -88,8 +92,8 @@ scatter_end(struct scatter *s)
 		return 0;
 	if (s->write && is_gone(s->b->space, s->b->at))
 		return -EFAULT;
-	ssize_t done = s->write ? process_vm_writev(pid, s->local, n, s->remote, n, 0) :
-				  process_vm_readv(pid, s->local, n, s->remote, n, 0);
+	ssize_t done = s->write ? process_vm_writev(pid, s->local, n, s->remote, n, 0)
+				: process_vm_readv(pid, s->local, n, s->remote, n, 0);
 	bool all = done == (ssize_t)s->total;
 
 	s->total = 0;
@@ -100,7 +104,8 @@ int
 scatter_add(struct scatter *s, uint64_t offset, void *mine, uint32_t len)
 {
 	if (s->b->memory != NULL)
-		return s->write ? memory_write(s->b, offset, mine, len) : memory_read(s->b, offset, mine, len);
+		return s->write ? memory_write(s->b, offset, mine, len)
+				: memory_read(s->b, offset, mine, len);
 	if (s->n == SCATTER_MAX && scatter_end(s) != 0)
 		return -EFAULT;
 	s->local[s->n] = (struct iovec){mine, len};
@@ -110,7 +115,8 @@ scatter_add(struct scatter *s, uint64_t offset, void *mine, uint32_t len)
 }
 
 uint8_t
-memory_place(const struct bytes *to, uint64_t offset, const uint8_t *runs, uint32_t len, uint64_t *placed)
+memory_place(const struct bytes *to, uint64_t offset, const uint8_t *runs, uint32_t len,
+	uint64_t *placed)
 {
 	struct wire_runs r = {runs, len, offset, 0, 0};
 	const uint8_t *bytes;

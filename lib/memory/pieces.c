@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Pieces of applications' memory that this process has mapped: made, a context's, and unmapped when nothing refers to them.
+ * Pieces of applications' memory that this process has mapped: made, a context's, and unmapped when
+ * nothing refers to them.
  *
  * Design notes
  * 1. What is mapped of a client must never fail under us: the descriptor is a memfd that is sealed
- *    against shrinking and growing, and every page is there before it is used. A client may still punch holes into it, and
- *    the kernel find no page for them: then the page becomes one of the primary's own (guard.h), and only that client's bytes
- *    are lost. An embedded node, which is its application's process, takes no signal: it seals the memory against future writes,
- *    which forbids holes. A primary cannot: nobody could map it for writing any more, the one that takes over included.
- * 2. Mapping and unmapping take system calls, for devices some of milliseconds. Who attaches maps; what a
- *    lane has no use for goes to a list, and the thread that watches processes frees it when the last frame that
- *    a port has of it is gone, which may be long after its context. An embedded node has no such thread: the
- *    one that polls does it.
+ *    against shrinking and growing, and every page is there before it is used. A client may still
+ *    punch holes into it, and the kernel find no page for them: then the page becomes one of the
+ *    primary's own (guard.h), and only that client's bytes are lost. An embedded node, which is its
+ *    application's process, takes no signal: it seals the memory against future writes, which
+ *    forbids holes. A primary cannot: nobody could map it for writing any more, the one that takes
+ *    over included.
+ * 2. Mapping and unmapping take system calls, for devices some of milliseconds. Who attaches maps;
+ *    what a lane has no use for goes to a list, and the thread that watches processes frees it when
+ *    the last frame that a port has of it is gone, which may be long after its context. An embedded
+ *    node has no such thread: the one that polls does it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -57,12 +60,13 @@ page_of_fd(int fd)
 {
 	struct statfs fs;
 
-	return fstatfs(fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC ? (uint64_t)fs.f_bsize :
-								       (uint64_t)sysconf(_SC_PAGESIZE);
+	return fstatfs(fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC
+		? (uint64_t)fs.f_bsize
+		: (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* A client's descriptor becomes a mapping, or MAP_FAILED with errno. again: another primary had it, and what the client did to it
- * since is its own affair. */
+/* A client's descriptor becomes a mapping, or MAP_FAILED with errno. again: another primary had it,
+ * and what the client did to it since is its own affair. */
 static void *
 map_fd(int fd, uint64_t len, bool again)
 {
@@ -70,8 +74,9 @@ map_fd(int fd, uint64_t len, bool again)
 	struct stat st;
 	int seals = fcntl(fd, F_GET_SEALS);
 
-	if (seals < 0 || (seals & needed) != needed || fstat(fd, &st) != 0 || len == 0 || len > PIECE_MAX ||
-		len % page_of_fd(fd) != 0 /* it could not be unmapped */ || (uint64_t)st.st_size < len) {
+	if (seals < 0 || (seals & needed) != needed || fstat(fd, &st) != 0 || len == 0 ||
+		len > PIECE_MAX || len % page_of_fd(fd) != 0 /* it could not be unmapped */ ||
+		(uint64_t)st.st_size < len) {
 		errno = EINVAL;
 		return MAP_FAILED;
 	}
@@ -79,10 +84,11 @@ map_fd(int fd, uint64_t len, bool again)
 
 	if (base == MAP_FAILED)
 		return base;
-	/* are its pages there? The client made them: this takes no memory, and little time. POPULATE_WRITE says what
-	 * touching would make a SIGBUS of. */
-	if ((guard_is_on() ? !guard_add(base, len, page_of_fd(fd)) :
-			!(seals & F_SEAL_FUTURE_WRITE) && fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0) ||
+	/* are its pages there? The client made them: this takes no memory, and little time.
+	 * POPULATE_WRITE says what touching would make a SIGBUS of. */
+	if ((guard_is_on() ? !guard_add(base, len, page_of_fd(fd))
+			   : !(seals & F_SEAL_FUTURE_WRITE) &&
+				    fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0) ||
 		(!again && (!has_pages(fd, len) || madvise(base, len, MADV_POPULATE_WRITE) != 0))) {
 		int error = errno;
 
@@ -95,7 +101,8 @@ map_fd(int fd, uint64_t len, bool again)
 }
 
 struct memory *
-memory_make(struct mappings *x, int fd, uint64_t len, uint64_t client, uint16_t adopted, unsigned flags)
+memory_make(struct mappings *x, int fd, uint64_t len, uint64_t client, uint16_t adopted,
+	unsigned flags)
 {
 	struct memory *m = calloc(1, sizeof(*m));
 
@@ -120,7 +127,8 @@ memory_make(struct mappings *x, int fd, uint64_t len, uint64_t client, uint16_t 
 		return NULL;
 	}
 	m->watched = adopted && adopted <= REGIONS_WATCHED ? adopted - 1 : REGIONS_WATCHED;
-	/* physical addresses stay what they are when a page leaves by a hole, and then are somebody else's */
+	/* physical addresses stay what they are when a page leaves by a hole, and then are somebody
+	 * else's */
 	if ((flags & MEMORY_OF_THIN) == 0 || rte_eal_iova_mode() != RTE_IOVA_PA)
 		devices_map(x, m, page_of_fd(fd));
 	return m;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Would a node of this configuration start? Called by who reads a configuration (config_check), and, with what the host
- * and the EAL arguments give, by pmx-dpdk before its EAL begins (config_check_start): by its start and by --check alike, so
- * that one cannot pass what the other refuses. Opens and allocates nothing.
+ * Would a node of this configuration start? Called by who reads a configuration (config_check),
+ * and, with what the host and the EAL arguments give, by pmx-dpdk before its EAL begins
+ * (config_check_start): by its start and by --check alike, so that one cannot pass what the other
+ * refuses. Opens and allocates nothing.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -38,8 +39,10 @@ same_port(const struct link_config *a, const struct link_config *b)
 	if (strcmp(a->driver, b->driver) != 0)
 		return false;
 	if (strcmp(a->driver, "udp") == 0)
-		return strcmp(a->listen, b->listen) == 0 && strcmp(strrchr(a->listen, ':'), ":0") != 0;
-	return strcmp(a->driver, "ethdev") == 0 && strcmp(a->port, b->port) == 0; /* loop: two are a pair */
+		return strcmp(a->listen, b->listen) == 0 &&
+			strcmp(strrchr(a->listen, ':'), ":0") != 0;
+	/* loop: two are a pair */
+	return strcmp(a->driver, "ethdev") == 0 && strcmp(a->port, b->port) == 0;
 }
 
 static int
@@ -54,7 +57,8 @@ check_link(const struct config *c, unsigned i, struct config_fault *f)
 	if (link_check(l, why, sizeof(why)) != 0)
 		return refuse(f, section, NULL, "%s", why);
 	if (l->encap == LINK_ENCAP_UDP && l->ip == 0)
-		return refuse(f, section, "ip", "with encap = udp the own address must be given: ip = IPv4");
+		return refuse(f, section, "ip",
+			"with encap = udp the own address must be given: ip = IPv4");
 	for (unsigned k = 0; k < i; k++) {
 		if (same_port(l, &c->links[k].link))
 			return refuse(f, section, NULL, "has the same port as [link %u]", k);
@@ -77,18 +81,21 @@ check_peer(const struct config *c, uint32_t node, struct config_fault *f)
 	if (strcmp(l->driver, "loop") == 0)
 		return 0;
 	if (by_ip && p->addr.ip == 0 && !p->addr.v6)
-		return refuse(f, "nodes", name, "is reached over [link %u], %s: give its %s address, as 10.0.0.2 or 10.0.0.2:18515", p->link,
-			by_udp ? "driver = udp" : "encap = udp", by_udp ? "IP" : "IPv4");
+		return refuse(f, "nodes", name,
+			"is reached over [link %u], %s: give its %s address, as 10.0.0.2 or "
+			"10.0.0.2:18515",
+			p->link, by_udp ? "driver = udp" : "encap = udp", by_udp ? "IP" : "IPv4");
 	if (by_ip && p->addr.port == 0)
 		return refuse(f, "nodes", name, "port 0 is nobody's");
 	if (!by_ip && (p->addr.ip != 0 || p->addr.v6))
-		return refuse(f, "nodes", name, "is reached over [link %u], encap = %s: give its MAC address, or auto", p->link,
-			l->encap == LINK_ENCAP_VLAN ? "vlan" : "ether");
+		return refuse(f, "nodes", name,
+			"is reached over [link %u], encap = %s: give its MAC address, or auto",
+			p->link, l->encap == LINK_ENCAP_VLAN ? "vlan" : "ether");
 	return 0;
 }
 
 int
-config_check(const struct config *c, struct config_fault *f)
+node_config_check(const struct config *c, struct config_fault *f)
 {
 	char path[256];
 
@@ -103,28 +110,32 @@ config_check(const struct config *c, struct config_fault *f)
 		if (c->peers[i].known && i != c->id && check_peer(c, i, f) != 0)
 			return -1;
 	}
-	uint32_t buffers = config_link_buffers(c);
+	uint32_t buffers = node_config_link_buffers(c);
 
 	if (c->mbufs != 0 && c->mbufs < buffers + 2)
-		return refuse(f, "limits", "mbufs", "%u is too few: the links' queues alone take %u; raise it, or lower "
-						    "link.rx_descriptors and link.tx_descriptors", c->mbufs, buffers);
-	const struct channel_geometry g = config_geometry(c);
+		return refuse(f, "limits", "mbufs",
+			"%u is too few: the links' queues alone take %u; raise it, or lower "
+			"link.rx_descriptors and link.tx_descriptors",
+			c->mbufs, buffers);
+	const struct channel_geometry g = node_config_geometry(c);
 
 	if (!lhs_config_ok(&g.lhs) || !lhs_config_ok(&g.matched))
 		return refuse(f, "limits", "lhs_entries", "limits.lhs_* do not go together");
 	struct config sized = *c;
 
-	sized.mbufs = c->mbufs ? c->mbufs : config_buffers_wanted(c);
-	if (config_core_bytes(&sized) == 0)
+	sized.mbufs = c->mbufs ? c->mbufs : node_config_buffers_wanted(c);
+	if (node_config_core_bytes(&sized) == 0)
 		return refuse(f, "limits", "flows", "limits and [proto] do not go together");
 	if (strcmp(c->socket, "off") == 0)
 		return 0;
 	config_socket_path(c, path, sizeof(path));
 	if (*path != '/')
-		return refuse(f, "access", "socket", "'%s' is neither off nor a path that begins with /", path);
+		return refuse(f, "access", "socket",
+			"'%s' is neither off nor a path that begins with /", path);
 	/* it is made as PATH.new */
 	if (strlen(path) + 5 > sizeof(((struct sockaddr_un *)0)->sun_path))
-		return refuse(f, "access", "socket", "%s: longer than %zu bytes", path, sizeof(((struct sockaddr_un *)0)->sun_path) - 5);
+		return refuse(f, "access", "socket", "%s: longer than %zu bytes", path,
+			sizeof(((struct sockaddr_un *)0)->sun_path) - 5);
 	return 0;
 }
 
@@ -137,40 +148,52 @@ check_memory(const struct config *c, const struct config_host *h, char *error, u
 	struct config_memory m;
 	int n;
 
-	sized.mbufs = c->mbufs ? c->mbufs : config_buffers_least(c);
-	config_memory(&sized, h->page_bytes, &m);
+	sized.mbufs = c->mbufs ? c->mbufs : node_config_buffers_least(c);
+	node_config_memory(&sized, h->page_bytes, &m);
 	if (m.all <= h->memory_free)
 		return 0;
 	/* what others have now may be free at the next try */
 	bool never = m.all > h->memory_most;
 
 	n = snprintf(error, len,
-		"the node needs %" PRIu64 " MiB of %s: %" PRIu64 " for limits.mbufs = %u, %" PRIu64 " for the channels of limits.contexts = %u, "
-		"%" PRIu64 " for the protocol (limits.flows, peers), %" PRIu64 " for the rest; ",
-		MIB(m.all), h->memory_of, MIB(m.mbufs), sized.mbufs, MIB(m.channels), c->contexts, MIB(m.cores), MIB(m.rest));
+		"the node needs %" PRIu64 " MiB of %s: %" PRIu64 " for limits.mbufs = %u, %" PRIu64
+		" for the channels of limits.contexts = %u, %" PRIu64
+		" for the protocol (limits.flows, peers), %" PRIu64 " for the rest; ",
+		MIB(m.all), h->memory_of, MIB(m.mbufs), sized.mbufs, MIB(m.channels), c->contexts,
+		MIB(m.cores), MIB(m.rest));
 	if (n < 0 || (uint32_t)n >= len)
 		return -EINVAL;
 	if (never)
-		snprintf(error + n, len - (uint32_t)n, "there are %" PRIu64 ". Lower the limits, or %s", h->memory_most >> 20, h->memory_more);
+		snprintf(error + n, len - (uint32_t)n,
+			"there are %" PRIu64 ". Lower the limits, or %s", h->memory_most >> 20,
+			h->memory_more);
 	else
-		snprintf(error + n, len - (uint32_t)n, "of %" PRIu64 " only %" PRIu64 " are free now", h->memory_most >> 20, h->memory_free >> 20);
+		snprintf(error + n, len - (uint32_t)n,
+			"of %" PRIu64 " only %" PRIu64 " are free now", h->memory_most >> 20,
+			h->memory_free >> 20);
 	return never ? -EINVAL : -EAGAIN;
 }
 
 int
-config_check_start(const struct config *c, const struct config_host *h, char *error, uint32_t len)
+node_config_check_start(const struct config *c, const struct config_host *h, char *error,
+	uint32_t len)
 {
-	uint64_t descriptors = config_descriptors(c) + h->page_files;
+	uint64_t descriptors = node_config_descriptors(c) + h->page_files;
 
 	if (h->lcores < c->lanes) {
-		snprintf(error, len, "engine.lanes = %u, but the EAL has %u lcores: give it more with -l", c->lanes, h->lcores);
+		snprintf(error, len,
+			"engine.lanes = %u, but the EAL has %u lcores: give it more with -l",
+			c->lanes, h->lcores);
 		return -EINVAL;
 	}
 	int result = check_memory(c, h, error, len);
 
 	if (result == 0 && descriptors > h->descriptors) {
-		snprintf(error, len, "limits.contexts = %u and %" PRIu64 " hugepages take %" PRIu64 " descriptors, but this process may have %" PRIu64
-			": raise ulimit -n, or lower them", c->contexts, h->page_files, descriptors, h->descriptors);
+		snprintf(error, len,
+			"limits.contexts = %u and %" PRIu64 " hugepages take %" PRIu64
+			" descriptors, but this process may have %" PRIu64
+			": raise ulimit -n, or lower them",
+			c->contexts, h->page_files, descriptors, h->descriptors);
 		return -EINVAL;
 	}
 	return result;

@@ -33,7 +33,8 @@ node_command(struct node *n, struct command *cmd, bool wait)
 		result = -ESHUTDOWN;
 	expected = cmd;
 	/* retract; a lane that took it in this moment is about to do it, in the caller's memory */
-	if (!atomic_load(&cmd->done) && !atomic_compare_exchange_strong(&e->command, &expected, NULL)) {
+	if (!atomic_load(&cmd->done) &&
+		!atomic_compare_exchange_strong(&e->command, &expected, NULL)) {
 		while (!atomic_load(&cmd->done))
 			usleep(100);
 	}
@@ -44,7 +45,8 @@ node_command(struct node *n, struct command *cmd, bool wait)
 }
 
 int
-node_map_memory(struct node *n, struct command *cmd, bool wait, int fd, uint64_t len, uint64_t client, uint16_t adopted)
+node_map_memory(struct node *n, struct command *cmd, bool wait, int fd, uint64_t len,
+	uint64_t client, uint16_t adopted)
 {
 	const struct channel *ch = &n->channels[cmd->ctx];
 
@@ -52,7 +54,8 @@ node_map_memory(struct node *n, struct command *cmd, bool wait, int fd, uint64_t
 	if (len > ch->space.most - ch->space.bytes)
 		return -ENOMEM;
 	cmd->op = COMMAND_MEMORY;
-	cmd->memory = memory_make(&n->mappings, fd, len, client, adopted, ch->thin != NULL ? MEMORY_OF_THIN : 0);
+	cmd->memory = memory_make(&n->mappings, fd, len, client, adopted,
+		ch->thin != NULL ? MEMORY_OF_THIN : 0);
 	if (cmd->memory == NULL)
 		return errno == EINVAL ? -EINVAL : -ENOMEM;
 	int result = node_command(n, cmd, wait);

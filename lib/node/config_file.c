@@ -26,35 +26,37 @@ enum kind {
 	KIND_BOOL,
 	KIND_CHOICE, /* choices separated by '|', stored as their index */
 	KIND_TEXT,
-	KIND_NAME,   /* of an instance: part of paths (lib/channel/instance.h) */
+	KIND_NAME, /* of an instance: part of paths (lib/channel/instance.h) */
 	KIND_IPV4,
-	KIND_AUTO,   /* U32, or auto, which is 0 */
+	KIND_AUTO, /* U32, or auto, which is 0 */
 };
 
 struct key {
 	const char *section, *name;
 	enum kind kind;
 	size_t offset;
-	uint64_t min, max;     /* numbers; TEXT: max bytes with the 0 */
-	const char *fallback;  /* default, NULL = must be given */
-	const char *unit;      /* or the choices */
+	uint64_t min, max;    /* numbers; TEXT: max bytes with the 0 */
+	const char *fallback; /* default, NULL = must be given */
+	const char *unit;     /* or the choices */
 	const char *help;
 };
 
-#define C(field)  offsetof(struct config, field)
-#define L(field)  offsetof(struct config_link, link.field)
-#define R(field)  offsetof(struct config_range, field)
+#define C(field)   offsetof(struct config, field)
+#define L(field)   offsetof(struct config_link, link.field)
+#define R(field)   offsetof(struct config_range, field)
 #define TEXT(t, f) 0, sizeof(((struct t *)0)->f)
 
 static const struct key keys[] = {
 	{"node", "id", KIND_U32, C(id), 0, WIRE_NODES_MAX - 1, NULL, "number",
 		"this node's number; the same in every node's [nodes]"},
 	{"node", "name", KIND_NAME, C(name), TEXT(config, name), "pmx0", "name",
-		"of the instance: what applications attach to, and the EAL's file prefix; " INSTANCE_NAME_RULE},
+		"of the instance: what applications attach to, and the EAL's file "
+		"prefix; " INSTANCE_NAME_RULE},
 	{"engine", "lanes", KIND_U32, C(lanes), 1, CONFIG_LANES_MAX, "1", "lcores",
 		"poll-mode lcores; contexts are spread over them by number. The EAL gets as many "
 		"(-l); embedded nodes have one"},
-	{"engine", "idle", KIND_CHOICE, C(idle), 0, 0, "adaptive", "spin|pause|yield|adaptive|sleep",
+	{"engine", "idle", KIND_CHOICE, C(idle), 0, 0, "adaptive",
+		"spin|pause|yield|adaptive|sleep",
 		"what an lcore with nothing to do does: spin for latency on a core of its own, "
 		"adaptive where cores are shared"},
 	{"engine", "idle_us", KIND_U32, C(idle_us), 1, 1000000, "1000", "us",
@@ -62,27 +64,30 @@ static const struct key keys[] = {
 	{"engine", "burst", KIND_U32, C(burst), 1, 64, "32", "frames",
 		"most frames moved in one step"},
 	{"engine", "matching", KIND_CHOICE, C(matching), 0, 0, "client", "client|engine",
-		"who matches what pmx_isend sends with receives: client is faster for short messages, with engine transfers go on "
-		"while the application computes"},
+		"who matches what pmx_isend sends with receives: client is faster for short "
+		"messages, with engine transfers go on while the application computes"},
 	{"engine", "rendezvous", KIND_AUTO, C(rendezvous), 1, WIRE_MESSAGE_MAX, "auto", "bytes",
-		"messages of pmx_isend longer than this wait for their receive and are not copied on the way; auto: "
-		"where that takes no longer, as measured"},
+		"messages of pmx_isend longer than this wait for their receive and are not copied "
+		"on the way; auto: where that takes no longer, as measured"},
 	{"engine", "dma", KIND_TEXT, C(dma), TEXT(config, dma), "", "names",
-		"DMA devices that place the bytes of remote writes, one for each lcore, with commas between; "
-		"none: the lcore copies"},
+		"DMA devices that place the bytes of remote writes, one for each lcore, with "
+		"commas between; none: the lcore copies"},
 	{"link", "driver", KIND_CHOICE, L(driver), 0, 0, "ethdev", "ethdev|udp|loop",
 		"ethdev: any DPDK port; udp: kernel sockets, no root; loop: inside one process"},
 	{"link", "port", KIND_TEXT, L(port), TEXT(link_config, port), "", "text",
 		"ethdev: port name (net_memif0) or PCI address; loop: name of the pair"},
 	{"link", "listen", KIND_TEXT, L(listen), TEXT(link_config, listen), "", "address:port",
-		"udp: own address, IPv4 or IPv6 ([2001:db8::1]:18515, [fe80::1%eth0]:18515); port 0: any"},
+		"udp: own address, IPv4 or IPv6 ([2001:db8::1]:18515, [fe80::1%eth0]:18515); port "
+		"0: any"},
 	{"link", "encap", KIND_CHOICE, L(encap), 0, 0, "ether", "ether|vlan|udp|none",
-		"frames on the wire: raw Ethernet, tagged, or in UDP/IPv4; none for driver udp and loop"},
+		"frames on the wire: raw Ethernet, tagged, or in UDP/IPv4; none for driver udp and "
+		"loop"},
 	{"link", "ethertype", KIND_U16, L(ethertype), 0x0600, 0xFFFF, "0x88B5", "EtherType",
 		"of raw frames; the default is the IEEE's for local experiments"},
 	{"link", "vlan", KIND_U16, L(vlan), 1, 4094, "1", "VLAN id", "encap = vlan"},
 	{"link", "udp_port", KIND_U16, L(udp_port), 1, 65535, "18515", "port", "encap = udp"},
-	{"link", "ip", KIND_IPV4, L(ip), 0, 0, "0.0.0.0", "IPv4", "encap = udp: own address, which the kernel must not have"},
+	{"link", "ip", KIND_IPV4, L(ip), 0, 0, "0.0.0.0", "IPv4",
+		"encap = udp: own address, which the kernel must not have"},
 	{"link", "mtu", KIND_U32, L(mtu), 256, 65000, "1500", "bytes",
 		"longest frame behind the Ethernet header; the same on all nodes; 9000 for jumbo"},
 	{"link", "rx_descriptors", KIND_U32, L(rx_descriptors), 32, 32768, "1024", "frames",
@@ -98,7 +103,8 @@ static const struct key keys[] = {
 	{"proto", "cc_target_us", KIND_U32, C(proto.cc_target_us), 1, 1000000, "200", "us",
 		"cc = delay: queueing delay that is accepted"},
 	{"proto", "share_target_us", KIND_U32, C(proto.share_target_us), 0, 1000000, "4", "us",
-		"queueing delay that all senders to this node may cause together; 0 = no window shares"},
+		"queueing delay that all senders to this node may cause together; 0 = no window "
+		"shares"},
 	{"proto", "window", KIND_U32, C(proto.window_frames), 1, WIRE_WINDOW_MAX, "512", "frames",
 		"most frames of one flow between expected and newest"},
 	{"proto", "path_frames", KIND_U32, C(proto.path_frames), 1, 65535, "1024", "frames",
@@ -130,10 +136,13 @@ static const struct key keys[] = {
 	{"limits", "flows", KIND_U32, C(proto.flows_max), 1, 1u << 20, "4096", "flows",
 		"pairs of contexts that talk at once, for each lcore"},
 	{"limits", "context_flows", KIND_U32, C(proto.context_flows), 1, 1u << 20, "1024", "flows",
-		"most of one context for each kind of message (plain, matched, remote memory), so that one that sends to all of the world leaves some for others; what would need more waits"},
+		"most of one context for each kind of message (plain, matched, remote memory), so "
+		"that one that sends to all of the world leaves some for others; what would need "
+		"more waits"},
 	{"limits", "mbufs", KIND_AUTO, C(mbufs), 256, 1u << 22, "auto", "buffers",
-		"packet buffers of the node, each as large as the longest frame; auto: enough for all of "
-		"limits.contexts with all their buffers, as far as the EAL's memory (-m) goes"},
+		"packet buffers of the node, each as large as the longest frame; auto: enough for "
+		"all of limits.contexts with all their buffers, as far as the EAL's memory (-m) "
+		"goes"},
 	{"limits", "send_buffers", KIND_U32, C(send_buffers), 1, 32768, "256", "buffers",
 		"of one context, unless it asks for less; also the most that one may have"},
 	{"limits", "receive_buffers", KIND_U32, C(receive_buffers), 1, 1u << 20, "512", "buffers",
@@ -159,7 +168,8 @@ static const struct key keys[] = {
 	{"limits", "events", KIND_U32, C(events), 1, 32768, "256", "events",
 		"notifications that wait for one context, power of two"},
 	{"limits", "pin_cache", KIND_BOOL, C(pin_cache), 0, 0, "on", "on|off",
-		"memory of transfers stays pinned after its use; off: pinned and unpinned each time"},
+		"memory of transfers stays pinned after its use; off: pinned and unpinned each "
+		"time"},
 	{"limits", "pin_watch", KIND_BOOL, C(pin_watch), 0, 0, "on", "on|off",
 		"be told by the kernel (userfaultfd) when pinned memory is unmapped; needs root or "
 		"vm.unprivileged_userfaultfd = 1"},
@@ -168,21 +178,27 @@ static const struct key keys[] = {
 	{"limits", "pin_entries", KIND_U32, C(pin_entries), 1, 1u << 20, "1024", "regions",
 		"... in how many pieces"},
 	{"limits", "shared_bytes", KIND_U32, C(shared_bytes), 0, UINT32_MAX, "1073741824", "bytes",
-		"most memory of one thin client that the engine maps beside its channel: by pmx_alloc and PMX_ADOPT"},
+		"most memory of one thin client that the engine maps beside its channel: by "
+		"pmx_alloc and PMX_ADOPT"},
 	{"limits", "matched_entries", KIND_U32, C(matched_entries), 2, 1u << 20, "1024", "entries",
 		"LHS ring of a context's matched messages (pmx_isend), power of two"},
 	{"limits", "matched_buffers", KIND_U32, C(matched_buffers), 1, 1u << 20, "256", "buffers",
-		"that those of one context may hold until they are received; at most half of its receive_buffers"},
+		"that those of one context may hold until they are received; at most half of its "
+		"receive_buffers"},
 	{"limits", "unexpected", KIND_U32, C(unexpected), 1, 1u << 24, "65536", "messages",
-		"that came before their receive, of one context; more wait in the ring and with their senders"},
-	{"limits", "unexpected_bytes", KIND_U32, C(unexpected_bytes), 0, UINT32_MAX, "67108864", "bytes",
-		"of them that are copied off their buffers, of one context, when buffers run short"},
+		"that came before their receive, of one context; more wait in the ring and with "
+		"their senders"},
+	{"limits", "unexpected_bytes", KIND_U32, C(unexpected_bytes), 0, UINT32_MAX, "67108864",
+		"bytes",
+		"of them that are copied off their buffers, of one context, when buffers run "
+		"short"},
 	{"limits", "receives", KIND_U32, C(receives), 1, 1u << 20, "4096", "requests",
 		"isends and irecvs of one context that did not end"},
-	{"limits", "message_max", KIND_U32, C(message_max), 64, WIRE_MESSAGE_MAX, "8388608", "bytes",
-		"longest message, as far as send_buffers and receive_buffers allow"},
+	{"limits", "message_max", KIND_U32, C(message_max), 64, WIRE_MESSAGE_MAX, "8388608",
+		"bytes", "longest message, as far as send_buffers and receive_buffers allow"},
 	{"access", "socket", KIND_TEXT, C(socket), TEXT(config, socket), "", "path",
-		"where thin clients attach; empty: /run/pmx-dpdk/NAME.sock ($XDG_RUNTIME_DIR/pmx-dpdk/NAME.sock if not root runs it), off: nowhere"},
+		"where thin clients attach; empty: /run/pmx-dpdk/NAME.sock "
+		"($XDG_RUNTIME_DIR/pmx-dpdk/NAME.sock if not root runs it), off: nowhere"},
 	{"access", "owner", KIND_TEXT, C(socket_owner), TEXT(config, socket_owner), "", "user",
 		"the socket's, by name or number; empty: who runs the primary"},
 	{"access", "group", KIND_TEXT, C(socket_group), TEXT(config, socket_group), "", "group",
@@ -190,17 +206,21 @@ static const struct key keys[] = {
 	{"access", "mode", KIND_TEXT, C(socket_mode), TEXT(config, socket_mode), "0600", "octal",
 		"the socket's: who may write to it may attach"},
 	{"contexts", "uid", KIND_TEXT, R(uid), TEXT(config_range, uid), "", "users",
-		"who may open these as a thin client, and no other contexts, by names or numbers with commas between"},
+		"who may open these as a thin client, and no other contexts, by names or numbers "
+		"with commas between"},
 	{"contexts", "gid", KIND_TEXT, R(gid), TEXT(config_range, gid), "", "groups",
-		"the same by their groups; both empty: whoever may open the socket and is named by no other range"},
+		"the same by their groups; both empty: whoever may open the socket and is named by "
+		"no other range"},
 	{"contexts", "send_buffers", KIND_U32, R(send_buffers), 0, 32768, "0", "buffers",
 		"most of one context; 0: limits.send_buffers"},
 	{"contexts", "receive_buffers", KIND_U32, R(receive_buffers), 0, 1u << 20, "0", "buffers",
 		"most of one context, and its default; 0: limits.receive_buffers is the default"},
 	{"contexts", "lhs_entries", KIND_U32, R(lhs_entries), 0, 1u << 20, "0", "entries",
-		"most messages of one context that landed and were not received; 0: limits.lhs_entries, and matched_entries for matched ones"},
+		"most messages of one context that landed and were not received; 0: "
+		"limits.lhs_entries, and matched_entries for matched ones"},
 	{"contexts", "burst", KIND_U32, R(burst), 0, 64, "0", "submissions",
-		"share of the engine's time: most that one turn takes of one context; 0: engine.burst"},
+		"share of the engine's time: most that one turn takes of one context; 0: "
+		"engine.burst"},
 	{"contexts", "pin_bytes", KIND_U32, R(pin_bytes), 0, UINT32_MAX, "0", "bytes",
 		"of one context's pin-down cache; 0: limits.pin_bytes"},
 	{"contexts", "shared_bytes", KIND_U32, R(shared_bytes), 0, UINT32_MAX, "0", "bytes",
@@ -211,8 +231,8 @@ static const struct key keys[] = {
 /* What is being read, for messages. */
 struct reader {
 	struct config *config;
-	const char *path;   /* to open */
-	const char *name;   /* to show */
+	const char *path; /* to open */
+	const char *name; /* to show */
 	char *error;
 	uint32_t error_len;
 };
@@ -250,7 +270,8 @@ find_line(const char *path, const char *section, const char *key, int nth)
 }
 
 static __attribute__((format(printf, 5, 6))) int
-complain(const struct reader *r, const char *section, const char *key, int nth, const char *fmt, ...)
+complain(const struct reader *r, const char *section, const char *key, int nth, const char *fmt,
+	...)
 {
 	va_list args;
 	int line = find_line(r->path, section, key, nth);
@@ -326,13 +347,15 @@ set_key(const struct reader *r, const struct key *k, const char *section, const 
 	case KIND_BOOL:
 		choice = choice_index("off|on", value);
 		if (choice < 0)
-			return complain(r, section, k->name, 0, "'%s' is neither on nor off", value);
+			return complain(r, section, k->name, 0, "'%s' is neither on nor off",
+				value);
 		*(bool *)at = choice;
 		return 0;
 	case KIND_CHOICE:
 		choice = choice_index(k->unit, value);
 		if (choice < 0)
-			return complain(r, section, k->name, 0, "'%s' is none of %s", value, k->unit);
+			return complain(r, section, k->name, 0, "'%s' is none of %s", value,
+				k->unit);
 		if (strcmp(k->name, "driver") == 0)
 			snprintf(at, LINK_NAME_MAX, "%s", value);
 		else
@@ -341,15 +364,17 @@ set_key(const struct reader *r, const struct key *k, const char *section, const 
 	case KIND_NAME:
 	case KIND_TEXT:
 		if (strlen(value) >= k->max)
-			return complain(r, section, k->name, 0, "'%s' is longer than %llu bytes", value,
-				(unsigned long long)k->max - 1);
+			return complain(r, section, k->name, 0, "'%s' is longer than %llu bytes",
+				value, (unsigned long long)k->max - 1);
 		if (k->kind == KIND_NAME && !instance_name_ok(value))
-			return complain(r, section, k->name, 0, "'%s' is no name: " INSTANCE_NAME_RULE, value);
+			return complain(r, section, k->name, 0,
+				"'%s' is no name: " INSTANCE_NAME_RULE, value);
 		snprintf(at, k->max, "%s", value);
 		return 0;
 	case KIND_IPV4:
 		if (inet_pton(AF_INET, value, &ip) != 1)
-			return complain(r, section, k->name, 0, "'%s' is not an IPv4 address", value);
+			return complain(r, section, k->name, 0, "'%s' is not an IPv4 address",
+				value);
 		*(uint32_t *)at = ntohl(ip.s_addr);
 		return 0;
 	}
@@ -425,37 +450,45 @@ read_mac(const char *text, struct rte_ether_addr *out)
 
 /* What may follow an address: "link=N", "mac=MAC". */
 static int
-read_peer_option(const struct reader *r, const char *name, const char *text, struct config_peer *peer)
+read_peer_option(const struct reader *r, const char *name, const char *text,
+	struct config_peer *peer)
 {
 	uint32_t link;
 
 	if (strncmp(text, "link=", 5) == 0) {
-		if (!whole_number(text + 5, CONFIG_LINKS_MAX - 1, &link) || !r->config->links[link].used)
-			return complain(r, "nodes", name, 0, "'%s' names no link of this file", text);
+		if (!whole_number(text + 5, CONFIG_LINKS_MAX - 1, &link) ||
+			!r->config->links[link].used)
+			return complain(r, "nodes", name, 0, "'%s' names no link of this file",
+				text);
 		peer->link = (uint8_t)link;
 		return 0;
 	}
 	if (strncmp(text, "mac=", 4) == 0 && read_mac(text + 4, &peer->addr.mac))
 		return 0;
 	return complain(r, "nodes", name, 0,
-		"'%s' is neither link=N nor mac=MAC; MAC is the next hop's: the peer's, or that of the router in front of it (ip neigh)",
+		"'%s' is neither link=N nor mac=MAC; MAC is the next hop's: the peer's, or that of "
+		"the router in front of it (ip neigh)",
 		text);
 }
 
 /* One family a link: that of its socket. What listen has wrong is told when the link is opened. */
 static int
-check_family(const struct reader *r, const char *name, const char *value, const struct config_peer *peer)
+check_family(const struct reader *r, const char *name, const char *value,
+	const struct config_peer *peer)
 {
 	const struct link_config *l = &r->config->links[peer->link].link;
 	struct link_addr own = {0};
 
-	if (strcmp(l->driver, "udp") == 0 && link_addr_parse(l->listen, &own) >= 0 && own.v6 != peer->addr.v6)
+	if (strcmp(l->driver, "udp") == 0 && link_addr_parse(l->listen, &own) >= 0 &&
+		own.v6 != peer->addr.v6)
 		return complain(r, "nodes", name, 0,
-			"'%s' is IPv%c, and [link %u] listen = %s is IPv%c: a link has one of them; give the peer's other "
-			"address, or a link of its own (link=N)",
-			value, peer->addr.v6 ? '6' : '4', peer->link, l->listen, own.v6 ? '6' : '4');
+			"'%s' is IPv%c, and [link %u] listen = %s is IPv%c: a link has one of "
+			"them; give the peer's other address, or a link of its own (link=N)",
+			value, peer->addr.v6 ? '6' : '4', peer->link, l->listen,
+			own.v6 ? '6' : '4');
 	if (strcmp(l->driver, "ethdev") == 0 && peer->addr.v6)
-		return complain(r, "nodes", name, 0, "'%s' is IPv6, which is for driver = udp; encap = udp has IPv4", value);
+		return complain(r, "nodes", name, 0,
+			"'%s' is IPv6, which is for driver = udp; encap = udp has IPv4", value);
 	return 0;
 }
 
@@ -484,12 +517,14 @@ read_peer(const struct reader *r, uint32_t node, const char *name, const char *v
 	if (node == c->id && (e >= 0 || e == -ENODEV))
 		return 0; /* not used here; its interface may be another host's */
 	if (e == -ENODEV)
-		return complain(r, "nodes", name, 0, "'%s': this host has no such interface", value);
+		return complain(r, "nodes", name, 0, "'%s': this host has no such interface",
+			value);
 	if (e == 1 && peer->addr.port == 0)
 		return complain(r, "nodes", name, 0, "'%s': port 0 is nobody's", value);
 	if (e < 0)
 		return complain(r, "nodes", name, 0,
-			"'%s' is neither a MAC address (02:00:00:00:00:01), nor IPv4[:port], IPv6, [IPv6]:port, nor auto",
+			"'%s' is neither a MAC address (02:00:00:00:00:01), nor IPv4[:port], IPv6, "
+			"[IPv6]:port, nor auto",
 			value);
 	return check_family(r, name, value, peer);
 }
@@ -535,9 +570,9 @@ check_together(const struct reader *r)
 	struct config *c = r->config;
 	const struct lhs_config_check {
 		uint32_t room;
-	} lhs = {c->lhs_size_offset == 4 ? c->lhs_entry_bytes - 24 :
-		 c->lhs_size_offset < 24 ? 0 :
-					   c->lhs_size_offset - 24};
+	} lhs = {c->lhs_size_offset == 4          ? c->lhs_entry_bytes - 24
+			: c->lhs_size_offset < 24 ? 0
+						  : c->lhs_size_offset - 24};
 
 	if (c->id >= c->nodes_max)
 		return complain(r, "node", "id", 0, "%u is not below limits.nodes = %u", c->id,
@@ -623,11 +658,13 @@ read_ids(const struct reader *r, const char *section, const char *key, const cha
 	char text[CFG_VALUE_LEN], *save = NULL;
 
 	snprintf(text, sizeof(text), "%s", value);
-	for (const char *name = strtok_r(text, ", ", &save); name; name = strtok_r(NULL, ", ", &save)) {
+	for (const char *name = strtok_r(text, ", ", &save); name;
+		name = strtok_r(NULL, ", ", &save)) {
 		if (*count == CONFIG_IDS_MAX)
 			return complain(r, section, key, 0, "more than %d", CONFIG_IDS_MAX);
 		if (!find(name, &ids[*count]))
-			return complain(r, section, key, 0, "'%s' is neither a name that this host knows nor a number", name);
+			return complain(r, section, key, 0,
+				"'%s' is neither a name that this host knows nor a number", name);
 		(*count)++;
 	}
 	return 0;
@@ -643,12 +680,15 @@ read_access(const struct reader *r)
 	unsigned long mode = strtoul(c->socket_mode, &end, 8);
 
 	if (*end || end == c->socket_mode || mode > 0777)
-		return complain(r, "access", "mode", 0, "'%s' is not an octal number from 0 to 0777", c->socket_mode);
+		return complain(r, "access", "mode", 0,
+			"'%s' is not an octal number from 0 to 0777", c->socket_mode);
 	c->mode = (uint32_t)mode;
 	if (*c->socket_owner && !find_user(c->socket_owner, &c->owner))
-		return complain(r, "access", "owner", 0, "no user '%s' on this host", c->socket_owner);
+		return complain(r, "access", "owner", 0, "no user '%s' on this host",
+			c->socket_owner);
 	if (*c->socket_group && !find_group(c->socket_group, &c->group))
-		return complain(r, "access", "group", 0, "no group '%s' on this host", c->socket_group);
+		return complain(r, "access", "group", 0, "no group '%s' on this host",
+			c->socket_group);
 	return 0;
 }
 
@@ -666,7 +706,8 @@ range_of(const char *section, uint32_t *first, uint32_t *last)
 
 	if (dash != NULL)
 		*dash = 0;
-	if (!whole_number(text, UINT32_MAX, &from) || (dash != NULL && !whole_number(dash + 1, UINT32_MAX, &to)))
+	if (!whole_number(text, UINT32_MAX, &from) ||
+		(dash != NULL && !whole_number(dash + 1, UINT32_MAX, &to)))
 		return false;
 	*first = from;
 	*last = dash != NULL ? to : from;
@@ -681,20 +722,25 @@ read_range(const struct reader *r, struct rte_cfgfile *file, const char *section
 
 	range_of(section, &g->first, &g->last);
 	if (c->range_count == CONFIG_RANGES_MAX)
-		return complain(r, section, NULL, 0, " more than %d such sections", CONFIG_RANGES_MAX);
+		return complain(r, section, NULL, 0, " more than %d such sections",
+			CONFIG_RANGES_MAX);
 	if (g->first > g->last || g->last >= c->contexts)
-		return complain(r, section, NULL, 0, " contexts are 0 to %u (limits.contexts), the lower one first",
+		return complain(r, section, NULL, 0,
+			" contexts are 0 to %u (limits.contexts), the lower one first",
 			c->contexts - 1);
 	for (uint32_t i = 0; i < c->range_count; i++) {
 		if (g->first <= c->ranges[i].last && c->ranges[i].first <= g->last)
-			return complain(r, section, NULL, 0, " overlaps [contexts %u-%u]", c->ranges[i].first, c->ranges[i].last);
+			return complain(r, section, NULL, 0, " overlaps [contexts %u-%u]",
+				c->ranges[i].first, c->ranges[i].last);
 	}
-	if (set_defaults(r, "contexts", g) != 0 || read_section(r, file, section, "contexts", g) != 0 ||
+	if (set_defaults(r, "contexts", g) != 0 ||
+		read_section(r, file, section, "contexts", g) != 0 ||
 		read_ids(r, section, "uid", g->uid, find_user, g->uids, &g->uid_count) != 0 ||
 		read_ids(r, section, "gid", g->gid, find_group, g->gids, &g->gid_count) != 0)
 		return -1;
 	if (g->send_buffers > c->send_buffers)
-		return complain(r, section, "send_buffers", 0, "is more than limits.send_buffers = %u", c->send_buffers);
+		return complain(r, section, "send_buffers", 0,
+			"is more than limits.send_buffers = %u", c->send_buffers);
 	c->range_count++;
 	return 0;
 }
@@ -738,8 +784,8 @@ check_sections(const struct reader *r, struct rte_cfgfile *file)
 			ok |= strcmp(names[i], known[j]) == 0;
 		if (!ok)
 			return complain(r, names[i], NULL, 0,
-				" unknown section; there are: node, engine, link 0..%d, proto, limits, "
-				"access, contexts FIRST-LAST, nodes",
+				" unknown section; there are: node, engine, link 0..%d, proto, "
+				"limits, access, contexts FIRST-LAST, nodes",
 				CONFIG_LINKS_MAX - 1);
 		for (int j = 0; j < i; j++) {
 			if (strcmp(names[j], names[i]) == 0)
@@ -791,14 +837,16 @@ read_all(const struct reader *r, struct rte_cfgfile *file)
 	}
 	if (!rte_cfgfile_has_entry(file, "node", "id"))
 		return complain(r, "node", "id", 0, "must be given: this node's number");
-	if (read_access(r) != 0 || read_ranges(r, file) != 0 || read_links(r, file) != 0 || check_together(r) != 0 || read_peers(r, file) != 0)
+	if (read_access(r) != 0 || read_ranges(r, file) != 0 || read_links(r, file) != 0 ||
+		check_together(r) != 0 || read_peers(r, file) != 0)
 		return -1;
 	c->proto.keepalive_us = c->keepalive_ms * 1000;
 	c->proto.flow_idle_us = c->flow_idle_ms * 1000;
 	c->proto.recovery = (enum proto_recovery)c->recovery;
 	c->proto.cc = c->cc == 0 ? &cc_delay : &cc_pm;
-	if (config_check(c, &fault) != 0)
-		return complain(r, fault.section, *fault.key ? fault.key : NULL, 0, "%s", fault.text);
+	if (node_config_check(c, &fault) != 0)
+		return complain(r, fault.section, *fault.key ? fault.key : NULL, 0, "%s",
+			fault.text);
 	return 0;
 }
 
@@ -830,20 +878,21 @@ read_as(struct config *c, const char *path, const char *name, char *error, uint3
 }
 
 int
-config_read(struct config *c, const char *path, char *error, uint32_t error_len)
+node_config_read(struct config *c, const char *path, char *error, uint32_t error_len)
 {
 	return read_as(c, path, path, error, error_len);
 }
 
 int
-config_read_text(struct config *c, const char *text, char *error, uint32_t error_len)
+node_config_read_text(struct config *c, const char *text, char *error, uint32_t error_len)
 {
 	char path[64];
 	int fd = memfd_create("pmx-config", MFD_CLOEXEC);
 	size_t len = strlen(text);
 
 	if (fd < 0 || write(fd, text, len) != (ssize_t)len) {
-		snprintf(error, error_len, "no memory file for the configuration: %s", strerror(errno));
+		snprintf(error, error_len, "no memory file for the configuration: %s",
+			strerror(errno));
 		if (fd >= 0)
 			close(fd);
 		return -1;
@@ -856,7 +905,7 @@ config_read_text(struct config *c, const char *text, char *error, uint32_t error
 }
 
 void
-config_print_doc(FILE *out)
+node_config_print_doc(FILE *out)
 {
 	const char *section = "";
 
@@ -865,13 +914,19 @@ config_print_doc(FILE *out)
 
 		if (strcmp(section, k->section) != 0) {
 			section = k->section;
-			fprintf(out, "\n## [%s%s]\n\n| key | default | unit or values | range | meaning |\n"
-				     "|---|---|---|---|---|\n",
-				section, strcmp(section, "link") == 0 ? " 0] .. [link 3" :
-				strcmp(section, "contexts") == 0 ? " FIRST-LAST" : "");
+			fprintf(out,
+				"\n## [%s%s]\n\n"
+				"| key | default | unit or values | range | meaning |\n"
+				"|---|---|---|---|---|\n",
+				section,
+				strcmp(section, "link") == 0               ? " 0] .. [link 3"
+					: strcmp(section, "contexts") == 0 ? " FIRST-LAST"
+									   : "");
 		}
 		fprintf(out, "| `%s` | %s | ", k->name,
-			k->fallback == NULL ? "must be given" : *k->fallback ? k->fallback : "(empty)");
+			k->fallback == NULL    ? "must be given"
+				: *k->fallback ? k->fallback
+					       : "(empty)");
 		for (const char *s = k->unit; *s; s++)
 			fprintf(out, "%s%c", *s == '|' ? "\\" : "", *s);
 		if (k->kind == KIND_U32 || k->kind == KIND_U16 || k->kind == KIND_AUTO)

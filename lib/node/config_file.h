@@ -12,10 +12,10 @@
 
 /* Read `path`. 0, or -1 with "file:line: [section] key = value: what is allowed" in error. The
  * result owns memory: config_free. */
-int config_read(struct config *c, const char *path, char *error, uint32_t error_len);
+int node_config_read(struct config *c, const char *path, char *error, uint32_t error_len);
 /* The same for a text in memory; `name` stands for the file in messages. */
-int config_read_text(struct config *c, const char *text, char *error, uint32_t error_len);
+int node_config_read_text(struct config *c, const char *text, char *error, uint32_t error_len);
 /* The table of keys as Markdown. */
-void config_print_doc(FILE *out);
+void node_config_print_doc(FILE *out);
 
 #endif

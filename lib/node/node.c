@@ -25,7 +25,8 @@
 #include "node/sizes.h"
 
 #define BUFFERS_USUAL 16384u
-#define HEAP_OF_M     (32ull << 20) /* an EAL that was told how much memory to take (-m) has at least this at its start */
+/* an EAL that was told how much memory to take (-m) has at least this at its start */
+#define HEAP_OF_M     (32ull << 20)
 
 _Noreturn void
 proto_assert_failed(const char *what, const char *file, int line)
@@ -56,31 +57,39 @@ number_buffer(struct rte_mempool *pool, void *arg, void *obj, unsigned index)
 	n->bufs[index] = (struct buf_state){.owner = BUF_FREE, .m = obj, .next = UINT32_MAX};
 }
 
-/* limits.mbufs = auto: as many as let every context be open with all of a default one's buffers, as far as the EAL's memory goes. */
+/* limits.mbufs = auto: as many as let every context be open with all of a default one's buffers, as
+ * far as the EAL's memory goes. */
 static void
 choose_buffers(struct config *c)
 {
-	uint64_t page_bytes = rte_eal_has_hugepages() ? RTE_PGSIZE_2M : (uint64_t)sysconf(_SC_PAGESIZE);
-	uint32_t wanted = config_buffers_wanted(c);
+	uint64_t page_bytes = rte_eal_has_hugepages() ? RTE_PGSIZE_2M
+						      : (uint64_t)sysconf(_SC_PAGESIZE);
+	uint32_t wanted = node_config_buffers_wanted(c);
 	struct rte_malloc_socket_stats heap;
 	struct config_memory m;
 
 	c->mbufs = wanted;
-	if (rte_malloc_get_socket_stats((int)rte_socket_id(), &heap) != 0 || heap.heap_totalsz_bytes < HEAP_OF_M)
+	if (rte_malloc_get_socket_stats((int)rte_socket_id(), &heap) != 0 ||
+		heap.heap_totalsz_bytes < HEAP_OF_M)
 		return; /* it grows as it is asked for more */
-	config_memory(c, page_bytes, &m);
+	node_config_memory(c, page_bytes, &m);
 	if (c->alone) {
-		/* a primary that takes over must come to the same number as the one before: not by what is free by chance */
-		c->mbufs = config_buffers_fit(c, heap.heap_totalsz_bytes, page_bytes);
+		/* a primary that takes over must come to the same number as the one before: not by
+		 * what is free by chance */
+		c->mbufs = node_config_buffers_fit(c, heap.heap_totalsz_bytes, page_bytes);
 	} else {
 		/* another node of this process may want as much */
-		c->mbufs = config_buffers_fit(c, heap.heap_freesz_bytes / 2, page_bytes);
+		c->mbufs = node_config_buffers_fit(c, heap.heap_freesz_bytes / 2, page_bytes);
 		if (c->mbufs < BUFFERS_USUAL)
-			c->mbufs = RTE_MIN(config_buffers_fit(c, heap.heap_freesz_bytes, page_bytes), BUFFERS_USUAL);
+			c->mbufs = RTE_MIN(
+				node_config_buffers_fit(c, heap.heap_freesz_bytes, page_bytes),
+				BUFFERS_USUAL);
 	}
 	if (c->mbufs < wanted && c->alone)
-		RTE_LOG(NOTICE, USER1, "pmx: %u packet buffers; %u would do for all %u contexts with all of their buffers, and take %u "
-			"MiB with all else: give the EAL more memory (-m), or ask for less in [limits]\n",
+		RTE_LOG(NOTICE, USER1,
+			"pmx: %u packet buffers; %u would do for all %u contexts with all of their "
+			"buffers, and take %u MiB with all else: give the EAL more memory (-m), or "
+			"ask for less in [limits]\n",
 			c->mbufs, wanted, c->contexts, (uint32_t)(m.all >> 20));
 }
 
@@ -93,19 +102,24 @@ make_pool(struct node *n)
 	char name[32];
 
 	n->frag_len = config_payload_max(c);
-	n->frame_room = config_frame_room(c);
+	n->frame_room = node_config_frame_room(c);
 	snprintf(name, sizeof(name), "pmx_%u_mbufs", c->id);
 	if (chosen)
 		choose_buffers(c);
-	while ((n->pool = rte_pktmbuf_pool_create(name, c->mbufs, POOL_CACHE, RTE_ALIGN(sizeof(struct buf_priv), 64),
-			(uint16_t)(RTE_PKTMBUF_HEADROOM + n->frame_room), (int)rte_socket_id())) == NULL &&
-		chosen && c->mbufs > config_buffers_least(c))
-		c->mbufs = RTE_MAX(c->mbufs / 4 * 3, config_buffers_least(c)); /* fewer hugepages than it wanted to grow by */
+	while ((n->pool = rte_pktmbuf_pool_create(name, c->mbufs, POOL_CACHE,
+			RTE_ALIGN(sizeof(struct buf_priv), 64),
+			(uint16_t)(RTE_PKTMBUF_HEADROOM + n->frame_room), (int)rte_socket_id())) ==
+			NULL &&
+		chosen && c->mbufs > node_config_buffers_least(c))
+		/* fewer hugepages than it wanted to grow by */
+		c->mbufs = RTE_MAX(c->mbufs / 4 * 3, node_config_buffers_least(c));
 	if (n->pool == NULL)
-		return fail(n, -rte_errno, "no memory for limits.mbufs = %u buffers of %u bytes "
-					   "(%u MiB): %s. Reserve hugepages with "
-					   "dpdk-config/hugepages.sh, give the EAL more with -m, or "
-					   "lower limits.mbufs", c->mbufs, n->frame_room,
+		return fail(n, -rte_errno,
+			"no memory for limits.mbufs = %u buffers of %u bytes "
+			"(%u MiB): %s. Reserve hugepages with "
+			"dpdk-config/hugepages.sh, give the EAL more with -m, or lower "
+			"limits.mbufs",
+			c->mbufs, n->frame_room,
 			(uint32_t)((uint64_t)c->mbufs * (n->frame_room + 384) >> 20),
 			rte_strerror(rte_errno));
 	n->bufs_count = c->mbufs;
@@ -113,7 +127,7 @@ make_pool(struct node *n)
 	if (n->bufs == NULL)
 		return fail(n, -ENOMEM, "no memory for the table of %u buffers", c->mbufs);
 	rte_mempool_obj_iter(n->pool, number_buffer, n);
-	config_divide_buffers(c, &shares);
+	node_config_divide_buffers(c, &shares);
 	atomic_store(&n->mbufs_left, shares.contexts);
 	n->context_least = shares.context_least;
 	n->assembly_frames = shares.assembly;
@@ -139,7 +153,8 @@ open_links(struct node *n)
 			char name[32];
 
 			snprintf(name, sizeof(name), "pmx_%u_link_%u", c->id, i);
-			n->handover[i] = rte_ring_create(name, HANDOVER_RING, (int)rte_socket_id(), RING_F_SC_DEQ);
+			n->handover[i] = rte_ring_create(name, HANDOVER_RING, (int)rte_socket_id(),
+				RING_F_SC_DEQ);
 			if (n->handover[i] == NULL)
 				return fail(n, -ENOMEM, "[link %u]: no memory for hand-over", i);
 		}
@@ -161,7 +176,8 @@ make_peers(struct node *n)
 		int e = peer_set(n, (uint16_t)i, &c->peers[i]);
 
 		if (e != 0)
-			return fail(n, e, "[nodes] %u: the link cannot reach it: %s", i, strerror(-e));
+			return fail(n, e, "[nodes] %u: the link cannot reach it: %s", i,
+				strerror(-e));
 	}
 	return 0;
 }
@@ -176,11 +192,13 @@ make_channel(struct node *n, uint16_t ctx)
 	char name[RTE_MEMZONE_NAMESIZE];
 
 	snprintf(name, sizeof(name), CHANNEL_NAME, n->config.id, ctx);
-	ch->zone = rte_memzone_reserve_aligned(name, channel_bytes(&n->geometry), (int)rte_socket_id(), 0, 64);
+	ch->zone = rte_memzone_reserve_aligned(name, channel_bytes(&n->geometry),
+		(int)rte_socket_id(), 0, 64);
 	if (ch->zone == NULL)
-		return fail(n, -ENOMEM, "no memory for channel %u of limits.contexts = %u (%u KiB "
-					"each): %s. Lower limits.contexts, lhs_entries or submissions, "
-					"or reserve more hugepages (dpdk-config/hugepages.sh)",
+		return fail(n, -ENOMEM,
+			"no memory for channel %u of limits.contexts = %u (%u KiB "
+			"each): %s. Lower limits.contexts, lhs_entries or submissions, or reserve "
+			"more hugepages (dpdk-config/hugepages.sh)",
 			ctx, n->config.contexts, (uint32_t)(channel_bytes(&n->geometry) >> 10),
 			rte_strerror(rte_errno));
 	ch->ctx = ctx;
@@ -200,8 +218,10 @@ make_channel(struct node *n, uint16_t ctx)
 		made = ops->make_context == NULL || ops->make_context(n, ch) == 0;
 	}
 	if (ch->slots == NULL || ch->done == NULL || ch->event_fd < 0 || ch->doorbell < 0 || !made)
-		return fail(n, -ENOMEM, "no memory or descriptors for channel %u: raise ulimit -n, or "
-					"lower limits.contexts", ctx);
+		return fail(n, -ENOMEM,
+			"no memory or descriptors for channel %u: raise ulimit -n, or lower "
+			"limits.contexts",
+			ctx);
 	return 0;
 }
 
@@ -210,7 +230,7 @@ make_channels(struct node *n)
 {
 	const struct config *c = &n->config;
 
-	n->geometry = config_geometry(c);
+	n->geometry = node_config_geometry(c);
 	n->layout = channel_layout(&n->geometry);
 	n->channels = calloc(c->contexts, sizeof(*n->channels));
 	if (n->channels == NULL)
@@ -227,9 +247,9 @@ make_channels(struct node *n)
 /* ------------------------------------------------------------------ lanes */
 
 struct proto_config
-proto_config_of(const struct engine *e)
+node_proto_config(const struct engine *e)
 {
-	struct proto_config p = config_core(&e->node->config);
+	struct proto_config p = node_config_core(&e->node->config);
 
 	p.epoch = e->node->epoch;
 	p.ticks_per_sec = rte_get_tsc_hz();
@@ -239,15 +259,17 @@ proto_config_of(const struct engine *e)
 static int
 make_core(struct node *n, struct engine *e)
 {
-	struct proto_config p = proto_config_of(e);
+	struct proto_config p = node_proto_config(e);
 
 	p.seed = rte_rand() + e->lane;
 	size_t bytes = proto_memsize(&p);
 	void *memory = rte_zmalloc("pmx_core", bytes, 64);
 
 	if (memory == NULL)
-		return fail(n, -ENOMEM, "no memory for the protocol core (%zu MiB): lower limits.flows, "
-					"peers or mbufs, or reserve more hugepages", bytes >> 20);
+		return fail(n, -ENOMEM,
+			"no memory for the protocol core (%zu MiB): lower limits.flows, peers or "
+			"mbufs, or reserve more hugepages",
+			bytes >> 20);
 	e->proto = proto_init(memory, &p, rte_rdtsc());
 	return 0;
 }
@@ -275,8 +297,8 @@ make_lane(struct node *n, unsigned lane)
 		!e->out)
 		return fail(n, -ENOMEM, "no memory for lane %u", lane);
 	snprintf(name, sizeof(name), "pmx_%u_inbox_%u", c->id, lane);
-	e->inbox = rte_ring_create(name, config_inbox_entries(c),
-		(int)rte_socket_id(), RING_F_SC_DEQ);
+	e->inbox = rte_ring_create(name, node_config_inbox_entries(c), (int)rte_socket_id(),
+		RING_F_SC_DEQ);
 	e->doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	e->sleep_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (e->inbox == NULL || e->doorbell < 0 || e->sleep_fd < 0)
@@ -289,7 +311,8 @@ make_lane(struct node *n, unsigned lane)
 	e->links_wake = true;
 	for (unsigned i = 0; i < n->link_count; i++) {
 		struct link *l = &n->links[i];
-		int fd = lane < l->rx_queues && l->ops->rx_fd ? l->ops->rx_fd(l, (uint16_t)lane) : -1;
+		int fd = lane < l->rx_queues && l->ops->rx_fd ? l->ops->rx_fd(l, (uint16_t)lane)
+							      : -1;
 
 		if (fd < 0 || epoll_ctl(e->sleep_fd, EPOLL_CTL_ADD, fd, &event) != 0)
 			e->links_wake = false;
@@ -332,7 +355,7 @@ node_make(struct node **out, struct config *config, char *error, uint32_t error_
 	}
 	n->config = *config;
 	config->peers = NULL;
-	descriptors_raise(config_descriptors(&n->config));
+	descriptors_raise(node_config_descriptors(&n->config));
 	pthread_mutex_init(&n->command_lock, NULL);
 	e = services_init(&n->services, node_services);
 	mappings_init(&n->mappings, n->links, &n->link_count);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Who polls on which CPU of this host, as /proc says. A poller is a thread of pmx-dpdk or pmx-perf that may run on one
- * CPU only: the lanes of primaries, and what pmx-perf pinned. Called before an EAL starts.
+ * Who polls on which CPU of this host, as /proc says. A poller is a thread of pmx-dpdk or pmx-perf
+ * that may run on one CPU only: the lanes of primaries, and what pmx-perf pinned. Called before an
+ * EAL starts.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -52,8 +53,8 @@ is_ours(const char *pid)
 	return name != NULL && is_name(name);
 }
 
-/* The CPU that a thread polls on, or -1. The EAL's control threads do not poll: where two CPUs are and one is polled, they too
- * may use one only. */
+/* The CPU that a thread polls on, or -1. The EAL's control threads do not poll: where two CPUs are
+ * and one is polled, they too may use one only. */
 static int
 polled_cpu(const char *pid, const char *thread)
 {
@@ -107,7 +108,8 @@ poller_cpu(const cpu_set_t *allowed)
 	memset(pollers, 0, sizeof(pollers));
 	snprintf(own, sizeof(own), "%d", getpid());
 	while (proc != NULL && (d = readdir(proc)) != NULL) {
-		if (isdigit((unsigned char)d->d_name[0]) && strcmp(d->d_name, own) != 0 && is_ours(d->d_name))
+		if (isdigit((unsigned char)d->d_name[0]) && strcmp(d->d_name, own) != 0 &&
+			is_ours(d->d_name))
 			count_process(d->d_name, pollers);
 	}
 	if (proc != NULL)

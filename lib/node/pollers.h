@@ -7,8 +7,8 @@
 
 #include <sched.h>
 
-/* The one of these CPUs that has the fewest pollers of other processes; the lowest of several; -1: there is none. Not
- * thread safe. */
+/* The one of these CPUs that has the fewest pollers of other processes; the lowest of several; -1:
+ * there is none. Not thread safe. */
 int poller_cpu(const cpu_set_t *allowed);
 
 #endif

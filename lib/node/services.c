@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The services of a node, each behind those that it is built on. Nothing else is here: a program that has one more brings its own
- * list, which is linked in the place of this one.
+ * The services of a node, each behind those that it is built on. Nothing else is here: a program
+ * that has one more brings its own list, which is linked in the place of this one.
  */
 #include <stddef.h>
 
@@ -9,4 +9,4 @@
 #include "engine/service/rma/rma.h"
 #include "node/node.h"
 
-const struct service_ops *const node_services[] = {&rma_service, &match_service, NULL};
+const struct service_ops *const node_services[] = {&service_rma, &service_match, NULL};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a configuration takes, before anything is made of it: the numbers by which node.c makes things, and their sum.
- * Pure: called by who starts a node, and by who asks whether one would start.
+ * What a configuration takes, before anything is made of it: the numbers by which node.c makes
+ * things, and their sum. Pure: called by who starts a node, and by who asks whether one would
+ * start.
  */
 #include <string.h>
 #include <sys/resource.h>
@@ -14,11 +15,12 @@
 #include "node/sizes.h"
 
 #define BUFFERS_MOST (1ull << 22)
-#define OWN_FDS       2  /* of a context that is closed: what wakes its client, and what wakes the lane */
-#define SPARE_FDS     64 /* of the EAL, lanes and links */
-#define PLACE_BYTES   64 /* at least, of carry.c's private area of a place */
-#define EAL_BYTES     (4u << 20) /* its own tables, services, telemetry, the ports' */
-#define PAGES_BYTES   (8u << 20) /* what is left over in the last hugepages of large pieces */
+/* of a context that is closed: what wakes its client, and what wakes the lane */
+#define OWN_FDS      2
+#define SPARE_FDS    64         /* of the EAL, lanes and links */
+#define PLACE_BYTES  64         /* at least, of frames.c's private area of a place */
+#define EAL_BYTES    (4u << 20) /* its own tables, services, telemetry, the ports' */
+#define PAGES_BYTES  (8u << 20) /* what is left over in the last hugepages of large pieces */
 
 uint32_t
 power_of_two(uint32_t v)
@@ -31,7 +33,7 @@ power_of_two(uint32_t v)
 }
 
 uint32_t
-config_link_buffers(const struct config *c)
+node_config_link_buffers(const struct config *c)
 {
 	uint32_t need = (2 * POOL_CACHE + c->transfer_frames) * c->lanes;
 
@@ -45,7 +47,7 @@ config_link_buffers(const struct config *c)
 }
 
 uint32_t
-config_frame_room(const struct config *c)
+node_config_frame_room(const struct config *c)
 {
 	uint32_t encap = 0;
 
@@ -62,7 +64,7 @@ config_frame_room(const struct config *c)
 }
 
 struct channel_geometry
-config_geometry(const struct config *c)
+node_config_geometry(const struct config *c)
 {
 	return (struct channel_geometry){
 		.submissions = c->submissions,
@@ -71,14 +73,17 @@ config_geometry(const struct config *c)
 		.transfers = c->transfers,
 		.events = power_of_two(c->events),
 		.lhs = {c->lhs_entries, c->lhs_entry_bytes, c->lhs_split, c->lhs_size_offset},
-		/* its front parts must have room for a struct wire_match, whatever the other's have */
-		.matched = {c->matched_entries, c->lhs_entry_bytes, c->lhs_entry_bytes - LHS_ENVELOPE_BYTES, LHS_SIZE_OFFSET},
+		/* its front parts must have room for a struct wire_match, whatever the other's
+		 * have */
+		.matched = {c->matched_entries, c->lhs_entry_bytes,
+			c->lhs_entry_bytes - LHS_ENVELOPE_BYTES, LHS_SIZE_OFFSET},
 	};
 }
 
 /* ------------------------------------------------------------------ buffers */
 
-/* A default context's, for unfinished messages to thin ones; who wants more has them set aside for itself. */
+/* A default context's, for unfinished messages to thin ones; who wants more has them set aside for
+ * itself. */
 static uint32_t
 assembly_frames(const struct config *c)
 {
@@ -86,44 +91,48 @@ assembly_frames(const struct config *c)
 }
 
 void
-config_divide_buffers(const struct config *c, struct buffer_shares *s)
+node_config_divide_buffers(const struct config *c, struct buffer_shares *s)
 {
 	const struct quotas least = QUOTAS_LEAST;
-	uint32_t rest = c->mbufs - config_link_buffers(c);
+	uint32_t rest = c->mbufs - node_config_link_buffers(c);
 
 	s->hold = rest / 8 / c->lanes + 1;
 	s->assembly = RTE_MIN(assembly_frames(c), rest / 4 / c->lanes);
 	s->contexts = (int64_t)rest - (int64_t)(s->hold + s->assembly) * c->lanes;
 	/* a pool that was made small by hand goes to who comes first */
-	s->context_least = s->contexts >= (int64_t)quotas_buffers(&least) * c->contexts ? quotas_buffers(&least) : 0;
+	s->context_least = s->contexts >= (int64_t)quotas_buffers(&least) * c->contexts
+		? quotas_buffers(&least)
+		: 0;
 }
 
 uint32_t
-config_buffers_wanted(const struct config *c)
+node_config_buffers_wanted(const struct config *c)
 {
 	const struct quotas q = {c->send_buffers, c->receive_buffers, c->matched_buffers};
-	uint64_t wanted = (uint64_t)c->contexts * quotas_buffers(&q) + (uint64_t)assembly_frames(c) * c->lanes;
+	uint64_t wanted = (uint64_t)c->contexts * quotas_buffers(&q) +
+		(uint64_t)assembly_frames(c) * c->lanes;
 
 	/* an eighth is for frames out of order */
-	return (uint32_t)RTE_MIN(config_link_buffers(c) + wanted * 8 / 7 + c->lanes + 1, BUFFERS_MOST);
+	return (uint32_t)RTE_MIN(node_config_link_buffers(c) + wanted * 8 / 7 + c->lanes + 1,
+		BUFFERS_MOST);
 }
 
 uint32_t
-config_buffers_least(const struct config *c)
+node_config_buffers_least(const struct config *c)
 {
-	return config_link_buffers(c) + 2 * (assembly_frames(c) * c->lanes + c->send_buffers);
+	return node_config_link_buffers(c) + 2 * (assembly_frames(c) * c->lanes + c->send_buffers);
 }
 
 uint32_t
-config_buffers_fit(const struct config *c, uint64_t bytes, uint64_t page_bytes)
+node_config_buffers_fit(const struct config *c, uint64_t bytes, uint64_t page_bytes)
 {
-	uint32_t low = config_buffers_least(c), high = config_buffers_wanted(c);
+	uint32_t low = node_config_buffers_least(c), high = node_config_buffers_wanted(c);
 	struct config sized = *c;
 	struct config_memory m;
 
 	while (low < high) {
 		sized.mbufs = low + (high - low + 1) / 2;
-		config_memory(&sized, page_bytes, &m);
+		node_config_memory(&sized, page_bytes, &m);
 		if (m.all <= bytes)
 			low = sized.mbufs;
 		else
@@ -135,12 +144,12 @@ config_buffers_fit(const struct config *c, uint64_t bytes, uint64_t page_bytes)
 /* ------------------------------------------------------------------ the core */
 
 struct proto_config
-config_core(const struct config *c)
+node_config_core(const struct config *c)
 {
 	struct proto_config p = c->proto;
 	struct buffer_shares shares;
 
-	config_divide_buffers(c, &shares);
+	node_config_divide_buffers(c, &shares);
 	p.node = (uint16_t)c->id;
 	p.nodes_max = c->nodes_max;
 	p.contexts_max = WIRE_MATCHED + c->contexts;
@@ -156,9 +165,9 @@ config_core(const struct config *c)
 }
 
 size_t
-config_core_bytes(const struct config *c)
+node_config_core_bytes(const struct config *c)
 {
-	struct proto_config p = config_core(c);
+	struct proto_config p = node_config_core(c);
 
 	p.epoch = 1;
 	p.ticks_per_sec = 1000000000;
@@ -166,7 +175,7 @@ config_core_bytes(const struct config *c)
 }
 
 uint32_t
-config_inbox_entries(const struct config *c)
+node_config_inbox_entries(const struct config *c)
 {
 	return power_of_two(c->mbufs + c->lanes * c->transfer_frames + 1);
 }
@@ -177,24 +186,28 @@ pool_bytes(uint32_t count, uint32_t element_bytes, uint64_t page_bytes)
 {
 	uint64_t object = rte_mempool_calc_obj_size(element_bytes, 0, NULL);
 	uint64_t each = page_bytes / object;
-	uint64_t objects = each ? (count + each - 1) / each * page_bytes : RTE_ALIGN_CEIL(object, page_bytes) * count;
+	uint64_t objects = each ? (count + each - 1) / each * page_bytes
+				: RTE_ALIGN_CEIL(object, page_bytes) * count;
 
-	return objects + (uint64_t)power_of_two(count + 1) * sizeof(void *) + RTE_MAX_LCORE * sizeof(struct rte_mempool_cache);
+	return objects + (uint64_t)power_of_two(count + 1) * sizeof(void *) +
+		RTE_MAX_LCORE * sizeof(struct rte_mempool_cache);
 }
 
 void
-config_memory(const struct config *c, uint64_t page_bytes, struct config_memory *m)
+node_config_memory(const struct config *c, uint64_t page_bytes, struct config_memory *m)
 {
-	const struct channel_geometry g = config_geometry(c);
+	const struct channel_geometry g = node_config_geometry(c);
 	uint32_t places = 2 * c->transfer_frames + 64;
 
 	memset(m, 0, sizeof(*m));
 	m->mbufs = pool_bytes(c->mbufs,
-		(uint32_t)(sizeof(struct rte_mbuf) + RTE_ALIGN(sizeof(struct buf_priv), 64)) + RTE_PKTMBUF_HEADROOM + config_frame_room(c),
+		(uint32_t)(sizeof(struct rte_mbuf) + RTE_ALIGN(sizeof(struct buf_priv), 64)) +
+			RTE_PKTMBUF_HEADROOM + node_config_frame_room(c),
 		page_bytes);
 	m->channels = (channel_bytes(&g) + 256) * c->contexts;
-	m->cores = (uint64_t)config_core_bytes(c) * c->lanes;
-	m->rest = EAL_BYTES + (page_bytes > 4096 ? PAGES_BYTES : 0) + (uint64_t)c->nodes_max * sizeof(struct peer);
+	m->cores = (uint64_t)node_config_core_bytes(c) * c->lanes;
+	m->rest = EAL_BYTES + (page_bytes > 4096 ? PAGES_BYTES : 0) +
+		(uint64_t)c->nodes_max * sizeof(struct peer);
 	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
 		const struct config_link *l = &c->links[i];
 
@@ -203,16 +216,19 @@ config_memory(const struct config *c, uint64_t page_bytes, struct config_memory 
 		places += l->link.tx_descriptors;
 		m->rest += HANDOVER_RING * sizeof(void *);
 		if (strcmp(l->link.driver, "loop") == 0)
-			m->rest += (uint64_t)power_of_two(l->link.rx_descriptors + 1) * sizeof(void *) * c->lanes;
+			m->rest += (uint64_t)power_of_two(l->link.rx_descriptors + 1) *
+				sizeof(void *) * c->lanes;
 	}
-	m->rest += c->lanes * (sizeof(struct engine) + sizeof(struct proto_out) * BURST_MAX +
-		(uint64_t)config_inbox_entries(c) * sizeof(void *) +
-		pool_bytes(places, (uint32_t)sizeof(struct rte_mbuf) + PLACE_BYTES, page_bytes));
+	m->rest += c->lanes *
+		(sizeof(struct engine) + sizeof(struct proto_out) * BURST_MAX +
+			(uint64_t)node_config_inbox_entries(c) * sizeof(void *) +
+			pool_bytes(places, (uint32_t)sizeof(struct rte_mbuf) + PLACE_BYTES,
+				page_bytes));
 	m->all = m->mbufs + m->channels + m->cores + m->rest;
 }
 
 uint64_t
-config_descriptors(const struct config *c)
+node_config_descriptors(const struct config *c)
 {
 	return (uint64_t)c->contexts * OWN_FDS + SPARE_FDS;
 }

@@ -83,7 +83,8 @@ ack_credit(struct proto *p, struct flow *f)
 	return (uint16_t)(n < WIRE_WINDOW_MAX ? n : WIRE_WINDOW_MAX);
 }
 
-/* PM-S2, when none counts as lost or kept: all are in flight, and go together. Returns their bytes. */
+/* PM-S2, when none counts as lost or kept: all are in flight, and go together. Returns their
+ * bytes. */
 static inline uint32_t
 free_flight(struct proto *p, struct flow *f, struct path *t, uint32_t ack)
 {
@@ -194,7 +195,8 @@ ack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t
 		if (unlikely(late)) {
 			path_acked_late(p, t, flow_index(p, f), h);
 			if (f->rto_at)
-				timer_arm(p, flow_index(p, f), f->rto_at); /* it stands at a backed-off time */
+				/* it stands at a backed-off time */
+				timer_arm(p, flow_index(p, f), f->rto_at);
 		}
 		p->cfg.cc->on_ack(&t->cc, used ? bytes : 0, rtt, t->srtt / 8, now_ts);
 	} else if (credit == 0) {
@@ -281,7 +283,8 @@ nack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_
 
 	if (lost == 0)
 		return;
-	/* No room is no congestion. The paper's control cuts all the same, but not at each question. */
+	/* No room is no congestion. The paper's control cuts all the same, but not at each
+	 * question. */
 	bool cuts = !(h->flags & wire_be16(WIRE_F_FULL)) || (p->cfg.cc->full_cuts && !f->asks);
 	bool many = lost >= 4 && lost * 3 > t->inflight_frames + lost;
 
@@ -290,7 +293,8 @@ nack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_
 	flow_activate(p, f);
 }
 
-/* The peer opens a flow and has no receive state of this one: the life that this flow was opened to may have ended. */
+/* The peer opens a flow and has no receive state of this one: the life that this flow was opened to
+ * may have ended. */
 void
 flow_peer_began(struct proto *p, struct flow *f)
 {

@@ -6,12 +6,11 @@
  * Design notes
  * 1. A flow whose sending or receiving half was given up stays for flow_idle and remembers its
  *    last sequence: a late duplicate of its old life is then known to be old.
- * 2. A receiver forgets a flow after flow_idle, or after 4 rto_max if it needs the place: an opening
- *    frame that it delivered may come again for rto_max and the time that the network holds a
- *    frame, and after its flow is forgotten it would be new. So the network must not hold frames
- *    longer than 3 rto_max. The sender
- *    opens it again after half of that: so the receiver's memory always outlives the sender's
- *    certainty.
+ * 2. A receiver forgets a flow after flow_idle, or after 4 rto_max if it needs the place: an
+ *    opening frame that it delivered may come again for rto_max and the time that the network holds
+ *    a frame, and after its flow is forgotten it would be new. So the network must not hold frames
+ *    longer than 3 rto_max. The sender opens it again after half of that: so the receiver's memory
+ *    always outlives the sender's certainty.
  * 3. A sender that gives up says so once, and that may be lost. What is set aside for it (room that
  *    was granted, the rest of a message) is given up in turn once it was silent for longer than all
  *    of its retries can take: otherwise others would wait for that room for ever.
@@ -77,7 +76,8 @@ flow_forget(struct proto *p, uint32_t index)
 	COUNT(p, flows_reclaimed);
 }
 
-/* The longest idle, of one context or of all (NIL); a full scan only when there are no more, which is cold. */
+/* The longest idle, of one context or of all (NIL); a full scan only when there are no more, which
+ * is cold. */
 static bool
 reclaim_one(struct proto *p, uint32_t ctx, uint64_t now)
 {
@@ -86,7 +86,8 @@ reclaim_one(struct proto *p, uint32_t ctx, uint64_t now)
 	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
 		const struct flow *f = &p->flows[i];
 
-		if (f->key != 0 && (ctx == NIL || f->ctx == ctx) && flow_idle_enough(p, f, now, p->memory) &&
+		if (f->key != 0 && (ctx == NIL || f->ctx == ctx) &&
+			flow_idle_enough(p, f, now, p->memory) &&
 			(best == NIL || f->used_at < p->flows[best].used_at))
 			best = i;
 	}
@@ -102,7 +103,8 @@ flow_make(struct proto *p, uint16_t ctx, uint16_t node, uint16_t peer_ctx, uint3
 {
 	struct context *c = &p->ctxs[ctx];
 
-	if (p->cfg.context_flows != 0 && c->flows >= p->cfg.context_flows && !reclaim_one(p, ctx, now)) {
+	if (p->cfg.context_flows != 0 && c->flows >= p->cfg.context_flows &&
+		!reclaim_one(p, ctx, now)) {
 		COUNT(p, flow_quota);
 		return NIL;
 	}

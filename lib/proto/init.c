@@ -46,9 +46,10 @@ config_ok(const struct proto_config *c)
 		c->paths_max >= 1 && c->tx_frames_max >= 1 && c->rx_frames_max >= 1 &&
 		c->flows_max + c->paths_max < NIL && c->window_frames >= 1 &&
 		c->window_frames <= WIRE_WINDOW_MAX && c->path_frames >= 1 && c->path_bytes >= 1 &&
-		c->payload_max >= WIRE_HOLES_MAX && c->payload_max <= WIRE_PAYLOAD_MAX && c->rto_min_us >= 1 &&
-		c->rto_max_us >= c->rto_min_us && c->retries >= 1 && c->retries <= 200 && c->probes <= 7 &&
-		c->ack_every >= 1 && c->flow_idle_us >= 1 && c->cc != NULL;
+		c->payload_max >= WIRE_HOLES_MAX && c->payload_max <= WIRE_PAYLOAD_MAX &&
+		c->rto_min_us >= 1 && c->rto_max_us >= c->rto_min_us && c->retries >= 1 &&
+		c->retries <= 200 && c->probes <= 7 && c->ack_every >= 1 && c->flow_idle_us >= 1 &&
+		c->cc != NULL;
 }
 
 static bool
@@ -173,8 +174,12 @@ proto_init(void *memory, const struct proto_config *config, uint64_t now)
 	init_pools(p);
 	init_times(p, now);
 	p->begun_at = now;
-	p->share = (struct share){.life = 1, .window = 16 * 32, .random = (uint32_t)config->seed,
-		.target = config->share_target_us * UNITS_PER_US};
+	p->share = (struct share){
+		.life = 1,
+		.window = 16 * 32,
+		.random = (uint32_t)config->seed,
+		.target = config->share_target_us * UNITS_PER_US,
+	};
 	p->share.aim = p->share.target;
 	p->grace_from = now - 2 * p->rto_min;
 	p->stamp_at = now;
@@ -187,9 +192,11 @@ proto_init(void *memory, const struct proto_config *config, uint64_t now)
 void
 proto_config_terms(const struct proto_config *c, uint64_t terms[PROTO_CONFIG_TERMS])
 {
-	const uint64_t all[PROTO_CONFIG_TERMS] = {c->node, c->nodes_max, c->contexts_max, c->flows_max, c->context_flows, c->paths_max,
-		c->tx_frames_max, c->rx_frames_max, c->hold_frames_max, c->assembly_frames_max, c->window_frames, c->path_frames, c->path_bytes, c->payload_max, c->rto_min_us,
-		c->rto_max_us, c->retries, c->probes, c->ack_delay_us, c->ack_every, c->keepalive_us, c->flow_idle_us, c->cc_target_us,
+	const uint64_t all[PROTO_CONFIG_TERMS] = {c->node, c->nodes_max, c->contexts_max,
+		c->flows_max, c->context_flows, c->paths_max, c->tx_frames_max, c->rx_frames_max,
+		c->hold_frames_max, c->assembly_frames_max, c->window_frames, c->path_frames,
+		c->path_bytes, c->payload_max, c->rto_min_us, c->rto_max_us, c->retries, c->probes,
+		c->ack_delay_us, c->ack_every, c->keepalive_us, c->flow_idle_us, c->cc_target_us,
 		c->share_target_us, c->recovery};
 
 	memcpy(terms, all, sizeof(all));

@@ -9,7 +9,7 @@
  *                    armed while a sent frame is not Acked, or while frames wait and credit is 0
  *   flow idle        forget a flow that nothing used for flow_idle
  *   flow patience    give up what is held for a sender that must have given up itself
- *   flow.ack_at      an Ack waited long enough for reverse data (PM-ACKC); in acks_due, not the wheel
+ *   flow.ack_at an Ack waited long enough for reverse data (PM-ACKC); in acks_due, not the wheel
  *   path.ask_at      repeat HELLO until answered
  *   path keepalive   ask a silent peer that is in use
  */
@@ -18,7 +18,7 @@
 
 #include "proto/proto.h"
 
-#define NIL UINT32_MAX
+#define NIL          UINT32_MAX
 #define UNITS_PER_US (WIRE_TSTAMP_HZ / 1000000) /* of time stamps */
 
 #define PROTO_ASSERT(x)                                                                            \
@@ -43,14 +43,14 @@ enum txd_state {
 /* A frame from proto_send to its Ack. Owner of the payload: the core, until the completion. */
 struct txd {
 	struct proto_completion done; /* what its end will say; error is 0 until then */
-	uint32_t next;     /* in its flow's queue by sequence; or in done, or free list */
+	uint32_t next; /* in its flow's queue by sequence; or in done, or free list */
 	uint32_t seq;
 	uint32_t msg_len;
 	uint32_t frag_off;
-	uint32_t sent_ts;  /* time stamp of the last transmission */
+	uint32_t sent_ts; /* time stamp of the last transmission */
 	uint32_t len;
-	uint8_t state;     /* enum txd_state */
-	bool sent;         /* the payload was given to the link before */
+	uint8_t state; /* enum txd_state */
+	bool sent;     /* the payload was given to the link before */
 };
 
 /* A received frame that is held. */
@@ -82,28 +82,29 @@ enum flow_rx_state {
 	FLOW_RX_CLOSED, /* given up by either side; rcv_nxt remembers what is old */
 };
 
-#define FLOW_ACTIVE   0x01 /* in its path's list of flows that may send */
-#define FLOW_ACK_DUE  0x02 /* in acks_due */
-#define FLOW_URGENT   0x04 /* in acks_urgent */
-#define FLOW_NACK     0x08 /* the next Ack shall be a Nack with the holes */
-#define FLOW_FULL     0x10 /* ... and says that there was no room */
-#define FLOW_BLOCKED  0x20 /* in its context's list of flows that wait for room */
-#define FLOW_GRANTED  0x40 /* room is set aside for the next message */
-#define FLOW_REFUSED  0x80 /* the peer says: context not open */
-#define FLOW_UPDATE   0x100 /* the peer shall hear of rcv_nxt and credit, even if no Ack is owed */
-#define FLOW_DEMAND   0x200 /* blocked: a message was refused and will come again */
-#define FLOW_PROBE    0x400 /* one lost frame may go beyond the share */
+#define FLOW_ACTIVE  0x01 /* in its path's list of flows that may send */
+#define FLOW_ACK_DUE 0x02 /* in acks_due */
+#define FLOW_URGENT  0x04 /* in acks_urgent */
+#define FLOW_NACK    0x08 /* the next Ack shall be a Nack with the holes */
+#define FLOW_FULL    0x10 /* ... and says that there was no room */
+#define FLOW_BLOCKED 0x20 /* in its context's list of flows that wait for room */
+#define FLOW_GRANTED 0x40 /* room is set aside for the next message */
+#define FLOW_REFUSED 0x80 /* the peer says: context not open */
+/* the peer shall hear of rcv_nxt and credit, even if no Ack is owed */
+#define FLOW_UPDATE  0x100
+#define FLOW_DEMAND  0x200 /* blocked: a message was refused and will come again */
+#define FLOW_PROBE   0x400 /* one lost frame may go beyond the share */
 
 /* One stream of messages in each direction between a local context and a peer's. */
 struct flow {
 	/* sending */
-	uint64_t rto_at;      /* 0 = nothing awaits an Ack or credit */
-	uint32_t snd_una;     /* oldest sequence not Acked */
-	uint32_t snd_nxt;     /* next sequence never sent */
-	uint32_t snd_end;     /* next sequence to give out */
-	uint32_t credit_end;  /* the receiver has room below this sequence */
-	uint32_t tx_head;     /* txd of snd_una */
-	uint32_t tx_next;     /* txd of snd_nxt */
+	uint64_t rto_at;     /* 0 = nothing awaits an Ack or credit */
+	uint32_t snd_una;    /* oldest sequence not Acked */
+	uint32_t snd_nxt;    /* next sequence never sent */
+	uint32_t snd_end;    /* next sequence to give out */
+	uint32_t credit_end; /* the receiver has room below this sequence */
+	uint32_t tx_head;    /* txd of snd_una */
+	uint32_t tx_next;    /* txd of snd_nxt */
 	uint32_t tx_tail;
 	uint32_t lost;        /* txds in state TXD_LOST */
 	uint32_t lost_cursor; /* txd at or before the first lost one */
@@ -116,60 +117,62 @@ struct flow {
 	uint8_t probes;       /* sent since the peer last answered, before the timeout */
 	uint16_t kept;        /* txds in state TXD_KEPT */
 	/* receiving */
-	uint32_t rcv_nxt;     /* next sequence expected */
-	uint32_t rcv_high;    /* one past the newest received */
-	struct list ooo;      /* held out of order, by sequence */
-	struct list frags;    /* of the message that is being received */
-	uint32_t frags_left;  /* fragments missing from it */
-	uint32_t frags_bulks; /* bulk buffers reserved for it */
-	uint32_t frag_len;    /* of all its fragments but the last */
-	uint32_t need_bulks;  /* blocked or granted: buffers its next message takes */
-	uint32_t echo_base;   /* newest data's time stamp minus its arrival */
-	uint32_t echo_gap;    /* time stamp units it may have waited for our poll */
-	uint32_t acks_owed;   /* frames received since the last Ack */
-	uint32_t nack_ts;     /* time stamp of the last Nack */
-	uint32_t heard_ts;    /* ... of the last data received */
+	uint32_t rcv_nxt;            /* next sequence expected */
+	uint32_t rcv_high;           /* one past the newest received */
+	struct list ooo;             /* held out of order, by sequence */
+	struct list frags;           /* of the message that is being received */
+	uint32_t frags_left;         /* fragments missing from it */
+	uint32_t frags_bulks;        /* bulk buffers reserved for it */
+	uint32_t frag_len;           /* of all its fragments but the last */
+	uint32_t need_bulks;         /* blocked or granted: buffers its next message takes */
+	uint32_t echo_base;          /* newest data's time stamp minus its arrival */
+	uint32_t echo_gap;           /* time stamp units it may have waited for our poll */
+	uint32_t acks_owed;          /* frames received since the last Ack */
+	uint32_t nack_ts;            /* time stamp of the last Nack */
+	uint32_t heard_ts;           /* ... of the last data received */
 	uint32_t ack_next, ack_prev; /* links in acks_due or acks_urgent */
 	uint64_t ack_at;
-	uint64_t have[WIRE_WINDOW_MAX / 64]; /* received beyond rcv_nxt: bit seq % WIRE_WINDOW_MAX */
+	uint64_t have[WIRE_WINDOW_MAX / 64]; /* received beyond rcv_nxt: bit seq %
+					      * WIRE_WINDOW_MAX */
 	/* place */
-	uint64_t key;         /* FLOW_KEY of the next three; 0 = free */
-	uint64_t wire_head;   /* how its plain data frames begin: WIRE_HEAD_* (wire.h); 0 = free */
-	uint32_t wire_ctxs;   /* ... and the word after that */
+	uint64_t key;       /* FLOW_KEY of the next three; 0 = free */
+	uint64_t wire_head; /* how its plain data frames begin: WIRE_HEAD_* (wire.h); 0 = free */
+	uint32_t wire_ctxs; /* ... and the word after that */
 	uint16_t ctx, node, peer_ctx;
-	uint8_t asks;         /* sending: questions for room that were answered with "none", in a row */
+	uint8_t asks; /* sending: questions for room that were answered with "none", in a
+		       * row */
 	uint32_t path;
 	uint32_t hash_next;
 	uint32_t active_next; /* in the path's list */
 	uint32_t blocked_next;
-	uint64_t used_at;     /* last frame in or out */
+	uint64_t used_at; /* last frame in or out */
 };
 
 #define FLOW_KEY(ctx, node, peer)                                                                  \
 	(1ull << 48 | (uint64_t)(ctx) << 32 | (uint64_t)(node) << 16 | (peer))
 
 enum path_state {
-	PATH_NEW,   /* HELLO not answered: flows wait; ask_at runs */
-	PATH_OPEN,  /* session agreed */
+	PATH_NEW,  /* HELLO not answered: flows wait; ask_at runs */
+	PATH_OPEN, /* session agreed */
 };
 
 /* What is known of one peer node. */
 struct path {
 	uint32_t session;
-	uint32_t peer_epoch;   /* 0 = unknown */
-	uint32_t nonce;        /* ours; a HELLO that echoes it is fresh */
-	uint32_t peer_nonce;   /* to be echoed */
+	uint32_t peer_epoch; /* 0 = unknown */
+	uint32_t nonce;      /* ours; a HELLO that echoes it is fresh */
+	uint32_t peer_nonce; /* to be echoed */
 	uint16_t node;
 	uint16_t hello_src, hello_dst; /* contexts whose engines shake hands */
-	uint8_t state;         /* enum path_state */
+	uint8_t state;                 /* enum path_state */
 	bool used, active, ctl_queued;
 	bool hello_due, hello_asks, ping_due;
-	bool dead;             /* did not answer: what waits now was never sent to its old life */
-	uint8_t asked;         /* HELLOs or PINGs since the last answer */
+	bool dead;     /* did not answer: what waits now was never sent to its old life */
+	uint8_t asked; /* HELLOs or PINGs since the last answer */
 	uint32_t payload_max;
-	uint32_t window;       /* smaller of both reorder windows */
+	uint32_t window; /* smaller of both reorder windows */
 	struct cc cc;
-	struct { /* what a timeout took from the window: path_timeout */
+	struct {               /* what a timeout took from the window: path_timeout */
 		uint32_t flow; /* whose it was; NIL: nothing */
 		uint32_t at;   /* time stamp */
 		uint32_t bytes, frames, slow;
@@ -178,27 +181,27 @@ struct path {
 	uint64_t rto;          /* ticks */
 	uint64_t probe;        /* ticks to the first probe; rto, if there are none */
 	uint32_t inflight_bytes, inflight_frames;
-	struct list flows;     /* that may send */
+	struct list flows; /* that may send */
 	uint32_t active_next, ctl_next;
-	uint32_t isn_floor;    /* no flow of this path starts before this sequence */
+	uint32_t isn_floor; /* no flow of this path starts before this sequence */
 	uint32_t flow_count;
 	uint32_t owd_base, owd_next; /* smallest one-way delays (two clocks apart): share.c */
-	uint16_t owd_life;     /* ... and of when; 0 = none */
-	uint32_t look_ts;      /* when share_look last saw it */
+	uint16_t owd_life;           /* ... and of when; 0 = none */
+	uint32_t look_ts;            /* when share_look last saw it */
 	uint64_t heard_at, ask_at;
-	uint64_t ping_at;      /* next PING of a peer that stays silent */
+	uint64_t ping_at; /* next PING of a peer that stays silent */
 };
 
 /* A local context's receive room. */
 struct context {
 	bool open, closing;
-	bool copied;                /* proto_ctx_copied */
-	uint32_t entries, bulks;    /* free */
-	uint32_t bulks_max;         /* all that there are */
-	uint32_t inline_max;        /* messages up to this need no bulk buffer */
-	struct list blocked;        /* flows that wait for room, first come first served */
-	uint32_t pending;           /* txds not completed */
-	uint32_t flows;             /* of it, kept over its lives */
+	bool copied;             /* proto_ctx_copied */
+	uint32_t entries, bulks; /* free */
+	uint32_t bulks_max;      /* all that there are */
+	uint32_t inline_max;     /* messages up to this need no bulk buffer */
+	struct list blocked;     /* flows that wait for room, first come first served */
+	uint32_t pending;        /* txds not completed */
+	uint32_t flows;          /* of it, kept over its lives */
 };
 
 /* An answer to a frame that has no flow or path of its own. */
@@ -221,29 +224,29 @@ struct timer {
 struct wheel {
 	uint32_t head[WHEEL_SLOTS];
 	uint64_t busy[WHEEL_SLOTS / 64];
-	uint64_t cursor;  /* slot number (not reduced) of the next visit */
-	uint32_t shift;   /* a slot is 1 << shift ticks */
+	uint64_t cursor; /* slot number (not reduced) of the next visit */
+	uint32_t shift;  /* a slot is 1 << shift ticks */
 };
 
 /* What is known of those who send to this node; times in time stamp units. share.c */
 struct share {
-	uint16_t each;           /* frames that every Ack allows, 0 = no bound */
-	uint16_t chance;         /* ... or one more, of 65535 */
-	uint16_t life;           /* that path.owd_life is of */
-	uint16_t rounds;         /* since it began */
-	uint32_t window;         /* of all senders together, sixteenths of a frame */
-	uint32_t target, aim;    /* wait that is wanted, as configured and for now */
-	uint32_t last, wait;     /* of the last frame looked at, and as far as it is believed */
+	uint16_t each;              /* frames that every Ack allows, 0 = no bound */
+	uint16_t chance;            /* ... or one more, of 65535 */
+	uint16_t life;              /* that path.owd_life is of */
+	uint16_t rounds;            /* since it began */
+	uint32_t window;            /* of all senders together, sixteenths of a frame */
+	uint32_t target, aim;       /* wait that is wanted, as configured and for now */
+	uint32_t last, wait;        /* of the last frame looked at, and as far as it is believed */
 	uint32_t last_path, before; /* whose that was; wait of the last of another path */
 	uint32_t look_ts, round_ts, life_ts; /* of the last look; since when */
-	uint32_t round_frames;   /* received when the round began */
-	uint32_t senders, senders_before; /* flows seen in this round, and in the last */
-	uint32_t nodes, nodes_before; /* ... of how many nodes */
-	uint32_t asks;           /* frames that used up what their sender was allowed */
-	uint32_t holes;          /* losses seen */
+	uint32_t round_frames;               /* received when the round began */
+	uint32_t senders, senders_before;    /* flows seen in this round, and in the last */
+	uint32_t nodes, nodes_before;        /* ... of how many nodes */
+	uint32_t asks;                       /* frames that used up what their sender was allowed */
+	uint32_t holes;                      /* losses seen */
 	uint32_t samples;
-	uint32_t least;          /* ... the smallest wait of them */
-	uint64_t waits;          /* ... their sum */
+	uint32_t least; /* ... the smallest wait of them */
+	uint64_t waits; /* ... their sum */
 	uint32_t random;
 };
 
@@ -256,44 +259,48 @@ struct proto {
 	struct flow *flows;
 	struct path *paths;
 	struct context *ctxs;
-	uint32_t *buckets;     /* of flows by key */
-	uint32_t *path_of;     /* node number -> path */
-	struct timer *timers;  /* flows, then paths */
+	uint32_t *buckets;    /* of flows by key */
+	uint32_t *path_of;    /* node number -> path */
+	struct timer *timers; /* flows, then paths */
 	uint32_t bucket_mask;
 	uint32_t txd_free, rxd_free, flow_free, path_free;
 	uint32_t txd_free_count, rxd_free_count, rxd_reserved, flow_count;
-	uint32_t held;            /* frames held out of order */
-	uint32_t assembling;      /* frames of unfinished messages for copied contexts, those to come as well */
+	uint32_t held;       /* frames held out of order */
+	uint32_t assembling; /* frames of unfinished messages for copied contexts, those to
+			      * come as well */
 	uint32_t active_path, active_path_tail;
-	struct list ctl;          /* paths with a HELLO or PING to send */
+	struct list ctl; /* paths with a HELLO or PING to send */
 	struct list acks_due, acks_urgent;
 	struct list delivered, done, released;
 	struct stray strays[STRAYS];
 	uint32_t stray_head, stray_tail;
-	uint32_t last_flow;       /* flow of the last frame received: bursts come from one */
-	uint32_t last_tx;         /* flow of the last message sent: they go to one */
-	uint64_t ts_mult;         /* ticks -> time stamp units, 32.32 */
+	uint32_t last_flow;          /* flow of the last frame received: bursts come from one */
+	uint32_t last_tx;            /* flow of the last message sent: they go to one */
+	uint64_t ts_mult;            /* ticks -> time stamp units, 32.32 */
 	uint64_t ticks_per_unit_q30; /* units -> ticks, 34.30 */
 	uint64_t rto_min, rto_max, ack_delay, keepalive, flow_idle, rto_first;
-	uint32_t patience;        /* time stamp units after which a silent sender has given up: flow.c */
-	uint64_t memory;          /* silence after which a flow may be forgotten, if need be: flow.c */
-	uint64_t reopen;          /* silence after which a receiver may have forgotten a flow */
+	uint32_t patience; /* time stamp units after which a silent sender has given up:
+			    * flow.c */
+	uint64_t memory;   /* silence after which a flow may be forgotten, if need be:
+			    * flow.c */
+	uint64_t reopen;   /* silence after which a receiver may have forgotten a flow */
 	uint64_t random;
-	uint64_t begun_at;        /* time of the last proto_begin */
-	uint64_t waited;          /* ticks that frames of this turn may have waited; gap_of */
-	uint64_t gap_for;         /* ... for which `gap` is this as time stamp units */
+	uint64_t begun_at; /* time of the last proto_begin */
+	uint64_t waited;   /* ticks that frames of this turn may have waited; gap_of */
+	uint64_t gap_for;  /* ... for which `gap` is this as time stamp units */
 	uint32_t gap;
-	uint64_t grace_from;      /* when this thread last came back from an absence */
-	bool graced;              /* ... and no timer ran since */
-	bool backlog;             /* links had more than was taken: the next turn's waited as well */
-	bool starved;             /* a message was refused for want of frames: room.c, note 3 */
-	uint32_t put_off;         /* turns that timers were put off for that */
-	uint64_t stamp_at;        /* the last time that was asked for as a time stamp */
-	uint32_t stamp;           /* ... and that */
+	uint64_t grace_from; /* when this thread last came back from an absence */
+	bool graced;         /* ... and no timer ran since */
+	bool backlog;        /* links had more than was taken: the next turn's waited as
+			      * well */
+	bool starved;        /* a message was refused for want of frames: room.c, note 3 */
+	uint32_t put_off;    /* turns that timers were put off for that */
+	uint64_t stamp_at;   /* the last time that was asked for as a time stamp */
+	uint32_t stamp;      /* ... and that */
 	struct wheel wheel;
 };
 
-#define COUNT(p, name)     ((p)->counters[PROTO_##name]++)
+#define COUNT(p, name)      ((p)->counters[PROTO_##name]++)
 #define COUNT_N(p, name, n) ((p)->counters[PROTO_##name] += (n))
 
 /* --- lists by index: LINK(i) is the lvalue of i's link --- */

@@ -11,16 +11,16 @@
  *    by HELLO (at most one in rto_min), so whichever side was restarted is noticed at once.
  * 3. HELLO names contexts only to reach the engine that owns them: every engine of a node shakes
  *    hands for itself.
- * 4. A host that lost its CPU answers after the timeout, though nothing was lost. The echo tells: if the Ack
- *    is for a frame that was sent before the timeout, the window goes back to what it was (the Eifel
- *    detection and response, RFC 3522 and RFC 4015).
+ * 4. A host that lost its CPU answers after the timeout, though nothing was lost. The echo tells:
+ *    if the Ack is for a frame that was sent before the timeout, the window goes back to what it
+ *    was (the Eifel detection and response, RFC 3522 and RFC 4015).
  */
 #include <errno.h>
 #include <string.h>
 
 #include "proto/internal.h"
 
-#define CTL_LINK(i) p->paths[i].ctl_next
+#define CTL_LINK(i)  p->paths[i].ctl_next
 #define START_FRAMES 10
 
 uint32_t
@@ -53,13 +53,14 @@ path_get(struct proto *p, uint16_t node, uint64_t now)
 		.probe = p->rto_first,
 		.cut.flow = NIL,
 		.heard_at = now,
-		.cc = {
-			.max_bytes = c->path_bytes > 2 * frame ? c->path_bytes : 2 * frame,
-			.max_frames = c->path_frames,
-			.min_bytes = 2 * frame,
-			.step = frame,
-			.target = c->cc_target_us * UNITS_PER_US,
-		},
+		.cc =
+			{
+				.max_bytes = c->path_bytes > 2 * frame ? c->path_bytes : 2 * frame,
+				.max_frames = c->path_frames,
+				.min_bytes = 2 * frame,
+				.step = frame,
+				.target = c->cc_target_us * UNITS_PER_US,
+			},
 	};
 	t->cc.window_bytes = t->cc.max_bytes;
 	t->cc.window_frames = t->cc.max_frames;
@@ -110,7 +111,8 @@ reset_flows(struct proto *p, struct path *t, uint8_t error, enum flow_rx_state r
 	t->flows = (struct list){NIL, NIL};
 }
 
-/* A new life after a death: its flows ended with that, but remember their sequence, and the new life begins at any. */
+/* A new life after a death: its flows ended with that, but remember their sequence, and the new
+ * life begins at any. */
 static void
 forget_received(struct proto *p, struct path *t)
 {
@@ -287,7 +289,8 @@ path_timeout(struct proto *p, struct path *t, uint32_t flow, uint32_t now_ts)
 		return;
 	COUNT(p, window_cuts);
 	/* of several timeouts without an Ack, the first is the one that took the window */
-	if (cut == NIL || p->flows[cut].retries == 0 || (cut == flow && p->flows[flow].retries == 1)) {
+	if (cut == NIL || p->flows[cut].retries == 0 ||
+		(cut == flow && p->flows[flow].retries == 1)) {
 		t->cut.flow = flow;
 		t->cut.at = now_ts;
 		t->cut.bytes = before.window_bytes;
@@ -304,7 +307,8 @@ path_acked_late(struct proto *p, struct path *t, uint32_t flow, const struct wir
 		return;
 	t->cut.flow = NIL;
 	/* is it for what was sent before the timeout? Then nothing was lost: note 4 */
-	if (!(h->flags & wire_be16(WIRE_F_ECHO)) || !wire_seq_before(wire_be32(h->echo), t->cut.at) ||
+	if (!(h->flags & wire_be16(WIRE_F_ECHO)) ||
+		!wire_seq_before(wire_be32(h->echo), t->cut.at) ||
 		t->cut.bytes < t->cc.window_bytes)
 		return;
 	COUNT(p, cuts_undone);

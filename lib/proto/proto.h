@@ -31,38 +31,41 @@ struct proto;
 struct cc_ops;
 
 enum proto_recovery {
-	PROTO_SELECTIVE,  /* keep what arrived out of order, Nack the holes (ours) */
-	PROTO_GO_BACK_N,  /* discard until the first-Nacked frame arrives (PM-R5) */
+	PROTO_SELECTIVE, /* keep what arrived out of order, Nack the holes (ours) */
+	PROTO_GO_BACK_N, /* discard until the first-Nacked frame arrives (PM-R5) */
 };
 
 /* All limits are fixed at init. Times in microseconds. */
 struct proto_config {
-	uint16_t node;            /* own number */
-	uint32_t epoch;           /* random, not 0, another one at every start */
-	uint64_t seed;            /* of all other random numbers */
-	uint64_t ticks_per_sec;   /* rate of every `now`: 1 kHz .. 5 GHz */
-	uint32_t nodes_max;       /* node numbers 0..nodes_max-1 */
-	uint32_t contexts_max;    /* local contexts 0..contexts_max-1 */
+	uint16_t node;          /* own number */
+	uint32_t epoch;         /* random, not 0, another one at every start */
+	uint64_t seed;          /* of all other random numbers */
+	uint64_t ticks_per_sec; /* rate of every `now`: 1 kHz .. 5 GHz */
+	uint32_t nodes_max;     /* node numbers 0..nodes_max-1 */
+	uint32_t contexts_max;  /* local contexts 0..contexts_max-1 */
 	uint32_t flows_max;
 	uint32_t context_flows;   /* most of one context's endpoint, 0 = flows_max */
 	uint32_t paths_max;       /* peer nodes at once */
 	uint32_t tx_frames_max;   /* frames waiting for their Ack or to be sent, all flows */
 	uint32_t rx_frames_max;   /* frames held: reordering, unfinished messages, undelivered */
 	uint32_t hold_frames_max; /* ... of them for reordering; 0 = all */
-	uint32_t assembly_frames_max; /* frames of unfinished messages for all proto_ctx_copied contexts together */
-	uint32_t window_frames;   /* of a flow, 1..WIRE_WINDOW_MAX */
-	uint32_t path_frames;     /* PM-ADV: most frames in flight to one node */
-	uint32_t path_bytes;      /* PM-ADV: most bytes in flight to one node */
-	uint32_t payload_max;     /* longest payload of a frame, bytes */
+	uint32_t assembly_frames_max; /* frames of unfinished messages for all proto_ctx_copied
+				       * contexts together */
+	uint32_t window_frames;       /* of a flow, 1..WIRE_WINDOW_MAX */
+	uint32_t path_frames;         /* PM-ADV: most frames in flight to one node */
+	uint32_t path_bytes;          /* PM-ADV: most bytes in flight to one node */
+	uint32_t payload_max;         /* longest payload of a frame, bytes */
 	uint32_t rto_min_us, rto_max_us;
 	uint32_t retries;         /* unanswered timeouts before an error completion */
 	uint32_t probes;          /* for a lost tail, before the first timeout: 0..7 */
 	uint32_t ack_delay_us;    /* longest wait of an Ack for reverse data */
 	uint32_t ack_every;       /* frames received before an Ack goes at once */
 	uint32_t keepalive_us;    /* silence of a peer in use before it is asked; 0 = never */
-	uint32_t flow_idle_us;    /* silence after which a flow is forgotten; (retries + 4) * rto_max_us at least */
+	uint32_t flow_idle_us;    /* silence after which a flow is forgotten; (retries + 4) *
+				   * rto_max_us at least */
 	uint32_t cc_target_us;    /* cc = delay: queueing delay that is accepted */
-	uint32_t share_target_us; /* queueing delay that all senders to this node may cause; 0 = no shares */
+	uint32_t share_target_us; /* queueing delay that all senders to this node may cause; 0 = no
+				   * shares */
 	enum proto_recovery recovery;
 	const struct cc_ops *cc;
 };
@@ -84,7 +87,8 @@ struct proto_config {
 	X(drop_session, "frames", "of another life of this node or of the peer")                   \
 	X(drop_nonce, "frames", "HELLO that answers no question of ours")                          \
 	X(drop_absent, "frames", "for a context that is not open")                                 \
-	X(drop_no_flow, "frames", "no flow free: limits.flows, or limits.context_flows of its context") \
+	X(drop_no_flow, "frames",                                                                  \
+		"no flow free: limits.flows, or limits.context_flows of its context")              \
 	X(drop_unopened, "frames", "of a flow that was not opened, or no longer is")               \
 	X(drop_old, "frames", "sequence already received (PM-R3)")                                 \
 	X(drop_beyond, "frames", "sequence beyond the reorder window")                             \
@@ -101,7 +105,8 @@ struct proto_config {
 	X(rx_nacks, "frames", "Nacks received")                                                    \
 	X(timeouts, "events", "retransmission timeouts (PM-S4)")                                   \
 	X(tx_probes, "frames", "data frames sent again to learn whether the last were lost")       \
-	X(room_questions, "frames", "asked a receiver without room whether it has some now (PM-R2)") \
+	X(room_questions, "frames",                                                                \
+		"asked a receiver without room whether it has some now (PM-R2)")                   \
 	X(window_cuts, "events", "windows shrunk by congestion control (PM-ADV)")                  \
 	X(cuts_undone, "events", "windows given back: what a timeout took for lost was late")      \
 	X(messages_sent, "messages", "messages whose every frame was Acked")                       \
@@ -149,19 +154,20 @@ struct proto_out {
 /* A received fragment, in order. Fragments of one message come one after the other. */
 struct proto_delivery {
 	uint64_t handle;
-	uint32_t msg_len;   /* bytes of the whole message */
-	uint32_t frag_off;  /* bytes before this fragment */
-	uint16_t len;       /* bytes of this fragment */
-	uint16_t ctx;       /* local */
+	uint32_t msg_len;  /* bytes of the whole message */
+	uint32_t frag_off; /* bytes before this fragment */
+	uint16_t len;      /* bytes of this fragment */
+	uint16_t ctx;      /* local */
 	uint16_t src_node, src_ctx;
-	bool last;          /* message complete */
+	bool last; /* message complete */
 };
 
 /* A sent fragment that is done with. */
 struct proto_completion {
 	uint64_t handle;
 	uint16_t ctx;
-	uint8_t error; /* 0, or a positive errno: ETIMEDOUT, ECONNRESET, ECONNREFUSED, EHOSTUNREACH */
+	uint8_t error; /* 0, or a positive errno: ETIMEDOUT, ECONNRESET, ECONNREFUSED,
+			* EHOSTUNREACH */
 	bool last;     /* the message's last fragment */
 };
 
@@ -169,15 +175,15 @@ struct proto_completion {
 enum proto_rx_result {
 	PROTO_RX_DONE,    /* not kept: free it */
 	PROTO_RX_KEPT,    /* comes back by proto_deliver or proto_release */
-	PROTO_RX_MESSAGE, /* this frame is a whole message, next in order, with room taken for it: deliver
-			   * it now to the context that its header names. Spares the common message the
-			   * way through proto_deliver. */
+	PROTO_RX_MESSAGE, /* this frame is a whole message, next in order, with room taken for it:
+			   * deliver it now to the context that its header names. Spares the common
+			   * message the way through proto_deliver. */
 };
 
 struct proto_path_stat {
-	uint32_t peer_epoch;  /* 0 = not known */
+	uint32_t peer_epoch; /* 0 = not known */
 	bool established;
-	bool dead;            /* it did not answer the last time that it was asked */
+	bool dead; /* it did not answer the last time that it was asked */
 	uint64_t rtt_ns, rtt_var_ns, rto_ns;
 	uint32_t cwnd_bytes, cwnd_frames, inflight_bytes, inflight_frames;
 	uint32_t flows;
@@ -188,15 +194,18 @@ size_t proto_memsize(const struct proto_config *config);
 /* Build one in `memory` (64-byte aligned, zeroed, proto_memsize bytes, owned by the caller). */
 struct proto *proto_init(void *memory, const struct proto_config *config, uint64_t now);
 
-/* What two configurations must have in common for a core to move from one to the other; and the algorithm. */
+/* What two configurations must have in common for a core to move from one to the other; and the
+ * algorithm. */
 #define PROTO_CONFIG_TERMS 25
 void proto_config_terms(const struct proto_config *c, uint64_t terms[PROTO_CONFIG_TERMS]);
-/* A core moves to other memory, of another process even: copy its block byte for byte, then adopt the copy. All of its state
- * goes on, also its epoch: to its peers it is the same. Handles mean something else there: swap them. The block that it came from is
- * used no more. NULL: *config is not the core's own (all but epoch, seed, a rate within 1/64, and cc, which must be the same algorithm), or its memory is
- * not proto_memsize of it. */
+/* A core moves to other memory, of another process even: copy its block byte for byte, then adopt
+ * the copy. All of its state goes on, also its epoch: to its peers it is the same. Handles mean
+ * something else there: swap them. The block that it came from is used no more. NULL: *config is
+ * not the core's own (all but epoch, seed, a rate within 1/64, and cc, which must be the same
+ * algorithm), or its memory is not proto_memsize of it. */
 struct proto *proto_adopt(void *memory, const struct proto_config *config);
-/* What stands in the place of a handle from now on. len: of its payload; sent: it is of a message sent, otherwise of a received frame. */
+/* What stands in the place of a handle from now on. len: of its payload; sent: it is of a message
+ * sent, otherwise of a received frame. */
 typedef uint64_t (*proto_swap)(void *arg, uint64_t handle, uint32_t len, bool sent);
 /* Swap the handles of all frames that the core has. */
 void proto_swap_handles(struct proto *p, proto_swap swap, void *arg);
@@ -206,9 +215,10 @@ void proto_swap_handles(struct proto *p, proto_swap swap, void *arg);
  * otherwise it ends at once with ECONNRESET completions. */
 int proto_ctx_open(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks,
 	uint32_t inline_max, uint64_t now);
-/* What arrives for that context is copied out of its frames once it is whole, so until then they are no buffers of
- * the context's: unfinished messages of all such contexts together have assembly_frames_max, and wait in turn
- * for them. Right after it was opened, with at most so many bulk buffers. */
+/* What arrives for that context is copied out of its frames once it is whole, so until then they
+ * are no buffers of the context's: unfinished messages of all such contexts together have
+ * assembly_frames_max, and wait in turn for them. Right after it was opened, with at most so many
+ * bulk buffers. */
 void proto_ctx_copied(struct proto *p, uint16_t ctx);
 void proto_ctx_room(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks, uint64_t now);
 /* Take room for a message that did not come through the core (a local sender's): true if it was
@@ -221,7 +231,8 @@ uint32_t proto_ctx_pending(const struct proto *p, uint16_t ctx);
 /* Send one message of ceil(len / frag_len) fragments, one handle each (len 0: one).
  * 0; -EAGAIN: no descriptor or flow now, nothing was taken; -EHOSTUNREACH: no such node;
  * -EMSGSIZE; -EINVAL. Otherwise each handle comes back by proto_complete. */
-int proto_send(struct proto *p, const struct proto_message *m, const uint64_t *handles, uint64_t now);
+int proto_send(struct proto *p, const struct proto_message *m, const uint64_t *handles,
+	uint64_t now);
 
 /* Give a received frame, encapsulation taken off. `frame` is read only during the call. */
 enum proto_rx_result proto_rx(struct proto *p, const void *frame, uint32_t len, uint64_t handle,
@@ -270,7 +281,8 @@ struct cc {
 	uint32_t base_rtt;                    /* smallest seen, units; 0 = none */
 	uint32_t target;                      /* delay: accepted delay above base, units */
 	uint32_t target_max;                  /* ... as configured */
-	uint32_t full;                        /* delay: excess at which frames were lost; 0 = not known */
+	uint32_t full;                        /* delay: excess at which frames were lost; 0 = not
+					       * known */
 	uint32_t last_rtt;                    /* newest sample without the hosts' waits; 0 = none */
 	uint32_t step;                        /* bytes added a round trip: one full frame */
 	uint32_t last_cut;                    /* time stamp of the last cut */
@@ -280,13 +292,15 @@ struct cc {
 
 struct cc_ops {
 	const char *name;
-	void (*on_ack)(struct cc *c, uint32_t acked_bytes, uint32_t rtt, uint32_t srtt, uint32_t now);
-	/* A Nack names lost or refused frames, many: 4 and more, and more than a third of the flight; true: the window
-	 * was cut. */
+	void (*on_ack)(struct cc *c, uint32_t acked_bytes, uint32_t rtt, uint32_t srtt,
+		uint32_t now);
+	/* A Nack names lost or refused frames, many: 4 and more, and more than a third of the
+	 * flight; true: the window was cut. */
 	bool (*on_nack)(struct cc *c, bool many, uint32_t srtt, uint32_t now);
 	bool (*on_timeout)(struct cc *c, uint32_t now);
 	bool full_cuts;  /* a Nack for want of room at the receiver counts as one */
-	bool slow_start; /* begins with few frames, `slow` as high as it goes; otherwise with the bound */
+	bool slow_start; /* begins with few frames, `slow` as high as it goes; otherwise with the
+			  * bound */
 };
 
 extern const struct cc_ops cc_pm;    /* PM/UDP (IPSJ 1999), section 3 */

@@ -68,8 +68,7 @@ fragment_fits(const struct proto *p, const struct flow *f, const struct data *d)
 {
 	if (f->frags_left == 0)
 		return d->frag_off == 0 && fragment_count(d) <= p->cfg.rx_frames_max &&
-			(d->len == d->msg_len ||
-				fragment_count(d) <= p->ctxs[f->ctx].bulks_max);
+			(d->len == d->msg_len || fragment_count(d) <= p->ctxs[f->ctx].bulks_max);
 	if (list_empty(&f->frags))
 		return d->frag_off == 0;
 	const struct rxd *before = &p->rxds[f->frags.tail];
@@ -219,8 +218,8 @@ static enum proto_rx_result
 rx_out_of_order(struct proto *p, struct flow *f, const struct data *d, uint64_t handle,
 	uint64_t now)
 {
-	bool new_hole = p->cfg.recovery == PROTO_GO_BACK_N ? f->rcv_high == f->rcv_nxt :
-							     wire_seq_before(f->rcv_high, d->seq);
+	bool new_hole = p->cfg.recovery == PROTO_GO_BACK_N ? f->rcv_high == f->rcv_nxt
+							   : wire_seq_before(f->rcv_high, d->seq);
 
 	if (p->cfg.recovery == PROTO_GO_BACK_N) {
 		if (wire_seq_before(f->rcv_high, d->seq + 1))
@@ -229,9 +228,10 @@ rx_out_of_order(struct proto *p, struct flow *f, const struct data *d, uint64_t 
 		nack_gap(p, f, new_hole, now);
 		return PROTO_RX_DONE;
 	}
-	/* Held frames never take the descriptors that half-received messages need, nor those that the
-	 * refused message before them may wait for. */
-	if (f->flags & (FLOW_GRANTED | FLOW_DEMAND) || (p->cfg.hold_frames_max && p->held >= p->cfg.hold_frames_max) ||
+	/* Held frames never take the descriptors that half-received messages need, nor those that
+	 * the refused message before them may wait for. */
+	if (f->flags & (FLOW_GRANTED | FLOW_DEMAND) ||
+		(p->cfg.hold_frames_max && p->held >= p->cfg.hold_frames_max) ||
 		p->rxd_free_count <= p->rxd_reserved + p->cfg.rx_frames_max / 8) {
 		COUNT(p, drop_no_hold);
 		return PROTO_RX_DONE;
@@ -288,7 +288,8 @@ rx_late_ack(struct proto *p, const struct wire_hdr *h, uint64_t now)
 static bool
 rx_already_had(struct proto *p, const struct wire_hdr *h, uint32_t seq)
 {
-	uint32_t i = flow_find(p, wire_be16(h->dst_ctx), wire_be16(h->src_node), wire_be16(h->src_ctx));
+	uint32_t i = flow_find(p, wire_be16(h->dst_ctx), wire_be16(h->src_node),
+		wire_be16(h->src_ctx));
 
 	if (i == NIL || p->flows[i].rx_state != FLOW_RX_CLOSED ||
 		!wire_seq_before(seq, p->flows[i].rcv_nxt))
@@ -359,8 +360,8 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 	f->heard_ts = p->stamp;
 	f->echo_base = wire_be32(h->tstamp) - f->heard_ts;
 	f->echo_gap = gap_of(p);
-	enum proto_rx_result r = likely(ahead == 0) ? rx_in_order(p, f, &d, handle, now) :
-						      rx_out_of_order(p, f, &d, handle, now);
+	enum proto_rx_result r = likely(ahead == 0) ? rx_in_order(p, f, &d, handle, now)
+						    : rx_out_of_order(p, f, &d, handle, now);
 
 	if (unlikely(h->flags & wire_be16(WIRE_F_FIRST | WIRE_F_ASK))) {
 		p->share.asks++;

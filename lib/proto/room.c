@@ -8,8 +8,8 @@
  *    while that list is not empty no other flow's new message is taken. When room comes, the first
  *    in the list is granted what it needs; the grant is kept for it until the frame comes again.
  *    So a large message is not starved by small ones.
- *    Messages that need no bulk buffer pass by, as long as there is an entry for the first in the list as well: short
- *    ones are not delayed by long ones from other sources (LHS-6).
+ *    Messages that need no bulk buffer pass by, as long as there is an entry for the first in the
+ *    list as well: short ones are not delayed by long ones from other sources (LHS-6).
  *    The first in the list may also take room that is there already: it can have waited for
  *    descriptors.
  * 2. A flow that was merely told credit 0 waits in the same list, but gets no grant: it may have
@@ -25,8 +25,8 @@
 #define BLOCKED_LINK(i) p->flows[i].blocked_next
 
 int
-proto_ctx_open(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks,
-	uint32_t inline_max, uint64_t now)
+proto_ctx_open(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks, uint32_t inline_max,
+	uint64_t now)
 {
 	(void)now;
 	if (ctx >= p->cfg.contexts_max)
@@ -45,11 +45,13 @@ proto_ctx_open(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks,
 		.pending = c->pending,
 		.flows = c->flows,
 	};
-	/* a new life: what it sends opens its flows anew, whatever became of the receivers of the last */
+	/* a new life: what it sends opens its flows anew, whatever became of the receivers of the
+	 * last */
 	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
 		struct flow *f = &p->flows[i];
 
-		if (f->key != 0 && f->ctx == ctx && f->tx_head == NIL && f->tx_state != FLOW_TX_IDLE)
+		if (f->key != 0 && f->ctx == ctx && f->tx_head == NIL &&
+			f->tx_state != FLOW_TX_IDLE)
 			flow_fail(p, f, 0); /* it has nothing to fail */
 	}
 	return 0;
@@ -105,7 +107,8 @@ proto_ctx_take(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks, 
 {
 	struct context *c = &p->ctxs[ctx];
 
-	if (!c->open || (!jump && !list_empty(&c->blocked)) || c->entries < entries || c->bulks < bulks)
+	if (!c->open || (!jump && !list_empty(&c->blocked)) || c->entries < entries ||
+		c->bulks < bulks)
 		return false;
 	c->entries -= entries;
 	c->bulks -= bulks;
@@ -141,14 +144,15 @@ proto_ctx_copied(struct proto *p, uint16_t ctx)
 	p->ctxs[ctx].copied = true;
 }
 
-/* Are there descriptors for a message of so many frames, the first of which may be held already? And, if it is put
- * together in frames that are not its context's, some of those? */
+/* Are there descriptors for a message of so many frames, the first of which may be held already?
+ * And, if it is put together in frames that are not its context's, some of those? */
 bool
 room_has_frames(const struct proto *p, const struct context *c, uint32_t frames, bool held)
 {
 	if (p->rxd_free_count < p->rxd_reserved + frames - held)
 		return false;
-	return likely(!c->copied || frames == 1) || p->assembling + frames <= p->cfg.assembly_frames_max;
+	return likely(!c->copied || frames == 1) ||
+		p->assembling + frames <= p->cfg.assembly_frames_max;
 }
 
 /* Frames ran short; those who wait for some, and could go on now, are told: note 3. */

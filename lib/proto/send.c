@@ -192,8 +192,8 @@ send_checked(struct proto *p, const struct proto_message *m, const uint64_t *han
 int
 proto_send(struct proto *p, const struct proto_message *m, const uint64_t *handles, uint64_t now)
 {
-	/* The common message in one piece: one frame, on the open flow that the last message took. An
-	 * open flow's path is open. */
+	/* The common message in one piece: one frame, on the open flow that the last message took.
+	 * An open flow's path is open. */
 	struct flow *f = &p->flows[p->last_tx];
 	const struct path *t = &p->paths[f->path];
 	struct context *c = &p->ctxs[f->ctx];
@@ -563,8 +563,13 @@ emit_stray(struct proto *p, const struct stray *s, struct proto_out *o, uint32_t
 static void
 emit_hello(struct proto *p, struct path *t, struct proto_out *o, uint32_t now_ts)
 {
-	const struct stray s = {.type = WIRE_HELLO, .node = t->node, .src_ctx = t->hello_src,
-		.dst_ctx = t->hello_dst, .flags = t->hello_asks ? WIRE_F_ASK : 0};
+	const struct stray s = {
+		.type = WIRE_HELLO,
+		.node = t->node,
+		.src_ctx = t->hello_src,
+		.dst_ctx = t->hello_dst,
+		.flags = t->hello_asks ? WIRE_F_ASK : 0,
+	};
 	const struct wire_hello hello = {
 		.epoch = wire_be32(p->cfg.epoch),
 		.nonce = wire_be32(t->nonce),
@@ -581,8 +586,13 @@ emit_hello(struct proto *p, struct path *t, struct proto_out *o, uint32_t now_ts
 static void
 emit_ping(struct proto *p, struct path *t, struct proto_out *o, uint32_t now_ts)
 {
-	const struct stray s = {.type = WIRE_PING, .node = t->node, .src_ctx = t->hello_src,
-		.dst_ctx = t->hello_dst, .session = t->session};
+	const struct stray s = {
+		.type = WIRE_PING,
+		.node = t->node,
+		.src_ctx = t->hello_src,
+		.dst_ctx = t->hello_dst,
+		.session = t->session,
+	};
 
 	emit_stray(p, &s, o, now_ts);
 	t->ping_due = false;
@@ -657,7 +667,8 @@ proto_tx(struct proto *p, struct proto_out *out, unsigned n, uint64_t now)
 		k = tx_control(p, out, n, now_ts);
 	/* Data first: an Ack may ride on it. But data never fills the last quarter of a burst while
 	 * Acks wait: their delay is bounded (PM-ACKC). */
-	unsigned spare = list_empty(&p->acks_due) && list_empty(&p->acks_urgent) ? 0 : (n - k + 3) / 4;
+	unsigned spare = list_empty(&p->acks_due) && list_empty(&p->acks_urgent) ? 0
+										 : (n - k + 3) / 4;
 
 	if (p->active_path != NIL && k + spare < n)
 		k += tx_data(p, out + k, n - k - spare, now_ts, now);
@@ -696,9 +707,9 @@ lose_all(struct proto *p, struct flow *f, struct path *t)
 	f->lost_cursor = f->tx_head;
 }
 
-/* Nothing was heard for two round trips: were the last frames lost? Nobody will Nack them, for nothing
- * comes after them. The newest one is sent again: its Ack or Nack says, long before the timeout
- * that a host's own pauses make necessary (after TLP, RFC 8985 section 7). */
+/* Nothing was heard for two round trips: were the last frames lost? Nobody will Nack them, for
+ * nothing comes after them. The newest one is sent again: its Ack or Nack says, long before the
+ * timeout that a host's own pauses make necessary (after TLP, RFC 8985 section 7). */
 static void
 send_probe(struct proto *p, struct flow *f, struct path *t)
 {
@@ -786,7 +797,8 @@ flow_rto(struct proto *p, uint32_t index, uint64_t now)
 
 	if (f->retries == 0 && f->asks == 0 && f->probes < p->cfg.probes) {
 		/* at 1, 3, 7 times t->probe, the timeout at t->rto */
-		uint64_t waited = t->probe * ((2u << f->probes) - 1), next = t->probe << ++f->probes;
+		uint64_t waited = t->probe * ((2u << f->probes) - 1),
+			 next = t->probe << ++f->probes;
 
 		if (waited < t->rto) {
 			f->rto_at = now + (next < t->rto - waited ? next : t->rto - waited);

@@ -17,9 +17,9 @@
  *    of the last 10 to 20 ms, and at the end of each 10 the window is halved, so that the queue is
  *    seen empty.
  * 3. A host that lost its CPU delays its own frames only, a queue everybody's: a wait is believed
- *    when the last frame of another node had it too. A path's first frame waited as long as the frame
- *    before it. What frames may have waited for our own poll is taken off the wait, not off the
- *    delay: the smallest delay would be too small for a life.
+ *    when the last frame of another node had it too. A path's first frame waited as long as the
+ *    frame before it. What frames may have waited for our own poll is taken off the wait, not off
+ *    the delay: the smallest delay would be too small for a life.
  * 4. A share is a whole number; which one of the two next to the true value is left to chance, for
  *    each Ack. Nobody gets less than one frame, nor more than twice what it had: a burst of what
  *    others left would be one of all who remain.
@@ -31,11 +31,11 @@
 #include "proto/internal.h"
 
 #define ROUND_MIN (10 * UNITS_PER_US)
-#define ROUND_MAX (4000 * UNITS_PER_US)   /* nobody fills its share: look all the same */
-#define SILENCE   (1000 * UNITS_PER_US)   /* no queue outlives it: note 5 */
-#define LIFE      (10000 * UNITS_PER_US)  /* of smallest delays ... */
-#define LIFE_MIN  64            /* ... and rounds */
-#define ONE       16            /* a frame, in the unit of share.window */
+#define ROUND_MAX (4000 * UNITS_PER_US)  /* nobody fills its share: look all the same */
+#define SILENCE   (1000 * UNITS_PER_US)  /* no queue outlives it: note 5 */
+#define LIFE      (10000 * UNITS_PER_US) /* of smallest delays ... */
+#define LIFE_MIN  64                     /* ... and rounds */
+#define ONE       16                     /* a frame, in the unit of share.window */
 
 /* How long this frame seems to have waited for lines. */
 static uint32_t
@@ -162,7 +162,8 @@ share_look(struct proto *p, struct flow *f, const struct wire_hdr *h)
 			if (now - s->life_ts > LIFE / 2)
 				begin_life(s, now);
 			begin_round(s, now, frames);
-		} else if ((frames - s->round_frames >= s->window / ONE && s->samples >= 2) || time > ROUND_MAX) {
+		} else if ((frames - s->round_frames >= s->window / ONE && s->samples >= 2) ||
+			time > ROUND_MAX) {
 			end_round(s, now, frames - s->round_frames, time);
 			begin_round(s, now, frames);
 		}

@@ -89,7 +89,8 @@ proto_begin(struct proto *p, uint64_t now)
 	p->waited = away + (unlikely(p->backlog) ? p->waited : 0);
 	p->begun_at = now;
 	p->backlog = false;
-	/* Note 3. Not again before timers ran: those of a thread that is always slow must run too. */
+	/* Note 3. Not again before timers ran: those of a thread that is always slow must run
+	 * too. */
 	if (unlikely(away > p->rto_min / 4) && now - p->grace_from > p->rto_min + p->rto_min / 2 &&
 		!p->graced) {
 		p->grace_from = now;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Which bytes of a region a partial transfer moves (RHI-PART; RHiNET, 1999, section 2.7): all of
- * them, blocks at equal distances, units by a bitmap, or what changed since a twin was kept. Each is
- * a sequence of runs, ascending and apart; packed one after the other they are what travels. Pure
- * functions over the caller's memory; one iterator belongs to one thread.
+ * them, blocks at equal distances, units by a bitmap, or what changed since a twin was kept. Each
+ * is a sequence of runs, ascending and apart; packed one after the other they are what travels.
+ * Pure functions over the caller's memory; one iterator belongs to one thread.
  */
 #ifndef PMX_RMA_PART_H
 #define PMX_RMA_PART_H
@@ -28,14 +28,16 @@ struct part {
 	uint64_t bytes; /* of the region: 1..PART_BYTES_MAX; runs lie inside */
 	union {
 		struct {
-			uint32_t dims;                    /* 1..PART_DIMS_MAX, innermost first */
-			uint64_t block;                   /* 1.. */
-			uint64_t interval[PART_DIMS_MAX]; /* at least the extent of what it repeats */
-			uint64_t count[PART_DIMS_MAX];    /* 1.. */
+			uint32_t dims;  /* 1..PART_DIMS_MAX, innermost first */
+			uint64_t block; /* 1.. */
+			/* at least the extent of what it repeats */
+			uint64_t interval[PART_DIMS_MAX];
+			uint64_t count[PART_DIMS_MAX]; /* 1.. */
 		} stride;
 		struct {
 			uint32_t unit;        /* power of two, PART_UNIT_MIN..PART_UNIT_MAX */
-			const uint64_t *bits; /* one for each unit begun in the region, lowest first */
+			const uint64_t *bits; /* one for each unit begun in the region, lowest
+					       * first */
 		} bitmap;
 		struct {
 			const void *now, *twin; /* `bytes` each */
@@ -49,9 +51,9 @@ struct part_run {
 
 /* Where an iteration stands; the caller's memory, set up by part_begin. */
 struct part_iterator {
-	struct part part;                /* normalised */
-	uint64_t at;                     /* BITMAP: unit; DIFF: byte */
-	uint64_t index[PART_DIMS_MAX];   /* STRIDE, BASIC */
+	struct part part;              /* normalised */
+	uint64_t at;                   /* BITMAP: unit; DIFF: byte */
+	uint64_t index[PART_DIMS_MAX]; /* STRIDE, BASIC */
 	bool done;
 };
 

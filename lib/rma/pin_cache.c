@@ -9,7 +9,8 @@ enum slot_state {
 	SLOT_FREE,
 	SLOT_LIVE,    /* an entry: in the order, can be found */
 	SLOT_FORWARD, /* was merged: `link` has its pages, and one reference for each of its own */
-	SLOT_STALE,   /* was invalidated in use: `link` is the list of what is left, each held once */
+	SLOT_STALE,   /* was invalidated in use: `link` is the list of what is left, each held
+		       * once */
 };
 
 struct slot {
@@ -36,8 +37,8 @@ struct pin_cache {
 struct pin_cache *
 pin_cache_new(const struct pin_cache_config *config)
 {
-	if (config->page_bytes == 0 || config->page_bytes & (config->page_bytes - 1) || config->entries_max == 0 ||
-		config->ops.pin == NULL || config->ops.unpin == NULL)
+	if (config->page_bytes == 0 || config->page_bytes & (config->page_bytes - 1) ||
+		config->entries_max == 0 || config->ops.pin == NULL || config->ops.unpin == NULL)
 		return NULL;
 	struct pin_cache *c = calloc(1, sizeof(*c));
 
@@ -85,8 +86,13 @@ slot_take(struct pin_cache *c, uint64_t begin, uint64_t end)
 	uint32_t i = c->slot_free;
 
 	c->slot_free = c->slots[i].link;
-	c->slots[i] = (struct slot){.begin = begin, .end = end, .link = PIN_NONE, .next_piece = PIN_NONE,
-		.state = SLOT_LIVE};
+	c->slots[i] = (struct slot){
+		.begin = begin,
+		.end = end,
+		.link = PIN_NONE,
+		.next_piece = PIN_NONE,
+		.state = SLOT_LIVE,
+	};
 	return i;
 }
 
@@ -395,8 +401,8 @@ pin_cache_put(struct pin_cache *c, uint32_t ref)
 
 /* ------------------------------------------------------------------ invalidation */
 
-/* What is left of an entry beside what was invalidated; `holder` is PIN_NONE for an idle one. Pinned
- * pages that no slot can be had for are forgotten, pinned: when malloc has nothing left. */
+/* What is left of an entry beside what was invalidated; `holder` is PIN_NONE for an idle one.
+ * Pinned pages that no slot can be had for are forgotten, pinned: when malloc has nothing left. */
 static void
 keep_piece(struct pin_cache *c, uint64_t begin, uint64_t end, uint64_t used, uint32_t holder)
 {
@@ -426,7 +432,8 @@ pin_cache_invalidate(struct pin_cache *c, uint64_t addr, uint64_t len, bool gone
 
 	if (len == 0)
 		return;
-	end = end < addr || end > UINT64_MAX - page ? UINT64_MAX & ~(page - 1) : (end + page - 1) & ~(page - 1);
+	end = end < addr || end > UINT64_MAX - page ? UINT64_MAX & ~(page - 1)
+						    : (end + page - 1) & ~(page - 1);
 	for (;;) {
 		uint32_t at = first_after(c, begin);
 

@@ -27,8 +27,8 @@ find_area(const struct region_table *t, uint16_t ctx, uint32_t area)
 int
 region_add(struct region_table *t, struct region *r, uint64_t random)
 {
-	if (r->len == 0 || r->len > REGION_BYTES_MAX || r->base + r->len < r->base || r->rights == 0 ||
-		r->rights & ~(REGION_READ | REGION_WRITE))
+	if (r->len == 0 || r->len > REGION_BYTES_MAX || r->base + r->len < r->base ||
+		r->rights == 0 || r->rights & ~(REGION_READ | REGION_WRITE))
 		return -EINVAL;
 	if (r->area != REGION_NO_AREA && find_area(t, r->ctx, r->area) != NULL)
 		return -EEXIST;
@@ -48,7 +48,8 @@ region_find(const struct region_table *t, uint64_t key)
 {
 	uint32_t place = PLACE(key);
 
-	return key != 0 && place < t->count && t->regions[place].key == key ? &t->regions[place] : NULL;
+	return key != 0 && place < t->count && t->regions[place].key == key ? &t->regions[place]
+									    : NULL;
 }
 
 void
@@ -94,7 +95,8 @@ region_check(const struct region_table *t, const struct region_access *a, const 
 		return REGION_STRANGER;
 	if (a->right == 0 || a->right & ~found->rights)
 		return REGION_RIGHTS;
-	at = a->key ? a->at - found->base : a->at; /* before the base: wraps, and is beyond the end */
+	/* before the base: wraps, and is beyond the end */
+	at = a->key ? a->at - found->base : a->at;
 	if (at > found->len || a->len > found->len - at)
 		return REGION_BOUNDS;
 	*r = found;

@@ -2,12 +2,12 @@
  *
  * The regions of memory that others may reach: a table at their owner's engine, and the one check
  * that every access from outside passes (RMA-3). A region is named by its key alone or by an area
- * ID of its context (RHI-AREA; RHiNET, 1999, section 2.2). The caller's memory, one thread; nothing is
- * allocated after region_table_init.
+ * ID of its context (RHI-AREA; RHiNET, 1999, section 2.2). The caller's memory, one thread; nothing
+ * is allocated after region_table_init.
  *
  * Design notes
- * 1. A key is a place in the table (16 bits) and 48 random bits, which the caller draws anew for each
- *    region: it can be neither guessed nor used again after its region is gone.
+ * 1. A key is a place in the table (16 bits) and 48 random bits, which the caller draws anew for
+ *    each region: it can be neither guessed nor used again after its region is gone.
  * 2. An access is checked as a whole, before a byte of it is touched, against a copy of its words:
  *    they come from the network.
  */
@@ -29,38 +29,38 @@ enum region_right {
 /* What may be wrong with an access; goes to its initiator. */
 enum region_verdict {
 	REGION_OK,
-	REGION_UNKNOWN, /* no such key or area, or no longer */
-	REGION_BOUNDS,  /* reaches beyond the region */
-	REGION_RIGHTS,  /* the region may not be read, or written, by others */
+	REGION_UNKNOWN,  /* no such key or area, or no longer */
+	REGION_BOUNDS,   /* reaches beyond the region */
+	REGION_RIGHTS,   /* the region may not be read, or written, by others */
 	REGION_STRANGER, /* of another context than the access names */
 };
 
 struct region {
-	uint64_t key;      /* 0: the place is free */
-	uint64_t base;     /* address in its owner's process */
-	uint64_t len;      /* 1..REGION_BYTES_MAX */
-	uint32_t area;     /* ID, unique in its context, or REGION_NO_AREA */
-	uint16_t ctx;      /* owner */
-	uint8_t rights;    /* enum region_right */
-	uint8_t method;    /* how its memory is reached: the caller's */
-	void *memory;      /* the caller's */
-	uint32_t watched;  /* the caller's */
+	uint64_t key;     /* 0: the place is free */
+	uint64_t base;    /* address in its owner's process */
+	uint64_t len;     /* 1..REGION_BYTES_MAX */
+	uint32_t area;    /* ID, unique in its context, or REGION_NO_AREA */
+	uint16_t ctx;     /* owner */
+	uint8_t rights;   /* enum region_right */
+	uint8_t method;   /* how its memory is reached: the caller's */
+	void *memory;     /* the caller's */
+	uint32_t watched; /* the caller's */
 };
 
 struct region_table {
 	struct region *regions;
-	uint32_t count;    /* places, 1..65535 */
+	uint32_t count;     /* places, 1..65535 */
 	uint32_t free_from; /* no place before this one is free */
 };
 
 /* An access from outside. */
 struct region_access {
-	uint64_t key;      /* 0: by area */
+	uint64_t key; /* 0: by area */
 	uint32_t area;
-	uint16_t ctx;      /* whom it is addressed to */
-	uint8_t right;     /* that it needs */
-	uint64_t at;       /* by key: address in the owner's process; by area: offset */
-	uint64_t len;      /* 0.. */
+	uint16_t ctx;  /* whom it is addressed to */
+	uint8_t right; /* that it needs */
+	uint64_t at;   /* by key: address in the owner's process; by area: offset */
+	uint64_t len;  /* 0.. */
 };
 
 /* regions: `count` of them, zeroed, the caller's as long as the table is used. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The primary's side of attaching: the handshake, and a thread that watches the processes behind contexts
- * (pidfd; a thin client's connection), has a dead one's contexts aborted at once, frees memory that contexts
- * had, and answers thin clients (access.c). Secondaries are answered on the EAL's mp thread. Lanes do the work
- * by command.
+ * The primary's side of attaching: the handshake, and a thread that watches the processes behind
+ * contexts (pidfd; a thin client's connection), has a dead one's contexts aborted at once, frees
+ * memory that contexts had, and answers thin clients (socket.c). Secondaries are answered on the
+ * EAL's mp thread. Lanes do the work by command.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,6 @@
 #include <rte_errno.h>
 #include <rte_lcore.h>
 
-#include "serve/dpdk_names.h"
 #include "engine/contexts.h"
 #include "engine/thin.h"
 #include "log/log.h"
@@ -28,14 +27,15 @@
 #include "node/node.h"
 #include "serve/health.h"
 #include "serve/attach.h"
+#include "serve/dpdk_names.h"
 #include "serve/socket.h"
 #include "serve/terms.h"
 
-/* Events of the watcher that are neither processes nor of access.c. */
-#define STOP    UINT64_MAX
-#define REAP    (UINT64_MAX - 1)
+/* Events of the watcher that are neither processes nor of socket.c. */
+#define STOP     UINT64_MAX
+#define REAP     (UINT64_MAX - 1)
 #define DRAIN_MS 1000 /* until what was begun must have ended, for another primary to take over */
-#define LEFT_MS 100 /* until memory is looked at again that ports still read */
+#define LEFT_MS  100  /* until memory is looked at again that ports still read */
 
 static struct {
 	struct node *node;
@@ -44,13 +44,13 @@ static struct {
 	pthread_mutex_t lock;      /* of what follows: secondaries are answered on another thread */
 	int pidfd[WIRE_NODES_MAX]; /* by context, 0 = none */
 	uint32_t generation[WIRE_NODES_MAX]; /* of the open that is watched so */
-	int owner[WIRE_NODES_MAX]; /* connection of its thin client, SECONDARY */
-	uint32_t owned[WIRE_NODES_MAX]; /* generation of the open that it owns */
+	int owner[WIRE_NODES_MAX];           /* connection of its thin client, SECONDARY */
+	uint32_t owned[WIRE_NODES_MAX];      /* generation of the open that it owns */
 	struct {
 		int pid;
 		uint32_t uid;
-	} who[WIRE_NODES_MAX];     /* opened it last; for what is said of it */
-	bool given;                /* to another primary: what ends now is that one's to see */
+	} who[WIRE_NODES_MAX]; /* opened it last; for what is said of it */
+	bool given;            /* to another primary: what ends now is that one's to see */
 } server = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ------------------------------------------------------------------ death */
@@ -69,7 +69,9 @@ static int
 watch(uint16_t ctx, uint32_t generation, int pid)
 {
 	struct epoll_event event = {
-		.events = EPOLLIN, .data.u64 = (uint64_t)generation << 16 | ctx};
+		.events = EPOLLIN,
+		.data.u64 = (uint64_t)generation << 16 | ctx,
+	};
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 
 	if (fd < 0)
@@ -98,7 +100,8 @@ end_context(uint16_t ctx, uint32_t generation)
 	while ((result = node_command(server.node, &cmd, true)) == -ETIMEDOUT && !stopping())
 		;
 	if (result == 0)
-		log_say(LOG_CONTEXT, RTE_LOG_NOTICE, "context %u died with process %d of user %u, which did not close it", ctx,
+		log_say(LOG_CONTEXT, RTE_LOG_NOTICE,
+			"context %u died with process %d of user %u, which did not close it", ctx,
 			server.who[ctx].pid, server.who[ctx].uid);
 }
 
@@ -144,7 +147,10 @@ watch_processes(void *arg)
 	int n;
 
 	(void)arg;
-	while (!server.given && ((n = epoll_wait(server.epoll, &event, 1, memory_left || deaf ? LEFT_MS : HEALTH_LOOK_MS)) >= 0 || errno == EINTR)) {
+	while (!server.given &&
+		((n = epoll_wait(server.epoll, &event, 1,
+			  memory_left || deaf ? LEFT_MS : HEALTH_LOOK_MS)) >= 0 ||
+			errno == EINTR)) {
 		if (rte_rdtsc() - looked_at >= rte_get_tsc_hz() / 1000 * HEALTH_LOOK_MS) {
 			looked_at = rte_rdtsc();
 			health_look(server.node);
@@ -190,7 +196,8 @@ ranges_of(const struct asker *who)
 	return named;
 }
 
-/* Whom a range names has that range, and no other context: what nobody is named for is for the rest. */
+/* Whom a range names has that range, and no other context: what nobody is named for is for the
+ * rest. */
 static bool
 may_open(uint32_t named, uint32_t ctx)
 {
@@ -209,7 +216,8 @@ static bool
 is_own(const struct asker *who, uint32_t ctx, uint32_t generation)
 {
 	return ctx < server.node->config.contexts && server.owner[ctx] == who->connection &&
-		(who->connection == SECONDARY || server.node->channels[ctx].generation == generation);
+		(who->connection == SECONDARY ||
+			server.node->channels[ctx].generation == generation);
 }
 
 /* ------------------------------------------------------------------ opening */
@@ -244,8 +252,8 @@ static int
 open_one(const struct asker *who, const struct attach_request *request, int fd, struct command *cmd)
 {
 	bool thin = who->connection != SECONDARY;
-	int result = quotas_of(server.node, cmd->ctx, request->send_buffers, request->receive_buffers, thin,
-		&cmd->quotas);
+	int result = quotas_of(server.node, cmd->ctx, request->send_buffers,
+		request->receive_buffers, thin, &cmd->quotas);
 
 	if (result != 0)
 		return result;
@@ -297,14 +305,19 @@ user_of(const struct asker *who)
 static int
 close_for(const struct asker *who, const struct attach_request *request)
 {
-	struct command cmd = {.op = COMMAND_CLOSE, .ctx = request->ctx, .generation = request->generation};
+	struct command cmd = {
+		.op = COMMAND_CLOSE,
+		.ctx = request->ctx,
+		.generation = request->generation,
+	};
 
 	if (!is_own(who, request->ctx, request->generation))
 		return -ENOENT;
 	int result = node_command(server.node, &cmd, true);
 
 	if (result == 0) {
-		log_say(LOG_CONTEXT, RTE_LOG_INFO, "context %u closed by process %d of user %u", request->ctx, who->pid, user_of(who));
+		log_say(LOG_CONTEXT, RTE_LOG_INFO, "context %u closed by process %d of user %u",
+			request->ctx, who->pid, user_of(who));
 		server.owner[request->ctx] = SECONDARY;
 		forget(request->ctx); /* it may end now: what it sent is seen off */
 	}
@@ -312,7 +325,8 @@ close_for(const struct asker *who, const struct attach_request *request)
 }
 
 static int
-open_for(const struct asker *who, const struct attach_request *request, int fd, struct attach_reply *reply, int *out)
+open_for(const struct asker *who, const struct attach_request *request, int fd,
+	struct attach_reply *reply, int *out)
 {
 	struct command cmd = {
 		.op = COMMAND_OPEN,
@@ -322,8 +336,10 @@ open_for(const struct asker *who, const struct attach_request *request, int fd, 
 	int result = open_any(who, request, fd, &cmd);
 
 	if (result != 0) {
-		log_say(LOG_CONTEXT, RTE_LOG_DEBUG, "context %d refused to process %d of user %u: %s", request->ctx == 0xFFFF ? -1 : request->ctx,
-			who->pid, user_of(who), strerror(-result));
+		log_say(LOG_CONTEXT, RTE_LOG_DEBUG,
+			"context %d refused to process %d of user %u: %s",
+			request->ctx == 0xFFFF ? -1 : request->ctx, who->pid, user_of(who),
+			strerror(-result));
 		if (cmd.mm_fd != 0)
 			close(cmd.mm_fd);
 		return result;
@@ -332,9 +348,11 @@ open_for(const struct asker *who, const struct attach_request *request, int fd, 
 
 	server.who[cmd.ctx].pid = who->pid;
 	server.who[cmd.ctx].uid = user_of(who);
-	log_say(LOG_CONTEXT, RTE_LOG_INFO, "context %u opened by process %d of user %u, %s", cmd.ctx, who->pid, user_of(who),
+	log_say(LOG_CONTEXT, RTE_LOG_INFO, "context %u opened by process %d of user %u, %s",
+		cmd.ctx, who->pid, user_of(who),
 		who->connection == SECONDARY ? "secondary" : "thin");
-	/* a thin client's end shows on its connection as well; a process of another PID namespace may not be seen */
+	/* a thin client's end shows on its connection as well; a process of another PID namespace
+	 * may not be seen */
 	if (who->pid != 0)
 		result = watch(cmd.ctx, cmd.generation, who->pid);
 	if (result != 0 && who->connection == SECONDARY) {
@@ -369,7 +387,8 @@ bytes_for(const struct asker *who, const struct attach_request *request, struct 
 	if (ctx < 0)
 		return ctx;
 	reply->ctx = (uint16_t)ctx;
-	if (quotas_of(server.node, (uint16_t)ctx, request->send_buffers, request->receive_buffers, true, &q) != 0)
+	if (quotas_of(server.node, (uint16_t)ctx, request->send_buffers, request->receive_buffers,
+		    true, &q) != 0)
 		return -EINVAL;
 	reply->bytes = thin_bytes(server.node, &q);
 	return 0;
@@ -377,7 +396,8 @@ bytes_for(const struct asker *who, const struct attach_request *request, struct 
 
 /* Map what a client gave. */
 static int
-map_for(const struct asker *who, const struct attach_request *request, int fd, struct attach_reply *reply)
+map_for(const struct asker *who, const struct attach_request *request, int fd,
+	struct attach_reply *reply)
 {
 	struct command cmd = {.ctx = request->ctx, .generation = request->generation};
 
@@ -386,7 +406,8 @@ map_for(const struct asker *who, const struct attach_request *request, int fd, s
 	/* words in it are written as words */
 	if (request->addr % CHANNEL_BUFFER_HEAD != 0)
 		return -EINVAL;
-	int result = node_map_memory(server.node, &cmd, true, fd, request->len, request->addr, request->adopted);
+	int result = node_map_memory(server.node, &cmd, true, fd, request->len, request->addr,
+		request->adopted);
 
 	if (result < 0)
 		return result;
@@ -394,7 +415,8 @@ map_for(const struct asker *who, const struct attach_request *request, int fd, s
 	return 0;
 }
 
-/* Another primary takes over: nothing new is begun, and when what was begun has ended the lanes stop for it. */
+/* Another primary takes over: nothing new is begun, and when what was begun has ended the lanes
+ * stop for it. */
 static int
 give_to(const struct asker *who, const struct attach_request *request)
 {
@@ -431,7 +453,8 @@ give_to(const struct asker *who, const struct attach_request *request)
 		log_say(LOG_NODE, RTE_LOG_NOTICE, "process %d takes over", who->pid);
 	} else {
 		log_say(LOG_NODE, RTE_LOG_WARNING, "process %d did not take over: %s", who->pid,
-			result == -EBUSY ? "transfers did not end in time; this one goes on" : strerror(-result));
+			result == -EBUSY ? "transfers did not end in time; this one goes on"
+					 : strerror(-result));
 		atomic_store(&e->frozen, false); /* whether it had drained or not, it goes on */
 		eventfd_write(e->doorbell, 1);
 		close(heir);
@@ -450,12 +473,17 @@ owns_any(const struct asker *who)
 }
 
 static void
-attach_answer(const struct asker *who, const struct attach_request *request, const int *fds, int count,
-	struct attach_reply *reply, int *out, int *out_count)
+attach_answer(const struct asker *who, const struct attach_request *request, const int *fds,
+	int count, struct attach_reply *reply, int *out, int *out_count)
 {
-	bool takes_fd = request->op == ATTACH_MEMORY || (request->op == ATTACH_OPEN && who->connection != SECONDARY);
+	bool takes_fd = request->op == ATTACH_MEMORY ||
+		(request->op == ATTACH_OPEN && who->connection != SECONDARY);
 
-	*reply = (struct attach_reply){.abi = CHANNEL_ABI, .node = (uint16_t)server.node->config.id, .pid = getpid()};
+	*reply = (struct attach_reply){
+		.abi = CHANNEL_ABI,
+		.node = (uint16_t)server.node->config.id,
+		.pid = getpid(),
+	};
 	*out_count = 0;
 	if (request->abi != CHANNEL_ABI || count != takes_fd) {
 		reply->result = -EPROTO;
@@ -466,7 +494,9 @@ attach_answer(const struct asker *who, const struct attach_request *request, con
 	case ATTACH_HELLO:
 		break;
 	case ATTACH_BEFORE:
-		reply->result = who->connection == SECONDARY ? -EPROTO : !socket_is_ours(who) || owns_any(who) ? -EACCES : 0;
+		reply->result = who->connection == SECONDARY    ? -EPROTO
+			: !socket_is_ours(who) || owns_any(who) ? -EACCES
+								: 0;
 		if (reply->result == 0)
 			socket_tell(who, reply);
 		break;
@@ -551,14 +581,18 @@ attach_serve(struct node *n, const struct takeover_attachments *door)
 				server.who[i].uid = door->connection[k].uid;
 		}
 		if (ch->state == CHANNEL_OPEN && ch->pid != 0)
-			watch((uint16_t)i, ch->generation, ch->pid); /* one that died meanwhile shows on its connection */
+			/* one that died meanwhile shows on its connection */
+			watch((uint16_t)i, ch->generation, ch->pid);
 	}
 	if (e == 0)
 		e = control_thread_create(&server.watcher, "pmx-watch", watch_processes, NULL);
 	if (e != 0)
 		return e;
-	/* without shared configuration (--no-huge, --in-memory) there are no secondaries; thin clients there are */
-	return rte_mp_action_register(ATTACH_ACTION, answer) == 0 || rte_errno == ENOTSUP ? 0 : -rte_errno;
+	/* without shared configuration (--no-huge, --in-memory) there are no secondaries; thin
+	 * clients there are */
+	return rte_mp_action_register(ATTACH_ACTION, answer) == 0 || rte_errno == ENOTSUP
+		? 0
+		: -rte_errno;
 }
 
 void

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What DPDK renamed between 22.11 and 24.11, under its new names. The only place that asks for DPDK's version; for who
- * needs one of these.
+ * What DPDK renamed between 22.11 and 24.11, under its new names. The only place that asks for
+ * DPDK's version; for who needs one of these.
  */
 #ifndef PMX_ENGINE_DPDK_NAMES_H
 #define PMX_ENGINE_DPDK_NAMES_H
@@ -21,14 +21,15 @@ rte_tel_data_add_dict_uint(struct rte_tel_data *d, const char *name, uint64_t va
 }
 #endif
 
-/* A control thread keeps off the CPUs of the EAL's lcores, which poll: a thread of pthread_create would inherit the CPU of
- * the one that starts it. Its function returns a control_result, 0. */
+/* A control thread keeps off the CPUs of the EAL's lcores, which poll: a thread of pthread_create
+ * would inherit the CPU of the one that starts it. Its function returns a control_result, 0. */
 #if RTE_VERSION < RTE_VERSION_NUM(23, 11, 0, 0)
 typedef pthread_t control_thread;
 typedef void *control_result;
 
 static inline int
-control_thread_create(control_thread *thread, const char *name, control_result (*run)(void *), void *arg)
+control_thread_create(control_thread *thread, const char *name, control_result (*run)(void *),
+	void *arg)
 {
 	return rte_ctrl_thread_create(thread, name, NULL, run, arg);
 }
@@ -43,7 +44,8 @@ typedef rte_thread_t control_thread;
 typedef uint32_t control_result;
 
 static inline int
-control_thread_create(control_thread *thread, const char *name, control_result (*run)(void *), void *arg)
+control_thread_create(control_thread *thread, const char *name, control_result (*run)(void *),
+	void *arg)
 {
 	return rte_thread_create_control(thread, name, run, arg);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * See health.h. Peers are looked at once a second, as telemetry looks at them, so that a lane has nothing to do with it.
- * What a peer does within a second and takes back is not said; counters have it (peer_deaths, peer_restarts). Rejected:
- * a ring of records from the core, which every poll would have to look at, or which would have to be part of the core's
- * state.
+ * See health.h. Peers are looked at once a second, as telemetry looks at them, so that a lane has
+ * nothing to do with it. What a peer does within a second and takes back is not said; counters have
+ * it (peer_deaths, peer_restarts). Rejected: a ring of records from the core, which every poll
+ * would have to look at, or which would have to be part of the core's state.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static struct {
 	struct seen_peer {
 		uint32_t epoch;
 		uint8_t state; /* enum seen */
-	} *peers;              /* by node number */
+	} * peers;             /* by node number */
 	bool link_up[CONFIG_LINKS_MAX];
 } seen;
 
@@ -52,13 +52,23 @@ look_at_peer(const struct node *n, uint16_t node)
 	struct seen_peer now = state_of(n, node), *before = &seen.peers[node];
 
 	if (now.state == SEEN_UP && before->state == SEEN_UP && before->epoch != now.epoch)
-		log_say(LOG_PEER, RTE_LOG_NOTICE, "node %u was restarted: what was on its way to its old life ended with ECONNRESET", node);
+		log_say(LOG_PEER, RTE_LOG_NOTICE,
+			"node %u was restarted: what was on its way to its old life ended with "
+			"ECONNRESET",
+			node);
 	else if (now.state == SEEN_UP && before->state != SEEN_UP)
-		log_say(LOG_PEER, RTE_LOG_INFO, "node %u is up%s", node, before->epoch != 0 && before->epoch != now.epoch ? ", restarted" : "");
+		log_say(LOG_PEER, RTE_LOG_INFO, "node %u is up%s", node,
+			before->epoch != 0 && before->epoch != now.epoch ? ", restarted" : "");
 	else if (now.state == SEEN_DOWN && before->state == SEEN_UP)
-		log_say(LOG_PEER, RTE_LOG_NOTICE, "node %u is down: it answers no longer; what was on its way to it ended with ETIMEDOUT", node);
+		log_say(LOG_PEER, RTE_LOG_NOTICE,
+			"node %u is down: it answers no longer; what was on its way to it ended "
+			"with ETIMEDOUT",
+			node);
 	else if (now.state == SEEN_DOWN && before->state != SEEN_DOWN)
-		log_say(LOG_PEER, RTE_LOG_NOTICE, "node %u does not answer: does its primary run, is its address in [nodes] right?", node);
+		log_say(LOG_PEER, RTE_LOG_NOTICE,
+			"node %u does not answer: does its primary run, is its address in [nodes] "
+			"right?",
+			node);
 	else if (now.state == SEEN_ASKING && before->state == SEEN_NOTHING)
 		log_say(LOG_PEER, RTE_LOG_DEBUG, "node %u is asked", node);
 	if (now.epoch == 0)
@@ -76,8 +86,9 @@ look_at_link(struct node *n, unsigned i)
 	if (l->up == seen.link_up[i])
 		return;
 	seen.link_up[i] = l->up;
-	log_say(LOG_LINK, l->up ? RTE_LOG_INFO : RTE_LOG_WARNING, "link %u (%s %s) is %s", i, l->config.driver,
-		*l->config.port ? l->config.port : l->config.listen, l->up ? "up" : "down");
+	log_say(LOG_LINK, l->up ? RTE_LOG_INFO : RTE_LOG_WARNING, "link %u (%s %s) is %s", i,
+		l->config.driver, *l->config.port ? l->config.port : l->config.listen,
+		l->up ? "up" : "down");
 }
 
 void

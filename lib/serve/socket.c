@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The socket by which thin clients attach: its place and rights in the file system, connections, and who is behind
- * them. Runs on the thread that watches processes; a request is answered when it is read, and nothing waits for a
- * client: who does not take its answer is disconnected.
+ * The socket by which thin clients attach: its place and rights in the file system, connections,
+ * and who is behind them. Runs on the thread that watches processes; a request is answered when it
+ * is read, and nothing waits for a client: who does not take its answer is disconnected.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,21 +29,21 @@
 #include "serve/socket.h"
 
 #define GROUPS_MAX 64
-#define SPARE      64 /* connections beyond one for each context */
-#define CLOSERS    64 /* at a time */
+#define SPARE      64  /* connections beyond one for each context */
+#define CLOSERS    64  /* at a time */
 #define FDS_SPARE  256 /* descriptors that a primary has beside its contexts' */
 
 struct connection {
-	int fd;              /* 0: the place is free */
+	int fd; /* 0: the place is free */
 	struct asker who;
-	bool of_secondary;   /* it ends with this process, whoever takes over */
+	bool of_secondary; /* it ends with this process, whoever takes over */
 };
 
 static struct {
 	struct node *node;
 	const struct socket_ops *ops;
 	int epoll, listener;
-	bool deaf;           /* there are no descriptors to let anybody in: socket_again */
+	bool deaf; /* there are no descriptors to let anybody in: socket_again */
 	uint64_t deaf_since;
 	struct connection *connections;
 	unsigned max;
@@ -101,7 +101,8 @@ close_all(void *arg)
 
 	while ((c = next_closing()) != NULL) {
 		/* of a connection, what it was sent and nobody took */
-		while (c->connection && (passing_receive(c->fds[0], &byte, 1, fds, PASSING_MAX, &n) > 0 || n > 0))
+		while (c->connection &&
+			(passing_receive(c->fds[0], &byte, 1, fds, PASSING_MAX, &n) > 0 || n > 0))
 			close_each(fds, n);
 		close_each(c->fds, c->n);
 		free(c);
@@ -117,7 +118,8 @@ start_closer(void)
 	pthread_t thread;
 
 	if (closer.threads == CLOSERS)
-		return; /* all of them may be kept waiting, but only by what a client itself keeps open */
+		/* all of them may be kept waiting, but only by what a client itself keeps open */
+		return;
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, 64 << 10);
@@ -125,8 +127,8 @@ start_closer(void)
 	pthread_attr_destroy(&attr);
 }
 
-/* Closing what a client gave may take as long as it likes (a socket that lingers, a file system of its own): other threads wait
- * for that. */
+/* Closing what a client gave may take as long as it likes (a socket that lingers, a file system of
+ * its own): other threads wait for that. */
 static void
 close_apart(const int *fds, unsigned n, bool connection)
 {
@@ -172,7 +174,8 @@ make_socket(const struct config *c)
 		return -errno;
 	snprintf(dir, sizeof(dir), "%s", door.path);
 	mkdir(dirname(dir), 0755); /* that it is there already, or cannot be made, shows in bind */
-	if ((size_t)snprintf(at.sun_path, sizeof(at.sun_path), "%s.new", door.path) >= sizeof(at.sun_path)) {
+	if ((size_t)snprintf(at.sun_path, sizeof(at.sun_path), "%s.new", door.path) >=
+		sizeof(at.sun_path)) {
 		close(fd);
 		return -ENAMETOOLONG;
 	}
@@ -181,8 +184,9 @@ make_socket(const struct config *c)
 	int result = bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0 ? 0 : -errno;
 
 	umask(before);
-	if (result == 0 && (chown(at.sun_path, c->owner, c->group) != 0 || chmod(at.sun_path, c->mode) != 0 ||
-				   listen(fd, 64) != 0 || rename(at.sun_path, door.path) != 0))
+	if (result == 0 &&
+		(chown(at.sun_path, c->owner, c->group) != 0 || chmod(at.sun_path, c->mode) != 0 ||
+			listen(fd, 64) != 0 || rename(at.sun_path, door.path) != 0))
 		result = -errno;
 	if (result == 0)
 		return fd;
@@ -206,7 +210,8 @@ make_link(void)
 	link_path(path, sizeof(path));
 	unlink(path);
 	if (symlink(door.path, path) != 0)
-		log_say(LOG_NODE, RTE_LOG_NOTICE, "%s: %s: secondaries begin without asking", path, strerror(errno));
+		log_say(LOG_NODE, RTE_LOG_NOTICE, "%s: %s: secondaries begin without asking", path,
+			strerror(errno));
 }
 
 /* The connections of the primary before, with their numbers: contexts are known by them. */
@@ -217,17 +222,21 @@ inherit(const struct takeover_attachments *from)
 		unsigned k = (unsigned)from->connection[i].number;
 		struct epoll_event event = {.events = EPOLLIN, .data.u64 = SOCKET_CONNECTION | k};
 
-		if (from->connection[i].bad || k >= door.max || epoll_ctl(door.epoll, EPOLL_CTL_ADD, from->connection[i].fd, &event) != 0) {
+		if (from->connection[i].bad || k >= door.max ||
+			epoll_ctl(door.epoll, EPOLL_CTL_ADD, from->connection[i].fd, &event) != 0) {
 			hang_up(from->connection[i].fd);
 			continue;
 		}
 		door.connections[k] = (struct connection){from->connection[i].fd,
-			{(int)k, from->connection[i].pid, from->connection[i].uid, from->connection[i].gid}, false};
+			{(int)k, from->connection[i].pid, from->connection[i].uid,
+				from->connection[i].gid},
+			false};
 	}
 }
 
 int
-socket_open(struct node *n, int epoll, const struct socket_ops *ops, const struct takeover_attachments *from)
+socket_open(struct node *n, int epoll, const struct socket_ops *ops,
+	const struct takeover_attachments *from)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u64 = SOCKET_LISTENER};
 
@@ -236,11 +245,14 @@ socket_open(struct node *n, int epoll, const struct socket_ops *ops, const struc
 	door.epoll = epoll;
 	door.listener = -1;
 	/* each context may have as many as pieces of memory */
-	uint64_t want = n->config.contexts * (uint64_t)(MEMORIES_MAX + 5) + SPARE + FDS_SPARE, has = descriptors_raise(want);
+	uint64_t want = n->config.contexts * (uint64_t)(MEMORIES_MAX + 5) + SPARE + FDS_SPARE,
+		 has = descriptors_raise(want);
 
 	if (has < want)
-		log_say(LOG_NODE, RTE_LOG_NOTICE, "%lu descriptors (ulimit -n) are less than the %lu that limits.contexts = %u may take: applications "
-			"that share much memory may find none left", has, want, n->config.contexts);
+		log_say(LOG_NODE, RTE_LOG_NOTICE,
+			"%lu descriptors (ulimit -n) are less than the %lu that limits.contexts = "
+			"%u may take: applications that share much memory may find none left",
+			has, want, n->config.contexts);
 	if (strcmp(n->config.socket, "off") == 0)
 		return 0;
 	config_socket_path(&n->config, door.path, sizeof(door.path));
@@ -252,8 +264,8 @@ socket_open(struct node *n, int epoll, const struct socket_ops *ops, const struc
 	if (from != NULL)
 		inherit(from);
 	if (door.listener < 0) {
-		log_say(LOG_NODE, RTE_LOG_ERR, "access.socket = %s: %s: thin clients cannot attach", door.path,
-			strerror(-door.listener));
+		log_say(LOG_NODE, RTE_LOG_ERR, "access.socket = %s: %s: thin clients cannot attach",
+			door.path, strerror(-door.listener));
 		return 0; /* secondaries can */
 	}
 	make_link();
@@ -302,14 +314,17 @@ welcome(void)
 		door.deaf_since = rte_rdtsc();
 		return;
 	}
-	unsigned i = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 ? find_place(cred.uid) : door.max;
+	unsigned i = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0
+		? find_place(cred.uid)
+		: door.max;
 	struct epoll_event event = {.events = EPOLLIN, .data.u64 = SOCKET_CONNECTION | i};
 
 	if (i == door.max || fd == 0 || epoll_ctl(door.epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
 		hang_up(fd);
 		return;
 	}
-	door.connections[i] = (struct connection){fd, {(int)i, cred.pid, cred.uid, cred.gid}, false};
+	door.connections[i] = (struct connection){fd, {(int)i, cred.pid, cred.uid, cred.gid},
+		false};
 }
 
 bool
@@ -347,7 +362,8 @@ converse(unsigned i)
 	else
 		close_apart(given, count, false);
 	bool said = whole &&
-		passing_send(c->fd, &reply, sizeof(reply), out, (unsigned)out_count, MSG_DONTWAIT) == (ssize_t)sizeof(reply);
+		passing_send(c->fd, &reply, sizeof(reply), out, (unsigned)out_count,
+			MSG_DONTWAIT) == (ssize_t)sizeof(reply);
 
 	for (int k = 0; k < out_count; k++)
 		close(out[k]);
@@ -415,12 +431,14 @@ void
 socket_tell(const struct asker *who, struct attach_reply *reply)
 {
 	const struct rte_mempool *pool = door.node->pool;
-	/* lanes have the first numbers, secondaries the last: each has caches in every mempool by its number */
+	/* lanes have the first numbers, secondaries the last: each has caches in every mempool by
+	 * its number */
 	int lcore = RTE_MAX_LCORE - 1 - who->connection;
 
 	reply->lcore = lcore > (int)door.node->config.lanes ? (uint16_t)lcore : 0;
 	reply->mempool_ops_index = (uint16_t)pool->ops_index;
-	snprintf(reply->mempool_ops, sizeof(reply->mempool_ops), "%s", rte_mempool_get_ops(pool->ops_index)->name);
+	snprintf(reply->mempool_ops, sizeof(reply->mempool_ops), "%s",
+		rte_mempool_get_ops(pool->ops_index)->name);
 	snprintf(reply->dpdk, sizeof(reply->dpdk), "%s", rte_version());
 	rte_memseg_list_walk(add_range, reply);
 	door.connections[who->connection].of_secondary = true;
@@ -431,8 +449,10 @@ socket_is_in(const struct asker *who, const uint32_t *gids, unsigned count)
 {
 	gid_t groups[GROUPS_MAX];
 	socklen_t len = sizeof(groups);
-	int n = getsockopt(door.connections[who->connection].fd, SOL_SOCKET, SO_PEERGROUPS, groups, &len) == 0 ?
-		(int)(len / sizeof(gid_t)) : 0;
+	int n = getsockopt(door.connections[who->connection].fd, SOL_SOCKET, SO_PEERGROUPS, groups,
+			&len) == 0
+		? (int)(len / sizeof(gid_t))
+		: 0;
 
 	for (unsigned i = 0; i < count; i++) {
 		if (gids[i] == who->gid)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * One primary takes over from another; see takeover.h. The old one's part runs when its lanes have stopped, but for freezing; the new
- * one's before its lanes begin.
+ * One primary takes over from another; see takeover.h. The old one's part runs when its lanes have
+ * stopped, but for freezing; the new one's before its lanes begin.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +50,8 @@ struct takeover {
 
 /* ------------------------------------------------------------------ giving */
 
-/* The core's handles become what both processes understand: a slot's context and number; a frame's place in the image. */
+/* The core's handles become what both processes understand: a slot's context and number; a frame's
+ * place in the image. */
 struct giving {
 	struct image_out frames;
 	uint32_t count;
@@ -86,19 +87,31 @@ put_channel(const struct engine *e, struct image_out *o, const struct channel *c
 {
 	const struct thin *t = ch->thin;
 	struct saved_channel s = {
-		.ctx = ch->ctx, .selects = ch->selects, .pid = ch->pid, .generation = ch->generation,
+		.ctx = ch->ctx,
+		.selects = ch->selects,
+		.pid = ch->pid,
+		.generation = ch->generation,
 		.q = {ch->send_buffers, ch->plain.bulk_quota, ch->matched.bulk_quota},
 		.region_bytes = t->memory->len,
-		.sub_pos = ch->sub.pos, .sub_other = ch->sub.other, .com_pos = ch->com.pos, .com_other = ch->com.other,
-		.plain = saved_inlet(&ch->plain), .matched = saved_inlet(&ch->matched),
-		.bufs = t->count, .free_count = t->free_count,
-		.done = ch->done_tail - ch->done_head, .memories = ch->space.count,
-		.received = ch->received, .sent = ch->sent, .bad = ch->bad,
+		.sub_pos = ch->sub.pos,
+		.sub_other = ch->sub.other,
+		.com_pos = ch->com.pos,
+		.com_other = ch->com.other,
+		.plain = saved_inlet(&ch->plain),
+		.matched = saved_inlet(&ch->matched),
+		.bufs = t->count,
+		.free_count = t->free_count,
+		.done = ch->done_tail - ch->done_head,
+		.memories = ch->space.count,
+		.received = ch->received,
+		.sent = ch->sent,
+		.bad = ch->bad,
 	};
 
 	image_put(o, &s, sizeof(s));
 	for (uint32_t i = 0; i < t->count; i++) {
-		const struct saved_buf b = {t->bufs[i].next, t->bufs[i].owner, t->bufs[i].head, t->bufs[i].matched};
+		const struct saved_buf b = {t->bufs[i].next, t->bufs[i].owner, t->bufs[i].head,
+			t->bufs[i].matched};
 
 		image_put(o, &b, sizeof(b));
 	}
@@ -125,7 +138,9 @@ send_fds(int sock, const int *fds, unsigned n)
 {
 	uint32_t count = n;
 
-	return passing_send(sock, &count, sizeof(count), fds, n, 0) == (ssize_t)sizeof(count) ? 0 : -errno;
+	return passing_send(sock, &count, sizeof(count), fds, n, 0) == (ssize_t)sizeof(count)
+		? 0
+		: -errno;
 }
 
 static int
@@ -177,7 +192,7 @@ takeover_give(struct node *n)
 	struct engine *e = &n->engines[0];
 	struct giving g = {0};
 	struct image_out o = {0};
-	const struct proto_config p = proto_config_of(e);
+	const struct proto_config p = node_proto_config(e);
 	const struct timeval patience = {.tv_sec = PATIENCE_S};
 
 	/* what the ports still have comes back; then nothing else reads what is given */
@@ -197,8 +212,16 @@ takeover_give(struct node *n)
 	setsockopt(n->successor, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	proto_swap_handles(e->proto, name_handle, &g);
 
-	struct head h = {.magic = MAGIC, .head_bytes = sizeof(h), .channel_bytes = sizeof(struct saved_channel), .epoch = n->epoch,
-		.channels = e->open_count, .connections = door.connections, .frames = g.count, .proto_bytes = proto_memsize(&p)};
+	struct head h = {
+		.magic = MAGIC,
+		.head_bytes = sizeof(h),
+		.channel_bytes = sizeof(struct saved_channel),
+		.epoch = n->epoch,
+		.channels = e->open_count,
+		.connections = door.connections,
+		.frames = g.count,
+		.proto_bytes = proto_memsize(&p),
+	};
 
 	memcpy(h.counters, e->counters, sizeof(h.counters));
 	image_put(&o, &h, sizeof(h));
@@ -228,7 +251,8 @@ receive_fds(struct takeover *t)
 {
 	uint32_t count = 0;
 
-	if (passing_receive(t->sock, &count, sizeof(count), t->fds, PASSING_MAX, &t->fd_count) != (ssize_t)sizeof(count))
+	if (passing_receive(t->sock, &count, sizeof(count), t->fds, PASSING_MAX, &t->fd_count) !=
+		(ssize_t)sizeof(count))
 		return -EPIPE;
 	return t->fd_count == count ? 0 : -EPIPE;
 }
@@ -256,7 +280,12 @@ fail(char *error, uint32_t error_len, int code, const char *what)
 struct takeover *
 takeover_ask(struct node *n, const char *path, char *error, uint32_t error_len)
 {
-	const struct attach_request request = {.abi = CHANNEL_ABI, .op = ATTACH_TAKE_OVER, .pid = getpid(), .addr = takeover_terms(n)};
+	const struct attach_request request = {
+		.abi = CHANNEL_ABI,
+		.op = ATTACH_TAKE_OVER,
+		.pid = getpid(),
+		.addr = takeover_terms(n),
+	};
 	const struct timeval patience = {.tv_sec = PATIENCE_S};
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	struct takeover *t = calloc(1, sizeof(*t));
@@ -270,17 +299,24 @@ takeover_ask(struct node *n, const char *path, char *error, uint32_t error_len)
 	setsockopt(t->sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	if (connect(t->sock, (struct sockaddr *)&at, sizeof(at)) != 0)
 		code = fail(error, error_len, -errno, path);
-	else if (send(t->sock, &request, sizeof(request), MSG_NOSIGNAL) != (ssize_t)sizeof(request) ||
+	else if (send(t->sock, &request, sizeof(request), MSG_NOSIGNAL) !=
+			(ssize_t)sizeof(request) ||
 		recv(t->sock, &reply, sizeof(reply), 0) != (ssize_t)sizeof(reply))
 		code = fail(error, error_len, -EPIPE, "the old primary does not answer");
 	else if (reply.abi != CHANNEL_ABI || reply.result == -EINVAL)
-		code = fail(error, error_len, -EPROTO, "the old primary is of another build or configuration, and goes on: only what is not in "
-						       "its channels may differ ([nodes], [link], [access], priorities)");
+		code = fail(error, error_len, -EPROTO,
+			"the old primary is of another build or configuration, and goes on: only "
+			"what is not in its channels may differ ([nodes], [link], [access], "
+			"priorities)");
 	else if (reply.result != 0)
-		code = fail(error, error_len, reply.result, reply.result == -EBUSY ?
-			"the old primary goes on, for transfers or contexts that end do not: try again" : "the old primary refuses, and goes on");
-	else if ((code = receive_fds(t)) != 0 || t->fd_count != 2 || (code = map_image(t, t->fds[0])) != 0)
-		code = fail(error, error_len, code ? code : -EPROTO, "what the old primary gave is not whole");
+		code = fail(error, error_len, reply.result,
+			reply.result == -EBUSY ? "the old primary goes on, for transfers or "
+						 "contexts that end do not: try again"
+					       : "the old primary refuses, and goes on");
+	else if ((code = receive_fds(t)) != 0 || t->fd_count != 2 ||
+		(code = map_image(t, t->fds[0])) != 0)
+		code = fail(error, error_len, code ? code : -EPROTO,
+			"what the old primary gave is not whole");
 	if (code != 0) {
 		close(t->sock);
 		free(t);
@@ -308,7 +344,8 @@ mean_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
 		k->failed = true;
 		return 0;
 	}
-	struct channel *ch = handle >> 16 < k->n->config.contexts ? &k->n->channels[handle >> 16] : NULL;
+	struct channel *ch = handle >> 16 < k->n->config.contexts ? &k->n->channels[handle >> 16]
+								  : NULL;
 	uint16_t number = handle & 0xFFFF;
 
 	if (ch == NULL || ch->state != CHANNEL_OPEN || number >= ch->send_buffers) {
@@ -332,7 +369,9 @@ get_frames(struct image_in *in, struct taking *k)
 		struct rte_mbuf *m = rte_pktmbuf_alloc(k->n->pool);
 		uint32_t len;
 
-		if (m == NULL || !image_get(in, &len, sizeof(len)) || len > rte_pktmbuf_tailroom(m) || !image_get(in, rte_pktmbuf_mtod(m, void *), len))
+		if (m == NULL || !image_get(in, &len, sizeof(len)) ||
+			len > rte_pktmbuf_tailroom(m) ||
+			!image_get(in, rte_pktmbuf_mtod(m, void *), len))
 			return false;
 		m->data_len = (uint16_t)len;
 		m->pkt_len = len;
@@ -360,7 +399,8 @@ get_saved(struct image_in *in, struct saved *to)
 {
 	struct saved_channel *s = &to->s;
 
-	return image_get(in, s, sizeof(*s)) && (to->bufs = image_part(in, s->bufs * sizeof(struct saved_buf))) != NULL &&
+	return image_get(in, s, sizeof(*s)) &&
+		(to->bufs = image_part(in, s->bufs * sizeof(struct saved_buf))) != NULL &&
 		(to->free = image_part(in, s->free_count * sizeof(uint32_t))) != NULL &&
 		(to->done = image_part(in, s->done * sizeof(uint32_t))) != NULL &&
 		(to->memories = image_part(in, s->memories * sizeof(struct saved_memory))) != NULL;
@@ -386,7 +426,12 @@ resume_channel(struct channel *ch, const struct saved *from)
 		struct saved_buf b;
 
 		memcpy(&b, from->bufs + i * sizeof(b), sizeof(b));
-		thin->bufs[i] = (struct buf_state){.owner = b.owner, .head = b.head, .matched = b.matched, .next = b.next};
+		thin->bufs[i] = (struct buf_state){
+			.owner = b.owner,
+			.head = b.head,
+			.matched = b.matched,
+			.next = b.next,
+		};
 	}
 	thin->free_count = s->free_count;
 	memcpy(thin->free, from->free, s->free_count * sizeof(*thin->free));
@@ -399,8 +444,9 @@ static struct thin *
 make_thin(struct node *n, struct takeover *t, const struct saved_channel *s)
 {
 	const struct channel *ch = &n->channels[s->ctx];
-	struct thin *thin = s->done <= ch->done_mask + 1 ?
-		thin_make(n, &s->q, t->fds[2], s->region_bytes, MEMORY_AGAIN) : NULL;
+	struct thin *thin = s->done <= ch->done_mask + 1
+		? thin_make(n, &s->q, t->fds[2], s->region_bytes, MEMORY_AGAIN)
+		: NULL;
 
 	if (thin == NULL)
 		return NULL;
@@ -428,7 +474,8 @@ map_memories(struct node *n, struct takeover *t, const struct saved *from)
 		memcpy(&m, from->memories + i * sizeof(m), sizeof(m));
 		if (m.number >= MEMORIES_MAX)
 			return false;
-		space->pieces[m.number] = memory_make(&n->mappings, t->fds[3 + i], m.len, m.client, m.watched < REGIONS_WATCHED ? (uint16_t)(m.watched + 1) : 0,
+		space->pieces[m.number] = memory_make(&n->mappings, t->fds[3 + i], m.len, m.client,
+			m.watched < REGIONS_WATCHED ? (uint16_t)(m.watched + 1) : 0,
 			MEMORY_OF_THIN | MEMORY_AGAIN);
 		if (space->pieces[m.number] == NULL)
 			return false;
@@ -438,14 +485,16 @@ map_memories(struct node *n, struct takeover *t, const struct saved *from)
 	return true;
 }
 
-/* false: the image is not whole. A context that cannot go on is there, for its frames' sake, and bad: end_bad. */
+/* false: the image is not whole. A context that cannot go on is there, for its frames' sake, and
+ * bad: end_bad. */
 static bool
 get_channel(struct engine *e, struct takeover *t, struct image_in *in)
 {
 	struct node *n = e->node;
 	struct saved from;
 
-	if (!get_saved(in, &from) || from.s.ctx >= n->config.contexts || receive_fds(t) != 0 || t->fd_count != 3 + from.s.memories)
+	if (!get_saved(in, &from) || from.s.ctx >= n->config.contexts || receive_fds(t) != 0 ||
+		t->fd_count != 3 + from.s.memories)
 		return false;
 	struct channel *ch = &n->channels[from.s.ctx];
 	struct thin *thin = make_thin(n, t, &from.s);
@@ -471,7 +520,8 @@ get_channel(struct engine *e, struct takeover *t, struct image_in *in)
 	return true;
 }
 
-/* Contexts that could not go on, and what else their clients have, which learn it by their connection. */
+/* Contexts that could not go on, and what else their clients have, which learn it by their
+ * connection. */
 static void
 end_bad(struct engine *e, struct takeover *t)
 {
@@ -492,7 +542,10 @@ end_bad(struct engine *e, struct takeover *t)
 			if (t->door.connection[c].number == owner)
 				t->door.connection[c].bad = true;
 		}
-		log_say(LOG_CONTEXT, RTE_LOG_WARNING, "the memory of context %u cannot be mapped after taking over: it ends, and all of its process", i);
+		log_say(LOG_CONTEXT, RTE_LOG_WARNING,
+			"the memory of context %u cannot be mapped after taking over: it ends, and "
+			"all of its process",
+			i);
 	}
 }
 
@@ -511,7 +564,8 @@ get_lane(struct engine *e, struct image_in *in)
 static bool
 get_door(struct takeover *t, struct image_in *in)
 {
-	if (!image_get(in, &t->door, sizeof(t->door)) || t->door.connections > sizeof(t->door.connection) / sizeof(t->door.connection[0]))
+	if (!image_get(in, &t->door, sizeof(t->door)) ||
+		t->door.connections > sizeof(t->door.connection) / sizeof(t->door.connection[0]))
 		return false;
 	t->door.listener = t->listener;
 	for (unsigned i = 0; i < t->door.connections; i++) {
@@ -527,14 +581,17 @@ takeover_resume(struct node *n, struct takeover *t, char *error, uint32_t error_
 {
 	struct engine *e = &n->engines[0];
 	struct image_in in = {t->image, t->image + t->image_bytes};
-	struct proto_config p = proto_config_of(e);
+	struct proto_config p = node_proto_config(e);
 	struct taking k = {.n = n};
 	struct head h;
 
 	guard_begin();
-	if (!image_get(&in, &h, sizeof(h)) || h.magic != MAGIC || h.head_bytes != sizeof(h) || h.channel_bytes != sizeof(struct saved_channel) ||
-		h.proto_bytes != proto_memsize(&p) || !image_get(&in, e->proto, h.proto_bytes) || proto_adopt((void *)e->proto, &p) == NULL)
-		return fail(error, error_len, -EPROTO, "the state is not of this build and configuration");
+	if (!image_get(&in, &h, sizeof(h)) || h.magic != MAGIC || h.head_bytes != sizeof(h) ||
+		h.channel_bytes != sizeof(struct saved_channel) ||
+		h.proto_bytes != proto_memsize(&p) || !image_get(&in, e->proto, h.proto_bytes) ||
+		proto_adopt((void *)e->proto, &p) == NULL)
+		return fail(error, error_len, -EPROTO,
+			"the state is not of this build and configuration");
 	n->epoch = h.epoch;
 	memcpy(e->counters, h.counters, sizeof(h.counters));
 	k.count = h.frames;
@@ -557,7 +614,8 @@ takeover_resume(struct node *n, struct takeover *t, char *error, uint32_t error_
 	free(k.frames);
 	if (!good || k.failed)
 		return fail(error, error_len, -EPROTO, "the state is not whole");
-	log_say(LOG_NODE, RTE_LOG_NOTICE, "took over: %u contexts, %u connections, %u frames", h.channels, t->door.connections, h.frames);
+	log_say(LOG_NODE, RTE_LOG_NOTICE, "took over: %u contexts, %u connections, %u frames",
+		h.channels, t->door.connections, h.frames);
 	return 0;
 }
 

@@ -52,7 +52,8 @@ add_counters(struct rte_tel_data *d, bool drops_only)
 
 		if (drops_only && !drop)
 			continue;
-		snprintf(name, sizeof(name), "%s%s", drop ? "" : "proto_", proto_counter_info[i].name);
+		snprintf(name, sizeof(name), "%s%s", drop ? "" : "proto_",
+			proto_counter_info[i].name);
 		rte_tel_data_add_dict_uint(d, name, sum_proto(i));
 	}
 	return 0;
@@ -135,7 +136,8 @@ tell_info(const char *cmd, const char *params, struct rte_tel_data *d)
 	return 0;
 }
 
-/* Where frames to it go: address and port, or the MAC, which beside an address is the next hop's. */
+/* Where frames to it go: address and port, or the MAC, which beside an address is the next
+ * hop's. */
 static void
 add_address(struct rte_tel_data *p, const struct config_peer *peer)
 {
@@ -145,8 +147,12 @@ add_address(struct rte_tel_data *p, const struct config_peer *peer)
 	if (strcmp(l->driver, "udp") == 0 || l->encap == LINK_ENCAP_UDP)
 		link_addr_text(&peer->addr, text);
 	rte_ether_format_addr(mac, sizeof(mac), &peer->addr.mac);
-	rte_tel_data_add_dict_string(p, "address", *text ? text : l->encap == LINK_ENCAP_NONE ? "" : mac);
-	rte_tel_data_add_dict_string(p, "next_hop", *text && l->encap != LINK_ENCAP_NONE ? mac : "");
+	rte_tel_data_add_dict_string(p, "address",
+		*text                                 ? text
+			: l->encap == LINK_ENCAP_NONE ? ""
+						      : mac);
+	rte_tel_data_add_dict_string(p, "next_hop",
+		*text && l->encap != LINK_ENCAP_NONE ? mac : "");
 	rte_tel_data_add_dict_uint(p, "link", peer->link);
 }
 
@@ -165,7 +171,10 @@ add_peer(struct rte_tel_data *d, uint32_t number)
 		known |= proto_path_stat(node->engines[l].proto, (uint16_t)number, &s);
 	rte_tel_data_start_dict(p);
 	rte_tel_data_add_dict_string(p, "state",
-		s.established ? "up" : s.dead ? "down" : known ? "asking" : "unused");
+		s.established    ? "up"
+			: s.dead ? "down"
+			: known  ? "asking"
+				 : "unused");
 	add_address(p, &node->config.peers[number]);
 	rte_tel_data_add_dict_uint(p, "epoch", s.peer_epoch);
 	rte_tel_data_add_dict_uint(p, "rtt_ns", s.rtt_ns);
@@ -179,8 +188,8 @@ add_peer(struct rte_tel_data *d, uint32_t number)
 	rte_tel_data_add_dict_container(d, name, p, 0);
 }
 
-/* "/pmx/peers,N" begins at node N. Telemetry leaves out what does not fit its longest answer, 16 KiB, also in
- * the middle: 32 with long addresses fit. */
+/* "/pmx/peers,N" begins at node N. Telemetry leaves out what does not fit its longest answer, 16
+ * KiB, also in the middle: 32 with long addresses fit. */
 static int
 tell_peers(const char *cmd, const char *params, struct rte_tel_data *d)
 {
@@ -211,7 +220,10 @@ add_context(struct rte_tel_data *d, const struct channel *ch)
 	rte_tel_data_start_dict(c);
 	rte_tel_data_add_dict_string(c, "state", states[ch->state & 3]);
 	rte_tel_data_add_dict_uint(c, "pid", (uint64_t)ch->pid);
-	rte_tel_data_add_dict_string(c, "attached", ch->thin ? "thin" : ch->pid ? "secondary" : "embedded");
+	rte_tel_data_add_dict_string(c, "attached",
+		ch->thin          ? "thin"
+			: ch->pid ? "secondary"
+				  : "embedded");
 	rte_tel_data_add_dict_uint(c, "sent", ch->sent);
 	rte_tel_data_add_dict_uint(c, "received", ch->received);
 	rte_tel_data_add_dict_uint(c, "send_buffers", ch->send_buffers);
@@ -228,7 +240,8 @@ add_context(struct rte_tel_data *d, const struct channel *ch)
 
 /* 64 of the open contexts, from the number in params on. */
 static int
-tell_open(const char *params, struct rte_tel_data *d, void (*add)(struct rte_tel_data *, const struct channel *))
+tell_open(const char *params, struct rte_tel_data *d,
+	void (*add)(struct rte_tel_data *, const struct channel *))
 {
 	uint32_t from = params ? (uint32_t)strtoul(params, NULL, 10) : 0, shown = 0;
 
@@ -293,7 +306,8 @@ tell_memory(const char *cmd, const char *params, struct rte_tel_data *d)
 }
 
 static void
-add_region(struct rte_tel_data *d, const struct rma_lane *x, const struct region *r, uint32_t number)
+add_region(struct rte_tel_data *d, const struct rma_lane *x, const struct region *r,
+	uint32_t number)
 {
 	static const char *const rights[] = {"none", "read", "write", "read, write"};
 	struct rte_tel_data *c = rte_tel_data_alloc();

@@ -20,8 +20,9 @@ takeover_terms(const struct node *n)
 {
 	const struct config *c = &n->config;
 	const uint32_t numbers[] = {CHANNEL_ABI, sizeof(struct head), sizeof(struct saved_channel),
-		c->id, c->lanes, c->idle == IDLE_ADAPTIVE || c->idle == IDLE_SLEEP, c->contexts, c->send_buffers, c->receive_buffers,
-		c->mbufs, c->submissions, c->message_max, c->matched_entries, c->matched_buffers, c->transfers, c->requests, c->regions,
+		c->id, c->lanes, c->idle == IDLE_ADAPTIVE || c->idle == IDLE_SLEEP, c->contexts,
+		c->send_buffers, c->receive_buffers, c->mbufs, c->submissions, c->message_max,
+		c->matched_entries, c->matched_buffers, c->transfers, c->requests, c->regions,
 		c->transfer_frames, c->events, c->nodes_max, c->cc, n->frag_len};
 	uint64_t hash = 0xCBF29CE484222325u, terms[PROTO_CONFIG_TERMS];
 
@@ -29,7 +30,8 @@ takeover_terms(const struct node *n)
 	hash = mix(hash, PMX_VERSION, sizeof(PMX_VERSION));
 	hash = mix(hash, numbers, sizeof(numbers));
 	for (unsigned i = 0; n->services.list[i] != NULL; i++)
-		hash = mix(hash, &n->services.list[i]->image_form, sizeof(n->services.list[i]->image_form));
+		hash = mix(hash, &n->services.list[i]->image_form,
+			sizeof(n->services.list[i]->image_form));
 	hash = mix(hash, &n->geometry, sizeof(n->geometry));
 	return mix(hash, terms, sizeof(terms));
 }

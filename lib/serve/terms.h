@@ -7,7 +7,8 @@
 
 #include "engine/lane.h"
 
-/* Two nodes with equal terms can: they are of one build, and agree in all that their images consist of. */
+/* Two nodes with equal terms can: they are of one build, and agree in all that their images consist
+ * of. */
 uint64_t takeover_terms(const struct node *n);
 
 #endif

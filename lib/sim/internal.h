@@ -16,8 +16,8 @@ struct ident {
 	uint32_t message, generation; /* slot; NIL: a frame without payload */
 	uint32_t stream, order;       /* the order'th message of its stream */
 	uint32_t frag, frag_len;
-	uint32_t len;                 /* of the message */
-	uint32_t epoch;               /* of the sender's life */
+	uint32_t len;   /* of the message */
+	uint32_t epoch; /* of the sender's life */
 };
 
 /* A message between sim_send and its completion. */
@@ -34,8 +34,8 @@ struct stream {
 	uint64_t key;
 	uint32_t src, dst;
 	uint16_t src_ctx, dst_ctx;
-	uint32_t sent;  /* next order */
-	uint32_t seen;  /* order + 1 of the newest delivered */
+	uint32_t sent; /* next order */
+	uint32_t seen; /* order + 1 of the newest delivered */
 };
 
 /* A received frame that a core may hold. */
@@ -47,9 +47,9 @@ struct held {
 
 struct packet {
 	struct ident id;
-	uint32_t edge;     /* that it travels */
-	uint32_t dst;      /* node */
-	uint32_t len;      /* PM header and payload, bytes */
+	uint32_t edge; /* that it travels */
+	uint32_t dst;  /* node */
+	uint32_t len;  /* PM header and payload, bytes */
 	uint32_t next_free;
 	uint16_t head_len;
 	bool judged_out, judged_in; /* by the fault models */
@@ -66,7 +66,7 @@ struct event {
 	uint64_t at;
 	uint32_t order; /* of events of one moment */
 	uint32_t index;
-	uint8_t kind;   /* enum event_kind */
+	uint8_t kind; /* enum event_kind */
 };
 
 struct app_timer {
@@ -75,8 +75,8 @@ struct app_timer {
 
 struct edge {
 	struct sim_edge_stat stat;
-	uint64_t free_at;      /* the line is taken until then */
-	uint64_t ns_per_byte;  /* 44.20 */
+	uint64_t free_at;     /* the line is taken until then */
+	uint64_t ns_per_byte; /* 44.20 */
 	uint64_t latency_ns;
 	uint64_t buffer_bytes; /* 0 = no bound */
 	uint32_t to;           /* vertex */
@@ -95,13 +95,14 @@ struct sim_context {
 struct sim_node {
 	struct proto *core;
 	struct proto_config cfg;
-	uint64_t offset;      /* of its clock, ticks */
-	uint64_t rate;        /* ... and how many a second, which the core takes for ticks_per_sec */
-	uint64_t wake_at;     /* of its pending EVENT_NODE, SIM_NEVER = none */
-	uint32_t uplink;      /* edge */
+	uint64_t offset;  /* of its clock, ticks */
+	uint64_t rate;    /* ... and how many a second, which the core takes for
+			   * ticks_per_sec */
+	uint64_t wake_at; /* of its pending EVENT_NODE, SIM_NEVER = none */
+	uint32_t uplink;  /* edge */
 	struct sim_context *contexts;
-	uint32_t handles;     /* of its messages that the core has */
-	uint32_t kept;        /* received frames that the core holds */
+	uint32_t handles; /* of its messages that the core has */
+	uint32_t kept;    /* received frames that the core holds */
 	uint32_t steps;
 	bool faulty_out, faulty_in, cut_out, cut_in;
 	struct fault_model fault_out, fault_in;

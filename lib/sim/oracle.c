@@ -28,7 +28,8 @@ proto_assert_failed(const char *what, const char *file, int line)
 
 /* One fragment was handed to an application. */
 void
-oracle_delivery(struct sim *s, uint32_t node, const struct ident *id, const struct proto_delivery *d)
+oracle_delivery(struct sim *s, uint32_t node, const struct ident *id,
+	const struct proto_delivery *d)
 {
 	struct sim_node *n = &s->nodes[node];
 	struct sim_context *c = &n->contexts[d->ctx];
@@ -37,14 +38,19 @@ oracle_delivery(struct sim *s, uint32_t node, const struct ident *id, const stru
 
 	if (id->message == NIL)
 		sim_violation(s, "node %u delivered a frame that carries no payload", node);
-	if (t->dst != node || t->dst_ctx != d->ctx || t->src != d->src_node || t->src_ctx != d->src_ctx)
-		sim_violation(s, "message %u of %u.%u to %u.%u was delivered as of %u.%u to %u.%u", id->order,
-			t->src, t->src_ctx, t->dst, t->dst_ctx, d->src_node, d->src_ctx, node, d->ctx);
+	if (t->dst != node || t->dst_ctx != d->ctx || t->src != d->src_node ||
+		t->src_ctx != d->src_ctx)
+		sim_violation(s, "message %u of %u.%u to %u.%u was delivered as of %u.%u to %u.%u",
+			id->order, t->src, t->src_ctx, t->dst, t->dst_ctx, d->src_node, d->src_ctx,
+			node, d->ctx);
 	if (!c->open)
-		sim_violation(s, "a message was delivered to context %u.%u, which is closed", node, d->ctx);
-	if (c->frag != 0 ? c->part.stream != id->stream || c->part.order != id->order : id->frag != 0)
-		sim_violation(s, "context %u.%u: fragment %u of message %u in the middle of another",
-			node, d->ctx, id->frag, id->order);
+		sim_violation(s, "a message was delivered to context %u.%u, which is closed", node,
+			d->ctx);
+	if (c->frag != 0 ? c->part.stream != id->stream || c->part.order != id->order
+			 : id->frag != 0)
+		sim_violation(s,
+			"context %u.%u: fragment %u of message %u in the middle of another", node,
+			d->ctx, id->frag, id->order);
 	if (c->frag != id->frag)
 		sim_violation(s, "context %u.%u: fragment %u of message %u instead of %u", node,
 			d->ctx, id->frag, id->order, c->frag);
@@ -54,11 +60,12 @@ oracle_delivery(struct sim *s, uint32_t node, const struct ident *id, const stru
 	if (d->msg_len != id->len || d->frag_off != off ||
 		d->len != (left < id->frag_len ? left : id->frag_len) ||
 		d->last != (left <= id->frag_len))
-		sim_violation(s, "message %u of %u bytes: %u bytes at %u of %u were delivered", id->order,
-			id->len, d->len, d->frag_off, d->msg_len);
+		sim_violation(s, "message %u of %u bytes: %u bytes at %u of %u were delivered",
+			id->order, id->len, d->len, d->frag_off, d->msg_len);
 	if (id->order < t->seen)
-		sim_violation(s, "message %u from %u.%u to %u.%u was delivered %s", id->order, t->src,
-			t->src_ctx, t->dst, t->dst_ctx, id->order + 1 == t->seen ? "twice" : "late");
+		sim_violation(s, "message %u from %u.%u to %u.%u was delivered %s", id->order,
+			t->src, t->src_ctx, t->dst, t->dst_ctx,
+			id->order + 1 == t->seen ? "twice" : "late");
 	if (proto_path_stat(n->core, (uint16_t)t->src, &path) && path.peer_epoch != id->epoch)
 		sim_violation(s, "message %u of node %u's life %08x was delivered in its life %08x",
 			id->order, t->src, id->epoch, path.peer_epoch);
@@ -73,11 +80,11 @@ oracle_delivery(struct sim *s, uint32_t node, const struct ident *id, const stru
 	if (m->used && m->generation == id->generation)
 		m->delivered = true;
 	c->held_entries++;
-	c->held_bulks += id->len > s->cfg.inline_max || id->len > id->frag_len ?
-		id->frag + 1 : 0;
+	c->held_bulks += id->len > s->cfg.inline_max || id->len > id->frag_len ? id->frag + 1 : 0;
 	if (c->held_entries > s->cfg.entries || c->held_bulks > s->cfg.bulks)
-		sim_violation(s, "context %u.%u was given more than its room: %u entries, %u buffers",
-			node, d->ctx, c->held_entries, c->held_bulks);
+		sim_violation(s,
+			"context %u.%u was given more than its room: %u entries, %u buffers", node,
+			d->ctx, c->held_entries, c->held_bulks);
 }
 
 /* A fragment's handle came back. */
@@ -87,12 +94,14 @@ oracle_completion(struct sim *s, uint32_t node, const struct proto_completion *c
 	uint32_t slot = (uint32_t)(c->handle >> 32), frag = c->handle & 0xFFFF;
 	struct message *m = &s->messages[slot];
 
-	if (slot >= s->message_count || !m->used || (m->generation & 0xFFFF) != (c->handle >> 16 & 0xFFFF))
+	if (slot >= s->message_count || !m->used ||
+		(m->generation & 0xFFFF) != (c->handle >> 16 & 0xFFFF))
 		sim_violation(s, "node %u completed a send a second time", node);
 	const struct stream *t = &s->streams[m->stream];
 
 	if (t->src != node || t->src_ctx != c->ctx)
-		sim_violation(s, "node %u.%u completed a send of %u.%u", node, c->ctx, t->src, t->src_ctx);
+		sim_violation(s, "node %u.%u completed a send of %u.%u", node, c->ctx, t->src,
+			t->src_ctx);
 	if (frag != m->completed)
 		sim_violation(s, "node %u completed fragment %u of message %u instead of %u", node,
 			frag, m->order, m->completed);
@@ -118,14 +127,14 @@ oracle_books(struct sim *s, uint32_t node)
 	for (int i = PROTO_drop_truncated; i <= PROTO_drop_no_hold; i++)
 		sum += c[i];
 	if (sum != c[PROTO_rx_frames])
-		sim_violation(s, "node %u received %llu frames, %llu of them are accounted for", node,
-			(unsigned long long)c[PROTO_rx_frames], (unsigned long long)sum);
+		sim_violation(s, "node %u received %llu frames, %llu of them are accounted for",
+			node, (unsigned long long)c[PROTO_rx_frames], (unsigned long long)sum);
 	if (proto_tx_free(n->core) + n->handles != n->cfg.tx_frames_max)
-		sim_violation(s, "node %u: %u send descriptors free and %u handles out, of %u", node,
-			proto_tx_free(n->core), n->handles, n->cfg.tx_frames_max);
+		sim_violation(s, "node %u: %u send descriptors free and %u handles out, of %u",
+			node, proto_tx_free(n->core), n->handles, n->cfg.tx_frames_max);
 	if (proto_rx_free(n->core) + n->kept != n->cfg.rx_frames_max)
-		sim_violation(s, "node %u: %u receive descriptors free and %u frames held, of %u", node,
-			proto_rx_free(n->core), n->kept, n->cfg.rx_frames_max);
+		sim_violation(s, "node %u: %u receive descriptors free and %u frames held, of %u",
+			node, proto_rx_free(n->core), n->kept, n->cfg.rx_frames_max);
 	if (proto_flows_used(n->core) > n->cfg.flows_max)
 		sim_violation(s, "node %u has %u flows of %u", node, proto_flows_used(n->core),
 			n->cfg.flows_max);
@@ -135,11 +144,12 @@ oracle_books(struct sim *s, uint32_t node)
 
 		if (!proto_path_stat(n->core, (uint16_t)i, &p))
 			continue;
-		if (p.inflight_frames > n->cfg.path_frames || p.inflight_frames > n->cfg.tx_frames_max ||
+		if (p.inflight_frames > n->cfg.path_frames ||
+			p.inflight_frames > n->cfg.tx_frames_max ||
 			(p.inflight_frames > 1 && p.inflight_bytes > n->cfg.path_bytes + frame &&
 				p.inflight_bytes > 3 * frame))
-			sim_violation(s, "node %u has %u frames, %u bytes in flight to node %u", node,
-				p.inflight_frames, p.inflight_bytes, i);
+			sim_violation(s, "node %u has %u frames, %u bytes in flight to node %u",
+				node, p.inflight_frames, p.inflight_bytes, i);
 	}
 }
 
@@ -150,13 +160,17 @@ oracle_clean(struct sim *s, uint32_t node)
 	struct sim_node *n = &s->nodes[node];
 
 	if (n->handles != 0 || n->kept != 0)
-		sim_violation(s, "node %u at rest: %u handles of sends, %u received frames are missing", node,
-			n->handles, n->kept);
+		sim_violation(s,
+			"node %u at rest: %u handles of sends, %u received frames are missing",
+			node, n->handles, n->kept);
 	for (uint32_t i = 0; i < s->node_count; i++) {
 		struct proto_path_stat p;
 
-		if (proto_path_stat(n->core, (uint16_t)i, &p) && (p.inflight_frames || p.inflight_bytes))
-			sim_violation(s, "node %u at rest: %u frames, %u bytes count as in flight to node %u",
+		if (proto_path_stat(n->core, (uint16_t)i, &p) &&
+			(p.inflight_frames || p.inflight_bytes))
+			sim_violation(s,
+				"node %u at rest: %u frames, %u bytes count as in flight to node "
+				"%u",
 				node, p.inflight_frames, p.inflight_bytes, i);
 	}
 	oracle_books(s, node);

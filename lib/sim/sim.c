@@ -300,17 +300,20 @@ static void
 trace(const struct sim *s, const char *what, const struct packet *k)
 {
 	const struct wire_hdr *h = (const struct wire_hdr *)k->head;
-	static const char *const types[] = {"?", "DATA", "ACK", "NACK", "HELLO", "PING", "PONG", "RESET"};
+	static const char *const types[] = {"?", "DATA", "ACK", "NACK", "HELLO", "PING", "PONG",
+		"RESET"};
 
 	fprintf(s->cfg.trace,
-		"%12.3f us %s %-5s %u.%u > %u.%u flags %02x seq %u ack %u credit %u share %u len %u off %u of %u\n",
-		(double)s->now / 1e3, what, types[h->type & 7], wire_be16(h->src_node), wire_be16(h->src_ctx),
-		wire_be16(h->dst_node), wire_be16(h->dst_ctx), wire_be16(h->flags), wire_be32(h->seq),
-		wire_be32(h->ack), wire_be16(h->credit), wire_be16(h->share), wire_be16(h->payload_len),
-		wire_be32(h->frag_off), wire_be32(h->msg_len));
+		"%12.3f us %s %-5s %u.%u > %u.%u flags %02x seq %u ack %u credit %u share %u len "
+		"%u off %u of %u\n",
+		(double)s->now / 1e3, what, types[h->type & 7], wire_be16(h->src_node),
+		wire_be16(h->src_ctx), wire_be16(h->dst_node), wire_be16(h->dst_ctx),
+		wire_be16(h->flags), wire_be32(h->seq), wire_be32(h->ack), wire_be16(h->credit),
+		wire_be16(h->share), wire_be16(h->payload_len), wire_be32(h->frag_off),
+		wire_be32(h->msg_len));
 }
 
-/* ------------------------------------------------------------------ nodes: what comes out of the core */
+/* ------------------------------------------------------------ nodes: what comes out of the core */
 
 static void
 give_room(struct sim *s, uint32_t node, uint16_t ctx, uint32_t entries, uint32_t bulks)
@@ -346,7 +349,8 @@ release_held(struct sim *s, uint32_t node, uint64_t handle)
 static void
 deliver(struct sim *s, uint32_t node, const struct proto_delivery *d)
 {
-	if (d->handle >= s->held_count || !s->held[d->handle].used || s->held[d->handle].node != node)
+	if (d->handle >= s->held_count || !s->held[d->handle].used ||
+		s->held[d->handle].node != node)
 		sim_violation(s, "node %u delivered a frame a second time", node);
 	const struct ident id = s->held[d->handle].id;
 
@@ -355,8 +359,9 @@ deliver(struct sim *s, uint32_t node, const struct proto_delivery *d)
 	if (!d->last)
 		return;
 	digest(s, (uint64_t)id.stream << 32 | id.order);
-	uint32_t tag = s->messages[id.message].generation == id.generation ?
-		s->messages[id.message].tag : NIL;
+	uint32_t tag = s->messages[id.message].generation == id.generation
+		? s->messages[id.message].tag
+		: NIL;
 	uint32_t bulks = id.len > s->cfg.inline_max || id.len > id.frag_len ? id.frag + 1 : 0;
 
 	give_room(s, node, d->ctx, 1, bulks);
@@ -464,7 +469,8 @@ push(struct sim *s, uint32_t node)
 			return all;
 		}
 		uint64_t room = (s->cfg.nic_bytes - queued) /
-				(n->cfg.payload_max + WIRE_HDR_BYTES + SIM_FRAME_EXTRA) + 1;
+				(n->cfg.payload_max + WIRE_HDR_BYTES + SIM_FRAME_EXTRA) +
+			1;
 		unsigned ask = room < BURST ? (unsigned)room : BURST;
 		unsigned k = proto_tx(n->core, out, ask, ticks_of_node(s, n));
 
@@ -492,7 +498,8 @@ step(struct sim *s, uint32_t node)
 	uint64_t at = moment_of(n, proto_deadline(n->core));
 
 	/* what the port did not take is no deadline: push asked to be called again */
-	if (at <= s->now && n->wake_at > s->now && backlog_bytes(s, &s->edges[n->uplink]) < s->cfg.nic_bytes)
+	if (at <= s->now && n->wake_at > s->now &&
+		backlog_bytes(s, &s->edges[n->uplink]) < s->cfg.nic_bytes)
 		sim_violation(s, "node %u has a deadline in the past and nothing to do", node);
 	if (at > s->now)
 		wake(s, node, at);
@@ -556,7 +563,9 @@ start_node(struct sim *s, uint32_t i)
 	void *memory = size ? aligned_alloc(64, size) : NULL;
 
 	if (memory == NULL)
-		sim_violation(s, size ? "out of memory" : "the core refuses the configuration of node %u", i);
+		sim_violation(s,
+			size ? "out of memory" : "the core refuses the configuration of node %u",
+			i);
 	memset(memory, 0, size);
 	n->offset = random64(s) >> 8;
 	n->rate = n->cfg.ticks_per_sec;
@@ -577,8 +586,9 @@ set_fault(struct sim *s, uint32_t node, const struct fault_config *fault)
 	struct fault_config f = *fault;
 
 	f.seed ^= random64(s);
-	n->faulty_out = n->faulty_in = f.loss_ppm || f.burst_ppm || f.duplicate_ppm || f.reorder_ppm ||
-		f.corrupt_ppm || f.delay_ns || f.jitter_ns || f.rate_bps || f.blackout_period_ns;
+	n->faulty_out = n->faulty_in = f.loss_ppm || f.burst_ppm || f.duplicate_ppm ||
+		f.reorder_ppm || f.corrupt_ppm || f.delay_ns || f.jitter_ns || f.rate_bps ||
+		f.blackout_period_ns;
 	fault_model_init(&n->fault_out, &f);
 	f.seed ^= random64(s);
 	fault_model_init(&n->fault_in, &f);
@@ -606,7 +616,8 @@ make(struct sim *s, struct request *r)
 	for (uint32_t i = 0; i < s->node_count; i++) {
 		s->nodes[i].uplink = t->vertices[t->hosts[i]].first_edge;
 		s->nodes[i].wake_at = SIM_NEVER;
-		s->nodes[i].contexts = calloc(s->cfg.proto.contexts_max, sizeof(struct sim_context));
+		s->nodes[i].contexts = calloc(s->cfg.proto.contexts_max,
+			sizeof(struct sim_context));
 		set_fault(s, i, &s->cfg.fault);
 		start_node(s, i);
 	}
@@ -684,7 +695,8 @@ restart(struct sim *s, struct request *r)
 static uint32_t
 stream_of(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t dst, uint16_t dst_ctx)
 {
-	uint64_t key = (uint64_t)src << 48 | (uint64_t)src_ctx << 32 | (uint64_t)dst << 16 | dst_ctx;
+	uint64_t key = (uint64_t)src << 48 | (uint64_t)src_ctx << 32 | (uint64_t)dst << 16 |
+		dst_ctx;
 	uint32_t at = (uint32_t)((key * 0x9E3779B97F4A7C15u) >> 32) & s->stream_mask;
 
 	for (; s->stream_table[at] != 0; at = (at + 1) & s->stream_mask) {
@@ -692,8 +704,13 @@ stream_of(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t dst, uint16_t 
 			return s->stream_table[at] - 1;
 	}
 	s->streams = grown(s, s->streams, s->stream_count, &s->stream_cap, sizeof(*s->streams));
-	s->streams[s->stream_count] = (struct stream){.key = key, .src = src, .dst = dst,
-		.src_ctx = src_ctx, .dst_ctx = dst_ctx};
+	s->streams[s->stream_count] = (struct stream){
+		.key = key,
+		.src = src,
+		.dst = dst,
+		.src_ctx = src_ctx,
+		.dst_ctx = dst_ctx,
+	};
 	s->stream_table[at] = ++s->stream_count;
 	if (s->stream_count > s->stream_mask / 2) {
 		free(s->stream_table);
@@ -702,7 +719,8 @@ stream_of(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t dst, uint16_t 
 		if (s->stream_table == NULL)
 			sim_violation(s, "out of memory");
 		for (uint32_t i = 0; i < s->stream_count; i++) {
-			at = (uint32_t)((s->streams[i].key * 0x9E3779B97F4A7C15u) >> 32) & s->stream_mask;
+			at = (uint32_t)((s->streams[i].key * 0x9E3779B97F4A7C15u) >> 32) &
+				s->stream_mask;
 			while (s->stream_table[at] != 0)
 				at = (at + 1) & s->stream_mask;
 			s->stream_table[at] = i + 1;
@@ -715,8 +733,13 @@ static void
 send_message(struct sim *s, struct request *r)
 {
 	struct sim_node *n = &s->nodes[r->node];
-	const struct proto_message m = {.dst_node = (uint16_t)r->node2, .dst_ctx = r->ctx2,
-		.len = r->len, .ctx = r->ctx, .frag_len = n->cfg.payload_max};
+	const struct proto_message m = {
+		.dst_node = (uint16_t)r->node2,
+		.dst_ctx = r->ctx2,
+		.len = r->len,
+		.ctx = r->ctx,
+		.frag_len = n->cfg.payload_max,
+	};
 	uint32_t frags = r->len ? (r->len + m.frag_len - 1) / m.frag_len : 1, slot;
 	uint64_t few[64], *handles = few;
 
@@ -737,20 +760,34 @@ send_message(struct sim *s, struct request *r)
 	}
 	uint32_t stream = stream_of(s, r->node, r->ctx, r->node2, r->ctx2);
 
-	s->messages[slot] = (struct message){.generation = generation, .stream = stream,
-		.order = s->streams[stream].sent++, .len = r->len, .frags = frags,
-		.frag_len = m.frag_len, .tag = r->tag, .epoch = n->cfg.epoch, .used = true};
+	s->messages[slot] = (struct message){
+		.generation = generation,
+		.stream = stream,
+		.order = s->streams[stream].sent++,
+		.len = r->len,
+		.frags = frags,
+		.frag_len = m.frag_len,
+		.tag = r->tag,
+		.epoch = n->cfg.epoch,
+		.used = true,
+	};
 	n->handles += frags;
 	s->pending++;
 	wake(s, r->node, s->now);
 }
 
 int
-sim_send(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t dst, uint16_t dst_ctx, uint32_t len,
-	uint32_t tag)
+sim_send(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t dst, uint16_t dst_ctx,
+	uint32_t len, uint32_t tag)
 {
-	struct request r = {.node = src, .ctx = src_ctx, .node2 = dst, .ctx2 = dst_ctx, .len = len,
-		.tag = tag};
+	struct request r = {
+		.node = src,
+		.ctx = src_ctx,
+		.node2 = dst,
+		.ctx2 = dst_ctx,
+		.len = len,
+		.tag = tag,
+	};
 
 	return guarded(s, send_message, &r) ? r.result : -EPIPE;
 }
@@ -907,7 +944,8 @@ settle(struct sim *s, struct request *r)
 	uint64_t end = s->now + r->at;
 
 	do {
-		while ((s->pending > 0 || s->kept > 0) && s->event_count > 0 && s->events[0].at <= end)
+		while ((s->pending > 0 || s->kept > 0) && s->event_count > 0 &&
+			s->events[0].at <= end)
 			happen(s);
 		if (s->pending > 0)
 			sim_violation(s, "%llu sends are not completed after %.3f s",

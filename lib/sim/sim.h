@@ -3,13 +3,13 @@
  * Many nodes in virtual time on one thread: the shipped PM core (lib/proto) at every host of a
  * topology, store-and-forward switches with a drop-tail queue at each port, the fault model of
  * drivers/fault on every host's cable, and a model of each context's receive room. A run is a
- * function of its configuration and seed, bit by bit. Time is in ns from 0; each node has a clock of
- * its own rate.
+ * function of its configuration and seed, bit by bit. Time is in ns from 0; each node has a clock
+ * of its own rate.
  *
  * An oracle looks on. It ends the run (sim_error) when a message arrives twice, out of order within
  * its flow, torn, at the wrong place or in a life that it was not meant for; when a send completes
- * without having arrived, twice or not at all; when a handle, descriptor or buffer leaks; when room,
- * windows or pools exceed their bounds; when a core's counters do not add up.
+ * without having arrived, twice or not at all; when a handle, descriptor or buffer leaks; when
+ * room, windows or pools exceed their bounds; when a core's counters do not add up.
  *
  * Design notes
  * 1. A switch port is one number: when its line will be free. What is queued follows from it, so a
@@ -30,22 +30,26 @@
 #include "fault_model.h"
 #include "proto/proto.h"
 
-#define SIM_NEVER         UINT64_MAX
-#define SIM_FRAME_EXTRA   38 /* bytes of a frame on the wire beyond the PM header: Ethernet 14, FCS 4,
-			      * preamble and gap 20 */
+#define SIM_NEVER       UINT64_MAX
+/* bytes of a frame on the wire beyond the PM header: Ethernet 14, FCS 4, preamble and gap 20 */
+#define SIM_FRAME_EXTRA 38
 
 struct sim;
 
 struct sim_config {
-	const struct topology *topology; /* kept; its hosts are the nodes */
-	struct proto_config proto;       /* of every node; node, epoch and seed are set here */
-	uint32_t entries, bulks, inline_max; /* receive room of every context, as proto_ctx_open's */
-	uint32_t nic_bytes;              /* most that waits in a host's own port */
-	struct fault_config fault;       /* on each host's cable, both ways; its seed is mixed with ours */
-	uint32_t drift_ppm;              /* clocks run fast or slow by up to that, each by its own part */
-	bool audit;                      /* check books and bounds after every step: half the speed */
+	const struct topology *topology;     /* kept; its hosts are the nodes */
+	struct proto_config proto;           /* of every node; node, epoch and seed are set here */
+	uint32_t entries, bulks, inline_max; /* receive room of every context, as
+					      * proto_ctx_open's */
+	uint32_t nic_bytes;                  /* most that waits in a host's own port */
+	struct fault_config fault; /* on each host's cable, both ways; its seed is mixed with
+				    * ours */
+	uint32_t drift_ppm;        /* clocks run fast or slow by up to that, each by its own
+				    * part */
+	bool audit;                /* check books and bounds after every step: half the
+				    * speed */
 	uint64_t seed;
-	FILE *trace;                     /* NULL: none; a line a frame */
+	FILE *trace; /* NULL: none; a line a frame */
 	/* Before a node starts, also after a restart: change what shall differ. May be NULL. */
 	void (*configure)(void *arg, uint32_t node, struct proto_config *proto);
 	/* What applications hear; may send, may not free. Any may be NULL. */
@@ -63,7 +67,8 @@ struct sim_edge_stat {
 	uint64_t idle_max;      /* longest that the line waited for a frame, ns */
 };
 
-/* A core as the engine configures it by default, for so many nodes; bytes of a frame behind Ethernet. */
+/* A core as the engine configures it by default, for so many nodes; bytes of a frame behind
+ * Ethernet. */
 struct proto_config sim_defaults(uint32_t nodes, uint32_t mtu);
 
 struct sim *sim_new(const struct sim_config *config);

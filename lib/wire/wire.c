@@ -26,8 +26,10 @@ static const struct {
 	uint8_t flags;
 	uint16_t extra_min, extra_max; /* bytes behind the head */
 } wire_transfers[WIRE_TRANSFER_OPS] = {
-	[WIRE_PUSH] = {true, WIRE_T_LAST | WIRE_T_AREA | WIRE_T_NOTIFY | WIRE_T_RUNS | WIRE_T_OFFER, 0, UINT16_MAX},
-	[WIRE_PULL] = {true, WIRE_T_AREA | WIRE_T_STRIDE | WIRE_T_BITMAP | WIRE_T_OFFER, 0, sizeof(struct wire_bitmap)},
+	[WIRE_PUSH] = {true, WIRE_T_LAST | WIRE_T_AREA | WIRE_T_NOTIFY | WIRE_T_RUNS | WIRE_T_OFFER,
+		0, UINT16_MAX},
+	[WIRE_PULL] = {true, WIRE_T_AREA | WIRE_T_STRIDE | WIRE_T_BITMAP | WIRE_T_OFFER, 0,
+		sizeof(struct wire_bitmap)},
 	[WIRE_ASK] = {true, WIRE_T_OFFER, 0, 0},
 	[WIRE_PIN] = {true, WIRE_T_AREA | WIRE_T_HOLD, 0, 0},
 	[WIRE_PULLED] = {false, WIRE_T_LAST | WIRE_T_RUNS, 0, UINT16_MAX},
@@ -43,16 +45,19 @@ wire_transfer_check(const void *payload, uint32_t len, bool to_target)
 
 	if (len < sizeof(*t))
 		return WIRE_TRUNCATED;
-	if (t->op == 0 || t->op >= WIRE_TRANSFER_OPS || wire_transfers[t->op].to_target != to_target)
+	if (t->op == 0 || t->op >= WIRE_TRANSFER_OPS ||
+		wire_transfers[t->op].to_target != to_target)
 		return WIRE_BAD_TYPE;
 	if (t->flags & ~wire_transfers[t->op].flags)
 		return WIRE_BAD_FLAGS;
 	uint32_t extra = len - (uint32_t)sizeof(*t);
 
-	if (t->zero != 0 || extra < wire_transfers[t->op].extra_min || extra > wire_transfers[t->op].extra_max)
+	if (t->zero != 0 || extra < wire_transfers[t->op].extra_min ||
+		extra > wire_transfers[t->op].extra_max)
 		return WIRE_BAD_FIELD;
 	if (t->op == WIRE_PULL &&
-		extra != (t->flags & WIRE_T_STRIDE ? sizeof(struct wire_stride) : 0) +
+		extra !=
+			(t->flags & WIRE_T_STRIDE ? sizeof(struct wire_stride) : 0) +
 				(t->flags & WIRE_T_BITMAP ? sizeof(struct wire_bitmap) : 0))
 		return WIRE_BAD_FIELD;
 	if (t->op == WIRE_ENDED && wire_be64(t->len) * sizeof(struct wire_ended) != extra)

@@ -16,17 +16,18 @@
 #include <stdint.h>
 #include <string.h>
 
-#define WIRE_VERSION       1
-#define WIRE_HDR_BYTES     50      /* 14 (Ethernet) + 50 = 64: the payload starts a cache line */
-#define WIRE_ETHERTYPE     0x88B5  /* IEEE local experimental; config key link.ethertype */
-#define WIRE_UDP_PORT      18515   /* default port of both UDP encapsulations */
-#define WIRE_NODES_MAX     65535   /* node and context numbers are 0..65534 */
-#define WIRE_NOBODY        0xFFFF  /* no node, no context */
-#define WIRE_MESSAGE_MAX   (8u << 20)
-#define WIRE_PAYLOAD_MAX   (65507 - WIRE_HDR_BYTES)
-#define WIRE_WINDOW_MAX    512     /* frames of one flow between expected and newest */
-#define WIRE_HOLES_MAX     (WIRE_WINDOW_MAX / 8) /* bytes of a Nack's bitmap */
-#define WIRE_TSTAMP_HZ     16000000u /* time stamps count 62.5 ns on every node */
+#define WIRE_VERSION     1
+#define WIRE_HDR_BYTES   50     /* 14 (Ethernet) + 50 = 64: the payload starts a cache line */
+#define WIRE_ETHERTYPE   0x88B5 /* IEEE local experimental; config key link.ethertype */
+#define WIRE_UDP_PORT    18515  /* default port of both UDP encapsulations */
+#define WIRE_NODES_MAX   65535  /* node and context numbers are 0..65534 */
+#define WIRE_NOBODY      0xFFFF /* no node, no context */
+#define WIRE_MESSAGE_MAX (8u << 20)
+#define WIRE_PAYLOAD_MAX (65507 - WIRE_HDR_BYTES)
+/* frames of one flow between expected and newest */
+#define WIRE_WINDOW_MAX  512
+#define WIRE_HOLES_MAX   (WIRE_WINDOW_MAX / 8) /* bytes of a Nack's bitmap */
+#define WIRE_TSTAMP_HZ   16000000u             /* time stamps count 62.5 ns on every node */
 
 enum wire_type {
 	WIRE_DATA = 1,  /* one fragment of a message, with Ack on its back */
@@ -40,16 +41,17 @@ enum wire_type {
 };
 
 /* Flags; all others are sent as 0 and refused. */
-#define WIRE_F_FIRST   0x0001 /* DATA: opens the flow, its sequence is the initial one */
-#define WIRE_F_ACK     0x0002 /* ack, credit and share are valid */
-#define WIRE_F_ECHO    0x0004 /* echo is valid */
-#define WIRE_F_CRC     0x0008 /* crc is valid: CRC32C of header (crc = 0) and payload */
-#define WIRE_F_FULL    0x0010 /* NACK: discarded for want of room (PM-R2), wait for credit;
-				* RESET: longer than the context can ever hold */
-#define WIRE_F_ABSENT  0x0020 /* NACK: the destination context is not open */
-#define WIRE_F_ASK     0x0040 /* HELLO: answer me; DATA: my window is used up, Ack at once */
-#define WIRE_F_SENDER  0x0080 /* RESET: said by the flow's sender; otherwise by its receiver */
-#define WIRE_F_ALL     0x00FF
+#define WIRE_F_FIRST  0x0001 /* DATA: opens the flow, its sequence is the initial one */
+#define WIRE_F_ACK    0x0002 /* ack, credit and share are valid */
+#define WIRE_F_ECHO   0x0004 /* echo is valid */
+#define WIRE_F_CRC    0x0008 /* crc is valid: CRC32C of header (crc = 0) and payload */
+/* NACK: discarded for want of room (PM-R2), wait for credit; RESET: longer than the context can
+ * ever hold */
+#define WIRE_F_FULL   0x0010
+#define WIRE_F_ABSENT 0x0020 /* NACK: the destination context is not open */
+#define WIRE_F_ASK    0x0040 /* HELLO: answer me; DATA: my window is used up, Ack at once */
+#define WIRE_F_SENDER 0x0080 /* RESET: said by the flow's sender; otherwise by its receiver */
+#define WIRE_F_ALL    0x00FF
 
 /* The header of every frame. Big-endian; a frame's bytes follow the link's encapsulation. */
 struct wire_hdr {
@@ -102,10 +104,11 @@ static_assert(offsetof(struct wire_hdr, frag_off) == 42, "frag_off");
 static_assert(offsetof(struct wire_hdr, crc) == 46, "crc");
 static_assert(sizeof(struct wire_hello) == 16, "hello size");
 
-/* Contexts of a node have the numbers 0..WIRE_CONTEXTS_MAX - 1. Each has three more endpoints. Two are for remote
- * memory: what asks goes from an initiator to a target, and what answers goes back. They are apart
- * so that a target that has no room for more questions still takes answers. The third is for messages that
- * receives match: those that nobody receives must not stop the others. */
+/* Contexts of a node have the numbers 0..WIRE_CONTEXTS_MAX - 1. Each has three more endpoints. Two
+ * are for remote memory: what asks goes from an initiator to a target, and what answers goes back.
+ * They are apart so that a target that has no room for more questions still takes answers. The
+ * third is for messages that receives match: those that nobody receives must not stop the
+ * others. */
 #define WIRE_CONTEXTS_MAX 0x1000
 #define WIRE_TARGET       0x1000
 #define WIRE_INITIATOR    0x2000
@@ -116,47 +119,56 @@ static_assert(sizeof(struct wire_hello) == 16, "hello size");
 static inline uint16_t
 wire_endpoint(uint16_t number)
 {
-	return number & (uint16_t)~(WIRE_CONTEXTS_MAX - 1);
+	return number & (uint16_t) ~(WIRE_CONTEXTS_MAX - 1);
 }
 
-/* What a message between an initiator and a target is; each is one frame. RHiNET (1999), section 2.4. */
+/* What a message between an initiator and a target is; each is one frame. RHiNET (1999), section
+ * 2.4. */
 enum wire_transfer_op {
 	WIRE_PUSH = 1,   /* to the target: bytes for its memory */
 	WIRE_PULL = 2,   /* to the target: asks for bytes of its memory */
 	WIRE_ASK = 3,    /* to the target: has that transfer ended? */
-	WIRE_PIN = 4,    /* to the target: make sure that this memory can be reached, and say so; HOLD: and keep it so */
+	WIRE_PIN = 4,    /* to the target: make sure that this memory can be reached, and say so;
+			  * HOLD: and keep it so */
 	WIRE_PULLED = 5, /* to the initiator: bytes that it asked for */
 	WIRE_ENDED = 6,  /* to the initiator: transfers that ended, well or not */
 	WIRE_ACCEPT = 7, /* to the target: push what it offered */
-	WIRE_UNPIN = 8,  /* to the target: one PIN with HOLD of that region is over; LAST: all of this initiator's, no answer */
+	WIRE_UNPIN = 8,  /* to the target: one PIN with HOLD of that region is over; LAST: all of
+			  * this initiator's, no answer */
 	WIRE_TRANSFER_OPS
 };
 
-#define WIRE_T_LAST   0x01 /* PUSH, PULLED: the last frame of its transfer; UNPIN: of its initiator, which ends */
+/* PUSH, PULLED: the last frame of its transfer; UNPIN: of its initiator, which ends */
+#define WIRE_T_LAST   0x01
 #define WIRE_T_AREA   0x02 /* PUSH, PULL, PIN, UNPIN: key is an area ID, at an offset in it */
 #define WIRE_T_NOTIFY 0x04 /* PUSH with LAST: tell the application, with imm */
 #define WIRE_T_RUNS   0x08 /* PUSH, PULLED: the bytes are runs, each behind a struct wire_run */
 #define WIRE_T_STRIDE 0x10 /* PULL: a struct wire_stride follows */
 #define WIRE_T_BITMAP 0x20 /* PULL: a struct wire_bitmap follows */
-#define WIRE_T_OFFER  0x40 /* PUSH, PULL, ACCEPT, ASK: key is a transfer of the target's: what it offered, or accepts */
+/* PUSH, PULL, ACCEPT, ASK: key is a transfer of the target's: what it offered, or accepts */
+#define WIRE_T_OFFER  0x40
 #define WIRE_T_HOLD   0x80 /* PIN: until UNPIN, or until its initiator or the region ends */
 #define WIRE_T_ALL    0xFF
 
 /* How such a message begins. Big-endian. */
 struct wire_transfer {
-	uint8_t op;     /* enum wire_transfer_op */
-	uint8_t flags;  /* WIRE_T_* */
+	uint8_t op;    /* enum wire_transfer_op */
+	uint8_t flags; /* WIRE_T_* */
 	uint16_t zero;
-	uint32_t id;    /* the initiator's number of the transfer, never the same in two lives of a context but by
-			 * chance, 1 in 2^23; ENDED: 0 */
-	uint64_t key;   /* of the target's region, or its area ID; otherwise 0 */
-	uint64_t at;    /* PUSH, PULL, PIN: where the transfer begins: address, or offset in the area */
-	uint64_t len;   /* PUSH, PULL, PIN: bytes that the transfer spans; ENDED: items that follow */
-	uint64_t offset; /* in the transfer, of this frame's bytes; PULL with BITMAP: of its first bit */
-	uint64_t imm;   /* NOTIFY: for the application; otherwise 0 */
+	uint32_t id;     /* the initiator's number of the transfer, never the same in two lives of a
+			  * context but by chance, 1 in 2^23; ENDED: 0 */
+	uint64_t key;    /* of the target's region, or its area ID; otherwise 0 */
+	uint64_t at;     /* PUSH, PULL, PIN: where the transfer begins: address, or offset in the
+			  * area */
+	uint64_t len;    /* PUSH, PULL, PIN: bytes that the transfer spans; ENDED: items that
+			  * follow */
+	uint64_t offset; /* in the transfer, of this frame's bytes; PULL with BITMAP: of its first
+			  * bit */
+	uint64_t imm;    /* NOTIFY: for the application; otherwise 0 */
 } __attribute__((packed, aligned(2)));
 
-/* Before each run: it begins `skip` bytes behind the end of the one before, the first behind the frame's offset. */
+/* Before each run: it begins `skip` bytes behind the end of the one before, the first behind the
+ * frame's offset. */
 struct wire_run {
 	uint32_t skip, len;
 } __attribute__((packed, aligned(2)));
@@ -169,7 +181,7 @@ struct wire_stride {
 
 #define WIRE_BITMAP_UNITS 1024
 struct wire_bitmap {
-	uint32_t unit;  /* bytes: a power of two, 4..4096 */
+	uint32_t unit; /* bytes: a power of two, 4..4096 */
 	uint32_t zero;
 	uint8_t bits[WIRE_BITMAP_UNITS / 8]; /* bit k of byte j: unit 8 j + k */
 } __attribute__((packed, aligned(2)));
@@ -179,7 +191,8 @@ struct wire_bitmap {
 /* One transfer that ended. */
 struct wire_ended {
 	uint32_t id;
-	uint32_t error; /* 0, or what the target's engine says: an errno of doc/wire.md; with WIRE_NONE_LEFT */
+	uint32_t error; /* 0, or what the target's engine says: an errno of doc/wire.md; with
+			 * WIRE_NONE_LEFT */
 } __attribute__((packed, aligned(2)));
 
 static_assert(sizeof(struct wire_transfer) == 48, "transfer size");
@@ -199,10 +212,12 @@ enum wire_match_op {
 	WIRE_EAGER = 1, /* the bytes follow */
 	WIRE_OFFER = 2, /* a struct wire_offer follows; the bytes are the receiver's to fetch */
 	WIRE_MATCH_OPS,
-	WIRE_NOTHING = WIRE_MATCH_OPS, /* for its sender to learn whether the flow still has its receiver; no message */
+	WIRE_NOTHING = WIRE_MATCH_OPS, /* for its sender to learn whether the flow still has its
+					* receiver; no message */
 };
 
-#define WIRE_M_RUNS 0x01 /* the bytes are runs, each behind a struct wire_run, of a larger whole */
+/* the bytes are runs, each behind a struct wire_run, of a larger whole */
+#define WIRE_M_RUNS 0x01
 #define WIRE_M_ALL  0x01
 
 /* How such a message begins. Big-endian. */
@@ -216,8 +231,8 @@ struct wire_match {
 
 /* OFFER: behind the head, and nothing else. */
 struct wire_offer {
-	uint64_t len;  /* bytes */
-	uint32_t id;   /* the sender's transfer, for PULL and ACCEPT with WIRE_T_OFFER */
+	uint64_t len; /* bytes */
+	uint32_t id;  /* the sender's transfer, for PULL and ACCEPT with WIRE_T_OFFER */
 	uint32_t zero;
 } __attribute__((packed, aligned(2)));
 
@@ -276,19 +291,21 @@ wire_put64(uint8_t *at, uint64_t v)
 	__builtin_memcpy(at, &v, sizeof(v));
 }
 
-/* Write a header of WIRE_HDR_BYTES at `to`: crc 0, version ours. Six wide stores: a copy of a header
- * with four fields changed takes fewer instructions, but whoever copies it right after waits for the
- * narrow stores (measured: 8 % of the message rate). */
+/* Write a header of WIRE_HDR_BYTES at `to`: crc 0, version ours. Six wide stores: a copy of a
+ * header with four fields changed takes fewer instructions, but whoever copies it right after waits
+ * for the narrow stores (measured: 8 % of the message rate). */
 static inline void
 wire_put(void *to, const struct wire_fields *f)
 {
 	uint8_t *at = (uint8_t *)to;
 	uint16_t share = wire_be16(f->share);
 
-	wire_put64(at, (uint64_t)WIRE_VERSION << 56 | (uint64_t)f->type << 48 |
-			       (uint64_t)f->flags << 32 | (uint64_t)f->src_node << 16 | f->dst_node);
-	wire_put64(at + 8, (uint64_t)f->src_ctx << 48 | (uint64_t)f->dst_ctx << 32 |
-				   (uint64_t)f->payload_len << 16 | f->credit);
+	wire_put64(at,
+		(uint64_t)WIRE_VERSION << 56 | (uint64_t)f->type << 48 | (uint64_t)f->flags << 32 |
+			(uint64_t)f->src_node << 16 | f->dst_node);
+	wire_put64(at + 8,
+		(uint64_t)f->src_ctx << 48 | (uint64_t)f->dst_ctx << 32 |
+			(uint64_t)f->payload_len << 16 | f->credit);
 	__builtin_memcpy(at + 16, &share, sizeof(share));
 	wire_put64(at + 18, (uint64_t)f->session << 32 | f->seq);
 	wire_put64(at + 26, (uint64_t)f->ack << 32 | f->tstamp);
@@ -319,13 +336,13 @@ wire_ctxs(uint16_t src_ctx, uint16_t dst_ctx)
 }
 
 /* The common frame, known by few compares: data of a flow whose wire_head and wire_ctxs are given,
- * with no flags but ACK, ECHO and CRC, a whole message of len - WIRE_HDR_BYTES bytes. What this does
- * not accept may still be right: wire_check says. */
+ * with no flags but ACK, ECHO and CRC, a whole message of len - WIRE_HDR_BYTES bytes. What this
+ * does not accept may still be right: wire_check says. */
 static inline bool
 wire_is_plain(const struct wire_hdr *h, uint32_t len, uint64_t head, uint32_t ctxs)
 {
-	const uint64_t flags =
-		__builtin_bswap64((uint64_t)(WIRE_F_ACK | WIRE_F_ECHO | WIRE_F_CRC) << 32);
+	const uint64_t flags = __builtin_bswap64(
+		(uint64_t)(WIRE_F_ACK | WIRE_F_ECHO | WIRE_F_CRC) << 32);
 	const uint8_t *at = (const uint8_t *)h;
 	uint32_t payload = len - WIRE_HDR_BYTES, has_ctxs;
 	uint64_t has_head, lens;
@@ -345,10 +362,12 @@ wire_is_plain(const struct wire_hdr *h, uint32_t len, uint64_t head, uint32_t ct
  * Reads only inside len. Never trusts; a frame that passes has all fields within their ranges. */
 enum wire_verdict wire_check(const void *frame, uint32_t len, uint32_t payload_max);
 
-/* Judge the payload of a message to a transfer endpoint: to_target says which. Runs are not looked at. */
+/* Judge the payload of a message to a transfer endpoint: to_target says which. Runs are not looked
+ * at. */
 enum wire_verdict wire_transfer_check(const void *payload, uint32_t len, bool to_target);
 
-/* Judge a message of len bytes to a matched endpoint by its first bytes: as many as it has, up to an offer's. */
+/* Judge a message of len bytes to a matched endpoint by its first bytes: as many as it has, up to
+ * an offer's. */
 static inline enum wire_verdict
 wire_match_check(const void *message, uint32_t len)
 {
@@ -369,12 +388,13 @@ wire_match_check(const void *message, uint32_t len)
 /* The session of two nodes' epochs; the same from both ends, never 0. */
 uint32_t wire_session(uint32_t epoch_a, uint32_t epoch_b);
 
-/* Where a walk over the runs of a frame stands: {bytes of the frame, how many, its offset in the transfer}. */
+/* Where a walk over the runs of a frame stands: {bytes of the frame, how many, its offset in the
+ * transfer}. */
 struct wire_runs {
 	const uint8_t *next;
 	uint32_t left;
-	uint64_t end;      /* of the run before */
-	uint64_t at;       /* the run: where in the transfer */
+	uint64_t end; /* of the run before */
+	uint64_t at;  /* the run: where in the transfer */
 	uint32_t len;
 };
 

@@ -113,7 +113,8 @@ ring_put(struct producer *p, const void *user)
 	struct line *l = &p->ring->lines[p->tail % RING_LINES];
 
 	if (p->tail - p->head == RING_LINES) {
-		/* Acquire: pairs with the release in ring_take(); the line's old content was read. */
+		/* Acquire: pairs with the release in ring_take(); the line's old content was
+		 * read. */
 		p->head = atomic_load_explicit(&p->ring->head, memory_order_acquire);
 		if (p->tail - p->head == RING_LINES)
 			return false;
@@ -534,8 +535,8 @@ remove_files(const struct options *o, const char *prefix)
 static int
 role_run(struct options *o)
 {
-	struct child all[] = {
-		{"primary", 'b', 0}, {"primary", 'a', 0}, {"app", 'b', 0}, {"app", 'a', 0}};
+	struct child all[] = {{"primary", 'b', 0}, {"primary", 'a', 0}, {"app", 'b', 0},
+		{"app", 'a', 0}};
 	char prefix[2][48], socket[64];
 	int rc = 0;
 
@@ -628,13 +629,15 @@ parse(int argc, char **argv, struct options *o)
 int
 main(int argc, char **argv)
 {
-	struct options o = {.node = 0,
+	struct options o = {
+		.node = 0,
 		.cpu = "0",
 		.huge_dir = "/dev/hugepages",
 		.rounds = 100000,
 		.warmup = 10000,
 		.socket = "/tmp/bare_shape.sock",
-		.ready_fd = -1};
+		.ready_fd = -1,
+	};
 	/* No SA_RESTART: a wait must see it. */
 	struct sigaction action = {.sa_handler = on_signal};
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The program that test/bench/instructions.sh runs under callgrind: two embedded nodes in one
- * process, joined by the loop link, moving messages or remote memory in bursts of 32. Each part of the path
- * is a function of its own, so that its instructions can be read off by name.
- * usage: instructions [BURSTS [BYTES [LINES_OF_LIMITS [plain|matched|push|pull|ping [client|engine]]]]]
+ * process, joined by the loop link, moving messages or remote memory in bursts of 32. Each part of
+ * the path is a function of its own, so that its instructions can be read off by name. usage:
+ * instructions [BURSTS [BYTES [LINES_OF_LIMITS [plain|matched|push|pull|ping [client|engine]]]]]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #include "pmx/pmx.h"
 
-#define BURST 32
+#define BURST    32
 #define NOINLINE __attribute__((noinline))
 
 static struct pmx_context *from, *to;
@@ -23,7 +23,8 @@ static const char *matching = "client";
 static const char config[] = "[node]\nid = %d\nname = bench%d\n"
 			     "[engine]\nidle = spin\nmatching = %s\nrendezvous = 4000\n"
 			     "[link 0]\ndriver = loop\nport = bench\nmtu = 1500\n"
-			     "[proto]\nrto_min_us = 400000\nrto_max_us = 400000\n" /* valgrind is slow */
+			     /* valgrind is slow */
+			     "[proto]\nrto_min_us = 400000\nrto_max_us = 400000\n"
 			     "[limits]\nmbufs = 6144\ncontexts = 2\n"
 			     "%s\n[nodes]\n0 = auto\n1 = auto\n";
 
@@ -84,7 +85,7 @@ bench_client_receive(void)
 	return n > 0 ? (unsigned)n : 0;
 }
 
-/* ------------------------------------------------------------------ matched messages, whose receives are posted before */
+/* ------------------------------------------- matched messages, whose receives are posted before */
 
 NOINLINE void bench_client_post_matched(void);
 NOINLINE unsigned bench_client_send_matched(void);
@@ -97,7 +98,12 @@ void
 bench_client_post_matched(void)
 {
 	for (unsigned i = 0; i < BURST; i++) {
-		const struct pmx_matched m = {.peer = {0, 0}, .tag = i, .data = matched_in[i], .len = message_len};
+		const struct pmx_matched m = {
+			.peer = {0, 0},
+			.tag = i,
+			.data = matched_in[i],
+			.len = message_len,
+		};
 
 		if (pmx_irecv(to, &m, &posted[i]) != 0)
 			abort();
@@ -110,7 +116,12 @@ bench_client_send_matched(void)
 	unsigned n = 0;
 
 	for (; n < BURST; n++) {
-		const struct pmx_matched m = {.peer = {1, 1}, .tag = n, .data = matched_out, .len = message_len};
+		const struct pmx_matched m = {
+			.peer = {1, 1},
+			.tag = n,
+			.data = matched_out,
+			.len = message_len,
+		};
 
 		if (pmx_isend(from, &m, NULL) != 0)
 			break;
@@ -154,8 +165,13 @@ open_region(void)
 static struct pmx_transfer
 move(unsigned i)
 {
-	return (struct pmx_transfer){.peer = {1, 1}, .key = region.key, .remote = region.addr + (uint64_t)i * message_len,
-		.local = local + (uint64_t)i * message_len, .len = message_len};
+	return (struct pmx_transfer){
+		.peer = {1, 1},
+		.key = region.key,
+		.remote = region.addr + (uint64_t)i * message_len,
+		.local = local + (uint64_t)i * message_len,
+		.len = message_len,
+	};
 }
 
 unsigned
@@ -237,7 +253,12 @@ bench_matched_ping(void)
 {
 	static pmx_request at_to;
 	static uint64_t there;
-	struct pmx_matched there_m = {.peer = {0, 0}, .tag = 1, .data = &there, .len = sizeof(there)};
+	struct pmx_matched there_m = {
+		.peer = {0, 0},
+		.tag = 1,
+		.data = &there,
+		.len = sizeof(there),
+	};
 	uint64_t word = 1;
 	struct pmx_matched m = {.peer = {1, 1}, .tag = 1, .data = &word, .len = sizeof(word)};
 	pmx_request r;
@@ -248,7 +269,8 @@ bench_matched_ping(void)
 		abort();
 	pmx_node_poll(nodes[0]);
 	pmx_node_poll(nodes[1]);
-	if (pmx_test(to, &at_to, NULL) != 1 || pmx_isend(to, &there_m, NULL) != 0 || pmx_irecv(to, &there_m, &at_to) != 0)
+	if (pmx_test(to, &at_to, NULL) != 1 || pmx_isend(to, &there_m, NULL) != 0 ||
+		pmx_irecv(to, &there_m, &at_to) != 0)
 		abort();
 	pmx_node_poll(nodes[1]);
 	pmx_node_poll(nodes[0]);
@@ -324,7 +346,8 @@ run_matched(unsigned bursts, unsigned *sent, unsigned *received)
 
 		bench_client_post_matched();
 		*sent += bench_client_send_matched();
-		for (unsigned turn = 0; n < BURST && turn < 1000; turn++) { /* one, or two where completions fill more than a slot */
+		/* one, or two where completions fill more than a slot */
+		for (unsigned turn = 0; n < BURST && turn < 1000; turn++) {
 			bench_engine_send();
 			bench_engine_receive();
 			n += bench_client_receive_matched();
@@ -373,16 +396,17 @@ run_pings(unsigned bursts)
 int
 main(int argc, char **argv)
 {
-	char *eal[] = {argv[0], "--no-huge", "-m", "256", "--no-pci", "--no-telemetry", "--no-shconf",
-		"-l", "0", "--log-level=*:error", NULL};
-	unsigned bursts = argc > 1 ? (unsigned)atoi(argv[1]) : 1000, sent = 0, received = 0, each = BURST;
+	char *eal[] = {argv[0], "--no-huge", "-m", "256", "--no-pci", "--no-telemetry",
+		"--no-shconf", "-l", "0", "--log-level=*:error", NULL};
+	unsigned bursts = argc > 1 ? (unsigned)atoi(argv[1]) : 1000, sent = 0, received = 0,
+		 each = BURST;
 	const char *more = argc > 3 ? argv[3] : "", *what = argc > 4 ? argv[4] : "plain";
 	struct pmx_context_params a = {.context = 0}, b = {.context = 1};
 
 	message_len = argc > 2 ? (uint32_t)atoi(argv[2]) : 64;
 	matching = argc > 5 ? argv[5] : matching;
-	if (start(0, 10, eal, more) || start(1, 0, NULL, more) || pmx_context_open(&from, nodes[0], &a) ||
-		pmx_context_open(&to, nodes[1], &b))
+	if (start(0, 10, eal, more) || start(1, 0, NULL, more) ||
+		pmx_context_open(&from, nodes[0], &a) || pmx_context_open(&to, nodes[1], &b))
 		return 1;
 	if (strcmp(what, "plain") == 0) {
 		run_plain(bursts, &sent, &received);
@@ -395,7 +419,8 @@ main(int argc, char **argv)
 		run_pings(bursts);
 		each = 0;
 	} else {
-		fprintf(stderr, "instructions: %s of %u bytes is none that is known\n", what, message_len);
+		fprintf(stderr, "instructions: %s of %u bytes is none that is known\n", what,
+			message_len);
 		return 2;
 	}
 	pmx_node_close(nodes[1]);

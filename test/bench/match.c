@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What lib/match costs, without an engine: N unexpected messages wait, and the youngest is searched for: with its exact key,
- * from any source, with any tag, with one bit of the tag ignored. Beside it the paper's two queues (IPSJ 2007, figure
- * 6): envelopes in LHS entries walked in order, and envelopes in the bulk buffers. ns, the best of
- * repetitions; "cold": after 8 MiB of other memory were touched. Usage: match [512 | 256 | 0], the width of vectors.
+ * What lib/match costs, without an engine: N unexpected messages wait, and the youngest is searched
+ * for: with its exact key, from any source, with any tag, with one bit of the tag ignored. Beside
+ * it the paper's two queues (IPSJ 2007, figure 6): envelopes in LHS entries walked in order, and
+ * envelopes in the bulk buffers. ns, the best of repetitions; "cold": after 8 MiB of other memory
+ * were touched. Usage: match [512 | 256 | 0], the width of vectors.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,12 +15,12 @@
 #include "lhs/lhs.h"
 #include "match/match.h"
 
-#define DEPTH_MAX   100000
-#define SOURCES     64
-#define BULK_BYTES  2304 /* an mbuf of MTU 1500, as far apart as they are */
-#define COLD_BYTES  (8u << 20)
-#define TURNS       9
-#define BURST       64 /* messages that a drain finds in the ring */
+#define DEPTH_MAX  100000
+#define SOURCES    64
+#define BULK_BYTES 2304 /* an mbuf of MTU 1500, as far apart as they are */
+#define COLD_BYTES (8u << 20)
+#define TURNS      9
+#define BURST      64 /* messages that a drain finds in the ring */
 
 static const uint32_t depths[] = {1, 10, 100, 1000, 4096, 10000, 32768, DEPTH_MAX};
 
@@ -45,7 +46,8 @@ now_ns(void)
 static void *
 memory(size_t bytes)
 {
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
 	if (p == MAP_FAILED)
 		exit(1);
@@ -109,7 +111,8 @@ take_all(uint32_t n)
 {
 	for (uint32_t i = n; i-- > 0;) {
 		const struct match_key k = key_of(i);
-		uint32_t place = match_unexpected_find(&queue, &(struct match_want){k.comm, k.source, k.tag, 0});
+		uint32_t place = match_unexpected_find(&queue,
+			&(struct match_want){k.comm, k.source, k.tag, 0});
 
 		sink += match_unexpected_take(&queue, place);
 	}
@@ -126,7 +129,8 @@ search(enum column c, uint32_t n)
 	const struct match_want wants[] = {
 		[EXACT] = {1, k.source, k.tag, 0},
 		[ANY_SOURCE] = {1, MATCH_ANY_SOURCE, k.tag, 0},
-		[ANY_TAG] = {1, SOURCES, 0, MATCH_ANY_TAG}, /* of a source that sent one message, the last */
+		/* of a source that sent one message, the last */
+		[ANY_TAG] = {1, SOURCES, 0, MATCH_ANY_TAG},
 		[ONE_BIT] = {1, MATCH_ANY_SOURCE, k.tag | 1ull << 40, 1ull << 40},
 	};
 	struct match_want any = wants[ANY_SOURCE];
@@ -198,15 +202,18 @@ row(uint32_t n)
 
 	match_unexpected_add(&queue, &last, &where, 1);
 	for (int c = 0; c < COLUMNS; c++) {
-		uint32_t times = c == IN_BULK || c == WALK ? 1 + 20000 / n : 1 + 2000000 / (n + 1000);
+		uint32_t times = c == IN_BULK || c == WALK ? 1 + 20000 / n
+							   : 1 + 2000000 / (n + 1000);
 
 		value[c] = timed((enum column)c, n, times, false);
 		cold[c] = timed((enum column)c, n, 1, true) - 27; /* the clock's own */
 	}
-	printf("%7u %7.1f %7.1f %8.1f %8.1f %8.1f %9.1f %10.0f %12.0f %9.0f %9.0f %9.0f %7.1f\n", n, in, out, value[EXACT],
-		value[ANY_SOURCE], value[ANY_TAG], value[ONE_BIT], value[WALK], value[IN_BULK], cold[EXACT], cold[ANY_SOURCE],
-		cold[ONE_BIT], value[IN_BULK] / value[ANY_SOURCE]);
-	match_unexpected_take(&queue, match_unexpected_find(&queue, &(struct match_want){1, SOURCES, 5, 0}));
+	printf("%7u %7.1f %7.1f %8.1f %8.1f %8.1f %9.1f %10.0f %12.0f %9.0f %9.0f %9.0f %7.1f\n", n,
+		in, out, value[EXACT], value[ANY_SOURCE], value[ANY_TAG], value[ONE_BIT],
+		value[WALK], value[IN_BULK], cold[EXACT], cold[ANY_SOURCE], cold[ONE_BIT],
+		value[IN_BULK] / value[ANY_SOURCE]);
+	match_unexpected_take(&queue,
+		match_unexpected_find(&queue, &(struct match_want){1, SOURCES, 5, 0}));
 	take_all(n);
 }
 
@@ -220,9 +227,11 @@ main(int argc, char **argv)
 	other = memory(COLD_BYTES);
 	if (match_unexpected_init(&queue, 2 * DEPTH_MAX, bits) != 0)
 		return 1;
-	printf("ns; in, out: a message; others: a search of that depth; bulk/any: envelopes in bulk buffers against any source\n"
-	       "%7s %7s %7s %8s %8s %8s %9s %10s %12s %9s %9s %9s %7s\n", "depth", "in", "out", "exact", "any src", "any tag",
-		"one bit", "LHS walk", "bulk list", "cold ex.", "cold any", "cold bit", "bulk/any");
+	printf("ns; in, out: a message; others: a search of that depth; bulk/any: envelopes in "
+	       "bulk buffers against any source\n"
+	       "%7s %7s %7s %8s %8s %8s %9s %10s %12s %9s %9s %9s %7s\n",
+		"depth", "in", "out", "exact", "any src", "any tag", "one bit", "LHS walk",
+		"bulk list", "cold ex.", "cold any", "cold bit", "bulk/any");
 	for (size_t i = 0; i < sizeof(depths) / sizeof(depths[0]); i++)
 		row(depths[i]);
 	match_unexpected_free(&queue);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The same search as pmx-perf unexpected, in an MPI library: N messages of 8 bytes wait, the youngest is probed for, by its key
- * and from any source; then all are received in reverse. ns. Two ranks; mpi_match.sh compiles and runs it.
+ * The same search as pmx-perf unexpected, in an MPI library: N messages of 8 bytes wait, the
+ * youngest is probed for, by its key and from any source; then all are received in reverse. ns. Two
+ * ranks; mpi_match.sh compiles and runs it.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -54,7 +55,8 @@ row(const char *name, int n, int rank, MPI_Comm marks)
 		best = MPI_Wtime() - start < best ? MPI_Wtime() - start : best;
 	}
 	MPI_Recv(&mark, 1, MPI_INT, 1, 1, marks, MPI_STATUS_IGNORE);
-	double exact = probe_ns(n, 1, MPI_COMM_WORLD), any = probe_ns(n, MPI_ANY_SOURCE, MPI_COMM_WORLD);
+	double exact = probe_ns(n, 1, MPI_COMM_WORLD),
+	       any = probe_ns(n, MPI_ANY_SOURCE, MPI_COMM_WORLD);
 	double start = MPI_Wtime();
 
 	for (int i = n; i-- > 0;)

@@ -10,9 +10,10 @@
  * 2. Once it went behind libpmx's back, the hostile one uses libpmx no more: an application that
  *    breaks its own memory may well crash itself.
  * 3. Times are real, so an input's course may differ a little between runs; a broken rule stays.
- * 4. Both nodes are polled in turn at any time. pmx_context_close polls its own node alone until all is delivered or
- *    given up: 16 ms here, in which frames would lie before the other node for longer than a network may hold them
- *    (three times rto_max, doc/wire.md), and its neighbours' messages could end in an error.
+ * 4. Both nodes are polled in turn at any time. pmx_context_close polls its own node alone until
+ *    all is delivered or given up: 16 ms here, in which frames would lie before the other node for
+ *    longer than a network may hold them (three times rto_max, doc/wire.md), and its neighbours'
+ *    messages could end in an error.
  */
 #include <signal.h>
 #include <sys/prctl.h>
@@ -35,7 +36,7 @@ static struct pmx_node *nodes[2];
 static struct pmx_context *neighbour[2];
 static uint32_t sent, received;
 static unsigned pool_whole[2];
-static bool mad; /* note 2 */
+static bool mad;                /* note 2 */
 static struct pmx_remote given; /* a neighbour's memory, that others may read */
 static uint8_t *bait, *scratch; /* that memory; the hostile one's */
 static int victim;              /* the process whose memory the hostile one names */
@@ -48,10 +49,13 @@ start(unsigned i, int argc, char **argv)
 
 	/* node 2 is known, and nobody is there */
 	snprintf(text, sizeof(text),
-		"[node]\nid = %u\nname = fuzz%u\n[engine]\nidle = spin\nmatching = engine\n[link 0]\ndriver = loop\nport = fuzz\nrx_descriptors = 64\ntx_descriptors = 64\n"
-		"[limits]\nmbufs = 2304\ncontexts = 4\nsend_buffers = 32\nreceive_buffers = 64\nmatched_buffers = 16\n"
+		"[node]\nid = %u\nname = fuzz%u\n[engine]\nidle = spin\nmatching = engine\n"
+		"[link 0]\ndriver = loop\nport = fuzz\nrx_descriptors = 64\ntx_descriptors = 64\n"
+		"[limits]\nmbufs = 2304\ncontexts = 4\nsend_buffers = 32\nreceive_buffers = 64\n"
+		"matched_buffers = 16\n"
 		"matched_entries = 16\nreceives = 8\nunexpected = 64\n"
-		"message_max = 20000\nnodes = 8\npeers = 4\ntransfer_frames = 64\ntransfers = 8\nrequests = 16\nevents = 4\n"
+		"message_max = 20000\nnodes = 8\npeers = 4\ntransfer_frames = 64\ntransfers = 8\n"
+		"requests = 16\nevents = 4\n"
 		"[proto]\nrto_min_us = 100\nrto_max_us = 2000\nretries = 8\n"
 		"[nodes]\n0 = auto\n1 = auto\n",
 		i, i);
@@ -135,7 +139,8 @@ turn(void)
 static void
 tell_state(void)
 {
-	fprintf(stderr, "%u sent, %u received, sends pending %d\n", sent, received, pmx_sends_pending(neighbour[0]));
+	fprintf(stderr, "%u sent, %u received, sends pending %d\n", sent, received,
+		pmx_sends_pending(neighbour[0]));
 	for (unsigned n = 0; n < 2; n++) {
 		const struct engine *e = &nodes[n]->embedded->engines[0];
 		const uint64_t *p = proto_counters(e->proto);
@@ -297,17 +302,24 @@ one_step(struct pmx_context *c, struct input *in)
 		break;
 	case 8: /* as a good one would */
 		if (!mad)
-			pmx_send_copy(c, (struct pmx_addr){take8(in) % 3, take8(in) % 5}, "hostile", 7, NULL);
+			pmx_send_copy(c, (struct pmx_addr){take8(in) % 3, take8(in) % 5}, "hostile",
+				7, NULL);
 		break;
 	case 9: /* something to receive */
 		if (op & 16) {
 			static uint8_t bytes[3000];
-			const struct pmx_matched matched = {.peer = {0, HOSTILE}, .tag = op / 32 % 2, .data = bytes, .len = take8(in) * 11};
+			const struct pmx_matched matched = {
+				.peer = {0, HOSTILE},
+				.tag = op / 32 % 2,
+				.data = bytes,
+				.len = take8(in) * 11,
+			};
 
 			pmx_isend(neighbour[0], &matched, NULL);
 			break;
 		}
-		pmx_send_copy(neighbour[0], (struct pmx_addr){0, HOSTILE}, "for you", take8(in) % 8, NULL);
+		pmx_send_copy(neighbour[0], (struct pmx_addr){0, HOSTILE}, "for you", take8(in) % 8,
+			NULL);
 		break;
 	case 10:
 		while (!mad && op & 64 && pmx_receive(c, &m) == 1)
@@ -322,8 +334,8 @@ one_step(struct pmx_context *c, struct input *in)
 int
 LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	static char *eal[] = {"fuzz_channel", "--no-huge", "-m", "128", "--no-pci", "--no-telemetry",
-		"--no-shconf", "-l", "0", "--log-level=*:error", NULL};
+	static char *eal[] = {"fuzz_channel", "--no-huge", "-m", "128", "--no-pci",
+		"--no-telemetry", "--no-shconf", "-l", "0", "--log-level=*:error", NULL};
 
 	(void)argc, (void)argv;
 	start(0, 10, eal);
@@ -342,7 +354,8 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 	MUST(pmx_alloc(neighbour[1], 65536, &p) == 0);
 	bait = memset(p, 0x5A, 65536);
 	MUST(pmx_register(neighbour[1], bait, 65536, PMX_REMOTE_READ, &given) == 0);
-	/* as from another process: what the kernel copies for the hostile one is not this program's */
+	/* as from another process: what the kernel copies for the hostile one is not this
+	 * program's */
 	victim = fork();
 	if (victim == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -369,7 +382,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (unsigned i = 0; i < 65536; i++)
 		MUST(bait[i] == 0x5A);
 	close_context(c);
-	for (unsigned i = 0; !neighbours_send(); i++) { /* what waited for the hostile one comes back */
+	/* what waited for the hostile one comes back */
+	for (unsigned i = 0; !neighbours_send(); i++) {
 		turn();
 		MUST(i < TURNS);
 	}

@@ -95,7 +95,8 @@ pull_deliveries(struct core *c)
 			c->rx[got[i].handle] = OUTSIDE;
 			MUST((uint64_t)got[i].frag_off + got[i].len <= got[i].msg_len);
 			MUST(got[i].last == (got[i].frag_off + got[i].len == got[i].msg_len));
-			owe(c, got[i].ctx, got[i].msg_len, got[i].len == got[i].msg_len, got[i].last);
+			owe(c, got[i].ctx, got[i].msg_len, got[i].len == got[i].msg_len,
+				got[i].last);
 		}
 	}
 	while ((n = proto_release(c->p, back, 4)) > 0) {
@@ -155,7 +156,8 @@ push_frame(struct core *c, const uint8_t *bytes, uint32_t len)
 	case PROTO_RX_MESSAGE:
 		MUST(len >= WIRE_HDR_BYTES);
 		c->rx[handle] = OUTSIDE;
-		owe(c, wire_be16(((struct wire_hdr *)frame)->dst_ctx), len - WIRE_HDR_BYTES, true, true);
+		owe(c, wire_be16(((struct wire_hdr *)frame)->dst_ctx), len - WIRE_HDR_BYTES, true,
+			true);
 		break;
 	}
 	free(frame);
@@ -208,12 +210,14 @@ push_forged(unsigned k, struct input *in)
 			unsigned from = (k + 1 + (fix >> 7)) % CORES;
 
 			h->src_node = wire_be16((uint16_t)from);
-			h->session = wire_be32(wire_session(c->p->cfg.epoch, cores[from].p->cfg.epoch));
+			h->session = wire_be32(
+				wire_session(c->p->cfg.epoch, cores[from].p->cfg.epoch));
 			h->src_ctx = wire_be16(wire_be16(h->src_ctx) % CTXS);
 			h->dst_ctx = wire_be16(wire_be16(h->dst_ctx) % CTXS);
 		}
-		uint32_t flow = flow_search(c->p, FLOW_KEY(wire_be16(h->dst_ctx), wire_be16(h->src_node),
-			wire_be16(h->src_ctx)));
+		uint32_t flow = flow_search(c->p,
+			FLOW_KEY(wire_be16(h->dst_ctx), wire_be16(h->src_node),
+				wire_be16(h->src_ctx)));
 
 		if (fix & 8 && flow != NIL) { /* near what its flow expects */
 			h->seq = wire_be32(c->p->flows[flow].rcv_nxt + wire_be32(h->seq) % 16 - 4);
@@ -263,7 +267,8 @@ give_room(struct core *c, uint16_t ctx)
 static void
 open_ctx(struct core *c, uint16_t ctx, uint32_t entries, uint32_t bulks)
 {
-	if (!c->open[ctx] && proto_ctx_open(c->p, ctx, entries, bulks, c->inline_max, c->now) == 0) {
+	if (!c->open[ctx] &&
+		proto_ctx_open(c->p, ctx, entries, bulks, c->inline_max, c->now) == 0) {
 		c->open[ctx] = true;
 		c->owed[ctx] = (struct room){0, 0};
 	}
@@ -304,8 +309,9 @@ check_books(const struct core *c)
 	for (unsigned i = 0; i < c->p->cfg.paths_max; i++) {
 		const struct path *t = &c->p->paths[i];
 
-		MUST(!t->used || (t->inflight_frames <= c->p->cfg.tx_frames_max &&
-			t->inflight_bytes <= t->inflight_frames * (300u + WIRE_HDR_BYTES)));
+		MUST(!t->used ||
+			(t->inflight_frames <= c->p->cfg.tx_frames_max &&
+				t->inflight_bytes <= t->inflight_frames * (300u + WIRE_HDR_BYTES)));
 	}
 }
 
@@ -400,7 +406,8 @@ must_complete(void)
 	bool all = false;
 
 	for (int i = 0; i < 2000 && !all; i++) {
-		if (cores[0].rx_next + 2 * WIRE_Q > HANDLES || cores[1].rx_next + 2 * WIRE_Q > HANDLES ||
+		if (cores[0].rx_next + 2 * WIRE_Q > HANDLES ||
+			cores[1].rx_next + 2 * WIRE_Q > HANDLES ||
 			cores[2].rx_next + 2 * WIRE_Q > HANDLES)
 			return;
 		good_turn(50);

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The engine, fed a hostile peer's messages to the endpoints for remote memory: any operation, key, offset,
- * length, runs, stride, bitmap, as questions to a target and as answers to an initiator with transfers under way.
- * Only the bytes of regions that may be written change; what is asked for and what is refused leaves nothing behind.
+ * The engine, fed a hostile peer's messages to the endpoints for remote memory: any operation, key,
+ * offset, length, runs, stride, bitmap, as questions to a target and as answers to an initiator
+ * with transfers under way. Only the bytes of regions that may be written change; what is asked for
+ * and what is refused leaves nothing behind.
  *
  * Design notes
- * 1. One real node, whose peer is known and silent, with DPDK but without hugepages; an input is a sequence of
- *    messages to one life of a context. Messages are handed to the engine where deliver.c does.
- * 2. An input's bytes choose among right values and wrong ones of each field: right keys are not guessed.
+ * 1. One real node, whose peer is known and silent, with DPDK but without hugepages; an input is a
+ *    sequence of messages to one life of a context. Messages are handed to the engine where
+ *    deliver.c does.
+ * 2. An input's bytes choose among right values and wrong ones of each field: right keys are not
+ *    guessed.
  */
 #include <sys/mman.h>
 
@@ -19,8 +22,8 @@
 #include "pmx/pmx.h"
 
 #define BYTES  65536u
-#define OFFERS 20 /* places of transfers that the library does not use here */
-#define REGION 8192u  /* in the middle of each half: the rest must not change */
+#define OFFERS 20    /* places of transfers that the library does not use here */
+#define REGION 8192u /* in the middle of each half: the rest must not change */
 #define AT     12288u
 #define PEER   1
 #define TURNS  20000000
@@ -34,23 +37,31 @@ static struct engine *e;
 struct target {
 	struct pmx_context *c;
 	struct channel *ch;
-	uint8_t *mapped, *private; /* BYTES each: regions at AT (read, write) and at BYTES / 2 + AT (read) */
+	uint8_t *mapped, *private; /* BYTES each: regions at AT (read, write) and at BYTES / 2 + AT
+				    * (read) */
 	struct pmx_remote r[4];    /* mapped: both, read; private: both, read */
 	pmx_transfer_id pulls[4];
-	uint8_t *into;             /* what the pulls ask for */
+	uint8_t *into; /* what the pulls ask for */
 };
 
 int
 LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	static char *eal[] = {"fuzz_transfer", "--no-huge", "-m", "128", "--no-pci", "--no-telemetry", "--no-shconf", "-l", "0",
-		"--log-level=*:error", NULL};
+	static char *eal[] = {"fuzz_transfer", "--no-huge", "-m", "128", "--no-pci",
+		"--no-telemetry", "--no-shconf", "-l", "0", "--log-level=*:error", NULL};
 	char error[256] = "";
-	struct pmx_node_params params = {.eal_argc = 10, .eal_argv = eal,
-		.config_text = "[node]\nid = 0\nname = fuzz\n[engine]\nidle = spin\n[link 0]\ndriver = loop\nport = fuzz\nrx_descriptors = 64\n"
-			       "tx_descriptors = 64\n[limits]\nmbufs = 2048\ncontexts = 2\nsend_buffers = 32\nreceive_buffers = 64\n"
-			       "transfer_frames = 64\nrequests = 16\ntransfers = 8\nevents = 4\nnodes = 8\npeers = 4\n"
-			       "[proto]\nrto_min_us = 100\nrto_max_us = 1000\nretries = 2\n[nodes]\n0 = auto\n1 = auto\n"};
+	struct pmx_node_params params = {
+		.eal_argc = 10,
+		.eal_argv = eal,
+		.config_text = "[node]\nid = 0\nname = fuzz\n[engine]\nidle = spin\n[link 0]\n"
+			       "driver = loop\nport = fuzz\nrx_descriptors = 64\n"
+			       "tx_descriptors = 64\n[limits]\nmbufs = 2048\ncontexts = 2\n"
+			       "send_buffers = 32\nreceive_buffers = 64\n"
+			       "transfer_frames = 64\nrequests = 16\ntransfers = 8\nevents = 4\n"
+			       "nodes = 8\npeers = 4\n"
+			       "[proto]\nrto_min_us = 100\nrto_max_us = 1000\nretries = 2\n"
+			       "[nodes]\n0 = auto\n1 = auto\n",
+	};
 
 	(void)argc, (void)argv;
 	if (pmx_node_start(&node, &params, error, sizeof(error)) != 0) {
@@ -68,8 +79,17 @@ offer(struct target *t, uint32_t place, uint8_t kind, const uint8_t *local)
 	struct transfer_desc *d = &channel_transfers(t->c->shm)[place];
 	struct submission *s = (struct submission *)slot_at(&t->c->sub, t->c->sub.pos)->body;
 
-	*d = (struct transfer_desc){.kind = kind, .flags = kind == TRANSFER_ACCEPT ? TRANSFER_OFFERED : 0, .node = PEER, .ctx = 1,
-		.id = TRANSFER_ID(place, 77), .memory = MEMORY_COPIED, .key = 5, .len = 4096, .local = (uintptr_t)local};
+	*d = (struct transfer_desc){
+		.kind = kind,
+		.flags = kind == TRANSFER_ACCEPT ? TRANSFER_OFFERED : 0,
+		.node = PEER,
+		.ctx = 1,
+		.id = TRANSFER_ID(place, 77),
+		.memory = MEMORY_COPIED,
+		.key = 5,
+		.len = 4096,
+		.local = (uintptr_t)local,
+	};
 	MUST(slot_room(&t->c->sub, 1));
 	s->op = SUBMIT_TRANSFER;
 	s->count = 0;
@@ -98,10 +118,16 @@ open_target(struct target *t)
 		uint8_t *base = i < 2 ? t->mapped : t->private;
 
 		MUST(pmx_area_register(t->c, i, base + (i % 2 ? BYTES / 2 : 0) + AT, REGION,
-			     i % 2 ? PMX_REMOTE_READ : PMX_REMOTE_READ | PMX_REMOTE_WRITE, &t->r[i]) == 0);
+			     i % 2 ? PMX_REMOTE_READ : PMX_REMOTE_READ | PMX_REMOTE_WRITE,
+			     &t->r[i]) == 0);
 	}
 	for (unsigned i = 0; i < 4; i++) {
-		const struct pmx_transfer pull = {.peer = {PEER, 1}, .key = 1, .local = t->into + i * (BYTES / 4) + 4096, .len = 4096};
+		const struct pmx_transfer pull = {
+			.peer = {PEER, 1},
+			.key = 1,
+			.local = t->into + i * (BYTES / 4) + 4096,
+			.len = 4096,
+		};
 
 		MUST(pmx_pull(t->c, &pull, &t->pulls[i]) == 0);
 	}
@@ -133,7 +159,8 @@ close_target(struct target *t)
 		pmx_node_poll(node);
 		MUST(i < TURNS);
 	}
-	MUST(rma_lane(e)->requests.head == NULL && rma_lane(e)->waiting == 0 && rma_lane(e)->events_waiting == 0);
+	MUST(rma_lane(e)->requests.head == NULL && rma_lane(e)->waiting == 0 &&
+		rma_lane(e)->events_waiting == 0);
 	MUST(rma_lane(e)->pins_used == 0 && rma_context(t->ch)->pins == 0);
 	MUST(e->counters[ENGINE_pins_granted] == e->counters[ENGINE_pins_released]);
 	MUST(t->ch->state == CHANNEL_CLOSED);
@@ -160,10 +187,16 @@ head_of(const struct target *t, struct input *in, struct wire_transfer *h, bool 
 	bool area = which & 64;
 
 	*h = (struct wire_transfer){
-		.op = !to_target ? WIRE_PULLED + op % 2 : op % 6 == 5 ? WIRE_UNPIN : op % 6 == 4 ? WIRE_ACCEPT : 1 + op % 6,
+		.op = !to_target      ? WIRE_PULLED + op % 2
+			: op % 6 == 5 ? WIRE_UNPIN
+			: op % 6 == 4 ? WIRE_ACCEPT
+				      : 1 + op % 6,
 		.flags = take8(in),
-		.id = wire_be32(to_target ? take16(in) : channel_transfers(t->c->shm)[which % 8].id),
-		.key = wire_be64(area ? which % 5 : which & 32 ? r->key : r->key ^ 1ull << which % 64),
+		.id = wire_be32(
+			to_target ? take16(in) : channel_transfers(t->c->shm)[which % 8].id),
+		.key = wire_be64(area        ? which % 5
+				: which & 32 ? r->key
+					     : r->key ^ 1ull << which % 64),
 		.at = wire_be64(near(in, area ? 0 : r->addr)),
 		.len = wire_be64(near(in, which & 16 ? REGION : 100)),
 		.offset = wire_be64(near(in, 0)),
@@ -174,8 +207,11 @@ head_of(const struct target *t, struct input *in, struct wire_transfer *h, bool 
 		h->zero = take16(in);
 	}
 	if (!(op & 64))
-		h->flags &= h->op == WIRE_PIN ? WIRE_T_HOLD : h->op == WIRE_UNPIN ? WIRE_T_LAST : to_target ?
-			WIRE_T_LAST | WIRE_T_NOTIFY | WIRE_T_RUNS | WIRE_T_STRIDE | WIRE_T_BITMAP : WIRE_T_LAST | WIRE_T_RUNS;
+		h->flags &= h->op == WIRE_PIN ? WIRE_T_HOLD
+			: h->op == WIRE_UNPIN ? WIRE_T_LAST
+			: to_target
+			? WIRE_T_LAST | WIRE_T_NOTIFY | WIRE_T_RUNS | WIRE_T_STRIDE | WIRE_T_BITMAP
+			: WIRE_T_LAST | WIRE_T_RUNS;
 	if (area && to_target && which & 8) {
 		h->flags |= WIRE_T_OFFER;
 		h->key = wire_be64(channel_transfers(t->c->shm)[OFFERS + which % 2].id);
@@ -194,7 +230,8 @@ one_message(struct target *t, struct input *in)
 	uint8_t how = take8(in);
 	bool to_target = how & 1;
 	uint32_t len = how & 2 ? take16(in) % sizeof(m.bytes) : take8(in);
-	const struct arrival a = {&m.h, m.bytes, len, how & 4 ? PEER : take8(in) % 4, how & 8 ? 1 : take8(in), NULL};
+	const struct arrival a = {&m.h, m.bytes, len, how & 4 ? PEER : take8(in) % 4,
+		how & 8 ? 1 : take8(in), NULL};
 
 	head_of(t, in, &m.h, to_target);
 	take(in, m.bytes, len);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Wire parsing, fed any bytes: reads nothing beyond them, and a frame that is accepted has its fields
- * within their ranges, is accepted again when it is written anew, and is plain only if it is right.
+ * Wire parsing, fed any bytes: reads nothing beyond them, and a frame that is accepted has its
+ * fields within their ranges, is accepted again when it is written anew, and is plain only if it is
+ * right.
  */
 #include "input.h"
 #include "wire/wire.h"
@@ -54,7 +55,8 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = {data, size};
-	uint32_t payload_max = WIRE_HOLES_MAX + take16(&in) % (WIRE_PAYLOAD_MAX - WIRE_HOLES_MAX + 1);
+	uint32_t payload_max = WIRE_HOLES_MAX +
+		take16(&in) % (WIRE_PAYLOAD_MAX - WIRE_HOLES_MAX + 1);
 	size_t len = in.left;
 	uint8_t *frame = malloc(len ? len : 1); /* its own: a byte beyond it is found */
 
@@ -67,10 +69,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	else
 		MUST(v <= WIRE_BAD_FIELD);
 	if (len >= WIRE_HDR_BYTES) {
-		uint64_t head = wire_head(WIRE_DATA, wire_be16(h->src_node), wire_be16(h->dst_node));
+		uint64_t head = wire_head(WIRE_DATA, wire_be16(h->src_node),
+			wire_be16(h->dst_node));
 		uint32_t ctxs = wire_ctxs(wire_be16(h->src_ctx), wire_be16(h->dst_ctx));
 
-		if (wire_is_plain(h, (uint32_t)len, head, ctxs) && len - WIRE_HDR_BYTES <= payload_max)
+		if (wire_is_plain(h, (uint32_t)len, head, ctxs) &&
+			len - WIRE_HDR_BYTES <= payload_max)
 			MUST(v == WIRE_OK);
 	}
 	free(frame);

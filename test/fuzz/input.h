@@ -58,7 +58,7 @@ take32(struct input *in)
 #define MUST(x)                                                                                    \
 	do {                                                                                       \
 		if (!(x)) {                                                                        \
-			fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #x);         \
+			fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #x);          \
 			abort();                                                                   \
 		}                                                                                  \
 	} while (0)

@@ -20,8 +20,8 @@
 #include "pmx/pmx.h"
 
 #define NODES_MAX    4
-#define CONTEXTS_MAX 64   /* of a node */
-#define OUTSTANDING  8    /* messages of a context that are not done with */
+#define CONTEXTS_MAX 64 /* of a node */
+#define OUTSTANDING  8  /* messages of a context that are not done with */
 #define LEN_MAX      16384
 #define SLEEP_US     2000 /* longest sleep while sends are outstanding */
 #define STUCK_S      60
@@ -289,7 +289,9 @@ finish(struct worker *w)
 		}
 		receive(w, true);
 		if (now_s() > end)
-			fail(w, "%u of %u heard that all was sent, %u said so, %u sends outstanding",
+			fail(w,
+				"%u of %u heard that all was sent, %u said so, %u sends "
+				"outstanding",
 				said, all, w->ends, w->outstanding);
 	}
 }
@@ -310,8 +312,10 @@ main(int argc, char **argv)
 	struct pmx_node *node;
 
 	if (argc != 8) {
-		fputs("Usage: allpairs INSTANCE FIRST-CONTEXT CONTEXTS NODES CONTEXTS-PER-NODE SECONDS "
-		      "GO-FILE\nStarts to talk when GO-FILE exists.\n", stderr);
+		fputs("Usage: allpairs INSTANCE FIRST-CONTEXT CONTEXTS NODES CONTEXTS-PER-NODE "
+		      "SECONDS GO-FILE\n"
+		      "Starts to talk when GO-FILE exists.\n",
+			stderr);
 		return 2;
 	}
 	unsigned first = (unsigned)atoi(argv[2]), count = (unsigned)atoi(argv[3]);
@@ -350,8 +354,9 @@ main(int argc, char **argv)
 		const struct worker *w = &workers[i];
 
 		pthread_join(w->thread, NULL);
-		printf("context %u %u completed %lu received %lu bytes %lu sleeps %lu\n", w->own.node,
-			w->own.context, w->completed, w->received, w->bytes, w->sleeps);
+		printf("context %u %u completed %lu received %lu bytes %lu sleeps %lu\n",
+			w->own.node, w->own.context, w->completed, w->received, w->bytes,
+			w->sleeps);
 	}
 	pmx_node_close(node);
 	return failed ? 1 : 0;

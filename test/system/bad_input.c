@@ -93,7 +93,8 @@ start(unsigned i, int argc, char **argv)
 	snprintf(text, sizeof(text),
 		"[node]\nid = %u\nname = bad%u\n[engine]\nidle = yield\n"
 		"[link 0]\ndriver = udp\nlisten = 127.0.0.1:%u\nmtu = 1500\n"
-		"[limits]\nmbufs = 8192\ncontexts = 8\nmessage_max = 100000\nnodes = 16\npeers = 12\n"
+		"[limits]\nmbufs = 8192\ncontexts = 8\nmessage_max = 100000\nnodes = 16\n"
+		"peers = 12\n"
 		"[proto]\nrto_min_us = 200\nrto_max_us = 4000\nretries = 6\n"
 		"[nodes]\n0 = 127.0.0.1:%u\n1 = 127.0.0.1:%u\n2 = 127.0.0.1:%u\n",
 		i, i, port + i, port, port + 1, port + 2);
@@ -233,7 +234,8 @@ sends(void)
 	struct pmx_context *a = open_context(0, 1), *again;
 	struct pmx_context *b = open_context(1, 1);
 	struct pmx_context_params taken = {.context = 1}, beyond = {.context = 8},
-		greedy = {.context = 2, .receive_buffers = 8000}, more = {.context = 2, .send_buffers = 257};
+				  greedy = {.context = 2, .receive_buffers = 8000},
+				  more = {.context = 2, .send_buffers = 257};
 	struct pmx_buffer buf, wrong = {.first = 300, .segments = 1, .len = 1};
 	uint32_t most = pmx_get_max_message(a);
 
@@ -243,16 +245,16 @@ sends(void)
 	check("truncate_buffer__longer", pmx_truncate_buffer(a, &buf, most + 1) == -EINVAL, "");
 	check("buffer_write__beyond", pmx_buffer_write(a, &buf, most, "x", 1) == -EINVAL, "");
 	pmx_discard_buffer(a, &buf);
-	check("send__not_a_buffer",
-		pmx_send(a, (struct pmx_addr){1, 1}, &wrong, NULL) == -EINVAL, "");
+	check("send__not_a_buffer", pmx_send(a, (struct pmx_addr){1, 1}, &wrong, NULL) == -EINVAL,
+		"");
 	check("send__well", outcome(a, (struct pmx_addr){1, 1}, 100) == 1, "");
-	check("send__node_not_in_config",
-		outcome(a, (struct pmx_addr){9, 1}, 100) == -EHOSTUNREACH, "");
+	check("send__node_not_in_config", outcome(a, (struct pmx_addr){9, 1}, 100) == -EHOSTUNREACH,
+		"");
 	check("send__node_beyond_limit",
 		outcome(a, (struct pmx_addr){65534, 1}, 100) == -EHOSTUNREACH, "");
 	check("send__node_silent", outcome(a, (struct pmx_addr){2, 1}, 100) == -EHOSTUNREACH, "");
-	check("send__context_not_open",
-		outcome(a, (struct pmx_addr){1, 5}, 100) == -ECONNREFUSED, "");
+	check("send__context_not_open", outcome(a, (struct pmx_addr){1, 5}, 100) == -ECONNREFUSED,
+		"");
 	check("send__context_not_open_long",
 		outcome(a, (struct pmx_addr){1, 5}, 4000) == -ECONNREFUSED, "");
 	check("send__context_beyond_limit",
@@ -263,7 +265,8 @@ sends(void)
 		outcome(a, (struct pmx_addr){0, 60000}, 100) == -ECONNREFUSED, "");
 	check("send__well_after_all", outcome(a, (struct pmx_addr){1, 1}, 4000) == 1, "");
 	check("context_open__taken", pmx_context_open(&again, nodes[0], &taken) == -EBUSY, "");
-	check("context_open__beyond_limit", pmx_context_open(&again, nodes[0], &beyond) == -EINVAL, "");
+	check("context_open__beyond_limit", pmx_context_open(&again, nodes[0], &beyond) == -EINVAL,
+		"");
 	check("context_open__more_than_pool",
 		pmx_context_open(&again, nodes[0], &greedy) == -ENOSPC, "");
 	check("context_open__more_than_config",
@@ -279,8 +282,11 @@ static int injector;
 static void
 inject(const void *frame, uint32_t len)
 {
-	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port),
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in to = {
+		.sin_family = AF_INET,
+		.sin_port = htons((uint16_t)port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
 
 	sendto(injector, frame, len, 0, (struct sockaddr *)&to, sizeof(to));
 }
@@ -302,7 +308,8 @@ right_header(enum wire_type type)
 
 /* Send one frame 10 times; exactly the given counter grows by that. */
 static void
-expect(const char *name, const void *frame, uint32_t len, const uint64_t *counter, struct pair *pair)
+expect(const char *name, const void *frame, uint32_t len, const uint64_t *counter,
+	struct pair *pair)
 {
 	const struct engine *e = engine_of(0);
 	uint64_t before = *counter, drops[2] = {0};
@@ -313,10 +320,10 @@ expect(const char *name, const void *frame, uint32_t len, const uint64_t *counte
 		for (unsigned i = 0; i < PROTO_COUNTER_COUNT; i++) {
 			const uint64_t *drop = &proto_counters(e->proto)[i];
 
-			/* what the pair itself may cause; and who was asked to shake hands for the sake of an earlier frame
-			 * answers in his time */
-			if (strncmp(proto_counter_info[i].name, "drop_", 5) == 0 && i != PROTO_drop_old &&
-				(i != PROTO_drop_nonce || drop == counter))
+			/* what the pair itself may cause; and who was asked to shake hands for the
+			 * sake of an earlier frame answers in his time */
+			if (strncmp(proto_counter_info[i].name, "drop_", 5) == 0 &&
+				i != PROTO_drop_old && (i != PROTO_drop_nonce || drop == counter))
 				drops[k] += *drop;
 		}
 		for (unsigned i = 0; i < ENGINE_COUNTER_COUNT; i++) {
@@ -422,7 +429,8 @@ fuzz(struct pair *pair, unsigned count, bool own)
 			memcpy(frame + k, &r, len - k < 8 ? len - k : 8);
 		}
 		if ((own || i % 4 != 0) && len >= WIRE_HDR_BYTES) {
-			struct wire_hdr right = right_header(1 + random_next() % (WIRE_TYPE_COUNT - 1));
+			struct wire_hdr right = right_header(
+				1 + random_next() % (WIRE_TYPE_COUNT - 1));
 
 			right.payload_len = wire_be16((uint16_t)(len - WIRE_HDR_BYTES));
 			right.flags = wire_be16(random_next() & WIRE_F_ALL);
@@ -430,7 +438,9 @@ fuzz(struct pair *pair, unsigned count, bool own)
 			right.ack = h->ack;
 			right.echo = own ? 0 : h->echo;
 			right.msg_len = wire_be32((uint32_t)random_next() % 3000);
-			right.frag_off = random_next() % 2 ? 0 : wire_be32((uint32_t)random_next() % 3000);
+			right.frag_off = random_next() % 2
+				? 0
+				: wire_be32((uint32_t)random_next() % 3000);
 			right.credit = h->credit;
 			*h = right;
 			if (!own) {
@@ -487,12 +497,15 @@ frames(unsigned count)
 	injector = socket(AF_INET, SOCK_DGRAM, 0);
 	check("frames__before", pair_goes_on(&pair, 100), "no messages");
 	each_kind(&pair);
-	check("frames__pair_undisturbed", pair_goes_on(&pair, 1000), "messages are wrong or missing");
+	check("frames__pair_undisturbed", pair_goes_on(&pair, 1000),
+		"messages are wrong or missing");
 	fuzz(&pair, count, false);
 	check("fuzz__strangers_pair_undisturbed", pair_goes_on(&pair, 1000),
 		"messages are wrong or missing");
-	check("fuzz__strangers_no_error", count_of(0, PROTO_messages_failed) == 0 &&
-		count_of(1, PROTO_messages_failed) == 0 && count_of(0, PROTO_peer_restarts) == 0,
+	check("fuzz__strangers_no_error",
+		count_of(0, PROTO_messages_failed) == 0 &&
+			count_of(1, PROTO_messages_failed) == 0 &&
+			count_of(0, PROTO_peer_restarts) == 0,
 		"messages failed, or a peer was taken for restarted");
 	fuzz(&pair, count, true);
 	check("fuzz__session_pair_undisturbed", pair_goes_on(&pair, 1000),
@@ -500,8 +513,8 @@ frames(unsigned count)
 	check("fuzz__pair_ends", pair_end(&pair), "messages are missing");
 	counters_add_up("fuzz__counters_add_up");
 	printf("# rx %lu accepted %lu short %lu truncated %lu oversized %lu version %lu type %lu "
-	       "flags %lu field %lu session %lu nonce %lu unopened %lu absent %lu old %lu beyond %lu "
-	       "no_path %lu no_flow %lu full %lu\n",
+	       "flags %lu field %lu session %lu nonce %lu unopened %lu absent %lu old %lu beyond "
+	       "%lu no_path %lu no_flow %lu full %lu\n",
 		count_of(0, PROTO_rx_frames), count_of(0, PROTO_rx_accepted),
 		engine_of(0)->counters[ENGINE_drop_short], count_of(0, PROTO_drop_truncated),
 		count_of(0, PROTO_drop_oversized), count_of(0, PROTO_drop_version),
@@ -624,8 +637,10 @@ client(unsigned rounds)
 		e->counters[ENGINE_bad_positions], e->counters[ENGINE_submissions]);
 	check("client__bad_submissions", e->counters[ENGINE_bad_submissions] > 0, "none counted");
 	check("client__bad_releases", e->counters[ENGINE_bad_releases] > 0, "none counted");
-	check("client__local_neighbours", pair_goes_on(&pair, 500), "messages are wrong or missing");
-	check("client__remote_neighbours", pair_goes_on(&remote, 500), "messages are wrong or missing");
+	check("client__local_neighbours", pair_goes_on(&pair, 500),
+		"messages are wrong or missing");
+	check("client__remote_neighbours", pair_goes_on(&remote, 500),
+		"messages are wrong or missing");
 	check("client__local_ends", pair_end(&pair), "messages are missing");
 	check("client__remote_ends", pair_end(&remote), "messages are missing");
 	pmx_context_close(pair.end[0]);
@@ -641,8 +656,10 @@ client(unsigned rounds)
 	/* the udp driver holds a burst of empty ones, sometimes fewer */
 	snprintf(why, sizeof(why), "%u of %u", after, before);
 	check("client__buffers_back", after >= before && after <= before + 32, why);
-	check("client__quotas_back", atomic_load(&nodes[0]->embedded->mbufs_left) ==
-		atomic_load(&nodes[1]->embedded->mbufs_left), "mbufs stay promised");
+	check("client__quotas_back",
+		atomic_load(&nodes[0]->embedded->mbufs_left) ==
+			atomic_load(&nodes[1]->embedded->mbufs_left),
+		"mbufs stay promised");
 }
 
 /* A position that cannot be, from a context that receives. */
@@ -667,8 +684,8 @@ positions(void)
 int
 main(int argc, char **argv)
 {
-	char *eal[] = {argv[0], "--no-huge", "-m", "256", "--no-pci", "--no-telemetry", "--no-shconf",
-		"-l", "0-1", "--log-level=*:error", NULL};
+	char *eal[] = {argv[0], "--no-huge", "-m", "256", "--no-pci", "--no-telemetry",
+		"--no-shconf", "-l", "0-1", "--log-level=*:error", NULL};
 
 	if (argc < 3) {
 		fputs("Usage: bad_input sends|frames|client PORT [COUNT [SEED]]\n", stderr);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A process that registered memory calls exec, and its new program has other memory at the same address: nobody
- * writes there. The target is this program twice, without address space randomisation; the pusher attaches to
- * the same primary. exec.sh runs it.
+ * A process that registered memory calls exec, and its new program has other memory at the same
+ * address: nobody writes there. The target is this program twice, without address space
+ * randomisation; the pusher attaches to the same primary. exec.sh runs it.
  *
  * Usage: exec INSTANCE
  */
@@ -55,7 +55,8 @@ first(const char *instance, int out, int in)
 	char word;
 	int e = pmx_register(ctx, memory, BYTES, PMX_REMOTE_WRITE, &remote);
 
-	if (e != 0 || write(out, &remote, sizeof(remote)) != sizeof(remote) || read(in, &word, 1) != 1) {
+	if (e != 0 || write(out, &remote, sizeof(remote)) != sizeof(remote) ||
+		read(in, &word, 1) != 1) {
 		fprintf(stderr, "exec: the target: %s\n", pmx_strerror(e));
 		exit(2);
 	}
@@ -70,7 +71,8 @@ second(void)
 	sleep_ms(1500);
 	for (uint32_t i = 0; i < BYTES; i++) {
 		if (memory[i] != 0) {
-			fprintf(stderr, "exec: byte %u of the new program's memory was written\n", i);
+			fprintf(stderr, "exec: byte %u of the new program's memory was written\n",
+				i);
 			return 1;
 		}
 	}
@@ -80,7 +82,13 @@ second(void)
 static int
 push(struct pmx_context *ctx, const struct pmx_remote *r, uint8_t *bytes)
 {
-	const struct pmx_transfer t = {.peer = r->owner, .key = r->key, .remote = r->addr, .local = bytes, .len = BYTES};
+	const struct pmx_transfer t = {
+		.peer = r->owner,
+		.key = r->key,
+		.remote = r->addr,
+		.local = bytes,
+		.len = BYTES,
+	};
 	pmx_transfer_id id;
 	int e = pmx_push(ctx, &t, &id);
 
@@ -124,6 +132,7 @@ main(int argc, char **argv)
 	sleep_ms(500);
 	after = push(ctx, &remote, bytes);
 	waitpid(child, &status, 0);
-	printf("# before exec: %s; after: %s\n", before == 1 ? "done" : pmx_strerror(before), pmx_strerror(after));
+	printf("# before exec: %s; after: %s\n", before == 1 ? "done" : pmx_strerror(before),
+		pmx_strerror(after));
 	return before == 1 && after < 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : 1;
 }

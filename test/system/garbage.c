@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A client that writes garbage into all of its shared memory while the engine reads it: random bytes anywhere, submissions
- * that look right and are not, floods of right ones, positions of any value; it never receives. garbage.sh runs it beside
- * others.
+ * A client that writes garbage into all of its shared memory while the engine reads it: random
+ * bytes anywhere, submissions that look right and are not, floods of right ones, positions of any
+ * value; it never receives. garbage.sh runs it beside others.
  *
  *   garbage INSTANCE CONTEXT SECONDS SEED
  */
@@ -18,7 +18,8 @@
 #include "client/client.h"
 
 #define LIFE_US 400000 /* then it opens its context anew, and does other things wrong */
-#define SPARED  2      /* context number of the others: what is sent there is right, and theirs to wonder about */
+/* context number of the others: what is sent there is right, and theirs to wonder about */
+#define SPARED  2
 
 static uint64_t seed;
 static struct transfer_desc *descs; /* of the context: what the header says is garbage soon */
@@ -84,8 +85,10 @@ describe(struct pmx_context *ctx, uint32_t place)
 static bool
 submit(struct pmx_context *ctx)
 {
-	static const uint8_t ops[] = {SUBMIT_SEND, SUBMIT_SEND, SUBMIT_SEND, SUBMIT_MATCHED, SUBMIT_MORE, SUBMIT_RELEASE, SUBMIT_SELECT,
-		SUBMIT_TRANSFER, SUBMIT_FRAME, SUBMIT_REGISTER, SUBMIT_DEREGISTER, SUBMIT_CANCEL, SUBMIT_RECEIVE, SUBMIT_FORGET, 0, 255};
+	static const uint8_t ops[] = {SUBMIT_SEND, SUBMIT_SEND, SUBMIT_SEND, SUBMIT_MATCHED,
+		SUBMIT_MORE, SUBMIT_RELEASE, SUBMIT_SELECT, SUBMIT_TRANSFER, SUBMIT_FRAME,
+		SUBMIT_REGISTER, SUBMIT_DEREGISTER, SUBMIT_CANCEL, SUBMIT_RECEIVE, SUBMIT_FORGET, 0,
+		255};
 	struct submission *s;
 
 	if (!slot_room(&ctx->sub, 1))
@@ -98,8 +101,10 @@ submit(struct pmx_context *ctx)
 		s->send.dst_node = (uint16_t)(draw() % 4 ? draw() % 2 : number(3));
 		s->send.dst_ctx = (uint16_t)(draw() % 2 ? ctx->ctx : number(8));
 		s->send.dst_ctx += s->send.dst_ctx == SPARED;
-		s->send.len = (uint32_t)(draw() % 2 ? draw() % ctx->frag_len : number(ctx->max_message));
-		s->send.buf[0] = (uint16_t)(draw() % 4 ? draw() % ctx->send_buffers : number(ctx->send_buffers));
+		s->send.len = (uint32_t)(draw() % 2 ? draw() % ctx->frag_len
+						    : number(ctx->max_message));
+		s->send.buf[0] = (uint16_t)(draw() % 4 ? draw() % ctx->send_buffers
+						       : number(ctx->send_buffers));
 	} else if (s->op == SUBMIT_TRANSFER || s->op == SUBMIT_CANCEL) {
 		s->transfer = (uint32_t)number(ctx->transfer_count);
 		if (s->transfer < ctx->transfer_count)
@@ -125,7 +130,8 @@ write_garbage(struct pmx_context *ctx)
 {
 	struct channel_shm *shm = ctx->shm;
 	uint8_t *base = (uint8_t *)shm;
-	/* the engine tells there what it took: left alone, or there would be nothing more to say to it */
+	/* the engine tells there what it took: left alone, or there would be nothing more to say to
+	 * it */
 	const uint64_t spared = offsetof(struct channel_shm, submissions_pos);
 	uint64_t at, end = region;
 
@@ -169,20 +175,21 @@ main(int argc, char **argv)
 	if (argc < 5)
 		return 2;
 	const struct pmx_context_params params = {.context = (uint16_t)atoi(argv[2])};
-	int64_t end = context_now_us() + atoll(argv[3]) * 1000000;
+	int64_t end = ctx_now_us() + atoll(argv[3]) * 1000000;
 
 	seed = strtoull(argv[4], NULL, 0) * 0x9E3779B97F4A7C15u + 1;
 	int result = pmx_node_attach(&node, argv[1], -1);
 
-	while (result == 0 && context_now_us() < end) {
-		int64_t life = context_now_us() + LIFE_US;
+	while (result == 0 && ctx_now_us() < end) {
+		int64_t life = ctx_now_us() + LIFE_US;
 
-		while ((result = pmx_context_open(&ctx, node, &params)) == -EBUSY && context_now_us() < end)
+		while ((result = pmx_context_open(&ctx, node, &params)) == -EBUSY &&
+			ctx_now_us() < end)
 			usleep(1000); /* its last life is seen off */
-		life = context_now_us() + LIFE_US;
+		life = ctx_now_us() + LIFE_US;
 		if (result == -EBUSY)
 			result = 0;
-		if (result != 0 || context_now_us() >= end)
+		if (result != 0 || ctx_now_us() >= end)
 			break;
 		kinds = counts[LIVES]++ % 16;
 		const int doorbell = ctx->doorbell;
@@ -192,7 +199,7 @@ main(int argc, char **argv)
 		/* what the library would believe of the memory */
 		const struct pmx_context mine = *ctx;
 
-		while (context_now_us() < life && context_now_us() < end) {
+		while (ctx_now_us() < life && ctx_now_us() < end) {
 			for (unsigned i = 0; i < 64; i++) {
 				if (draw() % 8 && submit(ctx))
 					continue;
@@ -207,8 +214,8 @@ main(int argc, char **argv)
 		ctx->pieces_used = 0;
 		pmx_context_close(ctx);
 	}
-	printf("# %lu lives, %lu submissions, %lu times bytes anywhere, %lu positions\n", counts[LIVES], counts[SLOTS], counts[BYTES],
-		counts[POSITIONS]);
+	printf("# %lu lives, %lu submissions, %lu times bytes anywhere, %lu positions\n",
+		counts[LIVES], counts[SLOTS], counts[BYTES], counts[POSITIONS]);
 	if (result != 0)
 		fprintf(stderr, "garbage: %s\n", pmx_strerror(result));
 	fflush(stdout);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Many to one over real links: nodes embedded in one process, each with a memif port behind the fault
- * link (delay), all joined by a switch in another process. The switch's port to node 0 has a rate and
- * a drop-tail queue (the fault model's). Each sender has 1 MB for node 0; how long does that take?
+ * Many to one over real links: nodes embedded in one process, each with a memif port behind the
+ * fault link (delay), all joined by a switch in another process. The switch's port to node 0 has a
+ * rate and a drop-tail queue (the fault model's). Each sender has 1 MB for node 0; how long does
+ * that take?
  *
- *   gather switch SENDERS SOCKET RATE_MBITS QUEUE_BYTES: says "ready"; at SIGTERM "drops N frames N"
- *   gather nodes SENDERS SOCKET RATE_MBITS CONFIG_LINES: "senders N rate PART silence_ms X timeouts N"
+ *   gather switch SENDERS SOCKET RATE_MBITS QUEUE_BYTES: says "ready"; at SIGTERM "drops N frames
+ *   N" gather nodes SENDERS SOCKET RATE_MBITS CONFIG_LINES: "senders N rate PART silence_ms X
+ *   timeouts N"
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -83,7 +85,8 @@ drain_queue(void)
 	uint16_t n = 0;
 	uint64_t now = now_ns();
 
-	while (n < BURST && waiting_head != waiting_tail && waiting[waiting_head % WAITING].at <= now)
+	while (n < BURST && waiting_head != waiting_tail &&
+		waiting[waiting_head % WAITING].at <= now)
 		out[n++] = waiting[waiting_head++ % WAITING].mbuf;
 	send_or_drop(ports[0], out, n);
 }
@@ -97,8 +100,10 @@ run_switch(void)
 			uint16_t n = rte_eth_rx_burst(ports[i], 0, in, BURST);
 
 			for (uint16_t k = 0; k < n; k++) {
-				const struct rte_ether_hdr *h = rte_pktmbuf_mtod(in[k], struct rte_ether_hdr *);
-				unsigned to = h->dst_addr.addr_bytes[5]; /* auto: 02:50:4d:00:node */
+				const struct rte_ether_hdr *h = rte_pktmbuf_mtod(in[k],
+					struct rte_ether_hdr *);
+				/* auto: 02:50:4d:00:node */
+				unsigned to = h->dst_addr.addr_bytes[5];
 
 				if (to == 0)
 					queue_to_receiver(in[k]);
@@ -142,12 +147,14 @@ start_node(unsigned i, const char *more)
 		"[node]\nid = %u\nname = gather%u\n[engine]\nidle = spin\n"
 		"[link 0]\ndriver = ethdev\nport = net_memif%u\nmtu = %u\nrx_descriptors = 1024\n"
 		"tx_descriptors = 256\nfault = delay=5us\n"
-		"[limits]\nmbufs = %u\ncontexts = 1\nsend_buffers = 1024\nreceive_buffers = %u\nnodes = 64\npeers = 64\n"
+		"[limits]\nmbufs = %u\ncontexts = 1\nsend_buffers = 1024\nreceive_buffers = %u\n"
+		"nodes = 64\npeers = 64\n"
 		"[proto]\n%s\n[nodes]\n",
 		i, i, i, MTU, i == 0 ? 12288 : 4096, i == 0 ? 8192 : 64, more);
 
 	for (unsigned k = 0; k < count; k++)
-		at += snprintf(text + at, sizeof(text) - (size_t)at, "%u = 02:50:4d:00:00:%02x\n", k, k);
+		at += snprintf(text + at, sizeof(text) - (size_t)at, "%u = 02:50:4d:00:00:%02x\n",
+			k, k);
 	if (pmx_node_start(&nodes[i], &params, error, sizeof(error)) != 0) {
 		fprintf(stderr, "gather: %s\n", error);
 		return 1;
@@ -188,7 +195,9 @@ gather(uint32_t len, unsigned pieces, double *silence)
 		left[i] = pieces;
 	while (missing > 0) {
 		for (unsigned i = 1; i < count; i++) {
-			if (left[i] && pmx_send_copy(ctxs[i], (struct pmx_addr){0, 0}, data, len, NULL) == 0)
+			if (left[i] &&
+				pmx_send_copy(ctxs[i], (struct pmx_addr){0, 0}, data, len, NULL) ==
+					0)
 				left[i]--;
 			pmx_sends_pending(ctxs[i]);
 		}
@@ -214,14 +223,16 @@ gather(uint32_t len, unsigned pieces, double *silence)
 static int
 start_eal(char *program, const char *role, const char *socket, const char *cpu)
 {
-	char *eal[16 + NODES_MAX] = {program, "--no-pci", "--in-memory", "-m", "640", "--no-telemetry", "-l", strdup(cpu),
-		"--log-level=*:error"};
+	char *eal[16 + NODES_MAX] = {program, "--no-pci", "--in-memory", "-m", "640",
+		"--no-telemetry", "-l", strdup(cpu), "--log-level=*:error"};
 	int n = 9;
 
 	for (unsigned i = 0; i < count; i++) {
 		char text[256];
 
-		snprintf(text, sizeof(text), "--vdev=net_memif%u,role=%s,id=%u,socket=%s,socket-abstract=no", i, role, i, socket);
+		snprintf(text, sizeof(text),
+			"--vdev=net_memif%u,role=%s,id=%u,socket=%s,socket-abstract=no", i, role, i,
+			socket);
 		eal[n++] = strdup(text);
 	}
 	return rte_eal_init(n, eal) < 0;
@@ -237,8 +248,10 @@ on_term(int signal)
 static int
 switch_main(char **argv)
 {
-	const struct fault_config port = {.rate_bps = strtoull(argv[4], NULL, 0) * 1000000,
-		.queue_bytes = strtoull(argv[5], NULL, 0)};
+	const struct fault_config port = {
+		.rate_bps = strtoull(argv[4], NULL, 0) * 1000000,
+		.queue_bytes = strtoull(argv[5], NULL, 0),
+	};
 
 	signal(SIGTERM, on_term);
 	if (start_eal(argv[0], "server", argv[3], "1") != 0)
@@ -253,7 +266,8 @@ switch_main(char **argv)
 	puts("ready");
 	fflush(stdout);
 	run_switch();
-	printf("drops %lu frames %lu\n", bottleneck.counters.dropped[FAULT_QUEUE], bottleneck.counters.frames);
+	printf("drops %lu frames %lu\n", bottleneck.counters.dropped[FAULT_QUEUE],
+		bottleneck.counters.frames);
 	return 0;
 }
 
@@ -278,7 +292,8 @@ nodes_main(char **argv)
 	for (unsigned i = 1; i < count; i++)
 		timeouts += proto_counters(nodes[i]->embedded->engines[0].proto)[PROTO_timeouts];
 	printf("senders %u rate %.3f silence_ms %.2f timeouts %lu\n", count - 1,
-		(count - 1) * PIECES * (double)PIECE * 8 / seconds / bps / part, silence * 1e3, timeouts);
+		(count - 1) * PIECES * (double)PIECE * 8 / seconds / bps / part, silence * 1e3,
+		timeouts);
 	return 0;
 }
 
@@ -288,7 +303,8 @@ main(int argc, char **argv)
 	count = argc == 6 ? (unsigned)atoi(argv[2]) + 1 : 0;
 	if (count < 2 || count > NODES_MAX) {
 		fputs("Usage: gather switch SENDERS SOCKET RATE_MBITS QUEUE_BYTES\n"
-		      "       gather nodes SENDERS SOCKET RATE_MBITS CONFIG_LINES\n", stderr);
+		      "       gather nodes SENDERS SOCKET RATE_MBITS CONFIG_LINES\n",
+			stderr);
 		return 2;
 	}
 	return strcmp(argv[1], "switch") == 0 ? switch_main(argv) : nodes_main(argv);

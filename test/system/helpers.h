@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What system tests in C have in common: the time, the first failure, numbers that a seed decides. Included by one
- * program's one file, which sets PROGRAM before.
+ * What system tests in C have in common: the time, the first failure, numbers that a seed decides.
+ * Included by one program's one file, which sets PROGRAM before.
  */
 #ifndef PMX_TEST_HELPERS_H
 #define PMX_TEST_HELPERS_H

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Thin clients that do what they can against the primary and others, and those others. hostile.sh runs them side by side.
+ * Thin clients that do what they can against the primary and others, and those others. hostile.sh
+ * runs them side by side.
  *
  * Others, by the library:
- *   hostile bystander INSTANCE CONTEXT   messages between CONTEXT and the one after it, sleeping for each; a line at SIGUSR1
- *   hostile open      INSTANCE CONTEXT SECONDS  attaches, opens, sends itself a message, closes: within so many seconds
+ *   hostile bystander INSTANCE CONTEXT messages between CONTEXT and the one after it, sleeping for
+ *   each; a line at SIGUSR1
+ *   hostile open INSTANCE CONTEXT SECONDS attaches, opens, sends itself a message, closes: within
+ *   so many seconds
  *   hostile hold      INSTANCE CONTEXT   opens it, and never looks at it
  *   hostile sleeper   INSTANCE CONTEXT   is every wake-up there, and none that nobody caused?
  *   hostile flood     INSTANCE CONTEXT TO  sends to context TO until no more can be sent
  *
  * Hostile ones, by the socket. They say what they did, and stay until they are killed:
- *   hostile wake   INSTANCE CONTEXT      makes its descriptors block who writes to them, and asks to be woken
+ *   hostile wake INSTANCE CONTEXT makes its descriptors block who writes to them, and asks to be
+ *   woken
  *   hostile keep   INSTANCE CONTEXT HOW  uses the descriptors of a context that it has closed
  *   hostile close  INSTANCE HOW          passes descriptors that are slow to close
  *   hostile large  INSTANCE CONTEXT MIB  gives more memory than it may
@@ -44,12 +48,12 @@
 #define PROGRAM "hostile"
 #include "helpers.h"
 
-#define PAGE       4096u
-#define LIFE_S     280     /* nothing here runs longer */
-#define ANSWER_MS  30000   /* hostile ones wait so long for an answer */
-#define GIVEN_MAX  250     /* descriptors of a message: the kernel's limit is 253 */
-#define LINGER_S   30
-#define MIB        (1ul << 20)
+#define PAGE      4096u
+#define LIFE_S    280   /* nothing here runs longer */
+#define ANSWER_MS 30000 /* hostile ones wait so long for an answer */
+#define GIVEN_MAX 250   /* descriptors of a message: the kernel's limit is 253 */
+#define LINGER_S  30
+#define MIB       (1ul << 20)
 
 /* ------------------------------------------------------------------ others */
 
@@ -113,7 +117,9 @@ send_number(struct pmx_context *from, const struct pmx_context *to, uint64_t n)
 {
 	int result;
 
-	while ((result = pmx_send_copy(from, pmx_context_addr(to), &n, sizeof(n), NULL)) == -EAGAIN || result == -ENOBUFS)
+	while ((result = pmx_send_copy(from, pmx_context_addr(to), &n, sizeof(n), NULL)) ==
+			-EAGAIN ||
+		result == -ENOBUFS)
 		sched_yield();
 	if (result != 0)
 		die("pmx_send_copy", result);
@@ -165,7 +171,8 @@ bystander(const char *instance, uint16_t number)
 	}
 }
 
-/* As many tries as time allows: a number may be still in use, and a primary that is busy may turn one away. */
+/* As many tries as time allows: a number may be still in use, and a primary that is busy may turn
+ * one away. */
 static int
 open_within(const char *instance, uint16_t number, double seconds)
 {
@@ -205,7 +212,8 @@ hold(const char *instance, uint16_t number)
 	stay("open");
 }
 
-/* It looks only some time after the message: who takes wake-ups that are others' has had time for it. */
+/* It looks only some time after the message: who takes wake-ups that are others' has had time for
+ * it. */
 static int
 sleeper(const char *instance, uint16_t number)
 {
@@ -293,11 +301,17 @@ ask(int sock, struct attach_request *request, int give, struct attach_reply *rep
 	struct pollfd p = {.fd = sock, .events = POLLIN};
 	char room[CMSG_SPACE(2 * sizeof(int))];
 	struct iovec iov = {reply, sizeof(*reply)};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
+	struct msghdr m = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = room,
+		.msg_controllen = sizeof(room),
+	};
 
 	request->abi = CHANNEL_ABI;
 	request->pid = getpid();
-	if (passing_send(sock, request, sizeof(*request), &give, give >= 0, 0) != (ssize_t)sizeof(*request))
+	if (passing_send(sock, request, sizeof(*request), &give, give >= 0, 0) !=
+		(ssize_t)sizeof(*request))
 		return -EPIPE;
 	if (poll(&p, 1, ANSWER_MS) != 1)
 		return -ETIMEDOUT;
@@ -365,7 +379,8 @@ raw_open(struct raw *r, int sock, uint16_t number)
 	r->shm = mmap(NULL, r->len, PROT_READ | PROT_WRITE, MAP_SHARED, r->memory, 0);
 	if (r->shm == MAP_FAILED)
 		die("mmap", -errno);
-	slot_end_init(&r->sub, channel_submissions(r->shm), r->shm->submissions, &r->shm->submissions_pos);
+	slot_end_init(&r->sub, channel_submissions(r->shm), r->shm->submissions,
+		&r->shm->submissions_pos);
 	return 0;
 }
 
@@ -381,7 +396,13 @@ raw_open_or_die(struct raw *r, const char *instance, uint16_t number)
 static int
 share(const struct raw *r, int fd, uint64_t len)
 {
-	struct attach_request request = {.op = ATTACH_MEMORY, .ctx = r->number, .generation = r->generation, .addr = MIB, .len = len};
+	struct attach_request request = {
+		.op = ATTACH_MEMORY,
+		.ctx = r->number,
+		.generation = r->generation,
+		.addr = MIB,
+		.len = len,
+	};
 	struct attach_reply reply;
 
 	return ask(r->sock, &request, fd, &reply, NULL);
@@ -397,7 +418,8 @@ set_blocking(int fd, bool blocking)
 	fcntl(fd, F_SETFL, blocking ? flags & ~O_NONBLOCK : flags | O_NONBLOCK);
 }
 
-/* What a descriptor of the engine's would block on, it finds here: flags are the file's, and not the descriptor's. */
+/* What a descriptor of the engine's would block on, it finds here: flags are the file's, and not
+ * the descriptor's. */
 static __attribute__((noreturn)) void
 wake(const char *instance, uint16_t number)
 {
@@ -411,7 +433,8 @@ wake(const char *instance, uint16_t number)
 			printf("# descriptor %u cannot be written: %s\n", i, strerror(errno));
 		set_blocking(r.fds[i], true);
 	}
-	/* messages to itself, and the wish to be woken for each; who is awake sees them without a doorbell */
+	/* messages to itself, and the wish to be woken for each; who is awake sees them without a
+	 * doorbell */
 	for (uint32_t i = 0; i < 64; i++) {
 		struct submission s = {.op = i == 0 ? SUBMIT_SELECT : SUBMIT_SEND, .count = i != 0};
 
@@ -436,7 +459,11 @@ keep(const char *instance, uint16_t number, const char *how)
 	struct raw r;
 
 	raw_open_or_die(&r, instance, number);
-	struct attach_request request = {.op = ATTACH_CLOSE, .ctx = r.number, .generation = r.generation};
+	struct attach_request request = {
+		.op = ATTACH_CLOSE,
+		.ctx = r.number,
+		.generation = r.generation,
+	};
 	int result = ask(r.sock, &request, -1, &reply, NULL);
 
 	if (result != 0)
@@ -447,10 +474,12 @@ keep(const char *instance, uint16_t number, const char *how)
 	for (bool ring = strcmp(how, "ring") == 0;; sched_yield()) {
 		for (unsigned i = 0; i < 2; i++) {
 			uint64_t count = 1;
-			ssize_t n = ring ? write(r.fds[i], &count, sizeof(count)) : read(r.fds[i], &count, sizeof(count));
+			ssize_t n = ring ? write(r.fds[i], &count, sizeof(count))
+					 : read(r.fds[i], &count, sizeof(count));
 
 			if (n < 0 && !ring)
-				epoll_wait(r.fds[i], &event, 1, 0); /* then it may be one of those */
+				/* then it may be one of those */
+				epoll_wait(r.fds[i], &event, 1, 0);
 		}
 	}
 }
@@ -472,7 +501,8 @@ lingering(void)
 	if (fd < 0)
 		die("socket", -errno);
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &little, sizeof(little));
-	if (connect(fd, (struct sockaddr *)&listens, sizeof(listens)) != 0 || accept(listener, NULL, NULL) < 0)
+	if (connect(fd, (struct sockaddr *)&listens, sizeof(listens)) != 0 ||
+		accept(listener, NULL, NULL) < 0)
 		die("connect", -errno);
 	set_blocking(fd, false);
 	while (write(fd, bytes, sizeof(bytes)) > 0)
@@ -489,9 +519,13 @@ listen_here(void)
 	socklen_t len = sizeof(listens);
 
 	listener = socket(AF_INET, SOCK_STREAM, 0);
-	listens = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	listens = (struct sockaddr_in){
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
 	setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &little, sizeof(little));
-	if (listener < 0 || bind(listener, (struct sockaddr *)&listens, sizeof(listens)) != 0 || listen(listener, 128) != 0 ||
+	if (listener < 0 || bind(listener, (struct sockaddr *)&listens, sizeof(listens)) != 0 ||
+		listen(listener, 128) != 0 ||
 		getsockname(listener, (struct sockaddr *)&listens, &len) != 0)
 		die("listen", -errno);
 }
@@ -520,7 +554,8 @@ fuse_answer(int fuse, uint64_t unique, const void *data, size_t len)
 
 static int ends; /* readable when the process that was started is killed */
 
-/* A file system of one file, which opens, and whose close is never answered. Who has the file open cannot end before this. */
+/* A file system of one file, which opens, and whose close is never answered. Who has the file open
+ * cannot end before this. */
 static void
 fuse_serve(int fuse)
 {
@@ -528,11 +563,21 @@ fuse_serve(int fuse)
 	struct pollfd p[] = {{.fd = fuse, .events = POLLIN}, {.fd = ends, .events = POLLIN}};
 	struct fuse_in_header in;
 
-	while (poll(p, 2, -1) > 0 && p[1].revents == 0 && read(fuse, bytes, sizeof(bytes)) >= (ssize_t)sizeof(in)) {
+	while (poll(p, 2, -1) > 0 && p[1].revents == 0 &&
+		read(fuse, bytes, sizeof(bytes)) >= (ssize_t)sizeof(in)) {
 		memcpy(&in, bytes, sizeof(in));
-		struct fuse_init_out init = {.major = FUSE_KERNEL_VERSION, .minor = FUSE_KERNEL_MINOR_VERSION, .max_readahead = PAGE,
-			.max_background = 16, .congestion_threshold = 12, .max_write = PAGE};
-		struct fuse_attr_out attr = {.attr_valid = LIFE_S, .attr = {.ino = 1, .mode = S_IFREG | 0666, .nlink = 1, .blksize = PAGE}};
+		struct fuse_init_out init = {
+			.major = FUSE_KERNEL_VERSION,
+			.minor = FUSE_KERNEL_MINOR_VERSION,
+			.max_readahead = PAGE,
+			.max_background = 16,
+			.congestion_threshold = 12,
+			.max_write = PAGE,
+		};
+		struct fuse_attr_out attr = {
+			.attr_valid = LIFE_S,
+			.attr = {.ino = 1, .mode = S_IFREG | 0666, .nlink = 1, .blksize = PAGE},
+		};
 		struct fuse_open_out out = {.fh = 1};
 
 		if (in.opcode == FUSE_INIT)
@@ -544,8 +589,8 @@ fuse_serve(int fuse)
 	}
 }
 
-/* A file whose every close, not only the last, asks a process of ours that never answers. Nobody needs rights for that but those of an
- * own user namespace. -1: not on this host. */
+/* A file whose every close, not only the last, asks a process of ours that never answers. Nobody
+ * needs rights for that but those of an own user namespace. -1: not on this host. */
 static int
 unanswered(void)
 {
@@ -601,17 +646,24 @@ slow_things(const char *how, int sock, struct attach_request *request, int *fds)
 		fds[n++] = lingering();
 	} else if (strcmp(how, "memory") == 0) {
 		/* in the place of memory */
-		*request = (struct attach_request){.abi = CHANNEL_ABI, .op = ATTACH_OPEN, .ctx = PMX_ANY_CONTEXT, .len = 1u << 30};
+		*request = (struct attach_request){
+			.abi = CHANNEL_ABI,
+			.op = ATTACH_OPEN,
+			.ctx = PMX_ANY_CONTEXT,
+			.len = 1u << 30,
+		};
 		fds[n++] = lingering();
 	} else if (strcmp(how, "surplus") == 0) {
 		/* more than anybody has room for: the last ones never become descriptors there */
 		for (; n < 200; n++)
-			fds[n] = n % 40 == 0 || n >= 195 ? lingering() : open("/dev/null", O_RDONLY);
+			fds[n] = n % 40 == 0 || n >= 195 ? lingering()
+							 : open("/dev/null", O_RDONLY);
 	} else if (strcmp(how, "nested") == 0) {
 		/* in the queue of a socket that is passed */
 		int inner = lingering();
 
-		if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) != 0 || passing_send(pair[0], "x", 1, &inner, 1, 0) != 1)
+		if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) != 0 ||
+			passing_send(pair[0], "x", 1, &inner, 1, 0) != 1)
 			die("socketpair", -errno);
 		close(inner);
 		close(pair[0]);
@@ -621,7 +673,8 @@ slow_things(const char *how, int sock, struct attach_request *request, int *fds)
 		if (fds[0] < 0)
 			stay("skip: an ordinary user cannot mount a file system here");
 	} else if (strcmp(how, "flood") == 0) {
-		/* more at once than anybody waits for, and then many that would be closed quickly */
+		/* more at once than anybody waits for, and then many that would be closed
+		 * quickly */
 		for (unsigned i = 0; i < 10; i++) {
 			fds[0] = lingering();
 			passing_send(sock, request, sizeof(*request), fds, 1, 0);
@@ -639,7 +692,9 @@ slow_things(const char *how, int sock, struct attach_request *request, int *fds)
 			fds[i] = lingering();
 		for (unsigned i = 0; i < 270; i++)
 			passing_send(sock, request, sizeof(*request), NULL, 0, 0);
-		for (unsigned i = 0; i < 60 && passing_send(sock, request, sizeof(*request), &fds[i], 1, MSG_DONTWAIT) > 0; i++)
+		for (unsigned i = 0; i < 60 &&
+			passing_send(sock, request, sizeof(*request), &fds[i], 1, MSG_DONTWAIT) > 0;
+			i++)
 			close(fds[i]);
 	} else {
 		die(how, -EINVAL);
@@ -651,7 +706,9 @@ slow_things(const char *how, int sock, struct attach_request *request, int *fds)
 static __attribute__((noreturn)) void
 slow_close(const char *instance, const char *how)
 {
-	const unsigned tries = strcmp(how, "unanswered") == 0 ? 1 : strcmp(how, "flood") == 0 ? 10 : 8;
+	const unsigned tries = strcmp(how, "unanswered") == 0 ? 1
+		: strcmp(how, "flood") == 0                   ? 10
+							      : 8;
 
 	int alive[2];
 
@@ -669,7 +726,9 @@ slow_close(const char *instance, const char *how)
 		listen_here();
 		unsigned n = slow_things(how, sock, &request, fds);
 
-		if (n > 0 && passing_send(sock, &request, sizeof(request), fds, n, 0) != (ssize_t)sizeof(request))
+		if (n > 0 &&
+			passing_send(sock, &request, sizeof(request), fds, n, 0) !=
+				(ssize_t)sizeof(request))
 			die("sendmsg", -errno);
 		while (n-- > 0 && tries > 1)
 			close(fds[n]);
@@ -792,7 +851,8 @@ before(const char *instance)
 	struct attach_reply reply = {0};
 	int result = ask(dial_or_die(instance), &request, -1, &reply, NULL);
 
-	printf("before %d, addresses %lx, lcore %u\n", result, (unsigned long)reply.memory_begin, reply.lcore);
+	printf("before %d, addresses %lx, lcore %u\n", result, (unsigned long)reply.memory_begin,
+		reply.lcore);
 	return 0;
 }
 
@@ -835,7 +895,8 @@ main(int argc, char **argv)
 		fputs("Usage: see the head of hostile.c\n", stderr);
 		return 2;
 	}
-	const char *what = argv[1], *instance = argv[2], *third = argc > 3 ? argv[3] : "65535", *fourth = argc > 4 ? argv[4] : "1";
+	const char *what = argv[1], *instance = argv[2], *third = argc > 3 ? argv[3] : "65535",
+		   *fourth = argc > 4 ? argv[4] : "1";
 	uint16_t number = (uint16_t)atoi(third);
 
 	alarm(LIFE_S);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * An application that kills itself (SIGKILL) at a step of its own choice, in the midst of everything that libpmx does, and
- * its partner on another node, which must get over it. The library is built with PMX_STEPS here (lib/channel/step.h).
- * killed.sh runs both, and looks what is left.
+ * An application that kills itself (SIGKILL) at a step of its own choice, in the midst of
+ * everything that libpmx does, and its partner on another node, which must get over it. The library
+ * is built with PMX_STEPS here (lib/channel/step.h). killed.sh runs both, and looks what is left.
  *
  *   killed partner INSTANCE CONTEXT FILE
- *   killed victim INSTANCE CONTEXT NODE:CONTEXT STEP   0: to its end; prints how many steps there were, and where they were
+ *   killed victim INSTANCE CONTEXT NODE:CONTEXT STEP 0: to its end; prints how many steps there
+ *   were, and where they were
  *   killed loop INSTANCE CONTEXT NODE:CONTEXT          over and over, until something kills it
  *   killed owes FILE                                   prints what the partner still waits for
  */
@@ -25,8 +26,8 @@
 #include "channel/step.h"
 #include "pmx/pmx.h"
 
-#define BYTES  (64u << 10)
-#define AREA   4u
+#define BYTES       (64u << 10)
+#define AREA        4u
 #define PATIENCE_US 20000000
 
 enum ask { ASK_ECHO = 1, ASK_PULL, ASK_PUSH };
@@ -38,8 +39,9 @@ struct question {
 
 struct file {
 	_Atomic uint32_t ready;
-	_Atomic uint32_t owes;    /* sends, transfers and requests of the partner that did not end */
-	_Atomic uint64_t errors;  /* ... that ended with an error */
+	_Atomic uint32_t owes;      /* sends, transfers and requests of the partner that did not
+				     * end */
+	_Atomic uint64_t errors;    /* ... that ended with an error */
 	_Atomic int64_t longest_us; /* that anything of it was under way */
 };
 
@@ -98,7 +100,11 @@ must(const char *what, int result)
 static void
 open_it(const char *instance, const char *number)
 {
-	const struct pmx_context_params params = {.context = (uint16_t)atoi(number), .send_buffers = 32, .receive_buffers = 32};
+	const struct pmx_context_params params = {
+		.context = (uint16_t)atoi(number),
+		.send_buffers = 32,
+		.receive_buffers = 32,
+	};
 	int64_t end = now_us() + 100000;
 	int result;
 
@@ -135,7 +141,13 @@ answer(const struct pmx_message *m)
 
 	if (m->len >= sizeof(q))
 		pmx_message_read(ctx, m, 0, &q, sizeof(q));
-	const struct pmx_transfer t = {.peer = m->source, .key = q.remote.key, .remote = q.remote.addr, .local = mine, .len = q.remote.len};
+	const struct pmx_transfer t = {
+		.peer = m->source,
+		.key = q.remote.key,
+		.remote = q.remote.addr,
+		.local = mine,
+		.len = q.remote.len,
+	};
 	uint8_t copy[sizeof(q) + 8192];
 	uint32_t len = m->len < sizeof(copy) ? m->len : (uint32_t)sizeof(copy);
 
@@ -162,18 +174,32 @@ partner(char **argv)
 	open_it(argv[0], argv[1]);
 	must("pmx_alloc", pmx_alloc(ctx, BYTES, &area));
 	must("pmx_alloc", pmx_alloc(ctx, BYTES, (void **)&mine));
-	must("pmx_area_register", pmx_area_register(ctx, AREA, area, BYTES, PMX_REMOTE_READ | PMX_REMOTE_WRITE, &remote));
+	must("pmx_area_register",
+		pmx_area_register(ctx, AREA, area, BYTES, PMX_REMOTE_READ | PMX_REMOTE_WRITE,
+			&remote));
 	file->ready = 1;
 	for (;;) {
-		const struct pmx_matched r = {.peer = PMX_ANY_SOURCE, .comm = 5, .ignore = PMX_ANY_TAG, .data = bounce, .len = 4 * BYTES};
+		const struct pmx_matched r = {
+			.peer = PMX_ANY_SOURCE,
+			.comm = 5,
+			.ignore = PMX_ANY_TAG,
+			.data = bounce,
+			.len = 4 * BYTES,
+		};
 
 		if (request == 0)
 			must("pmx_irecv", pmx_irecv(ctx, &r, &request));
 		int got = pmx_test(ctx, &request, &status);
 
 		if (got == 1) {
-			const struct pmx_matched s = {.peer = status.source, .comm = 5, .tag = status.tag, .data = bounce, .len = status.len,
-				.flags = PMX_DELIVERED};
+			const struct pmx_matched s = {
+				.peer = status.source,
+				.comm = 5,
+				.tag = status.tag,
+				.data = bounce,
+				.len = status.len,
+				.flags = PMX_DELIVERED,
+			};
 
 			pmx_isend(ctx, &s, NULL);
 		} else if (got == -EPIPE) {
@@ -234,7 +260,13 @@ question(uint32_t ask, uint32_t len, const struct pmx_remote *remote)
 static void
 transfer(bool push, void *local, uint64_t len)
 {
-	const struct pmx_transfer t = {.peer = peer, .flags = PMX_AREA, .key = AREA, .local = local, .len = len};
+	const struct pmx_transfer t = {
+		.peer = peer,
+		.flags = PMX_AREA,
+		.key = AREA,
+		.local = local,
+		.len = len,
+	};
 	pmx_transfer_id id;
 	int result;
 
@@ -253,7 +285,13 @@ static void
 matched(void *data, uint64_t len)
 {
 	uint8_t *in = malloc(len);
-	const struct pmx_matched s = {.peer = peer, .comm = 5, .tag = len, .data = data, .len = len};
+	const struct pmx_matched s = {
+		.peer = peer,
+		.comm = 5,
+		.tag = len,
+		.data = data,
+		.len = len,
+	};
 	const struct pmx_matched r = {.peer = peer, .comm = 5, .tag = len, .data = in, .len = len};
 	pmx_request requests[2];
 
@@ -277,7 +315,8 @@ scenario(const char *instance, const char *number)
 	memset(private, 1, BYTES);
 	memset(adopted, 2, BYTES);
 	must("pmx_alloc", pmx_alloc(ctx, BYTES, &shared));
-	must("pmx_register", pmx_register(ctx, shared, BYTES, PMX_REMOTE_READ | PMX_REMOTE_WRITE, &remote));
+	must("pmx_register",
+		pmx_register(ctx, shared, BYTES, PMX_REMOTE_READ | PMX_REMOTE_WRITE, &remote));
 	int result = pmx_register(ctx, adopted, BYTES, PMX_REMOTE_READ | PMX_ADOPT, &remote);
 
 	if (result != 0 && result != -EOPNOTSUPP)
@@ -327,7 +366,8 @@ main(int argc, char **argv)
 		return partner(argv + 2);
 	if (argc == 3 && strcmp(argv[1], "owes") == 0) {
 		map(argv[2]);
-		printf("%u %llu %lld\n", file->owes, (unsigned long long)file->errors, (long long)file->longest_us);
+		printf("%u %llu %lld\n", file->owes, (unsigned long long)file->errors,
+			(long long)file->longest_us);
 		file->longest_us = 0;
 		return !file->ready;
 	}
@@ -338,7 +378,8 @@ main(int argc, char **argv)
 	peer = (struct pmx_addr){(uint16_t)n, (uint16_t)c};
 	if (strcmp(argv[1], "loop") == 0) {
 		const char *as = getenv("PMX_ATTACH");
-		bool once = as != NULL && strcmp(as, "secondary") == 0; /* an EAL begins only once */
+		/* an EAL begins only once */
+		bool once = as != NULL && strcmp(as, "secondary") == 0;
 
 		do
 			scenario(argv[2], argv[3]);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Litmus tests of the rings that two processes share, with both ends in one: each slot and entry must be whole and in order, no
- * position may allow what was not given back, and who sleeps must be woken. litmus.sh runs them, also with ThreadSanitizer.
+ * Litmus tests of the rings that two processes share, with both ends in one: each slot and entry
+ * must be whole and in order, no position may allow what was not given back, and who sleeps must be
+ * woken. litmus.sh runs them, also with ThreadSanitizer.
  *
  *   litmus OPERATIONS [slots|entries|sleep]
  */
@@ -27,7 +28,7 @@ waiting(unsigned *turns)
 		sched_yield();
 }
 
-/* ------------------------------------------------------------------ slots: sub- and completions, events */
+/* ---------------------------------------------------------- slots: sub- and completions, events */
 
 static struct slot slots[SLOTS];
 static _Atomic uint32_t taken;
@@ -87,7 +88,8 @@ consume_slots(void)
 			struct slot want;
 			uint8_t got[sizeof(want.body)];
 
-			wrong += !slot_filled(&end, end.pos + i); /* the rest of a group is there with its first */
+			/* the rest of a group is there with its first */
+			wrong += !slot_filled(&end, end.pos + i);
 			memcpy(got, slot_at(&end, end.pos + i)->body, sizeof(got));
 			fill_slot(&want, n);
 			wrong += memcmp(got, want.body, sizeof(got)) != 0;
@@ -121,13 +123,15 @@ write_entries(void *arg)
 	lhs_end_init(&end, &lhs_config, entries);
 	for (uint64_t n = 0; n < operations;) {
 		if (end.pos - given == ENTRIES) {
-			/* acquire: the reader's last reads of an entry before it is written again; as engine_room does */
+			/* acquire: the reader's last reads of an entry before it is written again;
+			 * as engine_room does */
 			given = atomic_load_explicit(&read_pos, memory_order_acquire);
 			waiting(&turns);
 			continue;
 		}
 		fill_front(front, n);
-		lhs_write(&end, (uint16_t)n, (uint16_t)(n >> 16), (uint32_t)n, (uint32_t)(n * 7), (int64_t)n, front, LHS_SPLIT);
+		lhs_write(&end, (uint16_t)n, (uint16_t)(n >> 16), (uint32_t)n, (uint32_t)(n * 7),
+			(int64_t)n, front, LHS_SPLIT);
 		n++;
 	}
 	return NULL;
@@ -149,8 +153,9 @@ read_entries(void)
 			continue;
 		}
 		fill_front(front, n);
-		wrong += lhs_len(&end, e) != (uint32_t)n || e->src_node != (uint16_t)n || e->src_ctx != (uint16_t)(n >> 16) ||
-			e->bulk != (uint32_t)(n * 7) || e->bulk_off != (int64_t)n || memcmp(e->front, front, LHS_SPLIT) != 0;
+		wrong += lhs_len(&end, e) != (uint32_t)n || e->src_node != (uint16_t)n ||
+			e->src_ctx != (uint16_t)(n >> 16) || e->bulk != (uint32_t)(n * 7) ||
+			e->bulk_off != (int64_t)n || memcmp(e->front, front, LHS_SPLIT) != 0;
 		end.pos++;
 		n++;
 		if (end.pos % 8 == 0)
@@ -159,10 +164,11 @@ read_entries(void)
 	}
 }
 
-/* ------------------------------------------------------------------ sleep: flag and slot, both ways */
+/* -------------------------------------------------------------- sleep: flag and slot, both ways */
 
-/* The sleeper sets its flag, fences, looks again; the waker fills, fences, looks at the flag. If both could miss the other, a
- * turn would never end: here each waits for the other's answer, and "sleeps" by waiting for the wake-up alone. */
+/* The sleeper sets its flag, fences, looks again; the waker fills, fences, looks at the flag. If
+ * both could miss the other, a turn would never end: here each waits for the other's answer, and
+ * "sleeps" by waiting for the wake-up alone. */
 static _Atomic uint32_t flag[2], word[2], bell[2];
 
 static bool
@@ -242,9 +248,11 @@ run(const char *name, void *(*one)(void *), void (*other)(void))
 	}
 	pthread_join(thread, NULL);
 	if (wrong == 0)
-		printf("ok litmus_%s # %lu operations, %.1f s\n", name, operations, now_s() - begin);
+		printf("ok litmus_%s # %lu operations, %.1f s\n", name, operations,
+			now_s() - begin);
 	else
-		printf("not ok litmus_%s %lu of %lu operations are wrong\n", name, wrong, operations);
+		printf("not ok litmus_%s %lu of %lu operations are wrong\n", name, wrong,
+			operations);
 	return wrong != 0;
 }
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a client promises while its primaries end and follow each other. A case starts primaries, stops, kills and replaces
- * them at the moment that it is about, and looks at what every call says before, between and after; lives.sh runs all of them.
+ * What a client promises while its primaries end and follow each other. A case starts primaries,
+ * stops, kills and replaces them at the moment that it is about, and looks at what every call says
+ * before, between and after; lives.sh runs all of them.
  *
- *   lives CASE BUILD_DIR DIR INSTANCE PORT     exit code 0: it holds; otherwise it says what does not
- *   lives list                                 prints "CASE plain" or "CASE huge" (needs hugepages), a line each
+ *   lives CASE BUILD_DIR DIR INSTANCE PORT exit code 0: it holds; otherwise it says what does not
+ *   lives list prints "CASE plain" or "CASE huge" (needs hugepages), a line each
  *
- * The primaries' output is appended to DIR/INSTANCE.log. All that a case starts ends with it, however it ends.
+ * The primaries' output is appended to DIR/INSTANCE.log. All that a case starts ends with it,
+ * however it ends.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,14 +30,14 @@
 
 #include "client/client.h"
 
-#define PATIENCE_US 10000000 /* for what must come; generous, for slow machines */
-#define NOTICE_S    2.0      /* until a call tells that its primary is gone; 0.1 is promised */
-#define CASE_S      45       /* a case that takes longer hangs */
-#define MESSAGE_MAX 4000
-#define PIECE       65536u
-#define LONG        200000u  /* a matched message that waits for its receive */
+#define PATIENCE_US  10000000 /* for what must come; generous, for slow machines */
+#define NOTICE_S     2.0      /* until a call tells that its primary is gone; 0.1 is promised */
+#define CASE_S       45       /* a case that takes longer hangs */
+#define MESSAGE_MAX  4000
+#define PIECE        65536u
+#define LONG         200000u /* a matched message that waits for its receive */
 #define SEND_BUFFERS 64
-#define UNEXPECTED  8
+#define UNEXPECTED   8
 
 /* Of the configuration; what differs between cases. */
 struct settings {
@@ -55,7 +57,7 @@ static pid_t primary;
 static struct pmx_node *node;
 static volatile sig_atomic_t at_line;
 
-/* ------------------------------------------------------------------ what holds and what does not */
+/* ----------------------------------------------------------------- what holds and what does not */
 
 static double
 now_s(void)
@@ -88,21 +90,21 @@ wrong(int line, const char *fmt, ...)
 	exit(1);
 }
 
-#define MUST(holds, ...)                                     \
-	do {                                                 \
-		at_line = __LINE__;                          \
-		if (!(holds))                                \
-			wrong(__LINE__, __VA_ARGS__);        \
+#define MUST(holds, ...)                                                                           \
+	do {                                                                                       \
+		at_line = __LINE__;                                                                \
+		if (!(holds))                                                                      \
+			wrong(__LINE__, __VA_ARGS__);                                              \
 	} while (0)
 
 /* The call gives that number. */
-#define GIVES(wanted, call)                                                                                             \
-	do {                                                                                                            \
-		at_line = __LINE__;                                                                                     \
-		const int given_ = (call), wanted_ = (wanted);                                                          \
-		if (given_ != wanted_)                                                                                  \
-			wrong(__LINE__, "%s gives %d (%s), not %d", #call, given_, given_ < 0 ? strerror(-given_) : "", \
-				wanted_);                                                                               \
+#define GIVES(wanted, call)                                                                        \
+	do {                                                                                       \
+		at_line = __LINE__;                                                                \
+		const int given_ = (call), wanted_ = (wanted);                                     \
+		if (given_ != wanted_)                                                             \
+			wrong(__LINE__, "%s gives %d (%s), not %d", #call, given_,                 \
+				given_ < 0 ? strerror(-given_) : "", wanted_);                     \
 	} while (0)
 
 #define EPIPES(call) GIVES(-EPIPE, call)
@@ -135,23 +137,28 @@ configure(const struct settings *s)
 	MUST(f != NULL, "%s: %s", path, strerror(errno));
 	lanes = s->lanes ? s->lanes : 1;
 	fprintf(f,
-		"[node]\nid = 0\nname = %s\n[engine]\nidle = %s\nlanes = %u\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:%d\nmtu = %u\n"
+		"[node]\nid = 0\nname = %s\n[engine]\nidle = %s\nlanes = %u\n[link 0]\n"
+		"driver = udp\nlisten = 127.0.0.1:%d\nmtu = %u\n"
 		"[proto]\nrto_max_us = %u\nretries = %u\n"
-		"[limits]\ncontexts = 24\nmbufs = 8192\nsend_buffers = %u\nreceive_buffers = 64\nunexpected = %u\n"
+		"[limits]\ncontexts = 24\nmbufs = 8192\nsend_buffers = %u\nreceive_buffers = 64\n"
+		"unexpected = %u\n"
 		"requests = %u\n"
 		"[nodes]\n0 = 127.0.0.1:%d\n1 = 127.0.0.1:%d\n",
-		instance, s->idle ? s->idle : "adaptive", lanes, port, s->mtu, s->rto_max_us, s->retries, SEND_BUFFERS, UNEXPECTED,
-		s->requests ? s->requests : 512, port, port + 1);
+		instance, s->idle ? s->idle : "adaptive", lanes, port, s->mtu, s->rto_max_us,
+		s->retries, SEND_BUFFERS, UNEXPECTED, s->requests ? s->requests : 512, port,
+		port + 1);
 	fprintf(f, "[access]\nsocket = %s\n", socket_path);
 	MUST(fclose(f) == 0, "%s: %s", path, strerror(errno));
 }
 
-/* A primary begins; *ready: a descriptor that can be read when applications can attach, or it ended. */
+/* A primary begins; *ready: a descriptor that can be read when applications can attach, or it
+ * ended. */
 static pid_t
 spawn(bool take_over, int *ready)
 {
 	char program[300], ini[300], log[300], fd[16];
-	const char *argv[20] = {"pmx-dpdk", "--no-pci", "--lcores", lanes > 1 ? "0@0,1@0" : "0@0", "-m"};
+	const char *argv[20] = {"pmx-dpdk", "--no-pci", "--lcores", lanes > 1 ? "0@0,1@0" : "0@0",
+		"-m"};
 	int ends[2], n = 5;
 
 	snprintf(program, sizeof(program), "%s/app/pmx-dpdk", build);
@@ -241,8 +248,10 @@ takes_over(void)
 	if (until_ready(ready) != 0) {
 		int status = ended(pid);
 
-		MUST(WIFEXITED(status) && WEXITSTATUS(status) != 0, "a take-over that is refused ends with status %x", status);
-		MUST(waitpid(old, &status, WNOHANG) == 0, "a take-over fails, and the old primary ends with status %x", status);
+		MUST(WIFEXITED(status) && WEXITSTATUS(status) != 0,
+			"a take-over that is refused ends with status %x", status);
+		MUST(waitpid(old, &status, WNOHANG) == 0,
+			"a take-over fails, and the old primary ends with status %x", status);
 		return false;
 	}
 	primary = pid;
@@ -270,7 +279,8 @@ struct child {
 static void
 say(int fd, const char *line)
 {
-	MUST(write(fd, line, strlen(line)) == (ssize_t)strlen(line) && write(fd, "\n", 1) == 1, "nobody hears '%s'", line);
+	MUST(write(fd, line, strlen(line)) == (ssize_t)strlen(line) && write(fd, "\n", 1) == 1,
+		"nobody hears '%s'", line);
 }
 
 static void
@@ -280,20 +290,24 @@ hear(int fd, const char *line)
 	char got[64] = "";
 	size_t n = 0;
 
-	while (n < sizeof(got) - 1 && poll(&p, 1, 3 * PATIENCE_US / 1000) == 1 && read(fd, got + n, 1) == 1 && got[n] != '\n')
+	while (n < sizeof(got) - 1 && poll(&p, 1, 3 * PATIENCE_US / 1000) == 1 &&
+		read(fd, got + n, 1) == 1 && got[n] != '\n')
 		n++;
 	got[n] = 0;
-	MUST(strcmp(got, line) == 0, "another process should have said '%s', and says '%s'", line, got);
+	MUST(strcmp(got, line) == 0, "another process should have said '%s', and says '%s'", line,
+		got);
 }
 
-/* It runs what(fd, number) and ends; before this process has threads, or anything that is not to be shared. */
+/* It runs what(fd, number) and ends; before this process has threads, or anything that is not to be
+ * shared. */
 static struct child
 child(void (*what)(int fd, unsigned number), unsigned number)
 {
 	pid_t self = getpid();
 	int ends[2];
 
-	MUST(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "socketpair: %s", strerror(errno));
+	MUST(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "socketpair: %s",
+		strerror(errno));
 	struct child c = {fork(), ends[0]};
 
 	MUST(c.pid >= 0, "fork: %s", strerror(errno));
@@ -400,9 +414,11 @@ send_number(struct pmx_context *ctx, unsigned to, uint32_t number)
 	int result;
 
 	fill(bytes, number);
-	while ((result = pmx_send_copy(ctx, own(to), bytes, length_of(number), NULL)) == -EAGAIN || result == -ENOBUFS)
+	while ((result = pmx_send_copy(ctx, own(to), bytes, length_of(number), NULL)) == -EAGAIN ||
+		result == -ENOBUFS)
 		MUST(now_s() < until, "message %u cannot be sent", number);
-	MUST(result == 0, "pmx_send_copy of message %u gives %d (%s)", number, result, strerror(-result));
+	MUST(result == 0, "pmx_send_copy of message %u gives %d (%s)", number, result,
+		strerror(-result));
 }
 
 static void
@@ -411,7 +427,8 @@ is_number(struct pmx_context *ctx, const struct pmx_message *m, uint32_t number)
 	uint8_t bytes[MESSAGE_MAX], wanted[MESSAGE_MAX];
 
 	fill(wanted, number);
-	MUST(m->len == length_of(number), "a message of %u bytes came for message %u", m->len, number);
+	MUST(m->len == length_of(number), "a message of %u bytes came for message %u", m->len,
+		number);
 	GIVES(0, pmx_message_read(ctx, m, 0, bytes, m->len));
 	MUST(memcmp(bytes, wanted, m->len) == 0, "other bytes than message %u has", number);
 }
@@ -443,7 +460,13 @@ nothing_comes(struct pmx_context *ctx, int wanted)
 static void
 pull(struct pmx_context *ctx, struct pmx_remote from, void *to)
 {
-	const struct pmx_transfer t = {.peer = from.owner, .key = from.key, .remote = from.addr, .local = to, .len = from.len};
+	const struct pmx_transfer t = {
+		.peer = from.owner,
+		.key = from.key,
+		.remote = from.addr,
+		.local = to,
+		.len = from.len,
+	};
 	pmx_transfer_id id;
 
 	GIVES(0, pmx_pull(ctx, &t, &id));
@@ -458,7 +481,8 @@ all_are(const uint8_t *bytes, uint64_t len, uint8_t value)
 		MUST(bytes[i] == value, "byte %lu is %02x, not %02x", i, bytes[i], value);
 }
 
-/* Both of them, and between them, all kinds of calls; nothing is left over. Their numbers: a's, b's. */
+/* Both of them, and between them, all kinds of calls; nothing is left over. Their numbers: a's,
+ * b's. */
 static void
 all_works(struct pmx_context *a, unsigned na, struct pmx_context *b, unsigned nb)
 {
@@ -475,8 +499,20 @@ all_works(struct pmx_context *a, unsigned na, struct pmx_context *b, unsigned nb
 		take_number(a, number + 1);
 	}
 	for (unsigned i = 0; i < 3; i++) {
-		struct pmx_matched s = {.peer = own(nb), .comm = 77, .tag = ++number, .data = out, .len = lengths[i]};
-		struct pmx_matched r = {.peer = own(na), .comm = 77, .tag = number, .data = in, .len = sizeof(in)};
+		struct pmx_matched s = {
+			.peer = own(nb),
+			.comm = 77,
+			.tag = ++number,
+			.data = out,
+			.len = lengths[i],
+		};
+		struct pmx_matched r = {
+			.peer = own(na),
+			.comm = 77,
+			.tag = number,
+			.data = in,
+			.len = sizeof(in),
+		};
 		pmx_request sent, received;
 		struct pmx_status status;
 
@@ -486,7 +522,8 @@ all_works(struct pmx_context *a, unsigned na, struct pmx_context *b, unsigned nb
 		GIVES(0, pmx_isend(a, &s, &sent));
 		GIVES(1, pmx_wait(b, &received, &status, PATIENCE_US));
 		GIVES(1, pmx_wait(a, &sent, NULL, PATIENCE_US));
-		MUST(status.len == lengths[i] && status.tag == number, "a matched message of %lu bytes, tag %lu", status.len, status.tag);
+		MUST(status.len == lengths[i] && status.tag == number,
+			"a matched message of %lu bytes, tag %lu", status.len, status.tag);
 		all_are(in, lengths[i], (uint8_t)number);
 	}
 	GIVES(0, pmx_alloc(a, PIECE, &from));
@@ -509,7 +546,8 @@ all_works(struct pmx_context *a, unsigned na, struct pmx_context *b, unsigned nb
 
 /* ------------------------------------------------------------------ 1: messages */
 
-/* What had arrived is received once: before, between and after; in whatever life the application asks. */
+/* What had arrived is received once: before, between and after; in whatever life the application
+ * asks. */
 static void
 unread_messages_come_once(void)
 {
@@ -549,7 +587,12 @@ static void
 unread_matched_messages_come_once(void)
 {
 	uint32_t value;
-	const struct pmx_matched r = {.peer = PMX_ANY_SOURCE, .ignore = PMX_ANY_TAG, .data = &value, .len = sizeof(value)};
+	const struct pmx_matched r = {
+		.peer = PMX_ANY_SOURCE,
+		.ignore = PMX_ANY_TAG,
+		.data = &value,
+		.len = sizeof(value),
+	};
 	struct pmx_status status;
 	pmx_request request;
 
@@ -558,7 +601,12 @@ unread_matched_messages_come_once(void)
 	struct pmx_context *ctx = opened(0), *other = opened(1);
 
 	for (uint32_t i = 0; i < 5; i++) {
-		const struct pmx_matched s = {.peer = own(0), .tag = i, .data = &i, .len = sizeof(i)};
+		const struct pmx_matched s = {
+			.peer = own(0),
+			.tag = i,
+			.data = &i,
+			.len = sizeof(i),
+		};
 
 		GIVES(0, pmx_isend(other, &s, NULL));
 	}
@@ -566,7 +614,9 @@ unread_matched_messages_come_once(void)
 	for (uint32_t i = 0; i < 5; i++) {
 		GIVES(0, pmx_irecv(ctx, &r, &request));
 		GIVES(1, pmx_wait(ctx, &request, &status, PATIENCE_US));
-		MUST(status.tag == i && value == i, "matched message %u has the tag %lu and the value %u", i, status.tag, value);
+		MUST(status.tag == i && value == i,
+			"matched message %u has the tag %lu and the value %u", i, status.tag,
+			value);
 		if (i % 2)
 			continue;
 		kill_it(ctx);
@@ -578,7 +628,7 @@ unread_matched_messages_come_once(void)
 	all_works(ctx, 0, other, 1);
 }
 
-/* ------------------------------------------------------------------ 2: a context whose primary is gone */
+/* ----------------------------------------------------------- 2: a context whose primary is gone */
 
 static void
 waits_end(struct pmx_context *ctx)
@@ -595,7 +645,8 @@ waits_end(struct pmx_context *ctx)
 	/* a receive may be posted, for the life to come */
 	int result = pmx_irecv(ctx, &r, &request);
 
-	MUST(result == 0 || (result == -EPIPE && request == 77), "pmx_irecv gives %d, request %lx", result, request);
+	MUST(result == 0 || (result == -EPIPE && request == 77), "pmx_irecv gives %d, request %lx",
+		result, request);
 	if (result == 0) {
 		EPIPES(pmx_test(ctx, &request, NULL));
 		EPIPES(pmx_wait(ctx, &request, NULL, PATIENCE_US));
@@ -628,7 +679,8 @@ all_refuse(struct pmx_context *ctx, uint8_t *piece, const struct pmx_remote *rem
 			struct pmx_buffer buf;
 			int result = pmx_get_send_buffer(ctx, len, &buf);
 
-			MUST(result == 0 || result == -EPIPE, "pmx_get_send_buffer gives %d", result);
+			MUST(result == 0 || result == -EPIPE, "pmx_get_send_buffer gives %d",
+				result);
 			if (result != 0)
 				continue;
 			EPIPES(pmx_send(ctx, to[0], &buf, NULL));
@@ -640,18 +692,32 @@ all_refuse(struct pmx_context *ctx, uint8_t *piece, const struct pmx_remote *rem
 		EPIPES(pmx_send_copy(ctx, to[0], heap, 5000, NULL));
 		for (unsigned flags = 0; flags <= (PMX_SYNC | PMX_DELIVERED); flags++) {
 			for (uint32_t len = 16; len <= LONG; len += LONG / 4) {
-				const struct pmx_matched s = {.peer = to[0], .tag = 5, .flags = flags, .data = heap, .len = len};
+				const struct pmx_matched s = {
+					.peer = to[0],
+					.tag = 5,
+					.flags = flags,
+					.data = heap,
+					.len = len,
+				};
 				pmx_request request = 77;
 
 				EPIPES(pmx_isend(ctx, &s, &request));
-				MUST(request == 77, "pmx_isend that fails makes the request %lx", request);
+				MUST(request == 77, "pmx_isend that fails makes the request %lx",
+					request);
 				EPIPES(pmx_isend(ctx, &s, NULL));
 			}
 		}
 		for (uint32_t len = 16; len <= PIECE; len += PIECE - 16) {
 			for (int from_heap = 0; from_heap < 2; from_heap++) {
-				const struct pmx_transfer t = {.peer = to[0], .key = remote->key, .remote = remote->addr,
-					.local = from_heap ? heap : piece, .len = len, .status = &word, .flags = turn % 2 ? PMX_EVENT : 0};
+				const struct pmx_transfer t = {
+					.peer = to[0],
+					.key = remote->key,
+					.remote = remote->addr,
+					.local = from_heap ? heap : piece,
+					.len = len,
+					.status = &word,
+					.flags = turn % 2 ? PMX_EVENT : 0,
+				};
 
 				EPIPES(pmx_push(ctx, &t, NULL));
 				EPIPES(pmx_pull(ctx, &t, NULL));
@@ -665,7 +731,9 @@ all_refuse(struct pmx_context *ctx, uint8_t *piece, const struct pmx_remote *rem
 		EPIPES(pmx_receive(ctx, &m));
 		EPIPES(pmx_receive_burst(ctx, &m, 1));
 		EPIPES(pmx_event(ctx, &event));
-		EPIPES(pmx_iprobe(ctx, &(struct pmx_matched){.peer = PMX_ANY_SOURCE, .ignore = PMX_ANY_TAG}, &status));
+		EPIPES(pmx_iprobe(ctx,
+			&(struct pmx_matched){.peer = PMX_ANY_SOURCE, .ignore = PMX_ANY_TAG},
+			&status));
 		EPIPES(pmx_context_open(&new, node, &params));
 	}
 	GIVES(0, (int)pmx_sends_pending(ctx));
@@ -707,7 +775,8 @@ all_calls_tell_and_begin_nothing(void)
 	GIVES(0, pmx_send_wait(ctx, PATIENCE_US));
 	GIVES(0, pmx_sync_wait(ctx, PATIENCE_US));
 	pmx_match_stat(ctx, &stat);
-	MUST(stat.posted == 0 && stat.waiting == 0, "%u receives are posted and %u messages wait", stat.posted, stat.waiting);
+	MUST(stat.posted == 0 && stat.waiting == 0, "%u receives are posted and %u messages wait",
+		stat.posted, stat.waiting);
 	/* all its buffers are there, and are different ones */
 	for (unsigned i = 0; i < SEND_BUFFERS; i++) {
 		GIVES(0, pmx_get_send_buffer(ctx, 8, &all[i]));
@@ -726,15 +795,32 @@ all_calls_tell_and_begin_nothing(void)
 
 /* ------------------------------------------------------------------ 3: requests */
 
-/* A long send that fails has a request of its own; the receive that is posted next keeps its one. */
+/* A long send that fails has a request of its own; the receive that is posted next keeps its
+ * one. */
 static void
 failed_offer_takes_no_request(void)
 {
 	char nine[64] = "", ten[64] = "";
 	static char bytes[LONG];
-	struct pmx_matched offer = {.peer = own(1), .tag = 5, .data = bytes, .len = sizeof(bytes), .flags = PMX_SYNC};
-	const struct pmx_matched receive_nine = {.peer = own(0), .tag = 9, .data = nine, .len = sizeof(nine)};
-	const struct pmx_matched receive_ten = {.peer = own(0), .tag = 10, .data = ten, .len = sizeof(ten)};
+	struct pmx_matched offer = {
+		.peer = own(1),
+		.tag = 5,
+		.data = bytes,
+		.len = sizeof(bytes),
+		.flags = PMX_SYNC,
+	};
+	const struct pmx_matched receive_nine = {
+		.peer = own(0),
+		.tag = 9,
+		.data = nine,
+		.len = sizeof(nine),
+	};
+	const struct pmx_matched receive_ten = {
+		.peer = own(0),
+		.tag = 10,
+		.data = ten,
+		.len = sizeof(ten),
+	};
 	const struct pmx_matched send_nine = {.peer = own(0), .tag = 9, .data = "nine", .len = 5};
 	const struct pmx_matched send_ten = {.peer = own(0), .tag = 10, .data = "ten", .len = 4};
 	pmx_request nines = 0, tens = 0, unused = 77, sent;
@@ -767,12 +853,14 @@ failed_offer_takes_no_request(void)
 	GIVES(0, pmx_irecv(ctx, &receive_ten, &tens));
 	GIVES(0, pmx_isend(ctx, &send_nine, &sent));
 	GIVES(1, pmx_wait(ctx, &nines, &status, PATIENCE_US));
-	MUST(status.tag == 9 && strcmp(nine, "nine") == 0, "the receive of tag 9 gets tag %lu, '%s'", status.tag, nine);
+	MUST(status.tag == 9 && strcmp(nine, "nine") == 0,
+		"the receive of tag 9 gets tag %lu, '%s'", status.tag, nine);
 	GIVES(0, pmx_test(ctx, &tens, &status));
 	MUST(ten[0] == 0, "the receive of tag 10 has '%s'", ten);
 	GIVES(0, pmx_isend(ctx, &send_ten, &sent));
 	GIVES(1, pmx_wait(ctx, &tens, &status, PATIENCE_US));
-	MUST(status.tag == 10 && strcmp(ten, "ten") == 0, "the receive of tag 10 gets tag %lu, '%s'", status.tag, ten);
+	MUST(status.tag == 10 && strcmp(ten, "ten") == 0,
+		"the receive of tag 10 gets tag %lu, '%s'", status.tag, ten);
 	all_works(ctx, 0, other, 1);
 }
 
@@ -794,7 +882,8 @@ another_life(void *arg)
 	return NULL;
 }
 
-/* A primary that ends marks its channels one after the other, and an application may call in between. */
+/* A primary that ends marks its channels one after the other, and an application may call in
+ * between. */
 static void
 one_context_is_told_first(void)
 {
@@ -836,14 +925,16 @@ piece_is_pulled(struct pmx_context *ctx, struct pmx_context *other)
 	result = pmx_alloc(other, PIECE, &to);
 	if (result == -EPIPE)
 		return false;
-	MUST(result == 0, "pmx_alloc of the other context gives %d (%s)", result, strerror(-result));
+	MUST(result == 0, "pmx_alloc of the other context gives %d (%s)", result,
+		strerror(-result));
 	memset(to, 0, PIECE);
 	pull(other, remote, to);
 	all_are(to, PIECE, 0x42);
 	return true;
 }
 
-/* A question that nobody waits for any more is answered in the end: that answer is not the next question's. */
+/* A question that nobody waits for any more is answered in the end: that answer is not the next
+ * question's. */
 static void
 late_answers_are_nobodys(void)
 {
@@ -885,7 +976,8 @@ alloc_and_free(void *arg)
 		uint8_t value = (uint8_t)(times * 4 + number);
 		int result = pmx_alloc(ctx, PIECE, (void **)&memory);
 
-		MUST(result == 0, "the %lu. pmx_alloc of context %u gives %d (%s)", times, number, result, strerror(-result));
+		MUST(result == 0, "the %lu. pmx_alloc of context %u gives %d (%s)", times, number,
+			result, strerror(-result));
 		MUST(memory[0] == 0 && memory[PIECE - 1] == 0, "memory of pmx_alloc is not zero");
 		memset(memory, value, PIECE);
 		if (times % 8 == 0) {
@@ -935,7 +1027,8 @@ kill_later(void *arg)
 	return NULL;
 }
 
-/* As many matched messages as may wait do, and more have landed: nobody takes these in, and a wait ends all the same. */
+/* As many matched messages as may wait do, and more have landed: nobody takes these in, and a wait
+ * ends all the same. */
 static void
 full_queues_do_not_hold_waits(void)
 {
@@ -946,7 +1039,12 @@ full_queues_do_not_hold_waits(void)
 	pthread_t thread;
 	uint32_t value;
 	unsigned index, next = 0;
-	const struct pmx_matched r = {.peer = own(0), .tag = 999, .data = &value, .len = sizeof(value)};
+	const struct pmx_matched r = {
+		.peer = own(0),
+		.tag = 999,
+		.data = &value,
+		.len = sizeof(value),
+	};
 
 	begin();
 	attach("thin");
@@ -954,7 +1052,12 @@ full_queues_do_not_hold_waits(void)
 
 	GIVES(0, pmx_irecv(ctx, &r, &never));
 	for (unsigned i = 0; i < sent; i++) {
-		const struct pmx_matched s = {.peer = own(0), .tag = i, .data = &i, .len = sizeof(i)};
+		const struct pmx_matched s = {
+			.peer = own(0),
+			.tag = i,
+			.data = &i,
+			.len = sizeof(i),
+		};
 
 		GIVES(0, pmx_isend(ctx, &s, NULL));
 	}
@@ -962,7 +1065,8 @@ full_queues_do_not_hold_waits(void)
 	MUST(pthread_create(&thread, NULL, kill_later, NULL) == 0, "no thread");
 	EPIPES(pmx_wait(ctx, &never, &status, -1));
 	pthread_join(thread, NULL);
-	MUST(now_s() - killed_at < NOTICE_S, "pmx_wait(-1) ended %.1f s after the primary", now_s() - killed_at);
+	MUST(now_s() - killed_at < NOTICE_S, "pmx_wait(-1) ended %.1f s after the primary",
+		now_s() - killed_at);
 	end(SIGKILL);
 	double began = now_s();
 
@@ -976,7 +1080,12 @@ full_queues_do_not_hold_waits(void)
 	int result;
 
 	while ((result = pmx_reattach(node, PATIENCE_US)) == -ENOBUFS) {
-		const struct pmx_matched any = {.peer = own(0), .tag = next, .data = &value, .len = sizeof(value)};
+		const struct pmx_matched any = {
+			.peer = own(0),
+			.tag = next,
+			.data = &value,
+			.len = sizeof(value),
+		};
 
 		MUST(next < sent, "pmx_reattach still gives -ENOBUFS when all were received");
 		GIVES(0, pmx_irecv(ctx, &any, &request));
@@ -985,10 +1094,20 @@ full_queues_do_not_hold_waits(void)
 		next++;
 	}
 	GIVES(0, result);
-	const struct pmx_matched any = {.peer = own(0), .ignore = PMX_ANY_TAG, .data = &value, .len = sizeof(value)};
+	const struct pmx_matched any = {
+		.peer = own(0),
+		.ignore = PMX_ANY_TAG,
+		.data = &value,
+		.len = sizeof(value),
+	};
 
 	while (pmx_iprobe(ctx, &any, &status) == 1) {
-		const struct pmx_matched one = {.peer = own(0), .tag = next, .data = &value, .len = sizeof(value)};
+		const struct pmx_matched one = {
+			.peer = own(0),
+			.tag = next,
+			.data = &value,
+			.len = sizeof(value),
+		};
 
 		MUST(status.tag == next, "after message %u comes message %lu", next, status.tag);
 		GIVES(0, pmx_irecv(ctx, &one, &request));
@@ -1004,7 +1123,8 @@ full_queues_do_not_hold_waits(void)
 
 /* ------------------------------------------------------------------ 8: transfers */
 
-/* The word of a transfer that its primary took along is set, wherever it lies: who only looks at it must not wait for ever. */
+/* The word of a transfer that its primary took along is set, wherever it lies: who only looks at it
+ * must not wait for ever. */
 static void
 status_words_are_set(void)
 {
@@ -1023,7 +1143,13 @@ status_words_are_set(void)
 	*words[0] = 77;
 	kill(primary, SIGSTOP); /* so that it is under way for certain */
 	for (int i = 0; i < 2; i++) {
-		const struct pmx_transfer t = {.peer = own(1), .key = 1, .local = piece, .len = PIECE, .status = words[i]};
+		const struct pmx_transfer t = {
+			.peer = own(1),
+			.key = 1,
+			.local = piece,
+			.len = PIECE,
+			.status = words[i],
+		};
 
 		GIVES(0, pmx_pull(ctx, &t, &ids[i]));
 		GIVES(1, *words[i]);
@@ -1072,7 +1198,13 @@ pushed(struct pmx_context *ctx, uint32_t len)
 	GIVES(0, pmx_alloc(ctx, PIECE, &piece));
 	GIVES(0, pmx_register(ctx, piece, PIECE, PMX_REMOTE_WRITE, &remote));
 	memset(out, 0x17, len);
-	const struct pmx_transfer t = {.peer = own(0), .key = remote.key, .remote = remote.addr, .local = out, .len = len};
+	const struct pmx_transfer t = {
+		.peer = own(0),
+		.key = remote.key,
+		.remote = remote.addr,
+		.local = out,
+		.len = len,
+	};
 
 	GIVES(0, pmx_push(ctx, &t, &id));
 	GIVES(0, pmx_sync_wait(ctx, PATIENCE_US));
@@ -1102,7 +1234,8 @@ frames_may_be_of_another_size(void)
 		} else {
 			reattach();
 		}
-		MUST(pmx_get_mtu(ctx) < mtus[i], "frames of %u bytes carry %u", mtus[i], pmx_get_mtu(ctx));
+		MUST(pmx_get_mtu(ctx) < mtus[i], "frames of %u bytes carry %u", mtus[i],
+			pmx_get_mtu(ctx));
 		for (uint32_t len = 100; len <= 3500; len += 475) { /* 2000 among them */
 			matched_arrives(ctx, len);
 			pushed(ctx, len);
@@ -1148,7 +1281,12 @@ secondary_of_one_that_stops(int fd, unsigned number)
 	number %= AWAKE;
 	attach("secondary");
 	struct pmx_context *ctx = opened(number);
-	const struct pmx_matched s = {.peer = own(number), .tag = 5, .data = &word, .len = sizeof(word)};
+	const struct pmx_matched s = {
+		.peer = own(number),
+		.tag = 5,
+		.data = &word,
+		.len = sizeof(word),
+	};
 
 	echo(ctx, number);
 	for (uint32_t i = 0; i < 5; i++)
@@ -1231,9 +1369,10 @@ stops_under_a_secondary_that_polls(void)
 	stops_under_a_secondary(true);
 }
 
-/* ------------------------------------------------------------------ 11: a take-over that is refused */
+/* -------------------------------------------------------------- 11: a take-over that is refused */
 
-/* Each "echo" is answered by "echoed"; "end" ends it. "go": its primary is given away, it comes back. */
+/* Each "echo" is answered by "echoed"; "end" ends it. "go": its primary is given away, it comes
+ * back. */
 static void
 secondary_that_echoes(int fd, unsigned number)
 {
@@ -1273,7 +1412,8 @@ is_found(unsigned ms)
 	char command[600], out[300] = "";
 	int status;
 
-	snprintf(command, sizeof(command), "timeout 5 '%s/app/pmx-ctl' --instance '%s' stat 2>&1", build, instance);
+	snprintf(command, sizeof(command), "timeout 5 '%s/app/pmx-ctl' --instance '%s' stat 2>&1",
+		build, instance);
 	do {
 		FILE *f = popen(command, "re");
 		size_t n = f != NULL ? fread(out, 1, sizeof(out) - 1, f) : 0;
@@ -1286,13 +1426,20 @@ is_found(unsigned ms)
 	MUST(status == 0, "the primary is not found by its name: %s", out);
 }
 
-/* An offer that nobody takes keeps a take-over from its end; it is taken when that was refused. s: a secondary. */
+/* An offer that nobody takes keeps a take-over from its end; it is taken when that was refused. s:
+ * a secondary. */
 static void
 is_refused(struct child *s, struct pmx_context *ctx, struct pmx_context *other)
 {
 	static uint8_t out[LONG], in[LONG];
 	static uint8_t value;
-	const struct pmx_matched offer = {.peer = own(1), .tag = 5, .data = out, .len = LONG, .flags = PMX_SYNC};
+	const struct pmx_matched offer = {
+		.peer = own(1),
+		.tag = 5,
+		.data = out,
+		.len = LONG,
+		.flags = PMX_SYNC,
+	};
 	const struct pmx_matched take = {.peer = own(0), .tag = 5, .data = in, .len = LONG};
 	pmx_request sent, received;
 
@@ -1361,18 +1508,26 @@ refused_after_a_take_over_changes_nothing(void)
 	end(SIGTERM);
 }
 
-/* ------------------------------------------------------------------ 12: messages to whom there is not */
+/* ------------------------------------------------------------ 12: messages to whom there is not */
 
-/* A message whose receiver is not open waits for it, in the primary: a take-over neither loses it nor leaves its sender waiting. */
+/* A message whose receiver is not open waits for it, in the primary: a take-over neither loses it
+ * nor leaves its sender waiting. */
 static void
 waiting_messages_are_not_lost(void)
 {
-	const struct settings patient = {1500, 500000, 16, NULL, 0, 0}; /* it waits longer than a primary takes to start */
+	/* it waits longer than a primary takes to start */
+	const struct settings patient = {1500, 500000, 16, NULL, 0, 0};
 	uint32_t value = 0;
 	pmx_send_id id;
 	pmx_request sent;
 	struct pmx_message m;
-	const struct pmx_matched s = {.peer = own(8), .tag = 5, .data = &value, .len = sizeof(value), .flags = PMX_DELIVERED};
+	const struct pmx_matched s = {
+		.peer = own(8),
+		.tag = 5,
+		.data = &value,
+		.len = sizeof(value),
+		.flags = PMX_DELIVERED,
+	};
 	double until = now_s() + 30;
 
 	configure(&patient);
@@ -1397,16 +1552,20 @@ waiting_messages_are_not_lost(void)
 	int came = pmx_receive_wait(seven, &m, 300000);
 
 	MUST(result != 0, "pmx_send_wait gives 0, and the message is under way");
-	MUST(result == 1 ? came == 1 : came <= 1, "a message ends with %d, and pmx_receive with %d", result, came);
+	MUST(result == 1 ? came == 1 : came <= 1, "a message ends with %d, and pmx_receive with %d",
+		result, came);
 	if (came == 1) {
-		MUST(m.len == 6 && strcmp(pmx_message_data(&m), "seven") == 0, "another message came");
+		MUST(m.len == 6 && strcmp(pmx_message_data(&m), "seven") == 0,
+			"another message came");
 		pmx_release_receive_buffer(seven, &m);
 	}
 	nothing_comes(seven, 0);
 	result = pmx_wait(ctx, &sent, NULL, PATIENCE_US);
-	MUST(result != -ETIMEDOUT && result != -EPIPE, "pmx_wait of a matched message gives %d", result);
+	MUST(result != -ETIMEDOUT && result != -EPIPE, "pmx_wait of a matched message gives %d",
+		result);
 	came = pmx_wait(eight, &received, NULL, 300000);
-	MUST(result != 1 || came == 1, "a matched message was delivered, and its receive gives %d", came);
+	MUST(result != 1 || came == 1, "a matched message was delivered, and its receive gives %d",
+		came);
 	if (came != 1) {
 		GIVES(0, pmx_cancel(eight, received));
 		GIVES(-ECANCELED, pmx_test(eight, &received, NULL));
@@ -1415,7 +1574,7 @@ waiting_messages_are_not_lost(void)
 	all_works(seven, 7, eight, 8);
 }
 
-/* ------------------------------------------------------------------ 13: a take-over, and clients that die */
+/* -------------------------------------------------------- 13: a take-over, and clients that die */
 
 #define CLIENTS 14 /* contexts 1 .. */
 
@@ -1446,14 +1605,20 @@ puller(int fd, unsigned number)
 	GIVES(0, pmx_alloc(ctx, PIECE, &piece));
 	say(fd, "there");
 	while (poll(&p, 1, 0) == 0) {
-		const struct pmx_transfer t = {.peer = {1, 0}, .key = 5, .local = piece, .len = PIECE};
+		const struct pmx_transfer t = {
+			.peer = {1, 0},
+			.key = 5,
+			.local = piece,
+			.len = PIECE,
+		};
 		pmx_transfer_id id;
 
 		GIVES(0, pmx_pull(ctx, &t, &id));
 		GIVES(0, pmx_sync_wait(ctx, PATIENCE_US));
 		int result = pmx_transfer_done(ctx, id);
 
-		MUST(result == -ETIMEDOUT || result == -EHOSTUNREACH, "a pull from a node that is not there gives %d", result);
+		MUST(result == -ETIMEDOUT || result == -EHOSTUNREACH,
+			"a pull from a node that is not there gives %d", result);
 	}
 	say(fd, "pulled");
 	pmx_node_close(node);
@@ -1486,7 +1651,8 @@ kill_client(struct child *c)
 	c->pid = 0;
 }
 
-/* Half of them at the moment when the old primary waits for what is under way, and answers nobody; the others by and by. */
+/* Half of them at the moment when the old primary waits for what is under way, and answers nobody;
+ * the others by and by. */
 static void
 clients_die_in_a_take_over(void)
 {
@@ -1497,7 +1663,8 @@ clients_die_in_a_take_over(void)
 
 	configure(&short_waits);
 	begin();
-	answered_at = mmap(NULL, sizeof(*answered_at), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	answered_at = mmap(NULL, sizeof(*answered_at), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	MUST(answered_at != MAP_FAILED, "no memory");
 	for (unsigned i = 0; i < CLIENTS; i++)
 		clients[i] = child(sleeper, 1 + i);
@@ -1531,7 +1698,8 @@ clients_die_in_a_take_over(void)
 	ended(old);
 	for (int i = 0; i < CLIENTS; i++)
 		kill_client(&clients[i]);
-	printf("frozen %.0f ms after it began, ready after %.0f ms\n", frozen > 0 ? (frozen - began) * 1e3 : -1.0, took * 1e3);
+	printf("frozen %.0f ms after it began, ready after %.0f ms\n",
+		frozen > 0 ? (frozen - began) * 1e3 : -1.0, took * 1e3);
 	MUST(took < 3, "the take-over takes %.1f s", took);
 	say(asks.fd, "end");
 	ended_well(&asks);
@@ -1547,15 +1715,17 @@ clients_die_in_a_take_over(void)
 		int result;
 
 		at_line = __LINE__;
-		while ((result = pmx_context_open(&ctx[i], node, &params)) == -EBUSY && now_s() < until)
+		while ((result = pmx_context_open(&ctx[i], node, &params)) == -EBUSY &&
+			now_s() < until)
 			sleep_ms(5);
-		MUST(result == 0, "context %u of a client that died: pmx_context_open gives %d", 1 + i, result);
+		MUST(result == 0, "context %u of a client that died: pmx_context_open gives %d",
+			1 + i, result);
 	}
 	for (unsigned i = 0; i + 1 < CLIENTS; i += 2)
 		all_works(ctx[i], 1 + i, ctx[i + 1], 2 + i);
 }
 
-/* ------------------------------------------------------------------ 14: what is taken over, from whom, by whom */
+/* --------------------------------------------------- 14: what is taken over, from whom, by whom */
 
 static bool
 log_says(const char *text)
@@ -1572,11 +1742,13 @@ log_says(const char *text)
 	return strstr(all, text) != NULL;
 }
 
-/* Who sleeps, and when, may differ; whether anybody has to be woken may not: clients know it from their channels. */
+/* Who sleeps, and when, may differ; whether anybody has to be woken may not: clients know it from
+ * their channels. */
 static void
 primaries_that_sleep_follow_each_other(void)
 {
-	const struct settings sleeps = {1500, 80000, 8, "sleep", 0, 0}, spins = {1500, 80000, 8, "spin", 0, 0};
+	const struct settings sleeps = {1500, 80000, 8, "sleep", 0, 0},
+			      spins = {1500, 80000, 8, "spin", 0, 0};
 
 	begin();
 	attach("thin");
@@ -1586,7 +1758,8 @@ primaries_that_sleep_follow_each_other(void)
 	MUST(!takes_over(), "a primary that never sleeps takes over from one that does");
 	all_works(ctx, 0, other, 1);
 	configure(&sleeps);
-	MUST(takes_over(), "a primary that always sleeps does not take over from one that sometimes does");
+	MUST(takes_over(),
+		"a primary that always sleeps does not take over from one that sometimes does");
 	all_works(ctx, 0, other, 1);
 	pmx_node_close(node);
 	end(SIGTERM);
@@ -1604,7 +1777,8 @@ several_lanes_are_not_taken_over(void)
 	struct pmx_context *ctx = opened(0), *other = opened(1);
 
 	MUST(!takes_over(), "two lanes are taken over");
-	MUST(log_says("the old primary refuses, and goes on: Operation not supported"), "who wants to take over is not told why");
+	MUST(log_says("the old primary refuses, and goes on: Operation not supported"),
+		"who wants to take over is not told why");
 	all_works(ctx, 0, other, 1);
 	pmx_node_close(node);
 	end(SIGTERM);
@@ -1622,7 +1796,8 @@ question_of_an_heir(uint8_t *bytes, size_t size)
 	configure(&usual);
 	snprintf(at.sun_path, sizeof(at.sun_path), "%s", socket_path);
 	socket_path[end_of_path] = 0;
-	MUST(bind(listener, (struct sockaddr *)&at, sizeof(at)) == 0 && listen(listener, 1) == 0, "%s: %s", at.sun_path, strerror(errno));
+	MUST(bind(listener, (struct sockaddr *)&at, sizeof(at)) == 0 && listen(listener, 1) == 0,
+		"%s: %s", at.sun_path, strerror(errno));
 	pid_t heir = spawn(true, &ready);
 	int asks = accept(listener, NULL, NULL);
 	ssize_t n = recv(asks, bytes, size, 0);
@@ -1653,8 +1828,10 @@ heirs_that_do_not_wait_get_nothing(void)
 	for (int i = 0; i < 5; i++) {
 		int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-		MUST(connect(s, (struct sockaddr *)&at, sizeof(at)) == 0, "%s: %s", at.sun_path, strerror(errno));
-		MUST(send(s, question, n, MSG_NOSIGNAL) == (ssize_t)n, "a question cannot be sent: %s", strerror(errno));
+		MUST(connect(s, (struct sockaddr *)&at, sizeof(at)) == 0, "%s: %s", at.sun_path,
+			strerror(errno));
+		MUST(send(s, question, n, MSG_NOSIGNAL) == (ssize_t)n,
+			"a question cannot be sent: %s", strerror(errno));
 		close(s);
 		all_works(ctx, 0, other, 1);
 	}
@@ -1668,7 +1845,8 @@ heirs_that_do_not_wait_get_nothing(void)
 #define REGIONS 3
 #define PULLS   24
 
-/* Each region is in the memory that it was in, and as many questions find room as before, and no more. */
+/* Each region is in the memory that it was in, and as many questions find room as before, and no
+ * more. */
 static void
 regions_and_room_stay_what_they_are(void)
 {
@@ -1693,7 +1871,13 @@ regions_and_room_stay_what_they_are(void)
 		MUST(takes_over(), "a take-over is refused");
 		for (unsigned i = 0; i < PULLS; i++) {
 			const struct pmx_remote *r = &remote[i % REGIONS];
-			const struct pmx_transfer t = {.peer = r->owner, .key = r->key, .remote = r->addr, .local = to[i], .len = PIECE};
+			const struct pmx_transfer t = {
+				.peer = r->owner,
+				.key = r->key,
+				.remote = r->addr,
+				.local = to[i],
+				.len = PIECE,
+			};
 
 			memset(to[i], 0, PIECE);
 			GIVES(0, pmx_pull(other, &t, &id[i]));
@@ -1717,7 +1901,7 @@ static const struct {
 } cases[] = {
 /* clang-format off */
 #define CASE(name, huge) {#name, name, huge}
-/* clang-format on */
+	/* clang-format on */
 	CASE(unread_messages_come_once, false),
 	CASE(unread_matched_messages_come_once, false),
 	CASE(all_calls_tell_and_begin_nothing, false),

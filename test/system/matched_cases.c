@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Cases of matched messages that random programs hardly meet: full rings, cancels that come too late, memory and peers that go
- * away, sleeping, hostile neighbours. Two embedded nodes with four contexts each for every case; matching.sh runs them
- * all. Usage: matched_cases [CASE...]; without one, each in a process of its own.
+ * Cases of matched messages that random programs hardly meet: full rings, cancels that come too
+ * late, memory and peers that go away, sleeping, hostile neighbours. Two embedded nodes with four
+ * contexts each for every case; matching.sh runs them all. Usage: matched_cases [CASE...]; without
+ * one, each in a process of its own.
  */
 #define PROGRAM "matched_cases"
 
@@ -21,7 +22,8 @@
 #include "wire/wire.h"
 
 #define LONG 100000u /* is offered */
-#define MUST(condition) ((condition) ? (void)0 : fail("%s: line %d: %s", name, __LINE__, #condition))
+#define MUST(condition)                                                                            \
+	((condition) ? (void)0 : fail("%s: line %d: %s", name, __LINE__, #condition))
 
 static struct pmx_node *nodes[2];
 static struct pmx_context *ctx[2][4];
@@ -54,7 +56,8 @@ start(const char *matching, const char *engine, const char *limits)
 		struct pmx_node_params params = {.config_text = text};
 
 		snprintf(text, sizeof(text),
-			"[node]\nid = %u\nname = cases%u\n[engine]\nmatching = %s\n%s\n[link 0]\ndriver = loop\nport = cases\nmtu = %u\n"
+			"[node]\nid = %u\nname = cases%u\n[engine]\nmatching = %s\n%s\n[link 0]\n"
+			"driver = loop\nport = cases\nmtu = %u\n"
 			"[nodes]\n0 = auto\n1 = auto\n[limits]\ncontexts = 4\nmbufs = 16384\n%s\n",
 			n, n, matching, engine, n == 0 ? mtu : 1500, limits);
 		if (pmx_node_start(&nodes[n], &params, error, sizeof(error)) != 0) {
@@ -69,9 +72,16 @@ start(const char *matching, const char *engine, const char *limits)
 }
 
 static int
-send(struct pmx_context *from, uint16_t node, uint16_t to, uint64_t tag, void *data, uint64_t len, uint32_t flags, pmx_request *r)
+send(struct pmx_context *from, uint16_t node, uint16_t to, uint64_t tag, void *data, uint64_t len,
+	uint32_t flags, pmx_request *r)
 {
-	const struct pmx_matched m = {.peer = {node, to}, .tag = tag, .data = data, .len = len, .flags = flags};
+	const struct pmx_matched m = {
+		.peer = {node, to},
+		.tag = tag,
+		.data = data,
+		.len = len,
+		.flags = flags,
+	};
 
 	return pmx_isend(from, &m, r);
 }
@@ -106,9 +116,11 @@ one_waits_and_the_others_find_their_receive(void)
 	start("client", "", "");
 	MUST(send(ctx[0][0], 1, 0, 99, &word, 8, 0, NULL) == 0);
 	turns(50);
-	MUST(pmx_iprobe(ctx[1][0], &(struct pmx_matched){.peer = PMX_ANY_SOURCE, .tag = 99}, NULL) == 1);
+	MUST(pmx_iprobe(ctx[1][0], &(struct pmx_matched){.peer = PMX_ANY_SOURCE, .tag = 99},
+		     NULL) == 1);
 	for (unsigned i = 0; i < 5000 && !failed; i++) {
-		MUST(receive(ctx[1][0], 1, &word, 8, &r) == 0 && send(ctx[0][0], 1, 0, 1, &word, 8, 0, NULL) == 0);
+		MUST(receive(ctx[1][0], 1, &word, 8, &r) == 0 &&
+			send(ctx[0][0], 1, 0, 1, &word, 8, 0, NULL) == 0);
 		turns(4);
 		MUST(wait_for(ctx[1][0], &r) == 1);
 	}
@@ -155,7 +167,8 @@ buffers_are_counted(void)
 		turns(2);
 		pmx_iprobe(ctx[1][0], &none, NULL);
 	}
-	MUST(n == 150 && receive(ctx[1][0], 149, bytes[1], 1000, &r) == 0 && wait_for(ctx[1][0], &r) == 1);
+	MUST(n == 150 && receive(ctx[1][0], 149, bytes[1], 1000, &r) == 0 &&
+		wait_for(ctx[1][0], &r) == 1);
 }
 
 /* ------------------------------------------------------------------ cancel */
@@ -170,7 +183,8 @@ cancel_finds_its_own_answer(void)
 	start("engine", "burst = 1", "");
 	MUST(receive(ctx[1][0], 1, &word, 8, &r) == 0);
 	turns(20);
-	MUST(send(ctx[0][0], 1, 0, 1, &word, 8, 0, NULL) == 0 && send(ctx[0][0], 1, 0, 2, &word, 8, 0, NULL) == 0);
+	MUST(send(ctx[0][0], 1, 0, 1, &word, 8, 0, NULL) == 0 &&
+		send(ctx[0][0], 1, 0, 2, &word, 8, 0, NULL) == 0);
 	turns(100);
 	MUST(pmx_cancel(ctx[1][0], r) == -EINPROGRESS && pmx_test(ctx[1][0], &r, NULL) == 1);
 	MUST(pmx_improbe(ctx[1][0], &m, &taken, NULL) == 1);
@@ -196,11 +210,13 @@ cancel_beside_a_full_ring(void)
 	MUST(pmx_cancel(x, r) == -EINPROGRESS && pmx_test(x, &r, NULL) == 1);
 	MUST(receive(x, 5, &other, 8, &r2) == 0);
 	word = 5;
-	MUST(send(ctx[0][0], 1, 0, 5, &word, 8, 0, NULL) == 0 && wait_for(x, &r2) == 1 && other == 5);
+	MUST(send(ctx[0][0], 1, 0, 5, &word, 8, 0, NULL) == 0 && wait_for(x, &r2) == 1 &&
+		other == 5);
 	word = 6; /* nobody receives that */
 	MUST(send(ctx[0][0], 1, 0, 5, &word, 8, 0, NULL) == 0);
 	turns(500);
-	MUST(other == 5 && pmx_iprobe(x, &(struct pmx_matched){.peer = PMX_ANY_SOURCE, .tag = 5}, NULL) == 1);
+	MUST(other == 5 &&
+		pmx_iprobe(x, &(struct pmx_matched){.peer = PMX_ANY_SOURCE, .tag = 5}, NULL) == 1);
 }
 
 /* ------------------------------------------------------------------ what goes away */
@@ -221,11 +237,12 @@ memory_goes_while_receives_want_a_place(void)
 		MUST(receive(ctx[1][0], i, (char *)p + i * 2 * LONG, 2 * LONG, &r[i]) == 0);
 	/* one step of the lane: receives are taken, nothing has come yet */
 	ch = &nodes[1]->embedded->channels[0];
-	channel_scan(&nodes[1]->embedded->engines[0], ch);
+	submissions_scan(&nodes[1]->embedded->engines[0], ch);
 	pmx_free(ctx[1][0], p);
-	channel_scan(&nodes[1]->embedded->engines[0], ch);
+	submissions_scan(&nodes[1]->embedded->engines[0], ch);
 	for (uint32_t i = 0; i < rma_context(ch)->all_ops; i++)
-		MUST(rma_context(ch)->ops[i].state == OP_FREE || rma_context(ch)->ops[i].local.memory == NULL);
+		MUST(rma_context(ch)->ops[i].state == OP_FREE ||
+			rma_context(ch)->ops[i].local.memory == NULL);
 	for (unsigned i = 0; i < 12; i++)
 		MUST(wait_for(ctx[1][0], &r[i]) < 0);
 }
@@ -290,10 +307,13 @@ a_transfers_error_is_kept(void)
 
 	start("client", "", "");
 	MUST(pmx_alloc(ctx[0][0], 3 * LONG, &p) == 0);
-	MUST(pmx_push(ctx[0][0], &(struct pmx_transfer){.peer = {1, 0}, .local = p, .len = LONG, .key = 12345}, &id) == 0);
+	MUST(pmx_push(ctx[0][0],
+		     &(struct pmx_transfer){.peer = {1, 0}, .local = p, .len = LONG, .key = 12345},
+		     &id) == 0);
 	while (pmx_transfers_pending(ctx[0][0]) != 0)
 		turns(1);
-	MUST(receive(ctx[1][0], 1, bytes[0], LONG, &r) == 0 && send(ctx[0][0], 1, 0, 1, p, LONG, PMX_SYNC, &s) == 0);
+	MUST(receive(ctx[1][0], 1, bytes[0], LONG, &r) == 0 &&
+		send(ctx[0][0], 1, 0, 1, p, LONG, PMX_SYNC, &s) == 0);
 	MUST(wait_for(ctx[1][0], &r) == 1 && wait_for(ctx[0][0], &s) == 1);
 	MUST(pmx_transfer_done(ctx[0][0], id) == -ENOKEY);
 }
@@ -325,7 +345,8 @@ delivered_sends_that_nobody_asks_about_end(void)
 	for (unsigned i = 0; i < 100 && !failed; i++) {
 		unsigned k = 0;
 
-		while (send(ctx[0][0], 1, 0, 1, &word, 8, PMX_DELIVERED, NULL) == -EAGAIN && k++ < 100000)
+		while (send(ctx[0][0], 1, 0, 1, &word, 8, PMX_DELIVERED, NULL) == -EAGAIN &&
+			k++ < 100000)
 			turns(1);
 		MUST(k < 100000);
 	}
@@ -343,7 +364,8 @@ nobody_sleeps_over_an_end(const char *matching, uint64_t len, uint32_t flags)
 	MUST(pmx_before_select(x) == 0);
 	pmx_after_select(x);
 	turns(20);
-	MUST(receive(x, 1, bytes[1], len, &r) == 0 && send(ctx[0][0], 1, 0, 1, bytes[0], len, flags, &s) == 0);
+	MUST(receive(x, 1, bytes[1], len, &r) == 0 &&
+		send(ctx[0][0], 1, 0, 1, bytes[0], len, flags, &s) == 0);
 	for (unsigned i = 0; i < 300; i++) {
 		turns(1);
 		if (i == 20 && strcmp(matching, "client") == 0)
@@ -374,7 +396,8 @@ nobody_sleeps_over_an_ack(void)
 	MUST(pmx_before_select(ctx[0][0]) == 0);
 	pmx_after_select(ctx[0][0]);
 	turns(20);
-	MUST(send(ctx[0][0], 1, 0, 1, &word, 8, PMX_DELIVERED, &s) == 0 && pmx_test(ctx[0][0], &s, NULL) == 0);
+	MUST(send(ctx[0][0], 1, 0, 1, &word, 8, PMX_DELIVERED, &s) == 0 &&
+		pmx_test(ctx[0][0], &s, NULL) == 0);
 	turns(2000);
 	MUST(pmx_before_select(ctx[0][0]) == 1 && pmx_test(ctx[0][0], &s, NULL) == 1);
 }
@@ -386,13 +409,15 @@ what_was_not_sent_has_no_request(void)
 	int e;
 
 	start("client", "", "transfers = 4");
-	for (unsigned i = 0; (e = send(ctx[0][0], 1, 0, i, bytes[0], LONG, 0, &r)) == 0 && i < 100; i++)
+	for (unsigned i = 0; (e = send(ctx[0][0], 1, 0, i, bytes[0], LONG, 0, &r)) == 0 && i < 100;
+		i++)
 		r = 0;
 	MUST(e == -EAGAIN && r == 0);
 	while ((e = send(ctx[0][0], 1, 0, 1, bytes[0], 8, 0, &r)) == 0)
 		;
 	r = 0;
-	MUST((e == -ENOBUFS || e == -EAGAIN) && send(ctx[0][0], 1, 0, 1, bytes[0], 8, PMX_DELIVERED, &r) != 0 && r == 0);
+	MUST((e == -ENOBUFS || e == -EAGAIN) &&
+		send(ctx[0][0], 1, 0, 1, bytes[0], 8, PMX_DELIVERED, &r) != 0 && r == 0);
 }
 
 static void
@@ -404,7 +429,8 @@ a_probed_message_is_no_request(void)
 	start("client", "", "");
 	MUST(send(ctx[0][0], 1, 0, 1, bytes[0], 8, 0, NULL) == 0);
 	turns(50);
-	MUST(pmx_improbe(ctx[1][0], &m, &r, NULL) == 1 && pmx_wait_all(ctx[1][0], &r, 1, NULL, -1) == -EINVAL);
+	MUST(pmx_improbe(ctx[1][0], &m, &r, NULL) == 1 &&
+		pmx_wait_all(ctx[1][0], &r, 1, NULL, -1) == -EINVAL);
 	MUST(pmx_imrecv(ctx[1][0], &m, &r) == 0 && pmx_wait(ctx[1][0], &r, NULL, -1) == 1);
 }
 
@@ -426,16 +452,18 @@ fragments_shorter_than_the_head(void)
 	x = ctx[0][0];
 	ch = &nodes[0]->embedded->channels[0];
 	/* flow and peer are known; then it lies about its frames */
-	MUST(send(x, 1, 0, 9, bytes[0], 1000, 0, NULL) == 0 && receive(ctx[1][0], 9, bytes[1], 1000, &r) == 0);
+	MUST(send(x, 1, 0, 9, bytes[0], 1000, 0, NULL) == 0 &&
+		receive(ctx[1][0], 9, bytes[1], 1000, &r) == 0);
 	MUST(wait_for(ctx[1][0], &r) == 1);
 	x->frag_len = x->one_max = ch->frag_len = ch->message.frag_len = ch->one_max = 8;
 	memset(all, 'A', sizeof(all));
 	memcpy(all, &h, sizeof(h));
-	char *to = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *to = mmap(NULL, room, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	MUST(to != MAP_FAILED && pmx_get_send_buffer(x, sizeof(all), &b) == 0);
 	MUST(pmx_buffer_write(x, &b, 0, all, sizeof(all)) == 0);
-	MUST(context_send_matched(x, (struct pmx_addr){1, 0}, &b, NULL) == 0);
+	MUST(ctx_send_matched(x, (struct pmx_addr){1, 0}, &b, NULL) == 0);
 	turns(100);
 	MUST(receive(ctx[1][0], 0, to, room, &r) == 0 && wait_for(ctx[1][0], &r) == 1);
 	for (unsigned i = 0; i < 1000; i++)
@@ -456,13 +484,14 @@ buffers_that_the_lane_has(void)
 	MUST(send(ctx[0][0], 1, 0, 1, bytes[0], 1000, 0, NULL) == 0);
 	turns(50);
 	for (uint32_t i = 0; i < nodes[1]->embedded->bufs_count; i++)
-		context_release(x, i);
+		ctx_release(x, i);
 	pmx_before_select(x);
 	turns(2000);
 	for (unsigned k = 0; k < 3000; k++) {
 		send(ctx[0][2], 1, 1, 1, bytes[1], 1000, 0, NULL);
 		turns(3);
-		MUST(receive(ctx[1][1], 1, bytes[3], 1000, &r) == 0 && wait_for(ctx[1][1], &r) == 1);
+		MUST(receive(ctx[1][1], 1, bytes[3], 1000, &r) == 0 &&
+			wait_for(ctx[1][1], &r) == 1);
 	}
 	memset(bytes[4], 0, 1000);
 	MUST(receive(x, 1, bytes[4], 1000, &r) == 0 && wait_for(x, &r) == 1 && bytes[4][0] == 'a');
@@ -477,20 +506,34 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } cases[] = {
-	CASE(one_waits_and_the_others_find_their_receive), CASE(no_more_may_wait_client), CASE(no_more_may_wait_engine),
-	CASE(buffers_are_counted), CASE(cancel_finds_its_own_answer), CASE(cancel_beside_a_full_ring),
-	CASE(memory_goes_while_receives_want_a_place), CASE(senders_of_this_node_go), CASE(receiver_of_this_node_is_another_one),
-	CASE(receiver_is_another_one_client), CASE(receiver_is_another_one_engine), CASE(a_transfers_error_is_kept),
-	CASE(a_delivered_sends_error_is_kept), CASE(delivered_sends_that_nobody_asks_about_end), CASE(nobody_sleeps_over_an_offer),
-	CASE(nobody_sleeps_over_the_engines_receive), CASE(nobody_sleeps_over_an_ack), CASE(a_probed_message_is_no_request),
+	CASE(one_waits_and_the_others_find_their_receive),
+	CASE(no_more_may_wait_client),
+	CASE(no_more_may_wait_engine),
+	CASE(buffers_are_counted),
+	CASE(cancel_finds_its_own_answer),
+	CASE(cancel_beside_a_full_ring),
+	CASE(memory_goes_while_receives_want_a_place),
+	CASE(senders_of_this_node_go),
+	CASE(receiver_of_this_node_is_another_one),
+	CASE(receiver_is_another_one_client),
+	CASE(receiver_is_another_one_engine),
+	CASE(a_transfers_error_is_kept),
+	CASE(a_delivered_sends_error_is_kept),
+	CASE(delivered_sends_that_nobody_asks_about_end),
+	CASE(nobody_sleeps_over_an_offer),
+	CASE(nobody_sleeps_over_the_engines_receive),
+	CASE(nobody_sleeps_over_an_ack),
+	CASE(a_probed_message_is_no_request),
 	CASE(what_was_not_sent_has_no_request),
-	CASE(fragments_shorter_than_the_head), CASE(buffers_that_the_lane_has),
+	CASE(fragments_shorter_than_the_head),
+	CASE(buffers_that_the_lane_has),
 };
 
 static int
 run_one(unsigned i, char *self)
 {
-	char *eal[] = {self, "--no-huge", "--no-pci", "-m", "512", "--no-telemetry", "--no-shconf", "--log-level=*:error", NULL};
+	char *eal[] = {self, "--no-huge", "--no-pci", "-m", "512", "--no-telemetry", "--no-shconf",
+		"--log-level=*:error", NULL};
 
 	name = cases[i].name;
 	if (rte_eal_init(8, eal) < 0)
@@ -524,7 +567,8 @@ main(int argc, char **argv)
 			_exit(code);
 		}
 		if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
-			printf("not ok %s %s %d\n", cases[i].name, WIFSIGNALED(status) ? "signal" : "exit code",
+			printf("not ok %s %s %d\n", cases[i].name,
+				WIFSIGNALED(status) ? "signal" : "exit code",
 				WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 			result = 1;
 		} else {

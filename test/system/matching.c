@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Matched messages against a model: two embedded nodes in one process, joined by a link that may lose, reorder, double
- * and corrupt frames. Every context runs a random program of pmx_isend, pmx_irecv, probes and cancels, with and without
- * wildcards, of all sizes and layouts. The model knows the order in which messages landed in each context's LHS ring, keeps two
- * plain lists, and says which message each receive gets; the bytes are known by their message's number. matching.sh
+ * Matched messages against a model: two embedded nodes in one process, joined by a link that may
+ * lose, reorder, double and corrupt frames. Every context runs a random program of pmx_isend,
+ * pmx_irecv, probes and cancels, with and without wildcards, of all sizes and layouts. The model
+ * knows the order in which messages landed in each context's LHS ring, keeps two plain lists, and
+ * says which message each receive gets; the bytes are known by their message's number. matching.sh
  * runs it.
  */
 #define PROGRAM "matching"
@@ -25,23 +26,26 @@
 #define CONTEXTS  4
 #define ENDS      (NODES * CONTEXTS)
 #define LONGEST   150000u
-#define SLOTS     8             /* of memory of pmx_alloc, for each context's sends and receives */
-#define WAIT_MOST 60            /* messages or receives that wait at a context, about */
+/* of memory of pmx_alloc, for each context's sends and receives */
+#define SLOTS     8
+#define WAIT_MOST 60 /* messages or receives that wait at a context, about */
 #define GUARD     0xEE
 #define STUCK_S   60
 
 struct message {
-	struct message *next;    /* of the same sender and receiver, in the order sent; then of those that wait */
+	struct message *next; /* of the same sender and receiver, in the order sent; then of
+			       * those that wait */
 	unsigned from, to;
 	uint32_t comm;
-	uint64_t tag, len;       /* len: bytes of it */
+	uint64_t tag, len; /* len: bytes of it */
 	uint32_t serial;
-	bool diff, asked;        /* asked: the sender tests its request */
-	uint8_t *memory;         /* what is sent, all that it spans */
+	bool diff, asked; /* asked: the sender tests its request */
+	uint8_t *memory;  /* what is sent, all that it spans */
 	uint64_t spans;
 	int slot;
-	uint8_t *twin, *expect;  /* diff: what the receiver's bytes become where they are not GUARD */
-	uint64_t reach;          /* diff: end of the last byte that differs */
+	uint8_t *twin, *expect; /* diff: what the receiver's bytes become where they are not
+				 * GUARD */
+	uint64_t reach;         /* diff: end of the last byte that differs */
 	struct pmx_part part;
 	uint64_t bits[64];
 	struct iovec iov[8];
@@ -49,29 +53,30 @@ struct message {
 };
 
 struct receive {
-	struct receive *next;    /* of those posted */
+	struct receive *next; /* of those posted */
 	unsigned at;
 	bool any_source;
 	unsigned from;
 	uint32_t comm;
 	uint64_t tag, ignore;
-	uint8_t *memory, *twin;  /* all that it spans */
-	uint64_t spans, room;    /* room: bytes of a message */
+	uint8_t *memory, *twin; /* all that it spans */
+	uint64_t spans, room;   /* room: bytes of a message */
 	int slot;
 	struct pmx_part part;
 	uint64_t bits[64];
 	struct iovec iov[8];
 	struct pmx_matched m;
 	pmx_request request;
-	struct message *got;     /* by the model */
+	struct message *got; /* by the model */
 	bool cancelled;
 };
 
 struct end {
 	struct pmx_context *ctx;
 	const struct inlet *in;
-	uint32_t landed;         /* entries that the model has seen */
-	struct message *sent_head[ENDS], *sent_tail[ENDS]; /* by receiver, that the model has not seen land */
+	uint32_t landed; /* entries that the model has seen */
+	/* by receiver, that the model has not seen land */
+	struct message *sent_head[ENDS], *sent_tail[ENDS];
 	struct message *wait_head, *wait_tail; /* unexpected */
 	struct receive *posted_head, *posted_tail;
 	unsigned waiting, posted;
@@ -96,8 +101,8 @@ byte_of(uint32_t serial, uint64_t i)
 	return (uint8_t)((serial * 2654435761u >> 8) + i * 7 + (i >> 8));
 }
 
-/* matching = engine: what a context asks is done before anything else is asked of its node; so what has landed by then, and
- * nothing else, comes before it. */
+/* matching = engine: what a context asks is done before anything else is asked of its node; so what
+ * has landed by then, and nothing else, comes before it. */
 static void
 done_asking(unsigned at)
 {
@@ -107,7 +112,8 @@ done_asking(unsigned at)
 		bool all = true;
 
 		for (unsigned i = 0; i < CONTEXTS; i++)
-			all &= channels[i].sub.pos == ends[at / CONTEXTS * CONTEXTS + i].ctx->sub.pos;
+			all &= channels[i].sub.pos ==
+				ends[at / CONTEXTS * CONTEXTS + i].ctx->sub.pos;
 		if (all)
 			return;
 		pmx_node_poll(nodes[at / CONTEXTS]);
@@ -157,7 +163,8 @@ memory_put(struct end *e, uint8_t *memory, int slot)
 static bool
 accepts(const struct receive *r, const struct message *m)
 {
-	return r->comm == m->comm && (r->any_source || r->from == m->from) && ((r->tag ^ m->tag) & ~r->ignore) == 0;
+	return r->comm == m->comm && (r->any_source || r->from == m->from) &&
+		((r->tag ^ m->tag) & ~r->ignore) == 0;
 }
 
 static void
@@ -216,11 +223,13 @@ model_landed(struct end *e)
 
 	for (; e->landed != ring->pos; e->landed++) {
 		const struct lhs_entry *entry = lhs_at(ring, e->landed);
-		unsigned from = entry->src_node * CONTEXTS + entry->src_ctx, to = (unsigned)(e - ends);
+		unsigned from = entry->src_node * CONTEXTS + entry->src_ctx,
+			 to = (unsigned)(e - ends);
 		struct message *m = ends[from].sent_head[to];
 
 		if (m == NULL) {
-			fail("context %u got a message of %u that it did not send, or twice", to, from);
+			fail("context %u got a message of %u that it did not send, or twice", to,
+				from);
 			return;
 		}
 		ends[from].sent_head[to] = m->next;
@@ -242,18 +251,26 @@ model_landed(struct end *e)
 
 /* ------------------------------------------------------------------ layouts */
 
-/* Some way to lie in memory: sets m's data, len, iov or part, *spans, *total. `size` is about what it shall have. */
+/* Some way to lie in memory: sets m's data, len, iov or part, *spans, *total. `size` is about what
+ * it shall have. */
 static void
-lay_out(struct pmx_matched *m, struct pmx_part *part, uint64_t *bits, struct iovec *iov, uint64_t size, uint64_t *spans,
-	uint64_t *total)
+lay_out(struct pmx_matched *m, struct pmx_part *part, uint64_t *bits, struct iovec *iov,
+	uint64_t size, uint64_t *spans, uint64_t *total)
 {
 	unsigned kind = draw() % 10;
 
 	*spans = *total = size;
 	if (kind == 0 && size >= 16 && size <= LONGEST / 3) {
-		uint64_t block = 1 + draw() % (size < 24 ? 16 : 24), count = size / block, interval = block + draw() % (block < 24 ? block + 1 : 2);
+		uint64_t block = 1 + draw() % (size < 24 ? 16 : 24), count = size / block,
+			 interval = block + draw() % (block < 24 ? block + 1 : 2);
 
-		*part = (struct pmx_part){.kind = PMX_PART_STRIDE, .dims = 1, .block = block, .interval = {interval}, .count = {count}};
+		*part = (struct pmx_part){
+			.kind = PMX_PART_STRIDE,
+			.dims = 1,
+			.block = block,
+			.interval = {interval},
+			.count = {count},
+		};
 		*spans = (count - 1) * interval + block;
 		*total = count * block;
 		m->part = part;
@@ -275,10 +292,12 @@ lay_out(struct pmx_matched *m, struct pmx_part *part, uint64_t *bits, struct iov
 		m->iov = iov;
 		*spans = 0;
 		for (unsigned i = 0; i < m->iov_count; i++) {
-			uint64_t left = size - *spans, piece = i + 1 == m->iov_count ? left : draw() % (left + 1);
+			uint64_t left = size - *spans,
+				 piece = i + 1 == m->iov_count ? left : draw() % (left + 1);
 
 			iov[i].iov_len = piece;
-			iov[i].iov_base = (void *)(uintptr_t)*spans; /* made an address by place_iov */
+			/* made an address by place_iov */
+			iov[i].iov_base = (void *)(uintptr_t)*spans;
 			*spans += piece;
 		}
 	}
@@ -321,12 +340,17 @@ some_size(void)
 	switch (draw() % 8) {
 	case 0:
 	case 1:
-	case 2: return draw() % 30;
+	case 2:
+		return draw() % 30;
 	case 3:
-	case 4: return draw() % 1600;
-	case 5: return draw() % 20000;
-	case 6: return 16300 + draw() % 300;
-	default: return draw() % LONGEST;
+	case 4:
+		return draw() % 1600;
+	case 5:
+		return draw() % 20000;
+	case 6:
+		return 16300 + draw() % 300;
+	default:
+		return draw() % LONGEST;
 	}
 }
 
@@ -393,9 +417,13 @@ do_send(unsigned from)
 		m->memory = memory_take(e, m->spans, &m->slot);
 		place_iov(&s, m->iov, m->memory);
 		for (uint64_t i = 0, k = 0; i < m->spans; i++)
-			m->memory[i] = s.part == NULL || is_part(s.part, i) ? byte_of(m->serial, k++) : (uint8_t)i;
+			m->memory[i] = s.part == NULL || is_part(s.part, i)
+				? byte_of(m->serial, k++)
+				: (uint8_t)i;
 	}
-	m->asked = e->sends_n < 500 && (draw() % 4 || m->spans > 8000 || s.flags || m->diff || strcmp(rendezvous, "auto") != 0);
+	m->asked = e->sends_n < 500 &&
+		(draw() % 4 || m->spans > 8000 || s.flags || m->diff ||
+			strcmp(rendezvous, "auto") != 0);
 	int r = e->sends_n < 500 ? pmx_isend(e->ctx, &s, m->asked ? &m->request : NULL) : -EAGAIN;
 
 	if (r == -EAGAIN || r == -ENOBUFS) {
@@ -430,7 +458,9 @@ want_something(struct receive *r, unsigned at, bool everything)
 	r->any_source = everything || draw() % 4 == 0;
 	r->from = (unsigned)(draw() % ENDS);
 	r->tag = some_tag();
-	r->ignore = everything || draw() % 4 == 0 ? PMX_ANY_TAG : draw() % 3 == 0 ? 1ull << (draw() % 2 ? 63 : draw() % 3) : 0;
+	r->ignore = everything || draw() % 4 == 0 ? PMX_ANY_TAG
+		: draw() % 3 == 0                 ? 1ull << (draw() % 2 ? 63 : draw() % 3)
+						  : 0;
 	/* often what is there, or on its way, by its own key */
 	const struct message *m = ends[at].wait_head;
 
@@ -516,10 +546,11 @@ do_receive(unsigned at, bool everything)
 static void
 check_status(const char *what, const struct pmx_status *s, const struct message *m)
 {
-	if (s->source.node != m->from / CONTEXTS || s->source.context != m->from % CONTEXTS || s->tag != m->tag ||
-		(!m->diff && s->len != m->len))
-		fail("%s: says %u.%u tag %lx of %lu bytes; it is %u.%u tag %lx of %lu", what, s->source.node, s->source.context,
-			s->tag, s->len, m->from / CONTEXTS, m->from % CONTEXTS, m->tag, m->len);
+	if (s->source.node != m->from / CONTEXTS || s->source.context != m->from % CONTEXTS ||
+		s->tag != m->tag || (!m->diff && s->len != m->len))
+		fail("%s: says %u.%u tag %lx of %lu bytes; it is %u.%u tag %lx of %lu", what,
+			s->source.node, s->source.context, s->tag, s->len, m->from / CONTEXTS,
+			m->from % CONTEXTS, m->tag, m->len);
 }
 
 static void
@@ -534,7 +565,8 @@ do_probe(unsigned at)
 	int result = pmx_iprobe(e->ctx, &want.m, &status);
 	const struct message *m = model_waiting(e, &want, false);
 
-	if (by_engine && m == NULL && result == 1) { /* more landed before it was asked: what was asked earlier made room */
+	/* more landed before it was asked: what was asked earlier made room */
+	if (by_engine && m == NULL && result == 1) {
 		model_landed(e);
 		m = model_waiting(e, &want, false);
 	}
@@ -631,12 +663,14 @@ check_diff(const struct receive *r, const struct message *m, int result)
 		return;
 	}
 	if (result != (m->reach <= r->spans ? 1 : -EMSGSIZE))
-		fail("a diff that reaches to %lu into %lu bytes: %s", m->reach, r->spans, pmx_strerror(result));
+		fail("a diff that reaches to %lu into %lu bytes: %s", m->reach, r->spans,
+			pmx_strerror(result));
 	for (uint64_t i = 0; result == 1 && i < r->spans; i++) {
 		uint8_t want = i < m->spans ? m->expect[i] : GUARD;
 
 		if (r->memory[i] != want) {
-			fail("message %u, a diff: byte %lu of %lu is %02x, not %02x", m->serial, i, r->spans, r->memory[i], want);
+			fail("message %u, a diff: byte %lu of %lu is %02x, not %02x", m->serial, i,
+				r->spans, r->memory[i], want);
 			return;
 		}
 	}
@@ -656,7 +690,8 @@ check_received(const struct receive *r, int result, const struct pmx_status *sta
 		check_diff(r, m, result);
 	} else {
 		if (result != (m->len <= r->room ? 1 : -EMSGSIZE)) {
-			fail("message %u of %lu bytes into %lu: %s", m->serial, m->len, r->room, pmx_strerror(result));
+			fail("message %u of %lu bytes into %lu: %s", m->serial, m->len, r->room,
+				pmx_strerror(result));
 			return;
 		}
 		truncated += result != 1;
@@ -666,8 +701,8 @@ check_received(const struct receive *r, int result, const struct pmx_status *sta
 
 			k += mine;
 			if (r->memory[i] != want) {
-				fail("message %u of %lu bytes: byte %lu of %lu is %02x, not %02x", m->serial, m->len, i, r->spans,
-					r->memory[i], want);
+				fail("message %u of %lu bytes: byte %lu of %lu is %02x, not %02x",
+					m->serial, m->len, i, r->spans, r->memory[i], want);
 				return;
 			}
 		}
@@ -742,9 +777,11 @@ step(void)
 
 	done++;
 	if (what < 40)
-		e->waiting < WAIT_MOST || draw() % 4 == 0 ? do_send(at) : do_receive(at, draw() % 4 == 0);
+		e->waiting < WAIT_MOST || draw() % 4 == 0 ? do_send(at)
+							  : do_receive(at, draw() % 4 == 0);
 	else if (what < 70)
-		e->posted < WAIT_MOST ? do_receive(at, e->waiting > WAIT_MOST && draw() % 4 == 0) : do_send(at);
+		e->posted < WAIT_MOST ? do_receive(at, e->waiting > WAIT_MOST && draw() % 4 == 0)
+				      : do_send(at);
 	else if (what < 76)
 		do_probe(at);
 	else if (what < 82)
@@ -772,14 +809,16 @@ settle(void)
 			struct end *e = &ends[i];
 
 			model_landed(e);
-			while (e->posted_head != NULL && !failed) { /* would take what is not theirs: out of the way */
+			/* would take what is not theirs: out of the way */
+			while (e->posted_head != NULL && !failed) {
 				struct receive *r = e->posted_head;
 				int result = pmx_cancel(e->ctx, r->request);
 
 				if (by_engine && result == -EINPROGRESS) {
 					model_landed(e);
 					if (r->got == NULL)
-						fail("pmx_cancel at the end: too late, but the model gives it no message");
+						fail("pmx_cancel at the end: too late, but the "
+						     "model gives it no message");
 					continue;
 				}
 				if (result != 0)
@@ -798,12 +837,16 @@ settle(void)
 			done_asking(i);
 			for (unsigned to = 0; to < ENDS; to++)
 				busy |= e->sent_head[to] != NULL;
-			busy |= e->receives_n != 0 || e->sends_n != 0 || e->wait_head != NULL || pmx_sends_pending(e->ctx) != 0;
+			busy |= e->receives_n != 0 || e->sends_n != 0 || e->wait_head != NULL ||
+				pmx_sends_pending(e->ctx) != 0;
 		}
 		if (now_s() > give_up) {
 			for (unsigned i = 0; i < ENDS; i++)
-				fprintf(stderr, "context %u: %u receives, %u sends, %u wait; transfers %u\n", i, ends[i].receives_n,
-					ends[i].sends_n, ends[i].waiting, pmx_transfers_pending(ends[i].ctx));
+				fprintf(stderr,
+					"context %u: %u receives, %u sends, %u wait; transfers "
+					"%u\n",
+					i, ends[i].receives_n, ends[i].sends_n, ends[i].waiting,
+					pmx_transfers_pending(ends[i].ctx));
 			fail("some messages never arrived");
 		}
 	}
@@ -824,7 +867,13 @@ check_refusals(void)
 	part.kind = PMX_PART_DIFF;
 	if (pmx_irecv(ends[0].ctx, &m, &r) != -EOPNOTSUPP)
 		fail("pmx_irecv with a diff");
-	part = (struct pmx_part){.kind = PMX_PART_STRIDE, .dims = 1, .block = 8, .interval = {16}, .count = {5}};
+	part = (struct pmx_part){
+		.kind = PMX_PART_STRIDE,
+		.dims = 1,
+		.block = 8,
+		.interval = {16},
+		.count = {5},
+	};
 	if (pmx_irecv(ends[0].ctx, &m, &r) != -EINVAL || pmx_isend(ends[0].ctx, &m, &r) != -EINVAL)
 		fail("a stride beyond its message");
 	m.iov = &iov;
@@ -848,7 +897,8 @@ check_refusals(void)
 	m.data = bytes;
 	if (pmx_isend(ends[0].ctx, &m, &r) != -EINVAL)
 		fail("a send to anyone");
-	if (pmx_test(ends[0].ctx, &wrong, NULL) != -EINVAL || pmx_cancel(ends[0].ctx, wrong) != -EINVAL ||
+	if (pmx_test(ends[0].ctx, &wrong, NULL) != -EINVAL ||
+		pmx_cancel(ends[0].ctx, wrong) != -EINVAL ||
 		pmx_imrecv(ends[0].ctx, &m, &wrong) != -EINVAL)
 		fail("a request that there is none of");
 	r = 0;
@@ -865,9 +915,11 @@ start(unsigned n, const char *link, const char *fault, const char *more)
 	struct pmx_node_params params = {.config_text = text};
 
 	snprintf(text, sizeof(text),
-		"[node]\nid = %u\nname = matching%u\n[engine]\nmatching = %s\nrendezvous = %s\n[link 0]\n%s\n%s%s\n[nodes]\n0 = auto\n1 = auto\n[limits]\ncontexts = %u\n"
+		"[node]\nid = %u\nname = matching%u\n[engine]\nmatching = %s\nrendezvous = %s\n"
+		"[link 0]\n%s\n%s%s\n[nodes]\n0 = auto\n1 = auto\n[limits]\ncontexts = %u\n"
 		"mbufs = 16384\n%s\n",
-		n, n, by_engine ? "engine" : "client", rendezvous, link, *fault ? "fault = " : "", fault, CONTEXTS, more);
+		n, n, by_engine ? "engine" : "client", rendezvous, link, *fault ? "fault = " : "",
+		fault, CONTEXTS, more);
 	if (pmx_node_start(&nodes[n], &params, error, sizeof(error)) != 0) {
 		fprintf(stderr, "matching: %s\n", error);
 		exit(2);
@@ -893,37 +945,61 @@ open_end(unsigned i)
 int
 main(int argc, char **argv)
 {
-	static const struct option longs[] = {{"operations", 1, NULL, 'o'}, {"seed", 1, NULL, 's'}, {"fault", 1, NULL, 'f'},
-		{"link", 1, NULL, 'l'}, {"memif", 1, NULL, 'm'}, {"limits", 1, NULL, 'L'},
-		{"matching", 1, NULL, 'e'}, {"rendezvous", 1, NULL, 'r'}, {NULL, 0, NULL, 0}};
+	static const struct option longs[] = {{"operations", 1, NULL, 'o'}, {"seed", 1, NULL, 's'},
+		{"fault", 1, NULL, 'f'}, {"link", 1, NULL, 'l'}, {"memif", 1, NULL, 'm'},
+		{"limits", 1, NULL, 'L'}, {"matching", 1, NULL, 'e'}, {"rendezvous", 1, NULL, 'r'},
+		{NULL, 0, NULL, 0}};
 	const char *fault = "", *more = "", *keys = "", *memif = NULL;
 	char vdev[2][256], link[2][256];
 	int opt;
 
 	while ((opt = getopt_long(argc, argv, "", longs, NULL)) != -1) {
 		switch (opt) {
-		case 'o': operations = strtoull(optarg, NULL, 0); break;
-		case 's': seed = strtoull(optarg, NULL, 0); break;
-		case 'f': fault = optarg; break;
-		case 'l': keys = optarg; break;
-		case 'm': memif = optarg; break;
-		case 'L': more = optarg; break;
-		case 'e': by_engine = strcmp(optarg, "engine") == 0; break;
-		case 'r': rendezvous = optarg; break;
-		default: fprintf(stderr, "usage: matching [--operations N] [--seed N] [--fault F] [--link KEYS] [--memif SOCKET]"
-					 " [--limits KEYS] [--matching client|engine] [--rendezvous BYTES]\n"); return 2;
+		case 'o':
+			operations = strtoull(optarg, NULL, 0);
+			break;
+		case 's':
+			seed = strtoull(optarg, NULL, 0);
+			break;
+		case 'f':
+			fault = optarg;
+			break;
+		case 'l':
+			keys = optarg;
+			break;
+		case 'm':
+			memif = optarg;
+			break;
+		case 'L':
+			more = optarg;
+			break;
+		case 'e':
+			by_engine = strcmp(optarg, "engine") == 0;
+			break;
+		case 'r':
+			rendezvous = optarg;
+			break;
+		default:
+			fprintf(stderr,
+				"usage: matching [--operations N] [--seed N] [--fault F] [--link "
+				"KEYS] [--memif SOCKET] [--limits KEYS] [--matching client|engine] "
+				"[--rendezvous BYTES]\n");
+			return 2;
 		}
 	}
 	for (unsigned n = 0; n < NODES; n++) {
-		snprintf(vdev[n], sizeof(vdev[n]), "--vdev=net_memif%u,role=%s,id=0,socket=%s,socket-abstract=no,bsize=9216", n,
-			n ? "client" : "server", memif ? memif : "");
+		snprintf(vdev[n], sizeof(vdev[n]),
+			"--vdev=net_memif%u,role=%s,id=0,socket=%s,socket-abstract=no,bsize=9216",
+			n, n ? "client" : "server", memif ? memif : "");
 		if (memif != NULL)
-			snprintf(link[n], sizeof(link[n]), "driver = ethdev\nport = net_memif%u\n%s", n, keys);
+			snprintf(link[n], sizeof(link[n]),
+				"driver = ethdev\nport = net_memif%u\n%s", n, keys);
 		else
-			snprintf(link[n], sizeof(link[n]), "driver = loop\nport = matching\n%s", keys);
+			snprintf(link[n], sizeof(link[n]), "driver = loop\nport = matching\n%s",
+				keys);
 	}
-	char *eal[] = {argv[0], "--no-huge", "--no-pci", "-m", "512", "--no-telemetry", "--no-shconf", "--log-level=*:error",
-		vdev[0], vdev[1], NULL};
+	char *eal[] = {argv[0], "--no-huge", "--no-pci", "-m", "512", "--no-telemetry",
+		"--no-shconf", "--log-level=*:error", vdev[0], vdev[1], NULL};
 
 	if (rte_eal_init((int)(sizeof(eal) / sizeof(eal[0])) - (memif ? 1 : 3), eal) < 0)
 		return 2;
@@ -945,8 +1021,8 @@ main(int argc, char **argv)
 	for (unsigned i = 0; i < ENDS && !failed; i++) {
 		pmx_match_stat(ends[i].ctx, &stat);
 		if (stat.waiting || stat.posted || stat.malformed || stat.errors)
-			fail("context %u: %u wait, %u are posted, %lu malformed, %lu errors", i, stat.waiting, stat.posted,
-				stat.malformed, stat.errors);
+			fail("context %u: %u wait, %u are posted, %lu malformed, %lu errors", i,
+				stat.waiting, stat.posted, stat.malformed, stat.errors);
 		all.evacuated += stat.evacuated;
 		all.bulk_copied += stat.bulk_copied;
 		all.unexpected += stat.unexpected;
@@ -956,17 +1032,20 @@ main(int argc, char **argv)
 	for (unsigned k = 0; k < 10000 && !failed; k++)
 		poll_nodes();
 	for (unsigned n = 0; n < NODES && !failed; n++) {
-		unsigned have = rte_mempool_avail_count(nodes[n]->embedded->pool), spare = memif ? 2048 : 32;
+		unsigned have = rte_mempool_avail_count(nodes[n]->embedded->pool),
+			 spare = memif ? 2048 : 32;
 
 		if (have + spare < pool_before[n])
 			fail("node %u: %u mbufs of %u", n, have, pool_before[n]);
 	}
 	const uint64_t *p = proto_counters(nodes[0]->embedded->engines[0].proto);
 
-	printf("# %lu operations, %.1f s: %lu messages, %lu by wildcards, %lu unexpected, %lu cut short, %lu cancelled, %lu probes; %lu "
-	       "heads and %lu bodies made room; node 0: %lu frames, %lu again, %lu timeouts\n",
-		done, took, matched, wildcards, all.unexpected, truncated, cancelled, probed, all.evacuated, all.bulk_copied,
-		p[PROTO_tx_frames], p[PROTO_tx_retransmits], p[PROTO_timeouts]);
+	printf("# %lu operations, %.1f s: %lu messages, %lu by wildcards, %lu unexpected, %lu cut "
+	       "short, %lu cancelled, %lu probes; %lu heads and %lu bodies made room; node 0: %lu "
+	       "frames, %lu again, %lu timeouts\n",
+		done, took, matched, wildcards, all.unexpected, truncated, cancelled, probed,
+		all.evacuated, all.bulk_copied, p[PROTO_tx_frames], p[PROTO_tx_retransmits],
+		p[PROTO_timeouts]);
 	if (!failed && matched != sent)
 		fail("%lu sent, %lu received", sent, matched);
 	fflush(stdout);

@@ -61,8 +61,8 @@ send_next(unsigned from, uint32_t *sent)
 		return;
 	for (uint32_t i = 0; i < len; i++)
 		data[i] = byte_of(from, *sent, i);
-	if (pmx_send_copy(ctxs[from], (struct pmx_addr){(uint16_t)!from, (uint16_t)!from}, data, len,
-		    NULL) == 0)
+	if (pmx_send_copy(ctxs[from], (struct pmx_addr){(uint16_t)!from, (uint16_t)!from}, data,
+		    len, NULL) == 0)
 		(*sent)++;
 }
 
@@ -93,8 +93,8 @@ check_next(unsigned to, uint32_t *received)
 int
 main(int argc, char **argv)
 {
-	char *eal[] = {argv[0], "--no-huge", "-m", "256", "--no-pci", "--no-telemetry", "--no-shconf",
-		"-l", "0", "--log-level=*:error", NULL};
+	char *eal[] = {argv[0], "--no-huge", "-m", "256", "--no-pci", "--no-telemetry",
+		"--no-shconf", "-l", "0", "--log-level=*:error", NULL};
 	uint32_t sent[2] = {0}, received[2] = {0};
 
 	(void)argc;
@@ -114,8 +114,8 @@ main(int argc, char **argv)
 				return 1;
 		}
 		if (turn > 100000000ul) {
-			fprintf(stderr, "net_ring: %u and %u of %u arrived\n", received[0], received[1],
-				MESSAGES);
+			fprintf(stderr, "net_ring: %u and %u of %u arrived\n", received[0],
+				received[1], MESSAGES);
 			return 1;
 		}
 	}

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Remote pins between processes (RHI-PIN): the owner of a region on node 0, and who pins it, on node 0 and on node 1. Askers are
- * killed while they hold pins, a primary is killed under its askers, and others take over from primaries; pins.sh does the latter when
- * this program says that it is time, and then writes a line to its standard input.
+ * Remote pins between processes (RHI-PIN): the owner of a region on node 0, and who pins it, on
+ * node 0 and on node 1. Askers are killed while they hold pins, a primary is killed under its
+ * askers, and others take over from primaries; pins.sh does the latter when this program says that
+ * it is time, and then writes a line to its standard input.
  *
  *   pins INSTANCE-0 INSTANCE-1
  */
@@ -62,7 +63,8 @@ open_context(const char *instance, uint16_t number)
 static void
 judge(const char *name, bool good, int result, double since)
 {
-	printf("%s pins__%s # %s after %.0f ms\n", good ? "ok" : "not ok", name, result ? pmx_strerror(result) : "ended", (now_s() - since) * 1e3);
+	printf("%s pins__%s # %s after %.0f ms\n", good ? "ok" : "not ok", name,
+		result ? pmx_strerror(result) : "ended", (now_s() - since) * 1e3);
 	fflush(stdout);
 	failed |= !good;
 }
@@ -73,7 +75,12 @@ judge(const char *name, bool good, int result, double since)
 static void
 ask(const char *instance, uint16_t number, int socket)
 {
-	const struct pmx_transfer t = {.peer = {0, 1}, .flags = PMX_AREA, .key = AREA, .len = BYTES};
+	const struct pmx_transfer t = {
+		.peer = {0, 1},
+		.flags = PMX_AREA,
+		.key = AREA,
+		.len = BYTES,
+	};
 	char word;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -113,7 +120,8 @@ does(const struct asker *a, char word)
 {
 	int r = -EIO;
 
-	if (send(a->socket, &word, 1, MSG_NOSIGNAL) != 1 || recv(a->socket, &r, sizeof(r), 0) != sizeof(r))
+	if (send(a->socket, &word, 1, MSG_NOSIGNAL) != 1 ||
+		recv(a->socket, &r, sizeof(r), 0) != sizeof(r))
 		return -EIO;
 	return r;
 }
@@ -125,7 +133,8 @@ must(const struct asker *a, char word, int right)
 
 	if (r == right)
 		return;
-	printf("not ok pins '%c' ended with %d (%s), not %d\n", word, r, pmx_strerror(r < 0 ? r : 0), right);
+	printf("not ok pins '%c' ended with %d (%s), not %d\n", word, r,
+		pmx_strerror(r < 0 ? r : 0), right);
 	failed = true;
 }
 
@@ -202,7 +211,8 @@ main(int argc, char **argv)
 {
 	if (argc != 3)
 		return 2;
-	struct asker near = start(argv[1], 2), far = start(argv[2], 2), near_too = start(argv[1], 3), far_too = start(argv[2], 3),
+	struct asker near = start(argv[1], 2), far = start(argv[2], 2),
+		     near_too = start(argv[1], 3), far_too = start(argv[2], 3),
 		     lost = start(argv[2], 4);
 	double since;
 	int r;

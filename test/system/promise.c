@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * As many contexts as are configured, all with the defaults, and all that each was granted is there at once: its receive
- * buffers hold messages while its send buffers are taken, and then messages still go both ways. Usage:
- *   promise hold INSTANCE COUNT           opens them; says what each was granted, then "ready"; lines make it go on
- *   promise fill INSTANCE NODE            reads what was granted from standard input, and sends that many messages to each
+ * As many contexts as are configured, all with the defaults, and all that each was granted is there
+ * at once: its receive buffers hold messages while its send buffers are taken, and then messages
+ * still go both ways. Usage:
+ *   promise hold INSTANCE COUNT opens them; says what each was granted, then "ready"; lines make it
+ *   go on
+ *   promise fill INSTANCE NODE reads what was granted from standard input, and sends that many
+ *   messages to each
  *   promise alone COUNT -- EAL arguments  both in one embedded node
  */
 #include <errno.h>
@@ -44,8 +47,8 @@ open_all(void)
 			return;
 		}
 		if (stat_of(ctx[i]).send_buffers < 32 || stat_of(ctx[i]).receive_buffers < 64)
-			fail("context %u has %u send and %u receive buffers", i, stat_of(ctx[i]).send_buffers,
-				stat_of(ctx[i]).receive_buffers);
+			fail("context %u has %u send and %u receive buffers", i,
+				stat_of(ctx[i]).send_buffers, stat_of(ctx[i]).receive_buffers);
 	}
 }
 
@@ -63,10 +66,12 @@ fill(struct pmx_context *from, struct pmx_addr to, unsigned messages)
 		else if (r != -ENOBUFS && r != -EAGAIN)
 			fail("send to context %u: %s", to.context, pmx_strerror(r));
 		else if (pmx_send_wait(from, PATIENCE_US) != 0)
-			fail("context %u takes %u messages of %u", to.context, i - pmx_sends_pending(from), messages);
+			fail("context %u takes %u messages of %u", to.context,
+				i - pmx_sends_pending(from), messages);
 	}
 	if (!failed && pmx_send_wait(from, PATIENCE_US) != 0)
-		fail("context %u takes %u messages of %u", to.context, messages - pmx_sends_pending(from), messages);
+		fail("context %u takes %u messages of %u", to.context,
+			messages - pmx_sends_pending(from), messages);
 	if (!failed && stat_of(from).send_errors != 0)
 		fail("%u sends ended in an error", (unsigned)stat_of(from).send_errors);
 }
@@ -78,8 +83,8 @@ receive(struct pmx_context *c, struct pmx_message *m, unsigned n, const char *wh
 		int r = pmx_receive_wait(c, &m[i], PATIENCE_US);
 
 		if (r != 1)
-			fail("%s: message %u of %u of context %u: %s", what, i, n, pmx_context_addr(c).context,
-				pmx_strerror(r));
+			fail("%s: message %u of %u of context %u: %s", what, i, n,
+				pmx_context_addr(c).context, pmx_strerror(r));
 	}
 }
 
@@ -100,10 +105,12 @@ hold_all(void)
 		while (pmx_get_send_buffer(ctx[i], 10, &b) == 0)
 			k++;
 		if (k != stat_of(ctx[i]).send_buffers)
-			fail("context %u has %u send buffers of %u", i, k, stat_of(ctx[i]).send_buffers);
+			fail("context %u has %u send buffers of %u", i, k,
+				stat_of(ctx[i]).send_buffers);
 		sends += k;
 	}
-	printf("%u contexts hold %u received messages and %u send buffers\n", count, receives, sends);
+	printf("%u contexts hold %u received messages and %u send buffers\n", count, receives,
+		sends);
 	return held;
 }
 
@@ -111,8 +118,8 @@ static void
 say_granted(void)
 {
 	for (unsigned i = 0; i < count; i++)
-		printf("granted %u %u %u\n", pmx_context_addr(ctx[i]).context, stat_of(ctx[i]).send_buffers,
-			stat_of(ctx[i]).receive_buffers);
+		printf("granted %u %u %u\n", pmx_context_addr(ctx[i]).context,
+			stat_of(ctx[i]).send_buffers, stat_of(ctx[i]).receive_buffers);
 }
 
 static void
@@ -167,8 +174,13 @@ fill_from(const char *instance, uint16_t to)
 static int
 alone(int eal_argc, char **eal_argv)
 {
-	static const char config[] = "[node]\nid = 0\n[link 0]\ndriver = loop\nport = promise\n[nodes]\n0 = auto\n1 = auto\n";
-	const struct pmx_node_params params = {.config_text = config, .eal_argc = eal_argc, .eal_argv = eal_argv};
+	static const char config[] = "[node]\nid = 0\n[link 0]\ndriver = loop\nport = promise\n"
+				     "[nodes]\n0 = auto\n1 = auto\n";
+	const struct pmx_node_params params = {
+		.config_text = config,
+		.eal_argc = eal_argc,
+		.eal_argv = eal_argv,
+	};
 	char error[512];
 
 	if (pmx_node_start(&node, &params, error, sizeof(error)) != 0)
@@ -183,8 +195,9 @@ alone(int eal_argc, char **eal_argv)
 		fill(last, pmx_context_addr(ctx[i]), stat_of(ctx[i]).receive_buffers);
 	hold_all();
 	if (!failed)
-		printf("the first has %u and %u of them, the last %u and %u\n", stat_of(ctx[0]).receive_buffers,
-			stat_of(ctx[0]).send_buffers, stat_of(last).receive_buffers, stat_of(last).send_buffers);
+		printf("the first has %u and %u of them, the last %u and %u\n",
+			stat_of(ctx[0]).receive_buffers, stat_of(ctx[0]).send_buffers,
+			stat_of(last).receive_buffers, stat_of(last).send_buffers);
 	return failed;
 }
 
@@ -204,6 +217,8 @@ main(int argc, char **argv)
 		argv[3] = argv[0];
 		return alone(argc - 3, argv + 3);
 	}
-	fputs("Usage: promise hold INSTANCE COUNT | fill INSTANCE NODE | alone COUNT -- EAL arguments\n", stderr);
+	fputs("Usage: promise hold INSTANCE COUNT | fill INSTANCE NODE | alone COUNT -- EAL "
+	      "arguments\n",
+		stderr);
 	return 2;
 }

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Remote memory between applications that are processes of their own, attached to two running primaries:
- * their owners sleep, are told, are killed, ask from killed processes, and belong to several lanes. remote.sh
- * starts the primaries and looks for what was left behind; one case at a time: remote CASE INSTANCE-0
- * INSTANCE-1 [SEED [ROUNDS]].
+ * Remote memory between applications that are processes of their own, attached to two running
+ * primaries: their owners sleep, are told, are killed, ask from killed processes, and belong to
+ * several lanes. remote.sh starts the primaries and looks for what was left behind; one case at a
+ * time: remote CASE INSTANCE-0 INSTANCE-1 [SEED [ROUNDS]].
  *
  * Design notes
- * 1. This process attaches to nothing. It forks the applications (each attaches, and says so), tells them by a
- *    socket what to do next, hears that it is done, and kills them with nothing between its decision and the
- *    signal. No word is waited for longer than it may take, so a case ends in bounded time whatever hangs.
- * 2. Every byte of every memory is known from where it stands and a "salt": 0 at first; whoever pushes uses
- *    another salt. So a byte that came to a wrong place is seen, and memory that a push may or may not have
- *    reached, because its process died, is checked as well: each byte has one of the salts.
- * 3. Memory that can be reached is much more than what is asked for: guards lie between what is pushed to, what is
- *    pulled from, and the ends, and are in the region as well.
- * 4. A process that follows a killed one is attached before, and opens the same context number at once, while
- *    what the dead one asked for, or was asked for, is still on its way.
+ * 1. This process attaches to nothing. It forks the applications (each attaches, and says so),
+ *    tells them by a socket what to do next, hears that it is done, and kills them with nothing
+ *    between its decision and the signal. No word is waited for longer than it may take, so a case
+ *    ends in bounded time whatever hangs.
+ * 2. Every byte of every memory is known from where it stands and a "salt": 0 at first; whoever
+ *    pushes uses another salt. So a byte that came to a wrong place is seen, and memory that a push
+ *    may or may not have reached, because its process died, is checked as well: each byte has one
+ *    of the salts.
+ * 3. Memory that can be reached is much more than what is asked for: guards lie between what is
+ *    pushed to, what is pulled from, and the ends, and are in the region as well.
+ * 4. A process that follows a killed one is attached before, and opens the same context number at
+ *    once, while what the dead one asked for, or was asked for, is still on its way.
  */
 #include <errno.h>
 #include <poll.h>
@@ -33,11 +35,11 @@
 
 #include "pmx/pmx.h"
 
-#define WORD_MAX   256  /* what a process says, or is told */
-#define OPEN_S     10   /* a context number is free again */
-#define TRANSFER_S 10   /* a transfer ends */
-#define WORK_S     60   /* an application does what it was told */
-#define CONTEXT    1    /* of the application on either node, but for the lanes */
+#define WORD_MAX   256 /* what a process says, or is told */
+#define OPEN_S     10  /* a context number is free again */
+#define TRANSFER_S 10  /* a transfer ends */
+#define WORK_S     60  /* an application does what it was told */
+#define CONTEXT    1   /* of the application on either node, but for the lanes */
 
 #define GUARD     (64ull << 10)
 #define LONG      (64ull << 20) /* of one long transfer */
@@ -86,7 +88,8 @@ draw(void)
 static inline uint64_t
 pattern(unsigned where, uint64_t salt, uint64_t number)
 {
-	return mix((number + 1) * 0x9E3779B97F4A7C15u + (salt * PLACES + where) * 0xD1342543DE82EF95u);
+	return mix(
+		(number + 1) * 0x9E3779B97F4A7C15u + (salt * PLACES + where) * 0xD1342543DE82EF95u);
 }
 
 static inline uint8_t
@@ -133,7 +136,8 @@ differs(const uint8_t *p, uint64_t len, unsigned where, uint64_t salt, uint64_t 
 
 /* The first byte that has none of the salts 0 and from..to, or -1. */
 static int64_t
-differs_from_all(const uint8_t *p, uint64_t len, unsigned where, uint64_t from, uint64_t to, uint64_t at)
+differs_from_all(const uint8_t *p, uint64_t len, unsigned where, uint64_t from, uint64_t to,
+	uint64_t at)
 {
 	uint64_t last = 0;
 
@@ -227,7 +231,7 @@ leave(void)
 	_exit(0);
 }
 
-/* ------------------------------------------------------------------ an application: memory and transfers */
+/* --------------------------------------------------------- an application: memory and transfers */
 
 struct hello {
 	uint32_t pid; /* of whose memory it is */
@@ -343,9 +347,10 @@ transfer(bool pull, const struct pmx_transfer *t)
 	return r != 0 ? r : wait_for(ctx, id);
 }
 
-/* ------------------------------------------------------------------ transfers of all sizes, one at a time */
+/* -------------------------------------------------------- transfers of all sizes, one at a time */
 
-static const uint64_t sizes[] = {1, 7, 8, 63, 64, 1000, 1408, 1409, 4096, 8904, 8905, 65536, 100001, 1 << 20, 4 << 20};
+static const uint64_t sizes[] = {1, 7, 8, 63, 64, 1000, 1408, 1409, 4096, 8904, 8905, 65536, 100001,
+	1 << 20, 4 << 20};
 
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
@@ -364,23 +369,32 @@ static void
 push_and_pull(unsigned k, unsigned where, unsigned from, uint64_t salt)
 {
 	uint64_t len = sizes[k], at = slice_at(k);
-	struct pmx_transfer t = {.peer = theirs[where].owner, .key = theirs[where].key, .remote = theirs[where].addr + at,
-		.local = local[from] + k, .len = len, .flags = k % 2 ? PMX_ORDERED : 0};
+	struct pmx_transfer t = {
+		.peer = theirs[where].owner,
+		.key = theirs[where].key,
+		.remote = theirs[where].addr + at,
+		.local = local[from] + k,
+		.len = len,
+		.flags = k % 2 ? PMX_ORDERED : 0,
+	};
 
 	fill(t.local, len, where, salt, at);
 	int r = transfer(false, &t);
 
 	if (r != 1)
-		die("a push of %lu bytes from %s to %s: %d %s", len, where_name[from], where_name[where], r, pmx_strerror(r));
+		die("a push of %lu bytes from %s to %s: %d %s", len, where_name[from],
+			where_name[where], r, pmx_strerror(r));
 	t.local = local[!from] + k;
 	memset(t.local, 0, len);
 	r = transfer(true, &t);
 	if (r != 1)
-		die("a pull of %lu bytes to %s from %s: %d %s", len, where_name[!from], where_name[where], r, pmx_strerror(r));
+		die("a pull of %lu bytes to %s from %s: %d %s", len, where_name[!from],
+			where_name[where], r, pmx_strerror(r));
 	int64_t i = differs(t.local, len, where, salt, at);
 
 	if (i >= 0)
-		die("a pull of %lu bytes to %s from %s: byte %ld is wrong", len, where_name[!from], where_name[where], i);
+		die("a pull of %lu bytes to %s from %s: byte %ld is wrong", len, where_name[!from],
+			where_name[where], i);
 }
 
 static void
@@ -403,8 +417,9 @@ check_same(unsigned w, uint64_t from, uint64_t to, uint64_t salt, const char *wh
 	int64_t i = differs(memory[w] + from, to - from, w, salt, from);
 
 	if (i >= 0)
-		die("memory of %s: byte %ld of %s changed: it is at %lu, of salt %lu, and %02x", where_name[w], i, what,
-			from + (uint64_t)i, salt, memory[w][from + (uint64_t)i]);
+		die("memory of %s: byte %ld of %s changed: it is at %lu, of salt %lu, and %02x",
+			where_name[w], i, what, from + (uint64_t)i, salt,
+			memory[w][from + (uint64_t)i]);
 }
 
 /* All is as it was made, but for the slices, if `salt`, and what long pushes may have reached. */
@@ -414,10 +429,12 @@ check_memory(unsigned w, uint64_t salt, unsigned long_first, unsigned long_last)
 	uint64_t at = SMALL_AT;
 
 	check_same(w, 0, WRITE_AT, 0, "the first guard");
-	int64_t i = differs_from_all(memory[w] + WRITE_AT, LONG, w, LONG_SALT + long_first, LONG_SALT + long_last, WRITE_AT);
+	int64_t i = differs_from_all(memory[w] + WRITE_AT, LONG, w, LONG_SALT + long_first,
+		LONG_SALT + long_last, WRITE_AT);
 
 	if (i >= 0)
-		die("memory of %s: byte %ld of what is pushed to has what nobody pushed", where_name[w], i);
+		die("memory of %s: byte %ld of what is pushed to has what nobody pushed",
+			where_name[w], i);
 	check_same(w, WRITE_AT + LONG, SMALL_AT, 0, "what is only read");
 	for (unsigned k = 0; k < SIZES && salt; k++) {
 		check_same(w, at, slice_at(k), 0, "the space between slices");
@@ -449,7 +466,8 @@ answer_hellos(void)
 static unsigned
 sleep_till_told(void)
 {
-	struct pollfd p[2] = {{.fd = control, .events = POLLIN}, {.fd = pmx_get_fd(ctx), .events = POLLIN}};
+	struct pollfd p[2] = {{.fd = control, .events = POLLIN},
+		{.fd = pmx_get_fd(ctx), .events = POLLIN}};
 
 	if (pmx_before_select(ctx) != 0)
 		return 0;
@@ -533,7 +551,8 @@ say_hello(uint32_t pid)
 		int sent = pmx_send_copy(ctx, to, "hello", 5, NULL);
 
 		while ((r = pmx_receive_wait(ctx, &m, 500000)) == 1) {
-			bool good = m.len == sizeof(h) && pmx_message_read(ctx, &m, 0, &h, sizeof(h)) == 0 && h.pid == pid;
+			bool good = m.len == sizeof(h) &&
+				pmx_message_read(ctx, &m, 0, &h, sizeof(h)) == 0 && h.pid == pid;
 
 			pmx_release_receive_buffer(ctx, &m);
 			if (good) {
@@ -566,9 +585,14 @@ static volatile int32_t words[2 * PLACES];
 static void
 start_long(struct task *k)
 {
-	struct pmx_transfer t = {.peer = theirs[k->where].owner, .key = theirs[k->where].key,
-		.remote = theirs[k->where].addr + (k->pull ? READ_AT : WRITE_AT), .local = k->at, .len = LONG,
-		.status = k->status};
+	struct pmx_transfer t = {
+		.peer = theirs[k->where].owner,
+		.key = theirs[k->where].key,
+		.remote = theirs[k->where].addr + (k->pull ? READ_AT : WRITE_AT),
+		.local = k->at,
+		.len = LONG,
+		.status = k->status,
+	};
 
 	if (k->pull)
 		memset(k->at, 0, LONG);
@@ -589,20 +613,22 @@ look_at_long(struct task *k, bool again)
 		return;
 	k->busy = false;
 	if (*k->status != (r == 1 ? 0 : r))
-		die("a long %s, %s, ended with %d, and its status is %d", k->pull ? "pull" : "push", where_name[k->where], r,
-			*k->status);
+		die("a long %s, %s, ended with %d, and its status is %d", k->pull ? "pull" : "push",
+			where_name[k->where], r, *k->status);
 	if (r != 1) {
 		k->error = r;
 		return;
 	}
 	k->ended++;
 	if (k->pull && differs(k->at, LONG, k->where, 0, READ_AT) >= 0)
-		die("a long pull from %s ended well, and its bytes are wrong", where_name[k->where]);
+		die("a long pull from %s ended well, and its bytes are wrong",
+			where_name[k->where]);
 	if (again)
 		start_long(k);
 }
 
-/* Long pushes and pulls, all at once, again and again until told that the target is dead; then all must end. */
+/* Long pushes and pulls, all at once, again and again until told that the target is dead; then all
+ * must end. */
 static void
 run_long(unsigned round)
 {
@@ -614,7 +640,8 @@ run_long(unsigned round)
 
 		*k = (struct task){.pull = i % 2, .where = i / 2};
 		k->at = local[(k->where + round + k->pull) % 2] + (k->pull ? LONG : 0);
-		k->status = (round + i) % 3 ? (volatile int32_t *)(local[BY_ENGINE] + 2 * LONG) + i : &words[i];
+		k->status = (round + i) % 3 ? (volatile int32_t *)(local[BY_ENGINE] + 2 * LONG) + i
+					    : &words[i];
 		if (!k->pull)
 			fill(k->at, LONG, k->where, LONG_SALT + round, WRITE_AT);
 	}
@@ -645,8 +672,10 @@ run_long(unsigned round)
 		const struct task *k = &tasks[i];
 
 		if (k->busy)
-			die("a long %s, %s, is still under way %d s after its target was killed; %u of %u are",
-				k->pull ? "pull" : "push", where_name[k->where], TRANSFER_S, busy, (unsigned)TASKS);
+			die("a long %s, %s, is still under way %d s after its target was killed; "
+			    "%u of %u are",
+				k->pull ? "pull" : "push", where_name[k->where], TRANSFER_S, busy,
+				(unsigned)TASKS);
 		well += k->ended;
 		bad += k->error != 0;
 		snprintf(codes + strlen(codes), sizeof(codes) - strlen(codes), " %d", k->error);
@@ -659,8 +688,8 @@ run_long(unsigned round)
 #define MANY      48u
 #define MANY_STEP 30000u
 
-/* Several at once, as the first ones of this process: nothing that a dead one on its context number was still owed
- * may be taken for an answer to them. */
+/* Several at once, as the first ones of this process: nothing that a dead one on its context number
+ * was still owed may be taken for an answer to them. */
 static void
 many(unsigned round)
 {
@@ -671,9 +700,13 @@ many(unsigned round)
 		die("no memory");
 	for (unsigned i = 0; i < MANY; i++) {
 		unsigned w = i / 2 % PLACES;
-		struct pmx_transfer t = {.peer = theirs[w].owner, .key = theirs[w].key,
-			.remote = theirs[w].addr + (i % 2 ? READ_AT : WRITE_AT) + i * MANY_STEP, .local = bytes + i * MANY_STEP,
-			.len = i % 3 ? 2000 : 25000};
+		struct pmx_transfer t = {
+			.peer = theirs[w].owner,
+			.key = theirs[w].key,
+			.remote = theirs[w].addr + (i % 2 ? READ_AT : WRITE_AT) + i * MANY_STEP,
+			.local = bytes + i * MANY_STEP,
+			.len = i % 3 ? 2000 : 25000,
+		};
 
 		if (i % 2 == 0)
 			fill(t.local, t.len, w, LONG_SALT + round, WRITE_AT + i * MANY_STEP);
@@ -689,10 +722,13 @@ many(unsigned round)
 		unsigned w = i / 2 % PLACES;
 		int r = wait_for(ctx, id[i]);
 
-		wrong += r == 1 && i % 2 && differs(bytes + i * MANY_STEP, i % 3 ? 2000 : 25000, w, 0, READ_AT + i * MANY_STEP) >= 0;
+		wrong += r == 1 && i % 2 &&
+			differs(bytes + i * MANY_STEP, i % 3 ? 2000 : 25000, w, 0,
+				READ_AT + i * MANY_STEP) >= 0;
 		bad += r != 1;
 		if (r != 1 && strlen(codes) < sizeof(codes) - 20)
-			snprintf(codes + strlen(codes), sizeof(codes) - strlen(codes), " %s %u: %d", i % 2 ? "pull" : "push", i, r);
+			snprintf(codes + strlen(codes), sizeof(codes) - strlen(codes), " %s %u: %d",
+				i % 2 ? "pull" : "push", i, r);
 	}
 	if (wrong)
 		die("%u pulls of many ended well with wrong bytes", wrong);
@@ -707,13 +743,19 @@ try_old_keys(void)
 	for (unsigned i = 0; i < 8; i++) {
 		bool pull = i & 1, is_long = i & 2;
 		unsigned w = i >> 2;
-		struct pmx_transfer t = {.peer = theirs[w].owner, .key = theirs[w].key,
-			.remote = theirs[w].addr + (pull ? READ_AT : WRITE_AT), .local = local[w], .len = is_long ? 1 << 20 : 100};
+		struct pmx_transfer t = {
+			.peer = theirs[w].owner,
+			.key = theirs[w].key,
+			.remote = theirs[w].addr + (pull ? READ_AT : WRITE_AT),
+			.local = local[w],
+			.len = is_long ? 1 << 20 : 100,
+		};
 		int r = transfer(pull, &t);
 
 		if (r != -ENOKEY)
-			die("a %s of %lu bytes by an old key of %s ends with %d %s, not %d", pull ? "pull" : "push", t.len,
-				where_name[w], r, pmx_strerror(r), -ENOKEY);
+			die("a %s of %lu bytes by an old key of %s ends with %d %s, not %d",
+				pull ? "pull" : "push", t.len, where_name[w], r, pmx_strerror(r),
+				-ENOKEY);
 	}
 	say("done");
 }
@@ -758,9 +800,9 @@ initiator(bool unused)
 
 enum phase { PING = 1, UNORDERED, FLOOD, ORDERED_SHORT, ORDERED, PHASES };
 
-#define SLOTS      512u         /* more than events can wait and transfers be under way */
-#define SLOT       (24ull << 10)
-#define UNDER_WAY  64
+#define SLOTS               512u /* more than events can wait and transfers be under way */
+#define SLOT                (24ull << 10)
+#define UNDER_WAY           64
 #define IMMEDIATE(phase, i) ((uint64_t)(phase) << 32 | (i))
 
 static uint64_t
@@ -788,11 +830,13 @@ take_event(const struct pmx_event *event)
 
 	if (event->kind != PMX_EVENT_PUSHED || phase == 0 || phase >= PHASES || i >= sizeof(seen) ||
 		event->len != notified_len(phase, i) || event->peer.node != 0)
-		die("an event of kind %d, immediate %lx, %lu bytes", event->kind, event->immediate, event->len);
+		die("an event of kind %d, immediate %lx, %lu bytes", event->kind, event->immediate,
+			event->len);
 	w = i % PLACES;
 	if (phase >= ORDERED_SHORT && i != arrived[phase])
 		die("immediate %u came instead of %u", i, arrived[phase]);
-	if (phase != FLOOD && differs(memory[w] + slot_of(i), event->len, w, event->immediate, slot_of(i)) >= 0)
+	if (phase != FLOOD &&
+		differs(memory[w] + slot_of(i), event->len, w, event->immediate, slot_of(i)) >= 0)
 		die("push %u of phase %u is told, and its bytes are not there", i, phase);
 	if (phase == PING) {
 		int r = pmx_send_copy(ctx, event->peer, &event->immediate, 8, NULL);
@@ -842,7 +886,8 @@ notify_target(bool unused)
 			while ((r = pmx_event(ctx, &event)) == 1)
 				take_event(&event);
 			if (arrived[phase] != wanted)
-				die("%u notifications came in phase %u, not %u", arrived[phase], phase, wanted);
+				die("%u notifications came in phase %u, not %u", arrived[phase],
+					phase, wanted);
 			say("counted after %u sleeps, %u ended by the descriptor", sleeps, by_fd);
 			sleeps = by_fd = 0;
 		} else {
@@ -861,9 +906,15 @@ static void
 notify_one(unsigned phase, uint32_t i, uint8_t *at, pmx_transfer_id *id)
 {
 	unsigned w = i % PLACES;
-	struct pmx_transfer t = {.peer = theirs[w].owner, .key = theirs[w].key, .remote = theirs[w].addr + slot_of(i),
-		.local = at, .len = notified_len(phase, i), .immediate = IMMEDIATE(phase, i),
-		.flags = PMX_NOTIFY | (phase >= ORDERED_SHORT ? PMX_ORDERED : 0)};
+	struct pmx_transfer t = {
+		.peer = theirs[w].owner,
+		.key = theirs[w].key,
+		.remote = theirs[w].addr + slot_of(i),
+		.local = at,
+		.len = notified_len(phase, i),
+		.immediate = IMMEDIATE(phase, i),
+		.flags = PMX_NOTIFY | (phase >= ORDERED_SHORT ? PMX_ORDERED : 0),
+	};
 
 	fill(at, t.len, w, t.immediate, slot_of(i));
 	int r = issue(ctx, false, &t, id);
@@ -888,8 +939,8 @@ ping(unsigned n)
 		int r = pmx_receive_wait(ctx, &m, 5000000);
 
 		if (r != 1)
-			die("push %u did not wake its receiver in 5 s: %d %s, the push %d", i, r, pmx_strerror(r),
-				pmx_transfer_done(ctx, id));
+			die("push %u did not wake its receiver in 5 s: %d %s, the push %d", i, r,
+				pmx_strerror(r), pmx_transfer_done(ctx, id));
 		worst = now_s() - began > worst ? now_s() - began : worst;
 		pmx_release_receive_buffer(ctx, &m);
 		if ((r = wait_for(ctx, id)) != 1)
@@ -914,8 +965,9 @@ stream(unsigned phase, unsigned n)
 				int r = pmx_transfer_done(ctx, t->id);
 
 				if (r < 0 && r != -ENOBUFS)
-					die("push %u of phase %u, %lu bytes from %s to %s: %d %s", t->number, phase,
-						notified_len(phase, t->number), where_name[t->number / PLACES % PLACES],
+					die("push %u of phase %u, %lu bytes from %s to %s: %d %s",
+						t->number, phase, notified_len(phase, t->number),
+						where_name[t->number / PLACES % PLACES],
 						where_name[t->number % PLACES], r, pmx_strerror(r));
 				lost += r == -ENOBUFS;
 				t->busy = r == 0;
@@ -928,7 +980,8 @@ stream(unsigned phase, unsigned n)
 			busy += t->busy;
 		}
 		if (now_s() - began > WORK_S / 2)
-			die("phase %u: %u of %u were pushed in %d s, %u are under way", phase, i, n, WORK_S / 2, busy);
+			die("phase %u: %u of %u were pushed in %d s, %u are under way", phase, i, n,
+				WORK_S / 2, busy);
 		sched_yield();
 	}
 	say("pushed %u %u in %.2f s", n, lost, now_s() - began);
@@ -945,8 +998,15 @@ flood(unsigned n)
 	for (unsigned c = 0; c < contexts; c++)
 		more[c] = open_context((uint16_t)(CONTEXT + 1 + c));
 	for (uint32_t i = 0; i < n; i++) {
-		struct pmx_transfer t = {.peer = theirs[0].owner, .key = theirs[0].key, .remote = theirs[0].addr,
-			.local = local[BY_KERNEL], .len = 100, .immediate = IMMEDIATE(FLOOD, i), .flags = PMX_NOTIFY};
+		struct pmx_transfer t = {
+			.peer = theirs[0].owner,
+			.key = theirs[0].key,
+			.remote = theirs[0].addr,
+			.local = local[BY_KERNEL],
+			.len = 100,
+			.immediate = IMMEDIATE(FLOOD, i),
+			.flags = PMX_NOTIFY,
+		};
 		int r = issue(more[i / UNDER_WAY], false, &t, &id[i]);
 
 		if (r != 0)
@@ -999,14 +1059,16 @@ notify_initiator(bool unused)
 #define LANE_CONTEXTS 4 /* on each node */
 #define ENDS          (2 * LANE_CONTEXTS)
 #define LANE_TASKS    4
-#define SLICE         (64u << 10) /* of a task in each memory of each end; its margins stay as they were */
+/* of a task in each memory of each end; its margins stay as they were */
+#define SLICE         (64u << 10)
 #define MARGIN        64
 #define LANE_MEMORY   ((uint64_t)ENDS * LANE_TASKS * SLICE)
 #define AREA          5
 
 enum pairs { OTHER_NODE, SAME_LANE, OTHER_LANE, ANY, PAIRS };
 
-static const char *const pairs_name[] = {"between_nodes", "within_a_node_same_lane", "within_a_node_other_lane", "all_at_once"};
+static const char *const pairs_name[] = {"between_nodes", "within_a_node_same_lane",
+	"within_a_node_other_lane", "all_at_once"};
 
 struct lane_task {
 	bool busy, pull;
@@ -1044,8 +1106,10 @@ open_lane_end(unsigned on, unsigned number)
 	get_pages(e->ctx, e->local, LANE_TASKS * SLICE);
 	for (unsigned w = 0; w < PLACES; w++) {
 		fill(e->memory[w], LANE_MEMORY, w, e->number, 0);
-		r = w == BY_ENGINE ? pmx_area_register(e->ctx, AREA, e->memory[w], LANE_MEMORY, access_to(w), &e->mine[w]) :
-				     pmx_register(e->ctx, e->memory[w], LANE_MEMORY, access_to(w), &e->mine[w]);
+		r = w == BY_ENGINE ? pmx_area_register(e->ctx, AREA, e->memory[w], LANE_MEMORY,
+					     access_to(w), &e->mine[w])
+				   : pmx_register(e->ctx, e->memory[w], LANE_MEMORY, access_to(w),
+					     &e->mine[w]);
 		if (r != 0)
 			die("registering memory of %s: %s", where_name[w], pmx_strerror(r));
 	}
@@ -1070,8 +1134,10 @@ introduce(void)
 
 	for (unsigned c = 0; c < LANE_CONTEXTS; c++) {
 		for (unsigned to = 0; to < ENDS; to++) {
-			const struct pmx_addr peer = {(uint16_t)(to / LANE_CONTEXTS), (uint16_t)(to % LANE_CONTEXTS)};
-			int r = pmx_send_copy(lane_ends[c].ctx, peer, lane_ends[c].mine, sizeof(lane_ends[c].mine), NULL);
+			const struct pmx_addr peer = {(uint16_t)(to / LANE_CONTEXTS),
+				(uint16_t)(to % LANE_CONTEXTS)};
+			int r = pmx_send_copy(lane_ends[c].ctx, peer, lane_ends[c].mine,
+				sizeof(lane_ends[c].mine), NULL);
 
 			if (r != 0)
 				die("introducing: %s", pmx_strerror(r));
@@ -1086,7 +1152,8 @@ introduce(void)
 
 				if (from >= ENDS || m.len != sizeof(lane_ends[c].mine))
 					die("a message of %u bytes", m.len);
-				pmx_message_read(lane_ends[c].ctx, &m, 0, lane_ends[c].remote[from], m.len);
+				pmx_message_read(lane_ends[c].ctx, &m, 0, lane_ends[c].remote[from],
+					m.len);
 				pmx_release_receive_buffer(lane_ends[c].ctx, &m);
 				known++;
 			}
@@ -1104,14 +1171,16 @@ is_pair(enum pairs pairs, unsigned a, unsigned b)
 	bool same_node = a / LANE_CONTEXTS == b / LANE_CONTEXTS;
 	bool same_lane = a % LANE_CONTEXTS % LANES == b % LANE_CONTEXTS % LANES;
 
-	return pairs == ANY || (pairs == OTHER_NODE ? !same_node : same_node && same_lane == (pairs == SAME_LANE));
+	return pairs == ANY ||
+		(pairs == OTHER_NODE ? !same_node : same_node && same_lane == (pairs == SAME_LANE));
 }
 
 static void
 name_task(const struct lane_end *e, const struct lane_task *t, char name[WORD_MAX])
 {
-	snprintf(name, WORD_MAX, "a %s of %lu bytes by %u:%u in %s, %u:%u in %s", t->pull ? "pull" : "push", t->len,
-		e->number / LANE_CONTEXTS, e->number % LANE_CONTEXTS, where_name[t->from], t->to / LANE_CONTEXTS,
+	snprintf(name, WORD_MAX, "a %s of %lu bytes by %u:%u in %s, %u:%u in %s",
+		t->pull ? "pull" : "push", t->len, e->number / LANE_CONTEXTS,
+		e->number % LANE_CONTEXTS, where_name[t->from], t->to / LANE_CONTEXTS,
 		t->to % LANE_CONTEXTS, where_name[t->where]);
 }
 
@@ -1132,8 +1201,14 @@ begin_task(struct lane_end *e, struct lane_task *t, enum pairs pairs)
 	t->at = e->local[t->from] + k * SLICE + draw() % 8;
 
 	const struct pmx_remote *remote = &e->remote[t->to][t->where];
-	struct pmx_transfer x = {.peer = remote->owner, .key = remote->key, .remote = remote->addr + lane_slice(e, k) + t->off,
-		.local = t->at, .len = t->len, .flags = draw() % 4 ? 0 : PMX_ORDERED};
+	struct pmx_transfer x = {
+		.peer = remote->owner,
+		.key = remote->key,
+		.remote = remote->addr + lane_slice(e, k) + t->off,
+		.local = t->at,
+		.len = t->len,
+		.flags = draw() % 4 ? 0 : PMX_ORDERED,
+	};
 
 	if (t->where == BY_ENGINE && draw() % 2) {
 		x.flags |= PMX_AREA;
@@ -1206,7 +1281,8 @@ run_lanes(enum pairs pairs, unsigned n)
 
 			name_task(&lane_ends[i / LANE_TASKS], t, name);
 			if (t->busy)
-				die("no transfer ended for %d s, %u of %u did; %s", TRANSFER_S, ended, n, name);
+				die("no transfer ended for %d s, %u of %u did; %s", TRANSFER_S,
+					ended, n, name);
 		}
 	}
 	say("done %u transfers in %.2f s", n, now_s() - start);
@@ -1226,13 +1302,18 @@ compare_slices(enum pairs pairs)
 
 			if (!is_pair(pairs, e->number, to))
 				continue;
-			struct pmx_transfer t = {.peer = remote->owner, .key = remote->key,
-				.remote = remote->addr + lane_slice(e, k), .local = e->local[k % PLACES], .len = SLICE};
+			struct pmx_transfer t = {
+				.peer = remote->owner,
+				.key = remote->key,
+				.remote = remote->addr + lane_slice(e, k),
+				.local = e->local[k % PLACES],
+				.len = SLICE,
+			};
 			int r = transfer(true, &t);
 
 			if (r != 1 || memcmp(t.local, e->mirror[k][to][w], SLICE) != 0)
-				die("slice %u of end %u at end %u in %s: %d, %s", k, e->number, to, where_name[w], r,
-					r == 1 ? "other bytes" : pmx_strerror(r));
+				die("slice %u of end %u at end %u in %s: %d, %s", k, e->number, to,
+					where_name[w], r, r == 1 ? "other bytes" : pmx_strerror(r));
 		}
 	}
 	say("done");
@@ -1279,7 +1360,7 @@ lanes_node_1(bool unused)
 	lanes_application(1);
 }
 
-/* ------------------------------------------------------------------ who starts, tells and kills them */
+/* ------------------------------------------------------------- who starts, tells and kills them */
 
 struct app {
 	pid_t pid;
@@ -1322,7 +1403,8 @@ hear(struct app *a, const char *wanted, double seconds)
 	if (failed)
 		return false;
 	if (poll(&p, 1, (int)(seconds * 1e3)) != 1) {
-		fail("%s (process %d) does not say '%s' within %.0f s", a->what, a->pid, wanted, seconds);
+		fail("%s (process %d) does not say '%s' within %.0f s", a->what, a->pid, wanted,
+			seconds);
 		return false;
 	}
 	ssize_t n = recv(a->socket, a->said, WORD_MAX - 1, 0);
@@ -1331,7 +1413,8 @@ hear(struct app *a, const char *wanted, double seconds)
 		int status = 0;
 
 		waitpid(a->pid, &status, 0);
-		fail("%s (process %d) ended before it said '%s', status %x", a->what, a->pid, wanted, (unsigned)status);
+		fail("%s (process %d) ended before it said '%s', status %x", a->what, a->pid,
+			wanted, (unsigned)status);
 		a->pid = 0;
 		close(a->socket);
 		return false;
@@ -1465,7 +1548,8 @@ result(const char *name)
 static void
 asleep(void)
 {
-	struct app t = start("the target", target, true), i = start("the initiator", initiator, false);
+	struct app t = start("the target", target, true),
+		   i = start("the initiator", initiator, false);
 
 	open_app(&t);
 	open_app(&i);
@@ -1499,7 +1583,8 @@ notify(void)
 		{ORDERED_SHORT, 10000, "notify__short_ones_in_order_and_none_lost"},
 		{ORDERED, 10000, "notify__short_and_long_in_order_and_none_lost"},
 	};
-	struct app t = start("the receiver", notify_target, false), i = start("the sender", notify_initiator, false);
+	struct app t = start("the receiver", notify_target, false),
+		   i = start("the sender", notify_initiator, false);
 	unsigned pushed, lost;
 
 	open_app(&t);
@@ -1511,7 +1596,8 @@ notify(void)
 			hear(&t, "napping", TRANSFER_S);
 		}
 		tell(&i, "push %u %u", phases[p].phase, phases[p].count);
-		if (!hear(&i, "pushed ", WORK_S) || sscanf(i.said, "pushed %u %u", &pushed, &lost) != 2)
+		if (!hear(&i, "pushed ", WORK_S) ||
+			sscanf(i.said, "pushed %u %u", &pushed, &lost) != 2)
 			break;
 		printf("# sender: %s\n", i.said);
 		if ((phases[p].phase == FLOOD) != (lost != 0))
@@ -1539,7 +1625,8 @@ wait_a_while(void)
 static void
 target_killed(void)
 {
-	struct app i = start("the initiator", initiator, false), t = start("the target", target, false),
+	struct app i = start("the initiator", initiator, false),
+		   t = start("the target", target, false),
 		   next = start("the next target", target, false);
 	double opened;
 
@@ -1580,7 +1667,8 @@ target_killed(void)
 static void
 initiator_killed(void)
 {
-	struct app t = start("the target", target, false), i = start("the initiator", initiator, false),
+	struct app t = start("the target", target, false),
+		   i = start("the initiator", initiator, false),
 		   next = start("the next initiator", initiator, false);
 	unsigned resets = 0, asked = 0;
 
@@ -1598,7 +1686,8 @@ initiator_killed(void)
 
 		open_app(&next);
 		asked += do_hello(&next, &t);
-		/* what the dead one is owed must not end what its successor asks for; counted, and tried again */
+		/* what the dead one is owed must not end what its successor asks for; counted, and
+		 * tried again */
 		for (unsigned tries = 0, bad = 1; bad && tries < 20 && !failed; tries++) {
 			if (tries)
 				usleep(250000);
@@ -1606,13 +1695,16 @@ initiator_killed(void)
 			if (hear(&next, "done ", WORK_S))
 				bad = (unsigned)atoi(next.said + 5);
 			if (bad && !failed)
-				printf("# round %u: of %u transfers of the next one these failed: %s\n", r, MANY, next.said + 5);
+				printf("# round %u: of %u transfers of the next one these failed: "
+				       "%s\n",
+					r, MANY, next.said + 5);
 			if (bad && tries == 19)
 				fail("the next one's transfers fail for 5 s: %s", next.said + 5);
 			resets += bad;
 		}
 		if (!failed)
-			printf("# round %u: the next one talks after %.3f s\n", r, now_s() - killed);
+			printf("# round %u: the next one talks after %.3f s\n", r,
+				now_s() - killed);
 		do_check(&t, r, 1, r);
 		i = next;
 		next = start("the next initiator", initiator, false);
@@ -1628,18 +1720,22 @@ initiator_killed(void)
 		fail("%u transfers of processes that lived ended with an error", resets);
 	result("initiator_killed__the_next_is_not_taken_for_the_dead");
 	if (!failed && asked > rounds + rounds / 2)
-		fail("%u processes that followed a killed one asked %u times until they were answered", rounds, asked);
+		fail("%u processes that followed a killed one asked %u times until they were "
+		     "answered",
+			rounds, asked);
 	result("initiator_killed__the_next_is_answered_at_once");
 	kill_app(&i);
 	kill_app(&t);
 	kill_app(&next);
 }
 
-/* Those of one kind, by applications of their own: what goes wrong with one kind does not keep others from it. */
+/* Those of one kind, by applications of their own: what goes wrong with one kind does not keep
+ * others from it. */
 static void
 lanes_pairs(enum pairs pairs)
 {
-	struct app a[2] = {start("node 0", lanes_node_0, false), start("node 1", lanes_node_1, false)};
+	struct app a[2] = {start("node 0", lanes_node_0, false),
+		start("node 1", lanes_node_1, false)};
 	const char *const words_to[] = {"introduce", "run", "compare"};
 	char name[64];
 
@@ -1684,7 +1780,8 @@ main(int argc, char **argv)
 		{"initiator_killed", initiator_killed}, {"lanes", lanes}};
 
 	if (argc < 4 || argc > 6) {
-		fputs("Usage: remote asleep|notify|target_killed|initiator_killed|lanes INSTANCE-0 INSTANCE-1 [SEED [ROUNDS]]\n",
+		fputs("Usage: remote asleep|notify|target_killed|initiator_killed|lanes INSTANCE-0 "
+		      "INSTANCE-1 [SEED [ROUNDS]]\n",
 			stderr);
 		return 2;
 	}

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Applications that send to each other while their primaries end and come back; restart.sh starts them and does that to
- * their primaries. Every message has a number; what its sender was told, and how often it was received, stand in
- * a file that all of them map, and `check` compares: told delivered means received once, and nothing is received twice. Beside that each
- * pulls from its peer's registered memory and sends matched messages to itself, and compares the bytes.
+ * Applications that send to each other while their primaries end and come back; restart.sh starts
+ * them and does that to their primaries. Every message has a number; what its sender was told, and
+ * how often it was received, stand in a file that all of them map, and `check` compares: told
+ * delivered means received once, and nothing is received twice. Beside that each pulls from its
+ * peer's registered memory and sends matched messages to itself, and compares the bytes.
  *
  *   restart app FILE INSTANCE INDEX CONTEXT PEER_NODE PEER_CONTEXT PEER_INDEX
  *       runs until FILE says stop, then sees off what is under way
- *   restart stop FILE | check FILE APPLICATIONS | times FILE APPLICATIONS | moved FILE APPLICATIONS LEAST
+ *   restart stop FILE | check FILE APPLICATIONS | times FILE APPLICATIONS | moved FILE APPLICATIONS
+ *   LEAST
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,15 +26,15 @@
 
 #include "pmx/pmx.h"
 
-#define APPS_MAX  32
-#define IDS       (1u << 21) /* messages of one application, most */
-#define WINDOW    24
-#define LEN_MAX   3000
-#define ROUNDS    256
-#define AREA      9u
-#define SHARED    (256u << 10)
-#define SLICE     20000u
-#define PAUSE_US  20 /* between messages: all of this runs on two cores */
+#define APPS_MAX 32
+#define IDS      (1u << 21) /* messages of one application, most */
+#define WINDOW   24
+#define LEN_MAX  3000
+#define ROUNDS   256
+#define AREA     9u
+#define SHARED   (256u << 10)
+#define SLICE    20000u
+#define PAUSE_US 20 /* between messages: all of this runs on two cores */
 
 enum told { TOLD_NOTHING, TOLD_DELIVERED, TOLD_ERROR };
 
@@ -40,15 +42,18 @@ struct app {
 	_Atomic uint32_t sent, delivered, errors, received;
 	_Atomic uint32_t lives;             /* times it attached again */
 	_Atomic int64_t noticed_us[ROUNDS]; /* by lives: the first -EPIPE */
-	_Atomic int64_t again_us[ROUNDS];   /* ... and the next message that was delivered, or came */
+	_Atomic int64_t again_us[ROUNDS];   /* ... and the next message that was delivered, or
+					     * came */
 	_Atomic int64_t last_us;            /* of the last one */
-	_Atomic int64_t gap_us;             /* longest time between two, since it was last cleared */
+	_Atomic int64_t gap_us;             /* longest time between two, since it was last
+					     * cleared */
 	_Atomic uint32_t ready, over;
 	_Atomic uint32_t pulls, pull_errors, matches, match_errors;
 	_Atomic int32_t pull_error; /* the last */
 	char said[200];
-	uint8_t told[IDS];                  /* enum told, by number */
-	uint8_t got[IDS];                   /* how often the other side's message of that number came */
+	uint8_t told[IDS]; /* enum told, by number */
+	uint8_t got[IDS];  /* how often the other side's message of that number
+			    * came */
 };
 
 struct file {
@@ -145,13 +150,14 @@ take(const struct pmx_message *m, const struct pmx_addr *peer)
 	struct header h;
 	uint8_t bytes[sizeof(h) + LEN_MAX + 64];
 
-	if (m->len < sizeof(h) || m->len > sizeof(bytes) || pmx_message_read(ctx, m, 0, bytes, m->len) != 0)
+	if (m->len < sizeof(h) || m->len > sizeof(bytes) ||
+		pmx_message_read(ctx, m, 0, bytes, m->len) != 0)
 		die("a message of %u bytes", m->len);
 	memcpy(&h, bytes, sizeof(h));
-	if (h.magic != 0x52535452 || h.id >= IDS || h.len != m->len || h.len != length_of(h.id) || m->source.node != peer->node ||
-		m->source.context != peer->context)
-		die("not a message of the peer: %x number %u of %u bytes from %u:%u", h.magic, h.id, m->len, m->source.node,
-			m->source.context);
+	if (h.magic != 0x52535452 || h.id >= IDS || h.len != m->len || h.len != length_of(h.id) ||
+		m->source.node != peer->node || m->source.context != peer->context)
+		die("not a message of the peer: %x number %u of %u bytes from %u:%u", h.magic, h.id,
+			m->len, m->source.node, m->source.context);
 	for (uint32_t i = sizeof(h); i < h.len; i++) {
 		if (bytes[i] != (uint8_t)(h.id + i))
 			die("message %u: byte %u is %u", h.id, i, bytes[i]);
@@ -187,7 +193,8 @@ again(void)
 
 	me->noticed_us[k] = now_us();
 	me->again_us[k] = 0;
-	while ((result = pmx_reattach(node, 100000)) == -ENOENT || result == -EPIPE || result == -EBUSY)
+	while ((result = pmx_reattach(node, 100000)) == -ENOENT || result == -EPIPE ||
+		result == -EBUSY)
 		;
 	if (result != 0)
 		die("pmx_reattach: %s", pmx_strerror(result));
@@ -260,7 +267,14 @@ pull(const struct pmx_addr *peer)
 		return;
 	}
 	pull_at = mix(me->pulls) % (SHARED - SLICE);
-	const struct pmx_transfer t = {.peer = *peer, .flags = PMX_AREA, .key = AREA, .remote = pull_at, .local = local, .len = SLICE};
+	const struct pmx_transfer t = {
+		.peer = *peer,
+		.flags = PMX_AREA,
+		.key = AREA,
+		.remote = pull_at,
+		.local = local,
+		.len = SLICE,
+	};
 
 	memset(local, 0, SLICE);
 	pulling = pmx_pull(ctx, &t, &pull_id) == 0;
@@ -271,8 +285,20 @@ match(void)
 {
 	const struct pmx_addr self = pmx_context_addr(ctx);
 	uint32_t len = me->matches % 2 ? sizeof(match_out) : 20;
-	const struct pmx_matched s = {.peer = self, .comm = 2, .tag = me->matches, .data = match_out, .len = len};
-	const struct pmx_matched r = {.peer = PMX_ANY_SOURCE, .comm = 2, .ignore = PMX_ANY_TAG, .data = match_in, .len = sizeof(match_in)};
+	const struct pmx_matched s = {
+		.peer = self,
+		.comm = 2,
+		.tag = me->matches,
+		.data = match_out,
+		.len = len,
+	};
+	const struct pmx_matched r = {
+		.peer = PMX_ANY_SOURCE,
+		.comm = 2,
+		.ignore = PMX_ANY_TAG,
+		.data = match_in,
+		.len = sizeof(match_in),
+	};
 
 	if (matching) {
 		struct pmx_status status[2];
@@ -360,7 +386,11 @@ static int
 app(char **argv)
 {
 	const struct pmx_addr peer = {(uint16_t)atoi(argv[4]), (uint16_t)atoi(argv[5])};
-	const struct pmx_context_params params = {.context = (uint16_t)atoi(argv[3]), .send_buffers = 64, .receive_buffers = 64};
+	const struct pmx_context_params params = {
+		.context = (uint16_t)atoi(argv[3]),
+		.send_buffers = 64,
+		.receive_buffers = 64,
+	};
 	unsigned peer_index = (unsigned)atoi(argv[6]);
 	int64_t next = 0, quiet = 0;
 	struct pmx_message m;
@@ -409,7 +439,8 @@ app(char **argv)
 			sched_yield();
 			continue;
 		}
-		/* the other side may still send: until it has stopped as well, and a little longer */
+		/* the other side may still send: until it has stopped as well, and a little
+		 * longer */
 		me->over = 1;
 		quiet = quiet == 0 ? now_us() : quiet;
 		if (file->apps[peer_index].over && now_us() - quiet > 300000)
@@ -422,7 +453,8 @@ app(char **argv)
 
 /* ------------------------------------------------------------------ the test's side */
 
-/* Each application's messages against what its peer got: by their order in the file, 2k and 2k + 1 are peers. */
+/* Each application's messages against what its peer got: by their order in the file, 2k and 2k + 1
+ * are peers. */
 static int
 check(unsigned n)
 {
@@ -449,12 +481,15 @@ check(unsigned n)
 		matches += file->apps[i].matches;
 		match_errors += file->apps[i].match_errors;
 		if (file->apps[i].pull_error != 0)
-			printf("# application %u: a pull ended with: %s\n", i, pmx_strerror(file->apps[i].pull_error));
+			printf("# application %u: a pull ended with: %s\n", i,
+				pmx_strerror(file->apps[i].pull_error));
 	}
-	printf("# %" PRIu64 " pulls, %" PRIu64 " of them ended with an error; %" PRIu64 " matched messages, %" PRIu64 " with an error\n",
+	printf("# %" PRIu64 " pulls, %" PRIu64 " of them ended with an error; %" PRIu64
+	       " matched messages, %" PRIu64 " with an error\n",
 		pulls, pull_errors, matches, match_errors);
-	printf("# %" PRIu64 " messages told delivered, %" PRIu64 " told error, %" PRIu64 " told nothing; %" PRIu64
-	       " told delivered that did not come, %" PRIu64 " that came twice\n",
+	printf("# %" PRIu64 " messages told delivered, %" PRIu64 " told error, %" PRIu64
+	       " told nothing; %" PRIu64 " told delivered that did not come, %" PRIu64
+	       " that came twice\n",
 		delivered, errors, unknown, lost, twice);
 	return lost != 0 || twice != 0 || unknown != 0 || delivered == 0;
 }
@@ -467,7 +502,8 @@ compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* A line for machines: lives, errors, and the longest gap of each application since the last call, which clears it. */
+/* A line for machines: lives, errors, and the longest gap of each application since the last call,
+ * which clears it. */
 static void
 times(unsigned n)
 {
@@ -507,20 +543,24 @@ main(int argc, char **argv)
 				return 1;
 		}
 	} else if (strcmp(argv[1], "noticed") == 0 && argc == 5) {
-		/* the first N applications: have they all attached LIVES times, and something moved since? */
+		/* the first N applications: have they all attached LIVES times, and something moved
+		 * since? */
 		for (unsigned i = 0; i < n; i++) {
 			uint32_t lives = (uint32_t)atoi(argv[4]);
 
-			if (file->apps[i * 2].lives < lives || file->apps[i * 2].again_us[lives % ROUNDS] == 0)
+			if (file->apps[i * 2].lives < lives ||
+				file->apps[i * 2].again_us[lives % ROUNDS] == 0)
 				return 1;
 		}
 	} else if (strcmp(argv[1], "latest") == 0 && argc == 6) {
-		/* since a moment (us): when each of N noticed, and worked again, in the life LIVES */
+		/* since a moment (us): when each of N noticed, and worked again, in the life
+		 * LIVES */
 		int64_t at = atoll(argv[4]), noticed = 0, again_at = 0;
 		uint32_t k = (uint32_t)atoi(argv[5]) % ROUNDS;
 
 		for (unsigned i = 0; i < n; i++) {
-			int64_t a = file->apps[i * 2].noticed_us[k] - at, b = file->apps[i * 2].again_us[k] - at;
+			int64_t a = file->apps[i * 2].noticed_us[k] - at,
+				b = file->apps[i * 2].again_us[k] - at;
 
 			noticed = a > noticed ? a : noticed;
 			again_at = b > again_at ? b : again_at;

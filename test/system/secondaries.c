@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * How a secondary begins: what would go wrong inside the EAL is found before it. secondaries.sh runs it.
+ * How a secondary begins: what would go wrong inside the EAL is found before it. secondaries.sh
+ * runs it.
  *
  *   secondaries lcore INSTANCE     attaches, prints its lcore number, and stays until it is killed
  *   secondaries occupied INSTANCE  attaches in a process that uses the primary's addresses
- *   secondaries other INSTANCE     attaches to what pretends to be a primary of another DPDK: prints the error
+ *   secondaries other INSTANCE attaches to what pretends to be a primary of another DPDK: prints
+ *   the error
  *   secondaries again INSTANCE     attaches, waits until its primary ends, and attaches again
  *   secondaries pretend SOCKET     pretends to be one, for one question
  */
@@ -28,7 +30,12 @@ pretend(const char *path)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	struct attach_request request;
-	struct attach_reply reply = {.abi = CHANNEL_ABI, .lcore = 100, .mempool_ops = "ring_mp_mc", .dpdk = "DPDK 99.11.0"};
+	struct attach_reply reply = {
+		.abi = CHANNEL_ABI,
+		.lcore = 100,
+		.mempool_ops = "ring_mp_mc",
+		.dpdk = "DPDK 99.11.0",
+	};
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
 
 	snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
@@ -43,7 +50,11 @@ pretend(const char *path)
 static int
 again(struct pmx_node *node)
 {
-	const struct pmx_context_params params = {.context = 14, .send_buffers = 8, .receive_buffers = 8};
+	const struct pmx_context_params params = {
+		.context = 14,
+		.send_buffers = 8,
+		.receive_buffers = 8,
+	};
 	struct pmx_context *ctx = NULL; /* the primary may end before it is open */
 	struct pmx_message m;
 	int result = pmx_context_open(&ctx, node, &params);
@@ -74,7 +85,8 @@ main(int argc, char **argv)
 		return pretend(argv[2]);
 	/* where DPDK puts a primary's memory unless told otherwise */
 	if (strcmp(argv[1], "occupied") == 0 &&
-		mmap((void *)0x100800000, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+		mmap((void *)0x100800000, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+			-1, 0) == MAP_FAILED)
 		return 1;
 	int result = pmx_node_attach(&node, argv[2], -1);
 

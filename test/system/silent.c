@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Messages at a receiver that never receives: two embedded nodes in one process, one context floods another with matched
- * messages, and two more exchange pings beside it. The flood must stop, by itself and soon; memory must not grow with what is
- * not taken; the pings must not notice. Then the receiver looks without receiving, then it receives all of them, in
- * order. matching.sh runs it.
+ * Messages at a receiver that never receives: two embedded nodes in one process, one context floods
+ * another with matched messages, and two more exchange pings beside it. The flood must stop, by
+ * itself and soon; memory must not grow with what is not taken; the pings must not notice. Then the
+ * receiver looks without receiving, then it receives all of them, in order. matching.sh runs it.
  */
 #define PROGRAM "silent"
 
@@ -17,11 +17,11 @@
 #include "helpers.h"
 #include "pmx/pmx.h"
 
-#define STALLED   20000   /* turns without a message sent */
+#define STALLED    20000 /* turns without a message sent */
 #define UNEXPECTED 65536
-#define RING      1024
-#define BUFFERS   256
-#define BEYOND    64      /* bytes of memory for each message that waits, beyond its entry */
+#define RING       1024
+#define BUFFERS    256
+#define BEYOND     64 /* bytes of memory for each message that waits, beyond its entry */
 
 static struct pmx_node *nodes[2];
 static struct pmx_context *flooder, *silent, *a, *b;
@@ -38,7 +38,8 @@ resident_kb(void)
 	unsigned long pages = 0, all;
 	FILE *f = fopen("/proc/self/statm", "r");
 
-	if (f == NULL || fgets(line, sizeof(line), f) == NULL || sscanf(line, "%lu %lu", &all, &pages) != 2)
+	if (f == NULL || fgets(line, sizeof(line), f) == NULL ||
+		sscanf(line, "%lu %lu", &all, &pages) != 2)
 		fail("/proc/self/statm");
 	if (f != NULL)
 		fclose(f);
@@ -67,7 +68,8 @@ ping(void)
 	turn++;
 	if (!under_way) {
 		began = turn;
-		e = pings % 2 ? pmx_send_copy(a, (struct pmx_addr){1, 1}, &word, sizeof(word), NULL) : pmx_irecv(b, &at_b, &r);
+		e = pings % 2 ? pmx_send_copy(a, (struct pmx_addr){1, 1}, &word, sizeof(word), NULL)
+			      : pmx_irecv(b, &at_b, &r);
 		if (e == 0 && pings % 2 == 0)
 			e = pmx_isend(a, &to_b, NULL);
 		under_way = e == 0;
@@ -96,7 +98,12 @@ flood(void)
 	bool any = false;
 
 	for (unsigned i = 0; i < 32 && sent < total; i++) {
-		const struct pmx_matched m = {.peer = silent_addr, .tag = sent, .data = data, .len = message_len};
+		const struct pmx_matched m = {
+			.peer = silent_addr,
+			.tag = sent,
+			.data = data,
+			.len = message_len,
+		};
 		int e;
 
 		memcpy(data, &sent, sizeof(sent));
@@ -136,7 +143,12 @@ receive_all(void)
 	double give_up = now_s() + 120;
 
 	for (uint64_t i = 0; i < total && !failed; i++) {
-		struct pmx_matched m = {.peer = {0, 0}, .ignore = PMX_ANY_TAG, .data = data, .len = sizeof(data)};
+		struct pmx_matched m = {
+			.peer = {0, 0},
+			.ignore = PMX_ANY_TAG,
+			.data = data,
+			.len = sizeof(data),
+		};
 		struct pmx_status status;
 		pmx_request r;
 		uint64_t word;
@@ -152,7 +164,8 @@ receive_all(void)
 		}
 		memcpy(&word, data, sizeof(word));
 		if (e != 1 || word != i || status.tag != i || status.len != message_len)
-			fail("message %lu: %s, says %lu, tag %lu, %lu bytes", i, pmx_strerror(e), word, status.tag, status.len);
+			fail("message %lu: %s, says %lu, tag %lu, %lu bytes", i, pmx_strerror(e),
+				word, status.tag, status.len);
 		if (i % 64 == 0) {
 			flood();
 			poll_nodes();
@@ -167,8 +180,10 @@ start(unsigned n, const char *matching, const char *more)
 	struct pmx_node_params params = {.config_text = text};
 
 	snprintf(text, sizeof(text),
-		"[node]\nid = %u\nname = silent%u\n[engine]\nmatching = %s\n[link 0]\ndriver = loop\nport = silent\n[nodes]\n0 = auto\n"
-		"1 = auto\n[limits]\ncontexts = 2\nunexpected = %u\nmatched_entries = %u\nsend_buffers = %u\n%s\n",
+		"[node]\nid = %u\nname = silent%u\n[engine]\nmatching = %s\n[link 0]\n"
+		"driver = loop\nport = silent\n[nodes]\n0 = auto\n"
+		"1 = auto\n[limits]\ncontexts = 2\nunexpected = %u\nmatched_entries = %u\n"
+		"send_buffers = %u\n%s\n",
 		n, n, matching, UNEXPECTED, RING, BUFFERS, more);
 	if (pmx_node_start(&nodes[n], &params, error, sizeof(error)) != 0) {
 		fprintf(stderr, "silent: %s\n", error);
@@ -190,7 +205,8 @@ int
 main(int argc, char **argv)
 {
 	const char *matching = argc > 1 ? argv[1] : "client", *more = argc > 4 ? argv[4] : "";
-	char *eal[] = {argv[0], "--no-huge", "--no-pci", "-m", "512", "--no-telemetry", "--no-shconf", "--log-level=*:error", NULL};
+	char *eal[] = {argv[0], "--no-huge", "--no-pci", "-m", "512", "--no-telemetry",
+		"--no-shconf", "--log-level=*:error", NULL};
 	bool by_engine = strcmp(matching, "engine") == 0;
 
 	if (argc > 2)
@@ -225,7 +241,8 @@ main(int argc, char **argv)
 	uint64_t most = RING + BUFFERS + (by_engine ? UNEXPECTED : 0);
 
 	if (stopped < RING / 2 || stopped > most)
-		fail("the flood stopped after %lu messages; the ring has %u entries", stopped, RING);
+		fail("the flood stopped after %lu messages; the ring has %u entries", stopped,
+			RING);
 	if (beside > 2 * alone + 1)
 		fail("a ping takes %.2f turns, without the flood %.2f", beside, alone);
 	flood_until_stalled(true);
@@ -235,10 +252,14 @@ main(int argc, char **argv)
 	pmx_match_stat(silent, &stat);
 	if (looked > UNEXPECTED + RING + BUFFERS)
 		fail("%lu messages at a receiver that takes none", looked);
-	double each = by_engine ? 0 : (double)(stat.bytes - (uint64_t)stat.evacuated * 64) / (double)stat.waiting;
+	double each = by_engine
+		? 0
+		: (double)(stat.bytes - (uint64_t)stat.evacuated * 64) / (double)stat.waiting;
 
-	if (!by_engine && message_len <= 24 && (stat.waiting != (total < UNEXPECTED ? total : UNEXPECTED) || each > BEYOND))
-		fail("%u messages wait in %lu bytes: %.1f each beyond its entry", stat.waiting, stat.bytes, each);
+	if (!by_engine && message_len <= 24 &&
+		(stat.waiting != (total < UNEXPECTED ? total : UNEXPECTED) || each > BEYOND))
+		fail("%u messages wait in %lu bytes: %.1f each beyond its entry", stat.waiting,
+			stat.bytes, each);
 	receive_all();
 	for (unsigned i = 0; i < 1000 && !failed; i++) {
 		poll_nodes();
@@ -247,10 +268,12 @@ main(int argc, char **argv)
 	pmx_match_stat(silent, &stat);
 	if (!failed && (sent != total || stat.waiting != 0))
 		fail("%lu sent of %lu, %u wait", sent, total, stat.waiting);
-	printf("# %s, %lu messages of %u bytes: stopped after %lu (%lu kB more memory), after %lu while the receiver looked (%lu kB, %.1f "
-	       "bytes each beyond their entries; %lu bodies copied); all received. Pings: %.2f turns, %.2f beside the flood, slowest "
+	printf("# %s, %lu messages of %u bytes: stopped after %lu (%lu kB more memory), after %lu "
+	       "while the receiver looked (%lu kB, %.1f bytes each beyond their entries; %lu "
+	       "bodies copied); all received. Pings: %.2f turns, %.2f beside the flood, slowest "
 	       "%lu\n",
-		matching, total, message_len, stopped, silent_kb, looked, looked_kb, each, stat.bulk_copied, alone, beside, slowest);
+		matching, total, message_len, stopped, silent_kb, looked, looked_kb, each,
+		stat.bulk_copied, alone, beside, slowest);
 	if (!failed) {
 		pmx_node_close(nodes[0]);
 		pmx_node_close(nodes[1]);

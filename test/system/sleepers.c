@@ -4,7 +4,8 @@
  * in epoll on pmx_get_fd() or in pmx_receive_wait(). sleepers.sh starts them and looks at the CPU
  * time of the primaries. Prints its own.
  *
- * Where others take the CPU a program that never sleeps uses little of it too: so its sleeps are counted as well.
+ * Where others take the CPU a program that never sleeps uses little of it too: so its sleeps are
+ * counted as well.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -98,7 +99,8 @@ ask(struct pmx_addr to, unsigned rounds)
 
 		if (r == 0)
 			r = next_message(&m);
-		if (r != 1 || m.len != sizeof(i) || memcmp(pmx_message_data(&m), &i, sizeof(i)) != 0) {
+		if (r != 1 || m.len != sizeof(i) ||
+			memcmp(pmx_message_data(&m), &i, sizeof(i)) != 0) {
 			printf("failed round %u: %d %s; the send: %s\n", i, r, pmx_strerror(r),
 				pmx_strerror(pmx_is_send_done(ctx, id)));
 			return 1;
@@ -122,7 +124,8 @@ main(int argc, char **argv)
 	bool answers = argc == 6 && strcmp(argv[3], "answer") == 0;
 
 	if (argc != 6 || (!answers && sscanf(argv[3], "%u:%u", &a, &b) != 2)) {
-		fputs("Usage: sleepers INSTANCE CONTEXT answer|NODE:CONTEXT epoll|wait ROUNDS\n", stderr);
+		fputs("Usage: sleepers INSTANCE CONTEXT answer|NODE:CONTEXT epoll|wait ROUNDS\n",
+			stderr);
 		return 2;
 	}
 	struct pmx_context_params params = {.context = (uint16_t)atoi(argv[2])};
@@ -141,12 +144,13 @@ main(int argc, char **argv)
 	double cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID), wall = seconds_of(CLOCK_MONOTONIC);
 	long rounds = atoi(argv[5]), waited = waits();
 
-	r = answers ? answer((unsigned)atoi(argv[5])) :
-		ask((struct pmx_addr){(uint16_t)a, (uint16_t)b}, (unsigned)atoi(argv[5]));
+	r = answers ? answer((unsigned)atoi(argv[5]))
+		    : ask((struct pmx_addr){(uint16_t)a, (uint16_t)b}, (unsigned)atoi(argv[5]));
 	cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu;
 	wall = seconds_of(CLOCK_MONOTONIC) - wall;
 	waited = waits() - waited - (answers ? 0 : rounds); /* who asks pauses between two rounds */
-	printf("cpu %.1f percent of %.1f s, %ld sleeps, %u times woken\n", 100 * cpu / wall, wall, waited, woken);
+	printf("cpu %.1f percent of %.1f s, %ld sleeps, %u times woken\n", 100 * cpu / wall, wall,
+		waited, woken);
 	pmx_node_close(node);
 	if (waited < rounds / 2)
 		puts("failed: it did not sleep");

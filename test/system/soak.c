@@ -28,14 +28,14 @@
 #include "engine/lane.h"
 #include "pmx/pmx.h"
 
-#define NODES     2
-#define CONTEXTS  2          /* of a node */
-#define FLOWS     (CONTEXTS * CONTEXTS) /* of a direction */
-#define LEN_MAX   65536u
-#define SENDS_MAX 512        /* outstanding messages of a context */
-#define STUCK_S   60         /* without a message: something hangs */
-#define DRIVER_HOLDS 32      /* mbufs */
-#define TURN      16         /* messages sent or received before the node is polled again */
+#define NODES        2
+#define CONTEXTS     2                     /* of a node */
+#define FLOWS        (CONTEXTS * CONTEXTS) /* of a direction */
+#define LEN_MAX      65536u
+#define SENDS_MAX    512 /* outstanding messages of a context */
+#define STUCK_S      60  /* without a message: something hangs */
+#define DRIVER_HOLDS 32  /* mbufs */
+#define TURN         16  /* messages sent or received before the node is polled again */
 
 struct endpoint {
 	struct pmx_context *ctx;
@@ -238,8 +238,9 @@ check(unsigned node, unsigned dst, struct endpoint *e, const struct pmx_message 
 		off += seg.len;
 	}
 	if (!good || off != len)
-		fail("node %u context %u: message %lu of %u:%u is not the one that was sent: %u bytes, "
-		     "right for %u of %u", node, dst, sequence, 1 - node, src, m->len, off, len);
+		fail("node %u context %u: message %lu of %u:%u is not the one that was sent: %u "
+		     "bytes, right for %u of %u",
+			node, dst, sequence, 1 - node, src, m->len, off, len);
 	sides[node].received++;
 	sides[node].bytes += len;
 }
@@ -378,7 +379,8 @@ check_counters(unsigned node)
 			drops += c[i];
 	}
 	if (c[ENGINE_rx_frames] != p[PROTO_rx_frames] + drops)
-		fail("node %u: %lu frames of the link, but %lu given to the protocol and %lu dropped",
+		fail("node %u: %lu frames of the link, but %lu given to the protocol and %lu "
+		     "dropped",
 			node, c[ENGINE_rx_frames], p[PROTO_rx_frames], drops);
 	if (p[PROTO_messages_failed] || p[PROTO_messages_aborted] || p[PROTO_peer_deaths])
 		fail("node %u: messages failed or were aborted", node);
@@ -458,7 +460,8 @@ start(unsigned i, unsigned port, const char *more, int argc, char **argv)
 	snprintf(nodes, sizeof(nodes), "0 = auto\n1 = auto");
 	if (port != 0) {
 		snprintf(link, sizeof(link), "driver = udp\nlisten = 127.0.0.1:%u", port + i);
-		snprintf(nodes, sizeof(nodes), "0 = 127.0.0.1:%u\n1 = 127.0.0.1:%u", port, port + 1);
+		snprintf(nodes, sizeof(nodes), "0 = 127.0.0.1:%u\n1 = 127.0.0.1:%u", port,
+			port + 1);
 	}
 	snprintf(text, sizeof(text),
 		"[node]\nid = %u\nname = soak%u\n[engine]\nidle = yield\n"
@@ -484,8 +487,8 @@ main(int argc, char **argv)
 {
 	static const struct option longs[] = {{"messages", 1, NULL, 'm'}, {"seed", 1, NULL, 's'},
 		{"threads", 1, NULL, 't'}, {"udp", 1, NULL, 'u'}, {"proto", 1, NULL, 'p'}, {0}};
-	char *eal[] = {argv[0], "--no-huge", "-m", "256", "--no-pci", "--no-telemetry", "--no-shconf",
-		"-l", "0-1", "--log-level=*:error", NULL};
+	char *eal[] = {argv[0], "--no-huge", "-m", "256", "--no-pci", "--no-telemetry",
+		"--no-shconf", "-l", "0-1", "--log-level=*:error", NULL};
 	char **eal_argv = eal;
 	int eal_argc = 10, opt;
 	unsigned threads = 1, port = 0;
@@ -501,12 +504,24 @@ main(int argc, char **argv)
 	}
 	while ((opt = getopt_long(argc, argv, "", longs, NULL)) != -1) {
 		switch (opt) {
-		case 'm': messages = strtoull(optarg, NULL, 0); break;
-		case 's': seed = strtoull(optarg, NULL, 0); break;
-		case 't': threads = (unsigned)atoi(optarg); break;
-		case 'u': port = (unsigned)atoi(optarg); break;
-		case 'p': more = optarg; break;
-		default: fputs(usage, stderr); return 2;
+		case 'm':
+			messages = strtoull(optarg, NULL, 0);
+			break;
+		case 's':
+			seed = strtoull(optarg, NULL, 0);
+			break;
+		case 't':
+			threads = (unsigned)atoi(optarg);
+			break;
+		case 'u':
+			port = (unsigned)atoi(optarg);
+			break;
+		case 'p':
+			more = optarg;
+			break;
+		default:
+			fputs(usage, stderr);
+			return 2;
 		}
 	}
 	for (unsigned i = 0; i < NODES; i++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A thin client that tries to reach what is not its own: by the socket's questions, by what it gives as its memory, by its
- * submissions. thin.sh runs it beside another client, whose memory must stay as it is.
+ * A thin client that tries to reach what is not its own: by the socket's questions, by what it
+ * gives as its memory, by its submissions. thin.sh runs it beside another client, whose memory must
+ * stay as it is.
  *
  *   spy INSTANCE CONTEXT VICTIM_CONTEXT
  */
@@ -87,8 +88,17 @@ questions(void)
 	int good = memory_file(16 * PAGE, F_SEAL_SHRINK | F_SEAL_GROW, true);
 
 	for (uint32_t generation = 0; generation < 8; generation++) {
-		struct attach_request close_it = {.op = ATTACH_CLOSE, .ctx = victim, .generation = generation};
-		struct attach_request give = {.op = ATTACH_MEMORY, .ctx = victim, .generation = generation, .len = 16 * PAGE};
+		struct attach_request close_it = {
+			.op = ATTACH_CLOSE,
+			.ctx = victim,
+			.generation = generation,
+		};
+		struct attach_request give = {
+			.op = ATTACH_MEMORY,
+			.ctx = victim,
+			.generation = generation,
+			.len = 16 * PAGE,
+		};
 
 		result = ask(&close_it, -1, &reply);
 		worst = result != -ENOENT ? result : worst;
@@ -99,16 +109,29 @@ questions(void)
 	struct attach_request any = {.op = ATTACH_BYTES, .ctx = PMX_ANY_CONTEXT};
 
 	ask(&any, -1, &reply);
-	int pages = memory_file((reply.bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1), F_SEAL_SHRINK | F_SEAL_GROW, true);
-	struct attach_request open_it = {.op = ATTACH_OPEN, .ctx = victim, .len = (reply.bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1)};
+	int pages = memory_file((reply.bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1),
+		F_SEAL_SHRINK | F_SEAL_GROW, true);
+	struct attach_request open_it = {
+		.op = ATTACH_OPEN,
+		.ctx = victim,
+		.len = (reply.bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1),
+	};
 
 	result = ask(&open_it, pages, &reply);
 	check(result == -EBUSY, "another_context_cannot_be_opened", result);
-	struct attach_request mine = {.op = ATTACH_OPEN, .ctx = PMX_ANY_CONTEXT, .len = open_it.len};
+	struct attach_request mine = {
+		.op = ATTACH_OPEN,
+		.ctx = PMX_ANY_CONTEXT,
+		.len = open_it.len,
+	};
 
 	result = ask(&mine, pages, &reply);
 	if (result == 0) {
-		struct attach_request close_it = {.op = ATTACH_CLOSE, .ctx = reply.ctx, .generation = reply.generation};
+		struct attach_request close_it = {
+			.op = ATTACH_CLOSE,
+			.ctx = reply.ctx,
+			.generation = reply.generation,
+		};
 
 		result = ask(&close_it, -1, &reply);
 	}
@@ -121,7 +144,12 @@ questions(void)
 
 	result = ask(&nothing, -1, &reply);
 	check(result == -EPROTO, "no_such_question", result);
-	struct attach_request no_fd = {.op = ATTACH_MEMORY, .ctx = ctx->ctx, .generation = ctx->generation, .len = PAGE};
+	struct attach_request no_fd = {
+		.op = ATTACH_MEMORY,
+		.ctx = ctx->ctx,
+		.generation = ctx->generation,
+		.len = PAGE,
+	};
 
 	result = ask(&no_fd, -1, &reply);
 	check(result == -EPROTO, "no_descriptor", result);
@@ -132,7 +160,12 @@ questions(void)
 static int
 give(int fd, uint64_t len)
 {
-	struct attach_request request = {.op = ATTACH_MEMORY, .ctx = ctx->ctx, .generation = ctx->generation, .len = len};
+	struct attach_request request = {
+		.op = ATTACH_MEMORY,
+		.ctx = ctx->ctx,
+		.generation = ctx->generation,
+		.len = len,
+	};
 	struct attach_reply reply;
 
 	return ask(&request, fd, &reply);
@@ -172,18 +205,20 @@ holes(const char *instance)
 		return;
 	/* all hugepages that are free, down to the last */
 	for (uint64_t bytes = 1ull << 32; bytes >= LIFE; bytes /= 2) {
-		while ((all = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0)) != MAP_FAILED)
+		while ((all = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0)) != MAP_FAILED)
 			taken += bytes;
 	}
 	int result = madvise(c->shm, c->mapped, MADV_REMOVE);
 
 	/* a page that the hole gave back is taken too, where there are hugepages at all */
-	all = mmap(NULL, LIFE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+	all = mmap(NULL, LIFE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB,
+		-1, 0);
 	if (write(c->doorbell, &(uint64_t){1}, 8) != 8)
 		result = -1;
 	usleep(200000);
-	printf("# holes: %s, %lu MiB of hugepages held, the last %s\n", result == 0 ? "made" : "refused", taken >> 20,
-		all != MAP_FAILED ? "too" : "not");
+	printf("# holes: %s, %lu MiB of hugepages held, the last %s\n",
+		result == 0 ? "made" : "refused", taken >> 20, all != MAP_FAILED ? "too" : "not");
 	check(pmx_node_attach(&other, instance, -1) == 0, "holes_in_a_channel", 0);
 	fflush(stdout);
 	_exit(failures != 0);
@@ -206,7 +241,7 @@ static void
 submit(void)
 {
 	slot_publish(&ctx->sub, ctx->sub.pos++);
-	context_doorbell(ctx);
+	ctx_doorbell(ctx);
 }
 
 /* A transfer of our own making in the last place: its result. */
@@ -215,7 +250,7 @@ transfer(const struct transfer_desc *d)
 {
 	uint32_t place = ctx->transfer_count - 1;
 	struct transfer_desc *at = &channel_transfers(ctx->shm)[place];
-	int64_t end = context_now_us() + 3000000;
+	int64_t end = ctx_now_us() + 3000000;
 
 	*at = *d;
 	at->node = 0;
@@ -226,15 +261,17 @@ transfer(const struct transfer_desc *d)
 	s->op = SUBMIT_TRANSFER;
 	s->transfer = place;
 	submit();
-	while (context_now_us() < end) {
+	while (ctx_now_us() < end) {
 		if (!slot_filled(&ctx->com, ctx->com.pos)) {
 			sched_yield();
 			continue;
 		}
-		const struct completion *c = (const struct completion *)slot_at(&ctx->com, ctx->com.pos)->body;
+		const struct completion *c =
+			(const struct completion *)slot_at(&ctx->com, ctx->com.pos)->body;
 		int error = -1;
 
-		for (uint32_t i = 0; c->count & COMPLETION_TRANSFERS && i < (c->count & 0xFFFF); i++)
+		for (uint32_t i = 0; c->count & COMPLETION_TRANSFERS && i < (c->count & 0xFFFF);
+			i++)
 			error = (c->item[i] & 0xFFFFFF) == place ? (int)(c->item[i] >> 24) : error;
 		slot_take(&ctx->com, 1, true);
 		if (error >= 0)
@@ -247,8 +284,14 @@ static void
 submissions(void)
 {
 	static uint8_t mine[PAGE];
-	struct transfer_desc d = {.kind = TRANSFER_PUSH, .flags = TRANSFER_AREA, .key = 7, .len = PAGE, .memory = MEMORY_COPIED,
-		.local = (uintptr_t)mine};
+	struct transfer_desc d = {
+		.kind = TRANSFER_PUSH,
+		.flags = TRANSFER_AREA,
+		.key = 7,
+		.len = PAGE,
+		.memory = MEMORY_COPIED,
+		.local = (uintptr_t)mine,
+	};
 	int result = transfer(&d);
 
 	check(result != 0, "private_memory_is_not_read", result);
@@ -278,11 +321,19 @@ submissions(void)
 	void *shared;
 
 	if (pmx_alloc(ctx, PAGE, &shared) == 0) {
-		const struct pmx_transfer pull = {.peer = pmx_context_addr(ctx), .flags = PMX_AREA, .key = 9, .local = shared, .len = PAGE};
+		const struct pmx_transfer pull = {
+			.peer = pmx_context_addr(ctx),
+			.flags = PMX_AREA,
+			.key = 9,
+			.local = shared,
+			.len = PAGE,
+		};
 		pmx_transfer_id id;
 
 		result = pmx_pull(ctx, &pull, &id);
-		for (int i = 0; result == 0 && i < 1000000 && (result = pmx_transfer_done(ctx, id)) == 0; i++)
+		for (int i = 0;
+			result == 0 && i < 1000000 && (result = pmx_transfer_done(ctx, id)) == 0;
+			i++)
 			sched_yield();
 		check(result < 0, "a_region_of_memory_that_is_not_shared", result);
 	}
@@ -309,7 +360,9 @@ submissions(void)
 
 	result = pmx_send_copy(ctx, self, &sum, sizeof(sum), NULL);
 	if (result == 0)
-		result = pmx_receive_wait(ctx, &m, 5000000) == 1 && m.len == sizeof(sum) ? 0 : -ETIMEDOUT;
+		result = pmx_receive_wait(ctx, &m, 5000000) == 1 && m.len == sizeof(sum)
+			? 0
+			: -ETIMEDOUT;
 	check(result == 0, "afterwards_it_works", result);
 }
 

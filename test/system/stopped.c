@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What others notice when an application is stopped, and what an application notices when its engine is: stopped.sh says
- * who is stopped when. Usage:
- *   stopped INSTANCE CONTEXT hold               opens, says "ready", receives nothing until a line comes; then counts
- *   stopped INSTANCE CONTEXT flood NODE:CONTEXT sends all that goes for a line's time; then sees it off
- *   stopped INSTANCE CONTEXT calls              every call that may not wait, while the engine does not run
+ * What others notice when an application is stopped, and what an application notices when its
+ * engine is: stopped.sh says who is stopped when. Usage:
+ *   stopped INSTANCE CONTEXT hold opens, says "ready", receives nothing until a line comes; then
+ *   counts stopped INSTANCE CONTEXT flood NODE:CONTEXT sends all that goes for a line's time; then
+ *   sees it off
+ *   stopped INSTANCE CONTEXT calls every call that may not wait, while the engine does not run
  *   stopped INSTANCE CONTEXT poll               looks for messages all the time, until a line comes
  */
 #include <errno.h>
@@ -19,7 +20,8 @@
 #include "helpers.h"
 
 #define PATIENCE_S 30
-#define MESSAGES   100 /* bulk messages that are held when the engine stops: the ring has 64 slots */
+/* bulk messages that are held when the engine stops: the ring has 64 slots */
+#define MESSAGES   100
 #define LEN        600
 
 static struct pmx_node *node;
@@ -103,7 +105,8 @@ receive_bulk(struct pmx_message *m)
 	unsigned sent = 0, got = 0;
 
 	while (got < MESSAGES && now_s() < until) {
-		if (sent < MESSAGES && pmx_send_copy(ctx, pmx_context_addr(ctx), bytes, LEN, NULL) == 0)
+		if (sent < MESSAGES &&
+			pmx_send_copy(ctx, pmx_context_addr(ctx), bytes, LEN, NULL) == 0)
 			sent++;
 		int r = pmx_receive(ctx, &m[got]);
 
@@ -160,7 +163,8 @@ calls(void)
 	int result, sent = 0;
 
 	if (pmx_alloc(ctx, sizeof(mine), &memory) != 0 ||
-		pmx_register(ctx, memory, sizeof(mine), PMX_REMOTE_READ | PMX_REMOTE_WRITE, &remote) != 0)
+		pmx_register(ctx, memory, sizeof(mine), PMX_REMOTE_READ | PMX_REMOTE_WRITE,
+			&remote) != 0)
 		return fail("no memory to transfer"), 1;
 	receive_bulk(m);
 	say("ready");
@@ -178,15 +182,39 @@ calls(void)
 	while ((result = pmx_receive(ctx, &none)) == 1)
 		pmx_release_receive_buffer(ctx, &none);
 	returned("pmx_receive", result);
-	const struct pmx_matched eager = {.peer = self, .comm = 1, .tag = 1, .data = mine, .len = 100};
-	const struct pmx_matched offer = {.peer = self, .comm = 1, .tag = 2, .data = memory, .len = sizeof(mine)};
-	const struct pmx_matched in = {.peer = PMX_ANY_SOURCE, .comm = 1, .tag = 3, .data = mine, .len = 100};
+	const struct pmx_matched eager = {
+		.peer = self,
+		.comm = 1,
+		.tag = 1,
+		.data = mine,
+		.len = 100,
+	};
+	const struct pmx_matched offer = {
+		.peer = self,
+		.comm = 1,
+		.tag = 2,
+		.data = memory,
+		.len = sizeof(mine),
+	};
+	const struct pmx_matched in = {
+		.peer = PMX_ANY_SOURCE,
+		.comm = 1,
+		.tag = 3,
+		.data = mine,
+		.len = 100,
+	};
 
 	returned("pmx_isend, eager", pmx_isend(ctx, &eager, &r[0]));
 	returned("pmx_isend, offer", pmx_isend(ctx, &offer, &r[1]));
 	returned("pmx_irecv", pmx_irecv(ctx, &in, &r[2]));
 	returned("pmx_iprobe", pmx_iprobe(ctx, &in, &status));
-	const struct pmx_transfer t = {.peer = self, .key = remote.key, .remote = remote.addr, .local = memory, .len = sizeof(mine)};
+	const struct pmx_transfer t = {
+		.peer = self,
+		.key = remote.key,
+		.remote = remote.addr,
+		.local = memory,
+		.len = sizeof(mine),
+	};
 
 	returned("pmx_push", pmx_push(ctx, &t, &id));
 	returned("pmx_pull", pmx_pull(ctx, &t, &id));
@@ -220,7 +248,8 @@ main(int argc, char **argv)
 	unsigned a = 0, b = 0;
 
 	if (argc < 4 || (argc == 5 && sscanf(argv[4], "%u:%u", &a, &b) != 2)) {
-		fputs("Usage: stopped INSTANCE CONTEXT hold|flood|calls|poll [NODE:CONTEXT]\n", stderr);
+		fputs("Usage: stopped INSTANCE CONTEXT hold|flood|calls|poll [NODE:CONTEXT]\n",
+			stderr);
 		return 2;
 	}
 	const struct pmx_context_params params = {.context = (uint16_t)atoi(argv[2])};
@@ -230,9 +259,11 @@ main(int argc, char **argv)
 		r = pmx_context_open(&ctx, node, &params);
 	if (r != 0)
 		return fail("attaching: %s", pmx_strerror(r)), 1;
-	r = strcmp(argv[3], "hold") == 0 ? hold() :
-	    strcmp(argv[3], "poll") == 0 ? poll_on() :
-	    strcmp(argv[3], "calls") == 0 ? calls() : flood((struct pmx_addr){(uint16_t)a, (uint16_t)b});
+	r = strcmp(argv[3], "hold") == 0       ? hold()
+		: strcmp(argv[3], "poll") == 0 ? poll_on()
+		: strcmp(argv[3], "calls") == 0
+		? calls()
+		: flood((struct pmx_addr){(uint16_t)a, (uint16_t)b});
 	pmx_context_close(ctx);
 	pmx_node_close(node);
 	return r;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A thin client that has nothing but libpmx: linked with the build of it that needs no DPDK. thin.sh runs it as an ordinary
- * user in namespaces of its own.
+ * A thin client that has nothing but libpmx: linked with the build of it that needs no DPDK.
+ * thin.sh runs it as an ordinary user in namespaces of its own.
  *
- *   thin serve INSTANCE CONTEXT              sends back what comes, and shares memory; until it is told "end"
+ *   thin serve INSTANCE CONTEXT sends back what comes, and shares memory; until it is told "end"
  *   thin verbs INSTANCE CONTEXT NODE:CONTEXT every kind of verb once, with all bytes checked
  *   thin ping  INSTANCE CONTEXT NODE:CONTEXT BYTES ROUNDS   prints the median round trip in ns
  *   thin maps  INSTANCE CONTEXT              prints what is mapped shared, and the descriptors
@@ -98,7 +98,9 @@ serve(void)
 
 	must("pmx_alloc", pmx_alloc(ctx, SHARED, &shared));
 	memset(shared, 0x5A, SHARED);
-	must("pmx_area_register", pmx_area_register(ctx, AREA, shared, SHARED, PMX_REMOTE_READ | PMX_REMOTE_WRITE, &remote));
+	must("pmx_area_register",
+		pmx_area_register(ctx, AREA, shared, SHARED, PMX_REMOTE_READ | PMX_REMOTE_WRITE,
+			&remote));
 	puts("serving");
 	fflush(stdout);
 	for (;;) {
@@ -143,7 +145,14 @@ wait_transfer(const char *what, pmx_transfer_id id)
 static void
 transfer(const char *what, struct pmx_addr peer, bool push, void *local, uint64_t at, uint64_t len)
 {
-	const struct pmx_transfer t = {.peer = peer, .flags = PMX_AREA, .key = AREA, .remote = at, .local = local, .len = len};
+	const struct pmx_transfer t = {
+		.peer = peer,
+		.flags = PMX_AREA,
+		.key = AREA,
+		.remote = at,
+		.local = local,
+		.len = len,
+	};
 	pmx_transfer_id id;
 	int result;
 
@@ -174,7 +183,13 @@ matched(struct pmx_addr self, uint64_t len)
 {
 	uint8_t *out = malloc(len), *in = calloc(1, len);
 	const struct pmx_matched s = {.peer = self, .comm = 3, .tag = len, .data = out, .len = len};
-	const struct pmx_matched r = {.peer = PMX_ANY_SOURCE, .comm = 3, .tag = len, .data = in, .len = len};
+	const struct pmx_matched r = {
+		.peer = PMX_ANY_SOURCE,
+		.comm = 3,
+		.tag = len,
+		.data = in,
+		.len = len,
+	};
 	pmx_request requests[2];
 
 	fill(out, len, 11);
@@ -297,7 +312,8 @@ main(int argc, char **argv)
 	if (strcmp(argv[1], "open") == 0) {
 		printf("opened %u\n", pmx_context_addr(ctx).context);
 		for (int i = 4; i < argc; i++) {
-			const struct pmx_context_params params = {.context = (uint16_t)atoi(argv[i])};
+			const struct pmx_context_params params = {
+				.context = (uint16_t)atoi(argv[i])};
 
 			must("pmx_context_open", pmx_context_open(&ctx, node, &params));
 			printf("opened %u\n", pmx_context_addr(ctx).context);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * An embedded node whose engine runs in one thread and two contexts in two others: the channel with both of its ends in one
- * process, for ThreadSanitizer (litmus.sh). Every kind of ring is used: submissions, completions, both LHS rings, bulk, events,
- * transfers, and sleeping.
+ * An embedded node whose engine runs in one thread and two contexts in two others: the channel with
+ * both of its ends in one process, for ThreadSanitizer (litmus.sh). Every kind of ring is used:
+ * submissions, completions, both LHS rings, bulk, events, transfers, and sleeping.
  *
  *   threads ROUNDS [EAL arguments]
  */
@@ -18,7 +18,8 @@
 
 #define BYTES 20000
 
-static const char config[] = "[node]\nid = 0\n[link 0]\ndriver = loop\nport = threads\n[limits]\nmbufs = 4096\ncontexts = 2\n"
+static const char config[] = "[node]\nid = 0\n[link 0]\ndriver = loop\nport = threads\n[limits]\n"
+			     "mbufs = 4096\ncontexts = 2\n"
 			     "send_buffers = 64\nreceive_buffers = 64\n[nodes]\n0 = auto\n";
 static struct pmx_node *node;
 static struct pmx_context *ctx[2];
@@ -63,8 +64,8 @@ round_trip(struct pmx_context *c, unsigned self, unsigned i)
 			pmx_after_select(c);
 		sched_yield();
 	}
-	if (result != 1 || m.len != len || pmx_message_read(c, &m, 0, in, len) != 0 || in[0] != (uint8_t)(i + !self) ||
-		in[len - 1] != in[0])
+	if (result != 1 || m.len != len || pmx_message_read(c, &m, 0, in, len) != 0 ||
+		in[0] != (uint8_t)(i + !self) || in[len - 1] != in[0])
 		fail("a message", self, result);
 	pmx_release_receive_buffer(c, &m);
 	free(data);
@@ -94,8 +95,14 @@ matched(struct pmx_context *c, unsigned self, unsigned i, uint8_t *out, uint8_t 
 static void
 transfer(struct pmx_context *c, unsigned self, uint8_t *local)
 {
-	const struct pmx_transfer t = {.peer = {0, (uint16_t)!self}, .key = remote[!self].key, .remote = remote[!self].addr + self * BYTES,
-		.local = local, .len = BYTES, .flags = PMX_NOTIFY};
+	const struct pmx_transfer t = {
+		.peer = {0, (uint16_t)!self},
+		.key = remote[!self].key,
+		.remote = remote[!self].addr + self * BYTES,
+		.local = local,
+		.len = BYTES,
+		.flags = PMX_NOTIFY,
+	};
 	struct pmx_event event;
 	pmx_transfer_id id;
 	int result;
@@ -135,7 +142,11 @@ application(void *arg)
 int
 main(int argc, char **argv)
 {
-	struct pmx_node_params params = {.config_text = config, .eal_argc = argc - 1, .eal_argv = argv + 1};
+	struct pmx_node_params params = {
+		.config_text = config,
+		.eal_argc = argc - 1,
+		.eal_argv = argv + 1,
+	};
 	pthread_t threads[3];
 	char error[256];
 	void *shared[2];
@@ -150,8 +161,10 @@ main(int argc, char **argv)
 	for (unsigned i = 0; i < 2; i++) {
 		const struct pmx_context_params wanted = {.context = (uint16_t)i};
 
-		if (pmx_context_open(&ctx[i], node, &wanted) != 0 || pmx_alloc(ctx[i], 2 * BYTES, &shared[i]) != 0 ||
-			pmx_register(ctx[i], shared[i], 2 * BYTES, PMX_REMOTE_READ | PMX_REMOTE_WRITE, &remote[i]) != 0) {
+		if (pmx_context_open(&ctx[i], node, &wanted) != 0 ||
+			pmx_alloc(ctx[i], 2 * BYTES, &shared[i]) != 0 ||
+			pmx_register(ctx[i], shared[i], 2 * BYTES,
+				PMX_REMOTE_READ | PMX_REMOTE_WRITE, &remote[i]) != 0) {
 			fprintf(stderr, "threads: a context does not open\n");
 			return 1;
 		}

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The pin-down cache under torture (PIN-4): threads map, unmap, move, protect, give up and fork memory while
- * the main thread pushes from the same addresses, and while others pull from what was registered there. Two
- * embedded nodes in one process; the main thread polls both. torture.sh runs it.
+ * The pin-down cache under torture (PIN-4): threads map, unmap, move, protect, give up and fork
+ * memory while the main thread pushes from the same addresses, and while others pull from what was
+ * registered there. Two embedded nodes in one process; the main thread polls both. torture.sh runs
+ * it.
  *
- * An arena is a range of addresses that one thread changes. In the tame ones it changes between transfers: each
- * push must bring exactly the newest bytes, each pull of memory that was registered and is no longer there must
- * be refused. In the wild ones it changes while transfers run: a push may fail (EFAULT), but what it brings
- * must be of the arena's present, not of its past. At the end nothing is pinned that is not in use: the cache's
- * count and VmLck of /proc agree.
+ * An arena is a range of addresses that one thread changes. In the tame ones it changes between
+ * transfers: each push must bring exactly the newest bytes, each pull of memory that was registered
+ * and is no longer there must be refused. In the wild ones it changes while transfers run: a push
+ * may fail (EFAULT), but what it brings must be of the arena's present, not of its past. At the end
+ * nothing is pinned that is not in use: the cache's count and VmLck of /proc agree.
  *
  * Usage: torture [SECONDS [SEED [pin_watch]]]
  */
@@ -45,7 +46,8 @@ enum turn { THREADS, MAINS }; /* whose the tame arena is */
 struct arena {
 	uint8_t *at;
 	_Atomic int turn;
-	_Atomic uint32_t generation; /* of its bytes: byte i of page p is (generation + p) & 0xFF; WILD: all are generation & 0xFF */
+	_Atomic uint32_t generation; /* of its bytes: byte i of page p is (generation + p) & 0xFF;
+				      * WILD: all are generation & 0xFF */
 	_Atomic bool replaced;       /* the pages are not those that were there before */
 	bool wild, adopts;           /* ADOPTS: registered with PMX_ADOPT */
 	uint64_t seed;
@@ -57,13 +59,14 @@ struct arena {
 	struct pmx_remote remote;
 };
 
-static const char *const change_name[8] = {"write", "unmap and map", "move and back", "give up", "protect", "fork", "replace", "shrink and grow"};
+static const char *const change_name[8] = {"write", "unmap and map", "move and back", "give up",
+	"protect", "fork", "replace", "shrink and grow"};
 static struct arena arenas[ARENAS];
 static struct pmx_node *nodes[2];
 static struct pmx_context *ctx[2];
-static uint8_t *target;      /* on node 1: BYTES for each arena */
+static uint8_t *target; /* on node 1: BYTES for each arena */
 static struct pmx_remote target_remote;
-static uint8_t *sink;        /* on node 1: what it pulls */
+static uint8_t *sink; /* on node 1: what it pulls */
 static pthread_mutex_t holes = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool stop, failed;
 static uint64_t pushes, pulls, refusals, faults, full;
@@ -101,7 +104,7 @@ now_s(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* ------------------------------------------------------------------ the threads that change memory */
+/* --------------------------------------------------------------- the threads that change memory */
 
 static void
 write_all(struct arena *a)
@@ -118,7 +121,8 @@ write_all(struct arena *a)
 static bool
 map_at(uint8_t *at, size_t len)
 {
-	return mmap(at, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at;
+	return mmap(at, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+		       0) == at;
 }
 
 /* Change some of the arena, then write all of it. */
@@ -126,7 +130,8 @@ static void
 change(struct arena *a)
 {
 	uint64_t r = draw(&a->seed);
-	uint32_t first = (uint32_t)(r >> 8) % PAGES, n = 1 + (uint32_t)(r >> 24) % (PAGES - first), what = r % 8;
+	uint32_t first = (uint32_t)(r >> 8) % PAGES, n = 1 + (uint32_t)(r >> 24) % (PAGES - first),
+		 what = r % 8;
 	uint8_t *at = a->at + first * PAGE, *moved;
 	size_t len = n * PAGE;
 	bool ok = true, gone = true;
@@ -142,10 +147,13 @@ change(struct arena *a)
 	case 1:
 		ok = munmap(at, len) == 0 && map_at(at, len);
 		break;
-	case 2: /* mremap leaves a hole, into which nobody else may map: so it is moved to a place of our own */
+	/* mremap leaves a hole, into which nobody else may map: so it is moved to a place of our
+	 * own */
+	case 2:
 		moved = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		/* Several mappings, pinned and not: some kernels move none of them, others those before a watched one; and
-		 * what was moved may be in several pieces, since its pins were taken back meanwhile. */
+		/* Several mappings, pinned and not: some kernels move none of them, others those
+		 * before a watched one; and what was moved may be in several pieces, since its pins
+		 * were taken back meanwhile. */
 		if (mremap(at, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, moved) != moved ||
 			mremap(moved, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, at) != at)
 			ok = errno == EFAULT && munmap(moved, len) == 0 && map_at(at, len);
@@ -215,10 +223,13 @@ right_bytes(const struct arena *a, const uint8_t *got)
 		uint8_t b = got[i];
 
 		/* WILD: of the generations that were there meanwhile, or of fresh pages */
-		if (a->wild ? b != 0 && (uint8_t)(b - a->was) > (uint8_t)(now - a->was) && now - a->was < 255 :
-			      b != (uint8_t)(now + p)) {
-			fail("%s arena %td: byte %u of %u from %u is %02x; generation %u, %u when it began",
-				a->wild ? "wild" : "tame", a - arenas, i, a->len, a->from, b, now, a->was);
+		if (a->wild ? b != 0 && (uint8_t)(b - a->was) > (uint8_t)(now - a->was) &&
+					now - a->was < 255
+			    : b != (uint8_t)(now + p)) {
+			fail("%s arena %td: byte %u of %u from %u is %02x; generation %u, %u when "
+			     "it began",
+				a->wild ? "wild" : "tame", a - arenas, i, a->len, a->from, b, now,
+				a->was);
 			return false;
 		}
 	}
@@ -233,7 +244,8 @@ begin(struct arena *a, uint64_t *seed)
 
 	/* WILD: the thread may be writing, some pages are of the generation before */
 	a->was = atomic_load(&a->generation) - a->wild;
-	/* WILD: longer than a frame; what fits one is copied in pmx_push, by this thread, which needs the memory */
+	/* WILD: longer than a frame; what fits one is copied in pmx_push, by this thread, which
+	 * needs the memory */
 	uint32_t least = a->wild ? 2000 : 1;
 
 	a->from = (uint32_t)r % (BYTES - least);
@@ -243,10 +255,12 @@ begin(struct arena *a, uint64_t *seed)
 		if (!a->registered) {
 			atomic_store(&a->replaced, false);
 			pthread_mutex_lock(&holes); /* it maps */
-			e = pmx_register(ctx[0], a->at, BYTES, PMX_REMOTE_READ | (a->adopts ? PMX_ADOPT : 0), &a->remote);
+			e = pmx_register(ctx[0], a->at, BYTES,
+				PMX_REMOTE_READ | (a->adopts ? PMX_ADOPT : 0), &a->remote);
 			pthread_mutex_unlock(&holes);
 			if (e == -EINVAL && a->adopts && map_at(a->at, BYTES)) {
-				/* some of it is still what was adopted before, and no longer private */
+				/* some of it is still what was adopted before, and no longer
+				 * private */
 				write_all(a);
 				return;
 			}
@@ -260,13 +274,23 @@ begin(struct arena *a, uint64_t *seed)
 			}
 			a->registered = true;
 		}
-		const struct pmx_transfer t = {.peer = a->remote.owner, .key = a->remote.key, .remote = a->remote.addr + a->from,
-			.local = sink + (uint64_t)(a - arenas) * BYTES, .len = a->len};
+		const struct pmx_transfer t = {
+			.peer = a->remote.owner,
+			.key = a->remote.key,
+			.remote = a->remote.addr + a->from,
+			.local = sink + (uint64_t)(a - arenas) * BYTES,
+			.len = a->len,
+		};
 
 		e = pmx_pull(ctx[1], &t, &a->id);
 	} else {
-		const struct pmx_transfer t = {.peer = target_remote.owner, .key = target_remote.key,
-			.remote = target_remote.addr + (uint64_t)(a - arenas) * BYTES, .local = a->at + a->from, .len = a->len};
+		const struct pmx_transfer t = {
+			.peer = target_remote.owner,
+			.key = target_remote.key,
+			.remote = target_remote.addr + (uint64_t)(a - arenas) * BYTES,
+			.local = a->at + a->from,
+			.len = a->len,
+		};
 
 		e = pmx_push(ctx[0], &t, &a->id);
 	}
@@ -275,8 +299,8 @@ begin(struct arena *a, uint64_t *seed)
 	else if (e == -ENOMEM)
 		full++; /* limits.pin_bytes are in use: again, later */
 	else if (e != 0 && e != -EAGAIN)
-		fail("arena %td: %s of %u bytes at %u: %s", a - arenas, a->pulling ? "pull" : "push", a->len, a->from,
-			pmx_strerror(e));
+		fail("arena %td: %s of %u bytes at %u: %s", a - arenas,
+			a->pulling ? "pull" : "push", a->len, a->from, pmx_strerror(e));
 	a->busy = e == 0;
 }
 
@@ -294,14 +318,17 @@ finish(struct arena *a)
 	} else if (refused) {
 		refusals++;
 		if (e != -ENOKEY)
-			fail("arena %td was replaced after it was registered, but a pull of it ended with %d", a - arenas, e);
+			fail("arena %td was replaced after it was registered, but a pull of it "
+			     "ended with %d",
+				a - arenas, e);
 		done = pmx_deregister(ctx[0], a->remote.key);
 		/* adopted memory that is gone takes its registrations with it */
 		if (done != 0 && !(a->adopts && done == -ENOKEY))
 			fail("pmx_deregister: %s", pmx_strerror(done));
 		a->registered = false;
 	} else if (e != 1) {
-		fail("arena %td: a %s ended with: %s", a - arenas, a->pulling ? "pull" : "push", pmx_strerror(e));
+		fail("arena %td: a %s ended with: %s", a - arenas, a->pulling ? "pull" : "push",
+			pmx_strerror(e));
 	} else {
 		right_bytes(a, (a->pulling ? sink : target) + (uint64_t)(a - arenas) * BYTES);
 		pulls += a->pulling;
@@ -360,7 +387,8 @@ check_pins(uint64_t before)
 
 	pins_stat(&s);
 	if (s.pinned_bytes != locked_bytes() - before)
-		fail("the cache says %lu bytes pinned, /proc %lu", s.pinned_bytes, locked_bytes() - before);
+		fail("the cache says %lu bytes pinned, /proc %lu", s.pinned_bytes,
+			locked_bytes() - before);
 	for (unsigned i = 0; i < ARENAS; i++) {
 		int e = arenas[i].registered ? pmx_deregister(ctx[0], arenas[i].remote.key) : 0;
 
@@ -370,10 +398,11 @@ check_pins(uint64_t before)
 	}
 	pins_stat(&s);
 	if (s.pinned_bytes != 0 || s.in_use != 0 || locked_bytes() != before)
-		fail("all memory is gone, but the cache says %lu bytes pinned, %u in use; /proc %lu", s.pinned_bytes, s.in_use,
-			locked_bytes() - before);
-	printf("# pin-down cache: %lu hits, %lu misses, %lu evictions, %lu invalidations\n", s.hits, s.misses, s.evictions,
-		s.invalidations);
+		fail("all memory is gone, but the cache says %lu bytes pinned, %u in use; /proc "
+		     "%lu",
+			s.pinned_bytes, s.in_use, locked_bytes() - before);
+	printf("# pin-down cache: %lu hits, %lu misses, %lu evictions, %lu invalidations\n", s.hits,
+		s.misses, s.evictions, s.invalidations);
 }
 
 static void
@@ -384,9 +413,12 @@ start(unsigned n, const char *watch)
 	struct pmx_node_params node = {.config_text = text};
 
 	snprintf(text, sizeof(text),
-		"[node]\nid = %u\nname = torture%u\n[link 0]\ndriver = loop\nport = t\nencap = none\n"
-		"[limits]\ncontexts = 2\nmbufs = 8192\npin_bytes = 1048576\npin_entries = 16\npin_watch = %s\n"
-		"[nodes]\n0 = auto\n1 = auto\n", n, n, watch);
+		"[node]\nid = %u\nname = torture%u\n[link 0]\ndriver = loop\nport = t\n"
+		"encap = none\n"
+		"[limits]\ncontexts = 2\nmbufs = 8192\npin_bytes = 1048576\npin_entries = 16\n"
+		"pin_watch = %s\n"
+		"[nodes]\n0 = auto\n1 = auto\n",
+		n, n, watch);
 	int e = pmx_node_start(&nodes[n], &node, error, sizeof(error));
 
 	if (e == 0)
@@ -400,8 +432,8 @@ start(unsigned n, const char *watch)
 int
 main(int argc, char **argv)
 {
-	char *eal[] = {argv[0], "--no-huge", "--no-pci", "-m", "256", "--no-telemetry", "--no-shconf",
-		"--log-level=*:error", "-l", "0", NULL};
+	char *eal[] = {argv[0], "--no-huge", "--no-pci", "-m", "256", "--no-telemetry",
+		"--no-shconf", "--log-level=*:error", "-l", "0", NULL};
 	double seconds = argc > 1 ? atof(argv[1]) : 5;
 	uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
 	pthread_t thread[ARENAS];
@@ -418,14 +450,16 @@ main(int argc, char **argv)
 	if (pmx_alloc(ctx[1], (uint64_t)ARENAS * BYTES, &p) != 0)
 		fail("pmx_alloc");
 	target = p;
-	if (pmx_register(ctx[1], target, (uint64_t)ARENAS * BYTES, PMX_REMOTE_WRITE, &target_remote) != 0 ||
+	if (pmx_register(ctx[1], target, (uint64_t)ARENAS * BYTES, PMX_REMOTE_WRITE,
+		    &target_remote) != 0 ||
 		pmx_alloc(ctx[1], (uint64_t)ARENAS * BYTES, &p) != 0)
 		fail("pmx_register");
 	sink = p;
 	for (unsigned i = 0; i < ARENAS; i++) {
 		struct arena *a = &arenas[i];
 
-		a->at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		a->at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			0);
 		a->wild = i >= TAME;
 		a->adopts = i % 3 == 0 && !a->wild;
 		a->seed = seed * 100 + i;
@@ -436,7 +470,8 @@ main(int argc, char **argv)
 	atomic_store(&stop, true);
 	for (unsigned i = 0; i < ARENAS; i++)
 		pthread_join(thread[i], NULL);
-	printf("# %.0f s: %lu pushes, %lu pulls, %lu refused for their memory was replaced, %lu found none, %lu had to wait for pins; changes:",
+	printf("# %.0f s: %lu pushes, %lu pulls, %lu refused for their memory was replaced, %lu "
+	       "found none, %lu had to wait for pins; changes:",
 		seconds, pushes, pulls, refusals, faults, full);
 	for (unsigned c = 0; c < 8; c++) {
 		uint64_t n = 0;

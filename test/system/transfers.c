@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Remote memory against a model: two embedded nodes in one process, joined by a link that may lose,
- * reorder, double and corrupt frames. Every context pushes to and pulls from contexts of both nodes: any length,
- * any alignment, whole and in parts, by key and by area ID, to and from memory of pmx_alloc and of malloc. Each
- * transfer has a slice of its target's memory to itself, so what every byte must be is known; between
- * the slices nothing may change. Others ask for what they may not have, and must get the right refusal. At
- * the end: nothing is under way, all frames, requests, mbufs and pins are back. transfers.sh runs it, nic.sh
- * with two ports of a bus.
+ * reorder, double and corrupt frames. Every context pushes to and pulls from contexts of both
+ * nodes: any length, any alignment, whole and in parts, by key and by area ID, to and from memory
+ * of pmx_alloc and of malloc. Each transfer has a slice of its target's memory to itself, so what
+ * every byte must be is known; between the slices nothing may change. Others ask for what they may
+ * not have, and must get the right refusal. At the end: nothing is under way, all frames, requests,
+ * mbufs and pins are back. transfers.sh runs it, nic.sh with two ports of a bus.
  */
 #define PROGRAM "transfers"
 
@@ -35,8 +35,9 @@
 #define NODES    2
 #define CONTEXTS 2
 #define ENDS     (NODES * CONTEXTS)
-#define TASKS    6           /* transfers of a context under way */
-#define SLICE    (160u << 10) /* bytes of a slot at each target; a margin on both sides stays untouched */
+#define TASKS    6 /* transfers of a context under way */
+/* bytes of a slot at each target; a margin on both sides stays untouched */
+#define SLICE    (160u << 10)
 #define MARGIN   64
 #define MEMORY   ((uint64_t)ENDS * TASKS * SLICE)
 #define STUCK_S  20
@@ -45,11 +46,11 @@ enum where { BY_ENGINE, BY_KERNEL, ADOPTED, PLACES }; /* pmx_alloc, malloc, mmap
 
 struct task {
 	bool busy, pull, refused, notify, event;
-	int wanted;              /* how it must end */
-	unsigned target, where;  /* whose memory */
-	uint8_t *local, *twin;   /* SLICE bytes each */
-	uint8_t *before;         /* of the target's slice */
-	uint64_t off, len;       /* in the slice */
+	int wanted;             /* how it must end */
+	unsigned target, where; /* whose memory */
+	uint8_t *local, *twin;  /* SLICE bytes each */
+	uint8_t *before;        /* of the target's slice */
+	uint64_t off, len;      /* in the slice */
 	struct pmx_part part;
 	uint64_t bits[SLICE / 4 / 64 + 1];
 	uint64_t imm;
@@ -134,12 +135,15 @@ check_push(const struct end *by, const struct task *s)
 		else if (inside && moves(s, i - s->off))
 			want = s->local[i - s->off];
 		if (slice[i] != want) {
-			fail("a push of %lu bytes at %lu, part %d, to %u by %u: byte %lu is %02x, not %02x", s->len,
-				s->off, s->part.kind, s->target, s->where, i, slice[i], want);
+			fail("a push of %lu bytes at %lu, part %d, to %u by %u: byte %lu is %02x, "
+			     "not %02x",
+				s->len, s->off, s->part.kind, s->target, s->where, i, slice[i],
+				want);
 			return;
 		}
 	}
-	if (s->part.kind == PMX_PART_DIFF && s->wanted == 0 && memcmp(s->twin, s->local, s->len) != 0)
+	if (s->part.kind == PMX_PART_DIFF && s->wanted == 0 &&
+		memcmp(s->twin, s->local, s->len) != 0)
 		fail("the twin of a push of %lu bytes did not follow", s->len);
 }
 
@@ -154,12 +158,15 @@ check_pull(const struct end *by, const struct task *s)
 		uint8_t want = inside ? slice[s->off + i] : s->before[i];
 
 		if (s->local[i] != want) {
-			fail("a pull of %lu bytes at %lu, part %d, from %u by %u: byte %lu is %02x, not %02x", s->len,
-				s->off, s->part.kind, s->target, s->where, i, s->local[i], want);
+			fail("a pull of %lu bytes at %lu, part %d, from %u by %u: byte %lu is "
+			     "%02x, not %02x",
+				s->len, s->off, s->part.kind, s->target, s->where, i, s->local[i],
+				want);
 			return;
 		}
 	}
-	if (s->part.kind == PMX_PART_TWIN && s->wanted == 0 && memcmp(s->twin, s->local, s->len) != 0)
+	if (s->part.kind == PMX_PART_TWIN && s->wanted == 0 &&
+		memcmp(s->twin, s->local, s->len) != 0)
 		fail("the twin of a pull of %lu bytes is another", s->len);
 }
 
@@ -207,7 +214,8 @@ choose_part(struct task *s)
 static uint64_t
 choose_len(void)
 {
-	static const uint64_t edges[] = {0, 1, 7, 8, 1000, 1408, 1409, 4096, 8904, 8905, 65536, SLICE - 2 * MARGIN};
+	static const uint64_t edges[] = {0, 1, 7, 8, 1000, 1408, 1409, 4096, 8904, 8905, 65536,
+		SLICE - 2 * MARGIN};
 
 	if (draw() % 4 == 0)
 		return edges[draw() % (sizeof(edges) / sizeof(edges[0]))];
@@ -227,8 +235,8 @@ spoil(struct pmx_transfer *t, struct task *s)
 		s->wanted = t->flags & PMX_AREA ? -ENOKEY : -ENOKEY;
 		break;
 	case 1: /* the last bytes reach beyond the region */
-		t->remote = (t->flags & PMX_AREA ? 0 : target->remote[s->where].addr) + MEMORY - (s->len ? s->len - 1 : 0) +
-			(s->len ? 0 : 1);
+		t->remote = (t->flags & PMX_AREA ? 0 : target->remote[s->where].addr) + MEMORY -
+			(s->len ? s->len - 1 : 0) + (s->len ? 0 : 1);
 		s->wanted = -ERANGE;
 		break;
 	case 2: { /* a region that others may only read */
@@ -271,7 +279,8 @@ prepare(struct end *by, struct task *s, struct pmx_transfer *t)
 			memcpy(s->twin, slice + s->off, s->len);
 			/* mostly as it was */
 			memcpy(s->local, s->twin, s->len);
-			for (uint64_t i = 0, step = 1 + draw() % 5000; i < s->len; i += 1 + draw() % step)
+			for (uint64_t i = 0, step = 1 + draw() % 5000; i < s->len;
+				i += 1 + draw() % step)
 				s->local[i] = (uint8_t)draw();
 		}
 	}
@@ -291,7 +300,9 @@ prepare(struct end *by, struct task *s, struct pmx_transfer *t)
 		t->part = &s->part;
 	if (draw() % 4 == 0)
 		t->flags |= PMX_ORDERED;
-	s->status = draw() % 2 ? &s->word : (volatile int32_t *)(by->local[BY_ENGINE] + MEMORY / ENDS) + (s - by->tasks);
+	s->status = draw() % 2
+		? &s->word
+		: (volatile int32_t *)(by->local[BY_ENGINE] + MEMORY / ENDS) + (s - by->tasks);
 	t->status = s->status;
 	s->event = draw() % 8 == 0;
 	s->notify = !s->pull && draw() % 4 == 0;
@@ -322,7 +333,8 @@ begin(struct end *by, struct task *s)
 	if (r == -EAGAIN)
 		return; /* another time */
 	if (r != 0) {
-		fail("a %s of %lu bytes, part %d: %s", s->pull ? "pull" : "push", s->len, s->part.kind, pmx_strerror(r));
+		fail("a %s of %lu bytes, part %d: %s", s->pull ? "pull" : "push", s->len,
+			s->part.kind, pmx_strerror(r));
 		return;
 	}
 	s->busy = true;
@@ -350,8 +362,9 @@ finish(struct end *by, struct task *s)
 		r = 1;
 	}
 	if (status != s->wanted || r != (s->wanted ? s->wanted : 1)) {
-		fail("a %s of %lu bytes, part %d, ended with %d (%s), status %d; right is %d", s->pull ? "pull" : "push",
-			s->len, s->part.kind, r, pmx_strerror(r), status, s->wanted);
+		fail("a %s of %lu bytes, part %d, ended with %d (%s), status %d; right is %d",
+			s->pull ? "pull" : "push", s->len, s->part.kind, r, pmx_strerror(r), status,
+			s->wanted);
 		return;
 	}
 	if (s->pull)
@@ -386,19 +399,25 @@ print_state(void)
 		const struct engine *e = &nodes[n]->embedded->engines[0];
 		const struct rma_lane *x = rma_lane(e);
 
-		fprintf(stderr, "# node %u: %u of %u frames free, %u transfers wait, %u frames within the node, requests:", n, x->frames_free,
-			x->frames_max, x->waiting, x->local_waiting);
+		fprintf(stderr,
+			"# node %u: %u of %u frames free, %u transfers wait, %u frames within the "
+			"node, requests:",
+			n, x->frames_free, x->frames_max, x->waiting, x->local_waiting);
 		for (const struct request *r = x->requests.head; r != NULL; r = r->next)
-			fprintf(stderr, " [kind %u of %u:%u to %u, %lu bytes sent]", r->kind, r->node, r->peer, r->ctx, r->sent);
+			fprintf(stderr, " [kind %u of %u:%u to %u, %lu bytes sent]", r->kind,
+				r->node, r->peer, r->ctx, r->sent);
 		fprintf(stderr, "\n");
 		for (unsigned c = 0; c < CONTEXTS; c++) {
 			const struct rma_context *r = rma_context(&e->node->channels[c]);
 
-			fprintf(stderr, "# context %u:%u: %u frames, %u held, %u events wait;", n, c, r->frames, r->held, r->events_waiting);
+			fprintf(stderr, "# context %u:%u: %u frames, %u held, %u events wait;", n,
+				c, r->frames, r->held, r->events_waiting);
 			for (uint32_t i = 0; i < r->transfers; i++) {
 				if (r->ops[i].state)
-					fprintf(stderr, " [state %u kind %u to %u:%u, %lu of %lu sent]", r->ops[i].state, r->ops[i].d.kind,
-						r->ops[i].d.node, r->ops[i].d.ctx, r->ops[i].sent, r->ops[i].d.len);
+					fprintf(stderr,
+						" [state %u kind %u to %u:%u, %lu of %lu sent]",
+						r->ops[i].state, r->ops[i].d.kind, r->ops[i].d.node,
+						r->ops[i].d.ctx, r->ops[i].sent, r->ops[i].d.len);
 			}
 			fprintf(stderr, "\n");
 		}
@@ -429,7 +448,8 @@ run(void)
 				seen = ended;
 				since = now_s();
 			} else if (now_s() - since > STUCK_S) {
-				fail("no transfer ended for %d s: %lu of %lu did", STUCK_S, ended, transfers);
+				fail("no transfer ended for %d s: %lu of %lu did", STUCK_S, ended,
+					transfers);
 				print_state();
 			}
 		}
@@ -450,8 +470,10 @@ busy(void)
 			any |= ends[i].tasks[k].busy;
 		}
 		take_events(&ends[i]);
-		any |= pmx_transfers_pending(ends[i].ctx) != 0 || pmx_sends_pending(ends[i].ctx) != 0;
-		any |= rma_context(&ends[i].ctx->node->embedded->channels[ends[i].ctx->ctx])->frames != 0;
+		any |= pmx_transfers_pending(ends[i].ctx) != 0 ||
+			pmx_sends_pending(ends[i].ctx) != 0;
+		any |= rma_context(&ends[i].ctx->node->embedded->channels[ends[i].ctx->ctx])
+				->frames != 0;
 		any |= ends[i].notified != ends[i].expected;
 	}
 	return any;
@@ -470,8 +492,10 @@ settle(void)
 	}
 	for (unsigned i = 0; i < ENDS && !failed; i++) {
 		if (ends[i].notified != ends[i].expected || ends[i].events != ends[i].events_wanted)
-			fail("context %u: notifications add up to %lu, not %lu; %lu events, not %lu", i, ends[i].notified,
-				ends[i].expected, ends[i].events, ends[i].events_wanted);
+			fail("context %u: notifications add up to %lu, not %lu; %lu events, not "
+			     "%lu",
+				i, ends[i].notified, ends[i].expected, ends[i].events,
+				ends[i].events_wanted);
 	}
 }
 
@@ -484,10 +508,12 @@ check_engine(unsigned n)
 	if (use_dma && x->dma.begun == 0)
 		fail("node %u: the DMA device was not used", n);
 	if ((use_device || ports[n] != NULL) && (e->counters[ENGINE_tx_in_place] == 0) != copied)
-		fail("node %u: the port was given %lu frames in an application's memory", n, e->counters[ENGINE_tx_in_place]);
-	if (x->frames_free != x->frames_max || x->waiting != 0 || x->requests.head != NULL || x->local_waiting)
-		fail("node %u: %u of %u frames, %u transfers wait, requests %s", n, x->frames_free, x->frames_max,
-			x->waiting, x->requests.head ? "left" : "none");
+		fail("node %u: the port was given %lu frames in an application's memory", n,
+			e->counters[ENGINE_tx_in_place]);
+	if (x->frames_free != x->frames_max || x->waiting != 0 || x->requests.head != NULL ||
+		x->local_waiting)
+		fail("node %u: %u of %u frames, %u transfers wait, requests %s", n, x->frames_free,
+			x->frames_max, x->waiting, x->requests.head ? "left" : "none");
 	for (unsigned c = 0; c < CONTEXTS; c++) {
 		const struct memory_space *space = &e->node->channels[c].space;
 		const struct rma_context *r = rma_context(&e->node->channels[c]);
@@ -496,17 +522,18 @@ check_engine(unsigned n)
 		for (const struct request *q = r->free_requests; q != NULL; q = q->next)
 			requests++;
 		if (requests != e->node->config.requests || r->ops_used || r->frames || r->held)
-			fail("node %u context %u: %u of %u requests free, %u transfers, %u frames", n, c, requests,
-				e->node->config.requests, r->ops_used, r->frames);
+			fail("node %u context %u: %u of %u requests free, %u transfers, %u frames",
+				n, c, requests, e->node->config.requests, r->ops_used, r->frames);
 		for (unsigned i = 0; i < MEMORIES_MAX; i++) {
 			/* a port of a bus gives back what it has sent when it sends more */
 			if (space->pieces[i] != NULL && space->pieces[i]->held && ports[n] == NULL)
-				fail("node %u context %u: memory %u is held %u times", n, c, i, space->pieces[i]->held);
+				fail("node %u context %u: memory %u is held %u times", n, c, i,
+					space->pieces[i]->held);
 		}
 	}
 	if (e->counters[ENGINE_bad_submissions] || e->counters[ENGINE_bad_transfers])
-		fail("node %u: %lu bad submissions, %lu bad transfers", n, e->counters[ENGINE_bad_submissions],
-			e->counters[ENGINE_bad_transfers]);
+		fail("node %u: %lu bad submissions, %lu bad transfers", n,
+			e->counters[ENGINE_bad_submissions], e->counters[ENGINE_bad_transfers]);
 }
 
 /* Filled, and then private to this process: unless adopted, reached by the kernel. */
@@ -539,19 +566,20 @@ open_end(unsigned i)
 	}
 	e->area = 7 + i;
 	if ((r = pmx_alloc(e->ctx, MEMORY, &p)) != 0 ||
-		(r = pmx_area_register(e->ctx, e->area, p, MEMORY, PMX_REMOTE_READ | PMX_REMOTE_WRITE,
-			 &e->remote[BY_ENGINE])) != 0)
+		(r = pmx_area_register(e->ctx, e->area, p, MEMORY,
+			 PMX_REMOTE_READ | PMX_REMOTE_WRITE, &e->remote[BY_ENGINE])) != 0)
 		fail("pmx_alloc: %s", pmx_strerror(r));
 	e->memory[BY_ENGINE] = p;
 	e->memory[BY_KERNEL] = must(aligned_alloc(64, MEMORY));
 	fill(e->memory[BY_KERNEL], MEMORY);
-	if ((r = pmx_register(e->ctx, e->memory[BY_KERNEL], MEMORY, PMX_REMOTE_READ | PMX_REMOTE_WRITE,
-		     &e->remote[BY_KERNEL])) != 0 ||
-		(r = pmx_register(e->ctx, e->memory[BY_ENGINE], 4096, PMX_REMOTE_READ, &e->read_only)) != 0)
+	if ((r = pmx_register(e->ctx, e->memory[BY_KERNEL], MEMORY,
+		     PMX_REMOTE_READ | PMX_REMOTE_WRITE, &e->remote[BY_KERNEL])) != 0 ||
+		(r = pmx_register(e->ctx, e->memory[BY_ENGINE], 4096, PMX_REMOTE_READ,
+			 &e->read_only)) != 0)
 		fail("pmx_register: %s", pmx_strerror(r));
 	e->memory[ADOPTED] = mapped(MEMORY);
-	if ((r = pmx_register(e->ctx, e->memory[ADOPTED], MEMORY, adopt | PMX_REMOTE_READ | PMX_REMOTE_WRITE,
-		     &e->remote[ADOPTED])) != 0)
+	if ((r = pmx_register(e->ctx, e->memory[ADOPTED], MEMORY,
+		     adopt | PMX_REMOTE_READ | PMX_REMOTE_WRITE, &e->remote[ADOPTED])) != 0)
 		fail("pmx_register with PMX_ADOPT: %s", pmx_strerror(r));
 	e->local[ADOPTED] = mapped(locals);
 	if (adopt && (r = pmx_register(e->ctx, e->local[ADOPTED], locals, adopt, &unused)) != 0)
@@ -580,8 +608,15 @@ static int
 ask(struct end *by, verb verb, const struct pmx_remote *r, uint64_t len, uint32_t flags)
 {
 	volatile int32_t status = 77;
-	const struct pmx_transfer t = {.peer = r->owner, .key = r->key, .remote = flags & PMX_AREA ? 0 : r->addr, .len = len, .cookie = 12345,
-		.flags = flags, .status = &status};
+	const struct pmx_transfer t = {
+		.peer = r->owner,
+		.key = r->key,
+		.remote = flags & PMX_AREA ? 0 : r->addr,
+		.len = len,
+		.cookie = 12345,
+		.flags = flags,
+		.status = &status,
+	};
 	struct pmx_event event = {0};
 	pmx_transfer_id id;
 	double end = now_s() + STUCK_S;
@@ -595,8 +630,10 @@ ask(struct end *by, verb verb, const struct pmx_remote *r, uint64_t len, uint32_
 	}
 	if (status != (e == 1 ? 0 : e))
 		fail("a pin that ended with %d has the status %d", e, status);
-	if (flags & PMX_EVENT && (pmx_event(by->ctx, &event) != 1 || event.kind != PMX_EVENT_ENDED || event.immediate != 12345 ||
-					 event.error != status || event.peer.context != r->owner.context))
+	if (flags & PMX_EVENT &&
+		(pmx_event(by->ctx, &event) != 1 || event.kind != PMX_EVENT_ENDED ||
+			event.immediate != 12345 || event.error != status ||
+			event.peer.context != r->owner.context))
 		fail("a pin that ended with %d has no such event", e);
 	/* the other node polls nowhere else */
 	while (pmx_sync_wait(by->ctx, 0) != 0) {
@@ -625,7 +662,8 @@ static void
 must_be(int result, int right, const char *what)
 {
 	if (result != right)
-		fail("%s: %d (%s), right is %d", what, result, pmx_strerror(result < 0 ? result : 0), right);
+		fail("%s: %d (%s), right is %d", what, result,
+			pmx_strerror(result < 0 ? result : 0), right);
 }
 
 /* Can it be reached? Asked without touching it. */
@@ -683,29 +721,35 @@ check_pin_holds(struct end *owner)
 	munlock(memory, PINNED);
 
 	must_be(pmx_register(owner->ctx, memory, PINNED, PMX_REMOTE_WRITE, &r), 0, "pmx_register");
-	must_be(pmx_area_register(owner->ctx, id, memory, 4096, PMX_REMOTE_READ, &area), 0, "pmx_area_register");
+	must_be(pmx_area_register(owner->ctx, id, memory, 4096, PMX_REMOTE_READ, &area), 0,
+		"pmx_area_register");
 	const uint64_t area_key = area.key;
 
-	area.key = id; /* which others name it by */
+	area.key = id;                        /* which others name it by */
 	for (unsigned i = 0; i < ENDS; i++) { /* the owner itself among them */
 		struct end *by = &ends[i];
 		const uint64_t key = r.key;
 
 		must_be(ask_pin(by, &r, PINNED), 1, "a pin");
-		must_be(pmx_deregister(owner->ctx, key), -EBUSY, "pmx_deregister of what is pinned");
+		must_be(pmx_deregister(owner->ctx, key), -EBUSY,
+			"pmx_deregister of what is pinned");
 		must_be(ask_pin(by, &r, 1), 1, "a second pin");
 		must_be(ask(by, pmx_remote_pin, &area, 4096, PMX_AREA), 1, "a pin of an area");
 		must_be(ask_unpin(by, &r), 1, "the release of the second");
-		must_be(pmx_deregister(owner->ctx, key), -EBUSY, "pmx_deregister of what is still pinned once");
+		must_be(pmx_deregister(owner->ctx, key), -EBUSY,
+			"pmx_deregister of what is still pinned once");
 		pmx_invalidate(memory, PINNED);
 		if (locked_bytes() < before + locked)
-			fail("%lu bytes are locked, with pinned memory among them it should be %lu", locked_bytes(), before + locked);
+			fail("%lu bytes are locked, with pinned memory among them it should be %lu",
+				locked_bytes(), before + locked);
 		must_be(ask_unpin(by, &r), 1, "the release of the first");
 		must_be(ask_unpin(by, &r), -ENOKEY, "a release too many");
-		must_be(pmx_deregister(owner->ctx, key), 0, "pmx_deregister of what is no longer pinned");
+		must_be(pmx_deregister(owner->ctx, key), 0,
+			"pmx_deregister of what is no longer pinned");
 		must_be(ask_unpin(by, &r), -ENOKEY, "the release of what is gone");
 		must_be(ask(by, pmx_remote_unpin, &area, 0, PMX_AREA), 1, "the release of an area");
-		must_be(pmx_register(owner->ctx, memory, PINNED, PMX_REMOTE_WRITE, &r), 0, "pmx_register");
+		must_be(pmx_register(owner->ctx, memory, PINNED, PMX_REMOTE_WRITE, &r), 0,
+			"pmx_register");
 	}
 	must_be(pmx_deregister(owner->ctx, r.key), 0, "pmx_deregister");
 	must_be(pmx_deregister(owner->ctx, area_key), 0, "pmx_deregister of an area");
@@ -717,7 +761,8 @@ check_pin_holds(struct end *owner)
 	must_be(pmx_register(owner->ctx, p, PINNED, PMX_REMOTE_READ, &gone), 0, "pmx_register");
 	must_be(ask_pin(&ends[0], &gone, PINNED), 1, "a pin");
 	pmx_free(owner->ctx, p);
-	must_be(pmx_deregister(owner->ctx, gone.key), -ENOKEY, "pmx_deregister of memory that was freed");
+	must_be(pmx_deregister(owner->ctx, gone.key), -ENOKEY,
+		"pmx_deregister of memory that was freed");
 	must_be(ask_pin(&ends[0], &gone, PINNED), -ENOKEY, "a pin of memory that was freed");
 	must_be(ask_unpin(&ends[0], &gone), -ENOKEY, "the release of memory that was freed");
 	munmap(memory, PINNED);
@@ -737,7 +782,9 @@ check_random_pins(unsigned steps)
 
 	for (unsigned n = 0; n < NODES; n++) {
 		for (unsigned k = 0; k < REGIONS; k++)
-			must_be(pmx_register(ends[n * CONTEXTS].ctx, memory + k * PINNED, PINNED, PMX_REMOTE_READ, &r[n][k]), 0, "pmx_register");
+			must_be(pmx_register(ends[n * CONTEXTS].ctx, memory + k * PINNED, PINNED,
+					PMX_REMOTE_READ, &r[n][k]),
+				0, "pmx_register");
 	}
 	for (unsigned i = 0; i < steps && !failed; i++) {
 		unsigned by = draw() % ENDS, n = draw() % NODES, k = draw() % REGIONS;
@@ -761,10 +808,12 @@ check_random_pins(unsigned steps)
 			*mine -= *mine != 0;
 			break;
 		default:
-			must_be(pmx_deregister(ends[n * CONTEXTS].ctx, r[n][k].key), all ? -EBUSY : 0, "pmx_deregister");
+			must_be(pmx_deregister(ends[n * CONTEXTS].ctx, r[n][k].key),
+				all ? -EBUSY : 0, "pmx_deregister");
 			if (all == 0)
-				must_be(pmx_register(ends[n * CONTEXTS].ctx, memory + k * PINNED, PINNED, PMX_REMOTE_READ, &r[n][k]), 0,
-					"pmx_register");
+				must_be(pmx_register(ends[n * CONTEXTS].ctx, memory + k * PINNED,
+						PINNED, PMX_REMOTE_READ, &r[n][k]),
+					0, "pmx_register");
 		}
 	}
 	for (unsigned n = 0; n < NODES; n++) {
@@ -773,17 +822,21 @@ check_random_pins(unsigned steps)
 				for (; pins[by][n][k] && !failed; pins[by][n][k]--)
 					must_be(ask_unpin(&ends[by], &r[n][k]), 1, "a release");
 			}
-			must_be(pmx_deregister(ends[n * CONTEXTS].ctx, r[n][k].key), 0, "pmx_deregister");
+			must_be(pmx_deregister(ends[n * CONTEXTS].ctx, r[n][k].key), 0,
+				"pmx_deregister");
 		}
 	}
 	for (unsigned n = 0; n < NODES; n++) {
 		const struct engine *e = &nodes[n]->embedded->engines[0];
 
-		if (rma_lane(e)->pins_used != 0 || e->counters[ENGINE_pins_granted] != e->counters[ENGINE_pins_released])
-			fail("node %u: %u pins are left, %lu were granted, %lu released", n, rma_lane(e)->pins_used,
-				e->counters[ENGINE_pins_granted], e->counters[ENGINE_pins_released]);
+		if (rma_lane(e)->pins_used != 0 ||
+			e->counters[ENGINE_pins_granted] != e->counters[ENGINE_pins_released])
+			fail("node %u: %u pins are left, %lu were granted, %lu released", n,
+				rma_lane(e)->pins_used, e->counters[ENGINE_pins_granted],
+				e->counters[ENGINE_pins_released]);
 		for (unsigned c = 0; c < CONTEXTS; c++) {
-			if (rma_context(&e->node->channels[c])->pins != 0 || pinning_any(&e->node->channels[c]))
+			if (rma_context(&e->node->channels[c])->pins != 0 ||
+				pinning_any(&e->node->channels[c]))
 				fail("node %u context %u: pins are left", n, c);
 		}
 	}
@@ -801,7 +854,8 @@ check_pins_full(void)
 	struct end *asker[ENDS * 4];
 
 	for (unsigned i = 0; i < PIN_PLACES; i++)
-		remote->pin_places[i] = (struct pin_place){.node = 9, .ctx = (uint16_t)i, .held = true};
+		remote->pin_places[i] =
+			(struct pin_place){.node = 9, .ctx = (uint16_t)i, .held = true};
 	must_be(ask_pin(by, &owner->read_only, 1), -ENOSPC, "a pin at one context too many");
 	remote->pin_places[7].held = false;
 	must_be(ask_pin(by, &owner->read_only, 1), 1, "a pin in the last place");
@@ -811,7 +865,8 @@ check_pins_full(void)
 		for (unsigned k = 0; k < PLACES + 1; k++, n++) {
 			r[n] = k < PLACES ? owner->remote[k] : owner->read_only;
 			asker[n] = &ends[i];
-			must_be(ask_pin(asker[n], &r[n], 1), n < most ? 1 : -ENOSPC, "a pin among many");
+			must_be(ask_pin(asker[n], &r[n], 1), n < most ? 1 : -ENOSPC,
+				"a pin among many");
 		}
 	}
 	if (n > most) { /* who has one already may have it twice, and one that goes makes room */
@@ -835,7 +890,8 @@ pin_and_leave(void)
 		if (i != 3) /* which is the first to go */
 			must_be(ask_pin(&ends[0], &ends[i].read_only, 1), 1, "a pin");
 		must_be(ask_pin(&ends[3], &ends[i].read_only, 1), 1, "a pin");
-		must_be(pmx_deregister(ends[i].ctx, ends[i].read_only.key), -EBUSY, "pmx_deregister of what is pinned");
+		must_be(pmx_deregister(ends[i].ctx, ends[i].read_only.key), -EBUSY,
+			"pmx_deregister of what is pinned");
 	}
 }
 
@@ -852,8 +908,14 @@ static bool
 writer_pushes(struct writer *w, uint8_t *home, const struct pmx_remote *r)
 {
 	const struct pmx_part part = {.kind = PMX_PART_DIFF, .twin = w->twin};
-	const struct pmx_transfer t = {.peer = r->owner, .key = r->key, .remote = (uintptr_t)home, .local = w->now, .len = PAGE,
-		.part = &part};
+	const struct pmx_transfer t = {
+		.peer = r->owner,
+		.key = r->key,
+		.remote = (uintptr_t)home,
+		.local = w->now,
+		.len = PAGE,
+		.part = &part,
+	};
 	double end = now_s() + STUCK_S;
 	int e;
 
@@ -866,7 +928,8 @@ writer_pushes(struct writer *w, uint8_t *home, const struct pmx_remote *r)
 	return e == 0;
 }
 
-/* RHiNET, section 2.7: two nodes change different bytes of one page at once; their diffs leave all changes in it. */
+/* RHiNET, section 2.7: two nodes change different bytes of one page at once; their diffs leave all
+ * changes in it. */
 static void
 check_two_writers(unsigned rounds)
 {
@@ -889,7 +952,8 @@ check_two_writers(unsigned rounds)
 			memcpy(w[i].twin, model, PAGE);
 		}
 		/* each byte has one writer at most, the neighbour of one's may be the other's */
-		for (unsigned n = draw() % 200, at = 0; n > 0 && (at += 1 + draw() % 40) < PAGE; n--)
+		for (unsigned n = draw() % 200, at = 0; n > 0 && (at += 1 + draw() % 40) < PAGE;
+			n--)
 			model[at] = w[draw() % 2].now[at] = (uint8_t)draw();
 		if (!writer_pushes(&w[0], home, r) || !writer_pushes(&w[1], home, r))
 			break;
@@ -916,8 +980,14 @@ check_refused_parts(void)
 {
 	const struct pmx_remote *r = &ends[2].remote[BY_ENGINE];
 	struct pmx_part part = {.twin = ends[0].tasks[0].twin};
-	struct pmx_transfer t = {.peer = r->owner, .key = r->key, .remote = r->addr, .local = ends[0].local[BY_ENGINE],
-		.len = 64, .part = &part};
+	struct pmx_transfer t = {
+		.peer = r->owner,
+		.key = r->key,
+		.remote = r->addr,
+		.local = ends[0].local[BY_ENGINE],
+		.len = 64,
+		.part = &part,
+	};
 
 	part.kind = PMX_PART_TWIN;
 	if (pmx_push(ends[0].ctx, &t, NULL) != -EOPNOTSUPP)
@@ -928,7 +998,13 @@ check_refused_parts(void)
 	part.kind = 9;
 	if (pmx_push(ends[0].ctx, &t, NULL) != -EINVAL || pmx_part_problem(&part, 64) == NULL)
 		fail("a part of no kind");
-	part = (struct pmx_part){.kind = PMX_PART_STRIDE, .dims = 1, .block = 8, .interval = {16}, .count = {5}};
+	part = (struct pmx_part){
+		.kind = PMX_PART_STRIDE,
+		.dims = 1,
+		.block = 8,
+		.interval = {16},
+		.count = {5},
+	};
 	if (pmx_pull(ends[0].ctx, &t, NULL) != -EINVAL || pmx_part_problem(&part, 64) == NULL)
 		fail("a stride beyond its transfer");
 	t.part = NULL;
@@ -971,7 +1047,8 @@ close_end(struct end *e)
 	int r;
 
 	/* the ends that pinned it are closed, or this is the first */
-	while ((r = pmx_deregister(e->ctx, e->read_only.key)) == -EBUSY && e != &ends[0] && e != &ends[3] && now_s() - since < STUCK_S)
+	while ((r = pmx_deregister(e->ctx, e->read_only.key)) == -EBUSY && e != &ends[0] &&
+		e != &ends[3] && now_s() - since < STUCK_S)
 		poll_both();
 	must_be(r, e == &ends[0] || e == &ends[3] ? -EBUSY : 0, "pmx_deregister");
 	if (r == 0 && pmx_deregister(e->ctx, e->read_only.key) != -ENOKEY)
@@ -992,8 +1069,8 @@ close_end(struct end *e)
 
 /* ------------------------------------------------------------------ a port that reads by DMA */
 
-/* The loop link as a NIC would be: it reads second segments by their bus addresses, only where they were
- * mapped for it, which it refuses now and then, and gives mbufs back late. rte_dev_dma_map and
+/* The loop link as a NIC would be: it reads second segments by their bus addresses, only where they
+ * were mapped for it, which it refuses now and then, and gives mbufs back late. rte_dev_dma_map and
  * rte_dev_dma_unmap are wrapped by the linker. */
 #define MAPS 64
 #define LATE 64 /* frames sent and not given back */
@@ -1058,7 +1135,8 @@ device_reads(struct device *d, const struct rte_mbuf *m)
 
 	d->segments++;
 	for (unsigned i = 0; i < MAPS; i++) {
-		if (d->maps[i].len != 0 && at >= d->maps[i].iova && at + m->data_len <= d->maps[i].iova + d->maps[i].len)
+		if (d->maps[i].len != 0 && at >= d->maps[i].iova &&
+			at + m->data_len <= d->maps[i].iova + d->maps[i].len)
 			return at == rte_pktmbuf_mtod(m, uintptr_t);
 	}
 	return false;
@@ -1081,8 +1159,8 @@ device_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 
 	for (uint16_t i = 0; i < n; i++) {
 		if (bufs[i]->next != NULL && !device_reads(d, bufs[i]->next))
-			fail("node %u: a frame refers to %p, which is not mapped for the port", l->node,
-				rte_pktmbuf_mtod(bufs[i]->next, void *));
+			fail("node %u: a frame refers to %p, which is not mapped for the port",
+				l->node, rte_pktmbuf_mtod(bufs[i]->next, void *));
 		for (struct rte_mbuf *m = bufs[i]; m != NULL; m = m->next)
 			rte_mbuf_refcnt_update(m, 1);
 	}
@@ -1127,8 +1205,8 @@ check_device(unsigned n)
 	const struct device *d = &devices[n];
 
 	if (d->segments == 0 || d->mapped == 0 || d->not_mapped == 0)
-		fail("node %u: the port read %lu pieces of memory, %lu were mapped for it, %lu not", n, d->segments,
-			d->mapped, d->not_mapped);
+		fail("node %u: the port read %lu pieces of memory, %lu were mapped for it, %lu not",
+			n, d->segments, d->mapped, d->not_mapped);
 	for (unsigned i = 0; i < MAPS; i++) {
 		if (d->maps[i].len != 0)
 			fail("node %u: %lu bytes are still mapped for the port", n, d->maps[i].len);
@@ -1140,7 +1218,9 @@ check_device(unsigned n)
 static void
 start(unsigned n, const char *link, const char *fault, const char *more)
 {
-	char text[1024], error[256], dma[64] = "", port[96] = "driver = loop\nport = t\nencap = none";
+	char text[1024], error[256], dma[64] = "",
+				     port[96] = "driver = loop\nport = t\n"
+						"encap = none";
 
 	if (ports[n] != NULL)
 		snprintf(port, sizeof(port), "driver = ethdev\nport = %s", ports[n]);
@@ -1174,35 +1254,63 @@ int
 main(int argc, char **argv)
 {
 	static const struct option longs[] = {{"transfers", 1, NULL, 't'}, {"seed", 1, NULL, 's'},
-		{"fault", 1, NULL, 'f'}, {"link", 1, NULL, 'l'}, {"limits", 1, NULL, 'm'}, {"dma", 0, NULL, 'd'},
-		{"device", 0, NULL, 'D'}, {"ports", 1, NULL, 'p'}, {"unmapped", 0, NULL, 'u'}, {"copied", 0, NULL, 'c'},
-		{NULL, 0, NULL, 0}};
-	char *eal[] = {argv[0], "--no-huge", "--no-pci", "-m", "512", "--no-telemetry", "--no-shconf",
-		"--log-level=*:error", "--vdev=dma_skeleton0", "--vdev=dma_skeleton1", NULL};
+		{"fault", 1, NULL, 'f'}, {"link", 1, NULL, 'l'}, {"limits", 1, NULL, 'm'},
+		{"dma", 0, NULL, 'd'}, {"device", 0, NULL, 'D'}, {"ports", 1, NULL, 'p'},
+		{"unmapped", 0, NULL, 'u'}, {"copied", 0, NULL, 'c'}, {NULL, 0, NULL, 0}};
+	char *eal[] = {argv[0], "--no-huge", "--no-pci", "-m", "512", "--no-telemetry",
+		"--no-shconf", "--log-level=*:error", "--vdev=dma_skeleton0",
+		"--vdev=dma_skeleton1", NULL};
 	const char *fault = "", *link = "", *more = "";
 	int opt;
 
 	while ((opt = getopt_long(argc, argv, "", longs, NULL)) != -1) {
 		switch (opt) {
-		case 't': transfers = strtoull(optarg, NULL, 0); break;
-		case 's': seed = strtoull(optarg, NULL, 0); break;
-		case 'f': fault = optarg; break;
-		case 'l': link = optarg; break;
-		case 'm': more = optarg; break;
-		case 'd': use_dma = true; break;
-		case 'D': use_device = true; break;
-		case 'p': split_ports(optarg); break;
-		case 'c': copied = true; break; /* the IOMMU cannot reach that far */
-		case 'u': unmapped = true; break; /* say that it was done, and do not: the IOMMU must notice */
-		default: fprintf(stderr, "usage: transfers [--transfers N] [--seed N] [--fault F] [--link KEYS] [--limits KEYS] [--dma]"
-			" [--device] [--ports A,B [--unmapped | --copied]]\n"); return 2;
+		case 't':
+			transfers = strtoull(optarg, NULL, 0);
+			break;
+		case 's':
+			seed = strtoull(optarg, NULL, 0);
+			break;
+		case 'f':
+			fault = optarg;
+			break;
+		case 'l':
+			link = optarg;
+			break;
+		case 'm':
+			more = optarg;
+			break;
+		case 'd':
+			use_dma = true;
+			break;
+		case 'D':
+			use_device = true;
+			break;
+		case 'p':
+			split_ports(optarg);
+			break;
+		case 'c':
+			copied = true;
+			break; /* the IOMMU cannot reach that far */
+		/* say that it was done, and do not: the IOMMU must notice */
+		case 'u':
+			unmapped = true;
+			break;
+		default:
+			fprintf(stderr,
+				"usage: transfers [--transfers N] [--seed N] [--fault F] [--link "
+				"KEYS] [--limits KEYS] [--dma] [--device] [--ports A,B [--unmapped "
+				"| --copied]]\n");
+			return 2;
 		}
 	}
-	char *nic_eal[] = {argv[0], "--in-memory", "-m", "128", "--no-telemetry", "--log-level=*:error", "-l", "0", "-a",
-		(char *)(uintptr_t)ports[0], "-a", (char *)(uintptr_t)ports[1], NULL};
+	char *nic_eal[] = {argv[0], "--in-memory", "-m", "128", "--no-telemetry",
+		"--log-level=*:error", "-l", "0", "-a", (char *)(uintptr_t)ports[0], "-a",
+		(char *)(uintptr_t)ports[1], NULL};
 
-	if (ports[0] != NULL ? rte_eal_init(12, nic_eal) < 0 :
-			       rte_eal_init((int)(sizeof(eal) / sizeof(eal[0])) - (use_dma ? 1 : 3), eal) < 0)
+	if (ports[0] != NULL ? rte_eal_init(12, nic_eal) < 0
+			     : rte_eal_init((int)(sizeof(eal) / sizeof(eal[0])) - (use_dma ? 1 : 3),
+				       eal) < 0)
 		return 2;
 	/* without events of the kernel nothing is adopted: then it is memory as any other */
 	if (geteuid() != 0)
@@ -1248,17 +1356,19 @@ main(int argc, char **argv)
 		device_flush(n);
 	for (unsigned n = 0; n < NODES && !failed; n++) {
 		unsigned have = rte_mempool_avail_count(nodes[n]->embedded->pool);
-		unsigned with_port = ports[n] != NULL ? nodes[n]->embedded->config.links[0].link.tx_descriptors : 32;
+		unsigned with_port = ports[n] != NULL
+			? nodes[n]->embedded->config.links[0].link.tx_descriptors
+			: 32;
 
 		if (have + with_port < pool_before[n])
 			fail("node %u: %u mbufs of %u", n, have, pool_before[n]);
 	}
 	const uint64_t *p = proto_counters(nodes[0]->embedded->engines[0].proto);
 
-	printf("# %lu transfers, %lu refused as they must be, %lu notifications lost as told, %.1f s; node 0: %lu frames, %lu "
-	       "again, %lu timeouts, %lu in place\n",
-		ended, refusals, lost_events, took, p[PROTO_tx_frames], p[PROTO_tx_retransmits], p[PROTO_timeouts],
-		nodes[0]->embedded->engines[0].counters[ENGINE_tx_in_place]);
+	printf("# %lu transfers, %lu refused as they must be, %lu notifications lost as told, %.1f "
+	       "s; node 0: %lu frames, %lu again, %lu timeouts, %lu in place\n",
+		ended, refusals, lost_events, took, p[PROTO_tx_frames], p[PROTO_tx_retransmits],
+		p[PROTO_timeouts], nodes[0]->embedded->engines[0].counters[ENGINE_tx_in_place]);
 	if (!failed) {
 		pmx_node_close(nodes[0]);
 		pmx_node_close(nodes[1]);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Two applications that exchange messages, matched ones, pushes and pulls by public verbs only, so that either can run with the
- * library of another build (LD_LIBRARY_PATH). versions.sh starts them.
+ * Two applications that exchange messages, matched ones, pushes and pulls by public verbs only, so
+ * that either can run with the library of another build (LD_LIBRARY_PATH). versions.sh starts them.
  *
- *   versions serve INSTANCE CONTEXT              sends back what comes, and shares memory; until it is told "end"
+ *   versions serve INSTANCE CONTEXT sends back what comes, and shares memory; until it is told
+ *   "end"
  *   versions ask   INSTANCE CONTEXT NODE:CONTEXT exchanges all with one that serves
  */
 #include <dlfcn.h>
@@ -17,17 +18,16 @@
 
 #include "pmx/pmx.h"
 
-#define SHARED    (1u << 20)
-#define AREA      7u
-#define COMM      3u
-#define LONG      300000u
+#define SHARED     (1u << 20)
+#define AREA       7u
+#define COMM       3u
+#define LONG       300000u
 #define PATIENCE_S 20
 
 static struct pmx_node *node;
 static struct pmx_context *ctx;
 
-static void __attribute__((format(printf, 1, 2), noreturn))
-die(const char *fmt, ...)
+static void __attribute__((format(printf, 1, 2), noreturn)) die(const char *fmt, ...)
 {
 	va_list args;
 
@@ -66,7 +66,8 @@ check(const char *what, const uint8_t *p, uint64_t len, unsigned first)
 {
 	for (uint64_t i = 0; i < len; i++) {
 		if (p[i] != (uint8_t)(first + i + (i >> 8)))
-			die("%s of %lu bytes: byte %lu is %u", what, (unsigned long)len, (unsigned long)i, p[i]);
+			die("%s of %lu bytes: byte %lu is %u", what, (unsigned long)len,
+				(unsigned long)i, p[i]);
 	}
 }
 
@@ -87,7 +88,13 @@ send_bytes(struct pmx_addr to, const void *data, uint32_t len)
 static void
 serve_matched(uint8_t *bytes, pmx_request *request)
 {
-	struct pmx_matched m = {.peer = PMX_ANY_SOURCE, .comm = COMM, .ignore = PMX_ANY_TAG, .data = bytes, .len = LONG};
+	struct pmx_matched m = {
+		.peer = PMX_ANY_SOURCE,
+		.comm = COMM,
+		.ignore = PMX_ANY_TAG,
+		.data = bytes,
+		.len = LONG,
+	};
 	struct pmx_status s;
 	int result = *request != 0 ? pmx_test(ctx, request, &s) : 0;
 
@@ -95,10 +102,22 @@ serve_matched(uint8_t *bytes, pmx_request *request)
 	if (result == 1) {
 		pmx_request back;
 
-		m = (struct pmx_matched){.peer = s.source, .comm = COMM, .tag = s.tag, .data = bytes, .len = s.len};
+		m = (struct pmx_matched){
+			.peer = s.source,
+			.comm = COMM,
+			.tag = s.tag,
+			.data = bytes,
+			.len = s.len,
+		};
 		must("pmx_isend", pmx_isend(ctx, &m, &back));
 		must("pmx_wait", pmx_wait(ctx, &back, NULL, PATIENCE_S * 1000000ll));
-		m = (struct pmx_matched){.peer = PMX_ANY_SOURCE, .comm = COMM, .ignore = PMX_ANY_TAG, .data = bytes, .len = LONG};
+		m = (struct pmx_matched){
+			.peer = PMX_ANY_SOURCE,
+			.comm = COMM,
+			.ignore = PMX_ANY_TAG,
+			.data = bytes,
+			.len = LONG,
+		};
 	}
 	if (*request == 0)
 		must("pmx_irecv", pmx_irecv(ctx, &m, request));
@@ -116,7 +135,9 @@ serve(void)
 	void *shared;
 
 	must("pmx_alloc", pmx_alloc(ctx, SHARED, &shared));
-	must("pmx_area_register", pmx_area_register(ctx, AREA, shared, SHARED, PMX_REMOTE_READ | PMX_REMOTE_WRITE, &remote));
+	must("pmx_area_register",
+		pmx_area_register(ctx, AREA, shared, SHARED, PMX_REMOTE_READ | PMX_REMOTE_WRITE,
+			&remote));
 	puts("serving");
 	fflush(stdout);
 	for (;;) {
@@ -167,8 +188,20 @@ static void
 ask_matched(struct pmx_addr peer, uint8_t *bytes, uint32_t len)
 {
 	uint8_t *back = calloc(1, len + 1);
-	const struct pmx_matched s = {.peer = peer, .comm = COMM, .tag = len, .data = bytes, .len = len};
-	const struct pmx_matched r = {.peer = peer, .comm = COMM, .tag = len, .data = back, .len = len};
+	const struct pmx_matched s = {
+		.peer = peer,
+		.comm = COMM,
+		.tag = len,
+		.data = bytes,
+		.len = len,
+	};
+	const struct pmx_matched r = {
+		.peer = peer,
+		.comm = COMM,
+		.tag = len,
+		.data = back,
+		.len = len,
+	};
 	pmx_request requests[2];
 
 	fill(bytes, len, 11);
@@ -182,8 +215,14 @@ ask_matched(struct pmx_addr peer, uint8_t *bytes, uint32_t len)
 static void
 move(const char *what, struct pmx_addr peer, bool push, void *local, uint64_t len)
 {
-	const struct pmx_transfer t = {.peer = peer, .flags = PMX_AREA | (push ? PMX_NOTIFY : 0), .key = AREA, .local = local, .len = len,
-		.immediate = push ? 77 : 0};
+	const struct pmx_transfer t = {
+		.peer = peer,
+		.flags = PMX_AREA | (push ? PMX_NOTIFY : 0),
+		.key = AREA,
+		.local = local,
+		.len = len,
+		.immediate = push ? 77 : 0,
+	};
 	time_t begun = time(NULL);
 	pmx_transfer_id id;
 	int result;
@@ -234,7 +273,9 @@ main(int argc, char **argv)
 	unsigned n = 0, c = 0;
 	Dl_info library;
 
-	if (argc < 4 || (strcmp(argv[1], "ask") == 0 && (argc != 5 || sscanf(argv[4], "%u:%u", &n, &c) != 2)))
+	if (argc < 4 ||
+		(strcmp(argv[1], "ask") == 0 &&
+			(argc != 5 || sscanf(argv[4], "%u:%u", &n, &c) != 2)))
 		die("see the head of versions.c");
 	params.context = (uint16_t)atoi(argv[3]);
 	must("pmx_node_attach", pmx_node_attach(&node, argv[2], -1));

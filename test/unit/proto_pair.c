@@ -39,7 +39,7 @@ struct net_return {
 	do {                                                                                       \
 		if ((net)->count == (net)->cap) {                                                  \
 			(net)->cap = (net)->cap ? 2 * (net)->cap : 64;                             \
-			(net)->array = realloc((net)->array, (net)->cap * sizeof(*(net)->array)); \
+			(net)->array = realloc((net)->array, (net)->cap * sizeof(*(net)->array));  \
 		}                                                                                  \
 	} while (0)
 
@@ -224,20 +224,27 @@ net_move(struct net *net, unsigned node)
 	proto_swap_handles(n->p, count_handle, counts);
 	/* every frame that the core has, once */
 	if (counts[1] != n->tx_out || counts[0] != n->rx_out)
-		net_fail(net, "node %u: %u of %u handles sent, %u of %u received were swapped", node, counts[1], n->tx_out, counts[0],
-			n->rx_out);
+		net_fail(net, "node %u: %u of %u handles sent, %u of %u received were swapped",
+			node, counts[1], n->tx_out, counts[0], n->rx_out);
 }
 
 void
 net_open(struct net *net, unsigned node, unsigned ctx, uint32_t entries, uint32_t bulks)
 {
 	struct net_app *a = &net->nodes[node].apps[ctx];
-	const struct net_app fresh = {.entries = entries, .bulks = bulks, .inline_max = 64,
-		.generation = a->generation + 1, .hold = a->hold, .open = true};
+	const struct net_app fresh = {
+		.entries = entries,
+		.bulks = bulks,
+		.inline_max = 64,
+		.generation = a->generation + 1,
+		.hold = a->hold,
+		.open = true,
+	};
 
 	*a = fresh;
 	assert_int_equal(proto_ctx_open(net->nodes[node].p, (uint16_t)ctx, entries, bulks,
-				 a->inline_max, net_ticks(net, node)), 0);
+				 a->inline_max, net_ticks(net, node)),
+		0);
 }
 
 void
@@ -264,16 +271,25 @@ net_send(struct net *net, unsigned src, unsigned src_ctx, unsigned dst, unsigned
 	uint32_t len)
 {
 	struct net_node *n = &net->nodes[src];
-	struct proto_message m = {.ctx = (uint16_t)src_ctx, .dst_node = (uint16_t)dst,
-		.dst_ctx = (uint16_t)dst_ctx, .len = len, .frag_len = n->cfg.payload_max};
+	struct proto_message m = {
+		.ctx = (uint16_t)src_ctx,
+		.dst_node = (uint16_t)dst,
+		.dst_ctx = (uint16_t)dst_ctx,
+		.len = len,
+		.frag_len = n->cfg.payload_max,
+	};
 	uint32_t frags = len ? (len + m.frag_len - 1) / m.frag_len : 1;
 	uint32_t first = net->payload_count;
 	uint64_t *handles = malloc(frags * sizeof(*handles));
 
 	for (uint32_t i = 0; i < frags; i++) {
 		GROW(net, payloads, payload_count, payload_cap);
-		net->payloads[net->payload_count] = (struct net_payload){.frag = i,
-			.message = net->message_count, .node = (uint16_t)src, .life = n->life};
+		net->payloads[net->payload_count] = (struct net_payload){
+			.frag = i,
+			.message = net->message_count,
+			.node = (uint16_t)src,
+			.life = n->life,
+		};
 		handles[i] = net->payload_count++;
 	}
 	int rc = proto_send(n->p, &m, handles, net_ticks(net, src));
@@ -284,9 +300,15 @@ net_send(struct net *net, unsigned src, unsigned src_ctx, unsigned dst, unsigned
 		return rc;
 	}
 	GROW(net, messages, message_count, message_cap);
-	net->messages[net->message_count] = (struct net_message){.src = (uint16_t)src,
-		.src_ctx = (uint16_t)src_ctx, .dst = (uint16_t)dst, .dst_ctx = (uint16_t)dst_ctx,
-		.life = n->life, .len = len, .frags = frags};
+	net->messages[net->message_count] = (struct net_message){
+		.src = (uint16_t)src,
+		.src_ctx = (uint16_t)src_ctx,
+		.dst = (uint16_t)dst,
+		.dst_ctx = (uint16_t)dst_ctx,
+		.life = n->life,
+		.len = len,
+		.frags = frags,
+	};
 	n->tx_out += frags;
 	return (int)net->message_count++;
 }
@@ -402,8 +424,12 @@ static void
 transmit(struct net *net, unsigned src, const struct proto_out *o)
 {
 	struct net_frame f = describe(net, o, src);
-	struct net_packet k = {.payload = NIL, .dst = o->node, .head_len = o->head_len,
-		.len = o->head_len + o->len};
+	struct net_packet k = {
+		.payload = NIL,
+		.dst = o->node,
+		.head_len = o->head_len,
+		.len = o->head_len + o->len,
+	};
 	enum net_verdict v = NET_PASS;
 
 	if (o->handle != PROTO_NO_HANDLE) {
@@ -486,8 +512,13 @@ finish_message(struct net *net, const struct net_message *m, struct net_app *a)
 	if (a->held_entries > a->entries || a->held_bulks > a->bulks)
 		net_fail(net, "node %u ctx %u was given more than its room", m->dst, m->dst_ctx);
 	GROW(net, returns, return_count, return_cap);
-	net->returns[net->return_count++] = (struct net_return){.at = net->now + a->hold,
-		.generation = a->generation, .bulks = bulks, .node = m->dst, .ctx = m->dst_ctx};
+	net->returns[net->return_count++] = (struct net_return){
+		.at = net->now + a->hold,
+		.generation = a->generation,
+		.bulks = bulks,
+		.node = m->dst,
+		.ctx = m->dst_ctx,
+	};
 }
 
 static void
@@ -514,7 +545,8 @@ take_delivery(struct net *net, unsigned node, const struct proto_delivery *d)
 	uint32_t frag_len = net->nodes[m->src].cfg.payload_max, left = m->len - d->frag_off;
 
 	if (d->msg_len != m->len || d->frag_off != y->frag * frag_len ||
-		d->len != (left < frag_len ? left : frag_len) || d->last != (y->frag + 1 == m->frags))
+		d->len != (left < frag_len ? left : frag_len) ||
+		d->last != (y->frag + 1 == m->frags))
 		net_fail(net, "message %u fragment %u has wrong bounds", y->message, y->frag);
 	if (y->message + 1 <= *seen)
 		net_fail(net, "message %u delivered twice or out of order", y->message);
@@ -572,15 +604,16 @@ receive(struct net *net, unsigned node, const void *frame, uint32_t len, uint32_
 	if (r == PROTO_RX_MESSAGE) {
 		const struct wire_hdr *h = frame;
 
-		take_delivery(net, node, &(struct proto_delivery){
-			.handle = RX_TAG + i,
-			.msg_len = wire_be32(h->msg_len),
-			.len = wire_be16(h->payload_len),
-			.ctx = wire_be16(h->dst_ctx),
-			.src_node = wire_be16(h->src_node),
-			.src_ctx = wire_be16(h->src_ctx),
-			.last = true,
-		});
+		take_delivery(net, node,
+			&(struct proto_delivery){
+				.handle = RX_TAG + i,
+				.msg_len = wire_be32(h->msg_len),
+				.len = wire_be16(h->payload_len),
+				.ctx = wire_be16(h->dst_ctx),
+				.src_node = wire_be16(h->src_node),
+				.src_ctx = wire_be16(h->src_ctx),
+				.last = true,
+			});
 	}
 	return r;
 }
@@ -617,7 +650,8 @@ poll_node(struct net *net, unsigned node)
 		unsigned k = proto_tx(n->p, out, n->burst, net_ticks(net, node));
 
 		if (k > n->burst)
-			net_fail(net, "node %u was asked for %u frames and gave %u", node, n->burst, k);
+			net_fail(net, "node %u was asked for %u frames and gave %u", node, n->burst,
+				k);
 		for (unsigned i = 0; i < k; i++)
 			transmit(net, node, &out[i]);
 		did = k + pull(net, node);
@@ -637,8 +671,9 @@ next_event(const struct net *net)
 	uint64_t at = net->packet_count ? net->packets[0].at : UINT64_MAX;
 
 	for (unsigned i = 0; i < net->count; i++) {
-		uint64_t d = net->nodes[i].dead ? UINT64_MAX :
-			moment_of(&net->nodes[i], proto_deadline(net->nodes[i].p));
+		uint64_t d = net->nodes[i].dead
+			? UINT64_MAX
+			: moment_of(&net->nodes[i], proto_deadline(net->nodes[i].p));
 
 		at = d < at ? d : at;
 	}
@@ -755,8 +790,9 @@ check_paths(struct net *net, struct proto *p)
 	for (uint32_t i = 0; i < p->cfg.paths_max && i < NET_NODES; i++) {
 		const struct path *t = &p->paths[i];
 
-		if (t->used && (t->inflight_bytes != bytes[i] || t->inflight_frames != frames[i] ||
-				       t->flow_count != flows[i]))
+		if (t->used &&
+			(t->inflight_bytes != bytes[i] || t->inflight_frames != frames[i] ||
+				t->flow_count != flows[i]))
 			net_fail(net, "a path's flight does not match its flows");
 	}
 }
@@ -765,7 +801,8 @@ static void
 check_rooms(struct net *net, unsigned node)
 {
 	const struct net_node *n = &net->nodes[node];
-	uint32_t reserved = 0, held = 0, assembling = 0, entries[NET_CTXS] = {0}, bulks[NET_CTXS] = {0};
+	uint32_t reserved = 0, held = 0, assembling = 0, entries[NET_CTXS] = {0},
+		 bulks[NET_CTXS] = {0};
 
 	for (uint32_t i = 0; i < n->cfg.flows_max; i++) {
 		const struct flow *f = &n->p->flows[i];
@@ -789,15 +826,18 @@ check_rooms(struct net *net, unsigned node)
 	if (reserved != n->p->rxd_reserved || n->p->rxd_free_count < reserved)
 		net_fail(net, "node %u: descriptors set aside do not add up", node);
 	if (held != n->p->held || (n->cfg.hold_frames_max && held > n->cfg.hold_frames_max))
-		net_fail(net, "node %u holds %u frames out of order, counts %u", node, held, n->p->held);
+		net_fail(net, "node %u holds %u frames out of order, counts %u", node, held,
+			n->p->held);
 	if (assembling != n->p->assembling || assembling > n->cfg.assembly_frames_max)
-		net_fail(net, "node %u puts together %u frames, counts %u", node, assembling, n->p->assembling);
+		net_fail(net, "node %u puts together %u frames, counts %u", node, assembling,
+			n->p->assembling);
 	for (unsigned c = 0; c < NET_CTXS && c < n->cfg.contexts_max; c++) {
 		const struct net_app *a = &n->apps[c];
 		const struct context *x = &n->p->ctxs[c];
 
-		if (a->open && (x->entries + entries[c] + a->held_entries != a->entries ||
-				       x->bulks + bulks[c] + a->held_bulks != a->bulks))
+		if (a->open &&
+			(x->entries + entries[c] + a->held_entries != a->entries ||
+				x->bulks + bulks[c] + a->held_bulks != a->bulks))
 			net_fail(net, "node %u ctx %u: room does not add up", node, c);
 	}
 }
@@ -826,7 +866,8 @@ net_check_clean(struct net *net)
 			continue;
 		net_check_books(net, i);
 		if (n->tx_out || n->rx_out)
-			net_fail(net, "node %u keeps %u sent and %u received", i, n->tx_out, n->rx_out);
+			net_fail(net, "node %u keeps %u sent and %u received", i, n->tx_out,
+				n->rx_out);
 		for (uint16_t k = 0; k < n->cfg.nodes_max; k++) {
 			if (proto_path_stat(n->p, k, &s) && (s.inflight_bytes || s.inflight_frames))
 				net_fail(net, "node %u has flight to %u", i, k);
@@ -870,8 +911,8 @@ net_data(const struct net *net, unsigned src, unsigned dst, uint32_t seq, uint16
 		.src_node = wire_be16((uint16_t)src),
 		.dst_node = wire_be16((uint16_t)dst),
 		.payload_len = wire_be16(len),
-		.session = wire_be32(wire_session(net->nodes[src].cfg.epoch,
-			net->nodes[dst].cfg.epoch)),
+		.session = wire_be32(
+			wire_session(net->nodes[src].cfg.epoch, net->nodes[dst].cfg.epoch)),
 		.seq = wire_be32(seq),
 		.msg_len = wire_be32(len),
 	};

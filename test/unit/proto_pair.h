@@ -3,8 +3,8 @@
  * A few PM cores in virtual time, joined by a network that loses, duplicates, delays and reorders
  * by seed or by a test's script. Each node has an application with bounded room. The harness owns
  * every payload handle and fails the test when one does not come back exactly once, when a message
- * arrives twice, out of order, torn or in the wrong place, and when the core's books do not balance.
- * Used by test_proto*.c, one thread.
+ * arrives twice, out of order, torn or in the wrong place, and when the core's books do not
+ * balance. Used by test_proto*.c, one thread.
  */
 #ifndef PROTO_PAIR_H
 #define PROTO_PAIR_H
@@ -42,7 +42,7 @@ enum net_verdict {
 
 struct net_message {
 	uint16_t src, src_ctx, dst, dst_ctx;
-	uint32_t life;      /* of the source, when it was sent */
+	uint32_t life; /* of the source, when it was sent */
 	uint32_t len, frags;
 	uint32_t completed; /* fragments that came back by completion */
 	uint32_t arrived;   /* fragments delivered */
@@ -101,7 +101,8 @@ struct proto_config net_config(void);
 struct net *net_new(unsigned nodes, const struct proto_config *cfg, uint64_t seed);
 void net_free(struct net *net);
 void net_restart(struct net *net, unsigned node);
-/* The node's core moves to other memory, as for another process that takes over; handles and all. */
+/* The node's core moves to other memory, as for another process that takes over; handles and
+ * all. */
 void net_move(struct net *net, unsigned node);
 uint32_t net_random(struct net *net, uint32_t below);
 _Noreturn void net_fail(const struct net *net, const char *format, ...)
@@ -129,7 +130,8 @@ void net_check_clean(struct net *net);
 void net_check_books(struct net *net, unsigned node);
 
 uint64_t net_count(const struct net *net, unsigned node, enum proto_counter c);
-struct flow *net_flow(struct net *net, unsigned node, unsigned ctx, unsigned peer, unsigned peer_ctx);
+struct flow *net_flow(struct net *net, unsigned node, unsigned ctx, unsigned peer,
+	unsigned peer_ctx);
 struct path *net_path(struct net *net, unsigned node, unsigned peer);
 uint64_t net_ticks(const struct net *net, unsigned node);
 /* Frames in the log of this source, type and flags. */

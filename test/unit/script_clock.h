@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The clock and the random numbers of test_script.c. Every source of the engine and the client is compiled once more with
- * this header before its first line, so that a run is a function of its script: time passes only when a node looks at its link.
+ * The clock and the random numbers of test_script.c. Every source of the engine and the client is
+ * compiled once more with this header before its first line, so that a run is a function of its
+ * script: time passes only when a node looks at its link.
  */
 #ifndef PMX_SCRIPT_CLOCK_H
 #define PMX_SCRIPT_CLOCK_H
@@ -10,7 +11,8 @@
 #include <stdint.h>
 #include <sys/random.h>
 
-#define ALLOW_EXPERIMENTAL_API /* as some of those sources do, which DPDK's headers must see first */
+/* as some of those sources do, which DPDK's headers must see first */
+#define ALLOW_EXPERIMENTAL_API
 #include <rte_cycles.h>
 #include <rte_random.h>
 

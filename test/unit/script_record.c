@@ -3,13 +3,14 @@
  * See script_record.h.
  *
  * Design notes
- * 1. What is random or an address has a name in the order of its first appearance in the step: transfers t0, t1, ..., keys
- *    k0, k1, ..., memory m0, m1, .... So a line says which are the same, and not what they are. Sequence numbers and Acks are
- *    relative to the first of their flow; time stamps and sessions are left out.
- * 2. Acks, Nacks, HELLOs, PINGs and PONGs are counted per step and node, and folded into a digest of everything that their
- *    headers say of the flow but time.
- * 3. Only the first LINES lines of a step are written one by one. What follows is folded: a line with the digest of FOLD
- *    lines, and the last of them.
+ * 1. What is random or an address has a name in the order of its first appearance in the step:
+ *    transfers t0, t1, ..., keys k0, k1, ..., memory m0, m1, .... So a line says which are the
+ *    same, and not what they are. Sequence numbers and Acks are relative to the first of their
+ *    flow; time stamps and sessions are left out.
+ * 2. Acks, Nacks, HELLOs, PINGs and PONGs are counted per step and node, and folded into a digest
+ *    of everything that their headers say of the flow but time.
+ * 3. Only the first LINES lines of a step are written one by one. What follows is folded: a line
+ *    with the digest of FOLD lines, and the last of them.
  */
 #include "script_record.h"
 
@@ -166,7 +167,8 @@ say_context(struct text *t, uint16_t node, uint16_t number)
 {
 	static const char *const endpoints[] = {"", "t", "i", "m"};
 
-	say(t, "%u.%u%s", node, number % WIRE_CONTEXTS_MAX, endpoints[wire_endpoint(number) / WIRE_CONTEXTS_MAX]);
+	say(t, "%u.%u%s", node, number % WIRE_CONTEXTS_MAX,
+		endpoints[wire_endpoint(number) / WIRE_CONTEXTS_MAX]);
 }
 
 static void
@@ -192,7 +194,8 @@ say_rest(struct text *t, const uint8_t *bytes, uint32_t len)
 static void
 say_transfer(struct text *t, const uint8_t *bytes, uint32_t len)
 {
-	static const char *const ops[WIRE_TRANSFER_OPS] = {"?", "push", "pull", "ask", "pin", "pulled", "ended", "accept", "unpin"};
+	static const char *const ops[WIRE_TRANSFER_OPS] = {"?", "push", "pull", "ask", "pin",
+		"pulled", "ended", "accept", "unpin"};
 	struct wire_transfer h;
 
 	memcpy(&h, bytes, sizeof(h));
@@ -213,13 +216,15 @@ say_transfer(struct text *t, const uint8_t *bytes, uint32_t len)
 	say(t, " len %" PRIu64 " off %" PRIu64, wire_be64(h.len), wire_be64(h.offset));
 	if (h.imm != 0)
 		say(t, " imm %" PRIu64, wire_be64(h.imm));
-	for (; h.op == WIRE_ENDED && len >= sizeof(struct wire_ended); len -= (uint32_t)sizeof(struct wire_ended)) {
+	for (; h.op == WIRE_ENDED && len >= sizeof(struct wire_ended);
+		len -= (uint32_t)sizeof(struct wire_ended)) {
 		struct wire_ended item;
 
 		memcpy(&item, bytes, sizeof(item));
 		bytes += sizeof(item);
 		if (t->len < LINE_BYTES - 40)
-			say(t, " t%u:%u%s", name_of(&r.transfers, wire_be32(item.id)), wire_be32(item.error) & ~WIRE_NONE_LEFT,
+			say(t, " t%u:%u%s", name_of(&r.transfers, wire_be32(item.id)),
+				wire_be32(item.error) & ~WIRE_NONE_LEFT,
 				wire_be32(item.error) & WIRE_NONE_LEFT ? "!" : "");
 	}
 	say_rest(t, bytes, len);
@@ -235,10 +240,12 @@ say_match(struct text *t, const uint8_t *bytes, uint32_t len)
 	memcpy(&h, bytes, sizeof(h));
 	bytes += sizeof(h);
 	len -= (uint32_t)sizeof(h);
-	say(t, " %s %x comm %u tag %" PRIx64, h.op < WIRE_MATCH_OPS ? ops[h.op] : "nothing", h.flags, wire_be32(h.comm), wire_be64(h.tag));
+	say(t, " %s %x comm %u tag %" PRIx64, h.op < WIRE_MATCH_OPS ? ops[h.op] : "nothing",
+		h.flags, wire_be32(h.comm), wire_be64(h.tag));
 	if (h.op == WIRE_OFFER && len >= sizeof(o)) {
 		memcpy(&o, bytes, sizeof(o));
-		say(t, " len %" PRIu64 " t%u", wire_be64(o.len), name_of(&r.transfers, wire_be32(o.id)));
+		say(t, " len %" PRIu64 " t%u", wire_be64(o.len),
+			name_of(&r.transfers, wire_be32(o.id)));
 		bytes += sizeof(o);
 		len -= (uint32_t)sizeof(o);
 	}
@@ -266,7 +273,8 @@ flow_of(uint16_t src_node, uint16_t src_ctx, uint16_t dst_ctx)
 static void
 say_flow(struct text *t, const struct wire_hdr *h)
 {
-	uint16_t src_node = wire_be16(h->src_node), dst_node = wire_be16(h->dst_node), flags = wire_be16(h->flags);
+	uint16_t src_node = wire_be16(h->src_node), dst_node = wire_be16(h->dst_node),
+		 flags = wire_be16(h->flags);
 	uint16_t src = wire_be16(h->src_ctx), dst = wire_be16(h->dst_ctx);
 	struct flow *f = flow_of(src_node, src, dst);
 
@@ -279,7 +287,8 @@ say_flow(struct text *t, const struct wire_hdr *h)
 	if (h->type == WIRE_DATA)
 		say(t, " #%d", (int)(wire_be32(h->seq) - f->first));
 	if (flags & WIRE_F_ACK)
-		say(t, " ack %d credit %u share %u", (int)(wire_be32(h->ack) - flow_of(dst_node, dst, src)->first),
+		say(t, " ack %d credit %u share %u",
+			(int)(wire_be32(h->ack) - flow_of(dst_node, dst, src)->first),
 			wire_be16(h->credit), wire_be16(h->share));
 }
 
@@ -288,7 +297,8 @@ record_frame(unsigned node, const struct rte_mbuf *m)
 {
 	static uint8_t copy[65536];
 	const uint8_t *bytes = rte_pktmbuf_read(m, 0, m->pkt_len, copy);
-	static const char *const types[WIRE_TYPE_COUNT] = {"?", "data", "ack", "nack", "hello", "ping", "pong", "reset"};
+	static const char *const types[WIRE_TYPE_COUNT] = {"?", "data", "ack", "nack", "hello",
+		"ping", "pong", "reset"};
 	struct text t = {.len = 0};
 	struct wire_hdr h;
 
@@ -308,7 +318,8 @@ record_frame(unsigned node, const struct rte_mbuf *m)
 	bytes += WIRE_HDR_BYTES;
 	if (h.type == WIRE_DATA)
 		say(&t, " msg %u at %u len %u", wire_be32(h.msg_len), at, len);
-	if ((endpoint == WIRE_TARGET || endpoint == WIRE_INITIATOR) && len >= sizeof(struct wire_transfer))
+	if ((endpoint == WIRE_TARGET || endpoint == WIRE_INITIATOR) &&
+		len >= sizeof(struct wire_transfer))
 		say_transfer(&t, bytes, len);
 	else if (endpoint == WIRE_MATCHED && at == 0 && len >= sizeof(struct wire_match))
 		say_match(&t, bytes, len);
@@ -325,8 +336,10 @@ count_frames(void)
 	for (unsigned n = 0; n < NODES; n++) {
 		const unsigned *s = r.sent[n];
 
-		record_note("node %u sent: data %u, ack %u, nack %u, hello %u, ping %u, pong %u, reset %u; all but data %08x", n, s[WIRE_DATA],
-			s[WIRE_ACK], s[WIRE_NACK], s[WIRE_HELLO], s[WIRE_PING], s[WIRE_PONG], s[WIRE_RESET], (unsigned)(r.others[n] >> 32));
+		record_note("node %u sent: data %u, ack %u, nack %u, hello %u, ping %u, pong %u, "
+			    "reset %u; all but data %08x",
+			n, s[WIRE_DATA], s[WIRE_ACK], s[WIRE_NACK], s[WIRE_HELLO], s[WIRE_PING],
+			s[WIRE_PONG], s[WIRE_RESET], (unsigned)(r.others[n] >> 32));
 	}
 }
 
@@ -403,7 +416,8 @@ record_compare(const char *path, const char *step, const char *text)
 	}
 	fclose(f);
 	if (!in || next_line(&text, have, sizeof(have)) != NULL) {
-		fprintf(stderr, "%s, step %s: %s\n", path, step, in ? have : "nothing was recorded");
+		fprintf(stderr, "%s, step %s: %s\n", path, step,
+			in ? have : "nothing was recorded");
 		return -1;
 	}
 	return 0;

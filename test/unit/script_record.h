@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What test_script.c records: a line for each frame that carries data or ends a flow, and for each thing that an
- * application is told; and how these lines are compared with a file, or written to it. One thread.
+ * What test_script.c records: a line for each frame that carries data or ends a flow, and for each
+ * thing that an application is told; and how these lines are compared with a file, or written to
+ * it. One thread.
  */
 #ifndef PMX_SCRIPT_RECORD_H
 #define PMX_SCRIPT_RECORD_H
@@ -21,7 +22,8 @@ void record_frame(unsigned node, const struct rte_mbuf *m);
 /* What an application is told. */
 void record_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 uint64_t record_sum(const void *bytes, uint64_t len);
-/* The step ends: its frames are counted. All: no lines are folded into digests. The text lives until the next step begins. */
+/* The step ends: its frames are counted. All: no lines are folded into digests. The text lives
+ * until the next step begins. */
 const char *record_end(bool all);
 /* The first line that differs from the step's section in a file is printed; 0: none does. */
 int record_compare(const char *path, const char *step, const char *text);

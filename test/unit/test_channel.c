@@ -14,10 +14,22 @@
 #include "channel/channel.h"
 #include "channel/instance.h"
 
-static const struct channel_geometry small = {.submissions = 4, .completions = 64,
-	.send_buffers = 1, .transfers = 2, .events = 1, .lhs = {1, 64, 40, 4}};
-static const struct channel_geometry large = {.submissions = 32768, .completions = 64,
-	.send_buffers = 32768, .transfers = 4096, .events = 32768, .lhs = {1u << 20, 128, 104, 4}};
+static const struct channel_geometry small = {
+	.submissions = 4,
+	.completions = 64,
+	.send_buffers = 1,
+	.transfers = 2,
+	.events = 1,
+	.lhs = {1, 64, 40, 4},
+};
+static const struct channel_geometry large = {
+	.submissions = 32768,
+	.completions = 64,
+	.send_buffers = 32768,
+	.transfers = 4096,
+	.events = 32768,
+	.lhs = {1u << 20, 128, 104, 4},
+};
 
 static struct channel_shm *
 make(const struct channel_geometry *g)
@@ -41,10 +53,11 @@ check_parts(const struct channel_geometry *g)
 	assert_true(shm->completions_off >=
 		shm->submissions_off + (uint64_t)g->submissions * SLOT_BYTES);
 	assert_true(shm->lhs_off >= shm->completions_off + (uint64_t)g->completions * SLOT_BYTES);
-	assert_true(shm->send_off_off >=
-		shm->lhs_off + (uint64_t)g->lhs.entries * g->lhs.entry_bytes);
+	assert_true(
+		shm->send_off_off >= shm->lhs_off + (uint64_t)g->lhs.entries * g->lhs.entry_bytes);
 	assert_true(shm->transfers_off >= shm->send_off_off + g->send_buffers * sizeof(int64_t));
-	assert_true(shm->events_off >= shm->transfers_off + g->transfers * sizeof(struct transfer_desc));
+	assert_true(shm->events_off >=
+		shm->transfers_off + g->transfers * sizeof(struct transfer_desc));
 	assert_true(shm->bytes >= shm->events_off + (uint64_t)g->events * SLOT_BYTES);
 	assert_int_equal(shm->transfers_off % 64, 0);
 	assert_int_equal(shm->events_off % 64, 0);
@@ -123,8 +136,8 @@ channel_shm__positions_have_lines_of_their_own(void **state)
 	(void)state;
 	const size_t at[] = {offsetof(struct channel_shm, engine_sleeps),
 		offsetof(struct channel_shm, submissions_pos),
-		offsetof(struct channel_shm, completions_pos), offsetof(struct channel_shm, lhs_pos),
-		offsetof(struct channel_shm, wake_client)};
+		offsetof(struct channel_shm, completions_pos),
+		offsetof(struct channel_shm, lhs_pos), offsetof(struct channel_shm, wake_client)};
 
 	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)
 		assert_int_equal(at[i] % 64, 0);

@@ -23,7 +23,7 @@ static void
 good(const char *text)
 {
 	error[0] = 0;
-	if (config_read_text(&c, text, error, sizeof(error)) != 0)
+	if (node_config_read_text(&c, text, error, sizeof(error)) != 0)
 		fail_msg("%s", error);
 }
 
@@ -32,7 +32,7 @@ static void
 bad(const char *text, const char *where, const char *why)
 {
 	error[0] = 0;
-	assert_int_equal(config_read_text(&c, text, error, sizeof(error)), -1);
+	assert_int_equal(node_config_read_text(&c, text, error, sizeof(error)), -1);
 	if (strncmp(error, where, strlen(where)) != 0 || strstr(error, why) == NULL)
 		fail_msg("'%s' has not '%s' and '%s'", error, where, why);
 }
@@ -80,7 +80,8 @@ config_read__every_kind_of_value(void **state)
 	     "ethertype = 0x0800\n[link 1]\ndriver = loop\nport = q\n"
 	     "[limits]\nmbufs = 200000\n[proto]\nrecovery = go-back-n\ncc = pm\nchecksum = on\n"
 	     "[link 2]\nport = r\n"
-	     "[nodes]\n0 = 02:00:00:00:00:07 link=2\n1 = 10.0.0.1\n2 = 10.0.0.2:77\n3 = auto link=1\n10 = auto link=1\n");
+	     "[nodes]\n0 = 02:00:00:00:00:07 link=2\n1 = 10.0.0.1\n2 = 10.0.0.2:77\n"
+	     "3 = auto link=1\n10 = auto link=1\n");
 	assert_int_equal(c.id, 16);
 	assert_int_equal(c.idle, IDLE_SLEEP);
 	assert_int_equal(c.links[0].link.ip, 0x0A010203);
@@ -182,25 +183,29 @@ config_read__together(void **state)
 	bad(HEAD "[limits]\nlhs_split = 0\nlhs_size_offset = 26\n",
 		"(text):7: [limits] lhs_size_offset:", "multiple of 4");
 	bad(HEAD "[limits]\nlhs_size_offset = 60\n", "(text):5: [limits] lhs_split:", "36 bytes");
-	bad(HEAD "[proto]\nrto_min_us = 2000\nrto_max_us = 1000\n", "(text):6: [proto] rto_min_us:",
-		"rto_max_us = 1000");
+	bad(HEAD "[proto]\nrto_min_us = 2000\nrto_max_us = 1000\n",
+		"(text):6: [proto] rto_min_us:", "rto_max_us = 1000");
 }
 
 /* Becomes part of paths and of what is removed: nothing but plain names. */
 static void
 config_read__name(void **state)
 {
-	static const char *const refused[] = {"vic*", "../x", "a/b", ".", "..", "-x", "_x", "a b", "a?", "[ab]", "x\\", "a+", "\xc3\xa4"};
-	static const char *const allowed[] = {"a", "0", "pmx0", "A.b_c-9", "n234567890123456789012345678901"};
+	static const char *const refused[] = {"vic*", "../x", "a/b", ".", "..", "-x", "_x", "a b",
+		"a?", "[ab]", "x\\", "a+", "\xc3\xa4"};
+	static const char *const allowed[] = {"a", "0", "pmx0", "A.b_c-9",
+		"n234567890123456789012345678901"};
 	char text[256];
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
-		snprintf(text, sizeof(text), "[node]\nid = 1\nname = %s\n[link 0]\nport = x\n", refused[i]);
+		snprintf(text, sizeof(text), "[node]\nid = 1\nname = %s\n[link 0]\nport = x\n",
+			refused[i]);
 		bad(text, "(text):3: [node] name:", "1 to 31 of the characters A-Z a-z 0-9 . _ -");
 	}
 	for (size_t i = 0; i < sizeof(allowed) / sizeof(allowed[0]); i++) {
-		snprintf(text, sizeof(text), "[node]\nid = 1\nname = %s\n[link 0]\nport = x\n", allowed[i]);
+		snprintf(text, sizeof(text), "[node]\nid = 1\nname = %s\n[link 0]\nport = x\n",
+			allowed[i]);
 		good(text);
 		assert_string_equal(c.name, allowed[i]);
 		config_free(&c);
@@ -217,25 +222,45 @@ config_read__would_not_start(void **state)
 		{"[node]\nid = 0\n", "(text):0: [link 0]", "missing"},
 		{"[node]\nid = 0\n[link 1]\nport = x\n", "(text):3: [link 1]", "without [link 0]"},
 		{"[node]\nid = 0\n[link 0]\n", "(text):3: [link 0]", "port is not set"},
-		{"[node]\nid = 0\n[link 0]\ndriver = loop\n", "(text):3: [link 0]", "port is not set"},
+		{"[node]\nid = 0\n[link 0]\ndriver = loop\n", "(text):3: [link 0]",
+			"port is not set"},
 		{"[node]\nid = 0\n[link 0]\ndriver = udp\n", "(text):3: [link 0]", "listen \"\""},
-		{"[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = nonsense\n", "(text):3: [link 0]", "listen \"nonsense\""},
-		{"[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = 127.0.0.1\n", "(text):3: [link 0]", "address:port"},
-		{"[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:65536\n", "(text):3: [link 0]", "address:port"},
-		{"[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:99x\n", "(text):3: [link 0]", "address:port"},
-		{"[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:9\nfault = lots\n", "(text):3: [link 0]", "unknown key \"lots\""},
-		{"[node]\nid = 0\n[link 0]\nport = x\n[link 1]\nport = x\n", "(text):5: [link 1]", "same port as [link 0]"},
-		{"[node]\nid = 0\n[link 0]\nport = x\nencap = udp\n", "(text):3: [link 0] ip:", "own address"},
-		{"[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:9\n[nodes]\n1 = 02:00:00:00:00:01\n", "(text):7: [nodes] 1:",
-			"driver = udp: give its IP address"},
-		{"[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:9\n[nodes]\n1 = auto\n", "(text):7: [nodes] 1:", "IP"},
-		{"[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:9\n[nodes]\n1 = 10.0.0.1:0\n", "(text):7: [nodes] 1:", "port 0"},
-		{HEAD "[nodes]\n1 = 10.0.0.1\n", "(text):6: [nodes] 1:", "encap = ether: give its MAC address"},
-		{HEAD "encap = vlan\n[nodes]\n1 = 10.0.0.1\n", "(text):7: [nodes] 1:", "encap = vlan: give its MAC address"},
-		{HEAD "encap = udp\nip = 10.0.0.3\n[nodes]\n1 = auto\n", "(text):8: [nodes] 1:", "encap = udp: give its IPv4 address"},
+		{"[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = nonsense\n",
+			"(text):3: [link 0]", "listen \"nonsense\""},
+		{"[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = 127.0.0.1\n",
+			"(text):3: [link 0]", "address:port"},
+		{"[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:65536\n",
+			"(text):3: [link 0]", "address:port"},
+		{"[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:99x\n",
+			"(text):3: [link 0]", "address:port"},
+		{"[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:9\nfault = lots\n",
+			"(text):3: [link 0]", "unknown key \"lots\""},
+		{"[node]\nid = 0\n[link 0]\nport = x\n[link 1]\nport = x\n", "(text):5: [link 1]",
+			"same port as [link 0]"},
+		{"[node]\nid = 0\n[link 0]\nport = x\nencap = udp\n",
+			"(text):3: [link 0] ip:", "own address"},
+		{"[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:9\n[nodes]\n"
+		 "1 = 02:00:00:00:00:01\n",
+			"(text):7: [nodes] 1:", "driver = udp: give its IP address"},
+		{"[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:9\n[nodes]\n1 = "
+		 "auto\n",
+			"(text):7: [nodes] 1:", "IP"},
+		{"[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:9\n[nodes]\n"
+		 "1 = 10.0.0.1:0\n",
+			"(text):7: [nodes] 1:", "port 0"},
+		{HEAD "[nodes]\n1 = 10.0.0.1\n",
+			"(text):6: [nodes] 1:", "encap = ether: give its MAC address"},
+		{HEAD "encap = vlan\n[nodes]\n1 = 10.0.0.1\n",
+			"(text):7: [nodes] 1:", "encap = vlan: give its MAC address"},
+		{HEAD "encap = udp\nip = 10.0.0.3\n[nodes]\n1 = auto\n",
+			"(text):8: [nodes] 1:", "encap = udp: give its IPv4 address"},
 		{HEAD "[limits]\nmbufs = 2000\n", "(text):6: [limits] mbufs:", "too few"},
-		{HEAD "[access]\nsocket = pmx.sock\n", "(text):6: [access] socket:", "begins with /"},
-		{HEAD "[access]\nsocket = /123456789/123456789/123456789/123456789/123456789/123456789/123456789/123456789/123456789/123456789/1234\n",
+		{HEAD "[access]\nsocket = pmx.sock\n",
+			"(text):6: [access] socket:", "begins with /"},
+		{HEAD "[access]\n"
+		      "socket = "
+		      "/123456789/123456789/123456789/123456789/123456789/123456789/123456789/"
+		      "123456789/123456789/123456789/1234\n",
 			"(text):6: [access] socket:", "longer than 103 bytes"},
 	};
 
@@ -259,20 +284,22 @@ static void
 config_read__peer_has_its_links_port_and_a_mac(void **state)
 {
 	(void)state;
-	good(HEAD "encap = udp\nip = 10.0.0.3\nudp_port = 90\n[link 1]\nport = y\nencap = udp\nip = 10.1.0.3\nudp_port = 91\n"
+	good(HEAD "encap = udp\nip = 10.0.0.3\nudp_port = 90\n[link 1]\nport = y\nencap = udp\n"
+		  "ip = 10.1.0.3\nudp_port = 91\n"
 		  "[nodes]\n1 = 10.0.0.1\n2 = 10.0.0.2 link=1 mac=02:00:00:00:00:09\n");
 	assert_int_equal(c.peers[1].addr.port, 90);
 	assert_int_equal(c.peers[2].addr.port, 91);
 	assert_int_equal(c.peers[2].addr.mac.addr_bytes[5], 9);
 }
 
-/* All of the MAC: what looks whether the address is one may leave its beginning where it is none. */
+/* All of the MAC: what looks whether the address is one may leave its beginning where it is
+ * none. */
 static void
 config_read__an_address_leaves_the_mac_whole(void **state)
 {
-	static const struct rte_ether_addr macs[] = {
-		{{0xAE, 0xDE, 0xC0, 0xFF, 0xEE, 0x01}}, {{0x02, 0x50, 0x4D, 0, 0, 2}},
-		{{0x02, 0x50, 0x4D, 0, 0, 3}}, {{0xAE, 0xDE, 0xC0, 0xFF, 0xEE, 0x04}}};
+	static const struct rte_ether_addr macs[] = {{{0xAE, 0xDE, 0xC0, 0xFF, 0xEE, 0x01}},
+		{{0x02, 0x50, 0x4D, 0, 0, 2}}, {{0x02, 0x50, 0x4D, 0, 0, 3}},
+		{{0xAE, 0xDE, 0xC0, 0xFF, 0xEE, 0x04}}};
 
 	(void)state;
 	good(HEAD "encap = udp\nip = 10.9.0.1\n[nodes]\n1 = 10.9.0.2 mac=ae:de:c0:ff:ee:01\n"
@@ -289,12 +316,16 @@ config_read__an_address_leaves_the_mac_whole(void **state)
 static void
 config_read__ip6(void **state)
 {
-	static const char udp6[] = "[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = [2001:db8::1]:18515\n";
+	static const char udp6[] = "[node]\nid = 0\n[link 0]\ndriver = udp\n"
+				   "listen = [2001:db8::1]:18515\n";
 	char text[512];
 
 	(void)state;
-	snprintf(text, sizeof(text), "%s[nodes]\n0 = [2001:db8::1]:1\n1 = [2001:db8::2]:77\n2 = 2001:db8::3\n3 = [2001:db8::4] link=0\n"
-		"4 = [fe80::5%%lo]:9\n", udp6);
+	snprintf(text, sizeof(text),
+		"%s[nodes]\n0 = [2001:db8::1]:1\n1 = [2001:db8::2]:77\n"
+		"2 = 2001:db8::3\n3 = [2001:db8::4] link=0\n"
+		"4 = [fe80::5%%lo]:9\n",
+		udp6);
 	good(text);
 	assert_string_equal(c.links[0].link.listen, "[2001:db8::1]:18515");
 	assert_true(c.peers[1].addr.v6);
@@ -311,12 +342,15 @@ config_read__ip6(void **state)
 	snprintf(text, sizeof(text), "%s[nodes]\n1 = fe80::2%%nosuchif\n", udp6);
 	bad(text, "(text):7: [nodes] 1:", "no such interface");
 	snprintf(text, sizeof(text), "%s[nodes]\n1 = 10.0.0.2:5\n", udp6);
-	bad(text, "(text):7: [nodes] 1: '10.0.0.2:5' is IPv4,", "listen = [2001:db8::1]:18515 is IPv6");
+	bad(text, "(text):7: [nodes] 1: '10.0.0.2:5' is IPv4,",
+		"listen = [2001:db8::1]:18515 is IPv6");
 	snprintf(text, sizeof(text), "%s[nodes]\n1 = [::ffff:10.0.0.2]:5\n", udp6);
 	bad(text, "(text):7: [nodes] 1:", "neither a MAC");
-	bad("[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = 10.0.0.1:5\n[nodes]\n1 = 2001:db8::2\n",
+	bad("[node]\nid = 0\n[link 0]\ndriver = udp\nlisten = 10.0.0.1:5\n[nodes]\n"
+	    "1 = 2001:db8::2\n",
 		"(text):7: [nodes] 1: '2001:db8::2' is IPv6,", "listen = 10.0.0.1:5 is IPv4");
-	bad(HEAD "encap = udp\n[nodes]\n1 = 2001:db8::2\n", "(text):7: [nodes] 1:", "for driver = udp");
+	bad(HEAD "encap = udp\n[nodes]\n1 = 2001:db8::2\n",
+		"(text):7: [nodes] 1:", "for driver = udp");
 }
 
 /* What follows a number is not left unread, and no number wraps around to another. */
@@ -331,7 +365,8 @@ config_read__numbers_are_read_to_their_end(void **state)
 	bad(HEAD "[nodes]\n1 = 1.2.3.4:0\n", "(text):6: [nodes] 1:", "1.2.3.4:0");
 	bad(HEAD "[nodes]\n1 = 1.2.3.4junk\n", "(text):6: [nodes] 1:", "1.2.3.4junk");
 	bad(HEAD "[nodes]\n1 = 1.2.3.4 mac=02:00:00:00:00:0g\n", "(text):6: [nodes] 1:", "mac=MAC");
-	bad(HEAD "[nodes]\n18446744073709551617 = auto\n", "(text):6: [nodes] 1844", "not a node number");
+	bad(HEAD "[nodes]\n18446744073709551617 = auto\n", "(text):6: [nodes] 1844",
+		"not a node number");
 	bad(HEAD "[link 00]\nport = y\n", "(text):5: [link 00]", "unknown section");
 	bad(HEAD "[link 4294967297]\nport = y\n", "(text):5: [link 4294967297]", "unknown section");
 	bad(HEAD "[contexts 1-4294967298]\nuid = 0\n", "(text):5: [contexts 1-4294967298]", "");
@@ -347,7 +382,7 @@ config_read__no_ini_file(void **state)
 {
 	(void)state;
 	bad("[node]\nid = 3\nhello\n", "(text):3:", "'hello' is none of");
-	assert_int_equal(config_read(&c, "/nonexistent/x.ini", error, sizeof(error)), -1);
+	assert_int_equal(node_config_read(&c, "/nonexistent/x.ini", error, sizeof(error)), -1);
 	assert_non_null(strstr(error, "/nonexistent/x.ini: cannot be read"));
 }
 
@@ -357,7 +392,7 @@ config_read__short_error_buffer(void **state)
 	char tiny[8];
 
 	(void)state;
-	assert_int_equal(config_read_text(&c, HEAD "x = 1\n", tiny, sizeof(tiny)), -1);
+	assert_int_equal(node_config_read_text(&c, HEAD "x = 1\n", tiny, sizeof(tiny)), -1);
 	assert_true(memchr(tiny, 0, sizeof(tiny)) != NULL);
 }
 
@@ -378,14 +413,15 @@ config_payload_max__smallest_link(void **state)
 static void
 config_print_doc__has_every_section(void **state)
 {
-	static const char *const heads[] = {"[node]", "[engine]", "[link 0]", "[proto]", "[limits]"};
+	static const char *const heads[] = {"[node]", "[engine]", "[link 0]", "[proto]",
+		"[limits]"};
 	char *text = NULL;
 	size_t size = 0;
 	FILE *f = open_memstream(&text, &size);
 
 	(void)state;
 	assert_non_null(f);
-	config_print_doc(f);
+	node_config_print_doc(f);
 	fclose(f);
 	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
 		assert_non_null(strstr(text, heads[i]));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the verbs promise and no byte of a message shows: which memory a receive touches, who moves a long message, that a
- * wait waits, that order is kept. Two embedded nodes in one process, joined by the loop link; a node moves only when it is
- * polled, so what cannot have happened yet is known.
+ * What the verbs promise and no byte of a message shows: which memory a receive touches, who moves
+ * a long message, that a wait waits, that order is kept. Two embedded nodes in one process, joined
+ * by the loop link; a node moves only when it is polled, so what cannot have happened yet is known.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,9 +34,9 @@
 #include "pmx/pmx.h"
 #include "wire/wire.h"
 
-#define NODES    2
-#define CONTEXTS 2
-#define REGION   (1u << 20)
+#define NODES       2
+#define CONTEXTS    2
+#define REGION      (1u << 20)
 #define PATIENCE_US 20000000
 
 static struct pmx_node *nodes[NODES];
@@ -44,8 +44,10 @@ static struct pmx_context *ctx[NODES][CONTEXTS];
 static struct link_ops tapped;
 static const char *only_second = ""; /* of node 1's configuration */
 static unsigned pool_before[NODES];
-static unsigned keep_and_lose; /* the link of both nodes holds what it sent for a while, and loses every so many'th frame */
-static unsigned sent_ops[NODES][WIRE_TRANSFER_OPS]; /* frames of remote memory that a node gave to its link */
+static unsigned keep_and_lose; /* the link of both nodes holds what it sent for a while, and loses
+				* every so many'th frame */
+static unsigned sent_ops[NODES][WIRE_TRANSFER_OPS]; /* frames of remote memory that a node gave to
+						     * its link */
 
 static int64_t
 now_us(void)
@@ -63,13 +65,13 @@ poll_both(void)
 	pmx_node_poll(nodes[1]);
 }
 
-#define UNTIL(condition) \
-	do { \
-		int64_t end_ = now_us() + PATIENCE_US; \
-		while (!(condition)) { \
-			assert_true(now_us() < end_); \
-			poll_both(); \
-		} \
+#define UNTIL(condition)                                                                           \
+	do {                                                                                       \
+		int64_t end_ = now_us() + PATIENCE_US;                                             \
+		while (!(condition)) {                                                             \
+			assert_true(now_us() < end_);                                              \
+			poll_both();                                                               \
+		}                                                                                  \
 	} while (0)
 
 /* As a port that gives mbufs back late: who sends one again before that must not write to it. */
@@ -121,7 +123,9 @@ tap_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 		uint16_t endpoint = wire_endpoint(wire_be16(h->dst_ctx));
 		const struct wire_transfer *t = (const struct wire_transfer *)(h + 1);
 
-		if (h->type == WIRE_DATA && (endpoint == WIRE_TARGET || endpoint == WIRE_INITIATOR) && t->op < WIRE_TRANSFER_OPS)
+		if (h->type == WIRE_DATA &&
+			(endpoint == WIRE_TARGET || endpoint == WIRE_INITIATOR) &&
+			t->op < WIRE_TRANSFER_OPS)
 			sent_ops[l->node][t->op]++;
 	}
 	return keep_and_lose ? tx_late(l, queue, bufs, n) : link_loop_ops.tx(l, queue, bufs, n);
@@ -135,8 +139,10 @@ start(const char *matching, const char *limits)
 		struct pmx_node_params params = {.config_text = text};
 
 		snprintf(text, sizeof(text),
-			"[node]\nid = %u\nname = verbs%u\n[engine]\nmatching = %s\n[link 0]\ndriver = loop\nport = verbs\nencap = none\n"
-			"[nodes]\n0 = auto\n1 = auto\n[limits]\ncontexts = 2\nmbufs = 8192\n%s\n%s\n",
+			"[node]\nid = %u\nname = verbs%u\n[engine]\nmatching = %s\n[link 0]\n"
+			"driver = loop\nport = verbs\nencap = none\n"
+			"[nodes]\n0 = auto\n1 = auto\n[limits]\ncontexts = 2\nmbufs = 8192\n%s\n"
+			"%s\n",
 			n, n, matching, limits, n == 1 ? only_second : "");
 		if (pmx_node_start(&nodes[n], &params, error, sizeof(error)) != 0)
 			fail_msg("%s", error);
@@ -233,7 +239,9 @@ lhs_1__a_short_message_is_whole_in_its_entry(void **state)
 			struct pmx_message msg;
 
 			fill(bytes, len, len + from);
-			assert_int_equal(pmx_send_copy(ctx[from][1], (struct pmx_addr){1, 0}, bytes, len, NULL), 0);
+			assert_int_equal(pmx_send_copy(ctx[from][1], (struct pmx_addr){1, 0}, bytes,
+						 len, NULL),
+				0);
 			take(&msg);
 			assert_int_equal(msg.len, len);
 			assert_memory_equal(pmx_message_data(&msg), bytes, len);
@@ -257,7 +265,12 @@ lhs_1__a_short_matched_message_takes_no_buffer(void **state)
 	start("client", "");
 	for (unsigned from = 0; from < NODES; from++) {
 		struct channel *ch = &nodes[1]->embedded->channels[from];
-		struct pmx_matched m = {.peer = {1, (uint16_t)from}, .tag = 1, .data = bytes, .len = 8};
+		struct pmx_matched m = {
+			.peer = {1, (uint16_t)from},
+			.tag = 1,
+			.data = bytes,
+			.len = 8,
+		};
 		uint32_t before = ch->received;
 
 		assert_int_equal(pmx_isend(ctx[from][1], &m, NULL), 0);
@@ -283,8 +296,10 @@ full(const char *limits, unsigned from, uint32_t len)
 
 	start("client", limits);
 	ch = &nodes[1]->embedded->channels[0];
-	for (unsigned i = 0; i < 64; i++) { /* short ones that were read give back what they took, and no more */
-		assert_int_equal(pmx_send_copy(ctx[from][1], (struct pmx_addr){1, 0}, bytes, 1, NULL), 0);
+	/* short ones that were read give back what they took, and no more */
+	for (unsigned i = 0; i < 64; i++) {
+		assert_int_equal(
+			pmx_send_copy(ctx[from][1], (struct pmx_addr){1, 0}, bytes, 1, NULL), 0);
 		take(&msg);
 		pmx_release_receive_buffer(ctx[1][0], &msg);
 	}
@@ -380,7 +395,8 @@ client__memory_of_no_such_number_is_not_forgotten(void **state)
 	poll_both();
 	space = &nodes[0]->embedded->channels[0].space;
 	assert_int_equal(space->count, 1);
-	for (uint32_t number = 1; number != 0; number = number == MEMORIES_MAX ? UINT32_MAX : number + 1) {
+	for (uint32_t number = 1; number != 0;
+		number = number == MEMORIES_MAX ? UINT32_MAX : number + 1) {
 		struct submission *s = raw_submission(ctx[0][0]);
 
 		s->op = SUBMIT_FORGET;
@@ -442,7 +458,8 @@ client__a_probe_by_a_posted_receive_is_answered(void **state)
 	assert_int_equal(counters[ENGINE_bad_submissions], 1);
 }
 
-/* Who asks and takes no answers: there is a place for so many, they stay in order, and what comes then is not answered. */
+/* Who asks and takes no answers: there is a place for so many, they stay in order, and what comes
+ * then is not answered. */
 static void
 client__answers_that_nobody_takes_are_not_written_over(void **state)
 {
@@ -472,7 +489,8 @@ client__answers_that_nobody_takes_are_not_written_over(void **state)
 			if (!(c.count & COMPLETION_RECEIVES))
 				continue;
 			for (uint32_t i = 0; i < (c.count & ~COMPLETION_RECEIVES); i++, got++) {
-				memcpy(&item, (const uint8_t *)c.item + i * sizeof(item), sizeof(item));
+				memcpy(&item, (const uint8_t *)c.item + i * sizeof(item),
+					sizeof(item));
 				assert_int_equal(item.index, got % 8);
 				assert_int_equal(item.result, RECEIVE_NONE);
 			}
@@ -484,12 +502,12 @@ client__answers_that_nobody_takes_are_not_written_over(void **state)
 static void
 client__memory_that_it_did_not_give_is_not_registered(void **state)
 {
-	struct remote *r;
+	struct rma_context *r;
 	struct submission *s;
 
 	(void)state;
 	start("client", "");
-	r = nodes[0]->embedded->channels[0].remote;
+	r = rma_context(&nodes[0]->embedded->channels[0]);
 	s = raw_submission(ctx[0][0]);
 	s->op = SUBMIT_REGISTER;
 	s->region.memory = 5;
@@ -513,7 +531,8 @@ checksum__frames_without_one_are_dropped_and_counted(void **state)
 
 	(void)state;
 	only_second = "checksum = on";
-	start("client", "[proto]\nrto_min_us = 200\nrto_max_us = 5000\nretries = 6"); /* then it asks no more */
+	/* then it asks no more */
+	start("client", "[proto]\nrto_min_us = 200\nrto_max_us = 5000\nretries = 6");
 	only_second = "";
 	c = nodes[1]->embedded->engines[0].counters;
 	assert_int_equal(pmx_send_copy(ctx[0][0], (struct pmx_addr){1, 0}, "x", 1, NULL), 0);
@@ -528,11 +547,12 @@ checksum__frames_without_one_are_dropped_and_counted(void **state)
 	assert_int_equal(c[ENGINE_drop_checksum], 0);
 }
 
-/* ------------------------------------------------------------------ LHS-5: which lines a receive touches */
+/* --------------------------------------------------------- LHS-5: which lines a receive touches */
 
 #ifdef __x86_64__
-/* All memory that client and engine share is taken away while the client receives. Each access faults: its line is noted,
- * the page comes back for that one instruction, which runs with the trap flag, and goes again. */
+/* All memory that client and engine share is taken away while the client receives. Each access
+ * faults: its line is noted, the page comes back for that one instruction, which runs with the trap
+ * flag, and goes again. */
 #define PAGE   4096u
 #define LINES  64
 #define RANGES 64
@@ -643,7 +663,9 @@ lhs_5__one_line_holds_envelope_and_short_message(void **state)
 		bool is_short = len <= ch->plain.lhs.split;
 
 		fill(sent, len, i);
-		assert_int_equal(pmx_send_copy(ctx[i % NODES][1], (struct pmx_addr){1, 0}, sent, len, NULL), 0);
+		assert_int_equal(
+			pmx_send_copy(ctx[i % NODES][1], (struct pmx_addr){1, 0}, sent, len, NULL),
+			0);
 		UNTIL(lhs_peek(&x->lhs) != NULL);
 		receive_watched(&msg, got);
 		assert_memory_equal(got, sent, len);
@@ -666,7 +688,7 @@ lhs_5__one_line_holds_envelope_and_short_message(void **state)
 }
 #endif
 
-/* ------------------------------------------------------------------ RHI-MSG: who moves a long message */
+/* ------------------------------------------------------------ RHI-MSG: who moves a long message */
 
 #define LONG 100000u
 
@@ -742,8 +764,8 @@ rhi_msg__send_pending_is_pulled_engine(void **state)
 	exchange("engine", false);
 }
 
-/* A context is opened again under its number, and offers to one that has a flow to its former life: who answers the
- * offer does so by that flow, whose reset is no answer. */
+/* A context is opened again under its number, and offers to one that has a flow to its former life:
+ * who answers the offer does so by that flow, whose reset is no answer. */
 static void
 reopened(const char *matching, bool receive_first, unsigned which, bool late_port)
 {
@@ -761,7 +783,8 @@ reopened(const char *matching, bool receive_first, unsigned which, bool late_por
 		struct pmx_matched hello = {.peer = {0, 0}, .tag = 6, .data = "hello", .len = 6};
 
 		assert_int_equal(pmx_isend(ctx[1][0], &hello, NULL), 0);
-		UNTIL(pmx_iprobe(ctx[0][0], &(struct pmx_matched){.peer = PMX_ANY_SOURCE, .tag = 6}, NULL) == 1);
+		UNTIL(pmx_iprobe(ctx[0][0], &(struct pmx_matched){.peer = PMX_ANY_SOURCE, .tag = 6},
+			      NULL) == 1);
 	}
 	keep_and_lose = late_port ? UINT32_MAX : 0;
 	fill(from_bytes, LONG, 99);
@@ -835,7 +858,7 @@ rhi_msg__what_answers_a_new_life_the_port_still_has(void **state)
 	reopened("client", false, 0, true);
 }
 
-/* ------------------------------------------------------------------ remote memory: waiting, order */
+/* ---------------------------------------------------------------- remote memory: waiting, order */
 
 static uint8_t *local[2], *remote; /* of context 0 of node 0, and where it pushes to */
 static struct pmx_remote region;
@@ -851,18 +874,28 @@ open_regions(struct pmx_context *owner)
 	}
 	assert_int_equal(pmx_alloc(owner, REGION, &p), 0);
 	remote = p;
-	assert_int_equal(pmx_register(owner, remote, REGION, PMX_REMOTE_READ | PMX_REMOTE_WRITE, &region), 0);
+	assert_int_equal(
+		pmx_register(owner, remote, REGION, PMX_REMOTE_READ | PMX_REMOTE_WRITE, &region),
+		0);
 }
 
 /* To or from the first `len` bytes of the region. */
 static struct pmx_transfer
 transfer(uint8_t *from, uint64_t len, const struct pmx_part *part, uint32_t flags)
 {
-	return (struct pmx_transfer){.peer = region.owner, .key = region.key, .remote = region.addr, .local = from, .len = len,
-		.part = part, .flags = flags};
+	return (struct pmx_transfer){
+		.peer = region.owner,
+		.key = region.key,
+		.remote = region.addr,
+		.local = from,
+		.len = len,
+		.part = part,
+		.flags = flags,
+	};
 }
 
-/* Within one node, which nobody polls but the wait: what is pending when it begins is done by it alone. */
+/* Within one node, which nobody polls but the wait: what is pending when it begins is done by it
+ * alone. */
 static void
 rhi_sync__waits_for_all_own_transfers(void **state)
 {
@@ -926,14 +959,17 @@ send_wait__waits_for_all_that_was_sent(void **state)
 	(void)state;
 	start("client", "");
 	for (unsigned i = 0; i < 5; i++)
-		assert_int_equal(pmx_send_copy(ctx[1][1], (struct pmx_addr){1, 0}, bytes, sizeof(bytes), NULL), 0);
+		assert_int_equal(pmx_send_copy(ctx[1][1], (struct pmx_addr){1, 0}, bytes,
+					 sizeof(bytes), NULL),
+			0);
 	assert_int_equal(pmx_sends_pending(ctx[1][1]), 5);
 	assert_int_equal(pmx_send_wait(ctx[1][1], 10 * 1000 * 1000), 0);
 	assert_int_equal(pmx_sends_pending(ctx[1][1]), 0);
 	for (unsigned i = 0; i < 5; i++)
 		assert_int_equal(pmx_receive(ctx[1][0], &msg), 1);
 	/* node 1 stands still now */
-	assert_int_equal(pmx_send_copy(ctx[0][0], (struct pmx_addr){1, 0}, bytes, sizeof(bytes), NULL), 0);
+	assert_int_equal(
+		pmx_send_copy(ctx[0][0], (struct pmx_addr){1, 0}, bytes, sizeof(bytes), NULL), 0);
 	int64_t begin = now_us();
 
 	assert_int_equal(pmx_send_wait(ctx[0][0], 20000), -ETIMEDOUT);
@@ -941,9 +977,11 @@ send_wait__waits_for_all_that_was_sent(void **state)
 }
 
 /* All of it, but packed by the library as parts are. */
-static const struct pmx_part all_of_it = {.kind = PMX_PART_STRIDE, .dims = 1, .block = REGION, .interval = {REGION}, .count = {1}};
+static const struct pmx_part all_of_it = {
+	.kind = PMX_PART_STRIDE, .dims = 1, .block = REGION, .interval = {REGION}, .count = {1}};
 
-/* A push in parts is the library's, what was submitted before is the engine's, which sends it as windows allow. */
+/* A push in parts is the library's, what was submitted before is the engine's, which sends it as
+ * windows allow. */
 static void
 ordered__a_push_in_parts_waits_for_a_long_push(void **state)
 {
@@ -952,8 +990,13 @@ ordered__a_push_in_parts_waits_for_a_long_push(void **state)
 	open_regions(ctx[1][0]);
 	memset(local[0], 0x11, REGION);
 	memset(local[1], 0x22, REGION);
-	const struct pmx_part end = {.kind = PMX_PART_BITMAP, .unit = 4096, .bits = (uint64_t[]){0, 0, 0, 1ull << 63}};
-	const struct pmx_transfer first = transfer(local[0], REGION, NULL, 0), second = transfer(local[1], REGION, &end, PMX_ORDERED);
+	const struct pmx_part end = {
+		.kind = PMX_PART_BITMAP,
+		.unit = 4096,
+		.bits = (uint64_t[]){0, 0, 0, 1ull << 63},
+	};
+	const struct pmx_transfer first = transfer(local[0], REGION, NULL, 0),
+				  second = transfer(local[1], REGION, &end, PMX_ORDERED);
 
 	assert_int_equal(pmx_push(ctx[0][0], &first, NULL), 0);
 	assert_int_equal(pmx_push(ctx[0][0], &second, NULL), 0);
@@ -973,7 +1016,8 @@ ordered__a_long_push_waits_for_one_that_is_held(void **state)
 	open_regions(ctx[1][0]);
 	memset(local[0], 0x11, REGION);
 	memset(local[1], 0x22, REGION);
-	const struct pmx_transfer first = transfer(local[0], REGION, NULL, 0), second = transfer(local[1], REGION, &all_of_it, PMX_ORDERED),
+	const struct pmx_transfer first = transfer(local[0], REGION, NULL, 0),
+				  second = transfer(local[1], REGION, &all_of_it, PMX_ORDERED),
 				  third = transfer(local[0], REGION, NULL, PMX_ORDERED);
 
 	assert_int_equal(pmx_push(ctx[0][0], &first, NULL), 0);
@@ -994,7 +1038,8 @@ ordered__a_long_push_waits_for_a_pull(void **state)
 	memset(remote, 0x33, REGION);
 	memset(local[0], 0, REGION);
 	memset(local[1], 0x44, REGION);
-	const struct pmx_transfer pull = transfer(local[0], REGION, NULL, 0), push = transfer(local[1], REGION, NULL, PMX_ORDERED);
+	const struct pmx_transfer pull = transfer(local[0], REGION, NULL, 0),
+				  push = transfer(local[1], REGION, NULL, PMX_ORDERED);
 
 	assert_int_equal(pmx_pull(ctx[0][0], &pull, NULL), 0);
 	assert_int_equal(pmx_push(ctx[0][0], &push, NULL), 0);
@@ -1005,7 +1050,7 @@ ordered__a_long_push_waits_for_a_pull(void **state)
 	}
 }
 
-/* ------------------------------------------------------------------ remote memory: what is left, what is refused */
+/* ------------------------------------------------- remote memory: what is left, what is refused */
 
 static void
 pull__what_the_port_still_has_is_sent_again_as_a_copy(void **state)
@@ -1042,7 +1087,9 @@ send__what_the_port_still_has_is_sent_again_as_a_copy(void **state)
 	keep_and_lose = 5;
 	for (unsigned i = 0; i < 500; i++) {
 		fill(bytes, sizeof(bytes), i);
-		assert_int_equal(pmx_send_copy(ctx[0][0], (struct pmx_addr){1, 0}, bytes, sizeof(bytes), NULL), 0);
+		assert_int_equal(pmx_send_copy(ctx[0][0], (struct pmx_addr){1, 0}, bytes,
+					 sizeof(bytes), NULL),
+			0);
 		take(&msg);
 		assert_int_equal(msg.len, sizeof(bytes));
 		assert_memory_equal(pmx_message_data(&msg), bytes, sizeof(bytes));
@@ -1058,7 +1105,9 @@ pull__a_peer_that_fails_leaves_no_question(void **state)
 	const struct rma_lane *x;
 
 	(void)state;
-	start("client", "transfer_frames = 16\n[proto]\nrto_min_us = 200\nrto_max_us = 1000\nretries = 3");
+	start("client",
+		"transfer_frames = 16\n[proto]\nrto_min_us = 200\nrto_max_us = 1000\n"
+		"retries = 3");
 	open_regions(ctx[1][0]);
 	x = rma_lane(&nodes[1]->embedded->engines[0]);
 	const struct pmx_transfer t = transfer(local[0], REGION, NULL, 0);
@@ -1069,7 +1118,8 @@ pull__a_peer_that_fails_leaves_no_question(void **state)
 	for (int64_t end = now_us() + 20 * 1000 * 1000; x->requests.head != NULL && now_us() < end;)
 		pmx_node_poll(nodes[1]); /* node 0 stands still */
 	assert_null(x->requests.head);
-	assert_true(sent_ops[1][WIRE_PULLED] < REGION / 1500 / 2); /* and not all that was asked for is sent to nobody */
+	/* and not all that was asked for is sent to nobody */
+	assert_true(sent_ops[1][WIRE_PULLED] < REGION / 1500 / 2);
 	UNTIL(pmx_sync_wait(ctx[0][0], 0) == 0);
 	UNTIL(x->frames_free == x->frames_max);
 }
@@ -1080,12 +1130,14 @@ check_requests(void)
 {
 	uint32_t free = 0;
 
-	for (const struct request *r = rma_context(&nodes[1]->embedded->channels[0])->free_requests; r != NULL; r = r->next)
+	for (const struct request *r = rma_context(&nodes[1]->embedded->channels[0])->free_requests;
+		r != NULL; r = r->next)
 		assert_true(++free <= nodes[1]->embedded->config.requests);
 	assert_int_equal(free, nodes[1]->embedded->config.requests);
 }
 
-/* The ring of events is full: what waits for room is not overtaken by what comes just when there is some. */
+/* The ring of events is full: what waits for room is not overtaken by what comes just when there is
+ * some. */
 static void
 rhi_sig__notifications_keep_their_order(void **state)
 {
@@ -1101,7 +1153,8 @@ rhi_sig__notifications_keep_their_order(void **state)
 			t.immediate = i;
 			assert_int_equal(pmx_push(ctx[0][0], &t, NULL), 0);
 			if (i < 4)
-				UNTIL(rma_context(&nodes[1]->embedded->channels[0])->events_waiting == i);
+				UNTIL(rma_context(&nodes[1]->embedded->channels[0])
+						->events_waiting == i);
 		}
 		pmx_node_poll(nodes[0]); /* the last one is on its way */
 		assert_int_equal(pmx_event(ctx[1][0], &event), 1);
@@ -1137,7 +1190,7 @@ rhi_sig__a_notification_that_waited_ends_well_after_a_refusal(void **state)
 		if (i < 2)
 			UNTIL(pmx_transfer_done(ctx[0][0], id[i]) != 0);
 	}
-	UNTIL(nodes[1]->embedded->channels[0].remote->events_waiting == 1);
+	UNTIL(rma_context(&nodes[1]->embedded->channels[0])->events_waiting == 1);
 	for (unsigned i = 0; i < 2; i++)
 		UNTIL(pmx_event(ctx[1][0], &event) == 1);
 	for (unsigned i = 0; i < 3; i++) {
@@ -1184,7 +1237,8 @@ transfers__to_a_node_that_is_not_there_end(void **state)
 
 		t.peer.node = 77;
 		t.status = &status;
-		assert_int_equal(i < 2 ? pmx_push(ctx[0][0], &t, &id) : pmx_pull(ctx[0][0], &t, &id), 0);
+		assert_int_equal(
+			i < 2 ? pmx_push(ctx[0][0], &t, &id) : pmx_pull(ctx[0][0], &t, &id), 0);
 		UNTIL(pmx_transfer_done(ctx[0][0], id) != 0);
 		assert_int_equal(pmx_transfer_done(ctx[0][0], id), -EHOSTUNREACH);
 		assert_int_equal(status, -EHOSTUNREACH);
@@ -1201,13 +1255,16 @@ register__one_context_never_takes_all_places(void **state)
 
 	(void)state;
 	start("client", "regions = 16\npin_watch = off");
-	while (n < 16 && (e = pmx_register(ctx[0][0], bytes, sizeof(bytes), PMX_REMOTE_READ, &r)) == 0)
+	while (n < 16 &&
+		(e = pmx_register(ctx[0][0], bytes, sizeof(bytes), PMX_REMOTE_READ, &r)) == 0)
 		n++;
 	assert_int_equal(e, -ENOSPC);
 	assert_int_equal(n, 8);
 	for (n = 0; n < 8; n++)
-		assert_int_equal(pmx_register(ctx[0][1], bytes, sizeof(bytes), PMX_REMOTE_READ, &r), 0);
-	assert_int_equal(pmx_register(ctx[0][1], bytes, sizeof(bytes), PMX_REMOTE_READ, &r), -ENOSPC);
+		assert_int_equal(pmx_register(ctx[0][1], bytes, sizeof(bytes), PMX_REMOTE_READ, &r),
+			0);
+	assert_int_equal(pmx_register(ctx[0][1], bytes, sizeof(bytes), PMX_REMOTE_READ, &r),
+		-ENOSPC);
 }
 
 /* Frames that were held for one that was lost go back when their context closes. */
@@ -1222,7 +1279,8 @@ close__held_frames_go_back(void **state)
 		const struct pmx_context_params p = {.context = 0};
 
 		for (unsigned i = 0; i < 64; i++) {
-			if (pmx_send_copy(ctx[0][0], (struct pmx_addr){1, 0}, bytes, sizeof(bytes), NULL) != 0)
+			if (pmx_send_copy(ctx[0][0], (struct pmx_addr){1, 0}, bytes, sizeof(bytes),
+				    NULL) != 0)
 				break;
 		}
 		keep_and_lose = 3;
@@ -1235,7 +1293,8 @@ close__held_frames_go_back(void **state)
 	}
 }
 
-/* Its process is gone: what it sent to one of its node that is full ends with it, and its number is free. */
+/* Its process is gone: what it sent to one of its node that is full ends with it, and its number is
+ * free. */
 static void
 abort__what_waits_for_room_ends(void **state)
 {
@@ -1260,8 +1319,8 @@ abort__what_waits_for_room_ends(void **state)
 	assert_int_equal(pmx_context_open(&ctx[1][1], nodes[1], &p), 0);
 }
 
-/* Who sleeps in poll() is woken when the primary ends, and need not wait for the end of its process. In a process of its own, for no
- * lane may run any more. */
+/* Who sleeps in poll() is woken when the primary ends, and need not wait for the end of its
+ * process. In a process of its own, for no lane may run any more. */
 static void
 end__wakes_who_sleeps(void **state)
 {
@@ -1285,16 +1344,18 @@ end__wakes_who_sleeps(void **state)
 	assert_int_equal(status, 0);
 }
 
-/* ------------------------------------------------------------------ PIN-5: what is configured holds */
+/* -------------------------------------------------------------- PIN-5: what is configured holds */
 
 #define PIECE 131072u /* bytes of a push */
 
-/* Pushes from each of four pieces of heap memory, twice over; what the cache says after that. In a process of its own: there is
- * one cache in each, as its first user has configured it. */
+/* Pushes from each of four pieces of heap memory, twice over; what the cache says after that. In a
+ * process of its own: there is one cache in each, as its first user has configured it. */
 static struct pin_cache_stat
 pinned_by(const char *limits)
 {
-	struct pin_cache_stat *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), result;
+	struct pin_cache_stat *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE,
+				      MAP_SHARED | MAP_ANONYMOUS, -1, 0),
+			      result;
 	int status = -1;
 	pid_t child = fork();
 
@@ -1306,7 +1367,8 @@ pinned_by(const char *limits)
 		open_regions(ctx[1][0]);
 		fill(heap, 8 * PIECE, 1);
 		for (unsigned i = 0; i < 8; i++) {
-			const struct pmx_transfer t = transfer(heap + i / 2 * 2 * PIECE, PIECE, NULL, 0);
+			const struct pmx_transfer t = transfer(heap + i / 2 * 2 * PIECE, PIECE,
+				NULL, 0);
 
 			assert_int_equal(pmx_push(ctx[0][0], &t, NULL), 0);
 			UNTIL(pmx_sync_wait(ctx[0][0], 0) == 0);
@@ -1368,7 +1430,8 @@ pin_5__switched_off_nothing_stays(void **state)
 int
 main(void)
 {
-	char *eal[] = {"test_embedded", "--no-huge", "-m", "512", "--no-pci", "--no-telemetry", "--no-shconf", "--log-level=*:error", NULL};
+	char *eal[] = {"test_embedded", "--no-huge", "-m", "512", "--no-pci", "--no-telemetry",
+		"--no-shconf", "--log-level=*:error", NULL};
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(lhs_1__a_short_message_is_whole_in_its_entry, stop),
 		cmocka_unit_test_teardown(lhs_1__a_short_matched_message_takes_no_buffer, stop),
@@ -1380,9 +1443,12 @@ main(void)
 		cmocka_unit_test_teardown(client__memory_of_no_such_number_is_not_forgotten, stop),
 		cmocka_unit_test_teardown(client__a_bad_submission_takes_no_good_one_with_it, stop),
 		cmocka_unit_test_teardown(client__a_probe_by_a_posted_receive_is_answered, stop),
-		cmocka_unit_test_teardown(client__answers_that_nobody_takes_are_not_written_over, stop),
-		cmocka_unit_test_teardown(client__memory_that_it_did_not_give_is_not_registered, stop),
-		cmocka_unit_test_teardown(checksum__frames_without_one_are_dropped_and_counted, stop),
+		cmocka_unit_test_teardown(client__answers_that_nobody_takes_are_not_written_over,
+			stop),
+		cmocka_unit_test_teardown(client__memory_that_it_did_not_give_is_not_registered,
+			stop),
+		cmocka_unit_test_teardown(checksum__frames_without_one_are_dropped_and_counted,
+			stop),
 #ifdef __x86_64__
 		cmocka_unit_test_teardown(lhs_5__one_line_holds_envelope_and_short_message, stop),
 #endif
@@ -1392,24 +1458,31 @@ main(void)
 		cmocka_unit_test_teardown(rhi_msg__send_pending_is_pulled_engine, stop),
 		cmocka_unit_test_teardown(rhi_msg__a_new_life_that_offers_is_answered_client, stop),
 		cmocka_unit_test_teardown(rhi_msg__a_new_life_that_offers_is_answered_engine, stop),
-		cmocka_unit_test_teardown(rhi_msg__a_new_life_has_a_place_for_what_is_offered, stop),
+		cmocka_unit_test_teardown(rhi_msg__a_new_life_has_a_place_for_what_is_offered,
+			stop),
 		cmocka_unit_test_teardown(rhi_msg__a_new_life_is_pushed_what_it_accepts, stop),
 		cmocka_unit_test_teardown(rhi_msg__a_new_life_pulls_what_it_is_offered, stop),
-		cmocka_unit_test_teardown(rhi_msg__what_a_new_life_is_pushed_the_port_still_has, stop),
+		cmocka_unit_test_teardown(rhi_msg__what_a_new_life_is_pushed_the_port_still_has,
+			stop),
 		cmocka_unit_test_teardown(rhi_msg__what_a_new_life_pulls_the_port_still_has, stop),
-		cmocka_unit_test_teardown(rhi_msg__what_answers_a_new_life_the_port_still_has, stop),
+		cmocka_unit_test_teardown(rhi_msg__what_answers_a_new_life_the_port_still_has,
+			stop),
 		cmocka_unit_test_teardown(rhi_sync__waits_for_all_own_transfers, stop),
 		cmocka_unit_test_teardown(rhi_sync__ends_when_its_time_is_over, stop),
 		cmocka_unit_test_teardown(send_wait__waits_for_all_that_was_sent, stop),
 		cmocka_unit_test_teardown(ordered__a_push_in_parts_waits_for_a_long_push, stop),
 		cmocka_unit_test_teardown(ordered__a_long_push_waits_for_one_that_is_held, stop),
 		cmocka_unit_test_teardown(ordered__a_long_push_waits_for_a_pull, stop),
-		cmocka_unit_test_teardown(pull__what_the_port_still_has_is_sent_again_as_a_copy, stop),
-		cmocka_unit_test_teardown(send__what_the_port_still_has_is_sent_again_as_a_copy, stop),
+		cmocka_unit_test_teardown(pull__what_the_port_still_has_is_sent_again_as_a_copy,
+			stop),
+		cmocka_unit_test_teardown(send__what_the_port_still_has_is_sent_again_as_a_copy,
+			stop),
 		cmocka_unit_test_teardown(pull__a_peer_that_fails_leaves_no_question, stop),
 		cmocka_unit_test_teardown(rhi_sig__notifications_keep_their_order, stop),
-		cmocka_unit_test_teardown(rhi_sig__a_notification_that_waited_ends_well_after_a_refusal, stop),
-		cmocka_unit_test_teardown(rhi_sig__notifications_that_wait_end_with_their_context, stop),
+		cmocka_unit_test_teardown(
+			rhi_sig__a_notification_that_waited_ends_well_after_a_refusal, stop),
+		cmocka_unit_test_teardown(rhi_sig__notifications_that_wait_end_with_their_context,
+			stop),
 		cmocka_unit_test_teardown(transfers__to_a_node_that_is_not_there_end, stop),
 		cmocka_unit_test_teardown(register__one_context_never_takes_all_places, stop),
 		cmocka_unit_test_teardown(close__held_frames_go_back, stop),

@@ -149,12 +149,12 @@ static void
 lhs_config_ok__refuses(void **state)
 {
 	static const struct lhs_config bad[] = {
-		{8, 32, 0, 4}, {8, 96, 0, 4}, {8, 256, 0, 4},     /* entry_bytes */
+		{8, 32, 0, 4}, {8, 96, 0, 4}, {8, 256, 0, 4},          /* entry_bytes */
 		{0, 64, 40, 4}, {6, 64, 40, 4}, {1u << 21, 64, 40, 4}, /* entries */
-		{8, 64, 41, 4}, {8, 128, 105, 4},                 /* split */
-		{8, 64, 0, 0}, {8, 64, 0, 8}, {8, 64, 0, 20},     /* in the envelope */
-		{8, 64, 0, 26}, {8, 64, 0, 62}, {8, 64, 0, 64},   /* not aligned, beyond */
-		{8, 64, 8, 28}, {8, 64, 37, 60},                  /* front over size */
+		{8, 64, 41, 4}, {8, 128, 105, 4},                      /* split */
+		{8, 64, 0, 0}, {8, 64, 0, 8}, {8, 64, 0, 20},          /* in the envelope */
+		{8, 64, 0, 26}, {8, 64, 0, 62}, {8, 64, 0, 64},        /* not aligned, beyond */
+		{8, 64, 8, 28}, {8, 64, 37, 60},                       /* front over size */
 	};
 
 	(void)state;
@@ -232,7 +232,7 @@ lhs_5__envelope_and_front_are_in_one_line(void **state)
 
 /* ------------------------------------------------------------------ two threads */
 
-#define LITMUS_N 3000000u
+#define LITMUS_N       3000000u
 #define LITMUS_ENTRIES 1024
 
 static _Atomic uint32_t taken;
@@ -248,7 +248,8 @@ write_many(void *arg)
 			sched_yield();
 		for (unsigned k = 0; k < 10; k++)
 			bytes[k] = i * 10 + k;
-		lhs_write(&writer, (uint16_t)i, (uint16_t)(i >> 16), i, i, (int64_t)i * 64, bytes, 40);
+		lhs_write(&writer, (uint16_t)i, (uint16_t)(i >> 16), i, i, (int64_t)i * 64, bytes,
+			40);
 	}
 	return NULL;
 }
@@ -273,8 +274,9 @@ litmus__reader_never_sees_half_an_entry(void **state)
 			continue;
 		}
 		memcpy(bytes, e->front, sizeof(bytes));
-		wrong += lhs_len(&reader, e) != i || e->bulk != i || e->bulk_off != (int64_t)i * 64 ||
-			e->src_node != (uint16_t)i || e->src_ctx != (uint16_t)(i >> 16);
+		wrong += lhs_len(&reader, e) != i || e->bulk != i ||
+			e->bulk_off != (int64_t)i * 64 || e->src_node != (uint16_t)i ||
+			e->src_ctx != (uint16_t)(i >> 16);
 		for (unsigned k = 0; k < 10; k++)
 			wrong += bytes[k] != i * 10 + k;
 		reader.pos++;

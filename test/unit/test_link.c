@@ -221,7 +221,10 @@ open_udp(uint32_t queues_b)
 static void
 need_ip6(void)
 {
-	const struct sockaddr_in6 addr = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	const struct sockaddr_in6 addr = {
+		.sin6_family = AF_INET6,
+		.sin6_addr = IN6ADDR_LOOPBACK_INIT,
+	};
 	int fd = socket(AF_INET6, SOCK_DGRAM, 0);
 	bool has = fd >= 0 && bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) == 0;
 
@@ -701,7 +704,8 @@ udp_add_peer__no_address_is_invalid(void **state)
 static void
 udp_add_peer__of_the_other_family_is_refused(void **state)
 {
-	const struct link_addr ip6 = {.v6 = true, .ip6 = {[15] = 1}, .port = 5}, none = {.v6 = true, .port = 5};
+	const struct link_addr ip6 = {.v6 = true, .ip6 = {[15] = 1}, .port = 5},
+			       none = {.v6 = true, .port = 5};
 	const struct link_addr ip4 = {.ip = IP, .port = 5};
 
 	(void)state;
@@ -720,8 +724,8 @@ udp_add_peer__of_the_other_family_is_refused(void **state)
 static void
 link_addr_parse__reads_what_link_addr_text_writes(void **state)
 {
-	static const char *const texts[] = {"10.0.0.1:1", "255.255.255.255:65535", "0.0.0.0:0", "[::]:0",
-		"[2001:db8::2]:18515", "[fe80::1%lo]:18515",
+	static const char *const texts[] = {"10.0.0.1:1", "255.255.255.255:65535", "0.0.0.0:0",
+		"[::]:0", "[2001:db8::2]:18515", "[fe80::1%lo]:18515",
 		"[fe80:1111:2222:3333:4444:5555:6666:7777%4000000]:65535"};
 	char text[LINK_ADDR_MAX];
 
@@ -731,7 +735,8 @@ link_addr_parse__reads_what_link_addr_text_writes(void **state)
 
 		assert_int_equal(link_addr_parse(texts[i], &addr), 1);
 		link_addr_text(&addr, text);
-		if (strchr(texts[i], '%') == NULL || strstr(texts[i], "%lo") != NULL || addr.zone == 4000000)
+		if (strchr(texts[i], '%') == NULL || strstr(texts[i], "%lo") != NULL ||
+			addr.zone == 4000000)
 			assert_string_equal(text, texts[i]);
 	}
 	struct link_addr addr = {.port = 7};
@@ -750,11 +755,19 @@ link_addr_parse__reads_what_link_addr_text_writes(void **state)
 static void
 link_addr_parse__what_is_none_changes_nothing(void **state)
 {
-	static const char *const bad[] = {"", "[", "]", "[]", "[]:5", ":5", "1.2.3", "1.2.3.4:", "1.2.3.4:x",
-		"1.2.3.4:65536", "1.2.3.4:01", "[1.2.3.4]", "[::1]5", "[::1]:", "::1%", "::1%lo", "::g", "::ffff:1.2.3.4",
-		"2001:db8::2:18515x", "[2001:db8::2]:18515x", "02:00:00:00:00:01", "fe80::1%nosuchif", "fe80::1%0",
-		"fe80::1%", "0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000"};
-	const struct link_addr before = {.mac = {{1, 2, 3, 4, 5, 6}}, .ip = 7, .port = 8, .zone = 9, .ip6 = {10}};
+	static const char *const bad[] = {"", "[", "]", "[]", "[]:5", ":5", "1.2.3",
+		"1.2.3.4:", "1.2.3.4:x", "1.2.3.4:65536", "1.2.3.4:01", "[1.2.3.4]", "[::1]5",
+		"[::1]:", "::1%", "::1%lo", "::g", "::ffff:1.2.3.4", "2001:db8::2:18515x",
+		"[2001:db8::2]:18515x", "02:00:00:00:00:01", "fe80::1%nosuchif", "fe80::1%0",
+		"fe80::1%",
+		"0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000"};
+	const struct link_addr before = {
+		.mac = {{1, 2, 3, 4, 5, 6}},
+		.ip = 7,
+		.port = 8,
+		.zone = 9,
+		.ip6 = {10},
+	};
 
 	(void)state;
 	for (size_t i = 0; i < RTE_DIM(bad); i++) {

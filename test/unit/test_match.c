@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * lib/match against a reference model: two lists that are searched from the front. Every width of vector that
- * this CPU has.
+ * lib/match against a reference model: two lists that are searched from the front. Every width of
+ * vector that this CPU has.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,7 +61,8 @@ scan__as_the_portable_one(void **state)
 		}
 		uint16_t want = (uint16_t)below(kinds);
 
-		assert_int_equal(scan->equal(prints, from, end, want), plain->equal(prints, from, end, want));
+		assert_int_equal(scan->equal(prints, from, end, want),
+			plain->equal(prints, from, end, want));
 		assert_int_equal(scan->masked(prints, tags, from, end, want, tags[0], care),
 			plain->masked(prints, tags, from, end, want, tags[0], care));
 	}
@@ -110,7 +111,8 @@ some_key(uint32_t kinds)
 static struct match_want
 some_want(uint32_t kinds)
 {
-	static const uint64_t ignores[] = {0, 0, 0, MATCH_ANY_TAG, MATCH_ANY_TAG, 1, 0xFFFFFFFF, 0xFull << 40, ~1ull};
+	static const uint64_t ignores[] = {0, 0, 0, MATCH_ANY_TAG, MATCH_ANY_TAG, 1, 0xFFFFFFFF,
+		0xFull << 40, ~1ull};
 	const struct match_key k = some_key(kinds);
 
 	return (struct match_want){
@@ -220,7 +222,8 @@ unexpected__as_the_model(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 120 / FEWER; i++) {
 		random_state = i;
-		history(widths[i % WIDTHS], 1 + below(i % 2 ? 40 : 4000), 20000, 1 + below(i % 3 ? 8 : 3000));
+		history(widths[i % WIDTHS], 1 + below(i % 2 ? 40 : 4000), 20000,
+			1 + below(i % 3 ? 8 : 3000));
 	}
 }
 
@@ -236,11 +239,14 @@ unexpected__first_of_equals(void **state)
 		assert_true(add(&u, key, i));
 	assert_false(add(&u, key, 0));
 	for (uint32_t i = 0; i < 100; i++) {
-		const struct match_want want = {7, i % 2 ? MATCH_ANY_SOURCE : 3, i % 3 ? 5 : 99, i % 3 ? 0 : MATCH_ANY_TAG};
+		const struct match_want want = {7, i % 2 ? MATCH_ANY_SOURCE : 3, i % 3 ? 5 : 99,
+			i % 3 ? 0 : MATCH_ANY_TAG};
 
 		assert_int_equal(match_unexpected_take(&u, match_unexpected_find(&u, &want)), i);
 	}
-	assert_int_equal(match_unexpected_find(&u, &(struct match_want){7, MATCH_ANY_SOURCE, 0, MATCH_ANY_TAG}), MATCH_NONE);
+	assert_int_equal(match_unexpected_find(&u,
+				 &(struct match_want){7, MATCH_ANY_SOURCE, 0, MATCH_ANY_TAG}),
+		MATCH_NONE);
 	match_unexpected_free(&u);
 }
 
@@ -252,12 +258,15 @@ unexpected__other_communicators_do_not_match(void **state)
 	(void)state;
 	assert_int_equal(match_unexpected_init(&u, 10, 512), 0);
 	assert_true(add(&u, (struct match_key){1, 2, 3}, 0));
-	assert_int_equal(match_unexpected_find(&u, &(struct match_want){2, MATCH_ANY_SOURCE, 3, MATCH_ANY_TAG}), MATCH_NONE);
+	assert_int_equal(match_unexpected_find(&u,
+				 &(struct match_want){2, MATCH_ANY_SOURCE, 3, MATCH_ANY_TAG}),
+		MATCH_NONE);
 	assert_int_equal(match_unexpected_find(&u, &(struct match_want){2, 2, 3, 0}), MATCH_NONE);
 	match_unexpected_free(&u);
 }
 
-/* LHS-9; must-show 7 of matching: at most 64 bytes a message beyond its entry, at any number of them. */
+/* LHS-9; must-show 7 of matching: at most 64 bytes a message beyond its entry, at any number of
+ * them. */
 static void
 unexpected__bytes_a_message(void **state)
 {
@@ -268,7 +277,8 @@ unexpected__bytes_a_message(void **state)
 	for (uint32_t i = 0; i < 300000; i++) {
 		assert_true(add(&u, (struct match_key){1, i, i}, i));
 		const size_t place = 30;
-		size_t touched = u.end * place + ((size_t)u.table.mask + 1) * sizeof(struct match_group);
+		size_t touched = u.end * place +
+			((size_t)u.table.mask + 1) * sizeof(struct match_group);
 
 		if (i > 1024)
 			assert_true(touched <= 64ull * (i + 1));
@@ -287,7 +297,8 @@ unexpected__moves_are_paid_for(void **state)
 	assert_int_equal(match_unexpected_init(&u, 10000, 512), 0);
 	for (uint32_t i = 0; i < 10000; i++, added++)
 		assert_true(add(&u, (struct match_key){1, i, i}, i));
-	for (uint32_t i = 0; i < 1000000 / FEWER; i++, added++) { /* full, and always a hole in the middle */
+	/* full, and always a hole in the middle */
+	for (uint32_t i = 0; i < 1000000 / FEWER; i++, added++) {
 		uint32_t place = match_unexpected_next(&u, u.first + 5000);
 
 		match_unexpected_take(&u, place);
@@ -348,7 +359,8 @@ heads_history(uint64_t seed, uint32_t max, uint32_t ops)
 		}
 		/* now and then one from anywhere, which leaves a hole; or the oldest */
 		for (uint32_t k = below(2 * 40); k > 0 && u.live > 0; k--) {
-			uint32_t place = match_unexpected_next(&u, below(4) ? u.first : u.first + below(u.end - u.first));
+			uint32_t place = match_unexpected_next(&u,
+				below(4) ? u.first : u.first + below(u.end - u.first));
 
 			if (place == MATCH_NONE)
 				continue;

@@ -36,7 +36,8 @@ assert_runs(const struct part *p, const uint8_t *marked)
 	while (part_next(&it, &run)) {
 		assert_true(run.len > 0 && run.offset + run.len <= p->bytes);
 		/* touching runs: only where a stride's outer dimension continues its inner one */
-		assert_true(first || run.offset > at || (p->kind == PART_STRIDE && run.offset == at));
+		assert_true(
+			first || run.offset > at || (p->kind == PART_STRIDE && run.offset == at));
 		for (; at < run.offset; at++)
 			assert_false(marked[at]);
 		for (; at < run.offset + run.len; at++)
@@ -73,7 +74,10 @@ part_stride__random_cases(void **state)
 
 	(void)state;
 	for (int round = 0; round < 100000; round++) {
-		struct part p = {.kind = PART_STRIDE, .stride = {.dims = 1 + below(3), .block = 1 + below(20)}};
+		struct part p = {
+			.kind = PART_STRIDE,
+			.stride = {.dims = 1 + below(3), .block = 1 + below(20)},
+		};
 		uint64_t extent = p.stride.block;
 
 		for (uint32_t d = 0; d < p.stride.dims; d++) {
@@ -86,9 +90,12 @@ part_stride__random_cases(void **state)
 		memset(marked, 0, p.bytes);
 		for (uint64_t i = 0; i < p.stride.count[0]; i++) {
 			for (uint64_t k = 0; k < (p.stride.dims > 1 ? p.stride.count[1] : 1); k++) {
-				for (uint64_t l = 0; l < (p.stride.dims > 2 ? p.stride.count[2] : 1); l++)
-					memset(marked + i * p.stride.interval[0] + k * p.stride.interval[1] +
-						l * p.stride.interval[2], 1, p.stride.block);
+				for (uint64_t l = 0;
+					l < (p.stride.dims > 2 ? p.stride.count[2] : 1); l++)
+					memset(marked + i * p.stride.interval[0] +
+							k * p.stride.interval[1] +
+							l * p.stride.interval[2],
+						1, p.stride.block);
 			}
 		}
 		assert_runs(&p, marked);
@@ -103,17 +110,27 @@ part_bitmap__random_cases(void **state)
 
 	(void)state;
 	for (int round = 0; round < 100000; round++) {
-		struct part p = {.kind = PART_BITMAP, .bytes = 1 + below(below(10) ? 600 : 20000),
-			.bitmap = {.unit = PART_UNIT_MIN << below(below(10) ? 4 : 11), .bits = bits}};
-		uint32_t units = (uint32_t)((p.bytes + p.bitmap.unit - 1) / p.bitmap.unit), dense = below(101);
+		struct part p = {
+			.kind = PART_BITMAP,
+			.bytes = 1 + below(below(10) ? 600 : 20000),
+			.bitmap =
+				{
+					.unit = PART_UNIT_MIN << below(below(10) ? 4 : 11),
+					.bits = bits,
+				},
+		};
+		uint32_t units = (uint32_t)((p.bytes + p.bitmap.unit - 1) / p.bitmap.unit),
+			 dense = below(101);
 
-		memset(bits, 0xFF, (units / 64 + 1) * sizeof(*bits)); /* also beyond the last unit */
+		/* also beyond the last unit */
+		memset(bits, 0xFF, (units / 64 + 1) * sizeof(*bits));
 		for (uint32_t i = 0; i < units; i++) {
 			bool set = below(100) < dense;
 
 			if (!set)
 				bits[i / 64] &= ~(1ull << i % 64);
-			for (uint64_t b = (uint64_t)i * p.bitmap.unit; b < (i + 1ull) * p.bitmap.unit && b < p.bytes; b++)
+			for (uint64_t b = (uint64_t)i * p.bitmap.unit;
+				b < (i + 1ull) * p.bitmap.unit && b < p.bytes; b++)
 				marked[b] = set;
 		}
 		assert_runs(&p, marked);
@@ -127,8 +144,11 @@ part_diff__random_cases(void **state)
 
 	(void)state;
 	for (int round = 0; round < 100000; round++) {
-		struct part p = {.kind = PART_DIFF, .bytes = 1 + below(below(10) ? 300 : sizeof(now)),
-			.diff = {now, twin}};
+		struct part p = {
+			.kind = PART_DIFF,
+			.bytes = 1 + below(below(10) ? 300 : sizeof(now)),
+			.diff = {now, twin},
+		};
 		uint32_t changes = below(below(2) ? 4 : 60);
 
 		for (uint64_t i = 0; i < p.bytes; i++)
@@ -160,13 +180,18 @@ part_diff__two_writers(void **state)
 			memcpy(twin[w], home, BYTES);
 		}
 		for (uint32_t i = below(40); i > 0; i--) {
-			uint32_t at = below(BYTES), w = (at / 3) & 1; /* interleaved, never the same byte */
+			/* interleaved, never the same byte */
+			uint32_t at = below(BYTES), w = (at / 3) & 1;
 
 			copy[w][at] = model[at] = (uint8_t)below(256);
 		}
 		for (int turn = 0; turn < 2; turn++) {
 			int w = turn ^ (round & 1);
-			struct part p = {.kind = PART_DIFF, .bytes = BYTES, .diff = {copy[w], twin[w]}};
+			struct part p = {
+				.kind = PART_DIFF,
+				.bytes = BYTES,
+				.diff = {copy[w], twin[w]},
+			};
 			struct part_iterator it;
 			struct part_run run;
 
@@ -189,16 +214,20 @@ part_check__names_what_is_wrong(void **state)
 		{{.kind = PART_BASIC, .bytes = 0}, "2^40"},
 		{{.kind = PART_BASIC, .bytes = PART_BYTES_MAX + 1}, "2^40"},
 		{{.kind = 17, .bytes = 1}, "no such kind"},
-		{{.kind = PART_STRIDE, .bytes = 10, .stride = {.dims = 0, .block = 1}}, "dimensions"},
-		{{.kind = PART_STRIDE, .bytes = 10, .stride = {.dims = 4, .block = 1}}, "dimensions"},
+		{{.kind = PART_STRIDE, .bytes = 10, .stride = {.dims = 0, .block = 1}},
+			"dimensions"},
+		{{.kind = PART_STRIDE, .bytes = 10, .stride = {.dims = 4, .block = 1}},
+			"dimensions"},
 		{{.kind = PART_STRIDE, .bytes = 10, .stride = {1, 0, {4}, {2}}}, "no bytes"},
 		{{.kind = PART_STRIDE, .bytes = 10, .stride = {1, 4, {4}, {0}}}, "count is 0"},
 		{{.kind = PART_STRIDE, .bytes = 10, .stride = {1, 4, {3}, {2}}}, "shorter"},
 		{{.kind = PART_STRIDE, .bytes = 10, .stride = {1, 4, {8}, {2}}}, "beyond"},
 		{{.kind = PART_STRIDE, .bytes = 10, .stride = {1, 1, {1ull << 63}, {3}}}, "beyond"},
-		{{.kind = PART_STRIDE, .bytes = 10, .stride = {1, 1, {1ull << 20}, {UINT64_MAX}}}, "beyond"},
+		{{.kind = PART_STRIDE, .bytes = 10, .stride = {1, 1, {1ull << 20}, {UINT64_MAX}}},
+			"beyond"},
 		{{.kind = PART_STRIDE, .bytes = 100, .stride = {2, 4, {8, 10}, {3, 2}}}, "shorter"},
-		{{.kind = PART_STRIDE, .bytes = 10, .stride = {1, UINT64_MAX, {UINT64_MAX}, {1}}}, "beyond"},
+		{{.kind = PART_STRIDE, .bytes = 10, .stride = {1, UINT64_MAX, {UINT64_MAX}, {1}}},
+			"beyond"},
 		{{.kind = PART_BITMAP, .bytes = 10, .bitmap = {2, bits}}, "power of two"},
 		{{.kind = PART_BITMAP, .bytes = 10, .bitmap = {8192, bits}}, "power of two"},
 		{{.kind = PART_BITMAP, .bytes = 10, .bitmap = {12, bits}}, "power of two"},
@@ -211,7 +240,8 @@ part_check__names_what_is_wrong(void **state)
 		const char *said = part_check(&cases[i].part);
 
 		if (said == NULL || strstr(said, cases[i].says) == NULL)
-			fail_msg("case %u says '%s', not '%s'", i, said ? said : "nothing", cases[i].says);
+			fail_msg("case %u says '%s', not '%s'", i, said ? said : "nothing",
+				cases[i].says);
 	}
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The pin-down cache: its rules one by one, and random histories against a model that has a mark for
- * every page.
+ * The pin-down cache: its rules one by one, and random histories against a model that has a mark
+ * for every page.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -73,8 +73,13 @@ config(void)
 	pins = unpins = 0;
 	pages_left = PAGES;
 	pin_error = 0;
-	return (struct pin_cache_config){.page_bytes = PAGE, .bytes_max = 64 * PAGE, .merge_bytes = 64 * PAGE,
-		.entries_max = 16, .ops = {pin, unpin, NULL}};
+	return (struct pin_cache_config){
+		.page_bytes = PAGE,
+		.bytes_max = 64 * PAGE,
+		.merge_bytes = 64 * PAGE,
+		.entries_max = 16,
+		.ops = {pin, unpin, NULL},
+	};
 }
 
 static uint32_t
@@ -410,7 +415,8 @@ one_history(uint64_t number)
 		n = page + n > PAGES ? PAGES - page : n;
 		if (what < 7 && !h->used) {
 			struct pin_cache_stat before = stat_of(c);
-			int r = pin_cache_get(c, BASE + page * PAGE + below(PAGE), (n - 1) * PAGE + 1, &h->ref);
+			int r = pin_cache_get(c, BASE + page * PAGE + below(PAGE),
+				(n - 1) * PAGE + 1, &h->ref);
 
 			assert_true(r == 0 || r == -ENOMEM);
 			if (r != 0)
@@ -418,7 +424,8 @@ one_history(uint64_t number)
 			*h = (struct held){.used = true, .ref = h->ref, .page = page, .n = n};
 			struct pin_cache_stat after = stat_of(c);
 
-			assert_int_equal(after.hits + after.misses, before.hits + before.misses + 1);
+			assert_int_equal(after.hits + after.misses,
+				before.hits + before.misses + 1);
 		} else if (what < 9 && h->used) {
 			pin_cache_put(c, h->ref);
 			h->used = false;
@@ -445,7 +452,8 @@ one_history(uint64_t number)
 		assert_int_equal(s.pinned_bytes, total * PAGE);
 		assert_true(s.pinned_bytes <= cfg.bytes_max);
 		for (int k = 0; k < REFS; k++) {
-			for (uint32_t i = held[k].page; held[k].used && i < held[k].page + held[k].n; i++)
+			for (uint32_t i = held[k].page;
+				held[k].used && i < held[k].page + held[k].n; i++)
 				assert_true(pinned[i] || held[k].cut[i]);
 		}
 	}

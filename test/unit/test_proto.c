@@ -44,8 +44,9 @@ finish(struct net *net)
 static enum net_verdict
 drop_data(struct net *net, struct net_frame *f)
 {
-	return f->type == WIRE_DATA && f->src == 0 && net->script_left && net->script_left-- ?
-		NET_DROP : NET_PASS;
+	return f->type == WIRE_DATA && f->src == 0 && net->script_left && net->script_left--
+		? NET_DROP
+		: NET_PASS;
 }
 
 static enum net_verdict
@@ -59,14 +60,16 @@ static enum net_verdict
 drop_acks(struct net *net, struct net_frame *f)
 {
 	return (f->type == WIRE_ACK || f->type == WIRE_NACK) && net->script_left &&
-			net->script_left-- ? NET_DROP : NET_PASS;
+			net->script_left--
+		? NET_DROP
+		: NET_PASS;
 }
 
 static enum net_verdict
 drop_hellos(struct net *net, struct net_frame *f)
 {
-	return f->type == WIRE_HELLO && net->script_left && net->script_left-- ? NET_DROP :
-										 NET_PASS;
+	return f->type == WIRE_HELLO && net->script_left && net->script_left-- ? NET_DROP
+									       : NET_PASS;
 }
 
 static enum net_verdict
@@ -257,21 +260,25 @@ pm_adv__a_late_ack_gives_the_window_back(void **state)
 				net->script = drop_data;
 				net->script_left = 4; /* it, and the probes */
 			} else {
-				net->delay = 4 * NET_MS; /* not in the network: its host does not run */
+				/* not in the network: its host does not run */
+				net->delay = 4 * NET_MS;
 			}
 			int m = net_send(net, 0, 0, 1, 0, 100);
 
 			net_run(net, 2 * NET_MS);
 			assert_true(net_count(net, 0, PROTO_timeouts) > 0);
 			if (!lost)
-				assert_true(t->cc.window_bytes < window || t->cc.window_frames < frames);
+				assert_true(t->cc.window_bytes < window ||
+					t->cc.window_frames < frames);
 			net_settle(net, NET_SEC);
 			net_expect_delivered(net, m);
 			assert_int_equal(net_count(net, 0, PROTO_cuts_undone), !lost);
 			if (lost)
-				assert_true(t->cc.window_bytes < window || t->cc.window_frames < frames);
+				assert_true(t->cc.window_bytes < window ||
+					t->cc.window_frames < frames);
 			else
-				assert_true(t->cc.window_bytes >= window && t->cc.window_frames == frames);
+				assert_true(t->cc.window_bytes >= window &&
+					t->cc.window_frames == frames);
 			finish(net);
 		}
 	}
@@ -303,7 +310,8 @@ pm_s4__a_lost_tail_is_probed_for(void **state)
 	finish(net);
 }
 
-/* What the peer holds out of order has left the network: it does not keep the hole from being sent. */
+/* What the peer holds out of order has left the network: it does not keep the hole from being
+ * sent. */
 static void
 pm_adv__frames_kept_by_the_peer_are_not_in_flight(void **state)
 {
@@ -424,7 +432,7 @@ pm_s4__backs_off_then_etimedout(void **state)
 		sent++;
 	}
 	assert_int_equal(sent, 4 + net->nodes[0].cfg.retries); /* the first, and three probes */
-	assert_true(gap <= 52 * NET_MS); /* rto_max and a slot */
+	assert_true(gap <= 52 * NET_MS);                       /* rto_max and a slot */
 	finish(net);
 }
 
@@ -478,7 +486,8 @@ pm_s4__a_context_that_opens_late_gets_the_message(void **state)
 	finish(net);
 }
 
-/* Both ends hold frames for the other; the one at node 1 ends without a word and is followed by a new life. */
+/* Both ends hold frames for the other; the one at node 1 ends without a word and is followed by a
+ * new life. */
 static struct net *
 pair_with_a_dead_one(bool established, int *stale)
 {
@@ -719,7 +728,8 @@ pm_r2__questions_for_room_become_rare(void **state)
 	net_give_room(net, 1, 1);
 	int last = net_send(net, 0, 0, 1, 1, 100);
 
-	net_run(net, 2 * NET_MS); /* the receiver says that there is room: nobody waits for a question */
+	/* the receiver says that there is room: nobody waits for a question */
+	net_run(net, 2 * NET_MS);
 	net_expect_delivered(net, last);
 	/* once more: the interval begins small again */
 	net->nodes[1].apps[1].paused = true;
@@ -802,7 +812,9 @@ static enum net_verdict
 drop_lost_seq(struct net *net, struct net_frame *f)
 {
 	(void)net;
-	return f->type == WIRE_DATA && f->src == 0 && f->src_ctx == 0 && f->seq == lost_seq ? NET_DROP : NET_PASS;
+	return f->type == WIRE_DATA && f->src == 0 && f->src_ctx == 0 && f->seq == lost_seq
+		? NET_DROP
+		: NET_PASS;
 }
 
 static void
@@ -947,7 +959,8 @@ pm_r2__waits_for_descriptors_end_without_new_room(void **state)
 	finish(net);
 }
 
-/* Who comes again before he is told that there are descriptors waits no more, and no room is kept for him. */
+/* Who comes again before he is told that there are descriptors waits no more, and no room is kept
+ * for him. */
 static void
 pm_r2__who_waited_for_descriptors_has_one_place(void **state)
 {
@@ -975,7 +988,8 @@ pm_r2__who_waited_for_descriptors_has_one_place(void **state)
 	}
 }
 
-/* Two contexts whose messages are copied out of their frames, and frames for one message at a time. */
+/* Two contexts whose messages are copied out of their frames, and frames for one message at a
+ * time. */
 static void
 pm_r2__copied_contexts_share_frames(void **state)
 {
@@ -1224,7 +1238,8 @@ shrink_and_restore(const struct cc_ops *cc)
 	while (t->cc.window_bytes < before) {
 		uint32_t last = t->cc.window_bytes;
 
-		for (int i = 0; i < 48; i++) /* half a window and more in flight, or it would not grow */
+		/* half a window and more in flight, or it would not grow */
+		for (int i = 0; i < 48; i++)
 			net_send(net, 0, 0, 1, 0, 1024);
 		net_settle(net, NET_SEC);
 		assert_in_range(t->cc.window_bytes - last, 0, 3 * t->cc.step); /* gradually */
@@ -1359,12 +1374,14 @@ lose_most_of_the_first_burst(struct net *net, struct net_frame *f)
 {
 	watch_share(net, f);
 	return f->src == 0 && f->type == WIRE_DATA && f->seq - net->script_left >= 2 &&
-			f->seq - net->script_left < 20 && net_count(net, 0, PROTO_tx_retransmits) == 0 ?
-		NET_DROP : NET_PASS;
+			f->seq - net->script_left < 20 &&
+			net_count(net, 0, PROTO_tx_retransmits) == 0
+		? NET_DROP
+		: NET_PASS;
 }
 
-/* A gather's beginning: most of a burst is lost, and what arrived tells a share that the rest, believed
- * to be in flight, exceeds. Probes find out, not the timeout. */
+/* A gather's beginning: most of a burst is lost, and what arrived tells a share that the rest,
+ * believed to be in flight, exceeds. Probes find out, not the timeout. */
 static void
 share__a_smaller_share_does_not_stop_probes(void **state)
 {
@@ -1402,7 +1419,8 @@ share__old_frames_are_no_senders(void **state)
 
 	for (int i = 0; i < 100; i++) {
 		for (unsigned from = 0; from < 2; from++) {
-			struct wire_hdr h = net_data(net, from, 2, net_flow(net, from, 0, 2, 0)->snd_una - 1, 0, 0);
+			struct wire_hdr h = net_data(net, from, 2,
+				net_flow(net, from, 0, 2, 0)->snd_una - 1, 0, 0);
 
 			assert_int_equal(net_inject(net, 2, &h, sizeof(h)), PROTO_RX_DONE);
 		}
@@ -1422,8 +1440,8 @@ look(struct net *net, unsigned from, uint32_t ago)
 	share_look(p, net_flow(net, 2, 0, from, 0), &h);
 }
 
-/* A receiver that comes back after a pause finds frames that waited for it, or not: neither that nor
- * two flows of one node are a queue. */
+/* A receiver that comes back after a pause finds frames that waited for it, or not: neither that
+ * nor two flows of one node are a queue. */
 static void
 share__what_is_taken_for_a_wait(void **state)
 {
@@ -1481,8 +1499,16 @@ share__one_sender_is_told_no_bound(void **state)
 static void
 pm_adv__cc_delay_tells_congestion_from_a_bad_cable(void **state)
 {
-	struct cc cc = {.window_bytes = 100000, .max_bytes = 100000, .min_bytes = 2000, .step = 1000,
-		.window_frames = 8, .max_frames = 8, .target = 3200, .target_max = 3200};
+	struct cc cc = {
+		.window_bytes = 100000,
+		.max_bytes = 100000,
+		.min_bytes = 2000,
+		.step = 1000,
+		.window_frames = 8,
+		.max_frames = 8,
+		.target = 3200,
+		.target_max = 3200,
+	};
 
 	(void)state;
 	cc_delay.on_ack(&cc, 1000, 320, 320, 1000); /* base: 20 us */
@@ -1503,8 +1529,15 @@ pm_adv__cc_delay_tells_congestion_from_a_bad_cable(void **state)
 static void
 pm_adv__cc_delay_follows_the_delay(void **state)
 {
-	struct cc cc = {.window_bytes = 100000, .max_bytes = 100000, .min_bytes = 2000,
-		.window_frames = 8, .max_frames = 8, .step = 1000, .target = 100};
+	struct cc cc = {
+		.window_bytes = 100000,
+		.max_bytes = 100000,
+		.min_bytes = 2000,
+		.window_frames = 8,
+		.max_frames = 8,
+		.step = 1000,
+		.target = 100,
+	};
 
 	(void)state;
 	cc_delay.on_ack(&cc, 1000, 50, 50, 1000); /* base = 50 */
@@ -1525,8 +1558,15 @@ pm_adv__cc_delay_follows_the_delay(void **state)
 static void
 pm_adv__cc_delay_ignores_single_late_frames(void **state)
 {
-	struct cc cc = {.window_bytes = 100000, .max_bytes = 100000, .min_bytes = 2000,
-		.window_frames = 8, .max_frames = 8, .step = 1000, .target = 100};
+	struct cc cc = {
+		.window_bytes = 100000,
+		.max_bytes = 100000,
+		.min_bytes = 2000,
+		.window_frames = 8,
+		.max_frames = 8,
+		.step = 1000,
+		.target = 100,
+	};
 
 	(void)state;
 	for (uint32_t i = 0; i < 1000; i++)
@@ -1839,7 +1879,8 @@ epoch__frames_held_of_an_old_life_go_at_once(void **state)
 	finish(net);
 }
 
-/* A flow that ended with its peer's death remembers a sequence. It is the former life's: the new one begins anywhere. */
+/* A flow that ended with its peer's death remembers a sequence. It is the former life's: the new
+ * one begins anywhere. */
 static void
 epoch__a_new_life_after_a_death_begins_at_any_sequence(void **state)
 {
@@ -2661,7 +2702,8 @@ main(void)
 		cmocka_unit_test(proto_send__to_oneself),
 		cmocka_unit_test(epoch__restart_of_the_receiver_ends_what_is_in_flight),
 		cmocka_unit_test(epoch__frames_of_the_senders_old_life_are_not_delivered),
-		cmocka_unit_test(epoch__half_received_message_of_a_restarted_peer_gives_its_room_back),
+		cmocka_unit_test(
+			epoch__half_received_message_of_a_restarted_peer_gives_its_room_back),
 		cmocka_unit_test(epoch__frames_held_of_an_old_life_go_at_once),
 		cmocka_unit_test(epoch__a_new_life_after_a_death_begins_at_any_sequence),
 		cmocka_unit_test(epoch__replayed_hello_of_an_old_life_changes_nothing),

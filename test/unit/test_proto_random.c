@@ -49,8 +49,8 @@ random_sends(struct net *net, uint32_t largest)
 
 	while (n-- > 0) {
 		unsigned src = net_random(net, net->count), ctxs = 1 + net_random(net, NET_CTXS);
-		uint32_t len = net_random(net, 4) ? net_random(net, 300) :
-						    net_random(net, largest + 1);
+		uint32_t len = net_random(net, 4) ? net_random(net, 300)
+						  : net_random(net, largest + 1);
 		int rc = net_send(net, src, net_random(net, ctxs), net_random(net, net->count),
 			net_random(net, ctxs), len);
 
@@ -107,8 +107,9 @@ one_history(uint64_t seed)
 		/* now and then another process takes over, in the midst of it all */
 		if (seed % 3 == 0 && net_random(net, 2))
 			net_move(net, net_random(net, net->count));
-		net_run(net, net_random(net, 2) ? net_random(net, 200000) :
-						  net_random(net, 20) * NET_MS / 4);
+		net_run(net,
+			net_random(net, 2) ? net_random(net, 200000)
+					   : net_random(net, 20) * NET_MS / 4);
 	}
 	net_settle(net, 100 * NET_SEC);
 	net_run(net, 10 * NET_MS);

@@ -66,15 +66,28 @@ rma_3__bounds(void **state)
 		uint64_t offset, len;
 		enum region_verdict says;
 	} cases[] = {
-		{0, 0, REGION_OK}, {0, 100, REGION_OK}, {99, 1, REGION_OK}, {100, 0, REGION_OK}, {0, 101, REGION_BOUNDS},
-		{100, 1, REGION_BOUNDS}, {101, 0, REGION_BOUNDS}, {(uint64_t)-1, 1, REGION_BOUNDS},
-		{(uint64_t)-1, 2, REGION_BOUNDS}, {50, UINT64_MAX, REGION_BOUNDS}, {50, UINT64_MAX - 49, REGION_BOUNDS},
+		{0, 0, REGION_OK},
+		{0, 100, REGION_OK},
+		{99, 1, REGION_OK},
+		{100, 0, REGION_OK},
+		{0, 101, REGION_BOUNDS},
+		{100, 1, REGION_BOUNDS},
+		{101, 0, REGION_BOUNDS},
+		{(uint64_t)-1, 1, REGION_BOUNDS},
+		{(uint64_t)-1, 2, REGION_BOUNDS},
+		{50, UINT64_MAX, REGION_BOUNDS},
+		{50, UINT64_MAX - 49, REGION_BOUNDS},
 	};
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct region_access a = {.key = r.key, .ctx = 3, .right = REGION_WRITE, .at = BASE + cases[i].offset,
-			.len = cases[i].len};
+		struct region_access a = {
+			.key = r.key,
+			.ctx = 3,
+			.right = REGION_WRITE,
+			.at = BASE + cases[i].offset,
+			.len = cases[i].len,
+		};
 
 		assert_int_equal(check(&a), cases[i].says);
 		a.key = 0;
@@ -89,7 +102,13 @@ rma_3__rights_and_owner(void **state)
 {
 	fresh();
 	struct region r = added(3, BASE, 100, REGION_READ, REGION_NO_AREA);
-	struct region_access a = {.key = r.key, .ctx = 3, .right = REGION_READ, .at = BASE, .len = 10};
+	struct region_access a = {
+		.key = r.key,
+		.ctx = 3,
+		.right = REGION_READ,
+		.at = BASE,
+		.len = 10,
+	};
 
 	(void)state;
 	assert_int_equal(check(&a), REGION_OK);
@@ -111,7 +130,13 @@ rma_3__keys_die_with_their_region(void **state)
 {
 	fresh();
 	struct region r = added(3, BASE, 100, REGION_READ, 1), other;
-	struct region_access a = {.key = r.key, .ctx = 3, .right = REGION_READ, .at = BASE, .len = 10};
+	struct region_access a = {
+		.key = r.key,
+		.ctx = 3,
+		.right = REGION_READ,
+		.at = BASE,
+		.len = 10,
+	};
 
 	(void)state;
 	for (uint32_t bit = 0; bit < 64; bit++) { /* none next to it is one */
@@ -136,7 +161,8 @@ rma_3__keys_die_with_their_region(void **state)
 static void
 region_add__refuses(void **state)
 {
-	struct region r = {.base = BASE, .len = 10, .area = 5, .ctx = 1, .rights = REGION_READ}, bad;
+	struct region r = {.base = BASE, .len = 10, .area = 5, .ctx = 1, .rights = REGION_READ},
+		      bad;
 
 	(void)state;
 	fresh();
@@ -176,13 +202,19 @@ rma_3__random_accesses(void **state)
 		while (n < 8 && draw() % 8) {
 			uint64_t begin = draw() % BYTES, len = 1 + draw() % (BYTES - begin);
 
-			have[n] = added((uint16_t)(draw() % 2), BASE + begin, len, (uint8_t)(1 + draw() % 3), n);
+			have[n] = added((uint16_t)(draw() % 2), BASE + begin, len,
+				(uint8_t)(1 + draw() % 3), n);
 			n++;
 		}
 		for (int i = 0; i < 100 && n; i++) {
 			const struct region *r = &have[draw() % n];
-			struct region_access a = {.key = r->key, .ctx = (uint16_t)(draw() % 2),
-				.right = (uint8_t)(1 + draw() % 2), .at = BASE + draw() % BYTES, .len = draw() % BYTES};
+			struct region_access a = {
+				.key = r->key,
+				.ctx = (uint16_t)(draw() % 2),
+				.right = (uint8_t)(1 + draw() % 2),
+				.at = BASE + draw() % BYTES,
+				.len = draw() % BYTES,
+			};
 			bool inside = true;
 
 			for (uint64_t b = a.at; b < a.at + a.len; b++)
@@ -190,7 +222,8 @@ rma_3__random_accesses(void **state)
 			inside &= a.at >= r->base && a.at <= r->base + r->len;
 			enum region_verdict v = check(&a);
 
-			assert_int_equal(v == REGION_OK, inside && r->ctx == a.ctx && r->rights & a.right);
+			assert_int_equal(v == REGION_OK,
+				inside && r->ctx == a.ctx && r->rights & a.right);
 		}
 	}
 }

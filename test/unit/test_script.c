@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A script of operations between two embedded nodes, joined by the loop link in one process. Each frame that a node gives to
- * its link is a line (script_record.h), and so is what an application is told; test/unit/script.frames has these lines as they
- * were, and a line that differs fails its step. `test_script --record FILE` writes them anew; with `--all` nothing is folded
- * into digests, so that the files of two builds can be compared line by line.
+ * A script of operations between two embedded nodes, joined by the loop link in one process. Each
+ * frame that a node gives to its link is a line (script_record.h), and so is what an application is
+ * told; test/unit/script.frames has these lines as they were, and a line that differs fails its
+ * step. `test_script --record FILE` writes them anew; with `--all` nothing is folded into digests,
+ * so that the files of two builds can be compared line by line.
  *
  * Design notes
- * 1. Engine and client are compiled for this test with a clock and random numbers of its own (script_clock.h). The
- *    clock moves by TICK_NS whenever a node looks at its link, once a poll: a run takes the same polls on any machine.
+ * 1. Engine and client are compiled for this test with a clock and random numbers of its own
+ *    (script_clock.h). The clock moves by TICK_NS whenever a node looks at its link, once a poll: a
+ *    run takes the same polls on any machine.
  * 2. Each step starts both nodes anew, so that a difference in one is none in the next.
  */
 #include <setjmp.h>
@@ -49,7 +51,7 @@ static uint8_t bytes_out[REGION], bytes_in[REGION];
 static FILE *recording; /* NULL: lines are compared */
 static bool all_lines;
 
-/* ------------------------------------------------------------------ clock, random numbers, the tap */
+/* --------------------------------------------------------------- clock, random numbers, the tap */
 
 uint64_t
 script_rdtsc(void)
@@ -124,8 +126,10 @@ start(const char *step, const char *matching, const char *more)
 		struct pmx_node_params params = {.config_text = text};
 
 		snprintf(text, sizeof(text),
-			"[node]\nid = %u\nname = script%u\n[engine]\nmatching = %s\nrendezvous = 4000\nidle = spin\n"
-			"[link 0]\ndriver = loop\nport = script\nencap = none\n[nodes]\n0 = auto\n1 = auto\n"
+			"[node]\nid = %u\nname = script%u\n[engine]\nmatching = %s\n"
+			"rendezvous = 4000\nidle = spin\n"
+			"[link 0]\ndriver = loop\nport = script\nencap = none\n[nodes]\n0 = auto\n"
+			"1 = auto\n"
 			"[limits]\ncontexts = 2\nmbufs = 8192\npin_watch = off\n%s\n",
 			n, n, matching, more);
 		if (pmx_node_start(&nodes[n], &params, error, sizeof(error)) != 0)
@@ -154,13 +158,13 @@ turns(unsigned n)
 		turn();
 }
 
-#define UNTIL(condition) \
-	do { \
-		unsigned polls_ = 0; \
-		while (!(condition)) { \
-			assert_true(++polls_ < PATIENCE); \
-			turn(); \
-		} \
+#define UNTIL(condition)                                                                           \
+	do {                                                                                       \
+		unsigned polls_ = 0;                                                               \
+		while (!(condition)) {                                                             \
+			assert_true(++polls_ < PATIENCE);                                          \
+			turn();                                                                    \
+		}                                                                                  \
 	} while (0)
 
 static void
@@ -172,7 +176,9 @@ settle(void)
 		for (unsigned n = 0; n < NODES; n++) {
 			work += nodes[n]->embedded->engines[0].dirty_count;
 			for (unsigned c = 0; c < CONTEXTS; c++)
-				work += ctx[n][c] ? pmx_sends_pending(ctx[n][c]) + pmx_transfers_pending(ctx[n][c]) : 0;
+				work += ctx[n][c] ? pmx_sends_pending(ctx[n][c]) +
+						pmx_transfers_pending(ctx[n][c])
+						  : 0;
 		}
 		quiet = work ? 0 : quiet + 1;
 		assert_true(polls < PATIENCE);
@@ -237,7 +243,8 @@ drain(unsigned node, unsigned context)
 
 	for (; pmx_receive(ctx[node][context], &m) == 1; n++) {
 		assert_int_equal(pmx_message_read(ctx[node][context], &m, 0, bytes_in, m.len), 0);
-		record_note("%u.%u receives %u from %u.%u %08x", node, context, m.len, m.source.node, m.source.context,
+		record_note("%u.%u receives %u from %u.%u %08x", node, context, m.len,
+			m.source.node, m.source.context,
 			(unsigned)(record_sum(bytes_in, m.len) >> 32));
 		pmx_release_receive_buffer(ctx[node][context], &m);
 	}
@@ -261,8 +268,8 @@ note_sends(void)
 			struct pmx_context_stat s;
 
 			pmx_context_stat(ctx[n][c], &s);
-			record_note("%u.%u: sent %u, errors %u, received %u", n, c, (unsigned)s.sent, (unsigned)s.send_errors,
-				(unsigned)s.received);
+			record_note("%u.%u: sent %u, errors %u, received %u", n, c,
+				(unsigned)s.sent, (unsigned)s.send_errors, (unsigned)s.received);
 		}
 	}
 }
@@ -313,7 +320,10 @@ plain__bursts_both_ways(void **state)
 	for (unsigned round = 0; round < 6; round++) {
 		for (unsigned from = 0; from < NODES; from++) {
 			for (unsigned i = 0; i < 12; i++)
-				send_plain(from, i % CONTEXTS, (struct pmx_addr){(uint16_t)!from, (uint16_t)(i / 2 % CONTEXTS)}, 10 + 60 * i, i + round);
+				send_plain(from, i % CONTEXTS,
+					(struct pmx_addr){(uint16_t)!from,
+						(uint16_t)(i / 2 % CONTEXTS)},
+					10 + 60 * i, i + round);
 		}
 		turns(3);
 		drain_all();
@@ -406,9 +416,11 @@ closed__a_message_to_it_ends(void **state)
 	pmx_context_close(ctx[1][0]);
 	ctx[1][0] = NULL;
 	for (unsigned from = 0; from < NODES; from++) {
-		assert_int_equal(pmx_send_copy(ctx[from][1], (struct pmx_addr){1, 0}, "closed", 6, &id), 0);
+		assert_int_equal(
+			pmx_send_copy(ctx[from][1], (struct pmx_addr){1, 0}, "closed", 6, &id), 0);
 		note_send(ctx[from][1], id, "to a context that is closed");
-		assert_int_equal(pmx_send_copy(ctx[from][1], (struct pmx_addr){7, 0}, "nobody", 6, &id), 0);
+		assert_int_equal(
+			pmx_send_copy(ctx[from][1], (struct pmx_addr){7, 0}, "nobody", 6, &id), 0);
 		note_send(ctx[from][1], id, "to a node that is not there");
 	}
 	open_context(1, 0);
@@ -432,7 +444,8 @@ reopened__its_peers_go_on(void **state)
 		}
 		settle();
 		drain_all();
-		send_plain(!node, 0, (struct pmx_addr){(uint16_t)node, 0}, 50, round); /* it is never read */
+		/* it is never read */
+		send_plain(!node, 0, (struct pmx_addr){(uint16_t)node, 0}, 50, round);
 		turns(4);
 		pmx_context_close(ctx[node][0]);
 		open_context(node, 0);
@@ -447,8 +460,8 @@ reopened__its_peers_go_on(void **state)
 static void
 note_status(const char *what, int result, const struct pmx_status *s)
 {
-	record_note("%s: %d, %u bytes of %u.%u, tag %u, error %d", what, result, (unsigned)s->len, s->source.node, s->source.context,
-		(unsigned)s->tag, s->error);
+	record_note("%s: %d, %u bytes of %u.%u, tag %u, error %d", what, result, (unsigned)s->len,
+		s->source.node, s->source.context, (unsigned)s->tag, s->error);
 }
 
 static void
@@ -465,9 +478,19 @@ finish(unsigned node, unsigned context, pmx_request request, const char *what)
 static void
 match_one(unsigned from, uint64_t len, bool receive_first, uint32_t flags)
 {
-	struct pmx_matched s = {.peer = {1, 0}, .tag = len, .flags = flags, .data = bytes_out, .len = len};
-	struct pmx_matched r = {.peer = receive_first ? PMX_ANY_SOURCE : (struct pmx_addr){(uint16_t)from, 1}, .tag = len, .data = bytes_in,
-		.len = len};
+	struct pmx_matched s = {
+		.peer = {1, 0},
+		.tag = len,
+		.flags = flags,
+		.data = bytes_out,
+		.len = len,
+	};
+	struct pmx_matched r = {
+		.peer = receive_first ? PMX_ANY_SOURCE : (struct pmx_addr){(uint16_t)from, 1},
+		.tag = len,
+		.data = bytes_in,
+		.len = len,
+	};
 	pmx_request sending = 0, receiving = 0;
 
 	fill(bytes_out, (uint32_t)len, from + receive_first);
@@ -522,7 +545,12 @@ matched_verbs(const char *step, const char *matching)
 	struct pmx_status status = {.error = 0};
 	struct iovec pieces[3] = {{bytes_out, 100}, {bytes_out + 1000, 500}, {bytes_out + 4000, 7}};
 	struct pmx_matched m = {.peer = {1, 0}, .data = bytes_out, .len = 30};
-	struct pmx_matched any = {.peer = PMX_ANY_SOURCE, .ignore = PMX_ANY_TAG, .data = bytes_in, .len = LONG};
+	struct pmx_matched any = {
+		.peer = PMX_ANY_SOURCE,
+		.ignore = PMX_ANY_TAG,
+		.data = bytes_in,
+		.len = LONG,
+	};
 	pmx_request request, receiving[4];
 	int result;
 
@@ -536,7 +564,13 @@ matched_verbs(const char *step, const char *matching)
 	}
 	turns(60);
 	for (unsigned i = 0; i < 4; i++) { /* the second communicator's, last first */
-		struct pmx_matched r = {.peer = PMX_ANY_SOURCE, .comm = 1, .tag = 3 - i, .data = bytes_in, .len = 100};
+		struct pmx_matched r = {
+			.peer = PMX_ANY_SOURCE,
+			.comm = 1,
+			.tag = 3 - i,
+			.data = bytes_in,
+			.len = 100,
+		};
 
 		assert_int_equal(pmx_irecv(to, &r, &receiving[i]), 0);
 	}
@@ -591,7 +625,12 @@ static void
 matched_full(const char *step, const char *matching)
 {
 	struct pmx_matched m = {.peer = {1, 0}, .data = bytes_out};
-	struct pmx_matched any = {.peer = PMX_ANY_SOURCE, .ignore = PMX_ANY_TAG, .data = bytes_in, .len = 1000};
+	struct pmx_matched any = {
+		.peer = PMX_ANY_SOURCE,
+		.ignore = PMX_ANY_TAG,
+		.data = bytes_in,
+		.len = 1000,
+	};
 	pmx_request request;
 
 	start(step, matching, "matched_entries = 16\nreceive_buffers = 16\nmatched_buffers = 8");
@@ -623,8 +662,8 @@ matched__full_engine(void **state)
 	matched_full(__func__, "engine");
 }
 
-/* A receiver that closes and opens between offer and receive. Its peer hears of that when it asks, after 100 ms: a flow must
- * be as long without its opening frame, which 2 rto_max are. */
+/* A receiver that closes and opens between offer and receive. Its peer hears of that when it asks,
+ * after 100 ms: a flow must be as long without its opening frame, which 2 rto_max are. */
 static void
 matched_reopened(const char *step, const char *matching)
 {
@@ -675,7 +714,9 @@ open_region(unsigned node, unsigned context)
 	local = p;
 	assert_int_equal(pmx_alloc(ctx[node][context], REGION, &p), 0);
 	remote = p;
-	assert_int_equal(pmx_register(ctx[node][context], remote, REGION, PMX_REMOTE_READ | PMX_REMOTE_WRITE, &region), 0);
+	assert_int_equal(pmx_register(ctx[node][context], remote, REGION,
+				 PMX_REMOTE_READ | PMX_REMOTE_WRITE, &region),
+		0);
 	record_memory(remote, REGION);
 	record_memory(bytes_in, REGION);
 	fill(local, REGION, 1);
@@ -686,15 +727,23 @@ open_region(unsigned node, unsigned context)
 static struct pmx_transfer
 transfer(void *from, uint64_t len, const struct pmx_part *part, uint32_t flags)
 {
-	return (struct pmx_transfer){.peer = region.owner, .key = region.key, .remote = region.addr, .local = from, .len = len, .part = part,
-		.flags = flags};
+	return (struct pmx_transfer){
+		.peer = region.owner,
+		.key = region.key,
+		.remote = region.addr,
+		.local = from,
+		.len = len,
+		.part = part,
+		.flags = flags,
+	};
 }
 
 static void
 note_end(pmx_transfer_id id, const char *what)
 {
 	UNTIL(pmx_transfer_done(ctx[0][0], id) != 0);
-	record_note("%s: %d; there %08x, here %08x", what, pmx_transfer_done(ctx[0][0], id), (unsigned)(record_sum(remote, REGION) >> 32),
+	record_note("%s: %d; there %08x, here %08x", what, pmx_transfer_done(ctx[0][0], id),
+		(unsigned)(record_sum(remote, REGION) >> 32),
 		(unsigned)(record_sum(local, REGION) >> 32));
 }
 
@@ -756,8 +805,20 @@ static void
 transfers__parts(void **state)
 {
 	static const uint64_t bits[16] = {0x5, 0xFF00, 0, 1ull << 63, 0, 0xAAAAAAAAAAAAAAAA};
-	const struct pmx_part stride = {.kind = PMX_PART_STRIDE, .dims = 2, .block = 24, .interval = {100, 5000}, .count = {30, 4}};
-	const struct pmx_part wide = {.kind = PMX_PART_STRIDE, .dims = 1, .block = 3000, .interval = {5000}, .count = {4}};
+	const struct pmx_part stride = {
+		.kind = PMX_PART_STRIDE,
+		.dims = 2,
+		.block = 24,
+		.interval = {100, 5000},
+		.count = {30, 4},
+	};
+	const struct pmx_part wide = {
+		.kind = PMX_PART_STRIDE,
+		.dims = 1,
+		.block = 3000,
+		.interval = {5000},
+		.count = {4},
+	};
 	const struct pmx_part bitmap = {.kind = PMX_PART_BITMAP, .unit = 64, .bits = bits};
 	struct pmx_part twin = {.kind = PMX_PART_TWIN}, diff = {.kind = PMX_PART_DIFF};
 	const struct pmx_part *parts[] = {&stride, &wide, &bitmap};
@@ -796,7 +857,8 @@ transfers__order_and_events(void **state)
 	start(__func__, "client", "");
 	open_region(1, 0);
 	for (unsigned i = 0; i < 6; i++) {
-		struct pmx_transfer t = transfer(local, i % 2 ? 16 : 20000, NULL, PMX_ORDERED | PMX_EVENT | (i % 3 != 2 ? PMX_NOTIFY : 0));
+		struct pmx_transfer t = transfer(local, i % 2 ? 16 : 20000, NULL,
+			PMX_ORDERED | PMX_EVENT | (i % 3 != 2 ? PMX_NOTIFY : 0));
 
 		t.immediate = 100 + i;
 		t.cookie = 200 + i;
@@ -805,7 +867,8 @@ transfers__order_and_events(void **state)
 	settle();
 	for (unsigned n = 0; n < NODES; n++) {
 		while (pmx_event(ctx[n][0], &e) == 1)
-			record_note("%u.0 is told: kind %u, of %u.%u, %u bytes, %u, error %d", n, e.kind, e.peer.node, e.peer.context, (unsigned)e.len,
+			record_note("%u.0 is told: kind %u, of %u.%u, %u bytes, %u, error %d", n,
+				e.kind, e.peer.node, e.peer.context, (unsigned)e.len,
 				(unsigned)e.immediate, e.error);
 	}
 	judge(__func__);
@@ -820,7 +883,8 @@ transfers__regions_that_end(void **state)
 	(void)state;
 	start(__func__, "client", "");
 	open_region(1, 0);
-	assert_int_equal(pmx_area_register(ctx[1][0], 5, bytes_in, 10000, PMX_REMOTE_READ, &area), 0);
+	assert_int_equal(pmx_area_register(ctx[1][0], 5, bytes_in, 10000, PMX_REMOTE_READ, &area),
+		0);
 	assert_int_equal(pmx_register(ctx[1][1], bytes_out, 100, PMX_REMOTE_WRITE, &own), 0);
 	record_memory(bytes_out, REGION);
 	t = transfer(local, 300, NULL, PMX_AREA);
@@ -912,7 +976,8 @@ options(int argc, char **argv)
 int
 main(int argc, char **argv)
 {
-	char *eal[] = {"test_script", "--no-huge", "-m", "512", "--no-pci", "--no-telemetry", "--no-shconf", "--log-level=*:error", NULL};
+	char *eal[] = {"test_script", "--no-huge", "-m", "512", "--no-pci", "--no-telemetry",
+		"--no-shconf", "--log-level=*:error", NULL};
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(plain__short_and_bulk, stop),
 		cmocka_unit_test_teardown(plain__chains, stop),

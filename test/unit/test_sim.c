@@ -70,7 +70,8 @@ config(const char *network)
 	};
 }
 
-static const char pair[] = "switch s buffer=256K\nhost h[0-1]\nlink h[0-1] s bandwidth=10G latency=2us\n";
+static const char pair[] = "switch s buffer=256K\nhost h[0-1]\n"
+			   "link h[0-1] s bandwidth=10G latency=2us\n";
 
 static struct sim *
 started(const struct sim_config *c)
@@ -191,8 +192,8 @@ WEATHER(reordered_by_a_window, .reorder_ppm = 200000, .reorder_ns = 500000)
 WEATHER(corruption, .corrupt_ppm = 50000)
 WEATHER(delay_above_the_timeout, .delay_ns = 3 * MS, .jitter_ns = 6 * MS)
 WEATHER(flapping, .blackout_period_ns = 10 * MS, .blackout_ns = 4 * MS)
-WEATHER(everything, .loss_ppm = 30000, .burst_ppm = 1000, .burst_frames = 10, .duplicate_ppm = 50000,
-	.reorder_ppm = 50000, .corrupt_ppm = 20000, .jitter_ns = 100000)
+WEATHER(everything, .loss_ppm = 30000, .burst_ppm = 1000, .burst_frames = 10,
+	.duplicate_ppm = 50000, .reorder_ppm = 50000, .corrupt_ppm = 20000, .jitter_ns = 100000)
 
 static void
 blackout(bool out, bool in)
@@ -324,7 +325,8 @@ sim_seed_18__an_opening_frame_is_remembered(void **state)
 static void
 sim_seed_62__room_of_a_vanished_sender_comes_back(void **state)
 {
-	static const char three[] = "switch s\nhost h[0-2]\nlink h[0-2] s bandwidth=10G latency=2us\n";
+	static const char three[] = "switch s\nhost h[0-2]\n"
+				    "link h[0-2] s bandwidth=10G latency=2us\n";
 	struct sim_config c = config(three);
 
 	(void)state;
@@ -371,11 +373,13 @@ sim_seed_14986__held_frames_do_not_starve_what_is_before_them(void **state)
 	settle_whole(s, sent);
 }
 
-/* Found by seed 840: a round in which only first frames of new flows came divided by their number. */
+/* Found by seed 840: a round in which only first frames of new flows came divided by their
+ * number. */
 static void
 sim_seed_840__rounds_of_new_flows(void **state)
 {
-	static const char three[] = "switch s\nhost h[0-2]\nlink h[0-2] s bandwidth=10G latency=2us\n";
+	static const char three[] = "switch s\nhost h[0-2]\n"
+				    "link h[0-2] s bandwidth=10G latency=2us\n";
 
 	(void)state;
 	for (uint64_t seed = 1; seed <= 8; seed++) { /* clocks begin anywhere */
@@ -433,7 +437,9 @@ gather(uint32_t senders, uint32_t drift_ppm, uint64_t how_long)
 	char text[160];
 	struct gather g = {0}, before;
 
-	snprintf(text, sizeof(text), "switch s buffer=128K\nhost h[0-%u]\nlink h[0-%u] s bandwidth=10G latency=5us\n",
+	snprintf(text, sizeof(text),
+		"switch s buffer=128K\nhost h[0-%u]\n"
+		"link h[0-%u] s bandwidth=10G latency=5us\n",
 		senders, senders);
 	struct sim_config c = config(text);
 

@@ -13,15 +13,14 @@
 
 #include "coll/topology.h"
 
-static const char two_switches[] =
-	"# two racks\n"
-	"switch s0 buffer=256K\n"
-	"switch s1 buffer=1M   # the other one\n"
-	"host a[0-2]\n"
-	"host b\n"
-	"link a[0-2] s0 bandwidth=10G latency=1us\n"
-	"link b s1 bandwidth=1G latency=500ns\n"
-	"link s0 s1 latency=2.5us bandwidth=100G\n";
+static const char two_switches[] = "# two racks\n"
+				   "switch s0 buffer=256K\n"
+				   "switch s1 buffer=1M   # the other one\n"
+				   "host a[0-2]\n"
+				   "host b\n"
+				   "link a[0-2] s0 bandwidth=10G latency=1us\n"
+				   "link b s1 bandwidth=1G latency=500ns\n"
+				   "link s0 s1 latency=2.5us bandwidth=100G\n";
 
 static struct topology *
 parsed(const char *text)
@@ -102,18 +101,21 @@ topology_parse__says_what_is_wrong(void **state)
 		{"host\n", "host NAME"},
 		{"switch s buffer=many\n", "buffer=SIZE"},
 		{"switch s buffer=-1\n", "buffer=SIZE"},
-		{"host a\nhost b\nlink a c bandwidth=1G latency=1us\n", "line 3: no host or switch is named 'c'"},
+		{"host a\nhost b\nlink a c bandwidth=1G latency=1us\n",
+			"line 3: no host or switch is named 'c'"},
 		{"host a\nlink a a bandwidth=1G latency=1us\n", "itself"},
 		{"host a\nhost b\nlink a b latency=1us latency=1us\n", "no bandwidth"},
 		{"host a\nhost b\nlink a b bandwidth=0 latency=1us\n", "bandwidth=RATE"},
 		{"host a\nhost b\nlink a b bandwidth=1G latency=1\n", "latency=TIME"},
 		{"host a\nhost b\nlink a b bandwidth=1G\n", "link NAME NAME"},
 		{"host a\nhost b\n", "not everything is joined to 'a'"},
-		{"host a\nhost b\nhost c\nlink a b bandwidth=1G latency=1us\nlink b c bandwidth=1G latency=1us\n",
+		{"host a\nhost b\nhost c\nlink a b bandwidth=1G latency=1us\n"
+		 "link b c bandwidth=1G latency=1us\n",
 			"host 'b' has 2 links"},
 		{"switch r\nswitch s\nswitch t\nhost a\nlink a r bandwidth=1G latency=1us\n"
 		 "link r s bandwidth=1G latency=1us\nlink s t bandwidth=1G latency=1us\n"
-		 "link t r bandwidth=1G latency=1us\n", "loop"},
+		 "link t r bandwidth=1G latency=1us\n",
+			"loop"},
 		{"host a b c d e f g h i\n", "too many words"},
 	};
 	struct topology *t;

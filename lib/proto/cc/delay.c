@@ -21,16 +21,16 @@
 #include "proto/internal.h"
 
 #define SAMPLES_MIN    8
-#define DECREASE_SHIFT 8  /* factors are in 1/256 */
-#define DECREASE_MAX   128 /* never below half in one step (Swift: max_mdf = 0.5) */
+#define DECREASE_SHIFT 8            /* factors are in 1/256 */
+#define DECREASE_MAX   128          /* never below half in one step (Swift: max_mdf = 0.5) */
 #define NOISE          UNITS_PER_US /* 1 us: what a clock or a cable may add */
 
 static void
 set_window(struct cc *c, uint32_t bytes)
 {
-	c->window_bytes = bytes < c->min_bytes ? c->min_bytes :
-		bytes > c->max_bytes	       ? c->max_bytes :
-						 bytes;
+	c->window_bytes = bytes < c->min_bytes ? c->min_bytes
+		: bytes > c->max_bytes         ? c->max_bytes
+					       : bytes;
 }
 
 static void
@@ -70,7 +70,8 @@ delay_on_ack(struct cc *c, uint32_t acked_bytes, uint32_t rtt, uint32_t srtt, ui
 
 	if (factor > DECREASE_MAX)
 		factor = DECREASE_MAX;
-	set_window(c, c->window_bytes -
+	set_window(c,
+		c->window_bytes -
 			(uint32_t)(((uint64_t)c->window_bytes * factor) >> DECREASE_SHIFT));
 	c->slow = c->window_bytes;
 	c->acc = 0;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Matched messages where the lane matches them (matching = engine): receives go on while their applications compute
- * (RHI-MSG; RHiNET, 1999, section 2.6). lib/match does the matching, as it does in the client. Runs on the lane.
+ * Matched messages where the lane matches them (matching = engine): receives go on while their
+ * applications compute (RHI-MSG; RHiNET, 1999, section 2.6). lib/match does the matching, as it
+ * does in the client. Runs on the lane.
  *
  * Design notes
  * 1. The LHS ring is in the engine's own memory: what it matches by is not the client's to write.
- * 2. A receive has the client's index. A short message is copied to its place from where it landed; for an offer the lane
- *    begins a transfer of its own, from places behind the client's. A receive that finds none of them free waits in a list:
- *    those transfers end by themselves.
- * 3. Runs (a diff) the engine leaves to the client: it says that they are there, and the client receives them into a
- *    buffer of its own.
+ * 2. A receive has the client's index. A short message is copied to its place from where it landed;
+ *    for an offer the lane begins a transfer of its own, from places behind the client's. A receive
+ *    that finds none of them free waits in a list: those transfers end by themselves.
+ * 3. Runs (a diff) the engine leaves to the client: it says that they are there, and the client
+ *    receives them into a buffer of its own.
  * 4. Everything is made when the node starts, and cleared when a context opens.
  */
 #define ALLOW_EXPERIMENTAL_API /* rte_vect_get_max_simd_bitwidth is stable from 23.11 on */
@@ -34,32 +35,32 @@ enum receive_state {
 	RECEIVE_POSTED, /* without a message */
 	RECEIVE_READY,  /* it has an offer, and no place for the transfer */
 	RECEIVE_FETCHES,
-	RECEIVE_HOLDS,  /* a message that was taken */
+	RECEIVE_HOLDS, /* a message that was taken */
 };
 
 struct receive {
 	struct bytes local;
 	struct match_message message; /* HOLDS */
-	uint64_t tag, len;       /* of the message */
+	uint64_t tag, len;            /* of the message */
 	uint32_t source;
-	uint32_t posted;         /* number */
-	uint32_t offer;          /* READY, FETCHES */
-	uint32_t next;           /* READY */
-	uint8_t state;           /* enum receive_state */
-	uint8_t error;           /* that it will end with, whatever else happens */
+	uint32_t posted; /* number */
+	uint32_t offer;  /* READY, FETCHES */
+	uint32_t next;   /* READY */
+	uint8_t state;   /* enum receive_state */
+	uint8_t error;   /* that it will end with, whatever else happens */
 	bool was_posted;
-	bool runs;               /* the message is runs */
+	bool runs; /* the message is runs */
 };
 
 struct matching {
 	struct match_queue queue;
 	uint8_t *ring;
 	uint64_t ring_bytes;
-	_Atomic uint32_t given;  /* entries that are the writer's again: inlet.read */
+	_Atomic uint32_t given;   /* entries that are the writer's again: inlet.read */
 	struct receive *receives; /* `max` of them */
 	uint32_t max;
 	uint32_t ready_head, ready_tail;
-	uint32_t uses;           /* of the lane's transfers, from a random number on */
+	uint32_t uses;                      /* of the lane's transfers, from a random number on */
 	struct completion_receive *results; /* not yet written: ring of results_mask + 1 */
 	uint32_t results_head, results_tail, results_mask;
 };
@@ -97,18 +98,20 @@ match_make_context(struct node *n, struct channel *ch)
 	ch->service[MATCH_SERVICE] = x;
 	x->max = c->receives;
 	x->results_mask = 2;
-	while (x->results_mask < 2 * c->receives) /* a receive may end, and a question about it be answered */
+	/* a receive may end, and a question about it be answered */
+	while (x->results_mask < 2 * c->receives)
 		x->results_mask *= 2;
 	x->results = calloc(x->results_mask--, sizeof(*x->results));
 	x->receives = calloc(x->max, sizeof(*x->receives));
 	x->ring_bytes = (uint64_t)n->geometry.matched.entries * n->geometry.matched.entry_bytes;
-	x->ring = mmap(NULL, x->ring_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	x->ring = mmap(NULL, x->ring_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		0);
 	if (x->ring == MAP_FAILED)
 		x->ring = NULL;
 	if (x->results == NULL || x->receives == NULL || x->ring == NULL)
 		return -ENOMEM;
-	return match_queue_init(&x->queue, &n->geometry.matched, x->ring, NULL, c->unexpected, c->receives,
-		rte_vect_get_max_simd_bitwidth());
+	return match_queue_init(&x->queue, &n->geometry.matched, x->ring, NULL, c->unexpected,
+		c->receives, rte_vect_get_max_simd_bitwidth());
 }
 
 static void
@@ -126,7 +129,8 @@ match_free_context(struct channel *ch)
 	free(x);
 }
 
-/* Messages land in the engine's ring. A thin client matches by itself: into its memory the engine copies as little as it can. */
+/* Messages land in the engine's ring. A thin client matches by itself: into its memory the engine
+ * copies as little as it can. */
 static void
 match_join(struct node *n, struct channel *ch)
 {
@@ -160,7 +164,8 @@ match_close(struct engine *e, struct channel *ch, bool linger)
 /* ------------------------------------------------------------------ results */
 
 static void
-tell(struct engine *e, struct channel *ch, uint32_t index, enum receive_result result, uint8_t error)
+tell(struct engine *e, struct channel *ch, uint32_t index, enum receive_result result,
+	uint8_t error)
 {
 	struct matching *x = matcher_of(ch);
 	const struct receive *r = &x->receives[index];
@@ -170,8 +175,14 @@ tell(struct engine *e, struct channel *ch, uint32_t index, enum receive_result r
 		return;
 	}
 	x->results[x->results_tail++ & x->results_mask] = (struct completion_receive){
-		.index = index, .result = (uint8_t)result, .error = error, .runs = r->runs, .source = r->source,
-		.tag = r->tag, .len = r->len};
+		.index = index,
+		.result = (uint8_t)result,
+		.error = error,
+		.runs = r->runs,
+		.source = r->source,
+		.tag = r->tag,
+		.len = r->len,
+	};
 	service_has_results(e, ch, MATCH_SERVICE);
 }
 
@@ -179,7 +190,8 @@ static void
 end(struct engine *e, struct channel *ch, struct receive *r, uint8_t error)
 {
 	r->state = RECEIVE_FREE;
-	tell(e, ch, (uint32_t)(r - matcher_of(ch)->receives), RECEIVE_ENDED, r->error ? r->error : error);
+	tell(e, ch, (uint32_t)(r - matcher_of(ch)->receives), RECEIVE_ENDED,
+		r->error ? r->error : error);
 }
 
 static bool
@@ -196,7 +208,8 @@ match_results(struct engine *e, struct channel *ch)
 
 		for (; n < 2 && x->results_head != x->results_tail; n++)
 			memcpy((uint8_t *)c->item + n * sizeof(struct completion_receive),
-				&x->results[x->results_head++ & x->results_mask], sizeof(struct completion_receive));
+				&x->results[x->results_head++ & x->results_mask],
+				sizeof(struct completion_receive));
 		c->count = COMPLETION_RECEIVES | n;
 		slot_publish(&ch->com, ch->com.pos++);
 	}
@@ -213,12 +226,14 @@ done_with(struct engine *e, struct channel *ch, const struct match_message *m)
 
 	match_queue_done(&matcher_of(ch)->queue, m);
 	if (bulk != LHS_NO_BULK)
-		channel_release(e, ch, &bulk, 1, true);
+		inlet_release(e, ch, &bulk, 1, true);
 }
 
-/* The bytes of an eager message behind its head, or as many as fit, go to their place. 0, EFAULT. */
+/* The bytes of an eager message behind its head, or as many as fit, go to their place. 0,
+ * EFAULT. */
 static uint8_t
-place(struct engine *e, const struct channel *ch, const struct receive *r, const struct lhs_entry *entry)
+place(struct engine *e, const struct channel *ch, const struct receive *r,
+	const struct lhs_entry *entry)
 {
 	const uint32_t head = sizeof(struct wire_match);
 	uint32_t number = entry->bulk & ~LHS_CHAINED, skip = head;
@@ -228,17 +243,21 @@ place(struct engine *e, const struct channel *ch, const struct receive *r, const
 		uint64_t n = entry->len - head;
 
 		n = n < r->local.len ? n : r->local.len;
-		return n && memory_write(&r->local, 0, entry->front + head, (uint32_t)n) != 0 ? EFAULT : 0;
+		return n && memory_write(&r->local, 0, entry->front + head, (uint32_t)n) != 0
+			? EFAULT
+			: 0;
 	}
 	while (number != UINT32_MAX && at < r->local.len) {
 		const struct buf_state *b = &e->node->bufs[number];
-		const uint8_t *bytes = entry->bulk & LHS_CHAINED ? rte_pktmbuf_mtod(b->m, const uint8_t *) :
-			(const uint8_t *)ch->shm + entry->bulk_off;
+		const uint8_t *bytes = entry->bulk & LHS_CHAINED
+			? rte_pktmbuf_mtod(b->m, const uint8_t *)
+			: (const uint8_t *)ch->shm + entry->bulk_off;
 		struct bulk_link link;
 		uint64_t n = entry->len;
 
 		if (entry->bulk & LHS_CHAINED) {
-			/* the client can write there; it harms itself, and reaches no further than a buffer */
+			/* the client can write there; it harms itself, and reaches no further than
+			 * a buffer */
 			memcpy(&link, bytes - sizeof(link), sizeof(link));
 			n = link.len < e->node->frag_len ? link.len : e->node->frag_len;
 		}
@@ -284,7 +303,9 @@ fetch(struct engine *e, struct channel *ch, struct receive *r)
 		.id = TRANSFER_ID(op - rma_context(ch)->ops, ++x->uses),
 		.key = r->offer,
 		/* what went wrong here is told to the sender by fetching nothing */
-		.len = r->error && r->error != EMSGSIZE ? 0 : r->len < r->local.len ? r->len : r->local.len,
+		.len = r->error && r->error != EMSGSIZE ? 0
+			: r->len < r->local.len         ? r->len
+							: r->local.len,
 	};
 	op->local = r->local;
 	op->own = true;
@@ -353,7 +374,8 @@ take_offer(struct engine *e, struct channel *ch, struct receive *r, const struct
 
 /* taken: the client knows what it is, and has a place for it. */
 static void
-receive(struct engine *e, struct channel *ch, struct receive *r, const struct match_message *m, bool taken)
+receive(struct engine *e, struct channel *ch, struct receive *r, const struct match_message *m,
+	bool taken)
 {
 	const struct wire_match *h = (const struct wire_match *)m->entry->front;
 
@@ -404,7 +426,8 @@ match_landed(struct engine *e)
 {
 	bool more;
 
-	/* room that one gives back lets messages of this node land at others, which joins them to the list */
+	/* room that one gives back lets messages of this node land at others, which joins them to
+	 * the list */
 	do {
 		more = false;
 		for (unsigned i = 0; i < e->dirty_count; i++) {
@@ -414,7 +437,8 @@ match_landed(struct engine *e)
 			if (!ch->engine_matches)
 				continue;
 			before = matcher_of(ch)->queue.heads.ring.pos;
-			if (ch->state != CHANNEL_OPEN || lhs_peek(&matcher_of(ch)->queue.heads.ring) == NULL)
+			if (ch->state != CHANNEL_OPEN ||
+				lhs_peek(&matcher_of(ch)->queue.heads.ring) == NULL)
 				continue;
 			take_in(e, ch);
 			more |= matcher_of(ch)->queue.heads.ring.pos != before;
@@ -427,7 +451,8 @@ match_landed(struct engine *e)
 static bool
 set_local(struct channel *ch, struct receive *r, const struct submission *s)
 {
-	r->local = (struct bytes){.space = &ch->space, .at = s->receive.local, .len = s->receive.len};
+	r->local =
+		(struct bytes){.space = &ch->space, .at = s->receive.local, .len = s->receive.len};
 	r->error = 0;
 	if (s->receive.len > REGION_BYTES_MAX)
 		return false;
@@ -446,7 +471,8 @@ static void
 look_for(struct engine *e, struct channel *ch, struct receive *r, const struct submission *s)
 {
 	struct matching *x = matcher_of(ch);
-	const struct match_want want = {s->receive.comm, s->receive.source, s->receive.tag, s->receive.ignore};
+	const struct match_want want = {s->receive.comm, s->receive.source, s->receive.tag,
+		s->receive.ignore};
 	uint32_t index = (uint32_t)(r - x->receives);
 	struct match_message m;
 
@@ -500,7 +526,8 @@ receive_submit(struct engine *e, struct channel *ch, const struct submission *s)
 	case RECEIVE_PROBE:
 	case RECEIVE_TAKE:
 		if (r->state != RECEIVE_FREE && s->count != RECEIVE_POST) {
-			tell(e, ch, s->receive.index, RECEIVE_NONE, EBUSY); /* who asks shall not wait for ever */
+			/* who asks shall not wait for ever */
+			tell(e, ch, s->receive.index, RECEIVE_NONE, EBUSY);
 			return false;
 		}
 		if (r->state != RECEIVE_FREE || !set_local(ch, r, s))
@@ -560,7 +587,7 @@ match_submit(struct engine *e, struct channel *ch, const struct submission *s)
 	return 1;
 }
 
-const struct service_ops match_service = {
+const struct service_ops service_match = {
 	.name = "match",
 	.number = MATCH_SERVICE,
 	.make = match_make,

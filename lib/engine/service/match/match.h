@@ -7,6 +7,6 @@
 
 #include "engine/service.h"
 
-extern const struct service_ops match_service;
+extern const struct service_ops service_match;
 
 #endif

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Copies from frames into the memory of applications by a DMA device (rte_dmadev), where the configuration
- * names one for the lane. Runs on the lane; made and closed with it.
+ * Copies from frames into the memory of applications by a DMA device (rte_dmadev), where the
+ * configuration names one for the lane. Runs on the lane; made and closed with it.
  *
  * Design notes
- * 1. The device does its copies in order, and so are they finished here: what must not be said before the
- *    bytes are there (the end of a push) stands behind them in the same queue, with no copy of its own.
- * 2. A frame's mbuf and its entry of the target's room are held until its copy is done; the memory as well.
- * 3. Devices work on bus addresses. With IOVA as virtual addresses those are the engine's own; a device that
- *    the bus maps otherwise must have been told of the memory, which rte_dev_dma_map does at mapping.
+ * 1. The device does its copies in order, and so are they finished here: what must not be said
+ *    before the bytes are there (the end of a push) stands behind them in the same queue, with no
+ *    copy of its own.
+ * 2. A frame's mbuf and its entry of the target's room are held until its copy is done; the memory
+ *    as well.
+ * 3. Devices work on bus addresses. With IOVA as virtual addresses those are the engine's own; a
+ *    device that the bus maps otherwise must have been told of the memory, which rte_dev_dma_map
+ *    does at mapping.
  * 4. A copy that the device reports as failed is done by the CPU.
  */
 #define ALLOW_EXPERIMENTAL_API /* rte_dmadev is, in DPDK 22.11 */
@@ -41,7 +44,10 @@ dma_open(struct engine *e, char *error, size_t error_len)
 {
 	struct dma *d = &rma_lane(e)->dma;
 	const struct rte_dma_conf conf = {.nb_vchans = 1};
-	struct rte_dma_vchan_conf queue = {.direction = RTE_DMA_DIR_MEM_TO_MEM, .nb_desc = DMA_COPIES};
+	struct rte_dma_vchan_conf queue = {
+		.direction = RTE_DMA_DIR_MEM_TO_MEM,
+		.nb_desc = DMA_COPIES,
+	};
 	struct rte_dma_info info;
 	char name[64];
 
@@ -51,7 +57,9 @@ dma_open(struct engine *e, char *error, size_t error_len)
 	int device = rte_dma_get_dev_id_by_name(name);
 
 	if (device < 0 || rte_dma_info_get((int16_t)device, &info) != 0) {
-		snprintf(error, error_len, "engine.dma: there is no DMA device '%s': give the EAL one, e.g. --vdev=dma_skeleton",
+		snprintf(error, error_len,
+			"engine.dma: there is no DMA device '%s': give the EAL one, e.g. "
+			"--vdev=dma_skeleton",
 			name);
 		return -ENODEV;
 	}
@@ -66,7 +74,8 @@ dma_open(struct engine *e, char *error, size_t error_len)
 	if (result == 0)
 		result = rte_dma_start((int16_t)device);
 	if (result != 0) {
-		snprintf(error, error_len, "engine.dma: the DMA device '%s' does not start: %s", name, strerror(-result));
+		snprintf(error, error_len, "engine.dma: the DMA device '%s' does not start: %s",
+			name, strerror(-result));
 		return result;
 	}
 	d->device = device;
@@ -86,24 +95,33 @@ dma_close(struct engine *e)
 }
 
 bool
-dma_copy_begin(struct engine *e, struct channel *ch, const struct arrival *a, struct memory *memory, uint8_t *to)
+dma_copy_begin(struct engine *e, struct channel *ch, const struct arrival *a, struct memory *memory,
+	uint8_t *to)
 {
 	struct dma *d = &rma_lane(e)->dma;
 
 	if (a->m == NULL || a->len < DMA_MIN || d->tail - d->head == DMA_COPIES)
 		return false;
-	if (rte_dma_copy((int16_t)d->device, 0, (rte_iova_t)(uintptr_t)a->bytes, (rte_iova_t)(uintptr_t)to, a->len,
-		    RTE_DMA_OP_FLAG_SUBMIT) < 0)
+	if (rte_dma_copy((int16_t)d->device, 0, (rte_iova_t)(uintptr_t)a->bytes,
+		    (rte_iova_t)(uintptr_t)to, a->len, RTE_DMA_OP_FLAG_SUBMIT) < 0)
 		return false;
 	atomic_fetch_add_explicit(&memory->held, 1, memory_order_relaxed);
-	d->jobs[d->tail++ % DMA_COPIES] = (struct dma_job){.m = a->m, .memory = memory, .to = to, .generation = ch->generation,
-		.ctx = ch->ctx, .a = *a, .copies = true};
+	d->jobs[d->tail++ % DMA_COPIES] = (struct dma_job){
+		.m = a->m,
+		.memory = memory,
+		.to = to,
+		.generation = ch->generation,
+		.ctx = ch->ctx,
+		.a = *a,
+		.copies = true,
+	};
 	d->begun++;
 	service_busy(e, RMA_SERVICE);
 	return true;
 }
 
-/* What is said of a frame whose bytes are there, when what was begun before is done. false: it can be said now. */
+/* What is said of a frame whose bytes are there, when what was begun before is done. false: it can
+ * be said now. */
 bool
 dma_later(struct engine *e, struct channel *ch, const struct arrival *a)
 {
@@ -139,7 +157,8 @@ dma_poll(struct engine *e)
 	if (d->head == d->tail)
 		return 0;
 	n = rte_dma_completed_status((int16_t)d->device, 0, 32, &last, status);
-	for (uint16_t i = 0; i < n || (d->head != d->tail && !d->jobs[d->head % DMA_COPIES].copies); work++) {
+	for (uint16_t i = 0; i < n || (d->head != d->tail && !d->jobs[d->head % DMA_COPIES].copies);
+		work++) {
 		struct dma_job *j = &d->jobs[d->head++ % DMA_COPIES];
 
 		if (j->copies && status[i++] != RTE_DMA_STATUS_SUCCESSFUL)

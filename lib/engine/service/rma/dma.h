@@ -9,10 +9,13 @@
 
 int dma_open(struct engine *e, char *error, size_t error_len);
 void dma_close(struct engine *e);
-bool dma_copy_begin(struct engine *e, struct channel *ch, const struct arrival *a, struct memory *memory, uint8_t *to);
-/* A copy into memory that the engine has mapped, of a frame that came in a->m. false: the CPU shall do it. */
+bool dma_copy_begin(struct engine *e, struct channel *ch, const struct arrival *a,
+	struct memory *memory, uint8_t *to);
+/* A copy into memory that the engine has mapped, of a frame that came in a->m. false: the CPU shall
+ * do it. */
 static inline bool
-dma_copy(struct engine *e, struct channel *ch, const struct arrival *a, struct memory *memory, uint8_t *to)
+dma_copy(struct engine *e, struct channel *ch, const struct arrival *a, struct memory *memory,
+	uint8_t *to)
 {
 	return unlikely(rma_lane(e)->dma.device >= 0) && dma_copy_begin(e, ch, a, memory, to);
 }

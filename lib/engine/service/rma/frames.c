@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Frames of transfers: from a lane's pool to the core or to a lane of this node, onto the link, and back
- * to the pool. Runs on the lane.
+ * Frames of transfers: from a lane's pool to the core or to a lane of this node, onto the link, and
+ * back to the pool. Runs on the lane.
  *
  * Design notes
  * 1. A frame keeps its mbufs. When it is done with and a port still has one of them, the frame gets
- *    another in its place, as send buffers do; what the port has refers to memory that must stay mapped,
- *    so its shared info counts in memory.held until the port lets go.
+ *    another in its place, as send buffers do; what the port has refers to memory that must stay
+ *    mapped, so its shared info counts in memory.held until the port lets go.
  * 2. What a lane asks and what it answers each leave a quarter of the pool to the other.
  */
 #include <errno.h>
@@ -44,7 +44,10 @@ new_place(struct rma_lane *x)
 	struct rte_mbuf *m = rte_pktmbuf_alloc(x->places);
 
 	if (m != NULL)
-		place_priv(m)->info = (struct rte_mbuf_ext_shared_info){.free_cb = place_freed, .refcnt = 1};
+		place_priv(m)->info = (struct rte_mbuf_ext_shared_info){
+			.free_cb = place_freed,
+			.refcnt = 1,
+		};
 	return m;
 }
 
@@ -79,8 +82,8 @@ frame_put(struct engine *e, struct frame *f)
 	f->out = false;
 }
 
-/* Frames for the next `left` bytes, at most FRAMES_BURST, at least one though there be no bytes; len[i] of them each.
- * Fewer, or none: the pool has no more. */
+/* Frames for the next `left` bytes, at most FRAMES_BURST, at least one though there be no bytes;
+ * len[i] of them each. Fewer, or none: the pool has no more. */
 unsigned
 frames_take(struct engine *e, bool own, uint64_t left, struct frame **f, uint32_t *len)
 {
@@ -108,11 +111,10 @@ frames_put(struct engine *e, struct frame **f, unsigned from, unsigned n)
 	}
 }
 
-/* The frame's bytes behind head_len are the client's, where they lie: nothing is copied. false: a device cannot
- * read them there. */
+/* The frame's bytes behind head_len are the client's, where they lie: nothing is copied. false: a
+ * device cannot read them there. */
 static bool
-frame_refer(struct frame *f, struct memory *m, uint64_t client, uint32_t head_len,
-	uint32_t len)
+frame_refer(struct frame *f, struct memory *m, uint64_t client, uint32_t head_len, uint32_t len)
 {
 	struct rte_mbuf *p = f->place;
 	rte_iova_t iova = memory_iova(m, client - m->client, len);
@@ -148,10 +150,11 @@ may_refer(const struct engine *e, uint16_t node, const struct memory *m)
 	return l->segments && (l->device == NULL || m->for_devices);
 }
 
-/* Behind the heads of n frames, len[i] bytes each, from `offset` on: where they lie, or copied. 0, -EFAULT. */
+/* Behind the heads of n frames, len[i] bytes each, from `offset` on: where they lie, or copied. 0,
+ * -EFAULT. */
 int
-frames_fill(struct engine *e, const struct bytes *b, uint64_t offset, uint16_t node, struct frame **f,
-	const uint32_t *len, unsigned n)
+frames_fill(struct engine *e, const struct bytes *b, uint64_t offset, uint16_t node,
+	struct frame **f, const uint32_t *len, unsigned n)
 {
 	const uint32_t head = sizeof(struct wire_transfer);
 	struct iovec local[FRAMES_BURST];
@@ -168,7 +171,8 @@ frames_fill(struct engine *e, const struct bytes *b, uint64_t offset, uint16_t n
 	bool refer = may_refer(e, node, b->memory);
 
 	for (unsigned i = 0; i < n; i++) {
-		if (refer && len[i] >= REFER_MIN && frame_refer(f[i], b->memory, b->at + offset, head, len[i]))
+		if (refer && len[i] >= REFER_MIN &&
+			frame_refer(f[i], b->memory, b->at + offset, head, len[i]))
 			e->counters[ENGINE_tx_in_place] += node != e->node->config.id;
 		else
 			memory_read(b, offset, (uint8_t *)frame_head(f[i]) + head, len[i]);
@@ -211,8 +215,8 @@ to_core(struct engine *e, const struct frame *f)
 /* Give it to whom it is for. 0; -EAGAIN: not now, the frame is still the caller's; or what is wrong
  * with it, and the frame is still the caller's. */
 int
-frame_send(struct engine *e, struct channel *ch, struct frame *f, uint16_t src_endpoint, uint16_t node,
-	uint16_t dst, uint32_t len)
+frame_send(struct engine *e, struct channel *ch, struct frame *f, uint16_t src_endpoint,
+	uint16_t node, uint16_t dst, uint32_t len)
 {
 	f->src = ch->ctx | src_endpoint;
 	f->node = node;

@@ -13,14 +13,14 @@ frame_head(struct frame *f)
 	return (struct wire_transfer *)((uint8_t *)f->m->buf_addr + PAYLOAD_START);
 }
 
-int frames_fill(struct engine *e, const struct bytes *b, uint64_t offset, uint16_t node, struct frame **f,
-	const uint32_t *len, unsigned n);
+int frames_fill(struct engine *e, const struct bytes *b, uint64_t offset, uint16_t node,
+	struct frame **f, const uint32_t *len, unsigned n);
 unsigned frames_take(struct engine *e, bool own, uint64_t left, struct frame **f, uint32_t *len);
 void frames_put(struct engine *e, struct frame **f, unsigned from, unsigned n);
 struct frame *frame_take(struct engine *e, bool own);
 void frame_put(struct engine *e, struct frame *f);
-int frame_send(struct engine *e, struct channel *ch, struct frame *f, uint16_t src_endpoint, uint16_t node,
-	uint16_t dst, uint32_t len);
+int frame_send(struct engine *e, struct channel *ch, struct frame *f, uint16_t src_endpoint,
+	uint16_t node, uint16_t dst, uint32_t len);
 struct rte_mbuf *frame_mbuf(struct engine *e, const struct proto_out *o, const struct peer *peer);
 int frames_make(struct engine *e);
 void frames_free(struct engine *e);
@@ -45,7 +45,8 @@ frame_is_with_port(const struct frame *f)
 	return rte_mbuf_refcnt_read(f->m) > 1 || (f->memory && rte_mbuf_refcnt_read(f->place) > 1);
 }
 
-/* The port keeps what it has, and the frame gets other mbufs: empty, or with a copy. false: there are none. */
+/* The port keeps what it has, and the frame gets other mbufs: empty, or with a copy. false: there
+ * are none. */
 bool frame_leave_to_port(struct engine *e, struct frame *f);
 bool frame_copy_from_port(struct engine *e, struct frame *f);
 

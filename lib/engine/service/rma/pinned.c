@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Remote pins (RHI-PIN; RHiNET, 1999, section 2.5): who asked for a region of ours to stay pinned, and where our own
- * contexts have asked for it. Memory is pinned by its registration; a pin keeps the registration, until its asker
- * releases it. Runs on the lane: of the region's owner, or of the asker.
+ * Remote pins (RHI-PIN; RHiNET, 1999, section 2.5): who asked for a region of ours to stay pinned,
+ * and where our own contexts have asked for it. Memory is pinned by its registration; a pin keeps
+ * the registration, until its asker releases it. Runs on the lane: of the region's owner, or of the
+ * asker.
  *
  * Design notes
- * 1. The owner counts: its table says which asker pins which region, and how often. There are as many records as regions, and
- *    one context's regions have half of them at most, as it has of the places for regions.
- * 2. The asker's engine knows only where its context may have pins. A place is taken before the question goes out, so
- *    whatever becomes of the context, who may have pinned for it is told that it ended: by a last UNPIN in the same flow, behind
- *    all that it asked for. It is free again when the owner says, in answer to an UNPIN, that none is left.
- * 3. Nobody tells of a node that died. So whoever is stopped by a record asks whether its node is still the same, and there: another
- *    epoch, or a path that is no longer established, and the record goes. To a node that seems to be there the owner says again
- *    that it has pinned, which changes nothing, but whose want of an Ack shows that the node, or the context, is not.
- * 4. Within a node the last UNPIN cannot be lost, and takes no room: it gets through whatever the target owes.
+ * 1. The owner counts: its table says which asker pins which region, and how often. There are as
+ *    many records as regions, and one context's regions have half of them at most, as it has of the
+ *    places for regions.
+ * 2. The asker's engine knows only where its context may have pins. A place is taken before the
+ *    question goes out, so whatever becomes of the context, who may have pinned for it is told that
+ *    it ended: by a last UNPIN in the same flow, behind all that it asked for. It is free again
+ *    when the owner says, in answer to an UNPIN, that none is left.
+ * 3. Nobody tells of a node that died. So whoever is stopped by a record asks whether its node is
+ *    still the same, and there: another epoch, or a path that is no longer established, and the
+ *    record goes. To a node that seems to be there the owner says again that it has pinned, which
+ *    changes nothing, but whose want of an Ack shows that the node, or the context, is not.
+ * 4. Within a node the last UNPIN cannot be lost, and takes no room: it gets through whatever the
+ *    target owes.
  */
 #include <errno.h>
 
@@ -37,7 +42,8 @@ drop(struct engine *e, struct pin *p)
 	*p = x->pins[--x->pins_used];
 }
 
-/* Of the asker's node, as it is now; 0: it is not there. Within this node nothing is lost: note 4. */
+/* Of the asker's node, as it is now; 0: it is not there. Within this node nothing is lost: note
+ * 4. */
 static uint32_t
 epoch_of(const struct engine *e, uint16_t node)
 {
@@ -102,7 +108,13 @@ pinned_grant(struct engine *e, struct channel *ch, const struct arrival *a, uint
 		p = new_pin(e, ch);
 		if (p == NULL)
 			return ENOSPC;
-		*p = (struct pin){.key = key, .epoch = epoch_of(e, a->node), .ctx = ch->ctx, .node = a->node, .peer = a->peer};
+		*p = (struct pin){
+			.key = key,
+			.epoch = epoch_of(e, a->node),
+			.ctx = ch->ctx,
+			.node = a->node,
+			.peer = a->peer,
+		};
 		rma_lane(e)->pins_used++;
 		rma_context(ch)->pins++;
 	}
@@ -170,7 +182,8 @@ tell_again(struct engine *e, struct channel *ch, struct pin *p)
 {
 	const struct wire_ended item = {wire_be32(p->id), 0};
 
-	if (p->node == e->node->config.id || e->now - p->told_at < rte_get_tsc_hz() / 1000 * TELL_EVERY_MS)
+	if (p->node == e->node->config.id ||
+		e->now - p->told_at < rte_get_tsc_hz() / 1000 * TELL_EVERY_MS)
 		return;
 	struct frame *f = frame_take(e, false);
 
@@ -180,7 +193,8 @@ tell_again(struct engine *e, struct channel *ch, struct pin *p)
 
 	*h = (struct wire_transfer){.op = WIRE_ENDED, .len = wire_be64(1)};
 	memcpy(h + 1, &item, sizeof(item));
-	if (frame_send(e, ch, f, WIRE_TARGET, p->node, p->peer | WIRE_INITIATOR, sizeof(*h) + sizeof(item)) != 0) {
+	if (frame_send(e, ch, f, WIRE_TARGET, p->node, p->peer | WIRE_INITIATOR,
+		    sizeof(*h) + sizeof(item)) != 0) {
 		frame_put(e, f);
 		return;
 	}
@@ -305,7 +319,8 @@ pinning_leaves(struct engine *e, struct channel *ch)
 			return false;
 		*frame_head(f) = (struct wire_transfer){.op = WIRE_UNPIN, .flags = WIRE_T_LAST};
 		f->id = 0;
-		int result = frame_send(e, ch, f, WIRE_INITIATOR, p->node, p->ctx | WIRE_TARGET, sizeof(struct wire_transfer));
+		int result = frame_send(e, ch, f, WIRE_INITIATOR, p->node, p->ctx | WIRE_TARGET,
+			sizeof(struct wire_transfer));
 
 		if (result != 0)
 			frame_put(e, f);

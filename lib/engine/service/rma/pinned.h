@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Regions that others have pinned, and what contexts of this lane have pinned elsewhere. On the lane, but for pinned_count.
+ * Regions that others have pinned, and what contexts of this lane have pinned elsewhere. On the
+ * lane, but for pinned_count.
  */
 #ifndef PMX_RMA_PINNED_H
 #define PMX_RMA_PINNED_H
@@ -11,7 +12,8 @@
 /* 0, or ENOSPC. */
 uint8_t pinned_grant(struct engine *e, struct channel *ch, const struct arrival *a, uint64_t key);
 /* For the answer: 0, ENOKEY, WIRE_NONE_LEFT. key 0: there is no such region. */
-uint32_t pinned_release(struct engine *e, struct channel *ch, const struct arrival *a, uint64_t key);
+uint32_t pinned_release(struct engine *e, struct channel *ch, const struct arrival *a,
+	uint64_t key);
 /* An asker ended, or is out of reach. */
 void pinned_lost(struct engine *e, struct channel *ch, uint16_t node, uint16_t peer);
 /* The region ends, whoever has pinned it; key 0: all of the context's. */

@@ -52,7 +52,8 @@ region_register(struct engine *e, struct channel *ch, const struct submission *s
 	};
 
 	if (s->region.memory != MEMORY_COPIED) {
-		const struct memory *m = space_at(&ch->space, s->region.memory, region.base, region.len);
+		const struct memory *m = space_at(&ch->space, s->region.memory, region.base,
+			region.len);
 
 		if (m == NULL)
 			return -EFAULT;
@@ -74,7 +75,8 @@ region_register(struct engine *e, struct channel *ch, const struct submission *s
 	return result;
 }
 
-/* Answers that are on their way and refer to that memory: the end of a registration waits for them. */
+/* Answers that are on their way and refer to that memory: the end of a registration waits for
+ * them. */
 static uint32_t
 region_mark_readers(struct engine *e, const struct channel *ch, const struct memory *m)
 {
@@ -94,7 +96,7 @@ region_mark_readers(struct engine *e, const struct channel *ch, const struct mem
 
 /* One of them came back. */
 void
-region_unmarked(struct engine *e, struct channel *ch)
+registration_unmarked(struct engine *e, struct channel *ch)
 {
 	struct rma_context *r = rma_context(ch);
 
@@ -106,7 +108,7 @@ region_unmarked(struct engine *e, struct channel *ch)
 
 /* A client registers a region, or ends it. */
 void
-region_submit(struct engine *e, struct channel *ch, const struct submission *s)
+registration_submit(struct engine *e, struct channel *ch, const struct submission *s)
 {
 	struct rma_context *remote = rma_context(ch);
 	uint64_t key = s->region.key;

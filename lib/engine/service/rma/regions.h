@@ -8,9 +8,9 @@
 #include "engine/service/rma/rma.h"
 
 /* A client registers a region, or ends it. */
-void region_submit(struct engine *e, struct channel *ch, const struct submission *s);
+void registration_submit(struct engine *e, struct channel *ch, const struct submission *s);
 /* A frame that a region's end waits for came back. */
-void region_unmarked(struct engine *e, struct channel *ch);
+void registration_unmarked(struct engine *e, struct channel *ch);
 void regions_memory_gone(struct engine *e, struct channel *ch, const struct memory *m);
 /* All of the context's end, whoever has pinned them. */
 void regions_close(struct engine *e, struct channel *ch);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What contexts of this lane owe the initiators of others' transfers: bytes that were pulled, and how transfers ended. Runs on
- * the lane.
+ * What contexts of this lane owe the initiators of others' transfers: bytes that were pulled, and
+ * how transfers ended. Runs on the lane.
  *
  * Design notes
- * 1. Every message took an entry of the target's room in the core. It is given back at once, or with the
- *    answer: there are as many requests as entries, so one is always free.
+ * 1. Every message took an entry of the target's room in the core. It is given back at once, or
+ *    with the answer: there are as many requests as entries, so one is always free.
  * 2. Answers to one initiator keep the order of its questions' ends, and several go in one frame.
  */
 #include <errno.h>
@@ -40,7 +40,7 @@ request_pop(struct engine *e)
 }
 
 /* For the message at hand, whose entry it keeps. */
-struct request *
+static struct request *
 request_make(struct engine *e, struct channel *ch, const struct arrival *a, enum request_kind kind)
 {
 	struct request *r = rma_context(ch)->free_requests;
@@ -71,7 +71,8 @@ request_take(struct engine *e, struct channel *ch, const struct arrival *a, enum
 
 /* A notification that its application has no room for; in order with the others. */
 void
-request_event(struct engine *e, struct channel *ch, const struct arrival *a, const struct event_slot *event)
+request_event(struct engine *e, struct channel *ch, const struct arrival *a,
+	const struct event_slot *event)
 {
 	struct rma_context *remote = rma_context(ch);
 	struct request *r = request_make(e, ch, a, REQUEST_EVENT);
@@ -128,7 +129,11 @@ pulled_head(struct frame *f, const struct request *r, uint64_t at)
 {
 	struct wire_transfer *h = frame_head(f);
 
-	*h = (struct wire_transfer){.op = WIRE_PULLED, .id = wire_be32(r->id), .offset = wire_be64(at)};
+	*h = (struct wire_transfer){
+		.op = WIRE_PULLED,
+		.id = wire_be32(r->id),
+		.offset = wire_be64(at),
+	};
 	return h;
 }
 
@@ -269,8 +274,8 @@ ended_send(struct engine *e)
 		return 0;
 	struct wire_transfer *h = frame_head(f);
 
-	for (struct request *r = first; r != NULL && n < most && r->kind == REQUEST_ENDED && r->ctx == first->ctx &&
-		r->node == first->node && r->peer == first->peer;
+	for (struct request *r = first; r != NULL && n < most && r->kind == REQUEST_ENDED &&
+		r->ctx == first->ctx && r->node == first->node && r->peer == first->peer;
 		r = r->next) {
 		const struct wire_ended item = {wire_be32(r->id), wire_be32(r->error)};
 
@@ -320,7 +325,9 @@ requests_step(struct engine *e)
 	if (unlikely(x->events_waiting))
 		events_pass(e);
 
-	for (unsigned turn = 0; x->requests.head != NULL && work < burst && x->requests.head != first && turn < 256; turn++) {
+	for (unsigned turn = 0;
+		x->requests.head != NULL && work < burst && x->requests.head != first && turn < 256;
+		turn++) {
 		struct request *r = x->requests.head;
 		struct channel *ch = &e->node->channels[r->ctx];
 		bool ended = false;
@@ -333,8 +340,10 @@ requests_step(struct engine *e)
 			work += k;
 			continue;
 		}
-		if (r->kind == REQUEST_PULL && rma_context(ch)->frames - rma_context(ch)->own_frames < x->frames_max / 2)
-			k = r->in_parts ? pull_parts(e, ch, r, &ended) : pull_piece(e, ch, r, &ended);
+		if (r->kind == REQUEST_PULL &&
+			rma_context(ch)->frames - rma_context(ch)->own_frames < x->frames_max / 2)
+			k = r->in_parts ? pull_parts(e, ch, r, &ended)
+					: pull_piece(e, ch, r, &ended);
 		work += k;
 		if (r->kind == REQUEST_ENDED)
 			continue;
@@ -354,8 +363,8 @@ requests_step(struct engine *e)
 
 /* Requests of `ch` that `gone` says have lost what they read end with an error. */
 void
-requests_fail(struct engine *e, struct channel *ch, bool (*gone)(const struct request *, const void *), const void *what,
-	uint8_t error)
+requests_fail(struct engine *e, struct channel *ch,
+	bool (*gone)(const struct request *, const void *), const void *what, uint8_t error)
 {
 	for (struct request *r = rma_lane(e)->requests.head; r != NULL; r = r->next) {
 		if (r->ctx == ch->ctx && r->kind == REQUEST_PULL && gone(r, what))

@@ -14,19 +14,22 @@ request_room(struct engine *e, struct channel *ch)
 	proto_ctx_room(e->proto, ch->ctx | WIRE_TARGET, 1, 0, e->now);
 }
 
-/* A request of the message at hand, whose entry it keeps: in the list of those to be answered. NULL: none is free. */
-struct request *request_take(struct engine *e, struct channel *ch, const struct arrival *a, enum request_kind kind);
+/* A request of the message at hand, whose entry it keeps: in the list of those to be answered.
+ * NULL: none is free. */
+struct request *request_take(struct engine *e, struct channel *ch, const struct arrival *a,
+	enum request_kind kind);
 /* The message's transfer ended, with that errno or 0 (wire_ended). */
 void request_answer(struct engine *e, struct channel *ch, const struct arrival *a, uint32_t error);
 /* ... when the application has room for its notification. */
-void request_event(struct engine *e, struct channel *ch, const struct arrival *a, const struct event_slot *event);
+void request_event(struct engine *e, struct channel *ch, const struct arrival *a,
+	const struct event_slot *event);
 /* The application is notified; false: its ring is full. */
 bool event_put(struct engine *e, struct channel *ch, const struct event_slot *event);
 /* Answers go out: returns how many. */
 unsigned requests_step(struct engine *e);
 /* Requests of `ch` that `gone` says have lost what they read end with an error. */
-void requests_fail(struct engine *e, struct channel *ch, bool (*gone)(const struct request *, const void *), const void *what,
-	uint8_t error);
+void requests_fail(struct engine *e, struct channel *ch,
+	bool (*gone)(const struct request *, const void *), const void *what, uint8_t error);
 /* Nobody fetches that offer any more. */
 void requests_offer_ends(struct engine *e, struct channel *ch, uint32_t id);
 /* Of the context, whose list begins anew. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Remote memory as a service of the engine: what comes from the core, from clients and from other lanes goes to initiators
- * (transfers.c), targets (targets.c) and frames (frames.c). Runs on the lane.
+ * Remote memory as a service of the engine: what comes from the core, from clients and from other
+ * lanes goes to initiators (transfers.c), targets (targets.c) and frames (frames.c). Runs on the
+ * lane.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,19 +24,22 @@
 
 #define INITIATOR_ROOM 65536 /* never used up: entries come back as they are taken */
 
-/* Answers, and what answers an offer, may be sent twice: who they are not for does not know their id. */
+/* Answers, and what answers an offer, may be sent twice: who they are not for does not know their
+ * id. */
 static inline bool
 may_repeat(struct frame *f)
 {
 	return !f->own || frame_head(f)->flags & WIRE_T_OFFER;
 }
 
-/* A frame whose flow was reset: by the end of the context that it was for, or of the one that had that number before and
- * the same flow. Frames come back in order, and before anything new is sent. */
+/* A frame whose flow was reset: by the end of the context that it was for, or of the one that had
+ * that number before and the same flow. Frames come back in order, and before anything new is
+ * sent. */
 static bool
 send_again(struct engine *e, struct channel *ch, struct frame *f)
 {
-	if (f->retried || !may_repeat(f) || ch->state != CHANNEL_OPEN || f->node == e->node->config.id)
+	if (f->retried || !may_repeat(f) || ch->state != CHANNEL_OPEN ||
+		f->node == e->node->config.id)
 		return false;
 	f->retried = true;
 	return (!frame_is_with_port(f) || frame_copy_from_port(e, f)) && frame_to_core(e, f) == 0;
@@ -68,7 +72,7 @@ frame_done(struct engine *e, struct channel *ch, struct frame *f, uint8_t error)
 			transfer_end(e, ch, op, error);
 	}
 	if (unlikely(f->marked))
-		region_unmarked(e, ch);
+		registration_unmarked(e, ch);
 	if (unlikely(f->own && (error || f->asks))) {
 		struct op *op = transfer_find(ch, f->id);
 
@@ -105,7 +109,8 @@ take_local(struct engine *e, struct frame *f)
 	struct channel *ch = &e->node->channels[ctx]; /* looked at only if there is one */
 	const struct arrival a = {
 		.head = frame_head(f),
-		.bytes = f->memory ? f->place->buf_addr : (uint8_t *)frame_head(f) + sizeof(struct wire_transfer),
+		.bytes = f->memory ? f->place->buf_addr
+				   : (uint8_t *)frame_head(f) + sizeof(struct wire_transfer),
 		.len = f->len - (uint32_t)sizeof(struct wire_transfer),
 		.node = (uint16_t)e->node->config.id,
 		.peer = f->src % WIRE_CONTEXTS_MAX,
@@ -122,7 +127,8 @@ take_local(struct engine *e, struct frame *f)
 	if (!proto_ctx_take(e->proto, f->dst, 1, 0, false)) {
 		if (a.head->op != WIRE_UNPIN || !(a.head->flags & WIRE_T_LAST))
 			return false;
-		pinned_lost(e, ch, a.node, a.peer); /* is not answered, and waits for no room: pinned.c, note 4 */
+		/* is not answered, and waits for no room: pinned.c, note 4 */
+		pinned_lost(e, ch, a.node, a.peer);
 		return true;
 	}
 	target_message(e, ch, &a);
@@ -136,12 +142,15 @@ send_back(struct engine *e, struct frame *f)
 	frame_hand_over(e, f, f->src % WIRE_CONTEXTS_MAX);
 }
 
-/* A frame of this node is in the lane of its target, or came back to its own. Answers never wait. */
+/* A frame of this node is in the lane of its target, or came back to its own. Answers never
+ * wait. */
 static void
 frame_arrive(struct engine *e, struct frame *f)
 {
 	uint16_t ctx = f->dst % WIRE_CONTEXTS_MAX;
-	struct rma_context *r = ctx < e->node->config.contexts ? rma_context(&e->node->channels[ctx]) : NULL;
+	struct rma_context *r = ctx < e->node->config.contexts
+		? rma_context(&e->node->channels[ctx])
+		: NULL;
 
 	if (f->back) {
 		frame_done(e, &e->node->channels[f->src % WIRE_CONTEXTS_MAX], f, f->error);
@@ -208,7 +217,8 @@ rma_message(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint32_t l
 	};
 	bool to_target = wire_endpoint(to) == WIRE_TARGET;
 
-	if (unlikely(len < sizeof(struct wire_transfer) || wire_endpoint(from) != (to_target ? WIRE_INITIATOR : WIRE_TARGET))) {
+	if (unlikely(len < sizeof(struct wire_transfer) ||
+		    wire_endpoint(from) != (to_target ? WIRE_INITIATOR : WIRE_TARGET))) {
 		ENGINE_COUNT(e, bad_transfers);
 		proto_ctx_room(e->proto, to, 1, 0, e->now);
 	} else if (unlikely(ch->state != CHANNEL_OPEN)) {
@@ -237,8 +247,8 @@ rma_handed_over(struct engine *e, uint64_t handle)
 
 /* ------------------------------------------------------------------ to and from clients */
 
-/* A frame of a transfer that the client packed: to another node in the client's buffer, within this node
- * as a copy. Returns slots consumed, 0 = not now. */
+/* A frame of a transfer that the client packed: to another node in the client's buffer, within this
+ * node as a copy. Returns slots consumed, 0 = not now. */
 static unsigned
 rma_submit_frame(struct engine *e, struct channel *ch, const struct submission *s)
 {
@@ -254,19 +264,22 @@ rma_submit_frame(struct engine *e, struct channel *ch, const struct submission *
 	int result;
 
 	if (slot == NULL || slot->state != SEND_CLIENT || s->frame.len > ch->frag_len ||
-		s->frame.len < sizeof(struct wire_transfer) || s->frame.dst_ctx >= WIRE_CONTEXTS_MAX) {
+		s->frame.len < sizeof(struct wire_transfer) ||
+		s->frame.dst_ctx >= WIRE_CONTEXTS_MAX) {
 		submission_bad(e, ch);
 		return 1;
 	}
 	if (ch->thin != NULL) {
 		thin_fill(ch, &s->frame.buf, 1, s->frame.len);
-		/* what else it may ask for, it asks the engine for, which keeps count of its pins */
+		/* what else it may ask for, it asks the engine for, which keeps count of its
+		 * pins */
 		if (unlikely(((const struct wire_transfer *)send_payload(slot))->op != WIRE_PUSH)) {
 			submission_bad(e, ch);
 			return 1;
 		}
 	}
-	/* first what went wrong before: what follows a lost frame must not look like its transfer's end */
+	/* first what went wrong before: what follows a lost frame must not look like its transfer's
+	 * end */
 	engine_complete(e);
 	slot->state = SEND_QUEUED;
 	ch->busy_slots++;
@@ -317,7 +330,7 @@ rma_submit_region(struct engine *e, struct channel *ch, const struct submission 
 		return 1; /* nobody would hear the answer */
 	if (r->region.due || r->region.waits)
 		return 0;
-	region_submit(e, ch, s);
+	registration_submit(e, ch, s);
 	return 1;
 }
 
@@ -404,8 +417,9 @@ rma_make(struct engine *e, char *error, size_t error_len)
 
 	e->service[RMA_SERVICE] = calloc(1, sizeof(struct rma_lane));
 	if (e->service[RMA_SERVICE] == NULL || frames_make(e) != 0) {
-		snprintf(error, error_len, "no memory for limits.transfer_frames = %u or limits.regions = %u of "
-					   "lane %u: lower them, or reserve more hugepages",
+		snprintf(error, error_len,
+			"no memory for limits.transfer_frames = %u or limits.regions = %u of lane "
+			"%u: lower them, or reserve more hugepages",
 			c->transfer_frames, c->regions, e->lane);
 		return -ENOMEM;
 	}
@@ -476,7 +490,8 @@ rma_join(struct node *n, struct channel *ch)
 		fresh.free_requests = &r->requests[i];
 	}
 	*r = fresh;
-	slot_end_init(&r->events, channel_part(ch, n->layout.events), n->geometry.events, &ch->shm->events_pos);
+	slot_end_init(&r->events, channel_part(ch, n->layout.events), n->geometry.events,
+		&ch->shm->events_pos);
 }
 
 static void
@@ -502,7 +517,8 @@ rma_close(struct engine *e, struct channel *ch, bool linger)
 	if (!r->leaves || !linger)
 		proto_ctx_close(e->proto, ch->ctx | WIRE_INITIATOR, linger, e->now);
 	if (r->leaves && !linger) /* it goes on for a few words: pinning_leaves */
-		proto_ctx_open(e->proto, ch->ctx | WIRE_INITIATOR, INITIATOR_ROOM, 0, e->node->frag_len, e->now);
+		proto_ctx_open(e->proto, ch->ctx | WIRE_INITIATOR, INITIATOR_ROOM, 0,
+			e->node->frag_len, e->now);
 }
 
 /* Those who pinned memory for it are told; then the last endpoint closes. */
@@ -551,11 +567,12 @@ rma_drained(const struct engine *e, const struct channel *ch)
 	const struct rma_lane *x = rma_lane(e);
 
 	if (ch == NULL)
-		return x->requests.head == NULL && x->lingering == NULL && x->local_waiting == 0 && x->dma.head == x->dma.tail;
+		return x->requests.head == NULL && x->lingering == NULL && x->local_waiting == 0 &&
+			x->dma.head == x->dma.tail;
 	const struct rma_context *r = rma_context(ch);
 
-	return r->frames == 0 && r->ops_used == 0 && !r->region.due && !r->region.waits && r->events_waiting == 0 &&
-		r->local_head == NULL;
+	return r->frames == 0 && r->ops_used == 0 && !r->region.due && !r->region.waits &&
+		r->events_waiting == 0 && r->local_head == NULL;
 }
 
 struct saved_context {
@@ -611,9 +628,17 @@ rma_save_context(const struct channel *ch, struct image_out *o)
 {
 	const struct rma_context *r = rma_context(ch);
 	struct saved_context s = {
-		.event_pos = r->events.pos, .event_other = r->events.other, .ended = r->ended_tail - r->ended_head,
-		.next_age = r->next_age, .pushed = r->pushed, .pulled = r->pulled, .failed = r->failed, .served = r->served,
-		.refused = r->refused, .regions = r->regions, .withheld = r->withheld,
+		.event_pos = r->events.pos,
+		.event_other = r->events.other,
+		.ended = r->ended_tail - r->ended_head,
+		.next_age = r->next_age,
+		.pushed = r->pushed,
+		.pulled = r->pulled,
+		.failed = r->failed,
+		.served = r->served,
+		.refused = r->refused,
+		.regions = r->regions,
+		.withheld = r->withheld,
 	};
 
 	memcpy(s.pin_places, r->pin_places, sizeof(s.pin_places));
@@ -628,7 +653,8 @@ rma_restore_context(struct channel *ch, struct image_in *in)
 	struct rma_context *r = rma_context(ch);
 	struct saved_context s;
 
-	if (!image_get(in, &s, sizeof(s)) || s.ended > r->ended_mask + 1 || !image_get(in, r->ended, s.ended * sizeof(*r->ended)))
+	if (!image_get(in, &s, sizeof(s)) || s.ended > r->ended_mask + 1 ||
+		!image_get(in, r->ended, s.ended * sizeof(*r->ended)))
 		return false;
 	memcpy(r->pin_places, s.pin_places, sizeof(s.pin_places));
 	r->events.pos = s.event_pos;
@@ -646,7 +672,8 @@ rma_restore_context(struct channel *ch, struct image_in *in)
 	return true;
 }
 
-/* Numbers of memory become memory, which is there now; regions that others have pinned are counted. */
+/* Numbers of memory become memory, which is there now; regions that others have pinned are
+ * counted. */
 static void
 rma_restored(struct engine *e)
 {
@@ -656,17 +683,21 @@ rma_restored(struct engine *e)
 		struct region *r = &x->regions.regions[i];
 		uint32_t number = (uint32_t)(uintptr_t)r->memory;
 
-		r->memory = r->key != 0 && number < MEMORIES_MAX ? e->node->channels[r->ctx].space.pieces[number] : NULL;
+		r->memory = r->key != 0 && number < MEMORIES_MAX
+			? e->node->channels[r->ctx].space.pieces[number]
+			: NULL;
 	}
 	for (uint32_t i = 0; i < x->pins_used; i++)
 		rma_context(&e->node->channels[x->pins[i].ctx])->pins++;
 }
 
-const struct service_ops rma_service = {
+const struct service_ops service_rma = {
 	.name = "rma",
 	.number = RMA_SERVICE,
-	.endpoints = 1u << WIRE_TARGET / WIRE_CONTEXTS_MAX | 1u << WIRE_INITIATOR / WIRE_CONTEXTS_MAX,
-	.image_form = sizeof(struct saved_context) + sizeof(struct region) + sizeof(struct pin) + sizeof(struct refusal),
+	.endpoints = 1u << WIRE_TARGET / WIRE_CONTEXTS_MAX |
+		1u << WIRE_INITIATOR / WIRE_CONTEXTS_MAX,
+	.image_form = sizeof(struct saved_context) + sizeof(struct region) + sizeof(struct pin) +
+		sizeof(struct refusal),
 	.make = rma_make,
 	.free = rma_free,
 	.make_context = rma_make_context,
@@ -681,13 +712,14 @@ const struct service_ops rma_service = {
 	.completed = rma_completed,
 	.send_failed = rma_send_failed,
 	.handed_over = rma_handed_over,
-	.submit = {
-		[SUBMIT_TRANSFER] = rma_submit_transfer,
-		[SUBMIT_FRAME] = rma_submit_frame,
-		[SUBMIT_REGISTER] = rma_submit_region,
-		[SUBMIT_DEREGISTER] = rma_submit_region,
-		[SUBMIT_CANCEL] = rma_submit_cancel,
-	},
+	.submit =
+		{
+			[SUBMIT_TRANSFER] = rma_submit_transfer,
+			[SUBMIT_FRAME] = rma_submit_frame,
+			[SUBMIT_REGISTER] = rma_submit_region,
+			[SUBMIT_DEREGISTER] = rma_submit_region,
+			[SUBMIT_CANCEL] = rma_submit_cancel,
+		},
 	.results = rma_results,
 	.step = rma_step,
 	.answer = rma_answer,

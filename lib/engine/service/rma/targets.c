@@ -4,9 +4,10 @@
  * against the table of regions before a byte is touched (RMA-3), and the answers. Runs on the lane.
  *
  * Design notes
- * 1. A frame of a push that is refused is answered at once, in the middle of it, and its asker stops. Its name is kept
- *    until its last frame: that must not be told of, though it may be right by itself. The table is small, and
- *    a name may be lost in it; the asker has the error in any case.
+ * 1. A frame of a push that is refused is answered at once, in the middle of it, and its asker
+ *    stops. Its name is kept until its last frame: that must not be told of, though it may be right
+ *    by itself. The table is small, and a name may be lost in it; the asker has the error in any
+ *    case.
  */
 #include <errno.h>
 #include <string.h>
@@ -42,13 +43,15 @@ name_region(const struct channel *ch, const struct arrival *a, struct region_acc
 
 	access->ctx = ch->ctx;
 	access->key = a->head->flags & WIRE_T_AREA ? 0 : key;
-	access->area = a->head->flags & WIRE_T_AREA && key < REGION_NO_AREA ? (uint32_t)key : REGION_NO_AREA;
+	access->area = a->head->flags & WIRE_T_AREA && key < REGION_NO_AREA ? (uint32_t)key
+									    : REGION_NO_AREA;
 }
 
-/* May `right` be had over len bytes at `at` of what the head names? 0 and where they are, or an errno. */
+/* May `right` be had over len bytes at `at` of what the head names? 0 and where they are, or an
+ * errno. */
 static uint8_t
-access_to(struct engine *e, struct channel *ch, const struct arrival *a, uint8_t right, uint64_t at, uint64_t len,
-	struct bytes *where, uint64_t *key)
+access_to(struct engine *e, struct channel *ch, const struct arrival *a, uint8_t right, uint64_t at,
+	uint64_t len, struct bytes *where, uint64_t *key)
 {
 	const struct wire_transfer *h = a->head;
 	const struct region *region;
@@ -61,7 +64,8 @@ access_to(struct engine *e, struct channel *ch, const struct arrival *a, uint8_t
 	enum region_verdict v = REGION_UNKNOWN;
 
 	if (h->flags & WIRE_T_OFFER) {
-		struct op *op = transfer_named(ch, a, right == REGION_READ ? TRANSFER_OFFER : TRANSFER_ACCEPT);
+		struct op *op = transfer_named(ch, a,
+			right == REGION_READ ? TRANSFER_OFFER : TRANSFER_ACCEPT);
 
 		/* it has ended, or was fetched before */
 		if (op == NULL || (right == REGION_READ && op->state != OP_OFFERED))
@@ -117,7 +121,9 @@ place(struct engine *e, struct channel *ch, const struct arrival *a, bool *kept)
 		return error;
 	if (unlikely(runs))
 		return memory_place(&to, offset, a->bytes, a->len, &span);
-	if (to.memory != NULL && dma_copy(e, ch, a, to.memory, to.memory->base + (to.at - to.memory->client) + offset)) {
+	if (to.memory != NULL &&
+		dma_copy(e, ch, a, to.memory,
+			to.memory->base + (to.at - to.memory->client) + offset)) {
 		*kept = true;
 		return 0;
 	}
@@ -131,21 +137,28 @@ refusal_of(struct engine *e, const struct channel *ch, const struct arrival *a)
 {
 	uint32_t id = wire_be32(a->head->id);
 
-	return &rma_lane(e)->refused[(id ^ id >> 16 ^ ch->ctx * 5u ^ a->node * 11u ^ a->peer * 17u) % REFUSALS];
+	return &rma_lane(e)
+			->refused[(id ^ id >> 16 ^ ch->ctx * 5u ^ a->node * 11u ^ a->peer * 17u) %
+				REFUSALS];
 }
 
 static bool
 is_refusal(const struct refusal *r, const struct channel *ch, const struct arrival *a)
 {
-	return r->error && r->id == wire_be32(a->head->id) && r->ctx == ch->ctx && r->node == a->node && r->peer == a->peer;
+	return r->error && r->id == wire_be32(a->head->id) && r->ctx == ch->ctx &&
+		r->node == a->node && r->peer == a->peer;
 }
 
 /* The last frame of a push is placed. */
 static void
 push_ends(struct engine *e, struct channel *ch, const struct arrival *a)
 {
-	const struct event_slot event = {.imm = wire_be64(a->head->imm), .len = wire_be64(a->head->len),
-		.node = a->node, .ctx = a->peer};
+	const struct event_slot event = {
+		.imm = wire_be64(a->head->imm),
+		.len = wire_be64(a->head->len),
+		.node = a->node,
+		.ctx = a->peer,
+	};
 	struct rma_context *remote = rma_context(ch);
 	struct refusal *refusal = refusal_of(e, ch, a);
 
@@ -161,7 +174,8 @@ push_ends(struct engine *e, struct channel *ch, const struct arrival *a)
 		if (op != NULL)
 			transfer_end(e, ch, op, 0);
 	}
-	if (!(a->head->flags & WIRE_T_NOTIFY) || (remote->events_waiting == 0 && event_put(e, ch, &event))) {
+	if (!(a->head->flags & WIRE_T_NOTIFY) ||
+		(remote->events_waiting == 0 && event_put(e, ch, &event))) {
 		request_answer(e, ch, a, 0);
 		return;
 	}
@@ -194,7 +208,8 @@ push_arrives(struct engine *e, struct channel *ch, const struct arrival *a)
 
 		ENGINE_COUNT(e, refused_accesses);
 		rma_context(ch)->refused += !is_refusal(refusal, ch, a);
-		*refusal = (struct refusal){wire_be32(a->head->id), ch->ctx, a->node, a->peer, error};
+		*refusal = (struct refusal){wire_be32(a->head->id), ch->ctx, a->node, a->peer,
+			error};
 		if (a->head->flags & WIRE_T_LAST)
 			refusal->error = 0;
 		request_answer(e, ch, a, error);
@@ -298,7 +313,8 @@ is_known(const struct engine *e, struct channel *ch, const struct arrival *a)
 			return true; /* the bytes are on their way, or soon will be */
 	}
 	for (const struct request *r = rma_lane(e)->requests.head; r != NULL; r = r->next) {
-		if (r->ctx == ch->ctx && r->node == a->node && r->peer == a->peer && r->id == wire_be32(a->head->id))
+		if (r->ctx == ch->ctx && r->node == a->node && r->peer == a->peer &&
+			r->id == wire_be32(a->head->id))
 			return true;
 	}
 	for (const struct request *r = rma_context(ch)->event_head; r != NULL; r = r->next) {
@@ -337,7 +353,9 @@ unpin_arrives(struct engine *e, struct channel *ch, const struct arrival *a)
 	name_region(ch, a, &access);
 	const struct region *region = region_named(&rma_lane(e)->regions, &access);
 
-	request_answer(e, ch, a, pinned_release(e, ch, a, region != NULL && region->ctx == ch->ctx ? region->key : 0));
+	request_answer(e, ch, a,
+		pinned_release(e, ch, a,
+			region != NULL && region->ctx == ch->ctx ? region->key : 0));
 }
 
 /* A message to a target, whose entry the core has taken. */
@@ -346,7 +364,8 @@ target_message(struct engine *e, struct channel *ch, const struct arrival *a)
 {
 	bool kept = false;
 
-	if (unlikely(wire_transfer_check(a->head, (uint32_t)sizeof(*a->head) + a->len, true) != WIRE_OK)) {
+	if (unlikely(wire_transfer_check(a->head, (uint32_t)sizeof(*a->head) + a->len, true) !=
+		    WIRE_OK)) {
 		ENGINE_COUNT(e, bad_transfers);
 		request_room(e, ch);
 		return false;
@@ -396,7 +415,8 @@ is_for(const struct request *r, const void *peer)
 
 /* An answer was not Acked: what follows it must not look like all of it. */
 void
-target_peer_failed(struct engine *e, struct channel *ch, uint16_t node, uint16_t peer, uint8_t error)
+target_peer_failed(struct engine *e, struct channel *ch, uint16_t node, uint16_t peer,
+	uint8_t error)
 {
 	const struct peer_name name = {node, peer};
 

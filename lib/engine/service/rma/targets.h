@@ -12,6 +12,7 @@ bool target_message(struct engine *e, struct channel *ch, const struct arrival *
 /* The bytes of a frame of a push are in their place. */
 void target_placed(struct engine *e, struct channel *ch, const struct arrival *a);
 /* An answer was not Acked: what follows it must not look like all of it. */
-void target_peer_failed(struct engine *e, struct channel *ch, uint16_t node, uint16_t peer, uint8_t error);
+void target_peer_failed(struct engine *e, struct channel *ch, uint16_t node, uint16_t peer,
+	uint8_t error);
 
 #endif

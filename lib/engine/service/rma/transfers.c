@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The initiator's side of remote memory: transfers that this lane's contexts asked for, from their
- * submission to the word that says how they ended (RHI-START, RHI-PUSH, RHI-PULL). Runs on the lane.
+ * submission to the word that says how they ended (RHI-START, RHI-PUSH, RHI-PULL). Runs on the
+ * lane.
  *
  * Design notes
- * 1. Transfers take turns of FRAMES_BURST frames, so a short one does not wait behind a long one. One
- *    that shall be ordered waits until earlier ones to the same context cannot overtake it any more:
- *    pushes until all of them is with the core, whose flows keep order, pulls until they ended.
- * 2. A transfer ends once: by its answer, by an error of one of its frames, or with its context. What
- *    comes later finds another generation in its place.
+ * 1. Transfers take turns of FRAMES_BURST frames, so a short one does not wait behind a long one.
+ *    One that shall be ordered waits until earlier ones to the same context cannot overtake it any
+ *    more: pushes until all of them is with the core, whose flows keep order, pulls until they
+ *    ended.
+ * 2. A transfer ends once: by its answer, by an error of one of its frames, or with its context.
+ *    What comes later finds another generation in its place.
  */
 #include <errno.h>
 #include <string.h>
@@ -38,7 +40,9 @@ transfer_named(struct channel *ch, const struct arrival *a, uint8_t kind)
 	uint64_t key = wire_be64(a->head->key);
 	struct op *op = key <= UINT32_MAX ? transfer_find(ch, (uint32_t)key) : NULL;
 
-	return op != NULL && op->d.kind == kind && op->d.node == a->node && op->d.ctx == a->peer ? op : NULL;
+	return op != NULL && op->d.kind == kind && op->d.node == a->node && op->d.ctx == a->peer
+		? op
+		: NULL;
 }
 
 static void
@@ -85,7 +89,8 @@ must_wait(const struct channel *ch, const struct op *op)
 	for (uint32_t i = 0; i < r->transfers; i++) {
 		const struct op *o = &r->ops[i];
 
-		if (o != op && o->age < op->age && unsettled(o) && o->d.node == op->d.node && o->d.ctx == op->d.ctx)
+		if (o != op && o->age < op->age && unsettled(o) && o->d.node == op->d.node &&
+			o->d.ctx == op->d.ctx)
 			return true;
 	}
 	return false;
@@ -110,7 +115,8 @@ release_held(struct engine *e, struct channel *ch)
 		for (uint32_t i = 0; i < r->transfers; i++) {
 			struct op *o = &r->ops[i];
 
-			if (o->state == OP_HELD && !must_wait(ch, o) && (oldest == NULL || o->age < oldest->age))
+			if (o->state == OP_HELD && !must_wait(ch, o) &&
+				(oldest == NULL || o->age < oldest->age))
 				oldest = o;
 		}
 		if (oldest == NULL)
@@ -125,13 +131,19 @@ release_held(struct engine *e, struct channel *ch)
 static bool
 desc_ok(const struct transfer_desc *d)
 {
-	return d->status % sizeof(int32_t) == 0 && d->kind >= TRANSFER_PUSH && d->kind <= TRANSFER_ACCEPT && !(d->flags & ~TRANSFER_ALL) &&
+	return d->status % sizeof(int32_t) == 0 && d->kind >= TRANSFER_PUSH &&
+		d->kind <= TRANSFER_ACCEPT && !(d->flags & ~TRANSFER_ALL) &&
 		d->len <= REGION_BYTES_MAX && d->ctx < WIRE_CONTEXTS_MAX &&
 		(d->kind == TRANSFER_PULL || !(d->flags & (TRANSFER_STRIDE | TRANSFER_BITMAP))) &&
-		(d->kind == TRANSFER_PUSH || d->kind == TRANSFER_PACKED || !(d->flags & TRANSFER_NOTIFY)) &&
-		(d->kind != TRANSFER_ACCEPT || d->flags == TRANSFER_OFFERED) && (d->kind != TRANSFER_OFFER || d->flags == 0) &&
-		(!(d->flags & TRANSFER_OFFERED) || ((d->kind == TRANSFER_PULL || d->kind == TRANSFER_ACCEPT) && d->flags == TRANSFER_OFFERED)) &&
-		(d->flags & (TRANSFER_STRIDE | TRANSFER_BITMAP)) != (TRANSFER_STRIDE | TRANSFER_BITMAP);
+		(d->kind == TRANSFER_PUSH || d->kind == TRANSFER_PACKED ||
+			!(d->flags & TRANSFER_NOTIFY)) &&
+		(d->kind != TRANSFER_ACCEPT || d->flags == TRANSFER_OFFERED) &&
+		(d->kind != TRANSFER_OFFER || d->flags == 0) &&
+		(!(d->flags & TRANSFER_OFFERED) ||
+			((d->kind == TRANSFER_PULL || d->kind == TRANSFER_ACCEPT) &&
+				d->flags == TRANSFER_OFFERED)) &&
+		(d->flags & (TRANSFER_STRIDE | TRANSFER_BITMAP)) !=
+		(TRANSFER_STRIDE | TRANSFER_BITMAP);
 }
 
 void
@@ -153,7 +165,9 @@ transfer_begin(struct engine *e, struct channel *ch, struct op *op)
 static uint32_t
 generation_of(const struct engine *e, const struct transfer_desc *d)
 {
-	return d->node == e->node->config.id && d->ctx < e->node->config.contexts ? e->node->channels[d->ctx].generation : 0;
+	return d->node == e->node->config.id && d->ctx < e->node->config.contexts
+		? e->node->channels[d->ctx].generation
+		: 0;
 }
 
 /* For the client, which weighs it against copying. */
@@ -162,8 +176,10 @@ tell_rtt(struct engine *e, struct channel *ch, uint16_t node)
 {
 	struct proto_path_stat stat;
 
-	if (node < e->nodes_max && proto_path_stat(e->proto, node, &stat) && stat.rtt_ns < UINT32_MAX)
-		atomic_store_explicit(&ch->shm->rtt_ns, (uint32_t)stat.rtt_ns, memory_order_relaxed);
+	if (node < e->nodes_max && proto_path_stat(e->proto, node, &stat) &&
+		stat.rtt_ns < UINT32_MAX)
+		atomic_store_explicit(&ch->shm->rtt_ns, (uint32_t)stat.rtt_ns,
+			memory_order_relaxed);
 }
 
 /* false: malformed. */
@@ -186,12 +202,15 @@ transfer_submit(struct engine *e, struct channel *ch, uint32_t place)
 	op->last_sent = op->asking = false;
 	op->seen_at = e->now;
 	op->age = ++r->next_age;
-	op->status_memory = d->status ? space_at(&ch->space, d->status_memory, d->status, sizeof(int32_t)) : NULL;
+	op->status_memory = d->status
+		? space_at(&ch->space, d->status_memory, d->status, sizeof(int32_t))
+		: NULL;
 	op->state = OP_PACKED;
 	r->ops_used++;
 	rma_lane(e)->waiting++;
 	service_busy(e, RMA_SERVICE);
-	if (d->memory != MEMORY_COPIED && d->kind != TRANSFER_PIN && d->kind != TRANSFER_UNPIN && d->kind != TRANSFER_PACKED) {
+	if (d->memory != MEMORY_COPIED && d->kind != TRANSFER_PIN && d->kind != TRANSFER_UNPIN &&
+		d->kind != TRANSFER_PACKED) {
 		op->local.memory = space_at(&ch->space, d->memory, d->local, d->len);
 		if (op->local.memory == NULL) {
 			transfer_end(e, ch, op, EFAULT);
@@ -228,7 +247,7 @@ write_status(const struct op *op, uint8_t error)
 	/* release: the bytes that came before the word that says so */
 	if (op->status_memory != NULL)
 		atomic_store_explicit((_Atomic int32_t *)(op->status_memory->base +
-						  (op->d.status - op->status_memory->client)),
+					      (op->d.status - op->status_memory->client)),
 			status, memory_order_release);
 }
 
@@ -310,7 +329,8 @@ transfer_memory_gone(struct engine *e, struct channel *ch, const struct memory *
 
 /* A frame that the client packed, in m, was not Acked. */
 void
-transfer_packed_failed(struct engine *e, struct channel *ch, const struct rte_mbuf *m, uint8_t error)
+transfer_packed_failed(struct engine *e, struct channel *ch, const struct rte_mbuf *m,
+	uint8_t error)
 {
 	struct wire_transfer h;
 
@@ -353,7 +373,8 @@ put_head(struct frame *f, const struct op *op, uint8_t kind)
 
 	*h = (struct wire_transfer){
 		.op = kind,
-		.flags = (op->d.flags & TRANSFER_AREA ? WIRE_T_AREA : 0) | (op->d.flags & TRANSFER_OFFERED ? WIRE_T_OFFER : 0),
+		.flags = (op->d.flags & TRANSFER_AREA ? WIRE_T_AREA : 0) |
+			(op->d.flags & TRANSFER_OFFERED ? WIRE_T_OFFER : 0),
 		.id = wire_be32(op->d.id),
 		.key = wire_be64(op->d.key),
 		.at = wire_be64(op->d.at),
@@ -404,7 +425,8 @@ push(struct engine *e, struct channel *ch, struct op *op)
 		if (last && op->d.flags & TRANSFER_NOTIFY)
 			h->imm = wire_be64(op->d.imm);
 		if (last)
-			h->flags |= op->d.flags & TRANSFER_NOTIFY ? WIRE_T_LAST | WIRE_T_NOTIFY : WIRE_T_LAST;
+			h->flags |= op->d.flags & TRANSFER_NOTIFY ? WIRE_T_LAST | WIRE_T_NOTIFY
+								  : WIRE_T_LAST;
 		int result = send(e, ch, op, f[i], len[i]);
 
 		if (result != 0) {
@@ -447,16 +469,19 @@ put_part(const struct transfer_desc *d, struct wire_transfer *h)
 		h->offset = wire_be64(d->offset);
 		b->unit = wire_be32(d->unit);
 		b->zero = 0;
-		memcpy(b->bits, d->bits, sizeof(b->bits)); /* little-endian words are bytes in order */
+		/* little-endian words are bytes in order */
+		memcpy(b->bits, d->bits, sizeof(b->bits));
 		h->flags |= WIRE_T_BITMAP;
 		return sizeof(*b);
 	}
 	return 0;
 }
 
-/* A frame that the client packed for a context of this node, in its buffer m. 1: it went; -EAGAIN. */
+/* A frame that the client packed for a context of this node, in its buffer m. 1: it went;
+ * -EAGAIN. */
 int
-transfer_copy(struct engine *e, struct channel *ch, const struct rte_mbuf *m, const struct proto_message *message)
+transfer_copy(struct engine *e, struct channel *ch, const struct rte_mbuf *m,
+	const struct proto_message *message)
 {
 	struct frame *f = frame_take(e, true);
 
@@ -485,7 +510,8 @@ ask(struct engine *e, struct channel *ch, struct op *op, uint8_t kind)
 	if (f->asks) {
 		op->asking = true;
 		h->at = h->len = 0; /* the id says it; to whom offered, the key */
-		h->flags = op->d.kind != TRANSFER_OFFER && h->flags & WIRE_T_OFFER ? WIRE_T_OFFER : 0;
+		h->flags = op->d.kind != TRANSFER_OFFER && h->flags & WIRE_T_OFFER ? WIRE_T_OFFER
+										   : 0;
 		if (!h->flags)
 			h->key = 0;
 	} else {
@@ -502,7 +528,8 @@ ask(struct engine *e, struct channel *ch, struct op *op, uint8_t kind)
 	return result == -EAGAIN ? 0 : 1;
 }
 
-/* Is whom it was offered to still there? What offers it went by the same flow: a later life of the receiver refuses this. */
+/* Is whom it was offered to still there? What offers it went by the same flow: a later life of the
+ * receiver refuses this. */
 static void
 ping(struct engine *e, struct channel *ch, struct op *op)
 {
@@ -513,7 +540,8 @@ ping(struct engine *e, struct channel *ch, struct op *op)
 	memcpy(frame_head(f), &(struct wire_match){.op = WIRE_NOTHING}, sizeof(struct wire_match));
 	f->id = op->d.id;
 	f->asks = op->asking = true;
-	int result = frame_send(e, ch, f, WIRE_MATCHED, op->d.node, op->d.ctx | WIRE_MATCHED, sizeof(struct wire_match));
+	int result = frame_send(e, ch, f, WIRE_MATCHED, op->d.node, op->d.ctx | WIRE_MATCHED,
+		sizeof(struct wire_match));
 
 	if (result == 0)
 		return;
@@ -572,7 +600,8 @@ transfer_look(struct engine *e)
 	for (unsigned i = 0; i < e->open_count; i++) {
 		struct channel *ch = e->open[i];
 
-		for (uint32_t k = 0; rma_context(ch)->ops_used && k < rma_context(ch)->all_ops; k++) {
+		for (uint32_t k = 0; rma_context(ch)->ops_used && k < rma_context(ch)->all_ops;
+			k++) {
 			struct op *op = &rma_context(ch)->ops[k];
 
 			if (op->state < OP_WAITS || !op->last_sent || op->asking)
@@ -601,8 +630,8 @@ pulled(struct engine *e, struct channel *ch, const struct arrival *a)
 	uint64_t at = wire_be64(a->head->offset);
 	uint8_t error = 0;
 
-	if (op == NULL || op->d.kind != TRANSFER_PULL || op->state != OP_WAITS || op->d.node != a->node ||
-		op->d.ctx != a->peer)
+	if (op == NULL || op->d.kind != TRANSFER_PULL || op->state != OP_WAITS ||
+		op->d.node != a->node || op->d.ctx != a->peer)
 		return; /* it ended before */
 	op->seen_at = e->now;
 	if (at > op->d.len || (!(a->head->flags & WIRE_T_RUNS) && a->len > op->d.len - at))
@@ -617,7 +646,9 @@ pulled(struct engine *e, struct channel *ch, const struct arrival *a)
 		transfer_end(e, ch, op, error);
 	else if (a->head->flags & WIRE_T_LAST)
 		transfer_end(e, ch, op,
-			op->d.flags & (TRANSFER_STRIDE | TRANSFER_BITMAP) || op->sent == op->d.len ? 0 : EPROTO);
+			op->d.flags & (TRANSFER_STRIDE | TRANSFER_BITMAP) || op->sent == op->d.len
+				? 0
+				: EPROTO);
 }
 
 /* What an item says beside an errno: 0, or the errno. */
@@ -648,7 +679,9 @@ transfer_answer(struct engine *e, struct channel *ch, const struct arrival *a)
 		struct op *op = transfer_find(ch, wire_be32(item.id));
 		uint32_t error = wire_be32(item.error);
 
-		if (op != NULL && op->d.node == a->node && op->d.ctx == a->peer && op->state != OP_HELD && !is_offer(op))
-			transfer_end(e, ch, op, likely(error < 256) ? (uint8_t)error : odd_answer(ch, op, error));
+		if (op != NULL && op->d.node == a->node && op->d.ctx == a->peer &&
+			op->state != OP_HELD && !is_offer(op))
+			transfer_end(e, ch, op,
+				likely(error < 256) ? (uint8_t)error : odd_answer(ch, op, error));
 	}
 }
