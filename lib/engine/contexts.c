@@ -398,22 +398,6 @@ add_memory(struct engine *e, const struct command *cmd)
 }
 
 void
-context_forget(struct engine *e, struct channel *ch, uint32_t number)
-{
-	struct memory *m = number < MEMORIES_MAX ? ch->space.pieces[number] : NULL;
-
-	if (m == NULL)
-		return;
-	for (unsigned i = SERVICES_MAX; i-- > 0;) {
-		const struct service_ops *ops = e->services->list[i];
-
-		if (ops != NULL && ops->memory_gone != NULL)
-			ops->memory_gone(e, ch, m);
-	}
-	space_remove(&e->node->mappings, &ch->space, number);
-}
-
-void
 engine_command(struct engine *e, struct command *cmd)
 {
 	if (cmd->ctx >= e->node->config.contexts)

@@ -24,7 +24,5 @@ void thin_end(struct node *n, struct channel *ch);
 void engine_command(struct engine *e, struct command *cmd);
 /* A context that is no longer open: one more step towards its end. Returns what it moved. */
 unsigned context_reap(struct engine *e, struct channel *ch);
-/* The client gives up the piece of memory of that number. */
-void context_forget(struct engine *e, struct channel *ch, uint32_t number);
 
 #endif

@@ -166,6 +166,24 @@ copy_submission(struct submission *s, const uint8_t *body)
 		memcpy((uint8_t *)s + 16, body + 16, sizeof(*s) - 16);
 }
 
+/* The client gives up the piece of memory of that number. Services forget it in the reverse of
+ * their order. */
+static void
+memory_forget(struct engine *e, struct channel *ch, uint32_t number)
+{
+	struct memory *m = number < MEMORIES_MAX ? ch->space.pieces[number] : NULL;
+
+	if (m == NULL)
+		return;
+	for (unsigned i = SERVICES_MAX; i-- > 0;) {
+		const struct service_ops *ops = e->services->list[i];
+
+		if (ops != NULL && ops->memory_gone != NULL)
+			ops->memory_gone(e, ch, m);
+	}
+	space_remove(&e->node->mappings, &ch->space, number);
+}
+
 /* Anything but a message to send. Returns slots consumed, 0 = not now. */
 static __rte_noinline unsigned
 submit_other(struct engine *e, struct channel *ch, const struct submission *s)
@@ -183,7 +201,7 @@ submit_other(struct engine *e, struct channel *ch, const struct submission *s)
 		channel_touch(e, ch);
 		break;
 	case SUBMIT_FORGET:
-		context_forget(e, ch, s->forget);
+		memory_forget(e, ch, s->forget);
 		break;
 	default:
 		submission_bad(e, ch);
