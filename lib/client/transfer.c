@@ -200,7 +200,7 @@ end(struct pmx_context *ctx, uint16_t place, uint8_t error)
 static bool
 transfers_results(struct pmx_context *ctx, const struct completion *c)
 {
-	if (c->count & COMPLETION_RECEIVES)
+	if (!(c->count & (COMPLETION_TRANSFERS | COMPLETION_REGION)))
 		return false;
 	if (c->count & COMPLETION_REGION) {
 		ctx->answer.ticket = c->item[0];

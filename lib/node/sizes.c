@@ -12,6 +12,7 @@
 #include <rte_ring.h>
 
 #include "engine/lane.h"
+#include "node/node.h"
 #include "node/sizes.h"
 
 #define BUFFERS_MOST (1ull << 22)
@@ -143,6 +144,22 @@ node_config_buffers_fit(const struct config *c, uint64_t bytes, uint64_t page_by
 
 /* ------------------------------------------------------------------ the core */
 
+/* The highest that a context of this program has: its own, and its services'. */
+static uint32_t
+endpoint_highest(void)
+{
+	uint32_t highest = WIRE_MATCHED;
+
+	for (unsigned i = 0; node_services[i] != NULL; i++) {
+		uint32_t last = node_services[i]->endpoints
+			? 31 - (uint32_t)__builtin_clz(node_services[i]->endpoints)
+			: 0;
+
+		highest = RTE_MAX(highest, last * WIRE_CONTEXTS_MAX);
+	}
+	return highest;
+}
+
 struct proto_config
 node_config_core(const struct config *c)
 {
@@ -152,7 +169,7 @@ node_config_core(const struct config *c)
 	node_config_divide_buffers(c, &shares);
 	p.node = (uint16_t)c->id;
 	p.nodes_max = c->nodes_max;
-	p.contexts_max = WIRE_MATCHED + c->contexts;
+	p.contexts_max = endpoint_highest() + c->contexts;
 	p.tx_frames_max = c->contexts * c->send_buffers + c->transfer_frames;
 	if (p.tx_frames_max > c->mbufs)
 		p.tx_frames_max = c->mbufs;

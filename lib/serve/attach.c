@@ -41,16 +41,16 @@ static struct {
 	struct node *node;
 	int epoll, stop;
 	control_thread watcher;
-	pthread_mutex_t lock;      /* of what follows: secondaries are answered on another thread */
-	int pidfd[WIRE_NODES_MAX]; /* by context, 0 = none */
-	uint32_t generation[WIRE_NODES_MAX]; /* of the open that is watched so */
-	int owner[WIRE_NODES_MAX];           /* connection of its thin client, SECONDARY */
-	uint32_t owned[WIRE_NODES_MAX];      /* generation of the open that it owns */
+	pthread_mutex_t lock; /* of what follows: secondaries are answered on another thread */
+	int pidfd[WIRE_CONTEXTS_MAX];           /* by context, 0 = none */
+	uint32_t generation[WIRE_CONTEXTS_MAX]; /* of the open that is watched so */
+	int owner[WIRE_CONTEXTS_MAX];           /* connection of its thin client, SECONDARY */
+	uint32_t owned[WIRE_CONTEXTS_MAX];      /* generation of the open that it owns */
 	struct {
 		int pid;
 		uint32_t uid;
-	} who[WIRE_NODES_MAX]; /* opened it last; for what is said of it */
-	bool given;            /* to another primary: what ends now is that one's to see */
+	} who[WIRE_CONTEXTS_MAX]; /* opened it last; for what is said of it */
+	bool given;               /* to another primary: what ends now is that one's to see */
 } server = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ------------------------------------------------------------------ death */
@@ -121,8 +121,8 @@ process_ended(uint16_t ctx, uint32_t generation)
 static void
 attach_gone(int connection)
 {
-	static uint16_t ctx[WIRE_NODES_MAX];
-	static uint32_t generation[WIRE_NODES_MAX];
+	static uint16_t ctx[WIRE_CONTEXTS_MAX];
+	static uint32_t generation[WIRE_CONTEXTS_MAX];
 	unsigned n = 0;
 
 	pthread_mutex_lock(&server.lock);
@@ -564,7 +564,7 @@ attach_serve(struct node *n, const struct takeover_attachments *door)
 		return -errno;
 	if (health_begin(n) != 0)
 		return -ENOMEM;
-	for (size_t i = 0; i < WIRE_NODES_MAX; i++) {
+	for (size_t i = 0; i < WIRE_CONTEXTS_MAX; i++) {
 		server.owner[i] = door != NULL ? door->owner[i] : SECONDARY;
 		server.owned[i] = door != NULL ? door->generation[i] : 0;
 	}

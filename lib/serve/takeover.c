@@ -45,7 +45,7 @@ struct takeover {
 	struct takeover_attachments door;
 	int fds[PASSING_MAX]; /* of the last message */
 	unsigned fd_count;
-	bool bad[WIRE_NODES_MAX]; /* contexts that cannot go on */
+	bool bad[WIRE_CONTEXTS_MAX]; /* contexts that cannot go on */
 };
 
 /* ------------------------------------------------------------------ giving */

@@ -50,8 +50,8 @@ struct takeover_attachments {
 		uint32_t uid, gid;
 		bool bad; /* it ends: a context of its could not go on */
 	} connection[1024 + 64];
-	int owner[WIRE_NODES_MAX];           /* by context: number of a connection, SECONDARY */
-	uint32_t generation[WIRE_NODES_MAX]; /* of the open that it owns */
+	int owner[WIRE_CONTEXTS_MAX];           /* by context: number of a connection, SECONDARY */
+	uint32_t generation[WIRE_CONTEXTS_MAX]; /* of the open that it owns */
 };
 const struct takeover_attachments *takeover_attachments(const struct takeover *t);
 
