@@ -22,7 +22,7 @@
 #include <rte_mempool.h>
 
 #include "client/client.h"
-#include "engine/lane.h"
+#include "node/node.h"
 #include "input.h"
 #include "pmx/pmx.h"
 

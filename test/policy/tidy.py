@@ -348,9 +348,12 @@ def copy_of_some(folder):
         shutil.copy(os.path.join(ROOT, name), os.path.join(folder, name))
 
 
+COMPILER = next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), None)
+
+
 def archive_of(folder, library, code):
     path = os.path.join(folder, library)
-    subprocess.run(["cc", "-c", "-x", "c", "-", "-o", path + ".o"], input=code, text=True,
+    subprocess.run([COMPILER, "-c", "-x", "c", "-", "-o", path + ".o"], input=code, text=True,
                    check=True)
     subprocess.run(["ar", "rcs", path + ".a", path + ".o"], check=True)
     return path + ".a"
@@ -410,7 +413,10 @@ def try_checks(tool):
             good = False
         else:
             print("ok tidy__allows_a_line_of_100_columns")
-        try_prefixes(folder, result)
+        if COMPILER:
+            try_prefixes(folder, result)
+        else:
+            print("skip tidy__refuses_a_shared_prefix: no cc, gcc or clang here")
     return good
 
 
