@@ -23,7 +23,9 @@
 #include "engine/service/rma/requests.h"
 #include "engine/service/rma/transfers.h"
 
-#define ASK_EVERY_MS 100
+/* While a transfer waits; sooner where proto.rto_max_us is shorter: a flow that was silent for
+ * twice that is opened anew, and a later life of the receiver would take it for its own. */
+#define ASK_EVERY_US 100000u
 
 struct op *
 transfer_find(struct channel *ch, uint32_t id)
@@ -595,7 +597,8 @@ transfer_step(struct engine *e)
 void
 transfer_look(struct engine *e)
 {
-	uint64_t patience = rte_get_tsc_hz() / 1000 * ASK_EVERY_MS;
+	uint64_t patience = rte_get_tsc_hz() / 1000000 *
+		RTE_MIN(e->node->config.proto.rto_max_us, ASK_EVERY_US);
 
 	for (unsigned i = 0; i < e->open_count; i++) {
 		struct channel *ch = e->open[i];
