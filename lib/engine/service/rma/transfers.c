@@ -598,7 +598,7 @@ void
 transfer_look(struct engine *e)
 {
 	uint64_t patience = rte_get_tsc_hz() / 1000000 *
-		RTE_MIN(e->node->config.proto.rto_max_us, ASK_EVERY_US);
+		RTE_MIN(e->node->config.proto.rto_max_us / 4, ASK_EVERY_US);
 
 	for (unsigned i = 0; i < e->open_count; i++) {
 		struct channel *ch = e->open[i];
