@@ -837,28 +837,6 @@ rhi_msg__a_new_life_pulls_what_it_is_offered(void **state)
 	reopened("client", false, 1, false);
 }
 
-/* An offer waits in the application of a life that ends: however short flows are remembered, its
- * sender hears of it. */
-static void
-rhi_msg__an_offer_to_a_life_that_ended_ends(void **state)
-{
-	const struct pmx_context_params params = {.context = 0};
-	struct pmx_matched s = {.peer = {1, 0}, .tag = 5, .data = from_bytes, .len = LONG};
-	struct pmx_status status;
-	pmx_request sending;
-
-	(void)state;
-	start("client", "[proto]\nrto_max_us = 20000");
-	assert_int_equal(pmx_isend(ctx[0][0], &s, &sending), 0);
-	UNTIL(pmx_iprobe(ctx[1][0], &(struct pmx_matched){.peer = PMX_ANY_SOURCE, .tag = 5},
-		      NULL) == 1);
-	assert_true(is_quiet());
-	pmx_context_close(ctx[1][0]);
-	assert_int_equal(pmx_context_open(&ctx[1][0], nodes[1], &params), 0);
-	UNTIL(pmx_test(ctx[0][0], &sending, &status) != 0);
-	assert_int_equal(status.error, -ECONNRESET);
-}
-
 static void
 rhi_msg__what_a_new_life_is_pushed_the_port_still_has(void **state)
 {
@@ -1484,7 +1462,6 @@ main(void)
 			stop),
 		cmocka_unit_test_teardown(rhi_msg__a_new_life_is_pushed_what_it_accepts, stop),
 		cmocka_unit_test_teardown(rhi_msg__a_new_life_pulls_what_it_is_offered, stop),
-		cmocka_unit_test_teardown(rhi_msg__an_offer_to_a_life_that_ended_ends, stop),
 		cmocka_unit_test_teardown(rhi_msg__what_a_new_life_is_pushed_the_port_still_has,
 			stop),
 		cmocka_unit_test_teardown(rhi_msg__what_a_new_life_pulls_the_port_still_has, stop),

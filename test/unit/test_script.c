@@ -663,15 +663,15 @@ matched__full_engine(void **state)
 }
 
 /* A receiver that closes and opens between offer and receive. Its peer hears of that when it asks,
- * after 100 ms: a flow must be as long without its opening frame, which 2 rto_max are. */
+ * after 100 ms, or after a quarter of rto_max: before the flow would be opened anew. */
 static void
-matched_reopened(const char *step, const char *matching)
+matched_reopened(const char *step, const char *matching, const char *limits)
 {
 	struct pmx_matched m = {.peer = {1, 0}, .tag = 1, .data = bytes_out, .len = LONG};
 	struct pmx_matched r = {.peer = PMX_ANY_SOURCE, .tag = 1, .data = bytes_in, .len = LONG};
 	pmx_request sending, receiving;
 
-	start(step, matching, "");
+	start(step, matching, limits);
 	match_one(0, LONG, true, 0);
 	assert_int_equal(pmx_isend(ctx[0][0], &m, &sending), 0);
 	turns(30);
@@ -690,14 +690,21 @@ static void
 matched__reopened_client(void **state)
 {
 	(void)state;
-	matched_reopened(__func__, "client");
+	matched_reopened(__func__, "client", "");
 }
 
 static void
 matched__reopened_engine(void **state)
 {
 	(void)state;
-	matched_reopened(__func__, "engine");
+	matched_reopened(__func__, "engine", "");
+}
+
+static void
+matched__reopened_with_a_short_memory(void **state)
+{
+	(void)state;
+	matched_reopened(__func__, "client", "[proto]\nrto_min_us = 200\nrto_max_us = 5000");
 }
 
 /* ------------------------------------------------------------------ remote memory */
@@ -997,6 +1004,7 @@ main(int argc, char **argv)
 		cmocka_unit_test_teardown(matched__full_engine, stop),
 		cmocka_unit_test_teardown(matched__reopened_client, stop),
 		cmocka_unit_test_teardown(matched__reopened_engine, stop),
+		cmocka_unit_test_teardown(matched__reopened_with_a_short_memory, stop),
 		cmocka_unit_test_teardown(transfers__lengths, stop),
 		cmocka_unit_test_teardown(transfers__lengths_on_own_node, stop),
 		cmocka_unit_test_teardown(transfers__parts, stop),

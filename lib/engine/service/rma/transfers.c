@@ -23,8 +23,9 @@
 #include "engine/service/rma/requests.h"
 #include "engine/service/rma/transfers.h"
 
-/* While a transfer waits; sooner where proto.rto_max_us is shorter: a flow that was silent for
- * twice that is opened anew, and a later life of the receiver would take it for its own. */
+/* While a transfer waits. Offers are asked for sooner where proto.rto_max_us is short: a flow that
+ * was silent for half of that is opened anew, and a later life of the receiver would take it for
+ * its own. */
 #define ASK_EVERY_US 100000u
 
 struct op *
@@ -597,8 +598,9 @@ transfer_step(struct engine *e)
 void
 transfer_look(struct engine *e)
 {
-	uint64_t patience = rte_get_tsc_hz() / 1000000 *
-		RTE_MIN(e->node->config.proto.rto_max_us / 4, ASK_EVERY_US);
+	uint64_t us = rte_get_tsc_hz() / 1000000;
+	uint64_t patience = us * ASK_EVERY_US;
+	uint64_t of_offers = us * RTE_MIN(e->node->config.proto.rto_max_us / 4, ASK_EVERY_US);
 
 	for (unsigned i = 0; i < e->open_count; i++) {
 		struct channel *ch = e->open[i];
@@ -613,7 +615,7 @@ transfer_look(struct engine *e)
 				transfer_end(e, ch, op, ECONNRESET);
 				continue;
 			}
-			if (e->now - op->seen_at < patience)
+			if (e->now - op->seen_at < (is_offer(op) ? of_offers : patience))
 				continue;
 			op->seen_at = e->now;
 			if (is_offer(op))
