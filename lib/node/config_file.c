@@ -35,195 +35,208 @@ struct key {
 	const char *section, *name;
 	enum kind kind;
 	size_t offset;
+	bool must_agree;
 	uint64_t min, max;    /* numbers; TEXT: max bytes with the 0 */
 	const char *fallback; /* default, NULL = must be given */
 	const char *unit;     /* or the choices */
 	const char *help;
 };
 
-#define C(field)   offsetof(struct config, field)
-#define L(field)   offsetof(struct config_link, link.field)
-#define R(field)   offsetof(struct config_range, field)
-#define TEXT(t, f) 0, sizeof(((struct t *)0)->f)
+/* Where the value goes, and whether two primaries must agree in it for one to take over from the
+ * other: every key says so. Links and ranges may differ: they are of what stands outside of
+ * channels. */
+#define AGREES(field)   offsetof(struct config, field), true
+#define DIFFERS(field)  offsetof(struct config, field), false
+#define OF_LINK(field)  offsetof(struct config_link, link.field), false
+#define OF_RANGE(field) offsetof(struct config_range, field), false
+#define TEXT(t, f)      0, sizeof(((struct t *)0)->f)
 
 static const struct key keys[] = {
-	{"node", "id", KIND_U32, C(id), 0, WIRE_NODES_MAX - 1, NULL, "number",
+	{"node", "id", KIND_U32, AGREES(id), 0, WIRE_NODES_MAX - 1, NULL, "number",
 		"this node's number; the same in every node's [nodes]"},
-	{"node", "name", KIND_NAME, C(name), TEXT(config, name), "pmx0", "name",
+	{"node", "name", KIND_NAME, DIFFERS(name), TEXT(config, name), "pmx0", "name",
 		"of the instance: what applications attach to, and the EAL's file "
 		"prefix; " INSTANCE_NAME_RULE},
-	{"engine", "lanes", KIND_U32, C(lanes), 1, CONFIG_LANES_MAX, "1", "lcores",
+	{"engine", "lanes", KIND_U32, AGREES(lanes), 1, CONFIG_LANES_MAX, "1", "lcores",
 		"poll-mode lcores; contexts are spread over them by number. The EAL gets as many "
 		"(-l); embedded nodes have one"},
-	{"engine", "idle", KIND_CHOICE, C(idle), 0, 0, "adaptive",
+	{"engine", "idle", KIND_CHOICE, DIFFERS(idle), 0, 0, "adaptive",
 		"spin|pause|yield|adaptive|sleep",
 		"what an lcore with nothing to do does: spin for latency on a core of its own, "
 		"adaptive where cores are shared"},
-	{"engine", "idle_us", KIND_U32, C(idle_us), 1, 1000000, "1000", "us",
+	{"engine", "idle_us", KIND_U32, DIFFERS(idle_us), 1, 1000000, "1000", "us",
 		"idle = adaptive: silence after which the lcore sleeps"},
-	{"engine", "burst", KIND_U32, C(burst), 1, 64, "32", "frames",
+	{"engine", "burst", KIND_U32, DIFFERS(burst), 1, 64, "32", "frames",
 		"most frames moved in one step"},
-	{"engine", "matching", KIND_CHOICE, C(matching), 0, 0, "client", "client|engine",
+	{"engine", "matching", KIND_CHOICE, DIFFERS(matching), 0, 0, "client", "client|engine",
 		"who matches what pmx_isend sends with receives: client is faster for short "
 		"messages, with engine transfers go on while the application computes"},
-	{"engine", "rendezvous", KIND_AUTO, C(rendezvous), 1, WIRE_MESSAGE_MAX, "auto", "bytes",
+	{"engine", "rendezvous", KIND_AUTO, DIFFERS(rendezvous), 1, WIRE_MESSAGE_MAX, "auto",
+		"bytes",
 		"messages of pmx_isend longer than this wait for their receive and are not copied "
 		"on the way; auto: where that takes no longer, as measured"},
-	{"engine", "dma", KIND_TEXT, C(dma), TEXT(config, dma), "", "names",
+	{"engine", "dma", KIND_TEXT, DIFFERS(dma), TEXT(config, dma), "", "names",
 		"DMA devices that place the bytes of remote writes, one for each lcore, with "
 		"commas between; none: the lcore copies"},
-	{"link", "driver", KIND_CHOICE, L(driver), 0, 0, "ethdev", "ethdev|udp|loop",
+	{"link", "driver", KIND_CHOICE, OF_LINK(driver), 0, 0, "ethdev", "ethdev|udp|loop",
 		"ethdev: any DPDK port; udp: kernel sockets, no root; loop: inside one process"},
-	{"link", "port", KIND_TEXT, L(port), TEXT(link_config, port), "", "text",
+	{"link", "port", KIND_TEXT, OF_LINK(port), TEXT(link_config, port), "", "text",
 		"ethdev: port name (net_memif0) or PCI address; loop: name of the pair"},
-	{"link", "listen", KIND_TEXT, L(listen), TEXT(link_config, listen), "", "address:port",
+	{"link", "listen", KIND_TEXT, OF_LINK(listen), TEXT(link_config, listen), "",
+		"address:port",
 		"udp: own address, IPv4 or IPv6 ([2001:db8::1]:18515, [fe80::1%eth0]:18515); port "
 		"0: any"},
-	{"link", "encap", KIND_CHOICE, L(encap), 0, 0, "ether", "ether|vlan|udp|none",
+	{"link", "encap", KIND_CHOICE, OF_LINK(encap), 0, 0, "ether", "ether|vlan|udp|none",
 		"frames on the wire: raw Ethernet, tagged, or in UDP/IPv4; none for driver udp and "
 		"loop"},
-	{"link", "ethertype", KIND_U16, L(ethertype), 0x0600, 0xFFFF, "0x88B5", "EtherType",
+	{"link", "ethertype", KIND_U16, OF_LINK(ethertype), 0x0600, 0xFFFF, "0x88B5", "EtherType",
 		"of raw frames; the default is the IEEE's for local experiments"},
-	{"link", "vlan", KIND_U16, L(vlan), 1, 4094, "1", "VLAN id", "encap = vlan"},
-	{"link", "udp_port", KIND_U16, L(udp_port), 1, 65535, "18515", "port", "encap = udp"},
-	{"link", "ip", KIND_IPV4, L(ip), 0, 0, "0.0.0.0", "IPv4",
+	{"link", "vlan", KIND_U16, OF_LINK(vlan), 1, 4094, "1", "VLAN id", "encap = vlan"},
+	{"link", "udp_port", KIND_U16, OF_LINK(udp_port), 1, 65535, "18515", "port", "encap = udp"},
+	{"link", "ip", KIND_IPV4, OF_LINK(ip), 0, 0, "0.0.0.0", "IPv4",
 		"encap = udp: own address, which the kernel must not have"},
-	{"link", "mtu", KIND_U32, L(mtu), 256, 65000, "1500", "bytes",
+	{"link", "mtu", KIND_U32, OF_LINK(mtu), 256, 65000, "1500", "bytes",
 		"longest frame behind the Ethernet header; the same on all nodes; 9000 for jumbo"},
-	{"link", "rx_descriptors", KIND_U32, L(rx_descriptors), 32, 32768, "1024", "frames",
+	{"link", "rx_descriptors", KIND_U32, OF_LINK(rx_descriptors), 32, 32768, "1024", "frames",
 		"receive queue"},
-	{"link", "tx_descriptors", KIND_U32, L(tx_descriptors), 32, 32768, "1024", "frames",
+	{"link", "tx_descriptors", KIND_U32, OF_LINK(tx_descriptors), 32, 32768, "1024", "frames",
 		"transmit queue"},
-	{"link", "fault", KIND_TEXT, L(fault), TEXT(link_config, fault), "", "text",
+	{"link", "fault", KIND_TEXT, OF_LINK(fault), TEXT(link_config, fault), "", "text",
 		"faults for tests, e.g. loss=5%,reorder=5%,duplicate=2%,corrupt=1%,seed=7"},
-	{"proto", "recovery", KIND_CHOICE, C(recovery), 0, 0, "selective", "selective|go-back-n",
+	{"proto", "recovery", KIND_CHOICE, AGREES(recovery), 0, 0, "selective",
+		"selective|go-back-n",
 		"keep what arrives out of order, or discard it as the paper's R5"},
-	{"proto", "cc", KIND_CHOICE, C(cc), 0, 0, "delay", "delay|pm",
+	{"proto", "cc", KIND_CHOICE, AGREES(cc), 0, 0, "delay", "delay|pm",
 		"congestion control: by measured delay (after Swift), or the paper's"},
-	{"proto", "cc_target_us", KIND_U32, C(proto.cc_target_us), 1, 1000000, "200", "us",
+	{"proto", "cc_target_us", KIND_U32, AGREES(proto.cc_target_us), 1, 1000000, "200", "us",
 		"cc = delay: queueing delay that is accepted"},
-	{"proto", "share_target_us", KIND_U32, C(proto.share_target_us), 0, 1000000, "4", "us",
+	{"proto", "share_target_us", KIND_U32, AGREES(proto.share_target_us), 0, 1000000, "4", "us",
 		"queueing delay that all senders to this node may cause together; 0 = no window "
 		"shares"},
-	{"proto", "window", KIND_U32, C(proto.window_frames), 1, WIRE_WINDOW_MAX, "512", "frames",
-		"most frames of one flow between expected and newest"},
-	{"proto", "path_frames", KIND_U32, C(proto.path_frames), 1, 65535, "1024", "frames",
+	{"proto", "window", KIND_U32, AGREES(proto.window_frames), 1, WIRE_WINDOW_MAX, "512",
+		"frames", "most frames of one flow between expected and newest"},
+	{"proto", "path_frames", KIND_U32, AGREES(proto.path_frames), 1, 65535, "1024", "frames",
 		"most frames in flight to one node (PM-ADV)"},
-	{"proto", "path_bytes", KIND_U32, C(proto.path_bytes), 256, 1u << 30, "4194304", "bytes",
-		"most bytes in flight to one node (PM-ADV)"},
-	{"proto", "rto_min_us", KIND_U32, C(proto.rto_min_us), 10, 1000000, "4000", "us",
+	{"proto", "path_bytes", KIND_U32, AGREES(proto.path_bytes), 256, 1u << 30, "4194304",
+		"bytes", "most bytes in flight to one node (PM-ADV)"},
+	{"proto", "rto_min_us", KIND_U32, AGREES(proto.rto_min_us), 10, 1000000, "4000", "us",
 		"shortest wait for an Ack before sending again"},
-	{"proto", "rto_max_us", KIND_U32, C(proto.rto_max_us), 1000, 60000000, "500000", "us",
+	{"proto", "rto_max_us", KIND_U32, AGREES(proto.rto_max_us), 1000, 60000000, "500000", "us",
 		"longest such wait"},
-	{"proto", "retries", KIND_U32, C(proto.retries), 1, 100, "16", "timeouts",
+	{"proto", "retries", KIND_U32, AGREES(proto.retries), 1, 100, "16", "timeouts",
 		"unanswered timeouts before a send ends in an error"},
-	{"proto", "ack_delay_us", KIND_U32, C(proto.ack_delay_us), 0, 100000, "25", "us",
+	{"proto", "ack_delay_us", KIND_U32, AGREES(proto.ack_delay_us), 0, 100000, "25", "us",
 		"longest wait of an Ack for data to ride on"},
-	{"proto", "ack_every", KIND_U32, C(proto.ack_every), 1, 256, "32", "frames",
+	{"proto", "ack_every", KIND_U32, AGREES(proto.ack_every), 1, 256, "32", "frames",
 		"frames received before an Ack goes at once"},
-	{"proto", "keepalive_ms", KIND_U32, C(keepalive_ms), 0, 4000000, "1000", "ms",
+	{"proto", "keepalive_ms", KIND_U32, AGREES(keepalive_ms), 0, 4000000, "1000", "ms",
 		"silence of a peer in use before it is asked; 0 = never"},
-	{"proto", "flow_idle_ms", KIND_U32, C(flow_idle_ms), 10, 4000000, "60000", "ms",
+	{"proto", "flow_idle_ms", KIND_U32, AGREES(flow_idle_ms), 10, 4000000, "60000", "ms",
 		"silence after which a flow is forgotten"},
-	{"proto", "checksum", KIND_BOOL, C(checksum), 0, 0, "off", "on|off",
+	{"proto", "checksum", KIND_BOOL, DIFFERS(checksum), 0, 0, "off", "on|off",
 		"CRC32C over header and payload; the same on all nodes"},
-	{"limits", "contexts", KIND_U32, C(contexts), 1, 1024, "64", "contexts",
+	{"limits", "contexts", KIND_U32, AGREES(contexts), 1, 1024, "64", "contexts",
 		"endpoints of this node; their channels exist from the start"},
-	{"limits", "nodes", KIND_U32, C(nodes_max), 1, WIRE_NODES_MAX, "1024", "nodes",
+	{"limits", "nodes", KIND_U32, AGREES(nodes_max), 1, WIRE_NODES_MAX, "1024", "nodes",
 		"node numbers are below this"},
-	{"limits", "peers", KIND_U32, C(proto.paths_max), 1, WIRE_NODES_MAX, "256", "nodes",
+	{"limits", "peers", KIND_U32, AGREES(proto.paths_max), 1, WIRE_NODES_MAX, "256", "nodes",
 		"peer nodes at once"},
-	{"limits", "flows", KIND_U32, C(proto.flows_max), 1, 1u << 20, "4096", "flows",
+	{"limits", "flows", KIND_U32, AGREES(proto.flows_max), 1, 1u << 20, "4096", "flows",
 		"pairs of contexts that talk at once, for each lcore"},
-	{"limits", "context_flows", KIND_U32, C(proto.context_flows), 1, 1u << 20, "1024", "flows",
+	{"limits", "context_flows", KIND_U32, AGREES(proto.context_flows), 1, 1u << 20, "1024",
+		"flows",
 		"most of one context for each kind of message (plain, matched, remote memory), so "
 		"that one that sends to all of the world leaves some for others; what would need "
 		"more waits"},
-	{"limits", "mbufs", KIND_AUTO, C(mbufs), 256, 1u << 22, "auto", "buffers",
+	{"limits", "mbufs", KIND_AUTO, AGREES(mbufs), 256, 1u << 22, "auto", "buffers",
 		"packet buffers of the node, each as large as the longest frame; auto: enough for "
 		"all of limits.contexts with all their buffers, as far as the EAL's memory (-m) "
 		"goes"},
-	{"limits", "send_buffers", KIND_U32, C(send_buffers), 1, 32768, "256", "buffers",
+	{"limits", "send_buffers", KIND_U32, AGREES(send_buffers), 1, 32768, "256", "buffers",
 		"of one context, unless it asks for less; also the most that one may have"},
-	{"limits", "receive_buffers", KIND_U32, C(receive_buffers), 1, 1u << 20, "512", "buffers",
+	{"limits", "receive_buffers", KIND_U32, AGREES(receive_buffers), 1, 1u << 20, "512",
+		"buffers",
 		"that one context's received messages may hold, unless it asks for another number"},
-	{"limits", "submissions", KIND_U32, C(submissions), 4, 32768, "512", "slots",
+	{"limits", "submissions", KIND_U32, AGREES(submissions), 4, 32768, "512", "slots",
 		"submission ring of a context, power of two"},
-	{"limits", "lhs_entries", KIND_U32, C(lhs_entries), 1, 1u << 20, "1024", "entries",
+	{"limits", "lhs_entries", KIND_U32, AGREES(lhs_entries), 1, 1u << 20, "1024", "entries",
 		"LHS ring of a context, power of two"},
-	{"limits", "lhs_entry_bytes", KIND_U32, C(lhs_entry_bytes), 64, 128, "64", "bytes",
+	{"limits", "lhs_entry_bytes", KIND_U32, AGREES(lhs_entry_bytes), 64, 128, "64", "bytes",
 		"size of an LHS entry: 64 or 128"},
-	{"limits", "lhs_split", KIND_U32, C(lhs_split), 0, 104, "40", "bytes",
+	{"limits", "lhs_split", KIND_U32, AGREES(lhs_split), 0, 104, "40", "bytes",
 		"first bytes of a message that its entry holds: at most lhs_entry_bytes - 24"},
-	{"limits", "lhs_size_offset", KIND_U32, C(lhs_size_offset), 4, 124, "4", "bytes",
+	{"limits", "lhs_size_offset", KIND_U32, AGREES(lhs_size_offset), 4, 124, "4", "bytes",
 		"place of the size field in an LHS entry: 4, or behind the front part"},
-	{"limits", "transfers", KIND_U32, C(transfers), 2, 512, "64", "transfers",
+	{"limits", "transfers", KIND_U32, AGREES(transfers), 2, 512, "64", "transfers",
 		"remote memory transfers of one context under way"},
-	{"limits", "requests", KIND_U32, C(requests), 2, 65535, "512", "transfers",
+	{"limits", "requests", KIND_U32, AGREES(requests), 2, 65535, "512", "transfers",
 		"of others, that wait for one context's answer; also frames in flight to it"},
-	{"limits", "regions", KIND_U32, C(regions), 1, 65535, "1024", "regions",
+	{"limits", "regions", KIND_U32, AGREES(regions), 1, 65535, "1024", "regions",
 		"of memory that others may reach, of all contexts of an lcore"},
-	{"limits", "transfer_frames", KIND_U32, C(transfer_frames), 16, 65535, "256", "frames",
+	{"limits", "transfer_frames", KIND_U32, AGREES(transfer_frames), 16, 65535, "256", "frames",
 		"of transfers in flight, for each lcore; a packet buffer each"},
-	{"limits", "events", KIND_U32, C(events), 1, 32768, "256", "events",
+	{"limits", "events", KIND_U32, AGREES(events), 1, 32768, "256", "events",
 		"notifications that wait for one context, power of two"},
-	{"limits", "pin_cache", KIND_BOOL, C(pin_cache), 0, 0, "on", "on|off",
+	{"limits", "pin_cache", KIND_BOOL, DIFFERS(pin_cache), 0, 0, "on", "on|off",
 		"memory of transfers stays pinned after its use; off: pinned and unpinned each "
 		"time"},
-	{"limits", "pin_watch", KIND_BOOL, C(pin_watch), 0, 0, "on", "on|off",
+	{"limits", "pin_watch", KIND_BOOL, DIFFERS(pin_watch), 0, 0, "on", "on|off",
 		"be told by the kernel (userfaultfd) when pinned memory is unmapped; needs root or "
 		"vm.unprivileged_userfaultfd = 1"},
-	{"limits", "pin_bytes", KIND_U32, C(pin_bytes), 4096, UINT32_MAX, "268435456", "bytes",
-		"most that the pin-down cache of one process keeps pinned"},
-	{"limits", "pin_entries", KIND_U32, C(pin_entries), 1, 1u << 20, "1024", "regions",
+	{"limits", "pin_bytes", KIND_U32, DIFFERS(pin_bytes), 4096, UINT32_MAX, "268435456",
+		"bytes", "most that the pin-down cache of one process keeps pinned"},
+	{"limits", "pin_entries", KIND_U32, DIFFERS(pin_entries), 1, 1u << 20, "1024", "regions",
 		"... in how many pieces"},
-	{"limits", "shared_bytes", KIND_U32, C(shared_bytes), 0, UINT32_MAX, "1073741824", "bytes",
+	{"limits", "shared_bytes", KIND_U32, DIFFERS(shared_bytes), 0, UINT32_MAX, "1073741824",
+		"bytes",
 		"most memory of one thin client that the engine maps beside its channel: by "
 		"pmx_alloc and PMX_ADOPT"},
-	{"limits", "matched_entries", KIND_U32, C(matched_entries), 2, 1u << 20, "1024", "entries",
-		"LHS ring of a context's matched messages (pmx_isend), power of two"},
-	{"limits", "matched_buffers", KIND_U32, C(matched_buffers), 1, 1u << 20, "256", "buffers",
+	{"limits", "matched_entries", KIND_U32, AGREES(matched_entries), 2, 1u << 20, "1024",
+		"entries", "LHS ring of a context's matched messages (pmx_isend), power of two"},
+	{"limits", "matched_buffers", KIND_U32, AGREES(matched_buffers), 1, 1u << 20, "256",
+		"buffers",
 		"that those of one context may hold until they are received; at most half of its "
 		"receive_buffers"},
-	{"limits", "unexpected", KIND_U32, C(unexpected), 1, 1u << 24, "65536", "messages",
+	{"limits", "unexpected", KIND_U32, DIFFERS(unexpected), 1, 1u << 24, "65536", "messages",
 		"that came before their receive, of one context; more wait in the ring and with "
 		"their senders"},
-	{"limits", "unexpected_bytes", KIND_U32, C(unexpected_bytes), 0, UINT32_MAX, "67108864",
-		"bytes",
+	{"limits", "unexpected_bytes", KIND_U32, DIFFERS(unexpected_bytes), 0, UINT32_MAX,
+		"67108864", "bytes",
 		"of them that are copied off their buffers, of one context, when buffers run "
 		"short"},
-	{"limits", "receives", KIND_U32, C(receives), 1, 1u << 20, "4096", "requests",
+	{"limits", "receives", KIND_U32, DIFFERS(receives), 1, 1u << 20, "4096", "requests",
 		"isends and irecvs of one context that did not end"},
-	{"limits", "message_max", KIND_U32, C(message_max), 64, WIRE_MESSAGE_MAX, "8388608",
+	{"limits", "message_max", KIND_U32, AGREES(message_max), 64, WIRE_MESSAGE_MAX, "8388608",
 		"bytes", "longest message, as far as send_buffers and receive_buffers allow"},
-	{"access", "socket", KIND_TEXT, C(socket), TEXT(config, socket), "", "path",
+	{"access", "socket", KIND_TEXT, DIFFERS(socket), TEXT(config, socket), "", "path",
 		"where thin clients attach; empty: /run/pmx-dpdk/NAME.sock "
 		"($XDG_RUNTIME_DIR/pmx-dpdk/NAME.sock if not root runs it), off: nowhere"},
-	{"access", "owner", KIND_TEXT, C(socket_owner), TEXT(config, socket_owner), "", "user",
-		"the socket's, by name or number; empty: who runs the primary"},
-	{"access", "group", KIND_TEXT, C(socket_group), TEXT(config, socket_group), "", "group",
-		"the socket's, by name or number; empty: that of who runs the primary"},
-	{"access", "mode", KIND_TEXT, C(socket_mode), TEXT(config, socket_mode), "0600", "octal",
-		"the socket's: who may write to it may attach"},
-	{"contexts", "uid", KIND_TEXT, R(uid), TEXT(config_range, uid), "", "users",
+	{"access", "owner", KIND_TEXT, DIFFERS(socket_owner), TEXT(config, socket_owner), "",
+		"user", "the socket's, by name or number; empty: who runs the primary"},
+	{"access", "group", KIND_TEXT, DIFFERS(socket_group), TEXT(config, socket_group), "",
+		"group", "the socket's, by name or number; empty: that of who runs the primary"},
+	{"access", "mode", KIND_TEXT, DIFFERS(socket_mode), TEXT(config, socket_mode), "0600",
+		"octal", "the socket's: who may write to it may attach"},
+	{"contexts", "uid", KIND_TEXT, OF_RANGE(uid), TEXT(config_range, uid), "", "users",
 		"who may open these as a thin client, and no other contexts, by names or numbers "
 		"with commas between"},
-	{"contexts", "gid", KIND_TEXT, R(gid), TEXT(config_range, gid), "", "groups",
+	{"contexts", "gid", KIND_TEXT, OF_RANGE(gid), TEXT(config_range, gid), "", "groups",
 		"the same by their groups; both empty: whoever may open the socket and is named by "
 		"no other range"},
-	{"contexts", "send_buffers", KIND_U32, R(send_buffers), 0, 32768, "0", "buffers",
+	{"contexts", "send_buffers", KIND_U32, OF_RANGE(send_buffers), 0, 32768, "0", "buffers",
 		"most of one context; 0: limits.send_buffers"},
-	{"contexts", "receive_buffers", KIND_U32, R(receive_buffers), 0, 1u << 20, "0", "buffers",
+	{"contexts", "receive_buffers", KIND_U32, OF_RANGE(receive_buffers), 0, 1u << 20, "0",
+		"buffers",
 		"most of one context, and its default; 0: limits.receive_buffers is the default"},
-	{"contexts", "lhs_entries", KIND_U32, R(lhs_entries), 0, 1u << 20, "0", "entries",
+	{"contexts", "lhs_entries", KIND_U32, OF_RANGE(lhs_entries), 0, 1u << 20, "0", "entries",
 		"most messages of one context that landed and were not received; 0: "
 		"limits.lhs_entries, and matched_entries for matched ones"},
-	{"contexts", "burst", KIND_U32, R(burst), 0, 64, "0", "submissions",
+	{"contexts", "burst", KIND_U32, OF_RANGE(burst), 0, 64, "0", "submissions",
 		"share of the engine's time: most that one turn takes of one context; 0: "
 		"engine.burst"},
-	{"contexts", "pin_bytes", KIND_U32, R(pin_bytes), 0, UINT32_MAX, "0", "bytes",
+	{"contexts", "pin_bytes", KIND_U32, OF_RANGE(pin_bytes), 0, UINT32_MAX, "0", "bytes",
 		"of one context's pin-down cache; 0: limits.pin_bytes"},
-	{"contexts", "shared_bytes", KIND_U32, R(shared_bytes), 0, UINT32_MAX, "0", "bytes",
+	{"contexts", "shared_bytes", KIND_U32, OF_RANGE(shared_bytes), 0, UINT32_MAX, "0", "bytes",
 		"of one context; 0: limits.shared_bytes"},
 };
 #define KEY_COUNT (sizeof(keys) / sizeof(keys[0]))
@@ -935,5 +948,36 @@ node_config_print_doc(FILE *out)
 		else
 			fprintf(out, " | ");
 		fprintf(out, " | %s |\n", k->help);
+	}
+}
+
+void
+node_config_agreed(const struct config *c, void (*value)(void *arg, const void *bytes, size_t len),
+	void *arg)
+{
+	for (size_t i = 0; i < KEY_COUNT; i++) {
+		const struct key *k = &keys[i];
+		const char *at = (const char *)c + k->offset;
+
+		if (!k->must_agree)
+			continue;
+		switch (k->kind) {
+		case KIND_BOOL:
+			value(arg, at, sizeof(bool));
+			break;
+		case KIND_U16:
+			value(arg, at, sizeof(uint16_t));
+			break;
+		case KIND_TEXT:
+		case KIND_NAME:
+			value(arg, at, strlen(at) + 1);
+			break;
+		case KIND_U32:
+		case KIND_AUTO:
+		case KIND_CHOICE:
+		case KIND_IPV4:
+			value(arg, at, sizeof(uint32_t));
+			break;
+		}
 	}
 }

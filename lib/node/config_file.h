@@ -15,6 +15,10 @@
 int node_config_read(struct config *c, const char *path, char *error, uint32_t error_len);
 /* The same for a text in memory; `name` stands for the file in messages. */
 int node_config_read_text(struct config *c, const char *text, char *error, uint32_t error_len);
+/* The values in which a primary that takes over must agree with the one before, in the order of the
+ * table. */
+void node_config_agreed(const struct config *c,
+	void (*value)(void *arg, const void *bytes, size_t len), void *arg);
 /* The table of keys as Markdown. */
 void node_config_print_doc(FILE *out);
 

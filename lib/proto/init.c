@@ -189,11 +189,17 @@ proto_init(void *memory, const struct proto_config *config, uint64_t now)
 
 /* ------------------------------------------------------------------ moving */
 
-void
-proto_config_terms(const struct proto_config *c, uint64_t terms[PROTO_CONFIG_TERMS])
+#define CONFIG_TERMS 25
+_Static_assert(sizeof(struct proto_config) == 128,
+	"a field of struct proto_config came or went: shall config_terms compare it?");
+
+/* What two configurations must have in common for a core to move from one to the other; and the
+ * algorithm. */
+static void
+config_terms(const struct proto_config *c, uint64_t terms[CONFIG_TERMS])
 {
-	const uint64_t all[PROTO_CONFIG_TERMS] = {c->node, c->nodes_max, c->contexts_max,
-		c->flows_max, c->context_flows, c->paths_max, c->tx_frames_max, c->rx_frames_max,
+	const uint64_t all[CONFIG_TERMS] = {c->node, c->nodes_max, c->contexts_max, c->flows_max,
+		c->context_flows, c->paths_max, c->tx_frames_max, c->rx_frames_max,
 		c->hold_frames_max, c->assembly_frames_max, c->window_frames, c->path_frames,
 		c->path_bytes, c->payload_max, c->rto_min_us, c->rto_max_us, c->retries, c->probes,
 		c->ack_delay_us, c->ack_every, c->keepalive_us, c->flow_idle_us, c->cc_target_us,
@@ -206,14 +212,14 @@ struct proto *
 proto_adopt(void *memory, const struct proto_config *config)
 {
 	struct proto *p = memory;
-	uint64_t mine[PROTO_CONFIG_TERMS], its[PROTO_CONFIG_TERMS], rate = p->cfg.ticks_per_sec;
+	uint64_t mine[CONFIG_TERMS], its[CONFIG_TERMS], rate = p->cfg.ticks_per_sec;
 	struct layout l;
 
 	/* two processes measure one clock, and differ a little */
 	if (rate - config->ticks_per_sec + rate / 64 > rate / 32)
 		return NULL;
-	proto_config_terms(config, mine);
-	proto_config_terms(&p->cfg, its);
+	config_terms(config, mine);
+	config_terms(&p->cfg, its);
 	if (!lay_out(config, &l) || memcmp(mine, its, sizeof(mine)) != 0)
 		return NULL;
 	p->cfg.cc = config->cc;

@@ -194,10 +194,6 @@ size_t proto_memsize(const struct proto_config *config);
 /* Build one in `memory` (64-byte aligned, zeroed, proto_memsize bytes, owned by the caller). */
 struct proto *proto_init(void *memory, const struct proto_config *config, uint64_t now);
 
-/* What two configurations must have in common for a core to move from one to the other; and the
- * algorithm. */
-#define PROTO_CONFIG_TERMS 25
-void proto_config_terms(const struct proto_config *c, uint64_t terms[PROTO_CONFIG_TERMS]);
 /* A core moves to other memory, of another process even: copy its block byte for byte, then adopt
  * the copy. All of its state goes on, also its epoch: to its peers it is the same. Handles mean
  * something else there: swap them. The block that it came from is used no more. NULL: *config is
