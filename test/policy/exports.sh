@@ -1,0 +1,43 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# libpmx exports the verbs of include/pmx/pmx.h and nothing else, has a soname, and holds nothing of what only a primary does
+# (lib/serve). For the library with DPDK and for the one without.
+#
+#   exports.sh BUILD_DIR/lib
+set -u
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+lib=${1:?usage: exports.sh BUILD_DIR/lib}
+failed=0
+
+verdict() { # NAME WHY: good if WHY is empty
+	if [ -z "$2" ]; then
+		echo "ok $1"
+	else
+		echo "not ok $1 $2"
+		failed=1
+	fi
+}
+
+declared() {
+	sed 's://.*::' "$root/include/pmx/pmx.h" | grep -oE '\bpmx_[a-z_]+\(' | tr -d '(' | sort -u
+}
+
+for name in libpmx thin/libpmx; do
+	so=$(readlink -f "$lib/$name.so")
+	title=${name/\//_}
+	if [ ! -f "$so" ]; then
+		verdict "exports__$title" "there is no $lib/$name.so: build first"
+		continue
+	fi
+	exported=$(nm -D --defined-only "$so" | awk '{print $3}' | sort -u)
+	verdict "exports__${title}_only_verbs" "$(grep -v '^pmx_' <<<"$exported" | head -3 | paste -sd' ')"
+	verdict "exports__${title}_all_that_is_declared" \
+		"$(comm -23 <(declared) <(echo "$exported") | grep -vxF -f <(sed -n 's/^static inline.*\(pmx_[a-z_]*\)(.*/\1/p' "$root/include/pmx/pmx.h") | head -3 | paste -sd' ')"
+	verdict "exports__${title}_soname" "$(readelf -d "$so" | grep -q 'SONAME.*\[libpmx\.so\.[0-9]' || echo "it has none")"
+	# debug builds have names; others are told by strings that only these sources have
+	verdict "exports__${title}_nothing_of_a_primary" \
+		"$(nm "$so" 2>/dev/null | grep -E ' [Tt] (attach_serve|telemetry_serve|takeover_|socket_open)' | head -1)$(strings -a "$so" | grep -m1 -E '^/pmx/(stat|peers)|pmx-takeover$')"
+done
+exit $failed
