@@ -110,7 +110,7 @@ compile_mutant() {
 	local file
 	file=$(sed -n 's|^+++ b/\(.*\.c\)$|\1|p' "$1")
 	mkdir -p "$2/$(dirname "$file")"
-	cd "$dir/src" && patch -s -o "$2/$file" "$file" "$1" &&
+	cd "$dir/src" && patch -s -F0 -o "$2/$file" "$file" "$1" &&
 		"${compile[@]}" -I"$(dirname "$file")" -o "$2/mutant" "$2/$file" all.a -lm
 }
 
