@@ -73,32 +73,38 @@ struct piece {
 	int watched; /* adopted memory: index of shm->revoked; otherwise -1 */
 };
 
+/* Where a transfer of the application stands; note_becomes() in transfer.c is the one that changes
+ * it. */
+enum note_state {
+	NOTE_FREE,      /* the place is nobody's */
+	NOTE_HELD,      /* it shall be ordered and has not begun: kind */
+	NOTE_PACKS,     /* a push: the library has frames of it to submit */
+	NOTE_ASKS,      /* a pull by a long bitmap: the library has questions of it to submit */
+	NOTE_SUBMITTED, /* the engine has all of it */
+	NOTE_ENDED,     /* its event waits for pmx_event */
+};
+
 /* What is known of a transfer, by place. */
 struct transfer_note {
 	uint32_t uses;         /* transfers that ended here so far */
 	uint8_t error, before; /* of the last, and of the one before it */
-	bool busy;             /* under way, or its event was not taken yet */
-	bool ended;            /* its event waits */
-	bool wants_event;
-	bool unfinished;     /* the library still has frames or questions of it to submit */
-	bool held;           /* UNFINISHED: it shall be ordered, and has not begun */
-	uint8_t kind;        /* HELD: enum transfer_kind */
-	uint64_t age;        /* order of the calls */
-	uint16_t parent;     /* this is a part of the transfer at that place, or NO_PLACE */
-	uint16_t left;       /* parts that did not end */
-	uint8_t first_error; /* of its parts */
-	bool event_taken;
-	uint32_t pin; /* of the local memory, or PIN_NONE */
-	void *home;   /* t.local is a bounce buffer: where the bytes go in the end, NULL:
-		       * nowhere */
+	uint8_t state;         /* enum note_state */
+	uint8_t kind;          /* HELD: enum transfer_kind */
+	uint64_t age;          /* order of the calls */
+	uint16_t parent;       /* this is a part of the transfer at that place, or NO_PLACE */
+	uint16_t left;         /* parts that did not end */
+	uint8_t first_error;   /* of its parts */
+	uint32_t pin;          /* of the local memory, or PIN_NONE */
+	void *home;            /* t.local is a bounce buffer: where the bytes go in the end, NULL:
+				* nowhere */
 	bool bounced;
 	volatile int32_t *status; /* for the library to write, or NULL */
 	uint64_t cookie;
 	uint32_t request; /* that it belongs to, or NO_REQUEST */
 	struct pmx_transfer t;
-	struct part_iterator it; /* unfinished pushes in parts */
+	struct part_iterator it; /* HELD, PACKS: in parts */
 	struct part_run run;
-	uint64_t at; /* unfinished pulls by bitmap: units asked for */
+	uint64_t at; /* ASKS: units asked for */
 };
 #define NO_PLACE   UINT16_MAX
 #define NO_REQUEST UINT32_MAX
@@ -175,7 +181,7 @@ struct pmx_context {
 	uint16_t *places;                /* stack of free ones */
 	uint32_t places_free, transfer_count;
 	uint64_t transfer_age;
-	uint32_t unfinished;       /* how many */
+	uint32_t unfinished;       /* how many are HELD, PACKS or ASKS */
 	uint32_t events_waiting;   /* own transfers that ended and were not told of */
 	uint32_t requested;        /* places of transfers that belong to requests */
 	uint32_t tracked;          /* requests that wait for an Ack */

@@ -59,11 +59,34 @@ transfers_open(struct pmx_context *ctx)
 	return 0;
 }
 
+/* Has the library more of it to submit? */
+static bool
+is_unfinished(enum note_state s)
+{
+	return s == NOTE_HELD || s == NOTE_PACKS || s == NOTE_ASKS;
+}
+
+static bool
+is_under_way(const struct transfer_note *n)
+{
+	return n->state != NOTE_FREE && n->state != NOTE_ENDED;
+}
+
+/* The one transition: FREE to SUBMITTED, or to what the library has to do first; from there to
+ * SUBMITTED; and in the end, from any, to ENDED or FREE. */
+static void
+note_becomes(struct pmx_context *ctx, struct transfer_note *n, enum note_state to)
+{
+	ctx->unfinished += is_unfinished(to);
+	ctx->unfinished -= is_unfinished(n->state);
+	n->state = (uint8_t)to;
+}
+
 static void
 transfers_close(struct pmx_context *ctx)
 {
 	for (uint32_t i = 0; ctx->transfers != NULL && i < ctx->transfer_count; i++) {
-		if (ctx->transfers[i].busy && ctx->transfers[i].pin != PIN_NONE)
+		if (ctx->transfers[i].state != NOTE_FREE && ctx->transfers[i].pin != PIN_NONE)
 			pins_put(ctx->transfers[i].pin);
 	}
 	free(ctx->transfers);
@@ -76,10 +99,8 @@ take_place(struct pmx_context *ctx, const struct pmx_transfer *t)
 	uint16_t place = ctx->places[--ctx->places_free];
 	struct transfer_note *n = &ctx->transfers[place];
 
-	n->busy = true;
-	n->ended = n->unfinished = n->held = false;
+	note_becomes(ctx, n, NOTE_SUBMITTED);
 	n->age = ++ctx->transfer_age;
-	n->wants_event = t->flags & PMX_EVENT;
 	n->parent = NO_PLACE;
 	n->left = 0;
 	n->first_error = 0;
@@ -95,7 +116,7 @@ take_place(struct pmx_context *ctx, const struct pmx_transfer *t)
 static void
 put_place(struct pmx_context *ctx, uint16_t place)
 {
-	ctx->transfers[place].busy = false;
+	note_becomes(ctx, &ctx->transfers[place], NOTE_FREE);
 	ctx->places[ctx->places_free++] = place;
 }
 
@@ -151,10 +172,7 @@ end(struct pmx_context *ctx, uint16_t place, uint8_t error)
 {
 	struct transfer_note *n = &ctx->transfers[place];
 
-	if (n->unfinished) {
-		n->unfinished = false;
-		ctx->unfinished--;
-	}
+	note_becomes(ctx, n, NOTE_SUBMITTED);
 	if (n->pin != PIN_NONE)
 		pins_put(n->pin);
 	n->pin = PIN_NONE;
@@ -178,7 +196,7 @@ end(struct pmx_context *ctx, uint16_t place, uint8_t error)
 		n->error = error;
 		n->uses++;
 		put_place(ctx, place);
-		if (--p->left == 0 && !p->unfinished)
+		if (--p->left == 0 && p->state == NOTE_SUBMITTED)
 			end(ctx, parent, p->first_error);
 		return;
 	}
@@ -189,11 +207,12 @@ end(struct pmx_context *ctx, uint16_t place, uint8_t error)
 	n->uses++;
 	if (n->status != NULL)
 		*n->status = -(int32_t)error;
-	n->ended = true;
-	if (n->wants_event)
+	if (n->t.flags & PMX_EVENT) {
+		note_becomes(ctx, n, NOTE_ENDED);
 		ctx->events_waiting++;
-	else
+	} else {
 		put_place(ctx, place);
+	}
 }
 
 /* Results that the engine wrote. */
@@ -212,8 +231,7 @@ transfers_results(struct pmx_context *ctx, const struct completion *c)
 	for (uint32_t i = 0; i < (c->count & 0xFFFF) && i < COMPLETION_BUFS; i++) {
 		uint32_t place = c->item[i] & 0xFFFFFF;
 
-		if (place < ctx->transfer_count && ctx->transfers[place].busy &&
-			!ctx->transfers[place].ended)
+		if (place < ctx->transfer_count && is_under_way(&ctx->transfers[place]))
 			end(ctx, (uint16_t)place, (uint8_t)(c->item[i] >> 24));
 	}
 	return true;
@@ -268,7 +286,7 @@ transfers_leave(struct pmx_context *ctx)
 		for (uint32_t i = 0; i < ctx->transfer_count; i++) {
 			const struct transfer_note *n = &ctx->transfers[i];
 
-			if (n->busy && !n->ended && (whole || n->parent != NO_PLACE))
+			if (is_under_way(n) && (whole || n->parent != NO_PLACE))
 				end_here(ctx, (uint16_t)i, ECONNRESET);
 		}
 	}
@@ -416,9 +434,9 @@ has_earlier(const struct pmx_context *ctx, const struct pmx_transfer *t, uint64_
 	for (uint32_t i = 0; i < ctx->transfer_count; i++) {
 		const struct transfer_note *n = &ctx->transfers[i];
 
-		if (n->busy && !n->ended && n->request == NO_REQUEST && n->age < age &&
+		if (is_under_way(n) && n->request == NO_REQUEST && n->age < age &&
 			n->t.peer.node == t->peer.node && n->t.peer.context == t->peer.context &&
-			(n->unfinished || !unfinished_only))
+			(is_unfinished(n->state) || !unfinished_only))
 			return true;
 	}
 	return false;
@@ -485,10 +503,8 @@ pack_on(struct pmx_context *ctx, uint16_t place)
 		put_head(ctx, place, h, at, WIRE_T_RUNS | (last ? WIRE_T_LAST : 0));
 		submit_frame(ctx, place, buf, len, last);
 	}
-	if (last) {
-		n->unfinished = false;
-		ctx->unfinished--;
-	}
+	if (last)
+		note_becomes(ctx, n, NOTE_SUBMITTED);
 }
 
 /* More questions of a pull by a long bitmap. */
@@ -520,8 +536,7 @@ ask_on(struct pmx_context *ctx, uint16_t place)
 		submit_desc(ctx, child, TRANSFER_PULL, piece_of(ctx, piece.local, piece.len));
 		n->at += TRANSFER_UNITS;
 	}
-	n->unfinished = false;
-	ctx->unfinished--;
+	note_becomes(ctx, n, NOTE_SUBMITTED);
 	if (n->left == 0)
 		end(ctx, place, n->first_error);
 }
@@ -532,18 +547,18 @@ release(struct pmx_context *ctx, uint16_t place)
 {
 	struct transfer_note *n = &ctx->transfers[place];
 
-	n->held = false;
 	if (n->kind == TRANSFER_PULL && n->t.part != NULL && n->t.part->kind == PMX_PART_BITMAP) {
+		note_becomes(ctx, n, NOTE_ASKS);
 		ask_on(ctx, place);
 		return;
 	}
 	submit_desc(ctx, place, n->kind, piece_of(ctx, n->t.local, n->t.len));
 	if (n->kind == TRANSFER_PACKED) {
+		note_becomes(ctx, n, NOTE_PACKS);
 		pack_on(ctx, place);
 		return;
 	}
-	n->unfinished = false;
-	ctx->unfinished--;
+	note_becomes(ctx, n, NOTE_SUBMITTED);
 }
 
 /* What the library itself would still read, or has not begun, ends. */
@@ -557,17 +572,18 @@ transfers_forget(struct pmx_context *ctx, const void *addr, uint64_t len)
 		const uint8_t *local = n->t.local;
 		const uint8_t *twin = n->t.part != NULL ? n->t.part->twin : NULL;
 
-		if (!n->unfinished ||
+		if (!is_unfinished(n->state) ||
 			!((local < end_of && begin < local + n->t.len) ||
 				(twin != NULL && twin < end_of && begin < twin + n->t.len)))
 			continue;
-		if (n->held) {
+		if (n->state == NOTE_HELD) {
 			end_here(ctx, (uint16_t)i, EFAULT);
 			continue;
 		}
-		n->unfinished = false;
-		ctx->unfinished--;
-		if (n->at != UINT64_MAX) { /* a pull: its questions end by themselves */
+		bool asks = n->state == NOTE_ASKS;
+
+		note_becomes(ctx, n, NOTE_SUBMITTED);
+		if (asks) { /* its questions end by themselves */
 			n->first_error = EFAULT;
 			if (n->left == 0)
 				end(ctx, (uint16_t)i, EFAULT);
@@ -594,18 +610,17 @@ transfers_progress(struct pmx_context *ctx)
 	if (left == 0)
 		return;
 	for (uint32_t i = 0; left > 0 && i < ctx->transfer_count; i++) {
-		if (!ctx->transfers[i].unfinished)
+		struct transfer_note *n = &ctx->transfers[i];
+
+		if (!is_unfinished(n->state))
 			continue;
 		left--;
-		if (ctx->transfers[i].held) {
-			if (slot_room(&ctx->sub, 1) &&
-				!must_hold(ctx, &ctx->transfers[i].t, ctx->transfers[i].age,
-					ctx->transfers[i].kind))
-				release(ctx, (uint16_t)i);
-		} else if (ctx->transfers[i].at != UINT64_MAX)
-			ask_on(ctx, (uint16_t)i);
-		else
+		if (n->state == NOTE_PACKS)
 			pack_on(ctx, (uint16_t)i);
+		else if (n->state == NOTE_ASKS)
+			ask_on(ctx, (uint16_t)i);
+		else if (slot_room(&ctx->sub, 1) && !must_hold(ctx, &n->t, n->age, n->kind))
+			release(ctx, (uint16_t)i);
 	}
 	ctx_doorbell(ctx);
 }
@@ -649,9 +664,8 @@ hold(struct pmx_context *ctx, uint16_t place, uint8_t kind)
 	struct transfer_note *n = &ctx->transfers[place];
 
 	n->kind = kind;
-	n->at = kind == TRANSFER_PACKED ? UINT64_MAX : 0;
-	n->held = n->unfinished = true;
-	ctx->unfinished++;
+	n->at = 0;
+	note_becomes(ctx, n, NOTE_HELD);
 	if (n->t.status != NULL)
 		*n->t.status = 1;
 	if (kind == TRANSFER_PULL && n->t.part != NULL && n->t.part->kind == PMX_PART_BITMAP)
@@ -699,8 +713,7 @@ begin(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind, pmx_t
 		if (n->status != NULL)
 			*n->status = 1;
 		n->at = 0;
-		n->unfinished = true;
-		ctx->unfinished++;
+		note_becomes(ctx, n, NOTE_ASKS);
 		ask_on(ctx, place);
 	} else {
 		submit_desc(ctx, place, kind, memory);
@@ -782,9 +795,7 @@ push_packed(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_
 		if (held) {
 			hold(ctx, place, TRANSFER_PACKED);
 		} else {
-			n->at = UINT64_MAX; /* not a pull */
-			n->unfinished = true;
-			ctx->unfinished++;
+			note_becomes(ctx, n, NOTE_PACKS);
 			pack_on(ctx, place);
 		}
 	}
@@ -915,7 +926,7 @@ ended_event(struct pmx_context *ctx, struct pmx_event *event)
 	for (uint32_t i = 0; i < ctx->transfer_count; i++) {
 		struct transfer_note *n = &ctx->transfers[i];
 
-		if (!n->busy || !n->ended)
+		if (n->state != NOTE_ENDED)
 			continue;
 		*event = (struct pmx_event){PMX_EVENT_ENDED, n->t.peer, n->t.len, n->cookie,
 			-(int32_t)n->error};

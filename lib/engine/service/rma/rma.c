@@ -49,7 +49,6 @@ send_again(struct engine *e, struct channel *ch, struct frame *f)
 static void
 frame_done(struct engine *e, struct channel *ch, struct frame *f, uint8_t error)
 {
-
 	if (unlikely(error == ECONNRESET) && send_again(e, ch, f))
 		return;
 	bool queued = frame_is_with_port(f);
