@@ -68,8 +68,10 @@ static APART void
 services_results(struct pmx_context *ctx, const struct completion *c)
 {
 	for (const struct client_service *const *s = ctx->node->services; *s != NULL; s++) {
-		if ((*s)->results != NULL && (*s)->results(ctx, c))
+		if (c->count & (*s)->completions) {
+			(*s)->results(ctx, c);
 			return;
+		}
 	}
 }
 

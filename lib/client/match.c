@@ -823,6 +823,7 @@ pmx_match_stat(const struct pmx_context *ctx, struct pmx_match_stat *stat)
 const struct client_service client_match = {
 	.name = "match",
 	.close = match_close,
+	.completions = COMPLETION_RECEIVES,
 	.results = offload_results,
 	.progress = match_sent,
 	.landed = match_landed,

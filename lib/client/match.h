@@ -238,6 +238,6 @@ int offload_probe(struct pmx_context *ctx, const struct match_want *want, struct
 	uint32_t i, bool take);
 int offload_receive_taken(struct pmx_context *ctx, struct request *r);
 bool offload_cancel(struct pmx_context *ctx, struct request *r);
-bool offload_results(struct pmx_context *ctx, const struct completion *c);
+void offload_results(struct pmx_context *ctx, const struct completion *c);
 
 #endif

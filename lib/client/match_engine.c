@@ -234,13 +234,11 @@ runs_wait(struct pmx_context *ctx, uint32_t i)
 	submit_later(ctx, i, RECEIVE_TAKEN);
 }
 
-bool
+void
 offload_results(struct pmx_context *ctx, const struct completion *c)
 {
 	struct match *x = ctx->match;
 
-	if (!(c->count & COMPLETION_RECEIVES))
-		return false;
 	for (uint32_t k = 0; x != NULL && k < (c->count & 0xFFFF) && k < 2; k++) {
 		struct completion_receive item;
 
@@ -267,5 +265,4 @@ offload_results(struct pmx_context *ctx, const struct completion *c)
 		else if (item.result == RECEIVE_WAITS)
 			runs_wait(ctx, item.index);
 	}
-	return true;
 }

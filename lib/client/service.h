@@ -17,8 +17,8 @@ struct client_service {
 	/* The context was opened. 0, -ENOMEM. */
 	int (*open)(struct pmx_context *ctx);
 	void (*close)(struct pmx_context *ctx);
-	/* A slot of results. true: it is the service's. */
-	bool (*results)(struct pmx_context *ctx, const struct completion *c);
+	uint32_t completions; /* COMPLETION_*: kinds of results that are its own */
+	void (*results)(struct pmx_context *ctx, const struct completion *c);
 	/* Completions were taken: what waited for them may go on. */
 	void (*progress)(struct pmx_context *ctx);
 	/* Is something here that the application has not heard of? It will not sleep then. */

@@ -63,7 +63,7 @@ transfers_open(struct pmx_context *ctx)
 static bool
 is_unfinished(enum note_state s)
 {
-	return s == NOTE_HELD || s == NOTE_PACKS || s == NOTE_ASKS;
+	return 1u << s & (1u << NOTE_HELD | 1u << NOTE_PACKS | 1u << NOTE_ASKS);
 }
 
 static bool
@@ -216,17 +216,15 @@ end(struct pmx_context *ctx, uint16_t place, uint8_t error)
 }
 
 /* Results that the engine wrote. */
-static bool
+static void
 transfers_results(struct pmx_context *ctx, const struct completion *c)
 {
-	if (!(c->count & (COMPLETION_TRANSFERS | COMPLETION_REGION)))
-		return false;
 	if (c->count & COMPLETION_REGION) {
 		ctx->answer.ticket = c->item[0];
 		ctx->answer.error = c->item[1];
 		ctx->answer.key = (uint64_t)c->item[3] << 32 | c->item[2];
 		ctx->answer.here = true;
-		return true;
+		return;
 	}
 	for (uint32_t i = 0; i < (c->count & 0xFFFF) && i < COMPLETION_BUFS; i++) {
 		uint32_t place = c->item[i] & 0xFFFFFF;
@@ -234,7 +232,6 @@ transfers_results(struct pmx_context *ctx, const struct completion *c)
 		if (place < ctx->transfer_count && is_under_way(&ctx->transfers[place]))
 			end(ctx, (uint16_t)place, (uint8_t)(c->item[i] >> 24));
 	}
-	return true;
 }
 
 /* Notifications that came and were not taken. */
@@ -966,6 +963,7 @@ const struct client_service client_transfer = {
 	.name = "transfer",
 	.open = transfers_open,
 	.close = transfers_close,
+	.completions = COMPLETION_TRANSFERS | COMPLETION_REGION,
 	.results = transfers_results,
 	.progress = transfers_progress,
 	.landed = transfers_events,

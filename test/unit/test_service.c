@@ -318,18 +318,16 @@ static struct {
 	uint8_t bytes[ECHO_BYTES];
 } heard;
 
-static bool
+static void
 echo_client_results(struct pmx_context *ctx, const struct completion *c)
 {
 	(void)ctx;
-	if (!(c->count & ECHO_COMPLETION))
-		return false;
 	memcpy(heard.bytes, c->item, ECHO_BYTES);
 	heard.answers++;
-	return true;
 }
 
-static const struct client_service client_echo = {.name = "echo", .results = echo_client_results};
+static const struct client_service client_echo = {
+	.name = "echo", .completions = ECHO_COMPLETION, .results = echo_client_results};
 
 /* In the place of lib/client/services.c. */
 const struct client_service *const client_services[] = {&client_match, &client_transfer,

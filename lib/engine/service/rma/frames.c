@@ -70,18 +70,6 @@ frame_take(struct engine *e, bool own)
 	return f;
 }
 
-void
-frame_put(struct engine *e, struct frame *f)
-{
-	struct rma_lane *x = rma_lane(e);
-
-	f->next = x->free_frames;
-	x->free_frames = f;
-	x->frames_free++;
-	*(f->own ? &x->own_out : &x->answers_out) -= 1;
-	f->out = false;
-}
-
 /* Frames for the next `left` bytes, at most FRAMES_BURST, at least one though there be no bytes;
  * len[i] of them each. Fewer, or none: the pool has no more. */
 unsigned

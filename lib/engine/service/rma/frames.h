@@ -18,7 +18,18 @@ int frames_fill(struct engine *e, const struct bytes *b, uint64_t offset, uint16
 unsigned frames_take(struct engine *e, bool own, uint64_t left, struct frame **f, uint32_t *len);
 void frames_put(struct engine *e, struct frame **f, unsigned from, unsigned n);
 struct frame *frame_take(struct engine *e, bool own);
-void frame_put(struct engine *e, struct frame *f);
+/* Back to the pool. */
+static inline void
+frame_put(struct engine *e, struct frame *f)
+{
+	struct rma_lane *x = rma_lane(e);
+
+	f->next = x->free_frames;
+	x->free_frames = f;
+	x->frames_free++;
+	*(f->own ? &x->own_out : &x->answers_out) -= 1;
+	f->out = false;
+}
 int frame_send(struct engine *e, struct channel *ch, struct frame *f, uint16_t src_endpoint,
 	uint16_t node, uint16_t dst, uint32_t len);
 struct rte_mbuf *frame_mbuf(struct engine *e, const struct proto_out *o, const struct peer *peer);
