@@ -2,6 +2,10 @@
  *
  * Completions: of the core to send buffers and to services, and of both to clients. Runs on the
  * lane.
+ *
+ * Design notes
+ * 1. Completions of one poll are gathered and written 14 to a slot. A client that does not take
+ *    them finds them later: they wait in the engine's own memory, one place for each buffer.
  */
 #include <sys/eventfd.h>
 
@@ -74,7 +78,7 @@ service_completed(struct engine *e, struct channel *ch, const struct proto_compl
 	}
 	const struct service_ops *ops = e->services->endpoint[c->ctx / WIRE_CONTEXTS_MAX];
 
-	if (c->error && ops != NULL)
+	if (c->error && ops != NULL && ops->send_failed != NULL)
 		ops->send_failed(e, ch, (const struct send_slot *)(uintptr_t)c->handle, c->error);
 	return false;
 }
@@ -127,8 +131,7 @@ write_completions(struct channel *ch)
 static __rte_noinline bool
 write_results(struct engine *e, struct channel *ch)
 {
-	for (unsigned i = 0; e->services->list[i] != NULL; i++) {
-		const struct service_ops *ops = e->services->list[i];
+	SERVICE_FOREACH(ops, e->services) {
 		uint32_t bit = 1u << ops->number;
 
 		if (ch->results & bit && ops->results(e, ch))

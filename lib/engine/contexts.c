@@ -189,8 +189,10 @@ join_own(struct node *n, struct channel *ch)
 	};
 	ch->results = 0;
 	ch->engine_matches = false;
-	for (unsigned i = 0; n->services.list[i] != NULL; i++)
-		n->services.list[i]->join(n, ch);
+	SERVICE_FOREACH(ops, &n->services) {
+		if (ops->join != NULL)
+			ops->join(n, ch);
+	}
 }
 
 static void
@@ -335,9 +337,9 @@ open_context(struct engine *e, struct command *cmd)
 	cmd->generation = ch->generation;
 	open_inlet(e, &ch->plain);
 	open_inlet(e, &ch->matched);
-	for (unsigned i = 0; n->services.list[i] != NULL; i++) {
-		if (n->services.list[i]->open != NULL)
-			n->services.list[i]->open(e, ch);
+	SERVICE_FOREACH(ops, &n->services) {
+		if (ops->open != NULL)
+			ops->open(e, ch);
 	}
 	ch->state = CHANNEL_OPEN;
 	e->open[e->open_count++] = ch;
@@ -355,10 +357,8 @@ close_endpoints(struct engine *e, struct channel *ch, bool linger)
 {
 	proto_ctx_close(e->proto, ch->ctx, linger, e->now);
 	proto_ctx_close(e->proto, ch->ctx | WIRE_MATCHED, linger, e->now);
-	for (unsigned i = SERVICES_MAX; i-- > 0;) {
-		const struct service_ops *ops = e->services->list[i];
-
-		if (ops != NULL)
+	SERVICE_FOREACH_REVERSE(ops, e->services) {
+		if (ops->close != NULL)
 			ops->close(e, ch, linger);
 	}
 }
@@ -477,9 +477,7 @@ context_reap(struct engine *e, struct channel *ch)
 	}
 	bool over = ch->busy_slots == 0;
 
-	for (unsigned i = 0; e->services->list[i] != NULL; i++) {
-		const struct service_ops *ops = e->services->list[i];
-
+	SERVICE_FOREACH(ops, e->services) {
 		if (ops->closed != NULL && !ops->closed(e, ch))
 			over = false;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * From the PM core into channels: the head of a message into its LHS entry, bulk by reference
- * (LHS-1 to LHS-5), room given back to the core. Runs on the lane.
+ * (LHS-1 to LHS-5), and to services. Runs on the lane.
  *
  * Design notes
  * 1. Room was taken by the core before a message was accepted, so a delivery always fits.

@@ -11,20 +11,22 @@
 #define VERDICT_US 50
 
 void
-freeze_end(struct engine *e, struct channel *ch)
+freeze_end(struct engine *e)
 {
-	for (unsigned i = 0; e->services->list[i] != NULL; i++) {
-		if (e->services->list[i]->thaw != NULL)
-			e->services->list[i]->thaw(e, ch);
+	for (unsigned i = 0; i < e->open_count; i++) {
+		SERVICE_FOREACH(ops, e->services) {
+			if (ops->thaw != NULL)
+				ops->thaw(e, e->open[i]);
+		}
 	}
 }
 
 static void
 services_freeze(struct engine *e, struct channel *ch)
 {
-	for (unsigned i = 0; e->services->list[i] != NULL; i++) {
-		if (e->services->list[i]->freeze != NULL)
-			e->services->list[i]->freeze(e, ch);
+	SERVICE_FOREACH(ops, e->services) {
+		if (ops->freeze != NULL)
+			ops->freeze(e, ch);
 	}
 }
 
@@ -32,9 +34,7 @@ services_freeze(struct engine *e, struct channel *ch)
 static bool
 services_drained(const struct engine *e, const struct channel *ch)
 {
-	for (unsigned i = 0; e->services->list[i] != NULL; i++) {
-		const struct service_ops *ops = e->services->list[i];
-
+	SERVICE_FOREACH(ops, e->services) {
 		if (ops->drained != NULL && !ops->drained(e, ch))
 			return false;
 	}
@@ -85,6 +85,5 @@ freeze_step(struct engine *e)
 	}
 	e->freezes = false;
 	atomic_store(&e->drained, false);
-	for (unsigned i = 0; i < e->open_count; i++)
-		freeze_end(e, e->open[i]);
+	freeze_end(e);
 }

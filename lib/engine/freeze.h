@@ -20,7 +20,7 @@ freeze_begin(struct engine *e)
 /* On a lane that was frozen, at the end of each turn: when everything has ended that must
  * (engine.drained) it waits here for engine.stop, or for engine.frozen to be taken back. */
 void freeze_step(struct engine *e);
-/* The context goes on: what was kept from it may come again. */
-void freeze_end(struct engine *e, struct channel *ch);
+/* All contexts go on: what was kept from them may come again. */
+void freeze_end(struct engine *e);
 
 #endif

@@ -14,7 +14,8 @@
  *    and the empty poll that would follow is 1/20 of a round trip (doc/performance.md).
  * 3. Before sleeping the lane tells its channels (engine_sleeps), fences, and looks at everything
  *    once more: a submission is then either seen or rings the doorbell.
- * 4. A link without a descriptor bounds the sleep: 50 us at first, up to 1 ms.
+ * 4. Lanes look at their channels in turn, up to a burst each, from another one every time.
+ * 5. A link without a descriptor bounds the sleep: 50 us at first, up to 1 ms.
  */
 #include <sched.h>
 #include <sys/epoll.h>
@@ -106,9 +107,7 @@ services_landed(struct engine *e)
 static bool
 services_awake(const struct engine *e)
 {
-	for (unsigned i = 0; e->services->list[i] != NULL; i++) {
-		const struct service_ops *ops = e->services->list[i];
-
+	SERVICE_FOREACH(ops, e->services) {
 		if (e->busy >> ops->number & 1 && ops->awake != NULL && ops->awake(e))
 			return true;
 	}

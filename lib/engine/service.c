@@ -26,7 +26,7 @@ services_init(struct services *s, const struct service_ops *const *list)
 
 		if (i + 1 >= SERVICES_MAX || ops->number == 0 || ops->number >= SERVICES_MAX)
 			return -EINVAL;
-		s->list[i] = ops;
+		s->list[s->count++] = ops;
 		result |= take(&s->numbered[ops->number], ops);
 		for (unsigned k = 0; k < ENDPOINTS_MAX; k++)
 			result |= ops->endpoints >> k & 1 ? take(&s->endpoint[k], ops) : 0;

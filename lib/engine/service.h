@@ -119,10 +119,18 @@ struct service_ops {
 /* A node's services, by what finds them. */
 struct services {
 	const struct service_ops *list[SERVICES_MAX]; /* in their order; NULL behind the last */
+	unsigned count;                               /* of the list */
 	const struct service_ops *numbered[SERVICES_MAX];
 	const struct service_ops *endpoint[ENDPOINTS_MAX];
 	service_submit submit[SUBMISSIONS_MAX];
 };
+
+/* Each of them, in their order; and in the reverse, for what ends. */
+#define SERVICE_FOREACH(ops, s)                                                                    \
+	for (const struct service_ops *const *at_ = (s)->list, *ops; (ops = *at_) != NULL; at_++)
+#define SERVICE_FOREACH_REVERSE(ops, s)                                                            \
+	for (const struct service_ops *const *at_ = (s)->list + (s)->count, *ops;                  \
+		at_ != (s)->list && (ops = *--at_) != NULL;)
 
 /* Fills *s from a list. -EINVAL: two of them want the same. */
 int services_init(struct services *s, const struct service_ops *const *list);

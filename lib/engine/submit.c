@@ -175,10 +175,8 @@ memory_forget(struct engine *e, struct channel *ch, uint32_t number)
 
 	if (m == NULL)
 		return;
-	for (unsigned i = SERVICES_MAX; i-- > 0;) {
-		const struct service_ops *ops = e->services->list[i];
-
-		if (ops != NULL && ops->memory_gone != NULL)
+	SERVICE_FOREACH_REVERSE(ops, e->services) {
+		if (ops->memory_gone != NULL)
 			ops->memory_gone(e, ch, m);
 	}
 	space_remove(&e->node->mappings, &ch->space, number);

@@ -26,8 +26,7 @@
 #include "log/log.h"
 #include "memory/devices.h"
 
-#define PAGES_MAX  (1u << 20)
-#define HUGE_BYTES (2ull << 20)
+#define PAGES_MAX (1u << 20)
 
 static bool
 has_devices(const struct mappings *x)
@@ -127,11 +126,11 @@ map(const struct mappings *x, struct memory *m, uint64_t page)
 {
 	bool physical = rte_eal_iova_mode() == RTE_IOVA_PA;
 
-	if (physical && page < HUGE_BYTES)
+	if (physical && page < RTE_PGSIZE_2M)
 		return -EMEDIUMTYPE;
-	if (!physical && page < HUGE_BYTES &&
-		(((uintptr_t)m->base | m->len) & (HUGE_BYTES - 1)) == 0)
-		page = HUGE_BYTES; /* of the EAL's table, not of the kernel's */
+	if (!physical && page < RTE_PGSIZE_2M &&
+		(((uintptr_t)m->base | m->len) & (RTE_PGSIZE_2M - 1)) == 0)
+		page = RTE_PGSIZE_2M; /* of the EAL's table, not of the kernel's */
 	uint64_t all = whole_pages(m, page);
 
 	if (all / page > PAGES_MAX)

@@ -206,16 +206,14 @@ make_channel(struct node *n, uint16_t ctx)
 	ch->shm = ch->own = ch->zone->addr;
 	memset(ch->shm, 0, ch->zone->len);
 	ch->slots = calloc(n->config.send_buffers, sizeof(*ch->slots));
-	ch->done_mask = power_of_two(n->config.send_buffers) - 1;
+	ch->done_mask = rte_align32pow2(n->config.send_buffers) - 1;
 	ch->done = calloc(ch->done_mask + 1, sizeof(*ch->done));
 	ch->event_fd = ch->own_event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	ch->doorbell = ch->own_doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	bool made = true;
 
-	for (unsigned i = 0; n->services.list[i] != NULL && made; i++) {
-		const struct service_ops *ops = n->services.list[i];
-
-		made = ops->make_context == NULL || ops->make_context(n, ch) == 0;
+	SERVICE_FOREACH(ops, &n->services) {
+		made = made && (ops->make_context == NULL || ops->make_context(n, ch) == 0);
 	}
 	if (ch->slots == NULL || ch->done == NULL || ch->event_fd < 0 || ch->doorbell < 0 || !made)
 		return fail(n, -ENOMEM,
@@ -318,8 +316,7 @@ make_lane(struct node *n, unsigned lane)
 			e->links_wake = false;
 	}
 	e->services = &n->services;
-	for (unsigned i = 0; n->services.list[i] != NULL; i++) {
-		const struct service_ops *ops = n->services.list[i];
+	SERVICE_FOREACH(ops, &n->services) {
 		int result = ops->make != NULL ? ops->make(e, n->error, sizeof(n->error)) : 0;
 
 		if (result != 0)
@@ -419,9 +416,9 @@ free_lane(struct node *n, struct engine *e)
 	free(e->handles);
 	free(e->bufs_scratch);
 	free(e->swap);
-	for (unsigned i = SERVICES_MAX; i-- > 0;) {
-		if (n->services.list[i] != NULL && n->services.list[i]->free != NULL)
-			n->services.list[i]->free(e);
+	SERVICE_FOREACH_REVERSE(ops, &n->services) {
+		if (ops->free != NULL)
+			ops->free(e);
 	}
 	if (e->node != NULL) {
 		close(e->doorbell);
@@ -448,9 +445,9 @@ free_channel(struct node *n, struct channel *ch)
 	free(ch->done);
 	space_end(&n->mappings, &ch->space);
 	thin_end(n, ch);
-	for (unsigned i = 0; n->services.list[i] != NULL; i++) {
-		if (n->services.list[i]->free_context != NULL)
-			n->services.list[i]->free_context(ch);
+	SERVICE_FOREACH(ops, &n->services) {
+		if (ops->free_context != NULL)
+			ops->free_context(ch);
 	}
 	close(ch->own_event_fd);
 	close(ch->own_doorbell);

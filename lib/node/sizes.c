@@ -24,16 +24,6 @@
 #define PAGES_BYTES  (8u << 20) /* what is left over in the last hugepages of large pieces */
 
 uint32_t
-power_of_two(uint32_t v)
-{
-	uint32_t p = 1;
-
-	while (p < v)
-		p *= 2;
-	return p;
-}
-
-uint32_t
 node_config_link_buffers(const struct config *c)
 {
 	uint32_t need = (2 * POOL_CACHE + c->transfer_frames) * c->lanes;
@@ -72,7 +62,7 @@ node_config_geometry(const struct config *c)
 		.completions = 64,
 		.send_buffers = c->send_buffers,
 		.transfers = c->transfers,
-		.events = power_of_two(c->events),
+		.events = rte_align32pow2(c->events),
 		.lhs = {c->lhs_entries, c->lhs_entry_bytes, c->lhs_split, c->lhs_size_offset},
 		/* its front parts must have room for a struct wire_match, whatever the other's
 		 * have */
@@ -194,7 +184,7 @@ node_config_core_bytes(const struct config *c)
 uint32_t
 node_config_inbox_entries(const struct config *c)
 {
-	return power_of_two(c->mbufs + c->lanes * c->transfer_frames + 1);
+	return rte_align32pow2(c->mbufs + c->lanes * c->transfer_frames + 1);
 }
 
 /* rte_mempool_op_calc_mem_size_default: no object lies across the border of two pages. */
@@ -206,7 +196,7 @@ pool_bytes(uint32_t count, uint32_t element_bytes, uint64_t page_bytes)
 	uint64_t objects = each ? (count + each - 1) / each * page_bytes
 				: RTE_ALIGN_CEIL(object, page_bytes) * count;
 
-	return objects + (uint64_t)power_of_two(count + 1) * sizeof(void *) +
+	return objects + (uint64_t)rte_align32pow2(count + 1) * sizeof(void *) +
 		RTE_MAX_LCORE * sizeof(struct rte_mempool_cache);
 }
 
@@ -233,7 +223,7 @@ node_config_memory(const struct config *c, uint64_t page_bytes, struct config_me
 		places += l->link.tx_descriptors;
 		m->rest += HANDOVER_RING * sizeof(void *);
 		if (strcmp(l->link.driver, "loop") == 0)
-			m->rest += (uint64_t)power_of_two(l->link.rx_descriptors + 1) *
+			m->rest += (uint64_t)rte_align32pow2(l->link.rx_descriptors + 1) *
 				sizeof(void *) * c->lanes;
 	}
 	m->rest += c->lanes *

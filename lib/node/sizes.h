@@ -11,7 +11,6 @@
 struct config_memory {
 	uint64_t mbufs, channels, cores, rest, all; /* bytes of the EAL's memory */
 };
-uint32_t power_of_two(uint32_t at_least);
 /* What the links' queues may hold, and some for frames being handled. */
 uint32_t node_config_link_buffers(const struct config *c);
 /* How limits.mbufs are divided among what is not a link's. */

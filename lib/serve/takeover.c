@@ -127,9 +127,9 @@ put_channel(const struct engine *e, struct image_out *o, const struct channel *c
 
 		image_put(o, &saved, sizeof(saved));
 	}
-	for (unsigned i = 0; e->services->list[i] != NULL; i++) {
-		if (e->services->list[i]->save_context != NULL)
-			e->services->list[i]->save_context(ch, o);
+	SERVICE_FOREACH(ops, e->services) {
+		if (ops->save_context != NULL)
+			ops->save_context(ch, o);
 	}
 }
 
@@ -227,9 +227,9 @@ takeover_give(struct node *n)
 	image_put(&o, &h, sizeof(h));
 	image_put(&o, e->proto, h.proto_bytes);
 	image_put(&o, g.frames.at, g.frames.len);
-	for (unsigned i = 0; e->services->list[i] != NULL; i++) {
-		if (e->services->list[i]->save != NULL)
-			e->services->list[i]->save(e, &o);
+	SERVICE_FOREACH(ops, e->services) {
+		if (ops->save != NULL)
+			ops->save(e, &o);
 	}
 	image_put(&o, &door, sizeof(door));
 	for (unsigned i = 0; i < e->open_count; i++)
@@ -503,9 +503,7 @@ get_channel(struct engine *e, struct takeover *t, struct image_in *in)
 		return false;
 	ch->generation = from.s.generation;
 	ch->pid = from.s.pid;
-	for (unsigned i = 0; e->services->list[i] != NULL; i++) {
-		const struct service_ops *ops = e->services->list[i];
-
+	SERVICE_FOREACH(ops, e->services) {
 		if (ops->restore_context != NULL && !ops->restore_context(ch, in))
 			return false;
 	}
@@ -552,9 +550,7 @@ end_bad(struct engine *e, struct takeover *t)
 static bool
 get_lane(struct engine *e, struct image_in *in)
 {
-	for (unsigned i = 0; e->services->list[i] != NULL; i++) {
-		const struct service_ops *ops = e->services->list[i];
-
+	SERVICE_FOREACH(ops, e->services) {
 		if (ops->restore != NULL && !ops->restore(e, in))
 			return false;
 	}
@@ -600,16 +596,16 @@ takeover_resume(struct node *n, struct takeover *t, char *error, uint32_t error_
 	for (uint32_t i = 0; i < h.channels && good; i++)
 		good = get_channel(e, t, &in);
 	if (good) {
-		for (unsigned i = 0; e->services->list[i] != NULL; i++) {
-			if (e->services->list[i]->restored != NULL)
-				e->services->list[i]->restored(e);
+		SERVICE_FOREACH(ops, e->services) {
+			if (ops->restored != NULL)
+				ops->restored(e);
 		}
 		proto_swap_handles(e->proto, mean_handle, &k);
 		e->now = rte_rdtsc();
-		for (unsigned i = 0; i < e->open_count && !k.failed; i++)
-			freeze_end(e, e->open[i]);
-		if (!k.failed)
+		if (!k.failed) {
+			freeze_end(e);
 			end_bad(e, t);
+		}
 	}
 	free(k.frames);
 	if (!good || k.failed)

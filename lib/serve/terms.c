@@ -26,9 +26,8 @@ takeover_terms(const struct node *n)
 
 	mix(&hash, PMX_VERSION, sizeof(PMX_VERSION));
 	mix(&hash, forms, sizeof(forms));
-	for (unsigned i = 0; n->services.list[i] != NULL; i++)
-		mix(&hash, &n->services.list[i]->image_form,
-			sizeof(n->services.list[i]->image_form));
+	SERVICE_FOREACH(ops, &n->services)
+		mix(&hash, &ops->image_form, sizeof(ops->image_form));
 	mix(&hash, &n->geometry, sizeof(n->geometry));
 	node_config_agreed(c, mix, &hash);
 	return hash;

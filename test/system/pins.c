@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define PROGRAM "pins"
+#include "helpers.h"
 #include "pmx/pmx.h"
 
 #define AREA  9u
@@ -32,16 +34,6 @@ static struct pmx_node *node;
 static struct pmx_context *ctx;
 static void *memory;
 static struct pmx_remote remote;
-static bool failed;
-
-static double
-now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static void
 open_context(const char *instance, uint16_t number)
@@ -127,7 +119,7 @@ does(const struct asker *a, char word)
 }
 
 static void
-must(const struct asker *a, char word, int right)
+must_answer(const struct asker *a, char word, int right)
 {
 	int r = does(a, word);
 
@@ -196,7 +188,7 @@ killed(const char *name, const struct asker *a, unsigned times)
 {
 	share();
 	for (unsigned i = 0; i < times; i++)
-		must(a, 'p', 1);
+		must_answer(a, 'p', 1);
 	held(name);
 	double since = now_s();
 
@@ -225,14 +217,14 @@ main(int argc, char **argv)
 
 	/* one primary takes over from another, at either end */
 	share();
-	must(&far_too, 'p', 1);
-	must(&near_too, 'p', 1);
+	must_answer(&far_too, 'p', 1);
+	must_answer(&near_too, 'p', 1);
 	say("take over 0");
 	held("owner_s_primary_taken_over");
-	must(&far_too, 'p', 1);
-	must(&far_too, 'u', 1);
-	must(&near_too, 'u', 1);
-	must(&near_too, 'u', -ENOKEY);
+	must_answer(&far_too, 'p', 1);
+	must_answer(&far_too, 'u', 1);
+	must_answer(&near_too, 'u', 1);
+	must_answer(&near_too, 'u', -ENOKEY);
 	held("owner_s_primary_taken_over");
 	say("take over 1");
 	held("asker_s_primary_taken_over");
@@ -243,7 +235,7 @@ main(int argc, char **argv)
 
 	/* who pins is there no more, and nobody says so */
 	share();
-	must(&lost, 'p', 1);
+	must_answer(&lost, 'p', 1);
 	held("asker_s_node_killed");
 	say("kill 1");
 	since = now_s();

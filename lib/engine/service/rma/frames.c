@@ -185,8 +185,8 @@ frame_hand_over(struct engine *e, struct frame *f, uint16_t ctx)
 	engine_wake(lane);
 }
 
-static inline int
-to_core(struct engine *e, const struct frame *f)
+int
+frame_to_core(struct engine *e, const struct frame *f)
 {
 	const uint64_t handle = frame_handle(f);
 	const struct proto_message m = {
@@ -217,17 +217,11 @@ frame_send(struct engine *e, struct channel *ch, struct frame *f, uint16_t src_e
 	}
 	if (unlikely(node >= e->nodes_max || !e->peers[node].known))
 		return -EHOSTUNREACH;
-	int result = to_core(e, f);
+	int result = frame_to_core(e, f);
 
 	if (likely(result == 0))
 		frame_count(ch, f, 1);
 	return result;
-}
-
-int
-frame_to_core(struct engine *e, const struct frame *f)
-{
-	return to_core(e, f);
 }
 
 /* A copy in one piece: its first transmission is still with a port. */
