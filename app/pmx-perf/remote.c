@@ -16,7 +16,7 @@
 
 #include "perf.h"
 #include "plot.h"
-#include "rma/pin_cache.h"
+#include "client/pin_cache.h"
 
 #define KIND_MEMORY 16 /* give me memory: struct wish, answered with struct pmx_remote */
 #define KIND_PAGE   17 /* send me a page of it */

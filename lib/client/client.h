@@ -12,7 +12,7 @@
 #include "client/service.h"
 #include "pmx/pmx.h"
 #include "rma/part.h"
-#include "rma/pin_cache.h"
+#include "client/pin_cache.h"
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)

@@ -108,12 +108,13 @@ struct service_ops {
 	void (*thaw)(struct engine *e, struct channel *ch);
 	/* Has all ended that cannot be moved: of the context; of the lane (ch NULL)? */
 	bool (*drained)(const struct engine *e, const struct channel *ch);
-	/* Of the lane, before channels; of each channel. restored: all of them are there. */
+	/* Of the lane, before channels; of each channel. restored: all of them are there;
+	 * each but save: false: it cannot be what another primary had. */
 	void (*save)(const struct engine *e, struct image_out *o);
 	bool (*restore)(struct engine *e, struct image_in *in);
 	void (*save_context)(const struct channel *ch, struct image_out *o);
 	bool (*restore_context)(struct channel *ch, struct image_in *in);
-	void (*restored)(struct engine *e);
+	bool (*restored)(struct engine *e);
 };
 
 /* A node's services, by what finds them. */

@@ -114,6 +114,21 @@ scatter_add(struct scatter *s, uint64_t offset, void *mine, uint32_t len)
 	return 0;
 }
 
+int
+memory_fill(const struct bytes *from, uint64_t offset, uint8_t *runs, uint32_t len)
+{
+	struct wire_runs r = {runs, len, offset, 0, 0};
+	const uint8_t *bytes;
+	struct scatter s;
+
+	scatter_begin(&s, from, false);
+	while ((bytes = wire_run_next(&r)) != NULL) {
+		if (scatter_add(&s, r.at, (void *)(uintptr_t)bytes, r.len) != 0)
+			return -EFAULT;
+	}
+	return scatter_end(&s);
+}
+
 uint8_t
 memory_place(const struct bytes *to, uint64_t offset, const uint8_t *runs, uint32_t len,
 	uint64_t *placed)

@@ -597,9 +597,10 @@ takeover_resume(struct node *n, struct takeover *t, char *error, uint32_t error_
 		good = get_channel(e, t, &in);
 	if (good) {
 		SERVICE_FOREACH(ops, e->services) {
-			if (ops->restored != NULL)
-				ops->restored(e);
+			good &= ops->restored == NULL || ops->restored(e);
 		}
+	}
+	if (good) {
 		proto_swap_handles(e->proto, mean_handle, &k);
 		e->now = rte_rdtsc();
 		if (!k.failed) {

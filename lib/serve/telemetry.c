@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/service/rma/pinned.h"
 #include "engine/service/rma/rma.h"
 #include "serve/dpdk_names.h"
 #include "serve/telemetry.h"
@@ -269,7 +268,7 @@ static void
 add_remote(struct rte_tel_data *d, const struct channel *ch)
 {
 	struct rte_tel_data *c = rte_tel_data_alloc();
-	const struct rma_context *r = rma_context(ch);
+	struct rma_stat r;
 	struct pin_counters pins;
 	char name[16];
 
@@ -278,15 +277,16 @@ add_remote(struct rte_tel_data *d, const struct channel *ch)
 	memcpy(&pins, &ch->shm->pins, sizeof(pins));
 	pthread_mutex_unlock(&node->mappings.lock);
 
+	rma_stat(rma_channel(ch)->rma, ch->ctx, &r);
 	if (c == NULL)
 		return;
 	rte_tel_data_start_dict(c);
-	rte_tel_data_add_dict_uint(c, "transfers", r->ops_used);
-	rte_tel_data_add_dict_uint(c, "pushed_bytes", r->pushed);
-	rte_tel_data_add_dict_uint(c, "pulled_bytes", r->pulled);
-	rte_tel_data_add_dict_uint(c, "failed", r->failed);
-	rte_tel_data_add_dict_uint(c, "served", r->served);
-	rte_tel_data_add_dict_uint(c, "refused", r->refused);
+	rte_tel_data_add_dict_uint(c, "transfers", r.transfers);
+	rte_tel_data_add_dict_uint(c, "pushed_bytes", r.pushed);
+	rte_tel_data_add_dict_uint(c, "pulled_bytes", r.pulled);
+	rte_tel_data_add_dict_uint(c, "failed", r.failed);
+	rte_tel_data_add_dict_uint(c, "served", r.served);
+	rte_tel_data_add_dict_uint(c, "refused", r.refused);
 	rte_tel_data_add_dict_uint(c, "mapped_pieces", ch->space.count);
 	rte_tel_data_add_dict_uint(c, "mapped_bytes", ch->space.bytes);
 	rte_tel_data_add_dict_uint(c, "pin_hits", pins.hits);
@@ -306,7 +306,7 @@ tell_memory(const char *cmd, const char *params, struct rte_tel_data *d)
 }
 
 static void
-add_region(struct rte_tel_data *d, const struct rma_lane *x, const struct region *r,
+add_region(struct rte_tel_data *d, const struct rma *rma, const struct region *r,
 	uint32_t number)
 {
 	static const char *const rights[] = {"none", "read", "write", "read, write"};
@@ -323,7 +323,7 @@ add_region(struct rte_tel_data *d, const struct rma_lane *x, const struct region
 		rte_tel_data_add_dict_uint(c, "area", r->area);
 	rte_tel_data_add_dict_string(c, "access", rights[r->rights & 3]);
 	rte_tel_data_add_dict_string(c, "method", memory_method_name[r->method % MEMORY_METHODS]);
-	rte_tel_data_add_dict_uint(c, "pins", pinned_count(x, r->key));
+	rte_tel_data_add_dict_uint(c, "pins", rma_pins(rma, r->key));
 	snprintf(name, sizeof(name), "%u", number);
 	rte_tel_data_add_dict_container(d, name, c, 0);
 }
@@ -341,12 +341,12 @@ tell_regions(const char *cmd, const char *params, struct rte_tel_data *d)
 
 	rte_tel_data_start_dict(d);
 	for (uint32_t i = from; i < each * node->config.lanes && shown < 64; i++) {
-		const struct rma_lane *x = rma_lane(&node->engines[i / each]);
-		const struct region *r = &x->regions.regions[i % each];
+		struct rma *rma = rma_lane(&node->engines[i / each])->rma;
+		const struct region *r = &rma_regions(rma)->regions[i % each];
 
 		if (r->key == 0)
 			continue;
-		add_region(d, x, r, i);
+		add_region(d, rma, r, i);
 		shown++;
 	}
 	return 0;

@@ -15,11 +15,10 @@
 #include <sys/mman.h>
 
 #include "client/client.h"
-#include "engine/service/rma/frames.h"
-#include "engine/service/rma/targets.h"
-#include "engine/service/rma/transfers.h"
+#include "engine/service/rma/rma.h"
 #include "input.h"
 #include "pmx/pmx.h"
+#include "rma/internal.h"
 
 #define BYTES  65536u
 #define OFFERS 20    /* places of transfers that the library does not use here */
@@ -155,13 +154,14 @@ close_target(struct target *t)
 	}
 	pmx_context_close(t->c);
 	munmap(t->private, BYTES);
-	for (unsigned i = 0; rma_lane(e)->frames_free != rma_lane(e)->frames_max; i++) {
+	const struct rma *rma = rma_lane(e)->rma;
+
+	for (unsigned i = 0; rma->frames_free != rma->cfg.frames_max; i++) {
 		pmx_node_poll(node);
 		MUST(i < TURNS);
 	}
-	MUST(rma_lane(e)->requests.head == NULL && rma_lane(e)->waiting == 0 &&
-		rma_lane(e)->events_waiting == 0);
-	MUST(rma_lane(e)->pins_used == 0 && rma_context(t->ch)->pins == 0);
+	MUST(rma->requests.head == NULL && rma->waiting == 0 && rma->events_waiting == 0);
+	MUST(rma->pins_used == 0 && rma->contexts[t->ch->ctx]->pins == 0);
 	MUST(e->counters[ENGINE_pins_granted] == e->counters[ENGINE_pins_released]);
 	MUST(t->ch->state == CHANNEL_CLOSED);
 }
@@ -220,29 +220,43 @@ head_of(const struct target *t, struct input *in, struct wire_transfer *h, bool 
 	}
 }
 
+/* As deliver.c does with what the core gives it. */
+static void
+hear(struct target *t, const struct wire_fields *f, const struct wire_transfer *h,
+	const uint8_t *bytes, uint32_t len)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(node->embedded->pool);
+	uint8_t *at;
+
+	MUST(m != NULL);
+	at = rte_pktmbuf_mtod(m, uint8_t *);
+	wire_put(at, f);
+	memcpy(at + WIRE_HDR_BYTES, h, sizeof(*h));
+	memcpy(at + WIRE_HDR_BYTES + sizeof(*h), bytes, len);
+	service_rma.message(e, t->ch, m, (uint32_t)sizeof(*h) + len);
+}
+
 static void
 one_message(struct target *t, struct input *in)
 {
-	struct {
-		struct wire_transfer h;
-		uint8_t bytes[1024];
-	} __attribute__((packed, aligned(8))) m;
-	uint8_t how = take8(in);
+	uint8_t bytes[1024], how = take8(in);
 	bool to_target = how & 1;
-	uint32_t len = how & 2 ? take16(in) % sizeof(m.bytes) : take8(in);
-	const struct arrival a = {&m.h, m.bytes, len, how & 4 ? PEER : take8(in) % 4,
-		how & 8 ? 1 : take8(in), NULL};
+	uint16_t to = t->ch->ctx | (to_target ? WIRE_TARGET : WIRE_INITIATOR),
+		 from = to_target ? WIRE_INITIATOR : WIRE_TARGET;
+	uint32_t len = how & 2 ? take16(in) % sizeof(bytes) : take8(in);
+	struct wire_fields f = {.type = WIRE_DATA, .dst_ctx = to};
+	struct wire_transfer h;
 
-	head_of(t, in, &m.h, to_target);
-	take(in, m.bytes, len);
-	if (m.h.flags & WIRE_T_STRIDE && to_target && m.h.op == WIRE_PULL)
-		((struct arrival *)(uintptr_t)&a)->len = sizeof(struct wire_stride);
-	if (m.h.flags & WIRE_T_BITMAP && to_target && m.h.op == WIRE_PULL)
-		((struct arrival *)(uintptr_t)&a)->len = sizeof(struct wire_bitmap);
-	if (!to_target)
-		transfer_answer(e, t->ch, &a);
-	else if (proto_ctx_take(e->proto, t->ch->ctx | WIRE_TARGET, 1, 0, true))
-		target_message(e, t->ch, &a);
+	f.src_node = how & 4 ? PEER : take8(in) % 4;
+	f.src_ctx = (how & 8 ? 1 : take8(in)) | from;
+	head_of(t, in, &h, to_target);
+	take(in, bytes, len);
+	if (h.flags & WIRE_T_STRIDE && to_target && h.op == WIRE_PULL)
+		len = sizeof(struct wire_stride);
+	if (h.flags & WIRE_T_BITMAP && to_target && h.op == WIRE_PULL)
+		len = sizeof(struct wire_bitmap);
+	if (proto_ctx_take(e->proto, to, 1, 0, true))
+		hear(t, &f, &h, bytes, len);
 }
 
 int

@@ -17,6 +17,7 @@
 
 #include "client/client.h"
 #include "engine/service/rma/rma.h"
+#include "rma/internal.h"
 #include "engine/submit.h"
 #include "helpers.h"
 #include "wire/wire.h"
@@ -240,9 +241,10 @@ memory_goes_while_receives_want_a_place(void)
 	submissions_scan(&nodes[1]->embedded->engines[0], ch);
 	pmx_free(ctx[1][0], p);
 	submissions_scan(&nodes[1]->embedded->engines[0], ch);
-	for (uint32_t i = 0; i < rma_context(ch)->all_ops; i++)
-		MUST(rma_context(ch)->ops[i].state == OP_FREE ||
-			rma_context(ch)->ops[i].local.memory == NULL);
+	const struct context *c = rma_channel(ch)->rma->contexts[ch->ctx];
+
+	for (uint32_t i = 0; i < c->ops_max; i++)
+		MUST(c->ops[i].state == OP_FREE || c->ops[i].local.memory == NULL);
 	for (unsigned i = 0; i < 12; i++)
 		MUST(wait_for(ctx[1][0], &r[i]) < 0);
 }

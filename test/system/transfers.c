@@ -26,8 +26,8 @@
 
 #include "client/client.h"
 #include "engine/lane.h"
-#include "engine/service/rma/pinned.h"
 #include "engine/service/rma/rma.h"
+#include "rma/internal.h"
 #include "node/node.h"
 #include "helpers.h"
 #include "pmx/pmx.h"
@@ -391,28 +391,38 @@ take_events(struct end *e)
 		fail("pmx_event: %s", pmx_strerror(r));
 }
 
+/* What its engine has of a context's remote memory. */
+static struct context *
+remote_context(const struct end *end)
+{
+	const struct channel *ch = &end->ctx->node->embedded->channels[end->ctx->ctx];
+
+	return rma_channel(ch)->rma->contexts[ch->ctx];
+}
+
 /* What is under way, for who wants to know why it goes on no more. */
 static void
 print_state(void)
 {
 	for (unsigned n = 0; n < NODES; n++) {
 		const struct engine *e = &nodes[n]->embedded->engines[0];
-		const struct rma_lane *x = rma_lane(e);
+		const struct rma_lane *lane = rma_lane(e);
+	const struct rma *x = lane->rma;
 
 		fprintf(stderr,
 			"# node %u: %u of %u frames free, %u transfers wait, %u frames within the "
 			"node, requests:",
-			n, x->frames_free, x->frames_max, x->waiting, x->local_waiting);
+			n, x->frames_free, x->cfg.frames_max, x->waiting, lane->local_waiting);
 		for (const struct request *r = x->requests.head; r != NULL; r = r->next)
 			fprintf(stderr, " [kind %u of %u:%u to %u, %lu bytes sent]", r->kind,
-				r->node, r->peer, r->ctx, r->sent);
+				r->node, r->peer, r->c->ctx, r->sent);
 		fprintf(stderr, "\n");
 		for (unsigned c = 0; c < CONTEXTS; c++) {
-			const struct rma_context *r = rma_context(&e->node->channels[c]);
+			const struct context *r = x->contexts[c];
 
 			fprintf(stderr, "# context %u:%u: %u frames, %u held, %u events wait;", n,
 				c, r->frames, r->held, r->events_waiting);
-			for (uint32_t i = 0; i < r->transfers; i++) {
+			for (uint32_t i = 0; i < r->ops_max; i++) {
 				if (r->ops[i].state)
 					fprintf(stderr,
 						" [state %u kind %u to %u:%u, %lu of %lu sent]",
@@ -472,8 +482,7 @@ busy(void)
 		take_events(&ends[i]);
 		any |= pmx_transfers_pending(ends[i].ctx) != 0 ||
 			pmx_sends_pending(ends[i].ctx) != 0;
-		any |= rma_context(&ends[i].ctx->node->embedded->channels[ends[i].ctx->ctx])
-				->frames != 0;
+		any |= remote_context(&ends[i])->frames != 0;
 		any |= ends[i].notified != ends[i].expected;
 	}
 	return any;
@@ -503,20 +512,21 @@ static void
 check_engine(unsigned n)
 {
 	const struct engine *e = &nodes[n]->embedded->engines[0];
-	const struct rma_lane *x = rma_lane(e);
+	const struct rma_lane *lane = rma_lane(e);
+	const struct rma *x = lane->rma;
 
-	if (use_dma && x->dma.begun == 0)
+	if (use_dma && lane->dma.begun == 0)
 		fail("node %u: the DMA device was not used", n);
 	if ((use_device || ports[n] != NULL) && (e->counters[ENGINE_tx_in_place] == 0) != copied)
 		fail("node %u: the port was given %lu frames in an application's memory", n,
 			e->counters[ENGINE_tx_in_place]);
-	if (x->frames_free != x->frames_max || x->waiting != 0 || x->requests.head != NULL ||
-		x->local_waiting)
+	if (x->frames_free != x->cfg.frames_max || x->waiting != 0 || x->requests.head != NULL ||
+		lane->local_waiting)
 		fail("node %u: %u of %u frames, %u transfers wait, requests %s", n, x->frames_free,
-			x->frames_max, x->waiting, x->requests.head ? "left" : "none");
+			x->cfg.frames_max, x->waiting, x->requests.head ? "left" : "none");
 	for (unsigned c = 0; c < CONTEXTS; c++) {
 		const struct memory_space *space = &e->node->channels[c].space;
-		const struct rma_context *r = rma_context(&e->node->channels[c]);
+		const struct context *r = x->contexts[c];
 		uint32_t requests = 0;
 
 		for (const struct request *q = r->free_requests; q != NULL; q = q->next)
@@ -685,7 +695,7 @@ check_pin(void)
 	must_be(ask_unpin(&ends[0], &ends[2].remote[BY_KERNEL]), -ENOKEY, "a second release");
 	must_be(ask_unpin(&ends[3], &ends[2].read_only), -ENOKEY, "the release of another's pin");
 	must_be(ask_unpin(&ends[0], &ends[2].read_only), 1, "a release");
-	if (rma_context(&ends[0].ctx->node->embedded->channels[0])->pin_places[PIN_PLACES - 1].held)
+	if (remote_context(&ends[0])->kept.pin_places[RMA_PLACES - 1].held)
 		fail("the asker's engine believes that it has pins");
 }
 
@@ -829,14 +839,15 @@ check_random_pins(unsigned steps)
 	for (unsigned n = 0; n < NODES; n++) {
 		const struct engine *e = &nodes[n]->embedded->engines[0];
 
-		if (rma_lane(e)->pins_used != 0 ||
+		if (rma_lane(e)->rma->pins_used != 0 ||
 			e->counters[ENGINE_pins_granted] != e->counters[ENGINE_pins_released])
 			fail("node %u: %u pins are left, %lu were granted, %lu released", n,
-				rma_lane(e)->pins_used, e->counters[ENGINE_pins_granted],
+				rma_lane(e)->rma->pins_used, e->counters[ENGINE_pins_granted],
 				e->counters[ENGINE_pins_released]);
 		for (unsigned c = 0; c < CONTEXTS; c++) {
-			if (rma_context(&e->node->channels[c])->pins != 0 ||
-				pinning_any(&e->node->channels[c]))
+			const struct context *remote = rma_lane(e)->rma->contexts[c];
+
+			if (remote->pins != 0 || pinning_any(remote))
 				fail("node %u context %u: pins are left", n, c);
 		}
 	}
@@ -848,19 +859,19 @@ static void
 check_pins_full(void)
 {
 	struct end *owner = &ends[2], *by = &ends[0];
-	struct rma_context *remote = rma_context(&by->ctx->node->embedded->channels[0]);
+	struct context *remote = remote_context(by);
 	uint32_t most = (owner->ctx->node->embedded->config.regions + 1) / 2, n = 0;
 	struct pmx_remote r[ENDS * 4];
 	struct end *asker[ENDS * 4];
 
-	for (unsigned i = 0; i < PIN_PLACES; i++)
-		remote->pin_places[i] =
+	for (unsigned i = 0; i < RMA_PLACES; i++)
+		remote->kept.pin_places[i] =
 			(struct pin_place){.node = 9, .ctx = (uint16_t)i, .held = true};
 	must_be(ask_pin(by, &owner->read_only, 1), -ENOSPC, "a pin at one context too many");
-	remote->pin_places[7].held = false;
+	remote->kept.pin_places[7].held = false;
 	must_be(ask_pin(by, &owner->read_only, 1), 1, "a pin in the last place");
 	must_be(ask_unpin(by, &owner->read_only), 1, "a release");
-	memset(remote->pin_places, 0, sizeof(remote->pin_places));
+	memset(remote->kept.pin_places, 0, sizeof(remote->kept.pin_places));
 	for (unsigned i = 0; i < ENDS; i++) {
 		for (unsigned k = 0; k < PLACES + 1; k++, n++) {
 			r[n] = k < PLACES ? owner->remote[k] : owner->read_only;

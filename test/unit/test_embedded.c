@@ -28,8 +28,8 @@
 
 #include "client/client.h"
 #include "engine/lane.h"
-#include "engine/service/rma/pinned.h"
 #include "engine/service/rma/rma.h"
+#include "rma/internal.h"
 #include "node/node.h"
 #include "pmx/pmx.h"
 #include "wire/wire.h"
@@ -502,12 +502,12 @@ client__answers_that_nobody_takes_are_not_written_over(void **state)
 static void
 client__memory_that_it_did_not_give_is_not_registered(void **state)
 {
-	struct rma_context *r;
+	struct rma_channel *r;
 	struct submission *s;
 
 	(void)state;
 	start("client", "");
-	r = rma_context(&nodes[0]->embedded->channels[0]);
+	r = rma_channel(&nodes[0]->embedded->channels[0]);
 	s = raw_submission(ctx[0][0]);
 	s->op = SUBMIT_REGISTER;
 	s->region.memory = 5;
@@ -517,7 +517,7 @@ client__memory_that_it_did_not_give_is_not_registered(void **state)
 	submit_raw(ctx[0][0]);
 	assert_int_equal(r->region.ticket, UINT32_MAX);
 	assert_int_equal(r->region.error, EFAULT);
-	assert_int_equal(r->regions, 0);
+	assert_int_equal(r->rma->contexts[0]->kept.regions, 0);
 }
 
 /* ------------------------------------------------------------------ what is dropped is counted */
@@ -1102,14 +1102,14 @@ send__what_the_port_still_has_is_sent_again_as_a_copy(void **state)
 static void
 pull__a_peer_that_fails_leaves_no_question(void **state)
 {
-	const struct rma_lane *x;
+	const struct rma *x;
 
 	(void)state;
 	start("client",
 		"transfer_frames = 16\n[proto]\nrto_min_us = 200\nrto_max_us = 1000\n"
 		"retries = 3");
 	open_regions(ctx[1][0]);
-	x = rma_lane(&nodes[1]->embedded->engines[0]);
+	x = rma_lane(&nodes[1]->embedded->engines[0])->rma;
 	const struct pmx_transfer t = transfer(local[0], REGION, NULL, 0);
 
 	assert_int_equal(pmx_pull(ctx[0][0], &t, NULL), 0);
@@ -1121,7 +1121,14 @@ pull__a_peer_that_fails_leaves_no_question(void **state)
 	/* and not all that was asked for is sent to nobody */
 	assert_true(sent_ops[1][WIRE_PULLED] < REGION / 1500 / 2);
 	UNTIL(pmx_sync_wait(ctx[0][0], 0) == 0);
-	UNTIL(x->frames_free == x->frames_max);
+	UNTIL(x->frames_free == x->cfg.frames_max);
+}
+
+/* What node 1 has of remote memory of its context 0. */
+static const struct context *
+remote_context(void)
+{
+	return rma_lane(&nodes[1]->embedded->engines[0])->rma->contexts[0];
 }
 
 /* The place of every question and notification at context 0 of node 1 is free. */
@@ -1130,8 +1137,7 @@ check_requests(void)
 {
 	uint32_t free = 0;
 
-	for (const struct request *r = rma_context(&nodes[1]->embedded->channels[0])->free_requests;
-		r != NULL; r = r->next)
+	for (const struct request *r = remote_context()->free_requests; r != NULL; r = r->next)
 		assert_true(++free <= nodes[1]->embedded->config.requests);
 	assert_int_equal(free, nodes[1]->embedded->config.requests);
 }
@@ -1153,8 +1159,7 @@ rhi_sig__notifications_keep_their_order(void **state)
 			t.immediate = i;
 			assert_int_equal(pmx_push(ctx[0][0], &t, NULL), 0);
 			if (i < 4)
-				UNTIL(rma_context(&nodes[1]->embedded->channels[0])
-						->events_waiting == i);
+				UNTIL(remote_context()->events_waiting == i);
 		}
 		pmx_node_poll(nodes[0]); /* the last one is on its way */
 		assert_int_equal(pmx_event(ctx[1][0], &event), 1);
@@ -1166,7 +1171,7 @@ rhi_sig__notifications_keep_their_order(void **state)
 		}
 		UNTIL(pmx_sync_wait(ctx[0][0], 0) == 0);
 		assert_int_equal(pmx_event(ctx[1][0], &event), 0);
-		UNTIL(rma_lane(&nodes[1]->embedded->engines[0])->requests.head == NULL);
+		UNTIL(rma_lane(&nodes[1]->embedded->engines[0])->rma->requests.head == NULL);
 	}
 	check_requests();
 }
@@ -1190,7 +1195,7 @@ rhi_sig__a_notification_that_waited_ends_well_after_a_refusal(void **state)
 		if (i < 2)
 			UNTIL(pmx_transfer_done(ctx[0][0], id[i]) != 0);
 	}
-	UNTIL(rma_context(&nodes[1]->embedded->channels[0])->events_waiting == 1);
+	UNTIL(remote_context()->events_waiting == 1);
 	for (unsigned i = 0; i < 2; i++)
 		UNTIL(pmx_event(ctx[1][0], &event) == 1);
 	for (unsigned i = 0; i < 3; i++) {
@@ -1214,7 +1219,7 @@ rhi_sig__notifications_that_wait_end_with_their_context(void **state)
 
 		assert_int_equal(pmx_push(ctx[0][0], &t, NULL), 0);
 	}
-	UNTIL(rma_context(&nodes[1]->embedded->channels[0])->events_waiting == 4);
+	UNTIL(remote_context()->events_waiting == 4);
 	pmx_context_close(ctx[1][0]);
 	assert_int_equal(pmx_context_open(&ctx[1][0], nodes[1], &p), 0);
 	UNTIL(pmx_sync_wait(ctx[0][0], 0) == 0);

@@ -24,7 +24,7 @@
 
 #include "engine/room.h"
 #include "engine/service/match/match.h"
-#include "engine/service/rma/transfers.h"
+#include "engine/service/rma/rma.h"
 #include "match/queue.h"
 
 #define MATCH_SERVICE 2
@@ -75,12 +75,15 @@ matcher_of(const struct channel *ch)
 /* ------------------------------------------------------------------ life */
 
 /* Where clients match, there is nothing to do. */
+static void fetched(struct engine *e, struct channel *ch, uint32_t number, uint8_t error);
+
 static int
 match_make(struct engine *e, char *error, size_t error_len)
 {
 	(void)error, (void)error_len;
 	if (e->node->config.matching == MATCHING_ENGINE)
 		e->attends |= 1u << MATCH_SERVICE;
+	rma_lane(e)->fetched = fetched;
 	return 0;
 }
 
@@ -274,45 +277,29 @@ place(struct engine *e, const struct channel *ch, const struct receive *r,
 
 /* ------------------------------------------------------------------ offers */
 
-/* One of the lane's places for transfers; NULL: none is free. */
-static struct op *
-free_op(struct channel *ch)
-{
-	for (uint32_t i = rma_context(ch)->transfers; i < rma_context(ch)->all_ops; i++) {
-		if (rma_context(ch)->ops[i].state == OP_FREE)
-			return &rma_context(ch)->ops[i];
-	}
-	return NULL;
-}
-
-static void transfer_ended(struct engine *e, struct channel *ch, struct op *op, uint8_t error);
-
 static bool
 fetch(struct engine *e, struct channel *ch, struct receive *r)
 {
 	struct matching *x = matcher_of(ch);
-	struct op *op = free_op(ch);
-
-	if (op == NULL)
-		return false;
-	op->d = (struct transfer_desc){
+	const struct rma_fetch f = {
 		.kind = r->was_posted && !r->error ? TRANSFER_ACCEPT : TRANSFER_PULL,
-		.flags = TRANSFER_OFFERED,
 		.node = (uint16_t)(r->source >> 16),
 		.ctx = (uint16_t)r->source,
-		.id = TRANSFER_ID(op - rma_context(ch)->ops, ++x->uses),
-		.key = r->offer,
+		.offer = r->offer,
+		.use = x->uses + 1,
 		/* what went wrong here is told to the sender by fetching nothing */
 		.len = r->error && r->error != EMSGSIZE ? 0
 			: r->len < r->local.len         ? r->len
 							: r->local.len,
+		.local = {r->local.memory, r->local.at, r->local.len, ch->ctx},
+		.cookie = (uint32_t)(r - x->receives),
 	};
-	op->local = r->local;
-	op->own = true;
-	op->ended = transfer_ended;
-	op->receive = (uint32_t)(r - x->receives);
+
+	if (!rma_fetch(rma_lane(e)->rma, &f, e->now))
+		return false;
+	x->uses++;
 	r->state = RECEIVE_FETCHES;
-	transfer_begin(e, ch, op);
+	service_busy(e, RMA_SERVICE);
 	return true;
 }
 
@@ -332,9 +319,9 @@ fetch_ready(struct engine *e, struct channel *ch)
 
 /* A transfer that a receive began has ended. */
 static void
-transfer_ended(struct engine *e, struct channel *ch, struct op *op, uint8_t error)
+fetched(struct engine *e, struct channel *ch, uint32_t number, uint8_t error)
 {
-	struct receive *r = &matcher_of(ch)->receives[op->receive];
+	struct receive *r = &matcher_of(ch)->receives[number];
 
 	if (r->state == RECEIVE_FETCHES)
 		end(e, ch, r, error);

@@ -100,10 +100,10 @@ dma_copy_begin(struct engine *e, struct channel *ch, const struct arrival *a, st
 {
 	struct dma *d = &rma_lane(e)->dma;
 
-	if (a->m == NULL || a->len < DMA_MIN || d->tail - d->head == DMA_COPIES)
+	if (a->m == NULL || a->msg.len < DMA_MIN || d->tail - d->head == DMA_COPIES)
 		return false;
-	if (rte_dma_copy((int16_t)d->device, 0, (rte_iova_t)(uintptr_t)a->bytes,
-		    (rte_iova_t)(uintptr_t)to, a->len, RTE_DMA_OP_FLAG_SUBMIT) < 0)
+	if (rte_dma_copy((int16_t)d->device, 0, (rte_iova_t)(uintptr_t)a->msg.bytes,
+		    (rte_iova_t)(uintptr_t)to, a->msg.len, RTE_DMA_OP_FLAG_SUBMIT) < 0)
 		return false;
 	atomic_fetch_add_explicit(&memory->held, 1, memory_order_relaxed);
 	d->jobs[d->tail++ % DMA_COPIES] = (struct dma_job){
@@ -162,7 +162,7 @@ dma_poll(struct engine *e)
 		struct dma_job *j = &d->jobs[d->head++ % DMA_COPIES];
 
 		if (j->copies && status[i++] != RTE_DMA_STATUS_SUCCESSFUL)
-			memcpy(j->to, j->a.bytes, j->a.len);
+			memcpy(j->to, j->a.msg.bytes, j->a.msg.len);
 		finish(e, j);
 	}
 	return work;

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Frames of transfers: from a lane's pool to the core or to a lane of this node, onto the link, and
- * back to the pool. Runs on the lane.
+ * The mbufs of transfers' frames: from lib/rma to the core or to a lane of this node, onto the
+ * link, and back. Runs on the lane.
  *
- * Design notes
- * 1. A frame keeps its mbufs. When it is done with and a port still has one of them, the frame gets
- *    another in its place, as send buffers do; what the port has refers to memory that must stay
- *    mapped, so its shared info counts in memory.held until the port lets go.
- * 2. What a lane asks and what it answers each leave a quarter of the pool to the other.
+ * Design note: a frame keeps its mbufs. When it is done with and a port still has one of them, the
+ * frame gets another in its place, as send buffers do; what the port has refers to memory that must
+ * stay mapped, so its shared info counts in memory.held until the port lets go.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -51,65 +49,30 @@ new_place(struct rma_lane *x)
 	return m;
 }
 
-struct frame *
-frame_take(struct engine *e, bool own)
+/* The frame's mbuf, and where its head is written from now on. */
+static inline void
+set_buffer(struct frame *f, struct rte_mbuf *m)
 {
-	struct rma_lane *x = rma_lane(e);
-	struct frame *f = x->free_frames;
-
-	if (f == NULL || (own ? x->own_out : x->answers_out) >= x->frames_max - x->frames_max / 4)
-		return NULL;
-	x->free_frames = f->next;
-	x->frames_free--;
-	*(own ? &x->own_out : &x->answers_out) += 1;
-	f->asks = f->out = f->marked = f->retried = f->ends_offer = false;
-	f->memory = NULL;
-	f->own = own;
-	f->back = false;
-	f->error = 0;
-	return f;
+	f->m = m;
+	f->f->head = (struct wire_transfer *)((uint8_t *)m->buf_addr + PAYLOAD_START);
 }
 
-/* Frames for the next `left` bytes, at most FRAMES_BURST, at least one though there be no bytes;
- * len[i] of them each. Fewer, or none: the pool has no more. */
-unsigned
-frames_take(struct engine *e, bool own, uint64_t left, struct frame **f, uint32_t *len)
-{
-	uint32_t payload = rma_lane(e)->payload;
-	unsigned n = 0;
+/* ------------------------------------------------------------------ sources */
 
-	do {
-		f[n] = frame_take(e, own);
-		if (f[n] == NULL)
-			break;
-		len[n] = left < payload ? (uint32_t)left : payload;
-		left -= len[n++];
-	} while (n < FRAMES_BURST && left > 0);
-	return n;
-}
-
-/* Frames from..n - 1 are not sent after all. */
-void
-frames_put(struct engine *e, struct frame **f, unsigned from, unsigned n)
-{
-	for (unsigned i = from; i < n; i++) {
-		if (f[i]->memory)
-			memory_let_go(f[i]->memory);
-		frame_put(e, f[i]);
-	}
-}
-
-/* The frame's bytes behind head_len are the client's, where they lie: nothing is copied. false: a
- * device cannot read them there. */
+/* The source's bytes stay where they lie, and the frame refers to them. false: a device cannot read
+ * them there. */
 static bool
-frame_refer(struct frame *f, struct memory *m, uint64_t client, uint32_t head_len, uint32_t len)
+frame_refer(struct frame *f)
 {
+	struct memory *m = f->f->source.memory;
+	const uint64_t offset = f->f->source.at - m->client;
+	const uint32_t len = (uint32_t)f->f->source.len;
 	struct rte_mbuf *p = f->place;
-	rte_iova_t iova = memory_iova(m, client - m->client, len);
+	rte_iova_t iova = memory_iova(m, offset, len);
 
 	if (unlikely(iova == RTE_BAD_IOVA))
 		return false;
-	p->buf_addr = m->base + (client - m->client);
+	p->buf_addr = m->base + offset;
 	p->buf_iova = iova;
 	p->buf_len = (uint16_t)len;
 	p->data_off = 0;
@@ -118,7 +81,7 @@ frame_refer(struct frame *f, struct memory *m, uint64_t client, uint32_t head_le
 	p->shinfo = &place_priv(p)->info;
 	place_priv(p)->info.fcb_opaque = m;
 	f->memory = m;
-	f->head_len = head_len;
+	f->f->in_place = true;
 	atomic_fetch_add_explicit(&m->held, 1, memory_order_relaxed);
 	return true;
 }
@@ -138,40 +101,61 @@ may_refer(const struct engine *e, uint16_t node, const struct memory *m)
 	return l->segments && (l->device == NULL || m->for_devices);
 }
 
-/* Behind the heads of n frames, len[i] bytes each, from `offset` on: where they lie, or copied. 0,
- * -EFAULT. */
-int
-frames_fill(struct engine *e, const struct bytes *b, uint64_t offset, uint16_t node,
-	struct frame **f, const uint32_t *len, unsigned n)
+static struct bytes
+source_of(struct engine *e, const struct rma_frame *f)
 {
-	const uint32_t head = sizeof(struct wire_transfer);
-	struct iovec local[FRAMES_BURST];
+	return (struct bytes){&e->node->channels[f->source.ctx].space, f->source.memory,
+		f->source.at, f->source.len};
+}
 
-	if (b->memory == NULL) {
-		uint64_t all = 0;
-
-		for (unsigned i = 0; i < n; i++) {
-			local[i] = (struct iovec){(uint8_t *)frame_head(f[i]) + head, len[i]};
-			all += len[i];
-		}
-		return all == 0 ? 0 : memory_gather(b, offset, local, n, all);
-	}
-	bool refer = may_refer(e, node, b->memory);
+/* Sources of memory that is not mapped here, with one question to the kernel for all of them. */
+static int
+frames_gather(struct engine *e, struct rma_frame **out, unsigned n)
+{
+	const struct bytes from = source_of(e, out[0]);
+	struct iovec local[RMA_BURST];
+	uint64_t all = 0;
 
 	for (unsigned i = 0; i < n; i++) {
-		if (refer && len[i] >= REFER_MIN &&
-			frame_refer(f[i], b->memory, b->at + offset, head, len[i]))
+		local[i] = (struct iovec){(uint8_t *)out[i]->head + out[i]->head_len,
+			out[i]->source.len};
+		all += out[i]->source.len;
+	}
+	return all == 0 ? 0 : memory_gather(&from, 0, local, n, all);
+}
+
+/* The frames' sources are theirs to send: where they lie, or copied behind the heads. 0, -EFAULT. */
+static int
+frames_fill(struct engine *e, struct rma_frame **out, unsigned n)
+{
+	struct memory *m = out[0]->source.memory;
+	const uint16_t node = out[0]->node;
+
+	if (unlikely(out[0]->runs)) {
+		const struct bytes from = source_of(e, out[0]);
+
+		return memory_fill(&from, out[0]->runs_from,
+			(uint8_t *)out[0]->head + out[0]->head_len,
+			out[0]->len - out[0]->head_len);
+	}
+	if (m == NULL)
+		return frames_gather(e, out, n);
+	bool refer = may_refer(e, node, m);
+
+	for (unsigned i = 0; i < n; i++) {
+		struct rma_frame *f = out[i];
+
+		if (refer && f->source.len >= REFER_MIN && frame_refer(frame_of(f)))
 			e->counters[ENGINE_tx_in_place] += node != e->node->config.id;
 		else
-			memory_read(b, offset, (uint8_t *)frame_head(f[i]) + head, len[i]);
-		offset += len[i];
+			memcpy((uint8_t *)f->head + f->head_len,
+				m->base + (f->source.at - m->client), f->source.len);
 	}
 	return 0;
 }
 
 /* ------------------------------------------------------------------ out */
 
-/* To the lane of a context of this node. */
 void
 frame_hand_over(struct engine *e, struct frame *f, uint16_t ctx)
 {
@@ -190,38 +174,64 @@ frame_to_core(struct engine *e, const struct frame *f)
 {
 	const uint64_t handle = frame_handle(f);
 	const struct proto_message m = {
-		.dst_node = f->node,
-		.dst_ctx = f->dst,
-		.len = f->len,
-		.ctx = f->src,
+		.dst_node = f->f->node,
+		.dst_ctx = f->f->dst,
+		.len = f->f->len,
+		.ctx = f->f->src,
 		.frag_len = e->node->frag_len,
 	};
 
 	return proto_send(e->proto, &m, &handle, e->now);
 }
 
-/* Give it to whom it is for. 0; -EAGAIN: not now, the frame is still the caller's; or what is wrong
- * with it, and the frame is still the caller's. */
-int
-frame_send(struct engine *e, struct channel *ch, struct frame *f, uint16_t src_endpoint,
-	uint16_t node, uint16_t dst, uint32_t len)
+/* They go nowhere. */
+static void
+frames_unfill(struct rma_frame **out, unsigned n)
 {
-	f->src = ch->ctx | src_endpoint;
-	f->node = node;
-	f->dst = dst;
-	f->len = len;
-	if (unlikely(node == e->node->config.id)) {
-		frame_count(ch, f, 1);
-		frame_hand_over(e, f, dst % WIRE_CONTEXTS_MAX);
-		return 0;
+	for (unsigned i = 0; i < n; i++) {
+		struct frame *f = frame_of(out[i]);
+
+		if (f->memory != NULL)
+			memory_let_go(f->memory);
+		f->memory = NULL;
 	}
+}
+
+/* 0; or why not: not all. */
+static int
+frames_to_core(struct engine *e, struct rma_frame **out, unsigned n, unsigned *went)
+{
+	const uint16_t node = out[0]->node;
+
 	if (unlikely(node >= e->nodes_max || !e->peers[node].known))
 		return -EHOSTUNREACH;
-	int result = frame_to_core(e, f);
+	for (; *went < n; ++*went) {
+		int result = frame_to_core(e, frame_of(out[*went]));
 
-	if (likely(result == 0))
-		frame_count(ch, f, 1);
-	return result;
+		if (unlikely(result != 0))
+			return result;
+	}
+	return 0;
+}
+
+unsigned
+frames_send(struct engine *e, struct rma_frame **out, unsigned n)
+{
+	struct rma *rma = rma_lane(e)->rma;
+	const bool local = out[0]->node == e->node->config.id;
+	int result = out[0]->source.len != 0 ? frames_fill(e, out, n) : 0;
+	unsigned went = 0;
+
+	if (likely(result == 0 && !local))
+		result = frames_to_core(e, out, n, &went);
+	else if (result == 0)
+		went = n;
+	if (unlikely(went != n))
+		frames_unfill(out + went, n - went);
+	rma_sent(rma, went, (uint8_t)-result, e->now);
+	for (unsigned i = 0; unlikely(local) && i < went; i++)
+		frame_hand_over(e, frame_of(out[i]), out[i]->dst % WIRE_CONTEXTS_MAX);
+	return went;
 }
 
 /* A copy in one piece: its first transmission is still with a port. */
@@ -229,16 +239,16 @@ static struct rte_mbuf *
 copy_frame(struct engine *e, const struct frame *f)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(e->node->pool);
-	uint32_t head = f->memory ? f->head_len : f->len;
+	uint32_t head = f->memory ? f->f->head_len : f->f->len;
 
 	ENGINE_COUNT(e, tx_still_queued);
 	if (m == NULL)
 		return NULL;
 	uint8_t *to = (uint8_t *)m->buf_addr + PAYLOAD_START;
 
-	memcpy(to, frame_head((struct frame *)(uintptr_t)f), head);
+	memcpy(to, f->f->head, head);
 	if (f->memory)
-		memcpy(to + head, f->place->buf_addr, f->len - head);
+		memcpy(to + head, f->place->buf_addr, f->f->len - head);
 	return m;
 }
 
@@ -264,7 +274,7 @@ frame_mbuf(struct engine *e, const struct proto_out *o, const struct peer *peer)
 			rte_mbuf_refcnt_update(f->place, 1);
 			m->next = f->place;
 			m->nb_segs = 2;
-			m->data_len = (uint16_t)(head + f->head_len);
+			m->data_len = (uint16_t)(head + f->f->head_len);
 		}
 	}
 	m->data_off = (uint16_t)(PAYLOAD_START - head);
@@ -293,7 +303,7 @@ frame_leave_to_port(struct engine *e, struct frame *f)
 		f->m->nb_segs = 1;
 	}
 	rte_pktmbuf_free(f->m); /* with its second segment, if it has one */
-	f->m = m;
+	set_buffer(f, m);
 	f->place = place;
 	return true;
 }
@@ -309,7 +319,7 @@ frame_copy_from_port(struct engine *e, struct frame *f)
 		return false;
 	}
 	rte_pktmbuf_free(f->m);
-	f->m = copy;
+	set_buffer(f, copy);
 	f->memory = NULL; /* let go by the port */
 	return true;
 }
@@ -329,37 +339,30 @@ frames_make(struct engine *e)
 {
 	struct rma_lane *x = rma_lane(e);
 	struct node *n = e->node;
-	const struct config *c = &n->config;
+	const uint32_t count = n->config.transfer_frames;
 	char name[32];
 
-	x->own_out = c->transfer_frames; /* frame_put takes them off */
-
-	x->payload = n->frag_len - (uint32_t)sizeof(struct wire_transfer);
-	x->frames_max = c->transfer_frames;
-	x->frames = calloc(x->frames_max, sizeof(*x->frames));
-	x->pins = calloc(c->regions, sizeof(*x->pins));
-	struct region *regions = calloc(c->regions, sizeof(*regions));
-
-	if (x->frames == NULL || x->pins == NULL || regions == NULL) {
-		free(regions);
+	x->frames = calloc(count, sizeof(*x->frames));
+	if (x->frames == NULL)
 		return -ENOMEM;
-	}
-	region_table_init(&x->regions, regions, c->regions);
-	snprintf(name, sizeof(name), "pmx_%u_places_%u", c->id, e->lane);
+	snprintf(name, sizeof(name), "pmx_%u_places_%u", n->config.id, e->lane);
 	/* as many again may be with ports, and what their devices have sent and not given back */
-	x->places = rte_pktmbuf_pool_create(name, 2 * x->frames_max + 64 + sent_not_back(n), 32,
+	x->places = rte_pktmbuf_pool_create(name, 2 * count + 64 + sent_not_back(n), 32,
 		RTE_ALIGN(sizeof(struct place_priv), 64), 0, (int)rte_socket_id());
 	if (x->places == NULL)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < x->frames_max; i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		struct frame *f = &x->frames[i];
+		struct rte_mbuf *m = rte_pktmbuf_alloc(n->pool);
 
-		f->own = true;
-		f->m = rte_pktmbuf_alloc(n->pool);
+		f->f = rma_frame(x->rma, i);
+		f->f->user = f;
 		f->place = new_place(x);
-		if (f->m == NULL || f->place == NULL)
+		if (m == NULL || f->place == NULL) {
+			rte_pktmbuf_free(m);
 			return -ENOMEM;
-		frame_put(e, f);
+		}
+		set_buffer(f, m);
 	}
 	return 0;
 }
@@ -369,7 +372,7 @@ frames_free(struct engine *e)
 {
 	struct rma_lane *x = rma_lane(e);
 
-	for (uint32_t i = 0; x->frames != NULL && i < x->frames_max; i++) {
+	for (uint32_t i = 0; x->frames != NULL && i < e->node->config.transfer_frames; i++) {
 		struct frame *f = &x->frames[i];
 
 		if (f->m == NULL)
@@ -379,7 +382,5 @@ frames_free(struct engine *e)
 		rte_pktmbuf_free(f->m);
 	}
 	free(x->frames);
-	free(x->regions.regions);
-	free(x->pins);
 	rte_mempool_free(x->places);
 }

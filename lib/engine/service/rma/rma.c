@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Remote memory as a service of the engine: what comes from the core, from clients and from other
- * lanes goes to initiators (transfers.c), targets (targets.c) and frames (frames.c). Runs on the
- * lane.
+ * lanes goes to lib/rma, and what that has for them goes to frames (frames.c), memory, rings and
+ * the core. Runs on the lane.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include <rte_cycles.h>
 
@@ -14,42 +15,209 @@
 #include "engine/image.h"
 #include "engine/service/rma/dma.h"
 #include "engine/service/rma/frames.h"
-#include "engine/service/rma/pinned.h"
-#include "engine/service/rma/regions.h"
-#include "engine/service/rma/requests.h"
 #include "engine/service/rma/rma.h"
-#include "engine/service/rma/targets.h"
-#include "engine/service/rma/transfers.h"
 #include "engine/thin.h"
 
 #define INITIATOR_ROOM 65536 /* never used up: entries come back as they are taken */
+#define ASK_EVERY_US   100000u /* while a transfer waits */
 
-/* Answers, and what answers an offer, may be sent twice: who they are not for does not know their
- * id. */
-static inline bool
-may_repeat(struct frame *f)
+/* ------------------------------------------------------------------ what lib/rma has for others */
+
+static void
+write_status(struct channel *ch, const struct rma_result *result)
 {
-	return !f->own || frame_head(f)->flags & WIRE_T_OFFER;
+	const struct memory *m = space_at(&ch->space, result->status_memory, result->status,
+		sizeof(int32_t));
+
+	/* release: the bytes that came before the word that says so */
+	if (m != NULL)
+		atomic_store_explicit((_Atomic int32_t *)(m->base + (result->status - m->client)),
+			-(int32_t)result->error, memory_order_release);
 }
+
+static void
+pass_results(struct engine *e)
+{
+	struct rma_lane *x = rma_lane(e);
+	struct rma_result result;
+
+	while (rma_result(x->rma, &result)) {
+		struct channel *ch = &e->node->channels[result.ctx];
+		struct rma_channel *c = rma_channel(ch);
+
+		if (unlikely(ch->state != CHANNEL_OPEN))
+			continue;
+		if (unlikely(result.fetched)) {
+			x->fetched(e, ch, result.cookie, result.error);
+			continue;
+		}
+		if (result.status != 0)
+			write_status(ch, &result);
+		c->ended[c->ended_tail++ & c->ended_mask] =
+			COMPLETION_ITEM(result.place, result.error);
+		/* a client that uses places before it has read their results loses these */
+		if (unlikely(c->ended_tail - c->ended_head > c->ended_mask + 1))
+			c->ended_head++;
+		service_has_results(e, ch, RMA_SERVICE);
+	}
+}
+
+static void
+pass_news(struct engine *e)
+{
+	struct rma_news news;
+
+	while (rma_news(rma_lane(e)->rma, &news)) {
+		struct channel *ch = &e->node->channels[news.ctx];
+		struct rma_channel *c = rma_channel(ch);
+
+		if (news.room != 0)
+			proto_ctx_room(e->proto, news.ctx | WIRE_TARGET, news.room, 0, e->now);
+		if (unlikely(news.readers_gone && c->region.waits)) {
+			c->region.waits = false;
+			c->region.due = true;
+			service_has_results(e, ch, RMA_SERVICE);
+		}
+	}
+}
+
+/* After each call that may leave something to pull. */
+static void
+settle(struct engine *e)
+{
+	const unsigned has = rma_has(rma_lane(e)->rma);
+
+	if (has & RMA_HAS_NEWS)
+		pass_news(e);
+	if (has & (RMA_HAS_WORK | RMA_HAS_ANSWERS | RMA_HAS_EVENTS))
+		service_busy(e, RMA_SERVICE);
+	if (has & RMA_HAS_ANSWERS)
+		service_owes(e, RMA_SERVICE);
+	if (has & RMA_HAS_RESULTS)
+		pass_results(e);
+}
+
+/* The application is notified, as far as its ring has room. */
+static void
+pass_events(struct engine *e, struct channel *ch)
+{
+	struct rma *rma = rma_lane(e)->rma;
+	struct slot_end *end = &rma_channel(ch)->events;
+	const struct event_slot *event;
+
+	while ((event = rma_event(rma, ch->ctx)) != NULL && slot_room(end, 1)) {
+		memcpy(slot_at(end, end->pos)->body, event, sizeof(*event));
+		slot_publish(end, end->pos++);
+		channel_touch(e, ch);
+		rma_event_told(rma, ch->ctx);
+	}
+}
+
+static void
+pass_all_events(struct engine *e)
+{
+	for (unsigned i = 0; i < e->open_count; i++)
+		pass_events(e, e->open[i]);
+}
+
+/* ------------------------------------------------------------------ messages */
+
+/* The bytes of a frame to a target are in their place. */
+static void
+placed(struct engine *e, struct channel *ch, const struct arrival *a)
+{
+	rma_placed(rma_lane(e)->rma, ch->ctx, WIRE_TARGET, &a->msg, a->msg.len, 0);
+	if (unlikely(a->msg.head->flags & WIRE_T_NOTIFY))
+		pass_events(e, ch);
+	settle(e);
+}
+
+/* true: a->m is kept. */
+static bool
+hear(struct engine *e, struct channel *ch, uint16_t endpoint, const struct arrival *a)
+{
+	struct rma *rma = rma_lane(e)->rma;
+	const struct rma_message *m = &a->msg;
+	struct rma_place place;
+	uint64_t bytes = m->len;
+	uint8_t error = 0;
+
+	/* what comes after pushes finds their bytes in place, and its answer behind theirs */
+	if (endpoint == WIRE_TARGET && (m->head->op != WIRE_PUSH || a->m == NULL))
+		dma_drain(e);
+	if (rma_message(rma, ch->ctx, endpoint, m, &place, e->now) == RMA_HEARD) {
+		settle(e);
+		return false;
+	}
+	const struct bytes to = {&ch->space, place.to.memory, place.to.at, place.to.len};
+
+	if (unlikely(place.runs)) {
+		bytes = 0;
+		error = memory_place(&to, place.offset, m->bytes, m->len, &bytes);
+	} else if (endpoint == WIRE_TARGET && to.memory != NULL &&
+		dma_copy(e, ch, a, to.memory,
+			to.memory->base + (to.at - to.memory->client) + place.offset)) {
+		return true;
+	} else if (m->len != 0 && memory_write(&to, place.offset, m->bytes, m->len) != 0) {
+		error = EFAULT;
+	}
+	if (endpoint == WIRE_TARGET && likely(error == 0)) {
+		if (dma_later(e, ch, a))
+			return true;
+		placed(e, ch, a);
+		return false;
+	}
+	rma_placed(rma, ch->ctx, endpoint, m, bytes, error);
+	settle(e);
+	return false;
+}
+
+static void
+rma_heard(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint32_t len)
+{
+	const struct wire_hdr *h = rte_pktmbuf_mtod(m, const struct wire_hdr *);
+	const uint8_t *payload = (const uint8_t *)h + WIRE_HDR_BYTES;
+	const uint16_t to = wire_be16(h->dst_ctx), from = wire_be16(h->src_ctx);
+	const uint16_t endpoint = wire_endpoint(to);
+	const struct arrival a = {
+		.msg =
+			{
+				.head = (const struct wire_transfer *)payload,
+				.bytes = payload + sizeof(struct wire_transfer),
+				.len = len - (uint32_t)sizeof(struct wire_transfer),
+				.node = wire_be16(h->src_node),
+				.peer = from % WIRE_CONTEXTS_MAX,
+			},
+		.m = m,
+	};
+	bool right = len >= sizeof(struct wire_transfer) &&
+		wire_endpoint(from) == (endpoint == WIRE_TARGET ? WIRE_INITIATOR : WIRE_TARGET);
+
+	e->counters[ENGINE_bad_transfers] += !right;
+	if (endpoint == WIRE_INITIATOR || unlikely(!right || ch->state != CHANNEL_OPEN))
+		proto_ctx_room(e->proto, to, 1, 0, e->now);
+	if (likely(right && ch->state == CHANNEL_OPEN) && hear(e, ch, endpoint, &a))
+		return;
+	rte_mbuf_raw_free(m); /* one segment, one reference: our own */
+}
+
+/* ------------------------------------------------------------------ frames come back */
 
 /* A frame whose flow was reset: by the end of the context that it was for, or of the one that had
  * that number before and the same flow. Frames come back in order, and before anything new is
  * sent. */
 static bool
-send_again(struct engine *e, struct channel *ch, struct frame *f)
+send_again(struct engine *e, struct frame *f)
 {
-	if (f->retried || !may_repeat(f) || ch->state != CHANNEL_OPEN ||
-		f->node == e->node->config.id)
-		return false;
-	f->retried = true;
-	return (!frame_is_with_port(f) || frame_copy_from_port(e, f)) && frame_to_core(e, f) == 0;
+	return rma_again(rma_lane(e)->rma, f->f) &&
+		(!frame_is_with_port(f) || frame_copy_from_port(e, f)) && frame_to_core(e, f) == 0;
 }
 
 /* The core, or the other lane, is done with it. */
 static void
-frame_done(struct engine *e, struct channel *ch, struct frame *f, uint8_t error)
+frame_done(struct engine *e, struct frame *f, uint8_t error)
 {
-	if (unlikely(error == ECONNRESET) && send_again(e, ch, f))
+	if (unlikely(error == ECONNRESET) && send_again(e, f))
 		return;
 	bool queued = frame_is_with_port(f);
 
@@ -62,27 +230,17 @@ frame_done(struct engine *e, struct channel *ch, struct frame *f, uint8_t error)
 	}
 	if (f->memory && !queued)
 		memory_let_go(f->memory);
-	frame_count(ch, f, (uint32_t)-1);
-	if (unlikely(f->ends_offer)) {
-		struct op *op = transfer_find(ch, f->id);
+	f->memory = NULL;
+	f->back = false;
+	rma_acked(rma_lane(e)->rma, f->f, error);
+	settle(e);
+}
 
-		f->ends_offer = false;
-		if (op != NULL && op->d.kind == TRANSFER_OFFER)
-			transfer_end(e, ch, op, error);
-	}
-	if (unlikely(f->marked))
-		registration_unmarked(e, ch);
-	if (unlikely(f->own && (error || f->asks))) {
-		struct op *op = transfer_find(ch, f->id);
-
-		if (op != NULL)
-			op->asking = false;
-		if (op != NULL && error)
-			transfer_end(e, ch, op, error);
-	} else if (unlikely(error)) {
-		target_peer_failed(e, ch, f->node, f->dst % WIRE_CONTEXTS_MAX, error);
-	}
-	frame_put(e, f);
+static void
+rma_completed(struct engine *e, struct channel *ch, uint64_t handle, uint8_t error)
+{
+	(void)ch;
+	frame_done(e, frame_of_handle(handle), error);
 }
 
 /* Frames that a port had, when there was no mbuf to leave to it. */
@@ -95,42 +253,41 @@ frames_recheck(struct engine *e)
 	while (f != NULL) {
 		struct frame *next = f->next;
 
-		frame_done(e, &e->node->channels[f->src % WIRE_CONTEXTS_MAX], f, f->error);
+		frame_done(e, f, f->error);
 		f = next;
 	}
 }
+
+/* ------------------------------------------------------------------ within this node */
 
 /* false: its target has no room now. */
 static bool
 take_local(struct engine *e, struct frame *f)
 {
-	uint16_t ctx = f->dst % WIRE_CONTEXTS_MAX;
+	const uint16_t ctx = f->f->dst % WIRE_CONTEXTS_MAX;
 	struct channel *ch = &e->node->channels[ctx]; /* looked at only if there is one */
-	const struct arrival a = {
-		.head = frame_head(f),
-		.bytes = f->memory ? f->place->buf_addr
-				   : (uint8_t *)frame_head(f) + sizeof(struct wire_transfer),
-		.len = f->len - (uint32_t)sizeof(struct wire_transfer),
+	const struct wire_transfer *head = f->f->head;
+	const struct arrival a = {.msg = {
+		.head = head,
+		.bytes = f->memory ? f->place->buf_addr : (const uint8_t *)(head + 1),
+		.len = f->f->len - (uint32_t)sizeof(*head),
 		.node = (uint16_t)e->node->config.id,
-		.peer = f->src % WIRE_CONTEXTS_MAX,
-	};
+		.peer = f->f->src % WIRE_CONTEXTS_MAX,
+	}};
 
+	f->error = 0;
 	if (ctx >= e->node->config.contexts || ch->state != CHANNEL_OPEN) {
 		f->error = ECONNREFUSED;
-		return true;
-	}
-	if (f->dst & WIRE_INITIATOR) {
-		transfer_answer(e, ch, &a);
-		return true;
-	}
-	if (!proto_ctx_take(e->proto, f->dst, 1, 0, false)) {
-		if (a.head->op != WIRE_UNPIN || !(a.head->flags & WIRE_T_LAST))
+	} else if (f->f->dst & WIRE_INITIATOR) {
+		hear(e, ch, WIRE_INITIATOR, &a);
+	} else if (proto_ctx_take(e->proto, f->f->dst, 1, 0, false)) {
+		hear(e, ch, WIRE_TARGET, &a);
+	} else {
+		if (head->op != WIRE_UNPIN || !(head->flags & WIRE_T_LAST))
 			return false;
-		/* is not answered, and waits for no room: pinned.c, note 4 */
-		pinned_lost(e, ch, a.node, a.peer);
-		return true;
+		/* is not answered, and waits for no room: lib/rma/pins.c, note 4 */
+		rma_peer_left(rma_lane(e)->rma, ctx, a.msg.node, a.msg.peer);
 	}
-	target_message(e, ch, &a);
 	return true;
 }
 
@@ -138,33 +295,35 @@ static void
 send_back(struct engine *e, struct frame *f)
 {
 	f->back = true;
-	frame_hand_over(e, f, f->src % WIRE_CONTEXTS_MAX);
+	frame_hand_over(e, f, f->f->src % WIRE_CONTEXTS_MAX);
 }
 
 /* A frame of this node is in the lane of its target, or came back to its own. Answers never
  * wait. */
 static void
-frame_arrive(struct engine *e, struct frame *f)
+rma_handed_over(struct engine *e, uint64_t handle)
 {
-	uint16_t ctx = f->dst % WIRE_CONTEXTS_MAX;
-	struct rma_context *r = ctx < e->node->config.contexts
-		? rma_context(&e->node->channels[ctx])
+	struct frame *f = frame_of_handle(handle);
+	const uint16_t ctx = f->f->dst % WIRE_CONTEXTS_MAX;
+	struct rma_channel *c = ctx < e->node->config.contexts
+		? rma_channel(&e->node->channels[ctx])
 		: NULL;
 
 	if (f->back) {
-		frame_done(e, &e->node->channels[f->src % WIRE_CONTEXTS_MAX], f, f->error);
+		frame_done(e, f, f->error);
 		return;
 	}
-	if ((r == NULL || r->local_head == NULL || f->dst & WIRE_INITIATOR) && take_local(e, f)) {
+	if ((c == NULL || c->local_head == NULL || f->f->dst & WIRE_INITIATOR) &&
+		take_local(e, f)) {
 		send_back(e, f);
 		return;
 	}
 	f->next = NULL;
-	if (r->local_head == NULL)
-		r->local_head = f;
+	if (c->local_head == NULL)
+		c->local_head = f;
 	else
-		r->local_tail->next = f;
-	r->local_tail = f;
+		c->local_tail->next = f;
+	c->local_tail = f;
 	rma_lane(e)->local_waiting++;
 	service_busy(e, RMA_SERVICE);
 }
@@ -176,14 +335,14 @@ frames_local(struct engine *e)
 	unsigned work = 0;
 
 	for (uint32_t i = e->lane; i < e->node->config.contexts; i += e->node->config.lanes) {
-		struct rma_context *r = rma_context(&e->node->channels[i]);
+		struct rma_channel *c = rma_channel(&e->node->channels[i]);
 
-		while (r->local_head != NULL) {
-			struct frame *f = r->local_head, *next = f->next;
+		while (c->local_head != NULL) {
+			struct frame *f = c->local_head, *next = f->next;
 
 			if (!take_local(e, f))
 				break;
-			r->local_head = next;
+			c->local_head = next;
 			rma_lane(e)->local_waiting--;
 			send_back(e, f);
 			work++;
@@ -192,65 +351,44 @@ frames_local(struct engine *e)
 	return work;
 }
 
-/* ------------------------------------------------------------------ to and from the core */
-
-static void
-rma_completed(struct engine *e, struct channel *ch, uint64_t handle, uint8_t error)
-{
-	frame_done(e, ch, frame_of_handle(handle), error);
-}
-
-static void
-rma_message(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint32_t len)
-{
-	const struct wire_hdr *h = rte_pktmbuf_mtod(m, const struct wire_hdr *);
-	const uint8_t *payload = (const uint8_t *)h + WIRE_HDR_BYTES;
-	const uint16_t to = wire_be16(h->dst_ctx), from = wire_be16(h->src_ctx);
-	const struct arrival a = {
-		.head = (const struct wire_transfer *)payload,
-		.bytes = payload + sizeof(struct wire_transfer),
-		.len = len - (uint32_t)sizeof(struct wire_transfer),
-		.node = wire_be16(h->src_node),
-		.peer = from % WIRE_CONTEXTS_MAX,
-		.m = m,
-	};
-	bool to_target = wire_endpoint(to) == WIRE_TARGET;
-
-	if (unlikely(len < sizeof(struct wire_transfer) ||
-		    wire_endpoint(from) != (to_target ? WIRE_INITIATOR : WIRE_TARGET))) {
-		ENGINE_COUNT(e, bad_transfers);
-		proto_ctx_room(e->proto, to, 1, 0, e->now);
-	} else if (unlikely(ch->state != CHANNEL_OPEN)) {
-		proto_ctx_room(e->proto, to, 1, 0, e->now);
-	} else if (to_target) {
-		if (target_message(e, ch, &a))
-			return;
-	} else {
-		proto_ctx_room(e->proto, to, 1, 0, e->now);
-		transfer_answer(e, ch, &a);
-	}
-	rte_mbuf_raw_free(m); /* one segment, one reference: our own */
-}
-
-static void
-rma_send_failed(struct engine *e, struct channel *ch, const struct send_slot *s, uint8_t error)
-{
-	transfer_packed_failed(e, ch, s->m, error);
-}
-
-static void
-rma_handed_over(struct engine *e, uint64_t handle)
-{
-	frame_arrive(e, frame_of_handle(handle));
-}
-
 /* ------------------------------------------------------------------ to and from clients */
+
+/* A frame that the client packed was not Acked. */
+static void
+packed_failed(struct engine *e, struct channel *ch, const struct send_slot *s, uint8_t error)
+{
+	struct wire_transfer h;
+
+	/* the client may have written there since; it harms itself */
+	memcpy(&h, send_payload(s), sizeof(h));
+	rma_packed_failed(rma_lane(e)->rma, ch->ctx, wire_be32(h.id), error);
+	settle(e);
+}
+
+/* A frame that the client packed for a context of this node, in its buffer. 1: it went; -EAGAIN. */
+static int
+packed_copy(struct engine *e, struct channel *ch, const struct send_slot *slot, uint16_t dst_ctx,
+	uint32_t len)
+{
+	struct wire_transfer h;
+
+	memcpy(&h, send_payload(slot), sizeof(h));
+	struct rma_frame *f = rma_packed_copy(rma_lane(e)->rma, ch->ctx, dst_ctx, wire_be32(h.id),
+		len);
+
+	if (f == NULL)
+		return -EAGAIN;
+	memcpy(f->head, send_payload(slot), len);
+	frame_hand_over(e, frame_of(f), dst_ctx);
+	return 1;
+}
 
 /* A frame of a transfer that the client packed: to another node in the client's buffer, within this
  * node as a copy. Returns slots consumed, 0 = not now. */
 static unsigned
 rma_submit_frame(struct engine *e, struct channel *ch, const struct submission *s)
 {
+	struct rma *rma = rma_lane(e)->rma;
 	struct send_slot *slot = s->frame.buf < ch->send_buffers ? &ch->slots[s->frame.buf] : NULL;
 	const struct proto_message m = {
 		.dst_node = s->frame.dst_node,
@@ -282,12 +420,12 @@ rma_submit_frame(struct engine *e, struct channel *ch, const struct submission *
 	engine_complete(e);
 	slot->state = SEND_QUEUED;
 	ch->busy_slots++;
-	if (!transfer_is_packed(ch, s->frame.transfer)) {
+	if (!rma_is_packed(rma, ch->ctx, s->frame.transfer)) {
 		slot_complete(e, ch, slot, 0);
 		return 1;
 	}
 	if (s->frame.dst_node == e->node->config.id)
-		result = transfer_copy(e, ch, slot->m, &m);
+		result = packed_copy(e, ch, slot, s->frame.dst_ctx, s->frame.len);
 	else if (s->frame.dst_node >= e->nodes_max || !e->peers[s->frame.dst_node].known)
 		result = -EHOSTUNREACH;
 	else
@@ -298,38 +436,113 @@ rma_submit_frame(struct engine *e, struct channel *ch, const struct submission *
 		return 0;
 	}
 	if (result < 0)
-		transfer_packed_failed(e, ch, slot->m, (uint8_t)-result);
-	transfer_packed(e, ch, s->frame.transfer, s->count != 0);
+		packed_failed(e, ch, slot, (uint8_t)-result);
+	rma_packed(rma, ch->ctx, s->frame.transfer, s->count != 0, e->now);
 	if (result != 0)
 		slot_complete(e, ch, slot, result < 0 ? (uint8_t)-result : 0);
 	return 1;
 }
 
+/* For the client, which weighs an offer against copying. */
+static void
+tell_rtt(struct engine *e, struct channel *ch, uint16_t node)
+{
+	struct proto_path_stat stat;
+
+	if (node < e->nodes_max && proto_path_stat(e->proto, node, &stat) &&
+		stat.rtt_ns < UINT32_MAX)
+		atomic_store_explicit(&ch->shm->rtt_ns, (uint32_t)stat.rtt_ns,
+			memory_order_relaxed);
+}
+
 static unsigned
 rma_submit_transfer(struct engine *e, struct channel *ch, const struct submission *s)
 {
-	if (unlikely(!transfer_submit(e, ch, s->transfer)))
+	struct rma *rma = rma_lane(e)->rma;
+	struct transfer_desc *d = rma_place_of(rma, ch->ctx, s->transfer);
+	struct memory *memory = NULL;
+	uint8_t error = 0;
+
+	if (unlikely(d == NULL)) {
 		submission_bad(e, ch);
+		return 1;
+	}
+	memcpy(d, &rma_channel(ch)->descs[s->transfer], sizeof(*d));
+	if (d->memory != MEMORY_COPIED && d->kind != TRANSFER_PIN && d->kind != TRANSFER_UNPIN &&
+		d->kind != TRANSFER_PACKED) {
+		memory = space_at(&ch->space, d->memory, d->local, d->len);
+		error = memory == NULL ? EFAULT : 0;
+	}
+	if (unlikely(!rma_submit(rma, ch->ctx, s->transfer, memory, error, e->now)))
+		submission_bad(e, ch);
+	else if (d->kind == TRANSFER_OFFER)
+		tell_rtt(e, ch, d->node);
+	settle(e);
 	return 1;
 }
 
 static unsigned
 rma_submit_cancel(struct engine *e, struct channel *ch, const struct submission *s)
 {
-	transfer_cancel(e, ch, s->transfer);
+	rma_packed_cancel(rma_lane(e)->rma, ch->ctx, s->transfer);
+	settle(e);
 	return 1;
 }
 
+/* 0 and the region's key, or -errno. */
+static int
+region_register(struct engine *e, struct channel *ch, const struct submission *s, uint64_t *key)
+{
+	struct region region = {
+		.base = s->region.addr,
+		.len = s->region.len,
+		.area = s->region.area,
+		.rights = s->region.rights < 4 ? (uint8_t)s->region.rights : 0,
+		.method = MEMORY_BY_KERNEL,
+		.watched = s->region.watched,
+	};
+	uint64_t random;
+
+	if (s->region.memory != MEMORY_COPIED) {
+		struct memory *m = space_at(&ch->space, s->region.memory, region.base, region.len);
+
+		if (m == NULL)
+			return -EFAULT;
+		region.memory = m;
+		region.method = memory_method(m);
+		region.watched = m->watched;
+	}
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+		return -EAGAIN;
+	return rma_register(rma_lane(e)->rma, ch->ctx, &region, random, key);
+}
+
+/* A client registers a region, or ends it. */
 static unsigned
 rma_submit_region(struct engine *e, struct channel *ch, const struct submission *s)
 {
-	const struct rma_context *r = rma_context(ch);
+	struct rma_channel *c = rma_channel(ch);
+	uint64_t key = s->region.key;
+	int result;
 
 	if (ch->state != CHANNEL_OPEN)
 		return 1; /* nobody would hear the answer */
-	if (r->region.due || r->region.waits)
+	if (c->region.due || c->region.waits)
 		return 0;
-	registration_submit(e, ch, s);
+	if (s->op == SUBMIT_REGISTER) {
+		result = region_register(e, ch, s, &key);
+	} else {
+		dma_drain(e);
+		result = rma_deregister(rma_lane(e)->rma, ch->ctx, key, e->now);
+	}
+	c->region.waits = result > 0;
+	c->region.due = result <= 0;
+	c->region.ticket = s->region.ticket;
+	c->region.error = result < 0 ? (uint32_t)-result : 0;
+	c->region.key = key;
+	if (c->region.due)
+		service_has_results(e, ch, RMA_SERVICE);
+	settle(e);
 	return 1;
 }
 
@@ -337,7 +550,7 @@ rma_submit_region(struct engine *e, struct channel *ch, const struct submission 
 static bool
 rma_results(struct engine *e, struct channel *ch)
 {
-	struct rma_context *r = rma_context(ch);
+	struct rma_channel *r = rma_channel(ch);
 
 	(void)e;
 	while (r->ended_head != r->ended_tail || r->region.due) {
@@ -367,6 +580,42 @@ rma_results(struct engine *e, struct channel *ch)
 /* ------------------------------------------------------------------ turns */
 
 static unsigned
+answers_send(struct engine *e)
+{
+	struct rma_frame *out[RMA_BURST];
+	unsigned work = 0, n;
+
+	while (work < e->node->config.burst && (n = rma_tx_answers(rma_lane(e)->rma, out)) != 0)
+		work += frames_send(e, out, n);
+	return work;
+}
+
+static unsigned
+transfers_send(struct engine *e)
+{
+	struct rma_frame *out[RMA_BURST];
+	unsigned work = 0, n;
+
+	while (work < e->node->config.burst && (n = rma_tx_transfers(rma_lane(e)->rma, out)) != 0)
+		work += frames_send(e, out, n);
+	return work;
+}
+
+/* A lane without work for it sleeps. */
+static void
+rest(struct engine *e)
+{
+	const struct rma_lane *x = rma_lane(e);
+	const unsigned has = rma_has(x->rma);
+
+	if (!(has & RMA_HAS_ANSWERS))
+		service_owes_nothing(e, RMA_SERVICE);
+	if (!(has & (RMA_HAS_ANSWERS | RMA_HAS_EVENTS | RMA_HAS_WORK)) && x->local_waiting == 0 &&
+		x->dma.head == x->dma.tail && x->lingering == NULL)
+		service_idle(e, RMA_SERVICE);
+}
+
+static unsigned
 rma_step(struct engine *e)
 {
 	struct rma_lane *x = rma_lane(e);
@@ -376,26 +625,31 @@ rma_step(struct engine *e)
 	if (unlikely(x->lingering != NULL))
 		frames_recheck(e);
 	work += dma_poll(e);
-	if (x->local_waiting)
+	if (unlikely(x->local_waiting))
 		work += frames_local(e);
-	work += requests_step(e);
-	work += transfer_step(e);
-	if (x->waiting != 0 && e->now >= x->look_at) {
-		x->look_at = e->now + rte_get_tsc_hz() / 1000;
-		transfer_look(e);
+	if (unlikely(rma_has(x->rma) & RMA_HAS_EVENTS))
+		pass_all_events(e);
+	rma_turn(x->rma);
+	work += answers_send(e);
+	work += transfers_send(e);
+	if (e->now >= rma_deadline(x->rma)) {
+		rma_tick(x->rma, e->now);
+		work += transfers_send(e);
 	}
-	if (!rma_is_busy(x))
-		service_idle(e, RMA_SERVICE);
+	settle(e);
+	rest(e);
 	return work;
 }
 
 static unsigned
 rma_answer(struct engine *e)
 {
-	unsigned work = engine_complete(e) + requests_step(e);
+	unsigned work = engine_complete(e);
 
-	if (!rma_is_busy(rma_lane(e)))
-		service_idle(e, RMA_SERVICE);
+	rma_turn(rma_lane(e)->rma);
+	work += answers_send(e);
+	settle(e);
+	rest(e);
 	return work;
 }
 
@@ -409,20 +663,89 @@ rma_awake(const struct engine *e)
 
 /* ------------------------------------------------------------------ life */
 
+/* Of a node: its epoch while its path is established. Of a context here: how often it was opened. */
+static uint32_t
+life_of(void *engine, uint16_t node, uint16_t ctx)
+{
+	const struct engine *e = engine;
+	struct proto_path_stat stat;
+
+	if (node == e->node->config.id)
+		return ctx < e->node->config.contexts ? e->node->channels[ctx].generation : 0;
+	return proto_path_stat(e->proto, node, &stat) && stat.established ? stat.peer_epoch : 0;
+}
+
+static bool
+is_revoked(void *engine, uint16_t ctx, uint32_t watched)
+{
+	const struct engine *e = engine;
+
+	return atomic_load_explicit(&e->node->channels[ctx].shm->revoked[watched],
+		memory_order_relaxed);
+}
+
+static_assert(ENGINE_bad_transfers + RMA_REFUSED_ACCESSES == ENGINE_refused_accesses &&
+		ENGINE_bad_transfers + RMA_PINS_GRANTED == ENGINE_pins_granted &&
+		ENGINE_bad_transfers + RMA_PINS_RELEASED == ENGINE_pins_released &&
+		ENGINE_bad_transfers + RMA_PINS_REFUSED == ENGINE_pins_refused,
+	"lib/rma counts there");
+
+/* Places for what receives fetch, where the engine matches. */
+static uint32_t
+fetches_max(const struct config *c)
+{
+	return c->matching == MATCHING_ENGINE ? c->transfers : 0;
+}
+
+/* Offers are asked for sooner where proto.rto_max_us is short: a flow that was silent for half of
+ * that is opened anew, and a later life of the receiver would take it for its own. */
+static int
+library_make(struct engine *e)
+{
+	const struct config *c = &e->node->config;
+	const struct rma_config config = {
+		.node = (uint16_t)c->id,
+		.contexts_max = c->contexts,
+		.contexts_from = e->lane,
+		.contexts_by = c->lanes,
+		.transfers_max = c->transfers,
+		.fetches_max = fetches_max(c),
+		.requests_max = c->requests,
+		.regions_max = c->regions,
+		.frames_max = c->transfer_frames,
+		.payload_max = e->node->frag_len - (uint32_t)sizeof(struct wire_transfer),
+		.ticks_per_sec = rte_get_tsc_hz(),
+		.ask_us = ASK_EVERY_US,
+		.ask_offer_us = RTE_MIN(c->proto.rto_max_us / 4, ASK_EVERY_US),
+		.counters = &e->counters[ENGINE_bad_transfers],
+		.life = life_of,
+		.revoked = is_revoked,
+		.arg = e,
+	};
+	size_t bytes = rma_memsize(&config);
+	void *memory = bytes != 0 ? aligned_alloc(64, bytes) : NULL;
+
+	if (memory == NULL)
+		return -ENOMEM;
+	memset(memory, 0, bytes);
+	rma_lane(e)->rma = rma_init(memory, &config);
+	return 0;
+}
+
 static int
 rma_make(struct engine *e, char *error, size_t error_len)
 {
 	const struct config *c = &e->node->config;
 
 	e->service[RMA_SERVICE] = calloc(1, sizeof(struct rma_lane));
-	if (e->service[RMA_SERVICE] == NULL || frames_make(e) != 0) {
+	if (e->service[RMA_SERVICE] == NULL || library_make(e) != 0 || frames_make(e) != 0) {
 		snprintf(error, error_len,
 			"no memory for limits.transfer_frames = %u or limits.regions = %u of lane "
 			"%u: lower them, or reserve more hugepages",
 			c->transfer_frames, c->regions, e->lane);
 		return -ENOMEM;
 	}
-	rma_lane(e)->dma.placed = target_placed;
+	rma_lane(e)->dma.placed = placed;
 	return dma_open(e, error, error_len);
 }
 
@@ -433,68 +756,50 @@ rma_free(struct engine *e)
 		return;
 	dma_close(e);
 	frames_free(e);
+	free(rma_lane(e)->rma);
 	free(rma_lane(e));
 }
 
 static int
 rma_make_context(struct node *n, struct channel *ch)
 {
-	const struct config *c = &n->config;
-	uint32_t ops = c->transfers * (c->matching == MATCHING_ENGINE ? 2 : 1);
-	struct rma_context *r = ch->service[RMA_SERVICE] = calloc(1, sizeof(*r));
+	struct rma_channel *c = ch->service[RMA_SERVICE] = calloc(1, sizeof(*c));
 
-	if (r == NULL)
+	if (c == NULL)
 		return -ENOMEM;
-	r->ended_mask = rte_align32pow2(c->transfers) - 1;
-	r->ops = aligned_alloc(64, ops * sizeof(*r->ops));
-	r->all_ops = ops;
-	r->requests = calloc(c->requests, sizeof(*r->requests));
-	r->ended = calloc(r->ended_mask + 1, sizeof(*r->ended));
-	if (r->ops == NULL || r->requests == NULL || r->ended == NULL)
-		return -ENOMEM;
-	memset(r->ops, 0, ops * sizeof(*r->ops));
-	return 0;
+	c->ended_mask = rte_align32pow2(n->config.transfers) - 1;
+	c->ended = calloc(c->ended_mask + 1, sizeof(*c->ended));
+	return c->ended == NULL ? -ENOMEM : 0;
 }
 
 static void
 rma_free_context(struct channel *ch)
 {
-	struct rma_context *r = rma_context(ch);
-
-	if (r == NULL)
+	if (rma_channel(ch) == NULL)
 		return;
-	free(r->ops);
-	free(r->requests);
-	free(r->ended);
-	free(r);
+	free(rma_channel(ch)->ended);
+	free(rma_channel(ch));
 }
 
 /* Nothing is registered, nothing under way. */
 static void
 rma_join(struct node *n, struct channel *ch)
 {
-	struct rma_context *r = rma_context(ch);
-	struct rma_context fresh = {
-		.descs = channel_part(ch, n->layout.transfers),
-		.ops = r->ops,
-		.transfers = n->config.transfers,
-		.all_ops = r->all_ops,
-		.requests = r->requests,
-		.ended = r->ended,
-		.ended_mask = r->ended_mask,
-	};
+	struct rma_channel *c = rma_channel(ch);
 
-	for (uint32_t i = 0; i < n->config.requests; i++) {
-		r->requests[i].next = fresh.free_requests;
-		fresh.free_requests = &r->requests[i];
-	}
-	*r = fresh;
-	slot_end_init(&r->events, channel_part(ch, n->layout.events), n->geometry.events,
+	*c = (struct rma_channel){
+		.rma = rma_lane(node_lane(n, ch->ctx))->rma,
+		.descs = channel_part(ch, n->layout.transfers),
+		.ended = c->ended,
+		.ended_mask = c->ended_mask,
+	};
+	slot_end_init(&c->events, channel_part(ch, n->layout.events), n->geometry.events,
 		&ch->shm->events_pos);
+	rma_open(c->rma, ch->ctx);
 }
 
 static void
-rma_open(struct engine *e, struct channel *ch)
+endpoints_open(struct engine *e, struct channel *ch)
 {
 	const struct node *n = e->node;
 
@@ -503,19 +808,19 @@ rma_open(struct engine *e, struct channel *ch)
 }
 
 static void
-rma_close(struct engine *e, struct channel *ch, bool linger)
+rma_end(struct engine *e, struct channel *ch, bool linger)
 {
-	struct rma_context *r = rma_context(ch);
+	struct rma *rma = rma_lane(e)->rma;
+	struct rma_channel *c = rma_channel(ch);
 
 	dma_drain(e);
-	regions_close(e, ch);
-	requests_close(e, ch);
-	transfer_close(e, ch);
+	rma_close(rma, ch->ctx);
+	settle(e);
 	proto_ctx_close(e->proto, ch->ctx | WIRE_TARGET, linger, e->now);
-	r->leaves = pinning_any(ch);
-	if (!r->leaves || !linger)
+	c->leaves = rma_leaves(rma, ch->ctx);
+	if (!c->leaves || !linger)
 		proto_ctx_close(e->proto, ch->ctx | WIRE_INITIATOR, linger, e->now);
-	if (r->leaves && !linger) /* it goes on for a few words: pinning_leaves */
+	if (c->leaves && !linger) /* it goes on for a few words: rma_tx_leaving */
 		proto_ctx_open(e->proto, ch->ctx | WIRE_INITIATOR, INITIATOR_ROOM, 0,
 			e->node->frag_len, e->now);
 }
@@ -524,20 +829,25 @@ rma_close(struct engine *e, struct channel *ch, bool linger)
 static bool
 rma_closed(struct engine *e, struct channel *ch)
 {
-	struct rma_context *r = rma_context(ch);
+	struct rma *rma = rma_lane(e)->rma;
+	struct rma_channel *c = rma_channel(ch);
+	struct rma_frame *out[RMA_BURST];
 
-	if (unlikely(r->leaves) && pinning_leaves(e, ch)) {
-		r->leaves = false;
-		proto_ctx_close(e->proto, ch->ctx | WIRE_INITIATOR, true, e->now);
+	if (unlikely(c->leaves)) {
+		while (rma_tx_leaving(rma, ch->ctx, out) != 0 && frames_send(e, out, 1) != 0)
+			;
+		c->leaves = rma_leaves(rma, ch->ctx);
+		if (!c->leaves)
+			proto_ctx_close(e->proto, ch->ctx | WIRE_INITIATOR, true, e->now);
 	}
-	return !r->leaves && r->frames == 0 && r->local_head == NULL;
+	return !c->leaves && !rma_has_frames(rma, ch->ctx) && c->local_head == NULL;
 }
 
 static void
-rma_memory_gone(struct engine *e, struct channel *ch, const struct memory *m)
+rma_forget_memory(struct engine *e, struct channel *ch, const struct memory *m)
 {
-	transfer_memory_gone(e, ch, m);
-	regions_memory_gone(e, ch, m);
+	rma_memory_gone(rma_lane(e)->rma, ch->ctx, m);
+	settle(e);
 }
 
 /* ------------------------------------------------------------------ another primary takes over */
@@ -547,15 +857,15 @@ static void
 rma_freeze(struct engine *e, struct channel *ch)
 {
 	while (proto_ctx_take(e->proto, ch->ctx | WIRE_TARGET, 1, 0, true))
-		rma_context(ch)->withheld++;
+		rma_channel(ch)->withheld++;
 }
 
 static void
 rma_thaw(struct engine *e, struct channel *ch)
 {
-	uint32_t n = rma_context(ch)->withheld;
+	uint32_t n = rma_channel(ch)->withheld;
 
-	rma_context(ch)->withheld = 0;
+	rma_channel(ch)->withheld = 0;
 	if (n > 0)
 		proto_ctx_room(e->proto, ch->ctx | WIRE_TARGET, n, 0, e->now);
 }
@@ -566,19 +876,16 @@ rma_drained(const struct engine *e, const struct channel *ch)
 	const struct rma_lane *x = rma_lane(e);
 
 	if (ch == NULL)
-		return x->requests.head == NULL && x->lingering == NULL && x->local_waiting == 0 &&
-			x->dma.head == x->dma.tail;
-	const struct rma_context *r = rma_context(ch);
+		return rma_is_drained(x->rma, RMA_ALL) && x->lingering == NULL &&
+			x->local_waiting == 0 && x->dma.head == x->dma.tail;
+	const struct rma_channel *c = rma_channel(ch);
 
-	return r->frames == 0 && r->ops_used == 0 && !r->region.due && !r->region.waits &&
-		r->events_waiting == 0 && r->local_head == NULL;
+	return rma_is_drained(x->rma, ch->ctx) && !c->region.due && !c->region.waits &&
+		c->local_head == NULL;
 }
 
 struct saved_context {
-	uint32_t event_pos, event_other, ended;
-	uint64_t next_age, pushed, pulled, failed, served, refused;
-	uint32_t regions, withheld;
-	struct pin_place pin_places[PIN_PLACES];
+	uint32_t event_pos, event_other, ended, withheld;
 };
 
 /* A region's memory by its number, MEMORY_COPIED: none. */
@@ -595,99 +902,91 @@ region_memory_number(const struct node *n, const struct region *r)
 static void
 rma_save(const struct engine *e, struct image_out *o)
 {
-	const struct rma_lane *x = rma_lane(e);
+	struct region_table *t = rma_regions(rma_lane(e)->rma);
+	struct rma_span spans[RMA_SPANS];
 
-	image_put(o, x->refused, sizeof(x->refused));
-	image_put(o, &x->regions.free_from, sizeof(x->regions.free_from));
-	for (uint32_t i = 0; i < e->node->config.regions; i++) {
-		struct region r = x->regions.regions[i];
+	rma_spans(rma_lane(e)->rma, spans);
+	for (unsigned i = 0; i < RMA_SPANS; i++)
+		image_put(o, spans[i].bytes, spans[i].len);
+	image_put(o, &t->free_from, sizeof(t->free_from));
+	for (uint32_t i = 0; i < t->count; i++) {
+		struct region r = t->regions[i];
 
-		r.memory = (void *)(uintptr_t)region_memory_number(e->node, &x->regions.regions[i]);
+		r.memory = (void *)(uintptr_t)region_memory_number(e->node, &r);
 		image_put(o, &r, sizeof(r));
 	}
-	image_put(o, &x->pins_used, sizeof(x->pins_used));
-	image_put(o, x->pins, e->node->config.regions * sizeof(*x->pins));
 }
 
 static bool
 rma_restore(struct engine *e, struct image_in *in)
 {
-	struct rma_lane *x = rma_lane(e);
-	const uint32_t regions = e->node->config.regions;
+	struct region_table *t = rma_regions(rma_lane(e)->rma);
+	struct rma_span spans[RMA_SPANS];
 
-	return image_get(in, x->refused, sizeof(x->refused)) &&
-		image_get(in, &x->regions.free_from, sizeof(x->regions.free_from)) &&
-		image_get(in, x->regions.regions, regions * sizeof(*x->regions.regions)) &&
-		image_get(in, &x->pins_used, sizeof(x->pins_used)) && x->pins_used <= regions &&
-		image_get(in, x->pins, regions * sizeof(*x->pins));
+	rma_spans(rma_lane(e)->rma, spans);
+	for (unsigned i = 0; i < RMA_SPANS; i++) {
+		if (!image_get(in, spans[i].bytes, spans[i].len))
+			return false;
+	}
+	return image_get(in, &t->free_from, sizeof(t->free_from)) &&
+		image_get(in, t->regions, t->count * sizeof(*t->regions));
 }
 
 static void
 rma_save_context(const struct channel *ch, struct image_out *o)
 {
-	const struct rma_context *r = rma_context(ch);
-	struct saved_context s = {
-		.event_pos = r->events.pos,
-		.event_other = r->events.other,
-		.ended = r->ended_tail - r->ended_head,
-		.next_age = r->next_age,
-		.pushed = r->pushed,
-		.pulled = r->pulled,
-		.failed = r->failed,
-		.served = r->served,
-		.refused = r->refused,
-		.regions = r->regions,
-		.withheld = r->withheld,
+	const struct rma_channel *c = rma_channel(ch);
+	const struct rma_span kept = rma_context_span(c->rma, ch->ctx);
+	const struct saved_context s = {
+		.event_pos = c->events.pos,
+		.event_other = c->events.other,
+		.ended = c->ended_tail - c->ended_head,
+		.withheld = c->withheld,
 	};
 
-	memcpy(s.pin_places, r->pin_places, sizeof(s.pin_places));
 	image_put(o, &s, sizeof(s));
-	for (uint32_t i = r->ended_head; i != r->ended_tail; i++)
-		image_put(o, &r->ended[i & r->ended_mask], sizeof(*r->ended));
+	image_put(o, kept.bytes, kept.len);
+	for (uint32_t i = c->ended_head; i != c->ended_tail; i++)
+		image_put(o, &c->ended[i & c->ended_mask], sizeof(*c->ended));
 }
 
 static bool
 rma_restore_context(struct channel *ch, struct image_in *in)
 {
-	struct rma_context *r = rma_context(ch);
+	struct rma_channel *c = rma_channel(ch);
+	const struct rma_span kept = rma_context_span(c->rma, ch->ctx);
 	struct saved_context s;
 
-	if (!image_get(in, &s, sizeof(s)) || s.ended > r->ended_mask + 1 ||
-		!image_get(in, r->ended, s.ended * sizeof(*r->ended)))
+	if (!image_get(in, &s, sizeof(s)) || !image_get(in, kept.bytes, kept.len) ||
+		s.ended > c->ended_mask + 1 ||
+		!image_get(in, c->ended, s.ended * sizeof(*c->ended)))
 		return false;
-	memcpy(r->pin_places, s.pin_places, sizeof(s.pin_places));
-	r->events.pos = s.event_pos;
-	r->events.other = s.event_other;
-	r->ended_tail = s.ended;
+	c->events.pos = s.event_pos;
+	c->events.other = s.event_other;
+	c->ended_tail = s.ended;
 	ch->results |= s.ended != 0 ? 1u << RMA_SERVICE : 0;
-	r->next_age = s.next_age;
-	r->pushed = s.pushed;
-	r->pulled = s.pulled;
-	r->failed = s.failed;
-	r->served = s.served;
-	r->refused = s.refused;
-	r->regions = s.regions;
-	r->withheld = s.withheld;
+	c->withheld = s.withheld;
 	return true;
 }
 
 /* Numbers of memory become memory, which is there now; regions that others have pinned are
  * counted. */
-static void
-rma_restored(struct engine *e)
+static bool
+rma_restore_end(struct engine *e)
 {
-	struct rma_lane *x = rma_lane(e);
+	struct region_table *t = rma_regions(rma_lane(e)->rma);
 
-	for (uint32_t i = 0; i < e->node->config.regions; i++) {
-		struct region *r = &x->regions.regions[i];
+	for (uint32_t i = 0; i < t->count; i++) {
+		struct region *r = &t->regions[i];
 		uint32_t number = (uint32_t)(uintptr_t)r->memory;
 
+		if (r->key != 0 && r->ctx >= e->node->config.contexts)
+			return false;
 		r->memory = r->key != 0 && number < MEMORIES_MAX
 			? e->node->channels[r->ctx].space.pieces[number]
 			: NULL;
 	}
-	for (uint32_t i = 0; i < x->pins_used; i++)
-		rma_context(&e->node->channels[x->pins[i].ctx])->pins++;
+	return rma_restored(rma_lane(e)->rma);
 }
 
 const struct service_ops service_rma = {
@@ -695,21 +994,20 @@ const struct service_ops service_rma = {
 	.number = RMA_SERVICE,
 	.endpoints = 1u << WIRE_TARGET / WIRE_CONTEXTS_MAX |
 		1u << WIRE_INITIATOR / WIRE_CONTEXTS_MAX,
-	.image_form = sizeof(struct saved_context) + sizeof(struct region) + sizeof(struct pin) +
-		sizeof(struct refusal),
+	.image_form = sizeof(struct saved_context) + sizeof(struct region) + RMA_IMAGE_FORM,
 	.make = rma_make,
 	.free = rma_free,
 	.make_context = rma_make_context,
 	.free_context = rma_free_context,
 	.join = rma_join,
-	.open = rma_open,
-	.close = rma_close,
+	.open = endpoints_open,
+	.close = rma_end,
 	.closed = rma_closed,
-	.memory_gone = rma_memory_gone,
-	.message = rma_message,
+	.memory_gone = rma_forget_memory,
+	.message = rma_heard,
 	.frame = frame_mbuf,
 	.completed = rma_completed,
-	.send_failed = rma_send_failed,
+	.send_failed = packed_failed,
 	.handed_over = rma_handed_over,
 	.submit =
 		{
@@ -730,5 +1028,5 @@ const struct service_ops service_rma = {
 	.restore = rma_restore,
 	.save_context = rma_save_context,
 	.restore_context = rma_restore_context,
-	.restored = rma_restored,
+	.restored = rma_restore_end,
 };

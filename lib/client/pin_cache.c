@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rma/pin_cache.h"
+#include "client/pin_cache.h"
 
 #include <errno.h>
 #include <stdlib.h>

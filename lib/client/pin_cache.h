@@ -19,8 +19,8 @@
  *    its slot stays and leads to the new one; when it is invalidated, its slot stays and holds what
  *    is left of it. So references never need to be told.
  */
-#ifndef PMX_RMA_PIN_CACHE_H
-#define PMX_RMA_PIN_CACHE_H
+#ifndef PMX_PIN_CACHE_H
+#define PMX_PIN_CACHE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,0 +1,703 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The initiator's side of remote memory: transfers that contexts asked for, from their submission
+ * to the word that says how they ended (RHI-START, RHI-PUSH, RHI-PULL).
+ *
+ * Design notes
+ * 1. Transfers take turns of RMA_BURST frames, so a short one does not wait behind a long one. One
+ *    that shall be ordered waits until earlier ones to the same context cannot overtake it any
+ *    more: pushes until all of them is with the core, whose flows keep order, pulls until they
+ *    ended.
+ * 2. A transfer ends once: by its answer, by an error of one of its frames, or with its context.
+ *    What comes later finds another id in its place.
+ */
+#include "rma/internal.h"
+
+struct op *
+op_find(struct context *c, uint32_t id)
+{
+	struct op *op = TRANSFER_PLACE(id) < c->ops_max ? &c->ops[TRANSFER_PLACE(id)] : NULL;
+
+	return op != NULL && op->d.id == id && op->state != OP_FREE && op->state != OP_ENDED ? op
+											     : NULL;
+}
+
+static struct op *
+op_named(struct context *c, const struct rma_message *m, uint8_t kind)
+{
+	uint64_t key = wire_be64(m->head->key);
+	struct op *op = key <= UINT32_MAX ? op_find(c, (uint32_t)key) : NULL;
+
+	return op != NULL && op->d.kind == kind && op->d.node == m->node && op->d.ctx == m->peer
+		? op
+		: NULL;
+}
+
+struct op *
+op_of_sender(struct context *c, const struct rma_message *m)
+{
+	return op_named(c, m, TRANSFER_OFFER);
+}
+
+struct op *
+op_of_receiver(struct context *c, const struct rma_message *m)
+{
+	return op_named(c, m, TRANSFER_ACCEPT);
+}
+
+/* Its bytes are the receiver's to fetch, and nobody accepted it. */
+static inline bool
+is_offer(const struct op *op)
+{
+	return op->state == OP_OFFERED || op->state == OP_FETCHED;
+}
+
+/* ------------------------------------------------------------------ states */
+
+static void
+list_append(struct op_list *l, struct op *op)
+{
+	op->next = NULL;
+	if (l->head == NULL)
+		l->head = op;
+	else
+		l->tail->next = op;
+	l->tail = op;
+}
+
+static void
+list_remove(struct op_list *l, struct op *op)
+{
+	struct op **link = &l->head, *before = NULL;
+
+	while (*link != op) {
+		before = *link;
+		link = &before->next;
+	}
+	*link = op->next;
+	if (l->tail == op)
+		l->tail = before;
+}
+
+/* Does it stand in the list of questions that are due? */
+static bool
+is_question(const struct rma *r, const struct op *op)
+{
+	for (const struct op *o = r->questions.head; o != NULL; o = o->next) {
+		if (o == op)
+			return true;
+	}
+	return false;
+}
+
+/* The one function that changes where a transfer stands. */
+static void
+op_becomes(struct rma *r, struct op *op, enum op_state to)
+{
+	if (op->state == OP_READY)
+		list_remove(&r->ready, op);
+	else if (op->state == OP_HELD)
+		op->c->held--;
+	else if (op->state == OP_ENDED)
+		list_remove(&r->ended, op);
+	else if (unlikely(op->asking) && is_question(r, op))
+		list_remove(&r->questions, op);
+	op->state = (uint8_t)to;
+	if (to == OP_READY)
+		list_append(&r->ready, op);
+	else if (to == OP_HELD)
+		op->c->held++;
+	else if (to == OP_ENDED)
+		list_append(&r->ended, op);
+}
+
+/* ------------------------------------------------------------------ order */
+
+/* Could `op` be overtaken by what is submitted after it, to the same context? */
+static bool
+unsettled(const struct op *op)
+{
+	if (op->state == OP_FREE || op->state == OP_ENDED || op->d.kind >= TRANSFER_OFFER ||
+		op->d.flags & TRANSFER_OFFERED)
+		return false;
+	return op->d.kind == TRANSFER_PULL || op->state < OP_WAITS;
+}
+
+static bool
+must_wait(const struct rma *r, const struct context *c, const struct op *op)
+{
+	for (uint32_t i = 0; i < r->cfg.transfers_max; i++) {
+		const struct op *o = &c->ops[i];
+
+		if (o != op && o->age < op->age && unsettled(o) && o->d.node == op->d.node &&
+			o->d.ctx == op->d.ctx)
+			return true;
+	}
+	return false;
+}
+
+/* Those that waited for others, oldest first. */
+static void
+release_held(struct rma *r, struct context *c)
+{
+	while (c->held) {
+		struct op *oldest = NULL;
+
+		for (uint32_t i = 0; i < r->cfg.transfers_max; i++) {
+			struct op *o = &c->ops[i];
+
+			if (o->state == OP_HELD && !must_wait(r, c, o) &&
+				(oldest == NULL || o->age < oldest->age))
+				oldest = o;
+		}
+		if (oldest == NULL)
+			return;
+		op_becomes(r, oldest, OP_READY);
+	}
+}
+
+/* ------------------------------------------------------------------ begin and end */
+
+static bool
+desc_ok(const struct transfer_desc *d)
+{
+	return d->status % sizeof(int32_t) == 0 && d->kind >= TRANSFER_PUSH &&
+		d->kind <= TRANSFER_ACCEPT && !(d->flags & ~TRANSFER_ALL) &&
+		d->len <= REGION_BYTES_MAX && d->ctx < WIRE_CONTEXTS_MAX &&
+		(d->kind == TRANSFER_PULL || !(d->flags & (TRANSFER_STRIDE | TRANSFER_BITMAP))) &&
+		(d->kind == TRANSFER_PUSH || d->kind == TRANSFER_PACKED ||
+			!(d->flags & TRANSFER_NOTIFY)) &&
+		(d->kind != TRANSFER_ACCEPT || d->flags == TRANSFER_OFFERED) &&
+		(d->kind != TRANSFER_OFFER || d->flags == 0) &&
+		(!(d->flags & TRANSFER_OFFERED) ||
+			((d->kind == TRANSFER_PULL || d->kind == TRANSFER_ACCEPT) &&
+				d->flags == TRANSFER_OFFERED)) &&
+		(d->flags & (TRANSFER_STRIDE | TRANSFER_BITMAP)) !=
+		(TRANSFER_STRIDE | TRANSFER_BITMAP);
+}
+
+/* Of the context that is offered to, if it is of this node. */
+static uint32_t
+life_of(const struct rma *r, const struct transfer_desc *d)
+{
+	return d->node == r->cfg.node ? r->cfg.life(r->cfg.arg, d->node, d->ctx) : 0;
+}
+
+static void
+op_begin(struct rma *r, struct context *c, struct op *op, uint64_t now)
+{
+	op->c = c;
+	op->sent = 0;
+	op->asking = false;
+	op->seen_at = now;
+	op->age = ++c->kept.next_age;
+	c->ops_used++;
+	r->waiting++;
+}
+
+struct transfer_desc *
+rma_place_of(struct rma *r, uint16_t ctx, uint32_t place)
+{
+	if (place >= r->cfg.transfers_max || r->contexts[ctx]->ops[place].state != OP_FREE)
+		return NULL;
+	return &r->contexts[ctx]->ops[place].d;
+}
+
+bool
+rma_submit(struct rma *r, uint16_t ctx, uint32_t place, void *memory, uint8_t error, uint64_t now)
+{
+	struct context *c = r->contexts[ctx];
+	struct op *op = &c->ops[place];
+	const struct transfer_desc *d = &op->d;
+
+	if (!desc_ok(d) || TRANSFER_PLACE(d->id) != place)
+		return false;
+	op->local = (struct rma_bytes){memory, d->local, d->len, ctx};
+	op_begin(r, c, op, now);
+	if (unlikely(error))
+		op_end(r, c, op, error);
+	else if (d->kind == TRANSFER_PACKED)
+		op_becomes(r, op, OP_PACKED);
+	else if (d->kind == TRANSFER_PIN && !pinning_begins(c, op))
+		op_end(r, c, op, ENOSPC);
+	else if (d->kind == TRANSFER_OFFER) {
+		op->life = life_of(r, d);
+		op_becomes(r, op, OP_OFFERED);
+	} else if (d->flags & TRANSFER_ORDERED && must_wait(r, c, op))
+		op_becomes(r, op, OP_HELD);
+	else
+		op_becomes(r, op, OP_READY);
+	return true;
+}
+
+bool
+rma_fetch(struct rma *r, const struct rma_fetch *f, uint64_t now)
+{
+	struct context *c = r->contexts[f->local.ctx];
+	struct op *op = NULL;
+
+	for (uint32_t i = r->cfg.transfers_max; i < c->ops_max && op == NULL; i++)
+		op = c->ops[i].state == OP_FREE ? &c->ops[i] : NULL;
+	if (op == NULL)
+		return false;
+	op->d.kind = f->kind;
+	op->d.flags = TRANSFER_OFFERED;
+	op->d.node = f->node;
+	op->d.ctx = f->ctx;
+	op->d.id = TRANSFER_ID(op - c->ops, f->use);
+	op->d.key = f->offer;
+	op->d.len = f->len;
+	op->local = f->local;
+	op->cookie = f->cookie;
+	op_begin(r, c, op, now);
+	op_becomes(r, op, OP_READY);
+	return true;
+}
+
+void
+op_end(struct rma *r, struct context *c, struct op *op, uint8_t error)
+{
+	if (op->d.kind == TRANSFER_OFFER)
+		requests_offer_ends(r, c, op->d.id);
+	else if (op->d.kind == TRANSFER_PIN || op->d.kind == TRANSFER_UNPIN)
+		pinning_ends(c, op, error);
+	c->ops_used--;
+	r->waiting--;
+	if (error)
+		c->kept.failed++;
+	else if (op->d.kind == TRANSFER_PULL)
+		c->kept.pulled += op->sent;
+	else
+		c->kept.pushed += op->d.len;
+	op->error = error;
+	op_becomes(r, op, c->open ? OP_ENDED : OP_FREE);
+	if (c->open && unlikely(c->held != 0))
+		release_held(r, c);
+}
+
+bool
+rma_result(struct rma *r, struct rma_result *out)
+{
+	struct op *op = r->ended.head;
+
+	if (op == NULL)
+		return false;
+	uint32_t place = (uint32_t)(op - op->c->ops);
+
+	*out = (struct rma_result){
+		.ctx = op->c->ctx,
+		.place = (uint16_t)place,
+		.error = op->error,
+		.fetched = place >= r->cfg.transfers_max,
+		.cookie = op->cookie,
+		.status = op->d.status,
+		.status_memory = op->d.status_memory,
+	};
+	op_becomes(r, op, OP_FREE);
+	return true;
+}
+
+void
+op_fetched(struct rma *r, struct op *offer)
+{
+	op_becomes(r, offer, OP_FETCHED);
+}
+
+void
+op_accepted(struct rma *r, struct op *offer, uint32_t id, uint64_t len)
+{
+	offer->d.flags |= TRANSFER_OFFERED;
+	offer->d.key = id;
+	offer->d.len = len < offer->d.len ? len : offer->d.len;
+	op_becomes(r, offer, OP_READY);
+}
+
+/* The context ends, and with it all that it asked for, and what it has not heard of that. */
+void
+ops_close(struct rma *r, struct context *c)
+{
+	for (uint32_t i = 0; i < c->ops_max; i++) {
+		struct op *op = &c->ops[i];
+
+		if (op->state == OP_ENDED)
+			op_becomes(r, op, OP_FREE);
+		else if (op->state != OP_FREE)
+			op_end(r, c, op, ECONNRESET);
+	}
+}
+
+void
+ops_memory_gone(struct rma *r, struct context *c, const void *memory)
+{
+	for (uint32_t i = 0; i < c->ops_max; i++) {
+		struct op *op = &c->ops[i];
+
+		if (op->state != OP_FREE && op->state != OP_ENDED && op->local.memory == memory)
+			op_end(r, c, op, EFAULT);
+	}
+}
+
+/* ------------------------------------------------------------------ packed by the client */
+
+bool
+rma_is_packed(const struct rma *r, uint16_t ctx, uint32_t place)
+{
+	return place < r->cfg.transfers_max && r->contexts[ctx]->ops[place].state == OP_PACKED;
+}
+
+void
+rma_packed(struct rma *r, uint16_t ctx, uint32_t place, bool last, uint64_t now)
+{
+	struct op *op = &r->contexts[ctx]->ops[place];
+
+	if (!rma_is_packed(r, ctx, place))
+		return;
+	op->seen_at = now;
+	if (!last)
+		return;
+	op_becomes(r, op, OP_WAITS);
+	release_held(r, r->contexts[ctx]);
+}
+
+void
+rma_packed_failed(struct rma *r, uint16_t ctx, uint32_t id, uint8_t error)
+{
+	struct context *c = r->contexts[ctx];
+	struct op *op = op_find(c, id);
+
+	if (op != NULL && op->d.kind == TRANSFER_PACKED)
+		op_end(r, c, op, error);
+}
+
+void
+rma_packed_cancel(struct rma *r, uint16_t ctx, uint32_t place)
+{
+	if (rma_is_packed(r, ctx, place))
+		op_end(r, r->contexts[ctx], &r->contexts[ctx]->ops[place], EFAULT);
+}
+
+/* ------------------------------------------------------------------ frames out */
+
+static struct rma_frame *
+op_frame(struct rma *r, const struct op *op, uint8_t kind, uint32_t extra, uint32_t len)
+{
+	struct rma_frame *f = frame_take(r, true);
+
+	if (unlikely(f == NULL))
+		return NULL;
+	*f->head = (struct wire_transfer){
+		.op = kind,
+		.flags = (op->d.flags & TRANSFER_AREA ? WIRE_T_AREA : 0) |
+			(op->d.flags & TRANSFER_OFFERED ? WIRE_T_OFFER : 0),
+		.id = wire_be32(op->d.id),
+		.key = wire_be64(op->d.key),
+		.at = wire_be64(op->d.at),
+		.len = wire_be64(op->d.len),
+	};
+	f->id = op->d.id;
+	frame_out(r, f, op->c, WIRE_INITIATOR, op->d.node, op->d.ctx | WIRE_TARGET,
+		(uint32_t)sizeof(*f->head) + extra, (uint32_t)sizeof(*f->head) + extra + len);
+	return f;
+}
+
+/* Some frames of a push. */
+static void
+push(struct rma *r, struct op *op)
+{
+	uint64_t offset = op->sent, left;
+
+	r->turn.kind = TURN_PUSH;
+	do {
+		left = op->d.len - offset;
+		uint32_t len = left < r->cfg.payload_max ? (uint32_t)left : r->cfg.payload_max;
+		struct rma_frame *f = op_frame(r, op, WIRE_PUSH, 0, len);
+
+		if (unlikely(f == NULL))
+			return;
+		f->head->offset = wire_be64(offset);
+		f->source = op->local;
+		f->source.at += offset;
+		f->source.len = len;
+		offset += len;
+		if (len == left && op->d.flags & TRANSFER_NOTIFY) {
+			f->head->imm = wire_be64(op->d.imm);
+			f->head->flags |= WIRE_T_LAST | WIRE_T_NOTIFY;
+		} else if (len == left) {
+			f->head->flags |= WIRE_T_LAST;
+		}
+	} while (r->turn.n < RMA_BURST && offset < op->d.len);
+}
+
+static uint32_t
+part_bytes(const struct transfer_desc *d)
+{
+	return d->flags & TRANSFER_STRIDE ? sizeof(struct wire_stride)
+		: d->flags & TRANSFER_BITMAP ? sizeof(struct wire_bitmap)
+					     : 0;
+}
+
+static void
+put_part(const struct transfer_desc *d, struct wire_transfer *h)
+{
+	if (d->flags & TRANSFER_STRIDE) {
+		struct wire_stride *s = (struct wire_stride *)(h + 1);
+
+		*s = (struct wire_stride){.dims = wire_be32(d->dims), .block = wire_be64(d->block)};
+		for (unsigned i = 0; i < TRANSFER_DIMS_MAX; i++) {
+			s->interval[i] = wire_be64(d->interval[i]);
+			s->count[i] = wire_be64(d->count[i]);
+		}
+		h->flags |= WIRE_T_STRIDE;
+	} else if (d->flags & TRANSFER_BITMAP) {
+		struct wire_bitmap *b = (struct wire_bitmap *)(h + 1);
+
+		h->offset = wire_be64(d->offset);
+		b->unit = wire_be32(d->unit);
+		b->zero = 0;
+		/* little-endian words are bytes in order */
+		memcpy(b->bits, d->bits, sizeof(b->bits));
+		h->flags |= WIRE_T_BITMAP;
+	}
+}
+
+/* The one frame of a question. */
+static void
+question(struct rma *r, struct op *op)
+{
+	static const uint8_t wire_op[] = {
+		[TRANSFER_PULL] = WIRE_PULL,
+		[TRANSFER_PIN] = WIRE_PIN,
+		[TRANSFER_UNPIN] = WIRE_UNPIN,
+		[TRANSFER_ACCEPT] = WIRE_ACCEPT,
+	};
+	struct rma_frame *f = op_frame(r, op, wire_op[op->d.kind], part_bytes(&op->d), 0);
+
+	r->turn.kind = TURN_QUESTION;
+	if (f == NULL)
+		return;
+	if (op->d.kind == TRANSFER_PIN)
+		f->head->flags |= WIRE_T_HOLD;
+	put_part(&op->d, f->head);
+}
+
+/* Is a transfer still known where it went? Its id says which; to the sender of what is fetched, the
+ * key. */
+static void
+ask(struct rma *r, struct op *op)
+{
+	struct rma_frame *f = op_frame(r, op, WIRE_ASK, 0, 0);
+	bool fetches = op->d.kind != TRANSFER_OFFER && op->d.flags & TRANSFER_OFFERED;
+
+	if (f == NULL)
+		return;
+	f->asks = true;
+	f->head->at = f->head->len = 0;
+	f->head->flags = fetches ? WIRE_T_OFFER : 0;
+	if (!fetches)
+		f->head->key = 0;
+}
+
+/* Is whom it was offered to still there? What offers it went by the same flow: a later life of the
+ * receiver refuses this. */
+static void
+ping(struct rma *r, struct op *op)
+{
+	struct rma_frame *f = frame_take(r, true);
+
+	if (f == NULL)
+		return;
+	memcpy(f->head, &(struct wire_match){.op = WIRE_NOTHING}, sizeof(struct wire_match));
+	f->id = op->d.id;
+	f->asks = true;
+	frame_out(r, f, op->c, WIRE_MATCHED, op->d.node, op->d.ctx | WIRE_MATCHED,
+		sizeof(struct wire_match), sizeof(struct wire_match));
+}
+
+/* The next of the questions that are due. */
+static void
+ask_next(struct rma *r)
+{
+	struct op *op = r->questions.head;
+
+	r->turn.kind = TURN_ASK;
+	r->turn.op = op;
+	if (is_offer(op))
+		ping(r, op);
+	else
+		ask(r, op);
+	list_remove(&r->questions, op);
+	op->asking = r->turn.n != 0;
+}
+
+/* The one at the head has had its turn. */
+static void
+rotate(struct rma *r, struct op *op, bool sent)
+{
+	if (r->ready.head == op && op->next != NULL) {
+		list_remove(&r->ready, op);
+		list_append(&r->ready, op);
+	} else if (!sent) {
+		r->pushes = 64;
+	}
+}
+
+unsigned
+rma_tx_transfers(struct rma *r, struct rma_frame **out)
+{
+	struct turn *t = &r->turn;
+
+	t->n = 0;
+	while (r->ready.head != NULL && r->pushes < 64) {
+		struct op *op = r->ready.head;
+
+		t->op = op;
+		r->pushes++;
+		if (op->c->own_frames < r->cfg.frames_max / 2) {
+			if (op->d.kind == TRANSFER_PUSH || op->d.kind == TRANSFER_OFFER)
+				push(r, op);
+			else
+				question(r, op);
+		}
+		if (likely(t->n != 0))
+			goto out;
+		rotate(r, op, false);
+	}
+	while (unlikely(r->questions.head != NULL) && t->n == 0)
+		ask_next(r);
+out:
+	for (unsigned i = 0; i < t->n; i++)
+		out[i] = t->frames[i];
+	return t->n;
+}
+
+static void
+all_sent(struct rma *r, struct op *op, uint64_t now)
+{
+	op_becomes(r, op, OP_WAITS);
+	op->seen_at = now;
+	if (unlikely(op->c->held != 0))
+		release_held(r, op->c);
+}
+
+void
+op_sent(struct rma *r, unsigned count, uint8_t error, uint64_t now)
+{
+	struct turn *t = &r->turn;
+	struct op *op = t->op;
+
+	if (unlikely(error != 0 && error != EAGAIN)) {
+		op->asking = false;
+		op_end(r, op->c, op, error);
+		return;
+	}
+	if (t->kind == TURN_ASK) {
+		op->asking = count != 0;
+		return;
+	}
+	for (unsigned i = 0; i < count; i++)
+		op->sent += t->frames[i]->source.len;
+	if (count != 0 && (t->kind == TURN_QUESTION || op->sent == op->d.len))
+		all_sent(r, op, now);
+	else
+		rotate(r, op, count != 0);
+}
+
+/* Are those whose answers are long in coming still known where they went? */
+void
+ops_look(struct rma *r, uint64_t now)
+{
+	for (uint32_t k = 0; k < r->contexts_count; k++) {
+		struct context *c = &r->all[k];
+
+		for (uint32_t i = 0; c->ops_used != 0 && i < c->ops_max; i++) {
+			struct op *op = &c->ops[i];
+
+			if (op->state < OP_WAITS || op->state == OP_ENDED || op->asking)
+				continue;
+			if (is_offer(op) && op->life != life_of(r, &op->d)) {
+				op_end(r, c, op, ECONNRESET);
+				continue;
+			}
+			if (now - op->seen_at < (is_offer(op) ? r->ask_offer_ticks : r->ask_ticks))
+				continue;
+			op->seen_at = now;
+			if (is_offer(op) && op->d.node == r->cfg.node)
+				continue; /* its life says it */
+			op->asking = true;
+			list_append(&r->questions, op);
+		}
+	}
+}
+
+/* ------------------------------------------------------------------ answers in */
+
+static enum rma_heard
+pulled(struct rma *r, struct context *c, const struct rma_message *m, struct rma_place *place,
+	uint64_t now)
+{
+	struct op *op = op_find(c, wire_be32(m->head->id));
+	uint64_t at = wire_be64(m->head->offset);
+	bool runs = m->head->flags & WIRE_T_RUNS;
+
+	if (op == NULL || op->d.kind != TRANSFER_PULL || op->state != OP_WAITS ||
+		op->d.node != m->node || op->d.ctx != m->peer)
+		return RMA_HEARD; /* it ended before */
+	op->seen_at = now;
+	if (at > op->d.len || (!runs && m->len > op->d.len - at)) {
+		op_end(r, c, op, EPROTO);
+		return RMA_HEARD;
+	}
+	*place = (struct rma_place){op->local, at, runs};
+	return RMA_PLACE;
+}
+
+/* The bytes of a PULLED are in their place. */
+void
+answer_placed(struct rma *r, struct context *c, const struct rma_message *m, uint64_t placed,
+	uint8_t error)
+{
+	struct op *op = op_find(c, wire_be32(m->head->id));
+	bool in_parts = op->d.flags & (TRANSFER_STRIDE | TRANSFER_BITMAP);
+
+	op->sent += placed;
+	if (error)
+		op_end(r, c, op, error);
+	else if (m->head->flags & WIRE_T_LAST)
+		op_end(r, c, op, in_parts || op->sent == op->d.len ? 0 : EPROTO);
+}
+
+/* What an item says beside an errno: 0, or the errno. */
+static uint8_t
+odd_answer(struct context *c, const struct op *op, uint32_t error)
+{
+	if (op->d.kind != TRANSFER_UNPIN || (error & ~WIRE_NONE_LEFT) > UINT8_MAX)
+		return EPROTO;
+	pinning_none_left(c, op);
+	return (uint8_t)error;
+}
+
+enum rma_heard
+answer_heard(struct rma *r, struct context *c, const struct rma_message *m, struct rma_place *place,
+	uint64_t now)
+{
+	if (unlikely(wire_transfer_check(m->head, (uint32_t)sizeof(*m->head) + m->len, false) !=
+		    WIRE_OK)) {
+		rma_count(r, RMA_BAD_TRANSFERS, 1);
+		return RMA_HEARD;
+	}
+	if (m->head->op == WIRE_PULLED)
+		return pulled(r, c, m, place, now);
+	for (uint32_t i = 0; i < m->len / sizeof(struct wire_ended); i++) {
+		struct wire_ended item;
+
+		memcpy(&item, m->bytes + i * sizeof(item), sizeof(item));
+		struct op *op = op_find(c, wire_be32(item.id));
+		uint32_t error = wire_be32(item.error);
+
+		if (op != NULL && op->d.node == m->node && op->d.ctx == m->peer &&
+			op->state != OP_HELD && !is_offer(op))
+			op_end(r, c, op,
+				likely(error < 256) ? (uint8_t)error : odd_answer(c, op, error));
+	}
+	return RMA_HEARD;
+}

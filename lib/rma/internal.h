@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The state of remote memory, shared by the sources of lib/rma. One thread.
+ */
+#ifndef PMX_RMA_INTERNAL_H
+#define PMX_RMA_INTERNAL_H
+
+#include <errno.h>
+#include <string.h>
+
+#include "rma/part.h"
+#include "rma/rma.h"
+
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+/* Where a transfer stands; op_becomes() is the one function that changes it.
+ *
+ *     FREE -> HELD -> READY -> WAITS -> ENDED -> FREE     push, pull, pin, unpin, accept
+ *     FREE -> PACKED -> WAITS -> ENDED                    frames packed by the client
+ *     FREE -> OFFERED -> FETCHED -> ENDED                 offer, pulled by its receiver
+ *             OFFERED -> READY -> WAITS -> ENDED          offer, granted by an ACCEPT: pushed
+ *
+ * An error takes each of them to ENDED, the end of the context to FREE. */
+enum op_state {
+	OP_FREE,
+	OP_HELD,    /* waits for earlier ones to the same context */
+	OP_READY,   /* in the list of those that have frames to send */
+	OP_PACKED,  /* the client sends its frames, and not all are with the core */
+	OP_WAITS,   /* all of it is with the core: waits for bytes, or for the answer */
+	OP_OFFERED, /* waits for the other side to fetch it */
+	OP_FETCHED, /* the other side's PULL is being answered */
+	OP_ENDED,   /* its result was not pulled yet */
+};
+
+/* A transfer that a context asked for. */
+struct op {
+	struct transfer_desc d; /* our copy */
+	struct op *next;        /* in the list of its state */
+	struct context *c;      /* whose it is */
+	struct rma_bytes local;
+	uint64_t sent;    /* PUSH: bytes given to the core; PULL: bytes that came */
+	uint64_t seen_at; /* last sign of life */
+	uint64_t age;     /* order of submission */
+	uint32_t life;    /* OFFER to a context of this node: its, at the submission */
+	uint32_t cookie;  /* FETCH: of the caller */
+	uint8_t state;    /* enum op_state */
+	uint8_t error;    /* ENDED */
+	bool asking;      /* a question about it is on its way, or due */
+	bool asks_pin;    /* it is counted in pin_places */
+};
+
+enum request_kind {
+	REQUEST_ENDED, /* tell the initiator that its transfer ended */
+	REQUEST_PULL,  /* send it what it asked for */
+	REQUEST_EVENT, /* tell our application first */
+};
+
+/* What is owed to the initiator of a transfer. */
+struct request {
+	struct request *next;
+	struct context *c;       /* whose it is */
+	struct rma_bytes source; /* PULL */
+	struct part_iterator it; /* ... in parts */
+	struct part_run run;     /* ... of which this is left */
+	uint64_t bits[TRANSFER_UNITS / 64];
+	uint64_t base; /* ... which begin here in the transfer */
+	uint64_t sent; /* bytes of it */
+	uint64_t key;  /* region it reads, or the id of an offer */
+	struct event_slot event;
+	uint32_t id;
+	uint32_t error;      /* of wire_ended */
+	uint16_t node, peer; /* whose question it was */
+	uint8_t kind;        /* enum request_kind */
+	bool in_parts;
+	bool of_offer;
+};
+
+/* Pins of one asker, of one region of ours. */
+struct pin {
+	uint64_t key;        /* the region's */
+	uint64_t told_at;    /* see pins.c */
+	uint32_t count;      /* 1.. */
+	uint32_t life;       /* of the asker's node */
+	uint32_t id;         /* of its last question */
+	uint16_t ctx;        /* whose region it is */
+	uint16_t node, peer; /* the asker */
+	bool tell;           /* it is to be told again */
+};
+
+/* Where a context of ours may have pins. */
+struct pin_place {
+	uint16_t node, ctx;
+	uint32_t asked; /* questions under way */
+	bool held;      /* as far as we know */
+};
+
+/* A push of which a frame was refused. */
+struct refusal {
+	uint32_t id;
+	uint16_t ctx, node, peer;
+	uint8_t error; /* 0: the place is free */
+};
+
+/* What of a context outlives its move to another process. */
+struct context_kept {
+	uint64_t next_age, pushed, pulled, failed, served, refused;
+	uint32_t regions;
+	struct pin_place pin_places[RMA_PLACES];
+};
+
+struct context {
+	struct op *ops; /* the client's by place, then those of rma_fetch */
+	struct request *requests, *free_requests;
+	struct request *event_head, *event_tail; /* the application is to be told, in order */
+	struct context *news;                    /* next in the list of those with news */
+	uint32_t frames, own_frames;             /* out; of them own transfers' */
+	uint32_t ops_max, ops_used, held;        /* ops; in use; of them OP_HELD */
+	uint32_t events_waiting;
+	uint32_t pins;    /* records of others' pins, of its regions */
+	uint32_t readers; /* frames that the end of a registration waits for */
+	uint32_t room;    /* entries to give back */
+	uint16_t ctx;
+	bool open;
+	bool has_news, readers_gone;
+	struct context_kept kept;
+};
+
+struct op_list {
+	struct op *head, *tail;
+};
+struct request_list {
+	struct request *head, *tail;
+};
+
+/* What the frames are that were pulled and are not said to be sent. */
+enum turn_kind {
+	TURN_NONE,
+	TURN_PUSH,    /* op */
+	TURN_QUESTION, /* op: its one frame */
+	TURN_ASK,     /* op: WIRE_ASK, or an offer's */
+	TURN_PIECE,   /* request: bytes */
+	TURN_PARTS,   /* request: runs */
+	TURN_ENDED,   /* request and those behind it: `items` answers */
+	TURN_TOLD,    /* pin */
+	TURN_LEAVES,  /* place */
+};
+
+struct turn {
+	enum turn_kind kind;
+	unsigned n;
+	struct rma_frame *frames[RMA_BURST];
+	struct op *op;
+	struct request *request;
+	struct pin *pin;
+	struct pin_place *place;
+	struct part_iterator it; /* PARTS: behind the frame */
+	struct part_run run;
+	uint64_t bytes;
+	uint32_t items;
+	bool last;
+};
+
+struct rma {
+	struct rma_config cfg;
+	struct context **contexts; /* by number; NULL: another lane's */
+	struct context *all;       /* contexts_count of them */
+	uint32_t contexts_count;
+	struct rma_frame *frames, *free_frames;
+	uint32_t frames_free, own_out, answers_out;
+	uint32_t waiting; /* transfers under way */
+	struct op_list ready, questions, ended;
+	struct request_list requests;
+	uint32_t events_waiting; /* of all contexts */
+	uint32_t tells;          /* pins whose asker is to be told again */
+	struct context *news;
+	uint64_t look_at; /* of the next look at those that wait */
+	uint64_t ask_ticks, ask_offer_ticks, tell_ticks, look_ticks;
+	struct turn turn;
+	const struct request *first_put_off; /* in this turn */
+	unsigned answers, pushes;            /* pulled for in this turn */
+	struct region_table regions;
+	struct pin *pins; /* regions_max of them, those in use first */
+	uint32_t pins_used;
+	struct refusal refused[RMA_REFUSED];
+};
+
+static inline void
+rma_count(const struct rma *r, enum rma_counter what, uint64_t n)
+{
+	r->cfg.counters[what] += n;
+}
+
+static inline void
+context_has_news(struct rma *r, struct context *c)
+{
+	if (c->has_news)
+		return;
+	c->has_news = true;
+	c->news = r->news;
+	r->news = c;
+}
+
+/* The entry that a message to a target took is free again. */
+static inline void
+context_gives_room(struct rma *r, struct context *c)
+{
+	c->room++;
+	context_has_news(r, c);
+}
+
+/* ---------------------------------------------------------------- frames (rma.c) */
+
+/* NULL: what a lane asks and what it answers each leave a quarter of the frames to the other. */
+struct rma_frame *frame_take(struct rma *r, bool own);
+
+/* Addressed, and one of those that this turn gives. */
+static inline void
+frame_out(struct rma *r, struct rma_frame *f, const struct context *c, uint16_t endpoint,
+	uint16_t node, uint16_t dst, uint32_t head_len, uint32_t len)
+{
+	f->src = c->ctx | endpoint;
+	f->node = node;
+	f->dst = dst;
+	f->head_len = head_len;
+	f->len = len;
+	r->turn.frames[r->turn.n++] = f;
+}
+
+/* ---------------------------------------------------------------- transfers (initiator.c) */
+
+struct op *op_find(struct context *c, uint32_t id);
+void op_end(struct rma *r, struct context *c, struct op *op, uint8_t error);
+/* The rendezvous of a message (OFFER) has two roles that change sides: its sender is the target of
+ * the receiver's PULL or ACCEPT; after an ACCEPT it is the initiator of the pushes. These are the
+ * two transfers that a message with WIRE_T_OFFER may name, if its sender may: the sender's offer to
+ * it; and the receiver's ACCEPT, into which it pushes. NULL: there is none. */
+struct op *op_of_sender(struct context *c, const struct rma_message *m);
+struct op *op_of_receiver(struct context *c, const struct rma_message *m);
+/* The receiver accepts what was offered, at most len bytes, as its own transfer `id`. */
+void op_accepted(struct rma *r, struct op *offer, uint32_t id, uint64_t len);
+/* The receiver pulls what was offered. */
+void op_fetched(struct rma *r, struct op *offer);
+enum rma_heard answer_heard(struct rma *r, struct context *c, const struct rma_message *m,
+	struct rma_place *place, uint64_t now);
+void answer_placed(struct rma *r, struct context *c, const struct rma_message *m, uint64_t placed,
+	uint8_t error);
+void ops_close(struct rma *r, struct context *c);
+void ops_memory_gone(struct rma *r, struct context *c, const void *memory);
+void ops_look(struct rma *r, uint64_t now);
+void op_sent(struct rma *r, unsigned count, uint8_t error, uint64_t now);
+
+/* ---------------------------------------------------------------- answers (answers.c) */
+
+/* A request of the message at hand, whose entry it keeps: in the list of those to be answered. */
+struct request *request_take(struct rma *r, struct context *c, const struct rma_message *m,
+	enum request_kind kind);
+/* The message's transfer ended, with that errno or 0 (wire_ended). */
+void request_answer(struct rma *r, struct context *c, const struct rma_message *m, uint32_t error);
+/* ... when the application was told. */
+void request_event(struct rma *r, struct context *c, const struct rma_message *m,
+	const struct event_slot *event);
+/* Requests of `c` that `gone` says have lost what they read end with an error. */
+void requests_fail(struct rma *r, struct context *c,
+	bool (*gone)(const struct request *, const void *), const void *what, uint8_t error);
+/* Nobody fetches that offer any more. */
+void requests_offer_ends(struct rma *r, struct context *c, uint32_t id);
+void requests_close(struct rma *r, struct context *c);
+void request_sent(struct rma *r, unsigned count, uint8_t error);
+
+/* ---------------------------------------------------------------- targets (target.c) */
+
+enum rma_heard target_heard(struct rma *r, struct context *c, const struct rma_message *m,
+	struct rma_place *place, uint64_t now);
+void target_placed(struct rma *r, struct context *c, const struct rma_message *m, uint8_t error);
+/* An answer was not Acked: what follows it must not look like all of it. */
+void target_peer_failed(struct rma *r, struct context *c, uint16_t node, uint16_t peer,
+	uint8_t error);
+
+/* ---------------------------------------------------------------- regions (registration.c) */
+
+void registration_close(struct rma *r, struct context *c);
+void registration_memory_gone(struct rma *r, struct context *c, const void *memory);
+
+/* ---------------------------------------------------------------- pins (pins.c) */
+
+/* 0, or ENOSPC. */
+uint8_t pin_grant(struct rma *r, struct context *c, const struct rma_message *m, uint64_t key);
+/* For the answer: 0, ENOKEY, WIRE_NONE_LEFT. key 0: there is no such region. */
+uint32_t pin_release(struct rma *r, struct context *c, const struct rma_message *m, uint64_t key);
+/* An asker ended, or is out of reach. */
+void pins_lost(struct rma *r, struct context *c, uint16_t node, uint16_t peer);
+/* The region ends, whoever has pinned it; key 0: all of the context's. */
+void pins_end(struct rma *r, struct context *c, uint64_t key);
+/* Does somebody who is still there pin it? */
+bool pins_of_others(struct rma *r, struct context *c, uint64_t key, uint64_t now);
+/* The frame of a pin whose asker is to be told again. 0: none. */
+unsigned pin_tells(struct rma *r);
+void pin_told(struct rma *r, unsigned count, uint64_t now);
+/* ... and what a context of ours has pinned elsewhere. false: at too many others. */
+bool pinning_begins(struct context *c, struct op *op);
+/* A PIN or UNPIN ended. */
+void pinning_ends(struct context *c, struct op *op, uint8_t error);
+/* ... and none is left where op went. */
+void pinning_none_left(struct context *c, const struct op *op);
+bool pinning_any(const struct context *c);
+void pinning_left(struct rma *r, unsigned count, uint8_t error);
+
+#endif

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Remote pins (RHI-PIN; RHiNET, 1999, section 2.5): who asked for a region of ours to stay pinned,
+ * and where our own contexts have asked for it. Memory is pinned by its registration; a pin keeps
+ * the registration, until its asker releases it.
+ *
+ * Design notes
+ * 1. The owner counts: its table says which asker pins which region, and how often. There are as
+ *    many records as regions, and one context's regions have half of them at most, as it has of the
+ *    places for regions.
+ * 2. The asker's side knows only where its context may have pins. A place is taken before the
+ *    question goes out, so whatever becomes of the context, who may have pinned for it is told that
+ *    it ended: by a last UNPIN in the same flow, behind all that it asked for. It is free again
+ *    when the owner says, in answer to an UNPIN, that none is left.
+ * 3. Nobody tells of a node that died. So whoever is stopped by a record asks whether its node is
+ *    still the same, and there: another life, or none, and the record goes. To a node that seems to
+ *    be there the owner says again that it has pinned, which changes nothing, but whose want of an
+ *    Ack shows that the node, or the context, is not.
+ * 4. Within a node the last UNPIN cannot be lost, and takes no room: it gets through whatever the
+ *    target owes.
+ */
+#include "rma/internal.h"
+
+/* ------------------------------------------------------------------ the owner */
+
+/* The last one takes its place. */
+static void
+drop(struct rma *r, struct pin *p)
+{
+	rma_count(r, RMA_PINS_RELEASED, p->count);
+	r->contexts[p->ctx]->pins--;
+	r->tells -= p->tell;
+	*p = r->pins[--r->pins_used];
+}
+
+/* Of the asker's node, as it is now; 0: it is not there. Within this node nothing is lost: note
+ * 4. */
+static uint32_t
+life_of(const struct rma *r, uint16_t node, uint16_t peer)
+{
+	return node == r->cfg.node ? 1 : r->cfg.life(r->cfg.arg, node, peer);
+}
+
+static bool
+is_stale(const struct rma *r, const struct pin *p)
+{
+	return life_of(r, p->node, p->peer) != p->life;
+}
+
+static struct pin *
+find_pin(struct rma *r, const struct rma_message *m, uint64_t key)
+{
+	for (uint32_t i = 0; i < r->pins_used; i++) {
+		struct pin *p = &r->pins[i];
+
+		if (p->key != key || p->node != m->node || p->peer != m->peer)
+			continue;
+		if (!is_stale(r, p))
+			return p;
+		drop(r, p);
+		return NULL;
+	}
+	return NULL;
+}
+
+static void
+drop_stale(struct rma *r)
+{
+	for (uint32_t i = r->pins_used; i-- > 0;) {
+		if (is_stale(r, &r->pins[i]))
+			drop(r, &r->pins[i]);
+	}
+}
+
+/* A free record for a region of that context; NULL: there is none. */
+static struct pin *
+new_pin(struct rma *r, const struct context *c)
+{
+	uint32_t all = r->cfg.regions_max, each = (all + 1) / 2;
+
+	if (c->pins >= each || r->pins_used == all)
+		drop_stale(r);
+	return c->pins < each && r->pins_used < all ? &r->pins[r->pins_used] : NULL;
+}
+
+uint8_t
+pin_grant(struct rma *r, struct context *c, const struct rma_message *m, uint64_t key)
+{
+	struct pin *p = find_pin(r, m, key);
+
+	if (p == NULL) {
+		p = new_pin(r, c);
+		if (p == NULL)
+			return ENOSPC;
+		*p = (struct pin){
+			.key = key,
+			.life = life_of(r, m->node, m->peer),
+			.ctx = c->ctx,
+			.node = m->node,
+			.peer = m->peer,
+		};
+		r->pins_used++;
+		c->pins++;
+	}
+	p->id = wire_be32(m->head->id);
+	p->count++;
+	rma_count(r, RMA_PINS_GRANTED, 1);
+	return 0;
+}
+
+/* Has that asker others, of regions of this context? */
+static uint32_t
+none_left(const struct rma *r, const struct context *c, const struct rma_message *m)
+{
+	for (uint32_t i = 0; i < r->pins_used; i++) {
+		const struct pin *p = &r->pins[i];
+
+		if (p->ctx == c->ctx && p->node == m->node && p->peer == m->peer)
+			return 0;
+	}
+	return WIRE_NONE_LEFT;
+}
+
+uint32_t
+pin_release(struct rma *r, struct context *c, const struct rma_message *m, uint64_t key)
+{
+	struct pin *p = key != 0 ? find_pin(r, m, key) : NULL;
+
+	if (p == NULL)
+		return ENOKEY | none_left(r, c, m);
+	if (--p->count == 0)
+		drop(r, p);
+	rma_count(r, RMA_PINS_RELEASED, 1);
+	return none_left(r, c, m);
+}
+
+void
+pins_lost(struct rma *r, struct context *c, uint16_t node, uint16_t peer)
+{
+	for (uint32_t i = c->pins != 0 ? r->pins_used : 0; i-- > 0;) {
+		struct pin *p = &r->pins[i];
+
+		if (p->ctx == c->ctx && p->node == node && p->peer == peer)
+			drop(r, p);
+	}
+}
+
+void
+pins_end(struct rma *r, struct context *c, uint64_t key)
+{
+	for (uint32_t i = c->pins != 0 ? r->pins_used : 0; i-- > 0;) {
+		if (r->pins[i].ctx == c->ctx && (key == 0 || r->pins[i].key == key))
+			drop(r, &r->pins[i]);
+	}
+}
+
+/* Once more what its asker was told: note 3. */
+static void
+tell_again(struct rma *r, struct pin *p, uint64_t now)
+{
+	if (p->tell || p->node == r->cfg.node || now - p->told_at < r->tell_ticks)
+		return;
+	p->tell = true;
+	r->tells++;
+}
+
+bool
+pins_of_others(struct rma *r, struct context *c, uint64_t key, uint64_t now)
+{
+	bool pinned = false;
+
+	for (uint32_t i = c->pins != 0 ? r->pins_used : 0; i-- > 0;) {
+		struct pin *p = &r->pins[i];
+
+		if (p->key != key)
+			continue;
+		if (is_stale(r, p)) {
+			drop(r, p);
+			continue;
+		}
+		tell_again(r, p, now);
+		pinned = true;
+	}
+	return pinned;
+}
+
+unsigned
+pin_tells(struct rma *r)
+{
+	struct pin *p = r->pins;
+	struct rma_frame *f = frame_take(r, false);
+
+	if (f == NULL)
+		return 0;
+	while (!p->tell)
+		p++;
+	const struct wire_ended item = {wire_be32(p->id), 0};
+
+	*f->head = (struct wire_transfer){.op = WIRE_ENDED, .len = wire_be64(1)};
+	memcpy(f->head + 1, &item, sizeof(item));
+	r->turn.kind = TURN_TOLD;
+	r->turn.pin = p;
+	frame_out(r, f, r->contexts[p->ctx], WIRE_TARGET, p->node, p->peer | WIRE_INITIATOR,
+		sizeof(*f->head) + sizeof(item), sizeof(*f->head) + sizeof(item));
+	return 1;
+}
+
+void
+pin_told(struct rma *r, unsigned count, uint64_t now)
+{
+	struct pin *p = r->turn.pin;
+
+	p->tell = false;
+	r->tells--;
+	if (count != 0)
+		p->told_at = now;
+}
+
+uint32_t
+rma_pins(const struct rma *r, uint64_t key)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < r->pins_used; i++)
+		n += r->pins[i].key == key ? r->pins[i].count : 0;
+	return n;
+}
+
+/* ------------------------------------------------------------------ the asker */
+
+static bool
+is_free(const struct pin_place *p)
+{
+	return p->asked == 0 && !p->held;
+}
+
+static struct pin_place *
+find_place(struct context *c, uint16_t node, uint16_t ctx, bool take)
+{
+	struct pin_place *unused = NULL;
+
+	for (unsigned i = 0; i < RMA_PLACES; i++) {
+		struct pin_place *p = &c->kept.pin_places[i];
+
+		if (is_free(p))
+			unused = p;
+		else if (p->node == node && p->ctx == ctx)
+			return p;
+	}
+	if (!take || unused == NULL)
+		return NULL;
+	*unused = (struct pin_place){.node = node, .ctx = ctx};
+	return unused;
+}
+
+bool
+pinning_begins(struct context *c, struct op *op)
+{
+	struct pin_place *p = find_place(c, op->d.node, op->d.ctx, true);
+
+	op->asks_pin = p != NULL;
+	if (p != NULL)
+		p->asked++;
+	return p != NULL;
+}
+
+void
+pinning_ends(struct context *c, struct op *op, uint8_t error)
+{
+	struct pin_place *p = find_place(c, op->d.node, op->d.ctx, false);
+	bool asked = op->asks_pin;
+
+	op->d.len = 0; /* bytes that were moved */
+	op->asks_pin = false;
+	if (p == NULL)
+		return;
+	p->asked -= asked;
+	if (error == ECONNREFUSED) /* nobody is there who would have pinned */
+		p->held = false;
+	else if (asked && (error == 0 || error == ECONNRESET || error == ETIMEDOUT))
+		p->held = true; /* or the answer is not known */
+}
+
+void
+pinning_none_left(struct context *c, const struct op *op)
+{
+	struct pin_place *p = find_place(c, op->d.node, op->d.ctx, false);
+
+	if (p != NULL)
+		p->held = false;
+}
+
+bool
+pinning_any(const struct context *c)
+{
+	for (unsigned i = 0; i < RMA_PLACES; i++) {
+		if (!is_free(&c->kept.pin_places[i]))
+			return true;
+	}
+	return false;
+}
+
+unsigned
+rma_tx_leaving(struct rma *r, uint16_t ctx, struct rma_frame **out)
+{
+	struct context *c = r->contexts[ctx];
+	struct pin_place *p = c->kept.pin_places;
+	struct rma_frame *f = pinning_any(c) ? frame_take(r, true) : NULL;
+
+	if (f == NULL)
+		return 0;
+	while (is_free(p))
+		p++;
+	*f->head = (struct wire_transfer){.op = WIRE_UNPIN, .flags = WIRE_T_LAST};
+	f->id = 0;
+	r->turn.kind = TURN_LEAVES;
+	r->turn.place = p;
+	frame_out(r, f, c, WIRE_INITIATOR, p->node, p->ctx | WIRE_TARGET, sizeof(*f->head),
+		sizeof(*f->head));
+	*out = f;
+	return 1;
+}
+
+void
+pinning_left(struct rma *r, unsigned count, uint8_t error)
+{
+	if (count != 0 || (error != 0 && error != EAGAIN)) /* ... there is nobody to tell */
+		*r->turn.place = (struct pin_place){0};
+}

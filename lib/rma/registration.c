@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Regions of the contexts: registered, and gone (RHI-REG; RHiNET, 1999, section 2.2).
+ */
+#include "rma/internal.h"
+
+static bool
+reads_region(const struct request *r, const void *key)
+{
+	return !r->of_offer && r->key == *(const uint64_t *)key;
+}
+
+static bool
+reads_memory(const struct request *r, const void *memory)
+{
+	return r->source.memory == memory;
+}
+
+void
+registration_memory_gone(struct rma *r, struct context *c, const void *memory)
+{
+	struct region *region;
+	uint32_t at = 0;
+
+	while ((region = region_of(&r->regions, c->ctx, &at)) != NULL) {
+		if (region->memory != memory)
+			continue;
+		pins_end(r, c, region->key);
+		region_remove(&r->regions, region);
+		c->kept.regions--;
+	}
+	requests_fail(r, c, reads_memory, memory, ENOKEY);
+}
+
+int
+rma_register(struct rma *r, uint16_t ctx, const struct region *region, uint64_t random,
+	uint64_t *key)
+{
+	struct context *c = r->contexts[ctx];
+	struct region copy = *region;
+
+	/* one context never takes all places */
+	if (c->kept.regions >= (r->cfg.regions_max + 1) / 2)
+		return -ENOSPC;
+	copy.ctx = ctx;
+	int result = region_add(&r->regions, &copy, random);
+
+	c->kept.regions += result == 0;
+	*key = copy.key;
+	return result;
+}
+
+/* Answers that are on their way and refer to that memory: the end of a registration waits for
+ * them. */
+static uint32_t
+mark_readers(struct rma *r, const struct context *c, const void *memory)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; memory != NULL && i < r->cfg.frames_max; i++) {
+		struct rma_frame *f = &r->frames[i];
+
+		if (f->out && !f->own && f->in_place && f->source.memory == memory &&
+			f->src % WIRE_CONTEXTS_MAX == c->ctx) {
+			f->marked = true;
+			n++;
+		}
+	}
+	return n;
+}
+
+int
+rma_deregister(struct rma *r, uint16_t ctx, uint64_t key, uint64_t now)
+{
+	struct context *c = r->contexts[ctx];
+	struct region *region = region_find(&r->regions, key);
+
+	if (region == NULL || region->ctx != ctx)
+		return -ENOKEY;
+	if (unlikely(c->pins != 0) && pins_of_others(r, c, key, now))
+		return -EBUSY;
+	c->readers = mark_readers(r, c, region->memory);
+	region_remove(&r->regions, region);
+	c->kept.regions--;
+	requests_fail(r, c, reads_region, &key, ENOKEY);
+	return c->readers != 0;
+}
+
+void
+registration_close(struct rma *r, struct context *c)
+{
+	struct region *region;
+	uint32_t at = 0;
+
+	pins_end(r, c, 0);
+	while ((region = region_of(&r->regions, c->ctx, &at)) != NULL)
+		region_remove(&r->regions, region);
+	c->kept.regions = 0;
+}

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The target's side of remote memory: what others ask contexts for, each access checked against the
+ * table of regions before a byte is touched (RMA-3), and the answers.
+ *
+ * Design notes
+ * 1. A frame of a push that is refused is answered at once, in the middle of it, and its asker
+ *    stops. Its name is kept until its last frame: that must not be told of, though it may be right
+ *    by itself. The table is small, and a name may be lost in it; the asker has the error in any
+ *    case.
+ */
+#include "rma/internal.h"
+
+/* What a verdict is to the initiator; pmx_strerror() has the sentences. */
+static uint8_t
+verdict_errno(enum region_verdict v)
+{
+	static const uint8_t numbers[] = {
+		[REGION_OK] = 0,
+		[REGION_UNKNOWN] = ENOKEY,
+		[REGION_BOUNDS] = ERANGE,
+		[REGION_RIGHTS] = EACCES,
+		[REGION_STRANGER] = EPERM,
+	};
+
+	return numbers[v];
+}
+
+/* ------------------------------------------------------------------ access */
+
+/* The region that a message names: by its key, or an area ID of the context that it is for. */
+static void
+name_region(const struct context *c, const struct rma_message *m, struct region_access *access)
+{
+	uint64_t key = wire_be64(m->head->key);
+	bool area = m->head->flags & WIRE_T_AREA;
+
+	access->ctx = c->ctx;
+	access->key = area ? 0 : key;
+	access->area = area && key < REGION_NO_AREA ? (uint32_t)key : REGION_NO_AREA;
+}
+
+/* May `right` be had over len bytes of what was offered, by whom a message came from: the receiver
+ * reads the sender's bytes, the sender writes to what the receiver accepts it into. */
+static uint8_t
+access_to_offer(struct context *c, const struct rma_message *m, uint8_t right, uint64_t len,
+	struct rma_bytes *where, uint64_t *key, uint64_t now)
+{
+	struct op *op = right == REGION_READ ? op_of_sender(c, m) : op_of_receiver(c, m);
+
+	/* it has ended, or was fetched before */
+	if (op == NULL || (right == REGION_READ && op->state != OP_OFFERED))
+		return ECONNRESET;
+	if (len > op->d.len)
+		return ERANGE;
+	op->seen_at = now;
+	*where = op->local;
+	where->len = len;
+	*key = op->d.id;
+	return 0;
+}
+
+/* May `right` be had over len bytes at `at` of what the head names? 0 and where they are, or an
+ * errno. */
+static uint8_t
+access_to(struct rma *r, struct context *c, const struct rma_message *m, uint8_t right, uint64_t at,
+	uint64_t len, struct rma_bytes *where, uint64_t *key, uint64_t now)
+{
+	const struct region *region;
+	uint64_t offset;
+	struct region_access access = {
+		.right = right,
+		.at = at,
+		.len = len,
+	};
+
+	if (m->head->flags & WIRE_T_OFFER)
+		return access_to_offer(c, m, right, len, where, key, now);
+	name_region(c, m, &access);
+	enum region_verdict v = region_check(&r->regions, &access, &region, &offset);
+
+	if (v != REGION_OK)
+		return verdict_errno(v);
+	if (region->watched < REGIONS_WATCHED &&
+		r->cfg.revoked(r->cfg.arg, c->ctx, region->watched))
+		return ENOKEY;
+	*where = (struct rma_bytes){region->memory, region->base + offset, len, c->ctx};
+	*key = region->key;
+	return 0;
+}
+
+/* Bytes that the runs span; false: they do not fit their frame. */
+static bool
+measure_runs(const uint8_t *p, uint32_t left, uint64_t *span)
+{
+	struct wire_runs runs = {p, left, 0, 0, 0};
+
+	while (wire_run_next(&runs) != NULL)
+		;
+	*span = runs.end;
+	return runs.left == 0;
+}
+
+/* ------------------------------------------------------------------ pushes */
+
+static struct refusal *
+refusal_of(struct rma *r, const struct context *c, const struct rma_message *m)
+{
+	uint32_t id = wire_be32(m->head->id);
+
+	return &r->refused[(id ^ id >> 16 ^ c->ctx * 5u ^ m->node * 11u ^ m->peer * 17u) %
+		RMA_REFUSED];
+}
+
+static bool
+is_refusal(const struct refusal *f, const struct context *c, const struct rma_message *m)
+{
+	return f->error && f->id == wire_be32(m->head->id) && f->ctx == c->ctx &&
+		f->node == m->node && f->peer == m->peer;
+}
+
+static void
+push_refuse(struct rma *r, struct context *c, const struct rma_message *m, uint8_t error)
+{
+	struct refusal *f = refusal_of(r, c, m);
+
+	rma_count(r, RMA_REFUSED_ACCESSES, 1);
+	c->kept.refused += !is_refusal(f, c, m);
+	*f = (struct refusal){wire_be32(m->head->id), c->ctx, m->node, m->peer, error};
+	if (m->head->flags & WIRE_T_LAST)
+		f->error = 0;
+	request_answer(r, c, m, error);
+}
+
+/* The last frame of a push is placed. */
+static void
+push_ends(struct rma *r, struct context *c, const struct rma_message *m)
+{
+	struct refusal *refusal = refusal_of(r, c, m);
+
+	if (unlikely(is_refusal(refusal, c, m))) { /* but not all before it was */
+		request_answer(r, c, m, refusal->error);
+		refusal->error = 0;
+		return;
+	}
+	c->kept.served++;
+	if (m->head->flags & WIRE_T_OFFER) {
+		struct op *op = op_of_receiver(c, m);
+
+		if (op != NULL)
+			op_end(r, c, op, 0);
+	}
+	if (!(m->head->flags & WIRE_T_NOTIFY)) {
+		request_answer(r, c, m, 0);
+		return;
+	}
+	if (c->events_waiting > 0 && c->events_waiting >= r->cfg.requests_max / 2) {
+		request_answer(r, c, m, ENOBUFS);
+		return;
+	}
+	const struct event_slot event = {
+		.imm = wire_be64(m->head->imm),
+		.len = wire_be64(m->head->len),
+		.node = m->node,
+		.ctx = m->peer,
+	};
+
+	request_event(r, c, m, &event);
+}
+
+static enum rma_heard
+push_arrives(struct rma *r, struct context *c, const struct rma_message *m, struct rma_place *place,
+	uint64_t now)
+{
+	uint64_t span = m->len, key, offset = wire_be64(m->head->offset),
+		 len = wire_be64(m->head->len);
+	bool runs = m->head->flags & WIRE_T_RUNS;
+	uint8_t error = EPROTO;
+
+	/* all of the transfer, not just this frame: what is refused touches nothing */
+	if ((!runs || measure_runs(m->bytes, m->len, &span)) && offset <= len &&
+		span <= len - offset)
+		error = access_to(r, c, m, REGION_WRITE, wire_be64(m->head->at), len, &place->to,
+			&key, now);
+	if (unlikely(error)) {
+		push_refuse(r, c, m, error);
+		return RMA_HEARD;
+	}
+	place->offset = offset;
+	place->runs = runs;
+	return RMA_PLACE;
+}
+
+/* The bytes of a frame of a push are in their place. */
+void
+target_placed(struct rma *r, struct context *c, const struct rma_message *m, uint8_t error)
+{
+	if (unlikely(error))
+		push_refuse(r, c, m, error);
+	else if (m->head->flags & WIRE_T_LAST)
+		push_ends(r, c, m);
+	else
+		context_gives_room(r, c);
+}
+
+/* ------------------------------------------------------------------ pulls */
+
+static void
+read_stride(struct part *part, const uint8_t *bytes)
+{
+	struct wire_stride s;
+
+	memcpy(&s, bytes, sizeof(s));
+	part->kind = PART_STRIDE;
+	part->stride.dims = wire_be32(s.dims);
+	part->stride.block = wire_be64(s.block);
+	for (unsigned i = 0; i < PART_DIMS_MAX; i++) {
+		part->stride.interval[i] = wire_be64(s.interval[i]);
+		part->stride.count[i] = wire_be64(s.count[i]);
+	}
+}
+
+/* Which bytes of what was granted: 0, or an errno. */
+static uint8_t
+parts_of(struct request *q, const struct rma_message *m)
+{
+	struct part part = {.bytes = q->source.len};
+
+	if (m->head->flags & WIRE_T_STRIDE) {
+		read_stride(&part, m->bytes);
+	} else {
+		const struct wire_bitmap *b = (const struct wire_bitmap *)m->bytes;
+
+		part.kind = PART_BITMAP;
+		part.bitmap.unit = wire_be32(b->unit);
+		part.bitmap.bits = q->bits;
+		memcpy(q->bits, b->bits, sizeof(q->bits));
+		q->base = wire_be64(m->head->offset);
+		if (q->base > q->source.len)
+			return EINVAL;
+		q->source.at += q->base;
+		q->source.len -= q->base;
+		part.bytes = (uint64_t)part.bitmap.unit * WIRE_BITMAP_UNITS;
+		if (part.bytes > q->source.len)
+			part.bytes = q->source.len;
+	}
+	if (part_check(&part) != NULL)
+		return EINVAL;
+	part_begin(&q->it, &part);
+	q->run = (struct part_run){0, 0};
+	return 0;
+}
+
+static void
+pull_arrives(struct rma *r, struct context *c, const struct rma_message *m, uint64_t now)
+{
+	struct request *q = request_take(r, c, m, REQUEST_PULL);
+
+	if (q == NULL)
+		return;
+	q->in_parts = m->head->flags & (WIRE_T_STRIDE | WIRE_T_BITMAP);
+	q->of_offer = m->head->flags & WIRE_T_OFFER;
+	q->sent = q->base = 0;
+	q->error = access_to(r, c, m, REGION_READ, wire_be64(m->head->at), wire_be64(m->head->len),
+		&q->source, &q->key, now);
+	if (q->error == 0 && q->in_parts)
+		q->error = parts_of(q, m);
+	if (q->error == 0) {
+		if (q->of_offer)
+			op_fetched(r, op_of_sender(c, m));
+		c->kept.served++;
+		return;
+	}
+	rma_count(r, RMA_REFUSED_ACCESSES, 1);
+	c->kept.refused++;
+	q->kind = REQUEST_ENDED;
+}
+
+/* ------------------------------------------------------------------ other questions */
+
+/* A receiver has a place for what was offered to it. */
+static void
+accept_arrives(struct rma *r, struct context *c, const struct rma_message *m)
+{
+	struct op *offer = op_of_sender(c, m);
+
+	if (offer == NULL || offer->state != OP_OFFERED) {
+		request_answer(r, c, m, ECONNRESET);
+		return;
+	}
+	op_accepted(r, offer, wire_be32(m->head->id), wire_be64(m->head->len));
+	context_gives_room(r, c);
+}
+
+static bool
+is_in(const struct request *q, const struct context *c, const struct rma_message *m)
+{
+	for (; q != NULL; q = q->next) {
+		if (q->c == c && q->node == m->node && q->peer == m->peer &&
+			q->id == wire_be32(m->head->id))
+			return true;
+	}
+	return false;
+}
+
+/* A transfer that is still owed something needs no answer: its end will be one. */
+static void
+ask_arrives(struct rma *r, struct context *c, const struct rma_message *m)
+{
+	/* of an offer: the bytes are on their way, or soon will be */
+	if ((m->head->flags & WIRE_T_OFFER && op_of_sender(c, m) != NULL) ||
+		is_in(r->requests.head, c, m) || is_in(c->event_head, c, m))
+		context_gives_room(r, c);
+	else
+		request_answer(r, c, m, ECONNRESET);
+}
+
+/* Memory that can be reached is pinned; it stays so if that is asked for. */
+static void
+pin_arrives(struct rma *r, struct context *c, const struct rma_message *m, uint64_t now)
+{
+	uint64_t at = wire_be64(m->head->at), len = wire_be64(m->head->len), key;
+	struct rma_bytes where;
+	uint8_t error = access_to(r, c, m, REGION_READ, at, len, &where, &key, now);
+
+	if (error == EACCES)
+		error = access_to(r, c, m, REGION_WRITE, at, len, &where, &key, now);
+	if (error == 0 && m->head->flags & WIRE_T_HOLD)
+		error = pin_grant(r, c, m, key);
+	rma_count(r, RMA_PINS_REFUSED, error != 0);
+	request_answer(r, c, m, error);
+}
+
+static void
+unpin_arrives(struct rma *r, struct context *c, const struct rma_message *m)
+{
+	struct region_access access;
+
+	if (m->head->flags & WIRE_T_LAST) {
+		pins_lost(r, c, m->node, m->peer);
+		context_gives_room(r, c);
+		return;
+	}
+	name_region(c, m, &access);
+	const struct region *region = region_named(&r->regions, &access);
+	bool ours = region != NULL && region->ctx == c->ctx;
+
+	request_answer(r, c, m, pin_release(r, c, m, ours ? region->key : 0));
+}
+
+/* ------------------------------------------------------------------ in */
+
+enum rma_heard
+target_heard(struct rma *r, struct context *c, const struct rma_message *m, struct rma_place *place,
+	uint64_t now)
+{
+	if (unlikely(wire_transfer_check(m->head, (uint32_t)sizeof(*m->head) + m->len, true) !=
+		    WIRE_OK)) {
+		rma_count(r, RMA_BAD_TRANSFERS, 1);
+		context_gives_room(r, c);
+		return RMA_HEARD;
+	}
+	switch ((enum wire_transfer_op)m->head->op) {
+	case WIRE_PUSH:
+		return push_arrives(r, c, m, place, now);
+	case WIRE_PULL:
+		pull_arrives(r, c, m, now);
+		break;
+	case WIRE_ACCEPT:
+		accept_arrives(r, c, m);
+		break;
+	case WIRE_ASK:
+		ask_arrives(r, c, m);
+		break;
+	case WIRE_PIN:
+		pin_arrives(r, c, m, now);
+		break;
+	case WIRE_UNPIN:
+		unpin_arrives(r, c, m);
+		break;
+	default:
+		context_gives_room(r, c);
+	}
+	return RMA_HEARD;
+}
+
+void
+rma_peer_left(struct rma *r, uint16_t ctx, uint16_t node, uint16_t peer)
+{
+	pins_lost(r, r->contexts[ctx], node, peer);
+}
+
+struct peer_name {
+	uint16_t node, ctx;
+};
+
+static bool
+is_for(const struct request *q, const void *peer)
+{
+	const struct peer_name *p = peer;
+
+	return q->node == p->node && q->peer == p->ctx;
+}
+
+void
+target_peer_failed(struct rma *r, struct context *c, uint16_t node, uint16_t peer, uint8_t error)
+{
+	const struct peer_name name = {node, peer};
+
+	requests_fail(r, c, is_for, &name, ECONNRESET);
+	if (error == ECONNREFUSED || error == ETIMEDOUT || error == EHOSTUNREACH)
+		pins_lost(r, c, node, peer);
+}
