@@ -64,6 +64,17 @@ recheck_lingering(struct engine *e)
 	e->lingering_count = keep;
 }
 
+void
+slot_failed(struct engine *e, struct channel *ch, struct send_slot *s, uint16_t endpoint,
+	uint8_t error)
+{
+	const struct service_ops *ops = e->services->sender[endpoint / WIRE_CONTEXTS_MAX];
+
+	if (ops != NULL)
+		ops->send_failed(e, ch, s, error);
+	slot_complete(e, ch, s, error);
+}
+
 /* A completion of another context than the one before, or of a service's. true: done. */
 static __rte_noinline bool
 service_completed(struct engine *e, struct channel *ch, const struct proto_completion *c)
@@ -76,11 +87,10 @@ service_completed(struct engine *e, struct channel *ch, const struct proto_compl
 		e->services->numbered[number]->completed(e, ch, c->handle, c->error);
 		return true;
 	}
-	const struct service_ops *ops = e->services->endpoint[c->ctx / WIRE_CONTEXTS_MAX];
-
-	if (c->error && ops != NULL && ops->send_failed != NULL)
-		ops->send_failed(e, ch, (const struct send_slot *)(uintptr_t)c->handle, c->error);
-	return false;
+	if (c->error == 0)
+		return false;
+	slot_failed(e, ch, (struct send_slot *)(uintptr_t)c->handle, c->ctx, c->error);
+	return true;
 }
 
 unsigned

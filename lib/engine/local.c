@@ -43,7 +43,7 @@ local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint16_t end
 	ENGINE_COUNT(e, local_messages);
 	if (dst_ctx >= e->node->config.contexts) {
 		for (unsigned i = 0; i < count; i++)
-			slot_complete(e, src, &src->slots[bufs[i]], ECONNREFUSED);
+			slot_failed(e, src, &src->slots[bufs[i]], endpoint, ECONNREFUSED);
 		return;
 	}
 	for (unsigned i = 0; i < count; i++) {
@@ -91,6 +91,7 @@ come_back(struct engine *e, struct rte_mbuf *first)
 	const struct buf_priv *p = buf_priv(first);
 	struct channel *ch = &e->node->channels[p->src_ctx];
 	uint8_t error = p->error;
+	uint16_t endpoint = wire_endpoint(p->dst);
 	bool stale = ch->generation != p->generation || ch->state == CHANNEL_CLOSED;
 
 	for (struct rte_mbuf *m = first, *next; m != NULL; m = next) {
@@ -104,7 +105,10 @@ come_back(struct engine *e, struct rte_mbuf *first)
 			continue;
 		}
 		slot_set_buffer(ch, slot, m);
-		slot_complete(e, ch, &ch->slots[slot], error);
+		if (likely(error == 0))
+			slot_complete(e, ch, &ch->slots[slot], 0);
+		else
+			slot_failed(e, ch, &ch->slots[slot], endpoint, error);
 	}
 }
 

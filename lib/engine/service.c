@@ -28,8 +28,10 @@ services_init(struct services *s, const struct service_ops *const *list)
 			return -EINVAL;
 		s->list[s->count++] = ops;
 		result |= take(&s->numbered[ops->number], ops);
-		for (unsigned k = 0; k < ENDPOINTS_MAX; k++)
+		for (unsigned k = 0; k < ENDPOINTS_MAX; k++) {
 			result |= ops->endpoints >> k & 1 ? take(&s->endpoint[k], ops) : 0;
+			result |= ops->sends >> k & 1 ? take(&s->sender[k], ops) : 0;
+		}
 		for (unsigned k = 0; k < SUBMISSIONS_MAX; k++) {
 			if (ops->submit[k] == NULL)
 				continue;

@@ -45,6 +45,7 @@ struct service_ops {
 	const char *name;
 	uint8_t number;
 	uint16_t endpoints;  /* bit N: N << 12 */
+	uint16_t sends;      /* ... from which it hears of send buffers that failed */
 	uint32_t image_form; /* differs if what save() writes does */
 
 	/* ---- before lanes poll, and after: 0, or -errno with a sentence */
@@ -76,8 +77,7 @@ struct service_ops {
 		*frame)(struct engine *e, const struct proto_out *o, const struct peer *peer);
 	/* The core is done with it. error: 0 or an errno. */
 	void (*completed)(struct engine *e, struct channel *ch, uint64_t handle, uint8_t error);
-	/* A send buffer of the client, sent from an endpoint of the service, ended with that
-	 * error. */
+	/* A send buffer of the client, sent from one of `sends`, ended with that error. */
 	void (*send_failed)(struct engine *e, struct channel *ch, const struct send_slot *s,
 		uint8_t error);
 	/* Another lane of this node put it into the lane's inbox. */
@@ -123,6 +123,7 @@ struct services {
 	unsigned count;                               /* of the list */
 	const struct service_ops *numbered[SERVICES_MAX];
 	const struct service_ops *endpoint[ENDPOINTS_MAX];
+	const struct service_ops *sender[ENDPOINTS_MAX];
 	service_submit submit[SUBMISSIONS_MAX];
 };
 

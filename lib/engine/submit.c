@@ -129,11 +129,12 @@ submit_checked(struct engine *e, struct channel *ch, const struct submission *s)
 		return 0;
 	}
 	ENGINE_COUNT(e, submissions);
-	if (ch->thin != NULL && result == 0)
+	if (ch->thin != NULL)
 		thin_fill(ch, e->bufs_scratch, s->count, s->send.len);
 	ch->sent += result == 0;
 	for (unsigned i = 0; result != 0 && i < s->count; i++)
-		slot_complete(e, ch, &ch->slots[e->bufs_scratch[i]], (uint8_t)-result);
+		slot_failed(e, ch, &ch->slots[e->bufs_scratch[i]], endpoint_of(s),
+			(uint8_t)-result);
 	return slots;
 }
 

@@ -85,7 +85,8 @@ int memory_read(const struct bytes *from, uint64_t offset, void *to, uint32_t le
  * added to *placed. 0, or what is wrong: EPROTO, EFAULT, perhaps behind some that were placed. */
 uint8_t memory_place(const struct bytes *to, uint64_t offset, const uint8_t *runs, uint32_t len,
 	uint64_t *placed);
-/* The other way: from `offset` on behind the heads of the runs of a frame, which fit it. 0, -EFAULT.
+/* The other way: from `offset` on behind the heads of the runs of a frame, which fit it. 0,
+ * -EFAULT.
  */
 int memory_fill(const struct bytes *from, uint64_t offset, uint8_t *runs, uint32_t len);
 /* From `offset` on into n pieces, `all` bytes together; `from` is not mapped. */

@@ -353,8 +353,8 @@ request_sent(struct rma *r, unsigned count, uint8_t error)
 /* ------------------------------------------------------------------ ends */
 
 void
-requests_fail(struct rma *r, struct context *c,
-	bool (*gone)(const struct request *, const void *), const void *what, uint8_t error)
+requests_fail(struct rma *r, struct context *c, bool (*gone)(const struct request *, const void *),
+	const void *what, uint8_t error)
 {
 	for (struct request *q = r->requests.head; q != NULL; q = q->next) {
 		if (q->c == c && q->kind == REQUEST_PULL && gone(q, what))

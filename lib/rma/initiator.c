@@ -360,12 +360,12 @@ rma_packed(struct rma *r, uint16_t ctx, uint32_t place, bool last, uint64_t now)
 }
 
 void
-rma_packed_failed(struct rma *r, uint16_t ctx, uint32_t id, uint8_t error)
+rma_send_failed(struct rma *r, uint16_t ctx, uint32_t id, uint8_t error)
 {
 	struct context *c = r->contexts[ctx];
 	struct op *op = op_find(c, id);
 
-	if (op != NULL && op->d.kind == TRANSFER_PACKED)
+	if (op != NULL && (op->d.kind == TRANSFER_PACKED || is_offer(op)))
 		op_end(r, c, op, error);
 }
 
@@ -431,7 +431,7 @@ push(struct rma *r, struct op *op)
 static uint32_t
 part_bytes(const struct transfer_desc *d)
 {
-	return d->flags & TRANSFER_STRIDE ? sizeof(struct wire_stride)
+	return d->flags & TRANSFER_STRIDE    ? sizeof(struct wire_stride)
 		: d->flags & TRANSFER_BITMAP ? sizeof(struct wire_bitmap)
 					     : 0;
 }

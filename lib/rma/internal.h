@@ -136,14 +136,14 @@ struct request_list {
 /* What the frames are that were pulled and are not said to be sent. */
 enum turn_kind {
 	TURN_NONE,
-	TURN_PUSH,    /* op */
+	TURN_PUSH,     /* op */
 	TURN_QUESTION, /* op: its one frame */
-	TURN_ASK,     /* op: WIRE_ASK, or an offer's */
-	TURN_PIECE,   /* request: bytes */
-	TURN_PARTS,   /* request: runs */
-	TURN_ENDED,   /* request and those behind it: `items` answers */
-	TURN_TOLD,    /* pin */
-	TURN_LEAVES,  /* place */
+	TURN_ASK,      /* op: WIRE_ASK, or an offer's */
+	TURN_PIECE,    /* request: bytes */
+	TURN_PARTS,    /* request: runs */
+	TURN_ENDED,    /* request and those behind it: `items` answers */
+	TURN_TOLD,     /* pin */
+	TURN_LEAVES,   /* place */
 };
 
 struct turn {

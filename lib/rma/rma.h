@@ -34,9 +34,9 @@
 
 struct rma;
 
-#define RMA_BURST   8     /* frames of one transfer before it is another one's turn */
-#define RMA_REFUSED 256   /* pushes refused in part that are remembered at once */
-#define RMA_PLACES  64    /* other contexts at which one may have pins */
+#define RMA_BURST   8   /* frames of one transfer before it is another one's turn */
+#define RMA_REFUSED 256 /* pushes refused in part that are remembered at once */
+#define RMA_PLACES  64  /* other contexts at which one may have pins */
 
 /* What the library counts; the caller's array, by these. */
 enum rma_counter {
@@ -50,20 +50,20 @@ enum rma_counter {
 
 /* All limits are fixed at init. */
 struct rma_config {
-	uint16_t node;                     /* own number */
-	uint32_t contexts_max;             /* numbers of contexts: 0..contexts_max - 1 */
+	uint16_t node;                       /* own number */
+	uint32_t contexts_max;               /* numbers of contexts: 0..contexts_max - 1 */
 	uint32_t contexts_from, contexts_by; /* this lane's: from, from + by, from + 2 by, ... */
-	uint32_t transfers_max;            /* of a context at once, by its client: 1..1024 */
-	uint32_t fetches_max;              /* ... and by rma_fetch; together 1..1024 */
-	uint32_t requests_max;             /* messages to a context's target that it may owe answers
-					    * to: the entries of that endpoint's room */
-	uint32_t regions_max;              /* of all contexts: 1..65535 */
-	uint32_t frames_max;               /* of the lane, with the core at once; 8.. */
-	uint32_t payload_max;              /* bytes of a frame behind a struct wire_transfer */
-	uint64_t ticks_per_sec;            /* rate of every `now` */
-	uint32_t ask_us;                   /* silence after which an answer is asked for */
-	uint32_t ask_offer_us;             /* ... after which the receiver of an offer is */
-	uint64_t *counters;                /* RMA_COUNTERS of them, the caller's */
+	uint32_t transfers_max;              /* of a context at once, by its client: 1..1024 */
+	uint32_t fetches_max;                /* ... and by rma_fetch; together 1..1024 */
+	uint32_t requests_max;  /* messages to a context's target that it may owe answers
+				 * to: the entries of that endpoint's room */
+	uint32_t regions_max;   /* of all contexts: 1..65535 */
+	uint32_t frames_max;    /* of the lane, with the core at once; 8.. */
+	uint32_t payload_max;   /* bytes of a frame behind a struct wire_transfer */
+	uint64_t ticks_per_sec; /* rate of every `now` */
+	uint32_t ask_us;        /* silence after which an answer is asked for */
+	uint32_t ask_offer_us;  /* ... after which the receiver of an offer is */
+	uint64_t *counters;     /* RMA_COUNTERS of them, the caller's */
 	/* What changes when the other side begins a new life; 0: it is not there. Of another node:
 	 * of that node (its epoch). Of this node: of the context. */
 	uint32_t (*life)(void *arg, uint16_t node, uint16_t ctx);
@@ -96,14 +96,14 @@ struct rma_frame {
 	uint32_t id;             /* of the transfer, if it is a context's own */
 	uint16_t src, node, dst; /* own endpoint; where to */
 	bool runs;
-	bool in_place;    /* the caller's, before rma_sent: nothing was copied, the link reads the
-			   * source where it lies */
-	bool own;         /* of an initiator: it shall hear of errors */
-	bool asks;        /* WIRE_ASK */
-	bool out;         /* with the core, or on its way within the node */
-	bool marked;      /* a registration's end waits for it */
-	bool retried;     /* its flow was reset, and it was sent again */
-	bool ends_offer;  /* the last of an answer to a PULL of an offer, which is `id` */
+	bool in_place;   /* the caller's, before rma_sent: nothing was copied, the link reads the
+			  * source where it lies */
+	bool own;        /* of an initiator: it shall hear of errors */
+	bool asks;       /* WIRE_ASK */
+	bool out;        /* with the core, or on its way within the node */
+	bool marked;     /* a registration's end waits for it */
+	bool retried;    /* its flow was reset, and it was sent again */
+	bool ends_offer; /* the last of an answer to a PULL of an offer, which is `id` */
 	struct rma_frame *next; /* in the free list */
 };
 
@@ -131,11 +131,11 @@ enum rma_heard {
 /* A transfer of a client that ended, or one of rma_fetch. */
 struct rma_result {
 	uint16_t ctx;
-	uint16_t place;   /* its place of the channel's table */
-	uint8_t error;    /* 0 or an errno */
-	bool fetched;     /* it was begun by rma_fetch; what follows is for others */
-	uint32_t cookie;  /* ... with this */
-	uint64_t status;  /* address in the client of a word for -error; 0: none */
+	uint16_t place;         /* its place of the channel's table */
+	uint8_t error;          /* 0 or an errno */
+	bool fetched;           /* it was begun by rma_fetch; what follows is for others */
+	uint32_t cookie;        /* ... with this */
+	uint64_t status;        /* address in the client of a word for -error; 0: none */
 	uint32_t status_memory; /* the number of the piece that it lies in */
 };
 
@@ -147,10 +147,10 @@ struct rma_news {
 };
 
 /* What of that there is to pull. */
-#define RMA_HAS_RESULTS 0x1u /* rma_result */
-#define RMA_HAS_NEWS    0x2u /* rma_news */
-#define RMA_HAS_ANSWERS 0x4u /* rma_tx_answers */
-#define RMA_HAS_EVENTS  0x8u /* rma_event, of some context */
+#define RMA_HAS_RESULTS 0x1u  /* rma_result */
+#define RMA_HAS_NEWS    0x2u  /* rma_news */
+#define RMA_HAS_ANSWERS 0x4u  /* rma_tx_answers */
+#define RMA_HAS_EVENTS  0x8u  /* rma_event, of some context */
 #define RMA_HAS_WORK    0x10u /* transfers are under way: rma_tx_transfers, rma_tick */
 
 /* What a lane fetches for a receive that matched an offer. */
@@ -164,9 +164,9 @@ struct rma_fetch {
 };
 
 struct rma_stat {
-	uint32_t transfers;      /* under way */
-	uint64_t pushed, pulled; /* bytes, of own transfers that ended well */
-	uint64_t failed;         /* own transfers that did not */
+	uint32_t transfers;       /* under way */
+	uint64_t pushed, pulled;  /* bytes, of own transfers that ended well */
+	uint64_t failed;          /* own transfers that did not */
 	uint64_t served, refused; /* transfers of others */
 };
 
@@ -218,10 +218,11 @@ bool rma_fetch(struct rma *r, const struct rma_fetch *f, uint64_t now);
 bool rma_is_packed(const struct rma *r, uint16_t ctx, uint32_t place);
 /* ... the core has another frame of it; `last`: the last one. */
 void rma_packed(struct rma *r, uint16_t ctx, uint32_t place, bool last, uint64_t now);
-/* ... a frame that carried that id was not Acked. */
-void rma_packed_failed(struct rma *r, uint16_t ctx, uint32_t id, uint8_t error);
 /* ... the client cannot go on with it. */
 void rma_packed_cancel(struct rma *r, uint16_t ctx, uint32_t place);
+/* What the client sent itself for the transfer of that id was not Acked: a frame that it packed, or
+ * the message that offers. */
+void rma_send_failed(struct rma *r, uint16_t ctx, uint32_t id, uint8_t error);
 /* A frame to carry one within this node: len bytes that the caller copies to head. It is out. NULL:
  * not now. */
 struct rma_frame *rma_packed_copy(struct rma *r, uint16_t ctx, uint16_t dst_ctx, uint32_t id,

@@ -306,8 +306,7 @@ tell_memory(const char *cmd, const char *params, struct rte_tel_data *d)
 }
 
 static void
-add_region(struct rte_tel_data *d, const struct rma *rma, const struct region *r,
-	uint32_t number)
+add_region(struct rte_tel_data *d, const struct rma *rma, const struct region *r, uint32_t number)
 {
 	static const char *const rights[] = {"none", "read", "write", "read, write"};
 	struct rte_tel_data *c = rte_tel_data_alloc();

@@ -407,7 +407,7 @@ print_state(void)
 	for (unsigned n = 0; n < NODES; n++) {
 		const struct engine *e = &nodes[n]->embedded->engines[0];
 		const struct rma_lane *lane = rma_lane(e);
-	const struct rma *x = lane->rma;
+		const struct rma *x = lane->rma;
 
 		fprintf(stderr,
 			"# node %u: %u of %u frames free, %u transfers wait, %u frames within the "

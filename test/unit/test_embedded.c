@@ -802,6 +802,71 @@ reopened(const char *matching, bool receive_first, unsigned which, bool late_por
 	assert_memory_equal(to_bytes, from_bytes, LONG);
 }
 
+/* An offer goes by the flow to a life that ended: it ends with that flow, though the new life would
+ * answer whoever asks it. */
+static void
+offered_to_a_former_life(const char *matching)
+{
+	const struct pmx_context_params params = {.context = 0};
+	struct pmx_matched s = {.peer = {1, 0}, .tag = 5, .data = from_bytes, .len = LONG};
+	struct pmx_status status;
+	pmx_request sending;
+
+	exchange(matching, false);
+	assert_true(is_quiet());
+	pmx_context_close(ctx[1][0]);
+	assert_int_equal(pmx_context_open(&ctx[1][0], nodes[1], &params), 0);
+	assert_int_equal(pmx_isend(ctx[0][0], &s, &sending), 0);
+	UNTIL(pmx_test(ctx[0][0], &sending, &status) != 0);
+	assert_int_equal(status.error, -ECONNRESET);
+}
+
+/* ... and one to a context that is not open, or not there, when that is sure. */
+static void
+offered_to_nobody(const char *matching)
+{
+	struct pmx_matched s = {.peer = {0, 1}, .tag = 5, .data = from_bytes, .len = LONG};
+	struct pmx_status status;
+	pmx_request sending;
+
+	start(matching, "[proto]\nrto_min_us = 200\nrto_max_us = 1000\nretries = 3");
+	for (unsigned i = 0; i < 3; i++) {
+		s.peer = (struct pmx_addr){i / 2 * 77, i == 1 ? 3000 : 2};
+		if (pmx_isend(ctx[0][0], &s, &sending) != 0)
+			continue;
+		UNTIL(pmx_test(ctx[0][0], &sending, &status) != 0);
+		assert_true(status.error == -ECONNREFUSED || status.error == -EHOSTUNREACH);
+	}
+}
+
+static void
+rhi_msg__an_offer_to_nobody_ends_client(void **state)
+{
+	(void)state;
+	offered_to_nobody("client");
+}
+
+static void
+rhi_msg__an_offer_to_nobody_ends_engine(void **state)
+{
+	(void)state;
+	offered_to_nobody("engine");
+}
+
+static void
+rhi_msg__an_offer_to_a_former_life_ends_client(void **state)
+{
+	(void)state;
+	offered_to_a_former_life("client");
+}
+
+static void
+rhi_msg__an_offer_to_a_former_life_ends_engine(void **state)
+{
+	(void)state;
+	offered_to_a_former_life("engine");
+}
+
 static void
 rhi_msg__a_new_life_that_offers_is_answered_client(void **state)
 {
@@ -1461,6 +1526,10 @@ main(void)
 		cmocka_unit_test_teardown(rhi_msg__receive_pending_is_pushed_engine, stop),
 		cmocka_unit_test_teardown(rhi_msg__send_pending_is_pulled_client, stop),
 		cmocka_unit_test_teardown(rhi_msg__send_pending_is_pulled_engine, stop),
+		cmocka_unit_test_teardown(rhi_msg__an_offer_to_nobody_ends_client, stop),
+		cmocka_unit_test_teardown(rhi_msg__an_offer_to_nobody_ends_engine, stop),
+		cmocka_unit_test_teardown(rhi_msg__an_offer_to_a_former_life_ends_client, stop),
+		cmocka_unit_test_teardown(rhi_msg__an_offer_to_a_former_life_ends_engine, stop),
 		cmocka_unit_test_teardown(rhi_msg__a_new_life_that_offers_is_answered_client, stop),
 		cmocka_unit_test_teardown(rhi_msg__a_new_life_that_offers_is_answered_engine, stop),
 		cmocka_unit_test_teardown(rhi_msg__a_new_life_has_a_place_for_what_is_offered,

@@ -277,6 +277,22 @@ place(struct engine *e, const struct channel *ch, const struct receive *r,
 
 /* ------------------------------------------------------------------ offers */
 
+/* The message that offers something was not Acked: nobody will fetch it. */
+static void
+offer_failed(struct engine *e, struct channel *ch, const struct send_slot *s, uint8_t error)
+{
+	struct wire_match h;
+	struct wire_offer offer;
+
+	/* it may be another message, whose bytes look like that: they harm who wrote them */
+	memcpy(&h, send_payload(s), sizeof(h));
+	memcpy(&offer, send_payload(s) + sizeof(h), sizeof(offer));
+	if (h.op != WIRE_OFFER)
+		return;
+	rma_send_failed(rma_lane(e)->rma, ch->ctx, wire_be32(offer.id), error);
+	service_rma_settle(e);
+}
+
 static bool
 fetch(struct engine *e, struct channel *ch, struct receive *r)
 {
@@ -299,7 +315,7 @@ fetch(struct engine *e, struct channel *ch, struct receive *r)
 		return false;
 	x->uses++;
 	r->state = RECEIVE_FETCHES;
-	service_busy(e, RMA_SERVICE);
+	service_rma_settle(e);
 	return true;
 }
 
@@ -577,6 +593,7 @@ match_submit(struct engine *e, struct channel *ch, const struct submission *s)
 const struct service_ops service_match = {
 	.name = "match",
 	.number = MATCH_SERVICE,
+	.sends = 1u << WIRE_MATCHED / WIRE_CONTEXTS_MAX,
 	.make = match_make,
 	.make_context = match_make_context,
 	.free_context = match_free_context,
@@ -586,4 +603,5 @@ const struct service_ops service_match = {
 	.submit = {[SUBMIT_RECEIVE] = match_submit},
 	.results = match_results,
 	.landed = match_landed,
+	.send_failed = offer_failed,
 };

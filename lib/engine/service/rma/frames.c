@@ -124,7 +124,8 @@ frames_gather(struct engine *e, struct rma_frame **out, unsigned n)
 	return all == 0 ? 0 : memory_gather(&from, 0, local, n, all);
 }
 
-/* The frames' sources are theirs to send: where they lie, or copied behind the heads. 0, -EFAULT. */
+/* The frames' sources are theirs to send: where they lie, or copied behind the heads. 0,
+ * -EFAULT. */
 static int
 frames_fill(struct engine *e, struct rma_frame **out, unsigned n)
 {
@@ -135,8 +136,7 @@ frames_fill(struct engine *e, struct rma_frame **out, unsigned n)
 		const struct bytes from = source_of(e, out[0]);
 
 		return memory_fill(&from, out[0]->runs_from,
-			(uint8_t *)out[0]->head + out[0]->head_len,
-			out[0]->len - out[0]->head_len);
+			(uint8_t *)out[0]->head + out[0]->head_len, out[0]->len - out[0]->head_len);
 	}
 	if (m == NULL)
 		return frames_gather(e, out, n);

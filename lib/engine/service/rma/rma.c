@@ -18,7 +18,7 @@
 #include "engine/service/rma/rma.h"
 #include "engine/thin.h"
 
-#define INITIATOR_ROOM 65536 /* never used up: entries come back as they are taken */
+#define INITIATOR_ROOM 65536   /* never used up: entries come back as they are taken */
 #define ASK_EVERY_US   100000u /* while a transfer waits */
 
 /* ------------------------------------------------------------------ what lib/rma has for others */
@@ -53,8 +53,8 @@ pass_results(struct engine *e)
 		}
 		if (result.status != 0)
 			write_status(ch, &result);
-		c->ended[c->ended_tail++ & c->ended_mask] =
-			COMPLETION_ITEM(result.place, result.error);
+		c->ended[c->ended_tail++ & c->ended_mask] = COMPLETION_ITEM(result.place,
+			result.error);
 		/* a client that uses places before it has read their results loses these */
 		if (unlikely(c->ended_tail - c->ended_head > c->ended_mask + 1))
 			c->ended_head++;
@@ -82,8 +82,8 @@ pass_news(struct engine *e)
 }
 
 /* After each call that may leave something to pull. */
-static void
-settle(struct engine *e)
+void
+service_rma_settle(struct engine *e)
 {
 	const unsigned has = rma_has(rma_lane(e)->rma);
 
@@ -129,7 +129,7 @@ placed(struct engine *e, struct channel *ch, const struct arrival *a)
 	rma_placed(rma_lane(e)->rma, ch->ctx, WIRE_TARGET, &a->msg, a->msg.len, 0);
 	if (unlikely(a->msg.head->flags & WIRE_T_NOTIFY))
 		pass_events(e, ch);
-	settle(e);
+	service_rma_settle(e);
 }
 
 /* true: a->m is kept. */
@@ -146,7 +146,7 @@ hear(struct engine *e, struct channel *ch, uint16_t endpoint, const struct arriv
 	if (endpoint == WIRE_TARGET && (m->head->op != WIRE_PUSH || a->m == NULL))
 		dma_drain(e);
 	if (rma_message(rma, ch->ctx, endpoint, m, &place, e->now) == RMA_HEARD) {
-		settle(e);
+		service_rma_settle(e);
 		return false;
 	}
 	const struct bytes to = {&ch->space, place.to.memory, place.to.at, place.to.len};
@@ -168,7 +168,7 @@ hear(struct engine *e, struct channel *ch, uint16_t endpoint, const struct arriv
 		return false;
 	}
 	rma_placed(rma, ch->ctx, endpoint, m, bytes, error);
-	settle(e);
+	service_rma_settle(e);
 	return false;
 }
 
@@ -233,7 +233,7 @@ frame_done(struct engine *e, struct frame *f, uint8_t error)
 	f->memory = NULL;
 	f->back = false;
 	rma_acked(rma_lane(e)->rma, f->f, error);
-	settle(e);
+	service_rma_settle(e);
 }
 
 static void
@@ -267,13 +267,14 @@ take_local(struct engine *e, struct frame *f)
 	const uint16_t ctx = f->f->dst % WIRE_CONTEXTS_MAX;
 	struct channel *ch = &e->node->channels[ctx]; /* looked at only if there is one */
 	const struct wire_transfer *head = f->f->head;
-	const struct arrival a = {.msg = {
-		.head = head,
-		.bytes = f->memory ? f->place->buf_addr : (const uint8_t *)(head + 1),
-		.len = f->f->len - (uint32_t)sizeof(*head),
-		.node = (uint16_t)e->node->config.id,
-		.peer = f->f->src % WIRE_CONTEXTS_MAX,
-	}};
+	const struct arrival a = {
+		.msg = {
+			.head = head,
+			.bytes = f->memory ? f->place->buf_addr : (const uint8_t *)(head + 1),
+			.len = f->f->len - (uint32_t)sizeof(*head),
+			.node = (uint16_t)e->node->config.id,
+			.peer = f->f->src % WIRE_CONTEXTS_MAX,
+		}};
 
 	f->error = 0;
 	if (ctx >= e->node->config.contexts || ch->state != CHANNEL_OPEN) {
@@ -361,8 +362,8 @@ packed_failed(struct engine *e, struct channel *ch, const struct send_slot *s, u
 
 	/* the client may have written there since; it harms itself */
 	memcpy(&h, send_payload(s), sizeof(h));
-	rma_packed_failed(rma_lane(e)->rma, ch->ctx, wire_be32(h.id), error);
-	settle(e);
+	rma_send_failed(rma_lane(e)->rma, ch->ctx, wire_be32(h.id), error);
+	service_rma_settle(e);
 }
 
 /* A frame that the client packed for a context of this node, in its buffer. 1: it went; -EAGAIN. */
@@ -477,7 +478,7 @@ rma_submit_transfer(struct engine *e, struct channel *ch, const struct submissio
 		submission_bad(e, ch);
 	else if (d->kind == TRANSFER_OFFER)
 		tell_rtt(e, ch, d->node);
-	settle(e);
+	service_rma_settle(e);
 	return 1;
 }
 
@@ -485,7 +486,7 @@ static unsigned
 rma_submit_cancel(struct engine *e, struct channel *ch, const struct submission *s)
 {
 	rma_packed_cancel(rma_lane(e)->rma, ch->ctx, s->transfer);
-	settle(e);
+	service_rma_settle(e);
 	return 1;
 }
 
@@ -542,7 +543,7 @@ rma_submit_region(struct engine *e, struct channel *ch, const struct submission 
 	c->region.key = key;
 	if (c->region.due)
 		service_has_results(e, ch, RMA_SERVICE);
-	settle(e);
+	service_rma_settle(e);
 	return 1;
 }
 
@@ -636,7 +637,7 @@ rma_step(struct engine *e)
 		rma_tick(x->rma, e->now);
 		work += transfers_send(e);
 	}
-	settle(e);
+	service_rma_settle(e);
 	rest(e);
 	return work;
 }
@@ -648,7 +649,7 @@ rma_answer(struct engine *e)
 
 	rma_turn(rma_lane(e)->rma);
 	work += answers_send(e);
-	settle(e);
+	service_rma_settle(e);
 	rest(e);
 	return work;
 }
@@ -663,7 +664,8 @@ rma_awake(const struct engine *e)
 
 /* ------------------------------------------------------------------ life */
 
-/* Of a node: its epoch while its path is established. Of a context here: how often it was opened. */
+/* Of a node: its epoch while its path is established. Of a context here: how often it was
+ * opened. */
 static uint32_t
 life_of(void *engine, uint16_t node, uint16_t ctx)
 {
@@ -815,7 +817,7 @@ rma_end(struct engine *e, struct channel *ch, bool linger)
 
 	dma_drain(e);
 	rma_close(rma, ch->ctx);
-	settle(e);
+	service_rma_settle(e);
 	proto_ctx_close(e->proto, ch->ctx | WIRE_TARGET, linger, e->now);
 	c->leaves = rma_leaves(rma, ch->ctx);
 	if (!c->leaves || !linger)
@@ -847,7 +849,7 @@ static void
 rma_forget_memory(struct engine *e, struct channel *ch, const struct memory *m)
 {
 	rma_memory_gone(rma_lane(e)->rma, ch->ctx, m);
-	settle(e);
+	service_rma_settle(e);
 }
 
 /* ------------------------------------------------------------------ another primary takes over */
@@ -994,6 +996,7 @@ const struct service_ops service_rma = {
 	.number = RMA_SERVICE,
 	.endpoints = 1u << WIRE_TARGET / WIRE_CONTEXTS_MAX |
 		1u << WIRE_INITIATOR / WIRE_CONTEXTS_MAX,
+	.sends = 1u << WIRE_INITIATOR / WIRE_CONTEXTS_MAX,
 	.image_form = sizeof(struct saved_context) + sizeof(struct region) + RMA_IMAGE_FORM,
 	.make = rma_make,
 	.free = rma_free,

@@ -88,10 +88,10 @@ struct dma {
 /* What a lane has of it. */
 struct rma_lane {
 	struct rma *rma;
-	struct frame *frames;      /* limits.transfer_frames of them */
-	struct frame *lingering;   /* done with, but a port has their mbufs */
-	uint32_t local_waiting;    /* frames of this node, for targets of this lane that have no
-				    * room */
+	struct frame *frames;       /* limits.transfer_frames of them */
+	struct frame *lingering;    /* done with, but a port has their mbufs */
+	uint32_t local_waiting;     /* frames of this node, for targets of this lane that have no
+				     * room */
 	struct rte_mempool *places; /* mbufs without room, for second segments */
 	/* a transfer that another service began with rma_fetch has ended; NULL: none does */
 	void (*fetched)(struct engine *e, struct channel *ch, uint32_t cookie, uint8_t error);
@@ -123,5 +123,7 @@ rma_channel(const struct channel *ch)
 }
 
 extern const struct service_ops service_rma;
+/* After a call of lib/rma by another service: what it has for others goes to them. */
+void service_rma_settle(struct engine *e);
 
 #endif
