@@ -75,24 +75,6 @@ slot_failed(struct engine *e, struct channel *ch, struct send_slot *s, uint16_t 
 	slot_complete(e, ch, s, error);
 }
 
-/* A completion of another context than the one before, or of a service's. true: done. */
-static __rte_noinline bool
-service_completed(struct engine *e, struct channel *ch, const struct proto_completion *c)
-{
-	if (c->ctx < WIRE_CONTEXTS_MAX)
-		return false;
-	unsigned number = c->handle & SERVICE_TAG;
-
-	if (number != 0) {
-		e->services->numbered[number]->completed(e, ch, c->handle, c->error);
-		return true;
-	}
-	if (c->error == 0)
-		return false;
-	slot_failed(e, ch, (struct send_slot *)(uintptr_t)c->handle, c->ctx, c->error);
-	return true;
-}
-
 unsigned
 engine_complete(struct engine *e)
 {
@@ -106,12 +88,21 @@ engine_complete(struct engine *e)
 		n = proto_complete(e->proto, c, BURST_MAX);
 		for (unsigned i = 0; i < n; i++) {
 			if (ch->ctx != c[i].ctx) { /* runs are of one context */
+				const unsigned number = c[i].handle & SERVICE_TAG;
+
 				ch = &e->node->channels[c[i].ctx % WIRE_CONTEXTS_MAX];
-				if (service_completed(e, ch, &c[i]))
+				if (number != 0) {
+					e->services->numbered[number]->completed(e, ch, c[i].handle,
+						c[i].error);
 					continue;
+				}
 			}
-			slot_complete(e, ch, (struct send_slot *)(uintptr_t)c[i].handle,
-				c[i].error);
+			struct send_slot *s = (struct send_slot *)(uintptr_t)c[i].handle;
+
+			if (likely(c[i].error == 0))
+				slot_complete(e, ch, s, 0);
+			else
+				slot_failed(e, ch, s, c[i].ctx, c[i].error);
 		}
 		work += n;
 	} while (n == BURST_MAX);

@@ -161,6 +161,7 @@ pull_piece(struct rma *r, struct request *q)
 	uint64_t at = q->sent, left;
 
 	r->turn.kind = TURN_PIECE;
+	r->turn.bytes = 0;
 	do {
 		struct rma_frame *f = frame_take(r, false);
 
@@ -174,6 +175,7 @@ pull_piece(struct rma *r, struct request *q)
 		f->source.at += at;
 		f->source.len = len;
 		at += len;
+		r->turn.bytes += len;
 		if (len == left) {
 			f->head->flags |= WIRE_T_LAST;
 			f->ends_offer = q->of_offer;
@@ -275,19 +277,15 @@ request_put_off(struct rma *r, struct request *q)
 		r->first_put_off = q;
 }
 
-unsigned
-rma_tx_answers(struct rma *r, struct rma_frame **out)
+struct rma_frame **
+rma_tx_answers(struct rma *r, unsigned *n)
 {
 	struct turn *t = &r->turn;
 
 	t->n = 0;
-	if (unlikely(r->tells != 0)) {
-		if (pin_tells(r) == 0)
-			return 0;
-		out[0] = t->frames[0];
-		return 1;
-	}
-	while (r->requests.head != NULL && r->requests.head != r->first_put_off &&
+	if (unlikely(r->tells != 0))
+		pin_tells(r);
+	while (t->n == 0 && r->requests.head != NULL && r->requests.head != r->first_put_off &&
 		r->answers < 256) {
 		struct request *q = r->requests.head;
 
@@ -299,11 +297,11 @@ rma_tx_answers(struct rma *r, struct rma_frame **out)
 		if (t->n != 0)
 			break;
 		if (q->kind == REQUEST_ENDED)
-			return 0;
+			return NULL;
 		request_put_off(r, q);
 	}
-	memcpy(out, t->frames, t->n * sizeof(*out));
-	return t->n;
+	*n = t->n;
+	return t->n != 0 ? t->frames : NULL;
 }
 
 /* What became of a frame of ends. */
@@ -331,8 +329,7 @@ request_sent(struct rma *r, unsigned count, uint8_t error)
 		return;
 	}
 	if (t->kind == TURN_PIECE) {
-		for (unsigned i = 0; i < count; i++)
-			q->sent += t->frames[i]->source.len;
+		q->sent += count == t->n ? t->bytes : (uint64_t)count * r->cfg.payload_max;
 		ended = count != 0 && q->sent == q->source.len;
 	} else if (count != 0) {
 		q->it = t->it;

@@ -90,18 +90,24 @@ is_question(const struct rma *r, const struct op *op)
 	return false;
 }
 
-/* The one function that changes where a transfer stands. */
+/* ... out of the list of its state. */
 static void
-op_becomes(struct rma *r, struct op *op, enum op_state to)
+op_leaves(struct rma *r, struct op *op)
 {
 	if (op->state == OP_READY)
 		list_remove(&r->ready, op);
 	else if (op->state == OP_HELD)
 		op->c->held--;
-	else if (op->state == OP_ENDED)
-		list_remove(&r->ended, op);
-	else if (unlikely(op->asking) && is_question(r, op))
+	else if (is_question(r, op))
 		list_remove(&r->questions, op);
+}
+
+/* The one function that changes where a transfer stands. */
+static inline void
+op_becomes(struct rma *r, struct op *op, enum op_state to)
+{
+	if (op->state == OP_READY || op->state == OP_HELD || op->asking)
+		op_leaves(r, op);
 	op->state = (uint8_t)to;
 	if (to == OP_READY)
 		list_append(&r->ready, op);
@@ -195,38 +201,49 @@ op_begin(struct rma *r, struct context *c, struct op *op, uint64_t now)
 	r->waiting++;
 }
 
-struct transfer_desc *
-rma_place_of(struct rma *r, uint16_t ctx, uint32_t place)
+/* Does it move bytes between here and there? */
+static inline bool
+has_bytes(const struct transfer_desc *d)
 {
-	if (place >= r->cfg.transfers_max || r->contexts[ctx]->ops[place].state != OP_FREE)
-		return NULL;
-	return &r->contexts[ctx]->ops[place].d;
+	return d->kind != TRANSFER_PACKED && d->kind != TRANSFER_PIN && d->kind != TRANSFER_UNPIN;
 }
 
 bool
-rma_submit(struct rma *r, uint16_t ctx, uint32_t place, void *memory, uint8_t error, uint64_t now)
+rma_submit(struct rma *r, uint16_t ctx, uint32_t place, const struct transfer_desc *shared,
+	uint64_t now)
 {
 	struct context *c = r->contexts[ctx];
 	struct op *op = &c->ops[place];
 	const struct transfer_desc *d = &op->d;
 
-	if (!desc_ok(d) || TRANSFER_PLACE(d->id) != place)
+	if (unlikely(place >= r->cfg.transfers_max || op->state != OP_FREE))
 		return false;
-	op->local = (struct rma_bytes){memory, d->local, d->len, ctx};
+	memcpy(&op->d, shared, sizeof(op->d));
+	if (unlikely(!desc_ok(d) || TRANSFER_PLACE(d->id) != place))
+		return false;
 	op_begin(r, c, op, now);
-	if (unlikely(error))
-		op_end(r, c, op, error);
-	else if (d->kind == TRANSFER_PACKED)
+	if (d->kind == TRANSFER_PACKED) {
 		op_becomes(r, op, OP_PACKED);
-	else if (d->kind == TRANSFER_PIN && !pinning_begins(c, op))
+		return true;
+	}
+	op->local = (struct rma_bytes){NULL, d->local, d->len, ctx};
+	if (d->memory != MEMORY_COPIED && has_bytes(d)) {
+		op->local.memory = r->cfg.memory(r->cfg.arg, ctx, d->memory, d->local, d->len);
+		if (unlikely(op->local.memory == NULL)) {
+			op_end(r, c, op, EFAULT);
+			return true;
+		}
+	}
+	if (unlikely(d->kind == TRANSFER_PIN && !pinning_begins(c, op))) {
 		op_end(r, c, op, ENOSPC);
-	else if (d->kind == TRANSFER_OFFER) {
+	} else if (d->kind == TRANSFER_OFFER) {
 		op->life = life_of(r, d);
 		op_becomes(r, op, OP_OFFERED);
-	} else if (d->flags & TRANSFER_ORDERED && must_wait(r, c, op))
+	} else if (d->flags & TRANSFER_ORDERED && must_wait(r, c, op)) {
 		op_becomes(r, op, OP_HELD);
-	else
+	} else {
 		op_becomes(r, op, OP_READY);
+	}
 	return true;
 }
 
@@ -282,18 +299,15 @@ rma_result(struct rma *r, struct rma_result *out)
 
 	if (op == NULL)
 		return false;
-	uint32_t place = (uint32_t)(op - op->c->ops);
-
-	*out = (struct rma_result){
-		.ctx = op->c->ctx,
-		.place = (uint16_t)place,
-		.error = op->error,
-		.fetched = place >= r->cfg.transfers_max,
-		.cookie = op->cookie,
-		.status = op->d.status,
-		.status_memory = op->d.status_memory,
-	};
-	op_becomes(r, op, OP_FREE);
+	r->ended.head = op->next;
+	op->state = OP_FREE;
+	out->ctx = op->c->ctx;
+	out->place = op->place;
+	out->error = op->error;
+	out->fetched = op->place >= r->cfg.transfers_max;
+	out->cookie = op->cookie;
+	out->status = op->d.status;
+	out->status_memory = op->d.status_memory;
 	return true;
 }
 
@@ -319,10 +333,12 @@ ops_close(struct rma *r, struct context *c)
 	for (uint32_t i = 0; i < c->ops_max; i++) {
 		struct op *op = &c->ops[i];
 
-		if (op->state == OP_ENDED)
-			op_becomes(r, op, OP_FREE);
-		else if (op->state != OP_FREE)
+		if (op->state == OP_ENDED) {
+			list_remove(&r->ended, op);
+			op->state = OP_FREE;
+		} else if (op->state != OP_FREE) {
 			op_end(r, c, op, ECONNRESET);
+		}
 	}
 }
 
@@ -346,17 +362,17 @@ rma_is_packed(const struct rma *r, uint16_t ctx, uint32_t place)
 }
 
 void
-rma_packed(struct rma *r, uint16_t ctx, uint32_t place, bool last, uint64_t now)
+rma_packed(struct rma *r, uint16_t ctx, uint32_t place, uint64_t now)
 {
-	struct op *op = &r->contexts[ctx]->ops[place];
+	struct context *c = r->contexts[ctx];
+	struct op *op = &c->ops[place];
 
-	if (!rma_is_packed(r, ctx, place))
+	if (unlikely(!rma_is_packed(r, ctx, place)))
 		return;
 	op->seen_at = now;
-	if (!last)
-		return;
 	op_becomes(r, op, OP_WAITS);
-	release_held(r, r->contexts[ctx]);
+	if (unlikely(c->held != 0))
+		release_held(r, c);
 }
 
 void
@@ -407,6 +423,7 @@ push(struct rma *r, struct op *op)
 	uint64_t offset = op->sent, left;
 
 	r->turn.kind = TURN_PUSH;
+	r->turn.bytes = 0;
 	do {
 		left = op->d.len - offset;
 		uint32_t len = left < r->cfg.payload_max ? (uint32_t)left : r->cfg.payload_max;
@@ -419,6 +436,7 @@ push(struct rma *r, struct op *op)
 		f->source.at += offset;
 		f->source.len = len;
 		offset += len;
+		r->turn.bytes += len;
 		if (len == left && op->d.flags & TRANSFER_NOTIFY) {
 			f->head->imm = wire_be64(op->d.imm);
 			f->head->flags |= WIRE_T_LAST | WIRE_T_NOTIFY;
@@ -541,8 +559,8 @@ rotate(struct rma *r, struct op *op, bool sent)
 	}
 }
 
-unsigned
-rma_tx_transfers(struct rma *r, struct rma_frame **out)
+struct rma_frame **
+rma_tx_transfers(struct rma *r, unsigned *n)
 {
 	struct turn *t = &r->turn;
 
@@ -559,15 +577,13 @@ rma_tx_transfers(struct rma *r, struct rma_frame **out)
 				question(r, op);
 		}
 		if (likely(t->n != 0))
-			goto out;
+			break;
 		rotate(r, op, false);
 	}
 	while (unlikely(r->questions.head != NULL) && t->n == 0)
 		ask_next(r);
-out:
-	for (unsigned i = 0; i < t->n; i++)
-		out[i] = t->frames[i];
-	return t->n;
+	*n = t->n;
+	return t->n != 0 ? t->frames : NULL;
 }
 
 static void
@@ -594,8 +610,8 @@ op_sent(struct rma *r, unsigned count, uint8_t error, uint64_t now)
 		op->asking = count != 0;
 		return;
 	}
-	for (unsigned i = 0; i < count; i++)
-		op->sent += t->frames[i]->source.len;
+	if (t->kind == TURN_PUSH) /* all but the last of a transfer are full */
+		op->sent += count == t->n ? t->bytes : (uint64_t)count * r->cfg.payload_max;
 	if (count != 0 && (t->kind == TURN_QUESTION || op->sent == op->d.len))
 		all_sent(r, op, now);
 	else
@@ -647,20 +663,24 @@ pulled(struct rma *r, struct context *c, const struct rma_message *m, struct rma
 		op_end(r, c, op, EPROTO);
 		return RMA_HEARD;
 	}
-	*place = (struct rma_place){op->local, at, runs};
+	place->to = op->local;
+	place->offset = at;
+	place->runs = runs;
+	if (!runs)
+		place->to.at += at;
 	return RMA_PLACE;
 }
 
-/* The bytes of a PULLED are in their place. */
 void
-answer_placed(struct rma *r, struct context *c, const struct rma_message *m, uint64_t placed,
+rma_initiator_placed(struct rma *r, uint16_t ctx, const struct rma_message *m, uint64_t placed,
 	uint8_t error)
 {
+	struct context *c = r->contexts[ctx];
 	struct op *op = op_find(c, wire_be32(m->head->id));
 	bool in_parts = op->d.flags & (TRANSFER_STRIDE | TRANSFER_BITMAP);
 
 	op->sent += placed;
-	if (error)
+	if (unlikely(error))
 		op_end(r, c, op, error);
 	else if (m->head->flags & WIRE_T_LAST)
 		op_end(r, c, op, in_parts || op->sent == op->d.len ? 0 : EPROTO);
@@ -677,9 +697,11 @@ odd_answer(struct context *c, const struct op *op, uint32_t error)
 }
 
 enum rma_heard
-answer_heard(struct rma *r, struct context *c, const struct rma_message *m, struct rma_place *place,
-	uint64_t now)
+rma_initiator_message(struct rma *r, uint16_t ctx, const struct rma_message *m,
+	struct rma_place *place, uint64_t now)
 {
+	struct context *c = r->contexts[ctx];
+
 	if (unlikely(wire_transfer_check(m->head, (uint32_t)sizeof(*m->head) + m->len, false) !=
 		    WIRE_OK)) {
 		rma_count(r, RMA_BAD_TRANSFERS, 1);

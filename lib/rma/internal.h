@@ -44,6 +44,7 @@ struct op {
 	uint64_t age;     /* order of submission */
 	uint32_t life;    /* OFFER to a context of this node: its, at the submission */
 	uint32_t cookie;  /* FETCH: of the caller */
+	uint16_t place;   /* its own */
 	uint8_t state;    /* enum op_state */
 	uint8_t error;    /* ENDED */
 	bool asking;      /* a question about it is on its way, or due */
@@ -156,7 +157,7 @@ struct turn {
 	struct pin_place *place;
 	struct part_iterator it; /* PARTS: behind the frame */
 	struct part_run run;
-	uint64_t bytes;
+	uint64_t bytes; /* PUSH, PIECE, PARTS: of all frames */
 	uint32_t items;
 	bool last;
 };
@@ -167,7 +168,7 @@ struct rma {
 	struct context *all;       /* contexts_count of them */
 	uint32_t contexts_count;
 	struct rma_frame *frames, *free_frames;
-	uint32_t frames_free, own_out, answers_out;
+	uint32_t frames_free, own_out, answers_out, quota;
 	uint32_t waiting; /* transfers under way */
 	struct op_list ready, questions, ended;
 	struct request_list requests;
@@ -212,7 +213,24 @@ context_gives_room(struct rma *r, struct context *c)
 /* ---------------------------------------------------------------- frames (rma.c) */
 
 /* NULL: what a lane asks and what it answers each leave a quarter of the frames to the other. */
-struct rma_frame *frame_take(struct rma *r, bool own);
+static inline struct rma_frame *
+frame_take(struct rma *r, bool own)
+{
+	struct rma_frame *f = r->free_frames;
+	uint32_t *out = own ? &r->own_out : &r->answers_out;
+
+	if (unlikely(f == NULL || *out >= r->quota))
+		return NULL;
+	r->free_frames = f->next;
+	r->frames_free--;
+	*out += 1;
+	f->out = true;
+	f->own = own;
+	f->runs = f->in_place = f->asks = f->marked = f->retried = f->ends_offer = false;
+	f->source.memory = NULL;
+	f->source.len = 0;
+	return f;
+}
 
 /* Addressed, and one of those that this turn gives. */
 static inline void
@@ -241,10 +259,6 @@ struct op *op_of_receiver(struct context *c, const struct rma_message *m);
 void op_accepted(struct rma *r, struct op *offer, uint32_t id, uint64_t len);
 /* The receiver pulls what was offered. */
 void op_fetched(struct rma *r, struct op *offer);
-enum rma_heard answer_heard(struct rma *r, struct context *c, const struct rma_message *m,
-	struct rma_place *place, uint64_t now);
-void answer_placed(struct rma *r, struct context *c, const struct rma_message *m, uint64_t placed,
-	uint8_t error);
 void ops_close(struct rma *r, struct context *c);
 void ops_memory_gone(struct rma *r, struct context *c, const void *memory);
 void ops_look(struct rma *r, uint64_t now);
@@ -270,9 +284,6 @@ void request_sent(struct rma *r, unsigned count, uint8_t error);
 
 /* ---------------------------------------------------------------- targets (target.c) */
 
-enum rma_heard target_heard(struct rma *r, struct context *c, const struct rma_message *m,
-	struct rma_place *place, uint64_t now);
-void target_placed(struct rma *r, struct context *c, const struct rma_message *m, uint8_t error);
 /* An answer was not Acked: what follows it must not look like all of it. */
 void target_peer_failed(struct rma *r, struct context *c, uint16_t node, uint16_t peer,
 	uint8_t error);
@@ -294,8 +305,8 @@ void pins_lost(struct rma *r, struct context *c, uint16_t node, uint16_t peer);
 void pins_end(struct rma *r, struct context *c, uint64_t key);
 /* Does somebody who is still there pin it? */
 bool pins_of_others(struct rma *r, struct context *c, uint64_t key, uint64_t now);
-/* The frame of a pin whose asker is to be told again. 0: none. */
-unsigned pin_tells(struct rma *r);
+/* The frame of a pin whose asker is to be told again. */
+void pin_tells(struct rma *r);
 void pin_told(struct rma *r, unsigned count, uint64_t now);
 /* ... and what a context of ours has pinned elsewhere. false: at too many others. */
 bool pinning_begins(struct context *c, struct op *op);

@@ -184,14 +184,14 @@ pins_of_others(struct rma *r, struct context *c, uint64_t key, uint64_t now)
 	return pinned;
 }
 
-unsigned
+void
 pin_tells(struct rma *r)
 {
 	struct pin *p = r->pins;
 	struct rma_frame *f = frame_take(r, false);
 
 	if (f == NULL)
-		return 0;
+		return;
 	while (!p->tell)
 		p++;
 	const struct wire_ended item = {wire_be32(p->id), 0};
@@ -202,7 +202,6 @@ pin_tells(struct rma *r)
 	r->turn.pin = p;
 	frame_out(r, f, r->contexts[p->ctx], WIRE_TARGET, p->node, p->peer | WIRE_INITIATOR,
 		sizeof(*f->head) + sizeof(item), sizeof(*f->head) + sizeof(item));
-	return 1;
 }
 
 void
@@ -300,25 +299,26 @@ pinning_any(const struct context *c)
 	return false;
 }
 
-unsigned
-rma_tx_leaving(struct rma *r, uint16_t ctx, struct rma_frame **out)
+struct rma_frame **
+rma_tx_leaving(struct rma *r, uint16_t ctx, unsigned *n)
 {
 	struct context *c = r->contexts[ctx];
 	struct pin_place *p = c->kept.pin_places;
 	struct rma_frame *f = pinning_any(c) ? frame_take(r, true) : NULL;
 
 	if (f == NULL)
-		return 0;
+		return NULL;
 	while (is_free(p))
 		p++;
 	*f->head = (struct wire_transfer){.op = WIRE_UNPIN, .flags = WIRE_T_LAST};
 	f->id = 0;
 	r->turn.kind = TURN_LEAVES;
+	r->turn.n = 0;
 	r->turn.place = p;
 	frame_out(r, f, c, WIRE_INITIATOR, p->node, p->ctx | WIRE_TARGET, sizeof(*f->head),
 		sizeof(*f->head));
-	*out = f;
-	return 1;
+	*n = 1;
+	return r->turn.frames;
 }
 
 void

@@ -14,7 +14,7 @@ config_ok(const struct rma_config *g)
 		g->transfers_max + g->fetches_max <= 1024 && g->requests_max > 0 &&
 		g->regions_max > 0 && g->regions_max <= UINT16_MAX && g->frames_max >= 8 &&
 		g->payload_max >= sizeof(struct wire_bitmap) && g->ticks_per_sec >= 1000 &&
-		g->counters != NULL && g->life != NULL && g->revoked != NULL;
+		g->counters != NULL && g->life != NULL && g->memory != NULL && g->revoked != NULL;
 }
 
 static uint32_t
@@ -57,6 +57,8 @@ lay_out(struct rma *r, const struct rma_config *g, uint8_t *base)
 		all[i].ctx = (uint16_t)(g->contexts_from + i * g->contexts_by);
 		all[i].ops = o;
 		all[i].ops_max = ops;
+		for (uint32_t k = 0; k < ops; k++)
+			o[k].place = (uint16_t)k;
 		all[i].requests = q;
 		contexts[all[i].ctx] = &all[i];
 	}
@@ -95,6 +97,7 @@ rma_init(void *memory, const struct rma_config *config)
 		r->free_frames = &r->frames[i];
 	}
 	r->frames_free = config->frames_max;
+	r->quota = config->frames_max - config->frames_max / 4;
 	return r;
 }
 
@@ -167,24 +170,6 @@ rma_frame_number(const struct rma *r, const struct rma_frame *f)
 	return (uint32_t)(f - r->frames);
 }
 
-struct rma_frame *
-frame_take(struct rma *r, bool own)
-{
-	struct rma_frame *f = r->free_frames;
-
-	if (f == NULL ||
-		(own ? r->own_out : r->answers_out) >= r->cfg.frames_max - r->cfg.frames_max / 4)
-		return NULL;
-	r->free_frames = f->next;
-	r->frames_free--;
-	*(own ? &r->own_out : &r->answers_out) += 1;
-	f->runs = f->in_place = f->asks = f->out = f->marked = f->retried = f->ends_offer = false;
-	f->source.memory = NULL;
-	f->source.len = 0;
-	f->own = own;
-	return f;
-}
-
 static void
 frame_put(struct rma *r, struct rma_frame *f)
 {
@@ -193,16 +178,6 @@ frame_put(struct rma *r, struct rma_frame *f)
 	r->frames_free++;
 	*(f->own ? &r->own_out : &r->answers_out) -= 1;
 	f->out = false;
-}
-
-/* One more of the context's is on its way (by 1), or one less (by -1). */
-static inline void
-frame_count(struct context *c, struct rma_frame *f, uint32_t by)
-{
-	c->frames += by;
-	f->out = by == 1;
-	if (f->own)
-		c->own_frames += by;
 }
 
 static inline struct context *
@@ -222,7 +197,8 @@ rma_packed_copy(struct rma *r, uint16_t ctx, uint16_t dst_ctx, uint32_t id, uint
 	r->turn.n = 0;
 	frame_out(r, f, c, WIRE_INITIATOR, r->cfg.node, dst_ctx | WIRE_TARGET, len, len);
 	f->id = id;
-	frame_count(c, f, 1);
+	c->frames++;
+	c->own_frames++;
 	return f;
 }
 
@@ -237,9 +213,11 @@ void
 rma_sent(struct rma *r, unsigned count, uint8_t error, uint64_t now)
 {
 	struct turn *t = &r->turn;
+	struct context *c = context_of(r, t->frames[0]);
 
-	for (unsigned i = 0; i < count; i++)
-		frame_count(context_of(r, t->frames[i]), t->frames[i], 1);
+	c->frames += count;
+	if (t->frames[0]->own)
+		c->own_frames += count;
 	switch (t->kind) {
 	case TURN_NONE:
 		break;
@@ -293,7 +271,8 @@ rma_acked(struct rma *r, struct rma_frame *f, uint8_t error)
 {
 	struct context *c = context_of(r, f);
 
-	frame_count(c, f, (uint32_t)-1);
+	c->frames--;
+	c->own_frames -= f->own;
 	if (unlikely(f->ends_offer)) {
 		struct op *op = op_find(c, f->id);
 
@@ -328,30 +307,6 @@ uint64_t
 rma_deadline(const struct rma *r)
 {
 	return r->waiting != 0 ? r->look_at : UINT64_MAX;
-}
-
-/* ------------------------------------------------------------------ messages */
-
-enum rma_heard
-rma_message(struct rma *r, uint16_t ctx, uint16_t endpoint, const struct rma_message *m,
-	struct rma_place *place, uint64_t now)
-{
-	struct context *c = r->contexts[ctx];
-
-	return endpoint == WIRE_TARGET ? target_heard(r, c, m, place, now)
-				       : answer_heard(r, c, m, place, now);
-}
-
-void
-rma_placed(struct rma *r, uint16_t ctx, uint16_t endpoint, const struct rma_message *m,
-	uint64_t placed, uint8_t error)
-{
-	struct context *c = r->contexts[ctx];
-
-	if (endpoint == WIRE_TARGET)
-		target_placed(r, c, m, error);
-	else
-		answer_placed(r, c, m, placed, error);
 }
 
 /* ------------------------------------------------------------------ pulled */
@@ -415,7 +370,7 @@ bool
 rma_is_drained(const struct rma *r, uint32_t ctx)
 {
 	if (ctx == RMA_ALL)
-		return r->requests.head == NULL && r->tells == 0;
+		return r->requests.head == NULL && r->tells == 0 && r->ended.head == NULL;
 	const struct context *c = r->contexts[ctx];
 
 	return c->frames == 0 && c->ops_used == 0 && c->readers == 0 && c->events_waiting == 0;

@@ -6,7 +6,7 @@
  * node), and only that thread calls it. It is pushed submissions, messages, acknowledgements and
  * the time, and pulled for frames, placements, results and what a context is owed. It reads no
  * clock, touches no application's memory, allocates nothing after rma_init, and calls nothing but
- * mem* and the two hooks of its configuration.
+ * mem* and the three hooks of its configuration, which ask its caller.
  *
  * Design notes
  * 1. A context has two endpoints here: a target and an initiator (wire.h). Every frame of a
@@ -67,9 +67,11 @@ struct rma_config {
 	/* What changes when the other side begins a new life; 0: it is not there. Of another node:
 	 * of that node (its epoch). Of this node: of the context. */
 	uint32_t (*life)(void *arg, uint16_t node, uint16_t ctx);
+	/* The piece of that number of a context's memory, if [at, at + len) lies in it; NULL. */
+	void *(*memory)(void *arg, uint16_t ctx, uint32_t number, uint64_t at, uint64_t len);
 	/* The memory of that region was taken away by its owner (struct region, watched). */
 	bool (*revoked)(void *arg, uint16_t ctx, uint32_t watched);
-	void *arg; /* of both */
+	void *arg; /* of these three */
 };
 
 /* Bytes of a context's memory. */
@@ -100,7 +102,7 @@ struct rma_frame {
 			  * source where it lies */
 	bool own;        /* of an initiator: it shall hear of errors */
 	bool asks;       /* WIRE_ASK */
-	bool out;        /* with the core, or on its way within the node */
+	bool out;        /* not in the free list */
 	bool marked;     /* a registration's end waits for it */
 	bool retried;    /* its flow was reset, and it was sent again */
 	bool ends_offer; /* the last of an answer to a PULL of an offer, which is `id` */
@@ -117,15 +119,14 @@ struct rma_message {
 
 /* Where the bytes of a message go. */
 struct rma_place {
-	struct rma_bytes to;
-	uint64_t offset; /* in `to`, of the message's bytes; of runs: of the first one's skip */
-	bool runs;       /* the bytes are runs; `to` has room for all of them, or placing fails with
-			  * EPROTO */
+	struct rma_bytes to; /* from to.at on */
+	uint64_t offset;     /* runs: in `to`, where the first one's skip begins */
+	bool runs;           /* the bytes are runs; one that does not fit `to` is EPROTO */
 };
 
 enum rma_heard {
 	RMA_HEARD, /* all is said */
-	RMA_PLACE, /* place its bytes, then call rma_placed */
+	RMA_PLACE, /* its bytes go to a place */
 };
 
 /* A transfer of a client that ended, or one of rma_fetch. */
@@ -188,7 +189,7 @@ void rma_close(struct rma *r, uint16_t ctx);
 /* Others may have pinned for the context that closed: rma_tx_leaving gives, one by one, the frames
  * that say to them that it left, as rma_tx_answers gives answers. */
 bool rma_leaves(const struct rma *r, uint16_t ctx);
-unsigned rma_tx_leaving(struct rma *r, uint16_t ctx, struct rma_frame **out);
+struct rma_frame **rma_tx_leaving(struct rma *r, uint16_t ctx, unsigned *n);
 /* Has it frames with the core? */
 bool rma_has_frames(const struct rma *r, uint16_t ctx);
 /* That piece of its memory goes: what reads or writes it ends. */
@@ -204,20 +205,18 @@ int rma_deregister(struct rma *r, uint16_t ctx, uint64_t key, uint64_t now);
 
 /* ------------------------------------------------------------------ transfers */
 
-/* Where to copy the description of a transfer to before rma_submit; NULL: there is no such place,
- * or it is in use. */
-struct transfer_desc *rma_place_of(struct rma *r, uint16_t ctx, uint32_t place);
-/* Begin it. error: why it cannot be, a positive errno (its memory is not there): it ends with that.
- * false: it is malformed, and was not begun. */
-bool rma_submit(struct rma *r, uint16_t ctx, uint32_t place, void *memory, uint8_t error,
+/* Begin the transfer of a place of the client's table, whose description is *shared: it is copied
+ * once, then judged. false: there is no such place, it is in use, or the description is malformed:
+ * nothing was begun. */
+bool rma_submit(struct rma *r, uint16_t ctx, uint32_t place, const struct transfer_desc *shared,
 	uint64_t now);
 /* Fetch what was offered. false: all places are taken. */
 bool rma_fetch(struct rma *r, const struct rma_fetch *f, uint64_t now);
 
 /* Of a transfer whose frames the client packs: is it still under way? */
 bool rma_is_packed(const struct rma *r, uint16_t ctx, uint32_t place);
-/* ... the core has another frame of it; `last`: the last one. */
-void rma_packed(struct rma *r, uint16_t ctx, uint32_t place, bool last, uint64_t now);
+/* ... the core has all frames of it. */
+void rma_packed(struct rma *r, uint16_t ctx, uint32_t place, uint64_t now);
 /* ... the client cannot go on with it. */
 void rma_packed_cancel(struct rma *r, uint16_t ctx, uint32_t place);
 /* What the client sent itself for the transfer of that id was not Acked: a frame that it packed, or
@@ -232,12 +231,12 @@ struct rma_frame *rma_packed_copy(struct rma *r, uint16_t ctx, uint16_t dst_ctx,
 
 /* A turn begins: each transfer and answer has its chance again. */
 void rma_turn(struct rma *r);
-/* Pull: up to RMA_BURST frames of one transfer, with their heads written. 0: nothing (more) in this
- * turn. The caller puts each one's source behind its head, gives them in order to the core or to
- * the other lane of this node, and calls rma_sent before anything else of this rma; frames of this
- * node are handed on after that. */
-unsigned rma_tx_answers(struct rma *r, struct rma_frame **out);
-unsigned rma_tx_transfers(struct rma *r, struct rma_frame **out);
+/* Pull: *n frames of one transfer, at most RMA_BURST, with their heads written. NULL: nothing
+ * (more) in this turn. The caller puts each one's source behind its head, gives them in order to
+ * the core or to the other lane of this node, and calls rma_sent before anything else of this rma;
+ * frames of this node are handed on after that. */
+struct rma_frame **rma_tx_answers(struct rma *r, unsigned *n);
+struct rma_frame **rma_tx_transfers(struct rma *r, unsigned *n);
 /* So many of the frames went. error: why the next did not: 0 or EAGAIN: not now; otherwise what is
  * wrong with its destination, or EFAULT: the source of the frames is not there. */
 void rma_sent(struct rma *r, unsigned count, uint8_t error, uint64_t now);
@@ -251,15 +250,19 @@ uint64_t rma_deadline(const struct rma *r);
 
 /* ------------------------------------------------------------------ messages */
 
-/* A message for the context's endpoint (WIRE_TARGET, WIRE_INITIATOR). For a target the core has
- * given an entry of its room. Messages are placed in the order in which they came; placing may end
- * later than the call, of messages to targets only, if nothing but further pushes is heard
- * between. */
-enum rma_heard rma_message(struct rma *r, uint16_t ctx, uint16_t endpoint,
-	const struct rma_message *m, struct rma_place *place, uint64_t now);
-/* Its bytes are in their place, `placed` of them; or error says why not: EFAULT, EPROTO. */
-void rma_placed(struct rma *r, uint16_t ctx, uint16_t endpoint, const struct rma_message *m,
-	uint64_t placed, uint8_t error);
+/* A message to the context's target. The core has given an entry of its room for it. RMA_PLACE: put
+ * its bytes in their place, then call rma_target_placed; that may be later, as long as nothing but
+ * pushes is heard until then, and in their order. error: 0; EFAULT, EPROTO: why they are not
+ * there. */
+enum rma_heard rma_target_message(struct rma *r, uint16_t ctx, const struct rma_message *m,
+	struct rma_place *place, uint64_t now);
+void rma_target_placed(struct rma *r, uint16_t ctx, const struct rma_message *m, uint8_t error);
+/* ... and to its initiator; RMA_PLACE: put its bytes in their place and call rma_initiator_placed
+ * before anything else. placed: how many bytes they were. */
+enum rma_heard rma_initiator_message(struct rma *r, uint16_t ctx, const struct rma_message *m,
+	struct rma_place *place, uint64_t now);
+void rma_initiator_placed(struct rma *r, uint16_t ctx, const struct rma_message *m, uint64_t placed,
+	uint8_t error);
 /* An initiator within this node ends; said without room. */
 void rma_peer_left(struct rma *r, uint16_t ctx, uint16_t node, uint16_t peer);
 

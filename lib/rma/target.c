@@ -188,13 +188,16 @@ push_arrives(struct rma *r, struct context *c, const struct rma_message *m, stru
 	}
 	place->offset = offset;
 	place->runs = runs;
+	if (likely(!runs))
+		place->to.at += offset;
 	return RMA_PLACE;
 }
 
-/* The bytes of a frame of a push are in their place. */
 void
-target_placed(struct rma *r, struct context *c, const struct rma_message *m, uint8_t error)
+rma_target_placed(struct rma *r, uint16_t ctx, const struct rma_message *m, uint8_t error)
 {
+	struct context *c = r->contexts[ctx];
+
 	if (unlikely(error))
 		push_refuse(r, c, m, error);
 	else if (m->head->flags & WIRE_T_LAST)
@@ -351,9 +354,11 @@ unpin_arrives(struct rma *r, struct context *c, const struct rma_message *m)
 /* ------------------------------------------------------------------ in */
 
 enum rma_heard
-target_heard(struct rma *r, struct context *c, const struct rma_message *m, struct rma_place *place,
-	uint64_t now)
+rma_target_message(struct rma *r, uint16_t ctx, const struct rma_message *m,
+	struct rma_place *place, uint64_t now)
 {
+	struct context *c = r->contexts[ctx];
+
 	if (unlikely(wire_transfer_check(m->head, (uint32_t)sizeof(*m->head) + m->len, true) !=
 		    WIRE_OK)) {
 		rma_count(r, RMA_BAD_TRANSFERS, 1);

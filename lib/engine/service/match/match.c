@@ -290,7 +290,7 @@ offer_failed(struct engine *e, struct channel *ch, const struct send_slot *s, ui
 	if (h.op != WIRE_OFFER)
 		return;
 	rma_send_failed(rma_lane(e)->rma, ch->ctx, wire_be32(offer.id), error);
-	service_rma_settle(e);
+	service_rma_called(e);
 }
 
 static bool
@@ -315,7 +315,7 @@ fetch(struct engine *e, struct channel *ch, struct receive *r)
 		return false;
 	x->uses++;
 	r->state = RECEIVE_FETCHES;
-	service_rma_settle(e);
+	service_rma_called(e);
 	return true;
 }
 

@@ -120,14 +120,12 @@ dma_copy_begin(struct engine *e, struct channel *ch, const struct arrival *a, st
 	return true;
 }
 
-/* What is said of a frame whose bytes are there, when what was begun before is done. false: it can
- * be said now. */
 bool
-dma_later(struct engine *e, struct channel *ch, const struct arrival *a)
+dma_queue(struct engine *e, struct channel *ch, const struct arrival *a)
 {
 	struct dma *d = &rma_lane(e)->dma;
 
-	if (likely(d->head == d->tail) || a->m == NULL || d->tail - d->head == DMA_COPIES)
+	if (a->m == NULL || d->tail - d->head == DMA_COPIES)
 		return false;
 	d->jobs[d->tail++ % DMA_COPIES] =
 		(struct dma_job){.m = a->m, .generation = ch->generation, .ctx = ch->ctx, .a = *a};

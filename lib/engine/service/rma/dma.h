@@ -20,7 +20,17 @@ dma_copy(struct engine *e, struct channel *ch, const struct arrival *a, struct m
 	return unlikely(rma_lane(e)->dma.device >= 0) && dma_copy_begin(e, ch, a, memory, to);
 }
 
-bool dma_later(struct engine *e, struct channel *ch, const struct arrival *a);
+bool dma_queue(struct engine *e, struct channel *ch, const struct arrival *a);
+/* What is said of a frame whose bytes are there, when what was begun before is done. false: it can
+ * be said now. */
+static inline bool
+dma_later(struct engine *e, struct channel *ch, const struct arrival *a)
+{
+	const struct dma *d = &rma_lane(e)->dma;
+
+	return unlikely(d->head != d->tail) && dma_queue(e, ch, a);
+}
+
 unsigned dma_poll(struct engine *e);
 void dma_drain(struct engine *e);
 

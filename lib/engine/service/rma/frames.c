@@ -214,10 +214,22 @@ frames_to_core(struct engine *e, struct rma_frame **out, unsigned n, unsigned *w
 	return 0;
 }
 
+/* They go to a context of this node, unless n is 0: their source is not there. What they cause may
+ * pull others. */
+static __rte_noinline void
+frames_hand_over(struct engine *e, struct rma_frame **out, unsigned n)
+{
+	struct rma_frame *f[RMA_BURST];
+
+	memcpy(f, out, n * sizeof(*f));
+	rma_sent(rma_lane(e)->rma, n, n != 0 ? 0 : EFAULT, e->now);
+	for (unsigned i = 0; i < n; i++)
+		frame_hand_over(e, frame_of(f[i]), f[i]->dst % WIRE_CONTEXTS_MAX);
+}
+
 unsigned
 frames_send(struct engine *e, struct rma_frame **out, unsigned n)
 {
-	struct rma *rma = rma_lane(e)->rma;
 	const bool local = out[0]->node == e->node->config.id;
 	int result = out[0]->source.len != 0 ? frames_fill(e, out, n) : 0;
 	unsigned went = 0;
@@ -228,9 +240,10 @@ frames_send(struct engine *e, struct rma_frame **out, unsigned n)
 		went = n;
 	if (unlikely(went != n))
 		frames_unfill(out + went, n - went);
-	rma_sent(rma, went, (uint8_t)-result, e->now);
-	for (unsigned i = 0; unlikely(local) && i < went; i++)
-		frame_hand_over(e, frame_of(out[i]), out[i]->dst % WIRE_CONTEXTS_MAX);
+	if (unlikely(local))
+		frames_hand_over(e, out, went);
+	else
+		rma_sent(rma_lane(e)->rma, went, (uint8_t)-result, e->now);
 	return went;
 }
 

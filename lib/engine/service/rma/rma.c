@@ -81,20 +81,22 @@ pass_news(struct engine *e)
 	}
 }
 
-/* After each call that may leave something to pull. */
-void
-service_rma_settle(struct engine *e)
+static void
+settle(struct engine *e)
 {
 	const unsigned has = rma_has(rma_lane(e)->rma);
 
 	if (has & RMA_HAS_NEWS)
 		pass_news(e);
-	if (has & (RMA_HAS_WORK | RMA_HAS_ANSWERS | RMA_HAS_EVENTS))
-		service_busy(e, RMA_SERVICE);
-	if (has & RMA_HAS_ANSWERS)
-		service_owes(e, RMA_SERVICE);
 	if (has & RMA_HAS_RESULTS)
 		pass_results(e);
+}
+
+void
+service_rma_called(struct engine *e)
+{
+	service_busy(e, RMA_SERVICE);
+	service_owes(e, RMA_SERVICE);
 }
 
 /* The application is notified, as far as its ring has room. */
@@ -122,54 +124,84 @@ pass_all_events(struct engine *e)
 
 /* ------------------------------------------------------------------ messages */
 
+/* Runs, or memory that is not mapped here. */
+static __rte_noinline uint8_t
+place_slowly(struct channel *ch, const struct rma_place *place, const struct rma_message *m,
+	uint64_t *placed)
+{
+	const struct bytes to = {&ch->space, place->to.memory, place->to.at, place->to.len};
+
+	if (!place->runs)
+		return m->len != 0 && memory_write(&to, 0, m->bytes, m->len) != 0 ? EFAULT : 0;
+	*placed = 0;
+	return memory_place(&to, place->offset, m->bytes, m->len, placed);
+}
+
+static inline uint8_t *
+address_of(const struct rma_place *place)
+{
+	const struct memory *m = place->to.memory;
+
+	return m->base + (place->to.at - m->client);
+}
+
 /* The bytes of a frame to a target are in their place. */
 static void
 placed(struct engine *e, struct channel *ch, const struct arrival *a)
 {
-	rma_placed(rma_lane(e)->rma, ch->ctx, WIRE_TARGET, &a->msg, a->msg.len, 0);
+	rma_target_placed(rma_lane(e)->rma, ch->ctx, &a->msg, 0);
 	if (unlikely(a->msg.head->flags & WIRE_T_NOTIFY))
 		pass_events(e, ch);
-	service_rma_settle(e);
+	service_rma_called(e);
 }
 
 /* true: a->m is kept. */
 static bool
-hear(struct engine *e, struct channel *ch, uint16_t endpoint, const struct arrival *a)
+target_message(struct engine *e, struct channel *ch, const struct arrival *a)
 {
 	struct rma *rma = rma_lane(e)->rma;
 	const struct rma_message *m = &a->msg;
 	struct rma_place place;
+	uint64_t bytes;
+	uint8_t error = 0;
+
+	service_rma_called(e);
+	/* what comes after pushes finds their bytes in place, and its answer behind theirs */
+	if (m->head->op != WIRE_PUSH || a->m == NULL)
+		dma_drain(e);
+	if (rma_target_message(rma, ch->ctx, m, &place, e->now) == RMA_HEARD)
+		return false;
+	if (unlikely(place.runs || place.to.memory == NULL))
+		error = place_slowly(ch, &place, m, &bytes);
+	else if (dma_copy(e, ch, a, place.to.memory, address_of(&place)))
+		return true;
+	else
+		memcpy(address_of(&place), m->bytes, m->len);
+	if (unlikely(error != 0))
+		rma_target_placed(rma, ch->ctx, m, error);
+	else if (dma_later(e, ch, a))
+		return true;
+	else
+		placed(e, ch, a);
+	return false;
+}
+
+static void
+initiator_message(struct engine *e, struct channel *ch, const struct rma_message *m)
+{
+	struct rma *rma = rma_lane(e)->rma;
+	struct rma_place place;
 	uint64_t bytes = m->len;
 	uint8_t error = 0;
 
-	/* what comes after pushes finds their bytes in place, and its answer behind theirs */
-	if (endpoint == WIRE_TARGET && (m->head->op != WIRE_PUSH || a->m == NULL))
-		dma_drain(e);
-	if (rma_message(rma, ch->ctx, endpoint, m, &place, e->now) == RMA_HEARD) {
-		service_rma_settle(e);
-		return false;
-	}
-	const struct bytes to = {&ch->space, place.to.memory, place.to.at, place.to.len};
-
-	if (unlikely(place.runs)) {
-		bytes = 0;
-		error = memory_place(&to, place.offset, m->bytes, m->len, &bytes);
-	} else if (endpoint == WIRE_TARGET && to.memory != NULL &&
-		dma_copy(e, ch, a, to.memory,
-			to.memory->base + (to.at - to.memory->client) + place.offset)) {
-		return true;
-	} else if (m->len != 0 && memory_write(&to, place.offset, m->bytes, m->len) != 0) {
-		error = EFAULT;
-	}
-	if (endpoint == WIRE_TARGET && likely(error == 0)) {
-		if (dma_later(e, ch, a))
-			return true;
-		placed(e, ch, a);
-		return false;
-	}
-	rma_placed(rma, ch->ctx, endpoint, m, bytes, error);
-	service_rma_settle(e);
-	return false;
+	service_rma_called(e);
+	if (rma_initiator_message(rma, ch->ctx, m, &place, e->now) == RMA_HEARD)
+		return;
+	if (unlikely(place.runs || place.to.memory == NULL))
+		error = place_slowly(ch, &place, m, &bytes);
+	else
+		memcpy(address_of(&place), m->bytes, m->len);
+	rma_initiator_placed(rma, ch->ctx, m, bytes, error);
 }
 
 static void
@@ -178,7 +210,7 @@ rma_heard(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint32_t len
 	const struct wire_hdr *h = rte_pktmbuf_mtod(m, const struct wire_hdr *);
 	const uint8_t *payload = (const uint8_t *)h + WIRE_HDR_BYTES;
 	const uint16_t to = wire_be16(h->dst_ctx), from = wire_be16(h->src_ctx);
-	const uint16_t endpoint = wire_endpoint(to);
+	const bool to_target = wire_endpoint(to) == WIRE_TARGET;
 	const struct arrival a = {
 		.msg =
 			{
@@ -190,14 +222,20 @@ rma_heard(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint32_t len
 			},
 		.m = m,
 	};
-	bool right = len >= sizeof(struct wire_transfer) &&
-		wire_endpoint(from) == (endpoint == WIRE_TARGET ? WIRE_INITIATOR : WIRE_TARGET);
 
-	e->counters[ENGINE_bad_transfers] += !right;
-	if (endpoint == WIRE_INITIATOR || unlikely(!right || ch->state != CHANNEL_OPEN))
+	if (unlikely(len < sizeof(struct wire_transfer) ||
+		    wire_endpoint(from) != (to_target ? WIRE_INITIATOR : WIRE_TARGET))) {
+		ENGINE_COUNT(e, bad_transfers);
 		proto_ctx_room(e->proto, to, 1, 0, e->now);
-	if (likely(right && ch->state == CHANNEL_OPEN) && hear(e, ch, endpoint, &a))
-		return;
+	} else if (unlikely(ch->state != CHANNEL_OPEN)) {
+		proto_ctx_room(e->proto, to, 1, 0, e->now);
+	} else if (to_target) {
+		if (target_message(e, ch, &a))
+			return;
+	} else {
+		proto_ctx_room(e->proto, to, 1, 0, e->now);
+		initiator_message(e, ch, &a.msg);
+	}
 	rte_mbuf_raw_free(m); /* one segment, one reference: our own */
 }
 
@@ -233,7 +271,7 @@ frame_done(struct engine *e, struct frame *f, uint8_t error)
 	f->memory = NULL;
 	f->back = false;
 	rma_acked(rma_lane(e)->rma, f->f, error);
-	service_rma_settle(e);
+	service_rma_called(e);
 }
 
 static void
@@ -280,9 +318,9 @@ take_local(struct engine *e, struct frame *f)
 	if (ctx >= e->node->config.contexts || ch->state != CHANNEL_OPEN) {
 		f->error = ECONNREFUSED;
 	} else if (f->f->dst & WIRE_INITIATOR) {
-		hear(e, ch, WIRE_INITIATOR, &a);
+		initiator_message(e, ch, &a.msg);
 	} else if (proto_ctx_take(e->proto, f->f->dst, 1, 0, false)) {
-		hear(e, ch, WIRE_TARGET, &a);
+		target_message(e, ch, &a);
 	} else {
 		if (head->op != WIRE_UNPIN || !(head->flags & WIRE_T_LAST))
 			return false;
@@ -363,7 +401,7 @@ packed_failed(struct engine *e, struct channel *ch, const struct send_slot *s, u
 	/* the client may have written there since; it harms itself */
 	memcpy(&h, send_payload(s), sizeof(h));
 	rma_send_failed(rma_lane(e)->rma, ch->ctx, wire_be32(h.id), error);
-	service_rma_settle(e);
+	service_rma_called(e);
 }
 
 /* A frame that the client packed for a context of this node, in its buffer. 1: it went; -EAGAIN. */
@@ -438,7 +476,8 @@ rma_submit_frame(struct engine *e, struct channel *ch, const struct submission *
 	}
 	if (result < 0)
 		packed_failed(e, ch, slot, (uint8_t)-result);
-	rma_packed(rma, ch->ctx, s->frame.transfer, s->count != 0, e->now);
+	if (s->count != 0)
+		rma_packed(rma, ch->ctx, s->frame.transfer, e->now);
 	if (result != 0)
 		slot_complete(e, ch, slot, result < 0 ? (uint8_t)-result : 0);
 	return 1;
@@ -459,26 +498,13 @@ tell_rtt(struct engine *e, struct channel *ch, uint16_t node)
 static unsigned
 rma_submit_transfer(struct engine *e, struct channel *ch, const struct submission *s)
 {
-	struct rma *rma = rma_lane(e)->rma;
-	struct transfer_desc *d = rma_place_of(rma, ch->ctx, s->transfer);
-	struct memory *memory = NULL;
-	uint8_t error = 0;
+	const struct transfer_desc *shared = &rma_channel(ch)->descs[s->transfer];
 
-	if (unlikely(d == NULL)) {
+	if (unlikely(!rma_submit(rma_lane(e)->rma, ch->ctx, s->transfer, shared, e->now)))
 		submission_bad(e, ch);
-		return 1;
-	}
-	memcpy(d, &rma_channel(ch)->descs[s->transfer], sizeof(*d));
-	if (d->memory != MEMORY_COPIED && d->kind != TRANSFER_PIN && d->kind != TRANSFER_UNPIN &&
-		d->kind != TRANSFER_PACKED) {
-		memory = space_at(&ch->space, d->memory, d->local, d->len);
-		error = memory == NULL ? EFAULT : 0;
-	}
-	if (unlikely(!rma_submit(rma, ch->ctx, s->transfer, memory, error, e->now)))
-		submission_bad(e, ch);
-	else if (d->kind == TRANSFER_OFFER)
-		tell_rtt(e, ch, d->node);
-	service_rma_settle(e);
+	else if (unlikely(shared->kind == TRANSFER_OFFER))
+		tell_rtt(e, ch, shared->node);
+	service_rma_called(e);
 	return 1;
 }
 
@@ -486,7 +512,7 @@ static unsigned
 rma_submit_cancel(struct engine *e, struct channel *ch, const struct submission *s)
 {
 	rma_packed_cancel(rma_lane(e)->rma, ch->ctx, s->transfer);
-	service_rma_settle(e);
+	service_rma_called(e);
 	return 1;
 }
 
@@ -543,7 +569,7 @@ rma_submit_region(struct engine *e, struct channel *ch, const struct submission 
 	c->region.key = key;
 	if (c->region.due)
 		service_has_results(e, ch, RMA_SERVICE);
-	service_rma_settle(e);
+	service_rma_called(e);
 	return 1;
 }
 
@@ -583,10 +609,10 @@ rma_results(struct engine *e, struct channel *ch)
 static unsigned
 answers_send(struct engine *e)
 {
-	struct rma_frame *out[RMA_BURST];
+	struct rma_frame **out;
 	unsigned work = 0, n;
 
-	while (work < e->node->config.burst && (n = rma_tx_answers(rma_lane(e)->rma, out)) != 0)
+	while (work < e->node->config.burst && (out = rma_tx_answers(rma_lane(e)->rma, &n)) != NULL)
 		work += frames_send(e, out, n);
 	return work;
 }
@@ -594,10 +620,11 @@ answers_send(struct engine *e)
 static unsigned
 transfers_send(struct engine *e)
 {
-	struct rma_frame *out[RMA_BURST];
+	struct rma_frame **out;
 	unsigned work = 0, n;
 
-	while (work < e->node->config.burst && (n = rma_tx_transfers(rma_lane(e)->rma, out)) != 0)
+	while (work < e->node->config.burst &&
+		(out = rma_tx_transfers(rma_lane(e)->rma, &n)) != NULL)
 		work += frames_send(e, out, n);
 	return work;
 }
@@ -637,7 +664,7 @@ rma_step(struct engine *e)
 		rma_tick(x->rma, e->now);
 		work += transfers_send(e);
 	}
-	service_rma_settle(e);
+	settle(e);
 	rest(e);
 	return work;
 }
@@ -645,11 +672,14 @@ rma_step(struct engine *e)
 static unsigned
 rma_answer(struct engine *e)
 {
-	unsigned work = engine_complete(e);
+	unsigned work = 0;
 
-	rma_turn(rma_lane(e)->rma);
-	work += answers_send(e);
-	service_rma_settle(e);
+	if (rma_has(rma_lane(e)->rma) & RMA_HAS_ANSWERS) {
+		work = engine_complete(e);
+		rma_turn(rma_lane(e)->rma);
+		work += answers_send(e);
+	}
+	settle(e);
 	rest(e);
 	return work;
 }
@@ -675,6 +705,14 @@ life_of(void *engine, uint16_t node, uint16_t ctx)
 	if (node == e->node->config.id)
 		return ctx < e->node->config.contexts ? e->node->channels[ctx].generation : 0;
 	return proto_path_stat(e->proto, node, &stat) && stat.established ? stat.peer_epoch : 0;
+}
+
+static void *
+memory_of(void *engine, uint16_t ctx, uint32_t number, uint64_t at, uint64_t len)
+{
+	const struct engine *e = engine;
+
+	return space_at(&e->node->channels[ctx].space, number, at, len);
 }
 
 static bool
@@ -721,6 +759,7 @@ library_make(struct engine *e)
 		.ask_offer_us = RTE_MIN(c->proto.rto_max_us / 4, ASK_EVERY_US),
 		.counters = &e->counters[ENGINE_bad_transfers],
 		.life = life_of,
+		.memory = memory_of,
 		.revoked = is_revoked,
 		.arg = e,
 	};
@@ -817,7 +856,7 @@ rma_end(struct engine *e, struct channel *ch, bool linger)
 
 	dma_drain(e);
 	rma_close(rma, ch->ctx);
-	service_rma_settle(e);
+	settle(e);
 	proto_ctx_close(e->proto, ch->ctx | WIRE_TARGET, linger, e->now);
 	c->leaves = rma_leaves(rma, ch->ctx);
 	if (!c->leaves || !linger)
@@ -833,10 +872,12 @@ rma_closed(struct engine *e, struct channel *ch)
 {
 	struct rma *rma = rma_lane(e)->rma;
 	struct rma_channel *c = rma_channel(ch);
-	struct rma_frame *out[RMA_BURST];
+	struct rma_frame **out;
+	unsigned n;
 
 	if (unlikely(c->leaves)) {
-		while (rma_tx_leaving(rma, ch->ctx, out) != 0 && frames_send(e, out, 1) != 0)
+		while ((out = rma_tx_leaving(rma, ch->ctx, &n)) != NULL &&
+			frames_send(e, out, n) != 0)
 			;
 		c->leaves = rma_leaves(rma, ch->ctx);
 		if (!c->leaves)
@@ -849,7 +890,7 @@ static void
 rma_forget_memory(struct engine *e, struct channel *ch, const struct memory *m)
 {
 	rma_memory_gone(rma_lane(e)->rma, ch->ctx, m);
-	service_rma_settle(e);
+	service_rma_called(e);
 }
 
 /* ------------------------------------------------------------------ another primary takes over */

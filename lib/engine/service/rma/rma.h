@@ -123,7 +123,7 @@ rma_channel(const struct channel *ch)
 }
 
 extern const struct service_ops service_rma;
-/* After a call of lib/rma by another service: what it has for others goes to them. */
-void service_rma_settle(struct engine *e);
+/* After a call of lib/rma: what it has for others goes to them before the turn ends. */
+void service_rma_called(struct engine *e);
 
 #endif
