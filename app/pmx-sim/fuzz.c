@@ -215,7 +215,7 @@ static void
 send_some(struct history *h, uint32_t src)
 {
 	if (h->transfers != NULL) {
-		transfers_begin(h->transfers, src, draw64(h));
+		transfers_begin(h->transfers, src);
 		return;
 	}
 	if (h->matching != NULL) {
@@ -245,21 +245,24 @@ send_some(struct history *h, uint32_t src)
 static void
 open_all(struct history *h, uint32_t node)
 {
+	if (h->transfers != NULL) {
+		for (uint16_t c = 0; c < h->contexts / 3; c++)
+			transfers_open_context(h->transfers, node, c);
+		return;
+	}
 	for (uint16_t c = 0; c < h->contexts; c++) {
 		if (sim_open(h->sim, node, c) == 0 && h->matching != NULL)
 			matching_forget(h->matching, node, c);
 	}
 }
 
-/* A context has two endpoints in a history of transfers. */
 static void
-close_some(struct history *h, uint32_t node, uint16_t endpoint, bool linger)
+close_some(struct history *h, uint32_t node, uint16_t ctx, bool linger)
 {
-	sim_close(h->sim, node, endpoint, linger);
-	if (h->transfers == NULL)
-		return;
-	sim_close(h->sim, node, (uint16_t)((endpoint + h->contexts / 2) % h->contexts), linger);
-	transfers_forget(h->transfers, node, endpoint);
+	if (h->transfers != NULL) /* of three endpoints */
+		transfers_close_context(h->transfers, node, ctx % (h->contexts / 3), linger);
+	else
+		sim_close(h->sim, node, ctx, linger);
 }
 
 static void
@@ -268,11 +271,11 @@ act(void *arg, struct sim *s, uint32_t node, uint32_t what)
 	struct history *h = arg;
 
 	if (what == TRANSFERS_TICK) {
-		transfers_tick(h->transfers);
+		transfers_tick(h->transfers, node);
 		return;
 	}
 	if (what == TRANSFERS_PUMP) {
-		transfers_pump(h->transfers);
+		transfers_pump(h->transfers, node);
 		return;
 	}
 	uint16_t ctx = (uint16_t)below(h, h->contexts);
@@ -297,9 +300,10 @@ act(void *arg, struct sim *s, uint32_t node, uint32_t what)
 		break;
 	case ACT_RESTART:
 		sim_restart(s, node);
-		open_all(h, node);
 		if (h->transfers != NULL)
 			transfers_restart(h->transfers, node);
+		else
+			open_all(h, node);
 		break;
 	case ACT_CLOSE:
 		close_some(h, node, ctx, chance(h, 50));
@@ -327,7 +331,7 @@ heard(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag)
 		return;
 	}
 	if (h->transfers != NULL) {
-		transfers_heard(h->transfers, tag);
+		transfers_heard(h->transfers, d, tag);
 		return;
 	}
 	/* now and then an answer, out of the delivery itself */
@@ -396,11 +400,7 @@ judge_transfers(struct history *h)
 
 	h->begun = n.begun;
 	h->done = n.done;
-	if (transfers_wrong(h->transfers) != NULL)
-		return transfers_wrong(h->transfers);
-	if (transfers_open(h->transfers))
-		return "a transfer never ended";
-	return n.failed != 0 && !h->excused ? "a transfer failed, and nothing had happened" : NULL;
+	return transfers_judge(h->transfers, h->excused);
 }
 
 static const char *
@@ -468,7 +468,8 @@ one_history(struct history *h, const struct options *o, uint64_t seed)
 	if (!(h->misfortunes & WEATHER) && chance(h, 50))
 		c.fault = weather(h);
 	/* what always fits, and what does not */
-	uint32_t frames = c.bulks < c.proto.tx_frames_max ? c.bulks : c.proto.tx_frames_max;
+	uint32_t transfer_frames = 0,
+		 frames = c.bulks < c.proto.tx_frames_max ? c.bulks : c.proto.tx_frames_max;
 
 	frames = frames < c.proto.rx_frames_max ? frames : c.proto.rx_frames_max;
 	h->largest = frames > 200 ? 200 * c.proto.payload_max : frames * c.proto.payload_max;
@@ -483,10 +484,16 @@ one_history(struct history *h, const struct options *o, uint64_t seed)
 		c.proto.paths_max < h->nodes ||
 		/* ... or is too slow to be alive */
 		(c.proto.keepalive_us && c.proto.keepalive_us < HOLD_US);
-	/* frames for either kind; paths and flows for all: who has none waits, or fails, in turn */
+	/* frames for each kind; paths and flows for all: who has none waits, or fails, in turn;
+	 * every message is one frame, which goes with its entry */
 	if (o->transfers) {
-		c.proto.contexts_max = h->contexts *= 2;
-		c.proto.tx_frames_max += 16;
+		c.kept = (uint16_t)h->contexts;
+		c.proto.contexts_max = h->contexts *= 3;
+		c.entries = c.entries < 64 ? c.entries : 64;
+		c.proto.payload_max = c.proto.payload_max < 184 ? 184 : c.proto.payload_max;
+		c.inline_max = c.proto.payload_max;
+		transfer_frames = c.proto.tx_frames_max < 256 ? c.proto.tx_frames_max + 16 : 256;
+		c.proto.tx_frames_max = transfer_frames + h->contexts / 3 * TRANSFERS_SENDS;
 		c.proto.paths_max = h->nodes;
 		c.proto.flows_max = 4096;
 	}
@@ -494,8 +501,8 @@ one_history(struct history *h, const struct options *o, uint64_t seed)
 	if (o->matching)
 		h->matching = matching_new(h->sim, h->nodes, h->contexts);
 	if (o->transfers)
-		h->transfers = transfers_new(h->sim, h->nodes, (uint16_t)(h->contexts / 2),
-			c.proto.payload_max, c.proto.tx_frames_max);
+		h->transfers = transfers_new(h->sim, h->nodes, (uint16_t)(h->contexts / 3),
+			c.proto.payload_max, transfer_frames, c.entries, draw64(h));
 	for (uint32_t i = 0; i < h->nodes; i++)
 		open_all(h, i);
 	plan_all(h);
@@ -511,7 +518,8 @@ one_history(struct history *h, const struct options *o, uint64_t seed)
 		while (h->transfers != NULL && transfers_open(h->transfers) &&
 			sim_now(h->sim) < bound && sim_run(h->sim, sim_now(h->sim) + 10 * MS))
 			;
-		sim_settle(h->sim, bound > sim_now(h->sim) ? bound - sim_now(h->sim) : 0);
+		if (h->transfers == NULL || !transfers_open(h->transfers))
+			sim_settle(h->sim, bound > sim_now(h->sim) ? bound - sim_now(h->sim) : 0);
 	}
 	const char *error = sim_error(h->sim);
 

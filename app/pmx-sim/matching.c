@@ -383,9 +383,6 @@ matching_heard(struct matching *x, const struct proto_delivery *d, uint32_t tag)
 {
 	struct endpoint *e = end_of(x, sim_here(x->sim), d->ctx);
 
-	/* its sender forgot it: it died, and the simulator does not know which it is */
-	if (tag == UINT32_MAX)
-		return;
 	struct message *m = &x->all[tag];
 	struct {
 		struct wire_match h;

@@ -25,27 +25,32 @@ struct options {
 struct topology *star(unsigned hosts, const char *bandwidth, const char *latency,
 	const char *buffer);
 
-/* Remote memory's questions and answers between the endpoints of a simulator, 2 a context;
- * transfers.c. `frames`: that a node's core may have at once. Begin, restart and forget say what
- * happened; the rest is fed by the simulator's hooks. */
+/* Remote memory at every node of a simulator whose endpoints are 3 a context; transfers.c.
+ * `frames`: that a node may have with its core at once; `entries`: room of each endpoint. begin:
+ * some transfers of that node; restart: it is a new one, whose endpoints are all closed;
+ * open_context: as soon as it can be. The rest is fed by the simulator's hooks. */
 struct transfers;
 struct transfers_count {
 	uint64_t begun, done, failed;
 };
-#define TRANSFERS_TICK 1000 /* tags of the timers that call transfers_tick, transfers_pump */
-#define TRANSFERS_PUMP 1001
+#define TRANSFERS_SENDS 8    /* messages of a context's own that its core has at once, beside */
+#define TRANSFERS_TICK  1000 /* tags of the timers that call transfers_tick, transfers_pump */
+#define TRANSFERS_PUMP  1001
 struct transfers *transfers_new(struct sim *s, uint32_t nodes, uint16_t contexts, uint32_t payload,
-	uint32_t frames);
+	uint32_t frames, uint32_t entries, uint64_t random);
 void transfers_free(struct transfers *x);
-void transfers_begin(struct transfers *x, uint32_t node, uint64_t random);
+void transfers_begin(struct transfers *x, uint32_t node);
 void transfers_restart(struct transfers *x, uint32_t node);
-void transfers_forget(struct transfers *x, uint32_t node, uint16_t endpoint);
-void transfers_heard(struct transfers *x, uint32_t tag);
+void transfers_open_context(struct transfers *x, uint32_t node, uint16_t ctx);
+void transfers_close_context(struct transfers *x, uint32_t node, uint16_t ctx, bool linger);
+void transfers_heard(struct transfers *x, const struct proto_delivery *d, uint32_t tag);
 void transfers_ended(struct transfers *x, uint32_t tag, int error);
-void transfers_tick(struct transfers *x);
-void transfers_pump(struct transfers *x);
-bool transfers_open(const struct transfers *x);         /* some have not ended */
-const char *transfers_wrong(const struct transfers *x); /* NULL, or which rule was broken */
+void transfers_tick(struct transfers *x, uint32_t node);
+void transfers_pump(struct transfers *x, uint32_t node);
+bool transfers_open(const struct transfers *x); /* some have not ended */
+/* At the end: NULL, or which rule was broken. excused: something happened that may end transfers
+ * in an error. */
+const char *transfers_judge(struct transfers *x, bool excused);
 struct transfers_count transfers_counts(const struct transfers *x);
 
 /* Matched messages at every context of a simulator; matching.c. act: some operations of that node,

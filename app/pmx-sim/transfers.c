@@ -1,80 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What remote memory does to the core, without the memory: the questions and answers of
- * doc/wire.md, "Transfers", as the engine exchanges them (lib/engine/service/rma/rma.h), between
- * endpoints of the simulator. Endpoint c of a node is an initiator, `contexts` + c the target of
- * the same context.
+ * Remote memory in the simulator: each node has one lane of the shipped library (lib/rma), which is
+ * fed here as the engine feeds it (lib/engine/service/rma), and applications that ask for transfers
+ * by random bits: pushes, pulls of all, of strides and of bitmaps, packed pushes, pins, offers;
+ * some of them wrong. What they may leave behind is in transfers_oracle.c.
  *
- * What must hold, whatever the network does: a transfer ends; well only if all its frames had
- * arrived, each once; and with an error only if something happened that excuses one. A target that
- * owes answers gives no room back, and a node shares its descriptors between what it asks and what
- * it answers, so a circle of nodes that wait for each other would be seen.
+ * A context has three endpoints. Of a simulator with n contexts a node, c is the target of context
+ * c, n + c its initiator, and 2 n + c its matched endpoint, where offers go.
  *
- * Design note: nothing is sent before all that failed until then was heard (the engine:
- * engine_complete comes first). Otherwise what follows a lost frame would go out in a new flow, and
- * look like the end of all of it. The seeds find that, within some 1,400.
+ * Design notes
+ * 1. The simulator's payloads are identities. What a frame says is kept beside, by the tag of its
+ *    message, from the moment that the core has it.
+ * 2. The bytes of a frame that is sent in place are read at the latest moment at which a port could
+ *    read them: when the frame arrives, or when the core gives it up.
+ * 3. Nothing is sent before all that failed until then was heard: a node's turn comes as a timer of
+ *    the same instant.
  */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "sims.h"
+#include "transfers.h"
 
-#define ASK_AFTER (100 * MS)
-#define TICK      (2 * MS)
-#define HEAD      48 /* doc/wire.md */
+#define TICK (2 * MS)
 
-enum op { PUSH, PULL, ASK, PULLED, ENDED };
-enum state { OPEN, DONE, FAILED };
-
-/* What a message says, in its tag. */
-#define TAG_AGAIN (1u << 25) /* an answer, sent again */
-#define TAG(op, last, wrong, number)                                                               \
-	((uint32_t)(op) << 28 | (uint32_t)(last) << 27 | (uint32_t)(wrong) << 26 | (number))
-#define TAG_LAST   (1u << 27)
-#define TAG_WRONG  (1u << 26)
-#define TAG_NUMBER (TAG_AGAIN - 1)
-#define TAG_NONE   UINT32_MAX /* the sender forgot it */
-
-struct transfer {
-	uint32_t node, peer;  /* initiator's, target's */
-	uint16_t ctx, target; /* endpoints */
-	uint32_t key;         /* the target's life when it began */
-	uint32_t frames, len; /* of each frame */
-	bool pull;
-	/* at the initiator */
-	enum state state;
-	uint32_t sent, got;
-	uint64_t seen_at;
-	bool asking;
-	/* at the target */
-	uint32_t arrived, answered;
-	bool owed, wrong; /* an answer: PULLED until all are sent, or ENDED */
-	bool unknown;     /* ... to a question about what is not known */
-};
-
-struct node_state {
-	uint32_t *life;          /* by context */
-	uint32_t *owed;          /* transfers that its target owes answers to */
-	uint32_t asked, answers; /* frames with the core */
-};
-
-struct transfers {
-	struct sim *sim;
-	struct node_state *nodes;
-	uint32_t node_count, payload, frames_max;
-	uint32_t head; /* bytes of a frame that carries none */
-	uint16_t contexts;
-	struct transfer *all;
-	uint32_t count, room, open;
-	bool ticking, pumping; /* a timer will come */
-	struct transfers_count counts;
-	char wrong[256];
-};
-
-static __attribute__((format(printf, 2, 3))) void
-wrong(struct transfers *x, const char *format, ...)
+void
+transfers_wrong(struct transfers *x, const char *format, ...)
 {
 	va_list args;
 
@@ -85,279 +38,607 @@ wrong(struct transfers *x, const char *format, ...)
 	va_end(args);
 }
 
-static void
-end(struct transfers *x, struct transfer *t, enum state state)
+static const char *const names[] = {"push", "pull", "packed push", "pin", "unpin", "offer",
+	"fetch"};
+
+void
+transfer_wrong(struct transfers *x, const struct transfer *t, int error, const char *what)
 {
+	transfers_wrong(x, "%s %u of %u.%u to %u.%u, %u bytes (%s, expected: %s) %s",
+		names[t->form], t->number, t->node, t->ctx, t->peer, t->target, t->len,
+		strerror(error), strerror(t->expected), what);
+}
+
+uint64_t
+transfers_draw(struct transfers *x)
+{
+	uint64_t r = (x->random += 0x9E3779B97F4A7C15u);
+
+	r = (r ^ r >> 30) * 0xBF58476D1CE4E5B9u;
+	r = (r ^ r >> 27) * 0x94D049BB133111EBu;
+	return r ^ r >> 31;
+}
+
+/* 0..n - 1 */
+uint32_t
+transfers_below(struct transfers *x, uint32_t n)
+{
+	return (uint32_t)((transfers_draw(x) >> 32) * n >> 32);
+}
+
+struct client *
+client_of(struct transfers *x, uint32_t node, uint16_t ctx)
+{
+	return &x->lanes[node].clients[ctx];
+}
+/* ------------------------------------------------------------------ transfers end */
+
+struct transfer *
+transfer_of(struct transfers *x, const struct client *c, uint32_t place)
+{
+	return place < PLACES && c->places[place] != 0 ? &x->all[c->places[place] - 1] : NULL;
+}
+
+static void
+transfer_ended(struct transfers *x, struct transfer *t, int error)
+{
+	const bool rendezvous = (t->form == FETCH || t->form == OFFER) && t->partner != NOBODY;
+	bool excusable;
+	const char *what = transfer_judge(t, rendezvous ? &x->all[t->partner] : NULL, error,
+		&excusable);
+
+	if (what != NULL)
+		transfer_wrong(x, t, error, what);
 	if (t->state != OPEN)
-		return;
-	t->state = state;
+		transfer_wrong(x, t, error, "ended twice");
+	t->state = error == 0 ? DONE : FAILED;
 	x->open--;
-	*(state == DONE ? &x->counts.done : &x->counts.failed) += 1;
+	x->counts.done += error == 0 || error == t->expected;
+	x->counts.failed += excusable;
+	if (error == 0 && t->form == OFFER && t->refetch == 1 && t->partner != NOBODY) {
+		const struct transfer *got = &x->all[t->partner];
+		bool unused;
+
+		what = got->state == OPEN || got->state == DONE ? transfer_judge(got, t, 0, &unused)
+								: NULL;
+		if (what != NULL)
+			transfer_wrong(x, got, 0, what);
+	}
 }
 
 static void
-owe(struct transfers *x, struct transfer *t, bool owed)
+lane_result(struct transfers *x, struct lane *l, const struct rma_result *r)
 {
-	uint32_t *n = &x->nodes[t->peer].owed[t->target - x->contexts];
+	struct client *c = &l->clients[r->ctx];
+	struct transfer *t = r->fetched ? &x->all[r->cookie] : transfer_of(x, c, r->place);
 
-	if (t->owed == owed)
+	if (t == NULL || t->node != l->node || t->ctx != r->ctx) {
+		transfers_wrong(x, "context %u.%u has the result of a transfer that is not its own",
+			l->node, r->ctx);
 		return;
-	t->owed = owed;
-	*n += owed ? 1 : (uint32_t)-1;
-	sim_pause(x->sim, t->peer, t->target, *n != 0);
-}
-
-/* May that node give the core another frame? Either kind leaves a quarter to the other. */
-static bool
-has_frame(const struct transfers *x, uint32_t used)
-{
-	return used < x->frames_max - x->frames_max / 4;
-}
-
-/* 0, -EAGAIN, or what is wrong. */
-static int
-give(struct transfers *x, struct transfer *t, uint32_t tag, uint32_t len)
-{
-	bool asks = tag >> 28 <= ASK;
-	uint32_t *used = asks ? &x->nodes[t->node].asked : &x->nodes[t->peer].answers;
-
-	if (!has_frame(x, *used))
-		return -EAGAIN;
-	int result = asks ? sim_send(x->sim, t->node, t->ctx, t->peer, t->target, len, tag)
-			  : sim_send(x->sim, t->peer, t->target, t->node, t->ctx, len, tag);
-
-	*used += result == 0;
-	return result;
-}
-
-static void
-push_on(struct transfers *x, struct transfer *t, uint32_t number)
-{
-	uint32_t frames = t->pull ? 1 : t->frames;
-
-	while (t->state == OPEN && t->sent < frames) {
-		bool last = t->sent + 1 == frames;
-		int result = give(x, t, TAG(t->pull ? PULL : PUSH, last, 0, number),
-			t->pull ? x->head : t->len);
-
-		if (result == -EAGAIN)
-			return;
-		if (result != 0)
-			end(x, t, FAILED);
-		t->sent++;
-		t->seen_at = sim_now(x->sim);
 	}
-	if (t->state == OPEN && !t->asking && sim_now(x->sim) - t->seen_at > ASK_AFTER &&
-		give(x, t, TAG(ASK, 1, 0, number), x->head) == 0)
-		t->asking = true;
+	if (!r->fetched)
+		c->places[r->place] = 0;
+	transfer_ended(x, t, r->error);
+	/* it tries again, as long as it is offered */
+	if (t->form == FETCH && r->error != 0 && x->all[t->partner].state == OPEN &&
+		x->all[t->partner].refetch < 20)
+		offer_keep(c, t->partner);
 }
 
 static void
-answer_on(struct transfers *x, struct transfer *t, uint32_t number)
+lane_settle(struct transfers *x, struct lane *l)
 {
-	while (t->owed) {
-		bool data = t->pull && !t->wrong;
-		bool last = !data || t->answered + 1 == t->frames;
-		int result = give(x, t, TAG(data ? PULLED : ENDED, last, t->wrong, number),
-			data ? t->len : x->head);
+	struct rma_result r;
+	struct rma_news news;
 
-		if (result == -EAGAIN)
-			return;
-		t->answered++;
-		if (last || result != 0)
-			owe(x, t, false);
-	}
-	if (t->unknown && give(x, t, TAG(ENDED, 1, 1, number), x->head) != -EAGAIN)
-		t->unknown = false;
-}
+	while (rma_result(l->rma, &r))
+		lane_result(x, l, &r);
+	while (rma_news(l->rma, &news)) {
+		struct client *c = &l->clients[news.ctx];
 
-/* Whatever can go on. */
-static void
-pump(struct transfers *x)
-{
-	for (uint32_t i = 0; i < x->count; i++) {
-		struct transfer *t = &x->all[i];
-
-		if (t->state == OPEN)
-			push_on(x, t, i);
-		if (t->owed || t->unknown)
-			answer_on(x, t, i);
+		if (c->state == OPENED && news.room != 0)
+			sim_room(x->sim, l->node, news.ctx, news.room);
+		if (news.readers_gone && c->waits != 0) {
+			area_reused(x->areas[c->waits - 1]);
+			c->waits = 0;
+		}
 	}
 }
 
-/* When all that came in this instant was heard. */
-static void
-pump_soon(struct transfers *x)
+/* ------------------------------------------------------------------ what arrives */
+
+/* The transfer of that node's context that has that id now. */
+static struct transfer *
+transfer_by_id(struct transfers *x, uint32_t node, uint16_t ctx, uint32_t id)
 {
-	if (!x->pumping)
-		sim_at(x->sim, sim_now(x->sim), 0, TRANSFERS_PUMP);
-	x->pumping = true;
+	struct transfer *t = transfer_of(x, client_of(x, node, ctx), TRANSFER_PLACE(id));
+
+	return t != NULL && t->desc.id == id ? t : NULL;
+}
+
+static void
+target_place(struct transfers *x, struct lane *l, uint16_t ctx, const struct rma_message *m,
+	const struct rma_place *place)
+{
+	struct transfer *t = transfer_by_id(x, m->node, m->peer, wire_be32(m->head->id));
+	uint64_t placed;
+	uint8_t error = piece_place(x, place, m->bytes, m->len, &placed);
+
+	if (t != NULL && t->form != OFFER)
+		t->placed += (uint32_t)placed;
+	rma_target_placed(l->rma, ctx, m, error);
+}
+
+static struct rma_message
+message_of(struct transfers *x, uint32_t tag, uint16_t node, uint16_t peer)
+{
+	struct sent *s = &x->sent[tag];
+	const struct rma_message m = {&s->head, sent_bytes(s), s->len, node, peer};
+
+	return m;
 }
 
 void
-transfers_pump(struct transfers *x)
+lane_place_all(struct transfers *x, struct lane *l)
 {
-	x->pumping = false;
-	pump(x);
-}
+	struct later *p;
 
-/* ------------------------------------------------------------------ what the simulator says */
+	while ((p = l->later_head) != NULL) {
+		const struct rma_message m = message_of(x, p->tag, (uint16_t)p->node, p->peer);
 
-static void
-at_target(struct transfers *x, struct transfer *t, enum op op, bool last)
-{
-	bool valid = t->key == x->nodes[t->peer].life[t->target - x->contexts];
-
-	if (op == ASK) {
-		t->unknown = !t->owed;
-		return;
+		l->later_head = p->next;
+		target_place(x, l, p->ctx, &m, &p->place);
+		free(p);
 	}
-	t->wrong |= !valid;
-	t->arrived++;
-	if (!last)
-		return;
-	if (valid && t->state == OPEN && t->arrived != (t->pull ? 1 : t->frames))
-		wrong(x, "the last frame of a push from %u.%u to %u.%u came as number %u of %u",
-			t->node, t->ctx, t->peer, t->target, t->arrived, t->frames);
-	owe(x, t, true);
 }
 
 static void
-at_initiator(struct transfers *x, struct transfer *t, enum op op, bool last, bool failed)
+lane_place_later(struct lane *l, uint32_t tag, uint16_t ctx, const struct rma_message *m,
+	const struct rma_place *place)
 {
-	if (t->state != OPEN)
-		return;
-	t->seen_at = sim_now(x->sim);
-	if (op == PULLED) {
-		t->got++;
-		if (last && t->got != t->frames)
-			wrong(x, "a pull by %u.%u from %u.%u ended with %u of %u frames", t->node,
-				t->ctx, t->peer, t->target, t->got, t->frames);
-		if (last)
-			end(x, t, DONE);
-		return;
-	}
-	if (!failed && (t->pull || t->arrived != t->frames))
-		wrong(x, "a push by %u.%u to %u.%u ended well with %u of %u frames there", t->node,
-			t->ctx, t->peer, t->target, t->arrived, t->frames);
-	end(x, t, failed ? FAILED : DONE);
-}
+	struct later *p = malloc(sizeof(*p));
 
-void
-transfers_heard(struct transfers *x, uint32_t tag)
-{
-	if (tag == TAG_NONE)
-		return;
-	struct transfer *t = &x->all[tag & TAG_NUMBER];
-	enum op op = tag >> 28;
-
-	if (op <= ASK)
-		at_target(x, t, op, tag & TAG_LAST);
+	*p = (struct later){NULL, tag, m->node, ctx, m->peer, *place};
+	if (l->later_head == NULL)
+		l->later_head = p;
 	else
-		at_initiator(x, t, op, tag & TAG_LAST, tag & TAG_WRONG);
-	pump_soon(x);
+		l->later_tail->next = p;
+	l->later_tail = p;
+}
+
+static void
+at_target(struct transfers *x, struct lane *l, uint16_t ctx, uint32_t tag,
+	const struct rma_message *m)
+{
+	struct rma_place place;
+
+	if (l->clients[ctx].state != OPENED) {
+		sim_room(x->sim, l->node, ctx, 1);
+		return;
+	}
+	if (m->head->op != WIRE_PUSH)
+		lane_place_all(x, l);
+	if (rma_target_message(l->rma, ctx, m, &place, sim_now(x->sim)) != RMA_PLACE)
+		return;
+	if (x->late && transfers_draw(x) % 2)
+		lane_place_later(l, tag, ctx, m, &place);
+	else {
+		lane_place_all(x, l);
+		target_place(x, l, ctx, m, &place);
+	}
+}
+
+static void
+at_initiator(struct transfers *x, struct lane *l, uint16_t ctx, const struct rma_message *m)
+{
+	struct rma_place place;
+	uint64_t placed;
+
+	if (l->clients[ctx].state != OPENED)
+		return;
+	lane_place_all(x, l);
+	if (rma_initiator_message(l->rma, ctx, m, &place, sim_now(x->sim)) != RMA_PLACE)
+		return;
+	uint8_t error = piece_place(x, &place, m->bytes, m->len, &placed);
+
+	rma_initiator_placed(l->rma, ctx, m, placed, error);
+}
+
+void
+transfers_heard(struct transfers *x, const struct proto_delivery *d, uint32_t tag)
+{
+	struct lane *l = &x->lanes[sim_here(x->sim)];
+	const uint16_t ctx = d->ctx % x->contexts;
+	struct rma_message m = message_of(x, tag, d->src_node, d->src_ctx % x->contexts);
+
+	switch (d->ctx / x->contexts) {
+	case 0:
+		at_target(x, l, ctx, tag, &m);
+		break;
+	case 1:
+		at_initiator(x, l, ctx, &m);
+		break;
+	default:
+		if (m.head->op == WIRE_OFFER && l->clients[ctx].state == OPENED)
+			offer_keep(&l->clients[ctx], x->sent[tag].transfer);
+	}
+	lane_pump_soon(x, l->node);
 }
 
 void
 transfers_ended(struct transfers *x, uint32_t tag, int error)
 {
-	struct transfer *t = &x->all[tag & TAG_NUMBER];
-	enum op op = tag >> 28;
+	struct sent *s = &x->sent[tag];
+	struct lane *l = &x->lanes[s->node];
+	const uint16_t ctx = s->src % WIRE_CONTEXTS_MAX;
 
-	if (op <= ASK) {
-		x->nodes[t->node].asked--;
-		if (op == ASK)
-			t->asking = false;
-		if (error != 0)
-			end(x, t, FAILED);
-	} else {
-		x->nodes[t->peer].answers--;
-		/* an older life of the initiator may have taken the flow with it */
-		if (error == ECONNRESET && !(tag & TAG_AGAIN) &&
-			give(x, t, tag | TAG_AGAIN, op == PULLED ? t->len : x->head) == 0)
-			return;
-		if (error != 0) /* what follows must not look like all of it */
-			owe(x, t, false);
+	if (s->frame == NULL) {
+		struct client *c = &l->clients[ctx];
+
+		c->sent--;
+		if (error != 0 && c->life == s->life && c->state == OPENED)
+			client_send_failed(x, &x->all[s->transfer], (uint8_t)error);
+		lane_pump_soon(x, s->node);
+		return;
 	}
-	pump_soon(x);
+	sent_bytes(s);
+	if (error == ECONNRESET && rma_again(l->rma, s->frame)) {
+		struct sent again = *s;
+
+		again.bytes = malloc(s->len + 1);
+		memcpy(again.bytes, s->bytes, s->len);
+		if (sent_give(x, &again) == 0)
+			return;
+		free(again.bytes);
+		s = &x->sent[tag];
+	}
+	rma_acked(l->rma, s->frame, (uint8_t)error);
+	lane_pump_soon(x, s->node);
 }
 
-/* That endpoint's context is a new one. */
-void
-transfers_forget(struct transfers *x, uint32_t node, uint16_t endpoint)
-{
-	uint16_t ctx = endpoint % x->contexts;
+/* ------------------------------------------------------------------ a node's turn */
 
-	x->nodes[node].life[ctx]++;
+/* Whoever was pushed to in order sees all that was pushed before. */
+static void
+lane_event(struct transfers *x, struct lane *l, uint16_t ctx, const struct event_slot *event)
+{
+	struct transfer *t = event->imm < x->count ? &x->all[event->imm] : NULL;
+
+	if (t == NULL || t->peer != l->node || t->target != ctx || t->node != event->node ||
+		t->ctx != event->ctx || event->len != t->len ||
+		!(t->desc.flags & TRANSFER_NOTIFY)) {
+		transfers_wrong(x, "context %u.%u is told of a push that is not for it", l->node,
+			ctx);
+		return;
+	}
+	t->events++;
+	for (uint32_t i = 0; t->desc.flags & TRANSFER_ORDERED && i < t->number; i++) {
+		const struct transfer *o = &x->all[i];
+
+		if ((o->form == PUSH || o->form == PACKED) && o->node == t->node &&
+			o->ctx == t->ctx && o->peer == t->peer && o->target == ctx &&
+			o->placed < transfer_moves(o) && o->expected == 0 && o->state == OPEN &&
+			o->area->registered && !o->area->revoked && !o->local.over &&
+			x->disorder[0] == '\0')
+			snprintf(x->disorder, sizeof(x->disorder),
+				"push %u was told of before push %u had arrived", t->number, i);
+	}
+}
+
+static void
+lane_events(struct transfers *x, struct lane *l)
+{
+	for (uint16_t c = 0; c < x->contexts; c++) {
+		const struct event_slot *event;
+
+		while (l->clients[c].state == OPENED && !l->clients[c].full &&
+			(event = rma_event(l->rma, c)) != NULL) {
+			lane_event(x, l, c, event);
+			rma_event_told(l->rma, c);
+		}
+	}
+}
+
+static void
+context_opens(struct transfers *x, struct lane *l, uint16_t ctx)
+{
+	struct client *c = &l->clients[ctx];
+
+	for (unsigned kind = 0; kind < 3; kind++)
+		sim_open(x->sim, l->node, (uint16_t)(kind * x->contexts + ctx));
+	c->state = OPENED;
+	c->reopen = false;
+	c->life++;
+	c->waits = 0;
+	rma_open(l->rma, ctx);
+}
+
+/* As the engine does: those who pinned memory for it are told, then its last endpoint closes. */
+static void
+context_closes(struct transfers *x, struct lane *l, uint16_t ctx)
+{
+	struct client *c = &l->clients[ctx];
+	const uint16_t initiator = (uint16_t)(x->contexts + ctx);
+	struct rma_frame **out;
+	unsigned n;
+
+	if (c->leaves) {
+		while ((out = rma_tx_leaving(l->rma, ctx, &n)) != NULL &&
+			lane_send(x, l, out, n) != 0)
+			;
+		c->leaves = rma_leaves(l->rma, ctx);
+		if (!c->leaves)
+			sim_close(x->sim, l->node, initiator, true);
+	}
+	if (!c->leaves && !rma_has_frames(l->rma, ctx) && c->sent == 0)
+		c->state = CLOSED;
+}
+
+static void
+contexts_step(struct transfers *x, struct lane *l)
+{
+	for (uint16_t i = 0; i < x->contexts; i++) {
+		struct client *c = &l->clients[i];
+
+		if (c->state == CLOSING)
+			context_closes(x, l, i);
+		if (c->state == CLOSED && c->reopen)
+			context_opens(x, l, i);
+	}
+}
+
+static void
+lane_turn(struct transfers *x, struct lane *l)
+{
+	struct rma_frame **out;
+	unsigned n, work;
+
+	do {
+		work = 0;
+		lane_events(x, l);
+		rma_turn(l->rma);
+		while ((out = rma_tx_answers(l->rma, &n)) != NULL)
+			work += lane_send(x, l, out, n);
+		while ((out = rma_tx_transfers(l->rma, &n)) != NULL)
+			work += lane_send(x, l, out, n);
+		if (sim_now(x->sim) >= rma_deadline(l->rma)) {
+			rma_tick(l->rma, sim_now(x->sim));
+			while ((out = rma_tx_transfers(l->rma, &n)) != NULL)
+				work += lane_send(x, l, out, n);
+		}
+		lane_settle(x, l);
+	} while (work != 0);
+}
+
+static bool
+lane_is_busy(const struct transfers *x, const struct lane *l)
+{
+	for (uint16_t i = 0; i < x->contexts; i++) {
+		const struct client *c = &l->clients[i];
+
+		if (c->state == CLOSING || c->reopen || c->offers != NULL)
+			return true;
+	}
+	return rma_has(l->rma) != 0;
+}
+
+void
+lane_pump_soon(struct transfers *x, uint32_t node)
+{
+	struct lane *l = &x->lanes[node];
+
+	if (!l->pumping)
+		sim_at(x->sim, sim_now(x->sim), node, TRANSFERS_PUMP);
+	l->pumping = true;
+}
+
+static void
+lane_pump(struct transfers *x, struct lane *l)
+{
+	lane_place_all(x, l);
+	for (uint16_t c = 0; c < x->contexts; c++) {
+		for (uint32_t i = 0; i < PLACES; i++) {
+			struct transfer *t = transfer_of(x, &l->clients[c], i);
+
+			if (t != NULL && t->form == PACKED)
+				packed_send(x, l, t);
+			else if (t != NULL && t->form == OFFER && t->given == 0)
+				offer_say(x, t);
+		}
+	}
+	lane_turn(x, l);
+	contexts_step(x, l);
+	if (!l->ticking && lane_is_busy(x, l)) {
+		uint64_t at = sim_now(x->sim) + TICK, due = rma_deadline(l->rma);
+
+		l->ticking = true;
+		sim_at(x->sim, due < at ? due : at, l->node, TRANSFERS_TICK);
+	}
+}
+
+void
+transfers_pump(struct transfers *x, uint32_t node)
+{
+	x->lanes[node].pumping = false;
+	lane_pump(x, &x->lanes[node]);
+}
+
+void
+transfers_tick(struct transfers *x, uint32_t node)
+{
+	struct lane *l = &x->lanes[node];
+
+	l->ticking = false;
+	for (uint16_t c = 0; c < x->contexts; c++) {
+		if (l->clients[c].state == OPENED && l->clients[c].offers != NULL &&
+			transfers_draw(x) % 8 == 0)
+			offers_fetch(x, l, c);
+		l->clients[c].full &= transfers_draw(x) % 16 != 0;
+	}
+	lane_pump(x, l);
+}
+
+/* ------------------------------------------------------------------ lives */
+
+static void
+client_forget(struct transfers *x, uint32_t node, uint16_t ctx)
+{
+	struct client *c = client_of(x, node, ctx);
+	struct offer *o;
+
+	for (unsigned i = 0; i < AREAS; i++) {
+		if (c->areas[i] != NULL) {
+			c->areas[i]->registered = false;
+			c->areas[i]->piece.over = true;
+		}
+		c->areas[i] = NULL;
+	}
+	while ((o = c->offers) != NULL) {
+		c->offers = o->next;
+		free(o);
+	}
 	for (uint32_t i = 0; i < x->count; i++) {
 		struct transfer *t = &x->all[i];
 
-		if (t->node == node && t->ctx == ctx)
-			end(x, t, FAILED);
-		if (t->peer == node && t->target == ctx + x->contexts) {
-			owe(x, t, false);
-			t->unknown = false;
-		}
+		if (t->node != node || t->ctx != ctx || t->state != OPEN)
+			continue;
+		t->state = GONE;
+		t->local.over = true;
+		x->open--;
+		x->counts.failed++;
 	}
+	memset(c->places, 0, sizeof(c->places));
+	c->state = CLOSED;
+	c->full = c->leaves = false;
+	c->waits = 0;
+}
+
+void
+transfers_open_context(struct transfers *x, uint32_t node, uint16_t ctx)
+{
+	struct client *c = client_of(x, node, ctx);
+
+	c->reopen = c->state != OPENED;
+	lane_pump_soon(x, node);
+}
+
+void
+transfers_close_context(struct transfers *x, uint32_t node, uint16_t ctx, bool linger)
+{
+	struct lane *l = &x->lanes[node];
+	struct client *c = &l->clients[ctx];
+	const uint16_t initiator = (uint16_t)(x->contexts + ctx);
+
+	if (c->state != OPENED)
+		return;
+	lane_place_all(x, l);
+	lane_settle(x, l);
+	rma_close(l->rma, ctx);
+	lane_settle(x, l);
+	client_forget(x, node, ctx);
+	c->state = CLOSING;
+	c->leaves = rma_leaves(l->rma, ctx);
+	sim_close(x->sim, node, (uint16_t)(2 * x->contexts + ctx), linger);
+	sim_close(x->sim, node, ctx, linger);
+	if (!c->leaves || !linger)
+		sim_close(x->sim, node, initiator, linger);
+	if (c->leaves && !linger) /* for a few words more */
+		sim_open(x->sim, node, initiator);
+	lane_pump_soon(x, node);
+}
+
+static void
+lane_begin(struct transfers *x, uint32_t node)
+{
+	struct lane *l = &x->lanes[node];
+	struct rma_config cfg = x->cfg;
+
+	memset(l->memory, 0, x->rma_bytes);
+	cfg.node = (uint16_t)node;
+	cfg.counters = l->counters;
+	cfg.arg = l;
+	l->rma = rma_init(l->memory, &cfg);
+	for (uint32_t i = 0; i < cfg.frames_max; i++)
+		rma_frame(l->rma, i)->head = (struct wire_transfer *)((uint8_t *)l->heads +
+			i * (size_t)(sizeof(struct wire_transfer) + ((cfg.payload_max + 7) & ~7u)));
 }
 
 /* The node died: what its core had is gone without a word. */
 void
 transfers_restart(struct transfers *x, uint32_t node)
 {
-	x->nodes[node].asked = x->nodes[node].answers = 0;
-	for (uint16_t c = 0; c < x->contexts; c++)
-		transfers_forget(x, node, c);
+	struct lane *l = &x->lanes[node];
+	struct later *p;
+
+	for (uint32_t i = 0; i < x->sent_count; i++) {
+		if (x->sent[i].node == node)
+			sent_bytes(&x->sent[i]);
+	}
+	while ((p = l->later_head) != NULL) {
+		l->later_head = p->next;
+		free(p);
+	}
+	lane_begin(x, node);
+	for (uint16_t c = 0; c < x->contexts; c++) {
+		client_forget(x, node, c);
+		l->clients[c].sent = 0;
+		context_opens(x, l, c);
+	}
+}
+
+/* ------------------------------------------------------------------ the library's hooks */
+
+static uint32_t
+life_of(void *lane, uint16_t node)
+{
+	const struct lane *l = lane;
+	struct proto_path_stat stat;
+
+	return proto_path_stat(sim_core(l->x->sim, l->node), node, &stat) && stat.established
+		? stat.peer_epoch
+		: 0;
+}
+
+static uint32_t
+receiver_of(void *lane, uint16_t ctx, uint16_t node, uint16_t peer, enum rma_watch watch,
+	uint64_t now)
+{
+	const struct lane *l = lane;
+	const uint16_t matched = (uint16_t)(2 * l->x->contexts);
+
+	(void)now; /* of another clock than the core's */
+	ctx += matched;
+	peer += matched;
+	if (watch == RMA_WATCH_BEGINS)
+		return sim_watch(l->x->sim, l->node, ctx, node, peer, true);
+	if (watch == RMA_WATCH_ENDS)
+		sim_watch(l->x->sim, l->node, ctx, node, peer, false);
+	return proto_flow_life(sim_core(l->x->sim, l->node), ctx, node, peer);
+}
+
+static void *
+memory_of(void *lane, uint16_t ctx, uint32_t number, uint64_t at, uint64_t len)
+{
+	const struct lane *l = lane;
+	struct transfer *t = number < l->x->count ? &l->x->all[number] : NULL;
+
+	return t != NULL && t->node == l->node && t->ctx == ctx && !t->local.over &&
+			at == t->local.base && len <= t->local.len
+		? &t->local
+		: NULL;
 }
 
 static bool
-is_under_way(const struct transfers *x)
+is_revoked(void *lane, uint16_t ctx, uint32_t watched)
 {
-	for (uint32_t i = 0; i < x->count; i++) {
-		if (x->all[i].state == OPEN || x->all[i].owed || x->all[i].unknown)
-			return true;
-	}
-	return false;
+	const struct lane *l = lane;
+	const struct area *a = l->clients[ctx].areas[watched];
+
+	return a != NULL && a->revoked;
 }
 
-void
-transfers_tick(struct transfers *x)
-{
-	pump(x);
-	x->ticking = is_under_way(x);
-	if (x->ticking)
-		sim_at(x->sim, sim_now(x->sim) + TICK, 0, TRANSFERS_TICK);
-}
-
-/* Some transfers from that node, by random bits. */
-void
-transfers_begin(struct transfers *x, uint32_t node, uint64_t random)
-{
-	unsigned n = 1 + (random & 3);
-
-	random >>= 2;
-	for (unsigned i = 0; i < n && x->count < x->room;
-		i++, random = random * 0xD1342543DE82EF95u + 1) {
-		uint64_t r = random >> 16;
-		struct transfer *t = &x->all[x->count++];
-
-		*t = (struct transfer){
-			.node = node,
-			.peer = (node + 1 + (uint32_t)(r % (x->node_count - 1))) % x->node_count,
-			.ctx = (uint16_t)((r >> 8) % x->contexts),
-			.target = (uint16_t)(x->contexts + (r >> 16) % x->contexts),
-			.frames = 1 + (uint32_t)((r >> 24) % (r & 64 ? 8 : 60)),
-			.len = x->head + (uint32_t)((r >> 32) % (x->payload - x->head + 1)),
-			.pull = r & 128,
-			.seen_at = sim_now(x->sim),
-		};
-		t->key = x->nodes[t->peer].life[t->target - x->contexts];
-		x->open++;
-		x->counts.begun++;
-	}
-	if (!x->ticking)
-		transfers_tick(x);
-}
+/* ------------------------------------------------------------------ outside */
 
 bool
 transfers_open(const struct transfers *x)
@@ -365,9 +646,64 @@ transfers_open(const struct transfers *x)
 	return x->open != 0;
 }
 
-const char *
-transfers_wrong(const struct transfers *x)
+/* Nothing is left of what has ended. */
+static void
+look_for_leaks(struct transfers *x)
 {
+	for (uint32_t i = 0; i < x->nodes; i++) {
+		const struct lane *l = &x->lanes[i];
+		uint32_t free = rma_frames_free(l->rma);
+
+		if (free != x->cfg.frames_max)
+			transfers_wrong(x, "node %u has %u of its %u frames", i, free,
+				x->cfg.frames_max);
+		if (!rma_is_drained(l->rma, RMA_ALL))
+			transfers_wrong(x, "node %u still owes something", i);
+		for (uint16_t c = 0; c < x->contexts; c++) {
+			if (!rma_is_drained(l->rma, c))
+				transfers_wrong(x, "context %u.%u still has something under way", i,
+					c);
+		}
+	}
+}
+
+/* Where nothing happened, a region is pinned as often as it was, less what was unpinned. */
+static void
+count_pins(struct transfers *x)
+{
+	for (uint32_t i = 0; i < x->area_count; i++) {
+		const struct area *a = x->areas[i];
+		uint32_t n = 0;
+
+		for (uint32_t k = 0; k < x->count && a->registered; k++) {
+			const struct transfer *t = &x->all[k];
+
+			if (t->area == a && t->state == DONE)
+				n += t->form == PIN ? 1 : t->form == UNPIN ? (uint32_t)-1 : 0;
+		}
+		if (a->registered && rma_pins(x->lanes[a->node].rma, a->key) != n)
+			transfers_wrong(x, "region %u is pinned %u times, and should be %u times",
+				i, rma_pins(x->lanes[a->node].rma, a->key), n);
+	}
+}
+
+const char *
+transfers_judge(struct transfers *x, bool excused)
+{
+	for (uint32_t i = 0; i < x->count; i++) {
+		if (x->all[i].state == OPEN)
+			transfer_wrong(x, &x->all[i], 0, "never ended");
+		if (x->all[i].events > 1)
+			transfer_wrong(x, &x->all[i], 0, "was told of twice");
+	}
+	look_for_leaks(x);
+	if (!excused) {
+		count_pins(x);
+		if (x->counts.failed != 0)
+			transfers_wrong(x, "a transfer failed, and nothing had happened");
+		if (x->disorder[0])
+			return x->disorder;
+	}
 	return x->wrong[0] ? x->wrong : NULL;
 }
 
@@ -378,23 +714,50 @@ transfers_counts(const struct transfers *x)
 }
 
 struct transfers *
-transfers_new(struct sim *s, uint32_t nodes, uint16_t contexts, uint32_t payload,
-	uint32_t frames_max)
+transfers_new(struct sim *s, uint32_t nodes, uint16_t contexts, uint32_t payload, uint32_t frames,
+	uint32_t entries, uint64_t random)
 {
 	struct transfers *x = calloc(1, sizeof(*x));
+	uint64_t counters[RMA_COUNTERS];
 
 	x->sim = s;
-	x->node_count = nodes;
+	x->nodes = nodes;
 	x->contexts = contexts;
-	x->payload = payload;
-	x->head = payload < HEAD ? payload : HEAD;
-	x->frames_max = frames_max;
-	x->room = 512;
-	x->all = calloc(x->room, sizeof(*x->all));
-	x->nodes = calloc(nodes, sizeof(*x->nodes));
+	x->random = random;
+	x->late = transfers_draw(x) % 2;
+	x->cfg = (struct rma_config){
+		.contexts_max = contexts,
+		.contexts_by = 1,
+		.transfers_max = PLACES,
+		.fetches_max = FETCHES,
+		.requests_max = entries,
+		.regions_max = 8u * contexts,
+		.frames_max = frames,
+		.payload_max = payload - (uint32_t)sizeof(struct wire_transfer),
+		.ticks_per_sec = SEC,
+		.ask_us = 100000,
+		.ask_offer_us = 40000,
+		.counters = counters,
+		.life = life_of,
+		.receiver = receiver_of,
+		.memory = memory_of,
+		.revoked = is_revoked,
+	};
+	x->rma_bytes = rma_memsize(&x->cfg);
+	x->lanes = calloc(nodes, sizeof(*x->lanes));
 	for (uint32_t i = 0; i < nodes; i++) {
-		x->nodes[i].life = calloc(contexts, sizeof(*x->nodes[i].life));
-		x->nodes[i].owed = calloc(contexts, sizeof(*x->nodes[i].owed));
+		struct lane *l = &x->lanes[i];
+
+		l->x = x;
+		l->node = i;
+		l->memory = aligned_alloc(64, x->rma_bytes);
+		l->heads = malloc(frames * (size_t)(payload + 8));
+		l->clients = calloc(contexts, sizeof(*l->clients));
+		lane_begin(x, i);
+		for (uint16_t c = 0; c < contexts; c++) {
+			l->clients[c].uses = (uint32_t)transfers_draw(x);
+			context_opens(x, l, c);
+		}
 	}
 	return x;
 }
@@ -402,11 +765,31 @@ transfers_new(struct sim *s, uint32_t nodes, uint16_t contexts, uint32_t payload
 void
 transfers_free(struct transfers *x)
 {
-	for (uint32_t i = 0; i < x->node_count; i++) {
-		free(x->nodes[i].life);
-		free(x->nodes[i].owed);
+	struct later *p;
+
+	for (uint32_t i = 0; i < x->nodes; i++) {
+		struct lane *l = &x->lanes[i];
+
+		for (uint16_t c = 0; c < x->contexts; c++)
+			client_forget(x, i, c);
+		while ((p = l->later_head) != NULL) {
+			l->later_head = p->next;
+			free(p);
+		}
+		free(l->memory);
+		free(l->heads);
+		free(l->clients);
 	}
-	free(x->nodes);
-	free(x->all);
+	for (uint32_t i = 0; i < x->area_count; i++) {
+		free(x->areas[i]->piece.bytes);
+		free(x->areas[i]);
+	}
+	for (uint32_t i = 0; i < x->sent_count; i++)
+		free(x->sent[i].bytes);
+	for (uint32_t i = 0; i < x->count; i++)
+		free(x->all[i].local.bytes);
+	free(x->areas);
+	free(x->sent);
+	free(x->lanes);
 	free(x);
 }

@@ -65,14 +65,27 @@ recheck_lingering(struct engine *e)
 }
 
 void
-slot_failed(struct engine *e, struct channel *ch, struct send_slot *s, uint16_t endpoint,
-	uint8_t error)
+slot_failed(struct engine *e, struct channel *ch, struct send_slot *s, const struct send_failure *f)
 {
-	const struct service_ops *ops = e->services->sender[endpoint / WIRE_CONTEXTS_MAX];
+	const struct service_ops *ops = e->services->sender[f->endpoint / WIRE_CONTEXTS_MAX];
 
 	if (ops != NULL)
-		ops->send_failed(e, ch, s, error);
-	slot_complete(e, ch, s, error);
+		ops->send_failed(e, ch, s, f);
+	slot_complete(e, ch, s, f->error);
+}
+
+static __rte_noinline void
+core_failed(struct engine *e, struct channel *ch, struct send_slot *s,
+	const struct proto_completion *c)
+{
+	const struct send_failure f = {
+		.endpoint = wire_endpoint(c->ctx),
+		.node = c->dst_node,
+		.peer = c->dst_ctx % WIRE_CONTEXTS_MAX,
+		.error = c->error,
+	};
+
+	slot_failed(e, ch, s, &f);
 }
 
 unsigned
@@ -102,7 +115,7 @@ engine_complete(struct engine *e)
 			if (likely(c[i].error == 0))
 				slot_complete(e, ch, s, 0);
 			else
-				slot_failed(e, ch, s, c[i].ctx, c[i].error);
+				core_failed(e, ch, s, &c[i]);
 		}
 		work += n;
 	} while (n == BURST_MAX);

@@ -128,6 +128,13 @@ struct send_slot {
 	uint8_t error;
 };
 
+/* What of a client's was not Acked. */
+struct send_failure {
+	uint16_t endpoint;   /* it was sent from */
+	uint16_t node, peer; /* to this context */
+	uint8_t error;       /* errno */
+};
+
 /* Where messages for one of a context's endpoints land: an LHS ring, a share of bulk buffers, and
  * those of this node that wait for room in them. */
 struct inlet {

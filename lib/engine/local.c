@@ -42,8 +42,11 @@ local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint16_t end
 
 	ENGINE_COUNT(e, local_messages);
 	if (dst_ctx >= e->node->config.contexts) {
+		const struct send_failure f = {endpoint, (uint16_t)e->node->config.id, dst_ctx,
+			ECONNREFUSED};
+
 		for (unsigned i = 0; i < count; i++)
-			slot_failed(e, src, &src->slots[bufs[i]], endpoint, ECONNREFUSED);
+			slot_failed(e, src, &src->slots[bufs[i]], &f);
 		return;
 	}
 	for (unsigned i = 0; i < count; i++) {
@@ -90,8 +93,8 @@ come_back(struct engine *e, struct rte_mbuf *first)
 {
 	const struct buf_priv *p = buf_priv(first);
 	struct channel *ch = &e->node->channels[p->src_ctx];
-	uint8_t error = p->error;
-	uint16_t endpoint = wire_endpoint(p->dst);
+	const struct send_failure f = {wire_endpoint(p->dst), (uint16_t)e->node->config.id,
+		p->dst % WIRE_CONTEXTS_MAX, p->error};
 	bool stale = ch->generation != p->generation || ch->state == CHANNEL_CLOSED;
 
 	for (struct rte_mbuf *m = first, *next; m != NULL; m = next) {
@@ -105,10 +108,10 @@ come_back(struct engine *e, struct rte_mbuf *first)
 			continue;
 		}
 		slot_set_buffer(ch, slot, m);
-		if (likely(error == 0))
+		if (likely(f.error == 0))
 			slot_complete(e, ch, &ch->slots[slot], 0);
 		else
-			slot_failed(e, ch, &ch->slots[slot], endpoint, error);
+			slot_failed(e, ch, &ch->slots[slot], &f);
 	}
 }
 

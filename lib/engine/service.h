@@ -29,6 +29,7 @@ struct node;
 struct peer;
 struct proto_out;
 struct rte_mbuf;
+struct send_failure;
 struct send_slot;
 struct submission;
 
@@ -77,9 +78,9 @@ struct service_ops {
 		*frame)(struct engine *e, const struct proto_out *o, const struct peer *peer);
 	/* The core is done with it. error: 0 or an errno. */
 	void (*completed)(struct engine *e, struct channel *ch, uint64_t handle, uint8_t error);
-	/* A send buffer of the client, sent from one of `sends`, ended with that error. */
+	/* A send buffer of the client, sent from one of `sends`, ended with an error. */
 	void (*send_failed)(struct engine *e, struct channel *ch, const struct send_slot *s,
-		uint8_t error);
+		const struct send_failure *f);
 	/* Another lane of this node put it into the lane's inbox. */
 	void (*handed_over)(struct engine *e, uint64_t handle);
 

@@ -132,9 +132,13 @@ submit_checked(struct engine *e, struct channel *ch, const struct submission *s)
 	if (ch->thin != NULL)
 		thin_fill(ch, e->bufs_scratch, s->count, s->send.len);
 	ch->sent += result == 0;
-	for (unsigned i = 0; result != 0 && i < s->count; i++)
-		slot_failed(e, ch, &ch->slots[e->bufs_scratch[i]], endpoint_of(s),
-			(uint8_t)-result);
+	if (unlikely(result != 0)) {
+		const struct send_failure f = {endpoint_of(s), s->send.dst_node, s->send.dst_ctx,
+			(uint8_t)-result};
+
+		for (unsigned i = 0; i < s->count; i++)
+			slot_failed(e, ch, &ch->slots[e->bufs_scratch[i]], &f);
+	}
 	return slots;
 }
 

@@ -302,8 +302,9 @@ flow_peer_began(struct proto *p, struct flow *f)
 
 	f->flags &= ~FLOW_REFUSED;
 	if (f->tx_state == FLOW_TX_OPEN) {
-		/* what is in flight and was not refused may have crossed the peer's frame */
-		if (refused || f->tx_head == NIL)
+		/* what is in flight and was not refused may have crossed the peer's frame; and so
+		 * may what was Acked, where it matters */
+		if (refused || (f->tx_head == NIL && f->watchers == 0))
 			flow_fail(p, f, ECONNRESET);
 	} else if (refused && f->tx_head != NIL && p->txds[f->tx_head].state == TXD_INFLIGHT) {
 		lose(f, &p->paths[f->path], &p->txds[f->tx_head], f->tx_head);

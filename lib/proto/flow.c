@@ -28,7 +28,7 @@ bucket_of(const struct proto *p, uint64_t key)
 }
 
 uint32_t
-flow_search(struct proto *p, uint64_t key)
+flow_search(const struct proto *p, uint64_t key)
 {
 	for (uint32_t i = p->buckets[bucket_of(p, key)]; i != NIL; i = p->flows[i].hash_next) {
 		if (p->flows[i].key == key)
@@ -124,6 +124,7 @@ flow_make(struct proto *p, uint16_t ctx, uint16_t node, uint16_t peer_ctx, uint3
 		.node = node,
 		.peer_ctx = peer_ctx,
 		.path = path,
+		.life = flow_next_life(p),
 		.tx_head = NIL,
 		.tx_next = NIL,
 		.tx_tail = NIL,
@@ -155,6 +156,8 @@ flow_fail(struct proto *p, struct flow *f, uint8_t error)
 		f->tx_head = d->next;
 		if (d->state != TXD_UNSENT)
 			txd_landed(f, t, d);
+		d->done.dst_node = f->node;
+		d->done.dst_ctx = f->peer_ctx;
 		txd_done(p, i, error);
 	}
 	if (f->tx_state != FLOW_TX_IDLE && wire_seq_before(t->isn_floor, f->snd_end))
@@ -166,6 +169,7 @@ flow_fail(struct proto *p, struct flow *f, uint8_t error)
 	f->retries = f->probes = f->asks = 0;
 	f->flags &= ~FLOW_REFUSED;
 	f->tx_state = FLOW_TX_IDLE;
+	f->life = flow_next_life(p);
 	if (t->state == PATH_OPEN)
 		path_activate(p, t);
 }

@@ -143,6 +143,8 @@ struct flow {
 		       * row */
 	uint32_t path;
 	uint32_t hash_next;
+	uint16_t life;        /* another one after each flow_fail; not 0 */
+	uint16_t watchers;    /* silence does not open it anew: proto_flow_watch */
 	uint32_t active_next; /* in the path's list */
 	uint32_t blocked_next;
 	uint64_t used_at; /* last frame in or out */
@@ -279,11 +281,12 @@ struct proto {
 	uint64_t ts_mult;            /* ticks -> time stamp units, 32.32 */
 	uint64_t ticks_per_unit_q30; /* units -> ticks, 34.30 */
 	uint64_t rto_min, rto_max, ack_delay, keepalive, flow_idle, rto_first;
-	uint32_t patience; /* time stamp units after which a silent sender has given up:
-			    * flow.c */
-	uint64_t memory;   /* silence after which a flow may be forgotten, if need be:
-			    * flow.c */
-	uint64_t reopen;   /* silence after which a receiver may have forgotten a flow */
+	uint32_t patience;   /* time stamp units after which a silent sender has given up:
+			      * flow.c */
+	uint64_t memory;     /* silence after which a flow may be forgotten, if need be:
+			      * flow.c */
+	uint16_t flow_lives; /* the one given out last */
+	uint64_t reopen;     /* silence after which a receiver may have forgotten a flow */
 	uint64_t random;
 	uint64_t begun_at; /* time of the last proto_begin */
 	uint64_t waited;   /* ticks that frames of this turn may have waited; gap_of */
@@ -399,7 +402,7 @@ have_clear(struct flow *f, uint32_t seq)
 uint64_t proto_random(struct proto *p);
 
 /* flow.c */
-uint32_t flow_search(struct proto *p, uint64_t key);
+uint32_t flow_search(const struct proto *p, uint64_t key);
 uint32_t flow_make(struct proto *p, uint16_t ctx, uint16_t node, uint16_t peer_ctx, uint32_t path,
 	uint64_t now);
 void flow_fail(struct proto *p, struct flow *f, uint8_t error);
@@ -463,6 +466,13 @@ flow_find(struct proto *p, uint16_t ctx, uint16_t node, uint16_t peer_ctx)
 	uint64_t key = FLOW_KEY(ctx, node, peer_ctx);
 
 	return likely(p->flows[p->last_flow].key == key) ? p->last_flow : flow_search(p, key);
+}
+
+static inline uint16_t
+flow_next_life(struct proto *p)
+{
+	p->flow_lives += p->flow_lives == UINT16_MAX ? 2 : 1;
+	return p->flow_lives;
 }
 
 static inline uint32_t

@@ -166,9 +166,10 @@ struct proto_delivery {
 struct proto_completion {
 	uint64_t handle;
 	uint16_t ctx;
-	uint8_t error; /* 0, or a positive errno: ETIMEDOUT, ECONNRESET, ECONNREFUSED,
-			* EHOSTUNREACH */
-	bool last;     /* the message's last fragment */
+	uint8_t error;              /* 0, or a positive errno: ETIMEDOUT, ECONNRESET, ECONNREFUSED,
+				     * EHOSTUNREACH */
+	bool last;                  /* the message's last fragment */
+	uint16_t dst_node, dst_ctx; /* with an error: whom it was for */
 };
 
 /* What proto_rx did with the handle. */
@@ -257,6 +258,15 @@ unsigned proto_release(struct proto *p, uint64_t *handles, unsigned n);
 const uint64_t *proto_counters(const struct proto *p);
 /* false: nothing known of that node. */
 bool proto_path_stat(const struct proto *p, uint16_t node, struct proto_path_stat *out);
+/* A number that changes when what a context sends to that other one has to begin anew: for a later
+ * life of the receiver or of its node, or because none answered. Then what was Acked before may be
+ * with a life that ended. 0: nothing is known of it. */
+uint32_t proto_flow_life(const struct proto *p, uint16_t ctx, uint16_t node, uint16_t dst_ctx);
+/* ... and until proto_flow_unwatch, which is called as often, silence does not open the flow anew:
+ * what is sent next finds out. 0: no flow is free now, none is watched. */
+uint32_t proto_flow_watch(struct proto *p, uint16_t ctx, uint16_t node, uint16_t dst_ctx,
+	uint64_t now);
+void proto_flow_unwatch(struct proto *p, uint16_t ctx, uint16_t node, uint16_t dst_ctx);
 uint32_t proto_flows_used(const struct proto *p);
 uint32_t proto_tx_free(const struct proto *p);
 uint32_t proto_rx_free(const struct proto *p);

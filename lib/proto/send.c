@@ -71,14 +71,18 @@ txd_done(struct proto *p, uint32_t index, uint8_t error)
 	LIST_APPEND(&p->done, index, TXD_LINK);
 }
 
-/* Open the flow, or open it again after a silence in which its receiver may have forgotten it. */
+/* Open the flow, or open it again after a silence in which its receiver may have forgotten it, or
+ * may have ended. That it ended is seen if the flow goes on. */
 static void
 open_tx(struct proto *p, struct flow *f, uint64_t now)
 {
 	struct path *t = &p->paths[f->path];
 
-	if (f->tx_state == FLOW_TX_OPEN && now - f->used_at < p->reopen)
+	if (f->tx_state == FLOW_TX_OPEN &&
+		now - f->used_at < (f->watchers ? p->flow_idle / 2 : p->reopen))
 		return;
+	if (f->watchers && f->tx_state == FLOW_TX_OPEN)
+		f->life = flow_next_life(p); /* it is too late to find out */
 	if (f->tx_state != FLOW_TX_IDLE && wire_seq_before(t->isn_floor, f->snd_end))
 		t->isn_floor = f->snd_end;
 	f->snd_una = f->snd_nxt = f->snd_end = ++t->isn_floor;
@@ -141,6 +145,35 @@ flow_for(struct proto *p, const struct proto_message *m, uint64_t now)
 	if (path == NIL)
 		return NIL;
 	return flow_make(p, m->ctx, m->dst_node, m->dst_ctx, path, now);
+}
+
+uint32_t
+proto_flow_watch(struct proto *p, uint16_t ctx, uint16_t node, uint16_t dst_ctx, uint64_t now)
+{
+	const struct proto_message m = {.ctx = ctx, .dst_node = node, .dst_ctx = dst_ctx};
+	uint32_t index = node < p->cfg.nodes_max ? flow_for(p, &m, now) : NIL;
+
+	if (index == NIL)
+		return 0;
+	p->flows[index].watchers++;
+	return p->flows[index].life;
+}
+
+uint32_t
+proto_flow_life(const struct proto *p, uint16_t ctx, uint16_t node, uint16_t dst_ctx)
+{
+	uint32_t index = flow_search(p, FLOW_KEY(ctx, node, dst_ctx));
+
+	return index != NIL ? p->flows[index].life : 0;
+}
+
+void
+proto_flow_unwatch(struct proto *p, uint16_t ctx, uint16_t node, uint16_t dst_ctx)
+{
+	uint32_t index = flow_search(p, FLOW_KEY(ctx, node, dst_ctx));
+
+	if (index != NIL && p->flows[index].watchers != 0) /* it may be another flow by now */
+		p->flows[index].watchers--;
 }
 
 /* Any message. */

@@ -182,11 +182,10 @@ desc_ok(const struct transfer_desc *d)
 		(TRANSFER_STRIDE | TRANSFER_BITMAP);
 }
 
-/* Of the context that is offered to, if it is of this node. */
 static uint32_t
-life_of(const struct rma *r, const struct transfer_desc *d)
+receiver_of(const struct rma *r, const struct op *op, enum rma_watch watch, uint64_t now)
 {
-	return d->node == r->cfg.node ? r->cfg.life(r->cfg.arg, d->node, d->ctx) : 0;
+	return r->cfg.receiver(r->cfg.arg, op->c->ctx, op->d.node, op->d.ctx, watch, now);
 }
 
 static void
@@ -194,7 +193,7 @@ op_begin(struct rma *r, struct context *c, struct op *op, uint64_t now)
 {
 	op->c = c;
 	op->sent = 0;
-	op->asking = false;
+	op->asking = op->watches = false;
 	op->seen_at = now;
 	op->age = ++c->kept.next_age;
 	c->ops_used++;
@@ -237,7 +236,8 @@ rma_submit(struct rma *r, uint16_t ctx, uint32_t place, const struct transfer_de
 	if (unlikely(d->kind == TRANSFER_PIN && !pinning_begins(c, op))) {
 		op_end(r, c, op, ENOSPC);
 	} else if (d->kind == TRANSFER_OFFER) {
-		op->life = life_of(r, d);
+		op->life = receiver_of(r, op, RMA_WATCH_BEGINS, now);
+		op->watches = op->life != 0;
 		op_becomes(r, op, OP_OFFERED);
 	} else if (d->flags & TRANSFER_ORDERED && must_wait(r, c, op)) {
 		op_becomes(r, op, OP_HELD);
@@ -271,11 +271,20 @@ rma_fetch(struct rma *r, const struct rma_fetch *f, uint64_t now)
 	return true;
 }
 
+static void
+offer_ends(struct rma *r, struct context *c, struct op *op)
+{
+	requests_offer_ends(r, c, op->d.id);
+	if (op->watches)
+		receiver_of(r, op, RMA_WATCH_ENDS, 0);
+	op->watches = false;
+}
+
 void
 op_end(struct rma *r, struct context *c, struct op *op, uint8_t error)
 {
 	if (op->d.kind == TRANSFER_OFFER)
-		requests_offer_ends(r, c, op->d.id);
+		offer_ends(r, c, op);
 	else if (op->d.kind == TRANSFER_PIN || op->d.kind == TRANSFER_UNPIN)
 		pinning_ends(c, op, error);
 	c->ops_used--;
@@ -376,13 +385,26 @@ rma_packed(struct rma *r, uint16_t ctx, uint32_t place, uint64_t now)
 }
 
 void
-rma_send_failed(struct rma *r, uint16_t ctx, uint32_t id, uint8_t error)
+rma_packed_failed(struct rma *r, uint16_t ctx, uint32_t id, uint8_t error)
 {
 	struct context *c = r->contexts[ctx];
 	struct op *op = op_find(c, id);
 
-	if (op != NULL && (op->d.kind == TRANSFER_PACKED || is_offer(op)))
+	if (op != NULL && op->d.kind == TRANSFER_PACKED)
 		op_end(r, c, op, error);
+}
+
+void
+rma_offers_lost(struct rma *r, uint16_t ctx, uint16_t node, uint16_t peer, uint8_t error)
+{
+	struct context *c = r->contexts[ctx];
+
+	for (uint32_t i = 0; c->ops_used != 0 && i < c->ops_max; i++) {
+		struct op *op = &c->ops[i];
+
+		if (is_offer(op) && op->d.node == node && op->d.ctx == peer)
+			op_end(r, c, op, error);
+	}
 }
 
 void
@@ -394,11 +416,10 @@ rma_packed_cancel(struct rma *r, uint16_t ctx, uint32_t place)
 
 /* ------------------------------------------------------------------ frames out */
 
-static struct rma_frame *
-op_frame(struct rma *r, const struct op *op, uint8_t kind, uint32_t extra, uint32_t len)
+static inline struct rma_frame *
+op_frame(struct rma *r, struct rma_frame *f, const struct op *op, uint8_t kind, uint32_t extra,
+	uint32_t len)
 {
-	struct rma_frame *f = frame_take(r, true);
-
 	if (unlikely(f == NULL))
 		return NULL;
 	*f->head = (struct wire_transfer){
@@ -427,7 +448,7 @@ push(struct rma *r, struct op *op)
 	do {
 		left = op->d.len - offset;
 		uint32_t len = left < r->cfg.payload_max ? (uint32_t)left : r->cfg.payload_max;
-		struct rma_frame *f = op_frame(r, op, WIRE_PUSH, 0, len);
+		struct rma_frame *f = op_frame(r, frame_take(r, true), op, WIRE_PUSH, 0, len);
 
 		if (unlikely(f == NULL))
 			return;
@@ -488,7 +509,8 @@ question(struct rma *r, struct op *op)
 		[TRANSFER_UNPIN] = WIRE_UNPIN,
 		[TRANSFER_ACCEPT] = WIRE_ACCEPT,
 	};
-	struct rma_frame *f = op_frame(r, op, wire_op[op->d.kind], part_bytes(&op->d), 0);
+	struct rma_frame *f = op_frame(r, frame_take(r, true), op, wire_op[op->d.kind],
+		part_bytes(&op->d), 0);
 
 	r->turn.kind = TURN_QUESTION;
 	if (f == NULL)
@@ -503,7 +525,7 @@ question(struct rma *r, struct op *op)
 static void
 ask(struct rma *r, struct op *op)
 {
-	struct rma_frame *f = op_frame(r, op, WIRE_ASK, 0, 0);
+	struct rma_frame *f = op_frame(r, frame_take_ask(r), op, WIRE_ASK, 0, 0);
 	bool fetches = op->d.kind != TRANSFER_OFFER && op->d.flags & TRANSFER_OFFERED;
 
 	if (f == NULL)
@@ -520,7 +542,7 @@ ask(struct rma *r, struct op *op)
 static void
 ping(struct rma *r, struct op *op)
 {
-	struct rma_frame *f = frame_take(r, true);
+	struct rma_frame *f = frame_take_ask(r);
 
 	if (f == NULL)
 		return;
@@ -618,6 +640,28 @@ op_sent(struct rma *r, unsigned count, uint8_t error, uint64_t now)
 		rotate(r, op, count != 0);
 }
 
+static bool
+same_receiver(const struct rma *r, struct op *op, uint64_t now)
+{
+	uint32_t life = receiver_of(r, op, RMA_WATCH_GOES_ON, now);
+
+	if (op->life == 0)
+		op->life = life;
+	return life == 0 || life == op->life;
+}
+
+/* One question is for all that was offered to that context. */
+static void
+offers_seen(struct context *c, const struct op *op, uint64_t now)
+{
+	for (uint32_t i = 0; i < c->ops_max; i++) {
+		struct op *o = &c->ops[i];
+
+		if (is_offer(o) && o->d.node == op->d.node && o->d.ctx == op->d.ctx)
+			o->seen_at = now;
+	}
+}
+
 /* Are those whose answers are long in coming still known where they went? */
 void
 ops_look(struct rma *r, uint64_t now)
@@ -630,12 +674,14 @@ ops_look(struct rma *r, uint64_t now)
 
 			if (op->state < OP_WAITS || op->state == OP_ENDED || op->asking)
 				continue;
-			if (is_offer(op) && op->life != life_of(r, &op->d)) {
+			if (is_offer(op) && !same_receiver(r, op, now)) {
 				op_end(r, c, op, ECONNRESET);
 				continue;
 			}
 			if (now - op->seen_at < (is_offer(op) ? r->ask_offer_ticks : r->ask_ticks))
 				continue;
+			if (is_offer(op))
+				offers_seen(c, op, now);
 			op->seen_at = now;
 			if (is_offer(op) && op->d.node == r->cfg.node)
 				continue; /* its life says it */

@@ -42,13 +42,14 @@ struct op {
 	uint64_t sent;    /* PUSH: bytes given to the core; PULL: bytes that came */
 	uint64_t seen_at; /* last sign of life */
 	uint64_t age;     /* order of submission */
-	uint32_t life;    /* OFFER to a context of this node: its, at the submission */
+	uint32_t life;    /* OFFER: of its receiver, at the submission */
 	uint32_t cookie;  /* FETCH: of the caller */
 	uint16_t place;   /* its own */
 	uint8_t state;    /* enum op_state */
 	uint8_t error;    /* ENDED */
 	bool asking;      /* a question about it is on its way, or due */
 	bool asks_pin;    /* it is counted in pin_places */
+	bool watches;     /* OFFER: its receiver, since RMA_WATCH_BEGINS */
 };
 
 enum request_kind {
@@ -212,14 +213,14 @@ context_gives_room(struct rma *r, struct context *c)
 
 /* ---------------------------------------------------------------- frames (rma.c) */
 
-/* NULL: what a lane asks and what it answers each leave a quarter of the frames to the other. */
+/* NULL: there is none, or so many of that kind are out, of `most`. */
 static inline struct rma_frame *
-frame_take(struct rma *r, bool own)
+frame_take_below(struct rma *r, bool own, uint32_t most)
 {
 	struct rma_frame *f = r->free_frames;
 	uint32_t *out = own ? &r->own_out : &r->answers_out;
 
-	if (unlikely(f == NULL || *out >= r->quota))
+	if (unlikely(f == NULL || *out >= most))
 		return NULL;
 	r->free_frames = f->next;
 	r->frames_free--;
@@ -230,6 +231,20 @@ frame_take(struct rma *r, bool own)
 	f->source.memory = NULL;
 	f->source.len = 0;
 	return f;
+}
+
+/* What a lane asks for and what it answers each leave a quarter of the frames to the other. */
+static inline struct rma_frame *
+frame_take(struct rma *r, bool own)
+{
+	return frame_take_below(r, own, r->quota);
+}
+
+/* ... but half of that to the questions whether others are still there, which must not be late. */
+static inline struct rma_frame *
+frame_take_ask(struct rma *r)
+{
+	return frame_take_below(r, true, r->quota + r->cfg.frames_max / 8);
 }
 
 /* Addressed, and one of those that this turn gives. */

@@ -36,15 +36,15 @@ drop(struct rma *r, struct pin *p)
 /* Of the asker's node, as it is now; 0: it is not there. Within this node nothing is lost: note
  * 4. */
 static uint32_t
-life_of(const struct rma *r, uint16_t node, uint16_t peer)
+life_of(const struct rma *r, uint16_t node)
 {
-	return node == r->cfg.node ? 1 : r->cfg.life(r->cfg.arg, node, peer);
+	return node == r->cfg.node ? 1 : r->cfg.life(r->cfg.arg, node);
 }
 
 static bool
 is_stale(const struct rma *r, const struct pin *p)
 {
-	return life_of(r, p->node, p->peer) != p->life;
+	return life_of(r, p->node) != p->life;
 }
 
 static struct pin *
@@ -94,7 +94,7 @@ pin_grant(struct rma *r, struct context *c, const struct rma_message *m, uint64_
 			return ENOSPC;
 		*p = (struct pin){
 			.key = key,
-			.life = life_of(r, m->node, m->peer),
+			.life = life_of(r, m->node),
 			.ctx = c->ctx,
 			.node = m->node,
 			.peer = m->peer,

@@ -14,7 +14,8 @@ config_ok(const struct rma_config *g)
 		g->transfers_max + g->fetches_max <= 1024 && g->requests_max > 0 &&
 		g->regions_max > 0 && g->regions_max <= UINT16_MAX && g->frames_max >= 8 &&
 		g->payload_max >= sizeof(struct wire_bitmap) && g->ticks_per_sec >= 1000 &&
-		g->counters != NULL && g->life != NULL && g->memory != NULL && g->revoked != NULL;
+		g->counters != NULL && g->life != NULL && g->receiver != NULL &&
+		g->memory != NULL && g->revoked != NULL;
 }
 
 static uint32_t
@@ -281,6 +282,8 @@ rma_acked(struct rma *r, struct rma_frame *f, uint8_t error)
 	}
 	if (unlikely(f->marked))
 		reader_gone(r, c);
+	if (unlikely(f->own && error && f->src / WIRE_CONTEXTS_MAX == 3))
+		rma_offers_lost(r, c->ctx, f->node, f->dst % WIRE_CONTEXTS_MAX, error);
 	if (unlikely(f->own && (error || f->asks))) {
 		struct op *op = op_find(c, f->id);
 

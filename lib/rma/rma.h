@@ -6,7 +6,7 @@
  * node), and only that thread calls it. It is pushed submissions, messages, acknowledgements and
  * the time, and pulled for frames, placements, results and what a context is owed. It reads no
  * clock, touches no application's memory, allocates nothing after rma_init, and calls nothing but
- * mem* and the three hooks of its configuration, which ask its caller.
+ * mem* and the hooks of its configuration, which ask its caller.
  *
  * Design notes
  * 1. A context has two endpoints here: a target and an initiator (wire.h). Every frame of a
@@ -48,6 +48,12 @@ enum rma_counter {
 	RMA_COUNTERS
 };
 
+enum rma_watch {
+	RMA_WATCH_BEGINS,
+	RMA_WATCH_GOES_ON,
+	RMA_WATCH_ENDS,
+};
+
 /* All limits are fixed at init. */
 struct rma_config {
 	uint16_t node;                       /* own number */
@@ -64,14 +70,18 @@ struct rma_config {
 	uint32_t ask_us;        /* silence after which an answer is asked for */
 	uint32_t ask_offer_us;  /* ... after which the receiver of an offer is */
 	uint64_t *counters;     /* RMA_COUNTERS of them, the caller's */
-	/* What changes when the other side begins a new life; 0: it is not there. Of another node:
-	 * of that node (its epoch). Of this node: of the context. */
-	uint32_t (*life)(void *arg, uint16_t node, uint16_t ctx);
+	/* The life of another node, its epoch; 0: it is not there. */
+	uint32_t (*life)(void *arg, uint16_t node);
+	/* What changes when matched messages to that context, of any node, reach a later life of it
+	 * (proto_flow_life); 0: that is not known now. It is asked for between BEGINS, unless that
+	 * was 0, and ENDS. */
+	uint32_t (*receiver)(void *arg, uint16_t ctx, uint16_t node, uint16_t peer,
+		enum rma_watch watch, uint64_t now);
 	/* The piece of that number of a context's memory, if [at, at + len) lies in it; NULL. */
 	void *(*memory)(void *arg, uint16_t ctx, uint32_t number, uint64_t at, uint64_t len);
 	/* The memory of that region was taken away by its owner (struct region, watched). */
 	bool (*revoked)(void *arg, uint16_t ctx, uint32_t watched);
-	void *arg; /* of these three */
+	void *arg; /* of all of them */
 };
 
 /* Bytes of a context's memory. */
@@ -219,9 +229,11 @@ bool rma_is_packed(const struct rma *r, uint16_t ctx, uint32_t place);
 void rma_packed(struct rma *r, uint16_t ctx, uint32_t place, uint64_t now);
 /* ... the client cannot go on with it. */
 void rma_packed_cancel(struct rma *r, uint16_t ctx, uint32_t place);
-/* What the client sent itself for the transfer of that id was not Acked: a frame that it packed, or
- * the message that offers. */
-void rma_send_failed(struct rma *r, uint16_t ctx, uint32_t id, uint8_t error);
+/* ... one of its frames, of the transfer of that id, was not Acked. */
+void rma_packed_failed(struct rma *r, uint16_t ctx, uint32_t id, uint8_t error);
+/* A message between matched endpoints was not Acked: what was offered to that context until then is
+ * lost, for offers go by the same flow, or its receiver is. */
+void rma_offers_lost(struct rma *r, uint16_t ctx, uint16_t node, uint16_t peer, uint8_t error);
 /* A frame to carry one within this node: len bytes that the caller copies to head. It is out. NULL:
  * not now. */
 struct rma_frame *rma_packed_copy(struct rma *r, uint16_t ctx, uint16_t dst_ctx, uint32_t id,

@@ -18,6 +18,7 @@ struct ident {
 	uint32_t frag, frag_len;
 	uint32_t len;   /* of the message */
 	uint32_t epoch; /* of the sender's life */
+	uint32_t tag;
 };
 
 /* A message between sim_send and its completion. */

@@ -359,15 +359,12 @@ deliver(struct sim *s, uint32_t node, const struct proto_delivery *d)
 	if (!d->last)
 		return;
 	digest(s, (uint64_t)id.stream << 32 | id.order);
-	uint32_t tag = s->messages[id.message].generation == id.generation
-		? s->messages[id.message].tag
-		: NIL;
 	uint32_t bulks = id.len > s->cfg.inline_max || id.len > id.frag_len ? id.frag + 1 : 0;
 
-	give_room(s, node, d->ctx, 1, bulks);
+	give_room(s, node, d->ctx, d->ctx < s->cfg.kept ? 0 : 1, bulks);
 	s->here = node;
 	if (s->cfg.delivered != NULL)
-		s->cfg.delivered(s->cfg.arg, s, d, tag);
+		s->cfg.delivered(s->cfg.arg, s, d, id.tag);
 }
 
 static void
@@ -441,7 +438,7 @@ transmit(struct sim *s, uint32_t node, const struct proto_out *o)
 		if (!m->used || (m->generation & 0xFFFF) != (o->handle >> 16 & 0xFFFF))
 			sim_violation(s, "node %u sent a payload that it had given back", node);
 		k->id = (struct ident){slot, m->generation, m->stream, m->order,
-			(uint32_t)(o->handle & 0xFFFF), m->frag_len, m->len, m->epoch};
+			(uint32_t)(o->handle & 0xFFFF), m->frag_len, m->len, m->epoch, m->tag};
 	}
 	if (s->cfg.trace != NULL)
 		trace(s, "sent", k);
@@ -849,6 +846,21 @@ sim_at(struct sim *s, uint64_t at, uint32_t node, uint32_t tag)
 }
 
 static void
+return_room(struct sim *s, struct request *r)
+{
+	if (!s->nodes[r->node].contexts[r->ctx].open)
+		return;
+	give_room(s, r->node, r->ctx, r->len, 0);
+	wake(s, r->node, s->now);
+}
+
+void
+sim_room(struct sim *s, uint32_t node, uint16_t ctx, uint32_t entries)
+{
+	guarded(s, return_room, &(struct request){.node = node, .ctx = ctx, .len = entries});
+}
+
+static void
 pause_context(struct sim *s, struct request *r)
 {
 	struct sim_context *c = &s->nodes[r->node].contexts[r->ctx];
@@ -1001,6 +1013,24 @@ uint64_t
 sim_now(const struct sim *s)
 {
 	return s->now;
+}
+
+uint32_t
+sim_watch(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t dst, uint16_t dst_ctx, bool on)
+{
+	struct sim_node *n = &s->nodes[src];
+
+	if (!on) {
+		proto_flow_unwatch(n->core, src_ctx, (uint16_t)dst, dst_ctx);
+		return 0;
+	}
+	return proto_flow_watch(n->core, src_ctx, (uint16_t)dst, dst_ctx, ticks_of_node(s, n));
+}
+
+const struct proto *
+sim_core(const struct sim *s, uint32_t node)
+{
+	return s->nodes[node].core;
 }
 
 uint32_t

@@ -41,7 +41,9 @@ struct sim_config {
 	struct proto_config proto;           /* of every node; node, epoch and seed are set here */
 	uint32_t entries, bulks, inline_max; /* receive room of every context, as
 					      * proto_ctx_open's */
-	uint32_t nic_bytes;                  /* most that waits in a host's own port */
+	uint16_t kept; /* contexts below this number keep the entry of a message until sim_room;
+			* others give it back when it is delivered */
+	uint32_t nic_bytes;        /* most that waits in a host's own port */
 	struct fault_config fault; /* on each host's cable, both ways; its seed is mixed with
 				    * ours */
 	uint32_t drift_ppm;        /* clocks run fast or slow by up to that, each by its own
@@ -52,7 +54,7 @@ struct sim_config {
 	FILE *trace; /* NULL: none; a line a frame */
 	/* Before a node starts, also after a restart: change what shall differ. May be NULL. */
 	void (*configure)(void *arg, uint32_t node, struct proto_config *proto);
-	/* What applications hear; may send, may not free. Any may be NULL. */
+	/* What applications hear; may send, may not free. Any may be NULL. tag: the message's. */
 	void (*delivered)(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag);
 	void (*completed)(void *arg, struct sim *s, uint32_t node, uint32_t tag, int error);
 	void (*timer)(void *arg, struct sim *s, uint32_t node, uint32_t tag);
@@ -75,6 +77,11 @@ struct sim *sim_new(const struct sim_config *config);
 void sim_free(struct sim *s);
 
 uint64_t sim_now(const struct sim *s);
+/* proto_flow_watch, and 0 by proto_flow_unwatch */
+uint32_t sim_watch(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t dst, uint16_t dst_ctx,
+	bool on);
+/* The node's core, to look at. */
+const struct proto *sim_core(const struct sim *s, uint32_t node);
 /* The node whose hook runs. */
 uint32_t sim_here(const struct sim *s);
 /* NULL, or what the oracle found; the run is over then, and every other call returns at once. */
@@ -87,6 +94,8 @@ int sim_send(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t dst, uint16
 	uint32_t len, uint32_t tag);
 /* Call config.timer at that time. */
 void sim_at(struct sim *s, uint64_t at, uint32_t node, uint32_t tag);
+/* A context that keeps its entries gives some back. */
+void sim_room(struct sim *s, uint32_t node, uint16_t ctx, uint32_t entries);
 /* A context's application stops giving room back, or goes on. */
 void sim_pause(struct sim *s, uint32_t node, uint16_t ctx, bool paused);
 /* The node dies and starts again: new epoch, no context open. */

@@ -277,19 +277,16 @@ place(struct engine *e, const struct channel *ch, const struct receive *r,
 
 /* ------------------------------------------------------------------ offers */
 
-/* The message that offers something was not Acked: nobody will fetch it. */
+/* A message was not Acked: what was offered to that context before is lost with the flow, or with
+ * its receiver. */
 static void
-offer_failed(struct engine *e, struct channel *ch, const struct send_slot *s, uint8_t error)
+message_failed(struct engine *e, struct channel *ch, const struct send_slot *s,
+	const struct send_failure *f)
 {
-	struct wire_match h;
-	struct wire_offer offer;
-
-	/* it may be another message, whose bytes look like that: they harm who wrote them */
-	memcpy(&h, send_payload(s), sizeof(h));
-	memcpy(&offer, send_payload(s) + sizeof(h), sizeof(offer));
-	if (h.op != WIRE_OFFER)
+	(void)s;
+	if (f->error == EINVAL || f->error == EMSGSIZE) /* it never went */
 		return;
-	rma_send_failed(rma_lane(e)->rma, ch->ctx, wire_be32(offer.id), error);
+	rma_offers_lost(rma_lane(e)->rma, ch->ctx, f->node, f->peer, f->error);
 	service_rma_called(e);
 }
 
@@ -603,5 +600,5 @@ const struct service_ops service_match = {
 	.submit = {[SUBMIT_RECEIVE] = match_submit},
 	.results = match_results,
 	.landed = match_landed,
-	.send_failed = offer_failed,
+	.send_failed = message_failed,
 };

@@ -394,13 +394,14 @@ frames_local(struct engine *e)
 
 /* A frame that the client packed was not Acked. */
 static void
-packed_failed(struct engine *e, struct channel *ch, const struct send_slot *s, uint8_t error)
+packed_failed(struct engine *e, struct channel *ch, const struct send_slot *s,
+	const struct send_failure *f)
 {
 	struct wire_transfer h;
 
 	/* the client may have written there since; it harms itself */
 	memcpy(&h, send_payload(s), sizeof(h));
-	rma_send_failed(rma_lane(e)->rma, ch->ctx, wire_be32(h.id), error);
+	rma_packed_failed(rma_lane(e)->rma, ch->ctx, wire_be32(h.id), f->error);
 	service_rma_called(e);
 }
 
@@ -475,7 +476,7 @@ rma_submit_frame(struct engine *e, struct channel *ch, const struct submission *
 		return 0;
 	}
 	if (result < 0)
-		packed_failed(e, ch, slot, (uint8_t)-result);
+		packed_failed(e, ch, slot, &(struct send_failure){.error = (uint8_t)-result});
 	if (s->count != 0)
 		rma_packed(rma, ch->ctx, s->frame.transfer, e->now);
 	if (result != 0)
@@ -694,17 +695,30 @@ rma_awake(const struct engine *e)
 
 /* ------------------------------------------------------------------ life */
 
-/* Of a node: its epoch while its path is established. Of a context here: how often it was
- * opened. */
 static uint32_t
-life_of(void *engine, uint16_t node, uint16_t ctx)
+life_of(void *engine, uint16_t node)
 {
 	const struct engine *e = engine;
 	struct proto_path_stat stat;
 
-	if (node == e->node->config.id)
-		return ctx < e->node->config.contexts ? e->node->channels[ctx].generation : 0;
 	return proto_path_stat(e->proto, node, &stat) && stat.established ? stat.peer_epoch : 0;
+}
+
+static uint32_t
+receiver_of(void *engine, uint16_t ctx, uint16_t node, uint16_t peer, enum rma_watch watch,
+	uint64_t now)
+{
+	struct engine *e = engine;
+
+	if (node == e->node->config.id)
+		return peer < e->node->config.contexts ? e->node->channels[peer].generation : 0;
+	ctx |= WIRE_MATCHED;
+	peer |= WIRE_MATCHED;
+	if (watch == RMA_WATCH_BEGINS)
+		return proto_flow_watch(e->proto, ctx, node, peer, now);
+	if (watch == RMA_WATCH_ENDS)
+		proto_flow_unwatch(e->proto, ctx, node, peer);
+	return proto_flow_life(e->proto, ctx, node, peer);
 }
 
 static void *
@@ -759,6 +773,7 @@ library_make(struct engine *e)
 		.ask_offer_us = RTE_MIN(c->proto.rto_max_us / 4, ASK_EVERY_US),
 		.counters = &e->counters[ENGINE_bad_transfers],
 		.life = life_of,
+		.receiver = receiver_of,
 		.memory = memory_of,
 		.revoked = is_revoked,
 		.arg = e,
