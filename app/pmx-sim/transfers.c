@@ -673,14 +673,8 @@ count_pins(struct transfers *x)
 {
 	for (uint32_t i = 0; i < x->area_count; i++) {
 		const struct area *a = x->areas[i];
-		uint32_t n = 0;
+		const uint32_t n = area_pins(x, a, false);
 
-		for (uint32_t k = 0; k < x->count && a->registered; k++) {
-			const struct transfer *t = &x->all[k];
-
-			if (t->area == a && t->state == DONE)
-				n += t->form == PIN ? 1 : t->form == UNPIN ? (uint32_t)-1 : 0;
-		}
 		if (a->registered && rma_pins(x->lanes[a->node].rma, a->key) != n)
 			transfers_wrong(x, "region %u is pinned %u times, and should be %u times",
 				i, rma_pins(x->lanes[a->node].rma, a->key), n);

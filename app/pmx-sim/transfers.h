@@ -180,6 +180,8 @@ struct area *area_take(struct transfers *x, uint32_t node, uint16_t ctx, unsigne
 	uint32_t len, uint32_t *at);
 /* Its registration ends; memory: for the memory goes. */
 void area_end(struct transfers *x, struct client *c, unsigned slot, bool memory);
+/* How often it is pinned, if nothing happened; asked: by what is under way too. */
+uint32_t area_pins(const struct transfers *x, const struct area *a, bool asked);
 /* Its owner uses the memory for something else. */
 void area_reused(struct area *a);
 

@@ -4,6 +4,7 @@
  * the library names must be somebody's.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,6 +108,24 @@ area_reused(struct area *a)
 	memset(a->piece.bytes, 0xEE, a->piece.len);
 }
 
+uint32_t
+area_pins(const struct transfers *x, const struct area *a, bool asked)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < x->count; i++) {
+		const struct transfer *t = &x->all[i];
+
+		if (t->area != a)
+			continue;
+		if (t->form == PIN && (t->state == DONE || (asked && t->state == OPEN)))
+			n++;
+		else if (t->form == UNPIN && t->state == DONE)
+			n--;
+	}
+	return n;
+}
+
 /* The context's registration ends; it has another one from now on. */
 void
 area_end(struct transfers *x, struct client *c, unsigned slot, bool memory)
@@ -124,6 +143,9 @@ area_end(struct transfers *x, struct client *c, unsigned slot, bool memory)
 		int result = rma_deregister(l->rma, a->ctx, a->key, sim_now(x->sim));
 
 		if (result == -EBUSY) {
+			if (area_pins(x, a, true) == 0 && x->disorder[0] == '\0')
+				snprintf(x->disorder, sizeof(x->disorder),
+					"region %u cannot end, and nobody pins it", a->number);
 			lane_pump_soon(x, a->node);
 			return;
 		}

@@ -244,7 +244,8 @@ memory_goes_while_receives_want_a_place(void)
 	const struct context *c = rma_channel(ch)->rma->contexts[ch->ctx];
 
 	for (uint32_t i = 0; i < c->ops_max; i++)
-		MUST(c->ops[i].state == OP_FREE || c->ops[i].local.memory == NULL);
+		MUST(c->ops[i].state == OP_FREE || c->ops[i].state == OP_ENDED ||
+			c->ops[i].local.memory == NULL);
 	for (unsigned i = 0; i < 12; i++)
 		MUST(wait_for(ctx[1][0], &r[i]) < 0);
 }
