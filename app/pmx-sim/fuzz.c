@@ -492,7 +492,8 @@ one_history(struct history *h, const struct options *o, uint64_t seed)
 		c.entries = c.entries < 64 ? c.entries : 64;
 		c.proto.payload_max = c.proto.payload_max < 184 ? 184 : c.proto.payload_max;
 		c.inline_max = c.proto.payload_max;
-		transfer_frames = c.proto.tx_frames_max < 256 ? c.proto.tx_frames_max + 7 : 256;
+		c.proto.rto_min_us += 200; /* a timer's step: seconds pass in these */
+		transfer_frames = chance(h, 25) ? 8 : spread(h, 8, 256);
 		c.proto.tx_frames_max = transfer_frames + h->contexts / 3 * TRANSFERS_SENDS;
 		c.proto.paths_max = h->nodes;
 		c.proto.flows_max = 4096;

@@ -207,8 +207,8 @@ void offers_fetch(struct transfers *x, struct lane *l, uint16_t ctx);
 
 /* ---------------------------------------------------------------- transfers_oracle.c */
 
-/* Its pieces as they are before it begins; false: no memory. */
-bool area_fill(struct area *a);
+/* Bytes as they are before a transfer begins. transfer_fill: false: no memory. */
+void area_fill(struct area *a, uint32_t at, uint32_t len);
 bool transfer_fill(struct transfer *t);
 /* Is that byte of a PULL among those that it asks for? */
 bool transfer_has(const struct transfer *t, uint32_t at);

@@ -342,7 +342,7 @@ disturb(struct transfers *x, uint32_t node)
 void
 transfers_begin(struct transfers *x, uint32_t node)
 {
-	const unsigned n = 1 + transfers_below(x, 4);
+	const unsigned n = transfers_below(x, 12) == 0 ? 40 : 1 + transfers_below(x, 4);
 
 	for (unsigned i = 0; i < n; i++)
 		begin_one(x, node);

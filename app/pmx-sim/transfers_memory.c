@@ -80,12 +80,12 @@ area_new(struct transfers *x, uint32_t node, uint16_t ctx, unsigned slot)
 	a->piece = (struct piece){
 		.base = (uint64_t)x->area_count << PIECE_SHIFT,
 		.len = AREA_BYTES,
+		.bytes = calloc(1, AREA_BYTES),
 	};
 	a->node = node;
 	a->ctx = ctx;
 	a->rights = rights[slot];
 	a->id = slot == 2 ? 7 + a->number : REGION_NO_AREA;
-	area_fill(a);
 	const struct region region = {
 		.base = a->piece.base,
 		.len = a->piece.len,
@@ -105,7 +105,7 @@ void
 area_reused(struct area *a)
 {
 	a->piece.over = true;
-	memset(a->piece.bytes, 0xEE, a->piece.len);
+	memset(a->piece.bytes, 0xEE, a->used);
 }
 
 uint32_t
@@ -179,5 +179,6 @@ area_take(struct transfers *x, uint32_t node, uint16_t ctx, unsigned slot, uint3
 		return NULL;
 	*at = a->used;
 	a->used += len;
+	area_fill(a, *at, len);
 	return a;
 }

@@ -11,13 +11,11 @@
 
 #include "transfers.h"
 
-bool
-area_fill(struct area *a)
+void
+area_fill(struct area *a, uint32_t at, uint32_t len)
 {
-	a->piece.bytes = malloc(a->piece.len);
-	for (uint32_t i = 0; a->piece.bytes != NULL && i < a->piece.len; i++)
+	for (uint32_t i = at; i < at + len; i++)
 		a->piece.bytes[i] = area_byte(a, i);
-	return a->piece.bytes != NULL;
 }
 
 bool
