@@ -382,6 +382,8 @@ heal(struct history *h)
 	const struct fault_config fair = {0};
 
 	h->healed = true;
+	if (h->transfers != NULL)
+		transfers_heal(h->transfers);
 	for (uint32_t i = 0; i < h->nodes; i++) {
 		sim_cut(h->sim, i, false, false);
 		sim_fault(h->sim, i, &fair);
@@ -516,7 +518,8 @@ one_history(struct history *h, const struct options *o, uint64_t seed)
 	if (sim_run(h->sim, h->end)) {
 		heal(h);
 		bound += sim_now(h->sim);
-		while (h->transfers != NULL && transfers_open(h->transfers) &&
+		while (h->transfers != NULL &&
+			(transfers_open(h->transfers) || sim_pending(h->sim) != 0) &&
 			sim_now(h->sim) < bound && sim_run(h->sim, sim_now(h->sim) + 10 * MS))
 			;
 		if (h->transfers == NULL || !transfers_open(h->transfers))

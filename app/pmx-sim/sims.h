@@ -47,7 +47,9 @@ void transfers_heard(struct transfers *x, const struct proto_delivery *d, uint32
 void transfers_ended(struct transfers *x, uint32_t tag, int error);
 void transfers_tick(struct transfers *x, uint32_t node);
 void transfers_pump(struct transfers *x, uint32_t node);
-bool transfers_open(const struct transfers *x); /* some have not ended */
+/* Every application looks at what it is told from now on. */
+void transfers_heal(struct transfers *x);
+bool transfers_open(const struct transfers *x); /* something is under way */
 /* At the end: NULL, or which rule was broken. excused: something happened that may end transfers
  * in an error. */
 const char *transfers_judge(struct transfers *x, bool excused);

@@ -332,7 +332,7 @@ lane_events(struct transfers *x, struct lane *l)
 	for (uint16_t c = 0; c < x->contexts; c++) {
 		const struct event_slot *event;
 
-		while (l->clients[c].state == OPENED && !l->clients[c].full &&
+		while (l->clients[c].state == OPENED && (x->healed || !l->clients[c].full) &&
 			(event = rma_event(l->rma, c)) != NULL) {
 			lane_event(x, l, c, event);
 			rma_event_told(l->rma, c);
@@ -640,10 +640,20 @@ is_revoked(void *lane, uint16_t ctx, uint32_t watched)
 
 /* ------------------------------------------------------------------ outside */
 
+void
+transfers_heal(struct transfers *x)
+{
+	x->healed = true;
+}
+
 bool
 transfers_open(const struct transfers *x)
 {
-	return x->open != 0;
+	bool busy = x->open != 0;
+
+	for (uint32_t i = 0; i < x->nodes && !busy; i++)
+		busy = lane_is_busy(x, &x->lanes[i]);
+	return busy;
 }
 
 /* Nothing is left of what has ended. */

@@ -140,6 +140,7 @@ struct transfers {
 	uint32_t nodes;
 	uint16_t contexts;
 	bool late; /* placements are done late */
+	bool healed;
 	uint64_t random;
 	struct transfer all[8 * ROOM];
 	uint32_t count, open;

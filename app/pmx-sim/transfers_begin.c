@@ -221,9 +221,6 @@ begin_fetch(struct transfers *x, struct lane *l, uint16_t ctx, struct transfer *
 		return;
 	t->partner = offer->number;
 	t->expected = len > offer->len && !accept ? ERANGE : 0;
-	offer->refetch++;
-	if (t->expected == 0)
-		offer->partner = t->number;
 	if (mine) {
 		t->desc.kind = accept ? TRANSFER_ACCEPT : TRANSFER_PULL;
 		t->desc.flags = TRANSFER_OFFERED;
@@ -241,8 +238,12 @@ begin_fetch(struct transfers *x, struct lane *l, uint16_t ctx, struct transfer *
 		.cookie = t->number,
 	};
 
-	if (t->state == OPEN && (mine || rma_fetch(l->rma, &f, sim_now(x->sim))))
+	if (t->state == OPEN && (mine || rma_fetch(l->rma, &f, sim_now(x->sim)))) {
+		offer->refetch++;
+		if (t->expected == 0)
+			offer->partner = t->number;
 		return;
+	}
 	if (t->state == OPEN)
 		transfer_not_begun(x, t);
 	offer_keep(&l->clients[ctx], offer->number); /* later */

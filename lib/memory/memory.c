@@ -50,7 +50,7 @@ memory_write(const struct bytes *to, uint64_t offset, const void *from, uint32_t
 	return 0;
 }
 
-int
+static int
 memory_read(const struct bytes *from, uint64_t offset, void *to, uint32_t len)
 {
 	if (unlikely(from->memory == NULL))
@@ -70,7 +70,18 @@ memory_gather(const struct bytes *from, uint64_t offset, const struct iovec *pie
 		: -EFAULT;
 }
 
-void
+/* Several parts of memory from or to one place, with few system calls. */
+#define SCATTER_MAX 64
+struct scatter {
+	const struct bytes *b;
+	uint64_t total;
+	unsigned n;
+	bool write;
+	struct iovec *local, *remote;
+	uint64_t room[4 * SCATTER_MAX]; /* of both arrays */
+};
+
+static void
 scatter_begin(struct scatter *s, const struct bytes *b, bool write)
 {
 	s->b = b;
@@ -81,7 +92,7 @@ scatter_begin(struct scatter *s, const struct bytes *b, bool write)
 	s->remote = s->local + SCATTER_MAX;
 }
 
-int
+static int
 scatter_end(struct scatter *s)
 {
 	int pid = s->b->space->pid;
@@ -100,7 +111,8 @@ scatter_end(struct scatter *s)
 	return all ? 0 : -EFAULT;
 }
 
-int
+/* `mine` is used until scatter_end, unless the memory is mapped. 0, -EFAULT. */
+static int
 scatter_add(struct scatter *s, uint64_t offset, void *mine, uint32_t len)
 {
 	if (s->b->memory != NULL)

@@ -80,7 +80,6 @@ struct bytes {
 
 /* 0, -EFAULT: not (all) there; nothing says how much of it was copied. */
 int memory_write(const struct bytes *to, uint64_t offset, const void *from, uint32_t len);
-int memory_read(const struct bytes *from, uint64_t offset, void *to, uint32_t len);
 /* The runs of a frame go to their places, which lie in to->len from `offset` on; their bytes are
  * added to *placed. 0, or what is wrong: EPROTO, EFAULT, perhaps behind some that were placed. */
 uint8_t memory_place(const struct bytes *to, uint64_t offset, const uint8_t *runs, uint32_t len,
@@ -92,21 +91,6 @@ int memory_fill(const struct bytes *from, uint64_t offset, uint8_t *runs, uint32
 /* From `offset` on into n pieces, `all` bytes together; `from` is not mapped. */
 int memory_gather(const struct bytes *from, uint64_t offset, const struct iovec *pieces, unsigned n,
 	uint64_t all);
-
-/* Several parts of memory from or to one place, with few system calls. */
-#define SCATTER_MAX 64
-struct scatter {
-	const struct bytes *b;
-	uint64_t total;
-	unsigned n;
-	bool write;
-	struct iovec *local, *remote;
-	uint64_t room[4 * SCATTER_MAX]; /* of both arrays */
-};
-void scatter_begin(struct scatter *s, const struct bytes *b, bool write);
-/* `mine` is used until scatter_end, unless the memory is mapped. 0, -EFAULT. */
-int scatter_add(struct scatter *s, uint64_t offset, void *mine, uint32_t len);
-int scatter_end(struct scatter *s);
 
 /* ------------------------------------------------------------------ pieces (pieces.c) */
 

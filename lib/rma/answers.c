@@ -284,7 +284,7 @@ rma_tx_answers(struct rma *r, unsigned *n)
 
 	t->n = 0;
 	if (unlikely(r->tells != 0))
-		pin_tells(r);
+		remote_pins_tell(r);
 	while (t->n == 0 && r->requests.head != NULL && r->requests.head != r->first_put_off &&
 		r->answers < 256) {
 		struct request *q = r->requests.head;

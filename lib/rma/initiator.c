@@ -623,15 +623,14 @@ op_sent(struct rma *r, unsigned count, uint8_t error, uint64_t now)
 	struct turn *t = &r->turn;
 	struct op *op = t->op;
 
+	if (t->kind == TURN_ASK)
+		op->asking = count != 0;
 	if (unlikely(error != 0 && error != EAGAIN)) {
-		op->asking = false;
 		op_end(r, op->c, op, error);
 		return;
 	}
-	if (t->kind == TURN_ASK) {
-		op->asking = count != 0;
+	if (t->kind == TURN_ASK)
 		return;
-	}
 	if (t->kind == TURN_PUSH) /* all but the last of a transfer are full */
 		op->sent += count == t->n ? t->bytes : (uint64_t)count * r->cfg.payload_max;
 	if (count != 0 && (t->kind == TURN_QUESTION || op->sent == op->d.len))

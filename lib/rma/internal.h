@@ -311,18 +311,20 @@ void registration_memory_gone(struct rma *r, struct context *c, const void *memo
 /* ---------------------------------------------------------------- pins (pins.c) */
 
 /* 0, or ENOSPC. */
-uint8_t pin_grant(struct rma *r, struct context *c, const struct rma_message *m, uint64_t key);
+uint8_t remote_pin_grant(struct rma *r, struct context *c, const struct rma_message *m,
+	uint64_t key);
 /* For the answer: 0, ENOKEY, WIRE_NONE_LEFT. key 0: there is no such region. */
-uint32_t pin_release(struct rma *r, struct context *c, const struct rma_message *m, uint64_t key);
+uint32_t remote_pin_release(struct rma *r, struct context *c, const struct rma_message *m,
+	uint64_t key);
 /* An asker ended, or is out of reach. */
-void pins_lost(struct rma *r, struct context *c, uint16_t node, uint16_t peer);
+void remote_pins_lost(struct rma *r, struct context *c, uint16_t node, uint16_t peer);
 /* The region ends, whoever has pinned it; key 0: all of the context's. */
-void pins_end(struct rma *r, struct context *c, uint64_t key);
+void remote_pins_end(struct rma *r, struct context *c, uint64_t key);
 /* Does somebody who is still there pin it? */
-bool pins_of_others(struct rma *r, struct context *c, uint64_t key, uint64_t now);
+bool remote_pins_of_others(struct rma *r, struct context *c, uint64_t key, uint64_t now);
 /* The frame of a pin whose asker is to be told again. */
-void pin_tells(struct rma *r);
-void pin_told(struct rma *r, unsigned count, uint64_t now);
+void remote_pins_tell(struct rma *r);
+void remote_pin_told(struct rma *r, unsigned count, uint64_t now);
 /* ... and what a context of ours has pinned elsewhere. false: at too many others. */
 bool pinning_begins(struct context *c, struct op *op);
 /* A PIN or UNPIN ended. */

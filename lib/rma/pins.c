@@ -84,7 +84,7 @@ new_pin(struct rma *r, const struct context *c)
 }
 
 uint8_t
-pin_grant(struct rma *r, struct context *c, const struct rma_message *m, uint64_t key)
+remote_pin_grant(struct rma *r, struct context *c, const struct rma_message *m, uint64_t key)
 {
 	struct pin *p = find_pin(r, m, key);
 
@@ -122,7 +122,7 @@ none_left(const struct rma *r, const struct context *c, const struct rma_message
 }
 
 uint32_t
-pin_release(struct rma *r, struct context *c, const struct rma_message *m, uint64_t key)
+remote_pin_release(struct rma *r, struct context *c, const struct rma_message *m, uint64_t key)
 {
 	struct pin *p = key != 0 ? find_pin(r, m, key) : NULL;
 
@@ -135,7 +135,7 @@ pin_release(struct rma *r, struct context *c, const struct rma_message *m, uint6
 }
 
 void
-pins_lost(struct rma *r, struct context *c, uint16_t node, uint16_t peer)
+remote_pins_lost(struct rma *r, struct context *c, uint16_t node, uint16_t peer)
 {
 	for (uint32_t i = c->pins != 0 ? r->pins_used : 0; i-- > 0;) {
 		struct pin *p = &r->pins[i];
@@ -146,7 +146,7 @@ pins_lost(struct rma *r, struct context *c, uint16_t node, uint16_t peer)
 }
 
 void
-pins_end(struct rma *r, struct context *c, uint64_t key)
+remote_pins_end(struct rma *r, struct context *c, uint64_t key)
 {
 	for (uint32_t i = c->pins != 0 ? r->pins_used : 0; i-- > 0;) {
 		if (r->pins[i].ctx == c->ctx && (key == 0 || r->pins[i].key == key))
@@ -165,7 +165,7 @@ tell_again(struct rma *r, struct pin *p, uint64_t now)
 }
 
 bool
-pins_of_others(struct rma *r, struct context *c, uint64_t key, uint64_t now)
+remote_pins_of_others(struct rma *r, struct context *c, uint64_t key, uint64_t now)
 {
 	bool pinned = false;
 
@@ -185,7 +185,7 @@ pins_of_others(struct rma *r, struct context *c, uint64_t key, uint64_t now)
 }
 
 void
-pin_tells(struct rma *r)
+remote_pins_tell(struct rma *r)
 {
 	struct pin *p = r->pins;
 	struct rma_frame *f = frame_take(r, false);
@@ -205,7 +205,7 @@ pin_tells(struct rma *r)
 }
 
 void
-pin_told(struct rma *r, unsigned count, uint64_t now)
+remote_pin_told(struct rma *r, unsigned count, uint64_t now)
 {
 	struct pin *p = r->turn.pin;
 

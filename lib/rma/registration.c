@@ -25,7 +25,7 @@ registration_memory_gone(struct rma *r, struct context *c, const void *memory)
 	while ((region = region_of(&r->regions, c->ctx, &at)) != NULL) {
 		if (region->memory != memory)
 			continue;
-		pins_end(r, c, region->key);
+		remote_pins_end(r, c, region->key);
 		region_remove(&r->regions, region);
 		c->kept.regions--;
 	}
@@ -77,7 +77,7 @@ rma_deregister(struct rma *r, uint16_t ctx, uint64_t key, uint64_t now)
 
 	if (region == NULL || region->ctx != ctx)
 		return -ENOKEY;
-	if (unlikely(c->pins != 0) && pins_of_others(r, c, key, now))
+	if (unlikely(c->pins != 0) && remote_pins_of_others(r, c, key, now))
 		return -EBUSY;
 	c->readers = mark_readers(r, c, region->memory);
 	region_remove(&r->regions, region);
@@ -92,7 +92,7 @@ registration_close(struct rma *r, struct context *c)
 	struct region *region;
 	uint32_t at = 0;
 
-	pins_end(r, c, 0);
+	remote_pins_end(r, c, 0);
 	while ((region = region_of(&r->regions, c->ctx, &at)) != NULL)
 		region_remove(&r->regions, region);
 	c->kept.regions = 0;

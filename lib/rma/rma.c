@@ -165,12 +165,6 @@ rma_frame(struct rma *r, uint32_t i)
 	return &r->frames[i];
 }
 
-uint32_t
-rma_frame_number(const struct rma *r, const struct rma_frame *f)
-{
-	return (uint32_t)(f - r->frames);
-}
-
 static void
 frame_put(struct rma *r, struct rma_frame *f)
 {
@@ -233,7 +227,7 @@ rma_sent(struct rma *r, unsigned count, uint8_t error, uint64_t now)
 		request_sent(r, count, error);
 		break;
 	case TURN_TOLD:
-		pin_told(r, count, now);
+		remote_pin_told(r, count, now);
 		break;
 	case TURN_LEAVES:
 		pinning_left(r, count, error);
@@ -287,7 +281,7 @@ rma_acked(struct rma *r, struct rma_frame *f, uint8_t error)
 	if (unlikely(f->own && (error || f->asks))) {
 		struct op *op = op_find(c, f->id);
 
-		if (op != NULL)
+		if (op != NULL && f->asks)
 			op->asking = false;
 		if (op != NULL && error)
 			op_end(r, c, op, error);

@@ -187,7 +187,6 @@ size_t rma_memsize(const struct rma_config *config);
 struct rma *rma_init(void *memory, const struct rma_config *config);
 /* Frame i of frames_max, for its caller's part: before the first pull. */
 struct rma_frame *rma_frame(struct rma *r, uint32_t i);
-uint32_t rma_frame_number(const struct rma *r, const struct rma_frame *f);
 
 /* ------------------------------------------------------------------ a context's life */
 

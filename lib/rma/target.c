@@ -329,7 +329,7 @@ pin_arrives(struct rma *r, struct context *c, const struct rma_message *m, uint6
 	if (error == EACCES)
 		error = access_to(r, c, m, REGION_WRITE, at, len, &where, &key, now);
 	if (error == 0 && m->head->flags & WIRE_T_HOLD)
-		error = pin_grant(r, c, m, key);
+		error = remote_pin_grant(r, c, m, key);
 	rma_count(r, RMA_PINS_REFUSED, error != 0);
 	request_answer(r, c, m, error);
 }
@@ -340,7 +340,7 @@ unpin_arrives(struct rma *r, struct context *c, const struct rma_message *m)
 	struct region_access access;
 
 	if (m->head->flags & WIRE_T_LAST) {
-		pins_lost(r, c, m->node, m->peer);
+		remote_pins_lost(r, c, m->node, m->peer);
 		context_gives_room(r, c);
 		return;
 	}
@@ -348,7 +348,7 @@ unpin_arrives(struct rma *r, struct context *c, const struct rma_message *m)
 	const struct region *region = region_named(&r->regions, &access);
 	bool ours = region != NULL && region->ctx == c->ctx;
 
-	request_answer(r, c, m, pin_release(r, c, m, ours ? region->key : 0));
+	request_answer(r, c, m, remote_pin_release(r, c, m, ours ? region->key : 0));
 }
 
 /* ------------------------------------------------------------------ in */
@@ -392,7 +392,7 @@ rma_target_message(struct rma *r, uint16_t ctx, const struct rma_message *m,
 void
 rma_peer_left(struct rma *r, uint16_t ctx, uint16_t node, uint16_t peer)
 {
-	pins_lost(r, r->contexts[ctx], node, peer);
+	remote_pins_lost(r, r->contexts[ctx], node, peer);
 }
 
 struct peer_name {
@@ -414,5 +414,5 @@ target_peer_failed(struct rma *r, struct context *c, uint16_t node, uint16_t pee
 
 	requests_fail(r, c, is_for, &name, ECONNRESET);
 	if (error == ECONNREFUSED || error == ETIMEDOUT || error == EHOSTUNREACH)
-		pins_lost(r, c, node, peer);
+		remote_pins_lost(r, c, node, peer);
 }

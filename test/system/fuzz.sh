@@ -13,7 +13,7 @@ set -u
 seconds=${2:-30}
 root=$(cd "$(dirname "$0")/../.." && pwd)
 fuzz_build=$root/build-fuzz
-targets=(wire topology proto channel transfer)
+targets=(wire topology proto rma channel transfer)
 export ASAN_OPTIONS=detect_leaks=0 # DPDK's own start leaves memory that nobody frees
 
 command -v clang >/dev/null || skip_all fuzz "needs clang: dpdk-config/install.sh --tests"
