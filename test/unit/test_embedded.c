@@ -821,6 +821,31 @@ offered_to_a_former_life(const char *matching)
 	assert_int_equal(status.error, -ECONNRESET);
 }
 
+/* What was offered to a context ends with it, though its next life is the first to speak. */
+static void
+offered_and_reopened(const char *matching)
+{
+	const struct pmx_context_params params = {.context = 0};
+	struct pmx_matched s = {.peer = {1, 0}, .tag = 5, .data = from_bytes, .len = LONG};
+	struct pmx_matched hello = {.peer = {0, 0}, .tag = 6, .data = "hello", .len = 6};
+	struct pmx_status status;
+	pmx_request sending;
+
+	start(matching, "");
+	assert_int_equal(pmx_isend(ctx[0][0], &s, &sending), 0);
+	UNTIL(pmx_iprobe(ctx[1][0], &(struct pmx_matched){.peer = PMX_ANY_SOURCE, .tag = 5},
+		      NULL) == 1);
+	for (unsigned i = 0; i < 200; i++)
+		poll_both();
+	pmx_context_close(ctx[1][0]);
+	assert_int_equal(pmx_context_open(&ctx[1][0], nodes[1], &params), 0);
+	assert_int_equal(pmx_isend(ctx[1][0], &hello, NULL), 0);
+	UNTIL(pmx_iprobe(ctx[0][0], &(struct pmx_matched){.peer = PMX_ANY_SOURCE, .tag = 6},
+		      NULL) == 1);
+	UNTIL(pmx_test(ctx[0][0], &sending, &status) != 0);
+	assert_int_equal(status.error, -ECONNRESET);
+}
+
 /* ... and one to a context that is not open, or not there, when that is sure. */
 static void
 offered_to_nobody(const char *matching)
@@ -865,6 +890,20 @@ rhi_msg__an_offer_to_a_former_life_ends_engine(void **state)
 {
 	(void)state;
 	offered_to_a_former_life("engine");
+}
+
+static void
+rhi_msg__an_offer_ends_with_its_receiver_client(void **state)
+{
+	(void)state;
+	offered_and_reopened("client");
+}
+
+static void
+rhi_msg__an_offer_ends_with_its_receiver_engine(void **state)
+{
+	(void)state;
+	offered_and_reopened("engine");
 }
 
 static void
@@ -1534,6 +1573,8 @@ main(void)
 		cmocka_unit_test_teardown(rhi_msg__a_new_life_that_offers_is_answered_engine, stop),
 		cmocka_unit_test_teardown(rhi_msg__a_new_life_has_a_place_for_what_is_offered,
 			stop),
+		cmocka_unit_test_teardown(rhi_msg__an_offer_ends_with_its_receiver_client, stop),
+		cmocka_unit_test_teardown(rhi_msg__an_offer_ends_with_its_receiver_engine, stop),
 		cmocka_unit_test_teardown(rhi_msg__a_new_life_is_pushed_what_it_accepts, stop),
 		cmocka_unit_test_teardown(rhi_msg__a_new_life_pulls_what_it_is_offered, stop),
 		cmocka_unit_test_teardown(rhi_msg__what_a_new_life_is_pushed_the_port_still_has,
