@@ -129,11 +129,11 @@ lane_result(struct transfers *x, struct lane *l, const struct rma_result *r)
 static void
 lane_settle(struct transfers *x, struct lane *l)
 {
-	struct rma_result r;
+	const struct rma_result *r;
 	struct rma_news news;
 
-	while (rma_result(l->rma, &r))
-		lane_result(x, l, &r);
+	while ((r = rma_result(l->rma)) != NULL)
+		lane_result(x, l, r);
 	while (rma_news(l->rma, &news)) {
 		struct client *c = &l->clients[news.ctx];
 

@@ -106,7 +106,7 @@ op_leaves(struct rma *r, struct op *op)
 static inline void
 op_becomes(struct rma *r, struct op *op, enum op_state to)
 {
-	if (op->state == OP_READY || op->state == OP_HELD || op->asking)
+	if (op->state == OP_READY || unlikely(op->state == OP_HELD || op->asking))
 		op_leaves(r, op);
 	op->state = (uint8_t)to;
 	if (to == OP_READY)
@@ -217,7 +217,11 @@ rma_submit(struct rma *r, uint16_t ctx, uint32_t place, const struct transfer_de
 
 	if (unlikely(place >= r->cfg.transfers_max || op->state != OP_FREE))
 		return false;
-	memcpy(&op->d, shared, sizeof(op->d));
+	/* once: what is behind is the client's, which may change it at any time */
+	memcpy(&op->d, shared, offsetof(struct transfer_desc, offset));
+	if (unlikely(d->flags & (TRANSFER_STRIDE | TRANSFER_BITMAP)))
+		memcpy(&op->d.offset, &shared->offset,
+			sizeof(*d) - offsetof(struct transfer_desc, offset));
 	if (unlikely(!desc_ok(d) || TRANSFER_PLACE(d->id) != place))
 		return false;
 	op_begin(r, c, op, now);
@@ -265,15 +269,20 @@ rma_fetch(struct rma *r, const struct rma_fetch *f, uint64_t now)
 	op->d.key = f->offer;
 	op->d.len = f->len;
 	op->local = f->local;
-	op->cookie = f->cookie;
+	op->result.cookie = f->cookie;
 	op_begin(r, c, op, now);
 	op_becomes(r, op, OP_READY);
 	return true;
 }
 
-static void
-offer_ends(struct rma *r, struct context *c, struct op *op)
+/* Its kind has something to say at its end. */
+static COLD void
+special_ends(struct rma *r, struct context *c, struct op *op, uint8_t error)
 {
+	if (op->d.kind != TRANSFER_OFFER) {
+		pinning_ends(c, op, error);
+		return;
+	}
 	requests_offer_ends(r, c, op->d.id);
 	if (op->watches)
 		receiver_of(r, op, RMA_WATCH_ENDS, 0);
@@ -283,41 +292,32 @@ offer_ends(struct rma *r, struct context *c, struct op *op)
 void
 op_end(struct rma *r, struct context *c, struct op *op, uint8_t error)
 {
-	if (op->d.kind == TRANSFER_OFFER)
-		offer_ends(r, c, op);
-	else if (op->d.kind == TRANSFER_PIN || op->d.kind == TRANSFER_UNPIN)
-		pinning_ends(c, op, error);
+	if (unlikely(op->d.kind >= TRANSFER_PIN && op->d.kind <= TRANSFER_OFFER))
+		special_ends(r, c, op, error);
 	c->ops_used--;
 	r->waiting--;
-	if (error)
+	op->result.error = error;
+	if (unlikely(error != 0))
 		c->kept.failed++;
 	else if (op->d.kind == TRANSFER_PULL)
 		c->kept.pulled += op->sent;
 	else
 		c->kept.pushed += op->d.len;
-	op->error = error;
-	op_becomes(r, op, c->open ? OP_ENDED : OP_FREE);
-	if (c->open && unlikely(c->held != 0))
+	op_becomes(r, op, likely(c->open) ? OP_ENDED : OP_FREE);
+	if (unlikely(c->held != 0) && c->open)
 		release_held(r, c);
 }
 
-bool
-rma_result(struct rma *r, struct rma_result *out)
+const struct rma_result *
+rma_result(struct rma *r)
 {
 	struct op *op = r->ended.head;
 
 	if (op == NULL)
-		return false;
+		return NULL;
 	r->ended.head = op->next;
 	op->state = OP_FREE;
-	out->ctx = op->c->ctx;
-	out->place = op->place;
-	out->error = op->error;
-	out->fetched = op->place >= r->cfg.transfers_max;
-	out->cookie = op->cookie;
-	out->status = op->d.status;
-	out->status_memory = op->d.status_memory;
-	return true;
+	return &op->result;
 }
 
 void

@@ -13,6 +13,7 @@
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
+#define COLD        __attribute__((noinline, cold))
 
 /* Where a transfer stands; op_becomes() is the one function that changes it.
  *
@@ -36,17 +37,15 @@ enum op_state {
 /* A transfer that a context asked for. */
 struct op {
 	struct transfer_desc d; /* our copy */
-	struct op *next;        /* in the list of its state */
-	struct context *c;      /* whose it is */
+	struct rma_result result;
+	struct op *next;   /* in the list of its state */
+	struct context *c; /* whose it is */
 	struct rma_bytes local;
 	uint64_t sent;    /* PUSH: bytes given to the core; PULL: bytes that came */
 	uint64_t seen_at; /* last sign of life */
 	uint64_t age;     /* order of submission */
 	uint32_t life;    /* OFFER: of its receiver, at the submission */
-	uint32_t cookie;  /* FETCH: of the caller */
-	uint16_t place;   /* its own */
 	uint8_t state;    /* enum op_state */
-	uint8_t error;    /* ENDED */
 	bool asking;      /* a question about it is on its way, or due */
 	bool asks_pin;    /* it is counted in pin_places */
 	bool watches;     /* OFFER: its receiver, since RMA_WATCH_BEGINS */

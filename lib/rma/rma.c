@@ -59,7 +59,12 @@ lay_out(struct rma *r, const struct rma_config *g, uint8_t *base)
 		all[i].ops = o;
 		all[i].ops_max = ops;
 		for (uint32_t k = 0; k < ops; k++)
-			o[k].place = (uint16_t)k;
+			o[k].result = (struct rma_result){
+				.desc = &o[k].d,
+				.ctx = all[i].ctx,
+				.place = (uint16_t)k,
+				.fetched = k >= g->transfers_max,
+			};
 		all[i].requests = q;
 		contexts[all[i].ctx] = &all[i];
 	}
@@ -261,6 +266,19 @@ reader_gone(struct rma *r, struct context *c)
 	context_has_news(r, c);
 }
 
+/* It did not arrive: those behind it of the same transfer must not, or it would look whole. */
+void
+rma_lost(struct rma *r, const struct rma_frame *lost)
+{
+	for (uint32_t i = 0; i < r->cfg.frames_max; i++) {
+		struct rma_frame *f = &r->frames[i];
+
+		if (f->out && f->src == lost->src && f->node == lost->node && f->dst == lost->dst &&
+			f->head->id == lost->head->id)
+			f->retried = true;
+	}
+}
+
 void
 rma_acked(struct rma *r, struct rma_frame *f, uint8_t error)
 {
@@ -276,6 +294,8 @@ rma_acked(struct rma *r, struct rma_frame *f, uint8_t error)
 	}
 	if (unlikely(f->marked))
 		reader_gone(r, c);
+	if (unlikely(error))
+		rma_lost(r, f);
 	if (unlikely(f->own && error && f->src / WIRE_CONTEXTS_MAX == 3))
 		rma_offers_lost(r, c->ctx, f->node, f->dst % WIRE_CONTEXTS_MAX, error);
 	if (unlikely(f->own && (error || f->asks))) {

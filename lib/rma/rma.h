@@ -141,13 +141,12 @@ enum rma_heard {
 
 /* A transfer of a client that ended, or one of rma_fetch. */
 struct rma_result {
+	const struct transfer_desc *desc; /* as it was copied */
+	uint32_t cookie;                  /* rma_fetch: its */
 	uint16_t ctx;
-	uint16_t place;         /* its place of the channel's table */
-	uint8_t error;          /* 0 or an errno */
-	bool fetched;           /* it was begun by rma_fetch; what follows is for others */
-	uint32_t cookie;        /* ... with this */
-	uint64_t status;        /* address in the client of a word for -error; 0: none */
-	uint32_t status_memory; /* the number of the piece that it lies in */
+	uint16_t place; /* its place of the channel's table */
+	uint8_t error;  /* 0 or an errno */
+	bool fetched;   /* it was begun by rma_fetch */
 };
 
 /* A context is owed something, or heard that it is not. */
@@ -251,8 +250,11 @@ struct rma_frame **rma_tx_transfers(struct rma *r, unsigned *n);
 /* So many of the frames went. error: why the next did not: 0 or EAGAIN: not now; otherwise what is
  * wrong with its destination, or EFAULT: the source of the frames is not there. */
 void rma_sent(struct rma *r, unsigned count, uint8_t error, uint64_t now);
-/* A frame whose flow was reset: may it be sent once more, as it is? true once. */
+/* A frame whose flow was reset: may it be sent once more, as it is? true once, and not if one
+ * before it of its transfer was lost. */
 bool rma_again(struct rma *r, struct rma_frame *f);
+/* A frame was not Acked, and rma_acked comes later, but before anything new is sent. */
+void rma_lost(struct rma *r, const struct rma_frame *f);
 /* The core, or the other lane, is done with it. error: 0 or a positive errno. */
 void rma_acked(struct rma *r, struct rma_frame *f, uint8_t error);
 /* Let timers run; at rma_deadline, which is UINT64_MAX if nothing waits. */
@@ -281,7 +283,8 @@ void rma_peer_left(struct rma *r, uint16_t ctx, uint16_t node, uint16_t peer);
 
 /* RMA_HAS_*. */
 unsigned rma_has(const struct rma *r);
-bool rma_result(struct rma *r, struct rma_result *out);
+/* NULL: none. Until the next call for that context. */
+const struct rma_result *rma_result(struct rma *r);
 bool rma_news(struct rma *r, struct rma_news *out);
 /* What the application is to be told of next, NULL: nothing; then rma_event_told, with room in its
  * ring. */

@@ -138,7 +138,7 @@ static void
 news(struct world *w)
 {
 	struct rma_news n;
-	struct rma_result r;
+	const struct rma_result *r;
 
 	while (rma_news(w->rma, &n)) {
 		MUST(n.ctx < CTXS);
@@ -147,9 +147,9 @@ news(struct world *w)
 		MUST(!c->open || n.room <= c->held);
 		c->held -= c->open ? n.room : 0;
 	}
-	while (rma_result(w->rma, &r)) {
-		MUST(r.ctx < CTXS && w->clients[r.ctx].open && r.place < PLACES + FETCHES);
-		MUST(r.fetched == (r.place >= PLACES));
+	while ((r = rma_result(w->rma)) != NULL) {
+		MUST(r->ctx < CTXS && w->clients[r->ctx].open && r->place < PLACES + FETCHES);
+		MUST(r->fetched == (r->place >= PLACES));
 	}
 }
 

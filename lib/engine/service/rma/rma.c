@@ -26,12 +26,13 @@
 static void
 write_status(struct channel *ch, const struct rma_result *result)
 {
-	const struct memory *m = space_at(&ch->space, result->status_memory, result->status,
+	const uint64_t status = result->desc->status;
+	const struct memory *m = space_at(&ch->space, result->desc->status_memory, status,
 		sizeof(int32_t));
 
 	/* release: the bytes that came before the word that says so */
 	if (m != NULL)
-		atomic_store_explicit((_Atomic int32_t *)(m->base + (result->status - m->client)),
+		atomic_store_explicit((_Atomic int32_t *)(m->base + (status - m->client)),
 			-(int32_t)result->error, memory_order_release);
 }
 
@@ -39,22 +40,22 @@ static void
 pass_results(struct engine *e)
 {
 	struct rma_lane *x = rma_lane(e);
-	struct rma_result result;
+	const struct rma_result *result;
 
-	while (rma_result(x->rma, &result)) {
-		struct channel *ch = &e->node->channels[result.ctx];
+	while ((result = rma_result(x->rma)) != NULL) {
+		struct channel *ch = &e->node->channels[result->ctx];
 		struct rma_channel *c = rma_channel(ch);
 
 		if (unlikely(ch->state != CHANNEL_OPEN))
 			continue;
-		if (unlikely(result.fetched)) {
-			x->fetched(e, ch, result.cookie, result.error);
+		if (unlikely(result->fetched)) {
+			x->fetched(e, ch, result->cookie, result->error);
 			continue;
 		}
-		if (result.status != 0)
-			write_status(ch, &result);
-		c->ended[c->ended_tail++ & c->ended_mask] = COMPLETION_ITEM(result.place,
-			result.error);
+		if (result->desc->status != 0)
+			write_status(ch, result);
+		c->ended[c->ended_tail++ & c->ended_mask] = COMPLETION_ITEM(result->place,
+			result->error);
 		/* a client that uses places before it has read their results loses these */
 		if (unlikely(c->ended_tail - c->ended_head > c->ended_mask + 1))
 			c->ended_head++;
@@ -90,13 +91,6 @@ settle(struct engine *e)
 		pass_news(e);
 	if (has & RMA_HAS_RESULTS)
 		pass_results(e);
-}
-
-void
-service_rma_called(struct engine *e)
-{
-	service_busy(e, RMA_SERVICE);
-	service_owes(e, RMA_SERVICE);
 }
 
 /* The application is notified, as far as its ring has room. */
@@ -260,6 +254,8 @@ frame_done(struct engine *e, struct frame *f, uint8_t error)
 	bool queued = frame_is_with_port(f);
 
 	if (unlikely(queued) && !frame_leave_to_port(e, f)) {
+		if (error)
+			rma_lost(rma_lane(e)->rma, f->f);
 		f->error = error;
 		f->next = rma_lane(e)->lingering;
 		rma_lane(e)->lingering = f;

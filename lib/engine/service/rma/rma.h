@@ -124,6 +124,11 @@ rma_channel(const struct channel *ch)
 
 extern const struct service_ops service_rma;
 /* After a call of lib/rma: what it has for others goes to them before the turn ends. */
-void service_rma_called(struct engine *e);
+static inline void
+service_rma_called(struct engine *e)
+{
+	service_busy(e, RMA_SERVICE);
+	service_owes(e, RMA_SERVICE);
+}
 
 #endif
