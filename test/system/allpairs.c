@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "pmx/pmx.h"
 
 #define NODES_MAX    4
@@ -64,15 +65,6 @@ fail(const struct worker *w, const char *fmt, ...)
 	va_end(args);
 	if (!atomic_exchange(&failed, true))
 		printf("failed %u:%u %s\n", w->own.node, w->own.context, text);
-}
-
-static double
-now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
 static uint64_t

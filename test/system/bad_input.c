@@ -20,6 +20,7 @@
 #include <rte_mempool.h>
 
 #include "client/client.h"
+#include "clock.h"
 #include "engine/lane.h"
 #include "pmx/pmx.h"
 #include "wire/wire.h"
@@ -39,15 +40,6 @@ check(const char *name, bool good, const char *why)
 	else
 		printf("not ok %s %s\n", name, why);
 	failed |= !good;
-}
-
-static double
-now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
 static uint64_t

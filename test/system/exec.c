@@ -15,20 +15,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "pmx/pmx.h"
 
 #define BYTES 65536u
 
 static uint8_t memory[BYTES] __attribute__((aligned(4096)));
 static const char *self;
-
-static void
-sleep_ms(long ms)
-{
-	struct timespec t = {ms / 1000, ms % 1000 * 1000000};
-
-	nanosleep(&t, NULL);
-}
 
 static struct pmx_context *
 attach(const char *instance)

@@ -13,17 +13,10 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "clock.h"
+
 static bool failed;
 static uint64_t seed = 1;
-
-static inline double
-now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 /* Only the first is told. */
 static inline __attribute__((format(printf, 1, 2))) void

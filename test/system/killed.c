@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "channel/step.h"
+#include "clock.h"
 #include "pmx/pmx.h"
 
 #define BYTES       (64u << 10)
@@ -67,15 +68,6 @@ pmx_step(void)
 	phases[i].count++;
 	if (steps == wanted)
 		kill(getpid(), SIGKILL);
-}
-
-static int64_t
-now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
 }
 
 static __attribute__((format(printf, 1, 2), noreturn)) void

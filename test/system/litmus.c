@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "channel/slot_ring.h"
+#include "clock.h"
 #include "lhs/lhs.h"
 
 #define SLOTS   64
@@ -222,15 +223,6 @@ ask(void)
 }
 
 /* ------------------------------------------------------------------ */
-
-static double
-now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static int
 run(const char *name, void *(*one)(void *), void (*other)(void))

@@ -29,6 +29,7 @@
 #include <unistd.h>
 
 #include "client/client.h"
+#include "clock.h"
 
 #define PATIENCE_US  10000000 /* for what must come; generous, for slow machines */
 #define NOTICE_S     2.0      /* until a call tells that its primary is gone; 0.1 is promised */
@@ -58,24 +59,6 @@ static struct pmx_node *node;
 static volatile sig_atomic_t at_line;
 
 /* ----------------------------------------------------------------- what holds and what does not */
-
-static double
-now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static void
-sleep_ms(unsigned ms)
-{
-	struct timespec t = {ms / 1000, ms % 1000 * 1000000l};
-
-	while (nanosleep(&t, &t) != 0)
-		;
-}
 
 static __attribute__((format(printf, 2, 3), noreturn)) void
 wrong(int line, const char *fmt, ...)

@@ -33,6 +33,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "pmx/pmx.h"
 
 #define WORD_MAX   256 /* what a process says, or is told */
@@ -57,15 +58,6 @@ static const char *instances[2];
 static uint64_t seed = 1;
 static unsigned rounds = 10;
 static bool failed, told;
-
-static double
-now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static uint64_t
 mix(uint64_t z)

@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "pmx/pmx.h"
 
 #define APPS_MAX 32
@@ -74,15 +75,6 @@ static struct {
 	uint32_t number;
 	bool used;
 } window[WINDOW];
-
-static int64_t
-now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
-}
 
 static __attribute__((format(printf, 1, 2), noreturn)) void
 die(const char *fmt, ...)

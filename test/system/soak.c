@@ -25,6 +25,7 @@
 #include <rte_mempool.h>
 
 #include "client/client.h"
+#include "clock.h"
 #include "engine/lane.h"
 #include "pmx/pmx.h"
 
@@ -58,15 +59,6 @@ static struct side sides[NODES];
 static uint64_t messages = 100000, seed = 1;
 static _Atomic uint64_t done_receiving; /* messages received, all */
 static _Atomic bool failed, stop;
-
-static double
-now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static __attribute__((format(printf, 1, 2))) void
 fail(const char *fmt, ...)

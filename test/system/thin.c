@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "pmx/pmx.h"
 
 #define SHARED (1u << 20)
@@ -43,15 +44,6 @@ must(const char *what, int result)
 {
 	if (result < 0)
 		die("%s: %s", what, pmx_strerror(result));
-}
-
-static int64_t
-now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
 static void

@@ -30,6 +30,7 @@
 #include <rte_eal.h>
 
 #include "client/client.h"
+#include "clock.h"
 
 #define TAME   6
 #define WILD   2
@@ -93,15 +94,6 @@ draw(uint64_t *x)
 	z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
 	z = (z ^ z >> 27) * 0x94D049BB133111EBu;
 	return z ^ z >> 31;
-}
-
-static double
-now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
 /* --------------------------------------------------------------- the threads that change memory */
