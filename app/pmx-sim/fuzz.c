@@ -427,12 +427,133 @@ digest_end(struct history *h, FILE *seen)
 	digest_add(h, all, sizeof(all));
 }
 
+/* What always fits, and what does not; what excuses errors from the start. */
+static void
+set_limits(struct history *h, const struct sim_config *c)
+{
+	const struct proto_config *p = &c->proto;
+	uint32_t frames = c->bulks < p->tx_frames_max ? c->bulks : p->tx_frames_max;
+
+	frames = frames < p->rx_frames_max ? frames : p->rx_frames_max;
+	h->largest = frames > 200 ? 200 * p->payload_max : frames * p->payload_max;
+	if (chance(h, 5)) { /* what says so may be lost, and then another error comes */
+		h->largest = 2 * h->largest + 100;
+		h->excused = true;
+	}
+	if (h->largest > WIRE_MESSAGE_MAX)
+		h->largest = WIRE_MESSAGE_MAX;
+	/* too few flows or peers at once, and a sender may give up before its turn comes */
+	h->excused |= h->misfortunes & EXCUSES || p->flows_max < 4096 || p->paths_max < h->nodes ||
+		/* ... or is too slow to be alive */
+		(p->keepalive_us && p->keepalive_us < HOLD_US);
+}
+
+/* What transfers need: frames for each kind; paths and flows for all, for who has none waits, or
+ * fails, in turn; every message is one frame, which goes with its entry. Returns the frames of a
+ * node. */
+static uint32_t
+suit_transfers(struct history *h, struct sim_config *c)
+{
+	const uint32_t frames = chance(h, 25) ? 8 : spread(h, 8, 256);
+
+	c->kept = (uint16_t)h->contexts;
+	c->entries = c->entries < 64 ? c->entries : 64;
+	c->proto.tx_frames_max = frames + h->contexts * TRANSFERS_SENDS;
+	c->proto.contexts_max = h->contexts *= 3;
+	c->proto.payload_max = c->proto.payload_max < 184 ? 184 : c->proto.payload_max;
+	c->inline_max = c->proto.payload_max;
+	c->proto.rto_min_us += 200; /* a timer's step: seconds pass in these */
+	c->proto.paths_max = h->nodes;
+	c->proto.flows_max = 4096;
+	return frames;
+}
+
+/* The network and the cores, with random numbers in this order. */
+static struct sim_config
+random_config(struct history *h)
+{
+	const struct topology *network = random_network(h);
+	struct sim_config c = {
+		.topology = network,
+		.proto = random_core(h),
+		.entries = spread(h, 1, 1024),
+		.bulks = spread(h, 1, 1024),
+		.inline_max = spread(h, 0, 104),
+		.nic_bytes = spread(h, 1, 100000),
+		.audit = true,
+		.seed = draw64(h),
+		.delivered = heard,
+		.completed = ended,
+		.timer = act,
+		.arg = h,
+	};
+
+	if (chance(h, 30))
+		c.drift_ppm = spread(h, 1, 500);
+	if (!(h->misfortunes & WEATHER) && chance(h, 50))
+		c.fault = weather(h);
+	return c;
+}
+
+static void
+begin(struct history *h, const struct options *o, struct sim_config *c)
+{
+	uint32_t frames = o->transfers ? suit_transfers(h, c) : 0;
+
+	h->sim = sim_new(c);
+	if (o->matching)
+		h->matching = matching_new(h->sim, h->nodes, h->contexts);
+	if (o->transfers)
+		h->transfers = transfers_new(h->sim, h->nodes, (uint16_t)(h->contexts / 3),
+			c->proto.payload_max, frames, c->entries, draw64(h));
+	for (uint32_t i = 0; i < h->nodes; i++)
+		open_all(h, i);
+	plan_all(h);
+}
+
+/* All that was planned, and then good weather until everything has ended. */
+static void
+run_all(struct history *h, const struct proto_config *p)
+{
+	/* Every retry at its longest; and receivers without place for another flow or peer wait for
+	 * it. */
+	uint64_t bound = (2ull * p->retries * p->rto_max_us + 10ull * p->flow_idle_us) * US +
+		100 * SEC;
+
+	if (!sim_run(h->sim, h->end))
+		return;
+	heal(h);
+	bound += sim_now(h->sim);
+	while (h->transfers != NULL && (transfers_open(h->transfers) || sim_pending(h->sim) != 0) &&
+		sim_now(h->sim) < bound && sim_run(h->sim, sim_now(h->sim) + 10 * MS))
+		;
+	if (h->transfers == NULL || !transfers_open(h->transfers))
+		sim_settle(h->sim, bound > sim_now(h->sim) ? bound - sim_now(h->sim) : 0);
+}
+
+/* NULL: all was well. */
+static const char *
+judge(struct history *h)
+{
+	static char why[512];
+	const char *error = sim_error(h->sim);
+
+	if (error == NULL && h->transfers != NULL)
+		error = judge_transfers(h);
+	if (error == NULL && h->matching != NULL)
+		error = judge_matching(h);
+	if (error != NULL)
+		snprintf(why, sizeof(why), "at %.3f ms: %s", (double)sim_now(h->sim) / 1e6, error);
+	else if (h->strange)
+		snprintf(why, sizeof(why), "a send ended in '%s', and nothing had happened",
+			strerror(h->strange));
+	return error != NULL || h->strange ? why : NULL;
+}
+
 /* NULL: all was well. */
 static const char *
 one_history(struct history *h, const struct options *o, uint64_t seed)
 {
-	static char why[512];
-
 	*h = (struct history){
 		.seed = seed,
 		.random = seed * 0xD1342543DE82EF95u,
@@ -445,97 +566,14 @@ one_history(struct history *h, const struct options *o, uint64_t seed)
 	h->contexts = spread(h, 1, 6);
 	h->end = 1 + spread(h, 1000000, 400000000);
 	h->misfortunes = chance(h, 20) ? 0 : below(h, 2 * WEATHER);
+	struct sim_config c = random_config(h);
 
-	struct topology *t = random_network(h);
-	struct sim_config c = {
-		.topology = t,
-		.proto = random_core(h),
-		.entries = spread(h, 1, 1024),
-		.bulks = spread(h, 1, 1024),
-		.inline_max = spread(h, 0, 104),
-		.nic_bytes = spread(h, 1, 100000),
-		.audit = true,
-		.seed = draw64(h),
-		.trace = seen != NULL ? seen
-			: o->trace    ? stdout
-				      : NULL,
-		.delivered = heard,
-		.completed = ended,
-		.timer = act,
-		.arg = h,
-	};
+	c.trace = seen != NULL ? seen : o->trace ? stdout : NULL;
+	set_limits(h, &c);
+	begin(h, o, &c);
+	run_all(h, &c.proto);
+	const char *why = judge(h);
 
-	if (chance(h, 30))
-		c.drift_ppm = spread(h, 1, 500);
-	if (!(h->misfortunes & WEATHER) && chance(h, 50))
-		c.fault = weather(h);
-	/* what always fits, and what does not */
-	uint32_t transfer_frames = 0,
-		 frames = c.bulks < c.proto.tx_frames_max ? c.bulks : c.proto.tx_frames_max;
-
-	frames = frames < c.proto.rx_frames_max ? frames : c.proto.rx_frames_max;
-	h->largest = frames > 200 ? 200 * c.proto.payload_max : frames * c.proto.payload_max;
-	if (chance(h, 5)) { /* what says so may be lost, and then another error comes */
-		h->largest = 2 * h->largest + 100;
-		h->excused = true;
-	}
-	if (h->largest > WIRE_MESSAGE_MAX)
-		h->largest = WIRE_MESSAGE_MAX;
-	/* too few flows or peers at once, and a sender may give up before its turn comes */
-	h->excused |= h->misfortunes & EXCUSES || c.proto.flows_max < 4096 ||
-		c.proto.paths_max < h->nodes ||
-		/* ... or is too slow to be alive */
-		(c.proto.keepalive_us && c.proto.keepalive_us < HOLD_US);
-	/* frames for each kind; paths and flows for all: who has none waits, or fails, in turn;
-	 * every message is one frame, which goes with its entry */
-	if (o->transfers) {
-		c.kept = (uint16_t)h->contexts;
-		c.proto.contexts_max = h->contexts *= 3;
-		c.entries = c.entries < 64 ? c.entries : 64;
-		c.proto.payload_max = c.proto.payload_max < 184 ? 184 : c.proto.payload_max;
-		c.inline_max = c.proto.payload_max;
-		c.proto.rto_min_us += 200; /* a timer's step: seconds pass in these */
-		transfer_frames = chance(h, 25) ? 8 : spread(h, 8, 256);
-		c.proto.tx_frames_max = transfer_frames + h->contexts / 3 * TRANSFERS_SENDS;
-		c.proto.paths_max = h->nodes;
-		c.proto.flows_max = 4096;
-	}
-	h->sim = sim_new(&c);
-	if (o->matching)
-		h->matching = matching_new(h->sim, h->nodes, h->contexts);
-	if (o->transfers)
-		h->transfers = transfers_new(h->sim, h->nodes, (uint16_t)(h->contexts / 3),
-			c.proto.payload_max, transfer_frames, c.entries, draw64(h));
-	for (uint32_t i = 0; i < h->nodes; i++)
-		open_all(h, i);
-	plan_all(h);
-	/* Every retry at its longest; and receivers without place for another flow or peer wait for
-	 * it. */
-	uint64_t bound =
-		(2ull * c.proto.retries * c.proto.rto_max_us + 10ull * c.proto.flow_idle_us) * US +
-		100 * SEC;
-
-	if (sim_run(h->sim, h->end)) {
-		heal(h);
-		bound += sim_now(h->sim);
-		while (h->transfers != NULL &&
-			(transfers_open(h->transfers) || sim_pending(h->sim) != 0) &&
-			sim_now(h->sim) < bound && sim_run(h->sim, sim_now(h->sim) + 10 * MS))
-			;
-		if (h->transfers == NULL || !transfers_open(h->transfers))
-			sim_settle(h->sim, bound > sim_now(h->sim) ? bound - sim_now(h->sim) : 0);
-	}
-	const char *error = sim_error(h->sim);
-
-	if (error == NULL && h->transfers != NULL)
-		error = judge_transfers(h);
-	if (error == NULL && h->matching != NULL)
-		error = judge_matching(h);
-	if (error != NULL)
-		snprintf(why, sizeof(why), "at %.3f ms: %s", (double)sim_now(h->sim) / 1e6, error);
-	else if (h->strange)
-		snprintf(why, sizeof(why), "a send ended in '%s', and nothing had happened",
-			strerror(h->strange));
 	if (seen != NULL)
 		digest_end(h, seen);
 	if (h->transfers != NULL)
@@ -543,8 +581,8 @@ one_history(struct history *h, const struct options *o, uint64_t seed)
 	if (h->matching != NULL)
 		matching_free(h->matching);
 	sim_free(h->sim);
-	topology_free(t);
-	return error || h->strange ? why : NULL;
+	topology_free((struct topology *)(uintptr_t)c.topology);
+	return why;
 }
 
 static volatile uint64_t running;

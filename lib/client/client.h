@@ -6,7 +6,9 @@
 #ifndef PMX_CLIENT_H
 #define PMX_CLIENT_H
 
+#include <errno.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include "channel/channel.h"
 #include "client/service.h"
@@ -18,7 +20,8 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 /* Kept out of line, so that the common way before it saves no registers for it. */
-#define APART __attribute__((noinline))
+#define APART     __attribute__((noinline))
+#define NO_BUFFER UINT16_MAX /* send_note.next: the message's last */
 
 struct node;
 
@@ -215,6 +218,29 @@ struct pmx_context {
 	int alarm;    /* readable eventfd in that epoll, once the primary is gone; -1 */
 };
 
+/* Its engine is not there, or ended it. */
+static inline bool
+ctx_gone(const struct pmx_context *ctx)
+{
+	return atomic_load_explicit(&ctx->shm->state, memory_order_relaxed) != CHANNEL_OPEN;
+}
+
+/* Something was submitted: an engine that sleeps is woken. */
+static inline void
+ctx_doorbell(struct pmx_context *ctx)
+{
+	uint64_t one = 1;
+
+	if (!ctx->engine_may_sleep)
+		return;
+	/* full fence: our slot before the flag; pairs with engine_sleep's */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&ctx->shm->engine_sleeps, memory_order_relaxed) &&
+		write(ctx->doorbell, &one, sizeof(one)) < 0 && errno == EBADF)
+		ctx->engine_may_sleep = false;
+	STEP();
+}
+
 /* context.c: the private side of an opened channel. The descriptors are the context's from now on,
  * whatever comes of it. */
 int ctx_make(struct pmx_context **out, struct pmx_node *node,
@@ -223,8 +249,13 @@ int ctx_make(struct pmx_context **out, struct pmx_node *node,
 void ctx_free(struct pmx_context *ctx);
 /* What the application and its user want polls to do: enum pmx_idle, or -EINVAL. */
 int ctx_idle_policy(const struct pmx_context_params *params);
-bool ctx_gone(const struct pmx_context *ctx);
-void ctx_doorbell(struct pmx_context *ctx);
+/* What services do with completions, and whether something has landed for one. */
+void ctx_services_progress(struct pmx_context *ctx);
+bool ctx_services_landed(struct pmx_context *ctx);
+/* Buffers given back go to the engine, as many as the ring has room for. */
+void ctx_flush_releases(struct pmx_context *ctx);
+/* Receive from the channel's own ring. */
+void ctx_take_ring(struct pmx_context *ctx);
 void ctx_completions(struct pmx_context *ctx);
 /* One step of waiting, of at most left_us: runs the embedded engine, or gives the CPU away. */
 void ctx_wait(struct pmx_context *ctx);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a context does beside plain messages, behind one table: services.c lists it, context.c calls
- * it. All of it belongs to the context's thread. A function that a service has no use for is NULL.
+ * What a context does beside plain messages, behind one table: services.c lists it, send.c, wait.c
+ * and context.c call it. All of it belongs to the context's thread. A function that a service has
+ * no use for is NULL.
  */
 #ifndef PMX_CLIENT_SERVICE_H
 #define PMX_CLIENT_SERVICE_H

@@ -227,6 +227,16 @@ proto_adopt(void *memory, const struct proto_config *config)
 	return p;
 }
 
+#define FORM 2 /* counted up when a field of these gets another place or meaning */
+
+uint32_t
+proto_form(void)
+{
+	return (uint32_t)(FORM << 24 ^ sizeof(struct proto) ^ sizeof(struct flow) << 3 ^
+		sizeof(struct path) << 6 ^ sizeof(struct txd) << 9 ^ sizeof(struct rxd) << 12 ^
+		sizeof(struct context) << 15);
+}
+
 static void
 swap_tx(struct proto *p, uint32_t first, proto_swap swap, void *arg)
 {

@@ -201,6 +201,8 @@ struct proto *proto_init(void *memory, const struct proto_config *config, uint64
  * not the core's own (all but epoch, seed, a rate within 1/64, and cc, which must be the same
  * algorithm), or its memory is not proto_memsize of it. */
 struct proto *proto_adopt(void *memory, const struct proto_config *config);
+/* Differs if the form of that memory does. */
+uint32_t proto_form(void);
 /* What stands in the place of a handle from now on. len: of its payload; sent: it is of a message
  * sent, otherwise of a received frame. */
 typedef uint64_t (*proto_swap)(void *arg, uint64_t handle, uint32_t len, bool sent);

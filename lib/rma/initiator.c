@@ -91,7 +91,7 @@ is_question(const struct rma *r, const struct op *op)
 }
 
 /* ... out of the list of its state. */
-static void
+static COLD void
 op_leaves(struct rma *r, struct op *op)
 {
 	if (op->state == OP_READY)
@@ -106,7 +106,9 @@ op_leaves(struct rma *r, struct op *op)
 static inline void
 op_becomes(struct rma *r, struct op *op, enum op_state to)
 {
-	if (op->state == OP_READY || unlikely(op->state == OP_HELD || op->asking))
+	if (op->state == OP_READY && r->ready.head == op)
+		r->ready.head = op->next;
+	else if (unlikely(op->state == OP_READY || op->state == OP_HELD || op->asking))
 		op_leaves(r, op);
 	op->state = (uint8_t)to;
 	if (to == OP_READY)
@@ -143,7 +145,7 @@ must_wait(const struct rma *r, const struct context *c, const struct op *op)
 }
 
 /* Those that waited for others, oldest first. */
-static void
+static COLD void
 release_held(struct rma *r, struct context *c)
 {
 	while (c->held) {

@@ -270,11 +270,14 @@ reader_gone(struct rma *r, struct context *c)
 void
 rma_lost(struct rma *r, const struct rma_frame *lost)
 {
-	for (uint32_t i = 0; i < r->cfg.frames_max; i++) {
+	const uint32_t id = lost->head->id;
+
+	/* 0: of several, or of none */
+	for (uint32_t i = 0; id != 0 && i < r->cfg.frames_max; i++) {
 		struct rma_frame *f = &r->frames[i];
 
 		if (f->out && f->src == lost->src && f->node == lost->node && f->dst == lost->dst &&
-			f->head->id == lost->head->id)
+			f->head->id == id)
 			f->retried = true;
 	}
 }

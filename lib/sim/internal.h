@@ -6,10 +6,12 @@
 #define PMX_SIM_INTERNAL_H
 
 #include <setjmp.h>
+#include <string.h>
 
 #include "sim/sim.h"
 
-#define NIL UINT32_MAX
+#define NIL        UINT32_MAX
+#define NS_PER_SEC 1000000000ull
 
 /* What a payload is. */
 struct ident {
@@ -129,6 +131,35 @@ struct sim {
 	char error[256];
 	jmp_buf *out; /* of the outermost call */
 };
+
+/* events.c */
+void *sim_grown(struct sim *s, void *array, uint32_t count, uint32_t *cap, size_t size);
+uint64_t sim_random(struct sim *s);
+void sim_digest_add(struct sim *s, uint64_t value);
+uint64_t sim_ticks(const struct sim *s, const struct sim_node *n);
+/* The first moment at which the node's clock shows this. */
+uint64_t sim_moment(const struct sim_node *n, uint64_t ticks);
+void sim_schedule(struct sim *s, uint64_t at, enum event_kind kind, uint32_t index);
+struct event sim_next_event(struct sim *s);
+
+/* A place in a pool whose free ones are linked by next_free. */
+#define TAKE(s, array, name, index)                                                                \
+	do {                                                                                       \
+		if ((s)->name##_free != NIL) {                                                     \
+			(index) = (s)->name##_free;                                                \
+			(s)->name##_free = (s)->array[index].next_free;                            \
+		} else {                                                                           \
+			(s)->array = sim_grown(s, (s)->array, (s)->name##_count, &(s)->name##_cap, \
+				sizeof(*(s)->array));                                              \
+			(index) = (s)->name##_count++;                                             \
+			memset(&(s)->array[index], 0, sizeof((s)->array[index]));                  \
+		}                                                                                  \
+	} while (0)
+#define GIVE(s, array, name, index)                                                                \
+	do {                                                                                       \
+		(s)->array[index].next_free = (s)->name##_free;                                    \
+		(s)->name##_free = (index);                                                        \
+	} while (0)
 
 /* oracle.c */
 void sim_enter(struct sim *s); /* a run begins: the core's assertions are its own */

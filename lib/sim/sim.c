@@ -8,7 +8,6 @@
 
 #include "sim/internal.h"
 
-#define NS_PER_SEC 1000000000ull
 #define FRAME_MIN  84 /* bytes that the shortest Ethernet frame takes on the wire */
 #define BURST      32
 #define ROUNDS_MAX 100000
@@ -44,122 +43,7 @@ guarded(struct sim *s, void (*call)(struct sim *, struct request *), struct requ
 	return s->error[0] == '\0';
 }
 
-/* ------------------------------------------------------------------ pools and numbers */
-
-static void *
-grown(struct sim *s, void *array, uint32_t count, uint32_t *cap, size_t size)
-{
-	if (count < *cap)
-		return array;
-	*cap = *cap ? 2 * *cap : 256;
-	array = realloc(array, *cap * size);
-	if (array == NULL)
-		sim_violation(s, "out of memory");
-	return array;
-}
-
-/* A place in a pool whose free ones are linked by next_free. */
-#define TAKE(s, array, name, index)                                                                \
-	do {                                                                                       \
-		if ((s)->name##_free != NIL) {                                                     \
-			(index) = (s)->name##_free;                                                \
-			(s)->name##_free = (s)->array[index].next_free;                            \
-		} else {                                                                           \
-			(s)->array = grown(s, (s)->array, (s)->name##_count, &(s)->name##_cap,     \
-				sizeof(*(s)->array));                                              \
-			(index) = (s)->name##_count++;                                             \
-			memset(&(s)->array[index], 0, sizeof((s)->array[index]));                  \
-		}                                                                                  \
-	} while (0)
-#define GIVE(s, array, name, index)                                                                \
-	do {                                                                                       \
-		(s)->array[index].next_free = (s)->name##_free;                                    \
-		(s)->name##_free = (index);                                                        \
-	} while (0)
-
-static uint64_t
-random64(struct sim *s)
-{
-	uint64_t x = (s->random += 0x9E3779B97F4A7C15u);
-
-	x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-	x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-	return x ^ x >> 31;
-}
-
-static void
-digest(struct sim *s, uint64_t value)
-{
-	s->digest = (s->digest ^ value) * 0x9E3779B97F4A7C15u;
-	s->digest ^= s->digest >> 29;
-}
-
-static uint64_t
-ticks_of_node(const struct sim *s, const struct sim_node *n)
-{
-	if (n->rate == NS_PER_SEC)
-		return n->offset + s->now;
-	return n->offset + (uint64_t)((unsigned __int128)s->now * n->rate / NS_PER_SEC);
-}
-
-/* The first moment at which the node's clock shows this. */
-static uint64_t
-moment_of(const struct sim_node *n, uint64_t ticks)
-{
-	if (ticks == UINT64_MAX)
-		return SIM_NEVER;
-	ticks = ticks > n->offset ? ticks - n->offset : 0;
-	if (n->rate == NS_PER_SEC)
-		return ticks;
-	return (uint64_t)(((unsigned __int128)ticks * NS_PER_SEC + n->rate - 1) / n->rate);
-}
-
-/* ------------------------------------------------------------------ events */
-
-static inline bool
-sooner(const struct event *a, const struct event *b)
-{
-	return a->at != b->at ? a->at < b->at : (int32_t)(a->order - b->order) < 0;
-}
-
-static void
-schedule(struct sim *s, uint64_t at, enum event_kind kind, uint32_t index)
-{
-	const struct event e = {at, s->event_order++, index, (uint8_t)kind};
-	uint32_t i = s->event_count;
-
-	s->events = grown(s, s->events, s->event_count, &s->event_cap, sizeof(*s->events));
-	s->event_count++;
-	while (i > 0 && sooner(&e, &s->events[(i - 1) / 4])) {
-		s->events[i] = s->events[(i - 1) / 4];
-		i = (i - 1) / 4;
-	}
-	s->events[i] = e;
-}
-
-static struct event
-next_event(struct sim *s)
-{
-	const struct event first = s->events[0], last = s->events[--s->event_count];
-	uint32_t i = 0, n = s->event_count;
-
-	for (;;) {
-		uint32_t child = 4 * i + 1, best = child;
-
-		if (child >= n)
-			break;
-		for (uint32_t c = child + 1; c < child + 4 && c < n; c++) {
-			if (sooner(&s->events[c], &s->events[best]))
-				best = c;
-		}
-		if (!sooner(&s->events[best], &last))
-			break;
-		s->events[i] = s->events[best];
-		i = best;
-	}
-	s->events[i] = last;
-	return first;
-}
+/* ------------------------------------------------------------------ nodes wake */
 
 /* The node has something to do at that time; one such event is pending at most. */
 static void
@@ -173,7 +57,7 @@ wake(struct sim *s, uint32_t node, uint64_t at)
 		return;
 	n->wake_at = at;
 	if (at != SIM_NEVER)
-		schedule(s, at, EVENT_NODE, node);
+		sim_schedule(s, at, EVENT_NODE, node);
 }
 
 /* ------------------------------------------------------------------ network */
@@ -225,7 +109,7 @@ enter_edge(struct sim *s, uint32_t edge, uint32_t packet)
 	}
 	e->free_at += serialisation(e, bytes);
 	k->edge = edge;
-	schedule(s, e->free_at + e->latency_ns, EVENT_ARRIVAL, packet);
+	sim_schedule(s, e->free_at + e->latency_ns, EVENT_ARRIVAL, packet);
 }
 
 /* A cable's fault model; false: the packet does not go on now. */
@@ -241,7 +125,7 @@ judge(struct sim *s, struct fault_model *model, uint32_t packet)
 		TAKE(s, packets, packet, twin);
 		s->packets[twin] = s->packets[packet];
 		if (v.copy[i].flip_bit == FAULT_NO_FLIP)
-			schedule(s, v.copy[i].release_ns, EVENT_ARRIVAL, twin);
+			sim_schedule(s, v.copy[i].release_ns, EVENT_ARRIVAL, twin);
 		else
 			drop(s, twin);
 	}
@@ -251,7 +135,7 @@ judge(struct sim *s, struct fault_model *model, uint32_t packet)
 	}
 	if (v.copy[0].release_ns <= s->now)
 		return true;
-	schedule(s, v.copy[0].release_ns, EVENT_ARRIVAL, packet);
+	sim_schedule(s, v.copy[0].release_ns, EVENT_ARRIVAL, packet);
 	return false;
 }
 
@@ -328,7 +212,7 @@ give_room(struct sim *s, uint32_t node, uint16_t ctx, uint32_t entries, uint32_t
 	}
 	c->held_entries -= entries;
 	c->held_bulks -= bulks;
-	proto_ctx_room(n->core, ctx, entries, bulks, ticks_of_node(s, n));
+	proto_ctx_room(n->core, ctx, entries, bulks, sim_ticks(s, n));
 }
 
 static void
@@ -358,7 +242,7 @@ deliver(struct sim *s, uint32_t node, const struct proto_delivery *d)
 	oracle_delivery(s, node, &id, d);
 	if (!d->last)
 		return;
-	digest(s, (uint64_t)id.stream << 32 | id.order);
+	sim_digest_add(s, (uint64_t)id.stream << 32 | id.order);
 	uint32_t bulks = id.len > s->cfg.inline_max || id.len > id.frag_len ? id.frag + 1 : 0;
 
 	give_room(s, node, d->ctx, d->ctx < s->cfg.kept ? 0 : 1, bulks);
@@ -384,7 +268,7 @@ complete(struct sim *s, uint32_t node, const struct proto_completion *c)
 	m->generation++;
 	s->pending--;
 	GIVE(s, messages, message, slot);
-	digest(s, (uint64_t)error << 32 | slot);
+	sim_digest_add(s, (uint64_t)error << 32 | slot);
 	s->here = node;
 	if (s->cfg.completed != NULL)
 		s->cfg.completed(s->cfg.arg, s, node, tag, error);
@@ -469,7 +353,7 @@ push(struct sim *s, uint32_t node)
 				(n->cfg.payload_max + WIRE_HDR_BYTES + SIM_FRAME_EXTRA) +
 			1;
 		unsigned ask = room < BURST ? (unsigned)room : BURST;
-		unsigned k = proto_tx(n->core, out, ask, ticks_of_node(s, n));
+		unsigned k = proto_tx(n->core, out, ask, sim_ticks(s, n));
 
 		for (unsigned i = 0; i < k; i++)
 			transmit(s, node, &out[i]);
@@ -485,14 +369,14 @@ step(struct sim *s, uint32_t node)
 	struct sim_node *n = &s->nodes[node];
 	unsigned rounds = 0;
 
-	proto_tick(n->core, ticks_of_node(s, n));
+	proto_tick(n->core, sim_ticks(s, n));
 	while (pull(s, node) + push(s, node) > 0) {
 		if (++rounds > ROUNDS_MAX)
 			sim_violation(s, "node %u never comes to an end", node);
 	}
 	if (s->cfg.audit)
 		oracle_books(s, node);
-	uint64_t at = moment_of(n, proto_deadline(n->core));
+	uint64_t at = sim_moment(n, proto_deadline(n->core));
 
 	/* what the port did not take is no deadline: push asked to be called again */
 	if (at <= s->now && n->wake_at > s->now &&
@@ -512,10 +396,10 @@ receive(struct sim *s, uint32_t packet)
 	TAKE(s, held, held, index);
 	s->held[index] = (struct held){.id = k->id, .node = node, .used = true};
 	s->frames++;
-	digest(s, s->now ^ (uint64_t)node << 48);
+	sim_digest_add(s, s->now ^ (uint64_t)node << 48);
 	if (s->cfg.trace != NULL)
 		trace(s, "got ", k);
-	enum proto_rx_result r = proto_rx(n->core, k->head, k->len, index, ticks_of_node(s, n));
+	enum proto_rx_result r = proto_rx(n->core, k->head, k->len, index, sim_ticks(s, n));
 
 	if (r == PROTO_RX_DONE) {
 		release_held(s, node, index);
@@ -552,8 +436,8 @@ start_node(struct sim *s, uint32_t i)
 
 	n->cfg = s->cfg.proto;
 	n->cfg.node = (uint16_t)i;
-	n->cfg.epoch = (uint32_t)random64(s) | 1;
-	n->cfg.seed = random64(s);
+	n->cfg.epoch = (uint32_t)sim_random(s) | 1;
+	n->cfg.seed = sim_random(s);
 	if (s->cfg.configure != NULL)
 		s->cfg.configure(s->cfg.arg, i, &n->cfg);
 	size_t size = proto_memsize(&n->cfg);
@@ -564,14 +448,14 @@ start_node(struct sim *s, uint32_t i)
 			size ? "out of memory" : "the core refuses the configuration of node %u",
 			i);
 	memset(memory, 0, size);
-	n->offset = random64(s) >> 8;
+	n->offset = sim_random(s) >> 8;
 	n->rate = n->cfg.ticks_per_sec;
 	if (s->cfg.drift_ppm) {
 		uint64_t part = (unsigned __int128)n->rate * s->cfg.drift_ppm / 1000000;
 
-		n->rate += random64(s) % (2 * part + 1) - part;
+		n->rate += sim_random(s) % (2 * part + 1) - part;
 	}
-	n->core = proto_init(memory, &n->cfg, ticks_of_node(s, n));
+	n->core = proto_init(memory, &n->cfg, sim_ticks(s, n));
 	n->handles = n->kept = 0;
 	memset(n->contexts, 0, s->cfg.proto.contexts_max * sizeof(*n->contexts));
 }
@@ -582,12 +466,12 @@ set_fault(struct sim *s, uint32_t node, const struct fault_config *fault)
 	struct sim_node *n = &s->nodes[node];
 	struct fault_config f = *fault;
 
-	f.seed ^= random64(s);
+	f.seed ^= sim_random(s);
 	n->faulty_out = n->faulty_in = f.loss_ppm || f.burst_ppm || f.duplicate_ppm ||
 		f.reorder_ppm || f.corrupt_ppm || f.delay_ns || f.jitter_ns || f.rate_bps ||
 		f.blackout_period_ns;
 	fault_model_init(&n->fault_out, &f);
-	f.seed ^= random64(s);
+	f.seed ^= sim_random(s);
 	fault_model_init(&n->fault_in, &f);
 }
 
@@ -700,7 +584,7 @@ stream_of(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t dst, uint16_t 
 		if (s->streams[s->stream_table[at] - 1].key == key)
 			return s->stream_table[at] - 1;
 	}
-	s->streams = grown(s, s->streams, s->stream_count, &s->stream_cap, sizeof(*s->streams));
+	s->streams = sim_grown(s, s->streams, s->stream_count, &s->stream_cap, sizeof(*s->streams));
 	s->streams[s->stream_count] = (struct stream){
 		.key = key,
 		.src = src,
@@ -748,7 +632,7 @@ send_message(struct sim *s, struct request *r)
 
 	for (uint32_t i = 0; i < frags; i++)
 		handles[i] = (uint64_t)slot << 32 | (uint64_t)(generation & 0xFFFF) << 16 | i;
-	r->result = proto_send(n->core, &m, handles, ticks_of_node(s, n));
+	r->result = proto_send(n->core, &m, handles, sim_ticks(s, n));
 	if (handles != few)
 		free(handles);
 	if (r->result != 0) {
@@ -797,7 +681,7 @@ open_context(struct sim *s, struct request *r)
 	struct sim_node *n = &s->nodes[r->node];
 
 	r->result = proto_ctx_open(n->core, r->ctx, s->cfg.entries, s->cfg.bulks, s->cfg.inline_max,
-		ticks_of_node(s, n));
+		sim_ticks(s, n));
 	if (r->result == 0)
 		n->contexts[r->ctx] = (struct sim_context){.open = true};
 	wake(s, r->node, s->now);
@@ -818,7 +702,7 @@ close_context(struct sim *s, struct request *r)
 
 	pull(s, r->node); /* what was received before */
 	n->contexts[r->ctx].open = false;
-	proto_ctx_close(n->core, r->ctx, r->on, ticks_of_node(s, n));
+	proto_ctx_close(n->core, r->ctx, r->on, sim_ticks(s, n));
 	wake(s, r->node, s->now);
 }
 
@@ -836,7 +720,7 @@ add_timer(struct sim *s, struct request *r)
 	TAKE(s, timers, timer, i);
 	s->timers[i].node = r->node;
 	s->timers[i].tag = r->tag;
-	schedule(s, r->at > s->now ? r->at : s->now, EVENT_TIMER, i);
+	sim_schedule(s, r->at > s->now ? r->at : s->now, EVENT_TIMER, i);
 }
 
 void
@@ -904,7 +788,7 @@ sim_cut(struct sim *s, uint32_t node, bool out, bool in)
 static void
 happen(struct sim *s)
 {
-	const struct event e = next_event(s);
+	const struct event e = sim_next_event(s);
 
 	s->now = e.at;
 	switch ((enum event_kind)e.kind) {
@@ -1024,7 +908,7 @@ sim_watch(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t dst, uint16_t 
 		proto_flow_unwatch(n->core, src_ctx, (uint16_t)dst, dst_ctx);
 		return 0;
 	}
-	return proto_flow_watch(n->core, src_ctx, (uint16_t)dst, dst_ctx, ticks_of_node(s, n));
+	return proto_flow_watch(n->core, src_ctx, (uint16_t)dst, dst_ctx, sim_ticks(s, n));
 }
 
 const struct proto *

@@ -30,7 +30,7 @@ while read -r name needs; do
 	if wait "$last"; then
 		ok "lives__$name # $((($(date +%s%N) - begun) / 1000000)) ms"
 	else
-		not_ok "lives__$name" "exit code $?: $(grep -m1 '^lives.c' "$dir/$name.out")"
+		not_ok "lives__$name" "exit code $?: $(grep -m1 '^lives' "$dir/$name.out")"
 		sed 's/^/# /' "$dir/$name.out" | tail -8
 		tail -4 "$dir/$tag$n.log" 2>/dev/null | sed 's/^/# primary: /'
 	fi

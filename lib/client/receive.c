@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Receiving. As send.c: no system call but the doorbell of a sleeping engine, and the CPU given
+ * away by polls that find nothing; no lock, no allocation, nothing shared but the rings.
+ *
+ * Design notes
+ * 1. Short messages are copied out of their LHS entry (one cache line) at once, so an entry is
+ *    free for the engine as soon as it was received, whatever the application does later.
+ * 2. Bulk buffers go back gathered, up to 14 in one submission; at the latest when the application
+ *    finds nothing to receive, or sleeps. The list has a place for each that it may hold, so giving
+ *    one back never waits for an engine that is behind.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <time.h>
+
+#include "client/client.h"
+
+#define YIELD_EVERY 32   /* empty polls, when nobody else ran the last time */
+#define CROWDED_NS  1500 /* a yield that nobody takes is back in 200 to 500 */
+
+static inline uint8_t *
+at(const struct pmx_context *ctx, int64_t off)
+{
+	return (uint8_t *)ctx->shm + off;
+}
+
+/* As many as the ring has room for. */
+void
+ctx_flush_releases(struct pmx_context *ctx)
+{
+	if (ctx->release_count == 0 || !slot_room(&ctx->sub, 1))
+		return;
+	do {
+		struct submission *s = (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
+		uint32_t n = ctx->release_count < SUBMIT_RELEASE_BUFS ? ctx->release_count
+								      : SUBMIT_RELEASE_BUFS;
+
+		ctx->release_count -= n;
+		s->op = SUBMIT_RELEASE;
+		s->count = (uint16_t)n;
+		memcpy(s->release, ctx->release + ctx->release_count, n * sizeof(ctx->release[0]));
+		slot_publish(&ctx->sub, ctx->sub.pos++);
+	} while (unlikely(ctx->release_count != 0 && slot_room(&ctx->sub, 1)));
+	ctx_doorbell(ctx);
+}
+
+static inline void
+fill_message(const struct pmx_context *ctx, struct pmx_message *msg, const struct lhs_entry *e)
+{
+	uint32_t len = lhs_len(&ctx->lhs, e), bulk = e->bulk;
+
+	msg->len = len;
+	msg->seg_len = len;
+	msg->source.node = e->src_node;
+	msg->source.context = e->src_ctx;
+	if (bulk == LHS_NO_BULK) {
+		msg->bulk = bulk;
+		memcpy(msg->front, e->front, ctx->lhs.split <= 40 ? 40 : PMX_INLINE_MAX);
+		msg->data = msg->front;
+		return;
+	}
+	msg->bulk = bulk ^ ctx->life;
+	msg->data = at(ctx, e->bulk_off);
+	if (unlikely(bulk & LHS_CHAINED)) {
+		struct bulk_link link;
+
+		memcpy(&link, (const uint8_t *)msg->data - sizeof(link), sizeof(link));
+		msg->seg_len = link.len;
+	}
+}
+
+static inline void
+publish_position(struct pmx_context *ctx)
+{
+	if (ctx->lhs.pos - ctx->lhs_published < ctx->lhs_publish)
+		return;
+	ctx->lhs_published = ctx->lhs.pos;
+	/* release: our reads of the entries before the engine writes them again */
+	STEP();
+	atomic_store_explicit(&ctx->shm->lhs_pos, ctx->lhs.pos, memory_order_release);
+	STEP();
+	ctx_doorbell(ctx);
+}
+
+/* Receive from the channel's own ring. */
+void
+ctx_take_ring(struct pmx_context *ctx)
+{
+	ctx->unread = false;
+	ctx->lhs = ctx->next_lhs;
+	ctx->lhs_published = 0;
+	ctx->lhs_publish = ctx->shm->lhs_room / 8 ? ctx->shm->lhs_room / 8 : 1;
+}
+
+/* What this thread's polls have found of late, of whatever context. */
+static _Thread_local struct {
+	uint32_t empty; /* polls in a row, since it yielded */
+	bool crowded;   /* when it yielded last, others ran */
+} thread;
+
+/* PM/UDP (IPSJ 1999) section 3: a library that polls gives the CPU away where others need it. Each
+ * empty poll does, once all contexts had their turn, where others run; where nobody does it costs a
+ * system call in 32 polls. */
+void
+ctx_yield(struct pmx_context *ctx)
+{
+	uint32_t turn = atomic_load_explicit(&ctx->node->context_count, memory_order_relaxed);
+	struct timespec before, after;
+
+	if (!ctx->yields || ++thread.empty < (thread.crowded ? turn : turn + YIELD_EVERY))
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &before);
+	sched_yield();
+	clock_gettime(CLOCK_MONOTONIC, &after);
+	thread.empty = 0;
+	thread.crowded = after.tv_sec != before.tv_sec ||
+		after.tv_nsec - before.tv_nsec > CROWDED_NS;
+}
+
+int
+ctx_idle(struct pmx_context *ctx)
+{
+	if (unlikely(ctx->release_count))
+		ctx_flush_releases(ctx);
+	if (unlikely(ctx->unread) && lhs_peek(&ctx->lhs) == NULL)
+		ctx_take_ring(ctx);
+	if (unlikely(ctx->node->polls) && ctx->node->way->poll(ctx->node) != 0)
+		thread.empty = 0;
+	/* a full completion ring would keep the engine awake */
+	ctx_completions(ctx);
+	return unlikely(ctx_gone(ctx)) ? -EPIPE : 0;
+}
+
+/* A poll of the application's. */
+static APART int
+found_nothing(struct pmx_context *ctx)
+{
+	int result = ctx_idle(ctx);
+
+	if (result == 0)
+		ctx_yield(ctx);
+	return result;
+}
+
+int
+pmx_receive(struct pmx_context *ctx, struct pmx_message *msg)
+{
+	const struct lhs_entry *e = lhs_peek(&ctx->lhs);
+
+	if (e == NULL)
+		return found_nothing(ctx);
+	fill_message(ctx, msg, e);
+	ctx->lhs.pos++;
+	ctx->stat.received++;
+	publish_position(ctx);
+	return 1;
+}
+
+int
+pmx_receive_burst(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n)
+{
+	unsigned k = 0;
+	const struct lhs_entry *e;
+
+	while (k < n && (e = lhs_peek(&ctx->lhs)) != NULL) {
+		__builtin_prefetch(lhs_at(&ctx->lhs, ctx->lhs.pos + 4));
+		fill_message(ctx, &msgs[k++], e);
+		ctx->lhs.pos++;
+	}
+	if (k == 0)
+		return found_nothing(ctx);
+	ctx->stat.received += k;
+	publish_position(ctx);
+	return (int)k;
+}
+
+static APART void
+release_checked(struct pmx_context *ctx, uint32_t bulk)
+{
+	/* more than there are: the application gave some back twice, which the engine would
+	 * refuse */
+	if (ctx->release_count < ctx->release_room)
+		ctx->release[ctx->release_count++] = bulk;
+	if (ctx->release_count >= ctx->release_most)
+		ctx_flush_releases(ctx);
+}
+
+static inline void
+release(struct pmx_context *ctx, uint32_t bulk)
+{
+	if (unlikely(ctx->release_count + 1 >= ctx->release_most))
+		release_checked(ctx, bulk);
+	else
+		ctx->release[ctx->release_count++] = bulk;
+}
+
+void
+pmx_release_receive_buffer(struct pmx_context *ctx, struct pmx_message *msg)
+{
+	uint32_t bulk = msg->bulk;
+
+	if (bulk == LHS_NO_BULK)
+		return;
+	msg->bulk = LHS_NO_BULK;
+	if (likely(((bulk ^ ctx->life) & BULK_LIFE_MASK) == 0))
+		release(ctx, bulk & ~BULK_LIFE_MASK);
+}
+
+void
+ctx_release(struct pmx_context *ctx, uint32_t bulk)
+{
+	release(ctx, bulk);
+}
+
+const void *
+pmx_message_data(const struct pmx_message *msg)
+{
+	return msg->bulk == LHS_NO_BULK ? msg->front : msg->data;
+}
+
+int
+pmx_message_segment(struct pmx_context *ctx, const struct pmx_message *msg, struct pmx_segment *seg)
+{
+	struct bulk_link link;
+
+	if (seg->data == NULL) {
+		seg->data = pmx_message_data(msg);
+		seg->len = msg->seg_len;
+		return 1;
+	}
+	if (msg->bulk == LHS_NO_BULK || !(msg->bulk & LHS_CHAINED))
+		return 0;
+	memcpy(&link, (const uint8_t *)seg->data - sizeof(link), sizeof(link));
+	if (link.next_off == 0)
+		return 0;
+	seg->data = at(ctx, link.next_off);
+	memcpy(&link, (const uint8_t *)seg->data - sizeof(link), sizeof(link));
+	seg->len = link.len;
+	return 1;
+}
+
+int
+pmx_message_read(struct pmx_context *ctx, const struct pmx_message *msg, uint32_t off, void *dst,
+	uint32_t len)
+{
+	struct pmx_segment seg = {0};
+	uint8_t *to = dst;
+
+	if (off > msg->len || len > msg->len - off)
+		return -EINVAL;
+	while (len > 0 && pmx_message_segment(ctx, msg, &seg)) {
+		if (off >= seg.len) {
+			off -= seg.len;
+			continue;
+		}
+		uint32_t n = seg.len - off < len ? seg.len - off : len;
+
+		memcpy(to, (const uint8_t *)seg.data + off, n);
+		to += n;
+		len -= n;
+		off = 0;
+	}
+	return 0;
+}
+
+bool
+ctx_peek(struct pmx_context *ctx, struct pmx_message *msg)
+{
+	const struct lhs_entry *e = lhs_peek(&ctx->lhs);
+
+	if (e == NULL)
+		return false;
+	fill_message(ctx, msg, e);
+	return true;
+}

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Sending: send buffers, submissions, completions. Runs in the application's thread, touches its
+ * own channel and nothing else: no system call but the doorbell of a sleeping engine, no lock, no
+ * allocation, nothing shared but the rings.
+ *
+ * Design note: free send buffers are a stack in private memory; the completion ring fills it. The
+ * hottest buffer is used first.
+ */
+#include <errno.h>
+
+#include "client/client.h"
+#include "wire/wire.h"
+
+static inline uint8_t *
+at(const struct pmx_context *ctx, int64_t off)
+{
+	return (uint8_t *)ctx->shm + off;
+}
+
+static inline uint8_t *
+send_data(const struct pmx_context *ctx, uint16_t buf)
+{
+	return at(ctx, atomic_load_explicit(&ctx->send_off[buf], memory_order_relaxed));
+}
+
+/* ------------------------------------------------------------------ completions */
+
+static APART void
+services_results(struct pmx_context *ctx, const struct completion *c)
+{
+	for (const struct client_service *const *s = ctx->node->services; *s != NULL; s++) {
+		if (c->count & (*s)->completions) {
+			(*s)->results(ctx, c);
+			return;
+		}
+	}
+}
+
+APART void
+ctx_services_progress(struct pmx_context *ctx)
+{
+	for (const struct client_service *const *s = ctx->node->services; *s != NULL; s++) {
+		if ((*s)->progress != NULL)
+			(*s)->progress(ctx);
+	}
+}
+
+bool
+ctx_services_landed(struct pmx_context *ctx)
+{
+	for (const struct client_service *const *s = ctx->node->services; *s != NULL; s++) {
+		if ((*s)->landed != NULL && (*s)->landed(ctx))
+			return true;
+	}
+	return false;
+}
+
+APART void
+ctx_completions(struct pmx_context *ctx)
+{
+	uint16_t *free = ctx->free + ctx->free_count;
+	uint64_t messages = 0, errors = 0;
+
+	while (slot_filled(&ctx->com, ctx->com.pos)) {
+		const struct completion *c =
+			(const struct completion *)slot_at(&ctx->com, ctx->com.pos)->body;
+
+		if (unlikely(c->count > COMPLETION_BUFS)) {
+			services_results(ctx, c);
+			slot_take(&ctx->com, 1, false);
+			continue;
+		}
+		for (uint32_t i = 0; i < c->count; i++) {
+			uint32_t item = c->item[i], buf = item & 0xFFFFFF;
+			struct send_note *n = &ctx->notes[buf];
+			bool last = n->next == NO_BUFFER; /* the message's last buffer */
+
+			n->uses++;
+			n->before = n->error;
+			n->error = (uint8_t)(item >> 24);
+			messages += last;
+			errors += last & (n->error != 0);
+			*free++ = (uint16_t)buf;
+		}
+		slot_take(&ctx->com, 1, false);
+	}
+	ctx->free_count = (uint32_t)(free - ctx->free);
+	ctx->stat.sent += messages - errors;
+	ctx->stat.send_errors += errors;
+	if (unlikely(ctx->tracked | ctx->unfinished))
+		ctx_services_progress(ctx);
+}
+
+/* ------------------------------------------------------------------ buffers */
+
+static inline uint32_t
+segments_for(const struct pmx_context *ctx, uint32_t len)
+{
+	return likely(len <= ctx->frag_len) ? 1 : (len + ctx->frag_len - 1) / ctx->frag_len;
+}
+
+static APART int
+get_segments(struct pmx_context *ctx, uint32_t len, struct pmx_buffer *buf)
+{
+	uint32_t n = segments_for(ctx, len);
+
+	if (unlikely(len > ctx->max_message))
+		return -EMSGSIZE;
+	if (ctx->free_count < n) {
+		ctx_completions(ctx);
+		if (ctx->free_count < n)
+			return ctx_gone(ctx) ? -EPIPE : -ENOBUFS;
+	}
+	uint16_t first = ctx->free[--ctx->free_count], last = first;
+
+	for (uint32_t i = 1; unlikely(i < n); i++) {
+		uint16_t b = ctx->free[--ctx->free_count];
+
+		ctx->notes[last].next = b;
+		last = b;
+	}
+	ctx->notes[last].next = NO_BUFFER;
+	buf->data = send_data(ctx, first);
+	buf->len = len;
+	buf->seg_len = len < ctx->frag_len ? len : ctx->frag_len;
+	buf->first = first;
+	buf->segments = (uint16_t)n;
+	return 0;
+}
+
+int
+pmx_get_send_buffer(struct pmx_context *ctx, uint32_t len, struct pmx_buffer *buf)
+{
+	if (likely(len <= ctx->one_max && ctx->free_count != 0)) {
+		uint16_t b = ctx->free[--ctx->free_count];
+
+		ctx->notes[b].next = NO_BUFFER;
+		*buf = (struct pmx_buffer){send_data(ctx, b), len, len, b, 1};
+		return 0;
+	}
+	return get_segments(ctx, len, buf);
+}
+
+static void
+put_back(struct pmx_context *ctx, uint16_t b)
+{
+	while (b != NO_BUFFER) {
+		ctx->free[ctx->free_count++] = b;
+		b = ctx->notes[b].next;
+	}
+}
+
+int
+pmx_truncate_buffer(struct pmx_context *ctx, struct pmx_buffer *buf, uint32_t len)
+{
+	uint32_t keep = segments_for(ctx, len);
+	uint16_t b = buf->first;
+
+	if (len > buf->len)
+		return -EINVAL;
+	for (uint32_t i = 1; i < keep; i++)
+		b = ctx->notes[b].next;
+	put_back(ctx, ctx->notes[b].next);
+	ctx->notes[b].next = NO_BUFFER;
+	buf->len = len;
+	buf->seg_len = len < ctx->frag_len ? len : ctx->frag_len;
+	buf->segments = (uint16_t)keep;
+	return 0;
+}
+
+void
+pmx_discard_buffer(struct pmx_context *ctx, struct pmx_buffer *buf)
+{
+	put_back(ctx, buf->first);
+	buf->data = NULL;
+	buf->segments = 0;
+}
+
+void *
+pmx_buffer_segment(struct pmx_context *ctx, const struct pmx_buffer *buf, uint32_t i, uint32_t *len)
+{
+	uint32_t left = buf->len - i * ctx->frag_len;
+	uint16_t b = buf->first;
+
+	if (i >= buf->segments)
+		return NULL;
+	while (i-- > 0)
+		b = ctx->notes[b].next;
+	*len = left < ctx->frag_len ? left : ctx->frag_len;
+	return send_data(ctx, b);
+}
+
+int
+pmx_buffer_write(struct pmx_context *ctx, const struct pmx_buffer *buf, uint32_t off,
+	const void *src, uint32_t len)
+{
+	uint16_t b = buf->first;
+	const uint8_t *from = src;
+
+	if (off > buf->len || len > buf->len - off)
+		return -EINVAL;
+	while (len > 0) {
+		if (off >= ctx->frag_len) {
+			off -= ctx->frag_len;
+			b = ctx->notes[b].next;
+			continue;
+		}
+		uint32_t n = ctx->frag_len - off < len ? ctx->frag_len - off : len;
+
+		memcpy(send_data(ctx, b) + off, from, n);
+		from += n;
+		len -= n;
+		off += n;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ sending */
+
+/* The slots behind the first, of a message of many buffers. */
+static void
+write_more(struct pmx_context *ctx, uint16_t b, uint32_t left, uint32_t slots)
+{
+	for (uint32_t k = 1; k <= slots; k++) {
+		uint32_t pos = ctx->sub.pos + k;
+		struct submission *s = (struct submission *)slot_at(&ctx->sub, pos)->body;
+		uint32_t n = left < SUBMIT_MORE_BUFS ? left : SUBMIT_MORE_BUFS;
+
+		s->op = SUBMIT_MORE;
+		s->count = (uint16_t)n;
+		for (uint32_t i = 0; i < n; i++, b = ctx->notes[b].next)
+			s->more[i] = b;
+		left -= n;
+		slot_publish(&ctx->sub, pos);
+	}
+}
+
+/* Any message. */
+static APART int
+submit_checked(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf,
+	uint8_t op)
+{
+	uint32_t in_first = buf->segments, slots = 0;
+	uint16_t b = buf->first;
+
+	if (unlikely(buf->segments == 0 || buf->first >= ctx->send_buffers))
+		return -EINVAL;
+	if (unlikely(ctx_gone(ctx)))
+		return -EPIPE;
+	if (unlikely(in_first > SUBMIT_SEND_BUFS)) {
+		in_first = SUBMIT_SEND_BUFS;
+		slots = (buf->segments - in_first + SUBMIT_MORE_BUFS - 1) / SUBMIT_MORE_BUFS;
+	}
+	if (unlikely(!slot_room(&ctx->sub, slots + 1)))
+		return ctx_gone(ctx) ? -EPIPE : slots >= ctx->sub.mask ? -EMSGSIZE : -EAGAIN;
+	struct submission *s = (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
+
+	s->op = op;
+	s->count = buf->segments;
+	s->send.dst_node = to.node;
+	s->send.dst_ctx = to.context;
+	s->send.len = buf->len;
+	for (uint32_t i = 0; i < in_first; i++, b = ctx->notes[b].next)
+		s->send.buf[i] = b;
+	if (unlikely(slots))
+		write_more(ctx, b, buf->segments - in_first, slots);
+	slot_publish(&ctx->sub, ctx->sub.pos);
+	ctx->sub.pos += slots + 1;
+	/* now and then, so that the completion ring does not fill up while buffers last */
+	if (ctx->sub.pos % 16 <= slots)
+		ctx_completions(ctx);
+	return 0;
+}
+
+/* A message of one buffer, into a slot that is known to be free. */
+static inline void
+submit_one(struct pmx_context *ctx, struct pmx_addr to, uint8_t op, uint32_t len, uint16_t buf)
+{
+	uint32_t pos = ctx->sub.pos;
+	struct submission *s = (struct submission *)slot_at(&ctx->sub, pos)->body;
+
+	s->op = op;
+	s->count = 1;
+	s->send.dst_node = to.node;
+	s->send.dst_ctx = to.context;
+	s->send.len = len;
+	s->send.buf[0] = buf;
+	slot_publish(&ctx->sub, pos);
+	ctx->sub.pos = pos + 1;
+}
+
+/* The common message in one piece. */
+static inline int
+submit(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, uint8_t op)
+{
+	uint32_t pos = ctx->sub.pos;
+
+	if (unlikely(buf->segments != 1 || buf->first >= ctx->send_buffers ||
+		    pos - ctx->sub.other > ctx->sub.mask || pos % 16 == 15 || ctx_gone(ctx)))
+		return submit_checked(ctx, to, buf, op);
+	submit_one(ctx, to, op, buf->len, buf->first);
+	return 0;
+}
+
+static inline pmx_send_id
+send_id(const struct pmx_context *ctx, const struct pmx_buffer *buf)
+{
+	uint16_t b = buf->first;
+
+	/* the last buffer of a message is Acked last */
+	for (uint32_t i = 1; unlikely(i < buf->segments); i++)
+		b = ctx->notes[b].next;
+	return (pmx_send_id)ctx->notes[b].uses << 16 | b;
+}
+
+static inline int
+send_as(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, uint8_t op,
+	pmx_send_id *id)
+{
+	int result = submit(ctx, to, buf, op);
+
+	if (unlikely(result != 0))
+		return result;
+	if (id != NULL)
+		*id = send_id(ctx, buf);
+	ctx_doorbell(ctx);
+	return 0;
+}
+
+int
+pmx_send(struct pmx_context *ctx, struct pmx_addr to, struct pmx_buffer *buf, pmx_send_id *id)
+{
+	return send_as(ctx, to, buf, SUBMIT_SEND, id);
+}
+
+int
+ctx_send_matched(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf,
+	pmx_send_id *id)
+{
+	return send_as(ctx, to, buf, SUBMIT_MATCHED, id);
+}
+
+/* Get, write and submit as three steps pass the buffer through memory: this is half as long. */
+int
+ctx_send_short(struct pmx_context *ctx, struct pmx_addr to, const uint64_t head[2],
+	const void *data, uint32_t len)
+{
+	uint32_t pos = ctx->sub.pos;
+
+	if (unlikely(ctx->free_count == 0 || pos - ctx->sub.other > ctx->sub.mask ||
+		    pos % 16 == 15 || ctx_gone(ctx))) {
+		struct pmx_buffer buf;
+		int result = ctx_gone(ctx) ? -EPIPE : get_segments(ctx, 16 + len, &buf);
+
+		if (result != 0)
+			return result;
+		memcpy(buf.data, head, 16);
+		if (len != 0)
+			memcpy((uint8_t *)buf.data + 16, data, len);
+		result = submit_checked(ctx, to, &buf, SUBMIT_MATCHED);
+		if (result != 0)
+			put_back(ctx, buf.first);
+		ctx_doorbell(ctx);
+		return result;
+	}
+	uint16_t b = ctx->free[--ctx->free_count];
+	uint8_t *data_at = send_data(ctx, b);
+
+	ctx->notes[b].next = NO_BUFFER;
+	memcpy(data_at, &head[0], 8);
+	memcpy(data_at + 8, &head[1], 8);
+	if (len <= 64)
+		lhs_copy(data_at + 16, data, len);
+	else
+		memcpy(data_at + 16, data, len);
+	submit_one(ctx, to, SUBMIT_MATCHED, 16 + len, b);
+	ctx_doorbell(ctx);
+	return 0;
+}
+
+int
+pmx_send_burst(struct pmx_context *ctx, const struct pmx_addr *to, struct pmx_buffer *bufs,
+	pmx_send_id *ids, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		int result = submit(ctx, to[i], &bufs[i], SUBMIT_SEND);
+
+		if (unlikely(result != 0)) {
+			if (i == 0)
+				return result;
+			n = i;
+			break;
+		}
+		if (ids != NULL)
+			ids[i] = send_id(ctx, &bufs[i]);
+	}
+	ctx_doorbell(ctx);
+	return (int)n;
+}
+
+int
+pmx_send_copy(struct pmx_context *ctx, struct pmx_addr to, const void *data, uint32_t len,
+	pmx_send_id *id)
+{
+	struct pmx_buffer buf;
+	int result = pmx_get_send_buffer(ctx, len, &buf);
+
+	if (unlikely(result != 0))
+		return result;
+	if (likely(buf.segments == 1))
+		memcpy(buf.data, data, len);
+	else
+		pmx_buffer_write(ctx, &buf, 0, data, len);
+	result = pmx_send(ctx, to, &buf, id);
+	if (unlikely(result != 0))
+		pmx_discard_buffer(ctx, &buf);
+	return result;
+}
+
+int
+ctx_send_result(const struct pmx_context *ctx, pmx_send_id id)
+{
+	const struct send_note *n = &ctx->notes[id & 0xFFFF];
+	uint32_t since = n->uses - (uint32_t)(id >> 16);
+
+	if (since == 0)
+		return 0;
+	uint8_t error = since == 1 ? n->error : since == 2 ? n->before : 0;
+
+	return error ? -(int)error : 1;
+}
+
+int
+pmx_is_send_done(struct pmx_context *ctx, pmx_send_id id)
+{
+	if ((id & 0xFFFF) >= ctx->send_buffers)
+		return -EINVAL;
+	int result = ctx_send_result(ctx, id);
+
+	if (result == 0) {
+		ctx_completions(ctx);
+		result = ctx_send_result(ctx, id);
+	}
+	return result == 0 && ctx_gone(ctx) ? -EPIPE : result;
+}
+
+uint32_t
+pmx_sends_pending(struct pmx_context *ctx)
+{
+	ctx_completions(ctx);
+	return ctx->send_buffers - ctx->free_count;
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Waiting for messages, for completions, and for either with a descriptor.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/client.h"
+
+int
+pmx_get_fd(const struct pmx_context *ctx)
+{
+	return ctx->event_fd;
+}
+
+int
+pmx_before_select(struct pmx_context *ctx)
+{
+	ctx_flush_releases(ctx);
+	ctx_completions(ctx);
+	if (unlikely(ctx->unread) && lhs_peek(&ctx->lhs) == NULL)
+		ctx_take_ring(ctx);
+	STEP();
+	atomic_store_explicit(&ctx->shm->wake_client, 1, memory_order_relaxed);
+	STEP();
+	if (!ctx->selects && slot_room(&ctx->sub, 1)) {
+		struct submission *s = (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
+
+		s->op = SUBMIT_SELECT;
+		s->count = 0;
+		slot_publish(&ctx->sub, ctx->sub.pos++);
+		ctx->selects = true;
+	}
+	ctx_doorbell(ctx);
+	/* full fence: our flag before our last look; pairs with engine_flush's */
+	atomic_thread_fence(memory_order_seq_cst);
+	bool ended = ctx->places_free != ctx->transfer_count &&
+		slot_filled(&ctx->com, ctx->com.pos);
+
+	if (ctx->selects && lhs_peek(&ctx->lhs) == NULL && !ctx->news && !ended &&
+		!ctx_services_landed(ctx) && !ctx_gone(ctx))
+		return 0;
+	ctx->news = false;
+	pmx_after_select(ctx);
+	return 1;
+}
+
+void
+pmx_after_select(struct pmx_context *ctx)
+{
+	struct epoll_event event;
+
+	atomic_store_explicit(&ctx->shm->wake_client, 0, memory_order_relaxed);
+	epoll_wait(ctx->event_fd, &event, 1, 0); /* an edge: taken, if it was there */
+}
+
+int64_t
+ctx_now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
+}
+
+/* One step of waiting: run the embedded engine, or sleep on the descriptor. */
+void
+ctx_sleep(struct pmx_context *ctx, int64_t left_us)
+{
+	struct pollfd p = {.fd = ctx->event_fd, .events = POLLIN};
+	int64_t ms = left_us < 0 || left_us > 100000 ? 100 : left_us / 1000;
+
+	if (ctx->node->embedded != NULL) {
+		if (ctx->node->way->poll(ctx->node) == 0)
+			sched_yield();
+		return;
+	}
+	if (pmx_before_select(ctx) != 0)
+		return;
+	poll(&p, 1, ms ? (int)ms : 1);
+	pmx_after_select(ctx);
+}
+
+int
+pmx_receive_wait(struct pmx_context *ctx, struct pmx_message *msg, int64_t timeout_us)
+{
+	int64_t end = timeout_us < 0 ? INT64_MAX : ctx_now_us() + timeout_us;
+	int result;
+
+	while ((result = pmx_receive(ctx, msg)) == 0) {
+		int64_t left = timeout_us < 0 ? -1 : end - ctx_now_us();
+
+		if (timeout_us >= 0 && left <= 0)
+			return 0;
+		ctx_sleep(ctx, left);
+	}
+	return result;
+}
+
+int
+pmx_send_wait(struct pmx_context *ctx, int64_t timeout_us)
+{
+	int64_t end = timeout_us < 0 ? INT64_MAX : ctx_now_us() + timeout_us;
+
+	while (pmx_sends_pending(ctx) != 0) {
+		if (ctx_gone(ctx))
+			return -EPIPE;
+		if (timeout_us >= 0 && ctx_now_us() >= end)
+			return -ETIMEDOUT;
+		ctx_wait(ctx);
+	}
+	return 0;
+}
+
+void
+ctx_wait(struct pmx_context *ctx)
+{
+	if (ctx->node->embedded == NULL || ctx->node->way->poll(ctx->node) == 0)
+		sched_yield();
+}

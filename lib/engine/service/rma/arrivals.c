@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What arrives: messages of transfers from the core and from this node, and frames that come back.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "engine/service/rma/arrivals.h"
+#include "engine/service/rma/dma.h"
+#include "engine/service/rma/frames.h"
+#include "engine/service/rma/results.h"
+
+/* Runs, or memory that is not mapped here. */
+static __rte_noinline uint8_t
+place_slowly(struct channel *ch, const struct rma_place *place, const struct rma_message *m,
+	uint64_t *placed)
+{
+	const struct bytes to = {&ch->space, place->to.memory, place->to.at, place->to.len};
+
+	if (!place->runs)
+		return m->len != 0 && memory_write(&to, 0, m->bytes, m->len) != 0 ? EFAULT : 0;
+	*placed = 0;
+	return memory_place(&to, place->offset, m->bytes, m->len, placed);
+}
+
+static inline uint8_t *
+address_of(const struct rma_place *place)
+{
+	const struct memory *m = place->to.memory;
+
+	return m->base + (place->to.at - m->client);
+}
+
+/* The bytes of a frame to a target are in their place. */
+void
+arrival_placed(struct engine *e, struct channel *ch, const struct arrival *a)
+{
+	rma_target_placed(rma_lane(e)->rma, ch->ctx, &a->msg, 0);
+	if (unlikely(a->msg.head->flags & WIRE_T_NOTIFY))
+		events_pass(e, ch);
+	service_rma_called(e);
+}
+
+/* true: a->m is kept. */
+static bool
+arrival_at_target(struct engine *e, struct channel *ch, const struct arrival *a)
+{
+	struct rma *rma = rma_lane(e)->rma;
+	const struct rma_message *m = &a->msg;
+	struct rma_place place;
+	uint64_t bytes;
+	uint8_t error = 0;
+
+	service_rma_called(e);
+	/* what comes after pushes finds their bytes in place, and its answer behind theirs */
+	if (m->head->op != WIRE_PUSH || a->m == NULL)
+		dma_drain(e);
+	if (rma_target_message(rma, ch->ctx, m, &place, e->now) == RMA_HEARD)
+		return false;
+	if (unlikely(place.runs || place.to.memory == NULL))
+		error = place_slowly(ch, &place, m, &bytes);
+	else if (dma_copy(e, ch, a, place.to.memory, address_of(&place)))
+		return true;
+	else
+		memcpy(address_of(&place), m->bytes, m->len);
+	if (unlikely(error != 0))
+		rma_target_placed(rma, ch->ctx, m, error);
+	else if (dma_later(e, ch, a))
+		return true;
+	else
+		arrival_placed(e, ch, a);
+	return false;
+}
+
+static void
+arrival_at_initiator(struct engine *e, struct channel *ch, const struct rma_message *m)
+{
+	struct rma *rma = rma_lane(e)->rma;
+	struct rma_place place;
+	uint64_t bytes = m->len;
+	uint8_t error = 0;
+
+	service_rma_called(e);
+	if (rma_initiator_message(rma, ch->ctx, m, &place, e->now) == RMA_HEARD)
+		return;
+	if (unlikely(place.runs || place.to.memory == NULL))
+		error = place_slowly(ch, &place, m, &bytes);
+	else
+		memcpy(address_of(&place), m->bytes, m->len);
+	rma_initiator_placed(rma, ch->ctx, m, bytes, error);
+}
+
+void
+arrival_heard(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint32_t len)
+{
+	const struct wire_hdr *h = rte_pktmbuf_mtod(m, const struct wire_hdr *);
+	const uint8_t *payload = (const uint8_t *)h + WIRE_HDR_BYTES;
+	const uint16_t to = wire_be16(h->dst_ctx), from = wire_be16(h->src_ctx);
+	const bool to_target = wire_endpoint(to) == WIRE_TARGET;
+	const struct arrival a = {
+		.msg =
+			{
+				.head = (const struct wire_transfer *)payload,
+				.bytes = payload + sizeof(struct wire_transfer),
+				.len = len - (uint32_t)sizeof(struct wire_transfer),
+				.node = wire_be16(h->src_node),
+				.peer = from % WIRE_CONTEXTS_MAX,
+			},
+		.m = m,
+	};
+
+	if (unlikely(len < sizeof(struct wire_transfer) ||
+		    wire_endpoint(from) != (to_target ? WIRE_INITIATOR : WIRE_TARGET))) {
+		ENGINE_COUNT(e, bad_transfers);
+		proto_ctx_room(e->proto, to, 1, 0, e->now);
+	} else if (unlikely(ch->state != CHANNEL_OPEN)) {
+		proto_ctx_room(e->proto, to, 1, 0, e->now);
+	} else if (to_target) {
+		if (arrival_at_target(e, ch, &a))
+			return;
+	} else {
+		proto_ctx_room(e->proto, to, 1, 0, e->now);
+		arrival_at_initiator(e, ch, &a.msg);
+	}
+	rte_mbuf_raw_free(m); /* one segment, one reference: our own */
+}
+
+/* ------------------------------------------------------------------ frames come back */
+
+/* A frame whose flow was reset: by the end of the context that it was for, or of the one that had
+ * that number before and the same flow. Frames come back in order, and before anything new is
+ * sent. */
+static bool
+send_again(struct engine *e, struct frame *f)
+{
+	return rma_again(rma_lane(e)->rma, f->f) &&
+		(!frame_is_with_port(f) || frame_copy_from_port(e, f)) && frame_to_core(e, f) == 0;
+}
+
+/* The core, or the other lane, is done with it. */
+static void
+frame_done(struct engine *e, struct frame *f, uint8_t error)
+{
+	if (unlikely(error == ECONNRESET) && send_again(e, f))
+		return;
+	bool queued = frame_is_with_port(f);
+
+	if (unlikely(queued) && !frame_leave_to_port(e, f)) {
+		if (error)
+			rma_lost(rma_lane(e)->rma, f->f);
+		f->error = error;
+		f->next = rma_lane(e)->lingering;
+		rma_lane(e)->lingering = f;
+		service_busy(e, RMA_SERVICE);
+		return;
+	}
+	if (f->memory && !queued)
+		memory_let_go(f->memory);
+	f->memory = NULL;
+	f->back = false;
+	rma_acked(rma_lane(e)->rma, f->f, error);
+	service_rma_called(e);
+}
+
+void
+frame_completed(struct engine *e, struct channel *ch, uint64_t handle, uint8_t error)
+{
+	(void)ch;
+	frame_done(e, frame_of_handle(handle), error);
+}
+
+/* Frames that a port had, when there was no mbuf to leave to it. */
+void
+frames_recheck(struct engine *e)
+{
+	struct frame *f = rma_lane(e)->lingering;
+
+	rma_lane(e)->lingering = NULL;
+	while (f != NULL) {
+		struct frame *next = f->next;
+
+		frame_done(e, f, f->error);
+		f = next;
+	}
+}
+
+/* ------------------------------------------------------------------ within this node */
+
+/* false: its target has no room now. */
+static bool
+take_local(struct engine *e, struct frame *f)
+{
+	const uint16_t ctx = f->f->dst % WIRE_CONTEXTS_MAX;
+	struct channel *ch = &e->node->channels[ctx]; /* looked at only if there is one */
+	const struct wire_transfer *head = f->f->head;
+	const struct arrival a = {
+		.msg = {
+			.head = head,
+			.bytes = f->memory ? f->place->buf_addr : (const uint8_t *)(head + 1),
+			.len = f->f->len - (uint32_t)sizeof(*head),
+			.node = (uint16_t)e->node->config.id,
+			.peer = f->f->src % WIRE_CONTEXTS_MAX,
+		}};
+
+	f->error = 0;
+	if (ctx >= e->node->config.contexts || ch->state != CHANNEL_OPEN) {
+		f->error = ECONNREFUSED;
+	} else if (f->f->dst & WIRE_INITIATOR) {
+		arrival_at_initiator(e, ch, &a.msg);
+	} else if (proto_ctx_take(e->proto, f->f->dst, 1, 0, false)) {
+		arrival_at_target(e, ch, &a);
+	} else {
+		if (head->op != WIRE_UNPIN || !(head->flags & WIRE_T_LAST))
+			return false;
+		/* is not answered, and waits for no room: lib/rma/pins.c, note 4 */
+		rma_peer_left(rma_lane(e)->rma, ctx, a.msg.node, a.msg.peer);
+	}
+	return true;
+}
+
+static void
+send_back(struct engine *e, struct frame *f)
+{
+	f->back = true;
+	frame_hand_over(e, f, f->f->src % WIRE_CONTEXTS_MAX);
+}
+
+/* A frame of this node is in the lane of its target, or came back to its own. Answers never
+ * wait. */
+void
+frame_handed_over(struct engine *e, uint64_t handle)
+{
+	struct frame *f = frame_of_handle(handle);
+	const uint16_t ctx = f->f->dst % WIRE_CONTEXTS_MAX;
+	struct rma_channel *c = ctx < e->node->config.contexts
+		? rma_channel(&e->node->channels[ctx])
+		: NULL;
+
+	if (f->back) {
+		frame_done(e, f, f->error);
+		return;
+	}
+	if ((c == NULL || c->local_head == NULL || f->f->dst & WIRE_INITIATOR) &&
+		take_local(e, f)) {
+		send_back(e, f);
+		return;
+	}
+	f->next = NULL;
+	if (c->local_head == NULL)
+		c->local_head = f;
+	else
+		c->local_tail->next = f;
+	c->local_tail = f;
+	rma_lane(e)->local_waiting++;
+	service_busy(e, RMA_SERVICE);
+}
+
+/* Frames of this node that waited for room at a target of this lane. */
+unsigned
+frames_take_local(struct engine *e)
+{
+	unsigned work = 0;
+
+	for (uint32_t i = e->lane; i < e->node->config.contexts; i += e->node->config.lanes) {
+		struct rma_channel *c = rma_channel(&e->node->channels[i]);
+
+		while (c->local_head != NULL) {
+			struct frame *f = c->local_head, *next = f->next;
+
+			if (!take_local(e, f))
+				break;
+			c->local_head = next;
+			rma_lane(e)->local_waiting--;
+			send_back(e, f);
+			work++;
+		}
+	}
+	return work;
+}
