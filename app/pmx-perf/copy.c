@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "perf.h"
-#include "plot.h"
+#include "plot/plot.h"
 
 #define LINE        64u
 #define LEAST_BYTES (64u << 20)

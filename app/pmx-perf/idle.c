@@ -26,7 +26,7 @@
 #include "serve/attach.h"
 #include "serve/telemetry.h"
 #include "perf.h"
-#include "plot.h"
+#include "plot/plot.h"
 
 #define BYTES 64
 #define MOST  200000 /* round trips of a row */

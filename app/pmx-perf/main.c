@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * pmx-perf: round trip, message rate and bandwidth over pmx, and of what it is compared with.
- * Options and dispatch; the tests are in tests.c and raw.c.
+ * Its options, and the table of its commands.
  */
 #include <errno.h>
 #include <getopt.h>
-#include <poll.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -117,82 +115,29 @@ static const struct option longs[] = {{"instance", 1, NULL, OPT_INSTANCE},
 	{"socket-buffer", 1, NULL, OPT_SOCKET}, {"help", 0, NULL, OPT_HELP},
 	{"version", 0, NULL, OPT_VERSION}, {0}};
 
-/* ------------------------------------------------------------------ sessions */
-
-int
-session_open(struct session *s, const struct options *o)
-{
-	struct pmx_context_params params = {.context = o->context};
-	char error[512] = "";
-	int e;
-
-	*s = (struct session){.idle = o->idle, .embedded = o->embedded != NULL};
-	if (s->embedded) {
-		const struct pmx_node_params node = {
-			.config_file = o->embedded,
-			.eal_argc = o->eal_argc,
-			.eal_argv = o->eal_argv,
-		};
-
-		e = pmx_node_start(&s->node, &node, error, sizeof(error));
-	} else {
-		e = pmx_node_attach(&s->node, o->instance, o->cpu);
-		snprintf(error, sizeof(error), "attaching to '%s': %s", o->instance,
-			pmx_strerror(e));
-	}
-	if (e != 0) {
-		fprintf(stderr, "pmx-perf: %s\n", error);
-		return e;
-	}
-	e = pmx_context_open(&s->ctx, s->node, &params);
-	if (e != 0) {
-		fprintf(stderr,
-			"pmx-perf: context %u: %s (contexts are 0 to limits.contexts - 1)\n",
-			o->context, pmx_strerror(e));
-		pmx_node_close(s->node);
-	}
-	return e;
-}
-
-void
-session_close(struct session *s)
-{
-	pmx_context_close(s->ctx);
-	pmx_node_close(s->node);
-}
-
-void
-session_idle(struct session *s)
-{
-	struct pollfd p = {.fd = pmx_get_fd(s->ctx), .events = POLLIN};
-
-	if (s->embedded && pmx_node_poll(s->node) != 0)
-		return;
-	if (s->idle == PERF_SPIN)
-		return;
-	if (s->idle == PERF_YIELD || s->embedded) {
-		sched_yield();
-		return;
-	}
-	/* a millisecond: it may be send buffers that we wait for */
-	if (pmx_before_select(s->ctx) == 0) {
-		poll(&p, 1, 1);
-		pmx_after_select(s->ctx);
-	}
-}
-
-static int
-run_session(const struct options *o)
-{
-	struct session s;
-	int result = 1;
-
-	if (session_open(&s, o) != 0)
-		return 1;
-	result = strcmp(o->command, "respond") == 0 ? run_responder(&s, o) : run_initiator(&s, o);
-	session_close(&s);
-	return result;
-}
+const struct perf_command perf_commands[] = {
+	{"respond", run_respond, NULL, NULL},
+	{"latency", run_test, test_latency, &message_responder},
+	{"rate", run_test, test_rate, &message_responder},
+	{"bandwidth", run_test, test_bandwidth, &message_responder},
+	{"all", run_test, test_all, &message_responder},
+	{"push", run_test, test_transfers, &remote_responder},
+	{"pull", run_test, test_transfers, &remote_responder},
+	{"page", run_test, test_page, &remote_responder},
+	{"diff", run_test, test_diff, &remote_responder},
+	{"matched", run_test, test_matched, &match_responder},
+	{"unexpected", run_test, test_unexpected, &match_responder},
+	{"posted", run_test, test_posted, &match_responder},
+	{"overlap", run_test, test_overlap, &match_responder},
+	{"mixed", run_test, test_mixed, &match_responder},
+	{"idle", run_idle, NULL, NULL},
+	{"pin", run_pin, NULL, NULL},
+	{"copy", run_copy, NULL, NULL},
+	{"floor", run_floor, NULL, NULL},
+	{"baseline", run_baseline, NULL, NULL},
+	{"report", run_report, NULL, NULL},
+	{NULL, NULL, NULL, NULL},
+};
 
 /* ------------------------------------------------------------------ options */
 
@@ -256,101 +201,117 @@ parse_memory(const char *name, const char *text, bool *private)
 }
 
 static int
-parse_option(struct options *o, int opt, const char *arg)
+parse_address(const char *name, const char *text, struct pmx_addr *out)
 {
 	unsigned node, ctx;
 	char rest;
+
+	if (sscanf(text, "%u:%u%c", &node, &ctx, &rest) != 2 || node > 65534 || ctx > 65534)
+		return bad(name, text, "NODE:CONTEXT, e.g. 1:1");
+	*out = (struct pmx_addr){(uint16_t)node, (uint16_t)ctx};
+	return 0;
+}
+
+/* The options that are a number. 1: it is none of these. */
+static int
+parse_number_option(struct options *o, int opt, const char *arg)
+{
 	double v = 0;
-	int e = 0;
+	int e;
 
 	switch (opt) {
-	case OPT_INSTANCE:
-		o->instance = arg;
-		break;
-	case OPT_EMBEDDED:
-		o->embedded = arg;
-		break;
-	case OPT_ADDRESS:
-		o->address = arg;
-		break;
-	case OPT_VIA:
-		o->via = arg;
-		break;
 	case OPT_SOCKET:
 		e = parse_number("--socket-buffer", arg, 0, 1 << 30, &v);
 		o->socket_bytes = (uint32_t)v;
-		break;
-	case OPT_JSON:
-		o->json = true;
-		break;
-	case OPT_RESPOND:
-		o->respond = true;
-		break;
-	case OPT_INITIATE:
-		o->serve = true;
-		break;
-	case OPT_SIZES:
-		return parse_sizes(o, arg);
-	case OPT_IDLE:
-		return parse_idle(o, arg);
-	case OPT_TO:
-		if (sscanf(arg, "%u:%u%c", &node, &ctx, &rest) != 2 || node > 65534 || ctx > 65534)
-			return bad("--to", arg, "NODE:CONTEXT, e.g. 1:1");
-		o->to = (struct pmx_addr){(uint16_t)node, (uint16_t)ctx};
-		break;
-	case OPT_FIGURE:
-		o->figure = arg;
-		break;
-	case OPT_LOCAL:
-		return parse_memory("--local", arg, &o->local_private);
-	case OPT_REMOTE:
-		return parse_memory("--remote", arg, &o->remote_private);
+		return e;
 	case OPT_DEPTH:
 		e = parse_number("--depth", arg, 1, 64, &v);
 		o->depth = (unsigned)v;
-		break;
+		return e;
 	case OPT_HIT:
 		return parse_number("--hit-ratio", arg, 0, 100, &o->hit_ratio);
 	case OPT_CONTEXT:
 		e = parse_number("--context", arg, 0, 65535, &v);
 		o->context = (uint16_t)v;
-		break;
+		return e;
 	case OPT_ROUNDS:
 		e = parse_number("--rounds", arg, 1, 1e12, &v);
 		o->rounds = (uint64_t)v;
-		break;
+		return e;
 	case OPT_WARMUP:
 		e = parse_number("--warmup", arg, 0, 1e12, &v);
 		o->warmup = (uint64_t)v;
-		break;
+		return e;
 	case OPT_SECONDS:
 		return parse_number("--seconds", arg, 0.001, 86400, &o->seconds);
 	case OPT_BURST:
 		e = parse_number("--burst", arg, 1, 64, &v);
 		o->burst = (unsigned)v;
-		break;
+		return e;
 	case OPT_CPU:
 		e = parse_number("--cpu", arg, 0, 4095, &v);
 		o->cpu = (int)v;
-		break;
+		return e;
+	default:
+		return 1;
+	}
+}
+
+static int
+parse_option(struct options *o, int opt, const char *arg)
+{
+	int e = parse_number_option(o, opt, arg);
+
+	if (e <= 0)
+		return e;
+	switch (opt) {
+	case OPT_SIZES:
+		return parse_sizes(o, arg);
+	case OPT_IDLE:
+		return parse_idle(o, arg);
+	case OPT_TO:
+		return parse_address("--to", arg, &o->to);
+	case OPT_LOCAL:
+		return parse_memory("--local", arg, &o->local_private);
+	case OPT_REMOTE:
+		return parse_memory("--remote", arg, &o->remote_private);
+	case OPT_INSTANCE:
+		o->instance = arg;
+		return 0;
+	case OPT_EMBEDDED:
+		o->embedded = arg;
+		return 0;
+	case OPT_ADDRESS:
+		o->address = arg;
+		return 0;
+	case OPT_VIA:
+		o->via = arg;
+		return 0;
+	case OPT_FIGURE:
+		o->figure = arg;
+		return 0;
+	case OPT_JSON:
+		o->json = true;
+		return 0;
+	case OPT_RESPOND:
+		o->respond = true;
+		return 0;
+	case OPT_INITIATE:
+		o->serve = true;
+		return 0;
 	default:
 		return -1;
 	}
-	return e;
 }
 
-static bool
-is_command(const char *name)
+static const struct perf_command *
+command_named(const char *name)
 {
-	static const char *const names[] = {"respond", "latency", "rate", "bandwidth", "all",
-		"push", "pull", "page", "diff", "matched", "unexpected", "posted", "overlap",
-		"mixed", "idle", "pin", "copy", "floor", "baseline", "report"};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (strcmp(name, names[i]) == 0)
-			return true;
+	for (const struct perf_command *c = perf_commands; c->name != NULL; c++) {
+		if (strcmp(name, c->name) == 0)
+			return c;
 	}
-	return false;
+	return NULL;
 }
 
 /* Split "... -- EAL arguments"; returns the number of our own arguments. */
@@ -389,10 +350,11 @@ parse(struct options *o, int argc, char **argv)
 			return -1;
 		idle_given |= opt == OPT_IDLE;
 	}
-	if (optind >= argc || !is_command(argv[optind]))
+	o->command = optind < argc ? command_named(argv[optind]) : NULL;
+	if (o->command == NULL)
 		return bad("command", optind < argc ? argv[optind] : "", "see pmx-perf --help");
-	o->command = argv[optind++];
-	if (strcmp(o->command, "baseline") == 0) {
+	optind++;
+	if (o->command->run == run_baseline) {
 		o->kind = optind < argc ? argv[optind++] : "";
 		if (strcmp(o->kind, "tcp") != 0 && strcmp(o->kind, "udp") != 0 &&
 			strcmp(o->kind, "relay") != 0)
@@ -405,7 +367,7 @@ parse(struct options *o, int argc, char **argv)
 	o->files = argv + optind;
 	o->file_count = argc - optind;
 	if (o->context == PMX_ANY_CONTEXT)
-		o->context = strcmp(o->command, "respond") == 0 ? 1 : 2;
+		o->context = o->command->run == run_respond ? 1 : 2;
 	if (!idle_given && o->embedded)
 		o->idle = PERF_SPIN;
 	o->progress = !o->json && isatty(2);
@@ -440,19 +402,9 @@ main(int argc, char **argv)
 		fprintf(stderr, "pmx-perf: --figure %s: %s\n", o.figure, strerror(errno));
 		return 1;
 	}
-	if (strcmp(o.command, "report") == 0)
-		return report(&o);
-	if (cpu_settle(&o, o.embedded || strcmp(o.command, "floor") == 0) != 0)
+	/* a report only reads files */
+	if (o.command->run != run_report &&
+		cpu_settle(&o, o.embedded || o.command->run == run_floor) != 0)
 		return 2;
-	if (strcmp(o.command, "floor") == 0)
-		return run_floor(&o);
-	if (strcmp(o.command, "baseline") == 0)
-		return run_baseline(&o);
-	if (strcmp(o.command, "idle") == 0)
-		return run_idle(&o);
-	if (strcmp(o.command, "pin") == 0)
-		return run_pin(&o);
-	if (strcmp(o.command, "copy") == 0)
-		return run_copy(&o);
-	return run_session(&o);
+	return o.command->run(&o);
 }

@@ -16,6 +16,27 @@
 #include "hist.h"
 #include "pmx/pmx.h"
 
+/* The first byte of a message says what its receiver shall do: one space for all tests. */
+enum kind {
+	KIND_PING = 1,    /* send it back */
+	KIND_DATA = 2,    /* count it, and read it */
+	KIND_END = 3,     /* tell what was counted */
+	KIND_QUIT = 4,    /* the test is over */
+	KIND_BARE = 5,    /* count it and leave it where it is */
+	KIND_MEMORY = 16, /* give memory: struct wish, answered with struct pmx_remote */
+	KIND_PAGE = 17,   /* send a page of it */
+	KIND_ECHO = 32,   /* `count` times: receive, and send it back */
+	KIND_FILL = 33,   /* send `count` messages, tags from 0 on, then one of another
+			   * communicator; then say so */
+	KIND_SINK = 34,   /* receive `count` messages into `depth` places of `size` bytes; then say
+			   * so */
+	KIND_OFFER = 35,  /* send one message of `size` bytes */
+	KIND_TAKE = 36,   /* receive one */
+	KIND_FLOOD = 37,  /* from a second context send messages of `size` bytes until KIND_STOP,
+			   * beside echoes */
+	KIND_STOP = 38,
+};
+
 #define PERF_SIZES_MAX  16
 #define PERF_USER_BYTES (256u << 10) /* the application's own buffer, walked over and over */
 
@@ -26,8 +47,7 @@ enum perf_idle {
 };
 
 struct options {
-	const char *command;            /* latency, rate, bandwidth, all, respond, floor, baseline,
-					 * report */
+	const struct perf_command *command;
 	const char *instance;           /* of a primary */
 	const char *embedded;           /* configuration file of an embedded node, or NULL */
 	const char *address;            /* baseline */
@@ -68,7 +88,7 @@ struct row {
 
 /* Print one result, as a table line or as JSON. */
 void row_print(const struct options *o, const struct row *r);
-void row_head(const struct options *o, const char *what);
+void row_head(const struct options *o);
 /* A result that is no row: one line of JSON; takes the reference. */
 void json_line(json_t *object);
 /* A figure, or null where there is none: JSON knows neither NaN nor Infinity. A new reference. */
@@ -77,8 +97,6 @@ json_t *json_figure(double value);
 const char *figure_text(double value, int width, int decimals);
 /* For qsort() of doubles. */
 int compare_figures(const void *a, const void *b);
-/* The comparison of several result files (JSON lines). 0, 1 if a file is bad, 2 without files. */
-int report(const struct options *o);
 /* Fill the latencies of a row. */
 void row_latency(struct row *r, const struct hist *h);
 
@@ -96,11 +114,65 @@ void session_close(struct session *s);
 /* Nothing to do: run the embedded engine, or idle. */
 void session_idle(struct session *s);
 
-/* tests.c: 0 or 1 (said why on stderr) */
-int run_initiator(struct session *s, const struct options *o);
-int run_responder(struct session *s, const struct options *o);
+/* ------------------------------------------------------------------ tests over pmx */
 
-/* What the parts of a session do alike; tests.c. 0 or a negative errno. */
+/* What an answer to a message can be, beside a negative errno. */
+enum {
+	PERF_NOT_MINE, /* another test's message */
+	PERF_ANSWERED,
+	PERF_QUIT, /* the responder ends */
+};
+
+/* The responder's part of tests of one subject. */
+struct responder {
+	int (*answer)(struct session *s, struct pmx_message *m);
+	void (*end)(struct session *s); /* give back what answering took; or NULL */
+};
+
+extern const struct responder message_responder, remote_responder, match_responder;
+
+/* The tests, after the responder was found there: 0, or a negative errno, or 1 and said why. */
+int test_latency(struct session *s, const struct options *o);
+int test_rate(struct session *s, const struct options *o);
+int test_bandwidth(struct session *s, const struct options *o);
+int test_all(struct session *s, const struct options *o);
+int test_transfers(struct session *s, const struct options *o); /* push, pull */
+int test_page(struct session *s, const struct options *o);
+int test_diff(struct session *s, const struct options *o);
+int test_matched(struct session *s, const struct options *o);
+int test_unexpected(struct session *s, const struct options *o);
+int test_posted(struct session *s, const struct options *o);
+int test_overlap(struct session *s, const struct options *o);
+int test_mixed(struct session *s, const struct options *o);
+
+/* A command of pmx-perf. */
+struct perf_command {
+	const char *name;
+	int (*run)(const struct options *o); /* the exit status; why it is not 0 was said */
+	/* of those that run_test() runs */
+	int (*test)(struct session *s, const struct options *o);
+	const struct responder *responder;
+};
+
+/* All of them, tests of one responder side by side; ends with a name of NULL. In main.c. */
+extern const struct perf_command perf_commands[];
+
+int run_test(const struct options *o);    /* the initiator's side: sides.c */
+int run_respond(const struct options *o); /* the responder's */
+int run_floor(const struct options *o);   /* raw.c */
+int run_baseline(const struct options *o);
+int run_idle(const struct options *o);
+int run_pin(const struct options *o);
+int run_copy(const struct options *o);
+int run_report(const struct options *o); /* 0, 1 if a file is bad, 2 without files */
+
+/* relay.c: accept at one address and pass on to the other; 0 or 1 (said why on stderr) */
+struct baseline;
+int run_relay(struct baseline *listens, struct baseline *connects);
+
+/* ------------------------------------------------------------------ what they have in common */
+
+/* Say on stderr what failed and why. 1. */
 int perf_complain(const char *doing, int error);
 /* The next message, until `end` (ticks): 1; -ETIMEDOUT; or at once the error that s->sent ended
  * with. */
@@ -110,22 +182,13 @@ int perf_send(struct session *s, struct pmx_addr to, const void *data, uint32_t 
 /* Ticks of rte_rdtsc a second, as the EAL says; without one (attached thin) measured in 20 ms,
  * once. */
 uint64_t perf_hz(void);
+/* Nanoseconds of ticks. */
+double perf_ns(uint64_t ticks);
 
-/* remote.c */
-bool is_remote(const char *command);
-int run_remote(struct session *s, const struct options *o);
-int run_pin(const struct options *o);
-/* The responder's part: true if the message was for it. */
-bool remote_answer(struct session *s, const struct pmx_message *m, int *error);
-void remote_end(struct session *s);
+/* Memory that was written, from malloc or from pmx_alloc; NULL: none left. */
+void *memory_take(struct session *s, uint64_t len, bool private);
+void memory_put(struct session *s, void *p, bool private);
 
-/* match.c */
-bool is_match(const char *command);
-int run_match(struct session *s, const struct options *o);
-bool match_answer(struct session *s, const struct pmx_message *m, int *error);
-void match_end(void);
-
-/* cpu.c */
 /* Make sure of the CPU to run on: o->cpu if it may be used, otherwise one without a poller; as an
  * EAL argument if one runs here and its arguments do not say it. 0, or -EINVAL and said why. */
 int cpu_settle(struct options *o, bool eal);
@@ -134,19 +197,5 @@ int cpu_settle(struct options *o, bool eal);
 int cpu_other(int but);
 /* 0, or a negative errno and said why. */
 int cpu_pin(pthread_t thread, int cpu);
-
-/* idle.c */
-int run_idle(const struct options *o);
-
-/* copy.c */
-int run_copy(const struct options *o);
-
-/* relay.c: accept at one address and pass on to the other; 0 or 1 (said why on stderr) */
-struct baseline;
-int run_relay(struct baseline *listens, struct baseline *connects);
-
-/* raw.c */
-int run_floor(const struct options *o);
-int run_baseline(const struct options *o);
 
 #endif

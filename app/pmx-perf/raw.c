@@ -161,7 +161,7 @@ run_floor(const struct options *o)
 	if (o->respond) {
 		result = floor_echo(&f, 300) == 0 ? 0 : fail("echo", f.error);
 	} else {
-		row_head(o, "floor");
+		row_head(o);
 		result = (o->size_count ? floor_messages(&f, o) : floor_all(&f, o)) == 0
 			? 0
 			: fail("floor", f.error);
@@ -182,7 +182,7 @@ baseline_tests(struct baseline *b, const struct options *o)
 	struct baseline_flow flow;
 	struct hist h;
 
-	row_head(o, o->kind);
+	row_head(o);
 	for (unsigned i = 0; i < n; i++) {
 		struct row r = {.test = "latency", .size = sizes[i]};
 		uint64_t rounds = sizes[i] > 65536 ? o->rounds / 20 + 1 : o->rounds;

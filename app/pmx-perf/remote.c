@@ -15,13 +15,11 @@
 #include <rte_cycles.h>
 
 #include "perf.h"
-#include "plot.h"
+#include "plot/plot.h"
 #include "client/pin_cache.h"
 
-#define KIND_MEMORY 16 /* give me memory: struct wish, answered with struct pmx_remote */
-#define KIND_PAGE   17 /* send me a page of it */
-#define PAGE        4096u
-#define PATIENCE_S  20
+#define PAGE       4096u
+#define PATIENCE_S 20
 
 struct wish {
 	uint8_t kind, private;
@@ -35,31 +33,6 @@ struct page_wish {
 	uint64_t offset;
 };
 
-/* ------------------------------------------------------------------ memory */
-
-static void *
-get_memory(struct session *s, uint64_t len, bool private)
-{
-	void *p = NULL;
-
-	if (!private)
-		return pmx_alloc(s->ctx, len, &p) == 0 ? p : NULL;
-	p = aligned_alloc(PAGE, (len + PAGE - 1) & ~(uint64_t)(PAGE - 1));
-	if (p != NULL)
-		memset(p, 1, len);
-	return p;
-}
-
-static void
-put_memory(struct session *s, void *p, bool private)
-{
-	if (!private) {
-		pmx_free(s->ctx, p);
-		return;
-	}
-	free(p);
-}
-
 /* ------------------------------------------------------------------ responder */
 
 static struct {
@@ -68,13 +41,13 @@ static struct {
 	bool private;
 } given;
 
-void
+static void
 remote_end(struct session *s)
 {
 	if (given.memory == NULL)
 		return;
 	pmx_deregister(s->ctx, given.key);
-	put_memory(s, given.memory, given.private);
+	memory_put(s, given.memory, given.private);
 	given.memory = NULL;
 }
 
@@ -86,7 +59,7 @@ give(struct session *s, struct pmx_addr to, const struct wish *w)
 
 	remote_end(s);
 	given.private = w->private;
-	given.memory = get_memory(s, w->len, w->private);
+	given.memory = memory_take(s, w->len, w->private);
 	if (given.memory == NULL)
 		return -ENOMEM;
 	memset(given.memory, 2, w->len);
@@ -113,25 +86,27 @@ send_page(struct session *s, struct pmx_addr to, uint64_t offset)
 	return e;
 }
 
-bool
-remote_answer(struct session *s, const struct pmx_message *m, int *error)
+static int
+remote_answer(struct session *s, struct pmx_message *m)
 {
 	const uint8_t *data = pmx_message_data(m);
 	struct page_wish p;
 	struct wish w;
+	int e;
 
 	if (m->len == sizeof(w) && data[0] == KIND_MEMORY) {
 		memcpy(&w, data, sizeof(w));
-		*error = give(s, m->source, &w);
-		return true;
-	}
-	if (m->len == sizeof(p) && data[0] == KIND_PAGE && given.memory != NULL) {
+		e = give(s, m->source, &w);
+	} else if (m->len == sizeof(p) && data[0] == KIND_PAGE && given.memory != NULL) {
 		memcpy(&p, data, sizeof(p));
-		*error = send_page(s, m->source, p.offset);
-		return true;
+		e = send_page(s, m->source, p.offset);
+	} else {
+		return PERF_NOT_MINE;
 	}
-	return false;
+	return e == 0 ? PERF_ANSWERED : e;
 }
+
+const struct responder remote_responder = {.answer = remote_answer, .end = remote_end};
 
 /* ------------------------------------------------------------------ initiator */
 
@@ -265,7 +240,7 @@ one_size(struct session *s, const struct options *o, uint32_t size, struct row *
 		: size < 65536                                ? 65536 / size
 		: size * (uint64_t)o->depth <= 1u << 20       ? o->depth
 							      : 1;
-	struct stream x = {.push = strcmp(o->command, "push") == 0, .size = size};
+	struct stream x = {.push = strcmp(o->command->name, "push") == 0, .size = size};
 	int e;
 
 	if (slices > 4096)
@@ -273,19 +248,19 @@ one_size(struct session *s, const struct options *o, uint32_t size, struct row *
 	if (slices * size > 64u << 20)
 		slices = size >= 64u << 20 ? 1 : (64u << 20) / size;
 	x.len = (slices * size + PAGE - 1) & ~(uint64_t)(PAGE - 1);
-	x.local = get_memory(s, x.len, o->local_private);
+	x.local = memory_take(s, x.len, o->local_private);
 	if (x.local == NULL)
 		return -ENOMEM;
 	x.len = slices * size;
 	*r = (struct row){.test = "bandwidth"};
-	snprintf(r->what, sizeof(r->what), "%s", o->command);
+	snprintf(r->what, sizeof(r->what), "%s", o->command->name);
 	e = ask_memory(s, o, x.len, &x.remote);
 	if (e == 0)
 		e = measure(s, o, &x, r);
 	if (e == 0 && copy != NULL)
 		measure_memcpy(o, &x, copy);
 	pmx_invalidate(x.local, x.len);
-	put_memory(s, x.local, o->local_private);
+	memory_put(s, x.local, o->local_private);
 	return e;
 }
 
@@ -324,14 +299,14 @@ figure(struct session *s, const struct options *o)
 	with.local_private = true;
 	if (p != NULL) {
 		*p = (struct plot){
-			.name = o->command,
+			.name = o->command->name,
 			.x_label = "bytes",
 			.y_label = "Gb/s",
 			.x_log = true,
 			.curves = 5,
 		};
 		snprintf(p->title, sizeof(p->title),
-			"%s of memory whose pages are pinned already, in part", o->command);
+			"%s of memory whose pages are pinned already, in part", o->command->name);
 	}
 	for (unsigned c = 0; c < 5 && e == 0; c++)
 		snprintf(p->label[c], sizeof(p->label[c]), "%u %% hits", ratios[c]);
@@ -393,16 +368,17 @@ message_page(struct session *s, const struct options *o, uint8_t *local, uint64_
 	return e;
 }
 
-static int
-pages(struct session *s, const struct options *o)
+int
+test_page(struct session *s, const struct options *o)
 {
 	const uint64_t count = 256;
 	uint64_t hz = perf_hz();
 	struct pmx_remote remote;
-	uint8_t *local = get_memory(s, count * PAGE, o->local_private);
+	uint8_t *local = memory_take(s, count * PAGE, o->local_private);
 	struct hist h[2];
 	int e = local ? ask_memory(s, o, count * PAGE, &remote) : -ENOMEM;
 
+	row_head(o);
 	hist_init(&h[0]);
 	hist_init(&h[1]);
 	/* in turns: what disturbs one disturbs the other */
@@ -423,7 +399,7 @@ pages(struct session *s, const struct options *o)
 		row_print(o, &r);
 	}
 	if (local != NULL)
-		put_memory(s, local, o->local_private);
+		memory_put(s, local, o->local_private);
 	return e;
 }
 
@@ -444,11 +420,11 @@ push_and_wait(struct session *s, const struct pmx_transfer *t)
 
 /* All of a region pushed, and in turns the changed words of it, one in a hundred (RHI-PART, twin
  * and diff). */
-static int
-diff(struct session *s, const struct options *o)
+int
+test_diff(struct session *s, const struct options *o)
 {
 	uint32_t size = o->size_count ? o->sizes[0] : 1u << 20, x = 1;
-	uint8_t *local = get_memory(s, size, o->local_private), *twin = malloc(size);
+	uint8_t *local = memory_take(s, size, o->local_private), *twin = malloc(size);
 	uint64_t hz = perf_hz(), rounds = o->rounds / 20 + 1;
 	struct pmx_remote remote;
 	struct hist h[3];
@@ -493,164 +469,14 @@ diff(struct session *s, const struct options *o)
 		row_print(o, &r);
 	}
 	if (local != NULL)
-		put_memory(s, local, o->local_private);
+		memory_put(s, local, o->local_private);
 	free(twin);
 	return e;
 }
 
-bool
-is_remote(const char *command)
-{
-	return strcmp(command, "push") == 0 || strcmp(command, "diff") == 0 ||
-		strcmp(command, "pull") == 0 || strcmp(command, "page") == 0;
-}
-
 int
-run_remote(struct session *s, const struct options *o)
+test_transfers(struct session *s, const struct options *o)
 {
-	int e;
-
-	if (strcmp(o->command, "page") == 0)
-		e = pages(s, o);
-	else if (strcmp(o->command, "diff") == 0)
-		e = diff(s, o);
-	else
-		e = o->figure ? figure(s, o) : bandwidth(s, o);
-	return e == 0 ? 0 : perf_complain(o->command, e);
-}
-
-/* ------------------------------------------------------------------ pinning */
-
-/* No EAL runs here. */
-static double
-now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-static int
-lock_pages(void *arg, uint64_t addr, uint64_t len)
-{
-	(void)arg;
-	return mlock((void *)(uintptr_t)addr, len) == 0 ? 0 : -errno;
-}
-
-static void
-unlock_pages(void *arg, uint64_t addr, uint64_t len)
-{
-	(void)arg;
-	munlock((void *)(uintptr_t)addr, len);
-}
-
-/* Nanoseconds of pinning and unpinning `pages` pages: the least disturbed of many. */
-static double
-miss_ns(struct pin_cache *c, uint8_t *memory, uint64_t pages)
-{
-	double best = INFINITY;
-
-	for (unsigned i = 0; i < 200; i++) {
-		double start = now_ns();
-		uint32_t ref;
-
-		if (pin_cache_get(c, (uintptr_t)memory, pages * PAGE, &ref) != 0)
-			return NAN;
-		pin_cache_put(c, ref);
-		pin_cache_flush(c);
-		double ns = now_ns() - start;
-
-		best = ns < best ? ns : best;
-	}
-	return best;
-}
-
-static double
-hit_ns(struct pin_cache *c, uint8_t *memory, unsigned regions)
-{
-	const unsigned rounds = 1000000;
-	double best = INFINITY;
-	uint32_t ref, x = 1;
-
-	for (unsigned i = 0; i < regions; i++) {
-		if (pin_cache_get(c, (uintptr_t)memory + i * 4 * PAGE, PAGE, &ref) != 0)
-			return NAN;
-		pin_cache_put(c, ref);
-	}
-	for (unsigned k = 0; k < 5; k++) {
-		double start = now_ns();
-
-		for (unsigned i = 0; i < rounds; i++) {
-			x = x * 1664525u + 1013904223u;
-			pin_cache_get(c, (uintptr_t)memory + (x >> 16) % regions * 4 * PAGE, PAGE,
-				&ref);
-			pin_cache_put(c, ref);
-		}
-		double ns = (now_ns() - start) / rounds;
-
-		best = ns < best ? ns : best;
-	}
-	return best;
-}
-
-/* The paper's table 2 for this machine: a miss as a + b * pages, and a hit. */
-int
-run_pin(const struct options *o)
-{
-	const struct pin_cache_config config = {
-		.page_bytes = PAGE,
-		.bytes_max = 256u << 20,
-		.merge_bytes = 0,
-		.entries_max = 1024,
-		.ops = {lock_pages, unlock_pages, NULL},
-	};
-	struct pin_cache *c = pin_cache_new(&config);
-	uint8_t *memory = aligned_alloc(PAGE, 1024 * PAGE);
-	double sx = 0, sy = 0, sxx = 0, sxy = 0, n = 0;
-
-	if (c == NULL || memory == NULL)
-		return 1;
-	if (cpu_pin(pthread_self(), o->cpu) != 0)
-		return 1;
-	madvise(memory, 1024 * PAGE, MADV_NOHUGEPAGE);
-	memset(memory, 1, 1024 * PAGE);
-	double hit = hit_ns(c, memory, 64), one = 0;
-
-	pin_cache_flush(c);
-	if (!o->json)
-		printf("%10s %12s\n", "pages", "miss, us");
-	for (uint64_t pages = 1; pages <= 1024; pages *= 2) {
-		double ns = miss_ns(c, memory, pages), x = (double)pages;
-
-		if (isnan(ns)) {
-			fprintf(stderr, "pmx-perf: mlock of %lu pages: %s: raise ulimit -l\n",
-				pages, strerror(errno));
-			return 1;
-		}
-		one = pages == 1 ? ns : one;
-		/* each size the same weight: least squares of relative errors */
-		double w = 1 / (ns * ns);
-
-		n += w, sx += w * x, sy += w * ns, sxx += w * x * x, sxy += w * x * ns;
-		if (o->json)
-			json_line(json_pack("{s:s, s:s, s:I, s:o}", "what", "pin", "test", "miss",
-				"pages", (json_int_t)pages, "ns", json_figure(ns)));
-		else
-			printf("%10lu %12.3f\n", pages, ns / 1e3);
-	}
-	double b = (n * sxy - sx * sy) / (n * sxx - sx * sx), a = (sy - b * sx) / n;
-
-	if (o->json)
-		json_line(json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "what", "pin", "test", "fit",
-			"a_ns", json_figure(a), "b_ns", json_figure(b), "hit_ns", json_figure(hit),
-			"ratio", json_figure(one / hit)));
-	else
-		printf("miss: %.2f us + %.3f us x pages\n"
-		       "hit: %.1f ns (64 regions, random), %.0f times cheaper than a miss of one "
-		       "page\n",
-			a / 1e3, b / 1e3, hit, one / hit);
-	free(memory);
-	pin_cache_free(c);
-	return 0;
+	row_head(o);
+	return o->figure ? figure(s, o) : bandwidth(s, o);
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "perf.h"
-#include "plot.h"
+#include "plot/plot.h"
 
 #define ROWS_MAX 4096
 
@@ -70,9 +70,8 @@ json_ns(uint64_t ns)
 }
 
 void
-row_head(const struct options *o, const char *what)
+row_head(const struct options *o)
 {
-	(void)what;
 	if (!o->json)
 		printf("%-10s %-10s %8s %10s %10s %10s %12s %9s\n", "what", "test", "bytes",
 			"p50 us", "p99 us", "p99.9 us", "Mmsg/s", "Gb/s");
@@ -412,7 +411,7 @@ figures(const struct comparison *c, const char *dir)
 }
 
 int
-report(const struct options *o)
+run_report(const struct options *o)
 {
 	static struct comparison c;
 	int result = 0;

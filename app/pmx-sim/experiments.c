@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "plot.h"
+#include "plot/plot.h"
 #include "sims.h"
 
 /* ------------------------------------------------------------------ what is compared */

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plot.h"
+#include "plot/plot.h"
 
 #define WIDTH  760
 #define HEIGHT 420

@@ -3,8 +3,8 @@
  * A table of curves as text, CSV and an SVG line plot. One x for each row, one y for each curve; a
  * y that was not measured is NAN.
  */
-#ifndef PMX_SIM_PLOT_H
-#define PMX_SIM_PLOT_H
+#ifndef PMX_PLOT_H
+#define PMX_PLOT_H
 
 #include <stdbool.h>
 

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Plain messages measured: round trip, rate and bandwidth. Every message begins with its kind; the
+ * rest is payload that both sides really write and read.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rte_cycles.h>
+
+#include "perf.h"
+#include "plot/plot.h"
+
+struct counted {
+	uint8_t kind;
+	uint8_t pad[7];
+	uint64_t messages, bytes, ns;
+};
+
+#define REPLY_PATIENCE_S 20
+#define COPIES_TURNS     3 /* of each kind */
+
+/* The application's own memory, walked over and over. */
+static uint8_t user[PERF_USER_BYTES];
+static uint32_t user_at;
+
+/* Memory that was never written is one page of zeros to the system. */
+static void
+user_fill(void)
+{
+	memset(user, 0x5A, sizeof(user));
+}
+
+/* The next piece of the application's buffer, len bytes or what is left of it. */
+static uint8_t *
+user_piece(uint32_t *len)
+{
+	uint8_t *p;
+
+	if (user_at + *len > PERF_USER_BYTES && user_at + 4096 > PERF_USER_BYTES)
+		user_at = 0;
+	if (*len > PERF_USER_BYTES - user_at)
+		*len = PERF_USER_BYTES - user_at;
+	p = user + user_at;
+	user_at += (*len + 63) & ~63u;
+	return p;
+}
+
+static void
+write_payload(struct session *s, struct pmx_buffer *buf, uint8_t kind)
+{
+	uint32_t off = 0, n;
+
+	for (; off < buf->len; off += n) {
+		n = buf->len - off;
+		uint8_t *from = user_piece(&n);
+
+		if (off == 0)
+			from[0] = kind;
+		if (kind == KIND_BARE)
+			n = 1; /* the rest is what the buffer holds */
+		if (buf->segments == 1)
+			memcpy((uint8_t *)buf->data + off, from, n);
+		else
+			pmx_buffer_write(s->ctx, buf, off, from, n);
+		if (kind == KIND_BARE)
+			return;
+	}
+}
+
+static void
+read_payload(struct session *s, const struct pmx_message *m)
+{
+	uint32_t off = 0, n;
+
+	for (; off < m->len; off += n) {
+		n = m->len - off;
+		uint8_t *to = user_piece(&n);
+
+		if (m->seg_len == m->len)
+			memcpy(to, (const uint8_t *)pmx_message_data(m) + off, n);
+		else
+			pmx_message_read(s->ctx, m, off, to, n);
+	}
+}
+
+/* Write a message from the user's buffer and send it; waits for buffers. */
+static int
+send_message(struct session *s, struct pmx_addr to, uint8_t kind, uint32_t len)
+{
+	struct pmx_buffer buf;
+	int e;
+
+	while ((e = pmx_get_send_buffer(s->ctx, len, &buf)) == -ENOBUFS)
+		session_idle(s);
+	if (e != 0)
+		return e;
+	write_payload(s, &buf, kind);
+	while ((e = pmx_send(s->ctx, to, &buf, &s->sent)) == -EAGAIN)
+		session_idle(s);
+	return e;
+}
+
+/* ------------------------------------------------------------------ initiator */
+
+static int
+ping(struct session *s, const struct options *o, uint32_t size, uint64_t *ns)
+{
+	struct pmx_message m;
+	uint64_t hz = perf_hz(), start = rte_rdtsc();
+	int e = send_message(s, o->to, KIND_PING, size);
+
+	if (e == 0)
+		e = perf_receive(s, &m, start + REPLY_PATIENCE_S * hz);
+	if (e < 0)
+		return e;
+	uint64_t ticks = rte_rdtsc() - start;
+
+	*ns = (uint64_t)((double)ticks * 1e9 / (double)hz);
+	if (m.len != size) {
+		fprintf(stderr, "pmx-perf: %u bytes came back for %u\n", m.len, size);
+		e = -EPROTO;
+	}
+	pmx_release_receive_buffer(s->ctx, &m);
+	return e < 0 ? e : 0;
+}
+
+static int
+latency(struct session *s, const struct options *o, uint32_t size)
+{
+	struct hist h;
+	struct row r = {.what = "pmx", .test = "latency", .size = size};
+	uint64_t ns, rounds = o->rounds, warmup = o->warmup;
+	int e;
+
+	if (size > 65536) {
+		rounds = rounds / 20 + 1;
+		warmup = warmup / 20 + 1;
+	}
+	hist_init(&h);
+	for (uint64_t i = 0; i < rounds + warmup; i++) {
+		e = ping(s, o, size, &ns);
+		if (e != 0)
+			return perf_complain("latency test", e);
+		if (i >= warmup)
+			hist_record(&h, ns);
+		if (o->progress && i % (1 << 16) == 0)
+			fprintf(stderr, "\rlatency %u B: %3.0f%%", size,
+				100.0 * (double)i / (double)(rounds + warmup));
+	}
+	if (o->progress)
+		fprintf(stderr, "\r%40s\r", "");
+	row_latency(&r, &h);
+	row_print(o, &r);
+	return 0;
+}
+
+/* Ask what arrived. Data and the question are in one flow, so all of it has. */
+static int
+ask_counted(struct session *s, const struct options *o, struct counted *c)
+{
+	struct pmx_message m;
+	int e = send_message(s, o->to, KIND_END, 64);
+
+	if (e == 0)
+		e = perf_receive(s, &m, rte_rdtsc() + REPLY_PATIENCE_S * perf_hz());
+	if (e < 0)
+		return e;
+	e = m.len == sizeof(*c) ? pmx_message_read(s->ctx, &m, 0, c, sizeof(*c)) : -EPROTO;
+	pmx_release_receive_buffer(s->ctx, &m);
+	return e;
+}
+
+/* Messages of KIND_DATA, which both ends copy, or of KIND_BARE. */
+static int
+flow(struct session *s, const struct options *o, const char *test, uint32_t size, enum kind kind,
+	struct row *r)
+{
+	struct counted c;
+	uint64_t hz = perf_hz();
+	uint64_t end = rte_rdtsc() + (uint64_t)(o->seconds * (double)hz), sent = 0;
+	unsigned burst = size > 65536 ? 1 : size > 4096 ? 8 : o->burst; /* messages a poll */
+	int e = 0;
+
+	*r = (struct row){.what = "pmx", .size = size};
+	snprintf(r->test, sizeof(r->test), "%s", test);
+	while (e == 0 && rte_rdtsc() < end) {
+		for (unsigned i = 0; i < burst && e == 0; i++)
+			e = send_message(s, o->to, kind, size);
+		sent += burst;
+		if (s->embedded)
+			pmx_node_poll(s->node);
+	}
+	if (e == 0)
+		e = ask_counted(s, o, &c);
+	if (e != 0)
+		return perf_complain(test, e);
+	if (c.messages != sent) {
+		fprintf(stderr, "pmx-perf: %lu messages sent, %lu arrived\n", sent, c.messages);
+		return 1;
+	}
+	r->per_second = (double)c.messages * 1e9 / (double)c.ns;
+	r->gbits = (double)c.bytes * 8 / (double)c.ns;
+	return 0;
+}
+
+static int
+stream(struct session *s, const struct options *o, const char *test, uint32_t size)
+{
+	struct row r;
+	int e = flow(s, o, test, size, KIND_DATA, &r);
+
+	if (e == 0)
+		row_print(o, &r);
+	return e;
+}
+
+/* SWoPP 1997, figure 2: bandwidth by size, from buffer to buffer and with a copy at each end, in
+ * turns. */
+static int
+copies(struct session *s, const struct options *o, const uint32_t *sizes, unsigned n)
+{
+	static struct plot p = {
+		.name = "copies",
+		.title = "Bandwidth of messages with and without copies",
+		.x_label = "bytes",
+		.y_label = "Gb/s",
+		.x_log = true,
+		.curves = 2,
+		.label = {"from buffer to buffer", "copied at both ends"},
+	};
+	uint32_t most = pmx_get_max_message(s->ctx);
+
+	for (unsigned i = 0; i < n; i++) {
+		double *y, got[2][COPIES_TURNS];
+
+		if (sizes[i] > most)
+			continue;
+		for (unsigned turn = 0; turn < 2 * COPIES_TURNS; turn++) {
+			struct row r;
+			int e = flow(s, o, "bandwidth", sizes[i], turn % 2 ? KIND_DATA : KIND_BARE,
+				&r);
+
+			if (e != 0)
+				return e;
+			got[turn % 2][turn / 2] = r.gbits;
+		}
+		y = plot_row(&p, sizes[i]);
+		for (unsigned k = 0; k < 2; k++) {
+			struct row r = {.test = "bandwidth", .size = sizes[i]};
+
+			qsort(got[k], COPIES_TURNS, sizeof(got[k][0]), compare_figures);
+			y[k] = r.gbits = got[k][COPIES_TURNS / 2];
+			r.per_second = r.gbits * 1e9 / 8 / sizes[i];
+			snprintf(r.what, sizeof(r.what), "%s", k ? "copied" : "bare");
+			row_print(o, &r);
+		}
+	}
+	return !plot_write(&p, o->figure);
+}
+
+static int
+latencies(struct session *s, const struct options *o)
+{
+	static const uint32_t defaults[] = {8, 64, 1024, 8192, 65536, 1048576};
+	const uint32_t *sizes = o->size_count ? o->sizes : defaults;
+	unsigned n = o->size_count ? o->size_count : 6;
+	uint32_t most = pmx_get_max_message(s->ctx);
+	int e = 0;
+
+	for (unsigned i = 0; i < n && e == 0; i++)
+		e = sizes[i] <= most ? latency(s, o, sizes[i]) : 0;
+	return e;
+}
+
+static int
+bandwidths(struct session *s, const struct options *o)
+{
+	static const uint32_t defaults[] = {64, 1024, 8192, 65536, 1048576};
+	static const uint32_t figure[] = {8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384,
+		65536, 262144, 1048576};
+	const uint32_t *sizes = o->size_count ? o->sizes : defaults;
+	unsigned n = o->size_count ? o->size_count : 5;
+	uint32_t most = pmx_get_max_message(s->ctx);
+	int e = 0;
+
+	if (o->figure != NULL)
+		return o->size_count ? copies(s, o, o->sizes, o->size_count)
+				     : copies(s, o, figure, sizeof(figure) / sizeof(figure[0]));
+	for (unsigned i = 0; i < n && e == 0; i++)
+		e = sizes[i] <= most ? stream(s, o, "bandwidth", sizes[i]) : 0;
+	return e;
+}
+
+int
+test_latency(struct session *s, const struct options *o)
+{
+	user_fill();
+	row_head(o);
+	return latencies(s, o);
+}
+
+int
+test_rate(struct session *s, const struct options *o)
+{
+	user_fill();
+	row_head(o);
+	return stream(s, o, "rate", o->size_count ? o->sizes[0] : 64);
+}
+
+int
+test_bandwidth(struct session *s, const struct options *o)
+{
+	user_fill();
+	row_head(o);
+	return bandwidths(s, o);
+}
+
+int
+test_all(struct session *s, const struct options *o)
+{
+	int e;
+
+	user_fill();
+	row_head(o);
+	e = latencies(s, o);
+	if (e == 0)
+		e = stream(s, o, "rate", 64);
+	return e == 0 ? bandwidths(s, o) : e;
+}
+
+/* ------------------------------------------------------------------ responder */
+
+static int
+send_back(struct session *s, struct pmx_message *m)
+{
+	struct pmx_buffer buf;
+	struct pmx_segment seg = {0};
+	uint32_t off = 0;
+	int e;
+
+	while ((e = pmx_get_send_buffer(s->ctx, m->len, &buf)) == -ENOBUFS)
+		session_idle(s);
+	if (e != 0)
+		return e;
+	if (buf.segments == 1) {
+		memcpy(buf.data, pmx_message_data(m), m->len);
+	} else {
+		while (pmx_message_segment(s->ctx, m, &seg)) {
+			pmx_buffer_write(s->ctx, &buf, off, seg.data, seg.len);
+			off += seg.len;
+		}
+	}
+	while ((e = pmx_send(s->ctx, m->source, &buf, NULL)) == -EAGAIN)
+		session_idle(s);
+	return e;
+}
+
+/* Of KIND_DATA and KIND_BARE since the last question. */
+static struct counted counted;
+static uint64_t counted_first, counted_last; /* ticks */
+
+static void
+count_data(struct session *s, const struct pmx_message *m, uint8_t kind)
+{
+	if (counted.messages++ == 0)
+		counted_first = rte_rdtsc();
+	counted.bytes += m->len;
+	if (kind == KIND_DATA)
+		read_payload(s, m);
+	counted_last = rte_rdtsc();
+}
+
+static int
+tell_counted(struct session *s, struct pmx_addr to)
+{
+	int e;
+
+	counted.kind = KIND_END;
+	counted.ns = (uint64_t)perf_ns(counted_last - counted_first);
+	counted.ns += counted.ns == 0;
+	e = perf_send(s, to, &counted, sizeof(counted));
+	counted = (struct counted){0};
+	return e;
+}
+
+static int
+message_answer(struct session *s, struct pmx_message *m)
+{
+	uint8_t kind = m->len ? *(const uint8_t *)pmx_message_data(m) : 0;
+	int e;
+
+	switch (kind) {
+	case KIND_PING:
+		e = send_back(s, m);
+		break;
+	case KIND_DATA:
+	case KIND_BARE:
+		count_data(s, m, kind);
+		return PERF_ANSWERED;
+	case KIND_END:
+		e = tell_counted(s, m->source);
+		break;
+	case KIND_QUIT:
+		return PERF_QUIT;
+	default:
+		return PERF_NOT_MINE;
+	}
+	return e == 0 ? PERF_ANSWERED : e;
+}
+
+const struct responder message_responder = {.answer = message_answer};

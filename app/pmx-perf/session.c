@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A context to measure with, and what all tests over pmx do in it.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <rte_cycles.h>
+
+#include "perf.h"
+
+int
+session_open(struct session *s, const struct options *o)
+{
+	struct pmx_context_params params = {.context = o->context};
+	char error[512] = "";
+	int e;
+
+	*s = (struct session){.idle = o->idle, .embedded = o->embedded != NULL};
+	if (s->embedded) {
+		const struct pmx_node_params node = {
+			.config_file = o->embedded,
+			.eal_argc = o->eal_argc,
+			.eal_argv = o->eal_argv,
+		};
+
+		e = pmx_node_start(&s->node, &node, error, sizeof(error));
+	} else {
+		e = pmx_node_attach(&s->node, o->instance, o->cpu);
+		snprintf(error, sizeof(error), "attaching to '%s': %s", o->instance,
+			pmx_strerror(e));
+	}
+	if (e != 0) {
+		fprintf(stderr, "pmx-perf: %s\n", error);
+		return e;
+	}
+	e = pmx_context_open(&s->ctx, s->node, &params);
+	if (e != 0) {
+		fprintf(stderr,
+			"pmx-perf: context %u: %s (contexts are 0 to limits.contexts - 1)\n",
+			o->context, pmx_strerror(e));
+		pmx_node_close(s->node);
+	}
+	return e;
+}
+
+void
+session_close(struct session *s)
+{
+	pmx_context_close(s->ctx);
+	pmx_node_close(s->node);
+}
+
+void
+session_idle(struct session *s)
+{
+	struct pollfd p = {.fd = pmx_get_fd(s->ctx), .events = POLLIN};
+
+	if (s->embedded && pmx_node_poll(s->node) != 0)
+		return;
+	if (s->idle == PERF_SPIN)
+		return;
+	if (s->idle == PERF_YIELD || s->embedded) {
+		sched_yield();
+		return;
+	}
+	/* a millisecond: it may be send buffers that we wait for */
+	if (pmx_before_select(s->ctx) == 0) {
+		poll(&p, 1, 1);
+		pmx_after_select(s->ctx);
+	}
+}
+
+int
+perf_complain(const char *doing, int error)
+{
+	fprintf(stderr, "pmx-perf: %s: %s\n", doing, pmx_strerror(error));
+	return 1;
+}
+
+int
+perf_send(struct session *s, struct pmx_addr to, const void *data, uint32_t len)
+{
+	int e;
+
+	while ((e = pmx_send_copy(s->ctx, to, data, len, &s->sent)) == -ENOBUFS || e == -EAGAIN)
+		session_idle(s);
+	return e;
+}
+
+uint64_t
+perf_hz(void)
+{
+	static uint64_t hz;
+	struct timespec a, b, wait = {.tv_nsec = 20000000};
+
+	if (hz != 0)
+		return hz;
+	hz = rte_get_tsc_hz();
+	if (hz != 0)
+		return hz;
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	uint64_t start = rte_rdtsc();
+
+	nanosleep(&wait, NULL);
+	clock_gettime(CLOCK_MONOTONIC, &b);
+	uint64_t ticks = rte_rdtsc() - start;
+	double ns = (double)(b.tv_sec - a.tv_sec) * 1e9 + (double)(b.tv_nsec - a.tv_nsec);
+
+	hz = (uint64_t)((double)ticks * 1e9 / ns);
+	return hz;
+}
+
+int
+perf_receive(struct session *s, struct pmx_message *m, uint64_t end)
+{
+	int e;
+
+	for (unsigned i = 1; (e = pmx_receive(s->ctx, m)) == 0; i++) {
+		session_idle(s);
+		/* the clock costs as much as a poll */
+		if (i % 256 != 0)
+			continue;
+		e = pmx_is_send_done(s->ctx, s->sent);
+		if (e < 0)
+			return e;
+		if (rte_rdtsc() > end)
+			return -ETIMEDOUT;
+	}
+	return e;
+}
+
+double
+perf_ns(uint64_t ticks)
+{
+	return (double)ticks * 1e9 / (double)perf_hz();
+}
+
+void *
+memory_take(struct session *s, uint64_t len, bool private)
+{
+	void *p = NULL;
+
+	if (private)
+		p = aligned_alloc(4096, (len + 4095) & ~4095ull);
+	else if (pmx_alloc(s->ctx, len, &p) != 0)
+		p = NULL;
+	if (p != NULL)
+		memset(p, 1, len);
+	return p;
+}
+
+void
+memory_put(struct session *s, void *p, bool private)
+{
+	if (private)
+		free(p);
+	else
+		pmx_free(s->ctx, p);
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The two sides of every test over pmx: the initiator finds out whether the responder is there,
+ * runs its test and ends the responder; the responder hands each message to the tests that may know
+ * it. Both run in the application's thread (of an embedded node: the engine's too).
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rte_cycles.h>
+
+#include "perf.h"
+
+#define REPLY_PATIENCE_S 20
+#define GREET_PATIENCE_S 5
+#define AT_ONCE_S        0.5 /* no node that is down is given up so soon */
+#define LAST_ACKS_MS     50
+#define RESPONDERS_MAX   8
+
+/* 64 bytes of that kind. */
+static int
+short_send(struct session *s, struct pmx_addr to, uint8_t kind)
+{
+	const uint8_t bytes[64] = {kind};
+
+	return perf_send(s, to, bytes, sizeof(bytes));
+}
+
+/* ------------------------------------------------------------------ initiator */
+
+/* That a node is unknown and that it does not answer are one error, but an engine says the first at
+ * once, and the second after all of its retries. Asked again, for a busy machine may have slept
+ * meanwhile. */
+static bool
+is_unknown(struct session *s, const struct options *o, double waited)
+{
+	for (unsigned i = 0; i < 3 && waited >= AT_ONCE_S; i++) {
+		struct pmx_message m;
+		uint64_t start = rte_rdtsc();
+
+		if (short_send(s, o->to, KIND_PING) != 0 ||
+			perf_receive(s, &m, start + (uint64_t)(AT_ONCE_S * (double)perf_hz())) !=
+				-EHOSTUNREACH)
+			continue;
+		waited = (double)(rte_rdtsc() - start) / (double)perf_hz();
+	}
+	return waited < AT_ONCE_S;
+}
+
+static int
+greet(struct session *s, const struct options *o)
+{
+	struct pmx_message m;
+	uint64_t hz = perf_hz(), start = rte_rdtsc(), end = start + REPLY_PATIENCE_S * hz;
+	int e = short_send(s, o->to, KIND_PING);
+
+	/* the engine gives up by its own clock; what was delivered is answered soon */
+	if (e == 0) {
+		do {
+			e = perf_receive(s, &m, rte_rdtsc() + GREET_PATIENCE_S * hz);
+		} while (e == -ETIMEDOUT && pmx_is_send_done(s->ctx, s->sent) == 0 &&
+			rte_rdtsc() < end);
+	}
+	double waited = (double)(rte_rdtsc() - start) / (double)hz;
+
+	if (e == 1) {
+		pmx_release_receive_buffer(s->ctx, &m);
+		return 0;
+	}
+	fprintf(stderr, "pmx-perf: --to %u:%u: ", o->to.node, o->to.context);
+	if (e == -EHOSTUNREACH && is_unknown(s, o, waited))
+		fprintf(stderr, "node %u is not in [nodes] of this node's configuration\n",
+			o->to.node);
+	else if (e == -EHOSTUNREACH || (e == -ETIMEDOUT && pmx_is_send_done(s->ctx, s->sent) != 1))
+		fprintf(stderr,
+			"node %u did not answer for %.1f s: does it run, and is its address in "
+			"[nodes] right?\n",
+			o->to.node, waited);
+	else if (e == -ECONNREFUSED)
+		fprintf(stderr,
+			"node %u has no context %u open: start 'pmx-perf respond' there, or check "
+			"the number\n",
+			o->to.node, o->to.context);
+	else if (e == -ETIMEDOUT)
+		fprintf(stderr,
+			"it took the message, and sent nothing back for %.1f s: does 'pmx-perf "
+			"respond' run there, and nothing else?\n",
+			waited);
+	else
+		fprintf(stderr, "%s\n", pmx_strerror(e));
+	return 1;
+}
+
+int
+run_test(const struct options *o)
+{
+	struct session s;
+	int e, result = session_open(&s, o) == 0 ? 0 : 1;
+
+	if (result != 0)
+		return result;
+	result = greet(&s, o);
+	if (result == 0 && (e = o->command->test(&s, o)) != 0)
+		result = perf_complain(o->command->name, e);
+	if (result == 0) {
+		e = short_send(&s, o->to, KIND_QUIT);
+		if (e == 0)
+			e = pmx_send_wait(s.ctx, 2000000);
+		result = e == 0 ? 0 : perf_complain("ending the responder", e);
+		/* an embedded responder polls LAST_ACKS_MS more, and waits as long again twice
+		 * before it closes: ports whose peer closes while they poll (memif), or before them
+		 * (vhost's clients), can end their process */
+		if (s.embedded)
+			usleep(2 * LAST_ACKS_MS * 1000);
+	}
+	session_close(&s);
+	return result;
+}
+
+/* ------------------------------------------------------------------ responder */
+
+/* Those of the table of commands, each once. */
+static unsigned
+responders_find(const struct responder *all[RESPONDERS_MAX])
+{
+	unsigned n = 0;
+
+	for (const struct perf_command *c = perf_commands; c->name != NULL; c++) {
+		if (c->responder != NULL && (n == 0 || all[n - 1] != c->responder) &&
+			n < RESPONDERS_MAX)
+			all[n++] = c->responder;
+	}
+	return n;
+}
+
+/* A message that no test knows is dropped. */
+static int
+answer(struct session *s, const struct responder *const all[], unsigned count,
+	struct pmx_message *m)
+{
+	int e = PERF_NOT_MINE;
+
+	for (unsigned i = 0; i < count && e == PERF_NOT_MINE; i++)
+		e = all[i]->answer(s, m);
+	pmx_release_receive_buffer(s->ctx, m);
+	return e == PERF_NOT_MINE ? PERF_ANSWERED : e;
+}
+
+static int
+answer_until_quit(struct session *s, const struct responder *const all[], unsigned count)
+{
+	struct pmx_message m[32];
+	int e = PERF_ANSWERED, n;
+
+	while (e == PERF_ANSWERED) {
+		n = pmx_receive_burst(s->ctx, m, 32);
+		if (n < 0)
+			return n;
+		if (n == 0)
+			session_idle(s);
+		for (int i = 0; i < n && e == PERF_ANSWERED; i++)
+			e = answer(s, all, count, &m[i]);
+		if (n != 0 && s->embedded)
+			pmx_node_poll(s->node);
+	}
+	return e == PERF_QUIT ? 0 : e;
+}
+
+int
+run_respond(const struct options *o)
+{
+	const struct responder *all[RESPONDERS_MAX] = {0};
+	unsigned count = responders_find(all);
+	struct session s;
+	int e;
+
+	if (session_open(&s, o) != 0)
+		return 1;
+	e = answer_until_quit(&s, all, count);
+	for (unsigned i = 0; i < count; i++) {
+		if (all[i]->end != NULL)
+			all[i]->end(&s);
+	}
+	if (e == 0 && s.embedded) {
+		/* its engine still owes the last Acks */
+		uint64_t end = rte_rdtsc() + perf_hz() / 1000 * LAST_ACKS_MS;
+
+		while (rte_rdtsc() < end)
+			pmx_node_poll(s.node);
+		usleep(3 * LAST_ACKS_MS * 1000);
+	}
+	session_close(&s);
+	return e == 0 ? 0 : perf_complain("answering", e);
+}
