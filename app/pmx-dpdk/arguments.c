@@ -332,6 +332,28 @@ is_mib(const char *s)
 	return isdigit((unsigned char)*s) && *end == 0 && errno == 0 && v > 0 && v <= MIB_MAX;
 }
 
+/* The EAL arguments ask for more hugepages, in bytes, than are free. -EINVAL: more than there are;
+ * -EAGAIN: others hold them now. */
+static int
+explain_asked(uint64_t asked, const struct pages *p, const struct config_host *h, char *error,
+	size_t error_len)
+{
+	if (asked > p->all) {
+		snprintf(error, error_len,
+			"the EAL arguments ask for %llu MiB of hugepages (-m, --socket-mem), there "
+			"are %llu. Ask for less, or %s",
+			(unsigned long long)asked >> 20, (unsigned long long)p->all >> 20,
+			h->memory_more);
+		return -EINVAL;
+	}
+	snprintf(error, error_len,
+		"the EAL arguments ask for %llu MiB of hugepages (-m, --socket-mem), of "
+		"%llu only %llu are free now",
+		(unsigned long long)asked >> 20, (unsigned long long)p->all >> 20,
+		(unsigned long long)p->free >> 20);
+	return -EAGAIN;
+}
+
 static int
 find_memory(const struct eal_arguments *a, const struct config *c, bool left, struct config_host *h,
 	char *error, size_t error_len)
@@ -371,22 +393,8 @@ find_memory(const struct eal_arguments *a, const struct config *c, bool left, st
 	h->memory_free = p.free;
 	node_config_memory(c, h->page_bytes, &need);
 	h->page_files = (asked > need.all ? asked : need.all) / h->page_bytes;
-	if (asked > p.all) {
-		snprintf(error, error_len,
-			"the EAL arguments ask for %llu MiB of hugepages (-m, --socket-mem), there "
-			"are %llu. Ask for less, or %s",
-			(unsigned long long)asked >> 20, (unsigned long long)p.all >> 20,
-			h->memory_more);
-		return -EINVAL;
-	}
-	if (asked > p.free) {
-		snprintf(error, error_len,
-			"the EAL arguments ask for %llu MiB of hugepages (-m, --socket-mem), of "
-			"%llu only %llu are free now",
-			(unsigned long long)asked >> 20, (unsigned long long)p.all >> 20,
-			(unsigned long long)p.free >> 20);
-		return -EAGAIN;
-	}
+	if (asked > p.free)
+		return explain_asked(asked, &p, h, error, error_len);
 	/* otherwise the EAL takes more when it needs more */
 	uint64_t most = a->socket_limit  ? sum_mib(a->socket_limit) << 20
 		: a->legacy_mem && asked ? asked

@@ -18,6 +18,7 @@
 
 /* Bytes beyond a cache line. */
 static const uint32_t offsets[] = {0, 1, 2, 4, 8, 16, 24, 32, 48, 63};
+#define TURNS   3
 #define OFFSETS (sizeof(offsets) / sizeof(offsets[0]))
 
 /* No EAL runs here. */
@@ -55,6 +56,23 @@ copy_rate(uint8_t *to, const uint8_t *from, size_t bytes, double seconds)
 	return (double)n * (double)bytes * 1e3 / (now - start);
 }
 
+static void
+copy_print(const struct options *o, const struct plot *p, size_t bytes, double lowest,
+	double highest, double spread)
+{
+	if (o->json)
+		json_line(json_pack("{s:s, s:I, s:o, s:o, s:o, s:o}", "what", "copy", "size",
+			(json_int_t)bytes, "aligned_mb_per_second", json_figure(p->y[0][0]),
+			"lowest_mb_per_second", json_figure(lowest), "highest_mb_per_second",
+			json_figure(highest), "spread", json_figure(spread)));
+	else
+		plot_print(p);
+	if (!o->json)
+		printf("%zu bytes, medians of %d turns: lowest %.0f MB/s, highest %.0f, both on "
+		       "lines %.0f; widest spread %.0f %%\n",
+			bytes, TURNS, lowest, highest, p->y[0][0], spread * 100);
+}
+
 int
 run_copy(const struct options *o)
 {
@@ -69,7 +87,6 @@ run_copy(const struct options *o)
 	uint8_t *from = aligned_alloc(4096, (bytes + 2 * 4096) & ~4095ul),
 		*to = aligned_alloc(4096, (bytes + 2 * 4096) & ~4095ul);
 	double lowest = 0, highest = 0, spread = 0;
-	enum { TURNS = 3 };
 	static double rates[OFFSETS][OFFSETS][TURNS];
 
 	if (from == NULL || to == NULL) {
@@ -108,17 +125,7 @@ run_copy(const struct options *o)
 					"mb_per_second", json_figure(y[c])));
 		}
 	}
-	if (o->json)
-		json_line(json_pack("{s:s, s:I, s:o, s:o, s:o, s:o}", "what", "copy", "size",
-			(json_int_t)bytes, "aligned_mb_per_second", json_figure(p.y[0][0]),
-			"lowest_mb_per_second", json_figure(lowest), "highest_mb_per_second",
-			json_figure(highest), "spread", json_figure(spread)));
-	else
-		plot_print(&p);
-	if (!o->json)
-		printf("%zu bytes, medians of %d turns: lowest %.0f MB/s, highest %.0f, both on "
-		       "lines %.0f; widest spread %.0f %%\n",
-			bytes, TURNS, lowest, highest, p.y[0][0], spread * 100);
+	copy_print(o, &p, bytes, lowest, highest, spread);
 	free(from);
 	free(to);
 	return o->figure != NULL && !plot_write(&p, o->figure);

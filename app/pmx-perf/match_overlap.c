@@ -12,6 +12,8 @@
 #include "match.h"
 #include "plot/plot.h"
 
+#define BULK 8 /* receives of bulk that are posted */
+
 /* ------------------------------------------------------------------ overlap */
 
 static void
@@ -139,26 +141,67 @@ test_overlap(struct session *s, const struct options *o)
 
 /* ------------------------------------------------------------------ short beside bulk */
 
+/* Receives that have ended are posted again; their bytes are added. */
+static int
+bulk_turn(struct session *s, struct pmx_matched *m, uint8_t *data, pmx_request r[BULK],
+	uint64_t *bytes)
+{
+	for (unsigned i = 0; i < BULK; i++) {
+		int e = pmx_test(s->ctx, &r[i], NULL);
+
+		if (e == 0)
+			continue;
+		m->data = data + i * m->len;
+		if (e == 1)
+			e = pmx_irecv(s->ctx, m, &r[i]);
+		if (e < 0)
+			return e;
+		*bytes += m->len;
+	}
+	return 0;
+}
+
+/* Receives until the responder says that it has stopped: what is on its way still wants them. */
+static int
+bulk_end(struct session *s, struct pmx_matched *m, uint8_t *data, pmx_request r[BULK])
+{
+	struct pmx_message done;
+	uint64_t bytes = 0;
+	int e = 0, got = 0;
+
+	while (e == 0 && (got = pmx_receive(s->ctx, &done)) == 0) {
+		e = bulk_turn(s, m, data, r, &bytes);
+		session_idle(s);
+	}
+	e = e == 0 && got < 0 ? got : e;
+	if (e == 0)
+		pmx_release_receive_buffer(s->ctx, &done);
+	for (unsigned i = 0; i < BULK && e == 0; i++) {
+		pmx_cancel(s->ctx, r[i]);
+		pmx_test(s->ctx, &r[i], NULL);
+	}
+	return e;
+}
+
 static int
 mixed_one(struct session *s, const struct options *o, uint32_t size)
 {
 	struct order order = {.kind = KIND_FLOOD, .size = size ? size : 1, .count = size};
-	const struct pmx_matched any = {
+	struct pmx_matched m = {
 		.peer = PMX_ANY_SOURCE,
 		.comm = COMM,
 		.tag = 6,
 		.len = order.size,
 	};
-	uint8_t *data = memory_take(s, 8ull * order.size, false);
+	uint8_t *data = memory_take(s, (uint64_t)BULK * order.size, false);
 	uint64_t bulk_bytes = 0, start, word = 1;
-	struct pmx_matched m = any;
-	pmx_request r[8];
+	pmx_request r[BULK];
 	struct row row = {.test = "latency", .size = 8};
 	struct hist h;
 	int e = data ? order_send(s, o->to, &order) : -ENOMEM;
 
 	hist_init(&h);
-	for (unsigned i = 0; i < 8 && e == 0; i++) {
+	for (unsigned i = 0; i < BULK && e == 0; i++) {
 		m.data = data + (uint64_t)i * order.size;
 		e = pmx_irecv(s->ctx, &m, &r[i]);
 	}
@@ -175,40 +218,16 @@ mixed_one(struct session *s, const struct options *o, uint32_t size)
 		if (e == 1 && (k > 20 || o->rounds < 100))
 			hist_record(&h, (uint64_t)perf_ns(rte_rdtsc() - begin));
 		e = e == 1 ? 0 : e;
-		for (unsigned i = 0; i < 8 && e == 0; i++) {
-			e = pmx_test(s->ctx, &r[i], NULL);
-			if (e != 1)
-				continue;
-			bulk_bytes += order.size;
-			m.data = data + (uint64_t)i * order.size;
-			e = pmx_irecv(s->ctx, &m, &r[i]);
-		}
+		if (e == 0)
+			e = bulk_turn(s, &m, data, r, &bulk_bytes);
 	}
 	double ns = perf_ns(rte_rdtsc() - start);
 
 	order.kind = KIND_STOP;
 	if (e == 0)
 		e = order_send(s, o->to, &order);
-	/* what is on its way still wants its receives */
-	struct pmx_message done;
-	int got = 0;
-
-	while (e == 0 && (got = pmx_receive(s->ctx, &done)) == 0) {
-		for (unsigned i = 0; i < 8 && e == 0; i++) {
-			if (r[i] == 0 || pmx_test(s->ctx, &r[i], NULL) != 1)
-				continue;
-			m.data = data + (uint64_t)i * order.size;
-			e = pmx_irecv(s->ctx, &m, &r[i]);
-		}
-		session_idle(s);
-	}
-	e = e == 0 && got < 0 ? got : e;
 	if (e == 0)
-		pmx_release_receive_buffer(s->ctx, &done);
-	for (unsigned i = 0; i < 8 && e == 0; i++) {
-		pmx_cancel(s->ctx, r[i]);
-		pmx_test(s->ctx, &r[i], NULL);
-	}
+		e = bulk_end(s, &m, data, r);
 	snprintf(row.what, sizeof(row.what), size ? "with %u" : "alone", size);
 	row_latency(&row, &h);
 	if (e == 0)

@@ -114,6 +114,47 @@ run_speed(const struct options *o)
 
 /* ------------------------------------------------------------------ options */
 
+/* A letter of getopt. False: it is none of ours. */
+static bool
+option_set(struct options *o, int letter, const char *value)
+{
+	switch (letter) {
+	case 'n':
+		o->seeds = strtoull(value, NULL, 0);
+		break;
+	case 'f':
+		o->first = strtoull(value, NULL, 0);
+		break;
+	case 't':
+		o->trace = true;
+		break;
+	case 'j':
+		o->json = true;
+		break;
+	case 'q':
+		o->quiet = true;
+		break;
+	case 'k':
+		o->quick = true;
+		break;
+	case 'o':
+		o->out = value;
+		break;
+	case 'x':
+		o->transfers = true;
+		break;
+	case 'm':
+		o->matching = true;
+		break;
+	case 'd':
+		o->digest = true;
+		break;
+	default:
+		return false;
+	}
+	return true;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -125,41 +166,11 @@ main(int argc, char **argv)
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", names, NULL)) >= 0) {
-		switch (c) {
-		case 'n':
-			o.seeds = strtoull(optarg, NULL, 0);
-			break;
-		case 'f':
-			o.first = strtoull(optarg, NULL, 0);
-			break;
-		case 't':
-			o.trace = true;
-			break;
-		case 'j':
-			o.json = true;
-			break;
-		case 'q':
-			o.quiet = true;
-			break;
-		case 'k':
-			o.quick = true;
-			break;
-		case 'o':
-			o.out = optarg;
-			break;
-		case 'x':
-			o.transfers = true;
-			break;
-		case 'm':
-			o.matching = true;
-			break;
-		case 'd':
-			o.digest = true;
-			break;
-		case 'h':
+		if (c == 'h') {
 			fputs(usage_text, stdout);
 			return 0;
-		default:
+		}
+		if (!option_set(&o, c, optarg)) {
 			fputs(usage_text, stderr);
 			return 2;
 		}
