@@ -20,16 +20,20 @@ write_status(struct channel *ch, const struct rma_result *result)
 			-(int32_t)result->error, memory_order_release);
 }
 
+/* Transfers tend to end in runs of one context: its channel is found once a run. */
 static void
 pass_results(struct engine *e)
 {
 	struct rma_lane *x = rma_lane(e);
 	const struct rma_result *result;
+	struct channel *ch = NULL;
+	struct rma_channel *c = NULL;
 
 	while ((result = rma_result(x->rma)) != NULL) {
-		struct channel *ch = &e->node->channels[result->ctx];
-		struct rma_channel *c = rma_channel(ch);
-
+		if (ch == NULL || ch->ctx != result->ctx) {
+			ch = &e->node->channels[result->ctx];
+			c = rma_channel(ch);
+		}
 		if (unlikely(ch->state != CHANNEL_OPEN))
 			continue;
 		if (unlikely(result->fetched)) {
@@ -38,11 +42,11 @@ pass_results(struct engine *e)
 		}
 		if (result->desc->status != 0)
 			write_status(ch, result);
+		/* a client that uses places before it has read their results loses these */
+		if (unlikely(c->ended_tail - c->ended_head > c->ended_mask))
+			c->ended_head++;
 		c->ended[c->ended_tail++ & c->ended_mask] = COMPLETION_ITEM(result->place,
 			result->error);
-		/* a client that uses places before it has read their results loses these */
-		if (unlikely(c->ended_tail - c->ended_head > c->ended_mask + 1))
-			c->ended_head++;
 		service_has_results(e, ch, RMA_SERVICE);
 	}
 }
