@@ -286,7 +286,8 @@ struct engine {
 	bool links_wake;     /* every link has a descriptor */
 	uint64_t idle_since;
 	uint64_t housekeeping_at; /* tsc of the next look at what waits locally */
-	bool tx_waiting;          /* a link was full: frames wait in txq */
+	bool tx_waiting;          /* frames wait in txq */
+	uint32_t straight;        /* ... that came there without proto_tx, in this turn */
 	bool local_waiting;       /* a message waits for a context of this lane */
 	uint32_t aborts_seen;     /* node.aborts when that was last looked at */
 	_Atomic bool stop;

@@ -422,17 +422,9 @@ frame_out(struct engine *e, const struct proto_out *o, const struct peer *peer, 
 		return;
 	}
 	struct rte_mbuf *m = ((const struct send_slot *)(uintptr_t)o->handle)->m;
-	uint8_t *h = (uint8_t *)m->buf_addr + PAYLOAD_START - WIRE_HDR_BYTES;
-	uint32_t head = peer->encap_len + WIRE_HDR_BYTES;
 
-	rte_mbuf_refcnt_update(m, 1);
-	m->data_off = (uint16_t)(PAYLOAD_START - head);
-	m->data_len = (uint16_t)(head + o->len);
-	m->pkt_len = m->data_len;
-	m->port = o->node;
-	memcpy(h - 16, peer->encap + LINK_ENCAP_MAX - 16, 16);
-	memcpy(h, o->head, WIRE_HDR_BYTES);
-	q->m[q->n++] = m;
+	memcpy(slot_header(m), o->head, WIRE_HDR_BYTES);
+	frame_queue(q, m, peer, o->node, o->len);
 }
 
 static void
@@ -514,12 +506,21 @@ queues_full(const struct engine *e)
 	return false;
 }
 
+void
+engine_tx_full(struct engine *e)
+{
+	flush_links(e);
+	e->now = rte_rdtsc();
+}
+
 unsigned
 engine_tx(struct engine *e)
 {
 	unsigned burst = e->node->config.burst, work = 0;
 
 	e->tx_waiting = false;
+	work = e->straight;
+	e->straight = 0;
 	for (unsigned turn = 0; turn < 4; turn++) {
 		/* Read anew once copying has taken time: frames that are stamped too early would
 		 * make the network look slow. */
@@ -530,6 +531,8 @@ engine_tx(struct engine *e)
 			e->tx_waiting = true;
 			break;
 		}
+		if (!(proto_has(e->proto, e->now) & PROTO_HAS_FRAMES))
+			break;
 		unsigned k = proto_tx(e->proto, e->out, burst, e->now);
 
 		if (k)

@@ -8,10 +8,36 @@
 
 #include "engine/lane.h"
 
+/* Where the PM header of a frame in a send buffer stands: right before the payload. */
+static inline uint8_t *
+slot_header(const struct rte_mbuf *m)
+{
+	return (uint8_t *)m->buf_addr + PAYLOAD_START - WIRE_HDR_BYTES;
+}
+
+/* A frame of `len` bytes of payload waits for its link: a send buffer whose PM header is written.
+ * The queue has room, and the peer is plain. */
+static inline void
+frame_queue(struct tx_queue *q, struct rte_mbuf *m, const struct peer *peer, uint16_t node,
+	uint32_t len)
+{
+	uint32_t head = peer->encap_len + WIRE_HDR_BYTES;
+
+	rte_mbuf_refcnt_update(m, 1);
+	m->data_off = (uint16_t)(PAYLOAD_START - head);
+	m->data_len = (uint16_t)(head + len);
+	m->pkt_len = m->data_len;
+	m->port = node; /* link.h, note 5 */
+	memcpy(slot_header(m) - 16, peer->encap + LINK_ENCAP_MAX - 16, 16);
+	q->m[q->n++] = m;
+}
+
 /* Frames of this lane's queues, and what other lanes put into its inbox, go to the core. */
 unsigned engine_rx(struct engine *e);
 /* Frames of the core go to the links. */
 unsigned engine_tx(struct engine *e);
+/* A queue has a burst of frames of frame_queue(): they go now, as far as the link takes them. */
+void engine_tx_full(struct engine *e);
 /* What must be known to reach that node; before lanes poll. */
 int peer_set(struct node *n, uint16_t node, const struct config_peer *p);
 

@@ -117,21 +117,21 @@ services_awake(const struct engine *e)
 unsigned
 engine_poll(struct engine *e)
 {
-	unsigned work;
+	unsigned work, has;
 
 	e->now = rte_rdtsc();
 	proto_begin(e->proto, e->now);
 	work = scan_channels(e);
 	if (e->busy)
 		work += services_step(e);
-	if (e->tx_waiting || e->lingering_count || e->node->config.lanes > 1 ||
-		!proto_quiet(e->proto)) {
+	has = proto_has(e->proto, e->now);
+	if (has & PROTO_HAS_FRAMES || e->tx_waiting || e->node->config.lanes > 1)
 		work += engine_tx(e);
+	if (has & PROTO_HAS_COMPLETIONS || e->lingering_count)
 		work += engine_complete(e);
-	}
 	work += engine_rx(e);
 	proto_tick(e->proto, e->now);
-	if (!proto_quiet(e->proto))
+	if (unlikely(proto_has(e->proto, e->now) & PROTO_HAS_DELIVERIES))
 		work += engine_deliver(e);
 	if (unlikely(e->owes))
 		work += services_answer(e);

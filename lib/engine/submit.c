@@ -12,6 +12,7 @@
 
 #include "engine/complete.h"
 #include "engine/contexts.h"
+#include "engine/link_io.h"
 #include "engine/local.h"
 #include "engine/room.h"
 #include "engine/submit.h"
@@ -142,6 +143,33 @@ submit_checked(struct engine *e, struct channel *ch, const struct submission *s)
 	return slots;
 }
 
+/* Most messages can leave at once: their headers are written where they go, and the link has them
+ * next. */
+static inline bool
+send_now(struct engine *e, struct channel *ch, const struct submission *s, struct send_slot *slot)
+{
+	uint16_t endpoint = endpoint_of(s), node = s->send.dst_node;
+
+	if (unlikely(node >= e->nodes_max || s->send.dst_ctx >= WIRE_CONTEXTS_MAX))
+		return false;
+	const struct peer *peer = &e->peers[node];
+	struct tx_queue *q = &e->txq[peer->link];
+
+	if (unlikely(!peer->plain || q->n >= BURST_MAX))
+		return false;
+	/* node, context and length stand in the same order in both */
+	memcpy(&ch->message, &s->send, offsetof(struct proto_message, ctx));
+	ch->message.dst_ctx |= endpoint;
+	ch->message.ctx = ch->ctx | endpoint;
+	if (unlikely(!proto_send_now(e->proto, &ch->message, (uintptr_t)slot, slot_header(slot->m),
+		    e->now)))
+		return false;
+	frame_queue(q, slot->m, peer, node, s->send.len);
+	e->tx_waiting = true;
+	e->straight++;
+	return true;
+}
+
 /* The common message in one piece: one buffer, to another node. */
 static inline unsigned
 submit_send(struct engine *e, struct channel *ch, const struct submission *s)
@@ -151,10 +179,12 @@ submit_send(struct engine *e, struct channel *ch, const struct submission *s)
 
 	if (unlikely(s->count != 1 || s->send.buf[0] >= ch->send_buffers ||
 		    slot->state != SEND_CLIENT || s->send.len > ch->one_max ||
-		    to_core(e, ch, s, &handle) != 0))
+		    (!send_now(e, ch, s, slot) && to_core(e, ch, s, &handle) != 0)))
 		return submit_checked(e, ch, s);
-	if (unlikely(ch->thin != NULL)) /* the core has it, and no link yet */
+	if (unlikely(ch->thin != NULL)) /* no link has it yet */
 		thin_fill(ch, s->send.buf, 1, s->send.len);
+	if (unlikely(e->straight >= e->node->config.burst))
+		engine_tx_full(e);
 	slot->state = SEND_QUEUED;
 	ch->busy_slots++;
 	ch->sent++;

@@ -208,6 +208,7 @@ ack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t
 		f->asks = 0;
 	f->credit_end = ack + credit;
 	f->share = wire_be16(h->share);
+	flow_allow_now(f, t);
 	if (f->snd_una == f->snd_nxt)
 		flow_await_credit(p, f, now);
 	if (f->tx_next != NIL || f->lost)
@@ -245,6 +246,7 @@ lose_named(struct proto *p, struct flow *f, struct path *t, const struct wire_hd
 				txd_landed(f, t, d);
 				d->state = TXD_KEPT;
 				f->kept++;
+				flow_forbid_now(f);
 			}
 			continue;
 		}

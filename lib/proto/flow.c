@@ -21,22 +21,6 @@
 
 #define HASH_LINK(i) p->flows[i].hash_next
 
-static inline uint32_t
-bucket_of(const struct proto *p, uint64_t key)
-{
-	return (uint32_t)((key * 0x9E3779B97F4A7C15u) >> 32) & p->bucket_mask;
-}
-
-uint32_t
-flow_search(const struct proto *p, uint64_t key)
-{
-	for (uint32_t i = p->buckets[bucket_of(p, key)]; i != NIL; i = p->flows[i].hash_next) {
-		if (p->flows[i].key == key)
-			return i;
-	}
-	return NIL;
-}
-
 /* Is room or anything else set aside for what its sender shall send? */
 bool
 flow_holds(const struct flow *f)
@@ -120,9 +104,6 @@ flow_make(struct proto *p, uint16_t ctx, uint16_t node, uint16_t peer_ctx, uint3
 		.key = FLOW_KEY(ctx, node, peer_ctx),
 		.wire_head = wire_head(WIRE_DATA, node, p->cfg.node),
 		.wire_ctxs = wire_ctxs(peer_ctx, ctx),
-		.ctx = ctx,
-		.node = node,
-		.peer_ctx = peer_ctx,
 		.path = path,
 		.life = flow_next_life(p),
 		.tx_head = NIL,
@@ -165,6 +146,7 @@ flow_fail(struct proto *p, struct flow *f, uint8_t error)
 	f->tx_next = f->tx_tail = f->lost_cursor = NIL;
 	f->lost = f->kept = 0;
 	f->snd_una = f->snd_nxt = f->snd_end;
+	flow_forbid_now(f);
 	f->rto_at = 0;
 	f->retries = f->probes = f->asks = 0;
 	f->flags &= ~FLOW_REFUSED;

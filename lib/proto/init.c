@@ -285,12 +285,21 @@ proto_random(struct proto *p)
 	return x ^ x >> 31;
 }
 
-bool
-proto_quiet(const struct proto *p)
+unsigned
+proto_has(const struct proto *p, uint64_t now)
 {
-	return (p->active_path & p->delivered.head & p->done.head & p->released.head & p->ctl.head &
-		       p->acks_due.head & p->acks_urgent.head) == NIL &&
-		p->stray_head == p->stray_tail;
+	unsigned has = 0;
+
+	if (unlikely((p->active_path & p->ctl.head & p->acks_urgent.head) != NIL ||
+		    p->stray_head != p->stray_tail))
+		has = PROTO_HAS_FRAMES;
+	else if (p->acks_due.head != NIL && now >= p->flows[p->acks_due.head].ack_at)
+		has = PROTO_HAS_FRAMES;
+	if (p->done.head != NIL)
+		has |= PROTO_HAS_COMPLETIONS;
+	if (unlikely((p->delivered.head & p->released.head) != NIL))
+		has |= PROTO_HAS_DELIVERIES;
+	return has;
 }
 
 const uint64_t *

@@ -94,6 +94,7 @@ enum flow_rx_state {
 #define FLOW_UPDATE  0x100
 #define FLOW_DEMAND  0x200 /* blocked: a message was refused and will come again */
 #define FLOW_PROBE   0x400 /* one lost frame may go beyond the share */
+#define FLOW_CLOSING 0x800 /* its context takes no more messages to send */
 
 /* One stream of messages in each direction between a local context and a peer's. */
 struct flow {
@@ -103,13 +104,15 @@ struct flow {
 	uint32_t snd_nxt;    /* next sequence never sent */
 	uint32_t snd_end;    /* next sequence to give out */
 	uint32_t credit_end; /* the receiver has room below this sequence */
+	uint32_t now_end;    /* what is sent below this sequence may leave at once */
 	uint32_t tx_head;    /* txd of snd_una */
 	uint32_t tx_next;    /* txd of snd_nxt */
 	uint32_t tx_tail;
 	uint32_t lost;        /* txds in state TXD_LOST */
 	uint32_t lost_cursor; /* txd at or before the first lost one */
 	int32_t deficit;      /* bytes of this turn (deficit round robin) */
-	uint32_t share;       /* frames in flight allowed by the receiver, 0 = window */
+	uint16_t share;       /* frames in flight allowed by the receiver, 0 = window */
+	uint8_t asks;         /* questions for room that were answered with "none", in a row */
 	uint8_t tx_state;     /* enum flow_tx_state */
 	uint8_t rx_state;     /* enum flow_rx_state */
 	uint16_t flags;       /* FLOW_* */
@@ -135,12 +138,14 @@ struct flow {
 	uint64_t have[WIRE_WINDOW_MAX / 64]; /* received beyond rcv_nxt: bit seq %
 					      * WIRE_WINDOW_MAX */
 	/* place */
-	uint64_t key;       /* FLOW_KEY of the next three; 0 = free */
+	union {
+		uint64_t key; /* FLOW_KEY of these three; 0 = free */
+		struct {      /* little-endian, as all that this runs on */
+			uint16_t peer_ctx, node, ctx;
+		};
+	};
 	uint64_t wire_head; /* how its plain data frames begin: WIRE_HEAD_* (wire.h); 0 = free */
 	uint32_t wire_ctxs; /* ... and the word after that */
-	uint16_t ctx, node, peer_ctx;
-	uint8_t asks; /* sending: questions for room that were answered with "none", in a
-		       * row */
 	uint32_t path;
 	uint32_t hash_next;
 	uint16_t life;        /* another one after each flow_fail; not 0 */
@@ -402,7 +407,6 @@ have_clear(struct flow *f, uint32_t seq)
 uint64_t proto_random(struct proto *p);
 
 /* flow.c */
-uint32_t flow_search(const struct proto *p, uint64_t key);
 uint32_t flow_make(struct proto *p, uint16_t ctx, uint16_t node, uint16_t peer_ctx, uint32_t path,
 	uint64_t now);
 void flow_fail(struct proto *p, struct flow *f, uint8_t error);
@@ -461,6 +465,24 @@ void timer_arm(struct proto *p, uint32_t index, uint64_t at);
 void timer_stop(struct proto *p, uint32_t index);
 
 static inline uint32_t
+bucket_of(const struct proto *p, uint64_t key)
+{
+	return (uint32_t)((key * 0x9E3779B97F4A7C15u) >> 32) & p->bucket_mask;
+}
+
+/* The flow of that key, or NIL. */
+static inline uint32_t
+flow_search(const struct proto *p, uint64_t key)
+{
+	uint32_t i = p->buckets[bucket_of(p, key)];
+
+	while (i != NIL && unlikely(p->flows[i].key != key))
+		i = p->flows[i].hash_next;
+	return i;
+}
+
+/* The same for a received frame: `last_flow` is looked at first. */
+static inline uint32_t
 flow_find(struct proto *p, uint16_t ctx, uint16_t node, uint16_t peer_ctx)
 {
 	uint64_t key = FLOW_KEY(ctx, node, peer_ctx);
@@ -488,6 +510,36 @@ flow_watch(struct proto *p, struct flow *f)
 	timer_arm(p, flow_index(p, f), p->stamp_at + p->memory);
 }
 
+/* How many frames the flow, none of which counts as lost, may have sent before its next Ack, as a
+ * sequence. */
+static inline uint32_t
+flow_limit(const struct flow *f, const struct path *t)
+{
+	uint32_t end = f->snd_una + t->window;
+
+	if (unlikely(f->share && f->share + f->kept < t->window))
+		end = f->snd_una + f->share + f->kept;
+	return wire_seq_before(f->credit_end, end) ? f->credit_end : end;
+}
+
+/* No message leaves at once: something waits, or is missing. */
+static inline void
+flow_forbid_now(struct flow *f)
+{
+	f->now_end = f->snd_nxt;
+}
+
+/* Something of the flow's state changed: may messages leave at once again? The last that its window
+ * allows may not, for it asks for an Ack. */
+static inline void
+flow_allow_now(struct flow *f, const struct path *t)
+{
+	f->now_end = f->snd_nxt;
+	if (f->tx_state == FLOW_TX_OPEN && f->tx_next == NIL && (f->lost | f->kept | f->share) == 0 &&
+		!(f->flags & FLOW_CLOSING))
+		f->now_end = flow_limit(f, t) - 1;
+}
+
 /* A sent frame is no longer what it was counted as: in flight, or kept by the peer. */
 static inline void
 txd_landed(struct flow *f, struct path *t, const struct txd *d)
@@ -507,6 +559,16 @@ txd_lose(struct flow *f, struct path *t, struct txd *d)
 	txd_landed(f, t, d);
 	d->state = TXD_LOST;
 	f->lost++;
+	flow_forbid_now(f);
+}
+
+/* A frame is of another flow than the one before it: shall share_look() see it? Not if a frame of
+ * the same node was the last that it saw, unless it is the flow's first in this round. */
+static inline bool
+share_wants(const struct proto *p, const struct flow *f)
+{
+	return p->share.target != 0 &&
+		(f->path != p->share.last_path || (int32_t)(f->heard_ts - p->share.round_ts) < 0);
 }
 
 /* The flow may have something to send now. */

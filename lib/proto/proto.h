@@ -233,6 +233,14 @@ uint32_t proto_ctx_pending(const struct proto *p, uint16_t ctx);
 int proto_send(struct proto *p, const struct proto_message *m, const uint64_t *handles,
 	uint64_t now);
 
+/* The same for a message of one frame that can leave at once: its flow is open, nothing waits to be
+ * sent before it, and it does not use up any window. Its header is written to `head`,
+ * WIRE_HDR_BYTES, and it counts as sent: the caller gives header and payload to the link. Spares
+ * the common message the way through proto_tx. False: nothing was done, and proto_send() is for
+ * it. */
+bool proto_send_now(struct proto *p, const struct proto_message *m, uint64_t handle, void *head,
+	uint64_t now);
+
 /* Give a received frame, encapsulation taken off. `frame` is read only during the call. */
 enum proto_rx_result proto_rx(struct proto *p, const void *frame, uint32_t len, uint64_t handle,
 	uint64_t now);
@@ -248,8 +256,12 @@ void proto_tick(struct proto *p, uint64_t now);
 /* The time of the next timer, UINT64_MAX = none; never early by more than a timer slot. */
 uint64_t proto_deadline(const struct proto *p);
 
-/* Is there nothing to pull at all, and no Ack that waits? Cheap, for polls that find nothing. */
-bool proto_quiet(const struct proto *p);
+/* What there is to pull now; an Ack that still waits for company is not yet a frame. Cheap, for
+ * turns that find little. */
+#define PROTO_HAS_FRAMES      0x1u /* proto_tx */
+#define PROTO_HAS_COMPLETIONS 0x2u /* proto_complete */
+#define PROTO_HAS_DELIVERIES  0x4u /* proto_deliver, proto_release */
+unsigned proto_has(const struct proto *p, uint64_t now);
 
 /* Pull. Each returns how many it gave, 0 = nothing now. */
 unsigned proto_tx(struct proto *p, struct proto_out *out, unsigned n, uint64_t now);

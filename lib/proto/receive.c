@@ -355,7 +355,7 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 		return PROTO_RX_DONE;
 	}
 	stamp_of(p, now);
-	if (other && p->share.target)
+	if (other && share_wants(p, f))
 		share_look(p, f, h);
 	f->heard_ts = p->stamp;
 	f->echo_base = wire_be32(h->tstamp) - f->heard_ts;
@@ -514,30 +514,52 @@ rx_plain_acks(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_
 	return PROTO_RX_MESSAGE;
 }
 
+/* The flow that a frame of at least a header is of, if it is not that of the last frame; NIL: there
+ * is none. What it is told by may be wrong. */
+static inline uint32_t
+flow_of_frame(const struct proto *p, const struct wire_hdr *h)
+{
+	return flow_search(p, FLOW_KEY(wire_be16(h->dst_ctx), wire_be16(h->src_node),
+				      wire_be16(h->src_ctx)));
+}
+
 enum proto_rx_result
 proto_rx(struct proto *p, const void *frame, uint32_t len, uint64_t handle, uint64_t now)
 {
 	const struct wire_hdr *h = frame;
-	/* The common frame in one piece: a whole message, next in order, of the flow that the last
-	 * frame was of, with nothing in its way. An open flow's path is open. */
-	struct flow *f = &p->flows[p->last_flow];
+	uint32_t index = p->last_flow;
+	struct flow *f = &p->flows[index];
+
+	COUNT(p, rx_frames);
+	if (!wire_is_plain(h, len, f->wire_head, f->wire_ctxs)) {
+		index = len >= WIRE_HDR_BYTES ? flow_of_frame(p, h) : NIL;
+		f = &p->flows[index];
+		if (index == NIL || !wire_is_plain(h, len, f->wire_head, f->wire_ctxs))
+			return rx_checked(p, h, len, handle, now);
+	}
+	/* The common frame in one piece: a whole message, next in order, with nothing in its way. An
+	 * open flow's path is open. */
 	struct path *t = &p->paths[f->path];
 	struct context *c = &p->ctxs[f->ctx];
 	uint32_t msg_len = len - WIRE_HDR_BYTES, bulks = msg_len > c->inline_max;
 
-	COUNT(p, rx_frames);
-	if (unlikely(!wire_is_plain(h, len, f->wire_head, f->wire_ctxs) ||
-		    h->session != wire_be32(t->session) || h->seq != wire_be32(f->rcv_nxt) ||
+	if (unlikely(h->session != wire_be32(t->session) || h->seq != wire_be32(f->rcv_nxt) ||
 		    msg_len > p->cfg.payload_max || f->rx_state != FLOW_RX_OPEN || f->frags_left ||
 		    !list_empty(&f->ooo) || f->flags & (FLOW_GRANTED | FLOW_BLOCKED) ||
 		    !list_empty(&c->blocked) || c->entries == 0 || c->bulks < bulks ||
 		    !list_empty(&p->delivered)))
 		return rx_checked(p, h, len, handle, now);
+	stamp_of(p, now);
+	if (index != p->last_flow) {
+		p->last_flow = index;
+		if (share_wants(p, f))
+			share_look(p, f, h);
+	}
 	t->heard_at = f->used_at = now;
 	c->entries--;
 	c->bulks -= bulks;
 	f->rcv_high = ++f->rcv_nxt;
-	f->heard_ts = stamp_of(p, now);
+	f->heard_ts = p->stamp;
 	f->echo_base = wire_be32(h->tstamp) - f->heard_ts;
 	f->echo_gap = gap_of(p);
 	COUNT(p, messages_delivered);

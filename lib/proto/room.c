@@ -50,8 +50,10 @@ proto_ctx_open(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks, 
 	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
 		struct flow *f = &p->flows[i];
 
-		if (f->key != 0 && f->ctx == ctx && f->tx_head == NIL &&
-			f->tx_state != FLOW_TX_IDLE)
+		if (f->key == 0 || f->ctx != ctx)
+			continue;
+		f->flags &= ~FLOW_CLOSING;
+		if (f->tx_head == NIL && f->tx_state != FLOW_TX_IDLE)
 			flow_fail(p, f, 0); /* it has nothing to fail */
 	}
 	return 0;
@@ -73,6 +75,8 @@ proto_ctx_close(struct proto *p, uint16_t ctx, bool linger, uint64_t now)
 
 		if (f->key == 0 || f->ctx != ctx)
 			continue;
+		f->flags |= FLOW_CLOSING;
+		flow_forbid_now(f);
 		if (f->rx_state == FLOW_RX_OPEN && f->acks_owed)
 			flow_say(p, f, WIRE_ACK, WIRE_F_ACK, f->rcv_nxt);
 		flow_abort_rx(p, f, FLOW_RX_CLOSED);

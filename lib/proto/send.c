@@ -87,6 +87,7 @@ open_tx(struct proto *p, struct flow *f, uint64_t now)
 		t->isn_floor = f->snd_end;
 	f->snd_una = f->snd_nxt = f->snd_end = ++t->isn_floor;
 	f->credit_end = f->snd_una + 1;
+	f->now_end = f->snd_nxt;
 	f->tx_state = FLOW_TX_OPENING;
 }
 
@@ -119,6 +120,7 @@ enqueue(struct proto *p, struct flow *f, const struct proto_message *m, uint64_t
 	f->tx_tail = index;
 	if (f->tx_next == NIL)
 		f->tx_next = index;
+	flow_forbid_now(f);
 }
 
 static void
@@ -231,8 +233,8 @@ proto_send(struct proto *p, const struct proto_message *m, const uint64_t *handl
 	const struct path *t = &p->paths[f->path];
 	struct context *c = &p->ctxs[f->ctx];
 
-	if (unlikely(f->tx_state != FLOW_TX_OPEN || f->peer_ctx != m->dst_ctx ||
-		    f->node != m->dst_node || f->ctx != m->ctx || m->len > m->frag_len ||
+	if (unlikely(f->tx_state != FLOW_TX_OPEN ||
+		    f->key != FLOW_KEY(m->ctx, m->dst_node, m->dst_ctx) || m->len > m->frag_len ||
 		    m->len > t->payload_max || p->txd_free == NIL || !c->open ||
 		    now - f->used_at >= p->reopen ||
 		    (f->snd_una == f->snd_nxt && f->credit_end == f->snd_nxt)))
@@ -325,18 +327,6 @@ begin_turn(struct proto *p, struct flow *f, const struct path *t, uint32_t now_t
 	return w;
 }
 
-/* How many frames the flow, none of which counts as lost, may have sent before its next Ack, as a
- * sequence. */
-static inline uint32_t
-flow_limit(const struct flow *f, const struct path *t)
-{
-	uint32_t end = f->snd_una + t->window;
-
-	if (unlikely(f->share && f->share + f->kept < t->window))
-		end = f->snd_una + f->share + f->kept;
-	return wire_seq_before(f->credit_end, end) ? f->credit_end : end;
-}
-
 /* Has the flow as many frames in flight as its receiver allows? A probe goes all the same: what is
  * believed to be in flight may be lost. */
 static inline bool
@@ -344,6 +334,87 @@ share_used(const struct flow *f)
 {
 	return f->share && f->snd_nxt - f->snd_una - f->kept - f->lost >= f->share &&
 		!(f->flags & FLOW_PROBE);
+}
+
+/* The descriptor of a frame that leaves at once. */
+static inline void
+enqueue_sent(struct proto *p, struct flow *f, const struct proto_message *m, uint64_t handle,
+	uint32_t now_ts)
+{
+	uint32_t index = p->txd_free;
+	struct txd *d = &p->txds[index];
+
+	p->txd_free = d->next;
+	p->txd_free_count--;
+	d->done.handle = handle;
+	d->done.ctx = m->ctx;
+	d->done.error = 0;
+	d->done.last = true;
+	d->next = NIL;
+	d->seq = f->snd_nxt;
+	d->msg_len = d->len = m->len;
+	d->frag_off = 0;
+	d->sent_ts = now_ts;
+	d->state = TXD_INFLIGHT;
+	d->sent = true;
+	if (f->tx_head == NIL)
+		f->tx_head = index;
+	else
+		p->txds[f->tx_tail].next = index;
+	f->tx_tail = index;
+	f->snd_end = ++f->snd_nxt;
+}
+
+static APART void
+flow_timer_start(struct proto *p, struct flow *f, const struct path *t, uint64_t now)
+{
+	f->rto_at = now + (f->retries || f->probes ? flow_backoff(p, f) : t->probe);
+	timer_arm(p, flow_index(p, f), f->rto_at);
+}
+
+bool
+proto_send_now(struct proto *p, const struct proto_message *m, uint64_t handle, void *head,
+	uint64_t now)
+{
+	struct flow *f = &p->flows[p->last_tx];
+	uint64_t key = FLOW_KEY(m->ctx, m->dst_node, m->dst_ctx);
+
+	if (unlikely(f->key != key)) {
+		uint32_t index = flow_search(p, key);
+
+		if (unlikely(index == NIL))
+			return false;
+		p->last_tx = index;
+		f = &p->flows[index];
+	}
+	struct path *t = &p->paths[f->path];
+	uint32_t size = m->len + WIRE_HDR_BYTES;
+
+	/* Nothing waits that would go first, and this frame uses up neither the flow's credit or
+	 * window nor the path's: then it would have to ask for an Ack. */
+	if (unlikely((int32_t)(f->now_end - f->snd_nxt) <= 0 || p->active_path != NIL ||
+		    p->txd_free == NIL || m->len > m->frag_len || m->len > t->payload_max ||
+		    now - f->used_at >= p->reopen ||
+		    t->inflight_frames + 1 >= t->cc.window_frames ||
+		    t->inflight_bytes + size >= t->cc.window_bytes))
+		return false;
+	if (f->rto_at == 0)
+		flow_timer_start(p, f, t, now);
+	uint32_t now_ts = stamp_of(p, now);
+	struct wire_fields w = {.flags = 0};
+
+	if (f->rx_state == FLOW_RX_OPEN)
+		put_ack(p, &w, f, now_ts);
+	wire_put_plain(head, f->wire_head, f->wire_ctxs, p->paths[f->path].session, m->len,
+		f->snd_nxt, now_ts, &w);
+	enqueue_sent(p, f, m, handle, now_ts);
+	p->ctxs[m->ctx].pending++;
+	f->used_at = now;
+	t->inflight_bytes += size;
+	t->inflight_frames++;
+	COUNT(p, tx_data);
+	COUNT(p, tx_frames);
+	return true;
 }
 
 /* Frames that were found lost, oldest first, as far as the flow's turn, its credit and the path's
@@ -414,6 +485,7 @@ send_new(struct proto *p, struct flow *f, struct path *t, struct proto_out *out,
 		wire_add_flags(out[k - 1].head, WIRE_F_ASK);
 	f->tx_next = i;
 	f->snd_nxt += k;
+	flow_allow_now(f, t);
 	f->deficit -= (int32_t)bytes;
 	t->inflight_bytes += bytes;
 	t->inflight_frames += k;
@@ -794,6 +866,7 @@ ask_for_room(struct proto *p, struct flow *f, uint64_t now)
 	if (p->txds[f->tx_head].state == TXD_KEPT) /* held, but it needs room: it is the question */
 		txd_lose(f, t, &p->txds[f->tx_head]);
 	f->credit_end = f->snd_una + 1;
+	flow_forbid_now(f);
 	f->rto_at = now + flow_backoff(p, f);
 	timer_arm(p, flow_index(p, f), f->rto_at);
 	flow_activate(p, f);

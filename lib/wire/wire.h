@@ -313,6 +313,30 @@ wire_put(void *to, const struct wire_fields *f)
 	wire_put64(at + 42, (uint64_t)f->frag_off << 32);
 }
 
+/* The header of a whole message of `len` bytes, of a flow of which wire_head and wire_ctxs of
+ * received frames are given: both have the two ends the other way round. Of `f` flags, ack, credit,
+ * share and echo are used. Wide stores, as above. */
+static inline void
+wire_put_plain(void *to, uint64_t head, uint32_t ctxs, uint32_t session, uint32_t len,
+	uint32_t seq, uint32_t tstamp, const struct wire_fields *f)
+{
+	uint8_t *at = (uint8_t *)to;
+	uint32_t nodes = (uint32_t)(head >> 32);
+	uint64_t first = (uint32_t)head | (uint64_t)wire_be16(f->flags) << 16 |
+		(uint64_t)(nodes << 16 | nodes >> 16) << 32;
+	uint64_t second = (ctxs << 16 | ctxs >> 16) |
+		(uint64_t)wire_be32(len << 16 | f->credit) << 32;
+	uint16_t share = wire_be16(f->share);
+
+	__builtin_memcpy(at, &first, sizeof(first));
+	__builtin_memcpy(at + 8, &second, sizeof(second));
+	__builtin_memcpy(at + 16, &share, sizeof(share));
+	wire_put64(at + 18, (uint64_t)session << 32 | seq);
+	wire_put64(at + 26, (uint64_t)f->ack << 32 | tstamp);
+	wire_put64(at + 34, (uint64_t)f->echo << 32 | len);
+	wire_put64(at + 42, 0);
+}
+
 /* Flags that turn out to be needed when the header is written already. */
 static inline void
 wire_add_flags(void *header, uint16_t flags)

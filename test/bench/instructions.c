@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The program that test/bench/instructions.sh runs under callgrind: two embedded nodes in one
- * process, joined by the loop link, moving messages or remote memory in bursts of 32. Each part of
- * the path is a function of its own, so that its instructions can be read off by name. usage:
- * instructions [BURSTS [BYTES [LINES_OF_LIMITS [plain|matched|push|pull|ping [client|engine]]]]]
+ * process, joined by the loop link, moving messages or remote memory. Each part of the path is a
+ * function of its own, so that its instructions can be read off by name.
+ *
+ * usage: instructions [NAME=VALUE]...
+ *   kind=plain|matched|push|pull|ping|idle   what moves; idle: nothing, turns are counted
+ *   bytes=64                                 of a message or transfer
+ *   at_once=32                               messages or transfers that are begun together, 1 to 32
+ *   pairs=1                                  contexts of each node; message i goes from context
+ *                                            i % pairs to the peer's context of that number
+ *   fan=1                                    plain: context i % pairs sends its messages to so many
+ *                                            contexts of the other node in turn
+ *   bursts=1000  matching=client|engine  limits=LINES of the configuration
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,21 +20,25 @@
 
 #include "pmx/pmx.h"
 
-#define BURST    32
-#define NOINLINE __attribute__((noinline))
+#define BURST        32
+#define CONTEXTS_MAX 128
+#define NOINLINE     __attribute__((noinline))
 
-static struct pmx_context *from, *to;
+static struct pmx_context *senders[CONTEXTS_MAX], *receivers[CONTEXTS_MAX];
+static struct pmx_context *from, *to; /* the first of each */
 static struct pmx_node *nodes[2];
 static uint32_t message_len = 64;
+static unsigned at_once = BURST, pairs = 1, fan = 1;
+static unsigned turn; /* plain messages sent so far */
 
 static const char *matching = "client";
 
 static const char config[] = "[node]\nid = %d\nname = bench%d\n"
 			     "[engine]\nidle = spin\nmatching = %s\nrendezvous = 4000\n"
-			     "[link 0]\ndriver = loop\nport = bench\nmtu = 1500\n"
-			     /* valgrind is slow */
-			     "[proto]\nrto_min_us = 400000\nrto_max_us = 400000\n"
-			     "[limits]\nmbufs = 6144\ncontexts = 2\n"
+			     "[link 0]\ndriver = loop\nport = bench\nmtu = %u\n"
+			     /* valgrind is slow: Acks go by their number, not by time */
+			     "[proto]\nrto_min_us = 400000\nrto_max_us = 400000\nack_delay_us = 100000\n"
+			     "[limits]\nmbufs = %u\ncontexts = %u\nsend_buffers = %u\n"
 			     "%s\n[nodes]\n0 = auto\n1 = auto\n";
 
 NOINLINE unsigned bench_client_send(void);
@@ -34,20 +47,35 @@ NOINLINE void bench_engine_send(void);
 NOINLINE void bench_engine_receive(void);
 NOINLINE void bench_engine_ack(void);
 
-/* The application's side of sending: buffers, payload, submissions. */
+/* Where the next message of that sender goes. */
+static uint16_t
+receiver_of(unsigned sender)
+{
+	static unsigned next[CONTEXTS_MAX];
+
+	return (uint16_t)(fan == 1 ? sender : next[sender]++ % fan);
+}
+
+/* The application's side of sending: buffers, payload, submissions. Each context sends its share of
+ * a burst at once. */
 unsigned
 bench_client_send(void)
 {
 	struct pmx_buffer bufs[BURST];
-	const struct pmx_addr address = {1, 1};
 	struct pmx_addr addresses[BURST];
-	unsigned n = 0;
+	unsigned sent = 0;
 
-	while (n < BURST && pmx_get_send_buffer(from, message_len, &bufs[n]) == 0) {
-		memset(bufs[n].data, (int)n, 64);
-		addresses[n++] = address;
+	for (unsigned k = 0; k < pairs && sent < at_once; k++, turn++) {
+		struct pmx_context *c = senders[turn % pairs];
+		unsigned n = 0, share = pairs < at_once ? at_once / pairs : 1;
+
+		for (; n < share && pmx_get_send_buffer(c, message_len, &bufs[n]) == 0; n++) {
+			memset(bufs[n].data, (int)n, message_len < 64 ? message_len : 64);
+			addresses[n] = (struct pmx_addr){1, receiver_of(turn % pairs)};
+		}
+		sent += n ? (unsigned)pmx_send_burst(c, addresses, bufs, NULL, n) : 0;
 	}
-	return n ? (unsigned)pmx_send_burst(from, addresses, bufs, NULL, n) : 0;
+	return sent;
 }
 
 /* The engine's: submissions to link. */
@@ -75,14 +103,25 @@ unsigned
 bench_client_receive(void)
 {
 	struct pmx_message m[BURST];
-	int n = pmx_receive_burst(to, m, BURST);
+	unsigned all = 0, count = fan > pairs ? fan : pairs;
 
-	for (int i = 0; i < n; i++) {
-		if (*(const uint8_t *)pmx_message_data(&m[i]) > BURST)
-			abort();
-		pmx_release_receive_buffer(to, &m[i]);
+	/* those that were sent to, and no others: what a look at an empty ring costs is another
+	 * figure */
+	for (unsigned k = 0; k < count && all < at_once; k++) {
+		static unsigned next;
+		struct pmx_context *c = receivers[next];
+		int n = pmx_receive_burst(c, m, BURST);
+
+		for (int i = 0; i < n; i++) {
+			if (*(const uint8_t *)pmx_message_data(&m[i]) > BURST)
+				abort();
+			pmx_release_receive_buffer(c, &m[i]);
+		}
+		all += n > 0 ? (unsigned)n : 0;
+		if (all < at_once)
+			next = next + 1 < count ? next + 1 : 0;
 	}
-	return n > 0 ? (unsigned)n : 0;
+	return all;
 }
 
 /* ------------------------------------------- matched messages, whose receives are posted before */
@@ -97,7 +136,7 @@ static uint8_t matched_in[BURST][2048], matched_out[2048];
 void
 bench_client_post_matched(void)
 {
-	for (unsigned i = 0; i < BURST; i++) {
+	for (unsigned i = 0; i < at_once; i++) {
 		const struct pmx_matched m = {
 			.peer = {0, 0},
 			.tag = i,
@@ -115,9 +154,9 @@ bench_client_send_matched(void)
 {
 	unsigned n = 0;
 
-	for (; n < BURST; n++) {
+	for (; n < at_once; n++) {
 		const struct pmx_matched m = {
-			.peer = {1, 1},
+			.peer = {1, 0},
 			.tag = n,
 			.data = matched_out,
 			.len = message_len,
@@ -134,7 +173,7 @@ bench_client_receive_matched(void)
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < BURST; i++)
+	for (unsigned i = 0; i < at_once; i++)
 		n += posted[i] != 0 && pmx_test(to, &posted[i], NULL) == 1;
 	return n;
 }
@@ -148,7 +187,6 @@ NOINLINE unsigned bench_client_done(void);
 static struct pmx_remote region;
 static pmx_transfer_id moves[BURST];
 static uint8_t *local;
-static unsigned at_once; /* transfers */
 
 static void
 open_region(void)
@@ -166,7 +204,7 @@ static struct pmx_transfer
 move(unsigned i)
 {
 	return (struct pmx_transfer){
-		.peer = {1, 1},
+		.peer = {1, 0},
 		.key = region.key,
 		.remote = region.addr + (uint64_t)i * message_len,
 		.local = local + (uint64_t)i * message_len,
@@ -232,7 +270,7 @@ bench_plain_ping(void)
 	struct pmx_message m;
 	uint64_t word = 1;
 
-	pmx_send_copy(from, (struct pmx_addr){1, 1}, &word, sizeof(word), NULL);
+	pmx_send_copy(from, (struct pmx_addr){1, 0}, &word, sizeof(word), NULL);
 	pmx_node_poll(nodes[0]);
 	pmx_node_poll(nodes[1]);
 	if (pmx_receive(to, &m) != 1)
@@ -260,7 +298,7 @@ bench_matched_ping(void)
 		.len = sizeof(there),
 	};
 	uint64_t word = 1;
-	struct pmx_matched m = {.peer = {1, 1}, .tag = 1, .data = &word, .len = sizeof(word)};
+	struct pmx_matched m = {.peer = {1, 0}, .tag = 1, .data = &word, .len = sizeof(word)};
 	pmx_request r;
 
 	if (at_to == 0 && pmx_irecv(to, &there_m, &at_to) != 0)
@@ -282,7 +320,7 @@ bench_matched_ping(void)
 static void
 open_flows(void)
 {
-	const struct pmx_matched a = {.peer = {1, 1}}, b = {.peer = {0, 0}};
+	const struct pmx_matched a = {.peer = {1, 0}}, b = {.peer = {0, 0}};
 	struct pmx_message m;
 
 	pmx_isend(from, &a, NULL);
@@ -299,30 +337,51 @@ open_flows(void)
 }
 
 static int
-start(int i, int argc, char **argv, const char *more)
+start(int i, int argc, char **argv, unsigned contexts, const char *more)
 {
 	char text[1024], error[256];
 	struct pmx_node_params params = {.config_text = text, .eal_argc = argc, .eal_argv = argv};
 
-	snprintf(text, sizeof(text), config, i, i, matching, more);
+	snprintf(text, sizeof(text), config, i, i, matching, message_len > 1400 ? 9000 : 1500,
+		6144 + contexts * 256, contexts + 2, fan > 1 ? 33 * fan : 64, more);
 	if (pmx_node_start(&nodes[i], &params, error, sizeof(error)) == 0)
 		return 0;
 	fprintf(stderr, "instructions: %s\n", error);
 	return 1;
 }
 
+/* Every flow opens with its first message, alone. */
 static void
-run_plain(unsigned bursts, unsigned *sent, unsigned *received)
+open_plain(void)
 {
-	/* the flow opens with its first message */
-	for (int i = 0; i < 1000; i++) {
-		if (i == 0)
-			pmx_send_copy(from, (struct pmx_addr){1, 1}, "\1", 1, NULL);
+	struct pmx_message m;
+
+	for (unsigned i = 0; i < pairs; i++) {
+		for (unsigned k = 0; k < fan; k++) {
+			const struct pmx_addr address = {1, receiver_of(i)};
+
+			while (pmx_send_copy(senders[i], address, "\1", 1, NULL) != 0)
+				pmx_node_poll(nodes[0]);
+			for (unsigned j = 0; j < 20; j++) {
+				pmx_node_poll(nodes[0]);
+				pmx_node_poll(nodes[1]);
+			}
+		}
+	}
+	for (unsigned i = 0; i < 1000; i++) {
 		pmx_node_poll(nodes[0]);
 		pmx_node_poll(nodes[1]);
 	}
-	while (bench_client_receive())
-		;
+	for (unsigned i = 0; i < (fan > pairs ? fan : pairs); i++) {
+		while (pmx_receive(receivers[i], &m) == 1)
+			pmx_release_receive_buffer(receivers[i], &m);
+	}
+}
+
+static void
+run_plain(unsigned bursts, unsigned *sent, unsigned *received)
+{
+	open_plain();
 	for (unsigned i = 0; i < bursts; i++) {
 		*sent += bench_client_send();
 		bench_engine_send();
@@ -333,8 +392,18 @@ run_plain(unsigned bursts, unsigned *sent, unsigned *received)
 	for (unsigned i = 0; i < 100; i++) {
 		pmx_node_poll(nodes[0]);
 		pmx_node_poll(nodes[1]);
-		*received += bench_client_receive();
 	}
+	while (*received != *sent)
+		*received += bench_client_receive();
+}
+
+/* Turns of a node that has nothing to do. */
+static void
+run_idle(unsigned turns)
+{
+	open_plain();
+	for (unsigned i = 0; i < turns; i++)
+		bench_engine_send();
 }
 
 static void
@@ -347,7 +416,7 @@ run_matched(unsigned bursts, unsigned *sent, unsigned *received)
 		bench_client_post_matched();
 		*sent += bench_client_send_matched();
 		/* one, or two where completions fill more than a slot */
-		for (unsigned turn = 0; n < BURST && turn < 1000; turn++) {
+		for (unsigned k = 0; n < at_once && k < 1000; k++) {
 			bench_engine_send();
 			bench_engine_receive();
 			n += bench_client_receive_matched();
@@ -393,31 +462,82 @@ run_pings(unsigned bursts)
 		bench_matched_ping();
 }
 
+/* One NAME=VALUE of the command line; false: it is none. */
+static bool
+option_set(const char *text, unsigned *bursts, const char **kind, const char **more)
+{
+	const struct {
+		const char *name;
+		unsigned *number;
+		const char **word;
+	} options[] = {{"kind", NULL, kind}, {"bytes", &message_len, NULL},
+		{"at_once", &at_once, NULL}, {"pairs", &pairs, NULL}, {"fan", &fan, NULL},
+		{"bursts", bursts, NULL}, {"matching", NULL, &matching}, {"limits", NULL, more}};
+	const char *value = strchr(text, '=');
+
+	for (size_t i = 0; value != NULL && i < sizeof(options) / sizeof(options[0]); i++) {
+		if (strlen(options[i].name) != (size_t)(value - text) ||
+			strncmp(text, options[i].name, (size_t)(value - text)) != 0)
+			continue;
+		if (options[i].number != NULL)
+			*options[i].number = (unsigned)atoi(value + 1);
+		else
+			*options[i].word = value + 1;
+		return true;
+	}
+	return false;
+}
+
+static int
+open_contexts(unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		struct pmx_context_params a = {.context = (uint16_t)i};
+
+		if (pmx_context_open(&senders[i], nodes[0], &a) != 0 ||
+			pmx_context_open(&receivers[i], nodes[1], &a) != 0)
+			return -1;
+	}
+	from = senders[0];
+	to = receivers[0];
+	return 0;
+}
+
 int
 main(int argc, char **argv)
 {
-	char *eal[] = {argv[0], "--no-huge", "-m", "256", "--no-pci", "--no-telemetry",
+	char *eal[] = {argv[0], "--no-huge", "-m", "512", "--no-pci", "--no-telemetry",
 		"--no-shconf", "-l", "0", "--log-level=*:error", NULL};
-	unsigned bursts = argc > 1 ? (unsigned)atoi(argv[1]) : 1000, sent = 0, received = 0,
-		 each = BURST;
-	const char *more = argc > 3 ? argv[3] : "", *what = argc > 4 ? argv[4] : "plain";
-	struct pmx_context_params a = {.context = 0}, b = {.context = 1};
+	unsigned bursts = 1000, sent = 0, received = 0, contexts;
+	const char *more = "", *what = "plain";
 
-	message_len = argc > 2 ? (uint32_t)atoi(argv[2]) : 64;
-	matching = argc > 5 ? argv[5] : matching;
-	if (start(0, 10, eal, more) || start(1, 0, NULL, more) ||
-		pmx_context_open(&from, nodes[0], &a) || pmx_context_open(&to, nodes[1], &b))
+	for (int i = 1; i < argc; i++) {
+		if (!option_set(argv[i], &bursts, &what, &more)) {
+			fprintf(stderr, "instructions: '%s' is no NAME=VALUE that is known\n", argv[i]);
+			return 2;
+		}
+	}
+	contexts = fan > pairs ? fan : pairs;
+	if (at_once < 1 || at_once > BURST || pairs < 1 || fan < 1 || contexts > CONTEXTS_MAX) {
+		fprintf(stderr, "instructions: at_once is 1 to %d, pairs and fan are 1 to %d\n", BURST,
+			CONTEXTS_MAX);
+		return 2;
+	}
+	if (start(0, 10, eal, contexts, more) || start(1, 0, NULL, contexts, more) ||
+		open_contexts(contexts))
 		return 1;
 	if (strcmp(what, "plain") == 0) {
 		run_plain(bursts, &sent, &received);
+	} else if (strcmp(what, "idle") == 0) {
+		run_idle(bursts);
+		bursts = 0;
 	} else if (strcmp(what, "matched") == 0 && message_len <= sizeof(matched_out)) {
 		run_matched(bursts, &sent, &received);
 	} else if (strcmp(what, "push") == 0 || strcmp(what, "pull") == 0) {
-		at_once = each = message_len > 2048 ? 1 : BURST;
 		run_transfers(bursts, what[2] == 's', &sent, &received);
 	} else if (strcmp(what, "ping") == 0) {
 		run_pings(bursts);
-		each = 0;
+		bursts = 0;
 	} else {
 		fprintf(stderr, "instructions: %s of %u bytes is none that is known\n", what,
 			message_len);
@@ -426,5 +546,5 @@ main(int argc, char **argv)
 	pmx_node_close(nodes[1]);
 	pmx_node_close(nodes[0]);
 	printf("messages %u %u\n", sent, received);
-	return sent == received && sent == bursts * each ? 0 : 1;
+	return sent == received && sent == bursts * at_once ? 0 : 1;
 }
