@@ -99,7 +99,7 @@ frame_number(const struct rte_mbuf *m)
 }
 
 uint16_t
-frames_send(uint32_t first, uint16_t n, uint16_t len, uint16_t to)
+frames_transmit(uint32_t first, uint16_t n, uint16_t len, uint16_t to)
 {
 	struct rte_mbuf *bufs[BURST];
 	uint16_t i, taken;

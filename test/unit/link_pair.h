@@ -47,7 +47,7 @@ struct rte_mbuf *frame_make(uint32_t number, uint16_t len);
 int frame_wrong_bits(const struct rte_mbuf *m, uint32_t number);
 uint32_t frame_number(const struct rte_mbuf *m);
 /* Send frames first..first + n - 1 from a to node `to`; returns how many were taken. */
-uint16_t frames_send(uint32_t first, uint16_t n, uint16_t len, uint16_t to);
+uint16_t frames_transmit(uint32_t first, uint16_t n, uint16_t len, uint16_t to);
 /* Receive at b, poll by poll, until n frames came or a second passed. */
 uint16_t frames_receive(struct rte_mbuf **bufs, uint16_t n);
 /* Expect frames first..first + n - 1 at b, in order and whole, in mbufs of b's pool. */

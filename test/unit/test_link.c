@@ -55,7 +55,7 @@ loop_tx__frames_arrive_in_order(void **state)
 	(void)state;
 	link_pair_open_loop("", 0);
 	for (first = 0; first < 3200; first += BURST) {
-		assert_int_equal(frames_send(first, BURST, LEN, 2), BURST);
+		assert_int_equal(frames_transmit(first, BURST, LEN, 2), BURST);
 		frames_expect(first, BURST, LEN);
 	}
 	assert_int_equal(link_stats_of(&a).tx_frames, 3200);
@@ -73,7 +73,7 @@ loop_tx__without_peer_is_refused(void **state)
 
 	(void)state;
 	assert_int_equal(link_open(&a, &config, 1, pool_a), 0);
-	assert_int_equal(frames_send(0, 5, LEN, 2), 5);
+	assert_int_equal(frames_transmit(0, 5, LEN, 2), 5);
 	assert_int_equal(link_stats_of(&a).tx_refused, 5);
 	assert_int_equal(link_stats_of(&a).tx_frames, 0);
 }
@@ -83,10 +83,10 @@ loop_tx__full_inbox_is_backpressure(void **state)
 {
 	(void)state;
 	link_pair_open_loop("", 8);
-	assert_int_equal(frames_send(0, 20, LEN, 2), 8);
-	assert_int_equal(frames_send(8, 1, LEN, 2), 0);
+	assert_int_equal(frames_transmit(0, 20, LEN, 2), 8);
+	assert_int_equal(frames_transmit(8, 1, LEN, 2), 0);
 	frames_expect(0, 3, LEN);
-	assert_int_equal(frames_send(8, 20, LEN, 2), 3);
+	assert_int_equal(frames_transmit(8, 20, LEN, 2), 3);
 	frames_expect(3, 8, LEN);
 	assert_int_equal(link_stats_of(&a).tx_frames, 11);
 }
@@ -99,7 +99,7 @@ loop_tx__empty_pool_of_receiver_is_counted(void **state)
 	(void)state;
 	link_pair_open_loop("", 0);
 	assert_int_equal(rte_pktmbuf_alloc_bulk(pool_b, hog, MBUFS - 3), 0);
-	assert_int_equal(frames_send(0, 10, LEN, 2), 10);
+	assert_int_equal(frames_transmit(0, 10, LEN, 2), 10);
 	frames_expect(0, 3, LEN);
 	assert_int_equal(link_stats_of(&a).tx_frames, 10);
 	assert_int_equal(link_stats_of(&b).rx_frames, 3);
@@ -135,7 +135,7 @@ loop_tx__too_long_for_receiver_is_counted(void **state)
 	assert_non_null(rte_pktmbuf_append(m, rte_pktmbuf_tailroom(m)));
 	assert_int_equal(a.ops->tx(&a, 0, &m, 1), 1);
 	assert_int_equal(link_stats_of(&b).rx_too_long, 1);
-	assert_int_equal(frames_send(2, 1, LEN, 2), 1);
+	assert_int_equal(frames_transmit(2, 1, LEN, 2), 1);
 	frames_expect(2, 1, LEN);
 }
 
@@ -183,12 +183,12 @@ loop_close__first_or_second_with_frames_waiting(void **state)
 
 	(void)state;
 	link_pair_open_loop("", 0);
-	assert_int_equal(frames_send(0, 10, LEN, 2), 10);
+	assert_int_equal(frames_transmit(0, 10, LEN, 2), 10);
 	link_close(&b);
-	assert_int_equal(frames_send(0, 10, LEN, 2), 10);
+	assert_int_equal(frames_transmit(0, 10, LEN, 2), 10);
 	assert_int_equal(link_stats_of(&a).tx_refused, 10);
 	assert_int_equal(link_open(&b, &config, 2, pool_b), 0);
-	assert_int_equal(frames_send(20, 10, LEN, 2), 10);
+	assert_int_equal(frames_transmit(20, 10, LEN, 2), 10);
 	link_close(&a);
 	assert_int_equal(b.ops->rx(&b, 0, bufs, BURST), 10);
 	rte_pktmbuf_free_bulk(bufs, 10);

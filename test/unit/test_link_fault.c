@@ -79,7 +79,7 @@ run_flow(const char *fault, uint32_t descriptors, uint32_t frames, uint16_t drai
 	link_pair_open_loop(fault, descriptors);
 	while (number < frames) {
 		n = (uint16_t)(1 + number % BURST);
-		n = frames_send(number, (uint16_t)RTE_MIN(n, frames - number), LEN, 2);
+		n = frames_transmit(number, (uint16_t)RTE_MIN(n, frames - number), LEN, 2);
 		number += n;
 		poll_flow(&flow, drain, &last);
 	}
@@ -189,7 +189,7 @@ fault_tx__delay_holds_frames_back(void **state)
 
 	(void)state;
 	link_pair_open_loop("delay=2ms", 0);
-	assert_int_equal(frames_send(0, 10, LEN, 2), 10);
+	assert_int_equal(frames_transmit(0, 10, LEN, 2), 10);
 	assert_int_equal(b.ops->rx(&b, 0, bufs, BURST), 0);
 	frames_expect(0, 10, LEN);
 	assert_true(rte_rdtsc() - start >= rte_get_tsc_hz() / 500);
@@ -239,7 +239,7 @@ fault_tx__empty_pool_is_counted(void **state)
 	(void)state;
 	link_pair_open_loop("duplicate=100%", 0);
 	assert_int_equal(rte_pktmbuf_alloc_bulk(pool_a, hog, MBUFS - 5), 0);
-	assert_int_equal(frames_send(0, 5, LEN, 2), 5);
+	assert_int_equal(frames_transmit(0, 5, LEN, 2), 5);
 	/* Each frame frees itself, so that the later ones find room for a copy. */
 	assert_true(faults_of_a().no_mbuf > 0);
 	assert_int_equal(link_stats_of(&a).tx_frames, 10 - faults_of_a().no_mbuf);
@@ -252,7 +252,7 @@ fault_close__frees_what_is_held(void **state)
 {
 	(void)state;
 	link_pair_open_loop("delay=4s", 0);
-	assert_int_equal(frames_send(0, BURST, LEN, 2), BURST);
+	assert_int_equal(frames_transmit(0, BURST, LEN, 2), BURST);
 	assert_int_equal(faults_of_a().held, BURST);
 	link_close(&a);
 	assert_int_equal(rte_mempool_avail_count(pool_a), MBUFS);
@@ -307,7 +307,7 @@ fault_tx__wraps_udp(void **state)
 	addr.port = link_port_of(&b);
 	assert_int_equal(a.ops->add_peer(&a, 2, &addr), 0);
 	assert_true(a.ops->rx_fd(&a, 0) >= 0);
-	assert_int_equal(frames_send(0, BURST, LEN, 2), BURST);
+	assert_int_equal(frames_transmit(0, BURST, LEN, 2), BURST);
 	frames_expect(0, BURST, LEN);
 }
 

@@ -69,10 +69,10 @@ frames_arrive_single_and_in_bursts(const char *listen)
 
 	open_udp_at(listen, 1);
 	for (n = 1; n <= BURST; n++) {
-		assert_int_equal(frames_send(number, n, LEN, 2), n);
+		assert_int_equal(frames_transmit(number, n, LEN, 2), n);
 		frames_expect(number, n, LEN);
 		number += n;
-		assert_int_equal(frames_send(number, 1, MTU, 2), 1);
+		assert_int_equal(frames_transmit(number, 1, MTU, 2), 1);
 		frames_expect(number++, 1, MTU);
 	}
 	assert_int_equal(link_stats_of(&a).tx_frames, number);
@@ -125,7 +125,7 @@ udp_tx__closed_port_loses_no_count(void **state)
 	open_udp(1);
 	link_close(&b);
 	for (i = 0; i < 100; i++)
-		taken = (uint16_t)(taken + frames_send(i, 1, LEN, 2));
+		taken = (uint16_t)(taken + frames_transmit(i, 1, LEN, 2));
 	assert_int_equal(taken, link_stats_of(&a).tx_frames + link_stats_of(&a).tx_refused);
 }
 
@@ -167,7 +167,7 @@ udp_rx__too_long_is_counted(void **state)
 			sendto(fd, data, sizeof(data), 0, (struct sockaddr *)&addr, sizeof(addr)),
 			sizeof(data));
 	close(fd);
-	assert_int_equal(frames_send(3, 2, LEN, 2), 2);
+	assert_int_equal(frames_transmit(3, 2, LEN, 2), 2);
 	assert_int_equal(frames_receive(bufs, 2), 2);
 	assert_int_equal(frame_wrong_bits(bufs[0], 3) + frame_wrong_bits(bufs[1], 4), 0);
 	rte_pktmbuf_free_bulk(bufs, 2);
@@ -185,8 +185,8 @@ udp_rx__empty_pool_leaves_frames_in_socket(void **state)
 	(void)state;
 	open_udp(1);
 	assert_int_equal(rte_pktmbuf_alloc_bulk(pool_b, hog, MBUFS - BURST), 0);
-	assert_int_equal(frames_send(0, BURST, LEN, 2), BURST);
-	assert_int_equal(frames_send(BURST, BURST, LEN, 2), BURST);
+	assert_int_equal(frames_transmit(0, BURST, LEN, 2), BURST);
+	assert_int_equal(frames_transmit(BURST, BURST, LEN, 2), BURST);
 	assert_int_equal(frames_receive(bufs, BURST), BURST);
 	assert_int_equal(b.ops->rx(&b, 0, bufs + BURST, BURST), 0);
 	rte_pktmbuf_free_bulk(hog, MBUFS - BURST);
@@ -206,7 +206,7 @@ udp_rx_fd__readable_when_a_frame_waits(void **state)
 	open_udp(1);
 	fd.fd = b.ops->rx_fd(&b, 0);
 	assert_int_equal(poll(&fd, 1, 0), 0);
-	assert_int_equal(frames_send(0, 1, LEN, 2), 1);
+	assert_int_equal(frames_transmit(0, 1, LEN, 2), 1);
 	assert_int_equal(poll(&fd, 1, 1000), 1);
 	frames_expect(0, 1, LEN);
 	assert_int_equal(poll(&fd, 1, 0), 0);
@@ -221,7 +221,7 @@ queues_share_the_port(const char *listen)
 
 	open_udp_at(listen, 4);
 	assert_int_equal(b.rx_queues, 4);
-	assert_int_equal(frames_send(0, 20, LEN, 2), 20);
+	assert_int_equal(frames_transmit(0, 20, LEN, 2), 20);
 	for (q = 0; q < 4; q++) {
 		uint16_t before = got;
 
