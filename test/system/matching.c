@@ -7,8 +7,6 @@
  * says which message each receive gets; the bytes are known by their message's number. matching.sh
  * runs it.
  */
-#define PROGRAM "matching"
-
 #include <errno.h>
 #include <getopt.h>
 #include <string.h>

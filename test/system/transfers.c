@@ -8,8 +8,6 @@
  * not have, and must get the right refusal. At the end: nothing is under way, all frames, requests,
  * mbufs and pins are back. transfers.sh runs it, nic.sh with two ports of a bus.
  */
-#define PROGRAM "transfers"
-
 #include <errno.h>
 #include <getopt.h>
 #include <pthread.h>
