@@ -19,23 +19,14 @@ need_hugepages allpairs 160
 [ -x "$build/test/allpairs" ] || skip_all allpairs "$build/test/allpairs is not there"
 
 config() { # NODE PORT
-	cat >"$dir/$1.ini" <<-END
-		[node]
-		id = $1
-		name = $tag$1
+	node_ini "$1" "$2" <<-END
 		[engine]
 		idle = adaptive
-		[link 0]
-		driver = ethdev
-		port = $2
 		[limits]
 		contexts = $contexts
 		send_buffers = 64
 		receive_buffers = 128
 		mbufs = 12288
-		[nodes]
-		0 = auto
-		1 = auto
 	END
 }
 
