@@ -1,4 +1,6 @@
-/* The list of services.
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The list of services.
  */
 #include <stddef.h>
 

@@ -1,4 +1,6 @@
-/* How a lane stops beginning anything new before another primary takes over: see freeze.h.
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * How a lane stops beginning anything new before another primary takes over: see freeze.h.
  */
 #include <unistd.h>
 

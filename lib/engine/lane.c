@@ -1,4 +1,6 @@
-/* What the parts of a lane share: the names of its counters, and how another thread wakes it.
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the parts of a lane share: the names of its counters, and how another thread wakes it.
  */
 #include <sys/eventfd.h>
 

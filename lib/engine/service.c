@@ -1,4 +1,6 @@
-/* The tables that find a service: see service.h.
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The tables that find a service: see service.h.
  */
 #include <errno.h>
 
