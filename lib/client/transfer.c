@@ -25,7 +25,6 @@
 
 /* in send_note.next: a frame of a transfer, which is not counted as a message */
 #define TRANSFER_BUFFER 0xFFFE
-#define NO_BUFFER       UINT16_MAX
 #define OF_AN_OFFER     0x80000000u /* in pmx_transfer.flags: key is the number of an offer */
 
 static inline uint32_t

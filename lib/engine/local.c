@@ -252,7 +252,8 @@ local_arrive(struct engine *e, struct rte_mbuf *m)
 static void
 expire(struct engine *e, struct inlet *in, uint64_t patience)
 {
-	while (in->local_head != NULL && (int64_t)(e->now - buf_priv(in->local_head)->since - patience) > 0) {
+	while (in->local_head != NULL &&
+		(int64_t)(e->now - buf_priv(in->local_head)->since - patience) > 0) {
 		struct rte_mbuf *m = in->local_head;
 
 		in->local_head = buf_priv(m)->next_msg;
