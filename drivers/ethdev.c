@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * driver = ethdev: any DPDK port, by its name (net_memif0) or PCI address. Opened and closed by the
- * node's starting thread; rx and tx on each queue by the lane that owns it.
+ * driver = ethdev: any DPDK port, by its name (net_memif0) or PCI address. The thread that starts
+ * the node opens and closes it; the lane that owns a queue calls rx and tx on it.
  *
  * Design notes
- * 1. One receive and one transmit queue a lane where the port has them, spread by RSS if it can;
- *    otherwise fewer, and the engine hands frames over in software.
- * 2. Fast free is never asked for: frames that await their Ack keep a reference of the engine's.
- * 3. memif and af_packet refuse rxmode.mtu above 1518 and carry long frames without it: a port
- *    that refuses the MTU is configured without, and its PMD's own limit holds.
- * 4. A memif client can start only after its server made the socket: starting is tried again for
+ * 1. Each lane has one receive and one transmit queue if the port has so many, with RSS if the port
+ *    can do it. With fewer queues the engine hands frames over to other lanes in software.
+ * 2. Fast free (RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE) is never enabled, because the engine holds a
+ *    reference of frames that await their Ack.
+ * 3. memif and af_packet refuse an rxmode.mtu above 1518, and carry long frames without it. So a
+ *    port that refuses the MTU is configured without it, and its PMD's own limit applies.
+ * 4. A memif client can start only after its server has made the socket, so starting is retried for
  *    some seconds. memif may crash when its peer dies: see doc/guide.md.
  * 5. net_ring passes the sender's mbufs on. A frame from a foreign pool is copied.
  * 6. A second segment is an application's memory. A port on a bus reads it by DMA once it is
- *    mapped; of DPDK's virtual ports, those that are known to copy by the CPU read any.
+ *    mapped. Of DPDK's virtual ports, those that are known to copy with the CPU can read any
+ *    memory.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -33,7 +35,7 @@
 struct ethdev {
 	uint16_t port;
 	bool started;
-	uint64_t foreign_lost; /* frames of another pool that no mbuf was free for */
+	uint64_t foreign_lost; /* frames of another pool that were lost because no mbuf was free */
 };
 
 static int
@@ -62,7 +64,7 @@ copies_by_cpu(const struct rte_eth_dev_info *info)
 	const struct rte_devargs *args = rte_dev_devargs(info->device);
 
 	if (args != NULL && args->args != NULL && strstr(args->args, "zero-copy=y") != NULL)
-		return false; /* memif: its peer reads DPDK's memory, and no other */
+		return false; /* memif: its peer can read only DPDK's memory */
 	for (size_t i = 0; i < sizeof(drivers) / sizeof(drivers[0]); i++) {
 		if (strcmp(info->driver_name, drivers[i]) == 0)
 			return true;
@@ -70,7 +72,7 @@ copies_by_cpu(const struct rte_eth_dev_info *info)
 	return false;
 }
 
-/* Note 6. */
+/* Let the port accept frames of two segments, if it can read the second: note 6. */
 static void
 use_segments(struct link *l, const struct rte_eth_dev_info *info, struct rte_eth_conf *conf)
 {
@@ -155,7 +157,7 @@ start(struct link *l, struct ethdev *d)
 		e = rte_eth_dev_start(d->port);
 		if (e == 0) {
 			d->started = true;
-			/* frames are filtered by node number: the MAC may be a made-up one */
+			/* the engine filters frames by node number; the MAC may be a made-up one */
 			rte_eth_promiscuous_enable(d->port);
 			return 0;
 		}
@@ -293,6 +295,6 @@ const struct link_ops link_ethdev_ops = {
 	.close = ethdev_close,
 	.rx = ethdev_rx,
 	.tx = ethdev_tx,
-	.rx_fd = NULL, /* receive interrupts are not armed: the lane looks at intervals */
+	.rx_fd = NULL, /* receive interrupts are not used: a sleeping lane looks at intervals */
 	.stats = ethdev_stats,
 };

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The fault link: wraps any link and does to the frames that leave what the fault model says.
- * Owns the inner link and the copies that wait for their release time. Queue q's tx and rx run
- * on the lcore of q's engine; each tx queue has its own model and its own heap, so there is no
- * lock. Open, close and stats run on the control thread.
+ * The fault link: wraps any link and applies the fault model to the frames that are sent. Owns the
+ * inner link and the copies that wait for their release time. Queue q's tx and rx run on the lcore
+ * of q's engine; each tx queue has its own model and its own heap, so there is no lock. Open, close
+ * and stats run on the control thread.
  *
  * Design notes
  * 1. An undisturbed frame that is due now passes straight through by reference. One that is
- *    delayed, doubled or changed is copied first: the engine may rewrite the header of a frame
- *    that it holds, and a flipped bit must not be in what it sends again.
- * 2. tx must take a prefix, and the inner link may take less than it is offered. A verdict that
- *    was drawn for a frame that is then not taken is kept for the next frame offered, so that
- *    refusals neither skew the odds nor break the counts. All such verdicts are "pass", but for
- *    the last one perhaps: a counter and one stored verdict are enough.
+ *    delayed, doubled or changed is copied first: the engine may rewrite the header of a frame that
+ *    it holds, and what it sends again must not contain a flipped bit.
+ * 2. tx must accept a prefix of the frames, and the inner link may accept fewer than it is offered.
+ *    A verdict drawn for a frame that is then not accepted is kept for the next frame offered, so
+ *    that refusals neither skew the odds nor break the counts. All such verdicts except possibly
+ *    the last are "pass", so a counter and one stored verdict are enough.
  * 3. Held copies leave in the tx or rx call that follows their release; rx comes in every poll.
- *    While due copies are stuck, tx takes nothing: new frames must not pass them by accident.
+ *    While the inner link refuses copies that are due, tx accepts nothing, so that new frames do
+ *    not overtake them by accident.
  */
 #include "fault.h"
 
@@ -31,16 +32,17 @@
 
 __extension__ typedef unsigned __int128 fault_u128;
 
-/* A copy that waits. */
+/* A copy that waits for its release time. */
 struct held {
 	uint64_t release_ns;
-	struct rte_mbuf *mbuf; /* ours alone */
-	uint32_t order;        /* of arrival: equal release times leave in this order; wraps */
+	struct rte_mbuf *mbuf; /* this link holds the only reference */
+	uint32_t order;        /* order of arrival: with equal release times, copies leave in this
+				* order; wraps */
 };
 
 struct fault_queue {
 	struct fault_model model;
-	struct fault_verdict stored; /* note 2: the verdict after the passes; if has_stored */
+	struct fault_verdict stored; /* note 2: the verdict after the passes, if has_stored */
 	bool has_stored;
 	uint32_t passes; /* note 2: "pass" verdicts not yet used */
 	uint32_t held_count;
@@ -53,9 +55,10 @@ struct fault_queue {
 
 struct fault_link {
 	struct link inner;
-	uint64_t clock_start; /* TSC at open = 0 ns */
+	uint64_t clock_start; /* TSC at open, which is 0 ns */
 	uint64_t clock_mult;  /* ns of a TSC tick, 2^-CLOCK_SHIFT */
-	uint32_t encap_bytes; /* never corrupted: the frame would reach nobody or somebody else */
+	uint32_t encap_bytes; /* these bytes are never corrupted, or the frame would reach nobody or
+			       * somebody else */
 	struct held *heaps;   /* of all queues */
 	struct fault_queue *queues; /* inner.tx_queues */
 };
@@ -75,7 +78,7 @@ leaves_before(const struct held *a, const struct held *b)
 	return (int32_t)(a->order - b->order) < 0;
 }
 
-/* The heap has room: the caller made sure. */
+/* The caller has made sure that the heap has room. */
 static void
 heap_push(struct fault_queue *q, const struct held *held)
 {
@@ -110,8 +113,8 @@ heap_pop(struct fault_queue *q)
 }
 
 /*
- * Send the copies that are due. False when the inner link refused one: it and all later ones
- * stay in their places.
+ * Send the copies that are due. Returns false if the inner link refused one: it and all later ones
+ * stay in the heap.
  */
 static bool
 flush_due(struct fault_link *f, uint16_t queue, uint64_t now_ns)
@@ -137,7 +140,7 @@ flush_due(struct fault_link *f, uint16_t queue, uint64_t now_ns)
 	return true;
 }
 
-/* A copy of a frame in one mbuf of the node's pool, or NULL. */
+/* Returns a copy of a frame in one mbuf of the node's pool, or NULL. */
 static struct rte_mbuf *
 copy_frame(const struct rte_mbuf *frame, struct rte_mempool *pool)
 {
@@ -146,7 +149,7 @@ copy_frame(const struct rte_mbuf *frame, struct rte_mempool *pool)
 
 	if (unlikely(m == NULL))
 		return NULL;
-	/* A frame may use the headroom too. */
+	/* A frame that does not fit otherwise may use the headroom. */
 	if (unlikely(len > rte_pktmbuf_tailroom(m)))
 		m->data_off = 0;
 	if (unlikely(len > rte_pktmbuf_tailroom(m))) {
@@ -165,7 +168,7 @@ copy_frame(const struct rte_mbuf *frame, struct rte_mempool *pool)
 	return m;
 }
 
-/* Invert a bit behind the encapsulation; a frame that has nothing there stays as it is. */
+/* Flip a bit behind the encapsulation; a frame without bytes there stays as it is. */
 static void
 flip_bit(struct rte_mbuf *m, uint32_t bit, uint32_t encap_bytes)
 {
@@ -177,7 +180,7 @@ flip_bit(struct rte_mbuf *m, uint32_t bit, uint32_t encap_bytes)
 	data[encap_bytes + bit / 8] ^= (uint8_t)(1u << bit % 8);
 }
 
-/* Do to one frame what the verdict says, and take it. */
+/* Apply the verdict to one frame, which is accepted. */
 static void
 disturb(struct fault_link *f, struct fault_queue *q, struct rte_mbuf *frame,
 	const struct fault_verdict *verdict)
@@ -205,7 +208,8 @@ disturb(struct fault_link *f, struct fault_queue *q, struct rte_mbuf *frame,
 	rte_pktmbuf_free(frame);
 }
 
-/* The verdict on the next frame: one that is left over (note 2), or a new one. True: it passes. */
+/* Get the verdict on the next frame: one that is left over (note 2), or a new one. Returns true if
+ * the frame passes. */
 static bool
 next_verdict(struct fault_queue *q, uint64_t now_ns, uint32_t len_bytes,
 	struct fault_verdict *verdict)
@@ -225,8 +229,8 @@ next_verdict(struct fault_queue *q, uint64_t now_ns, uint32_t len_bytes,
 }
 
 /*
- * Send bufs[first..end), which all pass. False when the inner link took less; *first is then the
- * first that it left, and the verdicts of the rest are kept.
+ * Send bufs[first..end), which all pass. Returns false if the inner link accepted fewer; *first is
+ * then the first that it did not accept, and the verdicts of the rest are kept.
  */
 static bool
 pass_through(struct fault_link *f, uint16_t queue, struct rte_mbuf **bufs, uint16_t *first,
@@ -252,7 +256,7 @@ fault_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 
 	if (unlikely(!flush_due(f, queue, now_ns)))
 		return 0;
-	/* bufs[taken..i) pass and go together. */
+	/* bufs[taken..i) pass and are sent together. */
 	for (i = 0; i < n; i++) {
 		if (next_verdict(q, now_ns, bufs[i]->pkt_len, &verdict))
 			continue;
@@ -277,7 +281,7 @@ fault_rx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 
 	if (queue < l->tx_queues && f->queues[queue].held_count > 0)
 		flush_due(f, queue, fault_now(f));
-	/* Only on change: the line is read by all engines. */
+	/* Written only when it changes, because all engines read this cache line. */
 	if (unlikely(l->up != f->inner.up))
 		l->up = f->inner.up;
 	return f->inner.ops->rx(&f->inner, queue, bufs, n);
@@ -299,7 +303,7 @@ encap_bytes(enum link_encap encap)
 	return 0;
 }
 
-/* What the engine reads of the outer link is what the inner one became. */
+/* Copy to the outer link what the engine reads of it, as the inner link has set it. */
 static void
 mirror_inner(struct link *l, const struct link *inner)
 {
@@ -332,8 +336,8 @@ open_queues(struct fault_link *f, const struct fault_config *faults)
 		return -ENOMEM;
 	}
 	for (i = 0; i < n; i++) {
-		/* The node number, too: both ends of a test read the same options, and must not
-		 * lose the same frames. */
+		/* The node number is part of the seed too: both ends of a test read the same
+		 * options, and must not lose the same frames. */
 		config.seed = faults->seed + i + ((uint64_t)f->inner.node << 32);
 		fault_model_init(&f->queues[i].model, &config);
 		f->queues[i].heap = f->heaps + (size_t)i * HEAP_SIZE;
@@ -366,7 +370,7 @@ fault_open(struct link *l)
 	rc = fault_config_parse(&faults, l->config.fault, l->error, sizeof(l->error));
 	if (rc != 0)
 		return rc;
-	/* The inner link opens where it stays: a driver may keep its address. */
+	/* The inner link is opened at its final address, because a driver may keep that address. */
 	f = rte_zmalloc("pmx_fault", sizeof(*f), RTE_CACHE_LINE_SIZE);
 	if (f == NULL)
 		return no_memory(l);
@@ -418,8 +422,8 @@ fault_add_peer(struct link *l, uint16_t node, const struct link_addr *addr)
 }
 
 /*
- * The inner link's, unless its wake-up would come too late: a sleeper on the descriptor would
- * not flush what is held back, so where anything can be held the link must be polled.
+ * Returns the inner link's descriptor, unless copies can be held back: a lane that sleeps on it
+ * would not release them in time, so the link must then be polled.
  */
 static int
 fault_rx_fd(struct link *l, uint16_t queue)

@@ -10,7 +10,7 @@
 #include "link.h"
 
 /*
- * When all verdicts are used up and the inner link took what it was given:
+ * When all verdicts are used up and the inner link accepted what it was given:
  * frames taken by tx = model.frames - pending, and
  * frames taken + model.duplicated = frames given to the inner link + held
  *                                 + sum of model.dropped[] + heap_full + no_mbuf.

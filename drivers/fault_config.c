@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Reads the fault model's config from text, for the fault link and for the tools. Owns nothing;
- * called at start by the thread that opens links. Apart from fault_model.c since it uses libc
- * and floating point, which the model must not. The grammar is in fault_model.h.
+ * called at start by the thread that opens links. It is separate from fault_model.c because it uses
+ * libc and floating point, which the model must not. The grammar is in fault_model.h.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -55,8 +55,9 @@ static const struct unit count_units[] = {
 };
 
 /*
- * A decimal number with one of the units, low..high after scaling. 0 needs no unit. Nothing but
- * 0 rounds to 0: a fault asked for must not silently be none. Returns 0 or -1.
+ * Parse a decimal number with one of the units; after scaling it must be in low..high. 0 needs no
+ * unit. A value other than 0 must not round to 0, because a fault that is asked for must not
+ * silently be none. Returns 0 or -1.
  */
 static int
 parse_number(const char *text, const struct unit *units, uint64_t low, uint64_t high,
@@ -100,7 +101,7 @@ parse_time(const char *text, uint64_t low, uint64_t high, uint64_t *ns)
 	return parse_number(text, time_units, low, high, ns);
 }
 
-/* Cut text at the last `separator`; what follows it, or NULL. */
+/* Cut text at the last `separator`. Returns what follows it, or NULL. */
 static char *
 cut(char *text, char separator)
 {
@@ -238,7 +239,7 @@ unknown_key(const char *name, const char *value, char *error, size_t error_size)
 	return -EINVAL;
 }
 
-/* One key=value; `seen` has a bit for each key already read. */
+/* Parse one key=value; `seen` has a bit for each key already read. */
 static int
 parse_part(struct fault_config *config, char *part, unsigned int *seen, char *error,
 	size_t error_size)
@@ -269,7 +270,8 @@ parse_part(struct fault_config *config, char *part, unsigned int *seen, char *er
 	return 0;
 }
 
-/* Copy the part at text[0..length) without the spaces around it; 0, or -1 when too long. */
+/* Copy the part at text[0..length) without the spaces around it. Returns 0, or -1 if it is too
+ * long. */
 static int
 copy_part(char *part, const char *text, size_t length)
 {

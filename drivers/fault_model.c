@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define FRAC_BITS 20 /* of byte_ns and free_frac: 64 B at 400 Gbit/s take 1.28 ns */
+#define FRAC_BITS 20 /* fraction bits of byte_ns and free_frac: 64 B at 400 Gbit/s take 1.28 ns */
 #define FRAC_MASK ((UINT64_C(1) << FRAC_BITS) - 1)
 
 /* 2^64 / golden ratio: walks through all 64-bit numbers, far apart from one frame to the next. */
@@ -23,7 +23,7 @@ hash64(uint64_t x)
 	return x ^ (x >> 31);
 }
 
-/* The number that belongs to this frame and decision. */
+/* Returns the random number of this frame and decision. */
 static uint64_t
 draw(const struct fault_model *model, unsigned int decision)
 {
@@ -186,7 +186,7 @@ fault_model_init(struct fault_model *model, const struct fault_config *config)
 	unsigned int i;
 
 	memset(model, 0, sizeof(*model));
-	/* Hashed twice: seeds in a row must not share streams. */
+	/* Hashed twice, because consecutive seeds must not share streams. */
 	for (i = 0; i < FAULT_DRAWS; i++)
 		model->base[i] = hash64(hash64(config->seed + STREAM_STEP) + i * STREAM_STEP);
 	model->loss = odds(config->loss_ppm);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The fault model: what a bad network does to a frame, decided from a seed. Pure: no clock, no
- * I/O, no allocation; the caller passes time and length and acts on the verdict. The fault link
- * (fault.c) runs one model per tx queue on the engine's lcore; the simulator runs the same code
- * in virtual time. A model has one caller at a time and no global state.
+ * The fault model decides from a seed what a bad network does to each frame. It is pure, without
+ * clock, I/O and allocation: the caller passes time and length and acts on the verdict. The fault
+ * link (fault.c) runs one model per tx queue on the engine's lcore; the simulator runs the same
+ * code in virtual time. A model has one caller at a time and no global state.
  *
  * Design notes
- * 1. Each decision is a hash of (seed, cause, number of the frame) and not the next number of one
- *    shared stream: setting or removing one fault leaves what the others do to each frame as it
- *    was, so a failing seed can be reduced cause by cause. Generator: the finaliser of SplitMix
- *    (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014, fig. 17).
+ * 1. Each decision is a hash of (seed, cause, number of the frame), not the next number of a shared
+ *    stream. So setting or removing one fault does not change what the others do to each frame, and
+ *    a failing seed can be reduced cause by cause. Generator: the finaliser of SplitMix (Steele,
+ *    Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014, fig. 17).
  * 2. Order along the path: blackout, bottleneck queue and rate, burst loss, loss, then the copies.
  *    A frame lost after the bottleneck has used its share of the rate, as on a real cable; a
  *    duplicate is made behind the bottleneck and uses none.
@@ -44,20 +44,20 @@ struct fault_config {
 	uint32_t corrupt_ppm;   /* one bit of a copy is flipped */
 	uint64_t reorder_ns;    /* 0..FAULT_DELAY_MAX_NS */
 	uint64_t delay_ns;      /* of every copy, 0..FAULT_DELAY_MAX_NS */
-	uint64_t jitter_ns;     /* more delay, uniform in [0, jitter), 0..FAULT_DELAY_MAX_NS; it
-				 * reorders by itself where frames follow each other closer */
+	uint64_t jitter_ns;     /* additional delay, uniform in [0, jitter), 0..FAULT_DELAY_MAX_NS;
+				 * it reorders frames that follow each other at shorter intervals */
 	uint64_t rate_bps;      /* bottleneck, bit/s, FAULT_RATE_MIN..FAULT_RATE_MAX; 0 = none */
 	uint64_t queue_bytes;   /* drop-tail queue of the bottleneck, with the frame in service;
 				 * 0 = no bound, else up to FAULT_QUEUE_MAX */
 	uint64_t blackout_period_ns; /* 0 = no blackout, up to FAULT_BLACKOUT_MAX_NS */
 	uint64_t blackout_ns;        /* the last blackout_ns of each period are dark, 0..period;
 				      * periods count from time 0 of the caller's clock */
-	uint64_t seed;               /* any */
+	uint64_t seed;               /* any value */
 };
 
 /* Why a frame was dropped. */
 enum fault_cause {
-	FAULT_NONE,     /* it was not */
+	FAULT_NONE,     /* it was not dropped */
 	FAULT_LOSS,     /* independent loss */
 	FAULT_BURST,    /* within a burst of losses */
 	FAULT_QUEUE,    /* the bottleneck's queue was full */
@@ -74,12 +74,12 @@ struct fault_copy {
 struct fault_verdict {
 	uint32_t copies;                          /* 0..FAULT_COPIES_MAX; 0 = dropped for `cause` */
 	enum fault_cause cause;                   /* FAULT_NONE unless copies is 0 */
-	struct fault_copy copy[FAULT_COPIES_MAX]; /* the first `copies` hold */
+	struct fault_copy copy[FAULT_COPIES_MAX]; /* the first `copies` are valid */
 };
 
 /* frames + duplicated = delivered + sum of dropped[]. */
 struct fault_counters {
-	uint64_t frames;                /* asked about */
+	uint64_t frames;                /* frames decided about */
 	uint64_t delivered;             /* copies that go on */
 	uint64_t dropped[FAULT_CAUSES]; /* frames by cause; [FAULT_NONE] stays 0 */
 	uint64_t duplicated;            /* frames that became two */
@@ -99,18 +99,20 @@ enum fault_draw {
 	FAULT_DRAWS = FAULT_DRAW_JITTER + FAULT_COPIES_MAX
 };
 
-/* State; the caller's memory, may be copied to save and restore it. Read counters, no more. */
+/* The model's state, in the caller's memory; it may be copied to save and restore it. Callers read
+ * only `counters`. */
 struct fault_model {
 	struct fault_counters counters;
 	uint64_t base[FAULT_DRAWS]; /* start of each decision's stream */
-	uint64_t position;          /* of the current frame in every stream */
+	uint64_t position;          /* position of the current frame in every stream */
 	uint64_t loss, burst, burst_stay, duplicate, reorder, corrupt; /* odds, of 2^32 */
 	uint64_t delay_ns, jitter_ns, reorder_ns;
 	uint64_t byte_ns;            /* time of a byte in the bottleneck, 2^-20 ns; 0 = no rate */
 	uint64_t queue_ns;           /* time that a full queue takes to drain */
-	uint64_t free_ns;            /* when the bottleneck has sent all it took ... */
-	uint64_t free_frac;          /* ... and 2^-20 ns of it, 0..2^20 - 1 */
-	uint64_t period_ns, dark_ns; /* blackout: period, and where in it the dark begins */
+	uint64_t free_ns;            /* when the bottleneck will have sent all it accepted ... */
+	uint64_t free_frac;          /* ... and the fraction, in 2^-20 ns, 0..2^20 - 1 */
+	uint64_t period_ns, dark_ns; /* blackout: period, and offset in it at which the dark time
+				      * begins */
 	uint64_t cycle_ns;           /* start of the current blackout period */
 	uint32_t in_burst;           /* the last frame fell into a burst */
 };

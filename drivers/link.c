@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Opens and closes links: finds the driver by the config's name and puts the fault link around
- * it where faults are asked for. Owns nothing but the table of drivers. Called by the thread
- * that starts and stops the node, never while an engine polls the link. Reads and writes addresses
- * as text, for the configuration, the udp driver and telemetry.
+ * Opens and closes links: finds the driver by its name in the config and wraps it in the fault link
+ * if faults are configured. Owns nothing but the table of drivers. Called by the thread that starts
+ * and stops the node, never while an engine polls the link. Also parses and prints addresses, for
+ * the configuration, the udp driver and telemetry.
  */
 #include "link.h"
 
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The fault link is not here: it has no name in the config, `fault` asks for it. */
+/* The fault link is not in this table: the config does not name it, but asks for it by `fault`. */
 static const struct link_ops *const drivers[] = {
 	&link_ethdev_ops,
 	&link_udp_ops,
@@ -123,7 +123,7 @@ parse_ip6(const char *text, struct link_addr *addr)
 	if (len >= sizeof(ip))
 		return -EINVAL;
 	snprintf(ip, sizeof(ip), "%.*s", (int)len, text);
-	/* IPv4 in IPv6's clothes goes to IPv4's sockets: it is to be written as what it is */
+	/* an IPv4-mapped address would go to IPv4 sockets: it has to be written as IPv4 */
 	if (inet_pton(AF_INET6, ip, &ip6) != 1 || IN6_IS_ADDR_V4MAPPED(&ip6) ||
 		(text[len] == '%' && !IN6_IS_ADDR_LINKLOCAL(&ip6)))
 		return -EINVAL;
@@ -153,7 +153,8 @@ link_addr_parse(const char *text, struct link_addr *addr)
 {
 	struct link_addr found = *addr;
 	bool bracket = *text == '[';
-	/* without brackets IPv6 has no port: its last group would be one */
+	/* without brackets, an IPv6 address has no port: it could not be told from the last
+	 * group */
 	const char *colon = bracket ? strchr(text, ']') : strchr(text, ':');
 	char ip[LINK_ADDR_MAX];
 	uint32_t port = addr->port;
@@ -196,7 +197,8 @@ link_addr_text(const struct link_addr *addr, char *out)
 		if (if_indextoname(addr->zone, zone + 1) == NULL)
 			snprintf(zone + 1, IF_NAMESIZE, "%u", addr->zone);
 	}
-	/* its longest: a link-local address has no IPv4 in it, so 39 + 16 and "[]:65535" */
+	/* the longest one is 39 + 16 characters and "[]:65535", because a link-local address
+	 * contains no IPv4 */
 	snprintf(out, LINK_ADDR_MAX, "[%.39s%s]:%u", inet_ntop(AF_INET6, addr->ip6, ip, sizeof(ip)),
 		zone, addr->port);
 }

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The loop link: joins two nodes of one process without a network, for tests, benchmarks and
- * embedded nodes. Links that open with the same config.port form a pair; a node is joined to
- * itself by two such links. Owns the list of pairs and, for each end, the inbox of frames that
- * wait for it. Open, close and stats run on control threads; tx and rx of queue q on the lcore
- * of q's engine at either end.
+ * embedded nodes. Two links that open with the same config.port form a pair; both may belong to the
+ * same node. Owns the list of pairs and, for each end, the inbox of frames that wait for it. Open,
+ * close and stats run on control threads; tx and rx of queue q on the lcore of q's engine at either
+ * end.
  *
  * Design notes
  * 1. tx copies the frame into an mbuf of the receiver's pool, so that rx need not: the sending
- *    engine may rewrite the header of a frame that it still holds, and a receiver's engine knows
- *    the mbufs of its own pool only. Everything in an inbox belongs to the inbox's end, so the
- *    ends can close in any order. Rejected: passing references and copying in rx; the header
- *    could change under the reader's eyes.
+ *    engine may rewrite the header of a frame that it still holds, and a receiving engine accepts
+ *    only mbufs of its own pool. Everything in an inbox belongs to the inbox's end, so the ends can
+ *    close in any order. Rejected: passing references and copying in rx, because the header could
+ *    change while it is read.
  * 2. The receiver's pool is used by both engines; DPDK's mempools allow that.
- * 3. An end sees its peer by an atomic pointer: the acquire in tx pairs with the release in
- *    loop_open, since one end may already poll while the other one opens. Closing an end needs
- *    both ends' polling stopped.
+ * 3. An end reaches its peer through an atomic pointer: the acquire in tx pairs with the release in
+ *    loop_open, since one end may already poll while the other one opens. Closing an end needs both
+ *    ends' polling stopped.
  * 4. A full inbox is not a loss but backpressure, as from a port with no free descriptors.
  */
 #include "link.h"
@@ -34,7 +34,7 @@
 #define LOOP_RING_DEFAULT 1024
 #define LOOP_RING_MAX     (1u << 20)
 
-/* Frames on their way to one queue of an end: the peer's queue fills it, the end empties it. */
+/* The frames under way to one queue of an end: the peer's queue fills it, the end empties it. */
 struct loop_inbox {
 	struct rte_ring *ring; /* SP/SC; mbufs of the end's pool */
 	/* Written by the peer's engine. */
@@ -50,7 +50,7 @@ struct loop_inbox {
 
 struct loop_end {
 	_Atomic(struct loop_end *) peer; /* note 3; NULL: not open */
-	struct rte_mempool *pool;        /* of the end's node */
+	struct rte_mempool *pool;        /* pool of the end's node */
 	struct loop_pair *pair;
 	uint16_t queues;
 	struct loop_inbox inbox[];
@@ -63,10 +63,10 @@ struct loop_pair {
 };
 
 static LIST_HEAD(, loop_pair) pairs = LIST_HEAD_INITIALIZER(pairs);
-/* Over `pairs` and the pairs; taken by open and close only. */
+/* Protects `pairs` and its elements; taken by open and close only. */
 static pthread_mutex_t pairs_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Copy into m; false when it does not fit. The caller owns both. */
+/* Copy a frame into m. Returns false if it does not fit. The caller owns both. */
 static bool
 copy_frame(struct rte_mbuf *m, const struct rte_mbuf *frame)
 {
@@ -81,7 +81,7 @@ copy_frame(struct rte_mbuf *m, const struct rte_mbuf *frame)
 	return true;
 }
 
-/* At most n mbufs; fewer when the pool runs dry. */
+/* Allocate n mbufs, or fewer if the pool runs dry. Returns how many. */
 static uint16_t
 alloc_copies(struct rte_mempool *pool, struct rte_mbuf **copies, uint16_t n)
 {
@@ -97,7 +97,8 @@ alloc_copies(struct rte_mempool *pool, struct rte_mbuf **copies, uint16_t n)
 	return i;
 }
 
-/* Bring n <= LOOP_BURST frames to the peer's inbox, which has room; counts what is lost. */
+/* Put copies of n <= LOOP_BURST frames into the peer's inbox, which has room; count those that are
+ * lost. */
 static void
 deliver(struct loop_end *end, struct loop_end *peer, uint16_t queue, struct rte_mbuf **bufs,
 	uint16_t n)
@@ -119,7 +120,8 @@ deliver(struct loop_end *end, struct loop_end *peer, uint16_t queue, struct rte_
 		copies[good++] = m;
 	}
 	inbox->no_mbuf += (uint64_t)(n - room);
-	/* Lost ones count as sent: they are lost at the receiver, as behind a real port. */
+	/* Frames lost here count as sent, because they are lost at the receiver, as behind a real
+	 * port. */
 	for (; i < n; i++)
 		mine->tx_bytes += bufs[i]->pkt_len;
 	mine->tx_frames += n;
@@ -141,7 +143,7 @@ loop_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 		rte_pktmbuf_free_bulk(bufs, n);
 		return n;
 	}
-	/* This queue is the ring's only producer: the room can only grow. */
+	/* This queue is the ring's only producer, so the room can only grow. */
 	room = rte_ring_free_count(peer->inbox[queue].ring);
 	if (n > room)
 		n = (uint16_t)room;
@@ -167,7 +169,7 @@ loop_rx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 	return got;
 }
 
-/* Free an end that no pair knows, with the frames that wait for it. */
+/* Free an end that belongs to no pair, with the frames that wait for it. */
 static void
 free_end(struct loop_end *end)
 {
@@ -184,7 +186,8 @@ free_end(struct loop_end *end)
 	rte_free(end);
 }
 
-/* In memory of our own and not by rte_ring_create: needs no unique name and no memzone. */
+/* Make a ring in memory of our own; unlike rte_ring_create, this needs no unique name and no
+ * memzone. */
 static struct rte_ring *
 make_ring(uint32_t frames)
 {
@@ -225,7 +228,8 @@ make_end(struct rte_mempool *pool, uint16_t queues, uint32_t frames)
 	return end;
 }
 
-/* The pair of that name, made on first use; under the lock. NULL: no memory. */
+/* Returns the pair of that name, made on first use; NULL if there is no memory. Called under the
+ * lock. */
 static struct loop_pair *
 get_pair(const char *name)
 {
@@ -242,7 +246,7 @@ get_pair(const char *name)
 	return pair;
 }
 
-/* Under the lock. */
+/* Free a pair without ends. Called under the lock. */
 static void
 put_pair(struct loop_pair *pair)
 {
@@ -252,7 +256,7 @@ put_pair(struct loop_pair *pair)
 	rte_free(pair);
 }
 
-/* Give the end its place in the pair of its name; 0 or negative errno. */
+/* Join the end to the pair of its name. Returns 0 or a negative errno. */
 static int
 join(struct link *l, struct loop_end *end)
 {

@@ -2,21 +2,21 @@
  *
  * The kernel UDP link: frames as datagrams of ordinary sockets, without root and without a DPDK
  * port. Owns one socket for each queue, the mbufs that wait for the next datagrams, and the table
- * of peers' addresses. tx and rx of queue q run on the lcore of q's engine, the rest on the
- * control thread. This driver's work is system calls: it makes one for each burst.
+ * of peers' addresses. tx and rx of queue q run on the lcore of q's engine, the rest on the control
+ * thread. The cost of this driver is its system calls, so it makes one for each burst.
  *
  * Design notes
- * 1. One frame costs less by recv and sendto than by recvmmsg and sendmmsg, and so does an empty
- *    poll (measured on Linux 6.18, loopback: empty 175 against 260 ns, a frame there and back 1.6
- *    against 2.0 us); many frames cost less by the latter. So rx calls recv until two polls in a
- *    row brought a frame, then recvmmsg until one brings less than two.
+ * 1. A single frame costs less with recv and sendto than with recvmmsg and sendmmsg, and so does an
+ *    empty poll (measured on Linux 6.18, loopback: empty poll 175 against 260 ns, round trip of a
+ *    frame 1.6 against 2.0 us); many frames cost less with the latter. So rx calls recv until two
+ *    polls in a row brought a frame, then recvmmsg until one brings less than two.
  * 2. Several queues share the port by SO_REUSEPORT: the kernel picks a socket by a hash of both
  *    addresses, so what one peer's queue sends always arrives at the same queue.
- * 3. The sockets stay unconnected: one that is connected sends faster, but hears one peer only.
- * 4. The kernel may fragment: DF stays off (IP_PMTUDISC_DONT), so an mtu beyond the path's works.
- *    With IPv6 it does so here, by what routers told of the path, which the same setting keeps from
- *    being an error of the socket.
- * 5. A link is IPv4 or IPv6, as its own address is: sockets are IPV6_V6ONLY.
+ * 3. The sockets stay unconnected: a connected one sends faster, but receives from one peer only.
+ * 4. The kernel may fragment: DF stays off (IP_PMTUDISC_DONT), so an mtu larger than the path's
+ *    works. With IPv6 the sending host fragments, to the path MTU that routers report; the same
+ *    setting keeps these reports from becoming errors of the socket.
+ * 5. A link is either IPv4 or IPv6, like its own address, so IPv6 sockets are IPV6_V6ONLY.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* recvmmsg, sendmmsg */
@@ -34,11 +34,12 @@
 
 #include <rte_malloc.h>
 
-#define UDP_BURST        32        /* datagrams of one system call */
-#define UDP_MTU_MAX      65507     /* 65535 without IPv4 and UDP headers */
-#define UDP_NODES        65536     /* every node number */
-#define UDP_BUFFER_BYTES (8 << 20) /* asked of the kernel for each direction of a socket */
-#define UDP_BUSY_POLLS   2         /* note 1: polls with a frame before recvmmsg is used */
+#define UDP_BURST        32    /* datagrams of one system call */
+#define UDP_MTU_MAX      65507 /* 65535 without IPv4 and UDP headers */
+#define UDP_NODES        65536 /* every node number */
+/* buffer size requested of the kernel for each direction of a socket */
+#define UDP_BUFFER_BYTES (8 << 20)
+#define UDP_BUSY_POLLS   2 /* note 1: polls with a frame before recvmmsg is used */
 
 struct udp_queue {
 	int fd;         /* -1: not open */
@@ -60,12 +61,13 @@ struct udp_link {
 	uint32_t room; /* of an mbuf, bytes */
 	uint16_t queue_count;
 	bool v6;
-	socklen_t addr_len;    /* of each address: one family a link */
+	socklen_t addr_len;    /* length of each address: a link has one family */
 	union udp_addr *peers; /* by node number */
 	struct udp_queue *queues;
 };
 
-/* Have mbufs ready again; fewer, or none, when the pool is empty: datagrams wait in the socket. */
+/* Allocate mbufs for the next datagrams; fewer, or none, if the pool is empty: then datagrams wait
+ * in the socket. */
 static void
 refill(struct udp_queue *q, struct rte_mempool *pool)
 {
@@ -99,7 +101,7 @@ static uint16_t
 rx_one(struct udp_queue *q, uint32_t room, struct rte_mbuf **bufs)
 {
 	struct rte_mbuf *m = q->bufs[q->ready - 1];
-	/* MSG_TRUNC: the datagram's own length even where it exceeds the room. */
+	/* MSG_TRUNC returns the datagram's own length even where it exceeds the room. */
 	ssize_t len = recv(q->fd, rte_pktmbuf_mtod(m, void *), room, MSG_TRUNC);
 
 	if (len < 0) {
@@ -131,8 +133,8 @@ rx_many(struct udp_queue *q, struct rte_mbuf **bufs, uint16_t n)
 }
 
 /*
- * An error of the socket is no error of ours: EAGAIN is an empty poll, and one that an ICMP
- * message left behind (ECONNREFUSED) is cleared by reading it.
+ * Errors of recv are ignored: EAGAIN is an empty poll, and a pending error from an ICMP message
+ * (ECONNREFUSED) is cleared by the call.
  */
 static uint16_t
 udp_rx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
@@ -149,7 +151,8 @@ udp_rx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 	return rx_many(q, bufs, n);
 }
 
-/* Send 1..UDP_BURST frames to known peers; how many left, or -1 with errno of the first. */
+/* Send 1..UDP_BURST frames to known peers. Returns how many were sent, or -1 with the errno of the
+ * first. */
 static int
 send_run(const struct udp_link *u, struct udp_queue *q, struct rte_mbuf **bufs, uint16_t n)
 {
@@ -170,8 +173,8 @@ send_run(const struct udp_link *u, struct udp_queue *q, struct rte_mbuf **bufs, 
 }
 
 /*
- * Whether a frame may leave if it is offered again: no room now, or the error was that of an
- * earlier frame. Any other error (no route, forbidden, too long) will come again.
+ * May sending succeed if the frame is offered again? Yes if there is no room now, or if the error
+ * belongs to an earlier frame. Any other error (no route, forbidden, too long) would recur.
  */
 static bool
 worth_retry(int error)
@@ -262,7 +265,7 @@ needs_zone(const union udp_addr *at)
 		at->v6.sin6_scope_id == 0;
 }
 
-/* No address at all, as far as sending to it goes. */
+/* Is it an address to which nothing can be sent? */
 static bool
 is_nowhere(const union udp_addr *at)
 {
@@ -296,7 +299,8 @@ udp_check(const struct link_config *config, char *error, size_t error_size)
 	return 0;
 }
 
-/* Do a datagram and the pool's mbufs hold the longest frame? 0, or -EINVAL with l->error. */
+/* Check that a datagram and the pool's mbufs hold the longest frame. Returns 0, or -EINVAL with
+ * l->error. */
 static int
 check_room(struct link *l)
 {
@@ -337,7 +341,8 @@ set_options(int fd, bool v6, bool shared)
 		  : setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &pmtu, sizeof(pmtu));
 }
 
-/* A bound socket, or negative errno. Port 0 in *addr becomes the port that the kernel chose. */
+/* Returns a bound socket, or a negative errno. Port 0 in *addr is replaced by the port that the
+ * kernel chose. */
 static int
 open_socket(struct link_addr *addr, bool shared)
 {
@@ -360,7 +365,7 @@ open_socket(struct link_addr *addr, bool shared)
 	return fd;
 }
 
-/* What stays the same in every message. */
+/* Set up what is the same in every message. */
 static void
 init_messages(struct udp_queue *q, const struct udp_link *u)
 {
@@ -376,7 +381,7 @@ init_messages(struct udp_queue *q, const struct udp_link *u)
 	}
 }
 
-/* Free a link that may be open in part. */
+/* Free a link that may be partly open. */
 static void
 free_link(struct udp_link *u)
 {
@@ -392,7 +397,7 @@ free_link(struct udp_link *u)
 	rte_free(u);
 }
 
-/* A link without sockets, or NULL. */
+/* Returns a link without sockets, or NULL. */
 static struct udp_link *
 make_link(uint16_t queues, uint32_t room, bool v6)
 {
@@ -405,7 +410,7 @@ make_link(uint16_t queues, uint32_t room, bool v6)
 	u->queue_count = queues;
 	u->v6 = v6;
 	u->addr_len = addr_len(v6);
-	/* Of libc: zero pages that cost nothing until a peer is there. */
+	/* From libc: zero pages that take no memory until a peer is added. */
 	u->peers = calloc(UDP_NODES, sizeof(u->peers[0]));
 	u->queues = rte_zmalloc("pmx_udp", queues * sizeof(u->queues[0]), RTE_CACHE_LINE_SIZE);
 	for (i = 0; u->queues != NULL && i < queues; i++) {
@@ -437,7 +442,7 @@ open_sockets(struct link *l, struct udp_link *u, struct link_addr *addr)
 		u->queues[i].fd = fd;
 		refill(&u->queues[i], l->pool);
 	}
-	/* So that the caller learns the port where it asked for any. */
+	/* So that the caller learns the port if it asked for any. */
 	link_addr_text(addr, l->config.listen);
 	return 0;
 }
@@ -504,7 +509,8 @@ udp_rx_fd(struct link *l, uint16_t queue)
 	return u->queues[queue].fd;
 }
 
-/* Datagrams that the kernel dropped for want of room in the socket, since it was opened. */
+/* Returns how many datagrams the kernel dropped since the socket was opened, because it had no
+ * room. */
 static uint64_t
 kernel_drops(int fd)
 {

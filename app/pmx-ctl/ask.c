@@ -17,7 +17,7 @@
 #define GREETING_MAX 1024
 #define ANSWER_MAX   (1u << 20)
 
-/* Why there is no connection, and what to do. */
+/* Explains why there is no connection, and what to do. */
 static void
 explain(int code, const char *name, const char *path, char *error)
 {
@@ -61,7 +61,7 @@ explain(int code, const char *name, const char *path, char *error)
 	free(list);
 }
 
-/* One packet into the buffer, with a 0 behind it. */
+/* Receives one packet into the buffer, and terminates it with a 0. */
 static int
 receive(struct session *s, const char *what, char *error)
 {

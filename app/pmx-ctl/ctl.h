@@ -36,9 +36,9 @@ struct options {
 
 /* "pmx-ctl: ..." on stderr; returns 1, the exit code. */
 int complain(const char *fmt, ...) PRINTF(1, 2);
-/* Print and release. */
+/* Prints a value and releases it. Returns the exit code. */
 int print_json(json_t *value);
-/* A new text, owned by the caller; ends the program when there is no memory. */
+/* Makes a new text, which the caller frees; ends the program if there is no memory. */
 char *text(const char *fmt, ...) PRINTF(1, 2);
 /* An unsigned member of an object, 0 if it is not there. */
 uint64_t get_u64(const json_t *object, const char *key);
@@ -50,7 +50,7 @@ const char *get_text(const json_t *object, const char *key);
 enum instance_state {
 	INSTANCE_LIVE,   /* its telemetry socket takes connections */
 	INSTANCE_SILENT, /* a primary holds its files, but offers no telemetry */
-	INSTANCE_DENIED, /* of another user: cannot be told */
+	INSTANCE_DENIED, /* of another user, so its state is unknown */
 	INSTANCE_DEAD,   /* only files are left */
 };
 
@@ -59,11 +59,11 @@ struct instance {
 	enum instance_state state;
 };
 
-/* All instances with files, sorted by name; owned by the caller (free). */
+/* Lists all instances that have files, sorted by name. The caller frees it. */
 struct instance *instance_list(unsigned *count);
-/* "a, b" of those in `state`, or "" if none; owned by the caller. */
+/* The names of the instances in `state` as "a, b"; "" if there are none. The caller frees it. */
 char *instance_names(const struct instance *list, unsigned count, enum instance_state state);
-/* The name to use: `wanted`, or the only live one. 0, or -1 with a sentence in error. */
+/* Picks the instance: `wanted`, or the only live one. 0, or -1 with a message in error. */
 int instance_pick(const char *wanted, char *name, size_t size, char *error);
 /* A connection to the telemetry socket of `name`, or -errno. path: CTL_PATH_MAX bytes. */
 int instance_connect(const char *name, char *path);
@@ -73,17 +73,17 @@ int instance_connect(const char *name, char *path);
 struct session {
 	int fd;
 	char name[256];
-	int pid;          /* the primary's, in its own PID namespace */
+	int pid;          /* of the primary, in its own PID namespace */
 	char version[64]; /* of its DPDK */
 	char *buffer;
 	size_t size; /* of buffer: the longest answer */
 };
 
-/* 0, or -1 with a sentence in error (CTL_ERROR_MAX bytes). */
+/* Connects to an instance. 0, or -1 with a message in error (CTL_ERROR_MAX bytes). */
 int session_open(struct session *s, const char *name, char *error);
 void session_close(struct session *s);
-/* Send one command, e.g. "/pmx/peers,64", and give its answer, owned by the caller. NULL with a
- * sentence in error. */
+/* Sends one command, e.g. "/pmx/peers,64". Returns its answer, which the caller releases; NULL with
+ * a message in error. */
 json_t *session_ask(struct session *s, const char *command, char *error);
 
 /* ------------------------------------------------------------------ table.c */
@@ -100,12 +100,12 @@ struct table {
 void table_begin(struct table *t, const char *heads);
 /* One row: cells separated by tabs. */
 void table_row(struct table *t, const char *fmt, ...) PRINTF(2, 3);
-/* Print and release. */
+/* Prints the table and releases it. */
 void table_end(struct table *t, FILE *out);
 
 /* ------------------------------------------------------------------ stat.c, list.c */
 
-/* What is known of a value of /pmx/stat, /pmx/drops or /pmx/info. */
+/* The description of a value of /pmx/stat, /pmx/drops or /pmx/info. */
 struct meaning {
 	const char *unit, *help;
 };
@@ -114,8 +114,8 @@ struct meaning counter_meaning(const char *name);
 
 int show_stat(struct session *s, const struct options *o);
 int show_drops(struct session *s, const struct options *o);
-/* All objects of a command that gives pages by number: [{number_key: N, ...}], owned by the caller;
- * NULL with error. */
+/* Collects all objects of a command that answers in pages by number: [{number_key: N, ...}], which
+ * the caller releases; NULL with a message in error. */
 json_t *ask_pages(struct session *s, const char *command, const char *number_key, char *error);
 int show_peers(struct session *s, const struct options *o);
 int show_contexts(struct session *s, const struct options *o);
@@ -125,7 +125,7 @@ int show_memory(struct session *s, const struct options *o);
 
 enum verdict {
 	OK,
-	WARN, /* works, but slower, or not for long */
+	WARN, /* works, but more slowly, or not for long */
 	FAIL, /* a primary cannot start or cannot work */
 };
 
@@ -133,18 +133,18 @@ struct doctor {
 	json_t *lines; /* array of {check, state, found, mend} */
 	unsigned count[3];
 	unsigned live;    /* instances with telemetry */
-	unsigned lanes;   /* of the live instances together */
-	cpu_set_t polled; /* by lanes of those looked at so far */
+	unsigned lanes;   /* of all live instances */
+	cpu_set_t polled; /* CPUs of the lanes of instances checked so far */
 };
 
-/* One line of the report. mend: NULL or "" if there is nothing to do. */
+/* Adds a line to the report. mend: what to do; NULL or "": nothing. */
 void found(struct doctor *d, enum verdict v, const char *check, const char *mend, const char *fmt,
 	...) PRINTF(5, 6);
-/* First line of a file, without its end; false and "" if it cannot be read. */
+/* Reads the first line of a file, without its line end; false and "" if it cannot be read. */
 bool read_line(const char *path, char *out, size_t size);
-/* A file of one number; `fallback` if it cannot be read. */
+/* Reads a file that has one number; `fallback` if it cannot be read. */
 uint64_t read_u64(const char *path, uint64_t fallback);
-/* A word as a shell takes it; owned by the caller. */
+/* Quotes a word for a shell, if needed. The caller frees the result. */
 char *shell_word(const char *word);
 
 int doctor(const struct options *o);

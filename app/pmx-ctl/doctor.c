@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * doctor: is this host ready for a primary, does what runs run well, and what did dead ones
- * leave? Each check is one line: ok, warn or FAIL, what was found, and how to mend it. Here are
- * the report and what the checks share.
+ * The command doctor: checks whether this host is ready for a primary, whether running primaries
+ * work well, and what dead ones have left. Each check is one line: ok, warn or FAIL, what was
+ * found, and how to mend it. This file has the report and what the checks share.
  */
 #include <ctype.h>
 #include <stdarg.h>
@@ -82,7 +82,7 @@ shell_word(const char *word)
 	return whole;
 }
 
-/* ------------------------------------------------------------------ running ones */
+/* ------------------------------------------------------------------ running primaries */
 
 static void
 running(struct doctor *d, const struct options *o, const struct instance *list, unsigned count)

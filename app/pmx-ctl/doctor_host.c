@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * doctor, the machine: rights, hugepages, IOVA mode, DPDK, CPUs, clocks, limits. Reads /proc and
- * /sys only; what a virtual machine or container hides is said, not guessed.
+ * doctor, the machine: rights, hugepages, IOVA mode, DPDK, CPUs, clocks, limits. Only reads /proc
+ * and /sys; it reports what a virtual machine or container hides, and does not guess.
  */
 #include <errno.h>
 #include <glob.h>
@@ -105,7 +105,7 @@ check_pages(struct doctor *d)
 		for (size_t i = 0; i < nodes.gl_pathc; i++)
 			check_pages_of(d, nodes.gl_pathv[i], &total, &unused);
 	} else {
-		/* a kernel without NUMA */
+		/* the kernel is built without NUMA */
 		total = read_u64("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", 0);
 		unused = read_u64("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", 0);
 	}
@@ -240,7 +240,8 @@ check_governor(struct doctor *d)
 
 /* ------------------------------------------------------------------ clock, memory, limits */
 
-/* Is `flag` a word of the first "flags" line of /proc/cpuinfo? -1: there is no such line. */
+/* Whether `flag` is a word of the first "flags" line of /proc/cpuinfo; -1: there is no such
+ * line. */
 static int
 cpu_flag(const char *flag)
 {

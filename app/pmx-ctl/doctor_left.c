@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * doctor, leftovers: what primaries that were killed could not remove. Runtime directories keep
- * names taken; hugepage files keep memory taken; sockets and process number files keep nothing, but
- * mislead.
+ * names taken; hugepage files keep memory taken; sockets and PID files occupy nothing, but mislead.
  *
  * Design notes
- * 1. An empty directory is no sign of death: an embedded node keeps nothing in its own. It takes
- *    nothing either, so it is named, but not complained of.
+ * 1. An empty directory does not show that its primary is dead, since that of an embedded node is
+ *    always empty. It occupies nothing either, so it is mentioned, but is no fault.
  * 2. A hugepage file is in use if its instance is not dead, or if anybody holds a lock on it: the
- *    EAL keeps a shared flock on each. /proc/locks tells without taking one.
+ *    EAL keeps a shared flock on each. /proc/locks shows that without taking a lock.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -29,7 +28,7 @@ static const struct instance *instances;
 static unsigned instance_count;
 static unsigned left;
 
-/* Adds the name to `empty`, which it may replace, or reports. */
+/* Reports the files of a directory, or adds its name to *empty, which it may reallocate. */
 static void
 check_directory(struct doctor *d, const struct instance *i, char **empty)
 {
@@ -72,7 +71,7 @@ is_locked(const char *path)
 	struct stat st;
 
 	if (stat(path, &st) != 0)
-		return true; /* gone meanwhile, or not ours to judge */
+		return true; /* it is gone by now, or cannot be examined */
 	FILE *f = fopen("/proc/locks", "r");
 
 	key = text(" %02x:%02x:%" PRIu64 " ", major(st.st_dev), minor(st.st_dev),
@@ -86,7 +85,7 @@ is_locked(const char *path)
 	return locked;
 }
 
-/* As an extended regular expression that means the word itself. */
+/* Escapes a word for use in an extended regular expression. */
 static char *
 regex_word(const char *word, size_t len)
 {
@@ -102,7 +101,7 @@ regex_word(const char *word, size_t len)
 	return out;
 }
 
-/* The command names these files and no other's: of the instance pmx0, not of pmx0map_1. */
+/* The command must match only files of this instance: of pmx0, but not of pmx0map_1. */
 static void
 report_pages(struct doctor *d, const char *dir, const char *prefix, size_t len, size_t count,
 	uint64_t page_bytes)
@@ -126,7 +125,7 @@ report_pages(struct doctor *d, const char *dir, const char *prefix, size_t len, 
 	free(path);
 }
 
-/* Files of one prefix, from names[0] on; returns how many they are. */
+/* Checks the files of one prefix, which begin at names[0]. Returns how many they are. */
 static size_t
 check_prefix(struct doctor *d, const char *dir, struct dirent **names, size_t count,
 	uint64_t page_bytes)
@@ -153,7 +152,7 @@ is_map(const struct dirent *e)
 	return eal_map_owner(e->d_name) > 0;
 }
 
-/* By their prefixes: those of one stand next to each other. */
+/* Orders files by their prefixes, so that those of one instance are adjacent. */
 static int
 by_owner(const struct dirent **a, const struct dirent **b)
 {
@@ -178,7 +177,7 @@ check_mount(void *doctor, const char *dir, uint64_t page_bytes)
 		free(names);
 }
 
-/* A socket at which nobody listens any more. */
+/* Whether it is a socket on which nobody listens any more. */
 static bool
 is_stale(const char *path)
 {
@@ -216,7 +215,7 @@ check_socket(struct doctor *d, const char *path)
 	check_file(d, path, "leftover socket", "nobody listens", is_stale(path));
 }
 
-/* Where access.socket was of an instance that is dead, if that is not the usual place. */
+/* Checks the socket of a dead instance whose access.socket was not the default path. */
 static void
 check_attach_link(struct doctor *d, const char *name)
 {
@@ -248,7 +247,7 @@ is_pid_name(const struct dirent *e)
 		strcmp(e->d_name + len - 4, ".pid") == 0;
 }
 
-/* Where primaries of this user keep sockets and process numbers. */
+/* Checks the directory where primaries of this user keep sockets and PID files. */
 static void
 check_run(struct doctor *d)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * doctor, a running primary: what its telemetry and its /proc/PID say of link, buffers, drops,
- * CPUs and NUMA placement.
+ * doctor, a running primary: checks link, buffers, drops, CPUs and NUMA placement, by its telemetry
+ * and its /proc/PID.
  */
 #include <glob.h>
 #include <inttypes.h>
@@ -25,7 +25,7 @@ struct visit {
 	struct session *s;
 	json_t *info;
 	json_t *port; /* ethdev: its /ethdev/info, or NULL */
-	bool local;   /* its /proc/PID is it */
+	bool local;   /* /proc/PID here is the primary, not in another PID namespace */
 	cpu_set_t lanes;
 };
 
@@ -88,7 +88,8 @@ check_link(struct visit *v)
 		port, up ? "up" : "down");
 }
 
-/* memif and af_packet refuse to be set to long frames, and carry them: see drivers/ethdev.c. */
+/* memif and af_packet refuse to be configured for long frames, but carry them: see
+ * drivers/ethdev.c. */
 static bool
 carries_more(const char *port)
 {
@@ -220,7 +221,7 @@ check_drops(struct visit *v)
 
 /* ------------------------------------------------------------------ peers */
 
-/* Peers in that state, by number: how many, and the first ones as text. */
+/* Counts the peers in that state, and lists the numbers of the first ones as text. */
 static unsigned
 peers_in(json_t *peers, const char *state, char *names, size_t size)
 {
@@ -273,7 +274,7 @@ check_peers(struct visit *v)
 
 /* ------------------------------------------------------------------ CPUs, NUMA */
 
-/* "0-3,8" into a set. */
+/* Parses "0-3,8". */
 static void
 read_list(const char *list, cpu_set_t *set)
 {
@@ -309,7 +310,7 @@ add_thread(struct visit *v, const char *status)
 		fclose(f);
 }
 
-/* CPUs of the lanes: those of the main thread and of the EAL's workers. */
+/* Finds the CPUs of the lanes: those of the main thread and of the EAL's workers. */
 static void
 read_lanes(struct visit *v)
 {
@@ -336,8 +337,8 @@ read_lanes(struct visit *v)
 	globfree(&tasks);
 }
 
-/* Has an instance that was looked at before a lane on the CPU of one of this one's? With fewer CPUs
- * than lanes it must. */
+/* Whether a lane of an instance checked before has the same CPU as one of this instance. With fewer
+ * CPUs than lanes that is unavoidable. */
 static bool
 shares_cpu(struct visit *v)
 {
@@ -388,7 +389,7 @@ check_lanes(struct visit *v)
 		"%d of %d CPUs of lanes are isolated", CPU_COUNT(&both), CPU_COUNT(&v->lanes));
 }
 
-/* Which nodes hold its hugepages: pages of each in `pages`. */
+/* Counts its hugepages on each NUMA node. */
 static void
 read_pages(const struct visit *v, uint64_t pages[NUMA_MAX])
 {
@@ -502,7 +503,7 @@ doctor_node(struct doctor *d, const char *name)
 		found(d, FAIL, name, "see whether the process still runs", "%s", error);
 		return;
 	}
-	/* a link looks at its carrier only when its counters are asked for */
+	/* a link updates its carrier state only when its counters are read */
 	json_decref(session_ask(&s, "/pmx/drops", error));
 	v.info = session_ask(&s, "/pmx/info", error);
 	if (v.info == NULL) {

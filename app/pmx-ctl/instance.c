@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Which primaries there are: one runtime directory each, made by the EAL and named by its
+ * Finds the primaries of this host: each has a runtime directory, made by the EAL and named by its
  * --file-prefix.
  *
  * Design note
  * 1. Directories outlive their primaries. One is alive if its telemetry socket takes a connection,
- *    or if somebody holds the EAL's lock on its `config`. Both are looked at without taking or
- *    writing anything, so that looking cannot disturb a start.
+ *    or if somebody holds the EAL's lock on its `config`. Both are checked without taking a lock or
+ *    writing, so that this cannot disturb a start.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -42,7 +42,7 @@ instance_connect(const char *name, char *path)
 	return fd;
 }
 
-/* A primary keeps a write lock on part of its config file. */
+/* Whether a primary holds the lock: it keeps a write lock on a part of its config file. */
 static bool
 primary_holds(const char *name)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * peers, contexts and memory: what telemetry gives in pages of 32 or 64, by number.
+ * The commands peers, contexts and memory: what telemetry answers in pages of 32 or 64, by number.
  *
  * Design note
- * 1. A page may hold less than that although more follow: what exceeds telemetry's longest answer
- *    is left out without a word. So the end is an empty page, not a short one.
+ * 1. A page may have fewer entries although more follow, since telemetry silently omits what
+ *    exceeds its longest answer. So an empty page is the end, not a short one.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "ctl.h"
 
-/* Move the page's objects to list, each with its number; the next number to ask for. */
+/* Moves the page's objects to list, each with its number. Returns the next number to ask for. */
 static uint64_t
 take_page(json_t *list, json_t *page, const char *number_key)
 {
@@ -52,7 +52,7 @@ ask_pages(struct session *s, const char *command, const char *number_key, char *
 	return list;
 }
 
-/* Nanoseconds as a person reads them; 0: not measured. Each of four calls has its own buffer. */
+/* Formats nanoseconds; 0: not measured. Uses four static buffers in turn. */
 static const char *
 time_text(uint64_t ns)
 {
@@ -69,7 +69,8 @@ time_text(uint64_t ns)
 	return s;
 }
 
-/* The rows to show as a table; NULL: everything is said, and *result is the exit code. */
+/* Returns the rows to show as a table; NULL: the output is complete, and *result is the exit
+ * code. */
 static json_t *
 ask_rows(struct session *s, const struct options *o, const char *command, const char *key,
 	const char *none, int *result)
@@ -155,7 +156,7 @@ show_contexts(struct session *s, const struct options *o)
 	return 0;
 }
 
-/* Bytes as a person reads them. Each of eight calls has its own buffer. */
+/* Formats bytes. Uses eight static buffers in turn. */
 static const char *
 bytes_text(uint64_t bytes)
 {
@@ -219,7 +220,7 @@ print_regions(const json_t *list)
 	table_end(&t, stdout);
 }
 
-/* Remote memory: by context, and what others may reach. */
+/* Shows remote memory: by context, and the regions that others may access. */
 int
 show_memory(struct session *s, const struct options *o)
 {

@@ -187,7 +187,7 @@ main(int argc, char **argv)
 		fputs(usage, stderr);
 		return 2;
 	}
-	signal(SIGPIPE, SIG_IGN); /* a primary that ends while it is asked is an error, not our
-				   * end */
+	/* if a primary ends while it is asked, that is an error, and must not end this program */
+	signal(SIGPIPE, SIG_IGN);
 	return run_named(argv[optind], &o);
 }

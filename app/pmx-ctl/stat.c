@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stat and drops: counters with unit and meaning. Both come from the tables that count
- * (engine_counter_info, proto_counter_info); only what telemetry adds is described here.
+ * The commands stat and drops: counters with unit and meaning. These come from the tables of the
+ * counters (engine_counter_info, proto_counter_info); only what telemetry adds is described here.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include "ctl.h"
 #include "engine/lane.h"
 
-/* Values of /pmx/info, and of links in /pmx/drops behind their "linkN_". */
+/* Values of /pmx/info, and those of links in /pmx/drops, without their prefix "linkN_". */
 static const struct proto_counter_info more[] = {
 	{"version", "", "of pmx-dpdk"},
 	{"name", "", "node.name, the instance"},
@@ -45,7 +45,7 @@ find(const struct proto_counter_info *table, size_t count, const char *name)
 	return NULL;
 }
 
-/* As telemetry names them: counters of the protocol have "proto_" before them, drops do not. */
+/* Takes names of telemetry: counters of the protocol begin with "proto_", except for drops. */
 struct meaning
 counter_meaning(const char *name)
 {

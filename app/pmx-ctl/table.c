@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Tables for people: columns as wide as their widest cell, numbers to the right, no padding
- * behind the last cell of a row.
+ * Prints tables: columns are as wide as their widest cell, numbers are right-aligned, and the last
+ * cell of a row is not padded.
  */
 #include <stdarg.h>
 #include <stdlib.h>

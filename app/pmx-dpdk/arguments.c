@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * See arguments.h. Called by main before the EAL begins; nothing here changes anything.
+ * See arguments.h. Called by main before the EAL starts. Changes nothing but the limit of
+ * descriptors.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -16,9 +17,9 @@
 #include "channel/instance.h"
 #include "node/sizes.h"
 
-#define NO_HUGE_MIB 64 /* what the EAL takes without hugepages and without -m */
+#define NO_HUGE_MIB 64 /* what the EAL allocates without hugepages and without -m */
 #define PAGE_BYTES  4096
-#define MIB_MAX     (512u << 10) /* the EAL's own bound of -m */
+#define MIB_MAX     (512u << 10) /* the EAL's own limit of -m */
 
 /* ------------------------------------------------------------------ reading */
 
@@ -34,8 +35,8 @@ enum option_number {
 	LEGACY_MEM,
 };
 
-/* Those that matter here; the rest for the sake of abbreviations, and of the words that belong to
- * them. */
+/* The options that matter here; the others are needed to recognise abbreviations and arguments of
+ * options. */
 static const struct option longs[] = {
 	{"file-prefix", required_argument, NULL, FILE_PREFIX},
 	{"huge-dir", required_argument, NULL, HUGE_DIR_GIVEN},
@@ -79,9 +80,9 @@ arguments_read(struct eal_arguments *a, int argc, char **argv)
 	int opt;
 
 	memset(a, 0, sizeof(*a));
-	opterr = 0; /* the EAL complains */
-	optind = 0; /* anew */
-	/* "-": words stay in their order */
+	opterr = 0; /* the EAL reports errors */
+	optind = 0; /* start from the beginning */
+	/* "-": do not reorder the arguments */
 	while ((opt = getopt_long(argc, argv, "-a:b:c:d:hl:m:n:r:s:S:v", longs, NULL)) != -1) {
 		switch (opt) {
 		case FILE_PREFIX:
@@ -115,7 +116,7 @@ arguments_read(struct eal_arguments *a, int argc, char **argv)
 		case LEGACY_MEM:
 			a->legacy_mem = true;
 			break;
-		default: /* not ours to judge */
+		default: /* the EAL checks the others */
 			break;
 		}
 	}
@@ -124,9 +125,9 @@ arguments_read(struct eal_arguments *a, int argc, char **argv)
 
 /* ------------------------------------------------------------------ lcores */
 
-#define NUMBERS 1024 /* of CPUs; lcores are fewer */
+#define NUMBERS 1024 /* limit of CPU numbers; lcore numbers are smaller */
 
-/* NUMBER or NUMBER-NUMBER; NULL: it is neither. */
+/* Parses NUMBER or NUMBER-NUMBER; NULL: it is neither. */
 static const char *
 read_range(const char *s, bool *set)
 {
@@ -148,7 +149,7 @@ read_range(const char *s, bool *set)
 	return end;
 }
 
-/* A range, or several in parentheses. */
+/* Parses a range, or several in parentheses. */
 static const char *
 read_set(const char *s, bool *set)
 {
@@ -160,7 +161,7 @@ read_set(const char *s, bool *set)
 	return s != NULL && *s == ')' ? s + 1 : NULL;
 }
 
-/* "0,2-3", "0@4,(1-2)@(5,6)": lcores, and the CPUs that they run on. false: it is not so. */
+/* Parses "0,2-3" or "0@4,(1-2)@(5,6)": lcores, and the CPUs that they run on. false: malformed. */
 static bool
 read_list(const char *s, bool *lcores, bool *cpus)
 {
@@ -197,7 +198,7 @@ read_mask(const char *s, bool *set)
 	return true;
 }
 
-/* The EAL's own sign that a CPU is there. */
+/* Whether there is such a CPU, by the same file that the EAL looks for. */
 static bool
 has_cpu(unsigned cpu)
 {
@@ -219,7 +220,7 @@ count_lcores(const struct eal_arguments *a, const struct config *c, unsigned *co
 		good = read_list(a->lcores, lcores, cpus);
 	else if (a->core_mask != NULL)
 		good = read_mask(a->core_mask, cpus) && read_mask(a->core_mask, lcores);
-	else /* start_eal gives one for each lane */
+	else /* start_eal() gives the EAL one for each lane */
 		memset(cpus, true, c->lanes), memset(lcores, true, c->lanes);
 	if (!good) {
 		snprintf(error, error_len,
@@ -250,12 +251,13 @@ count_lcores(const struct eal_arguments *a, const struct config *c, unsigned *co
 
 /* ------------------------------------------------------------------ memory */
 
-/* Hugepages that an EAL of these arguments may use. */
+/* The hugepages that an EAL with these arguments may use. */
 struct pages {
 	const struct eal_arguments *a;
-	const char *name;  /* of the instance */
-	bool left;         /* files of that name are nobody's, and removed at its start */
-	uint64_t sizes[8]; /* that were counted */
+	const char *name;  /* name of the instance */
+	bool left;         /* files of that name are of a dead instance, and are removed at the
+			    * start */
+	uint64_t sizes[8]; /* page sizes that were counted */
 	unsigned count;
 	uint64_t all, free; /* bytes */
 	uint64_t smallest;
@@ -278,7 +280,7 @@ read_pages(uint64_t page_bytes, const char *which)
 	return n * page_bytes;
 }
 
-/* As the EAL chooses: the mount that --huge-dir is in, or all of them. */
+/* Counts the pages of a mount as the EAL does: only of the mount that has --huge-dir, or of all. */
 static void
 count_mount(void *arg, const char *dir, uint64_t page_bytes)
 {
@@ -306,7 +308,7 @@ count_mount(void *arg, const char *dir, uint64_t page_bytes)
 	p->smallest = p->smallest == 0 || page_bytes < p->smallest ? page_bytes : p->smallest;
 }
 
-/* "256", "0,512": MiB of all sockets. */
+/* Sums "256" or "0,512": MiB of all sockets. */
 static uint64_t
 sum_mib(const char *list)
 {
@@ -332,8 +334,8 @@ is_mib(const char *s)
 	return isdigit((unsigned char)*s) && *end == 0 && errno == 0 && v > 0 && v <= MIB_MAX;
 }
 
-/* The EAL arguments ask for more hugepages, in bytes, than are free. -EINVAL: more than there are;
- * -EAGAIN: others hold them now. */
+/* The EAL arguments ask for more bytes of hugepages than are free. -EINVAL: for more than there
+ * are; -EAGAIN: others use them now. */
 static int
 explain_asked(uint64_t asked, const struct pages *p, const struct config_host *h, char *error,
 	size_t error_len)
@@ -378,7 +380,7 @@ find_memory(const struct eal_arguments *a, const struct config *c, bool left, st
 		return 0;
 	}
 	each_huge_mount(count_mount, &p);
-	if (p.count == 0 && a->in_memory) /* which needs no mount */
+	if (p.count == 0 && a->in_memory) /* --in-memory needs no mount */
 		count_mount(&p, a->huge_dir ? a->huge_dir : "", 2u << 20);
 	if (p.count == 0 && a->huge_dir != NULL) {
 		snprintf(error, error_len,
@@ -395,7 +397,7 @@ find_memory(const struct eal_arguments *a, const struct config *c, bool left, st
 	h->page_files = (asked > need.all ? asked : need.all) / h->page_bytes;
 	if (asked > p.free)
 		return explain_asked(asked, &p, h, error, error_len);
-	/* otherwise the EAL takes more when it needs more */
+	/* without a limit the EAL allocates more when it needs more */
 	uint64_t most = a->socket_limit  ? sum_mib(a->socket_limit) << 20
 		: a->legacy_mem && asked ? asked
 					 : UINT64_MAX;

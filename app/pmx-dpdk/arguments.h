@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the EAL arguments say that pmx-dpdk must know before the EAL begins. They are read by
- * getopt_long, as the EAL reads them: joined (-l0, --huge-dir=DIR), apart, or abbreviated.
+ * What pmx-dpdk must know of the EAL arguments before the EAL starts. They are read by
+ * getopt_long(), as the EAL does: joined (-l0, --huge-dir=DIR), separate, or abbreviated.
  */
 #ifndef PMX_ARGUMENTS_H
 #define PMX_ARGUMENTS_H
@@ -12,7 +12,7 @@
 #include "config/config.h"
 #include "node/check.h"
 
-/* NULL: not given. Of what is given twice, the last. */
+/* NULL: not given. If an argument is given twice, the last one counts. */
 struct eal_arguments {
 	const char *file_prefix, *huge_dir;
 	const char *lcores;     /* of -l or --lcores */
@@ -24,9 +24,9 @@ struct eal_arguments {
 
 void arguments_read(struct eal_arguments *a, int argc, char **argv);
 
-/* What a node of that configuration would have with these. -EINVAL, -EAGAIN and a sentence, as
- * config_check_start. left: hugepage files of this name are of a dead instance, and will be
- * removed. */
+/* Finds out what a node of that configuration would have on this host with these arguments. 0;
+ * -EINVAL or -EAGAIN with a message in error, as node_config_check_start(). left: hugepage files of
+ * this name are of a dead instance, and will be removed. */
 int arguments_host(const struct eal_arguments *a, const struct config *c, bool left,
 	struct config_host *h, char *error, size_t error_len);
 

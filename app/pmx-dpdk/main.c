@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pmx-dpdk, the primary: one a host and node. Options, configuration, signals; the work is
- * lib/engine's.
+ * pmx-dpdk, the primary: one per host and node. Options, configuration, signals; lib/engine does
+ * the work.
  */
-#define ALLOW_EXPERIMENTAL_API /* rte_pcapng_copy is, in DPDK 22.11 */
+#define ALLOW_EXPERIMENTAL_API /* rte_pcapng_copy is experimental in DPDK 22.11 */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -38,16 +38,17 @@
 #include "serve/telemetry.h"
 
 static struct node *node;
-static struct node *_Atomic running; /* its lanes run, or are about to: what a signal stops */
+static struct node *_Atomic running; /* the node whose lanes run or are about to, which a signal
+				      * stops */
 static volatile sig_atomic_t stop_signal;
 #define TAKE_OVER_PATIENCE_S 10
 
-static int instance_lock = -1; /* of the name, and its file */
+static int instance_lock = -1; /* lock file of the name: descriptor, path */
 static char lock_path[256];
 static char eal_prefix[64];
-static bool given;  /* another primary has it all: nothing is closed, only left */
-static bool took;   /* it goes on where another stopped, or began by itself */
-static bool linked; /* the name led to the primary that was to be taken over from */
+static bool given;  /* another primary has taken over: nothing must be closed or removed */
+static bool took;   /* the node has started, or has taken over */
+static bool linked; /* the instance's directory was a link to the primary that is taken over from */
 
 static const char usage[] =
 	"Usage: pmx-dpdk [EAL arguments --] [options] CONFIG\n"
@@ -72,13 +73,14 @@ static const char usage[] =
 	"another try\n"
 	"is in vain; 1: it failed for another reason.\n";
 
-/* Exit codes: a start that is tried again may succeed, or never will. dpdk-config/pmx-dpdk.service
- * goes by it. */
+/* Exit codes: another attempt may succeed (1), or never will (2). dpdk-config/pmx-dpdk.service uses
+ * them. */
 #define EXIT_FAILED 1
 #define EXIT_WRONG  2
 
-/* Of a start that failed so: what the configuration or the EAL arguments ask for is wrong, or
- * something else stands in its way (an address in use, a peer's socket that is not there yet). */
+/* The exit code of a start that failed with this error: either the configuration or the EAL
+ * arguments are wrong, or something else prevents it (an address in use, a peer's socket that is
+ * not there yet). */
 static int
 exit_code(int error)
 {
@@ -93,9 +95,10 @@ struct options {
 	int ready_fd;
 };
 
-/* ------------------------------------------------------------------ one instance a node */
+/* ------------------------------------------------------------------ one instance per node */
 
-/* patience: seconds until the one before must have ended. */
+/* Takes the lock of the instance's name. patience: seconds to wait for the previous instance to
+ * end. Returns the descriptor of the lock file, or -1. */
 static int
 lock_instance(const char *name, char *path, size_t size, unsigned patience)
 {
@@ -132,12 +135,13 @@ lock_instance(const char *name, char *path, size_t size, unsigned patience)
 
 /* ------------------------------------------------------------------ EAL */
 
-/* Virtual devices come when the primary before has closed its own of the same kind and place. */
+/* Virtual devices that are probed only after the previous primary has closed its own, with which
+ * they would conflict. */
 static char *late_devices[16];
 static unsigned late_count;
 
-/* "0@CPU,1@CPU": each lane on a CPU that it may use and that no other primary of this host polls
- * on, if there is one. */
+/* Makes "0@CPU,1@CPU": each lane on a CPU that this process may use and on which no other primary
+ * of this host polls, if there is one. */
 static void
 place_lanes(char *out, size_t size, unsigned lanes)
 {
@@ -174,7 +178,7 @@ start_eal(int argc, char **argv, const struct eal_arguments *given, const struct
 		else
 			args[n++] = argv[i];
 	}
-	args[n++] = prefix; /* of several, the last counts: a take-over's differs from node.name */
+	args[n++] = prefix; /* the last one counts; that of a take-over differs from node.name */
 	if (given->lcores == NULL && given->core_mask == NULL) {
 		place_lanes(lcores, sizeof(lcores), c->lanes);
 		args[n++] = (char *)"--lcores";
@@ -187,18 +191,19 @@ start_eal(int argc, char **argv, const struct eal_arguments *given, const struct
 		"pmx-dpdk: the DPDK EAL did not start: %s. Are hugepages reserved and mounted "
 		"(dpdk-config/hugepages.sh), and is this root? 'pmx-ctl doctor' looks.\n",
 		rte_strerror(rte_errno));
-	/* wrong arguments stay wrong */
+	/* with wrong arguments another attempt is useless */
 	return rte_errno == EINVAL || rte_errno == ENODEV ? -EINVAL : -EIO;
 }
 
-/* The EAL's directory of a prefix. */
+/* The path of a file in the EAL's runtime directory of a prefix. */
 static void
 runtime_path(char *out, size_t size, const char *prefix, const char *file)
 {
 	snprintf(out, size, "%s/dpdk/%s%s", eal_base(), prefix, file);
 }
 
-/* rte_eal_cleanup leaves the runtime directory and, with in-memory files, hugepages. */
+/* Removes what rte_eal_cleanup() leaves: the runtime directory and, with in-memory files,
+ * hugepages. */
 static void
 remove_leftovers(const char *dir, const char *huge, const char *prefix)
 {
@@ -207,7 +212,7 @@ remove_leftovers(const char *dir, const char *huge, const char *prefix)
 	files_that(huge, is_map_of, prefix, true);
 }
 
-/* Has an instance of this name been killed, and its files are nobody's? */
+/* Whether an instance of this name was killed, so that nobody uses its files. */
 static bool
 is_dead(const char *prefix)
 {
@@ -217,7 +222,7 @@ is_dead(const char *prefix)
 	return access(config, F_OK) == 0 && !rte_eal_primary_proc_alive(config);
 }
 
-/* Who still maps what a dead one has left keeps it, and nobody finds it any more. */
+/* Removes the files of a dead instance. Processes that still map them keep them. */
 static void
 clear_leftovers(const char *huge, const char *prefix)
 {
@@ -228,8 +233,8 @@ clear_leftovers(const char *huge, const char *prefix)
 		remove_leftovers(dir, huge, prefix);
 }
 
-/* Two primaries of one name run for a moment: the second has the name with a + behind it, and the
- * next one after it the name again. */
+/* During a take-over two primaries of one name run: the file prefix of the second is the name with
+ * a +, and that of the one after it the name again. */
 static void
 other_prefix(char *prefix, size_t size)
 {
@@ -242,12 +247,12 @@ other_prefix(char *prefix, size_t size)
 	if (!second && n + 1 < size)
 		strcpy(prefix + n, "+");
 	runtime_path(config, sizeof(config), prefix, "");
-	/* the link of a + that will not be needed; directories stay */
+	/* removes this path if it is a link that an earlier take-over made; a directory stays */
 	linked = unlink(config) == 0;
 }
 
-/* The other primary goes on: its name leads to it again. At exit, behind telemetry's own clean-up,
- * which goes by that name. */
+/* If the take-over failed and the other primary goes on, its name must lead to it again. Runs at
+ * exit, after telemetry's own clean-up, which uses that name. */
 static void
 link_again(void)
 {
@@ -277,8 +282,8 @@ on_signal(int number)
 	}
 }
 
-/* Before the EAL begins: from then on there is something to remove. One that comes before the lanes
- * run stops them at once. */
+/* To be called before the EAL starts, since from then on there is something to remove. A signal
+ * before the lanes run stops them at once. */
 static void
 catch_signals(void)
 {
@@ -287,12 +292,12 @@ catch_signals(void)
 	struct sigaction before;
 
 	for (size_t i = 0; i < sizeof(stops) / sizeof(stops[0]); i++) {
-		/* nohup: whoever started this wants it to go on without its terminal */
+		/* an ignored SIGHUP stays ignored: nohup */
 		if (sigaction(stops[i], NULL, &before) != 0 || before.sa_handler != SIG_IGN ||
 			stops[i] != SIGHUP)
 			sigaction(stops[i], &action, NULL);
 	}
-	signal(SIGPIPE, SIG_IGN); /* virtio_user writes to a vhost backend that may have ended */
+	signal(SIGPIPE, SIG_IGN); /* virtio_user may write to a vhost backend that has ended */
 }
 
 static int
@@ -353,10 +358,10 @@ notify_ready(const struct options *o, const struct config *c)
 		close(fd);
 }
 
-/* DPDK's captures take their times from a clock that is set by their first frame, to a moment
- * behind that frame's; the difference, below zero, is read as 2^64 cycles, which is 2251. So the
- * first frame is one of the future, that nobody captures. From 24.03 on who writes the file
- * converts the times. */
+/* Works around a bug of DPDK's captures before 24.03: their first frame sets the base of their
+ * clock, to a moment after that frame; the negative difference is read as nearly 2^64 cycles, which
+ * is the year 2251. So a frame with a time in the future, which is captured nowhere, comes first.
+ * Since 24.03 the program that writes the file converts the times. */
 static void
 set_capture_clock(const struct node *n)
 {
@@ -373,7 +378,7 @@ set_capture_clock(const struct node *n)
 #endif
 }
 
-/* What takes long comes first; then the other stops, and this one goes on. */
+/* Makes what takes long first; then asks the other primary to stop, and continues in its place. */
 static int
 take_over(struct config *config, struct takeover **t, char *error, uint32_t error_len)
 {
@@ -398,7 +403,8 @@ take_over(struct config *config, struct takeover **t, char *error, uint32_t erro
 	return result != 0 ? result : takeover_resume(node, *t, error, error_len);
 }
 
-/* The name is ours when the one before has ended, which nothing waits for. */
+/* Takes the lock of the name when the previous primary has ended, on a thread, since nothing needs
+ * to wait for that. */
 static void *
 lock_later(void *name)
 {
@@ -406,7 +412,7 @@ lock_later(void *name)
 
 	instance_lock = lock_instance(name, lock_path, sizeof(lock_path), TAKE_OVER_PATIENCE_S);
 	runtime_path(link, sizeof(link), name, "");
-	/* who looks for the name finds it, whatever the EAL calls it */
+	/* others find this primary by the name, even if its EAL has another prefix */
 	if (instance_lock >= 0 && strcmp(eal_prefix, name) != 0 && symlink(eal_prefix, link) != 0)
 		fprintf(stderr, "pmx-dpdk: %s: %s\n", link, strerror(errno));
 	return NULL;
@@ -438,7 +444,7 @@ serve(const struct options *o, struct config *config)
 	takeover_free(taken);
 	if (result != 0) {
 		fprintf(stderr, "pmx-dpdk: applications cannot attach: %s\n",
-			rte_strerror(rte_errno));
+			rte_strerror(-result));
 		result = EXIT_FAILED;
 	} else {
 		fprintf(stderr, "pmx-dpdk: node %u '%s' ready\n", node->config.id, name);
@@ -458,12 +464,13 @@ serve(const struct options *o, struct config *config)
 	attach_stop();
 	telemetry_serve(NULL);
 	rte_pdump_uninit();
-	/* the rest ends with this process: secondaries look at it until they have seen that */
+	/* all else ends with this process: secondaries may still access it until they notice
+	 * that */
 	node_end(node);
 	return result;
 }
 
-/* Would it start? The start and --check ask the same. 0, or the exit code. */
+/* Checks whether a start would succeed, for a start as well as for --check. 0, or the exit code. */
 static int
 check_start(const struct eal_arguments *given, const struct config *c, const struct options *o)
 {
@@ -489,7 +496,8 @@ start(int eal_argc, char **eal_argv, const struct eal_arguments *given_arguments
 	snprintf(eal_prefix, sizeof(eal_prefix), "%s", config->name);
 	if (o->take_over) {
 		other_prefix(eal_prefix, sizeof(eal_prefix));
-		atexit(link_again); /* before the EAL's own */
+		/* registered before the EAL's handlers, so it runs after them */
+		atexit(link_again);
 	}
 	clear_leftovers(huge, eal_prefix);
 	catch_signals();
@@ -531,10 +539,10 @@ run(int eal_argc, char **eal_argv, const struct options *o)
 	else if (result == 0)
 		result = start(eal_argc, eal_argv, &given_arguments, o, &config);
 	if (given)
-		_exit(result); /* threads of the EAL still run, in memory that nobody else has */
+		_exit(result); /* threads of the EAL still run and use its memory */
 	runtime_path(link, sizeof(link), config.name, "");
 	if (!o->check && (!o->take_over || took))
-		unlink(link); /* if it is the link of a take-over */
+		unlink(link); /* works only if it is the link that a take-over made */
 	config_free(&config);
 	if (instance_lock >= 0) {
 		unlink(lock_path);
@@ -553,7 +561,7 @@ main(int argc, char **argv)
 	struct options o = {.ready_fd = -1};
 	int eal_argc = 1, opt;
 
-	/* what stands before "--" is the EAL's */
+	/* arguments before "--" are for the EAL */
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--") == 0) {
 			eal_argc = i;

@@ -4,13 +4,14 @@
  *
  * Design notes
  * 1. Every test is one TCP connection: the client sends a request, the server answers it with the
- *    same bytes when it is ready, the test runs, the client shuts its sending side, the server
- *    answers a stream with a result. With UDP the connection only arranges: data goes through two
- *    datagram sockets on the same addresses, so nothing of the arrangement can get lost.
+ *    same bytes when it is ready, the test runs, the client shuts down its sending side, and the
+ *    server answers a stream with a result. With UDP the connection is only for control, so that no
+ *    control message can be lost; data goes through two datagram sockets on the same addresses.
  * 2. Sockets stay blocking, with 50 ms receive and send timeouts, and the idle policies other than
- *    BLOCK pass MSG_DONTWAIT: one code path, and a blocked call still sees its deadline.
- * 3. A UDP server knows the end of a stream from the connection, which it looks at only when the
- *    datagram socket was empty for a while: what the kernel has queued is read first.
+ *    BLOCK pass MSG_DONTWAIT: so there is one code path, and a blocked call still notices its
+ *    deadline.
+ * 3. A UDP server learns of the end of a stream from the connection, which it checks only when the
+ *    datagram socket has been empty for a while, so that what the kernel has queued is read first.
  */
 #include <arpa/inet.h>
 #include <endian.h>
@@ -32,13 +33,14 @@
 
 #define MAGIC           UINT32_C(0x504d5842) /* "PMXB" */
 #define TICK_MS         50                   /* longest sleep in a blocking call */
-/* a UDP ping without an answer for so long is lost */
+/* a UDP ping without an answer after this time counts as lost */
 #define LOST_NS         INT64_C(20000000)
 #define LOST_IN_A_ROW   50
-#define CONNECT_S       5.0               /* how long a client waits for its server to listen */
-#define UDP_QUIET_NS    INT64_C(20000000) /* after its end, a UDP stream empty so long is over */
-#define READ_BYTES      (256u << 10)      /* server's buffer for streams */
-#define POLLS_PER_CLOCK 256               /* empty polls between two looks at clock and flags */
+#define CONNECT_S       5.0 /* how long a client waits for its server to listen */
+/* after its end, a UDP stream is over when nothing comes for this time */
+#define UDP_QUIET_NS    INT64_C(20000000)
+#define READ_BYTES      (256u << 10) /* server's buffer for streams */
+#define POLLS_PER_CLOCK 256          /* empty polls between two checks of clock and flags */
 
 enum test {
 	TEST_ECHO = 1, /* send back each message */
@@ -58,7 +60,7 @@ struct request_hdr {
 /* The server's answer at the end of a TEST_COUNT. Big endian. */
 struct result_hdr {
 	uint64_t bytes;       /* read */
-	uint64_t timed_bytes; /* ... after the first read: how long that one took to come is not
+	uint64_t timed_bytes; /* bytes after the first read, because how long that one took is not
 			       * known */
 	uint64_t elapsed_ns;  /* from first to last read */
 };
@@ -115,14 +117,14 @@ kind_name(const struct baseline *b)
 
 /* ---- moving bytes ---- */
 
-/* A socket call would have had to wait. 0 = try again; deadline and flag are looked at seldom
- * enough not to be measured. `polls` counts over the caller's wait. */
+/* A socket call would have had to wait. Returns 0 to try again. Deadline and flag are checked so
+ * rarely that this does not affect the measurement. `polls` counts over the caller's wait. */
 static int
 wait_more(const struct session *s, uint32_t *polls)
 {
 	if (s->b->idle == BASELINE_YIELD)
 		sched_yield();
-	/* A blocking call has slept TICK_MS: look now. */
+	/* A blocking call has slept for TICK_MS, so check now. */
 	if (s->b->idle != BASELINE_BLOCK && ++*polls % POLLS_PER_CLOCK != 0)
 		return 0;
 	if (s->stop && atomic_load_explicit(s->stop, memory_order_relaxed))
@@ -136,8 +138,9 @@ would_wait(int error)
 	return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
 }
 
-/* All n bytes over a stream, or one datagram. A datagram that the kernel refuses for want of
- * buffers, or because the peer's port is not open, counts as sent: UDP may lose. */
+/* Send all n bytes over a stream, or one datagram. A datagram that the kernel refuses for lack of
+ * buffers, or because the peer's port is not open, counts as sent, because UDP may lose
+ * datagrams. */
 static int
 send_all(const struct session *s, int fd, const uint8_t *bytes, size_t n)
 {
@@ -163,7 +166,7 @@ send_all(const struct session *s, int fd, const uint8_t *bytes, size_t n)
 	return 0;
 }
 
-/* All n bytes of a stream. -EPIPE at its end. */
+/* Receive all n bytes of a stream. Returns -EPIPE at its end. */
 static int
 recv_all(const struct session *s, int fd, uint8_t *bytes, size_t n)
 {
@@ -305,7 +308,7 @@ session_open(struct session *s, struct baseline *b, int tcp, uint32_t size)
 	s->flags = b->idle == BASELINE_BLOCK ? 0 : MSG_DONTWAIT;
 	s->deadline_ns = deadline_after(time_limit_s(b));
 	set_timeouts(tcp, TICK_MS);
-	/* Touched, so that no page fault is measured. */
+	/* The memory is touched, so that no page fault is measured. */
 	s->buffer = malloc(size > READ_BYTES ? size : READ_BYTES);
 	if (s->buffer == NULL)
 		return fail(b, -ENOMEM, "no memory for messages of %u bytes", size);
@@ -324,7 +327,7 @@ session_close(struct session *s)
 
 /* ---- server ---- */
 
-/* Has the client shut its side of the connection? */
+/* Has the client shut down its side of the connection? */
 static bool
 client_ended(const struct session *s)
 {
@@ -347,7 +350,8 @@ serve_echo_tcp(struct session *s)
 	return rc == -EPIPE ? 0 : rc;
 }
 
-/* One datagram into the buffer: its length, 0 when the client has ended the test, or -errno. */
+/* Receive one datagram into the buffer. Returns its length, 0 if the client has ended the test, or
+ * -errno. */
 static ssize_t
 serve_datagram(struct session *s)
 {
@@ -389,7 +393,7 @@ serve_echo_udp(struct session *s)
 	}
 }
 
-/* Some bytes of a stream: how many, 0 at its end, or -errno. */
+/* Receive some bytes of a stream. Returns how many, 0 at its end, or -errno. */
 static ssize_t
 serve_read(struct session *s)
 {
@@ -428,7 +432,7 @@ serve_count(struct session *s)
 	if (k < 0)
 		return (int)k;
 	if (bytes > 0 && first == last) {
-		/* all in one read: it took no longer than since we are ready */
+		/* everything came in one read, which took at most the time since we were ready */
 		first = ready;
 		untimed = 0;
 	}
@@ -461,7 +465,7 @@ serve_ready(struct session *s, struct request_hdr *request)
 	return 0;
 }
 
-/* One connection. *quit is set if it asked for the end of the service. */
+/* Serve one connection. *quit is set if it asked for the end of the service. */
 static int
 serve_client(struct baseline *b, int tcp, const atomic_bool *stop, bool *quit)
 {
@@ -521,7 +525,8 @@ baseline_listen(struct baseline *b)
 		return fail(b, -errno, "no socket for %s: %s", b->address, strerror(errno));
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (sa.ss_family == AF_UNIX)
-		unlink(((struct sockaddr_un *)&sa)->sun_path); /* of one that was killed */
+		unlink(((struct sockaddr_un *)&sa)->sun_path); /* left by a server that was
+								* killed */
 	if (bind(fd, (struct sockaddr *)&sa, len) != 0 || listen(fd, 4) != 0) {
 		rc = fail(b, -errno,
 			"cannot listen at %s: %s; choose an address of this host and a free "
@@ -573,7 +578,7 @@ baseline_serve(struct baseline *b, const atomic_bool *stop, double seconds)
 
 /* ---- client ---- */
 
-/* Connect, again and again while nobody listens: the server may just be starting. */
+/* Connect, retrying while nobody listens, because the server may just be starting. */
 int
 baseline_connect(struct baseline *b)
 {
@@ -626,7 +631,8 @@ exchange_request(struct session *s, enum test test, uint16_t udp_port)
 	return 0;
 }
 
-/* A datagram socket of any port, connected to the server's; its port for the request. */
+/* Make a datagram socket on any port, connected to the server's; *port is its port, for the
+ * request. */
 static int
 client_datagrams(struct session *s, uint16_t *port)
 {
@@ -673,8 +679,8 @@ ping_tcp(struct session *s)
 	return rc ? rc : recv_all(s, s->data, s->buffer, s->size);
 }
 
-/* The first bytes of a datagram number it, so that a late answer is not taken for the current
- * one. 1 = lost. */
+/* The first bytes of a datagram are its number, so that a late answer is not taken for the current
+ * one. Returns 1 if it was lost. */
 static int
 ping_udp(struct session *s, uint64_t number, int64_t start)
 {
@@ -758,7 +764,7 @@ baseline_latency(struct baseline *b, uint32_t size_bytes, uint64_t rounds, uint6
 	return rc;
 }
 
-/* One message; over UDP in as many datagrams as it takes. */
+/* Send one message, over UDP in as many datagrams as it takes. */
 static int
 send_message(const struct session *s)
 {
@@ -818,7 +824,7 @@ baseline_stream(struct baseline *b, uint32_t size_bytes, double seconds, struct 
 	if (rc != 0)
 		return rc;
 	end = deadline_after(seconds);
-	/* The time for the result comes on top of that for the stream. */
+	/* Waiting for the result may take additional time after the stream. */
 	s.deadline_ns = end + (int64_t)(CONNECT_S * 1e9);
 	do {
 		rc = send_message(&s);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Kernel TCP and UDP baselines of pmx-perf: the same latency, rate and bandwidth questions asked
- * of sockets. One process or thread sits in baseline_serve(), the other calls baseline_latency(),
- * baseline_stream() or, for both and several sizes, baseline_run(). Loopback, veth or a
- * real network: only the address tells. Plain sockets, no DPDK.
+ * Kernel TCP and UDP baselines of pmx-perf: the same tests of latency, rate and bandwidth over
+ * sockets. One process or thread runs baseline_serve(), the other calls baseline_latency(),
+ * baseline_stream() or, for both and several sizes, baseline_run(). Whether they use loopback, veth
+ * or a real network depends only on the address. Plain sockets, no DPDK.
  *
  * Every function returns 0 or a negative errno with a sentence in b->error, and ends within
  * b->time_limit_s. Outputs are set on success only.
@@ -23,12 +23,12 @@
 
 enum baseline_kind {
 	BASELINE_TCP, /* one connection, TCP_NODELAY */
-	BASELINE_UDP, /* connected datagram sockets; tests are arranged over a TCP connection */
+	BASELINE_UDP, /* connected datagram sockets; tests are set up over a TCP connection */
 };
 
 /* What to do when a socket has nothing for us, or no room. */
 enum baseline_idle {
-	BASELINE_SPIN,  /* non-blocking calls, again at once: the core is ours alone */
+	BASELINE_SPIN,  /* non-blocking calls, repeated at once: the core is ours alone */
 	BASELINE_YIELD, /* non-blocking calls, sched_yield() between them */
 	BASELINE_BLOCK, /* blocking calls */
 };
@@ -62,9 +62,9 @@ struct baseline_row {
 };
 
 /* Serve tests, one at a time, at b->address until a client's baseline_quit() (0), until *stop is
- * set (0; looked at every 50 ms or less; NULL = none), or until `seconds` have passed
- * (-ETIMEDOUT). b->idle rules inside a test; between tests it always blocks. A test that fails is
- * reported on stderr and does not end the service. */
+ * set (0; checked every 50 ms or less; NULL = none), or until `seconds` have passed (-ETIMEDOUT).
+ * b->idle applies during a test; between tests it always blocks. A test that fails is reported on
+ * stderr and does not end the service. */
 int baseline_serve(struct baseline *b, const atomic_bool *stop, double seconds);
 
 /* `rounds` ping-pongs of size_bytes (1..BASELINE_SIZE_MAX; UDP: ..BASELINE_UDP_MAX) after `warmup`
@@ -86,8 +86,8 @@ int baseline_run(struct baseline *b, const uint32_t *sizes, size_t n, uint64_t r
 /* End the server's baseline_serve(). */
 int baseline_quit(struct baseline *b);
 
-/* The sockets alone: listening at b->address; connected to it, within 5 s. A descriptor, or a
- * negative errno. */
+/* Only the sockets: baseline_listen() listens at b->address, baseline_connect() connects to it
+ * within 5 s. Both return a descriptor or a negative errno. */
 int baseline_listen(struct baseline *b);
 void baseline_unlisten(const struct baseline *b, int fd);
 int baseline_connect(struct baseline *b);

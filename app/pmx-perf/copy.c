@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a copy costs here, by the alignment of source and destination (SWoPP 1997, table 1: lowest
- * and highest bandwidth, memory beyond the caches). memcpy of the C library, as the application's
- * copies of messages are. Needs no node.
+ * The cost of copying on this machine, by the alignment of source and destination (SWoPP 1997,
+ * table 1: lowest and highest bandwidth, memory larger than the caches). It uses memcpy of the C
+ * library, as applications do for messages. Needs no node.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #define LEAST_BYTES (64u << 20)
 #define MOST_BYTES  (512u << 20)
 
-/* Bytes beyond a cache line. */
+/* Offsets from the start of a cache line, bytes. */
 static const uint32_t offsets[] = {0, 1, 2, 4, 8, 16, 24, 32, 48, 63};
 #define TURNS   3
 #define OFFSETS (sizeof(offsets) / sizeof(offsets[0]))
@@ -31,7 +31,7 @@ now_ns(void)
 	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* Twice what the largest cache holds. */
+/* Returns twice the size of the largest cache. */
 static size_t
 beyond_caches(void)
 {
@@ -41,7 +41,7 @@ beyond_caches(void)
 	return bytes < LEAST_BYTES ? LEAST_BYTES : bytes > MOST_BYTES ? MOST_BYTES : bytes;
 }
 
-/* MB/s of copies of `bytes`, as many as `seconds` allow, one at least. */
+/* Returns the MB/s of copying `bytes` as often as `seconds` allow, at least once. */
 static double
 copy_rate(uint8_t *to, const uint8_t *from, size_t bytes, double seconds)
 {
@@ -97,7 +97,7 @@ run_copy(const struct options *o)
 		return 1;
 	memset(from, 1, bytes + LINE);
 	memset(to, 2, bytes + LINE);
-	/* every turn passes all of them: what disturbs one turn disturbs it for all */
+	/* every turn measures all of them, so that a disturbance of one turn affects all */
 	for (unsigned turn = 0; turn < TURNS; turn++) {
 		for (unsigned i = 0; i < OFFSETS * OFFSETS; i++)
 			rates[i / OFFSETS][i % OFFSETS][turn] = copy_rate(to + offsets[i % OFFSETS],

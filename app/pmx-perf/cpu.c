@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Which CPU this program polls on: the one that --cpu names, or one that no other poller of this
- * host has (lib/node/pollers.c). Called by the main thread, before the EAL starts.
+ * host uses (lib/node/pollers.c). Called by the main thread, before the EAL starts.
  */
 #include <errno.h>
 #include <sched.h>
@@ -13,7 +13,8 @@
 
 #define CPUS_MAX CPU_SETSIZE
 
-/* What this process might use when it began; pinning narrows what the kernel says. */
+/* Returns the CPUs that this process was allowed to use when it began; pinning narrows what the
+ * kernel returns later. */
 static const cpu_set_t *
 allowed(void)
 {
@@ -26,7 +27,7 @@ allowed(void)
 	return &set;
 }
 
-/* As "0-3,8". */
+/* Write the allowed CPUs in the form "0-3,8". */
 static void
 allowed_text(char *out, size_t size)
 {
@@ -74,7 +75,7 @@ cpu_pin(pthread_t thread, int cpu)
 	return -e;
 }
 
-/* -l, -c and --lcores place the EAL's threads. */
+/* Returns the EAL argument that places the EAL's threads (-l, -c or --lcores), or NULL. */
 static const char *
 eal_placement(const struct options *o)
 {
@@ -101,7 +102,7 @@ place_eal(struct options *o)
 	argv[1] = "--lcores";
 	argv[2] = lcores;
 	memcpy(argv + 3, o->eal_argv + 1, (size_t)(o->eal_argc - 1) * sizeof(*argv));
-	o->eal_argv = argv; /* for the life of the process */
+	o->eal_argv = argv; /* allocated for the life of the process */
 	o->eal_argc += 2;
 	return 0;
 }

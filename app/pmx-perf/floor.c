@@ -3,15 +3,15 @@
  * The raw-link floor: two processes, one port each, no protocol. floor.h says who calls what.
  *
  * Design notes
- * 1. The link may lose frames. A control frame is therefore repeated every 2 ms until its answer
- *    is there, and what it asks for is idempotent: a START or FINISH of the same run does nothing
- *    new, it is only answered again.
- * 2. Requests and answers have different types, so a link that hands us our own frames back
- *    (a bridge, a packet socket) cannot start an echo of the echo.
- * 3. The responder's clock times a stream, from its first to its last frame: no clock is compared
- *    with another, and frames that the sender still had in its rings are not counted as time.
- * 4. User buffers are FLOOR_USER_BYTES long and walked through, so they stay in the second-level
- *    cache, like the working set of an application that has just made its message.
+ * 1. The link may lose frames. Therefore a control frame is repeated every 2 ms until it is
+ *    answered, and what it requests is idempotent: a repeated START or FINISH of the same run is
+ *    only answered again.
+ * 2. Requests and answers have different types, so a link that returns our own frames to us (a
+ *    bridge, a packet socket) cannot cause an echo of an echo.
+ * 3. The responder's clock times a stream, from its first to its last frame: no two clocks are
+ *    compared, and the time for which frames were still in the sender's rings is not counted.
+ * 4. User buffers are FLOOR_USER_BYTES long and walked through cyclically, so they stay in the
+ *    second-level cache, like the working set of an application that has just written its message.
  */
 #include <errno.h>
 #include <sched.h>
@@ -33,16 +33,17 @@
 #define FLOOR_MAGIC      UINT32_C(0x504d5846) /* "PMXF" */
 /* user buffer that payloads are copied from and to */
 #define FLOOR_USER_BYTES (256u * 1024)
-#define LOST_US          20000 /* a ping without an answer for so long is lost */
-#define LOST_IN_A_ROW    50    /* so many lost pings are a dead link */
+#define LOST_US          20000 /* a ping without an answer after this time counts as lost */
+#define LOST_IN_A_ROW    50    /* after so many lost pings in a row the link counts as dead */
 /* between two sends of an unanswered control frame */
 #define REPEAT_US        2000
-/* a control frame unanswered for so long: the peer is not there */
+/* a control frame unanswered for this time: the peer is not there */
 #define CONTROL_US       5000000
 #define START_US         5000000 /* how long a port may refuse to start */
-#define LINGER_US        20000   /* the responder answers repeated QUITs so long, then leaves */
-#define POLLS_PER_CLOCK  64      /* empty polls between two looks at the clock */
-#define FLOOR_PART       32      /* frames of a message that are offered to the port at once */
+/* how long the responder answers repeated QUITs before it leaves */
+#define LINGER_US        20000
+#define POLLS_PER_CLOCK  64 /* empty polls between two checks of the clock */
+#define FLOOR_PART       32 /* frames of a message that are offered to the port at once */
 
 enum floor_type {
 	FLOOR_PING, /* echo it as PONG */
@@ -92,8 +93,9 @@ struct responder {
 	uint8_t *user;  /* FLOOR_USER_BYTES and one frame */
 	uint32_t user_at;
 	uint16_t group, held_count;
-	rte_be32_t ping_seq;                    /* that the held frames are of, if they are PINGs */
-	struct rte_mbuf *held[FLOOR_GROUP_MAX]; /* of the message that is not complete */
+	rte_be32_t ping_seq;                    /* seq of the PING that the held frames belong to,
+						 * if they are PINGs */
+	struct rte_mbuf *held[FLOOR_GROUP_MAX]; /* frames of the message that is not complete */
 };
 
 static __attribute__((format(printf, 3, 4))) int
@@ -128,7 +130,7 @@ idle(const struct floor *f)
 		sched_yield();
 }
 
-/* The port took less than offered: leave it and the memory bus alone, longer each time. */
+/* The port took fewer frames than offered: leave it and the memory bus alone, longer each time. */
 static inline void
 back_off(const struct floor *f, uint32_t *tries)
 {
@@ -142,7 +144,7 @@ back_off(const struct floor *f, uint32_t *tries)
 		++*tries;
 }
 
-/* Offer n frames until the port took all or `deadline` (ticks) passed; what it did not take is
+/* Offer n frames until the port took all or `deadline` (ticks) passed; those it did not take are
  * freed. Returns how many it took. */
 static uint16_t
 send_all(const struct floor *f, struct rte_mbuf **bufs, uint16_t n, uint64_t deadline)
@@ -166,7 +168,7 @@ send_all(const struct floor *f, struct rte_mbuf **bufs, uint16_t n, uint64_t dea
 	return done;
 }
 
-/* The frame in m if it is one of ours and in one segment, else NULL. */
+/* Returns the frame in m if it is one of ours and in one segment, else NULL. */
 static inline struct floor_frame *
 frame_of(struct rte_mbuf *m)
 {
@@ -216,7 +218,7 @@ queues_start(struct floor *f, uint16_t port)
 	return 0;
 }
 
-/* A memif client does not start before its server's socket is there: ask again for a while. */
+/* A memif client does not start before its server's socket exists, so retry for a while. */
 static int
 start_patiently(struct floor *f)
 {
@@ -306,7 +308,7 @@ copy_out(struct responder *r, const struct rte_mbuf *m)
 	r->user_at += bytes;
 }
 
-/* A message is complete, or will never be. */
+/* Process the held frames of a message that is complete, or never will be. */
 static void
 take_held(struct responder *r)
 {
@@ -316,7 +318,7 @@ take_held(struct responder *r)
 	r->held_count = 0;
 }
 
-/* True if the frame is kept. */
+/* Count a DATA frame, and hold it if it belongs to a message. Returns true if the frame is kept. */
 static inline bool
 take_data(struct responder *r, struct rte_mbuf *m, const struct floor_frame *fr)
 {
@@ -361,14 +363,14 @@ answer(const struct floor *f, struct responder *r, struct floor_frame *fr)
 	fr->ether.src_addr = f->mac;
 }
 
-/* A frame of a ping that is echoed when it is whole. */
+/* Hold a frame of a ping, which is echoed once it is complete. */
 static void
 hold_ping(const struct floor *f, struct responder *r, struct rte_mbuf *m, struct floor_frame *fr)
 {
 	uint16_t group = RTE_MIN(rte_be_to_cpu_16(fr->hdr.group), FLOOR_GROUP_MAX);
 
 	if (r->held_count > 0 && r->ping_seq != fr->hdr.seq) {
-		/* its rest was lost */
+		/* the rest of that ping was lost */
 		rte_pktmbuf_free_bulk(r->held, r->held_count);
 		r->held_count = 0;
 	}
@@ -384,8 +386,8 @@ hold_ping(const struct floor *f, struct responder *r, struct rte_mbuf *m, struct
 	r->held_count = 0;
 }
 
-/* Sort one burst: requests are answered in their own mbuf and moved to the front of bufs, what is
- * done with is moved to `done`. Returns the number of answers. */
+/* Process one burst: requests are answered in their own mbufs, which are moved to the front of
+ * bufs; mbufs that are no longer needed are moved to `done`. Returns the number of answers. */
 static uint16_t
 respond(const struct floor *f, struct responder *r, struct rte_mbuf **bufs, uint16_t n,
 	struct rte_mbuf **done, uint16_t *done_count)
@@ -415,7 +417,7 @@ respond(const struct floor *f, struct responder *r, struct rte_mbuf **bufs, uint
 	return answers;
 }
 
-/* One poll. False if nothing was there. */
+/* Poll once. Returns false if nothing was there. */
 static inline bool
 echo_poll(const struct floor *f, struct responder *r)
 {
@@ -426,7 +428,7 @@ echo_poll(const struct floor *f, struct responder *r)
 
 	if (n == 0)
 		return false;
-	/* A lone ping must not pay for a clock that only streams need. */
+	/* A ping must not pay for reading a clock that only streams need. */
 	now = r->started && r->frames == 0 ? rte_rdtsc() : 0;
 	answers = respond(f, r, bufs, n, done, &done_count);
 	if (answers)
@@ -488,7 +490,7 @@ check_frame_bytes(struct floor *f, uint16_t frame_bytes)
 	return 0;
 }
 
-/* Send one frame; a refused or failed one is a lost one, its sender repeats it. */
+/* Send one frame. One that is refused or fails counts as lost, and its sender repeats it. */
 static void
 send_one(struct floor *f, enum floor_type type, enum floor_mode mode, uint32_t seq,
 	uint16_t frame_bytes)
@@ -504,9 +506,9 @@ send_one(struct floor *f, enum floor_type type, enum floor_mode mode, uint32_t s
 		rte_pktmbuf_free(m);
 }
 
-/* Wait until `deadline` (ticks) for the answer of `type` to (run, seq), in so many frames. Copies
- * the last one's header to *out and learns the peer's address. Everything else that arrives is
- * dropped. */
+/* Wait until `deadline` (ticks) for the answer of `type` to (run, seq), which has so many frames.
+ * Copies the last one's header to *out and learns the peer's address. Everything else that arrives
+ * is dropped. */
 static bool
 wait_answer(struct floor *f, enum floor_type type, uint32_t seq, uint16_t frames, uint64_t deadline,
 	struct floor_hdr *out)
@@ -557,7 +559,7 @@ control(struct floor *f, enum floor_type type, enum floor_mode mode, struct floo
 		f->port, type, CONTROL_US / 1000000);
 }
 
-/* The frames of one ping; those that the port does not take are lost. */
+/* Send the frames of one ping; those that the port does not take are lost. */
 static void
 send_ping(struct floor *f, uint32_t seq, uint16_t frame_bytes, uint16_t group)
 {
@@ -628,7 +630,7 @@ floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t ro
 	return 0;
 }
 
-/* Where the sender of a stream stands. */
+/* The state of the sender of a stream. */
 struct stream {
 	struct floor_frame head; /* of each frame */
 	uint16_t frame_bytes;
@@ -666,8 +668,8 @@ stream_send(struct floor *f, struct stream *s, double seconds)
 
 	do {
 		if (unlikely(rte_pktmbuf_alloc_bulk(f->pool, bufs, n) != 0)) {
-			/* The port still holds them: an empty burst makes drivers look for sent
-			 * ones. */
+			/* The port still holds the mbufs: an empty burst makes drivers check for
+			 * sent ones. */
 			rte_eth_tx_burst(f->port, 0, bufs, 0);
 			back_off(f, &tries);
 			continue;

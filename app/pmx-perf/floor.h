@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The raw-link floor of pmx-perf: what a DPDK port gives without any protocol, so that pmx's own
- * numbers have something to stand against. One process, the responder, sits in floor_echo(); the
- * other, the initiator, calls floor_latency(), floor_rate() and floor_bandwidth(), then
- * floor_quit(). All on the one thread that called floor_port_start(), after rte_eal_init().
+ * The raw-link floor of pmx-perf: what a DPDK port achieves without any protocol, for comparison
+ * with pmx's own figures. One process, the responder, runs floor_echo(); the other, the initiator,
+ * calls floor_latency(), floor_rate() and floor_bandwidth(), then floor_quit(). All on the one
+ * thread that called floor_port_start(), after rte_eal_init().
  *
  * Every function returns 0 or a negative errno with a sentence in f->error, and ends within
- * f->time_limit_s. Outputs are set on success only. Lost frames cost time, they do not hang.
+ * f->time_limit_s. Outputs are set on success only. Lost frames cost time, but nothing hangs.
  */
 #ifndef PMX_PERF_FLOOR_H
 #define PMX_PERF_FLOOR_H
@@ -22,8 +22,9 @@
 #define FLOOR_FRAME_MIN   60     /* bytes, without FCS, as all frame_bytes here */
 #define FLOOR_HDR_BYTES   46     /* Ethernet and test header: not payload */
 #define FLOOR_BURST_MAX   64
-#define FLOOR_GROUP_MAX   256  /* frames of one message, see floor_bandwidth() */
-#define FLOOR_DESCRIPTORS 1024 /* asked of each queue; the pool needs twice as many and 512 */
+#define FLOOR_GROUP_MAX   256 /* frames of one message, see floor_bandwidth() */
+/* descriptors requested for each queue; the pool needs twice as many plus 512 */
+#define FLOOR_DESCRIPTORS 1024
 
 /* What to do when a poll found nothing. */
 enum floor_idle {
@@ -38,7 +39,8 @@ struct floor {
 	double time_limit_s;        /* bound of each call; floor_port_start() sets 60 */
 	struct rte_ether_addr mac;  /* own */
 	struct rte_ether_addr peer; /* broadcast until the peer's first answer */
-	uint32_t run;   /* number of the latest test: tells late frames of earlier ones */
+	uint32_t run;   /* number of the latest test, by which late frames of earlier ones are
+			 * recognised */
 	uint16_t group; /* of the latest test: frames of a message, 0 = none */
 	char error[256];
 };
@@ -53,10 +55,10 @@ struct floor_result {
 };
 
 /* Configure and start `port` with one rx and one tx queue. jumbo_mtu is 0, or the MTU for frames
- * longer than 1514 bytes; it is told to the port only if the port admits it: net_memif and
- * net_af_packet refuse it and pass long frames without, given their own options (memif bsize,
- * af_packet framesz). An mbuf must hold the longest frame in one segment, or -EMSGSIZE. The
- * link may still be down: see floor_link_wait(). */
+ * longer than 1514 bytes; it is set only if the port accepts it: net_memif and net_af_packet refuse
+ * it and pass long frames without it, given their own options (memif bsize, af_packet framesz). An
+ * mbuf must hold the longest frame in one segment, or -EMSGSIZE. The link may still be down: see
+ * floor_link_wait(). */
 int floor_port_start(struct floor *f, uint16_t port, uint16_t jumbo_mtu, struct rte_mempool *pool);
 
 /* Wait for the carrier, polling every 10 ms; -ETIMEDOUT after `seconds`. */
@@ -77,16 +79,16 @@ int floor_echo(struct floor *f, double seconds);
 int floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t rounds,
 	uint64_t warmup, struct hist *h, uint64_t *lost);
 
-/* Initiator: frames of frame_bytes in bursts of `burst`, 1..FLOOR_BURST_MAX, for `seconds`.
- * Headers only are written and read. The peer's count is what counts. */
+/* Initiator: frames of frame_bytes in bursts of `burst`, 1..FLOOR_BURST_MAX, for `seconds`. Only
+ * headers are written and read. The result is what the peer counted. */
 int floor_rate(struct floor *f, uint16_t frame_bytes, uint16_t burst, double seconds,
 	struct floor_result *result);
 
-/* Initiator: the same in bursts of 32 with the application's work: each payload byte is copied
+/* Initiator: the same in bursts of 32, with the work of an application: each payload byte is copied
  * from a user buffer into the frame here, and out of the frame into one at the peer. group = 1:
  * burst by burst, so that frames stay in the cache. group = 2..FLOOR_GROUP_MAX: as messages of so
- * many frames, each written whole before any of it is sent, and received whole before it is
- * read. */
+ * many frames, each written completely before any of it is sent, and received completely before it
+ * is read. */
 int floor_bandwidth(struct floor *f, uint16_t frame_bytes, uint16_t group, double seconds,
 	struct floor_result *result);
 

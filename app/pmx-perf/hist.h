@@ -24,8 +24,8 @@ struct hist {
 	uint64_t buckets[HIST_BUCKETS]; /* values below 128 ns are exact */
 };
 
-/* Bucket of a value. A value v of e+1 bits is cut to its upper 7 bits, 64..127; each bit that is
- * cut off moves it 64 buckets up. Values below 128 are their own bucket number. */
+/* Bucket of a value. A value of more than 7 bits is cut to its upper 7 bits, 64..127, and each bit
+ * that is cut off moves it 64 buckets up. Values below 128 are their own bucket number. */
 static inline uint32_t
 hist_index(uint64_t ns)
 {
@@ -60,7 +60,7 @@ void hist_merge(struct hist *to, const struct hist *from);
  * the upper end of the value's bucket, never outside min..max. 0 if the histogram is empty. */
 uint64_t hist_percentile(const struct hist *h, uint32_t per_million);
 
-/* Of all values, in ns; 0 if the histogram is empty. */
+/* These are of all values, in ns; 0 if the histogram is empty. */
 uint64_t hist_min(const struct hist *h);
 uint64_t hist_max(const struct hist *h);
 uint64_t hist_mean(const struct hist *h);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What each idle policy costs: the engine's CPU time against the round trip, by the gap between
- * messages. One process: the engine runs in a thread of its own as in pmx-dpdk, and the test
- * attaches to it as a thin client would; two contexts of it answer each other. The application
- * polls, so that only the engine's policy counts.
+ * The cost of each idle policy: the engine's CPU time against the round trip, by the gap between
+ * messages. Everything is one process: the engine runs in a thread of its own, as in pmx-dpdk, and
+ * the test attaches to it like a thin client; its two contexts answer each other. The application
+ * polls, so that only the engine's policy matters.
  */
 #include <errno.h>
 #include <math.h>
@@ -38,8 +38,8 @@ static const char fallback[] =
 static const char *const policies[] = {"spin", "pause", "yield", "adaptive", "sleep"};
 #define POLICIES (sizeof(policies) / sizeof(policies[0]))
 
-/* Microseconds between the end of a round trip and the next; the last is also a second in which
- * nothing is sent. */
+/* Microseconds between the end of a round trip and the next one. The last gap is also used as a
+ * second in which nothing is sent. */
 static const uint32_t gaps[] = {0, 10, 100, 1000, 10000, 1000000};
 #define GAPS (sizeof(gaps) / sizeof(gaps[0]))
 
@@ -73,7 +73,7 @@ run_engine(void *arg)
 	return NULL;
 }
 
-/* One message from a to b, polled for. 0 or a negative errno. */
+/* Send one message from a to b and poll for it. Returns 0 or a negative errno. */
 static int
 pass(struct pmx_context *a, struct pmx_context *b)
 {
@@ -147,7 +147,7 @@ start(struct bench *b, const struct options *o, char *path, size_t size)
 		snprintf(path, size, "/tmp/pmx-perf-idle-%d.sock", getpid());
 		snprintf(config.socket, sizeof(config.socket), "%s", path);
 		config.lanes = 1;
-		/* so that clients know how to wake it: which policy it is changes below */
+		/* so that clients wake the engine; its policy is changed below */
 		config.idle = IDLE_SLEEP;
 		e = node_start(&b->engine, &config, error, sizeof(error));
 		config_free(&config);
@@ -161,7 +161,7 @@ start(struct bench *b, const struct options *o, char *path, size_t size)
 		return e;
 	pthread_create(&b->thread, NULL, run_engine, &b->engine->engines[0]);
 	pthread_getcpuclockid(b->thread, &b->clock);
-	/* a CPU each, where there are two: this thread's is chosen, and no longer free */
+	/* a CPU each, if there are two: this thread's is chosen first and then not free any more */
 	e = cpu_pin(pthread_self(), o->cpu);
 	if (e == 0)
 		e = cpu_pin(b->thread, cpu_other(o->cpu));
@@ -192,7 +192,7 @@ stop(struct bench *b)
 		node_stop(b->engine);
 }
 
-/* A name for a gap, in words. */
+/* Returns the name of a gap. */
 static const char *
 gap_name(uint32_t us, char *out, size_t size)
 {
@@ -226,7 +226,7 @@ print(const struct bench *b, const struct options *o, unsigned p, unsigned g)
 		(double)hist_percentile(&c->h, 990000) / 1e3, c->cpu * 100);
 }
 
-/* CPU against round trip, a curve a policy: its points are the gaps. */
+/* Draw CPU time against round trip, with a curve for each policy; its points are the gaps. */
 static int
 draw(const struct bench *b, const char *dir)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pmx-perf: round trip, message rate and bandwidth over pmx, and of what it is compared with.
- * Its options, and the table of its commands.
+ * pmx-perf: round trip, message rate and bandwidth of pmx, and of what it is compared with. This
+ * file has the options and the table of commands.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -212,7 +212,7 @@ parse_address(const char *name, const char *text, struct pmx_addr *out)
 	return 0;
 }
 
-/* The options that are a number. 1: it is none of these. */
+/* Parse an option that is a number. Returns 1 if the option is none of these. */
 static int
 parse_number_option(struct options *o, int opt, const char *arg)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Matched messages measured: both sides' part of isend and irecv, what the responder does when a
- * plain message tells it to, and what matching adds to a round trip.
+ * Measurements of matched messages: isend and irecv on both sides, what the responder does on the
+ * orders that it gets in plain messages, and what matching adds to a round trip.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -62,8 +62,8 @@ request_wait(struct session *s, pmx_request *r)
 	return e == 1 ? 0 : e;
 }
 
-/* Messages under way have places of their own as far as 1 MiB goes, as pushes have (remote.c): the
- * two are compared. */
+/* Messages under way have buffers of their own up to 1 MiB in total, like pushes (remote.c),
+ * because the two are compared. */
 static uint32_t
 places_of(uint32_t size, uint32_t depth)
 {
@@ -85,7 +85,7 @@ echo(struct session *s, struct pmx_addr to, const struct order *o)
 	pmx_request r, sent = 0;
 	int e = data ? 0 : -ENOMEM;
 
-	/* the receive is posted when its message comes */
+	/* post each receive before its message can come */
 	if (e == 0)
 		e = perf_irecv(s, to, COMM, 1, data, o->size, &r);
 	for (uint64_t i = 0; i < o->count && e == 0; i++) {
@@ -96,7 +96,7 @@ echo(struct session *s, struct pmx_addr to, const struct order *o)
 		if (e == 0 && i + 1 < o->count)
 			e = perf_irecv(s, to, COMM, 1, data, o->size, &r);
 	}
-	/* the last offer was fetched when its sender has it */
+	/* the sender of the last offer learns when it has been fetched */
 	while (e == 0 && (e = pmx_test(s->ctx, &sent, NULL)) == 0)
 		session_idle(s);
 	e = e == 1 ? 0 : e;
@@ -143,7 +143,7 @@ sink(struct session *s, struct pmx_addr from, const struct order *o)
 	return e == 0 ? order_send(s, from, o) : e;
 }
 
-/* One message each way that shall hide behind the other side's computation. */
+/* One message in one direction, which the other side's computation shall hide. */
 static int
 one(struct session *s, struct pmx_addr to, const struct order *o)
 {
@@ -167,8 +167,8 @@ one(struct session *s, struct pmx_addr to, const struct order *o)
 	return e == 0 ? request_wait(s, &r) : e;
 }
 
-/* Of flood(): open until the responder ends, for what a context sent last may still be on its way
- * when it closes. */
+/* The context of flood(). It stays open until the responder ends, because what a context sent last
+ * may still be under way when it closes. */
 static struct pmx_context *second;
 
 static void
@@ -180,7 +180,7 @@ match_end(struct session *s)
 	second = NULL;
 }
 
-/* Bulk from another context, beside echoes from this one. */
+/* Send bulk data from a second context while this one echoes. */
 static int
 flood(struct session *s, struct pmx_addr to, const struct order *o)
 {
@@ -265,7 +265,7 @@ match_answer(struct session *s, struct pmx_message *m)
 
 const struct responder match_responder = {.answer = match_answer, .end = match_end};
 
-/* The responder says that it is done. */
+/* Report to the initiator that the order is done. */
 int
 order_done(struct session *s)
 {
@@ -337,8 +337,6 @@ pings(struct session *s, const struct options *o, uint32_t size, uint64_t rounds
 	return e;
 }
 
-/* Batches of round trips, the first one for nothing; h[0] plain messages, h[1] matched ones, in
- * turns: what disturbs one disturbs the other. Plain messages may be too long for it. */
 int
 round_trips(struct session *s, const struct options *o, uint32_t size, bool plain, struct hist h[2])
 {
@@ -374,7 +372,7 @@ latency(struct session *s, const struct options *o, uint32_t size)
 	return e;
 }
 
-/* Offers into receives that are posted. */
+/* Measure the bandwidth of offers into posted receives. */
 static int
 bandwidth(struct session *s, const struct options *o, uint32_t size)
 {
@@ -391,7 +389,7 @@ bandwidth(struct session *s, const struct options *o, uint32_t size)
 	uint64_t begun = 0, start = 0;
 	int e = data ? 0 : -ENOMEM;
 
-	/* the first tells how many are enough */
+	/* the first turn tells how many messages are enough */
 	for (unsigned turn = 0; turn < 2 && e == 0; turn++) {
 		uint64_t n = turn == 0
 			? 64

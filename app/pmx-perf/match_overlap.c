@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * How much of a matched transfer hides behind computation, and the round trip of short messages
- * beside bulk.
+ * How much of a matched transfer can be hidden behind computation, and the round trip of short
+ * messages alongside bulk traffic.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "match.h"
 #include "plot/plot.h"
 
-#define BULK 8 /* receives of bulk that are posted */
+#define BULK 8 /* posted receives for bulk */
 
 /* ------------------------------------------------------------------ overlap */
 
@@ -25,8 +25,9 @@ compute(uint64_t ticks)
 		__asm__ volatile("" : : : "memory");
 }
 
-/* One message of `size`, received or sent, with so much computation in between. Ticks in all. What
- * is sent finds its receive posted; what is received is sent when the other side is told to. */
+/* Receive or send one message of `size`, with so many ticks of computation in between; *all is the
+ * total, in ticks. A message sent finds its receive posted; a message to receive is sent when the
+ * other side is told to. */
 static int
 exchange(struct session *s, const struct options *o, uint8_t *data, uint32_t size, bool receive,
 	uint64_t ticks, uint64_t *all)
@@ -59,8 +60,8 @@ compare_ticks(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The share of a transfer that hides: 1 if computing and transferring takes as long as
- * computing. */
+/* Measure which share of a transfer is hidden: 1 if computing and transferring together take no
+ * longer than computing alone. */
 static int
 hidden(struct session *s, const struct options *o, uint32_t size, bool receive, double *share,
 	double *alone_us)
@@ -75,7 +76,7 @@ hidden(struct session *s, const struct options *o, uint32_t size, bool receive, 
 	for (unsigned i = 0; i < TURNS && e == 0; i++)
 		e = exchange(s, o, data, size, receive, 0, &alone[i]);
 	qsort(alone, TURNS, sizeof(alone[0]), compare_ticks);
-	ticks = alone[TURNS / 2] * 3 / 2; /* more than enough to hide it */
+	ticks = alone[TURNS / 2] * 3 / 2; /* more than enough to hide the transfer */
 	for (unsigned i = 0; i < TURNS && e == 0; i++)
 		e = exchange(s, o, data, size, receive, ticks, &both[i]);
 	qsort(both, TURNS, sizeof(both[0]), compare_ticks);
@@ -141,7 +142,7 @@ test_overlap(struct session *s, const struct options *o)
 
 /* ------------------------------------------------------------------ short beside bulk */
 
-/* Receives that have ended are posted again; their bytes are added. */
+/* Post receives that have ended again, and add up their bytes. */
 static int
 bulk_turn(struct session *s, struct pmx_matched *m, uint8_t *data, pmx_request r[BULK],
 	uint64_t *bytes)
@@ -161,7 +162,8 @@ bulk_turn(struct session *s, struct pmx_matched *m, uint8_t *data, pmx_request r
 	return 0;
 }
 
-/* Receives until the responder says that it has stopped: what is on its way still wants them. */
+/* Go on receiving until the responder reports that it has stopped, because what is under way still
+ * needs receives. */
 static int
 bulk_end(struct session *s, struct pmx_matched *m, uint8_t *data, pmx_request r[BULK])
 {

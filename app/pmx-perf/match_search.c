@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * How long a search takes among messages that nobody waits for (IPSJ 2007, figure 6; Underwood's
- * benchmark), and a round trip with receives posted ahead.
+ * How long a search among unexpected messages takes (IPSJ 2007, figure 6; Underwood's benchmark),
+ * and a round trip with receives posted in advance.
  */
 #include <errno.h>
 #include <math.h>
@@ -14,7 +14,7 @@
 #include "match.h"
 #include "plot/plot.h"
 
-#define FAR             (1ull << 62) /* tags that nobody sends */
+#define FAR             (1ull << 62) /* tags from here on are never sent */
 #define FILL_PATIENCE_S 3
 #define COLD_BYTES      (8u << 20)
 
@@ -38,9 +38,9 @@ struct envelope {
 	struct envelope *next; /* in bulk buffers only */
 };
 
-/* The paper's queues (IPSJ 2007, section 5.1.3): envelopes in LHS entries walked in order, and at
- * the beginning of the bulk buffers, linked. Buffers come back in any order: neighbours in time are
- * none in memory. */
+/* The paper's queues (IPSJ 2007, section 5.1.3): envelopes in LHS entries, which are searched in
+ * order, and envelopes at the beginning of bulk buffers, which are linked. Buffers are reused in
+ * any order, so neighbours in the list are not neighbours in memory. */
 #define BULK_BYTES 2304u
 static uint8_t *entries, *bulk;
 static uint32_t bulk_room;
@@ -107,7 +107,7 @@ walk_ns(uint32_t n, bool in_bulk)
 
 enum want { EXACT, ANY_SOURCE, ANY_TAG, ONE_BIT, WANTS };
 
-/* Curves of the figure after those of the wants, warm and cold; and two figures that are no
+/* Curves of the figure that follow those of the wants (warm and cold), and two figures that are no
  * curves. */
 enum { DRAIN = 2 * WANTS, YOUNGEST, WALK, BULK_LIST, CURVES, AROUND, REVERSE };
 
@@ -153,7 +153,8 @@ probe_ns(struct session *s, const struct options *o, enum want w, uint32_t n, bo
 	return best;
 }
 
-/* Of a probe that finds nothing because nothing waits: what is around each search. */
+/* Returns the time of a probe that finds nothing because nothing waits: the overhead of each
+ * search. */
 static double
 empty_ns(struct session *s, const struct options *o)
 {
@@ -192,9 +193,9 @@ receive_one(struct session *s, const struct options *o, uint32_t comm, uint64_t 
 	return e == 0 ? request_wait(s, &r) : e;
 }
 
-/* n messages wait; *untouched: nothing of them was looked at. The ring of arrivals may be too small
- * for that (limits.matched_entries): then they are taken into the index as they come, as far as
- * limits.unexpected goes. */
+/* Make n messages wait. *untouched: none of them has been taken into the index. The ring of
+ * arrivals may be too small for that (limits.matched_entries); then they are taken into the index
+ * as they come, up to limits.unexpected. */
 static int
 fill_up(struct session *s, const struct options *o, uint32_t n, bool *untouched)
 {
@@ -223,7 +224,8 @@ fill_up(struct session *s, const struct options *o, uint32_t n, bool *untouched)
 	return e == 1 ? 0 : e;
 }
 
-/* All in reverse, the youngest of both communicators first; *last: the fastest of the first few. */
+/* Receive all messages in reverse order, except the youngest, which is alone in its communicator,
+ * at the end. *last: the fastest of the first few. */
 static int
 receive_back(struct session *s, const struct options *o, uint32_t n, double tick, double *last,
 	double *each)
@@ -251,7 +253,7 @@ depth_print(const struct options *o, uint32_t n, double around, double reverse, 
 {
 	static const struct {
 		const char *key;
-		int curve, width, decimals; /* curve: of y; AROUND and REVERSE are none */
+		int curve, width, decimals; /* curve: index in y, but not for AROUND and REVERSE */
 	} figures[] = {{"around_ns", AROUND, 7, 1}, {"exact_ns", 0, 7, 1},
 		{"any_source_ns", 1, 7, 1}, {"any_tag_ns", 2, 8, 1}, {"one_bit_ns", 3, 9, 1},
 		{"cold_exact_ns", 4, 7, 0}, {"cold_any_source_ns", 5, 7, 0},
@@ -289,7 +291,7 @@ depth_row(struct session *s, const struct options *o, uint32_t n, double *y)
 	const struct pmx_matched none = {.peer = o->to, .comm = 99};
 	int e = 0;
 
-	/* the first time touches memory for the first time */
+	/* the first turn touches memory for the first time */
 	for (unsigned turn = 0; turn < 4; turn++) {
 		bool untouched;
 
@@ -319,8 +321,8 @@ depth_row(struct session *s, const struct options *o, uint32_t n, double *y)
 	return e;
 }
 
-/* What one more message that waits costs: up to the paper's depth, and beyond it. A cliff would
- * stand between the two. */
+/* Print what each additional waiting message costs: up to the paper's depth, and beyond it. A jump
+ * would show as a difference between the two. */
 #define PAPERS_DEPTH 256
 
 static void
@@ -357,7 +359,7 @@ slopes_print(const struct options *o, const struct plot *p)
 int
 test_unexpected(struct session *s, const struct options *o)
 {
-	/* the paper's end at 256 */
+	/* the paper's measurements end at 256 */
 	static const uint32_t all[] = {1, 8, 32, 64, 128, 192, 256, 1000, 4096, 10000, 32768,
 		100000};
 	static const char *const names[] = {"exact", "any source", "any tag", "one bit ignored",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Plain messages measured: round trip, rate and bandwidth. Every message begins with its kind; the
- * rest is payload that both sides really write and read.
+ * Measurements of plain messages: round trip, rate and bandwidth. Every message begins with its
+ * kind; the rest is payload that both sides really write and read.
  */
 #include <errno.h>
 #include <sched.h>
@@ -24,18 +24,18 @@ struct counted {
 #define REPLY_PATIENCE_S 20
 #define COPIES_TURNS     3 /* of each kind */
 
-/* The application's own memory, walked over and over. */
+/* The application's own memory, which is walked through cyclically. */
 static uint8_t user[PERF_USER_BYTES];
 static uint32_t user_at;
 
-/* Memory that was never written is one page of zeros to the system. */
+/* Fill the buffer: memory that was never written is mapped to a single page of zeros. */
 static void
 user_fill(void)
 {
 	memset(user, 0x5A, sizeof(user));
 }
 
-/* The next piece of the application's buffer, len bytes or what is left of it. */
+/* Returns the next piece of the application's buffer, *len bytes or what is left up to its end. */
 static uint8_t *
 user_piece(uint32_t *len)
 {
@@ -159,7 +159,7 @@ latency(struct session *s, const struct options *o, uint32_t size)
 	return 0;
 }
 
-/* Ask what arrived. Data and the question are in one flow, so all of it has. */
+/* Ask what arrived. Data and the question are in one flow, so by then all data has arrived. */
 static int
 ask_counted(struct session *s, const struct options *o, struct counted *c)
 {
@@ -175,7 +175,7 @@ ask_counted(struct session *s, const struct options *o, struct counted *c)
 	return e;
 }
 
-/* Messages of KIND_DATA, which both ends copy, or of KIND_BARE. */
+/* Measure messages of KIND_DATA, which both ends copy, or of KIND_BARE. */
 static int
 flow(struct session *s, const struct options *o, const char *test, uint32_t size, enum kind kind,
 	struct row *r)
@@ -183,7 +183,7 @@ flow(struct session *s, const struct options *o, const char *test, uint32_t size
 	struct counted c;
 	uint64_t hz = perf_hz();
 	uint64_t end = rte_rdtsc() + (uint64_t)(o->seconds * (double)hz), sent = 0;
-	unsigned burst = size > 65536 ? 1 : size > 4096 ? 8 : o->burst; /* messages a poll */
+	unsigned burst = size > 65536 ? 1 : size > 4096 ? 8 : o->burst; /* messages per poll */
 	int e = 0;
 
 	*r = (struct row){.what = "pmx", .size = size};
@@ -219,8 +219,8 @@ stream(struct session *s, const struct options *o, const char *test, uint32_t si
 	return e;
 }
 
-/* SWoPP 1997, figure 2: bandwidth by size, from buffer to buffer and with a copy at each end, in
- * turns. */
+/* SWoPP 1997, figure 2: bandwidth by size, from buffer to buffer and with a copy at each end,
+ * alternating. */
 static int
 copies(struct session *s, const struct options *o, const uint32_t *sizes, unsigned n)
 {
@@ -360,7 +360,7 @@ send_back(struct session *s, struct pmx_message *m)
 	return e;
 }
 
-/* Of KIND_DATA and KIND_BARE since the last question. */
+/* What was counted of KIND_DATA and KIND_BARE since the last question. */
 static struct counted counted;
 static uint64_t counted_first, counted_last; /* ticks */
 

@@ -16,29 +16,30 @@
 #include "hist.h"
 #include "pmx/pmx.h"
 
-/* The first byte of a message says what its receiver shall do: one space for all tests. */
+/* The first byte of a message tells its receiver what to do. All tests share these numbers. */
 enum kind {
 	KIND_PING = 1,    /* send it back */
 	KIND_DATA = 2,    /* count it, and read it */
-	KIND_END = 3,     /* tell what was counted */
+	KIND_END = 3,     /* report what was counted */
 	KIND_QUIT = 4,    /* the test is over */
-	KIND_BARE = 5,    /* count it and leave it where it is */
-	KIND_MEMORY = 16, /* give memory: struct wish, answered with struct pmx_remote */
+	KIND_BARE = 5,    /* count it, without reading it */
+	KIND_MEMORY = 16, /* provide memory: struct wish, answered with struct pmx_remote */
 	KIND_PAGE = 17,   /* send a page of it */
-	KIND_ECHO = 32,   /* `count` times: receive, and send it back */
-	KIND_FILL = 33,   /* send `count` messages, tags from 0 on, then one of another
-			   * communicator; then say so */
-	KIND_SINK = 34,   /* receive `count` messages into `depth` places of `size` bytes; then say
-			   * so */
+	KIND_ECHO = 32,   /* `count` times: receive a message and send it back */
+	KIND_FILL = 33,   /* send `count` messages with tags from 0 on, then one with another
+			   * communicator; then report */
+	KIND_SINK = 34,   /* receive `count` messages into `depth` buffers of `size` bytes; then
+			   * report */
 	KIND_OFFER = 35,  /* send one message of `size` bytes */
-	KIND_TAKE = 36,   /* receive one */
-	KIND_FLOOD = 37,  /* from a second context send messages of `size` bytes until KIND_STOP,
-			   * beside echoes */
+	KIND_TAKE = 36,   /* receive one message */
+	KIND_FLOOD = 37,  /* send messages of `size` bytes from a second context until KIND_STOP,
+			   * while echoing */
 	KIND_STOP = 38,
 };
 
 #define PERF_SIZES_MAX  16
-#define PERF_USER_BYTES (256u << 10) /* the application's own buffer, walked over and over */
+/* the application's own buffer, which is walked through cyclically */
+#define PERF_USER_BYTES (256u << 10)
 
 enum perf_idle {
 	PERF_SPIN,  /* poll again: the core is ours alone */
@@ -48,12 +49,12 @@ enum perf_idle {
 
 struct options {
 	const struct perf_command *command;
-	const char *instance;           /* of a primary */
+	const char *instance;           /* name of a primary */
 	const char *embedded;           /* configuration file of an embedded node, or NULL */
-	const char *address;            /* baseline */
+	const char *address;            /* baseline: the server's address */
 	const char *kind;               /* baseline: tcp, udp, relay */
 	const char *via;                /* baseline relay: where it listens */
-	uint16_t context;               /* own */
+	uint16_t context;               /* own number */
 	struct pmx_addr to;             /* the responder */
 	uint32_t sizes[PERF_SIZES_MAX]; /* bytes */
 	unsigned size_count;            /* 0 = the test's own */
@@ -61,13 +62,12 @@ struct options {
 	double seconds;
 	uint32_t socket_bytes; /* baseline udp */
 	unsigned burst;
-	int cpu; /* -1: not said yet, see cpu_settle() */
+	int cpu; /* -1: not given; see cpu_settle() */
 	enum perf_idle idle;
 	unsigned depth;   /* push, pull: transfers under way */
-	double hit_ratio; /* push, pull: percent of transfers whose memory is pinned
-			   * already */
+	double hit_ratio; /* push, pull: percent of transfers whose memory is already pinned */
 	bool local_private, remote_private; /* memory of malloc, not of pmx_alloc */
-	const char *figure;                 /* directory for curves, there when tests begin */
+	const char *figure;                 /* directory for curves; it exists when tests begin */
 	bool json, respond, serve, progress;
 	char **files; /* report */
 	int file_count;
@@ -75,7 +75,7 @@ struct options {
 	char **eal_argv;
 };
 
-/* One result; what a test does not measure stays 0, and is null in JSON. */
+/* One result. What a test does not measure is 0, and null in JSON. */
 struct row {
 	char what[16]; /* pmx, push, pull, memcpy, floor, tcp, udp */
 	char test[16]; /* latency, rate, bandwidth, page */
@@ -89,11 +89,13 @@ struct row {
 /* Print one result, as a table line or as JSON. */
 void row_print(const struct options *o, const struct row *r);
 void row_head(const struct options *o);
-/* A result that is no row: one line of JSON; takes the reference. */
+/* Print a result that is no row as one line of JSON. Takes the caller's reference. */
 void json_line(json_t *object);
-/* A figure, or null where there is none: JSON knows neither NaN nor Infinity. A new reference. */
+/* Returns a figure as a new reference, null if it is not finite: JSON knows neither NaN nor
+ * Infinity. */
 json_t *json_figure(double value);
-/* A figure of a table, so many characters wide, or '-'. In turn one of four buffers. */
+/* Returns a figure of a table, `width` characters wide, or '-'. The string is in one of four
+ * buffers, which are used in turn. */
 const char *figure_text(double value, int width, int decimals);
 /* For qsort() of doubles. */
 int compare_figures(const void *a, const void *b);
@@ -106,32 +108,33 @@ struct session {
 	struct pmx_context *ctx;
 	enum perf_idle idle;
 	bool embedded;
-	pmx_send_id sent; /* what the other side shall answer; 0: nothing asked about */
+	pmx_send_id sent; /* the message that the other side shall answer; 0: none */
 };
 
 int session_open(struct session *s, const struct options *o);
 void session_close(struct session *s);
-/* Nothing to do: run the embedded engine, or idle. */
+/* To be called when there is nothing to do: runs the embedded engine, or idles. */
 void session_idle(struct session *s);
 
 /* ------------------------------------------------------------------ tests over pmx */
 
-/* What an answer to a message can be, beside a negative errno. */
+/* Results of answering a message, besides a negative errno. */
 enum {
 	PERF_NOT_MINE, /* another test's message */
 	PERF_ANSWERED,
-	PERF_QUIT, /* the responder ends */
+	PERF_QUIT, /* the responder shall end */
 };
 
-/* The responder's part of tests of one subject. */
+/* The responder's part of a group of tests. */
 struct responder {
 	int (*answer)(struct session *s, struct pmx_message *m);
-	void (*end)(struct session *s); /* give back what answering took; or NULL */
+	void (*end)(struct session *s); /* release what answering has allocated; or NULL */
 };
 
 extern const struct responder message_responder, remote_responder, match_responder;
 
-/* The tests, after the responder was found there: 0, or a negative errno, or 1 and said why. */
+/* The tests, called once the responder has answered. They return 0, a negative errno, or 1 after
+ * printing why. */
 int test_latency(struct session *s, const struct options *o);
 int test_rate(struct session *s, const struct options *o);
 int test_bandwidth(struct session *s, const struct options *o);
@@ -148,13 +151,15 @@ int test_mixed(struct session *s, const struct options *o);
 /* A command of pmx-perf. */
 struct perf_command {
 	const char *name;
-	int (*run)(const struct options *o); /* the exit status; why it is not 0 was said */
-	/* of those that run_test() runs */
+	int (*run)(const struct options *o); /* returns the exit status; if it is not 0, why has
+					      * been printed */
+	/* for commands that run_test() runs */
 	int (*test)(struct session *s, const struct options *o);
 	const struct responder *responder;
 };
 
-/* All of them, tests of one responder side by side; ends with a name of NULL. In main.c. */
+/* All commands, with the tests of one responder next to each other; the last one's name is NULL. In
+ * main.c. */
 extern const struct perf_command perf_commands[];
 
 int run_test(const struct options *o);    /* the initiator's side: sides.c */
@@ -166,36 +171,39 @@ int run_pin(const struct options *o);
 int run_copy(const struct options *o);
 int run_report(const struct options *o); /* 0, 1 if a file is bad, 2 without files */
 
-/* relay.c: accept at one address and pass on to the other; 0 or 1 (said why on stderr) */
+/* relay.c: accept at one address and pass on to the other; 0, or 1 after printing why on stderr */
 struct baseline;
 int run_relay(struct baseline *listens, struct baseline *connects);
 
 /* ------------------------------------------------------------------ what they have in common */
 
-/* Say on stderr what failed and why. 1. */
+/* Print on stderr what failed and why. Returns 1. */
 int perf_complain(const char *doing, int error);
-/* The next message, until `end` (ticks): 1; -ETIMEDOUT; or at once the error that s->sent ended
- * with. */
+/* Wait for the next message until `end` (ticks). Returns 1; -ETIMEDOUT; or at once the error with
+ * which s->sent ended. */
 int perf_receive(struct session *s, struct pmx_message *m, uint64_t end);
-/* Copy and send; waits for buffers. The answer's perf_receive() then knows what became of it. */
+/* Copy and send a message, waiting for buffers. perf_receive() for the answer then checks what
+ * became of it. */
 int perf_send(struct session *s, struct pmx_addr to, const void *data, uint32_t len);
-/* Ticks of rte_rdtsc a second, as the EAL says; without one (attached thin) measured in 20 ms,
- * once. */
+/* Returns the ticks of rte_rdtsc per second: the EAL's figure or, without an EAL (attached thin),
+ * one measured once in 20 ms. */
 uint64_t perf_hz(void);
-/* Nanoseconds of ticks. */
+/* Convert ticks to nanoseconds. */
 double perf_ns(uint64_t ticks);
 
-/* Memory that was written, from malloc or from pmx_alloc; NULL: none left. */
+/* Returns memory from malloc or from pmx_alloc that has been written, so that its pages exist; NULL
+ * if none is left. */
 void *memory_take(struct session *s, uint64_t len, bool private);
 void memory_put(struct session *s, void *p, bool private);
 
-/* Make sure of the CPU to run on: o->cpu if it may be used, otherwise one without a poller; as an
- * EAL argument if one runs here and its arguments do not say it. 0, or -EINVAL and said why. */
+/* Choose the CPU to run on: o->cpu if it may be used, otherwise one without a poller. With an EAL
+ * here whose arguments do not name a CPU, add it as an EAL argument. Returns 0, or -EINVAL after
+ * printing why. */
 int cpu_settle(struct options *o, bool eal);
-/* Of the CPUs that this process may use one with the fewest pollers of other processes, and not
- * `but` if there is another. */
+/* Returns one of the CPUs that this process may use with the fewest pollers of other processes; not
+ * `but`, if there is another. */
 int cpu_other(int but);
-/* 0, or a negative errno and said why. */
+/* Returns 0, or a negative errno after printing why. */
 int cpu_pin(pthread_t thread, int cpu);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What pinning memory costs, and a hit of the pin-down cache (SWoPP 1997, table 2).
+ * The cost of pinning memory, and of a hit in the pin-down cache (SWoPP 1997, table 2).
  */
 #include <errno.h>
 #include <math.h>
@@ -38,7 +38,8 @@ unlock_pages(void *arg, uint64_t addr, uint64_t len)
 	munlock((void *)(uintptr_t)addr, len);
 }
 
-/* Nanoseconds of pinning and unpinning `pages` pages: the least disturbed of many. */
+/* Returns the nanoseconds of pinning and unpinning `pages` pages: the smallest of many
+ * measurements. */
 static double
 miss_ns(struct pin_cache *c, uint8_t *memory, uint64_t pages)
 {
@@ -122,7 +123,7 @@ run_pin(const struct options *o)
 			return 1;
 		}
 		one = pages == 1 ? ns : one;
-		/* each size the same weight: least squares of relative errors */
+		/* give each size the same weight: least squares of relative errors */
 		double w = 1 / (ns * ns);
 
 		n += w, sx += w * x, sy += w * ns, sxx += w * x * x, sxy += w * x * ns;

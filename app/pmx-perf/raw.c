@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The commands that measure what pmx is compared with: the raw link (floor) and kernel sockets
- * (baseline). Single-threaded; the baseline's server is a child process where both ends are here.
+ * (baseline). Single-threaded; the baseline's server is a child process if both ends are on this
+ * host.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@
 #define FLOOR_MBUFS   8192
 #define FLOOR_ROOM    9728
 #define PMX_HDR_BYTES (RTE_ETHER_HDR_LEN + WIRE_HDR_BYTES)
-#define FLOOR_LONGEST 9014 /* frame, its Ethernet header included */
+#define FLOOR_LONGEST 9014 /* longest frame with its Ethernet header, bytes */
 
 static int
 fail(const char *what, const char *why)
@@ -63,7 +64,8 @@ floor_all(struct floor *f, const struct options *o)
 			row_print(o, &r);
 	}
 	if (e == 0 && n == 4) {
-		/* what a 1 MiB message costs by its size alone: 117 jumbo frames, each end whole */
+		/* what a 1 MiB message costs by its size alone: 117 jumbo frames, each end
+		 * processing the message as a whole */
 		struct row r = {.what = "floor", .test = "messages", .size = 1048576};
 
 		e = floor_bandwidth(f, 9000, 117, o->seconds, &result);
@@ -75,8 +77,8 @@ floor_all(struct floor *f, const struct options *o)
 	return e;
 }
 
-/* What a message of `bytes` is on the link, headers included: as many frames as it takes, all of
- * one length. 0: more than FLOOR_GROUP_MAX. */
+/* Returns how many frames of equal length a message of `bytes` takes on the link, headers included;
+ * 0 if more than FLOOR_GROUP_MAX. */
 static uint16_t
 frames_of(uint32_t bytes, uint16_t *frame_bytes)
 {
@@ -87,7 +89,7 @@ frames_of(uint32_t bytes, uint16_t *frame_bytes)
 	return n <= FLOOR_GROUP_MAX ? (uint16_t)n : 0;
 }
 
-/* Messages of --sizes, to stand beside pmx's of the same sizes. */
+/* Measure messages of --sizes, for comparison with pmx's of the same sizes. */
 static int
 floor_messages(struct floor *f, const struct options *o)
 {

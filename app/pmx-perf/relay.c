@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A relay of streams: TCP in the shape of pmx with primaries. The application speaks to a process
- * of its own host over a Unix socket, that one to the other host's over TCP, as pmx-dpdk stands
- * between an application and the network. One connection at a time, until SIGTERM. Plain sockets,
- * no DPDK; one thread.
+ * A relay of streams: TCP arranged like pmx with primaries. The application talks over a Unix
+ * socket to a process of its own host, and that one over TCP to the process of the other host, just
+ * as pmx-dpdk is between an application and the network. One connection at a time, until SIGTERM.
+ * Plain sockets, no DPDK; one thread.
  */
 #include <errno.h>
 #include <poll.h>
@@ -18,13 +18,13 @@
 #include "perf.h"
 
 #define RELAY_BYTES (256u << 10) /* as much as the baseline's server reads at once */
-#define LOOK_MS     50           /* between two looks at `stop` while nobody connects */
+#define LOOK_MS     50           /* time between two checks of `stop` while nobody connects */
 
-/* Bytes on their way in one direction. */
+/* The bytes under way in one direction. */
 struct course {
 	int from, to;
-	size_t at, len; /* of bytes: what was read and not written yet */
-	bool ended;     /* the end was passed on */
+	size_t at, len; /* where in `bytes` is what was read and not written yet */
+	bool ended;     /* the end of the stream was passed on */
 	uint8_t *bytes;
 };
 
@@ -43,7 +43,8 @@ must_wait(ssize_t result)
 	return result < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-/* As much as goes without waiting: 1 some, 0 nothing, or a negative errno. */
+/* Move as much as is possible without waiting. Returns 1 if some bytes moved, 0 if none, or a
+ * negative errno. */
 static int
 course_move(struct course *c)
 {
@@ -74,7 +75,8 @@ course_move(struct course *c)
 	return moved;
 }
 
-/* One connection from its begin to its end. What ends it early ends it for both sides. */
+/* Relay one connection from its beginning to its end. If it ends early, it is closed on both
+ * sides. */
 static void
 relay_one(int from, int to, enum baseline_idle idle, uint8_t *bytes)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Remote memory measured: push and pull bandwidth, pages, and what pinning costs (SWoPP 1997, table
- * 2 and figure 4; RHiNET, 1999). The responder gives memory when asked, and then only runs its
- * engine.
+ * Measurements of remote memory: push and pull bandwidth, pages, and the cost of pinning (SWoPP
+ * 1997, table 2 and figure 4; RHiNET, 1999). The responder provides memory when asked, and then
+ * only runs its engine.
  */
 #include <errno.h>
 #include <math.h>
@@ -131,7 +131,7 @@ struct stream {
 	bool push;
 	struct pmx_remote remote;
 	uint8_t *local;
-	uint64_t len; /* of both, whole slices of `size` */
+	uint64_t len; /* bytes of both buffers, a multiple of `size`, rounded up to whole pages */
 	uint32_t size;
 	pmx_transfer_id ids[64];
 	uint64_t begun, ended;
@@ -163,7 +163,7 @@ begin_one(struct session *s, const struct options *o, struct stream *x)
 	return e;
 }
 
-/* The oldest one: 1 it ended, 0 not yet. */
+/* Check the oldest transfer: 1 if it ended, 0 if not yet. */
 static int
 oldest(struct session *s, const struct options *o, const struct stream *x)
 {
@@ -233,9 +233,9 @@ measure_memcpy(const struct options *o, const struct stream *x, struct row *r)
 static int
 one_size(struct session *s, const struct options *o, uint32_t size, struct row *r, struct row *copy)
 {
-	/* Transfers under way have slices of their own, as far as 1 MiB goes: what the raw link is
-	 * compared with stays in a core's cache. Where some shall miss the pin-down cache: many, so
-	 * that those are others. */
+	/* Transfers under way have slices of their own up to 1 MiB in total, because the raw link,
+	 * with which they are compared, stays in a core's cache as well. If some are to miss the
+	 * pin-down cache, there are many slices, so that these transfers use others. */
 	uint64_t slices = o->hit_ratio < 100 && size <= 65536 ? 1024
 		: size < 65536                                ? 65536 / size
 		: size * (uint64_t)o->depth <= 1u << 20       ? o->depth
@@ -351,7 +351,7 @@ pull_page(struct session *s, const struct pmx_remote *remote, uint8_t *local, ui
 	return e == 1 ? 0 : e;
 }
 
-/* The same by messages: a question, and the page in a message, copied at both ends. */
+/* The same with messages: a request, and the page in a message, which both ends copy. */
 static int
 message_page(struct session *s, const struct options *o, uint8_t *local, uint64_t offset)
 {
@@ -381,7 +381,7 @@ test_page(struct session *s, const struct options *o)
 	row_head(o);
 	hist_init(&h[0]);
 	hist_init(&h[1]);
-	/* in turns: what disturbs one disturbs the other */
+	/* alternating, so that a disturbance affects both */
 	for (uint64_t i = 0; i < 2 * (o->rounds + o->warmup) && e == 0; i++) {
 		uint64_t offset = i / 2 * 7 % count * PAGE, start = rte_rdtsc();
 
@@ -418,7 +418,7 @@ push_and_wait(struct session *s, const struct pmx_transfer *t)
 	return e == 1 ? 0 : e;
 }
 
-/* All of a region pushed, and in turns the changed words of it, one in a hundred (RHI-PART, twin
+/* Push all of a region and, alternating, only its changed words, one in a hundred (RHI-PART, twin
  * and diff). */
 int
 test_diff(struct session *s, const struct options *o)
@@ -436,7 +436,7 @@ test_diff(struct session *s, const struct options *o)
 		memset(local, 7, size);
 		memcpy(twin, local, size);
 	}
-	/* in turns: all of it; one run of 1 %; 1 % in single words */
+	/* alternating: all of it; one run of 1 %; 1 % in single words */
 	for (uint64_t i = 0; i < 3 * rounds && e == 0; i++) {
 		struct pmx_part part = {.kind = PMX_PART_DIFF, .twin = twin};
 		const struct pmx_transfer t = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Results as table lines, as JSON lines, and the comparison table made of several JSON files.
+ * Prints results as table lines or JSON lines, and makes the comparison table of several JSON
+ * files.
  */
 #include <errno.h>
 #include <math.h>
@@ -104,8 +105,8 @@ row_print(const struct options *o, const struct row *r)
 
 /* ------------------------------------------------------------------ the comparison */
 
-/* What stands side by side: GROUP=FILE puts a file's rows into a group of columns; those without a
- * name are one group. */
+/* A group of columns of the comparison: GROUP=FILE puts a file's rows into that group; files
+ * without a name are one group. */
 #define GROUPS_MAX 4
 
 struct group {
@@ -159,7 +160,7 @@ read_rows(const char *path, struct group *g)
 		return 1;
 	}
 	while (getline(&line, &room, f) > 0) {
-		/* others' lines are in such files too */
+		/* such files have other lines too */
 		json_t *object = json_loads(line, 0, NULL);
 
 		add_row(g, object);
@@ -231,8 +232,8 @@ compare_figures(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The median of what the rows of that kind and size say, nothing else stands beside it; NAN if
- * there is none. *spread: from the lowest to the highest, as a part of it. */
+/* Returns the median of the rows of that kind and size, NAN if there is none. *spread: the
+ * difference between highest and lowest as a part of the median. */
 static double
 median_of(const struct group *g, const char *what, const char *test, enum figure f, uint32_t size,
 	double *spread)
@@ -270,7 +271,7 @@ static const struct {
 } columns[] = {{"pmx", "pmx"}, {"raw", "raw link"}, {"tcp", "TCP"}, {"udp", "UDP"}};
 #define COLUMNS (sizeof(columns) / sizeof(columns[0]))
 
-/* Column by column: a heading (size 0), or the figures of a size. */
+/* Print a group's columns: the heading (size 0), or the figures of a size. */
 static void
 print_group(const struct group *g, const char *test, enum figure f, uint32_t size, double *spread)
 {
@@ -307,7 +308,7 @@ width_of(const struct group *g, const char *test, enum figure f)
 	return width;
 }
 
-/* The next larger size that any group measured, or 0. */
+/* Returns the next larger size that any group measured, or 0. */
 static uint32_t
 next_size(const struct comparison *c, const char *test, uint32_t size)
 {
@@ -356,7 +357,7 @@ table(const struct comparison *c, const char *test, enum figure f, const char *t
 			spread * 100);
 }
 
-/* The same as curves: DIR/NAME.csv, .svg. */
+/* Draw the same as curves: DIR/NAME.csv, .svg. */
 static int
 draw(const struct comparison *c, const char *dir, const char *test, enum figure f, struct plot *p)
 {

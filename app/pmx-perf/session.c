@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A context to measure with, and what all tests over pmx do in it.
+ * A context to measure with, and what all tests over pmx have in common.
  */
 #include <errno.h>
 #include <poll.h>
@@ -68,7 +68,7 @@ session_idle(struct session *s)
 		sched_yield();
 		return;
 	}
-	/* a millisecond: it may be send buffers that we wait for */
+	/* only a millisecond, because we may be waiting for send buffers */
 	if (pmx_before_select(s->ctx) == 0) {
 		poll(&p, 1, 1);
 		pmx_after_select(s->ctx);
@@ -122,7 +122,7 @@ perf_receive(struct session *s, struct pmx_message *m, uint64_t end)
 
 	for (unsigned i = 1; (e = pmx_receive(s->ctx, m)) == 0; i++) {
 		session_idle(s);
-		/* the clock costs as much as a poll */
+		/* reading the clock costs as much as a poll */
 		if (i % 256 != 0)
 			continue;
 		e = pmx_is_send_done(s->ctx, s->sent);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The two sides of every test over pmx: the initiator finds out whether the responder is there,
- * runs its test and ends the responder; the responder hands each message to the tests that may know
- * it. Both run in the application's thread (of an embedded node: the engine's too).
+ * runs its test and ends the responder; the responder passes each message to the tests, one of
+ * which may know it. Both run in the application's thread, as does the engine of an embedded node.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,11 +14,11 @@
 
 #define REPLY_PATIENCE_S 20
 #define GREET_PATIENCE_S 5
-#define AT_ONCE_S        0.5 /* no node that is down is given up so soon */
+#define AT_ONCE_S        0.5 /* the engine never gives up a node that is down so soon */
 #define LAST_ACKS_MS     50
 #define RESPONDERS_MAX   8
 
-/* 64 bytes of that kind. */
+/* Send a message of 64 bytes of that kind. */
 static int
 short_send(struct session *s, struct pmx_addr to, uint8_t kind)
 {
@@ -29,9 +29,9 @@ short_send(struct session *s, struct pmx_addr to, uint8_t kind)
 
 /* ------------------------------------------------------------------ initiator */
 
-/* That a node is unknown and that it does not answer are one error, but an engine says the first at
- * once, and the second after all of its retries. Asked again, for a busy machine may have slept
- * meanwhile. */
+/* Is the node unknown? An unknown node and one that does not answer give the same error, but for
+ * the former the engine reports it at once, and for the latter after all of its retries. It is
+ * asked several times, because a busy machine may have slept meanwhile. */
 static bool
 is_unknown(struct session *s, const struct options *o, double waited)
 {
@@ -55,7 +55,7 @@ greet(struct session *s, const struct options *o)
 	uint64_t hz = perf_hz(), start = rte_rdtsc(), end = start + REPLY_PATIENCE_S * hz;
 	int e = short_send(s, o->to, KIND_PING);
 
-	/* the engine gives up by its own clock; what was delivered is answered soon */
+	/* the engine gives up by its own clock; a message that was delivered is answered soon */
 	if (e == 0) {
 		do {
 			e = perf_receive(s, &m, rte_rdtsc() + GREET_PATIENCE_S * hz);
@@ -108,9 +108,9 @@ run_test(const struct options *o)
 		if (e == 0)
 			e = pmx_send_wait(s.ctx, 2000000);
 		result = e == 0 ? 0 : perf_complain("ending the responder", e);
-		/* an embedded responder polls LAST_ACKS_MS more, and waits as long again twice
-		 * before it closes: ports whose peer closes while they poll (memif), or before them
-		 * (vhost's clients), can end their process */
+		/* an embedded responder polls for LAST_ACKS_MS more. Wait twice as long before
+		 * closing: ports whose peer closes while they poll (memif), or before them (vhost's
+		 * clients), can end their process */
 		if (s.embedded)
 			usleep(2 * LAST_ACKS_MS * 1000);
 	}
@@ -120,7 +120,7 @@ run_test(const struct options *o)
 
 /* ------------------------------------------------------------------ responder */
 
-/* Those of the table of commands, each once. */
+/* Collect the responders in the table of commands, each once. */
 static unsigned
 responders_find(const struct responder *all[RESPONDERS_MAX])
 {
@@ -134,7 +134,7 @@ responders_find(const struct responder *all[RESPONDERS_MAX])
 	return n;
 }
 
-/* A message that no test knows is dropped. */
+/* Answer a message. One that no test knows is dropped. */
 static int
 answer(struct session *s, const struct responder *const all[], unsigned count,
 	struct pmx_message *m)
@@ -183,7 +183,7 @@ run_respond(const struct options *o)
 			all[i]->end(&s);
 	}
 	if (e == 0 && s.embedded) {
-		/* its engine still owes the last Acks */
+		/* its engine still has to send the last Acks */
 		uint64_t end = rte_rdtsc() + perf_hz() / 1000 * LAST_ACKS_MS;
 
 		while (rte_rdtsc() < end)

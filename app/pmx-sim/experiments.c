@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Experiments on the simulated network: E1 gather (SWoPP 2008, figures 1 and 2), E2 alltoall
- * (PM/UDP, IPSJ 1999, figure 7), E3 loss, E4 short messages beside long ones, E5 fairness. Tables
- * to stdout; CSV and SVG into --out.
+ * (PM/UDP, IPSJ 1999, figure 7), E3 loss, E4 short messages alongside long ones, E5 fairness.
+ * Tables go to stdout, CSV and SVG files into the directory of --out.
  */
 #include <errno.h>
 #include <math.h>
@@ -16,7 +16,7 @@
 
 /* ------------------------------------------------------------------ what is compared */
 
-/* No control at all: the window is what the configuration says (PM without section 3's windows). */
+/* No congestion control: the window is as configured (PM without the windows of section 3). */
 static void
 fixed_on_ack(struct cc *c, uint32_t acked, uint32_t rtt, uint32_t srtt, uint32_t now)
 {
@@ -44,7 +44,7 @@ static const struct cc_ops cc_fixed = {
 	.on_timeout = fixed_on_timeout,
 };
 
-/* TCP as the gather paper met it: slow start, halving by loss, one segment after a timeout
+/* TCP as in the gather paper: slow start, halving after a loss, one segment after a timeout
  * (Jacobson, "Congestion Avoidance and Control", SIGCOMM 1988); its minimum timeout is 200 ms. */
 static void
 tcp_on_ack(struct cc *c, uint32_t acked, uint32_t rtt, uint32_t srtt, uint32_t now)
@@ -120,7 +120,7 @@ configured(const struct setting *set, uint32_t nodes)
 	c.recovery = set->recovery;
 	c.cc = set->cc;
 	c.rto_min_us = set->rto_min_us;
-	c.probes = set->cc == &cc_tcp ? 0 : 3; /* as in 2008 */
+	c.probes = set->cc == &cc_tcp ? 0 : 3; /* as TCP was in 2008 */
 	if (!set->shares)
 		c.share_target_us = 0;
 	if (c.rto_max_us < 4 * c.rto_min_us)
@@ -128,7 +128,7 @@ configured(const struct setting *set, uint32_t nodes)
 	return c;
 }
 
-/* Part of a link that frames of full size leave to payloads. */
+/* Returns the part of a link's rate that frames of full size leave to payload. */
 static double
 payload_part(uint32_t mtu)
 {
@@ -156,14 +156,14 @@ name_curves(struct plot *p, const struct setting *set, unsigned n)
 /* ------------------------------------------------------------------ E1: gather */
 
 #define E1_BYTES 1000000u
-#define E1_PIECE 62500u /* of a message: 16 a sender */
+#define E1_PIECE 62500u /* bytes of a message: 16 messages for each sender */
 
-/* bytes of the root's word to the next sender (the paper's section 4.2.1) */
+/* bytes of the root's message to the next sender (the paper's section 4.2.1) */
 #define E1_GO 1u
 
 struct gather {
 	uint64_t received, total, end; /* bytes, bytes, ns */
-	uint32_t pieces;               /* of each sender */
+	uint32_t pieces;               /* messages that each sender sends */
 	bool in_turn;
 };
 
@@ -194,11 +194,11 @@ gathered(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag)
 		sim_send(s, 0, 0, (uint32_t)(g->received / each) + 1, 0, E1_GO, 0);
 }
 
-/* What one gather showed. */
+/* The results of one gather. */
 struct gathering {
-	double rate;    /* of what the link can carry as payload */
-	double idle_ms; /* longest that the receiver's line waited for a frame */
-	uint64_t drops; /* at its port ... */
+	double rate;    /* part of what the link can carry as payload */
+	double idle_ms; /* longest time that the receiver's line was idle */
+	uint64_t drops; /* frames dropped at its port ... */
 	uint64_t late;  /* ... after the first ms */
 };
 
@@ -233,7 +233,7 @@ gather(const struct setting *set, unsigned senders, const char *bandwidth, doubl
 	s = sim_new(&c);
 	for (uint32_t i = 0; i <= senders; i++)
 		sim_open(s, i, 0);
-	/* connected, as MPI's processes are */
+	/* open the flows first, as MPI's processes are connected */
 	for (uint32_t i = 1; i <= senders; i++)
 		sim_send(s, i, 0, 0, 0, 8, 0);
 	sim_run(s, SEC / 10);
@@ -266,7 +266,7 @@ gather(const struct setting *set, unsigned senders, const char *bandwidth, doubl
 	return r;
 }
 
-/* One plot: rate against senders. */
+/* Make one plot: rate against senders. */
 static bool
 e1_rates(const struct options *o, const char *rate, double bps, const char *buffer, bool compare)
 {
@@ -290,7 +290,7 @@ e1_rates(const struct options *o, const char *rate, double bps, const char *buff
 		double *y = plot_row(&p, numbers[n]);
 
 		for (unsigned i = 0; i < SETTINGS; i++) {
-			/* the collapses take long to simulate */
+			/* a collapse takes long to simulate */
 			if (i != OURS && (!compare || (o->quick && i == 0 && numbers[n] > 8)))
 				continue;
 			struct gathering g = gather(&settings[i], numbers[n], rate, bps, buffer,
@@ -313,15 +313,15 @@ e1_rates(const struct options *o, const char *rate, double bps, const char *buff
 	return !o->out || plot_write(&p, o->out);
 }
 
-/* One sender after the other, each told by the root that the one before is through. */
+/* One sender after the other; the root tells each when the previous one has finished. */
 static const struct setting turns[] = {
 	{"TCP-like, in turn", PROTO_SELECTIVE, &cc_tcp, 200000, false, true},
 	{"cc = delay, in turn", PROTO_SELECTIVE, &cc_delay, 4000, true, true},
 };
 #define TURNS (sizeof(turns) / sizeof(turns[0]))
 
-/* The paper's figure 1, at once and in turn. From how many senders on TCP collapses is the port's
- * buffer's to say, so for three. */
+/* The paper's figure 1, with all senders at once and in turn. From which number of senders TCP
+ * collapses depends on the port's buffer, so three sizes are simulated. */
 static int
 e1_figure1(const struct options *o)
 {
@@ -392,7 +392,7 @@ e1(const struct options *o)
 	for (unsigned i = 0; i < TURNS; i++)
 		snprintf(p.label[p.curves++], sizeof(p.label[0]), "%s", turns[i].label);
 	for (unsigned i = 0; i < SETTINGS + TURNS; i++) {
-		if (!o->quick || i != 0) /* which takes long to simulate */
+		if (!o->quick || i != 0) /* this one takes long to simulate */
 			gather(i < SETTINGS ? &settings[i] : &turns[i - SETTINGS], 31, "1G", 1e9,
 				"64K", &p, i);
 	}
@@ -401,7 +401,7 @@ e1(const struct options *o)
 
 /* ------------------------------------------------------------------ loads that keep going */
 
-/* What the senders of a load do again when a message is completed. */
+/* What a sender of a load sends again when a message is completed. */
 struct flow_load {
 	uint32_t dst, len;
 	uint16_t ctx, dst_ctx;
@@ -413,7 +413,7 @@ struct flow_load {
 struct loads {
 	struct flow_load flow[LOADS_MAX]; /* by tag */
 	uint64_t bytes[LOADS_MAX];        /* delivered */
-	uint64_t started[LOADS_MAX];      /* round trips: of the ping on its way */
+	uint64_t started[LOADS_MAX];      /* round trips: when the current ping was sent */
 	uint64_t *trips;                  /* ns; NULL: no round trips */
 	uint32_t trip_count, trip_cap;
 };
@@ -439,7 +439,7 @@ load_arrived(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t 
 		l->bytes[tag] += d->msg_len;
 }
 
-/* Round trips beside the loads: each Pong is the next Ping's start. */
+/* Round trips alongside the loads: each Pong starts the next Ping. */
 #define PING 1000 /* tags */
 #define PONG 1001
 
@@ -460,7 +460,7 @@ ping_arrived(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t 
 	}
 }
 
-/* `deep` messages of the flow at once, for as long as the run lasts. */
+/* Start a load: `deep` messages of the flow at once, for as long as the run lasts. */
 static void
 load_start(struct loads *l, struct sim *s, uint32_t node, uint32_t tag, struct flow_load flow,
 	unsigned deep)
@@ -572,7 +572,7 @@ lossy(const struct setting *set, double loss)
 {
 	static struct loads l;
 	struct topology *t = star(2, "10G", "5us", "1M");
-	/* on two cables */
+	/* half of the loss on each of two cables */
 	struct fault_config f = {.loss_ppm = (uint32_t)(loss * 1e4 / 2), .seed = 7};
 	struct sim *s;
 
@@ -629,7 +629,8 @@ by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Pings from node 0 to node 1; bulk of 1 MB messages from node 0 (and others) as told. */
+/* Pings from node 0 to node 1, with bulk messages of 1 MB from node 0 (and others) as the arguments
+ * say. */
 static void
 mixed(const struct setting *set, unsigned bulk_senders, uint32_t bulk_to, double *p50, double *p99,
 	double *p999)
@@ -743,7 +744,7 @@ e5(const struct options *o)
 			worst = fmin(worst, j);
 			memcpy(before, l.bytes, sizeof(before));
 		}
-		/* one more comes: how long until it has 0.8 of its share in 1 ms? */
+		/* a sender joins: how long does it take until it has 0.8 of its share in 1 ms? */
 		uint64_t came = sim_now(s), got = 0;
 
 		load_start(&l, s, n + 1, n, (struct flow_load){.dst = 0, .len = 16384}, 64);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Random histories: a seed makes a network, a configuration of the core, applications and a list of
- * misfortunes; the simulator's oracle (lib/sim) judges. The same seed is the same history, bit by
- * bit. One that fails prints its seed and what to type to see it frame by frame.
+ * Random histories: a seed determines a network, a configuration of the core, applications and a
+ * list of misfortunes; the simulator's oracle (lib/sim) checks the run. The same seed gives the
+ * same history, bit by bit. For a history that fails, its seed is printed, with the command that
+ * shows it frame by frame.
  *
  * Design notes
  * 1. Every quantity is drawn small as often as large: pools and rings of size 1, one-frame windows,
- *    clocks of 1 kHz, cables of 10 Mb/s. Most bugs live at the edges.
+ *    clocks of 1 kHz, cables of 10 Mb/s. Most bugs are at the limits.
  * 2. After the misfortunes the network heals and every send must end within a bound that follows
- *    from the configuration. Where nothing happened that excuses an error, none may be reported.
+ *    from the configuration. If nothing happened that excuses an error, none may be reported.
  */
 #include <errno.h>
 #include <signal.h>
@@ -42,18 +43,18 @@ enum action {
 };
 
 struct history {
-	uint64_t seed, random, end; /* of the misfortunes, ns */
+	uint64_t seed, random, end; /* end: of the misfortunes, ns */
 	struct sim *sim;
-	struct transfers *transfers; /* NULL: messages are sent */
-	struct matching *matching;   /* ... that receives match */
+	struct transfers *transfers; /* NULL: plain messages are sent */
+	struct matching *matching;   /* not NULL: messages are matched by receives */
 	uint32_t nodes, contexts, largest;
 	unsigned misfortunes;             /* enum misfortune */
 	uint32_t errors, sent, delivered; /* counts */
-	uint64_t begun, done;             /* ... of transfers; of operations, and messages that were
-					   * matched */
-	int strange;                      /* an error that nothing excuses */
-	uint64_t digest;                  /* note 3 */
-	bool healed, excused; /* excused: something happened that may end a send in an error */
+	uint64_t begun, done;             /* counts of transfers, or of operations and matched
+					   * messages */
+	int strange;                      /* an error that no misfortune excuses */
+	uint64_t digest;                  /* digest of all frames and results: digest_end() */
+	bool healed, excused; /* excused: something happened that may make a send end in an error */
 };
 
 static uint64_t
@@ -72,7 +73,7 @@ below(struct history *h, uint32_t n)
 	return (uint32_t)(((draw64(h) >> 32) * n) >> 32);
 }
 
-/* low..high, each power of two as likely as the next. */
+/* Returns a number in low..high; each power of two is as likely as the next. */
 static uint32_t
 spread(struct history *h, uint32_t low, uint32_t high)
 {
@@ -101,7 +102,7 @@ digest_add(struct history *h, const void *bytes, size_t len)
 		h->digest = (h->digest ^ b[i]) * 0x100000001B3u;
 }
 
-/* What the trace is written to if only its digest is wanted. */
+/* Write function of the trace's stream if only the digest is wanted. */
 static ssize_t
 digest_write(void *cookie, const char *bytes, size_t len)
 {
@@ -131,7 +132,7 @@ weather(struct history *h)
 	if (chance(h, 30))
 		f.jitter_ns = spread(h, 1, 1000000);
 	if (chance(h, 10))
-		f.delay_ns = spread(h, 1, 50000000); /* beyond many a timeout */
+		f.delay_ns = spread(h, 1, 50000000); /* longer than many timeouts */
 	if (chance(h, 10)) {
 		f.blackout_period_ns = spread(h, 1000000, 100000000);
 		f.blackout_ns = f.blackout_period_ns / (2 + below(h, 8));
@@ -241,7 +242,7 @@ send_some(struct history *h, uint32_t src)
 	}
 }
 
-/* Those that are not. */
+/* Open all contexts that are not open. */
 static void
 open_all(struct history *h, uint32_t node)
 {
@@ -259,7 +260,7 @@ open_all(struct history *h, uint32_t node)
 static void
 close_some(struct history *h, uint32_t node, uint16_t ctx, bool linger)
 {
-	if (h->transfers != NULL) /* of three endpoints */
+	if (h->transfers != NULL) /* close all three endpoints of a context */
 		transfers_close_context(h->transfers, node, ctx % (h->contexts / 3), linger);
 	else
 		sim_close(h->sim, node, ctx, linger);
@@ -334,7 +335,7 @@ heard(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag)
 		transfers_heard(h->transfers, d, tag);
 		return;
 	}
-	/* now and then an answer, out of the delivery itself */
+	/* now and then send an answer from within the delivery */
 	if (!h->healed && d->len % 7 == 3 &&
 		sim_send(s, sim_here(s), d->ctx, d->src_node, d->src_ctx, d->len / 2, 0) == 0)
 		h->sent++;
@@ -416,7 +417,7 @@ judge_matching(struct history *h)
 	return matching_wrong(h->matching);
 }
 
-/* All frames are in it; now what came of them. */
+/* The digest has all frames; add the results. */
 static void
 digest_end(struct history *h, FILE *seen)
 {
@@ -427,7 +428,7 @@ digest_end(struct history *h, FILE *seen)
 	digest_add(h, all, sizeof(all));
 }
 
-/* What always fits, and what does not; what excuses errors from the start. */
+/* Determine which messages always fit, and whether errors are excused from the start. */
 static void
 set_limits(struct history *h, const struct sim_config *c)
 {
@@ -436,21 +437,22 @@ set_limits(struct history *h, const struct sim_config *c)
 
 	frames = frames < p->rx_frames_max ? frames : p->rx_frames_max;
 	h->largest = frames > 200 ? 200 * p->payload_max : frames * p->payload_max;
-	if (chance(h, 5)) { /* what says so may be lost, and then another error comes */
+	if (chance(h, 5)) { /* the message that reports this may be lost, and then there is another
+			     * error */
 		h->largest = 2 * h->largest + 100;
 		h->excused = true;
 	}
 	if (h->largest > WIRE_MESSAGE_MAX)
 		h->largest = WIRE_MESSAGE_MAX;
-	/* too few flows or peers at once, and a sender may give up before its turn comes */
+	/* with too few flows or peers at once, a sender may give up before its turn comes */
 	h->excused |= h->misfortunes & EXCUSES || p->flows_max < 4096 || p->paths_max < h->nodes ||
-		/* ... or is too slow to be alive */
+		/* ... and with a short keepalive, a slow network looks dead */
 		(p->keepalive_us && p->keepalive_us < HOLD_US);
 }
 
-/* What transfers need: frames for each kind; paths and flows for all, for who has none waits, or
- * fails, in turn; every message is one frame, which goes with its entry. Returns the frames of a
- * node. */
+/* Adapt the configuration to transfers: they need frames for each kind, and paths and flows for
+ * all, because a node without one waits or fails in turn. Every message is one frame, which is
+ * given back with its entry. Returns the frames of a node. */
 static uint32_t
 suit_transfers(struct history *h, struct sim_config *c)
 {
@@ -462,13 +464,13 @@ suit_transfers(struct history *h, struct sim_config *c)
 	c->proto.contexts_max = h->contexts *= 3;
 	c->proto.payload_max = c->proto.payload_max < 184 ? 184 : c->proto.payload_max;
 	c->inline_max = c->proto.payload_max;
-	c->proto.rto_min_us += 200; /* a timer's step: seconds pass in these */
+	c->proto.rto_min_us += 200; /* avoids tiny timer steps: these histories last for seconds */
 	c->proto.paths_max = h->nodes;
 	c->proto.flows_max = 4096;
 	return frames;
 }
 
-/* The network and the cores, with random numbers in this order. */
+/* Draw the network and the cores. The random numbers are drawn in this order. */
 static struct sim_config
 random_config(struct history *h)
 {
@@ -511,12 +513,12 @@ begin(struct history *h, const struct options *o, struct sim_config *c)
 	plan_all(h);
 }
 
-/* All that was planned, and then good weather until everything has ended. */
+/* Run what was planned, and then without faults until everything has ended. */
 static void
 run_all(struct history *h, const struct proto_config *p)
 {
-	/* Every retry at its longest; and receivers without place for another flow or peer wait for
-	 * it. */
+	/* Every retry may take its longest time, and receivers without a free flow or path may make
+	 * senders wait. */
 	uint64_t bound = (2ull * p->retries * p->rto_max_us + 10ull * p->flow_idle_us) * US +
 		100 * SEC;
 
@@ -587,7 +589,7 @@ one_history(struct history *h, const struct options *o, uint64_t seed)
 
 static volatile uint64_t running;
 
-/* The core itself went wrong: which history was it? */
+/* Signal handler: the core crashed, so print which history it was. */
 static void
 on_crash(int signal)
 {

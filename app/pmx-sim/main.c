@@ -114,7 +114,7 @@ run_speed(const struct options *o)
 
 /* ------------------------------------------------------------------ options */
 
-/* A letter of getopt. False: it is none of ours. */
+/* Handle an option of getopt. Returns false if it is unknown. */
 static bool
 option_set(struct options *o, int letter, const char *value)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Matching in the simulator: the shipped queues (lib/match) over LHS rings that the shipped core
- * fills, and a random program at every context: sends, receives, probes and cancels, by key and by
- * wildcard. Beside each queue stands a model of plain lists, which says what every receive must get
- * (RHI-MSG, LHS-7).
+ * fills, and a random program at every context: sends, receives, probes and cancels, with exact
+ * keys and wildcards. Next to each queue there is a model made of plain lists, which tells what
+ * every receive must get (RHI-MSG, LHS-7).
  *
- * What must hold, whatever the network does: the queue gives what the model gives, each message
- * once; heads that move to the store are the same messages; and at the end everything that arrived
- * is received.
+ * Whatever the network does, this must hold: the queue returns what the model returns, each message
+ * once; heads that are moved to the store remain the same messages; and at the end everything that
+ * arrived is received.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -15,22 +15,22 @@
 #include "match/queue.h"
 #include "sims.h"
 
-#define RING       64  /* entries: few, so that heads move to the store all the time */
-#define MOST       400 /* messages that wait at a context, about */
+#define RING       64  /* entries: few, so that heads are moved to the store all the time */
+#define MOST       400 /* about the most messages that wait at a context */
 #define RECEIVES   512
 #define UNEXPECTED 65536
 
 struct message {
-	struct message *next; /* of those that landed, then of those that wait */
+	struct message *next; /* in the list of messages that landed, then of those that wait */
 	struct match_key key;
 	uint32_t number;
 	bool offer, matched;
 };
 
 struct receive {
-	struct receive *next; /* posted, in order */
+	struct receive *next; /* in the list of posted receives, in order */
 	struct match_want want;
-	uint32_t posted; /* number in the queue */
+	uint32_t posted; /* its number in the queue */
 	bool used;
 };
 
@@ -174,7 +174,7 @@ receive_put(struct endpoint *e, uint32_t i)
 	e->receives[i].next = NULL;
 }
 
-/* What landed is taken in, by both. */
+/* Let both the queue and the model take in what landed. */
 static void
 progress(struct matching *x, struct endpoint *e)
 {
@@ -189,7 +189,7 @@ progress(struct matching *x, struct endpoint *e)
 			wrong(x, "a message is taken for none");
 			return;
 		}
-		/* the model goes as far */
+		/* the model goes on to the same message */
 		while (r == NULL && (landed = e->landed.head) != NULL) {
 			unlink_after(&e->landed, NULL, landed);
 			r = model_posted(e, &landed->key);
@@ -303,7 +303,7 @@ cancel(struct matching *x, struct endpoint *e, uint64_t r)
 {
 	struct receive *chosen = e->posted_head, *before = NULL;
 
-	/* it does not look what landed; nor does the model */
+	/* cancelling does not take in what landed, in the model neither */
 	for (unsigned skip = r % 8; chosen != NULL && chosen->next != NULL && skip > 0; skip--) {
 		before = chosen;
 		chosen = chosen->next;
@@ -323,7 +323,7 @@ cancel(struct matching *x, struct endpoint *e, uint64_t r)
 	x->counts.cancelled++;
 }
 
-/* The network carries lengths; what a message says stands in `all`. */
+/* Send a message. The network carries only lengths; the contents of messages are in `all`. */
 static void
 send(struct matching *x, uint32_t node, uint32_t ctx, uint64_t r, uint32_t longest)
 {
@@ -377,7 +377,7 @@ matching_act(struct matching *x, uint32_t node, uint64_t random, uint32_t longes
 
 /* ------------------------------------------------------------------ what the simulator says */
 
-/* All of a message is there: its head lands in the ring, as the engine writes it. */
+/* A message is complete: put its head into the ring, as the engine writes it. */
 void
 matching_heard(struct matching *x, const struct proto_delivery *d, uint32_t tag)
 {
@@ -393,7 +393,7 @@ matching_heard(struct matching *x, const struct proto_delivery *d, uint32_t tag)
 		0, m->number, 0};
 
 	if (match_heads_held(&e->queue.heads) + (e->ring.pos - e->queue.heads.ring.pos) == RING)
-		progress(x, e); /* the application looks, in time */
+		progress(x, e); /* let the application take messages in before the ring is full */
 	if (m->key.source != ((uint32_t)d->src_node << 16 | d->src_ctx))
 		wrong(x, "message %u comes from another context", m->number);
 	lhs_write(&e->ring, d->src_node, d->src_ctx, sizeof(front), LHS_NO_BULK, 0, &front,
@@ -401,7 +401,7 @@ matching_heard(struct matching *x, const struct proto_delivery *d, uint32_t tag)
 	append(&e->landed, m);
 }
 
-/* A context is a new one: nothing waits there any more. */
+/* A context is in a new life: nothing waits there any more. */
 void
 matching_forget(struct matching *x, uint32_t node, uint16_t ctx)
 {
@@ -417,7 +417,7 @@ matching_forget(struct matching *x, uint32_t node, uint16_t ctx)
 		receive_put(e, i);
 }
 
-/* The end: all that arrived is received, by wildcards. */
+/* At the end, receive all that arrived, with wildcards. */
 void
 matching_settle(struct matching *x)
 {

@@ -12,28 +12,30 @@
 #define SEC 1000000000ull
 
 struct options {
-	const char *command, *name; /* name: of an experiment, NULL = all */
+	const char *command, *name; /* name: that of an experiment; NULL = all */
 	uint64_t seeds, first;
 	bool trace, json, quiet, quick;
-	bool digest;     /* fuzz: a line a seed */
-	bool transfers;  /* fuzz: of remote memory, not of messages */
-	bool matching;   /* fuzz: of matched messages */
-	const char *out; /* directory of CSV and SVG */
+	bool digest;     /* fuzz: print a line for each seed */
+	bool transfers;  /* fuzz: histories of remote memory, not of messages */
+	bool matching;   /* fuzz: histories of matched messages */
+	const char *out; /* directory for CSV and SVG files */
 };
 
-/* n hosts and one switch. */
+/* Returns a topology of n hosts and one switch. */
 struct topology *star(unsigned hosts, const char *bandwidth, const char *latency,
 	const char *buffer);
 
-/* Remote memory at every node of a simulator whose endpoints are 3 a context; transfers.c.
- * `frames`: that a node may have with its core at once; `entries`: room of each endpoint. begin:
- * some transfers of that node; restart: it is a new one, whose endpoints are all closed;
- * open_context: as soon as it can be. The rest is fed by the simulator's hooks. */
+/* Remote memory at every node of a simulator whose contexts have 3 endpoints each; transfers.c.
+ * frames: how many of a node's frames its core may have at once; entries: room of each endpoint.
+ * transfers_begin() begins some transfers of a node. transfers_restart() says that the node is in a
+ * new life, with all endpoints closed. transfers_open_context() opens a context as soon as
+ * possible. The other functions are to be called from the simulator's hooks. */
 struct transfers;
 struct transfers_count {
 	uint64_t begun, done, failed;
 };
-#define TRANSFERS_SENDS 8    /* messages of a context's own that its core has at once, beside */
+/* messages of a context's client that the core may have in addition */
+#define TRANSFERS_SENDS 8
 #define TRANSFERS_TICK  1000 /* tags of the timers that call transfers_tick, transfers_pump */
 #define TRANSFERS_PUMP  1001
 struct transfers *transfers_new(struct sim *s, uint32_t nodes, uint16_t contexts, uint32_t payload,
@@ -47,16 +49,17 @@ void transfers_heard(struct transfers *x, const struct proto_delivery *d, uint32
 void transfers_ended(struct transfers *x, uint32_t tag, int error);
 void transfers_tick(struct transfers *x, uint32_t node);
 void transfers_pump(struct transfers *x, uint32_t node);
-/* Every application looks at what it is told from now on. */
+/* From now on every application reads its events. */
 void transfers_heal(struct transfers *x);
-bool transfers_open(const struct transfers *x); /* something is under way */
-/* At the end: NULL, or which rule was broken. excused: something happened that may end transfers
- * in an error. */
+bool transfers_open(const struct transfers *x); /* is anything under way? */
+/* To be called at the end. Returns NULL, or which rule was broken. excused: something happened that
+ * may make transfers end in an error. */
 const char *transfers_judge(struct transfers *x, bool excused);
 struct transfers_count transfers_counts(const struct transfers *x);
 
-/* Matched messages at every context of a simulator; matching.c. act: some operations of that node,
- * by random bits; forget: the context is a new one; settle: all that arrived is received. */
+/* Matched messages at every context of a simulator; matching.c. matching_act() does some operations
+ * of a node, chosen by random bits. matching_forget() says that a context is in a new life.
+ * matching_settle() receives all that arrived. */
 struct matching;
 struct matching_count {
 	uint64_t operations, matched, cancelled, evacuated;

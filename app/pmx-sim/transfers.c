@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Remote memory in the simulator: each node has one lane of the shipped library (lib/rma), which is
- * fed here as the engine feeds it (lib/engine/service/rma), and applications that ask for transfers
- * by random bits: pushes, pulls of all, of strides and of bitmaps, packed pushes, pins, offers;
- * some of them wrong. What they may leave behind is in transfers_oracle.c.
+ * driven here like by the engine (lib/engine/service/rma), and applications that begin random
+ * transfers: pushes, pulls of all bytes, of strides and of bitmaps, packed pushes, pins and offers,
+ * some of them invalid. transfers_oracle.c checks what they leave behind.
  *
  * A context has three endpoints. Of a simulator with n contexts a node, c is the target of context
  * c, n + c its initiator, and 2 n + c its matched endpoint, where offers go.
  *
  * Design notes
- * 1. The simulator's payloads are identities. What a frame says is kept beside, by the tag of its
- *    message, from the moment that the core has it.
- * 2. The bytes of a frame that is sent in place are read at the latest moment at which a port could
+ * 1. The simulator's payloads are identities. So the contents of a frame are kept separately, by
+ *    the tag of its message, from the moment that the core has it.
+ * 2. The bytes of a frame that is sent in place are read at the latest time at which a port could
  *    read them: when the frame arrives, or when the core gives it up.
- * 3. Nothing is sent before all that failed until then was heard: a node's turn comes as a timer of
- *    the same instant.
+ * 3. Nothing is sent before all failures up to that time were processed: a node gets its turn by a
+ *    timer that expires at the same time.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -120,7 +120,7 @@ lane_result(struct transfers *x, struct lane *l, const struct rma_result *r)
 	if (!r->fetched)
 		c->places[r->place] = 0;
 	transfer_ended(x, t, r->error);
-	/* it tries again, as long as it is offered */
+	/* the fetch is repeated as long as the offer is open */
 	if (t->form == FETCH && r->error != 0 && x->all[t->partner].state == OPEN &&
 		x->all[t->partner].refetch < 20)
 		offer_keep(c, t->partner);
@@ -148,7 +148,7 @@ lane_settle(struct transfers *x, struct lane *l)
 
 /* ------------------------------------------------------------------ what arrives */
 
-/* The transfer of that node's context that has that id now. */
+/* Returns the transfer of that node's context that has that id now. */
 static struct transfer *
 transfer_by_id(struct transfers *x, uint32_t node, uint16_t ctx, uint32_t id)
 {
@@ -299,7 +299,8 @@ transfers_ended(struct transfers *x, uint32_t tag, int error)
 
 /* ------------------------------------------------------------------ a node's turn */
 
-/* Whoever was pushed to in order sees all that was pushed before. */
+/* The application of a context is told of a push. If the push was ordered, all earlier ones to that
+ * context must have been placed. */
 static void
 lane_event(struct transfers *x, struct lane *l, uint16_t ctx, const struct event_slot *event)
 {
@@ -354,7 +355,8 @@ context_opens(struct transfers *x, struct lane *l, uint16_t ctx)
 	rma_open(l->rma, ctx);
 }
 
-/* As the engine does: those who pinned memory for it are told, then its last endpoint closes. */
+/* Close a context like the engine: those who pinned memory for it are told, then its last endpoint
+ * closes. */
 static void
 context_closes(struct transfers *x, struct lane *l, uint16_t ctx)
 {
@@ -543,7 +545,7 @@ transfers_close_context(struct transfers *x, uint32_t node, uint16_t ctx, bool l
 	sim_close(x->sim, node, ctx, linger);
 	if (!c->leaves || !linger)
 		sim_close(x->sim, node, initiator, linger);
-	if (c->leaves && !linger) /* for a few words more */
+	if (c->leaves && !linger) /* to tell others that the context left */
 		sim_open(x->sim, node, initiator);
 	lane_pump_soon(x, node);
 }
@@ -564,7 +566,7 @@ lane_begin(struct transfers *x, uint32_t node)
 			i * (size_t)(sizeof(struct wire_transfer) + ((cfg.payload_max + 7) & ~7u)));
 }
 
-/* The node died: what its core had is gone without a word. */
+/* The node died: what its core had is gone without completions. */
 void
 transfers_restart(struct transfers *x, uint32_t node)
 {
@@ -607,7 +609,7 @@ receiver_of(void *lane, uint16_t ctx, uint16_t node, uint16_t peer, enum rma_wat
 	const struct lane *l = lane;
 	const uint16_t matched = (uint16_t)(2 * l->x->contexts);
 
-	(void)now; /* of another clock than the core's */
+	(void)now; /* `now` is of another clock than the core's */
 	ctx += matched;
 	peer += matched;
 	if (watch == RMA_WATCH_BEGINS)
@@ -656,7 +658,7 @@ transfers_open(const struct transfers *x)
 	return busy;
 }
 
-/* Nothing is left of what has ended. */
+/* Check that nothing is left of what has ended. */
 static void
 look_for_leaks(struct transfers *x)
 {
@@ -677,7 +679,7 @@ look_for_leaks(struct transfers *x)
 	}
 }
 
-/* Where nothing happened, a region is pinned as often as it was, less what was unpinned. */
+/* Check that, without misfortunes, a region is pinned as often as PINs less UNPINs say. */
 static void
 count_pins(struct transfers *x)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What applications ask for, by random bits: pushes, pulls of all, of strides and of bitmaps,
- * packed pushes, pins, offers; some of them wrong.
+ * Applications begin random transfers: pushes, pulls of all bytes, of strides and of bitmaps,
+ * packed pushes, pins and offers, some of them invalid.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -60,7 +60,7 @@ transfer_new(struct transfers *x, enum transfer_form form, uint32_t node, uint16
 	return t;
 }
 
-/* There was no place for it. */
+/* Undo a transfer for which there was no place. */
 static void
 transfer_not_begun(struct transfers *x, struct transfer *t)
 {
@@ -77,12 +77,12 @@ transfer_begins(struct transfers *x, struct transfer *t)
 	x->open++;
 	x->counts.begun++;
 	if (t->form == FETCH && t->desc.kind == 0)
-		return; /* by rma_fetch */
+		return; /* begun by rma_fetch */
 	if (!transfer_submit(x, t))
 		transfer_not_begun(x, t);
 }
 
-/* What it is not allowed to do. */
+/* Make the transfer do something that is not allowed. */
 static void
 make_mistake(struct transfers *x, struct transfer *t)
 {
@@ -99,14 +99,15 @@ make_mistake(struct transfers *x, struct transfer *t)
 		return;
 	case 1: /* rights */
 		a = client_of(x, t->peer, t->target)->areas[pushes ? 1 : 0];
-		if (a == NULL || !a->registered || t->form == PIN) /* either right will do */
+		if (a == NULL || !a->registered || t->form == PIN) /* PIN is satisfied by either
+								    * right */
 			break;
 		t->desc.flags &= (uint8_t)~TRANSFER_AREA;
 		t->desc.key = a->key;
 		t->desc.at = a->piece.base;
 		t->expected = EACCES;
 		return;
-	case 2: /* of another context */
+	case 2: /* the region of another context */
 		a = client_of(x, t->peer, (uint16_t)other)->areas[2];
 		if (a == NULL || other == t->target || !a->registered)
 			break;
@@ -120,7 +121,7 @@ make_mistake(struct transfers *x, struct transfer *t)
 	t->expected = ENOKEY;
 }
 
-/* Blocks at equal distances within the transfer. */
+/* Make a stride of blocks at equal distances within the transfer. */
 static void
 make_stride(struct transfers *x, struct transfer *t)
 {
@@ -131,7 +132,7 @@ make_stride(struct transfers *x, struct transfer *t)
 	d->dims = 1 + transfers_below(x, 2);
 	if (d->dims == 1 || t->len < rows)
 		rows = 1;
-	uint32_t row = t->len / rows; /* with what is behind it */
+	uint32_t row = t->len / rows; /* bytes of a row, with the gap behind its blocks */
 
 	d->block = 1 + transfers_below(x, row < 90 ? row : 90);
 	d->interval[0] = d->block + gap;
@@ -150,10 +151,10 @@ make_bitmap(struct transfers *x, struct transfer *t)
 	d->offset = transfers_draw(x) % 2 ? 0 : transfers_below(x, t->len);
 	for (unsigned i = 0; i < TRANSFER_UNITS / 64; i++)
 		d->bits[i] = transfers_draw(x) & transfers_draw(x);
-	d->bits[0] |= 1; /* some */
+	d->bits[0] |= 1; /* at least one unit */
 }
 
-/* One that names a region of its peer. */
+/* Begin a transfer that names a region of its peer. */
 static void
 begin_access(struct transfers *x, enum transfer_form form, uint32_t node, uint16_t ctx,
 	uint32_t peer, uint16_t target, uint32_t len)
@@ -170,7 +171,8 @@ begin_access(struct transfers *x, enum transfer_form form, uint32_t node, uint16
 		t->desc.key = t->area->id;
 		t->desc.at = t->at;
 	}
-	if (form != PACKED && transfers_draw(x) % 4 == 0) /* packed ones wait at their client */
+	if (form != PACKED && transfers_draw(x) % 4 == 0) /* packed ones are not held by the
+							   * library, but by the client */
 		t->desc.flags |= TRANSFER_ORDERED;
 	if ((form == PUSH || form == PACKED) && transfers_draw(x) % 3 == 0) {
 		t->desc.flags |= TRANSFER_NOTIFY;
@@ -183,7 +185,7 @@ begin_access(struct transfers *x, enum transfer_form form, uint32_t node, uint16
 	transfer_begins(x, t);
 }
 
-/* Of a pin that there is. */
+/* Begin an UNPIN for an existing pin. */
 static void
 begin_unpin(struct transfers *x, uint32_t node)
 {
@@ -246,7 +248,7 @@ begin_fetch(struct transfers *x, struct lane *l, uint16_t ctx, struct transfer *
 	}
 	if (t->state == OPEN)
 		transfer_not_begun(x, t);
-	offer_keep(&l->clients[ctx], offer->number); /* later */
+	offer_keep(&l->clients[ctx], offer->number); /* to be fetched later */
 }
 
 void
@@ -305,7 +307,7 @@ begin_one(struct transfers *x, uint32_t node)
 	}
 }
 
-/* What an application does beside. */
+/* Let an application do something besides transfers. */
 static void
 disturb(struct transfers *x, uint32_t node)
 {
@@ -325,7 +327,7 @@ disturb(struct transfers *x, uint32_t node)
 	case 2:
 		c->areas[slot]->revoked = true;
 		break;
-	case 3: /* the buffer of one of its transfers */
+	case 3: /* it frees the buffer of one of its transfers */
 		for (uint32_t i = 0; i < PLACES; i++) {
 			struct transfer *t = transfer_of(x, c, i);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What goes out: the frames of the library, and what clients send themselves. What each says is
- * kept beside the simulator, whose payloads are identities, from the moment that the core has it.
+ * Sending: the frames of the library, and what clients send themselves. The simulator's payloads
+ * are identities, so the contents of each frame are kept here from the moment that the core has it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ sent_give(struct transfers *x, const struct sent *s)
 	return result;
 }
 
-/* The bytes of runs, behind the head of each. */
+/* Fill in the bytes of runs, behind the head of each. */
 static void
 runs_fill(struct transfers *x, const struct rma_frame *f, uint8_t *bytes, uint32_t len)
 {
@@ -54,7 +54,7 @@ runs_fill(struct transfers *x, const struct rma_frame *f, uint8_t *bytes, uint32
 		transfers_wrong(x, "the runs of a frame do not fit it");
 }
 
-/* 0, -EAGAIN, or what is wrong with its destination. */
+/* Give a frame to the core. Returns 0, -EAGAIN, or what is wrong with its destination. */
 static int
 frame_give(struct transfers *x, uint32_t node, struct rma_frame *f)
 {
@@ -106,7 +106,6 @@ lane_send(struct transfers *x, struct lane *l, struct rma_frame **out, unsigned 
 	return went;
 }
 
-/* Its bytes, which do not change from now on. */
 const uint8_t *
 sent_bytes(struct sent *s)
 {
@@ -131,7 +130,7 @@ client_send_failed(struct transfers *x, const struct transfer *t, uint8_t error)
 		rma_packed_failed(rma, t->ctx, t->desc.id, error);
 }
 
-/* Did it go? If not, it is tried again. */
+/* Send a message of a client. Returns false if it has to be tried again. */
 static bool
 client_gives(struct transfers *x, struct transfer *t, struct sent *s)
 {
@@ -151,7 +150,7 @@ client_gives(struct transfers *x, struct transfer *t, struct sent *s)
 	return result == 0;
 }
 
-/* The message that offers; the receiver fetches. */
+/* Send the message of an offer, which the receiver fetches. */
 void
 offer_say(struct transfers *x, struct transfer *t)
 {
@@ -163,7 +162,7 @@ offer_say(struct transfers *x, struct transfer *t)
 		t->given = 1;
 }
 
-/* The next frame of runs: every other PACKED_RUN bytes. */
+/* Make the next frame of a packed push, with runs: every second block of PACKED_RUN bytes. */
 static void
 packed_frame(const struct transfers *x, const struct transfer *t, struct sent *s, uint32_t *next)
 {

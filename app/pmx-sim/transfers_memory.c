@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What applications have registered, and bytes that are put there and taken from there. All that
- * the library names must be somebody's.
+ * Memory that applications have registered, and access to its bytes. Every address that the library
+ * uses must belong to an existing piece.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #include "transfers.h"
 
-/* Where bytes lie; all that the library names must be somebody's. */
+/* Every address that the library uses must belong to an existing piece. */
 uint8_t *
 piece_bytes(struct transfers *x, const struct rma_bytes *b, uint64_t at, uint64_t len, bool write)
 {
@@ -37,7 +37,6 @@ piece_bytes(struct transfers *x, const struct rma_bytes *b, uint64_t at, uint64_
 	return p->bytes + (at - p->base);
 }
 
-/* Put the bytes of a message in their place. Returns an errno, and how many they were. */
 uint8_t
 piece_place(struct transfers *x, const struct rma_place *p, const uint8_t *bytes, uint32_t len,
 	uint64_t *placed)
@@ -100,7 +99,6 @@ area_new(struct transfers *x, uint32_t node, uint16_t ctx, unsigned slot)
 	return a;
 }
 
-/* Its owner uses the memory for something else. */
 void
 area_reused(struct area *a)
 {
@@ -126,7 +124,7 @@ area_pins(const struct transfers *x, const struct area *a, bool asked)
 	return n;
 }
 
-/* The context's registration ends; it has another one from now on. */
+/* The context's registration ends; from now on it has another region in its place. */
 void
 area_end(struct transfers *x, struct client *c, unsigned slot, bool memory)
 {
@@ -162,7 +160,6 @@ area_end(struct transfers *x, struct client *c, unsigned slot, bool memory)
 	lane_pump_soon(x, a->node);
 }
 
-/* `len` bytes of a context's region that no transfer has used. NULL: none now. */
 struct area *
 area_take(struct transfers *x, uint32_t node, uint16_t ctx, unsigned slot, uint32_t len,
 	uint32_t *at)

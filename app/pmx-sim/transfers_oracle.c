@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What may become of a transfer and of memory, whatever the network does; see transfers.h.
+ * Which results of transfers, and which contents of memory, are allowed, whatever the network does;
+ * see transfers.h.
  *
- * A transfer that ended well has moved all its bytes and no other. One that was refused has touched
- * nothing. One that failed has left each byte as it was or as it should be.
+ * A transfer that succeeded has moved all of its bytes and no others. One that was refused has
+ * touched nothing. One that failed has left each byte as it was or as it should be.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ transfer_fill(struct transfer *t)
 	return t->local.bytes != NULL;
 }
 
-/* Rows of blocks: nothing is shared with lib/rma/part.c. */
+/* Computed by rows of blocks, independently of lib/rma/part.c. */
 static bool
 stride_has(const struct transfer_desc *d, uint32_t at)
 {
@@ -59,7 +60,7 @@ transfer_has(const struct transfer *t, uint32_t at)
 
 enum found { AS_IT_WAS = 1, AS_IT_SHOULD = 2, OTHER = 4 };
 
-/* What there is at the end of a transfer; a set of the above. */
+/* Returns what the memory of a transfer looks like at its end; a set of the above. */
 static unsigned
 look_at_area(const struct transfer *t)
 {
@@ -97,7 +98,8 @@ look_at_local(const struct transfer *t, const struct transfer *offer)
 	return found;
 }
 
-/* Bytes may happen to be equal. */
+/* Returns what is wrong with the bytes that a transfer left, or NULL. Bytes before and after it may
+ * happen to be equal. */
 static const char *
 judge_bytes(const struct transfer *t, const struct transfer *offer, int error)
 {
@@ -117,8 +119,8 @@ judge_bytes(const struct transfer *t, const struct transfer *offer, int error)
 	return NULL;
 }
 
-/* Errors that what happened to the memory, or to the limits, explains. other: of a rendezvous, the
- * other side. */
+/* Is the error explained by what happened to the memory, or by limits? other: the other side of a
+ * rendezvous. */
 static bool
 is_explained(const struct transfer *t, const struct transfer *other, int error)
 {
@@ -134,7 +136,7 @@ is_explained(const struct transfer *t, const struct transfer *other, int error)
 		return t->desc.flags & TRANSFER_NOTIFY;
 	case ENOSPC:
 		return t->form == PIN;
-	case ECONNRESET: /* fetched before, or the other's buffer is gone */
+	case ECONNRESET: /* it was fetched before, or the other side's buffer is gone */
 		return other != NULL && (other->local.over || other->refetch + t->refetch > 1);
 	}
 	return false;

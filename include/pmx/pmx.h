@@ -8,10 +8,10 @@
  * exactly once, in the order sent between these two, or ends in an error completion.
  *
  * The verbs are those of PM (PM/UDP, IPSJ 1999): get a send buffer, write into it, send it; receive
- * a message, read it in place, release it. Nothing blocks but functions named *_wait, and those
- * that need an answer first: attaching, opening and closing; allocating, registering and their
- * ends; with engine.matching = engine also pmx_iprobe(), pmx_improbe() and pmx_cancel(). An engine
- * that runs answers within microseconds; one that has ended is told by -EPIPE.
+ * a message, read it in place, release it. Only functions named *_wait block, and those that need
+ * an answer of the primary or the engine: attaching, opening and closing; allocating, registering
+ * and their counterparts; with engine.matching = engine also pmx_iprobe(), pmx_improbe() and
+ * pmx_cancel(). A running engine answers within microseconds; if it has ended, calls return -EPIPE.
  *
  * Thread safety: a context is used by one thread at a time; different contexts are independent.
  * Errors: 0 or a count on success, a negative errno on failure; outputs are set only on success.
@@ -41,20 +41,22 @@ struct pmx_context;
 /** One endpoint in the cluster. */
 struct pmx_addr {
 	uint16_t node;    /**< node number of the config's [nodes], 0..65534 */
-	uint16_t context; /**< context number on that node, 0..65534 */
+	uint16_t context; /**< context number on that node, 0..1023 */
 };
 
 /* ------------------------------------------------------------------ nodes */
 
 /**
- * Attach this process to a running pmx-dpdk primary. The environment variable PMX_ATTACH says how:
- * - secondary: as a DPDK secondary process, which maps all of the primary's memory; as its user;
- * - thin: over the primary's socket, mapping nothing but the own channels. Needs the right to open
- *   the socket and nothing else: no EAL, no root, no hugepages; works from containers. Bulk data is
- *   copied once more at each end;
- * - embedded: starts a node in this process, of the configuration file in PMX_CONFIG, with the EAL
- *   arguments in PMX_EAL (words with spaces between). Calls that find nothing to do run the engine;
- * - not set: secondary if this user may, otherwise thin.
+ * Attach this process to a running pmx-dpdk primary. The environment variable PMX_ATTACH selects
+ * how:
+ * - secondary: as a DPDK secondary process, which maps all of the primary's memory; needs the same
+ *   user;
+ * - thin: over the primary's socket, mapping only this process's own channels. Needs only the right
+ *   to open the socket: no EAL, no root, no hugepages; works from containers. Bulk data is copied
+ *   once more at each end;
+ * - embedded: starts a node in this process, with the configuration file in PMX_CONFIG and the EAL
+ *   arguments in PMX_EAL (separated by spaces). Calls that find nothing to do run the engine;
+ * - not set: secondary if that is possible, otherwise thin.
  * @param[out] node      the attachment; end it with pmx_node_close().
  * @param      instance  name of the primary (config key node.name), e.g. "pmx0"; or, with a '/',
  *                       the path of its socket.
@@ -67,36 +69,36 @@ struct pmx_addr {
  * @retval -ENODEV    the EAL could not start; its log says why
  * @retval -EADDRINUSE secondary: this process uses addresses that the primary's memory must have
  * @retval -EUSERS    secondary: no lcore number is left
- * @retval -EOPNOTSUPP PMX_ATTACH asks for what this build of the library cannot: it has no DPDK,
- *                     and attaches thin only
- * @retval -EINVAL    PMX_ATTACH is none of these; or `instance` is no name (1 to 31 of A-Z a-z 0-9
- *                    . _ -, the first a letter or a digit) and no path; or a path, which a
- *                    secondary cannot go by
- * May take some 30 ms. One attachment as a secondary a process. Not thread safe.
+ * @retval -EOPNOTSUPP PMX_ATTACH asks for something that this build of the library cannot do: it
+ *                     has no DPDK, and attaches thin only
+ * @retval -EINVAL    PMX_ATTACH is none of these; or `instance` is neither a name (1 to 31 of A-Z
+ *                    a-z 0-9 . _ -, the first a letter or a digit) nor a path; or it is a path,
+ *                    which a secondary cannot use
+ * May take some 30 ms. One attachment as a secondary per process. Not thread safe.
  */
 PMX_API int pmx_node_attach(struct pmx_node **node, const char *instance, int cpu);
 
 /**
- * Go on after the primary ended and another of its name was started, which calls tell by -EPIPE
- * within 100 ms. The contexts that were open are opened again, under their numbers; their handles
- * stay. What was under way:
+ * Continue with another primary of the same name after the primary has ended, which calls report by
+ * -EPIPE within 100 ms. The contexts that were open are opened again with the same numbers; their
+ * handles stay valid. What was under way:
  * - messages that had arrived are still received, first; matched messages that waited still wait,
  *   posted receives stay posted (with engine.matching = engine both end, with -ECONNRESET);
  * - sends, transfers and requests that had not ended end with -ECONNRESET: they may or may not have
  *   reached the other side;
- * - what was registered is not any more: register it again, and tell the others the new keys.
- *   Memory of pmx_alloc() and PMX_ADOPT stays as it is; nobody may write it during the call;
- * - send buffers that were not sent are void; messages that were received stay readable until the
- *   next such call (a secondary's of more than PMX_INLINE_MAX bytes: read as zeros).
- * A secondary is a thin client from then on. Descriptors of pmx_get_fd() keep their numbers; tell
- * epoll of them again.
+ * - registrations have ended: register the memory again, and tell the others the new keys. Memory
+ *   of pmx_alloc() and PMX_ADOPT stays as it is; nobody may write to it during the call;
+ * - send buffers that were not sent are invalid; received messages stay readable until the next
+ *   such call (but those of a secondary with more than PMX_INLINE_MAX bytes then read as zeros).
+ * A secondary is a thin client from then on. Descriptors of pmx_get_fd() keep their numbers, but
+ * must be added to an epoll instance again.
  * @param node        attached, not embedded
  * @param timeout_us  how long to wait for the new primary; -1: for ever
  * @retval 0          all contexts are open, or were
  * @retval -ENOENT    no primary yet: call it again
- * @retval -ETIMEDOUT the old one has closed the contexts, but still runs
- * @retval -EPROTO    the new one is of another version, or limits.send_buffers, transfers, receives
- *                    or matched_entries differ: close the contexts, and open them anew
+ * @retval -ETIMEDOUT the old primary has closed the contexts, but still runs
+ * @retval -EPROTO    the new primary is of another version, or limits.send_buffers, transfers,
+ *                    receives or matched_entries differ: close the contexts, and open them anew
  * @retval -EBUSY     another process has opened one of the numbers; the other contexts are open
  * @retval -ENOBUFS   limits.unexpected matched messages wait, and more have arrived: receive some
  *                    first
@@ -111,7 +113,7 @@ struct pmx_node_params {
 	const char *config_file; /**< path of an INI file, or NULL */
 	const char *config_text; /**< the INI text itself, used when config_file is NULL */
 	int eal_argc;            /**< EAL arguments, as of main(); 0: the EAL runs already */
-	char **eal_argv;         /**< modified by the EAL */
+	char **eal_argv;         /**< the EAL modifies it */
 };
 
 /**
@@ -133,7 +135,7 @@ PMX_API int pmx_node_start(struct pmx_node **node, const struct pmx_node_params 
  */
 PMX_API unsigned pmx_node_poll(struct pmx_node *node);
 
-/** End an attachment or an embedded node; closes what contexts are open. NULL is ignored. */
+/** End an attachment or an embedded node, and close its open contexts. NULL is ignored. */
 PMX_API void pmx_node_close(struct pmx_node *node);
 
 /** Own node number. */
@@ -141,23 +143,24 @@ PMX_API uint16_t pmx_node_number(const struct pmx_node *node);
 
 /* --------------------------------------------------------------- contexts */
 
-/** What a poll that finds nothing does with the CPU: pmx_receive(), pmx_receive_burst(), pmx_test()
- * and its kin. */
+/** What a poll that finds nothing does with the CPU. This concerns pmx_receive(),
+ * pmx_receive_burst(), pmx_test() and its variants. */
 enum pmx_idle {
 	PMX_IDLE_AUTO = 0, /**< as the environment variable PMX_IDLE says (spin, yield); not set: as
 			    * the node does, i.e. YIELD unless its engine.idle is spin or pause */
 	PMX_IDLE_SPIN,     /**< returns at once: lowest latency, with a CPU of its own */
-	PMX_IDLE_YIELD,    /**< gives the CPU to whoever else can run: at once where others do, now
-			    * and then to see whether they do (some 200 ns in 32 polls) */
+	PMX_IDLE_YIELD,    /**< yields the CPU to other threads: at once if others ran at the last
+			    * yield, otherwise now and then to see whether they do (some 200 ns in
+			    * 32 polls) */
 };
 
-/** What a context shall be; zero-initialise, then set what differs. */
+/** Parameters of a context; zero-initialise, then set what differs. */
 struct pmx_context_params {
-	uint16_t context;         /**< number wanted, or PMX_ANY_CONTEXT */
+	uint16_t context;         /**< the number to open, or PMX_ANY_CONTEXT */
 	uint32_t send_buffers;    /**< 0: limits.send_buffers */
 	uint32_t receive_buffers; /**< bulk buffers that received messages may hold; 0:
 				   * limits.receive_buffers. With both 0 a context gets fewer when
-				   * the node has few left; pmx_context_stat() tells */
+				   * the node has few left; pmx_context_stat() tells how many */
 	enum pmx_idle idle;       /**< what polls that find nothing do */
 };
 
@@ -197,11 +200,11 @@ struct pmx_buffer {
 	void *data;        /**< first segment, 64-byte aligned */
 	uint32_t len;      /**< bytes of the whole message */
 	uint32_t seg_len;  /**< bytes of it that are in the first segment */
-	uint16_t first;    /**< the library's */
-	uint16_t segments; /**< the library's */
+	uint16_t first;    /**< used by the library */
+	uint16_t segments; /**< used by the library */
 };
 
-/** A sent message, to ask about. */
+/** Identifies a sent message, for pmx_is_send_done(). */
 typedef uint64_t pmx_send_id;
 
 /**
@@ -214,7 +217,7 @@ typedef uint64_t pmx_send_id;
  */
 PMX_API int pmx_get_send_buffer(struct pmx_context *ctx, uint32_t len, struct pmx_buffer *buf);
 
-/** Make a message shorter before it is sent. @retval -EINVAL longer than it is. */
+/** Make a message shorter before it is sent. @retval -EINVAL `len` is more than its length. */
 PMX_API int pmx_truncate_buffer(struct pmx_context *ctx, struct pmx_buffer *buf, uint32_t len);
 
 /** Give a buffer back unsent. */
@@ -234,12 +237,12 @@ PMX_API int pmx_buffer_write(struct pmx_context *ctx, const struct pmx_buffer *b
  * @param      ctx  the sending context
  * @param      to   the receiving context
  * @param      buf  the message, from pmx_get_send_buffer()
- * @param[out] id   to ask with pmx_is_send_done(), may be NULL.
+ * @param[out] id   for pmx_is_send_done(), may be NULL.
  * @retval 0
  * @retval -EAGAIN  the submission ring is full: poll, then try again; the buffer is still yours
  * @retval -EINVAL  not a buffer of this context
  * @retval -EPIPE   the engine is gone
- * An address that does not exist is found by the engine: the send completes with an error.
+ * If the address does not exist, the send completes with an error.
  */
 PMX_API int pmx_send(struct pmx_context *ctx, struct pmx_addr to, struct pmx_buffer *buf,
 	pmx_send_id *id);
@@ -249,24 +252,26 @@ PMX_API int pmx_send(struct pmx_context *ctx, struct pmx_addr to, struct pmx_buf
 PMX_API int pmx_send_burst(struct pmx_context *ctx, const struct pmx_addr *to,
 	struct pmx_buffer *bufs, pmx_send_id *ids, unsigned n);
 
-/** Get a buffer, copy `len` bytes into it, send it. Errors of those. */
+/** Get a buffer, copy `len` bytes into it, and send it. Errors of pmx_get_send_buffer() and
+ * pmx_send(). */
 PMX_API int pmx_send_copy(struct pmx_context *ctx, struct pmx_addr to, const void *data,
 	uint32_t len, pmx_send_id *id);
 
 /**
- * Is a sent message done with?
+ * Ask whether a send has completed.
  * @retval 0              not yet
  * @retval 1              Acked: it is at its receiver
  * @retval -ETIMEDOUT     its receiver no longer answers
  * @retval -EHOSTUNREACH  that node is not in the config, or never answered
  * @retval -ECONNREFUSED  that node has no such context open
- * @retval -ECONNRESET    its receiver was restarted or closed; delivered or not, nobody knows
+ * @retval -ECONNRESET    its receiver was restarted or closed; it may or may not have been
+ *                        delivered
  * @retval -EMSGSIZE      the receiving node takes shorter frames: give both the same link.mtu
- * An answer is kept until the buffer was used again twice; after that 1.
+ * The result is kept until the buffer has been used twice again; after that it is 1.
  */
 PMX_API int pmx_is_send_done(struct pmx_context *ctx, pmx_send_id id);
 
-/** Sent messages that are not done with. */
+/** The number of send buffers of messages that have not completed, or were not sent yet. */
 PMX_API uint32_t pmx_sends_pending(struct pmx_context *ctx);
 
 /* -------------------------------------------------------------- receiving */
@@ -278,7 +283,7 @@ struct pmx_message {
 	uint32_t len;           /**< bytes of the whole message */
 	uint32_t seg_len;       /**< bytes of it that are in the first segment */
 	struct pmx_addr source; /**< who sent it */
-	uint32_t bulk;          /**< the library's */
+	uint32_t bulk;          /**< used by the library */
 	uint8_t front[PMX_INLINE_MAX] __attribute__((aligned(8))); /**< its first bytes */
 };
 
@@ -293,11 +298,11 @@ PMX_API int pmx_receive(struct pmx_context *ctx, struct pmx_message *msg);
 /** Take up to n messages. @return how many, or a negative errno if none. */
 PMX_API int pmx_receive_burst(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n);
 
-/** Release a message: its memory may be used for another. Every message, once, in any order. Never
- * waits. */
+/** Release a message, so that its memory may be used for another. To be called once for every
+ * message, in any order. Never waits. */
 PMX_API void pmx_release_receive_buffer(struct pmx_context *ctx, struct pmx_message *msg);
 
-/** First segment's address, also after the structure was copied. */
+/** The address of the first segment, even in a copy of the structure. */
 PMX_API const void *pmx_message_data(const struct pmx_message *msg);
 
 /** A piece of a received message. */
@@ -332,19 +337,19 @@ PMX_API int pmx_get_fd(const struct pmx_context *ctx);
  */
 PMX_API int pmx_before_select(struct pmx_context *ctx);
 
-/** After sleeping, whatever woke you: stop the notifications. */
+/** After sleeping, for whatever reason it ended: stop the notifications. */
 PMX_API void pmx_after_select(struct pmx_context *ctx);
 
 /**
  * Receive, sleeping up to timeout_us microseconds (-1: for ever). In an embedded node, whose
  * engine the caller runs, polls the node instead of sleeping.
  * @retval 1      as pmx_receive
- * @retval 0      time is over
+ * @retval 0      timeout
  * @retval -EPIPE the engine is gone
  */
 PMX_API int pmx_receive_wait(struct pmx_context *ctx, struct pmx_message *msg, int64_t timeout_us);
 
-/** Wait until all sent messages are done with.
+/** Wait until all sent messages have completed.
  * @retval 0          they are
  * @retval -ETIMEDOUT some are not
  * @retval -EPIPE     the engine is gone */
@@ -352,18 +357,18 @@ PMX_API int pmx_send_wait(struct pmx_context *ctx, int64_t timeout_us);
 
 /* ---------------------------------------------------------- remote memory */
 
-/** Others may pull from it. */
+/** Others may pull from the memory. */
 #define PMX_REMOTE_READ  1u
-/** Others may push to it. */
+/** Others may push to the memory. */
 #define PMX_REMOTE_WRITE 2u
 /** pmx_register(): move the pages once into memory that the engine shares. */
 #define PMX_ADOPT        4u
 
-/** Memory that others may reach. Plain data of 32 bytes: send it to whoever shall reach it. */
+/** Memory that others may access. Plain data of 32 bytes: send it to those who are to access it. */
 struct pmx_remote {
-	struct pmx_addr owner; /**< whose it is */
+	struct pmx_addr owner; /**< the context that registered it */
 	uint32_t zero;         /**< 0 */
-	uint64_t key;          /**< cannot be guessed; ends with pmx_deregister() */
+	uint64_t key;          /**< cannot be guessed; valid until pmx_deregister() */
 	uint64_t addr;         /**< first byte, in the owner's process */
 	uint64_t len;          /**< bytes */
 };
@@ -375,10 +380,10 @@ struct pmx_remote {
  * @param      len   bytes, 1..2^40; rounded up to whole pages
  * @param[out] addr  page-aligned; give it back with pmx_free(), or close the context.
  * @retval 0
- * @retval -ENOMEM  not so much memory is free
+ * @retval -ENOMEM  there is not enough free memory
  * @retval -ENOSPC  the context has 64 such pieces: allocate fewer, larger ones
  * @retval -EPIPE   the engine is gone
- * A system call and a question to the primary: some 100 us and the time to zero the memory.
+ * Takes system calls and a request to the primary: some 100 us, and the time to zero the memory.
  */
 PMX_API int pmx_alloc(struct pmx_context *ctx, uint64_t len, void **addr);
 
@@ -387,53 +392,57 @@ PMX_API int pmx_alloc(struct pmx_context *ctx, uint64_t len, void **addr);
 PMX_API void pmx_free(struct pmx_context *ctx, void *addr);
 
 /**
- * Let others reach memory of this process: any that is mapped, of pmx_alloc() or not.
- * @param      ctx     whom their transfers are addressed to
+ * Let others access memory of this process: any that is mapped, of pmx_alloc() or not.
+ * @param      ctx     the context that their transfers are addressed to
  * @param      addr    first byte, at any alignment
  * @param      len     bytes, 1..2^40
  * @param      access  PMX_REMOTE_READ, PMX_REMOTE_WRITE, PMX_ADOPT; at least one
- * @param[out] remote  what others need to reach it; with PMX_ADOPT alone nobody does: key 0
+ * @param[out] remote  what others need to access it; with PMX_ADOPT alone nobody can: key 0
  * @retval 0
  * @retval -EINVAL    access, or len
  * @retval -EFAULT    it begins or ends in memory of pmx_alloc(), but is not all in it
  * @retval -ENOSPC    too many regions: limits.regions; or adopted and allocated pieces: 64
- * @retval -EOPNOTSUPP PMX_ADOPT, but the kernel does not tell when memory is unmapped
+ * @retval -EOPNOTSUPP PMX_ADOPT, but the kernel does not report when memory is unmapped
  *                     (limits.pin_watch)
  * @retval -ENOMEM    the memory cannot be pinned: limits.pin_bytes, ulimit -l
  * @retval -EPIPE     the engine is gone
- * Waits for the engine's answer, some microseconds; in an embedded node it polls the node. Memory
- * of pmx_alloc() is reached directly; other memory by the kernel's copying, which is slower.
+ * Waits for the engine's answer, some microseconds; in an embedded node it polls the node. The
+ * engine accesses memory of pmx_alloc() directly; other memory is copied by the kernel, which is
+ * slower.
  *
- * PMX_ADOPT makes private anonymous memory (heap, stack, mmap) directly reachable: its pages, whole
- * ones around [addr, addr + len), are copied into shared memory that is mapped at the same
- * addresses. Meanwhile no other thread may write there. From then on until it is unmapped it is as
- * fast as that of pmx_alloc(), and a child of fork() shares it with its parent. Memory that is not
- * private, anonymous and writable is -EINVAL.
+ * PMX_ADOPT makes private anonymous memory (heap, stack, mmap) directly accessible to the engine:
+ * all pages that [addr, addr + len) touches are copied into shared memory that is mapped at the
+ * same addresses. Meanwhile no other thread may write there. From then on until it is unmapped it
+ * is as fast as memory of pmx_alloc(), and a child of fork() shares it with its parent. Memory that
+ * is not private, anonymous and writable is -EINVAL.
  */
 PMX_API int pmx_register(struct pmx_context *ctx, void *addr, uint64_t len, unsigned access,
 	struct pmx_remote *remote);
 
 /** As pmx_register(), with an area ID (RHiNET): others name (context, ID, offset) instead of a key
- * and an address, so that one call fits many receivers. id: 0..2^32 - 2, unique in the context.
+ * and an address, so that they can use the same ones for many receivers. id: 0..2^32 - 2, unique in
+ * the context.
  * @retval -EEXIST  the context has that ID */
 PMX_API int pmx_area_register(struct pmx_context *ctx, uint32_t id, void *addr, uint64_t len,
 	unsigned access, struct pmx_remote *remote);
 
 /**
- * End a registration; when it returns, nobody reaches the memory by it any more.
- * @retval -EBUSY   others have it pinned (pmx_remote_pin()), nothing has changed: try again. That
- *                  they died, or their node, is noticed meanwhile, if need be because of this call
+ * End a registration; when it returns, nobody can access the memory by it any more.
+ * @retval -EBUSY   others have it pinned (pmx_remote_pin()), nothing has changed: try again. If
+ *                  they or their node have died, that is noticed meanwhile, if need be because of
+ *                  this call
  * @retval -ENOKEY  no such registration of this context @retval -EPIPE the engine is gone
- * Who must not wait for others gives up the memory itself: pmx_free(), unmapping it, and closing
- * the context end registrations whoever has them pinned; transfers to them are refused from then
- * on.
+ * To end it without waiting for others, give up the memory itself: pmx_free(), unmapping it, and
+ * closing the context end registrations even if others have them pinned; transfers to them are
+ * refused from then on.
  */
 PMX_API int pmx_deregister(struct pmx_context *ctx, uint64_t key);
 
 /**
- * Memory that transfers used, and pmx_alloc() did not give, stays pinned for its next use. Forget
- * that it is: before it is unmapped, protected or given away, where the kernel does not tell (see
- * doc/guide.md). Regions registered in it are not ended by this. Any thread.
+ * Memory of transfers that is not of pmx_alloc() stays pinned for its next use. This makes the
+ * library forget that. Call it before such memory is unmapped, protected or given away, where the
+ * kernel does not report that (see doc/guide.md). Regions registered in it do not end. Any thread
+ * may call it.
  */
 PMX_API void pmx_invalidate(const void *addr, uint64_t len);
 
@@ -441,9 +450,9 @@ PMX_API void pmx_invalidate(const void *addr, uint64_t len);
 #define PMX_AREA    1u
 /** Transfer: takes effect after all earlier ones of this context to the same one. */
 #define PMX_ORDERED 2u
-/** Push: when all of it is there, pmx_event() tells the other side, with `immediate`. */
+/** Push: when all bytes are there, the other side gets an event with `immediate`: pmx_event(). */
 #define PMX_NOTIFY  4u
-/** Transfer: pmx_event() tells this side when it ended. */
+/** Transfer: this side gets an event when it has ended: pmx_event(). */
 #define PMX_EVENT   8u
 
 /** Which bytes of a transfer move (RHiNET, 1999, section 2.7). Both sides have the same layout. */
@@ -451,13 +460,13 @@ enum pmx_part_kind {
 	PMX_PART_STRIDE = 1, /**< block bytes at every sum of i[d] * interval[d], 0 <= i[d] <
 			      * count[d] */
 	PMX_PART_BITMAP = 2, /**< unit bytes for each bit that is set */
-	PMX_PART_DIFF = 3,   /**< push: bytes that differ from twin, which then follows */
-	PMX_PART_TWIN = 4,   /**< pull: all of them, and a copy of them in twin */
+	PMX_PART_DIFF = 3,   /**< push: bytes that differ from twin, which is then updated */
+	PMX_PART_TWIN = 4,   /**< pull: all bytes, and a copy of them in twin */
 };
 
-/** A part of a transfer. Borrowed, with what it points at, until the transfer ended. */
+/** A part of a transfer. Borrowed, with what it points at, until the transfer has ended. */
 struct pmx_part {
-	enum pmx_part_kind kind; /**< which of these fields count */
+	enum pmx_part_kind kind; /**< selects the fields that are used */
 	uint32_t dims;           /**< STRIDE: 1..3, innermost first */
 	uint64_t block;          /**< STRIDE: bytes, at least 1 */
 	uint64_t interval[3];    /**< STRIDE: bytes, at least the extent of what it repeats */
@@ -470,7 +479,7 @@ struct pmx_part {
 
 /** A push or pull; zero-initialise, then set what it needs. */
 struct pmx_transfer {
-	struct pmx_addr peer;        /**< whose memory */
+	struct pmx_addr peer;        /**< the context whose memory it is */
 	uint32_t flags;              /**< PMX_AREA, PMX_ORDERED, PMX_NOTIFY, PMX_EVENT */
 	uint64_t key;                /**< of struct pmx_remote; with PMX_AREA the area's ID */
 	uint64_t remote;             /**< address there; with PMX_AREA offset in the area */
@@ -479,87 +488,91 @@ struct pmx_transfer {
 	uint64_t immediate;          /**< PMX_NOTIFY: for the other side */
 	uint64_t cookie;             /**< PMX_EVENT: for this side */
 	volatile int32_t *status;    /**< NULL, or a word that is 1 from the call on, and 0 or a
-				      * negative errno when the transfer ended. In memory of
+				      * negative errno when the transfer has ended. In memory of
 				      * pmx_alloc() the engine writes it, after the bytes: load it
-				      * with acquire to read those; elsewhere the next call of this
-				      * library on the context. */
+				      * with acquire before reading those; elsewhere the next call
+				      * of this library on the context writes it. */
 	const struct pmx_part *part; /**< NULL: all bytes */
 };
 
-/** A transfer, to ask about. */
+/** Identifies a transfer, for pmx_transfer_done(). */
 typedef uint64_t pmx_transfer_id;
 
 /**
  * Remote write: copy local bytes to the peer's memory; no call on its side is needed. The local
- * bytes must not change until it ended.
- * @param      ctx  whose transfer it is
+ * bytes must not change until it has ended.
+ * @param      ctx  the context that transfers
  * @param      t    see there; borrowed for the call
- * @param[out] id   to ask with pmx_transfer_done(), may be NULL
+ * @param[out] id   for pmx_transfer_done(), may be NULL
  * @retval 0        it is under way
  * @retval -EAGAIN  limits.transfers are under way, or the submission ring is full: poll, then try
  *                  again
  * @retval -EINVAL  flags, len, or a part that does not fit: pmx_part_problem() says which
- * @retval -EOPNOTSUPP a part that only pulls take
+ * @retval -EOPNOTSUPP a kind of part that only pulls can have
  * @retval -ENOMEM  the local memory cannot be pinned
  * @retval -EFAULT  the local memory begins or ends in memory of pmx_alloc(), but is not all in it
  * @retval -EPIPE   the engine is gone
- * Parts, and what fits one frame, are packed by this library in send buffers, as these come free:
- * call it now and then (any call on the context does). All else is the engine's work alone.
+ * Parts, and pushes that fit one frame, are packed by this library in send buffers, as these become
+ * free, so call it now and then (any call on the context will do). The engine does all else by
+ * itself.
  */
 PMX_API int pmx_push(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id);
 
-/** Remote read: as pmx_push(), the other way. The local bytes are complete when it ended.
+/** Remote read: as pmx_push(), the other way. The local bytes are complete when it has ended.
  * PMX_NOTIFY is -EINVAL. */
 PMX_API int pmx_pull(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id);
 
-/** What is wrong with a part over len bytes, as a sentence; NULL: nothing. Static storage. */
+/** A text that says what is wrong with a part over len bytes; NULL: nothing. Static storage. */
 PMX_API const char *pmx_part_problem(const struct pmx_part *part, uint64_t len);
 
 /**
  * Ask for memory of others to be pinned, and to stay so until pmx_remote_unpin() (RHiNET, 1999,
  * section 2.5): as a push or pull that moves nothing. Its owner cannot end that registration
- * meanwhile, and its pages stay where they are. Several pins of one region are counted. What this
- * context has pinned is released when it ends, by whatever.
+ * meanwhile, and its pages stay where they are. Pins of the same region are counted. When this
+ * context ends, for whatever reason, all its pins are released.
  * Uses peer, flags, key, remote, len, status, cookie. A pin is of the whole region that they name,
  * which must have [remote, remote + len).
- * Errors of pmx_pull(), and, when it ended, of pmx_transfer_done(); among them -ENOSPC: its owner
- * keeps no more pins (limits.regions), or this context has pins at 64 other contexts.
+ * Errors of pmx_pull(), and, when it has ended, of pmx_transfer_done(); among them -ENOSPC: its
+ * owner has no room for more pins (limits.regions), or this context has pins at 64 other contexts.
  */
 PMX_API int pmx_remote_pin(struct pmx_context *ctx, const struct pmx_transfer *t,
 	pmx_transfer_id *id);
 
 /**
- * Release a pin: the same as was asked for. Ends with -ENOKEY if this context has no pin of that
- * region: it was released, or the region ended, or its owner has heard nothing of this node for too
- * long. Only its own pins; in order with the pin if that has ended, or with PMX_ORDERED.
+ * Release a pin, with the same arguments with which it was made. Ends with -ENOKEY if this context
+ * has no pin of that region: it was released, or the region ended, or its owner has heard nothing
+ * of this node for too long. A context can release only its own pins. The release comes after the
+ * pin if that has ended, or with PMX_ORDERED.
  */
 PMX_API int pmx_remote_unpin(struct pmx_context *ctx, const struct pmx_transfer *t,
 	pmx_transfer_id *id);
 
 /**
- * Did a transfer end?
+ * Ask whether a transfer has ended.
  * @retval 0             not yet
- * @retval 1             well
+ * @retval 1             it has ended without an error
  * @retval -ENOKEY       there is no such region, or no longer; or no such pin
  * @retval -ERANGE       it reaches beyond the region
  * @retval -EACCES       the region was not registered for this
  * @retval -EPERM        the region belongs to another context
  * @retval -EFAULT       memory that was registered, or the local memory, is gone
  * @retval -ENOSPC       no room for another pin: see pmx_remote_pin()
- * @retval -ENOBUFS      the bytes are there, but the notification was lost: its receiver takes none
- * @retval -ECONNRESET   the other side ended; done or not, nobody knows
- * Also the errors of pmx_is_send_done(). An answer is kept until its place was used again twice.
+ * @retval -ENOBUFS      the bytes are there, but the notification was lost, since its receiver does
+ *                       not take any
+ * @retval -ECONNRESET   the other side has ended; the transfer may or may not have been done
+ * Also the errors of pmx_is_send_done(). The result is kept until its place has been used twice
+ * again.
  */
 PMX_API int pmx_transfer_done(struct pmx_context *ctx, pmx_transfer_id id);
 
-/** Transfers that did not end yet. */
+/** The number of transfers that have not ended. */
 PMX_API uint32_t pmx_transfers_pending(struct pmx_context *ctx);
 
-/** Wait until all transfers of the context ended (RHiNET: sync).
+/** Wait until all transfers of the context have ended (RHiNET: sync).
  * @retval 0 they ended @retval -ETIMEDOUT some did not @retval -EPIPE the engine is gone */
 PMX_API int pmx_sync_wait(struct pmx_context *ctx, int64_t timeout_us);
 
-/** What pmx_event() tells of. */
+/** What an event is about. */
 enum pmx_event_kind {
 	PMX_EVENT_PUSHED = 1, /**< another side's push with PMX_NOTIFY: all of it is here */
 	PMX_EVENT_ENDED = 2,  /**< an own transfer with PMX_EVENT */
@@ -575,7 +588,7 @@ struct pmx_event {
 };
 
 /**
- * The next event. The context's descriptor tells of events as of messages.
+ * Take the next event. The context's descriptor becomes readable for events as for messages.
  * @retval 1 *event is set @retval 0 none @retval -EPIPE none, and the engine is gone
  */
 PMX_API int pmx_event(struct pmx_context *ctx, struct pmx_event *event);
@@ -587,9 +600,9 @@ PMX_API int pmx_event(struct pmx_context *ctx, struct pmx_event *event);
 /** pmx_matched.ignore: any tag. */
 #define PMX_ANY_TAG    UINT64_MAX
 
-/** Send: ends when a receive has taken it, not when its bytes may change. */
+/** Send: ends when a receive has taken it, not already when its bytes may change. */
 #define PMX_SYNC      1u
-/** Send: ends when it was Acked, so that its errors are this request's. */
+/** Send: ends when it was Acked, so that the request reports its errors. */
 #define PMX_DELIVERED 2u
 
 struct iovec; /* <sys/uio.h> */
@@ -601,50 +614,51 @@ struct iovec; /* <sys/uio.h> */
  * posted. (RHiNET, 1999, section 2.6; the search after IPSJ 2007.)
  */
 struct pmx_matched {
-	struct pmx_addr peer;    /**< to whom; from whom, or PMX_ANY_SOURCE */
+	struct pmx_addr peer;    /**< destination; or source of the message, or PMX_ANY_SOURCE */
 	uint32_t comm;           /**< communicator: messages of different ones never match */
 	uint32_t flags;          /**< send: PMX_SYNC, PMX_DELIVERED */
-	uint64_t tag;            /**< of the message; of those that the receive takes */
+	uint64_t tag;            /**< tag of the message, or of the messages that the receive
+				  * takes */
 	uint64_t ignore;         /**< receive: bits of the tag that may differ; PMX_ANY_TAG: all */
 	void *data;              /**< the bytes; with iov NULL */
 	uint64_t len;            /**< bytes from data on, 0..2^40 */
-	const struct iovec *iov; /**< NULL, or pieces, one after the other, in the place of data and
-				  * len; borrowed until it ended */
-	uint32_t iov_count;      /**< of them */
+	const struct iovec *iov; /**< NULL, or pieces that are used one after the other instead of
+				  * data and len; borrowed until it has ended */
+	uint32_t iov_count;      /**< number of pieces */
 	const struct pmx_part *part; /**< NULL, or which bytes of [data, data + len): stride and
-				      * bitmap; send: diff; receive: twin. Borrowed until it ended.
-				      * Those bytes are the message; what a diff finds goes to its
-				      * places in what receives it, which must be all of [data, data
-				      * + len). */
+				      * bitmap; send: diff; receive: twin. Borrowed until it has
+				      * ended. Those bytes are the message. What a diff finds is
+				      * written to the same places of the receive, which must be one
+				      * piece, [data, data + len). */
 };
 
-/** A send or a receive that was begun; 0: it has ended, well. */
+/** A send or a receive that was begun; 0: it has ended without an error. */
 typedef uint64_t pmx_request;
 
-/** What a receive got, or a probe saw. */
+/** What a receive got, or a probe found. */
 struct pmx_status {
 	struct pmx_addr source; /**< who sent it */
 	uint64_t tag;           /**< of the message */
-	uint64_t len;  /**< bytes of the message, also if it was longer than the receive; of a
-			* diff: that it spans */
+	uint64_t len;  /**< bytes of the message, even if it was longer than the receive; of a diff:
+			* the bytes that it spans */
 	int32_t error; /**< 0 or a negative errno, as pmx_test() says */
 };
 
 /**
- * Begin to send. The bytes must not change until the request ended: short messages were copied when
- * the call returns, and *request is 0; those longer than the config's engine.rendezvous wait for
- * their receive, and are then fetched, or pushed if the receive was there first. A request ends
- * when its bytes may change, unless flags say otherwise.
- * @param      ctx      who sends
+ * Begin to send. The bytes must not change until the request has ended: short messages have been
+ * copied when the call returns, and *request is 0; those longer than the config's engine.rendezvous
+ * wait for their receive, and are then fetched, or pushed if the receive was there first. A request
+ * ends when its bytes may change, unless flags say otherwise.
+ * @param      ctx      the sending context
  * @param      m        see there; borrowed for the call
- * @param[out] request  for pmx_test() and the like, which end it; NULL: it ends by itself, its
- *                      error is counted only
+ * @param[out] request  for pmx_test() and its variants, which end it; NULL: it ends by itself, and
+ *                      its error is only counted
  * @retval 0        it is under way, or has ended
- * @retval -EAGAIN  limits.receives or transfers are under way, or the submission ring is full:
- *                  poll, then try again
+ * @retval -EAGAIN  limits.receives requests or limits.transfers transfers are under way, or the
+ *                  submission ring is full: poll, then try again
  * @retval -ENOBUFS all send buffers wait for their Acks: poll, then try again
  * @retval -EINVAL  flags, len, peer, or a part that does not fit: pmx_part_problem() says which
- * @retval -EOPNOTSUPP a part that only receives take
+ * @retval -EOPNOTSUPP a kind of part that only receives can have
  * @retval -ENOMEM  no memory, or the bytes cannot be pinned
  * @retval -EFAULT  the bytes begin or end in memory of pmx_alloc(), but are not all in it
  * @retval -EPIPE   the engine is gone
@@ -656,12 +670,12 @@ PMX_API int pmx_isend(struct pmx_context *ctx, const struct pmx_matched *m, pmx_
 /** Post a receive: as pmx_isend(), the other way. A message that came before is taken at once. */
 PMX_API int pmx_irecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *request);
 
-/** Is there a message that such a receive would take? Uses peer, comm, tag, ignore.
- * @retval 1 *status tells of it @retval 0 none @retval -EPIPE none, and the engine is gone */
+/** Ask whether there is a message that such a receive would take. Uses peer, comm, tag, ignore.
+ * @retval 1 *status describes it @retval 0 none @retval -EPIPE none, and the engine is gone */
 PMX_API int pmx_iprobe(struct pmx_context *ctx, const struct pmx_matched *m,
 	struct pmx_status *status);
 
-/** As pmx_iprobe(), and takes it: nobody else receives it but pmx_imrecv() with *message.
+/** As pmx_iprobe(), and takes the message: only pmx_imrecv() with *message receives it.
  * @retval -EAGAIN limits.receives @retval -ENOBUFS limits.unexpected */
 PMX_API int pmx_improbe(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *message,
 	struct pmx_status *status);
@@ -671,81 +685,84 @@ PMX_API int pmx_improbe(struct pmx_context *ctx, const struct pmx_matched *m, pm
  * @retval -EINVAL not such a message; otherwise as pmx_irecv() */
 PMX_API int pmx_imrecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *message);
 
-/** Take a receive back that no message has matched; its request ends with -ECANCELED.
+/** Cancel a receive that no message has matched; its request ends with -ECANCELED.
  * @retval 0 done @retval -EINPROGRESS too late, or a send @retval -EINVAL no such request */
 PMX_API int pmx_cancel(struct pmx_context *ctx, pmx_request request);
 
 /**
- * Did it end? If so, *request becomes 0, and means nothing any more.
- * @param      ctx     whose request it is
+ * Ask whether a request has ended. If so, it is freed, and *request becomes 0.
+ * @param      ctx     the context of the request
  * @param      request of pmx_isend(), pmx_irecv(), pmx_imrecv(); 0: it has ended
  * @param[out] status  of a receive that ended, may be NULL
  * @retval 0           not yet
- * @retval 1           well
+ * @retval 1           it has ended without an error
  * @retval -EMSGSIZE   the message was longer than the receive: its first bytes are there
  * @retval -ECANCELED  pmx_cancel()
- * @retval -EOPNOTSUPP what a diff found was received in pieces or parts
+ * @retval -EOPNOTSUPP a diff was received in pieces or parts
  * @retval -EINVAL     no such request
  * Also the errors of pmx_is_send_done() and pmx_transfer_done().
  */
 PMX_API int pmx_test(struct pmx_context *ctx, pmx_request *request, struct pmx_status *status);
 
-/** Did one of them end? *index says which; those that are 0 are passed by.
+/** Ask whether one of the requests has ended. *index says which; those that are 0 are skipped.
  * @retval -ENOENT all are 0; otherwise as pmx_test() */
 PMX_API int pmx_test_any(struct pmx_context *ctx, pmx_request *requests, unsigned n,
 	unsigned *index, struct pmx_status *status);
 
-/** Did all of them end? Those that did become 0 only with the last; statuses may be NULL.
- * @retval 1 all, well @retval 0 not all; otherwise the error of the first that has one, and all
- *           ended */
+/** Ask whether all of the requests have ended. They become 0 only together with the last; statuses
+ * may be NULL.
+ * @retval 1 all, without an error @retval 0 not all; otherwise the error of the first that has one,
+ *           and all ended */
 PMX_API int pmx_test_all(struct pmx_context *ctx, pmx_request *requests, unsigned n,
 	struct pmx_status *statuses);
 
-/** Wait until it ended, up to timeout_us microseconds (-1: for ever).
+/** Wait until a request has ended, up to timeout_us microseconds (-1: for ever).
  * @retval -ETIMEDOUT it did not @retval -EPIPE the engine is gone; otherwise as pmx_test(), never
  *                    0 */
 PMX_API int pmx_wait(struct pmx_context *ctx, pmx_request *request, struct pmx_status *status,
 	int64_t timeout_us);
 
-/** Wait for one of them: pmx_test_any(), and as pmx_wait(). */
+/** Wait for one of the requests: as pmx_test_any() and pmx_wait(). */
 PMX_API int pmx_wait_any(struct pmx_context *ctx, pmx_request *requests, unsigned n,
 	unsigned *index, struct pmx_status *status, int64_t timeout_us);
 
-/** Wait for all of them: pmx_test_all(), and as pmx_wait(). */
+/** Wait for all of the requests: as pmx_test_all() and pmx_wait(). */
 PMX_API int pmx_wait_all(struct pmx_context *ctx, pmx_request *requests, unsigned n,
 	struct pmx_status *statuses, int64_t timeout_us);
 
-/** What matching did so far, and what it holds. */
+/** Statistics of matching since the context was opened. */
 struct pmx_match_stat {
 	uint64_t matched;     /**< messages that receives took */
-	uint64_t unexpected;  /**< ... of them that came before their receive */
-	uint64_t evacuated;   /**< heads that left the LHS ring, unmatched, for it to have room */
-	uint64_t bulk_copied; /**< messages whose bulk buffers were copied, unmatched, for others to
-			       * have them */
-	uint64_t malformed;   /**< messages of a peer that were none */
-	uint64_t errors;      /**< of requests that nobody asked about */
-	uint32_t waiting;     /**< messages that no receive took yet; from here on 0 if the engine
-			       * matches */
+	uint64_t unexpected;  /**< those of them that came before their receive */
+	uint64_t evacuated;   /**< unmatched heads that were moved out of the LHS ring to make
+			       * room */
+	uint64_t bulk_copied; /**< unmatched messages that were copied out of their bulk buffers to
+			       * free these */
+	uint64_t malformed;   /**< malformed messages of peers */
+	uint64_t errors;      /**< errors of requests that were begun without `request` */
+	uint32_t waiting;     /**< messages that no receive took yet; this and the following are 0
+			       * if the engine matches */
 	uint32_t posted;      /**< receives that no message matched yet */
-	uint64_t bytes;       /**< of memory that the waiting messages take, without their entries
-			       * and buffers */
+	uint64_t bytes;       /**< bytes of memory of waiting messages, without their entries and
+			       * buffers */
 };
-/** What matching did so far, into *stat. */
+/** Copy the statistics of matching into *stat. */
 PMX_API void pmx_match_stat(const struct pmx_context *ctx, struct pmx_match_stat *stat);
 
-/** What a negative errno of this library means, and what to do about it. Static storage. */
+/** A text that says what a negative errno of this library means, and what to do about it. Static
+ * storage. */
 PMX_API const char *pmx_strerror(int error);
 
-/** What happened to a context so far. */
+/** Statistics of a context. */
 struct pmx_context_stat {
-	uint64_t sent;            /**< messages that completed well: they are at their receivers */
+	uint64_t sent;            /**< messages that completed without an error: they are at their
+				   * receivers */
 	uint64_t send_errors;     /**< messages that completed with an error */
 	uint64_t received;        /**< messages taken by pmx_receive */
-	uint32_t send_buffers;    /**< that it was granted: all of them are there, whatever others
-				   * do */
-	uint32_t receive_buffers; /**< ... of plain messages */
+	uint32_t send_buffers;    /**< send buffers that it was granted; they are reserved for it */
+	uint32_t receive_buffers; /**< bulk buffers that it was granted for plain messages */
 };
-/** What happened to a context so far, into *stat. */
+/** Copy the statistics of a context into *stat. */
 PMX_API void pmx_context_stat(const struct pmx_context *ctx, struct pmx_context_stat *stat);
 
 #ifdef __cplusplus

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The shared-memory contract between the engine and one application's context: layout, version,
- * slot formats, who may write what. Both sides include this and nothing else of each other.
+ * slot formats, and who may write what. Each side includes this and no other header of the other
+ * side.
  *
  * Design notes
- * 1. Offsets only, never pointers: everything is counted from the start of the region ("base"),
- *    bulk memory too. Whoever maps region and bulk memory at equal distances can use a channel.
- * 2. The geometry in struct channel_shm is for the client. The engine keeps its own copy and reads
- *    of the region only: slots and descriptions of transfers (copied once, then checked), positions
- *    (checked), two flags.
+ * 1. There are offsets only, no pointers: all of them, those into bulk memory included, count from
+ *    the start of the region ("base"). So a process can use a channel if it maps region and bulk
+ *    memory at the same distance from each other.
+ * 2. The geometry in struct channel_shm is for the client. The engine keeps its own copy. It reads
+ *    nothing of the region but slots and descriptions of transfers (copied once, then checked),
+ *    positions (checked), and two flags.
  * 3. Send buffers come back in completion slots, up to 14 in one. A separate rte_ring of free
- *    buffers would put a ring header (size, mask) that the engine indexes with into memory that
- *    the client writes: a hostile client could make the engine write anywhere.
- * 4. Sleeping, both ways, is Dekker's: the sleeper sets its flag, full fence, looks again; the
- *    waker fills a slot, full fence, looks at the flag. The fences are paid only when asked for
- *    (wake_client set, engine_may_sleep set).
+ *    buffers would put a ring header (size, mask) that the engine indexes with into memory that the
+ *    client writes: a hostile client could make the engine write anywhere.
+ * 4. Sleeping, in both directions, uses Dekker's pattern: the sleeper sets its flag, issues a full
+ *    fence and checks again for slots; the waker fills a slot, issues a full fence and checks the
+ *    flag. The fences are issued only if needed (wake_client set, engine_may_sleep set).
  * 5. A thin client maps its channel and nothing else: behind the region lie its own send and
- *    receive buffers, and the engine copies between them and mbufs. The pages are the client's, as
- *    those of pmx_alloc are (lib/memory/pieces.c: nothing that it does to them makes an access of
- *    the engine fail).
+ *    receive buffers, and the engine copies between them and mbufs. The pages are the client's,
+ *    like those of pmx_alloc: nothing that it does to them makes an access of the engine fail
+ *    (lib/memory/pieces.c).
  */
 #ifndef PMX_CHANNEL_H
 #define PMX_CHANNEL_H
@@ -29,7 +31,7 @@
 #include "lhs/lhs.h"
 
 #define CHANNEL_MAGIC 0x504D5843484E3031u /* "PMXCHN01" */
-/* Grows with every change of anything in this file, slot_ring.h or struct lhs_entry. */
+/* Incremented with every change of anything in this file, slot_ring.h or struct lhs_entry. */
 #define CHANNEL_ABI   5
 #define CHANNEL_NAME  "pmx_%u_ch_%u" /* memzone: node, context */
 
@@ -37,11 +39,12 @@ enum channel_state {
 	CHANNEL_CLOSED = 0,
 	CHANNEL_OPEN = 1,
 	CHANNEL_CLOSING = 2, /* what was submitted is still delivered */
-	CHANNEL_DEAD = 3,    /* the engine stopped: every call gives -EPIPE */
+	CHANNEL_DEAD = 3,    /* the engine stopped: every call returns -EPIPE */
 };
 
 #define RENDEZVOUS_AUTO 0
-#define REGIONS_WATCHED 1024 /* of one process, of memory that pmx_alloc did not give */
+/* watched regions of one process, in memory that pmx_alloc did not provide */
+#define REGIONS_WATCHED 1024
 
 /* What the client's pin-down cache did; for pmx-ctl to show. */
 struct pin_counters {
@@ -49,23 +52,22 @@ struct pin_counters {
 	uint64_t invalidations, pinned_bytes; /* of its process */
 };
 
-/* Written by the engine, read by the client; except where a line says otherwise. */
+/* Written by the engine and read by the client, except where a comment says otherwise. */
 struct channel_shm {
 	uint64_t magic;
 	uint32_t abi;
 	uint32_t bytes; /* of the region */
 	uint16_t node, ctx;
-	uint32_t generation;             /* grows with every open */
+	uint32_t generation;             /* incremented with every open */
 	uint32_t submissions;            /* slots, power of two */
 	uint32_t completions;            /* slots, power of two */
-	struct lhs_config lhs, matched;  /* rings of plain messages and of those that receives
-					  * match */
-	uint32_t lhs_room, matched_room; /* most entries of each that the engine fills before some
-					  * are given back */
-	uint32_t send_buffers;           /* numbers 0..send_buffers-1 are the client's at open */
+	struct lhs_config lhs, matched;  /* rings of plain messages and of matched ones */
+	uint32_t lhs_room, matched_room; /* most entries of each ring that the engine fills before
+					  * some are given back */
+	uint32_t send_buffers;           /* the client owns the numbers 0..send_buffers-1 at open */
 	uint32_t receive_buffers, matched_buffers;       /* quotas, for information */
-	uint32_t unexpected, receives, unexpected_bytes; /* most that the client keeps */
-	uint32_t rendezvous; /* messages longer than this wait for their receive; bytes,
+	uint32_t unexpected, receives, unexpected_bytes; /* most that the client may keep */
+	uint32_t rendezvous; /* longer messages are offered, and wait for their receive; bytes;
 			      * RENDEZVOUS_AUTO: measured */
 	uint32_t frag_len;   /* payload bytes of a send buffer */
 	uint32_t max_message;
@@ -76,40 +78,43 @@ struct channel_shm {
 	uint64_t pin_bytes; /* limits of the client's pin-down cache */
 	uint32_t pin_entries;
 	uint8_t pin_cache, pin_watch; /* 0 = off */
-	uint32_t engine_matches;      /* matched messages are the engine's: SUBMIT_RECEIVE */
-	uint32_t engine_may_sleep;    /* submissions must look at engine_sleeps */
-	uint32_t yields;              /* engine.idle shares CPUs: so shall polls of the client that
-				       * find nothing */
-	uint32_t kernel_copies;  /* 0: the engine reaches memory that it has mapped, and no other
-				  * (MEMORY_COPIED) */
-	_Atomic uint32_t rtt_ns; /* to the node of the last OFFER; 0: not known */
-	_Atomic uint32_t state;  /* enum channel_state */
-	/* positions, a line each so that the two sides do not share one */
-	_Alignas(64) _Atomic uint32_t engine_sleeps;   /* engine: ring the doorbell */
-	_Alignas(64) _Atomic uint32_t submissions_pos; /* engine's, as consumer */
-	_Alignas(64) _Atomic uint32_t completions_pos; /* client's, as consumer */
-	_Alignas(64) _Atomic uint32_t lhs_pos;         /* client's, as reader */
-	_Alignas(64) _Atomic uint32_t matched_pos;     /* client's, as reader */
-	_Alignas(64) _Atomic uint32_t wake_client;     /* client: make my descriptor readable */
-	_Alignas(64) _Atomic uint32_t events_pos;      /* client's, as consumer */
-	_Alignas(64) struct pin_counters pins;         /* client's */
-	_Atomic uint8_t revoked[REGIONS_WATCHED];      /* client's: the memory is no longer what was
-							* registered */
+	uint32_t engine_matches;      /* the engine does the matching: SUBMIT_RECEIVE */
+	uint32_t engine_may_sleep;    /* the client must check engine_sleeps after a submission */
+	uint32_t yields;              /* engine.idle shares CPUs, so the client's polls that find
+				       * nothing shall yield too */
+	uint32_t kernel_copies;       /* 0: the engine can access only memory that it has mapped, no
+				       * MEMORY_COPIED */
+	_Atomic uint32_t rtt_ns;      /* round trip to the node of the last OFFER; 0: not known */
+	_Atomic uint32_t state;       /* enum channel_state */
+	/* positions, each in a cache line of its own, so that the two sides share none */
+	_Alignas(64) _Atomic uint32_t engine_sleeps;   /* written by the engine: ring its
+							* doorbell */
+	_Alignas(64) _Atomic uint32_t submissions_pos; /* written by the engine as consumer */
+	_Alignas(64) _Atomic uint32_t completions_pos; /* written by the client as consumer */
+	_Alignas(64) _Atomic uint32_t lhs_pos;         /* written by the client as reader */
+	_Alignas(64) _Atomic uint32_t matched_pos;     /* written by the client as reader */
+	_Alignas(64) _Atomic uint32_t wake_client;     /* written by the client: make its descriptor
+							* readable */
+	_Alignas(64) _Atomic uint32_t events_pos;      /* written by the client as consumer */
+	_Alignas(64) struct pin_counters pins;         /* written by the client */
+	_Atomic uint8_t revoked[REGIONS_WATCHED];      /* written by the client: the memory is no
+							* longer what was registered */
 };
 
 enum submission_op {
 	SUBMIT_SEND = 1,     /* a message; its first buffers */
-	SUBMIT_MATCHED = 2,  /* the same, for a receive to match: begins with a struct wire_match */
-	SUBMIT_MORE = 11,    /* further buffers of the message before */
+	SUBMIT_MATCHED = 2,  /* the same, to be matched by a receive; begins with a struct
+			      * wire_match */
+	SUBMIT_MORE = 11,    /* further buffers of the preceding message */
 	SUBMIT_RELEASE = 3,  /* bulk buffers that the client no longer reads */
-	SUBMIT_SELECT = 4,   /* from now on the client sleeps at times: look at wake_client */
-	SUBMIT_TRANSFER = 5, /* a remote memory transfer; what it is stands in its place of the
-			      * table */
+	SUBMIT_SELECT = 4,   /* from now on the client may sleep: check wake_client */
+	SUBMIT_TRANSFER = 5, /* a remote memory transfer, described in its place of the table */
 	SUBMIT_FRAME = 6,    /* one frame of a transfer that the client packs itself */
-	SUBMIT_REGISTER = 7, /* let others reach a piece of memory */
+	SUBMIT_REGISTER = 7, /* let others access a piece of memory */
 	SUBMIT_DEREGISTER = 8,
-	SUBMIT_CANCEL = 10,  /* a transfer whose frames the client packs goes no further */
-	SUBMIT_RECEIVE = 12, /* what a receive or a probe shall match; matching is the engine's */
+	SUBMIT_CANCEL = 10,  /* cancel a transfer whose frames the client packs */
+	SUBMIT_RECEIVE = 12, /* what a receive or a probe shall match, if the engine does the
+			      * matching */
 	SUBMIT_FORGET = 9,   /* memory that the engine mapped is no longer needed */
 };
 
@@ -139,20 +144,22 @@ struct submission {
 		} frame;
 		struct {
 			uint64_t addr, len, key; /* DEREGISTER: key alone, or area */
-			uint32_t memory;         /* where it lies, MEMORY_COPIED */
+			uint32_t memory;         /* number of the memory it lies in, or
+						  * MEMORY_COPIED */
 			uint32_t area;           /* REGION_NO_AREA: none */
-			uint32_t ticket;         /* comes back with the answer */
+			uint32_t ticket;         /* returned with the answer */
 			uint32_t rights;         /* enum region_right */
 			uint32_t watched;        /* index of channel_shm.revoked; REGIONS_WATCHED:
 						  * none */
 		} __attribute__((packed, aligned(4))) region;
 		uint32_t forget;
 		struct {
-			uint32_t index; /* the client's, below channel_shm.receives; comes back
-					 * with the result */
+			uint32_t index;        /* chosen by the client, below channel_shm.receives;
+						* returned with the result */
 			uint32_t comm, source; /* source: node << 16 | context,
 						* RECEIVE_ANY_SOURCE */
-			uint32_t memory;       /* where the bytes go, MEMORY_COPIED */
+			uint32_t memory;       /* number of the memory for the bytes, or
+						* MEMORY_COPIED */
 			uint64_t tag, ignore;
 			uint64_t local, len;
 		} __attribute__((packed, aligned(4))) receive;
@@ -163,41 +170,43 @@ struct submission {
 
 /* In submission.count of a RECEIVE. */
 enum receive_kind {
-	RECEIVE_POST = 1,   /* the next message, or the oldest that waits */
-	RECEIVE_PROBE = 2,  /* tell of the oldest that waits */
-	RECEIVE_TAKE = 3,   /* ... which becomes this index's */
-	RECEIVE_TAKEN = 4,  /* receive the message that is this index's */
-	RECEIVE_CANCEL = 5, /* that was posted */
+	RECEIVE_POST = 1,   /* receive the oldest message that waits and matches, or else the next
+			     * one */
+	RECEIVE_PROBE = 2,  /* report the oldest message that waits and matches */
+	RECEIVE_TAKE = 3,   /* ... and reserve it for this index */
+	RECEIVE_TAKEN = 4,  /* receive the message that is reserved for this index */
+	RECEIVE_CANCEL = 5, /* cancel the receive that was posted */
 };
 
-#define MEMORY_COPIED UINT32_MAX /* not mapped by the engine: the kernel copies */
-#define MEMORIES_MAX  64         /* of a context: pieces that its engine has mapped */
+#define MEMORY_COPIED UINT32_MAX /* memory that the engine has not mapped: the kernel copies */
+/* most pieces of memory of a context that its engine has mapped */
+#define MEMORIES_MAX  64
 
 enum transfer_kind {
 	TRANSFER_PUSH = 1,
 	TRANSFER_PULL = 2,
 	TRANSFER_PACKED = 3, /* a push whose frames the client packs (SUBMIT_FRAME) */
-	TRANSFER_PIN = 4,    /* remote memory shall stay pinned */
-	TRANSFER_UNPIN = 5,  /* ... need not any more */
-	TRANSFER_OFFER = 6,  /* the local bytes are the other side's to fetch, once: by its PULL or
+	TRANSFER_PIN = 4,    /* keep remote memory pinned */
+	TRANSFER_UNPIN = 5,  /* ... no longer */
+	TRANSFER_OFFER = 6,  /* let the other side fetch the local bytes, once: by its PULL or
 			      * ACCEPT with OFFERED */
-	TRANSFER_ACCEPT = 7, /* the other side's offer shall be pushed here */
+	TRANSFER_ACCEPT = 7, /* have what the other side offered pushed here */
 };
 
-#define TRANSFER_AREA    0x01 /* key is an area ID, at an offset in it */
+#define TRANSFER_AREA    0x01 /* key is an area ID, and `at` an offset in that area */
 #define TRANSFER_NOTIFY  0x02 /* PUSH: tell the other application, with imm */
-#define TRANSFER_ORDERED 0x04 /* not before earlier ones to the same context took effect */
-#define TRANSFER_STRIDE  0x08 /* PULL: dims, block, interval, count hold */
-#define TRANSFER_BITMAP  0x10 /* PULL: unit, bits hold */
+#define TRANSFER_ORDERED 0x04 /* takes effect after earlier ones to the same context */
+#define TRANSFER_STRIDE  0x08 /* PULL: dims, block, interval and count are valid */
+#define TRANSFER_BITMAP  0x10 /* PULL: unit and bits are valid */
 #define TRANSFER_OFFERED 0x20 /* PULL, ACCEPT: key is the id of an offer */
 #define TRANSFER_ALL     0x3F
 
-/* Place, and how often it was used, from a random number on. */
+/* An id consists of the place and of how often it was used, counted from a random number. */
 #define TRANSFER_ID(place, uses) ((uint32_t)(place) | (uint32_t)(uses) << 10)
 #define TRANSFER_PLACE(id)       (0x3FF & (id))
 
 #define TRANSFER_DIMS_MAX 3
-#define TRANSFER_UNITS    1024 /* of a bitmap */
+#define TRANSFER_UNITS    1024 /* units of a bitmap */
 
 /* A transfer, in its place of the channel's table. Written by the client before it submits the
  * place's number; copied once by the engine. */
@@ -205,54 +214,55 @@ struct transfer_desc {
 	uint8_t kind;           /* enum transfer_kind */
 	uint8_t flags;          /* TRANSFER_* */
 	uint16_t node, ctx;     /* the other side */
-	uint32_t id;            /* TRANSFER_ID: in the frames, so that late answers are known */
-	uint32_t memory;        /* where the local bytes lie: number, or MEMORY_COPIED */
-	uint32_t status_memory; /* where `status` lies; a number */
+	uint32_t id;            /* TRANSFER_ID: carried in the frames, so that late answers are
+				 * recognised */
+	uint32_t memory;        /* number of the memory of the local bytes, or MEMORY_COPIED */
+	uint32_t status_memory; /* number of the memory of `status` */
 	uint64_t key, at;       /* of the remote bytes */
 	uint64_t len;           /* bytes that the transfer spans */
 	uint64_t imm;
 	uint64_t local;  /* address in the client */
 	uint64_t status; /* address in the client of a word to write the result to, 0 = none */
-	uint64_t offset; /* BITMAP: in the transfer, of the first bit */
+	uint64_t offset; /* BITMAP: offset of the first bit's unit in the transfer */
 	uint32_t dims, unit;
 	uint64_t block, interval[TRANSFER_DIMS_MAX], count[TRANSFER_DIMS_MAX];
 	uint64_t bits[TRANSFER_UNITS / 64];
 } __attribute__((aligned(64)));
 
-/* What an application is told of by the engine; the bytes after the mark. */
+/* A push with NOTIFY, of which the engine tells the application; the bytes after the mark. */
 struct event_slot {
 	uint64_t imm, len;  /* len: bytes that were pushed */
-	uint16_t node, ctx; /* by whom */
+	uint16_t node, ctx; /* who pushed */
 } __attribute__((packed, aligned(4)));
 
 #define COMPLETION_BUFS             14
 #define COMPLETION_ITEM(buf, error) ((uint32_t)(buf) | (uint32_t)(error) << 24)
-/* In count: what the items are, if not send buffers. */
-#define COMPLETION_TRANSFERS        0x10000u /* places of transfers; each with its error */
-/* of matched messages: struct completion_receive, one or two */
+/* Flags in count: what the items are, if they are not send buffers. */
+#define COMPLETION_TRANSFERS        0x10000u /* places of transfers, each with its error */
+/* results of matched receives: one or two struct completion_receive */
 #define COMPLETION_RECEIVES         0x40000u
 #define COMPLETION_REGION           0x20000u /* ticket, errno, key's halves, low first */
 
 /* engine -> client; the bytes after the mark */
 struct completion {
 	uint32_t count;                 /* with COMPLETION_* */
-	uint32_t item[COMPLETION_BUFS]; /* number, positive errno << 24 */
+	uint32_t item[COMPLETION_BUFS]; /* number and positive errno << 24: COMPLETION_ITEM */
 };
 
 enum receive_result {
 	RECEIVE_ENDED = 1, /* with `error` */
-	RECEIVE_FOUND = 2, /* by a PROBE or TAKE */
-	RECEIVE_NONE = 3,  /* ... not */
-	RECEIVE_WAITS = 4, /* TAKEN is to be asked for: what it got are runs, for a buffer of their
-			    * own */
-	RECEIVE_LATE = 5,  /* CANCEL: it has a message */
+	RECEIVE_FOUND = 2, /* a PROBE or TAKE found a message */
+	RECEIVE_NONE = 3,  /* ... did not */
+	RECEIVE_WAITS = 4, /* submit RECEIVE_TAKEN for it: the bytes are runs, which need a buffer
+			    * of their own */
+	RECEIVE_LATE = 5,  /* CANCEL: too late, the receive has a message */
 };
 
 struct completion_receive {
 	uint32_t index;
 	uint8_t result; /* enum receive_result */
 	uint8_t error;  /* a positive errno */
-	uint8_t runs;   /* the message is runs */
+	uint8_t runs;   /* the message consists of runs */
 	uint8_t zero;
 	uint32_t source;
 	uint64_t tag, len; /* of the message */
@@ -264,18 +274,18 @@ _Static_assert(sizeof(struct submission) <= SLOT_BYTES - 4, "submission");
 _Static_assert(sizeof(struct completion) <= SLOT_BYTES - 4, "completion");
 _Static_assert(sizeof(struct event_slot) <= SLOT_BYTES - 4, "event");
 
-/* What stands in bulk memory right before the payload of each buffer of a chain. */
+/* What is in bulk memory right before the payload of each buffer of a chain. */
 struct bulk_link {
-	int64_t next_off; /* payload of the next buffer, from the base; 0 = last */
+	int64_t next_off; /* offset of the next buffer's payload from the base; 0 = last */
 	uint32_t len;     /* payload bytes of this buffer */
 	uint32_t pad;
 };
 _Static_assert(sizeof(struct bulk_link) == 16, "bulk link");
 
-/* bytes before each payload of a thin client's buffers; a bulk_link is at their end */
+/* bytes before the payload of each buffer of a thin client; they end with the bulk_link */
 #define CHANNEL_BUFFER_HEAD 64
 
-/* Sizes that a region is laid out for: the maximum of what its contexts may ask. */
+/* The sizes for which a region is laid out: the maximum of what its contexts may ask for. */
 struct channel_geometry {
 	uint32_t submissions, completions; /* slots, powers of two */
 	uint32_t send_buffers;             /* most */
@@ -284,29 +294,30 @@ struct channel_geometry {
 	struct lhs_config lhs, matched;
 };
 
-/* Where the parts of a region are, in bytes from its start. The engine goes by this, and not by
- * what stands in the region, which is the client's to write. */
+/* Where the parts of a region are, in bytes from its start. The engine uses this and not the
+ * offsets in the region, which the client can write. */
 struct channel_layout {
 	uint64_t submissions, completions, lhs, matched, send_off, transfers, events, bytes;
 };
 struct channel_layout channel_layout(const struct channel_geometry *g);
-/* Bytes of a region. */
+/* Returns the bytes of a region. */
 uint64_t channel_bytes(const struct channel_geometry *g);
-/* Bytes from one buffer of a thin client to the next. */
+/* Returns the distance in bytes between the buffers of a thin client. */
 static inline uint32_t
 channel_buffer_bytes(uint32_t frag_len)
 {
 	return CHANNEL_BUFFER_HEAD + ((frag_len + 63) & ~63u);
 }
-/* Bytes of a thin client's: the region, then so many buffers. */
+/* Returns the bytes of a thin client's memory: the region, then so many buffers. */
 uint64_t channel_thin_bytes(const struct channel_geometry *g, uint32_t buffers, uint32_t frag_len);
-/* Write the header and zero the rings: a new life of the region. */
+/* Zero the region and write its header, for a new life of the region. */
 void channel_format(struct channel_shm *shm, const struct channel_geometry *g, uint16_t node,
 	uint16_t ctx, uint32_t generation);
-/* NULL, or what is wrong with a region that a client is about to use. */
+/* Returns NULL if a client can use the region, otherwise a static string that says what is
+ * wrong. */
 const char *channel_check(const struct channel_shm *shm);
 
-/* Where a client finds the parts: by the header. */
+/* Where a client finds the parts, according to the header. */
 static inline struct slot *
 channel_submissions(struct channel_shm *shm)
 {
@@ -331,7 +342,7 @@ channel_matched(struct channel_shm *shm)
 	return (uint8_t *)shm + shm->matched_off;
 }
 
-/* Where the payload of each send buffer is, from the base. Written by the engine. */
+/* The offsets of the send buffers' payloads from the base. Written by the engine. */
 static inline _Atomic int64_t *
 channel_send_off(struct channel_shm *shm)
 {
@@ -350,24 +361,26 @@ channel_events(struct channel_shm *shm)
 	return (struct slot *)((uint8_t *)shm + shm->events_off);
 }
 
-/* The attach handshake: one request, one reply. Secondaries ask over rte_mp, thin clients over a
- * socket (SOCK_SEQPACKET) in the file system: who can open it may ask, and the kernel says who it
- * is. */
+/* The attach handshake: one request, one reply. Secondaries use rte_mp, thin clients a socket
+ * (SOCK_SEQPACKET) in the file system: its permissions decide who may attach, and the kernel tells
+ * who the peer is. */
 #define ATTACH_ACTION "pmx_attach"
-#define ATTACH_SOCKET "/run/pmx-dpdk/%s.sock" /* of a primary that root runs; by its name */
-/* in the EAL's runtime directory: points at the socket. Secondaries ask there before their EAL
- * begins */
+/* socket of a primary that root runs; %s is the primary's name */
+#define ATTACH_SOCKET "/run/pmx-dpdk/%s.sock"
+/* symbolic link to the socket in the EAL's runtime directory, which secondaries use before they
+ * initialise their EAL */
 #define ATTACH_LINK   "pmx_attach"
 
 enum attach_op {
 	ATTACH_HELLO = 1, /* versions only */
-	ATTACH_OPEN = 2,  /* thin: with a descriptor of bytes of memory, as for MEMORY */
+	ATTACH_OPEN = 2,  /* thin: with the descriptor of its memory, to be mapped as for MEMORY */
 	ATTACH_CLOSE = 3,
-	ATTACH_MEMORY = 4,    /* with a descriptor: map it, sealed against shrinking */
-	ATTACH_BYTES = 5,     /* thin: how many does an OPEN of these quotas take? */
-	ATTACH_TAKE_OVER = 6, /* a primary, by the socket: addr is its takeover_terms; what follows
-			       * the reply is in lib/serve/takeover.h */
-	ATTACH_BEFORE = 7,    /* by the socket: HELLO of a process that is about to become a
+	ATTACH_MEMORY = 4,    /* with a descriptor: map its memory, which is sealed against
+			       * shrinking */
+	ATTACH_BYTES = 5,     /* thin: how many bytes does an OPEN of these quotas need? */
+	ATTACH_TAKE_OVER = 6, /* from a primary, over the socket: addr holds its takeover_terms;
+			       * lib/serve/takeover.h says what follows the reply */
+	ATTACH_BEFORE = 7,    /* over the socket: HELLO of a process that is about to become a
 			       * secondary */
 };
 
@@ -376,14 +389,15 @@ struct attach_request {
 	uint32_t op; /* enum attach_op */
 	int32_t pid;
 	uint16_t ctx;
-	uint16_t adopted;    /* MEMORY: it was the client's before; index of
+	uint16_t adopted;    /* MEMORY: the memory was the client's own before; index of
 			      * channel_shm.revoked + 1, or 0 */
-	uint32_t generation; /* CLOSE, MEMORY: of the open that is meant */
+	uint32_t generation; /* CLOSE, MEMORY: that of the open they refer to */
 	uint32_t send_buffers, receive_buffers;
 	uint64_t addr, len; /* MEMORY: where the client has mapped it; OPEN: len */
 };
 
-/* With two descriptors on OPEN: readable when a message came; write to wake the engine. */
+/* OPEN returns two descriptors: one becomes readable when a message arrives, writing to the other
+ * wakes the engine. */
 struct attach_reply {
 	uint32_t abi;
 	int32_t result; /* 0 or negative errno */
@@ -392,16 +406,15 @@ struct attach_reply {
 	uint32_t memory; /* MEMORY: its number */
 	int32_t pid;     /* of the primary */
 	uint64_t bytes;  /* BYTES */
-	/* BEFORE: what a secondary must agree in, and keep away from */
+	/* BEFORE: what a secondary must have in common with the primary, and what it must avoid */
 	uint64_t memory_begin, memory_end; /* addresses that its EAL will map */
-	uint16_t lcore; /* nobody else's as long as the connection lasts; 0: there is
-			 * none left */
+	uint16_t lcore; /* exclusive while the connection lasts; 0: none is left */
 	uint16_t mempool_ops_index;
 	char mempool_ops[32];
 	char dpdk[32]; /* version */
-	uint64_t shm;  /* OPEN, of a secondary: address of the channel, the same there.
-			* Looked up by no name: that takes a lock of the primary's,
-			* which a process that is killed would keep */
+	uint64_t shm;  /* OPEN of a secondary: address of the channel, the same in both processes.
+			* Looking it up by name would take a lock of the primary, which a secondary
+			* that is killed would keep */
 };
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * See instance.h. Called at start and end of processes, by any thread.
+ * See instance.h. Called when processes start and end, by any thread.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -43,7 +43,8 @@ eal_base(void)
 	return base ? base : "/tmp";
 }
 
-/* "pagesize=2M" of a mount's options, in bytes; where it is not said, the usual 2 MiB. */
+/* Returns the page size of a mount in bytes, from its option "pagesize=2M"; without that, the usual
+ * 2 MiB. */
 static uint64_t
 page_size(const struct mntent *m)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Names of instances (node.name), and the files that the EAL keeps by them. What is removed by a
- * name is found by comparing whole file names: a pattern would take a * in a name for its own, and
- * the files of pmx0map_1 for those of pmx0.
+ * Names of instances (node.name), and the files that the EAL keeps for them. Files to be removed
+ * are found by comparing whole file names, because with a pattern a * in a name would match
+ * anything, and the files of pmx0map_1 would be taken for those of pmx0.
  */
 #ifndef PMX_INSTANCE_H
 #define PMX_INSTANCE_H
@@ -17,22 +17,23 @@
 
 bool instance_name_ok(const char *name);
 
-/* Where the EAL keeps a directory dpdk/PREFIX for each primary, by its own rule: for who looks for
- * one from outside. */
+/* Returns where the EAL, by its own rule, keeps a directory dpdk/PREFIX for each primary. It is for
+ * processes that look for one without an EAL of their own. */
 const char *eal_base(void);
 
-/* Every mount of hugepages: where, and the bytes of a page. */
+/* Call `visit` for every mount of hugepages, with its directory and its page size in bytes. */
 void each_huge_mount(void (*visit)(void *arg, const char *dir, uint64_t page_bytes), void *arg);
 
-/* Length of PREFIX if a hugepage file of that name, without its directory, is one of the EAL of
- * that --file-prefix (PREFIXmap_NUMBER); 0: it is no such file. */
+/* `file` is the name of a hugepage file, without its directory. Returns the length of PREFIX if the
+ * EAL of a --file-prefix names its files so (PREFIXmap_NUMBER), otherwise 0. */
 size_t eal_map_owner(const char *file);
 
-/* Files of a directory for which `is` holds; links are not followed. Counts them, and removes them
- * if so told. */
+/* Returns how many files of a directory `is` accepts, and removes them if `remove` is set. Links
+ * are not followed. */
 size_t files_that(const char *dir, bool (*is)(const char *file, const void *arg), const void *arg,
 	bool remove);
-/* For files_that: a hugepage file of the EAL of the prefix that arg points to; any file. */
+/* For files_that: is_map_of accepts the hugepage files of the EAL whose prefix the argument points
+ * to; is_any accepts all files. */
 bool is_map_of(const char *file, const void *prefix);
 bool is_any(const char *file, const void *unused);
 

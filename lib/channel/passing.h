@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Messages with descriptors (SCM_RIGHTS) over a Unix socket that keeps their bounds: what attaching
- * and taking over are said with. Any thread.
+ * Messages with file descriptors (SCM_RIGHTS) over a Unix socket that preserves message boundaries,
+ * for attaching and taking over. Any thread may call these.
  */
 #ifndef PMX_PASSING_H
 #define PMX_PASSING_H
@@ -11,12 +11,13 @@
 
 #define PASSING_MAX 253 /* descriptors of a message: the kernel's SCM_MAX_FD */
 
-/* As send(): len bytes, and n (0..PASSING_MAX) descriptors, which stay the caller's. Never
- * SIGPIPE. */
+/* Like send(), with len bytes and n (0..PASSING_MAX) descriptors, which remain the caller's. Never
+ * raises SIGPIPE. */
 ssize_t passing_send(int sock, const void *bytes, size_t len, const int *fds, unsigned n,
 	int flags);
-/* As recv() with MSG_TRUNC: the message's length, whatever of it fits. *n: descriptors that came,
- * the caller's from now on, closed by exec; more than max (0..PASSING_MAX) are closed. */
+/* Like recv() with MSG_TRUNC: returns the message's length, of which at most len bytes are stored.
+ * *n: descriptors received, which the caller owns from now on, with close-on-exec set. Descriptors
+ * beyond max (0..PASSING_MAX) are closed. */
 ssize_t passing_receive(int sock, void *bytes, size_t len, int *fds, unsigned max, unsigned *n);
 
 #endif

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * A single-producer single-consumer ring of 64-byte slots in memory that two processes map. The
- * producer's progress is the sequence in each slot; the consumer's is a position that it publishes
- * now and then. Each end trusts only its private struct slot_end: nothing that the other side
- * writes can make it leave the ring.
+ * producer's progress is the sequence number in each slot; the consumer's is a position that it
+ * publishes now and then. Each end trusts only its private struct slot_end: nothing that the other
+ * side writes can make it leave the ring.
  *
  * Design notes
  * 1. slot.mark = position + 1, stored last with release order by the producer, loaded with acquire
- *    order by the consumer. A killed producer leaves either a whole slot or none.
+ *    order by the consumer. A producer that is killed leaves either a complete slot or none.
  * 2. The consumer publishes its position (release) after it copied the slots out; the producer
- *    loads it (acquire) only when its remembered position says "full". A position outside what is
- *    possible is the other side's error: the ring then looks full.
+ *    loads it (acquire) only when the ring is full by the position it remembers. An impossible
+ *    position is the other side's error; the ring then counts as full.
  */
 #ifndef PMX_SLOT_RING_H
 #define PMX_SLOT_RING_H
@@ -37,8 +37,9 @@ struct slot_end {
 	_Atomic uint32_t *published; /* the consumer's position, in shared memory */
 	uint32_t mask;
 	uint32_t pos;     /* next slot to fill, or to take */
-	uint32_t other;   /* producer: consumer's last known position; consumer: last published */
-	uint32_t publish; /* consumer: publish after this many */
+	uint32_t other;   /* producer: last position of the consumer that it read; consumer: last
+			   * position published */
+	uint32_t publish; /* consumer: publish after so many slots */
 };
 
 static inline void
@@ -60,7 +61,7 @@ slot_room(struct slot_end *end, uint32_t n)
 
 	if (__builtin_expect(end->pos + n - end->other <= size, 1))
 		return true;
-	/* acquire: the consumer's reads of old slots before we fill them again */
+	/* acquire: the consumer's reads of old slots happen before we fill them again */
 	uint32_t seen = atomic_load_explicit(end->published, memory_order_acquire);
 
 	if (end->pos - seen > size)
@@ -75,8 +76,8 @@ slot_at(const struct slot_end *end, uint32_t pos)
 	return &end->slots[pos & end->mask];
 }
 
-/* Producer: make the slot at `pos` visible. Slots may be filled ahead; the first is published
- * last, so that a group appears at once. */
+/* Producer: make the slot at `pos` visible. Several slots may be filled ahead; if the first is
+ * published last, the group appears at once. */
 static inline void
 slot_publish(struct slot_end *end, uint32_t pos)
 {
@@ -92,7 +93,8 @@ slot_filled(const struct slot_end *end, uint32_t pos)
 	return atomic_load_explicit(&slot_at(end, pos)->mark, memory_order_acquire) == pos + 1;
 }
 
-/* Consumer: n slots were taken; publish that if it is time, or if `now` says so. */
+/* Consumer: n slots were taken. Publish the position if enough have been taken, or if `now` is
+ * set. */
 static inline void
 slot_take(struct slot_end *end, uint32_t n, bool now)
 {

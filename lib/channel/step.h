@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Places at which a client may die: between any two of these it does nothing that another process
- * sees. Built with PMX_STEPS each calls pmx_step(), which test/system/killed.c has kill the process
- * at the one it wants; otherwise they are nothing.
+ * Points at which a test kills a client: between two of them a client does nothing that another
+ * process can see. Built with PMX_STEPS, each calls pmx_step(), with which test/system/killed.c
+ * kills the process at the point it wants; otherwise they expand to nothing.
  */
 #ifndef PMX_STEP_H
 #define PMX_STEP_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * In the place of secondary.c and embedded.c where the library is built without DPDK: it attaches
- * thin, and no other way.
+ * Replaces secondary.c and embedded.c if the library is built without DPDK: it can then attach only
+ * as a thin client.
  */
 #include <errno.h>
 #include <stdio.h>

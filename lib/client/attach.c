@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The questions of the attach handshake (lib/channel/channel.h), whatever carries them: a
- * secondary's go over rte_mp, a thin client's over a socket. Called from the application's thread;
- * nothing here is on the data path.
+ * The requests of the attach handshake (lib/channel/channel.h), for any transport: a secondary
+ * sends them by rte_mp, a thin client over a socket. Called from the application's thread; nothing
+ * here is on the data path.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -89,7 +89,7 @@ void
 attach_close(struct pmx_context *ctx, attach_ask ask)
 {
 	if (atomic_load(&ctx->shm->state) == CHANNEL_OPEN)
-		/* a primary that is gone has closed it already */
+		/* if not, the primary is gone or has closed it already */
 		close_one(ctx->node, ask, ctx->ctx, ctx->generation);
 	STEP();
 }

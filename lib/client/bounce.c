@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Where the engine may not reach an application's private memory (a thin client's), transfers to
- * and from it go through memory that both map, and are copied here. Runs in the context's thread.
- * Pieces are kept for the next transfer.
+ * Bounce buffers. Where the engine cannot reach an application's private memory (a thin client's),
+ * transfers to and from it go through memory that both map, and are copied here. Buffers are kept
+ * for later transfers. Runs in the context's thread.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -38,14 +38,15 @@ bounce_get(struct pmx_context *ctx, uint64_t len, void **at)
 		else if (b->len >= len && b->len <= 4 * rounded(len))
 			spare = b;
 		else if (empty == NULL)
-			empty = b; /* of another size: makes room */
+			empty = b; /* of an unsuitable size: may be replaced */
 	}
 	if (spare != NULL) {
 		spare->used = true;
 		*at = spare->at;
 		return 0;
 	}
-	if (empty == NULL || !slot_room(&ctx->sub, 1)) /* what makes room is told to the engine */
+	/* pmx_free() below needs a slot to tell the engine */
+	if (empty == NULL || !slot_room(&ctx->sub, 1))
 		return -EAGAIN;
 	bool freed = empty->at != NULL;
 
@@ -55,7 +56,8 @@ bounce_get(struct pmx_context *ctx, uint64_t len, void **at)
 
 	if (result != 0) {
 		empty->at = NULL;
-		/* what others use now comes back; the engine has not read yet what was freed */
+		/* a later attempt may succeed: buffers in use come back, or the engine has not yet
+		 * read what was freed */
 		return result == -EPIPE || !(busy || freed) ? result : -EAGAIN;
 	}
 	empty->len = rounded(len);

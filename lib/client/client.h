@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What libpmx keeps in the application's own memory. A context belongs to one thread at a time;
- * a node is touched only by opening and closing.
+ * What libpmx keeps in the application's own memory. A context is used by one thread at a time; a
+ * node is used only for opening and closing.
  */
 #ifndef PMX_CLIENT_H
 #define PMX_CLIENT_H
@@ -19,91 +19,93 @@
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-/* Kept out of line, so that the common way before it saves no registers for it. */
+/* Kept out of line, so that the fast path in the caller need not save registers for it. */
 #define APART     __attribute__((noinline))
-#define NO_BUFFER UINT16_MAX /* send_note.next: the message's last */
+#define NO_BUFFER UINT16_MAX /* send_note.next: the last buffer of the message */
 
 struct node;
 
-/* How a node is reached: as a secondary, thin, or embedded. */
+/* How a node is reached: by a secondary, by a thin client, or in this process (embedded). */
 struct way {
 	int (*open)(struct pmx_context **out, struct pmx_node *node,
 		const struct pmx_context_params *params);
 	void (*close)(struct pmx_context *ctx);
-	/* The node maps fd's memory, which is at addr here: its number, or what went wrong. */
+	/* Has the node map fd's memory, which is at addr in this process. Returns 0 and its number,
+	 * or -errno. */
 	int (*memory)(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched,
 		uint32_t *number);
 	void (*end)(struct pmx_node *node);
-	uint16_t (*simd_bits)(void);             /* what searches may use: lib/match/scan.c */
-	unsigned (*poll)(struct pmx_node *node); /* embedded: a turn of its engine */
+	uint16_t (*simd_bits)(void);             /* SIMD width that lib/match/scan.c may use */
+	unsigned (*poll)(struct pmx_node *node); /* embedded: runs a turn of its engine */
 };
 
 struct pmx_node {
 	const struct way *way;
-	const struct client_service *const *services; /* of its contexts */
+	const struct client_service *const *services; /* services of its contexts */
 	struct node *embedded;                        /* this process's own engine, or NULL */
 	uint16_t number;
 	struct pmx_context *contexts;   /* open ones, linked */
 	_Atomic uint32_t context_count; /* how many */
-	bool owns_eal;                  /* we started the EAL */
+	bool owns_eal;                  /* this library started the EAL */
 	bool polls;             /* embedded by PMX_ATTACH: waiting and idle calls run the engine */
-	int socket;             /* thin: to the primary */
-	pthread_mutex_t asking; /* ... a question and its answer */
-	char instance[108];     /* as it was attached to, or where its primary listens */
-	uint32_t attachments;   /* to primaries that followed the first */
+	int socket;             /* thin: connection to the primary */
+	pthread_mutex_t asking; /* thin: held for a request and its reply */
+	char instance[108];     /* name that was attached to, or the path of its primary's socket */
+	uint32_t attachments;   /* how often a later primary was attached to */
 	/* life.c */
-	pthread_mutex_t lock; /* of the list of contexts, which the watcher walks */
+	pthread_mutex_t lock; /* protects the list of contexts, which the watcher walks */
 	pthread_t watcher;
-	int life, wake; /* its descriptors: ends with the primary; end it */
+	int life, wake; /* the watcher's descriptors: life reports the primary's end, wake stops the
+			 * watcher */
 	short life_events;
 	bool watched;
-	bool let_go;       /* secondary: maps nothing of its primary's any more */
+	bool let_go;       /* secondary: the primary's memory is not used any more */
 	_Atomic bool gone; /* the primary ended */
 };
 
-/* What is known of a send buffer, by number. */
+/* State of a send buffer, by number. */
 struct send_note {
 	uint32_t uses;  /* completions so far */
-	uint16_t next;  /* of the same message while being written */
+	uint16_t next;  /* next buffer of the same message, while it is being written */
 	uint8_t error;  /* of the last completion */
 	uint8_t before; /* of the one before it */
 };
 
-/* Memory of pmx_alloc. */
+/* Memory of pmx_alloc(), or adopted. */
 struct piece {
 	uint8_t *addr; /* NULL: the place is free */
 	uint64_t len;
 	int watched; /* adopted memory: index of shm->revoked; otherwise -1 */
 };
 
-/* Where a transfer of the application stands; note_becomes() in transfer.c is the one that changes
- * it. */
+/* State of a transfer of the application; only note_becomes() in transfer.c changes it. */
 enum note_state {
-	NOTE_FREE,      /* the place is nobody's */
-	NOTE_HELD,      /* it shall be ordered and has not begun: kind */
-	NOTE_PACKS,     /* a push: the library has frames of it to submit */
-	NOTE_ASKS,      /* a pull by a long bitmap: the library has questions of it to submit */
+	NOTE_FREE,      /* the place is free */
+	NOTE_HELD,      /* it is ordered and must wait for others before it begins, as `kind` */
+	NOTE_PACKS,     /* a push: the library still has frames of it to submit */
+	NOTE_ASKS,      /* a pull by a long bitmap: the library still has requests of it to
+			 * submit */
 	NOTE_SUBMITTED, /* the engine has all of it */
-	NOTE_ENDED,     /* its event waits for pmx_event */
+	NOTE_ENDED,     /* its event waits for pmx_event() */
 };
 
-/* What is known of a transfer, by place. */
+/* State of a transfer, by place. */
 struct transfer_note {
-	uint32_t uses;         /* transfers that ended here so far */
-	uint8_t error, before; /* of the last, and of the one before it */
+	uint32_t uses;         /* transfers that ended in this place so far */
+	uint8_t error, before; /* of the last transfer, and of the one before it */
 	uint8_t state;         /* enum note_state */
 	uint8_t kind;          /* HELD: enum transfer_kind */
 	uint64_t age;          /* order of the calls */
-	uint16_t parent;       /* this is a part of the transfer at that place, or NO_PLACE */
-	uint16_t left;         /* parts that did not end */
+	uint16_t parent;       /* place of the transfer that this is a part of, or NO_PLACE */
+	uint16_t left;         /* parts that have not ended */
 	uint8_t first_error;   /* of its parts */
 	uint32_t pin;          /* of the local memory, or PIN_NONE */
-	void *home;            /* t.local is a bounce buffer: where the bytes go in the end, NULL:
-				* nowhere */
+	void *home;            /* if t.local is a bounce buffer: where its bytes must be copied at
+				* the end; NULL: nowhere */
 	bool bounced;
-	volatile int32_t *status; /* for the library to write, or NULL */
+	volatile int32_t *status; /* status word that the library must write, or NULL */
 	uint64_t cookie;
-	uint32_t request; /* that it belongs to, or NO_REQUEST */
+	uint32_t request; /* request that it belongs to, or NO_REQUEST */
 	struct pmx_transfer t;
 	struct part_iterator it; /* HELD, PACKS: in parts */
 	struct part_run run;
@@ -112,25 +114,26 @@ struct transfer_note {
 #define NO_PLACE   UINT16_MAX
 #define NO_REQUEST UINT32_MAX
 
-/* A registration of memory that pmx_alloc did not give. */
+/* A registration of memory that is not of pmx_alloc(). */
 struct registration {
 	struct registration *next;
 	uint64_t key;
 	int watched;
 };
 
-/* Messages of a channel that ended before they were received; a ring and bulk follow. */
+/* Messages that were not received before their channel ended; a ring and bulk follow the
+ * structure. */
 struct kept {
 	struct kept *next;
 };
 
-/* In pmx_message.bulk, above the number: whose life it is of, so that a buffer of an earlier one is
- * nobody's to give back. */
+/* In pmx_message.bulk, above the number: the life of the channel that the buffer belongs to, so
+ * that a buffer of an earlier life is never given back. */
 #define BULK_LIFE(life) ((0x7F & (life)) << 24)
 #define BULK_LIFE_MASK  BULK_LIFE(0x7Fu)
-#define BULK_KEPT       BULK_LIFE(0x40u) /* ^ a life: of none that is near */
+#define BULK_KEPT       BULK_LIFE(0x40u) /* XORed with a life: a life that is not in use */
 
-/* What a channel's next life must have as well. */
+/* Sizes that the next life of a channel must have as well. */
 struct channel_sizes {
 	uint32_t send_buffers, transfers, entries, entry_bytes, receives;
 };
@@ -140,7 +143,7 @@ struct channel_sizes {
 
 #define BOUNCES_MAX 16
 
-/* Memory that both sides map, in the place of the application's. */
+/* Memory that both sides map, used in place of the application's. */
 struct bounce {
 	void *at; /* NULL: none yet */
 	uint64_t len;
@@ -149,83 +152,83 @@ struct bounce {
 
 struct pmx_context {
 	struct channel_shm *shm;
-	uint64_t mapped; /* thin: bytes of it and of the buffers behind it, this process's
+	uint64_t mapped; /* thin: bytes of the channel and the buffers behind it, for this process
 			  * to unmap */
 	struct slot_end sub, com;
 	struct lhs_end lhs;
-	uint32_t lhs_published; /* position last told to the engine */
-	uint32_t lhs_publish;   /* tell it after this many */
+	uint32_t lhs_published; /* position that the engine was last told */
+	uint32_t lhs_publish;   /* tell it after so many entries */
 	_Atomic int64_t *send_off;
-	struct send_note *notes; /* send_buffers of them */
+	struct send_note *notes; /* array of send_buffers */
 	uint16_t *free;          /* stack of free buffers */
 	uint32_t free_count;
 	uint32_t send_buffers, frag_len, max_message;
-	uint32_t one_max;  /* longest message of one buffer */
-	uint32_t *release; /* bulk to give back, gathered: release_room of them */
+	uint32_t one_max;  /* longest message in one buffer */
+	uint32_t *release; /* bulk buffers to give back, gathered: array of release_room */
 	uint32_t release_count, release_room;
-	uint32_t release_most; /* these go in one submission */
-	uint32_t life;         /* BULK_LIFE of the channel */
+	uint32_t release_most; /* so many are given back at once */
+	uint32_t life;         /* BULK_LIFE() of the channel */
 	struct channel_sizes sizes;
-	uint32_t receive_buffers; /* as opened */
+	uint32_t receive_buffers; /* as it was opened */
 	uint32_t lives;           /* times it was opened again */
-	bool adrift;              /* its primary is gone, and it has left the channel */
-	uint32_t left;            /* ... of that attachment of its node */
-	bool unread;              /* lhs is the ring of what was kept; then comes next_lhs */
+	bool adrift;              /* its primary is gone, and the context has left the channel */
+	uint32_t left;            /* node->attachments when it left */
+	bool unread;              /* lhs is the ring of kept messages; next_lhs follows it */
 	struct lhs_end next_lhs;
 	struct kept *kept;
-	void *past; /* mapping of the life before: messages in it may still be read */
+	void *past; /* mapping of the previous life: messages in it may still be read */
 	uint64_t past_bytes;
 	bool engine_may_sleep, selects;
 	bool yields;        /* polls that find nothing give the CPU away */
 	enum pmx_idle idle; /* as it was opened */
 	struct pmx_context_stat stat;
 	/* remote memory */
-	struct transfer_note *transfers; /* shm->transfers of them */
+	struct transfer_note *transfers; /* array of shm->transfers */
 	uint16_t *places;                /* stack of free ones */
 	uint32_t places_free, transfer_count;
 	uint64_t transfer_age;
-	uint32_t unfinished;       /* how many are HELD, PACKS or ASKS */
-	uint32_t events_waiting;   /* own transfers that ended and were not told of */
+	uint32_t unfinished;       /* number of transfers that are HELD, PACKS or ASKS */
+	uint32_t events_waiting;   /* own transfers that ended and whose events were not taken */
 	uint32_t requested;        /* places of transfers that belong to requests */
-	uint32_t tracked;          /* requests that wait for an Ack */
+	uint32_t tracked;          /* number of requests that wait for an Ack */
 	bool news;                 /* requests ended since the last pmx_before_select */
-	uint32_t transfer_payload; /* most bytes of a frame */
+	uint32_t transfer_payload; /* most payload bytes of a frame */
 	struct slot_end events;
-	struct event_slot *kept_events; /* of the life before */
+	struct event_slot *kept_events; /* events of the previous life */
 	uint32_t kept_events_head, kept_events_tail;
-	bool no_kernel; /* the engine reaches only memory that it has mapped */
+	bool no_kernel; /* the engine can reach only memory that it has mapped */
 	struct bounce bounces[BOUNCES_MAX];
 	struct piece pieces[MEMORIES_MAX];   /* by the engine's number */
-	struct piece unshared[MEMORIES_MAX]; /* what the engine of this attachment did not map */
+	struct piece unshared[MEMORIES_MAX]; /* pieces that the current engine did not map */
 	uint32_t pieces_used;                /* one past the highest */
-	bool sweep;                          /* some adopted one is gone */
+	bool sweep;                          /* an adopted piece is gone: see pieces_sweep() */
 	struct registration *registrations;
-	uint32_t ticket; /* of the last registration */
+	uint32_t ticket; /* ticket of the last registration */
 	struct {
 		bool here;
 		uint32_t ticket, error;
 		uint64_t key;
 	} answer;
-	struct match *match; /* matched messages; NULL until the first */
-	/* the transfer of a request ended */
+	struct match *match; /* matched messages; NULL until they are first used */
+	/* called when the transfer of a request has ended */
 	void (*request_ended)(struct pmx_context *ctx, uint32_t request, uint8_t error);
 	struct pmx_node *node;
 	struct pmx_context *next;
 	uint32_t generation;
 	uint16_t ctx;
-	int event_fd; /* epoll of what the engine signals (context_bell) */
+	int event_fd; /* epoll of the eventfd that the engine signals (context_bell) */
 	int doorbell; /* -1: its engine runs in this process */
-	int alarm;    /* readable eventfd in that epoll, once the primary is gone; -1 */
+	int alarm;    /* readable eventfd in that epoll once the primary is gone; -1: none */
 };
 
-/* Its engine is not there, or ended it. */
+/* Whether the engine is gone, or has ended this context. */
 static inline bool
 ctx_gone(const struct pmx_context *ctx)
 {
 	return atomic_load_explicit(&ctx->shm->state, memory_order_relaxed) != CHANNEL_OPEN;
 }
 
-/* Something was submitted: an engine that sleeps is woken. */
+/* To be called after something was submitted: wakes the engine if it sleeps. */
 static inline void
 ctx_doorbell(struct pmx_context *ctx)
 {
@@ -233,7 +236,8 @@ ctx_doorbell(struct pmx_context *ctx)
 
 	if (!ctx->engine_may_sleep)
 		return;
-	/* full fence: our slot before the flag; pairs with engine_sleep's */
+	/* full fence: the slot must be visible before the flag is read; pairs with
+	 * engine_sleep's */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&ctx->shm->engine_sleeps, memory_order_relaxed) &&
 		write(ctx->doorbell, &one, sizeof(one)) < 0 && errno == EBADF)
@@ -241,107 +245,117 @@ ctx_doorbell(struct pmx_context *ctx)
 	STEP();
 }
 
-/* context.c: the private side of an opened channel. The descriptors are the context's from now on,
- * whatever comes of it. */
+/* context.c: makes the private side of an opened channel. Takes the descriptors over, even if it
+ * fails. 0, or -ENOMEM. */
 int ctx_make(struct pmx_context **out, struct pmx_node *node,
 	const struct pmx_context_params *params, struct channel_shm *shm, int event_fd,
 	int doorbell);
 void ctx_free(struct pmx_context *ctx);
-/* What the application and its user want polls to do: enum pmx_idle, or -EINVAL. */
+/* The idle policy of polls, by the parameters or else the environment: enum pmx_idle, or
+ * -EINVAL. */
 int ctx_idle_policy(const struct pmx_context_params *params);
-/* What services do with completions, and whether something has landed for one. */
+/* Lets services go on after completions; whether something has landed for one of them. */
 void ctx_services_progress(struct pmx_context *ctx);
 bool ctx_services_landed(struct pmx_context *ctx);
-/* Buffers given back go to the engine, as many as the ring has room for. */
+/* Submits the gathered bulk buffers to the engine, as many as the ring has room for. */
 void ctx_flush_releases(struct pmx_context *ctx);
-/* Receive from the channel's own ring. */
+/* Switches receiving from kept messages to the channel's own ring. */
 void ctx_take_ring(struct pmx_context *ctx);
 void ctx_completions(struct pmx_context *ctx);
-/* One step of waiting, of at most left_us: runs the embedded engine, or gives the CPU away. */
+/* One step of waiting: runs the embedded engine, or yields the CPU. */
 void ctx_wait(struct pmx_context *ctx);
 int64_t ctx_now_us(void);
-/* As pmx_is_send_done, of the completions taken so far. */
+/* As pmx_is_send_done(), by the completions taken so far. */
 int ctx_send_result(const struct pmx_context *ctx, pmx_send_id id);
-/* What is to be done while nothing is there to receive. 0, -EPIPE. */
+/* Does what is due while there is nothing to receive. 0, or -EPIPE if the engine is gone. */
 int ctx_idle(struct pmx_context *ctx);
-/* A poll of the application found nothing: the CPU goes to others, by the context's policy. */
+/* A poll of the application found nothing: yields the CPU if the context's policy says so. */
 void ctx_yield(struct pmx_context *ctx);
-/* As ctx_wait, but sleeps if it can. */
+/* As ctx_wait(), but sleeps if it can, for at most left_us (-1: no limit). */
 void ctx_sleep(struct pmx_context *ctx, int64_t left_us);
-/* Bulk buffers of a received message go back. */
+/* Gives the bulk buffers of a received message back. */
 void ctx_release(struct pmx_context *ctx, uint32_t bulk);
-/* One matched message of a head (two words, as they travel) and len bytes, which fit one buffer.
- * Errors of pmx_send_copy. */
+/* Sends a matched message: its head (two words in wire format) and len bytes, which must fit one
+ * buffer. Errors of pmx_send_copy(). */
 int ctx_send_short(struct pmx_context *ctx, struct pmx_addr to, const uint64_t head[2],
 	const void *data, uint32_t len);
 int ctx_send_matched(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf,
 	pmx_send_id *id);
-/* The next message that pmx_receive would give, which stays. */
+/* Gives the message that pmx_receive() would return, without taking it; false: there is none. */
 bool ctx_peek(struct pmx_context *ctx, struct pmx_message *msg);
-/* Sends that did not complete end with ECONNRESET. */
+/* Ends the sends that are not completed with ECONNRESET. */
 void ctx_reset_sends(struct pmx_context *ctx);
-/* The context goes on in another channel, of the same sizes. 0, -EPROTO: they are not. */
+/* Continues the context in another channel. 0; -EPROTO if its sizes differ, and nothing has
+ * changed; -ENOMEM, or an error of a service. */
 int ctx_rejoin(struct pmx_context *ctx, struct channel_shm *shm, uint64_t mapped, int event_fd,
 	int doorbell);
 /* part.c */
 void layout_part(const struct pmx_part *from, const void *local, uint64_t len, struct part *p);
 /* transfer.c */
-/* A transfer for a request: kind, the other side, the id of its offer. 0, and the transfer's id;
- * -EAGAIN, or what is wrong with the local memory. */
+/* Begins a transfer for a request. kind: enum transfer_kind; t: the other side, the local memory,
+ * and the id of the offer as key. 0 and the transfer's id; -EAGAIN, -EPIPE, or what is wrong with
+ * the local memory. */
 int transfers_request(struct pmx_context *ctx, uint8_t kind, const struct pmx_transfer *t,
 	uint32_t request, uint32_t *id);
 /* memory.c */
-/* Where [addr, addr + len) lies: a piece's number, MEMORY_COPIED, or -EFAULT: half in one. */
+/* The piece that [addr, addr + len) is in: its number, MEMORY_COPIED if it is in none, or -EFAULT
+ * if only a part of it is. */
 int64_t piece_of(struct pmx_context *ctx, const void *addr, uint64_t len);
-/* Tell the engine of adopted memory that is gone, when piece_of found some. */
+/* Tells the engine of adopted memory that is gone, after piece_of() has found some. */
 void pieces_sweep(struct pmx_context *ctx);
-/* Memory of pmx_alloc that no engine maps goes. */
+/* Unmaps memory of pmx_alloc() in this process only: no engine maps it. */
 void piece_unmap(struct pmx_context *ctx, const void *addr);
-/* bounce.c: len bytes that the engine reaches. 0, -EAGAIN: all are in use; errors of pmx_alloc */
+/* bounce.c: gets len bytes that the engine can reach. 0; -EAGAIN if all are in use; or errors of
+ * pmx_alloc() */
 int bounce_get(struct pmx_context *ctx, uint64_t len, void **at);
 void bounce_put(struct pmx_context *ctx, const void *at);
-/* None is in use, and no engine has them. */
+/* Unmaps all bounce buffers, when none is in use and no engine has them. */
 void bounces_leave(struct pmx_context *ctx);
 /* pins.c: the pin-down cache of this process */
 int pins_get(struct pmx_context *ctx, const void *addr, uint64_t len, uint32_t *ref);
 void pins_put(uint32_t ref);
 void pins_stat(struct pin_cache_stat *stat);
-/* Watch what is registered of memory that pmx_alloc did not give: its number, for shm->revoked; or
- * -ENOSPC. ref: that keeps it pinned, from here on the watch's to put; PIN_NONE. */
+/* Watches registered or adopted memory. Returns its index in shm->revoked, or -ENOSPC. ref is the
+ * reference that keeps it pinned, which passes to the watch; PIN_NONE: there is none. */
 int pins_watch(struct pmx_context *ctx, const void *addr, uint64_t len, uint32_t ref);
 void pins_unwatch(struct pmx_context *ctx, int place);
-/* Have the kernel tell of pages that are not pinned: 0, -EOPNOTSUPP. */
+/* Has the kernel report when pages that are not pinned are unmapped or moved: 0, or -EOPNOTSUPP. */
 int pins_tell(struct pmx_context *ctx, const void *addr, uint64_t len);
-/* The kernel tells now, or it did: what watched memory became is known. */
+/* Waits until all that the kernel has reported of watched memory is taken note of. */
 void pins_settle(void);
-/* Pages of a new memfd of at least *len bytes, sealed at the size that *len becomes, mapped at
- * *addr: its descriptor, -errno. */
+/* Makes a memfd of at least *len bytes and maps it. Returns its descriptor, its sealed size in *len
+ * and its address in *addr; or -errno. */
 int piece_pages(uint64_t *len, void **addr);
-/* attach.c: questions to a primary, over whatever reaches it */
-/* One question, with a descriptor or -1. fds: two descriptors of the reply, or -1; may be NULL. */
+/* attach.c: requests to a primary, over any connection */
+/* Sends one request, with the descriptor `give` unless it is -1, and waits for the reply. fds: two
+ * descriptors of the reply, unchanged if it has none; may be NULL. */
 typedef int (*attach_ask)(struct pmx_node *node, const struct attach_request *request, int give,
 	struct attach_reply *reply, int *fds);
-/* Is somebody there? 0, and the node's number; *pid: the primary's, may be NULL. */
+/* Asks whether a primary is there. 0, with the node's number set; *pid: the primary's; may be
+ * NULL. */
 int attach_hello(struct pmx_node *node, attach_ask ask, int *pid);
 void attach_close(struct pmx_context *ctx, attach_ask ask);
-/* What was opened, and is of no use. */
+/* Closes a context that was opened but is of no use. */
 void attach_give_back(struct pmx_node *node, attach_ask ask, const struct attach_reply *opened);
 int attach_memory(struct pmx_context *ctx, attach_ask ask, int fd, void *addr, uint64_t len,
 	int watched, uint32_t *number);
 struct attach_request attach_open_request(const struct pmx_context_params *params);
-/* secondary.c, thin.c: attach to the primary of that name. -ENOENT: there is none for this user. */
+/* secondary.c, thin.c: attach to the primary of that name. 0, or -errno; -ENOENT: there is none for
+ * this user. */
 int secondary_attach(struct pmx_node *node, const char *instance, int cpu);
 int way_thin_attach(struct pmx_node *node, const char *instance);
-/* A connection to the socket at path: its descriptor, -ENOENT: nobody listens there, -EACCES. */
+/* Connects to the socket at path. Returns the descriptor; -ENOENT: nobody listens there, -EACCES,
+ * or another -errno. */
 int way_thin_connect(const char *path);
 int way_thin_ask(struct pmx_node *node, const struct attach_request *request, int give,
 	struct attach_reply *reply, int *fds);
-/* The context is opened again. 0, or errors of pmx_context_open. */
+/* Opens the context again at the next primary. 0, or errors of pmx_context_open(). */
 int way_thin_rejoin(struct pmx_context *ctx);
-/* A node that is attached so has left its channels; with the last one of this process the primary's
- * memory is mapped no more. Others: nothing. */
+/* To be called when a node attached as a secondary has left its channels. With the last such node
+ * of this process the primary's memory is unmapped. Does nothing for other nodes. */
 void secondary_let_go(struct pmx_node *node);
-/* life.c: watch fd, whose events come when the primary ends. 0 or -errno. */
+/* life.c: starts the thread that watches fd, on which `events` are reported when the primary ends.
+ * 0 or -errno. life_end() stops it. */
 int life_begin(struct pmx_node *node, int fd, short events);
 void life_end(struct pmx_node *node);
 extern const struct way way_thin;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A context of libpmx, from its making to its end, also when its engine becomes another one. What
- * it is for is in send.c, receive.c and wait.c.
+ * The life of a context of libpmx: how it is made, continues with another engine, and ends. Its use
+ * is in send.c, receive.c and wait.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ pmx_context_stat(const struct pmx_context *ctx, struct pmx_context_stat *stat)
 	stat->receive_buffers = ctx->receive_buffers;
 }
 
-/* Ends of the channel's rings, and what it says. */
+/* Sets up the client's side of the channel's rings, and reads the channel's parameters. */
 static void
 join(struct pmx_context *ctx, struct channel_shm *shm, int event_fd, int doorbell)
 {
@@ -48,7 +48,7 @@ join(struct pmx_context *ctx, struct channel_shm *shm, int event_fd, int doorbel
 	lhs_end_init(&ctx->next_lhs, &shm->lhs, channel_lhs(shm));
 	ctx->send_off = channel_send_off(shm);
 	ctx->frag_len = shm->frag_len;
-	/* a message must fit the submission ring too */
+	/* a message's submission must fit the ring as well */
 	uint64_t most = (uint64_t)((shm->submissions - 1) * SUBMIT_MORE_BUFS) * shm->frag_len;
 
 	ctx->max_message = shm->max_message < most ? shm->max_message : (uint32_t)most;
@@ -67,7 +67,7 @@ join(struct pmx_context *ctx, struct channel_shm *shm, int event_fd, int doorbel
 	ctx->doorbell = doorbell;
 }
 
-/* A place for each buffer that messages of this channel may hold. */
+/* Makes room for each buffer that messages of this channel may hold. */
 static int
 make_release_list(struct pmx_context *ctx, const struct channel_shm *shm)
 {
@@ -88,7 +88,7 @@ ctx_reset_sends(struct pmx_context *ctx)
 	bool *is_free = calloc(ctx->send_buffers, sizeof(*is_free));
 
 	if (is_free == NULL)
-		return; /* those of the last life are lost with their answers: -EPIPE for ever */
+		return; /* then the sends of the last life never complete: -EPIPE for ever */
 	for (uint32_t i = 0; i < ctx->free_count; i++)
 		is_free[ctx->free[i]] = true;
 	for (uint32_t i = 0; i < ctx->send_buffers; i++) {
@@ -123,7 +123,7 @@ ctx_rejoin(struct pmx_context *ctx, struct channel_shm *shm, uint64_t mapped, in
 	ctx->past = ctx->mapped ? old : NULL;
 	ctx->past_bytes = ctx->mapped;
 	ctx->mapped = mapped;
-	/* whoever polls the descriptor keeps its number */
+	/* the application may poll the descriptor, so its number must stay */
 	dup2(event_fd, ctx->event_fd);
 	close(event_fd);
 	close(ctx->doorbell);
@@ -132,7 +132,7 @@ ctx_rejoin(struct pmx_context *ctx, struct channel_shm *shm, uint64_t mapped, in
 	ctx->alarm = -1;
 	join(ctx, shm, ctx->event_fd, doorbell);
 	ctx->life = BULK_LIFE(++ctx->lives);
-	/* what was kept is found from the new channel */
+	/* offsets of kept messages are relative to the channel, which has moved */
 	for (uint32_t i = 0; ctx->unread && i <= ctx->lhs.mask; i++)
 		lhs_at(&ctx->lhs, i)->bulk_off += (uint8_t *)old - (uint8_t *)shm;
 	if (!ctx->unread)
@@ -190,7 +190,7 @@ ctx_make(struct pmx_context **out, struct pmx_node *node, const struct pmx_conte
 		ctx_free(ctx);
 		return -ENOMEM;
 	}
-	/* pmx_context_open has looked at it */
+	/* pmx_context_open() has checked it */
 	ctx->idle = (enum pmx_idle)ctx_idle_policy(params);
 	join(ctx, shm, event_fd, doorbell);
 	ctx_take_ring(ctx);
@@ -212,7 +212,7 @@ ctx_make(struct pmx_context **out, struct pmx_node *node, const struct pmx_conte
 	ctx->next = node->contexts;
 	node->contexts = ctx;
 	atomic_fetch_add(&node->context_count, 1);
-	if (node->gone) /* it ended just now, and its watcher did not see this one */
+	if (node->gone) /* the primary ended just now, and its watcher did not see this context */
 		atomic_store(&shm->state, CHANNEL_DEAD);
 	pthread_mutex_unlock(&node->lock);
 	*out = ctx;
@@ -235,7 +235,7 @@ ctx_free(struct pmx_context *ctx)
 	}
 	if (node != NULL)
 		pthread_mutex_unlock(&node->lock);
-	/* only now: the thread that watches the primary wakes who is in the list */
+	/* only now, since the thread that watches the primary uses them for contexts in the list */
 	close(ctx->event_fd);
 	if (ctx->doorbell >= 0)
 		close(ctx->doorbell);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Embedded nodes: the engine in the application's process, over the same channel code. The thread
- * that calls pmx_node_poll is the lane; contexts are opened and closed by that thread, or while no
- * thread polls.
+ * Embedded nodes: the engine runs in the application's process, with the same channel code. The
+ * thread that calls pmx_node_poll is the lane; contexts are opened and closed by that thread, or
+ * while no thread polls.
  */
-#define ALLOW_EXPERIMENTAL_API /* rte_vect_get_max_simd_bitwidth is stable from 23.11 on */
+/* rte_vect_get_max_simd_bitwidth is experimental before DPDK 23.11 */
+#define ALLOW_EXPERIMENTAL_API
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,7 +121,7 @@ open_context(struct pmx_context **out, struct pmx_node *node,
 		return result;
 	struct channel *ch = &n->channels[cmd.ctx];
 
-	/* in one thread nobody needs to be woken by a doorbell */
+	/* client and engine run in one thread, so no doorbell is needed */
 	ch->shm->engine_may_sleep = 0;
 	int bell = context_bell(ch);
 
@@ -129,7 +130,12 @@ open_context(struct pmx_context **out, struct pmx_node *node,
 		node_command(n, &cmd, false);
 		return bell;
 	}
-	return ctx_make(out, node, params, ch->shm, bell, -1);
+	result = ctx_make(out, node, params, ch->shm, bell, -1);
+	if (result != 0) {
+		cmd.op = COMMAND_ABORT;
+		node_command(n, &cmd, false);
+	}
+	return result;
 }
 
 static void
@@ -141,7 +147,7 @@ close_context(struct pmx_context *ctx)
 
 	if (node_command(n, &cmd, false) != 0)
 		return;
-	/* nobody else runs this engine: see the messages off */
+	/* nobody else runs this engine, so run it until the last messages are sent */
 	while (n->channels[ctx->ctx].state != CHANNEL_CLOSED && rte_rdtsc() < end)
 		engine_poll(&n->engines[0]);
 }

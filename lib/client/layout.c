@@ -32,7 +32,7 @@ layout_make(struct layout *l, const struct pmx_matched *m, bool send)
 		return 0;
 	if (m->part->kind == (send ? PMX_PART_TWIN : PMX_PART_DIFF))
 		return -EOPNOTSUPP;
-	/* a run tells its distance from the one before in 32 bits */
+	/* the distance between runs must fit 32 bits */
 	if (pmx_part_problem(m->part, m->len) != NULL ||
 		(m->part->kind == PMX_PART_DIFF && m->len > UINT32_MAX))
 		return -EINVAL;
@@ -65,7 +65,7 @@ cursor_begin(struct cursor *c, const struct layout *l)
 	}
 }
 
-/* There is something left of the piece at hand; false: there is no more. */
+/* Goes to the next piece if the current one is used up; false: there is none. */
 static bool
 next(struct cursor *c)
 {

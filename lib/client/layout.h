@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Where the bytes of a matched message come from or go to: one piece, several (iovec), or parts of
- * one. Walked piece by piece. Belongs to one thread.
+ * one. A cursor walks it piece by piece. Used by one thread.
  */
 #ifndef PMX_LAYOUT_H
 #define PMX_LAYOUT_H
@@ -12,40 +12,41 @@
 
 struct layout {
 	uint8_t *data;
-	uint64_t len;   /* that it spans */
-	uint64_t total; /* bytes of the message that it has, or has room for; DIFF: not
-			 * known */
+	uint64_t len;   /* bytes that it spans */
+	uint64_t total; /* bytes of the message that it holds or has room for; DIFF: not known */
 	const struct iovec *iov;
 	uint32_t iov_count;
-	const struct pmx_part *part; /* NULL: all bytes. TWIN is all bytes, too */
+	const struct pmx_part *part; /* NULL: all bytes; a TWIN is all bytes, too */
 };
 
 struct cursor {
 	const struct layout *l;
 	struct part_iterator it;
 	uint32_t i;
-	uint8_t *at; /* what is left of the piece at hand */
+	uint8_t *at; /* the rest of the current piece */
 	uint64_t left;
 };
 
-/* 0, or -EINVAL, -EOPNOTSUPP: what a verb's caller is told. */
+/* Makes a layout of what an application describes. 0, or -EINVAL or -EOPNOTSUPP for the caller of
+ * the verb. */
 int layout_make(struct layout *l, const struct pmx_matched *m, bool send);
-/* All of it is one piece, and that is all there is to do. */
+/* Whether it is one piece without any part. */
 static inline bool
 layout_is_plain(const struct layout *l)
 {
 	return l->iov == NULL && l->part == NULL;
 }
 void cursor_begin(struct cursor *c, const struct layout *l);
-/* The next n bytes, or as many as there are, to or from `bytes`; how many. */
+/* Copy the next n bytes, or as many as there are, to or from `bytes`. Return how many. */
 uint64_t cursor_gather(struct cursor *c, void *bytes, uint64_t n);
 uint64_t cursor_scatter(struct cursor *c, const void *bytes, uint64_t n);
-/* What differs from the twin, as runs, in memory of malloc: their bytes; -ENOMEM, -EINVAL: more
- * than 4 GiB. */
+/* Collects what differs from the twin, as runs. Returns their bytes, and in *runs malloc()ed memory
+ * that the caller frees; -ENOMEM; or -EINVAL if they are more than 4 GiB. */
 int64_t layout_diff(const struct layout *l, uint8_t **runs);
-/* The twin becomes what those runs say, whatever the bytes are by now. */
+/* Updates the twin by those runs, whatever the local bytes are by now. */
 void layout_sent(const struct layout *l, const void *runs, uint64_t len);
-/* Runs go to their places. 0 and what they span, or -EPROTO, -EMSGSIZE: one does not fit. */
+/* Copies runs to their places. Returns 0 and in *span how far they reach; -EPROTO if they are
+ * malformed, -EMSGSIZE if one does not fit. */
 int layout_place(const struct layout *l, const void *runs, uint64_t len, uint64_t *span);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The primary's end as its applications see it: a thread that notices, so that every call gives
- * -EPIPE. Not on the data path.
+ * A thread that notices the end of the primary, so that every call then returns -EPIPE. Not on the
+ * data path.
  *
  * Design notes
- * 1. The thread sleeps on what ends with the primary (a thin client's connection, a secondary's
- *    pidfd of it) and then writes into the channels what a primary that stops in good order writes
- *    there itself. No call pays for that.
+ * 1. The thread sleeps on something that ends with the primary (a thin client's connection, a
+ *    secondary's pidfd) and then writes into the channels what a primary that stops in good order
+ *    writes there itself. So calls need no check of their own.
  */
 #include <errno.h>
 #include <poll.h>
@@ -20,7 +20,7 @@
 
 #include "client/client.h"
 
-/* Who sleeps on it shall see the end, and who comes later too. */
+/* Makes the context's descriptor readable, for a thread that sleeps on it and for later ones. */
 static void
 wake(struct pmx_context *ctx)
 {
@@ -94,5 +94,3 @@ life_end(struct pmx_node *node)
 	close(node->wake);
 	node->watched = false;
 }
-
-/* ------------------------------------------------------------------ coming back */

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Matched messages, from the application's side (RHI-MSG; RHiNET, 1999, section 2.6): requests,
- * eager messages, offers and how they are fetched, probes. Runs in the context's thread. Who
- * matches: match_ring.c, match_engine.c.
+ * Matched messages, on the application's side (RHI-MSG; RHiNET, 1999, section 2.6): requests, eager
+ * messages, offers and how they are fetched, probes. Runs in the context's thread. The matching
+ * itself is in match_ring.c and match_engine.c.
  *
  * Design notes
- * 1. A short message is copied into send buffers and out of the entry or the bulk buffers where it
- *    landed. A longer one is offered: its head says so, and it stays where it is. The receive that
- *    takes it fetches it (a pull), or, if it was posted before, lets it be pushed (RHI-MSG): an
- *    engine moves the bytes between the two buffers either way.
- * 2. A request has a place of a table, and each use of a place another generation. What has ended
- *    when the call returns has request 0 and takes no place.
- * 3. Offers take at most half of the places for transfers: with all of them two contexts that offer
- *    to each other would never fetch.
+ * 1. A short message is copied into send buffers, and out of the entry or the bulk buffers where it
+ *    landed. A longer one is offered: only its head is sent, and the bytes stay where they are. The
+ *    receive that takes it fetches it (a pull), or, if it was posted before, lets it be pushed
+ *    (RHI-MSG): either way an engine moves the bytes between the two buffers.
+ * 2. A request is a place in a table, and each use of a place has another generation. A call that
+ *    ends at once returns request 0, which takes no place.
+ * 3. Offers take at most half of the places for transfers: if they took all, two contexts that
+ *    offer to each other could never fetch.
  */
 #include <errno.h>
 #include <time.h>
@@ -20,10 +20,11 @@
 #include "client/match.h"
 
 #define REQUEST_ID(index, uses) ((uint64_t)(uses) << 32 | ((index) + 1))
-#define EAGER_AUTO              16384 /* until there is a round trip to weigh, and at least */
-/* ... and at most: copying is the application's time, a transfer the engine's */
+/* bytes; used until a round-trip time is known, and the least after that */
+#define EAGER_AUTO              16384
+/* ... and the most: copying costs the application's time, a transfer the engine's */
 #define EAGER_MOST              65536
-#define SPIN_US                 200 /* of waiting, before sleeping */
+#define SPIN_US                 200 /* waiting time before sleeping */
 
 /* ------------------------------------------------------------------ life */
 
@@ -33,7 +34,7 @@ smaller(uint64_t a, uint64_t b)
 	return (uint32_t)(a < b ? a : b);
 }
 
-/* Of this thread: bytes a nanosecond, into and out of memory that a cache holds. */
+/* The rate at which this thread copies cached memory, in bytes per nanosecond. */
 static double
 copy_rate(void)
 {
@@ -59,7 +60,8 @@ copy_rate(void)
 	return best > 0 ? (double)BYTES / (double)best : 1;
 }
 
-/* rendezvous = auto: an offer takes a round trip more, a message in buffers two copies more. */
+/* For rendezvous = auto: an offer costs an additional round trip, an eager message two additional
+ * copies. */
 static void
 weigh(struct pmx_context *ctx)
 {
@@ -76,13 +78,13 @@ weigh(struct pmx_context *ctx)
 	x->one_max = smaller(x->eager_max, ctx->one_max - sizeof(struct wire_match));
 }
 
-/* Which messages go in one piece: by what the engine of this attachment has. */
+/* Sets which messages are sent eagerly, by what the engine of this attachment has. */
 static void
 set_sizes(struct pmx_context *ctx)
 {
 	const struct channel_shm *shm = ctx->shm;
 	struct match *x = ctx->match;
-	/* half of what the receiver has: if it is like this one */
+	/* half of the receiver's buffers, assuming that it has as many as this context */
 	uint64_t most = (uint64_t)(shm->matched_buffers / 2) * shm->frag_len;
 
 	most = smaller(most > shm->frag_len ? most : shm->frag_len, ctx->max_message) -
@@ -127,7 +129,7 @@ match_landed(struct pmx_context *ctx)
 	if (x->by_engine ? x->live != 0 && slot_filled(&ctx->com, ctx->com.pos)
 			 : lhs_peek(&x->queue.heads.ring) != NULL)
 		return true;
-	return x->starting.head != NO_REQUEST; /* nobody tells when there is room for it */
+	return x->starting.head != NO_REQUEST; /* nothing wakes us when there is room for it */
 }
 
 /* ---------------------------------------------------------- the channel ends, and another comes */
@@ -141,7 +143,7 @@ match_leave(struct pmx_context *ctx)
 		return 0;
 	if (!x->by_engine)
 		return ring_leave(ctx);
-	/* what the engine had matched, or had not, nobody knows */
+	/* it is not known which of them the engine had matched */
 	x->starting.head = NO_REQUEST;
 	for (uint32_t i = 0; i < x->used; i++) {
 		struct request *r = &x->requests[i];
@@ -169,7 +171,7 @@ match_rejoin(struct pmx_context *ctx)
 		ring_rejoin(ctx);
 		return 0;
 	}
-	/* a thin client does it itself */
+	/* from now on this is a thin client, which matches by itself */
 	int result = ring_open(ctx);
 
 	x->by_engine = result != 0;
@@ -229,7 +231,7 @@ match_open(struct pmx_context *ctx)
 		return -ENOMEM;
 	}
 	if (x->by_engine)
-		x->queue.posted.only = MATCH_NONE; /* this thread has none */
+		x->queue.posted.only = MATCH_NONE; /* nothing is posted in this thread */
 	x->max = shm->receives;
 	x->offers_max = ctx->transfer_count / 2;
 	set_sizes(ctx);
@@ -237,8 +239,8 @@ match_open(struct pmx_context *ctx)
 	return 0;
 }
 
-/* It runs behind every look at completions, so none of them is forgotten, however often its buffer
- * is used again. */
+/* Ends requests whose messages were Acked. This runs after every look at completions, since the
+ * result of a send is kept only for the last two uses of its buffer. */
 static void
 match_sent(struct pmx_context *ctx)
 {
@@ -262,7 +264,7 @@ match_sent(struct pmx_context *ctx)
 	}
 }
 
-/* What could end requests is looked at. 0, -EPIPE. */
+/* Looks at everything that could end requests. 0, or -EPIPE if the engine is gone. */
 static inline int
 progress(struct pmx_context *ctx)
 {
@@ -279,7 +281,8 @@ put_head(void *to, const struct pmx_matched *m, uint8_t op, uint8_t flags)
 	memcpy(to, &h, sizeof(h));
 }
 
-/* A message in send buffers: head, then what the cursor gathers, or `bytes`. */
+/* Sends a message in send buffers: the head, then what the cursor gathers, or `bytes` if c is
+ * NULL. */
 static int
 send_eager(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, struct cursor *c,
 	const uint8_t *bytes, uint64_t len, pmx_send_id *id)
@@ -307,7 +310,7 @@ send_eager(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, 
 	return result;
 }
 
-/* len bytes at `bytes` wait for being fetched. */
+/* Offers len bytes at `bytes`, which the receiver fetches. */
 static int
 send_offer(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, void *bytes,
 	uint64_t len, uint32_t request)
@@ -325,8 +328,8 @@ send_offer(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, 
 	if (x->offers == x->offers_max)
 		ctx_completions(ctx);
 	result = x->offers == x->offers_max ? -EAGAIN :
-					    /* before its head, so that nobody asks for what the
-					       engine does not know */
+					    /* the engine must know of the offer before its head is
+					     * sent, so that nobody fetches it too early */
 		transfers_request(ctx, TRANSFER_OFFER, &t, request, &id);
 	if (result != 0) {
 		pmx_discard_buffer(ctx, &buf);
@@ -338,8 +341,9 @@ send_offer(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, 
 	memcpy((uint8_t *)buf.data + sizeof(struct wire_match), &offer, sizeof(offer));
 	x->offers++;
 	x->requests[request].state = REQUEST_OFFERED;
-	result = ctx_send_matched(ctx, m->peer, &buf, NULL); /* its slot was kept for it */
-	/* the transfer has begun: at an engine that is gone it ends with those that were under
+	/* transfers_request() has left a slot for it */
+	result = ctx_send_matched(ctx, m->peer, &buf, NULL);
+	/* the transfer has begun; if the engine is gone, it ends with all others that are under
 	 * way */
 	return result == -EPIPE ? 0 : result;
 }
@@ -356,7 +360,7 @@ sent(struct pmx_context *ctx, uint32_t request, pmx_send_id id)
 	return 0;
 }
 
-/* Any message, with a request. */
+/* The general path of a message, with a request. */
 static int
 send_any(struct pmx_context *ctx, const struct pmx_matched *m, const struct layout *l,
 	uint32_t request)
@@ -443,7 +447,7 @@ send_checked(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *
 int
 pmx_isend(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *request)
 {
-	/* the common message: in one piece and one buffer, and done with when it was copied */
+	/* fast path of the common message: from one piece into one buffer, which ends it */
 	if (unlikely(ctx->match == NULL || m->iov != NULL || m->part != NULL || m->flags != 0 ||
 		    m->len > ctx->match->one_max || m->peer.context >= WIRE_CONTEXTS_MAX ||
 		    (m->data == NULL && m->len > 0)))
@@ -469,7 +473,7 @@ want_of(const struct pmx_matched *m)
 		m->ignore};
 }
 
-/* Everything that has landed is taken in before a receive looks for its message: see
+/* Takes in everything that has landed, which must come before a receive looks for its message: see
  * lib/match/queue.h. */
 static inline int
 settle(struct pmx_context *ctx)
@@ -481,12 +485,12 @@ settle(struct pmx_context *ctx)
 
 		result = progress(ctx);
 		if (ctx->match->by_engine || ctx->match->queue.heads.ring.pos == before)
-			break; /* no more of them may wait */
+			break; /* as many as may wait do wait */
 	}
 	return result;
 }
 
-/* Any receive. */
+/* The general path of a receive. */
 static APART int
 receive_checked(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *request)
 {
@@ -501,7 +505,7 @@ receive_checked(struct pmx_context *ctx, const struct pmx_matched *m, pmx_reques
 		return result;
 	struct match *x = ctx->match;
 
-	/* what came before the primary ended is still received */
+	/* messages that came before the primary ended are still received */
 	if ((result = settle(ctx)) != 0 && (x->by_engine || result != -EPIPE))
 		return result;
 	uint32_t i = request_take(x, request == NULL);
@@ -529,7 +533,8 @@ pmx_irecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *req
 {
 	struct match *x = ctx->match;
 
-	/* the common one: into one piece, and nothing is there that it could match */
+	/* fast path of the common one: into one piece, and no message is there that it could
+	 * match */
 	if (unlikely(x == NULL || x->by_engine || x->queue.unexpected.live != 0 ||
 		    match_landed(ctx) || request == NULL || m->iov != NULL || m->part != NULL ||
 		    m->flags != 0 || m->len > PART_BYTES_MAX || (m->data == NULL && m->len > 0)))
@@ -547,12 +552,13 @@ pmx_irecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *req
 	r->layout.part = NULL;
 	r->state = REQUEST_POSTED;
 	r->was_posted = true;
-	r->posted = match_posted_put(&x->queue.posted, &want, i); /* as many places as requests */
+	/* cannot fail: there are as many places as requests */
+	r->posted = match_posted_put(&x->queue.posted, &want, i);
 	*request = request_id(x, i);
 	return 0;
 }
 
-/* Looks for what such a receive would take; take: it becomes request i's. */
+/* Looks for the message that such a receive would take; with take, request *i gets it. */
 static int
 probe(struct pmx_context *ctx, const struct pmx_matched *m, struct pmx_status *status, bool take,
 	uint32_t *i)
@@ -633,9 +639,9 @@ pmx_cancel(struct pmx_context *ctx, pmx_request request)
 	return 0;
 }
 
-/* ------------------------------------------------------------------ did it end? */
+/* ------------------------------------------------------------------ tests and waits */
 
-/* Of a request that has: its result, and it means nothing any more. */
+/* Takes the result of a request that has ended, and frees the request. */
 static int
 finish(struct match *x, struct request *r, pmx_request *request, struct pmx_status *status)
 {
@@ -656,7 +662,7 @@ has_ended(struct match *x, pmx_request id)
 	return r == NULL || r->state == REQUEST_ENDED || r->state == REQUEST_TAKEN;
 }
 
-/* A test that gives 0 is an empty poll. */
+/* A test that returns 0 is an empty poll, which may yield the CPU. */
 static int
 not_yet(struct pmx_context *ctx, int result)
 {
@@ -741,8 +747,8 @@ pmx_test_all(struct pmx_context *ctx, pmx_request *requests, unsigned n,
 	return first;
 }
 
-/* Another turn of waiting, for at most timeout_us since the first, whose *began is -1. false: time
- * is over. */
+/* One turn of waiting. *began: -1 at the first turn, then when that was. false: timeout_us have
+ * passed since. */
 static bool
 wait_on(struct pmx_context *ctx, int64_t *began, int64_t timeout_us)
 {

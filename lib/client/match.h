@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Matched messages of a context: what the verbs (match.c) share with who matches: this thread, over
- * the LHS ring (match_ring.c), or the engine (match_engine.c). All of it belongs to the context's
- * thread.
+ * Matched messages of a context: what the verbs (match.c) share with the matching, which is done
+ * either by this thread, over the LHS ring (match_ring.c), or by the engine (match_engine.c). All
+ * of it belongs to the context's thread.
  */
 #ifndef PMX_CLIENT_MATCH_H
 #define PMX_CLIENT_MATCH_H
@@ -15,32 +15,30 @@
 enum request_state {
 	REQUEST_FREE,
 	REQUEST_POSTED,  /* a receive without a message */
-	REQUEST_FETCHES, /* it has one, whose bytes have not come */
-	REQUEST_OFFERED, /* a send that waits for being fetched */
+	REQUEST_FETCHES, /* a receive with a message whose bytes have not come yet */
+	REQUEST_OFFERED, /* a send that waits to be fetched */
 	REQUEST_SENT,    /* a send that waits for its Ack */
-	REQUEST_ASKS,    /* a probe of the engine */
+	REQUEST_ASKS,    /* a probe that waits for the engine's answer */
 	REQUEST_TAKEN,   /* a message that a probe took */
 	REQUEST_ENDED,
 };
 
 struct request {
 	uint32_t uses;
-	uint32_t next;   /* of its list: free ones, those that start, those that were
-			  * sent */
+	uint32_t next;   /* next in its list: free, match.starting, or match.sent */
 	uint8_t state;   /* enum request_state */
-	bool quiet;      /* nobody will ask */
-	bool was_posted; /* before its message came */
+	bool quiet;      /* the caller wanted no request: freed when it ends */
+	bool was_posted; /* it was posted before its message came */
 	uint8_t flags;   /* of the message: WIRE_M_* */
 	uint32_t offer;  /* FETCHES: the sender's transfer */
 	uint32_t posted; /* number of the posted receive */
-	uint32_t pin;    /* of the local memory; PIN_NONE */
+	uint32_t pin;    /* of the local memory, or PIN_NONE */
 	uint8_t kind;    /* enum receive_kind: what the engine is asked */
 	uint8_t answer;  /* enum receive_result, 0: none yet */
 	struct pmx_status status;
 	struct layout layout;
-	uint8_t *staging; /* all of the message in one piece, where the layout is not;
-			   * malloc */
-	uint64_t staged;  /* bytes of it */
+	uint8_t *staging; /* the message in one piece if the layout is not; malloc()ed */
+	uint64_t staged;  /* its bytes */
 	pmx_send_id sent;
 	struct match_want want; /* for the engine */
 	struct match_message taken;
@@ -51,24 +49,24 @@ struct list {
 };
 
 struct match {
-	struct match_queue queue; /* this thread's */
+	struct match_queue queue; /* used when this thread matches */
 	bool by_engine;
-	struct request *requests; /* `max` of them; memory is touched as it is needed */
+	struct request *requests; /* array of max; memory is touched only as needed */
 	uint32_t max, used, free, live;
-	struct list starting; /* that wait for a place for their transfer, or in the submission
-			       * ring */
+	struct list starting; /* requests that wait for a place for their transfer, or for room in
+			       * the submission ring */
 	struct list sent;     /* REQUEST_SENT */
 	uint32_t offers, offers_max;
-	uint32_t eager_max;          /* bytes of a message that is copied */
-	uint32_t eager_most;         /* rendezvous = auto: whatever is measured; otherwise 0 */
+	uint32_t eager_max;          /* longest message that is sent eagerly (copied), bytes */
+	uint32_t eager_most;         /* rendezvous = auto: upper limit of eager_max; otherwise 0 */
 	double copy_rate;            /* bytes a nanosecond */
-	uint32_t one_max;            /* ... in one buffer */
-	uint32_t published, publish; /* entries told to the engine to be its own again; after how
+	uint32_t one_max;            /* longest eager message in one buffer, bytes */
+	uint32_t published, publish; /* entries that the engine was told are free; told after this
 				      * many */
 	uint32_t buffers;
-	uint32_t cursor; /* bulk: places before it have been looked at */
+	uint32_t cursor; /* copy_bulk(): places before this one have been looked at */
 	uint64_t renumbered;
-	uint64_t heap, heap_max; /* bytes of bulk that was copied */
+	uint64_t heap, heap_max; /* bytes of bulk that was copied to the heap, and their limit */
 	struct pmx_match_stat stat;
 };
 
@@ -83,7 +81,7 @@ list_append(struct match *x, struct list *l, uint32_t i)
 	l->tail = i;
 }
 
-/* NO_REQUEST: all are in use. */
+/* Returns the index of a free request, or NO_REQUEST if all are in use. */
 static inline uint32_t
 request_take(struct match *x, bool quiet)
 {
@@ -145,12 +143,13 @@ addr_of(uint32_t source)
 }
 
 /* request.c */
-/* All of a message of len bytes is at `bytes`, in one piece: it goes to its place. 0, or what
- * pmx_test() says. */
+/* Copies a whole message of len bytes, in one piece at `bytes`, to its place. Returns 0, or the
+ * error that pmx_test() reports. */
 int receive_place(struct request *r, const uint8_t *bytes, uint64_t len);
-/* After the bytes: the twin, and the end. */
+/* Ends a receive after its bytes have been placed; updates its twin if it has one. */
 void receive_complete(struct pmx_context *ctx, struct request *r, int error);
-/* Does the engine write the message's bytes where they belong? Otherwise into `staging`. */
+/* Whether the engine writes the message's bytes directly to their place; otherwise into
+ * `staging`. */
 static inline bool
 is_direct(const struct layout *l)
 {
@@ -161,19 +160,20 @@ is_direct(const struct layout *l)
 int ring_open(struct pmx_context *ctx);
 void ring_close(struct pmx_context *ctx);
 int ring_progress(struct pmx_context *ctx);
-/* The channel ends: nothing of what waits is in it any more. 0, -ENOBUFS, -ENOMEM. */
+/* The channel ends: moves everything that waits out of it. 0, -ENOBUFS, or -ENOMEM. */
 int ring_leave(struct pmx_context *ctx);
 void ring_rejoin(struct pmx_context *ctx);
-/* Begin a receive: the oldest message that waits, or it is posted. */
+/* Begins a receive: it takes the oldest waiting message that matches, or is posted. */
 void ring_receive(struct pmx_context *ctx, uint32_t i, const struct match_want *want);
-/* 1: status tells of it, and with `take` it is request i's; 0; -ENOBUFS. */
+/* Looks for a waiting message. 1: *status describes it, and unless `take` is NO_REQUEST that
+ * request has it now; 0: there is none; -ENOBUFS. */
 int ring_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx_status *status,
 	uint32_t take);
 void ring_receive_taken(struct pmx_context *ctx, struct request *r);
 bool ring_cancel(struct pmx_context *ctx, struct request *r);
 void ring_fetched(struct pmx_context *ctx, struct request *r, uint8_t error);
 
-/* Entries that are done with are the engine's again. */
+/* Gives entries that are no longer needed back to the engine, when there are enough of them. */
 static inline void
 ring_publish(struct pmx_context *ctx)
 {
@@ -182,15 +182,16 @@ ring_publish(struct pmx_context *ctx)
 	if (likely(x->queue.heads.given - x->published < x->publish))
 		return;
 	x->published = x->queue.heads.given;
-	/* release: our reads of the entries before the engine writes them again */
+	/* release: this thread's reads of the entries come before the engine writes them again */
 	STEP();
 	atomic_store_explicit(&ctx->shm->matched_pos, x->published, memory_order_release);
 	STEP();
 	ctx_doorbell(ctx);
 }
 
-/* The common case in one piece: one receive is posted, in one piece, and what comes next is a
- * message in its entry or one buffer that it takes. Only if one is posted. */
+/* Fast path of the common case: a single receive is posted, into one piece, and the next entry is a
+ * message that it takes, in its entry or one buffer. To be called only if one is posted. false: not
+ * this case, and nothing has changed. */
 static inline bool
 ring_receive_only(struct pmx_context *ctx, const struct lhs_entry *e)
 {
@@ -206,7 +207,7 @@ ring_receive_only(struct pmx_context *ctx, const struct lhs_entry *e)
 	const struct match_key key = {wire_be32((uint32_t)(head >> 32)),
 		(uint32_t)e->src_node << 16 | e->src_ctx, wire_be64(tag)};
 
-	/* op, and neither flags nor what must be 0 */
+	/* compares op, and that the flags and the reserved field are 0 */
 	if (unlikely((uint32_t)head != WIRE_EAGER || len > r->layout.len ||
 		    !layout_is_plain(&r->layout) ||
 		    (bulk == LHS_NO_BULK ? len > x->queue.heads.ring.split
@@ -231,7 +232,7 @@ ring_receive_only(struct pmx_context *ctx, const struct lhs_entry *e)
 	return true;
 }
 
-/* match_engine.c: the same */
+/* match_engine.c: the counterparts */
 int offload_progress(struct pmx_context *ctx);
 int offload_receive(struct pmx_context *ctx, uint32_t i);
 int offload_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx_status *status,

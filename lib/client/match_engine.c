@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Matching by the engine (matching = engine): receives and probes are submitted, results come in
- * completions. The engine writes messages to where they belong; what does not lie there in one
- * piece, and runs, come in one piece (staging) and go to their places here.
+ * Matching by the engine (engine.matching = engine): receives and probes are submitted, and results
+ * come in completions. The engine writes messages directly to their places if these are in one
+ * piece; others, and runs, it writes into one buffer (staging), from which they are copied here.
  */
 #include <errno.h>
 
 #include "client/match.h"
 
-/* Ask the engine; false: the submission ring is full. */
+/* Submits a request of this kind to the engine; false: the submission ring is full. */
 static bool
 submit(struct pmx_context *ctx, uint32_t i, enum receive_kind kind)
 {
@@ -36,7 +36,7 @@ submit(struct pmx_context *ctx, uint32_t i, enum receive_kind kind)
 	return true;
 }
 
-/* The same, as soon as there is room, in order. */
+/* The same, but waits in a list, in order, until there is room. */
 static void
 submit_later(struct pmx_context *ctx, uint32_t i, enum receive_kind kind)
 {
@@ -67,8 +67,8 @@ offload_progress(struct pmx_context *ctx)
 	return result;
 }
 
-/* A place in one piece for a message of `bytes`, where the layout is not; pinned. 0, or a negative
- * errno. */
+/* Prepares the local memory for a message: with stage a buffer of so many bytes, otherwise the
+ * layout itself; pinned if necessary. 0, or -errno. */
 static int
 make_place(struct pmx_context *ctx, struct request *r, uint64_t bytes, bool stage)
 {
@@ -105,7 +105,7 @@ offload_receive(struct pmx_context *ctx, uint32_t i)
 	return 0;
 }
 
-/* Wait for the engine's answer. */
+/* Submits a probe and waits for the engine's answer: enum receive_result; 0: the engine is gone. */
 static uint8_t
 answer(struct pmx_context *ctx, uint32_t i, enum receive_kind kind)
 {
@@ -177,7 +177,7 @@ offload_cancel(struct pmx_context *ctx, struct request *r)
 		request_end(ctx, r, -ECANCELED);
 		return true;
 	}
-	/* it may end by itself while there is no room to ask */
+	/* the receive may end by itself while there is no room to submit */
 	while (x->starting.head != NO_REQUEST || !submit(ctx, i, RECEIVE_CANCEL)) {
 		offload_progress(ctx);
 		if (r->state != REQUEST_POSTED || ctx_gone(ctx))
@@ -185,7 +185,8 @@ offload_cancel(struct pmx_context *ctx, struct request *r)
 		ctx_wait(ctx);
 	}
 	r->answer = 0;
-	/* each question has its answer: another one's shall not find it */
+	/* wait for the answer even if the receive has ended, so that a later request cannot get
+	 * it */
 	while (r->answer != RECEIVE_LATE && !was_cancelled(r) && !ctx_gone(ctx)) {
 		if (offload_progress(ctx) == 0 && r->answer != RECEIVE_LATE && !was_cancelled(r))
 			ctx_wait(ctx);
@@ -212,7 +213,7 @@ ended(struct pmx_context *ctx, struct request *r, int error)
 	receive_complete(ctx, r, error);
 }
 
-/* A receive has got runs: they want a buffer of their own. */
+/* A receive has matched a message of runs, which need a buffer of their own. */
 static void
 runs_wait(struct pmx_context *ctx, uint32_t i)
 {
@@ -227,7 +228,7 @@ runs_wait(struct pmx_context *ctx, uint32_t i)
 	r->state = REQUEST_FETCHES;
 	int error = make_place(ctx, r, r->status.len <= UINT32_MAX ? r->status.len : 0, true);
 
-	if (error != 0) { /* it is received all the same, in no bytes, for its sender's sake */
+	if (error != 0) { /* receive 0 bytes of it all the same, so that its send ends */
 		r->status.error = error;
 		r->layout = (struct layout){0};
 	}
@@ -245,7 +246,8 @@ offload_results(struct pmx_context *ctx, const struct completion *c)
 		memcpy(&item, (const uint8_t *)c->item + k * sizeof(item), sizeof(item));
 		struct request *r = item.index < x->used ? &x->requests[item.index] : NULL;
 
-		if (r != NULL && item.result == RECEIVE_LATE) /* whatever became of it since */
+		/* whatever state the request is in by now */
+		if (r != NULL && item.result == RECEIVE_LATE)
 			r->answer = RECEIVE_LATE;
 		if (r == NULL || r->state < REQUEST_POSTED || r->state > REQUEST_ASKS)
 			continue;

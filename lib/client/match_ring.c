@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Matching by the application's thread: what landed in the context's LHS ring is taken in by every
- * call that could receive (LHS-6 to LHS-9; IPSJ 2007). lib/match does the matching.
+ * Matching by the application's thread: every call that could receive takes in what landed in the
+ * context's LHS ring (LHS-6 to LHS-9; IPSJ 2007). lib/match does the matching.
  *
  * Design notes
- * 1. Messages that nobody waits for keep their entries and bulk buffers as long as there are
- *    enough: then the oldest heads move to a store (lib/match/heads), and bulk to the heap, up to a
- *    bound. Beyond it senders wait.
+ * 1. Unexpected messages keep their entries and bulk buffers as long as there are enough. Then the
+ *    oldest heads move to a store (lib/match/heads.c), and bulk to the heap, up to a limit. Beyond
+ *    it senders wait.
  */
 #include <errno.h>
 
 #include "client/match.h"
 
-/* Bytes that were copied off the bulk buffers: see copy_bulk. */
+/* The copy of a message whose bulk was moved to the heap, or NULL: see copy_bulk(). */
 static inline uint8_t *
 heap_of(const struct match *x, const struct lhs_entry *e)
 {
@@ -52,7 +52,7 @@ ring_close(struct pmx_context *ctx)
 
 /* ------------------------------------------------------------------ bytes of eager messages */
 
-/* As receive_place, from bulk buffers: the first `skip` bytes are not the message's. */
+/* As receive_place(), from bulk buffers, of which the first `skip` bytes are skipped. */
 static int
 place_bulk(struct pmx_context *ctx, struct request *r, const struct pmx_message *msg, uint32_t skip)
 {
@@ -74,7 +74,7 @@ place_bulk(struct pmx_context *ctx, struct request *r, const struct pmx_message 
 	return done + sizeof(struct wire_match) == msg->len ? 0 : -EMSGSIZE;
 }
 
-/* A message in bulk buffers as pmx_receive would give it. */
+/* Fills in a message in bulk buffers as pmx_receive() would. */
 static void
 message_of(const struct pmx_context *ctx, const struct lhs_entry *e, struct pmx_message *msg)
 {
@@ -127,7 +127,7 @@ eager_bulk(struct pmx_context *ctx, struct request *r, const struct match_messag
 
 /* ------------------------------------------------------------------ offers */
 
-/* Fetch what was offered; false: not now. */
+/* Begins to fetch what was offered; false: not now. */
 static bool
 fetch(struct pmx_context *ctx, uint32_t i)
 {
@@ -149,7 +149,7 @@ fetch(struct pmx_context *ctx, uint32_t i)
 	if (result == -EAGAIN || result == -EPIPE)
 		return false;
 	if (result != 0) {
-		/* the sender shall not wait for ever: nothing is fetched */
+		/* fetch 0 bytes, so that the sender does not wait for ever */
 		r->status.error = result;
 		t.len = 0;
 		if (transfers_request(ctx, TRANSFER_PULL, &t, i, &id) != 0)
@@ -167,7 +167,7 @@ start(struct pmx_context *ctx)
 		x->starting.head = x->requests[x->starting.head].next;
 }
 
-/* A receive has got an offer. */
+/* A receive has matched an offer. */
 static void
 take_offer(struct pmx_context *ctx, struct request *r, const struct lhs_entry *e)
 {
@@ -214,7 +214,7 @@ ring_fetched(struct pmx_context *ctx, struct request *r, uint8_t error)
 
 /* ------------------------------------------------------------------ what landed */
 
-/* The request gets the message. */
+/* Gives the message to the request. */
 static void
 receive(struct pmx_context *ctx, struct request *r, const struct match_message *m)
 {
@@ -247,8 +247,8 @@ receive(struct pmx_context *ctx, struct request *r, const struct match_message *
 	match_queue_done(&x->queue, m);
 }
 
-/* A message that waits leaves its entry and its buffers: the head for the store, bulk for the heap.
- * *where follows. false: no memory, or the store is full. */
+/* Moves a waiting message out of its entry and its buffers: the head to the store, bulk to the
+ * heap. Updates *where. false: no memory, or the store is full. */
 static bool
 move_off(struct pmx_context *ctx, uint32_t *where)
 {
@@ -281,7 +281,7 @@ move_off(struct pmx_context *ctx, uint32_t *where)
 	return true;
 }
 
-/* Bulk buffers run short: the oldest messages that wait are copied off theirs. */
+/* Bulk buffers run short: copies the oldest waiting messages out of theirs. */
 static APART void
 copy_bulk(struct pmx_context *ctx)
 {
@@ -306,7 +306,7 @@ copy_bulk(struct pmx_context *ctx)
 	}
 }
 
-/* All that landed is matched, or waits. 0, -EPIPE. */
+/* Matches all that landed, or lets it wait. 0, or -EPIPE. */
 int
 ring_progress(struct pmx_context *ctx)
 {
@@ -325,7 +325,7 @@ ring_progress(struct pmx_context *ctx)
 		return ctx_idle(ctx);
 	}
 	if (x->queue.posted.only != MATCH_NONE && ring_receive_only(ctx, e))
-		return 0; /* more may be there; whoever waits for it asks again */
+		return 0; /* there may be more, but whoever waits for it calls again */
 	while (match_queue_next(&x->queue, &m, &handle)) {
 		if (likely(handle != MATCH_MALFORMED)) {
 			receive(ctx, &x->requests[handle], &m);
@@ -343,8 +343,8 @@ ring_progress(struct pmx_context *ctx)
 	ring_publish(ctx);
 	if (unlikely(x->starting.head != NO_REQUEST))
 		start(ctx);
-	/* no room for what landed: only more calls of the application make some, but for an engine
-	 * that is gone nobody waits */
+	/* without room for what landed only further calls of the application help, unless the
+	 * engine is gone */
 	return unlikely(x->queue.heads.ring.pos == before) && ctx_gone(ctx) ? -EPIPE : 0;
 }
 
@@ -367,10 +367,11 @@ ring_receive(struct pmx_context *ctx, uint32_t i, const struct match_want *want)
 	}
 	r->state = REQUEST_POSTED;
 	r->was_posted = true;
-	r->posted = match_posted_add(&x->queue.posted, want, i); /* as many places as requests */
+	/* cannot fail: there are as many places as requests */
+	r->posted = match_posted_add(&x->queue.posted, want, i);
 }
 
-/* What a status tells of a message that waits. */
+/* Describes a waiting message in a status. */
 static void
 describe(const struct match_message *m, struct pmx_status *status)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Memory of the application that the engine, and through it others, may reach: allocating it in
- * pages that both map, and registering it. Called from the context's thread, not on the data path.
+ * Memory of the application that the engine, and through it other nodes, may access: allocates it
+ * in pages that both map, and registers it. Called from the context's thread, not on the data path.
  *
  * Design notes
  * 1. pmx_alloc makes a memfd, of hugepages if some are free, seals its size, and hands the
  *    descriptor to the engine, which maps the same pages and seals them against holes
  *    (lib/memory/pieces.c). This process keeps no descriptor.
- * 2. Adopted memory lies in such a memfd as well. The application may unmap it, or free it and have
- *    malloc do so; the kernel tells (pins.c), and what the engine has mapped is used no more.
+ * 2. Adopted memory lies in such a memfd as well. The application, or malloc after a free(), may
+ *    unmap it; the kernel reports that (pins.c), and what the engine has mapped is not used any
+ *    more.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,13 +24,13 @@
 #include "rma/region.h"
 
 #define HUGE_BYTES (2ull << 20)
-/* names of memfds, to be seen in /proc */
+/* names of memfds, as /proc shows them */
 #define ALLOCATED  "pmx"
 #define ADOPTED    "pmx-adopted"
 
 /* ------------------------------------------------------------------ pieces */
 
-/* A slot for a submission, waited for; NULL: the engine is gone. */
+/* Waits for a free submission slot; NULL: the engine is gone. */
 static struct submission *
 submission_slot(struct pmx_context *ctx)
 {
@@ -48,7 +49,7 @@ submit(struct pmx_context *ctx)
 	ctx_doorbell(ctx);
 }
 
-/* The engine shall no longer reach a piece. */
+/* Has the engine unmap a piece, and removes it from the table. */
 static void
 forget_piece(struct pmx_context *ctx, uint32_t number)
 {
@@ -64,7 +65,7 @@ forget_piece(struct pmx_context *ctx, uint32_t number)
 	ctx->pieces[number].addr = NULL;
 }
 
-/* Is adopted memory no longer what was adopted? */
+/* Whether adopted memory was unmapped or moved since. */
 static bool
 is_gone(const struct pmx_context *ctx, const struct piece *p)
 {
@@ -82,7 +83,7 @@ pieces_sweep(struct pmx_context *ctx)
 		if (ctx->pieces[i].addr == NULL || !is_gone(ctx, &ctx->pieces[i]))
 			continue;
 		if (!slot_room(&ctx->sub, 1)) {
-			ctx->sweep = true; /* the next time: transfers do not wait for this */
+			ctx->sweep = true; /* next time, so that transfers do not wait for this */
 			return;
 		}
 		forget_piece(ctx, i);
@@ -101,19 +102,20 @@ piece_of(struct pmx_context *ctx, const void *addr, uint64_t len)
 			(a < p->addr && len <= (uint64_t)(p->addr - a)))
 			continue;
 		if (is_gone(ctx, p)) {
-			/* not here: callers have counted the slots of the ring */
+			/* the engine is not told here, since callers rely on free slots that they
+			 * have counted */
 			ctx->sweep = true;
 			continue;
 		}
 		if (a >= p->addr && len <= p->len - (uint64_t)(a - p->addr))
 			return i;
-		/* half in adopted memory: the kernel reaches all of it */
+		/* partly in adopted memory: the kernel can reach all of it */
 		return p->watched >= 0 ? (int64_t)MEMORY_COPIED : -EFAULT;
 	}
 	return MEMORY_COPIED;
 }
 
-/* Pages of a new memfd, mapped here; -errno. */
+/* Makes a memfd and maps it. Returns its descriptor, or -errno. */
 static int
 make_pages(const char *name, uint64_t *len, void **addr, bool huge)
 {
@@ -147,13 +149,13 @@ make_pages(const char *name, uint64_t *len, void **addr, bool huge)
 int
 piece_pages(uint64_t *len, void **addr)
 {
-	/* hugepages for what fills one; none free: ordinary ones */
+	/* hugepages if it fills at least half of one; ordinary pages if none are free */
 	int fd = *len >= HUGE_BYTES / 2 ? make_pages(ALLOCATED, len, addr, true) : -ENOMEM;
 
 	return fd < 0 ? make_pages(ALLOCATED, len, addr, false) : fd;
 }
 
-/* The engine maps what is mapped here at `at`. */
+/* Has the engine map fd's memory, which this process has mapped at `at`. */
 static int
 share(struct pmx_context *ctx, int fd, void *at, uint64_t len, int watched)
 {
@@ -214,7 +216,7 @@ pmx_free(struct pmx_context *ctx, void *addr)
 		piece_unmap(ctx, addr);
 }
 
-/* In one of these tables, and gone from it. */
+/* Unmaps a piece if it is in that table, and removes it; false: it is not. */
 static bool
 unmap_from(struct piece *pieces, const void *addr)
 {
@@ -237,9 +239,9 @@ piece_unmap(struct pmx_context *ctx, const void *addr)
 
 /* ------------------------------------------------------------------ adoption */
 
-/* Is all of [at, at + len) writable, and either private and anonymous, or what was adopted before
- * (by a context that is closed, of memory that was freed and given out again)? By /proc/self/maps:
- * 0 or -errno. */
+/* Checks in /proc/self/maps that all of [at, at + len) is writable, and either private and
+ * anonymous or adopted before (by a context that is closed now, or freed and allocated again
+ * since). 0 or -errno. */
 static int
 check_private(uint64_t at, uint64_t len)
 {
@@ -267,7 +269,7 @@ check_private(uint64_t at, uint64_t len)
 	return next >= at + len ? 0 : -EINVAL;
 }
 
-/* Copy the pages into a memfd, and map that in their place. */
+/* Copies the pages into a memfd, maps that in their place, and shares it. */
 static int
 adopt_pages(struct pmx_context *ctx, uint64_t at, uint64_t len)
 {
@@ -286,7 +288,7 @@ adopt_pages(struct pmx_context *ctx, uint64_t at, uint64_t len)
 		close(fd);
 		return result;
 	}
-	/* from here on the bytes are where they were, whatever follows */
+	/* from here on the application has its bytes where they were, even if the rest fails */
 	STEP();
 	result = pins_tell(ctx, (void *)(uintptr_t)at, len);
 	if (result == 0)
@@ -299,7 +301,7 @@ adopt_pages(struct pmx_context *ctx, uint64_t at, uint64_t len)
 	return result;
 }
 
-/* As new pages, huge or not. true: they are shared. */
+/* Replaces a piece by new pages, huge or not, and shares them. true: they are shared. */
 static bool
 copy_and_share(struct pmx_context *ctx, const struct piece *p, bool huge)
 {
@@ -320,8 +322,8 @@ copy_and_share(struct pmx_context *ctx, const struct piece *p, bool huge)
 	return shared;
 }
 
-/* What was shared with the engine before is shared with this one: its pages are copied, for this
- * process kept no descriptor of them. What fails stays the application's alone, until the next
+/* Shares a piece of the previous engine with the new one. Its pages are copied, since this process
+ * kept no descriptor of them. If that fails, the piece is the application's alone until the next
  * time. */
 static void
 share_again(struct pmx_context *ctx, const struct piece *p)
@@ -366,11 +368,11 @@ adopt(struct pmx_context *ctx, const void *addr, uint64_t len)
 	int64_t memory = piece_of(ctx, addr, len);
 
 	if (memory != MEMORY_COPIED)
-		return memory < 0 ? (int)memory : 0; /* it is shared already */
+		return memory < 0 ? (int)memory : 0; /* already shared */
 	len = (((uintptr_t)addr + len + page - 1) & ~(page - 1)) - at;
 	int result = check_private(at, len);
 
-	if (result == 0) /* asked before anything is changed */
+	if (result == 0) /* before anything is changed */
 		result = pins_tell(ctx, (void *)(uintptr_t)at, len);
 	if (result != 0)
 		return result;
@@ -380,7 +382,7 @@ adopt(struct pmx_context *ctx, const void *addr, uint64_t len)
 
 /* ------------------------------------------------------------------ regions */
 
-/* Ask the engine, and wait for its answer. */
+/* Submits a request about a region, and waits for the engine's answer. */
 static int
 ask(struct pmx_context *ctx, const struct submission *question, uint64_t *key)
 {
@@ -402,7 +404,7 @@ ask(struct pmx_context *ctx, const struct submission *question, uint64_t *key)
 	return -(int)ctx->answer.error;
 }
 
-/* Memory that pmx_alloc did not give stays pinned and watched while it is registered. */
+/* Pins and watches memory that is not of pmx_alloc() while it is registered. */
 static int
 hold(struct pmx_context *ctx, const void *addr, uint64_t len, struct registration **out)
 {
@@ -512,7 +514,7 @@ pmx_deregister(struct pmx_context *ctx, uint64_t key)
 	uint64_t unused;
 	int result = ask(ctx, &question, &unused);
 
-	if (result == -EBUSY) /* others count on it: it stays as it is */
+	if (result == -EBUSY) /* others have it pinned, so it stays registered */
 		return result;
 	for (struct registration **link = &ctx->registrations; *link != NULL;
 		link = &(*link)->next) {
@@ -540,7 +542,8 @@ memory_leave(struct pmx_context *ctx)
 		const struct piece *p = &ctx->pieces[i];
 
 		if (p->addr != NULL && p->watched >= 0)
-			pins_unwatch(ctx, p->watched); /* it stays the application's */
+			/* the memory itself stays with the application */
+			pins_unwatch(ctx, p->watched);
 	}
 	return 0;
 }

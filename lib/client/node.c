@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What attached and embedded nodes have in common: opening and closing contexts, errors in words.
+ * What attached and embedded nodes have in common: opening and closing contexts, texts of errors.
  * Called from the application's threads, not on the data path.
  */
 #include <errno.h>
@@ -27,13 +27,13 @@ as_thin(struct pmx_node *node, const char *instance, int cpu)
 	if (result == 0 && cpu >= 0) {
 		CPU_ZERO(&one);
 		CPU_SET(cpu, &one);
-		/* a CPU that is not there: it stays where it is */
+		/* if there is no such CPU, the thread stays where it is */
 		sched_setaffinity(0, sizeof(one), &one);
 	}
 	return result;
 }
 
-/* An engine of this process: PMX_CONFIG, PMX_EAL. */
+/* Starts an engine in this process, by PMX_CONFIG and PMX_EAL. */
 static int
 as_embedded(struct pmx_node **node)
 {
@@ -57,16 +57,16 @@ as_embedded(struct pmx_node **node)
 		(*node)->polls = true;
 	else
 		fprintf(stderr, "pmx: PMX_ATTACH=embedded: %s\n", error);
-	return result; /* the EAL keeps its words */
+	return result; /* words is not freed: the EAL keeps pointers into it */
 }
 
-/* What PMX_ATTACH says: NULL, "secondary", "thin"; otherwise -EINVAL. */
+/* Attaches as PMX_ATTACH says: NULL, "secondary" or "thin"; otherwise -EINVAL. */
 static int
 attach_as(struct pmx_node *node, const char *as, const char *instance, int cpu)
 {
 	if (as == NULL) {
-		/* a secondary sends and receives bulk without a copy; who may not be one attaches
-		 * thin */
+		/* prefer a secondary, which sends and receives bulk without a copy; if that is not
+		 * possible, attach as a thin client */
 		int result = strchr(instance, '/') == NULL ? secondary_attach(node, instance, cpu)
 							   : -ENOENT;
 
@@ -74,10 +74,10 @@ attach_as(struct pmx_node *node, const char *as, const char *instance, int cpu)
 			return result;
 		int thin = as_thin(node, instance, cpu);
 
-		/* a library that can be no secondary (absent.c) has tried one way only */
+		/* a library that cannot be a secondary (absent.c) has tried one way only */
 		return thin == -ENOENT && result != -ENOTSUP ? result : thin;
 	}
-	if (strcmp(as, "secondary") == 0) /* which goes by the name */
+	if (strcmp(as, "secondary") == 0) /* needs a name, not a path */
 		return strchr(instance, '/') == NULL ? secondary_attach(node, instance, cpu)
 						     : -EINVAL;
 	if (strcmp(as, "thin") == 0)
@@ -92,7 +92,7 @@ pmx_node_attach(struct pmx_node **node, const char *instance, int cpu)
 
 	if (as != NULL && strcmp(as, "embedded") == 0)
 		return as_embedded(node);
-	/* a part of paths, or, with a '/', the path of a socket */
+	/* a name, which becomes part of paths, or, with a '/', the path of a socket */
 	if (instance == NULL || (strchr(instance, '/') == NULL && !instance_name_ok(instance)))
 		return -EINVAL;
 	struct pmx_node *n = calloc(1, sizeof(*n));

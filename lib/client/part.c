@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Parts of memory, as an application describes them, in the terms of lib/rma/part.h.
+ * Translates parts of memory from the application's description to that of lib/rma/part.h.
  */
 #include "client/client.h"
 
@@ -40,7 +40,7 @@ pmx_part_problem(const struct pmx_part *part, uint64_t len)
 		return "no such kind of part";
 	if (part->kind == PMX_PART_TWIN)
 		return part->twin ? NULL : "there is no place for a twin";
-	/* any address that is not NULL stands for the local bytes */
+	/* part_check() wants local bytes: any address that is not NULL will do */
 	layout_part(part, part->twin, len, &p);
 	return part_check(&p);
 }

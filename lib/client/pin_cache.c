@@ -7,18 +7,19 @@
 
 enum slot_state {
 	SLOT_FREE,
-	SLOT_LIVE,    /* an entry: in the order, can be found */
-	SLOT_FORWARD, /* was merged: `link` has its pages, and one reference for each of its own */
-	SLOT_STALE,   /* was invalidated in use: `link` is the list of what is left, each held
-		       * once */
+	SLOT_LIVE,    /* an entry: in `order`, and can be found */
+	SLOT_FORWARD, /* merged: slot `link` has its pages, and holds a reference for each one of
+		       * this slot */
+	SLOT_STALE,   /* invalidated in use: `link` is the list of pieces that are left, each
+		       * referenced once */
 };
 
 struct slot {
 	uint64_t begin, end; /* LIVE: page aligned */
-	uint64_t used;       /* LIVE: when, by pin_cache.clock */
+	uint64_t used;       /* LIVE: last use, by pin_cache.clock */
 	uint32_t refs;
 	uint32_t link;       /* see above; FREE: next free */
-	uint32_t next_piece; /* of the STALE slot that holds this one */
+	uint32_t next_piece; /* next piece of the STALE slot that holds this one */
 	uint8_t state;       /* enum slot_state */
 };
 
@@ -28,9 +29,9 @@ struct pin_cache {
 	uint64_t clock;
 	struct slot *slots;
 	uint64_t *begins;    /* of LIVE slots, ascending */
-	uint32_t *order;     /* ... and those slots */
-	uint32_t count;      /* of them */
-	uint32_t slot_count; /* places in all three arrays */
+	uint32_t *order;     /* ... and their slots */
+	uint32_t count;      /* of LIVE slots */
+	uint32_t slot_count; /* size of the three arrays */
 	uint32_t slot_free;
 };
 
@@ -51,7 +52,7 @@ pin_cache_new(const struct pin_cache_config *config)
 
 /* ------------------------------------------------------------------ slots and their order */
 
-/* Make sure that n slots are free. */
+/* Makes sure that n slots are free; false: no memory. */
 static bool
 slots_ready(struct pin_cache *c, uint32_t n)
 {
@@ -104,7 +105,7 @@ slot_give(struct pin_cache *c, uint32_t i)
 	c->slot_free = i;
 }
 
-/* How many entries begin at or before addr. */
+/* The number of entries that begin at or before addr. */
 static inline uint32_t
 rank_of(const struct pin_cache *c, uint64_t addr)
 {
@@ -122,7 +123,7 @@ rank_of(const struct pin_cache *c, uint64_t addr)
 	return (uint32_t)(at - c->begins) + (*at <= addr);
 }
 
-/* The first entry, by order, that ends after addr. */
+/* The index in `order` of the first entry that ends after addr. */
 static uint32_t
 first_after(const struct pin_cache *c, uint64_t addr)
 {
@@ -172,7 +173,8 @@ evict(struct pin_cache *c, uint32_t at)
 	c->stat.evictions++;
 }
 
-/* PIN-2. An entry that [begin, end) overlaps is given up last: it would have to be pinned again. */
+/* PIN-2. Entries that overlap [begin, end) are evicted last, since they would have to be pinned
+ * again. */
 static bool
 evict_one(struct pin_cache *c, uint64_t begin, uint64_t end)
 {
@@ -197,7 +199,7 @@ evict_one(struct pin_cache *c, uint64_t begin, uint64_t end)
 	return true;
 }
 
-/* The first pages of [*at, end) that no entry has: [*at, *until). False: there are none. */
+/* Finds the first pages of [*at, end) that no entry has: [*at, *until). false: there are none. */
 static bool
 next_gap(const struct pin_cache *c, uint64_t *at, uint64_t end, uint64_t *until)
 {
@@ -219,7 +221,7 @@ missing_bytes(const struct pin_cache *c, uint64_t begin, uint64_t end)
 	return missing;
 }
 
-/* Pin what no entry has of [begin, end); all of it or, with an error, nothing. */
+/* Pins what no entry has of [begin, end); all of it or, with an error, nothing. */
 static int
 pin_missing(struct pin_cache *c, uint64_t begin, uint64_t end)
 {
@@ -240,7 +242,7 @@ pin_missing(struct pin_cache *c, uint64_t begin, uint64_t end)
 	return result;
 }
 
-/* [begin, end) is pinned: one entry of it and its neighbours (note 1). */
+/* Makes one entry of [begin, end), which is pinned, and its neighbours (note 1 of pin_cache.h). */
 static uint32_t
 merge(struct pin_cache *c, uint64_t begin, uint64_t end)
 {
@@ -314,7 +316,7 @@ get_missing(struct pin_cache *c, uint64_t addr, uint64_t end, uint32_t *ref)
 	end = (end + page - 1) & ~(page - 1);
 	c->stat.misses++;
 	for (;;) {
-		/* merging may spare an entry, but need not */
+		/* merging may save an entry, but that cannot be relied on */
 		bool room = c->count < c->cfg.entries_max &&
 			c->stat.pinned_bytes + missing_bytes(c, begin, end) <= c->cfg.bytes_max;
 
@@ -352,7 +354,7 @@ pin_cache_get(struct pin_cache *c, uint64_t addr, uint64_t len, uint32_t *ref)
 	return 0;
 }
 
-/* Does an entry that nobody uses stay (PIN-3)? */
+/* Whether an unused entry stays pinned (PIN-3). */
 static inline bool
 idle_stays(const struct pin_cache *c)
 {
@@ -401,8 +403,8 @@ pin_cache_put(struct pin_cache *c, uint32_t ref)
 
 /* ------------------------------------------------------------------ invalidation */
 
-/* What is left of an entry beside what was invalidated; `holder` is PIN_NONE for an idle one.
- * Pinned pages that no slot can be had for are forgotten, pinned: when malloc has nothing left. */
+/* Keeps the rest of an entry of which a part was invalidated; `holder` is PIN_NONE for an idle one.
+ * If there is no memory for a slot, its pages stay pinned and are forgotten. */
 static void
 keep_piece(struct pin_cache *c, uint64_t begin, uint64_t end, uint64_t used, uint32_t holder)
 {

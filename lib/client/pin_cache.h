@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The pin-down cache (SWoPP 1997, section 4:
- * "ピンダウンキャッシュを用いたユーザレベルゼロコピー通信"): what was pinned stays pinned after its
- * use, so that the next use of the same memory costs a lookup and no system call. How memory is
- * pinned is the caller's (struct pin_ops). One thread at a time, or the caller's lock; allocates,
- * so not for an engine's loop.
+ * "ピンダウンキャッシュを用いたユーザレベルゼロコピー通信"): memory stays pinned after its use, so
+ * that the next use of it costs a lookup and no system call. The caller provides the functions that
+ * pin (struct pin_ops). Used by one thread at a time, or under the caller's lock. It allocates, so
+ * it is not for an engine's loop.
  *
- * Rules: PIN-1, memory inside a pinned entry is a hit. PIN-2, for want of room the entry that was
- * used least recently and is not in use goes. PIN-3, putting back only marks. PIN-4, invalidation:
- * memory that was unmapped or moved is never found again, even while in use.
+ * Rules: PIN-1, memory inside a pinned entry is a hit. PIN-2, if room is needed, the least recently
+ * used entry that is not in use is evicted. PIN-3, putting back a reference does not unpin. PIN-4,
+ * invalidation: memory that was unmapped or moved is never found again, even while in use.
  *
  * Design notes
  * 1. Entries are ranges of whole pages that do not overlap, sorted by address: a lookup is a binary
- *    search over 8-byte numbers. A miss pins only the pages that no entry has, and becomes one
- *    entry with all that it overlaps, and with what it touches as long as the result is no larger
+ *    search over 8-byte numbers. A miss pins only the pages that no entry has. It becomes one entry
+ *    with all entries that it overlaps, and with adjacent ones as long as the result is no larger
  *    than merge_bytes.
- * 2. A reference names the slot that was current when it was given. When an entry in use is merged,
- *    its slot stays and leads to the new one; when it is invalidated, its slot stays and holds what
- *    is left of it. So references never need to be told.
+ * 2. A reference is the number of the slot that was current when it was given. When an entry in use
+ *    is merged, its slot stays and points to the new one; when it is invalidated, its slot stays
+ *    and holds what is left of it. So references never have to be updated.
  */
 #ifndef PMX_PIN_CACHE_H
 #define PMX_PIN_CACHE_H
@@ -31,8 +31,8 @@ struct pin_cache;
 
 /* Called with whole pages, each of which is pinned at most once at a time. */
 struct pin_ops {
-	/* 0; or a negative errno, and nothing is pinned. -ENOMEM, -EAGAIN: a limit; another entry
-	 * is given up and it is tried again. */
+	/* 0; or a negative errno, and nothing is pinned. After -ENOMEM or -EAGAIN, a limit, another
+	 * entry is evicted and it is called again. */
 	int (*pin)(void *arg, uint64_t addr, uint64_t len);
 	void (*unpin)(void *arg, uint64_t addr, uint64_t len);
 	void *arg;
@@ -40,36 +40,38 @@ struct pin_ops {
 
 struct pin_cache_config {
 	uint64_t page_bytes;  /* a power of two */
-	uint64_t bytes_max;   /* pinned, in use or not */
+	uint64_t bytes_max;   /* limit of pinned bytes, in use or not */
 	uint64_t merge_bytes; /* note 1 */
 	uint32_t entries_max; /* 1.. */
-	bool off;             /* pin and unpin each time: for comparison, and for those who must */
+	bool off;             /* no cache: pin and unpin each time */
 	struct pin_ops ops;
 };
 
 struct pin_cache_stat {
 	uint64_t hits, misses, evictions;
-	uint64_t invalidations; /* entries that were touched by one */
-	uint64_t refusals;      /* for want of room, all of it in use */
+	uint64_t invalidations; /* entries that an invalidation touched */
+	uint64_t refusals;      /* failures because all room was in use */
 	uint64_t pinned_bytes;
 	uint32_t entries;
-	uint32_t in_use; /* references given and not put back */
+	uint32_t in_use; /* references that were not put back */
 };
 
-/* NULL: no memory, or a configuration outside its ranges. */
+/* Returns NULL if there is no memory, or the configuration is out of range. */
 struct pin_cache *pin_cache_new(const struct pin_cache_config *config);
-/* Unpins all; nothing may be in use. NULL is ignored. */
+/* Unpins everything and frees the cache; nothing may be in use. NULL is ignored. */
 void pin_cache_free(struct pin_cache *c);
 
-/* Pin [addr, addr + len), len at least 1. 0 with a reference in *ref, to be put back once; -ENOMEM:
- * the limits are reached by what is in use; -EFAULT: the range wraps; or what ops.pin said. */
+/* Pins [addr, addr + len), len at least 1. 0 with a reference in *ref, to be put back once; -ENOMEM
+ * if what is in use reaches the limits, or without memory; -EFAULT if the range wraps; or the error
+ * of ops.pin. */
 int pin_cache_get(struct pin_cache *c, uint64_t addr, uint64_t len, uint32_t *ref);
 void pin_cache_put(struct pin_cache *c, uint32_t ref);
 
-/* [addr, addr + len), whole pages of it, is no longer what was pinned: not found again. gone: the
- * kernel unpinned it already (munmap); otherwise it is unpinned here, at once, even if in use. */
+/* All pages of [addr, addr + len) are no longer what was pinned, and are not found again. gone: the
+ * kernel has unpinned them already (munmap); otherwise they are unpinned here, at once, even if in
+ * use. */
 void pin_cache_invalidate(struct pin_cache *c, uint64_t addr, uint64_t len, bool gone);
-/* Unpin all that is not in use. */
+/* Unpins everything that is not in use. */
 void pin_cache_flush(struct pin_cache *c);
 
 void pin_cache_stat(const struct pin_cache *c, struct pin_cache_stat *out);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The pin-down cache of this process (PIN-1 to PIN-5): memory that transfers use and pmx_alloc did
- * not give stays locked in RAM after its use (mlock). One for all contexts, since what one of them
- * unlocks is unlocked for all; behind a spinlock. And what was registered of such memory, so that
- * it is not reached any more when it is no longer what it was.
+ * The pin-down cache of this process (PIN-1 to PIN-5): memory of transfers that is not of
+ * pmx_alloc() stays locked in RAM after its use (mlock). All contexts share one cache, behind a
+ * spinlock, since munlock undoes the locks of all. Also watches registered memory of that kind, so
+ * that the engine does not access it after it was unmapped or moved.
  *
  * Design notes
- * 1. The kernel tells of pinned memory that is unmapped, moved or given up by events of a
- *    userfaultfd; a thread reads them. Who unmaps waits until its event is read, and no longer. So
- *    before it reads the thread says that it does (`reading`), and who looks into the cache waits
- *    for that to end, and first takes what was found.
- * 2. The thread never takes the cache's lock: who holds it may allocate, and that may unmap memory
- *    and wait for this very thread. What it finds goes through a ring; when that is full, all of
- *    the cache is doubted.
- * 3. The pages are registered for write protection, which is never asked for: only the events are
- *    wanted. Memory that the kernel does not watch so (files), and protection (mprotect), go
- *    unseen. That is no danger to bytes: the engine copies by the addresses as they are at that
- *    moment (lib/memory/pieces.c).
+ * 1. The kernel reports pinned memory that is unmapped, moved or discarded (madvise) by events of a
+ *    userfaultfd, which a thread reads. A thread that unmaps memory waits only until its event is
+ *    read, not until it is handled. So the reader sets `reading` before it reads, and whoever uses
+ *    the cache waits until that is cleared, and first takes the ranges that were found.
+ * 2. The reader never takes the cache's lock: its holder may allocate, which may unmap memory and
+ *    so wait for the reader itself. The ranges go through a ring; when that is full, the whole
+ *    cache is invalidated.
+ * 3. The pages are registered for write protection, which is never turned on: only the events are
+ *    wanted. Mappings that the kernel cannot watch in this way (files), and changes by mprotect,
+ *    are not noticed. No other memory is damaged by that: the engine copies by the addresses as
+ *    they are mapped at that moment (lib/memory/pieces.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,34 +33,37 @@
 
 #include "client/client.h"
 
-#define NEWS 1024 /* ranges that the thread found and nobody took yet; a power of two */
+#define NEWS 1024 /* places for ranges that were found and not taken yet; a power of two */
 
 struct range {
 	uint64_t addr, len;
 };
 
-/* A registered piece of memory that the engine reaches by the kernel, or one that was adopted.
- * Changed under both locks. */
+/* A registered piece of memory that the engine accesses by the kernel, or an adopted one. Changed
+ * only under both locks. */
 struct watched {
 	struct channel_shm *shm; /* NULL: the place is free */
 	struct range at;
-	uint32_t ref; /* that keeps it pinned; PIN_NONE: adopted */
-	bool doubted; /* pmx_invalidate() was called for it: forget it when it ends */
+	uint32_t ref; /* reference that keeps it pinned; PIN_NONE: adopted */
+	bool doubted; /* pmx_invalidate() was called for it: invalidate it when the registration
+		       * ends */
 };
 
 static struct {
 	atomic_flag lock;
 	struct pin_cache *cache;
-	int fd;                      /* of the userfaultfd, -1: nothing is watched */
-	_Atomic bool reading;        /* the thread may have events that are not in the ring yet */
-	_Atomic uint32_t head, tail; /* of the ring: taken under the lock; put by the thread */
+	int fd;                      /* the userfaultfd; -1: nothing is watched */
+	_Atomic bool reading;        /* the reader may have events that are not in the ring yet */
+	_Atomic uint32_t head, tail; /* of the ring: head is changed under the lock, tail by the
+				      * reader */
 	_Atomic bool overflow;
 	struct range news[NEWS];
-	atomic_flag watched_lock; /* taken after the other; nobody allocates or unmaps under it */
+	atomic_flag watched_lock; /* taken after `lock`; its holder must not allocate or unmap
+				   * memory */
 	struct watched watched[REGIONS_WATCHED];
 } pins = {.lock = ATOMIC_FLAG_INIT, .fd = -1, .watched_lock = ATOMIC_FLAG_INIT};
 
-/* As rte_pause, which a thin client has not. */
+/* As rte_pause(), which a build without DPDK does not have. */
 static inline void
 relax(void)
 {
@@ -97,7 +100,7 @@ pin(void *arg, uint64_t addr, uint64_t len)
 	if (mlock((void *)(uintptr_t)addr, len) != 0) {
 		int error = errno;
 
-		/* no memory there, or no more memory that may be locked? */
+		/* is no memory mapped there, or is the limit of locked memory reached? */
 		resident = error == ENOMEM ? malloc(len / 4096 + 1) : NULL;
 		if (resident != NULL && mincore((void *)(uintptr_t)addr, len, resident) != 0)
 			error = EFAULT;
@@ -105,7 +108,7 @@ pin(void *arg, uint64_t addr, uint64_t len)
 		return -error;
 	}
 	if (pins.fd >= 0)
-		ioctl(pins.fd, UFFDIO_REGISTER, &watch); /* note 3: refused for files */
+		ioctl(pins.fd, UFFDIO_REGISTER, &watch); /* fails for files: note 3 */
 	return 0;
 }
 
@@ -121,9 +124,9 @@ unpin(void *arg, uint64_t addr, uint64_t len)
 		ioctl(pins.fd, UFFDIO_UNREGISTER, &watch);
 }
 
-/* ------------------------------------------------------------------ what the kernel tells */
+/* ------------------------------------------------------------------ events of the kernel */
 
-/* What was registered of that memory is not to be reached any more. */
+/* Revokes what was registered or adopted of that memory. */
 static void
 revoke_range(uint64_t addr, uint64_t len)
 {
@@ -158,7 +161,8 @@ understand(const struct uffd_msg *m)
 		put_news(m->arg.remove.start, m->arg.remove.end - m->arg.remove.start);
 	} else if (m->event == UFFD_EVENT_REMAP) {
 		put_news(m->arg.remap.from, m->arg.remap.len);
-		put_news(m->arg.remap.to, m->arg.remap.len); /* the lock moved with it */
+		/* the lock on the pages moved with them */
+		put_news(m->arg.remap.to, m->arg.remap.len);
 	}
 }
 
@@ -173,7 +177,8 @@ watch(void *arg)
 	for (;;) {
 		if (poll(&p, 1, -1) < 0)
 			continue;
-		/* full fence: before the read lets anybody go on; pairs with settle's look */
+		/* full fence: must be visible before the read lets an unmapping thread go on; pairs
+		 * with the load in settle() */
 		atomic_store(&pins.reading, true);
 		while ((n = read(p.fd, m, sizeof(m))) > 0) {
 			for (size_t i = 0; i < (size_t)n / sizeof(m[0]); i++)
@@ -184,7 +189,7 @@ watch(void *arg)
 	return NULL;
 }
 
-/* Under the lock: the cache knows all that happened before this call. */
+/* Brings the cache up to date with all that happened before this call. Under the lock. */
 static void
 settle(void)
 {
@@ -195,7 +200,7 @@ settle(void)
 	while (unlikely(head != atomic_load_explicit(&pins.tail, memory_order_acquire))) {
 		struct range r = pins.news[head % NEWS];
 
-		/* what is no longer there cannot be unpinned, but that does no harm */
+		/* unlocking what is no longer mapped fails, but does no harm */
 		pin_cache_invalidate(pins.cache, r.addr, r.len, false);
 		munlock((void *)(uintptr_t)r.addr, r.len);
 		atomic_store_explicit(&pins.head, ++head, memory_order_release);
@@ -214,14 +219,14 @@ begin_watch(void)
 	};
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 
-	/* an ordinary user may ask for events; faults are not wanted */
+	/* without privileges only this mode is allowed; faults of the kernel are not needed */
 	if (fd < 0 && errno == EPERM)
 		fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
 	sigset_t all, before;
 	pthread_t thread;
 
 	if (fd < 0)
-		return; /* no such kernel */
+		return; /* not supported by this kernel */
 	if (ioctl(fd, UFFDIO_API, &api) != 0) {
 		close(fd);
 		return;
@@ -239,7 +244,7 @@ begin_watch(void)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* In a child of fork nothing is locked or watched, and the contexts are its parent's. */
+/* In a child of fork(): nothing is locked or watched there, and the contexts are the parent's. */
 static void
 forget_all(void)
 {
@@ -344,7 +349,7 @@ pins_settle(void)
 		relax();
 }
 
-/* What is registered stays pinned: others may count on it. */
+/* Pins registered memory anew after an invalidation, since others may rely on that. */
 static void
 pin_registered(uint64_t addr, uint64_t len)
 {
@@ -357,7 +362,7 @@ pin_registered(uint64_t addr, uint64_t len)
 			continue;
 		w->doubted = true;
 		if (pin_cache_get(pins.cache, w->at.addr, w->at.len, &ref) != 0)
-			continue; /* there is no such memory any more */
+			continue; /* it is not mapped any more */
 		pin_cache_put(pins.cache, w->ref);
 		w->ref = ref;
 	}
@@ -380,7 +385,7 @@ pins_watch(struct pmx_context *ctx, const void *addr, uint64_t len, uint32_t ref
 {
 	int place = -ENOSPC;
 
-	pins_settle(); /* what was unmapped there before is not this */
+	pins_settle(); /* earlier events of these addresses must not revoke it */
 	take_lock(&pins.lock);
 	take_lock(&pins.watched_lock);
 	for (int i = 0; i < REGIONS_WATCHED && place < 0; i++) {

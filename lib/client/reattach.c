@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pmx_reattach: the contexts of a node whose primary ended are opened again at the primary that
- * follows. Not on the data path.
+ * pmx_reattach(): opens the contexts of a node whose primary has ended again at the next primary.
+ * Not on the data path.
  *
  * Design notes
- * 1. What the old engine had Acked is the application's, and stays: messages that were not received
- *    yet are copied off the old memory and come first. What it had not completed ends with
- *    ECONNRESET: it may or may not have arrived.
- * 2. An EAL cannot begin a second time in a process (rte_eal_init), and hugepages of the old
- *    primary that a secondary maps are not free for the next. So a secondary lets go of them, and
+ * 1. Messages that the old engine had Acked must not be lost: those that were not received yet are
+ *    copied out of the old memory and are received first. Sends that it had not completed end with
+ *    ECONNRESET: they may or may not have arrived.
+ * 2. rte_eal_init() cannot be called a second time in a process, and hugepages of the old primary
+ *    are not free for the next one while a secondary maps them. So a secondary unmaps them, and
  *    comes back as a thin client.
  */
 #include <errno.h>
@@ -25,14 +25,15 @@ rounded(uint32_t len)
 	return (len + UINT64_C(63)) & ~UINT64_C(63);
 }
 
-/* Where the messages stand that were not received: what was kept before, and the channel's ring. */
+/* Iterates over the messages that were not received: those kept before, then the channel's ring. */
 struct unread {
 	struct lhs_end ends[2];
 	unsigned n, at;
-	uint8_t *to; /* for bulk */
+	uint8_t *to;
 };
 
-/* The next of them in *m, and its entry; NULL: no more. Leaves ctx->lhs at the end it is in. */
+/* Returns the next message in *m, and its entry; NULL: no more. Leaves ctx->lhs at the ring that it
+ * is in. */
 static const struct lhs_entry *
 next_unread(struct pmx_context *ctx, struct unread *u, struct pmx_message *m)
 {
@@ -50,8 +51,8 @@ all_unread(const struct pmx_context *ctx)
 	return (struct unread){.ends = {ctx->lhs, ctx->next_lhs}, .n = ctx->unread ? 2 : 1};
 }
 
-/* Messages that landed and were not received move to memory of our own, as a ring that is read
- * first. */
+/* Copies messages that landed and were not received to a ring in this process's own memory, which
+ * is read first. */
 static int
 keep_unread(struct pmx_context *ctx)
 {
@@ -86,7 +87,7 @@ keep_unread(struct pmx_context *ctx)
 		if (m.bulk == LHS_NO_BULK)
 			continue;
 		pmx_message_read(ctx, &m, 0, to, m.len);
-		mine->bulk = BULK_KEPT; /* in one piece now, and nobody's to give back */
+		mine->bulk = BULK_KEPT; /* in one piece now, and never given back to an engine */
 		mine->bulk_off = to - (uint8_t *)ctx->shm;
 		to += rounded(m.len);
 	}
@@ -96,13 +97,15 @@ keep_unread(struct pmx_context *ctx)
 	ctx->lhs.base = ring;
 	ctx->lhs.pos = ctx->lhs_published = 0;
 	ctx->lhs.mask = size - 1;
-	ctx->lhs_publish = UINT32_MAX;   /* where we are in it is nobody's business */
-	ctx->next_lhs = u.ends[u.n - 1]; /* all of the channel's ring has moved */
+	ctx->lhs_publish = UINT32_MAX; /* no engine needs the position in it */
+	/* the end of the channel's ring: all of it has been copied */
+	ctx->next_lhs = u.ends[u.n - 1];
 	ctx->unread = true;
 	return 0;
 }
 
-/* All that may need the old engine ends. 0, or what it wants first; then nothing has changed. */
+/* Ends everything that may need the old engine. 0, or why it cannot end yet; the call can then be
+ * repeated. */
 static int
 leave(struct pmx_context *ctx)
 {
@@ -125,8 +128,8 @@ leave(struct pmx_context *ctx)
 	return 0;
 }
 
-#define AGAIN_NS    5000000 /* between looks for a primary */
-/* until a primary that ended a context but not itself is taken to live on */
+#define AGAIN_NS    5000000 /* between attempts to find a primary */
+/* after this time a primary that ended a context but not itself is taken to live on */
 #define LIVES_ON_US 1000000
 
 static int
@@ -157,12 +160,12 @@ attach_again(struct pmx_node *node, int64_t until_us)
 	if (result == 0)
 		node->attachments++;
 	else
-		node->gone = true; /* nobody watches it: the next call tries again */
+		node->gone = true; /* nobody watches the primary: the next call tries again */
 	return result;
 }
 
-/* A primary that stops says so in its channels before it ends. One that goes on, for it was not
- * taken over from after all, has ended only those. */
+/* Waits for the primary to end. One that stops says so in its channels first; one whose take-over
+ * was called off has ended only those channels, and goes on. */
 static void
 wait_for_end(struct pmx_node *node, int64_t until_us)
 {
@@ -173,7 +176,7 @@ wait_for_end(struct pmx_node *node, int64_t until_us)
 		nanosleep(&pause, NULL);
 }
 
-/* Contexts leave their channels, all or those whose engine is gone. */
+/* Makes contexts leave their channels: all, or those whose engine is gone. */
 static int
 leave_channels(struct pmx_node *node, bool all)
 {
@@ -202,7 +205,7 @@ pmx_reattach(struct pmx_node *node, int64_t timeout_us)
 		old |= ctx->adrift && ctx->left == node->attachments;
 	if (old) {
 		wait_for_end(node, until);
-		/* all of them: the others' end may not have been told yet */
+		/* all, since the end of the others may not have been noticed yet */
 		if ((result = leave_channels(node, true)) != 0 ||
 			(result = attach_again(node, until)) != 0)
 			return result;

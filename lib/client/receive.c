@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Receiving. As send.c: no system call but the doorbell of a sleeping engine, and the CPU given
- * away by polls that find nothing; no lock, no allocation, nothing shared but the rings.
+ * Receiving. As in send.c: no system call except for the doorbell of a sleeping engine and
+ * sched_yield() after polls that find nothing; no lock, no allocation, nothing shared but the
+ * rings.
  *
  * Design notes
- * 1. Short messages are copied out of their LHS entry (one cache line) at once, so an entry is
- *    free for the engine as soon as it was received, whatever the application does later.
- * 2. Bulk buffers go back gathered, up to 14 in one submission; at the latest when the application
- *    finds nothing to receive, or sleeps. The list has a place for each that it may hold, so giving
- *    one back never waits for an engine that is behind.
+ * 1. Short messages are copied out of their LHS entry (one cache line) at once, so an entry is free
+ *    for the engine as soon as the message is received.
+ * 2. Bulk buffers are given back up to 14 in one submission; at the latest when the application
+ *    finds nothing to receive, or sleeps. The list has a place for each buffer that the application
+ *    may hold, so giving one back never waits for the engine.
  */
 #include <errno.h>
 #include <sched.h>
@@ -16,8 +17,9 @@
 
 #include "client/client.h"
 
-#define YIELD_EVERY 32   /* empty polls, when nobody else ran the last time */
-#define CROWDED_NS  1500 /* a yield that nobody takes is back in 200 to 500 */
+#define YIELD_EVERY 32 /* empty polls between yields, when nobody else ran at the last one */
+/* a yield that took longer let others run; without any it takes 200 to 500 ns */
+#define CROWDED_NS  1500
 
 static inline uint8_t *
 at(const struct pmx_context *ctx, int64_t off)
@@ -25,7 +27,6 @@ at(const struct pmx_context *ctx, int64_t off)
 	return (uint8_t *)ctx->shm + off;
 }
 
-/* As many as the ring has room for. */
 void
 ctx_flush_releases(struct pmx_context *ctx)
 {
@@ -76,14 +77,13 @@ publish_position(struct pmx_context *ctx)
 	if (ctx->lhs.pos - ctx->lhs_published < ctx->lhs_publish)
 		return;
 	ctx->lhs_published = ctx->lhs.pos;
-	/* release: our reads of the entries before the engine writes them again */
+	/* release: this thread's reads of the entries come before the engine writes them again */
 	STEP();
 	atomic_store_explicit(&ctx->shm->lhs_pos, ctx->lhs.pos, memory_order_release);
 	STEP();
 	ctx_doorbell(ctx);
 }
 
-/* Receive from the channel's own ring. */
 void
 ctx_take_ring(struct pmx_context *ctx)
 {
@@ -93,15 +93,15 @@ ctx_take_ring(struct pmx_context *ctx)
 	ctx->lhs_publish = ctx->shm->lhs_room / 8 ? ctx->shm->lhs_room / 8 : 1;
 }
 
-/* What this thread's polls have found of late, of whatever context. */
+/* Statistics of this thread's recent polls, over all contexts. */
 static _Thread_local struct {
-	uint32_t empty; /* polls in a row, since it yielded */
-	bool crowded;   /* when it yielded last, others ran */
+	uint32_t empty; /* empty polls in a row since it yielded */
+	bool crowded;   /* others ran when it last yielded */
 } thread;
 
-/* PM/UDP (IPSJ 1999) section 3: a library that polls gives the CPU away where others need it. Each
- * empty poll does, once all contexts had their turn, where others run; where nobody does it costs a
- * system call in 32 polls. */
+/* PM/UDP (IPSJ 1999) section 3: a library that polls yields the CPU where others need it. Where
+ * others run, this yields after one empty poll of each context; otherwise only every 32 polls more,
+ * to save system calls. */
 void
 ctx_yield(struct pmx_context *ctx)
 {
@@ -132,7 +132,7 @@ ctx_idle(struct pmx_context *ctx)
 	return unlikely(ctx_gone(ctx)) ? -EPIPE : 0;
 }
 
-/* A poll of the application's. */
+/* A poll of the application found nothing. */
 static APART int
 found_nothing(struct pmx_context *ctx)
 {
@@ -178,7 +178,7 @@ pmx_receive_burst(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n)
 static APART void
 release_checked(struct pmx_context *ctx, uint32_t bulk)
 {
-	/* more than there are: the application gave some back twice, which the engine would
+	/* if the list is full, the application gave some back twice, which the engine would
 	 * refuse */
 	if (ctx->release_count < ctx->release_room)
 		ctx->release[ctx->release_count++] = bulk;

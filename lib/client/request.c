@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Requests that a message reached, whoever matched it: see match.h.
+ * Receive requests that have a message, whether this thread or the engine matched it: see match.h.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Attaching to a primary as a DPDK secondary: the EAL, the handshake over rte_mp, mapping one
- * channel. Called from the application's thread; nothing here is on the data path.
+ * Attaching to a primary as a DPDK secondary: the EAL, the handshake over rte_mp, the channels.
+ * Called from the application's thread; nothing here is on the data path.
  *
  * Design notes
- * 1. The handshake compares the interface's version before anything shared is touched.
- * 2. A primary that died leaves files to which a secondary attaches "successfully": only an answer
- *    to the handshake proves that it lives.
- * 3. What would fail inside the EAL, where nothing can be tried again, is asked before: over the
- *    primary's socket, which also gives this process an lcore number of its own. That connection is
- *    then the sign of the primary's life.
- * 4. A secondary takes no lock of the primary's once its EAL runs: killed inside, it would leave it
- *    held. So it looks up no memzone, and does not call rte_eal_cleanup, which frees on the shared
- *    heap: it removes its own files instead.
+ * 1. The handshake compares the version of the interface before anything shared is used.
+ * 2. A dead primary leaves files to which a secondary can attach "successfully": only an answer to
+ *    the handshake proves that it lives.
+ * 3. A failure inside rte_eal_init() cannot be retried, so its causes are checked before, over the
+ *    primary's socket, which also assigns this process an lcore number of its own. The end of that
+ *    connection then shows the end of the primary.
+ * 4. Once its EAL runs, a secondary takes no lock that it shares with the primary: if it were
+ *    killed, the lock would stay held. So it looks up no memzone, and does not call
+ *    rte_eal_cleanup(), which frees on the shared heap: it only removes its own files.
  */
-#define ALLOW_EXPERIMENTAL_API /* rte_vect_get_max_simd_bitwidth is stable from 23.11 on */
+/* rte_vect_get_max_simd_bitwidth is experimental before DPDK 23.11 */
+#define ALLOW_EXPERIMENTAL_API
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -37,18 +38,18 @@
 #include "channel/instance.h"
 #include "client/client.h"
 
-#define LOOK_NS              20000000 /* between looks whether the primary is gone */
+#define LOOK_NS              20000000 /* between checks whether the primary is gone */
 #define HANDSHAKE_PATIENCE_S 5
 
 static struct {
 	bool running;
-	bool left;         /* its memory is mapped no more */
-	_Atomic int nodes; /* attached by it */
+	bool left;         /* the primary's memory is not mapped any more */
+	_Atomic int nodes; /* nodes that are attached by this EAL */
 	char instance[64];
-	char socket[108]; /* where its primary listens, if it does */
+	char socket[108]; /* path of the primary's socket, if it has one */
 } eal;
 
-/* Is any of [begin, end) in use here? */
+/* Whether any of [begin, end) is mapped in this process. */
 static bool
 is_taken(uint64_t begin, uint64_t end)
 {
@@ -71,8 +72,8 @@ has_ops(const char *name, unsigned index)
 		strcmp(rte_mempool_ops_table.ops[index].name, name) == 0;
 }
 
-/* Would this process get on with the primary? 0, and what it says; without a socket all of that is
- * 0. */
+/* Asks over the primary's socket whether rte_eal_init() can succeed: 0 and its reply, or -errno.
+ * Without a socket 0, and the reply is all 0. */
 static int
 ask_before(struct pmx_node *node, const char *instance, struct attach_reply *said)
 {
@@ -121,29 +122,28 @@ start_eal(struct pmx_node *node, const char *instance, int cpu)
 
 	if (result != 0)
 		return result;
-	/* a primary that took over goes by another prefix, and the instance's directory is a link
-	 * to its own */
+	/* a primary that took over has another file prefix, and the instance's directory is a link
+	 * to that of the new prefix */
 	const char *own = realpath(dir, config) != NULL ? strrchr(config, '/') + 1 : instance;
 
 	snprintf(prefix, sizeof(prefix), "--file-prefix=%s", own);
 	snprintf(lcores, sizeof(lcores), "%u@%d", said.lcore, cpu < 0 ? 0 : cpu);
 	char *argv[] = {"pmx", "--proc-type=secondary", prefix, "--no-pci", "--no-telemetry",
 		"--lcores", lcores, "--log-level=*:error",
-		"--force-max-simd-bitwidth=512" /* what searches may use: lib/match/scan.c */,
-		NULL};
+		"--force-max-simd-bitwidth=512" /* width that lib/match/scan.c may use */, NULL};
 
 	STEP();
 	CPU_ZERO(&before);
 	sched_getaffinity(0, sizeof(before), &before);
 	if (rte_eal_init((int)(sizeof(argv) / sizeof(argv[0])) - 1, argv) < 0)
 		return rte_errno == EALREADY ? -EALREADY : -ENODEV;
-	/* 150 KiB of the shared heap that nobody uses, and nobody would free when this process
-	 * ends: see note 4 */
+	/* frees 150 KiB of the shared heap that are not used, and would not be freed when this
+	 * process ends (note 4) */
 	rte_service_finalize();
 	if (cpu < 0)
 		sched_setaffinity(0, sizeof(before), &before);
 	eal.running = true;
-	/* mempool drivers are plugins of the EAL: known only now, and not used before */
+	/* mempool drivers are plugins of the EAL, so they are known only now */
 	if (*said.mempool_ops && !has_ops(said.mempool_ops, said.mempool_ops_index)) {
 		eal.left = true;
 		return -EPROTO;
@@ -153,10 +153,10 @@ start_eal(struct pmx_node *node, const char *instance, int cpu)
 	return 0;
 }
 
-/* The answer to this process's question: one at a time. */
+/* The reply to this process's request; there is one at a time. */
 static struct {
-	pthread_mutex_t asking; /* the question, from beginning to end */
-	pthread_mutex_t lock;   /* of what follows */
+	pthread_mutex_t asking; /* held for a whole request */
+	pthread_mutex_t lock;   /* protects what follows */
 	pthread_cond_t here;
 	enum { NOT_WANTED, WANTED, RECEIVED, NONE_CAME } state;
 	struct rte_mp_msg msg;
@@ -166,7 +166,7 @@ static struct {
 	.here = PTHREAD_COND_INITIALIZER,
 };
 
-/* On a thread of the EAL; without an answer after HANDSHAKE_PATIENCE_S. */
+/* Called on a thread of the EAL with the reply, or without one after HANDSHAKE_PATIENCE_S. */
 static int
 answered(const struct rte_mp_msg *request, const struct rte_mp_reply *reply)
 {
@@ -185,8 +185,8 @@ answered(const struct rte_mp_msg *request, const struct rte_mp_reply *reply)
 	return 0;
 }
 
-/* Until the answer is here, or the primary is gone: then nobody waits for the EAL's patience to
- * end. true: it is here. */
+/* Waits until the reply is here or the primary is gone, without waiting for the EAL's timeout then.
+ * true: it is here. */
 static bool
 wait_for_answer(const struct pmx_node *node)
 {
@@ -301,7 +301,7 @@ replace(const struct rte_memseg_list *msl, const struct rte_memseg *ms, void *ar
 {
 	(void)msl;
 	(void)arg;
-	/* zeros: who still reads a message there finds no other's */
+	/* an application that still reads a message there finds zeros, not other data */
 	return mmap(ms->addr, ms->len, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED
 		? -1
@@ -314,14 +314,14 @@ secondary_let_go(struct pmx_node *node)
 	if (node->way != &way_secondary || eal.left || node->let_go)
 		return;
 	node->let_go = true;
-	/* only when all of them have left their channels: they are one mapping */
+	/* only when all nodes have left their channels, since they share one mapping */
 	if (atomic_fetch_sub(&eal.nodes, 1) > 1)
 		return;
 	eal.left = true;
 	rte_memseg_walk_thread_unsafe(replace, NULL);
 }
 
-/* fbarray_NAME_PID..., mp_socket_PID_NUMBER: of this process. */
+/* Whether an EAL file is of this process: mp_socket_PID_NUMBER, or fbarray_NAME_PID. */
 static bool
 is_ours(const char *file, const void *unused)
 {
@@ -336,7 +336,7 @@ is_ours(const char *file, const void *unused)
 			      : array != NULL && strcmp(array + 1, pid) == 0;
 }
 
-/* Remove what this process's EAL left in the primary's directory. */
+/* Detaches, and removes what this process's EAL left in the primary's directory. */
 static void
 end(struct pmx_node *node)
 {
@@ -368,7 +368,8 @@ secondary_attach(struct pmx_node *node, const char *instance, int cpu)
 		result = life_begin(node, fd, node->socket >= 0 ? POLLRDHUP : POLLIN);
 	if (result == 0) {
 		atomic_fetch_add(&eal.nodes, 1);
-		/* the next primary is met there, wherever the configuration has it */
+		/* pmx_reattach() finds the next primary at the same socket, even if its path is
+		 * configured */
 		if (*eal.socket)
 			memcpy(node->instance, eal.socket, sizeof(node->instance));
 		return 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Sending: send buffers, submissions, completions. Runs in the application's thread, touches its
- * own channel and nothing else: no system call but the doorbell of a sleeping engine, no lock, no
- * allocation, nothing shared but the rings.
+ * Sending: send buffers, submissions, completions. Runs in the application's thread and uses only
+ * the context's own channel: no system call except for the doorbell of a sleeping engine, no lock,
+ * no allocation, nothing shared but the rings.
  *
- * Design note: free send buffers are a stack in private memory; the completion ring fills it. The
- * hottest buffer is used first.
+ * Design note: free send buffers are a stack in private memory, which completions refill, so the
+ * buffer that was used last, which is most likely in the cache, is used first.
  */
 #include <errno.h>
 
@@ -218,7 +218,7 @@ pmx_buffer_write(struct pmx_context *ctx, const struct pmx_buffer *buf, uint32_t
 
 /* ------------------------------------------------------------------ sending */
 
-/* The slots behind the first, of a message of many buffers. */
+/* Writes the additional slots of a message of many buffers. */
 static void
 write_more(struct pmx_context *ctx, uint16_t b, uint32_t left, uint32_t slots)
 {
@@ -236,7 +236,7 @@ write_more(struct pmx_context *ctx, uint16_t b, uint32_t left, uint32_t slots)
 	}
 }
 
-/* Any message. */
+/* The general path of a message. */
 static APART int
 submit_checked(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf,
 	uint8_t op)
@@ -267,13 +267,14 @@ submit_checked(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buf
 		write_more(ctx, b, buf->segments - in_first, slots);
 	slot_publish(&ctx->sub, ctx->sub.pos);
 	ctx->sub.pos += slots + 1;
-	/* now and then, so that the completion ring does not fill up while buffers last */
+	/* every 16 slots, so that the completion ring does not fill up while there are free
+	 * buffers */
 	if (ctx->sub.pos % 16 <= slots)
 		ctx_completions(ctx);
 	return 0;
 }
 
-/* A message of one buffer, into a slot that is known to be free. */
+/* Submits a message of one buffer into a slot that is known to be free. */
 static inline void
 submit_one(struct pmx_context *ctx, struct pmx_addr to, uint8_t op, uint32_t len, uint16_t buf)
 {
@@ -290,7 +291,7 @@ submit_one(struct pmx_context *ctx, struct pmx_addr to, uint8_t op, uint32_t len
 	ctx->sub.pos = pos + 1;
 }
 
-/* The common message in one piece. */
+/* Fast path of the common message: one buffer. */
 static inline int
 submit(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, uint8_t op)
 {
@@ -341,7 +342,8 @@ ctx_send_matched(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_b
 	return send_as(ctx, to, buf, SUBMIT_MATCHED, id);
 }
 
-/* Get, write and submit as three steps pass the buffer through memory: this is half as long. */
+/* Faster than its three steps (get, write, submit) one by one, which would pass the buffer's
+ * description through memory. */
 int
 ctx_send_short(struct pmx_context *ctx, struct pmx_addr to, const uint64_t head[2],
 	const void *data, uint32_t len)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What contexts do beside plain messages.
+ * The list of services.
  */
 #include <stddef.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Attaching without an EAL: the channel is memory of this process, whose descriptor the primary
- * gets over a Unix socket, and nothing else is shared. Needs the right to open that socket, and no
- * more: no root, no hugepages, no DPDK; works from other mount and PID namespaces. Called from the
- * application's thread, not on the data path.
+ * gets over a Unix socket, and nothing else is shared. All it needs is the right to open that
+ * socket: no root, no hugepages, no DPDK. It also works from other mount and PID namespaces. Called
+ * from the application's thread, not on the data path.
  *
  * Design notes
- * 1. The connection is the sign of life both ways: the primary ends the contexts of a client whose
- *    connection ends, and is gone for the client when it does.
+ * 1. The connection shows each side that the other lives: when it ends, the primary ends the
+ *    client's contexts, and the client takes the primary to be gone.
  */
 #include <errno.h>
 #include <poll.h>
@@ -61,15 +61,14 @@ way_thin_ask(struct pmx_node *node, const struct attach_request *request, int gi
 	struct attach_reply *reply, int *fds)
 {
 	STEP();
-	/* contexts of several threads ask over one connection */
+	/* several threads may use one connection */
 	pthread_mutex_lock(&node->asking);
 	ssize_t n = passing_send(node->socket, request, sizeof(*request), &give, give >= 0, 0);
 
 	STEP();
 	int result = n != (ssize_t)sizeof(*request) ? -EPIPE : read_reply(node->socket, reply, fds);
 
-	/* an answer that comes later would be taken for the next one's: the end of this
-	 * attachment */
+	/* a late reply would be taken for that of the next request, so the attachment ends here */
 	if (result == -ETIMEDOUT || result == -EPROTO)
 		shutdown(node->socket, SHUT_RDWR);
 	pthread_mutex_unlock(&node->asking);
@@ -85,7 +84,7 @@ unmap(void *at, uint64_t len)
 		munmap(at, len);
 }
 
-/* Pages for the channel go to the primary, which opens it in them. */
+/* Allocates pages and has the primary open a channel in them. */
 static int
 open_with(struct pmx_node *node, struct attach_request *request, struct attach_reply *reply,
 	void **at, uint64_t *len, int *fds)
@@ -127,8 +126,8 @@ open_context(struct pmx_context **out, struct pmx_node *node,
 	int fds[2] = {-1, -1}, result = -EBUSY;
 	void *at = NULL;
 
-	/* one that was free when we asked may be taken when we come, or there may be more or fewer
-	 * buffers left */
+	/* between the two requests the context may have been taken, or the number of free buffers,
+	 * and so the needed bytes, may have changed */
 	for (int i = 0; i < OPEN_TRIES && (result == -EBUSY || result == -EINVAL); i++) {
 		request = attach_open_request(params);
 		result = open_with(node, &request, &reply, &at, &len, fds);
@@ -164,8 +163,9 @@ way_thin_rejoin(struct pmx_context *ctx)
 	result = ctx_rejoin(ctx, at, len, fds[0], fds[1]);
 	if (result != 0)
 		attach_give_back(ctx->node, way_thin_ask, &reply);
-	if (result != -EPROTO)
-		return result; /* on -ENOMEM the context has it, and tries again with another */
+	if (ctx->shm == at)
+		/* the context has the channel; if that failed, it later tries again with another */
+		return result;
 	close(fds[0]);
 	close(fds[1]);
 	unmap(at, len);
@@ -200,7 +200,7 @@ end(struct pmx_node *node)
 static uint16_t
 simd_bits(void)
 {
-	return 512; /* and what the CPU has */
+	return 512; /* no limit: the CPU decides */
 }
 
 const struct way way_thin = {open_context, close_context, give_memory, end, simd_bits};
@@ -224,7 +224,7 @@ way_thin_connect(const char *path)
 	int error = errno;
 
 	close(fd);
-	/* a file that nobody listens at any more */
+	/* ECONNREFUSED: the file is there, but nobody listens any more */
 	return error == ECONNREFUSED ? -ENOENT : error == EPERM ? -EACCES : -error;
 }
 

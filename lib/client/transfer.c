@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Pushes and pulls of remote memory, from the application's side: what the engine shall do goes
- * into a place of the channel's table; what is short or in parts is packed here, in send buffers.
+ * Pushes and pulls of remote memory, on the application's side. What the engine is to do is written
+ * to a place of the channel's table; what is short or in parts is packed here, in send buffers.
  * Runs in the context's thread.
  *
  * Design notes
- * 1. A transfer has a place, which numbers it for the engine, until it ended and its event was
- *    taken. Each use of a place has another generation: a late answer of an earlier one finds
- *    nothing.
- * 2. Whole transfers longer than a frame are the engine's alone. Pushes in parts are packed here
- *    frame by frame as send buffers come free (transfers_progress); so is what fits one frame,
- *    which spares it the pinning. Pulls by a bitmap that is longer than one question's become
- *    several.
- * 3. The engine keeps the order of what it has (PMX_ORDERED). What it cannot know of waits here: an
- *    ordered push in parts until all earlier transfers to that context ended, any ordered one until
- *    all of them are submitted.
+ * 1. A transfer has a place, by whose number the engine knows it, until it has ended and its event
+ *    was taken. Each use of a place has another generation, so that a late answer to an earlier
+ *    transfer is recognised.
+ * 2. Whole transfers longer than a frame are left to the engine. Pushes in parts are packed here
+ *    frame by frame as send buffers become free (transfers_progress); so are pushes that fit one
+ *    frame, whose memory then need not be pinned. A pull by a bitmap that is too long for one
+ *    request is split.
+ * 3. The engine keeps the order of what was submitted to it (PMX_ORDERED). The rest is ordered
+ *    here: an ordered push in parts waits until all earlier transfers to that context have ended,
+ *    other ordered transfers until all earlier ones are submitted.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,9 +23,9 @@
 #include "client/client.h"
 #include "wire/wire.h"
 
-#define TRANSFER_BUFFER 0xFFFE /* in send_note.next: not a message, not to be counted */
-#define NO_BUFFER       UINT16_MAX
-#define OF_AN_OFFER     0x80000000u /* in pmx_transfer.flags: key is the id of an offer */
+/* in send_note.next: a frame of a transfer, which is not counted as a message */
+#define TRANSFER_BUFFER 0xFFFE
+#define OF_AN_OFFER     0x80000000u /* in pmx_transfer.flags: key is the number of an offer */
 
 static inline uint32_t
 id_of(const struct pmx_context *ctx, uint16_t place)
@@ -45,7 +45,8 @@ transfers_open(struct pmx_context *ctx)
 	ctx->places = calloc(shm->transfers, sizeof(*ctx->places));
 	if (ctx->transfers == NULL || ctx->places == NULL)
 		return -ENOMEM;
-	/* another life of this context number shall not take this one's answers for its own */
+	/* begin at random, so that another life of this context number does not accept answers to
+	 * this one */
 	uint32_t life;
 
 	if (getrandom(&life, sizeof(life), 0) != sizeof(life))
@@ -59,7 +60,7 @@ transfers_open(struct pmx_context *ctx)
 	return 0;
 }
 
-/* Has the library more of it to submit? */
+/* Whether the library has more of it to submit. */
 static bool
 is_unfinished(enum note_state s)
 {
@@ -72,8 +73,8 @@ is_under_way(const struct transfer_note *n)
 	return n->state != NOTE_FREE && n->state != NOTE_ENDED;
 }
 
-/* The one transition: FREE to SUBMITTED, or to what the library has to do first; from there to
- * SUBMITTED; and in the end, from any, to ENDED or FREE. */
+/* Changes the state. It goes from FREE to SUBMITTED, or to a state in which the library still has
+ * to submit something; from there to SUBMITTED; and in the end, from any, to ENDED or FREE. */
 static void
 note_becomes(struct pmx_context *ctx, struct transfer_note *n, enum note_state to)
 {
@@ -120,10 +121,9 @@ put_place(struct pmx_context *ctx, uint16_t place)
 	ctx->places[ctx->places_free++] = place;
 }
 
-/* ------------------------------------------------------------------ by way of a bounce buffer */
+/* ------------------------------------------------------------------ bounce buffers */
 
-/* The local bytes are in memory that the engine reaches from here on. in: they are to be written
- * there. */
+/* Replaces the transfer's local memory by a bounce buffer. in: the transfer writes to it. */
 static int
 bounce(struct pmx_context *ctx, struct transfer_note *n, bool in)
 {
@@ -132,7 +132,7 @@ bounce(struct pmx_context *ctx, struct transfer_note *n, bool in)
 
 	if (result != 0)
 		return result;
-	/* making room for it may have taken slots that the caller counts on */
+	/* making room for it may have used slots that the caller needs */
 	if (!slot_room(&ctx->sub, 2)) {
 		bounce_put(ctx, at);
 		return -EAGAIN;
@@ -145,7 +145,7 @@ bounce(struct pmx_context *ctx, struct transfer_note *n, bool in)
 	return 0;
 }
 
-/* What arrived goes home. */
+/* Copies what arrived to the application's memory, and frees the bounce buffer. */
 static void
 unbounce(struct pmx_context *ctx, struct transfer_note *n, uint8_t error)
 {
@@ -166,7 +166,7 @@ unbounce(struct pmx_context *ctx, struct transfer_note *n, uint8_t error)
 	n->t.local = home;
 }
 
-/* A transfer, or a part of one, ended. */
+/* Ends a transfer, or a part of one. */
 static void
 end(struct pmx_context *ctx, uint16_t place, uint8_t error)
 {
@@ -215,7 +215,7 @@ end(struct pmx_context *ctx, uint16_t place, uint8_t error)
 	}
 }
 
-/* Results that the engine wrote. */
+/* Handles results that the engine wrote. */
 static void
 transfers_results(struct pmx_context *ctx, const struct completion *c)
 {
@@ -234,7 +234,7 @@ transfers_results(struct pmx_context *ctx, const struct completion *c)
 	}
 }
 
-/* Notifications that came and were not taken. */
+/* Copies notifications that came and were not taken to private memory. */
 static int
 keep_events(struct pmx_context *ctx)
 {
@@ -260,7 +260,8 @@ keep_events(struct pmx_context *ctx)
 	return 0;
 }
 
-/* The one who called for it hears of it in its status word, whoever was to write that. */
+/* Ends a transfer without the engine: its status word is written here, even if the engine was to do
+ * that. */
 static void
 end_here(struct pmx_context *ctx, uint16_t place, uint8_t error)
 {
@@ -278,7 +279,7 @@ transfers_leave(struct pmx_context *ctx)
 
 	if (result != 0)
 		return result;
-	/* first those that are parts of others, which end with them */
+	/* parts first: when they end, so may what they are parts of */
 	for (int whole = 0; whole < 2; whole++) {
 		for (uint32_t i = 0; i < ctx->transfer_count; i++) {
 			const struct transfer_note *n = &ctx->transfers[i];
@@ -293,7 +294,7 @@ transfers_leave(struct pmx_context *ctx)
 
 /* ------------------------------------------------------------------ submitting */
 
-/* A word at an odd address is the library's to write. */
+/* The engine writes only aligned status words; the library writes the others. */
 static bool
 is_aligned(const volatile int32_t *word)
 {
@@ -309,7 +310,7 @@ desc_flags(const struct pmx_transfer *t)
 		(t->flags & OF_AN_OFFER ? TRANSFER_OFFERED : 0);
 }
 
-/* Fill a place's description; the caller knows that the submission ring has room. */
+/* Fills in the place's descriptor and submits it; the caller has checked that the ring has room. */
 static void
 submit_desc(struct pmx_context *ctx, uint16_t place, uint8_t kind, int64_t memory)
 {
@@ -351,7 +352,7 @@ submit_desc(struct pmx_context *ctx, uint16_t place, uint8_t kind, int64_t memor
 		memcpy(d->interval, t->part->interval, sizeof(d->interval));
 		memcpy(d->count, t->part->count, sizeof(d->count));
 	}
-	if (n->parent != NO_PLACE) /* its bits are there already */
+	if (n->parent != NO_PLACE) /* ask_on() has written its bits */
 		d->flags |= TRANSFER_BITMAP;
 	s->op = SUBMIT_TRANSFER;
 	s->count = 0;
@@ -359,7 +360,7 @@ submit_desc(struct pmx_context *ctx, uint16_t place, uint8_t kind, int64_t memor
 	slot_publish(&ctx->sub, ctx->sub.pos++);
 }
 
-/* Submit a frame that stands in send buffer `buf`. */
+/* Submits a frame that is in send buffer `buf`. */
 static void
 submit_frame(struct pmx_context *ctx, uint16_t place, uint16_t buf, uint32_t len, bool last)
 {
@@ -422,8 +423,8 @@ take_buffer(struct pmx_context *ctx)
 
 /* ------------------------------------------------------------------ order */
 
-/* Is there an earlier transfer to the same context, of those that are not all submitted, or of
- * all? */
+/* Whether an earlier transfer to the same context is under way; with unfinished_only, one that is
+ * not fully submitted. */
 static bool
 has_earlier(const struct pmx_context *ctx, const struct pmx_transfer *t, uint64_t age,
 	bool unfinished_only)
@@ -447,7 +448,8 @@ must_hold(const struct pmx_context *ctx, const struct pmx_transfer *t, uint64_t 
 
 /* ------------------------------------------------------------------ parts */
 
-/* Fill one frame with runs; returns its bytes. */
+/* Fills one frame with runs. Returns its bytes; *at: offset of the first run; *last: it was the
+ * last frame. */
 static uint32_t
 pack(struct pmx_context *ctx, struct transfer_note *n, uint8_t *to, uint64_t *at, bool *last)
 {
@@ -455,7 +457,7 @@ pack(struct pmx_context *ctx, struct transfer_note *n, uint8_t *to, uint64_t *at
 	uint8_t *twin = n->t.part != NULL && n->t.part->kind == PMX_PART_DIFF ? n->t.part->twin
 									      : NULL;
 	uint32_t used = 0;
-	uint64_t before = 0; /* end of the run before */
+	uint64_t before = 0; /* end of the previous run */
 
 	*at = 0;
 	for (;;) {
@@ -476,7 +478,8 @@ pack(struct pmx_context *ctx, struct transfer_note *n, uint8_t *to, uint64_t *at
 
 		memcpy(to + used, &run, sizeof(run));
 		memcpy(to + used + sizeof(run), local + n->run.offset, len);
-		if (twin != NULL) /* what was sent, even if it changes while we look */
+		/* from the frame, since the application may change its bytes meanwhile */
+		if (twin != NULL)
 			memcpy(twin + n->run.offset, to + used + sizeof(run), len);
 		used += (uint32_t)sizeof(run) + len;
 		before = n->run.offset += len;
@@ -484,7 +487,7 @@ pack(struct pmx_context *ctx, struct transfer_note *n, uint8_t *to, uint64_t *at
 	}
 }
 
-/* More frames of a push in parts. */
+/* Packs and submits more frames of a push, as far as there are buffers and slots. */
 static void
 pack_on(struct pmx_context *ctx, uint16_t place)
 {
@@ -504,7 +507,7 @@ pack_on(struct pmx_context *ctx, uint16_t place)
 		note_becomes(ctx, n, NOTE_SUBMITTED);
 }
 
-/* More questions of a pull by a long bitmap. */
+/* Submits more requests of a pull by a bitmap, as far as there are places and slots. */
 static void
 ask_on(struct pmx_context *ctx, uint16_t place)
 {
@@ -538,7 +541,7 @@ ask_on(struct pmx_context *ctx, uint16_t place)
 		end(ctx, place, n->first_error);
 }
 
-/* A held transfer begins. */
+/* Begins a transfer that was held. */
 static void
 release(struct pmx_context *ctx, uint16_t place)
 {
@@ -558,7 +561,7 @@ release(struct pmx_context *ctx, uint16_t place)
 	note_becomes(ctx, n, NOTE_SUBMITTED);
 }
 
-/* What the library itself would still read, or has not begun, ends. */
+/* Ends transfers of that memory that the library has not begun, or of which it would read more. */
 static void
 transfers_forget(struct pmx_context *ctx, const void *addr, uint64_t len)
 {
@@ -580,7 +583,7 @@ transfers_forget(struct pmx_context *ctx, const void *addr, uint64_t len)
 		bool asks = n->state == NOTE_ASKS;
 
 		note_becomes(ctx, n, NOTE_SUBMITTED);
-		if (asks) { /* its questions end by themselves */
+		if (asks) { /* its requests end by themselves */
 			n->first_error = EFAULT;
 			if (n->left == 0)
 				end(ctx, (uint16_t)i, EFAULT);
@@ -639,7 +642,7 @@ check(const struct pmx_transfer *t, bool push)
 	return pmx_part_problem(t->part, t->len) ? -EINVAL : 0;
 }
 
-/* Are there places, and room in the ring for n submissions? 0, -EAGAIN, -EPIPE. */
+/* Makes sure that there are places, and room in the ring for n submissions. 0, -EAGAIN, -EPIPE. */
 static int
 room_for(struct pmx_context *ctx, uint32_t places, uint32_t n)
 {
@@ -654,7 +657,7 @@ room_for(struct pmx_context *ctx, uint32_t places, uint32_t n)
 	return -EAGAIN;
 }
 
-/* Begin it later: see release. */
+/* Holds a transfer, which release() begins later. */
 static void
 hold(struct pmx_context *ctx, uint16_t place, uint8_t kind)
 {
@@ -725,7 +728,7 @@ transfers_request(struct pmx_context *ctx, uint8_t kind, const struct pmx_transf
 {
 	struct pmx_transfer mine = *t;
 	uint32_t pin = PIN_NONE;
-	/* its head follows at once */
+	/* an offer's head is submitted right after it */
 	int result = room_for(ctx, 1, kind == TRANSFER_OFFER ? 2 : 1);
 
 	if (result != 0)
@@ -760,8 +763,8 @@ transfers_request(struct pmx_context *ctx, uint8_t kind, const struct pmx_transf
 	return 0;
 }
 
-/* What this library packs: all in one frame, or in parts; or all of it frame by frame, where the
- * engine may not reach it. */
+/* A push that this library packs: in one frame; in parts; or whole but frame by frame, if the
+ * engine cannot reach the memory. */
 static int
 push_packed(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id)
 {
@@ -804,8 +807,8 @@ int
 pmx_push(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id)
 {
 	int result = check(t, true);
-	/* one that must wait for others is the engine's, which knows when; what the engine may not
-	 * reach is packed all the same */
+	/* one that must wait for others is left to the engine, which knows when they end, unless it
+	 * cannot reach the memory */
 	bool packed = t->part != NULL ||
 		(ctx->no_kernel && piece_of(ctx, t->local, t->len) == MEMORY_COPIED) ||
 		(t->len <= ctx->transfer_payload &&
@@ -817,7 +820,7 @@ pmx_push(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id 
 		return result;
 	if (!packed)
 		return begin(ctx, t, TRANSFER_PUSH, id);
-	/* taking completions may have gone on with others, which took what there was */
+	/* taking completions may have continued other transfers, which used places and slots */
 	if (!has_buffer(ctx) || ctx->places_free == 0 || !slot_room(&ctx->sub, 2))
 		return -EAGAIN;
 	return push_packed(ctx, t, id);
@@ -828,8 +831,8 @@ pmx_pull(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id 
 {
 	int result = check(t, false);
 
-	/* One that becomes several has a place besides theirs: not the last one, for they could not
-	 * begin. */
+	/* One that is split takes a place besides those of its parts. It must not take the last
+	 * one, or they could never begin. */
 	if (result == 0) {
 		bool several = t->part != NULL && t->part->kind == PMX_PART_BITMAP;
 
@@ -838,7 +841,7 @@ pmx_pull(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id 
 	return result != 0 ? result : begin(ctx, t, TRANSFER_PULL, id);
 }
 
-/* A question about memory, of which nothing moves. */
+/* A request about memory that moves no bytes. */
 static int
 question(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind, pmx_transfer_id *id)
 {
@@ -848,7 +851,7 @@ question(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind, pm
 	q.local = &q;
 	int result = check(&q, false);
 
-	q.local = NULL; /* not even if it waits for others */
+	q.local = NULL; /* it has no local memory, even while it is held */
 	if (result == 0)
 		result = room_for(ctx, 1, 1);
 	return result != 0 ? result : begin(ctx, &q, kind, id);
@@ -909,7 +912,7 @@ pmx_sync_wait(struct pmx_context *ctx, int64_t timeout_us)
 
 /* ------------------------------------------------------------------ events */
 
-/* Is there one? */
+/* Whether there is an event. */
 static bool
 transfers_events(struct pmx_context *ctx)
 {

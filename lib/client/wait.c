@@ -36,7 +36,7 @@ pmx_before_select(struct pmx_context *ctx)
 		ctx->selects = true;
 	}
 	ctx_doorbell(ctx);
-	/* full fence: our flag before our last look; pairs with engine_flush's */
+	/* full fence: the flag must be visible before the last look; pairs with engine_flush's */
 	atomic_thread_fence(memory_order_seq_cst);
 	bool ended = ctx->places_free != ctx->transfer_count &&
 		slot_filled(&ctx->com, ctx->com.pos);
@@ -55,7 +55,8 @@ pmx_after_select(struct pmx_context *ctx)
 	struct epoll_event event;
 
 	atomic_store_explicit(&ctx->shm->wake_client, 0, memory_order_relaxed);
-	epoll_wait(ctx->event_fd, &event, 1, 0); /* an edge: taken, if it was there */
+	/* edge-triggered: this consumes the event if there is one */
+	epoll_wait(ctx->event_fd, &event, 1, 0);
 }
 
 int64_t
@@ -67,7 +68,6 @@ ctx_now_us(void)
 	return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
 }
 
-/* One step of waiting: run the embedded engine, or sleep on the descriptor. */
 void
 ctx_sleep(struct pmx_context *ctx, int64_t left_us)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Reading a topology: lines into vertices and links, links into edges by vertex, then the one route
- * that a tree has from everywhere to every host. See topology.h for the text.
+ * Reading a topology: lines become vertices and links, links become edges by vertex, and then the
+ * routes are computed: a tree has exactly one from each vertex to each host. See topology.h for the
+ * text.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -62,7 +63,8 @@ grow(void *array, uint32_t count, uint32_t *cap, size_t size)
 	return realloc(array, *cap * size);
 }
 
-/* A number with one of the units of a table {"K", 1000, "M", 1000000, ...}; false: it is none. */
+/* Read a number with one of the units of a table {{"K", 1000}, {"M", 1000000}, ...}. Returns false
+ * if it is none. */
 struct unit {
 	const char *name;
 	double factor;
@@ -94,7 +96,7 @@ static const struct unit sizes[] = {{"", 1}, {"K", 1 << 10}, {"M", 1 << 20}, {"G
 	{NULL, 0}};
 static const struct unit times[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {NULL, 0}};
 
-/* name[first-last]; a plain name has one member, itself. */
+/* name[first-last]; a plain name stands only for itself */
 struct range {
 	char stem[TOPOLOGY_NAME_MAX];
 	unsigned first, last;
@@ -249,7 +251,7 @@ read_line(struct reader *r, char *line)
 	return complain(r, "'%s': a line begins with switch, host or link", words[0]);
 }
 
-/* Links into edges, those of a vertex together. */
+/* Make two edges of each link, and put those of a vertex next to each other. */
 static int
 make_edges(struct reader *r)
 {
@@ -290,7 +292,8 @@ make_edges(struct reader *r)
 	return 0;
 }
 
-/* A walk from the host over the tree: from each vertex that it finds, back the way it came. */
+/* Walk over the tree from the host in breadth-first order: the route from each vertex leads back
+ * the way the walk came. Returns how many vertices it reached. */
 static uint32_t
 make_routes_to(struct topology *t, uint32_t node, uint32_t *queue)
 {
@@ -357,7 +360,8 @@ check(struct reader *r)
 			return complain(r, "host '%s' has %u links: it may have one", x->name,
 				x->edge_count);
 	}
-	/* joined (routes say) with one link less than vertices is a tree */
+	/* a connected graph (make_routes() checks that) with one link less than vertices is a
+	 * tree */
 	if (r->link_count + 1 > t->vertex_count)
 		return complain(r, "%u links among %u hosts and switches: there is a loop",
 			r->link_count, t->vertex_count);

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A cluster's network as a tree of switches and hosts, read from a small text: what the simulator
- * builds and what the collectives plan by (contention-free gather, SWoPP 2008, section 4). A
- * topology is made once and then only read, by any thread.
+ * A cluster's network as a tree of switches and hosts, read from a small text: the simulator builds
+ * it, and collectives are planned by it (contention-free gather, SWoPP 2008, section 4). A topology
+ * is built once and then only read, by any thread.
  *
- * The text, a line each; # begins a comment:
+ * Each line of the text is one of these; # begins a comment:
  *
- *   switch NAME [buffer=SIZE] SIZE bytes of queue at each port (K, M); none: no bound
- *   host NAME                                  hosts are nodes 0, 1, 2 ... in the order of the text
- *   link NAME NAME bandwidth=RATE latency=TIME RATE in bit/s (K, M, G), TIME with ns, us, ms or s
+ *   switch NAME [buffer=SIZE]
+ *       SIZE is the bytes of queue at each port (K, M, G); without it there is no bound
+ *   host NAME
+ *       hosts are nodes 0, 1, 2 ... in the order of the text
+ *   link NAME NAME bandwidth=RATE latency=TIME
+ *       RATE in bit/s (K, M, G, T), TIME with ns, us, ms or s
  *
- * h[0-47] stands for h0, h1 ... h47: in a host line for so many hosts, in a link line (first name)
- * for so many links.
+ * h[0-47] stands for h0, h1 ... h47: in a host or switch line for so many of them, in a link line
+ * (first name) for so many links.
  */
 #ifndef PMX_COLL_TOPOLOGY_H
 #define PMX_COLL_TOPOLOGY_H
@@ -25,8 +28,8 @@
 
 struct topology_vertex {
 	char name[TOPOLOGY_NAME_MAX];
-	uint32_t host;         /* node number, TOPOLOGY_NONE: a switch */
-	uint64_t buffer_bytes; /* switch: of each port, 0 = no bound */
+	uint32_t host;         /* node number; TOPOLOGY_NONE: it is a switch */
+	uint64_t buffer_bytes; /* switch: queue of each port; 0 = no bound */
 	uint32_t first_edge;   /* its edges are edges[first_edge .. first_edge + edge_count) */
 	uint32_t edge_count;
 };
@@ -43,19 +46,21 @@ struct topology {
 	struct topology_vertex *vertices;
 	struct topology_edge *edges; /* by vertex */
 	uint32_t *hosts;             /* node number -> vertex */
-	uint32_t *routes;            /* vertex * host_count + node -> edge, TOPOLOGY_NONE at the
-				      * node */
+	uint32_t *routes;            /* vertex * host_count + node -> first edge of the route;
+				      * TOPOLOGY_NONE at the node itself */
 };
 
-/* Read a text. 0 with *out, which the caller frees; or -EINVAL, -ENOMEM with a sentence in error
- * that names the line and what is wrong: an unknown word, a name twice or unknown, a number out of
- * range, a host with several links, a loop, or parts that no link joins. */
+/* Read a text. Returns 0 and *out, to be freed with topology_free; or -EINVAL or -ENOMEM, with a
+ * sentence in error that names the line and what is wrong: an unknown word, a duplicate or unknown
+ * name, a number out of range, a host with several links, a loop, or parts that are not
+ * connected. */
 int topology_parse(const char *text, struct topology **out, char *error, uint32_t error_len);
-/* The same from a file; the sentence begins with its name. */
+/* The same from a file; returns -errno if it cannot be opened. The sentence begins with the file's
+ * name. */
 int topology_read(const char *path, struct topology **out, char *error, uint32_t error_len);
 void topology_free(struct topology *t);
 
-/* The edge that leads from a vertex towards a node; TOPOLOGY_NONE at the node itself. */
+/* Returns the edge that leads from a vertex towards a node; TOPOLOGY_NONE at the node itself. */
 static inline uint32_t
 topology_route(const struct topology *t, uint32_t vertex, uint32_t node)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What follows from a configuration by itself. Pure but for config_socket_path(), which asks whose
- * process this is.
+ * Values that are derived from a configuration. Pure functions, except for config_socket_path(),
+ * which uses the process's user and environment.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,7 +57,6 @@ config_encap_bytes(enum link_encap encap)
 	return bytes[encap];
 }
 
-/* The smallest of all links: a message may go over any. */
 uint32_t
 config_payload_max(const struct config *c)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A node's configuration as numbers, and what follows from it by itself. lib/node/config_file.h
+ * A node's configuration as numbers, and values that are derived from it. lib/node/config_file.h
  * reads it from a file.
  */
 #ifndef PMX_CONFIG_H
@@ -21,7 +21,7 @@
 #define CONFIG_IDS_MAX    8
 
 enum idle_policy {
-	IDLE_SPIN,     /* never gives the CPU away */
+	IDLE_SPIN,     /* never yields the CPU */
 	IDLE_PAUSE,    /* pause instruction: spares the sibling thread */
 	IDLE_YIELD,    /* sched_yield at the first empty poll */
 	IDLE_ADAPTIVE, /* yield at first, sleep when nothing came for engine.idle_us */
@@ -45,20 +45,20 @@ struct config_peer {
 	struct link_addr addr;
 };
 
-/* [contexts FIRST-LAST]: who may open these, and what they may have. */
+/* [contexts FIRST-LAST]: who may open these contexts, and their limits. */
 struct config_range {
 	uint32_t first, last;
-	char uid[128], gid[128]; /* names or numbers with commas between; both "": whom no
-				  * range names */
+	char uid[128], gid[128]; /* names or numbers, comma-separated; both "": users that no range
+				  * names */
 	uint32_t uids[CONFIG_IDS_MAX], gids[CONFIG_IDS_MAX];
 	uint32_t uid_count, gid_count; /* both 0: as above */
-	/* 0: as [limits] */
+	/* 0: the value of [limits] */
 	uint32_t send_buffers, receive_buffers, lhs_entries, burst, pin_bytes, shared_bytes;
 };
 
 struct config {
-	bool alone; /* no key: this process has no other node, which would want some of its
-		     * EAL's memory */
+	bool alone; /* not a key of the file: no other node of this process needs memory of its
+		     * EAL */
 	/* [node] */
 	uint32_t id;
 	char name[CONFIG_NAME_MAX];
@@ -69,7 +69,7 @@ struct config {
 	uint32_t burst;
 	uint32_t matching;   /* enum matching_by */
 	uint32_t rendezvous; /* bytes; RENDEZVOUS_AUTO: measured */
-	char dma[256];       /* devices, one for each lane, with commas between; "" = none */
+	char dma[256];       /* devices, one for each lane, comma-separated; "" = none */
 	/* [link N] */
 	struct config_link links[CONFIG_LINKS_MAX];
 	/* [proto] */
@@ -87,9 +87,9 @@ struct config {
 	uint32_t pin_bytes, pin_entries, shared_bytes;
 	bool pin_cache, pin_watch;
 	/* [access] */
-	char socket[108]; /* "" = by node.name, "off" */
+	char socket[108]; /* path; "": derived from node.name; "off": none */
 	char socket_owner[32], socket_group[32], socket_mode[8];
-	uint32_t owner, group, mode; /* of the socket; UINT32_MAX: as the process has it */
+	uint32_t owner, group, mode; /* of the socket; UINT32_MAX: the process's own */
 	/* [contexts FIRST-LAST] */
 	struct config_range ranges[CONFIG_RANGES_MAX];
 	uint32_t range_count;
@@ -99,14 +99,14 @@ struct config {
 };
 
 void config_free(struct config *c);
-/* What holds for that context beyond [limits]; NULL: nothing. */
+/* The range that the context is in, whose values replace those of [limits]; NULL: none. */
 const struct config_range *config_range(const struct config *c, uint32_t ctx);
-/* Where thin clients attach, as [access] says or by the name. */
+/* The path of the socket where thin clients attach: of [access], or derived from the name. */
 void config_socket_path(const struct config *c, char *out, size_t size);
-/* The MAC that every node can tell from the number, 02:50:4d:00:hi:lo, where the file gives
+/* The MAC address that is derived from a node's number, 02:50:4d:00:hi:lo, if the file gives
  * none. */
 void config_made_up_mac(uint32_t node, struct rte_ether_addr *mac);
-/* Payload bytes of a frame over link l. */
+/* Most payload bytes of a frame: the least of all links, since a message may use any. */
 uint32_t config_payload_max(const struct config *c);
 uint32_t config_encap_bytes(enum link_encap encap);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Completions: of the core to send buffers and to services, and of both to clients. Runs on the
+ * Completions: from the core to send buffers and services, and from both to clients. Runs on the
  * lane.
  *
  * Design notes
- * 1. Completions of one poll are gathered and written 14 to a slot. A client that does not take
- *    them finds them later: they wait in the engine's own memory, one place for each buffer.
+ * 1. Completions of one poll are gathered and written 14 to a slot. If the client's ring is full
+ *    they wait in the engine's own memory, which has a place for each buffer.
  */
 #include <sys/eventfd.h>
 
@@ -20,7 +20,8 @@ push_done(struct engine *e, struct channel *ch, struct send_slot *s, uint8_t err
 	channel_touch(e, ch);
 }
 
-/* The slot gets another mbuf, its own is left to the port that has it; false: none is free. */
+/* Gives the slot another mbuf and leaves its own to the port that still has it; false: none is
+ * free. */
 static bool
 replace_buffer(struct engine *e, struct channel *ch, const struct send_slot *s)
 {
@@ -33,9 +34,9 @@ replace_buffer(struct engine *e, struct channel *ch, const struct send_slot *s)
 	return true;
 }
 
-/* The core is done with a send buffer: back to its client. Ports may keep what they have sent
- * until their queue runs short of descriptors (virtio does), which may be never: their share of
- * the pool (node.c) pays for a replacement. */
+/* The core is done with a send buffer, which goes back to its client. Ports may keep what they have
+ * sent until their queue runs short of descriptors (virtio does), which may be never, so the slot
+ * gets a replacement: the pool has mbufs for that (node.c). */
 void
 slot_complete(struct engine *e, struct channel *ch, struct send_slot *s, uint8_t error)
 {
@@ -100,7 +101,8 @@ engine_complete(struct engine *e)
 	do {
 		n = proto_complete(e->proto, c, BURST_MAX);
 		for (unsigned i = 0; i < n; i++) {
-			if (ch->ctx != c[i].ctx) { /* runs are of one context */
+			/* consecutive completions are mostly of one context */
+			if (ch->ctx != c[i].ctx) {
 				const unsigned number = c[i].handle & SERVICE_TAG;
 
 				ch = &e->node->channels[c[i].ctx % WIRE_CONTEXTS_MAX];
@@ -122,7 +124,7 @@ engine_complete(struct engine *e)
 	return work;
 }
 
-/* Write gathered completions; false if the client's ring is full. */
+/* Writes the gathered completions; false if the client's ring is full. */
 static bool
 write_completions(struct channel *ch)
 {
@@ -141,7 +143,7 @@ write_completions(struct channel *ch)
 	return true;
 }
 
-/* Results of services; false: the ring is full. */
+/* Has the services write their results; false: the ring is full. */
 static __rte_noinline bool
 write_results(struct engine *e, struct channel *ch)
 {
@@ -164,7 +166,6 @@ client_wake(struct engine *e, struct channel *ch)
 		ENGINE_COUNT(e, wakeups);
 }
 
-/* The end of a poll: what happened in channels becomes visible to their clients. */
 void
 engine_flush(struct engine *e)
 {
@@ -177,7 +178,8 @@ engine_flush(struct engine *e)
 			written = write_results(e, ch) && written;
 
 		if (ch->selects && ch->news && ch->state == CHANNEL_OPEN) {
-			/* full fence: marks before the flag; pairs with pmx_before_select's */
+			/* full fence: what was written must be visible before the flag is read;
+			 * pairs with pmx_before_select's */
 			atomic_thread_fence(memory_order_seq_cst);
 			client_wake(e, ch);
 		}

@@ -4,14 +4,14 @@
  * are done on the lane that owns the context, between two polls.
  *
  * Design notes
- * 1. A context that closes goes on until its submissions are taken, then until what it sent is
- *    done with (the core's retries bound that); then every mbuf it had returns to the pool.
- * 2. An aborted context (its process is gone) skips the first two: all it sent ends at once.
- * 3. Admission: a context is opened only if all the mbufs that it may ever hold at once are there,
- *    so one context can never starve another, nor the links. A thin context holds none of what it
- *    received, for that is copied. Some are kept back for each context that is not open, so that
- *    all of limits.contexts can be: when fewer are left than a default context has, it gets fewer,
- *    and is told how many.
+ * 1. A context that closes first has its submissions taken, then waits until everything it sent is
+ *    completed, which the core's retries bound; then every mbuf it had returns to the pool.
+ * 2. An aborted context (its process is gone) skips both: everything it sent ends at once.
+ * 3. Admission: a context is opened only if all the mbufs that it may hold at once can be reserved,
+ *    so that one context never starves another or the links. A thin context holds no mbufs of
+ *    received messages, since these are copied. Some mbufs are kept back for each context that is
+ *    not open, so that all limits.contexts can open: when fewer are left than a default context
+ *    has, it gets fewer, and is told how many.
  */
 #include <errno.h>
 #include <string.h>
@@ -27,7 +27,7 @@
 #include "engine/submit.h"
 #include "engine/thin.h"
 
-/* What a context may hold at once: note 3. */
+/* The mbufs that a context may hold at once: note 3. */
 static uint32_t
 quotas_promise(const struct node *n, const struct quotas *q, bool thin)
 {
@@ -36,7 +36,8 @@ quotas_promise(const struct node *n, const struct quotas *q, bool thin)
 	return q->send + (thin && receive <= n->assembly_frames ? 0 : receive);
 }
 
-/* Buffers for one more context: some are kept back for each of those that are not open. */
+/* The mbufs that one more context may have, without those kept back for the contexts that are not
+ * open. */
 static uint64_t
 buffers_left(const struct node *n)
 {
@@ -46,7 +47,7 @@ buffers_left(const struct node *n)
 	return left > 0 ? (uint64_t)left : 0;
 }
 
-/* As much of a default as is left, if that is less than all. */
+/* Reduces the default quotas if fewer buffers are left. */
 static void
 shrink(const struct node *n, struct quotas *q, bool thin)
 {
@@ -56,8 +57,8 @@ shrink(const struct node *n, struct quotas *q, bool thin)
 
 	if (have >= want)
 		return;
-	/* a thin one needs none of its own for what it receives, if it keeps within what all of
-	 * them share */
+	/* a thin context needs no mbufs of its own to receive, as long as its quotas fit the frames
+	 * that all thin contexts share */
 	if (thin && n->assembly_frames >= least.plain + least.matched) {
 		q->matched = RTE_MIN(q->matched, n->assembly_frames / 3);
 		q->plain = RTE_MIN(q->plain, n->assembly_frames - q->matched);
@@ -85,7 +86,7 @@ quotas_of(const struct node *n, uint16_t ctx, uint32_t send_buffers, uint32_t re
 
 	q->send = send_buffers ? send_buffers : send_most;
 	q->plain = receive_buffers ? receive_buffers : receive;
-	/* who wants few buffers wants few for both */
+	/* whoever asks for few plain buffers gets few matched ones as well */
 	uint32_t half = q->plain / 2 + 1;
 
 	q->matched = c->matched_buffers < half ? c->matched_buffers : half;
@@ -136,7 +137,7 @@ fill_send_slots(struct node *n, struct channel *ch)
 	return 0;
 }
 
-/* What waits here for the context to open stays. */
+/* Resets an inlet. Local messages that wait for the context to open stay in it. */
 static void
 join_inlet(struct inlet *in, const struct lhs_config *c, void *memory, _Atomic uint32_t *read,
 	uint16_t endpoint)
@@ -151,7 +152,7 @@ join_inlet(struct inlet *in, const struct lhs_config *c, void *memory, _Atomic u
 	in->endpoint = endpoint;
 }
 
-/* The engine's own ends, at the beginning of each ring. */
+/* Sets the engine's side of the channel, with each ring at its beginning. */
 static void
 join_own(struct node *n, struct channel *ch)
 {
@@ -223,13 +224,14 @@ join_ends(struct node *n, struct channel *ch)
 	shm->engine_may_sleep = n->config.idle == IDLE_ADAPTIVE || n->config.idle == IDLE_SLEEP;
 }
 
-/* Its region and bells are the client's, or the node's own again. */
+/* Switches the channel to a thin client's region and eventfds, or back to the node's own (t
+ * NULL). */
 static void
 set_thin(struct engine *e, struct channel *ch, struct thin *t)
 {
 	struct epoll_event event = {.events = RINGS};
 
-	/* whoever else has the old one: it rings here no longer */
+	/* an earlier client may still have that eventfd, and must not wake this lane any more */
 	if (ch->thin != NULL)
 		epoll_ctl(e->sleep_fd, EPOLL_CTL_DEL, ch->doorbell, NULL);
 	ch->thin = t;
@@ -288,7 +290,7 @@ contexts_end_secondaries(struct engine *e)
 
 		if (ch->thin != NULL || ch->state != CHANNEL_OPEN)
 			continue;
-		begin_close(e, ch); /* what it submitted is seen off */
+		begin_close(e, ch); /* what it has submitted is still sent */
 		atomic_store_explicit(&ch->shm->state, CHANNEL_DEAD, memory_order_relaxed);
 		eventfd_write(ch->event_fd, 1);
 	}
@@ -300,7 +302,7 @@ open_inlet(struct engine *e, const struct inlet *in)
 	const struct channel *ch = in->ch;
 
 	proto_ctx_open(e->proto, in->endpoint, in->lhs_size, in->bulk_quota, in->lhs.split, e->now);
-	if (ch->promised == ch->send_buffers) /* it holds nothing of what it receives */
+	if (ch->promised == ch->send_buffers) /* it holds no mbufs of what it receives */
 		proto_ctx_copied(e->proto, in->endpoint);
 }
 
@@ -324,14 +326,14 @@ open_context(struct engine *e, struct command *cmd)
 		set_thin(e, ch, NULL);
 		return result;
 	}
-	/* 64-bit: 32768 buffers of 64 KiB */
+	/* 64-bit, since 32768 buffers of 64 KiB exceed 32 bits */
 	uint64_t most = (uint64_t)ch->send_buffers * n->frag_len;
 
 	ch->shm->max_message = most < n->config.message_max ? (uint32_t)most
 							    : n->config.message_max;
 	ch->pid = cmd->pid;
 	atomic_store_explicit(&ch->aborted, false, memory_order_relaxed);
-	/* 0: the kernel finds no such process, and copies nothing */
+	/* with 0 the kernel finds no process, and copies nothing */
 	ch->space.pid = ch->thin ? 0 : cmd->pid ? cmd->pid : getpid();
 	ch->space.mm_fd = cmd->mm_fd > 0 ? cmd->mm_fd : -1;
 	cmd->generation = ch->generation;
@@ -344,14 +346,14 @@ open_context(struct engine *e, struct command *cmd)
 	ch->state = CHANNEL_OPEN;
 	e->open[e->open_count++] = ch;
 	ENGINE_COUNT(e, contexts_opened);
-	/* release: the whole region before its state */
+	/* release: the region is complete before the state says so */
 	atomic_store_explicit(&ch->shm->state, CHANNEL_OPEN, memory_order_release);
 	return 0;
 }
 
-/* Nothing new comes in. What was sent is still delivered if it may linger, otherwise ends at once;
- * what services have under way ends. Services end in the reverse of their order, for they are built
- * on one another. */
+/* Closes the endpoints, so that nothing new comes in. What was sent is still delivered if linger is
+ * set, otherwise it ends at once; what services have under way ends. Services close in the reverse
+ * of their order, since later ones are built on earlier ones. */
 static void
 close_endpoints(struct engine *e, struct channel *ch, bool linger)
 {
@@ -372,7 +374,8 @@ close_context(struct engine *e, const struct command *cmd)
 		(cmd->generation != 0 && cmd->generation != ch->generation))
 		return -ENOENT;
 	if (cmd->op == COMMAND_ABORT && ch->state != CHANNEL_OPEN)
-		return -EALREADY; /* it closed before its process ended: what it sent is seen off */
+		/* it closed before its process ended, so what it sent is still delivered */
+		return -EALREADY;
 	if (ch->state == CHANNEL_OPEN)
 		begin_close(e, ch);
 	atomic_store_explicit(&ch->shm->state, CHANNEL_CLOSED, memory_order_relaxed);
@@ -381,7 +384,7 @@ close_context(struct engine *e, const struct command *cmd)
 		ch->state = CHANNEL_DEAD;
 		close_endpoints(e, ch, false);
 		atomic_store_explicit(&ch->aborted, true, memory_order_relaxed);
-		/* release: aborted before this */
+		/* release: ch->aborted must be visible before this */
 		atomic_fetch_add_explicit(&e->node->aborts, 1, memory_order_release);
 	}
 	return 0;
@@ -412,7 +415,7 @@ engine_command(struct engine *e, struct command *cmd)
 	} else {
 		cmd->result = close_context(e, cmd);
 	}
-	/* release: the result before the sign that it is there; pairs with node_command */
+	/* release: the result must be visible before done; pairs with node_command */
 	atomic_store_explicit(&cmd->done, true, memory_order_release);
 }
 
@@ -424,7 +427,8 @@ thin_end(struct node *n, struct channel *ch)
 	struct memory *m = ch->thin->memory;
 
 	set_thin(node_lane(n, ch->ctx), ch, NULL);
-	/* last: who reads the region of others' contexts (telemetry.c) holds what unmaps it */
+	/* last, since this lets others unmap the region; readers of it (telemetry.c) hold the lock
+	 * against that */
 	memory_retire(&n->mappings, m);
 }
 
@@ -459,7 +463,6 @@ finish(struct engine *e, struct channel *ch)
 	ch->pid = 0;
 }
 
-/* A context that is no longer open: take what it submitted, then wait for what is on its way. */
 unsigned
 context_reap(struct engine *e, struct channel *ch)
 {
@@ -467,8 +470,9 @@ context_reap(struct engine *e, struct channel *ch)
 
 	if (ch->state == CHANNEL_CLOSING) {
 		work = submissions_scan(e, ch);
-		/* what waits for room in the core is seen off too; what is written from now on is
-		 * not */
+		/* Submissions that wait for room in the core are taken as well, until close_until;
+		 * those beyond a ring from where the close began were written after it, and are
+		 * not. */
 		if (slot_filled(&ch->sub, ch->sub.pos) &&
 			ch->sub.pos - ch->closed_at <= ch->sub.mask && e->now < ch->close_until)
 			return work;

@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Contexts open, close and end. On the lane that owns the context, but for what is said.
+ * Contexts open, close and end. Functions run on the lane that owns the context unless they say
+ * otherwise.
  */
 #ifndef PMX_ENGINE_CONTEXTS_H
 #define PMX_ENGINE_CONTEXTS_H
 
 #include "engine/lane.h"
 
-/* What an open of that context with these wishes (0: the default) gets: 0, or -EINVAL: too many. A
- * default is less when few are left, down to QUOTAS_LEAST; a wish is not. */
+/* Computes the quotas of a context that is to be opened with so many buffers, 0 meaning the
+ * default. Returns 0, or -EINVAL if it asks for more than is allowed. A default is reduced when few
+ * buffers are left, down to QUOTAS_LEAST; an explicit request is not. Any thread may call it. */
 int quotas_of(const struct node *n, uint16_t ctx, uint32_t send_buffers, uint32_t receive_buffers,
 	bool thin, struct quotas *q);
-/* The engine's own view of a channel as it is; a lane that takes over, before it polls. 0,
- * -ENOSPC. */
+/* Opens a context in a lane that takes over, from its channel as it is, before the lane polls. 0,
+ * or -ENOSPC. */
 int context_resume(struct engine *e, struct channel *ch, const struct quotas *q, struct thin *t);
-/* Channels of secondaries end: who takes over cannot have them. On the lane. */
+/* Closes the channels of secondaries, which cannot move to another primary. */
 void contexts_end_secondaries(struct engine *e);
-/* What the client of an open context sleeps on: an epoll of the channel's eventfd, one edge a
- * wake-up. The caller's; -errno. */
+/* The descriptor on which the client of an open context sleeps: an epoll of the channel's eventfd,
+ * with one edge for each wake-up. The caller owns it. -errno on failure. */
 int context_bell(const struct channel *ch);
-/* Nobody uses a thin context any more. */
+/* Ends the use of a thin client's memory, if the channel has any: back to the node's own region. */
 void thin_end(struct node *n, struct channel *ch);
 void engine_command(struct engine *e, struct command *cmd);
-/* A context that is no longer open: one more step towards its end. Returns what it moved. */
+/* One more step towards the end of a context that is no longer open: takes what it submitted, then
+ * waits for what is on its way. Returns how much it moved. */
 unsigned context_reap(struct engine *e, struct channel *ch);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * From the PM core into channels: the head of a message into its LHS entry, bulk by reference
- * (LHS-1 to LHS-5), and to services. Runs on the lane.
+ * From the PM core into channels, where the head of a message goes into its LHS entry and bulk is
+ * passed by reference (LHS-1 to LHS-5), and to services. Runs on the lane.
  *
  * Design notes
- * 1. Room was taken by the core before a message was accepted, so a delivery always fits.
+ * 1. The core takes room before it accepts a message, so a delivery always fits.
  * 2. A bulk message stays in the mbufs that the link wrote. Fragments are linked by a bulk_link in
- *    the 16 bytes before each payload, where the consumed header was; the engine's own chain is in
- *    bufs[], so what a client does to its links harms only itself.
+ *    the 16 bytes before each payload, where the header was. The engine has its own chain in
+ *    bufs[], so a client that overwrites these links harms only itself.
  */
 #include <string.h>
 
@@ -20,15 +20,16 @@ offset_of(const struct channel *ch, const void *payload)
 	return (const uint8_t *)payload - (const uint8_t *)ch->shm;
 }
 
-/* One segment, one reference: our own. Out of line for the sake of what is around it. */
+/* Frees an mbuf of one segment and one reference. Out of line to keep the callers' hot path
+ * small. */
 static __rte_noinline void
 free_one(struct rte_mbuf *m)
 {
 	rte_mbuf_raw_free(m);
 }
 
-/* A payload becomes the context's: where its client reads it, and by which number it is given
- * back. */
+/* Makes the context the owner of a payload. Returns where its client reads it, and in *number the
+ * number by which the client gives it back. */
 static inline uint8_t *
 own(struct inlet *in, struct rte_mbuf *m, uint8_t *payload, uint32_t len, bool head,
 	uint32_t *number)
@@ -68,7 +69,7 @@ put_fragment(struct inlet *in, uint16_t src_node, uint16_t src_ctx, struct rte_m
 {
 	uint32_t number;
 
-	/* from here on the mbuf's data is its payload */
+	/* from here on the mbuf's data is its payload only */
 	m->data_off = (uint16_t)(payload - (uint8_t *)m->buf_addr);
 	payload = own(in, m, payload, len, in->chain_count == 0, &number);
 	write_link(payload, 0, len);
@@ -86,7 +87,8 @@ put_fragment(struct inlet *in, uint16_t src_node, uint16_t src_ctx, struct rte_m
 	in->chain_at = payload;
 	if (!last)
 		return;
-	/* a first fragment may be shorter: what lay there before is nobody's to see */
+	/* a first fragment may be shorter than the split: earlier contents of the buffer must not
+	 * leak */
 	uint8_t front[LHS_ENTRY_MAX] = {0};
 
 	memcpy(front, in->chain, in->chain_len < in->lhs.split ? in->chain_len : in->lhs.split);
@@ -127,7 +129,7 @@ inlet_put(struct engine *e, struct inlet *in, uint16_t src_node, uint16_t src_ct
 	put(e, in, src_node, src_ctx, m, payload_off, len, msg_len, last);
 }
 
-/* A message to an endpoint of a service: the core has opened only endpoints that have one. */
+/* A message to an endpoint of a service; the core has no other such endpoints open. */
 static inline void
 service_in(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint16_t to, uint32_t len)
 {
@@ -179,7 +181,6 @@ other_in(struct engine *e, const struct proto_delivery *d)
 		service_in(e, ch, m, d->ctx, d->len);
 }
 
-/* A frame that is a whole message, as the core said. */
 void
 engine_message(struct engine *e, struct rte_mbuf *m)
 {

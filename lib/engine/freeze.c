@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A lane that begins nothing new, before another primary takes over: see freeze.h.
+ * How a lane stops beginning anything new before another primary takes over: see freeze.h.
  */
 #include <unistd.h>
 
@@ -30,7 +30,7 @@ services_freeze(struct engine *e, struct channel *ch)
 	}
 }
 
-/* Has all ended that cannot be moved: of the context, or of the lane (ch NULL)? */
+/* Whether all that cannot be moved has ended: of the context, or of the lane if ch is NULL. */
 static bool
 services_drained(const struct engine *e, const struct channel *ch)
 {
@@ -48,7 +48,7 @@ is_drained(const struct engine *e, const struct channel *ch)
 		ch->matched.local_head == NULL && services_drained(e, ch);
 }
 
-/* Has everything ended that must, before this lane can be given? */
+/* Whether everything has ended that must before this lane can be handed to another primary. */
 static bool
 drained(struct engine *e)
 {
@@ -63,8 +63,8 @@ drained(struct engine *e)
 	}
 	if (!services_drained(e, NULL))
 		return false;
-	/* what cannot be moved ends when nothing else stands in the way, for it does not come back
-	 * by itself */
+	/* The rest cannot be moved, so it is ended here: last, since it does not come back if the
+	 * take-over is called off. */
 	local_refuse(e);
 	if (secondaries)
 		contexts_end_secondaries(e);

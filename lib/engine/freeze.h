@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A lane that is frozen begins nothing new and sees off what was begun, so that its state can be
- * given to another primary (lib/serve/takeover.h).
+ * A frozen lane begins nothing new and finishes what it had begun, so that its state can be handed
+ * to another primary (lib/serve/takeover.h).
  */
 #ifndef PMX_ENGINE_FREEZE_H
 #define PMX_ENGINE_FREEZE_H
 
 #include "engine/lane.h"
 
-/* On the lane: begin nothing new. */
+/* Freezes the lane. On the lane. */
 static inline void
 freeze_begin(struct engine *e)
 {
@@ -17,10 +17,10 @@ freeze_begin(struct engine *e)
 	e->freezes = true;
 }
 
-/* On a lane that was frozen, at the end of each turn: when everything has ended that must
- * (engine.drained) it waits here for engine.stop, or for engine.frozen to be taken back. */
+/* Called at the end of each turn of a frozen lane. When everything has ended that must, it sets
+ * engine.drained and waits here for engine.stop to be set or engine.frozen to be cleared. */
 void freeze_step(struct engine *e);
-/* All contexts go on: what was kept from them may come again. */
+/* Lets all contexts go on: services undo what they did to hold them up. */
 void freeze_end(struct engine *e);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The state of a lane as bytes, for a primary that takes over: written and read in one order, by
- * one build.
+ * The state of a lane as bytes, for a primary that takes over. It is read in the order in which it
+ * was written, and only by the same build.
  */
 #ifndef PMX_ENGINE_IMAGE_H
 #define PMX_ENGINE_IMAGE_H
@@ -11,9 +11,9 @@
 #include <stdint.h>
 
 struct image_out {
-	uint8_t *at; /* of malloc, the caller's to free; NULL at first */
+	uint8_t *at; /* malloc()ed, for the caller to free; NULL at first */
 	size_t len, room;
-	bool failed; /* there was no memory */
+	bool failed; /* out of memory */
 };
 
 struct image_in {
@@ -21,9 +21,9 @@ struct image_in {
 };
 
 void image_put(struct image_out *o, const void *data, size_t len);
-/* len bytes where they lie; NULL: there are fewer. */
+/* Returns a pointer to the next len bytes, and skips them; NULL: fewer are left. */
 const uint8_t *image_part(struct image_in *in, size_t len);
-/* false: there are fewer than len. */
+/* Copies the next len bytes; false: fewer are left. */
 bool image_get(struct image_in *in, void *to, size_t len);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the parts of a lane share: its counters' names, and how another thread wakes it.
+ * What the parts of a lane share: the names of its counters, and how another thread wakes it.
  */
 #include <sys/eventfd.h>
 
@@ -15,8 +15,10 @@ const struct proto_counter_info engine_counter_info[ENGINE_COUNTER_COUNT] = {
 void
 engine_wake(struct engine *e)
 {
-	/* full fence: the ring's entry before the flag; pairs with engine_sleep's */
+	/* full fence: the ring's entry must be visible before the flag is read; pairs with
+	 * engine_sleep's */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&e->sleeps, memory_order_relaxed))
-		eventfd_write(e->doorbell, 1); /* full: it is awake all the same */
+		/* an error means that the counter is full: the lane is awake all the same */
+		eventfd_write(e->doorbell, 1);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a lane, its channels and their node are: the types that all of lib/engine works on.
- * Everything in struct engine and in the channels of its lane belongs to the thread that calls
- * engine_poll (loop.h). A node starts in the caller's thread before any lane polls, and stops after
- * all have stopped.
+ * The types that all of lib/engine works on: a lane, its channels and their node. Everything in
+ * struct engine and in the channels of its lane belongs to the thread that calls engine_poll
+ * (loop.h). A node is started in the caller's thread before any lane polls, and stopped after all
+ * lanes have stopped.
  *
  * Design notes
  * 1. A context belongs to the lane ctx % lanes, with all its flows. A frame that arrives on
@@ -39,10 +39,12 @@
 #define HANDOVER_RING 4096                 /* frames */
 #define PAYLOAD_START RTE_PKTMBUF_HEADROOM /* of a send buffer, from buf_addr */
 #define BUF_FREE      0xFFFF               /* owner: none */
-/* of an eventfd in a lane's epoll: each ring is an event, and nobody reads them off */
+/* How an eventfd is watched in a lane's epoll: edge-triggered, so that each write is an event and
+ * nobody has to read the counter back. */
 #define RINGS         (EPOLLIN | EPOLLET)
 
-/* Received, sent, and what went wrong between link and core. One writer each. */
+/* Counters of a lane: what was received and sent, and what went wrong between link and core. Each
+ * lane is the only writer of its own. */
 #define ENGINE_COUNTERS(X)                                                                         \
 	X(polls, "polls", "turns of the loop")                                                     \
 	X(idle_polls, "polls", "turns that found nothing to do")                                   \
@@ -90,23 +92,23 @@ enum engine_counter {
 };
 extern const struct proto_counter_info engine_counter_info[ENGINE_COUNTER_COUNT];
 
-/* In each mbuf's private area. The number is fixed; the rest is set while the mbuf heads a local
- * message on its way. */
+/* The private area of each mbuf. The number never changes; the other fields are set while the mbuf
+ * heads a local message on its way. */
 struct buf_priv {
 	uint32_t number;
 	uint32_t msg_len;
-	uint16_t src_ctx, dst;     /* dst: the endpoint's number */
+	uint16_t src_ctx, dst;     /* dst: number of the endpoint */
 	uint16_t slot;             /* sender's first slot */
 	uint8_t error;             /* on the way back */
-	bool back;                 /* a local message's buffers on their way back */
+	bool back;                 /* a local message's buffers return to their sender */
 	uint32_t generation;       /* of the sender's channel */
-	struct rte_mbuf *next_msg; /* in a channel's local queue */
+	struct rte_mbuf *next_msg; /* next message in an inlet's local queue */
 	uint64_t since;            /* tsc of the submission */
 };
 
 /* Received bulk buffers, by number. */
 struct buf_state {
-	uint16_t owner; /* context that holds it, BUF_FREE */
+	uint16_t owner; /* context that holds it, or BUF_FREE */
 	bool head;      /* first of a message */
 	bool matched;   /* it came through channel.matched */
 	struct rte_mbuf *m;
@@ -120,7 +122,7 @@ enum slot_state {
 	SEND_LINGER, /* done, but a link still reads it */
 };
 
-/* The core's handle of a sent frame is the address of its slot. */
+/* A send buffer. Its address is the core's handle of the frame that is sent from it. */
 struct send_slot {
 	struct rte_mbuf *m;
 	uint16_t ctx, number;
@@ -128,92 +130,95 @@ struct send_slot {
 	uint8_t error;
 };
 
-/* What of a client's was not Acked. */
+/* A message of a client that was not Acked. */
 struct send_failure {
-	uint16_t endpoint;   /* it was sent from */
-	uint16_t node, peer; /* to this context */
+	uint16_t endpoint;   /* that it was sent from */
+	uint16_t node, peer; /* the context that it was sent to */
 	uint8_t error;       /* errno */
 };
 
-/* Where messages for one of a context's endpoints land: an LHS ring, a share of bulk buffers, and
- * those of this node that wait for room in them. */
+/* Where messages for one endpoint of a context land: an LHS ring, a share of the bulk buffers, and
+ * the messages from this node that wait for room in them. */
 struct inlet {
 	struct channel *ch;
 	struct lhs_end lhs;
 	_Atomic uint32_t *read; /* the reader's position, in shared memory */
-	uint32_t lhs_pos;       /* ... as far as room was given back */
+	uint32_t lhs_pos;       /* up to where room was given back */
 	uint32_t lhs_size;
 	uint32_t bulk_quota, bulk_out;
 	struct rte_mbuf *local_head, *local_tail;
-	uint8_t *chain, *chain_at; /* message being put together: its first and last payload */
-	uint32_t chain_count, chain_first, chain_last, chain_len; /* len: of its first fragment */
-	uint16_t endpoint;                                        /* its number in the core */
-	bool local_turn; /* whose turn it is when room comes back */
+	uint8_t *chain, *chain_at; /* message being assembled: its first and last payload */
+	/* chain_len: of the first fragment */
+	uint32_t chain_count, chain_first, chain_last, chain_len;
+	uint16_t endpoint; /* number in the core */
+	bool local_turn;   /* local senders are next when room is freed */
 };
 
-/* Buffers of a context whose client maps nothing but its channel. */
+/* The buffers of a context whose client maps nothing but its channel. */
 struct thin {
-	struct memory *memory;   /* all of it: the channel's region, then the buffers */
+	struct memory *memory;   /* one mapping: the channel's region, then the buffers */
 	uint8_t *send, *receive; /* payload of the first of each */
-	struct buf_state *bufs;  /* those to receive in, by number; without mbufs */
+	struct buf_state *bufs;  /* receive buffers, by number; without mbufs */
 	uint32_t *free;          /* stack of their numbers */
 	uint32_t free_count, count;
 	uint32_t stride;        /* bytes from one to the next */
-	int event_fd, doorbell; /* as the channel's; of this open alone, for a client keeps what it
-				 * was given */
+	int event_fd, doorbell; /* as the channel's, but made anew for each open, since an earlier
+				 * client keeps its descriptors */
 };
 
 struct channel {
 	struct channel_shm *shm;
-	struct channel_shm *own;        /* where it is unless a thin client brings its own */
-	const struct rte_memzone *zone; /* of that */
-	_Atomic int64_t *send_off;      /* in it: where the client finds its send buffers */
+	struct channel_shm *own;        /* where shm is unless a thin client brings its own
+					 * memory */
+	const struct rte_memzone *zone; /* holds own */
+	_Atomic int64_t *send_off;      /* in shm: where the client finds its send buffers */
 	struct thin *thin;              /* NULL: its client maps the node's mbufs */
-	struct buf_state *bufs; /* of received bulk, by the numbers that the client is told */
+	struct buf_state *bufs; /* received bulk buffers, by the numbers that the client knows */
 	uint32_t bufs_count;
-	uint32_t state; /* enum channel_state; the engine's truth */
+	uint32_t state; /* enum channel_state; the engine's own copy, which decides */
 	uint32_t generation;
 	uint16_t ctx;
 	struct slot_end sub, com;
 	struct inlet plain, matched;
-	struct send_slot *slots; /* send_buffers of them */
+	struct send_slot *slots; /* array of send_buffers */
 	uint32_t send_buffers, frag_len;
-	uint32_t promised;            /* buffers of the pool that are set aside for it */
+	uint32_t promised;            /* mbufs of the pool reserved for it */
 	uint32_t one_max;             /* longest message that one buffer may hold */
-	struct proto_message message; /* of the submission at hand; ctx and frag_len stay */
-	uint32_t *done;               /* completions not yet written: ring of done_size items */
+	struct proto_message message; /* scratch for the current submission; ctx and frag_len are
+				       * constant */
+	uint32_t *done;               /* completions not yet written: ring of done_mask + 1 items */
 	uint32_t done_head, done_tail, done_mask;
 	uint32_t busy_slots;  /* slots not with the client */
-	_Atomic bool aborted; /* its process is gone: other lanes may have what it sent
-			       * (local.c) */
-	uint32_t closed_at;   /* CLOSING: where its submissions stood */
-	uint64_t close_until; /* ... and until when they are taken */
-	bool selects;         /* the client sleeps at times: fence and look at wake_client */
-	bool dirty;           /* in the engine's list of channels touched in this poll */
-	bool news;            /* something to wake a sleeping client for */
-	int event_fd;         /* eventfd that wakes the client, which gets an epoll of it
-			       * (attach_bell): who has the eventfd can make writing to it
-			       * block */
-	int doorbell;         /* eventfd: it submitted while the lane slept. Nobody reads it
+	_Atomic bool aborted; /* its process is gone; other lanes may still hold messages that it
+			       * sent (local.c) */
+	uint32_t closed_at;   /* CLOSING: position of its submissions when the close began */
+	uint64_t close_until; /* CLOSING: tsc until which submissions are still taken */
+	bool selects;         /* the client may sleep: engine_flush must check wake_client, after a
+			       * fence */
+	bool dirty;           /* in engine.dirty */
+	bool news;            /* a sleeping client must be woken */
+	int event_fd;         /* eventfd that wakes the client. The client gets only an epoll that
+			       * watches it (context_bell), because whoever has the eventfd itself
+			       * can make writes to it block */
+	int doorbell;         /* eventfd: the client submitted while the lane slept. Nobody reads it
 			       * (RINGS) */
-	int own_event_fd, own_doorbell; /* those two, unless a thin client is there */
-	int pid;                        /* of the client; 0 = embedded */
+	int own_event_fd, own_doorbell; /* event_fd and doorbell unless a thin client is attached */
+	int pid;                        /* process of the client; 0: embedded */
 	uint64_t received, sent;        /* messages */
-	uint64_t bad;                   /* malformed things from this client */
-	uint32_t burst;                 /* submissions of a turn */
-	struct memory_space space;      /* of its client */
-	void *service[SERVICES_MAX];    /* states of services, by number */
-	uint32_t results;    /* services that have results for its client: bit of the number */
-	bool engine_matches; /* matched messages are for the lane to match, not for the
-			      * client */
+	uint64_t bad;                   /* malformed input from this client */
+	uint32_t burst;                 /* most submissions that are taken in a turn */
+	struct memory_space space;      /* the client's memory */
+	void *service[SERVICES_MAX];    /* state of each service, by its number */
+	uint32_t results;    /* services with results for the client, a bit each: 1 << number */
+	bool engine_matches; /* the lane matches matched messages, not the client */
 };
 
 /* Buffers that a context may have. */
 struct quotas {
-	uint32_t send, plain, matched; /* plain, matched: of received bulk */
+	uint32_t send, plain, matched; /* plain, matched: received bulk buffers */
 };
 
-/* of a default context, however few are left */
+/* What a context that asks for the default gets at least, however few buffers are left. */
 #define QUOTAS_LEAST ((struct quotas){32, 64, 32})
 
 static inline uint32_t
@@ -222,12 +227,12 @@ quotas_buffers(const struct quotas *q)
 	return q->send + q->plain + q->matched;
 }
 
-/* What must be known to reach a node. */
+/* What the engine needs to send to a node. */
 struct peer {
 	uint8_t encap[LINK_ENCAP_MAX]; /* its last encap_len bytes */
 	uint8_t encap_len;
 	uint8_t link;
-	bool known; /* never the node itself */
+	bool known; /* never true of the node itself */
 	bool plain; /* encap needs no finishing, and fits 16 bytes */
 } __rte_cache_aligned;
 
@@ -240,20 +245,22 @@ enum command_op {
 	COMMAND_OPEN,
 	COMMAND_CLOSE,  /* graceful */
 	COMMAND_ABORT,  /* its process is gone */
-	COMMAND_MEMORY, /* it has memory that the node has mapped */
-	COMMAND_FREEZE, /* see engine.frozen */
+	COMMAND_MEMORY, /* add memory of the context that the node has mapped */
+	COMMAND_FREEZE, /* begin a take-over: see engine.frozen */
 };
 
-/* What another thread asks of a lane; done by engine_poll. */
+/* A request of another thread to a lane; engine_poll carries it out. */
 struct command {
 	enum command_op op;
 	uint16_t ctx;
 	uint32_t generation;   /* CLOSE, ABORT: 0 = any */
-	struct quotas quotas;  /* OPEN: quotas_of */
-	struct memory *memory; /* MEMORY: the context's if the result is its number, >= 0 */
+	struct quotas quotas;  /* OPEN: as quotas_of computed them */
+	struct memory *memory; /* MEMORY: passes to the context if result is its number, >= 0 */
 	int pid;
-	int mm_fd;         /* OPEN: of its /proc/PID/mem, which the lane takes over; 0: none */
-	struct thin *thin; /* OPEN: taken over by a context that opens; NULL: it maps all */
+	int mm_fd;         /* OPEN: descriptor of its /proc/PID/mem, which passes to the lane; 0:
+			    * none */
+	struct thin *thin; /* OPEN: passes to the context if the open succeeds; NULL: the client
+			    * maps all */
 	int result;
 	_Atomic bool done;
 };
@@ -262,44 +269,45 @@ struct engine {
 	struct node *node;
 	unsigned lane;
 	struct proto *proto;
-	const struct peer *peers; /* the node's, by number */
+	const struct peer *peers; /* the node's table, by node number */
 	uint32_t nodes_max;
 	uint64_t now;
 	struct tx_queue txq[CONFIG_LINKS_MAX];
 	struct channel **open; /* channels of this lane that are open or closing */
 	unsigned open_count;
-	unsigned scan; /* where the next scan of submissions begins */
+	unsigned scan; /* index in open where the next scan of submissions begins */
 	struct channel **dirty;
 	unsigned dirty_count;
 	struct send_slot **lingering;
 	unsigned lingering_count;
-	uint64_t *handles;      /* scratch: one message's send_slots */
-	uint16_t *bufs_scratch; /* ... and their numbers */
-	struct rte_mbuf **swap; /* scratch: replacements of a local message */
+	uint64_t *handles;      /* scratch: handles of one message's send_slots */
+	uint16_t *bufs_scratch; /* scratch: numbers of one message's send buffers */
+	struct rte_mbuf **swap; /* scratch: mbufs that replace those of a local message */
 	struct rte_ring *inbox;
 	_Atomic(struct command *) command;
 	struct proto_out *out; /* scratch: BURST_MAX */
 	uint64_t counters[ENGINE_COUNTER_COUNT];
-	_Atomic bool sleeps; /* other lanes: ring the doorbell after handing over */
-	int doorbell;        /* eventfd: another thread of ours wants something */
-	int sleep_fd;        /* epoll: that, the channels' doorbells, and links */
+	_Atomic bool sleeps; /* other lanes must ring the doorbell after they hand something over */
+	int doorbell;        /* eventfd: another thread of this process has something for the
+			      * lane */
+	int sleep_fd;        /* epoll of that doorbell, the channels' doorbells, and the links */
 	bool links_wake;     /* every link has a descriptor */
 	uint64_t idle_since;
-	uint64_t housekeeping_at; /* tsc of the next look at what waits locally */
+	uint64_t housekeeping_at; /* tsc of the next local_housekeep */
 	bool tx_waiting;          /* frames wait in txq */
 	uint32_t straight;        /* ... that came there without proto_tx, in this turn */
 	bool local_waiting;       /* a message waits for a context of this lane */
-	uint32_t aborts_seen;     /* node.aborts when that was last looked at */
+	uint32_t aborts_seen;     /* node.aborts at the last local_housekeep */
 	_Atomic bool stop;
-	/* before another primary takes over: nothing new is begun; and what was begun has ended,
-	 * and the lane waits for its stop, or for being frozen no longer */
+	/* Before another primary takes over. frozen: the lane begins nothing new. drained: what it
+	 * had begun has ended, and the lane waits for stop to be set or frozen to be cleared. */
 	_Atomic bool frozen, drained;
-	bool freezes;                    /* the lane's own: it was frozen */
+	bool freezes;                    /* the lane's own note that it was frozen */
 	const struct services *services; /* the node's */
-	void *service[SERVICES_MAX];     /* their states in this lane, by number */
-	uint32_t busy;                   /* services that want turns: bit of the number */
-	uint32_t owes;                   /* services that owe answers in this turn */
-	uint32_t attends;                /* services that want to know what landed: landed() */
+	void *service[SERVICES_MAX];     /* their state in this lane, by number */
+	uint32_t busy;                   /* services that want turns, a bit each */
+	uint32_t owes;                   /* services that owe answers in this turn, a bit each */
+	uint32_t attends;                /* services whose landed() is called, a bit each */
 };
 
 struct node {
@@ -309,7 +317,7 @@ struct node {
 	struct buf_state *bufs;
 	struct link links[CONFIG_LINKS_MAX];
 	unsigned link_count; /* highest used + 1 */
-	/* frames of lanes that have no transmit queue of their own, for lane 0 to send */
+	/* Frames of lanes without a transmit queue of their own; lane 0 sends them. */
 	struct rte_ring *handover[CONFIG_LINKS_MAX];
 	struct peer *peers;       /* by node number */
 	struct channel *channels; /* by context number */
@@ -319,16 +327,17 @@ struct node {
 	uint32_t frag_len;
 	uint32_t frame_room; /* config_frame_room */
 	uint32_t epoch;
-	_Atomic int64_t mbufs_left;         /* not promised to contexts, links or lanes */
-	_Atomic uint32_t contexts_promised; /* how many have theirs */
-	uint32_t context_least;             /* buffers that are kept back for each of the others */
-	uint32_t assembly_frames; /* of each lane, for unfinished messages to thin clients */
-	_Atomic uint32_t aborts;  /* contexts whose processes ended */
-	struct mappings mappings; /* of applications' memory */
+	_Atomic int64_t mbufs_left;         /* not reserved for contexts, links or lanes */
+	_Atomic uint32_t contexts_promised; /* contexts with a reservation */
+	uint32_t context_least;             /* mbufs kept in reserve for each of the other
+					     * contexts */
+	uint32_t assembly_frames;           /* per lane, for unfinished messages to thin clients */
+	_Atomic uint32_t aborts;            /* contexts whose processes ended */
+	struct mappings mappings;           /* of applications' memory */
 	struct services services;
 	pthread_mutex_t command_lock;
-	int successor; /* connection of the primary that takes over, when the lanes
-			* have stopped for it; 0: none */
+	int successor; /* connection to the primary that takes over, set when the lanes have stopped
+			* for it; 0: none */
 	char error[256];
 };
 
@@ -344,8 +353,7 @@ buf_priv(struct rte_mbuf *m)
 	return rte_mbuf_to_priv(m);
 }
 
-/* Where messages for that endpoint of the channel land; WIRE_TARGET and WIRE_INITIATOR have
- * none. */
+/* The inlet of an endpoint: plain or matched. WIRE_TARGET and WIRE_INITIATOR have none. */
 static inline struct inlet *
 channel_inlet(struct channel *ch, uint16_t endpoint)
 {
@@ -358,21 +366,21 @@ send_payload(const struct send_slot *s)
 	return (uint8_t *)s->m->buf_addr + PAYLOAD_START;
 }
 
-/* Where a thin client writes what it sends from that buffer. */
+/* Where a thin client writes the payload of that send buffer. */
 static inline uint8_t *
 thin_send(const struct thin *t, uint32_t slot)
 {
 	return t->send + (uint64_t)slot * t->stride;
 }
 
-/* The slot's buffer is m from now on, and the client finds it there. */
+/* Makes m the slot's buffer, and tells the client where it is. */
 static inline void
 slot_set_buffer(struct channel *ch, uint32_t slot, struct rte_mbuf *m)
 {
 	struct send_slot *s = &ch->slots[slot];
 
 	s->m = m;
-	m->next = NULL; /* from here on only its start and lengths change */
+	m->next = NULL; /* after this only data_off and the lengths change */
 	m->nb_segs = 1;
 	m->ol_flags = 0;
 	atomic_store_explicit(&ch->send_off[slot],
@@ -380,14 +388,14 @@ slot_set_buffer(struct channel *ch, uint32_t slot, struct rte_mbuf *m)
 		memory_order_relaxed);
 }
 
-/* What lies in the channel at an offset of the node's layout. */
+/* The address of an offset of the node's channel layout. */
 static inline void *
 channel_part(const struct channel *ch, uint64_t offset)
 {
 	return (uint8_t *)ch->shm + offset;
 }
 
-/* Something happened in the channel: engine_flush will look at it. */
+/* Something happened in the channel, so engine_flush must look at it. */
 static inline void
 channel_touch(struct engine *e, struct channel *ch)
 {
@@ -401,7 +409,7 @@ channel_touch(struct engine *e, struct channel *ch)
 #define ENGINE_COUNT(e, name)      ((e)->counters[ENGINE_##name]++)
 #define ENGINE_COUNT_N(e, name, k) ((e)->counters[ENGINE_##name] += (k))
 
-/* A malformed submission: nothing came of it. */
+/* Counts a malformed submission, which had no effect. */
 static inline void
 submission_bad(struct engine *e, struct channel *ch)
 {
@@ -409,7 +417,7 @@ submission_bad(struct engine *e, struct channel *ch)
 	ch->bad++;
 }
 
-/* The service wants turns from now on, until it says otherwise. */
+/* The service wants turns (step()) until it calls service_idle. */
 static inline void
 service_busy(struct engine *e, unsigned number)
 {
@@ -422,7 +430,8 @@ service_idle(struct engine *e, unsigned number)
 	e->busy &= ~(1u << number);
 }
 
-/* It owes answers that need nobody else, until it says otherwise: answer(). */
+/* The service owes answers that it can give by itself, so answer() is called until it calls
+ * service_owes_nothing. */
 static inline void
 service_owes(struct engine *e, unsigned number)
 {
@@ -435,7 +444,7 @@ service_owes_nothing(struct engine *e, unsigned number)
 	e->owes &= ~(1u << number);
 }
 
-/* The service has results for the channel's client: results(). */
+/* The service has results for the channel's client, so results() is called. */
 static inline void
 service_has_results(struct engine *e, struct channel *ch, unsigned number)
 {
@@ -443,7 +452,8 @@ service_has_results(struct engine *e, struct channel *ch, unsigned number)
 	channel_touch(e, ch);
 }
 
-/* After putting something into a ring of that lane. Any thread. */
+/* Wakes the lane if it sleeps; to be called after putting something into one of its rings. Any
+ * thread may call it. */
 void engine_wake(struct engine *e);
 
 #endif

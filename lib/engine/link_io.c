@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Between links and the PM core: taking off and putting on encapsulation and checksum, handing
- * frames to the lane that owns their context. Runs on the lane.
+ * Between links and the PM core: removes and adds encapsulation and checksum, and hands frames to
+ * the lane that owns their context. Runs on the lane.
  *
  * Design notes
- * 1. A data frame leaves in the application's own buffer: headers go into its headroom, the link
- *    gets a reference. The first transmission and each later one write the headers anew; one that
- *    finds the buffer still with a port sends a copy (a port may free it late, or never).
- * 2. What a full link did not take waits in txq, and nothing more is pulled from the core until
- *    it is gone: the core's windows stay meaningful.
+ * 1. A data frame leaves in the application's own buffer: headers go into its headroom, and the
+ *    link gets a reference. Each transmission writes the headers anew; a retransmission that finds
+ *    the buffer still with a port sends a copy (a port may free it late, or never).
+ * 2. Frames that a full link did not take wait in txq, and nothing more is pulled from the core
+ *    until they are gone, so that the core's windows count what is really in the network.
  */
 #include <errno.h>
 #include <string.h>
@@ -25,7 +25,6 @@
 
 /* ------------------------------------------------------------------ encapsulation */
 
-/* The bytes before the PM header of every frame to that node. */
 int
 peer_set(struct node *n, uint16_t node, const struct config_peer *p)
 {
@@ -64,13 +63,13 @@ peer_set(struct node *n, uint16_t node, const struct config_peer *p)
 
 		eth->ether_type = rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4);
 		ip->version_ihl = RTE_IPV4_VHL_DEF;
-		/* never in fragments, so that it needs no identification (RFC 6864) */
+		/* never fragmented, so it needs no identification (RFC 6864) */
 		ip->fragment_offset = rte_cpu_to_be_16(RTE_IPV4_HDR_DF_FLAG);
 		ip->time_to_live = 64;
 		ip->next_proto_id = IPPROTO_UDP;
 		ip->src_addr = rte_cpu_to_be_32(c->ip);
 		ip->dst_addr = rte_cpu_to_be_32(p->addr.ip);
-		/* a source port of its own for each path: ECMP and RSS spread by it */
+		/* each path has its own source port, by which ECMP and RSS spread the paths */
 		udp->src_port = rte_cpu_to_be_16(
 			(uint16_t)(49152 + (n->config.id * 251u + node * 17u) % 16384));
 		udp->dst_port = rte_cpu_to_be_16(p->addr.port);
@@ -91,8 +90,9 @@ finish_udp(uint8_t *encap, uint32_t payload)
 	ip->hdr_checksum = rte_ipv4_cksum(ip);
 }
 
-/* Ports are promiscuous. What a switch floods to this one is for another port, though its IP
- * address may be ours: it comes once more by the router that it is on its way to. */
+/* Whether a frame is addressed to this port. Ports are promiscuous, so a switch may flood frames
+ * for other ports to them, even with this node's IP address: those arrive again through the router
+ * that they are on their way to. */
 static bool
 for_this_port(const struct link *l, const struct rte_ether_addr *dst)
 {
@@ -102,9 +102,9 @@ for_this_port(const struct link *l, const struct rte_ether_addr *dst)
 	return rte_is_same_ether_addr(dst, &l->mac) || rte_is_same_ether_addr(dst, &made_up);
 }
 
-/* encap_of() for encap = udp: what a host's IP and UDP have to check (RFC 1122, 3.2.1 and 4.1.3),
- * but UDP's checksum: the peers send none, and proto.checksum covers more. Leaves the datagram's
- * own length: behind it may stand what filled up a short frame. */
+/* encap_of() for encap = udp. Checks what a host's IP and UDP must check (RFC 1122, 3.2.1 and
+ * 4.1.3), except UDP's checksum: the peers send none, and proto.checksum covers more. Shortens the
+ * mbuf to the datagram's own length, since padding of a short frame may follow. */
 static uint32_t
 udp_encap_of(struct engine *e, const struct link *l, struct rte_mbuf *m)
 {
@@ -116,7 +116,7 @@ udp_encap_of(struct engine *e, const struct link *l, struct rte_mbuf *m)
 		ENGINE_COUNT(e, drop_foreign);
 		return 0;
 	}
-	head = (ip->version_ihl & 15u) * 4; /* with options, which are passed over */
+	head = (ip->version_ihl & 15u) * 4; /* with options, which are skipped */
 	len = rte_be_to_cpu_16(ip->total_length);
 	if (room < sizeof(*ip) || ip->version_ihl >> 4 != 4 || head < sizeof(*ip) || len < head ||
 		len > room || rte_ipv4_cksum(ip) != 0) {
@@ -151,7 +151,8 @@ udp_encap_of(struct engine *e, const struct link *l, struct rte_mbuf *m)
 	return (uint32_t)(sizeof(*eth) + head + sizeof(*udp));
 }
 
-/* Bytes of encapsulation in front of the PM header; 0: the frame is not ours, and counted. */
+/* Bytes of encapsulation in front of the PM header; 0: the frame must be dropped, and was
+ * counted. */
 static uint32_t
 encap_of(struct engine *e, const struct link *l, struct rte_mbuf *m)
 {
@@ -177,7 +178,7 @@ encap_of(struct engine *e, const struct link *l, struct rte_mbuf *m)
 
 /* ------------------------------------------------------------------ checksum */
 
-/* rte_hash_crc reads whole words where they stand; a header stands at any even address. */
+/* rte_hash_crc needs aligned words, but a header may be at any even address. */
 static uint32_t
 crc_add(uint32_t crc, const void *from, uint32_t len)
 {
@@ -193,7 +194,7 @@ crc_add(uint32_t crc, const void *from, uint32_t len)
 	return crc;
 }
 
-/* CRC32C of the header with crc = 0, then the payload. */
+/* CRC32C of the header, with crc taken as 0, and the payload. */
 static uint32_t
 checksum(const struct wire_hdr *h, const void *payload, uint32_t len)
 {
@@ -222,7 +223,7 @@ checksum_ok(struct engine *e, const struct rte_mbuf *m)
 
 /* ------------------------------------------------------------------ receive */
 
-/* The frame's first byte is the PM header's. */
+/* The mbuf's data begins with the PM header. */
 static inline void
 frame_to_core(struct engine *e, struct rte_mbuf *m)
 {
@@ -264,7 +265,8 @@ frame_in(struct engine *e, const struct link *l, struct rte_mbuf *m)
 		struct engine *owner = node_lane(n, wire_be16(h->dst_ctx));
 
 		if (owner != e) {
-			buf_priv(m)->src_ctx = WIRE_NOBODY; /* a frame, not a local message */
+			/* marks it as a frame, not a local message */
+			buf_priv(m)->src_ctx = WIRE_NOBODY;
 			if (rte_ring_enqueue(owner->inbox, m) == 0) {
 				engine_wake(owner);
 				ENGINE_COUNT(e, handed_over);
@@ -332,8 +334,8 @@ engine_rx(struct engine *e)
 
 /* ------------------------------------------------------------------ transmit */
 
-/* A retransmission of a buffer that a port still has: sent long ago by a port that frees late, or
- * really waiting. Its headers must not change, so a copy goes. */
+/* The copy that is sent when a buffer is to be retransmitted while a port still has it, whether it
+ * is freed late or really waits: its headers must not change. */
 static struct rte_mbuf *
 copy_queued(struct engine *e, const struct rte_mbuf *queued, uint32_t len)
 {
@@ -346,7 +348,7 @@ copy_queued(struct engine *e, const struct rte_mbuf *queued, uint32_t len)
 	return m;
 }
 
-/* The mbuf that carries a frame of the core; NULL: left out, and counted. */
+/* The mbuf that carries a frame of the core; NULL: there is none, and the frame is not sent. */
 static struct rte_mbuf *
 frame_of(struct engine *e, const struct proto_out *o, const struct peer *peer)
 {
@@ -383,7 +385,8 @@ put_head(struct engine *e, struct rte_mbuf *m, const struct proto_out *o, const 
 	uint8_t *at = rte_pktmbuf_mtod(m, uint8_t *);
 	struct wire_hdr *h = (struct wire_hdr *)(at + peer->encap_len);
 
-	/* it ends where the header begins; what reaches before the frame is headroom */
+	/* the encapsulation ends where the header begins; the constant length may write into the
+	 * headroom before it */
 	memcpy((uint8_t *)h - LINK_ENCAP_MAX, peer->encap, LINK_ENCAP_MAX);
 	memcpy(h, o->head, o->head_len);
 	if (e->node->config.checksum) {
@@ -412,7 +415,8 @@ frame_out_checked(struct engine *e, const struct proto_out *o, const struct peer
 	q->m[q->n++] = m;
 }
 
-/* The common frame in one piece: data that is sent for the first time, with a plain head. */
+/* Fast path of the common frame: data that is sent for the first time, with a plain
+ * encapsulation. */
 static inline void
 frame_out(struct engine *e, const struct proto_out *o, const struct peer *peer, struct tx_queue *q)
 {
@@ -446,7 +450,7 @@ frames_out(struct engine *e, unsigned n)
 	}
 }
 
-/* Lane 0 sends what lanes without a queue left for it. */
+/* Lane 0 fetches the frames that lanes without a transmit queue left for it. */
 static void
 take_handover(struct node *n, unsigned link, struct tx_queue *q)
 {
@@ -465,7 +469,7 @@ give_handover(struct node *n, unsigned link, struct tx_queue *q)
 	return k;
 }
 
-/* Give the links what waits for them; true if all of it went. */
+/* Gives the links the frames that wait for them; true if all went. */
 static bool
 flush_links(struct engine *e)
 {
@@ -495,7 +499,7 @@ flush_links(struct engine *e)
 	return all;
 }
 
-/* Is there no place for another burst? */
+/* Whether some link's queue has no room for another burst. */
 static inline bool
 queues_full(const struct engine *e)
 {
@@ -522,11 +526,11 @@ engine_tx(struct engine *e)
 	work = e->straight;
 	e->straight = 0;
 	for (unsigned turn = 0; turn < 4; turn++) {
-		/* Read anew once copying has taken time: frames that are stamped too early would
-		 * make the network look slow. */
+		/* The copying above takes time, so the clock is read again: frames stamped too
+		 * early would make the network look slow. */
 		if (turn > 0)
 			e->now = rte_rdtsc();
-		/* the second: what the core gives must fit behind what waits */
+		/* even after a flush, a burst of the core must fit behind what still waits */
 		if (!flush_links(e) || queues_full(e)) {
 			e->tx_waiting = true;
 			break;

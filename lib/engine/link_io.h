@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Between links and the core: frames in and out, encapsulation, checksums. On the lane, but for
- * peer_set.
+ * Between links and the core: frames in and out, encapsulation, checksums. All functions but
+ * peer_set run on the lane.
  */
 #ifndef PMX_ENGINE_LINK_IO_H
 #define PMX_ENGINE_LINK_IO_H
@@ -32,13 +32,15 @@ frame_queue(struct tx_queue *q, struct rte_mbuf *m, const struct peer *peer, uin
 	q->m[q->n++] = m;
 }
 
-/* Frames of this lane's queues, and what other lanes put into its inbox, go to the core. */
+/* Passes frames from this lane's receive queues to the core, and what other lanes put into its
+ * inbox to whom it is for. Returns how much it moved. */
 unsigned engine_rx(struct engine *e);
-/* Frames of the core go to the links. */
+/* Passes frames from the core to the links. Returns how many. */
 unsigned engine_tx(struct engine *e);
 /* A queue has a burst of frames of frame_queue(): they go now, as far as the link takes them. */
 void engine_tx_full(struct engine *e);
-/* What must be known to reach that node; before lanes poll. */
+/* Prepares what is needed to send to that node, such as the encapsulation of its frames. Called
+ * before lanes poll. Returns 0, or the link's -errno. */
 int peer_set(struct node *n, uint16_t node, const struct config_peer *p);
 
 #endif

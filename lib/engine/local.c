@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Messages between contexts of one node: no link, no protocol, the same room and order. Runs on
- * the lane that owns the context at hand.
+ * Messages between contexts of one node. They use neither a link nor the protocol, but have the
+ * same room and order as others. Runs on the lane that owns the context in question.
  *
  * Design notes
- * 1. A message travels as the chain of its mbufs, its data in the first one's private area: from
- *    the sender's lane to the receiver's, and back as the sign of completion. What comes back may
- *    be other mbufs: the receiver keeps the bulk and swaps in fresh ones (zero copy).
- * 2. A receiver without room makes the message wait in the receiver's local queue, bounded by the
- *    senders' buffers. A context that is not open is waited for as long as a remote one would be.
+ * 1. A message travels as the chain of its mbufs, described in the private area of the first: from
+ *    the sender's lane to the receiver's, and back as its completion. The receiver may return other
+ *    mbufs: it keeps those with bulk and puts fresh ones in their place (zero copy).
+ * 2. A message without room at its receiver waits in the receiver's local queue, which is bounded
+ *    by the senders' buffers. A message to a context that is not open waits as long as it would for
+ *    a remote one.
  * 3. An inbox has a place for every mbuf of the node, so posting to another lane never fails.
  */
 #include <errno.h>
@@ -33,7 +34,6 @@ post(struct engine *e, uint16_t ctx, struct rte_mbuf *m)
 	engine_wake(owner);
 }
 
-/* The sender's side: buffers are already marked taken. */
 void
 local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint16_t endpoint, uint32_t len,
 	const uint16_t *bufs, unsigned count)
@@ -79,7 +79,7 @@ local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint16_t end
 	post(e, dst_ctx, first);
 }
 
-/* The chain goes back to its sender: a completion. */
+/* Returns the chain to its sender, which completes the message. */
 static void
 send_back(struct engine *e, struct rte_mbuf *m, uint8_t error)
 {
@@ -125,7 +125,7 @@ chain_length(const struct rte_mbuf *m)
 	return n;
 }
 
-/* Fresh mbufs for the sender, in the place of those that the receiver keeps. */
+/* Allocates fresh mbufs for the sender, to replace those that the receiver keeps. */
 static struct rte_mbuf *
 swap_chain(struct engine *e, struct rte_mbuf *m, unsigned count)
 {
@@ -149,7 +149,7 @@ deliver(struct engine *e, struct inlet *in, struct rte_mbuf *first, struct rte_m
 	uint32_t len = p->msg_len;
 
 	if (back == first) {
-		/* all of it fits the entry; the sender's buffer returns as it is */
+		/* all of it fits into the entry, and the sender's buffer is returned as it is */
 		lhs_write(&in->lhs, node, src, len, LHS_NO_BULK, 0, rte_pktmbuf_mtod(first, void *),
 			len);
 		in->ch->received++;
@@ -163,7 +163,8 @@ deliver(struct engine *e, struct inlet *in, struct rte_mbuf *first, struct rte_m
 	}
 }
 
-/* Take what is missing beyond the budget from the core's room. */
+/* Takes room for a message: first from the budget in *entries and *bulks (NULL: none), and what is
+ * missing from the core's room. */
 static bool
 take_room(struct engine *e, const struct inlet *in, uint32_t *entries, uint32_t *bulks,
 	uint32_t need)
@@ -181,7 +182,7 @@ take_room(struct engine *e, const struct inlet *in, uint32_t *entries, uint32_t 
 	return true;
 }
 
-/* Try one message; false: no room now. */
+/* Delivers one message, or refuses it if it can never fit; false: there is no room now. */
 static bool
 try_deliver(struct engine *e, struct inlet *in, struct rte_mbuf *m, uint32_t *entries,
 	uint32_t *bulks)
@@ -228,7 +229,6 @@ wait_in(struct inlet *in, struct rte_mbuf *m)
 	in->local_tail = m;
 }
 
-/* A chain reached the lane of its receiver, or came back to its sender's. */
 void
 local_arrive(struct engine *e, struct rte_mbuf *m)
 {
@@ -248,11 +248,12 @@ local_arrive(struct engine *e, struct rte_mbuf *m)
 	e->local_waiting = true;
 }
 
-/* Messages that waited too long for a context to be opened. */
+/* Refuses messages that waited longer than patience (ticks) for a context to be opened. */
 static void
 expire(struct engine *e, struct inlet *in, uint64_t patience)
 {
-	while (in->local_head != NULL && e->now - buf_priv(in->local_head)->since > patience) {
+	while (in->local_head != NULL &&
+		(int64_t)(e->now - buf_priv(in->local_head)->since - patience) > 0) {
 		struct rte_mbuf *m = in->local_head;
 
 		in->local_head = buf_priv(m)->next_msg;
@@ -260,7 +261,7 @@ expire(struct engine *e, struct inlet *in, uint64_t patience)
 	}
 }
 
-/* What aborted contexts sent, and there was no room for. */
+/* Ends the waiting messages whose senders were aborted. */
 static void
 forget_dead(struct engine *e, struct inlet *in)
 {
@@ -277,7 +278,7 @@ forget_dead(struct engine *e, struct inlet *in)
 	}
 }
 
-/* true: some still wait. */
+/* Retries or expires what waits; true: some messages still wait. */
 static bool
 housekeep(struct engine *e, struct inlet *in, uint64_t patience)
 {
@@ -297,7 +298,6 @@ local_patience(const struct node *n)
 		(n->config.proto.retries / 2 + 1);
 }
 
-/* Called now and then: contexts that opened, waits that ended. */
 void
 local_housekeep(struct engine *e)
 {

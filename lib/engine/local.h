@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Messages between contexts of one node. On the lane.
+ * Messages between contexts of one node. All functions run on the lane.
  */
 #ifndef PMX_ENGINE_LOCAL_H
 #define PMX_ENGINE_LOCAL_H
@@ -12,10 +12,10 @@ void local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint16_
 void local_arrive(struct engine *e, struct rte_mbuf *m);
 void local_drain(struct engine *e, struct inlet *in, uint32_t *entries, uint32_t *bulks);
 void local_housekeep(struct engine *e);
-/* How long a message waits for its context to be opened, as long as one to another node would;
- * ticks. */
+/* How long a message waits for its context to be opened, in ticks; as long as one to another node
+ * would. */
 uint64_t local_patience(const struct node *n);
-/* What waits for contexts that are not open ends, refused. */
+/* Refuses the messages that wait for contexts that are not open. */
 void local_refuse(struct engine *e);
 
 #endif

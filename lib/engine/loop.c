@@ -5,17 +5,20 @@
  *
  * Design notes
  * 1. Sending comes before receiving: in an embedded node a message leaves in the very poll that
- *    follows pmx_send, and what arrived is there when the poll returns. Completions come between
- *    the two, so that an answer does not wait for them; the Acks that they are for came a turn ago.
- * 2. Idling costs latency or other people's CPU. spin and pause keep the core; yield gives it away
- *    at the first empty poll (measured: spinning first is what hurts where cores are shared);
- *    adaptive yields until nothing came for idle_us, then sleeps; sleep sleeps at once.
- *    With yield, a poll that moved little gives the CPU away too: whoever shall answer shares it,
- *    and the empty poll that would follow is 1/20 of a round trip (doc/performance.md).
- * 3. Before sleeping the lane tells its channels (engine_sleeps), fences, and looks at everything
- *    once more: a submission is then either seen or rings the doorbell.
- * 4. Lanes look at their channels in turn, up to a burst each, from another one every time.
- * 5. A link without a descriptor bounds the sleep: 50 us at first, up to 1 ms.
+ *    follows pmx_send, and what has arrived is delivered when the poll returns. Completions come
+ *    between the two, so that they do not delay an answer; the Acks that cause them came in the
+ *    turn before.
+ * 2. Idling costs either latency or CPU that others could use. spin and pause keep the core; yield
+ *    gives it away at the first empty poll (measurements: spinning first is what hurts where cores
+ *    are shared); adaptive yields until nothing came for idle_us, then sleeps; sleep sleeps at
+ *    once. With yield, a poll that moved little gives the CPU away too: the process that is to
+ *    answer may share it, and an empty poll before that would cost 1/20 of a round trip
+ *    (doc/performance.md).
+ * 3. Before it sleeps, the lane sets engine_sleeps in its channels, fences, and looks at everything
+ *    once more: a submission is then either seen, or its client rings the doorbell.
+ * 4. A lane takes up to a burst from each of its channels in turn, and begins with another one in
+ *    each turn.
+ * 5. A link without a descriptor limits the sleep: to 50 us at first, then to 1 ms.
  */
 #include <sched.h>
 #include <sys/epoll.h>
@@ -38,14 +41,14 @@
 
 #define LITTLE_WORK 3 /* frames, submissions, completions */
 
-/* Are more than half of the ring's entries the reader's? */
+/* Whether more than half of the ring's entries have not been given back by the reader. */
 static inline bool
 lhs_is_low(const struct inlet *in)
 {
 	return in->lhs.pos - in->lhs_pos > in->lhs_size / 2;
 }
 
-/* What clients submitted and read since the last turn, each context in turn. */
+/* Takes what clients submitted and looks at what they read since the last turn. */
 static unsigned
 scan_channels(struct engine *e)
 {
@@ -86,7 +89,7 @@ services_step(struct engine *e)
 	return work;
 }
 
-/* What was asked of a service in this turn is answered in it. */
+/* Lets services answer in this turn what they were asked in it. */
 static __rte_noinline unsigned
 services_answer(struct engine *e)
 {
@@ -141,8 +144,8 @@ engine_poll(struct engine *e)
 		engine_flush(e);
 	}
 	if (unlikely(atomic_load_explicit(&e->command, memory_order_relaxed) != NULL)) {
-		/* taken out of the box in one step: who sends it may take it back, and then it is
-		 * nobody's */
+		/* an exchange, since the sender may withdraw the command at the same time: only one
+		 * of the two gets it */
 		struct command *cmd = atomic_exchange(&e->command, NULL);
 
 		if (cmd != NULL)
@@ -163,7 +166,7 @@ static bool
 anything_submitted(const struct engine *e)
 {
 	for (unsigned i = 0; i < e->open_count; i++) {
-		/* one that closes waits for the core, and not awake */
+		/* a channel that closes waits for the core, which need not keep the lane awake */
 		if (e->open[i]->state == CHANNEL_OPEN &&
 			slot_filled(&e->open[i]->sub, e->open[i]->sub.pos))
 			return true;
@@ -185,7 +188,7 @@ announce_sleep(struct engine *e, uint32_t sleeps)
 			memory_order_relaxed);
 }
 
-/* Microseconds until something must happen by itself. */
+/* How long the lane may sleep until it must look by itself, in microseconds. */
 static int64_t
 time_to_sleep(struct engine *e, uint64_t idle_us)
 {
@@ -214,12 +217,12 @@ engine_sleep(struct engine *e, uint64_t idle_us)
 	int64_t us = time_to_sleep(e, idle_us);
 
 	if (e->dirty_count && us > 1000)
-		us = 1000; /* a client does not take its completions: look again */
+		us = 1000; /* a client's completion ring is full: look again soon */
 
 	if (us < 20)
 		return;
 	announce_sleep(e, 1);
-	/* full fence: our flag before our last look; pairs with pmx_send's */
+	/* full fence: the flag must be visible before the last look; pairs with pmx_send's */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!anything_submitted(e)) {
 		struct timespec t = {.tv_sec = 0, .tv_nsec = us * 1000};
@@ -230,7 +233,7 @@ engine_sleep(struct engine *e, uint64_t idle_us)
 	announce_sleep(e, 0);
 }
 
-/* What to do after an empty poll. */
+/* Called after an empty poll. */
 static void
 engine_idle(struct engine *e)
 {

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A lane's turn, its loop, and what it does when there is nothing to do. On the thread that is the
- * lane.
+ * A lane's turn, its loop, and its idling. All functions run on the lane's own thread.
  */
 #ifndef PMX_ENGINE_LOOP_H
 #define PMX_ENGINE_LOOP_H
 
 #include "engine/lane.h"
 
-/* One turn of a lane; returns what it moved. */
+/* One turn of a lane. Returns how much it moved; 0: there was nothing to do. */
 unsigned engine_poll(struct engine *e);
-/* Poll until e->stop, idling by the config's policy. */
+/* Polls until e->stop, idling by the configured policy. */
 void engine_run(struct engine *e);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Room of receivers comes back: entries that were read, buffers that were given back (LHS-2,
- * LHS-4). Senders of this node that wait and the core's flows take turns at it. Runs on the lane.
+ * Returns room of receivers: entries that were read, and buffers that were given back (LHS-2,
+ * LHS-4). Local senders that wait and the core's flows take turns at it. Runs on the lane.
  */
 #include "engine/local.h"
 #include "engine/room.h"
 
-/* Room came back. Senders of this node that wait and the core's flows take turns at it. */
+/* Distributes freed room: local senders that wait and the core's flows take turns at it. */
 static void
 inlet_give(struct engine *e, struct inlet *in, uint32_t entries, uint32_t bulks)
 {
@@ -21,11 +21,10 @@ inlet_give(struct engine *e, struct inlet *in, uint32_t entries, uint32_t bulks)
 		local_drain(e, in, NULL, NULL);
 }
 
-/* Look how many entries the reader took since the last time. */
 void
 inlet_room(struct engine *e, struct inlet *in)
 {
-	/* acquire: the reader's last reads of an entry before we write it again */
+	/* acquire: the reader's last reads of an entry come before the engine writes it again */
 	uint32_t pos = atomic_load_explicit(in->read, memory_order_acquire);
 	uint32_t freed = pos - in->lhs_pos;
 
@@ -40,22 +39,22 @@ inlet_room(struct engine *e, struct inlet *in)
 	inlet_give(e, in, freed, 0);
 }
 
-/* What is given back goes to the pool in bursts. */
+/* Collects mbufs to return them to the pool in bursts. */
 struct freed {
 	struct rte_mbuf *m[BURST_MAX];
 	unsigned n;
-	uint32_t plain, matched; /* of each inlet, ever */
+	uint32_t plain, matched; /* totals of each inlet */
 };
 
 static inline void
 freed_flush(struct engine *e, struct freed *f)
 {
-	/* each has one segment and one reference: our own */
+	/* each has one segment and one reference */
 	rte_mempool_put_bulk(e->node->pool, (void **)f->m, f->n);
 	f->n = 0;
 }
 
-/* The buffers of one received message; false: the client had no right to it. */
+/* Frees the buffers of one received message; false: the client does not own it. */
 static inline bool
 release_message(struct engine *e, const struct channel *ch, uint32_t number, struct freed *f,
 	bool matching)
@@ -88,7 +87,6 @@ release_message(struct engine *e, const struct channel *ch, uint32_t number, str
 	return true;
 }
 
-/* A client gives back received messages, by the numbers that it was told. */
 void
 inlet_release(struct engine *e, struct channel *ch, const uint32_t *numbers, unsigned n,
 	bool matching)

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Room of receivers comes back: entries that were read, buffers that were given back. On the lane.
+ * Returns room of receivers: entries that were read, and buffers that were given back. All
+ * functions run on the lane.
  */
 #ifndef PMX_ENGINE_ROOM_H
 #define PMX_ENGINE_ROOM_H
 
 #include "engine/lane.h"
 
-/* Looks how many entries the reader took since the last time. */
+/* Returns the room of the entries that the reader has taken since the last call. */
 void inlet_room(struct engine *e, struct inlet *in);
-/* Received messages go back, by the numbers that the client was told; of those that the lane
- * matches only it says so itself (matching). */
+/* Takes back n received messages, by the numbers that the client was told. A number that the client
+ * does not own is counted and skipped. Only the lane itself (matching) may give back messages of
+ * the matched inlet that it matches. */
 void inlet_release(struct engine *e, struct channel *ch, const uint32_t *numbers, unsigned n,
 	bool matching);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Who is asked for what: see service.h.
+ * The tables that find a service: see service.h.
  */
 #include <errno.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * From channels into the PM core, and to services. Each submission is copied once, checked,
- * and only the copy is used: whatever a client writes, it gets an error and a counter. Runs on the
- * lane.
+ * From channels into the PM core, and to services. Each submission is copied once and checked, and
+ * only the copy is used: malformed ones only cause an error and a count, whatever a client writes.
+ * Runs on the lane.
  *
  * Design notes
- * 1. A submission that the core cannot take now stays in its ring, and that ring alone waits.
+ * 1. A submission that the core cannot take now stays in its ring, and blocks only that ring.
  */
 #include <errno.h>
 #include <string.h>
@@ -24,8 +24,8 @@ _Static_assert(offsetof(struct proto_message, ctx) == 8 &&
 			offsetof(struct submission, send.dst_node) + 4,
 	"to_core copies a submission's node, context and length in one piece");
 
-/* The numbers of a message's buffers, copied out of its slots. Slots beyond the first were
- * published before it. Returns how many slots the message takes, 0 = malformed. */
+/* Copies the numbers of a message's buffers out of its slots into bufs_scratch. Clients publish the
+ * first slot after the others. Returns how many slots the message takes, 0 = malformed. */
 static unsigned
 collect_buffers(struct engine *e, const struct channel *ch, const struct submission *s)
 {
@@ -52,7 +52,8 @@ collect_buffers(struct engine *e, const struct channel *ch, const struct submiss
 	return slots;
 }
 
-/* Are these the client's own buffers, and as many as the length needs? Marks them taken. */
+/* Marks the buffers as taken; false if they are not the client's, or not exactly as many as the
+ * length needs. */
 static bool
 take_buffers(struct engine *e, struct channel *ch, uint32_t len, unsigned count)
 {
@@ -79,7 +80,7 @@ take_buffers(struct engine *e, struct channel *ch, uint32_t len, unsigned count)
 	return false;
 }
 
-/* Which of the receiver's endpoints a message is for, and which of its sender's it comes from. */
+/* The endpoint of both its sender and its receiver. */
 static inline uint16_t
 endpoint_of(const struct submission *s)
 {
@@ -96,14 +97,14 @@ to_core(struct engine *e, struct channel *ch, const struct submission *s, const 
 		return s->send.dst_node < e->nodes_max && e->peers[s->send.dst_node].known
 			? -ECONNREFUSED
 			: -EHOSTUNREACH;
-	/* node, context and length stand in the same order in both */
+	/* node, context and length are in the same order in both */
 	memcpy(&ch->message, &s->send, offsetof(struct proto_message, ctx));
 	ch->message.dst_ctx |= endpoint;
 	ch->message.ctx = ch->ctx | endpoint;
 	return proto_send(e->proto, &ch->message, handles, e->now);
 }
 
-/* Any message. Returns slots consumed, 0 = the core cannot take it now. */
+/* The general path for a message. Returns slots consumed, 0 = the core cannot take it now. */
 static __rte_noinline unsigned
 submit_checked(struct engine *e, struct channel *ch, const struct submission *s)
 {
@@ -170,7 +171,7 @@ send_now(struct engine *e, struct channel *ch, const struct submission *s, struc
 	return true;
 }
 
-/* The common message in one piece: one buffer, to another node. */
+/* Fast path for the common message: one buffer, to another node. */
 static inline unsigned
 submit_send(struct engine *e, struct channel *ch, const struct submission *s)
 {
@@ -192,7 +193,8 @@ submit_send(struct engine *e, struct channel *ch, const struct submission *s)
 	return 1;
 }
 
-/* Copied once: what is checked is what is used. Most have one buffer: two words. */
+/* Copies a submission, so that what is checked is what is used. Most have one buffer, for which two
+ * words are enough. */
 static inline void
 copy_submission(struct submission *s, const uint8_t *body)
 {
@@ -201,7 +203,7 @@ copy_submission(struct submission *s, const uint8_t *body)
 		memcpy((uint8_t *)s + 16, body + 16, sizeof(*s) - 16);
 }
 
-/* The client gives up the piece of memory of that number. Services forget it in the reverse of
+/* The client gives up the piece of memory of that number. Services drop it first, in the reverse of
  * their order. */
 static void
 memory_forget(struct engine *e, struct channel *ch, uint32_t number)
@@ -217,7 +219,7 @@ memory_forget(struct engine *e, struct channel *ch, uint32_t number)
 	space_remove(&e->node->mappings, &ch->space, number);
 }
 
-/* Anything but a message to send. Returns slots consumed, 0 = not now. */
+/* Any submission but a message. Returns slots consumed, 0 = not now. */
 static __rte_noinline unsigned
 submit_other(struct engine *e, struct channel *ch, const struct submission *s)
 {

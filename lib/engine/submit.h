@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * From channels to the core: what clients submitted. On the lane.
+ * Takes what clients submitted to the core and to services. On the lane.
  */
 #ifndef PMX_ENGINE_SUBMIT_H
 #define PMX_ENGINE_SUBMIT_H
 
 #include "engine/lane.h"
 
-/* Takes as many submissions as a turn has; returns how many. */
+/* Takes up to a burst of submissions from the channel. Returns how many. */
 unsigned submissions_scan(struct engine *e, struct channel *ch);
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Contexts of thin clients, which map their own channel and nothing else: their send and receive
- * buffers lie behind the channel's region, in pages of theirs, and bytes are copied between those
- * and mbufs.
+ * Contexts of thin clients, which map their own channel and nothing else. Their send and receive
+ * buffers lie behind the channel's region, in the client's own pages, and the engine copies bytes
+ * between those and mbufs.
  *
  * Design notes
- * 1. The tables are the engine's own memory. Of the client's pages the engine reads what the
- *    channel's rules say, and payloads, which it copies: what leaves is not the client's to change,
- *    nor are headers its to see.
- * 2. A thin context is made by the thread that answers its client, and freed by the one that reaps
- *    memory; a lane only uses it.
+ * 1. The tables are in the engine's own memory. From the client's pages the engine reads only what
+ *    the channel's rules allow, and payloads, which it copies: the client can neither change a
+ *    frame that is sent nor see headers.
+ * 2. The thread that answers a thin client makes its context, and the thread that reaps memory
+ *    frees it; a lane only uses it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ thin_make(struct node *n, const struct quotas *q, int fd, uint64_t len, unsigned
 
 	uint64_t bytes = thin_bytes(n, q);
 
-	/* what it needs, in pages of any size */
+	/* the needed bytes, rounded up to pages of any size */
 	if (len < bytes || len - bytes >= RTE_PGSIZE_2M) {
 		errno = EINVAL;
 		return NULL;
@@ -94,7 +94,8 @@ thin_fill(struct channel *ch, const uint16_t *bufs, unsigned count, uint32_t len
 uint8_t *
 thin_keep(struct thin *t, const uint8_t *payload, uint32_t len, uint32_t *number)
 {
-	uint32_t k = t->free[--t->free_count]; /* the core took room for it */
+	/* never empty: the core took room for this payload */
+	uint32_t k = t->free[--t->free_count];
 	uint8_t *to = t->receive + (uint64_t)k * t->stride;
 
 	memcpy(to, payload, len);

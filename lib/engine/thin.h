@@ -8,13 +8,15 @@
 #include "engine/lane.h"
 
 uint64_t thin_bytes(const struct node *n, const struct quotas *q);
-/* From a client's descriptor of len bytes, not the lane's to call; flags: memory_make's. NULL with
- * errno. Ends with its memory: memory_discard, or memory_retire once a lane had it. */
+/* Makes the buffers in a client's memory: fd, of len bytes. flags: memory_make's. NULL with errno:
+ * EINVAL if len does not fit the quotas. Not to be called on a lane. The result is freed with its
+ * memory: by memory_discard, or by memory_retire once a lane had it. */
 struct thin *thin_make(struct node *n, const struct quotas *q, int fd, uint64_t len,
 	unsigned flags);
-/* What the client wrote for a message in these buffers becomes the engine's own. */
+/* Copies what the client wrote for a message of len bytes into the mbufs of these send buffers. */
 void thin_fill(struct channel *ch, const uint16_t *bufs, unsigned count, uint32_t len);
-/* A received payload into one of the client's buffers: where it is, and its number. */
+/* Copies a received payload into one of the client's buffers. Returns where it is, and its number
+ * in *number. */
 uint8_t *thin_keep(struct thin *t, const uint8_t *payload, uint32_t len, uint32_t *number);
 
 #endif

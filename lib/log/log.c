@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * See log.h. Each kind may say LINES_MOST lines at once and one more each LINE_MS. The rest is
- * counted, and the count is said.
+ * See log.h. Each kind may log LINES_MOST lines at once, and one more every LINE_MS. The rest is
+ * only counted, and the count is logged.
  */
 #include <pthread.h>
 #include <stdarg.h>
@@ -30,15 +30,16 @@ static const int *const types[LOG_KINDS] = {
 
 static const char *const names[LOG_KINDS] = {"node", "peer", "context", "link"};
 
-/* Of a kind: how many lines it may still say, as of `at`, and how many it did not. */
+/* For each kind: the lines that it may still log, as of `at` (tsc), and the lines that were left
+ * out. */
 static struct {
 	uint64_t at;
 	uint32_t left, out;
 } buckets[LOG_KINDS];
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the buckets */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the buckets */
 
-/* With the lock. */
+/* Whether a line of this kind may be logged now; counts it if so. With the lock. */
 static bool
 take_line(enum log_kind kind)
 {
@@ -60,7 +61,7 @@ take_line(enum log_kind kind)
 	return true;
 }
 
-/* How many lines were left out, if one can be said now. */
+/* Logs how many lines were left out, if a line may be logged now. */
 static void
 say_left_out(enum log_kind kind)
 {

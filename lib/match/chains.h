@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A hash table of FIFOs, one for each key that is in use. Chains are of numbers of the caller, who
- * compares keys. Private to lib/match.
+ * A hash table of FIFOs ("chains"), one for each key in use. Their elements are numbers of the
+ * caller, who links them and compares keys. Private to lib/match.
  *
  * Design notes
- * 1. A group is a cache line of 5 chains, whose hashes are compared at once, and how many chains
- *    found it full and went on to the next group (as Folly's F14 counts them). So a search ends at
- *    the first group that none passed by, and a chain that leaves leaves no trace: nothing moves,
- *    nothing is marked.
- * 2. Rejected: one chain after the other, with 4 to 8 compares and branches when three quarters are
- *    taken (17 ns for each message instead of 10 at that load); 15 hashes in a line and their
- *    chains in two others.
+ * 1. A group is a cache line with 5 chains, whose hashes are compared at once, and a count of the
+ *    chains that found the group full and went on to the next one (as in Folly's F14). So a search
+ *    ends at the first group that no chain passed by, and removing a chain needs no tombstone and
+ *    moves nothing.
+ * 2. Rejected: linear probing of single chains, with 4 to 8 comparisons and branches when three
+ *    quarters are in use (17 ns per message instead of 10 at that load); 15 hashes in one cache
+ *    line and their chains in two others.
  */
 #ifndef PMX_MATCH_CHAINS_H
 #define PMX_MATCH_CHAINS_H
@@ -25,9 +25,9 @@
 
 #define MATCH_MULTIPLIER 0x9E3779B97F4A7C15ull
 #define MATCH_GROUP      5 /* chains */
-#define MATCH_GROUP_ROOM 4 /* of which are used before the table doubles */
+#define MATCH_GROUP_ROOM 4 /* average chains of a group at which the table doubles */
 
-/* Multiply and fold: every bit of the key counts in every bit of the result. */
+/* Multiply and fold: every bit of the key affects every bit of the result. */
 static inline uint64_t
 match_mix(uint64_t a, uint64_t b)
 {
@@ -37,7 +37,7 @@ match_mix(uint64_t a, uint64_t b)
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Never 0: that is an empty place. */
+/* Never 0, which marks an empty place. */
 static inline uint32_t
 match_hash(const struct match_key *key)
 {
@@ -46,7 +46,7 @@ match_hash(const struct match_key *key)
 	return hash ? hash : 1;
 }
 
-/* Empty, over memory of so many groups, aligned to 64. */
+/* Make the table empty, with so many groups, whose memory is aligned to 64. */
 static inline void
 match_table_clear(struct match_table *t, uint32_t groups)
 {
@@ -54,7 +54,7 @@ match_table_clear(struct match_table *t, uint32_t groups)
 	memset(t->groups, 0, groups * sizeof(*t->groups));
 }
 
-/* A chain: where it stands. */
+/* The position of a chain in the table. */
 struct match_where {
 	struct match_group *group; /* NULL: none */
 	uint32_t i;
@@ -66,7 +66,7 @@ match_home(const struct match_table *t, uint32_t hash)
 	return &t->groups[hash & t->mask];
 }
 
-/* Bit i: hash i of the group is that. */
+/* Returns a mask whose bit i says whether hash i of the group is equal. */
 static inline uint32_t
 match_equal(const struct match_group *g, uint32_t hash)
 {
@@ -83,11 +83,11 @@ match_equal(const struct match_group *g, uint32_t hash)
 	return bits;
 }
 
-/* Is the chain that begins with `head` the key's? */
+/* Does the chain that begins with `head` belong to the key? */
 typedef bool match_is_key(const void *queue, uint32_t head, const struct match_key *key,
 	uint32_t class);
 
-/* The key's chain. */
+/* Returns the key's chain; group is NULL if there is none. */
 static inline __attribute__((always_inline)) struct match_where
 match_chain_find(const struct match_table *t, uint32_t hash, match_is_key *is_key,
 	const void *queue, const struct match_key *key, uint32_t class)
@@ -106,7 +106,8 @@ match_chain_find(const struct match_table *t, uint32_t hash, match_is_key *is_ke
 	}
 }
 
-/* A chain for a key that has none; both ends are `number`. There is room: the caller counts. */
+/* Make a chain for a key that has none, with `number` as its only element. The caller makes sure
+ * that there is room. */
 static inline void
 match_chain_new(struct match_table *t, uint32_t hash, uint32_t number)
 {

@@ -90,7 +90,7 @@ match_head_done(struct match_heads *h, uint32_t where)
 
 /* ------------------------------------------------------------------ into the store */
 
-/* A place of the store; MATCH_NONE: it is full. */
+/* Take a place of the store. Returns MATCH_NONE if it is full. */
 static uint32_t
 take_place(struct match_heads *h)
 {

@@ -3,19 +3,21 @@
  * Receives that were posted and have no message yet. Owner thread only.
  *
  * Design notes
- * 1. Receives that want all of a tag or nothing of it, of one source or of any, are in a table of
- *    FIFOs by what they want: a message asks it at most four times, once for each class of which
- *    any are posted, and takes the oldest of what it finds. Those that want some bits of a tag are
- *    in a list of their own, walked as far as the oldest found elsewhere.
- * 2. All have one order of posting, so an exact receive and a wildcard compete as MPI wants it.
- * 3. Most programs that wait have posted one: it enters the table when a second one comes.
+ * 1. Receives that want all or none of the bits of a tag, from one source or any, are in a hash
+ *    table of FIFOs by what they want. A message is looked up in it at most four times, once for
+ *    each class of which any are posted, and takes the oldest that it finds. Receives that want
+ *    some bits of a tag are in a list of their own, which is searched only for older ones than
+ *    that.
+ * 2. All share one order of posting, so exact receives and wildcards compete as MPI requires.
+ * 3. Most programs wait with a single receive posted, so it enters the table only when a second one
+ *    is posted.
  */
 #include <errno.h>
 #include <sys/mman.h>
 
 #include "match/chains.h"
 
-/* What a receive of that class wants is made equal for all that want the same. */
+/* Normalise what a receive of that class wants, so that all that want the same have equal keys. */
 static inline struct match_key
 class_key(uint8_t class, uint32_t comm, uint32_t source, uint64_t tag)
 {
@@ -67,7 +69,7 @@ match_posted_init(struct match_posted *p, uint32_t max)
 		.masked_tail = MATCH_NONE,
 	};
 	p->bytes = groups * sizeof(struct match_group) + max * sizeof(*p->receives);
-	/* touched as it is needed; zeros are an empty table */
+	/* pages are allocated on first touch; a zeroed table is empty */
 	void *memory = mmap(NULL, p->bytes, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -116,7 +118,7 @@ class_of(const struct match_want *want)
 	return MATCH_MASKED;
 }
 
-/* Into the table, or the list. */
+/* Put a receive into the table, or into the list. */
 static void
 enter(struct match_posted *p, uint32_t number)
 {

@@ -49,7 +49,8 @@ read_key(const struct lhs_entry *e, struct match_key *key)
 	memcpy(&tag, e->front + sizeof(head), sizeof(tag));
 	*key = (struct match_key){wire_be32((uint32_t)(head >> 32)),
 		(uint32_t)e->src_node << 16 | e->src_ctx, wire_be64(tag)};
-	/* the common one at a glance: its op, and neither flags nor what must be 0 */
+	/* fast path for a plain eager message: its op, no flags, and the field that must be 0 is
+	 * 0 */
 	if (__builtin_expect((uint32_t)head == WIRE_EAGER && e->len >= sizeof(struct wire_match),
 		    1))
 		return true;

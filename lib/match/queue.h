@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The matching of one context: its LHS ring, what came before its receive, receives before their
- * message (RHI-MSG; RHiNET, 1999, section 2.6). Whoever reads the ring owns it: the application's
- * thread, or its lane.
+ * The matching of one context: its LHS ring, unexpected messages and posted receives (RHI-MSG;
+ * RHiNET, 1999, section 2.6). The reader of the ring owns it: the application's thread, or the
+ * context's lane.
  *
  * Design notes
- * 1. Before a receive searches, all that landed is taken in: otherwise a message behind it in the
- *    ring would be overtaken by a later one that finds the receive posted.
- * 2. The order of one source is that of the ring, for it has one flow.
+ * 1. Before a receive searches for its message, all messages that landed in the ring are taken in.
+ *    Otherwise one that is still in the ring could be overtaken by a later one that finds the
+ *    receive posted.
+ * 2. Messages of one source are in order in the ring, because the source has one flow.
  */
 #ifndef PMX_MATCH_QUEUE_H
 #define PMX_MATCH_QUEUE_H
@@ -15,13 +16,13 @@
 #include "match/heads.h"
 #include "wire/wire.h"
 
-/* as a handle: the message is none, and only to be done with */
+/* as a handle: the message is malformed, and is only to be passed to match_queue_done */
 #define MATCH_MALFORMED UINT64_MAX
 
 /* A message that landed. */
 struct match_message {
 	const struct lhs_entry *entry;
-	uint32_t where; /* its head's, until match_queue_done */
+	uint32_t where; /* where its head is, valid until match_queue_done */
 	struct match_key key;
 };
 
@@ -29,33 +30,33 @@ struct match_queue {
 	struct match_heads heads;
 	struct match_unexpected unexpected;
 	struct match_posted posted;
-	const void *base;   /* of lhs_entry.bulk_off, for counting the buffers of messages of
-			     * several; NULL: they are not counted */
-	uint32_t bulks;     /* buffers of messages that landed and are not done with */
-	uint64_t malformed; /* messages that are none, ever */
+	const void *base;   /* base of lhs_entry.bulk_off, for counting the buffers of chained
+			     * messages; NULL: they are not counted */
+	uint32_t bulks;     /* bulk buffers of messages that were taken in and are not done yet */
+	uint64_t malformed; /* malformed messages ever seen */
 };
 
-/* ring: memory of c->entries entries. unexpected, receives: most that wait. simd_bits: see
- * match_unexpected_init. 0, or -ENOMEM. */
+/* Set up a queue. ring: memory of c->entries entries; unexpected, receives: the most that may wait;
+ * simd_bits: see match_unexpected_init. Returns 0 or -ENOMEM. */
 int match_queue_init(struct match_queue *q, const struct lhs_config *c, void *ring,
 	const void *base, uint32_t unexpected, uint32_t receives, unsigned simd_bits);
 void match_queue_free(struct match_queue *q);
-/* Nothing waits any more; the ring begins anew. */
+/* Forget all messages and receives, and begin anew with an empty ring. */
 void match_queue_clear(struct match_queue *q);
 
-/* Take in what landed, up to the next message that a receive waits for: true, and *handle is the
- * receive's, or MATCH_MALFORMED. false: all that landed is taken in, or there is no room for more
- * to wait. */
+/* Take in messages that landed, up to the next one that a receive waits for. Returns true with the
+ * message in *m and the receive's handle, or MATCH_MALFORMED, in *handle; false if all that landed
+ * is taken in, or if no more messages can wait. */
 bool match_queue_next(struct match_queue *q, struct match_message *m, uint64_t *handle);
-/* The oldest message that waits and that `want` accepts: its place; MATCH_NONE. */
+/* Find the oldest waiting message that `want` accepts. Returns its place, or MATCH_NONE. */
 uint32_t match_queue_find(const struct match_queue *q, const struct match_want *want,
 	struct match_message *m);
-/* Its head and its buffers are needed no more; the buffers are given back by the caller,
+/* The head and the buffers of a message are not needed any more. The caller gives the buffers back
  * afterwards. */
 void match_queue_done(struct match_queue *q, const struct match_message *m);
 
-/* Its head moves to the store, so that it holds up nobody, however long it stays. false: the store
- * is full. */
+/* Move the head of a message to the store, so that it does not hold up the ring, however long it
+ * stays. Returns false if the store is full. */
 static inline bool
 match_queue_keep(struct match_queue *q, struct match_message *m)
 {
@@ -68,8 +69,8 @@ match_queue_keep(struct match_queue *q, struct match_message *m)
 	return true;
 }
 
-/* Entries run short: the oldest heads move to the store, until the writer has three quarters of the
- * ring. false: there were enough. */
+/* When more than half of the entries are held, move the oldest heads to the store until the writer
+ * has three quarters of the ring. Returns false if there were enough entries. */
 static inline bool
 match_queue_spare(struct match_queue *q)
 {
@@ -81,7 +82,7 @@ match_queue_spare(struct match_queue *q)
 	return true;
 }
 
-/* Bytes of a message that was checked, behind its head or offered. */
+/* Returns the bytes of a checked message, whether they follow its head or are offered. */
 static inline uint64_t
 match_message_len(const struct lhs_entry *e)
 {
@@ -94,7 +95,7 @@ match_message_len(const struct lhs_entry *e)
 	return wire_be64(offer.len);
 }
 
-/* Bytes of memory that messages and receives take while they wait: what was touched. */
+/* Returns the bytes of memory that messages have touched while they waited. */
 static inline uint64_t
 match_queue_bytes(const struct match_queue *q)
 {
@@ -102,10 +103,11 @@ match_queue_bytes(const struct match_queue *q)
 		(uint64_t)q->heads.used * q->heads.entry_bytes;
 }
 
-/* Of a message of several: they are linked, as lib/channel/channel.h has it. */
+/* Returns the bulk buffers of a message that has several, linked by struct bulk_link
+ * (lib/channel/channel.h). */
 uint32_t match_chain_bulks(const void *base, const struct lhs_entry *e);
 
-/* Bulk buffers of a message; before they are given back. */
+/* Returns the bulk buffers of a message; to be called before they are given back. */
 static inline uint32_t
 match_bulks(const struct match_queue *q, const struct lhs_entry *e)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The scans, for AVX-512, AVX2 and any CPU. Arrays are aligned to 64 bytes; a scan begins at the
- * block that `from` lies in and masks what is before it; what it reads behind `end` counts for
- * nothing.
+ * The scans, for AVX-512, AVX2 and any CPU. Arrays are aligned to 64 bytes; a scan begins with the
+ * block that contains `from` and masks out what is before it; hits behind `end` are discarded.
  */
 #include "match/scan.h"
 
@@ -46,7 +45,7 @@ equal_512(const uint16_t *a, uint32_t from, uint32_t end, uint16_t want)
 
 	while (hits == 0) {
 		i += 32;
-		/* four at a time as long as there are that many */
+		/* four vectors at a time, as long as there are so many */
 		for (; i + 128 <= end; i += 128) {
 			__mmask32 m0 = _mm512_cmpeq_epi16_mask(_mm512_load_si512(a + i), w);
 			__mmask32 m1 = _mm512_cmpeq_epi16_mask(_mm512_load_si512(a + i + 32), w);
@@ -97,7 +96,7 @@ equal_32(const uint16_t *a, __m256i w)
 {
 	__m256i low = _mm256_cmpeq_epi16(_mm256_load_si256((const __m256i *)a), w);
 	__m256i high = _mm256_cmpeq_epi16(_mm256_load_si256((const __m256i *)a + 1), w);
-	/* packing works within halves: put the four quarters in order */
+	/* packing works within 128-bit halves: put the four quarters in order */
 	__m256i bytes = _mm256_permute4x64_epi64(_mm256_packs_epi16(low, high), 0xD8);
 
 	return (uint32_t)_mm256_movemask_epi8(bytes);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Messages that nobody waited for yet, in order of arrival; see match.h, notes 1 to 4. Owner thread
- * only.
+ * Unexpected messages, in order of arrival; see match.h, notes 1 to 4. Owner thread only.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -63,7 +62,7 @@ chain_of(const struct match_unexpected *u, const struct match_key *key, uint32_t
 	return match_chain_find(&u->table, hash, is_key, u, key, 0);
 }
 
-/* The place's `next` is MATCH_NONE. */
+/* Append a place, whose `next` is MATCH_NONE, to the chain of its key. */
 static inline void
 append(struct match_unexpected *u, const struct match_key *key, uint32_t hash, uint32_t place)
 {
@@ -85,7 +84,7 @@ room_of(uint32_t groups)
 	return groups * MATCH_GROUP_ROOM;
 }
 
-/* base: NULL while only the size is wanted. */
+/* Take an array from the block at `base`; base NULL: only compute the size. */
 static void *
 array(uint8_t *base, size_t *at, size_t elements, size_t bytes)
 {
@@ -116,7 +115,8 @@ match_unexpected_init(struct match_unexpected *u, uint32_t max, unsigned simd_bi
 
 	if (max == 0 || max > 1u << 27)
 		return -ENOMEM;
-	/* full of what waits and as many holes: so much is added before each move (note 3) */
+	/* room for all that may wait and as many holes, so at least `max` messages are added before
+	 * each move (note 3) */
 	while (room_of(groups) < 2 * max)
 		groups *= 2;
 	*u = (struct match_unexpected){.max = max, .scan = match_scan_for(simd_bits)};
@@ -151,7 +151,7 @@ match_unexpected_free(struct match_unexpected *u)
 	u->memory = NULL;
 }
 
-/* Place `from` becomes `to`, which is not behind it. */
+/* Move a message from one place to another that is not behind it. */
 static inline void
 move(struct match_unexpected *u, uint32_t from, uint32_t to)
 {
@@ -162,7 +162,7 @@ move(struct match_unexpected *u, uint32_t from, uint32_t to)
 	u->places[to] = u->places[from];
 }
 
-/* Note 3. */
+/* Make room by compacting or doubling the arrays: note 3. */
 static __attribute__((noinline, cold)) void
 make_room(struct match_unexpected *u)
 {
@@ -191,7 +191,7 @@ make_room(struct match_unexpected *u)
 
 /* ------------------------------------------------------------------ in, found, out */
 
-/* n <= BURST, and there is room. */
+/* Add n <= BURST messages, for which there is room. */
 static inline void
 add_some(struct match_unexpected *u, const struct match_key *keys, const uint32_t *where,
 	uint32_t n)
@@ -236,7 +236,7 @@ match_unexpected_add(struct match_unexpected *u, const struct match_key *keys,
 	return done;
 }
 
-/* Fingerprints may lie: each hit is looked at. */
+/* Fingerprints may collide, so each hit is compared with the full key. */
 static uint32_t
 find_wild(const struct match_unexpected *u, const struct match_want *want)
 {
@@ -295,7 +295,7 @@ match_unexpected_take(struct match_unexpected *u, uint32_t place)
 		match_chain_remove(&u->table, chain);
 	u->without_source[place] = u->without_tag[place] = u->without_both[place] = 0;
 	if (--u->live == 0) {
-		u->first = u->end = 0; /* the table is empty, too */
+		u->first = u->end = 0; /* the table is empty as well */
 		u->renumbered++;
 	}
 	while (u->first < u->end && u->without_both[u->first] == 0)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Memory of applications that the links' devices read by themselves: registered with the EAL as
- * external memory, and mapped for each device. Runs where memory is made and freed, never on a lane
- * that others wait for.
+ * external memory, and mapped for each device. Called by the thread that makes or frees the memory,
+ * never on a lane that others wait for.
  *
  * Design notes
- * 1. IOVA as VA: one piece, in an IOMMU. IOVA as PA: page by page, and only of hugepages: the
- *    kernel moves and swaps others. A device without an IOMMU then needs no mapping.
- * 2. Whatever fails here (the IOMMU reaches fewer bits than the address has, the EAL's tables or
- *    the container's are full, the device's driver has no way) leaves the memory as it is: its
- *    bytes are copied into frames, as to a link of one segment. It is said once; why, the EAL says:
- *    its errors do not tell.
- * 3. What is mapped in an IOMMU is pinned by that.
+ * 1. With IOVA as VA the memory is mapped in one piece, in an IOMMU. With IOVA as PA it is mapped
+ *    page by page, and only if it is on hugepages, since the kernel may move or swap others; a
+ *    device without an IOMMU then needs no mapping.
+ * 2. If anything fails here (the IOMMU supports fewer address bits, the tables of the EAL or of the
+ *    VFIO container are full, the driver cannot map), the memory stays usable: its bytes are copied
+ *    into frames, as for a link that sends only one segment. The log mentions only the first case.
+ *    The reason is in the EAL's own log, since its error codes do not tell.
+ * 3. Mapping memory in an IOMMU also pins it.
  */
 #define ALLOW_EXPERIMENTAL_API /* rte_dev_dma_map */
 #include <errno.h>
@@ -44,7 +45,7 @@ whole_pages(const struct memory *m, uint64_t page)
 	return (m->len + page - 1) & ~(page - 1);
 }
 
-/* Where devices find each page; NULL with errno. */
+/* The bus address of each page, for the caller to free; NULL with errno. */
 static rte_iova_t *
 find_pages(const struct memory *m, uint64_t page, uint32_t n, bool physical)
 {
@@ -63,7 +64,7 @@ find_pages(const struct memory *m, uint64_t page, uint32_t n, bool physical)
 	return pages;
 }
 
-/* The pieces that a device sees: all of it, or each page. */
+/* The size of the pieces that are mapped for a device: all of it, or a page. */
 static uint64_t
 piece_bytes(const struct memory *m, uint64_t all)
 {
@@ -75,12 +76,13 @@ unmap_for(struct rte_device *device, const struct memory *m, uint64_t all)
 {
 	uint64_t piece = piece_bytes(m, all);
 
-	/* two ports share an IOMMU's container: the second finds nothing left, which is right */
+	/* ports may share an IOMMU container: for the second, failing is right, since nothing is
+	 * mapped */
 	for (uint64_t at = 0; at < all; at += piece)
 		rte_dev_dma_unmap(device, m->base + at, memory_iova(m, at, 1), piece);
 }
 
-/* 0, or -EIO and nothing is mapped for it. */
+/* 0, or -EIO with nothing mapped for this device. */
 static int
 map_for(struct rte_device *device, const struct memory *m, uint64_t all)
 {
@@ -90,14 +92,14 @@ map_for(struct rte_device *device, const struct memory *m, uint64_t all)
 		if (rte_dev_dma_map(device, m->base + at, memory_iova(m, at, 1), piece) == 0)
 			continue;
 		if (m->pages != NULL && rte_errno == ENOTSUP && at == 0)
-			return 0; /* no IOMMU: it reads physical memory as it is */
+			return 0; /* no IOMMU: it reads by physical addresses */
 		unmap_for(device, m, at);
 		return -EIO;
 	}
 	return 0;
 }
 
-/* Of the first `links` links. */
+/* Unmaps it for the devices of the first `links` links. */
 static void
 unmap_for_all(const struct mappings *x, const struct memory *m, uint64_t all, unsigned links)
 {
@@ -130,7 +132,7 @@ map(const struct mappings *x, struct memory *m, uint64_t page)
 		return -EMEDIUMTYPE;
 	if (!physical && page < RTE_PGSIZE_2M &&
 		(((uintptr_t)m->base | m->len) & (RTE_PGSIZE_2M - 1)) == 0)
-		page = RTE_PGSIZE_2M; /* of the EAL's table, not of the kernel's */
+		page = RTE_PGSIZE_2M; /* only the page size for the EAL's table: fewer entries */
 	uint64_t all = whole_pages(m, page);
 
 	if (all / page > PAGES_MAX)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * See guard.h. The table is read by a signal handler: a place is taken and given back by one atomic
+ * See guard.h. A signal handler reads the table, so a place is taken and given back by one atomic
  * word.
  */
 #include <signal.h>
@@ -20,11 +20,11 @@ static struct {
 	} maps[GUARDED_MAX];
 } guard;
 
-/* No page could be found for what a client has a hole in. */
+/* There was no page at an address: maps one if the address is guarded. */
 static void
 on_sigbus(int number, siginfo_t *info, void *context)
 {
-	/* a wrong alignment would come again */
+	/* other causes, such as a wrong alignment, would only recur */
 	uintptr_t at = info->si_code == BUS_ADRERR ? (uintptr_t)info->si_addr : 0;
 
 	(void)context;
@@ -39,7 +39,8 @@ on_sigbus(int number, siginfo_t *info, void *context)
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == page)
 			return;
 	}
-	signal(number, SIG_DFL); /* none of ours: it happens again, and ends us */
+	/* not guarded: on return the signal recurs, and ends the process */
+	signal(number, SIG_DFL);
 }
 
 void
@@ -56,7 +57,7 @@ guard_add(void *base, size_t len, size_t page)
 	for (unsigned i = 0; i < GUARDED_MAX; i++) {
 		uintptr_t none = 0;
 
-		/* 1: taken, and at no address */
+		/* 1 marks a place as taken while it is filled in; it matches no address */
 		if (atomic_load_explicit(&guard.maps[i].base, memory_order_relaxed) != 0 ||
 			!atomic_compare_exchange_strong(&guard.maps[i].base, &none, 1))
 			continue;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Holes in mapped memory of applications, and pages that the kernel does not find for them, harm
- * these applications alone: a page of this process's own takes the place (SIGBUS). Any thread.
+ * Handles SIGBUS in mapped memory of applications: where the application has punched a hole, or the
+ * kernel finds no page, it maps a private page of this process instead, so that only that
+ * application is harmed. Any thread may call these functions.
  */
 #ifndef PMX_MEMORY_GUARD_H
 #define PMX_MEMORY_GUARD_H
@@ -9,10 +10,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* From here on; for a process that is nobody's but ours. */
+/* Installs the signal handler. Only for a primary, not in an application's process. */
 void guard_begin(void);
 bool guard_is_on(void);
-/* [base, base + len), of pages of `page` bytes. false: the table is full. */
+/* Guards [base, base + len), which has pages of `page` bytes. false: the table is full. */
 bool guard_add(void *base, size_t len, size_t page);
 void guard_remove(const void *base);
 

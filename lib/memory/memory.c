@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Bytes from and to applications' memory: where it is mapped, or by the kernel. Runs on the lane.
+ * Copies bytes from and to applications' memory: where it is mapped, or by the kernel. Runs on the
+ * lane.
  *
  * Design notes
- * 1. By the kernel means by the client's addresses as they are at that moment: memory that was
- *    unmapped, moved or protected since gives an error, and never old bytes.
- * 2. A process that calls exec, or dies and is followed by another of its number, has other memory
- *    at the same addresses. So before the engine writes by number it asks whether the memory of the
- *    open is still there.
+ * 1. The kernel copies by the client's addresses as they are mapped at that moment: memory that was
+ *    unmapped, moved or protected since causes an error, and never yields stale bytes.
+ * 2. After exec, or when a process dies and its PID is reused, other memory is at the same
+ *    addresses. So before the engine writes by PID it checks whether the memory of the time of the
+ *    open still exists.
  */
 #include <errno.h>
 #include <string.h>
@@ -70,7 +71,7 @@ memory_gather(const struct bytes *from, uint64_t offset, const struct iovec *pie
 		: -EFAULT;
 }
 
-/* Several parts of memory from or to one place, with few system calls. */
+/* Gathers copies of several ranges, so that few system calls are needed. */
 #define SCATTER_MAX 64
 struct scatter {
 	const struct bytes *b;
@@ -78,7 +79,7 @@ struct scatter {
 	unsigned n;
 	bool write;
 	struct iovec *local, *remote;
-	uint64_t room[4 * SCATTER_MAX]; /* of both arrays */
+	uint64_t room[4 * SCATTER_MAX]; /* holds both arrays */
 };
 
 static void
@@ -111,7 +112,7 @@ scatter_end(struct scatter *s)
 	return all ? 0 : -EFAULT;
 }
 
-/* `mine` is used until scatter_end, unless the memory is mapped. 0, -EFAULT. */
+/* Adds a copy. `mine` is used until scatter_end(), unless the memory is mapped. 0, or -EFAULT. */
 static int
 scatter_add(struct scatter *s, uint64_t offset, void *mine, uint32_t len)
 {

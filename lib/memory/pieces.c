@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Pieces of applications' memory that this process has mapped: made, a context's, and unmapped when
- * nothing refers to them.
+ * Pieces of applications' memory that this process has mapped: they are made, belong to a context,
+ * and are unmapped when nothing refers to them.
  *
  * Design notes
- * 1. What is mapped of a client must never fail under us: the descriptor is a memfd that is sealed
+ * 1. Accesses to a client's memory must never fail: the descriptor must be a memfd that is sealed
  *    against shrinking and growing, and every page is there before it is used. A client may still
- *    punch holes into it, and the kernel find no page for them: then the page becomes one of the
- *    primary's own (guard.h), and only that client's bytes are lost. An embedded node, which is its
- *    application's process, takes no signal: it seals the memory against future writes, which
- *    forbids holes. A primary cannot: nobody could map it for writing any more, the one that takes
- *    over included.
- * 2. Mapping and unmapping take system calls, for devices some of milliseconds. Who attaches maps;
- *    what a lane has no use for goes to a list, and the thread that watches processes frees it when
- *    the last frame that a port has of it is gone, which may be long after its context. An embedded
- *    node has no such thread: the one that polls does it.
+ *    punch holes into it, for which the kernel may find no page: then a page of the primary's own
+ *    is mapped there (guard.h), and only that client's bytes are lost. An embedded node, which runs
+ *    in its application's process, must not handle signals: instead it seals the memory against
+ *    future writes, which forbids holes. A primary cannot do that, since then nobody could map it
+ *    for writing any more, not even a primary that takes over.
+ * 2. Mapping and unmapping take system calls, for devices some of milliseconds, so lanes do
+ *    neither. The thread that answers the client maps. A lane puts what it does not need any more
+ *    into a list, and the thread that watches processes unmaps it when ports have given back the
+ *    last frame that refers to it, which may be long after its context ended. An embedded node has
+ *    no such thread: the one that polls does it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -65,8 +66,8 @@ page_of_fd(int fd)
 		: (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* A client's descriptor becomes a mapping, or MAP_FAILED with errno. again: another primary had it,
- * and what the client did to it since is its own affair. */
+/* Maps a client's descriptor; MAP_FAILED with errno. again: another primary had mapped it, and the
+ * client may have punched holes into it since, which harms only itself. */
 static void *
 map_fd(int fd, uint64_t len, bool again)
 {
@@ -75,7 +76,7 @@ map_fd(int fd, uint64_t len, bool again)
 	int seals = fcntl(fd, F_GET_SEALS);
 
 	if (seals < 0 || (seals & needed) != needed || fstat(fd, &st) != 0 || len == 0 ||
-		len > PIECE_MAX || len % page_of_fd(fd) != 0 /* it could not be unmapped */ ||
+		len > PIECE_MAX || len % page_of_fd(fd) != 0 /* munmap() would fail */ ||
 		(uint64_t)st.st_size < len) {
 		errno = EINVAL;
 		return MAP_FAILED;
@@ -84,8 +85,9 @@ map_fd(int fd, uint64_t len, bool again)
 
 	if (base == MAP_FAILED)
 		return base;
-	/* are its pages there? The client made them: this takes no memory, and little time.
-	 * POPULATE_WRITE says what touching would make a SIGBUS of. */
+	/* Check that all pages are there. The client has made them, so this takes no memory and
+	 * little time. MADV_POPULATE_WRITE returns an error where a mere access would raise
+	 * SIGBUS. */
 	if ((guard_is_on() ? !guard_add(base, len, page_of_fd(fd))
 			   : !(seals & F_SEAL_FUTURE_WRITE) &&
 				    fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0) ||
@@ -127,8 +129,8 @@ memory_make(struct mappings *x, int fd, uint64_t len, uint64_t client, uint16_t 
 		return NULL;
 	}
 	m->watched = adopted && adopted <= REGIONS_WATCHED ? adopted - 1 : REGIONS_WATCHED;
-	/* physical addresses stay what they are when a page leaves by a hole, and then are somebody
-	 * else's */
+	/* when a hole is punched, the physical address of the page may be given to others, but a
+	 * device would go on using it */
 	if ((flags & MEMORY_OF_THIN) == 0 || rte_eal_iova_mode() != RTE_IOVA_PA)
 		devices_map(x, m, page_of_fd(fd));
 	return m;
@@ -254,7 +256,7 @@ memory_reap(struct mappings *x)
 		x->left = m;
 	}
 	for (struct memory **at = &x->left; (m = *at) != NULL;) {
-		/* acquire: what ports read before they let go */
+		/* acquire: reads of ports come before they let go */
 		if (atomic_load_explicit(&m->held, memory_order_acquire) != 0) {
 			at = &m->next;
 			continue;

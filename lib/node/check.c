@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Would a node of this configuration start? Called by who reads a configuration (config_check),
- * and, with what the host and the EAL arguments give, by pmx-dpdk before its EAL begins
- * (config_check_start): by its start and by --check alike, so that one cannot pass what the other
- * refuses. Opens and allocates nothing.
+ * Checks whether a node with this configuration would start. node_config_check() is called when a
+ * configuration is read; node_config_check_start(), which also knows the host and the EAL
+ * arguments, by pmx-dpdk before its EAL starts, at a start as well as by --check, so that both have
+ * the same result. Opens and allocates nothing.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -32,7 +32,7 @@ refuse(struct config_fault *f, const char *section, const char *key, const char 
 
 /* ------------------------------------------------------------------ links and addresses */
 
-/* Another link of the same port, by the driver's own name of it. */
+/* Whether two links use the same port, by the driver's name of it. */
 static bool
 same_port(const struct link_config *a, const struct link_config *b)
 {
@@ -41,7 +41,7 @@ same_port(const struct link_config *a, const struct link_config *b)
 	if (strcmp(a->driver, "udp") == 0)
 		return strcmp(a->listen, b->listen) == 0 &&
 			strcmp(strrchr(a->listen, ':'), ":0") != 0;
-	/* loop: two are a pair */
+	/* two loop links are a pair */
 	return strcmp(a->driver, "ethdev") == 0 && strcmp(a->port, b->port) == 0;
 }
 
@@ -66,7 +66,7 @@ check_link(const struct config *c, unsigned i, struct config_fault *f)
 	return 0;
 }
 
-/* Does an address lead over that link? */
+/* Checks that a peer's address fits its link. */
 static int
 check_peer(const struct config *c, uint32_t node, struct config_fault *f)
 {
@@ -105,7 +105,7 @@ node_config_check(const struct config *c, struct config_fault *f)
 		if (c->links[i].used && check_link(c, i, f) != 0)
 			return -1;
 	}
-	/* the line of the node itself is not used */
+	/* the node's own line is not used */
 	for (uint32_t i = 0; i < c->nodes_max; i++) {
 		if (c->peers[i].known && i != c->id && check_peer(c, i, f) != 0)
 			return -1;
@@ -132,7 +132,7 @@ node_config_check(const struct config *c, struct config_fault *f)
 	if (*path != '/')
 		return refuse(f, "access", "socket",
 			"'%s' is neither off nor a path that begins with /", path);
-	/* it is made as PATH.new */
+	/* the socket is made as PATH.new */
 	if (strlen(path) + 5 > sizeof(((struct sockaddr_un *)0)->sun_path))
 		return refuse(f, "access", "socket", "%s: longer than %zu bytes", path,
 			sizeof(((struct sockaddr_un *)0)->sun_path) - 5);
@@ -152,7 +152,7 @@ check_memory(const struct config *c, const struct config_host *h, char *error, u
 	node_config_memory(&sized, h->page_bytes, &m);
 	if (m.all <= h->memory_free)
 		return 0;
-	/* what others have now may be free at the next try */
+	/* memory that others use now may be free at the next attempt */
 	bool never = m.all > h->memory_most;
 
 	n = snprintf(error, len,

@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Would a node of this configuration start?
+ * Checks whether a node with this configuration would start.
  */
 #ifndef PMX_NODE_CHECK_H
 #define PMX_NODE_CHECK_H
 
 #include "config/config.h"
 
-/* What no single key can see: section, key ("" = the section), and what is wrong. */
+/* A fault of the configuration: section, key ("": the whole section), and what is wrong. */
 struct config_fault {
 	char section[32], key[32], text[384];
 };
-/* 0; -1: no node of this configuration would start anywhere. config_read asks it. */
+/* Checks the configuration by itself. 0, or -1 with *f set: no node would start with it anywhere.
+ * node_config_read() calls it. */
 int node_config_check(const struct config *c, struct config_fault *f);
 
-/* What the host and the EAL arguments give a node. */
+/* What the host and the EAL arguments provide for a node. */
 struct config_host {
 	unsigned lcores;
-	uint64_t descriptors; /* that this process may have */
-	uint64_t page_files;  /* that the EAL keeps open */
-	uint64_t memory_most; /* bytes that the EAL may have if nobody else takes any */
-	uint64_t memory_free; /* ... now */
+	uint64_t descriptors; /* most descriptors of this process */
+	uint64_t page_files;  /* descriptors that the EAL keeps open for hugepages */
+	uint64_t memory_most; /* bytes that the EAL can get if no other process takes any */
+	uint64_t memory_free; /* bytes that it can get now */
 	uint64_t page_bytes;
 	const char *memory_of;   /* "hugepages" */
-	const char *memory_more; /* how to have more: end of a sentence */
+	const char *memory_more; /* how to provide more: end of a sentence */
 };
-/* 0 and a node would start, as far as can be told without touching devices. -EINVAL: it cannot,
- * -EAGAIN: not now, with a sentence in error. */
+/* Checks the configuration on this host, without touching devices. 0: a node would start; -EINVAL:
+ * it cannot, -EAGAIN: it cannot now, with a message in error. */
 int node_config_check_start(const struct config *c, const struct config_host *h, char *error,
 	uint32_t error_len);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What other threads ask of lanes: by a mailbox, which the lane looks into once a turn.
+ * Commands of other threads to lanes, by a mailbox that the lane looks into once a turn.
  */
 #include <errno.h>
 #include <sys/eventfd.h>
@@ -26,13 +26,14 @@ node_command(struct node *n, struct command *cmd, bool wait)
 	}
 	pthread_mutex_lock(&n->command_lock);
 	atomic_store(&e->command, cmd);
-	eventfd_write(e->doorbell, 1); /* full: the lane wakes all the same */
+	/* an error means that the counter is full: the lane wakes all the same */
+	eventfd_write(e->doorbell, 1);
 	for (int i = 0; i < 20000 && !atomic_load(&cmd->done) && !atomic_load(&e->stop); i++)
 		usleep(100);
 	if (atomic_load(&e->stop))
 		result = -ESHUTDOWN;
 	expected = cmd;
-	/* retract; a lane that took it in this moment is about to do it, in the caller's memory */
+	/* withdraw it; if the lane has just taken it, wait, since it uses the caller's memory */
 	if (!atomic_load(&cmd->done) &&
 		!atomic_compare_exchange_strong(&e->command, &expected, NULL)) {
 		while (!atomic_load(&cmd->done))
@@ -50,7 +51,7 @@ node_map_memory(struct node *n, struct command *cmd, bool wait, int fd, uint64_t
 {
 	const struct channel *ch = &n->channels[cmd->ctx];
 
-	/* asked here as well: mapping in vain takes its time, on the thread that attaches others */
+	/* the lane checks this too, but mapping in vain would delay other clients on this thread */
 	if (len > ch->space.most - ch->space.bytes)
 		return -ENOMEM;
 	cmd->op = COMMAND_MEMORY;

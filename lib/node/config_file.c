@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The one table of configuration keys: section, key, default, unit, range, meaning. Everything
- * that reads, checks or documents the configuration goes through it. Called before a node starts.
+ * The table of configuration keys: section, key, default, unit, range, meaning. Everything that
+ * reads, checks or documents the configuration uses it. Called before a node starts.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,9 +26,9 @@ enum kind {
 	KIND_BOOL,
 	KIND_CHOICE, /* choices separated by '|', stored as their index */
 	KIND_TEXT,
-	KIND_NAME, /* of an instance: part of paths (lib/channel/instance.h) */
+	KIND_NAME, /* name of an instance, which is a part of paths (lib/channel/instance.h) */
 	KIND_IPV4,
-	KIND_AUTO, /* U32, or auto, which is 0 */
+	KIND_AUTO, /* U32, or auto, stored as 0 */
 };
 
 struct key {
@@ -36,15 +36,14 @@ struct key {
 	enum kind kind;
 	size_t offset;
 	bool must_agree;
-	uint64_t min, max;    /* numbers; TEXT: max bytes with the 0 */
+	uint64_t min, max;    /* of numbers; TEXT: max is its bytes with the 0 */
 	const char *fallback; /* default, NULL = must be given */
 	const char *unit;     /* or the choices */
 	const char *help;
 };
 
-/* Where the value goes, and whether two primaries must agree in it for one to take over from the
- * other: every key says so. Links and ranges may differ: they are of what stands outside of
- * channels. */
+/* Where the value is stored, and whether it must be the same in two primaries for one to take over
+ * from the other. Links and ranges may differ, since they are not part of channels. */
 #define AGREES(field)   offsetof(struct config, field), true
 #define DIFFERS(field)  offsetof(struct config, field), false
 #define OF_LINK(field)  offsetof(struct config_link, link.field), false
@@ -241,17 +240,17 @@ static const struct key keys[] = {
 };
 #define KEY_COUNT (sizeof(keys) / sizeof(keys[0]))
 
-/* What is being read, for messages. */
+/* The file that is being read. */
 struct reader {
 	struct config *config;
 	const char *path; /* to open */
-	const char *name; /* to show */
+	const char *name; /* for messages */
 	char *error;
 	uint32_t error_len;
 };
 
-/* The line on which a key of a section, or without a key the section, stands for the `nth` time
- * (0 = first); 0 = none. */
+/* The line of the nth (0 = first) occurrence of a key in a section, or of the section if key is
+ * NULL; 0: there is none. */
 static int
 find_line(const char *path, const char *section, const char *key, int nth)
 {
@@ -289,7 +288,7 @@ complain(const struct reader *r, const char *section, const char *key, int nth, 
 	va_list args;
 	int line = find_line(r->path, section, key, nth);
 
-	if (line == 0) /* a key that is not there: its section */
+	if (line == 0) /* the key is not there: show its section */
 		line = find_line(r->path, section, NULL, 0);
 	int n = snprintf(r->error, r->error_len, "%s:%d: [%s] %s%s", r->name, line, section,
 		key ? key : "", key ? ": " : "");
@@ -448,8 +447,8 @@ read_section(const struct reader *r, struct rte_cfgfile *file, const char *secti
 	return 0;
 }
 
-/* rte_ether_unformat_addr writes as it reads: what turns out to be no MAC has overwritten the first
- * bytes of one. So nothing here is read into its place: it goes there when all of it was right. */
+/* rte_ether_unformat_addr() writes as it reads, and so changes its result even if the text is no
+ * MAC address. So it reads into a copy. */
 static bool
 read_mac(const char *text, struct rte_ether_addr *out)
 {
@@ -461,7 +460,7 @@ read_mac(const char *text, struct rte_ether_addr *out)
 	return true;
 }
 
-/* What may follow an address: "link=N", "mac=MAC". */
+/* Reads an option that follows an address: "link=N", "mac=MAC". */
 static int
 read_peer_option(const struct reader *r, const char *name, const char *text,
 	struct config_peer *peer)
@@ -484,7 +483,8 @@ read_peer_option(const struct reader *r, const char *name, const char *text,
 		text);
 }
 
-/* One family a link: that of its socket. What listen has wrong is told when the link is opened. */
+/* All peers of a link must have the address family of its socket. Faults of listen are reported
+ * when the link is opened. */
 static int
 check_family(const struct reader *r, const char *name, const char *value,
 	const struct config_peer *peer)
@@ -505,7 +505,7 @@ check_family(const struct reader *r, const char *name, const char *value,
 	return 0;
 }
 
-/* "auto" | MAC | address[:port], then options */
+/* Reads a line of [nodes]: "auto" | MAC | address[:port], then options. */
 static int
 read_peer(const struct reader *r, uint32_t node, const char *name, const char *value)
 {
@@ -528,7 +528,7 @@ read_peer(const struct reader *r, uint32_t node, const char *name, const char *v
 	int e = where ? link_addr_parse(where, &peer->addr) : -EINVAL;
 
 	if (node == c->id && (e >= 0 || e == -ENODEV))
-		return 0; /* not used here; its interface may be another host's */
+		return 0; /* the own line is not used; its interface may be one of another host */
 	if (e == -ENODEV)
 		return complain(r, "nodes", name, 0, "'%s': this host has no such interface",
 			value);
@@ -576,7 +576,7 @@ is_power_of_two(uint32_t v)
 	return v && !(v & (v - 1));
 }
 
-/* What no single key can see. */
+/* Checks that depend on more than one key. */
 static int
 check_together(const struct reader *r)
 {
@@ -640,7 +640,7 @@ read_links(const struct reader *r, struct rte_cfgfile *file)
 
 /* ------------------------------------------------------------------ access */
 
-/* UINT32_MAX is nobody's number: chown takes it for "leave it". */
+/* UINT32_MAX is no valid number: chown() leaves the owner as it is. */
 static bool
 find_user(const char *name, uint32_t *id)
 {
@@ -663,7 +663,7 @@ find_group(const char *name, uint32_t *id)
 	return true;
 }
 
-/* Names with commas between become numbers. */
+/* Translates comma-separated names to numbers. */
 static int
 read_ids(const struct reader *r, const char *section, const char *key, const char *value,
 	bool (*find)(const char *, uint32_t *), uint32_t *ids, uint32_t *count)
@@ -705,7 +705,7 @@ read_access(const struct reader *r)
 	return 0;
 }
 
-/* [contexts FIRST-LAST] and [contexts NUMBER]; false: it is none. */
+/* Parses [contexts FIRST-LAST] and [contexts NUMBER]; false: it is neither. */
 static bool
 range_of(const char *section, uint32_t *first, uint32_t *last)
 {
@@ -808,7 +808,7 @@ check_sections(const struct reader *r, struct rte_cfgfile *file)
 	return 0;
 }
 
-/* rte_cfgfile takes no notice of a line that is nothing. */
+/* Rejects malformed lines, which rte_cfgfile ignores. */
 static int
 check_lines(const struct reader *r)
 {

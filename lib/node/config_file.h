@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A node's configuration from an INI file, by one table of keys, read by rte_cfgfile before
- * anything starts. doc/configuration.md is printed from the same table.
+ * Reads a node's configuration from an INI file, by a table of keys and rte_cfgfile, before
+ * anything starts. doc/configuration.md is generated from the same table.
  */
 #ifndef PMX_NODE_CONFIG_FILE_H
 #define PMX_NODE_CONFIG_FILE_H
@@ -10,16 +10,16 @@
 
 #include "config/config.h"
 
-/* Read `path`. 0, or -1 with "file:line: [section] key = value: what is allowed" in error. The
- * result owns memory: config_free. */
+/* Reads `path`. 0, or -1 with "file:line: [section] key = value: what is allowed" in error. The
+ * result owns memory: config_free(). */
 int node_config_read(struct config *c, const char *path, char *error, uint32_t error_len);
 /* The same for a text in memory; `name` stands for the file in messages. */
 int node_config_read_text(struct config *c, const char *text, char *error, uint32_t error_len);
-/* The values in which a primary that takes over must agree with the one before, in the order of the
- * table. */
+/* Calls value() for each value in which a primary that takes over must agree with the previous one,
+ * in the order of the table. */
 void node_config_agreed(const struct config *c,
 	void (*value)(void *arg, const void *bytes, size_t len), void *arg);
-/* The table of keys as Markdown. */
+/* Prints the table of keys as Markdown. */
 void node_config_print_doc(FILE *out);
 
 #endif

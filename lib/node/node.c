@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A node's life: from a configuration to lanes that can poll, and back. Everything that is ever
- * allocated is allocated here, in the starting thread, before the first poll.
+ * Makes a node from a configuration, up to lanes that can poll, and frees it. Everything is
+ * allocated here, in the starting thread, before the first poll.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@
 #include "node/sizes.h"
 
 #define BUFFERS_USUAL 16384u
-/* an EAL that was told how much memory to take (-m) has at least this at its start */
+/* an EAL with a fixed amount of memory (-m) has at least this much at its start */
 #define HEAP_OF_M     (32ull << 20)
 
 _Noreturn void
@@ -57,8 +57,8 @@ number_buffer(struct rte_mempool *pool, void *arg, void *obj, unsigned index)
 	n->bufs[index] = (struct buf_state){.owner = BUF_FREE, .m = obj, .next = UINT32_MAX};
 }
 
-/* limits.mbufs = auto: as many as let every context be open with all of a default one's buffers, as
- * far as the EAL's memory goes. */
+/* For limits.mbufs = auto: as many as all contexts need to be open with the buffers of a default
+ * one, if the EAL's memory suffices. */
 static void
 choose_buffers(struct config *c)
 {
@@ -71,14 +71,14 @@ choose_buffers(struct config *c)
 	c->mbufs = wanted;
 	if (rte_malloc_get_socket_stats((int)rte_socket_id(), &heap) != 0 ||
 		heap.heap_totalsz_bytes < HEAP_OF_M)
-		return; /* it grows as it is asked for more */
+		return; /* the EAL's heap grows on demand */
 	node_config_memory(c, page_bytes, &m);
 	if (c->alone) {
-		/* a primary that takes over must come to the same number as the one before: not by
-		 * what is free by chance */
+		/* a primary that takes over must get the same number as the previous one, so this
+		 * must not depend on what happens to be free */
 		c->mbufs = node_config_buffers_fit(c, heap.heap_totalsz_bytes, page_bytes);
 	} else {
-		/* another node of this process may want as much */
+		/* another node of this process may need as much */
 		c->mbufs = node_config_buffers_fit(c, heap.heap_freesz_bytes / 2, page_bytes);
 		if (c->mbufs < BUFFERS_USUAL)
 			c->mbufs = RTE_MIN(
@@ -111,7 +111,7 @@ make_pool(struct node *n)
 			(uint16_t)(RTE_PKTMBUF_HEADROOM + n->frame_room), (int)rte_socket_id())) ==
 			NULL &&
 		chosen && c->mbufs > node_config_buffers_least(c))
-		/* fewer hugepages than it wanted to grow by */
+		/* there were not enough hugepages for the heap to grow */
 		c->mbufs = RTE_MAX(c->mbufs / 4 * 3, node_config_buffers_least(c));
 	if (n->pool == NULL)
 		return fail(n, -rte_errno,
@@ -141,7 +141,7 @@ open_links(struct node *n)
 {
 	struct config *c = &n->config;
 
-	/* numbered from 0, one at least: config_check */
+	/* numbered from 0, and there is at least one: node_config_check() */
 	for (unsigned i = 0; i < CONFIG_LINKS_MAX && c->links[i].used; i++) {
 		c->links[i].link.queues = c->lanes;
 		int e = link_open(&n->links[i], &c->links[i].link, (uint16_t)c->id, n->pool);
@@ -430,7 +430,7 @@ static void
 end_channel(struct channel *ch)
 {
 	atomic_store_explicit(&ch->shm->state, CHANNEL_DEAD, memory_order_release);
-	/* who sleeps on it shall see that */
+	/* wake a client that sleeps */
 	eventfd_write(ch->event_fd, 1);
 }
 
@@ -467,7 +467,7 @@ node_stop(struct node *n)
 {
 	if (n == NULL)
 		return;
-	/* links first: what they still hold goes back to the lanes' pools */
+	/* links first, since mbufs that they still hold return to the pool */
 	for (unsigned i = 0; i < n->link_count; i++) {
 		link_close(&n->links[i]);
 		rte_ring_free(n->handover[i]);

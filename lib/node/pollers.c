@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Who polls on which CPU of this host, as /proc says. A poller is a thread of pmx-dpdk or pmx-perf
- * that may run on one CPU only: the lanes of primaries, and what pmx-perf pinned. Called before an
- * EAL starts.
+ * Counts the pollers on the CPUs of this host, from /proc. A poller is a thread of pmx-dpdk or
+ * pmx-perf that may run on one CPU only: lanes of primaries, and threads that pmx-perf pinned.
+ * Called before the EAL starts.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -53,8 +53,8 @@ is_ours(const char *pid)
 	return name != NULL && is_name(name);
 }
 
-/* The CPU that a thread polls on, or -1. The EAL's control threads do not poll: where two CPUs are
- * and one is polled, they too may use one only. */
+/* The CPU that a thread polls on, or -1. The EAL's control threads do not poll, though on a host
+ * with two CPUs they too may be restricted to one. */
 static int
 polled_cpu(const char *pid, const char *thread)
 {
@@ -71,7 +71,7 @@ polled_cpu(const char *pid, const char *thread)
 	return *end == '\0' && value < CPUS_MAX ? (int)value : -1;
 }
 
-/* The process counts once on each CPU that it has a thread of its own on. */
+/* Counts the process once on each CPU on which one of its threads polls. */
 static void
 count_process(const char *pid, unsigned *pollers)
 {

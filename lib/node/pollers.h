@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Who polls on which CPU of this host.
+ * Finds a CPU of this host on which few processes poll.
  */
 #ifndef PMX_POLLERS_H
 #define PMX_POLLERS_H
 
 #include <sched.h>
 
-/* The one of these CPUs that has the fewest pollers of other processes; the lowest of several; -1:
- * there is none. Not thread safe. */
+/* The CPU, among the allowed ones, on which the fewest other processes poll; of several the lowest;
+ * -1: none is allowed. Not thread safe. */
 int poller_cpu(const cpu_set_t *allowed);
 
 #endif

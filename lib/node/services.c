@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The services of a node, each behind those that it is built on. Nothing else is here: a program
- * that has one more brings its own list, which is linked in the place of this one.
+ * The services of a node, each after those that it is built on. Nothing else is in this file: a
+ * program with another service brings its own list, which is linked instead of this one.
  */
 #include <stddef.h>
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a configuration takes, before anything is made of it: the numbers by which node.c makes
- * things, and their sum. Pure: called by who starts a node, and by who asks whether one would
- * start.
+ * The memory and descriptors that a node with a configuration needs: the numbers that node.c uses,
+ * and their sum. Used to start a node, and to check whether one would start.
  */
 #include <string.h>
 #include <sys/resource.h>
@@ -16,12 +15,12 @@
 #include "node/sizes.h"
 
 #define BUFFERS_MOST (1ull << 22)
-/* of a context that is closed: what wakes its client, and what wakes the lane */
+/* of each context, even if closed: the eventfds that wake its client and the lane */
 #define OWN_FDS      2
 #define SPARE_FDS    64         /* of the EAL, lanes and links */
-#define PLACE_BYTES  64         /* at least, of frames.c's private area of a place */
-#define EAL_BYTES    (4u << 20) /* its own tables, services, telemetry, the ports' */
-#define PAGES_BYTES  (8u << 20) /* what is left over in the last hugepages of large pieces */
+#define PLACE_BYTES  64         /* private area of an mbuf of rma_lane.places (frames.c) */
+#define EAL_BYTES    (4u << 20) /* the EAL's tables, services, telemetry, and those of ports */
+#define PAGES_BYTES  (8u << 20) /* unused rests of the last hugepages of large pieces */
 
 uint32_t
 node_config_link_buffers(const struct config *c)
@@ -50,7 +49,8 @@ node_config_frame_room(const struct config *c)
 	}
 	uint32_t room = (encap + WIRE_HDR_BYTES + config_payload_max(c) + 63) & ~63u;
 
-	/* some PMDs want more than the frame: af_packet its ring's header, memif its bsize */
+	/* some PMDs need more than the frame: af_packet for its ring's header, memif for its
+	 * bsize */
 	return room < 2048 ? 2048 : room + 256;
 }
 
@@ -64,8 +64,8 @@ node_config_geometry(const struct config *c)
 		.transfers = c->transfers,
 		.events = rte_align32pow2(c->events),
 		.lhs = {c->lhs_entries, c->lhs_entry_bytes, c->lhs_split, c->lhs_size_offset},
-		/* its front parts must have room for a struct wire_match, whatever the other's
-		 * have */
+		/* its front parts must hold a struct wire_match, whatever the size of the plain
+		 * ring's */
 		.matched = {c->matched_entries, c->lhs_entry_bytes,
 			c->lhs_entry_bytes - LHS_ENVELOPE_BYTES, LHS_SIZE_OFFSET},
 	};
@@ -73,8 +73,8 @@ node_config_geometry(const struct config *c)
 
 /* ------------------------------------------------------------------ buffers */
 
-/* A default context's, for unfinished messages to thin ones; who wants more has them set aside for
- * itself. */
+/* For unfinished messages to thin contexts: the buffers of a default one; contexts that ask for
+ * more have their own. */
 static uint32_t
 assembly_frames(const struct config *c)
 {
@@ -90,7 +90,7 @@ node_config_divide_buffers(const struct config *c, struct buffer_shares *s)
 	s->hold = rest / 8 / c->lanes + 1;
 	s->assembly = RTE_MIN(assembly_frames(c), rest / 4 / c->lanes);
 	s->contexts = (int64_t)rest - (int64_t)(s->hold + s->assembly) * c->lanes;
-	/* a pool that was made small by hand goes to who comes first */
+	/* nothing is kept back of a pool that was configured too small for that */
 	s->context_least = s->contexts >= (int64_t)quotas_buffers(&least) * c->contexts
 		? quotas_buffers(&least)
 		: 0;
@@ -103,7 +103,7 @@ node_config_buffers_wanted(const struct config *c)
 	uint64_t wanted = (uint64_t)c->contexts * quotas_buffers(&q) +
 		(uint64_t)assembly_frames(c) * c->lanes;
 
-	/* an eighth is for frames out of order */
+	/* an eighth of the mbufs is for frames out of order */
 	return (uint32_t)RTE_MIN(node_config_link_buffers(c) + wanted * 8 / 7 + c->lanes + 1,
 		BUFFERS_MOST);
 }
@@ -134,7 +134,7 @@ node_config_buffers_fit(const struct config *c, uint64_t bytes, uint64_t page_by
 
 /* ------------------------------------------------------------------ the core */
 
-/* The highest that a context of this program has: its own, and its services'. */
+/* The highest endpoint that contexts have, of the engine or of a service. */
 static uint32_t
 endpoint_highest(void)
 {
@@ -187,7 +187,7 @@ node_config_inbox_entries(const struct config *c)
 	return rte_align32pow2(c->mbufs + c->lanes * c->transfer_frames + 1);
 }
 
-/* rte_mempool_op_calc_mem_size_default: no object lies across the border of two pages. */
+/* As rte_mempool_op_calc_mem_size_default(): no object crosses a page border. */
 static uint64_t
 pool_bytes(uint32_t count, uint32_t element_bytes, uint64_t page_bytes)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * See plot.h. The SVG stands alone: no script, no font but the viewer's.
+ * See plot.h. The SVG is self-contained: no script, and only the viewer's fonts.
  */
 #include <errno.h>
 #include <math.h>
@@ -16,7 +16,7 @@
 #define TOP    40
 #define BOTTOM 50
 
-/* told apart also without colours: each curve has its own dashes */
+/* curves can be told apart without colours too: each has its own dashes */
 static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9",
 	"#e69f00", "#000000", "#999999", "#8b4513", "#6a3d9a", "#b15928", "#1b9e77"};
 static const char *const dashes[] = {"none", "7 3", "2 3", "9 3 2 3", "none", "7 3", "2 3",
@@ -67,7 +67,7 @@ create(const struct plot *p, const char *dir, const char *ending)
 	return f;
 }
 
-/* Quoted as RFC 4180 says, where a comma or a quote is in it. */
+/* Write a field, quoted according to RFC 4180 if it contains a comma or a quote. */
 static void
 write_field(FILE *f, const char *text)
 {
@@ -103,7 +103,7 @@ write_csv(const struct plot *p, FILE *f)
 
 /* ------------------------------------------------------------------ SVG */
 
-/* Text between tags. */
+/* Write text between tags, with special characters escaped. */
 static void
 write_text(FILE *f, const char *text)
 {
@@ -167,7 +167,8 @@ tick(FILE *f, const struct axis *a, bool horizontal, double v)
 			LEFT, at, WIDTH - RIGHT, at, LEFT - 6, at + 4, v);
 }
 
-/* Powers of ten of a logarithmic axis; if these are too few, also twice and five times them. */
+/* Draw the ticks of an axis. A logarithmic one has powers of ten; if these are too few, also twice
+ * and five times them. */
 static void
 ticks(FILE *f, const struct axis *a, bool horizontal)
 {
@@ -190,7 +191,7 @@ ticks(FILE *f, const struct axis *a, bool horizontal)
 	}
 }
 
-/* An axis of one value, or of none, has a length too. */
+/* Give an axis with one value, or none, a length too. */
 static void
 widen(struct axis *a)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A table of curves as text, CSV and an SVG line plot. One x for each row, one y for each curve; a
- * y that was not measured is NAN.
+ * A table of curves as text, CSV and an SVG line plot. Each row has an x and, for each curve, a y,
+ * which is NAN if it was not measured.
  */
 #ifndef PMX_PLOT_H
 #define PMX_PLOT_H
@@ -12,7 +12,7 @@
 #define PLOT_ROWS   512
 
 struct plot {
-	const char *name; /* of the files: NAME.csv, NAME.svg */
+	const char *name; /* name of the files: NAME.csv, NAME.svg */
 	char title[128];
 	const char *x_label, *y_label;
 	bool x_log, y_log;
@@ -22,11 +22,13 @@ struct plot {
 	double x[PLOT_ROWS], y[PLOT_ROWS][PLOT_CURVES];
 };
 
-/* A new row; its y are NAN until set. */
+/* Append a row and return its y values, which are NAN until the caller sets them. After PLOT_ROWS
+ * rows it overwrites the last one. */
 double *plot_row(struct plot *p, double x);
-/* As a table to stdout. */
+/* Print the curves as a table to stdout. */
 void plot_print(const struct plot *p);
-/* NAME.csv and NAME.svg in the directory; false: not written, with a message to stderr. */
+/* Write NAME.csv and NAME.svg into a directory. Returns false, with a message on stderr, if that
+ * failed. */
 bool plot_write(const struct plot *p, const char *dir);
 
 #endif

@@ -5,10 +5,11 @@
  * by Acks. Owner thread only.
  *
  * Design notes
- * 1. An echo is the time stamp of the newest frame plus the time it was held, so the round trip
- *    measured is the network's, however long the Ack waited for company.
- * 2. A frame named by a Nack is lost only if it was sent no later than the frame that showed the
- *    gap (the echo): a second Nack for the same hole does not send the frame a third time.
+ * 1. An echo is the time stamp of the newest frame plus the time for which it was held. So the
+ *    measured round trip is the network's, however long the Ack was delayed.
+ * 2. A frame that a Nack names counts as lost only if it was sent no later than the frame that
+ *    revealed the gap (the echo). So a second Nack for the same hole does not send the frame a
+ *    third time.
  */
 #include <errno.h>
 
@@ -24,7 +25,7 @@ enlist(struct proto *p, struct flow *f, struct list *l, uint16_t flag)
 	LIST_APPEND(l, flow_index(p, f), ACK_LINK);
 }
 
-/* Take the flow out of the list of Acks that it is in: one pair of links serves both. */
+/* Take the flow out of the list of Acks that it is in. The two lists share one pair of links. */
 void
 ack_unlist(struct proto *p, struct flow *f)
 {
@@ -52,7 +53,7 @@ ack_urgent(struct proto *p, struct flow *f, uint16_t flags)
 	enlist(p, f, &p->acks_urgent, FLOW_URGENT);
 }
 
-/* A frame was received that wants an Ack some time (PM-ACKC). acks_due is in order of ack_at. */
+/* A frame was received, whose Ack may be delayed (PM-ACKC). acks_due is ordered by ack_at. */
 void
 ack_owe(struct proto *p, struct flow *f, uint64_t now)
 {
@@ -64,7 +65,8 @@ ack_owe(struct proto *p, struct flow *f, uint64_t now)
 	}
 }
 
-/* Frames beyond rcv_nxt that may come. A flow that is told 0 waits to be told more. */
+/* Returns the frames beyond rcv_nxt for which there is room. A flow that is told 0 waits in the
+ * list of blocked flows to be told more. */
 uint16_t
 ack_credit(struct proto *p, struct flow *f)
 {
@@ -83,8 +85,8 @@ ack_credit(struct proto *p, struct flow *f)
 	return (uint16_t)(n < WIRE_WINDOW_MAX ? n : WIRE_WINDOW_MAX);
 }
 
-/* PM-S2, when none counts as lost or kept: all are in flight, and go together. Returns their
- * bytes. */
+/* PM-S2, when no frame counts as lost or kept: all are in flight, so they are freed in one piece.
+ * Returns their bytes. */
 static inline uint32_t
 free_flight(struct proto *p, struct flow *f, struct path *t, uint32_t ack)
 {
@@ -114,7 +116,7 @@ free_flight(struct proto *p, struct flow *f, struct path *t, uint32_t ack)
 	return bytes;
 }
 
-/* PM-S2. Returns the bytes that left the flight. */
+/* PM-S2. Returns the bytes that were Acked. */
 static uint32_t
 free_acked(struct proto *p, struct flow *f, struct path *t, uint32_t ack)
 {
@@ -131,7 +133,7 @@ free_acked(struct proto *p, struct flow *f, struct path *t, uint32_t ack)
 		if (unlikely(f->lost_cursor == i))
 			f->lost_cursor = d->next;
 		if (d->state == TXD_LOST)
-			f->lost--; /* it was only late */
+			f->lost--; /* it was not lost, only late */
 		else
 			txd_landed(f, t, d);
 		bytes += d->len + WIRE_HDR_BYTES;
@@ -142,9 +144,9 @@ free_acked(struct proto *p, struct flow *f, struct path *t, uint32_t ack)
 	return bytes;
 }
 
-/* The timeout goes by the whole round trip. Congestion control gets what is left of it without
- * the time that the frame and its Ack may have waited for the two hosts to poll: a host that
- * shares its CPU is no congested network. */
+/* The timeout is computed from the whole round trip. Congestion control gets the round trip without
+ * the time that the frame and its Ack may have waited for the two hosts to poll, because a host
+ * that shares its CPU does not mean a congested network. */
 static uint32_t
 measure_rtt(struct proto *p, struct path *t, const struct wire_hdr *h, uint32_t now_ts)
 {
@@ -157,7 +159,8 @@ measure_rtt(struct proto *p, struct path *t, const struct wire_hdr *h, uint32_t 
 	return t->cc.last_rtt = rtt > hosts ? rtt - hosts : 1;
 }
 
-/* Nothing is in flight. The Ack that brings credit can be lost, so ask when it does not come. */
+/* Nothing is in flight. The Ack that brings credit may be lost, so ask for credit when it does not
+ * come. */
 void
 flow_await_credit(struct proto *p, struct flow *f, uint64_t now)
 {
@@ -195,12 +198,12 @@ ack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t
 		if (unlikely(late)) {
 			path_acked_late(p, t, flow_index(p, f), h);
 			if (f->rto_at)
-				/* it stands at a backed-off time */
+				/* the timer is armed for a time after backoff */
 				timer_arm(p, flow_index(p, f), f->rto_at);
 		}
 		p->cfg.cc->on_ack(&t->cc, used ? bytes : 0, rtt, t->srtt / 8, now_ts);
 	} else if (credit == 0) {
-		f->retries = 0; /* alive, but has no room */
+		f->retries = 0; /* the peer is alive, but has no room */
 	}
 	if (unlikely(f->tx_state == FLOW_TX_OPENING && credit > 1))
 		credit = 1; /* the opening frame goes alone until it is Acked */
@@ -280,13 +283,13 @@ nack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_
 	if (wire_be32(h->ack) != f->snd_una || f->tx_head == NIL)
 		return;
 	if (h->flags & wire_be16(WIRE_F_FULL))
-		f->retries = 0; /* alive, but has no room */
+		f->retries = 0; /* the peer is alive, but has no room */
 	uint32_t lost = lose_named(p, f, t, h);
 
 	if (lost == 0)
 		return;
-	/* No room is no congestion. The paper's control cuts all the same, but not at each
-	 * question. */
+	/* A lack of room is no congestion. The paper's algorithm cuts the window all the same, but
+	 * not for each question. */
 	bool cuts = !(h->flags & wire_be16(WIRE_F_FULL)) || (p->cfg.cc->full_cuts && !f->asks);
 	bool many = lost >= 4 && lost * 3 > t->inflight_frames + lost;
 
@@ -295,8 +298,8 @@ nack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_
 	flow_activate(p, f);
 }
 
-/* The peer opens a flow and has no receive state of this one: the life that this flow was opened to
- * may have ended. */
+/* The peer opens its direction of the flow, and has no receive state for ours: the life of the peer
+ * to which we opened the flow may have ended. */
 void
 flow_peer_began(struct proto *p, struct flow *f)
 {
@@ -304,8 +307,8 @@ flow_peer_began(struct proto *p, struct flow *f)
 
 	f->flags &= ~FLOW_REFUSED;
 	if (f->tx_state == FLOW_TX_OPEN) {
-		/* what is in flight and was not refused may have crossed the peer's frame; and so
-		 * may what was Acked, where it matters */
+		/* What is in flight and was not refused may have crossed the peer's frame. So may
+		 * have what was Acked, which matters only if the flow is watched. */
 		if (refused || (f->tx_head == NIL && f->watchers == 0))
 			flow_fail(p, f, ECONNRESET);
 	} else if (refused && f->tx_head != NIL && p->txds[f->tx_head].state == TXD_INFLIGHT) {

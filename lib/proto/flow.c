@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Flows: finding them by key, making them on first use, ending what they hold, forgetting idle
+ * Flows: finding them by key, creating them on first use, ending their messages, forgetting idle
  * ones. Only the owner of the struct proto calls this.
  *
  * Design notes
- * 1. A flow whose sending or receiving half was given up stays for flow_idle and remembers its
- *    last sequence: a late duplicate of its old life is then known to be old.
+ * 1. A flow whose sending or receiving half was given up stays for flow_idle and remembers its last
+ *    sequence, so that a late duplicate of its old life is recognised as old.
  * 2. A receiver forgets a flow after flow_idle, or after 4 rto_max if it needs the place: an
- *    opening frame that it delivered may come again for rto_max and the time that the network holds
- *    a frame, and after its flow is forgotten it would be new. So the network must not hold frames
- *    longer than 3 rto_max. The sender opens it again after half of that: so the receiver's memory
- *    always outlives the sender's certainty.
- * 3. A sender that gives up says so once, and that may be lost. What is set aside for it (room that
- *    was granted, the rest of a message) is given up in turn once it was silent for longer than all
- *    of its retries can take: otherwise others would wait for that room for ever.
+ *    opening frame that it delivered may come again for as long as rto_max plus the time that the
+ *    network holds a frame, and if its flow were forgotten by then, it would be taken for a new
+ *    one. So the network must not hold frames longer than 3 rto_max. The sender opens the flow
+ *    again after a silence of half of rto_max, or of half of flow_idle if that is less, so the
+ *    receiver remembers a flow for longer than the sender relies on it. (A watched flow is opened
+ *    again only after half of flow_idle: proto_flow_watch.)
+ * 3. A sender that gives up says so once, and that may be lost. So what is set aside for it
+ *    (granted room, the rest of a message) is given up once it has been silent for longer than all
+ *    of its retries can take. Otherwise other senders would wait for that room for ever.
  */
 #include <errno.h>
 
@@ -21,7 +23,7 @@
 
 #define HASH_LINK(i) p->flows[i].hash_next
 
-/* Is room or anything else set aside for what its sender shall send? */
+/* Is room, or anything else, set aside for frames that the flow's sender has yet to send? */
 bool
 flow_holds(const struct flow *f)
 {
@@ -60,8 +62,8 @@ flow_forget(struct proto *p, uint32_t index)
 	COUNT(p, flows_reclaimed);
 }
 
-/* The longest idle, of one context or of all (NIL); a full scan only when there are no more, which
- * is cold. */
+/* Forget the flow that has been idle longest, of one context or of all (NIL). This scans all flows,
+ * but only when no flow is free, which is rare. */
 static bool
 reclaim_one(struct proto *p, uint32_t ctx, uint64_t now)
 {
@@ -156,7 +158,7 @@ flow_fail(struct proto *p, struct flow *f, uint8_t error)
 		path_activate(p, t);
 }
 
-/* How many there were. */
+/* Move a list of received frames to `released`. Returns how many there were. */
 static uint32_t
 release_list(struct proto *p, struct list *l)
 {
@@ -209,6 +211,6 @@ flow_abort_rx(struct proto *p, struct flow *f, enum flow_rx_state state)
 	f->flags &= ~(FLOW_NACK | FLOW_FULL | FLOW_UPDATE | FLOW_GRANTED);
 	if (f->rx_state != FLOW_RX_NONE)
 		f->rx_state = state;
-	/* Last, for it lets other flows go on. */
+	/* This comes last, because it lets other flows go on. */
 	room_add(p, &p->ctxs[f->ctx], entries, bulks);
 }

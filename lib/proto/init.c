@@ -133,7 +133,7 @@ init_times(struct proto *p, uint64_t now)
 
 	p->patience = patience < UINT32_MAX / 2 ? (uint32_t)patience : UINT32_MAX / 2;
 	p->flow_idle = ticks_in(c, c->flow_idle_us);
-	/* a sender that still tries must find its flow */
+	/* the flow of a sender that still retries must not be forgotten */
 	if (p->flow_idle < (c->retries + 4) * p->rto_max)
 		p->flow_idle = (c->retries + 4) * p->rto_max;
 	p->reopen = (p->flow_idle < p->rto_max ? p->flow_idle : p->rto_max) / 2;
@@ -193,8 +193,8 @@ proto_init(void *memory, const struct proto_config *config, uint64_t now)
 _Static_assert(sizeof(struct proto_config) == 128,
 	"a field of struct proto_config came or went: shall config_terms compare it?");
 
-/* What two configurations must have in common for a core to move from one to the other; and the
- * algorithm. */
+/* The parts of a configuration that must be equal for a core to move from one to the other, besides
+ * the algorithm. */
 static void
 config_terms(const struct proto_config *c, uint64_t terms[CONFIG_TERMS])
 {
@@ -215,7 +215,7 @@ proto_adopt(void *memory, const struct proto_config *config)
 	uint64_t mine[CONFIG_TERMS], its[CONFIG_TERMS], rate = p->cfg.ticks_per_sec;
 	struct layout l;
 
-	/* two processes measure one clock, and differ a little */
+	/* two processes measure the rate of the same clock, and get slightly different values */
 	if (rate - config->ticks_per_sec + rate / 64 > rate / 32)
 		return NULL;
 	config_terms(config, mine);

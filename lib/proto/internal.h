@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * State of the PM core, shared by the files of lib/proto and by nobody else. All of it belongs to
- * the thread that owns the struct proto. Lists are linked by index, so that the whole state is one
- * block of memory without pointers into itself but the array bases.
+ * State of the PM core, private to the files of lib/proto. All of it belongs to the thread that
+ * owns the struct proto. Lists are linked by index, so that the whole state is one block of memory
+ * whose only pointers into itself are the array bases.
  *
- * Timers, all of them:
- *   flow.rto_at      first the probe, then retransmit what awaits Ack (PM-S4), or ask for room;
- *                    armed while a sent frame is not Acked, or while frames wait and credit is 0
- *   flow idle        forget a flow that nothing used for flow_idle
- *   flow patience    give up what is held for a sender that must have given up itself
- *   flow.ack_at an Ack waited long enough for reverse data (PM-ACKC); in acks_due, not the wheel
- *   path.ask_at      repeat HELLO until answered
- *   path keepalive   ask a silent peer that is in use
+ * All timers:
+ *   flow.rto_at     send probes first, then retransmit what awaits an Ack (PM-S4), or ask for room;
+ *                   armed while a sent frame is not Acked, or while frames wait without credit
+ *   flow idle       forget a flow that was not used for flow_idle
+ *   flow patience   drop what is held for a sender that must have given up itself
+ *   flow.ack_at     send an Ack that waited long enough for reverse data (PM-ACKC); in acks_due,
+ *                   not in the wheel
+ *   path.ask_at     repeat HELLO until it is answered
+ *   path keepalive  send a PING to a silent peer that is in use
  */
 #ifndef PMX_PROTO_INTERNAL_H
 #define PMX_PROTO_INTERNAL_H
@@ -27,7 +28,7 @@
 			proto_assert_failed(#x, __FILE__, __LINE__);                               \
 	} while (0)
 
-/* Kept out of line, so that the common way before it saves no registers for it. */
+/* Kept out of line, so that the fast path before it need not save registers for it. */
 #define APART __attribute__((noinline))
 
 #define likely(x)   __builtin_expect(!!(x), 1)
@@ -35,15 +36,15 @@
 
 enum txd_state {
 	TXD_UNSENT,   /* never sent; counted nowhere */
-	TXD_INFLIGHT, /* sent; counted in the path's flight */
+	TXD_INFLIGHT, /* sent; counted as in flight on its path */
 	TXD_LOST,     /* believed lost; to be sent again; not in flight */
 	TXD_KEPT,     /* a Nack showed that the peer holds it; not in flight */
 };
 
-/* A frame from proto_send to its Ack. Owner of the payload: the core, until the completion. */
+/* A frame from proto_send to its Ack. The core owns the payload until the completion. */
 struct txd {
-	struct proto_completion done; /* what its end will say; error is 0 until then */
-	uint32_t next; /* in its flow's queue by sequence; or in done, or free list */
+	struct proto_completion done; /* its completion; error is 0 until then */
+	uint32_t next; /* in its flow's queue, by sequence; or in the done list or the free list */
 	uint32_t seq;
 	uint32_t msg_len;
 	uint32_t frag_off;
@@ -79,7 +80,7 @@ enum flow_tx_state {
 enum flow_rx_state {
 	FLOW_RX_NONE,   /* nothing received */
 	FLOW_RX_OPEN,   /* rcv_nxt is expected */
-	FLOW_RX_CLOSED, /* given up by either side; rcv_nxt remembers what is old */
+	FLOW_RX_CLOSED, /* given up by either side; frames before rcv_nxt are known to be old */
 };
 
 #define FLOW_ACTIVE  0x01 /* in its path's list of flows that may send */
@@ -89,10 +90,10 @@ enum flow_rx_state {
 #define FLOW_FULL    0x10 /* ... and says that there was no room */
 #define FLOW_BLOCKED 0x20 /* in its context's list of flows that wait for room */
 #define FLOW_GRANTED 0x40 /* room is set aside for the next message */
-#define FLOW_REFUSED 0x80 /* the peer says: context not open */
-/* the peer shall hear of rcv_nxt and credit, even if no Ack is owed */
+#define FLOW_REFUSED 0x80 /* the peer says that the context is not open */
+/* send rcv_nxt and credit to the peer, even if no Ack is owed */
 #define FLOW_UPDATE  0x100
-#define FLOW_DEMAND  0x200 /* blocked: a message was refused and will come again */
+#define FLOW_DEMAND  0x200 /* with BLOCKED: a message was refused and will come again */
 #define FLOW_PROBE   0x400 /* one lost frame may go beyond the share */
 #define FLOW_CLOSING 0x800 /* its context takes no more messages to send */
 
@@ -102,7 +103,7 @@ struct flow {
 	uint64_t rto_at;     /* 0 = nothing awaits an Ack or credit */
 	uint32_t snd_una;    /* oldest sequence not Acked */
 	uint32_t snd_nxt;    /* next sequence never sent */
-	uint32_t snd_end;    /* next sequence to give out */
+	uint32_t snd_end;    /* next sequence to assign */
 	uint32_t credit_end; /* the receiver has room below this sequence */
 	uint32_t now_end;    /* what is sent below this sequence may leave at once */
 	uint32_t tx_head;    /* txd of snd_una */
@@ -133,7 +134,7 @@ struct flow {
 	uint32_t acks_owed;          /* frames received since the last Ack */
 	uint32_t nack_ts;            /* time stamp of the last Nack */
 	uint32_t heard_ts;           /* ... of the last data received */
-	uint32_t ack_next, ack_prev; /* links in acks_due or acks_urgent */
+	uint32_t ack_next, ack_prev; /* links in the list acks_due or acks_urgent */
 	uint64_t ack_at;
 	uint64_t have[WIRE_WINDOW_MAX / 64]; /* received beyond rcv_nxt: bit seq %
 					      * WIRE_WINDOW_MAX */
@@ -144,12 +145,12 @@ struct flow {
 			uint16_t peer_ctx, node, ctx;
 		};
 	};
-	uint64_t wire_head; /* how its plain data frames begin: WIRE_HEAD_* (wire.h); 0 = free */
-	uint32_t wire_ctxs; /* ... and the word after that */
+	uint64_t wire_head; /* how its plain data frames begin: wire_head() (wire.h); 0 = free */
+	uint32_t wire_ctxs; /* ... and the next word: wire_ctxs() */
 	uint32_t path;
 	uint32_t hash_next;
-	uint16_t life;        /* another one after each flow_fail; not 0 */
-	uint16_t watchers;    /* silence does not open it anew: proto_flow_watch */
+	uint16_t life;        /* changes with each flow_fail; not 0 */
+	uint16_t watchers;    /* while not 0, silence does not open it anew: proto_flow_watch */
 	uint32_t active_next; /* in the path's list */
 	uint32_t blocked_next;
 	uint64_t used_at; /* last frame in or out */
@@ -159,28 +160,28 @@ struct flow {
 	(1ull << 48 | (uint64_t)(ctx) << 32 | (uint64_t)(node) << 16 | (peer))
 
 enum path_state {
-	PATH_NEW,  /* HELLO not answered: flows wait; ask_at runs */
+	PATH_NEW,  /* HELLO not answered: flows wait; the timer of ask_at runs */
 	PATH_OPEN, /* session agreed */
 };
 
-/* What is known of one peer node. */
+/* The state kept of one peer node. */
 struct path {
 	uint32_t session;
 	uint32_t peer_epoch; /* 0 = unknown */
 	uint32_t nonce;      /* ours; a HELLO that echoes it is fresh */
 	uint32_t peer_nonce; /* to be echoed */
 	uint16_t node;
-	uint16_t hello_src, hello_dst; /* contexts whose engines shake hands */
+	uint16_t hello_src, hello_dst; /* contexts, by which HELLO finds the engines */
 	uint8_t state;                 /* enum path_state */
 	bool used, active, ctl_queued;
 	bool hello_due, hello_asks, ping_due;
-	bool dead;     /* did not answer: what waits now was never sent to its old life */
+	bool dead;     /* did not answer; what waits now was never sent to its old life */
 	uint8_t asked; /* HELLOs or PINGs since the last answer */
 	uint32_t payload_max;
 	uint32_t window; /* smaller of both reorder windows */
 	struct cc cc;
-	struct {               /* what a timeout took from the window: path_timeout */
-		uint32_t flow; /* whose it was; NIL: nothing */
+	struct {               /* the window before a timeout cut it: path_timeout */
+		uint32_t flow; /* the flow that timed out; NIL: none */
 		uint32_t at;   /* time stamp */
 		uint32_t bytes, frames, slow;
 	} cut;
@@ -188,13 +189,14 @@ struct path {
 	uint64_t rto;          /* ticks */
 	uint64_t probe;        /* ticks to the first probe; rto, if there are none */
 	uint32_t inflight_bytes, inflight_frames;
-	struct list flows; /* that may send */
+	struct list flows; /* flows that may send */
 	uint32_t active_next, ctl_next;
 	uint32_t isn_floor; /* no flow of this path starts before this sequence */
 	uint32_t flow_count;
-	uint32_t owd_base, owd_next; /* smallest one-way delays (two clocks apart): share.c */
-	uint16_t owd_life;           /* ... and of when; 0 = none */
-	uint32_t look_ts;            /* when share_look last saw it */
+	uint32_t owd_base, owd_next; /* smallest one-way delays, each plus the offset of the two
+				      * clocks: share.c */
+	uint16_t owd_life;           /* ... and the `share.life` they are of; 0 = none */
+	uint32_t look_ts;            /* time stamp at which share_look last saw it */
 	uint64_t heard_at, ask_at;
 	uint64_t ping_at; /* next PING of a peer that stays silent */
 };
@@ -204,11 +206,11 @@ struct context {
 	bool open, closing;
 	bool copied;             /* proto_ctx_copied */
 	uint32_t entries, bulks; /* free */
-	uint32_t bulks_max;      /* all that there are */
+	uint32_t bulks_max;      /* all the bulk buffers it has */
 	uint32_t inline_max;     /* messages up to this need no bulk buffer */
 	struct list blocked;     /* flows that wait for room, first come first served */
 	uint32_t pending;        /* txds not completed */
-	uint32_t flows;          /* of it, kept over its lives */
+	uint32_t flows;          /* flows of it, counted across its lives */
 };
 
 /* An answer to a frame that has no flow or path of its own. */
@@ -235,22 +237,27 @@ struct wheel {
 	uint32_t shift;  /* a slot is 1 << shift ticks */
 };
 
-/* What is known of those who send to this node; times in time stamp units. share.c */
+/* What is known of the senders to this node; times in time stamp units: share.c */
 struct share {
-	uint16_t each;              /* frames that every Ack allows, 0 = no bound */
-	uint16_t chance;            /* ... or one more, of 65535 */
-	uint16_t life;              /* that path.owd_life is of */
-	uint16_t rounds;            /* since it began */
+	uint16_t each;              /* frames in flight that every Ack allows, 0 = no bound */
+	uint16_t chance;            /* ... plus one, with a probability of chance / 65535 */
+	uint16_t life;              /* number of the current period of smallest delays, for
+				     * path.owd_life */
+	uint16_t rounds;            /* rounds since that period began */
 	uint32_t window;            /* of all senders together, sixteenths of a frame */
-	uint32_t target, aim;       /* wait that is wanted, as configured and for now */
-	uint32_t last, wait;        /* of the last frame looked at, and as far as it is believed */
-	uint32_t last_path, before; /* whose that was; wait of the last of another path */
-	uint32_t look_ts, round_ts, life_ts; /* of the last look; since when */
-	uint32_t round_frames;               /* received when the round began */
-	uint32_t senders, senders_before;    /* flows seen in this round, and in the last */
+	uint32_t target, aim;       /* wanted wait: as configured, and at present */
+	uint32_t last, wait;        /* wait of the last frame looked at, and as far as it is
+				     * believed */
+	uint32_t last_path, before; /* the path of that frame; wait of the last frame of another
+				     * path */
+	uint32_t look_ts, round_ts, life_ts; /* time stamps: of the last look, and when the round
+					      * and the period began */
+	uint32_t round_frames;               /* frames received until the round began */
+	uint32_t senders, senders_before;    /* flows seen in this round, and in the previous one */
 	uint32_t nodes, nodes_before;        /* ... of how many nodes */
-	uint32_t asks;                       /* frames that used up what their sender was allowed */
-	uint32_t holes;                      /* losses seen */
+	uint32_t asks;                       /* frames with which a sender used up what it was
+					      * allowed */
+	uint32_t holes;                      /* holes in sequences seen */
 	uint32_t samples;
 	uint32_t least; /* ... the smallest wait of them */
 	uint64_t waits; /* ... their sum */
@@ -281,30 +288,32 @@ struct proto {
 	struct list delivered, done, released;
 	struct stray strays[STRAYS];
 	uint32_t stray_head, stray_tail;
-	uint32_t last_flow;          /* flow of the last frame received: bursts come from one */
-	uint32_t last_tx;            /* flow of the last message sent: they go to one */
+	uint32_t last_flow;          /* flow of the last frame received: a burst mostly comes from
+				      * one flow */
+	uint32_t last_tx;            /* flow of the last message sent: successive messages mostly
+				      * take one flow */
 	uint64_t ts_mult;            /* ticks -> time stamp units, 32.32 */
 	uint64_t ticks_per_unit_q30; /* units -> ticks, 34.30 */
 	uint64_t rto_min, rto_max, ack_delay, keepalive, flow_idle, rto_first;
 	uint32_t patience;   /* time stamp units after which a silent sender has given up:
 			      * flow.c */
-	uint64_t memory;     /* silence after which a flow may be forgotten, if need be:
+	uint64_t memory;     /* silence after which a flow may be forgotten if its place is needed:
 			      * flow.c */
-	uint16_t flow_lives; /* the one given out last */
+	uint16_t flow_lives; /* the value assigned last */
 	uint64_t reopen;     /* silence after which a receiver may have forgotten a flow */
 	uint64_t random;
 	uint64_t begun_at; /* time of the last proto_begin */
-	uint64_t waited;   /* ticks that frames of this turn may have waited; gap_of */
-	uint64_t gap_for;  /* ... for which `gap` is this as time stamp units */
+	uint64_t waited;   /* ticks that frames of this turn may have waited: gap_of */
+	uint64_t gap_for;  /* the ticks of which `gap` is the conversion to time stamp units */
 	uint32_t gap;
-	uint64_t grace_from; /* when this thread last came back from an absence */
-	bool graced;         /* ... and no timer ran since */
-	bool backlog;        /* links had more than was taken: the next turn's waited as
-			      * well */
+	uint64_t grace_from; /* when this thread last ran again after an absence */
+	bool graced;         /* no timer has run since then */
+	bool backlog;        /* links had more frames than were taken, so those of the next turn
+			      * have waited as well */
 	bool starved;        /* a message was refused for want of frames: room.c, note 3 */
-	uint32_t put_off;    /* turns that timers were put off for that */
-	uint64_t stamp_at;   /* the last time that was asked for as a time stamp */
-	uint32_t stamp;      /* ... and that */
+	uint32_t put_off;    /* turns for which timers were put off because of that */
+	uint64_t stamp_at;   /* the time that was last converted to a time stamp */
+	uint32_t stamp;      /* ... and that time stamp */
 	struct wheel wheel;
 };
 
@@ -339,7 +348,7 @@ units_of(const struct proto *p, uint64_t ticks)
 	return (uint32_t)(((unsigned __int128)ticks * p->ts_mult) >> 32);
 }
 
-/* A time as a time stamp; mostly the same as the last one. */
+/* Convert a time to a time stamp. It is mostly the same time as in the last call. */
 static inline uint32_t
 stamp_of(struct proto *p, uint64_t now)
 {
@@ -503,15 +512,16 @@ flow_index(const struct proto *p, const struct flow *f)
 	return (uint32_t)(f - p->flows);
 }
 
-/* Something is set aside for the flow's sender: look now and then whether it is still there. */
+/* Something is set aside for the flow's sender, so check now and then whether the sender is still
+ * there. */
 static inline void
 flow_watch(struct proto *p, struct flow *f)
 {
 	timer_arm(p, flow_index(p, f), p->stamp_at + p->memory);
 }
 
-/* How many frames the flow, none of which counts as lost, may have sent before its next Ack, as a
- * sequence. */
+/* Returns the sequence up to which the flow may send before its next Ack, given that none of its
+ * frames counts as lost. */
 static inline uint32_t
 flow_limit(const struct flow *f, const struct path *t)
 {
@@ -540,7 +550,7 @@ flow_allow_now(struct flow *f, const struct path *t)
 		f->now_end = flow_limit(f, t) - 1;
 }
 
-/* A sent frame is no longer what it was counted as: in flight, or kept by the peer. */
+/* A sent frame is no longer counted as in flight, or as kept by the peer. */
 static inline void
 txd_landed(struct flow *f, struct path *t, const struct txd *d)
 {
@@ -552,7 +562,7 @@ txd_landed(struct flow *f, struct path *t, const struct txd *d)
 	}
 }
 
-/* It is to be sent again; lost_cursor is the caller's. */
+/* Mark a frame to be sent again. The caller sets lost_cursor. */
 static inline void
 txd_lose(struct flow *f, struct path *t, struct txd *d)
 {

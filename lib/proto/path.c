@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Paths: what is known of a peer node. Agreeing on epochs by HELLO, noticing restarts and deaths,
- * measuring the round trip. Only the owner of the struct proto calls this.
+ * Paths: the state of a peer node. They agree on epochs by HELLO, notice restarts and deaths, and
+ * measure the round trip. Only the owner of the struct proto calls this.
  *
  * Design notes
- * 1. HELLO has three steps: ask(nonce a); ask(nonce b, echo a); tell(echo b). A node believes an
- *    epoch only when it comes with the node's own newest nonce, so a HELLO of an earlier life that
- *    the network kept can neither reset a path nor bring an old session back.
- * 2. Frames carry a digest of both epochs. A frame of any other session is dropped and answered
- *    by HELLO (at most one in rto_min), so whichever side was restarted is noticed at once.
- * 3. HELLO names contexts only to reach the engine that owns them: every engine of a node shakes
- *    hands for itself.
- * 4. A host that lost its CPU answers after the timeout, though nothing was lost. The echo tells:
- *    if the Ack is for a frame that was sent before the timeout, the window goes back to what it
- *    was (the Eifel detection and response, RFC 3522 and RFC 4015).
+ * 1. HELLO has three steps: ask(nonce a); ask(nonce b, echo a); tell(echo b). A node accepts an
+ *    epoch only together with its own newest nonce, so a delayed HELLO of an earlier life can
+ *    neither reset a path nor bring an old session back.
+ * 2. Frames carry a digest of both epochs. A frame of any other session is dropped and answered by
+ *    HELLO (at most one in rto_min), so whichever side was restarted is noticed at once.
+ * 3. HELLO names contexts only to reach the engine that owns them: every engine of a node does its
+ *    own handshakes.
+ * 4. A host that was descheduled answers after the timeout, though nothing was lost. The echo shows
+ *    that: if the Ack is for a frame that was sent before the timeout, the window goes back to what
+ *    it was (the Eifel detection and response, RFC 3522 and RFC 4015).
  */
 #include <errno.h>
 #include <string.h>
@@ -65,7 +65,7 @@ path_get(struct proto *p, uint16_t node, uint64_t now)
 	t->cc.window_bytes = t->cc.max_bytes;
 	t->cc.window_frames = t->cc.max_frames;
 	if (c->cc->slow_start) {
-		/* as TCP begins (RFC 6928): what the network holds is not known yet */
+		/* begin like TCP (RFC 6928), because the network's capacity is not known yet */
 		if (START_FRAMES * frame < t->cc.max_bytes)
 			t->cc.window_bytes = START_FRAMES * frame;
 		t->cc.slow = t->cc.max_bytes;
@@ -93,7 +93,7 @@ path_greet(struct proto *p, struct path *t, uint16_t src_ctx, uint16_t dst_ctx, 
 	queue_control(p, t);
 }
 
-/* A new life of the peer, or its death: nothing of the old life may go on. */
+/* The peer is in a new life, or dead: end all flows of its old life. */
 static void
 reset_flows(struct proto *p, struct path *t, uint8_t error, enum flow_rx_state rx)
 {
@@ -111,8 +111,8 @@ reset_flows(struct proto *p, struct path *t, uint8_t error, enum flow_rx_state r
 	t->flows = (struct list){NIL, NIL};
 }
 
-/* A new life after a death: its flows ended with that, but remember their sequence, and the new
- * life begins at any. */
+/* The peer is in a new life after a death. The flows ended at its death, but still remember their
+ * sequences, and the new life may begin with any sequence. */
 static void
 forget_received(struct proto *p, struct path *t)
 {
@@ -216,7 +216,7 @@ keep_alive(struct proto *p, struct path *t, uint64_t now)
 	if (p->keepalive == 0)
 		return;
 	if (t->flow_count == 0)
-		t->heard_at = now; /* silence counts only while the peer is in use */
+		t->heard_at = now; /* only silence of a peer that is in use counts */
 	if (now - t->heard_at < p->keepalive) {
 		t->asked = 0;
 		t->ping_at = t->heard_at + p->keepalive;
@@ -272,13 +272,13 @@ path_rtt(struct proto *p, struct path *t, uint32_t rtt)
 	uint64_t rto = ticks_of(p, t->srtt / 8 + t->rttvar);
 
 	t->rto = rto < p->rto_min ? p->rto_min : rto > p->rto_max ? p->rto_max : rto;
-	/* at least two round trips: an Ack that comes at all has come */
+	/* wait at least two round trips: by then an Ack that comes at all has come */
 	uint64_t probe = 2 * rto > p->rto_min / 8 ? 2 * rto : p->rto_min / 8;
 
 	t->probe = p->cfg.probes && probe < t->rto ? probe : t->rto;
 }
 
-/* What the flow has in flight was not Acked in time. */
+/* The flow's frames in flight were not Acked in time: cut the window. */
 void
 path_timeout(struct proto *p, struct path *t, uint32_t flow, uint32_t now_ts)
 {
@@ -288,7 +288,7 @@ path_timeout(struct proto *p, struct path *t, uint32_t flow, uint32_t now_ts)
 	if (!p->cfg.cc->on_timeout(&t->cc, now_ts))
 		return;
 	COUNT(p, window_cuts);
-	/* of several timeouts without an Ack, the first is the one that took the window */
+	/* of several timeouts without an Ack, only the first one took the window away */
 	if (cut == NIL || p->flows[cut].retries == 0 ||
 		(cut == flow && p->flows[flow].retries == 1)) {
 		t->cut.flow = flow;
@@ -306,7 +306,7 @@ path_acked_late(struct proto *p, struct path *t, uint32_t flow, const struct wir
 	if (t->cut.flow != flow)
 		return;
 	t->cut.flow = NIL;
-	/* is it for what was sent before the timeout? Then nothing was lost: note 4 */
+	/* an Ack for what was sent before the timeout shows that nothing was lost: note 4 */
 	if (!(h->flags & wire_be16(WIRE_F_ECHO)) ||
 		!wire_seq_before(wire_be32(h->echo), t->cut.at) ||
 		t->cut.bytes < t->cc.window_bytes)

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The PM core, sans-IO: reliable, ordered messages between contexts of nodes. One `struct proto`
- * belongs to one engine lcore (or one simulated node), and only that thread calls it. It is pushed
- * frames, commands and the time, and pulled for frames, deliveries and completions. It reads no
- * clock, allocates nothing after proto_init, logs nothing, calls nothing but mem* and the assert
- * hook. Sources: PM/UDP (IPSJ 1999) sections 2 and 3; what goes beyond is marked "ours".
+ * belongs to one engine lcore (or one simulated node), and only that thread calls it. The caller
+ * passes in frames, commands and the time, and pulls frames, deliveries and completions. The core
+ * reads no clock, allocates nothing after proto_init, logs nothing, and calls nothing but mem* and
+ * the assert hook. Sources: PM/UDP (IPSJ 1999) sections 2 and 3; what goes beyond is marked "ours".
  *
  * Design notes
- * 1. Backpressure is not pulling. What the caller does not pull stays here, in descriptors that
- *    exist since proto_init; nothing overflows.
+ * 1. A caller exerts backpressure by not pulling. What it does not pull stays here, in descriptors
+ *    that exist since proto_init, so nothing overflows.
  * 2. Payloads are opaque: a 64-bit handle that comes back exactly once, as a completion (sent
  *    frames) or as a delivery or release (received frames).
  * 3. Sequence numbers count frames of a flow; a message of k fragments takes k of them.
  * 4. A flow opens with one frame (WIRE_F_FIRST); the rest waits for that frame's Ack, so that its
- *    receiver never has to guess where the flow began. Costs one round trip a flow's life.
- * 5. Room is reserved before it is used: the first fragment of a message takes an LHS entry and
- *    all bulk buffers of its message from the context's room, or is refused (PM-R2). So several
- *    half-received messages can never starve each other.
+ *    receiver never has to guess where the flow began. This costs one round trip for each life of a
+ *    flow.
+ * 5. Room is reserved before it is used: the first fragment of a message takes an LHS entry and all
+ *    bulk buffers of its message from the context's room, or is refused (PM-R2). So several partly
+ *    received messages can never starve each other.
  */
 #ifndef PMX_PROTO_H
 #define PMX_PROTO_H
@@ -44,7 +45,7 @@ struct proto_config {
 	uint32_t nodes_max;     /* node numbers 0..nodes_max-1 */
 	uint32_t contexts_max;  /* local contexts 0..contexts_max-1 */
 	uint32_t flows_max;
-	uint32_t context_flows;   /* most of one context's endpoint, 0 = flows_max */
+	uint32_t context_flows;   /* most flows of one endpoint of a context, 0 = flows_max */
 	uint32_t paths_max;       /* peer nodes at once */
 	uint32_t tx_frames_max;   /* frames waiting for their Ack or to be sent, all flows */
 	uint32_t rx_frames_max;   /* frames held: reordering, unfinished messages, undelivered */
@@ -57,21 +58,21 @@ struct proto_config {
 	uint32_t payload_max;         /* longest payload of a frame, bytes */
 	uint32_t rto_min_us, rto_max_us;
 	uint32_t retries;         /* unanswered timeouts before an error completion */
-	uint32_t probes;          /* for a lost tail, before the first timeout: 0..7 */
-	uint32_t ack_delay_us;    /* longest wait of an Ack for reverse data */
-	uint32_t ack_every;       /* frames received before an Ack goes at once */
-	uint32_t keepalive_us;    /* silence of a peer in use before it is asked; 0 = never */
+	uint32_t probes;          /* probes for a lost tail before the first timeout: 0..7 */
+	uint32_t ack_delay_us;    /* longest time that an Ack waits for reverse data */
+	uint32_t ack_every;       /* frames received before an Ack is sent at once */
+	uint32_t keepalive_us;    /* silence of a peer in use before it is sent a PING; 0 = never */
 	uint32_t flow_idle_us;    /* silence after which a flow is forgotten; (retries + 4) *
 				   * rto_max_us at least */
 	uint32_t cc_target_us;    /* cc = delay: queueing delay that is accepted */
-	uint32_t share_target_us; /* queueing delay that all senders to this node may cause; 0 = no
-				   * shares */
+	uint32_t share_target_us; /* queueing delay that all senders to this node together may
+				   * cause; 0 = no shares */
 	enum proto_recovery recovery;
 	const struct cc_ops *cc;
 };
 
-/* Why a received frame was not accepted, and what else happened. One writer, plain counters.
- * received = accepted + sum of all drop_*: held by tests. */
+/* Counters: why received frames were not accepted, and what else happened. They have one writer and
+ * are not atomic. Tests check that rx_frames = rx_accepted + the sum of all drop_*. */
 #define PROTO_COUNTERS(X)                                                                          \
 	X(rx_frames, "frames", "frames given to the protocol")                                     \
 	X(rx_accepted, "frames", "frames accepted: in order, kept for later, or control")          \
@@ -146,12 +147,12 @@ struct proto_out {
 	uint32_t len;      /* bytes of that payload */
 	uint16_t node;     /* destination */
 	uint16_t head_len; /* bytes of head[]: header, and the payload of frames without a handle */
-	bool again;        /* the payload was given before: it may still wait in the link */
+	bool again;        /* the payload was given out before, so the link may still hold it */
 	_Alignas(64) uint8_t head[WIRE_HDR_BYTES + WIRE_HOLES_MAX + 14];
 };
 #define PROTO_NO_HANDLE UINT64_MAX
 
-/* A received fragment, in order. Fragments of one message come one after the other. */
+/* A received fragment, in order. The fragments of a message come one right after the other. */
 struct proto_delivery {
 	uint64_t handle;
 	uint32_t msg_len;  /* bytes of the whole message */
@@ -162,74 +163,78 @@ struct proto_delivery {
 	bool last; /* message complete */
 };
 
-/* A sent fragment that is done with. */
+/* A sent fragment that the core no longer needs. */
 struct proto_completion {
 	uint64_t handle;
 	uint16_t ctx;
 	uint8_t error;              /* 0, or a positive errno: ETIMEDOUT, ECONNRESET, ECONNREFUSED,
 				     * EHOSTUNREACH */
 	bool last;                  /* the message's last fragment */
-	uint16_t dst_node, dst_ctx; /* with an error: whom it was for */
+	uint16_t dst_node, dst_ctx; /* with an error: the destination */
 };
 
 /* What proto_rx did with the handle. */
 enum proto_rx_result {
-	PROTO_RX_DONE,    /* not kept: free it */
-	PROTO_RX_KEPT,    /* comes back by proto_deliver or proto_release */
-	PROTO_RX_MESSAGE, /* this frame is a whole message, next in order, with room taken for it:
-			   * deliver it now to the context that its header names. Spares the common
-			   * message the way through proto_deliver. */
+	PROTO_RX_DONE,    /* not kept: the caller frees it */
+	PROTO_RX_KEPT,    /* kept: it comes back by proto_deliver or proto_release */
+	PROTO_RX_MESSAGE, /* this frame is a whole message, next in order, and room has been taken
+			   * for it: deliver it now to the context that its header names. This
+			   * spares the common case the detour through proto_deliver. */
 };
 
 struct proto_path_stat {
 	uint32_t peer_epoch; /* 0 = not known */
 	bool established;
-	bool dead; /* it did not answer the last time that it was asked */
+	bool dead; /* it did not answer when it was last asked */
 	uint64_t rtt_ns, rtt_var_ns, rto_ns;
 	uint32_t cwnd_bytes, cwnd_frames, inflight_bytes, inflight_frames;
 	uint32_t flows;
 };
 
-/* Bytes of memory that a proto of this configuration needs; 0 if the configuration is wrong. */
+/* Returns the bytes of memory that a proto of this configuration needs; 0 if the configuration is
+ * invalid. */
 size_t proto_memsize(const struct proto_config *config);
-/* Build one in `memory` (64-byte aligned, zeroed, proto_memsize bytes, owned by the caller). */
+/* Build a proto in `memory` (64-byte aligned, zeroed, proto_memsize bytes, owned by the caller).
+ * Returns NULL if the configuration is invalid. */
 struct proto *proto_init(void *memory, const struct proto_config *config, uint64_t now);
 
-/* A core moves to other memory, of another process even: copy its block byte for byte, then adopt
- * the copy. All of its state goes on, also its epoch: to its peers it is the same. Handles mean
- * something else there: swap them. The block that it came from is used no more. NULL: *config is
- * not the core's own (all but epoch, seed, a rate within 1/64, and cc, which must be the same
- * algorithm), or its memory is not proto_memsize of it. */
+/* Go on with a core in other memory, even of another process: copy its block byte for byte, then
+ * adopt the copy. All of its state goes on, including its epoch, so its peers notice nothing.
+ * Handles mean something else there: replace them with proto_swap_handles. The original block must
+ * not be used any more. Returns NULL if *config does not match the core's own (all but epoch, seed,
+ * a tick rate within 1/64, and cc, which must be the same algorithm). */
 struct proto *proto_adopt(void *memory, const struct proto_config *config);
-/* Differs if the form of that memory does. */
+/* Returns a number that differs between builds whose layouts of that memory differ. */
 uint32_t proto_form(void);
-/* What stands in the place of a handle from now on. len: of its payload; sent: it is of a message
- * sent, otherwise of a received frame. */
+/* Returns the handle that replaces `handle`. len: bytes of its payload; sent: whether it belongs to
+ * a message sent or to a received frame. */
 typedef uint64_t (*proto_swap)(void *arg, uint64_t handle, uint32_t len, bool sent);
-/* Swap the handles of all frames that the core has. */
+/* Replace the handles of all frames that the core has. */
 void proto_swap_handles(struct proto *p, proto_swap swap, void *arg);
 
-/* Local contexts. Opening gives the room of its receive side; room is added as the application
- * frees it, in LHS entries and bulk buffers. linger: closing lets what was submitted be delivered;
- * otherwise it ends at once with ECONNRESET completions. */
+/* Local contexts. Opening a context gives it the room of its receive side; proto_ctx_room adds room
+ * as the application frees it, in LHS entries and bulk buffers. Closing with `linger` lets what was
+ * submitted be delivered; without it, everything ends at once with ECONNRESET completions. */
 int proto_ctx_open(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks,
 	uint32_t inline_max, uint64_t now);
-/* What arrives for that context is copied out of its frames once it is whole, so until then they
- * are no buffers of the context's: unfinished messages of all such contexts together have
- * assembly_frames_max, and wait in turn for them. Right after it was opened, with at most so many
- * bulk buffers. */
+/* What arrives for this context is copied out of its frames once it is complete, so until then the
+ * frames are not buffers of the context: the unfinished messages of all such contexts together may
+ * take assembly_frames_max frames, and wait for them in turn. To be called right after the context
+ * was opened, with at most that many bulk buffers. */
 void proto_ctx_copied(struct proto *p, uint16_t ctx);
 void proto_ctx_room(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks, uint64_t now);
-/* Take room for a message that did not come through the core (a local sender's): true if it was
- * there, and unless `jump`, no flow waits for it. */
+/* Take room for a message that did not come through the core (a local sender's). Returns true if
+ * there was room and, unless `jump` is set, no flow waits for it. */
 bool proto_ctx_take(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks, bool jump);
 void proto_ctx_close(struct proto *p, uint16_t ctx, bool linger, uint64_t now);
-/* Frames of the context that are not yet completed: 0 = closed for good. */
+/* Returns the frames of the context that are not completed yet; once it is closed, 0 means that all
+ * has ended. */
 uint32_t proto_ctx_pending(const struct proto *p, uint16_t ctx);
 
-/* Send one message of ceil(len / frag_len) fragments, one handle each (len 0: one).
- * 0; -EAGAIN: no descriptor or flow now, nothing was taken; -EHOSTUNREACH: no such node;
- * -EMSGSIZE; -EINVAL. Otherwise each handle comes back by proto_complete. */
+/* Send one message of ceil(len / frag_len) fragments, with one handle for each (len 0: one).
+ * Returns 0; -EAGAIN if no descriptor or flow is free now; -EHOSTUNREACH if there is no such node;
+ * -EMSGSIZE; or -EINVAL. On an error no handle was taken; otherwise each handle comes back by
+ * proto_complete. */
 int proto_send(struct proto *p, const struct proto_message *m, const uint64_t *handles,
 	uint64_t now);
 
@@ -241,19 +246,20 @@ int proto_send(struct proto *p, const struct proto_message *m, const uint64_t *h
 bool proto_send_now(struct proto *p, const struct proto_message *m, uint64_t handle, void *head,
 	uint64_t now);
 
-/* Give a received frame, encapsulation taken off. `frame` is read only during the call. */
+/* Pass in a received frame, without its encapsulation. `frame` is read only during the call. */
 enum proto_rx_result proto_rx(struct proto *p, const void *frame, uint32_t len, uint64_t handle,
 	uint64_t now);
 
-/* A turn of the caller's loop begins: what it receives may have waited since the last one began. A
- * caller that has each frame at the moment it arrives (a simulator) need not say so. */
+/* A turn of the caller's loop begins: what it receives may have waited since the previous turn
+ * began. A caller that passes in each frame at the moment it arrives (a simulator) need not call
+ * this. */
 void proto_begin(struct proto *p, uint64_t now);
-/* In this turn a link had more frames than were taken: what comes next has waited as long, and the
- * Acks that timers wait for may be among it. */
+/* In this turn a link had more frames than were taken. The next ones have waited as long, and the
+ * Acks that timers wait for may be among them. */
 void proto_backlog(struct proto *p);
-/* Let timers run, after what was received is known. Call at least at proto_deadline. */
+/* Run the timers, after received frames were passed in. Call it at proto_deadline at the latest. */
 void proto_tick(struct proto *p, uint64_t now);
-/* The time of the next timer, UINT64_MAX = none; never early by more than a timer slot. */
+/* Returns the time of the next timer, UINT64_MAX = none; never early by more than a timer slot. */
 uint64_t proto_deadline(const struct proto *p);
 
 /* What there is to pull now; an Ack that still waits for company is not yet a frame. Cheap, for
@@ -263,64 +269,68 @@ uint64_t proto_deadline(const struct proto *p);
 #define PROTO_HAS_DELIVERIES  0x4u /* proto_deliver, proto_release */
 unsigned proto_has(const struct proto *p, uint64_t now);
 
-/* Pull. Each returns how many it gave, 0 = nothing now. */
+/* Pull up to n items. Each returns how many it gave, 0 = nothing now. */
 unsigned proto_tx(struct proto *p, struct proto_out *out, unsigned n, uint64_t now);
 unsigned proto_deliver(struct proto *p, struct proto_delivery *out, unsigned n);
 unsigned proto_complete(struct proto *p, struct proto_completion *out, unsigned n);
 unsigned proto_release(struct proto *p, uint64_t *handles, unsigned n);
 
 const uint64_t *proto_counters(const struct proto *p);
-/* false: nothing known of that node. */
+/* Returns false if nothing is known of that node. */
 bool proto_path_stat(const struct proto *p, uint16_t node, struct proto_path_stat *out);
-/* A number that changes when what a context sends to that other one has to begin anew: for a later
- * life of the receiver or of its node, or because none answered. Then what was Acked before may be
- * with a life that ended. 0: nothing is known of it. */
+/* Returns a number that changes when what a context sends to that other one has to begin anew:
+ * because the receiver or its node is in a later life, or because nobody answered. What was Acked
+ * before that may have reached a life that has ended. 0: nothing is known of that flow. */
 uint32_t proto_flow_life(const struct proto *p, uint16_t ctx, uint16_t node, uint16_t dst_ctx);
-/* ... and until proto_flow_unwatch, which is called as often, silence does not open the flow anew:
- * what is sent next finds out. 0: no flow is free now, none is watched. */
+/* Returns the same number and watches the flow: until proto_flow_unwatch, which is to be called as
+ * often, silence does not open the flow anew, so that what is sent next shows whether the receiver
+ * is still in the same life. Returns 0, watching nothing, if no flow is free now. */
 uint32_t proto_flow_watch(struct proto *p, uint16_t ctx, uint16_t node, uint16_t dst_ctx,
 	uint64_t now);
 void proto_flow_unwatch(struct proto *p, uint16_t ctx, uint16_t node, uint16_t dst_ctx);
 uint32_t proto_flows_used(const struct proto *p);
 uint32_t proto_tx_free(const struct proto *p);
 uint32_t proto_rx_free(const struct proto *p);
-/* Bytes of one flow's state; at most 256. */
+/* Returns the bytes of one flow's state, at most 256. */
 size_t proto_flow_bytes(void);
 
-/* Given by whoever links the core: a programmer's error was found. Must not return. */
+/* To be defined by the program that links the core; called when a programming error is detected.
+ * Must not return. */
 _Noreturn void proto_assert_failed(const char *what, const char *file, int line);
 
-/* Congestion control: one file an algorithm. All hooks get the path's state; times in units of
- * WIRE_TSTAMP_HZ. No division on on_ack. */
+/* Congestion control, with one file for each algorithm. All hooks get the path's state; times are
+ * in units of WIRE_TSTAMP_HZ. on_ack must not divide. */
 struct cc {
-	uint32_t window_bytes, window_frames; /* what may be in flight */
+	uint32_t window_bytes, window_frames; /* most that may be in flight */
 	uint32_t max_bytes, max_frames;       /* the configured bound, PM-ADV */
 	uint32_t min_bytes;                   /* never below: two full frames */
 	uint32_t acc;                         /* Acked bytes since the window last grew */
-	uint32_t slow;                        /* below this the window grows by what is Acked */
+	uint32_t slow;                        /* below this the window grows by the bytes Acked
+					       * (slow start) */
 	uint32_t base_rtt;                    /* smallest seen, units; 0 = none */
-	uint32_t target;                      /* delay: accepted delay above base, units */
+	uint32_t target;                      /* delay: accepted queueing delay above base, units */
 	uint32_t target_max;                  /* ... as configured */
-	uint32_t full;                        /* delay: excess at which frames were lost; 0 = not
-					       * known */
-	uint32_t last_rtt;                    /* newest sample without the hosts' waits; 0 = none */
+	uint32_t full;                        /* delay: queueing delay at which frames were lost; 0
+					       * = not known */
+	uint32_t last_rtt;                    /* newest round trip without the hosts' waits; 0 =
+					       * none */
 	uint32_t step;                        /* bytes added a round trip: one full frame */
 	uint32_t last_cut;                    /* time stamp of the last cut */
 	uint32_t low;                         /* delay: smallest round trip of the last samples */
-	uint32_t samples;                     /* how many those are */
+	uint32_t samples;                     /* how many samples those are */
 };
 
 struct cc_ops {
 	const char *name;
 	void (*on_ack)(struct cc *c, uint32_t acked_bytes, uint32_t rtt, uint32_t srtt,
 		uint32_t now);
-	/* A Nack names lost or refused frames, many: 4 and more, and more than a third of the
-	 * flight; true: the window was cut. */
+	/* A Nack names lost or refused frames. many: they are at least 4, and more than a third of
+	 * the frames in flight. Returns true if the window was cut. */
 	bool (*on_nack)(struct cc *c, bool many, uint32_t srtt, uint32_t now);
 	bool (*on_timeout)(struct cc *c, uint32_t now);
-	bool full_cuts;  /* a Nack for want of room at the receiver counts as one */
-	bool slow_start; /* begins with few frames, `slow` as high as it goes; otherwise with the
-			  * bound */
+	bool full_cuts;  /* a Nack because the receiver has no room calls on_nack too */
+	bool slow_start; /* begins with few frames and with `slow` at the bound; otherwise the
+			  * window begins at the bound */
 };
 
 extern const struct cc_ops cc_pm;    /* PM/UDP (IPSJ 1999), section 3 */

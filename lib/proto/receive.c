@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The receiving half of the PM core. PM/UDP (IPSJ 1999) section 2: R1 (in sequence: store, Ack),
- * R2 (no room: discard, Nack), R3 (old: discard, Ack again), R4 (gap: Nack naming what is
- * expected), R5 (recovery = go-back-n: discard until that arrives). Owner thread only.
+ * The receiving half of the PM core. PM/UDP (IPSJ 1999) section 2: R1 (in sequence: store, Ack), R2
+ * (no room: discard, Nack), R3 (old: discard, Ack again), R4 (gap: Nack naming what is expected),
+ * R5 (recovery = go-back-n: discard until that arrives). Owner thread only.
  *
  * Design notes
- * 1. Nothing is believed of a frame before wire_check and the session matched; what a peer may
- *    still get wrong (fragments that do not fit together) ends its flow, not this node.
- * 2. Frames out of order are held in a list sorted by sequence (arrivals are nearly sorted, so
- *    the search starts at its tail's side: one compare), with a bitmap to know duplicates.
+ * 1. No field of a frame is trusted before wire_check (or wire_is_plain) passed and the session
+ *    matched. What a peer may still get wrong, fragments that do not fit together, ends its flow
+ *    and does not affect this node.
+ * 2. Frames out of order are held in a list sorted by sequence (arrivals are nearly sorted, so the
+ *    tail is compared first: mostly that is the only comparison), with a bitmap to recognise
+ *    duplicates.
  */
 #include <errno.h>
 
@@ -22,14 +24,14 @@ struct data {
 	uint16_t len;
 };
 
-/* How many frames the message has, known from its first fragment. */
+/* Returns how many frames the message has, as its first fragment tells. */
 static inline uint32_t
 fragment_count(const struct data *d)
 {
 	return likely(d->len == d->msg_len) ? 1 : (d->msg_len + d->len - 1) / d->len;
 }
 
-/* The first fragment of a message: take room for all of it. */
+/* The first fragment of a message arrived: take room for the whole message. */
 static bool
 begin_message(struct proto *p, struct flow *f, const struct data *d, bool held)
 {
@@ -37,7 +39,8 @@ begin_message(struct proto *p, struct flow *f, const struct data *d, bool held)
 	uint32_t frags = fragment_count(d);
 	uint32_t bulks = d->msg_len <= c->inline_max && frags == 1 ? 0 : frags;
 
-	/* Descriptors of the rest are set aside too, so that a half-received message completes. */
+	/* Descriptors for the rest are reserved too, so that a partly received message can be
+	 * completed. */
 	if (unlikely(!room_has_frames(p, c, frags, held))) {
 		p->starved = true;
 		room_wait(p, f, bulks, true);
@@ -77,7 +80,8 @@ fragment_fits(const struct proto *p, const struct flow *f, const struct data *d)
 		(f->frags_left == 1 ? d->frag_off + d->len == d->msg_len : d->len == f->frag_len);
 }
 
-/* The flow's frame rcv_nxt goes into its message, and the message to its context when complete. */
+/* Append the flow's frame rcv_nxt to its message, and if that is complete, deliver the message to
+ * its context. */
 static void
 append_fragment(struct proto *p, struct flow *f, uint32_t index)
 {
@@ -118,7 +122,7 @@ fill_rxd(struct rxd *r, const struct flow *f, const struct data *d, uint64_t han
 	r->src_ctx = f->peer_ctx;
 }
 
-/* The peer's fragments make no sense: end this direction of the flow, tell its sender. */
+/* The peer's fragments do not fit together: end this direction of the flow and tell its sender. */
 static void
 refuse_flow(struct proto *p, struct flow *f, const struct data *d)
 {
@@ -129,7 +133,7 @@ refuse_flow(struct proto *p, struct flow *f, const struct data *d)
 	flow_say(p, f, WIRE_RESET, too_long ? WIRE_F_FULL : 0, f->rcv_nxt);
 }
 
-/* Held frames that are next in order now go on, as far as there is room. */
+/* Accept held frames that are now next in order, as far as there is room. */
 void
 flow_drain(struct proto *p, struct flow *f)
 {
@@ -251,7 +255,7 @@ rx_out_of_order(struct proto *p, struct flow *f, const struct data *d, uint64_t 
 	return PROTO_RX_KEPT;
 }
 
-/* May this frame be judged by its sequence? Opens the flow if it is an opening frame. */
+/* Is the frame's flow open, so that its sequence can be judged? An opening frame opens the flow. */
 static bool
 flow_is_open(struct proto *p, struct flow *f, const struct wire_hdr *h, uint32_t seq)
 {
@@ -260,7 +264,7 @@ flow_is_open(struct proto *p, struct flow *f, const struct wire_hdr *h, uint32_t
 	if (likely(f->rx_state == FLOW_RX_OPEN)) {
 		if (likely(!first) || !wire_seq_before(f->rcv_nxt, seq))
 			return true;
-		flow_abort_rx(p, f, FLOW_RX_CLOSED); /* its sender began anew */
+		flow_abort_rx(p, f, FLOW_RX_CLOSED); /* its sender opened it anew */
 	} else if (!first || (f->rx_state == FLOW_RX_CLOSED && !wire_seq_before(f->rcv_nxt, seq))) {
 		COUNT(p, drop_unopened);
 		stray_reply(p, h, WIRE_RESET, 0);
@@ -284,7 +288,7 @@ rx_late_ack(struct proto *p, const struct wire_hdr *h, uint64_t now)
 		ack_received(p, &p->flows[index], h, now);
 }
 
-/* A frame for a context that closed, but had received it before: Ack again (PM-R3). */
+/* A frame that a context received before it closed: Ack it again (PM-R3). */
 static bool
 rx_already_had(struct proto *p, const struct wire_hdr *h, uint32_t seq)
 {
@@ -299,7 +303,7 @@ rx_already_had(struct proto *p, const struct wire_hdr *h, uint32_t seq)
 	return true;
 }
 
-/* The sender wants to know how things stand: an Ack at once, and with it the holes. */
+/* The sender asks for the state of the flow: send an Ack at once, or a Nack if there are holes. */
 static void
 answer_now(struct proto *p, struct flow *f)
 {
@@ -346,7 +350,8 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 	if (unlikely((int32_t)ahead < 0 || (ahead < WIRE_WINDOW_MAX && have_test(f, d.seq)))) {
 		COUNT(p, drop_old);
 		if (ahead == 0)
-			flow_drain(p, f); /* held, for it lacked room or descriptors */
+			flow_drain(p, f); /* the frame is held, because it lacked room or
+					   * descriptors */
 		answer_now(p, f);
 		return PROTO_RX_DONE;
 	}
@@ -370,7 +375,7 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 	return r;
 }
 
-/* The peer says that one direction of a flow is gone. */
+/* The peer says that one direction of a flow has ended. */
 static void
 rx_reset(struct proto *p, const struct wire_hdr *h)
 {
@@ -435,7 +440,7 @@ rx_control(struct proto *p, struct path *t, const struct wire_hdr *h, uint64_t n
 	return PROTO_RX_DONE;
 }
 
-/* A frame of a session that is not ours: make its sender shake hands, at most once in rto_min. */
+/* A frame of a session that is not ours: make its sender shake hands, at most once per rto_min. */
 static void
 rx_stranger(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t now)
 {
@@ -467,7 +472,7 @@ count_verdict(struct proto *p, enum wire_verdict v)
 	p->counters[counter[v]]++;
 }
 
-/* Any frame. */
+/* Handle any frame, after checking it in full. */
 static APART enum proto_rx_result
 rx_checked(struct proto *p, const struct wire_hdr *h, uint32_t len, uint64_t handle, uint64_t now)
 {
@@ -504,7 +509,7 @@ rx_checked(struct proto *p, const struct wire_hdr *h, uint32_t len, uint64_t han
 	return rx_control(p, &p->paths[path], h, now);
 }
 
-/* The Acks that a plain frame brings and asks for. */
+/* Handle the Ack that a plain frame carries, and the Ack that is owed for it. */
 static APART enum proto_rx_result
 rx_plain_acks(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t now)
 {
@@ -537,8 +542,8 @@ proto_rx(struct proto *p, const void *frame, uint32_t len, uint64_t handle, uint
 		if (index == NIL || !wire_is_plain(h, len, f->wire_head, f->wire_ctxs))
 			return rx_checked(p, h, len, handle, now);
 	}
-	/* The common frame in one piece: a whole message, next in order, with nothing in its way. An
-	 * open flow's path is open. */
+	/* Fast path for the common frame: a whole message, next in order, with nothing in its way.
+	 * If a flow is open, so is its path. */
 	struct path *t = &p->paths[f->path];
 	struct context *c = &p->ctxs[f->ctx];
 	uint32_t msg_len = len - WIRE_HDR_BYTES, bulks = msg_len > c->inline_max;

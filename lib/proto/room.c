@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Local contexts and the room of their receive side: PM-R2 (no room: discard, Nack) and its
- * promise that the message arrives later. Owner thread only.
+ * Local contexts and the room of their receive side: PM-R2 (no room: discard, Nack), and how the
+ * refused message is received later. Owner thread only.
  *
  * Design notes
  * 1. A refused message waits its turn: its flow enters the context's list of blocked flows, and
  *    while that list is not empty no other flow's new message is taken. When room comes, the first
- *    in the list is granted what it needs; the grant is kept for it until the frame comes again.
- *    So a large message is not starved by small ones.
- *    Messages that need no bulk buffer pass by, as long as there is an entry for the first in the
- *    list as well: short ones are not delayed by long ones from other sources (LHS-6).
- *    The first in the list may also take room that is there already: it can have waited for
- *    descriptors.
+ *    in the list is granted what it needs; the grant is kept for it until the frame comes again. So
+ *    a large message is not starved by small ones. Messages that need no bulk buffer may overtake,
+ *    as long as an entry is left for the first in the list, so that short messages are not delayed
+ *    by long ones from other sources (LHS-6). The first in the list may also take room that is
+ *    already free, because it may have waited for descriptors.
  * 2. A flow that was merely told credit 0 waits in the same list, but gets no grant: it may have
  *    nothing to send.
- * 3. Descriptors come back without belonging to any context, and so do the frames that copied
- *    contexts share. So who was refused for want of them is looked for when time passes
- *    (room_feed), and told as if room had come: their senders ask ever more rarely.
+ * 3. Free descriptors belong to no context, and neither do the frames that copied contexts share.
+ *    So flows that were refused for lack of them are looked for when timers run (room_feed), and
+ *    are told as if room had come, because their senders ask ever more rarely.
  */
 #include <errno.h>
 
@@ -45,8 +44,8 @@ proto_ctx_open(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks, 
 		.pending = c->pending,
 		.flows = c->flows,
 	};
-	/* a new life: what it sends opens its flows anew, whatever became of the receivers of the
-	 * last */
+	/* a new life of the context: what it sends opens its flows anew, whatever became of the
+	 * receivers of its last life */
 	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
 		struct flow *f = &p->flows[i];
 
@@ -54,7 +53,7 @@ proto_ctx_open(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks, 
 			continue;
 		f->flags &= ~FLOW_CLOSING;
 		if (f->tx_head == NIL && f->tx_state != FLOW_TX_IDLE)
-			flow_fail(p, f, 0); /* it has nothing to fail */
+			flow_fail(p, f, 0); /* no message is pending, so the error is not used */
 	}
 	return 0;
 }
@@ -148,8 +147,9 @@ proto_ctx_copied(struct proto *p, uint16_t ctx)
 	p->ctxs[ctx].copied = true;
 }
 
-/* Are there descriptors for a message of so many frames, the first of which may be held already?
- * And, if it is put together in frames that are not its context's, some of those? */
+/* Are there descriptors for a message of `frames` frames, the first of which is already held if
+ * `held` is set? And, if the context is a copied one, are there frames to assemble the message
+ * in? */
 bool
 room_has_frames(const struct proto *p, const struct context *c, uint32_t frames, bool held)
 {
@@ -159,7 +159,7 @@ room_has_frames(const struct proto *p, const struct context *c, uint32_t frames,
 		p->assembling + frames <= p->cfg.assembly_frames_max;
 }
 
-/* Frames ran short; those who wait for some, and could go on now, are told: note 3. */
+/* Frames ran short: let blocked flows that now can go on do so: note 3. */
 void
 room_feed(struct proto *p)
 {
@@ -177,7 +177,8 @@ room_feed(struct proto *p)
 	}
 }
 
-/* Take one entry and `bulks` buffers for the next message of this flow; false: not now. */
+/* Take one entry and `bulks` buffers for the flow's next message. Returns false if there is no room
+ * now. */
 bool
 room_take(struct proto *p, struct flow *f, uint32_t bulks)
 {
@@ -206,7 +207,7 @@ void
 room_wait(struct proto *p, struct flow *f, uint32_t bulks, bool demand)
 {
 	if (f->flags & FLOW_GRANTED)
-		return; /* it lacks descriptors, not room */
+		return; /* it has room, but lacks descriptors */
 	if (demand) {
 		f->need_bulks = bulks;
 		f->flags |= FLOW_DEMAND;
@@ -220,8 +221,8 @@ room_wait(struct proto *p, struct flow *f, uint32_t bulks, bool demand)
 	LIST_APPEND(&p->ctxs[f->ctx].blocked, flow_index(p, f), BLOCKED_LINK);
 }
 
-/* Descriptors ran short. What this flow and those that wait with it hold out of order may be all
- * that is missing, and they would wait for each other for ever. */
+/* Descriptors ran short. The frames that this flow and those blocked with it hold out of order may
+ * be all that is missing; if they kept them, they would wait for each other for ever. */
 void
 room_drop_held(struct proto *p, struct flow *f)
 {

@@ -8,13 +8,13 @@
  * 1. Who sends next: paths take turns, within a path flows take turns by bytes (deficit round
  *    robin, one full frame a turn), so a short message never waits behind another flow's bulk.
  * 2. A frame may leave if its flow has credit and window and its path has window. A flow without
- *    credit or window leaves its path's list; the Ack that opens it puts it back. A path without
- *    window leaves the list of paths; so does a path whose session is not agreed.
+ *    credit or window leaves its path's list, and the Ack that brings them puts it back. A path
+ *    without window, or whose session is not agreed yet, leaves the list of paths.
  * 3. After a timeout everything in flight counts as lost.
- * 4. With credit closed the oldest frame goes all the same, now and then: it asks for room, and is
- *    refused without harm. A receiver without room is neither congestion nor loss, so a question
- *    takes nothing from the window that its neighbours share. Questions become rare as they are
- *    answered with "none", down to one in rto_max; the receiver announces room by itself. Only a
+ * 4. Without credit the oldest frame is still sent now and then: it asks for room, and does no harm
+ *    if it is refused. A lack of room at the receiver is neither congestion nor loss, so a question
+ *    does not cut the window that the other flows share. Questions become rarer, down to one per
+ *    rto_max, as they are answered with "none"; the receiver announces room by itself. Only a
  *    question without an answer counts as a timeout.
  */
 #include <errno.h>
@@ -25,7 +25,8 @@
 #define FLOW_LINK(i) p->flows[i].active_next
 #define TXD_LINK(i)  p->txds[i].next
 #define CTL_LINK(i)  p->paths[i].ctl_next
-#define ASKS_MAX     20 /* intervals double no further, if rto_max allows that many */
+/* after so many, intervals are not doubled further, if rto_max has not bounded them before */
+#define ASKS_MAX     20
 
 void
 path_activate(struct proto *p, struct path *t)
@@ -71,8 +72,8 @@ txd_done(struct proto *p, uint32_t index, uint8_t error)
 	LIST_APPEND(&p->done, index, TXD_LINK);
 }
 
-/* Open the flow, or open it again after a silence in which its receiver may have forgotten it, or
- * may have ended. That it ended is seen if the flow goes on. */
+/* Open the flow, or open it again after a silence in which its receiver may have forgotten it or
+ * may have ended. Going on with the same flow would show whether the receiver has ended. */
 static void
 open_tx(struct proto *p, struct flow *f, uint64_t now)
 {
@@ -82,7 +83,8 @@ open_tx(struct proto *p, struct flow *f, uint64_t now)
 		now - f->used_at < (f->watchers ? p->flow_idle / 2 : p->reopen))
 		return;
 	if (f->watchers && f->tx_state == FLOW_TX_OPEN)
-		f->life = flow_next_life(p); /* it is too late to find out */
+		f->life = flow_next_life(p); /* it can no longer be found out whether the receiver
+					      * has ended */
 	if (f->tx_state != FLOW_TX_IDLE && wire_seq_before(t->isn_floor, f->snd_end))
 		t->isn_floor = f->snd_end;
 	f->snd_una = f->snd_nxt = f->snd_end = ++t->isn_floor;
@@ -91,7 +93,7 @@ open_tx(struct proto *p, struct flow *f, uint64_t now)
 	f->tx_state = FLOW_TX_OPENING;
 }
 
-/* The caller knows that a descriptor is free. */
+/* The caller must have checked that a descriptor is free. */
 static inline void
 enqueue(struct proto *p, struct flow *f, const struct proto_message *m, uint64_t handle,
 	uint32_t off, uint32_t len)
@@ -134,7 +136,7 @@ enqueue_fragments(struct proto *p, struct flow *f, const struct proto_message *m
 	}
 }
 
-/* The flow of a message, made if it is the first; NIL: none is free. */
+/* Returns the flow of a message, made if there was none; NIL if none is free. */
 static uint32_t
 flow_for(struct proto *p, const struct proto_message *m, uint64_t now)
 {
@@ -178,7 +180,7 @@ proto_flow_unwatch(struct proto *p, uint16_t ctx, uint16_t node, uint16_t dst_ct
 		p->flows[index].watchers--;
 }
 
-/* Any message. */
+/* Send any message, after checking it in full. */
 static APART int
 send_checked(struct proto *p, const struct proto_message *m, const uint64_t *handles, uint64_t now)
 {
@@ -227,8 +229,8 @@ send_checked(struct proto *p, const struct proto_message *m, const uint64_t *han
 int
 proto_send(struct proto *p, const struct proto_message *m, const uint64_t *handles, uint64_t now)
 {
-	/* The common message in one piece: one frame, on the open flow that the last message took.
-	 * An open flow's path is open. */
+	/* Fast path for the common message: one frame, on the open flow that the last message took.
+	 * If a flow is open, so is its path. */
 	struct flow *f = &p->flows[p->last_tx];
 	const struct path *t = &p->paths[f->path];
 	struct context *c = &p->ctxs[f->ctx];
@@ -262,7 +264,7 @@ flow_fields(const struct proto *p, const struct flow *f, uint8_t type, uint32_t 
 	};
 }
 
-/* Put what is owed to the reverse flow on this frame. */
+/* Piggyback the Ack that is owed to the reverse flow on this frame. */
 static inline void
 put_ack(struct proto *p, struct wire_fields *w, struct flow *f, uint32_t now_ts)
 {
@@ -275,7 +277,7 @@ put_ack(struct proto *p, struct wire_fields *w, struct flow *f, uint32_t now_ts)
 		COUNT(p, tx_shares);
 	}
 	w->flags |= WIRE_F_ACK;
-	/* A Nack needs its echo even if data took the Ack along: ack.c, note 2. */
+	/* A Nack needs its echo even if a data frame has taken the Ack with it: ack.c, note 2. */
 	if (f->acks_owed || w->type == WIRE_NACK) {
 		w->flags |= WIRE_F_ECHO;
 		w->echo = f->echo_base + now_ts;
@@ -292,7 +294,7 @@ path_has_window(const struct path *t)
 	return t->inflight_bytes < t->cc.window_bytes && t->inflight_frames < t->cc.window_frames;
 }
 
-/* The frame of a descriptor: `w` has what is common to the frames of a turn. */
+/* Write the frame of a descriptor; `w` has what the frames of a turn have in common. */
 static inline void
 put_data(struct proto_out *o, struct txd *d, struct wire_fields *w, uint32_t now_ts)
 {
@@ -311,7 +313,8 @@ put_data(struct proto_out *o, struct txd *d, struct wire_fields *w, uint32_t now
 	d->sent = true;
 }
 
-/* What is common to the data frames of a flow's turn. Only for a turn that sends something. */
+/* Returns what the data frames of a flow's turn have in common. To be called only if the turn sends
+ * something. */
 static inline struct wire_fields
 begin_turn(struct proto *p, struct flow *f, const struct path *t, uint32_t now_ts, uint64_t now)
 {
@@ -327,8 +330,8 @@ begin_turn(struct proto *p, struct flow *f, const struct path *t, uint32_t now_t
 	return w;
 }
 
-/* Has the flow as many frames in flight as its receiver allows? A probe goes all the same: what is
- * believed to be in flight may be lost. */
+/* Does the flow have as many frames in flight as its receiver allows? A probe may go all the same,
+ * because frames believed to be in flight may be lost. */
 static inline bool
 share_used(const struct flow *f)
 {
@@ -417,8 +420,8 @@ proto_send_now(struct proto *p, const struct proto_message *m, uint64_t handle, 
 	return true;
 }
 
-/* Frames that were found lost, oldest first, as far as the flow's turn, its credit and the path's
- * window go (PM-S3). */
+/* Send lost frames again, oldest first, as far as the flow's turn, its credit and the path's window
+ * allow (PM-S3). */
 static unsigned
 send_lost(struct proto *p, struct flow *f, struct path *t, struct proto_out *out, unsigned n,
 	uint32_t now_ts, uint64_t now)
@@ -454,7 +457,7 @@ send_lost(struct proto *p, struct flow *f, struct path *t, struct proto_out *out
 	return k;
 }
 
-/* Frames that were never sent, as far as the flow's turn and limit and the path's window go. */
+/* Send new frames, as far as the flow's turn and limit and the path's window allow. */
 static unsigned
 send_new(struct proto *p, struct flow *f, struct path *t, struct proto_out *out, unsigned n,
 	uint32_t now_ts, uint64_t now)
@@ -493,17 +496,18 @@ send_new(struct proto *p, struct flow *f, struct path *t, struct proto_out *out,
 	return k;
 }
 
-/* Is there nothing that this flow could send, even if the path let it? */
+/* Is there nothing that this flow could send, even if the path had window? */
 static inline bool
 flow_done(const struct proto *p, const struct flow *f, const struct path *t)
 {
-	if (unlikely(f->lost)) /* the cursor may stand before it, but not behind */
+	if (unlikely(f->lost)) /* the cursor may be before the first lost frame, but not behind
+				* it */
 		return share_used(f) ||
 			!wire_seq_before(p->txds[f->lost_cursor].seq, f->credit_end);
 	return f->tx_next == NIL || (int32_t)(flow_limit(f, t) - f->snd_nxt) <= 0;
 }
 
-/* One turn of the path's first flow; it leaves the list if it has nothing more to send now. */
+/* Give the path's first flow a turn; it leaves the list if it has nothing more to send now. */
 static unsigned
 flow_turn(struct proto *p, struct path *t, struct proto_out *out, unsigned n, uint32_t now_ts,
 	uint64_t now)
@@ -559,7 +563,7 @@ tx_data(struct proto *p, struct proto_out *out, unsigned n, uint32_t now_ts, uin
 	return k;
 }
 
-/* Which frames are missing, as bits from rcv_nxt on; returns the bytes used. */
+/* Write which frames are missing, as a bitmap from rcv_nxt on; returns the bytes used. */
 static uint16_t
 put_holes(const struct proto *p, const struct flow *f, uint8_t *map)
 {
@@ -594,7 +598,8 @@ emit_ack(struct proto *p, struct flow *f, struct proto_out *o, uint32_t now_ts, 
 	w.msg_len = f->echo_gap;
 	put_ack(p, &w, f, now_ts);
 	wire_put(o->head, &w);
-	f->used_at = now; /* the peer's memory of the flow is renewed by it: flow.c, note 2 */
+	f->used_at = now; /* the peer's memory of the flow is renewed by this frame: flow.c, note
+			   * 2 */
 	f->flags &= ~(FLOW_NACK | FLOW_FULL);
 	o->handle = PROTO_NO_HANDLE;
 	o->len = 0;
@@ -603,7 +608,7 @@ emit_ack(struct proto *p, struct flow *f, struct proto_out *o, uint32_t now_ts, 
 	o->again = false;
 }
 
-/* Acks that go now: those asked for at once, and those that waited long enough. */
+/* Send the Acks that are due: those needed at once, and those that have waited long enough. */
 static unsigned
 tx_acks(struct proto *p, struct proto_out *out, unsigned n, uint32_t now_ts, uint64_t now)
 {
@@ -629,7 +634,7 @@ tx_acks(struct proto *p, struct proto_out *out, unsigned n, uint32_t now_ts, uin
 	return k;
 }
 
-/* A frame without a flow. The Nack of a stray names one sequence. */
+/* Write a frame that belongs to no flow. A Nack written here names one sequence. */
 static void
 emit_stray(struct proto *p, const struct stray *s, struct proto_out *o, uint32_t now_ts)
 {
@@ -725,8 +730,8 @@ tx_control(struct proto *p, struct proto_out *out, unsigned n, uint32_t now_ts)
 	return k;
 }
 
-/* Answer a frame that belongs to no flow here. Bounded: what does not fit is not answered, and
- * its sender asks again after its timeout. */
+/* Answer a frame that belongs to no flow here. The queue is bounded: what does not fit in is not
+ * answered, and its sender asks again after its timeout. */
 void
 stray_reply(struct proto *p, const struct wire_hdr *h, uint8_t type, uint16_t flags)
 {
@@ -743,7 +748,7 @@ stray_reply(struct proto *p, const struct wire_hdr *h, uint8_t type, uint16_t fl
 	};
 }
 
-/* One frame about a flow that has no other way to say it: bounded as above. */
+/* Send one frame about a flow for which there is no other way to be sent; bounded as above. */
 void
 flow_say(struct proto *p, const struct flow *f, uint8_t type, uint16_t flags, uint32_t seq)
 {
@@ -770,8 +775,8 @@ proto_tx(struct proto *p, struct proto_out *out, unsigned n, uint64_t now)
 
 	if (unlikely(p->ctl.head != NIL || p->stray_head != p->stray_tail))
 		k = tx_control(p, out, n, now_ts);
-	/* Data first: an Ack may ride on it. But data never fills the last quarter of a burst while
-	 * Acks wait: their delay is bounded (PM-ACKC). */
+	/* Data goes first, because an Ack may be piggybacked on it. But while Acks wait, data never
+	 * fills the last quarter of a burst, because the delay of Acks is bounded (PM-ACKC). */
 	unsigned spare = list_empty(&p->acks_due) && list_empty(&p->acks_urgent) ? 0
 										 : (n - k + 3) / 4;
 
@@ -785,8 +790,8 @@ proto_tx(struct proto *p, struct proto_out *out, unsigned n, uint64_t now)
 	return k;
 }
 
-/* The wait for an Ack: doubles with every timeout that the peer left unanswered, and with every
- * question for room that it answered with "none". */
+/* Returns how long to wait for an Ack: the time doubles with every timeout that the peer left
+ * unanswered, and with every question for room that it answered with "none". */
 uint64_t
 flow_backoff(const struct proto *p, const struct flow *f)
 {
@@ -799,7 +804,7 @@ flow_backoff(const struct proto *p, const struct flow *f)
 static void
 lose_all(struct proto *p, struct flow *f, struct path *t)
 {
-	/* what the peer kept it may have dropped since, if it needed the place */
+	/* the peer may have dropped since what it kept, if it needed the descriptors */
 	bool kept = f->retries > 1;
 
 	for (uint32_t i = f->tx_head; i != f->tx_next; i = p->txds[i].next) {
@@ -812,16 +817,17 @@ lose_all(struct proto *p, struct flow *f, struct path *t)
 	f->lost_cursor = f->tx_head;
 }
 
-/* Nothing was heard for two round trips: were the last frames lost? Nobody will Nack them, for
- * nothing comes after them. The newest one is sent again: its Ack or Nack says, long before the
- * timeout that a host's own pauses make necessary (after TLP, RFC 8985 section 7). */
+/* Nothing was heard for about two round trips: the last frames may be lost. No Nack will report
+ * that, because nothing follows them. So the newest one is sent again: its Ack or Nack tells, long
+ * before the timeout, which has to allow for pauses of the hosts (after TLP, RFC 8985 section
+ * 7). */
 static void
 send_probe(struct proto *p, struct flow *f, struct path *t)
 {
 	uint32_t newest = NIL;
 
 	f->flags |= FLOW_PROBE;
-	if (f->lost) { /* known, but more than the share allows: one of them */
+	if (f->lost) { /* losses are known, but the share is used up: send one of them again */
 		flow_activate(p, f);
 		return;
 	}
@@ -837,7 +843,7 @@ send_probe(struct proto *p, struct flow *f, struct path *t)
 	flow_activate(p, f);
 }
 
-/* Nobody answered in time. True: too often, and the flow ended. */
+/* A timeout without an answer. Returns true if there were too many, and the flow has ended. */
 static bool
 give_up(struct proto *p, struct flow *f, uint64_t now)
 {
@@ -848,13 +854,14 @@ give_up(struct proto *p, struct flow *f, uint64_t now)
 	return true;
 }
 
-/* The receiver had no room when it was last heard, or was asked and did not answer: note 4. */
+/* The receiver had no room when it was last heard from, or was asked and did not answer: note 4. */
 static void
 ask_for_room(struct proto *p, struct flow *f, uint64_t now)
 {
 	struct path *t = &p->paths[f->path];
 
-	if (wire_seq_before(f->snd_una, f->credit_end)) { /* by the last question, alone */
+	if (wire_seq_before(f->snd_una, f->credit_end)) { /* only because the last question raised
+							   * it: it was not answered */
 		COUNT(p, timeouts);
 		if (give_up(p, f, now))
 			return;
@@ -863,7 +870,8 @@ ask_for_room(struct proto *p, struct flow *f, uint64_t now)
 	}
 	COUNT(p, room_questions);
 	lose_all(p, f, t);
-	if (p->txds[f->tx_head].state == TXD_KEPT) /* held, but it needs room: it is the question */
+	if (p->txds[f->tx_head].state == TXD_KEPT) /* the peer holds it, but it needs room: it is
+						    * the question */
 		txd_lose(f, t, &p->txds[f->tx_head]);
 	f->credit_end = f->snd_una + 1;
 	flow_forbid_now(f);
@@ -902,7 +910,7 @@ flow_rto(struct proto *p, uint32_t index, uint64_t now)
 	bool in_flight = f->snd_una != f->snd_nxt;
 
 	if (f->retries == 0 && f->asks == 0 && f->probes < p->cfg.probes) {
-		/* at 1, 3, 7 times t->probe, the timeout at t->rto */
+		/* probes are sent at 1, 3, 7 times t->probe, and the timeout is at t->rto */
 		uint64_t waited = t->probe * ((2u << f->probes) - 1),
 			 next = t->probe << ++f->probes;
 
@@ -921,7 +929,7 @@ flow_rto(struct proto *p, uint32_t index, uint64_t now)
 	COUNT(p, timeouts);
 	if (give_up(p, f, now))
 		return;
-	/* many flows of a path may time out together: that is one congestion, not many */
+	/* if many flows of a path time out together, that is one congestion event, not many */
 	bool fresh = stamp_of(p, now) - t->cc.last_cut >= t->srtt / 8 + t->rttvar;
 
 	if (fresh)
@@ -932,7 +940,7 @@ flow_rto(struct proto *p, uint32_t index, uint64_t now)
 	flow_activate(p, f);
 }
 
-/* What is given goes to the free list in one piece: it is linked already. */
+/* The completed descriptors go to the free list in one piece, because they are linked already. */
 unsigned
 proto_complete(struct proto *p, struct proto_completion *out, unsigned n)
 {

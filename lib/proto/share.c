@@ -2,42 +2,47 @@
  *
  * The window share: how many frames each of a node's senders may have in flight, told to them in
  * every Ack. A sender cannot know how many others send to its receiver (PM/UDP, IPSJ 1999, section
- * 3), and a switch loses what they send too much together (SWoPP 2008, "gather"). Their receiver
- * counts them, sees how long frames waited on the way, and divides (ours; the law is that of FAST
- * TCP, Wei et al., ToN 2006, with the receiver in the place of the senders). Owner thread only.
+ * 3), and a switch drops what they send in excess together (SWoPP 2008, "gather"). So the receiver
+ * counts its senders, estimates how long frames waited on the way, and divides a window among them
+ * (ours; the control law is that of FAST TCP, Wei et al., ToN 2006, applied at the receiver instead
+ * of the senders). Owner thread only.
  *
  * Design notes
- * 1. All senders together get a window such that frames wait share_target_us for the last line,
- *    and three frames' time, so that the line never runs dry. Each round (a window of frames came)
- *    it is corrected by half the error: (wanted wait - wait) x frames a second. The wait is the
- *    mean between the round's average and its smallest: what comes in bursts waits though the line
- *    is idle between them. Losses lower the wanted wait: a shallow buffer cannot hold it.
- * 2. A frame's wait is its one-way delay beyond the path's smallest: two clocks, of which only the
- *    difference of differences counts. Clocks drift (100 ppm are 1 us in 10 ms), so the smallest is
- *    of the last 10 to 20 ms, and at the end of each 10 the window is halved, so that the queue is
- *    seen empty.
- * 3. A host that lost its CPU delays its own frames only, a queue everybody's: a wait is believed
- *    when the last frame of another node had it too. A path's first frame waited as long as the
- *    frame before it. What frames may have waited for our own poll is taken off the wait, not off
- *    the delay: the smallest delay would be too small for a life.
- * 4. A share is a whole number; which one of the two next to the true value is left to chance, for
- *    each Ack. Nobody gets less than one frame, nor more than twice what it had: a burst of what
- *    others left would be one of all who remain.
- * 5. After a millisecond without a change of flows there is one sender, or none: no share.
- * 6. Flows of one node share its path's window, which its own congestion control sets: only where
- *    two nodes and more send are there shares. Only a frame that is of another flow than the one
- *    before it is looked at. Divisions are made once a round, never for a frame.
+ * 1. All senders together get a window such that frames wait for the last link for share_target_us
+ *    plus the time of three frames, so that the link never runs idle. After each round, in which a
+ *    window of frames arrived, it is corrected by half the error: (wanted wait - wait) x frames per
+ *    second. The wait is the mean of the round's average and its smallest, because frames that
+ *    arrive in bursts wait even if the link is idle between the bursts. Losses lower the wanted
+ *    wait, because a shallow buffer cannot hold so many frames.
+ * 2. A frame's wait is its one-way delay minus the path's smallest one. The delays are differences
+ *    of two clocks, whose offset cancels out. Clocks drift (100 ppm are 1 us in 10 ms), so the
+ *    smallest delay is that of the last 10 to 20 ms, and after each 10 ms (a "life" below) the
+ *    window is halved, so that the queue empties and the smallest delay can be seen.
+ * 3. A descheduled host delays only its own frames; a queue delays those of all nodes. So a wait
+ *    counts only as far as the last frame of another node had it too. A path's first frame is taken
+ *    to have waited as long as the frame before it. The time that frames may have waited for our
+ *    own poll is subtracted from the wait, not from the delay; otherwise the smallest delay would
+ *    be too small until the end of the period.
+ * 4. A share is a whole number: each Ack carries one of the two nearest the true value, chosen at
+ *    random. Nobody gets less than one frame. Nobody gets more than twice its last share, because
+ *    what a leaving sender frees would otherwise be sent by all the others in one burst.
+ * 5. If for a millisecond no frame follows one of another flow, there is at most one sender, and no
+ *    share is told.
+ * 6. Flows of one node share the window of its path, which that node's congestion control sets, so
+ *    there are shares only if two or more nodes send. Only a frame of another flow than the frame
+ *    before it is looked at. Divisions are done once a round, never per frame.
  */
 #include "proto/internal.h"
 
 #define ROUND_MIN (10 * UNITS_PER_US)
-#define ROUND_MAX (4000 * UNITS_PER_US)  /* nobody fills its share: look all the same */
-#define SILENCE   (1000 * UNITS_PER_US)  /* no queue outlives it: note 5 */
-#define LIFE      (10000 * UNITS_PER_US) /* of smallest delays ... */
-#define LIFE_MIN  64                     /* ... and rounds */
+/* a round ends after this time even if nobody uses its share up */
+#define ROUND_MAX (4000 * UNITS_PER_US)
+#define SILENCE   (1000 * UNITS_PER_US)  /* no queue lasts longer: note 5 */
+#define LIFE      (10000 * UNITS_PER_US) /* period of smallest delays ... */
+#define LIFE_MIN  64                     /* ... and its fewest rounds */
 #define ONE       16                     /* a frame, in the unit of share.window */
 
-/* How long this frame seems to have waited for lines. */
+/* Returns how long this frame seems to have waited in queues. */
 static uint32_t
 wait_of(struct proto *p, struct path *t, const struct wire_hdr *h)
 {
@@ -60,7 +65,7 @@ wait_of(struct proto *p, struct path *t, const struct wire_hdr *h)
 	return waited > gap ? waited - gap : 0;
 }
 
-/* Note 1: the window of all, after a round of `time` in which `frames` came. */
+/* Note 1: correct the window of all senders, after a round of `time` in which `frames` arrived. */
 static void
 correct(struct share *s, uint32_t least, uint32_t frames, uint32_t time)
 {
@@ -72,9 +77,9 @@ correct(struct share *s, uint32_t least, uint32_t frames, uint32_t time)
 	int64_t change = (wanted - wait) * frames * (ONE / 2) / time, most = s->window / 2;
 
 	if (wait < wanted / 4)
-		change *= 2; /* the line runs dry */
+		change *= 2; /* the link is about to run idle */
 	if (change > 0 && s->asks == 0)
-		change = 0; /* nobody would use it */
+		change = 0; /* nobody would use a larger window */
 	s->window += (uint32_t)(change > most ? most : change < -most ? -most : change);
 	if (s->window < least)
 		s->window = least;
@@ -97,20 +102,20 @@ divide(struct share *s, uint32_t least)
 	s->chance = (uint16_t)((uint64_t)(s->window % least) * UINT16_MAX / least);
 }
 
-/* One node sends, or none. */
+/* At most one node sends, so there is no share. */
 static void
 share_nothing(struct share *s)
 {
 	s->each = s->chance = 0;
 }
 
-/* The smallest delays are looked for anew. */
+/* Begin a new period, in which the smallest delays are determined anew. */
 static void
 begin_life(struct share *s, uint32_t now)
 {
 	s->life_ts = now;
 	s->rounds = 0;
-	s->life += s->life == UINT16_MAX ? 2 : 1; /* 0 is no life */
+	s->life += s->life == UINT16_MAX ? 2 : 1; /* 0 means none */
 }
 
 static void
@@ -130,7 +135,7 @@ end_round(struct share *s, uint32_t now, uint32_t frames, uint32_t time)
 	uint32_t senders = s->senders > s->senders_before ? s->senders : s->senders_before;
 
 	if (senders < 2)
-		senders = 2; /* a flow's first frame may not count */
+		senders = 2; /* the first frame of a flow may not have been counted */
 	if (s->nodes < 2 && s->nodes_before < 2) {
 		share_nothing(s);
 	} else if (s->samples && frames) {
@@ -144,8 +149,8 @@ end_round(struct share *s, uint32_t now, uint32_t frames, uint32_t time)
 	}
 }
 
-/* A data frame came that is of another flow than the one before it. p->stamp is now; f->heard_ts
- * still of the flow's frame before this one. */
+/* A data frame of another flow than the frame before it arrived. p->stamp is the time; f->heard_ts
+ * is still that of the flow's previous frame. */
 void
 share_look(struct proto *p, struct flow *f, const struct wire_hdr *h)
 {
@@ -187,7 +192,7 @@ share_look(struct proto *p, struct flow *f, const struct wire_hdr *h)
 	t->look_ts = now;
 }
 
-/* What the next Ack says: frames in flight, 0 = as many as fit. */
+/* Returns the share that the next Ack carries: frames in flight, 0 = no bound. */
 uint16_t
 share_each(struct proto *p, uint32_t now)
 {

@@ -4,13 +4,16 @@
  * at the top of internal.h.
  *
  * Design notes
- * 1. Arming is lazy: an entry stays in its slot when its deadline moves later, and the handler
- *    that finds itself too early arms it again. So the hot path only stores a deadline.
- * 2. A thread that did not run for a while finds timeouts and the Acks that they wait for at once:
- *    timers run after what came in, and are put off (a bounded time) while more waits in a link.
+ * 1. Arming is lazy: an entry stays in its slot when its deadline moves later, and the handler that
+ *    finds itself too early arms it again. So the hot path only stores a deadline.
+ * 2. A thread that did not run for a while finds expired timers and the Acks that these wait for at
+ *    the same time. So timers run after received frames are handled, and are put off, for a bounded
+ *    time, while more frames wait in a link.
  * 3. What such a thread sent just before or just after its absence cannot be Acked yet, though its
- *    time stamps are old: after an absence of a quarter of rto_min timers wait for half of it.
- * 4. Deadlines beyond the wheel's horizon wait in its last slot and are put back.
+ *    time stamps are old. So after an absence of more than a quarter of rto_min, timers wait for
+ *    half of rto_min.
+ * 4. An entry whose deadline lies beyond the wheel's horizon waits in the last slot, and is armed
+ *    again there.
  */
 #include "proto/internal.h"
 
@@ -69,7 +72,7 @@ timer_stop(struct proto *p, uint32_t index)
 static void
 visit_slot(struct proto *p, uint32_t slot, uint64_t now)
 {
-	/* Handlers arm into later slots only, so this ends. */
+	/* This ends, because handlers arm timers in later slots only. */
 	while (p->wheel.head[slot] != NIL) {
 		uint32_t index = p->wheel.head[slot];
 
@@ -89,8 +92,8 @@ proto_begin(struct proto *p, uint64_t now)
 	p->waited = away + (unlikely(p->backlog) ? p->waited : 0);
 	p->begun_at = now;
 	p->backlog = false;
-	/* Note 3. Not again before timers ran: those of a thread that is always slow must run
-	 * too. */
+	/* Note 3. This does not repeat before timers have run: a thread that is always slow must
+	 * run them too. */
 	if (unlikely(away > p->rto_min / 4) && now - p->grace_from > p->rto_min + p->rto_min / 2 &&
 		!p->graced) {
 		p->grace_from = now;
@@ -133,7 +136,7 @@ proto_tick(struct proto *p, uint64_t now)
 	}
 }
 
-/* The first busy slot after the cursor, as a slot number; 0 = none. */
+/* Returns the first busy slot after the cursor, as a slot number; 0 = none. */
 static uint64_t
 next_busy(const struct wheel *w)
 {

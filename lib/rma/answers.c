@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What contexts owe the initiators of others' transfers: bytes that were pulled, and how transfers
- * ended (RHI-PULL; RHiNET, 1999, sections 2.4 and 2.7).
+ * Answers to the initiators of transfers: bytes that were pulled, and how transfers ended
+ * (RHI-PULL; RHiNET, 1999, sections 2.4 and 2.7).
  *
  * Design notes
- * 1. Every message took an entry of the target's room in the core. It is given back at once, or
- *    with the answer: there are as many requests as entries, so one is always free.
- * 2. Answers to one initiator keep the order of its questions' ends, and several go in one frame.
+ * 1. Every message takes an entry of the target's room in the core, which is given back at once or
+ *    with the answer. There are as many requests as entries, so a request is always free.
+ * 2. Answers to one initiator are sent in the order in which its transfers ended, several in a
+ *    frame.
  */
 #include "rma/internal.h"
 
@@ -30,13 +31,13 @@ request_pop(struct rma *r)
 	return q;
 }
 
-/* For the message at hand, whose entry it keeps. */
+/* Take a request for a message, whose entry of room it keeps. */
 static struct request *
 request_make(struct rma *r, struct context *c, const struct rma_message *m, enum request_kind kind)
 {
 	struct request *q = c->free_requests;
 
-	if (unlikely(q == NULL)) { /* note 1: cannot be */
+	if (unlikely(q == NULL)) { /* cannot happen: note 1 */
 		context_gives_room(r, c);
 		return NULL;
 	}
@@ -87,7 +88,7 @@ rma_event(const struct rma *r, uint16_t ctx)
 	return q != NULL ? &q->event : NULL;
 }
 
-/* Its push ends. */
+/* The application knows of the push, so the push ends. */
 void
 rma_event_told(struct rma *r, uint16_t ctx)
 {
@@ -108,7 +109,7 @@ request_free(struct request *q)
 	q->c->free_requests = q;
 }
 
-/* It was answered. */
+/* The first request has been answered: free it and give its entry back. */
 static void
 request_done(struct rma *r)
 {
@@ -154,7 +155,7 @@ request_refuse(struct request *q, uint8_t error)
 	q->error = error;
 }
 
-/* Some frames of bytes in one piece. */
+/* Make the next frames of an answer whose bytes are in one piece. */
 static void
 pull_piece(struct rma *r, struct request *q)
 {
@@ -185,14 +186,14 @@ pull_piece(struct rma *r, struct request *q)
 	} while (r->turn.n < RMA_BURST && at < q->source.len);
 }
 
-/* The heads of the next runs, each with room behind it for its bytes. Returns how much of the frame
- * they take. */
+/* Write the heads of the next runs, with room behind each for its bytes. Returns the bytes of the
+ * frame that they take together; *at is where the first one begins. */
 static uint32_t
 put_runs(struct rma *r, struct request *q, uint8_t *to, uint64_t *at)
 {
 	struct turn *t = &r->turn;
 	uint32_t used = 0;
-	uint64_t end = 0; /* of the run before, in the transfer */
+	uint64_t end = 0; /* end of the previous run, in the transfer */
 
 	t->it = q->it;
 	t->run = q->run;
@@ -223,7 +224,7 @@ put_runs(struct rma *r, struct request *q, uint8_t *to, uint64_t *at)
 	}
 }
 
-/* One frame of parts. */
+/* Make the next frame of an answer that consists of parts. */
 static void
 pull_parts(struct rma *r, struct request *q)
 {
@@ -243,7 +244,7 @@ pull_parts(struct rma *r, struct request *q)
 	request_reply(r, q, f, sizeof(*f->head), (uint32_t)sizeof(*f->head) + used);
 }
 
-/* All ends at the head of the list that go to the same initiator, in one frame. */
+/* Put all consecutive ends at the head of the list that go to the same initiator into one frame. */
 static void
 ended_send(struct rma *r)
 {
@@ -268,7 +269,7 @@ ended_send(struct rma *r)
 	request_reply(r, first, f, len, len);
 }
 
-/* The one at the head waits until others had their chance. */
+/* Move the request at the head to the end of the list, until the others had their chance. */
 static void
 request_put_off(struct rma *r, struct request *q)
 {
@@ -304,15 +305,15 @@ rma_tx_answers(struct rma *r, unsigned *n)
 	return t->n != 0 ? t->frames : NULL;
 }
 
-/* What became of a frame of ends. */
+/* A frame of ends was sent, or could not be. */
 static void
 ended_sent(struct rma *r, unsigned count, uint8_t error)
 {
 	if (count == 0 && (error == 0 || error == EAGAIN)) {
-		r->answers = 256; /* no other overtakes it */
+		r->answers = 256; /* so that no other answer overtakes it */
 		return;
 	}
-	/* if it cannot be told, it is not */
+	/* an initiator that cannot be reached is not told */
 	for (uint32_t i = 0; i < r->turn.items; i++)
 		request_done(r);
 }

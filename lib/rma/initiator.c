@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The initiator's side of remote memory: transfers that contexts asked for, from their submission
- * to the word that says how they ended (RHI-START, RHI-PUSH, RHI-PULL).
+ * to their result (RHI-START, RHI-PUSH, RHI-PULL).
  *
  * Design notes
- * 1. Transfers take turns of RMA_BURST frames, so a short one does not wait behind a long one. One
- *    that shall be ordered waits until earlier ones to the same context cannot overtake it any
- *    more: pushes until all of them is with the core, whose flows keep order, pulls until they
- *    ended.
+ * 1. Transfers take turns of RMA_BURST frames, so a short one does not wait behind a long one. An
+ *    ordered transfer waits until no earlier one to the same context can be overtaken by it: for a
+ *    push until the core, whose flows keep order, has all of it; for a pull until it ended.
  * 2. A transfer ends once: by its answer, by an error of one of its frames, or with its context.
- *    What comes later finds another id in its place.
+ *    Whatever arrives for it later does not match the id in its place any more.
  */
 #include "rma/internal.h"
 
@@ -45,7 +44,7 @@ op_of_receiver(struct context *c, const struct rma_message *m)
 	return op_named(c, m, TRANSFER_ACCEPT);
 }
 
-/* Its bytes are the receiver's to fetch, and nobody accepted it. */
+/* Is it an offer that its receiver fetches, or may still fetch? */
 static inline bool
 is_offer(const struct op *op)
 {
@@ -79,7 +78,7 @@ list_remove(struct op_list *l, struct op *op)
 		l->tail = before;
 }
 
-/* Does it stand in the list of questions that are due? */
+/* Is it in the list of questions that are due? */
 static bool
 is_question(const struct rma *r, const struct op *op)
 {
@@ -90,7 +89,7 @@ is_question(const struct rma *r, const struct op *op)
 	return false;
 }
 
-/* ... out of the list of its state. */
+/* Take it out of the list that belongs to its state. */
 static COLD void
 op_leaves(struct rma *r, struct op *op)
 {
@@ -102,7 +101,7 @@ op_leaves(struct rma *r, struct op *op)
 		list_remove(&r->questions, op);
 }
 
-/* The one function that changes where a transfer stands. */
+/* The only function that changes a transfer's state. */
 static inline void
 op_becomes(struct rma *r, struct op *op, enum op_state to)
 {
@@ -121,7 +120,7 @@ op_becomes(struct rma *r, struct op *op, enum op_state to)
 
 /* ------------------------------------------------------------------ order */
 
-/* Could `op` be overtaken by what is submitted after it, to the same context? */
+/* Could a later transfer to the same context overtake `op`? */
 static bool
 unsettled(const struct op *op)
 {
@@ -144,7 +143,7 @@ must_wait(const struct rma *r, const struct context *c, const struct op *op)
 	return false;
 }
 
-/* Those that waited for others, oldest first. */
+/* Make held transfers ready, oldest first, if they need not wait any more. */
 static COLD void
 release_held(struct rma *r, struct context *c)
 {
@@ -202,7 +201,7 @@ op_begin(struct rma *r, struct context *c, struct op *op, uint64_t now)
 	r->waiting++;
 }
 
-/* Does it move bytes between here and there? */
+/* Does the engine itself move bytes for this transfer? */
 static inline bool
 has_bytes(const struct transfer_desc *d)
 {
@@ -219,7 +218,7 @@ rma_submit(struct rma *r, uint16_t ctx, uint32_t place, const struct transfer_de
 
 	if (unlikely(place >= r->cfg.transfers_max || op->state != OP_FREE))
 		return false;
-	/* once: what is behind is the client's, which may change it at any time */
+	/* copied once, because the client may change the original at any time */
 	memcpy(&op->d, shared, offsetof(struct transfer_desc, offset));
 	if (unlikely(d->flags & (TRANSFER_STRIDE | TRANSFER_BITMAP)))
 		memcpy(&op->d.offset, &shared->offset,
@@ -277,7 +276,7 @@ rma_fetch(struct rma *r, const struct rma_fetch *f, uint64_t now)
 	return true;
 }
 
-/* Its kind has something to say at its end. */
+/* What the end of a PIN, an UNPIN or an OFFER takes in addition. */
 static COLD void
 special_ends(struct rma *r, struct context *c, struct op *op, uint8_t error)
 {
@@ -337,7 +336,7 @@ op_accepted(struct rma *r, struct op *offer, uint32_t id, uint64_t len)
 	op_becomes(r, offer, OP_READY);
 }
 
-/* The context ends, and with it all that it asked for, and what it has not heard of that. */
+/* The context ends: end all of its transfers, and drop results that it has not pulled. */
 void
 ops_close(struct rma *r, struct context *c)
 {
@@ -439,7 +438,7 @@ op_frame(struct rma *r, struct rma_frame *f, const struct op *op, uint8_t kind, 
 	return f;
 }
 
-/* Some frames of a push. */
+/* Make the next frames of a push. */
 static void
 push(struct rma *r, struct op *op)
 {
@@ -495,13 +494,13 @@ put_part(const struct transfer_desc *d, struct wire_transfer *h)
 		h->offset = wire_be64(d->offset);
 		b->unit = wire_be32(d->unit);
 		b->zero = 0;
-		/* little-endian words are bytes in order */
+		/* little-endian words have the byte order of the wire format */
 		memcpy(b->bits, d->bits, sizeof(b->bits));
 		h->flags |= WIRE_T_BITMAP;
 	}
 }
 
-/* The one frame of a question. */
+/* Make the one frame of a request. */
 static void
 question(struct rma *r, struct op *op)
 {
@@ -522,8 +521,8 @@ question(struct rma *r, struct op *op)
 	put_part(&op->d, f->head);
 }
 
-/* Is a transfer still known where it went? Its id says which; to the sender of what is fetched, the
- * key. */
+/* Ask whether the other side still knows a transfer. The id names it; for the sender of an offer
+ * that is being fetched, the key does. */
 static void
 ask(struct rma *r, struct op *op)
 {
@@ -539,8 +538,8 @@ ask(struct rma *r, struct op *op)
 		f->head->key = 0;
 }
 
-/* Is whom it was offered to still there? What offers it went by the same flow: a later life of the
- * receiver refuses this. */
+/* Ask whether the receiver of an offer is still there. The question takes the flow that the offer
+ * took, so a later life of the receiver refuses it. */
 static void
 ping(struct rma *r, struct op *op)
 {
@@ -555,7 +554,7 @@ ping(struct rma *r, struct op *op)
 		sizeof(struct wire_match), sizeof(struct wire_match));
 }
 
-/* The next of the questions that are due. */
+/* Send the next question that is due. */
 static void
 ask_next(struct rma *r)
 {
@@ -571,7 +570,8 @@ ask_next(struct rma *r)
 	op->asking = r->turn.n != 0;
 }
 
-/* The one at the head has had its turn. */
+/* The transfer at the head has had its turn: move it to the end of the list. If it is alone and
+ * sent nothing, nothing more can be sent in this turn. */
 static void
 rotate(struct rma *r, struct op *op, bool sent)
 {
@@ -633,7 +633,7 @@ op_sent(struct rma *r, unsigned count, uint8_t error, uint64_t now)
 	}
 	if (t->kind == TURN_ASK)
 		return;
-	if (t->kind == TURN_PUSH) /* all but the last of a transfer are full */
+	if (t->kind == TURN_PUSH) /* all frames of a transfer but the last are full */
 		op->sent += count == t->n ? t->bytes : (uint64_t)count * r->cfg.payload_max;
 	if (count != 0 && (t->kind == TURN_QUESTION || op->sent == op->d.len))
 		all_sent(r, op, now);
@@ -651,7 +651,7 @@ same_receiver(const struct rma *r, struct op *op, uint64_t now)
 	return life == 0 || life == op->life;
 }
 
-/* One question is for all that was offered to that context. */
+/* One question serves all offers to that context: restart the wait of each. */
 static void
 offers_seen(struct context *c, const struct op *op, uint64_t now)
 {
@@ -663,7 +663,7 @@ offers_seen(struct context *c, const struct op *op, uint64_t now)
 	}
 }
 
-/* Are those whose answers are long in coming still known where they went? */
+/* Queue questions about the transfers whose answers are long in coming. */
 void
 ops_look(struct rma *r, uint64_t now)
 {
@@ -685,7 +685,8 @@ ops_look(struct rma *r, uint64_t now)
 				offers_seen(c, op, now);
 			op->seen_at = now;
 			if (is_offer(op) && op->d.node == r->cfg.node)
-				continue; /* its life says it */
+				continue; /* within this node, `life` tells whether the receiver
+					   * ended */
 			op->asking = true;
 			list_append(&r->questions, op);
 		}
@@ -704,7 +705,7 @@ pulled(struct rma *r, struct context *c, const struct rma_message *m, struct rma
 
 	if (op == NULL || op->d.kind != TRANSFER_PULL || op->state != OP_WAITS ||
 		op->d.node != m->node || op->d.ctx != m->peer)
-		return RMA_HEARD; /* it ended before */
+		return RMA_HEARD; /* it has ended already */
 	op->seen_at = now;
 	if (at > op->d.len || (!runs && m->len > op->d.len - at)) {
 		op_end(r, c, op, EPROTO);
@@ -733,7 +734,7 @@ rma_initiator_placed(struct rma *r, uint16_t ctx, const struct rma_message *m, u
 		op_end(r, c, op, in_parts || op->sent == op->d.len ? 0 : EPROTO);
 }
 
-/* What an item says beside an errno: 0, or the errno. */
+/* Take an item's error that is no plain errno. Returns the errno to end the transfer with, or 0. */
 static uint8_t
 odd_answer(struct context *c, const struct op *op, uint32_t error)
 {

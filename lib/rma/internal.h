@@ -15,95 +15,95 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define COLD        __attribute__((noinline, cold))
 
-/* Where a transfer stands; op_becomes() is the one function that changes it.
+/* The state of a transfer; only op_becomes() changes it.
  *
  *     FREE -> HELD -> READY -> WAITS -> ENDED -> FREE     push, pull, pin, unpin, accept
  *     FREE -> PACKED -> WAITS -> ENDED                    frames packed by the client
  *     FREE -> OFFERED -> FETCHED -> ENDED                 offer, pulled by its receiver
  *             OFFERED -> READY -> WAITS -> ENDED          offer, granted by an ACCEPT: pushed
  *
- * An error takes each of them to ENDED, the end of the context to FREE. */
+ * An error takes a transfer from any state to ENDED, the end of its context to FREE. */
 enum op_state {
 	OP_FREE,
-	OP_HELD,    /* waits for earlier ones to the same context */
-	OP_READY,   /* in the list of those that have frames to send */
-	OP_PACKED,  /* the client sends its frames, and not all are with the core */
-	OP_WAITS,   /* all of it is with the core: waits for bytes, or for the answer */
+	OP_HELD,    /* waits for earlier transfers to the same context */
+	OP_READY,   /* in the list of transfers with frames to send */
+	OP_PACKED,  /* the client sends its frames, and the core does not have all of them yet */
+	OP_WAITS,   /* the core has all of its frames: waits for bytes, or for the answer */
 	OP_OFFERED, /* waits for the other side to fetch it */
 	OP_FETCHED, /* the other side's PULL is being answered */
-	OP_ENDED,   /* its result was not pulled yet */
+	OP_ENDED,   /* its result has not been pulled yet */
 };
 
 /* A transfer that a context asked for. */
 struct op {
 	struct transfer_desc d; /* our copy */
 	struct rma_result result;
-	struct op *next;   /* in the list of its state */
-	struct context *c; /* whose it is */
+	struct op *next;   /* in the list that belongs to its state */
+	struct context *c; /* the context that asked for it */
 	struct rma_bytes local;
-	uint64_t sent;    /* PUSH: bytes given to the core; PULL: bytes that came */
-	uint64_t seen_at; /* last sign of life */
+	uint64_t sent;    /* PUSH: bytes given to the core; PULL: bytes received */
+	uint64_t seen_at; /* when the other side last showed a sign of life */
 	uint64_t age;     /* order of submission */
-	uint32_t life;    /* OFFER: of its receiver, at the submission */
+	uint32_t life;    /* OFFER: its receiver's life at the submission */
 	uint8_t state;    /* enum op_state */
-	bool asking;      /* a question about it is on its way, or due */
+	bool asking;      /* a question about it is under way, or due */
 	bool asks_pin;    /* it is counted in pin_places */
-	bool watches;     /* OFFER: its receiver, since RMA_WATCH_BEGINS */
+	bool watches;     /* OFFER: watches its receiver, since RMA_WATCH_BEGINS */
 };
 
 enum request_kind {
 	REQUEST_ENDED, /* tell the initiator that its transfer ended */
 	REQUEST_PULL,  /* send it what it asked for */
-	REQUEST_EVENT, /* tell our application first */
+	REQUEST_EVENT, /* tell our application of the push first */
 };
 
-/* What is owed to the initiator of a transfer. */
+/* An answer that is owed to the initiator of a transfer. */
 struct request {
 	struct request *next;
-	struct context *c;       /* whose it is */
+	struct context *c;       /* the target that owes it */
 	struct rma_bytes source; /* PULL */
-	struct part_iterator it; /* ... in parts */
-	struct part_run run;     /* ... of which this is left */
+	struct part_iterator it; /* ... the iteration over its parts */
+	struct part_run run;     /* ... what is left of the current run */
 	uint64_t bits[TRANSFER_UNITS / 64];
-	uint64_t base; /* ... which begin here in the transfer */
-	uint64_t sent; /* bytes of it */
-	uint64_t key;  /* region it reads, or the id of an offer */
+	uint64_t base; /* ... the parts begin at this offset in the transfer */
+	uint64_t sent; /* bytes of it that were sent */
+	uint64_t key;  /* the region that it reads, or the id of an offer */
 	struct event_slot event;
 	uint32_t id;
-	uint32_t error;      /* of wire_ended */
-	uint16_t node, peer; /* whose question it was */
+	uint32_t error;      /* for wire_ended */
+	uint16_t node, peer; /* the initiator that asked */
 	uint8_t kind;        /* enum request_kind */
 	bool in_parts;
 	bool of_offer;
 };
 
-/* Pins of one asker, of one region of ours. */
+/* The pins that one asker has on one of our regions. */
 struct pin {
 	uint64_t key;        /* the region's */
 	uint64_t told_at;    /* see pins.c */
 	uint32_t count;      /* 1.. */
 	uint32_t life;       /* of the asker's node */
-	uint32_t id;         /* of its last question */
-	uint16_t ctx;        /* whose region it is */
+	uint32_t id;         /* of its last PIN */
+	uint16_t ctx;        /* the region's owner */
 	uint16_t node, peer; /* the asker */
-	bool tell;           /* it is to be told again */
+	bool tell;           /* the asker is to be told again that it has pinned */
 };
 
-/* Where a context of ours may have pins. */
+/* A context of another node, or of this one, at which one of ours may have pins. */
 struct pin_place {
 	uint16_t node, ctx;
-	uint32_t asked; /* questions under way */
-	bool held;      /* as far as we know */
+	uint32_t asked; /* PINs under way */
+	bool held;      /* pins may be held there, as far as we know */
 };
 
-/* A push of which a frame was refused. */
+/* A push, one of whose frames was refused. */
 struct refusal {
 	uint32_t id;
 	uint16_t ctx, node, peer;
 	uint8_t error; /* 0: the place is free */
 };
 
-/* What of a context outlives its move to another process. */
+/* The part of a context's state that moves with it to another process. */
 struct context_kept {
 	uint64_t next_age, pushed, pulled, failed, served, refused;
 	uint32_t regions;
@@ -113,13 +113,14 @@ struct context_kept {
 struct context {
 	struct op *ops; /* the client's by place, then those of rma_fetch */
 	struct request *requests, *free_requests;
-	struct request *event_head, *event_tail; /* the application is to be told, in order */
-	struct context *news;                    /* next in the list of those with news */
-	uint32_t frames, own_frames;             /* out; of them own transfers' */
-	uint32_t ops_max, ops_used, held;        /* ops; in use; of them OP_HELD */
+	struct request *event_head, *event_tail; /* pushes to tell the application of, in order */
+	struct context *news;                    /* next in the list of contexts with news */
+	uint32_t frames, own_frames;             /* with the core; of these, those of own
+						  * transfers */
+	uint32_t ops_max, ops_used, held;        /* length of ops; in use; of these, in OP_HELD */
 	uint32_t events_waiting;
-	uint32_t pins;    /* records of others' pins, of its regions */
-	uint32_t readers; /* frames that the end of a registration waits for */
+	uint32_t pins;    /* records of the pins that others have on its regions */
+	uint32_t readers; /* frames that a deregistration waits for */
 	uint32_t room;    /* entries to give back */
 	uint16_t ctx;
 	bool open;
@@ -134,15 +135,15 @@ struct request_list {
 	struct request *head, *tail;
 };
 
-/* What the frames are that were pulled and are not said to be sent. */
+/* What the frames are that were pulled last, until rma_sent. */
 enum turn_kind {
 	TURN_NONE,
 	TURN_PUSH,     /* op */
 	TURN_QUESTION, /* op: its one frame */
-	TURN_ASK,      /* op: WIRE_ASK, or an offer's */
+	TURN_ASK,      /* op: WIRE_ASK, or for an offer WIRE_NOTHING */
 	TURN_PIECE,    /* request: bytes */
 	TURN_PARTS,    /* request: runs */
-	TURN_ENDED,    /* request and those behind it: `items` answers */
+	TURN_ENDED,    /* request and those behind it in the list: `items` answers */
 	TURN_TOLD,     /* pin */
 	TURN_LEAVES,   /* place */
 };
@@ -155,7 +156,7 @@ struct turn {
 	struct request *request;
 	struct pin *pin;
 	struct pin_place *place;
-	struct part_iterator it; /* PARTS: behind the frame */
+	struct part_iterator it; /* PARTS: the iteration as it stands behind the frame */
 	struct part_run run;
 	uint64_t bytes; /* PUSH, PIECE, PARTS: of all frames */
 	uint32_t items;
@@ -175,13 +176,13 @@ struct rma {
 	uint32_t events_waiting; /* of all contexts */
 	uint32_t tells;          /* pins whose asker is to be told again */
 	struct context *news;
-	uint64_t look_at; /* of the next look at those that wait */
+	uint64_t look_at; /* when ops_look() runs next */
 	uint64_t ask_ticks, ask_offer_ticks, tell_ticks, look_ticks;
 	struct turn turn;
 	const struct request *first_put_off; /* in this turn */
-	unsigned answers, pushes;            /* pulled for in this turn */
+	unsigned answers, pushes;            /* attempts in this turn */
 	struct region_table regions;
-	struct pin *pins; /* regions_max of them, those in use first */
+	struct pin *pins; /* regions_max of them; the first pins_used are in use */
 	uint32_t pins_used;
 	struct refusal refused[RMA_REFUSED];
 };
@@ -202,7 +203,7 @@ context_has_news(struct rma *r, struct context *c)
 	r->news = c;
 }
 
-/* The entry that a message to a target took is free again. */
+/* Give back the entry of the target's room that a message took. */
 static inline void
 context_gives_room(struct rma *r, struct context *c)
 {
@@ -212,7 +213,8 @@ context_gives_room(struct rma *r, struct context *c)
 
 /* ---------------------------------------------------------------- frames (rma.c) */
 
-/* NULL: there is none, or so many of that kind are out, of `most`. */
+/* Take a frame. Returns NULL if none is free, or if `most` of its kind (own or answers) are in
+ * use. */
 static inline struct rma_frame *
 frame_take_below(struct rma *r, bool own, uint32_t most)
 {
@@ -232,21 +234,22 @@ frame_take_below(struct rma *r, bool own, uint32_t most)
 	return f;
 }
 
-/* What a lane asks for and what it answers each leave a quarter of the frames to the other. */
+/* Own transfers and answers each leave a quarter of the frames to the other. */
 static inline struct rma_frame *
 frame_take(struct rma *r, bool own)
 {
 	return frame_take_below(r, own, r->quota);
 }
 
-/* ... but half of that to the questions whether others are still there, which must not be late. */
+/* Questions whether others are still there must not be late, so they may use half of that
+ * quarter. */
 static inline struct rma_frame *
 frame_take_ask(struct rma *r)
 {
 	return frame_take_below(r, true, r->quota + r->cfg.frames_max / 8);
 }
 
-/* Addressed, and one of those that this turn gives. */
+/* Address the frame and add it to those of this turn. */
 static inline void
 frame_out(struct rma *r, struct rma_frame *f, const struct context *c, uint16_t endpoint,
 	uint16_t node, uint16_t dst, uint32_t head_len, uint32_t len)
@@ -263,13 +266,14 @@ frame_out(struct rma *r, struct rma_frame *f, const struct context *c, uint16_t 
 
 struct op *op_find(struct context *c, uint32_t id);
 void op_end(struct rma *r, struct context *c, struct op *op, uint8_t error);
-/* The rendezvous of a message (OFFER) has two roles that change sides: its sender is the target of
- * the receiver's PULL or ACCEPT; after an ACCEPT it is the initiator of the pushes. These are the
- * two transfers that a message with WIRE_T_OFFER may name, if its sender may: the sender's offer to
- * it; and the receiver's ACCEPT, into which it pushes. NULL: there is none. */
+/* In the rendezvous of a message (OFFER) the sides change roles: the sender is the target of the
+ * receiver's PULL or ACCEPT, and after an ACCEPT it is the initiator of the pushes. These two
+ * functions return the transfer that a message with WIRE_T_OFFER names, if its sender may name it:
+ * the sender's offer to it; and the receiver's ACCEPT, into which it pushes. NULL: there is
+ * none. */
 struct op *op_of_sender(struct context *c, const struct rma_message *m);
 struct op *op_of_receiver(struct context *c, const struct rma_message *m);
-/* The receiver accepts what was offered, at most len bytes, as its own transfer `id`. */
+/* The receiver accepts at most len bytes of the offer, as its own transfer `id`. */
 void op_accepted(struct rma *r, struct op *offer, uint32_t id, uint64_t len);
 /* The receiver pulls what was offered. */
 void op_fetched(struct rma *r, struct op *offer);
@@ -280,25 +284,27 @@ void op_sent(struct rma *r, unsigned count, uint8_t error, uint64_t now);
 
 /* ---------------------------------------------------------------- answers (answers.c) */
 
-/* A request of the message at hand, whose entry it keeps: in the list of those to be answered. */
+/* Take a request for a message, whose entry of room it keeps, and append it to the list of those to
+ * answer. Returns NULL if none is free. */
 struct request *request_take(struct rma *r, struct context *c, const struct rma_message *m,
 	enum request_kind kind);
-/* The message's transfer ended, with that errno or 0 (wire_ended). */
+/* Answer that the message's transfer ended: with an errno, or 0 (wire_ended). */
 void request_answer(struct rma *r, struct context *c, const struct rma_message *m, uint32_t error);
-/* ... when the application was told. */
+/* The same, once the application has been told of the event. */
 void request_event(struct rma *r, struct context *c, const struct rma_message *m,
 	const struct event_slot *event);
-/* Requests of `c` that `gone` says have lost what they read end with an error. */
+/* Fail those pulls of `c` for which `gone` returns true, because what they read is gone. */
 void requests_fail(struct rma *r, struct context *c,
 	bool (*gone)(const struct request *, const void *), const void *what, uint8_t error);
-/* Nobody fetches that offer any more. */
+/* The offer has ended: fail the pulls that read it. */
 void requests_offer_ends(struct rma *r, struct context *c, uint32_t id);
 void requests_close(struct rma *r, struct context *c);
 void request_sent(struct rma *r, unsigned count, uint8_t error);
 
 /* ---------------------------------------------------------------- targets (target.c) */
 
-/* An answer was not Acked: what follows it must not look like all of it. */
+/* An answer was not Acked: fail the other pulls of that initiator, or their remaining frames could
+ * pass for all of the answer. */
 void target_peer_failed(struct rma *r, struct context *c, uint16_t node, uint16_t peer,
 	uint8_t error);
 
@@ -312,23 +318,26 @@ void registration_memory_gone(struct rma *r, struct context *c, const void *memo
 /* 0, or ENOSPC. */
 uint8_t remote_pin_grant(struct rma *r, struct context *c, const struct rma_message *m,
 	uint64_t key);
-/* For the answer: 0, ENOKEY, WIRE_NONE_LEFT. key 0: there is no such region. */
+/* Returns what to answer: 0 or ENOKEY, with WIRE_NONE_LEFT if no pins are left. key 0: there is no
+ * such region. */
 uint32_t remote_pin_release(struct rma *r, struct context *c, const struct rma_message *m,
 	uint64_t key);
-/* An asker ended, or is out of reach. */
+/* An asker ended, or cannot be reached: drop its pins of the context's regions. */
 void remote_pins_lost(struct rma *r, struct context *c, uint16_t node, uint16_t peer);
-/* The region ends, whoever has pinned it; key 0: all of the context's. */
+/* Drop all pins of a region that ends; key 0: of all regions of the context. */
 void remote_pins_end(struct rma *r, struct context *c, uint64_t key);
-/* Does somebody who is still there pin it? */
+/* Does anyone pin the region whose node is still in the same life? Such askers are told again that
+ * they have pinned it (pins.c, note 3). */
 bool remote_pins_of_others(struct rma *r, struct context *c, uint64_t key, uint64_t now);
-/* The frame of a pin whose asker is to be told again. */
+/* Make the frame for a pin whose asker is to be told again. */
 void remote_pins_tell(struct rma *r);
 void remote_pin_told(struct rma *r, unsigned count, uint64_t now);
-/* ... and what a context of ours has pinned elsewhere. false: at too many others. */
+/* A context of ours begins to pin elsewhere. Returns false if it may already have pins at too many
+ * other contexts. */
 bool pinning_begins(struct context *c, struct op *op);
 /* A PIN or UNPIN ended. */
 void pinning_ends(struct context *c, struct op *op, uint8_t error);
-/* ... and none is left where op went. */
+/* The answer said that no pins are left where op went. */
 void pinning_none_left(struct context *c, const struct op *op);
 bool pinning_any(const struct context *c);
 void pinning_left(struct rma *r, unsigned count, uint8_t error);

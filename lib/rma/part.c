@@ -46,7 +46,7 @@ part_check(const struct part *p)
 	return "no such kind of partial transfer";
 }
 
-/* Dimensions of one step vanish; blocks that touch become one. */
+/* Drop dimensions with a count of 1, and merge adjacent blocks into one. */
 static void
 normalise(struct part *p)
 {
@@ -129,7 +129,7 @@ next_bitmap(struct part_iterator *it, struct part_run *run)
 
 #define CHUNK 128 /* bytes compared at once */
 
-/* Sixteen bytes wherever they lie. */
+/* Sixteen bytes of any alignment. */
 typedef uint64_t bytes16 __attribute__((vector_size(16), aligned(1), may_alias));
 
 static inline bool
@@ -176,7 +176,7 @@ find_equal(const uint8_t *a, const uint8_t *b, uint64_t at, uint64_t end)
 	for (; end - at >= 8; at += 8) {
 		uint64_t x = load(a + at) ^ load(b + at), zero = (x - low) & ~x & high;
 
-		if (zero) /* its lowest bit is that of the first byte that is 0 */
+		if (zero) /* the lowest bit set lies in the first byte that is 0 */
 			return at + (uint64_t)__builtin_ctzll(zero) / 8;
 	}
 	while (at < end && a[at] != b[at])
@@ -195,7 +195,7 @@ next_diff(struct part_iterator *it, struct part_run *run)
 		return false;
 	it->at = find_equal(p->diff.now, p->diff.twin, first, p->bytes);
 	if (it->at == first)
-		it->at++; /* it changed back while we looked */
+		it->at++; /* the byte changed back during the comparison */
 	*run = (struct part_run){first, it->at - first};
 	return true;
 }

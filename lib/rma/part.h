@@ -2,8 +2,9 @@
  *
  * Which bytes of a region a partial transfer moves (RHI-PART; RHiNET, 1999, section 2.7): all of
  * them, blocks at equal distances, units by a bitmap, or what changed since a twin was kept. Each
- * is a sequence of runs, ascending and apart; packed one after the other they are what travels.
- * Pure functions over the caller's memory; one iterator belongs to one thread.
+ * of these is a sequence of runs in ascending order that do not touch; packed one after the other
+ * they are what is sent. These are pure functions over the caller's memory; an iterator is used by
+ * one thread.
  */
 #ifndef PMX_RMA_PART_H
 #define PMX_RMA_PART_H
@@ -20,12 +21,12 @@ enum part_kind {
 	PART_BASIC,
 	PART_STRIDE, /* block bytes at every sum of i[d] * interval[d], 0 <= i[d] < count[d] */
 	PART_BITMAP, /* unit bytes for each bit that is set */
-	PART_DIFF,   /* what differs from `twin`, byte by byte */
+	PART_DIFF,   /* the bytes that differ from `twin` */
 };
 
 struct part {
 	enum part_kind kind;
-	uint64_t bytes; /* of the region: 1..PART_BYTES_MAX; runs lie inside */
+	uint64_t bytes; /* of the region: 1..PART_BYTES_MAX; all runs lie in it */
 	union {
 		struct {
 			uint32_t dims;  /* 1..PART_DIMS_MAX, innermost first */
@@ -36,8 +37,8 @@ struct part {
 		} stride;
 		struct {
 			uint32_t unit;        /* power of two, PART_UNIT_MIN..PART_UNIT_MAX */
-			const uint64_t *bits; /* one for each unit begun in the region, lowest
-					       * first */
+			const uint64_t *bits; /* a bit for each unit that begins in the region,
+					       * lowest bit first */
 		} bitmap;
 		struct {
 			const void *now, *twin; /* `bytes` each */
@@ -49,7 +50,7 @@ struct part_run {
 	uint64_t offset, len;
 };
 
-/* Where an iteration stands; the caller's memory, set up by part_begin. */
+/* The state of an iteration, in the caller's memory, set up by part_begin. */
 struct part_iterator {
 	struct part part;              /* normalised */
 	uint64_t at;                   /* BITMAP: unit; DIFF: byte */
@@ -57,13 +58,15 @@ struct part_iterator {
 	bool done;
 };
 
-/* NULL, or what is wrong with it, as a sentence. */
+/* Returns NULL if *p is valid, otherwise a static sentence that says what is wrong. */
 const char *part_check(const struct part *p);
-/* p must have passed part_check; it is copied, what it points at is not. */
+/* Begin an iteration over *p, which must have passed part_check. *p is copied; what it points at is
+ * not. */
 void part_begin(struct part_iterator *it, const struct part *p);
-/* The next run; false: there is none. DIFF: bytes that change meanwhile may be missed or not. */
+/* Get the next run. Returns false if there are no more. DIFF: bytes that change during the
+ * iteration may or may not be found. */
 bool part_next(struct part_iterator *it, struct part_run *run);
-/* All runs together, bytes. DIFF: looks at all of them. */
+/* Returns the bytes of all runs together. DIFF: this compares all bytes. */
 uint64_t part_total(const struct part *p);
 
 #endif

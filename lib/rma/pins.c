@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Remote pins (RHI-PIN; RHiNET, 1999, section 2.5): who asked for a region of ours to stay pinned,
- * and where our own contexts have asked for it. Memory is pinned by its registration; a pin keeps
- * the registration, until its asker releases it.
+ * Remote pins (RHI-PIN; RHiNET, 1999, section 2.5): which contexts asked for a region of ours to
+ * stay pinned, and at which contexts our own have asked for it. Memory is pinned by its
+ * registration; a remote pin keeps that registration until its asker releases it.
  *
  * Design notes
  * 1. The owner counts: its table says which asker pins which region, and how often. There are as
- *    many records as regions, and one context's regions have half of them at most, as it has of the
- *    places for regions.
- * 2. The asker's side knows only where its context may have pins. A place is taken before the
- *    question goes out, so whatever becomes of the context, who may have pinned for it is told that
- *    it ended: by a last UNPIN in the same flow, behind all that it asked for. It is free again
- *    when the owner says, in answer to an UNPIN, that none is left.
- * 3. Nobody tells of a node that died. So whoever is stopped by a record asks whether its node is
- *    still the same, and there: another life, or none, and the record goes. To a node that seems to
- *    be there the owner says again that it has pinned, which changes nothing, but whose want of an
- *    Ack shows that the node, or the context, is not.
- * 4. Within a node the last UNPIN cannot be lost, and takes no room: it gets through whatever the
- *    target owes.
+ *    many records as places for regions, and the regions of one context may have half of them at
+ *    most, as the context may have half of the places.
+ * 2. The asker's side knows only where its context may have pins. A place (struct pin_place) is
+ *    taken before the PIN is sent. So, however the context ends, every owner that may have pinned
+ *    for it is told: by a last UNPIN in the same flow, behind all of the context's requests. The
+ *    place is free again when the owner says, in answer to an UNPIN, that no pin is left.
+ * 3. A node that died does not say so. So before a record stands in the way of anything, the owner
+ *    checks whether the asker's node is still in the same life; if it is not, the record is
+ *    dropped. If the node seems to be there, the owner tells the asker again that it has pinned:
+ *    that changes nothing, but if it is not Acked, the node or the context is gone.
+ * 4. Within a node the last UNPIN cannot be lost and takes no room, so it arrives even if the
+ *    target's room is used up by answers that it owes.
  */
 #include "rma/internal.h"
 
 /* ------------------------------------------------------------------ the owner */
 
-/* The last one takes its place. */
+/* Drop a record; the last one in use is moved to its place. */
 static void
 drop(struct rma *r, struct pin *p)
 {
@@ -33,8 +33,8 @@ drop(struct rma *r, struct pin *p)
 	*p = r->pins[--r->pins_used];
 }
 
-/* Of the asker's node, as it is now; 0: it is not there. Within this node nothing is lost: note
- * 4. */
+/* Returns the current life of the asker's node; 0: it is not there. Within this node nothing is
+ * lost (note 4), so its life never changes. */
 static uint32_t
 life_of(const struct rma *r, uint16_t node)
 {
@@ -72,7 +72,7 @@ drop_stale(struct rma *r)
 	}
 }
 
-/* A free record for a region of that context; NULL: there is none. */
+/* Returns a free record for a region of the context, or NULL. */
 static struct pin *
 new_pin(struct rma *r, const struct context *c)
 {
@@ -108,7 +108,8 @@ remote_pin_grant(struct rma *r, struct context *c, const struct rma_message *m, 
 	return 0;
 }
 
-/* Has that asker others, of regions of this context? */
+/* Returns WIRE_NONE_LEFT if the asker has no pins of this context's regions any more, otherwise
+ * 0. */
 static uint32_t
 none_left(const struct rma *r, const struct context *c, const struct rma_message *m)
 {
@@ -154,7 +155,7 @@ remote_pins_end(struct rma *r, struct context *c, uint64_t key)
 	}
 }
 
-/* Once more what its asker was told: note 3. */
+/* Have the asker told once more what it was told before: note 3. */
 static void
 tell_again(struct rma *r, struct pin *p, uint64_t now)
 {
@@ -269,15 +270,15 @@ pinning_ends(struct context *c, struct op *op, uint8_t error)
 	struct pin_place *p = find_place(c, op->d.node, op->d.ctx, false);
 	bool asked = op->asks_pin;
 
-	op->d.len = 0; /* bytes that were moved */
+	op->d.len = 0; /* no bytes were moved */
 	op->asks_pin = false;
 	if (p == NULL)
 		return;
 	p->asked -= asked;
-	if (error == ECONNREFUSED) /* nobody is there who would have pinned */
+	if (error == ECONNREFUSED) /* there is no context that could have pinned */
 		p->held = false;
 	else if (asked && (error == 0 || error == ECONNRESET || error == ETIMEDOUT))
-		p->held = true; /* or the answer is not known */
+		p->held = true; /* it pinned, or its answer is not known */
 }
 
 void
@@ -324,6 +325,6 @@ rma_tx_leaving(struct rma *r, uint16_t ctx, unsigned *n)
 void
 pinning_left(struct rma *r, unsigned count, uint8_t error)
 {
-	if (count != 0 || (error != 0 && error != EAGAIN)) /* ... there is nobody to tell */
+	if (count != 0 || (error != 0 && error != EAGAIN)) /* sent, or there is nobody to tell */
 		*r->turn.place = (struct pin_place){0};
 }

@@ -37,7 +37,7 @@ region_add(struct region_table *t, struct region *r, uint64_t random)
 	if (t->free_from == t->count)
 		return -ENOSPC;
 	r->key = random << 16 | t->free_from;
-	if (r->key < 1 << 16) /* 0 is no key, nor a key that is all place */
+	if (r->key < 1 << 16) /* a key is never 0, and its random bits are never all 0 */
 		r->key |= 1 << 16;
 	t->regions[t->free_from++] = *r;
 	return 0;
@@ -95,7 +95,7 @@ region_check(const struct region_table *t, const struct region_access *a, const 
 		return REGION_STRANGER;
 	if (a->right == 0 || a->right & ~found->rights)
 		return REGION_RIGHTS;
-	/* before the base: wraps, and is beyond the end */
+	/* an address below the base wraps around and so lies beyond the end */
 	at = a->key ? a->at - found->base : a->at;
 	if (at > found->len || a->len > found->len - at)
 		return REGION_BOUNDS;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The regions of memory that others may reach: a table at their owner's engine, and the one check
- * that every access from outside passes (RMA-3). A region is named by its key alone or by an area
- * ID of its context (RHI-AREA; RHiNET, 1999, section 2.2). The caller's memory, one thread; nothing
- * is allocated after region_table_init.
+ * The regions of memory that others may access: a table in the owner's engine, and the one check
+ * that every access from outside has to pass (RMA-3). A region is named by its key alone or by an
+ * area ID of its context (RHI-AREA; RHiNET, 1999, section 2.2). The table lies in the caller's
+ * memory and is used by one thread; nothing is allocated after region_table_init.
  *
  * Design notes
- * 1. A key is a place in the table (16 bits) and 48 random bits, which the caller draws anew for
- *    each region: it can be neither guessed nor used again after its region is gone.
- * 2. An access is checked as a whole, before a byte of it is touched, against a copy of its words:
- *    they come from the network.
+ * 1. A key consists of a place in the table (16 bits) and 48 random bits, which the caller draws
+ *    anew for each region. So it cannot be guessed, and it is useless once its region is gone.
+ * 2. An access is checked as a whole, before a byte of it is touched, and on a copy of its fields,
+ *    because they come from the network.
  */
 #ifndef PMX_RMA_REGION_H
 #define PMX_RMA_REGION_H
@@ -26,13 +26,13 @@ enum region_right {
 	REGION_WRITE = 2, /* push */
 };
 
-/* What may be wrong with an access; goes to its initiator. */
+/* The result of checking an access, which its initiator is told. */
 enum region_verdict {
 	REGION_OK,
-	REGION_UNKNOWN,  /* no such key or area, or no longer */
+	REGION_UNKNOWN,  /* no such key or area, or it is gone */
 	REGION_BOUNDS,   /* reaches beyond the region */
 	REGION_RIGHTS,   /* the region may not be read, or written, by others */
-	REGION_STRANGER, /* of another context than the access names */
+	REGION_STRANGER, /* it belongs to another context than the access names */
 };
 
 struct region {
@@ -42,7 +42,7 @@ struct region {
 	uint32_t area;    /* ID, unique in its context, or REGION_NO_AREA */
 	uint16_t ctx;     /* owner */
 	uint8_t rights;   /* enum region_right */
-	uint8_t method;   /* how its memory is reached: the caller's */
+	uint8_t method;   /* how its memory is accessed; for the caller */
 	void *memory;     /* the caller's */
 	uint32_t watched; /* the caller's */
 };
@@ -57,27 +57,30 @@ struct region_table {
 struct region_access {
 	uint64_t key; /* 0: by area */
 	uint32_t area;
-	uint16_t ctx;  /* whom it is addressed to */
-	uint8_t right; /* that it needs */
+	uint16_t ctx;  /* to which it is addressed */
+	uint8_t right; /* the right that it needs */
 	uint64_t at;   /* by key: address in the owner's process; by area: offset */
 	uint64_t len;  /* 0.. */
 };
 
-/* regions: `count` of them, zeroed, the caller's as long as the table is used. */
+/* Set up a table over `regions`: `count` zeroed elements that the caller owns and keeps as long as
+ * the table is used. */
 void region_table_init(struct region_table *t, struct region *regions, uint32_t count);
 
-/* Add *r, with `random` in its key. 0 and r->key; -EINVAL: len, rights or base + len out of range;
- * -EEXIST: the context has that area ID; -ENOSPC: the table is full. */
+/* Add a copy of *r, with `random` in its key. Returns 0 and r->key; -EINVAL if len, rights or base
+ * + len is out of range; -EEXIST if the context already has that area ID; -ENOSPC if the table is
+ * full. */
 int region_add(struct region_table *t, struct region *r, uint64_t random);
-/* The region of a key, for its owner; NULL. Valid until it is removed. */
+/* Returns the region with that key, for its owner, or NULL. It is valid until it is removed. */
 struct region *region_find(const struct region_table *t, uint64_t key);
 void region_remove(struct region_table *t, struct region *r);
-/* The next region of a context at or after place *at, which moves on; NULL: no more. */
+/* Returns the next region of a context at or after place *at, and advances *at; NULL if there are
+ * no more. */
 struct region *region_of(const struct region_table *t, uint16_t ctx, uint32_t *at);
 
-/* The region that an access names, whoever's it is; NULL. */
+/* Returns the region that an access names, whichever context owns it, or NULL. */
 struct region *region_named(const struct region_table *t, const struct region_access *a);
-/* May that be done? With REGION_OK, *r and the offset in it. */
+/* Is the access allowed? With REGION_OK it sets *r and the offset in it. */
 enum region_verdict region_check(const struct region_table *t, const struct region_access *a,
 	const struct region **r, uint64_t *offset);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Regions of the contexts: registered, and gone (RHI-REG; RHiNET, 1999, section 2.2).
+ * Registration and deregistration of the contexts' regions (RHI-REG; RHiNET, 1999, section 2.2).
  */
 #include "rma/internal.h"
 
@@ -39,7 +39,7 @@ rma_register(struct rma *r, uint16_t ctx, const struct region *region, uint64_t 
 	struct context *c = r->contexts[ctx];
 	struct region copy = *region;
 
-	/* one context never takes all places */
+	/* so that one context cannot take all places */
 	if (c->kept.regions >= (r->cfg.regions_max + 1) / 2)
 		return -ENOSPC;
 	copy.ctx = ctx;
@@ -50,8 +50,8 @@ rma_register(struct rma *r, uint16_t ctx, const struct region *region, uint64_t 
 	return result;
 }
 
-/* Answers that are on their way and refer to that memory: the end of a registration waits for
- * them. */
+/* Mark the answers under way that read this memory in place, and return how many there are: the
+ * deregistration waits for them. */
 static uint32_t
 mark_readers(struct rma *r, const struct context *c, const void *memory)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Remote memory: memory of its own, contexts, frames, and what is pulled.
+ * Remote memory: the layout of its memory block, contexts, frames, and what the caller pulls.
  */
 #include "rma/internal.h"
 
@@ -26,7 +26,7 @@ contexts_of(const struct rma_config *g)
 		: (g->contexts_max - g->contexts_from + g->contexts_by - 1) / g->contexts_by;
 }
 
-/* Parts of the block are taken from its front; at NULL they are only measured. */
+/* Take an array from the front of the block. With base NULL, the sizes are only summed up. */
 static void *
 carve(uint8_t *base, size_t *used, size_t count, size_t size)
 {
@@ -244,8 +244,8 @@ rma_sent(struct rma *r, unsigned count, uint8_t error, uint64_t now)
 	t->n = 0;
 }
 
-/* Answers, and what answers an offer, may be sent twice: who they are not for does not know their
- * id. A context that closed says nothing more. */
+/* Only answers, and transfers that refer to an offer, may be sent twice: a receiver for which they
+ * are not meant does not know their id. Frames of a closed context are not sent again. */
 bool
 rma_again(struct rma *r, struct rma_frame *f)
 {
@@ -256,7 +256,7 @@ rma_again(struct rma *r, struct rma_frame *f)
 	return true;
 }
 
-/* A frame that the end of a registration waits for came back. */
+/* A frame that a deregistration waits for has come back. */
 static void
 reader_gone(struct rma *r, struct context *c)
 {
@@ -266,13 +266,14 @@ reader_gone(struct rma *r, struct context *c)
 	context_has_news(r, c);
 }
 
-/* It did not arrive: those behind it of the same transfer must not, or it would look whole. */
+/* The frame did not arrive. Later frames of the same transfer must not be sent again, or the
+ * transfer would look complete. */
 void
 rma_lost(struct rma *r, const struct rma_frame *lost)
 {
 	const uint32_t id = lost->head->id;
 
-	/* 0: of several, or of none */
+	/* id 0: the frame is of several transfers, or of none */
 	for (uint32_t i = 0; id != 0 && i < r->cfg.frames_max; i++) {
 		struct rma_frame *f = &r->frames[i];
 

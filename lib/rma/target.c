@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The target's side of remote memory: what others ask contexts for, each access checked against the
- * table of regions before a byte is touched (RMA-3), and the answers.
+ * The target's side of remote memory: requests from others to our contexts. Each access is checked
+ * against the table of regions before a byte is touched (RMA-3).
  *
  * Design notes
- * 1. A frame of a push that is refused is answered at once, in the middle of it, and its asker
- *    stops. Its name is kept until its last frame: that must not be told of, though it may be right
- *    by itself. The table is small, and a name may be lost in it; the asker has the error in any
- *    case.
+ * 1. A refused frame of a push is answered at once, even in the middle of the push, and the
+ *    initiator stops. The push is remembered until its last frame, which must not notify the
+ *    application, though it may be valid by itself. The table is small and may forget a push; the
+ *    initiator has been told of the error in any case.
  */
 #include "rma/internal.h"
 
-/* What a verdict is to the initiator; pmx_strerror() has the sentences. */
+/* The errno by which the initiator is told of a verdict; pmx_strerror() has the sentences. */
 static uint8_t
 verdict_errno(enum region_verdict v)
 {
@@ -28,7 +28,7 @@ verdict_errno(enum region_verdict v)
 
 /* ------------------------------------------------------------------ access */
 
-/* The region that a message names: by its key, or an area ID of the context that it is for. */
+/* Fill in which region a message names: by its key, or by an area ID of the context it is for. */
 static void
 name_region(const struct context *c, const struct rma_message *m, struct region_access *access)
 {
@@ -40,15 +40,16 @@ name_region(const struct context *c, const struct rma_message *m, struct region_
 	access->area = area && key < REGION_NO_AREA ? (uint32_t)key : REGION_NO_AREA;
 }
 
-/* May `right` be had over len bytes of what was offered, by whom a message came from: the receiver
- * reads the sender's bytes, the sender writes to what the receiver accepts it into. */
+/* Check an access with `right` to len bytes of an offer. The receiver reads the sender's bytes; the
+ * sender writes to the memory into which the receiver accepts them. Returns 0 and where the bytes
+ * are, or an errno. */
 static uint8_t
 access_to_offer(struct context *c, const struct rma_message *m, uint8_t right, uint64_t len,
 	struct rma_bytes *where, uint64_t *key, uint64_t now)
 {
 	struct op *op = right == REGION_READ ? op_of_sender(c, m) : op_of_receiver(c, m);
 
-	/* it has ended, or was fetched before */
+	/* the offer has ended, or is being fetched already */
 	if (op == NULL || (right == REGION_READ && op->state != OP_OFFERED))
 		return ECONNRESET;
 	if (len > op->d.len)
@@ -60,8 +61,8 @@ access_to_offer(struct context *c, const struct rma_message *m, uint8_t right, u
 	return 0;
 }
 
-/* May `right` be had over len bytes at `at` of what the head names? 0 and where they are, or an
- * errno. */
+/* Check an access with `right` to len bytes at `at` of what the head names. Returns 0 and where the
+ * bytes are, or an errno. */
 static uint8_t
 access_to(struct rma *r, struct context *c, const struct rma_message *m, uint8_t right, uint64_t at,
 	uint64_t len, struct rma_bytes *where, uint64_t *key, uint64_t now)
@@ -89,7 +90,8 @@ access_to(struct rma *r, struct context *c, const struct rma_message *m, uint8_t
 	return 0;
 }
 
-/* Bytes that the runs span; false: they do not fit their frame. */
+/* Compute how many bytes of the transfer the runs span. Returns false if they do not fit their
+ * frame. */
 static bool
 measure_runs(const uint8_t *p, uint32_t left, uint64_t *span)
 {
@@ -138,7 +140,8 @@ push_ends(struct rma *r, struct context *c, const struct rma_message *m)
 {
 	struct refusal *refusal = refusal_of(r, c, m);
 
-	if (unlikely(is_refusal(refusal, c, m))) { /* but not all before it was */
+	if (unlikely(is_refusal(refusal, c, m))) { /* this frame is valid, but an earlier one was
+						    * refused */
 		request_answer(r, c, m, refusal->error);
 		refusal->error = 0;
 		return;
@@ -177,7 +180,7 @@ push_arrives(struct rma *r, struct context *c, const struct rma_message *m, stru
 	bool runs = m->head->flags & WIRE_T_RUNS;
 	uint8_t error = EPROTO;
 
-	/* all of the transfer, not just this frame: what is refused touches nothing */
+	/* check all of the transfer, not just this frame, so that a refused push touches nothing */
 	if ((!runs || measure_runs(m->bytes, m->len, &span)) && offset <= len &&
 		span <= len - offset)
 		error = access_to(r, c, m, REGION_WRITE, wire_be64(m->head->at), len, &place->to,
@@ -223,7 +226,8 @@ read_stride(struct part *part, const uint8_t *bytes)
 	}
 }
 
-/* Which bytes of what was granted: 0, or an errno. */
+/* Set up the iteration over the parts of the granted bytes that a PULL asks for. Returns 0 or an
+ * errno. */
 static uint8_t
 parts_of(struct request *q, const struct rma_message *m)
 {
@@ -281,7 +285,7 @@ pull_arrives(struct rma *r, struct context *c, const struct rma_message *m, uint
 
 /* ------------------------------------------------------------------ other questions */
 
-/* A receiver has a place for what was offered to it. */
+/* The receiver of an offer has memory for it, and asks for the bytes to be pushed. */
 static void
 accept_arrives(struct rma *r, struct context *c, const struct rma_message *m)
 {
@@ -306,11 +310,11 @@ is_in(const struct request *q, const struct context *c, const struct rma_message
 	return false;
 }
 
-/* A transfer that is still owed something needs no answer: its end will be one. */
+/* A transfer that is still to be answered needs no other answer to the question. */
 static void
 ask_arrives(struct rma *r, struct context *c, const struct rma_message *m)
 {
-	/* of an offer: the bytes are on their way, or soon will be */
+	/* an offer that has not ended: its bytes are under way, or soon will be */
 	if ((m->head->flags & WIRE_T_OFFER && op_of_sender(c, m) != NULL) ||
 		is_in(r->requests.head, c, m) || is_in(c->event_head, c, m))
 		context_gives_room(r, c);
@@ -318,7 +322,7 @@ ask_arrives(struct rma *r, struct context *c, const struct rma_message *m)
 		request_answer(r, c, m, ECONNRESET);
 }
 
-/* Memory that can be reached is pinned; it stays so if that is asked for. */
+/* Memory that can be accessed is pinned already; a PIN with HOLD keeps it so. */
 static void
 pin_arrives(struct rma *r, struct context *c, const struct rma_message *m, uint64_t now)
 {

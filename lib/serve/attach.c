@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The primary's side of attaching: the handshake, and a thread that watches the processes behind
- * contexts (pidfd; a thin client's connection), has a dead one's contexts aborted at once, frees
- * memory that contexts had, and answers thin clients (socket.c). Secondaries are answered on the
- * EAL's mp thread. Lanes do the work by command.
+ * The primary's side of attaching: the handshake, and a thread that watches the processes of
+ * contexts (by pidfd, or a thin client's connection), aborts the contexts of dead ones at once,
+ * frees memory that contexts had, and answers thin clients (socket.c). Secondaries are answered on
+ * the EAL's mp thread. Lanes are asked by commands.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,23 +34,25 @@
 /* Events of the watcher that are neither processes nor of socket.c. */
 #define STOP     UINT64_MAX
 #define REAP     (UINT64_MAX - 1)
-#define DRAIN_MS 1000 /* until what was begun must have ended, for another primary to take over */
-#define LEFT_MS  100  /* until memory is looked at again that ports still read */
+#define DRAIN_MS 1000 /* time that a take-over gives transfers to end */
+#define LEFT_MS  100  /* between looks at retired memory that ports still read */
 
 static struct {
 	struct node *node;
 	int epoll, stop;
 	control_thread watcher;
-	pthread_mutex_t lock; /* of what follows: secondaries are answered on another thread */
-	int pidfd[WIRE_CONTEXTS_MAX];           /* by context, 0 = none */
-	uint32_t generation[WIRE_CONTEXTS_MAX]; /* of the open that is watched so */
-	int owner[WIRE_CONTEXTS_MAX];           /* connection of its thin client, SECONDARY */
-	uint32_t owned[WIRE_CONTEXTS_MAX];      /* generation of the open that it owns */
+	pthread_mutex_t lock; /* protects what follows, since secondaries are answered on another
+			       * thread */
+	int pidfd[WIRE_CONTEXTS_MAX];           /* by context; 0: none */
+	uint32_t generation[WIRE_CONTEXTS_MAX]; /* of the open that the pidfd watches */
+	int owner[WIRE_CONTEXTS_MAX];           /* connection of its thin client, or SECONDARY */
+	uint32_t owned[WIRE_CONTEXTS_MAX];      /* generation of the open that the owner has */
 	struct {
 		int pid;
 		uint32_t uid;
-	} who[WIRE_CONTEXTS_MAX]; /* opened it last; for what is said of it */
-	bool given;               /* to another primary: what ends now is that one's to see */
+	} who[WIRE_CONTEXTS_MAX]; /* who opened it last, for the log */
+	bool given;               /* given to another primary, which handles what ends from now
+				   * on */
 } server = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ------------------------------------------------------------------ death */
@@ -96,7 +98,7 @@ end_context(uint16_t ctx, uint32_t generation)
 	struct command cmd = {.op = COMMAND_ABORT, .ctx = ctx, .generation = generation};
 	int result;
 
-	/* a lane that has no CPU now does it later: nobody else would */
+	/* repeat it for a lane that has no CPU now, since nobody else ends the context */
 	while ((result = node_command(server.node, &cmd, true)) == -ETIMEDOUT && !stopping())
 		;
 	if (result == 0)
@@ -109,7 +111,7 @@ static void
 process_ended(uint16_t ctx, uint32_t generation)
 {
 	pthread_mutex_lock(&server.lock);
-	if (server.generation[ctx] == generation) { /* seen once is enough */
+	if (server.generation[ctx] == generation) { /* not handled yet */
 		forget(ctx);
 		if (server.owned[ctx] == generation)
 			server.owner[ctx] = SECONDARY;
@@ -176,7 +178,7 @@ watch_processes(void *arg)
 
 #define ALL_RANGES UINT32_MAX
 
-/* The ranges of contexts that name the asker, a bit each; ALL_RANGES: they do not bind him. */
+/* The ranges of contexts that name the sender, a bit each; ALL_RANGES: they do not apply to it. */
 static uint32_t
 ranges_of(const struct asker *who)
 {
@@ -196,8 +198,8 @@ ranges_of(const struct asker *who)
 	return named;
 }
 
-/* Whom a range names has that range, and no other context: what nobody is named for is for the
- * rest. */
+/* A user whom a range names may open contexts of that range and no others; contexts that are in no
+ * such range are for all other users. */
 static bool
 may_open(uint32_t named, uint32_t ctx)
 {
@@ -211,7 +213,7 @@ may_open(uint32_t named, uint32_t ctx)
 	return named == 0;
 }
 
-/* Is that open the asker's own? */
+/* Whether that open is the sender's own. */
 static bool
 is_own(const struct asker *who, uint32_t ctx, uint32_t generation)
 {
@@ -222,7 +224,7 @@ is_own(const struct asker *who, uint32_t ctx, uint32_t generation)
 
 /* ------------------------------------------------------------------ opening */
 
-/* The context asked for, or a free one; -errno. */
+/* The requested context, or a free one, numbered `from` or higher; or -errno. */
 static int
 choose(const struct asker *who, const struct attach_request *request, uint32_t from)
 {
@@ -235,7 +237,7 @@ choose(const struct asker *who, const struct attach_request *request, uint32_t f
 			return -EINVAL;
 		if (!may_open(named, request->ctx))
 			return -EACCES;
-		/* the lane has the last word; this spares memory that would be made in vain */
+		/* the lane decides; this check avoids making memory in vain */
 		return n->channels[request->ctx].state == CHANNEL_CLOSED ? request->ctx : -EBUSY;
 	}
 	for (uint32_t i = from; i < n->config.contexts; i++) {
@@ -283,7 +285,7 @@ open_any(const struct asker *who, const struct attach_request *request, int fd, 
 	return result;
 }
 
-/* The memory of this process in this life: after exec or death it reads as empty. 0: none. */
+/* A descriptor of the process's memory, which after exec or death reads as empty. 0: none. */
 static int
 memory_of_process(int pid)
 {
@@ -295,7 +297,7 @@ memory_of_process(int pid)
 	return fd > 0 ? fd : 0;
 }
 
-/* A secondary is of the primary's user: others cannot map its hugepages. */
+/* A secondary runs as the primary's user, since others cannot map the primary's hugepages. */
 static uint32_t
 user_of(const struct asker *who)
 {
@@ -319,7 +321,7 @@ close_for(const struct asker *who, const struct attach_request *request)
 		log_say(LOG_CONTEXT, RTE_LOG_INFO, "context %u closed by process %d of user %u",
 			request->ctx, who->pid, user_of(who));
 		server.owner[request->ctx] = SECONDARY;
-		forget(request->ctx); /* it may end now: what it sent is seen off */
+		forget(request->ctx); /* the process may end now: what it sent is still delivered */
 	}
 	return result;
 }
@@ -351,8 +353,8 @@ open_for(const struct asker *who, const struct attach_request *request, int fd,
 	log_say(LOG_CONTEXT, RTE_LOG_INFO, "context %u opened by process %d of user %u, %s",
 		cmd.ctx, who->pid, user_of(who),
 		who->connection == SECONDARY ? "secondary" : "thin");
-	/* a thin client's end shows on its connection as well; a process of another PID namespace
-	 * may not be seen */
+	/* A process of another PID namespace may be invisible (0); the end of a thin client also
+	 * shows on its connection. */
 	if (who->pid != 0)
 		result = watch(cmd.ctx, cmd.generation, who->pid);
 	if (result != 0 && who->connection == SECONDARY) {
@@ -377,7 +379,7 @@ open_for(const struct asker *who, const struct attach_request *request, int fd,
 
 /* ------------------------------------------------------------------ the rest */
 
-/* Bytes of the memory that an open takes, and of which context. */
+/* Answers how many bytes of memory an open needs, and for which context. */
 static int
 bytes_for(const struct asker *who, const struct attach_request *request, struct attach_reply *reply)
 {
@@ -394,7 +396,7 @@ bytes_for(const struct asker *who, const struct attach_request *request, struct 
 	return 0;
 }
 
-/* Map what a client gave. */
+/* Maps memory that a client gave. */
 static int
 map_for(const struct asker *who, const struct attach_request *request, int fd,
 	struct attach_reply *reply)
@@ -403,7 +405,7 @@ map_for(const struct asker *who, const struct attach_request *request, int fd,
 
 	if (!is_own(who, request->ctx, request->generation))
 		return -ENOENT;
-	/* words in it are written as words */
+	/* aligned, so that aligned words in it are aligned here */
 	if (request->addr % CHANNEL_BUFFER_HEAD != 0)
 		return -EINVAL;
 	int result = node_map_memory(server.node, &cmd, true, fd, request->len, request->addr,
@@ -415,8 +417,8 @@ map_for(const struct asker *who, const struct attach_request *request, int fd,
 	return 0;
 }
 
-/* Another primary takes over: nothing new is begun, and when what was begun has ended the lanes
- * stop for it. */
+/* Another primary asks to take over: freezes the lane, and stops it when everything under way has
+ * ended. */
 static int
 give_to(const struct asker *who, const struct attach_request *request)
 {
@@ -444,9 +446,9 @@ give_to(const struct asker *who, const struct attach_request *request)
 	if (result == 0 && !atomic_load(&e->drained))
 		result = -EBUSY;
 	else if (result == 0 && poll(&left, 1, 0) != 0)
-		result = -EPIPE; /* it did not wait */
+		result = -EPIPE; /* it has gone meanwhile */
 	if (result == 0) {
-		/* the lane stops, and the main thread waits for it and for this one */
+		/* stops the lane; the main thread waits for it and for this thread */
 		server.given = true;
 		n->successor = heir;
 		atomic_store(&e->stop, true);
@@ -455,7 +457,8 @@ give_to(const struct asker *who, const struct attach_request *request)
 		log_say(LOG_NODE, RTE_LOG_WARNING, "process %d did not take over: %s", who->pid,
 			result == -EBUSY ? "transfers did not end in time; this one goes on"
 					 : strerror(-result));
-		atomic_store(&e->frozen, false); /* whether it had drained or not, it goes on */
+		/* the lane goes on, whether it had drained or not */
+		atomic_store(&e->frozen, false);
 		eventfd_write(e->doorbell, 1);
 		close(heir);
 	}
@@ -522,7 +525,7 @@ attach_answer(const struct asker *who, const struct attach_request *request, con
 	pthread_mutex_unlock(&server.lock);
 }
 
-/* A secondary asks. */
+/* Handles a request of a secondary. */
 static int
 answer(const struct rte_mp_msg *msg, const void *peer)
 {
@@ -581,15 +584,15 @@ attach_serve(struct node *n, const struct takeover_attachments *door)
 				server.who[i].uid = door->connection[k].uid;
 		}
 		if (ch->state == CHANNEL_OPEN && ch->pid != 0)
-			/* one that died meanwhile shows on its connection */
+			/* if it died meanwhile, its connection shows that */
 			watch((uint16_t)i, ch->generation, ch->pid);
 	}
 	if (e == 0)
 		e = control_thread_create(&server.watcher, "pmx-watch", watch_processes, NULL);
 	if (e != 0)
 		return e;
-	/* without shared configuration (--no-huge, --in-memory) there are no secondaries; thin
-	 * clients there are */
+	/* without a shared configuration (--no-huge, --in-memory) there are no secondaries, only
+	 * thin clients */
 	return rte_mp_action_register(ATTACH_ACTION, answer) == 0 || rte_errno == ENOTSUP
 		? 0
 		: -rte_errno;

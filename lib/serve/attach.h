@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Applications attach to a primary, and their processes are watched. Answers on threads of its own,
- * which reach lanes only by commands.
+ * Lets applications attach to a primary, and watches their processes. Works on threads of its own,
+ * which access lanes only by commands.
  */
 #ifndef PMX_SERVE_ATTACH_H
 #define PMX_SERVE_ATTACH_H
@@ -9,10 +9,11 @@
 #include "engine/lane.h"
 #include "serve/takeover.h"
 
-/* Answer attach requests and watch the processes behind them. One node a process. door: what the
- * primary before had, or NULL. 0 or -errno. */
+/* Starts to answer attach requests and to watch processes. One node per process. door: attachments
+ * of the previous primary, or NULL. 0 or -errno. */
 int attach_serve(struct node *n, const struct takeover_attachments *door);
-/* Answer and watch no more; what is open stays so, for another: attach_save. */
+/* Stops answering and watching, but keeps what is open, which attach_save() gives to another
+ * primary. */
 void attach_pause(void);
 void attach_save(struct takeover_attachments *door);
 void attach_stop(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What DPDK renamed between 22.11 and 24.11, under its new names. The only place that asks for
- * DPDK's version; for who needs one of these.
+ * What DPDK renamed between 22.11 and 24.11, under its new names. The only place that depends on
+ * DPDK's version.
  */
 #ifndef PMX_ENGINE_DPDK_NAMES_H
 #define PMX_ENGINE_DPDK_NAMES_H
@@ -21,8 +21,9 @@ rte_tel_data_add_dict_uint(struct rte_tel_data *d, const char *name, uint64_t va
 }
 #endif
 
-/* A control thread keeps off the CPUs of the EAL's lcores, which poll: a thread of pthread_create
- * would inherit the CPU of the one that starts it. Its function returns a control_result, 0. */
+/* Control threads do not run on the CPUs of the EAL's lcores, which poll; a thread of
+ * pthread_create() would inherit the CPU of its creator. The function returns a control_result,
+ * 0. */
 #if RTE_VERSION < RTE_VERSION_NUM(23, 11, 0, 0)
 typedef pthread_t control_thread;
 typedef void *control_result;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * See health.h. Peers are looked at once a second, as telemetry looks at them, so that a lane has
- * nothing to do with it. What a peer does within a second and takes back is not said; counters have
- * it (peer_deaths, peer_restarts). Rejected: a ring of records from the core, which every poll
- * would have to look at, or which would have to be part of the core's state.
+ * See health.h. Peers are looked at once a second, in the way that telemetry does, which costs
+ * lanes nothing. A change that is undone within a second is not logged, only counted (peer_deaths,
+ * peer_restarts). Rejected: a ring of records from the core, which every poll would have to check,
+ * or which would have to be part of the core's state.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "serve/health.h"
 
 enum seen {
-	SEEN_NOTHING, /* never asked */
+	SEEN_NOTHING, /* not contacted yet */
 	SEEN_ASKING,  /* no answer yet */
 	SEEN_DOWN,
 	SEEN_UP,
@@ -27,7 +27,7 @@ static struct {
 	bool link_up[CONFIG_LINKS_MAX];
 } seen;
 
-/* Of all lanes, each of which shakes hands for itself: the best. */
+/* The best state over all lanes, each of which makes its own handshake. */
 static struct seen_peer
 state_of(const struct node *n, uint16_t node)
 {
@@ -72,7 +72,7 @@ look_at_peer(const struct node *n, uint16_t node)
 	else if (now.state == SEEN_ASKING && before->state == SEEN_NOTHING)
 		log_say(LOG_PEER, RTE_LOG_DEBUG, "node %u is asked", node);
 	if (now.epoch == 0)
-		now.epoch = before->epoch; /* of its last life that was met */
+		now.epoch = before->epoch; /* keep that of its last known life */
 	*before = now;
 }
 
@@ -82,7 +82,7 @@ look_at_link(struct node *n, unsigned i)
 	struct link *l = &n->links[i];
 	struct link_stats unused;
 
-	l->ops->stats(l, &unused); /* brings `up` up to date */
+	l->ops->stats(l, &unused); /* updates l->up */
 	if (l->up == seen.link_up[i])
 		return;
 	seen.link_up[i] = l->up;

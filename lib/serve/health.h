@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What becomes of peers and links, said in the log. One thread calls it, and no lane.
+ * Logs changes of the state of peers and links. Called by one thread, which is not a lane.
  */
 #ifndef PMX_SERVE_HEALTH_H
 #define PMX_SERVE_HEALTH_H
@@ -9,10 +9,10 @@ struct node;
 
 #define HEALTH_LOOK_MS 1000
 
-/* Before the first look, and behind the last. 0, -ENOMEM. */
+/* To be called before the first look and after the last. 0, or -ENOMEM. */
 int health_begin(struct node *n);
 void health_end(void);
-/* Every HEALTH_LOOK_MS: says what changed. */
+/* Logs what has changed. To be called every HEALTH_LOOK_MS. */
 void health_look(struct node *n);
 
 #endif

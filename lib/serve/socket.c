@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The socket by which thin clients attach: its place and rights in the file system, connections,
- * and who is behind them. Runs on the thread that watches processes; a request is answered when it
- * is read, and nothing waits for a client: who does not take its answer is disconnected.
+ * The socket by which thin clients attach: its path and permissions, the connections, and the users
+ * behind them. Runs on the thread that watches processes. A request is answered when it is read,
+ * and nothing waits for a client: one that does not read its reply is disconnected.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,27 +30,27 @@
 
 #define GROUPS_MAX 64
 #define SPARE      64  /* connections beyond one for each context */
-#define CLOSERS    64  /* at a time */
-#define FDS_SPARE  256 /* descriptors that a primary has beside its contexts' */
+#define CLOSERS    64  /* threads at a time */
+#define FDS_SPARE  256 /* descriptors that a primary needs besides those of contexts */
 
 struct connection {
 	int fd; /* 0: the place is free */
 	struct asker who;
-	bool of_secondary; /* it ends with this process, whoever takes over */
+	bool of_secondary; /* ends with this process, even if another takes over */
 };
 
 static struct {
 	struct node *node;
 	const struct socket_ops *ops;
 	int epoll, listener;
-	bool deaf; /* there are no descriptors to let anybody in: socket_again */
+	bool deaf; /* not accepting, for lack of descriptors: socket_again() */
 	uint64_t deaf_since;
 	struct connection *connections;
 	unsigned max;
 	char path[108];
 } door;
 
-/* ------------------------------------------------------------------ descriptors of others */
+/* ------------------------------------------------------------------ descriptors of clients */
 
 struct closing {
 	struct closing *next;
@@ -61,7 +61,7 @@ struct closing {
 
 static struct {
 	pthread_mutex_t lock;
-	struct closing *first, **last; /* that wait for a thread */
+	struct closing *first, **last; /* queue for the threads */
 	unsigned threads;
 } closer = {.lock = PTHREAD_MUTEX_INITIALIZER, .last = &closer.first};
 
@@ -79,7 +79,7 @@ next_closing(void)
 	return c;
 }
 
-/* A socket need not see off what was written to it: nobody here wrote it. */
+/* Closes descriptors. A socket must not linger: its data is not ours. */
 static void
 close_each(const int *fds, unsigned n)
 {
@@ -100,7 +100,7 @@ close_all(void *arg)
 	char byte;
 
 	while ((c = next_closing()) != NULL) {
-		/* of a connection, what it was sent and nobody took */
+		/* of a connection, also close the descriptors in messages that were not read */
 		while (c->connection &&
 			(passing_receive(c->fds[0], &byte, 1, fds, PASSING_MAX, &n) > 0 || n > 0))
 			close_each(fds, n);
@@ -110,7 +110,7 @@ close_all(void *arg)
 	return arg;
 }
 
-/* With the lock. */
+/* Starts another thread if there are not too many. With the lock. */
 static void
 start_closer(void)
 {
@@ -118,7 +118,7 @@ start_closer(void)
 	pthread_t thread;
 
 	if (closer.threads == CLOSERS)
-		/* all of them may be kept waiting, but only by what a client itself keeps open */
+		/* a client can block them all only with descriptors that it keeps open itself */
 		return;
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
@@ -127,8 +127,8 @@ start_closer(void)
 	pthread_attr_destroy(&attr);
 }
 
-/* Closing what a client gave may take as long as it likes (a socket that lingers, a file system of
- * its own): other threads wait for that. */
+/* Closes descriptors of a client on other threads, since a client can make that take arbitrarily
+ * long (a lingering socket, a file system of its own). */
 static void
 close_apart(const int *fds, unsigned n, bool connection)
 {
@@ -147,7 +147,7 @@ close_apart(const int *fds, unsigned n, bool connection)
 	pthread_mutex_unlock(&closer.lock);
 }
 
-/* A connection with all that it was sent and nobody took. */
+/* Closes a connection with all messages that were not read. */
 static void
 hang_up(int fd)
 {
@@ -155,14 +155,14 @@ hang_up(int fd)
 
 	shutdown(fd, SHUT_RDWR);
 	if (recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0)
-		close(fd); /* nothing */
+		close(fd); /* there are none */
 	else
 		close_apart(&fd, 1, true);
 }
 
 /* ------------------------------------------------------------------ the socket */
 
-/* A socket under a name of its own first, so that nobody ever finds one with other rights. */
+/* Makes the socket under another name first, so that it never appears with wrong permissions. */
 static int
 make_socket(const struct config *c)
 {
@@ -173,7 +173,8 @@ make_socket(const struct config *c)
 	if (fd < 0)
 		return -errno;
 	snprintf(dir, sizeof(dir), "%s", door.path);
-	mkdir(dirname(dir), 0755); /* that it is there already, or cannot be made, shows in bind */
+	/* errors do not matter here: if there is no directory, bind() fails */
+	mkdir(dirname(dir), 0755);
 	if ((size_t)snprintf(at.sun_path, sizeof(at.sun_path), "%s.new", door.path) >=
 		sizeof(at.sun_path)) {
 		close(fd);
@@ -195,7 +196,7 @@ make_socket(const struct config *c)
 	return result;
 }
 
-/* Where secondaries find it: in the directory of the EAL that they are about to join. */
+/* The link by which secondaries find the socket: in the runtime directory of the EAL. */
 static void
 link_path(char *out, size_t size)
 {
@@ -214,7 +215,8 @@ make_link(void)
 			strerror(errno));
 }
 
-/* The connections of the primary before, with their numbers: contexts are known by them. */
+/* Takes over the connections of the previous primary, with their numbers, by which they own
+ * contexts. */
 static void
 inherit(const struct takeover_attachments *from)
 {
@@ -244,7 +246,7 @@ socket_open(struct node *n, int epoll, const struct socket_ops *ops,
 	door.ops = ops;
 	door.epoll = epoll;
 	door.listener = -1;
-	/* each context may have as many as pieces of memory */
+	/* a context may take one for each piece of memory */
 	uint64_t want = n->config.contexts * (uint64_t)(MEMORIES_MAX + 5) + SPARE + FDS_SPARE,
 		 has = descriptors_raise(want);
 
@@ -266,7 +268,7 @@ socket_open(struct node *n, int epoll, const struct socket_ops *ops,
 	if (door.listener < 0) {
 		log_say(LOG_NODE, RTE_LOG_ERR, "access.socket = %s: %s: thin clients cannot attach",
 			door.path, strerror(-door.listener));
-		return 0; /* secondaries can */
+		return 0; /* secondaries can still attach */
 	}
 	make_link();
 	return epoll_ctl(epoll, EPOLL_CTL_ADD, door.listener, &event) == 0 ? 0 : -errno;
@@ -285,7 +287,7 @@ disconnect(unsigned i)
 	door.ops->gone((int)i);
 }
 
-/* A place for a connection of that user, who may not have them all; door.max: none. */
+/* A free place for a connection of that user, who must not use up all; door.max: none. */
 static unsigned
 find_place(uint32_t uid)
 {
@@ -308,7 +310,7 @@ welcome(void)
 	socklen_t len = sizeof(cred);
 
 	if (fd < 0) {
-		/* who waits there would wake this thread all the time */
+		/* a pending connection would wake this thread all the time */
 		if (errno == EMFILE || errno == ENFILE)
 			door.deaf = epoll_ctl(door.epoll, EPOLL_CTL_DEL, door.listener, NULL) == 0;
 		door.deaf_since = rte_rdtsc();
@@ -335,7 +337,7 @@ socket_again(void)
 	if (!door.deaf || rte_rdtsc() - door.deaf_since < rte_get_tsc_hz() / 10)
 		return door.deaf;
 	door.deaf = epoll_ctl(door.epoll, EPOLL_CTL_ADD, door.listener, &event) != 0;
-	return true; /* it may be found to be so again */
+	return true; /* accepting may fail again */
 }
 
 static void
@@ -358,7 +360,7 @@ converse(unsigned i)
 	if (whole)
 		door.ops->answer(&c->who, &request, given, (int)count, &reply, out, &out_count);
 	if (whole && reply.result >= 0 && count == 1)
-		close(given[0]); /* it is mapped: this is not its end */
+		close(given[0]); /* it is mapped, so this close does not take long */
 	else
 		close_apart(given, count, false);
 	bool said = whole &&
@@ -431,8 +433,8 @@ void
 socket_tell(const struct asker *who, struct attach_reply *reply)
 {
 	const struct rte_mempool *pool = door.node->pool;
-	/* lanes have the first numbers, secondaries the last: each has caches in every mempool by
-	 * its number */
+	/* Lcore numbers must be unique, since mempool caches are per lcore: lanes have the first
+	 * numbers, secondaries the last. */
 	int lcore = RTE_MAX_LCORE - 1 - who->connection;
 
 	reply->lcore = lcore > (int)door.node->config.lanes ? (uint16_t)lcore : 0;

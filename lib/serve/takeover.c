@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * One primary takes over from another; see takeover.h. The old one's part runs when its lanes have
- * stopped, but for freezing; the new one's before its lanes begin.
+ * One primary takes over from another; see takeover.h. The old primary's part runs when its lanes
+ * have stopped, except for freezing; the new primary's part before its lanes start.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,15 +43,15 @@ struct takeover {
 	uint8_t *image;
 	size_t image_bytes;
 	struct takeover_attachments door;
-	int fds[PASSING_MAX]; /* of the last message */
+	int fds[PASSING_MAX]; /* descriptors of the last message */
 	unsigned fd_count;
 	bool bad[WIRE_CONTEXTS_MAX]; /* contexts that cannot go on */
 };
 
 /* ------------------------------------------------------------------ giving */
 
-/* The core's handles become what both processes understand: a slot's context and number; a frame's
- * place in the image. */
+/* For replacing the core's handles by values that both processes understand: a send slot's context
+ * and number; a received frame's index in the image. */
 struct giving {
 	struct image_out frames;
 	uint32_t count;
@@ -195,10 +195,10 @@ takeover_give(struct node *n)
 	const struct proto_config p = node_proto_config(e);
 	const struct timeval patience = {.tv_sec = PATIENCE_S};
 
-	/* what the ports still have comes back; then nothing else reads what is given */
+	/* mbufs return from the ports, so that nothing else reads what is given */
 	for (unsigned i = 0; i < n->link_count; i++)
 		link_close(&n->links[i]);
-	/* as if the network had lost them */
+	/* frames that wait for a link are dropped, as if the network had lost them */
 	for (unsigned i = 0; i < n->link_count; i++) {
 		rte_pktmbuf_free_bulk(e->txq[i].m, e->txq[i].n);
 		e->txq[i].n = 0;
@@ -245,7 +245,7 @@ takeover_give(struct node *n)
 
 /* ------------------------------------------------------------------ taking */
 
-/* The next message's descriptors: 0, or -EPIPE. */
+/* Receives the next message's descriptors. 0, or -EPIPE. */
 static int
 receive_fds(struct takeover *t)
 {
@@ -388,7 +388,7 @@ resume_inlet(struct inlet *in, const struct saved_inlet *s)
 	in->bulk_out = s->bulk_out;
 }
 
-/* What an image has of a context. */
+/* The parts of an image that are of one context. */
 struct saved {
 	struct saved_channel s;
 	const uint8_t *bufs, *free, *done, *memories;
@@ -439,7 +439,7 @@ resume_channel(struct channel *ch, const struct saved *from)
 	ch->done_tail = s->done;
 }
 
-/* Its memory, which may be such that it cannot be mapped. */
+/* Maps a thin client's memory; NULL: it cannot be mapped, or does not fit. */
 static struct thin *
 make_thin(struct node *n, struct takeover *t, const struct saved_channel *s)
 {
@@ -454,7 +454,7 @@ make_thin(struct node *n, struct takeover *t, const struct saved_channel *s)
 		memory_discard(&n->mappings, thin->memory);
 		return NULL;
 	}
-	/* those that the client has */
+	/* use the eventfds that the client has */
 	close(thin->event_fd);
 	close(thin->doorbell);
 	thin->event_fd = t->fds[0];
@@ -485,8 +485,8 @@ map_memories(struct node *n, struct takeover *t, const struct saved *from)
 	return true;
 }
 
-/* false: the image is not whole. A context that cannot go on is there, for its frames' sake, and
- * bad: end_bad. */
+/* Restores a channel. false: the image is incomplete. A context that cannot go on is restored too,
+ * since the core has frames of it, and marked in t->bad for end_bad(). */
 static bool
 get_channel(struct engine *e, struct takeover *t, struct image_in *in)
 {
@@ -518,8 +518,8 @@ get_channel(struct engine *e, struct takeover *t, struct image_in *in)
 	return true;
 }
 
-/* Contexts that could not go on, and what else their clients have, which learn it by their
- * connection. */
+/* Ends contexts that cannot go on, and the others of their clients, which learn it by the end of
+ * their connection. */
 static void
 end_bad(struct engine *e, struct takeover *t)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What one primary gives to the one that takes over, beside what services do (lib/engine/image.h).
+ * The parts of the image (lib/engine/image.h) that a primary gives to the one that takes over,
+ * besides those of services.
  */
 #ifndef PMX_SERVE_TAKEOVER_IMAGE_H
 #define PMX_SERVE_TAKEOVER_IMAGE_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a node tells of itself over rte_telemetry: /pmx/info, /pmx/stat, /pmx/drops, /pmx/peers,
- * /pmx/contexts. Runs on the telemetry thread and only reads; counters have one writer, so a
- * reader may see values of slightly different moments.
+ * What a node reports by rte_telemetry: /pmx/info, /pmx/stat, /pmx/drops, /pmx/peers,
+ * /pmx/contexts, /pmx/memory, /pmx/regions. Runs on the telemetry threads and only reads. Counters
+ * are not locked, so a reader may see values of slightly different moments.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -117,7 +117,7 @@ tell_info(const char *cmd, const char *params, struct rte_tel_data *d)
 	rte_tel_data_add_dict_string(d, "port", c->links[0].link.port);
 	struct link_stats unused;
 
-	node->links[0].ops->stats(&node->links[0], &unused); /* brings `up` up to date */
+	node->links[0].ops->stats(&node->links[0], &unused); /* updates links[0].up */
 	rte_tel_data_add_dict_uint(d, "link_up", node->links[0].up);
 	rte_tel_data_add_dict_uint(d, "mtu", c->links[0].link.mtu);
 	rte_tel_data_add_dict_uint(d, "payload_max", node->frag_len);
@@ -135,8 +135,8 @@ tell_info(const char *cmd, const char *params, struct rte_tel_data *d)
 	return 0;
 }
 
-/* Where frames to it go: address and port, or the MAC, which beside an address is the next
- * hop's. */
+/* Adds the peer's address: IP address and port, or else its MAC address. With an IP address the MAC
+ * address is that of the next hop. */
 static void
 add_address(struct rte_tel_data *p, const struct config_peer *peer)
 {
@@ -165,7 +165,7 @@ add_peer(struct rte_tel_data *d, uint32_t number)
 
 	if (p == NULL)
 		return;
-	/* each lane shakes hands for itself: one that did tells most */
+	/* each lane makes its own handshake: prefer one that has */
 	for (unsigned l = 0; l < node->config.lanes && !s.established; l++)
 		known |= proto_path_stat(node->engines[l].proto, (uint16_t)number, &s);
 	rte_tel_data_start_dict(p);
@@ -187,8 +187,8 @@ add_peer(struct rte_tel_data *d, uint32_t number)
 	rte_tel_data_add_dict_container(d, name, p, 0);
 }
 
-/* "/pmx/peers,N" begins at node N. Telemetry leaves out what does not fit its longest answer, 16
- * KiB, also in the middle: 32 with long addresses fit. */
+/* "/pmx/peers,N" begins at node N. Telemetry omits entries, even in the middle, that do not fit its
+ * longest reply, 16 KiB: 32 with long addresses fit. */
 static int
 tell_peers(const char *cmd, const char *params, struct rte_tel_data *d)
 {
@@ -237,7 +237,7 @@ add_context(struct rte_tel_data *d, const struct channel *ch)
 	rte_tel_data_add_dict_container(d, name, c, 0);
 }
 
-/* 64 of the open contexts, from the number in params on. */
+/* Adds 64 of the open contexts, from the number in params on. */
 static int
 tell_open(const char *params, struct rte_tel_data *d,
 	void (*add)(struct rte_tel_data *, const struct channel *))
@@ -263,7 +263,8 @@ tell_contexts(const char *cmd, const char *params, struct rte_tel_data *d)
 	return tell_open(params, d, add_context);
 }
 
-/* Remote memory of a context: what it asked for, what it was asked for, and its process's pins. */
+/* Adds the remote memory of a context: its own transfers, those of others to it, and its process's
+ * pins. */
 static void
 add_remote(struct rte_tel_data *d, const struct channel *ch)
 {
@@ -272,7 +273,7 @@ add_remote(struct rte_tel_data *d, const struct channel *ch)
 	struct pin_counters pins;
 	char name[16];
 
-	/* a thin client's memory, which may leave meanwhile */
+	/* this may be a thin client's memory, which must not be unmapped meanwhile */
 	pthread_mutex_lock(&node->mappings.lock);
 	memcpy(&pins, &ch->shm->pins, sizeof(pins));
 	pthread_mutex_unlock(&node->mappings.lock);
@@ -327,7 +328,7 @@ add_region(struct rte_tel_data *d, const struct rma *rma, const struct region *r
 	rte_tel_data_add_dict_container(d, name, c, 0);
 }
 
-/* Numbers go over the lanes' tables one after the other. Keys are not told: they are secrets. */
+/* Regions are numbered through the tables of all lanes. Keys are secrets, and are not reported. */
 static int
 tell_regions(const char *cmd, const char *params, struct rte_tel_data *d)
 {

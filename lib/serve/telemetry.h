@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What pmx-ctl reads. Answers on threads of the EAL, which read counters.
+ * What pmx-ctl reads. Requests are answered on threads of the EAL, which only read counters.
  */
 #ifndef PMX_SERVE_TELEMETRY_H
 #define PMX_SERVE_TELEMETRY_H
 
 struct node;
 
-/* Register /pmx/... with rte_telemetry, for the node last given; NULL: none. */
+/* Registers /pmx/... with rte_telemetry. Requests are answered for the node that was given last;
+ * NULL: for none. */
 void telemetry_serve(struct node *n);
 
 #endif

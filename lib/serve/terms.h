@@ -7,8 +7,8 @@
 
 #include "engine/lane.h"
 
-/* Two nodes with equal terms can: they are of one build, and agree in all that their images consist
- * of. */
+/* A hash. Nodes with the same value can take over from each other: they are of the same build, and
+ * agree in everything that determines their images. */
 uint64_t takeover_terms(const struct node *n);
 
 #endif

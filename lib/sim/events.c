@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The simulator's queue of events, its pools, clocks and random numbers.
+ * The simulator's event queue, pools, clocks and random numbers.
  */
 #include <stdlib.h>
 
@@ -43,7 +43,6 @@ sim_ticks(const struct sim *s, const struct sim_node *n)
 	return n->offset + (uint64_t)((unsigned __int128)s->now * n->rate / NS_PER_SEC);
 }
 
-/* The first moment at which the node's clock shows this. */
 uint64_t
 sim_moment(const struct sim_node *n, uint64_t ticks)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The simulator's state, shared by sim.c (what happens) and oracle.c (what may). One thread.
+ * The simulator's state, shared by sim.c (what happens) and oracle.c (what is allowed). One thread.
  */
 #ifndef PMX_SIM_INTERNAL_H
 #define PMX_SIM_INTERNAL_H
@@ -13,9 +13,9 @@
 #define NIL        UINT32_MAX
 #define NS_PER_SEC 1000000000ull
 
-/* What a payload is. */
+/* The identity of a payload. */
 struct ident {
-	uint32_t message, generation; /* slot; NIL: a frame without payload */
+	uint32_t message, generation; /* message: its slot; NIL: a frame without payload */
 	uint32_t stream, order;       /* the order'th message of its stream */
 	uint32_t frag, frag_len;
 	uint32_t len;   /* of the message */
@@ -41,7 +41,7 @@ struct stream {
 	uint32_t seen; /* order + 1 of the newest delivered */
 };
 
-/* A received frame that a core may hold. */
+/* A received frame that was given to a core, which may keep it. */
 struct held {
 	struct ident id;
 	uint32_t node, next_free;
@@ -50,24 +50,24 @@ struct held {
 
 struct packet {
 	struct ident id;
-	uint32_t edge; /* that it travels */
+	uint32_t edge; /* the edge that it travels on */
 	uint32_t dst;  /* node */
 	uint32_t len;  /* PM header and payload, bytes */
 	uint32_t next_free;
 	uint16_t head_len;
-	bool judged_out, judged_in; /* by the fault models */
+	bool judged_out, judged_in; /* whether each fault model has judged it */
 	uint8_t head[WIRE_HDR_BYTES + WIRE_HOLES_MAX + 14];
 };
 
 enum event_kind {
-	EVENT_ARRIVAL, /* packet: at the end of its edge */
-	EVENT_NODE,    /* node: something to do */
-	EVENT_TIMER,   /* timers[]: the application's */
+	EVENT_ARRIVAL, /* a packet is at the end of its edge */
+	EVENT_NODE,    /* a node has something to do */
+	EVENT_TIMER,   /* an application's timer, of timers[] */
 };
 
 struct event {
 	uint64_t at;
-	uint32_t order; /* of events of one moment */
+	uint32_t order; /* orders events of the same time */
 	uint32_t index;
 	uint8_t kind; /* enum event_kind */
 };
@@ -78,7 +78,7 @@ struct app_timer {
 
 struct edge {
 	struct sim_edge_stat stat;
-	uint64_t free_at;     /* the line is taken until then */
+	uint64_t free_at;     /* the line is busy until then */
 	uint64_t ns_per_byte; /* 44.20 */
 	uint64_t latency_ns;
 	uint64_t buffer_bytes; /* 0 = no bound */
@@ -89,8 +89,9 @@ struct edge {
 
 struct sim_context {
 	bool open, paused;
-	uint32_t held_entries, held_bulks;   /* delivered, not given back */
-	uint32_t later_entries, later_bulks; /* ... because it is paused */
+	uint32_t held_entries, held_bulks;   /* delivered and not given back */
+	uint32_t later_entries, later_bulks; /* ... of these, to be given back when it is no longer
+					      * paused */
 	uint32_t frag;                       /* next fragment of the message being delivered */
 	struct ident part;                   /* that message */
 };
@@ -98,13 +99,13 @@ struct sim_context {
 struct sim_node {
 	struct proto *core;
 	struct proto_config cfg;
-	uint64_t offset;  /* of its clock, ticks */
-	uint64_t rate;    /* ... and how many a second, which the core takes for
+	uint64_t offset;  /* offset of its clock, ticks */
+	uint64_t rate;    /* ticks per second of its clock, which the core believes to be
 			   * ticks_per_sec */
-	uint64_t wake_at; /* of its pending EVENT_NODE, SIM_NEVER = none */
+	uint64_t wake_at; /* time of its pending EVENT_NODE, SIM_NEVER = none */
 	uint32_t uplink;  /* edge */
 	struct sim_context *contexts;
-	uint32_t handles; /* of its messages that the core has */
+	uint32_t handles; /* handles of its messages that the core has */
 	uint32_t kept;    /* received frames that the core holds */
 	uint32_t steps;
 	bool faulty_out, faulty_in, cut_out, cut_in;
@@ -129,7 +130,7 @@ struct sim {
 	uint32_t held_count, held_cap, packet_count, packet_cap, timer_count, timer_cap;
 	uint32_t message_free, held_free, packet_free, timer_free, stream_mask;
 	char error[256];
-	jmp_buf *out; /* of the outermost call */
+	jmp_buf *out; /* where a violation jumps to: into the outermost call */
 };
 
 /* events.c */
@@ -137,12 +138,12 @@ void *sim_grown(struct sim *s, void *array, uint32_t count, uint32_t *cap, size_
 uint64_t sim_random(struct sim *s);
 void sim_digest_add(struct sim *s, uint64_t value);
 uint64_t sim_ticks(const struct sim *s, const struct sim_node *n);
-/* The first moment at which the node's clock shows this. */
+/* Returns the first time at which the node's clock shows `ticks`. */
 uint64_t sim_moment(const struct sim_node *n, uint64_t ticks);
 void sim_schedule(struct sim *s, uint64_t at, enum event_kind kind, uint32_t index);
 struct event sim_next_event(struct sim *s);
 
-/* A place in a pool whose free ones are linked by next_free. */
+/* Take or give back a place of a pool, whose free places are linked by next_free. */
 #define TAKE(s, array, name, index)                                                                \
 	do {                                                                                       \
 		if ((s)->name##_free != NIL) {                                                     \
@@ -162,7 +163,7 @@ struct event sim_next_event(struct sim *s);
 	} while (0)
 
 /* oracle.c */
-void sim_enter(struct sim *s); /* a run begins: the core's assertions are its own */
+void sim_enter(struct sim *s); /* the core's assertions now belong to this simulator */
 _Noreturn void sim_violation(struct sim *s, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void oracle_delivery(struct sim *s, uint32_t node, const struct ident *id,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Events, nodes, switches and cables; see sim.h. What is checked is in oracle.c.
+ * Events, nodes, switches and cables; see sim.h. The checks are in oracle.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -8,11 +8,11 @@
 
 #include "sim/internal.h"
 
-#define FRAME_MIN  84 /* bytes that the shortest Ethernet frame takes on the wire */
+#define FRAME_MIN  84 /* bytes of the shortest Ethernet frame on the wire */
 #define BURST      32
 #define ROUNDS_MAX 100000
 
-/* What one call of the outside asks. */
+/* The arguments and the result of one call from outside. */
 struct request {
 	uint64_t at;
 	uint32_t node, node2, len, tag;
@@ -22,8 +22,8 @@ struct request {
 	int result;
 };
 
-/* In the outermost call a violation comes back here; calls out of hooks pass it on. False: the
- * oracle has spoken, now or before. */
+/* Run `call` so that a violation in it returns here. Only the outermost call catches it; calls from
+ * hooks pass it on. Returns false if there was a violation, now or earlier. */
 static bool
 guarded(struct sim *s, void (*call)(struct sim *, struct request *), struct request *r)
 {
@@ -45,7 +45,7 @@ guarded(struct sim *s, void (*call)(struct sim *, struct request *), struct requ
 
 /* ------------------------------------------------------------------ nodes wake */
 
-/* The node has something to do at that time; one such event is pending at most. */
+/* Wake the node at that time. At most one such event is pending. */
 static void
 wake(struct sim *s, uint32_t node, uint64_t at)
 {
@@ -82,7 +82,7 @@ drop(struct sim *s, uint32_t packet)
 	GIVE(s, packets, packet, packet);
 }
 
-/* Into the queue of an edge, and from there to its end. */
+/* Put a packet into the queue of an edge, and schedule its arrival at the end. */
 static void
 enter_edge(struct sim *s, uint32_t edge, uint32_t packet)
 {
@@ -112,7 +112,7 @@ enter_edge(struct sim *s, uint32_t edge, uint32_t packet)
 	sim_schedule(s, e->free_at + e->latency_ns, EVENT_ARRIVAL, packet);
 }
 
-/* A cable's fault model; false: the packet does not go on now. */
+/* Apply a cable's fault model. Returns false if the packet does not go on now. */
 static bool
 judge(struct sim *s, struct fault_model *model, uint32_t packet)
 {
@@ -333,7 +333,7 @@ transmit(struct sim *s, uint32_t node, const struct proto_out *o)
 	enter_edge(s, s->nodes[node].uplink, packet);
 }
 
-/* Frames from the core to the host's port, as far as the port takes them. */
+/* Move frames from the core to the host's port, as far as the port accepts them. */
 static unsigned
 push(struct sim *s, uint32_t node)
 {
@@ -378,7 +378,8 @@ step(struct sim *s, uint32_t node)
 		oracle_books(s, node);
 	uint64_t at = sim_moment(n, proto_deadline(n->core));
 
-	/* what the port did not take is no deadline: push asked to be called again */
+	/* frames that the port did not accept are no missed deadline: push() asked to be called
+	 * again */
 	if (at <= s->now && n->wake_at > s->now &&
 		backlog_bytes(s, &s->edges[n->uplink]) < s->cfg.nic_bytes)
 		sim_violation(s, "node %u has a deadline in the past and nothing to do", node);
@@ -700,7 +701,7 @@ close_context(struct sim *s, struct request *r)
 {
 	struct sim_node *n = &s->nodes[r->node];
 
-	pull(s, r->node); /* what was received before */
+	pull(s, r->node); /* deliver what was received before */
 	n->contexts[r->ctx].open = false;
 	proto_ctx_close(n->core, r->ctx, r->on, sim_ticks(s, n));
 	wake(s, r->node, s->now);
@@ -797,7 +798,7 @@ happen(struct sim *s)
 		break;
 	case EVENT_NODE:
 		if (s->nodes[e.index].wake_at != e.at)
-			break; /* it woke sooner */
+			break; /* it was woken earlier */
 		s->nodes[e.index].wake_at = SIM_NEVER;
 		step(s, e.index);
 		break;
@@ -846,7 +847,8 @@ settle(struct sim *s, struct request *r)
 		if (s->pending > 0)
 			sim_violation(s, "%llu sends are not completed after %.3f s",
 				(unsigned long long)s->pending, (double)r->at / 1e9);
-		/* the last Acks, and what is still on cables: it may be kept in turn */
+		/* let the last Acks arrive, and what is still on cables, which may be kept in
+		 * turn */
 		run_until(s, s->now + s->cfg.proto.rto_max_us * 1000ull);
 	} while (s->kept > 0 && s->now < end);
 	for (uint32_t i = 0; i < s->node_count; i++) {

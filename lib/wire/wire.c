@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Judging frames. Called by lib/proto for every frame it is given, before it reads any field.
- * Pure functions, any thread.
+ * Checking frames. lib/proto calls this for every frame that wire_is_plain does not accept, before
+ * it reads any field. Pure functions, any thread.
  */
 #include "wire/wire.h"
 

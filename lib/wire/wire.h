@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The wire format of the PM protocol: every packet structure, limit and version, on one page.
- * Pure data and pure functions: any thread may call them. Source: PM/UDP (IPSJ 1999) section 2 for
- * sequence numbers, Ack and Nack; fragmentation, epochs, credit and time stamps are ours.
+ * The wire format of the PM protocol: every packet structure, limit and version. Pure data and pure
+ * functions: any thread may call them. Source: PM/UDP (IPSJ 1999) section 2 for sequence numbers,
+ * Ack and Nack; fragmentation, epochs, credit and time stamps are ours.
  *
  * Adding a frame type: give it a number in enum wire_type, a row in wire_types[] (wire.c), a
  * handler in lib/proto/receive.c, golden bytes in test/unit/test_wire.c, a section in doc/wire.md.
@@ -30,27 +30,28 @@
 #define WIRE_TSTAMP_HZ   16000000u             /* time stamps count 62.5 ns on every node */
 
 enum wire_type {
-	WIRE_DATA = 1,  /* one fragment of a message, with Ack on its back */
+	WIRE_DATA = 1,  /* one fragment of a message, with a piggybacked Ack */
 	WIRE_ACK = 2,   /* cumulative Ack with credit, no payload */
 	WIRE_NACK = 3,  /* Ack, and a bitmap of what is missing */
-	WIRE_HELLO = 4, /* epochs of both nodes, in three steps */
-	WIRE_PING = 5,  /* is the peer alive; carries nothing */
-	WIRE_PONG = 6,  /* it is */
+	WIRE_HELLO = 4, /* epochs of both nodes: a handshake of three steps */
+	WIRE_PING = 5,  /* asks whether the peer is alive; carries nothing */
+	WIRE_PONG = 6,  /* the answer to PING */
 	WIRE_RESET = 7, /* the named flow is unknown here, or its sender gave it up */
 	WIRE_TYPE_COUNT
 };
 
-/* Flags; all others are sent as 0 and refused. */
+/* Flags. All other bits are sent as 0, and frames that have one set are refused. */
 #define WIRE_F_FIRST  0x0001 /* DATA: opens the flow, its sequence is the initial one */
 #define WIRE_F_ACK    0x0002 /* ack, credit and share are valid */
 #define WIRE_F_ECHO   0x0004 /* echo is valid */
 #define WIRE_F_CRC    0x0008 /* crc is valid: CRC32C of header (crc = 0) and payload */
-/* NACK: discarded for want of room (PM-R2), wait for credit; RESET: longer than the context can
- * ever hold */
+/* NACK: discarded because there is no room (PM-R2), wait for credit; RESET: the message is longer
+ * than the context can ever hold */
 #define WIRE_F_FULL   0x0010
 #define WIRE_F_ABSENT 0x0020 /* NACK: the destination context is not open */
-#define WIRE_F_ASK    0x0040 /* HELLO: answer me; DATA: my window is used up, Ack at once */
-#define WIRE_F_SENDER 0x0080 /* RESET: said by the flow's sender; otherwise by its receiver */
+/* HELLO: asks for an answer; DATA: the sender's window is used up, so Ack at once */
+#define WIRE_F_ASK    0x0040
+#define WIRE_F_SENDER 0x0080 /* RESET: sent by the flow's sender; otherwise by its receiver */
 #define WIRE_F_ALL    0x00FF
 
 /* The header of every frame. Big-endian; a frame's bytes follow the link's encapsulation. */
@@ -59,12 +60,13 @@ struct wire_hdr {
 	uint8_t type;         /* enum wire_type */
 	uint16_t flags;       /* WIRE_F_* */
 	uint16_t src_node;    /* who sent this frame */
-	uint16_t dst_node;    /* who shall get it */
-	uint16_t src_ctx;     /* sending context; with dst_* names the flow */
+	uint16_t dst_node;    /* the node it is for */
+	uint16_t src_ctx;     /* sending context; identifies the flow together with dst_* */
 	uint16_t dst_ctx;     /* receiving context; selects the engine at the receiver */
 	uint16_t payload_len; /* bytes after this header that belong to the frame */
 	uint16_t credit;      /* frames beyond ack that the receiver has room for, of this flow */
-	uint16_t share;       /* frames in flight that this flow may have, 0 = as many as fit */
+	uint16_t share;       /* frames that this flow may have in flight, 0 = no bound but its
+			       * window */
 	uint32_t session;     /* digest of both nodes' epochs; 0 in HELLO */
 	uint32_t seq;         /* DATA, RESET: sequence number of this frame in its flow */
 	uint32_t ack;         /* next sequence number expected in the reverse flow */
@@ -76,12 +78,12 @@ struct wire_hdr {
 	uint32_t crc;         /* CRC32C, 0 without WIRE_F_CRC */
 } __attribute__((packed, aligned(2)));
 
-/* HELLO's payload. A peer's epoch is believed only when it comes with our own nonce. */
+/* HELLO's payload. A peer's epoch is accepted only with our own nonce echoed. */
 struct wire_hello {
 	uint32_t epoch;       /* random number of the sending node's start */
 	uint32_t nonce;       /* random, to be echoed by the peer */
 	uint32_t echo;        /* the peer's nonce, 0 = none known */
-	uint16_t payload_max; /* longest payload the sending node takes, bytes */
+	uint16_t payload_max; /* longest payload that the sending node accepts, bytes */
 	uint16_t window;      /* widest reorder window of the sending node, frames */
 } __attribute__((packed, aligned(2)));
 
@@ -105,49 +107,53 @@ static_assert(offsetof(struct wire_hdr, crc) == 46, "crc");
 static_assert(sizeof(struct wire_hello) == 16, "hello size");
 
 /* Contexts of a node have the numbers 0..WIRE_CONTEXTS_MAX - 1. Each has three more endpoints. Two
- * are for remote memory: what asks goes from an initiator to a target, and what answers goes back.
- * They are apart so that a target that has no room for more questions still takes answers. The
- * third is for messages that receives match: those that nobody receives must not stop the
+ * are for remote memory: requests go from an initiator to a target, and answers go back. They are
+ * separate so that a context whose target has no room for more requests still accepts answers. The
+ * third is for messages that are matched by receives: those that nobody receives must not block the
  * others. */
 #define WIRE_CONTEXTS_MAX 0x1000
 #define WIRE_TARGET       0x1000
 #define WIRE_INITIATOR    0x2000
 #define WIRE_MATCHED      0x3000
-#define WIRE_ENDPOINTS    0x4000 /* all numbers are below */
+#define WIRE_ENDPOINTS    0x4000 /* all endpoint numbers are below this */
 
-/* Which of its context's endpoints a number is: 0, WIRE_TARGET, WIRE_INITIATOR, WIRE_MATCHED. */
+/* Returns which endpoint of its context a number denotes: 0, WIRE_TARGET, WIRE_INITIATOR or
+ * WIRE_MATCHED. */
 static inline uint16_t
 wire_endpoint(uint16_t number)
 {
 	return number & (uint16_t) ~(WIRE_CONTEXTS_MAX - 1);
 }
 
-/* What a message between an initiator and a target is; each is one frame. RHiNET (1999), section
- * 2.4. */
+/* The kinds of messages between an initiator and a target; each is one frame. RHiNET (1999),
+ * section 2.4. */
 enum wire_transfer_op {
 	WIRE_PUSH = 1,   /* to the target: bytes for its memory */
 	WIRE_PULL = 2,   /* to the target: asks for bytes of its memory */
 	WIRE_ASK = 3,    /* to the target: has that transfer ended? */
-	WIRE_PIN = 4,    /* to the target: make sure that this memory can be reached, and say so;
-			  * HOLD: and keep it so */
+	WIRE_PIN = 4,    /* to the target: make sure that this memory can be accessed, and answer;
+			  * with HOLD: keep it so */
 	WIRE_PULLED = 5, /* to the initiator: bytes that it asked for */
-	WIRE_ENDED = 6,  /* to the initiator: transfers that ended, well or not */
-	WIRE_ACCEPT = 7, /* to the target: push what it offered */
-	WIRE_UNPIN = 8,  /* to the target: one PIN with HOLD of that region is over; LAST: all of
-			  * this initiator's, no answer */
+	WIRE_ENDED = 6,  /* to the initiator: transfers that ended, successfully or not */
+	WIRE_ACCEPT = 7, /* to the target: push what you offered */
+	WIRE_UNPIN = 8,  /* to the target: undo one PIN with HOLD of that region; with LAST: undo
+			  * all of this initiator's, without an answer */
 	WIRE_TRANSFER_OPS
 };
 
-/* PUSH, PULLED: the last frame of its transfer; UNPIN: of its initiator, which ends */
+/* PUSH, PULLED: the last frame of its transfer; UNPIN: the last one of its initiator, which ends */
 #define WIRE_T_LAST   0x01
-#define WIRE_T_AREA   0x02 /* PUSH, PULL, PIN, UNPIN: key is an area ID, at an offset in it */
+/* PUSH, PULL, PIN, UNPIN: key is an area ID, and `at` an offset in that area */
+#define WIRE_T_AREA   0x02
 #define WIRE_T_NOTIFY 0x04 /* PUSH with LAST: tell the application, with imm */
-#define WIRE_T_RUNS   0x08 /* PUSH, PULLED: the bytes are runs, each behind a struct wire_run */
+/* PUSH, PULLED: the bytes are runs, each preceded by a struct wire_run */
+#define WIRE_T_RUNS   0x08
 #define WIRE_T_STRIDE 0x10 /* PULL: a struct wire_stride follows */
 #define WIRE_T_BITMAP 0x20 /* PULL: a struct wire_bitmap follows */
-/* PUSH, PULL, ACCEPT, ASK: key is a transfer of the target's: what it offered, or accepts */
+/* PUSH, PULL, ACCEPT, ASK: key is the id of a transfer of the target: its offer, or its ACCEPT */
 #define WIRE_T_OFFER  0x40
-#define WIRE_T_HOLD   0x80 /* PIN: until UNPIN, or until its initiator or the region ends */
+/* PIN: keep the memory pinned until UNPIN, or until its initiator or the region ends */
+#define WIRE_T_HOLD   0x80
 #define WIRE_T_ALL    0xFF
 
 /* How such a message begins. Big-endian. */
@@ -155,20 +161,20 @@ struct wire_transfer {
 	uint8_t op;    /* enum wire_transfer_op */
 	uint8_t flags; /* WIRE_T_* */
 	uint16_t zero;
-	uint32_t id;     /* the initiator's number of the transfer, never the same in two lives of a
-			  * context but by chance, 1 in 2^23; ENDED: 0 */
+	uint32_t id;     /* the initiator's number of the transfer; two lives of a context use the
+			  * same one only by chance, 1 in 2^23; ENDED: 0 */
 	uint64_t key;    /* of the target's region, or its area ID; otherwise 0 */
-	uint64_t at;     /* PUSH, PULL, PIN: where the transfer begins: address, or offset in the
-			  * area */
+	uint64_t at;     /* PUSH, PULL, PIN: where the transfer begins: an address, or an offset in
+			  * the area */
 	uint64_t len;    /* PUSH, PULL, PIN: bytes that the transfer spans; ENDED: items that
 			  * follow */
-	uint64_t offset; /* in the transfer, of this frame's bytes; PULL with BITMAP: of its first
-			  * bit */
+	uint64_t offset; /* offset of this frame's bytes in the transfer; PULL with BITMAP: offset
+			  * of the first bit's unit */
 	uint64_t imm;    /* NOTIFY: for the application; otherwise 0 */
 } __attribute__((packed, aligned(2)));
 
-/* Before each run: it begins `skip` bytes behind the end of the one before, the first behind the
- * frame's offset. */
+/* Precedes each run. The run begins `skip` bytes behind the end of the previous one, the first run
+ * `skip` bytes behind the frame's offset. */
 struct wire_run {
 	uint32_t skip, len;
 } __attribute__((packed, aligned(2)));
@@ -186,13 +192,14 @@ struct wire_bitmap {
 	uint8_t bits[WIRE_BITMAP_UNITS / 8]; /* bit k of byte j: unit 8 j + k */
 } __attribute__((packed, aligned(2)));
 
-#define WIRE_NONE_LEFT 0x80000000u /* answer to UNPIN: the initiator has no pins there any more */
+/* in the answer to UNPIN: the initiator has no pins at that context any more */
+#define WIRE_NONE_LEFT 0x80000000u
 
 /* One transfer that ended. */
 struct wire_ended {
 	uint32_t id;
-	uint32_t error; /* 0, or what the target's engine says: an errno of doc/wire.md; with
-			 * WIRE_NONE_LEFT */
+	uint32_t error; /* 0, or the error that the target's engine reports: an errno of
+			 * doc/wire.md; may include WIRE_NONE_LEFT */
 } __attribute__((packed, aligned(2)));
 
 static_assert(sizeof(struct wire_transfer) == 48, "transfer size");
@@ -207,16 +214,16 @@ static_assert(sizeof(struct wire_stride) == 64, "stride size");
 static_assert(sizeof(struct wire_bitmap) == 8 + WIRE_BITMAP_UNITS / 8, "bitmap size");
 static_assert(sizeof(struct wire_ended) == 8, "ended size");
 
-/* What a message between matched endpoints is. */
+/* The kinds of messages between matched endpoints. */
 enum wire_match_op {
 	WIRE_EAGER = 1, /* the bytes follow */
-	WIRE_OFFER = 2, /* a struct wire_offer follows; the bytes are the receiver's to fetch */
+	WIRE_OFFER = 2, /* a struct wire_offer follows; the receiver is to fetch the bytes */
 	WIRE_MATCH_OPS,
-	WIRE_NOTHING = WIRE_MATCH_OPS, /* for its sender to learn whether the flow still has its
-					* receiver; no message */
+	WIRE_NOTHING = WIRE_MATCH_OPS, /* no message: lets its sender learn whether the flow still
+					* has its receiver */
 };
 
-/* the bytes are runs, each behind a struct wire_run, of a larger whole */
+/* the bytes are runs of a larger whole, each preceded by a struct wire_run */
 #define WIRE_M_RUNS 0x01
 #define WIRE_M_ALL  0x01
 
@@ -229,7 +236,7 @@ struct wire_match {
 	uint64_t tag;
 } __attribute__((packed, aligned(2)));
 
-/* OFFER: behind the head, and nothing else. */
+/* OFFER: follows the head, and nothing follows it. */
 struct wire_offer {
 	uint64_t len; /* bytes */
 	uint32_t id;  /* the sender's transfer, for PULL and ACCEPT with WIRE_T_OFFER */
@@ -241,11 +248,11 @@ static_assert(offsetof(struct wire_match, comm) == 4, "comm");
 static_assert(offsetof(struct wire_match, tag) == 8, "tag");
 static_assert(sizeof(struct wire_offer) == 16, "offer size");
 
-/* What is wrong with a frame; each is a drop counter of its own. */
+/* What is wrong with a frame; there is a drop counter for each. */
 enum wire_verdict {
 	WIRE_OK = 0,
 	WIRE_TRUNCATED,   /* shorter than its header, or than its payload_len says */
-	WIRE_OVERSIZED,   /* longer than its payload_len says, or than the node takes */
+	WIRE_OVERSIZED,   /* longer than its payload_len says, or than the node accepts */
 	WIRE_BAD_VERSION, /* another version of the protocol */
 	WIRE_BAD_TYPE,    /* unknown type */
 	WIRE_BAD_FLAGS,   /* reserved flags set */
@@ -270,7 +277,7 @@ wire_be64(uint64_t v)
 	return __builtin_bswap64(v);
 }
 
-/* Is sequence a before b: serial arithmetic over 2^32, windows are far below 2^31. */
+/* Is sequence a before b? Serial arithmetic modulo 2^32; windows are far below 2^31. */
 static inline bool
 wire_seq_before(uint32_t a, uint32_t b)
 {
@@ -291,9 +298,9 @@ wire_put64(uint8_t *at, uint64_t v)
 	__builtin_memcpy(at, &v, sizeof(v));
 }
 
-/* Write a header of WIRE_HDR_BYTES at `to`: crc 0, version ours. Six wide stores: a copy of a
- * header with four fields changed takes fewer instructions, but whoever copies it right after waits
- * for the narrow stores (measured: 8 % of the message rate). */
+/* Write a header of WIRE_HDR_BYTES at `to`: crc 0, version ours. Six wide stores: copying a
+ * prepared header and changing four fields takes fewer instructions, but then a copy of it right
+ * afterwards stalls on the narrow stores (measured: 8 % of the message rate). */
 static inline void
 wire_put(void *to, const struct wire_fields *f)
 {
@@ -337,14 +344,15 @@ wire_put_plain(void *to, uint64_t head, uint32_t ctxs, uint32_t session, uint32_
 	wire_put64(at + 42, 0);
 }
 
-/* Flags that turn out to be needed when the header is written already. */
+/* Add flags to a header that has been written already. */
 static inline void
 wire_add_flags(void *header, uint16_t flags)
 {
 	((struct wire_hdr *)header)->flags |= wire_be16(flags);
 }
 
-/* A header's first eight bytes as a word, for comparing: version, type, flags, both nodes. */
+/* Returns the first eight bytes of a header as a word, for comparing: version, type, flags (0),
+ * both nodes. */
 static inline uint64_t
 wire_head(uint8_t type, uint16_t src_node, uint16_t dst_node)
 {
@@ -352,16 +360,17 @@ wire_head(uint8_t type, uint16_t src_node, uint16_t dst_node)
 		(uint64_t)src_node << 16 | dst_node);
 }
 
-/* ... and the four bytes after them: both contexts. */
+/* Returns the four bytes after those: both contexts. */
 static inline uint32_t
 wire_ctxs(uint16_t src_ctx, uint16_t dst_ctx)
 {
 	return wire_be32((uint32_t)src_ctx << 16 | dst_ctx);
 }
 
-/* The common frame, known by few compares: data of a flow whose wire_head and wire_ctxs are given,
- * with no flags but ACK, ECHO and CRC, a whole message of len - WIRE_HDR_BYTES bytes. What this
- * does not accept may still be right: wire_check says. */
+/* Is this the common frame, which few comparisons can tell: data of the flow with the given
+ * wire_head and wire_ctxs, with no flags but ACK, ECHO and CRC, that is a whole message of len -
+ * WIRE_HDR_BYTES bytes? A frame that this does not accept may still be valid: wire_check
+ * decides. */
 static inline bool
 wire_is_plain(const struct wire_hdr *h, uint32_t len, uint64_t head, uint32_t ctxs)
 {
@@ -381,17 +390,17 @@ wire_is_plain(const struct wire_hdr *h, uint32_t len, uint64_t head, uint32_t ct
 		wire_be16(h->payload_len) == payload;
 }
 
-/* Judge `len` bytes that claim to be a frame: header first, encapsulation already taken off.
- * No frame is short enough for Ethernet to pad it. payload_max: longest payload taken, bytes.
- * Reads only inside len. Never trusts; a frame that passes has all fields within their ranges. */
+/* Check `len` bytes that claim to be a frame: header first, encapsulation already removed. No frame
+ * is short enough for Ethernet to pad it. payload_max: longest payload accepted, bytes. Reads only
+ * within len. All fields of a frame that passes are within their ranges. */
 enum wire_verdict wire_check(const void *frame, uint32_t len, uint32_t payload_max);
 
-/* Judge the payload of a message to a transfer endpoint: to_target says which. Runs are not looked
- * at. */
+/* Check the payload of a message to a transfer endpoint: a target if to_target, otherwise an
+ * initiator. Runs are not checked. */
 enum wire_verdict wire_transfer_check(const void *payload, uint32_t len, bool to_target);
 
-/* Judge a message of len bytes to a matched endpoint by its first bytes: as many as it has, up to
- * an offer's. */
+/* Check a message of len bytes to a matched endpoint. `message` has its first bytes, at least
+ * min(len, sizeof(struct wire_match)) of them. */
 static inline enum wire_verdict
 wire_match_check(const void *message, uint32_t len)
 {
@@ -409,20 +418,21 @@ wire_match_check(const void *message, uint32_t len)
 	return WIRE_OK;
 }
 
-/* The session of two nodes' epochs; the same from both ends, never 0. */
+/* Returns the session of two nodes' epochs: the same from both ends, never 0. */
 uint32_t wire_session(uint32_t epoch_a, uint32_t epoch_b);
 
-/* Where a walk over the runs of a frame stands: {bytes of the frame, how many, its offset in the
- * transfer}. */
+/* The state of an iteration over the runs of a frame. Initialise it with {bytes of the frame, how
+ * many, the frame's offset in the transfer}. */
 struct wire_runs {
 	const uint8_t *next;
 	uint32_t left;
-	uint64_t end; /* of the run before */
-	uint64_t at;  /* the run: where in the transfer */
+	uint64_t end; /* end of the previous run */
+	uint64_t at;  /* where the current run begins in the transfer */
 	uint32_t len;
 };
 
-/* The next run's bytes. NULL: no more if nothing is left, otherwise they do not fit the frame. */
+/* Returns the bytes of the next run, with `at` and `len` set. NULL: there are no more if `left` is
+ * 0; otherwise the rest does not fit the frame. */
 static inline const uint8_t *
 wire_run_next(struct wire_runs *r)
 {

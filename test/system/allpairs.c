@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "helpers.h"
 #include "pmx/pmx.h"
 
 #define NODES_MAX    4
@@ -52,29 +51,14 @@ struct worker {
 
 static unsigned nodes, per_node, seconds;
 static const char *go_file;
-static _Atomic bool failed;
 
-static __attribute__((format(printf, 2, 3))) void
-fail(const struct worker *w, const char *fmt, ...)
-{
-	char text[256];
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
-	if (!atomic_exchange(&failed, true))
-		printf("failed %u:%u %s\n", w->own.node, w->own.context, text);
-}
+/* Which context of which node, and what is wrong. */
+#define FAIL(w, format, ...) fail("%u:%u " format, (w)->own.node, (w)->own.context, ##__VA_ARGS__)
 
 static uint64_t
 random_next(struct worker *w)
 {
-	uint64_t x = w->rng += 0x9E3779B97F4A7C15u;
-
-	x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-	x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-	return x ^ x >> 31;
+	return mix64(w->rng += 0x9E3779B97F4A7C15u);
 }
 
 /* ------------------------------------------------------------------ bytes */
@@ -117,7 +101,7 @@ collect(struct worker *w, bool count)
 		else if (r == 1)
 			w->completed += count;
 		else
-			fail(w, "a send ended in: %s", pmx_strerror(r));
+			FAIL(w, "a send ended in: %s", pmx_strerror(r));
 	}
 	w->outstanding = keep;
 }
@@ -138,7 +122,7 @@ send_to(struct worker *w, struct pmx_addr to, enum kind kind, uint32_t len)
 	if (r == -ENOBUFS)
 		return 0;
 	if (r != 0) {
-		fail(w, "a buffer: %s", pmx_strerror(r));
+		FAIL(w, "a buffer: %s", pmx_strerror(r));
 		return 0;
 	}
 	for (uint32_t i = 0, off = 0, n; i < buf.segments; i++, off += n) {
@@ -151,7 +135,7 @@ send_to(struct worker *w, struct pmx_addr to, enum kind kind, uint32_t len)
 	if (r != 0) {
 		pmx_discard_buffer(w->ctx, &buf);
 		if (r != -EAGAIN)
-			fail(w, "pmx_send: %s", pmx_strerror(r));
+			FAIL(w, "pmx_send: %s", pmx_strerror(r));
 		return 0;
 	}
 	w->outstanding++;
@@ -177,11 +161,11 @@ static void
 take_last(struct worker *w, const struct head *h, struct pmx_addr from)
 {
 	if (w->ended[from.node][from.context])
-		fail(w, "%u:%u ended twice", from.node, from.context);
+		FAIL(w, "%u:%u ended twice", from.node, from.context);
 	w->ended[from.node][from.context] = true;
 	w->ends++;
 	if (h->sequence != w->expected[from.node][from.context])
-		fail(w, "%u:%u sent %lu messages, %lu came", from.node, from.context, h->sequence,
+		FAIL(w, "%u:%u sent %lu messages, %lu came", from.node, from.context, h->sequence,
 			w->expected[from.node][from.context]);
 }
 
@@ -195,7 +179,7 @@ check(struct worker *w, const struct pmx_message *m)
 	bool good = true;
 
 	if (m->len < sizeof(h) || from.node >= nodes || from.context >= per_node) {
-		fail(w, "%u bytes of %u:%u", m->len, from.node, from.context);
+		FAIL(w, "%u bytes of %u:%u", m->len, from.node, from.context);
 		return;
 	}
 	pmx_message_read(w->ctx, m, 0, &h, sizeof(h));
@@ -206,14 +190,14 @@ check(struct worker *w, const struct pmx_message *m)
 		off += seg.len;
 	}
 	if (!good || off != m->len || h.dst != w->own.context)
-		fail(w, "a message of %u:%u is damaged: %u of %u bytes, for context %u", from.node,
+		FAIL(w, "a message of %u:%u is damaged: %u of %u bytes, for context %u", from.node,
 			from.context, off, m->len, h.dst);
 	if (h.kind == KIND_LAST) {
 		take_last(w, &h, from);
 		return;
 	}
 	if (h.sequence != w->expected[from.node][from.context])
-		fail(w, "message %lu of %u:%u came instead of %lu", h.sequence, from.node,
+		FAIL(w, "message %lu of %u:%u came instead of %lu", h.sequence, from.node,
 			from.context, w->expected[from.node][from.context]);
 	w->expected[from.node][from.context] = h.sequence + 1;
 	w->received++;
@@ -243,7 +227,7 @@ receive(struct worker *w, bool sleep)
 		}
 	}
 	if (r < 0)
-		fail(w, "pmx_receive: %s", pmx_strerror(r));
+		FAIL(w, "pmx_receive: %s", pmx_strerror(r));
 	return n;
 }
 
@@ -281,7 +265,7 @@ finish(struct worker *w)
 		}
 		receive(w, true);
 		if (now_s() > end)
-			fail(w,
+			FAIL(w,
 				"%u of %u heard that all was sent, %u said so, %u sends "
 				"outstanding",
 				said, all, w->ends, w->outstanding);
@@ -321,18 +305,14 @@ main(int argc, char **argv)
 		return 2;
 	int r = pmx_node_attach(&node, argv[1], -1);
 
-	if (r != 0) {
-		printf("failed attaching to %s: %s\n", argv[1], pmx_strerror(r));
-		return 1;
-	}
+	if (r != 0)
+		die("attaching to %s: %s", argv[1], pmx_strerror(r));
 	for (unsigned i = 0; i < count; i++) {
 		struct pmx_context_params params = {.context = (uint16_t)(first + i)};
 
 		r = pmx_context_open(&workers[i].ctx, node, &params);
-		if (r != 0) {
-			printf("failed context %u: %s\n", first + i, pmx_strerror(r));
-			return 1;
-		}
+		if (r != 0)
+			die("context %u: %s", first + i, pmx_strerror(r));
 		workers[i].own = pmx_context_addr(workers[i].ctx);
 		workers[i].rng = (uint64_t)workers[i].own.node << 32 | (first + i);
 	}

@@ -19,23 +19,14 @@ need_hugepages allpairs 160
 [ -x "$build/test/allpairs" ] || skip_all allpairs "$build/test/allpairs is not there"
 
 config() { # NODE PORT
-	cat >"$dir/$1.ini" <<-END
-		[node]
-		id = $1
-		name = $tag$1
+	node_ini "$1" "$2" <<-END
 		[engine]
 		idle = adaptive
-		[link 0]
-		driver = ethdev
-		port = $2
 		[limits]
 		contexts = $contexts
 		send_buffers = 64
 		receive_buffers = 128
 		mbufs = 12288
-		[nodes]
-		0 = auto
-		1 = auto
 	END
 }
 
@@ -56,7 +47,7 @@ else
 	primary 1 -l 1 -m 128 --vdev=net_af_packet0,iface=v1
 fi || { not_ok allpairs_start "the primaries do not start"; exit 1; }
 
-ready() { [ "$(cat "$dir"/app.*.log | grep -c -E 'ready|failed')" -ge $((2 * apps)) ]; }
+ready() { [ "$(cat "$dir"/app.*.log | grep -c -E '^(ready|allpairs:)')" -ge $((2 * apps)) ]; }
 
 apps_pids=()
 for i in $(seq 0 $((2 * apps - 1))); do
@@ -70,7 +61,7 @@ codes=0
 for pid in "${apps_pids[@]}"; do
 	wait "$pid" || codes=$((codes + 1))
 done
-grep -h '^failed' "$dir"/app.*.log | sed 's/^/# /'
+grep -h '^allpairs:' "$dir"/app.*.log | sed 's/^/# /'
 if [ $codes -eq 0 ]; then
 	ok allpairs__nothing_lost_doubled_or_out_of_order
 else

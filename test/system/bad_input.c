@@ -20,7 +20,7 @@
 #include <rte_mempool.h>
 
 #include "client/client.h"
-#include "clock.h"
+#include "helpers.h"
 #include "engine/lane.h"
 #include "pmx/pmx.h"
 #include "wire/wire.h"
@@ -29,8 +29,6 @@
 
 static struct pmx_node *nodes[2];
 static unsigned port;
-static uint64_t seed = 1;
-static int failed;
 
 static void
 check(const char *name, bool good, const char *why)
@@ -45,11 +43,7 @@ check(const char *name, bool good, const char *why)
 static uint64_t
 random_next(void)
 {
-	uint64_t x = seed += 0x9E3779B97F4A7C15u;
-
-	x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-	x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-	return x ^ x >> 31;
+	return mix64(seed += 0x9E3779B97F4A7C15u);
 }
 
 static struct engine *

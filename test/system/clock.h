@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The time, for system tests in C.
+ * The time, for tests in C.
  */
 #ifndef PMX_TEST_CLOCK_H
 #define PMX_TEST_CLOCK_H

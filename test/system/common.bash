@@ -108,6 +108,21 @@ all_beside() {
 	logs=()
 }
 
+# node_ini NODE [PORT] <<END: $dir/NODE.ini of one of two nodes, 0 and 1, which has the name $tagNODE. They are joined by UDP over
+# 127.0.0.1, or by that port of DPDK each, and then find each other. Standard input: more keys of the link, then other sections.
+node_ini() {
+	{
+		printf '[node]\nid = %s\nname = %s\n[nodes]\n' "$1" "$tag$1"
+		if [ $# -gt 1 ]; then
+			printf '0 = auto\n1 = auto\n[link 0]\nport = %s\n' "$2"
+		else
+			printf '0 = 127.0.0.1:%s\n1 = 127.0.0.1:%s\n' "$port" $((port + 1))
+			printf '[link 0]\ndriver = udp\nlisten = 127.0.0.1:%s\n' $((port + $1))
+		fi
+		cat
+	} >"$dir/$1.ini"
+}
+
 # primary NAME [EAL arguments]: a primary with $dir/NAME.ini, node.name = $tag$NAME; 0 when ready.
 # PREFIX=(ip netns exec X) puts it into a namespace; OPTIONS are pmx-dpdk's.
 primary() {

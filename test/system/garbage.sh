@@ -14,15 +14,10 @@ seconds=${2:-12}
 seed=${3:-$RANDOM}
 need_hugepages garbage 320
 for i in 0 1; do
-	cat >"$dir/$i.ini" <<-END
-		[node]
-		id = $i
-		name = $tag$i
+	node_ini $i net_memif0 <<-END
+		mtu = 4000
 		[engine]
 		idle = adaptive
-		[link 0]
-		port = net_memif0
-		mtu = 4000
 		[proto]
 		rto_max_us = 50000
 		[limits]
@@ -32,9 +27,6 @@ for i in 0 1; do
 		receive_buffers = 64
 		[contexts 8-9]
 		burst = 8
-		[nodes]
-		0 = auto
-		1 = auto
 	END
 done
 base=()

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What system tests in C have in common: the time, the first failure, numbers that a seed decides.
- * Included by one program's one file, which sets PROGRAM before.
+ * What system tests in C have in common: the time, the first failure, the end of a program that
+ * cannot go on, numbers that a seed decides. What is told begins with the program's name.
  */
 #ifndef PMX_TEST_HELPERS_H
 #define PMX_TEST_HELPERS_H
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,44 +16,24 @@
 
 #include "clock.h"
 
-static bool failed;
-static uint64_t seed = 1;
+extern _Atomic bool failed; /* fail() was called */
+extern uint64_t seed;       /* of draw(): 1, if the program sets none */
+/* die() calls it with what it told; NULL: it does not. */
+typedef void (*death_hook)(const char *why);
+extern death_hook at_death;
 
-/* Only the first is told. */
-static inline __attribute__((format(printf, 1, 2))) void
-fail(const char *fmt, ...)
-{
-	va_list args;
-
-	if (failed)
-		return;
-	failed = true;
-	fputs(PROGRAM ": ", stderr);
-	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
-	va_end(args);
-	fputc('\n', stderr);
-}
-
-static inline uint64_t
-draw(void)
-{
-	static uint64_t x;
-	uint64_t z = (x += 0x9E3779B97F4A7C15u) + seed * 0x1234567u;
-
-	z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-	z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-	return z ^ z >> 31;
-}
-
-static inline void *
-must(void *p)
-{
-	if (p == NULL) {
-		fputs(PROGRAM ": no memory\n", stderr);
-		exit(2);
-	}
-	return p;
-}
+/* Something is wrong, and the program goes on. Only the first is told, of all threads. */
+void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* The program cannot go on. That is told, and its exit code is 1. */
+void die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+/* The same because of what a verb gave. */
+void die_of(const char *what, int result) __attribute__((noreturn));
+/* A verb that fails ends the program. */
+void must_succeed(const char *what, int result);
+/* No memory ends the program, with exit code 2. */
+void *must(void *p);
+uint64_t draw(void);
+/* All bits of the result depend on all bits of z. */
+uint64_t mix64(uint64_t z);
 
 #endif

@@ -45,7 +45,6 @@
 #include "channel/passing.h"
 #include "client/client.h"
 
-#define PROGRAM "hostile"
 #include "helpers.h"
 
 #define PAGE      4096u
@@ -67,13 +66,6 @@ on_usr1(int number)
 	asked = 1;
 }
 
-static __attribute__((noreturn)) void
-die(const char *what, int result)
-{
-	fail("%s: %s", what, pmx_strerror(result));
-	exit(1);
-}
-
 static struct pmx_context *
 open_it(uint16_t number)
 {
@@ -82,7 +74,7 @@ open_it(uint16_t number)
 	int result = pmx_context_open(&ctx, node, &params);
 
 	if (result != 0)
-		die("pmx_context_open", result);
+		die_of("pmx_context_open", result);
 	return ctx;
 }
 
@@ -93,7 +85,7 @@ attach(const char *instance)
 	int result = pmx_node_attach(&node, instance, -1);
 
 	if (result != 0)
-		die("pmx_node_attach", result);
+		die_of("pmx_node_attach", result);
 }
 
 static void
@@ -122,7 +114,7 @@ send_number(struct pmx_context *from, const struct pmx_context *to, uint64_t n)
 		result == -ENOBUFS)
 		sched_yield();
 	if (result != 0)
-		die("pmx_send_copy", result);
+		die_of("pmx_send_copy", result);
 }
 
 static void
@@ -133,7 +125,7 @@ take_number(struct pmx_context *ctx, uint64_t n, double seconds)
 	int result = pmx_receive_wait(ctx, &m, (int64_t)(seconds * 1e6));
 
 	if (result != 1)
-		die("pmx_receive_wait", result == 0 ? -ETIMEDOUT : result);
+		die_of("pmx_receive_wait", result == 0 ? -ETIMEDOUT : result);
 	if (m.len != sizeof(n) || (memcpy(&got, pmx_message_data(&m), sizeof(got)), got != n)) {
 		fail("another message than %lu came", n);
 		exit(1);
@@ -195,7 +187,7 @@ open_within(const char *instance, uint16_t number, double seconds)
 		usleep(5000);
 	}
 	if (result != 0)
-		die(what, result);
+		die_of(what, result);
 	send_number(ctx, ctx, 1);
 	take_number(ctx, 1, seconds);
 	pmx_context_close(ctx);
@@ -258,7 +250,7 @@ flood(const char *instance, uint16_t number, uint16_t to)
 			n++;
 			last = now_s();
 		} else if (result != -EAGAIN && result != -ENOBUFS) {
-			die("pmx_send_copy", result);
+			die_of("pmx_send_copy", result);
 		} else {
 			pmx_sends_pending(ctx);
 			sched_yield();
@@ -290,7 +282,7 @@ dial_or_die(const char *path)
 	int fd = dial(path, 0);
 
 	if (fd < 0)
-		die(path, -errno);
+		die_of(path, -errno);
 	return fd;
 }
 
@@ -378,7 +370,7 @@ raw_open(struct raw *r, int sock, uint16_t number)
 	r->generation = reply.generation;
 	r->shm = mmap(NULL, r->len, PROT_READ | PROT_WRITE, MAP_SHARED, r->memory, 0);
 	if (r->shm == MAP_FAILED)
-		die("mmap", -errno);
+		die_of("mmap", -errno);
 	slot_end_init(&r->sub, channel_submissions(r->shm), r->shm->submissions,
 		&r->shm->submissions_pos);
 	return 0;
@@ -390,7 +382,7 @@ raw_open_or_die(struct raw *r, const char *instance, uint16_t number)
 	int result = raw_open(r, dial_or_die(instance), number);
 
 	if (result != 0)
-		die("opening", result);
+		die_of("opening", result);
 }
 
 static int
@@ -467,7 +459,7 @@ keep(const char *instance, uint16_t number, const char *how)
 	int result = ask(r.sock, &request, -1, &reply, NULL);
 
 	if (result != 0)
-		die("closing", result);
+		die_of("closing", result);
 	set_blocking(r.fds[0], false);
 	set_blocking(r.fds[1], false);
 	say("closed");
@@ -499,11 +491,11 @@ lingering(void)
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
 	if (fd < 0)
-		die("socket", -errno);
+		die_of("socket", -errno);
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &little, sizeof(little));
 	if (connect(fd, (struct sockaddr *)&listens, sizeof(listens)) != 0 ||
 		accept(listener, NULL, NULL) < 0)
-		die("connect", -errno);
+		die_of("connect", -errno);
 	set_blocking(fd, false);
 	while (write(fd, bytes, sizeof(bytes)) > 0)
 		;
@@ -527,7 +519,7 @@ listen_here(void)
 	if (listener < 0 || bind(listener, (struct sockaddr *)&listens, sizeof(listens)) != 0 ||
 		listen(listener, 128) != 0 ||
 		getsockname(listener, (struct sockaddr *)&listens, &len) != 0)
-		die("listen", -errno);
+		die_of("listen", -errno);
 }
 
 static void
@@ -536,7 +528,7 @@ write_text(const char *path, const char *text)
 	int fd = open(path, O_WRONLY);
 
 	if (fd < 0 || write(fd, text, strlen(text)) < 0)
-		die(path, -errno);
+		die_of(path, -errno);
 	close(fd);
 }
 
@@ -664,7 +656,7 @@ slow_things(const char *how, int sock, struct attach_request *request, int *fds)
 
 		if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) != 0 ||
 			passing_send(pair[0], "x", 1, &inner, 1, 0) != 1)
-			die("socketpair", -errno);
+			die_of("socketpair", -errno);
 		close(inner);
 		close(pair[0]);
 		fds[n++] = pair[1];
@@ -697,7 +689,7 @@ slow_things(const char *how, int sock, struct attach_request *request, int *fds)
 			i++)
 			close(fds[i]);
 	} else {
-		die(how, -EINVAL);
+		die_of(how, -EINVAL);
 	}
 	return n;
 }
@@ -713,7 +705,7 @@ slow_close(const char *instance, const char *how)
 	int alive[2];
 
 	if (pipe2(alive, O_CLOEXEC) != 0)
-		die("pipe2", -errno);
+		die_of("pipe2", -errno);
 	ends = alive[0];
 	for (unsigned i = 0; i < tries; i++) {
 		if (fork() != 0)
@@ -729,7 +721,7 @@ slow_close(const char *instance, const char *how)
 		if (n > 0 &&
 			passing_send(sock, &request, sizeof(request), fds, n, 0) !=
 				(ssize_t)sizeof(request))
-			die("sendmsg", -errno);
+			die_of("sendmsg", -errno);
 		while (n-- > 0 && tries > 1)
 			close(fds[n]);
 		for (;;)
@@ -753,7 +745,7 @@ large(const char *instance, uint16_t number, uint64_t len)
 
 	result = ask(sock, &request, -1, &reply, NULL);
 	if (result != 0)
-		die("asking for a size", result);
+		die_of("asking for a size", result);
 	printf("# %lu KiB are needed\n", (unsigned long)reply.bytes >> 10);
 	/* the quickest of some: whoever has the CPU in between is not the primary's doing */
 	for (unsigned i = 0; i < 5; i++) {
@@ -768,7 +760,7 @@ large(const char *instance, uint16_t number, uint64_t len)
 	close(sock);
 	result = raw_open(&r, dial_or_die(instance), PMX_ANY_CONTEXT);
 	if (result != 0)
-		die("opening", result);
+		die_of("opening", result);
 	quickest = 1e9;
 	for (unsigned i = 0; i < 5; i++) {
 		begin = now_s();
@@ -868,22 +860,22 @@ hole(const char *instance, uint16_t number, const char *how)
 	raw_open_or_die(&r, instance, number);
 	result = share(&r, memory, MIB);
 	if (result != 0)
-		die("sharing", result);
+		die_of("sharing", result);
 	if (strcmp(how, "seal") == 0) {
 		if (fcntl(r.memory, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0)
-			die("sealing", -errno);
+			die_of("sealing", -errno);
 	} else if (strcmp(how, "seal_shared") == 0) {
 		if (fcntl(memory, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0)
-			die("sealing", -errno);
+			die_of("sealing", -errno);
 	} else if (strcmp(how, "hole") == 0) {
 		if (fallocate(r.memory, make, (off_t)(r.len - 2 * PAGE), 2 * PAGE) != 0)
-			die("a hole", -errno);
+			die_of("a hole", -errno);
 	} else if (strcmp(how, "hole_shared") == 0) {
 		if (fallocate(memory, make, 0, MIB) != 0)
-			die("a hole", -errno);
+			die_of("a hole", -errno);
 	} else if (strcmp(how, "all") == 0) {
 		if (fallocate(r.memory, make, 0, (off_t)r.len) != 0)
-			die("a hole", -errno);
+			die_of("a hole", -errno);
 	}
 	stay("done");
 }

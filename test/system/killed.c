@@ -14,7 +14,6 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +23,7 @@
 #include <unistd.h>
 
 #include "channel/step.h"
-#include "clock.h"
+#include "helpers.h"
 #include "pmx/pmx.h"
 
 #define BYTES       (64u << 10)
@@ -70,23 +69,11 @@ pmx_step(void)
 		kill(getpid(), SIGKILL);
 }
 
-static __attribute__((format(printf, 1, 2), noreturn)) void
-die(const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
-	va_end(args);
-	fprintf(stderr, " (%s)\n", phase);
-	exit(1);
-}
-
 static void
-must(const char *what, int result)
+tell_phase(const char *why)
 {
-	if (result < 0)
-		die("%s: %s", what, pmx_strerror(result));
+	(void)why;
+	fprintf(stderr, "killed: that was in the phase \"%s\"\n", phase);
 }
 
 static void
@@ -100,12 +87,12 @@ open_it(const char *instance, const char *number)
 	int64_t end = now_us() + 100000;
 	int result;
 
-	must("pmx_node_attach", pmx_node_attach(&node, instance, -1));
+	must_succeed("pmx_node_attach", pmx_node_attach(&node, instance, -1));
 	phase = "open";
 	/* the one before was killed: its number is free at once */
 	while ((result = pmx_context_open(&ctx, node, &params)) == -EBUSY && now_us() < end)
 		usleep(200);
-	must("pmx_context_open", result);
+	must_succeed("pmx_context_open", result);
 }
 
 /* ------------------------------------------------------------------ partner */
@@ -164,9 +151,9 @@ partner(char **argv)
 
 	map(argv[2]);
 	open_it(argv[0], argv[1]);
-	must("pmx_alloc", pmx_alloc(ctx, BYTES, &area));
-	must("pmx_alloc", pmx_alloc(ctx, BYTES, (void **)&mine));
-	must("pmx_area_register",
+	must_succeed("pmx_alloc", pmx_alloc(ctx, BYTES, &area));
+	must_succeed("pmx_alloc", pmx_alloc(ctx, BYTES, (void **)&mine));
+	must_succeed("pmx_area_register",
 		pmx_area_register(ctx, AREA, area, BYTES, PMX_REMOTE_READ | PMX_REMOTE_WRITE,
 			&remote));
 	file->ready = 1;
@@ -180,7 +167,7 @@ partner(char **argv)
 		};
 
 		if (request == 0)
-			must("pmx_irecv", pmx_irecv(ctx, &r, &request));
+			must_succeed("pmx_irecv", pmx_irecv(ctx, &r, &request));
 		int got = pmx_test(ctx, &request, &status);
 
 		if (got == 1) {
@@ -198,7 +185,7 @@ partner(char **argv)
 			die("the primary ended");
 		}
 		got = pmx_receive(ctx, &m);
-		must("pmx_receive", got);
+		must_succeed("pmx_receive", got);
 		if (got == 1) {
 			answer(&m);
 			pmx_release_receive_buffer(ctx, &m);
@@ -224,7 +211,8 @@ wait_reply(void)
 {
 	struct pmx_message m;
 
-	must("pmx_receive_wait", pmx_receive_wait(ctx, &m, PATIENCE_US) == 1 ? 0 : -ETIMEDOUT);
+	must_succeed("pmx_receive_wait",
+		pmx_receive_wait(ctx, &m, PATIENCE_US) == 1 ? 0 : -ETIMEDOUT);
 	STEP();
 	pmx_release_receive_buffer(ctx, &m);
 	STEP();
@@ -241,12 +229,12 @@ question(uint32_t ask, uint32_t len, const struct pmx_remote *remote)
 		q.remote = *remote;
 	while ((result = pmx_get_send_buffer(ctx, (uint32_t)sizeof(q) + len, &buf)) == -ENOBUFS)
 		sched_yield();
-	must("pmx_get_send_buffer", result);
+	must_succeed("pmx_get_send_buffer", result);
 	STEP();
 	pmx_buffer_write(ctx, &buf, 0, &q, sizeof(q));
 	while ((result = pmx_send(ctx, peer, &buf, NULL)) == -EAGAIN)
 		sched_yield();
-	must("pmx_send", result);
+	must_succeed("pmx_send", result);
 }
 
 static void
@@ -264,13 +252,13 @@ transfer(bool push, void *local, uint64_t len)
 
 	while ((result = push ? pmx_push(ctx, &t, &id) : pmx_pull(ctx, &t, &id)) == -EAGAIN)
 		sched_yield();
-	must("transfer", result);
+	must_succeed("transfer", result);
 	for (int64_t end = now_us() + PATIENCE_US; (result = pmx_transfer_done(ctx, id)) == 0;) {
 		if (now_us() > end)
 			die("a transfer does not end");
 		sched_yield();
 	}
-	must("transfer", result);
+	must_succeed("transfer", result);
 }
 
 static void
@@ -287,10 +275,10 @@ matched(void *data, uint64_t len)
 	const struct pmx_matched r = {.peer = peer, .comm = 5, .tag = len, .data = in, .len = len};
 	pmx_request requests[2];
 
-	must("pmx_irecv", pmx_irecv(ctx, &r, &requests[0]));
+	must_succeed("pmx_irecv", pmx_irecv(ctx, &r, &requests[0]));
 	STEP();
-	must("pmx_isend", pmx_isend(ctx, &s, &requests[1]));
-	must("pmx_wait_all", pmx_wait_all(ctx, requests, 2, NULL, PATIENCE_US));
+	must_succeed("pmx_isend", pmx_isend(ctx, &s, &requests[1]));
+	must_succeed("pmx_wait_all", pmx_wait_all(ctx, requests, 2, NULL, PATIENCE_US));
 	free(in);
 }
 
@@ -306,13 +294,13 @@ scenario(const char *instance, const char *number)
 	phase = "register";
 	memset(private, 1, BYTES);
 	memset(adopted, 2, BYTES);
-	must("pmx_alloc", pmx_alloc(ctx, BYTES, &shared));
-	must("pmx_register",
+	must_succeed("pmx_alloc", pmx_alloc(ctx, BYTES, &shared));
+	must_succeed("pmx_register",
 		pmx_register(ctx, shared, BYTES, PMX_REMOTE_READ | PMX_REMOTE_WRITE, &remote));
 	int result = pmx_register(ctx, adopted, BYTES, PMX_REMOTE_READ | PMX_ADOPT, &remote);
 
 	if (result != 0 && result != -EOPNOTSUPP)
-		must("pmx_register", result);
+		must_succeed("pmx_register", result);
 	phase = "send";
 	question(ASK_ECHO, 0, NULL);
 	wait_reply();
@@ -340,7 +328,7 @@ scenario(const char *instance, const char *number)
 		pmx_after_select(ctx);
 	phase = "deregister";
 	if (result == 0)
-		must("pmx_deregister", pmx_deregister(ctx, remote.key));
+		must_succeed("pmx_deregister", pmx_deregister(ctx, remote.key));
 	pmx_free(ctx, shared);
 	STEP();
 	phase = "detach";
@@ -354,6 +342,7 @@ scenario(const char *instance, const char *number)
 int
 main(int argc, char **argv)
 {
+	at_death = tell_phase;
 	if (argc == 5 && strcmp(argv[1], "partner") == 0)
 		return partner(argv + 2);
 	if (argc == 3 && strcmp(argv[1], "owes") == 0) {

@@ -17,15 +17,10 @@ killed=$build/test/killed
 ctl=$build/app/pmx-ctl
 
 config() { # NODE
-	cat >"$dir/$1.ini" <<-END
-		[node]
-		id = $1
-		name = $tag$1
+	node_ini "$1" net_memif0 <<-END
+		mtu = 4000
 		[engine]
 		idle = adaptive
-		[link 0]
-		port = net_memif0
-		mtu = 4000
 		[proto]
 		rto_max_us = 20000
 		retries = 8
@@ -36,9 +31,6 @@ config() { # NODE
 		contexts = 16
 		send_buffers = 64
 		receive_buffers = 64
-		[nodes]
-		0 = auto
-		1 = auto
 	END
 }
 

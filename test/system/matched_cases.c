@@ -5,8 +5,6 @@
  * contexts each for every case; matching.sh runs them all. Usage: matched_cases [CASE...]; without
  * one, each in a process of its own.
  */
-#define PROGRAM "matched_cases"
-
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -6,105 +6,30 @@
  * knows the order in which messages landed in each context's LHS ring, keeps two plain lists, and
  * says which message each receive gets; the bytes are known by their message's number. matching.sh
  * runs it.
+ *
+ * Here: the nodes, their contexts and the run. matching_operations.c: what a context may do next.
+ * matching_model.c: which message each receive gets, and with which bytes. matching_memory.c: how
+ * the bytes lie in memory.
  */
-#define PROGRAM "matching"
-
-#include <errno.h>
 #include <getopt.h>
-#include <string.h>
-#include <sys/uio.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <rte_mempool.h>
 
-#include "client/client.h"
-#include "engine/lane.h"
-#include "helpers.h"
-#include "pmx/pmx.h"
+#include "matching.h"
 
-#define NODES     2
-#define CONTEXTS  4
-#define ENDS      (NODES * CONTEXTS)
-#define LONGEST   150000u
-/* of memory of pmx_alloc, for each context's sends and receives */
-#define SLOTS     8
-#define WAIT_MOST 60 /* messages or receives that wait at a context, about */
-#define GUARD     0xEE
-#define STUCK_S   60
-
-struct message {
-	struct message *next; /* of the same sender and receiver, in the order sent; then of
-			       * those that wait */
-	unsigned from, to;
-	uint32_t comm;
-	uint64_t tag, len; /* len: bytes of it */
-	uint32_t serial;
-	bool diff, asked; /* asked: the sender tests its request */
-	uint8_t *memory;  /* what is sent, all that it spans */
-	uint64_t spans;
-	int slot;
-	uint8_t *twin, *expect; /* diff: what the receiver's bytes become where they are not
-				 * GUARD */
-	uint64_t reach;         /* diff: end of the last byte that differs */
-	struct pmx_part part;
-	uint64_t bits[64];
-	struct iovec iov[8];
-	pmx_request request;
-};
-
-struct receive {
-	struct receive *next; /* of those posted */
-	unsigned at;
-	bool any_source;
-	unsigned from;
-	uint32_t comm;
-	uint64_t tag, ignore;
-	uint8_t *memory, *twin; /* all that it spans */
-	uint64_t spans, room;   /* room: bytes of a message */
-	int slot;
-	struct pmx_part part;
-	uint64_t bits[64];
-	struct iovec iov[8];
-	struct pmx_matched m;
-	pmx_request request;
-	struct message *got; /* by the model */
-	bool cancelled;
-};
-
-struct end {
-	struct pmx_context *ctx;
-	const struct inlet *in;
-	uint32_t landed; /* entries that the model has seen */
-	/* by receiver, that the model has not seen land */
-	struct message *sent_head[ENDS], *sent_tail[ENDS];
-	struct message *wait_head, *wait_tail; /* unexpected */
-	struct receive *posted_head, *posted_tail;
-	unsigned waiting, posted;
-	struct receive *receives[512]; /* that did not end, in any order */
-	struct message *sends[512];    /* whose request did not end */
-	unsigned receives_n, sends_n;
-	uint8_t *arena;
-	bool used[SLOTS];
-};
-
-static struct pmx_node *nodes[NODES];
-static struct end ends[ENDS];
+struct pmx_node *nodes[NODES];
+struct end ends[ENDS];
+uint64_t done, sent, matched, truncated, cancelled, probed, wildcards;
+bool by_engine;
+const char *rendezvous = "auto";
 static unsigned pool_before[NODES];
-static uint64_t operations = 200000, done, sent, matched, truncated, cancelled, probed, wildcards;
-static uint32_t serials;
-static bool by_engine;
-static const char *rendezvous = "auto";
+static uint64_t operations = 200000;
 
-static inline uint8_t
-byte_of(uint32_t serial, uint64_t i)
-{
-	return (uint8_t)((serial * 2654435761u >> 8) + i * 7 + (i >> 8));
-}
-
-/* matching = engine: what a context asks is done before anything else is asked of its node; so what
- * has landed by then, and nothing else, comes before it. */
-static void
-done_asking(unsigned at)
+void
+end_done_asking(unsigned at)
 {
 	struct channel *channels = nodes[at / CONTEXTS]->embedded->channels;
 
@@ -124,649 +49,11 @@ done_asking(unsigned at)
 		fail("context %u: its submissions are not taken", at);
 }
 
-static void
-poll_nodes(void)
+void
+nodes_poll(void)
 {
 	pmx_node_poll(nodes[0]);
 	pmx_node_poll(nodes[1]);
-}
-
-/* ------------------------------------------------------------------ memory */
-
-static uint8_t *
-memory_take(struct end *e, uint64_t len, int *slot)
-{
-	*slot = -1;
-	if (len > 4000 && draw() % 2) {
-		for (int i = 0; i < SLOTS; i++) {
-			if (e->used[i])
-				continue;
-			e->used[i] = true;
-			*slot = i;
-			return e->arena + (size_t)i * LONGEST;
-		}
-	}
-	return must(malloc(len ? len : 1));
-}
-
-static void
-memory_put(struct end *e, uint8_t *memory, int slot)
-{
-	if (slot >= 0)
-		e->used[slot] = false;
-	else
-		free(memory);
-}
-
-/* ------------------------------------------------------------------ the model */
-
-static bool
-accepts(const struct receive *r, const struct message *m)
-{
-	return r->comm == m->comm && (r->any_source || r->from == m->from) &&
-		((r->tag ^ m->tag) & ~r->ignore) == 0;
-}
-
-static void
-model_match(struct receive *r, struct message *m)
-{
-	r->got = m;
-	matched++;
-	wildcards += r->any_source || r->ignore != 0;
-}
-
-/* The oldest receive that takes it, out of the list; NULL. */
-static struct receive *
-model_posted(struct end *e, const struct message *m)
-{
-	struct receive *before = NULL, *r = e->posted_head;
-
-	for (; r != NULL && !accepts(r, m); r = r->next)
-		before = r;
-	if (r == NULL)
-		return NULL;
-	if (before == NULL)
-		e->posted_head = r->next;
-	else
-		before->next = r->next;
-	if (e->posted_tail == r)
-		e->posted_tail = before;
-	e->posted--;
-	return r;
-}
-
-/* The oldest message that it takes; out of the list if `take`. */
-static struct message *
-model_waiting(struct end *e, const struct receive *r, bool take)
-{
-	struct message *before = NULL, *m = e->wait_head;
-
-	for (; m != NULL && !accepts(r, m); m = m->next)
-		before = m;
-	if (m == NULL || !take)
-		return m;
-	if (before == NULL)
-		e->wait_head = m->next;
-	else
-		before->next = m->next;
-	if (e->wait_tail == m)
-		e->wait_tail = before;
-	e->waiting--;
-	return m;
-}
-
-/* What landed since, in the order of the ring; called before the library looks. */
-static void
-model_landed(struct end *e)
-{
-	const struct lhs_end *ring = &e->in->lhs;
-
-	for (; e->landed != ring->pos; e->landed++) {
-		const struct lhs_entry *entry = lhs_at(ring, e->landed);
-		unsigned from = entry->src_node * CONTEXTS + entry->src_ctx,
-			 to = (unsigned)(e - ends);
-		struct message *m = ends[from].sent_head[to];
-
-		if (m == NULL) {
-			fail("context %u got a message of %u that it did not send, or twice", to,
-				from);
-			return;
-		}
-		ends[from].sent_head[to] = m->next;
-		struct receive *r = model_posted(e, m);
-
-		if (r != NULL) {
-			model_match(r, m);
-			continue;
-		}
-		m->next = NULL;
-		if (e->wait_head == NULL)
-			e->wait_head = m;
-		else
-			e->wait_tail->next = m;
-		e->wait_tail = m;
-		e->waiting++;
-	}
-}
-
-/* ------------------------------------------------------------------ layouts */
-
-/* Some way to lie in memory: sets m's data, len, iov or part, *spans, *total. `size` is about what
- * it shall have. */
-static void
-lay_out(struct pmx_matched *m, struct pmx_part *part, uint64_t *bits, struct iovec *iov,
-	uint64_t size, uint64_t *spans, uint64_t *total)
-{
-	unsigned kind = draw() % 10;
-
-	*spans = *total = size;
-	if (kind == 0 && size >= 16 && size <= LONGEST / 3) {
-		uint64_t block = 1 + draw() % (size < 24 ? 16 : 24), count = size / block,
-			 interval = block + draw() % (block < 24 ? block + 1 : 2);
-
-		*part = (struct pmx_part){
-			.kind = PMX_PART_STRIDE,
-			.dims = 1,
-			.block = block,
-			.interval = {interval},
-			.count = {count},
-		};
-		*spans = (count - 1) * interval + block;
-		*total = count * block;
-		m->part = part;
-	} else if (kind == 1 && size >= 64 && size <= LONGEST / 3) {
-		uint32_t unit = size > 2000 ? 512 : 4;
-		uint64_t units = 2 * size / unit;
-
-		units = units > 64 * 64 ? 64 * 64 : units;
-		*total = 0;
-		for (uint64_t i = 0; i < (units + 63) / 64; i++)
-			bits[i] = draw() & draw();
-		for (uint64_t i = 0; i < units; i++)
-			*total += bits[i / 64] >> i % 64 & 1 ? unit : 0;
-		*spans = units * unit;
-		*part = (struct pmx_part){.kind = PMX_PART_BITMAP, .unit = unit, .bits = bits};
-		m->part = part;
-	} else if (kind == 2) {
-		m->iov_count = 1 + draw() % 8;
-		m->iov = iov;
-		*spans = 0;
-		for (unsigned i = 0; i < m->iov_count; i++) {
-			uint64_t left = size - *spans,
-				 piece = i + 1 == m->iov_count ? left : draw() % (left + 1);
-
-			iov[i].iov_len = piece;
-			/* made an address by place_iov */
-			iov[i].iov_base = (void *)(uintptr_t)*spans;
-			*spans += piece;
-		}
-	}
-	m->len = *spans;
-}
-
-static void
-place_iov(struct pmx_matched *m, struct iovec *iov, uint8_t *memory)
-{
-	for (unsigned i = 0; m->iov != NULL && i < m->iov_count; i++)
-		iov[i].iov_base = memory + (uintptr_t)iov[i].iov_base;
-	m->data = m->iov != NULL ? NULL : memory;
-}
-
-/* Is byte `at` of what it spans one of its bytes? */
-static bool
-is_part(const struct pmx_part *p, uint64_t at)
-{
-	if (p->kind == PMX_PART_STRIDE) {
-		uint64_t i = at / p->interval[0];
-
-		return i < p->count[0] && at - i * p->interval[0] < p->block;
-	}
-	if (p->kind == PMX_PART_BITMAP)
-		return p->bits[at / p->unit / 64] >> at / p->unit % 64 & 1;
-	return true;
-}
-
-/* ------------------------------------------------------------------ operations */
-
-static struct pmx_addr
-addr_of_end(unsigned i)
-{
-	return (struct pmx_addr){(uint16_t)(i / CONTEXTS), (uint16_t)(i % CONTEXTS)};
-}
-
-static uint64_t
-some_size(void)
-{
-	switch (draw() % 8) {
-	case 0:
-	case 1:
-	case 2:
-		return draw() % 30;
-	case 3:
-	case 4:
-		return draw() % 1600;
-	case 5:
-		return draw() % 20000;
-	case 6:
-		return 16300 + draw() % 300;
-	default:
-		return draw() % LONGEST;
-	}
-}
-
-static uint64_t
-some_tag(void)
-{
-	uint64_t t = draw() % 4;
-
-	return t | t << 40 | (draw() % 3 ? 0 : 1ull << 63);
-}
-
-static void
-make_diff(struct message *m)
-{
-	m->memory = must(malloc(m->spans ? m->spans : 1));
-	m->twin = must(malloc(m->spans ? m->spans : 1));
-	m->expect = must(malloc(m->spans ? m->spans : 1));
-	m->slot = -1;
-	memset(m->expect, GUARD, m->spans);
-	for (uint64_t i = 0; i < m->spans; i++) {
-		m->memory[i] = m->twin[i] = (uint8_t)(i * 3);
-		if (draw() % 16 == 0) {
-			m->memory[i] = (uint8_t)~m->twin[i];
-			m->expect[i] = m->memory[i];
-			m->reach = i + 1;
-		}
-	}
-	m->part = (struct pmx_part){.kind = PMX_PART_DIFF, .twin = m->twin};
-}
-
-static void
-message_free(struct message *m)
-{
-	memory_put(&ends[m->from], m->memory, m->slot);
-	free(m->twin);
-	free(m->expect);
-	free(m);
-}
-
-static void
-do_send(unsigned from)
-{
-	struct end *e = &ends[from];
-	struct message *m = must(calloc(1, sizeof(*m)));
-	struct pmx_matched s = {.comm = (uint32_t)(draw() % 2), .tag = some_tag()};
-
-	m->from = from;
-	m->to = (unsigned)(draw() % ENDS);
-	m->comm = s.comm;
-	m->tag = s.tag;
-	m->serial = serials;
-	m->diff = draw() % 16 == 0;
-	if (draw() % 8 == 0)
-		s.flags = draw() % 2 ? PMX_SYNC : PMX_DELIVERED;
-	s.peer = addr_of_end(m->to);
-	if (m->diff) {
-		m->spans = 1 + (draw() % 4 ? draw() % 3000 : draw() % 60000);
-		make_diff(m);
-		s.len = m->spans;
-		s.part = &m->part;
-		s.data = m->memory;
-	} else {
-		lay_out(&s, &m->part, m->bits, m->iov, some_size(), &m->spans, &m->len);
-		m->memory = memory_take(e, m->spans, &m->slot);
-		place_iov(&s, m->iov, m->memory);
-		for (uint64_t i = 0, k = 0; i < m->spans; i++)
-			m->memory[i] = s.part == NULL || is_part(s.part, i)
-				? byte_of(m->serial, k++)
-				: (uint8_t)i;
-	}
-	m->asked = e->sends_n < 500 &&
-		(draw() % 4 || m->spans > 8000 || s.flags || m->diff ||
-			strcmp(rendezvous, "auto") != 0);
-	int r = e->sends_n < 500 ? pmx_isend(e->ctx, &s, m->asked ? &m->request : NULL) : -EAGAIN;
-
-	if (r == -EAGAIN || r == -ENOBUFS) {
-		message_free(m);
-		return;
-	}
-	if (r != 0) {
-		fail("pmx_isend of %lu bytes: %s", s.len, pmx_strerror(r));
-		return;
-	}
-	serials++;
-	sent++;
-	if (m->diff && memcmp(m->twin, m->memory, m->spans) != 0)
-		fail("the twin of a diff that was sent did not follow");
-	if (m->request != 0) {
-		e->sends[e->sends_n++] = m;
-	} else if (!m->asked && m->spans <= 8000) {
-		memset(m->memory, 0x11, m->spans); /* it was copied */
-	}
-	if (e->sent_head[m->to] == NULL)
-		e->sent_head[m->to] = m;
-	else
-		e->sent_tail[m->to]->next = m;
-	e->sent_tail[m->to] = m;
-}
-
-static void
-want_something(struct receive *r, unsigned at, bool everything)
-{
-	r->at = at;
-	r->comm = (uint32_t)(draw() % 2);
-	r->any_source = everything || draw() % 4 == 0;
-	r->from = (unsigned)(draw() % ENDS);
-	r->tag = some_tag();
-	r->ignore = everything || draw() % 4 == 0 ? PMX_ANY_TAG
-		: draw() % 3 == 0                 ? 1ull << (draw() % 2 ? 63 : draw() % 3)
-						  : 0;
-	/* often what is there, or on its way, by its own key */
-	const struct message *m = ends[at].wait_head;
-
-	for (unsigned skip = draw() % 8; m != NULL && m->next != NULL && skip > 0; skip--)
-		m = m->next;
-	if (!everything && draw() % 2 && (m != NULL || (m = ends[r->from].sent_head[at]) != NULL)) {
-		r->comm = m->comm;
-		r->from = m->from;
-		r->tag = m->tag;
-	}
-	r->m.peer = r->any_source ? PMX_ANY_SOURCE : addr_of_end(r->from);
-	r->m.comm = r->comm;
-	r->m.tag = r->tag;
-	r->m.ignore = r->ignore;
-}
-
-/* Where it shall go. */
-static void
-room_for(struct end *e, struct receive *r)
-{
-	uint64_t size = draw() % 4 ? LONGEST : some_size();
-
-	lay_out(&r->m, &r->part, r->bits, r->iov, size, &r->spans, &r->room);
-	r->memory = memory_take(e, r->spans, &r->slot);
-	memset(r->memory, GUARD, r->spans);
-	place_iov(&r->m, r->iov, r->memory);
-	if (r->m.part == NULL && r->m.iov == NULL && draw() % 8 == 0) {
-		r->twin = must(malloc(r->spans ? r->spans : 1));
-		r->part = (struct pmx_part){.kind = PMX_PART_TWIN, .twin = r->twin};
-		r->m.part = &r->part;
-	}
-}
-
-static void
-receive_free(struct receive *r)
-{
-	memory_put(&ends[r->at], r->memory, r->slot);
-	free(r->twin);
-	free(r);
-}
-
-static struct receive *
-receive_make(unsigned at, bool everything)
-{
-	struct receive *r = must(calloc(1, sizeof(*r)));
-
-	want_something(r, at, everything);
-	room_for(&ends[at], r);
-	return r;
-}
-
-static void
-do_receive(unsigned at, bool everything)
-{
-	struct end *e = &ends[at];
-
-	if (e->receives_n >= 500)
-		return;
-	struct receive *r = receive_make(at, everything);
-
-	model_landed(e);
-	int result = pmx_irecv(e->ctx, &r->m, &r->request);
-
-	if (result != 0) {
-		fail("pmx_irecv: %s", pmx_strerror(result));
-		return;
-	}
-	struct message *m = model_waiting(e, r, true);
-
-	e->receives[e->receives_n++] = r;
-	if (m != NULL) {
-		model_match(r, m);
-		return;
-	}
-	if (e->posted_head == NULL)
-		e->posted_head = r;
-	else
-		e->posted_tail->next = r;
-	e->posted_tail = r;
-	e->posted++;
-}
-
-static void
-check_status(const char *what, const struct pmx_status *s, const struct message *m)
-{
-	if (s->source.node != m->from / CONTEXTS || s->source.context != m->from % CONTEXTS ||
-		s->tag != m->tag || (!m->diff && s->len != m->len))
-		fail("%s: says %u.%u tag %lx of %lu bytes; it is %u.%u tag %lx of %lu", what,
-			s->source.node, s->source.context, s->tag, s->len, m->from / CONTEXTS,
-			m->from % CONTEXTS, m->tag, m->len);
-}
-
-static void
-do_probe(unsigned at)
-{
-	struct end *e = &ends[at];
-	struct receive want = {0};
-	struct pmx_status status;
-
-	want_something(&want, at, draw() % 4 == 0);
-	model_landed(e);
-	int result = pmx_iprobe(e->ctx, &want.m, &status);
-	const struct message *m = model_waiting(e, &want, false);
-
-	/* more landed before it was asked: what was asked earlier made room */
-	if (by_engine && m == NULL && result == 1) {
-		model_landed(e);
-		m = model_waiting(e, &want, false);
-	}
-	probed++;
-	if (result != (m != NULL))
-		fail("pmx_iprobe says %d, the model %d", result, m != NULL);
-	else if (m != NULL)
-		check_status("pmx_iprobe", &status, m);
-}
-
-static void
-do_matched_probe(unsigned at)
-{
-	struct end *e = &ends[at];
-	struct pmx_status status;
-
-	if (e->receives_n >= 500)
-		return;
-	struct receive *r = receive_make(at, draw() % 2);
-
-	model_landed(e);
-	int result = pmx_improbe(e->ctx, &r->m, &r->request, &status);
-	struct message *m = model_waiting(e, r, true);
-
-	if (by_engine && m == NULL && result == 1) {
-		model_landed(e);
-		m = model_waiting(e, r, true);
-	}
-	probed++;
-	if (result != (m != NULL)) {
-		fail("pmx_improbe says %d, the model %d", result, m != NULL);
-		return;
-	}
-	if (m == NULL) {
-		receive_free(r);
-		return;
-	}
-	check_status("pmx_improbe", &status, m);
-	if (pmx_test(e->ctx, &r->request, NULL) != -EINVAL)
-		fail("pmx_test of a message that was probed");
-	done_asking(at);
-	for (unsigned k = draw() % 4; k > 0; k--)
-		poll_nodes();
-	result = pmx_imrecv(e->ctx, &r->m, &r->request);
-	if (result != 0)
-		fail("pmx_imrecv: %s", pmx_strerror(result));
-	model_match(r, m);
-	e->receives[e->receives_n++] = r;
-}
-
-static void
-do_cancel(unsigned at)
-{
-	struct end *e = &ends[at];
-
-	if (e->receives_n == 0)
-		return;
-	if (by_engine) /* it has looked, the application has not */
-		model_landed(e);
-	struct receive *r = e->receives[draw() % e->receives_n];
-	int result = pmx_cancel(e->ctx, r->request);
-
-	if (by_engine && result == -EINPROGRESS) /* more landed before it was asked */
-		model_landed(e);
-	if (result != (r->got != NULL || r->cancelled ? -EINPROGRESS : 0)) {
-		fail("pmx_cancel: %s", pmx_strerror(result));
-		return;
-	}
-	if (result != 0)
-		return;
-	r->cancelled = true;
-	cancelled++;
-	struct receive **link = &e->posted_head, *before = NULL;
-
-	while (*link != r) {
-		before = *link;
-		link = &before->next;
-	}
-	*link = r->next;
-	if (e->posted_tail == r)
-		e->posted_tail = before;
-	e->posted--;
-}
-
-/* What must be where the diff was received. */
-static void
-check_diff(const struct receive *r, const struct message *m, int result)
-{
-	bool plain = r->m.iov == NULL && (r->m.part == NULL || r->m.part->kind == PMX_PART_TWIN);
-
-	if (!plain) {
-		if (result != -EOPNOTSUPP)
-			fail("a diff into parts: %s", pmx_strerror(result));
-		return;
-	}
-	if (result != (m->reach <= r->spans ? 1 : -EMSGSIZE))
-		fail("a diff that reaches to %lu into %lu bytes: %s", m->reach, r->spans,
-			pmx_strerror(result));
-	for (uint64_t i = 0; result == 1 && i < r->spans; i++) {
-		uint8_t want = i < m->spans ? m->expect[i] : GUARD;
-
-		if (r->memory[i] != want) {
-			fail("message %u, a diff: byte %lu of %lu is %02x, not %02x", m->serial, i,
-				r->spans, r->memory[i], want);
-			return;
-		}
-	}
-}
-
-static void
-check_received(const struct receive *r, int result, const struct pmx_status *status)
-{
-	const struct message *m = r->got;
-
-	if (m == NULL) {
-		fail("a receive ended that the model gives no message: %s", pmx_strerror(result));
-		return;
-	}
-	check_status("a receive", status, m);
-	if (m->diff) {
-		check_diff(r, m, result);
-	} else {
-		if (result != (m->len <= r->room ? 1 : -EMSGSIZE)) {
-			fail("message %u of %lu bytes into %lu: %s", m->serial, m->len, r->room,
-				pmx_strerror(result));
-			return;
-		}
-		truncated += result != 1;
-		for (uint64_t i = 0, k = 0; i < r->spans; i++) {
-			bool mine = r->m.part == NULL || is_part(r->m.part, i);
-			uint8_t want = mine && k < m->len ? byte_of(m->serial, k) : GUARD;
-
-			k += mine;
-			if (r->memory[i] != want) {
-				fail("message %u of %lu bytes: byte %lu of %lu is %02x, not %02x",
-					m->serial, m->len, i, r->spans, r->memory[i], want);
-				return;
-			}
-		}
-	}
-	if (r->twin != NULL && memcmp(r->twin, r->memory, r->spans) != 0)
-		fail("message %u: the twin is another", m->serial);
-}
-
-/* Messages whose both ends are done with are freed: the sender's request, and the receive. */
-static void
-maybe_free(struct message *m)
-{
-	if (m->request == 0 && m->to == UINT32_MAX)
-		message_free(m);
-}
-
-static void
-test_receive(struct end *e, unsigned i)
-{
-	struct receive *r = e->receives[i];
-	struct pmx_status status;
-
-	model_landed(e);
-	int result = pmx_test(e->ctx, &r->request, &status);
-
-	if (result == 0)
-		return;
-	if (r->cancelled ? result != -ECANCELED : false)
-		fail("a receive that was cancelled: %s", pmx_strerror(result));
-	if (!r->cancelled)
-		check_received(r, result, &status);
-	e->receives[i] = e->receives[--e->receives_n];
-	if (r->got != NULL) {
-		r->got->to = UINT32_MAX;
-		maybe_free(r->got);
-	}
-	receive_free(r);
-}
-
-static void
-test_send(struct end *e, unsigned i)
-{
-	struct message *m = e->sends[i];
-
-	model_landed(e);
-	int result = pmx_test(e->ctx, &m->request, NULL);
-
-	if (result == 0)
-		return;
-	if (result != 1)
-		fail("message %u, sent: %s", m->serial, pmx_strerror(result));
-	e->sends[i] = e->sends[--e->sends_n];
-	maybe_free(m);
-}
-
-static void
-do_tests(unsigned at)
-{
-	struct end *e = &ends[at];
-
-	for (unsigned k = 0; k < 4 && e->receives_n; k++, done++)
-		test_receive(e, (unsigned)(draw() % e->receives_n));
-	for (unsigned k = 0; k < 2 && e->sends_n; k++, done++)
-		test_send(e, (unsigned)(draw() % e->sends_n));
 }
 
 static void
@@ -777,22 +64,22 @@ step(void)
 
 	done++;
 	if (what < 40)
-		e->waiting < WAIT_MOST || draw() % 4 == 0 ? do_send(at)
-							  : do_receive(at, draw() % 4 == 0);
+		e->waiting < WAIT_MOST || draw() % 4 == 0 ? ops_send(at)
+							  : ops_receive(at, draw() % 4 == 0);
 	else if (what < 70)
-		e->posted < WAIT_MOST ? do_receive(at, e->waiting > WAIT_MOST && draw() % 4 == 0)
-				      : do_send(at);
+		e->posted < WAIT_MOST ? ops_receive(at, e->waiting > WAIT_MOST && draw() % 4 == 0)
+				      : ops_send(at);
 	else if (what < 76)
-		do_probe(at);
+		ops_probe(at);
 	else if (what < 82)
-		do_matched_probe(at);
+		ops_matched_probe(at);
 	else if (what < 86)
-		do_cancel(at);
+		ops_cancel(at);
 	else
-		do_tests(at);
-	done_asking(at);
+		ops_tests(at);
+	end_done_asking(at);
 	if (draw() % 3 == 0)
-		poll_nodes();
+		nodes_poll();
 }
 
 /* All that was sent is received, and nothing else ends. */
@@ -804,7 +91,7 @@ settle(void)
 
 	while (busy && !failed) {
 		busy = false;
-		poll_nodes();
+		nodes_poll();
 		for (unsigned i = 0; i < ENDS && !failed; i++) {
 			struct end *e = &ends[i];
 
@@ -823,18 +110,18 @@ settle(void)
 				}
 				if (result != 0)
 					fail("pmx_cancel at the end");
-				done_asking(i);
+				end_done_asking(i);
 				e->posted_head = r->next;
 				r->cancelled = true;
 			}
 			e->posted = 0;
 			for (unsigned k = e->receives_n; k-- > 0 && !failed;)
-				test_receive(e, k);
+				receive_test(e, k);
 			for (unsigned k = e->sends_n; k-- > 0 && !failed;)
-				test_send(e, k);
+				send_test(e, k);
 			if (e->wait_head != NULL)
-				do_receive(i, true);
-			done_asking(i);
+				ops_receive(i, true);
+			end_done_asking(i);
 			for (unsigned to = 0; to < ENDS; to++)
 				busy |= e->sent_head[to] != NULL;
 			busy |= e->receives_n != 0 || e->sends_n != 0 || e->wait_head != NULL ||
@@ -1030,7 +317,7 @@ main(int argc, char **argv)
 		pmx_context_close(ends[i].ctx);
 	}
 	for (unsigned k = 0; k < 10000 && !failed; k++)
-		poll_nodes();
+		nodes_poll();
 	for (unsigned n = 0; n < NODES && !failed; n++) {
 		unsigned have = rte_mempool_avail_count(nodes[n]->embedded->pool),
 			 spare = memif ? 2048 : 32;

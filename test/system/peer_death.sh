@@ -12,14 +12,9 @@ kills=${2:-3}
 need_hugepages peer_death 128
 veth 1500 || skip_all peer_death "no veth pair between namespaces"
 config() {
-	cat >"$dir/$1.ini" <<-END
-		[node]
-		id = $1
-		name = $tag$1
+	node_ini "$1" net_af_packet0 <<-END
 		[engine]
 		idle = adaptive
-		[link 0]
-		port = net_af_packet0
 		[proto]
 		rto_max_us = 20000
 		retries = 8
@@ -27,9 +22,6 @@ config() {
 		[limits]
 		mbufs = 8192
 		contexts = 4
-		[nodes]
-		0 = auto
-		1 = auto
 	END
 }
 

@@ -18,7 +18,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PROGRAM "pins"
 #include "helpers.h"
 #include "pmx/pmx.h"
 

@@ -10,15 +10,9 @@ set -u
 need_hugepages pins 160
 
 for i in 0 1; do
-	cat >"$dir/$i.ini" <<-END
-		[node]
-		id = $i
-		name = $tag$i
+	node_ini $i <<-END
 		[engine]
 		idle = adaptive
-		[link 0]
-		driver = udp
-		listen = 127.0.0.1:$((port + i))
 		[proto]
 		rto_max_us = 100000
 		retries = 8
@@ -27,9 +21,6 @@ for i in 0 1; do
 		contexts = 8
 		send_buffers = 64
 		receive_buffers = 64
-		[nodes]
-		0 = 127.0.0.1:$port
-		1 = 127.0.0.1:$((port + 1))
 	END
 	primary $i -l $i -m 64 || { not_ok pins_start ""; exit 1; }
 	primaries[i]=$last

@@ -12,18 +12,9 @@ need_hugepages polite 128
 turns=3
 cpus=$(nproc)
 for i in 0 1; do
-	cat >"$dir/$i.ini" <<-END
-		[node]
-		id = $i
-		name = $tag$i
-		[link 0]
-		driver = udp
-		listen = 127.0.0.1:$((port + i))
+	node_ini $i <<-END
 		[limits]
 		contexts = 16
-		[nodes]
-		0 = 127.0.0.1:$port
-		1 = 127.0.0.1:$((port + 1))
 	END
 	primary $i -l $((i % cpus)) -m 64 || { not_ok polite_start "primary $i does not start"; exit 1; }
 done

@@ -15,7 +15,6 @@
 
 #include <pmx/pmx.h>
 
-#define PROGRAM "promise"
 #include "helpers.h"
 
 #define CONTEXTS_MAX 1024

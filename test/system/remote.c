@@ -23,9 +23,8 @@
 
 const char *const where_name[] = {"pmx_alloc", "malloc"};
 const char *instances[2];
-uint64_t seed = 1;
 unsigned rounds = 10;
-bool failed, told;
+bool told;
 
 /* ------------------------------------------------------------- who starts, tells and kills them */
 
@@ -39,7 +38,7 @@ struct app {
 static char why[2 * WORD_MAX];
 
 static __attribute__((format(printf, 1, 2))) void
-fail(const char *fmt, ...)
+case_fails(const char *fmt, ...)
 {
 	va_list args;
 
@@ -70,8 +69,8 @@ hear(struct app *a, const char *wanted, double seconds)
 	if (failed)
 		return false;
 	if (poll(&p, 1, (int)(seconds * 1e3)) != 1) {
-		fail("%s (process %d) does not say '%s' within %.0f s", a->what, a->pid, wanted,
-			seconds);
+		case_fails("%s (process %d) does not say '%s' within %.0f s", a->what, a->pid,
+			wanted, seconds);
 		return false;
 	}
 	ssize_t n = recv(a->socket, a->said, WORD_MAX - 1, 0);
@@ -80,7 +79,7 @@ hear(struct app *a, const char *wanted, double seconds)
 		int status = 0;
 
 		waitpid(a->pid, &status, 0);
-		fail("%s (process %d) ended before it said '%s', status %x", a->what, a->pid,
+		case_fails("%s (process %d) ended before it said '%s', status %x", a->what, a->pid,
 			wanted, (unsigned)status);
 		a->pid = 0;
 		close(a->socket);
@@ -90,9 +89,9 @@ hear(struct app *a, const char *wanted, double seconds)
 	if (strncmp(a->said, wanted, strlen(wanted)) == 0)
 		return true;
 	if (strncmp(a->said, "failed ", 7) == 0)
-		fail("%s: %s", a->what, a->said + 7);
+		case_fails("%s: %s", a->what, a->said + 7);
 	else
-		fail("%s says '%s', not '%s'", a->what, a->said, wanted);
+		case_fails("%s says '%s', not '%s'", a->what, a->said, wanted);
 	return false;
 }
 
@@ -108,7 +107,7 @@ tell(struct app *a, const char *fmt, ...)
 	vsnprintf(word, sizeof(word), fmt, args);
 	va_end(args);
 	if (send(a->socket, word, strlen(word), MSG_NOSIGNAL) < 0)
-		fail("%s (process %d) is not there to be told '%s'", a->what, a->pid, word);
+		case_fails("%s (process %d) is not there to be told '%s'", a->what, a->pid, word);
 }
 
 struct app
@@ -153,7 +152,7 @@ end_app(struct app *a)
 	if (hear(a, "ended", TRANSFER_S)) {
 		waitpid(a->pid, &status, 0);
 		if (status != 0)
-			fail("%s: status %x", a->what, (unsigned)status);
+			case_fails("%s: status %x", a->what, (unsigned)status);
 		close(a->socket);
 		a->pid = 0;
 	}
@@ -268,7 +267,7 @@ notify(void)
 			break;
 		printf("# sender: %s\n", i.said);
 		if ((phases[p].phase == FLOOD) != (lost != 0))
-			fail("%u notifications of %u were lost", lost, pushed);
+			case_fails("%u notifications of %u were lost", lost, pushed);
 		usleep(300000); /* the last ones are taken */
 		tell(&t, "expect %u %u", phases[p].phase, pushed - lost);
 		if (hear(&t, "counted", TRANSFER_S))
@@ -366,7 +365,8 @@ initiator_killed(void)
 				       "%s\n",
 					r, MANY, next.said + 5);
 			if (bad && tries == 19)
-				fail("the next one's transfers fail for 5 s: %s", next.said + 5);
+				case_fails("the next one's transfers fail for 5 s: %s",
+					next.said + 5);
 			resets += bad;
 		}
 		if (!failed)
@@ -384,11 +384,11 @@ initiator_killed(void)
 	end_app(&t);
 	result("initiator_killed");
 	if (!failed && resets)
-		fail("%u transfers of processes that lived ended with an error", resets);
+		case_fails("%u transfers of processes that lived ended with an error", resets);
 	result("initiator_killed__the_next_is_not_taken_for_the_dead");
 	if (!failed && asked > rounds + rounds / 2)
-		fail("%u processes that followed a killed one asked %u times until they were "
-		     "answered",
+		case_fails("%u processes that followed a killed one asked %u times until they were "
+			   "answered",
 			rounds, asked);
 	result("initiator_killed__the_next_is_answered_at_once");
 	kill_app(&i);

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "helpers.h"
 #include "pmx/pmx.h"
 
 #define WORD_MAX   256 /* what a process says, or is told */
@@ -63,12 +63,9 @@ extern uint8_t *memory[PLACES], *local[PLACES];
 extern struct pmx_remote mine[PLACES], theirs[PLACES];
 extern const char *const where_name[PLACES];
 extern const char *instances[2];
-extern uint64_t seed;
 extern unsigned rounds;
-extern bool failed, told;
+extern bool told;
 
-uint64_t mix(uint64_t z);
-uint64_t draw(void);
 void fill(uint8_t *p, uint64_t len, unsigned where, uint64_t salt, uint64_t at);
 int64_t differs(const uint8_t *p, uint64_t len, unsigned where, uint64_t salt, uint64_t at);
 int64_t differs_from_all(const uint8_t *p, uint64_t len, unsigned where, uint64_t from, uint64_t to,
@@ -101,7 +98,7 @@ struct app start(const char *what, void (*role)(bool), bool argument);
 void asleep(void);
 void lanes(void);
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-void die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+void app_fails(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 void leave(void) __attribute__((noreturn));
 
 #endif

@@ -21,25 +21,16 @@ need_hugepages remote 640
 wanted() { [ "$only" = "  " ] || [[ $only == *" $1 "* ]]; }
 
 config() { # NODE LANES MTU
-	cat >"$dir/$1.ini" <<-END
-		[node]
-		id = $1
-		name = $tag$1
+	node_ini "$1" net_memif0 <<-END
+		mtu = $3
 		[engine]
 		idle = adaptive
 		lanes = $2
-		[link 0]
-		driver = ethdev
-		port = net_memif0
-		mtu = $3
 		[limits]
 		contexts = 16
 		send_buffers = 64
 		receive_buffers = 64
 		mbufs = 8192
-		[nodes]
-		0 = auto
-		1 = auto
 	END
 }
 

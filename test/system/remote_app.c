@@ -5,28 +5,12 @@
  */
 #include "remote.h"
 
-uint64_t
-mix(uint64_t z)
-{
-	z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-	z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-	return z ^ z >> 31;
-}
-
-uint64_t
-draw(void)
-{
-	static uint64_t x;
-
-	return mix((x += 0x9E3779B97F4A7C15u) + seed * 0x1234567u);
-}
-
 /* ------------------------------------------------------------------ patterns */
 
 static inline uint64_t
 pattern(unsigned where, uint64_t salt, uint64_t number)
 {
-	return mix(
+	return mix64(
 		(number + 1) * 0x9E3779B97F4A7C15u + (salt * PLACES + where) * 0xD1342543DE82EF95u);
 }
 
@@ -121,7 +105,7 @@ say(const char *fmt, ...)
 }
 
 void
-die(const char *fmt, ...)
+app_fails(const char *fmt, ...)
 {
 	char word[WORD_MAX] = "failed ";
 	va_list args;
@@ -158,7 +142,7 @@ expect_word(const char *wanted)
 
 	next_word(word);
 	if (strcmp(word, wanted) != 0)
-		die("it was told '%s', not '%s'", word, wanted);
+		app_fails("it was told '%s', not '%s'", word, wanted);
 }
 
 void
@@ -180,7 +164,7 @@ attach(unsigned number)
 	int r = pmx_node_attach(&node, instances[number], -1);
 
 	if (r != 0)
-		die("attaching to %s: %s", instances[number], pmx_strerror(r));
+		app_fails("attaching to %s: %s", instances[number], pmx_strerror(r));
 	say("ready");
 }
 
@@ -196,7 +180,7 @@ open_context(uint16_t number)
 	while ((r = pmx_context_open(&c, node, &params)) == -EBUSY && now_s() < end)
 		usleep(1000);
 	if (r != 0)
-		die("opening context %u: %s", number, pmx_strerror(r));
+		app_fails("opening context %u: %s", number, pmx_strerror(r));
 	return c;
 }
 
@@ -222,12 +206,12 @@ get_pages(struct pmx_context *c, uint8_t **pages, uint64_t len)
 	int r = pmx_alloc(c, len, &p);
 
 	if (r != 0)
-		die("pmx_alloc of %lu bytes: %s", len, pmx_strerror(r));
+		app_fails("pmx_alloc of %lu bytes: %s", len, pmx_strerror(r));
 	pages[BY_ENGINE] = p;
 	/* whole pages, where they are to be adopted */
 	pages[BY_KERNEL] = thin() ? aligned_alloc(4096, (len + 4095) & ~4095ul) : malloc(len);
 	if (pages[BY_KERNEL] == NULL)
-		die("no memory");
+		app_fails("no memory");
 }
 
 void
@@ -239,7 +223,7 @@ get_memory(uint64_t len)
 		int r = pmx_register(ctx, memory[w], len, access_to(w), &mine[w]);
 
 		if (r != 0)
-			die("registering memory of %s: %s", where_name[w], pmx_strerror(r));
+			app_fails("registering memory of %s: %s", where_name[w], pmx_strerror(r));
 	}
 }
 
@@ -313,19 +297,19 @@ push_and_pull(unsigned k, unsigned where, unsigned from, uint64_t salt)
 	int r = transfer(false, &t);
 
 	if (r != 1)
-		die("a push of %lu bytes from %s to %s: %d %s", len, where_name[from],
+		app_fails("a push of %lu bytes from %s to %s: %d %s", len, where_name[from],
 			where_name[where], r, pmx_strerror(r));
 	t.local = local[!from] + k;
 	memset(t.local, 0, len);
 	r = transfer(true, &t);
 	if (r != 1)
-		die("a pull of %lu bytes to %s from %s: %d %s", len, where_name[!from],
+		app_fails("a pull of %lu bytes to %s from %s: %d %s", len, where_name[!from],
 			where_name[where], r, pmx_strerror(r));
 	int64_t i = differs(t.local, len, where, salt, at);
 
 	if (i >= 0)
-		die("a pull of %lu bytes to %s from %s: byte %ld is wrong", len, where_name[!from],
-			where_name[where], i);
+		app_fails("a pull of %lu bytes to %s from %s: byte %ld is wrong", len,
+			where_name[!from], where_name[where], i);
 }
 
 void

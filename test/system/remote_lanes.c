@@ -61,14 +61,14 @@ open_lane_end(unsigned on, unsigned number)
 				   : pmx_register(e->ctx, e->memory[w], LANE_MEMORY, access_to(w),
 					     &e->mine[w]);
 		if (r != 0)
-			die("registering memory of %s: %s", where_name[w], pmx_strerror(r));
+			app_fails("registering memory of %s: %s", where_name[w], pmx_strerror(r));
 	}
 	for (unsigned k = 0; k < LANE_TASKS; k++) {
 		for (unsigned to = 0; to < ENDS; to++) {
 			for (unsigned w = 0; w < PLACES; w++) {
 				e->mirror[k][to][w] = malloc(SLICE);
 				if (e->mirror[k][to][w] == NULL)
-					die("no memory");
+					app_fails("no memory");
 				fill(e->mirror[k][to][w], SLICE, w, to, lane_slice(e, k));
 			}
 		}
@@ -90,7 +90,7 @@ introduce(void)
 				sizeof(lane_ends[c].mine), NULL);
 
 			if (r != 0)
-				die("introducing: %s", pmx_strerror(r));
+				app_fails("introducing: %s", pmx_strerror(r));
 		}
 	}
 	while (known < LANE_CONTEXTS * ENDS && now_s() < end) {
@@ -101,7 +101,7 @@ introduce(void)
 				unsigned from = m.source.node * LANE_CONTEXTS + m.source.context;
 
 				if (from >= ENDS || m.len != sizeof(lane_ends[c].mine))
-					die("a message of %u bytes", m.len);
+					app_fails("a message of %u bytes", m.len);
 				pmx_message_read(lane_ends[c].ctx, &m, 0, lane_ends[c].remote[from],
 					m.len);
 				pmx_release_receive_buffer(lane_ends[c].ctx, &m);
@@ -111,7 +111,7 @@ introduce(void)
 		sched_yield();
 	}
 	if (known < LANE_CONTEXTS * ENDS)
-		die("%u of %u introductions came", known, LANE_CONTEXTS * ENDS);
+		app_fails("%u of %u introductions came", known, LANE_CONTEXTS * ENDS);
 	say("done");
 }
 
@@ -173,7 +173,7 @@ begin_task(struct lane_end *e, struct lane_task *t, enum pairs pairs)
 
 	if (r != 0) {
 		name_task(e, t, name);
-		die("%s: %s", name, pmx_strerror(r));
+		app_fails("%s: %s", name, pmx_strerror(r));
 	}
 	t->busy = true;
 }
@@ -190,11 +190,11 @@ end_task(struct lane_end *e, struct lane_task *t)
 	t->busy = false;
 	name_task(e, t, name);
 	if (r != 1)
-		die("%s: %d %s", name, r, pmx_strerror(r));
+		app_fails("%s: %d %s", name, r, pmx_strerror(r));
 	if (!t->pull)
 		memcpy(mirror, t->at, t->len);
 	else if (memcmp(mirror, t->at, t->len) != 0)
-		die("%s: other bytes", name);
+		app_fails("%s: other bytes", name);
 	return true;
 }
 
@@ -231,8 +231,8 @@ run_lanes(enum pairs pairs, unsigned n)
 
 			name_task(&lane_ends[i / LANE_TASKS], t, name);
 			if (t->busy)
-				die("no transfer ended for %d s, %u of %u did; %s", TRANSFER_S,
-					ended, n, name);
+				app_fails("no transfer ended for %d s, %u of %u did; %s",
+					TRANSFER_S, ended, n, name);
 		}
 	}
 	say("done %u transfers in %.2f s", n, now_s() - start);
@@ -262,8 +262,9 @@ compare_slices(enum pairs pairs)
 			int r = transfer(true, &t);
 
 			if (r != 1 || memcmp(t.local, e->mirror[k][to][w], SLICE) != 0)
-				die("slice %u of end %u at end %u in %s: %d, %s", k, e->number, to,
-					where_name[w], r, r == 1 ? "other bytes" : pmx_strerror(r));
+				app_fails("slice %u of end %u at end %u in %s: %d, %s", k,
+					e->number, to, where_name[w], r,
+					r == 1 ? "other bytes" : pmx_strerror(r));
 		}
 	}
 	say("done");
@@ -292,7 +293,7 @@ lanes_application(unsigned on)
 		else if (sscanf(word, "run %u %u", &pairs, &n) == 2)
 			run_lanes(pairs, n);
 		else
-			die("it was told '%s'", word);
+			app_fails("it was told '%s'", word);
 	}
 }
 

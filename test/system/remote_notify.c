@@ -23,7 +23,7 @@ notified_len(unsigned phase, uint32_t i)
 {
 	if (phase == PING || phase == FLOOD)
 		return 100;
-	return i % 50 == 7 && phase != ORDERED_SHORT ? 20000 : mix(i) % 3000;
+	return i % 50 == 7 && phase != ORDERED_SHORT ? 20000 : mix64(i) % 3000;
 }
 
 static uint8_t seen[1 << 20];
@@ -37,22 +37,22 @@ take_event(const struct pmx_event *event)
 
 	if (event->kind != PMX_EVENT_PUSHED || phase == 0 || phase >= PHASES || i >= sizeof(seen) ||
 		event->len != notified_len(phase, i) || event->peer.node != 0)
-		die("an event of kind %d, immediate %lx, %lu bytes", event->kind, event->immediate,
-			event->len);
+		app_fails("an event of kind %d, immediate %lx, %lu bytes", event->kind,
+			event->immediate, event->len);
 	w = i % PLACES;
 	if (phase >= ORDERED_SHORT && i != arrived[phase])
-		die("immediate %u came instead of %u", i, arrived[phase]);
+		app_fails("immediate %u came instead of %u", i, arrived[phase]);
 	if (phase != FLOOD &&
 		differs(memory[w] + slot_of(i), event->len, w, event->immediate, slot_of(i)) >= 0)
-		die("push %u of phase %u is told, and its bytes are not there", i, phase);
+		app_fails("push %u of phase %u is told, and its bytes are not there", i, phase);
 	if (phase == PING) {
 		int r = pmx_send_copy(ctx, event->peer, &event->immediate, 8, NULL);
 
 		if (r != 0)
-			die("answering a notification: %s", pmx_strerror(r));
+			app_fails("answering a notification: %s", pmx_strerror(r));
 	}
 	if (seen[i] == phase)
-		die("immediate %u of phase %u came twice", i, phase);
+		app_fails("immediate %u of phase %u came twice", i, phase);
 	seen[i] = (uint8_t)phase;
 	arrived[phase]++;
 }
@@ -76,7 +76,7 @@ notify_target(bool unused)
 		while ((r = pmx_event(ctx, &event)) == 1)
 			take_event(&event);
 		if (r < 0)
-			die("pmx_event: %s", pmx_strerror(r));
+			app_fails("pmx_event: %s", pmx_strerror(r));
 		if (!word_waits()) {
 			sleeps++;
 			by_fd += sleep_till_told();
@@ -93,12 +93,12 @@ notify_target(bool unused)
 			while ((r = pmx_event(ctx, &event)) == 1)
 				take_event(&event);
 			if (arrived[phase] != wanted)
-				die("%u notifications came in phase %u, not %u", arrived[phase],
-					phase, wanted);
+				app_fails("%u notifications came in phase %u, not %u",
+					arrived[phase], phase, wanted);
 			say("counted after %u sleeps, %u ended by the descriptor", sleeps, by_fd);
 			sleeps = by_fd = 0;
 		} else {
-			die("it was told '%s'", word);
+			app_fails("it was told '%s'", word);
 		}
 	}
 }
@@ -127,7 +127,7 @@ notify_one(unsigned phase, uint32_t i, uint8_t *at, pmx_transfer_id *id)
 	int r = issue(ctx, false, &t, id);
 
 	if (r != 0)
-		die("push %u of phase %u: %s", i, phase, pmx_strerror(r));
+		app_fails("push %u of phase %u: %s", i, phase, pmx_strerror(r));
 }
 
 /* One after the other, each answered by a message of who was woken by it. */
@@ -146,12 +146,12 @@ ping(unsigned n)
 		int r = pmx_receive_wait(ctx, &m, 5000000);
 
 		if (r != 1)
-			die("push %u did not wake its receiver in 5 s: %d %s, the push %d", i, r,
-				pmx_strerror(r), pmx_transfer_done(ctx, id));
+			app_fails("push %u did not wake its receiver in 5 s: %d %s, the push %d", i,
+				r, pmx_strerror(r), pmx_transfer_done(ctx, id));
 		worst = now_s() - began > worst ? now_s() - began : worst;
 		pmx_release_receive_buffer(ctx, &m);
 		if ((r = wait_for(ctx, id)) != 1)
-			die("push %u: %d %s", i, r, pmx_strerror(r));
+			app_fails("push %u: %d %s", i, r, pmx_strerror(r));
 	}
 	say("pushed %u 0 worst %.1f ms", n, worst * 1e3);
 }
@@ -172,7 +172,8 @@ stream(unsigned phase, unsigned n)
 				int r = pmx_transfer_done(ctx, t->id);
 
 				if (r < 0 && r != -ENOBUFS)
-					die("push %u of phase %u, %lu bytes from %s to %s: %d %s",
+					app_fails("push %u of phase %u, %lu bytes from %s to %s: "
+						  "%d %s",
 						t->number, phase, notified_len(phase, t->number),
 						where_name[t->number / PLACES % PLACES],
 						where_name[t->number % PLACES], r, pmx_strerror(r));
@@ -187,8 +188,8 @@ stream(unsigned phase, unsigned n)
 			busy += t->busy;
 		}
 		if (now_s() - began > WORK_S / 2)
-			die("phase %u: %u of %u were pushed in %d s, %u are under way", phase, i, n,
-				WORK_S / 2, busy);
+			app_fails("phase %u: %u of %u were pushed in %d s, %u are under way", phase,
+				i, n, WORK_S / 2, busy);
 		sched_yield();
 	}
 	say("pushed %u %u in %.2f s", n, lost, now_s() - began);
@@ -217,13 +218,13 @@ flood(unsigned n)
 		int r = issue(more[i / UNDER_WAY], false, &t, &id[i]);
 
 		if (r != 0)
-			die("push %u of a flood: %s", i, pmx_strerror(r));
+			app_fails("push %u of a flood: %s", i, pmx_strerror(r));
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		int r = wait_for(more[i / UNDER_WAY], id[i]);
 
 		if (r != 1 && r != -ENOBUFS)
-			die("push %u of a flood: %d %s", i, r, pmx_strerror(r));
+			app_fails("push %u of a flood: %d %s", i, r, pmx_strerror(r));
 		lost += r == -ENOBUFS;
 	}
 	for (unsigned c = 0; c < contexts; c++)
@@ -250,7 +251,7 @@ notify_initiator(bool unused)
 		if (sscanf(word, "hello %u", &n) == 1)
 			say_hello(n);
 		else if (sscanf(word, "push %u %u", &phase, &n) != 2)
-			die("it was told '%s'", word);
+			app_fails("it was told '%s'", word);
 		else if (phase == PING)
 			ping(n);
 		else if (phase == FLOOD)

@@ -13,7 +13,8 @@ check_same(unsigned w, uint64_t from, uint64_t to, uint64_t salt, const char *wh
 	int64_t i = differs(memory[w] + from, to - from, w, salt, from);
 
 	if (i >= 0)
-		die("memory of %s: byte %ld of %s changed: it is at %lu, of salt %lu, and %02x",
+		app_fails(
+			"memory of %s: byte %ld of %s changed: it is at %lu, of salt %lu, and %02x",
 			where_name[w], i, what, from + (uint64_t)i, salt,
 			memory[w][from + (uint64_t)i]);
 }
@@ -29,7 +30,7 @@ check_memory(unsigned w, uint64_t salt, unsigned long_first, unsigned long_last)
 		LONG_SALT + long_last, WRITE_AT);
 
 	if (i >= 0)
-		die("memory of %s: byte %ld of what is pushed to has what nobody pushed",
+		app_fails("memory of %s: byte %ld of what is pushed to has what nobody pushed",
 			where_name[w], i);
 	check_same(w, WRITE_AT + LONG, SMALL_AT, 0, "what is only read");
 	for (unsigned k = 0; k < SIZES && salt; k++) {
@@ -51,11 +52,11 @@ answer_hellos(void)
 	while ((r = pmx_receive(ctx, &m)) == 1) {
 		r = pmx_send_copy(ctx, m.source, &h, sizeof(h), NULL);
 		if (r != 0 && r != -ENOBUFS && r != -EAGAIN) /* it asks again */
-			die("answering: %s", pmx_strerror(r));
+			app_fails("answering: %s", pmx_strerror(r));
 		pmx_release_receive_buffer(ctx, &m);
 	}
 	if (r < 0)
-		die("pmx_receive: %s", pmx_strerror(r));
+		app_fails("pmx_receive: %s", pmx_strerror(r));
 }
 
 /* Sleep until there is a message, an event, or a word. */
@@ -125,7 +126,7 @@ target(bool sleeps)
 			check_memory(BY_KERNEL, salt, first, last);
 			say("checked");
 		} else {
-			die("it was told '%s'", word);
+			app_fails("it was told '%s'", word);
 		}
 	}
 }
@@ -160,7 +161,7 @@ say_hello(uint32_t pid)
 		if (r < 0 || sent == -EPIPE)
 			break;
 	}
-	die("no answer of process %u: %d %s", pid, r, pmx_strerror(r));
+	app_fails("no answer of process %u: %d %s", pid, r, pmx_strerror(r));
 }
 
 struct task {
@@ -195,7 +196,7 @@ start_long(struct task *k)
 	int r = issue(ctx, k->pull, &t, &k->id);
 
 	if (r != 0)
-		die("a long %s: %s", k->pull ? "pull" : "push", pmx_strerror(r));
+		app_fails("a long %s: %s", k->pull ? "pull" : "push", pmx_strerror(r));
 	k->busy = true;
 	k->error = 0;
 }
@@ -209,15 +210,15 @@ look_at_long(struct task *k, bool again)
 		return;
 	k->busy = false;
 	if (*k->status != (r == 1 ? 0 : r))
-		die("a long %s, %s, ended with %d, and its status is %d", k->pull ? "pull" : "push",
-			where_name[k->where], r, *k->status);
+		app_fails("a long %s, %s, ended with %d, and its status is %d",
+			k->pull ? "pull" : "push", where_name[k->where], r, *k->status);
 	if (r != 1) {
 		k->error = r;
 		return;
 	}
 	k->ended++;
 	if (k->pull && differs(k->at, LONG, k->where, 0, READ_AT) >= 0)
-		die("a long pull from %s ended well, and its bytes are wrong",
+		app_fails("a long pull from %s ended well, and its bytes are wrong",
 			where_name[k->where]);
 	if (again)
 		start_long(k);
@@ -268,8 +269,8 @@ run_long(unsigned round)
 		const struct task *k = &tasks[i];
 
 		if (k->busy)
-			die("a long %s, %s, is still under way %d s after its target was killed; "
-			    "%u of %u are",
+			app_fails("a long %s, %s, is still under way %d s after its target was "
+				  "killed; %u of %u are",
 				k->pull ? "pull" : "push", where_name[k->where], TRANSFER_S, busy,
 				(unsigned)TASKS);
 		well += k->ended;
@@ -277,7 +278,7 @@ run_long(unsigned round)
 		snprintf(codes + strlen(codes), sizeof(codes) - strlen(codes), " %d", k->error);
 	}
 	if (pmx_transfers_pending(ctx) != 0)
-		die("all transfers ended, and %u are under way", pmx_transfers_pending(ctx));
+		app_fails("all transfers ended, and %u are under way", pmx_transfers_pending(ctx));
 	say("all-ended %u well %u errors after %.3f s:%s", well, bad, worst, codes);
 }
 
@@ -290,7 +291,7 @@ many(unsigned round)
 	uint8_t *bytes = calloc(MANY, MANY_STEP);
 
 	if (bytes == NULL)
-		die("no memory");
+		app_fails("no memory");
 	for (unsigned i = 0; i < MANY; i++) {
 		unsigned w = i / 2 % PLACES;
 		struct pmx_transfer t = {
@@ -306,7 +307,7 @@ many(unsigned round)
 		int r = issue(ctx, i % 2, &t, &id[i]);
 
 		if (r != 0)
-			die("%s %u of many: %s", i % 2 ? "pull" : "push", i, pmx_strerror(r));
+			app_fails("%s %u of many: %s", i % 2 ? "pull" : "push", i, pmx_strerror(r));
 	}
 	unsigned bad = 0, wrong = 0;
 	char codes[WORD_MAX / 2] = "";
@@ -324,7 +325,7 @@ many(unsigned round)
 				i % 2 ? "pull" : "push", i, r);
 	}
 	if (wrong)
-		die("%u pulls of many ended well with wrong bytes", wrong);
+		app_fails("%u pulls of many ended well with wrong bytes", wrong);
 	free(bytes);
 	say("done %u%s", bad, codes);
 }
@@ -346,7 +347,7 @@ try_old_keys(void)
 		int r = transfer(pull, &t);
 
 		if (r != -ENOKEY)
-			die("a %s of %lu bytes by an old key of %s ends with %d %s, not %d",
+			app_fails("a %s of %lu bytes by an old key of %s ends with %d %s, not %d",
 				pull ? "pull" : "push", t.len, where_name[w], r, pmx_strerror(r),
 				-ENOKEY);
 	}
@@ -385,6 +386,6 @@ initiator(bool unused)
 		else if (sscanf(word, "long %lu", &number) == 1)
 			run_long((unsigned)number);
 		else
-			die("it was told '%s'", word);
+			app_fails("it was told '%s'", word);
 	}
 }

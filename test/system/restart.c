@@ -15,7 +15,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "helpers.h"
 #include "pmx/pmx.h"
 
 #define APPS_MAX 32
@@ -76,20 +75,12 @@ static struct {
 	bool used;
 } window[WINDOW];
 
-static __attribute__((format(printf, 1, 2), noreturn)) void
-die(const char *fmt, ...)
+/* check tells why an application died. */
+static void
+keep_why(const char *why)
 {
-	va_list args;
-
-	va_start(args, fmt);
 	if (me != NULL)
-		vsnprintf(me->said, sizeof(me->said), fmt, args);
-	va_end(args);
-	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
-	va_end(args);
-	fputc('\n', stderr);
-	exit(1);
+		snprintf(me->said, sizeof(me->said), "%s", why);
 }
 
 static void
@@ -514,6 +505,7 @@ times(unsigned n)
 int
 main(int argc, char **argv)
 {
+	at_death = keep_why;
 	if (argc == 9 && strcmp(argv[1], "app") == 0)
 		return app(argv + 2);
 	if (argc < 3)

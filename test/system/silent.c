@@ -5,8 +5,6 @@
  * itself and soon; memory must not grow with what is not taken; the pings must not notice. Then the
  * receiver looks without receiving, then it receives all of them, in order. matching.sh runs it.
  */
-#define PROGRAM "silent"
-
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>

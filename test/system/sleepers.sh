@@ -10,21 +10,12 @@ set -u
 rounds=150
 need_hugepages sleepers 128
 for i in 0 1; do
-	cat >"$dir/$i.ini" <<-END
-		[node]
-		id = $i
-		name = $tag$i
+	node_ini $i <<-END
 		[engine]
 		idle = sleep
-		[link 0]
-		driver = udp
-		listen = 127.0.0.1:$((port + i))
 		[limits]
 		mbufs = 4096
 		contexts = 4
-		[nodes]
-		0 = 127.0.0.1:$port
-		1 = 127.0.0.1:$((port + 1))
 	END
 	primary $i -l $i -m 64 || { not_ok sleepers_start "primary $i does not start"; exit 1; }
 	primaries[i]=$last

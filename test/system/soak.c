@@ -15,7 +15,6 @@
 #include <getopt.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +24,7 @@
 #include <rte_mempool.h>
 
 #include "client/client.h"
-#include "clock.h"
+#include "helpers.h"
 #include "engine/lane.h"
 #include "pmx/pmx.h"
 
@@ -56,39 +55,17 @@ struct side {
 };
 
 static struct side sides[NODES];
-static uint64_t messages = 100000, seed = 1;
+static uint64_t messages = 100000;
 static _Atomic uint64_t done_receiving; /* messages received, all */
-static _Atomic bool failed, stop;
-
-static __attribute__((format(printf, 1, 2))) void
-fail(const char *fmt, ...)
-{
-	va_list args;
-
-	if (atomic_exchange(&failed, true))
-		return;
-	fputs("soak: ", stderr);
-	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
-	va_end(args);
-	fputc('\n', stderr);
-}
+static _Atomic bool stop;
 
 /* ------------------------------------------------------------------ what messages hold */
 
 static uint64_t
-mix(uint64_t x)
-{
-	x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-	x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-	return x ^ x >> 31;
-}
-
-static uint64_t
 message_key(unsigned src_node, unsigned src, unsigned dst, uint64_t sequence)
 {
-	return mix(seed * 0x9E3779B97F4A7C15u + (src_node << 16 | src << 8 | dst) +
-		mix(sequence + 0x1234567));
+	return mix64(seed * 0x9E3779B97F4A7C15u + (src_node << 16 | src << 8 | dst) +
+		mix64(sequence + 0x1234567));
 }
 
 /* Mostly evenly spread over the orders of magnitude, now and then one of the edges. */
@@ -97,7 +74,7 @@ message_len(uint64_t key, uint32_t frag_len, uint32_t split)
 {
 	const uint32_t edges[] = {1, split, split + 1, frag_len - 1, frag_len, frag_len + 1,
 		2 * frag_len, LEN_MAX};
-	uint64_t r = mix(key + 1);
+	uint64_t r = mix64(key + 1);
 
 	if (r % 16 == 0)
 		return edges[(r >> 8) % (sizeof(edges) / sizeof(edges[0]))];
@@ -158,7 +135,7 @@ static bool
 send_one(unsigned node, unsigned src, struct endpoint *e)
 {
 	struct pmx_buffer buf;
-	unsigned dst = mix(e->rng++) % CONTEXTS;
+	unsigned dst = mix64(e->rng++) % CONTEXTS;
 	uint32_t len, n;
 
 	while (e->left[dst] == 0)
@@ -325,7 +302,7 @@ run_both(unsigned threads)
 			watch(&seen, &since);
 		} else {
 			/* the nodes' load is not the same: sometimes one polls more */
-			unsigned extra = mix(turn + seed) % 8 == 0;
+			unsigned extra = mix64(turn + seed) % 8 == 0;
 
 			step(0);
 			step(1);

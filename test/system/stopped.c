@@ -16,7 +16,6 @@
 
 #include <pmx/pmx.h>
 
-#define PROGRAM "stopped"
 #include "helpers.h"
 
 #define PATIENCE_S 30

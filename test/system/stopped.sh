@@ -11,20 +11,11 @@ set -u
 need_hugepages stopped 128
 program=$build/test/stopped
 for i in 0 1; do
-	cat >"$dir/$i.ini" <<-END
-		[node]
-		id = $i
-		name = $tag$i
-		[link 0]
-		driver = udp
-		listen = 127.0.0.1:$((port + i))
+	node_ini $i <<-END
 		[limits]
 		mbufs = 8192
 		contexts = 4
 		submissions = 64
-		[nodes]
-		0 = 127.0.0.1:$port
-		1 = 127.0.0.1:$((port + 1))
 	END
 	primary $i -l $i -m 64 || { not_ok stopped_start "primary $i does not start"; exit 1; }
 	primaries[i]=$last

@@ -11,14 +11,13 @@
  */
 #include <errno.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "helpers.h"
 #include "pmx/pmx.h"
 
 #define SHARED (1u << 20)
@@ -27,32 +26,13 @@
 static struct pmx_node *node;
 static struct pmx_context *ctx;
 
-static __attribute__((format(printf, 1, 2), noreturn)) void
-die(const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
-	va_end(args);
-	fputc('\n', stderr);
-	exit(1);
-}
-
-static void
-must(const char *what, int result)
-{
-	if (result < 0)
-		die("%s: %s", what, pmx_strerror(result));
-}
-
 static void
 open_it(const char *instance, const char *number)
 {
 	const struct pmx_context_params params = {.context = (uint16_t)atoi(number)};
 
-	must("pmx_node_attach", pmx_node_attach(&node, instance, -1));
-	must("pmx_context_open", pmx_context_open(&ctx, node, &params));
+	must_succeed("pmx_node_attach", pmx_node_attach(&node, instance, -1));
+	must_succeed("pmx_context_open", pmx_context_open(&ctx, node, &params));
 }
 
 static struct pmx_addr
@@ -72,13 +52,13 @@ send_bytes(struct pmx_addr to, const void *data, uint32_t len)
 
 	while ((result = pmx_send_copy(ctx, to, data, len, NULL)) == -EAGAIN || result == -ENOBUFS)
 		sched_yield();
-	must("pmx_send_copy", result);
+	must_succeed("pmx_send_copy", result);
 }
 
 static void
 receive(struct pmx_message *m)
 {
-	must("pmx_receive_wait", pmx_receive_wait(ctx, m, 10000000) == 1 ? 0 : -ETIMEDOUT);
+	must_succeed("pmx_receive_wait", pmx_receive_wait(ctx, m, 10000000) == 1 ? 0 : -ETIMEDOUT);
 }
 
 static int
@@ -88,9 +68,9 @@ serve(void)
 	struct pmx_message m;
 	void *shared;
 
-	must("pmx_alloc", pmx_alloc(ctx, SHARED, &shared));
+	must_succeed("pmx_alloc", pmx_alloc(ctx, SHARED, &shared));
 	memset(shared, 0x5A, SHARED);
-	must("pmx_area_register",
+	must_succeed("pmx_area_register",
 		pmx_area_register(ctx, AREA, shared, SHARED, PMX_REMOTE_READ | PMX_REMOTE_WRITE,
 			&remote));
 	puts("serving");
@@ -98,7 +78,7 @@ serve(void)
 	for (;;) {
 		int got = pmx_receive(ctx, &m);
 
-		must("pmx_receive", got);
+		must_succeed("pmx_receive", got);
 		if (got == 0) {
 			sched_yield();
 			continue;
@@ -109,7 +89,7 @@ serve(void)
 			break;
 		uint8_t *copy = malloc(m.len ? m.len : 1);
 
-		must("pmx_message_read", pmx_message_read(ctx, &m, 0, copy, m.len));
+		must_succeed("pmx_message_read", pmx_message_read(ctx, &m, 0, copy, m.len));
 		struct pmx_addr to = m.source;
 		uint32_t len = m.len;
 
@@ -131,7 +111,7 @@ wait_transfer(const char *what, pmx_transfer_id id)
 
 	while ((result = pmx_transfer_done(ctx, id)) == 0 && now_ns() < end)
 		sched_yield();
-	must(what, result == 0 ? -ETIMEDOUT : result);
+	must_succeed(what, result == 0 ? -ETIMEDOUT : result);
 }
 
 static void
@@ -150,7 +130,7 @@ transfer(const char *what, struct pmx_addr peer, bool push, void *local, uint64_
 
 	while ((result = push ? pmx_push(ctx, &t, &id) : pmx_pull(ctx, &t, &id)) == -EAGAIN)
 		sched_yield();
-	must(what, result);
+	must_succeed(what, result);
 	wait_transfer(what, id);
 }
 
@@ -185,9 +165,9 @@ matched(struct pmx_addr self, uint64_t len)
 	pmx_request requests[2];
 
 	fill(out, len, 11);
-	must("pmx_irecv", pmx_irecv(ctx, &r, &requests[0]));
-	must("pmx_isend", pmx_isend(ctx, &s, &requests[1]));
-	must("pmx_wait_all", pmx_wait_all(ctx, requests, 2, NULL, 10000000));
+	must_succeed("pmx_irecv", pmx_irecv(ctx, &r, &requests[0]));
+	must_succeed("pmx_isend", pmx_isend(ctx, &s, &requests[1]));
+	must_succeed("pmx_wait_all", pmx_wait_all(ctx, requests, 2, NULL, 10000000));
 	check_bytes("a matched message", in, len, 11);
 	free(out);
 	free(in);
@@ -201,7 +181,7 @@ verbs(struct pmx_addr peer)
 	uint8_t *mine = malloc(SHARED);
 	void *shared;
 
-	must("pmx_alloc", pmx_alloc(ctx, SHARED, &shared));
+	must_succeed("pmx_alloc", pmx_alloc(ctx, SHARED, &shared));
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		fill(mine, sizes[i], (uint8_t)i);
 		send_bytes(peer, mine, sizes[i]);
@@ -209,7 +189,7 @@ verbs(struct pmx_addr peer)
 		if (m.len != sizes[i])
 			die("%u bytes came back of %u", m.len, sizes[i]);
 		memset(mine, 0, sizes[i]);
-		must("pmx_message_read", pmx_message_read(ctx, &m, 0, mine, m.len));
+		must_succeed("pmx_message_read", pmx_message_read(ctx, &m, 0, mine, m.len));
 		pmx_release_receive_buffer(ctx, &m);
 		check_bytes("what came back", mine, sizes[i], (uint8_t)i);
 	}
@@ -233,7 +213,7 @@ verbs(struct pmx_addr peer)
 	if (result != -EOPNOTSUPP)
 		die("registering private memory gave %d", result);
 	send_bytes(peer, "end", 3);
-	must("pmx_send_wait", pmx_send_wait(ctx, 10000000));
+	must_succeed("pmx_send_wait", pmx_send_wait(ctx, 10000000));
 	pmx_node_close(node);
 	puts("all verbs work");
 	return 0;
@@ -261,7 +241,7 @@ ping(struct pmx_addr peer, uint32_t bytes, unsigned rounds)
 		send_bytes(peer, data, bytes);
 		while ((got = pmx_receive(ctx, &m)) == 0)
 			sched_yield();
-		must("pmx_receive", got);
+		must_succeed("pmx_receive", got);
 		pmx_release_receive_buffer(ctx, &m);
 		ns[i] = now_ns() - begin;
 	}
@@ -279,7 +259,7 @@ maps(void)
 	FILE *f = fopen("/proc/self/maps", "r");
 	void *shared;
 
-	must("pmx_alloc", pmx_alloc(ctx, SHARED, &shared));
+	must_succeed("pmx_alloc", pmx_alloc(ctx, SHARED, &shared));
 	rewind(f);
 	while (fgets(line, sizeof(line), f)) {
 		char rights[8];
@@ -307,7 +287,7 @@ main(int argc, char **argv)
 			const struct pmx_context_params params = {
 				.context = (uint16_t)atoi(argv[i])};
 
-			must("pmx_context_open", pmx_context_open(&ctx, node, &params));
+			must_succeed("pmx_context_open", pmx_context_open(&ctx, node, &params));
 			printf("opened %u\n", pmx_context_addr(ctx).context);
 		}
 		pmx_node_close(node);

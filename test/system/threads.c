@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "helpers.h"
 #include "pmx/pmx.h"
 
 #define BYTES 20000
@@ -25,7 +26,6 @@ static struct pmx_node *node;
 static struct pmx_context *ctx[2];
 static struct pmx_remote remote[2];
 static _Atomic bool over;
-static _Atomic unsigned failures;
 static unsigned rounds;
 
 static void *
@@ -37,13 +37,6 @@ engine(void *arg)
 			sched_yield();
 	}
 	return NULL;
-}
-
-static void
-fail(const char *what, unsigned self, long value)
-{
-	fprintf(stderr, "threads: context %u: %s: %ld\n", self, what, value);
-	failures++;
 }
 
 static void
@@ -66,7 +59,7 @@ round_trip(struct pmx_context *c, unsigned self, unsigned i)
 	}
 	if (result != 1 || m.len != len || pmx_message_read(c, &m, 0, in, len) != 0 ||
 		in[0] != (uint8_t)(i + !self) || in[len - 1] != in[0])
-		fail("a message", self, result);
+		fail("context %u: a message: %d", self, result);
 	pmx_release_receive_buffer(c, &m);
 	free(data);
 	free(in);
@@ -89,7 +82,7 @@ matched(struct pmx_context *c, unsigned self, unsigned i, uint8_t *out, uint8_t 
 	while (result == 0 && (result = pmx_test_all(c, requests, 2, NULL)) == 0)
 		sched_yield();
 	if (result != 1 || in[0] != (uint8_t)i || in[len - 1] != (uint8_t)i)
-		fail("a matched message", self, result);
+		fail("context %u: a matched message: %d", self, result);
 }
 
 static void
@@ -112,11 +105,11 @@ transfer(struct pmx_context *c, unsigned self, uint8_t *local)
 	while (result == 0 && (result = pmx_transfer_done(c, id)) == 0)
 		sched_yield();
 	if (result != 1)
-		fail("a push", self, result);
+		fail("context %u: a push: %d", self, result);
 	while ((result = pmx_event(c, &event)) == 0)
 		sched_yield();
 	if (result != 1 || event.len != BYTES)
-		fail("a notification", self, result);
+		fail("context %u: a notification: %d", self, result);
 }
 
 static void *
@@ -127,7 +120,7 @@ application(void *arg)
 	uint8_t *out = malloc(BYTES), *in = malloc(BYTES), *local = malloc(BYTES);
 
 	memset(local, 1, BYTES);
-	for (unsigned i = 0; i < rounds && failures == 0; i++) {
+	for (unsigned i = 0; i < rounds && !failed; i++) {
 		round_trip(c, self, i);
 		matched(c, self, i, out, in, i % 3 ? 100 : 3000);
 		if (i % 4 == 0)
@@ -165,8 +158,7 @@ main(int argc, char **argv)
 			pmx_alloc(ctx[i], 2 * BYTES, &shared[i]) != 0 ||
 			pmx_register(ctx[i], shared[i], 2 * BYTES,
 				PMX_REMOTE_READ | PMX_REMOTE_WRITE, &remote[i]) != 0) {
-			fprintf(stderr, "threads: a context does not open\n");
-			return 1;
+			die("a context does not open");
 		}
 	}
 	pthread_create(&threads[2], NULL, engine, NULL);
@@ -177,6 +169,6 @@ main(int argc, char **argv)
 	over = true;
 	pthread_join(threads[2], NULL);
 	pmx_node_close(node);
-	printf("%s threads # %u rounds\n", failures ? "not ok" : "ok", rounds);
-	return failures != 0;
+	printf("%s threads # %u rounds\n", failed ? "not ok" : "ok", rounds);
+	return failed;
 }

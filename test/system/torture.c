@@ -17,7 +17,6 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +29,7 @@
 #include <rte_eal.h>
 
 #include "client/client.h"
-#include "clock.h"
+#include "helpers.h"
 
 #define TAME   6
 #define WILD   2
@@ -69,31 +68,13 @@ static uint8_t *target; /* on node 1: BYTES for each arena */
 static struct pmx_remote target_remote;
 static uint8_t *sink; /* on node 1: what it pulls */
 static pthread_mutex_t holes = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic bool stop, failed;
+static _Atomic bool stop;
 static uint64_t pushes, pulls, refusals, faults, full;
 
-static __attribute__((format(printf, 1, 2))) void
-fail(const char *fmt, ...)
-{
-	va_list args;
-
-	if (atomic_exchange(&failed, true))
-		return;
-	fputs("torture: ", stderr);
-	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
-	va_end(args);
-	fputc('\n', stderr);
-}
-
 static uint64_t
-draw(uint64_t *x)
+draw_by(uint64_t *x)
 {
-	uint64_t z = (*x += 0x9E3779B97F4A7C15u);
-
-	z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-	z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-	return z ^ z >> 31;
+	return mix64(*x += 0x9E3779B97F4A7C15u);
 }
 
 /* --------------------------------------------------------------- the threads that change memory */
@@ -121,7 +102,7 @@ map_at(uint8_t *at, size_t len)
 static void
 change(struct arena *a)
 {
-	uint64_t r = draw(&a->seed);
+	uint64_t r = draw_by(&a->seed);
 	uint32_t first = (uint32_t)(r >> 8) % PAGES, n = 1 + (uint32_t)(r >> 24) % (PAGES - first),
 		 what = r % 8;
 	uint8_t *at = a->at + first * PAGE, *moved;
@@ -193,7 +174,7 @@ run_thread(void *arg)
 			change(a);
 			usleep(50);
 		} else if (atomic_load(&a->turn) == THREADS) {
-			for (unsigned i = 0; i < 1 + draw(&a->seed) % 3; i++)
+			for (unsigned i = 0; i < 1 + draw_by(&a->seed) % 3; i++)
 				change(a);
 			atomic_store(&a->turn, MAINS);
 		} else {
@@ -231,7 +212,7 @@ right_bytes(const struct arena *a, const uint8_t *got)
 static void
 begin(struct arena *a, uint64_t *seed)
 {
-	uint64_t r = draw(seed);
+	uint64_t r = draw_by(seed);
 	int e;
 
 	/* WILD: the thread may be writing, some pages are of the generation before */

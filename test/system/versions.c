@@ -10,12 +10,12 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "helpers.h"
 #include "pmx/pmx.h"
 
 #define SHARED     (1u << 20)
@@ -26,24 +26,6 @@
 
 static struct pmx_node *node;
 static struct pmx_context *ctx;
-
-static void __attribute__((format(printf, 1, 2), noreturn)) die(const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
-	va_end(args);
-	fputc('\n', stderr);
-	exit(1);
-}
-
-static void
-must(const char *what, int result)
-{
-	if (result < 0)
-		die("%s: %s", what, pmx_strerror(result));
-}
 
 /* Nothing takes that long. */
 static void
@@ -79,7 +61,7 @@ send_bytes(struct pmx_addr to, const void *data, uint32_t len)
 
 	while ((result = pmx_send_copy(ctx, to, data, len, NULL)) == -EAGAIN || result == -ENOBUFS)
 		wait_turn(begun);
-	must("pmx_send_copy", result);
+	must_succeed("pmx_send_copy", result);
 }
 
 /* ------------------------------------------------------------------ who serves */
@@ -98,7 +80,7 @@ serve_matched(uint8_t *bytes, pmx_request *request)
 	struct pmx_status s;
 	int result = *request != 0 ? pmx_test(ctx, request, &s) : 0;
 
-	must("pmx_test", result);
+	must_succeed("pmx_test", result);
 	if (result == 1) {
 		pmx_request back;
 
@@ -109,8 +91,8 @@ serve_matched(uint8_t *bytes, pmx_request *request)
 			.data = bytes,
 			.len = s.len,
 		};
-		must("pmx_isend", pmx_isend(ctx, &m, &back));
-		must("pmx_wait", pmx_wait(ctx, &back, NULL, PATIENCE_S * 1000000ll));
+		must_succeed("pmx_isend", pmx_isend(ctx, &m, &back));
+		must_succeed("pmx_wait", pmx_wait(ctx, &back, NULL, PATIENCE_S * 1000000ll));
 		m = (struct pmx_matched){
 			.peer = PMX_ANY_SOURCE,
 			.comm = COMM,
@@ -120,7 +102,7 @@ serve_matched(uint8_t *bytes, pmx_request *request)
 		};
 	}
 	if (*request == 0)
-		must("pmx_irecv", pmx_irecv(ctx, &m, request));
+		must_succeed("pmx_irecv", pmx_irecv(ctx, &m, request));
 }
 
 static int
@@ -134,8 +116,8 @@ serve(void)
 	unsigned told = 0;
 	void *shared;
 
-	must("pmx_alloc", pmx_alloc(ctx, SHARED, &shared));
-	must("pmx_area_register",
+	must_succeed("pmx_alloc", pmx_alloc(ctx, SHARED, &shared));
+	must_succeed("pmx_area_register",
 		pmx_area_register(ctx, AREA, shared, SHARED, PMX_REMOTE_READ | PMX_REMOTE_WRITE,
 			&remote));
 	puts("serving");
@@ -144,7 +126,7 @@ serve(void)
 		struct pmx_event e;
 		int got = pmx_receive(ctx, &m);
 
-		must("pmx_receive", got);
+		must_succeed("pmx_receive", got);
 		serve_matched(matched, &request);
 		told += pmx_event(ctx, &e) == 1 && e.kind == PMX_EVENT_PUSHED && e.immediate == 77;
 		if (got == 0) {
@@ -154,7 +136,7 @@ serve(void)
 		uint32_t len = m.len;
 		struct pmx_addr to = m.source;
 
-		must("pmx_message_read", pmx_message_read(ctx, &m, 0, copy, len));
+		must_succeed("pmx_message_read", pmx_message_read(ctx, &m, 0, copy, len));
 		pmx_release_receive_buffer(ctx, &m);
 		if (len == 3 && memcmp(copy, "end", 3) == 0)
 			break;
@@ -179,7 +161,7 @@ ask_plain(struct pmx_addr peer, uint8_t *bytes, uint32_t len)
 	memset(bytes, 0, len);
 	if (pmx_receive_wait(ctx, &m, PATIENCE_S * 1000000ll) != 1 || m.len != len)
 		die("%u bytes did not come back", len);
-	must("pmx_message_read", pmx_message_read(ctx, &m, 0, bytes, len));
+	must_succeed("pmx_message_read", pmx_message_read(ctx, &m, 0, bytes, len));
 	pmx_release_receive_buffer(ctx, &m);
 	check("a message", bytes, len, len);
 }
@@ -205,9 +187,9 @@ ask_matched(struct pmx_addr peer, uint8_t *bytes, uint32_t len)
 	pmx_request requests[2];
 
 	fill(bytes, len, 11);
-	must("pmx_irecv", pmx_irecv(ctx, &r, &requests[0]));
-	must("pmx_isend", pmx_isend(ctx, &s, &requests[1]));
-	must("pmx_wait_all", pmx_wait_all(ctx, requests, 2, NULL, PATIENCE_S * 1000000ll));
+	must_succeed("pmx_irecv", pmx_irecv(ctx, &r, &requests[0]));
+	must_succeed("pmx_isend", pmx_isend(ctx, &s, &requests[1]));
+	must_succeed("pmx_wait_all", pmx_wait_all(ctx, requests, 2, NULL, PATIENCE_S * 1000000ll));
 	check("a matched message", back, len, 11);
 	free(back);
 }
@@ -229,10 +211,10 @@ move(const char *what, struct pmx_addr peer, bool push, void *local, uint64_t le
 
 	while ((result = push ? pmx_push(ctx, &t, &id) : pmx_pull(ctx, &t, &id)) == -EAGAIN)
 		wait_turn(begun);
-	must(what, result);
+	must_succeed(what, result);
 	while ((result = pmx_transfer_done(ctx, id)) == 0)
 		wait_turn(begun);
-	must(what, result);
+	must_succeed(what, result);
 }
 
 static int
@@ -242,7 +224,7 @@ ask(struct pmx_addr peer)
 	uint8_t *private = malloc(SHARED);
 	void *shared;
 
-	must("pmx_alloc", pmx_alloc(ctx, SHARED, &shared));
+	must_succeed("pmx_alloc", pmx_alloc(ctx, SHARED, &shared));
 	for (unsigned i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
 		if (lens[i] < LONG)
 			ask_plain(peer, private, lens[i]);
@@ -261,7 +243,7 @@ ask(struct pmx_addr peer)
 		check("pulled into private memory", private, len, 5);
 	}
 	send_bytes(peer, "end", 3);
-	must("pmx_send_wait", pmx_send_wait(ctx, PATIENCE_S * 1000000ll));
+	must_succeed("pmx_send_wait", pmx_send_wait(ctx, PATIENCE_S * 1000000ll));
 	pmx_node_close(node);
 	return 0;
 }
@@ -278,8 +260,8 @@ main(int argc, char **argv)
 			(argc != 5 || sscanf(argv[4], "%u:%u", &n, &c) != 2)))
 		die("see the head of versions.c");
 	params.context = (uint16_t)atoi(argv[3]);
-	must("pmx_node_attach", pmx_node_attach(&node, argv[2], -1));
-	must("pmx_context_open", pmx_context_open(&ctx, node, &params));
+	must_succeed("pmx_node_attach", pmx_node_attach(&node, argv[2], -1));
+	must_succeed("pmx_context_open", pmx_context_open(&ctx, node, &params));
 	if (dladdr((void *)(uintptr_t)pmx_strerror, &library) != 0)
 		printf("by %s\n", library.dli_fname);
 	if (strcmp(argv[1], "serve") == 0)

@@ -35,22 +35,13 @@ make_old() {
 }
 
 config() { # NODE
-	cat >"$dir/$1.ini" <<-END
-		[node]
-		id = $1
-		name = $tag$1
+	node_ini "$1" <<-END
+		mtu = 4000
 		[engine]
 		idle = adaptive
-		[link 0]
-		driver = udp
-		listen = 127.0.0.1:$((port + $1))
-		mtu = 4000
 		[limits]
 		mbufs = 8192
 		contexts = 8
-		[nodes]
-		0 = 127.0.0.1:$port
-		1 = 127.0.0.1:$((port + 1))
 	END
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What test_script.c records: a line for each frame that carries data or ends a flow, and for each
+ * What test_script records: a line for each frame that carries data or ends a flow, and for each
  * thing that an application is told; and how these lines are compared with a file, or written to
  * it. One thread.
  */

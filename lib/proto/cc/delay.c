@@ -8,22 +8,24 @@
  *
  * Design notes
  * 1. The increase is one full frame for each window that was Acked, by an accumulator: no division.
- * 2. A queue in the network delays every frame, a host that lost its CPU only some: the window is
- *    cut by the smallest of at least 8 samples (ours).
+ * 2. A queue in the network delays every frame, a descheduled host only some. So the cut is
+ *    computed from the smallest of at least 8 samples (ours).
  * 3. The one division is in the decrease, which runs at most once a round trip.
- * 4. After a timeout the window starts at its floor and doubles each round trip up to half of
- *    what it was: one lost burst must not cost a thousand round trips.
- * 5. A loss with a queue says where that queue ends: the target goes to half of it, and back to the
- *    configured one by a 64th each window (ours), so shallow buffers need no setting of their own.
- *    Few losses with nothing queued, or with a queue well below that end, are the cable's: no cut.
+ * 4. After a timeout the window starts at its floor and doubles each round trip up to half of what
+ *    it was: one lost burst must not cost a thousand round trips of additive increase.
+ * 5. A loss while frames queue shows the depth of the buffer: the target is lowered to half of it,
+ *    and rises back to the configured one by a 64th per window (ours), so shallow buffers need no
+ *    setting of their own. A few losses with an empty queue, or with one well below that depth, are
+ *    transmission errors and cause no cut.
  * 6. The number of frames is bounded by the configuration only; bytes are what fill queues.
  */
 #include "proto/internal.h"
 
 #define SAMPLES_MIN    8
-#define DECREASE_SHIFT 8            /* factors are in 1/256 */
-#define DECREASE_MAX   128          /* never below half in one step (Swift: max_mdf = 0.5) */
-#define NOISE          UNITS_PER_US /* 1 us: what a clock or a cable may add */
+#define DECREASE_SHIFT 8 /* factors are in 1/256 */
+/* the window is at most halved in one step (Swift: max_mdf = 0.5) */
+#define DECREASE_MAX   128
+#define NOISE          UNITS_PER_US /* 1 us: jitter of clocks and cables */
 
 static void
 set_window(struct cc *c, uint32_t bytes)
@@ -37,7 +39,7 @@ static void
 delay_on_ack(struct cc *c, uint32_t acked_bytes, uint32_t rtt, uint32_t srtt, uint32_t now)
 {
 	if (rtt == 0) {
-		rtt = srtt; /* an Ack without echo: go by the average */
+		rtt = srtt; /* the Ack has no echo: use the average */
 	} else {
 		if (c->base_rtt == 0 || rtt < c->base_rtt)
 			c->base_rtt = rtt;
@@ -82,7 +84,8 @@ static bool
 delay_on_nack(struct cc *c, bool many, uint32_t srtt, uint32_t now)
 {
 	uint32_t excess = c->last_rtt > c->base_rtt ? c->last_rtt - c->base_rtt : 0;
-	/* a window that leaves in one burst waits a round trip in its own host's port */
+	/* the frames of a window that is sent in one burst wait up to a round trip in the port of
+	 * their own host */
 	uint32_t least = c->base_rtt + NOISE;
 
 	if (now - c->last_cut < srtt)

@@ -65,5 +65,5 @@ const struct cc_ops cc_pm = {
 	.on_ack = pm_on_ack,
 	.on_nack = pm_on_nack,
 	.on_timeout = pm_on_timeout,
-	.full_cuts = true, /* the paper knows no credit */
+	.full_cuts = true, /* the paper has no credit */
 };

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Matched messages where the lane matches them (matching = engine): receives go on while their
- * applications compute (RHI-MSG; RHiNET, 1999, section 2.6). lib/match does the matching, as it
- * does in the client. Runs on the lane.
+ * Matching by the lane (engine.matching = engine): receives progress while their applications
+ * compute (RHI-MSG; RHiNET, 1999, section 2.6). lib/match does the matching, as it does in the
+ * client. Runs on the lane.
  *
  * Design notes
- * 1. The LHS ring is in the engine's own memory: what it matches by is not the client's to write.
- * 2. A receive has the client's index. A short message is copied to its place from where it landed;
- *    for an offer the lane begins a transfer of its own, from places behind the client's. A receive
- *    that finds none of them free waits in a list: those transfers end by themselves.
- * 3. Runs (a diff) the engine leaves to the client: it says that they are there, and the client
+ * 1. The LHS ring is in the engine's own memory, so that the client cannot change what is matched.
+ * 2. A receive has the index that its client gave it. A short message is copied to its place from
+ *    where it landed; for an offer the lane begins a transfer of its own, in one of its own places
+ *    in lib/rma. A receive that finds none free waits in a list, since those transfers end by
+ *    themselves.
+ * 3. The engine leaves runs (a diff) to the client: it reports that they are there, and the client
  *    receives them into a buffer of its own.
- * 4. Everything is made when the node starts, and cleared when a context opens.
+ * 4. Everything is allocated when the node starts, and cleared when a context opens.
  */
-#define ALLOW_EXPERIMENTAL_API /* rte_vect_get_max_simd_bitwidth is stable from 23.11 on */
+/* rte_vect_get_max_simd_bitwidth is experimental before DPDK 23.11 */
+#define ALLOW_EXPERIMENTAL_API
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,9 +35,9 @@
 enum receive_state {
 	RECEIVE_FREE,
 	RECEIVE_POSTED, /* without a message */
-	RECEIVE_READY,  /* it has an offer, and no place for the transfer */
+	RECEIVE_READY,  /* it has an offer, but no place for the transfer */
 	RECEIVE_FETCHES,
-	RECEIVE_HOLDS, /* a message that was taken */
+	RECEIVE_HOLDS, /* it holds a message that was taken */
 };
 
 struct receive {
@@ -47,7 +49,7 @@ struct receive {
 	uint32_t offer;  /* READY, FETCHES */
 	uint32_t next;   /* READY */
 	uint8_t state;   /* enum receive_state */
-	uint8_t error;   /* that it will end with, whatever else happens */
+	uint8_t error;   /* that it ends with, whatever else happens */
 	bool was_posted;
 	bool runs; /* the message is runs */
 };
@@ -56,16 +58,17 @@ struct matching {
 	struct match_queue queue;
 	uint8_t *ring;
 	uint64_t ring_bytes;
-	_Atomic uint32_t given;   /* entries that are the writer's again: inlet.read */
-	struct receive *receives; /* `max` of them */
+	_Atomic uint32_t given;   /* entries given back to the writer: inlet.read */
+	struct receive *receives; /* array of max */
 	uint32_t max;
 	uint32_t ready_head, ready_tail;
-	uint32_t uses;                      /* of the lane's transfers, from a random number on */
+	uint32_t uses;                      /* counts the transfers begun here, from a random number
+					     * on */
 	struct completion_receive *results; /* not yet written: ring of results_mask + 1 */
 	uint32_t results_head, results_tail, results_mask;
 };
 
-/* Of a node that matches, any channel's; otherwise NULL. */
+/* NULL if clients match on this node. */
 static inline struct matching *
 matcher_of(const struct channel *ch)
 {
@@ -74,7 +77,6 @@ matcher_of(const struct channel *ch)
 
 /* ------------------------------------------------------------------ life */
 
-/* Where clients match, there is nothing to do. */
 static void fetched(struct engine *e, struct channel *ch, uint32_t number, uint8_t error);
 
 static int
@@ -101,7 +103,7 @@ match_make_context(struct node *n, struct channel *ch)
 	ch->service[MATCH_SERVICE] = x;
 	x->max = c->receives;
 	x->results_mask = 2;
-	/* a receive may end, and a question about it be answered */
+	/* a receive may end and a question about it be answered at the same time */
 	while (x->results_mask < 2 * c->receives)
 		x->results_mask *= 2;
 	x->results = calloc(x->results_mask--, sizeof(*x->results));
@@ -132,8 +134,8 @@ match_free_context(struct channel *ch)
 	free(x);
 }
 
-/* Messages land in the engine's ring. A thin client matches by itself: into its memory the engine
- * copies as little as it can. */
+/* Makes messages land in the engine's ring. A thin client matches by itself, since the engine
+ * copies as little as possible into its memory. */
 static void
 match_join(struct node *n, struct channel *ch)
 {
@@ -155,7 +157,7 @@ match_join(struct node *n, struct channel *ch)
 	x->uses = (uint32_t)rte_rand();
 }
 
-/* ... and ends: what was received in part goes nowhere. */
+/* The context ends: receives that wait for a transfer are dropped. */
 static void
 match_close(struct engine *e, struct channel *ch, bool linger)
 {
@@ -174,7 +176,7 @@ tell(struct engine *e, struct channel *ch, uint32_t index, enum receive_result r
 	const struct receive *r = &x->receives[index];
 
 	if (unlikely(x->results_tail - x->results_head > x->results_mask)) {
-		ch->bad++; /* it asks, and takes no answers */
+		ch->bad++; /* the client asks, but does not take the answers */
 		return;
 	}
 	x->results[x->results_tail++ & x->results_mask] = (struct completion_receive){
@@ -221,7 +223,7 @@ match_results(struct engine *e, struct channel *ch)
 
 /* ------------------------------------------------------------------ bytes */
 
-/* A message's bulk buffers are free again. */
+/* Frees a message's entry and bulk buffers. */
 static void
 done_with(struct engine *e, struct channel *ch, const struct match_message *m)
 {
@@ -232,7 +234,7 @@ done_with(struct engine *e, struct channel *ch, const struct match_message *m)
 		inlet_release(e, ch, &bulk, 1, true);
 }
 
-/* The bytes of an eager message behind its head, or as many as fit, go to their place. 0,
+/* Copies the bytes of an eager message behind its head, as many as fit, to their place. 0, or
  * EFAULT. */
 static uint8_t
 place(struct engine *e, const struct channel *ch, const struct receive *r,
@@ -259,8 +261,8 @@ place(struct engine *e, const struct channel *ch, const struct receive *r,
 		uint64_t n = entry->len;
 
 		if (entry->bulk & LHS_CHAINED) {
-			/* the client can write there; it harms itself, and reaches no further than
-			 * a buffer */
+			/* the client can overwrite this, but harms only itself: the length is
+			 * limited to a buffer */
 			memcpy(&link, bytes - sizeof(link), sizeof(link));
 			n = link.len < e->node->frag_len ? link.len : e->node->frag_len;
 		}
@@ -277,14 +279,14 @@ place(struct engine *e, const struct channel *ch, const struct receive *r,
 
 /* ------------------------------------------------------------------ offers */
 
-/* A message was not Acked: what was offered to that context before is lost with the flow, or with
- * its receiver. */
+/* A message was not Acked: everything offered to that context before is lost, with the flow or with
+ * the receiver. */
 static void
 message_failed(struct engine *e, struct channel *ch, const struct send_slot *s,
 	const struct send_failure *f)
 {
 	(void)s;
-	if (f->error == EINVAL || f->error == EMSGSIZE) /* it never went */
+	if (f->error == EINVAL || f->error == EMSGSIZE) /* it was never sent */
 		return;
 	rma_offers_lost(rma_lane(e)->rma, ch->ctx, f->node, f->peer, f->error);
 	service_rma_called(e);
@@ -300,7 +302,7 @@ fetch(struct engine *e, struct channel *ch, struct receive *r)
 		.ctx = (uint16_t)r->source,
 		.offer = r->offer,
 		.use = x->uses + 1,
-		/* what went wrong here is told to the sender by fetching nothing */
+		/* an error here is reported to the sender by fetching 0 bytes */
 		.len = r->error && r->error != EMSGSIZE ? 0
 			: r->len < r->local.len         ? r->len
 							: r->local.len,
@@ -372,7 +374,7 @@ take_offer(struct engine *e, struct channel *ch, struct receive *r, const struct
 	x->ready_tail = (uint32_t)(r - x->receives);
 }
 
-/* taken: the client knows what it is, and has a place for it. */
+/* A receive has a message. taken: the client knows what it is, and has a place for it. */
 static void
 receive(struct engine *e, struct channel *ch, struct receive *r, const struct match_message *m,
 	bool taken)
@@ -382,7 +384,8 @@ receive(struct engine *e, struct channel *ch, struct receive *r, const struct ma
 	describe(r, m);
 	if (unlikely(r->runs) && !taken) {
 		r->message = *m;
-		/* the store has a place for each message that may wait, and one less does */
+		/* this cannot fail: the store has a place for each message that may wait, and one
+		 * less waits now */
 		match_queue_keep(&matcher_of(ch)->queue, &r->message);
 		r->state = RECEIVE_HOLDS;
 		tell(e, ch, (uint32_t)(r - matcher_of(ch)->receives), RECEIVE_WAITS, 0);
@@ -420,14 +423,14 @@ take_in(struct engine *e, struct channel *ch)
 	atomic_store_explicit(&x->given, x->queue.heads.given, memory_order_relaxed);
 }
 
-/* All that landed in channels that were touched is matched, or waits; what is matched goes on. */
+/* Matches all that landed in channels that were touched. */
 static void
 match_landed(struct engine *e)
 {
 	bool more;
 
-	/* room that one gives back lets messages of this node land at others, which joins them to
-	 * the list */
+	/* room that is freed at one channel lets local messages land, which may add channels to the
+	 * list */
 	do {
 		more = false;
 		for (unsigned i = 0; i < e->dirty_count; i++) {
@@ -466,7 +469,7 @@ set_local(struct channel *ch, struct receive *r, const struct submission *s)
 	return true;
 }
 
-/* Post, probe or take: the oldest that waits, if there is one. */
+/* Posts, probes or takes: finds the oldest waiting message that matches, if there is one. */
 static void
 look_for(struct engine *e, struct channel *ch, struct receive *r, const struct submission *s)
 {
@@ -488,7 +491,8 @@ look_for(struct engine *e, struct channel *ch, struct receive *r, const struct s
 		r->was_posted = true;
 		r->state = RECEIVE_POSTED;
 		r->posted = match_posted_add(&x->queue.posted, &want, index);
-		take_in(e, ch); /* no more might wait, and its message be in the ring */
+		/* as many messages may have waited as can, and its own be in the ring still */
+		take_in(e, ch);
 		return;
 	}
 	if (s->count == RECEIVE_PROBE) {
@@ -526,7 +530,7 @@ receive_submit(struct engine *e, struct channel *ch, const struct submission *s)
 	case RECEIVE_PROBE:
 	case RECEIVE_TAKE:
 		if (r->state != RECEIVE_FREE && s->count != RECEIVE_POST) {
-			/* who asks shall not wait for ever */
+			/* the client must get an answer, or it would wait for ever */
 			tell(e, ch, s->receive.index, RECEIVE_NONE, EBUSY);
 			return false;
 		}
@@ -555,7 +559,8 @@ receive_submit(struct engine *e, struct channel *ch, const struct submission *s)
 	return true;
 }
 
-/* First of all services: what waits for a place would begin with it. */
+/* Runs before lib/rma's service forgets the memory: receives that wait for a place would begin
+ * transfers with it. */
 static void
 match_memory_gone(struct engine *e, struct channel *ch, const struct memory *m)
 {

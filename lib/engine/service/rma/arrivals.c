@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What arrives: messages of transfers from the core and from this node, and frames that come back.
+ * What arrives: messages of transfers from the core and from this node, and frames that are
+ * completed.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "engine/service/rma/frames.h"
 #include "engine/service/rma/results.h"
 
-/* Runs, or memory that is not mapped here. */
+/* Places bytes of a partial transfer (runs), or into memory that is not mapped here. */
 static __rte_noinline uint8_t
 place_slowly(struct channel *ch, const struct rma_place *place, const struct rma_message *m,
 	uint64_t *placed)
@@ -31,7 +32,6 @@ address_of(const struct rma_place *place)
 	return m->base + (place->to.at - m->client);
 }
 
-/* The bytes of a frame to a target are in their place. */
 void
 arrival_placed(struct engine *e, struct channel *ch, const struct arrival *a)
 {
@@ -41,7 +41,7 @@ arrival_placed(struct engine *e, struct channel *ch, const struct arrival *a)
 	service_rma_called(e);
 }
 
-/* true: a->m is kept. */
+/* Handles a message to a target. true: a->m is kept, false: the caller frees it. */
 static bool
 arrival_at_target(struct engine *e, struct channel *ch, const struct arrival *a)
 {
@@ -52,7 +52,8 @@ arrival_at_target(struct engine *e, struct channel *ch, const struct arrival *a)
 	uint8_t error = 0;
 
 	service_rma_called(e);
-	/* what comes after pushes finds their bytes in place, and its answer behind theirs */
+	/* anything that follows pushes must find their bytes in place, and be answered after
+	 * them */
 	if (m->head->op != WIRE_PUSH || a->m == NULL)
 		dma_drain(e);
 	if (rma_target_message(rma, ch->ctx, m, &place, e->now) == RMA_HEARD)
@@ -122,14 +123,14 @@ arrival_heard(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint32_t
 		proto_ctx_room(e->proto, to, 1, 0, e->now);
 		arrival_at_initiator(e, ch, &a.msg);
 	}
-	rte_mbuf_raw_free(m); /* one segment, one reference: our own */
+	rte_mbuf_raw_free(m); /* it has one segment and one reference */
 }
 
 /* ------------------------------------------------------------------ frames come back */
 
-/* A frame whose flow was reset: by the end of the context that it was for, or of the one that had
- * that number before and the same flow. Frames come back in order, and before anything new is
- * sent. */
+/* Sends a frame again whose flow was reset by the end of a context: the one that it was for, or an
+ * earlier one that had the same number and so the same flow. The order is kept, since frames come
+ * back in order and before anything new is sent. */
 static bool
 send_again(struct engine *e, struct frame *f)
 {
@@ -137,7 +138,7 @@ send_again(struct engine *e, struct frame *f)
 		(!frame_is_with_port(f) || frame_copy_from_port(e, f)) && frame_to_core(e, f) == 0;
 }
 
-/* The core, or the other lane, is done with it. */
+/* The core, or the other lane, is done with the frame. */
 static void
 frame_done(struct engine *e, struct frame *f, uint8_t error)
 {
@@ -169,7 +170,6 @@ frame_completed(struct engine *e, struct channel *ch, uint64_t handle, uint8_t e
 	frame_done(e, frame_of_handle(handle), error);
 }
 
-/* Frames that a port had, when there was no mbuf to leave to it. */
 void
 frames_recheck(struct engine *e)
 {
@@ -186,12 +186,12 @@ frames_recheck(struct engine *e)
 
 /* ------------------------------------------------------------------ within this node */
 
-/* false: its target has no room now. */
+/* Delivers a frame from this node; false: its target has no room now. */
 static bool
 take_local(struct engine *e, struct frame *f)
 {
 	const uint16_t ctx = f->f->dst % WIRE_CONTEXTS_MAX;
-	struct channel *ch = &e->node->channels[ctx]; /* looked at only if there is one */
+	struct channel *ch = &e->node->channels[ctx]; /* used only if there is such a context */
 	const struct wire_transfer *head = f->f->head;
 	const struct arrival a = {
 		.msg = {
@@ -212,7 +212,7 @@ take_local(struct engine *e, struct frame *f)
 	} else {
 		if (head->op != WIRE_UNPIN || !(head->flags & WIRE_T_LAST))
 			return false;
-		/* is not answered, and waits for no room: lib/rma/pins.c, note 4 */
+		/* the last UNPIN is not answered, and needs no room: lib/rma/pins.c, note 4 */
 		rma_peer_left(rma_lane(e)->rma, ctx, a.msg.node, a.msg.peer);
 	}
 	return true;
@@ -225,7 +225,7 @@ send_back(struct engine *e, struct frame *f)
 	frame_hand_over(e, f, f->f->src % WIRE_CONTEXTS_MAX);
 }
 
-/* A frame of this node is in the lane of its target, or came back to its own. Answers never
+/* A frame from this node reached the lane of its target, or came back to its own. Answers never
  * wait. */
 void
 frame_handed_over(struct engine *e, uint64_t handle)
@@ -255,7 +255,6 @@ frame_handed_over(struct engine *e, uint64_t handle)
 	service_busy(e, RMA_SERVICE);
 }
 
-/* Frames of this node that waited for room at a target of this lane. */
 unsigned
 frames_take_local(struct engine *e)
 {

@@ -4,17 +4,16 @@
  * configuration names one for the lane. Runs on the lane; made and closed with it.
  *
  * Design notes
- * 1. The device does its copies in order, and so are they finished here: what must not be said
- *    before the bytes are there (the end of a push) stands behind them in the same queue, with no
- *    copy of its own.
- * 2. A frame's mbuf and its entry of the target's room are held until its copy is done; the memory
- *    as well.
- * 3. Devices work on bus addresses. With IOVA as virtual addresses those are the engine's own; a
- *    device that the bus maps otherwise must have been told of the memory, which rte_dev_dma_map
- *    does at mapping.
+ * 1. The device completes its copies in order, and so does this file: what must not be reported
+ *    before the bytes are there (the end of a push) is queued behind them, as a job without a copy.
+ * 2. A frame's mbuf, its entry of the target's room, and the memory are held until its copy is
+ *    done.
+ * 3. Devices work on bus addresses. With IOVA as virtual addresses those are the engine's own; for
+ *    a device behind an IOMMU the memory must be mapped by rte_dev_dma_map, which happens when the
+ *    engine maps it.
  * 4. A copy that the device reports as failed is done by the CPU.
  */
-#define ALLOW_EXPERIMENTAL_API /* rte_dmadev is, in DPDK 22.11 */
+#define ALLOW_EXPERIMENTAL_API /* rte_dmadev is experimental in DPDK 22.11 */
 #include <errno.h>
 #include <string.h>
 
@@ -23,7 +22,7 @@
 
 #include "engine/service/rma/dma.h"
 
-/* The i-th name of a list with commas; false: there is none. */
+/* The i-th name of a comma-separated list; false: there is none. */
 static bool
 name_of(const char *list, unsigned i, char *out, size_t size)
 {
@@ -166,7 +165,7 @@ dma_poll(struct engine *e)
 	return work;
 }
 
-/* Until all is done that was begun. */
+/* Waits until all copies that were begun are done. */
 void
 dma_drain(struct engine *e)
 {

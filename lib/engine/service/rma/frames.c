@@ -3,9 +3,9 @@
  * The mbufs of transfers' frames: from lib/rma to the core or to a lane of this node, onto the
  * link, and back. Runs on the lane.
  *
- * Design note: a frame keeps its mbufs. When it is done with and a port still has one of them, the
- * frame gets another in its place, as send buffers do; what the port has refers to memory that must
- * stay mapped, so its shared info counts in memory.held until the port lets go.
+ * Design note: a frame keeps its mbufs. If a port still has one of them when the frame is
+ * completed, the frame gets others in their place, as send buffers do. What the port has may refer
+ * to memory that must stay mapped, so it counts in memory.held until the port frees it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,9 +17,9 @@
 
 #define REFER_MIN 512 /* bytes; fewer are copied: a second segment costs a descriptor */
 
-/* In the private area of an mbuf that is a second segment. */
+/* The private area of an mbuf that is a second segment. */
 struct place_priv {
-	struct rte_mbuf_ext_shared_info info; /* its opaque is the struct memory */
+	struct rte_mbuf_ext_shared_info info; /* fcb_opaque is the struct memory */
 };
 
 static inline struct place_priv *
@@ -28,7 +28,7 @@ place_priv(struct rte_mbuf *m)
 	return rte_mbuf_to_priv(m);
 }
 
-/* The last reference of a second segment is gone: a port had it longer than we. */
+/* The last reference to a second segment is gone: a port had it longer than the frame. */
 static void
 place_freed(void *addr, void *opaque)
 {
@@ -49,7 +49,7 @@ new_place(struct rma_lane *x)
 	return m;
 }
 
-/* The frame's mbuf, and where its head is written from now on. */
+/* Sets the frame's mbuf, where lib/rma writes its head from now on. */
 static inline void
 set_buffer(struct frame *f, struct rte_mbuf *m)
 {
@@ -59,8 +59,8 @@ set_buffer(struct frame *f, struct rte_mbuf *m)
 
 /* ------------------------------------------------------------------ sources */
 
-/* The source's bytes stay where they lie, and the frame refers to them. false: a device cannot read
- * them there. */
+/* Makes the frame refer to the source's bytes where they lie. false: a device cannot read them
+ * there. */
 static bool
 frame_refer(struct frame *f)
 {
@@ -86,7 +86,7 @@ frame_refer(struct frame *f)
 	return true;
 }
 
-/* May the frames to that node have their bytes where the client has them? */
+/* Whether frames to that node may refer to bytes in the client's memory. */
 static inline bool
 may_refer(const struct engine *e, uint16_t node, const struct memory *m)
 {
@@ -108,7 +108,7 @@ source_of(struct engine *e, const struct rma_frame *f)
 		f->source.at, f->source.len};
 }
 
-/* Sources of memory that is not mapped here, with one question to the kernel for all of them. */
+/* Copies the sources of all frames from memory that is not mapped here, with one system call. */
 static int
 frames_gather(struct engine *e, struct rma_frame **out, unsigned n)
 {
@@ -124,8 +124,7 @@ frames_gather(struct engine *e, struct rma_frame **out, unsigned n)
 	return all == 0 ? 0 : memory_gather(&from, 0, local, n, all);
 }
 
-/* The frames' sources are theirs to send: where they lie, or copied behind the heads. 0,
- * -EFAULT. */
+/* Attaches the frames' sources: by reference, or copied behind the heads. 0, or -EFAULT. */
 static int
 frames_fill(struct engine *e, struct rma_frame **out, unsigned n)
 {
@@ -184,7 +183,7 @@ frame_to_core(struct engine *e, const struct frame *f)
 	return proto_send(e->proto, &m, &handle, e->now);
 }
 
-/* They go nowhere. */
+/* Undoes frames_fill for frames that are not sent. */
 static void
 frames_unfill(struct rma_frame **out, unsigned n)
 {
@@ -197,7 +196,7 @@ frames_unfill(struct rma_frame **out, unsigned n)
 	}
 }
 
-/* 0; or why not: not all. */
+/* Passes frames to the core. 0, or why not all of them went; *went counts those that did. */
 static int
 frames_to_core(struct engine *e, struct rma_frame **out, unsigned n, unsigned *went)
 {
@@ -214,8 +213,8 @@ frames_to_core(struct engine *e, struct rma_frame **out, unsigned n, unsigned *w
 	return 0;
 }
 
-/* They go to a context of this node, unless n is 0: their source is not there. What they cause may
- * pull others. */
+/* Hands frames to a context of this node; n is 0 if their source could not be read. They are copied
+ * first, since what they cause may pull other frames into the same list. */
 static __rte_noinline void
 frames_hand_over(struct engine *e, struct rma_frame **out, unsigned n)
 {
@@ -247,7 +246,7 @@ frames_send(struct engine *e, struct rma_frame **out, unsigned n)
 	return went;
 }
 
-/* A copy in one piece: its first transmission is still with a port. */
+/* A copy of a frame in one mbuf, for use while its first transmission is still with a port. */
 static struct rte_mbuf *
 copy_frame(struct engine *e, const struct frame *f)
 {
@@ -265,7 +264,7 @@ copy_frame(struct engine *e, const struct frame *f)
 	return m;
 }
 
-/* The mbuf that carries a frame, with room for its headers and a reference for the link. */
+/* service_ops.frame */
 struct rte_mbuf *
 frame_mbuf(struct engine *e, const struct proto_out *o, const struct peer *peer)
 {
@@ -298,7 +297,6 @@ frame_mbuf(struct engine *e, const struct proto_out *o, const struct peer *peer)
 
 /* ------------------------------------------------------------------ back */
 
-/* A port still has an mbuf of the frame: the port keeps it. false: none to put in its place. */
 bool
 frame_leave_to_port(struct engine *e, struct frame *f)
 {
@@ -309,7 +307,7 @@ frame_leave_to_port(struct engine *e, struct frame *f)
 		rte_pktmbuf_free(place);
 		return false;
 	}
-	if (f->memory == NULL) { /* the second segment is not the port's */
+	if (f->memory == NULL) { /* the port does not have the second segment */
 		rte_pktmbuf_free(place);
 		place = f->place;
 		f->m->next = NULL;
@@ -321,7 +319,6 @@ frame_leave_to_port(struct engine *e, struct frame *f)
 	return true;
 }
 
-/* What the port has it keeps, and the frame gets a copy. false: there are no mbufs. */
 bool
 frame_copy_from_port(struct engine *e, struct frame *f)
 {
@@ -333,7 +330,7 @@ frame_copy_from_port(struct engine *e, struct frame *f)
 	}
 	rte_pktmbuf_free(f->m);
 	set_buffer(f, copy);
-	f->memory = NULL; /* let go by the port */
+	f->memory = NULL; /* the port's reference lets it go */
 	return true;
 }
 
@@ -359,7 +356,7 @@ frames_make(struct engine *e)
 	if (x->frames == NULL)
 		return -ENOMEM;
 	snprintf(name, sizeof(name), "pmx_%u_places_%u", n->config.id, e->lane);
-	/* as many again may be with ports, and what their devices have sent and not given back */
+	/* as many again may be with ports, plus what devices have sent and not yet freed */
 	x->places = rte_pktmbuf_pool_create(name, 2 * count + 64 + sent_not_back(n), 32,
 		RTE_ALIGN(sizeof(struct place_priv), 64), 0, (int)rte_socket_id());
 	if (x->places == NULL)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What lib/rma has for others goes to them: results and events to applications, room to the core.
+ * Passes on what lib/rma has for others: results and events to applications, room to the core.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,7 @@ write_status(struct channel *ch, const struct rma_result *result)
 	const struct memory *m = space_at(&ch->space, result->desc->status_memory, status,
 		sizeof(int32_t));
 
-	/* release: the bytes that came before the word that says so */
+	/* release: the transfer's bytes must be visible before the status word */
 	if (m != NULL)
 		atomic_store_explicit((_Atomic int32_t *)(m->base + (status - m->client)),
 			-(int32_t)result->error, memory_order_release);
@@ -42,7 +42,8 @@ pass_results(struct engine *e)
 		}
 		if (result->desc->status != 0)
 			write_status(ch, result);
-		/* a client that uses places before it has read their results loses these */
+		/* a client that reuses a place before it has read its result loses the oldest
+		 * results */
 		if (unlikely(c->ended_tail - c->ended_head > c->ended_mask))
 			c->ended_head++;
 		c->ended[c->ended_tail++ & c->ended_mask] = COMPLETION_ITEM(result->place,
@@ -81,7 +82,6 @@ results_settle(struct engine *e)
 		pass_results(e);
 }
 
-/* The application is notified, as far as its ring has room. */
 void
 events_pass(struct engine *e, struct channel *ch)
 {
@@ -104,7 +104,6 @@ events_pass_all(struct engine *e)
 		events_pass(e, e->open[i]);
 }
 
-/* Results of transfers and registrations. */
 bool
 results_write(struct engine *e, struct channel *ch)
 {

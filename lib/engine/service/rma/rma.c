@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Remote memory as a service of the engine: its turns, its life, and take-over. What comes from the
- * core and from other lanes goes to lib/rma by arrivals.c, what clients ask for by submissions.c;
- * what it has for them goes out by frames.c and results.c. Runs on the lane.
+ * Remote memory as a service of the engine: its turns, its life, and take-over. arrivals.c passes
+ * what comes from the core and from other lanes to lib/rma, and submissions.c what clients submit;
+ * frames.c and results.c pass on what lib/rma has for them. Runs on the lane.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #include "engine/service/rma/results.h"
 #include "engine/service/rma/submissions.h"
 
-#define INITIATOR_ROOM 65536   /* never used up: entries come back as they are taken */
+#define INITIATOR_ROOM 65536   /* never used up, since each entry is given back at once */
 #define ASK_EVERY_US   100000u /* while a transfer waits */
 
 /* ------------------------------------------------------------------ turns */
@@ -46,7 +46,7 @@ transfers_send(struct engine *e)
 	return work;
 }
 
-/* A lane without work for it sleeps. */
+/* Ends the service's turns when it has nothing to do, so that the lane may sleep. */
 static void
 rest(struct engine *e)
 {
@@ -64,7 +64,8 @@ static unsigned
 rma_step(struct engine *e)
 {
 	struct rma_lane *x = rma_lane(e);
-	/* errors first: what would follow a lost answer must not look like its end */
+	/* errors first: what is sent after a lost frame must not look like the end of its
+	 * transfer */
 	unsigned work = engine_complete(e);
 
 	if (unlikely(x->lingering != NULL))
@@ -160,15 +161,16 @@ static_assert(ENGINE_bad_transfers + RMA_REFUSED_ACCESSES == ENGINE_refused_acce
 		ENGINE_bad_transfers + RMA_PINS_REFUSED == ENGINE_pins_refused,
 	"lib/rma counts there");
 
-/* Places for what receives fetch, where the engine matches. */
+/* Transfers that receives begin, if the engine matches. */
 static uint32_t
 fetches_max(const struct config *c)
 {
 	return c->matching == MATCHING_ENGINE ? c->transfers : 0;
 }
 
-/* Offers are asked for sooner where proto.rto_max_us is short: a flow that was silent for half of
- * that is opened anew, and a later life of the receiver would take it for its own. */
+/* With a short proto.rto_max_us offers are asked after more often: a flow that was silent for half
+ * of that time is opened anew, and a later life of the receiver would take the offer for its
+ * own. */
 static int
 library_make(struct engine *e)
 {
@@ -253,7 +255,7 @@ rma_free_context(struct channel *ch)
 	free(rma_channel(ch));
 }
 
-/* Nothing is registered, nothing under way. */
+/* Resets the channel: nothing is registered, and nothing is under way. */
 static void
 rma_join(struct node *n, struct channel *ch)
 {
@@ -292,12 +294,12 @@ rma_end(struct engine *e, struct channel *ch, bool linger)
 	c->leaves = rma_leaves(rma, ch->ctx);
 	if (!c->leaves || !linger)
 		proto_ctx_close(e->proto, ch->ctx | WIRE_INITIATOR, linger, e->now);
-	if (c->leaves && !linger) /* it goes on for a few words: rma_tx_leaving */
+	if (c->leaves && !linger) /* it is still needed for rma_tx_leaving */
 		proto_ctx_open(e->proto, ch->ctx | WIRE_INITIATOR, INITIATOR_ROOM, 0,
 			e->node->frag_len, e->now);
 }
 
-/* Those who pinned memory for it are told; then the last endpoint closes. */
+/* Tells those who pinned memory for the context that it ends; then closes the last endpoint. */
 static bool
 rma_closed(struct engine *e, struct channel *ch)
 {
@@ -326,7 +328,8 @@ rma_forget_memory(struct engine *e, struct channel *ch, const struct memory *m)
 
 /* ------------------------------------------------------------------ another primary takes over */
 
-/* Others' questions wait with them: there is no room for any until the context goes on. */
+/* Takes away all room for others' requests, so that they wait at their senders until the context
+ * goes on. */
 static void
 rma_freeze(struct engine *e, struct channel *ch)
 {
@@ -362,7 +365,7 @@ struct saved_context {
 	uint32_t event_pos, event_other, ended, withheld;
 };
 
-/* A region's memory by its number, MEMORY_COPIED: none. */
+/* The number of a region's memory; MEMORY_COPIED: it has none. */
 static uint32_t
 region_memory_number(const struct node *n, const struct region *r)
 {
@@ -443,8 +446,8 @@ rma_restore_context(struct channel *ch, struct image_in *in)
 	return true;
 }
 
-/* Numbers of memory become memory, which is there now; regions that others have pinned are
- * counted. */
+/* Replaces the numbers of regions' memory by pointers, now that the memory is there, and lets
+ * lib/rma check and count what was restored. */
 static bool
 rma_restore_end(struct engine *e)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Remote memory as a service of the engine: what lib/rma (RMA-1 to RMA-3) asks for and tells,
- * carried out with mbufs, applications' memory and rings. All of it belongs to the lane.
+ * Remote memory as a service of the engine: carries out what lib/rma (RMA-1 to RMA-3) decides, with
+ * mbufs, applications' memory and rings. All of it belongs to the lane.
  *
  * Design notes
- * 1. A frame refers to the application's memory where the engine has mapped it and the link can
- *    send two segments, for a device if it was mapped for that too. Otherwise the bytes are copied
- *    behind the head, by memcpy or by the kernel.
- * 2. Within a node the same frames go from hand to hand, through the inbox of the target's lane if
- *    it is another one, and back: the target reads the bytes where they lie.
+ * 1. A frame refers to the application's memory if the engine has mapped it and the link can send
+ *    two segments; a link with a device also needs it mapped for the device. Otherwise the bytes
+ *    are copied behind the head, by memcpy or by the kernel.
+ * 2. Within a node the same frames are handed to the target's lane and back, through inboxes if it
+ *    is another lane: the target reads the bytes where they lie.
  */
 #ifndef PMX_ENGINE_RMA_H
 #define PMX_ENGINE_RMA_H
@@ -25,47 +25,47 @@
 
 #define RMA_SERVICE 1
 
-/* What carries a frame of lib/rma, whose `user` it is. The core's handle of it is its address,
- * tagged. */
+/* The mbufs of a frame of lib/rma, whose `user` points here. The core's handle of the frame is the
+ * address of this structure, tagged. */
 struct frame {
 	struct rma_frame *f;
-	struct rte_mbuf *m;     /* headers, and what was copied */
-	struct rte_mbuf *place; /* second segment: bytes where they lie; its private area is its
-				 * shared info */
-	struct memory *memory;  /* whose they are, NULL: all is in m */
-	struct frame *next;     /* in a list of those that wait */
-	bool back;              /* within this node: it was there */
+	struct rte_mbuf *m;     /* headers, and bytes that were copied */
+	struct rte_mbuf *place; /* second segment, which refers to bytes in place; its shared info
+				 * is in its private area */
+	struct memory *memory;  /* that place refers to; NULL: all is in m */
+	struct frame *next;     /* in a list of waiting frames */
+	bool back;              /* within this node: it returns from its target */
 	uint8_t error;
 };
 
-/* What a channel has of it, beside lib/rma's context. */
+/* State of a channel, besides lib/rma's context. */
 struct rma_channel {
 	struct rma *rma;             /* of its lane */
 	struct transfer_desc *descs; /* the client's table, in shared memory */
-	uint32_t *ended;             /* results not yet written: ring of limits.transfers */
+	uint32_t *ended;             /* results not yet written: ring of ended_mask + 1 */
 	uint32_t ended_head, ended_tail, ended_mask;
 	struct slot_end events;
 	struct {
-		bool due, waits; /* waits: for frames that still read it */
+		bool due, waits; /* waits: until no frame reads it any more */
 		uint32_t ticket, error;
 		uint64_t key;
-	} region;                              /* answer to REGISTER, DEREGISTER */
+	} region;                              /* answer to SUBMIT_REGISTER or SUBMIT_DEREGISTER */
 	struct frame *local_head, *local_tail; /* frames of this node that wait for room here */
-	bool leaves;                           /* it ended, and not all heard it who pin for it */
-	uint32_t withheld; /* room for others' transfers that a frozen lane keeps from
-			    * them */
+	bool leaves;                           /* it ended, but not all who pinned memory for it
+						* have been told */
+	uint32_t withheld; /* room for others' transfers that a frozen lane has taken away */
 };
 
-/* A message of a transfer, and what it came in. */
+/* A message of a transfer, and the mbuf that it came in. */
 struct arrival {
 	struct rma_message msg;
 	struct rte_mbuf *m; /* NULL: from this node */
 };
 
-#define DMA_COPIES 256  /* under way */
+#define DMA_COPIES 256  /* most copies under way */
 #define DMA_MIN    1024 /* bytes; fewer are copied by the CPU */
 
-/* A frame whose bytes, or those before it, are being copied. */
+/* A frame that waits for a copy: of its own bytes, or of those of earlier frames. */
 struct dma_job {
 	struct rte_mbuf *m;
 	struct memory *memory;
@@ -77,23 +77,24 @@ struct dma_job {
 };
 
 struct dma {
-	/* the bytes of a frame are in their place */
+	/* called when the bytes of a frame are in their place */
 	void (*placed)(struct engine *e, struct channel *ch, const struct arrival *a);
 	int device;          /* -1: none */
-	uint32_t head, tail; /* of the jobs */
-	uint64_t begun;      /* copies, ever */
+	uint32_t head, tail; /* of jobs */
+	uint64_t begun;      /* copies in total */
 	struct dma_job jobs[DMA_COPIES];
 };
 
-/* What a lane has of it. */
+/* State of a lane. */
 struct rma_lane {
 	struct rma *rma;
-	struct frame *frames;       /* limits.transfer_frames of them */
-	struct frame *lingering;    /* done with, but a port has their mbufs */
-	uint32_t local_waiting;     /* frames of this node, for targets of this lane that have no
-				     * room */
-	struct rte_mempool *places; /* mbufs without room, for second segments */
-	/* a transfer that another service began with rma_fetch has ended; NULL: none does */
+	struct frame *frames;       /* array of limits.transfer_frames */
+	struct frame *lingering;    /* completed, but a port still has their mbufs */
+	uint32_t local_waiting;     /* frames from this node that wait for room at targets of this
+				     * lane */
+	struct rte_mempool *places; /* mbufs without a data room, for second segments */
+	/* called when a transfer that another service began with rma_fetch has ended; NULL: none
+	 * does that */
 	void (*fetched)(struct engine *e, struct channel *ch, uint32_t cookie, uint8_t error);
 	struct dma dma;
 };
@@ -123,7 +124,8 @@ rma_channel(const struct channel *ch)
 }
 
 extern const struct service_ops service_rma;
-/* After a call of lib/rma: what it has for others goes to them before the turn ends. */
+/* To be called after calls of lib/rma, so that what these produced is passed on before the turn
+ * ends. */
 static inline void
 service_rma_called(struct engine *e)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What clients ask for: transfers, frames that they packed, registrations.
+ * Submissions of clients: transfers, frames that they packed, registrations.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,20 +12,20 @@
 #include "engine/service/rma/submissions.h"
 #include "engine/thin.h"
 
-/* A frame that the client packed was not Acked. */
 void
 submission_failed(struct engine *e, struct channel *ch, const struct send_slot *s,
 	const struct send_failure *f)
 {
 	struct wire_transfer h;
 
-	/* the client may have written there since; it harms itself */
+	/* if the client has overwritten it since, it harms only itself */
 	memcpy(&h, send_payload(s), sizeof(h));
 	rma_packed_failed(rma_lane(e)->rma, ch->ctx, wire_be32(h.id), f->error);
 	service_rma_called(e);
 }
 
-/* A frame that the client packed for a context of this node, in its buffer. 1: it went; -EAGAIN. */
+/* Copies a frame that the client packed for a context of this node, and hands it over. Returns 1,
+ * or -EAGAIN if no frame is free. */
 static int
 packed_copy(struct engine *e, struct channel *ch, const struct send_slot *slot, uint16_t dst_ctx,
 	uint32_t len)
@@ -43,8 +43,8 @@ packed_copy(struct engine *e, struct channel *ch, const struct send_slot *slot, 
 	return 1;
 }
 
-/* A frame of a transfer that the client packed: to another node in the client's buffer, within this
- * node as a copy. Returns slots consumed, 0 = not now. */
+/* A frame of a transfer that the client packed in a send buffer. To another node it is sent from
+ * that buffer, within this node as a copy. */
 unsigned
 submission_frame(struct engine *e, struct channel *ch, const struct submission *s)
 {
@@ -68,15 +68,14 @@ submission_frame(struct engine *e, struct channel *ch, const struct submission *
 	}
 	if (ch->thin != NULL) {
 		thin_fill(ch, &s->frame.buf, 1, s->frame.len);
-		/* what else it may ask for, it asks the engine for, which keeps count of its
-		 * pins */
+		/* for anything else it must ask the engine, which counts its pins */
 		if (unlikely(((const struct wire_transfer *)send_payload(slot))->op != WIRE_PUSH)) {
 			submission_bad(e, ch);
 			return 1;
 		}
 	}
-	/* first what went wrong before: what follows a lost frame must not look like its transfer's
-	 * end */
+	/* earlier errors first: what follows a lost frame must not look like the end of its
+	 * transfer */
 	engine_complete(e);
 	slot->state = SEND_QUEUED;
 	ch->busy_slots++;
@@ -104,7 +103,7 @@ submission_frame(struct engine *e, struct channel *ch, const struct submission *
 	return 1;
 }
 
-/* For the client, which weighs an offer against copying. */
+/* Tells the client the round-trip time, by which it chooses between offering and copying. */
 static void
 tell_rtt(struct engine *e, struct channel *ch, uint16_t node)
 {
@@ -137,7 +136,7 @@ submission_cancel(struct engine *e, struct channel *ch, const struct submission 
 	return 1;
 }
 
-/* 0 and the region's key, or -errno. */
+/* 0 and the region's key in *key, or -errno. */
 static int
 region_register(struct engine *e, struct channel *ch, const struct submission *s, uint64_t *key)
 {
@@ -165,7 +164,7 @@ region_register(struct engine *e, struct channel *ch, const struct submission *s
 	return rma_register(rma_lane(e)->rma, ch->ctx, &region, random, key);
 }
 
-/* A client registers a region, or ends it. */
+/* A client registers a region, or ends a registration. */
 unsigned
 submission_region(struct engine *e, struct channel *ch, const struct submission *s)
 {
@@ -174,7 +173,7 @@ submission_region(struct engine *e, struct channel *ch, const struct submission 
 	int result;
 
 	if (ch->state != CHANNEL_OPEN)
-		return 1; /* nobody would hear the answer */
+		return 1; /* nobody would read the answer */
 	if (c->region.due || c->region.waits)
 		return 0;
 	if (s->op == SUBMIT_REGISTER) {

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * See helpers.h.
+ */
+#include <errno.h>
+
+#include "helpers.h"
+#include "pmx/pmx.h"
+
+_Atomic bool failed;
+uint64_t seed = 1;
+death_hook at_death;
+
+static void
+tell(const char *fmt, va_list args)
+{
+	fprintf(stderr, "%s: ", program_invocation_short_name);
+	vfprintf(stderr, fmt, args);
+	fputc('\n', stderr);
+}
+
+void
+fail(const char *fmt, ...)
+{
+	va_list args;
+
+	if (atomic_exchange(&failed, true))
+		return;
+	va_start(args, fmt);
+	tell(fmt, args);
+	va_end(args);
+}
+
+void
+die(const char *fmt, ...)
+{
+	char why[256];
+	va_list args;
+
+	va_start(args, fmt);
+	tell(fmt, args);
+	va_end(args);
+	if (at_death != NULL) {
+		va_start(args, fmt);
+		vsnprintf(why, sizeof(why), fmt, args);
+		va_end(args);
+		at_death(why);
+	}
+	exit(1);
+}
+
+void
+die_of(const char *what, int result)
+{
+	die("%s: %s", what, pmx_strerror(result));
+}
+
+void
+must_succeed(const char *what, int result)
+{
+	if (result < 0)
+		die_of(what, result);
+}
+
+void *
+must(void *p)
+{
+	if (p == NULL) {
+		fprintf(stderr, "%s: no memory\n", program_invocation_short_name);
+		exit(2);
+	}
+	return p;
+}
+
+uint64_t
+mix64(uint64_t z)
+{
+	z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+	z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+	return z ^ z >> 31;
+}
+
+uint64_t
+draw(void)
+{
+	static uint64_t x;
+
+	return mix64((x += 0x9E3779B97F4A7C15u) + seed * 0x1234567u);
+}
