@@ -10,6 +10,8 @@
 #include <sys/eventfd.h>
 
 #include "engine/complete.h"
+#include "engine/room.h"
+#include "engine/turns.h"
 
 static inline void
 push_done(struct engine *e, struct channel *ch, struct send_slot *s, uint8_t error)
@@ -184,6 +186,10 @@ engine_flush(struct engine *e)
 			client_wake(e, ch);
 		}
 		ch->news = false;
+		if (likely(ch->state != CHANNEL_CLOSED)) {
+			turns_busy(e, ch);
+			ch->low |= inlet_is_low(&ch->plain) | inlet_is_low(&ch->matched);
+		}
 		if (written)
 			ch->dirty = false;
 		else

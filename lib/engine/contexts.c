@@ -26,6 +26,7 @@
 #include "engine/local.h"
 #include "engine/submit.h"
 #include "engine/thin.h"
+#include "engine/turns.h"
 
 /* The mbufs that a context may hold at once: note 3. */
 static uint32_t
@@ -270,7 +271,7 @@ context_resume(struct engine *e, struct channel *ch, const struct quotas *q, str
 	if (result != 0)
 		return result;
 	ch->state = CHANNEL_OPEN;
-	e->open[e->open_count++] = ch;
+	turns_add(e, ch);
 	return 0;
 }
 
@@ -278,6 +279,8 @@ static void
 begin_close(struct engine *e, struct channel *ch)
 {
 	ch->state = CHANNEL_CLOSING;
+	ch->reaps = true;
+	turns_busy(e, ch);
 	ch->closed_at = ch->sub.pos;
 	ch->close_until = e->now + local_patience(e->node);
 }
@@ -344,7 +347,7 @@ open_context(struct engine *e, struct command *cmd)
 			ops->open(e, ch);
 	}
 	ch->state = CHANNEL_OPEN;
-	e->open[e->open_count++] = ch;
+	turns_add(e, ch);
 	ENGINE_COUNT(e, contexts_opened);
 	/* release: the region is complete before the state says so */
 	atomic_store_explicit(&ch->shm->state, CHANNEL_OPEN, memory_order_release);
@@ -449,17 +452,13 @@ finish(struct engine *e, struct channel *ch)
 	}
 	ch->plain.bulk_out = ch->matched.bulk_out = 0;
 	give_promised(n, ch);
-	for (unsigned i = 0; i < e->open_count; i++) {
-		if (e->open[i] == ch) {
-			e->open[i] = e->open[--e->open_count];
-			break;
-		}
-	}
+	turns_remove(e, ch);
 	space_end(&n->mappings, &ch->space);
 	thin_end(n, ch);
 	if (ch->space.mm_fd >= 0)
 		close(ch->space.mm_fd);
 	ch->state = CHANNEL_CLOSED;
+	ch->reaps = ch->low = false;
 	ch->pid = 0;
 }
 

@@ -195,6 +195,10 @@ struct channel {
 	uint64_t close_until; /* CLOSING: tsc until which submissions are still taken */
 	bool selects;         /* the client may sleep: engine_flush must check wake_client, after a
 			       * fence */
+	uint32_t place;       /* in engine.open: turns.h */
+	bool stirred;         /* something happened since the last sweep of the lane: turns.h */
+	bool reaps;           /* it closes: turns call context_reap */
+	bool low;             /* turns look for entries that its client has read: room.h */
 	bool dirty;           /* in engine.dirty */
 	bool news;            /* a sleeping client must be woken */
 	int event_fd;         /* eventfd that wakes the client. The client gets only an epoll that
@@ -274,7 +278,10 @@ struct engine {
 	uint64_t now;
 	struct tx_queue txq[CONFIG_LINKS_MAX];
 	struct channel **open; /* channels of this lane that are open or closing */
-	unsigned open_count;
+	unsigned open_count, busy_count; /* turns.h */
+	unsigned idle_scan;              /* where the next look at idle ones begins */
+	unsigned sweep;                  /* turns until the next sweep */
+	bool look_at_all;                /* the next turn looks at idle ones as well */
 	unsigned scan; /* index in open where the next scan of submissions begins */
 	struct channel **dirty;
 	unsigned dirty_count;

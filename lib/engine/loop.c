@@ -38,44 +38,84 @@
 #include "engine/loop.h"
 #include "engine/room.h"
 #include "engine/submit.h"
+#include "engine/turns.h"
 
 #define LITTLE_WORK 3 /* frames, submissions, completions */
 
-/* Whether more than half of the ring's entries have not been given back by the reader. */
-static inline bool
-lhs_is_low(const struct inlet *in)
+/* What is not the common case of a turn: the channel closes, or entries of its rings run short. */
+static __rte_noinline unsigned
+look_closer(struct engine *e, struct channel *ch)
 {
-	return in->lhs.pos - in->lhs_pos > in->lhs_size / 2;
+	if (ch->reaps)
+		return context_reap(e, ch);
+	if (inlet_is_low(&ch->plain))
+		inlet_room(e, &ch->plain);
+	if (inlet_is_low(&ch->matched))
+		inlet_room(e, &ch->matched);
+	ch->low = inlet_is_low(&ch->plain) || inlet_is_low(&ch->matched);
+	return 0;
 }
 
-/* Takes what clients submitted and looks at what they read since the last turn. */
+/* Channels in which nothing happened since the last sweep become idle ones. */
+static __rte_noinline void
+sweep(struct engine *e)
+{
+	e->sweep = TURNS_SWEEP;
+	for (uint32_t i = e->busy_count; i-- > 0 && e->busy_count > TURNS_FEW;) {
+		struct channel *ch = e->open[i];
+
+		if (!ch->stirred && !ch->reaps && !ch->low)
+			turns_swap(e, i, --e->busy_count);
+		ch->stirred = false;
+	}
+}
+
+/* Some of the idle channels, others in every turn. */
+static __rte_noinline unsigned
+scan_idle(struct engine *e)
+{
+	unsigned idle = e->open_count - e->busy_count, work = 0;
+	unsigned n = e->look_at_all || idle < TURNS_IDLE ? idle : TURNS_IDLE;
+
+	e->look_at_all = false;
+	while (n-- > 0 && e->busy_count < e->open_count) {
+		if (e->idle_scan < e->busy_count || e->idle_scan >= e->open_count)
+			e->idle_scan = e->busy_count;
+		struct channel *ch = e->open[e->idle_scan++];
+
+		if (!slot_filled(&ch->sub, ch->sub.pos))
+			continue;
+		turns_busy(e, ch);
+		work += submissions_scan(e, ch);
+	}
+	return work;
+}
+
+/* Takes what clients submitted, and looks at what they read if that matters. */
 static unsigned
 scan_channels(struct engine *e)
 {
-	unsigned work = 0, n = e->open_count;
-
-	if (unlikely(n == 0))
-		return 0;
-	if (++e->scan >= n)
-		e->scan = 0;
+	unsigned work = 0, n = e->busy_count;
 	const bool frozen = atomic_load_explicit(&e->frozen, memory_order_relaxed);
 
-	for (unsigned k = 0, i = e->scan; k < n && i < e->open_count; k++) {
+	if (++e->scan >= n)
+		e->scan = 0;
+	for (unsigned k = 0, i = e->scan; k < n && i < e->busy_count; k++) {
 		struct channel *ch = e->open[i];
 
-		if (unlikely(ch->state != CHANNEL_OPEN)) {
-			work += context_reap(e, ch);
-		} else {
-			if (!frozen && slot_filled(&ch->sub, ch->sub.pos))
-				work += submissions_scan(e, ch);
-			if (unlikely(lhs_is_low(&ch->plain)))
-				inlet_room(e, &ch->plain);
-			if (unlikely(lhs_is_low(&ch->matched)))
-				inlet_room(e, &ch->matched);
+		if (unlikely(ch->reaps | ch->low))
+			work += look_closer(e, ch);
+		if (slot_filled(&ch->sub, ch->sub.pos) && !frozen && likely(!ch->reaps)) {
+			ch->stirred = true;
+			work += submissions_scan(e, ch);
 		}
 		if (++i >= n)
 			i = 0;
 	}
+	if (unlikely(e->open_count > e->busy_count) && !frozen)
+		work += scan_idle(e);
+	if (unlikely(--e->sweep == 0))
+		sweep(e);
 	return work;
 }
 
@@ -231,6 +271,7 @@ engine_sleep(struct engine *e, uint64_t idle_us)
 		epoll_pwait2(e->sleep_fd, events, 8, &t, NULL);
 	}
 	announce_sleep(e, 0);
+	e->look_at_all = true; /* somebody may have rung */
 }
 
 /* Called after an empty poll. */

@@ -8,6 +8,13 @@
 
 #include "engine/lane.h"
 
+/* Whether more than half of the ring's entries have not been given back by the reader. */
+static inline bool
+inlet_is_low(const struct inlet *in)
+{
+	return in->lhs.pos - in->lhs_pos > in->lhs_size / 2;
+}
+
 /* Returns the room of the entries that the reader has taken since the last call. */
 void inlet_room(struct engine *e, struct inlet *in);
 /* Takes back n received messages, by the numbers that the client was told. A number that the client

@@ -20,6 +20,7 @@
 
 #include "engine/contexts.h"
 #include "engine/link_io.h"
+#include "engine/turns.h"
 #include "memory/memory.h"
 #include "node/node.h"
 #include "node/sizes.h"
@@ -284,6 +285,7 @@ make_lane(struct node *n, unsigned lane)
 	e->lane = lane;
 	e->peers = n->peers;
 	e->nodes_max = c->nodes_max;
+	e->sweep = TURNS_SWEEP;
 	e->open = calloc(c->contexts, sizeof(*e->open));
 	e->dirty = calloc(c->contexts, sizeof(*e->dirty));
 	e->lingering = calloc((size_t)c->contexts * c->send_buffers, sizeof(*e->lingering));

@@ -37,8 +37,8 @@ static const char config[] = "[node]\nid = %d\nname = bench%d\n"
 			     "[engine]\nidle = spin\nmatching = %s\nrendezvous = 4000\n"
 			     "[link 0]\ndriver = loop\nport = bench\nmtu = %u\n"
 			     /* valgrind is slow: Acks go by their number, not by time */
-			     "[proto]\nrto_min_us = 400000\nrto_max_us = 400000\nack_delay_us = 100000\n"
-			     "[limits]\nmbufs = %u\ncontexts = %u\nsend_buffers = %u\n"
+			     "[proto]\nrto_min_us = 400000\nrto_max_us = 400000\nack_delay_us = 100000\nack_every = %u\n"
+			     "[limits]\nmbufs = %u\ncontexts = %u\nsend_buffers = 8192\nreceive_buffers = 8192\n"
 			     "%s\n[nodes]\n0 = auto\n1 = auto\n";
 
 NOINLINE unsigned bench_client_send(void);
@@ -336,6 +336,14 @@ open_flows(void)
 	pmx_irecv(to, &b, NULL);
 }
 
+/* Messages to an Ack. As many flows as that have few messages each in the 25 us after which an Ack
+ * goes by default. */
+static unsigned
+acks_every(void)
+{
+	return pairs * fan < 8 ? 32 : pairs * fan < 64 ? 8 : 1;
+}
+
 static int
 start(int i, int argc, char **argv, unsigned contexts, const char *more)
 {
@@ -343,7 +351,7 @@ start(int i, int argc, char **argv, unsigned contexts, const char *more)
 	struct pmx_node_params params = {.config_text = text, .eal_argc = argc, .eal_argv = argv};
 
 	snprintf(text, sizeof(text), config, i, i, matching, message_len > 1400 ? 9000 : 1500,
-		6144 + contexts * 256, contexts + 2, fan > 1 ? 33 * fan : 64, more);
+		acks_every(), 6144 + contexts * 512 + pairs * fan * 18, contexts + 2, more);
 	if (pmx_node_start(&nodes[i], &params, error, sizeof(error)) == 0)
 		return 0;
 	fprintf(stderr, "instructions: %s\n", error);
@@ -382,19 +390,26 @@ static void
 run_plain(unsigned bursts, unsigned *sent, unsigned *received)
 {
 	open_plain();
-	for (unsigned i = 0; i < bursts; i++) {
+	while (*sent < bursts * at_once) {
 		*sent += bench_client_send();
 		bench_engine_send();
 		bench_engine_receive();
 		*received += bench_client_receive();
 		bench_engine_ack();
 	}
-	for (unsigned i = 0; i < 100; i++) {
+	/* what still waits for an Ack takes its time, and is not counted */
+	for (unsigned i = 0; *received != *sent && i < 1000000; i++) {
 		pmx_node_poll(nodes[0]);
 		pmx_node_poll(nodes[1]);
+		for (unsigned k = 0; k < (fan > pairs ? fan : pairs); k++) {
+			struct pmx_message m;
+
+			while (pmx_receive(receivers[k], &m) == 1) {
+				pmx_release_receive_buffer(receivers[k], &m);
+				++*received;
+			}
+		}
 	}
-	while (*received != *sent)
-		*received += bench_client_receive();
 }
 
 /* Turns of a node that has nothing to do. */
@@ -491,12 +506,24 @@ option_set(const char *text, unsigned *bursts, const char **kind, const char **m
 static int
 open_contexts(unsigned count)
 {
-	for (unsigned i = 0; i < count; i++) {
-		struct pmx_context_params a = {.context = (uint16_t)i};
+	const uint32_t flights = fan * (acks_every() + 1) + 96;
 
-		if (pmx_context_open(&senders[i], nodes[0], &a) != 0 ||
-			pmx_context_open(&receivers[i], nodes[1], &a) != 0)
-			return -1;
+	for (unsigned i = 0; i < count; i++) {
+		struct pmx_context_params a = {
+			.context = (uint16_t)i,
+			.send_buffers = i < pairs ? flights : 32,
+			.receive_buffers = 128,
+		};
+		int e = pmx_context_open(&senders[i], nodes[0], &a);
+
+		a.send_buffers = 64;
+		a.receive_buffers = i < fan ? 128 + 8 * pairs : 128;
+		if (e == 0)
+			e = pmx_context_open(&receivers[i], nodes[1], &a);
+		if (e != 0) {
+			fprintf(stderr, "instructions: context %u: %s\n", i, pmx_strerror(e));
+			return e;
+		}
 	}
 	from = senders[0];
 	to = receivers[0];
@@ -506,7 +533,7 @@ open_contexts(unsigned count)
 int
 main(int argc, char **argv)
 {
-	char *eal[] = {argv[0], "--no-huge", "-m", "512", "--no-pci", "--no-telemetry",
+	char *eal[] = {argv[0], "--no-huge", "-m", "1024", "--no-pci", "--no-telemetry",
 		"--no-shconf", "-l", "0", "--log-level=*:error", NULL};
 	unsigned bursts = 1000, sent = 0, received = 0, contexts;
 	const char *more = "", *what = "plain";
@@ -546,5 +573,5 @@ main(int argc, char **argv)
 	pmx_node_close(nodes[1]);
 	pmx_node_close(nodes[0]);
 	printf("messages %u %u\n", sent, received);
-	return sent == received && sent == bursts * at_once ? 0 : 1;
+	return sent == received && sent >= bursts * at_once ? 0 : 1;
 }

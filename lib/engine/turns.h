@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Which channels a lane looks at in its turns. All open and closing channels of a lane are in
+ * engine.open: first the busy ones, which every turn looks at, then the idle ones, of which each
+ * turn looks at a few. So an idle context costs nothing, and what it submits at last waits for as
+ * many turns as it takes to come round.
+ *
+ * Design notes
+ * 1. Nobody else has to say anything: no shared word for clients to write, and so none that one
+ *    client could write in another's name.
+ * 2. A channel becomes busy by a submission, and by what happens in it (engine_flush). It becomes
+ *    idle when neither was seen for SWEEP turns. A lane with few channels has no idle ones.
+ */
+#ifndef PMX_ENGINE_TURNS_H
+#define PMX_ENGINE_TURNS_H
+
+#include "engine/lane.h"
+
+#define TURNS_SWEEP 4096 /* turns between looks for channels that have become idle */
+#define TURNS_FEW   4    /* so many are always busy */
+#define TURNS_IDLE  2    /* idle channels that a turn looks at */
+
+static inline void
+turns_swap(struct engine *e, uint32_t a, uint32_t b)
+{
+	struct channel *ch = e->open[a];
+
+	e->open[a] = e->open[b];
+	e->open[b] = ch;
+	e->open[a]->place = a;
+	e->open[b]->place = b;
+}
+
+/* Every turn looks at the channel from now on. */
+static inline void
+turns_busy(struct engine *e, struct channel *ch)
+{
+	ch->stirred = true;
+	if (unlikely(ch->place >= e->busy_count))
+		turns_swap(e, ch->place, e->busy_count++);
+}
+
+static inline void
+turns_add(struct engine *e, struct channel *ch)
+{
+	ch->place = e->open_count;
+	e->open[e->open_count++] = ch;
+	ch->low = true; /* it may go on with a ring of before */
+	turns_busy(e, ch);
+}
+
+static inline void
+turns_remove(struct engine *e, struct channel *ch)
+{
+	if (ch->place < e->busy_count)
+		turns_swap(e, ch->place, --e->busy_count);
+	turns_swap(e, ch->place, --e->open_count);
+}
+
+#endif
