@@ -277,7 +277,11 @@ struct engine {
 	uint32_t nodes_max;
 	uint64_t now;
 	struct tx_queue txq[CONFIG_LINKS_MAX];
-	struct channel **open; /* channels of this lane that are open or closing */
+	struct link *rx_links[CONFIG_LINKS_MAX]; /* those with a receive queue for the lane */
+	unsigned rx_link_count;
+	unsigned burst;                  /* of the configuration */
+	bool hands_over;                 /* there are other lanes */
+	struct channel **open;           /* channels of this lane that are open or closing */
 	unsigned open_count, busy_count; /* turns.h */
 	unsigned idle_scan;              /* where the next look at idle ones begins */
 	unsigned sweep;                  /* turns until the next sweep */
@@ -302,7 +306,7 @@ struct engine {
 	uint64_t idle_since;
 	uint64_t housekeeping_at; /* tsc of the next local_housekeep */
 	bool tx_waiting;          /* frames wait in txq */
-	uint32_t straight;        /* ... that came there without proto_tx, in this turn */
+	uint32_t straight;        /* ... that came there without proto_tx since they were flushed */
 	bool local_waiting;       /* a message waits for a context of this lane */
 	uint32_t aborts_seen;     /* node.aborts at the last local_housekeep */
 	_Atomic bool stop;

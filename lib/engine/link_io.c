@@ -233,7 +233,7 @@ frame_to_core(struct engine *e, struct rte_mbuf *m)
 	if (likely(r == PROTO_RX_MESSAGE))
 		engine_message(e, m);
 	else if (r == PROTO_RX_DONE)
-		rte_pktmbuf_free(m);
+		rte_mbuf_raw_free(m); /* one segment, and nobody else's */
 }
 
 static inline void
@@ -301,35 +301,53 @@ inbox_in(struct engine *e)
 	return n;
 }
 
+/* Frames of one link. */
+static inline unsigned
+link_rx(struct engine *e, struct link *l)
+{
+	struct rte_mbuf *m[BURST_MAX];
+	const unsigned burst = e->burst;
+	unsigned k = l->ops->rx(l, (uint16_t)e->lane, m, (uint16_t)burst);
+
+	if (k == 0)
+		return 0;
+	for (unsigned j = 0; j < k && j < 4; j++)
+		rte_prefetch0(rte_pktmbuf_mtod(m[j], void *));
+	for (unsigned j = 0; j < k; j++) {
+		if (j + 4 < k)
+			rte_prefetch0(rte_pktmbuf_mtod(m[j + 4], void *));
+		frame_in(e, l, m[j]);
+	}
+	if (unlikely(k == burst))
+		proto_backlog(e->proto);
+	ENGINE_COUNT_N(e, rx_frames, k);
+	return k;
+}
+
 unsigned
 engine_rx(struct engine *e)
 {
-	struct node *n = e->node;
-	struct rte_mbuf *m[BURST_MAX];
 	unsigned work = 0;
 
-	for (unsigned i = 0; i < n->link_count; i++) {
-		struct link *l = &n->links[i];
-
-		if (e->lane >= l->rx_queues)
-			continue;
-		unsigned k = l->ops->rx(l, (uint16_t)e->lane, m, (uint16_t)n->config.burst);
-
-		for (unsigned j = 0; j < k && j < 4; j++)
-			rte_prefetch0(rte_pktmbuf_mtod(m[j], void *));
-		for (unsigned j = 0; j < k; j++) {
-			if (j + 4 < k)
-				rte_prefetch0(rte_pktmbuf_mtod(m[j + 4], void *));
-			frame_in(e, l, m[j]);
-		}
-		if (unlikely(k == n->config.burst))
-			proto_backlog(e->proto);
-		work += k;
-	}
-	ENGINE_COUNT_N(e, rx_frames, work);
-	if (n->config.lanes > 1)
+	for (unsigned i = 0; i < e->rx_link_count; i++)
+		work += link_rx(e, e->rx_links[i]);
+	if (unlikely(e->hands_over))
 		work += inbox_in(e);
 	return work;
+}
+
+void
+engine_links(struct engine *e)
+{
+	struct node *n = e->node;
+
+	e->rx_link_count = 0;
+	for (unsigned i = 0; i < n->link_count; i++) {
+		if (e->lane < n->links[i].rx_queues)
+			e->rx_links[e->rx_link_count++] = &n->links[i];
+	}
+	e->burst = n->config.burst;
+	e->hands_over = n->config.lanes > 1;
 }
 
 /* ------------------------------------------------------------------ transmit */
@@ -388,8 +406,11 @@ put_head(struct engine *e, struct rte_mbuf *m, const struct proto_out *o, const 
 	/* the encapsulation ends where the header begins; the constant length may write into the
 	 * headroom before it */
 	memcpy((uint8_t *)h - LINK_ENCAP_MAX, peer->encap, LINK_ENCAP_MAX);
-	memcpy(h, o->head, o->head_len);
-	if (e->node->config.checksum) {
+	if (likely(o->head_len == WIRE_HDR_BYTES))
+		memcpy(h, o->head, WIRE_HDR_BYTES); /* of known size: no call */
+	else
+		memcpy(h, o->head, o->head_len);
+	if (unlikely(e->node->config.checksum)) {
 		h->flags |= wire_be16(WIRE_F_CRC);
 		h->crc = wire_be32(
 			checksum(h, h + 1, m->data_len - peer->encap_len - WIRE_HDR_BYTES));
@@ -514,6 +535,7 @@ void
 engine_tx_full(struct engine *e)
 {
 	flush_links(e);
+	e->straight = 0;
 	e->now = rte_rdtsc();
 }
 
@@ -523,7 +545,6 @@ engine_tx(struct engine *e)
 	unsigned burst = e->node->config.burst, work = 0;
 
 	e->tx_waiting = false;
-	work = e->straight;
 	e->straight = 0;
 	for (unsigned turn = 0; turn < 4; turn++) {
 		/* The copying above takes time, so the clock is read again: frames stamped too

@@ -32,6 +32,8 @@ frame_queue(struct tx_queue *q, struct rte_mbuf *m, const struct peer *peer, uin
 	q->m[q->n++] = m;
 }
 
+/* To be called when the node's links are open, before the lane polls. */
+void engine_links(struct engine *e);
 /* Passes frames from this lane's receive queues to the core, and what other lanes put into its
  * inbox to whom it is for. Returns how much it moved. */
 unsigned engine_rx(struct engine *e);

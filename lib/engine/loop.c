@@ -42,18 +42,15 @@
 
 #define LITTLE_WORK 3 /* frames, submissions, completions */
 
-/* What is not the common case of a turn: the channel closes, or entries of its rings run short. */
-static __rte_noinline unsigned
-look_closer(struct engine *e, struct channel *ch)
+/* Entries of the channel's rings run short: what its client has read may be written again. */
+static __rte_noinline void
+look_for_room(struct engine *e, struct channel *ch)
 {
-	if (ch->reaps)
-		return context_reap(e, ch);
 	if (inlet_is_low(&ch->plain))
 		inlet_room(e, &ch->plain);
 	if (inlet_is_low(&ch->matched))
 		inlet_room(e, &ch->matched);
 	ch->low = inlet_is_low(&ch->plain) || inlet_is_low(&ch->matched);
-	return 0;
 }
 
 /* Channels in which nothing happened since the last sweep become idle ones. */
@@ -103,12 +100,14 @@ scan_channels(struct engine *e)
 	for (unsigned k = 0, i = e->scan; k < n && i < e->busy_count; k++) {
 		struct channel *ch = e->open[i];
 
-		if (unlikely(ch->reaps | ch->low))
-			work += look_closer(e, ch);
-		if (slot_filled(&ch->sub, ch->sub.pos) && !frozen && likely(!ch->reaps)) {
+		if (unlikely(ch->reaps)) {
+			work += context_reap(e, ch);
+		} else if (slot_filled(&ch->sub, ch->sub.pos) && !frozen) {
 			ch->stirred = true;
 			work += submissions_scan(e, ch);
 		}
+		if (unlikely(ch->low))
+			look_for_room(e, ch);
 		if (++i >= n)
 			i = 0;
 	}
@@ -160,7 +159,7 @@ services_awake(const struct engine *e)
 unsigned
 engine_poll(struct engine *e)
 {
-	unsigned work, has;
+	unsigned work, has, received;
 
 	e->now = rte_rdtsc();
 	proto_begin(e->proto, e->now);
@@ -168,13 +167,14 @@ engine_poll(struct engine *e)
 	if (e->busy)
 		work += services_step(e);
 	has = proto_has(e->proto, e->now);
-	if (has & PROTO_HAS_FRAMES || e->tx_waiting || e->node->config.lanes > 1)
+	if (has & PROTO_HAS_FRAMES || e->tx_waiting || e->hands_over)
 		work += engine_tx(e);
 	if (has & PROTO_HAS_COMPLETIONS || e->lingering_count)
 		work += engine_complete(e);
-	work += engine_rx(e);
-	proto_tick(e->proto, e->now);
-	if (unlikely(proto_has(e->proto, e->now) & PROTO_HAS_DELIVERIES))
+	received = engine_rx(e);
+	work += received;
+	/* timers and frames are what deliveries come from, and room that came back */
+	if (proto_tick(e->proto, e->now) || received || has & PROTO_HAS_DELIVERIES)
 		work += engine_deliver(e);
 	if (unlikely(e->owes))
 		work += services_answer(e);

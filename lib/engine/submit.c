@@ -6,6 +6,9 @@
  *
  * Design notes
  * 1. A submission that the core cannot take now stays in its ring, and blocks only that ring.
+ * 2. A message of one frame for which nothing has to wait leaves here: its header is written where
+ *    the link reads it, and the flow's turn, the list of descriptors and the array of frames
+ *    (proto_tx) are for all others.
  */
 #include <errno.h>
 #include <string.h>
@@ -155,15 +158,11 @@ send_now(struct engine *e, struct channel *ch, const struct submission *s, struc
 		return false;
 	const struct peer *peer = &e->peers[node];
 	struct tx_queue *q = &e->txq[peer->link];
+	uint64_t flow = proto_flow_key(ch->ctx | endpoint, node, s->send.dst_ctx | endpoint);
 
-	if (unlikely(!peer->plain || q->n >= BURST_MAX))
-		return false;
-	/* node, context and length stand in the same order in both */
-	memcpy(&ch->message, &s->send, offsetof(struct proto_message, ctx));
-	ch->message.dst_ctx |= endpoint;
-	ch->message.ctx = ch->ctx | endpoint;
-	if (unlikely(!proto_send_now(e->proto, &ch->message, (uintptr_t)slot, slot_header(slot->m),
-		    e->now)))
+	if (unlikely(!peer->plain || q->n >= BURST_MAX ||
+		    !proto_send_now(e->proto, flow, s->send.len, (uintptr_t)slot,
+			    slot_header(slot->m), e->now)))
 		return false;
 	frame_queue(q, slot->m, peer, node, s->send.len);
 	e->tx_waiting = true;
@@ -184,7 +183,7 @@ submit_send(struct engine *e, struct channel *ch, const struct submission *s)
 		return submit_checked(e, ch, s);
 	if (unlikely(ch->thin != NULL)) /* no link has it yet */
 		thin_fill(ch, s->send.buf, 1, s->send.len);
-	if (unlikely(e->straight >= e->node->config.burst))
+	if (unlikely(e->straight >= e->burst))
 		engine_tx_full(e);
 	slot->state = SEND_QUEUED;
 	ch->busy_slots++;

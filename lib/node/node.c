@@ -286,6 +286,7 @@ make_lane(struct node *n, unsigned lane)
 	e->peers = n->peers;
 	e->nodes_max = c->nodes_max;
 	e->sweep = TURNS_SWEEP;
+	engine_links(e);
 	e->open = calloc(c->contexts, sizeof(*e->open));
 	e->dirty = calloc(c->contexts, sizeof(*e->dirty));
 	e->lingering = calloc((size_t)c->contexts * c->send_buffers, sizeof(*e->lingering));

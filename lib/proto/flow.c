@@ -103,7 +103,7 @@ flow_make(struct proto *p, uint16_t ctx, uint16_t node, uint16_t peer_ctx, uint3
 	p->flow_count++;
 	c->flows++;
 	*f = (struct flow){
-		.key = FLOW_KEY(ctx, node, peer_ctx),
+		.key = proto_flow_key(ctx, node, peer_ctx),
 		.wire_head = wire_head(WIRE_DATA, node, p->cfg.node),
 		.wire_ctxs = wire_ctxs(peer_ctx, ctx),
 		.path = path,

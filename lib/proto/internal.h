@@ -140,9 +140,9 @@ struct flow {
 					      * WIRE_WINDOW_MAX */
 	/* place */
 	union {
-		uint64_t key; /* FLOW_KEY of these three; 0 = free */
+		uint64_t key; /* proto_flow_key of these three; 0 = free */
 		struct {      /* little-endian, as all that this runs on */
-			uint16_t peer_ctx, node, ctx;
+			uint16_t node, peer_ctx, ctx;
 		};
 	};
 	uint64_t wire_head; /* how its plain data frames begin: wire_head() (wire.h); 0 = free */
@@ -155,9 +155,6 @@ struct flow {
 	uint32_t blocked_next;
 	uint64_t used_at; /* last frame in or out */
 };
-
-#define FLOW_KEY(ctx, node, peer)                                                                  \
-	(1ull << 48 | (uint64_t)(ctx) << 32 | (uint64_t)(node) << 16 | (peer))
 
 enum path_state {
 	PATH_NEW,  /* HELLO not answered: flows wait; the timer of ask_at runs */
@@ -494,7 +491,7 @@ flow_search(const struct proto *p, uint64_t key)
 static inline uint32_t
 flow_find(struct proto *p, uint16_t ctx, uint16_t node, uint16_t peer_ctx)
 {
-	uint64_t key = FLOW_KEY(ctx, node, peer_ctx);
+	uint64_t key = proto_flow_key(ctx, node, peer_ctx);
 
 	return likely(p->flows[p->last_flow].key == key) ? p->last_flow : flow_search(p, key);
 }
@@ -545,8 +542,8 @@ static inline void
 flow_allow_now(struct flow *f, const struct path *t)
 {
 	f->now_end = f->snd_nxt;
-	if (f->tx_state == FLOW_TX_OPEN && f->tx_next == NIL && (f->lost | f->kept | f->share) == 0 &&
-		!(f->flags & FLOW_CLOSING))
+	if (f->tx_state == FLOW_TX_OPEN && f->tx_next == NIL &&
+		(f->lost | f->kept | f->share) == 0 && !(f->flags & FLOW_CLOSING))
 		f->now_end = flow_limit(f, t) - 1;
 }
 
@@ -579,6 +576,18 @@ share_wants(const struct proto *p, const struct flow *f)
 {
 	return p->share.target != 0 &&
 		(f->path != p->share.last_path || (int32_t)(f->heard_ts - p->share.round_ts) < 0);
+}
+
+/* The same as ack_credit(), without a call in the common case. */
+static inline uint16_t
+flow_credit(struct proto *p, struct flow *f)
+{
+	const struct context *c = &p->ctxs[f->ctx];
+	uint32_t room = c->bulks && c->bulks < c->entries ? c->bulks : c->entries;
+
+	if (unlikely(f->flags & (FLOW_BLOCKED | FLOW_GRANTED) || f->frags_left || room == 0))
+		return ack_credit(p, f);
+	return (uint16_t)(room < WIRE_WINDOW_MAX ? room : WIRE_WINDOW_MAX);
 }
 
 /* The flow may have something to send now. */

@@ -238,12 +238,20 @@ uint32_t proto_ctx_pending(const struct proto *p, uint16_t ctx);
 int proto_send(struct proto *p, const struct proto_message *m, const uint64_t *handles,
 	uint64_t now);
 
-/* The same for a message of one frame that can leave at once: its flow is open, nothing waits to be
- * sent before it, and it does not use up any window. Its header is written to `head`,
- * WIRE_HDR_BYTES, and it counts as sent: the caller gives header and payload to the link. Spares
- * the common message the way through proto_tx. False: nothing was done, and proto_send() is for
- * it. */
-bool proto_send_now(struct proto *p, const struct proto_message *m, uint64_t handle, void *head,
+/* Names the flow from a local context to another node's. The low 32 bits are node and context as
+ * they stand in a struct proto_message. */
+static inline uint64_t
+proto_flow_key(uint16_t ctx, uint16_t node, uint16_t dst_ctx)
+{
+	return 1ull << 48 | (uint64_t)ctx << 32 | (uint32_t)dst_ctx << 16 | node;
+}
+
+/* The same for a message of one frame, 0..frag_len bytes, that can leave at once: its flow is open,
+ * nothing waits to be sent before it, and it does not use up any window. Its header is written to
+ * `head`, WIRE_HDR_BYTES, and it counts as sent: the caller gives header and payload to the link.
+ * Spares the common message the way through proto_tx. False: nothing was done, and proto_send() is
+ * for it. */
+bool proto_send_now(struct proto *p, uint64_t flow_key, uint32_t len, uint64_t handle, void *head,
 	uint64_t now);
 
 /* Pass in a received frame, without its encapsulation. `frame` is read only during the call. */
@@ -257,8 +265,9 @@ void proto_begin(struct proto *p, uint64_t now);
 /* In this turn a link had more frames than were taken. The next ones have waited as long, and the
  * Acks that timers wait for may be among them. */
 void proto_backlog(struct proto *p);
-/* Run the timers, after received frames were passed in. Call it at proto_deadline at the latest. */
-void proto_tick(struct proto *p, uint64_t now);
+/* Run the timers, after received frames were passed in. Call it at proto_deadline at the latest.
+ * Returns whether any timer may have run. */
+bool proto_tick(struct proto *p, uint64_t now);
 /* Returns the time of the next timer, UINT64_MAX = none; never early by more than a timer slot. */
 uint64_t proto_deadline(const struct proto *p);
 

@@ -519,31 +519,23 @@ rx_plain_acks(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_
 	return PROTO_RX_MESSAGE;
 }
 
-/* The flow that a frame of at least a header is of, if it is not that of the last frame; NIL: there
- * is none. What it is told by may be wrong. */
-static inline uint32_t
-flow_of_frame(const struct proto *p, const struct wire_hdr *h)
+/* An Ack that comes alone. An open flow's path is open. */
+static APART enum proto_rx_result
+rx_ack(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t now)
 {
-	return flow_search(p, FLOW_KEY(wire_be16(h->dst_ctx), wire_be16(h->src_node),
-				      wire_be16(h->src_ctx)));
+	p->paths[f->path].heard_at = f->used_at = now;
+	COUNT(p, rx_accepted);
+	COUNT(p, rx_acks);
+	ack_received(p, f, h, now);
+	return PROTO_RX_DONE;
 }
 
-enum proto_rx_result
-proto_rx(struct proto *p, const void *frame, uint32_t len, uint64_t handle, uint64_t now)
+/* Fast path for the common frame: a whole message, next in order, of a flow with nothing in its
+ * way. If a flow is open, so is its path. other: the frame before it was of another flow. */
+static inline enum proto_rx_result
+rx_plain(struct proto *p, struct flow *f, const struct wire_hdr *h, uint32_t len, uint64_t handle,
+	uint64_t now, bool other)
 {
-	const struct wire_hdr *h = frame;
-	uint32_t index = p->last_flow;
-	struct flow *f = &p->flows[index];
-
-	COUNT(p, rx_frames);
-	if (!wire_is_plain(h, len, f->wire_head, f->wire_ctxs)) {
-		index = len >= WIRE_HDR_BYTES ? flow_of_frame(p, h) : NIL;
-		f = &p->flows[index];
-		if (index == NIL || !wire_is_plain(h, len, f->wire_head, f->wire_ctxs))
-			return rx_checked(p, h, len, handle, now);
-	}
-	/* Fast path for the common frame: a whole message, next in order, with nothing in its way.
-	 * If a flow is open, so is its path. */
 	struct path *t = &p->paths[f->path];
 	struct context *c = &p->ctxs[f->ctx];
 	uint32_t msg_len = len - WIRE_HDR_BYTES, bulks = msg_len > c->inline_max;
@@ -554,9 +546,9 @@ proto_rx(struct proto *p, const void *frame, uint32_t len, uint64_t handle, uint
 		    !list_empty(&c->blocked) || c->entries == 0 || c->bulks < bulks ||
 		    !list_empty(&p->delivered)))
 		return rx_checked(p, h, len, handle, now);
-	stamp_of(p, now);
-	if (index != p->last_flow) {
-		p->last_flow = index;
+	if (other) {
+		p->last_flow = flow_index(p, f);
+		stamp_of(p, now);
 		if (share_wants(p, f))
 			share_look(p, f, h);
 	}
@@ -564,7 +556,7 @@ proto_rx(struct proto *p, const void *frame, uint32_t len, uint64_t handle, uint
 	c->entries--;
 	c->bulks -= bulks;
 	f->rcv_high = ++f->rcv_nxt;
-	f->heard_ts = p->stamp;
+	f->heard_ts = stamp_of(p, now);
 	f->echo_base = wire_be32(h->tstamp) - f->heard_ts;
 	f->echo_gap = gap_of(p);
 	COUNT(p, messages_delivered);
@@ -574,6 +566,39 @@ proto_rx(struct proto *p, const void *frame, uint32_t len, uint64_t handle, uint
 		return rx_plain_acks(p, f, h, now);
 	f->acks_owed++;
 	return PROTO_RX_MESSAGE;
+}
+
+/* A frame that is not the common one of the flow that the last frame was of. */
+static APART enum proto_rx_result
+rx_other(struct proto *p, const struct wire_hdr *h, uint32_t len, uint64_t handle, uint64_t now)
+{
+	uint32_t index = len < WIRE_HDR_BYTES
+		? NIL
+		: flow_search(p,
+			  proto_flow_key(wire_be16(h->dst_ctx), wire_be16(h->src_node),
+				  wire_be16(h->src_ctx)));
+
+	if (unlikely(index == NIL))
+		return rx_checked(p, h, len, handle, now);
+	struct flow *f = &p->flows[index];
+
+	if (likely(wire_is_plain(h, len, f->wire_head, f->wire_ctxs)))
+		return rx_plain(p, f, h, len, handle, now, true);
+	if (wire_is_ack(h, len, f->wire_head, f->wire_ctxs) &&
+		h->session == wire_be32(p->paths[f->path].session))
+		return rx_ack(p, f, h, now);
+	return rx_checked(p, h, len, handle, now);
+}
+
+enum proto_rx_result
+proto_rx(struct proto *p, const void *frame, uint32_t len, uint64_t handle, uint64_t now)
+{
+	struct flow *f = &p->flows[p->last_flow];
+
+	COUNT(p, rx_frames);
+	if (likely(wire_is_plain(frame, len, f->wire_head, f->wire_ctxs)))
+		return rx_plain(p, f, frame, len, handle, now, false);
+	return rx_other(p, frame, len, handle, now);
 }
 
 unsigned

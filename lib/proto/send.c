@@ -140,7 +140,7 @@ enqueue_fragments(struct proto *p, struct flow *f, const struct proto_message *m
 static uint32_t
 flow_for(struct proto *p, const struct proto_message *m, uint64_t now)
 {
-	uint32_t index = flow_search(p, FLOW_KEY(m->ctx, m->dst_node, m->dst_ctx));
+	uint32_t index = flow_search(p, proto_flow_key(m->ctx, m->dst_node, m->dst_ctx));
 
 	if (index != NIL)
 		return index;
@@ -166,7 +166,7 @@ proto_flow_watch(struct proto *p, uint16_t ctx, uint16_t node, uint16_t dst_ctx,
 uint32_t
 proto_flow_life(const struct proto *p, uint16_t ctx, uint16_t node, uint16_t dst_ctx)
 {
-	uint32_t index = flow_search(p, FLOW_KEY(ctx, node, dst_ctx));
+	uint32_t index = flow_search(p, proto_flow_key(ctx, node, dst_ctx));
 
 	return index != NIL ? p->flows[index].life : 0;
 }
@@ -174,7 +174,7 @@ proto_flow_life(const struct proto *p, uint16_t ctx, uint16_t node, uint16_t dst
 void
 proto_flow_unwatch(struct proto *p, uint16_t ctx, uint16_t node, uint16_t dst_ctx)
 {
-	uint32_t index = flow_search(p, FLOW_KEY(ctx, node, dst_ctx));
+	uint32_t index = flow_search(p, proto_flow_key(ctx, node, dst_ctx));
 
 	if (index != NIL && p->flows[index].watchers != 0) /* it may be another flow by now */
 		p->flows[index].watchers--;
@@ -236,9 +236,9 @@ proto_send(struct proto *p, const struct proto_message *m, const uint64_t *handl
 	struct context *c = &p->ctxs[f->ctx];
 
 	if (unlikely(f->tx_state != FLOW_TX_OPEN ||
-		    f->key != FLOW_KEY(m->ctx, m->dst_node, m->dst_ctx) || m->len > m->frag_len ||
-		    m->len > t->payload_max || p->txd_free == NIL || !c->open ||
-		    now - f->used_at >= p->reopen ||
+		    f->key != proto_flow_key(m->ctx, m->dst_node, m->dst_ctx) ||
+		    m->len > m->frag_len || m->len > t->payload_max || p->txd_free == NIL ||
+		    !c->open || now - f->used_at >= p->reopen ||
 		    (f->snd_una == f->snd_nxt && f->credit_end == f->snd_nxt)))
 		return send_checked(p, m, handles, now);
 	enqueue(p, f, m, *handles, 0, m->len);
@@ -271,7 +271,7 @@ put_ack(struct proto *p, struct wire_fields *w, struct flow *f, uint32_t now_ts)
 	if (f->rx_state != FLOW_RX_OPEN)
 		return;
 	w->ack = f->rcv_nxt;
-	w->credit = ack_credit(p, f);
+	w->credit = flow_credit(p, f);
 	if (unlikely(p->share.each)) {
 		w->share = share_each(p, now_ts);
 		COUNT(p, tx_shares);
@@ -341,8 +341,7 @@ share_used(const struct flow *f)
 
 /* The descriptor of a frame that leaves at once. */
 static inline void
-enqueue_sent(struct proto *p, struct flow *f, const struct proto_message *m, uint64_t handle,
-	uint32_t now_ts)
+enqueue_sent(struct proto *p, struct flow *f, uint32_t len, uint64_t handle, uint32_t now_ts)
 {
 	uint32_t index = p->txd_free;
 	struct txd *d = &p->txds[index];
@@ -350,12 +349,12 @@ enqueue_sent(struct proto *p, struct flow *f, const struct proto_message *m, uin
 	p->txd_free = d->next;
 	p->txd_free_count--;
 	d->done.handle = handle;
-	d->done.ctx = m->ctx;
+	d->done.ctx = f->ctx;
 	d->done.error = 0;
 	d->done.last = true;
 	d->next = NIL;
 	d->seq = f->snd_nxt;
-	d->msg_len = d->len = m->len;
+	d->msg_len = d->len = len;
 	d->frag_off = 0;
 	d->sent_ts = now_ts;
 	d->state = TXD_INFLIGHT;
@@ -376,14 +375,13 @@ flow_timer_start(struct proto *p, struct flow *f, const struct path *t, uint64_t
 }
 
 bool
-proto_send_now(struct proto *p, const struct proto_message *m, uint64_t handle, void *head,
+proto_send_now(struct proto *p, uint64_t flow_key, uint32_t len, uint64_t handle, void *head,
 	uint64_t now)
 {
 	struct flow *f = &p->flows[p->last_tx];
-	uint64_t key = FLOW_KEY(m->ctx, m->dst_node, m->dst_ctx);
 
-	if (unlikely(f->key != key)) {
-		uint32_t index = flow_search(p, key);
+	if (f->key != flow_key) {
+		uint32_t index = flow_search(p, flow_key);
 
 		if (unlikely(index == NIL))
 			return false;
@@ -391,27 +389,30 @@ proto_send_now(struct proto *p, const struct proto_message *m, uint64_t handle, 
 		f = &p->flows[index];
 	}
 	struct path *t = &p->paths[f->path];
-	uint32_t size = m->len + WIRE_HDR_BYTES;
+	uint32_t size = len + WIRE_HDR_BYTES;
 
 	/* Nothing waits that would go first, and this frame uses up neither the flow's credit or
 	 * window nor the path's: then it would have to ask for an Ack. */
 	if (unlikely((int32_t)(f->now_end - f->snd_nxt) <= 0 || p->active_path != NIL ||
-		    p->txd_free == NIL || m->len > m->frag_len || m->len > t->payload_max ||
-		    now - f->used_at >= p->reopen ||
+		    p->txd_free == NIL || len > t->payload_max || now - f->used_at >= p->reopen ||
 		    t->inflight_frames + 1 >= t->cc.window_frames ||
 		    t->inflight_bytes + size >= t->cc.window_bytes))
 		return false;
-	if (f->rto_at == 0)
+	if (unlikely(f->rto_at == 0))
 		flow_timer_start(p, f, t, now);
 	uint32_t now_ts = stamp_of(p, now);
-	struct wire_fields w = {.flags = 0};
+	struct wire_fields w = {
+		.payload_len = (uint16_t)len,
+		.session = t->session,
+		.seq = f->snd_nxt,
+		.tstamp = now_ts,
+		.msg_len = len,
+	};
 
-	if (f->rx_state == FLOW_RX_OPEN)
-		put_ack(p, &w, f, now_ts);
-	wire_put_plain(head, f->wire_head, f->wire_ctxs, p->paths[f->path].session, m->len,
-		f->snd_nxt, now_ts, &w);
-	enqueue_sent(p, f, m, handle, now_ts);
-	p->ctxs[m->ctx].pending++;
+	put_ack(p, &w, f, now_ts);
+	wire_put_flow(head, f->wire_head, f->wire_ctxs, &w);
+	enqueue_sent(p, f, len, handle, now_ts);
+	p->ctxs[f->ctx].pending++;
 	f->used_at = now;
 	t->inflight_bytes += size;
 	t->inflight_frames++;
@@ -584,10 +585,15 @@ put_holes(const struct proto *p, const struct flow *f, uint8_t *map)
 static void
 emit_ack(struct proto *p, struct flow *f, struct proto_out *o, uint32_t now_ts, uint64_t now)
 {
-	bool nack = f->flags & FLOW_NACK;
-	struct wire_fields w = flow_fields(p, f, nack ? WIRE_NACK : WIRE_ACK, now_ts);
+	struct wire_fields w = {
+		.type = WIRE_ACK,
+		.session = p->paths[f->path].session,
+		.tstamp = now_ts,
+		.msg_len = f->echo_gap,
+	};
 
-	if (nack) {
+	if (unlikely(f->flags & FLOW_NACK)) {
+		w.type = WIRE_NACK;
 		w.payload_len = put_holes(p, f, o->head + WIRE_HDR_BYTES);
 		w.flags = f->flags & FLOW_FULL ? WIRE_F_FULL : 0;
 		f->nack_ts = now_ts;
@@ -595,11 +601,9 @@ emit_ack(struct proto *p, struct flow *f, struct proto_out *o, uint32_t now_ts, 
 	} else {
 		COUNT(p, tx_acks);
 	}
-	w.msg_len = f->echo_gap;
 	put_ack(p, &w, f, now_ts);
-	wire_put(o->head, &w);
-	f->used_at = now; /* the peer's memory of the flow is renewed by this frame: flow.c, note
-			   * 2 */
+	wire_put_flow(o->head, wire_head_as(f->wire_head, w.type), f->wire_ctxs, &w);
+	f->used_at = now; /* it renews what the peer remembers of the flow: flow.c, note 2 */
 	f->flags &= ~(FLOW_NACK | FLOW_FULL);
 	o->handle = PROTO_NO_HANDLE;
 	o->len = 0;

@@ -107,18 +107,18 @@ proto_backlog(struct proto *p)
 	p->backlog = true;
 }
 
-void
+bool
 proto_tick(struct proto *p, uint64_t now)
 {
 	struct wheel *w = &p->wheel;
 	uint64_t target = now >> w->shift;
 
 	if (likely(target <= w->cursor))
-		return;
+		return false;
 	if (now - p->grace_from < p->rto_min / 2)
-		return;
+		return false;
 	if (p->backlog && p->put_off++ < PUT_OFF_MAX)
-		return;
+		return false;
 	p->put_off = 0;
 	p->graced = false;
 	if (unlikely(p->starved))
@@ -134,6 +134,7 @@ proto_tick(struct proto *p, uint64_t now)
 		if (w->busy[slot / 64] >> (slot % 64) & 1)
 			visit_slot(p, slot, now);
 	}
+	return true;
 }
 
 /* Returns the first busy slot after the cursor, as a slot number; 0 = none. */

@@ -320,27 +320,26 @@ wire_put(void *to, const struct wire_fields *f)
 	wire_put64(at + 42, (uint64_t)f->frag_off << 32);
 }
 
-/* The header of a whole message of `len` bytes, of a flow of which wire_head and wire_ctxs of
- * received frames are given: both have the two ends the other way round. Of `f` flags, ack, credit,
- * share and echo are used. Wide stores, as above. */
+/* The same for a frame of a flow, of which wire_head and wire_ctxs of received frames are given,
+ * the first with the type of this frame: both have the two ends the other way round. Type, nodes
+ * and contexts of *f are not used, and frag_off is 0. */
 static inline void
-wire_put_plain(void *to, uint64_t head, uint32_t ctxs, uint32_t session, uint32_t len,
-	uint32_t seq, uint32_t tstamp, const struct wire_fields *f)
+wire_put_flow(void *to, uint64_t head, uint32_t ctxs, const struct wire_fields *f)
 {
 	uint8_t *at = (uint8_t *)to;
 	uint32_t nodes = (uint32_t)(head >> 32);
 	uint64_t first = (uint32_t)head | (uint64_t)wire_be16(f->flags) << 16 |
 		(uint64_t)(nodes << 16 | nodes >> 16) << 32;
 	uint64_t second = (ctxs << 16 | ctxs >> 16) |
-		(uint64_t)wire_be32(len << 16 | f->credit) << 32;
+		(uint64_t)wire_be32((uint32_t)f->payload_len << 16 | f->credit) << 32;
 	uint16_t share = wire_be16(f->share);
 
 	__builtin_memcpy(at, &first, sizeof(first));
 	__builtin_memcpy(at + 8, &second, sizeof(second));
 	__builtin_memcpy(at + 16, &share, sizeof(share));
-	wire_put64(at + 18, (uint64_t)session << 32 | seq);
-	wire_put64(at + 26, (uint64_t)f->ack << 32 | tstamp);
-	wire_put64(at + 34, (uint64_t)f->echo << 32 | len);
+	wire_put64(at + 18, (uint64_t)f->session << 32 | f->seq);
+	wire_put64(at + 26, (uint64_t)f->ack << 32 | f->tstamp);
+	wire_put64(at + 34, (uint64_t)f->echo << 32 | f->msg_len);
 	wire_put64(at + 42, 0);
 }
 
@@ -358,6 +357,13 @@ wire_head(uint8_t type, uint16_t src_node, uint16_t dst_node)
 {
 	return __builtin_bswap64((uint64_t)WIRE_VERSION << 56 | (uint64_t)type << 48 |
 		(uint64_t)src_node << 16 | dst_node);
+}
+
+/* Returns that word for frames of another type. */
+static inline uint64_t
+wire_head_as(uint64_t head, uint8_t type)
+{
+	return (head & ~UINT64_C(0xFF00)) | (uint64_t)type << 8;
 }
 
 /* Returns the four bytes after those: both contexts. */
@@ -388,6 +394,25 @@ wire_is_plain(const struct wire_hdr *h, uint32_t len, uint64_t head, uint32_t ct
 	__builtin_memcpy(&lens, at + offsetof(struct wire_hdr, msg_len), sizeof(lens));
 	return (has_head & ~flags) == head && has_ctxs == ctxs && lens == wire_be32(payload) &&
 		wire_be16(h->payload_len) == payload;
+}
+
+/* Is this an Ack of that flow's frames, with no other flags than those, and nothing behind its
+ * header? What it says of the flow is not judged. */
+static inline bool
+wire_is_ack(const struct wire_hdr *h, uint32_t len, uint64_t head, uint32_t ctxs)
+{
+	const uint64_t flags = __builtin_bswap64((uint64_t)(WIRE_F_ECHO | WIRE_F_CRC) << 32),
+		       ack = __builtin_bswap64((uint64_t)WIRE_F_ACK << 32);
+	const uint8_t *at = (const uint8_t *)h;
+	uint64_t has_head;
+	uint32_t has_ctxs;
+
+	if (len != WIRE_HDR_BYTES)
+		return false;
+	__builtin_memcpy(&has_head, at, sizeof(has_head));
+	__builtin_memcpy(&has_ctxs, at + offsetof(struct wire_hdr, src_ctx), sizeof(has_ctxs));
+	return (has_head & ~flags) == (wire_head_as(head, WIRE_ACK) | ack) && has_ctxs == ctxs &&
+		h->payload_len == 0;
 }
 
 /* Check `len` bytes that claim to be a frame: header first, encapsulation already removed. No frame

@@ -29,7 +29,7 @@ static struct pmx_context *from, *to; /* the first of each */
 static struct pmx_node *nodes[2];
 static uint32_t message_len = 64;
 static unsigned at_once = BURST, pairs = 1, fan = 1;
-static unsigned turn; /* plain messages sent so far */
+static unsigned turn; /* the sender whose turn it is */
 
 static const char *matching = "client";
 
@@ -37,8 +37,10 @@ static const char config[] = "[node]\nid = %d\nname = bench%d\n"
 			     "[engine]\nidle = spin\nmatching = %s\nrendezvous = 4000\n"
 			     "[link 0]\ndriver = loop\nport = bench\nmtu = %u\n"
 			     /* valgrind is slow: Acks go by their number, not by time */
-			     "[proto]\nrto_min_us = 400000\nrto_max_us = 400000\nack_delay_us = 100000\nack_every = %u\n"
-			     "[limits]\nmbufs = %u\ncontexts = %u\nsend_buffers = 8192\nreceive_buffers = 8192\n"
+			     "[proto]\nrto_min_us = 400000\nrto_max_us = 400000\n"
+			     "ack_delay_us = 100000\nack_every = %u\n"
+			     "[limits]\nmbufs = %u\ncontexts = %u\nsend_buffers = 8192\n"
+			     "receive_buffers = 8192\n"
 			     "%s\n[nodes]\n0 = auto\n1 = auto\n";
 
 NOINLINE unsigned bench_client_send(void);
@@ -53,7 +55,10 @@ receiver_of(unsigned sender)
 {
 	static unsigned next[CONTEXTS_MAX];
 
-	return (uint16_t)(fan == 1 ? sender : next[sender]++ % fan);
+	if (fan == 1)
+		return (uint16_t)sender;
+	next[sender] = next[sender] + 1 < fan ? next[sender] + 1 : 0;
+	return (uint16_t)next[sender];
 }
 
 /* The application's side of sending: buffers, payload, submissions. Each context sends its share of
@@ -63,17 +68,18 @@ bench_client_send(void)
 {
 	struct pmx_buffer bufs[BURST];
 	struct pmx_addr addresses[BURST];
-	unsigned sent = 0;
+	unsigned sent = 0, shares = pairs == 1 ? at_once : pairs < at_once ? at_once / pairs : 1;
 
-	for (unsigned k = 0; k < pairs && sent < at_once; k++, turn++) {
-		struct pmx_context *c = senders[turn % pairs];
-		unsigned n = 0, share = pairs < at_once ? at_once / pairs : 1;
+	for (unsigned k = 0; k < pairs && sent < at_once; k++) {
+		struct pmx_context *c = senders[turn];
+		unsigned n = 0, share = shares;
 
 		for (; n < share && pmx_get_send_buffer(c, message_len, &bufs[n]) == 0; n++) {
-			memset(bufs[n].data, (int)n, message_len < 64 ? message_len : 64);
-			addresses[n] = (struct pmx_addr){1, receiver_of(turn % pairs)};
+			memset(bufs[n].data, (int)n, 64); /* a buffer has as many */
+			addresses[n] = (struct pmx_addr){1, receiver_of(turn)};
 		}
 		sent += n ? (unsigned)pmx_send_burst(c, addresses, bufs, NULL, n) : 0;
+		turn = turn + 1 < pairs ? turn + 1 : 0;
 	}
 	return sent;
 }
@@ -540,14 +546,15 @@ main(int argc, char **argv)
 
 	for (int i = 1; i < argc; i++) {
 		if (!option_set(argv[i], &bursts, &what, &more)) {
-			fprintf(stderr, "instructions: '%s' is no NAME=VALUE that is known\n", argv[i]);
+			fprintf(stderr, "instructions: '%s' is no NAME=VALUE that is known\n",
+				argv[i]);
 			return 2;
 		}
 	}
 	contexts = fan > pairs ? fan : pairs;
 	if (at_once < 1 || at_once > BURST || pairs < 1 || fan < 1 || contexts > CONTEXTS_MAX) {
-		fprintf(stderr, "instructions: at_once is 1 to %d, pairs and fan are 1 to %d\n", BURST,
-			CONTEXTS_MAX);
+		fprintf(stderr, "instructions: at_once is 1 to %d, pairs and fan are 1 to %d\n",
+			BURST, CONTEXTS_MAX);
 		return 2;
 	}
 	if (start(0, 10, eal, contexts, more) || start(1, 0, NULL, contexts, more) ||

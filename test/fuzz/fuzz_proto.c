@@ -107,33 +107,39 @@ pull_deliveries(struct core *c)
 	}
 }
 
-/* Up to n frames of core k go onto the wire; what finds no place there is lost. */
+/* A frame goes onto the wire; if it finds no place there it is lost. */
+static void
+frame_send(const struct core *c, const struct proto_out *o)
+{
+	static uint8_t payload[2048];
+	struct packet *w = wire;
+
+	MUST(o->head_len >= WIRE_HDR_BYTES && o->head_len <= sizeof(o->head));
+	if (o->handle != PROTO_NO_HANDLE)
+		MUST(o->handle < HANDLES && c->tx[o->handle] == INSIDE);
+	while (w < wire + WIRE_Q && w->used)
+		w++;
+	if (w == wire + WIRE_Q || o->node >= CORES)
+		return;
+	w->used = true;
+	w->dst = (uint8_t)o->node;
+	w->len = o->head_len + o->len;
+	MUST(w->len <= sizeof(w->bytes));
+	memcpy(w->bytes, o->head, o->head_len);
+	memcpy(w->bytes + o->head_len, payload, o->len);
+	MUST(wire_check(w->bytes, w->len, 300) == WIRE_OK);
+}
+
+/* Up to n frames of core k go onto the wire. */
 static void
 pull_frames(unsigned k, unsigned n)
 {
-	static uint8_t payload[2048];
 	struct core *c = &cores[k];
 	struct proto_out out[16];
 
 	n = proto_tx(c->p, out, n < 16 ? n : 16, c->now);
-	for (unsigned i = 0; i < n; i++) {
-		struct packet *w = wire;
-
-		MUST(out[i].head_len >= WIRE_HDR_BYTES && out[i].head_len <= sizeof(out[i].head));
-		if (out[i].handle != PROTO_NO_HANDLE)
-			MUST(out[i].handle < HANDLES && c->tx[out[i].handle] == INSIDE);
-		while (w < wire + WIRE_Q && w->used)
-			w++;
-		if (w == wire + WIRE_Q || out[i].node >= CORES)
-			continue;
-		w->used = true;
-		w->dst = (uint8_t)out[i].node;
-		w->len = out[i].head_len + out[i].len;
-		MUST(w->len <= sizeof(w->bytes));
-		memcpy(w->bytes, out[i].head, out[i].head_len);
-		memcpy(w->bytes + out[i].head_len, payload, out[i].len);
-		MUST(wire_check(w->bytes, w->len, 300) == WIRE_OK);
-	}
+	for (unsigned i = 0; i < n; i++)
+		frame_send(c, &out[i]);
 }
 
 /* ------------------------------------------------------------------ pushing */
@@ -180,10 +186,22 @@ push_message(struct core *c, struct input *in)
 		return;
 	for (uint32_t i = 0; i < frags; i++)
 		handles[i] = c->tx_next + i;
-	if (proto_send(c->p, &m, handles, c->now) != 0)
+	struct proto_out now = {
+		.handle = handles[0],
+		.len = m.len,
+		.node = m.dst_node,
+		.head_len = WIRE_HDR_BYTES,
+	};
+	bool sent = frags == 1 && m.len <= m.frag_len &&
+		proto_send_now(c->p, proto_flow_key(m.ctx, m.dst_node, m.dst_ctx), m.len,
+			handles[0], now.head, c->now);
+
+	if (!sent && proto_send(c->p, &m, handles, c->now) != 0)
 		return;
 	for (uint32_t i = 0; i < frags; i++)
 		c->tx[c->tx_next++] = INSIDE;
+	if (sent)
+		frame_send(c, &now);
 }
 
 /* A frame of the input's own making, made likelier to be looked at by `fix`. */
@@ -216,7 +234,7 @@ push_forged(unsigned k, struct input *in)
 			h->dst_ctx = wire_be16(wire_be16(h->dst_ctx) % CTXS);
 		}
 		uint32_t flow = flow_search(c->p,
-			FLOW_KEY(wire_be16(h->dst_ctx), wire_be16(h->src_node),
+			proto_flow_key(wire_be16(h->dst_ctx), wire_be16(h->src_node),
 				wire_be16(h->src_ctx)));
 
 		if (fix & 8 && flow != NIL) { /* near what its flow expects */

@@ -13,6 +13,7 @@
 struct pmx_node *nodes[NODES];
 struct pmx_context *ctx[NODES][CONTEXTS];
 const char *only_second = "";
+unsigned pair_contexts = CONTEXTS;
 unsigned keep_and_lose;
 unsigned sent_ops[NODES][WIRE_TRANSFER_OPS];
 static struct link_ops tapped;
@@ -101,9 +102,9 @@ pair_start(const char *matching, const char *limits)
 		snprintf(text, sizeof(text),
 			"[node]\nid = %u\nname = verbs%u\n[engine]\nmatching = %s\n[link 0]\n"
 			"driver = loop\nport = verbs\nencap = none\n"
-			"[nodes]\n0 = auto\n1 = auto\n[limits]\ncontexts = 2\nmbufs = 8192\n%s\n"
+			"[nodes]\n0 = auto\n1 = auto\n[limits]\ncontexts = %u\nmbufs = 8192\n%s\n"
 			"%s\n",
-			n, n, matching, limits, n == 1 ? only_second : "");
+			n, n, matching, pair_contexts, limits, n == 1 ? only_second : "");
 		if (pmx_node_start(&nodes[n], &params, error, sizeof(error)) != 0)
 			fail_msg("%s", error);
 		tapped = link_loop_ops;
@@ -163,6 +164,7 @@ pair_stop(void **state)
 		pmx_node_close(nodes[n]);
 		nodes[n] = NULL;
 	}
+	pair_contexts = CONTEXTS;
 	return quiet ? 0 : -1;
 }
 

@@ -29,6 +29,7 @@
 
 extern struct pmx_node *nodes[NODES];
 extern struct pmx_context *ctx[NODES][CONTEXTS];
+extern unsigned pair_contexts;  /* limits.contexts of both nodes; CONTEXTS again after the test */
 extern const char *only_second; /* of node 1's configuration */
 /* The link of both nodes holds what it sent for a while, and loses every so many'th frame; 0: it
  * does neither. */

@@ -266,6 +266,8 @@ net_close(struct net *net, unsigned node, unsigned ctx, bool linger)
 	proto_ctx_close(net->nodes[node].p, (uint16_t)ctx, linger, net_ticks(net, node));
 }
 
+static void transmit(struct net *net, unsigned node, const struct proto_out *o);
+
 int
 net_send(struct net *net, unsigned src, unsigned src_ctx, unsigned dst, unsigned dst_ctx,
 	uint32_t len)
@@ -280,7 +282,7 @@ net_send(struct net *net, unsigned src, unsigned src_ctx, unsigned dst, unsigned
 	};
 	uint32_t frags = len ? (len + m.frag_len - 1) / m.frag_len : 1;
 	uint32_t first = net->payload_count;
-	uint64_t *handles = malloc(frags * sizeof(*handles));
+	uint64_t *handles = calloc(frags, sizeof(*handles));
 
 	for (uint32_t i = 0; i < frags; i++) {
 		GROW(net, payloads, payload_count, payload_cap);
@@ -292,7 +294,16 @@ net_send(struct net *net, unsigned src, unsigned src_ctx, unsigned dst, unsigned
 		};
 		handles[i] = net->payload_count++;
 	}
-	int rc = proto_send(n->p, &m, handles, net_ticks(net, src));
+	struct proto_out now = {
+		.handle = handles[0],
+		.len = len,
+		.node = (uint16_t)dst,
+		.head_len = WIRE_HDR_BYTES,
+	};
+	bool left = net->at_once && frags == 1 &&
+		proto_send_now(n->p, proto_flow_key(m.ctx, m.dst_node, m.dst_ctx), len, handles[0],
+			now.head, net_ticks(net, src));
+	int rc = left ? 0 : proto_send(n->p, &m, handles, net_ticks(net, src));
 
 	free(handles);
 	if (rc < 0) {
@@ -310,7 +321,12 @@ net_send(struct net *net, unsigned src, unsigned src_ctx, unsigned dst, unsigned
 		.frags = frags,
 	};
 	n->tx_out += frags;
-	return (int)net->message_count++;
+	net->message_count++;
+	if (left) {
+		net->left_at_once++;
+		transmit(net, src, &now);
+	}
+	return (int)net->message_count - 1;
 }
 
 static void

@@ -94,6 +94,8 @@ struct net {
 	uint32_t message_cap, payload_cap, rx_cap, packet_cap, return_cap, log_cap;
 	uint32_t last_seen[NET_NODES][NET_CTXS][NET_NODES][NET_CTXS]; /* newest message + 1 */
 	bool logging, audit;
+	bool at_once;          /* net_send tries proto_send_now first */
+	unsigned left_at_once; /* ... and so many messages left so */
 };
 
 /* A configuration that the tests vary. */

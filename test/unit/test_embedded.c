@@ -24,6 +24,7 @@
 
 #include "embedded_pair.h"
 #include "engine/service/rma/rma.h"
+#include "engine/turns.h"
 #include "rma/internal.h"
 
 /* ------------------------------------------------------------------ LHS: where a message lies */
@@ -86,6 +87,58 @@ lhs_1__a_short_matched_message_takes_no_buffer(void **state)
 		UNTIL(ch->received == before + 2);
 		assert_int_equal(ch->matched.bulk_out, 1);
 	}
+}
+
+/* ------------------------------------------------------------------ contexts that were idle */
+
+/* A lane looks at idle contexts in turn. What they submit at last is taken within a round, and they
+ * close as others do. */
+static void
+turns__idle_contexts_are_heard(void **state)
+{
+	enum { MORE = 14 };
+	struct pmx_context *idle[MORE];
+	struct engine *e;
+	struct pmx_message msg;
+
+	(void)state;
+	pair_contexts = CONTEXTS + MORE;
+	pair_start("client", "");
+	e = &nodes[0]->embedded->engines[0];
+	for (unsigned i = 0; i < MORE; i++) {
+		const struct pmx_context_params params = {
+			.context = PMX_ANY_CONTEXT,
+			.send_buffers = 32,
+			.receive_buffers = 64,
+		};
+
+		assert_int_equal(pmx_context_open(&idle[i], nodes[0], &params), 0);
+	}
+	for (unsigned round = 0; round < 3; round++) {
+		UNTIL(e->busy_count <= TURNS_FEW);
+		assert_int_equal(e->open_count, CONTEXTS + MORE);
+		for (unsigned i = 0; i < MORE; i++) {
+			uint32_t number = i;
+
+			assert_int_equal(pmx_send_copy(idle[i], (struct pmx_addr){1, 0}, &number,
+						 sizeof(number), NULL),
+				0);
+		}
+		/* each turn looks at TURNS_IDLE of them */
+		for (unsigned i = 0; i < (CONTEXTS + MORE) / TURNS_IDLE + 1; i++)
+			pmx_node_poll(nodes[0]);
+		for (unsigned i = 0; i < MORE; i++)
+			assert_int_equal(e->node->channels[idle[i]->ctx].sub.pos, idle[i]->sub.pos);
+		for (unsigned i = 0; i < MORE; i++) {
+			pair_take(&msg);
+			pmx_release_receive_buffer(ctx[1][0], &msg);
+		}
+	}
+	UNTIL(e->busy_count <= TURNS_FEW);
+	for (unsigned i = 0; i < MORE; i++)
+		pmx_context_close(idle[i]);
+	UNTIL(e->open_count == CONTEXTS);
+	assert_true(e->busy_count <= CONTEXTS);
 }
 
 /* ------------------------------------------------------------------ a receiver that is full */
@@ -633,6 +686,7 @@ main(void)
 		cmocka_unit_test_teardown(lhs_1__a_short_message_is_whole_in_its_entry, pair_stop),
 		cmocka_unit_test_teardown(lhs_1__a_short_matched_message_takes_no_buffer,
 			pair_stop),
+		cmocka_unit_test_teardown(turns__idle_contexts_are_heard, pair_stop),
 		cmocka_unit_test_teardown(full__entries_from_this_node, pair_stop),
 		cmocka_unit_test_teardown(full__entries_from_another_node, pair_stop),
 		cmocka_unit_test_teardown(full__buffers_from_this_node, pair_stop),

@@ -88,6 +88,7 @@ one_history(uint64_t seed)
 	struct net *net = net_new(1 + (unsigned)(seed % 4), &c, seed);
 	uint32_t room = 1 + net_random(net, 40);
 
+	net->at_once = net_random(net, 2) != 0;
 	net->logging = false;
 	net->audit = seed % 8 == 0;
 	net->loss = net_random(net, 3) ? net_random(net, 200) : 0;
