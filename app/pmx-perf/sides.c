@@ -102,7 +102,7 @@ run_test(const struct options *o)
 		return result;
 	result = greet(&s, o);
 	if (result == 0 && (e = o->command->test(&s, o)) != 0)
-		result = perf_complain(o->command->name, e);
+		result = e < 0 ? perf_complain(o->command->name, e) : 1;
 	if (result == 0) {
 		e = short_send(&s, o->to, KIND_QUIT);
 		if (e == 0)

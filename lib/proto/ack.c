@@ -313,8 +313,12 @@ flow_peer_began(struct proto *p, struct flow *f)
 			flow_fail(p, f, ECONNRESET);
 	} else if (refused && f->tx_head != NIL && p->txds[f->tx_head].state == TXD_INFLIGHT) {
 		lose(f, &p->paths[f->path], &p->txds[f->tx_head], f->tx_head);
-		f->rto_at = 0; /* until it is sent */
-		f->retries = f->probes = 0;
+		f->retries = f->probes = f->asks = 0;
+		f->credit_end = f->snd_una + 1; /* its former life may have had no room */
+		/* an answer to the frame before may yet close the credit again, so the timer runs
+		 * before the frame is sent anew */
+		f->rto_at = p->stamp_at + p->paths[f->path].probe;
+		timer_arm(p, flow_index(p, f), f->rto_at);
 		flow_activate(p, f);
 	}
 }

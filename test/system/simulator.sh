@@ -57,6 +57,8 @@ same_digests() {
 
 beside same_digests
 beside histories ${seeds}_random_histories --seeds $seeds
+# an opening frame that waited for room for ever: its receiver had begun anew while it was refused
+beside histories a_refusal_behind_a_new_life --first 23155 --seeds 1
 beside histories $((seeds / 5))_histories_of_transfers --transfers --seeds $((seeds / 5))
 beside histories $((seeds / 10))_histories_of_matching --matching --seeds $((seeds / 10))
 [ $seeds -ne 2000 ] || beside experiments
@@ -98,7 +100,7 @@ verdict simulator__plots_are_written $?
 
 # Each bug is a patch of a .c file; a history must break a rule.
 mkdir "$dir/src"
-(cd "$root" && cp -r --parents lib/proto lib/wire lib/coll lib/sim lib/match lib/rma lib/lhs lib/channel/*.h app/pmx-sim drivers/fault_model.[ch] "$dir/src")
+(cd "$root" && cp -r --parents lib/proto lib/wire lib/coll lib/sim lib/match lib/rma lib/plot lib/lhs lib/channel/*.h app/pmx-sim drivers/fault_model.[ch] "$dir/src")
 compile=(cc -O1 -march=native -D_GNU_SOURCE -w -Ilib -Idrivers)
 (cd "$dir/src" && for file in $(find . -name '*.c'); do
 	echo "${compile[*]} -c -o ${file%.c}.o $file"
