@@ -17,7 +17,7 @@
 #include "engine/lane.h"
 
 #define TURNS_SWEEP 4096 /* turns between looks for channels that have become idle */
-#define TURNS_FEW   4    /* so many are always busy */
+#define TURNS_FEW   1    /* so many are always busy */
 #define TURNS_IDLE  2    /* idle channels that a turn looks at */
 
 static inline void

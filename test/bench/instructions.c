@@ -423,6 +423,9 @@ static void
 run_idle(unsigned turns)
 {
 	open_plain();
+	/* until the lane has found out who is idle */
+	for (unsigned i = 0; i < 10000; i++)
+		pmx_node_poll(nodes[0]);
 	for (unsigned i = 0; i < turns; i++)
 		bench_engine_send();
 }
