@@ -336,7 +336,6 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 		}
 	}
 	struct flow *f = &p->flows[index];
-
 	bool other = index != p->last_flow;
 
 	p->last_flow = index;
@@ -349,9 +348,9 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 
 	if (unlikely((int32_t)ahead < 0 || (ahead < WIRE_WINDOW_MAX && have_test(f, d.seq)))) {
 		COUNT(p, drop_old);
+		/* a frame that is held, because it lacked room or descriptors */
 		if (ahead == 0)
-			flow_drain(p, f); /* the frame is held, because it lacked room or
-					   * descriptors */
+			flow_drain(p, f);
 		answer_now(p, f);
 		return PROTO_RX_DONE;
 	}
