@@ -58,6 +58,7 @@ static const char usage[] =
 	"                           as messages of these sizes are sent in; without, of 64 to 9000 "
 	"bytes\n"
 	"    --respond              be the echoing side\n"
+	"  floor line               a cache line between two CPUs and back; --cpu, and --other N\n"
 	"  baseline tcp | udp       kernel sockets; both ends here, or\n"
 	"    --respond | --initiate one end, at --address IP:PORT, or the path of a Unix socket\n"
 	"    --socket-buffer N (4194304)  bytes asked for with udp, 0: the system's own\n"
@@ -99,7 +100,8 @@ enum {
 	OPT_REMOTE,
 	OPT_FIGURE,
 	OPT_VIA,
-	OPT_SOCKET
+	OPT_SOCKET,
+	OPT_OTHER
 };
 
 static const struct option longs[] = {{"instance", 1, NULL, OPT_INSTANCE},
@@ -112,8 +114,8 @@ static const struct option longs[] = {{"instance", 1, NULL, OPT_INSTANCE},
 	{"depth", 1, NULL, OPT_DEPTH}, {"hit-ratio", 1, NULL, OPT_HIT},
 	{"local", 1, NULL, OPT_LOCAL}, {"remote", 1, NULL, OPT_REMOTE},
 	{"figure", 1, NULL, OPT_FIGURE}, {"via", 1, NULL, OPT_VIA},
-	{"socket-buffer", 1, NULL, OPT_SOCKET}, {"help", 0, NULL, OPT_HELP},
-	{"version", 0, NULL, OPT_VERSION}, {0}};
+	{"socket-buffer", 1, NULL, OPT_SOCKET}, {"other", 1, NULL, OPT_OTHER},
+	{"help", 0, NULL, OPT_HELP}, {"version", 0, NULL, OPT_VERSION}, {0}};
 
 const struct perf_command perf_commands[] = {
 	{"respond", run_respond, NULL, NULL},
@@ -138,6 +140,8 @@ const struct perf_command perf_commands[] = {
 	{"report", run_report, NULL, NULL},
 	{NULL, NULL, NULL, NULL},
 };
+
+static const struct perf_command line_command = {"floor line", run_line, NULL, NULL};
 
 /* ------------------------------------------------------------------ options */
 
@@ -252,6 +256,10 @@ parse_number_option(struct options *o, int opt, const char *arg)
 		e = parse_number("--cpu", arg, 0, 4095, &v);
 		o->cpu = (int)v;
 		return e;
+	case OPT_OTHER:
+		e = parse_number("--other", arg, 0, 4095, &v);
+		o->other = (int)v;
+		return e;
 	default:
 		return 1;
 	}
@@ -364,6 +372,12 @@ parse(struct options *o, int argc, char **argv)
 				"needs --via, where it listens, and --address, where it connects "
 				"to");
 	}
+	if (o->command->run == run_floor && optind < argc) {
+		o->kind = argv[optind++];
+		if (strcmp(o->kind, "line") != 0)
+			return bad("floor", o->kind, "line, or nothing for the link");
+		o->command = &line_command;
+	}
 	o->files = argv + optind;
 	o->file_count = argc - optind;
 	if (o->context == PMX_ANY_CONTEXT)
@@ -389,6 +403,7 @@ main(int argc, char **argv)
 		.depth = 8,
 		.hit_ratio = 100,
 		.cpu = -1,
+		.other = -1,
 		.idle = PERF_YIELD,
 	};
 	char *name[] = {argv[0], NULL};

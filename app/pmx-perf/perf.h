@@ -52,7 +52,7 @@ struct options {
 	const char *instance;           /* name of a primary */
 	const char *embedded;           /* configuration file of an embedded node, or NULL */
 	const char *address;            /* baseline: the server's address */
-	const char *kind;               /* baseline: tcp, udp, relay */
+	const char *kind;               /* baseline: tcp, udp, relay; floor: line */
 	const char *via;                /* baseline relay: where it listens */
 	uint16_t context;               /* own number */
 	struct pmx_addr to;             /* the responder */
@@ -62,7 +62,8 @@ struct options {
 	double seconds;
 	uint32_t socket_bytes; /* baseline udp */
 	unsigned burst;
-	int cpu; /* -1: not given; see cpu_settle() */
+	int cpu;   /* -1: not given; see cpu_settle() */
+	int other; /* floor line: the other CPU, -1: not given */
 	enum perf_idle idle;
 	unsigned depth;   /* push, pull: transfers under way */
 	double hit_ratio; /* push, pull: percent of transfers whose memory is already pinned */
@@ -165,6 +166,7 @@ extern const struct perf_command perf_commands[];
 int run_test(const struct options *o);    /* the initiator's side: sides.c */
 int run_respond(const struct options *o); /* the responder's */
 int run_floor(const struct options *o);   /* raw.c */
+int run_line(const struct options *o);    /* floor line */
 int run_baseline(const struct options *o);
 int run_idle(const struct options *o);
 int run_pin(const struct options *o);

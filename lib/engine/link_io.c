@@ -236,8 +236,9 @@ frame_to_core(struct engine *e, struct rte_mbuf *m)
 		rte_mbuf_raw_free(m); /* one segment, and nobody else's */
 }
 
-static inline void
-frame_in(struct engine *e, const struct link *l, struct rte_mbuf *m)
+/* A frame of which everything has to be checked, or that may be for another lane. */
+static __rte_noinline void
+frame_in_checked(struct engine *e, const struct link *l, struct rte_mbuf *m)
 {
 	struct node *n = e->node;
 	uint32_t encap = 0;
@@ -282,6 +283,40 @@ drop:
 	rte_pktmbuf_free(m);
 }
 
+/* Frames of one link. Most are one mbuf of the expected encapsulation, which is Ethernet's or
+ * none. */
+static void
+frames_in(struct engine *e, const struct link *l, struct rte_mbuf **m, unsigned n)
+{
+	const uint32_t encap = l->config.encap == LINK_ENCAP_ETHER ? RTE_ETHER_HDR_LEN : 0;
+	const uint16_t type = rte_cpu_to_be_16(l->config.ethertype);
+	const bool simple = !e->node->config.checksum && e->node->config.lanes == 1 &&
+		(encap != 0 || l->config.encap == LINK_ENCAP_NONE);
+
+	for (unsigned j = 0; j < n && j < 4; j++)
+		rte_prefetch0(rte_pktmbuf_mtod(m[j], void *));
+	for (unsigned j = 0; j < n; j++) {
+		const struct rte_ether_hdr *eth = rte_pktmbuf_mtod(m[j],
+			const struct rte_ether_hdr *);
+
+		if (j + 4 < n)
+			rte_prefetch0(rte_pktmbuf_mtod(m[j + 4], void *));
+		if (unlikely(!simple || m[j]->nb_segs != 1 ||
+			    m[j]->data_len < encap + WIRE_HDR_BYTES ||
+			    (encap != 0 && eth->ether_type != type))) {
+			frame_in_checked(e, l, m[j]);
+			continue;
+		}
+		m[j]->data_off = (uint16_t)(m[j]->data_off + encap);
+		m[j]->data_len = (uint16_t)(m[j]->data_len - encap);
+		m[j]->pkt_len = m[j]->data_len;
+		frame_to_core(e, m[j]);
+	}
+	if (unlikely(n == e->burst))
+		proto_backlog(e->proto);
+	ENGINE_COUNT_N(e, rx_frames, n);
+}
+
 static unsigned
 inbox_in(struct engine *e)
 {
@@ -301,36 +336,23 @@ inbox_in(struct engine *e)
 	return n;
 }
 
-/* Frames of one link. */
-static inline unsigned
-link_rx(struct engine *e, struct link *l)
-{
-	struct rte_mbuf *m[BURST_MAX];
-	const unsigned burst = e->burst;
-	unsigned k = l->ops->rx(l, (uint16_t)e->lane, m, (uint16_t)burst);
-
-	if (k == 0)
-		return 0;
-	for (unsigned j = 0; j < k && j < 4; j++)
-		rte_prefetch0(rte_pktmbuf_mtod(m[j], void *));
-	for (unsigned j = 0; j < k; j++) {
-		if (j + 4 < k)
-			rte_prefetch0(rte_pktmbuf_mtod(m[j + 4], void *));
-		frame_in(e, l, m[j]);
-	}
-	if (unlikely(k == burst))
-		proto_backlog(e->proto);
-	ENGINE_COUNT_N(e, rx_frames, k);
-	return k;
-}
-
 unsigned
 engine_rx(struct engine *e)
 {
+	struct rte_mbuf *m[BURST_MAX];
 	unsigned work = 0;
 
-	for (unsigned i = 0; i < e->rx_link_count; i++)
-		work += link_rx(e, e->rx_links[i]);
+	for (unsigned i = 0; i < e->rx_link_count; i++) {
+		struct link *l = e->rx_links[i];
+		unsigned k = l->ops->rx(l, (uint16_t)e->lane, m, (uint16_t)e->burst);
+
+		if (k == 0)
+			continue;
+		if (l->slow)
+			e->now = rte_rdtsc();
+		frames_in(e, l, m, k);
+		work += k;
+	}
 	if (unlikely(e->hands_over))
 		work += inbox_in(e);
 	return work;

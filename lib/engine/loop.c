@@ -167,8 +167,13 @@ engine_poll(struct engine *e)
 	if (e->busy)
 		work += services_step(e);
 	has = proto_has(e->proto, e->now);
-	if (has & PROTO_HAS_FRAMES || e->tx_waiting || e->hands_over)
+	if (has & PROTO_HAS_FRAMES || e->tx_waiting || e->hands_over) {
 		work += engine_tx(e);
+		/* Links take their time to send. What arrived meanwhile is no older than that: if
+		 * it were taken for older, round trips would look shorter than they can be, and all
+		 * later ones long. */
+		e->now = rte_rdtsc();
+	}
 	if (has & PROTO_HAS_COMPLETIONS || e->lingering_count)
 		work += engine_complete(e);
 	received = engine_rx(e);

@@ -147,51 +147,6 @@ submit_checked(struct engine *e, struct channel *ch, const struct submission *s)
 	return slots;
 }
 
-/* Most messages can leave at once: their headers are written where they go, and the link has them
- * next. */
-static inline bool
-send_now(struct engine *e, struct channel *ch, const struct submission *s, struct send_slot *slot)
-{
-	uint16_t endpoint = endpoint_of(s), node = s->send.dst_node;
-
-	if (unlikely(node >= e->nodes_max || s->send.dst_ctx >= WIRE_CONTEXTS_MAX))
-		return false;
-	const struct peer *peer = &e->peers[node];
-	struct tx_queue *q = &e->txq[peer->link];
-	uint64_t flow = proto_flow_key(ch->ctx | endpoint, node, s->send.dst_ctx | endpoint);
-
-	if (unlikely(!peer->plain || q->n >= BURST_MAX ||
-		    !proto_send_now(e->proto, flow, s->send.len, (uintptr_t)slot,
-			    slot_header(slot->m), e->now)))
-		return false;
-	frame_queue(q, slot->m, peer, node, s->send.len);
-	e->tx_waiting = true;
-	e->straight++;
-	return true;
-}
-
-/* Fast path for the common message: one buffer, to another node. */
-static inline unsigned
-submit_send(struct engine *e, struct channel *ch, const struct submission *s)
-{
-	struct send_slot *slot = &ch->slots[s->send.buf[0]];
-	const uint64_t handle = (uintptr_t)slot;
-
-	if (unlikely(s->count != 1 || s->send.buf[0] >= ch->send_buffers ||
-		    slot->state != SEND_CLIENT || s->send.len > ch->one_max ||
-		    (!send_now(e, ch, s, slot) && to_core(e, ch, s, &handle) != 0)))
-		return submit_checked(e, ch, s);
-	if (unlikely(ch->thin != NULL)) /* no link has it yet */
-		thin_fill(ch, s->send.buf, 1, s->send.len);
-	if (unlikely(e->straight >= e->burst))
-		engine_tx_full(e);
-	slot->state = SEND_QUEUED;
-	ch->busy_slots++;
-	ch->sent++;
-	ENGINE_COUNT(e, submissions);
-	return 1;
-}
-
 /* Copies a submission, so that what is checked is what is used. Most have one buffer, for which two
  * words are enough. */
 static inline void
@@ -200,6 +155,115 @@ copy_submission(struct submission *s, const uint8_t *body)
 	memcpy(s, body, 16);
 	if (unlikely(s->op > SUBMIT_MATCHED || s->count > 2))
 		memcpy((uint8_t *)s + 16, body + 16, sizeof(*s) - 16);
+}
+
+/* Of a message of one buffer, the submission has its kind and where it goes, then what is its own.
+ */
+struct short_submission {
+	uint64_t kind_and_target;
+	uint32_t len;
+	uint16_t buf;
+};
+_Static_assert(offsetof(struct submission, send.len) == offsetof(struct short_submission, len) &&
+		offsetof(struct submission, send.buf) == offsetof(struct short_submission, buf),
+	"a submission begins like a short one");
+
+/* Takes the buffer of a message; false if the message has to be looked at more closely. */
+static inline bool
+take_buffer(const struct channel *ch, const struct short_submission *s, struct proto_now *out)
+{
+	struct send_slot *slot = &ch->slots[s->buf];
+
+	if (unlikely(s->buf >= ch->send_buffers || slot->state != SEND_CLIENT ||
+		    s->len > ch->one_max))
+		return false;
+	slot->state = SEND_QUEUED;
+	*out = (struct proto_now){(uintptr_t)slot, slot_header(slot->m), s->len};
+	return true;
+}
+
+/* Takes the buffers of up to n messages of one buffer each to the same context, of which *first is
+ * the first. Returns how many. */
+static inline unsigned
+take_run(const struct channel *ch, const struct submission *first, struct proto_now *out,
+	unsigned n)
+{
+	struct short_submission s;
+	uint64_t same;
+	unsigned k = 0;
+
+	memcpy(&s, first, sizeof(s));
+	same = s.kind_and_target;
+	do {
+		if (unlikely(!take_buffer(ch, &s, &out[k])))
+			break;
+		k++;
+		if (k == n || !slot_filled(&ch->sub, ch->sub.pos + k))
+			break;
+		memcpy(&s, slot_at(&ch->sub, ch->sub.pos + k)->body, sizeof(s));
+	} while (s.kind_and_target == same);
+	return k;
+}
+
+/* Most messages can leave at once: their headers are written where they go, and the link has them
+ * next. Takes up to n messages to one context, of which *s is the first. Returns how many, 0 =
+ * submit_send() is for it. */
+static inline unsigned
+submit_run(struct engine *e, struct channel *ch, const struct submission *s, unsigned n)
+{
+	struct proto_now run[BURST_MAX];
+	uint16_t endpoint = endpoint_of(s), node = s->send.dst_node;
+
+	if (unlikely(s->count != 1 || node >= e->nodes_max || !e->peers[node].plain ||
+		    s->send.dst_ctx >= WIRE_CONTEXTS_MAX))
+		return 0;
+	const struct peer *peer = &e->peers[node];
+	struct tx_queue *q = &e->txq[peer->link];
+	unsigned room = q->n < BURST_MAX ? BURST_MAX - q->n : 0, taken, left;
+
+	taken = room ? take_run(ch, s, run, n < room ? n : room) : 0;
+	if (unlikely(taken == 0))
+		return 0;
+	left = proto_send_now(e->proto,
+		proto_flow_key(ch->ctx | endpoint, node, s->send.dst_ctx | endpoint), run, taken,
+		e->now);
+	for (unsigned i = 0; i < left; i++) {
+		struct send_slot *slot = (struct send_slot *)(uintptr_t)run[i].handle;
+
+		frame_queue(q, slot->m, peer, node, run[i].len);
+		if (unlikely(ch->thin != NULL)) /* no link has it yet */
+			thin_fill(ch, &slot->number, 1, run[i].len);
+	}
+	for (unsigned i = left; i < taken; i++)
+		((struct send_slot *)(uintptr_t)run[i].handle)->state = SEND_CLIENT;
+	ch->busy_slots += left;
+	ch->sent += left;
+	ENGINE_COUNT_N(e, submissions, left);
+	e->tx_waiting |= left != 0;
+	e->straight += left;
+	if (unlikely(e->straight >= e->burst))
+		engine_tx_full(e);
+	return left;
+}
+
+/* The message of one buffer, to another node. Returns slots consumed, 0 = not now. */
+static unsigned
+submit_send(struct engine *e, struct channel *ch, const struct submission *s)
+{
+	struct send_slot *slot = &ch->slots[s->send.buf[0]];
+	const uint64_t handle = (uintptr_t)slot;
+
+	if (unlikely(s->count != 1 || s->send.buf[0] >= ch->send_buffers ||
+		    slot->state != SEND_CLIENT || s->send.len > ch->one_max ||
+		    to_core(e, ch, s, &handle) != 0))
+		return submit_checked(e, ch, s);
+	if (unlikely(ch->thin != NULL)) /* no link has it yet */
+		thin_fill(ch, s->send.buf, 1, s->send.len);
+	slot->state = SEND_QUEUED;
+	ch->busy_slots++;
+	ch->sent++;
+	ENGINE_COUNT(e, submissions);
+	return 1;
 }
 
 /* The client gives up the piece of memory of that number. Services drop it first, in the reverse of
@@ -253,10 +317,18 @@ submissions_scan(struct engine *e, struct channel *ch)
 		unsigned slots = 1;
 
 		copy_submission(&s, slot_at(&ch->sub, ch->sub.pos)->body);
-		if (likely(s.op == SUBMIT_SEND || s.op == SUBMIT_MATCHED))
+		if (likely(s.op == SUBMIT_SEND || s.op == SUBMIT_MATCHED)) {
+			unsigned left = submit_run(e, ch, &s, burst - work);
+
+			if (likely(left != 0)) {
+				ch->sub.pos += left;
+				work += left;
+				continue;
+			}
 			slots = submit_send(e, ch, &s);
-		else
+		} else {
 			slots = submit_other(e, ch, &s);
+		}
 		if (unlikely(slots == 0))
 			break;
 		ch->sub.pos += slots;

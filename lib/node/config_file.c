@@ -94,8 +94,10 @@ static const struct key keys[] = {
 	{"link", "udp_port", KIND_U16, OF_LINK(udp_port), 1, 65535, "18515", "port", "encap = udp"},
 	{"link", "ip", KIND_IPV4, OF_LINK(ip), 0, 0, "0.0.0.0", "IPv4",
 		"encap = udp: own address, which the kernel must not have"},
-	{"link", "mtu", KIND_U32, OF_LINK(mtu), 256, 65000, "1500", "bytes",
-		"longest frame behind the Ethernet header; the same on all nodes; 9000 for jumbo"},
+	{"link", "mtu", KIND_AUTO, OF_LINK(mtu), 256, 65000, "auto", "bytes",
+		"longest frame behind the Ethernet header; driver udp: longest datagram, without "
+		"IP and UDP headers; the same on all nodes; auto: what fits Ethernet's 1500, for "
+		"driver udp 1472, or 1452 for IPv6; 9000 for jumbo"},
 	{"link", "rx_descriptors", KIND_U32, OF_LINK(rx_descriptors), 32, 32768, "1024", "frames",
 		"receive queue"},
 	{"link", "tx_descriptors", KIND_U32, OF_LINK(tx_descriptors), 32, 32768, "1024", "frames",
@@ -238,7 +240,9 @@ static const struct key keys[] = {
 	{"contexts", "shared_bytes", KIND_U32, OF_RANGE(shared_bytes), 0, UINT32_MAX, "0", "bytes",
 		"of one context; 0: limits.shared_bytes"},
 };
-#define KEY_COUNT (sizeof(keys) / sizeof(keys[0]))
+#define IP4_AND_UDP 28 /* bytes of headers */
+#define IP6_AND_UDP 48
+#define KEY_COUNT   (sizeof(keys) / sizeof(keys[0]))
 
 /* The file that is being read. */
 struct reader {
@@ -616,6 +620,15 @@ check_together(const struct reader *r)
 	return 0;
 }
 
+/* The longest frame for an Ethernet of 1500 bytes. */
+static uint32_t
+default_mtu(const struct link_config *l)
+{
+	if (strcmp(l->driver, "udp") != 0)
+		return RTE_ETHER_MTU;
+	return RTE_ETHER_MTU - (l->listen[0] == '[' ? IP6_AND_UDP : IP4_AND_UDP);
+}
+
 static int
 read_links(const struct reader *r, struct rte_cfgfile *file)
 {
@@ -634,6 +647,8 @@ read_links(const struct reader *r, struct rte_cfgfile *file)
 			l->link.encap = LINK_ENCAP_NONE;
 		else if (l->link.encap == LINK_ENCAP_NONE)
 			return complain(r, section, "encap", 0, "none is for driver udp and loop");
+		if (l->link.mtu == 0)
+			l->link.mtu = default_mtu(&l->link);
 	}
 	return 0;
 }

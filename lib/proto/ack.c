@@ -144,9 +144,11 @@ free_acked(struct proto *p, struct flow *f, struct path *t, uint32_t ack)
 	return bytes;
 }
 
-/* The timeout is computed from the whole round trip. Congestion control gets the round trip without
- * the time that the frame and its Ack may have waited for the two hosts to poll, because a host
- * that shares its CPU does not mean a congested network. */
+/* The timeout is computed from the whole round trip, and the smallest one is what the network takes
+ * when nothing waits. Congestion control gets the round trip without the time that the frame and
+ * its Ack may have waited for the two hosts to poll, because a host that shares its CPU does not
+ * mean a congested network. After a long absence that is less than the network can take, so it says
+ * nothing of the smallest round trip. */
 static uint32_t
 measure_rtt(struct proto *p, struct path *t, const struct wire_hdr *h, uint32_t now_ts)
 {
@@ -156,6 +158,8 @@ measure_rtt(struct proto *p, struct path *t, const struct wire_hdr *h, uint32_t 
 	if (!(h->flags & wire_be16(WIRE_F_ECHO)) || rtt > UINT32_MAX / 8)
 		return 0;
 	path_rtt(p, t, rtt);
+	if (t->cc.base_rtt == 0 || rtt < t->cc.base_rtt)
+		t->cc.base_rtt = rtt ? rtt : 1;
 	return t->cc.last_rtt = rtt > hosts ? rtt - hosts : 1;
 }
 

@@ -246,13 +246,19 @@ proto_flow_key(uint16_t ctx, uint16_t node, uint16_t dst_ctx)
 	return 1ull << 48 | (uint64_t)ctx << 32 | (uint32_t)dst_ctx << 16 | node;
 }
 
-/* The same for a message of one frame, 0..frag_len bytes, that can leave at once: its flow is open,
- * nothing waits to be sent before it, and it does not use up any window. Its header is written to
- * `head`, WIRE_HDR_BYTES, and it counts as sent: the caller gives header and payload to the link.
- * Spares the common message the way through proto_tx. False: nothing was done, and proto_send() is
- * for it. */
-bool proto_send_now(struct proto *p, uint64_t flow_key, uint32_t len, uint64_t handle, void *head,
-	uint64_t now);
+/* A message of one frame. */
+struct proto_now {
+	uint64_t handle;
+	void *head;   /* its header is written there, WIRE_HDR_BYTES */
+	uint32_t len; /* 0..frag_len bytes */
+};
+
+/* Send messages of one flow as long as they can leave at once: the flow is open, nothing waits to
+ * be sent before them, and they do not use up any window. Their headers are written, and they count
+ * as sent: the caller gives header and payload to the link. Spares the common message the way
+ * through proto_tx. Returns how many of the n, n > 0, left; proto_send() is for the next one. */
+unsigned proto_send_now(struct proto *p, uint64_t flow_key, const struct proto_now *messages,
+	unsigned n, uint64_t now);
 
 /* Pass in a received frame, without its encapsulation. `frame` is read only during the call. */
 enum proto_rx_result proto_rx(struct proto *p, const void *frame, uint32_t len, uint64_t handle,
@@ -316,7 +322,7 @@ struct cc {
 	uint32_t acc;                         /* Acked bytes since the window last grew */
 	uint32_t slow;                        /* below this the window grows by the bytes Acked
 					       * (slow start) */
-	uint32_t base_rtt;                    /* smallest seen, units; 0 = none */
+	uint32_t base_rtt;                    /* smallest whole one, units; 0 = none */
 	uint32_t target;                      /* delay: accepted queueing delay above base, units */
 	uint32_t target_max;                  /* ... as configured */
 	uint32_t full;                        /* delay: queueing delay at which frames were lost; 0

@@ -339,34 +339,6 @@ share_used(const struct flow *f)
 		!(f->flags & FLOW_PROBE);
 }
 
-/* The descriptor of a frame that leaves at once. */
-static inline void
-enqueue_sent(struct proto *p, struct flow *f, uint32_t len, uint64_t handle, uint32_t now_ts)
-{
-	uint32_t index = p->txd_free;
-	struct txd *d = &p->txds[index];
-
-	p->txd_free = d->next;
-	p->txd_free_count--;
-	d->done.handle = handle;
-	d->done.ctx = f->ctx;
-	d->done.error = 0;
-	d->done.last = true;
-	d->next = NIL;
-	d->seq = f->snd_nxt;
-	d->msg_len = d->len = len;
-	d->frag_off = 0;
-	d->sent_ts = now_ts;
-	d->state = TXD_INFLIGHT;
-	d->sent = true;
-	if (f->tx_head == NIL)
-		f->tx_head = index;
-	else
-		p->txds[f->tx_tail].next = index;
-	f->tx_tail = index;
-	f->snd_end = ++f->snd_nxt;
-}
-
 static APART void
 flow_timer_start(struct proto *p, struct flow *f, const struct path *t, uint64_t now)
 {
@@ -374,8 +346,56 @@ flow_timer_start(struct proto *p, struct flow *f, const struct path *t, uint64_t
 	timer_arm(p, flow_index(p, f), f->rto_at);
 }
 
-bool
-proto_send_now(struct proto *p, uint64_t flow_key, uint32_t len, uint64_t handle, void *head,
+/* Messages that leave at once, as many of n as fit into `room` bytes of window; the first one
+ * does. Their descriptors are linked already, because they come from the free list. Returns how
+ * many left. */
+static inline unsigned
+send_run(struct proto *p, struct flow *f, struct path *t, const struct proto_now *m, unsigned n,
+	uint32_t room, uint64_t now)
+{
+	uint32_t now_ts = stamp_of(p, now), first = p->txd_free, last = first, next = first;
+	uint32_t bytes = 0;
+	struct wire_fields w = {.session = t->session, .seq = f->snd_nxt, .tstamp = now_ts};
+	unsigned k = 0;
+
+	put_ack(p, &w, f, now_ts);
+	do {
+		struct txd *d = &p->txds[next];
+
+		w.payload_len = (uint16_t)m[k].len;
+		w.msg_len = m[k].len;
+		wire_put_flow(m[k].head, f->wire_head, f->wire_ctxs, &w);
+		w.flags &= ~WIRE_F_ECHO;
+		d->done.handle = m[k].handle;
+		d->done.ctx = f->ctx;
+		d->done.error = 0;
+		d->done.last = true;
+		d->seq = w.seq++;
+		d->msg_len = d->len = m[k].len;
+		d->frag_off = 0;
+		d->sent_ts = now_ts;
+		d->state = TXD_INFLIGHT;
+		d->sent = true;
+		bytes += m[k].len + WIRE_HDR_BYTES;
+		last = next;
+		next = d->next;
+		k++;
+	} while (k < n && m[k].len <= t->payload_max && bytes + m[k].len + WIRE_HDR_BYTES < room);
+	p->txd_free = next;
+	p->txd_free_count -= k;
+	p->txds[last].next = NIL;
+	if (f->tx_head == NIL)
+		f->tx_head = first;
+	else
+		p->txds[f->tx_tail].next = first;
+	f->tx_tail = last;
+	f->snd_end = f->snd_nxt = w.seq;
+	t->inflight_bytes += bytes;
+	return k;
+}
+
+unsigned
+proto_send_now(struct proto *p, uint64_t flow_key, const struct proto_now *messages, unsigned n,
 	uint64_t now)
 {
 	struct flow *f = &p->flows[p->last_tx];
@@ -384,41 +404,35 @@ proto_send_now(struct proto *p, uint64_t flow_key, uint32_t len, uint64_t handle
 		uint32_t index = flow_search(p, flow_key);
 
 		if (unlikely(index == NIL))
-			return false;
+			return 0;
 		p->last_tx = index;
 		f = &p->flows[index];
 	}
 	struct path *t = &p->paths[f->path];
-	uint32_t size = len + WIRE_HDR_BYTES;
+	/* The last frame that uses up the flow's credit or window or the path's would have to ask
+	 * for an Ack, so it does not leave here. */
+	uint32_t flow_left = f->now_end - f->snd_nxt;
+	uint32_t path_left = t->cc.window_frames - 1 - t->inflight_frames;
+	uint32_t room = t->cc.window_bytes - t->inflight_bytes;
 
-	/* Nothing waits that would go first, and this frame uses up neither the flow's credit or
-	 * window nor the path's: then it would have to ask for an Ack. */
-	if (unlikely((int32_t)(f->now_end - f->snd_nxt) <= 0 || p->active_path != NIL ||
-		    p->txd_free == NIL || len > t->payload_max || now - f->used_at >= p->reopen ||
-		    t->inflight_frames + 1 >= t->cc.window_frames ||
-		    t->inflight_bytes + size >= t->cc.window_bytes))
-		return false;
+	if (unlikely((int32_t)flow_left <= 0 || (int32_t)path_left <= 0 ||
+		    (int32_t)room <= (int32_t)(messages->len + WIRE_HDR_BYTES) ||
+		    p->active_path != NIL || p->txd_free == NIL || messages->len > t->payload_max ||
+		    now - f->used_at >= p->reopen))
+		return 0;
 	if (unlikely(f->rto_at == 0))
 		flow_timer_start(p, f, t, now);
-	uint32_t now_ts = stamp_of(p, now);
-	struct wire_fields w = {
-		.payload_len = (uint16_t)len,
-		.session = t->session,
-		.seq = f->snd_nxt,
-		.tstamp = now_ts,
-		.msg_len = len,
-	};
-
-	put_ack(p, &w, f, now_ts);
-	wire_put_flow(head, f->wire_head, f->wire_ctxs, &w);
-	enqueue_sent(p, f, len, handle, now_ts);
-	p->ctxs[f->ctx].pending++;
+	if (flow_left > path_left)
+		flow_left = path_left;
+	if (flow_left > p->txd_free_count)
+		flow_left = p->txd_free_count;
+	n = send_run(p, f, t, messages, n < flow_left ? n : flow_left, room, now);
+	p->ctxs[f->ctx].pending += n;
 	f->used_at = now;
-	t->inflight_bytes += size;
-	t->inflight_frames++;
-	COUNT(p, tx_data);
-	COUNT(p, tx_frames);
-	return true;
+	t->inflight_frames += n;
+	COUNT_N(p, tx_data, n);
+	COUNT_N(p, tx_frames, n);
+	return n;
 }
 
 /* Send lost frames again, oldest first, as far as the flow's turn, its credit and the path's window

@@ -639,12 +639,13 @@ send_message(struct sim *s, struct request *r)
 		.node = (uint16_t)r->node2,
 		.head_len = WIRE_HDR_BYTES,
 	};
+	const struct proto_now one = {handles[0], now.head, m.len};
 	/* half of the messages try both ways, as an engine's do that finds its port full now and
 	 * then */
 	bool sent = frags == 1 && slot % 2 == 0 &&
 		backlog_bytes(s, &s->edges[n->uplink]) < s->cfg.nic_bytes &&
-		proto_send_now(n->core, proto_flow_key(m.ctx, m.dst_node, m.dst_ctx), m.len,
-			handles[0], now.head, sim_ticks(s, n));
+		proto_send_now(n->core, proto_flow_key(m.ctx, m.dst_node, m.dst_ctx), &one, 1,
+			sim_ticks(s, n)) == 1;
 
 	r->result = sent ? 0 : proto_send(n->core, &m, handles, sim_ticks(s, n));
 	if (handles != few)

@@ -14,6 +14,7 @@ figure=${3:-}
 shift $(($# < 3 ? $# : 3))
 tests=${*:-matched unexpected posted mixed overlap mpi}
 work=$(mktemp -d)
+. "$here/turns.bash"
 export RUNTIME_DIRECTORY=$work
 pids=()
 trap '[ ${#pids[@]} -eq 0 ] || kill "${pids[@]}" 2>/dev/null; wait; rm -rf "$work"' EXIT
@@ -60,16 +61,20 @@ attached() # INITIATOR_ARGS: two primaries share core 1, both applications core 
 	pids=()
 }
 
+matched_turn()
+{
+	pair "matched --rounds 40000 --seconds 0.5 ${BENCH_ROWS:+--json}"
+	pair "push --sizes 1048576 --seconds 0.5 ${BENCH_ROWS:+--json}"
+}
+
 for i in 0 1; do
 	config $i spin "" >"$work/$i.ini"
 done
 for test in $tests; do
 	case $test in
 	matched)
-		for _ in $(seq "$times"); do
-			pair "matched --rounds 40000 --seconds 0.5 ${BENCH_ROWS:+--json}"
-			pair "push --sizes 1048576 --seconds 0.5 ${BENCH_ROWS:+--json}"
-		done | tee -a "${BENCH_ROWS:-/dev/null}" ;; # for compare.sh
+		turns "$times" matched_turn | tee -a "${BENCH_ROWS:-/dev/null}" # for compare.sh
+		lines_print ;;
 	unexpected)
 		for _ in $(seq "$times"); do
 			pair "unexpected ${figure:+--figure $figure}"

@@ -7,6 +7,7 @@ set -u
 perf=$(realpath "${1:?usage: memif.sh BUILD_DIR [REPETITIONS]}")/app/pmx-perf
 times=${2:-5}
 work=$(mktemp -d)
+. "$(dirname "$0")/turns.bash"
 export RUNTIME_DIRECTORY=$work
 trap 'rm -rf "$work"' EXIT
 eal="--no-pci --in-memory -m 256 --no-telemetry --log-level=*:error"
@@ -30,11 +31,15 @@ pair() # RESPONDER_ARGS -- INITIATOR_ARGS
 	wait $pid
 }
 
-for _ in $(seq "$times"); do
+turn()
+{
 	pair "floor --respond --idle spin" "floor --idle spin --rounds 30000 --seconds 0.5"
+	pair "floor --respond --idle spin" "floor --idle spin --rounds 30000 --seconds 0.5 --sizes 32,64,8192,1048576"
 	pair "respond --embedded $work/1.ini" \
 		"all --embedded $work/0.ini --sizes 32,64,8192,1048576 --rounds 30000 --seconds 0.5"
-done >"$work/rows"
+}
+
+turns "$times" turn >"$work/rows"
 [ -z "${BENCH_ROWS:-}" ] || cat "$work/rows" >>"$BENCH_ROWS" # for compare.sh
 
 awk '
@@ -60,8 +65,12 @@ awk '
 		printf "%-34s %8s %14s %9s %13s %7s\n", "median of repetitions", "pmx", "(range)", "raw link", "(range)", "ratio"
 		line("round trip 32 B, us", "pmx latency 32", "floor latency 64")
 		line("round trip 64 B, us", "pmx latency 64", "floor latency 64")
+		line("same, raw copies its payload", "pmx latency 64", "raw latency 64")
 		line("rate 64 B, burst 32, M/s", "pmx rate 64", "floor rate 64")
+		line("same, raw frames as long", "pmx rate 64", "raw rate 64")
 		line("bandwidth 8 KiB, Gb/s", "pmx bandwidth 8192", "floor bandwidth 9000")
+		line("same, raw frames as long", "pmx bandwidth 8192", "raw bandwidth 8192")
 		line("bandwidth 1 MiB, Gb/s", "pmx bandwidth 1048576", "floor bandwidth 9000")
 		line("1 MiB, raw in whole messages", "pmx bandwidth 1048576", "floor messages 1048576")
 	}' "$work/rows"
+lines_print

@@ -8,6 +8,7 @@ perf=$(realpath "${1:?usage: remote.sh BUILD_DIR [REPETITIONS] [FIGURE_DIR]}")/a
 times=${2:-5}
 figure=${3:-}
 work=$(mktemp -d)
+. "$(dirname "$0")/turns.bash"
 export RUNTIME_DIRECTORY=$work
 trap 'rm -rf "$work"' EXIT
 eal="--no-pci --in-memory -m 256 --no-telemetry --log-level=*:error"
@@ -38,7 +39,8 @@ rows() # LABEL RESPONDER_ARGS INITIATOR_ARGS
 
 respond="respond --embedded $work/1.ini"
 initiate="--embedded $work/0.ini --seconds 0.5"
-for _ in $(seq "$times"); do
+turn()
+{
 	rows "" "floor --respond --idle spin" "floor --idle spin --rounds 10000 --seconds 0.5"
 	rows "" "$respond" "page $initiate --rounds 30000"
 	for verb in push pull; do
@@ -48,7 +50,9 @@ for _ in $(seq "$times"); do
 		rows "pp-" "$respond" "$verb $initiate --sizes 1048576 --local private --remote private"
 	done
 	rows "" "$respond" "bandwidth $initiate --sizes 1048576"
-done >"$work/rows"
+}
+
+turns "$times" turn >"$work/rows"
 [ -z "${BENCH_ROWS:-}" ] || cat "$work/rows" >>"$BENCH_ROWS" # for compare.sh
 
 awk '
@@ -86,6 +90,7 @@ awk '
 		line("1 MiB messages, copied at both ends", "pmx bandwidth 1048576", "floor bandwidth 9000")
 		line("1 MiB push, memcpy of the same bytes", "ss-push bandwidth 1048576", "ss-memcpy bandwidth 1048576")
 	}' "$work/rows"
+lines_print
 
 if [ -n "$figure" ]; then
 	mkdir -p "$figure"

@@ -9,6 +9,8 @@ set -u
 times=${2:-6}
 . "$(dirname "$0")/../system/common.bash"
 perf=$build/app/pmx-perf
+work=$dir
+. "$(dirname "$0")/turns.bash"
 rounds=(--rounds 30000 --warmup 3000)
 
 for i in 0 1; do
@@ -35,17 +37,19 @@ pmx() { # prints a JSON row
 
 us() { sed -n 's/.*"p50_ns": *\([0-9]*\).*"p99_ns": *\([0-9]*\).*/\1 \2/p'; }
 
-printf '%-6s %14s %14s %8s\n' turn "bare p50 / p99" "pmx p50 / p99" ratio
-for ((turn = 1; turn <= times; turn++)); do
+turn() {
+	local bare full
 	bare=$("$build/test/bare_shape" run "${rounds[@]}" --json | us)
 	full=$(pmx | us)
-	echo "$turn $bare $full"
-done | awk '{
-	printf "%-6d %6.2f / %5.2f %6.2f / %5.2f %8.2f\n", $1, $2 / 1000, $3 / 1000, $4 / 1000, $5 / 1000, $4 / $2
-	r[NR] = $4 / $2
-	fflush()
+	echo "$bare $full"
+	echo "$bare $full" | awk '{printf "%6.2f / %5.2f %6.2f / %5.2f %8.2f\n", $1 / 1000, $2 / 1000, $3 / 1000, $4 / 1000, $3 / $1}' >&2
 }
-END {
-	for (i = 1; i <= NR; i++) for (j = i + 1; j <= NR; j++) if (r[j] < r[i]) { t = r[i]; r[i] = r[j]; r[j] = t }
-	if (NR) printf "median of the ratios %.2f, %.2f to %.2f\n", (r[int((NR + 1) / 2)] + r[int(NR / 2) + 1]) / 2, r[1], r[NR]
-}'
+
+printf '%14s %14s %8s\n' "bare p50 / p99" "pmx p50 / p99" ratio >&2
+turns "$times" turn | awk '
+	{ r[NR] = $3 / $1 }
+	END {
+		for (i = 1; i <= NR; i++) for (j = i + 1; j <= NR; j++) if (r[j] < r[i]) { t = r[i]; r[i] = r[j]; r[j] = t }
+		if (NR) printf "median of the ratios %.2f, %.2f to %.2f\n", (r[int((NR + 1) / 2)] + r[int(NR / 2) + 1]) / 2, r[1], r[NR]
+	}'
+lines_print

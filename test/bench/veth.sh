@@ -9,6 +9,7 @@ times=${2:-3}
 work=$(mktemp -d)
 a=pmxva$$ b=pmxvb$$
 perf=$build/app/pmx-perf
+. "$(dirname "$0")/turns.bash"
 rounds=${ROUNDS:-20000}
 
 cleanup()
@@ -62,7 +63,8 @@ kernel() # tcp|udp
 	wait $pid
 }
 
-for _ in $(seq "$times"); do
+turn()
+{
 	kernel tcp
 	kernel udp
 	pmx udp-link 'driver = udp\nlisten = 10.77.0.1:7001' 'driver = udp\nlisten = 10.77.0.2:7001' \
@@ -73,7 +75,9 @@ for _ in $(seq "$times"); do
 		auto auto --vdev=net_af_xdp0,iface=v0 --vdev=net_af_xdp0,iface=v1
 	ip -n $a link set v0 xdp off 2>/dev/null
 	ip -n $b link set v1 xdp off 2>/dev/null
-done | tee "$work/rows" >/dev/null
+}
+
+turns "$times" turn >"$work/rows"
 
 awk -F'[:,"]+' '
 	{ for (i = 1; i <= NF; i++) { if ($i ~ /^ ?what$/) w = $(i + 1); } gsub(" ", "", w)
@@ -94,3 +98,4 @@ awk -F'[:,"]+' '
 			if (c) printf "%-10s %8.2f %8.2f %8.2f  %s\n", w, v[m], s[m], v[c] - v[1], all
 		}
 	}' "$work/rows"
+lines_print

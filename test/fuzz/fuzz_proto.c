@@ -192,9 +192,10 @@ push_message(struct core *c, struct input *in)
 		.node = m.dst_node,
 		.head_len = WIRE_HDR_BYTES,
 	};
+	const struct proto_now one = {handles[0], now.head, m.len};
 	bool sent = frags == 1 && m.len <= m.frag_len &&
-		proto_send_now(c->p, proto_flow_key(m.ctx, m.dst_node, m.dst_ctx), m.len,
-			handles[0], now.head, c->now);
+		proto_send_now(c->p, proto_flow_key(m.ctx, m.dst_node, m.dst_ctx), &one, 1,
+			c->now) == 1;
 
 	if (!sent && proto_send(c->p, &m, handles, c->now) != 0)
 		return;

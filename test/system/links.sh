@@ -148,6 +148,16 @@ listen = 10.9.0.$((i + 1)):18515" 10.9.0.1:18515 10.9.0.2:18515
 	run udp_namespaces
 fi
 
+# frames longer than the path's datagrams: the kernel fragments, and cannot split as well
+if between udp_fragments; then
+	for i in 0 1; do
+		config $i "driver = udp
+listen = 10.9.0.$((i + 1)):18515
+mtu = 4000" 10.9.0.1:18515 10.9.0.2:18515
+	done
+	run udp_fragments
+fi
+
 for encap in ether vlan udp; do
 	between af_packet_$encap || continue
 	for i in 0 1; do

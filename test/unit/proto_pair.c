@@ -300,9 +300,10 @@ net_send(struct net *net, unsigned src, unsigned src_ctx, unsigned dst, unsigned
 		.node = (uint16_t)dst,
 		.head_len = WIRE_HDR_BYTES,
 	};
+	const struct proto_now one = {handles[0], now.head, len};
 	bool left = net->at_once && frags == 1 &&
-		proto_send_now(n->p, proto_flow_key(m.ctx, m.dst_node, m.dst_ctx), len, handles[0],
-			now.head, net_ticks(net, src));
+		proto_send_now(n->p, proto_flow_key(m.ctx, m.dst_node, m.dst_ctx), &one, 1,
+			net_ticks(net, src)) == 1;
 	int rc = left ? 0 : proto_send(n->p, &m, handles, net_ticks(net, src));
 
 	free(handles);

@@ -408,6 +408,16 @@ config_payload_max__smallest_link(void **state)
 	config_free(&c);
 	good(HEAD "encap = vlan\n");
 	assert_int_equal(config_payload_max(&c), (1500 - 4 - WIRE_HDR_BYTES) & ~7u);
+	/* where none is given, what fits Ethernet's 1500, with the kernel's own headers */
+	config_free(&c);
+	good("[node]\nid = 1\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:9\n");
+	assert_int_equal(c.links[0].link.mtu, 1472);
+	config_free(&c);
+	good("[node]\nid = 1\n[link 0]\ndriver = udp\nlisten = [::1]:9\n");
+	assert_int_equal(c.links[0].link.mtu, 1452);
+	config_free(&c);
+	good("[node]\nid = 1\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:9\nmtu = 1500\n");
+	assert_int_equal(c.links[0].link.mtu, 1500);
 }
 
 static void

@@ -11,8 +11,10 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/udp.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -148,6 +150,158 @@ udp_tx__hopeless_frame_is_refused(void **state)
 	assert_int_equal(link_stats_of(&a).tx_frames, 2);
 	frames_expect(7, 1, LEN);
 	frames_expect(7, 1, LEN);
+}
+
+/* Frames of any lengths, the next number each: as many as the bursts' lengths say, to nodes 2 and
+ * 3 if there are two, which are both b. */
+static uint32_t
+burst_transmit(uint32_t first, uint16_t n, unsigned *seed, unsigned nodes)
+{
+	static const uint16_t lens[] = {50, LEN, LEN, LEN, 700, MTU, MTU, MTU, MTU};
+	struct rte_mbuf *bufs[64];
+	uint16_t len = LEN, taken;
+
+	for (uint16_t i = 0; i < n; i++) {
+		if (i == 0 || rand_r(seed) % 8 == 0)
+			len = lens[(unsigned)rand_r(seed) % (sizeof(lens) / sizeof(lens[0]))];
+		bufs[i] = frame_make(first + i, len);
+		bufs[i]->port = (uint16_t)(2 + (first + i) % nodes);
+	}
+	taken = a.ops->tx(&a, 0, bufs, n);
+	assert_int_equal(taken, n);
+	return first + n;
+}
+
+/* The lengths change when the receiver does not expect it, bursts are longer than what it asks for,
+ * and every way of receiving takes its turn. */
+static void
+bursts_of_any_lengths_arrive(unsigned nodes)
+{
+	struct rte_mbuf *bufs[64];
+	uint32_t sent = 0, next[2] = {0, 1};
+	unsigned seed = 7;
+
+	open_udp(1);
+	const struct link_addr addr = link_addr_of(&b);
+
+	assert_int_equal(a.ops->add_peer(&a, 3, &addr), 0);
+	for (unsigned round = 0; round < 400; round++) {
+		uint16_t n = (uint16_t)(round % 40 < 8 ? 1 : 1 + rand_r(&seed) % 64);
+		uint16_t got, ask = (uint16_t)(1 + rand_r(&seed) % 64);
+		uint32_t end = burst_transmit(sent, n, &seed, nodes);
+
+		for (; sent < end; sent += got) {
+			got = frames_receive(bufs, (uint16_t)(end - sent < ask ? end - sent : ask));
+			assert_int_not_equal(got, 0);
+			for (uint16_t i = 0; i < got; i++) {
+				uint32_t number = frame_number(bufs[i]),
+					 *expected = &next[nodes == 1 ? 0 : number % 2];
+
+				assert_ptr_equal(bufs[i]->pool, pool_b);
+				assert_int_equal(number, *expected);
+				assert_int_equal(frame_wrong_bits(bufs[i], number), 0);
+				*expected += nodes;
+				rte_pktmbuf_free(bufs[i]);
+			}
+		}
+		/* sometimes it falls back to the way of few frames */
+		for (unsigned polls = round % 50 == 0 ? 300 : 0; polls > 0; polls--)
+			assert_int_equal(b.ops->rx(&b, 0, bufs, 1), 0);
+	}
+	assert_int_equal(link_stats_of(&a).tx_frames, sent);
+	assert_int_equal(link_stats_of(&b).rx_frames, sent);
+	assert_int_equal(link_stats_of(&b).rx_bytes, link_stats_of(&a).tx_bytes);
+	assert_int_equal(link_stats_of(&b).rx_too_long + link_stats_of(&b).rx_no_mbuf, 0);
+}
+
+static void
+udp_tx__bursts_of_any_lengths_arrive(void **state)
+{
+	(void)state;
+	bursts_of_any_lengths_arrive(1);
+}
+
+static void
+udp_tx__frames_to_a_peer_keep_their_order(void **state)
+{
+	(void)state;
+	bursts_of_any_lengths_arrive(2);
+}
+
+/* Bring b to receive datagrams that the kernel has joined. */
+static uint32_t
+join(uint32_t number)
+{
+	for (unsigned i = 0; i < 10; i++, number += BURST) {
+		assert_int_equal(frames_transmit(number, BURST, LEN, 2), BURST);
+		frames_expect(number, BURST, LEN);
+	}
+	return number;
+}
+
+/* A frame that finds no mbuf is lost and counted, wherever in a joined datagram it stands. */
+static void
+udp_rx__frames_without_mbufs_are_counted(void **state)
+{
+	static struct rte_mbuf *hog[MBUFS];
+	struct rte_mbuf *bufs[64];
+	uint32_t number, lost = 0;
+
+	(void)state;
+	open_udp(1);
+	number = join(0);
+	for (uint16_t left = 1; left < 40; left += 7) {
+		uint16_t hogged = 0, got = 0;
+
+		while (rte_mempool_avail_count(pool_b) > left &&
+			(hog[hogged] = rte_pktmbuf_alloc(pool_b)) != NULL)
+			hogged++;
+		/* of another length than expected, so each needs an mbuf of its own */
+		uint16_t len = left % 2 ? 300 : 200;
+
+		assert_int_equal(frames_transmit(number, BURST, len, 2), BURST);
+		for (unsigned polls = 0; polls < 100; polls++) {
+			uint16_t k = b.ops->rx(&b, 0, bufs, BURST);
+
+			for (uint16_t i = 0; i < k; i++)
+				assert_int_equal(frame_wrong_bits(bufs[i], frame_number(bufs[i])),
+					0);
+			rte_pktmbuf_free_bulk(bufs, k);
+			got = (uint16_t)(got + k);
+		}
+		rte_pktmbuf_free_bulk(hog, hogged);
+		lost += BURST - got;
+		assert_int_equal(link_stats_of(&b).rx_no_mbuf, lost);
+		number = join(number + BURST);
+	}
+	assert_int_not_equal(lost, 0);
+}
+
+/* Others may have the kernel join datagrams as well, of which each is too long for an mbuf. */
+static void
+udp_rx__joined_frames_that_are_too_long_are_counted(void **state)
+{
+	static char data[3 * 3000];
+	const uint16_t each = 3000;
+	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(IP)};
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), i;
+	struct rte_mbuf *bufs[BURST];
+	uint32_t number;
+
+	(void)state;
+	open_udp(1);
+	addr.sin_port = htons(link_port_of(&b));
+	assert_int_equal(setsockopt(fd, SOL_UDP, UDP_SEGMENT, &(int){each}, sizeof(int)), 0);
+	number = join(0);
+	for (i = 0; i < 5; i++)
+		assert_int_equal(
+			sendto(fd, data, sizeof(data), 0, (struct sockaddr *)&addr, sizeof(addr)),
+			sizeof(data));
+	close(fd);
+	for (i = 0; i < 20; i++)
+		assert_int_equal(b.ops->rx(&b, 0, bufs, BURST), 0);
+	assert_int_equal(link_stats_of(&b).rx_too_long, 15);
+	join(number);
 }
 
 static void
@@ -418,6 +572,10 @@ main(void)
 		LINK_TEST(udp_tx__unknown_peer_is_refused),
 		LINK_TEST(udp_tx__closed_port_loses_no_count),
 		LINK_TEST(udp_tx__hopeless_frame_is_refused),
+		LINK_TEST(udp_tx__bursts_of_any_lengths_arrive),
+		LINK_TEST(udp_tx__frames_to_a_peer_keep_their_order),
+		LINK_TEST(udp_rx__frames_without_mbufs_are_counted),
+		LINK_TEST(udp_rx__joined_frames_that_are_too_long_are_counted),
 		LINK_TEST(udp_rx__too_long_is_counted),
 		LINK_TEST(udp_rx__empty_pool_leaves_frames_in_socket),
 		LINK_TEST(udp_rx_fd__readable_when_a_frame_waits),

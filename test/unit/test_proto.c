@@ -340,6 +340,28 @@ share__one_sender_is_told_no_bound(void **state)
 	finish(net);
 }
 
+/* After its host was away, an Ack says that the network took nothing: not what it takes at least,
+ * by which all later round trips would look like a queue. */
+static void
+pm_adv__an_absence_is_no_short_round_trip(void **state)
+{
+	struct net *net = pair();
+	const struct cc *cc = &net_path(net, 0, 1)->cc;
+
+	(void)state;
+	net_send(net, 0, 0, 1, 0, 100);
+	net_settle(net, NET_SEC);
+	uint32_t base = cc->base_rtt;
+
+	assert_int_not_equal(base, 0);
+	net->nodes[0].p->waited = ticks_of(net->nodes[0].p, 1000000);
+	net_send(net, 0, 0, 1, 0, 100);
+	net_settle(net, NET_SEC);
+	assert_int_equal(cc->last_rtt, 1);
+	assert_int_equal(cc->base_rtt, base);
+	net_free(net);
+}
+
 /* A loss with a queue cuts, and says how long the queue may be; one without is the cable's. */
 static void
 pm_adv__cc_delay_tells_congestion_from_a_bad_cable(void **state)
@@ -353,10 +375,10 @@ pm_adv__cc_delay_tells_congestion_from_a_bad_cable(void **state)
 		.max_frames = 8,
 		.target = 3200,
 		.target_max = 3200,
+		.base_rtt = 320, /* 20 us */
 	};
 
 	(void)state;
-	cc_delay.on_ack(&cc, 1000, 320, 320, 1000); /* base: 20 us */
 	cc.last_rtt = 330;
 	assert_false(cc_delay.on_nack(&cc, false, 320, 2000));
 	assert_int_equal(cc.window_bytes, 100000);
@@ -890,6 +912,7 @@ main(void)
 		cmocka_unit_test(share__old_frames_are_no_senders),
 		cmocka_unit_test(share__what_is_taken_for_a_wait),
 		cmocka_unit_test(pm_adv__small_messages_restore_the_window_too),
+		cmocka_unit_test(pm_adv__an_absence_is_no_short_round_trip),
 		cmocka_unit_test(pm_adv__cc_delay_tells_congestion_from_a_bad_cable),
 		cmocka_unit_test(pm_adv__cc_delay_follows_the_delay),
 		cmocka_unit_test(pm_adv__cc_delay_ignores_single_late_frames),

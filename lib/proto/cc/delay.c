@@ -41,8 +41,6 @@ delay_on_ack(struct cc *c, uint32_t acked_bytes, uint32_t rtt, uint32_t srtt, ui
 	if (rtt == 0) {
 		rtt = srtt; /* the Ack has no echo: use the average */
 	} else {
-		if (c->base_rtt == 0 || rtt < c->base_rtt)
-			c->base_rtt = rtt;
 		c->low = c->samples++ == 0 || rtt < c->low ? rtt : c->low;
 	}
 	if (rtt == 0 || rtt < c->base_rtt + c->target) {
