@@ -184,7 +184,7 @@ take_buffer(const struct channel *ch, const struct short_submission *s, struct p
 
 /* Takes the buffers of up to n messages of one buffer each to the same context, of which *first is
  * the first. Returns how many. */
-static inline unsigned
+static __rte_always_inline unsigned
 take_run(const struct channel *ch, const struct submission *first, struct proto_now *out,
 	unsigned n)
 {
@@ -207,8 +207,8 @@ take_run(const struct channel *ch, const struct submission *first, struct proto_
 
 /* Most messages can leave at once: their headers are written where they go, and the link has them
  * next. Takes up to n messages to one context, of which *s is the first. Returns how many, 0 =
- * submit_send() is for it. */
-static inline unsigned
+ * submit_send() is for it. Inlined for one message and for several. */
+static __rte_always_inline unsigned
 submit_run(struct engine *e, struct channel *ch, const struct submission *s, unsigned n)
 {
 	struct proto_now run[BURST_MAX];
@@ -219,23 +219,29 @@ submit_run(struct engine *e, struct channel *ch, const struct submission *s, uns
 		return 0;
 	const struct peer *peer = &e->peers[node];
 	struct tx_queue *q = &e->txq[peer->link];
-	unsigned room = q->n < BURST_MAX ? BURST_MAX - q->n : 0, taken, left;
+	unsigned taken, left;
 
-	taken = room ? take_run(ch, s, run, n < room ? n : room) : 0;
+	if (unlikely(q->n >= BURST_MAX))
+		return 0;
+	if (n > 1 && n > BURST_MAX - q->n)
+		n = BURST_MAX - q->n;
+	taken = take_run(ch, s, run, n);
 	if (unlikely(taken == 0))
 		return 0;
 	left = proto_send_now(e->proto,
 		proto_flow_key(ch->ctx | endpoint, node, s->send.dst_ctx | endpoint), run, taken,
 		e->now);
-	for (unsigned i = 0; i < left; i++) {
+	for (unsigned i = 0; i < taken; i++) {
 		struct send_slot *slot = (struct send_slot *)(uintptr_t)run[i].handle;
 
+		if (unlikely(i >= left)) {
+			slot->state = SEND_CLIENT;
+			continue;
+		}
 		frame_queue(q, slot->m, peer, node, run[i].len);
 		if (unlikely(ch->thin != NULL)) /* no link has it yet */
 			thin_fill(ch, &slot->number, 1, run[i].len);
 	}
-	for (unsigned i = left; i < taken; i++)
-		((struct send_slot *)(uintptr_t)run[i].handle)->state = SEND_CLIENT;
 	ch->busy_slots += left;
 	ch->sent += left;
 	ENGINE_COUNT_N(e, submissions, left);
@@ -244,6 +250,16 @@ submit_run(struct engine *e, struct channel *ch, const struct submission *s, uns
 	if (unlikely(e->straight >= e->burst))
 		engine_tx_full(e);
 	return left;
+}
+
+/* Whether the next submission is of the same kind as *s, to the same context. */
+static inline bool
+goes_on(const struct channel *ch, const struct submission *s)
+{
+	uint32_t next = ch->sub.pos + 1;
+
+	return slot_filled(&ch->sub, next) &&
+		memcmp(slot_at(&ch->sub, next)->body, s, sizeof(uint64_t)) == 0;
 }
 
 /* The message of one buffer, to another node. Returns slots consumed, 0 = not now. */
@@ -318,7 +334,8 @@ submissions_scan(struct engine *e, struct channel *ch)
 
 		copy_submission(&s, slot_at(&ch->sub, ch->sub.pos)->body);
 		if (likely(s.op == SUBMIT_SEND || s.op == SUBMIT_MATCHED)) {
-			unsigned left = submit_run(e, ch, &s, burst - work);
+			unsigned left = goes_on(ch, &s) ? submit_run(e, ch, &s, burst - work)
+							: submit_run(e, ch, &s, 1);
 
 			if (likely(left != 0)) {
 				ch->sub.pos += left;

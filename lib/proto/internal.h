@@ -31,6 +31,8 @@
 /* Kept out of line, so that the fast path before it need not save registers for it. */
 #define APART __attribute__((noinline))
 
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 

@@ -348,8 +348,8 @@ flow_timer_start(struct proto *p, struct flow *f, const struct path *t, uint64_t
 
 /* Messages that leave at once, as many of n as fit into `room` bytes of window; the first one
  * does. Their descriptors are linked already, because they come from the free list. Returns how
- * many left. */
-static inline unsigned
+ * many left. Inlined for one message and for several, because one is common and needs much less. */
+static ALWAYS_INLINE unsigned
 send_run(struct proto *p, struct flow *f, struct path *t, const struct proto_now *m, unsigned n,
 	uint32_t room, uint64_t now)
 {
@@ -390,7 +390,12 @@ send_run(struct proto *p, struct flow *f, struct path *t, const struct proto_now
 		p->txds[f->tx_tail].next = first;
 	f->tx_tail = last;
 	f->snd_end = f->snd_nxt = w.seq;
+	f->used_at = now;
 	t->inflight_bytes += bytes;
+	t->inflight_frames += k;
+	p->ctxs[f->ctx].pending += k;
+	COUNT_N(p, tx_data, k);
+	COUNT_N(p, tx_frames, k);
 	return k;
 }
 
@@ -422,17 +427,15 @@ proto_send_now(struct proto *p, uint64_t flow_key, const struct proto_now *messa
 		return 0;
 	if (unlikely(f->rto_at == 0))
 		flow_timer_start(p, f, t, now);
-	if (flow_left > path_left)
-		flow_left = path_left;
-	if (flow_left > p->txd_free_count)
-		flow_left = p->txd_free_count;
-	n = send_run(p, f, t, messages, n < flow_left ? n : flow_left, room, now);
-	p->ctxs[f->ctx].pending += n;
-	f->used_at = now;
-	t->inflight_frames += n;
-	COUNT_N(p, tx_data, n);
-	COUNT_N(p, tx_frames, n);
-	return n;
+	if (n == 1)
+		return send_run(p, f, t, messages, 1, room, now);
+	if (n > flow_left)
+		n = flow_left;
+	if (n > path_left)
+		n = path_left;
+	if (n > p->txd_free_count)
+		n = p->txd_free_count;
+	return send_run(p, f, t, messages, n, room, now);
 }
 
 /* Send lost frames again, oldest first, as far as the flow's turn, its credit and the path's window

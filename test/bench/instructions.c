@@ -21,7 +21,8 @@
 #include "pmx/pmx.h"
 
 #define BURST        32
-#define CONTEXTS_MAX 128
+#define CONTEXTS_MAX 1024
+#define MANY         128 /* more contexts than that have few buffers each */
 #define NOINLINE     __attribute__((noinline))
 
 static struct pmx_context *senders[CONTEXTS_MAX], *receivers[CONTEXTS_MAX];
@@ -357,7 +358,8 @@ start(int i, int argc, char **argv, unsigned contexts, const char *more)
 	struct pmx_node_params params = {.config_text = text, .eal_argc = argc, .eal_argv = argv};
 
 	snprintf(text, sizeof(text), config, i, i, matching, message_len > 1400 ? 9000 : 1500,
-		acks_every(), 6144 + contexts * 512 + pairs * fan * 18, contexts + 2, more);
+		acks_every(), 6144 + contexts * (contexts > MANY ? 80 : 512) + pairs * fan * 18,
+		contexts + 2, more);
 	if (pmx_node_start(&nodes[i], &params, error, sizeof(error)) == 0)
 		return 0;
 	fprintf(stderr, "instructions: %s\n", error);
@@ -520,13 +522,13 @@ open_contexts(unsigned count)
 	for (unsigned i = 0; i < count; i++) {
 		struct pmx_context_params a = {
 			.context = (uint16_t)i,
-			.send_buffers = i < pairs ? flights : 32,
-			.receive_buffers = 128,
+			.send_buffers = i < pairs ? flights : 8,
+			.receive_buffers = count > MANY ? 32 : 128,
 		};
 		int e = pmx_context_open(&senders[i], nodes[0], &a);
 
-		a.send_buffers = 64;
-		a.receive_buffers = i < fan ? 128 + 8 * pairs : 128;
+		a.send_buffers = count > MANY ? 8 : 64;
+		a.receive_buffers += i < fan ? 8 * pairs : 0;
 		if (e == 0)
 			e = pmx_context_open(&receivers[i], nodes[1], &a);
 		if (e != 0) {
@@ -560,6 +562,8 @@ main(int argc, char **argv)
 			BURST, CONTEXTS_MAX);
 		return 2;
 	}
+	if (contexts > MANY)
+		eal[3] = "3072";
 	if (start(0, 10, eal, contexts, more) || start(1, 0, NULL, contexts, more) ||
 		open_contexts(contexts))
 		return 1;

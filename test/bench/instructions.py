@@ -31,6 +31,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 TOLERANCE = 1.02
+FEW = "limits=lhs_entries = 64\nmatched_entries = 64\nsubmissions = 64"
 ENTRY = "limits=lhs_entry_bytes = 128\nlhs_split = 104"
 
 # What is counted: a name, bursts, and the arguments of test/instructions.
@@ -46,6 +47,7 @@ CASES = [
     ("2 flows of 1 context", 50, ["fan=2"]),
     ("4 flows of 1 context", 50, ["fan=4"]),
     ("32 flows of 1 context", 50, ["fan=32"]),
+    ("1000 flows of 1 context", 100, ["fan=1000", FEW]),
     ("2 contexts, a flow each", 50, ["pairs=2"]),
     ("4 contexts, a flow each", 50, ["pairs=4"]),
     ("32 contexts, a flow each", 50, ["pairs=32"]),

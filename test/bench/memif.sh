@@ -33,10 +33,10 @@ pair() # RESPONDER_ARGS -- INITIATOR_ARGS
 
 turn()
 {
-	pair "floor --respond --idle spin" "floor --idle spin --rounds 30000 --seconds 0.5"
-	pair "floor --respond --idle spin" "floor --idle spin --rounds 30000 --seconds 0.5 --sizes 32,64,8192,1048576"
+	pair "floor --respond --idle spin" "floor --idle spin --rounds 10000 --warmup 1000 --seconds 0.2"
+	pair "floor --respond --idle spin" "floor --idle spin --rounds 10000 --warmup 1000 --seconds 0.2 --sizes 32,64,8192,1048576"
 	pair "respond --embedded $work/1.ini" \
-		"all --embedded $work/0.ini --sizes 32,64,8192,1048576 --rounds 30000 --seconds 0.5"
+		"all --embedded $work/0.ini --sizes 32,64,8192,1048576 --rounds 10000 --warmup 1000 --seconds 0.2"
 }
 
 turns "$times" turn >"$work/rows"
