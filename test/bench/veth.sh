@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Round trip of 64 bytes over one veth pair between two namespaces, a core each, spinning: kernel
-# TCP and UDP, and pmx over the udp, af_packet and af_xdp links. Repeated in turns, so that the
-# ratios compare like with like. Root. usage: veth.sh BUILD_DIR [REPETITIONS]
+# Round trip and rate of 64 bytes and bandwidth of 64 KiB over one veth pair between two namespaces,
+# a core each, spinning: kernel TCP and UDP, and pmx over the udp, af_packet and af_xdp links.
+# Repeated in turns, so that the ratios compare like with like. Root.
+# usage: veth.sh BUILD_DIR [REPETITIONS]
 set -u
 build=$(realpath "${1:?usage: veth.sh BUILD_DIR [REPETITIONS]}")
 times=${2:-3}
@@ -33,7 +34,7 @@ done
 
 config() # NODE LINK_LINES
 {
-	printf '[node]\nid = %s\nname = veth%s\n[engine]\nidle = spin\n[link 0]\n%b\nmtu = 1500\n[limits]\nmbufs = 8192\ncontexts = 4\n[nodes]\n0 = %s\n1 = %s\n' \
+	printf '[node]\nid = %s\nname = veth%s\n[engine]\nidle = spin\n[link 0]\n%b\n[limits]\nmbufs = 16384\ncontexts = 4\n[nodes]\n0 = %s\n1 = %s\n' \
 		"$1" "$1" "$2" "$3" "$4" >"$work/$1.ini"
 }
 
@@ -41,12 +42,12 @@ pmx() # WHAT LINK0 LINK1 PEER0 PEER1 EAL0 EAL1
 {
 	config 0 "$2" "$4" "$5"
 	config 1 "$3" "$4" "$5"
-	local common="--no-pci --in-memory -m 192 --no-telemetry --log-level=*:error"
+	local common="--no-pci --in-memory -m 256 --no-telemetry --log-level=*:error"
 	ip netns exec $b taskset -c 1 timeout 60 "$perf" respond --embedded "$work/1.ini" -- \
 		-l 1 $common --file-prefix v1$$ $7 >"$work/1.log" 2>&1 &
 	local pid=$!
 	sleep 1
-	ip netns exec $a taskset -c 0 timeout 60 "$perf" latency --sizes 64 --rounds "$rounds" --json \
+	ip netns exec $a taskset -c 0 timeout 60 "$perf" all --sizes 64,65536 --seconds 0.5 --rounds "$rounds" --warmup 500 --json \
 		--embedded "$work/0.ini" -- -l 0 $common --file-prefix v0$$ $6 2>"$work/0.log" |
 		sed "s/\"what\": \"pmx\"/\"what\": \"$1\"/" | grep '"what"' || cat "$work/0.log" "$work/1.log" >&2
 	wait $pid
@@ -58,8 +59,8 @@ kernel() # tcp|udp
 		--address 10.77.0.2:7777 >"$work/1.log" 2>&1 &
 	local pid=$!
 	sleep 0.5
-	ip netns exec $a timeout 60 "$perf" baseline "$1" --initiate --cpu 0 --idle spin --sizes 64 \
-		--seconds 0.05 --rounds "$rounds" --address 10.77.0.2:7777 --json | grep latency
+	ip netns exec $a timeout 60 "$perf" baseline "$1" --initiate --cpu 0 --idle spin --sizes 64,65536 \
+		--seconds 0.5 --rounds "$rounds" --address 10.77.0.2:7777 --json
 	wait $pid
 }
 
@@ -79,23 +80,34 @@ turn()
 
 turns "$times" turn >"$work/rows"
 
-awk -F'[:,"]+' '
-	{ for (i = 1; i <= NF; i++) { if ($i ~ /^ ?what$/) w = $(i + 1); } gsub(" ", "", w)
-	  match($0, /"what": "[a-z_-]+"/); w = substr($0, RSTART + 9, RLENGTH - 10)
-	  match($0, /"p50_ns": [0-9]+/); p = substr($0, RSTART + 10, RLENGTH - 10)
-	  match($0, /"p99_ns": [0-9]+/); q = substr($0, RSTART + 10, RLENGTH - 10)
-	  n[w]++; p50[w, n[w]] = p / 1000; p99[w, n[w]] = q / 1000 }
+awk '
+	function field(name) { if (!match($0, "\"" name "\": *\"?[^,\"}]+")) return ""; v = substr($0, RSTART, RLENGTH); sub(/.*: *"?/, "", v); return v }
+	function keep(w, what, value) { x[w, what, ++n[w, what]] = value }
+	/"what"/ {
+		w = field("what"); size = field("size")
+		if (field("test") == "latency" && size == 64) { keep(w, "p50", field("p50_ns") / 1000); keep(w, "p99", field("p99_ns") / 1000) }
+		if (field("test") == "rate") keep(w, "rate", field("per_second") / 1e6)
+		if (field("test") == "bandwidth" && size == 65536) keep(w, "bulk", field("gbits"))
+	}
+	function median(w, what,   i, j, t, c, v) {
+		c = n[w, what]
+		for (i = 1; i <= c; i++) v[i] = x[w, what, i] + 0
+		for (i = 1; i <= c; i++) for (j = i + 1; j <= c; j++) if (v[j] < v[i]) { t = v[i]; v[i] = v[j]; v[j] = t }
+		low = v[1]; high = v[c]
+		return c ? v[int((c + 1) / 2)] : 0
+	}
 	END {
-		printf "%-10s %8s %8s %8s   %s\n", "link", "p50 us", "p99 us", "spread", "p50 of each repetition"
+		printf "%-10s %8s %14s %8s %10s %14s %10s %14s\n", "link", "p50 us", "(range)", "p99 us", "64 B M/s", "(range)", "64 KiB Gb/s", "(range)"
 		split("tcp udp udp-link af_packet af_xdp", order, " ")
 		for (o = 1; o <= 5; o++) {
-			w = order[o]; all = ""; lo = 1e9; hi = 0; c = n[w]
-			for (i = 1; i <= c; i++) { v[i] = p50[w, i]; all = all sprintf(" %.2f", v[i]); s[i] = p99[w, i] }
-			for (i = 1; i <= c; i++) for (j = i + 1; j <= c; j++) {
-				if (v[j] < v[i]) { t = v[i]; v[i] = v[j]; v[j] = t }
-				if (s[j] < s[i]) { t = s[i]; s[i] = s[j]; s[j] = t } }
-			m = int((c + 1) / 2)
-			if (c) printf "%-10s %8.2f %8.2f %8.2f  %s\n", w, v[m], s[m], v[c] - v[1], all
+			w = order[o]
+			if (!n[w, "p50"]) continue
+			a = median(w, "p50"); s = sprintf("%.2f-%.2f", low, high)
+			printf "%-10s %8.2f %14s %8.2f", w, a, s, median(w, "p99")
+			a = median(w, "rate"); s = sprintf("%.2f-%.2f", low, high)
+			printf " %10.2f %14s", a, s
+			a = median(w, "bulk"); s = sprintf("%.1f-%.1f", low, high)
+			printf " %10.1f %14s\n", a, s
 		}
 	}' "$work/rows"
 lines_print
