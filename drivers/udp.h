@@ -53,7 +53,9 @@ struct udp_queue {
 	struct iovec scatter[UDP_FRAMES + 1];
 	struct mmsghdr rx_msgs[UDP_BURST], tx_msgs[UDP_BURST]; /* rx: [i] has iov [2i], [2i + 1] */
 	struct iovec rx_iov[2 * UDP_BURST], tx_iov[UDP_FRAMES];
-	uint8_t rx_control[UDP_BURST][UDP_CONTROL], tx_control[UDP_BURST][UDP_CONTROL];
+	/* struct cmsghdr */
+	_Alignas(8) uint8_t rx_control[UDP_BURST][UDP_CONTROL];
+	_Alignas(8) uint8_t tx_control[UDP_BURST][UDP_CONTROL];
 } __rte_cache_aligned;
 
 #define UDP_SPILL 65536
