@@ -38,7 +38,7 @@ join_datagrams(struct udp_queue *q, bool on)
 static void
 refill(struct udp_queue *q, struct rte_mempool *pool)
 {
-	const uint32_t want = q->mode == UDP_RX_ONE ? UDP_BURST : UDP_FRAMES;
+	const uint32_t want = q->mode == UDP_RX_SCATTER ? UDP_FRAMES : UDP_BURST;
 
 	q->laid = 0;
 	if (likely(rte_pktmbuf_alloc_bulk(pool, &q->bufs[q->ready], want - q->ready) == 0)) {
@@ -254,6 +254,16 @@ take_waiting(struct udp_queue *q, struct rte_mbuf **bufs, uint16_t n)
 	return k;
 }
 
+/* Back to recvmmsg, which needs fewer mbufs. */
+static void
+scatter_end(struct udp_queue *q)
+{
+	q->mode = UDP_RX_MANY;
+	q->quiet = 0;
+	while (q->ready > UDP_BURST)
+		rte_pktmbuf_free(q->bufs[--q->ready]);
+}
+
 /* The mode of the next poll. */
 static void
 mode_follow(struct udp_queue *q)
@@ -263,8 +273,7 @@ mode_follow(struct udp_queue *q)
 		q->quiet = 0;
 		join_datagrams(q, true);
 	} else if (q->mode == UDP_RX_SCATTER && q->quiet >= APART_POLLS) {
-		q->mode = UDP_RX_MANY;
-		q->quiet = 0;
+		scatter_end(q);
 	}
 }
 

@@ -38,7 +38,7 @@ static const char config[] = "[node]\nid = %d\nname = bench%d\n"
 			     "[engine]\nidle = spin\nmatching = %s\nrendezvous = 4000\n"
 			     "[link 0]\ndriver = loop\nport = bench\nmtu = %u\n"
 			     /* valgrind is slow: Acks go by their number, not by time */
-			     "[proto]\nrto_min_us = 400000\nrto_max_us = 400000\n"
+			     "[proto]\nrto_min_us = 1000000\nrto_max_us = 1000000\n"
 			     "ack_delay_us = 100000\nack_every = %u\n"
 			     "[limits]\nmbufs = %u\ncontexts = %u\nsend_buffers = 8192\n"
 			     "receive_buffers = 8192\n"

@@ -64,8 +64,8 @@ CASES = [
     ("plain round trip, 8 B", 1000, ["kind=ping"]),
     ("matched round trip, 8 B, client", 1000, ["kind=ping"]),
     ("matched round trip, 8 B, engine", 1000, ["kind=ping", "matching=engine"]),
-    ("empty turn, 1 idle context", 1000, ["kind=idle"]),
-    ("empty turn, 101 idle contexts", 1000, ["kind=idle", "pairs=101"]),
+    ("empty turn, 1 idle context", 4000, ["kind=idle"]),
+    ("empty turn, 101 idle contexts", 4000, ["kind=idle", "pairs=101"]),
 ]
 
 # What --check counts: one case of each kind, for a case takes ten seconds.
