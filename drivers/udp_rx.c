@@ -151,12 +151,12 @@ cut(struct link *l, struct udp_queue *q, const uint8_t *from, uint32_t len, uint
 	}
 }
 
-static uint16_t
-rx_many(struct link *l, struct udp_queue *q, struct rte_mbuf **bufs, uint16_t n)
+/* Take what waits, a burst at most. Returns how many datagrams that was, 0 or less: none. */
+static int
+fetch_many(struct link *l, struct udp_queue *q, struct sink *s)
 {
 	const struct udp_link *u = l->priv;
-	uint32_t want = RTE_MIN(RTE_MIN(n, (uint32_t)UDP_BURST), q->ready);
-	struct sink s = {bufs, n, 0};
+	uint32_t want = RTE_MIN(RTE_MIN((uint32_t)s->n - s->got, (uint32_t)UDP_BURST), q->ready);
 	int got;
 
 	/* From the end, so that the mbufs that stay are at the start. */
@@ -165,24 +165,32 @@ rx_many(struct link *l, struct udp_queue *q, struct rte_mbuf **bufs, uint16_t n)
 		q->rx_msgs[i].msg_hdr.msg_controllen = UDP_CONTROL;
 	}
 	got = recvmmsg(q->fd, q->rx_msgs, want, 0, NULL);
-	q->quiet = got < 2 ? q->quiet + 1 : 0;
 	for (int i = 0; i < got; i++) {
 		uint32_t len = q->rx_msgs[i].msg_len, each = joined_of(&q->rx_msgs[i].msg_hdr);
 		struct rte_mbuf *m = q->bufs[--q->ready];
 
-		if (likely(each == 0 && len <= u->room && !sink_full(q, &s))) {
-			sink_frame(q, &s, m, len);
+		if (likely(each == 0 && len <= u->room && !sink_full(q, s))) {
+			sink_frame(q, s, m, len);
 			continue;
 		}
 		gather(q->linear, &q->rx_iov[2 * i], len);
 		rte_pktmbuf_free(m);
-		cut(l, q, q->linear, len, each ? each : len, &s);
+		cut(l, q, q->linear, len, each ? each : len, s);
 		if (each != 0 && each <= u->room) {
 			q->mode = UDP_RX_SCATTER;
 			q->piece = each;
 			q->quiet = q->laid = 0;
 		}
 	}
+	return got;
+}
+
+static uint16_t
+rx_many(struct link *l, struct udp_queue *q, struct rte_mbuf **bufs, uint16_t n)
+{
+	struct sink s = {bufs, n, 0};
+
+	q->quiet = fetch_many(l, q, &s) < 2 ? q->quiet + 1 : 0;
 	return s.got;
 }
 
@@ -234,6 +242,9 @@ rx_scatter(struct link *l, struct udp_queue *q, struct rte_mbuf **bufs, uint16_t
 			sink_frame(q, &s, q->bufs[--q->ready], part);
 			len -= part;
 		} while (len > 0);
+		/* others send short ones meanwhile: one a poll would not keep up with them */
+		if (each == (uint32_t)got && s.got < n && q->ready != 0)
+			fetch_many(l, q, &s);
 		return s.got;
 	}
 	gather(q->linear, q->scatter, len);

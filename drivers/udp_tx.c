@@ -192,6 +192,7 @@ udp_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 	struct udp_link *u = l->priv;
 	struct udp_queue *q = &u->queues[queue];
 	uint16_t taken = 0, run;
+	bool refused = false;
 
 	while (taken < n) {
 		const uint16_t node = bufs[taken]->port;
@@ -206,6 +207,8 @@ udp_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 		if (likely(sent > 0)) {
 			count_sent(q, bufs + taken, (uint16_t)sent);
 			taken = (uint16_t)(taken + sent);
+		} else if (errno == ECONNREFUSED && !refused) {
+			refused = true; /* that was about an earlier frame */
 		} else if (worth_retry(errno)) {
 			break;
 		} else if (!do_without(u, q, node, run, errno)) {
