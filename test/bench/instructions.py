@@ -17,7 +17,8 @@ usage: instructions.sh [--json] [--check FILE | --record FILE | --document FILE]
   BUILD      of meson, with test/instructions; without it build-callgrind/ is made with the defaults
   NEW_BUILD  then each case has both, and new / old
   --json     a line a case
-  --check    a case of each kind: exit status 1 if one takes over 2 % more than FILE says
+  --check    a case of each kind: exit status 1 if one takes over 2 % more than FILE says (8 % for
+             an empty turn)
   --record   write FILE for --check
   --document write the table between the marks "<!-- instructions -->" in FILE
 """
@@ -31,6 +32,9 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 TOLERANCE = 1.02
+# An empty turn looks whether a slot of its timers has passed, which is more often so where callgrind
+# is slower: 332 to 350 instructions of the same program.
+TURN_TOLERANCE = 1.08
 ENTRY = "limits=lhs_entry_bytes = 128\nlhs_split = 104"
 
 # What is counted: a name, bursts, and the arguments of test/instructions.
@@ -158,7 +162,8 @@ def read_recorded(path):
 
 
 def limit_of(recorded, name):
-    return float(recorded.get(name, 0)) * TOLERANCE
+    tolerance = TURN_TOLERANCE if "turn" in name else TOLERANCE
+    return float(recorded.get(name, 0)) * tolerance
 
 
 def check(rows, recorded):
