@@ -89,8 +89,26 @@ open_tx(struct proto *p, struct flow *f, uint64_t now)
 		t->isn_floor = f->snd_end;
 	f->snd_una = f->snd_nxt = f->snd_end = ++t->isn_floor;
 	f->credit_end = f->snd_una + 1;
-	f->now_end = f->snd_nxt;
+	flow_forbid_now(f);
 	f->tx_state = FLOW_TX_OPENING;
+}
+
+/* Takes a descriptor to the end of the flow's queue. The caller must have checked that one is
+ * free. */
+static inline uint32_t
+txd_take(struct proto *p, struct flow *f)
+{
+	uint32_t index = p->txd_free;
+
+	p->txd_free = p->txds[index].next;
+	p->txd_free_count--;
+	p->txds[index].next = NIL;
+	if (f->tx_head == NIL)
+		f->tx_head = index;
+	else
+		p->txds[f->tx_tail].next = index;
+	f->tx_tail = index;
+	return index;
 }
 
 /* The caller must have checked that a descriptor is free. */
@@ -98,28 +116,20 @@ static inline void
 enqueue(struct proto *p, struct flow *f, const struct proto_message *m, uint64_t handle,
 	uint32_t off, uint32_t len)
 {
-	uint32_t index = p->txd_free;
+	uint32_t index = txd_take(p, f);
 	struct txd *d = &p->txds[index];
 
-	p->txd_free = d->next;
-	p->txd_free_count--;
 	d->done = (struct proto_completion){
 		.handle = handle,
 		.ctx = m->ctx,
 		.last = off + len == m->len,
 	};
-	d->next = NIL;
 	d->seq = f->snd_end++;
 	d->msg_len = m->len;
 	d->frag_off = off;
 	d->len = len;
 	d->state = TXD_UNSENT;
 	d->sent = false;
-	if (f->tx_head == NIL)
-		f->tx_head = index;
-	else
-		p->txds[f->tx_tail].next = index;
-	f->tx_tail = index;
 	if (f->tx_next == NIL)
 		f->tx_next = index;
 	flow_forbid_now(f);
@@ -313,6 +323,13 @@ put_data(struct proto_out *o, struct txd *d, struct wire_fields *w, uint32_t now
 	d->sent = true;
 }
 
+static APART void
+flow_timer_start(struct proto *p, struct flow *f, const struct path *t, uint64_t now)
+{
+	f->rto_at = now + (f->retries || f->probes ? flow_backoff(p, f) : t->probe);
+	timer_arm(p, flow_index(p, f), f->rto_at);
+}
+
 /* Returns what the data frames of a flow's turn have in common. To be called only if the turn sends
  * something. */
 static inline struct wire_fields
@@ -323,10 +340,8 @@ begin_turn(struct proto *p, struct flow *f, const struct path *t, uint32_t now_t
 	put_ack(p, &w, f, now_ts);
 	if (unlikely(f->tx_state == FLOW_TX_OPENING))
 		w.flags |= WIRE_F_FIRST;
-	if (f->rto_at == 0) {
-		f->rto_at = now + (f->retries || f->probes ? flow_backoff(p, f) : t->probe);
-		timer_arm(p, flow_index(p, f), f->rto_at);
-	}
+	if (f->rto_at == 0)
+		flow_timer_start(p, f, t, now);
 	return w;
 }
 
@@ -343,35 +358,19 @@ share_used(const struct flow *f)
 static inline void
 enqueue_sent(struct proto *p, struct flow *f, uint32_t len, uint64_t handle, uint32_t now_ts)
 {
-	uint32_t index = p->txd_free;
-	struct txd *d = &p->txds[index];
+	struct txd *d = &p->txds[txd_take(p, f)];
 
-	p->txd_free = d->next;
-	p->txd_free_count--;
 	d->done.handle = handle;
 	d->done.ctx = f->ctx;
 	d->done.error = 0;
 	d->done.last = true;
-	d->next = NIL;
 	d->seq = f->snd_nxt;
 	d->msg_len = d->len = len;
 	d->frag_off = 0;
 	d->sent_ts = now_ts;
 	d->state = TXD_INFLIGHT;
 	d->sent = true;
-	if (f->tx_head == NIL)
-		f->tx_head = index;
-	else
-		p->txds[f->tx_tail].next = index;
-	f->tx_tail = index;
 	f->snd_end = ++f->snd_nxt;
-}
-
-static APART void
-flow_timer_start(struct proto *p, struct flow *f, const struct path *t, uint64_t now)
-{
-	f->rto_at = now + (f->retries || f->probes ? flow_backoff(p, f) : t->probe);
-	timer_arm(p, flow_index(p, f), f->rto_at);
 }
 
 bool
