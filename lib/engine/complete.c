@@ -188,7 +188,7 @@ engine_flush(struct engine *e)
 		ch->news = false;
 		if (likely(ch->state != CHANNEL_CLOSED)) {
 			turns_busy(e, ch);
-			ch->low |= inlet_is_low(&ch->plain) || inlet_is_low(&ch->matched);
+			ch->low |= channel_is_low(ch);
 		}
 		if (written)
 			ch->dirty = false;

@@ -279,7 +279,6 @@ static void
 begin_close(struct engine *e, struct channel *ch)
 {
 	ch->state = CHANNEL_CLOSING;
-	ch->reaps = true;
 	turns_busy(e, ch);
 	ch->closed_at = ch->sub.pos;
 	ch->close_until = e->now + local_patience(e->node);
@@ -458,7 +457,7 @@ finish(struct engine *e, struct channel *ch)
 	if (ch->space.mm_fd >= 0)
 		close(ch->space.mm_fd);
 	ch->state = CHANNEL_CLOSED;
-	ch->reaps = ch->low = false;
+	ch->low = false;
 	ch->pid = 0;
 }
 

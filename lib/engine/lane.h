@@ -197,7 +197,6 @@ struct channel {
 			       * fence */
 	uint32_t place;       /* in engine.open: turns.h */
 	bool stirred;         /* something happened since the last sweep of the lane: turns.h */
-	bool reaps;           /* it closes: turns call context_reap */
 	bool low;             /* turns look for entries that its client has read: room.h */
 	bool dirty;           /* in engine.dirty */
 	bool news;            /* a sleeping client must be woken */

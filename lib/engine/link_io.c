@@ -261,7 +261,7 @@ frame_in_checked(struct engine *e, const struct link *l, struct rte_mbuf *m)
 	m->pkt_len = m->data_len;
 	if (unlikely(n->config.checksum) && !checksum_ok(e, m))
 		goto drop;
-	if (unlikely(n->config.lanes > 1)) {
+	if (unlikely(e->hands_over)) {
 		const struct wire_hdr *h = rte_pktmbuf_mtod(m, const struct wire_hdr *);
 		struct engine *owner = node_lane(n, wire_be16(h->dst_ctx));
 
@@ -564,7 +564,7 @@ engine_tx_full(struct engine *e)
 unsigned
 engine_tx(struct engine *e)
 {
-	unsigned burst = e->node->config.burst, work = 0;
+	unsigned burst = e->burst, work = 0;
 
 	e->tx_waiting = false;
 	e->straight = 0;

@@ -50,7 +50,7 @@ look_for_room(struct engine *e, struct channel *ch)
 		inlet_room(e, &ch->plain);
 	if (inlet_is_low(&ch->matched))
 		inlet_room(e, &ch->matched);
-	ch->low = inlet_is_low(&ch->plain) || inlet_is_low(&ch->matched);
+	ch->low = channel_is_low(ch);
 }
 
 /* Channels in which nothing happened since the last sweep become idle ones. */
@@ -61,7 +61,7 @@ sweep(struct engine *e)
 	for (uint32_t i = e->busy_count; i-- > 0 && e->busy_count > TURNS_FEW;) {
 		struct channel *ch = e->open[i];
 
-		if (!ch->stirred && !ch->reaps && !ch->low)
+		if (!ch->stirred && ch->state == CHANNEL_OPEN && !ch->low)
 			turns_swap(e, i, --e->busy_count);
 		ch->stirred = false;
 	}
@@ -100,7 +100,7 @@ scan_channels(struct engine *e)
 	for (unsigned k = 0, i = e->scan; k < n && i < e->busy_count; k++) {
 		struct channel *ch = e->open[i];
 
-		if (unlikely(ch->reaps)) {
+		if (unlikely(ch->state != CHANNEL_OPEN)) {
 			work += context_reap(e, ch);
 		} else if (slot_filled(&ch->sub, ch->sub.pos) && !frozen) {
 			ch->stirred = true;

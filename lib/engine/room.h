@@ -15,6 +15,12 @@ inlet_is_low(const struct inlet *in)
 	return in->lhs.pos - in->lhs_pos > in->lhs_size / 2;
 }
 
+static inline bool
+channel_is_low(const struct channel *ch)
+{
+	return inlet_is_low(&ch->plain) || inlet_is_low(&ch->matched);
+}
+
 /* Returns the room of the entries that the reader has taken since the last call. */
 void inlet_room(struct engine *e, struct inlet *in);
 /* Takes back n received messages, by the numbers that the client was told. A number that the client

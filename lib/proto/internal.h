@@ -543,7 +543,7 @@ flow_forbid_now(struct flow *f)
 static inline void
 flow_allow_now(struct flow *f, const struct path *t)
 {
-	f->now_end = f->snd_nxt;
+	flow_forbid_now(f);
 	if (f->tx_state == FLOW_TX_OPEN && f->tx_next == NIL &&
 		(f->lost | f->kept | f->share) == 0 && !(f->flags & FLOW_CLOSING))
 		f->now_end = flow_limit(f, t) - 1;

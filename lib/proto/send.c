@@ -89,8 +89,20 @@ open_tx(struct proto *p, struct flow *f, uint64_t now)
 		t->isn_floor = f->snd_end;
 	f->snd_una = f->snd_nxt = f->snd_end = ++t->isn_floor;
 	f->credit_end = f->snd_una + 1;
-	f->now_end = f->snd_nxt;
+	flow_forbid_now(f);
 	f->tx_state = FLOW_TX_OPENING;
+}
+
+/* Appends descriptors `first` to `last`, which are linked, to the flow's queue. */
+static inline void
+txds_append(struct proto *p, struct flow *f, uint32_t first, uint32_t last)
+{
+	p->txds[last].next = NIL;
+	if (f->tx_head == NIL)
+		f->tx_head = first;
+	else
+		p->txds[f->tx_tail].next = first;
+	f->tx_tail = last;
 }
 
 /* The caller must have checked that a descriptor is free. */
@@ -103,23 +115,18 @@ enqueue(struct proto *p, struct flow *f, const struct proto_message *m, uint64_t
 
 	p->txd_free = d->next;
 	p->txd_free_count--;
+	txds_append(p, f, index, index);
 	d->done = (struct proto_completion){
 		.handle = handle,
 		.ctx = m->ctx,
 		.last = off + len == m->len,
 	};
-	d->next = NIL;
 	d->seq = f->snd_end++;
 	d->msg_len = m->len;
 	d->frag_off = off;
 	d->len = len;
 	d->state = TXD_UNSENT;
 	d->sent = false;
-	if (f->tx_head == NIL)
-		f->tx_head = index;
-	else
-		p->txds[f->tx_tail].next = index;
-	f->tx_tail = index;
 	if (f->tx_next == NIL)
 		f->tx_next = index;
 	flow_forbid_now(f);
@@ -313,6 +320,13 @@ put_data(struct proto_out *o, struct txd *d, struct wire_fields *w, uint32_t now
 	d->sent = true;
 }
 
+static APART void
+flow_timer_start(struct proto *p, struct flow *f, const struct path *t, uint64_t now)
+{
+	f->rto_at = now + (f->retries || f->probes ? flow_backoff(p, f) : t->probe);
+	timer_arm(p, flow_index(p, f), f->rto_at);
+}
+
 /* Returns what the data frames of a flow's turn have in common. To be called only if the turn sends
  * something. */
 static inline struct wire_fields
@@ -323,10 +337,8 @@ begin_turn(struct proto *p, struct flow *f, const struct path *t, uint32_t now_t
 	put_ack(p, &w, f, now_ts);
 	if (unlikely(f->tx_state == FLOW_TX_OPENING))
 		w.flags |= WIRE_F_FIRST;
-	if (f->rto_at == 0) {
-		f->rto_at = now + (f->retries || f->probes ? flow_backoff(p, f) : t->probe);
-		timer_arm(p, flow_index(p, f), f->rto_at);
-	}
+	if (f->rto_at == 0)
+		flow_timer_start(p, f, t, now);
 	return w;
 }
 
@@ -337,13 +349,6 @@ share_used(const struct flow *f)
 {
 	return f->share && f->snd_nxt - f->snd_una - f->kept - f->lost >= f->share &&
 		!(f->flags & FLOW_PROBE);
-}
-
-static APART void
-flow_timer_start(struct proto *p, struct flow *f, const struct path *t, uint64_t now)
-{
-	f->rto_at = now + (f->retries || f->probes ? flow_backoff(p, f) : t->probe);
-	timer_arm(p, flow_index(p, f), f->rto_at);
 }
 
 /* Messages that leave at once, as many of n as fit into `room` bytes of window; the first one
@@ -383,12 +388,7 @@ send_run(struct proto *p, struct flow *f, struct path *t, const struct proto_now
 	} while (k < n && m[k].len <= t->payload_max && bytes + m[k].len + WIRE_HDR_BYTES < room);
 	p->txd_free = next;
 	p->txd_free_count -= k;
-	p->txds[last].next = NIL;
-	if (f->tx_head == NIL)
-		f->tx_head = first;
-	else
-		p->txds[f->tx_tail].next = first;
-	f->tx_tail = last;
+	txds_append(p, f, first, last);
 	f->snd_end = f->snd_nxt = w.seq;
 	f->used_at = now;
 	t->inflight_bytes += bytes;

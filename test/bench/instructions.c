@@ -50,6 +50,13 @@ NOINLINE void bench_engine_send(void);
 NOINLINE void bench_engine_receive(void);
 NOINLINE void bench_engine_ack(void);
 
+/* Contexts of the other node that are sent to. */
+static unsigned
+receiver_count(void)
+{
+	return fan > pairs ? fan : pairs;
+}
+
 /* Where the next message of that sender goes. */
 static uint16_t
 receiver_of(unsigned sender)
@@ -110,7 +117,7 @@ unsigned
 bench_client_receive(void)
 {
 	struct pmx_message m[BURST];
-	unsigned all = 0, count = fan > pairs ? fan : pairs;
+	unsigned all = 0, count = receiver_count();
 
 	/* those that were sent to, and no others: what a look at an empty ring costs is another
 	 * figure */
@@ -366,12 +373,24 @@ start(int i, int argc, char **argv, unsigned contexts, const char *more)
 	return 1;
 }
 
+/* Takes all that has come. Returns how many messages that was. */
+static unsigned
+drain(void)
+{
+	struct pmx_message m;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < receiver_count(); i++) {
+		for (; pmx_receive(receivers[i], &m) == 1; n++)
+			pmx_release_receive_buffer(receivers[i], &m);
+	}
+	return n;
+}
+
 /* Every flow opens with its first message, alone. */
 static void
 open_plain(void)
 {
-	struct pmx_message m;
-
 	for (unsigned i = 0; i < pairs; i++) {
 		for (unsigned k = 0; k < fan; k++) {
 			const struct pmx_addr address = {1, receiver_of(i)};
@@ -388,10 +407,7 @@ open_plain(void)
 		pmx_node_poll(nodes[0]);
 		pmx_node_poll(nodes[1]);
 	}
-	for (unsigned i = 0; i < (fan > pairs ? fan : pairs); i++) {
-		while (pmx_receive(receivers[i], &m) == 1)
-			pmx_release_receive_buffer(receivers[i], &m);
-	}
+	drain();
 }
 
 static void
@@ -409,14 +425,7 @@ run_plain(unsigned bursts, unsigned *sent, unsigned *received)
 	for (unsigned i = 0; *received != *sent && i < 1000000; i++) {
 		pmx_node_poll(nodes[0]);
 		pmx_node_poll(nodes[1]);
-		for (unsigned k = 0; k < (fan > pairs ? fan : pairs); k++) {
-			struct pmx_message m;
-
-			while (pmx_receive(receivers[k], &m) == 1) {
-				pmx_release_receive_buffer(receivers[k], &m);
-				++*received;
-			}
-		}
+		*received += drain();
 	}
 }
 
@@ -556,7 +565,7 @@ main(int argc, char **argv)
 			return 2;
 		}
 	}
-	contexts = fan > pairs ? fan : pairs;
+	contexts = receiver_count();
 	if (at_once < 1 || at_once > BURST || pairs < 1 || fan < 1 || contexts > CONTEXTS_MAX) {
 		fprintf(stderr, "instructions: at_once is 1 to %d, pairs and fan are 1 to %d\n",
 			BURST, CONTEXTS_MAX);
