@@ -55,7 +55,7 @@ request_wait(struct session *s, pmx_request *r)
 	int e;
 
 	for (unsigned i = 1; (e = pmx_test(s->ctx, r, NULL)) == 0; i++) {
-		session_idle(s);
+		session_polled(s);
 		if (i % 1024 == 0 && rte_rdtsc() > end)
 			return -ETIMEDOUT;
 	}
@@ -98,7 +98,7 @@ echo(struct session *s, struct pmx_addr to, const struct order *o)
 	}
 	/* the sender of the last offer learns when it has been fetched */
 	while (e == 0 && (e = pmx_test(s->ctx, &sent, NULL)) == 0)
-		session_idle(s);
+		session_polled(s);
 	e = e == 1 ? 0 : e;
 	while (e == 0 && pmx_sends_pending(s->ctx) != 0)
 		session_idle(s);

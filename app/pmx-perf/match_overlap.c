@@ -216,7 +216,7 @@ mixed_one(struct session *s, const struct options *o, uint32_t size)
 		if (e == 0)
 			e = perf_isend(s, o->to, COMM, 1, &word, sizeof(word), NULL);
 		while (e == 0 && (e = pmx_test(s->ctx, &ping, NULL)) == 0)
-			session_idle(s);
+			session_polled(s);
 		if (e == 1 && (k > 20 || o->rounds < 100))
 			hist_record(&h, (uint64_t)perf_ns(rte_rdtsc() - begin));
 		e = e == 1 ? 0 : e;

@@ -110,12 +110,15 @@ struct session {
 	enum perf_idle idle;
 	bool embedded;
 	pmx_send_id sent; /* the message that the other side shall answer; 0: none */
+	uint64_t send_errors; /* counted so far */
 };
 
 int session_open(struct session *s, const struct options *o);
 void session_close(struct session *s);
 /* To be called when there is nothing to do: runs the embedded engine, or idles. */
 void session_idle(struct session *s);
+/* The same after pmx_receive() or pmx_test() gave nothing: these yield by themselves. */
+void session_polled(struct session *s);
 
 /* ------------------------------------------------------------------ tests over pmx */
 
@@ -182,7 +185,7 @@ int run_relay(struct baseline *listens, struct baseline *connects);
 /* Print on stderr what failed and why. Returns 1. */
 int perf_complain(const char *doing, int error);
 /* Wait for the next message until `end` (ticks). Returns 1; -ETIMEDOUT; or at once the error with
- * which s->sent ended. */
+ * which s->sent ended, -ECONNRESET if another message failed. */
 int perf_receive(struct session *s, struct pmx_message *m, uint64_t end);
 /* Copy and send a message, waiting for buffers. perf_receive() for the answer then checks what
  * became of it. */

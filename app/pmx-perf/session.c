@@ -16,7 +16,10 @@
 int
 session_open(struct session *s, const struct options *o)
 {
-	struct pmx_context_params params = {.context = o->context};
+	const struct pmx_context_params params = {
+		.context = o->context,
+		.idle = o->idle == PERF_SPIN ? PMX_IDLE_SPIN : PMX_IDLE_AUTO,
+	};
 	char error[512] = "";
 	int e;
 
@@ -75,6 +78,14 @@ session_idle(struct session *s)
 	}
 }
 
+void
+session_polled(struct session *s)
+{
+	/* a second yield would give the CPU away when the message may be there */
+	if (s->embedded || s->idle == PERF_BLOCK)
+		session_idle(s);
+}
+
 int
 perf_complain(const char *doing, int error)
 {
@@ -115,17 +126,32 @@ perf_hz(void)
 	return hz;
 }
 
+/* Whether one of the messages whose results nobody asked for has failed since the last call. */
+static bool
+send_failed(struct session *s)
+{
+	struct pmx_context_stat stat;
+	uint64_t before = s->send_errors;
+
+	pmx_sends_pending(s->ctx);
+	pmx_context_stat(s->ctx, &stat);
+	s->send_errors = stat.send_errors;
+	return stat.send_errors != before;
+}
+
 int
 perf_receive(struct session *s, struct pmx_message *m, uint64_t end)
 {
 	int e;
 
 	for (unsigned i = 1; (e = pmx_receive(s->ctx, m)) == 0; i++) {
-		session_idle(s);
+		session_polled(s);
 		/* reading the clock costs as much as a poll */
 		if (i % 256 != 0)
 			continue;
 		e = pmx_is_send_done(s->ctx, s->sent);
+		if (e >= 0 && send_failed(s))
+			e = -ECONNRESET;
 		if (e < 0)
 			return e;
 		if (rte_rdtsc() > end)

@@ -158,7 +158,7 @@ answer_until_quit(struct session *s, const struct responder *const all[], unsign
 		if (n < 0)
 			return n;
 		if (n == 0)
-			session_idle(s);
+			session_polled(s);
 		for (int i = 0; i < n && e == PERF_ANSWERED; i++)
 			e = answer(s, all, count, &m[i]);
 		if (n != 0 && s->embedded)

@@ -233,7 +233,9 @@ PMX_API int pmx_buffer_write(struct pmx_context *ctx, const struct pmx_buffer *b
 	const void *src, uint32_t len);
 
 /**
- * Send. On success the buffer belongs to the engine until its Ack, and must not be touched.
+ * Send. On success the buffer belongs to the library, and must not be touched. Messages of up to 48
+ * bytes are fastest when id is NULL: they take no buffer, and the context counts how many failed
+ * (pmx_context_stat).
  * @param      ctx  the sending context
  * @param      to   the receiving context
  * @param      buf  the message, from pmx_get_send_buffer()

@@ -11,13 +11,15 @@
  * 2. The geometry in struct channel_shm is for the client. The engine keeps its own copy. It reads
  *    nothing of the region but slots and descriptions of transfers (copied once, then checked),
  *    positions (checked), and two flags.
- * 3. Send buffers come back in completion slots, up to 14 in one. A separate rte_ring of free
+ * 3. A short message whose sender does not ask for its result travels in the submission slot
+ *    itself. It needs no buffer of the client's, and all that comes back is a count.
+ * 4. Send buffers come back in completion slots, up to 14 in one. A separate rte_ring of free
  *    buffers would put a ring header (size, mask) that the engine indexes with into memory that the
  *    client writes: a hostile client could make the engine write anywhere.
- * 4. Sleeping, in both directions, uses Dekker's pattern: the sleeper sets its flag, issues a full
+ * 5. Sleeping, in both directions, uses Dekker's pattern: the sleeper sets its flag, issues a full
  *    fence and checks again for slots; the waker fills a slot, issues a full fence and checks the
  *    flag. The fences are issued only if needed (wake_client set, engine_may_sleep set).
- * 5. A thin client maps its channel and nothing else: behind the region lie its own send and
+ * 6. A thin client maps its channel and nothing else: behind the region lie its own send and
  *    receive buffers, and the engine copies between them and mbufs. The pages are the client's,
  *    like those of pmx_alloc: nothing that it does to them makes an access of the engine fail
  *    (lib/memory/pieces.c).
@@ -32,7 +34,7 @@
 
 #define CHANNEL_MAGIC 0x504D5843484E3031u /* "PMXCHN01" */
 /* Incremented with every change of anything in this file, slot_ring.h or struct lhs_entry. */
-#define CHANNEL_ABI   5
+#define CHANNEL_ABI   6
 #define CHANNEL_NAME  "pmx_%u_ch_%u" /* memzone: node, context */
 
 enum channel_state {
@@ -65,6 +67,7 @@ struct channel_shm {
 	uint32_t lhs_room, matched_room; /* most entries of each ring that the engine fills before
 					  * some are given back */
 	uint32_t send_buffers;           /* the client owns the numbers 0..send_buffers-1 at open */
+	uint32_t inline_sends;           /* most inline messages under way */
 	uint32_t receive_buffers, matched_buffers;       /* quotas, for information */
 	uint32_t unexpected, receives, unexpected_bytes; /* most that the client may keep */
 	uint32_t rendezvous; /* longer messages are offered, and wait for their receive; bytes;
@@ -90,6 +93,9 @@ struct channel_shm {
 	_Alignas(64) _Atomic uint32_t engine_sleeps;   /* written by the engine: ring its
 							* doorbell */
 	_Alignas(64) _Atomic uint32_t submissions_pos; /* written by the engine as consumer */
+	_Alignas(64) _Atomic uint32_t inline_done;     /* written by the engine: inline messages that
+							* ended since the channel was opened */
+	_Atomic uint32_t inline_failed;                /* those of them that failed */
 	_Alignas(64) _Atomic uint32_t completions_pos; /* written by the client as consumer */
 	_Alignas(64) _Atomic uint32_t lhs_pos;         /* written by the client as reader */
 	_Alignas(64) _Atomic uint32_t matched_pos;     /* written by the client as reader */
@@ -105,9 +111,11 @@ enum submission_op {
 	SUBMIT_SEND = 1,     /* a message; its first buffers */
 	SUBMIT_MATCHED = 2,  /* the same, to be matched by a receive; begins with a struct
 			      * wire_match */
+	SUBMIT_INLINE = 3,   /* a message with its payload */
+	SUBMIT_INLINE_MATCHED = 4, /* the same, to be matched by a receive */
 	SUBMIT_MORE = 11,    /* further buffers of the preceding message */
-	SUBMIT_RELEASE = 3,  /* bulk buffers that the client no longer reads */
-	SUBMIT_SELECT = 4,   /* from now on the client may sleep: check wake_client */
+	SUBMIT_RELEASE = 13, /* bulk buffers that the client no longer reads */
+	SUBMIT_SELECT = 14,  /* from now on the client may sleep: check wake_client */
 	SUBMIT_TRANSFER = 5, /* a remote memory transfer, described in its place of the table */
 	SUBMIT_FRAME = 6,    /* one frame of a transfer that the client packs itself */
 	SUBMIT_REGISTER = 7, /* let others access a piece of memory */
@@ -118,6 +126,7 @@ enum submission_op {
 	SUBMIT_FORGET = 9,   /* memory that the engine mapped is no longer needed */
 };
 
+#define SUBMIT_INLINE_BYTES  48
 #define SUBMIT_SEND_BUFS    22
 #define SUBMIT_MORE_BUFS    28
 #define SUBMIT_RELEASE_BUFS 14
@@ -126,13 +135,19 @@ enum submission_op {
 struct submission {
 	uint8_t op; /* enum submission_op */
 	uint8_t pad;
-	uint16_t count; /* SEND: buffers of the whole message; MORE, RELEASE: in this slot */
+	uint16_t count; /* SEND: buffers of the whole message; MORE, RELEASE: in this slot;
+			 * INLINE: 1 */
 	union {
 		struct {
 			uint16_t dst_node, dst_ctx;
 			uint32_t len; /* bytes of the message */
 			uint16_t buf[SUBMIT_SEND_BUFS];
 		} send;
+		struct {
+			uint16_t dst_node, dst_ctx;
+			uint32_t len; /* at most SUBMIT_INLINE_BYTES */
+			uint8_t payload[SUBMIT_INLINE_BYTES];
+		} inlined;
 		uint16_t more[SUBMIT_MORE_BUFS];
 		uint32_t release[SUBMIT_RELEASE_BUFS];
 		uint32_t transfer; /* its place */
@@ -284,6 +299,16 @@ _Static_assert(sizeof(struct bulk_link) == 16, "bulk link");
 
 /* bytes before the payload of each buffer of a thin client; they end with the bulk_link */
 #define CHANNEL_BUFFER_HEAD 64
+
+#define CHANNEL_INLINE_MOST 128
+/* The engine's own buffers for inline messages of a context with so many send buffers. They have the
+ * numbers that follow the client's. A thin client's memory has room for them as well, so that what
+ * is under way can pass to another primary. */
+static inline uint32_t
+channel_inline_sends(uint32_t send_buffers)
+{
+	return send_buffers < CHANNEL_INLINE_MOST ? send_buffers : CHANNEL_INLINE_MOST;
+}
 
 /* The sizes for which a region is laid out: the maximum of what its contexts may ask for. */
 struct channel_geometry {

@@ -164,6 +164,9 @@ struct pmx_context {
 	uint32_t free_count;
 	uint32_t send_buffers, frag_len, max_message;
 	uint32_t one_max;  /* longest message in one buffer */
+	/* messages that may be under way inline, how many more may, and what channel_shm's
+	 * inline_done and inline_failed were when last looked at */
+	uint32_t inline_sends, inline_left, inline_done, inline_failed;
 	uint32_t *release; /* bulk buffers to give back, gathered: array of release_room */
 	uint32_t release_count, release_room;
 	uint32_t release_most; /* so many are given back at once */

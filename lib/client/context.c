@@ -47,6 +47,8 @@ join(struct pmx_context *ctx, struct channel_shm *shm, int event_fd, int doorbel
 	slot_end_init(&ctx->com, channel_completions(shm), shm->completions, &shm->completions_pos);
 	lhs_end_init(&ctx->next_lhs, &shm->lhs, channel_lhs(shm));
 	ctx->send_off = channel_send_off(shm);
+	ctx->inline_sends = ctx->inline_left = shm->inline_sends;
+	ctx->inline_done = ctx->inline_failed = 0;
 	ctx->frag_len = shm->frag_len;
 	/* a message's submission must fit the ring as well */
 	uint64_t most = (uint64_t)((shm->submissions - 1) * SUBMIT_MORE_BUFS) * shm->frag_len;
@@ -103,6 +105,8 @@ ctx_reset_sends(struct pmx_context *ctx)
 		ctx->free[ctx->free_count++] = (uint16_t)i;
 	}
 	free(is_free);
+	ctx->stat.send_errors += ctx->inline_sends - ctx->inline_left;
+	ctx->inline_left = ctx->inline_sends;
 	if (ctx->tracked)
 		ctx_services_progress(ctx);
 }

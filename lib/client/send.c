@@ -4,8 +4,12 @@
  * the context's own channel: no system call except for the doorbell of a sleeping engine, no lock,
  * no allocation, nothing shared but the rings.
  *
- * Design note: free send buffers are a stack in private memory, which completions refill, so the
- * buffer that was used last, which is most likely in the cache, is used first.
+ * Design notes
+ * 1. Free send buffers are a stack in private memory, which completions refill, so the buffer that
+ *    was used last, which is most likely in the cache, is used first.
+ * 2. A short message of which no result is asked goes inline: the engine reads one cache line and
+ *    not two, and tells only how many such messages are done. Its buffer, if it has one, is free
+ *    again at once.
  */
 #include <errno.h>
 
@@ -56,6 +60,27 @@ ctx_services_landed(struct pmx_context *ctx)
 	return false;
 }
 
+/* Takes note of inline messages that ended. */
+static inline void
+inline_ended(struct pmx_context *ctx)
+{
+	/* acquire: pairs with the engine's write_completions */
+	uint32_t done = atomic_load_explicit(&ctx->shm->inline_done, memory_order_acquire);
+	uint32_t n = done - ctx->inline_done, failed;
+
+	if (n == 0)
+		return;
+	failed = atomic_load_explicit(&ctx->shm->inline_failed, memory_order_relaxed) -
+		ctx->inline_failed;
+	if (failed > n)
+		failed = n; /* some are of messages that ended since */
+	ctx->inline_done = done;
+	ctx->inline_failed += failed;
+	ctx->inline_left += n;
+	ctx->stat.sent += n - failed;
+	ctx->stat.send_errors += failed;
+}
+
 APART void
 ctx_completions(struct pmx_context *ctx)
 {
@@ -88,6 +113,7 @@ ctx_completions(struct pmx_context *ctx)
 	ctx->free_count = (uint32_t)(free - ctx->free);
 	ctx->stat.sent += messages - errors;
 	ctx->stat.send_errors += errors;
+	inline_ended(ctx);
 	if (unlikely(ctx->tracked | ctx->unfinished))
 		ctx_services_progress(ctx);
 }
@@ -291,6 +317,97 @@ submit_one(struct pmx_context *ctx, struct pmx_addr to, uint8_t op, uint32_t len
 	ctx->sub.pos = pos + 1;
 }
 
+/* Whether a message of that length can go inline now. */
+static inline bool
+inline_fits(struct pmx_context *ctx, uint32_t len)
+{
+	if (len > SUBMIT_INLINE_BYTES || len > ctx->one_max || !slot_room(&ctx->sub, 1) ||
+		ctx_gone(ctx))
+		return false;
+	if (unlikely(ctx->inline_left == 0))
+		inline_ended(ctx);
+	return ctx->inline_left != 0;
+}
+
+/* Writes the slot of an inline message but its payload, whose place it returns. op: that of a
+ * message with a buffer. */
+static inline uint8_t *
+inline_begin(const struct slot_end *sub, struct pmx_addr to, uint8_t op, uint32_t len)
+{
+	struct submission *s = (struct submission *)slot_at(sub, sub->pos)->body;
+
+	s->op = (uint8_t)(op + SUBMIT_INLINE - SUBMIT_SEND);
+	s->count = 1;
+	s->inlined.dst_node = to.node;
+	s->inlined.dst_ctx = to.context;
+	s->inlined.len = len;
+	return s->inlined.payload;
+}
+
+/* Copies up to SUBMIT_INLINE_BYTES. Pieces that overlap need no loop, and a call of memcpy would
+ * cost more. */
+static inline void
+inline_copy(uint8_t *to, const uint8_t *from, uint32_t len)
+{
+	if (len >= 16) {
+		if (len > 32)
+			memcpy(to + 16, from + 16, 16);
+		memcpy(to, from, 16);
+		memcpy(to + len - 16, from + len - 16, 16);
+	} else if (len >= 8) {
+		memcpy(to, from, 8);
+		memcpy(to + len - 8, from + len - 8, 8);
+	} else {
+		for (uint32_t i = 0; i < len; i++)
+			to[i] = from[i];
+	}
+}
+
+static inline void
+inline_end(struct pmx_context *ctx)
+{
+	slot_publish(&ctx->sub, ctx->sub.pos++);
+	ctx->inline_left--;
+	ctx_doorbell(ctx);
+}
+
+/* Submits the first of n messages inline, as many as can be. Returns how many. The context's fields
+ * are copied, because any store to a slot might change them for all that the compiler knows. */
+static inline unsigned
+submit_inline(struct pmx_context *ctx, const struct pmx_addr *to, const struct pmx_buffer *bufs,
+	unsigned n, uint8_t op)
+{
+	uint32_t send_buffers = ctx->send_buffers;
+	uint32_t longest = ctx->one_max < SUBMIT_INLINE_BYTES ? ctx->one_max : SUBMIT_INLINE_BYTES;
+	uint16_t *free = ctx->free + ctx->free_count;
+	unsigned k = 0;
+
+	if (bufs->len > longest || ctx_gone(ctx))
+		return 0;
+	if (unlikely(ctx->inline_left < n))
+		inline_ended(ctx);
+	if (n > ctx->inline_left)
+		n = ctx->inline_left;
+	if (unlikely(!slot_room(&ctx->sub, n)))
+		return 0;
+	struct slot_end sub = ctx->sub;
+
+	for (; k < n; k++) {
+		const struct pmx_buffer *b = &bufs[k];
+
+		if (unlikely(b->len > longest || b->segments != 1 || b->first >= send_buffers))
+			break;
+		/* a buffer has more bytes than that, and a constant size needs no loop */
+		memcpy(inline_begin(&sub, to[k], op, b->len), b->data, SUBMIT_INLINE_BYTES);
+		slot_publish(&sub, sub.pos++);
+		free[k] = b->first;
+	}
+	ctx->sub.pos = sub.pos;
+	ctx->inline_left -= k;
+	ctx->free_count += k;
+	return k;
+}
+
 /* Fast path of the common message: one buffer. */
 static inline int
 submit(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, uint8_t op)
@@ -319,7 +436,7 @@ static inline int
 send_as(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, uint8_t op,
 	pmx_send_id *id)
 {
-	int result = submit(ctx, to, buf, op);
+	int result = id == NULL && submit_inline(ctx, &to, buf, 1, op) ? 0 : submit(ctx, to, buf, op);
 
 	if (unlikely(result != 0))
 		return result;
@@ -350,6 +467,15 @@ ctx_send_short(struct pmx_context *ctx, struct pmx_addr to, const uint64_t head[
 {
 	uint32_t pos = ctx->sub.pos;
 
+	if (likely(inline_fits(ctx, 16 + len))) {
+		uint8_t *at = inline_begin(&ctx->sub, to, SUBMIT_MATCHED, 16 + len);
+
+		memcpy(at, &head[0], 8);
+		memcpy(at + 8, &head[1], 8);
+		inline_copy(at + 16, data, len);
+		inline_end(ctx);
+		return 0;
+	}
 	if (unlikely(ctx->free_count == 0 || pos - ctx->sub.other > ctx->sub.mask ||
 		    pos % 16 == 15 || ctx_gone(ctx))) {
 		struct pmx_buffer buf;
@@ -385,7 +511,9 @@ int
 pmx_send_burst(struct pmx_context *ctx, const struct pmx_addr *to, struct pmx_buffer *bufs,
 	pmx_send_id *ids, unsigned n)
 {
-	for (unsigned i = 0; i < n; i++) {
+	unsigned first = ids == NULL && n > 0 ? submit_inline(ctx, to, bufs, n, SUBMIT_SEND) : 0;
+
+	for (unsigned i = first; i < n; i++) {
 		int result = submit(ctx, to[i], &bufs[i], SUBMIT_SEND);
 
 		if (unlikely(result != 0)) {
@@ -406,7 +534,14 @@ pmx_send_copy(struct pmx_context *ctx, struct pmx_addr to, const void *data, uin
 	pmx_send_id *id)
 {
 	struct pmx_buffer buf;
-	int result = pmx_get_send_buffer(ctx, len, &buf);
+	int result;
+
+	if (id == NULL && inline_fits(ctx, len)) {
+		inline_copy(inline_begin(&ctx->sub, to, SUBMIT_SEND, len), data, len);
+		inline_end(ctx);
+		return 0;
+	}
+	result = pmx_get_send_buffer(ctx, len, &buf);
 
 	if (unlikely(result != 0))
 		return result;
@@ -451,5 +586,5 @@ uint32_t
 pmx_sends_pending(struct pmx_context *ctx)
 {
 	ctx_completions(ctx);
-	return ctx->send_buffers - ctx->free_count;
+	return ctx->send_buffers - ctx->free_count + ctx->inline_sends - ctx->inline_left;
 }

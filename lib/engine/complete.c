@@ -5,7 +5,8 @@
  *
  * Design notes
  * 1. Completions of one poll are gathered and written 14 to a slot. If the client's ring is full
- *    they wait in the engine's own memory, which has a place for each buffer.
+ *    they wait in the engine's own memory, which has a place for each buffer. Of inline messages
+ *    clients learn only how many are done.
  */
 #include <sys/eventfd.h>
 
@@ -18,7 +19,13 @@ push_done(struct engine *e, struct channel *ch, struct send_slot *s, uint8_t err
 {
 	s->state = SEND_CLIENT;
 	ch->busy_slots--;
-	ch->done[ch->done_tail++ & ch->done_mask] = COMPLETION_ITEM(s->number, error);
+	if (s->number < ch->send_buffers) {
+		ch->done[ch->done_tail++ & ch->done_mask] = COMPLETION_ITEM(s->number, error);
+	} else {
+		ch->inline_slot[ch->inline_free++] = s->number;
+		ch->inline_done++;
+		ch->inline_failed += error != 0;
+	}
 	channel_touch(e, ch);
 }
 
@@ -130,6 +137,13 @@ engine_complete(struct engine *e)
 static bool
 write_completions(struct channel *ch)
 {
+	if (ch->inline_done != ch->inline_told) {
+		ch->inline_told = ch->inline_done;
+		atomic_store_explicit(&ch->shm->inline_failed, ch->inline_failed,
+			memory_order_relaxed);
+		/* release: the failed ones are counted before; pairs with ctx_inline_done */
+		atomic_store_explicit(&ch->shm->inline_done, ch->inline_done, memory_order_release);
+	}
 	while (ch->done_head != ch->done_tail) {
 		if (!slot_room(&ch->com, 1))
 			return false;

@@ -34,7 +34,7 @@ quotas_promise(const struct node *n, const struct quotas *q, bool thin)
 {
 	uint32_t receive = q->plain + q->matched;
 
-	return q->send + (thin && receive <= n->assembly_frames ? 0 : receive);
+	return quotas_buffers(q) - (thin && receive <= n->assembly_frames ? receive : 0);
 }
 
 /* The mbufs that one more context may have, without those kept back for the contexts that are not
@@ -54,7 +54,7 @@ shrink(const struct node *n, struct quotas *q, bool thin)
 {
 	const struct quotas least = QUOTAS_LEAST;
 	uint64_t have = buffers_left(n);
-	uint32_t want = quotas_promise(n, q, thin);
+	uint32_t want = quotas_promise(n, q, thin), inlines = channel_inline_sends(q->send);
 
 	if (have >= want)
 		return;
@@ -67,6 +67,9 @@ shrink(const struct node *n, struct quotas *q, bool thin)
 		if (have >= want)
 			return;
 	}
+	/* of few send buffers, those for inline messages are as many */
+	have -= RTE_MIN(have, inlines);
+	want -= inlines;
 	q->send = RTE_MAX((uint32_t)(q->send * have / want), RTE_MIN(least.send, q->send));
 	if (thin)
 		return;
@@ -103,6 +106,7 @@ static void
 set_quotas(struct node *n, struct channel *ch, const struct quotas *q)
 {
 	ch->send_buffers = q->send;
+	ch->inline_sends = channel_inline_sends(q->send);
 	ch->plain.bulk_quota = q->plain;
 	ch->matched.bulk_quota = q->matched;
 	ch->promised = quotas_promise(n, q, ch->thin != NULL);
@@ -120,7 +124,7 @@ give_promised(struct node *n, struct channel *ch)
 static int
 fill_send_slots(struct node *n, struct channel *ch)
 {
-	for (uint32_t i = 0; i < ch->send_buffers; i++) {
+	for (uint32_t i = 0; i < ch->send_buffers + ch->inline_sends; i++) {
 		struct rte_mbuf *m = rte_pktmbuf_alloc(n->pool);
 
 		if (m == NULL) {
@@ -134,7 +138,10 @@ fill_send_slots(struct node *n, struct channel *ch)
 			.state = SEND_CLIENT,
 		};
 		slot_set_buffer(ch, i, m);
+		if (i >= ch->send_buffers)
+			ch->inline_slot[i - ch->send_buffers] = (uint16_t)i;
 	}
+	ch->inline_free = ch->inline_sends;
 	return 0;
 }
 
@@ -180,6 +187,7 @@ join_own(struct node *n, struct channel *ch)
 	ch->one_max = n->frag_len < n->config.message_max ? n->frag_len : n->config.message_max;
 	ch->done_head = ch->done_tail = 0;
 	ch->busy_slots = 0;
+	ch->inline_done = ch->inline_failed = ch->inline_told = 0;
 	ch->selects = false;
 	ch->received = ch->sent = ch->bad = 0;
 	ch->burst = range && range->burst ? range->burst : n->config.burst;
@@ -208,6 +216,7 @@ join_ends(struct node *n, struct channel *ch)
 	shm->lhs_room = ch->plain.lhs_size;
 	shm->matched_room = ch->matched.lhs_size;
 	shm->send_buffers = ch->send_buffers;
+	shm->inline_sends = ch->inline_sends;
 	shm->receive_buffers = ch->plain.bulk_quota;
 	shm->matched_buffers = ch->matched.bulk_quota;
 	shm->unexpected = n->config.unexpected;
@@ -304,7 +313,8 @@ open_inlet(struct engine *e, const struct inlet *in)
 	const struct channel *ch = in->ch;
 
 	proto_ctx_open(e->proto, in->endpoint, in->lhs_size, in->bulk_quota, in->lhs.split, e->now);
-	if (ch->promised == ch->send_buffers) /* it holds no mbufs of what it receives */
+	/* it holds no mbufs of what it receives */
+	if (ch->promised == ch->send_buffers + ch->inline_sends)
 		proto_ctx_copied(e->proto, in->endpoint);
 }
 
@@ -439,7 +449,7 @@ finish(struct engine *e, struct channel *ch)
 {
 	struct node *n = e->node;
 
-	for (uint32_t i = 0; i < ch->send_buffers; i++)
+	for (uint32_t i = 0; i < ch->send_buffers + ch->inline_sends; i++)
 		rte_pktmbuf_free(ch->slots[i].m);
 	for (uint32_t i = 0, left = ch->thin ? 0 : ch->plain.bulk_out + ch->matched.bulk_out;
 		i < n->bufs_count && left > 0; i++) {

@@ -116,13 +116,14 @@ struct buf_state {
 };
 
 enum slot_state {
-	SEND_CLIENT, /* the application may write it */
+	SEND_CLIENT, /* the application may write it; of the engine's own: it is free */
 	SEND_QUEUED, /* the core has it */
 	SEND_LOCAL,  /* on its way to a context of this node */
 	SEND_LINGER, /* done, but a link still reads it */
 };
 
-/* A send buffer. Its address is the core's handle of the frame that is sent from it. */
+/* A send buffer. Its address is the core's handle of the frame that is sent from it. Those from
+ * channel.send_buffers on are the engine's own, for inline messages. */
 struct send_slot {
 	struct rte_mbuf *m;
 	uint16_t ctx, number;
@@ -180,8 +181,12 @@ struct channel {
 	uint16_t ctx;
 	struct slot_end sub, com;
 	struct inlet plain, matched;
-	struct send_slot *slots; /* array of send_buffers */
+	struct send_slot *slots; /* array of send_buffers + inline_sends */
 	uint32_t send_buffers, frag_len;
+	uint32_t inline_sends, inline_free; /* inline_free: how many of them inline_slot has */
+	uint16_t inline_slot[CHANNEL_INLINE_MOST]; /* stack of the free ones' numbers */
+	/* channel_shm's, and inline_done as it was last written there */
+	uint32_t inline_done, inline_failed, inline_told;
 	uint32_t promised;            /* mbufs of the pool reserved for it */
 	uint32_t one_max;             /* longest message that one buffer may hold */
 	struct proto_message message; /* scratch for the current submission; ctx and frag_len are
@@ -227,7 +232,7 @@ struct quotas {
 static inline uint32_t
 quotas_buffers(const struct quotas *q)
 {
-	return q->send + q->plain + q->matched;
+	return q->send + channel_inline_sends(q->send) + q->plain + q->matched;
 }
 
 /* What the engine needs to send to a node. */
@@ -383,7 +388,7 @@ thin_send(const struct thin *t, uint32_t slot)
 	return t->send + (uint64_t)slot * t->stride;
 }
 
-/* Makes m the slot's buffer, and tells the client where it is. */
+/* Makes m the slot's buffer, and tells the client where it is if it is the client's. */
 static inline void
 slot_set_buffer(struct channel *ch, uint32_t slot, struct rte_mbuf *m)
 {
@@ -393,6 +398,8 @@ slot_set_buffer(struct channel *ch, uint32_t slot, struct rte_mbuf *m)
 	m->next = NULL; /* after this only data_off and the lengths change */
 	m->nb_segs = 1;
 	m->ol_flags = 0;
+	if (slot >= ch->send_buffers)
+		return;
 	atomic_store_explicit(&ch->send_off[slot],
 		(ch->thin ? thin_send(ch->thin, slot) : send_payload(s)) - (uint8_t *)ch->shm,
 		memory_order_relaxed);

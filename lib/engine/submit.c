@@ -83,12 +83,28 @@ take_buffers(struct engine *e, struct channel *ch, uint32_t len, unsigned count)
 	return false;
 }
 
-/* The endpoint of both its sender and its receiver. */
+static inline bool
+is_message(const struct submission *s)
+{
+	return s->op - 1u < SUBMIT_INLINE_MATCHED;
+}
+
+/* Of a message. */
+static inline bool
+is_inline(const struct submission *s)
+{
+	return s->op >= SUBMIT_INLINE;
+}
+
+/* The endpoint of both a message's sender and its receiver. */
 static inline uint16_t
 endpoint_of(const struct submission *s)
 {
-	return s->op == SUBMIT_MATCHED ? WIRE_MATCHED : 0;
+	return s->op & 1 ? 0 : WIRE_MATCHED;
 }
+_Static_assert(SUBMIT_SEND == 1 && SUBMIT_MATCHED == 2 && SUBMIT_INLINE == 3 &&
+		SUBMIT_INLINE_MATCHED == 4,
+	"messages are told apart by the order of their kinds");
 
 static inline int
 to_core(struct engine *e, struct channel *ch, const struct submission *s, const uint64_t *handles)
@@ -107,6 +123,39 @@ to_core(struct engine *e, struct channel *ch, const struct submission *s, const 
 	return proto_send(e->proto, &ch->message, handles, e->now);
 }
 
+/* Passes on a message of `count` buffers, which are in bufs_scratch and handles. false: the core
+ * cannot take it now. */
+static bool
+dispatch(struct engine *e, struct channel *ch, const struct submission *s, unsigned count)
+{
+	bool fill = ch->thin != NULL && !is_inline(s);
+
+	if (s->send.dst_node == e->node->config.id) {
+		ENGINE_COUNT(e, submissions);
+		if (fill)
+			thin_fill(ch, e->bufs_scratch, count, s->send.len);
+		local_send(e, ch, s->send.dst_ctx, endpoint_of(s), s->send.len, e->bufs_scratch,
+			count);
+		return true;
+	}
+	int result = to_core(e, ch, s, e->handles);
+
+	if (result == -EAGAIN)
+		return false;
+	ENGINE_COUNT(e, submissions);
+	if (fill)
+		thin_fill(ch, e->bufs_scratch, count, s->send.len);
+	ch->sent += result == 0;
+	if (unlikely(result != 0)) {
+		const struct send_failure f = {endpoint_of(s), s->send.dst_node, s->send.dst_ctx,
+			(uint8_t)-result};
+
+		for (unsigned i = 0; i < count; i++)
+			slot_failed(e, ch, &ch->slots[e->bufs_scratch[i]], &f);
+	}
+	return true;
+}
+
 /* The general path for a message. Returns slots consumed, 0 = the core cannot take it now. */
 static __rte_noinline unsigned
 submit_checked(struct engine *e, struct channel *ch, const struct submission *s)
@@ -117,52 +166,30 @@ submit_checked(struct engine *e, struct channel *ch, const struct submission *s)
 		submission_bad(e, ch);
 		return slots ? slots : 1;
 	}
-	if (s->send.dst_node == e->node->config.id) {
-		ENGINE_COUNT(e, submissions);
-		if (ch->thin != NULL)
-			thin_fill(ch, e->bufs_scratch, s->count, s->send.len);
-		local_send(e, ch, s->send.dst_ctx, endpoint_of(s), s->send.len, e->bufs_scratch,
-			s->count);
+	if (dispatch(e, ch, s, s->count))
 		return slots;
-	}
-	int result = to_core(e, ch, s, e->handles);
-
-	if (result == -EAGAIN) {
-		for (unsigned i = 0; i < s->count; i++)
-			ch->slots[e->bufs_scratch[i]].state = SEND_CLIENT;
-		ch->busy_slots -= s->count;
-		return 0;
-	}
-	ENGINE_COUNT(e, submissions);
-	if (ch->thin != NULL)
-		thin_fill(ch, e->bufs_scratch, s->count, s->send.len);
-	ch->sent += result == 0;
-	if (unlikely(result != 0)) {
-		const struct send_failure f = {endpoint_of(s), s->send.dst_node, s->send.dst_ctx,
-			(uint8_t)-result};
-
-		for (unsigned i = 0; i < s->count; i++)
-			slot_failed(e, ch, &ch->slots[e->bufs_scratch[i]], &f);
-	}
-	return slots;
+	for (unsigned i = 0; i < s->count; i++)
+		ch->slots[e->bufs_scratch[i]].state = SEND_CLIENT;
+	ch->busy_slots -= s->count;
+	return 0;
 }
 
-/* Copies a submission, so that what is checked is what is used. Most have one buffer, for which two
- * words are enough. */
+/* Copies a submission, so that what is checked is what is used. Two words are enough for a message
+ * of one buffer, and for an inline one, whose payload is copied once. */
 static inline void
 copy_submission(struct submission *s, const uint8_t *body)
 {
 	memcpy(s, body, 16);
-	if (unlikely(s->op > SUBMIT_MATCHED || s->count > 2))
+	if (unlikely(!is_message(s) || s->count > 2))
 		memcpy((uint8_t *)s + 16, body + 16, sizeof(*s) - 16);
 }
 
-/* Of a message of one buffer, the submission has its kind and where it goes, then what is its own.
- */
+/* Of a message of one buffer or none, the submission has its kind and where it goes, then what is
+ * its own. */
 struct short_submission {
 	uint64_t kind_and_target;
 	uint32_t len;
-	uint16_t buf;
+	uint16_t buf; /* not of an inline one */
 };
 _Static_assert(offsetof(struct submission, send.len) == offsetof(struct short_submission, len) &&
 		offsetof(struct submission, send.buf) == offsetof(struct short_submission, buf),
@@ -182,11 +209,29 @@ take_buffer(const struct channel *ch, const struct short_submission *s, struct p
 	return true;
 }
 
-/* Takes the buffers of up to n messages of one buffer each to the same context, of which *first is
- * the first. Returns how many. */
+/* Copies the payload of the inline message in the slot at pos, whose length is `len`, into one of
+ * the engine's buffers; false if the message cannot be. A client that keeps to channel_shm's
+ * inline_sends always finds one free. */
+static inline bool
+take_inline(struct channel *ch, uint32_t pos, uint32_t len, struct proto_now *out)
+{
+	const struct submission *s = (const struct submission *)slot_at(&ch->sub, pos)->body;
+
+	if (unlikely(len > SUBMIT_INLINE_BYTES || len > ch->one_max || ch->inline_free == 0))
+		return false;
+	struct send_slot *slot = &ch->slots[ch->inline_slot[--ch->inline_free]];
+
+	memcpy(send_payload(slot), s->inlined.payload, SUBMIT_INLINE_BYTES);
+	slot->state = SEND_QUEUED;
+	*out = (struct proto_now){(uintptr_t)slot, slot_header(slot->m), len};
+	return true;
+}
+
+/* Takes the buffers of up to n messages of one buffer each, or none, to the same context, of which
+ * *first is the first. Returns how many. */
 static __rte_always_inline unsigned
-take_run(const struct channel *ch, const struct submission *first, struct proto_now *out,
-	unsigned n)
+take_run(struct channel *ch, const struct submission *first, struct proto_now *out, unsigned n,
+	bool inlined)
 {
 	struct short_submission s;
 	uint64_t same;
@@ -195,7 +240,8 @@ take_run(const struct channel *ch, const struct submission *first, struct proto_
 	memcpy(&s, first, sizeof(s));
 	same = s.kind_and_target;
 	do {
-		if (unlikely(!take_buffer(ch, &s, &out[k])))
+		if (unlikely(inlined ? !take_inline(ch, ch->sub.pos + k, s.len, &out[k])
+				     : !take_buffer(ch, &s, &out[k])))
 			break;
 		k++;
 		if (k == n || !slot_filled(&ch->sub, ch->sub.pos + k))
@@ -207,9 +253,11 @@ take_run(const struct channel *ch, const struct submission *first, struct proto_
 
 /* Most messages can leave at once: their headers are written where they go, and the link has them
  * next. Takes up to n messages to one context, of which *s is the first. Returns how many, 0 =
- * submit_send() is for it. Inlined for one message and for several. */
+ * submit_send() or submit_inline() is for it. Inlined for one message and for several, with and
+ * without a buffer. */
 static __rte_always_inline unsigned
-submit_run(struct engine *e, struct channel *ch, const struct submission *s, unsigned n)
+submit_run(struct engine *e, struct channel *ch, const struct submission *s, unsigned n,
+	bool inlined)
 {
 	struct proto_now run[BURST_MAX];
 	uint16_t endpoint = endpoint_of(s), node = s->send.dst_node;
@@ -225,7 +273,7 @@ submit_run(struct engine *e, struct channel *ch, const struct submission *s, uns
 		return 0;
 	if (n > 1 && n > BURST_MAX - q->n)
 		n = BURST_MAX - q->n;
-	taken = take_run(ch, s, run, n);
+	taken = take_run(ch, s, run, n, inlined);
 	if (unlikely(taken == 0))
 		return 0;
 	left = proto_send_now(e->proto,
@@ -239,9 +287,11 @@ submit_run(struct engine *e, struct channel *ch, const struct submission *s, uns
 			continue;
 		}
 		frame_queue(q, slot->m, peer, node, run[i].len);
-		if (unlikely(ch->thin != NULL)) /* no link has it yet */
+		if (!inlined && unlikely(ch->thin != NULL)) /* no link has it yet */
 			thin_fill(ch, &slot->number, 1, run[i].len);
 	}
+	if (inlined)
+		ch->inline_free += taken - left; /* the last ones are still on the stack */
 	ch->busy_slots += left;
 	ch->sent += left;
 	ENGINE_COUNT_N(e, submissions, left);
@@ -280,6 +330,36 @@ submit_send(struct engine *e, struct channel *ch, const struct submission *s)
 	ch->sent++;
 	ENGINE_COUNT(e, submissions);
 	return 1;
+}
+
+/* An inline message that cannot leave at once. Returns slots consumed, 0 = not now. */
+static __rte_noinline unsigned
+submit_inline(struct engine *e, struct channel *ch, const struct submission *s)
+{
+	struct proto_now m;
+
+	if (!take_inline(ch, ch->sub.pos, s->send.len, &m)) {
+		submission_bad(e, ch);
+		return 1;
+	}
+	struct send_slot *slot = (struct send_slot *)(uintptr_t)m.handle;
+
+	e->bufs_scratch[0] = slot->number;
+	e->handles[0] = m.handle;
+	ch->busy_slots++;
+	if (dispatch(e, ch, s, 1))
+		return 1;
+	slot->state = SEND_CLIENT;
+	ch->inline_free++;
+	ch->busy_slots--;
+	return 0;
+}
+
+/* The same for inline messages. */
+static __rte_noinline unsigned
+submit_inline_run(struct engine *e, struct channel *ch, const struct submission *s, unsigned n)
+{
+	return goes_on(ch, s) ? submit_run(e, ch, s, n, true) : submit_run(e, ch, s, 1, true);
 }
 
 /* The client gives up the piece of memory of that number. Services drop it first, in the reverse of
@@ -333,16 +413,17 @@ submissions_scan(struct engine *e, struct channel *ch)
 		unsigned slots = 1;
 
 		copy_submission(&s, slot_at(&ch->sub, ch->sub.pos)->body);
-		if (likely(s.op == SUBMIT_SEND || s.op == SUBMIT_MATCHED)) {
-			unsigned left = goes_on(ch, &s) ? submit_run(e, ch, &s, burst - work)
-							: submit_run(e, ch, &s, 1);
+		if (likely(is_message(&s))) {
+			unsigned left = is_inline(&s) ? submit_inline_run(e, ch, &s, burst - work)
+				: goes_on(ch, &s)     ? submit_run(e, ch, &s, burst - work, false)
+						      : submit_run(e, ch, &s, 1, false);
 
 			if (likely(left != 0)) {
 				ch->sub.pos += left;
 				work += left;
 				continue;
 			}
-			slots = submit_send(e, ch, &s);
+			slots = is_inline(&s) ? submit_inline(e, ch, &s) : submit_send(e, ch, &s);
 		} else {
 			slots = submit_other(e, ch, &s);
 		}

@@ -71,7 +71,7 @@ thin_make(struct node *n, const struct quotas *q, int fd, uint64_t len, unsigned
 	t->memory->end_owner = thin_free;
 	t->stride = channel_buffer_bytes(n->frag_len);
 	t->send = t->memory->base + channel_bytes(&n->geometry) + CHANNEL_BUFFER_HEAD;
-	t->receive = t->send + (uint64_t)q->send * t->stride;
+	t->receive = t->send + (q->send + (uint64_t)channel_inline_sends(q->send)) * t->stride;
 	t->count = t->free_count = receive;
 	for (uint32_t i = 0; i < receive; i++) {
 		t->bufs[i] = (struct buf_state){.owner = BUF_FREE, .next = UINT32_MAX};

@@ -206,7 +206,7 @@ make_channel(struct node *n, uint16_t ctx)
 	ch->plain.ch = ch->matched.ch = ch;
 	ch->shm = ch->own = ch->zone->addr;
 	memset(ch->shm, 0, ch->zone->len);
-	ch->slots = calloc(n->config.send_buffers, sizeof(*ch->slots));
+	ch->slots = calloc(node_send_slots(&n->config), sizeof(*ch->slots));
 	ch->done_mask = rte_align32pow2(n->config.send_buffers) - 1;
 	ch->done = calloc(ch->done_mask + 1, sizeof(*ch->done));
 	ch->event_fd = ch->own_event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -289,7 +289,7 @@ make_lane(struct node *n, unsigned lane)
 	engine_links(e);
 	e->open = calloc(c->contexts, sizeof(*e->open));
 	e->dirty = calloc(c->contexts, sizeof(*e->dirty));
-	e->lingering = calloc((size_t)c->contexts * c->send_buffers, sizeof(*e->lingering));
+	e->lingering = calloc((size_t)c->contexts * node_send_slots(c), sizeof(*e->lingering));
 	e->handles = calloc(c->send_buffers, sizeof(*e->handles));
 	e->bufs_scratch = calloc(c->send_buffers + SUBMIT_SEND_BUFS, sizeof(*e->bufs_scratch));
 	e->swap = calloc(c->send_buffers, sizeof(*e->swap));

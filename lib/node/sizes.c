@@ -160,7 +160,7 @@ node_config_core(const struct config *c)
 	p.node = (uint16_t)c->id;
 	p.nodes_max = c->nodes_max;
 	p.contexts_max = endpoint_highest() + c->contexts;
-	p.tx_frames_max = c->contexts * c->send_buffers + c->transfer_frames;
+	p.tx_frames_max = c->contexts * node_send_slots(c) + c->transfer_frames;
 	if (p.tx_frames_max > c->mbufs)
 		p.tx_frames_max = c->mbufs;
 	p.rx_frames_max = c->mbufs;

@@ -6,6 +6,7 @@
 #ifndef PMX_NODE_SIZES_H
 #define PMX_NODE_SIZES_H
 
+#include "channel/channel.h"
 #include "config/config.h"
 #include "proto/proto.h"
 
@@ -21,6 +22,12 @@ struct buffer_shares {
 	int64_t contexts;        /* for all contexts together */
 	uint32_t context_least;  /* of these, kept back for each context that is not open */
 };
+/* Send slots of a channel: the client's, and the engine's own for inline messages. */
+static inline uint32_t
+node_send_slots(const struct config *c)
+{
+	return c->send_buffers + channel_inline_sends(c->send_buffers);
+}
 void node_config_divide_buffers(const struct config *c, struct buffer_shares *s);
 /* For limits.mbufs = auto: wanted lets every context have all buffers of a default one; least is
  * enough for links and two contexts; fit is the most between these two with which all that the node

@@ -53,6 +53,7 @@ struct takeover {
 /* For replacing the core's handles by values that both processes understand: a send slot's context
  * and number; a received frame's index in the image. */
 struct giving {
+	const struct node *n;
 	struct image_out frames;
 	uint32_t count;
 };
@@ -62,10 +63,13 @@ name_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
 {
 	struct giving *g = arg;
 
-	(void)len;
 	if (sent) {
 		const struct send_slot *s = (const struct send_slot *)(uintptr_t)handle;
+		const struct channel *ch = &g->n->channels[s->ctx];
 
+		/* the payload of an inline message is nowhere else */
+		if (s->number >= ch->send_buffers && ch->thin != NULL)
+			memcpy(thin_send(ch->thin, s->number), send_payload(s), len);
 		return (uint64_t)s->ctx << 16 | s->number;
 	}
 	const struct rte_mbuf *m = (const struct rte_mbuf *)(uintptr_t)handle;
@@ -106,6 +110,8 @@ put_channel(const struct engine *e, struct image_out *o, const struct channel *c
 		.received = ch->received,
 		.sent = ch->sent,
 		.bad = ch->bad,
+		.inline_done = ch->inline_done,
+		.inline_failed = ch->inline_failed,
 	};
 
 	image_put(o, &s, sizeof(s));
@@ -190,7 +196,7 @@ takeover_give(struct node *n)
 {
 	static struct takeover_attachments door;
 	struct engine *e = &n->engines[0];
-	struct giving g = {0};
+	struct giving g = {.n = n};
 	struct image_out o = {0};
 	const struct proto_config p = node_proto_config(e);
 	const struct timeval patience = {.tv_sec = PATIENCE_S};
@@ -333,6 +339,18 @@ struct taking {
 	bool failed;
 };
 
+/* That buffer of an inline message is not free. */
+static void
+inline_remove(struct channel *ch, uint16_t number)
+{
+	for (uint32_t i = 0; i < ch->inline_free; i++) {
+		if (ch->inline_slot[i] == number) {
+			ch->inline_slot[i] = ch->inline_slot[--ch->inline_free];
+			return;
+		}
+	}
+}
+
 static uint64_t
 mean_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
 {
@@ -348,13 +366,16 @@ mean_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
 								  : NULL;
 	uint16_t number = handle & 0xFFFF;
 
-	if (ch == NULL || ch->state != CHANNEL_OPEN || number >= ch->send_buffers) {
+	if (ch == NULL || ch->state != CHANNEL_OPEN ||
+		number >= ch->send_buffers + ch->inline_sends) {
 		k->failed = true;
 		return 0;
 	}
 	struct send_slot *s = &ch->slots[number];
 
 	s->state = SEND_QUEUED;
+	if (number >= ch->send_buffers)
+		inline_remove(ch, number);
 	ch->busy_slots++;
 	if (ch->thin != NULL)
 		thin_fill(ch, &number, 1, len);
@@ -416,6 +437,8 @@ resume_channel(struct channel *ch, const struct saved *from)
 	ch->received = s->received;
 	ch->sent = s->sent;
 	ch->bad = s->bad;
+	ch->inline_done = ch->inline_told = s->inline_done;
+	ch->inline_failed = s->inline_failed;
 	ch->sub.pos = s->sub_pos;
 	ch->sub.other = s->sub_other;
 	ch->com.pos = s->com_pos;

@@ -31,6 +31,7 @@ struct saved_channel {
 	struct saved_inlet plain, matched;
 	uint32_t bufs, free_count, done, memories;
 	uint64_t received, sent, bad;
+	uint32_t inline_done, inline_failed;
 };
 
 struct saved_buf {

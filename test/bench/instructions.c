@@ -12,6 +12,8 @@
  *                                            i % pairs to the peer's context of that number
  *   fan=1                                    plain: context i % pairs sends its messages to so many
  *                                            contexts of the other node in turn
+ *   copies=0                                 1: plain messages, of at most 64 bytes, are sent by
+ *                                            pmx_send_copy
  *   bursts=1000  matching=client|engine  limits=LINES of the configuration
  */
 #include <stdio.h>
@@ -30,7 +32,8 @@ static struct pmx_context *from, *to; /* the first of each */
 static struct pmx_node *nodes[2];
 static uint32_t message_len = 64;
 static unsigned at_once = BURST, pairs = 1, fan = 1;
-static unsigned turn; /* the sender whose turn it is */
+static unsigned copies; /* plain messages are sent by pmx_send_copy, not in buffers */
+static unsigned turn;   /* the sender whose turn it is */
 
 static const char *matching = "client";
 
@@ -69,6 +72,23 @@ receiver_of(unsigned sender)
 	return (uint16_t)next[sender];
 }
 
+/* Sends from the application's own memory, at most 64 bytes each. */
+static unsigned
+client_copy(struct pmx_context *c, unsigned share)
+{
+	unsigned n = 0;
+
+	for (; n < share; n++) {
+		uint8_t bytes[64];
+
+		memset(bytes, (int)n, sizeof(bytes));
+		if (pmx_send_copy(c, (struct pmx_addr){1, receiver_of(turn)}, bytes, message_len,
+			    NULL) != 0)
+			break;
+	}
+	return n;
+}
+
 /* The application's side of sending: buffers, payload, submissions. Each context sends its share of
  * a burst at once. */
 unsigned
@@ -82,6 +102,11 @@ bench_client_send(void)
 		struct pmx_context *c = senders[turn];
 		unsigned n = 0, share = shares;
 
+		if (copies) {
+			sent += client_copy(c, share);
+			turn = turn + 1 < pairs ? turn + 1 : 0;
+			continue;
+		}
 		for (; n < share && pmx_get_send_buffer(c, message_len, &bufs[n]) == 0; n++) {
 			memset(bufs[n].data, (int)n, 64); /* a buffer has as many */
 			addresses[n] = (struct pmx_addr){1, receiver_of(turn)};
@@ -507,6 +532,7 @@ option_set(const char *text, unsigned *bursts, const char **kind, const char **m
 		const char **word;
 	} options[] = {{"kind", NULL, kind}, {"bytes", &message_len, NULL},
 		{"at_once", &at_once, NULL}, {"pairs", &pairs, NULL}, {"fan", &fan, NULL},
+		{"copies", &copies, NULL},
 		{"bursts", bursts, NULL}, {"matching", NULL, &matching}, {"limits", NULL, more}};
 	const char *value = strchr(text, '=');
 
@@ -566,6 +592,10 @@ main(int argc, char **argv)
 		}
 	}
 	contexts = receiver_count();
+	if (copies && message_len > 64) {
+		fprintf(stderr, "instructions: copies are of at most 64 bytes\n");
+		return 2;
+	}
 	if (at_once < 1 || at_once > BURST || pairs < 1 || fan < 1 || contexts > CONTEXTS_MAX) {
 		fprintf(stderr, "instructions: at_once is 1 to %d, pairs and fan are 1 to %d\n",
 			BURST, CONTEXTS_MAX);

@@ -45,6 +45,8 @@ CASES = [
     ("1 flow, 64 B, 1 at once", 500, ["at_once=1"]),
     ("1 flow, 1 B", 50, ["bytes=1"]),
     ("1 flow, 40 B", 50, ["bytes=40"]),
+    ("1 flow, 40 B, by pmx_send_copy", 50, ["bytes=40", "copies=1"]),
+    ("1 flow, 40 B, by pmx_send_copy, 1 at once", 50, ["bytes=40", "copies=1", "at_once=1"]),
     ("1 flow, 64 B in entries of 128", 50, [ENTRY]),
     ("1 flow, 1024 B", 50, ["bytes=1024"]),
     ("1 flow, 8 KiB, 4 at once", 50, ["bytes=8192", "at_once=4"]),

@@ -522,6 +522,8 @@ frames(unsigned count)
 static void
 bad_submission(struct pmx_context *c)
 {
+	static const uint8_t ops[] = {0, SUBMIT_SEND, SUBMIT_MATCHED, SUBMIT_INLINE,
+		SUBMIT_INLINE_MATCHED, SUBMIT_RELEASE, SUBMIT_SELECT, SUBMIT_TRANSFER};
 	struct submission s;
 	uint8_t *bytes = (uint8_t *)&s;
 	uint64_t r;
@@ -532,13 +534,15 @@ bad_submission(struct pmx_context *c)
 	}
 	r = random_next();
 	if (r % 8 != 0) {
-		s.op = (uint8_t)((r >> 8) % 6);
+		s.op = ops[(r >> 8) % sizeof(ops)];
 		if ((r >> 16) % 4)
 			s.count = (uint16_t)((r >> 24) % 40);
 		for (unsigned i = 0; (r >> 32) % 2 && i < SUBMIT_SEND_BUFS; i++)
 			s.send.buf[i] = (uint16_t)(random_next() % 300);
-		if (s.op == SUBMIT_SEND && (r >> 33) % 2) {
-			s.send.len = (uint32_t)(random_next() % (1 + s.count * 1500u));
+		if ((s.op == SUBMIT_SEND || s.op == SUBMIT_INLINE) && (r >> 33) % 2) {
+			s.send.len = (uint32_t)(random_next() %
+				(s.op == SUBMIT_SEND ? 1 + s.count * 1500u
+						     : SUBMIT_INLINE_BYTES + 8));
 			s.send.dst_node = (uint16_t)(random_next() % 4);
 			s.send.dst_ctx = (uint16_t)(random_next() % 10);
 		}
