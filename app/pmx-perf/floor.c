@@ -55,6 +55,8 @@ enum floor_type {
 	FLOOR_RESULT,
 	FLOOR_QUIT, /* answer GONE and leave */
 	FLOOR_GONE,
+	FLOOR_FETCH, /* answer FETCHED, of as many bytes as it asks for */
+	FLOOR_FETCHED,
 };
 
 enum floor_mode {
@@ -70,7 +72,7 @@ struct floor_hdr {
 				* or 1: none */
 	rte_be32_t run;        /* test that the frame belongs to */
 	rte_be32_t seq;        /* of a PING and its PONG */
-	rte_be64_t frames;     /* RESULT: DATA frames received */
+	rte_be64_t frames;     /* RESULT: DATA frames received; FETCH: bytes of the answer */
 	rte_be64_t elapsed_ns; /* RESULT: between the first and the last of them */
 } __attribute__((packed, aligned(2)));
 
@@ -363,6 +365,25 @@ answer(const struct floor *f, struct responder *r, struct floor_frame *fr)
 	fr->ether.src_addr = f->mac;
 }
 
+/* Answer a FETCH in its own mbuf, with bytes copied from the user buffer. */
+static void
+answer_fetch(const struct floor *f, struct responder *r, struct rte_mbuf *m, struct floor_frame *fr)
+{
+	uint64_t bytes = rte_be_to_cpu_64(fr->hdr.frames), room = frame_room(f->pool);
+
+	if (bytes > room)
+		bytes = room;
+	if (bytes > FLOOR_HDR_BYTES) {
+		if (r->user_at + bytes > FLOOR_USER_BYTES)
+			r->user_at = 0;
+		rte_memcpy(fr + 1, r->user + r->user_at, bytes - FLOOR_HDR_BYTES);
+		r->user_at += (uint32_t)bytes;
+		m->data_len = (uint16_t)bytes;
+		m->pkt_len = (uint32_t)bytes;
+	}
+	answer(f, r, fr);
+}
+
 /* Hold a frame of a ping, which is echoed once it is complete. */
 static void
 hold_ping(const struct floor *f, struct responder *r, struct rte_mbuf *m, struct floor_frame *fr)
@@ -401,13 +422,17 @@ respond(const struct floor *f, struct responder *r, struct rte_mbuf **bufs, uint
 			if (take_data(r, bufs[i], fr))
 				continue;
 		} else if (fr &&
-			(fr->hdr.type == FLOOR_PING || fr->hdr.type == FLOOR_START ||
-				fr->hdr.type == FLOOR_FINISH || fr->hdr.type == FLOOR_QUIT)) {
+			(fr->hdr.type == FLOOR_PING || fr->hdr.type == FLOOR_FETCH ||
+				fr->hdr.type == FLOOR_START || fr->hdr.type == FLOOR_FINISH ||
+				fr->hdr.type == FLOOR_QUIT)) {
 			if (fr->hdr.type == FLOOR_PING && rte_be_to_cpu_16(fr->hdr.group) > 1) {
 				hold_ping(f, r, bufs[i], fr);
 				continue;
 			}
-			answer(f, r, fr);
+			if (fr->hdr.type == FLOOR_FETCH)
+				answer_fetch(f, r, bufs[i], fr);
+			else
+				answer(f, r, fr);
 			bufs[answers++] = bufs[i];
 			continue;
 		}
@@ -500,6 +525,9 @@ send_one(struct floor *f, enum floor_type type, enum floor_mode mode, uint32_t s
 	if (unlikely(m == NULL))
 		return;
 	frame_fill(f, rte_pktmbuf_mtod(m, struct floor_frame *), type, mode, seq);
+	if (type == FLOOR_FETCH)
+		rte_pktmbuf_mtod(m, struct floor_frame *)->hdr.frames =
+			rte_cpu_to_be_64(f->fetch_bytes);
 	m->data_len = frame_bytes;
 	m->pkt_len = frame_bytes;
 	if (unlikely(rte_eth_tx_burst(f->port, 0, &m, 1) != 1))
@@ -507,8 +535,8 @@ send_one(struct floor *f, enum floor_type type, enum floor_mode mode, uint32_t s
 }
 
 /* Wait until `deadline` (ticks) for the answer of `type` to (run, seq), which has so many frames.
- * Copies the last one's header to *out and learns the peer's address. Everything else that arrives
- * is dropped. */
+ * Copies the last one's header to *out, and its payload to the user buffer if there is one, and
+ * learns the peer's address. Everything else that arrives is dropped. */
 static bool
 wait_answer(struct floor *f, enum floor_type type, uint32_t seq, uint16_t frames, uint64_t deadline,
 	struct floor_hdr *out)
@@ -534,6 +562,9 @@ wait_answer(struct floor *f, enum floor_type type, uint32_t seq, uint16_t frames
 				found++;
 				*out = fr->hdr;
 				f->peer = fr->ether.src_addr;
+				if (f->user != NULL)
+					rte_memcpy(f->user, fr + 1,
+						bufs[i]->data_len - FLOOR_HDR_BYTES);
 			}
 		}
 		rte_pktmbuf_free_bulk(bufs, n);
@@ -566,7 +597,8 @@ send_ping(struct floor *f, uint32_t seq, uint16_t frame_bytes, uint16_t group)
 	struct rte_mbuf *bufs[FLOOR_PART];
 
 	if (group == 1) {
-		send_one(f, FLOOR_PING, FLOOR_COUNT, seq, frame_bytes);
+		send_one(f, f->fetch_bytes ? FLOOR_FETCH : FLOOR_PING, FLOOR_COUNT, seq,
+			frame_bytes);
 		return;
 	}
 	for (uint16_t sent = 0, part; sent < group; sent += part) {
@@ -605,8 +637,8 @@ floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t ro
 		uint64_t start = rte_rdtsc(), ticks;
 
 		send_ping(f, (uint32_t)i, frame_bytes, group);
-		if (likely(wait_answer(f, FLOOR_PONG, (uint32_t)i, group, start + patience,
-			    &pong))) {
+		if (likely(wait_answer(f, f->fetch_bytes ? FLOOR_FETCHED : FLOOR_PONG, (uint32_t)i,
+			    group, start + patience, &pong))) {
 			ticks = rte_rdtsc() - start;
 			/* The product overflows after 4.2 s; patience is 20 ms. */
 			if (i >= warmup)
@@ -628,6 +660,25 @@ floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t ro
 	}
 	*lost = lost_now;
 	return 0;
+}
+
+int
+floor_fetch(struct floor *f, uint16_t answer_bytes, uint64_t rounds, uint64_t warmup,
+	struct hist *h, uint64_t *lost)
+{
+	int rc = check_frame_bytes(f, answer_bytes);
+
+	if (rc != 0)
+		return rc;
+	f->user = rte_zmalloc("floor_user", UINT16_MAX, RTE_CACHE_LINE_SIZE);
+	if (f->user == NULL)
+		return fail(f, -ENOMEM, "no %u bytes: give EAL more memory (-m)", UINT16_MAX);
+	f->fetch_bytes = answer_bytes;
+	rc = floor_latency(f, 64, 1, rounds, warmup, h, lost);
+	f->fetch_bytes = 0;
+	rte_free(f->user);
+	f->user = NULL;
+	return rc;
 }
 
 /* The state of the sender of a stream. */

@@ -42,6 +42,8 @@ struct floor {
 	uint32_t run;   /* number of the latest test, by which late frames of earlier ones are
 			 * recognised */
 	uint16_t group; /* of the latest test: frames of a message, 0 = none */
+	uint16_t fetch_bytes; /* floor_fetch(): of an answer; otherwise 0 */
+	uint8_t *user;        /* floor_fetch(): where answers are copied to; otherwise NULL */
 	char error[256];
 };
 
@@ -78,6 +80,11 @@ int floor_echo(struct floor *f, double seconds);
  * -ETIMEDOUT when 50 rounds in a row are lost or time is up. */
 int floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t rounds,
 	uint64_t warmup, struct hist *h, uint64_t *lost);
+
+/* Initiator: the same with 64 bytes there and answer_bytes back, which are copied from the peer's
+ * user buffer and into one here. */
+int floor_fetch(struct floor *f, uint16_t answer_bytes, uint64_t rounds, uint64_t warmup,
+	struct hist *h, uint64_t *lost);
 
 /* Initiator: frames of frame_bytes in bursts of `burst`, 1..FLOOR_BURST_MAX, for `seconds`. Only
  * headers are written and read. The result is what the peer counted. */

@@ -19,6 +19,7 @@ static const char usage[] =
 	"  respond                  answer until the other side ends\n"
 	"  latency | rate | bandwidth | all\n"
 	"    --figure DIR           bandwidth: with and without copies, DIR/copies.svg, .csv\n"
+	"    --in-place             bandwidth: written and read in the messages, not copied\n"
 	"    --instance NAME        attach to that pmx-dpdk primary (default pmx0)\n"
 	"    --embedded CONFIG      or be a node; EAL arguments behind --\n"
 	"    --context N            own context (default: respond 1, otherwise 2)\n"
@@ -101,7 +102,8 @@ enum {
 	OPT_FIGURE,
 	OPT_VIA,
 	OPT_SOCKET,
-	OPT_OTHER
+	OPT_OTHER,
+	OPT_IN_PLACE
 };
 
 static const struct option longs[] = {{"instance", 1, NULL, OPT_INSTANCE},
@@ -115,6 +117,7 @@ static const struct option longs[] = {{"instance", 1, NULL, OPT_INSTANCE},
 	{"local", 1, NULL, OPT_LOCAL}, {"remote", 1, NULL, OPT_REMOTE},
 	{"figure", 1, NULL, OPT_FIGURE}, {"via", 1, NULL, OPT_VIA},
 	{"socket-buffer", 1, NULL, OPT_SOCKET}, {"other", 1, NULL, OPT_OTHER},
+	{"in-place", 0, NULL, OPT_IN_PLACE},
 	{"help", 0, NULL, OPT_HELP}, {"version", 0, NULL, OPT_VERSION}, {0}};
 
 const struct perf_command perf_commands[] = {
@@ -300,6 +303,9 @@ parse_option(struct options *o, int opt, const char *arg)
 		return 0;
 	case OPT_JSON:
 		o->json = true;
+		return 0;
+	case OPT_IN_PLACE:
+		o->in_place = true;
 		return 0;
 	case OPT_RESPOND:
 		o->respond = true;

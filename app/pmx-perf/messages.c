@@ -72,6 +72,37 @@ write_payload(struct session *s, struct pmx_buffer *buf, uint8_t kind)
 	}
 }
 
+/* The application makes its bytes in the send buffers, and looks at each where it has come. */
+static void
+write_in_place(struct session *s, const struct pmx_buffer *buf, uint8_t kind)
+{
+	for (uint32_t i = 0, n; i < buf->segments; i++) {
+		uint8_t *p = pmx_buffer_segment(s->ctx, buf, i, &n);
+
+		memset(p, 0x5A, n);
+		if (i == 0)
+			p[0] = kind;
+	}
+}
+
+static void
+read_in_place(struct session *s, const struct pmx_message *m)
+{
+	typedef uint64_t words __attribute__((vector_size(16), aligned(1)));
+	words sum[4] = {{0}}; /* as many additions at once as a CPU begins */
+	struct pmx_segment seg = {0};
+
+	while (pmx_message_segment(s->ctx, m, &seg)) {
+		const words *p = seg.data;
+
+		for (uint32_t left = seg.len / sizeof(sum); left > 0; left--, p += 4) {
+			for (unsigned k = 0; k < 4; k++)
+				sum[k] += p[k];
+		}
+	}
+	__asm__ volatile("" : : "m"(sum)); /* so that reading is not left out */
+}
+
 static void
 read_payload(struct session *s, const struct pmx_message *m)
 {
@@ -99,7 +130,10 @@ send_message(struct session *s, struct pmx_addr to, uint8_t kind, uint32_t len)
 		session_idle(s);
 	if (e != 0)
 		return e;
-	write_payload(s, &buf, kind);
+	if (kind == KIND_PLACE)
+		write_in_place(s, &buf, kind);
+	else
+		write_payload(s, &buf, kind);
 	/* what becomes of it, perf_receive() counts */
 	while ((e = pmx_send(s->ctx, to, &buf, NULL)) == -EAGAIN)
 		session_idle(s);
@@ -176,7 +210,7 @@ ask_counted(struct session *s, const struct options *o, struct counted *c)
 	return e;
 }
 
-/* Measure messages of KIND_DATA, which both ends copy, or of KIND_BARE. */
+/* Measure messages of KIND_DATA, which both ends copy, of KIND_PLACE or of KIND_BARE. */
 static int
 flow(struct session *s, const struct options *o, const char *test, uint32_t size, enum kind kind,
 	struct row *r)
@@ -213,8 +247,10 @@ static int
 stream(struct session *s, const struct options *o, const char *test, uint32_t size)
 {
 	struct row r;
-	int e = flow(s, o, test, size, KIND_DATA, &r);
+	int e = flow(s, o, test, size, o->in_place ? KIND_PLACE : KIND_DATA, &r);
 
+	if (o->in_place)
+		snprintf(r.what, sizeof(r.what), "in place");
 	if (e == 0)
 		row_print(o, &r);
 	return e;
@@ -361,7 +397,7 @@ send_back(struct session *s, struct pmx_message *m)
 	return e;
 }
 
-/* What was counted of KIND_DATA and KIND_BARE since the last question. */
+/* What was counted of KIND_DATA, KIND_PLACE and KIND_BARE since the last question. */
 static struct counted counted;
 static uint64_t counted_first, counted_last; /* ticks */
 
@@ -373,6 +409,8 @@ count_data(struct session *s, const struct pmx_message *m, uint8_t kind)
 	counted.bytes += m->len;
 	if (kind == KIND_DATA)
 		read_payload(s, m);
+	else if (kind == KIND_PLACE)
+		read_in_place(s, m);
 	counted_last = rte_rdtsc();
 }
 
@@ -400,6 +438,7 @@ message_answer(struct session *s, struct pmx_message *m)
 		e = send_back(s, m);
 		break;
 	case KIND_DATA:
+	case KIND_PLACE:
 	case KIND_BARE:
 		count_data(s, m, kind);
 		return PERF_ANSWERED;

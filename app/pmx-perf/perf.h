@@ -23,6 +23,7 @@ enum kind {
 	KIND_END = 3,     /* report what was counted */
 	KIND_QUIT = 4,    /* the test is over */
 	KIND_BARE = 5,    /* count it, without reading it */
+	KIND_PLACE = 6,   /* count it, and read it where it lies */
 	KIND_MEMORY = 16, /* provide memory: struct wish, answered with struct pmx_remote */
 	KIND_PAGE = 17,   /* send a page of it */
 	KIND_ECHO = 32,   /* `count` times: receive a message and send it back */
@@ -62,6 +63,7 @@ struct options {
 	double seconds;
 	uint32_t socket_bytes; /* baseline udp */
 	unsigned burst;
+	bool in_place;
 	int cpu;   /* -1: not given; see cpu_settle() */
 	int other; /* floor line: the other CPU, -1: not given */
 	enum perf_idle idle;

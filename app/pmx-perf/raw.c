@@ -50,6 +50,15 @@ floor_all(struct floor *f, const struct options *o)
 		row_latency(&r, &h);
 		row_print(o, &r);
 	}
+	if (e == 0 && n == 4) { /* what a pull of a page does to the link */
+		struct row r = {.what = "fetch", .test = "latency", .size = 4096};
+
+		hist_init(&h);
+		e = floor_fetch(f, 4096 + PMX_HDR_BYTES, o->rounds, o->warmup, &h, &r.lost);
+		row_latency(&r, &h);
+		if (e == 0)
+			row_print(o, &r);
+	}
 	for (unsigned i = 0; i < n && e == 0; i++) {
 		bool rate = sizes[i] < 1000;
 		struct row r = {.what = "floor", .size = sizes[i]};

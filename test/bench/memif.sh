@@ -37,6 +37,8 @@ turn()
 	pair "floor --respond --idle spin" "floor --idle spin --rounds 10000 --warmup 1000 --seconds 0.2 --sizes 32,64,8192,1048576"
 	pair "respond --embedded $work/1.ini" \
 		"all --embedded $work/0.ini --sizes 32,64,8192,1048576 --rounds 10000 --warmup 1000 --seconds 0.2"
+	pair "respond --embedded $work/1.ini" \
+		"bandwidth --in-place --embedded $work/0.ini --sizes 8192,1048576 --seconds 0.2"
 }
 
 turns "$times" turn >"$work/rows"
@@ -70,7 +72,9 @@ awk '
 		line("same, raw frames as long", "pmx rate 64", "raw rate 64")
 		line("bandwidth 8 KiB, Gb/s", "pmx bandwidth 8192", "floor bandwidth 9000")
 		line("same, raw frames as long", "pmx bandwidth 8192", "raw bandwidth 8192")
+		line("same, written and read in place", "in place bandwidth 8192", "raw bandwidth 8192")
 		line("bandwidth 1 MiB, Gb/s", "pmx bandwidth 1048576", "floor bandwidth 9000")
 		line("1 MiB, raw in whole messages", "pmx bandwidth 1048576", "floor messages 1048576")
+		line("same, written and read in place", "in place bandwidth 1048576", "floor messages 1048576")
 	}' "$work/rows"
 lines_print

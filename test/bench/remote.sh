@@ -77,6 +77,7 @@ awk '
 	END {
 		printf "%-40s %8s %14s %9s %13s %7s\n", "median of repetitions", "pmx", "(range)", "other", "(range)", "ratio"
 		line("4 KiB page: pull, by messages; us", "pull latency 4096", "copied latency 4096")
+		line("4 KiB page: pull, raw 64 B there, 4 KiB back", "pull latency 4096", "fetch latency 4096")
 		split("push pull", verbs)
 		for (k = 1; k <= 2; k++) {
 			w = verbs[k]
