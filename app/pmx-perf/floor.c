@@ -526,8 +526,8 @@ send_one(struct floor *f, enum floor_type type, enum floor_mode mode, uint32_t s
 		return;
 	frame_fill(f, rte_pktmbuf_mtod(m, struct floor_frame *), type, mode, seq);
 	if (type == FLOOR_FETCH)
-		rte_pktmbuf_mtod(m, struct floor_frame *)->hdr.frames =
-			rte_cpu_to_be_64(f->fetch_bytes);
+		rte_pktmbuf_mtod(m, struct floor_frame *)->hdr.frames = rte_cpu_to_be_64(
+			f->fetch_bytes);
 	m->data_len = frame_bytes;
 	m->pkt_len = frame_bytes;
 	if (unlikely(rte_eth_tx_burst(f->port, 0, &m, 1) != 1))

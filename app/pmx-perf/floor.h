@@ -39,9 +39,9 @@ struct floor {
 	double time_limit_s;        /* bound of each call; floor_port_start() sets 60 */
 	struct rte_ether_addr mac;  /* own */
 	struct rte_ether_addr peer; /* broadcast until the peer's first answer */
-	uint32_t run;   /* number of the latest test, by which late frames of earlier ones are
-			 * recognised */
-	uint16_t group; /* of the latest test: frames of a message, 0 = none */
+	uint32_t run;         /* number of the latest test, by which late frames of earlier ones are
+			       * recognised */
+	uint16_t group;       /* of the latest test: frames of a message, 0 = none */
 	uint16_t fetch_bytes; /* floor_fetch(): of an answer; otherwise 0 */
 	uint8_t *user;        /* floor_fetch(): where answers are copied to; otherwise NULL */
 	char error[256];

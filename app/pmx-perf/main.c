@@ -117,8 +117,8 @@ static const struct option longs[] = {{"instance", 1, NULL, OPT_INSTANCE},
 	{"local", 1, NULL, OPT_LOCAL}, {"remote", 1, NULL, OPT_REMOTE},
 	{"figure", 1, NULL, OPT_FIGURE}, {"via", 1, NULL, OPT_VIA},
 	{"socket-buffer", 1, NULL, OPT_SOCKET}, {"other", 1, NULL, OPT_OTHER},
-	{"in-place", 0, NULL, OPT_IN_PLACE},
-	{"help", 0, NULL, OPT_HELP}, {"version", 0, NULL, OPT_VERSION}, {0}};
+	{"in-place", 0, NULL, OPT_IN_PLACE}, {"help", 0, NULL, OPT_HELP},
+	{"version", 0, NULL, OPT_VERSION}, {0}};
 
 const struct perf_command perf_commands[] = {
 	{"respond", run_respond, NULL, NULL},

@@ -111,7 +111,7 @@ struct session {
 	struct pmx_context *ctx;
 	enum perf_idle idle;
 	bool embedded;
-	pmx_send_id sent; /* the message that the other side shall answer; 0: none */
+	pmx_send_id sent;     /* the message that the other side shall answer; 0: none */
 	uint64_t send_errors; /* counted so far */
 };
 

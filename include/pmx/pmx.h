@@ -606,6 +606,10 @@ PMX_API int pmx_event(struct pmx_context *ctx, struct pmx_event *event);
 #define PMX_SYNC      1u
 /** Send: ends when it was Acked, so that the request reports its errors. */
 #define PMX_DELIVERED 2u
+/** Send or receive: pmx_poll_ended() tells its end, once, with `cookie`; pmx_test() does not. */
+#define PMX_QUEUED    4u
+/** Send: the bytes may change when the call returns, however long the message is. */
+#define PMX_COPY      8u
 
 struct iovec; /* <sys/uio.h> */
 
@@ -618,7 +622,7 @@ struct iovec; /* <sys/uio.h> */
 struct pmx_matched {
 	struct pmx_addr peer;    /**< destination; or source of the message, or PMX_ANY_SOURCE */
 	uint32_t comm;           /**< communicator: messages of different ones never match */
-	uint32_t flags;          /**< send: PMX_SYNC, PMX_DELIVERED */
+	uint32_t flags;          /**< PMX_QUEUED; send: PMX_SYNC, PMX_DELIVERED, PMX_COPY */
 	uint64_t tag;            /**< tag of the message, or of the messages that the receive
 				  * takes */
 	uint64_t ignore;         /**< receive: bits of the tag that may differ; PMX_ANY_TAG: all */
@@ -632,6 +636,7 @@ struct pmx_matched {
 				      * ended. Those bytes are the message. What a diff finds is
 				      * written to the same places of the receive, which must be one
 				      * piece, [data, data + len). */
+	uint64_t cookie;             /**< PMX_QUEUED: for pmx_poll_ended() */
 };
 
 /** A send or a receive that was begun; 0: it has ended without an error. */
@@ -647,14 +652,15 @@ struct pmx_status {
 };
 
 /**
- * Begin to send. The bytes must not change until the request has ended: short messages have been
- * copied when the call returns, and *request is 0; those longer than the config's engine.rendezvous
- * wait for their receive, and are then fetched, or pushed if the receive was there first. A request
- * ends when its bytes may change, unless flags say otherwise.
+ * Begin to send. The bytes must not change until the request has ended (PMX_COPY: until the call
+ * returns): short messages have been copied when the call returns, and *request is 0; those longer
+ * than the config's engine.rendezvous wait for their receive, and are then fetched, or pushed if
+ * the receive was there first. A request ends when its bytes may change, unless flags say
+ * otherwise.
  * @param      ctx      the sending context
  * @param      m        see there; borrowed for the call
  * @param[out] request  for pmx_test() and its variants, which end it; NULL: it ends by itself, and
- *                      its error is only counted
+ *                      its error is only counted. With PMX_QUEUED for pmx_cancel() alone
  * @retval 0        it is under way, or has ended
  * @retval -EAGAIN  limits.receives requests or limits.transfers transfers are under way, or the
  *                  submission ring is full: poll, then try again
@@ -717,6 +723,23 @@ PMX_API int pmx_test_any(struct pmx_context *ctx, pmx_request *requests, unsigne
  *           and all ended */
 PMX_API int pmx_test_all(struct pmx_context *ctx, pmx_request *requests, unsigned n,
 	struct pmx_status *statuses);
+
+/** What was begun with PMX_QUEUED, and has ended. */
+struct pmx_ended {
+	uint64_t cookie;          /**< of its pmx_matched */
+	struct pmx_status status; /**< of a send only `error` */
+};
+
+/**
+ * Take what was begun with PMX_QUEUED and has ended, in the order in which it ended. The cost is
+ * that of what is returned, however many are under way. A send that ended within its call is told
+ * as well. Until it is taken each needs one of limits.receives.
+ * @param      ctx    the context
+ * @param[out] ended  array of n
+ * @retval 0..n   how many
+ * @retval -EPIPE none, and the engine is gone
+ */
+PMX_API int pmx_poll_ended(struct pmx_context *ctx, struct pmx_ended *ended, unsigned n);
 
 /** Wait until a request has ended, up to timeout_us microseconds (-1: for ever).
  * @retval -ETIMEDOUT it did not @retval -EPIPE the engine is gone; otherwise as pmx_test(), never

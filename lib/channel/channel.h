@@ -93,8 +93,8 @@ struct channel_shm {
 	_Alignas(64) _Atomic uint32_t engine_sleeps;   /* written by the engine: ring its
 							* doorbell */
 	_Alignas(64) _Atomic uint32_t submissions_pos; /* written by the engine as consumer */
-	_Alignas(64) _Atomic uint32_t inline_done;     /* written by the engine: inline messages that
-							* ended since the channel was opened */
+	_Alignas(64) _Atomic uint32_t inline_done;     /* written by the engine: inline messages
+							* that ended since the channel was opened */
 	_Atomic uint32_t inline_failed;                /* those of them that failed */
 	_Alignas(64) _Atomic uint32_t completions_pos; /* written by the client as consumer */
 	_Alignas(64) _Atomic uint32_t lhs_pos;         /* written by the client as reader */
@@ -108,14 +108,14 @@ struct channel_shm {
 };
 
 enum submission_op {
-	SUBMIT_SEND = 1,     /* a message; its first buffers */
-	SUBMIT_MATCHED = 2,  /* the same, to be matched by a receive; begins with a struct
-			      * wire_match */
-	SUBMIT_INLINE = 3,   /* a message with its payload */
+	SUBMIT_SEND = 1,           /* a message; its first buffers */
+	SUBMIT_MATCHED = 2,        /* the same, to be matched by a receive; begins with a struct
+				    * wire_match */
+	SUBMIT_INLINE = 3,         /* a message with its payload */
 	SUBMIT_INLINE_MATCHED = 4, /* the same, to be matched by a receive */
-	SUBMIT_MORE = 11,    /* further buffers of the preceding message */
-	SUBMIT_RELEASE = 13, /* bulk buffers that the client no longer reads */
-	SUBMIT_SELECT = 14,  /* from now on the client may sleep: check wake_client */
+	SUBMIT_MORE = 11,          /* further buffers of the preceding message */
+	SUBMIT_RELEASE = 13,       /* bulk buffers that the client no longer reads */
+	SUBMIT_SELECT = 14,        /* from now on the client may sleep: check wake_client */
 	SUBMIT_TRANSFER = 5, /* a remote memory transfer, described in its place of the table */
 	SUBMIT_FRAME = 6,    /* one frame of a transfer that the client packs itself */
 	SUBMIT_REGISTER = 7, /* let others access a piece of memory */
@@ -126,7 +126,7 @@ enum submission_op {
 	SUBMIT_FORGET = 9,   /* memory that the engine mapped is no longer needed */
 };
 
-#define SUBMIT_INLINE_BYTES  48
+#define SUBMIT_INLINE_BYTES 48
 #define SUBMIT_SEND_BUFS    22
 #define SUBMIT_MORE_BUFS    28
 #define SUBMIT_RELEASE_BUFS 14
@@ -301,9 +301,9 @@ _Static_assert(sizeof(struct bulk_link) == 16, "bulk link");
 #define CHANNEL_BUFFER_HEAD 64
 
 #define CHANNEL_INLINE_MOST 128
-/* The engine's own buffers for inline messages of a context with so many send buffers. They have the
- * numbers that follow the client's. A thin client's memory has room for them as well, so that what
- * is under way can pass to another primary. */
+/* The engine's own buffers for inline messages of a context with so many send buffers. They have
+ * the numbers that follow the client's. A thin client's memory has room for them as well, so that
+ * what is under way can pass to another primary. */
 static inline uint32_t
 channel_inline_sends(uint32_t send_buffers)
 {

@@ -163,7 +163,7 @@ struct pmx_context {
 	uint16_t *free;          /* stack of free buffers */
 	uint32_t free_count;
 	uint32_t send_buffers, frag_len, max_message;
-	uint32_t one_max;  /* longest message in one buffer */
+	uint32_t one_max; /* longest message in one buffer */
 	/* messages that may be under way inline, how many more may, and what channel_shm's
 	 * inline_done and inline_failed were when last looked at */
 	uint32_t inline_sends, inline_left, inline_done, inline_failed;

@@ -132,6 +132,13 @@ match_landed(struct pmx_context *ctx)
 	return x->starting.head != NO_REQUEST; /* nothing wakes us when there is room for it */
 }
 
+/* Whether the application has something to take. */
+static bool
+match_waits(struct pmx_context *ctx)
+{
+	return match_landed(ctx) || (ctx->match != NULL && ctx->match->ended.head != NO_REQUEST);
+}
+
 /* ---------------------------------------------------------- the channel ends, and another comes */
 
 static int
@@ -235,7 +242,7 @@ match_open(struct pmx_context *ctx)
 	x->max = shm->receives;
 	x->offers_max = ctx->transfer_count / 2;
 	set_sizes(ctx);
-	x->free = x->starting.head = x->sent.head = NO_REQUEST;
+	x->free = x->starting.head = x->sent.head = x->ended.head = NO_REQUEST;
 	return 0;
 }
 
@@ -389,7 +396,7 @@ send_any(struct pmx_context *ctx, const struct pmx_matched *m, const struct layo
 			result = m->flags & PMX_DELIVERED ? sent(ctx, request, id)
 							  : (request_end(ctx, r, 0), 0);
 	} else {
-		if (!layout_is_plain(l) && !diff) {
+		if ((!layout_is_plain(l) || m->flags & PMX_COPY) && !diff) {
 			bytes = staging = malloc(len ? len : 1);
 			if (staging == NULL)
 				return -ENOMEM;
@@ -406,28 +413,72 @@ send_any(struct pmx_context *ctx, const struct pmx_matched *m, const struct layo
 	return result;
 }
 
+/* The common message: from one piece into one buffer or submission, which ends it. */
+static inline bool
+is_short(const struct match *x, const struct pmx_matched *m)
+{
+	return x != NULL && m->iov == NULL && m->part == NULL && m->len <= x->one_max &&
+		m->peer.context < WIRE_CONTEXTS_MAX && (m->data != NULL || m->len == 0);
+}
+
+static inline int
+send_short(struct pmx_context *ctx, const struct pmx_matched *m)
+{
+	const uint64_t head[2] = {(uint64_t)wire_be32(m->comm) << 32 | WIRE_EAGER,
+		wire_be64(m->tag)};
+
+	return ctx_send_short(ctx, m->peer, head, m->data, (uint32_t)m->len);
+}
+
+/* The same with PMX_QUEUED. */
+static int
+send_queued(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *request)
+{
+	struct match *x = ctx->match;
+	uint32_t i = request_take(x);
+	int result = i != NO_REQUEST ? send_short(ctx, m) : ctx_gone(ctx) ? -EPIPE : -EAGAIN;
+
+	if (i == NO_REQUEST)
+		return result;
+	request_told(&x->requests[i], m, request != NULL);
+	if (result != 0) {
+		request_free(x, i);
+		return result;
+	}
+	request_end(ctx, &x->requests[i], 0);
+	if (request != NULL)
+		*request = request_id(x, i);
+	return 0;
+}
+
 static APART int
 send_checked(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *request)
 {
 	struct layout l;
-	int result = layout_make(&l, m, true);
+	int result;
+
+	if (is_short(ctx->match, m) && (m->flags & ~PMX_COPY) == PMX_QUEUED)
+		return send_queued(ctx, m, request);
+	result = layout_make(&l, m, true);
 
 	if (result == 0 &&
-		(m->flags & ~(PMX_SYNC | PMX_DELIVERED) || m->peer.context >= WIRE_CONTEXTS_MAX))
+		(m->flags & ~(PMX_SYNC | PMX_DELIVERED | PMX_QUEUED | PMX_COPY) ||
+			m->peer.context >= WIRE_CONTEXTS_MAX))
 		result = -EINVAL;
 	if (result == 0 && ctx->match == NULL)
 		result = match_open(ctx);
 	if (result != 0)
 		return result;
 	struct match *x = ctx->match;
-	uint32_t i = request_take(x, request == NULL);
+	uint32_t i = request_take(x);
 
 	if (i == NO_REQUEST) {
 		ctx_completions(ctx);
-		i = request_take(x, request == NULL);
+		i = request_take(x);
 	}
 	if (i == NO_REQUEST)
 		return ctx_gone(ctx) ? -EPIPE : -EAGAIN;
+	request_told(&x->requests[i], m, request != NULL);
 	result = send_any(ctx, m, &l, i);
 	if (result != 0) {
 		request_free(x, i);
@@ -435,7 +486,7 @@ send_checked(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *
 	}
 	if (request == NULL)
 		return 0;
-	if (x->requests[i].state == REQUEST_ENDED) {
+	if (x->requests[i].state == REQUEST_ENDED && !x->requests[i].queued) {
 		request_free(x, i);
 		*request = 0;
 	} else {
@@ -447,14 +498,9 @@ send_checked(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *
 int
 pmx_isend(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *request)
 {
-	/* fast path of the common message: from one piece into one buffer, which ends it */
-	if (unlikely(ctx->match == NULL || m->iov != NULL || m->part != NULL || m->flags != 0 ||
-		    m->len > ctx->match->one_max || m->peer.context >= WIRE_CONTEXTS_MAX ||
-		    (m->data == NULL && m->len > 0)))
+	if (unlikely(!is_short(ctx->match, m) || m->flags & ~PMX_COPY))
 		return send_checked(ctx, m, request);
-	const uint64_t head[2] = {(uint64_t)wire_be32(m->comm) << 32 | WIRE_EAGER,
-		wire_be64(m->tag)};
-	int result = ctx_send_short(ctx, m->peer, head, m->data, (uint32_t)m->len);
+	int result = send_short(ctx, m);
 
 	if (likely(result == 0) && request != NULL)
 		*request = 0;
@@ -497,7 +543,7 @@ receive_checked(struct pmx_context *ctx, const struct pmx_matched *m, pmx_reques
 	struct layout l;
 	int result = layout_make(&l, m, false);
 
-	if (result == 0 && m->flags != 0)
+	if (result == 0 && m->flags & ~PMX_QUEUED)
 		result = -EINVAL;
 	if (result == 0 && ctx->match == NULL)
 		result = match_open(ctx);
@@ -508,13 +554,14 @@ receive_checked(struct pmx_context *ctx, const struct pmx_matched *m, pmx_reques
 	/* messages that came before the primary ended are still received */
 	if ((result = settle(ctx)) != 0 && (x->by_engine || result != -EPIPE))
 		return result;
-	uint32_t i = request_take(x, request == NULL);
+	uint32_t i = request_take(x);
 
 	if (i == NO_REQUEST)
 		return -EAGAIN;
 	struct request *r = &x->requests[i];
 	pmx_request id = request_id(x, i);
 
+	request_told(r, m, request != NULL);
 	r->layout = l;
 	r->want = want_of(m);
 	if (!x->by_engine) {
@@ -537,15 +584,18 @@ pmx_irecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *req
 	 * match */
 	if (unlikely(x == NULL || x->by_engine || x->queue.unexpected.live != 0 ||
 		    match_landed(ctx) || request == NULL || m->iov != NULL || m->part != NULL ||
-		    m->flags != 0 || m->len > PART_BYTES_MAX || (m->data == NULL && m->len > 0)))
+		    m->flags & ~PMX_QUEUED || m->len > PART_BYTES_MAX ||
+		    (m->data == NULL && m->len > 0)))
 		return receive_checked(ctx, m, request);
 	const struct match_want want = want_of(m);
-	uint32_t i = request_take(x, false);
+	uint32_t i = request_take(x);
 
 	if (unlikely(i == NO_REQUEST))
 		return -EAGAIN;
 	struct request *r = &x->requests[i];
 
+	r->queued = m->flags != 0;
+	r->cookie = m->cookie;
 	r->layout.data = m->data;
 	r->layout.len = r->layout.total = m->len;
 	r->layout.iov = NULL;
@@ -571,7 +621,7 @@ probe(struct pmx_context *ctx, const struct pmx_matched *m, struct pmx_status *s
 		return result;
 	gone = match_landed(ctx) ? settle(ctx) : progress(ctx);
 	*i = NO_REQUEST;
-	if ((take || x->by_engine) && (*i = request_take(x, false)) == NO_REQUEST)
+	if ((take || x->by_engine) && (*i = request_take(x)) == NO_REQUEST)
 		return -EAGAIN;
 	result = x->by_engine ? offload_probe(ctx, &want, status, *i, take)
 			      : ring_probe(ctx, &want, status, *i);
@@ -613,8 +663,9 @@ pmx_imrecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *me
 	struct layout l;
 	int result = layout_make(&l, m, false);
 
-	if (r == NULL || r->state != REQUEST_TAKEN || result != 0)
+	if (r == NULL || r->state != REQUEST_TAKEN || m->flags & ~PMX_QUEUED || result != 0)
 		return result != 0 ? result : -EINVAL;
+	request_told(r, m, true);
 	r->layout = l;
 	if (ctx->match->by_engine)
 		return offload_receive_taken(ctx, r);
@@ -678,7 +729,7 @@ pmx_test(struct pmx_context *ctx, pmx_request *request, struct pmx_status *statu
 		return 1;
 	struct request *r = request_of(ctx->match, *request);
 
-	if (unlikely(r == NULL || r->state == REQUEST_TAKEN))
+	if (unlikely(r == NULL || r->state == REQUEST_TAKEN || r->queued))
 		return -EINVAL;
 	if (likely(r->state != REQUEST_ENDED)) {
 		struct match *x = ctx->match;
@@ -745,6 +796,27 @@ pmx_test_all(struct pmx_context *ctx, pmx_request *requests, unsigned n,
 		first = first < 0 ? first : result;
 	}
 	return first;
+}
+
+int
+pmx_poll_ended(struct pmx_context *ctx, struct pmx_ended *ended, unsigned n)
+{
+	struct match *x = ctx->match;
+	unsigned k = 0;
+	int result = 0;
+
+	if (x == NULL)
+		return ctx_gone(ctx) ? -EPIPE : 0;
+	if (x->ended.head == NO_REQUEST)
+		result = progress(ctx);
+	for (uint32_t i; k < n && (i = x->ended.head) != NO_REQUEST; k++) {
+		struct request *r = &x->requests[i];
+
+		x->ended.head = r->next;
+		ended[k] = (struct pmx_ended){r->cookie, r->status};
+		request_free(x, i);
+	}
+	return k != 0 || n == 0 ? (int)k : not_yet(ctx, result);
 }
 
 /* One turn of waiting. *began: -1 at the first turn, then when that was. false: timeout_us have
@@ -832,7 +904,7 @@ const struct client_service client_match = {
 	.completions = COMPLETION_RECEIVES,
 	.results = offload_results,
 	.progress = match_sent,
-	.landed = match_landed,
+	.landed = match_waits,
 	.leave = match_leave,
 	.rejoin = match_rejoin,
 };

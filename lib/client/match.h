@@ -25,9 +25,10 @@ enum request_state {
 
 struct request {
 	uint32_t uses;
-	uint32_t next;   /* next in its list: free, match.starting, or match.sent */
+	uint32_t next;   /* next in its list: free, match.starting, sent, or ended */
 	uint8_t state;   /* enum request_state */
 	bool quiet;      /* the caller wanted no request: freed when it ends */
+	bool queued;     /* PMX_QUEUED: goes to match.ended when it ends */
 	bool was_posted; /* it was posted before its message came */
 	uint8_t flags;   /* of the message: WIRE_M_* */
 	uint32_t offer;  /* FETCHES: the sender's transfer */
@@ -36,6 +37,7 @@ struct request {
 	uint8_t kind;    /* enum receive_kind: what the engine is asked */
 	uint8_t answer;  /* enum receive_result, 0: none yet */
 	struct pmx_status status;
+	uint64_t cookie; /* PMX_QUEUED */
 	struct layout layout;
 	uint8_t *staging; /* the message in one piece if the layout is not; malloc()ed */
 	uint64_t staged;  /* its bytes */
@@ -56,6 +58,7 @@ struct match {
 	struct list starting; /* requests that wait for a place for their transfer, or for room in
 			       * the submission ring */
 	struct list sent;     /* REQUEST_SENT */
+	struct list ended;    /* REQUEST_ENDED, PMX_QUEUED: for pmx_poll_ended() */
 	uint32_t offers, offers_max;
 	uint32_t eager_max;          /* longest message that is sent eagerly (copied), bytes */
 	uint32_t eager_most;         /* rendezvous = auto: upper limit of eager_max; otherwise 0 */
@@ -81,9 +84,18 @@ list_append(struct match *x, struct list *l, uint32_t i)
 	l->tail = i;
 }
 
+/* How the end of what m describes is told, if its caller wants a request or not. */
+static inline void
+request_told(struct request *r, const struct pmx_matched *m, bool wanted)
+{
+	r->queued = (m->flags & PMX_QUEUED) != 0;
+	r->quiet = !wanted && !r->queued;
+	r->cookie = m->cookie;
+}
+
 /* Returns the index of a free request, or NO_REQUEST if all are in use. */
 static inline uint32_t
-request_take(struct match *x, bool quiet)
+request_take(struct match *x)
 {
 	uint32_t i = x->free;
 
@@ -95,7 +107,7 @@ request_take(struct match *x, bool quiet)
 		return NO_REQUEST;
 	struct request *r = &x->requests[i];
 
-	r->quiet = quiet;
+	r->quiet = r->queued = false;
 	r->was_posted = false;
 	r->flags = 0;
 	r->staging = NULL;
@@ -130,10 +142,12 @@ request_end(struct pmx_context *ctx, struct request *r, int error)
 	}
 	r->state = REQUEST_ENDED;
 	ctx->news = true;
-	if (!r->quiet)
-		return;
-	x->stat.errors += r->status.error != 0;
-	request_free(x, (uint32_t)(r - x->requests));
+	if (r->queued) {
+		list_append(x, &x->ended, (uint32_t)(r - x->requests));
+	} else if (r->quiet) {
+		x->stat.errors += r->status.error != 0;
+		request_free(x, (uint32_t)(r - x->requests));
+	}
 }
 
 static inline struct pmx_addr

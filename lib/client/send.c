@@ -436,7 +436,8 @@ static inline int
 send_as(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, uint8_t op,
 	pmx_send_id *id)
 {
-	int result = id == NULL && submit_inline(ctx, &to, buf, 1, op) ? 0 : submit(ctx, to, buf, op);
+	int result = id == NULL && submit_inline(ctx, &to, buf, 1, op) ? 0
+								       : submit(ctx, to, buf, op);
 
 	if (unlikely(result != 0))
 		return result;

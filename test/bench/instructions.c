@@ -390,7 +390,7 @@ start(int i, int argc, char **argv, unsigned contexts, const char *more)
 	struct pmx_node_params params = {.config_text = text, .eal_argc = argc, .eal_argv = argv};
 
 	snprintf(text, sizeof(text), config, i, i, matching, message_len > 1400 ? 9000 : 1500,
-		acks_every(), 6144 + contexts * (contexts > MANY ? 80 : 512) + pairs * fan * 18,
+		acks_every(), 6144 + contexts * (contexts > MANY ? 112 : 640) + pairs * fan * 18,
 		contexts + 2, more);
 	if (pmx_node_start(&nodes[i], &params, error, sizeof(error)) == 0)
 		return 0;
@@ -532,8 +532,8 @@ option_set(const char *text, unsigned *bursts, const char **kind, const char **m
 		const char **word;
 	} options[] = {{"kind", NULL, kind}, {"bytes", &message_len, NULL},
 		{"at_once", &at_once, NULL}, {"pairs", &pairs, NULL}, {"fan", &fan, NULL},
-		{"copies", &copies, NULL},
-		{"bursts", bursts, NULL}, {"matching", NULL, &matching}, {"limits", NULL, more}};
+		{"copies", &copies, NULL}, {"bursts", bursts, NULL}, {"matching", NULL, &matching},
+		{"limits", NULL, more}};
 	const char *value = strchr(text, '=');
 
 	for (size_t i = 0; value != NULL && i < sizeof(options) / sizeof(options[0]); i++) {

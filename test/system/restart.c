@@ -452,7 +452,7 @@ static int
 check(unsigned n)
 {
 	uint64_t delivered = 0, errors = 0, lost = 0, twice = 0, unknown = 0, unasked = 0,
-		missing = 0;
+		 missing = 0;
 
 	for (unsigned i = 0; i < n; i++) {
 		const struct app *from = &file->apps[i], *to = &file->apps[i ^ 1];

@@ -73,8 +73,7 @@ inline__every_length_in_order(void **state)
 		}
 		UNTIL(pmx_sends_pending(x) == 0);
 		assert_int_equal(stat_of(x).send_errors, 0);
-		assert_int_equal(stat_of(x).sent,
-			nodes[from]->embedded->channels[1].sent);
+		assert_int_equal(stat_of(x).sent, nodes[from]->embedded->channels[1].sent);
 	}
 }
 
@@ -268,8 +267,7 @@ inline__what_is_no_inline_message_is_refused(void **state)
 	e = &nodes[0]->embedded->engines[0];
 	x = ctx[0][0];
 	for (uint32_t i = 0; i < CHANNEL_INLINE_MOST + 10; i++) {
-		struct submission *s =
-			(struct submission *)slot_at(&x->sub, x->sub.pos)->body;
+		struct submission *s = (struct submission *)slot_at(&x->sub, x->sub.pos)->body;
 
 		memset(s, 0, sizeof(*s));
 		s->op = SUBMIT_INLINE;
