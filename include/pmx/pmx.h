@@ -736,6 +736,7 @@ struct pmx_ended {
  * as well. Until it is taken each needs one of limits.receives.
  * @param      ctx    the context
  * @param[out] ended  array of n
+ * @param      n      most to take
  * @retval 0..n   how many
  * @retval -EPIPE none, and the engine is gone
  */
