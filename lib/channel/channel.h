@@ -301,9 +301,9 @@ _Static_assert(sizeof(struct bulk_link) == 16, "bulk link");
 #define CHANNEL_BUFFER_HEAD 64
 
 #define CHANNEL_INLINE_MOST 128
-/* The engine's own buffers for inline messages of a context with so many send buffers. They have
- * the numbers that follow the client's. A thin client's memory has room for them as well, so that
- * what is under way can pass to another primary. */
+/* The engine's own buffers for inline messages that a context with so many send buffers has, if
+ * there are enough. They have the numbers that follow the client's. A thin client's memory has room
+ * for them as well, so that what is under way can pass to another primary. */
 static inline uint32_t
 channel_inline_sends(uint32_t send_buffers)
 {

@@ -54,7 +54,7 @@ shrink(const struct node *n, struct quotas *q, bool thin)
 {
 	const struct quotas least = QUOTAS_LEAST;
 	uint64_t have = buffers_left(n);
-	uint32_t want = quotas_promise(n, q, thin), inlines = channel_inline_sends(q->send);
+	uint32_t want = quotas_promise(n, q, thin);
 
 	if (have >= want)
 		return;
@@ -67,15 +67,27 @@ shrink(const struct node *n, struct quotas *q, bool thin)
 		if (have >= want)
 			return;
 	}
-	/* of few send buffers, those for inline messages are as many */
-	have -= RTE_MIN(have, inlines);
-	want -= inlines;
 	q->send = RTE_MAX((uint32_t)(q->send * have / want), RTE_MIN(least.send, q->send));
 	if (thin)
 		return;
 	q->plain = RTE_MAX((uint32_t)(q->plain * have / want), RTE_MIN(least.plain, q->plain));
 	q->matched = RTE_MAX((uint32_t)(q->matched * have / want),
 		RTE_MIN(least.matched, q->matched));
+}
+
+/* Mbufs for inline messages: only what is left when all contexts that are not open, and this one,
+ * have what they have by default, for they only make messages faster. */
+static uint32_t
+inlines_left(const struct node *n, const struct quotas *q, bool thin)
+{
+	const struct config *c = &n->config;
+	const struct quotas all = {c->send_buffers, c->receive_buffers, c->matched_buffers, 0};
+	int64_t others = (int64_t)c->contexts - atomic_load(&n->contexts_promised) - 1;
+	int64_t left = atomic_load(&n->mbufs_left) - quotas_promise(n, q, thin) -
+		(others > 0 ? others * quotas_buffers(&all) : 0);
+	uint32_t most = channel_inline_sends(q->send);
+
+	return left <= 0 ? 0 : left < most ? (uint32_t)left : most;
 }
 
 int
@@ -96,9 +108,11 @@ quotas_of(const struct node *n, uint16_t ctx, uint32_t send_buffers, uint32_t re
 	q->matched = c->matched_buffers < half ? c->matched_buffers : half;
 	if (q->send > send_most || q->plain > receive_most)
 		return -EINVAL;
+	q->inlined = 0;
 	if (send_buffers == 0 && receive_buffers == 0 &&
 		(g == NULL || (g->send_buffers == 0 && g->receive_buffers == 0)))
 		shrink(n, q, thin);
+	q->inlined = inlines_left(n, q, thin);
 	return 0;
 }
 
@@ -106,7 +120,7 @@ static void
 set_quotas(struct node *n, struct channel *ch, const struct quotas *q)
 {
 	ch->send_buffers = q->send;
-	ch->inline_sends = channel_inline_sends(q->send);
+	ch->inline_sends = q->inlined;
 	ch->plain.bulk_quota = q->plain;
 	ch->matched.bulk_quota = q->matched;
 	ch->promised = quotas_promise(n, q, ch->thin != NULL);

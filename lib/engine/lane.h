@@ -224,15 +224,16 @@ struct channel {
 /* Buffers that a context may have. */
 struct quotas {
 	uint32_t send, plain, matched; /* plain, matched: received bulk buffers */
+	uint32_t inlined;              /* the engine's own, for inline messages */
 };
 
 /* What a context that asks for the default gets at least, however few buffers are left. */
-#define QUOTAS_LEAST ((struct quotas){32, 64, 32})
+#define QUOTAS_LEAST ((struct quotas){32, 64, 32, 0})
 
 static inline uint32_t
 quotas_buffers(const struct quotas *q)
 {
-	return q->send + channel_inline_sends(q->send) + q->plain + q->matched;
+	return q->send + q->inlined + q->plain + q->matched;
 }
 
 /* What the engine needs to send to a node. */

@@ -18,10 +18,19 @@
 
 #include "engine/thin.h"
 
+/* Places of send buffers. How many of those for inline messages are used is decided later, when the
+ * context is opened. */
+static uint32_t
+send_places(const struct quotas *q)
+{
+	return q->send + channel_inline_sends(q->send);
+}
+
 uint64_t
 thin_bytes(const struct node *n, const struct quotas *q)
 {
-	return channel_thin_bytes(&n->geometry, quotas_buffers(q), n->frag_len);
+	return channel_thin_bytes(&n->geometry, send_places(q) + q->plain + q->matched,
+		n->frag_len);
 }
 
 static void
@@ -71,7 +80,7 @@ thin_make(struct node *n, const struct quotas *q, int fd, uint64_t len, unsigned
 	t->memory->end_owner = thin_free;
 	t->stride = channel_buffer_bytes(n->frag_len);
 	t->send = t->memory->base + channel_bytes(&n->geometry) + CHANNEL_BUFFER_HEAD;
-	t->receive = t->send + (q->send + (uint64_t)channel_inline_sends(q->send)) * t->stride;
+	t->receive = t->send + (uint64_t)send_places(q) * t->stride;
 	t->count = t->free_count = receive;
 	for (uint32_t i = 0; i < receive; i++) {
 		t->bufs[i] = (struct buf_state){.owner = BUF_FREE, .next = UINT32_MAX};

@@ -99,7 +99,8 @@ node_config_divide_buffers(const struct config *c, struct buffer_shares *s)
 uint32_t
 node_config_buffers_wanted(const struct config *c)
 {
-	const struct quotas q = {c->send_buffers, c->receive_buffers, c->matched_buffers};
+	const struct quotas q = {c->send_buffers, c->receive_buffers, c->matched_buffers,
+		channel_inline_sends(c->send_buffers)};
 	uint64_t wanted = (uint64_t)c->contexts * quotas_buffers(&q) +
 		(uint64_t)assembly_frames(c) * c->lanes;
 

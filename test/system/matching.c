@@ -172,7 +172,7 @@ check_refusals(void)
 	m.flags = PMX_SYNC;
 	if (pmx_irecv(ends[0].ctx, &m, &r) != -EINVAL)
 		fail("a receive with a send's flags");
-	m.flags = 4;
+	m.flags = 1u << 31;
 	if (pmx_isend(ends[0].ctx, &m, &r) != -EINVAL)
 		fail("flags that there are none of");
 	m.flags = 0;

@@ -108,7 +108,7 @@ turns__idle_contexts_are_heard(void **state)
 	for (unsigned i = 0; i < MORE; i++) {
 		const struct pmx_context_params params = {
 			.context = PMX_ANY_CONTEXT,
-			.send_buffers = 16,
+			.send_buffers = 32,
 			.receive_buffers = 64,
 		};
 

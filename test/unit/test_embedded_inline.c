@@ -161,6 +161,35 @@ inline__a_context_with_few_buffers(void **state)
 	pmx_context_close(x);
 }
 
+/* Where mbufs are few, contexts have fewer of these, or none, and all else is as before. */
+static void
+inline__none_is_refused_for_want_of_them(void **state)
+{
+	enum { MORE = 14 };
+	struct pmx_context *more[MORE];
+	uint32_t least = UINT32_MAX;
+
+	(void)state;
+	pair_contexts = CONTEXTS + MORE;
+	pair_start("client", "");
+	for (unsigned i = 0; i < MORE; i++) {
+		const struct pmx_context_params params = {.context = PMX_ANY_CONTEXT};
+		uint32_t number = i;
+
+		assert_int_equal(pmx_context_open(&more[i], nodes[0], &params), 0);
+		if (more[i]->inline_sends < least)
+			least = more[i]->inline_sends;
+		for (unsigned k = 0; k < more[i]->send_buffers; k++)
+			assert_int_equal(pmx_send_copy(more[i], TO, &number, sizeof(number), NULL),
+				0);
+		for (unsigned k = 0; k < more[i]->send_buffers; k++)
+			takes((const uint8_t *)&number, sizeof(number));
+	}
+	assert_int_equal(least, 0);
+	for (unsigned i = 0; i < MORE; i++)
+		pmx_context_close(more[i]);
+}
+
 static void
 inline__what_fails_is_counted(void **state)
 {
@@ -296,6 +325,7 @@ main(void)
 		cmocka_unit_test_teardown(inline__a_buffer_is_free_at_once, pair_stop),
 		cmocka_unit_test_teardown(inline__more_than_may_be_under_way, pair_stop),
 		cmocka_unit_test_teardown(inline__a_context_with_few_buffers, pair_stop),
+		cmocka_unit_test_teardown(inline__none_is_refused_for_want_of_them, pair_stop),
 		cmocka_unit_test_teardown(inline__what_fails_is_counted, pair_stop),
 		cmocka_unit_test_teardown(inline__frames_are_lost, pair_stop),
 		cmocka_unit_test_teardown(inline__matched_messages, pair_stop),
