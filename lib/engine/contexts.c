@@ -48,8 +48,8 @@ buffers_left(const struct node *n)
 	return left > 0 ? (uint64_t)left : 0;
 }
 
-/* Reduces the default quotas if fewer buffers are left. */
-static void
+/* Reduces the default quotas if fewer buffers are left. Returns whether it had to. */
+static bool
 shrink(const struct node *n, struct quotas *q, bool thin)
 {
 	const struct quotas least = QUOTAS_LEAST;
@@ -57,7 +57,7 @@ shrink(const struct node *n, struct quotas *q, bool thin)
 	uint32_t want = quotas_promise(n, q, thin);
 
 	if (have >= want)
-		return;
+		return false;
 	/* a thin context needs no mbufs of its own to receive, as long as its quotas fit the frames
 	 * that all thin contexts share */
 	if (thin && n->assembly_frames >= least.plain + least.matched) {
@@ -65,29 +65,36 @@ shrink(const struct node *n, struct quotas *q, bool thin)
 		q->plain = RTE_MIN(q->plain, n->assembly_frames - q->matched);
 		want = quotas_promise(n, q, thin);
 		if (have >= want)
-			return;
+			return true;
 	}
 	q->send = RTE_MAX((uint32_t)(q->send * have / want), RTE_MIN(least.send, q->send));
 	if (thin)
-		return;
+		return true;
 	q->plain = RTE_MAX((uint32_t)(q->plain * have / want), RTE_MIN(least.plain, q->plain));
 	q->matched = RTE_MAX((uint32_t)(q->matched * have / want),
 		RTE_MIN(least.matched, q->matched));
+	return true;
 }
 
-/* Mbufs for inline messages: only what is left when all contexts that are not open, and this one,
- * have what they have by default, for they only make messages faster. */
-static uint32_t
-inlines_left(const struct node *n, const struct quotas *q, bool thin)
+/* Mbufs for inline messages, which only make messages faster, so nobody is refused for want of
+ * them. A context that was reduced has all that is left: it gives some of its send buffers.
+ * Otherwise they are what is left when every context that is not open has twice what it must
+ * have. */
+static void
+set_inlined(const struct node *n, struct quotas *q, bool thin, bool reduced)
 {
-	const struct config *c = &n->config;
-	const struct quotas all = {c->send_buffers, c->receive_buffers, c->matched_buffers, 0};
-	int64_t others = (int64_t)c->contexts - atomic_load(&n->contexts_promised) - 1;
-	int64_t left = atomic_load(&n->mbufs_left) - quotas_promise(n, q, thin) -
-		(others > 0 ? others * quotas_buffers(&all) : 0);
+	const struct quotas least = QUOTAS_LEAST;
 	uint32_t most = channel_inline_sends(q->send);
+	int64_t others = (int64_t)n->config.contexts - atomic_load(&n->contexts_promised) - 1;
+	int64_t left = atomic_load(&n->mbufs_left) - quotas_promise(n, q, thin) -
+		(others > 0 ? others * 2 * quotas_buffers(&least) : 0);
 
-	return left <= 0 ? 0 : left < most ? (uint32_t)left : most;
+	if (reduced) {
+		q->inlined = q->send > least.send ? RTE_MIN(most, (q->send - least.send) / 4) : 0;
+		q->send -= q->inlined;
+		return;
+	}
+	q->inlined = left <= 0 ? 0 : left < most ? (uint32_t)left : most;
 }
 
 int
@@ -104,6 +111,7 @@ quotas_of(const struct node *n, uint16_t ctx, uint32_t send_buffers, uint32_t re
 	q->plain = receive_buffers ? receive_buffers : receive;
 	/* whoever asks for few plain buffers gets few matched ones as well */
 	uint32_t half = q->plain / 2 + 1;
+	bool reduced = false;
 
 	q->matched = c->matched_buffers < half ? c->matched_buffers : half;
 	if (q->send > send_most || q->plain > receive_most)
@@ -111,8 +119,8 @@ quotas_of(const struct node *n, uint16_t ctx, uint32_t send_buffers, uint32_t re
 	q->inlined = 0;
 	if (send_buffers == 0 && receive_buffers == 0 &&
 		(g == NULL || (g->send_buffers == 0 && g->receive_buffers == 0)))
-		shrink(n, q, thin);
-	q->inlined = inlines_left(n, q, thin);
+		reduced = shrink(n, q, thin);
+	set_inlined(n, q, thin, reduced);
 	return 0;
 }
 

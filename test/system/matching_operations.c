@@ -256,8 +256,14 @@ ops_cancel(unsigned at)
 
 	if (e->receives_n == 0)
 		return;
-	if (by_engine) /* it has looked, the application has not */
-		model_landed(e);
+	/* The engine has looked, the application may not have: a test of what has ended already
+	 * does not look, and the model does. */
+	if (!by_engine) {
+		const struct pmx_matched nobodys = {.peer = PMX_ANY_SOURCE, .comm = 99};
+
+		pmx_iprobe(e->ctx, &nobodys, NULL);
+	}
+	model_landed(e);
 	struct receive *r = e->receives[draw() % e->receives_n];
 	int result = pmx_cancel(e->ctx, r->request);
 
