@@ -197,6 +197,7 @@ frame_fill(const struct floor *f, struct floor_frame *fr, enum floor_type type,
 		.hdr.group = rte_cpu_to_be_16(f->group),
 		.hdr.run = rte_cpu_to_be_32(f->run),
 		.hdr.seq = rte_cpu_to_be_32(seq),
+		.hdr.frames = rte_cpu_to_be_64(f->fetch_bytes),
 	};
 }
 
@@ -299,15 +300,23 @@ floor_port_stop(struct floor *f)
 
 /* ---- responder ---- */
 
+/* Returns the offset of the next `bytes` of a user buffer, which is walked through cyclically. */
+static inline uint32_t
+user_next(uint32_t *user_at, uint32_t bytes)
+{
+	uint32_t at = *user_at + bytes > FLOOR_USER_BYTES ? 0 : *user_at;
+
+	*user_at = at + bytes;
+	return at;
+}
+
 static inline void
 copy_out(struct responder *r, const struct rte_mbuf *m)
 {
 	uint32_t bytes = m->data_len - FLOOR_HDR_BYTES;
 
-	if (r->user_at + bytes > FLOOR_USER_BYTES)
-		r->user_at = 0;
-	rte_memcpy(r->user + r->user_at, rte_pktmbuf_mtod(m, struct floor_frame *) + 1, bytes);
-	r->user_at += bytes;
+	rte_memcpy(r->user + user_next(&r->user_at, bytes),
+		rte_pktmbuf_mtod(m, struct floor_frame *) + 1, bytes);
 }
 
 /* Process the held frames of a message that is complete, or never will be. */
@@ -374,10 +383,9 @@ answer_fetch(const struct floor *f, struct responder *r, struct rte_mbuf *m, str
 	if (bytes > room)
 		bytes = room;
 	if (bytes > FLOOR_HDR_BYTES) {
-		if (r->user_at + bytes > FLOOR_USER_BYTES)
-			r->user_at = 0;
-		rte_memcpy(fr + 1, r->user + r->user_at, bytes - FLOOR_HDR_BYTES);
-		r->user_at += (uint32_t)bytes;
+		uint32_t payload = (uint32_t)bytes - FLOOR_HDR_BYTES;
+
+		rte_memcpy(fr + 1, r->user + user_next(&r->user_at, payload), payload);
 		m->data_len = (uint16_t)bytes;
 		m->pkt_len = (uint32_t)bytes;
 	}
@@ -525,9 +533,6 @@ send_one(struct floor *f, enum floor_type type, enum floor_mode mode, uint32_t s
 	if (unlikely(m == NULL))
 		return;
 	frame_fill(f, rte_pktmbuf_mtod(m, struct floor_frame *), type, mode, seq);
-	if (type == FLOOR_FETCH)
-		rte_pktmbuf_mtod(m, struct floor_frame *)->hdr.frames = rte_cpu_to_be_64(
-			f->fetch_bytes);
 	m->data_len = frame_bytes;
 	m->pkt_len = frame_bytes;
 	if (unlikely(rte_eth_tx_burst(f->port, 0, &m, 1) != 1))
@@ -592,13 +597,12 @@ control(struct floor *f, enum floor_type type, enum floor_mode mode, struct floo
 
 /* Send the frames of one ping; those that the port does not take are lost. */
 static void
-send_ping(struct floor *f, uint32_t seq, uint16_t frame_bytes, uint16_t group)
+send_ping(struct floor *f, enum floor_type type, uint32_t seq, uint16_t frame_bytes, uint16_t group)
 {
 	struct rte_mbuf *bufs[FLOOR_PART];
 
 	if (group == 1) {
-		send_one(f, f->fetch_bytes ? FLOOR_FETCH : FLOOR_PING, FLOOR_COUNT, seq,
-			frame_bytes);
+		send_one(f, type, FLOOR_COUNT, seq, frame_bytes);
 		return;
 	}
 	for (uint16_t sent = 0, part; sent < group; sent += part) {
@@ -606,7 +610,7 @@ send_ping(struct floor *f, uint32_t seq, uint16_t frame_bytes, uint16_t group)
 		if (rte_pktmbuf_alloc_bulk(f->pool, bufs, part) != 0)
 			return;
 		for (uint16_t i = 0; i < part; i++) {
-			frame_fill(f, rte_pktmbuf_mtod(bufs[i], struct floor_frame *), FLOOR_PING,
+			frame_fill(f, rte_pktmbuf_mtod(bufs[i], struct floor_frame *), type,
 				FLOOR_COUNT, seq);
 			bufs[i]->data_len = frame_bytes;
 			bufs[i]->pkt_len = frame_bytes;
@@ -622,6 +626,7 @@ floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t ro
 	const uint64_t ns_per_tick_q32 = (UINT64_C(1000000000) << 32) / rte_get_tsc_hz();
 	uint64_t end = rte_rdtsc() + ticks_of_us(f->time_limit_s * 1e6);
 	const uint64_t patience = ticks_of_us(LOST_US);
+	const enum floor_type type = f->fetch_bytes ? FLOOR_FETCH : FLOOR_PING;
 	uint64_t lost_now = 0;
 	uint32_t in_a_row = 0;
 	struct floor_hdr pong;
@@ -636,9 +641,8 @@ floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t ro
 	for (uint64_t i = 0; i < warmup + rounds; i++) {
 		uint64_t start = rte_rdtsc(), ticks;
 
-		send_ping(f, (uint32_t)i, frame_bytes, group);
-		if (likely(wait_answer(f, f->fetch_bytes ? FLOOR_FETCHED : FLOOR_PONG, (uint32_t)i,
-			    group, start + patience, &pong))) {
+		send_ping(f, type, (uint32_t)i, frame_bytes, group);
+		if (likely(wait_answer(f, type + 1, (uint32_t)i, group, start + patience, &pong))) {
 			ticks = rte_rdtsc() - start;
 			/* The product overflows after 4.2 s; patience is 20 ms. */
 			if (i >= warmup)
@@ -702,10 +706,7 @@ stream_fill(struct stream *s, struct rte_mbuf *m)
 	m->pkt_len = s->frame_bytes;
 	if (s->user == NULL)
 		return;
-	if (s->user_at + bytes > FLOOR_USER_BYTES)
-		s->user_at = 0;
-	rte_memcpy(fr + 1, s->user + s->user_at, bytes);
-	s->user_at += bytes;
+	rte_memcpy(fr + 1, s->user + user_next(&s->user_at, bytes), bytes);
 }
 
 static uint64_t

@@ -436,10 +436,11 @@ send_queued(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *r
 {
 	struct match *x = ctx->match;
 	uint32_t i = request_take(x);
-	int result = i != NO_REQUEST ? send_short(ctx, m) : ctx_gone(ctx) ? -EPIPE : -EAGAIN;
 
 	if (i == NO_REQUEST)
-		return result;
+		return ctx_gone(ctx) ? -EPIPE : -EAGAIN;
+	int result = send_short(ctx, m);
+
 	request_told(&x->requests[i], m, request != NULL);
 	if (result != 0) {
 		request_free(x, i);
@@ -594,8 +595,7 @@ pmx_irecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *req
 		return -EAGAIN;
 	struct request *r = &x->requests[i];
 
-	r->queued = m->flags != 0;
-	r->cookie = m->cookie;
+	request_told(r, m, true);
 	r->layout.data = m->data;
 	r->layout.len = r->layout.total = m->len;
 	r->layout.iov = NULL;

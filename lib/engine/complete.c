@@ -141,7 +141,8 @@ write_completions(struct channel *ch)
 		ch->inline_told = ch->inline_done;
 		atomic_store_explicit(&ch->shm->inline_failed, ch->inline_failed,
 			memory_order_relaxed);
-		/* release: the failed ones are counted before; pairs with ctx_inline_done */
+		/* release: the failed ones are counted before; pairs with the client's
+		 * inline_ended */
 		atomic_store_explicit(&ch->shm->inline_done, ch->inline_done, memory_order_release);
 	}
 	while (ch->done_head != ch->done_tail) {

@@ -37,13 +37,21 @@ quotas_promise(const struct node *n, const struct quotas *q, bool thin)
 	return quotas_buffers(q) - (thin && receive <= n->assembly_frames ? receive : 0);
 }
 
+/* Contexts that may still open beside one more. */
+static int64_t
+others_left(const struct node *n)
+{
+	int64_t others = (int64_t)n->config.contexts - atomic_load(&n->contexts_promised) - 1;
+
+	return others > 0 ? others : 0;
+}
+
 /* The mbufs that one more context may have, without those kept back for the contexts that are not
  * open. */
 static uint64_t
 buffers_left(const struct node *n)
 {
-	int64_t others = (int64_t)n->config.contexts - atomic_load(&n->contexts_promised) - 1;
-	int64_t left = atomic_load(&n->mbufs_left) - (others > 0 ? others * n->context_least : 0);
+	int64_t left = atomic_load(&n->mbufs_left) - others_left(n) * n->context_least;
 
 	return left > 0 ? (uint64_t)left : 0;
 }
@@ -85,15 +93,15 @@ set_inlined(const struct node *n, struct quotas *q, bool thin, bool reduced)
 {
 	const struct quotas least = QUOTAS_LEAST;
 	uint32_t most = channel_inline_sends(q->send);
-	int64_t others = (int64_t)n->config.contexts - atomic_load(&n->contexts_promised) - 1;
-	int64_t left = atomic_load(&n->mbufs_left) - quotas_promise(n, q, thin) -
-		(others > 0 ? others * 2 * quotas_buffers(&least) : 0);
 
 	if (reduced) {
 		q->inlined = q->send > least.send ? RTE_MIN(most, (q->send - least.send) / 4) : 0;
 		q->send -= q->inlined;
 		return;
 	}
+	int64_t left = atomic_load(&n->mbufs_left) - quotas_promise(n, q, thin) -
+		others_left(n) * 2 * quotas_buffers(&least);
+
 	q->inlined = left <= 0 ? 0 : left < most ? (uint32_t)left : most;
 }
 
@@ -146,7 +154,7 @@ give_promised(struct node *n, struct channel *ch)
 static int
 fill_send_slots(struct node *n, struct channel *ch)
 {
-	for (uint32_t i = 0; i < ch->send_buffers + ch->inline_sends; i++) {
+	for (uint32_t i = 0; i < channel_send_slots(ch); i++) {
 		struct rte_mbuf *m = rte_pktmbuf_alloc(n->pool);
 
 		if (m == NULL) {
@@ -336,7 +344,7 @@ open_inlet(struct engine *e, const struct inlet *in)
 
 	proto_ctx_open(e->proto, in->endpoint, in->lhs_size, in->bulk_quota, in->lhs.split, e->now);
 	/* it holds no mbufs of what it receives */
-	if (ch->promised == ch->send_buffers + ch->inline_sends)
+	if (ch->promised == channel_send_slots(ch))
 		proto_ctx_copied(e->proto, in->endpoint);
 }
 
@@ -471,7 +479,7 @@ finish(struct engine *e, struct channel *ch)
 {
 	struct node *n = e->node;
 
-	for (uint32_t i = 0; i < ch->send_buffers + ch->inline_sends; i++)
+	for (uint32_t i = 0; i < channel_send_slots(ch); i++)
 		rte_pktmbuf_free(ch->slots[i].m);
 	for (uint32_t i = 0, left = ch->thin ? 0 : ch->plain.bulk_out + ch->matched.bulk_out;
 		i < n->bufs_count && left > 0; i++) {

@@ -389,6 +389,13 @@ thin_send(const struct thin *t, uint32_t slot)
 	return t->send + (uint64_t)slot * t->stride;
 }
 
+/* All send slots: the client's, then the engine's own for inline messages. */
+static inline uint32_t
+channel_send_slots(const struct channel *ch)
+{
+	return ch->send_buffers + ch->inline_sends;
+}
+
 /* Makes m the slot's buffer, and tells the client where it is if it is the client's. */
 static inline void
 slot_set_buffer(struct channel *ch, uint32_t slot, struct rte_mbuf *m)

@@ -367,8 +367,7 @@ mean_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
 								  : NULL;
 	uint16_t number = handle & 0xFFFF;
 
-	if (ch == NULL || ch->state != CHANNEL_OPEN ||
-		number >= ch->send_buffers + ch->inline_sends) {
+	if (ch == NULL || ch->state != CHANNEL_OPEN || number >= channel_send_slots(ch)) {
 		k->failed = true;
 		return 0;
 	}

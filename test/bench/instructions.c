@@ -89,29 +89,32 @@ client_copy(struct pmx_context *c, unsigned share)
 	return n;
 }
 
+/* The same in send buffers, at once. */
+static unsigned
+client_burst(struct pmx_context *c, unsigned share)
+{
+	struct pmx_buffer bufs[BURST];
+	struct pmx_addr addresses[BURST];
+	unsigned n = 0;
+
+	for (; n < share && pmx_get_send_buffer(c, message_len, &bufs[n]) == 0; n++) {
+		memset(bufs[n].data, (int)n, 64); /* a buffer has as many */
+		addresses[n] = (struct pmx_addr){1, receiver_of(turn)};
+	}
+	return n ? (unsigned)pmx_send_burst(c, addresses, bufs, NULL, n) : 0;
+}
+
 /* The application's side of sending: buffers, payload, submissions. Each context sends its share of
  * a burst at once. */
 unsigned
 bench_client_send(void)
 {
-	struct pmx_buffer bufs[BURST];
-	struct pmx_addr addresses[BURST];
-	unsigned sent = 0, shares = pairs == 1 ? at_once : pairs < at_once ? at_once / pairs : 1;
+	unsigned sent = 0, share = pairs == 1 ? at_once : pairs < at_once ? at_once / pairs : 1;
 
 	for (unsigned k = 0; k < pairs && sent < at_once; k++) {
 		struct pmx_context *c = senders[turn];
-		unsigned n = 0, share = shares;
 
-		if (copies) {
-			sent += client_copy(c, share);
-			turn = turn + 1 < pairs ? turn + 1 : 0;
-			continue;
-		}
-		for (; n < share && pmx_get_send_buffer(c, message_len, &bufs[n]) == 0; n++) {
-			memset(bufs[n].data, (int)n, 64); /* a buffer has as many */
-			addresses[n] = (struct pmx_addr){1, receiver_of(turn)};
-		}
-		sent += n ? (unsigned)pmx_send_burst(c, addresses, bufs, NULL, n) : 0;
+		sent += copies ? client_copy(c, share) : client_burst(c, share);
 		turn = turn + 1 < pairs ? turn + 1 : 0;
 	}
 	return sent;

@@ -110,18 +110,18 @@ mix(uint32_t x)
 	return x ^ x >> 16;
 }
 
-static uint32_t
-length_of(uint32_t id)
-{
-	if (id % 4 == 1) /* short enough for a submission */
-		return (uint32_t)sizeof(struct header) + mix(id) % 33;
-	return (uint32_t)sizeof(struct header) + (id % 4 ? mix(id) % 64 : mix(id) % LEN_MAX);
-}
-
 static bool
 asks(uint32_t id)
 {
 	return id % 4 != 1;
+}
+
+static uint32_t
+length_of(uint32_t id)
+{
+	if (!asks(id)) /* short enough for a submission */
+		return (uint32_t)sizeof(struct header) + mix(id) % 33;
+	return (uint32_t)sizeof(struct header) + (id % 4 ? mix(id) % 64 : mix(id) % LEN_MAX);
 }
 
 static void

@@ -21,29 +21,28 @@
 static const char *const matchings[] = {"client", "engine"};
 
 static struct pmx_matched
-receive_of(uint64_t tag, void *data, uint64_t len)
+queued(struct pmx_addr peer, uint64_t tag, void *data, uint64_t len, uint64_t cookie)
 {
 	return (struct pmx_matched){
-		.peer = PMX_ANY_SOURCE,
+		.peer = peer,
 		.tag = tag,
 		.data = data,
 		.len = len,
 		.flags = PMX_QUEUED,
-		.cookie = 1000 + tag,
+		.cookie = cookie,
 	};
+}
+
+static struct pmx_matched
+receive_of(uint64_t tag, void *data, uint64_t len)
+{
+	return queued(PMX_ANY_SOURCE, tag, data, len, 1000 + tag);
 }
 
 static struct pmx_matched
 send_of(uint64_t tag, void *data, uint64_t len)
 {
-	return (struct pmx_matched){
-		.peer = {1, 0},
-		.tag = tag,
-		.data = data,
-		.len = len,
-		.flags = PMX_QUEUED,
-		.cookie = 2000 + tag,
-	};
+	return queued((struct pmx_addr){1, 0}, tag, data, len, 2000 + tag);
 }
 
 /* The next one that ends. */
@@ -298,9 +297,6 @@ ended__each_once(void **state)
 		memset(told, 0, sizeof(told));
 		srand(way + 1);
 		UNTIL(({
-			pmx_send_id unused = 0;
-
-			(void)unused;
 			if (sent < ALL && rand() % 2) {
 				struct pmx_matched m = send_of(0, out,
 					rand() % 8 ? (unsigned)rand() % 3000 : LONG_BYTES);
