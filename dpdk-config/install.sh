@@ -9,9 +9,9 @@ set -u
 
 list=false
 packages=(libdpdk-dev dpdk dpdk-dev meson ninja-build pkg-config gcc libnuma-dev numactl iproute2
-	libcmocka-dev libjansson-dev ethtool)
+	libcmocka-dev libjansson-dev libfabric-dev ethtool)
 for_tests=(valgrind patch clang clang-format libclang-rt-dev doxygen man-db python3
-	qemu-system-x86 busybox-static cpio kmod mmdebstrap tshark)
+	qemu-system-x86 busybox-static cpio kmod mmdebstrap tshark libfabric-bin openmpi-bin libopenmpi-dev)
 
 usage() {
 	echo "Usage: $0 [--tests] [--list]"

@@ -78,6 +78,23 @@ struct pmx_addr {
  */
 PMX_API int pmx_node_attach(struct pmx_node **node, const char *instance, int cpu);
 
+/** A primary that runs on this host. */
+struct pmx_found {
+	char instance[32]; /**< its name, for pmx_node_attach(); ends with a 0 */
+};
+
+/**
+ * Look for the primaries of this host to which this user may attach thin. Attaches to none of them:
+ * takes some 10 us for each.
+ * @param[out] found  array of n; root's first, then this user's own, each in the order of their
+ *                    names
+ * @param      n      most to tell
+ * @retval 0..n   how many; n: there may be more
+ * @retval -ENOMEM out of memory
+ * Any thread may call it.
+ */
+PMX_API int pmx_node_find(struct pmx_found *found, unsigned n);
+
 /**
  * Continue with another primary of the same name after the primary has ended, which calls report by
  * -EPIPE within 100 ms. The contexts that were open are opened again with the same numbers; their

@@ -22,15 +22,15 @@ rounded(uint64_t len)
 }
 
 int
-bounce_get(struct pmx_context *ctx, uint64_t len, void **at)
+bounce_get(struct pmx_context *ctx, uint64_t len, unsigned most, void **at)
 {
 	struct bounce *empty = NULL, *spare = NULL;
-	bool busy = false;
+	unsigned used = 0;
 
 	for (unsigned i = 0; i < BOUNCES_MAX; i++) {
 		struct bounce *b = &ctx->bounces[i];
 
-		busy |= b->used;
+		used += b->used;
 		if (b->used)
 			continue;
 		if (b->at == NULL)
@@ -40,6 +40,8 @@ bounce_get(struct pmx_context *ctx, uint64_t len, void **at)
 		else if (empty == NULL)
 			empty = b; /* of an unsuitable size: may be replaced */
 	}
+	if (used >= most)
+		return -EAGAIN;
 	if (spare != NULL) {
 		spare->used = true;
 		*at = spare->at;
@@ -58,7 +60,7 @@ bounce_get(struct pmx_context *ctx, uint64_t len, void **at)
 		empty->at = NULL;
 		/* a later attempt may succeed: buffers in use come back, or the engine has not yet
 		 * read what was freed */
-		return result == -EPIPE || !(busy || freed) ? result : -EAGAIN;
+		return result == -EPIPE || !(used != 0 || freed) ? result : -EAGAIN;
 	}
 	empty->len = rounded(len);
 	empty->used = true;

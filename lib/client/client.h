@@ -308,9 +308,9 @@ int64_t piece_of(struct pmx_context *ctx, const void *addr, uint64_t len);
 void pieces_sweep(struct pmx_context *ctx);
 /* Unmaps memory of pmx_alloc() in this process only: no engine maps it. */
 void piece_unmap(struct pmx_context *ctx, const void *addr);
-/* bounce.c: gets len bytes that the engine can reach. 0; -EAGAIN if all are in use; or errors of
- * pmx_alloc() */
-int bounce_get(struct pmx_context *ctx, uint64_t len, void **at);
+/* bounce.c: gets len bytes that the engine can reach. 0; -EAGAIN if `most` of them are in use, or
+ * all; or errors of pmx_alloc() */
+int bounce_get(struct pmx_context *ctx, uint64_t len, unsigned most, void **at);
 void bounce_put(struct pmx_context *ctx, const void *at);
 /* Unmaps all bounce buffers, when none is in use and no engine has them. */
 void bounces_leave(struct pmx_context *ctx);

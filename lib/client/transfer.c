@@ -123,12 +123,15 @@ put_place(struct pmx_context *ctx, uint16_t place)
 
 /* ------------------------------------------------------------------ bounce buffers */
 
-/* Replaces the transfer's local memory by a bounce buffer. in: the transfer writes to it. */
+/* Replaces the transfer's local memory by a bounce buffer. in: the transfer writes to it. Offers
+ * take at most half of the buffers: if they took all, two contexts that offer to each other could
+ * never fetch. */
 static int
-bounce(struct pmx_context *ctx, struct transfer_note *n, bool in)
+bounce(struct pmx_context *ctx, struct transfer_note *n, uint8_t kind, bool in)
 {
+	unsigned most = kind == TRANSFER_OFFER ? BOUNCES_MAX / 2 : BOUNCES_MAX;
 	void *at;
-	int result = bounce_get(ctx, n->t.len, &at);
+	int result = bounce_get(ctx, n->t.len, most, &at);
 
 	if (result != 0)
 		return result;
@@ -694,7 +697,7 @@ begin(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind, pmx_t
 	struct transfer_note *n = &ctx->transfers[place];
 
 	if (bounces) {
-		int result = bounce(ctx, n, kind == TRANSFER_PULL);
+		int result = bounce(ctx, n, kind, kind == TRANSFER_PULL);
 
 		if (result != 0) {
 			put_place(ctx, place);
@@ -746,7 +749,7 @@ transfers_request(struct pmx_context *ctx, uint8_t kind, const struct pmx_transf
 	struct transfer_note *n = &ctx->transfers[place];
 
 	if (by_way && ctx->no_kernel) {
-		result = bounce(ctx, n, kind != TRANSFER_OFFER);
+		result = bounce(ctx, n, kind, kind != TRANSFER_OFFER);
 		if (result != 0) {
 			put_place(ctx, place);
 			return result;

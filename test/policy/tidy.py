@@ -27,7 +27,7 @@ from bisect import bisect_right
 from collections import defaultdict
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SOURCES = ("include", "lib", "drivers", "app", "test", "examples", "doc")
+SOURCES = ("include", "lib", "drivers", "ofi", "app", "test", "examples", "doc")
 WIDTH = 100
 TAB = 8
 CLANG_FORMAT = "14"

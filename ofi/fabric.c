@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Where libfabric enters the provider; fabrics and domains.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "provider.h"
+
+struct fi_provider ofi_provider = {
+	.version = OFI_VERSION,
+	.fi_version = FI_VERSION(1, 17),
+	.name = "pmx",
+	.getinfo = info_get,
+	.fabric = fabric_open,
+};
+
+int
+none_bind(struct fid *fid, struct fid *other, uint64_t flags)
+{
+	(void)fid;
+	(void)other;
+	(void)flags;
+	return -FI_ENOSYS;
+}
+
+int
+none_control(struct fid *fid, int command, void *arg)
+{
+	(void)fid;
+	(void)command;
+	(void)arg;
+	return -FI_ENOSYS;
+}
+
+int
+none_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
+{
+	(void)fid;
+	(void)name;
+	(void)flags;
+	(void)ops;
+	(void)context;
+	return -FI_ENOSYS;
+}
+
+/* ------------------------------------------------------------------ domain */
+
+static int
+domain_close(struct fid *fid)
+{
+	struct domain *d = (struct domain *)fid;
+
+	if (atomic_load(&d->users) != 0)
+		return -FI_EBUSY;
+	pmx_node_close(d->node);
+	pthread_mutex_destroy(&d->lock);
+	atomic_fetch_sub(&d->fabric->users, 1);
+	free(d);
+	return 0;
+}
+
+/* An event queue may be bound, and gets no events of a domain: all of it ends within its call. */
+static int
+domain_bind(struct fid *fid, struct fid *other, uint64_t flags)
+{
+	(void)fid;
+	(void)flags;
+	return other->fclass == FI_CLASS_EQ ? 0 : -FI_EINVAL;
+}
+
+static int
+no_scalable_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+	void *context)
+{
+	(void)domain;
+	(void)info;
+	(void)ep;
+	(void)context;
+	return -FI_ENOSYS;
+}
+
+static int
+no_poll_set(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **poll)
+{
+	(void)domain;
+	(void)attr;
+	(void)poll;
+	return -FI_ENOSYS;
+}
+
+static int
+no_shared_tx(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx,
+	void *context)
+{
+	(void)domain;
+	(void)attr;
+	(void)stx;
+	(void)context;
+	return -FI_ENOSYS;
+}
+
+static int
+no_shared_rx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **ep, void *context)
+{
+	(void)domain;
+	(void)attr;
+	(void)ep;
+	(void)context;
+	return -FI_ENOSYS;
+}
+
+static int
+no_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,
+	struct fi_atomic_attr *attr, uint64_t flags)
+{
+	(void)domain;
+	(void)type;
+	(void)op;
+	(void)attr;
+	(void)flags;
+	return -FI_EOPNOTSUPP;
+}
+
+static struct fi_ops domain_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = domain_close,
+	.bind = domain_bind,
+	.control = none_control,
+	.ops_open = none_ops_open,
+};
+
+static struct fi_ops_domain domain_ops = {
+	.size = sizeof(struct fi_ops_domain),
+	.av_open = av_open,
+	.cq_open = cq_open,
+	.endpoint = endpoint_open,
+	.scalable_ep = no_scalable_endpoint,
+	.cntr_open = cntr_open,
+	.poll_open = no_poll_set,
+	.stx_ctx = no_shared_tx,
+	.srx_ctx = no_shared_rx,
+	.query_atomic = no_query_atomic,
+};
+
+static int
+no_region(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
+	uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
+{
+	(void)fid;
+	(void)buf;
+	(void)len;
+	(void)access;
+	(void)offset;
+	(void)key;
+	(void)flags;
+	(void)mr;
+	(void)context;
+	return -FI_ENOSYS;
+}
+
+static int
+no_region_of_pieces(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
+	uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
+{
+	(void)fid;
+	(void)iov;
+	(void)count;
+	(void)access;
+	(void)offset;
+	(void)key;
+	(void)flags;
+	(void)mr;
+	(void)context;
+	return -FI_ENOSYS;
+}
+
+static int
+no_region_with(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **mr)
+{
+	(void)fid;
+	(void)attr;
+	(void)flags;
+	(void)mr;
+	return -FI_ENOSYS;
+}
+
+static struct fi_ops_mr region_ops = {
+	.size = sizeof(struct fi_ops_mr),
+	.reg = no_region,
+	.regv = no_region_of_pieces,
+	.regattr = no_region_with,
+};
+
+static int
+domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
+	void *context)
+{
+	const char *attach = getenv("PMX_ATTACH");
+
+	if (info_check(info) != 0 || info->domain_attr->name == NULL)
+		return -FI_EINVAL;
+	struct domain *d = calloc(1, sizeof(*d));
+
+	if (d == NULL)
+		return -FI_ENOMEM;
+	int result = pmx_node_attach(&d->node, info->domain_attr->name, -1);
+
+	if (result != 0) {
+		OFI_WARN(DOMAIN, "%s: %s\n", info->domain_attr->name, pmx_strerror(result));
+		free(d);
+		return result == -ENOENT ? -FI_ENODATA : result;
+	}
+	d->fabric = (struct fabric *)fabric;
+	d->embedded = attach != NULL && strcmp(attach, "embedded") == 0;
+	d->locks = info->domain_attr->threading != FI_THREAD_DOMAIN;
+	pthread_mutex_init(&d->lock, NULL);
+	d->fid.fid.fclass = FI_CLASS_DOMAIN;
+	d->fid.fid.context = context;
+	d->fid.fid.ops = &domain_fid_ops;
+	d->fid.ops = &domain_ops;
+	d->fid.mr = &region_ops;
+	atomic_fetch_add(&d->fabric->users, 1);
+	*domain = &d->fid;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ fabric */
+
+static int
+fabric_close(struct fid *fid)
+{
+	struct fabric *f = (struct fabric *)fid;
+
+	if (atomic_load(&f->users) != 0)
+		return -FI_EBUSY;
+	free(f);
+	return 0;
+}
+
+static int
+no_passive_endpoint(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **ep,
+	void *context)
+{
+	(void)fabric;
+	(void)info;
+	(void)ep;
+	(void)context;
+	return -FI_ENOSYS;
+}
+
+static int
+no_wait_set(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **wait)
+{
+	(void)fabric;
+	(void)attr;
+	(void)wait;
+	return -FI_ENOSYS;
+}
+
+static struct fi_ops fabric_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = fabric_close,
+	.bind = none_bind,
+	.control = none_control,
+	.ops_open = none_ops_open,
+};
+
+static struct fi_ops_fabric fabric_ops = {
+	.size = sizeof(struct fi_ops_fabric),
+	.domain = domain_open,
+	.passive_ep = no_passive_endpoint,
+	.eq_open = eq_open,
+	.wait_open = no_wait_set,
+	.trywait = fabric_trywait,
+};
+
+int
+fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)
+{
+	if (attr != NULL && attr->name != NULL && strcmp(attr->name, "pmx") != 0)
+		return -FI_EINVAL;
+	struct fabric *f = calloc(1, sizeof(*f));
+
+	if (f == NULL)
+		return -FI_ENOMEM;
+	f->fid.fid.fclass = FI_CLASS_FABRIC;
+	f->fid.fid.context = context;
+	f->fid.fid.ops = &fabric_fid_ops;
+	f->fid.ops = &fabric_ops;
+	f->fid.api_version = attr != NULL ? attr->api_version : 0;
+	*fabric = &f->fid;
+	return 0;
+}
+
+__attribute__((visibility("default"))) struct fi_provider *
+fi_prov_ini(void)
+{
+	fi_param_define(&ofi_provider, "instance", FI_PARAM_STRING,
+		"Name of the primary to use (node.name of its configuration). Default: all that "
+		"run");
+	return &ofi_provider;
+}

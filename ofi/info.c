@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * fi_getinfo: what the provider can do, and whether that is what was asked for. Every process that
+ * has libfabric calls it, so it attaches to nothing and starts nothing: it looks which primaries
+ * listen.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "provider.h"
+
+#define INSTANCES_MAX 16
+
+#define TX_CAPS     (FI_MSG | FI_TAGGED | FI_SEND)
+#define RX_CAPS     (FI_MSG | FI_TAGGED | FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE)
+#define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
+#define CAPS        (TX_CAPS | RX_CAPS | DOMAIN_CAPS)
+/* those that an endpoint has even if they were not asked for, since they cost nothing */
+#define FREE_CAPS   (DOMAIN_CAPS)
+#define TX_OP_FLAGS                                                                                \
+	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
+		FI_DELIVERY_COMPLETE | FI_MORE)
+#define RX_OP_FLAGS (FI_COMPLETION | FI_MULTI_RECV | FI_MORE)
+#define MSG_ORDER   FI_ORDER_SAS
+
+struct limits {
+	const char *what;
+	uint64_t asked, has;
+};
+
+/* Says once for each call what the caller asked for in vain (FI_LOG_LEVEL=info). */
+static bool
+lacks(const char *what, uint64_t asked, uint64_t has)
+{
+	FI_INFO(&ofi_provider, FI_LOG_CORE, "%s: asked for %#llx, has %#llx\n", what,
+		(unsigned long long)asked, (unsigned long long)has);
+	return false;
+}
+
+static bool
+bits_fit(const char *what, uint64_t asked, uint64_t has)
+{
+	return (asked & ~has) == 0 || lacks(what, asked, has);
+}
+
+static bool
+size_fits(const char *what, uint64_t asked, uint64_t has)
+{
+	return asked <= has || lacks(what, asked, has);
+}
+
+static bool
+one_of(const char *what, uint64_t asked, uint64_t unspec, uint64_t has)
+{
+	return asked == unspec || asked == has || lacks(what, asked, has);
+}
+
+static bool
+tx_fits(const struct fi_tx_attr *tx)
+{
+	return tx == NULL ||
+		(bits_fit("tx_attr.caps", tx->caps, TX_CAPS | DOMAIN_CAPS) &&
+			bits_fit("tx_attr.op_flags", tx->op_flags, TX_OP_FLAGS) &&
+			bits_fit("tx_attr.msg_order", tx->msg_order, MSG_ORDER) &&
+			bits_fit("tx_attr.comp_order", tx->comp_order, FI_ORDER_NONE) &&
+			size_fits("tx_attr.inject_size", tx->inject_size, OFI_INJECT_MAX) &&
+			size_fits("tx_attr.size", tx->size, OFI_QUEUE) &&
+			size_fits("tx_attr.iov_limit", tx->iov_limit, OFI_IOV_MAX) &&
+			size_fits("tx_attr.rma_iov_limit", tx->rma_iov_limit, 0));
+}
+
+static bool
+rx_fits(const struct fi_rx_attr *rx)
+{
+	return rx == NULL ||
+		(bits_fit("rx_attr.caps", rx->caps, RX_CAPS | DOMAIN_CAPS) &&
+			bits_fit("rx_attr.op_flags", rx->op_flags, RX_OP_FLAGS) &&
+			bits_fit("rx_attr.msg_order", rx->msg_order, MSG_ORDER) &&
+			bits_fit("rx_attr.comp_order", rx->comp_order, FI_ORDER_NONE) &&
+			size_fits("rx_attr.size", rx->size, OFI_QUEUE) &&
+			size_fits("rx_attr.iov_limit", rx->iov_limit, OFI_IOV_MAX));
+}
+
+static bool
+ep_fits(const struct fi_ep_attr *ep)
+{
+	return ep == NULL ||
+		(one_of("ep_attr.type", ep->type, FI_EP_UNSPEC, FI_EP_RDM) &&
+			one_of("ep_attr.protocol", ep->protocol, FI_PROTO_UNSPEC,
+				OFI_ADDRESS_FORMAT) &&
+			size_fits("ep_attr.max_msg_size", ep->max_msg_size, OFI_MESSAGE_MAX) &&
+			size_fits("ep_attr.msg_prefix_size", ep->msg_prefix_size, 0) &&
+			size_fits("ep_attr.tx_ctx_cnt", ep->tx_ctx_cnt, 1) &&
+			size_fits("ep_attr.rx_ctx_cnt", ep->rx_ctx_cnt, 1) &&
+			size_fits("ep_attr.auth_key_size", ep->auth_key_size, 0));
+}
+
+static bool
+domain_fits(const struct fi_domain_attr *d)
+{
+	return d == NULL ||
+		(one_of("domain_attr.control_progress", d->control_progress, FI_PROGRESS_UNSPEC,
+			 FI_PROGRESS_MANUAL) &&
+			one_of("domain_attr.data_progress", d->data_progress, FI_PROGRESS_UNSPEC,
+				FI_PROGRESS_MANUAL) &&
+			size_fits("domain_attr.threading", d->threading, FI_THREAD_ENDPOINT) &&
+			size_fits("domain_attr.av_type", d->av_type, FI_AV_TABLE) &&
+			size_fits("domain_attr.cq_data_size", d->cq_data_size, 0) &&
+			bits_fit("domain_attr.caps", d->caps, DOMAIN_CAPS) &&
+			size_fits("domain_attr.max_ep_stx_ctx", d->max_ep_stx_ctx, 0) &&
+			size_fits("domain_attr.max_ep_srx_ctx", d->max_ep_srx_ctx, 0) &&
+			size_fits("domain_attr.auth_key_size", d->auth_key_size, 0));
+}
+
+static bool
+fits(const struct fi_info *info)
+{
+	return bits_fit("caps", info->caps, CAPS) &&
+		one_of("addr_format", info->addr_format, FI_FORMAT_UNSPEC, OFI_ADDRESS_FORMAT) &&
+		ep_fits(info->ep_attr) && domain_fits(info->domain_attr) &&
+		tx_fits(info->tx_attr) && rx_fits(info->rx_attr);
+}
+
+int
+info_check(const struct fi_info *info)
+{
+	return info != NULL && info->ep_attr != NULL && info->tx_attr != NULL &&
+			info->rx_attr != NULL && info->domain_attr != NULL && fits(info)
+		? 0
+		: -FI_EINVAL;
+}
+
+/* What is not asked for costs nothing: directions that were not named are both meant. */
+static uint64_t
+caps_of(const struct fi_info *hints)
+{
+	uint64_t caps = hints != NULL && hints->caps != 0 ? hints->caps : CAPS;
+
+	if (caps & (FI_MSG | FI_TAGGED) && !(caps & (FI_SEND | FI_RECV)))
+		caps |= FI_SEND | FI_RECV;
+	return caps | FREE_CAPS;
+}
+
+/* Returns a description of one primary, or NULL if memory is short. */
+static struct fi_info *
+describe(const char *instance, uint32_t version, const struct fi_info *hints)
+{
+	const struct fi_tx_attr *tx = hints != NULL ? hints->tx_attr : NULL;
+	const struct fi_rx_attr *rx = hints != NULL ? hints->rx_attr : NULL;
+	const struct fi_domain_attr *domain = hints != NULL ? hints->domain_attr : NULL;
+	struct fi_info *info = fi_allocinfo();
+
+	if (info == NULL)
+		return NULL;
+	info->caps = caps_of(hints);
+	info->addr_format = OFI_ADDRESS_FORMAT;
+	info->tx_attr->caps = info->caps & (TX_CAPS | DOMAIN_CAPS);
+	info->tx_attr->op_flags = tx != NULL ? tx->op_flags : 0;
+	info->tx_attr->msg_order = MSG_ORDER;
+	info->tx_attr->inject_size = OFI_INJECT_MAX;
+	info->tx_attr->size = OFI_QUEUE;
+	info->tx_attr->iov_limit = OFI_IOV_MAX;
+	info->rx_attr->caps = info->caps & (RX_CAPS | DOMAIN_CAPS);
+	info->rx_attr->op_flags = rx != NULL ? rx->op_flags : 0;
+	info->rx_attr->msg_order = MSG_ORDER;
+	info->rx_attr->size = OFI_QUEUE;
+	info->rx_attr->iov_limit = OFI_IOV_MAX;
+	info->ep_attr->type = FI_EP_RDM;
+	info->ep_attr->protocol = OFI_ADDRESS_FORMAT;
+	info->ep_attr->protocol_version = 1;
+	info->ep_attr->max_msg_size = OFI_MESSAGE_MAX;
+	info->ep_attr->mem_tag_format = UINT64_MAX;
+	info->ep_attr->tx_ctx_cnt = info->ep_attr->rx_ctx_cnt = 1;
+	info->domain_attr->name = strdup(instance);
+	info->domain_attr->threading = domain != NULL && domain->threading != FI_THREAD_UNSPEC
+		? domain->threading
+		: FI_THREAD_SAFE;
+	info->domain_attr->control_progress = FI_PROGRESS_MANUAL;
+	info->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+	info->domain_attr->resource_mgmt = FI_RM_ENABLED;
+	info->domain_attr->av_type = domain != NULL && domain->av_type != FI_AV_UNSPEC
+		? domain->av_type
+		: FI_AV_TABLE;
+	info->domain_attr->cq_cnt = info->domain_attr->cntr_cnt = 65535;
+	info->domain_attr->ep_cnt = info->domain_attr->tx_ctx_cnt = info->domain_attr->rx_ctx_cnt =
+		1024;
+	info->domain_attr->max_ep_tx_ctx = info->domain_attr->max_ep_rx_ctx = 1;
+	info->domain_attr->caps = DOMAIN_CAPS;
+	info->fabric_attr->name = strdup("pmx");
+	info->fabric_attr->prov_version = OFI_VERSION;
+	info->fabric_attr->api_version = version;
+	if (info->domain_attr->name == NULL || info->fabric_attr->name == NULL) {
+		fi_freeinfo(info);
+		return NULL;
+	}
+	return info;
+}
+
+static bool
+asked_by_name(const char *asked, const char *name)
+{
+	return asked == NULL || strcmp(asked, name) == 0;
+}
+
+/* Writes which primaries there are, or the one that is asked for by name. Returns how many. */
+static int
+find_instances(struct pmx_found *found)
+{
+	const char *attach = getenv("PMX_ATTACH");
+	char *instance = NULL;
+
+	fi_param_get_str(&ofi_provider, "instance", &instance);
+	if (attach != NULL && strcmp(attach, "embedded") == 0) {
+		/* no primary: a node of this process's own */
+		strcpy(found[0].instance, "embedded");
+		return 1;
+	}
+	int n = pmx_node_find(found, INSTANCES_MAX), kept = 0;
+
+	for (int i = 0; i < n; i++) {
+		if (asked_by_name(instance, found[i].instance))
+			found[kept++] = found[i];
+	}
+	return kept;
+}
+
+int
+info_get(uint32_t version, const char *node, const char *service, uint64_t flags,
+	const struct fi_info *hints, struct fi_info **info)
+{
+	struct pmx_found found[INSTANCES_MAX];
+	struct fi_info *first = NULL, **last = &first;
+
+	if (hints != NULL &&
+		(!fits(hints) ||
+			(hints->fabric_attr != NULL &&
+				!asked_by_name(hints->fabric_attr->name, "pmx"))))
+		return -FI_ENODATA;
+	/* contexts get their numbers when they are opened, and are addressed by fi_getname() */
+	if (node != NULL && !(flags & FI_SOURCE)) {
+		FI_INFO(&ofi_provider, FI_LOG_CORE,
+			"%s %s: addresses come from fi_getname() of the other side\n", node,
+			service != NULL ? service : "");
+		return -FI_ENODATA;
+	}
+	int n = find_instances(found);
+
+	for (int i = 0; i < n; i++) {
+		if (hints != NULL && hints->domain_attr != NULL &&
+			!asked_by_name(hints->domain_attr->name, found[i].instance))
+			continue;
+		*last = describe(found[i].instance, version, hints);
+		if (*last == NULL) {
+			fi_freeinfo(first);
+			return -FI_ENOMEM;
+		}
+		last = &(*last)->next;
+	}
+	*info = first;
+	return first != NULL ? 0 : -FI_ENODATA;
+}

@@ -1,0 +1,889 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Messages of an endpoint, tagged and untagged: posting, progress, peeks, cancelling.
+ *
+ * Design notes
+ * 1. A message of up to OFI_INJECT_MAX bytes in one piece is copied by the library within the call,
+ *    and so has ended: it takes no operation, and its completion is written at once.
+ * 2. Everything else has an operation (struct op), which is libpmx's cookie. Operations are in
+ *    chunks that are never moved, so that fi_cancel() can find one by its caller's context. That is
+ *    a walk over all of them, which is rare; posting and ending need no list.
+ * 3. A send is delivered-complete when the receiving node has Acked it (PMX_DELIVERED); the same
+ *    is transmit-complete.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "provider.h"
+
+#define CHUNK_OPS   64
+#define ENDED_BURST 16
+#define MANY        1024 /* so many operations that wait slow down their caller */
+
+struct op_chunk {
+	struct op_chunk *next;
+	struct op ops[CHUNK_OPS];
+};
+
+/* ------------------------------------------------------------------ operations */
+
+static __attribute__((noinline)) bool
+op_chunk_new(struct endpoint *ep)
+{
+	struct op_chunk *c = calloc(1, sizeof(*c));
+
+	if (c == NULL)
+		return false;
+	c->next = ep->chunks;
+	ep->chunks = c;
+	for (unsigned i = 0; i < CHUNK_OPS; i++) {
+		c->ops[i].next = ep->free;
+		ep->free = &c->ops[i];
+	}
+	return true;
+}
+
+static inline struct op *
+op_take(struct endpoint *ep)
+{
+	if (unlikely(ep->free == NULL) && !op_chunk_new(ep))
+		return NULL;
+	struct op *op = ep->free;
+
+	ep->free = op->next;
+	op->used = true;
+	op->begun = op->multi = false;
+	op->request = 0;
+	op->copy = NULL;
+	return op;
+}
+
+static inline void
+op_free(struct endpoint *ep, struct op *op)
+{
+	if (unlikely(op->copy != NULL))
+		free(op->copy);
+	op->used = false;
+	op->next = ep->free;
+	ep->free = op;
+}
+
+static void
+list_append(struct op_list *l, struct op *op)
+{
+	op->next = NULL;
+	if (l->head == NULL)
+		l->head = op;
+	else
+		l->tail->next = op;
+	l->tail = op;
+}
+
+static void
+list_remove(struct op_list *l, struct op *op)
+{
+	struct op *before = NULL, *at = l->head;
+
+	for (; at != NULL && at != op; at = at->next)
+		before = at;
+	if (at == NULL)
+		return;
+	if (before == NULL)
+		l->head = op->next;
+	else
+		before->next = op->next;
+	if (l->tail == op)
+		l->tail = before;
+}
+
+void
+endpoint_forget(struct endpoint *ep)
+{
+	for (struct op_chunk *c = ep->chunks, *next; c != NULL; c = next) {
+		next = c->next;
+		for (unsigned i = 0; i < CHUNK_OPS; i++)
+			free(c->ops[i].used ? c->ops[i].copy : NULL);
+		free(c);
+	}
+}
+
+/* ------------------------------------------------------------------ ends */
+
+static inline struct cq *
+cq_of(const struct endpoint *ep, uint64_t flags)
+{
+	return flags & FI_SEND ? ep->tx_cq : ep->rx_cq;
+}
+
+static inline void
+count_one(const struct endpoint *ep, uint64_t flags, bool error)
+{
+	struct cntr *c = flags & FI_SEND ? ep->tx_cntr : ep->rx_cntr;
+
+	if (unlikely(c != NULL))
+		atomic_fetch_add(error ? &c->errors : &c->value, 1);
+}
+
+/* A success. What it says of a send is its context alone. */
+static inline void
+put_success(const struct endpoint *ep, uint64_t flags, void *context, void *buf,
+	const struct pmx_status *status)
+{
+	struct cq *cq = cq_of(ep, flags);
+	struct completion *c = cq != NULL ? cq_put(cq) : NULL;
+
+	if (unlikely(c == NULL)) {
+		if (cq != NULL)
+			OFI_WARN(CQ, "out of memory: a completion is lost\n");
+		return;
+	}
+	c->err = 0;
+	c->entry.op_context = context;
+	c->entry.flags = flags;
+	c->entry.buf = buf;
+	c->entry.data = 0;
+	if (status == NULL) {
+		c->entry.len = 0;
+		c->entry.tag = 0;
+		c->source = FI_ADDR_NOTAVAIL;
+		return;
+	}
+	c->entry.len = status->len;
+	c->entry.tag = status->tag;
+	c->source = ep->caps & FI_SOURCE ? av_find(ep->av, status->source) : FI_ADDR_NOTAVAIL;
+}
+
+/* error: negative errno of libpmx, as it is told by fi_cq_readerr() in prov_errno. */
+static void
+put_error(const struct endpoint *ep, uint64_t flags, void *context, void *buf, size_t room,
+	const struct pmx_status *status, int error)
+{
+	struct cq *cq = cq_of(ep, flags);
+	struct completion *c = cq != NULL ? cq_put(cq) : NULL;
+	bool truncated = error == -EMSGSIZE && flags & FI_RECV;
+
+	count_one(ep, flags, true);
+	if (c == NULL)
+		return;
+	*c = (struct completion){
+		.entry.op_context = context,
+		.entry.flags = flags,
+		.entry.buf = buf,
+		.entry.len = truncated ? room : 0,
+		.entry.tag = status != NULL ? status->tag : 0,
+		.source = FI_ADDR_NOTAVAIL,
+		.olen = truncated ? status->len - room : 0,
+		.err = truncated ? FI_ETRUNC : -error,
+		.prov_errno = -error,
+	};
+}
+
+static void op_begin(struct endpoint *ep, struct op *op, struct op_list *waiting);
+
+/* One message came into the memory of a FI_MULTI_RECV operation, which goes on with the rest of
+ * it. */
+static void
+multi_ended(struct endpoint *ep, struct op *op, const struct pmx_status *status)
+{
+	size_t got = status->len < op->len ? status->len : op->len;
+	void *buf = op->buf;
+	bool last;
+
+	op->buf = (uint8_t *)op->buf + got;
+	op->len -= got;
+	last = op->len < ep->min_multi_recv || op->len == 0 ||
+		(status->error != 0 && status->error != -EMSGSIZE);
+	uint64_t flags = op->flags | (last ? FI_MULTI_RECV : 0);
+
+	if (status->error != 0) {
+		put_error(ep, flags, op->context, buf, got, status, status->error);
+	} else {
+		count_one(ep, op->flags, false);
+		if (op->reports || last)
+			put_success(ep, flags, op->context, buf, status);
+	}
+	if (last) {
+		op_free(ep, op);
+		return;
+	}
+	op->m.data = op->buf;
+	op->m.len = op->len;
+	op->begun = false;
+	op_begin(ep, op, &ep->receives);
+}
+
+static inline void
+op_ended(struct endpoint *ep, struct op *op, const struct pmx_status *status)
+{
+	if (unlikely(op->multi)) {
+		multi_ended(ep, op, status);
+		return;
+	}
+	if (unlikely(status->error != 0)) {
+		put_error(ep, op->flags, op->context, op->buf, op->len, status, status->error);
+	} else {
+		count_one(ep, op->flags, false);
+		if (op->reports)
+			put_success(ep, op->flags, op->context, op->buf,
+				op->flags & FI_RECV ? status : NULL);
+	}
+	op_free(ep, op);
+}
+
+void
+endpoint_fail(struct endpoint *ep, int error)
+{
+	const struct pmx_status status = {.error = -error};
+
+	ep->gone = true;
+	ep->sends.head = ep->receives.head = NULL;
+	for (struct op_chunk *c = ep->chunks; c != NULL; c = c->next) {
+		for (unsigned i = 0; i < CHUNK_OPS; i++) {
+			if (c->ops[i].used)
+				op_ended(ep, &c->ops[i], &status);
+		}
+	}
+}
+
+/* ------------------------------------------------------------------ begin */
+
+/* Whether libpmx may take it later. */
+static inline bool
+is_busy(int result)
+{
+	return result == -EAGAIN || result == -ENOBUFS;
+}
+
+static inline int
+begin(struct endpoint *ep, struct op *op, const struct pmx_matched *m)
+{
+	return op->flags & FI_SEND ? pmx_isend(ep->ctx, m, &op->request)
+				   : pmx_irecv(ep->ctx, m, &op->request);
+}
+
+/* Begins an operation whose message is in op->m, or lets it wait; what fails ends. */
+static void
+op_begin(struct endpoint *ep, struct op *op, struct op_list *waiting)
+{
+	int result = waiting->head != NULL ? -EAGAIN : begin(ep, op, &op->m);
+	const struct pmx_status status = {.error = result};
+
+	if (result == 0)
+		op->begun = true;
+	else if (is_busy(result))
+		list_append(waiting, op);
+	else
+		op_ended(ep, op, &status);
+}
+
+/* Begins what waits, until libpmx takes no more. */
+static void
+begin_waiting(struct endpoint *ep, struct op_list *waiting)
+{
+	for (struct op *op; (op = waiting->head) != NULL;) {
+		int result = begin(ep, op, &op->m);
+		const struct pmx_status status = {.error = result};
+
+		if (is_busy(result))
+			return;
+		waiting->head = op->next;
+		op->begun = true;
+		if (result != 0)
+			op_ended(ep, op, &status);
+	}
+}
+
+void
+endpoint_progress(struct endpoint *ep)
+{
+	struct pmx_ended ended[ENDED_BURST];
+
+	if (unlikely(ep->ctx == NULL || ep->gone))
+		return;
+	if (unlikely(ep->armed)) {
+		ep->armed = false;
+		pmx_after_select(ep->ctx);
+	}
+	int n = pmx_poll_ended(ep->ctx, ended, ENDED_BURST);
+
+	for (int i = 0; i < n; i++)
+		op_ended(ep, (struct op *)(uintptr_t)ended[i].cookie, &ended[i].status);
+	if (unlikely(ep->receives.head != NULL))
+		begin_waiting(ep, &ep->receives);
+	if (unlikely(ep->sends.head != NULL))
+		begin_waiting(ep, &ep->sends);
+	if (unlikely(n == -EPIPE)) {
+		OFI_WARN(EP_CTRL, "%s\n", pmx_strerror(n));
+		endpoint_fail(ep, FI_ECONNABORTED);
+	}
+}
+
+/* Copies what libpmx borrows until the operation has ended, or what begins it later. */
+static void
+op_keep(struct op *op, const struct pmx_matched *m)
+{
+	op->m = *m;
+	if (m->iov != NULL) {
+		memcpy(op->iov, m->iov, m->iov_count * sizeof(*m->iov));
+		op->m.iov = op->iov;
+	}
+}
+
+static inline uint64_t
+bytes_of(const struct iovec *iov, size_t count)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < count; i++)
+		bytes += iov[i].iov_len;
+	return bytes;
+}
+
+/* Gathers an injected message, which is to wait. */
+static bool
+op_keep_bytes(struct op *op)
+{
+	const struct iovec one = {op->m.data, op->m.len};
+	const struct iovec *iov = op->m.iov != NULL ? op->m.iov : &one;
+	size_t count = op->m.iov != NULL ? op->m.iov_count : 1;
+	uint64_t len = bytes_of(iov, count);
+	uint8_t *to = malloc(len ? len : 1);
+
+	if (to == NULL)
+		return false;
+	op->copy = to;
+	for (size_t i = 0; i < count; i++) {
+		if (iov[i].iov_len != 0)
+			memcpy(to, iov[i].iov_base, iov[i].iov_len);
+		to += iov[i].iov_len;
+	}
+	op->m.iov = NULL;
+	op->m.iov_count = 0;
+	op->m.data = op->copy;
+	op->m.len = len;
+	return true;
+}
+
+/* ------------------------------------------------------------------ send */
+
+/* The general send. */
+static __attribute__((noinline)) ssize_t
+send_general(struct endpoint *ep, struct pmx_matched *m, uint64_t flags, uint64_t kind,
+	void *context, bool reports)
+{
+	if (ep->ctx == NULL)
+		return -FI_EOPBADSTATE;
+	if (ep->gone)
+		return -FI_ECONNABORTED;
+	struct op *op = op_take(ep);
+
+	if (op == NULL)
+		return -FI_ENOMEM;
+	op->context = context;
+	op->flags = FI_SEND | kind;
+	op->buf = NULL;
+	op->reports = reports;
+	m->cookie = (uintptr_t)op;
+	m->flags = PMX_QUEUED | (flags & FI_INJECT ? PMX_COPY : 0) |
+		(flags & (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE) ? PMX_DELIVERED : 0);
+	op_keep(op, m);
+	if (ep->sends.head != NULL) {
+		/* others wait: they are given a chance first, and whoever sends faster than the
+		 * engine can is slowed down */
+		begin_waiting(ep, &ep->sends);
+		sched_yield();
+	}
+	int result = ep->sends.head != NULL ? -EAGAIN : begin(ep, op, &op->m);
+
+	if (likely(result == 0)) {
+		op->begun = true;
+		return 0;
+	}
+	if (is_busy(result) && (!(flags & FI_INJECT) || op_keep_bytes(op))) {
+		list_append(&ep->sends, op);
+		return 0;
+	}
+	op_free(ep, op);
+	return is_busy(result) ? -FI_ENOMEM : result == -EPIPE ? -FI_ECONNABORTED : result;
+}
+
+/* flags: of the operation. kind: FI_MSG or FI_TAGGED. reports: a success is a completion. */
+static inline ssize_t
+send_to(struct endpoint *ep, struct pmx_matched *m, fi_addr_t to, uint64_t flags, uint64_t kind,
+	void *context, bool reports)
+{
+	ssize_t result;
+
+	domain_lock(ep->domain);
+	const struct av_entry *peer = ep->av != NULL ? av_at(ep->av, to) : NULL;
+
+	if (unlikely(peer == NULL)) {
+		domain_unlock(ep->domain);
+		return -FI_EINVAL;
+	}
+	m->peer = peer->to;
+	m->comm = peer->comm | (kind == FI_TAGGED);
+	m->flags = PMX_COPY;
+	if (likely(m->iov == NULL && m->len <= OFI_INJECT_MAX &&
+		    !(flags & (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)) && ep->ctx != NULL &&
+		    ep->sends.head == NULL && pmx_isend(ep->ctx, m, NULL) == 0)) {
+		count_one(ep, FI_SEND, false);
+		if (reports)
+			put_success(ep, FI_SEND | kind, context, NULL, NULL);
+		result = 0;
+	} else {
+		result = send_general(ep, m, flags, kind, context, reports);
+	}
+	domain_unlock(ep->domain);
+	return result;
+}
+
+static inline ssize_t
+post_send(struct endpoint *ep, struct pmx_matched *m, fi_addr_t to, uint64_t flags, uint64_t kind,
+	void *context)
+{
+	return send_to(ep, m, to, flags, kind, context, !ep->tx_selective || flags & FI_COMPLETION);
+}
+
+/* The pieces of a message; false if there are too many, or too many bytes. */
+static inline bool
+set_pieces(struct pmx_matched *m, const struct iovec *iov, size_t count)
+{
+	if (count == 1) {
+		m->data = iov->iov_base;
+		m->len = iov->iov_len;
+	} else {
+		m->iov = iov;
+		m->iov_count = (uint32_t)count;
+	}
+	return count <= OFI_IOV_MAX;
+}
+
+/* fi_tsendmsg() and fi_sendmsg(). */
+static ssize_t
+send_pieces(struct endpoint *ep, const struct iovec *iov, size_t count, fi_addr_t to, uint64_t tag,
+	uint64_t flags, uint64_t kind, void *context)
+{
+	struct pmx_matched m = {.tag = tag};
+
+	if (!set_pieces(&m, iov, count) || flags & FI_REMOTE_CQ_DATA ||
+		(flags & FI_INJECT && bytes_of(iov, count) > OFI_INJECT_MAX))
+		return -FI_EINVAL;
+	return post_send(ep, &m, to, flags, kind, context);
+}
+
+/* fi_tinject() and fi_inject(): no completion at all. */
+static inline ssize_t
+inject(struct endpoint *ep, const void *buf, size_t len, fi_addr_t to, uint64_t tag, uint64_t kind)
+{
+	struct pmx_matched m = {.tag = tag, .data = (void *)(uintptr_t)buf, .len = len};
+
+	if (len > OFI_INJECT_MAX)
+		return -FI_EINVAL;
+	return send_to(ep, &m, to, FI_INJECT, kind, NULL, false);
+}
+
+/* ------------------------------------------------------------------ receive */
+
+/* m: tag, ignore, bytes. */
+static inline ssize_t
+post_receive(struct endpoint *ep, struct pmx_matched *m, fi_addr_t from, uint64_t flags,
+	uint64_t kind, void *context)
+{
+	ssize_t result = -FI_EOPBADSTATE;
+
+	domain_lock(ep->domain);
+	const struct av_entry *peer = from != FI_ADDR_UNSPEC && ep->caps & FI_DIRECTED_RECV &&
+			ep->av != NULL
+		? av_at(ep->av, from)
+		: NULL;
+	struct op *op = NULL;
+
+	if (unlikely(ep->ctx == NULL || ep->gone)) {
+		result = ep->gone ? -FI_ECONNABORTED : -FI_EOPBADSTATE;
+		goto out;
+	}
+	if (unlikely(peer == NULL && from != FI_ADDR_UNSPEC && ep->caps & FI_DIRECTED_RECV)) {
+		result = -FI_EINVAL;
+		goto out;
+	}
+	op = op_take(ep);
+	if (unlikely(op == NULL)) {
+		result = -FI_ENOMEM;
+		goto out;
+	}
+	m->peer = peer != NULL ? peer->to : PMX_ANY_SOURCE;
+	m->comm = comm_of(ep->incarnation, kind == FI_TAGGED);
+	m->flags = PMX_QUEUED;
+	m->cookie = (uintptr_t)op;
+	op->context = context;
+	op->flags = FI_RECV | kind;
+	op->reports = !ep->rx_selective || flags & FI_COMPLETION;
+	op->multi = flags & FI_MULTI_RECV;
+	op->buf = m->data;
+	op->len = m->iov != NULL ? bytes_of(m->iov, m->iov_count) : m->len;
+	if (unlikely(m->iov != NULL || op->multi))
+		op_keep(op, m);
+	result = ep->receives.head != NULL
+		? -EAGAIN
+		: pmx_irecv(ep->ctx, m->iov != NULL ? &op->m : m, &op->request);
+	if (likely(result == 0)) {
+		op->begun = true;
+	} else if (is_busy((int)result)) {
+		op_keep(op, m);
+		list_append(&ep->receives, op);
+		result = 0;
+	} else {
+		op_free(ep, op);
+	}
+out:
+	domain_unlock(ep->domain);
+	return result;
+}
+
+/* ------------------------------------------------------------------ peek, claim, discard */
+
+/* A message that FI_PEEK | FI_CLAIM took is remembered in the caller's struct fi_context. */
+static pmx_request *
+claimed(void *context)
+{
+	return (pmx_request *)((struct fi_context *)context)->internal;
+}
+
+/* Receives a message that a peek took. */
+static ssize_t
+receive_claimed(struct endpoint *ep, struct pmx_matched *m, pmx_request message, uint64_t kind,
+	void *context, bool reports)
+{
+	struct op *op = op_take(ep);
+
+	if (op == NULL)
+		return -FI_ENOMEM;
+	op->context = context;
+	op->flags = FI_RECV | kind;
+	op->reports = reports;
+	op->buf = m->data;
+	op->len = m->iov != NULL ? bytes_of(m->iov, m->iov_count) : m->len;
+	op->begun = true;
+	op->request = message;
+	m->flags = PMX_QUEUED;
+	m->cookie = (uintptr_t)op;
+	op_keep(op, m);
+	int result = pmx_imrecv(ep->ctx, &op->m, &op->request);
+
+	if (result != 0)
+		op_free(ep, op);
+	return result;
+}
+
+/* Takes a message and forgets it. */
+static int
+discard(struct endpoint *ep, pmx_request message)
+{
+	const struct pmx_matched nothing = {.len = 0};
+	int result = pmx_imrecv(ep->ctx, &nothing, &message);
+
+	/* an offered message of which nothing is wanted is told so to its sender */
+	return result == 0 ? (pmx_wait(ep->ctx, &message, NULL, -1), 0) : result;
+}
+
+static ssize_t
+peek(struct endpoint *ep, struct pmx_matched *m, uint64_t flags, uint64_t kind, void *context)
+{
+	struct pmx_status status;
+	pmx_request message = 0;
+	int result = flags & (FI_CLAIM | FI_DISCARD) ? pmx_improbe(ep->ctx, m, &message, &status)
+						     : pmx_iprobe(ep->ctx, m, &status);
+
+	if (is_busy(result))
+		return -FI_EAGAIN;
+	if (result < 0)
+		return result == -EPIPE ? -FI_ECONNABORTED : result;
+	if (result == 0) {
+		status = (struct pmx_status){.tag = m->tag};
+		put_error(ep, FI_RECV | kind, context, NULL, 0, &status, -FI_ENOMSG);
+		return 0;
+	}
+	if (flags & FI_CLAIM)
+		*claimed(context) = message;
+	else if (flags & FI_DISCARD && (result = discard(ep, message)) != 0)
+		return result;
+	put_success(ep, FI_RECV | kind, context, NULL, &status);
+	return 0;
+}
+
+/* FI_PEEK, FI_CLAIM, FI_DISCARD. */
+static ssize_t
+receive_special(struct endpoint *ep, struct pmx_matched *m, fi_addr_t from, uint64_t flags,
+	uint64_t kind, void *context)
+{
+	ssize_t result;
+
+	domain_lock(ep->domain);
+	const struct av_entry *peer = from != FI_ADDR_UNSPEC && ep->caps & FI_DIRECTED_RECV
+		? av_at(ep->av, from)
+		: NULL;
+
+	m->peer = peer != NULL ? peer->to : PMX_ANY_SOURCE;
+	m->comm = comm_of(ep->incarnation, kind == FI_TAGGED);
+	if (ep->ctx == NULL || ep->gone) {
+		result = ep->gone ? -FI_ECONNABORTED : -FI_EOPBADSTATE;
+	} else if (flags & FI_PEEK) {
+		result = peek(ep, m, flags, kind, context);
+	} else if (flags & FI_DISCARD) {
+		struct pmx_status status = {.len = 0};
+
+		result = discard(ep, *claimed(context));
+		if (result == 0)
+			put_success(ep, FI_RECV | kind, context, NULL, &status);
+	} else {
+		result = receive_claimed(ep, m, *claimed(context), kind, context,
+			!ep->rx_selective || flags & FI_COMPLETION);
+	}
+	domain_unlock(ep->domain);
+	return result;
+}
+
+/* fi_trecvmsg() and fi_recvmsg(). */
+static ssize_t
+receive_pieces(struct endpoint *ep, struct pmx_matched *m, const struct iovec *iov, size_t count,
+	fi_addr_t from, uint64_t flags, uint64_t kind, void *context)
+{
+	if (!set_pieces(m, iov, count) || (flags & FI_MULTI_RECV && count != 1))
+		return -FI_EINVAL;
+	if (unlikely(flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)))
+		return receive_special(ep, m, from, flags, kind, context);
+	return post_receive(ep, m, from, flags, kind, context);
+}
+
+/* ------------------------------------------------------------------ cancel */
+
+ssize_t
+endpoint_cancel(fid_t fid, void *context)
+{
+	struct endpoint *ep = (struct endpoint *)fid;
+	const struct pmx_status cancelled = {.error = -ECANCELED};
+	struct op *found = NULL;
+
+	domain_lock(ep->domain);
+	for (struct op_chunk *c = ep->chunks; c != NULL && found == NULL; c = c->next) {
+		for (unsigned i = 0; i < CHUNK_OPS && found == NULL; i++) {
+			struct op *op = &c->ops[i];
+
+			if (op->used && op->context == context && op->flags & FI_RECV)
+				found = op;
+		}
+	}
+	if (found != NULL && !found->begun) {
+		list_remove(&ep->receives, found);
+		op_ended(ep, found, &cancelled);
+	} else if (found != NULL) {
+		/* it ends by itself, with -ECANCELED or, if that is too late, with its message */
+		pmx_cancel(ep->ctx, found->request);
+	}
+	domain_unlock(ep->domain);
+	return found != NULL ? 0 : -FI_ENOENT;
+}
+
+/* ------------------------------------------------------------------ verbs */
+
+static inline struct endpoint *
+endpoint_of(struct fid_ep *fid)
+{
+	return (struct endpoint *)fid;
+}
+
+static ssize_t
+tagged_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t from, uint64_t tag,
+	uint64_t ignore, void *context)
+{
+	struct pmx_matched m = {.tag = tag, .ignore = ignore, .data = buf, .len = len};
+
+	(void)desc;
+	return post_receive(endpoint_of(fid), &m, from, endpoint_of(fid)->rx_flags, FI_TAGGED,
+		context);
+}
+
+static ssize_t
+tagged_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t from,
+	uint64_t tag, uint64_t ignore, void *context)
+{
+	struct pmx_matched m = {.tag = tag, .ignore = ignore};
+
+	(void)desc;
+	return receive_pieces(endpoint_of(fid), &m, iov, count, from, endpoint_of(fid)->rx_flags,
+		FI_TAGGED, context);
+}
+
+static ssize_t
+tagged_recvmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
+{
+	struct pmx_matched m = {.tag = msg->tag, .ignore = msg->ignore};
+
+	return receive_pieces(endpoint_of(fid), &m, msg->msg_iov, msg->iov_count, msg->addr, flags,
+		FI_TAGGED, msg->context);
+}
+
+static ssize_t
+tagged_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t to, uint64_t tag,
+	void *context)
+{
+	struct pmx_matched m = {.tag = tag, .data = (void *)(uintptr_t)buf, .len = len};
+
+	(void)desc;
+	return post_send(endpoint_of(fid), &m, to, endpoint_of(fid)->tx_flags, FI_TAGGED, context);
+}
+
+static ssize_t
+tagged_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t to,
+	uint64_t tag, void *context)
+{
+	(void)desc;
+	return send_pieces(endpoint_of(fid), iov, count, to, tag, endpoint_of(fid)->tx_flags,
+		FI_TAGGED, context);
+}
+
+static ssize_t
+tagged_sendmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
+{
+	return send_pieces(endpoint_of(fid), msg->msg_iov, msg->iov_count, msg->addr, msg->tag,
+		flags, FI_TAGGED, msg->context);
+}
+
+static ssize_t
+tagged_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to, uint64_t tag)
+{
+	return inject(endpoint_of(fid), buf, len, to, tag, FI_TAGGED);
+}
+
+/* Completion data: cq_data_size is 0. */
+static ssize_t
+no_tagged_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data,
+	fi_addr_t to, uint64_t tag, void *context)
+{
+	(void)fid;
+	(void)buf;
+	(void)len;
+	(void)desc;
+	(void)data;
+	(void)to;
+	(void)tag;
+	(void)context;
+	return -FI_ENOSYS;
+}
+
+static ssize_t
+no_tagged_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t to,
+	uint64_t tag)
+{
+	(void)fid;
+	(void)buf;
+	(void)len;
+	(void)data;
+	(void)to;
+	(void)tag;
+	return -FI_ENOSYS;
+}
+
+struct fi_ops_tagged tagged_ops = {
+	.size = sizeof(struct fi_ops_tagged),
+	.recv = tagged_recv,
+	.recvv = tagged_recvv,
+	.recvmsg = tagged_recvmsg,
+	.send = tagged_send,
+	.sendv = tagged_sendv,
+	.sendmsg = tagged_sendmsg,
+	.inject = tagged_inject,
+	.senddata = no_tagged_senddata,
+	.injectdata = no_tagged_injectdata,
+};
+
+static ssize_t
+untagged_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t from, void *context)
+{
+	struct pmx_matched m = {.data = buf, .len = len};
+
+	(void)desc;
+	return post_receive(endpoint_of(fid), &m, from, endpoint_of(fid)->rx_flags, FI_MSG,
+		context);
+}
+
+static ssize_t
+untagged_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
+	fi_addr_t from, void *context)
+{
+	struct pmx_matched m = {.tag = 0};
+
+	(void)desc;
+	return receive_pieces(endpoint_of(fid), &m, iov, count, from, endpoint_of(fid)->rx_flags,
+		FI_MSG, context);
+}
+
+static ssize_t
+untagged_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
+{
+	struct pmx_matched m = {.tag = 0};
+
+	return receive_pieces(endpoint_of(fid), &m, msg->msg_iov, msg->iov_count, msg->addr, flags,
+		FI_MSG, msg->context);
+}
+
+static ssize_t
+untagged_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t to,
+	void *context)
+{
+	struct pmx_matched m = {.data = (void *)(uintptr_t)buf, .len = len};
+
+	(void)desc;
+	return post_send(endpoint_of(fid), &m, to, endpoint_of(fid)->tx_flags, FI_MSG, context);
+}
+
+static ssize_t
+untagged_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t to,
+	void *context)
+{
+	(void)desc;
+	return send_pieces(endpoint_of(fid), iov, count, to, 0, endpoint_of(fid)->tx_flags, FI_MSG,
+		context);
+}
+
+static ssize_t
+untagged_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
+{
+	return send_pieces(endpoint_of(fid), msg->msg_iov, msg->iov_count, msg->addr, 0, flags,
+		FI_MSG, msg->context);
+}
+
+static ssize_t
+untagged_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to)
+{
+	return inject(endpoint_of(fid), buf, len, to, 0, FI_MSG);
+}
+
+static ssize_t
+no_untagged_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data,
+	fi_addr_t to, void *context)
+{
+	return no_tagged_senddata(fid, buf, len, desc, data, to, 0, context);
+}
+
+static ssize_t
+no_untagged_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t to)
+{
+	return no_tagged_injectdata(fid, buf, len, data, to, 0);
+}
+
+struct fi_ops_msg messages_ops = {
+	.size = sizeof(struct fi_ops_msg),
+	.recv = untagged_recv,
+	.recvv = untagged_recvv,
+	.recvmsg = untagged_recvmsg,
+	.send = untagged_send,
+	.sendv = untagged_sendv,
+	.sendmsg = untagged_sendmsg,
+	.inject = untagged_inject,
+	.senddata = no_untagged_senddata,
+	.injectdata = no_untagged_injectdata,
+};

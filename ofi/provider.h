@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The libfabric provider "pmx" (PM-MPI): what its files share. It stands on include/pmx/pmx.h and
+ * libfabric's public headers alone. Terms are libfabric's: fi_intro(7), fi_provider(7).
+ *
+ * Design notes
+ * 1. A domain is an attachment to one primary, an endpoint is one context, and all messages are
+ *    matched messages. Their communicator is the receiving endpoint's incarnation, a random number,
+ *    and whether they are tagged. So what is sent to an endpoint that has ended cannot be received
+ *    by another one that has got its context number.
+ * 2. Nothing runs by itself (manual progress): reading a completion queue or a counter polls the
+ *    endpoints that are bound to it.
+ * 3. Posting does not fail because places, buffers or ring slots are used up: what libpmx cannot
+ *    take now waits in the endpoint, in order, and is begun by its progress.
+ * 4. Threads: with FI_THREAD_DOMAIN nothing is locked; otherwise every call on a domain and its
+ *    objects takes the domain's lock.
+ */
+#ifndef OFI_PROVIDER_H
+#define OFI_PROVIDER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include <pmx/pmx.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+#include <rdma/providers/fi_log.h>
+#include <rdma/providers/fi_prov.h>
+
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+#define OFI_VERSION        FI_VERSION(0, 1)
+#define OFI_ADDRESS_FORMAT (FI_PROV_SPECIFIC | 0x706D78u) /* struct address */
+#define OFI_IOV_MAX        8
+#define OFI_INJECT_MAX     4096u /* bytes */
+#define OFI_MESSAGE_MAX    ((size_t)1 << 40)
+#define OFI_QUEUE          4096 /* what sizes of queues say; they have no limit */
+
+extern struct fi_provider ofi_provider;
+
+#define OFI_WARN(subsystem, ...) FI_WARN(&ofi_provider, FI_LOG_##subsystem, __VA_ARGS__)
+
+/* ------------------------------------------------------------------ objects */
+
+/* What endpoints are called by others: see fi_getname(). All fields in the host's byte order: all
+ * nodes of a cluster have the same. */
+struct address {
+	uint16_t node, context;
+	uint32_t incarnation; /* 1..2^31 - 1 */
+	uint64_t zero;
+};
+
+struct fabric {
+	struct fid_fabric fid;
+	atomic_int users;
+};
+
+struct domain {
+	struct fid_domain fid;
+	struct fabric *fabric;
+	struct pmx_node *node;
+	bool embedded; /* the engine runs in calls of this process only */
+	bool locks;    /* design note 4 */
+	pthread_mutex_t lock;
+	atomic_int users;
+};
+
+struct av_entry {
+	struct pmx_addr to;
+	uint32_t comm; /* of untagged messages; 0: the entry is not in use */
+};
+
+struct av {
+	struct fid_av fid;
+	struct domain *domain;
+	struct av_entry *entries; /* by fi_addr_t */
+	uint32_t count, room;
+	uint32_t *by_source;   /* hash table of numbers of entries + 1, 0: empty */
+	uint32_t sources_mask; /* its places - 1, a power of two - 1 */
+	uint32_t sources;      /* places that are in use */
+	atomic_int users;
+};
+
+struct endpoint;
+
+/* The endpoints that report to a queue or counter, each once. */
+struct reporters {
+	struct endpoint **list;
+	unsigned count;
+};
+
+/* A completion, or an error if err is not 0. */
+struct completion {
+	struct fi_cq_tagged_entry entry;
+	fi_addr_t source;
+	size_t olen;
+	int err, prov_errno;
+};
+
+struct cq {
+	struct fid_cq fid;
+	struct domain *domain;
+	size_t entry_bytes; /* of its format */
+	struct completion *ring;
+	uint32_t head, tail, mask; /* positions grow for ever; mask + 1 completions have room */
+	struct reporters endpoints;
+	enum fi_wait_obj wait;
+	int wait_fd;   /* epoll of the endpoints' descriptors and of `signal`, or -1 */
+	int signal_fd; /* eventfd */
+	atomic_int users;
+};
+
+struct cntr {
+	struct fid_cntr fid;
+	struct domain *domain;
+	_Atomic(uint64_t) value, errors;
+	struct reporters endpoints;
+	atomic_int users;
+};
+
+/* An operation that has not ended. */
+struct op {
+	struct op *next; /* in the endpoint's list: free, or waiting to begin */
+	void *context;   /* the caller's */
+	uint64_t flags;  /* of its completion: FI_SEND or FI_RECV, FI_MSG or FI_TAGGED */
+	void *buf;       /* receive: where its bytes go */
+	size_t len;      /* ... and how many */
+	bool used;       /* begun or waiting */
+	bool begun;      /* libpmx has it */
+	bool reports;    /* a success is a completion */
+	bool multi;      /* FI_MULTI_RECV: takes messages until its memory is used up */
+	pmx_request request;
+	struct pmx_matched m; /* waiting; multi */
+	void *copy;           /* FI_INJECT while waiting: malloc()ed bytes */
+	struct iovec iov[OFI_IOV_MAX];
+};
+
+struct op_list {
+	struct op *head, *tail;
+};
+
+struct op_chunk;
+
+struct endpoint {
+	struct fid_ep fid;
+	struct domain *domain;
+	struct av *av;
+	struct cq *tx_cq, *rx_cq;
+	struct cntr *tx_cntr, *rx_cntr;
+	struct pmx_context *ctx; /* NULL: not enabled */
+	uint32_t incarnation;
+	uint64_t caps, tx_flags, rx_flags; /* tx_flags, rx_flags: default operation flags */
+	bool tx_selective, rx_selective;
+	bool armed; /* pmx_before_select() was called */
+	bool gone;  /* the primary has ended */
+	struct op *free;
+	struct op_chunk *chunks;
+	struct op_list sends, receives; /* waiting to begin */
+	size_t min_multi_recv;
+};
+
+static inline void
+domain_lock(struct domain *d)
+{
+	if (d->locks)
+		pthread_mutex_lock(&d->lock);
+}
+
+static inline void
+domain_unlock(struct domain *d)
+{
+	if (d->locks)
+		pthread_mutex_unlock(&d->lock);
+}
+
+/* ------------------------------------------------------------------ info.c, fabric.c */
+
+int info_get(uint32_t version, const char *node, const char *service, uint64_t flags,
+	const struct fi_info *hints, struct fi_info **info);
+/* For objects of which one is opened: what does not fit `info` is found here. 0 or -FI_EINVAL. */
+int info_check(const struct fi_info *info);
+int fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
+int eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq, void *context);
+int fabric_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
+
+/* The defaults of operations that an object does not have. */
+int none_bind(struct fid *fid, struct fid *other, uint64_t flags);
+int none_control(struct fid *fid, int command, void *arg);
+int none_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
+
+/* ------------------------------------------------------------------ av.c */
+
+int av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context);
+/* Returns the entry that is in use, or NULL. */
+static inline const struct av_entry *
+av_at(const struct av *av, fi_addr_t number)
+{
+	return likely(number < av->count && av->entries[number].comm != 0) ? &av->entries[number]
+									   : NULL;
+}
+/* Returns the number of the entry that was inserted last for that endpoint, or FI_ADDR_NOTAVAIL.
+ * Takes constant time. */
+fi_addr_t av_find(const struct av *av, struct pmx_addr source);
+/* fi_pmx://NODE:CONTEXT:INCARNATION; as snprintf(). */
+int address_print(const struct address *a, char *buf, size_t len);
+
+/* The communicator of messages to an endpoint. */
+static inline uint32_t
+comm_of(uint32_t incarnation, bool tagged)
+{
+	return incarnation << 1 | tagged;
+}
+
+/* ------------------------------------------------------------------ cq.c */
+
+int cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq, void *context);
+/* Returns a place at the end of the queue, whose fields the caller sets, or NULL if memory is
+ * short. */
+struct completion *cq_put(struct cq *cq);
+int cq_watch(struct cq *cq, struct endpoint *ep);
+void cq_unwatch(struct cq *cq, struct endpoint *ep);
+/* -FI_EAGAIN: there is something to read; otherwise its descriptor will become readable. */
+int cq_trywait(struct cq *cq);
+
+int cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
+	void *context);
+
+/* 0 or -FI_ENOMEM. */
+int reporters_add(struct reporters *r, struct endpoint *ep);
+void reporters_remove(struct reporters *r, const struct endpoint *ep);
+
+/* ------------------------------------------------------------------ endpoint.c, messages.c */
+
+int endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+	void *context);
+extern struct fi_ops_msg messages_ops;
+extern struct fi_ops_tagged tagged_ops;
+/* Ends what has ended, and begins what waits. */
+void endpoint_progress(struct endpoint *ep);
+/* Ends everything with an error, a positive FI_ errno. */
+void endpoint_fail(struct endpoint *ep, int error);
+ssize_t endpoint_cancel(fid_t fid, void *context);
+/* Frees all memory of operations. */
+void endpoint_forget(struct endpoint *ep);
+
+#endif

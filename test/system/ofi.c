@@ -1,0 +1,689 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The libfabric provider, by libfabric's own calls: two endpoints of one process. Prints "ok NAME"
+ * for each case. Usage:
+ *   ofi all       every case
+ *   ofi orphan    says "waiting" with operations outstanding, and expects that the primary ends
+ */
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+
+#include "helpers.h"
+
+#define LONGEST     (1u << 20)
+#define NAME        16 /* bytes of an address */
+#define COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
+
+struct side {
+	struct fid_ep *ep;
+	struct fid_cq *cq;
+	struct fid_av *av;
+	struct fid_cntr *sent, *received;
+	fi_addr_t peer;
+	uint8_t name[NAME];
+	struct fi_context contexts[8];
+};
+
+static struct fi_info *info;
+static struct fid_fabric *fabric;
+static struct fid_domain *domain;
+static struct side a, b;
+static uint8_t out[LONGEST], in[LONGEST];
+static bool locked; /* FI_THREAD_SAFE */
+
+static void
+must_be(const char *what, ssize_t result, ssize_t wanted)
+{
+	if (result != wanted)
+		die("%s: %zd (%s), not %zd", what, result, fi_strerror((int)-result), wanted);
+}
+
+static void
+done(const char *name)
+{
+	printf("ok ofi_%s__%s\n", locked ? "safe" : "domain", name);
+	fflush(stdout);
+}
+
+/* ------------------------------------------------------------------ endpoints */
+
+static void
+side_open(struct side *s, enum fi_wait_obj wait, uint64_t bind_flags)
+{
+	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = wait};
+	struct fi_av_attr av = {.type = FI_AV_MAP};
+	struct fi_cntr_attr cntr = {.events = FI_CNTR_EVENTS_COMP};
+	size_t len = NAME;
+
+	must_be("fi_cq_open", fi_cq_open(domain, &cq, &s->cq, NULL), 0);
+	must_be("fi_av_open", fi_av_open(domain, &av, &s->av, NULL), 0);
+	must_be("fi_cntr_open", fi_cntr_open(domain, &cntr, &s->sent, NULL), 0);
+	must_be("fi_cntr_open", fi_cntr_open(domain, &cntr, &s->received, NULL), 0);
+	must_be("fi_endpoint", fi_endpoint(domain, info, &s->ep, NULL), 0);
+	must_be("bind", fi_ep_bind(s->ep, &s->av->fid, 0), 0);
+	must_be("bind", fi_ep_bind(s->ep, &s->cq->fid, FI_TRANSMIT | FI_RECV | bind_flags), 0);
+	must_be("bind", fi_ep_bind(s->ep, &s->sent->fid, FI_SEND), 0);
+	must_be("bind", fi_ep_bind(s->ep, &s->received->fid, FI_RECV), 0);
+	must_be("fi_getname", fi_getname(&s->ep->fid, s->name, &len), -FI_EOPBADSTATE);
+	must_be("fi_enable", fi_enable(s->ep), 0);
+	must_be("fi_getname", fi_getname(&s->ep->fid, s->name, &len), 0);
+	must_be("bytes of a name", (ssize_t)len, NAME);
+}
+
+static void
+side_close(struct side *s)
+{
+	must_be("close", fi_close(&s->ep->fid), 0);
+	must_be("close", fi_close(&s->cq->fid), 0);
+	must_be("close", fi_close(&s->av->fid), 0);
+	must_be("close", fi_close(&s->sent->fid), 0);
+	must_be("close", fi_close(&s->received->fid), 0);
+}
+
+static void
+introduce(struct side *to, const struct side *other)
+{
+	must_be("fi_av_insert", fi_av_insert(to->av, other->name, 1, &to->peer, 0, NULL), 1);
+}
+
+static void
+pair_open(enum fi_wait_obj wait, uint64_t bind_flags)
+{
+	side_open(&a, wait, bind_flags);
+	side_open(&b, wait, bind_flags);
+	introduce(&a, &b);
+	introduce(&b, &a);
+}
+
+static void
+pair_close(void)
+{
+	side_close(&a);
+	side_close(&b);
+}
+
+/* The next completion of one side; the other makes progress as well. */
+static struct fi_cq_tagged_entry
+next(struct side *s, fi_addr_t *source)
+{
+	struct fi_cq_tagged_entry e;
+	int64_t end = now_us() + 30000000;
+	ssize_t n;
+
+	while ((n = fi_cq_readfrom(s->cq, &e, 1, source)) == -FI_EAGAIN) {
+		/* reads nothing: makes progress */
+		fi_cq_read(s == &a ? b.cq : a.cq, NULL, 0);
+		if (now_us() > end)
+			die("nothing ended within 30 s");
+	}
+	must_be("fi_cq_read", n, 1);
+	return e;
+}
+
+static struct fi_cq_err_entry
+next_error(struct side *s)
+{
+	struct fi_cq_tagged_entry unused;
+	struct fi_cq_err_entry e = {.err = 0};
+	int64_t end = now_us() + 30000000;
+	ssize_t n;
+
+	while ((n = fi_cq_read(s->cq, &unused, 1)) == -FI_EAGAIN) {
+		fi_cq_read(s == &a ? b.cq : a.cq, NULL, 0);
+		if (now_us() > end)
+			die("nothing failed within 30 s");
+	}
+	must_be("fi_cq_read", n, -FI_EAVAIL);
+	must_be("fi_cq_readerr", fi_cq_readerr(s->cq, &e, 0), 1);
+	return e;
+}
+
+static void
+is_quiet(struct side *s)
+{
+	struct fi_cq_tagged_entry unused;
+
+	for (unsigned i = 0; i < 1000; i++)
+		must_be("an empty queue", fi_cq_read(s->cq, &unused, 1), -FI_EAGAIN);
+}
+
+static void
+fill(uint8_t *to, size_t len, uint32_t number)
+{
+	for (size_t i = 0; i < len; i++)
+		to[i] = (uint8_t)(number * 31 + i * 7 + (i >> 8));
+}
+
+static void
+holds(const uint8_t *have, size_t len, uint32_t number)
+{
+	for (size_t i = 0; i < len; i++) {
+		if (have[i] != (uint8_t)(number * 31 + i * 7 + (i >> 8)))
+			die("message %u: byte %zu of %zu is wrong", number, i, len);
+	}
+}
+
+/* ------------------------------------------------------------------ cases */
+
+/* Every length, expected and unexpected, tagged and not. */
+static void
+lengths(void)
+{
+	static const size_t lens[] = {0, 1, 8, 40, 48, 49, 64, 1000, 1472, 4096, 4097, 16384, 16385,
+		65536, 65537, LONGEST};
+	fi_addr_t source;
+
+	for (unsigned way = 0; way < 4; way++) {
+		bool tagged = way & 1, early = way & 2;
+
+		for (unsigned i = 0; i < COUNT_OF(lens); i++) {
+			size_t len = lens[i];
+			uint64_t tag = 0xABCD000000000000 + i;
+
+			fill(out, len, i);
+			memset(in, 0, len);
+			for (unsigned step = 0; step < 2; step++) {
+				if ((step == 0) == early && tagged)
+					must_be("fi_trecv",
+						fi_trecv(b.ep, in, LONGEST, NULL, FI_ADDR_UNSPEC,
+							tag, 0, &b),
+						0);
+				else if ((step == 0) == early)
+					must_be("fi_recv",
+						fi_recv(b.ep, in, LONGEST, NULL, FI_ADDR_UNSPEC,
+							&b),
+						0);
+				else if (tagged)
+					must_be("fi_tsend",
+						fi_tsend(a.ep, out, len, NULL, a.peer, tag, &a), 0);
+				else
+					must_be("fi_send",
+						fi_send(a.ep, out, len, NULL, a.peer, &a), 0);
+			}
+			struct fi_cq_tagged_entry r = next(&b, &source), s = next(&a, NULL);
+
+			holds(in, len, i);
+			if (r.op_context != &b || r.len != len || r.buf != in || source != b.peer ||
+				r.flags != (FI_RECV | (tagged ? FI_TAGGED : FI_MSG)) ||
+				(tagged && r.tag != tag))
+				die("%zu bytes: a wrong completion of the receive", len);
+			if (s.op_context != &a ||
+				s.flags != (FI_SEND | (tagged ? FI_TAGGED : FI_MSG)))
+				die("%zu bytes: a wrong completion of the send", len);
+		}
+	}
+	done("every_length");
+}
+
+/* A receive takes what its tag, mask and source say, and tagged and untagged do not mix. */
+static void
+matching(void)
+{
+	struct fi_cq_tagged_entry e;
+	uint64_t bytes[4] = {0}, value;
+
+	for (value = 1; value <= 3; value++)
+		must_be("fi_tinject", fi_tinject(a.ep, &value, 8, a.peer, value << 32 | 5), 0);
+	value = 4;
+	must_be("fi_inject", fi_inject(a.ep, &value, 8, a.peer), 0);
+	must_be("fi_trecv", fi_trecv(b.ep, &bytes[0], 8, NULL, b.peer, 3ull << 32 | 5, 0, NULL), 0);
+	must_be("fi_trecv", fi_trecv(b.ep, &bytes[1], 8, NULL, b.peer, 5, ~0ull << 32, NULL), 0);
+	must_be("fi_recv", fi_recv(b.ep, &bytes[3], 8, NULL, FI_ADDR_UNSPEC, NULL), 0);
+	must_be("fi_trecv", fi_trecv(b.ep, &bytes[2], 8, NULL, FI_ADDR_UNSPEC, 0, ~0ull, NULL), 0);
+	for (unsigned i = 0; i < 4; i++)
+		e = next(&b, NULL);
+	if (bytes[0] != 3 || bytes[1] != 1 || bytes[2] != 2 || bytes[3] != 4)
+		die("received %lu %lu %lu %lu, tag %lx", bytes[0], bytes[1], bytes[2], bytes[3],
+			e.tag);
+	is_quiet(&a);
+	done("tags_and_sources");
+}
+
+/* Peeks until the message has come. */
+static struct fi_cq_tagged_entry
+found_by(const struct fi_msg_tagged *m, uint64_t flags)
+{
+	int64_t end = now_us() + 30000000;
+	struct fi_cq_tagged_entry e;
+	struct fi_cq_err_entry error;
+	ssize_t n;
+
+	do {
+		must_be("a peek", fi_trecvmsg(b.ep, m, flags), 0);
+		n = fi_cq_read(b.cq, &e, 1);
+		if (n == 1)
+			return e;
+		must_be("a peek", n, -FI_EAVAIL);
+		must_be("fi_cq_readerr", fi_cq_readerr(b.cq, &error, 0), 1);
+	} while (error.err == FI_ENOMSG && now_us() < end);
+	die("a peek: error %d", error.err);
+}
+
+static void
+peeks(void)
+{
+	const struct iovec iov = {in, LONGEST};
+	struct fi_msg_tagged m = {
+		.msg_iov = &iov,
+		.iov_count = 1,
+		.addr = FI_ADDR_UNSPEC,
+		.tag = 7,
+		.context = &b.contexts[0],
+	};
+	struct fi_cq_err_entry none;
+	struct fi_cq_tagged_entry e;
+
+	must_be("a peek", fi_trecvmsg(b.ep, &m, FI_PEEK), 0);
+	none = next_error(&b);
+	if (none.err != FI_ENOMSG || none.op_context != &b.contexts[0])
+		die("a peek in vain: error %d", none.err);
+	for (unsigned len = 100; len <= 100000; len *= 1000) {
+		fill(out, len, len);
+		for (unsigned i = 0; i < 3; i++)
+			must_be("fi_tsend", fi_tsend(a.ep, out, len, NULL, a.peer, 7, &a), 0);
+		e = found_by(&m, FI_PEEK);
+		if (e.len != len || e.tag != 7 || e.op_context != &b.contexts[0])
+			die("a peek found %zu bytes of tag %lu", e.len, e.tag);
+		/* one is discarded at once, one claimed and received, one claimed and discarded */
+		found_by(&m, FI_PEEK | FI_DISCARD);
+		found_by(&m, FI_PEEK | FI_CLAIM);
+		memset(in, 0, len);
+		must_be("claim", fi_trecvmsg(b.ep, &m, FI_CLAIM), 0);
+		e = next(&b, NULL);
+		holds(in, len, len);
+		if (e.len != len || e.op_context != &b.contexts[0])
+			die("a claimed message has %zu bytes", e.len);
+		found_by(&m, FI_PEEK | FI_CLAIM);
+		must_be("discard", fi_trecvmsg(b.ep, &m, FI_CLAIM | FI_DISCARD), 0);
+		next(&b, NULL);
+		for (unsigned i = 0; i < 3; i++)
+			next(&a, NULL);
+	}
+	is_quiet(&b);
+	done("peek_claim_discard");
+}
+
+static void
+cancels(void)
+{
+	struct fi_cq_err_entry e;
+
+	must_be("fi_trecv", fi_trecv(b.ep, in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &b.contexts[0]), 0);
+	must_be("fi_trecv", fi_trecv(b.ep, in + 8, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &b.contexts[1]),
+		0);
+	must_be("fi_cancel", fi_cancel(&b.ep->fid, &b.contexts[0]), 0);
+	e = next_error(&b);
+	if (e.err != FI_ECANCELED || e.op_context != &b.contexts[0])
+		die("cancelled: error %d", e.err);
+	must_be("fi_tinject", fi_tinject(a.ep, "eightby", 8, a.peer, 1), 0);
+	if (next(&b, NULL).op_context != &b.contexts[1])
+		die("another receive than the second took the message");
+	must_be("nothing to cancel", fi_cancel(&b.ep->fid, &b.contexts[1]), -FI_ENOENT);
+	is_quiet(&b);
+	done("cancel");
+}
+
+static void
+truncation(void)
+{
+	for (unsigned len = 50; len <= 500000; len *= 100) {
+		struct fi_cq_err_entry e;
+
+		fill(out, len, len);
+		must_be("fi_trecv", fi_trecv(b.ep, in, len - 10, NULL, FI_ADDR_UNSPEC, 1, 0, &b),
+			0);
+		must_be("fi_tsend", fi_tsend(a.ep, out, len, NULL, a.peer, 1, &a), 0);
+		e = next_error(&b);
+		if (e.err != FI_ETRUNC || e.len != len - 10 || e.olen != 10 || e.op_context != &b)
+			die("%u bytes: error %d, %zu bytes, %zu beyond", len, e.err, e.len, e.olen);
+		holds(in, len - 10, len);
+		next(&a, NULL);
+		must_be("fi_trecv", fi_trecv(b.ep, in, len, NULL, FI_ADDR_UNSPEC, 2, 0, &b), 0);
+		must_be("fi_tsend", fi_tsend(a.ep, out, len, NULL, a.peer, 2, &a), 0);
+		next(&b, NULL);
+		next(&a, NULL);
+	}
+	done("truncation");
+}
+
+/* Eight pieces on both sides, of unlike lengths. */
+static void
+pieces(void)
+{
+	for (unsigned size = 10; size <= 50000; size *= 10) {
+		struct iovec from[8], to[8];
+		size_t at = 0;
+
+		for (unsigned i = 0; i < 8; i++) {
+			from[i] = (struct iovec){out + at, size + i};
+			at += size + i;
+		}
+		fill(out, at, size);
+		memset(in, 0, at);
+		for (unsigned i = 0; i < 8; i++)
+			to[i] = (struct iovec){in + i * (at / 8),
+				i < 7 ? at / 8 : at - 7 * (at / 8)};
+		must_be("fi_trecvv", fi_trecvv(b.ep, to, NULL, 8, FI_ADDR_UNSPEC, size, 0, NULL),
+			0);
+		must_be("fi_tsendv", fi_tsendv(a.ep, from, NULL, 8, a.peer, size, NULL), 0);
+		/* the arrays are the caller's again */
+		memset(from, 0, sizeof(from));
+		memset(to, 0, sizeof(to));
+		if (next(&b, NULL).len != at)
+			die("%zu bytes in pieces: another length", at);
+		next(&a, NULL);
+		holds(in, at, size);
+		must_be("nine pieces", fi_tsendv(a.ep, from, NULL, 9, a.peer, 1, NULL), -FI_EINVAL);
+	}
+	done("pieces");
+}
+
+/* Far more than there are buffers and requests, before any receive: nothing is refused. */
+static void
+crowd(void)
+{
+	enum { SHORT = 30000, LONG = 500, LEN = 70000 };
+	static uint64_t got[SHORT];
+	static uint8_t bulk[2][LEN];
+	unsigned left = SHORT + 2 * LONG;
+	struct fi_cq_tagged_entry e;
+
+	for (uint64_t i = 0; i < SHORT; i++) {
+		uint64_t value = i * 3;
+
+		must_be("fi_tinject", fi_tinject(a.ep, &value, 8, a.peer, i), 0);
+		if (i % (SHORT / LONG) != 0)
+			continue;
+		/* to each other */
+		must_be("fi_tsend", fi_tsend(a.ep, bulk[0], LEN, NULL, a.peer, 1ull << 40, NULL),
+			0);
+		must_be("fi_tsend", fi_tsend(b.ep, bulk[1], LEN, NULL, b.peer, 1ull << 40, NULL),
+			0);
+	}
+	for (unsigned i = 0; i < LONG; i++) {
+		must_be("fi_trecv",
+			fi_trecv(a.ep, in, LEN, NULL, FI_ADDR_UNSPEC, 1ull << 40, 0, NULL), 0);
+		must_be("fi_trecv",
+			fi_trecv(b.ep, in, LEN, NULL, FI_ADDR_UNSPEC, 1ull << 40, 0, NULL), 0);
+	}
+	for (uint64_t i = 0; i < SHORT; i++)
+		must_be("fi_trecv", fi_trecv(b.ep, &got[i], 8, NULL, FI_ADDR_UNSPEC, i, 0, NULL),
+			0);
+	int64_t end = now_us() + 60000000;
+
+	for (unsigned sends = 2 * LONG; left + sends > 0 && now_us() < end;) {
+		for (unsigned i = 0; i < 2; i++) {
+			if (fi_cq_read(i ? a.cq : b.cq, &e, 1) != 1)
+				continue;
+			if (e.flags & FI_SEND)
+				sends--;
+			else
+				left--;
+		}
+	}
+	if (left != 0)
+		die("%u receives did not end", left);
+	for (uint64_t i = 0; i < SHORT; i++) {
+		if (got[i] != i * 3)
+			die("message %lu has %lu", i, got[i]);
+	}
+	done("posting_never_fails");
+}
+
+/* One buffer takes many messages. */
+static void
+multi_receive(void)
+{
+	const struct iovec iov = {in, 1000};
+	const struct fi_msg m = {
+		.msg_iov = &iov,
+		.iov_count = 1,
+		.addr = FI_ADDR_UNSPEC,
+		.context = &b.contexts[3],
+	};
+	size_t least = 150, at = 0;
+
+	must_be("fi_setopt",
+		fi_setopt(&b.ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least,
+			sizeof(least)),
+		0);
+	must_be("fi_recvmsg", fi_recvmsg(b.ep, &m, FI_MULTI_RECV), 0);
+	for (unsigned i = 0; i < 9; i++) {
+		fill(out, 100, i);
+		must_be("fi_inject", fi_inject(a.ep, out, 100, a.peer), 0);
+	}
+	for (unsigned i = 0; i < 9; i++, at += 100) {
+		struct fi_cq_tagged_entry e = next(&b, NULL);
+
+		if (e.buf != in + at || e.len != 100 || e.op_context != &b.contexts[3] ||
+			!(e.flags & FI_MULTI_RECV) != (i < 8))
+			die("message %u: %zu bytes, flags %lx", i, e.len, e.flags);
+		holds(in + at, 100, i);
+	}
+	is_quiet(&b);
+	done("multi_receive");
+}
+
+static void
+counters(void)
+{
+	uint64_t sent = fi_cntr_read(a.sent), received = fi_cntr_read(b.received), byte;
+
+	for (unsigned i = 0; i < 10; i++) {
+		must_be("fi_tinject", fi_tinject(a.ep, "x", 1, a.peer, 1), 0);
+		must_be("fi_trecv", fi_trecv(b.ep, &byte, 1, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
+	}
+	must_be("fi_cntr_wait", fi_cntr_wait(b.received, received + 10, 30000), 0);
+	must_be("fi_cntr_wait", fi_cntr_wait(b.received, received + 11, 20), -FI_ETIMEDOUT);
+	if (fi_cntr_read(a.sent) != sent + 10)
+		die("%lu sends were counted", fi_cntr_read(a.sent) - sent);
+	for (unsigned i = 0; i < 10; i++)
+		next(&b, NULL);
+	done("counters");
+}
+
+static void
+refusals(void)
+{
+	struct fi_info *hints = fi_dupinfo(info), *found;
+	fi_addr_t wrong[2] = {FI_ADDR_NOTAVAIL, 12345};
+	uint8_t name[NAME] = {0xFF, 0xFF, 0xFF};
+
+	must_be("no such address", fi_tsend(a.ep, out, 8, NULL, 12345, 1, NULL), -FI_EINVAL);
+	must_be("too long to inject", fi_inject(a.ep, out, 4097, a.peer), -FI_EINVAL);
+	must_be("a wrong name", fi_av_insert(a.av, name, 1, wrong, 0, NULL), 0);
+	if (wrong[0] != FI_ADDR_NOTAVAIL)
+		die("a wrong name has an address");
+	must_be("a queue in use", fi_close(&a.cq->fid), -FI_EBUSY);
+	must_be("a domain in use", fi_close(&domain->fid), -FI_EBUSY);
+	hints->caps |= FI_COLLECTIVE;
+	must_be("what is not there", fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &found),
+		-FI_ENODATA);
+	hints->caps = FI_TAGGED;
+	hints->ep_attr->type = FI_EP_MSG;
+	must_be("what is not there", fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &found),
+		-FI_ENODATA);
+	fi_freeinfo(hints);
+	done("refusals");
+}
+
+/* With selective completion only what asks for it is reported, and errors. */
+static void
+selective(void)
+{
+	const struct iovec iov = {out, 8};
+	const struct fi_msg_tagged m = {
+		.msg_iov = &iov,
+		.iov_count = 1,
+		.addr = a.peer,
+		.tag = 1,
+		.context = &a.contexts[1],
+	};
+
+	must_be("fi_trecv", fi_trecv(b.ep, in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
+	must_be("fi_tsend", fi_tsend(a.ep, out, 8, NULL, a.peer, 1, &a.contexts[0]), 0);
+	must_be("fi_cntr_wait", fi_cntr_wait(b.received, 1, 30000), 0);
+	must_be("fi_trecv", fi_trecv(b.ep, in, 4, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
+	must_be("fi_tsendmsg", fi_tsendmsg(a.ep, &m, FI_COMPLETION | FI_DELIVERY_COMPLETE), 0);
+	if (next(&a, NULL).op_context != &a.contexts[1])
+		die("another send than the second reported");
+	if (next_error(&b).err != FI_ETRUNC)
+		die("an error was not reported");
+	is_quiet(&a);
+	is_quiet(&b);
+	done("selective_completion");
+}
+
+static void
+waits(void)
+{
+	struct fid *fids[1] = {&b.cq->fid};
+	struct fi_cq_tagged_entry e;
+	struct pollfd p = {.events = POLLIN};
+
+	must_be("FI_GETWAIT", fi_control(&b.cq->fid, FI_GETWAIT, &p.fd), 0);
+	must_be("fi_cq_sread", fi_cq_sread(b.cq, &e, 1, NULL, 30), -FI_EAGAIN);
+	must_be("fi_trecv", fi_trecv(b.ep, in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
+	must_be("fi_trywait", fi_trywait(fabric, fids, 1), 0);
+	must_be("nothing to read", poll(&p, 1, 20), 0);
+	must_be("fi_trywait", fi_trywait(fabric, fids, 1), 0);
+	must_be("fi_tinject", fi_tinject(a.ep, out, 8, a.peer, 1), 0);
+	must_be("readable", poll(&p, 1, 30000), 1);
+	must_be("fi_cq_sread", fi_cq_sread(b.cq, &e, 1, NULL, 30000), 1);
+	must_be("fi_cq_signal", fi_cq_signal(b.cq), 0);
+	must_be("fi_cq_sread", fi_cq_sread(b.cq, &e, 1, NULL, -1), -FI_EAGAIN);
+	must_be("fi_trecv", fi_trecv(b.ep, in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
+	must_be("fi_tinject", fi_tinject(a.ep, out, 8, a.peer, 1), 0);
+	for (int64_t end = now_us() + 30000000; fi_trywait(fabric, fids, 1) != -FI_EAGAIN;) {
+		if (now_us() > end)
+			die("fi_trywait does not see what has come");
+	}
+	must_be("fi_cq_read", fi_cq_read(b.cq, &e, 1), 1);
+	done("waiting");
+}
+
+/* What is sent to an endpoint that has ended does not reach the next one of its number. */
+static void
+successors(void)
+{
+	uint8_t old[NAME];
+	uint64_t got = 0, value = 1;
+	fi_addr_t before = a.peer;
+
+	memcpy(old, b.name, NAME);
+	side_close(&b);
+	side_open(&b, FI_WAIT_NONE, 0);
+	if (memcmp(old, b.name, 4) != 0)
+		die("the successor has another number");
+	if (memcmp(old, b.name, NAME) == 0)
+		die("the successor has the same name");
+	introduce(&a, &b);
+	introduce(&b, &a);
+	must_be("fi_trecv", fi_trecv(b.ep, &got, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
+	must_be("fi_tinject", fi_tinject(a.ep, &value, 8, before, 1), 0);
+	is_quiet(&b);
+	value = 2;
+	must_be("fi_tinject", fi_tinject(a.ep, &value, 8, a.peer, 1), 0);
+	next(&b, NULL);
+	if (got != 2)
+		die("the successor received what was its predecessor's");
+	done("successors");
+}
+
+/* ------------------------------------------------------------------ main */
+
+static void
+find(enum fi_threading threading)
+{
+	struct fi_info *hints = fi_allocinfo();
+
+	hints->caps = FI_TAGGED | FI_MSG | FI_DIRECTED_RECV | FI_SOURCE | FI_MULTI_RECV;
+	hints->ep_attr->type = FI_EP_RDM;
+	locked = threading == FI_THREAD_SAFE;
+	hints->domain_attr->threading = threading;
+	hints->fabric_attr->prov_name = strdup("pmx");
+	must_be("fi_getinfo", fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info), 0);
+	fi_freeinfo(hints);
+	must_be("fi_fabric", fi_fabric(info->fabric_attr, &fabric, NULL), 0);
+	must_be("fi_domain", fi_domain(fabric, info, &domain, NULL), 0);
+}
+
+static void
+leave(void)
+{
+	must_be("close", fi_close(&domain->fid), 0);
+	must_be("close", fi_close(&fabric->fid), 0);
+	fi_freeinfo(info);
+}
+
+static void
+all(enum fi_threading threading)
+{
+	find(threading);
+	pair_open(FI_WAIT_NONE, 0);
+	lengths();
+	matching();
+	peeks();
+	cancels();
+	truncation();
+	pieces();
+	crowd();
+	multi_receive();
+	counters();
+	refusals();
+	successors();
+	pair_close();
+	pair_open(FI_WAIT_FD, FI_SELECTIVE_COMPLETION);
+	selective();
+	pair_close();
+	pair_open(FI_WAIT_FD, 0);
+	waits();
+	pair_close();
+	leave();
+}
+
+/* Everything that is outstanding ends with an error, and so does what comes later. */
+static void
+orphan(void)
+{
+	static uint8_t bulk[200000];
+
+	find(FI_THREAD_SAFE);
+	pair_open(FI_WAIT_FD, 0);
+	must_be("fi_trecv", fi_trecv(b.ep, in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &b.contexts[0]), 0);
+	must_be("fi_tsend", fi_tsend(a.ep, bulk, sizeof(bulk), NULL, a.peer, 2, &a.contexts[0]), 0);
+	printf("waiting\n");
+	fflush(stdout);
+	if (next_error(&b).op_context != &b.contexts[0] ||
+		next_error(&a).op_context != &a.contexts[0])
+		die("something else ended");
+	must_be("a send", fi_tsend(a.ep, out, 8, NULL, a.peer, 1, NULL), -FI_ECONNABORTED);
+	pair_close();
+	leave();
+	done("primary_ends");
+}
+
+int
+main(int argc, char **argv)
+{
+	bool alone = argc == 2 && strcmp(argv[1], "orphan") == 0;
+
+	if (!alone && (argc != 2 || strcmp(argv[1], "all") != 0))
+		die("usage: ofi all | orphan");
+	if (alone) {
+		orphan();
+	} else {
+		all(FI_THREAD_DOMAIN);
+		all(FI_THREAD_SAFE);
+	}
+	return 0;
+}
