@@ -627,6 +627,9 @@ PMX_API int pmx_event(struct pmx_context *ctx, struct pmx_event *event);
 #define PMX_QUEUED    4u
 /** Send: the bytes may change when the call returns, however long the message is. */
 #define PMX_COPY      8u
+/** Send: with `immediate` and `label`, which the receive's status and probes tell. In a status:
+ * they are there. */
+#define PMX_IMMEDIATE 16u
 
 struct iovec; /* <sys/uio.h> */
 
@@ -639,7 +642,8 @@ struct iovec; /* <sys/uio.h> */
 struct pmx_matched {
 	struct pmx_addr peer;    /**< destination; or source of the message, or PMX_ANY_SOURCE */
 	uint32_t comm;           /**< communicator: messages of different ones never match */
-	uint32_t flags;          /**< PMX_QUEUED; send: PMX_SYNC, PMX_DELIVERED, PMX_COPY */
+	uint32_t flags;          /**< PMX_QUEUED; send: PMX_SYNC, PMX_DELIVERED, PMX_COPY,
+				  * PMX_IMMEDIATE */
 	uint64_t tag;            /**< tag of the message, or of the messages that the receive
 				  * takes */
 	uint64_t ignore;         /**< receive: bits of the tag that may differ; PMX_ANY_TAG: all */
@@ -654,6 +658,8 @@ struct pmx_matched {
 				      * written to the same places of the receive, which must be one
 				      * piece, [data, data + len). */
 	uint64_t cookie;             /**< PMX_QUEUED: for pmx_poll_ended() */
+	uint64_t immediate;          /**< PMX_IMMEDIATE: any number, for the receiver */
+	uint16_t label;              /**< PMX_IMMEDIATE: another one */
 };
 
 /** A send or a receive that was begun; 0: it has ended without an error. */
@@ -662,6 +668,9 @@ typedef uint64_t pmx_request;
 /** What a receive got, or a probe found. */
 struct pmx_status {
 	struct pmx_addr source; /**< who sent it */
+	uint16_t flags;         /**< PMX_IMMEDIATE: the message has the following */
+	uint16_t label;         /**< of the sender's pmx_matched */
+	uint64_t immediate;     /**< of the sender's pmx_matched */
 	uint64_t tag;           /**< of the message */
 	uint64_t len;  /**< bytes of the message, even if it was longer than the receive; of a diff:
 			* the bytes that it spans */

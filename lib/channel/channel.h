@@ -34,7 +34,7 @@
 
 #define CHANNEL_MAGIC 0x504D5843484E3031u /* "PMXCHN01" */
 /* Incremented with every change of anything in this file, slot_ring.h or struct lhs_entry. */
-#define CHANNEL_ABI   6
+#define CHANNEL_ABI   7
 #define CHANNEL_NAME  "pmx_%u_ch_%u" /* memzone: node, context */
 
 enum channel_state {
@@ -278,12 +278,20 @@ struct completion_receive {
 	uint8_t result; /* enum receive_result */
 	uint8_t error;  /* a positive errno */
 	uint8_t runs;   /* the message consists of runs */
-	uint8_t zero;
+	uint8_t more;   /* a struct completion_immediate follows; no other is in its slot */
 	uint32_t source;
 	uint64_t tag, len; /* of the message */
 } __attribute__((packed, aligned(4)));
 _Static_assert(2 * sizeof(struct completion_receive) <= COMPLETION_BUFS * sizeof(uint32_t),
 	"two in a slot");
+
+struct completion_immediate {
+	uint64_t value;
+	uint32_t label;
+} __attribute__((packed, aligned(4)));
+_Static_assert(sizeof(struct completion_receive) + sizeof(struct completion_immediate) <=
+		COMPLETION_BUFS * sizeof(uint32_t),
+	"both in a slot");
 
 _Static_assert(sizeof(struct submission) <= SLOT_BYTES - 4, "submission");
 _Static_assert(sizeof(struct completion) <= SLOT_BYTES - 4, "completion");

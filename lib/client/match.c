@@ -88,7 +88,7 @@ set_sizes(struct pmx_context *ctx)
 	uint64_t most = (uint64_t)(shm->matched_buffers / 2) * shm->frag_len;
 
 	most = smaller(most > shm->frag_len ? most : shm->frag_len, ctx->max_message) -
-		sizeof(struct wire_match);
+		WIRE_MATCH_HEAD_MAX;
 	x->eager_max = smaller(shm->rendezvous == RENDEZVOUS_AUTO ? EAGER_AUTO : shm->rendezvous,
 		most);
 	if (shm->rendezvous == RENDEZVOUS_AUTO) {
@@ -280,12 +280,19 @@ progress(struct pmx_context *ctx)
 
 /* ------------------------------------------------------------------ send */
 
-static inline void
+/* Writes the head, of wire_match_head(flags) bytes, and returns where it ends. */
+static inline uint8_t *
 put_head(void *to, const struct pmx_matched *m, uint8_t op, uint8_t flags)
 {
-	const struct wire_match h = {op, flags, 0, wire_be32(m->comm), wire_be64(m->tag)};
+	const struct wire_immediate immediate = {wire_be64(m->immediate)};
+	bool has = flags & WIRE_M_IMMEDIATE;
+	const struct wire_match h = {op, flags, has ? wire_be16(m->label) : 0, wire_be32(m->comm),
+		wire_be64(m->tag)};
 
 	memcpy(to, &h, sizeof(h));
+	if (has)
+		memcpy((uint8_t *)to + sizeof(h), &immediate, sizeof(immediate));
+	return (uint8_t *)to + wire_match_head(flags);
 }
 
 /* Sends a message in send buffers: the head, then what the cursor gathers, or `bytes` if c is
@@ -295,8 +302,8 @@ send_eager(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, 
 	const uint8_t *bytes, uint64_t len, pmx_send_id *id)
 {
 	struct pmx_buffer buf;
-	int result = pmx_get_send_buffer(ctx, (uint32_t)(sizeof(struct wire_match) + len), &buf);
-	uint32_t skip = sizeof(struct wire_match);
+	uint32_t skip = wire_match_head(flags);
+	int result = pmx_get_send_buffer(ctx, (uint32_t)(skip + len), &buf);
 
 	if (result != 0)
 		return result;
@@ -327,7 +334,7 @@ send_offer(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, 
 	struct pmx_buffer buf;
 	uint32_t id;
 
-	int result = pmx_get_send_buffer(ctx, sizeof(struct wire_match) + sizeof(struct wire_offer),
+	int result = pmx_get_send_buffer(ctx, wire_match_head(flags) + sizeof(struct wire_offer),
 		&buf);
 
 	if (result != 0)
@@ -344,8 +351,7 @@ send_offer(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, 
 	}
 	const struct wire_offer offer = {wire_be64(len), wire_be32(id), 0};
 
-	put_head(buf.data, m, WIRE_OFFER, flags);
-	memcpy((uint8_t *)buf.data + sizeof(struct wire_match), &offer, sizeof(offer));
+	memcpy(put_head(buf.data, m, WIRE_OFFER, flags), &offer, sizeof(offer));
 	x->offers++;
 	x->requests[request].state = REQUEST_OFFERED;
 	/* transfers_request() has left a slot for it */
@@ -375,7 +381,9 @@ send_any(struct pmx_context *ctx, const struct pmx_matched *m, const struct layo
 	struct match *x = ctx->match;
 	struct request *r = &x->requests[request];
 	bool diff = l->part != NULL && l->part->kind == PMX_PART_DIFF;
-	uint8_t *bytes = l->data, *staging = NULL, flags = diff ? WIRE_M_RUNS : 0;
+	uint8_t *bytes = l->data, *staging = NULL;
+	uint8_t flags = (diff ? WIRE_M_RUNS : 0) |
+		(m->flags & PMX_IMMEDIATE ? WIRE_M_IMMEDIATE : 0);
 	uint64_t len = l->total;
 	struct cursor c;
 	pmx_send_id id;
@@ -463,7 +471,7 @@ send_checked(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *
 	result = layout_make(&l, m, true);
 
 	if (result == 0 &&
-		(m->flags & ~(PMX_SYNC | PMX_DELIVERED | PMX_QUEUED | PMX_COPY) ||
+		(m->flags & ~(PMX_SYNC | PMX_DELIVERED | PMX_QUEUED | PMX_COPY | PMX_IMMEDIATE) ||
 			m->peer.context >= WIRE_CONTEXTS_MAX))
 		result = -EINVAL;
 	if (result == 0 && ctx->match == NULL)

@@ -170,6 +170,24 @@ is_direct(const struct layout *l)
 	return layout_is_plain(l) || (l->part != NULL && l->part->kind == PMX_PART_TWIN);
 }
 
+/* Sets what a status says of a message by its head, which the message has been checked to have. */
+static inline void
+status_describe(struct pmx_status *s, const struct match_key *key, const uint8_t *front)
+{
+	const struct wire_match *h = (const struct wire_match *)front;
+	struct wire_immediate immediate;
+
+	s->source = addr_of(key->source);
+	s->flags = s->label = 0;
+	s->tag = key->tag;
+	if (likely(!(h->flags & WIRE_M_IMMEDIATE)))
+		return;
+	memcpy(&immediate, front + sizeof(*h), sizeof(immediate));
+	s->flags = PMX_IMMEDIATE;
+	s->label = wire_be16(h->label);
+	s->immediate = wire_be64(immediate.value);
+}
+
 /* match_ring.c */
 int ring_open(struct pmx_context *ctx);
 void ring_close(struct pmx_context *ctx);
@@ -240,6 +258,7 @@ ring_receive_only(struct pmx_context *ctx, const struct lhs_entry *e)
 	ring_publish(ctx);
 	x->stat.matched++;
 	r->status.source = addr_of(key.source);
+	r->status.flags = r->status.label = 0;
 	r->status.tag = key.tag;
 	r->status.len = len;
 	request_end(ctx, r, 0);

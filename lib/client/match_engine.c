@@ -259,6 +259,16 @@ offload_results(struct pmx_context *ctx, const struct completion *c)
 			continue;
 		}
 		r->status.source = addr_of(item.source);
+		r->status.flags = r->status.label = 0;
+		if (unlikely(item.more)) {
+			struct completion_immediate immediate;
+
+			memcpy(&immediate, (const uint8_t *)c->item + sizeof(item),
+				sizeof(immediate));
+			r->status.flags = PMX_IMMEDIATE;
+			r->status.label = (uint16_t)immediate.label;
+			r->status.immediate = immediate.value;
+		}
 		r->status.tag = item.tag;
 		r->status.len = item.len;
 		r->flags = item.runs ? WIRE_M_RUNS : 0;

@@ -52,13 +52,14 @@ ring_close(struct pmx_context *ctx)
 
 /* ------------------------------------------------------------------ bytes of eager messages */
 
-/* As receive_place(), from bulk buffers, of which the first `skip` bytes are skipped. */
+/* As receive_place(), from bulk buffers, whose first `head` bytes are skipped. */
 static int
-place_bulk(struct pmx_context *ctx, struct request *r, const struct pmx_message *msg, uint32_t skip)
+place_bulk(struct pmx_context *ctx, struct request *r, const struct pmx_message *msg, uint32_t head)
 {
 	struct pmx_segment seg = {0};
 	struct cursor c;
 	uint64_t done = 0;
+	uint32_t skip = head;
 
 	cursor_begin(&c, &r->layout);
 	while (pmx_message_segment(ctx, msg, &seg)) {
@@ -71,7 +72,7 @@ place_bulk(struct pmx_context *ctx, struct request *r, const struct pmx_message 
 		if (k < n)
 			return -EMSGSIZE;
 	}
-	return done + sizeof(struct wire_match) == msg->len ? 0 : -EMSGSIZE;
+	return done + head == msg->len ? 0 : -EMSGSIZE;
 }
 
 /* Fills in a message in bulk buffers as pmx_receive() would. */
@@ -93,7 +94,7 @@ static void
 eager_bulk(struct pmx_context *ctx, struct request *r, const struct match_message *m)
 {
 	const struct lhs_entry *e = m->entry;
-	const uint32_t head = sizeof(struct wire_match), len = e->len - head;
+	const uint32_t head = wire_match_head(r->flags), len = e->len - head;
 	struct match *x = ctx->match;
 	uint8_t *heap = heap_of(x, e);
 	struct pmx_message msg;
@@ -175,7 +176,7 @@ take_offer(struct pmx_context *ctx, struct request *r, const struct lhs_entry *e
 	uint32_t i = (uint32_t)(r - x->requests);
 	struct wire_offer offer;
 
-	memcpy(&offer, e->front + sizeof(struct wire_match), sizeof(offer));
+	memcpy(&offer, e->front + wire_match_head(r->flags), sizeof(offer));
 	r->state = REQUEST_FETCHES;
 	r->offer = wire_be32(offer.id);
 	r->status.len = wire_be64(offer.len);
@@ -224,25 +225,25 @@ receive(struct pmx_context *ctx, struct request *r, const struct match_message *
 
 	x->stat.matched++;
 	r->flags = h->flags;
-	r->status.source = addr_of(m->key.source);
-	r->status.tag = m->key.tag;
+	status_describe(&r->status, &m->key, e->front);
 	if (unlikely(h->op == WIRE_OFFER)) {
 		take_offer(ctx, r, e);
 		match_queue_done(&x->queue, m);
 		return;
 	}
-	uint32_t len = e->len - (uint32_t)sizeof(*h);
+	uint32_t head = wire_match_head(h->flags), len = e->len - head;
 
 	r->status.len = len;
 	if (unlikely(e->len > x->queue.heads.ring.split)) {
 		eager_bulk(ctx, r, m);
 		return;
 	}
-	if (likely(layout_is_plain(&r->layout) && len <= r->layout.len && r->flags == 0)) {
-		lhs_copy(r->layout.data, e->front + sizeof(*h), len);
+	if (likely(layout_is_plain(&r->layout) && len <= r->layout.len &&
+		    !(r->flags & WIRE_M_RUNS))) {
+		lhs_copy(r->layout.data, e->front + head, len);
 		request_end(ctx, r, 0);
 	} else {
-		receive_complete(ctx, r, receive_place(r, e->front + sizeof(*h), len));
+		receive_complete(ctx, r, receive_place(r, e->front + head, len));
 	}
 	match_queue_done(&x->queue, m);
 }
@@ -375,11 +376,8 @@ ring_receive(struct pmx_context *ctx, uint32_t i, const struct match_want *want)
 static void
 describe(const struct match_message *m, struct pmx_status *status)
 {
-	*status = (struct pmx_status){
-		.source = addr_of(m->key.source),
-		.tag = m->key.tag,
-		.len = match_message_len(m->entry),
-	};
+	*status = (struct pmx_status){.len = match_message_len(m->entry)};
+	status_describe(status, &m->key, m->entry->front);
 }
 
 int

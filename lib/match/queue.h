@@ -89,9 +89,11 @@ match_message_len(const struct lhs_entry *e)
 	const struct wire_match *h = (const struct wire_match *)e->front;
 	struct wire_offer offer;
 
+	uint32_t head = wire_match_head(h->flags);
+
 	if (h->op != WIRE_OFFER)
-		return e->len - (uint32_t)sizeof(*h);
-	memcpy(&offer, h + 1, sizeof(offer));
+		return e->len - head;
+	memcpy(&offer, e->front + head, sizeof(offer));
 	return wire_be64(offer.len);
 }
 

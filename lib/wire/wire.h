@@ -224,16 +224,23 @@ enum wire_match_op {
 };
 
 /* the bytes are runs of a larger whole, each preceded by a struct wire_run */
-#define WIRE_M_RUNS 0x01
-#define WIRE_M_ALL  0x01
+#define WIRE_M_RUNS      0x01
+/* a struct wire_immediate follows the head, before all else */
+#define WIRE_M_IMMEDIATE 0x02
+#define WIRE_M_ALL       0x03
 
 /* How such a message begins. Big-endian. */
 struct wire_match {
-	uint8_t op;    /* enum wire_match_op */
-	uint8_t flags; /* WIRE_M_* */
-	uint16_t zero;
+	uint8_t op;     /* enum wire_match_op */
+	uint8_t flags;  /* WIRE_M_* */
+	uint16_t label; /* with WIRE_M_IMMEDIATE for the receiver, otherwise 0 */
 	uint32_t comm;
 	uint64_t tag;
+} __attribute__((packed, aligned(2)));
+
+/* With WIRE_M_IMMEDIATE: what the receiver is told of the message, and by probes too. */
+struct wire_immediate {
+	uint64_t value;
 } __attribute__((packed, aligned(2)));
 
 /* OFFER: follows the head, and nothing follows it. */
@@ -246,6 +253,7 @@ struct wire_offer {
 static_assert(sizeof(struct wire_match) == 16, "match size");
 static_assert(offsetof(struct wire_match, comm) == 4, "comm");
 static_assert(offsetof(struct wire_match, tag) == 8, "tag");
+static_assert(sizeof(struct wire_immediate) == 8, "immediate size");
 static_assert(sizeof(struct wire_offer) == 16, "offer size");
 
 /* What is wrong with a frame; there is a drop counter for each. */
@@ -424,6 +432,16 @@ enum wire_verdict wire_check(const void *frame, uint32_t len, uint32_t payload_m
  * initiator. Runs are not checked. */
 enum wire_verdict wire_transfer_check(const void *payload, uint32_t len, bool to_target);
 
+#define WIRE_MATCH_HEAD_MAX (sizeof(struct wire_match) + sizeof(struct wire_immediate))
+
+/* Returns the bytes before those of a message with these flags, or before its offer. */
+static inline uint32_t
+wire_match_head(uint8_t flags)
+{
+	return (uint32_t)sizeof(struct wire_match) +
+		(flags & WIRE_M_IMMEDIATE ? (uint32_t)sizeof(struct wire_immediate) : 0);
+}
+
 /* Check a message of len bytes to a matched endpoint. `message` has its first bytes, at least
  * min(len, sizeof(struct wire_match)) of them. */
 static inline enum wire_verdict
@@ -438,7 +456,12 @@ wire_match_check(const void *message, uint32_t len)
 		return WIRE_BAD_TYPE;
 	if (h.flags & ~WIRE_M_ALL)
 		return WIRE_BAD_FLAGS;
-	if (h.zero != 0 || (h.op == WIRE_OFFER && len != sizeof(h) + sizeof(struct wire_offer)))
+	uint32_t head = wire_match_head(h.flags);
+
+	if (len < head)
+		return WIRE_TRUNCATED;
+	if ((h.label != 0 && !(h.flags & WIRE_M_IMMEDIATE)) ||
+		(h.op == WIRE_OFFER && len != head + sizeof(struct wire_offer)))
 		return WIRE_BAD_FIELD;
 	return WIRE_OK;
 }

@@ -605,8 +605,17 @@ wire_match_check__each_verdict(void **state)
 	assert_int_equal(wire_match_check(&m, 5000), WIRE_OK);
 	m.flags = 0x80;
 	assert_int_equal(wire_match_check(&m, 5000), WIRE_BAD_FLAGS);
-	m = (struct wire_match){.op = WIRE_EAGER, .zero = 1};
+	m = (struct wire_match){.op = WIRE_EAGER, .label = 1};
 	assert_int_equal(wire_match_check(&m, 5000), WIRE_BAD_FIELD);
+	m.flags = WIRE_M_IMMEDIATE;
+	assert_int_equal(wire_match_check(&m, sizeof(m) + sizeof(struct wire_immediate)), WIRE_OK);
+	assert_int_equal(wire_match_check(&m, sizeof(m) + sizeof(struct wire_immediate) - 1),
+		WIRE_TRUNCATED);
+	m.op = WIRE_OFFER;
+	assert_int_equal(wire_match_check(&m, WIRE_MATCH_HEAD_MAX + sizeof(struct wire_offer)),
+		WIRE_OK);
+	assert_int_equal(wire_match_check(&m, sizeof(m) + sizeof(struct wire_offer)),
+		WIRE_BAD_FIELD);
 	m = (struct wire_match){.op = WIRE_OFFER};
 	assert_int_equal(wire_match_check(&m, sizeof(m) + sizeof(struct wire_offer)), WIRE_OK);
 	assert_int_equal(wire_match_check(&m, sizeof(m) + sizeof(struct wire_offer) + 1),

@@ -51,7 +51,15 @@ struct receive {
 	uint8_t state;   /* enum receive_state */
 	uint8_t error;   /* that it ends with, whatever else happens */
 	bool was_posted;
-	bool runs; /* the message is runs */
+	uint8_t flags;      /* of the message: WIRE_M_* */
+	uint16_t label;     /* WIRE_M_IMMEDIATE */
+	uint64_t immediate; /* ... */
+};
+
+/* What the client is told. */
+struct result {
+	struct completion_receive receive;
+	struct completion_immediate immediate; /* if receive.more is set */
 };
 
 struct matching {
@@ -62,9 +70,9 @@ struct matching {
 	struct receive *receives; /* array of max */
 	uint32_t max;
 	uint32_t ready_head, ready_tail;
-	uint32_t uses;                      /* counts the transfers begun here, from a random number
-					     * on */
-	struct completion_receive *results; /* not yet written: ring of results_mask + 1 */
+	uint32_t uses;          /* counts the transfers begun here, from a random number
+				 * on */
+	struct result *results; /* not yet written: ring of results_mask + 1 */
 	uint32_t results_head, results_tail, results_mask;
 };
 
@@ -179,14 +187,19 @@ tell(struct engine *e, struct channel *ch, uint32_t index, enum receive_result r
 		ch->bad++; /* the client asks, but does not take the answers */
 		return;
 	}
-	x->results[x->results_tail++ & x->results_mask] = (struct completion_receive){
-		.index = index,
-		.result = (uint8_t)result,
-		.error = error,
-		.runs = r->runs,
-		.source = r->source,
-		.tag = r->tag,
-		.len = r->len,
+	x->results[x->results_tail++ & x->results_mask] = (struct result){
+		.receive =
+			{
+				.index = index,
+				.result = (uint8_t)result,
+				.error = error,
+				.runs = (r->flags & WIRE_M_RUNS) != 0,
+				.more = (r->flags & WIRE_M_IMMEDIATE) != 0,
+				.source = r->source,
+				.tag = r->tag,
+				.len = r->len,
+			},
+		.immediate = {r->immediate, r->label},
 	};
 	service_has_results(e, ch, MATCH_SERVICE);
 }
@@ -211,10 +224,20 @@ match_results(struct engine *e, struct channel *ch)
 		struct completion *c = (struct completion *)slot_at(&ch->com, ch->com.pos)->body;
 		uint32_t n = 0;
 
-		for (; n < 2 && x->results_head != x->results_tail; n++)
-			memcpy((uint8_t *)c->item + n * sizeof(struct completion_receive),
-				&x->results[x->results_head++ & x->results_mask],
-				sizeof(struct completion_receive));
+		for (bool alone = false; n < 2 && !alone && x->results_head != x->results_tail;) {
+			const struct result *r = &x->results[x->results_head & x->results_mask];
+			uint8_t *to = (uint8_t *)c->item + n * sizeof(r->receive);
+
+			alone = r->receive.more;
+			if (alone && n != 0)
+				break;
+			memcpy(to, &r->receive, sizeof(r->receive));
+			if (alone)
+				memcpy(to + sizeof(r->receive), &r->immediate,
+					sizeof(r->immediate));
+			x->results_head++;
+			n++;
+		}
 		c->count = COMPLETION_RECEIVES | n;
 		slot_publish(&ch->com, ch->com.pos++);
 	}
@@ -240,7 +263,7 @@ static uint8_t
 place(struct engine *e, const struct channel *ch, const struct receive *r,
 	const struct lhs_entry *entry)
 {
-	const uint32_t head = sizeof(struct wire_match);
+	const uint32_t head = wire_match_head(r->flags);
 	uint32_t number = entry->bulk & ~LHS_CHAINED, skip = head;
 	uint64_t at = 0;
 
@@ -350,8 +373,16 @@ describe(struct receive *r, const struct match_message *m)
 {
 	r->source = m->key.source;
 	r->tag = m->key.tag;
+	const struct wire_match *h = (const struct wire_match *)m->entry->front;
+	struct wire_immediate immediate;
+
 	r->len = match_message_len(m->entry);
-	r->runs = ((const struct wire_match *)m->entry->front)->flags & WIRE_M_RUNS;
+	r->flags = h->flags;
+	if (likely(!(h->flags & WIRE_M_IMMEDIATE)))
+		return;
+	memcpy(&immediate, m->entry->front + sizeof(*h), sizeof(immediate));
+	r->label = wire_be16(h->label);
+	r->immediate = wire_be64(immediate.value);
 }
 
 static void
@@ -360,7 +391,7 @@ take_offer(struct engine *e, struct channel *ch, struct receive *r, const struct
 	struct matching *x = matcher_of(ch);
 	struct wire_offer offer;
 
-	memcpy(&offer, m->entry->front + sizeof(struct wire_match), sizeof(offer));
+	memcpy(&offer, m->entry->front + wire_match_head(r->flags), sizeof(offer));
 	r->offer = wire_be32(offer.id);
 	match_queue_done(&x->queue, m);
 	if (x->ready_head == NO_RECEIVE && fetch(e, ch, r))
@@ -382,7 +413,7 @@ receive(struct engine *e, struct channel *ch, struct receive *r, const struct ma
 	const struct wire_match *h = (const struct wire_match *)m->entry->front;
 
 	describe(r, m);
-	if (unlikely(r->runs) && !taken) {
+	if (unlikely(r->flags & WIRE_M_RUNS) && !taken) {
 		r->message = *m;
 		/* this cannot fail: the store has a place for each message that may wait, and one
 		 * less waits now */
