@@ -22,7 +22,7 @@ static bool
 address_ok(const struct address *a)
 {
 	return a->node != 0xFFFF && a->context < 1024 && a->incarnation != 0 &&
-		a->incarnation <= INT32_MAX && a->zero == 0;
+		a->incarnation <= OFI_INCARNATION_MAX && a->zero == 0;
 }
 
 /* ------------------------------------------------------------------ by source */
@@ -128,7 +128,7 @@ insert_one(struct av *av, const struct address *a, fi_addr_t *number)
 		return result;
 	av->entries[av->count] = (struct av_entry){
 		{a->node, a->context},
-		comm_of(a->incarnation, false),
+		comm_of(a->incarnation, COMM_UNTAGGED),
 	};
 	source_put(av, av->count);
 	*number = av->count++;
@@ -221,7 +221,7 @@ av_lookup(struct fid_av *fid, fi_addr_t number, void *to, size_t *len)
 	const struct address a = {
 		.node = e != NULL ? e->to.node : 0,
 		.context = e != NULL ? e->to.context : 0,
-		.incarnation = e != NULL ? e->comm >> 1 : 0,
+		.incarnation = e != NULL ? e->comm >> 2 : 0,
 	};
 
 	domain_unlock(av->domain);

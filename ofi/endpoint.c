@@ -88,7 +88,7 @@ endpoint_bind(struct fid *fid, struct fid *other, uint64_t flags)
 
 /* ------------------------------------------------------------------ enable */
 
-/* 1..2^31 - 1; 0 if there is no randomness. */
+/* 1..OFI_INCARNATION_MAX; 0 if there is no randomness. */
 static uint32_t
 new_incarnation(void)
 {
@@ -97,7 +97,7 @@ new_incarnation(void)
 	while (n == 0) {
 		if (getrandom(&n, sizeof(n), 0) != sizeof(n))
 			return 0;
-		n &= INT32_MAX;
+		n &= OFI_INCARNATION_MAX;
 	}
 	return n;
 }

@@ -105,7 +105,7 @@ domain_fits(const struct fi_domain_attr *d)
 				FI_PROGRESS_MANUAL) &&
 			size_fits("domain_attr.threading", d->threading, FI_THREAD_ENDPOINT) &&
 			size_fits("domain_attr.av_type", d->av_type, FI_AV_TABLE) &&
-			size_fits("domain_attr.cq_data_size", d->cq_data_size, 0) &&
+			size_fits("domain_attr.cq_data_size", d->cq_data_size, sizeof(uint64_t)) &&
 			bits_fit("domain_attr.caps", d->caps, DOMAIN_CAPS) &&
 			size_fits("domain_attr.max_ep_stx_ctx", d->max_ep_stx_ctx, 0) &&
 			size_fits("domain_attr.max_ep_srx_ctx", d->max_ep_srx_ctx, 0) &&
@@ -181,6 +181,7 @@ describe(const char *instance, uint32_t version, const struct fi_info *hints)
 	info->domain_attr->av_type = domain != NULL && domain->av_type != FI_AV_UNSPEC
 		? domain->av_type
 		: FI_AV_TABLE;
+	info->domain_attr->cq_data_size = sizeof(uint64_t);
 	info->domain_attr->cq_cnt = info->domain_attr->cntr_cnt = 65535;
 	info->domain_attr->ep_cnt = info->domain_attr->tx_ctx_cnt = info->domain_attr->rx_ctx_cnt =
 		1024;

@@ -54,7 +54,9 @@ op_take(struct endpoint *ep)
 
 	ep->free = op->next;
 	op->used = true;
-	op->begun = op->multi = false;
+	op->begun = op->multi = op->silent = op->asked = op->late = false;
+	op->number = 0;
+	op->pieces = 0;
 	op->request = 0;
 	op->copy = NULL;
 	return op;
@@ -65,13 +67,15 @@ op_free(struct endpoint *ep, struct op *op)
 {
 	if (unlikely(op->copy != NULL))
 		free(op->copy);
+	if (unlikely(op->number != 0))
+		promise_free(ep, op);
 	op->used = false;
 	op->next = ep->free;
 	ep->free = op;
 }
 
-static void
-list_append(struct op_list *l, struct op *op)
+void
+op_append(struct op_list *l, struct op *op)
 {
 	op->next = NULL;
 	if (l->head == NULL)
@@ -107,6 +111,7 @@ endpoint_forget(struct endpoint *ep)
 			free(c->ops[i].used ? c->ops[i].copy : NULL);
 		free(c);
 	}
+	free(ep->promises.ops);
 }
 
 /* ------------------------------------------------------------------ ends */
@@ -152,6 +157,10 @@ put_success(const struct endpoint *ep, uint64_t flags, void *context, void *buf,
 	}
 	c->entry.len = status->len;
 	c->entry.tag = status->tag;
+	if (status->flags & PMX_IMMEDIATE) {
+		c->entry.flags |= FI_REMOTE_CQ_DATA;
+		c->entry.data = status->immediate;
+	}
 	c->source = ep->caps & FI_SOURCE ? av_find(ep->av, status->source) : FI_ADDR_NOTAVAIL;
 }
 
@@ -179,8 +188,6 @@ put_error(const struct endpoint *ep, uint64_t flags, void *context, void *buf, s
 		.prov_errno = -error,
 	};
 }
-
-static void op_begin(struct endpoint *ep, struct op *op, struct op_list *waiting);
 
 /* One message came into the memory of a FI_MULTI_RECV operation, which goes on with the rest of
  * it. */
@@ -214,9 +221,36 @@ multi_ended(struct endpoint *ep, struct op *op, const struct pmx_status *status)
 	op_begin(ep, op, &ep->receives);
 }
 
-static inline void
-op_ended(struct endpoint *ep, struct op *op, const struct pmx_status *status)
+/* An operation has ended that is no plain one. false: it is to end as others do, with *status. */
+static __attribute__((noinline)) bool
+special_ended(struct endpoint *ep, struct op *op, struct pmx_status *status)
 {
+	bool has_data;
+
+	if (op->flags & FI_RECV && !op->late && status->error == 0 && status->label != 0 &&
+		promise_taken(ep, op, status))
+		return true;
+	if (op->silent) {
+		op_free(ep, op);
+		return true;
+	}
+	if (!op->late)
+		return false;
+	/* what the promise said of its message */
+	has_data = op->promise.label & OFI_LABEL_DATA;
+	status->tag = op->promise.tag;
+	status->flags = has_data ? PMX_IMMEDIATE : 0;
+	status->immediate = op->promise.immediate;
+	op->late = false;
+	return false;
+}
+
+static inline void
+op_ended(struct endpoint *ep, struct op *op, struct pmx_status *status)
+{
+	if (unlikely((status->flags & PMX_IMMEDIATE || op->late || op->silent)) &&
+		special_ended(ep, op, status))
+		return;
 	if (unlikely(op->multi)) {
 		multi_ended(ep, op, status);
 		return;
@@ -235,12 +269,12 @@ op_ended(struct endpoint *ep, struct op *op, const struct pmx_status *status)
 void
 endpoint_fail(struct endpoint *ep, int error)
 {
-	const struct pmx_status status = {.error = -error};
-
 	ep->gone = true;
-	ep->sends.head = ep->receives.head = NULL;
+	ep->sends.head = ep->receives.head = ep->ready.head = ep->late.head = NULL;
 	for (struct op_chunk *c = ep->chunks; c != NULL; c = c->next) {
 		for (unsigned i = 0; i < CHUNK_OPS; i++) {
+			struct pmx_status status = {.error = -error};
+
 			if (c->ops[i].used)
 				op_ended(ep, &c->ops[i], &status);
 		}
@@ -257,23 +291,28 @@ is_busy(int result)
 }
 
 static inline int
-begin(struct endpoint *ep, struct op *op, const struct pmx_matched *m)
+begin(struct endpoint *ep, struct op *op)
 {
-	return op->flags & FI_SEND ? pmx_isend(ep->ctx, m, &op->request)
-				   : pmx_irecv(ep->ctx, m, &op->request);
+	if (op->flags & FI_RECV)
+		return pmx_irecv(ep->ctx, &op->m, &op->request);
+	/* what was promised in part is promised */
+	int result = op->number == 0 || op->asked ? pmx_isend(ep->ctx, &op->m, &op->request)
+						  : -EAGAIN;
+
+	return is_busy(result) && op->len > OFI_INJECT_MAX && !op->asked ? promise_send(ep, op)
+									 : result;
 }
 
-/* Begins an operation whose message is in op->m, or lets it wait; what fails ends. */
-static void
+void
 op_begin(struct endpoint *ep, struct op *op, struct op_list *waiting)
 {
-	int result = waiting->head != NULL ? -EAGAIN : begin(ep, op, &op->m);
-	const struct pmx_status status = {.error = result};
+	int result = waiting->head != NULL ? -EAGAIN : begin(ep, op);
+	struct pmx_status status = {.error = result};
 
 	if (result == 0)
 		op->begun = true;
 	else if (is_busy(result))
-		list_append(waiting, op);
+		op_append(waiting, op);
 	else
 		op_ended(ep, op, &status);
 }
@@ -283,8 +322,8 @@ static void
 begin_waiting(struct endpoint *ep, struct op_list *waiting)
 {
 	for (struct op *op; (op = waiting->head) != NULL;) {
-		int result = begin(ep, op, &op->m);
-		const struct pmx_status status = {.error = result};
+		int result = begin(ep, op);
+		struct pmx_status status = {.error = result};
 
 		if (is_busy(result))
 			return;
@@ -308,8 +347,16 @@ endpoint_progress(struct endpoint *ep)
 	}
 	int n = pmx_poll_ended(ep->ctx, ended, ENDED_BURST);
 
-	for (int i = 0; i < n; i++)
-		op_ended(ep, (struct op *)(uintptr_t)ended[i].cookie, &ended[i].status);
+	for (int i = 0; i < n; i++) {
+		if (likely(ended[i].cookie > OFI_COOKIE_GO))
+			op_ended(ep, (struct op *)(uintptr_t)ended[i].cookie, &ended[i].status);
+		else if (ended[i].cookie == OFI_COOKIE_GO)
+			promise_go(ep, &ended[i].status);
+	}
+	if (unlikely(ep->late.head != NULL || ep->promises.used != 0))
+		promise_progress(ep);
+	if (unlikely(ep->ready.head != NULL))
+		begin_waiting(ep, &ep->ready);
 	if (unlikely(ep->receives.head != NULL))
 		begin_waiting(ep, &ep->receives);
 	if (unlikely(ep->sends.head != NULL))
@@ -384,9 +431,10 @@ send_general(struct endpoint *ep, struct pmx_matched *m, uint64_t flags, uint64_
 	op->context = context;
 	op->flags = FI_SEND | kind;
 	op->buf = NULL;
+	op->len = m->iov != NULL ? bytes_of(m->iov, m->iov_count) : m->len;
 	op->reports = reports;
 	m->cookie = (uintptr_t)op;
-	m->flags = PMX_QUEUED | (flags & FI_INJECT ? PMX_COPY : 0) |
+	m->flags = PMX_QUEUED | (m->flags & PMX_IMMEDIATE) | (flags & FI_INJECT ? PMX_COPY : 0) |
 		(flags & (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE) ? PMX_DELIVERED : 0);
 	op_keep(op, m);
 	if (ep->sends.head != NULL) {
@@ -395,14 +443,14 @@ send_general(struct endpoint *ep, struct pmx_matched *m, uint64_t flags, uint64_
 		begin_waiting(ep, &ep->sends);
 		sched_yield();
 	}
-	int result = ep->sends.head != NULL ? -EAGAIN : begin(ep, op, &op->m);
+	int result = ep->sends.head != NULL ? -EAGAIN : begin(ep, op);
 
 	if (likely(result == 0)) {
 		op->begun = true;
 		return 0;
 	}
 	if (is_busy(result) && (!(flags & FI_INJECT) || op_keep_bytes(op))) {
-		list_append(&ep->sends, op);
+		op_append(&ep->sends, op);
 		return 0;
 	}
 	op_free(ep, op);
@@ -424,8 +472,8 @@ send_to(struct endpoint *ep, struct pmx_matched *m, fi_addr_t to, uint64_t flags
 		return -FI_EINVAL;
 	}
 	m->peer = peer->to;
-	m->comm = peer->comm | (kind == FI_TAGGED);
-	m->flags = PMX_COPY;
+	m->comm = peer->comm | (kind == FI_TAGGED ? COMM_TAGGED : COMM_UNTAGGED);
+	m->flags |= PMX_COPY;
 	if (likely(m->iov == NULL && m->len <= OFI_INJECT_MAX &&
 		    !(flags & (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)) && ep->ctx != NULL &&
 		    ep->sends.head == NULL && pmx_isend(ep->ctx, m, NULL) == 0)) {
@@ -464,11 +512,15 @@ set_pieces(struct pmx_matched *m, const struct iovec *iov, size_t count)
 /* fi_tsendmsg() and fi_sendmsg(). */
 static ssize_t
 send_pieces(struct endpoint *ep, const struct iovec *iov, size_t count, fi_addr_t to, uint64_t tag,
-	uint64_t flags, uint64_t kind, void *context)
+	uint64_t data, uint64_t flags, uint64_t kind, void *context)
 {
-	struct pmx_matched m = {.tag = tag};
+	struct pmx_matched m = {
+		.tag = tag,
+		.flags = flags & FI_REMOTE_CQ_DATA ? PMX_IMMEDIATE : 0,
+		.immediate = data,
+	};
 
-	if (!set_pieces(&m, iov, count) || flags & FI_REMOTE_CQ_DATA ||
+	if (!set_pieces(&m, iov, count) ||
 		(flags & FI_INJECT && bytes_of(iov, count) > OFI_INJECT_MAX))
 		return -FI_EINVAL;
 	return post_send(ep, &m, to, flags, kind, context);
@@ -476,9 +528,16 @@ send_pieces(struct endpoint *ep, const struct iovec *iov, size_t count, fi_addr_
 
 /* fi_tinject() and fi_inject(): no completion at all. */
 static inline ssize_t
-inject(struct endpoint *ep, const void *buf, size_t len, fi_addr_t to, uint64_t tag, uint64_t kind)
+inject(struct endpoint *ep, const void *buf, size_t len, fi_addr_t to, uint64_t tag,
+	const uint64_t *data, uint64_t kind)
 {
-	struct pmx_matched m = {.tag = tag, .data = (void *)(uintptr_t)buf, .len = len};
+	struct pmx_matched m = {
+		.tag = tag,
+		.data = (void *)(uintptr_t)buf,
+		.len = len,
+		.flags = data != NULL ? PMX_IMMEDIATE : 0,
+		.immediate = data != NULL ? *data : 0,
+	};
 
 	if (len > OFI_INJECT_MAX)
 		return -FI_EINVAL;
@@ -515,7 +574,7 @@ post_receive(struct endpoint *ep, struct pmx_matched *m, fi_addr_t from, uint64_
 		goto out;
 	}
 	m->peer = peer != NULL ? peer->to : PMX_ANY_SOURCE;
-	m->comm = comm_of(ep->incarnation, kind == FI_TAGGED);
+	m->comm = comm_of(ep->incarnation, kind == FI_TAGGED ? COMM_TAGGED : COMM_UNTAGGED);
 	m->flags = PMX_QUEUED;
 	m->cookie = (uintptr_t)op;
 	op->context = context;
@@ -524,6 +583,7 @@ post_receive(struct endpoint *ep, struct pmx_matched *m, fi_addr_t from, uint64_
 	op->multi = flags & FI_MULTI_RECV;
 	op->buf = m->data;
 	op->len = m->iov != NULL ? bytes_of(m->iov, m->iov_count) : m->len;
+	op->pieces = (uint8_t)m->iov_count;
 	if (unlikely(m->iov != NULL || op->multi))
 		op_keep(op, m);
 	result = ep->receives.head != NULL
@@ -533,7 +593,7 @@ post_receive(struct endpoint *ep, struct pmx_matched *m, fi_addr_t from, uint64_
 		op->begun = true;
 	} else if (is_busy((int)result)) {
 		op_keep(op, m);
-		list_append(&ep->receives, op);
+		op_append(&ep->receives, op);
 		result = 0;
 	} else {
 		op_free(ep, op);
@@ -566,6 +626,8 @@ receive_claimed(struct endpoint *ep, struct pmx_matched *m, pmx_request message,
 	op->reports = reports;
 	op->buf = m->data;
 	op->len = m->iov != NULL ? bytes_of(m->iov, m->iov_count) : m->len;
+	op->pieces = (uint8_t)m->iov_count;
+	op->silent = context == NULL; /* discard() */
 	op->begun = true;
 	op->request = message;
 	m->flags = PMX_QUEUED;
@@ -578,15 +640,14 @@ receive_claimed(struct endpoint *ep, struct pmx_matched *m, pmx_request message,
 	return result;
 }
 
-/* Takes a message and forgets it. */
-static int
-discard(struct endpoint *ep, pmx_request message)
+/* Receives nothing of a message that a peek took, so that its sender's operation ends. */
+static ssize_t
+discard(struct endpoint *ep, pmx_request message, uint64_t kind)
 {
-	const struct pmx_matched nothing = {.len = 0};
-	int result = pmx_imrecv(ep->ctx, &nothing, &message);
+	struct pmx_matched nothing = {.len = 0};
+	ssize_t result = receive_claimed(ep, &nothing, message, kind, NULL, false);
 
-	/* an offered message of which nothing is wanted is told so to its sender */
-	return result == 0 ? (pmx_wait(ep->ctx, &message, NULL, -1), 0) : result;
+	return is_busy((int)result) ? -FI_EAGAIN : result;
 }
 
 static ssize_t
@@ -594,6 +655,7 @@ peek(struct endpoint *ep, struct pmx_matched *m, uint64_t flags, uint64_t kind, 
 {
 	struct pmx_status status;
 	pmx_request message = 0;
+	uint32_t unused;
 	int result = flags & (FI_CLAIM | FI_DISCARD) ? pmx_improbe(ep->ctx, m, &message, &status)
 						     : pmx_iprobe(ep->ctx, m, &status);
 
@@ -606,10 +668,17 @@ peek(struct endpoint *ep, struct pmx_matched *m, uint64_t flags, uint64_t kind, 
 		put_error(ep, FI_RECV | kind, context, NULL, 0, &status, -FI_ENOMSG);
 		return 0;
 	}
-	if (flags & FI_CLAIM)
+	if (status.label != 0 && promise_details(ep, &status, &unused) &&
+		!(status.label & OFI_LABEL_DATA))
+		status.flags = 0;
+	if (flags & FI_CLAIM) {
 		*claimed(context) = message;
-	else if (flags & FI_DISCARD && (result = discard(ep, message)) != 0)
-		return result;
+	} else if (flags & FI_DISCARD) {
+		ssize_t discarded = discard(ep, message, kind);
+
+		if (discarded != 0)
+			return discarded;
+	}
 	put_success(ep, FI_RECV | kind, context, NULL, &status);
 	return 0;
 }
@@ -627,7 +696,7 @@ receive_special(struct endpoint *ep, struct pmx_matched *m, fi_addr_t from, uint
 		: NULL;
 
 	m->peer = peer != NULL ? peer->to : PMX_ANY_SOURCE;
-	m->comm = comm_of(ep->incarnation, kind == FI_TAGGED);
+	m->comm = comm_of(ep->incarnation, kind == FI_TAGGED ? COMM_TAGGED : COMM_UNTAGGED);
 	if (ep->ctx == NULL || ep->gone) {
 		result = ep->gone ? -FI_ECONNABORTED : -FI_EOPBADSTATE;
 	} else if (flags & FI_PEEK) {
@@ -635,7 +704,7 @@ receive_special(struct endpoint *ep, struct pmx_matched *m, fi_addr_t from, uint
 	} else if (flags & FI_DISCARD) {
 		struct pmx_status status = {.len = 0};
 
-		result = discard(ep, *claimed(context));
+		result = discard(ep, *claimed(context), kind);
 		if (result == 0)
 			put_success(ep, FI_RECV | kind, context, NULL, &status);
 	} else {
@@ -664,7 +733,7 @@ ssize_t
 endpoint_cancel(fid_t fid, void *context)
 {
 	struct endpoint *ep = (struct endpoint *)fid;
-	const struct pmx_status cancelled = {.error = -ECANCELED};
+	struct pmx_status cancelled = {.error = -ECANCELED};
 	struct op *found = NULL;
 
 	domain_lock(ep->domain);
@@ -679,7 +748,7 @@ endpoint_cancel(fid_t fid, void *context)
 	if (found != NULL && !found->begun) {
 		list_remove(&ep->receives, found);
 		op_ended(ep, found, &cancelled);
-	} else if (found != NULL) {
+	} else if (found != NULL && !found->late) {
 		/* it ends by itself, with -ECANCELED or, if that is too late, with its message */
 		pmx_cancel(ep->ctx, found->request);
 	}
@@ -741,7 +810,7 @@ tagged_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t co
 	uint64_t tag, void *context)
 {
 	(void)desc;
-	return send_pieces(endpoint_of(fid), iov, count, to, tag, endpoint_of(fid)->tx_flags,
+	return send_pieces(endpoint_of(fid), iov, count, to, tag, 0, endpoint_of(fid)->tx_flags,
 		FI_TAGGED, context);
 }
 
@@ -749,42 +818,36 @@ static ssize_t
 tagged_sendmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
 {
 	return send_pieces(endpoint_of(fid), msg->msg_iov, msg->iov_count, msg->addr, msg->tag,
-		flags, FI_TAGGED, msg->context);
+		msg->data, flags, FI_TAGGED, msg->context);
 }
 
 static ssize_t
 tagged_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to, uint64_t tag)
 {
-	return inject(endpoint_of(fid), buf, len, to, tag, FI_TAGGED);
+	return inject(endpoint_of(fid), buf, len, to, tag, NULL, FI_TAGGED);
 }
 
-/* Completion data: cq_data_size is 0. */
 static ssize_t
-no_tagged_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data,
+tagged_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data,
 	fi_addr_t to, uint64_t tag, void *context)
 {
-	(void)fid;
-	(void)buf;
-	(void)len;
+	struct pmx_matched m = {
+		.tag = tag,
+		.data = (void *)(uintptr_t)buf,
+		.len = len,
+		.flags = PMX_IMMEDIATE,
+		.immediate = data,
+	};
+
 	(void)desc;
-	(void)data;
-	(void)to;
-	(void)tag;
-	(void)context;
-	return -FI_ENOSYS;
+	return post_send(endpoint_of(fid), &m, to, endpoint_of(fid)->tx_flags, FI_TAGGED, context);
 }
 
 static ssize_t
-no_tagged_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t to,
+tagged_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t to,
 	uint64_t tag)
 {
-	(void)fid;
-	(void)buf;
-	(void)len;
-	(void)data;
-	(void)to;
-	(void)tag;
-	return -FI_ENOSYS;
+	return inject(endpoint_of(fid), buf, len, to, tag, &data, FI_TAGGED);
 }
 
 struct fi_ops_tagged tagged_ops = {
@@ -796,8 +859,8 @@ struct fi_ops_tagged tagged_ops = {
 	.sendv = tagged_sendv,
 	.sendmsg = tagged_sendmsg,
 	.inject = tagged_inject,
-	.senddata = no_tagged_senddata,
-	.injectdata = no_tagged_injectdata,
+	.senddata = tagged_senddata,
+	.injectdata = tagged_injectdata,
 };
 
 static ssize_t
@@ -845,34 +908,42 @@ untagged_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t 
 	void *context)
 {
 	(void)desc;
-	return send_pieces(endpoint_of(fid), iov, count, to, 0, endpoint_of(fid)->tx_flags, FI_MSG,
-		context);
+	return send_pieces(endpoint_of(fid), iov, count, to, 0, 0, endpoint_of(fid)->tx_flags,
+		FI_MSG, context);
 }
 
 static ssize_t
 untagged_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
 {
-	return send_pieces(endpoint_of(fid), msg->msg_iov, msg->iov_count, msg->addr, 0, flags,
-		FI_MSG, msg->context);
+	return send_pieces(endpoint_of(fid), msg->msg_iov, msg->iov_count, msg->addr, 0, msg->data,
+		flags, FI_MSG, msg->context);
 }
 
 static ssize_t
 untagged_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to)
 {
-	return inject(endpoint_of(fid), buf, len, to, 0, FI_MSG);
+	return inject(endpoint_of(fid), buf, len, to, 0, NULL, FI_MSG);
 }
 
 static ssize_t
-no_untagged_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data,
+untagged_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data,
 	fi_addr_t to, void *context)
 {
-	return no_tagged_senddata(fid, buf, len, desc, data, to, 0, context);
+	struct pmx_matched m = {
+		.data = (void *)(uintptr_t)buf,
+		.len = len,
+		.flags = PMX_IMMEDIATE,
+		.immediate = data,
+	};
+
+	(void)desc;
+	return post_send(endpoint_of(fid), &m, to, endpoint_of(fid)->tx_flags, FI_MSG, context);
 }
 
 static ssize_t
-no_untagged_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t to)
+untagged_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t to)
 {
-	return no_tagged_injectdata(fid, buf, len, data, to, 0);
+	return inject(endpoint_of(fid), buf, len, to, 0, &data, FI_MSG);
 }
 
 struct fi_ops_msg messages_ops = {
@@ -884,6 +955,6 @@ struct fi_ops_msg messages_ops = {
 	.sendv = untagged_sendv,
 	.sendmsg = untagged_sendmsg,
 	.inject = untagged_inject,
-	.senddata = no_untagged_senddata,
-	.injectdata = no_untagged_injectdata,
+	.senddata = untagged_senddata,
+	.injectdata = untagged_injectdata,
 };

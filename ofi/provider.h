@@ -46,6 +46,13 @@
 #define OFI_MESSAGE_MAX    ((size_t)1 << 40)
 #define OFI_QUEUE          4096 /* what sizes of queues say; they have no limit */
 
+#define OFI_INCARNATION_MAX ((1u << 30) - 1)
+/* cookies of what is no operation's */
+#define OFI_COOKIE_NONE     0 /* its end is not told */
+#define OFI_COOKIE_GO       1 /* asks for what was promised */
+/* label of a promise, with its number: the promised message has completion data */
+#define OFI_LABEL_DATA      0x8000u
+
 extern struct fi_provider ofi_provider;
 
 #define OFI_WARN(subsystem, ...) FI_WARN(&ofi_provider, FI_LOG_##subsystem, __VA_ARGS__)
@@ -56,7 +63,7 @@ extern struct fi_provider ofi_provider;
  * nodes of a cluster have the same. */
 struct address {
 	uint16_t node, context;
-	uint32_t incarnation; /* 1..2^31 - 1 */
+	uint32_t incarnation; /* 1..OFI_INCARNATION_MAX */
 	uint64_t zero;
 };
 
@@ -134,11 +141,21 @@ struct op {
 	void *context;   /* the caller's */
 	uint64_t flags;  /* of its completion: FI_SEND or FI_RECV, FI_MSG or FI_TAGGED */
 	void *buf;       /* receive: where its bytes go */
-	size_t len;      /* ... and how many */
+	size_t len;      /* ... and how many; send: bytes of the message */
 	bool used;       /* begun or waiting */
 	bool begun;      /* libpmx has it */
 	bool reports;    /* a success is a completion */
 	bool multi;      /* FI_MULTI_RECV: takes messages until its memory is used up */
+	bool silent;     /* neither a success nor an error is told */
+	uint8_t pieces;  /* receive: of iov, 0: buf */
+	/* promise.c; send: */
+	uint16_t number; /* it is promised by that number; 0: it is not */
+	bool asked;      /* ... and its receiver has asked for it */
+	/* receive: */
+	bool late;                 /* its message was a promise */
+	uint8_t step;              /* of what a late one has to do */
+	uint32_t incarnation;      /* of the promise's sender */
+	struct pmx_status promise; /* what is known of the message */
 	pmx_request request;
 	struct pmx_matched m; /* waiting; multi */
 	void *copy;           /* FI_INJECT while waiting: malloc()ed bytes */
@@ -150,6 +167,14 @@ struct op_list {
 };
 
 struct op_chunk;
+
+/* Sends that are promised, by their numbers. */
+struct promises {
+	struct op **ops; /* array of room */
+	uint32_t room, used, last;
+	pmx_request asks; /* the receive of what asks for them */
+	bool awaits;      /* ... is posted */
+};
 
 struct endpoint {
 	struct fid_ep fid;
@@ -166,6 +191,10 @@ struct endpoint {
 	struct op *free;
 	struct op_chunk *chunks;
 	struct op_list sends, receives; /* waiting to begin */
+	struct op_list ready;           /* promised sends that were asked for, waiting to begin */
+	struct op_list late;            /* receives of promises, waiting for room for their next
+					 * step */
+	struct promises promises;
 	size_t min_multi_recv;
 };
 
@@ -214,11 +243,20 @@ fi_addr_t av_find(const struct av *av, struct pmx_addr source);
 /* fi_pmx://NODE:CONTEXT:INCARNATION; as snprintf(). */
 int address_print(const struct address *a, char *buf, size_t len);
 
+enum comm_kind { COMM_UNTAGGED, COMM_TAGGED, COMM_BULK, COMM_CONTROL };
+
 /* The communicator of messages to an endpoint. */
 static inline uint32_t
-comm_of(uint32_t incarnation, bool tagged)
+comm_of(uint32_t incarnation, enum comm_kind kind)
 {
-	return incarnation << 1 | tagged;
+	return incarnation << 2 | kind;
+}
+
+/* The same endpoint's other communicator. */
+static inline uint32_t
+comm_kind(uint32_t comm, enum comm_kind kind)
+{
+	return (comm & ~3u) | kind;
 }
 
 /* ------------------------------------------------------------------ cq.c */
@@ -252,5 +290,26 @@ void endpoint_fail(struct endpoint *ep, int error);
 ssize_t endpoint_cancel(fid_t fid, void *context);
 /* Frees all memory of operations. */
 void endpoint_forget(struct endpoint *ep);
+void op_append(struct op_list *l, struct op *op);
+/* Begins an operation whose message is in op->m, or lets it wait; what fails ends. */
+void op_begin(struct endpoint *ep, struct op *op, struct op_list *waiting);
+
+/* ------------------------------------------------------------------ promise.c */
+
+/* Promises a message that libpmx does not take now. 0, or an error as of pmx_isend(): when it may
+ * be tried again, it is to be called again for the same message first. */
+int promise_send(struct endpoint *ep, struct op *op);
+/* A message with OFI_COOKIE_GO has come. */
+void promise_go(struct endpoint *ep, const struct pmx_status *status);
+/* The promised message has ended. */
+void promise_free(struct endpoint *ep, struct op *op);
+/* A receive took a promise: its bytes will come. false: it was none. */
+bool promise_taken(struct endpoint *ep, struct op *op, const struct pmx_status *status);
+/* Sets what a promise's status lacks: the length. false: it is no promise. */
+bool promise_details(struct endpoint *ep, struct pmx_status *promise, uint32_t *incarnation);
+/* Does what is next for a late receive. false: not now. */
+bool promise_step(struct endpoint *ep, struct op *op);
+/* Does what had to wait. */
+void promise_progress(struct endpoint *ep);
 
 #endif

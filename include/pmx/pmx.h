@@ -630,6 +630,9 @@ PMX_API int pmx_event(struct pmx_context *ctx, struct pmx_event *event);
 /** Send: with `immediate` and `label`, which the receive's status and probes tell. In a status:
  * they are there. */
 #define PMX_IMMEDIATE 16u
+/** Send: the receive that takes the message is posted, so it ends without anything more of this
+ * side. Places and memory that long messages without this flag leave free are for these. */
+#define PMX_EXPECTED  32u
 
 struct iovec; /* <sys/uio.h> */
 
@@ -643,7 +646,7 @@ struct pmx_matched {
 	struct pmx_addr peer;    /**< destination; or source of the message, or PMX_ANY_SOURCE */
 	uint32_t comm;           /**< communicator: messages of different ones never match */
 	uint32_t flags;          /**< PMX_QUEUED; send: PMX_SYNC, PMX_DELIVERED, PMX_COPY,
-				  * PMX_IMMEDIATE */
+				  * PMX_IMMEDIATE, PMX_EXPECTED */
 	uint64_t tag;            /**< tag of the message, or of the messages that the receive
 				  * takes */
 	uint64_t ignore;         /**< receive: bits of the tag that may differ; PMX_ANY_TAG: all */

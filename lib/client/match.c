@@ -12,7 +12,8 @@
  * 2. A request is a place in a table, and each use of a place has another generation. A call that
  *    ends at once returns request 0, which takes no place.
  * 3. Offers take at most half of the places for transfers: if they took all, two contexts that
- *    offer to each other could never fetch.
+ *    offer to each other could never fetch. Those that are expected may have a quarter more, since
+ *    they are fetched even if none of the others is.
  */
 #include <errno.h>
 #include <time.h>
@@ -241,6 +242,7 @@ match_open(struct pmx_context *ctx)
 		x->queue.posted.only = MATCH_NONE; /* nothing is posted in this thread */
 	x->max = shm->receives;
 	x->offers_max = ctx->transfer_count / 2;
+	x->expected_max = x->offers_max + ctx->transfer_count / 4;
 	set_sizes(ctx);
 	x->free = x->starting.head = x->sent.head = x->ended.head = NO_REQUEST;
 	return 0;
@@ -329,8 +331,14 @@ static int
 send_offer(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, void *bytes,
 	uint64_t len, uint32_t request)
 {
-	const struct pmx_transfer t = {.peer = m->peer, .local = bytes, .len = len};
+	const struct pmx_transfer t = {
+		.peer = m->peer,
+		.local = bytes,
+		.len = len,
+		.flags = m->flags & PMX_EXPECTED,
+	};
 	struct match *x = ctx->match;
+	uint32_t most = m->flags & PMX_EXPECTED ? x->expected_max : x->offers_max;
 	struct pmx_buffer buf;
 	uint32_t id;
 
@@ -339,11 +347,11 @@ send_offer(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, 
 
 	if (result != 0)
 		return result;
-	if (x->offers == x->offers_max)
+	if (x->offers >= most)
 		ctx_completions(ctx);
-	result = x->offers == x->offers_max ? -EAGAIN :
-					    /* the engine must know of the offer before its head is
-					     * sent, so that nobody fetches it too early */
+	result = x->offers >= most ? -EAGAIN :
+				   /* the engine must know of the offer before its head is sent, so
+				    * that nobody fetches it too early */
 		transfers_request(ctx, TRANSFER_OFFER, &t, request, &id);
 	if (result != 0) {
 		pmx_discard_buffer(ctx, &buf);
@@ -471,7 +479,9 @@ send_checked(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *
 	result = layout_make(&l, m, true);
 
 	if (result == 0 &&
-		(m->flags & ~(PMX_SYNC | PMX_DELIVERED | PMX_QUEUED | PMX_COPY | PMX_IMMEDIATE) ||
+		(m->flags &
+				~(PMX_SYNC | PMX_DELIVERED | PMX_QUEUED | PMX_COPY | PMX_IMMEDIATE |
+					PMX_EXPECTED) ||
 			m->peer.context >= WIRE_CONTEXTS_MAX))
 		result = -EINVAL;
 	if (result == 0 && ctx->match == NULL)

@@ -59,7 +59,7 @@ struct match {
 			       * the submission ring */
 	struct list sent;     /* REQUEST_SENT */
 	struct list ended;    /* REQUEST_ENDED, PMX_QUEUED: for pmx_poll_ended() */
-	uint32_t offers, offers_max;
+	uint32_t offers, offers_max, expected_max; /* expected_max: also of PMX_EXPECTED */
 	uint32_t eager_max;          /* longest message that is sent eagerly (copied), bytes */
 	uint32_t eager_most;         /* rendezvous = auto: upper limit of eager_max; otherwise 0 */
 	double copy_rate;            /* bytes a nanosecond */

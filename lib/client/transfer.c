@@ -123,13 +123,11 @@ put_place(struct pmx_context *ctx, uint16_t place)
 
 /* ------------------------------------------------------------------ bounce buffers */
 
-/* Replaces the transfer's local memory by a bounce buffer. in: the transfer writes to it. Offers
- * take at most half of the buffers: if they took all, two contexts that offer to each other could
- * never fetch. */
+/* Replaces the transfer's local memory by a bounce buffer, if fewer than `most` are in use. in: the
+ * transfer writes to it. */
 static int
-bounce(struct pmx_context *ctx, struct transfer_note *n, uint8_t kind, bool in)
+bounce(struct pmx_context *ctx, struct transfer_note *n, unsigned most, bool in)
 {
-	unsigned most = kind == TRANSFER_OFFER ? BOUNCES_MAX / 2 : BOUNCES_MAX;
 	void *at;
 	int result = bounce_get(ctx, n->t.len, most, &at);
 
@@ -697,7 +695,7 @@ begin(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind, pmx_t
 	struct transfer_note *n = &ctx->transfers[place];
 
 	if (bounces) {
-		int result = bounce(ctx, n, kind, kind == TRANSFER_PULL);
+		int result = bounce(ctx, n, BOUNCES_MAX, kind == TRANSFER_PULL);
 
 		if (result != 0) {
 			put_place(ctx, place);
@@ -749,7 +747,12 @@ transfers_request(struct pmx_context *ctx, uint8_t kind, const struct pmx_transf
 	struct transfer_note *n = &ctx->transfers[place];
 
 	if (by_way && ctx->no_kernel) {
-		result = bounce(ctx, n, kind, kind != TRANSFER_OFFER);
+		/* as many as of the places: lib/client/match.c, note 3 */
+		unsigned most = kind != TRANSFER_OFFER ? BOUNCES_MAX
+			: t->flags & PMX_EXPECTED      ? BOUNCES_MAX * 3 / 4
+						       : BOUNCES_MAX / 2;
+
+		result = bounce(ctx, n, most, kind != TRANSFER_OFFER);
 		if (result != 0) {
 			put_place(ctx, place);
 			return result;

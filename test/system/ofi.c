@@ -439,6 +439,125 @@ crowd(void)
 	done("posting_never_fails");
 }
 
+/* Completion data, by every call that has some; peeks see it. */
+static void
+data(void)
+{
+	const struct iovec iov = {out, 100000};
+	const struct fi_msg_tagged tagged = {
+		.msg_iov = &iov,
+		.iov_count = 1,
+		.addr = a.peer,
+		.tag = 4,
+		.data = 0xFEDCBA9876543210,
+	};
+	const struct fi_msg plain = {.msg_iov = &iov, .iov_count = 1, .addr = a.peer, .data = 99};
+	const struct fi_msg_tagged peek = {
+		.addr = FI_ADDR_UNSPEC,
+		.tag = 4,
+		.context = &b.contexts[0],
+		.msg_iov = &iov,
+	};
+	struct fi_cq_tagged_entry e;
+
+	must_be("fi_tsenddata", fi_tsenddata(a.ep, out, 8, NULL, 1ull << 63, a.peer, 1, NULL), 0);
+	must_be("fi_tinjectdata", fi_tinjectdata(a.ep, out, 0, 2, a.peer, 2), 0);
+	must_be("fi_senddata", fi_senddata(a.ep, out, 70000, NULL, 3, a.peer, NULL), 0);
+	must_be("fi_injectdata", fi_injectdata(a.ep, out, 4096, 0, a.peer), 0);
+	must_be("fi_tsendmsg", fi_tsendmsg(a.ep, &tagged, FI_REMOTE_CQ_DATA), 0);
+	must_be("fi_sendmsg", fi_sendmsg(a.ep, &plain, FI_REMOTE_CQ_DATA), 0);
+	must_be("fi_tsendmsg", fi_tsendmsg(a.ep, &tagged, 0), 0);
+	for (unsigned i = 0; i < 7; i++) {
+		static const uint64_t wanted[] = {1ull << 63, 2, 3, 0, 0xFEDCBA9876543210, 99, 0};
+		bool is_plain = i == 2 || i == 3 || i == 5;
+
+		if (i == 4) {
+			e = found_by(&peek, FI_PEEK);
+			if (e.data != wanted[4] || !(e.flags & FI_REMOTE_CQ_DATA) ||
+				e.len != 100000)
+				die("a peek: data %lx, flags %lx, %zu bytes", e.data, e.flags,
+					e.len);
+		}
+		if (is_plain)
+			must_be("fi_recv", fi_recv(b.ep, in, LONGEST, NULL, FI_ADDR_UNSPEC, NULL),
+				0);
+		else
+			must_be("fi_trecv",
+				fi_trecv(b.ep, in, LONGEST, NULL, FI_ADDR_UNSPEC, i < 4 ? i + 1 : 4,
+					0, NULL),
+				0);
+		e = next(&b, NULL);
+		if (e.data != wanted[i] || !(e.flags & FI_REMOTE_CQ_DATA) != (i == 6))
+			die("message %u: data %lx, flags %lx", i, e.data, e.flags);
+	}
+	for (unsigned i = 0; i < 5; i++)
+		next(&a, NULL);
+	is_quiet(&a);
+	done("completion_data");
+}
+
+/* More long messages than can be offered, before any receive: they hold up none that comes after
+ * them, and are all that they would be otherwise. */
+static void
+promises(void)
+{
+	enum { LONGS = 200, LEN = 70000 };
+	static uint8_t bytes[LONGS][LEN];
+	struct fi_cq_tagged_entry e;
+	struct fi_cq_err_entry error;
+	uint64_t value = 4711;
+
+	for (unsigned i = 0; i < LONGS; i++) {
+		fill(bytes[i], LEN, i);
+		if (i % 2)
+			must_be("fi_tsend", fi_tsend(a.ep, bytes[i], LEN, NULL, a.peer, i, NULL),
+				0);
+		else
+			must_be("fi_tsenddata",
+				fi_tsenddata(a.ep, bytes[i], LEN, NULL, i * 7, a.peer, i, NULL), 0);
+	}
+	must_be("fi_tinject", fi_tinject(a.ep, &value, 8, a.peer, 5000), 0);
+	must_be("fi_trecv", fi_trecv(b.ep, &value, 8, NULL, b.peer, 5000, 0, NULL), 0);
+	next(&b, NULL);
+	for (unsigned i = LONGS; i-- > 0;) {
+		const struct fi_msg_tagged peek = {
+			.addr = FI_ADDR_UNSPEC,
+			.tag = i,
+			.context = &b.contexts[0],
+			.msg_iov = &(struct iovec){in, 1},
+		};
+		bool cut = i % 10 == 5;
+
+		if (i % 10 == 3 || i % 10 == 4) {
+			e = found_by(&peek, FI_PEEK);
+			if (e.len != LEN || e.tag != i ||
+				!(e.flags & FI_REMOTE_CQ_DATA) != (i % 2 != 0))
+				die("a peek of %u: %zu bytes, tag %lu", i, e.len, e.tag);
+			found_by(&peek, FI_PEEK | FI_DISCARD);
+			continue;
+		}
+		must_be("fi_trecv", fi_trecv(b.ep, in, cut ? 1000 : LEN, NULL, b.peer, i, 0, &b),
+			0);
+		if (cut) {
+			error = next_error(&b);
+			if (error.err != FI_ETRUNC || error.olen != LEN - 1000 || error.tag != i)
+				die("message %u cut short: error %d, %zu beyond", i, error.err,
+					error.olen);
+			continue;
+		}
+		e = next(&b, NULL);
+		holds(in, LEN, i);
+		if (e.len != LEN || e.tag != i || e.op_context != &b ||
+			(i % 2 == 0 && (e.data != i * 7 || !(e.flags & FI_REMOTE_CQ_DATA))))
+			die("message %u: tag %lu, data %lu", i, e.tag, e.data);
+	}
+	for (unsigned i = 0; i < LONGS; i++)
+		next(&a, NULL);
+	is_quiet(&a);
+	is_quiet(&b);
+	done("long_ones_hold_up_none");
+}
+
 /* One buffer takes many messages. */
 static void
 multi_receive(void)
@@ -637,6 +756,8 @@ all(enum fi_threading threading)
 	truncation();
 	pieces();
 	crowd();
+	data();
+	promises();
 	multi_receive();
 	counters();
 	refusals();

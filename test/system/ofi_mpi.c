@@ -66,7 +66,7 @@ ring(void)
 	done("ring");
 }
 
-/* All begin to send before any receives: large and short to each other. */
+/* All begin to send before any receives, long messages first; the short ones are received first. */
 static void
 flood(void)
 {
@@ -88,15 +88,15 @@ flood(void)
 	for (int peer = 0; peer < ranks; peer++) {
 		if (peer == rank)
 			continue;
+		for (int i = 0; i < SHORT; i++)
+			MPI_Recv(&got[i], 1, MPI_INT, peer, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		for (int i = 0; i < SHORT; i++)
+			check(got[i] == peer * SHORT + i, "short messages out of order", i);
 		for (int i = 0; i < LONG; i++) {
 			MPI_Recv(in, LEN, MPI_BYTE, peer, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 			check(in[0] == peer + 1 && in[LEN - 1] == peer + 1, "a wrong long message",
 				i);
 		}
-		for (int i = 0; i < SHORT; i++)
-			MPI_Recv(&got[i], 1, MPI_INT, peer, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-		for (int i = 0; i < SHORT; i++)
-			check(got[i] == peer * SHORT + i, "short messages out of order", i);
 	}
 	MPI_Waitall(n, all, MPI_STATUSES_IGNORE);
 	free(all);

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Long messages that libpmx cannot offer now, since all places or buffers for that are taken: they
+ * are promised. So they hold up nothing that is sent after them, and keep their place in the order
+ * in which messages match (PM-MPI: posting never deadlocks).
+ *
+ * Design notes
+ * 1. A promise is a message without bytes, of the communicator and tag of the promised one, whose
+ *    label is a number of its sender's. Before it comes, to the communicator COMM_CONTROL, what
+ *    else there is to say: the length and the sender's incarnation. Both are in one flow, so that
+ *    who has the promise has that as well.
+ * 2. The receive that takes a promise posts another one for the bytes (COMM_BULK, tagged with the
+ *    number), and tells the sender, which sends them then (PMX_EXPECTED). A long message whose
+ *    receive is posted needs its sender's places only for a while, so those that are ready can wait
+ *    for each other.
+ * 3. Control messages have no bytes, and a tag of their own: their number, the incarnation of a
+ *    promise's sender, and TAG_GO in those that ask for the bytes.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "provider.h"
+
+#define TAG_GO      (1ull << 63)
+#define TAG_NUMBER  0x7FFFull
+#define TAG_SHIFT   16 /* of the incarnation */
+#define NUMBERS_MAX 0x8000u
+
+/* ------------------------------------------------------------------ numbers */
+
+/* Gives the operation a number; false: all are in use, or memory is short. */
+static bool
+number_take(struct endpoint *ep, struct op *op)
+{
+	struct promises *p = &ep->promises;
+
+	if (p->used + 1 >= p->room) {
+		uint32_t room = p->room ? p->room * 2 : 64;
+		struct op **ops = room <= NUMBERS_MAX ? realloc(p->ops, room * sizeof(struct op *))
+						      : NULL;
+
+		if (ops == NULL)
+			return false;
+		for (uint32_t i = p->room; i < room; i++)
+			ops[i] = NULL;
+		p->ops = ops;
+		p->room = room;
+	}
+	/* more than one is free, and 0 is none */
+	do
+		p->last = p->last + 1 < p->room ? p->last + 1 : 1;
+	while (p->ops[p->last] != NULL);
+	p->ops[p->last] = op;
+	p->used++;
+	op->number = (uint16_t)p->last;
+	return true;
+}
+
+void
+promise_free(struct endpoint *ep, struct op *op)
+{
+	struct promises *p = &ep->promises;
+
+	p->ops[op->number] = NULL;
+	p->used--;
+	op->number = 0;
+	/* matching is fastest where nothing else is posted */
+	if (p->used == 0 && p->awaits)
+		pmx_cancel(ep->ctx, p->asks);
+}
+
+/* ------------------------------------------------------------------ sender */
+
+/* Posts the receive of messages that ask for what was promised. */
+static int
+await_go(struct endpoint *ep)
+{
+	const struct pmx_matched m = {
+		.peer = PMX_ANY_SOURCE,
+		.comm = comm_of(ep->incarnation, COMM_CONTROL),
+		.flags = PMX_QUEUED,
+		.tag = TAG_GO,
+		.ignore = TAG_GO - 1,
+		.cookie = OFI_COOKIE_GO,
+	};
+	int result = ep->promises.awaits ? 0 : pmx_irecv(ep->ctx, &m, &ep->promises.asks);
+
+	ep->promises.awaits |= result == 0;
+	return result;
+}
+
+int
+promise_send(struct endpoint *ep, struct op *op)
+{
+	struct pmx_matched control = {
+		.peer = op->m.peer,
+		.comm = comm_kind(op->m.comm, COMM_CONTROL),
+		.flags = PMX_IMMEDIATE,
+		.immediate = op->len,
+	};
+	struct pmx_matched m = {
+		.peer = op->m.peer,
+		.comm = op->m.comm,
+		.flags = PMX_IMMEDIATE,
+		.tag = op->m.tag,
+		.immediate = op->m.immediate,
+	};
+	int result = await_go(ep);
+
+	if (result != 0)
+		return result;
+	if (op->number == 0) {
+		if (!number_take(ep, op))
+			return -EAGAIN;
+		control.tag = (uint64_t)ep->incarnation << TAG_SHIFT | op->number;
+		result = pmx_isend(ep->ctx, &control, NULL);
+		if (result != 0) {
+			promise_free(ep, op);
+			return result;
+		}
+	}
+	m.label = op->number | (op->m.flags & PMX_IMMEDIATE ? OFI_LABEL_DATA : 0);
+	return pmx_isend(ep->ctx, &m, NULL);
+}
+
+void
+promise_go(struct endpoint *ep, const struct pmx_status *status)
+{
+	uint32_t number = status->tag & TAG_NUMBER;
+	struct op *op = number < ep->promises.room ? ep->promises.ops[number] : NULL;
+
+	ep->promises.awaits = false;
+	if (status->error == 0 && op != NULL && !op->asked && op->begun &&
+		op->m.peer.node == status->source.node &&
+		op->m.peer.context == status->source.context) {
+		op->asked = true;
+		op->begun = false;
+		op->m.comm = comm_kind(op->m.comm, COMM_BULK);
+		op->m.tag = number;
+		op->m.flags = (op->m.flags & ~PMX_IMMEDIATE) | PMX_EXPECTED;
+		op_begin(ep, op, &ep->ready);
+	}
+	/* if there is no room for it now, the next progress posts it */
+	if (ep->promises.used != 0)
+		await_go(ep);
+}
+
+void
+promise_progress(struct endpoint *ep)
+{
+	if (unlikely(ep->promises.used != 0 && !ep->promises.awaits))
+		await_go(ep);
+	for (struct op *op; (op = ep->late.head) != NULL && promise_step(ep, op);)
+		ep->late.head = op->next;
+}
+
+/* ------------------------------------------------------------------ receiver */
+
+/* What the sender said beforehand, as it is probed. */
+static struct pmx_matched
+details_of(const struct endpoint *ep, const struct pmx_status *promise)
+{
+	return (struct pmx_matched){
+		.peer = promise->source,
+		.comm = comm_of(ep->incarnation, COMM_CONTROL),
+		.tag = promise->label & TAG_NUMBER,
+		.ignore = (uint64_t)OFI_INCARNATION_MAX << TAG_SHIFT,
+	};
+}
+
+bool
+promise_details(struct endpoint *ep, struct pmx_status *promise, uint32_t *incarnation)
+{
+	const struct pmx_matched m = details_of(ep, promise);
+	struct pmx_status details;
+
+	if (pmx_iprobe(ep->ctx, &m, &details) != 1)
+		return false;
+	promise->len = details.immediate;
+	*incarnation = (uint32_t)(details.tag >> TAG_SHIFT) & OFI_INCARNATION_MAX;
+	return true;
+}
+
+enum { STEP_TAKE, STEP_POST, STEP_ASK, STEP_WAIT };
+
+bool
+promise_step(struct endpoint *ep, struct op *op)
+{
+	struct pmx_matched m;
+	int result = 0;
+
+	if (op->step == STEP_TAKE) {
+		/* nobody waits for its end */
+		m = details_of(ep, &op->promise);
+		m.flags = PMX_QUEUED;
+		m.cookie = OFI_COOKIE_NONE;
+		result = pmx_irecv(ep->ctx, &m, NULL);
+		op->step += result == 0;
+	}
+	if (op->step == STEP_POST && result == 0) {
+		m = (struct pmx_matched){
+			.peer = op->promise.source,
+			.comm = comm_of(ep->incarnation, COMM_BULK),
+			.flags = PMX_QUEUED,
+			.tag = op->promise.label & TAG_NUMBER,
+			.data = op->buf,
+			.len = op->len,
+			.iov = op->pieces ? op->iov : NULL,
+			.iov_count = op->pieces,
+			.cookie = (uintptr_t)op,
+		};
+		result = pmx_irecv(ep->ctx, &m, &op->request);
+		op->step += result == 0;
+	}
+	if (op->step == STEP_ASK && result == 0) {
+		m = (struct pmx_matched){
+			.peer = op->promise.source,
+			.comm = comm_of(op->incarnation, COMM_CONTROL),
+			.flags = PMX_COPY,
+			.tag = TAG_GO | (op->promise.label & TAG_NUMBER),
+		};
+		result = pmx_isend(ep->ctx, &m, NULL);
+		op->step += result == 0;
+	}
+	return op->step == STEP_WAIT;
+}
+
+bool
+promise_taken(struct endpoint *ep, struct op *op, const struct pmx_status *status)
+{
+	op->promise = *status;
+	if (!promise_details(ep, &op->promise, &op->incarnation))
+		return false;
+	op->step = STEP_TAKE;
+	op->late = true;
+	if (ep->late.head != NULL || !promise_step(ep, op))
+		op_append(&ep->late, op);
+	return true;
+}
