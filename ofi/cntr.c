@@ -8,12 +8,19 @@
 
 #include "provider.h"
 
+uint64_t
+cntr_total(struct cntr *c)
+{
+	for (unsigned i = 0; i < c->endpoints.count; i++)
+		endpoint_progress(c->endpoints.list[i]);
+	return atomic_load(&c->value) + atomic_load(&c->errors);
+}
+
 static void
 cntr_progress(struct cntr *c)
 {
 	domain_lock(c->domain);
-	for (unsigned i = 0; i < c->endpoints.count; i++)
-		endpoint_progress(c->endpoints.list[i]);
+	cntr_total(c);
 	domain_unlock(c->domain);
 }
 

@@ -106,6 +106,14 @@ cq_progress(struct cq *cq)
 		endpoint_progress(cq->endpoints.list[i]);
 }
 
+bool
+cq_has_some(struct cq *cq)
+{
+	if (cq->tail == cq->head)
+		cq_progress(cq);
+	return cq->tail != cq->head;
+}
+
 /* ------------------------------------------------------------------ reading */
 
 /* Takes up to `count` successes; an error is left for cq_read_error. */
@@ -225,9 +233,7 @@ int
 cq_trywait(struct cq *cq)
 {
 	domain_lock(cq->domain);
-	if (cq->tail == cq->head)
-		cq_progress(cq);
-	bool quiet = cq->tail == cq->head && cq->wait_fd >= 0 && arm(cq);
+	bool quiet = !cq_has_some(cq) && cq->wait_fd >= 0 && arm(cq);
 
 	domain_unlock(cq->domain);
 	return quiet ? 0 : -FI_EAGAIN;

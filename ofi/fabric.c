@@ -82,15 +82,6 @@ no_scalable_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid
 }
 
 static int
-no_poll_set(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **poll)
-{
-	(void)domain;
-	(void)attr;
-	(void)poll;
-	return -FI_ENOSYS;
-}
-
-static int
 no_shared_tx(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx,
 	void *context)
 {
@@ -138,59 +129,10 @@ static struct fi_ops_domain domain_ops = {
 	.endpoint = endpoint_open,
 	.scalable_ep = no_scalable_endpoint,
 	.cntr_open = cntr_open,
-	.poll_open = no_poll_set,
+	.poll_open = poll_open,
 	.stx_ctx = no_shared_tx,
 	.srx_ctx = no_shared_rx,
 	.query_atomic = no_query_atomic,
-};
-
-static int
-no_region(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
-	uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
-{
-	(void)fid;
-	(void)buf;
-	(void)len;
-	(void)access;
-	(void)offset;
-	(void)key;
-	(void)flags;
-	(void)mr;
-	(void)context;
-	return -FI_ENOSYS;
-}
-
-static int
-no_region_of_pieces(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
-	uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
-{
-	(void)fid;
-	(void)iov;
-	(void)count;
-	(void)access;
-	(void)offset;
-	(void)key;
-	(void)flags;
-	(void)mr;
-	(void)context;
-	return -FI_ENOSYS;
-}
-
-static int
-no_region_with(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **mr)
-{
-	(void)fid;
-	(void)attr;
-	(void)flags;
-	(void)mr;
-	return -FI_ENOSYS;
-}
-
-static struct fi_ops_mr region_ops = {
-	.size = sizeof(struct fi_ops_mr),
-	.reg = no_region,
-	.regv = no_region_of_pieces,
-	.regattr = no_region_with,
 };
 
 static int
@@ -220,7 +162,7 @@ domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain *
 	d->fid.fid.context = context;
 	d->fid.fid.ops = &domain_fid_ops;
 	d->fid.ops = &domain_ops;
-	d->fid.mr = &region_ops;
+	d->fid.mr = &mr_ops;
 	atomic_fetch_add(&d->fabric->users, 1);
 	*domain = &d->fid;
 	return 0;

@@ -148,19 +148,28 @@ describe(const char *instance, uint32_t version, const struct fi_info *hints)
 	const struct fi_tx_attr *tx = hints != NULL ? hints->tx_attr : NULL;
 	const struct fi_rx_attr *rx = hints != NULL ? hints->rx_attr : NULL;
 	const struct fi_domain_attr *domain = hints != NULL ? hints->domain_attr : NULL;
+	/* an endpoint gets its context and its incarnation when it is enabled */
+	const struct address any = {.node = 0xFFFF, .context = PMX_ANY_CONTEXT};
 	struct fi_info *info = fi_allocinfo();
 
 	if (info == NULL)
 		return NULL;
+	info->src_addr = malloc(sizeof(any));
+	if (info->src_addr == NULL) {
+		fi_freeinfo(info);
+		return NULL;
+	}
+	memcpy(info->src_addr, &any, sizeof(any));
+	info->src_addrlen = sizeof(any);
 	info->caps = caps_of(hints);
 	info->addr_format = OFI_ADDRESS_FORMAT;
-	info->tx_attr->caps = info->caps & (TX_CAPS | DOMAIN_CAPS);
+	info->tx_attr->caps = info->caps & TX_CAPS;
 	info->tx_attr->op_flags = tx != NULL ? tx->op_flags : 0;
 	info->tx_attr->msg_order = MSG_ORDER;
 	info->tx_attr->inject_size = OFI_INJECT_MAX;
 	info->tx_attr->size = OFI_QUEUE;
 	info->tx_attr->iov_limit = OFI_IOV_MAX;
-	info->rx_attr->caps = info->caps & (RX_CAPS | DOMAIN_CAPS);
+	info->rx_attr->caps = info->caps & RX_CAPS;
 	info->rx_attr->op_flags = rx != NULL ? rx->op_flags : 0;
 	info->rx_attr->msg_order = MSG_ORDER;
 	info->rx_attr->size = OFI_QUEUE;

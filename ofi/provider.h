@@ -270,8 +270,17 @@ void cq_unwatch(struct cq *cq, struct endpoint *ep);
 /* -FI_EAGAIN: there is something to read; otherwise its descriptor will become readable. */
 int cq_trywait(struct cq *cq);
 
+/* Makes progress. Whether there is something to read. */
+bool cq_has_some(struct cq *cq);
+
 int cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
 	void *context);
+
+/* Makes progress. Successes and errors. */
+uint64_t cntr_total(struct cntr *c);
+
+int poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **poll);
+extern struct fi_ops_mr mr_ops;
 
 /* 0 or -FI_ENOMEM. */
 int reporters_add(struct reporters *r, struct endpoint *ep);

@@ -611,8 +611,39 @@ counters(void)
 }
 
 static void
+poll_sets(void)
+{
+	struct fi_poll_attr attr = {.flags = 0};
+	struct fid_poll *set;
+	void *contexts[4];
+	int64_t end = now_us() + 30000000;
+
+	must_be("fi_poll_open", fi_poll_open(domain, &attr, &set), 0);
+	must_be("fi_poll_add", fi_poll_add(set, &b.cq->fid, 0), 0);
+	must_be("fi_poll_add", fi_poll_add(set, &b.received->fid, 0), 0);
+	fi_poll(set, contexts, 4); /* what the counter has counted before */
+	must_be("nothing", fi_poll(set, contexts, 4), 0);
+	must_be("fi_trecv", fi_trecv(b.ep, in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
+	must_be("fi_tinject", fi_tinject(a.ep, out, 8, a.peer, 1), 0);
+	/* the counter is told once, and the queue until it is read */
+	for (unsigned both = 0; both < 3; both += (unsigned)fi_poll(set, contexts, 4)) {
+		if (now_us() > end)
+			die("fi_poll does not tell of both");
+	}
+	must_be("fi_close", fi_close(&b.cq->fid), -FI_EBUSY);
+	must_be("the queue, not read", fi_poll(set, contexts, 4), 1);
+	next(&b, NULL);
+	must_be("fi_poll_del", fi_poll_del(set, &b.received->fid, 0), 0);
+	must_be("nothing", fi_poll(set, contexts, 4), 0);
+	must_be("fi_close", fi_close(&set->fid), 0);
+	done("poll_sets");
+}
+
+static void
 refusals(void)
 {
+	struct fid_mr *mr;
+
 	struct fi_info *hints = fi_dupinfo(info), *found;
 	fi_addr_t wrong[2] = {FI_ADDR_NOTAVAIL, 12345};
 	uint8_t name[NAME] = {0xFF, 0xFF, 0xFF};
@@ -624,6 +655,10 @@ refusals(void)
 		die("a wrong name has an address");
 	must_be("a queue in use", fi_close(&a.cq->fid), -FI_EBUSY);
 	must_be("a domain in use", fi_close(&domain->fid), -FI_EBUSY);
+	must_be("local memory", fi_mr_reg(domain, in, 8, FI_RECV, 0, 0, 0, &mr, NULL), 0);
+	must_be("fi_close", fi_close(&mr->fid), 0);
+	must_be("remote memory", fi_mr_reg(domain, in, 8, FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL),
+		-FI_EINVAL);
 	hints->caps |= FI_COLLECTIVE;
 	must_be("what is not there", fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &found),
 		-FI_ENODATA);
@@ -760,6 +795,7 @@ all(enum fi_threading threading)
 	promises();
 	multi_receive();
 	counters();
+	poll_sets();
 	refusals();
 	successors();
 	pair_close();
