@@ -189,15 +189,9 @@ cq_read_error(struct fid_cq *fid, struct fi_cq_err_entry *e, uint64_t flags)
 static const char *
 cq_strerror(struct fid_cq *fid, int error, const void *data, char *buf, size_t len)
 {
-	const char *text = pmx_strerror(error);
-
 	(void)fid;
 	(void)data;
-	if (buf != NULL && len > 0) {
-		strncpy(buf, text, len - 1);
-		buf[len - 1] = 0;
-	}
-	return text;
+	return error_text(error, buf, len);
 }
 
 /* ------------------------------------------------------------------ waiting */
@@ -305,18 +299,7 @@ cq_control(struct fid *fid, int command, void *arg)
 {
 	const struct cq *cq = (const struct cq *)fid;
 
-	switch (command) {
-	case FI_GETWAIT:
-		if (cq->wait != FI_WAIT_FD)
-			return -FI_ENODATA;
-		*(int *)arg = cq->wait_fd;
-		return 0;
-	case FI_GETWAITOBJ:
-		*(enum fi_wait_obj *)arg = cq->wait;
-		return 0;
-	default:
-		return -FI_ENOSYS;
-	}
+	return wait_control(cq->wait, cq->wait_fd, command, arg);
 }
 
 static void

@@ -117,15 +117,9 @@ eq_wait(struct fid_eq *fid, uint32_t *kind, void *buf, size_t len, int timeout_m
 static const char *
 eq_strerror(struct fid_eq *fid, int error, const void *data, char *buf, size_t len)
 {
-	const char *text = pmx_strerror(error);
-
 	(void)fid;
 	(void)data;
-	if (buf != NULL && len > 0) {
-		strncpy(buf, text, len - 1);
-		buf[len - 1] = 0;
-	}
-	return text;
+	return error_text(error, buf, len);
 }
 
 static int
@@ -133,18 +127,7 @@ eq_control(struct fid *fid, int command, void *arg)
 {
 	const struct eq *eq = (const struct eq *)fid;
 
-	switch (command) {
-	case FI_GETWAIT:
-		if (eq->wait != FI_WAIT_FD)
-			return -FI_ENODATA;
-		*(int *)arg = eq->fd;
-		return 0;
-	case FI_GETWAITOBJ:
-		*(enum fi_wait_obj *)arg = eq->wait;
-		return 0;
-	default:
-		return -FI_ENOSYS;
-	}
+	return wait_control(eq->wait, eq->fd, command, arg);
 }
 
 static int

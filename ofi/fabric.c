@@ -3,6 +3,7 @@
  * Where libfabric enters the provider; fabrics and domains.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,6 +44,33 @@ none_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, voi
 	(void)ops;
 	(void)context;
 	return -FI_ENOSYS;
+}
+
+const char *
+error_text(int error, char *buf, size_t len)
+{
+	const char *text = pmx_strerror(error);
+
+	if (buf != NULL && len > 0)
+		snprintf(buf, len, "%s", text);
+	return text;
+}
+
+int
+wait_control(enum fi_wait_obj wait, int fd, int command, void *arg)
+{
+	switch (command) {
+	case FI_GETWAIT:
+		if (wait != FI_WAIT_FD)
+			return -FI_ENODATA;
+		*(int *)arg = fd;
+		return 0;
+	case FI_GETWAITOBJ:
+		*(enum fi_wait_obj *)arg = wait;
+		return 0;
+	default:
+		return -FI_ENOSYS;
+	}
 }
 
 /* ------------------------------------------------------------------ domain */

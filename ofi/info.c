@@ -23,11 +23,6 @@
 #define RX_OP_FLAGS (FI_COMPLETION | FI_MULTI_RECV | FI_MORE)
 #define MSG_ORDER   FI_ORDER_SAS
 
-struct limits {
-	const char *what;
-	uint64_t asked, has;
-};
-
 /* Says once for each call what the caller asked for in vain (FI_LOG_LEVEL=info). */
 static bool
 lacks(const char *what, uint64_t asked, uint64_t has)
@@ -62,7 +57,7 @@ tx_fits(const struct fi_tx_attr *tx)
 		(bits_fit("tx_attr.caps", tx->caps, TX_CAPS | DOMAIN_CAPS) &&
 			bits_fit("tx_attr.op_flags", tx->op_flags, TX_OP_FLAGS) &&
 			bits_fit("tx_attr.msg_order", tx->msg_order, MSG_ORDER) &&
-			bits_fit("tx_attr.comp_order", tx->comp_order, FI_ORDER_NONE) &&
+			bits_fit("tx_attr.comp_order", tx->comp_order, 0) &&
 			size_fits("tx_attr.inject_size", tx->inject_size, OFI_INJECT_MAX) &&
 			size_fits("tx_attr.size", tx->size, OFI_QUEUE) &&
 			size_fits("tx_attr.iov_limit", tx->iov_limit, OFI_IOV_MAX) &&
@@ -76,7 +71,7 @@ rx_fits(const struct fi_rx_attr *rx)
 		(bits_fit("rx_attr.caps", rx->caps, RX_CAPS | DOMAIN_CAPS) &&
 			bits_fit("rx_attr.op_flags", rx->op_flags, RX_OP_FLAGS) &&
 			bits_fit("rx_attr.msg_order", rx->msg_order, MSG_ORDER) &&
-			bits_fit("rx_attr.comp_order", rx->comp_order, FI_ORDER_NONE) &&
+			bits_fit("rx_attr.comp_order", rx->comp_order, 0) &&
 			size_fits("rx_attr.size", rx->size, OFI_QUEUE) &&
 			size_fits("rx_attr.iov_limit", rx->iov_limit, OFI_IOV_MAX));
 }

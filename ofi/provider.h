@@ -40,7 +40,7 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 #define OFI_VERSION        FI_VERSION(0, 1)
-#define OFI_ADDRESS_FORMAT (FI_PROV_SPECIFIC | 0x706D78u) /* struct address */
+#define OFI_ADDRESS_FORMAT (1u << 31 | 0x706D78u) /* of this provider alone: struct address */
 #define OFI_IOV_MAX        8
 #define OFI_INJECT_MAX     4096u /* bytes */
 #define OFI_MESSAGE_MAX    ((size_t)1 << 40)
@@ -226,6 +226,12 @@ int fabric_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
 int none_bind(struct fid *fid, struct fid *other, uint64_t flags);
 int none_control(struct fid *fid, int command, void *arg);
 int none_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
+
+/* What fi_cq_strerror() and its like return: pmx_strerror(), and a copy in buf unless that is
+ * NULL. */
+const char *error_text(int error, char *buf, size_t len);
+/* FI_GETWAIT and FI_GETWAITOBJ of an object with that descriptor. */
+int wait_control(enum fi_wait_obj wait, int fd, int command, void *arg);
 
 /* ------------------------------------------------------------------ av.c */
 

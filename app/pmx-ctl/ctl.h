@@ -8,6 +8,7 @@
  *   ask.c         telemetry's socket            doctor.c       doctor: report, helpers
  *   table.c       aligned output                doctor_host.c  doctor: the machine
  *   doctor_node.c doctor: a running primary     doctor_left.c  doctor: what dead ones left
+ *   doctor_mpi.c  doctor: Open MPI and libfabric
  */
 #ifndef PMX_CTL_H
 #define PMX_CTL_H
@@ -149,6 +150,7 @@ char *shell_word(const char *word);
 
 int doctor(const struct options *o);
 void doctor_host(struct doctor *d);
+void doctor_mpi(struct doctor *d);
 void doctor_node(struct doctor *d, const char *name);
 void doctor_left(struct doctor *d, const struct instance *list, unsigned count);
 

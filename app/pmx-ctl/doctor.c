@@ -149,6 +149,7 @@ doctor(const struct options *o)
 	struct instance *list = instance_list(&count);
 
 	doctor_host(&d);
+	doctor_mpi(&d);
 	running(&d, o, list, count);
 	doctor_left(&d, list, count);
 	free(list);

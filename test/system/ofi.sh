@@ -76,9 +76,43 @@ if [ -x "$build/test/ofi_mpi" ] && command -v mpirun >/dev/null; then
 	for ranks in 2 5; do
 		ours "${preload[@]}" mpirun --oversubscribe -np $ranks "$build/test/ofi_mpi"
 	done
+	# a rank that is killed ends the job, and the next job, on the same context numbers, is as any other
+	start "$dir/killed.log" timeout 60 "${preload[@]}" mpirun --oversubscribe -np 3 "$build/test/ofi_mpi" forever
+	killed=$last
+	wait_for 30 grep -q ring "$dir/killed.log" || not_ok ofi_mpi__killed_start "" "$dir/killed.log"
+	kill -KILL "$(pgrep -P "$(pgrep -P $killed mpirun || echo $killed)" ofi_mpi | head -n 1)"
+	wait $killed && not_ok ofi_mpi__a_killed_rank_ends_the_job "exit code 0" || ok ofi_mpi__a_killed_rank_ends_the_job
+	ours "${preload[@]}" mpirun --oversubscribe -np 3 "$build/test/ofi_mpi"
+	# two nodes, joined by a link that loses, reorders and doubles frames
+	for node in 2 3; do
+		node_ini $node <<-END
+			fault = loss=5%,reorder=2%,duplicate=1%,seed=$node
+			[engine]
+			idle = adaptive
+		END
+		sed -i "s/^id = $node/id = $((node - 2))/; s/:$((port + node))\$/:$((port + node - 2))/" "$dir/$node.ini"
+		primary $node -l $((node - 2)) -m 128 || not_ok "ofi_start_$node" ""
+	done
+	ours "${preload[@]}" mpirun --oversubscribe -np 1 -x "FI_PMX_INSTANCE=${tag}2" "$build/test/ofi_mpi" lossy : \
+		-np 1 -x "FI_PMX_INSTANCE=${tag}3" "$build/test/ofi_mpi" lossy
 	says ofi_mpi__is_over_pmx "mtl:ofi:provider: ${tag}0" mpirun -np 2 --oversubscribe --mca mtl_base_verbose 100 "$build/test/ofi_mpi"
 else
 	echo "skip ofi__mpi Open MPI is not installed"
+fi
+
+# doctor says what stands between Open MPI and the provider
+doctor() { # NAME STATE CHECK COMMAND...
+	local name=$1 state=$2 check=$3
+	shift 3
+	"$@" "$build/app/pmx-ctl" doctor | grep -q "^$state *$check" && ok "$name" || not_ok "$name" "doctor does not say '$state' of '$check'"
+}
+doctor ofi_doctor__provider ok "mpi: provider" env
+doctor ofi_doctor__no_provider warn "mpi: provider" env FI_PROVIDER_PATH=/nowhere:$dir
+if [ -e /etc/openmpi/openmpi-mca-params.conf ]; then
+	doctor ofi_doctor__left_out warn "mpi: Open MPI" env OMPI_MCA_mtl=^ofi
+	doctor ofi_doctor__let_in ok "mpi: Open MPI" env OMPI_MCA_mtl=ofi
+	doctor ofi_doctor__not_first warn "mpi: choice" env -u FI_PROVIDER
+	doctor ofi_doctor__first ok "mpi: choice" env FI_PROVIDER=pmx
 fi
 
 # who waits when the primary ends is told so

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * An MPI program as any other: what it is told by MPI must be right. Usage: mpirun -np N ofi_mpi
+ * An MPI program as any other: what it is told by MPI must be right. Usage:
+ *   mpirun -np N ofi_mpi            every case
+ *   mpirun -np N ofi_mpi forever    the ring again and again
+ *   mpirun -np N ofi_mpi lossy      every case, for a link that loses frames: other names
  * Prints "ok NAME" of rank 0, and the name of the message layer is no matter of this program.
  */
 #include <mpi.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static int rank, ranks;
+static const char *way = "";
 
 static void
 check(int good, const char *what, long which)
@@ -25,7 +30,7 @@ done(const char *name)
 {
 	MPI_Barrier(MPI_COMM_WORLD);
 	if (rank == 0)
-		printf("ok ofi_mpi_%d__%s\n", ranks, name);
+		printf("ok ofi_mpi_%d%s__%s\n", ranks, way, name);
 	fflush(stdout);
 }
 
@@ -173,10 +178,16 @@ rest(void)
 int
 main(int argc, char **argv)
 {
+	bool forever = argc > 1 && strcmp(argv[1], "forever") == 0;
+
+	if (argc > 1 && strcmp(argv[1], "lossy") == 0)
+		way = "_lossy";
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-	ring();
+	do
+		ring();
+	while (forever);
 	flood();
 	collectives();
 	rest();
