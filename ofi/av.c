@@ -66,6 +66,16 @@ source_remove(struct av *av, uint32_t number)
 
 	if (av->by_source[at] != number + 1)
 		return; /* the same endpoint was inserted again */
+	/* the same endpoint may have been inserted before */
+	for (uint32_t other = av->count; other-- > 0;) {
+		const struct av_entry *e = &av->entries[other];
+
+		if (other != number && e->comm != 0 && e->to.node == av->entries[number].to.node &&
+			e->to.context == av->entries[number].to.context) {
+			av->by_source[at] = other + 1;
+			return;
+		}
+	}
 	av->by_source[at] = 0;
 	av->sources--;
 	for (at = (at + 1) & av->sources_mask; (next = av->by_source[at]) != 0;

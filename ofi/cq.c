@@ -215,8 +215,9 @@ arm(struct cq *cq)
 		/* what waits to begin needs room, of which nothing tells */
 		if (ep->ctx == NULL)
 			continue;
-		if (ep->sends.head != NULL || ep->receives.head != NULL || ep->gone ||
-			pmx_before_select(ep->ctx) != 0)
+		if (ep->sends.head != NULL || ep->receives.head != NULL || ep->ready.head != NULL ||
+			ep->late.head != NULL || (ep->promises.used != 0 && !ep->promises.awaits) ||
+			ep->gone || pmx_before_select(ep->ctx) != 0)
 			return false;
 		ep->armed = true;
 	}
@@ -227,7 +228,8 @@ int
 cq_trywait(struct cq *cq)
 {
 	domain_lock(cq->domain);
-	bool quiet = !cq_has_some(cq) && cq->wait_fd >= 0 && arm(cq);
+	/* an embedded node moves only while somebody reads */
+	bool quiet = !cq_has_some(cq) && cq->wait_fd >= 0 && !cq->domain->embedded && arm(cq);
 
 	domain_unlock(cq->domain);
 	return quiet ? 0 : -FI_EAGAIN;

@@ -54,7 +54,7 @@ op_take(struct endpoint *ep)
 
 	ep->free = op->next;
 	op->used = true;
-	op->begun = op->multi = op->silent = op->asked = op->late = false;
+	op->begun = op->multi = op->silent = op->asked = op->late = op->cancelled = false;
 	op->number = 0;
 	op->pieces = 0;
 	op->request = 0;
@@ -200,7 +200,7 @@ multi_ended(struct endpoint *ep, struct op *op, const struct pmx_status *status)
 
 	op->buf = (uint8_t *)op->buf + got;
 	op->len -= got;
-	last = op->len < ep->min_multi_recv || op->len == 0 ||
+	last = op->len < ep->min_multi_recv || op->len == 0 || op->cancelled ||
 		(status->error != 0 && status->error != -EMSGSIZE);
 	uint64_t flags = op->flags | (last ? FI_MULTI_RECV : 0);
 
@@ -231,11 +231,14 @@ special_ended(struct endpoint *ep, struct op *op, struct pmx_status *status)
 		promise_taken(ep, op, status))
 		return true;
 	if (op->silent) {
+		list_remove(&ep->late, op);
 		op_free(ep, op);
 		return true;
 	}
 	if (!op->late)
 		return false;
+	/* its bytes may come unasked for */
+	list_remove(&ep->late, op);
 	/* what the promise said of its message */
 	has_data = op->promise.label & OFI_LABEL_DATA;
 	status->tag = op->promise.tag;
@@ -347,6 +350,11 @@ endpoint_progress(struct endpoint *ep)
 	}
 	int n = pmx_poll_ended(ep->ctx, ended, ENDED_BURST);
 
+	if (unlikely(n == -EPIPE)) {
+		OFI_WARN(EP_CTRL, "%s\n", pmx_strerror(n));
+		endpoint_fail(ep, FI_ECONNABORTED);
+		return;
+	}
 	for (int i = 0; i < n; i++) {
 		if (likely(ended[i].cookie > OFI_COOKIE_GO))
 			op_ended(ep, (struct op *)(uintptr_t)ended[i].cookie, &ended[i].status);
@@ -361,10 +369,6 @@ endpoint_progress(struct endpoint *ep)
 		begin_waiting(ep, &ep->receives);
 	if (unlikely(ep->sends.head != NULL))
 		begin_waiting(ep, &ep->sends);
-	if (unlikely(n == -EPIPE)) {
-		OFI_WARN(EP_CTRL, "%s\n", pmx_strerror(n));
-		endpoint_fail(ep, FI_ECONNABORTED);
-	}
 }
 
 /* Copies what libpmx borrows until the operation has ended, or what begins it later. */
@@ -467,7 +471,7 @@ send_to(struct endpoint *ep, struct pmx_matched *m, fi_addr_t to, uint64_t flags
 	domain_lock(ep->domain);
 	const struct av_entry *peer = ep->av != NULL ? av_at(ep->av, to) : NULL;
 
-	if (unlikely(peer == NULL)) {
+	if (unlikely(peer == NULL || (flags & FI_INJECT && m->len > OFI_INJECT_MAX))) {
 		domain_unlock(ep->domain);
 		return -FI_EINVAL;
 	}
@@ -688,17 +692,21 @@ static ssize_t
 receive_special(struct endpoint *ep, struct pmx_matched *m, fi_addr_t from, uint64_t flags,
 	uint64_t kind, void *context)
 {
+	bool directed = from != FI_ADDR_UNSPEC && ep->caps & FI_DIRECTED_RECV;
 	ssize_t result;
 
+	/* what was claimed is remembered there */
+	if (flags & FI_CLAIM && context == NULL)
+		return -FI_EINVAL;
 	domain_lock(ep->domain);
-	const struct av_entry *peer = from != FI_ADDR_UNSPEC && ep->caps & FI_DIRECTED_RECV
-		? av_at(ep->av, from)
-		: NULL;
+	const struct av_entry *peer = directed && ep->av != NULL ? av_at(ep->av, from) : NULL;
 
 	m->peer = peer != NULL ? peer->to : PMX_ANY_SOURCE;
 	m->comm = comm_of(ep->incarnation, kind == FI_TAGGED ? COMM_TAGGED : COMM_UNTAGGED);
 	if (ep->ctx == NULL || ep->gone) {
 		result = ep->gone ? -FI_ECONNABORTED : -FI_EOPBADSTATE;
+	} else if (directed && peer == NULL) {
+		result = -FI_EINVAL;
 	} else if (flags & FI_PEEK) {
 		result = peek(ep, m, flags, kind, context);
 	} else if (flags & FI_DISCARD) {
@@ -741,16 +749,19 @@ endpoint_cancel(fid_t fid, void *context)
 		for (unsigned i = 0; i < CHUNK_OPS && found == NULL; i++) {
 			struct op *op = &c->ops[i];
 
-			if (op->used && op->context == context && op->flags & FI_RECV)
+			if (op->used && !op->silent && op->context == context &&
+				op->flags & FI_RECV)
 				found = op;
 		}
 	}
 	if (found != NULL && !found->begun) {
 		list_remove(&ep->receives, found);
 		op_ended(ep, found, &cancelled);
-	} else if (found != NULL && !found->late) {
+	} else if (found != NULL) {
 		/* it ends by itself, with -ECANCELED or, if that is too late, with its message */
-		pmx_cancel(ep->ctx, found->request);
+		found->cancelled = true;
+		if (!found->late)
+			pmx_cancel(ep->ctx, found->request);
 	}
 	domain_unlock(ep->domain);
 	return found != NULL ? 0 : -FI_ENOENT;

@@ -10,9 +10,9 @@
  *    else there is to say: the length and the sender's incarnation. Both are in one flow, so that
  *    who has the promise has that as well.
  * 2. The receive that takes a promise posts another one for the bytes (COMM_BULK, tagged with the
- *    number), and tells the sender, which sends them then (PMX_EXPECTED). A long message whose
- *    receive is posted needs its sender's places only for a while, so those that are ready can wait
- *    for each other.
+ *    number and the sender's incarnation), and tells the sender, which sends them then
+ *    (PMX_EXPECTED). A long message whose receive is posted needs its sender's places only for a
+ *    while, so those that are ready can wait for each other.
  * 3. Control messages have no bytes, and a tag of their own: their number, the incarnation of a
  *    promise's sender, and TAG_GO in those that ask for the bytes.
  */
@@ -136,7 +136,7 @@ promise_go(struct endpoint *ep, const struct pmx_status *status)
 		op->asked = true;
 		op->begun = false;
 		op->m.comm = comm_kind(op->m.comm, COMM_BULK);
-		op->m.tag = number;
+		op->m.tag = (uint64_t)ep->incarnation << TAG_SHIFT | number;
 		op->m.flags = (op->m.flags & ~PMX_IMMEDIATE) | PMX_EXPECTED;
 		op_begin(ep, op, &ep->ready);
 	}
@@ -202,7 +202,8 @@ promise_step(struct endpoint *ep, struct op *op)
 			.peer = op->promise.source,
 			.comm = comm_of(ep->incarnation, COMM_BULK),
 			.flags = PMX_QUEUED,
-			.tag = op->promise.label & TAG_NUMBER,
+			.tag = (uint64_t)op->incarnation << TAG_SHIFT |
+				(op->promise.label & TAG_NUMBER),
 			.data = op->buf,
 			.len = op->len,
 			.iov = op->pieces ? op->iov : NULL,

@@ -146,6 +146,7 @@ struct op {
 	bool begun;      /* libpmx has it */
 	bool reports;    /* a success is a completion */
 	bool multi;      /* FI_MULTI_RECV: takes messages until its memory is used up */
+	bool cancelled;  /* fi_cancel() was called: a multi one does not go on */
 	bool silent;     /* neither a success nor an error is told */
 	uint8_t pieces;  /* receive: of iov, 0: buf */
 	/* promise.c; send: */

@@ -49,19 +49,16 @@ ours() {
 
 ours "$build/test/ofi" all
 
-start "$dir/orphan.log" timeout 60 "$build/test/ofi" orphan
-orphan=$last
-
 if command -v fi_info >/dev/null; then
 	says ofi__fi_info "domain: ${tag}0" fi_info -p pmx
 	says ofi__fi_info_of_another "getinfo: -61" env FI_PMX_INSTANCE=nobody fi_info -p pmx
+	control=$((port + 7))
+	# that somebody listens there
+	listens() { grep -q "$(printf ':%04X [0:]* 0A ' $control)" /proc/net/tcp /proc/net/tcp6; }
 	for kind in msg tagged; do
-		control=$((port + 7))
+		control=$((control + 1))
 		start "$dir/pong.log" timeout 60 "${preload[@]}" fi_pingpong -p pmx -e rdm -m $kind -c -B $control
-		for try in {1..50}; do
-			grep -q "$(printf ':%04X ' $control)" /proc/net/tcp && break
-			sleep 0.1
-		done
+		wait_for 30 listens
 		says "ofi__fi_pingpong_$kind" "^1m " fi_pingpong -p pmx -e rdm -m $kind -c -P $control 127.0.0.1
 	done
 else
@@ -116,6 +113,8 @@ if [ -e /etc/openmpi/openmpi-mca-params.conf ]; then
 fi
 
 # who waits when the primary ends is told so
+start "$dir/orphan.log" timeout 60 "$build/test/ofi" orphan
+orphan=$last
 wait_for 60 grep -q waiting "$dir/orphan.log"
 end "$(sed -n "1{s/[^0-9]//g;p}" "/run/pmx-dpdk-${tag}0.pid")" KILL
 wait $orphan
