@@ -704,7 +704,8 @@ struct pmx_status {
  */
 PMX_API int pmx_isend(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *request);
 
-/** Post a receive: as pmx_isend(), the other way. A message that came before is taken at once. */
+/** Post a receive: as pmx_isend(), the other way. A message that came before is taken at once.
+ * Receives leave a 64th of limits.receives, at most 64, to sends and probes. */
 PMX_API int pmx_irecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *request);
 
 /** Ask whether there is a message that such a receive would take. Uses peer, comm, tag, ignore.

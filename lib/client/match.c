@@ -26,6 +26,8 @@
 /* ... and the most: copying costs the application's time, a transfer the engine's */
 #define EAGER_MOST              65536
 #define SPIN_US                 200 /* waiting time before sleeping */
+/* requests that receives leave to sends and probes, at most: a 64th of all */
+#define SEND_REQUESTS           64
 
 /* ------------------------------------------------------------------ life */
 
@@ -241,6 +243,7 @@ match_open(struct pmx_context *ctx)
 	if (x->by_engine)
 		x->queue.posted.only = MATCH_NONE; /* nothing is posted in this thread */
 	x->max = shm->receives;
+	x->receive_max = x->max - smaller(x->max / 64, SEND_REQUESTS);
 	x->offers_max = ctx->transfer_count / 2;
 	x->expected_max = x->offers_max + ctx->transfer_count / 4;
 	set_sizes(ctx);
@@ -573,7 +576,7 @@ receive_checked(struct pmx_context *ctx, const struct pmx_matched *m, pmx_reques
 	/* messages that came before the primary ended are still received */
 	if ((result = settle(ctx)) != 0 && (x->by_engine || result != -EPIPE))
 		return result;
-	uint32_t i = request_take(x);
+	uint32_t i = request_take_receive(x);
 
 	if (i == NO_REQUEST)
 		return -EAGAIN;
@@ -607,7 +610,7 @@ pmx_irecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *req
 		    (m->data == NULL && m->len > 0)))
 		return receive_checked(ctx, m, request);
 	const struct match_want want = want_of(m);
-	uint32_t i = request_take(x);
+	uint32_t i = request_take_receive(x);
 
 	if (unlikely(i == NO_REQUEST))
 		return -EAGAIN;

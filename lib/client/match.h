@@ -55,6 +55,7 @@ struct match {
 	bool by_engine;
 	struct request *requests; /* array of max; memory is touched only as needed */
 	uint32_t max, used, free, live;
+	uint32_t receive_max; /* receives leave the others to sends and probes */
 	struct list starting; /* requests that wait for a place for their transfer, or for room in
 			       * the submission ring */
 	struct list sent;     /* REQUEST_SENT */
@@ -115,6 +116,14 @@ request_take(struct match *x)
 	r->status.error = 0;
 	x->live++;
 	return i;
+}
+
+/* The same for a receive, which does not take the last ones: if receives had all of them, what they
+ * wait for could never be asked for. */
+static inline uint32_t
+request_take_receive(struct match *x)
+{
+	return likely(x->live < x->receive_max) ? request_take(x) : NO_REQUEST;
 }
 
 static inline void

@@ -206,7 +206,8 @@ static const struct key keys[] = {
 		"of them that are copied off their buffers, of one context, when buffers run "
 		"short"},
 	{"limits", "receives", KIND_U32, DIFFERS(receives), 1, 1u << 20, "4096", "requests",
-		"isends and irecvs of one context that did not end"},
+		"isends and irecvs of one context that did not end; irecvs leave a 64th of them, "
+		"at most 64, to isends"},
 	{"limits", "message_max", KIND_U32, AGREES(message_max), 64, WIRE_MESSAGE_MAX, "8388608",
 		"bytes", "longest message, as far as send_buffers and receive_buffers allow"},
 	{"access", "socket", KIND_TEXT, DIFFERS(socket), TEXT(config, socket), "", "path",

@@ -439,6 +439,40 @@ crowd(void)
 	done("posting_never_fails");
 }
 
+/* More receives than there are requests for, before what is to be answered is sent. */
+static void
+many_receives(void)
+{
+	enum { MANY = 6000 };
+	static uint64_t got[2][MANY];
+	struct side *sides[2] = {&a, &b};
+
+	for (unsigned i = 0; i < MANY; i++) {
+		for (unsigned k = 0; k < 2; k++)
+			must_be("fi_trecv",
+				fi_trecv(sides[k]->ep, &got[k][i], 8, NULL, FI_ADDR_UNSPEC, i, 0,
+					NULL),
+				0);
+	}
+	for (uint64_t i = 0; i < MANY; i++) {
+		for (unsigned k = 0; k < 2; k++) {
+			uint64_t value = i * 5 + k;
+
+			must_be("fi_tinjectdata",
+				fi_tinjectdata(sides[k]->ep, &value, 8, i, sides[k]->peer, i), 0);
+		}
+	}
+	for (unsigned i = 0; i < MANY; i++) {
+		next(&a, NULL);
+		next(&b, NULL);
+	}
+	for (uint64_t i = 0; i < MANY; i++) {
+		if (got[0][i] != i * 5 + 1 || got[1][i] != i * 5)
+			die("message %lu has %lu and %lu", i, got[0][i], got[1][i]);
+	}
+	done("receives_leave_room");
+}
+
 /* Completion data, by every call that has some; peeks see it. */
 static void
 data(void)
@@ -795,6 +829,7 @@ all(enum fi_threading threading)
 	truncation();
 	pieces();
 	crowd();
+	many_receives();
 	data();
 	promises();
 	multi_receive();
