@@ -225,24 +225,20 @@ multi_ended(struct endpoint *ep, struct op *op, const struct pmx_status *status)
 static __attribute__((noinline)) bool
 special_ended(struct endpoint *ep, struct op *op, struct pmx_status *status)
 {
-	bool has_data;
-
 	if (op->flags & FI_RECV && !op->late && status->error == 0 && status->label != 0 &&
 		promise_taken(ep, op, status))
 		return true;
-	if (op->silent) {
+	if (op->late) /* its bytes may come unasked for */
 		list_remove(&ep->late, op);
+	if (op->silent) {
 		op_free(ep, op);
 		return true;
 	}
 	if (!op->late)
 		return false;
-	/* its bytes may come unasked for */
-	list_remove(&ep->late, op);
 	/* what the promise said of its message */
-	has_data = op->promise.label & OFI_LABEL_DATA;
 	status->tag = op->promise.tag;
-	status->flags = has_data ? PMX_IMMEDIATE : 0;
+	status->flags = op->promise.label & OFI_LABEL_DATA ? PMX_IMMEDIATE : 0;
 	status->immediate = op->promise.immediate;
 	op->late = false;
 	return false;
@@ -550,44 +546,52 @@ inject(struct endpoint *ep, const void *buf, size_t len, fi_addr_t to, uint64_t 
 
 /* ------------------------------------------------------------------ receive */
 
-/* m: tag, ignore, bytes. */
+/* Sets whose messages are meant, and of which kind. 0 or a negative error. */
 static inline ssize_t
-post_receive(struct endpoint *ep, struct pmx_matched *m, fi_addr_t from, uint64_t flags,
-	uint64_t kind, void *context)
+set_source(const struct endpoint *ep, struct pmx_matched *m, fi_addr_t from, uint64_t kind)
 {
-	ssize_t result = -FI_EOPBADSTATE;
+	bool directed = from != FI_ADDR_UNSPEC && ep->caps & FI_DIRECTED_RECV;
+	const struct av_entry *peer = directed && ep->av != NULL ? av_at(ep->av, from) : NULL;
 
-	domain_lock(ep->domain);
-	const struct av_entry *peer = from != FI_ADDR_UNSPEC && ep->caps & FI_DIRECTED_RECV &&
-			ep->av != NULL
-		? av_at(ep->av, from)
-		: NULL;
-	struct op *op = NULL;
-
-	if (unlikely(ep->ctx == NULL || ep->gone)) {
-		result = ep->gone ? -FI_ECONNABORTED : -FI_EOPBADSTATE;
-		goto out;
-	}
-	if (unlikely(peer == NULL && from != FI_ADDR_UNSPEC && ep->caps & FI_DIRECTED_RECV)) {
-		result = -FI_EINVAL;
-		goto out;
-	}
-	op = op_take(ep);
-	if (unlikely(op == NULL)) {
-		result = -FI_ENOMEM;
-		goto out;
-	}
+	if (unlikely(ep->ctx == NULL || ep->gone))
+		return ep->gone ? -FI_ECONNABORTED : -FI_EOPBADSTATE;
+	if (unlikely(directed && peer == NULL))
+		return -FI_EINVAL;
 	m->peer = peer != NULL ? peer->to : PMX_ANY_SOURCE;
 	m->comm = comm_of(ep->incarnation, kind == FI_TAGGED ? COMM_TAGGED : COMM_UNTAGGED);
+	return 0;
+}
+
+/* Takes an operation for a receive, and makes it m's; NULL if memory is short. */
+static inline struct op *
+op_take_receive(struct endpoint *ep, struct pmx_matched *m, uint64_t flags, uint64_t kind,
+	void *context)
+{
+	struct op *op = op_take(ep);
+
+	if (unlikely(op == NULL))
+		return NULL;
 	m->flags = PMX_QUEUED;
 	m->cookie = (uintptr_t)op;
 	op->context = context;
 	op->flags = FI_RECV | kind;
 	op->reports = !ep->rx_selective || flags & FI_COMPLETION;
-	op->multi = flags & FI_MULTI_RECV;
 	op->buf = m->data;
 	op->len = m->iov != NULL ? bytes_of(m->iov, m->iov_count) : m->len;
 	op->pieces = (uint8_t)m->iov_count;
+	return op;
+}
+
+static inline ssize_t
+receive_locked(struct endpoint *ep, struct pmx_matched *m, fi_addr_t from, uint64_t flags,
+	uint64_t kind, void *context)
+{
+	ssize_t result = set_source(ep, m, from, kind);
+	struct op *op = result == 0 ? op_take_receive(ep, m, flags, kind, context) : NULL;
+
+	if (unlikely(op == NULL))
+		return result != 0 ? result : -FI_ENOMEM;
+	op->multi = flags & FI_MULTI_RECV;
 	if (unlikely(m->iov != NULL || op->multi))
 		op_keep(op, m);
 	result = ep->receives.head != NULL
@@ -595,14 +599,25 @@ post_receive(struct endpoint *ep, struct pmx_matched *m, fi_addr_t from, uint64_
 		: pmx_irecv(ep->ctx, m->iov != NULL ? &op->m : m, &op->request);
 	if (likely(result == 0)) {
 		op->begun = true;
-	} else if (is_busy((int)result)) {
+		return 0;
+	}
+	if (is_busy((int)result)) {
 		op_keep(op, m);
 		op_append(&ep->receives, op);
-		result = 0;
-	} else {
-		op_free(ep, op);
+		return 0;
 	}
-out:
+	op_free(ep, op);
+	return result;
+}
+
+/* m: tag, ignore, bytes. */
+static inline ssize_t
+post_receive(struct endpoint *ep, struct pmx_matched *m, fi_addr_t from, uint64_t flags,
+	uint64_t kind, void *context)
+{
+	domain_lock(ep->domain);
+	ssize_t result = receive_locked(ep, m, from, flags, kind, context);
+
 	domain_unlock(ep->domain);
 	return result;
 }
@@ -618,24 +633,16 @@ claimed(void *context)
 
 /* Receives a message that a peek took. */
 static ssize_t
-receive_claimed(struct endpoint *ep, struct pmx_matched *m, pmx_request message, uint64_t kind,
-	void *context, bool reports)
+receive_claimed(struct endpoint *ep, struct pmx_matched *m, pmx_request message, uint64_t flags,
+	uint64_t kind, void *context)
 {
-	struct op *op = op_take(ep);
+	struct op *op = op_take_receive(ep, m, flags, kind, context);
 
 	if (op == NULL)
 		return -FI_ENOMEM;
-	op->context = context;
-	op->flags = FI_RECV | kind;
-	op->reports = reports;
-	op->buf = m->data;
-	op->len = m->iov != NULL ? bytes_of(m->iov, m->iov_count) : m->len;
-	op->pieces = (uint8_t)m->iov_count;
 	op->silent = context == NULL; /* discard() */
 	op->begun = true;
 	op->request = message;
-	m->flags = PMX_QUEUED;
-	m->cookie = (uintptr_t)op;
 	op_keep(op, m);
 	int result = pmx_imrecv(ep->ctx, &op->m, &op->request);
 
@@ -649,7 +656,7 @@ static ssize_t
 discard(struct endpoint *ep, pmx_request message, uint64_t kind)
 {
 	struct pmx_matched nothing = {.len = 0};
-	ssize_t result = receive_claimed(ep, &nothing, message, kind, NULL, false);
+	ssize_t result = receive_claimed(ep, &nothing, message, 0, kind, NULL);
 
 	return is_busy((int)result) ? -FI_EAGAIN : result;
 }
@@ -692,21 +699,14 @@ static ssize_t
 receive_special(struct endpoint *ep, struct pmx_matched *m, fi_addr_t from, uint64_t flags,
 	uint64_t kind, void *context)
 {
-	bool directed = from != FI_ADDR_UNSPEC && ep->caps & FI_DIRECTED_RECV;
-	ssize_t result;
-
 	/* what was claimed is remembered there */
 	if (flags & FI_CLAIM && context == NULL)
 		return -FI_EINVAL;
 	domain_lock(ep->domain);
-	const struct av_entry *peer = directed && ep->av != NULL ? av_at(ep->av, from) : NULL;
+	ssize_t result = set_source(ep, m, from, kind);
 
-	m->peer = peer != NULL ? peer->to : PMX_ANY_SOURCE;
-	m->comm = comm_of(ep->incarnation, kind == FI_TAGGED ? COMM_TAGGED : COMM_UNTAGGED);
-	if (ep->ctx == NULL || ep->gone) {
-		result = ep->gone ? -FI_ECONNABORTED : -FI_EOPBADSTATE;
-	} else if (directed && peer == NULL) {
-		result = -FI_EINVAL;
+	if (result != 0) {
+		/* nobody to look for */
 	} else if (flags & FI_PEEK) {
 		result = peek(ep, m, flags, kind, context);
 	} else if (flags & FI_DISCARD) {
@@ -716,8 +716,7 @@ receive_special(struct endpoint *ep, struct pmx_matched *m, fi_addr_t from, uint
 		if (result == 0)
 			put_success(ep, FI_RECV | kind, context, NULL, &status);
 	} else {
-		result = receive_claimed(ep, m, *claimed(context), kind, context,
-			!ep->rx_selective || flags & FI_COMPLETION);
+		result = receive_claimed(ep, m, *claimed(context), flags, kind, context);
 	}
 	domain_unlock(ep->domain);
 	return result;
