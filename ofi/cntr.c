@@ -13,6 +13,8 @@ cntr_total(struct cntr *c)
 {
 	for (unsigned i = 0; i < c->endpoints.count; i++)
 		endpoint_progress(c->endpoints.list[i]);
+	for (unsigned i = 0; c->of_regions && i < c->domain->targets.count; i++)
+		endpoint_progress(c->domain->targets.list[i]);
 	return atomic_load(&c->value) + atomic_load(&c->errors);
 }
 

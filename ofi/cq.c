@@ -217,7 +217,7 @@ arm(struct cq *cq)
 			continue;
 		if (ep->sends.head != NULL || ep->receives.head != NULL || ep->ready.head != NULL ||
 			ep->late.head != NULL || (ep->promises.used != 0 && !ep->promises.awaits) ||
-			ep->gone || pmx_before_select(ep->ctx) != 0)
+			ep->gone || rma_waits(ep) || pmx_before_select(ep->ctx) != 0)
 			return false;
 		ep->armed = true;
 	}

@@ -50,14 +50,24 @@ bind_cq(struct endpoint *ep, struct cq *cq, uint64_t flags)
 static int
 bind_cntr(struct endpoint *ep, struct cntr *c, uint64_t flags)
 {
-	if (!same_domain(ep, c->domain) || flags == 0)
+	static const uint64_t kinds[CNTR_KINDS] = {
+		[CNTR_SENDS] = FI_SEND,
+		[CNTR_RECEIVES] = FI_RECV,
+		[CNTR_WRITES] = FI_WRITE,
+		[CNTR_READS] = FI_READ,
+		[CNTR_REMOTE_WRITES] = FI_REMOTE_WRITE,
+		[CNTR_REMOTE_READS] = FI_REMOTE_READ,
+	};
+	uint64_t known = 0;
+
+	for (unsigned i = 0; i < CNTR_KINDS; i++)
+		known |= kinds[i];
+	if (!same_domain(ep, c->domain) || flags == 0 || flags & ~known)
 		return -FI_EINVAL;
-	if (flags & ~(FI_SEND | FI_RECV))
-		return -FI_ENOSYS; /* of remote memory, which is not there yet */
-	if (flags & FI_SEND)
-		BIND(ep->tx_cntr, c);
-	if (flags & FI_RECV)
-		BIND(ep->rx_cntr, c);
+	for (unsigned i = 0; i < CNTR_KINDS; i++) {
+		if (flags & kinds[i])
+			BIND(ep->cntrs[i], c);
+	}
 	return 0;
 }
 
@@ -110,10 +120,11 @@ unwatch(struct endpoint *ep)
 		cq_unwatch(ep->tx_cq, ep);
 	if (ep->rx_cq != NULL && ep->rx_cq != ep->tx_cq)
 		cq_unwatch(ep->rx_cq, ep);
-	if (ep->tx_cntr != NULL)
-		reporters_remove(&ep->tx_cntr->endpoints, ep);
-	if (ep->rx_cntr != NULL)
-		reporters_remove(&ep->rx_cntr->endpoints, ep);
+	reporters_remove(&ep->domain->targets, ep);
+	for (unsigned i = 0; i < CNTR_KINDS; i++) {
+		if (ep->cntrs[i] != NULL)
+			reporters_remove(&ep->cntrs[i]->endpoints, ep);
+	}
 }
 
 /* From now on whoever reads the queues and counters makes progress here. */
@@ -126,10 +137,10 @@ watch(struct endpoint *ep)
 		result = cq_watch(ep->tx_cq, ep);
 	if (result == 0 && ep->rx_cq != NULL)
 		result = cq_watch(ep->rx_cq, ep);
-	if (result == 0 && ep->tx_cntr != NULL)
-		result = reporters_add(&ep->tx_cntr->endpoints, ep);
-	if (result == 0 && ep->rx_cntr != NULL)
-		result = reporters_add(&ep->rx_cntr->endpoints, ep);
+	for (unsigned i = 0; i < CNTR_KINDS; i++) {
+		if (result == 0 && ep->cntrs[i] != NULL)
+			result = reporters_add(&ep->cntrs[i]->endpoints, ep);
+	}
 	return result;
 }
 
@@ -142,8 +153,10 @@ enable(struct endpoint *ep)
 		return 0;
 	if (ep->av == NULL)
 		return -FI_ENOAV;
-	if ((ep->caps & FI_SEND && ep->tx_cq == NULL && ep->tx_cntr == NULL) ||
-		(ep->caps & FI_RECV && ep->rx_cq == NULL && ep->rx_cntr == NULL))
+	if ((ep->caps & FI_SEND && ep->tx_cq == NULL && ep->cntrs[CNTR_SENDS] == NULL) ||
+		(ep->caps & FI_WRITE && ep->tx_cq == NULL && ep->cntrs[CNTR_WRITES] == NULL) ||
+		(ep->caps & FI_READ && ep->tx_cq == NULL && ep->cntrs[CNTR_READS] == NULL) ||
+		(ep->caps & FI_RECV && ep->rx_cq == NULL && ep->cntrs[CNTR_RECEIVES] == NULL))
 		return -FI_ENOCQ;
 	ep->incarnation = new_incarnation();
 	int result = ep->incarnation != 0 ? pmx_context_open(&ep->ctx, ep->domain->node, &params)
@@ -157,6 +170,11 @@ enable(struct endpoint *ep)
 		return result;
 	}
 	result = watch(ep);
+	if (result == 0 && ep->caps & (FI_RMA | FI_ATOMIC)) {
+		result = rma_enable(ep);
+		if (result == 0)
+			result = reporters_add(&ep->domain->targets, ep);
+	}
 	if (result != 0) {
 		unwatch(ep);
 		pmx_context_close(ep->ctx);
@@ -388,8 +406,8 @@ endpoint_close(struct fid *fid)
 	UNBIND(ep->av);
 	UNBIND(ep->tx_cq);
 	UNBIND(ep->rx_cq);
-	UNBIND(ep->tx_cntr);
-	UNBIND(ep->rx_cntr);
+	for (unsigned i = 0; i < CNTR_KINDS; i++)
+		UNBIND(ep->cntrs[i]);
 	domain_unlock(d);
 	atomic_fetch_sub(&d->users, 1);
 	free(ep);
@@ -441,6 +459,7 @@ endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **o
 	ep->caps = info->caps;
 	ep->tx_flags = info->tx_attr->op_flags;
 	ep->rx_flags = info->rx_attr->op_flags;
+	ep->orders = info->tx_attr->msg_order & ~FI_ORDER_SAS;
 	ep->min_multi_recv = 64;
 	ep->fid.fid.fclass = FI_CLASS_EP;
 	ep->fid.fid.context = context;
@@ -449,6 +468,8 @@ endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **o
 	ep->fid.cm = &endpoint_cm_ops;
 	ep->fid.msg = &messages_ops;
 	ep->fid.tagged = &tagged_ops;
+	ep->fid.rma = &rma_ops;
+	ep->fid.atomic = &atomic_ops;
 	atomic_fetch_add(&ep->domain->users, 1);
 	*out = &ep->fid;
 	return 0;

@@ -83,6 +83,7 @@ domain_close(struct fid *fid)
 	if (atomic_load(&d->users) != 0)
 		return -FI_EBUSY;
 	pmx_node_close(d->node);
+	free(d->targets.list);
 	pthread_mutex_destroy(&d->lock);
 	atomic_fetch_sub(&d->fabric->users, 1);
 	free(d);
@@ -130,18 +131,6 @@ no_shared_rx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep *
 	return -FI_ENOSYS;
 }
 
-static int
-no_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,
-	struct fi_atomic_attr *attr, uint64_t flags)
-{
-	(void)domain;
-	(void)type;
-	(void)op;
-	(void)attr;
-	(void)flags;
-	return -FI_EOPNOTSUPP;
-}
-
 static struct fi_ops domain_fid_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = domain_close,
@@ -160,7 +149,7 @@ static struct fi_ops_domain domain_ops = {
 	.poll_open = poll_open,
 	.stx_ctx = no_shared_tx,
 	.srx_ctx = no_shared_rx,
-	.query_atomic = no_query_atomic,
+	.query_atomic = atomic_query,
 };
 
 static int
@@ -184,6 +173,10 @@ domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain *
 	}
 	d->fabric = (struct fabric *)fabric;
 	d->embedded = attach != NULL && strcmp(attach, "embedded") == 0;
+	d->by_address = info->domain_attr->mr_mode == FI_MR_BASIC ||
+		info->domain_attr->mr_mode & FI_MR_VIRT_ADDR;
+	d->own_keys = info->domain_attr->mr_mode == FI_MR_BASIC ||
+		info->domain_attr->mr_mode & FI_MR_PROV_KEY;
 	d->locks = info->domain_attr->threading != FI_THREAD_DOMAIN;
 	pthread_mutex_init(&d->lock, NULL);
 	d->fid.fid.fclass = FI_CLASS_DOMAIN;

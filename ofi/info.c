@@ -11,8 +11,10 @@
 
 #define INSTANCES_MAX 16
 
-#define TX_CAPS     (FI_MSG | FI_TAGGED | FI_SEND)
-#define RX_CAPS     (FI_MSG | FI_TAGGED | FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE)
+#define TX_CAPS (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SEND | FI_READ | FI_WRITE)
+#define RX_CAPS                                                                                    \
+	(FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE |    \
+		FI_RMA_EVENT | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE)
 #define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define CAPS        (TX_CAPS | RX_CAPS | DOMAIN_CAPS)
 /* those that an endpoint has even if they were not asked for, since they cost nothing */
@@ -21,7 +23,11 @@
 	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
 		FI_DELIVERY_COMPLETE | FI_MORE)
 #define RX_OP_FLAGS (FI_COMPLETION | FI_MULTI_RECV | FI_MORE)
-#define MSG_ORDER   FI_ORDER_SAS
+#define MSG_ORDER                                                                                  \
+	(FI_ORDER_SAS | FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_WAR | FI_ORDER_WAW |                \
+		FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAR | FI_ORDER_RMA_WAW |        \
+		FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR |                  \
+		FI_ORDER_ATOMIC_WAW)
 
 /* Says once for each call what the caller asked for in vain (FI_LOG_LEVEL=info). */
 static bool
@@ -61,7 +67,7 @@ tx_fits(const struct fi_tx_attr *tx)
 			size_fits("tx_attr.inject_size", tx->inject_size, OFI_INJECT_MAX) &&
 			size_fits("tx_attr.size", tx->size, OFI_QUEUE) &&
 			size_fits("tx_attr.iov_limit", tx->iov_limit, OFI_IOV_MAX) &&
-			size_fits("tx_attr.rma_iov_limit", tx->rma_iov_limit, 0));
+			size_fits("tx_attr.rma_iov_limit", tx->rma_iov_limit, 1));
 }
 
 static bool
@@ -84,6 +90,12 @@ ep_fits(const struct fi_ep_attr *ep)
 			one_of("ep_attr.protocol", ep->protocol, FI_PROTO_UNSPEC,
 				OFI_ADDRESS_FORMAT) &&
 			size_fits("ep_attr.max_msg_size", ep->max_msg_size, OFI_MESSAGE_MAX) &&
+			size_fits("ep_attr.max_order_raw_size", ep->max_order_raw_size,
+				OFI_MESSAGE_MAX) &&
+			size_fits("ep_attr.max_order_war_size", ep->max_order_war_size,
+				OFI_MESSAGE_MAX) &&
+			size_fits("ep_attr.max_order_waw_size", ep->max_order_waw_size,
+				OFI_MESSAGE_MAX) &&
 			size_fits("ep_attr.msg_prefix_size", ep->msg_prefix_size, 0) &&
 			size_fits("ep_attr.tx_ctx_cnt", ep->tx_ctx_cnt, 1) &&
 			size_fits("ep_attr.rx_ctx_cnt", ep->rx_ctx_cnt, 1) &&
@@ -100,6 +112,8 @@ domain_fits(const struct fi_domain_attr *d)
 				FI_PROGRESS_MANUAL) &&
 			size_fits("domain_attr.threading", d->threading, FI_THREAD_ENDPOINT) &&
 			size_fits("domain_attr.av_type", d->av_type, FI_AV_TABLE) &&
+			size_fits("domain_attr.mr_key_size", d->mr_key_size, sizeof(uint64_t)) &&
+			size_fits("domain_attr.mr_iov_limit", d->mr_iov_limit, 1) &&
 			size_fits("domain_attr.cq_data_size", d->cq_data_size, sizeof(uint64_t)) &&
 			bits_fit("domain_attr.caps", d->caps, DOMAIN_CAPS) &&
 			size_fits("domain_attr.max_ep_stx_ctx", d->max_ep_stx_ctx, 0) &&
@@ -129,11 +143,25 @@ info_check(const struct fi_info *info)
 static uint64_t
 caps_of(const struct fi_info *hints)
 {
+	const uint64_t remote = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 	uint64_t caps = hints != NULL && hints->caps != 0 ? hints->caps : CAPS;
 
 	if (caps & (FI_MSG | FI_TAGGED) && !(caps & (FI_SEND | FI_RECV)))
 		caps |= FI_SEND | FI_RECV;
+	if (caps & (FI_RMA | FI_ATOMIC) && !(caps & remote))
+		caps |= remote;
 	return caps | FREE_CAPS;
+}
+
+/* How regions are named: as little as possible is asked of the application. */
+static int
+mr_mode_of(uint32_t version, const struct fi_info *hints)
+{
+	int asked = hints != NULL && hints->domain_attr != NULL ? hints->domain_attr->mr_mode : 0;
+
+	if (asked == FI_MR_BASIC || asked == FI_MR_SCALABLE)
+		return asked;
+	return FI_VERSION_LT(version, FI_VERSION(1, 5)) ? FI_MR_SCALABLE : 0;
 }
 
 /* Returns a description of one primary, or NULL if memory is short. */
@@ -160,19 +188,23 @@ describe(const char *instance, uint32_t version, const struct fi_info *hints)
 	info->addr_format = OFI_ADDRESS_FORMAT;
 	info->tx_attr->caps = info->caps & TX_CAPS;
 	info->tx_attr->op_flags = tx != NULL ? tx->op_flags : 0;
-	info->tx_attr->msg_order = MSG_ORDER;
+	/* an order of transfers that nobody needs would cost */
+	info->tx_attr->msg_order = FI_ORDER_SAS | (tx != NULL ? tx->msg_order : 0);
 	info->tx_attr->inject_size = OFI_INJECT_MAX;
 	info->tx_attr->size = OFI_QUEUE;
 	info->tx_attr->iov_limit = OFI_IOV_MAX;
+	info->tx_attr->rma_iov_limit = 1;
 	info->rx_attr->caps = info->caps & RX_CAPS;
 	info->rx_attr->op_flags = rx != NULL ? rx->op_flags : 0;
-	info->rx_attr->msg_order = MSG_ORDER;
+	info->rx_attr->msg_order = FI_ORDER_SAS | (rx != NULL ? rx->msg_order : 0);
 	info->rx_attr->size = OFI_QUEUE;
 	info->rx_attr->iov_limit = OFI_IOV_MAX;
 	info->ep_attr->type = FI_EP_RDM;
 	info->ep_attr->protocol = OFI_ADDRESS_FORMAT;
 	info->ep_attr->protocol_version = 1;
 	info->ep_attr->max_msg_size = OFI_MESSAGE_MAX;
+	info->ep_attr->max_order_raw_size = info->ep_attr->max_order_war_size =
+		info->ep_attr->max_order_waw_size = OFI_MESSAGE_MAX;
 	info->ep_attr->mem_tag_format = UINT64_MAX;
 	info->ep_attr->tx_ctx_cnt = info->ep_attr->rx_ctx_cnt = 1;
 	info->domain_attr->name = strdup(instance);
@@ -185,6 +217,10 @@ describe(const char *instance, uint32_t version, const struct fi_info *hints)
 	info->domain_attr->av_type = domain != NULL && domain->av_type != FI_AV_UNSPEC
 		? domain->av_type
 		: FI_AV_TABLE;
+	info->domain_attr->mr_mode = mr_mode_of(version, hints);
+	info->domain_attr->mr_key_size = sizeof(uint64_t);
+	info->domain_attr->mr_iov_limit = 1;
+	info->domain_attr->mr_cnt = 1u << 20;
 	info->domain_attr->cq_data_size = sizeof(uint64_t);
 	info->domain_attr->cq_cnt = info->domain_attr->cntr_cnt = 65535;
 	info->domain_attr->ep_cnt = info->domain_attr->tx_ctx_cnt = info->domain_attr->rx_ctx_cnt =

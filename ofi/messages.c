@@ -56,13 +56,25 @@ op_take(struct endpoint *ep)
 	op->used = true;
 	op->begun = op->multi = op->silent = op->asked = op->late = op->cancelled = false;
 	op->number = 0;
+	op->role = 0;
 	op->pieces = 0;
 	op->request = 0;
 	op->copy = NULL;
 	return op;
 }
 
-static inline void
+struct op *
+op_new(struct endpoint *ep)
+{
+	struct op *op = op_take(ep);
+
+	if (likely(op != NULL)) {
+		*op = (struct op){.used = true};
+	}
+	return op;
+}
+
+void
 op_free(struct endpoint *ep, struct op *op)
 {
 	if (unlikely(op->copy != NULL))
@@ -83,6 +95,15 @@ op_append(struct op_list *l, struct op *op)
 	else
 		l->tail->next = op;
 	l->tail = op;
+}
+
+void
+op_prepend(struct op_list *l, struct op *op)
+{
+	op->next = l->head;
+	if (l->head == NULL)
+		l->tail = op;
+	l->head = op;
 }
 
 static void
@@ -107,11 +128,18 @@ endpoint_forget(struct endpoint *ep)
 {
 	for (struct op_chunk *c = ep->chunks, *next; c != NULL; c = next) {
 		next = c->next;
-		for (unsigned i = 0; i < CHUNK_OPS; i++)
-			free(c->ops[i].used ? c->ops[i].copy : NULL);
+		for (unsigned i = 0; i < CHUNK_OPS; i++) {
+			if (!c->ops[i].used)
+				continue;
+			free(c->ops[i].copy);
+			if (c->ops[i].role == RMA_SERVICE && c->ops[i].mr != NULL)
+				c->ops[i].mr->users--;
+		}
 		free(c);
 	}
 	free(ep->promises.ops);
+	free(ep->transfers.ops);
+	free(ep->transfers.uses);
 }
 
 /* ------------------------------------------------------------------ ends */
@@ -119,16 +147,18 @@ endpoint_forget(struct endpoint *ep)
 static inline struct cq *
 cq_of(const struct endpoint *ep, uint64_t flags)
 {
-	return flags & FI_SEND ? ep->tx_cq : ep->rx_cq;
+	return flags & (FI_RECV | FI_REMOTE_WRITE) ? ep->rx_cq : ep->tx_cq;
 }
 
 static inline void
 count_one(const struct endpoint *ep, uint64_t flags, bool error)
 {
-	struct cntr *c = flags & FI_SEND ? ep->tx_cntr : ep->rx_cntr;
+	enum cntr_kind kind = flags & FI_SEND ? CNTR_SENDS
+		: flags & FI_RECV             ? CNTR_RECEIVES
+		: flags & FI_WRITE            ? CNTR_WRITES
+					      : CNTR_READS;
 
-	if (unlikely(c != NULL))
-		atomic_fetch_add(error ? &c->errors : &c->value, 1);
+	cntr_count(ep->cntrs[kind], error);
 }
 
 /* A success. What it says of a send is its context alone. */
@@ -184,9 +214,34 @@ put_error(const struct endpoint *ep, uint64_t flags, void *context, void *buf, s
 		.entry.tag = status != NULL ? status->tag : 0,
 		.source = FI_ADDR_NOTAVAIL,
 		.olen = truncated ? status->len - room : 0,
-		.err = truncated ? FI_ETRUNC : -error,
+		.err = truncated           ? FI_ETRUNC
+			: error == -ENOKEY ? FI_ENOKEY
+					   : -error,
 		.prov_errno = -error,
 	};
+}
+
+void
+completion_put(const struct endpoint *ep, uint64_t flags, void *context, void *buf,
+	const struct pmx_status *status)
+{
+	put_success(ep, flags, context, buf, status);
+}
+
+void
+op_succeeds(struct endpoint *ep, struct op *op)
+{
+	count_one(ep, op->flags, false);
+	if (op->reports)
+		put_success(ep, op->flags, op->context, NULL, NULL);
+	op_free(ep, op);
+}
+
+void
+op_fails(struct endpoint *ep, struct op *op, int error)
+{
+	put_error(ep, op->flags, op->context, NULL, 0, NULL, error);
+	op_free(ep, op);
 }
 
 /* One message came into the memory of a FI_MULTI_RECV operation, which goes on with the rest of
@@ -225,6 +280,10 @@ multi_ended(struct endpoint *ep, struct op *op, const struct pmx_status *status)
 static __attribute__((noinline)) bool
 special_ended(struct endpoint *ep, struct op *op, struct pmx_status *status)
 {
+	if (op->role != 0) {
+		rma_ended(ep, op, status);
+		return true;
+	}
 	if (op->flags & FI_RECV && !op->late && status->error == 0 && status->label != 0 &&
 		promise_taken(ep, op, status))
 		return true;
@@ -247,7 +306,7 @@ special_ended(struct endpoint *ep, struct op *op, struct pmx_status *status)
 static inline void
 op_ended(struct endpoint *ep, struct op *op, struct pmx_status *status)
 {
-	if (unlikely((status->flags & PMX_IMMEDIATE || op->late || op->silent)) &&
+	if (unlikely((status->flags & PMX_IMMEDIATE || op->late || op->silent || op->role != 0)) &&
 		special_ended(ep, op, status))
 		return;
 	if (unlikely(op->multi)) {
@@ -270,6 +329,8 @@ endpoint_fail(struct endpoint *ep, int error)
 {
 	ep->gone = true;
 	ep->sends.head = ep->receives.head = ep->ready.head = ep->late.head = NULL;
+	ep->transfers.waiting.head = ep->transfers.serving.head = NULL;
+	ep->transfers.posted.head = ep->transfers.idle.head = NULL;
 	for (struct op_chunk *c = ep->chunks; c != NULL; c = c->next) {
 		for (unsigned i = 0; i < CHUNK_OPS; i++) {
 			struct pmx_status status = {.error = -error};
@@ -281,13 +342,6 @@ endpoint_fail(struct endpoint *ep, int error)
 }
 
 /* ------------------------------------------------------------------ begin */
-
-/* Whether libpmx may take it later. */
-static inline bool
-is_busy(int result)
-{
-	return result == -EAGAIN || result == -ENOBUFS;
-}
 
 static inline int
 begin(struct endpoint *ep, struct op *op)
@@ -359,6 +413,8 @@ endpoint_progress(struct endpoint *ep)
 	}
 	if (unlikely(ep->late.head != NULL || ep->promises.used != 0))
 		promise_progress(ep);
+	if (unlikely(rma_waits(ep)))
+		rma_progress(ep);
 	if (unlikely(ep->ready.head != NULL))
 		begin_waiting(ep, &ep->ready);
 	if (unlikely(ep->receives.head != NULL))
@@ -388,8 +444,7 @@ bytes_of(const struct iovec *iov, size_t count)
 	return bytes;
 }
 
-/* Gathers an injected message, which is to wait. */
-static bool
+bool
 op_keep_bytes(struct op *op)
 {
 	const struct iovec one = {op->m.data, op->m.len};

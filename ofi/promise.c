@@ -14,14 +14,13 @@
  *    (PMX_EXPECTED). A long message whose receive is posted needs its sender's places only for a
  *    while, so those that are ready can wait for each other.
  * 3. Control messages have no bytes, and a tag of their own: their number, the incarnation of a
- *    promise's sender, and TAG_GO in those that ask for the bytes.
+ *    promise's sender, and OFI_TAG_GO in those that ask for the bytes.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "provider.h"
 
-#define TAG_GO      (1ull << 63)
 #define TAG_NUMBER  0x7FFFull
 #define TAG_SHIFT   16 /* of the incarnation */
 #define NUMBERS_MAX 0x8000u
@@ -79,8 +78,8 @@ await_go(struct endpoint *ep)
 		.peer = PMX_ANY_SOURCE,
 		.comm = comm_of(ep->incarnation, COMM_CONTROL),
 		.flags = PMX_QUEUED,
-		.tag = TAG_GO,
-		.ignore = TAG_GO - 1,
+		.tag = OFI_TAG_GO,
+		.ignore = OFI_TAG_GO - 1,
 		.cookie = OFI_COOKIE_GO,
 	};
 	int result = ep->promises.awaits ? 0 : pmx_irecv(ep->ctx, &m, &ep->promises.asks);
@@ -218,7 +217,7 @@ promise_step(struct endpoint *ep, struct op *op)
 			.peer = op->promise.source,
 			.comm = comm_of(op->incarnation, COMM_CONTROL),
 			.flags = PMX_COPY,
-			.tag = TAG_GO | (op->promise.label & TAG_NUMBER),
+			.tag = OFI_TAG_GO | (op->promise.label & TAG_NUMBER),
 		};
 		result = pmx_isend(ep->ctx, &m, NULL);
 		op->step += result == 0;

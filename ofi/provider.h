@@ -18,6 +18,7 @@
 #ifndef OFI_PROVIDER_H
 #define OFI_PROVIDER_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -27,11 +28,13 @@
 
 #include <pmx/pmx.h>
 #include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 #include <rdma/providers/fi_log.h>
 #include <rdma/providers/fi_prov.h>
@@ -44,7 +47,9 @@
 #define OFI_IOV_MAX        8
 #define OFI_INJECT_MAX     4096u /* bytes */
 #define OFI_MESSAGE_MAX    ((size_t)1 << 40)
-#define OFI_QUEUE          4096 /* what sizes of queues say; they have no limit */
+#define OFI_QUEUE          4096  /* what sizes of queues say; they have no limit */
+#define OFI_ATOMIC_MAX     1024u /* bytes */
+#define OFI_FEW            32
 
 #define OFI_INCARNATION_MAX ((1u << 30) - 1)
 /* cookies of what is no operation's */
@@ -72,12 +77,23 @@ struct fabric {
 	atomic_int users;
 };
 
+struct endpoint;
+
+/* The endpoints that report to a queue or counter, each once. */
+struct reporters {
+	struct endpoint **list;
+	unsigned count;
+};
+
 struct domain {
 	struct fid_domain fid;
 	struct fabric *fabric;
 	struct pmx_node *node;
-	bool embedded; /* the engine runs in calls of this process only */
-	bool locks;    /* design note 4 */
+	bool embedded;             /* the engine runs in calls of this process only */
+	bool locks;                /* design note 4 */
+	bool by_address, own_keys; /* FI_MR_VIRT_ADDR; FI_MR_PROV_KEY */
+	void *regions;             /* of <search.h>: struct mr, by key */
+	struct reporters targets;  /* endpoints by which others reach them */
 	pthread_mutex_t lock;
 	atomic_int users;
 };
@@ -96,14 +112,6 @@ struct av {
 	uint32_t sources_mask; /* its places - 1, a power of two - 1 */
 	uint32_t sources;      /* places that are in use */
 	atomic_int users;
-};
-
-struct endpoint;
-
-/* The endpoints that report to a queue or counter, each once. */
-struct reporters {
-	struct endpoint **list;
-	unsigned count;
 };
 
 /* A completion, or an error if err is not 0. */
@@ -132,7 +140,43 @@ struct cntr {
 	struct domain *domain;
 	_Atomic(uint64_t) value, errors;
 	struct reporters endpoints;
+	bool of_regions; /* it was bound to one: all of domain.targets report to it */
 	atomic_int users;
+};
+
+/* Memory that others may access. */
+struct mr {
+	struct fid_mr fid; /* fid.key: by which others name it */
+	struct domain *domain;
+	uint8_t *base;
+	size_t len;
+	uint64_t access; /* FI_REMOTE_READ, FI_REMOTE_WRITE; 0: it is for local use alone */
+	uint32_t users;  /* transfers of others that read or write it just now */
+	struct cntr *written, *read; /* FI_RMA_EVENT: of others' transfers */
+};
+
+enum rma_kind {
+	RMA_WRITE = 1,  /* the bytes follow */
+	RMA_WRITE_BULK, /* the bytes come as a message of their own */
+	RMA_READ,       /* the bytes come with the answer */
+	RMA_READ_BULK,  /* ... as a message of their own */
+	RMA_ATOMIC,     /* the operands follow, then what they are compared with */
+	RMA_FETCH,      /* ... and the answer has what was there before */
+	RMA_ANSWER,     /* to the initiator: it has ended; what it asked for follows */
+	RMA_KINDS
+};
+
+/* How a message about remote memory begins, in the host's byte order as addresses are. */
+struct rma_head {
+	uint8_t kind;         /* enum rma_kind */
+	uint8_t with_data;    /* WRITE: the target gets a completion with `data` */
+	uint8_t type, atomic; /* ATOMIC, FETCH: enum fi_datatype, enum fi_op */
+	uint32_t id;          /* the initiator's number of it */
+	uint32_t incarnation; /* the initiator's */
+	int32_t error;        /* ANSWER: 0 or a positive errno */
+	uint64_t key, at;     /* of the target's memory: fi_mr_key(); offset or address */
+	uint64_t len;         /* bytes of it */
+	uint64_t data;
 };
 
 /* An operation that has not ended. */
@@ -158,9 +202,17 @@ struct op {
 	uint32_t incarnation;      /* of the promise's sender */
 	struct pmx_status promise; /* what is known of the message */
 	pmx_request request;
-	struct pmx_matched m; /* waiting; multi */
+	struct pmx_matched m; /* waiting; multi; what is sent of a transfer */
 	void *copy;           /* FI_INJECT while waiting: malloc()ed bytes */
 	struct iovec iov[OFI_IOV_MAX];
+	/* rma.c: */
+	uint8_t role; /* enum rma_role; 0: it is none of rma.c */
+	bool moved;   /* the message with the bytes has ended */
+	bool answered;
+	int32_t error;
+	struct mr *mr; /* of what is done for others */
+	struct rma_head head;
+	uint8_t few[OFI_FEW]; /* operands */
 };
 
 struct op_list {
@@ -177,18 +229,42 @@ struct promises {
 	bool awaits;      /* ... is posted */
 };
 
+/* Transfers of remote memory under way, by their numbers. */
+struct transfers {
+	struct op **ops; /* array of room */
+	uint16_t *uses;  /* of each place: distinguishes late answers */
+	uint32_t room, used, last;
+	uint32_t bulks; /* of those, that bring or take their bytes in messages of their own */
+	struct op_list waiting; /* to begin */
+	struct op_list serving; /* for others: wait for room for their next step */
+	struct op_list posted;  /* receives of messages about remote memory, in order */
+	struct op_list idle;    /* ... that could not be posted yet */
+};
+
+/* What an endpoint's counters count. */
+enum cntr_kind {
+	CNTR_SENDS,
+	CNTR_RECEIVES,
+	CNTR_WRITES,
+	CNTR_READS,
+	CNTR_REMOTE_WRITES,
+	CNTR_REMOTE_READS,
+	CNTR_KINDS
+};
+
 struct endpoint {
 	struct fid_ep fid;
 	struct domain *domain;
 	struct av *av;
 	struct cq *tx_cq, *rx_cq;
-	struct cntr *tx_cntr, *rx_cntr;
+	struct cntr *cntrs[CNTR_KINDS];
 	struct pmx_context *ctx; /* NULL: not enabled */
 	uint32_t incarnation;
 	uint64_t caps, tx_flags, rx_flags; /* tx_flags, rx_flags: default operation flags */
 	bool tx_selective, rx_selective;
-	bool armed; /* pmx_before_select() was called */
-	bool gone;  /* the primary has ended */
+	bool armed;  /* pmx_before_select() was called */
+	bool gone;   /* the primary has ended */
+	bool orders; /* transfers of remote memory take effect in order */
 	struct op *free;
 	struct op_chunk *chunks;
 	struct op_list sends, receives; /* waiting to begin */
@@ -196,6 +272,7 @@ struct endpoint {
 	struct op_list late;            /* receives of promises, waiting for room for their next
 					 * step */
 	struct promises promises;
+	struct transfers transfers;
 	size_t min_multi_recv;
 };
 
@@ -250,6 +327,10 @@ fi_addr_t av_find(const struct av *av, struct pmx_addr source);
 /* fi_pmx://NODE:CONTEXT:INCARNATION; as snprintf(). */
 int address_print(const struct address *a, char *buf, size_t len);
 
+/* Tags of messages to COMM_CONTROL, and to COMM_BULK: what they are about. */
+#define OFI_TAG_GO  (1ull << 63)
+#define OFI_TAG_RMA (1ull << 62)
+
 enum comm_kind { COMM_UNTAGGED, COMM_TAGGED, COMM_BULK, COMM_CONTROL };
 
 /* The communicator of messages to an endpoint. */
@@ -283,11 +364,18 @@ bool cq_has_some(struct cq *cq);
 int cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
 	void *context);
 
+/* Counts one; c may be NULL. */
+static inline void
+cntr_count(struct cntr *c, bool error)
+{
+	if (unlikely(c != NULL))
+		atomic_fetch_add(error ? &c->errors : &c->value, 1);
+}
+
 /* Makes progress. Successes and errors. */
 uint64_t cntr_total(struct cntr *c);
 
 int poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **poll);
-extern struct fi_ops_mr mr_ops;
 
 /* 0 or -FI_ENOMEM. */
 int reporters_add(struct reporters *r, struct endpoint *ep);
@@ -307,6 +395,25 @@ ssize_t endpoint_cancel(fid_t fid, void *context);
 /* Frees all memory of operations. */
 void endpoint_forget(struct endpoint *ep);
 void op_append(struct op_list *l, struct op *op);
+void op_prepend(struct op_list *l, struct op *op);
+/* Returns an operation with nothing set but `used`, or NULL if memory is short. */
+struct op *op_new(struct endpoint *ep);
+void op_free(struct endpoint *ep, struct op *op);
+/* Gathers the bytes of op->m, which may change then. false: memory is short. */
+bool op_keep_bytes(struct op *op);
+/* Writes a completion of a success to the queue that those flags belong to. status: NULL, or what
+ * it says of a message. */
+void completion_put(const struct endpoint *ep, uint64_t flags, void *context, void *buf,
+	const struct pmx_status *status);
+/* The operation ends, with a success or an error (negative errno of libpmx). */
+void op_succeeds(struct endpoint *ep, struct op *op);
+void op_fails(struct endpoint *ep, struct op *op, int error);
+/* Whether libpmx may take it later. */
+static inline bool
+is_busy(int result)
+{
+	return result == -EAGAIN || result == -ENOBUFS;
+}
 /* Begins an operation whose message is in op->m, or lets it wait; what fails ends. */
 void op_begin(struct endpoint *ep, struct op *op, struct op_list *waiting);
 
@@ -327,5 +434,53 @@ bool promise_details(struct endpoint *ep, struct pmx_status *promise, uint32_t *
 bool promise_step(struct endpoint *ep, struct op *op);
 /* Does what had to wait. */
 void promise_progress(struct endpoint *ep);
+
+/* ------------------------------------------------------------------ mr.c, rma.c, atomic.c */
+
+extern struct fi_ops_mr mr_ops;
+/* Returns the region, if [at, at + len) is in it and may be accessed so (FI_REMOTE_READ,
+ * FI_REMOTE_WRITE), and where its bytes are. Otherwise NULL and a positive errno. */
+struct mr *mr_access(const struct domain *d, const struct rma_head *h, uint64_t right,
+	uint8_t **bytes, int *error);
+
+extern struct fi_ops_rma rma_ops;
+extern struct fi_ops_atomic atomic_ops;
+
+enum rma_role {
+	RMA_TRANSFER = 1, /* an own one */
+	RMA_MESSAGE,      /* the receive of a message about remote memory */
+	RMA_SERVICE,      /* for others: receives or sends the bytes */
+	RMA_REPLY,        /* for others: an answer that waits to be sent */
+};
+
+/* Posts the receives of messages about remote memory. 0, or -FI_ENOMEM. */
+int rma_enable(struct endpoint *ep);
+/* Begins an own transfer: its head but the id, op->m with what is sent, op->buf, len, pieces and
+ * iov with what is read, flags, reports. Takes the operation. 0 or -FI_ENOMEM. */
+ssize_t rma_begin(struct endpoint *ep, struct op *op, bool injected);
+/* An operation with a role has ended for libpmx. */
+void rma_ended(struct endpoint *ep, struct op *op, const struct pmx_status *status);
+/* Does what had to wait. */
+void rma_progress(struct endpoint *ep);
+/* Whether something waits for room, of which nothing tells. */
+static inline bool
+rma_waits(const struct endpoint *ep)
+{
+	return ep->transfers.waiting.head != NULL || ep->transfers.serving.head != NULL ||
+		ep->transfers.idle.head != NULL;
+}
+
+/* Bytes of an element; 0: no atomic operation has that type. */
+size_t atomic_bytes(enum fi_datatype type);
+/* Whether there is such an operation on elements of that type. */
+bool atomic_is_valid(enum fi_datatype type, enum fi_op op);
+/* Whether it has operands to compare with: those of fi_compare_atomic(). */
+bool atomic_compares(enum fi_op op);
+/* Does it to `len` bytes at `at`, which are aligned: each element at once for all others that do
+ * so. was: NULL, or what was there before. */
+void atomic_apply(enum fi_datatype type, enum fi_op op, void *at, size_t len, const void *operands,
+	const void *compared, void *was);
+int atomic_query(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,
+	struct fi_atomic_attr *attr, uint64_t flags);
 
 #endif

@@ -48,6 +48,7 @@ ours() {
 }
 
 ours "$build/test/ofi" all
+ours "$build/test/ofi_rma" all
 
 if command -v fi_info >/dev/null; then
 	says ofi__fi_info "domain: ${tag}0" fi_info -p pmx
@@ -113,11 +114,16 @@ if [ -e /etc/openmpi/openmpi-mca-params.conf ]; then
 fi
 
 # who waits when the primary ends is told so
-start "$dir/orphan.log" timeout 60 "$build/test/ofi" orphan
-orphan=$last
-wait_for 60 grep -q waiting "$dir/orphan.log"
+orphans=()
+for program in ofi ofi_rma; do
+	start "$dir/orphan.$program" timeout 60 "$build/test/$program" orphan
+	orphans+=($last)
+	wait_for 60 grep -q waiting "$dir/orphan.$program"
+done
 end "$(sed -n "1{s/[^0-9]//g;p}" "/run/pmx-dpdk-${tag}0.pid")" KILL
-wait $orphan
-grep '^ok ' "$dir/orphan.log" || not_ok ofi__primary_ends "" "$dir/orphan.log"
+wait "${orphans[@]}"
+for program in ofi ofi_rma; do
+	grep '^ok ' "$dir/orphan.$program" || not_ok "${program}__primary_ends" "" "$dir/orphan.$program"
+done
 says ofi__no_primary "getinfo: -61" fi_info -p pmx
 exit $failed
