@@ -11,7 +11,8 @@ list=false
 packages=(libdpdk-dev dpdk dpdk-dev meson ninja-build pkg-config gcc libnuma-dev numactl iproute2
 	libcmocka-dev libjansson-dev libfabric-dev ethtool)
 for_tests=(valgrind patch clang clang-format libclang-rt-dev doxygen man-db python3
-	qemu-system-x86 busybox-static cpio kmod mmdebstrap tshark libfabric-bin openmpi-bin libopenmpi-dev)
+	qemu-system-x86 busybox-static cpio kmod mmdebstrap tshark libfabric-bin openmpi-bin libopenmpi-dev
+	hpcc netpipe-openmpi scalapack-mpi-test lammps lammps-examples python3-mpi4py)
 
 usage() {
 	echo "Usage: $0 [--tests] [--list]"

@@ -74,6 +74,10 @@ if [ -x "$build/test/ofi_mpi" ] && command -v mpirun >/dev/null; then
 	for ranks in 2 5; do
 		ours "${preload[@]}" mpirun --oversubscribe -np $ranks "$build/test/ofi_mpi"
 	done
+	# one-sided, by the provider's remote memory and atomics instead of messages
+	for ranks in 2 4; do
+		ours "${preload[@]}" mpirun --oversubscribe -np $ranks --mca osc rdma --mca btl ofi,self "$build/test/ofi_mpi" _rma
+	done
 	# a rank that is killed ends the job, and the next job, on the same context numbers, is as any other
 	start "$dir/killed.log" timeout 60 "${preload[@]}" mpirun --oversubscribe -np 3 "$build/test/ofi_mpi" forever
 	killed=$last
@@ -91,8 +95,8 @@ if [ -x "$build/test/ofi_mpi" ] && command -v mpirun >/dev/null; then
 		sed -i "s/^id = $node/id = $((node - 2))/; s/:$((port + node))\$/:$((port + node - 2))/" "$dir/$node.ini"
 		primary $node -l $((node - 2)) -m 128 || not_ok "ofi_start_$node" ""
 	done
-	ours "${preload[@]}" mpirun --oversubscribe -np 1 -x "FI_PMX_INSTANCE=${tag}2" "$build/test/ofi_mpi" lossy : \
-		-np 1 -x "FI_PMX_INSTANCE=${tag}3" "$build/test/ofi_mpi" lossy
+	ours "${preload[@]}" mpirun --oversubscribe -np 1 -x "FI_PMX_INSTANCE=${tag}2" "$build/test/ofi_mpi" _lossy : \
+		-np 1 -x "FI_PMX_INSTANCE=${tag}3" "$build/test/ofi_mpi" _lossy
 	says ofi_mpi__is_over_pmx "mtl:ofi:provider: ${tag}0" mpirun -np 2 --oversubscribe --mca mtl_base_verbose 100 "$build/test/ofi_mpi"
 else
 	echo "skip ofi__mpi Open MPI is not installed"

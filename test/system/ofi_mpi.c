@@ -175,13 +175,65 @@ rest(void)
 	done("probe_cancel_ssend");
 }
 
+/* One-sided: sums by all at all, puts, gets, swaps that only one of all can win. */
+static void
+one_sided(void)
+{
+	enum { LEN = 30000, FIRST = 100, TURNS = 300 };
+	static long memory[2 * LEN + FIRST], out[LEN], in[LEN];
+	const int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
+	long one = 1, was, sum = 0, won = 0, zero = 0, mine = rank + 1;
+	MPI_Win window;
+
+	MPI_Win_create(memory, sizeof(memory), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD,
+		&window);
+	MPI_Win_lock_all(0, window);
+	for (int i = 0; i < TURNS; i++) {
+		MPI_Fetch_and_op(&one, &was, MPI_LONG, i % ranks, 0, MPI_SUM, window);
+		MPI_Win_flush(i % ranks, window);
+	}
+	MPI_Compare_and_swap(&mine, &zero, &was, MPI_LONG, 0, 1, window);
+	MPI_Win_flush(0, window);
+	won = was == 0;
+	MPI_Win_unlock_all(window);
+	MPI_Barrier(MPI_COMM_WORLD);
+	MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, window);
+	sum = memory[0];
+	MPI_Win_unlock(rank, window);
+	MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+	MPI_Allreduce(MPI_IN_PLACE, &won, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+	check(sum == (long)TURNS * ranks, "MPI_Fetch_and_op", sum);
+	check(won == 1, "MPI_Compare_and_swap", won);
+	for (int i = 0; i < LEN; i++)
+		out[i] = rank * 1000000 + i;
+	for (long len = 1; len <= LEN; len = len * 5 + 1) {
+		MPI_Win_fence(0, window);
+		MPI_Put(out, (int)len, MPI_LONG, next, FIRST, (int)len, MPI_LONG, window);
+		MPI_Win_fence(0, window);
+		for (long i = 0; i < len; i++)
+			check(memory[FIRST + i] == before * 1000000 + i, "MPI_Put", i);
+		MPI_Get(in, (int)len, MPI_LONG, next, FIRST, (int)len, MPI_LONG, window);
+		MPI_Win_fence(0, window);
+		for (long i = 0; i < len; i++)
+			check(in[i] == rank * 1000000 + i, "MPI_Get", i);
+	}
+	MPI_Win_fence(0, window);
+	MPI_Accumulate(out, 1000, MPI_LONG, 0, FIRST + LEN, 1000, MPI_LONG, MPI_SUM, window);
+	MPI_Win_fence(0, window);
+	for (long i = 0; rank == 0 && i < 1000; i++)
+		check(memory[FIRST + LEN + i] == ranks * (ranks - 1) / 2 * 1000000l + ranks * i,
+			"MPI_Accumulate", i);
+	MPI_Win_free(&window);
+	done("one_sided");
+}
+
 int
 main(int argc, char **argv)
 {
 	bool forever = argc > 1 && strcmp(argv[1], "forever") == 0;
 
-	if (argc > 1 && strcmp(argv[1], "lossy") == 0)
-		way = "_lossy";
+	if (argc > 1 && !forever)
+		way = argv[1];
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -191,6 +243,7 @@ main(int argc, char **argv)
 	flood();
 	collectives();
 	rest();
+	one_sided();
 	MPI_Finalize();
 	return 0;
 }
