@@ -57,6 +57,8 @@ op_take(struct endpoint *ep)
 	op->begun = op->multi = op->silent = op->asked = op->late = op->cancelled = false;
 	op->number = 0;
 	op->role = 0;
+	op->error = 0;
+	op->seen = false;
 	op->pieces = 0;
 	op->request = 0;
 	op->copy = NULL;
@@ -287,8 +289,10 @@ special_ended(struct endpoint *ep, struct op *op, struct pmx_status *status)
 	if (op->flags & FI_RECV && !op->late && status->error == 0 && status->label != 0 &&
 		promise_taken(ep, op, status))
 		return true;
-	if (op->late) /* its bytes may come unasked for */
+	if (op->late) { /* its bytes may come unasked for */
 		list_remove(&ep->late, op);
+		ep->life.waiting--;
+	}
 	if (op->silent) {
 		op_free(ep, op);
 		return true;
@@ -299,6 +303,8 @@ special_ended(struct endpoint *ep, struct op *op, struct pmx_status *status)
 	status->tag = op->promise.tag;
 	status->flags = op->promise.label & OFI_LABEL_DATA ? PMX_IMMEDIATE : 0;
 	status->immediate = op->promise.immediate;
+	if (status->error == -ECANCELED && op->error != 0)
+		status->error = op->error; /* its sender is gone */
 	op->late = false;
 	return false;
 }
@@ -322,6 +328,17 @@ op_ended(struct endpoint *ep, struct op *op, struct pmx_status *status)
 				op->flags & FI_RECV ? status : NULL);
 	}
 	op_free(ep, op);
+}
+
+void
+op_each(struct endpoint *ep, void (*call)(struct endpoint *, struct op *, void *), void *arg)
+{
+	for (struct op_chunk *c = ep->chunks; c != NULL; c = c->next) {
+		for (unsigned i = 0; i < CHUNK_OPS; i++) {
+			if (c->ops[i].used)
+				call(ep, &c->ops[i], arg);
+		}
+	}
 }
 
 void
@@ -411,6 +428,7 @@ endpoint_progress(struct endpoint *ep)
 		else if (ended[i].cookie == OFI_COOKIE_GO)
 			promise_go(ep, &ended[i].status);
 	}
+	life_look(ep);
 	if (unlikely(ep->late.head != NULL || ep->promises.used != 0))
 		promise_progress(ep);
 	if (unlikely(rma_waits(ep)))

@@ -183,6 +183,12 @@ promise_details(struct endpoint *ep, struct pmx_status *promise, uint32_t *incar
 enum { STEP_TAKE, STEP_POST, STEP_ASK, STEP_WAIT };
 
 bool
+promise_is_awaited(const struct op *op)
+{
+	return op->late && op->step == STEP_WAIT;
+}
+
+bool
 promise_step(struct endpoint *ep, struct op *op)
 {
 	struct pmx_matched m;
@@ -233,6 +239,7 @@ promise_taken(struct endpoint *ep, struct op *op, const struct pmx_status *statu
 		return false;
 	op->step = STEP_TAKE;
 	op->late = true;
+	ep->life.waiting++;
 	if (ep->late.head != NULL || !promise_step(ep, op))
 		op_append(&ep->late, op);
 	return true;

@@ -206,13 +206,14 @@ struct op {
 	void *copy;           /* FI_INJECT while waiting: malloc()ed bytes */
 	struct iovec iov[OFI_IOV_MAX];
 	/* rma.c: */
-	uint8_t role; /* enum rma_role; 0: it is none of rma.c */
+	uint8_t role; /* enum op_role; 0: a message of the application */
 	bool moved;   /* the message with the bytes has ended */
 	bool answered;
 	int32_t error;
 	struct mr *mr; /* of what is done for others */
 	struct rma_head head;
 	uint8_t few[OFI_FEW]; /* operands */
+	bool seen;            /* it has waited since the last look (life.c) */
 };
 
 struct op_list {
@@ -273,6 +274,11 @@ struct endpoint {
 					 * step */
 	struct promises promises;
 	struct transfers transfers;
+	struct {
+		int64_t next;     /* look, ms */
+		uint32_t turns;   /* of progress */
+		uint32_t waiting; /* late receives, and transfers of others whose bytes come */
+	} life;
 	size_t min_multi_recv;
 };
 
@@ -399,6 +405,8 @@ void op_prepend(struct op_list *l, struct op *op);
 /* Returns an operation with nothing set but `used`, or NULL if memory is short. */
 struct op *op_new(struct endpoint *ep);
 void op_free(struct endpoint *ep, struct op *op);
+/* Calls it for each operation that is in use; it may end it. */
+void op_each(struct endpoint *ep, void (*call)(struct endpoint *, struct op *, void *), void *arg);
 /* Gathers the bytes of op->m, which may change then. false: memory is short. */
 bool op_keep_bytes(struct op *op);
 /* Writes a completion of a success to the queue that those flags belong to. status: NULL, or what
@@ -430,6 +438,8 @@ void promise_free(struct endpoint *ep, struct op *op);
 bool promise_taken(struct endpoint *ep, struct op *op, const struct pmx_status *status);
 /* Sets what a promise's status lacks: the length. false: it is no promise. */
 bool promise_details(struct endpoint *ep, struct pmx_status *promise, uint32_t *incarnation);
+/* The receive waits for the bytes of a promise, and its sender has been told. */
+bool promise_is_awaited(const struct op *op);
 /* Does what is next for a late receive. false: not now. */
 bool promise_step(struct endpoint *ep, struct op *op);
 /* Does what had to wait. */
@@ -446,11 +456,12 @@ struct mr *mr_access(const struct domain *d, const struct rma_head *h, uint64_t 
 extern struct fi_ops_rma rma_ops;
 extern struct fi_ops_atomic atomic_ops;
 
-enum rma_role {
+enum op_role {
 	RMA_TRANSFER = 1, /* an own one */
 	RMA_MESSAGE,      /* the receive of a message about remote memory */
 	RMA_SERVICE,      /* for others: receives or sends the bytes */
 	RMA_REPLY,        /* for others: an answer that waits to be sent */
+	LIFE_PING,        /* of life.c: asks whether another endpoint is there */
 };
 
 /* Posts the receives of messages about remote memory. 0, or -FI_ENOMEM. */
@@ -458,7 +469,10 @@ int rma_enable(struct endpoint *ep);
 /* Begins an own transfer: its head but the id, op->m with what is sent, op->buf, len, pieces and
  * iov with what is read, flags, reports. Takes the operation. 0 or -FI_ENOMEM. */
 ssize_t rma_begin(struct endpoint *ep, struct op *op, bool injected);
-/* An operation with a role has ended for libpmx. */
+/* An own transfer cannot go on: negative errno. If libpmx has its bytes, it ends when those come
+ * back. */
+void rma_fails(struct endpoint *ep, struct op *op, int error);
+/* An operation of rma.c has ended for libpmx. */
 void rma_ended(struct endpoint *ep, struct op *op, const struct pmx_status *status);
 /* Does what had to wait. */
 void rma_progress(struct endpoint *ep);
@@ -469,6 +483,13 @@ rma_waits(const struct endpoint *ep)
 	return ep->transfers.waiting.head != NULL || ep->transfers.serving.head != NULL ||
 		ep->transfers.idle.head != NULL;
 }
+
+/* ------------------------------------------------------------------ life.c */
+
+/* Looks now and then whether those are still there on whom operations wait. */
+void life_look(struct endpoint *ep);
+/* The question has arrived, or not. */
+void life_asked(struct endpoint *ep, struct op *op, const struct pmx_status *status);
 
 /* Bytes of an element; 0: no atomic operation has that type. */
 size_t atomic_bytes(enum fi_datatype type);

@@ -211,9 +211,8 @@ transfer_ends(struct endpoint *ep, struct op *op, int error)
 		op_fails(ep, op, error);
 }
 
-/* It cannot go on. If libpmx has its bytes, it ends when those come back. */
-static void
-transfer_fails(struct endpoint *ep, struct op *op, int error)
+void
+rma_fails(struct endpoint *ep, struct op *op, int error)
 {
 	bool reads = op->head.kind == RMA_READ_BULK && op->step > TRANSFER_RECEIVE;
 
@@ -242,7 +241,7 @@ begin_waiting(struct endpoint *ep)
 		waiting->head = op->next;
 		op->begun = true;
 		if (result != 0)
-			transfer_fails(ep, op, result);
+			rma_fails(ep, op, result);
 	}
 }
 
@@ -259,7 +258,7 @@ rma_begin(struct endpoint *ep, struct op *op, bool injected)
 	if (result == 0)
 		return 0;
 	if (!is_busy(result)) {
-		transfer_fails(ep, op, result);
+		rma_fails(ep, op, result);
 		return 0;
 	}
 	if (injected && op->copy == NULL && !op_keep_bytes(op)) {
@@ -322,7 +321,7 @@ answer_arrives(struct endpoint *ep, const struct rma_head *h, const uint8_t *byt
 	}
 	if (op->head.kind == RMA_READ_BULK) {
 		if (error != 0) /* otherwise its bytes are the answer */
-			transfer_fails(ep, op, error);
+			rma_fails(ep, op, error);
 		return;
 	}
 	if (error == 0 && n != op->len)
@@ -428,6 +427,7 @@ serve_bulk(struct endpoint *ep, const struct rma_head *h, struct pmx_addr source
 	op->m.comm = comm_of(h->incarnation, COMM_BULK);
 	op->buf = op->m.data = bytes;
 	op->len = op->m.len = mr != NULL ? h->len : 0;
+	ep->life.waiting++;
 	if (mr != NULL)
 		mr->users++;
 	if (ep->transfers.serving.head != NULL || !serve_step(ep, op))
@@ -439,6 +439,7 @@ service_ended(struct endpoint *ep, struct op *op, const struct pmx_status *statu
 {
 	int error = op->error != 0 ? op->error : -status->error;
 
+	ep->life.waiting--;
 	if (op->head.kind == RMA_WRITE_BULK && error == 0 && status->len != op->len)
 		error = EPROTO;
 	if (op->mr != NULL) {
@@ -606,7 +607,7 @@ messages_look(struct endpoint *ep)
 void
 rma_ended(struct endpoint *ep, struct op *op, const struct pmx_status *status)
 {
-	switch ((enum rma_role)op->role) {
+	switch ((enum op_role)op->role) {
 	case RMA_TRANSFER:
 		if (ep->gone) {
 			op->moved = true;
@@ -626,6 +627,9 @@ rma_ended(struct endpoint *ep, struct op *op, const struct pmx_status *status)
 		break;
 	case RMA_REPLY:
 		op_free(ep, op);
+		break;
+	case LIFE_PING:
+		life_asked(ep, op, status);
 	}
 }
 

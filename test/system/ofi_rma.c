@@ -7,6 +7,7 @@
  */
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
 
 #include "ofi_sides.h"
 
@@ -495,6 +496,74 @@ orders(void)
 	done("ordered_transfers");
 }
 
+/* ------------------------------------------------------------------ peers that end */
+
+static void
+fails_with(void *context, int error)
+{
+	struct fi_cq_err_entry e = {.err = 0};
+	struct fi_cq_tagged_entry unused;
+	int64_t end = now_us() + 60000000;
+	ssize_t n;
+
+	while ((n = fi_cq_sread(a.cq, &unused, 1, NULL, 100)) == -FI_EAGAIN) {
+		if (now_us() > end)
+			die("nothing failed within 60 s");
+	}
+	must_be("fi_cq_read", n, -FI_EAVAIL);
+	must_be("fi_cq_readerr", fi_cq_readerr(a.cq, &e, 0), 1);
+	if ((context != NULL && e.op_context != context) || (error != 0 && e.err != error))
+		die("another operation failed, with %d (%s)", e.err, fi_strerror(e.err));
+}
+
+/* What waits for an endpoint that has ended ends with an error: transfers, promised messages,
+ * receives of promised messages; and so does what is meant for it when another one has its
+ * number. */
+static void
+ends(void)
+{
+	enum { LONG = 100, BYTES = 100000 };
+	fi_addr_t before = a.peer;
+
+	region_open(REGION, ALL);
+	must_be("fi_read", fi_read(a.ep, in, 8, NULL, a.peer, at(0), key(), &a), 0);
+	must_be("fi_write", fi_write(a.ep, out, BYTES, NULL, a.peer, at(0), key(), &a), 0);
+	for (uint64_t i = 0; i < LONG; i++)
+		must_be("fi_tsend", fi_tsend(a.ep, out, BYTES, NULL, a.peer, i, &a), 0);
+	side_close(&b);
+	for (unsigned i = 0; i < LONG + 2; i++)
+		fails_with(&a, 0);
+	side_open(&b, FI_WAIT_FD, 0);
+	introduce(&b, &a);
+	must_be("fi_read", fi_read(a.ep, in, 8, NULL, before, at(0), key(), &a), 0);
+	/* it must look at what comes, to say that it is not the one */
+	for (int64_t end = now_us() + 60000000;;) {
+		struct fi_cq_tagged_entry unused;
+		ssize_t n = fi_cq_read(a.cq, &unused, 1);
+
+		fi_cq_read(b.cq, NULL, 0);
+		if (n == -FI_EAVAIL)
+			break;
+		must_be("fi_cq_read", n, -FI_EAGAIN);
+		if (now_us() > end)
+			die("nothing failed within 60 s");
+	}
+	fails_with(&a, FI_ECONNRESET);
+	introduce(&a, &b);
+	for (uint64_t i = 0; i < LONG; i++)
+		must_be("fi_tsend", fi_tsend(b.ep, out, BYTES, NULL, b.peer, i, &b), 0);
+	must_be("fi_trecv", fi_trecv(a.ep, in, BYTES, NULL, FI_ADDR_UNSPEC, LONG - 1, 0, &a), 0);
+	for (unsigned i = 0; i < 1000; i++)
+		fi_cq_read(a.cq, NULL, 0);
+	side_close(&b);
+	fails_with(&a, 0);
+	side_open(&b, FI_WAIT_FD, 0);
+	introduce(&b, &a);
+	introduce(&a, &b);
+	region_close();
+	done("peers_that_end");
+}
+
 /* ------------------------------------------------------------------ main */
 
 static void
@@ -515,6 +584,7 @@ all(enum fi_threading threading, int mr_mode)
 	info->tx_attr->msg_order |= FI_ORDER_RAW | FI_ORDER_WAR | FI_ORDER_WAW | FI_ORDER_RAR;
 	pair_open(FI_WAIT_FD, 0);
 	orders();
+	ends();
 	pair_close();
 	leave();
 }

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Whether those on whom operations wait are still there (PM-MPI: nothing ends silently). The engine
+ * tells of messages that cannot be delivered; of what was delivered, and awaits something in
+ * return, it knows nothing. So who waits for long asks.
+ *
+ * Design notes
+ * 1. The question goes to a communicator that all endpoints have, and names an incarnation. If no
+ *    context is there, or no node, the engine says so. If another endpoint has the context's number
+ *    now, it answers that it is not the one. An endpoint that is there, and only slow, says
+ *    nothing.
+ * 2. All operations are looked at once a second while something waits; those that have waited
+ *    since the look before are asked about, each peer once.
+ */
+#include <stdlib.h>
+#include <time.h>
+
+#include "provider.h"
+
+#define PERIOD_MS 1000
+#define TURNS     64 /* of progress, after which it is looked whether somebody asks */
+#define ASKED_MAX 64 /* peers that are asked at once */
+#define COMM_ALL  comm_of(0, COMM_CONTROL)
+#define TAG_PING  1
+#define TAG_GONE  (1ull << 61)
+
+/* An endpoint on which an operation waits. */
+struct peer {
+	struct pmx_addr at;
+	uint32_t incarnation;
+};
+
+/* Returns whether the operation waits for something of another endpoint, and which that is. */
+static bool
+waits_for(const struct op *op, struct peer *p)
+{
+	if (op->role == RMA_TRANSFER && op->begun) {
+		*p = (struct peer){op->m.peer, op->m.comm >> 2};
+		return true;
+	}
+	if (op->role == RMA_SERVICE && op->head.kind == RMA_WRITE_BULK) {
+		*p = (struct peer){op->m.peer, op->head.incarnation};
+		return true;
+	}
+	if (op->role == 0 && op->number != 0 && !op->asked) {
+		*p = (struct peer){op->m.peer, op->m.comm >> 2};
+		return true;
+	}
+	if (op->role == 0 && promise_is_awaited(op)) {
+		*p = (struct peer){op->promise.source, op->incarnation};
+		return true;
+	}
+	return false;
+}
+
+static inline bool
+same_peer(const struct peer *a, const struct peer *b)
+{
+	return a->at.node == b->at.node && a->at.context == b->at.context &&
+		a->incarnation == b->incarnation;
+}
+
+/* ------------------------------------------------------------------ asking */
+
+static void
+ask(struct endpoint *ep, const struct peer *p)
+{
+	struct op *op = op_new(ep);
+
+	if (op == NULL)
+		return;
+	op->role = LIFE_PING;
+	op->m.peer = p->at;
+	op->m.comm = comm_of(p->incarnation, COMM_CONTROL);
+	const struct pmx_matched m = {
+		.peer = p->at,
+		.comm = COMM_ALL,
+		.flags = PMX_QUEUED | PMX_COPY | PMX_DELIVERED | PMX_IMMEDIATE,
+		.tag = TAG_PING,
+		.immediate = (uint64_t)p->incarnation << 32 | ep->incarnation,
+		.cookie = (uintptr_t)op,
+	};
+
+	if (pmx_isend(ep->ctx, &m, &op->request) != 0)
+		op_free(ep, op); /* another time */
+}
+
+/* Peers that were asked in this look. */
+struct asked {
+	struct peer list[ASKED_MAX];
+	unsigned count;
+};
+
+static void
+look_at(struct endpoint *ep, struct op *op, void *arg)
+{
+	struct asked *asked = arg;
+	struct peer p;
+
+	if (!waits_for(op, &p))
+		return;
+	if (!op->seen) {
+		op->seen = true;
+		return;
+	}
+	for (unsigned i = 0; i < asked->count; i++) {
+		if (same_peer(&asked->list[i], &p))
+			return;
+	}
+	if (asked->count == ASKED_MAX)
+		return;
+	asked->list[asked->count++] = p;
+	ask(ep, &p);
+}
+
+/* ------------------------------------------------------------------ what comes of it */
+
+struct loss {
+	struct peer peer;
+	int error; /* negative errno */
+};
+
+static void
+lose(struct endpoint *ep, struct op *op, void *arg)
+{
+	const struct loss *loss = arg;
+	struct peer p;
+
+	if (!waits_for(op, &p) || !same_peer(&p, &loss->peer))
+		return;
+	if (op->role == RMA_TRANSFER) {
+		rma_fails(ep, op, loss->error);
+	} else if (op->role == RMA_SERVICE || op->late) {
+		/* it ends when its receive has, with this error */
+		op->error = op->role == RMA_SERVICE ? -loss->error : loss->error;
+		pmx_cancel(ep->ctx, op->request);
+	} else if (op->begun) {
+		op_fails(ep, op, loss->error);
+	}
+}
+
+static void
+peer_is_gone(struct endpoint *ep, struct peer peer, int error)
+{
+	struct loss loss = {peer, error};
+
+	OFI_WARN(EP_DATA, "node %u, context %u: %s; what waits for it ends\n", peer.at.node,
+		peer.at.context, pmx_strerror(error));
+	op_each(ep, lose, &loss);
+}
+
+void
+life_asked(struct endpoint *ep, struct op *op, const struct pmx_status *status)
+{
+	const struct peer peer = {op->m.peer, op->m.comm >> 2};
+
+	op_free(ep, op);
+	if (status->error != 0 && !ep->gone)
+		peer_is_gone(ep, peer, status->error);
+}
+
+/* ------------------------------------------------------------------ answering */
+
+/* Takes the message that matches. false: there is none, or no room to take it now. */
+static bool
+take(struct endpoint *ep, const struct pmx_matched *what, struct pmx_status *status)
+{
+	struct pmx_matched m = *what;
+
+	if (pmx_iprobe(ep->ctx, what, status) != 1)
+		return false;
+	m.flags = PMX_QUEUED;
+	m.cookie = OFI_COOKIE_NONE;
+	m.peer = status->source;
+	return pmx_irecv(ep->ctx, &m, NULL) == 0;
+}
+
+static void
+answer(struct endpoint *ep)
+{
+	const struct pmx_matched any = {.peer = PMX_ANY_SOURCE, .comm = COMM_ALL, .tag = TAG_PING};
+	struct pmx_status status;
+
+	while (take(ep, &any, &status)) {
+		uint32_t wanted = (uint32_t)(status.immediate >> 32);
+		const struct pmx_matched m = {
+			.peer = status.source,
+			.comm = comm_of((uint32_t)status.immediate & OFI_INCARNATION_MAX,
+				COMM_CONTROL),
+			.flags = PMX_COPY | PMX_IMMEDIATE,
+			.tag = TAG_GONE,
+			.immediate = wanted,
+		};
+
+		/* if it does not go now, it will be asked for again */
+		if (wanted != ep->incarnation)
+			pmx_isend(ep->ctx, &m, NULL);
+	}
+}
+
+/* Others told that they are not those who were asked. */
+static void
+hear(struct endpoint *ep)
+{
+	const struct pmx_matched any = {
+		.peer = PMX_ANY_SOURCE,
+		.comm = comm_of(ep->incarnation, COMM_CONTROL),
+		.tag = TAG_GONE,
+	};
+	struct pmx_status status;
+
+	while (take(ep, &any, &status)) {
+		const struct peer peer = {status.source, (uint32_t)status.immediate};
+
+		peer_is_gone(ep, peer, -ECONNRESET);
+	}
+}
+
+void
+life_look(struct endpoint *ep)
+{
+	struct asked asked = {.count = 0};
+	struct timespec t;
+
+	if (++ep->life.turns % TURNS == 0)
+		answer(ep);
+	if (ep->life.waiting == 0 && ep->promises.used == 0 && ep->transfers.used == 0)
+		return;
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+	int64_t now = t.tv_sec * 1000ll + t.tv_nsec / 1000000;
+
+	if (now < ep->life.next)
+		return;
+	ep->life.next = now + PERIOD_MS;
+	answer(ep);
+	hear(ep);
+	op_each(ep, look_at, &asked);
+}
