@@ -169,6 +169,10 @@ enable(struct endpoint *ep)
 		ep->ctx = NULL;
 		return result;
 	}
+	const struct pmx_addr own = pmx_context_addr(ep->ctx);
+
+	ep->name = (struct address){own.node, own.context, ep->incarnation, 0};
+	direct_enable(ep);
 	result = watch(ep);
 	if (result == 0 && ep->caps & (FI_RMA | FI_ATOMIC)) {
 		result = rma_enable(ep);
@@ -223,12 +227,7 @@ endpoint_get_name(fid_t fid, void *to, size_t *len)
 
 	if (ep->ctx == NULL)
 		return -FI_EOPBADSTATE;
-	const struct pmx_addr own = pmx_context_addr(ep->ctx);
-	const struct address a = {
-		.node = own.node,
-		.context = own.context,
-		.incarnation = ep->incarnation,
-	};
+	const struct address a = ep->name;
 
 	*len = sizeof(a);
 	if (room > 0 && to != NULL)

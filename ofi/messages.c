@@ -342,6 +342,20 @@ op_each(struct endpoint *ep, void (*call)(struct endpoint *, struct op *, void *
 }
 
 void
+op_late_ended(struct endpoint *ep, struct op *op, int error)
+{
+	struct pmx_status status = {
+		.source = op->promise.source,
+		.len = op->promise.len,
+		.error = error != 0                 ? error
+			: op->promise.len > op->len ? -EMSGSIZE
+						    : 0,
+	};
+
+	op_ended(ep, op, &status);
+}
+
+void
 endpoint_fail(struct endpoint *ep, int error)
 {
 	ep->gone = true;
@@ -365,6 +379,8 @@ begin(struct endpoint *ep, struct op *op)
 {
 	if (op->flags & FI_RECV)
 		return pmx_irecv(ep->ctx, &op->m, &op->request);
+	if (promise_is_direct(ep, op))
+		return promise_send(ep, op);
 	/* what was promised in part is promised */
 	int result = op->number == 0 || op->asked ? pmx_isend(ep->ctx, &op->m, &op->request)
 						  : -EAGAIN;

@@ -13,8 +13,11 @@
  *    number and the sender's incarnation), and tells the sender, which sends them then
  *    (PMX_EXPECTED). A long message whose receive is posted needs its sender's places only for a
  *    while, so those that are ready can wait for each other.
- * 3. Control messages have no bytes, and a tag of their own: their number, the incarnation of a
- *    promise's sender, and OFI_TAG_GO in those that ask for the bytes.
+ * 3. Between processes of one host the first message also says where the bytes are in the sender's
+ *    memory. If the receiver can read them there (direct.c), it does, and tells the sender that it
+ *    has them. So long messages between such processes are promised always.
+ * 4. Other control messages have no bytes, and a tag of their own: their number, the incarnation of
+ *    a promise's sender, and OFI_TAG_GO in those that ask for the bytes.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,6 +25,7 @@
 #include "provider.h"
 
 #define TAG_NUMBER  0x7FFFull
+#define TAG_DONE    (1ull << 61)
 #define TAG_SHIFT   16 /* of the incarnation */
 #define NUMBERS_MAX 0x8000u
 
@@ -88,14 +92,24 @@ await_go(struct endpoint *ep)
 	return result;
 }
 
+bool
+promise_is_direct(const struct endpoint *ep, const struct op *op)
+{
+	return ep->direct != 0 && op->len >= ep->direct && op->number == 0 && !op->asked &&
+		op->m.peer.node == ep->name.node && op->m.peer.context < 1024 &&
+		ep->domain->apart[op->m.peer.context] != op->m.comm >> 2;
+}
+
 int
 promise_send(struct endpoint *ep, struct op *op)
 {
+	struct direct_offer offer;
 	struct pmx_matched control = {
 		.peer = op->m.peer,
 		.comm = comm_kind(op->m.comm, COMM_CONTROL),
-		.flags = PMX_IMMEDIATE,
+		.flags = PMX_IMMEDIATE | PMX_COPY,
 		.immediate = op->len,
+		.data = &offer,
 	};
 	struct pmx_matched m = {
 		.peer = op->m.peer,
@@ -112,6 +126,10 @@ promise_send(struct endpoint *ep, struct op *op)
 		if (!number_take(ep, op))
 			return -EAGAIN;
 		control.tag = (uint64_t)ep->incarnation << TAG_SHIFT | op->number;
+		direct_describe(ep, &op->m, &offer);
+		control.len = offer.pieces != 0
+			? offsetof(struct direct_offer, iov) + offer.pieces * sizeof(*offer.iov)
+			: 0;
 		result = pmx_isend(ep->ctx, &control, NULL);
 		if (result != 0) {
 			promise_free(ep, op);
@@ -132,6 +150,14 @@ promise_go(struct endpoint *ep, const struct pmx_status *status)
 	if (status->error == 0 && op != NULL && !op->asked && op->begun &&
 		op->m.peer.node == status->source.node &&
 		op->m.peer.context == status->source.context) {
+		if (status->tag & TAG_DONE) {
+			op_succeeds(ep, op);
+			if (ep->promises.used != 0)
+				await_go(ep);
+			return;
+		}
+		if (op->m.peer.node == ep->name.node && op->m.peer.context < 1024)
+			ep->domain->apart[op->m.peer.context] = op->m.comm >> 2;
 		op->asked = true;
 		op->begun = false;
 		op->m.comm = comm_kind(op->m.comm, COMM_BULK);
@@ -142,15 +168,6 @@ promise_go(struct endpoint *ep, const struct pmx_status *status)
 	/* if there is no room for it now, the next progress posts it */
 	if (ep->promises.used != 0)
 		await_go(ep);
-}
-
-void
-promise_progress(struct endpoint *ep)
-{
-	if (unlikely(ep->promises.used != 0 && !ep->promises.awaits))
-		await_go(ep);
-	for (struct op *op; (op = ep->late.head) != NULL && promise_step(ep, op);)
-		ep->late.head = op->next;
 }
 
 /* ------------------------------------------------------------------ receiver */
@@ -180,7 +197,41 @@ promise_details(struct endpoint *ep, struct pmx_status *promise, uint32_t *incar
 	return true;
 }
 
-enum { STEP_TAKE, STEP_POST, STEP_ASK, STEP_WAIT };
+/* What is next; TELL and THERE instead of POST and those behind it, if the bytes were read. */
+enum { STEP_TAKE, STEP_POST, STEP_ASK, STEP_WAIT, STEP_TELL, STEP_THERE };
+
+/* Takes the message that came before the promise, and the bytes as well if they can be read. 0, or
+ * an error as of pmx_irecv(). */
+static int
+take_details(struct endpoint *ep, struct op *op)
+{
+	struct direct_offer offer = {.pieces = 0};
+	struct pmx_matched m = details_of(ep, &op->promise);
+	pmx_request request;
+	int result;
+
+	m.data = &offer;
+	m.len = sizeof(offer);
+	result = pmx_irecv(ep->ctx, &m, &request);
+	if (result != 0)
+		return result;
+	/* it is there already */
+	while (request != 0 && (result = pmx_test(ep->ctx, &request, NULL)) == 0)
+		;
+	if (result < 0)
+		offer.pieces = 0;
+	bool there = direct_read(ep, op, op->promise.source, op->incarnation, op->promise.len,
+		&offer);
+
+	op->step = there ? STEP_TELL : STEP_POST;
+	return 0;
+}
+
+static bool
+promise_is_there(const struct op *op)
+{
+	return op->step == STEP_THERE;
+}
 
 bool
 promise_is_awaited(const struct op *op)
@@ -194,14 +245,8 @@ promise_step(struct endpoint *ep, struct op *op)
 	struct pmx_matched m;
 	int result = 0;
 
-	if (op->step == STEP_TAKE) {
-		/* nobody waits for its end */
-		m = details_of(ep, &op->promise);
-		m.flags = PMX_QUEUED;
-		m.cookie = OFI_COOKIE_NONE;
-		result = pmx_irecv(ep->ctx, &m, NULL);
-		op->step += result == 0;
-	}
+	if (op->step == STEP_TAKE)
+		result = take_details(ep, op);
 	if (op->step == STEP_POST && result == 0) {
 		m = (struct pmx_matched){
 			.peer = op->promise.source,
@@ -228,7 +273,17 @@ promise_step(struct endpoint *ep, struct op *op)
 		result = pmx_isend(ep->ctx, &m, NULL);
 		op->step += result == 0;
 	}
-	return op->step == STEP_WAIT;
+	if (op->step == STEP_TELL && result == 0) {
+		m = (struct pmx_matched){
+			.peer = op->promise.source,
+			.comm = comm_of(op->incarnation, COMM_CONTROL),
+			.flags = PMX_COPY,
+			.tag = OFI_TAG_GO | TAG_DONE | (op->promise.label & TAG_NUMBER),
+		};
+		result = pmx_isend(ep->ctx, &m, NULL);
+		op->step += result == 0;
+	}
+	return op->step == STEP_WAIT || op->step == STEP_THERE;
 }
 
 bool
@@ -242,5 +297,19 @@ promise_taken(struct endpoint *ep, struct op *op, const struct pmx_status *statu
 	ep->life.waiting++;
 	if (ep->late.head != NULL || !promise_step(ep, op))
 		op_append(&ep->late, op);
+	else if (promise_is_there(op))
+		op_late_ended(ep, op, 0);
 	return true;
+}
+
+void
+promise_progress(struct endpoint *ep)
+{
+	if (unlikely(ep->promises.used != 0 && !ep->promises.awaits))
+		await_go(ep);
+	for (struct op *op; (op = ep->late.head) != NULL && promise_step(ep, op);) {
+		ep->late.head = op->next;
+		if (promise_is_there(op))
+			op_late_ended(ep, op, 0);
+	}
 }

@@ -91,6 +91,9 @@ struct domain {
 	struct pmx_node *node;
 	bool embedded;             /* the engine runs in calls of this process only */
 	bool locks;                /* design note 4 */
+	int process_of[1024];      /* by context of this node, see direct.c; 0: not asked yet */
+	uint32_t life_of[1024];    /* ... and the incarnation that it was asked about */
+	uint32_t apart[1024];      /* incarnation that cannot read this process's memory */
 	bool by_address, own_keys; /* FI_MR_VIRT_ADDR; FI_MR_PROV_KEY */
 	void *regions;             /* of <search.h>: struct mr, by key */
 	struct reporters targets;  /* endpoints by which others reach them */
@@ -261,6 +264,9 @@ struct endpoint {
 	struct cntr *cntrs[CNTR_KINDS];
 	struct pmx_context *ctx; /* NULL: not enabled */
 	uint32_t incarnation;
+	struct address name; /* by which others know it (direct.c) */
+	size_t direct;       /* others on this host may be able to read this process's memory:
+			      * messages from this length on; 0: they are not */
 	uint64_t caps, tx_flags, rx_flags; /* tx_flags, rx_flags: default operation flags */
 	bool tx_selective, rx_selective;
 	bool armed;  /* pmx_before_select() was called */
@@ -422,6 +428,8 @@ is_busy(int result)
 {
 	return result == -EAGAIN || result == -ENOBUFS;
 }
+/* Its message was a promise, whose bytes are there. error: 0, or negative errno. */
+void op_late_ended(struct endpoint *ep, struct op *op, int error);
 /* Begins an operation whose message is in op->m, or lets it wait; what fails ends. */
 void op_begin(struct endpoint *ep, struct op *op, struct op_list *waiting);
 
@@ -430,6 +438,9 @@ void op_begin(struct endpoint *ep, struct op *op, struct op_list *waiting);
 /* Promises a message that libpmx does not take now. 0, or an error as of pmx_isend(): when it may
  * be tried again, it is to be called again for the same message first. */
 int promise_send(struct endpoint *ep, struct op *op);
+/* Whether its bytes could be read by the receiver itself, so that they are to be promised at
+ * once. */
+bool promise_is_direct(const struct endpoint *ep, const struct op *op);
 /* A message with OFI_COOKIE_GO has come. */
 void promise_go(struct endpoint *ep, const struct pmx_status *status);
 /* The promised message has ended. */
@@ -444,6 +455,25 @@ bool promise_is_awaited(const struct op *op);
 bool promise_step(struct endpoint *ep, struct op *op);
 /* Does what had to wait. */
 void promise_progress(struct endpoint *ep);
+
+/* ------------------------------------------------------------------ direct.c */
+
+/* Where the bytes of a promise are in its sender's process. */
+struct direct_offer {
+	uint64_t name;   /* address of its endpoint.name, by which the process is recognised */
+	uint64_t pieces; /* of iov that are used; 0: they cannot be read */
+	struct iovec iov[OFI_IOV_MAX];
+};
+
+/* Finds out whether others can read this process's memory. */
+void direct_enable(struct endpoint *ep);
+/* Describes the bytes of a message. */
+void direct_describe(const struct endpoint *ep, const struct pmx_matched *m,
+	struct direct_offer *offer);
+/* Copies the bytes from the sender's memory to those of the operation, as many as fit. false: it
+ * cannot be done, and the operation's bytes are undefined. */
+bool direct_read(struct endpoint *ep, const struct op *op, struct pmx_addr from,
+	uint32_t incarnation, uint64_t len, const struct direct_offer *offer);
 
 /* ------------------------------------------------------------------ mr.c, rma.c, atomic.c */
 

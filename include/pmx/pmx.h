@@ -158,6 +158,21 @@ PMX_API void pmx_node_close(struct pmx_node *node);
 /** Own node number. */
 PMX_API uint16_t pmx_node_number(const struct pmx_node *node);
 
+/**
+ * Ask which process has a context of this node open, as the primary knows it from the kernel: for
+ * processes of one host that share more than messages. The context may be closed, and its number
+ * belong to another process, as soon as this returns.
+ * @param      node     attached thin
+ * @param      context  its number
+ * @return     the process's number, in the primary's PID namespace; or
+ * @retval -ENOENT      no thin client has it open
+ * @retval -EACCES      it is another user's, and the caller is not root
+ * @retval -EOPNOTSUPP  this process is a secondary, or the node is embedded
+ * @retval -EPIPE       the primary is gone
+ * Waits for the primary's answer, some 20 us. Any thread may call it.
+ */
+PMX_API int pmx_context_process(struct pmx_node *node, uint16_t context);
+
 /* --------------------------------------------------------------- contexts */
 
 /** What a poll that finds nothing does with the CPU. This concerns pmx_receive(),

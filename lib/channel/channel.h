@@ -34,7 +34,7 @@
 
 #define CHANNEL_MAGIC 0x504D5843484E3031u /* "PMXCHN01" */
 /* Incremented with every change of anything in this file, slot_ring.h or struct lhs_entry. */
-#define CHANNEL_ABI   7
+#define CHANNEL_ABI   8
 #define CHANNEL_NAME  "pmx_%u_ch_%u" /* memzone: node, context */
 
 enum channel_state {
@@ -416,6 +416,7 @@ enum attach_op {
 			       * lib/serve/takeover.h says what follows the reply */
 	ATTACH_BEFORE = 7,    /* over the socket: HELLO of a process that is about to become a
 			       * secondary */
+	ATTACH_OWNER = 8,     /* which process has that context of this node open, thin? */
 };
 
 struct attach_request {
@@ -438,7 +439,7 @@ struct attach_reply {
 	uint16_t node, ctx;
 	uint32_t generation;
 	uint32_t memory; /* MEMORY: its number */
-	int32_t pid;     /* of the primary */
+	int32_t pid;     /* of the primary; OWNER: of the context's process */
 	uint64_t bytes;  /* BYTES */
 	/* BEFORE: what a secondary must have in common with the primary, and what it must avoid */
 	uint64_t memory_begin, memory_end; /* addresses that its EAL will map */

@@ -460,33 +460,42 @@ ctx_send_matched(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_b
 	return send_as(ctx, to, buf, SUBMIT_MATCHED, id);
 }
 
+/* Copies two or three words. */
+static inline void
+put_words(uint8_t *to, const uint64_t *words, uint32_t bytes)
+{
+	memcpy(to, &words[0], 8);
+	memcpy(to + 8, &words[1], 8);
+	if (unlikely(bytes > 16))
+		memcpy(to + 16, &words[2], 8);
+}
+
 /* Faster than its three steps (get, write, submit) one by one, which would pass the buffer's
  * description through memory. */
 int
-ctx_send_short(struct pmx_context *ctx, struct pmx_addr to, const uint64_t head[2],
+ctx_send_short(struct pmx_context *ctx, struct pmx_addr to, const uint64_t *head, uint32_t head_len,
 	const void *data, uint32_t len)
 {
 	uint32_t pos = ctx->sub.pos;
 
-	if (likely(inline_fits(ctx, 16 + len))) {
-		uint8_t *at = inline_begin(&ctx->sub, to, SUBMIT_MATCHED, 16 + len);
+	if (likely(inline_fits(ctx, head_len + len))) {
+		uint8_t *at = inline_begin(&ctx->sub, to, SUBMIT_MATCHED, head_len + len);
 
-		memcpy(at, &head[0], 8);
-		memcpy(at + 8, &head[1], 8);
-		inline_copy(at + 16, data, len);
+		put_words(at, head, head_len);
+		inline_copy(at + head_len, data, len);
 		inline_end(ctx);
 		return 0;
 	}
 	if (unlikely(ctx->free_count == 0 || pos - ctx->sub.other > ctx->sub.mask ||
 		    pos % 16 == 15 || ctx_gone(ctx))) {
 		struct pmx_buffer buf;
-		int result = ctx_gone(ctx) ? -EPIPE : get_segments(ctx, 16 + len, &buf);
+		int result = ctx_gone(ctx) ? -EPIPE : get_segments(ctx, head_len + len, &buf);
 
 		if (result != 0)
 			return result;
-		memcpy(buf.data, head, 16);
+		memcpy(buf.data, head, head_len);
 		if (len != 0)
-			memcpy((uint8_t *)buf.data + 16, data, len);
+			memcpy((uint8_t *)buf.data + head_len, data, len);
 		result = submit_checked(ctx, to, &buf, SUBMIT_MATCHED);
 		if (result != 0)
 			put_back(ctx, buf.first);
@@ -497,13 +506,12 @@ ctx_send_short(struct pmx_context *ctx, struct pmx_addr to, const uint64_t head[
 	uint8_t *data_at = send_data(ctx, b);
 
 	ctx->notes[b].next = NO_BUFFER;
-	memcpy(data_at, &head[0], 8);
-	memcpy(data_at + 8, &head[1], 8);
+	put_words(data_at, head, head_len);
 	if (len <= 64)
-		lhs_copy(data_at + 16, data, len);
+		lhs_copy(data_at + head_len, data, len);
 	else
-		memcpy(data_at + 16, data, len);
-	submit_one(ctx, to, SUBMIT_MATCHED, 16 + len, b);
+		memcpy(data_at + head_len, data, len);
+	submit_one(ctx, to, SUBMIT_MATCHED, head_len + len, b);
 	ctx_doorbell(ctx);
 	return 0;
 }

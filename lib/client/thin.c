@@ -255,3 +255,21 @@ way_thin_attach(struct pmx_node *node, const char *instance)
 		close(fd);
 	return result;
 }
+
+int
+pmx_context_process(struct pmx_node *node, uint16_t context)
+{
+	const struct attach_request request = {
+		.abi = CHANNEL_ABI,
+		.op = ATTACH_OWNER,
+		.pid = getpid(),
+		.ctx = context,
+	};
+	struct attach_reply reply;
+
+	if (node->way != &way_thin)
+		return -EOPNOTSUPP;
+	int result = way_thin_ask(node, &request, -1, &reply, NULL);
+
+	return result != 0 ? result : reply.pid;
+}

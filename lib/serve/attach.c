@@ -475,6 +475,20 @@ owns_any(const struct asker *who)
 	return false;
 }
 
+/* Tells only what the asker could also learn from the kernel: of his own processes, or as root. */
+static int
+owner_for(const struct asker *who, const struct attach_request *request, struct attach_reply *reply)
+{
+	const uint16_t ctx = request->ctx;
+
+	if (ctx >= server.node->config.contexts || server.owner[ctx] == SECONDARY)
+		return -ENOENT;
+	if (user_of(who) != 0 && user_of(who) != server.who[ctx].uid)
+		return -EACCES;
+	reply->pid = server.who[ctx].pid;
+	return 0;
+}
+
 static void
 attach_answer(const struct asker *who, const struct attach_request *request, const int *fds,
 	int count, struct attach_reply *reply, int *out, int *out_count)
@@ -515,6 +529,9 @@ attach_answer(const struct asker *who, const struct attach_request *request, con
 		break;
 	case ATTACH_TAKE_OVER:
 		reply->result = give_to(who, request);
+		break;
+	case ATTACH_OWNER:
+		reply->result = owner_for(who, request, reply);
 		break;
 	case ATTACH_MEMORY:
 		reply->result = map_for(who, request, fds[0], reply);

@@ -8,6 +8,7 @@
  *   thin ping  INSTANCE CONTEXT NODE:CONTEXT BYTES ROUNDS   prints the median round trip in ns
  *   thin maps  INSTANCE CONTEXT              prints what is mapped shared, and the descriptors
  *   thin open  INSTANCE CONTEXT...           opens them, and says how that ended
+ *   thin process INSTANCE CONTEXT OTHER      says whose process has the other context
  */
 #include <errno.h>
 #include <sched.h>
@@ -291,6 +292,11 @@ main(int argc, char **argv)
 			printf("opened %u\n", pmx_context_addr(ctx).context);
 		}
 		pmx_node_close(node);
+		return 0;
+	}
+	if (strcmp(argv[1], "process") == 0 && argc == 5) {
+		printf("own %d\n", pmx_context_process(node, pmx_context_addr(ctx).context));
+		printf("other %d\n", pmx_context_process(node, (uint16_t)atoi(argv[4])));
 		return 0;
 	}
 	if (strcmp(argv[1], "verbs") == 0 && argc == 5)

@@ -124,8 +124,18 @@ mode = 0888
 owner = nobody-of-that-name" >"$dir/bad.ini"
 says access__bad_mode "octal" "$build/app/pmx-dpdk" --check "$dir/bad.ini"
 
-# ---- one that tries
 serve 1
+
+# ---- which process has a context: told of one's own user's, and to root
+server_pid=$(pgrep -f "$thin serve $sock 1\$" | tail -n 1)
+says process__of_the_same_user "^other $server_pid$" "${user[@]}" "$thin" process "$sock" 2 1
+says process__of_another_user "^other -13$" "${other[@]}" "$thin" process "$sock" 8 1
+says process__to_root "^other $server_pid$" timeout 60 "$thin" process "$sock" 8 1
+says process__not_open "^other -2$" "${user[@]}" "$thin" process "$sock" 2 3
+says process__no_such_context "^other -2$" "${user[@]}" "$thin" process "$sock" 2 1000
+PMX_ATTACH=secondary says process__of_a_secondary "^own -95$" timeout 60 "$full" process "${tag}0" 8 1
+
+# ---- one that tries
 "$build/test/spy" "$sock" 3 1 || failed=1
 says thin__victim_as_before "all verbs work" "${user[@]}" "$thin" verbs "$sock" 2 0:1
 wait "$server" || not_ok thin__victim_ends "" "$dir/serve.log"
