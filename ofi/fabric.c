@@ -261,9 +261,9 @@ __attribute__((visibility("default"))) struct fi_provider *
 fi_prov_ini(void)
 {
 	fi_param_define(&ofi_provider, "direct", FI_PARAM_SIZE_T,
-		"Messages of so many bytes and more between processes of one host are copied from "
-		"memory to memory, where the kernel permits it (process_vm_readv); 0: none. "
-		"Default: 262144");
+		"Messages of so many bytes and more between processes of one host, several of "
+		"which are under way, are copied from memory to memory, where the kernel permits "
+		"it (process_vm_readv); 0: none. Default: 65536");
 	fi_param_define(&ofi_provider, "instance", FI_PARAM_STRING,
 		"Name of the primary to use (node.name of its configuration). Default: all that "
 		"run");

@@ -54,7 +54,8 @@ op_take(struct endpoint *ep)
 
 	ep->free = op->next;
 	op->used = true;
-	op->begun = op->multi = op->silent = op->asked = op->late = op->cancelled = false;
+	op->begun = op->is_long = op->multi = op->silent = op->asked = op->late = op->cancelled =
+		false;
 	op->number = 0;
 	op->role = 0;
 	op->error = 0;
@@ -81,6 +82,7 @@ op_free(struct endpoint *ep, struct op *op)
 {
 	if (unlikely(op->copy != NULL))
 		free(op->copy);
+	ep->longs -= op->is_long;
 	if (unlikely(op->number != 0))
 		promise_free(ep, op);
 	op->used = false;
@@ -379,6 +381,10 @@ begin(struct endpoint *ep, struct op *op)
 {
 	if (op->flags & FI_RECV)
 		return pmx_irecv(ep->ctx, &op->m, &op->request);
+	if (ep->direct != 0 && op->len >= ep->direct && !op->is_long) {
+		op->is_long = true;
+		ep->longs++;
+	}
 	if (promise_is_direct(ep, op))
 		return promise_send(ep, op);
 	/* what was promised in part is promised */

@@ -95,7 +95,7 @@ await_go(struct endpoint *ep)
 bool
 promise_is_direct(const struct endpoint *ep, const struct op *op)
 {
-	return ep->direct != 0 && op->len >= ep->direct && op->number == 0 && !op->asked &&
+	return op->is_long && ep->longs > 1 && op->number == 0 && !op->asked &&
 		op->m.peer.node == ep->name.node && op->m.peer.context < 1024 &&
 		ep->domain->apart[op->m.peer.context] != op->m.comm >> 2;
 }

@@ -195,6 +195,7 @@ struct op {
 	bool multi;      /* FI_MULTI_RECV: takes messages until its memory is used up */
 	bool cancelled;  /* fi_cancel() was called: a multi one does not go on */
 	bool silent;     /* neither a success nor an error is told */
+	bool is_long;    /* it is counted in endpoint.longs */
 	uint8_t pieces;  /* receive: of iov, 0: buf */
 	/* promise.c; send: */
 	uint16_t number; /* it is promised by that number; 0: it is not */
@@ -267,6 +268,7 @@ struct endpoint {
 	struct address name; /* by which others know it (direct.c) */
 	size_t direct;       /* others on this host may be able to read this process's memory:
 			      * messages from this length on; 0: they are not */
+	uint32_t longs;      /* such sends under way */
 	uint64_t caps, tx_flags, rx_flags; /* tx_flags, rx_flags: default operation flags */
 	bool tx_selective, rx_selective;
 	bool armed;  /* pmx_before_select() was called */
