@@ -37,7 +37,7 @@ void
 direct_describe(const struct endpoint *ep, const struct pmx_matched *m, struct direct_offer *offer)
 {
 	memset(offer, 0, sizeof(*offer));
-	if (ep->direct == 0)
+	if (ep->direct == 0 || m->peer.node != ep->name.node)
 		return;
 	offer->name = (uintptr_t)&ep->name;
 	offer->pieces = m->iov != NULL ? m->iov_count : 1;

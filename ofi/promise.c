@@ -200,28 +200,34 @@ promise_details(struct endpoint *ep, struct pmx_status *promise, uint32_t *incar
 /* What is next; TELL and THERE instead of POST and those behind it, if the bytes were read. */
 enum { STEP_TAKE, STEP_POST, STEP_ASK, STEP_WAIT, STEP_TELL, STEP_THERE };
 
-/* Takes the message that came before the promise, and the bytes as well if they can be read. 0, or
- * an error as of pmx_irecv(). */
+/* Takes the message that came before the promise; of a sender on this host the bytes as well, if
+ * they can be read. 0, or an error as of pmx_irecv(). */
 static int
 take_details(struct endpoint *ep, struct op *op)
 {
 	struct direct_offer offer = {.pieces = 0};
 	struct pmx_matched m = details_of(ep, &op->promise);
+	bool near = ep->direct != 0 && op->promise.source.node == ep->name.node;
 	pmx_request request;
 	int result;
 
-	m.data = &offer;
-	m.len = sizeof(offer);
-	result = pmx_irecv(ep->ctx, &m, &request);
+	if (near) {
+		m.data = &offer;
+		m.len = sizeof(offer);
+	} else { /* nobody waits for its end */
+		m.flags = PMX_QUEUED;
+		m.cookie = OFI_COOKIE_NONE;
+	}
+	result = pmx_irecv(ep->ctx, &m, near ? &request : NULL);
 	if (result != 0)
 		return result;
-	/* it is there already */
-	while (request != 0 && (result = pmx_test(ep->ctx, &request, NULL)) == 0)
+	/* it is there already, and its engine is ours */
+	while (near && request != 0 && (result = pmx_test(ep->ctx, &request, NULL)) == 0)
 		;
 	if (result < 0)
 		offer.pieces = 0;
-	bool there = direct_read(ep, op, op->promise.source, op->incarnation, op->promise.len,
-		&offer);
+	bool there = near &&
+		direct_read(ep, op, op->promise.source, op->incarnation, op->promise.len, &offer);
 
 	op->step = there ? STEP_TELL : STEP_POST;
 	return 0;

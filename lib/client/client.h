@@ -278,10 +278,13 @@ void ctx_yield(struct pmx_context *ctx);
 void ctx_sleep(struct pmx_context *ctx, int64_t left_us);
 /* Gives the bulk buffers of a received message back. */
 void ctx_release(struct pmx_context *ctx, uint32_t bulk);
-/* Sends a matched message: its head (in wire format, head_len bytes: two or three words) and len
- * bytes, which together must fit one buffer. Errors of pmx_send_copy(). */
-int ctx_send_short(struct pmx_context *ctx, struct pmx_addr to, const uint64_t *head,
-	uint32_t head_len, const void *data, uint32_t len);
+/* Sends a matched message: its head (two words in wire format) and len bytes, which must fit one
+ * buffer. Errors of pmx_send_copy(). */
+int ctx_send_short(struct pmx_context *ctx, struct pmx_addr to, const uint64_t head[2],
+	const void *data, uint32_t len);
+/* The same with an immediate: a head of three words. */
+int ctx_send_immediate(struct pmx_context *ctx, struct pmx_addr to, const uint64_t head[3],
+	const void *data, uint32_t len);
 int ctx_send_matched(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf,
 	pmx_send_id *id);
 /* Gives the message that pmx_receive() would return, without taking it; false: there is none. */

@@ -436,23 +436,38 @@ send_any(struct pmx_context *ctx, const struct pmx_matched *m, const struct layo
 static inline bool
 is_short(const struct match *x, const struct pmx_matched *m)
 {
-	const uint32_t more = m->flags & PMX_IMMEDIATE ? sizeof(struct wire_immediate) : 0;
-
-	return x != NULL && m->iov == NULL && m->part == NULL && m->len + more <= x->one_max &&
+	return x != NULL && m->iov == NULL && m->part == NULL && m->len <= x->one_max &&
 		m->peer.context < WIRE_CONTEXTS_MAX && (m->data != NULL || m->len == 0);
 }
 
 static inline int
 send_short(struct pmx_context *ctx, const struct pmx_matched *m)
 {
-	uint64_t head[3] = {(uint64_t)wire_be32(m->comm) << 32 | WIRE_EAGER, wire_be64(m->tag)};
+	const uint64_t head[2] = {(uint64_t)wire_be32(m->comm) << 32 | WIRE_EAGER,
+		wire_be64(m->tag)};
 
-	if (likely(!(m->flags & PMX_IMMEDIATE)))
-		return ctx_send_short(ctx, m->peer, head, sizeof(struct wire_match), m->data,
-			(uint32_t)m->len);
-	head[0] |= (uint64_t)wire_be16(m->label) << 16 | WIRE_M_IMMEDIATE << 8;
-	head[2] = wire_be64(m->immediate);
-	return ctx_send_short(ctx, m->peer, head, sizeof(head), m->data, (uint32_t)m->len);
+	return ctx_send_short(ctx, m->peer, head, m->data, (uint32_t)m->len);
+}
+
+/* The same with an immediate, which is as common in programs that use any (MPI over libfabric). */
+static inline bool
+is_short_immediate(const struct match *x, const struct pmx_matched *m)
+{
+	return is_short(x, m) && (m->flags & ~PMX_COPY) == PMX_IMMEDIATE &&
+		m->len + sizeof(struct wire_immediate) <= x->one_max;
+}
+
+static int
+send_immediate(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *request)
+{
+	const uint64_t head[3] = {(uint64_t)wire_be32(m->comm) << 32 |
+			(uint64_t)wire_be16(m->label) << 16 | WIRE_M_IMMEDIATE << 8 | WIRE_EAGER,
+		wire_be64(m->tag), wire_be64(m->immediate)};
+	int result = ctx_send_immediate(ctx, m->peer, head, m->data, (uint32_t)m->len);
+
+	if (result == 0 && request != NULL)
+		*request = 0;
+	return result;
 }
 
 /* The same with PMX_QUEUED. */
@@ -483,7 +498,9 @@ send_checked(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *
 	struct layout l;
 	int result;
 
-	if (is_short(ctx->match, m) && (m->flags & ~(PMX_COPY | PMX_IMMEDIATE)) == PMX_QUEUED)
+	if (is_short_immediate(ctx->match, m))
+		return send_immediate(ctx, m, request);
+	if (is_short(ctx->match, m) && (m->flags & ~PMX_COPY) == PMX_QUEUED)
 		return send_queued(ctx, m, request);
 	result = layout_make(&l, m, true);
 
@@ -526,7 +543,7 @@ send_checked(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *
 int
 pmx_isend(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *request)
 {
-	if (unlikely(!is_short(ctx->match, m) || m->flags & ~(PMX_COPY | PMX_IMMEDIATE)))
+	if (unlikely(!is_short(ctx->match, m) || m->flags & ~PMX_COPY))
 		return send_checked(ctx, m, request);
 	int result = send_short(ctx, m);
 

@@ -460,20 +460,20 @@ ctx_send_matched(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_b
 	return send_as(ctx, to, buf, SUBMIT_MATCHED, id);
 }
 
-/* Copies two or three words. */
-static inline void
+/* Copies two or three words; `bytes` is a constant. */
+static inline __attribute__((always_inline)) void
 put_words(uint8_t *to, const uint64_t *words, uint32_t bytes)
 {
 	memcpy(to, &words[0], 8);
 	memcpy(to + 8, &words[1], 8);
-	if (unlikely(bytes > 16))
+	if (bytes > 16)
 		memcpy(to + 16, &words[2], 8);
 }
 
 /* Faster than its three steps (get, write, submit) one by one, which would pass the buffer's
  * description through memory. */
-int
-ctx_send_short(struct pmx_context *ctx, struct pmx_addr to, const uint64_t *head, uint32_t head_len,
+static inline __attribute__((always_inline)) int
+send_short(struct pmx_context *ctx, struct pmx_addr to, const uint64_t *head, uint32_t head_len,
 	const void *data, uint32_t len)
 {
 	uint32_t pos = ctx->sub.pos;
@@ -514,6 +514,20 @@ ctx_send_short(struct pmx_context *ctx, struct pmx_addr to, const uint64_t *head
 	submit_one(ctx, to, SUBMIT_MATCHED, head_len + len, b);
 	ctx_doorbell(ctx);
 	return 0;
+}
+
+int
+ctx_send_short(struct pmx_context *ctx, struct pmx_addr to, const uint64_t head[2],
+	const void *data, uint32_t len)
+{
+	return send_short(ctx, to, head, 16, data, len);
+}
+
+int
+ctx_send_immediate(struct pmx_context *ctx, struct pmx_addr to, const uint64_t head[3],
+	const void *data, uint32_t len)
+{
+	return send_short(ctx, to, head, 24, data, len);
 }
 
 int
