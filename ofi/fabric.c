@@ -173,9 +173,9 @@ domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain *
 	}
 	d->fabric = (struct fabric *)fabric;
 	d->embedded = attach != NULL && strcmp(attach, "embedded") == 0;
-	d->by_address = info->domain_attr->mr_mode == FI_MR_BASIC ||
+	d->by_address = info->domain_attr->mr_mode == OFI_MR_BASIC ||
 		info->domain_attr->mr_mode & FI_MR_VIRT_ADDR;
-	d->own_keys = info->domain_attr->mr_mode == FI_MR_BASIC ||
+	d->own_keys = info->domain_attr->mr_mode == OFI_MR_BASIC ||
 		info->domain_attr->mr_mode & FI_MR_PROV_KEY;
 	d->locks = info->domain_attr->threading != FI_THREAD_DOMAIN;
 	pthread_mutex_init(&d->lock, NULL);

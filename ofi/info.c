@@ -159,9 +159,9 @@ mr_mode_of(uint32_t version, const struct fi_info *hints)
 {
 	int asked = hints != NULL && hints->domain_attr != NULL ? hints->domain_attr->mr_mode : 0;
 
-	if (asked == FI_MR_BASIC || asked == FI_MR_SCALABLE)
+	if (asked == OFI_MR_BASIC || asked == OFI_MR_SCALABLE)
 		return asked;
-	return FI_VERSION_LT(version, FI_VERSION(1, 5)) ? FI_MR_SCALABLE : 0;
+	return FI_VERSION_LT(version, FI_VERSION(1, 5)) ? OFI_MR_SCALABLE : 0;
 }
 
 /* Returns a description of one primary, or NULL if memory is short. */

@@ -50,6 +50,9 @@
 #define OFI_QUEUE          4096  /* what sizes of queues say; they have no limit */
 #define OFI_ATOMIC_MAX     1024u /* bytes */
 #define OFI_FEW            32
+/* FI_MR_BASIC, FI_MR_SCALABLE: libfabric 2 warns of these names */
+#define OFI_MR_BASIC       (1 << 0)
+#define OFI_MR_SCALABLE    (1 << 1)
 
 #define OFI_INCARNATION_MAX ((1u << 30) - 1)
 /* cookies of what is no operation's */

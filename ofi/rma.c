@@ -24,6 +24,7 @@
 #define POSTED      16 /* receives of messages about remote memory */
 #define NUMBERS_MAX 0x8000u
 #define ID_SHIFT    32 /* of the incarnation, in a bulk message's tag */
+#define FEW         64 /* bytes that are copied rather than sent in pieces */
 
 /* What is next for an own transfer. */
 enum { TRANSFER_NUMBER, TRANSFER_RECEIVE, TRANSFER_REQUEST, TRANSFER_BULK, TRANSFER_BEGUN };
@@ -141,20 +142,30 @@ static int
 tell(struct endpoint *ep, const struct rma_head *head, const struct pmx_matched *m)
 {
 	struct iovec iov[1 + OFI_IOV_MAX] = {{(void *)(uintptr_t)head, sizeof(*head)}};
+	uint8_t few[sizeof(*head) + FEW];
 	struct pmx_matched message = {
 		.peer = m->peer,
 		.comm = comm_kind(m->comm, COMM_CONTROL),
 		.flags = PMX_COPY,
 		.tag = OFI_TAG_RMA,
-		.iov = iov,
-		.iov_count = 1,
 	};
 
+	if (likely(m->iov == NULL && m->len <= FEW)) {
+		/* what is in one piece takes the shortest way */
+		memcpy(few, head, sizeof(*head));
+		if (m->len != 0)
+			memcpy(few + sizeof(*head), m->data, m->len);
+		message.data = few;
+		message.len = sizeof(*head) + m->len;
+		return pmx_isend(ep->ctx, &message, NULL);
+	}
+	message.iov = iov;
+	message.iov_count = 2;
 	if (m->iov != NULL) {
 		memcpy(iov + 1, m->iov, m->iov_count * sizeof(*iov));
-		message.iov_count += m->iov_count;
-	} else if (m->len != 0) {
-		iov[message.iov_count++] = (struct iovec){m->data, m->len};
+		message.iov_count = 1 + m->iov_count;
+	} else {
+		iov[1] = (struct iovec){m->data, m->len};
 	}
 	return pmx_isend(ep->ctx, &message, NULL);
 }
