@@ -32,7 +32,7 @@ over() {
 	local transport=$1 ranks=$2
 	shift 2
 	case $transport in
-	pmx) set -- env FI_PROVIDER_PATH="$build/ofi" FI_PROVIDER=pmx FI_PMX_INSTANCE="${tag}0" OMPI_MCA_mtl=ofi OMPI_MCA_pml=cm \
+	pmx) set -- env FI_PROVIDER_PATH="$build/ofi" FI_PROVIDER=pmx FI_PMX_INSTANCE="${tag}0" OMPI_MCA_mtl=ofi OMPI_MCA_pml=cm OMPI_MCA_btl=self \
 		mpirun --oversubscribe -np "$ranks" "$@" ;;
 	tcp) set -- mpirun --oversubscribe --mca pml ob1 --mca btl tcp,self -np "$ranks" "$@" ;;
 	esac

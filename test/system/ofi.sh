@@ -74,6 +74,8 @@ fi
 if [ -x "$build/test/ofi_mpi" ] && command -v mpirun >/dev/null; then
 	# Debian's configuration leaves mtl/ofi out, and libfabric names its own providers first: the
 	# environment goes before both
+	# and nothing else may be taken instead, or left in /dev/shm by a rank that is killed
+	export OMPI_MCA_pml=cm OMPI_MCA_btl=self OMPI_MCA_osc=pt2pt
 	export OMPI_MCA_mtl=ofi FI_PROVIDER=pmx OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 	export OMPI_MCA_orte_tmpdir_base=$dir
 	for ranks in 2 5; do
