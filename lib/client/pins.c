@@ -9,7 +9,8 @@
  * 1. The kernel reports pinned memory that is unmapped, moved or discarded (madvise) by events of a
  *    userfaultfd, which a thread reads. A thread that unmaps memory waits only until its event is
  *    read, not until it is handled. So the reader sets `reading` before it reads, and whoever uses
- *    the cache waits until that is cleared, and first takes the ranges that were found.
+ *    the cache waits until that is cleared, and first takes the ranges that were found. The engine
+ *    does not wait: a pull by another may still reach the memory until the event has been handled.
  * 2. The reader never takes the cache's lock: its holder may allocate, which may unmap memory and
  *    so wait for the reader itself. The ranges go through a ring; when that is full, the whole
  *    cache is invalidated.
@@ -39,6 +40,11 @@ struct range {
 	uint64_t addr, len;
 };
 
+struct news {
+	struct range at;
+	bool moved; /* locked pages may have been moved to there */
+};
+
 /* A registered piece of memory that the engine accesses by the kernel, or an adopted one. Changed
  * only under both locks. */
 struct watched {
@@ -57,7 +63,7 @@ static struct {
 	_Atomic uint32_t head, tail; /* of the ring: head is changed under the lock, tail by the
 				      * reader */
 	_Atomic bool overflow;
-	struct range news[NEWS];
+	struct news news[NEWS];
 	atomic_flag watched_lock; /* taken after `lock`; its holder must not allocate or unmap
 				   * memory */
 	struct watched watched[REGIONS_WATCHED];
@@ -89,27 +95,26 @@ leave_lock(atomic_flag *lock)
 
 /* ------------------------------------------------------------------ pinning */
 
-static int
-pin(void *arg, uint64_t addr, uint64_t len)
+/* munlock() stops at the first page that is not mapped; what is behind it must not stay locked. */
+static void
+unlock(uint64_t addr, uint64_t len)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	if (munlock((void *)(uintptr_t)addr, len) == 0)
+		return;
+	for (uint64_t at = addr; at < addr + len; at += page)
+		munlock((void *)(uintptr_t)at, page);
+}
+
+/* Have the kernel report changes of that memory from now on; fails for files: note 3. */
+static void
+watch_memory(uint64_t addr, uint64_t len)
 {
 	struct uffdio_register watch = {.range = {addr, len}, .mode = UFFDIO_REGISTER_MODE_WP};
-	unsigned char *resident;
 
-	(void)arg;
-	STEP();
-	if (mlock((void *)(uintptr_t)addr, len) != 0) {
-		int error = errno;
-
-		/* is no memory mapped there, or is the limit of locked memory reached? */
-		resident = error == ENOMEM ? malloc(len / 4096 + 1) : NULL;
-		if (resident != NULL && mincore((void *)(uintptr_t)addr, len, resident) != 0)
-			error = EFAULT;
-		free(resident);
-		return -error;
-	}
 	if (pins.fd >= 0)
-		ioctl(pins.fd, UFFDIO_REGISTER, &watch); /* fails for files: note 3 */
-	return 0;
+		ioctl(pins.fd, UFFDIO_REGISTER, &watch);
 }
 
 static void
@@ -118,10 +123,35 @@ unpin(void *arg, uint64_t addr, uint64_t len)
 	struct uffdio_range watch = {addr, len};
 
 	(void)arg;
-	munlock((void *)(uintptr_t)addr, len);
+	unlock(addr, len);
 	STEP();
 	if (pins.fd >= 0)
 		ioctl(pins.fd, UFFDIO_UNREGISTER, &watch);
+}
+
+static int
+pin(void *arg, uint64_t addr, uint64_t len)
+{
+	unsigned char *resident;
+
+	STEP();
+	/* watched before it is locked, so that no change after the lock is missed; and again for
+	 * what was mapped between the two */
+	watch_memory(addr, len);
+	if (mlock((void *)(uintptr_t)addr, len) != 0) {
+		int error = errno;
+
+		/* what is before the first page that is not mapped has been locked */
+		unpin(arg, addr, len);
+		/* is no memory mapped there, or is the limit of locked memory reached? */
+		resident = error == ENOMEM ? malloc(len / 4096 + 1) : NULL;
+		if (resident != NULL && mincore((void *)(uintptr_t)addr, len, resident) != 0)
+			error = EFAULT;
+		free(resident);
+		return -error;
+	}
+	watch_memory(addr, len);
+	return 0;
 }
 
 /* ------------------------------------------------------------------ events of the kernel */
@@ -141,7 +171,7 @@ revoke_range(uint64_t addr, uint64_t len)
 }
 
 static void
-put_news(uint64_t addr, uint64_t len)
+put_news(uint64_t addr, uint64_t len, bool moved)
 {
 	uint32_t tail = atomic_load_explicit(&pins.tail, memory_order_relaxed);
 
@@ -150,7 +180,7 @@ put_news(uint64_t addr, uint64_t len)
 		atomic_store_explicit(&pins.overflow, true, memory_order_release);
 		return;
 	}
-	pins.news[tail % NEWS] = (struct range){addr, len};
+	pins.news[tail % NEWS] = (struct news){{addr, len}, moved};
 	atomic_store_explicit(&pins.tail, tail + 1, memory_order_release);
 }
 
@@ -158,11 +188,10 @@ static void
 understand(const struct uffd_msg *m)
 {
 	if (m->event == UFFD_EVENT_UNMAP || m->event == UFFD_EVENT_REMOVE) {
-		put_news(m->arg.remove.start, m->arg.remove.end - m->arg.remove.start);
+		put_news(m->arg.remove.start, m->arg.remove.end - m->arg.remove.start, false);
 	} else if (m->event == UFFD_EVENT_REMAP) {
-		put_news(m->arg.remap.from, m->arg.remap.len);
-		/* the lock on the pages moved with them */
-		put_news(m->arg.remap.to, m->arg.remap.len);
+		put_news(m->arg.remap.from, m->arg.remap.len, false);
+		put_news(m->arg.remap.to, m->arg.remap.len, true);
 	}
 }
 
@@ -198,11 +227,11 @@ settle(void)
 	uint32_t head = atomic_load_explicit(&pins.head, memory_order_relaxed);
 
 	while (unlikely(head != atomic_load_explicit(&pins.tail, memory_order_acquire))) {
-		struct range r = pins.news[head % NEWS];
+		struct news n = pins.news[head % NEWS];
 
-		/* unlocking what is no longer mapped fails, but does no harm */
-		pin_cache_invalidate(pins.cache, r.addr, r.len, false);
-		munlock((void *)(uintptr_t)r.addr, r.len);
+		pin_cache_invalidate(pins.cache, n.at.addr, n.at.len, false);
+		if (n.moved)
+			unlock(n.at.addr, n.at.len);
 		atomic_store_explicit(&pins.head, ++head, memory_order_release);
 	}
 	if (unlikely(atomic_exchange(&pins.overflow, false)))

@@ -176,6 +176,9 @@ run_thread(void *arg)
 		} else if (atomic_load(&a->turn) == THREADS) {
 			for (unsigned i = 0; i < 1 + draw_by(&a->seed) % 3; i++)
 				change(a);
+			/* others are refused once the events have been handled, a moment after
+			 * munmap() has returned (note 1 of lib/client/pins.c) */
+			pins_settle();
 			atomic_store(&a->turn, MAINS);
 		} else {
 			usleep(20);
