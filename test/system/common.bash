@@ -126,13 +126,15 @@ node_ini() {
 # primary NAME [EAL arguments]: a primary with $dir/NAME.ini, node.name = $tag$NAME; 0 when ready.
 # PREFIX=(ip netns exec X) puts it into a namespace; OPTIONS are pmx-dpdk's.
 primary() {
-	local name=$1 fd
+	local name=$1 fd base=()
 	shift
+	# where no sanitizer has anything, since secondaries need the same addresses
+	[[ $build != *asan* ]] || base=(--base-virtaddr=0x200000000000)
 	rm -f "$dir/$name.ready"
 	mkfifo "$dir/$name.ready"
 	exec {fd}<>"$dir/$name.ready"
-	start "$dir/$name.log" ${PREFIX[@]+"${PREFIX[@]}"} "$build/app/pmx-dpdk" --no-pci "$@" -- \
-		--ready-fd "$fd" ${OPTIONS[@]+"${OPTIONS[@]}"} "$dir/$name.ini"
+	start "$dir/$name.log" ${PREFIX[@]+"${PREFIX[@]}"} "$build/app/pmx-dpdk" --no-pci \
+		${base[@]+"${base[@]}"} "$@" -- --ready-fd "$fd" ${OPTIONS[@]+"${OPTIONS[@]}"} "$dir/$name.ini"
 	local pid=$last tries
 	for tries in {1..60}; do
 		if read -r -t 0.5 -u "$fd" _; then

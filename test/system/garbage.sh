@@ -29,11 +29,9 @@ for i in 0 1; do
 		burst = 8
 	END
 done
-base=()
-[[ $build != *asan* ]] || base=(--base-virtaddr=0x200000000000) # where no sanitizer has anything: secondaries map it there
-primary 0 -l 0 -m 64 ${base[@]+"${base[@]}"} --vdev=net_memif0,role=server,socket="$dir/m.sock",socket-abstract=no,bsize=4224 || { not_ok garbage_start ""; exit 1; }
+primary 0 -l 0 -m 64 --vdev=net_memif0,role=server,socket="$dir/m.sock",socket-abstract=no,bsize=4224 || { not_ok garbage_start ""; exit 1; }
 primaries=("$last")
-primary 1 -l 1 -m 64 ${base[@]+"${base[@]}"} --vdev=net_memif0,role=client,socket="$dir/m.sock",socket-abstract=no,bsize=4224 || { not_ok garbage_start ""; exit 1; }
+primary 1 -l 1 -m 64 --vdev=net_memif0,role=client,socket="$dir/m.sock",socket-abstract=no,bsize=4224 || { not_ok garbage_start ""; exit 1; }
 primaries+=("$last")
 
 # trips: median and p99.9 in ns of round trips between contexts 2 of both nodes
