@@ -10,8 +10,10 @@
  *    reference of frames that await their Ack.
  * 3. memif and af_packet refuse an rxmode.mtu above 1518, and carry long frames without it. So a
  *    port that refuses the MTU is configured without it, and its PMD's own limit applies.
- * 4. A memif client can start only after its server has made the socket, so starting is retried for
- *    some seconds. memif may crash when its peer dies: see doc/guide.md.
+ * 4. A memif client can start only after its server has made the socket. A server that is about to
+ *    start has the socket already, but sends its clients away, and these do not try again. So
+ *    starting is retried for some seconds, until the client has been let in. memif may crash when
+ *    its peer dies: see doc/guide.md.
  * 5. net_ring passes the sender's mbufs on. A frame from a foreign pool is copied.
  * 6. A second segment is an application's memory. A port on a bus reads it by DMA once it is
  *    mapped. Of DPDK's virtual ports, those that are known to copy with the CPU can read any
@@ -148,13 +150,43 @@ set_up_queues(struct link *l, struct ethdev *d)
 	return 0;
 }
 
-static int
-start(struct link *l, struct ethdev *d)
+static bool
+is_memif_client(const struct rte_eth_dev_info *info)
 {
+	const struct rte_devargs *args = rte_dev_devargs(info->device);
+
+	return strcmp(info->driver_name, "net_memif") == 0 && args != NULL && args->args != NULL &&
+		(strstr(args->args, "role=client") != NULL ||
+			strstr(args->args, "role=slave") != NULL);
+}
+
+/* Whether the port's link comes up within START_WAIT_MS. */
+static bool
+comes_up(const struct ethdev *d)
+{
+	struct rte_eth_link link;
+
+	for (int ms = 0; ms < START_WAIT_MS; ms++) {
+		if (rte_eth_link_get_nowait(d->port, &link) == 0 &&
+			link.link_status == RTE_ETH_LINK_UP)
+			return true;
+		rte_delay_ms(1);
+	}
+	return false;
+}
+
+static int
+start(struct link *l, struct ethdev *d, const struct rte_eth_dev_info *info)
+{
+	const bool waits = is_memif_client(info);
 	int e = 0;
 
 	for (int i = 0; i < START_TRIES; i++) {
 		e = rte_eth_dev_start(d->port);
+		if (e == 0 && waits && !comes_up(d)) {
+			rte_eth_dev_stop(d->port);
+			e = -ECONNREFUSED;
+		}
 		if (e == 0) {
 			d->started = true;
 			/* the engine filters frames by node number; the MAC may be a made-up one */
@@ -202,7 +234,7 @@ ethdev_open(struct link *l)
 	}
 	e = rte_eth_dev_info_get(d->port, &info);
 	if (e != 0 || (e = configure(l, d, &info)) != 0 || (e = set_up_queues(l, d)) != 0 ||
-		(e = start(l, d)) != 0)
+		(e = start(l, d, &info)) != 0)
 		goto fail;
 	rte_eth_macaddr_get(d->port, &l->mac);
 	l->mtu = (uint16_t)l->config.mtu;

@@ -71,60 +71,58 @@ memory_gather(const struct bytes *from, uint64_t offset, const struct iovec *pie
 		: -EFAULT;
 }
 
-/* Gathers copies of several ranges, so that few system calls are needed. */
-#define SCATTER_MAX 64
-struct scatter {
-	const struct bytes *b;
-	uint64_t total;
-	unsigned n;
-	bool write;
-	struct iovec *local, *remote;
-	uint64_t room[4 * SCATTER_MAX]; /* holds both arrays */
-};
+/* ------------------------------------------------------------------ several ranges at once */
 
-static void
-scatter_begin(struct scatter *s, const struct bytes *b, bool write)
+void
+scatter_begin(struct scatter *s, struct memory_space *space, bool write)
 {
-	s->b = b;
+	s->space = space;
 	s->write = write;
-	s->n = 0;
+	s->mine_count = s->theirs_count = 0;
 	s->total = 0;
-	s->local = (struct iovec *)s->room;
-	s->remote = s->local + SCATTER_MAX;
 }
 
-static int
+int
 scatter_end(struct scatter *s)
 {
-	int pid = s->b->space->pid;
-	unsigned n = s->n;
+	const int pid = s->space->pid;
+	const unsigned n = s->mine_count, k = s->theirs_count;
+	const uint64_t total = s->total;
 
-	s->n = 0;
+	scatter_begin(s, s->space, s->write);
 	if (n == 0)
 		return 0;
-	if (s->write && is_gone(s->b->space, s->b->at))
+	if (s->write && is_gone(s->space, (uintptr_t)s->theirs[0].iov_base))
 		return -EFAULT;
-	ssize_t done = s->write ? process_vm_writev(pid, s->local, n, s->remote, n, 0)
-				: process_vm_readv(pid, s->local, n, s->remote, n, 0);
-	bool all = done == (ssize_t)s->total;
+	ssize_t done = s->write ? process_vm_writev(pid, s->mine, n, s->theirs, k, 0)
+				: process_vm_readv(pid, s->mine, n, s->theirs, k, 0);
 
-	s->total = 0;
-	return all ? 0 : -EFAULT;
+	return done == (ssize_t)total ? 0 : -EFAULT;
 }
 
-/* Adds a copy. `mine` is used until scatter_end(), unless the memory is mapped. 0, or -EFAULT. */
-static int
-scatter_add(struct scatter *s, uint64_t offset, void *mine, uint32_t len)
+int
+scatter_add(struct scatter *s, uint64_t at, void *mine, uint32_t len)
 {
-	if (s->b->memory != NULL)
-		return s->write ? memory_write(s->b, offset, mine, len)
-				: memory_read(s->b, offset, mine, len);
-	if (s->n == SCATTER_MAX && scatter_end(s) != 0)
+	if (s->mine_count == SCATTER_MAX && scatter_end(s) != 0)
 		return -EFAULT;
-	s->local[s->n] = (struct iovec){mine, len};
-	s->remote[s->n++] = (struct iovec){(void *)(uintptr_t)(s->b->at + offset), len};
+	struct iovec *last = s->theirs + s->theirs_count;
+
+	s->mine[s->mine_count++] = (struct iovec){mine, len};
 	s->total += len;
+	if (s->theirs_count != 0 && (uintptr_t)last[-1].iov_base + last[-1].iov_len == at)
+		last[-1].iov_len += len;
+	else
+		s->theirs[s->theirs_count++] = (struct iovec){(void *)(uintptr_t)at, len};
 	return 0;
+}
+
+/* The same for a range that may be mapped: then it is copied at once. */
+static int
+add(struct scatter *s, const struct bytes *b, uint64_t offset, void *mine, uint32_t len)
+{
+	if (b->memory == NULL)
+		return scatter_add(s, b->at + offset, mine, len);
+	return s->write ? memory_write(b, offset, mine, len) : memory_read(b, offset, mine, len);
 }
 
 int
@@ -134,9 +132,9 @@ memory_fill(const struct bytes *from, uint64_t offset, uint8_t *runs, uint32_t l
 	const uint8_t *bytes;
 	struct scatter s;
 
-	scatter_begin(&s, from, false);
+	scatter_begin(&s, from->space, false);
 	while ((bytes = wire_run_next(&r)) != NULL) {
-		if (scatter_add(&s, r.at, (void *)(uintptr_t)bytes, r.len) != 0)
+		if (add(&s, from, r.at, (void *)(uintptr_t)bytes, r.len) != 0)
 			return -EFAULT;
 	}
 	return scatter_end(&s);
@@ -150,11 +148,11 @@ memory_place(const struct bytes *to, uint64_t offset, const uint8_t *runs, uint3
 	const uint8_t *bytes;
 	struct scatter s;
 
-	scatter_begin(&s, to, true);
+	scatter_begin(&s, to->space, true);
 	while ((bytes = wire_run_next(&r)) != NULL) {
 		if (r.at > to->len || r.len > to->len - r.at)
 			return EPROTO;
-		if (scatter_add(&s, r.at, (void *)(uintptr_t)bytes, r.len) != 0)
+		if (add(&s, to, r.at, (void *)(uintptr_t)bytes, r.len) != 0)
 			return EFAULT;
 		*placed += r.len;
 	}

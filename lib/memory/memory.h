@@ -11,13 +11,13 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include <rte_branch_prediction.h>
 #include <rte_memory.h>
 
 #include "channel/channel.h"
 
-struct iovec;
 struct link;
 
 enum memory_method {
@@ -97,6 +97,25 @@ int memory_fill(const struct bytes *from, uint64_t offset, uint8_t *runs, uint32
 /* Copies from `offset` on into n pieces, `all` bytes in total, by the kernel. 0, or -EFAULT. */
 int memory_gather(const struct bytes *from, uint64_t offset, const struct iovec *pieces, unsigned n,
 	uint64_t all);
+
+/* Copies by the kernel between memory here and ranges of one space, gathered so that many take one
+ * system call. */
+#define SCATTER_MAX 64
+struct scatter {
+	struct memory_space *space;
+	uint64_t total; /* bytes that were added and not copied yet */
+	unsigned mine_count, theirs_count;
+	bool write; /* to the space; otherwise from it */
+	struct iovec mine[SCATTER_MAX], theirs[SCATTER_MAX];
+};
+
+void scatter_begin(struct scatter *s, struct memory_space *space, bool write);
+/* Adds a range at the client's address `at`; `mine` is used until scatter_end(). When SCATTER_MAX
+ * have been added, these are copied first: 0, or -EFAULT as of scatter_end(). */
+int scatter_add(struct scatter *s, uint64_t at, void *mine, uint32_t len);
+/* Copies what was added. 0, or -EFAULT if not all of it is there; then an unknown part of it was
+ * copied. */
+int scatter_end(struct scatter *s);
 
 /* ------------------------------------------------------------------ pieces (pieces.c) */
 

@@ -725,6 +725,9 @@ rma_initiator_placed(struct rma *r, uint16_t ctx, const struct rma_message *m, u
 {
 	struct context *c = r->contexts[ctx];
 	struct op *op = op_find(c, wire_be32(m->head->id));
+
+	if (unlikely(op == NULL || op->state != OP_WAITS))
+		return; /* a message behind it has ended the transfer */
 	bool in_parts = op->d.flags & (TRANSFER_STRIDE | TRANSFER_BITMAP);
 
 	op->sent += placed;

@@ -287,8 +287,9 @@ enum rma_heard rma_target_message(struct rma *r, uint16_t ctx, const struct rma_
 	struct rma_place *place, uint64_t now);
 void rma_target_placed(struct rma *r, uint16_t ctx, const struct rma_message *m, uint8_t error);
 /* Take a message to the context's initiator. If it returns RMA_PLACE, the caller puts the bytes
- * into *place and calls rma_initiator_placed before it does anything else. placed: how many bytes
- * they were. */
+ * into *place and calls rma_initiator_placed. It may do so later, as long as only messages to the
+ * context's initiator are passed in meanwhile and the calls keep their order. placed: how many
+ * bytes they were. */
 enum rma_heard rma_initiator_message(struct rma *r, uint16_t ctx, const struct rma_message *m,
 	struct rma_place *place, uint64_t now);
 void rma_initiator_placed(struct rma *r, uint16_t ctx, const struct rma_message *m, uint64_t placed,

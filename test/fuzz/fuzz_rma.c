@@ -25,6 +25,7 @@
 #define PLACES   6
 #define FETCHES  2
 #define REQUESTS 5
+#define LATE     4
 #define REGIONS  6
 #define FRAMES   12
 #define PAYLOAD  200
@@ -45,6 +46,13 @@ struct client {
 	bool open, ending;
 };
 
+/* A message whose bytes are put into their place later. */
+struct late {
+	struct wire_transfer h;
+	uint8_t bytes[PAYLOAD];
+	struct rma_message m;
+};
+
 struct world {
 	struct input in;
 	struct rma *rma;
@@ -55,6 +63,11 @@ struct world {
 	uint64_t now;
 	uint32_t life;
 	bool revoked;
+	/* of one endpoint of one context, in order */
+	struct late late[LATE];
+	unsigned late_count;
+	uint16_t late_ctx;
+	bool late_to_target;
 };
 
 static uint64_t
@@ -373,6 +386,42 @@ some_key(struct world *w, uint16_t ctx, uint8_t how)
 }
 
 static void
+placed(struct world *w, uint16_t ctx, bool to_target, const struct rma_message *m, uint8_t error)
+{
+	if (to_target)
+		rma_target_placed(w->rma, ctx, m, error);
+	else
+		rma_initiator_placed(w->rma, ctx, m, error ? 0 : m->len, error);
+}
+
+static void
+place_late(struct world *w)
+{
+	for (unsigned i = 0; i < w->late_count; i++) {
+		struct late *l = &w->late[i];
+
+		l->m.head = &l->h;
+		l->m.bytes = l->bytes;
+		placed(w, w->late_ctx, w->late_to_target, &l->m, l->h.id % 8 == 0 ? EFAULT : 0);
+	}
+	w->late_count = 0;
+}
+
+static void
+place_later(struct world *w, uint16_t ctx, bool to_target, const struct rma_message *m)
+{
+	if (w->late_count == LATE)
+		place_late(w);
+	struct late *l = &w->late[w->late_count++];
+
+	l->h = *m->head;
+	memcpy(l->bytes, m->bytes, m->len);
+	l->m = *m;
+	w->late_ctx = ctx;
+	w->late_to_target = to_target;
+}
+
+static void
 message(struct world *w, uint16_t ctx, bool to_target)
 {
 	struct client *c = &w->clients[ctx];
@@ -399,6 +448,10 @@ message(struct world *w, uint16_t ctx, bool to_target)
 	take(&w->in, bytes, m.len);
 	if (!c->open)
 		return;
+	/* as the engine does: only more bytes for the same endpoint may come in between */
+	if (w->late_ctx != ctx || w->late_to_target != to_target ||
+		h.op != (to_target ? WIRE_PUSH : WIRE_PULLED))
+		place_late(w);
 	c->held += to_target;
 	enum rma_heard heard = to_target ? rma_target_message(w->rma, ctx, &m, &place, w->now)
 					 : rma_initiator_message(w->rma, ctx, &m, &place, w->now);
@@ -421,12 +474,15 @@ message(struct world *w, uint16_t ctx, bool to_target)
 				error = runs.end > place.to.len ? EPROTO : error;
 			error = runs.left != 0 ? EPROTO : error;
 		}
-		if (to_target)
-			rma_target_placed(w->rma, ctx, &m, error);
-		else
-			rma_initiator_placed(w->rma, ctx, &m, error ? 0 : m.len, error);
+		if (how & 16 && !place.runs) {
+			place_later(w, ctx, to_target, &m);
+		} else {
+			place_late(w);
+			placed(w, ctx, to_target, &m, error);
+		}
 	}
-	news(w);
+	if (w->late_count == 0)
+		news(w);
 }
 
 /* ------------------------------------------------------------------ */
@@ -440,6 +496,8 @@ step(struct world *w)
 	const bool open = w->clients[ctx].open;
 
 	w->now += take8(&w->in);
+	if (what % 16 < 6 || what % 16 > 10)
+		place_late(w);
 	switch (what % 16) {
 	case 0:
 		life(w, ctx);
@@ -496,6 +554,7 @@ static void
 end(struct world *w)
 {
 	w->in.left = 0;
+	place_late(w);
 	for (uint16_t c = 0; c < CTXS; c++) {
 		if (w->clients[c].open)
 			life(w, c);

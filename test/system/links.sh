@@ -101,6 +101,15 @@ mtu = 9000" auto auto; done
 	run memif_jumbo
 fi
 
+# the client begins before its server, which has the socket before it lets anyone in
+if wanted memif_client_first; then
+	eal0+=("--vdev=net_memif0,role=server,id=0,socket=$dir/m.sock,socket-abstract=no")
+	eal1+=("--vdev=net_memif0,role=client,id=0,socket=$dir/m.sock,socket-abstract=no")
+	for i in 0 1; do config $i "port = net_memif0" auto auto; done
+	settle=0.4
+	run memif_client_first
+fi
+
 for ring in packed split; do
 	wanted vhost_$ring || continue
 	eal1+=("--vdev=net_vhost0,iface=$dir/v.sock,queues=1")

@@ -303,8 +303,12 @@ finish(struct arena *a)
 			fail("pmx_deregister: %s", pmx_strerror(done));
 		a->registered = false;
 	} else if (e != 1) {
-		fail("arena %td: a %s ended with: %s", a - arenas, a->pulling ? "pull" : "push",
-			pmx_strerror(e));
+		unsigned char resident[PAGES];
+		bool mapped = mincore(a->at, BYTES, resident) == 0;
+
+		fail("arena %td: a %s of %u bytes at %u ended with: %s; it is %s", a - arenas,
+			a->pulling ? "pull" : "push", a->len, a->from, pmx_strerror(e),
+			mapped ? "mapped" : "not all mapped");
 	} else {
 		right_bytes(a, (a->pulling ? sink : target) + (uint64_t)(a - arenas) * BYTES);
 		pulls += a->pulling;

@@ -41,6 +41,96 @@ arrival_placed(struct engine *e, struct channel *ch, const struct arrival *a)
 	service_rma_called(e);
 }
 
+/* The bytes of a message to a target are in place. true: a->m is kept. */
+static inline bool
+target_placed(struct engine *e, struct channel *ch, const struct arrival *a, uint8_t error)
+{
+	if (unlikely(error != 0))
+		rma_target_placed(rma_lane(e)->rma, ch->ctx, &a->msg, error);
+	else if (dma_later(e, ch, a))
+		return true;
+	else
+		arrival_placed(e, ch, a);
+	return false;
+}
+
+/* ------------------------------------------------------------------ written by the kernel */
+
+/* Writes what is late, and frees its mbufs. */
+static __rte_noinline void
+write_late(struct engine *e)
+{
+	struct late *x = &rma_lane(e)->late;
+	struct channel *ch = x->ch;
+	struct scatter all;
+	unsigned n = x->count;
+
+	x->count = 0;
+	scatter_begin(&all, &ch->space, true);
+	for (unsigned i = 0; i < n; i++)
+		scatter_add(&all, x->at[i], (void *)(uintptr_t)x->arrivals[i].msg.bytes,
+			x->arrivals[i].msg.len);
+	const bool together = scatter_end(&all) == 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		const struct arrival *a = &x->arrivals[i];
+		const struct bytes to = {&ch->space, NULL, x->at[i], a->msg.len};
+		/* one by one, to find out which it was */
+		const uint8_t error = together ||
+				memory_write(&to, 0, a->msg.bytes, a->msg.len) == 0
+			? 0
+			: EFAULT;
+
+		if (!x->at_target)
+			rma_initiator_placed(rma_lane(e)->rma, ch->ctx, &a->msg, a->msg.len, error);
+		else if (target_placed(e, ch, a, error))
+			continue;
+		rte_mbuf_raw_free(a->m);
+	}
+}
+
+void
+arrivals_write_late(struct engine *e)
+{
+	if (unlikely(rma_lane(e)->late.count != 0))
+		write_late(e);
+}
+
+static_assert(LATE_MAX <= SCATTER_MAX, "one system call");
+
+/* Writes the bytes of a->m later, and keeps it; false: they have to be written now. */
+static bool
+write_later(struct engine *e, struct channel *ch, const struct arrival *a,
+	const struct rma_place *place, bool at_target)
+{
+	struct late *x = &rma_lane(e)->late;
+
+	if (a->m == NULL || place->runs || a->msg.len == 0)
+		return false;
+	x->ch = ch;
+	x->at_target = at_target;
+	x->at[x->count] = place->to.at;
+	x->arrivals[x->count++] = *a;
+	if (x->count == LATE_MAX)
+		write_late(e);
+	return true;
+}
+
+/* What is late must be written before this message is handled, unless it continues it: is one more
+ * frame of bytes for the same endpoint. */
+static inline void
+late_before(struct engine *e, const struct channel *ch, const struct rma_message *m, bool at_target)
+{
+	const struct late *x = &rma_lane(e)->late;
+
+	if (unlikely(x->count != 0) &&
+		(x->ch != ch || x->at_target != at_target ||
+			m->head->op != (at_target ? WIRE_PUSH : WIRE_PULLED)))
+		write_late(e);
+}
+
+/* ------------------------------------------------------------------ messages */
+
 /* Handles a message to a target. true: a->m is kept, false: the caller frees it. */
 static bool
 arrival_at_target(struct engine *e, struct channel *ch, const struct arrival *a)
@@ -52,43 +142,48 @@ arrival_at_target(struct engine *e, struct channel *ch, const struct arrival *a)
 	uint8_t error = 0;
 
 	service_rma_called(e);
+	late_before(e, ch, m, true);
 	/* anything that follows pushes must find their bytes in place, and be answered after
 	 * them */
 	if (m->head->op != WIRE_PUSH || a->m == NULL)
 		dma_drain(e);
 	if (rma_target_message(rma, ch->ctx, m, &place, e->now) == RMA_HEARD)
 		return false;
+	if (unlikely(place.to.memory == NULL) && write_later(e, ch, a, &place, true))
+		return true;
+	arrivals_write_late(e);
 	if (unlikely(place.runs || place.to.memory == NULL))
 		error = place_slowly(ch, &place, m, &bytes);
 	else if (dma_copy(e, ch, a, place.to.memory, address_of(&place)))
 		return true;
 	else
 		memcpy(address_of(&place), m->bytes, m->len);
-	if (unlikely(error != 0))
-		rma_target_placed(rma, ch->ctx, m, error);
-	else if (dma_later(e, ch, a))
-		return true;
-	else
-		arrival_placed(e, ch, a);
-	return false;
+	return target_placed(e, ch, a, error);
 }
 
-static void
-arrival_at_initiator(struct engine *e, struct channel *ch, const struct rma_message *m)
+/* Handles a message to an initiator. true: a->m is kept, false: the caller frees it. */
+static bool
+arrival_at_initiator(struct engine *e, struct channel *ch, const struct arrival *a)
 {
 	struct rma *rma = rma_lane(e)->rma;
+	const struct rma_message *m = &a->msg;
 	struct rma_place place;
 	uint64_t bytes = m->len;
 	uint8_t error = 0;
 
 	service_rma_called(e);
+	late_before(e, ch, m, false);
 	if (rma_initiator_message(rma, ch->ctx, m, &place, e->now) == RMA_HEARD)
-		return;
+		return false;
+	if (unlikely(place.to.memory == NULL) && write_later(e, ch, a, &place, false))
+		return true;
+	arrivals_write_late(e);
 	if (unlikely(place.runs || place.to.memory == NULL))
 		error = place_slowly(ch, &place, m, &bytes);
 	else
 		memcpy(address_of(&place), m->bytes, m->len);
 	rma_initiator_placed(rma, ch->ctx, m, bytes, error);
+	return false;
 }
 
 void
@@ -121,7 +216,8 @@ arrival_heard(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint32_t
 			return;
 	} else {
 		proto_ctx_room(e->proto, to, 1, 0, e->now);
-		arrival_at_initiator(e, ch, &a.msg);
+		if (arrival_at_initiator(e, ch, &a))
+			return;
 	}
 	rte_mbuf_raw_free(m); /* it has one segment and one reference */
 }
@@ -206,7 +302,7 @@ take_local(struct engine *e, struct frame *f)
 	if (ctx >= e->node->config.contexts || ch->state != CHANNEL_OPEN) {
 		f->error = ECONNREFUSED;
 	} else if (f->f->dst & WIRE_INITIATOR) {
-		arrival_at_initiator(e, ch, &a.msg);
+		arrival_at_initiator(e, ch, &a);
 	} else if (proto_ctx_take(e->proto, f->f->dst, 1, 0, false)) {
 		arrival_at_target(e, ch, &a);
 	} else {

@@ -13,6 +13,8 @@ void frame_completed(struct engine *e, struct channel *ch, uint64_t handle, uint
 void frame_handed_over(struct engine *e, uint64_t handle);
 /* To be called when the bytes of a frame to a target are in their place. */
 void arrival_placed(struct engine *e, struct channel *ch, const struct arrival *a);
+/* To be called after a burst of messages: writes the bytes that wait to be written together. */
+void arrivals_write_late(struct engine *e);
 /* Tries to complete the lingering frames: a port had them, and there was no mbuf to replace
  * theirs. */
 void frames_recheck(struct engine *e);

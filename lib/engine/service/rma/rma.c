@@ -92,6 +92,7 @@ rma_answer(struct engine *e)
 {
 	unsigned work = 0;
 
+	arrivals_write_late(e);
 	if (rma_has(rma_lane(e)->rma) & RMA_HAS_ANSWERS) {
 		work = engine_complete(e);
 		rma_turn(rma_lane(e)->rma);

@@ -62,6 +62,8 @@ struct arrival {
 	struct rte_mbuf *m; /* NULL: from this node */
 };
 
+#define LATE_MAX 32
+
 #define DMA_COPIES 256  /* most copies under way */
 #define DMA_MIN    1024 /* bytes; fewer are copied by the CPU */
 
@@ -85,6 +87,17 @@ struct dma {
 	struct dma_job jobs[DMA_COPIES];
 };
 
+/* Frames whose bytes go to memory that only the kernel can write, of one context and one of its
+ * endpoints, in the order of their arrival. They are written together, by one system call: at the
+ * end of the burst that brought them, or before anything else arrives. */
+struct late {
+	struct channel *ch;
+	bool at_target;
+	unsigned count;
+	struct arrival arrivals[LATE_MAX];
+	uint64_t at[LATE_MAX]; /* the client's address of each one's bytes */
+};
+
 /* State of a lane. */
 struct rma_lane {
 	struct rma *rma;
@@ -97,6 +110,7 @@ struct rma_lane {
 	 * does that */
 	void (*fetched)(struct engine *e, struct channel *ch, uint32_t cookie, uint8_t error);
 	struct dma dma;
+	struct late late;
 };
 
 static inline uint64_t
