@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Atomic operations (fi_atomic(3)): a target does them for its initiators (rma.c), and they are
- * atomic among themselves and to the processors of the target's host.
- *
- * Design note
- * 1. An element is read, changed and put in place by compare and exchange, so that processes that
- *    have the same memory may all be targets.
+ * atomic among themselves, to pmx_atomic(), and to the processors of the target's host.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,101 +45,20 @@ atomic_is_valid(enum fi_datatype type, enum fi_op op)
 		!(bits && (type == FI_FLOAT || type == FI_DOUBLE));
 }
 
-/* Operations of all types; DO(op, value): the value is what is put in place of v, whose operand is
- * x, compared with c. */
-#define OF_ALL_TYPES(DO)                                                                           \
-	DO(FI_MIN, x < v ? x : v)                                                                  \
-	DO(FI_MAX, x > v ? x : v)                                                                  \
-	DO(FI_PROD, v *x)                                                                          \
-	DO(FI_SUM, v + x)                                                                          \
-	DO(FI_LOR, v || x)                                                                         \
-	DO(FI_LAND, v &&x)                                                                         \
-	DO(FI_LXOR, !v != !x)                                                                      \
-	DO(FI_ATOMIC_READ, v)                                                                      \
-	DO(FI_ATOMIC_WRITE, x)                                                                     \
-	DO(FI_CSWAP, c == v ? x : v)                                                               \
-	DO(FI_CSWAP_NE, c != v ? x : v)                                                            \
-	DO(FI_CSWAP_LE, c <= v ? x : v)                                                            \
-	DO(FI_CSWAP_LT, c < v ? x : v)                                                             \
-	DO(FI_CSWAP_GE, c >= v ? x : v)                                                            \
-	DO(FI_CSWAP_GT, c > v ? x : v)
-#define OF_INTEGERS(DO)                                                                            \
-	DO(FI_BOR, v | x)                                                                          \
-	DO(FI_BAND, v &x)                                                                          \
-	DO(FI_BXOR, v ^ x)                                                                         \
-	DO(FI_MSWAP, (x & c) | (v & ~c))
-#define OF_NONE(DO)
-#define RESULT(op, value)                                                                          \
-	case op:                                                                                   \
-		return (result_of)(value);
-
-/* Sums and products of signed integers wrap around. */
-#define CHANGED(name, type, MORE)                                                                  \
-	__attribute__((no_sanitize("undefined"))) static type name(enum fi_op op, type v, type x,  \
-		type c)                                                                            \
-	{                                                                                          \
-		typedef type result_of;                                                            \
-		switch (op) {                                                                      \
-			OF_ALL_TYPES(RESULT)                                                       \
-			MORE(RESULT)                                                               \
-		default:                                                                           \
-			return v;                                                                  \
-		}                                                                                  \
-	}
-
-CHANGED(changed_int8, int8_t, OF_INTEGERS)
-CHANGED(changed_uint8, uint8_t, OF_INTEGERS)
-CHANGED(changed_int16, int16_t, OF_INTEGERS)
-CHANGED(changed_uint16, uint16_t, OF_INTEGERS)
-CHANGED(changed_int32, int32_t, OF_INTEGERS)
-CHANGED(changed_uint32, uint32_t, OF_INTEGERS)
-CHANGED(changed_int64, int64_t, OF_INTEGERS)
-CHANGED(changed_uint64, uint64_t, OF_INTEGERS)
-CHANGED(changed_float, float, OF_NONE)
-CHANGED(changed_double, double, OF_NONE)
-
-/* Elements of one type; `word` is the unsigned integer of its size. */
-#define APPLY(id, type, word, changed)                                                             \
-	case id:                                                                                   \
-		for (size_t i = 0; i < len / sizeof(type); i++) {                                  \
-			word *to = (word *)at + i, now, then;                                      \
-			type v, x = 0, c = 0;                                                      \
-                                                                                                   \
-			if (op != FI_ATOMIC_READ)                                                  \
-				memcpy(&x, (const type *)operands + i, sizeof(x));                 \
-			if (atomic_compares(op))                                                   \
-				memcpy(&c, (const type *)compared + i, sizeof(c));                 \
-			now = __atomic_load_n(to, __ATOMIC_ACQUIRE);                               \
-			do {                                                                       \
-				memcpy(&v, &now, sizeof(v));                                       \
-				v = changed(op, v, x, c);                                          \
-				memcpy(&then, &v, sizeof(then));                                   \
-			} while (then != now &&                                                    \
-				!__atomic_compare_exchange_n(to, &now, then, false,                \
-					__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));                      \
-			if (was != NULL)                                                           \
-				memcpy((word *)was + i, &now, sizeof(now));                        \
-		}                                                                                  \
-		break;
+static_assert((int)FI_MIN == (int)PMX_ATOMIC_MIN && (int)FI_BXOR == (int)PMX_ATOMIC_BXOR &&
+		(int)FI_ATOMIC_READ == (int)PMX_ATOMIC_READ &&
+		(int)FI_CSWAP == (int)PMX_ATOMIC_CSWAP && (int)FI_MSWAP == (int)PMX_ATOMIC_MSWAP,
+	"libfabric's operations have libpmx's numbers");
+static_assert((int)FI_INT8 == (int)PMX_INT8 && (int)FI_UINT64 == (int)PMX_UINT64 &&
+		(int)FI_FLOAT == (int)PMX_FLOAT && (int)FI_DOUBLE == (int)PMX_DOUBLE,
+	"and its types");
 
 void
 atomic_apply(enum fi_datatype type, enum fi_op op, void *at, size_t len, const void *operands,
 	const void *compared, void *was)
 {
-	switch (type) {
-		APPLY(FI_INT8, int8_t, uint8_t, changed_int8)
-		APPLY(FI_UINT8, uint8_t, uint8_t, changed_uint8)
-		APPLY(FI_INT16, int16_t, uint16_t, changed_int16)
-		APPLY(FI_UINT16, uint16_t, uint16_t, changed_uint16)
-		APPLY(FI_INT32, int32_t, uint32_t, changed_int32)
-		APPLY(FI_UINT32, uint32_t, uint32_t, changed_uint32)
-		APPLY(FI_INT64, int64_t, uint64_t, changed_int64)
-		APPLY(FI_UINT64, uint64_t, uint64_t, changed_uint64)
-		APPLY(FI_FLOAT, float, uint32_t, changed_float)
-		APPLY(FI_DOUBLE, double, uint64_t, changed_double)
-	default:
-		break;
-	}
+	pmx_atomic_here((enum pmx_atomic_op)op, (enum pmx_atomic_type)type, at,
+		len / atomic_bytes(type), operands, compared, was);
 }
 
 /* ------------------------------------------------------------------ what there is */

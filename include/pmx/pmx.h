@@ -581,6 +581,98 @@ PMX_API int pmx_remote_pin(struct pmx_context *ctx, const struct pmx_transfer *t
 PMX_API int pmx_remote_unpin(struct pmx_context *ctx, const struct pmx_transfer *t,
 	pmx_transfer_id *id);
 
+/** What an atomic operation does to an element v, with its operand x; c: what it is compared with.
+ * Integers wrap around. */
+enum pmx_atomic_op {
+	PMX_ATOMIC_MIN,
+	PMX_ATOMIC_MAX,
+	PMX_ATOMIC_SUM,
+	PMX_ATOMIC_PROD,
+	PMX_ATOMIC_LOR,      /**< v || x; results of logic are 0 or 1 */
+	PMX_ATOMIC_LAND,     /**< v && x */
+	PMX_ATOMIC_BOR,      /**< v | x; operations on bits are for integers only */
+	PMX_ATOMIC_BAND,     /**< v & x */
+	PMX_ATOMIC_LXOR,     /**< !v != !x */
+	PMX_ATOMIC_BXOR,     /**< v ^ x */
+	PMX_ATOMIC_READ,     /**< v stays, and is fetched; it has no operand */
+	PMX_ATOMIC_WRITE,    /**< x */
+	PMX_ATOMIC_CSWAP,    /**< x if c == v, otherwise v stays */
+	PMX_ATOMIC_CSWAP_NE, /**< x if c != v */
+	PMX_ATOMIC_CSWAP_LE, /**< x if c <= v */
+	PMX_ATOMIC_CSWAP_LT, /**< x if c < v */
+	PMX_ATOMIC_CSWAP_GE, /**< x if c >= v */
+	PMX_ATOMIC_CSWAP_GT, /**< x if c > v */
+	PMX_ATOMIC_MSWAP,    /**< the bits of x where c has ones, those of v where it has zeros */
+};
+
+/** Elements: integers of as many bits, and IEEE 754 of 32 and 64 bits. */
+enum pmx_atomic_type {
+	PMX_INT8,
+	PMX_UINT8,
+	PMX_INT16,
+	PMX_UINT16,
+	PMX_INT32,
+	PMX_UINT32,
+	PMX_INT64,
+	PMX_UINT64,
+	PMX_FLOAT,
+	PMX_DOUBLE,
+};
+
+/** Most bytes of the elements of one atomic operation. */
+#define PMX_ATOMIC_BYTES 64
+
+/** An atomic operation on memory of others. */
+struct pmx_atomic {
+	struct pmx_addr peer;      /**< the owner of the region */
+	uint32_t flags;            /**< PMX_AREA, PMX_ORDERED, PMX_EVENT */
+	uint64_t key;              /**< as of struct pmx_transfer */
+	uint64_t remote;           /**< likewise; a multiple of an element */
+	enum pmx_atomic_op op;     /**< what it does to each element */
+	enum pmx_atomic_type type; /**< of the elements */
+	uint32_t count;            /**< elements: 1 to PMX_ATOMIC_BYTES / their size */
+	const void *operands;      /**< as many elements; read in the call. READ: not used */
+	const void *compared;      /**< CSWAP to MSWAP: as many elements, read in the call */
+	void *before;              /**< NULL, or where the elements as they were are put when it has
+				    * ended, by a call of this library on the context; any memory */
+	uint64_t cookie;           /**< PMX_EVENT: for this side */
+	volatile int32_t *status;  /**< as of struct pmx_transfer */
+};
+
+/**
+ * Have the engine of the owner's node change memory of a region, which was registered for
+ * PMX_REMOTE_READ and PMX_REMOTE_WRITE. Each element is changed at once, and exactly once: such
+ * operations are atomic to each other, whoever asks for them. To the processors of the owner's
+ * host they are where the memory is of pmx_alloc() or registered with PMX_ADOPT
+ * (pmx_atomic_here()); other memory the engine reads and then writes.
+ * @param      ctx  the context that asks
+ * @param      a    see there; borrowed for the call
+ * @param[out] id   for pmx_transfer_done(), may be NULL
+ * @retval 0        it is under way; it ends as a pull does, and then also with
+ *                  -EINVAL: remote is no multiple of an element, or
+ *                  -ECONNRESET: the owner has ended, and whether it was done is not known
+ * @retval -EOPNOTSUPP there is no such operation on such elements
+ * @retval -EINVAL  flags, count, or operands that are missing
+ * @retval -EAGAIN  as of pmx_push()
+ * @retval -EPIPE   the engine is gone
+ */
+PMX_API int pmx_atomic(struct pmx_context *ctx, const struct pmx_atomic *a, pmx_transfer_id *id);
+
+/**
+ * The same on memory of this process, atomic to the operations of others on it, and to the
+ * processors' own. Any thread.
+ * @param op       what it does to each element
+ * @param type     of the elements
+ * @param at       the first element; a multiple of an element
+ * @param count    elements: any number
+ * @param operands as many elements; READ: not used
+ * @param compared CSWAP to MSWAP: as many elements
+ * @param before   NULL, or where the elements as they were are put
+ * @return 0; -EOPNOTSUPP and -EINVAL as of pmx_atomic()
+ */
+PMX_API int pmx_atomic_here(enum pmx_atomic_op op, enum pmx_atomic_type type, void *at,
+	uint64_t count, const void *operands, const void *compared, void *before);
+
 /**
  * Ask whether a transfer has ended.
  * @retval 0             not yet
@@ -591,6 +683,7 @@ PMX_API int pmx_remote_unpin(struct pmx_context *ctx, const struct pmx_transfer 
  * @retval -EPERM        the region belongs to another context
  * @retval -EFAULT       memory that was registered, or the local memory, is gone
  * @retval -ENOSPC       no room for another pin: see pmx_remote_pin()
+ * @retval -EINVAL       a part that does not fit the region; pmx_atomic(): see there
  * @retval -ENOBUFS      the bytes are there, but the notification was lost, since its receiver does
  *                       not take any
  * @retval -ECONNRESET   the other side has ended; the transfer may or may not have been done

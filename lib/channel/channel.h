@@ -34,7 +34,7 @@
 
 #define CHANNEL_MAGIC 0x504D5843484E3031u /* "PMXCHN01" */
 /* Incremented with every change of anything in this file, slot_ring.h or struct lhs_entry. */
-#define CHANNEL_ABI   8
+#define CHANNEL_ABI   9
 #define CHANNEL_NAME  "pmx_%u_ch_%u" /* memzone: node, context */
 
 enum channel_state {
@@ -206,6 +206,8 @@ enum transfer_kind {
 	TRANSFER_OFFER = 6,  /* let the other side fetch the local bytes, once: by its PULL or
 			      * ACCEPT with OFFERED */
 	TRANSFER_ACCEPT = 7, /* have what the other side offered pushed here */
+	TRANSFER_ATOMIC = 8, /* have the other side's engine change its memory; the operands are in
+			      * bits */
 };
 
 #define TRANSFER_AREA    0x01 /* key is an area ID, and `at` an offset in that area */
@@ -214,7 +216,8 @@ enum transfer_kind {
 #define TRANSFER_STRIDE  0x08 /* PULL: dims, block, interval and count are valid */
 #define TRANSFER_BITMAP  0x10 /* PULL: unit and bits are valid */
 #define TRANSFER_OFFERED 0x20 /* PULL, ACCEPT: key is the id of an offer */
-#define TRANSFER_ALL     0x3F
+#define TRANSFER_FETCH   0x40 /* ATOMIC: the engine writes what was there before to bits */
+#define TRANSFER_ALL     0x7F
 
 /* An id consists of the place and of how often it was used, counted from a random number. */
 #define TRANSFER_ID(place, uses) ((uint32_t)(place) | (uint32_t)(uses) << 10)
@@ -236,13 +239,18 @@ struct transfer_desc {
 	uint64_t key, at;       /* of the remote bytes */
 	uint64_t len;           /* bytes that the transfer spans */
 	uint64_t imm;
-	uint64_t local;  /* address in the client */
-	uint64_t status; /* address in the client of a word to write the result to, 0 = none */
-	uint64_t offset; /* BITMAP: offset of the first bit's unit in the transfer */
-	uint32_t dims, unit;
+	uint64_t local;      /* address in the client */
+	uint64_t status;     /* address in the client of a word to write the result to, 0 = none */
+	uint64_t offset;     /* BITMAP: offset of the first bit's unit in the transfer */
+	uint32_t dims, unit; /* unit: ATOMIC: TRANSFER_OPERATION */
 	uint64_t block, interval[TRANSFER_DIMS_MAX], count[TRANSFER_DIMS_MAX];
-	uint64_t bits[TRANSFER_UNITS / 64];
+	uint64_t bits[TRANSFER_UNITS / 64]; /* ATOMIC: operands, from the middle on those compared
+					     * with */
 } __attribute__((aligned(64)));
+
+#define TRANSFER_OPERATION(op, type) ((uint32_t)(op) | (uint32_t)(type) << 8)
+#define TRANSFER_OP(operation)       (0xFF & (operation))
+#define TRANSFER_TYPE(operation)     ((operation) >> 8)
 
 /* A push with NOTIFY, of which the engine tells the application; the bytes after the mark. */
 struct event_slot {

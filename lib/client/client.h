@@ -100,9 +100,10 @@ struct transfer_note {
 	uint16_t left;         /* parts that have not ended */
 	uint8_t first_error;   /* of its parts */
 	uint32_t pin;          /* of the local memory, or PIN_NONE */
-	void *home;            /* if t.local is a bounce buffer: where its bytes must be copied at
-				* the end; NULL: nowhere */
+	void *home;            /* if t.local is a bounce buffer, or it fetches: where the bytes must
+				* be copied at the end; NULL: nowhere */
 	bool bounced;
+	bool fetches; /* ATOMIC: what the engine writes to the place's bits is copied to `home` */
 	volatile int32_t *status; /* status word that the library must write, or NULL */
 	uint64_t cookie;
 	uint32_t request; /* request that it belongs to, or NO_REQUEST */
@@ -301,6 +302,10 @@ void layout_part(const struct pmx_part *from, const void *local, uint64_t len, s
 /* Begins a transfer for a request. kind: enum transfer_kind; t: the other side, the local memory,
  * and the id of the offer as key. 0 and the transfer's id; -EAGAIN, -EPIPE, or what is wrong with
  * the local memory. */
+/* Begins a transfer of a kind that moves no local memory: PIN, UNPIN, ATOMIC, whose operands
+ * `atomic` has. Errors as of pmx_pull(). */
+int transfers_ask(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind,
+	const struct pmx_atomic *atomic, pmx_transfer_id *id);
 int transfers_request(struct pmx_context *ctx, uint8_t kind, const struct pmx_transfer *t,
 	uint32_t request, uint32_t *id);
 /* memory.c */

@@ -106,7 +106,7 @@ take_place(struct pmx_context *ctx, const struct pmx_transfer *t)
 	n->left = 0;
 	n->first_error = 0;
 	n->pin = PIN_NONE;
-	n->bounced = false;
+	n->bounced = n->fetches = false;
 	n->status = NULL;
 	n->cookie = t->cookie;
 	n->request = NO_REQUEST;
@@ -179,6 +179,8 @@ end(struct pmx_context *ctx, uint16_t place, uint8_t error)
 	n->pin = PIN_NONE;
 	if (n->bounced)
 		unbounce(ctx, n, error);
+	if (unlikely(n->fetches) && error == 0)
+		memcpy(n->home, channel_transfers(ctx->shm)[place].bits, n->t.len);
 	if (n->request != NO_REQUEST) {
 		ctx->requested--;
 		n->before = n->error;
@@ -355,6 +357,8 @@ submit_desc(struct pmx_context *ctx, uint16_t place, uint8_t kind, int64_t memor
 	}
 	if (n->parent != NO_PLACE) /* ask_on() has written its bits */
 		d->flags |= TRANSFER_BITMAP;
+	if (n->fetches)
+		d->flags |= TRANSFER_FETCH;
 	s->op = SUBMIT_TRANSFER;
 	s->count = 0;
 	s->transfer = place;
@@ -673,10 +677,27 @@ hold(struct pmx_context *ctx, uint16_t place, uint8_t kind)
 		n->status = n->t.status;
 }
 
-static int
-begin(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind, pmx_transfer_id *id)
+/* Writes what an atomic operation takes to the place's descriptor, which has room for it. */
+static void
+put_operands(struct pmx_context *ctx, uint16_t place, const struct pmx_atomic *a)
 {
-	bool moves = kind != TRANSFER_PIN && kind != TRANSFER_UNPIN;
+	struct transfer_note *n = &ctx->transfers[place];
+	struct transfer_desc *d = &channel_transfers(ctx->shm)[place];
+
+	d->unit = TRANSFER_OPERATION(a->op, a->type);
+	if (a->operands != NULL)
+		memcpy(d->bits, a->operands, n->t.len);
+	if (a->compared != NULL)
+		memcpy(d->bits + TRANSFER_UNITS / 128, a->compared, n->t.len);
+	n->home = a->before;
+	n->fetches = a->before != NULL;
+}
+
+static int
+begin(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind,
+	const struct pmx_atomic *atomic, pmx_transfer_id *id)
+{
+	bool moves = kind != TRANSFER_PIN && kind != TRANSFER_UNPIN && kind != TRANSFER_ATOMIC;
 	int64_t memory = moves ? piece_of(ctx, t->local, t->len) : MEMORY_COPIED;
 	uint32_t pin = PIN_NONE;
 
@@ -705,6 +726,8 @@ begin(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind, pmx_t
 		memory = piece_of(ctx, t->local, t->len);
 	}
 	n->pin = pin;
+	if (atomic != NULL)
+		put_operands(ctx, place, atomic);
 	if (id != NULL)
 		*id = (pmx_transfer_id)n->uses << 16 | place;
 	if (must_hold(ctx, t, n->age, kind)) {
@@ -825,7 +848,7 @@ pmx_push(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id 
 	if (result != 0)
 		return result;
 	if (!packed)
-		return begin(ctx, t, TRANSFER_PUSH, id);
+		return begin(ctx, t, TRANSFER_PUSH, NULL, id);
 	/* taking completions may have continued other transfers, which used places and slots */
 	if (!has_buffer(ctx) || ctx->places_free == 0 || !slot_room(&ctx->sub, 2))
 		return -EAGAIN;
@@ -844,12 +867,12 @@ pmx_pull(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id 
 
 		result = room_for(ctx, several ? 2 : 1, 1);
 	}
-	return result != 0 ? result : begin(ctx, t, TRANSFER_PULL, id);
+	return result != 0 ? result : begin(ctx, t, TRANSFER_PULL, NULL, id);
 }
 
-/* A request about memory that moves no bytes. */
-static int
-question(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind, pmx_transfer_id *id)
+int
+transfers_ask(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind,
+	const struct pmx_atomic *atomic, pmx_transfer_id *id)
 {
 	struct pmx_transfer q = *t;
 
@@ -860,19 +883,7 @@ question(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind, pm
 	q.local = NULL; /* it has no local memory, even while it is held */
 	if (result == 0)
 		result = room_for(ctx, 1, 1);
-	return result != 0 ? result : begin(ctx, &q, kind, id);
-}
-
-int
-pmx_remote_pin(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id)
-{
-	return question(ctx, t, TRANSFER_PIN, id);
-}
-
-int
-pmx_remote_unpin(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id)
-{
-	return question(ctx, t, TRANSFER_UNPIN, id);
+	return result != 0 ? result : begin(ctx, &q, kind, atomic, id);
 }
 
 int

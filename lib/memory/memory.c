@@ -51,7 +51,7 @@ memory_write(const struct bytes *to, uint64_t offset, const void *from, uint32_t
 	return 0;
 }
 
-static int
+int
 memory_read(const struct bytes *from, uint64_t offset, void *to, uint32_t len)
 {
 	if (unlikely(from->memory == NULL))

@@ -85,6 +85,8 @@ struct bytes {
 /* Copies len bytes to the range, at `offset`. 0, or -EFAULT if not all of it is there; then an
  * unknown part of it was copied. */
 int memory_write(const struct bytes *to, uint64_t offset, const void *from, uint32_t len);
+/* The other way. */
+int memory_read(const struct bytes *from, uint64_t offset, void *to, uint32_t len);
 /* Copies the runs of a frame to their places: positions begin at `offset`, and must be within
  * to->len. Adds the bytes to *placed. 0, or EPROTO or EFAULT, perhaps after some runs were
  * placed. */

@@ -244,6 +244,22 @@ pull_parts(struct rma *r, struct request *q)
 	request_reply(r, q, f, sizeof(*f->head), (uint32_t)sizeof(*f->head) + used);
 }
 
+/* Make the one frame of an answer to an atomic operation. */
+static void
+fetch_send(struct rma *r, struct request *q)
+{
+	struct rma_frame *f = frame_take(r, false);
+	const uint32_t len = (uint32_t)(sizeof(*f->head) + q->source.len);
+
+	r->turn.kind = TURN_FETCH;
+	if (f == NULL)
+		return;
+	put_head(f, q, 0);
+	f->head->flags = WIRE_T_LAST;
+	memcpy(f->head + 1, q->bits, q->source.len);
+	request_reply(r, q, f, len, len);
+}
+
 /* Put all consecutive ends at the head of the list that go to the same initiator into one frame. */
 static void
 ended_send(struct rma *r)
@@ -293,6 +309,8 @@ rma_tx_answers(struct rma *r, unsigned *n)
 		r->answers++;
 		if (q->kind == REQUEST_ENDED)
 			ended_send(r);
+		else if (q->kind == REQUEST_FETCH)
+			fetch_send(r, q);
 		else if (q->c->frames - q->c->own_frames < r->cfg.frames_max / 2)
 			q->in_parts ? pull_parts(r, q) : pull_piece(r, q);
 		if (t->n != 0)
@@ -332,6 +350,8 @@ request_sent(struct rma *r, unsigned count, uint8_t error)
 	if (t->kind == TURN_PIECE) {
 		q->sent += count == t->n ? t->bytes : (uint64_t)count * r->cfg.payload_max;
 		ended = count != 0 && q->sent == q->source.len;
+	} else if (t->kind == TURN_FETCH) {
+		ended = count != 0;
 	} else if (count != 0) {
 		q->it = t->it;
 		q->run = t->run;

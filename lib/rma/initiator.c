@@ -124,8 +124,8 @@ op_becomes(struct rma *r, struct op *op, enum op_state to)
 static bool
 unsettled(const struct op *op)
 {
-	if (op->state == OP_FREE || op->state == OP_ENDED || op->d.kind >= TRANSFER_OFFER ||
-		op->d.flags & TRANSFER_OFFERED)
+	if (op->state == OP_FREE || op->state == OP_ENDED || op->d.kind == TRANSFER_OFFER ||
+		op->d.kind == TRANSFER_ACCEPT || op->d.flags & TRANSFER_OFFERED)
 		return false;
 	return op->d.kind == TRANSFER_PULL || op->state < OP_WAITS;
 }
@@ -165,11 +165,24 @@ release_held(struct rma *r, struct context *c)
 
 /* ------------------------------------------------------------------ begin and end */
 
+static COLD bool
+atomic_ok(const struct transfer_desc *d)
+{
+	const unsigned op = TRANSFER_OP(d->unit), type = TRANSFER_TYPE(d->unit);
+
+	return d->status % sizeof(int32_t) == 0 && d->ctx < WIRE_CONTEXTS_MAX &&
+		!(d->flags & ~(TRANSFER_AREA | TRANSFER_ORDERED | TRANSFER_FETCH)) &&
+		atomic_is_valid(op, type) && d->len != 0 && d->len <= WIRE_ATOMIC_BYTES &&
+		d->len % atomic_bytes(type) == 0;
+}
+
 static bool
 desc_ok(const struct transfer_desc *d)
 {
+	if (unlikely(d->kind == TRANSFER_ATOMIC))
+		return atomic_ok(d);
 	return d->status % sizeof(int32_t) == 0 && d->kind >= TRANSFER_PUSH &&
-		d->kind <= TRANSFER_ACCEPT && !(d->flags & ~TRANSFER_ALL) &&
+		d->kind <= TRANSFER_ACCEPT && !(d->flags & ~(TRANSFER_ALL & ~TRANSFER_FETCH)) &&
 		d->len <= REGION_BYTES_MAX && d->ctx < WIRE_CONTEXTS_MAX &&
 		(d->kind == TRANSFER_PULL || !(d->flags & (TRANSFER_STRIDE | TRANSFER_BITMAP))) &&
 		(d->kind == TRANSFER_PUSH || d->kind == TRANSFER_PACKED ||
@@ -205,7 +218,8 @@ op_begin(struct rma *r, struct context *c, struct op *op, uint64_t now)
 static inline bool
 has_bytes(const struct transfer_desc *d)
 {
-	return d->kind != TRANSFER_PACKED && d->kind != TRANSFER_PIN && d->kind != TRANSFER_UNPIN;
+	return d->kind != TRANSFER_PACKED && d->kind != TRANSFER_PIN && d->kind != TRANSFER_UNPIN &&
+		d->kind != TRANSFER_ATOMIC;
 }
 
 bool
@@ -220,7 +234,7 @@ rma_submit(struct rma *r, uint16_t ctx, uint32_t place, const struct transfer_de
 		return false;
 	/* copied once, because the client may change the original at any time */
 	memcpy(&op->d, shared, offsetof(struct transfer_desc, offset));
-	if (unlikely(d->flags & (TRANSFER_STRIDE | TRANSFER_BITMAP)))
+	if (unlikely(d->flags & (TRANSFER_STRIDE | TRANSFER_BITMAP) || d->kind == TRANSFER_ATOMIC))
 		memcpy(&op->d.offset, &shared->offset,
 			sizeof(*d) - offsetof(struct transfer_desc, offset));
 	if (unlikely(!desc_ok(d) || TRANSFER_PLACE(d->id) != place))
@@ -468,9 +482,13 @@ push(struct rma *r, struct op *op)
 	} while (r->turn.n < RMA_BURST && offset < op->d.len);
 }
 
+/* Bytes that follow the head of a request. */
 static uint32_t
 part_bytes(const struct transfer_desc *d)
 {
+	if (d->kind == TRANSFER_ATOMIC)
+		return (uint32_t)sizeof(struct wire_atomic) +
+			atomic_operands(TRANSFER_OP(d->unit), (uint32_t)d->len);
 	return d->flags & TRANSFER_STRIDE    ? sizeof(struct wire_stride)
 		: d->flags & TRANSFER_BITMAP ? sizeof(struct wire_bitmap)
 					     : 0;
@@ -500,6 +518,21 @@ put_part(const struct transfer_desc *d, struct wire_transfer *h)
 	}
 }
 
+static COLD void
+put_atomic(const struct transfer_desc *d, struct wire_transfer *h)
+{
+	struct wire_atomic *what = (struct wire_atomic *)(h + 1);
+	const unsigned op = TRANSFER_OP(d->unit);
+	uint8_t *operands = (uint8_t *)(what + 1);
+
+	*what = (struct wire_atomic){.op = (uint8_t)op, .type = (uint8_t)TRANSFER_TYPE(d->unit)};
+	if (op != WIRE_A_READ)
+		memcpy(operands, d->bits, d->len);
+	if (atomic_compares(op))
+		memcpy(operands + d->len, d->bits + TRANSFER_UNITS / 128, d->len);
+	h->flags |= d->flags & TRANSFER_FETCH ? WIRE_T_FETCH : 0;
+}
+
 /* Make the one frame of a request. */
 static void
 question(struct rma *r, struct op *op)
@@ -509,6 +542,7 @@ question(struct rma *r, struct op *op)
 		[TRANSFER_PIN] = WIRE_PIN,
 		[TRANSFER_UNPIN] = WIRE_UNPIN,
 		[TRANSFER_ACCEPT] = WIRE_ACCEPT,
+		[TRANSFER_ATOMIC] = WIRE_ATOMIC,
 	};
 	struct rma_frame *f = op_frame(r, frame_take(r, true), op, wire_op[op->d.kind],
 		part_bytes(&op->d), 0);
@@ -518,7 +552,10 @@ question(struct rma *r, struct op *op)
 		return;
 	if (op->d.kind == TRANSFER_PIN)
 		f->head->flags |= WIRE_T_HOLD;
-	put_part(&op->d, f->head);
+	if (unlikely(op->d.kind == TRANSFER_ATOMIC))
+		put_atomic(&op->d, f->head);
+	else
+		put_part(&op->d, f->head);
 }
 
 /* Ask whether the other side still knows a transfer. The id names it; for the sender of an offer
@@ -695,6 +732,18 @@ ops_look(struct rma *r, uint64_t now)
 
 /* ------------------------------------------------------------------ answers in */
 
+/* What was there before an atomic operation. */
+static COLD void
+fetched(struct rma *r, struct context *c, struct op *op, const struct rma_message *m)
+{
+	bool right = op->d.flags & TRANSFER_FETCH && m->len == op->d.len &&
+		m->head->flags == WIRE_T_LAST;
+
+	if (right)
+		memcpy(op->d.bits, m->bytes, m->len);
+	op_end(r, c, op, right ? 0 : EPROTO);
+}
+
 static enum rma_heard
 pulled(struct rma *r, struct context *c, const struct rma_message *m, struct rma_place *place,
 	uint64_t now)
@@ -703,9 +752,13 @@ pulled(struct rma *r, struct context *c, const struct rma_message *m, struct rma
 	uint64_t at = wire_be64(m->head->offset);
 	bool runs = m->head->flags & WIRE_T_RUNS;
 
-	if (op == NULL || op->d.kind != TRANSFER_PULL || op->state != OP_WAITS ||
-		op->d.node != m->node || op->d.ctx != m->peer)
+	if (op == NULL || (op->d.kind != TRANSFER_PULL && op->d.kind != TRANSFER_ATOMIC) ||
+		op->state != OP_WAITS || op->d.node != m->node || op->d.ctx != m->peer)
 		return RMA_HEARD; /* it has ended already */
+	if (unlikely(op->d.kind == TRANSFER_ATOMIC)) {
+		fetched(r, c, op, m);
+		return RMA_HEARD;
+	}
 	op->seen_at = now;
 	if (at > op->d.len || (!runs && m->len > op->d.len - at)) {
 		op_end(r, c, op, EPROTO);

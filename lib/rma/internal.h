@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "rma/atomic.h"
 #include "rma/part.h"
 #include "rma/rma.h"
 
@@ -17,7 +18,7 @@
 
 /* The state of a transfer; only op_becomes() changes it.
  *
- *     FREE -> HELD -> READY -> WAITS -> ENDED -> FREE     push, pull, pin, unpin, accept
+ *     FREE -> HELD -> READY -> WAITS -> ENDED -> FREE     push, pull, pin, unpin, accept, atomic
  *     FREE -> PACKED -> WAITS -> ENDED                    frames packed by the client
  *     FREE -> OFFERED -> FETCHED -> ENDED                 offer, pulled by its receiver
  *             OFFERED -> READY -> WAITS -> ENDED          offer, granted by an ACCEPT: pushed
@@ -54,6 +55,7 @@ struct op {
 enum request_kind {
 	REQUEST_ENDED, /* tell the initiator that its transfer ended */
 	REQUEST_PULL,  /* send it what it asked for */
+	REQUEST_FETCH, /* send it what an atomic operation found, which is in bits */
 	REQUEST_EVENT, /* tell our application of the push first */
 };
 
@@ -143,6 +145,7 @@ enum turn_kind {
 	TURN_ASK,      /* op: WIRE_ASK, or for an offer WIRE_NOTHING */
 	TURN_PIECE,    /* request: bytes */
 	TURN_PARTS,    /* request: runs */
+	TURN_FETCH,    /* request: what it found */
 	TURN_ENDED,    /* request and those behind it in the list: `items` answers */
 	TURN_TOLD,     /* pin */
 	TURN_LEAVES,   /* place */

@@ -228,6 +228,7 @@ rma_sent(struct rma *r, unsigned count, uint8_t error, uint64_t now)
 		break;
 	case TURN_PIECE:
 	case TURN_PARTS:
+	case TURN_FETCH:
 	case TURN_ENDED:
 		request_sent(r, count, error);
 		break;

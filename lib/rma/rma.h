@@ -138,11 +138,13 @@ struct rma_place {
 	struct rma_bytes to; /* starting at to.at */
 	uint64_t offset;     /* with runs: offset in `to` from which the first run's skip counts */
 	bool runs;           /* the bytes are runs; one that does not fit `to` is EPROTO */
+	uint8_t op, type;    /* RMA_CHANGE: enum wire_atomic_op, wire_atomic_type */
 };
 
 enum rma_heard {
-	RMA_HEARD, /* nothing more to do */
-	RMA_PLACE, /* its bytes are to be put into *place */
+	RMA_HEARD,  /* nothing more to do */
+	RMA_PLACE,  /* its bytes are to be put into *place */
+	RMA_CHANGE, /* rma_change() is to be applied to the bytes of *place */
 };
 
 /* A transfer that ended: a client's, or one begun by rma_fetch. */
@@ -286,6 +288,12 @@ uint64_t rma_deadline(const struct rma *r);
 enum rma_heard rma_target_message(struct rma *r, uint16_t ctx, const struct rma_message *m,
 	struct rma_place *place, uint64_t now);
 void rma_target_placed(struct rma *r, uint16_t ctx, const struct rma_message *m, uint8_t error);
+/* If rma_target_message returns RMA_CHANGE, the caller applies rma_change to the bytes of *place,
+ * at `at` where they or a copy of them lie, and then calls rma_target_changed, before it does
+ * anything else. before: WIRE_ATOMIC_BYTES, for what was there. error: 0 or EFAULT. */
+void rma_change(const struct rma_place *place, const struct rma_message *m, void *at, void *before);
+void rma_target_changed(struct rma *r, uint16_t ctx, const struct rma_message *m,
+	const struct rma_place *place, const void *before, uint8_t error);
 /* Take a message to the context's initiator. If it returns RMA_PLACE, the caller puts the bytes
  * into *place and calls rma_initiator_placed. It may do so later, as long as only messages to the
  * context's initiator are passed in meanwhile and the calls keep their order. placed: how many

@@ -283,6 +283,64 @@ pull_arrives(struct rma *r, struct context *c, const struct rma_message *m, uint
 	q->kind = REQUEST_ENDED;
 }
 
+/* ------------------------------------------------------------------ atomic operations */
+
+static enum rma_heard
+atomic_arrives(struct rma *r, struct context *c, const struct rma_message *m,
+	struct rma_place *place, uint64_t now)
+{
+	struct wire_atomic what;
+	const uint64_t at = wire_be64(m->head->at), len = wire_be64(m->head->len);
+	uint64_t key;
+	uint8_t error = EPROTO;
+
+	memcpy(&what, m->bytes, sizeof(what));
+	if (atomic_is_valid(what.op, what.type) && len != 0 && len <= WIRE_ATOMIC_BYTES &&
+		len % atomic_bytes(what.type) == 0 &&
+		m->len == sizeof(what) + atomic_operands(what.op, (uint32_t)len))
+		error = access_to(r, c, m, REGION_READ | REGION_WRITE, at, len, &place->to, &key,
+			now);
+	if (error == 0 && place->to.at % atomic_bytes(what.type) != 0)
+		error = EINVAL;
+	if (error == 0) {
+		place->op = what.op;
+		place->type = what.type;
+		return RMA_CHANGE;
+	}
+	rma_count(r, RMA_REFUSED_ACCESSES, 1);
+	c->kept.refused++;
+	request_answer(r, c, m, error);
+	return RMA_HEARD;
+}
+
+void
+rma_change(const struct rma_place *place, const struct rma_message *m, void *at, void *before)
+{
+	const uint8_t *operands = m->bytes + sizeof(struct wire_atomic);
+
+	atomic_apply(place->op, place->type, at, place->to.len, operands, operands + place->to.len,
+		before);
+}
+
+void
+rma_target_changed(struct rma *r, uint16_t ctx, const struct rma_message *m,
+	const struct rma_place *place, const void *before, uint8_t error)
+{
+	struct context *c = r->contexts[ctx];
+
+	c->kept.served += error == 0;
+	if (error != 0 || !(m->head->flags & WIRE_T_FETCH)) {
+		request_answer(r, c, m, error);
+		return;
+	}
+	struct request *q = request_take(r, c, m, REQUEST_FETCH);
+
+	if (q == NULL)
+		return;
+	q->source.len = place->to.len;
+	memcpy(q->bits, before, place->to.len);
+}
+
 /* ------------------------------------------------------------------ other questions */
 
 /* The receiver of an offer has memory for it, and asks for the bytes to be pushed. */
@@ -387,6 +445,8 @@ rma_target_message(struct rma *r, uint16_t ctx, const struct rma_message *m,
 	case WIRE_UNPIN:
 		unpin_arrives(r, c, m);
 		break;
+	case WIRE_ATOMIC:
+		return atomic_arrives(r, c, m, place, now);
 	default:
 		context_gives_room(r, c);
 	}

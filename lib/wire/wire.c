@@ -36,6 +36,8 @@ static const struct {
 	[WIRE_ENDED] = {false, 0, sizeof(struct wire_ended), UINT16_MAX},
 	[WIRE_ACCEPT] = {true, WIRE_T_OFFER, 0, 0},
 	[WIRE_UNPIN] = {true, WIRE_T_AREA | WIRE_T_LAST, 0, 0},
+	[WIRE_ATOMIC] = {true, WIRE_T_AREA | WIRE_T_FETCH, sizeof(struct wire_atomic),
+		sizeof(struct wire_atomic) + 2 * WIRE_ATOMIC_BYTES},
 };
 
 enum wire_verdict

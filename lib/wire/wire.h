@@ -138,17 +138,20 @@ enum wire_transfer_op {
 	WIRE_ACCEPT = 7, /* to the target: push what you offered */
 	WIRE_UNPIN = 8,  /* to the target: undo one PIN with HOLD of that region; with LAST: undo
 			  * all of this initiator's, without an answer */
+	WIRE_ATOMIC = 9, /* to the target: change this memory, as the struct wire_atomic that
+			  * follows says; with FETCH the answer is PULLED, with what was there */
 	WIRE_TRANSFER_OPS
 };
 
 /* PUSH, PULLED: the last frame of its transfer; UNPIN: the last one of its initiator, which ends */
 #define WIRE_T_LAST   0x01
-/* PUSH, PULL, PIN, UNPIN: key is an area ID, and `at` an offset in that area */
+/* PUSH, PULL, PIN, UNPIN, ATOMIC: key is an area ID, and `at` an offset in that area */
 #define WIRE_T_AREA   0x02
 #define WIRE_T_NOTIFY 0x04 /* PUSH with LAST: tell the application, with imm */
 /* PUSH, PULLED: the bytes are runs, each preceded by a struct wire_run */
 #define WIRE_T_RUNS   0x08
 #define WIRE_T_STRIDE 0x10 /* PULL: a struct wire_stride follows */
+#define WIRE_T_FETCH  0x10 /* ATOMIC: answer with the bytes as they were before */
 #define WIRE_T_BITMAP 0x20 /* PULL: a struct wire_bitmap follows */
 /* PUSH, PULL, ACCEPT, ASK: key is the id of a transfer of the target: its offer, or its ACCEPT */
 #define WIRE_T_OFFER  0x40
@@ -164,10 +167,10 @@ struct wire_transfer {
 	uint32_t id;     /* the initiator's number of the transfer; two lives of a context use the
 			  * same one only by chance, 1 in 2^23; ENDED: 0 */
 	uint64_t key;    /* of the target's region, or its area ID; otherwise 0 */
-	uint64_t at;     /* PUSH, PULL, PIN: where the transfer begins: an address, or an offset in
-			  * the area */
-	uint64_t len;    /* PUSH, PULL, PIN: bytes that the transfer spans; ENDED: items that
-			  * follow */
+	uint64_t at;     /* PUSH, PULL, PIN, ATOMIC: where the transfer begins: an address, or an
+			  * offset in the area */
+	uint64_t len;    /* PUSH, PULL, PIN, ATOMIC: bytes that the transfer spans; ENDED: items
+			  * that follow */
 	uint64_t offset; /* offset of this frame's bytes in the transfer; PULL with BITMAP: offset
 			  * of the first bit's unit */
 	uint64_t imm;    /* NOTIFY: for the application; otherwise 0 */
@@ -192,6 +195,53 @@ struct wire_bitmap {
 	uint8_t bits[WIRE_BITMAP_UNITS / 8]; /* bit k of byte j: unit 8 j + k */
 } __attribute__((packed, aligned(2)));
 
+enum wire_atomic_op {
+	WIRE_A_MIN,
+	WIRE_A_MAX,
+	WIRE_A_SUM,
+	WIRE_A_PROD,
+	WIRE_A_LOR,
+	WIRE_A_LAND,
+	WIRE_A_BOR,
+	WIRE_A_BAND,
+	WIRE_A_LXOR,
+	WIRE_A_BXOR,
+	WIRE_A_READ,
+	WIRE_A_WRITE,
+	WIRE_A_CSWAP,
+	WIRE_A_CSWAP_NE,
+	WIRE_A_CSWAP_LE,
+	WIRE_A_CSWAP_LT,
+	WIRE_A_CSWAP_GE,
+	WIRE_A_CSWAP_GT,
+	WIRE_A_MSWAP,
+	WIRE_A_OPS
+};
+
+enum wire_atomic_type {
+	WIRE_A_INT8,
+	WIRE_A_UINT8,
+	WIRE_A_INT16,
+	WIRE_A_UINT16,
+	WIRE_A_INT32,
+	WIRE_A_UINT32,
+	WIRE_A_INT64,
+	WIRE_A_UINT64,
+	WIRE_A_FLOAT,
+	WIRE_A_DOUBLE,
+	WIRE_A_TYPES
+};
+
+/* Follows the head of an ATOMIC; then the operands, unless op is READ, and those compared with, if
+ * op compares: each `len` of the head long, little-endian as the memory that they change. */
+#define WIRE_ATOMIC_BYTES 64
+struct wire_atomic {
+	uint8_t op;   /* enum wire_atomic_op */
+	uint8_t type; /* enum wire_atomic_type; IEEE 754 */
+	uint16_t zero;
+	uint32_t zero2;
+} __attribute__((packed, aligned(2)));
+
 /* in the answer to UNPIN: the initiator has no pins at that context any more */
 #define WIRE_NONE_LEFT 0x80000000u
 
@@ -213,6 +263,7 @@ static_assert(sizeof(struct wire_run) == 8, "run size");
 static_assert(sizeof(struct wire_stride) == 64, "stride size");
 static_assert(sizeof(struct wire_bitmap) == 8 + WIRE_BITMAP_UNITS / 8, "bitmap size");
 static_assert(sizeof(struct wire_ended) == 8, "ended size");
+static_assert(sizeof(struct wire_atomic) == 8, "atomic size");
 
 /* The kinds of messages between matched endpoints. */
 enum wire_match_op {

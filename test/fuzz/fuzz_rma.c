@@ -16,6 +16,7 @@
 #include <errno.h>
 
 #include "input.h"
+#include "rma/atomic.h"
 #include "rma/rma.h"
 
 #define CTXS     3
@@ -258,7 +259,7 @@ submit(struct world *w, uint16_t ctx)
 
 	take(&w->in, &d, sizeof(d));
 	if (how & 1) { /* mostly right */
-		d.kind = 1 + d.kind % TRANSFER_ACCEPT;
+		d.kind = 1 + d.kind % TRANSFER_ATOMIC;
 		d.flags &= d.kind == TRANSFER_PULL ? TRANSFER_AREA | TRANSFER_ORDERED |
 				(how & 2 ? TRANSFER_STRIDE : TRANSFER_BITMAP)
 			: d.kind == TRANSFER_ACCEPT ? TRANSFER_OFFERED
@@ -272,6 +273,11 @@ submit(struct world *w, uint16_t ctx)
 		d.memory = how & 4 ? d.memory % PIECES : MEMORY_COPIED;
 		d.local = base_of(ctx, d.memory % PIECES) + d.local % 8;
 		d.unit = 4u << d.unit % 4;
+	}
+	if (how & 1 && d.kind == TRANSFER_ATOMIC) {
+		d.unit = TRANSFER_OPERATION(d.dims % WIRE_A_OPS, d.dims / 64 % WIRE_A_TYPES);
+		d.flags |= how & 2 ? TRANSFER_FETCH : 0;
+		d.len = 8 * (d.len % 9);
 	}
 	if (how & 8)
 		d.id = TRANSFER_ID(place, c->uses++);
@@ -446,6 +452,12 @@ message(struct world *w, uint16_t ctx, bool to_target)
 	h.len = wire_be64(how & 128 ? take16(&w->in) % (BYTES + 9) : m.len);
 	h.offset = wire_be64(how & 32 ? take16(&w->in) % BYTES : 0);
 	take(&w->in, bytes, m.len);
+	if (h.op == WIRE_ATOMIC && how & 128) { /* mostly right */
+		bytes[0] %= WIRE_A_OPS;
+		bytes[1] %= WIRE_A_TYPES;
+		h.len = wire_be64(8);
+		m.len = (uint32_t)sizeof(struct wire_atomic) + atomic_operands(bytes[0], 8);
+	}
 	if (!c->open)
 		return;
 	/* as the engine does: only more bytes for the same endpoint may come in between */
@@ -480,6 +492,16 @@ message(struct world *w, uint16_t ctx, bool to_target)
 			place_late(w);
 			placed(w, ctx, to_target, &m, error);
 		}
+	}
+	if (heard == RMA_CHANGE) {
+		uint64_t there[WIRE_ATOMIC_BYTES / 8] = {0}, before[WIRE_ATOMIC_BYTES / 8];
+		const struct piece *p = place.to.memory;
+
+		MUST(to_target && place.to.ctx == ctx && place.to.len <= WIRE_ATOMIC_BYTES);
+		check_bytes(w, &place.to, place.to.at, place.to.len);
+		MUST(p == NULL || (p->key != 0 && p->rights == (REGION_READ | REGION_WRITE)));
+		rma_change(&place, &m, there, before);
+		rma_target_changed(w->rma, ctx, &m, &place, before, how & 4 ? EFAULT : 0);
 	}
 	if (w->late_count == 0)
 		news(w);

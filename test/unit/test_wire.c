@@ -643,8 +643,8 @@ wire_transfer_check__each_verdict(void **state)
 	m.t.op = WIRE_TRANSFER_OPS;
 	assert_int_equal(wire_transfer_check(&m, head, true), WIRE_BAD_TYPE);
 	for (uint8_t op = WIRE_PUSH; op < WIRE_TRANSFER_OPS; op++) {
-		bool to_target = op < WIRE_PULLED || op == WIRE_ACCEPT || op == WIRE_UNPIN;
-		uint32_t least = op == WIRE_ENDED ? 8 : 0;
+		bool to_target = op != WIRE_PULLED && op != WIRE_ENDED;
+		uint32_t least = op == WIRE_ENDED || op == WIRE_ATOMIC ? 8 : 0;
 
 		m.t = (struct wire_transfer){.op = op, .len = op == WIRE_ENDED ? wire_be64(1) : 0};
 		assert_int_equal(wire_transfer_check(&m, head + least, to_target), WIRE_OK);
@@ -669,6 +669,11 @@ wire_transfer_check__each_verdict(void **state)
 	assert_int_equal(wire_transfer_check(&m, head + 16, false), WIRE_OK);
 	assert_int_equal(wire_transfer_check(&m, head + 8, false), WIRE_BAD_FIELD);
 	assert_int_equal(wire_transfer_check(&m, head + 17, false), WIRE_BAD_FIELD);
+	m.t = (struct wire_transfer){.op = WIRE_ATOMIC, .flags = WIRE_T_FETCH | WIRE_T_AREA};
+	assert_int_equal(wire_transfer_check(&m, head + 7, true), WIRE_BAD_FIELD);
+	assert_int_equal(wire_transfer_check(&m, head + 8 + 2 * WIRE_ATOMIC_BYTES, true), WIRE_OK);
+	assert_int_equal(wire_transfer_check(&m, head + 9 + 2 * WIRE_ATOMIC_BYTES, true),
+		WIRE_BAD_FIELD);
 }
 
 /* --- verdicts; a frame is a header whose payload wire_check never reads --- */

@@ -131,6 +131,29 @@ late_before(struct engine *e, const struct channel *ch, const struct rma_message
 
 /* ------------------------------------------------------------------ messages */
 
+/* Does an atomic operation on memory that is mapped here, or on a copy of it: the lane is the only
+ * one that changes the context's memory for others. */
+static __rte_noinline void
+change(struct engine *e, struct channel *ch, const struct rma_place *place,
+	const struct rma_message *m)
+{
+	const struct bytes to = {&ch->space, place->to.memory, place->to.at, place->to.len};
+	const uint32_t len = (uint32_t)to.len;
+	uint64_t before[WIRE_ATOMIC_BYTES / 8], now[WIRE_ATOMIC_BYTES / 8];
+	int error = 0;
+
+	if (to.memory != NULL) {
+		rma_change(place, m, address_of(place), before);
+	} else {
+		error = memory_read(&to, 0, now, len);
+		if (error == 0)
+			rma_change(place, m, now, before);
+		if (error == 0 && memcmp(now, before, len) != 0)
+			error = memory_write(&to, 0, now, len);
+	}
+	rma_target_changed(rma_lane(e)->rma, ch->ctx, m, place, before, error == 0 ? 0 : EFAULT);
+}
+
 /* Handles a message to a target. true: a->m is kept, false: the caller frees it. */
 static bool
 arrival_at_target(struct engine *e, struct channel *ch, const struct arrival *a)
@@ -147,7 +170,11 @@ arrival_at_target(struct engine *e, struct channel *ch, const struct arrival *a)
 	 * them */
 	if (m->head->op != WIRE_PUSH || a->m == NULL)
 		dma_drain(e);
-	if (rma_target_message(rma, ch->ctx, m, &place, e->now) == RMA_HEARD)
+	const enum rma_heard heard = rma_target_message(rma, ch->ctx, m, &place, e->now);
+
+	if (unlikely(heard == RMA_CHANGE))
+		change(e, ch, &place, m);
+	if (heard != RMA_PLACE)
 		return false;
 	if (unlikely(place.to.memory == NULL) && write_later(e, ch, a, &place, true))
 		return true;

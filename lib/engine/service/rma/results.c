@@ -40,6 +40,8 @@ pass_results(struct engine *e)
 			x->fetched(e, ch, result->cookie, result->error);
 			continue;
 		}
+		if (unlikely(result->desc->flags & TRANSFER_FETCH)) /* for the client to copy */
+			memcpy(c->descs[result->place].bits, result->desc->bits, WIRE_ATOMIC_BYTES);
 		if (result->desc->status != 0)
 			write_status(ch, result);
 		/* a client that reuses a place before it has read its result loses the oldest

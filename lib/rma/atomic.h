@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Atomic operations on elements of memory (PM-MPI): what pmx_atomic() has the owner's engine do.
+ * Pure; any thread.
+ *
+ * Design note
+ * 1. An element is read, changed and put in place by compare and exchange. So operations are atomic
+ *    to each other, whichever threads and processes have the same memory, and to the processors'
+ *    own atomic instructions.
+ */
+#ifndef PMX_RMA_ATOMIC_H
+#define PMX_RMA_ATOMIC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/wire.h"
+
+/* Bytes of an element of a type (enum wire_atomic_type): 1, 2, 4, 8; 0: there is no such type. */
+uint32_t atomic_bytes(unsigned type);
+/* Whether the operation (enum wire_atomic_op) compares: has a second operand. */
+bool atomic_compares(unsigned op);
+/* Whether there is such an operation on such a type: bits of float and double have none. */
+bool atomic_is_valid(unsigned op, unsigned type);
+/* Bytes of the operands, and of those compared with, for `len` bytes of elements. */
+uint32_t atomic_operands(unsigned op, uint32_t len);
+/* Applies the operation to each element of [at, at + len). at: aligned to an element; len: a
+ * multiple of an element. operands: as many elements, NULL for READ; compared: likewise, for those
+ * that compare. before: NULL, or where the elements as they were are put. */
+void atomic_apply(unsigned op, unsigned type, void *at, size_t len, const void *operands,
+	const void *compared, void *before);
+
+#endif
