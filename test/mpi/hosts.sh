@@ -157,7 +157,7 @@ right() {
 	if [ "$code" = 0 ]; then
 		ok "mpi_hosts_${way}_${name}_$ranks"
 		[ -z "${took[$way]}" ] || awk -v n="$name" -v r="$ranks" -v w="$way" -v p="${took[$way]}" -v t="${took[tcp]}" \
-			'BEGIN {printf "# %-8s %-12s %d ranks: %.2f s, TCP %s s: %s\n", w, n, r, p, t, t > 0 ? sprintf("%.2f", p / t) : "-"}'
+			'BEGIN {printf "# %-8s %-12s %d ranks: %.2f s, TCP %s s: %s\n", w, n, r, p, t, (t > 0 ? sprintf("%.2f", p / t) : "-")}'
 	elif [ "$transport" = tcp ]; then
 		ok "mpi_hosts_${way}_${name}_$ranks (over TCP it fails: exit code $code)"
 	else
