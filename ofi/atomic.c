@@ -227,7 +227,7 @@ post_locked(struct fid_ep *fid, struct call c)
 	domain_lock(ep->domain);
 	ssize_t result = post(ep, &c);
 
-	domain_unlock(ep->domain);
+	domain_posted(ep->domain);
 	return result;
 }
 

@@ -579,7 +579,10 @@ send_to(struct endpoint *ep, struct pmx_matched *m, fi_addr_t to, uint64_t flags
 	} else {
 		result = send_general(ep, m, flags, kind, context, reports);
 	}
-	domain_unlock(ep->domain);
+	if (flags & FI_MORE)
+		domain_unlock(ep->domain);
+	else
+		domain_posted(ep->domain);
 	return result;
 }
 

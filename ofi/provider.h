@@ -307,6 +307,16 @@ domain_unlock(struct domain *d)
 		pthread_mutex_unlock(&d->lock);
 }
 
+/* As domain_unlock(), after something was posted: an embedded node has to send it now, since the
+ * process may compute for long before it calls again. */
+static inline void
+domain_posted(struct domain *d)
+{
+	if (unlikely(d->embedded))
+		pmx_node_poll(d->node);
+	domain_unlock(d);
+}
+
 /* ------------------------------------------------------------------ info.c, fabric.c */
 
 int info_get(uint32_t version, const char *node, const char *service, uint64_t flags,

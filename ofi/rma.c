@@ -735,7 +735,7 @@ transfer_locked(struct fid_ep *fid, const struct iovec *iov, size_t count, struc
 	domain_lock(ep->domain);
 	ssize_t result = transfer(ep, iov, count, &a, reads);
 
-	domain_unlock(ep->domain);
+	domain_posted(ep->domain);
 	return result;
 }
 
@@ -835,7 +835,7 @@ inject(struct fid_ep *fid, const void *buf, size_t len, const struct access *a)
 	domain_lock(ep->domain);
 	ssize_t result = transfer(ep, &iov, 1, a, false);
 
-	domain_unlock(ep->domain);
+	domain_posted(ep->domain);
 	return result;
 }
 
