@@ -196,15 +196,6 @@ cq_strerror(struct fid_cq *fid, int error, const void *data, char *buf, size_t l
 
 /* ------------------------------------------------------------------ waiting */
 
-static int64_t
-now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ll + t.tv_nsec;
-}
-
 /* Asks for the descriptor to become readable; false: there is something to look at already. */
 static bool
 arm(struct cq *cq)

@@ -437,6 +437,8 @@ endpoint_progress(struct endpoint *ep)
 		ep->armed = false;
 		pmx_after_select(ep->ctx);
 	}
+	if (unlikely(ep->domain->embedded))
+		ep->domain->engine.posts = 0;
 	int n = pmx_poll_ended(ep->ctx, ended, ENDED_BURST);
 
 	if (unlikely(n == -EPIPE)) {

@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 #include <sys/uio.h>
 
 #include <pmx/pmx.h>
@@ -92,14 +93,18 @@ struct domain {
 	struct fid_domain fid;
 	struct fabric *fabric;
 	struct pmx_node *node;
-	bool embedded;             /* the engine runs in calls of this process only */
-	bool locks;                /* design note 4 */
-	int process_of[1024];      /* by context of this node, see direct.c; 0: not asked yet */
-	uint32_t life_of[1024];    /* ... and the incarnation that it was asked about */
-	uint32_t apart[1024];      /* incarnation that cannot read this process's memory */
-	bool by_address, own_keys; /* FI_MR_VIRT_ADDR; FI_MR_PROV_KEY */
-	void *regions;             /* of <search.h>: struct mr, by key */
-	struct reporters targets;  /* endpoints by which others reach them */
+	bool embedded; /* the engine runs in calls of this process only */
+	struct {
+		unsigned posts;        /* since the last progress */
+		int64_t ran_ns, at_ns; /* how long it ran last for a post, and until when */
+	} engine;                      /* ... see domain_run() */
+	bool locks;                    /* design note 4 */
+	int process_of[1024];          /* by context of this node, see direct.c; 0: not asked yet */
+	uint32_t life_of[1024];        /* ... and the incarnation that it was asked about */
+	uint32_t apart[1024];          /* incarnation that cannot read this process's memory */
+	bool by_address, own_keys;     /* FI_MR_VIRT_ADDR; FI_MR_PROV_KEY */
+	void *regions;                 /* of <search.h>: struct mr, by key */
+	struct reporters targets;      /* endpoints by which others reach them */
 	pthread_mutex_t lock;
 	atomic_int users;
 };
@@ -307,14 +312,25 @@ domain_unlock(struct domain *d)
 		pthread_mutex_unlock(&d->lock);
 }
 
-/* As domain_unlock(), after something was posted: an embedded node has to send it now, since the
- * process may compute for long before it calls again. */
+/* Runs the engine of an embedded node, after something was posted (fabric.c). */
+void domain_run(struct domain *d);
+
+/* As domain_unlock(), after something was posted. */
 static inline void
 domain_posted(struct domain *d)
 {
 	if (unlikely(d->embedded))
-		pmx_node_poll(d->node);
+		domain_run(d);
 	domain_unlock(d);
+}
+
+static inline int64_t
+now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
 /* ------------------------------------------------------------------ info.c, fabric.c */
