@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Instructions of the libfabric provider itself, beyond libpmx's and libfabric's, for a tagged message of 8 bytes: fi_tsend and
+# fi_trecv, and the reads of their completions; reads that find nothing are counted apart. callgrind.
+# usage: ofi_instructions.sh BUILD_DIR [ROUNDS]
+set -u
+. "$(dirname "$0")/../system/common.bash"
+rounds=${2:-2000}
+
+need_hugepages ofi_instructions 192
+command -v valgrind >/dev/null || skip_all ofi_instructions "needs valgrind"
+[ -x "$build/test/ofi_instructions" ] || skip_all ofi_instructions "the provider was not built: there is no libfabric-dev"
+node_ini 0 "$tag" <<-END
+	[engine]
+	idle = adaptive
+END
+sed -i 's/^port = /driver = loop\n&/; /^1 = auto/d' "$dir/0.ini"
+primary 0 -l 0 -m 128 || exit 1
+export FI_PROVIDER_PATH=$build/ofi FI_PMX_INSTANCE=${tag}0 FI_PROVIDER=pmx
+
+# collect FUNCTION: the provider's own instructions in it, in total
+collect() {
+	valgrind --tool=callgrind --collect-atstart=no --toggle-collect="$1" --callgrind-out-file="$dir/$1.out" \
+		"$build/test/ofi_instructions" "$rounds" >"$dir/$1.said" 2>"$dir/$1.log" || { tail -5 "$dir/$1.log" >&2; exit 1; }
+	callgrind_annotate --threshold=100 --show=Ir "$dir/$1.out" | awk '/libpmx-fi/ {gsub(",", "", $1); n += $1} END {print n + 0}'
+}
+
+all=$(collect rounds)
+nothing=$(collect empty_reads)
+read -r n found empty <"$dir/rounds.said"
+awk -v all="$all" -v nothing="$nothing" -v n="$n" -v rounds="$rounds" -v empty="$empty" -v found="$found" 'BEGIN {
+	each = nothing / rounds
+	# the 100 rounds before those that are counted are collected as well
+	share = n / (n + 100)
+	printf "%d messages, %d completions, %d reads that found nothing, %.1f instructions each\n", n, found, empty, each
+	printf "provider, a message with both completions: %.1f instructions\n", all * share / n - each * empty / n
+}'
