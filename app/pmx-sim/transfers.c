@@ -723,9 +723,10 @@ struct transfers *
 transfers_new(struct sim *s, uint32_t nodes, uint16_t contexts, uint32_t payload, uint32_t frames,
 	uint32_t entries, uint64_t random)
 {
-	struct transfers *x = calloc(1, sizeof(*x));
+	struct transfers *x = aligned_alloc(_Alignof(struct transfers), sizeof(*x));
 	uint64_t counters[RMA_COUNTERS];
 
+	memset(x, 0, sizeof(*x));
 	x->sim = s;
 	x->nodes = nodes;
 	x->contexts = contexts;
