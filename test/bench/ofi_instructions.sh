@@ -29,7 +29,7 @@ all=$(collect rounds)
 nothing=$(collect empty_reads)
 read -r n found empty <"$dir/rounds.said"
 callgrind_annotate --threshold=100 --show=Ir "$dir/rounds.out" | sed -n 's/^ *\([0-9,]*\) .*:\([a-z_]*\).* \[.*libpmx-fi.*/\1 \2/p' |
-	awk -v n="$((n + 100))" '{gsub(",", "", $1); if ($1 >= n) printf "%-20s %7.1f a message\n", $2, $1 / n}'
+	awk -v n="$((n + 100))" '{gsub(",", "", $1); if ($1 + 0 >= n) printf "%-20s %7.1f a message\n", $2, $1 / n}'
 awk -v all="$all" -v nothing="$nothing" -v n="$n" -v rounds="$rounds" -v empty="$empty" -v found="$found" 'BEGIN {
 	each = nothing / rounds
 	# the 100 rounds before those that are counted are collected as well
