@@ -92,19 +92,19 @@ if [ -x "$build/test/ofi_mpi" ] && command -v mpirun >/dev/null; then
 	kill -KILL "$(pgrep -P "$(pgrep -P $killed mpirun || echo $killed)" ofi_mpi | head -n 1)"
 	wait $killed && not_ok ofi_mpi__a_killed_rank_ends_the_job "exit code 0" || ok ofi_mpi__a_killed_rank_ends_the_job
 	ours "${preload[@]}" mpirun --oversubscribe -np 3 "$build/test/ofi_mpi"
-	# other primaries take over under a job, which does not notice
-	factor=1
-	[ ${#preload[@]} -eq 0 ] || factor=0.1
-	start "$dir/over.log" timeout 100 "${preload[@]}" mpirun --oversubscribe -np 4 "$build/test/mpi_figures" $factor
-	job=$last
-	wait_for 30 grep -q latency_8 "$dir/over.log"
-	for turn in 1 2 3; do
-		OPTIONS=(--take-over)
-		primary 0 -l 0 -m 256 || not_ok "ofi_mpi__take_over_$turn" ""
-		OPTIONS=()
-	done
-	kill -0 $job 2>/dev/null || not_ok ofi_mpi__taken_over "the job had ended before"
-	wait $job && ok ofi_mpi__taken_over || not_ok ofi_mpi__taken_over "exit code $?" "$dir/over.log"
+	# other primaries take over under a job, which does not notice; not where all is ten times slower
+	if [ ${#preload[@]} -eq 0 ]; then
+		start "$dir/over.log" timeout 100 mpirun --oversubscribe -np 4 "$build/test/mpi_figures" 2
+		job=$last
+		wait_for 30 grep -q latency_8 "$dir/over.log"
+		for turn in 1 2 3; do
+			OPTIONS=(--take-over)
+			primary 0 -l 0 -m 256 || not_ok "ofi_mpi__take_over_$turn" ""
+			OPTIONS=()
+		done
+		kill -0 $job 2>/dev/null || not_ok ofi_mpi__taken_over "the job had ended before"
+		wait $job && ok ofi_mpi__taken_over || not_ok ofi_mpi__taken_over "exit code $?" "$dir/over.log"
+	fi
 	# two nodes, joined by a link that loses, reorders and doubles frames
 	for node in 2 3; do
 		node_ini $node <<-END
