@@ -202,14 +202,21 @@ runtime_path(char *out, size_t size, const char *prefix, const char *file)
 	snprintf(out, size, "%s/dpdk/%s%s", eal_base(), prefix, file);
 }
 
+static bool
+is_not(const char *file, const void *name)
+{
+	return strcmp(file, name) != 0;
+}
+
 /* Removes what rte_eal_cleanup() leaves: the runtime directory and, with in-memory files,
- * hugepages. */
+ * hugepages. Its configuration comes last: without it another process takes the prefix for free. */
 static void
 remove_leftovers(const char *dir, const char *huge, const char *prefix)
 {
+	files_that(huge, is_map_of, prefix, true);
+	files_that(dir, is_not, "config", true);
 	files_that(dir, is_any, NULL, true);
 	rmdir(dir);
-	files_that(huge, is_map_of, prefix, true);
 }
 
 /* Whether an instance of this name was killed, so that nobody uses its files. */
@@ -233,22 +240,40 @@ clear_leftovers(const char *huge, const char *prefix)
 		remove_leftovers(dir, huge, prefix);
 }
 
-/* During a take-over two primaries of one name run: the file prefix of the second is the name with
- * a +, and that of the one after it the name again. */
-static void
-other_prefix(char *prefix, size_t size)
+/* Whether a primary runs whose EAL has that prefix itself, not only a link of that name. */
+static bool
+is_running(const char *prefix)
 {
-	char config[2048];
-	size_t n = strlen(prefix);
+	char path[2100];
+	struct stat s;
 
-	runtime_path(config, sizeof(config), prefix, "+/config");
-	bool second = access(config, F_OK) == 0 && rte_eal_primary_proc_alive(config);
+	runtime_path(path, sizeof(path), prefix, "");
+	if (lstat(path, &s) != 0 || S_ISLNK(s.st_mode))
+		return false;
+	runtime_path(path, sizeof(path), prefix, "/config");
+	return access(path, F_OK) == 0 && rte_eal_primary_proc_alive(path);
+}
 
-	if (!second && n + 1 < size)
-		strcpy(prefix + n, "+");
-	runtime_path(config, sizeof(config), prefix, "");
+/* During a take-over two primaries of one name run: the file prefix of the second is the name with
+ * a +, and that of the one after it the name again. If both run, one of them has just been taken
+ * over from: waits for its end. false: both go on. */
+static bool
+other_prefix(char *name, size_t size)
+{
+	char other[CONFIG_NAME_MAX + 2], link[2048];
+
+	snprintf(other, sizeof(other), "%s+", name);
+	for (unsigned i = 0; is_running(name) && is_running(other); i++) {
+		if (i == TAKE_OVER_PATIENCE_S * 1000)
+			return false;
+		usleep(1000);
+	}
+	if (!is_running(other))
+		snprintf(name, size, "%s", other);
+	runtime_path(link, sizeof(link), name, "");
 	/* removes this path if it is a link that an earlier take-over made; a directory stays */
-	linked = unlink(config) == 0;
+	linked = unlink(link) == 0;
+	return true;
 }
 
 /* If the take-over failed and the other primary goes on, its name must lead to it again. Runs at
@@ -495,7 +520,14 @@ start(int eal_argc, char **eal_argv, const struct eal_arguments *given_arguments
 
 	snprintf(eal_prefix, sizeof(eal_prefix), "%s", config->name);
 	if (o->take_over) {
-		other_prefix(eal_prefix, sizeof(eal_prefix));
+		if (!other_prefix(eal_prefix, sizeof(eal_prefix))) {
+			fprintf(stderr,
+				"pmx-dpdk: two primaries of node '%s' have run for %u s: another "
+				"take-over is under way; look with 'pgrep -a pmx-dpdk', and try "
+				"again\n",
+				config->name, TAKE_OVER_PATIENCE_S);
+			return EXIT_FAILED;
+		}
 		/* registered before the EAL's handlers, so it runs after them */
 		atexit(link_again);
 	}
