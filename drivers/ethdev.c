@@ -57,15 +57,23 @@ list_ports(char *out, size_t size)
 	return n;
 }
 
+/* Was the port made with that argument of --vdev? */
+static bool
+has_argument(const struct rte_eth_dev_info *info, const char *text)
+{
+	const struct rte_devargs *args = rte_dev_devargs(info->device);
+
+	return args != NULL && args->args != NULL && strstr(args->args, text) != NULL;
+}
+
 /* Does the virtual port copy a frame with the CPU? Then its second segment may be memory that no
  * device and no other process knows of. */
 static bool
 copies_by_cpu(const struct rte_eth_dev_info *info)
 {
 	static const char *const drivers[] = {"net_memif", "net_af_packet", "net_tap", "net_vhost"};
-	const struct rte_devargs *args = rte_dev_devargs(info->device);
 
-	if (args != NULL && args->args != NULL && strstr(args->args, "zero-copy=y") != NULL)
+	if (has_argument(info, "zero-copy=y"))
 		return false; /* memif: its peer can read only DPDK's memory */
 	for (size_t i = 0; i < sizeof(drivers) / sizeof(drivers[0]); i++) {
 		if (strcmp(info->driver_name, drivers[i]) == 0)
@@ -153,11 +161,8 @@ set_up_queues(struct link *l, struct ethdev *d)
 static bool
 is_memif_client(const struct rte_eth_dev_info *info)
 {
-	const struct rte_devargs *args = rte_dev_devargs(info->device);
-
-	return strcmp(info->driver_name, "net_memif") == 0 && args != NULL && args->args != NULL &&
-		(strstr(args->args, "role=client") != NULL ||
-			strstr(args->args, "role=slave") != NULL);
+	return strcmp(info->driver_name, "net_memif") == 0 &&
+		(has_argument(info, "role=client") || has_argument(info, "role=slave"));
 }
 
 /* Whether the port's link comes up within START_WAIT_MS. */

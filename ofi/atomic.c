@@ -11,38 +11,10 @@
 
 /* ------------------------------------------------------------------ elements */
 
-size_t
-atomic_bytes(enum fi_datatype type)
-{
-	static const uint8_t bytes[] = {
-		[FI_INT8] = 1,
-		[FI_UINT8] = 1,
-		[FI_INT16] = 2,
-		[FI_UINT16] = 2,
-		[FI_INT32] = 4,
-		[FI_UINT32] = 4,
-		[FI_INT64] = 8,
-		[FI_UINT64] = 8,
-		[FI_FLOAT] = 4,
-		[FI_DOUBLE] = 8,
-	};
-
-	return type < sizeof(bytes) ? bytes[type] : 0;
-}
-
 bool
 atomic_compares(enum fi_op op)
 {
 	return op >= FI_CSWAP && op <= FI_MSWAP;
-}
-
-bool
-atomic_is_valid(enum fi_datatype type, enum fi_op op)
-{
-	bool bits = op == FI_BOR || op == FI_BAND || op == FI_BXOR || op == FI_MSWAP;
-
-	return atomic_bytes(type) != 0 && op <= FI_MSWAP &&
-		!(bits && (type == FI_FLOAT || type == FI_DOUBLE));
 }
 
 static_assert((int)FI_MIN == (int)PMX_ATOMIC_MIN && (int)FI_BXOR == (int)PMX_ATOMIC_BXOR &&
@@ -53,12 +25,10 @@ static_assert((int)FI_INT8 == (int)PMX_INT8 && (int)FI_UINT64 == (int)PMX_UINT64
 		(int)FI_FLOAT == (int)PMX_FLOAT && (int)FI_DOUBLE == (int)PMX_DOUBLE,
 	"and its types");
 
-void
-atomic_apply(enum fi_datatype type, enum fi_op op, void *at, size_t len, const void *operands,
-	const void *compared, void *was)
+uint32_t
+atomic_bytes(enum fi_op op, enum fi_datatype type)
 {
-	pmx_atomic_here((enum pmx_atomic_op)op, (enum pmx_atomic_type)type, at,
-		len / atomic_bytes(type), operands, compared, was);
+	return pmx_atomic_bytes((enum pmx_atomic_op)op, (enum pmx_atomic_type)type);
 }
 
 /* ------------------------------------------------------------------ what there is */
@@ -76,10 +46,12 @@ is_of(enum family family, enum fi_op op)
 static int
 valid(enum family family, enum fi_datatype type, enum fi_op op, size_t *count)
 {
-	if (!atomic_is_valid(type, op) || !is_of(family, op))
+	const uint32_t each = atomic_bytes(op, type);
+
+	if (each == 0 || !is_of(family, op))
 		return -FI_EOPNOTSUPP;
 	if (count != NULL)
-		*count = OFI_ATOMIC_MAX / atomic_bytes(type);
+		*count = OFI_ATOMIC_MAX / each;
 	return 0;
 }
 
@@ -120,7 +92,7 @@ atomic_query(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,
 	int result = valid(family, type, op, &count);
 
 	if (result == 0)
-		*attr = (struct fi_atomic_attr){count, atomic_bytes(type)};
+		*attr = (struct fi_atomic_attr){count, atomic_bytes(op, type)};
 	return result;
 }
 
@@ -160,11 +132,11 @@ static ssize_t
 post(struct endpoint *ep, const struct call *c)
 {
 	const struct av_entry *peer = ep->av != NULL ? av_at(ep->av, c->peer) : NULL;
-	size_t each = atomic_bytes(c->type);
+	size_t each = atomic_bytes(c->op, c->type);
 	const struct fi_ioc *shape = c->op == FI_ATOMIC_READ ? c->results : c->operands;
 	size_t shape_count = c->op == FI_ATOMIC_READ ? c->results_count : c->operands_count;
 
-	if (!atomic_is_valid(c->type, c->op) || !is_of(c->family, c->op) || !(ep->caps & FI_ATOMIC))
+	if (each == 0 || !is_of(c->family, c->op) || !(ep->caps & FI_ATOMIC))
 		return -FI_EOPNOTSUPP;
 	if (peer == NULL || shape_count > OFI_IOV_MAX || c->results_count > OFI_IOV_MAX ||
 		c->compared_count > OFI_IOV_MAX)

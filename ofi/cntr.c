@@ -4,7 +4,6 @@
  */
 #include <sched.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "provider.h"
 
@@ -72,26 +71,17 @@ cntr_set_errors(struct fid_cntr *fid, uint64_t value)
 	return 0;
 }
 
-static int64_t
-now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000ll + t.tv_nsec / 1000000;
-}
-
 static int
 cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout_ms)
 {
 	struct cntr *c = (struct cntr *)fid;
 	uint64_t errors = atomic_load(&c->errors);
-	int64_t end = timeout_ms < 0 ? INT64_MAX : now_ms() + timeout_ms;
+	int64_t end = timeout_ms < 0 ? INT64_MAX : now_ns() + timeout_ms * 1000000ll;
 
 	while (cntr_read(fid) < threshold) {
 		if (atomic_load(&c->errors) != errors)
 			return -FI_EAVAIL;
-		if (now_ms() >= end)
+		if (now_ns() >= end)
 			return -FI_ETIMEDOUT;
 		sched_yield();
 	}

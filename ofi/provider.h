@@ -552,16 +552,10 @@ void life_look(struct endpoint *ep);
 /* The question has arrived, or not. */
 void life_asked(struct endpoint *ep, struct op *op, const struct pmx_status *status);
 
-/* Bytes of an element; 0: no atomic operation has that type. */
-size_t atomic_bytes(enum fi_datatype type);
-/* Whether there is such an operation on elements of that type. */
-bool atomic_is_valid(enum fi_datatype type, enum fi_op op);
+/* Bytes of an element; 0: there is no such operation on elements of that type. */
+uint32_t atomic_bytes(enum fi_op op, enum fi_datatype type);
 /* Whether it has operands to compare with: those of fi_compare_atomic(). */
 bool atomic_compares(enum fi_op op);
-/* Does it to `len` bytes at `at`, which are aligned: each element at once for all others that do
- * so. was: NULL, or what was there before. */
-void atomic_apply(enum fi_datatype type, enum fi_op op, void *at, size_t len, const void *operands,
-	const void *compared, void *was);
 int atomic_query(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,
 	struct fi_atomic_attr *attr, uint64_t flags);
 

@@ -467,17 +467,16 @@ service_ended(struct endpoint *ep, struct op *op, const struct pmx_status *statu
 static int
 serve_atomic(const struct rma_head *h, uint8_t *at, const uint8_t *operands, size_t n, uint8_t *was)
 {
-	size_t each = atomic_bytes((enum fi_datatype)h->type);
+	size_t each = atomic_bytes((enum fi_op)h->atomic, (enum fi_datatype)h->type);
 	bool compares = atomic_compares((enum fi_op)h->atomic);
 	size_t needed = h->atomic == FI_ATOMIC_READ ? 0 : h->len * (compares ? 2 : 1);
 
-	if (each == 0 || !atomic_is_valid((enum fi_datatype)h->type, (enum fi_op)h->atomic) ||
-		h->len > OFI_ATOMIC_MAX || h->len % each != 0 || n != needed)
+	if (each == 0 || h->len > OFI_ATOMIC_MAX || h->len % each != 0 || n != needed)
 		return EPROTO;
 	if ((uintptr_t)at % each != 0)
 		return EINVAL;
-	atomic_apply((enum fi_datatype)h->type, (enum fi_op)h->atomic, at, h->len, operands,
-		operands + h->len, was);
+	pmx_atomic_here((enum pmx_atomic_op)h->atomic, (enum pmx_atomic_type)h->type, at,
+		h->len / each, operands, operands + h->len, was);
 	return 0;
 }
 

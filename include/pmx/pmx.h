@@ -619,6 +619,9 @@ enum pmx_atomic_type {
 	PMX_DOUBLE,
 };
 
+/** Bytes of an element of that type; 0: there is no such operation on such elements. Any thread. */
+PMX_API uint32_t pmx_atomic_bytes(enum pmx_atomic_op op, enum pmx_atomic_type type);
+
 /** Most bytes of the elements of one atomic operation. */
 #define PMX_ATOMIC_BYTES 64
 

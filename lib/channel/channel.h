@@ -244,13 +244,14 @@ struct transfer_desc {
 	uint64_t offset;     /* BITMAP: offset of the first bit's unit in the transfer */
 	uint32_t dims, unit; /* unit: ATOMIC: TRANSFER_OPERATION */
 	uint64_t block, interval[TRANSFER_DIMS_MAX], count[TRANSFER_DIMS_MAX];
-	uint64_t bits[TRANSFER_UNITS / 64]; /* ATOMIC: operands, from the middle on those compared
-					     * with */
+	uint64_t bits[TRANSFER_UNITS / 64]; /* ATOMIC: operands, and TRANSFER_COMPARED */
 } __attribute__((aligned(64)));
 
 #define TRANSFER_OPERATION(op, type) ((uint32_t)(op) | (uint32_t)(type) << 8)
 #define TRANSFER_OP(operation)       (0xFF & (operation))
 #define TRANSFER_TYPE(operation)     ((operation) >> 8)
+/* Index in bits from which on those compared with are. */
+#define TRANSFER_COMPARED            (TRANSFER_UNITS / 64 / 2)
 
 /* A push with NOTIFY, of which the engine tells the application; the bytes after the mark. */
 struct event_slot {

@@ -32,6 +32,12 @@ static_assert((int)PMX_INT8 == (int)WIRE_A_INT8 && (int)PMX_UINT64 == (int)WIRE_
 	"types have the numbers of the wire");
 static_assert(PMX_ATOMIC_BYTES == WIRE_ATOMIC_BYTES, "as many bytes as the wire takes");
 
+uint32_t
+pmx_atomic_bytes(enum pmx_atomic_op op, enum pmx_atomic_type type)
+{
+	return atomic_is_valid(op, type) ? atomic_bytes(type) : 0;
+}
+
 /* 0, or -EOPNOTSUPP or -EINVAL. */
 static int
 check(unsigned op, unsigned type, const void *operands, const void *compared, const void *before)

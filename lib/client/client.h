@@ -299,13 +299,13 @@ int ctx_rejoin(struct pmx_context *ctx, struct channel_shm *shm, uint64_t mapped
 /* part.c */
 void layout_part(const struct pmx_part *from, const void *local, uint64_t len, struct part *p);
 /* transfer.c */
-/* Begins a transfer for a request. kind: enum transfer_kind; t: the other side, the local memory,
- * and the id of the offer as key. 0 and the transfer's id; -EAGAIN, -EPIPE, or what is wrong with
- * the local memory. */
 /* Begins a transfer of a kind that moves no local memory: PIN, UNPIN, ATOMIC, whose operands
  * `atomic` has. Errors as of pmx_pull(). */
 int transfers_ask(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind,
 	const struct pmx_atomic *atomic, pmx_transfer_id *id);
+/* Begins a transfer for a request. kind: enum transfer_kind; t: the other side, the local memory,
+ * and the id of the offer as key. 0 and the transfer's id; -EAGAIN, -EPIPE, or what is wrong with
+ * the local memory. */
 int transfers_request(struct pmx_context *ctx, uint8_t kind, const struct pmx_transfer *t,
 	uint32_t request, uint32_t *id);
 /* memory.c */

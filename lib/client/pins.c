@@ -99,22 +99,22 @@ leave_lock(atomic_flag *lock)
 static void
 unlock(uint64_t addr, uint64_t len)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-
 	if (munlock((void *)(uintptr_t)addr, len) == 0)
 		return;
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
 	for (uint64_t at = addr; at < addr + len; at += page)
 		munlock((void *)(uintptr_t)at, page);
 }
 
-/* Have the kernel report changes of that memory from now on; fails for files: note 3. */
-static void
+/* Have the kernel report changes of that memory from now on. false: it does not, as for files:
+ * note 3. */
+static bool
 watch_memory(uint64_t addr, uint64_t len)
 {
 	struct uffdio_register watch = {.range = {addr, len}, .mode = UFFDIO_REGISTER_MODE_WP};
 
-	if (pins.fd >= 0)
-		ioctl(pins.fd, UFFDIO_REGISTER, &watch);
+	return pins.fd >= 0 && ioctl(pins.fd, UFFDIO_REGISTER, &watch) == 0;
 }
 
 static void
@@ -359,16 +359,11 @@ pins_stat(struct pin_cache_stat *stat)
 int
 pins_tell(struct pmx_context *ctx, const void *addr, uint64_t len)
 {
-	struct uffdio_register watch = {
-		.range = {(uintptr_t)addr, len},
-		.mode = UFFDIO_REGISTER_MODE_WP,
-	};
-
 	take_lock(&pins.lock);
 	if (pins.cache == NULL)
 		begin(ctx->shm);
 	leave_lock(&pins.lock);
-	return pins.fd >= 0 && ioctl(pins.fd, UFFDIO_REGISTER, &watch) == 0 ? 0 : -EOPNOTSUPP;
+	return watch_memory((uintptr_t)addr, len) ? 0 : -EOPNOTSUPP;
 }
 
 void

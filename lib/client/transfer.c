@@ -688,7 +688,7 @@ put_operands(struct pmx_context *ctx, uint16_t place, const struct pmx_atomic *a
 	if (a->operands != NULL)
 		memcpy(d->bits, a->operands, n->t.len);
 	if (a->compared != NULL)
-		memcpy(d->bits + TRANSFER_UNITS / 128, a->compared, n->t.len);
+		memcpy(d->bits + TRANSFER_COMPARED, a->compared, n->t.len);
 	n->home = a->before;
 	n->fetches = a->before != NULL;
 }

@@ -60,17 +60,6 @@ memory_read(const struct bytes *from, uint64_t offset, void *to, uint32_t len)
 	return 0;
 }
 
-int
-memory_gather(const struct bytes *from, uint64_t offset, const struct iovec *pieces, unsigned n,
-	uint64_t all)
-{
-	struct iovec remote = {(void *)(uintptr_t)(from->at + offset), all};
-
-	return process_vm_readv(from->space->pid, pieces, n, &remote, 1, 0) == (ssize_t)all
-		? 0
-		: -EFAULT;
-}
-
 /* ------------------------------------------------------------------ several ranges at once */
 
 void

@@ -96,9 +96,6 @@ uint8_t memory_place(const struct bytes *to, uint64_t offset, const uint8_t *run
  * They must be in the range. 0, or -EFAULT.
  */
 int memory_fill(const struct bytes *from, uint64_t offset, uint8_t *runs, uint32_t len);
-/* Copies from `offset` on into n pieces, `all` bytes in total, by the kernel. 0, or -EFAULT. */
-int memory_gather(const struct bytes *from, uint64_t offset, const struct iovec *pieces, unsigned n,
-	uint64_t all);
 
 /* Copies by the kernel between memory here and ranges of one space, gathered so that many take one
  * system call. */

@@ -38,6 +38,12 @@ atomic_is_valid(unsigned op, unsigned type)
 		!(bits && (type == WIRE_A_FLOAT || type == WIRE_A_DOUBLE));
 }
 
+bool
+atomic_len_is_valid(unsigned type, uint64_t len)
+{
+	return len != 0 && len <= WIRE_ATOMIC_BYTES && len % atomic_bytes(type) == 0;
+}
+
 uint32_t
 atomic_operands(unsigned op, uint32_t len)
 {

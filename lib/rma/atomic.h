@@ -23,6 +23,8 @@ uint32_t atomic_bytes(unsigned type);
 bool atomic_compares(unsigned op);
 /* Whether there is such an operation on such a type: bits of float and double have none. */
 bool atomic_is_valid(unsigned op, unsigned type);
+/* Whether `len` bytes are elements of that type, as many as one request may have. */
+bool atomic_len_is_valid(unsigned type, uint64_t len);
 /* Bytes of the operands, and of those compared with, for `len` bytes of elements. */
 uint32_t atomic_operands(unsigned op, uint32_t len);
 /* Applies the operation to each element of [at, at + len). at: aligned to an element; len: a

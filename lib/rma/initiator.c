@@ -172,8 +172,7 @@ atomic_ok(const struct transfer_desc *d)
 
 	return d->status % sizeof(int32_t) == 0 && d->ctx < WIRE_CONTEXTS_MAX &&
 		!(d->flags & ~(TRANSFER_AREA | TRANSFER_ORDERED | TRANSFER_FETCH)) &&
-		atomic_is_valid(op, type) && d->len != 0 && d->len <= WIRE_ATOMIC_BYTES &&
-		d->len % atomic_bytes(type) == 0;
+		atomic_is_valid(op, type) && atomic_len_is_valid(type, d->len);
 }
 
 static bool
@@ -182,7 +181,7 @@ desc_ok(const struct transfer_desc *d)
 	if (unlikely(d->kind == TRANSFER_ATOMIC))
 		return atomic_ok(d);
 	return d->status % sizeof(int32_t) == 0 && d->kind >= TRANSFER_PUSH &&
-		d->kind <= TRANSFER_ACCEPT && !(d->flags & ~(TRANSFER_ALL & ~TRANSFER_FETCH)) &&
+		d->kind <= TRANSFER_ACCEPT && !(d->flags & (~TRANSFER_ALL | TRANSFER_FETCH)) &&
 		d->len <= REGION_BYTES_MAX && d->ctx < WIRE_CONTEXTS_MAX &&
 		(d->kind == TRANSFER_PULL || !(d->flags & (TRANSFER_STRIDE | TRANSFER_BITMAP))) &&
 		(d->kind == TRANSFER_PUSH || d->kind == TRANSFER_PACKED ||
@@ -529,7 +528,7 @@ put_atomic(const struct transfer_desc *d, struct wire_transfer *h)
 	if (op != WIRE_A_READ)
 		memcpy(operands, d->bits, d->len);
 	if (atomic_compares(op))
-		memcpy(operands + d->len, d->bits + TRANSFER_UNITS / 128, d->len);
+		memcpy(operands + d->len, d->bits + TRANSFER_COMPARED, d->len);
 	h->flags |= d->flags & TRANSFER_FETCH ? WIRE_T_FETCH : 0;
 }
 

@@ -295,8 +295,7 @@ atomic_arrives(struct rma *r, struct context *c, const struct rma_message *m,
 	uint8_t error = EPROTO;
 
 	memcpy(&what, m->bytes, sizeof(what));
-	if (atomic_is_valid(what.op, what.type) && len != 0 && len <= WIRE_ATOMIC_BYTES &&
-		len % atomic_bytes(what.type) == 0 &&
+	if (atomic_is_valid(what.op, what.type) && atomic_len_is_valid(what.type, len) &&
 		m->len == sizeof(what) + atomic_operands(what.op, (uint32_t)len))
 		error = access_to(r, c, m, REGION_READ | REGION_WRITE, at, len, &place->to, &key,
 			now);

@@ -39,8 +39,6 @@ over() {
 	timeout "${LIMIT:-300}" "$@"
 }
 
-median() { sort -g | awk '{v[NR] = $1} END {print NR ? v[int((NR + 1) / 2)] : "-"}'; }
-
 printf '%-28s %5s %9s %9s %7s\n' program ranks 'pmx, s' 'TCP, s' ratio
 results=()
 

@@ -117,8 +117,6 @@ over() {
 
 # ------------------------------------------------------------------ figures
 
-median() { sort -g | awk '{v[NR] = $1} END {print NR ? v[int((NR + 1) / 2)] : "-"}'; }
-
 # figures WAY
 figures() {
 	local way=$1 turn transport name

@@ -149,6 +149,9 @@ primary() {
 	return 1
 }
 
+# the median of the numbers on the standard input, "-" if there are none
+median() { sort -g | awk '{v[NR] = $1} END {print NR ? v[int((NR + 1) / 2)] : "-"}'; }
+
 # wait_for SECONDS COMMAND...: until it succeeds
 wait_for() {
 	local until=$((SECONDS + $1))

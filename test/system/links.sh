@@ -65,9 +65,10 @@ wanted() {
 	[ "$only" = "  " ] || [[ $only == *" $1 "* ]]
 }
 
-memif() { # EXTRA
-	eal1+=("--vdev=net_memif0,role=server,id=0,socket=$dir/m.sock,socket-abstract=no$1")
-	eal0+=("--vdev=net_memif0,role=client,id=0,socket=$dir/m.sock,socket-abstract=no$1")
+memif() { # EXTRA [NODE], which is the server
+	local -n server=eal${2:-1} client=eal$((1 - ${2:-1}))
+	server+=("--vdev=net_memif0,role=server,id=0,socket=$dir/m.sock,socket-abstract=no$1")
+	client+=("--vdev=net_memif0,role=client,id=0,socket=$dir/m.sock,socket-abstract=no$1")
 }
 
 for encap in ether vlan udp; do
@@ -103,8 +104,7 @@ fi
 
 # the client begins before its server, which has the socket before it lets anyone in
 if wanted memif_client_first; then
-	eal0+=("--vdev=net_memif0,role=server,id=0,socket=$dir/m.sock,socket-abstract=no")
-	eal1+=("--vdev=net_memif0,role=client,id=0,socket=$dir/m.sock,socket-abstract=no")
+	memif "" 0
 	for i in 0 1; do config $i "port = net_memif0" auto auto; done
 	settle=0.4
 	run memif_client_first

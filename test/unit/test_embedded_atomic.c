@@ -443,6 +443,9 @@ atomic__refused(void **state)
 	a.type = (enum pmx_atomic_type)10;
 	assert_int_equal(pmx_atomic(ctx[0][0], &a, NULL), -EOPNOTSUPP);
 	assert_int_equal(before[0], 77);
+	assert_int_equal(pmx_atomic_bytes(PMX_ATOMIC_BOR, PMX_UINT16), 2);
+	assert_int_equal(pmx_atomic_bytes(PMX_ATOMIC_BOR, PMX_DOUBLE), 0);
+	assert_int_equal(pmx_atomic_bytes((enum pmx_atomic_op)99, PMX_INT8), 0);
 	for (unsigned i = 0; i < 512; i++)
 		assert_int_equal(at[i], 0);
 	assert_int_equal(

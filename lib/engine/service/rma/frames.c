@@ -112,16 +112,17 @@ source_of(struct engine *e, const struct rma_frame *f)
 static int
 frames_gather(struct engine *e, struct rma_frame **out, unsigned n)
 {
-	const struct bytes from = source_of(e, out[0]);
-	struct iovec local[RMA_BURST];
-	uint64_t all = 0;
+	struct scatter all;
 
+	scatter_begin(&all, &e->node->channels[out[0]->source.ctx].space, false);
 	for (unsigned i = 0; i < n; i++) {
-		local[i] = (struct iovec){(uint8_t *)out[i]->head + out[i]->head_len,
-			out[i]->source.len};
-		all += out[i]->source.len;
+		const struct rma_frame *f = out[i];
+
+		if (f->source.len != 0) /* one that may be anywhere */
+			scatter_add(&all, f->source.at, (uint8_t *)f->head + f->head_len,
+				(uint32_t)f->source.len);
 	}
-	return all == 0 ? 0 : memory_gather(&from, 0, local, n, all);
+	return scatter_end(&all);
 }
 
 /* Attaches the frames' sources: by reference, or copied behind the heads. 0, or -EFAULT. */
