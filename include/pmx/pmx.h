@@ -912,6 +912,8 @@ struct pmx_match_stat {
 	uint32_t posted;      /**< receives that no message matched yet */
 	uint64_t bytes;       /**< bytes of memory of waiting messages, without their entries and
 			       * buffers */
+	uint64_t paired;      /**< messages that came by memory shared with their sender, a thin
+			       * client of this host, and past the engine */
 };
 /** Copy the statistics of matching into *stat. */
 PMX_API void pmx_match_stat(const struct pmx_context *ctx, struct pmx_match_stat *stat);

@@ -34,7 +34,7 @@
 
 #define CHANNEL_MAGIC 0x504D5843484E3031u /* "PMXCHN01" */
 /* Incremented with every change of anything in this file, slot_ring.h or struct lhs_entry. */
-#define CHANNEL_ABI   9
+#define CHANNEL_ABI   10
 #define CHANNEL_NAME  "pmx_%u_ch_%u" /* memzone: node, context */
 
 enum channel_state {
@@ -87,6 +87,8 @@ struct channel_shm {
 				       * nothing shall yield too */
 	uint32_t kernel_copies;       /* 0: the engine can access only memory that it has mapped, no
 				       * MEMORY_COPIED */
+	uint32_t pairs;               /* contexts of one user may share memory: pair.h */
+	_Atomic uint32_t pairs_asked; /* changes when another context asks for it */
 	_Atomic uint32_t rtt_ns;      /* round trip to the node of the last OFFER; 0: not known */
 	_Atomic uint32_t state;       /* enum channel_state */
 	/* positions, each in a cache line of its own, so that the two sides share none */
@@ -426,6 +428,8 @@ enum attach_op {
 	ATTACH_BEFORE = 7,    /* over the socket: HELLO of a process that is about to become a
 			       * secondary */
 	ATTACH_OWNER = 8,     /* which process has that context of this node open, thin? */
+	ATTACH_PAIR = 9,      /* thin: a socket to that context (addr; PAIR_ANY: to one that has
+			       * asked for it), for memory that both map: pair.h */
 };
 
 struct attach_request {
@@ -440,14 +444,16 @@ struct attach_request {
 	uint64_t addr, len; /* MEMORY: where the client has mapped it; OPEN: len */
 };
 
+#define PAIR_ANY UINT64_MAX
+
 /* OPEN returns two descriptors: one becomes readable when a message arrives, writing to the other
- * wakes the engine. */
+ * wakes the engine. PAIR returns one, and in ctx the other side. */
 struct attach_reply {
 	uint32_t abi;
 	int32_t result; /* 0 or negative errno */
 	uint16_t node, ctx;
 	uint32_t generation;
-	uint32_t memory; /* MEMORY: its number */
+	uint32_t memory; /* MEMORY: its number; PAIR: 0: make the memory, 1: the other side does */
 	int32_t pid;     /* of the primary; OWNER: of the context's process */
 	uint64_t bytes;  /* BYTES */
 	/* BEFORE: what a secondary must have in common with the primary, and what it must avoid */

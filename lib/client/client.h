@@ -214,6 +214,8 @@ struct pmx_context {
 		uint64_t key;
 	} answer;
 	struct match *match; /* matched messages; NULL until they are first used */
+	struct pairs *pairs; /* memory shared with other contexts; NULL: never any */
+	uint32_t pair_node;  /* the node whose contexts it may be shared with, or PAIR_NONE */
 	/* called when the transfer of a request has ended */
 	void (*request_ended)(struct pmx_context *ctx, uint32_t request, uint8_t error);
 	struct pmx_node *node;

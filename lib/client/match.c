@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include "client/match.h"
+#include "client/pairs.h"
 
 #define REQUEST_ID(index, uses) ((uint64_t)(uses) << 32 | ((index) + 1))
 /* bytes; used until a round-trip time is known, and the least after that */
@@ -131,6 +132,8 @@ match_landed(struct pmx_context *ctx)
 		return false;
 	if (x->by_engine ? x->live != 0 && slot_filled(&ctx->com, ctx->com.pos)
 			 : lhs_peek(&x->queue.heads.ring) != NULL)
+		return true;
+	if (unlikely(ctx->pairs != NULL) && pairs_landed(ctx))
 		return true;
 	return x->starting.head != NO_REQUEST; /* nothing wakes us when there is room for it */
 }
@@ -300,6 +303,47 @@ put_head(void *to, const struct pmx_matched *m, uint8_t op, uint8_t flags)
 	return (uint8_t *)to + wire_match_head(flags);
 }
 
+/* Sends a message by the memory shared with its receiver: as send_eager(). */
+static int
+send_aside(struct pmx_context *ctx, struct pair *p, const struct pmx_matched *m, uint8_t flags,
+	struct cursor *c, const uint8_t *bytes, uint64_t len)
+{
+	uint32_t all = wire_match_head(flags) + (uint32_t)len;
+	uint8_t *to = pair_message(p, all);
+
+	if (to == NULL)
+		return -EAGAIN;
+	to = put_head(to, m, WIRE_EAGER, flags);
+	if (c != NULL)
+		cursor_gather(c, to, len);
+	else if (len != 0)
+		memcpy(to, bytes, len);
+	pair_send(ctx, p, all);
+	return 0;
+}
+
+/* The same of a short one, whose head is in words. */
+static APART int
+send_words(struct pmx_context *ctx, struct pair *p, const uint64_t *head, uint32_t head_len,
+	const void *data, uint32_t len)
+{
+	uint8_t *to = pair_message(p, head_len + len);
+
+	if (unlikely(ctx_gone(ctx)))
+		return -EPIPE;
+	if (unlikely(to == NULL)) {
+		pairs_look(ctx);
+		return -EAGAIN;
+	}
+	memcpy(to, head, head_len);
+	if (len <= 64)
+		lhs_copy(to + head_len, data, len);
+	else
+		memcpy(to + head_len, data, len);
+	pair_send(ctx, p, head_len + len);
+	return 0;
+}
+
 /* Sends a message in send buffers: the head, then what the cursor gathers, or `bytes` if c is
  * NULL. */
 static int
@@ -372,6 +416,28 @@ send_offer(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, 
 	return result == -EPIPE ? 0 : result;
 }
 
+/* The same by the memory shared with the receiver, which copies them itself. */
+static int
+offer_aside(struct pmx_context *ctx, struct pair *p, const struct pmx_matched *m, uint8_t flags,
+	const void *bytes, uint64_t len, uint32_t request)
+{
+	struct match *x = ctx->match;
+	const uint32_t all = wire_match_head(flags) + (uint32_t)sizeof(struct wire_offer);
+	uint8_t *to = pair_message(p, all);
+	uint32_t id = to == NULL ? PAIR_NONE
+				 : pair_offer(p, bytes, request, (m->flags & PMX_EXPECTED) != 0);
+
+	if (id == PAIR_NONE)
+		return -EAGAIN;
+	const struct wire_offer offer = {wire_be64(len), wire_be32(id), 0};
+
+	memcpy(put_head(to, m, WIRE_OFFER, flags), &offer, sizeof(offer));
+	x->offers++;
+	x->requests[request].state = REQUEST_OFFERED;
+	pair_send(ctx, p, all);
+	return 0;
+}
+
 static int
 sent(struct pmx_context *ctx, uint32_t request, pmx_send_id id)
 {
@@ -409,7 +475,19 @@ send_any(struct pmx_context *ctx, const struct pmx_matched *m, const struct layo
 		len = (uint64_t)n;
 	}
 	cursor_begin(&c, l);
-	if (len <= x->eager_max && !(m->flags & PMX_SYNC)) {
+	struct pair *p = pair_to(ctx, m->peer);
+
+	if (unlikely(p != NULL) && ctx_gone(ctx)) {
+		free(staging);
+		return -EPIPE;
+	}
+	if (p != NULL && len <= PAIR_EAGER && !(m->flags & PMX_SYNC)) {
+		result = send_aside(ctx, p, m, flags, diff ? NULL : &c, bytes, len);
+		if (result == 0)
+			request_end(ctx, r, 0);
+		else
+			pairs_look(ctx);
+	} else if (p == NULL && len <= x->eager_max && !(m->flags & PMX_SYNC)) {
 		result = send_eager(ctx, m, flags, diff ? NULL : &c, bytes, len, &id);
 		if (result == 0)
 			result = m->flags & PMX_DELIVERED ? sent(ctx, request, id)
@@ -421,7 +499,8 @@ send_any(struct pmx_context *ctx, const struct pmx_matched *m, const struct layo
 				return -ENOMEM;
 			cursor_gather(&c, staging, len);
 		}
-		result = send_offer(ctx, m, flags, bytes, len, request);
+		result = p != NULL ? offer_aside(ctx, p, m, flags, bytes, len, request)
+				   : send_offer(ctx, m, flags, bytes, len, request);
 	}
 	if (result == 0 && diff)
 		layout_sent(l, staging, len);
@@ -445,7 +524,10 @@ send_short(struct pmx_context *ctx, const struct pmx_matched *m)
 {
 	const uint64_t head[2] = {(uint64_t)wire_be32(m->comm) << 32 | WIRE_EAGER,
 		wire_be64(m->tag)};
+	struct pair *p = pair_to(ctx, m->peer);
 
+	if (unlikely(p != NULL))
+		return send_words(ctx, p, head, sizeof(head), m->data, (uint32_t)m->len);
 	return ctx_send_short(ctx, m->peer, head, m->data, (uint32_t)m->len);
 }
 
@@ -463,7 +545,10 @@ send_immediate(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request
 	const uint64_t head[3] = {(uint64_t)wire_be32(m->comm) << 32 |
 			(uint64_t)wire_be16(m->label) << 16 | WIRE_M_IMMEDIATE << 8 | WIRE_EAGER,
 		wire_be64(m->tag), wire_be64(m->immediate)};
-	int result = ctx_send_immediate(ctx, m->peer, head, m->data, (uint32_t)m->len);
+	struct pair *p = pair_to(ctx, m->peer);
+	int result = unlikely(p != NULL)
+		? send_words(ctx, p, head, sizeof(head), m->data, (uint32_t)m->len)
+		: ctx_send_immediate(ctx, m->peer, head, m->data, (uint32_t)m->len);
 
 	if (result == 0 && request != NULL)
 		*request = 0;

@@ -11,6 +11,11 @@
 #include <errno.h>
 
 #include "client/match.h"
+#include "client/pairs.h"
+
+#define ASIDE_BURST 64 /* messages of a pair in one look */
+/* With WIRE_M_*, of an offer that came by a pair, whose serial is in its field `zero`. */
+#define ASIDE_OFFER 0x80
 
 /* The copy of a message whose bulk was moved to the heap, or NULL: see copy_bulk(). */
 static inline uint8_t *
@@ -168,15 +173,15 @@ start(struct pmx_context *ctx)
 		x->starting.head = x->requests[x->starting.head].next;
 }
 
-/* A receive has matched an offer. */
+/* A receive has matched an offer. front: the message. */
 static void
-take_offer(struct pmx_context *ctx, struct request *r, const struct lhs_entry *e)
+take_offer(struct pmx_context *ctx, struct request *r, const uint8_t *front)
 {
 	struct match *x = ctx->match;
 	uint32_t i = (uint32_t)(r - x->requests);
 	struct wire_offer offer;
 
-	memcpy(&offer, e->front + wire_match_head(r->flags), sizeof(offer));
+	memcpy(&offer, front + wire_match_head(r->flags), sizeof(offer));
 	r->state = REQUEST_FETCHES;
 	r->offer = wire_be32(offer.id);
 	r->status.len = wire_be64(offer.len);
@@ -195,6 +200,13 @@ take_offer(struct pmx_context *ctx, struct request *r, const struct lhs_entry *e
 			r->status.error = -ENOMEM;
 			r->staged = 0;
 		}
+	}
+	if (unlikely(r->flags & ASIDE_OFFER)) {
+		int error = pairs_fetch(ctx, offer.zero, r->offer,
+			r->staging != NULL ? r->staging : r->layout.data, r->staged);
+
+		ring_fetched(ctx, r, (uint8_t)error);
+		return;
 	}
 	if (x->starting.head != NO_REQUEST || !fetch(ctx, i))
 		list_append(x, &x->starting, i);
@@ -227,7 +239,7 @@ receive(struct pmx_context *ctx, struct request *r, const struct match_message *
 	r->flags = h->flags;
 	status_describe(&r->status, &m->key, e->front);
 	if (unlikely(h->op == WIRE_OFFER)) {
-		take_offer(ctx, r, e);
+		take_offer(ctx, r, e->front);
 		match_queue_done(&x->queue, m);
 		return;
 	}
@@ -307,6 +319,167 @@ copy_bulk(struct pmx_context *ctx)
 	}
 }
 
+/* ------------------------------------------------------------------ messages of pairs */
+
+/* A message in a ring that both sides map, whose head is here, where the sender cannot change
+ * it. */
+struct aside {
+	struct match_key key;
+	const uint8_t *message;
+	uint32_t len, head_len;
+	struct {
+		struct lhs_entry entry;
+		uint8_t front[LHS_ENTRY_MAX - LHS_ENVELOPE_BYTES];
+	} copy;
+};
+
+/* Gives the message to the request. */
+static void
+receive_aside(struct pmx_context *ctx, struct request *r, const struct aside *a)
+{
+	const uint8_t *front = a->copy.entry.front, *bytes = a->message + a->head_len;
+	const struct wire_match *h = (const struct wire_match *)front;
+	uint32_t len = a->len - a->head_len;
+
+	ctx->match->stat.matched++;
+	r->flags = h->flags;
+	status_describe(&r->status, &a->key, front);
+	if (unlikely(h->op == WIRE_OFFER)) {
+		take_offer(ctx, r, front);
+		return;
+	}
+	r->status.len = len;
+	if (likely(layout_is_plain(&r->layout) && len <= r->layout.len &&
+		    !(r->flags & WIRE_M_RUNS))) {
+		if (len <= LHS_SPLIT)
+			lhs_copy(r->layout.data, bytes, len);
+		else
+			memcpy(r->layout.data, bytes, len);
+		request_end(ctx, r, 0);
+		return;
+	}
+	if (!(r->flags & WIRE_M_RUNS)) {
+		receive_complete(ctx, r, receive_place(r, bytes, len));
+		return;
+	}
+	/* what the runs say must not change while they are followed */
+	uint8_t *flat = malloc(len ? len : 1);
+	int error = -ENOMEM;
+
+	if (flat != NULL) {
+		memcpy(flat, bytes, len);
+		error = receive_place(r, flat, len);
+		free(flat);
+	}
+	receive_complete(ctx, r, error);
+}
+
+/* Lets the message wait, as one whose head was moved to the store and its bytes to the heap. false:
+ * it must stay where it is. */
+static bool
+keep_aside(struct pmx_context *ctx, struct aside *a)
+{
+	struct match *x = ctx->match;
+	const uint32_t split = x->queue.heads.ring.split;
+	struct lhs_entry *e = &a->copy.entry;
+	uint8_t *bytes = NULL;
+
+	if (a->len > split && e->front[0] != WIRE_OFFER) {
+		bytes = x->heap + a->len <= x->heap_max ? malloc(a->len) : NULL;
+		if (bytes == NULL)
+			return false;
+		memcpy(bytes, a->message, a->len);
+		/* the head that was checked */
+		memcpy(bytes, e->front, a->head_len);
+	}
+	e->len = a->len;
+	e->src_node = (uint16_t)(a->key.source >> 16);
+	e->src_ctx = (uint16_t)a->key.source;
+	e->bulk = LHS_NO_BULK;
+	e->bulk_off = (int64_t)(uintptr_t)bytes;
+	if (!match_queue_add(&x->queue, &a->key, e, x->queue.heads.entry_bytes)) {
+		free(bytes);
+		return false;
+	}
+	x->heap += bytes != NULL ? a->len : 0;
+	return true;
+}
+
+/* Checks the next message of a pair. */
+static enum pair_found
+read_aside(const struct pmx_context *ctx, struct pair *p, struct aside *a, uint64_t *word)
+{
+	enum pair_found found = pair_peek(&p->in, word, &a->message, &a->len);
+	struct wire_match h;
+
+	if (found != PAIR_FOUND)
+		return found;
+	uint32_t front = a->len < sizeof(a->copy.front) ? a->len : (uint32_t)sizeof(a->copy.front);
+
+	memcpy(a->copy.entry.front, a->message, front);
+	if (wire_match_check(a->copy.entry.front, a->len) != WIRE_OK)
+		return PAIR_BROKEN;
+	memcpy(&h, a->copy.entry.front, sizeof(h));
+	if (h.op == WIRE_OFFER) {
+		struct wire_offer offer;
+		uint8_t *at = a->copy.entry.front + wire_match_head(h.flags);
+
+		memcpy(&offer, at, sizeof(offer));
+		offer.zero = p->serial;
+		memcpy(at, &offer, sizeof(offer));
+		a->copy.entry.front[offsetof(struct wire_match, flags)] |= ASIDE_OFFER;
+	}
+	a->head_len = wire_match_head(h.flags);
+	a->key = (struct match_key){wire_be32(h.comm), (uint32_t)ctx->node->number << 16 | p->ctx,
+		wire_be64(h.tag)};
+	return PAIR_FOUND;
+}
+
+/* Matches the messages that landed in a pair's ring, or lets them wait. */
+static void
+progress_pair(struct pmx_context *ctx, struct pair *p)
+{
+	struct match *x = ctx->match;
+	enum pair_found found;
+	struct aside a;
+	uint64_t word, handle;
+
+	for (unsigned i = 0; i < ASIDE_BURST; i++) {
+		found = read_aside(ctx, p, &a, &word);
+		if (found != PAIR_FOUND)
+			break;
+		if (x->queue.posted.count != 0 &&
+			match_posted_take(&x->queue.posted, &a.key, &handle))
+			receive_aside(ctx, &x->requests[handle], &a);
+		else if (!keep_aside(ctx, &a))
+			return;
+		pair_take(&p->in, word);
+		x->stat.paired++;
+	}
+	if (likely(found == PAIR_FOUND || (found == PAIR_NOTHING && p->state != PAIR_ENDED)))
+		return;
+	x->queue.malformed += found == PAIR_BROKEN;
+	pairs_break(ctx, p);
+}
+
+static APART void
+progress_pairs(struct pmx_context *ctx)
+{
+	pairs_look(ctx);
+	for (struct pair *p = ctx->pairs->all, *next; p != NULL; p = next) {
+		next = p->next;
+		if (!p->receives && p->shm != NULL &&
+			unlikely(atomic_load_explicit(&p->shm->side[!p->side].engines,
+				memory_order_relaxed)) &&
+			lhs_peek(&ctx->match->queue.heads.ring) == NULL)
+			p->receives = true;
+		if (p->offered != 0)
+			pair_fetched(ctx, p);
+		if (p->receives && likely(p->state != PAIR_JOINS))
+			progress_pair(ctx, p);
+	}
+}
+
 /* Matches all that landed, or lets it wait. 0, or -EPIPE. */
 int
 ring_progress(struct pmx_context *ctx)
@@ -319,6 +492,8 @@ ring_progress(struct pmx_context *ctx)
 	uint32_t before = x->queue.heads.ring.pos;
 
 	if (e == NULL) {
+		if (ctx->pairs != NULL)
+			progress_pairs(ctx);
 		if (match_queue_spare(&x->queue))
 			ring_publish(ctx);
 		if (unlikely(x->starting.head != NO_REQUEST))
@@ -328,16 +503,20 @@ ring_progress(struct pmx_context *ctx)
 	if (x->queue.posted.only != MATCH_NONE && ring_receive_only(ctx, e))
 		return 0; /* there may be more, but whoever waits for it calls again */
 	while (match_queue_next(&x->queue, &m, &handle)) {
-		if (likely(handle != MATCH_MALFORMED)) {
+		if (likely(handle < MATCH_ASIDE)) {
 			receive(ctx, &x->requests[handle], &m);
 			continue;
 		}
+		if (handle == MATCH_ASIDE && m.entry->src_node == ctx->node->number)
+			pairs_aside(ctx, m.entry->src_ctx, m.key.tag);
 		uint32_t bulk = m.entry->bulk;
 
 		match_queue_done(&x->queue, &m);
 		if (bulk != LHS_NO_BULK)
 			ctx_release(ctx, bulk);
 	}
+	if (ctx->pairs != NULL)
+		progress_pairs(ctx);
 	match_queue_spare(&x->queue);
 	if (unlikely(x->queue.bulks > x->buffers / 2))
 		copy_bulk(ctx);

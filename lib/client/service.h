@@ -25,6 +25,8 @@ struct client_service {
 	/* Whether something is there that the application does not know of; if so, it must not
 	 * sleep. */
 	bool (*landed)(struct pmx_context *ctx);
+	/* The thread is about to sleep on the context's descriptor, or does so no more. */
+	void (*sleeps)(struct pmx_context *ctx, bool sleeps);
 	/* [addr, addr + len) is about to be freed: ends whatever the library itself still reads or
 	 * writes there. */
 	void (*forget)(struct pmx_context *ctx, const void *addr, uint64_t len);
@@ -37,7 +39,7 @@ struct client_service {
 	void (*rejoined)(struct pmx_context *ctx);
 };
 
-extern const struct client_service client_match, client_transfer, client_memory;
+extern const struct client_service client_match, client_pairs, client_transfer, client_memory;
 /* All services, each before those that it is built on; NULL after the last. services.c. */
 extern const struct client_service *const client_services[];
 

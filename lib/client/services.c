@@ -6,5 +6,5 @@
 
 #include "client/service.h"
 
-const struct client_service *const client_services[] = {&client_match, &client_transfer,
-	&client_memory, NULL};
+const struct client_service *const client_services[] = {&client_match, &client_pairs,
+	&client_transfer, &client_memory, NULL};

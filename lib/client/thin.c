@@ -28,7 +28,7 @@
 /* ------------------------------------------------------------------ questions */
 
 static int
-read_reply(int sock, struct attach_reply *reply, int *fds)
+read_reply(int sock, struct attach_reply *reply, int *fds, unsigned wanted)
 {
 	struct pollfd p = {.fd = sock, .events = POLLIN};
 	unsigned count;
@@ -48,7 +48,7 @@ read_reply(int sock, struct attach_reply *reply, int *fds)
 									    : reply->result;
 
 	for (unsigned i = 0; i < count; i++) {
-		if (fds != NULL && result == 0 && count == 2)
+		if (fds != NULL && result == 0 && count == wanted)
 			fds[i] = got[i];
 		else
 			close(got[i]);
@@ -66,7 +66,9 @@ way_thin_ask(struct pmx_node *node, const struct attach_request *request, int gi
 	ssize_t n = passing_send(node->socket, request, sizeof(*request), &give, give >= 0, 0);
 
 	STEP();
-	int result = n != (ssize_t)sizeof(*request) ? -EPIPE : read_reply(node->socket, reply, fds);
+	int result = n != (ssize_t)sizeof(*request)
+		? -EPIPE
+		: read_reply(node->socket, reply, fds, request->op == ATTACH_PAIR ? 1 : 2);
 
 	/* a late reply would be taken for that of the next request, so the attachment ends here */
 	if (result == -ETIMEDOUT || result == -EPROTO)

@@ -17,6 +17,15 @@ pmx_get_fd(const struct pmx_context *ctx)
 	return ctx->event_fd;
 }
 
+static void
+services_sleep(struct pmx_context *ctx, bool sleeps)
+{
+	for (const struct client_service *const *s = ctx->node->services; *s != NULL; s++) {
+		if ((*s)->sleeps != NULL)
+			(*s)->sleeps(ctx, sleeps);
+	}
+}
+
 int
 pmx_before_select(struct pmx_context *ctx)
 {
@@ -36,6 +45,7 @@ pmx_before_select(struct pmx_context *ctx)
 		ctx->selects = true;
 	}
 	ctx_doorbell(ctx);
+	services_sleep(ctx, true);
 	/* full fence: the flag must be visible before the last look; pairs with engine_flush's */
 	atomic_thread_fence(memory_order_seq_cst);
 	bool ended = ctx->places_free != ctx->transfer_count &&
@@ -57,6 +67,7 @@ pmx_after_select(struct pmx_context *ctx)
 	atomic_store_explicit(&ctx->shm->wake_client, 0, memory_order_relaxed);
 	/* edge-triggered: this consumes the event if there is one */
 	epoll_wait(ctx->event_fd, &event, 1, 0);
+	services_sleep(ctx, false);
 }
 
 int64_t

@@ -28,6 +28,11 @@ enum idle_policy {
 	IDLE_SLEEP,    /* sleep at the first empty poll */
 };
 
+enum direct_by {
+	DIRECT_USER, /* thin clients of one user may share memory */
+	DIRECT_OFF,
+};
+
 enum matching_by {
 	MATCHING_CLIENT, /* by the application's thread, when it calls the library */
 	MATCHING_ENGINE, /* by the lane */
@@ -89,6 +94,7 @@ struct config {
 	/* [access] */
 	char socket[108]; /* path; "": derived from node.name; "off": none */
 	char socket_owner[32], socket_group[32], socket_mode[8];
+	uint32_t direct;             /* enum direct_by */
 	uint32_t owner, group, mode; /* of the socket; UINT32_MAX: the process's own */
 	/* [contexts FIRST-LAST] */
 	struct config_range ranges[CONFIG_RANGES_MAX];

@@ -120,6 +120,17 @@ match_head_keep(struct match_heads *h, uint32_t where)
 	return place | MATCH_STORED;
 }
 
+uint32_t
+match_head_add(struct match_heads *h, const struct lhs_entry *e, uint32_t bytes)
+{
+	uint32_t place = take_place(h);
+
+	if (place == MATCH_NONE)
+		return MATCH_NONE;
+	memcpy(h->store + (size_t)place * h->entry_bytes, e, bytes);
+	return place | MATCH_STORED;
+}
+
 bool
 match_heads_spare(struct match_heads *h, struct match_unexpected *u, uint32_t most)
 {

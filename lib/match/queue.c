@@ -82,9 +82,12 @@ match_queue_next(struct match_queue *q, struct match_message *m, uint64_t *handl
 			break;
 		}
 		if (__builtin_expect(!good, 0)) {
-			q->malformed++;
-			*m = (struct match_message){e, where[n], {0}};
-			*handle = MATCH_MALFORMED;
+			bool aside = e->len == sizeof(struct wire_match) &&
+				e->front[0] == WIRE_ASIDE;
+
+			q->malformed += !aside;
+			*m = (struct match_message){e, where[n], keys[n]};
+			*handle = aside ? MATCH_ASIDE : MATCH_MALFORMED;
 			found = true;
 			break;
 		}
@@ -96,6 +99,17 @@ match_queue_next(struct match_queue *q, struct match_message *m, uint64_t *handl
 	if (n != 0)
 		match_unexpected_add(u, keys, where, n);
 	return found;
+}
+
+bool
+match_queue_add(struct match_queue *q, const struct match_key *key, const struct lhs_entry *e,
+	uint32_t bytes)
+{
+	uint32_t where = q->unexpected.live == q->unexpected.max
+		? MATCH_NONE
+		: match_head_add(&q->heads, e, bytes);
+
+	return where != MATCH_NONE && match_unexpected_add(&q->unexpected, key, &where, 1) == 1;
 }
 
 uint32_t

@@ -16,8 +16,10 @@
 #include "match/heads.h"
 #include "wire/wire.h"
 
-/* as a handle: the message is malformed, and is only to be passed to match_queue_done */
+/* As handles, of what is only to be passed to match_queue_done: the message is malformed; it is a
+ * WIRE_ASIDE, whose id is the key's tag. */
 #define MATCH_MALFORMED UINT64_MAX
+#define MATCH_ASIDE     (UINT64_MAX - 1)
 
 /* A message that landed. */
 struct match_message {
@@ -45,9 +47,13 @@ void match_queue_free(struct match_queue *q);
 void match_queue_clear(struct match_queue *q);
 
 /* Take in messages that landed, up to the next one that a receive waits for. Returns true with the
- * message in *m and the receive's handle, or MATCH_MALFORMED, in *handle; false if all that landed
- * is taken in, or if no more messages can wait. */
+ * message in *m and the receive's handle, MATCH_MALFORMED, or MATCH_ASIDE in *handle; false if all
+ * that landed is taken in, or if no more messages can wait. */
 bool match_queue_next(struct match_queue *q, struct match_message *m, uint64_t *handle);
+/* Let a message wait that did not land in the ring, but was taken over in order from elsewhere. e:
+ * its entry, of which `bytes` bytes are copied. Returns false if no more messages can wait. */
+bool match_queue_add(struct match_queue *q, const struct match_key *key, const struct lhs_entry *e,
+	uint32_t bytes);
 /* Find the oldest waiting message that `want` accepts. Returns its place, or MATCH_NONE. */
 uint32_t match_queue_find(const struct match_queue *q, const struct match_want *want,
 	struct match_message *m);

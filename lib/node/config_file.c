@@ -219,6 +219,8 @@ static const struct key keys[] = {
 		"group", "the socket's, by name or number; empty: that of who runs the primary"},
 	{"access", "mode", KIND_TEXT, DIFFERS(socket_mode), TEXT(config, socket_mode), "0600",
 		"octal", "the socket's: who may write to it may attach"},
+	{"access", "direct", KIND_CHOICE, DIFFERS(direct), 0, 0, "user", "user|off",
+		"matched messages between thin clients of one user by memory that both map"},
 	{"contexts", "uid", KIND_TEXT, OF_RANGE(uid), TEXT(config_range, uid), "", "users",
 		"who may open these as a thin client, and no other contexts, by names or numbers "
 		"with commas between"},

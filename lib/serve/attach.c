@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -37,6 +38,8 @@
 #define DRAIN_MS 1000 /* time that a take-over gives transfers to end */
 #define LEFT_MS  100  /* between looks at retired memory that ports still read */
 
+#define PAIRS_WAITING 64
+
 static struct {
 	struct node *node;
 	int epoll, stop;
@@ -51,8 +54,14 @@ static struct {
 		int pid;
 		uint32_t uid;
 	} who[WIRE_CONTEXTS_MAX]; /* who opened it last, for the log */
-	bool given;               /* given to another primary, which handles what ends from now
-				   * on */
+	struct waiting_pair {
+		bool used;
+		uint16_t from, to;           /* who asked, and for whom */
+		uint32_t from_life, to_life; /* generations */
+		int socket;                  /* the end of `to` */
+	} waiting[PAIRS_WAITING];
+	bool given; /* given to another primary, which handles what ends from now
+		     * on */
 } server = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ------------------------------------------------------------------ death */
@@ -489,6 +498,84 @@ owner_for(const struct asker *who, const struct attach_request *request, struct 
 	return 0;
 }
 
+/* ------------------------------------------------------------------ pairs */
+
+/* Whether the context is open as it was then, by a thin client. */
+static bool
+is_still(uint16_t ctx, uint32_t generation)
+{
+	return server.node->channels[ctx].state == CHANNEL_OPEN && server.owner[ctx] != SECONDARY &&
+		server.owned[ctx] == generation &&
+		server.node->channels[ctx].generation == generation;
+}
+
+/* Forgets those that ask, or are asked, no more. Returns a free place, or NULL. */
+static struct waiting_pair *
+clear_waiting(void)
+{
+	struct waiting_pair *free = NULL;
+
+	for (unsigned i = 0; i < PAIRS_WAITING; i++) {
+		struct waiting_pair *w = &server.waiting[i];
+
+		if (w->used && !(is_still(w->from, w->from_life) && is_still(w->to, w->to_life))) {
+			close(w->socket);
+			w->used = false;
+		}
+		if (!w->used)
+			free = w;
+	}
+	return free;
+}
+
+/* Introduces contexts of one user to each other (lib/channel/pair.h): the first that asks gets one
+ * end of a socket, and the other side the other end when it asks. */
+static int
+pair_for(const struct asker *who, const struct attach_request *request, struct attach_reply *reply,
+	int *out)
+{
+	const uint16_t ctx = request->ctx, peer = (uint16_t)request->addr;
+	struct waiting_pair *free = clear_waiting();
+	int ends[2];
+
+	if (who->connection == SECONDARY || !is_own(who, ctx, request->generation))
+		return -ENOENT;
+	for (unsigned i = 0; i < PAIRS_WAITING; i++) {
+		struct waiting_pair *w = &server.waiting[i];
+
+		if (!w->used || w->to != ctx ||
+			(request->addr != PAIR_ANY && w->from != request->addr))
+			continue;
+		w->used = false;
+		out[0] = w->socket;
+		reply->ctx = w->from;
+		reply->memory = 1;
+		return 0;
+	}
+	if (request->addr == PAIR_ANY)
+		return -ENOENT;
+	if (server.node->config.direct != DIRECT_USER)
+		return -EOPNOTSUPP;
+	if (request->addr >= server.node->config.contexts || peer == ctx ||
+		!is_still(peer, server.owned[peer]))
+		return -ENOENT;
+	if (server.who[ctx].uid != server.who[peer].uid)
+		return -EACCES;
+	if (free == NULL)
+		return -EAGAIN;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+		return -errno;
+	*free = (struct waiting_pair){true, ctx, peer, server.owned[ctx], server.owned[peer],
+		ends[1]};
+	out[0] = ends[0];
+	reply->ctx = peer;
+	reply->memory = 0;
+	/* of a thin client: its pages may go at any time, but not their mapping, while this thread
+	 * frees such */
+	atomic_fetch_add(&server.node->channels[peer].shm->pairs_asked, 1);
+	return 0;
+}
+
 static void
 attach_answer(const struct asker *who, const struct attach_request *request, const int *fds,
 	int count, struct attach_reply *reply, int *out, int *out_count)
@@ -529,6 +616,10 @@ attach_answer(const struct asker *who, const struct attach_request *request, con
 		break;
 	case ATTACH_TAKE_OVER:
 		reply->result = give_to(who, request);
+		break;
+	case ATTACH_PAIR:
+		reply->result = pair_for(who, request, reply, out);
+		*out_count = reply->result == 0;
 		break;
 	case ATTACH_OWNER:
 		reply->result = owner_for(who, request, reply);

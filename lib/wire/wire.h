@@ -272,6 +272,8 @@ enum wire_match_op {
 	WIRE_MATCH_OPS,
 	WIRE_NOTHING = WIRE_MATCH_OPS, /* no message: lets its sender learn whether the flow still
 					* has its receiver */
+	WIRE_ASIDE, /* no message, and never between nodes: what follows of this source comes by the
+		     * memory that both contexts share (lib/channel/pair.h); tag: its id */
 };
 
 /* the bytes are runs of a larger whole, each preceded by a struct wire_run */

@@ -445,7 +445,7 @@ take_in(struct engine *e, struct channel *ch)
 	uint64_t handle;
 
 	while (match_queue_next(&x->queue, &m, &handle)) {
-		if (likely(handle != MATCH_MALFORMED))
+		if (likely(handle < MATCH_ASIDE))
 			receive(e, ch, &x->receives[handle], &m, false);
 		else
 			done_with(e, ch, &m);

@@ -1,0 +1,72 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# timeout: 240
+# sanitize: yes
+#
+# Usage: pairs.sh BUILD_DIR
+# Thin clients of one user that share memory (pairs.c): order and bytes of random messages, sleeping, primaries that take over or are
+# killed under a stream, a receiver that is killed, one that writes what it must not, another user, and access.direct = off.
+set -u
+. "$(dirname "$0")/common.bash"
+need_hugepages pairs 160
+pairs=$build/test/pairs
+
+begin() { # KEYS of [access]
+	node_ini 0 <<-END
+		[engine]
+		idle = adaptive
+		[access]
+		mode = 0666
+		$1
+		[limits]
+		mbufs = 4096
+		contexts = 8
+		send_buffers = 64
+		receive_buffers = 64
+	END
+	primary 0 -l 0 -m 64 || { not_ok pairs_start ""; exit 1; }
+	daemon=$last
+}
+
+check() { # NAME ARGUMENTS
+	local name=$1
+	shift
+	if timeout 100 "$pairs" "$@" >"$dir/$name.log" 2>&1 && grep -q '^done' "$dir/$name.log"; then
+		ok "pairs__$name"
+		grep '^#' "$dir/$name.log"
+	else
+		not_ok "pairs__$name" "exit code $?" "$dir/$name.log"
+	fi
+}
+
+begin "direct = user"
+for s in 1 2 3; do check "mix_$s" mix "${tag}0" $s 1; done
+check switch switch "${tag}0"
+check sleep sleep "${tag}0"
+check killed killed "${tag}0"
+for s in 1 2; do check "hostile_$s" hostile "${tag}0" $s; done
+check after mix "${tag}0" 4 1
+[ "$(id -u)" -ne 0 ] && echo "skip pairs__refused needs root" || check another_user refused "${tag}0" 65534
+
+# other primaries take over under a stream, then one is killed and started again
+start "$dir/stream.log" timeout 60 "$pairs" stream "${tag}0" 8
+stream=$last
+wait_for 20 grep -q paired "$dir/stream.log" || not_ok pairs__stream_begins "" "$dir/stream.log"
+for turn in 1 2; do
+	OPTIONS=(--take-over)
+	primary 0 -l 0 -m 64 || not_ok "pairs__take_over_$turn" ""
+	OPTIONS=()
+	daemon=$last
+	sleep 0.5
+done
+end "$daemon" KILL
+primary 0 -l 0 -m 64 || not_ok pairs__again ""
+daemon=$last
+wait "$stream" && ok pairs__stream || not_ok pairs__stream "exit code $?" "$dir/stream.log"
+grep '^#' "$dir/stream.log"
+end "$daemon" TERM
+wait "$daemon"
+
+begin "direct = off"
+check off mix "${tag}0" 1 0
+exit $failed
