@@ -454,7 +454,7 @@ struct attach_reply {
 	uint16_t node, ctx;
 	uint32_t generation;
 	uint32_t memory; /* MEMORY: its number; PAIR: 0: make the memory, 1: the other side does */
-	int32_t pid;     /* of the primary; OWNER: of the context's process */
+	int32_t pid;     /* of the primary; OWNER, PAIR: of the other context's process */
 	uint64_t bytes;  /* BYTES */
 	/* BEFORE: what a secondary must have in common with the primary, and what it must avoid */
 	uint64_t memory_begin, memory_end; /* addresses that its EAL will map */

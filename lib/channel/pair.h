@@ -57,10 +57,9 @@ struct pair_shm {
 struct pair_hello {
 	uint32_t magic, abi;
 	uint64_t id; /* of the pair, a random number, from side 0: in messages WIRE_ASIDE */
-	/* a word of this process at `at`, by which the other sees that it may read its memory */
+	/* a word of this process at `at`, by which the other sees that it may read its memory, and
+	 * that its number, which the primary told, means this process to it */
 	uint64_t at, word;
-	int32_t pid;
-	uint32_t zero;
 };
 
 /* The view of one ring from one end. */

@@ -327,17 +327,17 @@ struct aside {
 	struct match_key key;
 	const uint8_t *message;
 	uint32_t len, head_len;
-	struct {
-		struct lhs_entry entry;
-		uint8_t front[LHS_ENTRY_MAX - LHS_ENVELOPE_BYTES];
-	} copy;
+	/* as it waits: front is filled in */
+	_Alignas(struct lhs_entry) uint8_t entry[LHS_ENTRY_MAX];
 };
+
+#define ASIDE_FRONT (LHS_ENTRY_MAX - LHS_ENVELOPE_BYTES)
 
 /* Gives the message to the request. */
 static void
 receive_aside(struct pmx_context *ctx, struct request *r, const struct aside *a)
 {
-	const uint8_t *front = a->copy.entry.front, *bytes = a->message + a->head_len;
+	const uint8_t *front = a->entry + LHS_ENVELOPE_BYTES, *bytes = a->message + a->head_len;
 	const struct wire_match *h = (const struct wire_match *)front;
 	uint32_t len = a->len - a->head_len;
 
@@ -381,7 +381,7 @@ keep_aside(struct pmx_context *ctx, struct aside *a)
 {
 	struct match *x = ctx->match;
 	const uint32_t split = x->queue.heads.ring.split;
-	struct lhs_entry *e = &a->copy.entry;
+	struct lhs_entry *e = (struct lhs_entry *)(void *)a->entry;
 	uint8_t *bytes = NULL;
 
 	if (a->len > split && e->front[0] != WIRE_OFFER) {
@@ -410,24 +410,23 @@ static enum pair_found
 read_aside(const struct pmx_context *ctx, struct pair *p, struct aside *a, uint64_t *word)
 {
 	enum pair_found found = pair_peek(&p->in, word, &a->message, &a->len);
+	uint8_t *front = a->entry + LHS_ENVELOPE_BYTES;
 	struct wire_match h;
 
 	if (found != PAIR_FOUND)
 		return found;
-	uint32_t front = a->len < sizeof(a->copy.front) ? a->len : (uint32_t)sizeof(a->copy.front);
-
-	memcpy(a->copy.entry.front, a->message, front);
-	if (wire_match_check(a->copy.entry.front, a->len) != WIRE_OK)
+	memcpy(front, a->message, a->len < ASIDE_FRONT ? a->len : ASIDE_FRONT);
+	if (wire_match_check(front, a->len) != WIRE_OK)
 		return PAIR_BROKEN;
-	memcpy(&h, a->copy.entry.front, sizeof(h));
+	memcpy(&h, front, sizeof(h));
 	if (h.op == WIRE_OFFER) {
 		struct wire_offer offer;
-		uint8_t *at = a->copy.entry.front + wire_match_head(h.flags);
+		uint8_t *at = front + wire_match_head(h.flags);
 
 		memcpy(&offer, at, sizeof(offer));
 		offer.zero = p->serial;
 		memcpy(at, &offer, sizeof(offer));
-		a->copy.entry.front[offsetof(struct wire_match, flags)] |= ASIDE_OFFER;
+		front[offsetof(struct wire_match, flags)] |= ASIDE_OFFER;
 	}
 	a->head_len = wire_match_head(h.flags);
 	a->key = (struct match_key){wire_be32(h.comm), (uint32_t)ctx->node->number << 16 | p->ctx,

@@ -35,7 +35,6 @@
 static int
 pairs_open(struct pmx_context *ctx)
 {
-	ctx->pair_node = PAIR_NONE;
 	if (ctx->node->way != &way_thin || !ctx->shm->pairs || ctx->shm->engine_matches)
 		return 0;
 	ctx->pairs = calloc(1, sizeof(*ctx->pairs));
@@ -139,7 +138,7 @@ static int
 greet(struct pair *p, int memory)
 {
 	const struct pair_hello hello = {PAIR_MAGIC, CHANNEL_ABI, p->id, (uintptr_t)&p->word,
-		p->word, getpid(), 0};
+		p->word};
 	int fds[2] = {(int)syscall(SYS_pidfd_open, getpid(), 0), memory};
 
 	if (fds[0] < 0)
@@ -155,12 +154,13 @@ greet(struct pair *p, int memory)
 static bool
 is_process(int fd)
 {
+	static const char pidfd[] = "anon_inode:[pidfd]";
 	char path[32], what[32];
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	ssize_t n = readlink(path, what, sizeof(what) - 1);
 
-	return n > 0 && strncmp(what, "anon_inode:[pidfd]", (size_t)n) == 0;
+	return n == (ssize_t)strlen(pidfd) && memcmp(what, pidfd, (size_t)n) == 0;
 }
 
 /* Maps the other side's memory if it is what it has to be: pages that are there for good. */
@@ -199,13 +199,13 @@ copy_from(int pid, uint64_t at, void *to, uint64_t len)
 	return 0;
 }
 
-/* Whether its memory can be read here, and it is the process that said hello. */
+/* Whether the other side's memory can be read here. */
 static bool
-is_readable(const struct pair_hello *hello)
+is_readable(const struct pair *p, const struct pair_hello *hello)
 {
 	uint64_t word = 0;
 
-	return copy_from(hello->pid, hello->at, &word, sizeof(word)) == 0 && word == hello->word;
+	return copy_from(p->pid, hello->at, &word, sizeof(word)) == 0 && word == hello->word;
 }
 
 /* Reads the hello of the other side. 1: it was one; 0: nothing is there; -EPIPE: it is gone, or it
@@ -218,7 +218,7 @@ meet(struct pair *p)
 	int fds[2];
 	ssize_t len = passing_receive(p->socket, &hello, sizeof(hello), fds, 2, &n);
 	bool good = len == sizeof(hello) && hello.magic == PAIR_MAGIC && hello.abi == CHANNEL_ABI &&
-		n == 1u + p->side && is_process(fds[0]) && is_readable(&hello);
+		n == 1u + p->side && is_process(fds[0]) && is_readable(p, &hello);
 	struct pair_shm *shm = good && p->side == 1 ? map(fds[1]) : NULL;
 
 	if (len < 0 && (errno == EAGAIN || errno == EINTR))
@@ -231,7 +231,6 @@ meet(struct pair *p)
 		return -EPIPE;
 	}
 	p->process = fds[0];
-	p->pid = hello.pid;
 	if (p->side == 1) {
 		p->id = hello.id;
 		attach(p, shm);
@@ -264,6 +263,13 @@ ask(struct pmx_context *ctx, uint64_t peer)
 	void *at = NULL;
 	int fd[2] = {-1, -1}, memory = -1;
 
+	/* first of those whose WIRE_ASIDE was lost with their process */
+	for (struct pair *p = x->all; x->count >= PAIRS_MAX && p != NULL; p = p->next) {
+		if (p->state == PAIR_ENDED && !p->receives) {
+			release(ctx, p);
+			break;
+		}
+	}
 	if (x->count >= PAIRS_MAX)
 		return -ENOSPC;
 	int result = way_thin_ask(ctx->node, &request, -1, &reply, fd);
@@ -284,6 +290,7 @@ ask(struct pmx_context *ctx, uint64_t peer)
 		.ctx = reply.ctx,
 		.socket = fd[0],
 		.process = -1,
+		.pid = reply.pid,
 		.serial = ++x->serial,
 	};
 	x->all = p;

@@ -46,7 +46,7 @@ struct pair {
 	bool sends, receives; /* after WIRE_ASIDE */
 	uint16_t ctx;         /* the other side */
 	int socket, process;
-	int pid; /* the other side's */
+	int pid; /* the other side's, by the primary's word */
 	uint64_t id, word;
 	uint32_t serial;                /* of the pairs of this context */
 	uint32_t fetched;               /* the other side's pair_side.fetched when last looked at */

@@ -549,6 +549,7 @@ pair_for(const struct asker *who, const struct attach_request *request, struct a
 		w->used = false;
 		out[0] = w->socket;
 		reply->ctx = w->from;
+		reply->pid = server.who[w->from].pid;
 		reply->memory = 1;
 		return 0;
 	}
@@ -570,6 +571,7 @@ pair_for(const struct asker *who, const struct attach_request *request, struct a
 	out[0] = ends[0];
 	reply->ctx = peer;
 	reply->memory = 0;
+	reply->pid = server.who[peer].pid;
 	/* of a thin client: its pages may go at any time, but not their mapping, while this thread
 	 * frees such */
 	atomic_fetch_add(&server.node->channels[peer].shm->pairs_asked, 1);

@@ -211,7 +211,7 @@ look_at(unsigned i)
 {
 	for (unsigned k = 0; k < POSTED; k++) {
 		struct posted *p = &of[i].posted[k];
-		struct pmx_status s;
+		struct pmx_status s = {0};
 		int result = p->request != 0 ? pmx_test(of[i].ctx, &p->request, &s) : 0;
 
 		if (result == 0)
@@ -315,7 +315,7 @@ switch_once(void)
 				send_to(a, 1, sent, &sent, sizeof(sent), 0, NULL));
 		while (came < sent) {
 			uint64_t got;
-			struct pmx_status s;
+			struct pmx_status s = {0};
 			pmx_request r = receive_from(b, PMX_ANY_SOURCE, &got, sizeof(got));
 			int result;
 
@@ -489,7 +489,7 @@ drain(void)
 
 	for (;;) {
 		pmx_request r = receive_from(ctx, PMX_ANY_SOURCE, &got, sizeof(got));
-		struct pmx_status s;
+		struct pmx_status s = {0};
 
 		must_succeed("pmx_wait", pmx_wait(ctx, &r, &s, -1));
 		if (s.tag == 7) {
@@ -605,7 +605,7 @@ hostile(void)
 
 	for (int64_t until = now_ms() + 30000; !over || next < 1000;) {
 		pmx_request r = receive_from(victim, PMX_ANY_SOURCE, got, sizeof(got));
-		struct pmx_status s;
+		struct pmx_status s = {0};
 		int result = 0;
 
 		for (unsigned tries = 0; result == 0; tries++) {

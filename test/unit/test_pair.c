@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "channel/pair.h"
@@ -52,14 +53,25 @@ put(uint32_t len, uint8_t first)
 	return true;
 }
 
+/* The next message, which must be there. */
+static const uint8_t *
+find(uint64_t *word, uint32_t *len)
+{
+	const uint8_t *message;
+
+	if (pair_peek(&reader, word, &message, len) == PAIR_FOUND)
+		return message;
+	fail();
+	abort();
+}
+
 static void
 take(uint32_t len, uint8_t first)
 {
-	const uint8_t *message = NULL;
-	uint64_t word = 0;
+	uint64_t word;
 	uint32_t got;
+	const uint8_t *message = find(&word, &got);
 
-	assert_int_equal(pair_peek(&reader, &word, &message, &got), PAIR_FOUND);
 	assert_int_equal(got, len);
 	for (uint32_t i = 0; i < len; i++)
 		assert_int_equal(message[i], (uint8_t)(first + i));
@@ -69,9 +81,9 @@ take(uint32_t len, uint8_t first)
 static enum pair_found
 peek(void)
 {
-	const uint8_t *message = NULL;
-	uint64_t word = 0;
-	uint32_t len = 0;
+	const uint8_t *message;
+	uint64_t word;
+	uint32_t len;
 
 	return pair_peek(&reader, &word, &message, &len);
 }
@@ -129,16 +141,13 @@ pair_ring__old_bytes_are_no_words(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 4 * PAIR_RING_BYTES / 1024; i++) {
 		uint8_t *to = pair_begin(&writer, 1000);
+		uint64_t word;
+		uint32_t len;
 
 		assert_non_null(to);
-		for (unsigned k = 0; k < 1000; k++)
-			to[k] = 0x41;
+		memset(to, 0x41, 1000);
 		pair_publish(&writer, 1000);
-		const uint8_t *message = NULL;
-		uint64_t word = 0;
-		uint32_t len = 0;
-
-		assert_int_equal(pair_peek(&reader, &word, &message, &len), PAIR_FOUND);
+		find(&word, &len);
 		pair_take(&reader, word);
 		assert_int_equal(peek(), PAIR_NOTHING);
 	}
@@ -177,9 +186,9 @@ pair_peek__made_up_words(void **state)
 	assert_int_equal(peek(), PAIR_BROKEN);
 	/* whatever stands there, what is found lies in the ring */
 	for (unsigned i = 0; i < 1000000; i++) {
-		const uint8_t *message = NULL;
-		uint64_t word = 0;
-		uint32_t len = 0;
+		const uint8_t *message;
+		uint64_t word;
+		uint32_t len;
 
 		reader.pos = (uint32_t)(draw() % (PAIR_RING_BYTES / 64)) * 64;
 		set_word(draw() % 2 ? draw()
@@ -233,14 +242,13 @@ pair_ring__two_threads(void **state)
 	(void)state;
 	assert_int_equal(pthread_create(&thread, NULL, write_all, NULL), 0);
 	for (uint64_t i = 0, got; i < MESSAGES; i++) {
-		const uint8_t *message = NULL;
-		enum pair_found found;
-		uint64_t word = 0;
-		uint32_t len = 0;
+		uint64_t word;
+		uint32_t len;
 
-		while ((found = pair_peek(&reader, &word, &message, &len)) == PAIR_NOTHING)
+		while (peek() == PAIR_NOTHING)
 			sched_yield();
-		assert_int_equal(found, PAIR_FOUND);
+		const uint8_t *message = find(&word, &len);
+
 		memcpy(&got, message, sizeof(got));
 		assert_int_equal(got, i);
 		assert_int_equal(len, 8 + i * 37 % 500);
