@@ -37,6 +37,7 @@ struct pair_side {
 	_Alignas(PAIR_LINE) _Atomic uint32_t sleeps;  /* wake me after a message; cleared by who
 						       * does */
 	_Atomic uint32_t closed;                      /* I read nothing more */
+	_Atomic uint32_t met;                         /* the other side may send */
 	_Alignas(PAIR_LINE) _Atomic uint32_t fetched; /* changes with each of these */
 	_Atomic uint32_t results[PAIR_OFFERS];        /* of the other side's offers that I fetched:
 						       * errno + 1; cleared by it */

@@ -238,6 +238,7 @@ meet(struct pair *p)
 			return -EPIPE;
 	}
 	p->state = PAIR_OPEN;
+	atomic_store(&p->shm->side[p->side].met, 1);
 	return 1;
 }
 
@@ -331,7 +332,7 @@ pairs_approach(struct pmx_context *ctx, uint16_t peer)
 	}
 	if (peer == ctx->ctx)
 		return NULL;
-	if (p != NULL && p->state != PAIR_OPEN) {
+	if (p != NULL && (p->state != PAIR_OPEN || !atomic_load(&p->shm->side[!p->side].met))) {
 		pairs_look(ctx); /* who only sends looks too */
 		return NULL;
 	}

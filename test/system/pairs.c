@@ -187,8 +187,9 @@ send_random(unsigned i, unsigned k)
 	memset(bytes, 0xEE, len < 64 ? len : 64);
 }
 
+/* any: of any source; otherwise half of them are of one. */
 static void
-post_random(unsigned i)
+post(unsigned i, bool any)
 {
 	unsigned from = (unsigned)(draw() % CONTEXTS);
 
@@ -197,12 +198,27 @@ post_random(unsigned i)
 
 		if (p->request != 0)
 			continue;
-		/* half of them take any, the others one source's */
 		p->request = receive_from(of[i].ctx,
-			from == i || draw() % 2 ? PMX_ANY_SOURCE : addr((uint16_t)from), p->bytes,
-			LONGEST);
+			any || from == i || draw() % 2 ? PMX_ANY_SOURCE : addr((uint16_t)from),
+			p->bytes, LONGEST);
 		p->order = of[i].posts++;
 		return;
+	}
+}
+
+/* Takes back the receives that wait: those of one source could have all places, and no message be
+ * left of it. */
+static void
+take_back(unsigned i)
+{
+	for (unsigned k = 0; k < POSTED; k++) {
+		struct posted *p = &of[i].posted[k];
+		int result = p->request != 0 ? pmx_cancel(of[i].ctx, p->request) : -EINPROGRESS;
+
+		if (result == 0)
+			result = pmx_test(of[i].ctx, &p->request, NULL);
+		if (result != -EINPROGRESS && result != -ECANCELED)
+			die_of("pmx_cancel", result);
 	}
 }
 
@@ -268,13 +284,15 @@ mix(bool by_pairs)
 		if (sends)
 			send_random(i, k); /* also to itself */
 		else if (draw() % 2)
-			post_random(i);
+			post(i, false);
 		else
 			look_at(i);
 	}
+	for (unsigned i = 0; i < CONTEXTS; i++)
+		take_back(i);
 	for (int64_t until = now_ms() + 60000; !is_all_there();) {
 		for (unsigned i = 0; i < CONTEXTS; i++) {
-			post_random(i);
+			post(i, true);
 			look_at(i);
 		}
 		if (now_ms() > until)
