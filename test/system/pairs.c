@@ -74,6 +74,17 @@ addr(uint16_t context)
 	return (struct pmx_addr){pmx_node_number(node), context};
 }
 
+/* Until that process has opened that context. */
+static void
+wait_for(uint16_t context, pid_t pid)
+{
+	for (int64_t until = now_ms() + 30000; pmx_context_process(node, context) != pid;) {
+		usleep(1000);
+		if (now_ms() > until)
+			die("process %d did not open context %u within 30 s", pid, context);
+	}
+}
+
 /* Sends, however long there is no room. 0, or an error. */
 static int
 send_to(struct pmx_context *ctx, uint16_t to, uint64_t tag, const void *data, uint64_t len,
@@ -394,13 +405,13 @@ stream_in(void)
 }
 
 static void
-stream_out(int seconds)
+stream_out(int seconds, pid_t receiver)
 {
 	struct pmx_context *ctx = open_context(0);
 	uint64_t words[25], n = 0;
 	int result;
 
-	usleep(300000); /* the receiver opens its context */
+	wait_for(1, receiver);
 	for (int64_t until = now_ms() + seconds * 1000; now_ms() < until; n++) {
 		words[0] = n;
 		while ((result = send_to(ctx, 1, n, words, 8 + 8 * (n % 25) % 200, 0, NULL)) != 0)
@@ -472,7 +483,7 @@ stream(int seconds)
 		stream_in();
 		exit(0);
 	}
-	stream_out(seconds);
+	stream_out(seconds, pid);
 	reap(pid);
 }
 
@@ -483,10 +494,7 @@ sleep_both(void)
 	struct pmx_context *ctx = open_context(pid == 0);
 	int64_t begun = now_ms();
 
-	if (pid == 0)
-		usleep(100000);
-	else
-		usleep(200000);
+	wait_for(pid != 0, pid == 0 ? getppid() : pid);
 	ping(ctx, pid != 0, pid != 0);
 	/* each sleep that nobody ends takes 100 ms */
 	if (now_ms() - begun > ROUNDS * 50)
@@ -530,7 +538,7 @@ killed(void)
 	struct pmx_match_stat stat;
 	int64_t until = now_ms() + 30000;
 
-	usleep(200000);
+	wait_for(1, pid);
 	/* until it goes by shared memory: such a message ends at once, though asked for */
 	while (ctx->pairs->of[1].pair == NULL || !ctx->pairs->of[1].pair->sends) {
 		must_succeed("pmx_isend", send_to(ctx, 1, 1, &word, 8, 0, NULL));
@@ -558,7 +566,7 @@ killed(void)
 		node = NULL;
 		drain();
 	}
-	usleep(500000);
+	wait_for(1, pid);
 	for (unsigned i = 0; i < 200; i++)
 		must_succeed("pmx_isend", send_to(ctx, 1, 1, &word, 8, 0, NULL));
 	must_succeed("pmx_isend", send_to(ctx, 1, 7, &word, 8, 0, NULL));
@@ -666,7 +674,7 @@ refused(unsigned user)
 	struct pmx_context *ctx = open_context(0);
 	uint64_t word = 0;
 
-	usleep(300000);
+	wait_for(1, pid);
 	for (unsigned i = 0; i < 2000; i++)
 		must_succeed("pmx_isend", send_to(ctx, 1, 1, &word, 8, 0, NULL));
 	if (ctx->pairs->all != NULL)
