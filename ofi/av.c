@@ -18,11 +18,44 @@ address_print(const struct address *a, char *buf, size_t len)
 	return snprintf(buf, len, STRING_FORMAT, a->node, a->context, a->incarnation);
 }
 
-static bool
+bool
+address_scan(struct address *a, const char *text)
+{
+	char end;
+
+	*a = (struct address){.zero = 0};
+	return sscanf(text, "fi_pmx://%" SCNu16 ":%" SCNu16 ":%" SCNu32 "%c", &a->node, &a->context,
+		       &a->incarnation, &end) == 3 &&
+		address_ok(a);
+}
+
+bool
 address_ok(const struct address *a)
 {
-	return a->node != 0xFFFF && a->context < 1024 && a->incarnation != 0 &&
+	return a->context < OFI_CONTEXTS && a->incarnation != OFI_UNNAMED &&
 		a->incarnation <= OFI_INCARNATION_MAX && a->zero == 0;
+}
+
+int
+address_find(struct address *a, const char *instance, const char *node, const char *service)
+{
+	char *end = "";
+	unsigned long number = service != NULL ? strtoul(service, &end, 10) : 0;
+
+	if (node != NULL && address_scan(a, node))
+		return 0;
+	/* port numbers that programs have by default are more than there are contexts */
+	*a = (struct address){OFI_THIS_NODE, number % OFI_CONTEXTS, 0, 0};
+	if (*end != 0 || number > UINT16_MAX || (service != NULL && *service == 0)) {
+		OFI_WARN(CORE, "service %s: must be a number, 0..65535\n", service);
+		return -FI_EINVAL;
+	}
+	int result = node != NULL ? pmx_node_resolve(instance, node, &a->node) : 0;
+
+	if (result != 0)
+		OFI_WARN(CORE, "%s: no node of the primary %s has that number or address: %s\n",
+			node, instance, pmx_strerror(result));
+	return result != 0 ? -FI_ENODATA : 0;
 }
 
 /* ------------------------------------------------------------------ by source */
@@ -94,6 +127,29 @@ av_find(const struct av *av, struct pmx_addr source)
 	return number != 0 ? number - 1 : FI_ADDR_NOTAVAIL;
 }
 
+void
+av_name(struct av *av, struct pmx_addr peer, uint32_t incarnation)
+{
+	for (uint32_t i = 0; i < av->count; i++) {
+		struct av_entry *e = &av->entries[i];
+
+		if (e->comm == COMM_UNNAMED && same_peer(e->to, peer))
+			e->comm = comm_of(incarnation, COMM_UNTAGGED);
+	}
+}
+
+void
+av_unname(struct av *av, struct pmx_addr peer, uint32_t incarnation)
+{
+	for (uint32_t i = 0; i < av->count; i++) {
+		struct av_entry *e = &av->entries[i];
+
+		if (e->by_number && e->comm == comm_of(incarnation, COMM_UNTAGGED) &&
+			same_peer(e->to, peer))
+			e->comm = COMM_UNNAMED;
+	}
+}
+
 /* Makes room for one more entry. */
 static int
 av_grow(struct av *av)
@@ -137,8 +193,10 @@ insert_one(struct av *av, const struct address *a, fi_addr_t *number)
 	if (result != 0)
 		return result;
 	av->entries[av->count] = (struct av_entry){
-		{a->node, a->context},
-		comm_of(a->incarnation, COMM_UNTAGGED),
+		.to = {a->node != OFI_THIS_NODE ? a->node : pmx_node_number(av->domain->node),
+			a->context},
+		.by_number = a->incarnation == 0,
+		.comm = a->incarnation != 0 ? comm_of(a->incarnation, COMM_UNTAGGED) : COMM_UNNAMED,
 	};
 	source_put(av, av->count);
 	*number = av->count++;
@@ -182,23 +240,44 @@ static int
 av_insert_service(struct fid_av *fid, const char *node, const char *service, fi_addr_t *number,
 	uint64_t flags, void *context)
 {
-	(void)fid;
-	(void)flags;
-	(void)context;
-	OFI_WARN(AV, "%s %s: addresses come from fi_getname() of the other side\n",
-		node != NULL ? node : "", service != NULL ? service : "");
+	struct av *av = (struct av *)fid;
+	struct address a;
+	int result = address_find(&a, av->domain->instance, node, service);
+
+	if (result == 0)
+		return av_insert(fid, &a, 1, number, flags, context);
 	if (number != NULL)
 		*number = FI_ADDR_NOTAVAIL;
-	return -FI_ENOSYS;
+	if (flags & FI_SYNC_ERR && context != NULL)
+		*(int *)context = -result;
+	return result;
 }
 
 static int
 av_insert_symmetric(struct fid_av *fid, const char *node, size_t nodes, const char *service,
 	size_t services, fi_addr_t *numbers, uint64_t flags, void *context)
 {
-	(void)nodes;
-	(void)services;
-	return av_insert_service(fid, node, service, numbers, flags, context);
+	struct av *av = (struct av *)fid;
+	struct address first;
+	int *errors = flags & FI_SYNC_ERR ? context : NULL;
+	int result = address_find(&first, av->domain->instance, node, service), inserted = 0;
+
+	if (result != 0)
+		return result;
+	for (size_t i = 0; i < nodes * services; i++) {
+		struct address a = first;
+		uint32_t at_node = first.node != OFI_THIS_NODE ? first.node
+							       : pmx_node_number(av->domain->node);
+
+		a.node = (uint16_t)(at_node + i / services);
+		a.context = (uint16_t)(first.context + i % services);
+		result = av_insert(fid, &a, 1, numbers != NULL ? numbers + i : NULL, flags,
+			errors != NULL ? errors + i : NULL);
+		if (result < 0)
+			return result;
+		inserted += result;
+	}
+	return inserted;
 }
 
 static int
@@ -231,7 +310,7 @@ av_lookup(struct fid_av *fid, fi_addr_t number, void *to, size_t *len)
 	const struct address a = {
 		.node = e != NULL ? e->to.node : 0,
 		.context = e != NULL ? e->to.context : 0,
-		.incarnation = e != NULL ? e->comm >> 2 : 0,
+		.incarnation = e != NULL && !comm_is_unnamed(e->comm) ? e->comm >> 2 : 0,
 	};
 
 	domain_unlock(av->domain);

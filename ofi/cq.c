@@ -205,6 +205,7 @@ arm(struct cq *cq)
 		/* what waits to begin needs room, of which nothing tells */
 		if (ep->ctx == NULL)
 			continue;
+		life_answer(ep);
 		if (ep->sends.head != NULL || ep->receives.head != NULL || ep->ready.head != NULL ||
 			ep->late.head != NULL || (ep->promises.used != 0 && !ep->promises.awaits) ||
 			ep->gone || rma_waits(ep) || pmx_before_select(ep->ctx) != 0)

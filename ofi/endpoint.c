@@ -97,13 +97,13 @@ endpoint_bind(struct fid *fid, struct fid *other, uint64_t flags)
 
 /* ------------------------------------------------------------------ enable */
 
-/* 1..OFI_INCARNATION_MAX; 0 if there is no randomness. */
+/* 0 if there is no randomness. */
 static uint32_t
 new_incarnation(void)
 {
 	uint32_t n = 0;
 
-	while (n == 0) {
+	while (n == 0 || n == OFI_UNNAMED) {
 		if (getrandom(&n, sizeof(n), 0) != sizeof(n))
 			return 0;
 		n &= OFI_INCARNATION_MAX;
@@ -146,7 +146,7 @@ watch(struct endpoint *ep)
 static int
 enable(struct endpoint *ep)
 {
-	const struct pmx_context_params params = {.context = PMX_ANY_CONTEXT};
+	const struct pmx_context_params params = {.context = ep->wanted.context};
 
 	if (ep->ctx != NULL)
 		return 0;
@@ -157,16 +157,19 @@ enable(struct endpoint *ep)
 		(ep->caps & FI_READ && ep->tx_cq == NULL && ep->cntrs[CNTR_READS] == NULL) ||
 		(ep->caps & FI_RECV && ep->rx_cq == NULL && ep->cntrs[CNTR_RECEIVES] == NULL))
 		return -FI_ENOCQ;
-	ep->incarnation = new_incarnation();
+	/* an address that the application chose whole is that of an endpoint that it had before */
+	ep->incarnation = ep->wanted.incarnation != 0 ? ep->wanted.incarnation : new_incarnation();
 	int result = ep->incarnation != 0 ? pmx_context_open(&ep->ctx, ep->domain->node, &params)
 					  : -EIO;
 
 	if (result != 0) {
 		OFI_WARN(EP_CTRL, "no context: %s%s\n", pmx_strerror(result),
-			result == -EBUSY ? " (limits.contexts of the primary's configuration)"
-					 : "");
+			result == -EBUSY && ep->wanted.context == PMX_ANY_CONTEXT
+				? " (limits.contexts of the primary's configuration)"
+				: "");
 		ep->ctx = NULL;
-		return result;
+		return result == -EBUSY && ep->wanted.context != PMX_ANY_CONTEXT ? -FI_EADDRINUSE
+										 : result;
 	}
 	const struct pmx_addr own = pmx_context_addr(ep->ctx);
 
@@ -455,6 +458,9 @@ endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **o
 		return -FI_ENOMEM;
 	ep->domain = (struct domain *)domain;
 	ep->caps = info->caps;
+	ep->wanted.context = PMX_ANY_CONTEXT;
+	if (info->src_addr != NULL && info->src_addrlen == sizeof(ep->wanted))
+		memcpy(&ep->wanted, info->src_addr, sizeof(ep->wanted));
 	ep->tx_flags = info->tx_attr->op_flags;
 	ep->rx_flags = info->rx_attr->op_flags;
 	ep->orders = info->tx_attr->msg_order & ~FI_ORDER_SAS;

@@ -164,6 +164,48 @@ mr_mode_of(uint32_t version, const struct fi_info *hints)
 	return FI_VERSION_LT(version, FI_VERSION(1, 5)) ? OFI_MR_SCALABLE : 0;
 }
 
+/* What is asked for: a copy of it becomes that of the answer. false: memory is short. */
+static bool
+set_address(void **to, size_t *len, const struct address *a)
+{
+	*to = malloc(sizeof(*a));
+	if (*to == NULL)
+		return false;
+	memcpy(*to, a, sizeof(*a));
+	*len = sizeof(*a);
+	return true;
+}
+
+/* Sets who the endpoints are to be, and whom they are for. 0, -FI_ENODATA: there is no such node,
+ * -FI_EINVAL or -FI_ENOMEM. */
+static int
+set_addresses(struct fi_info *info, const char *node, const char *service, uint64_t flags,
+	const struct fi_info *hints)
+{
+	/* an endpoint gets its context when it is enabled, and its incarnation */
+	const struct address any = {.node = OFI_THIS_NODE, .context = PMX_ANY_CONTEXT}, *own = &any;
+	const struct address *other = NULL;
+	struct address named;
+
+	if (hints != NULL && hints->src_addrlen == sizeof(*own))
+		own = hints->src_addr;
+	if (hints != NULL && hints->dest_addrlen == sizeof(*other))
+		other = hints->dest_addr;
+	if (node != NULL || service != NULL) {
+		int result = address_find(&named, info->domain_attr->name, node, service);
+
+		if (result != 0)
+			return result;
+		if (flags & FI_SOURCE && service == NULL)
+			named.context = PMX_ANY_CONTEXT;
+		*(flags & FI_SOURCE ? &own : &other) = &named;
+	}
+	if (!set_address(&info->src_addr, &info->src_addrlen, own) ||
+		(other != NULL && !set_address(&info->dest_addr, &info->dest_addrlen, other)))
+		return -FI_ENOMEM;
+	return 0;
+}
+
 /* Returns a description of one primary, or NULL if memory is short. */
 static struct fi_info *
 describe(const char *instance, uint32_t version, const struct fi_info *hints)
@@ -171,19 +213,10 @@ describe(const char *instance, uint32_t version, const struct fi_info *hints)
 	const struct fi_tx_attr *tx = hints != NULL ? hints->tx_attr : NULL;
 	const struct fi_rx_attr *rx = hints != NULL ? hints->rx_attr : NULL;
 	const struct fi_domain_attr *domain = hints != NULL ? hints->domain_attr : NULL;
-	/* an endpoint gets its context and its incarnation when it is enabled */
-	const struct address any = {.node = 0xFFFF, .context = PMX_ANY_CONTEXT};
 	struct fi_info *info = fi_allocinfo();
 
 	if (info == NULL)
 		return NULL;
-	info->src_addr = malloc(sizeof(any));
-	if (info->src_addr == NULL) {
-		fi_freeinfo(info);
-		return NULL;
-	}
-	memcpy(info->src_addr, &any, sizeof(any));
-	info->src_addrlen = sizeof(any);
 	info->caps = caps_of(hints);
 	info->addr_format = OFI_ADDRESS_FORMAT;
 	info->tx_attr->caps = info->caps & TX_CAPS;
@@ -214,9 +247,7 @@ describe(const char *instance, uint32_t version, const struct fi_info *hints)
 	info->domain_attr->control_progress = FI_PROGRESS_MANUAL;
 	info->domain_attr->data_progress = FI_PROGRESS_MANUAL;
 	info->domain_attr->resource_mgmt = FI_RM_ENABLED;
-	info->domain_attr->av_type = domain != NULL && domain->av_type != FI_AV_UNSPEC
-		? domain->av_type
-		: FI_AV_TABLE;
+	info->domain_attr->av_type = domain != NULL ? domain->av_type : FI_AV_UNSPEC;
 	info->domain_attr->mr_mode = mr_mode_of(version, hints);
 	info->domain_attr->mr_key_size = sizeof(uint64_t);
 	info->domain_attr->mr_iov_limit = 1;
@@ -277,13 +308,6 @@ info_get(uint32_t version, const char *node, const char *service, uint64_t flags
 			(hints->fabric_attr != NULL &&
 				!asked_by_name(hints->fabric_attr->name, "pmx"))))
 		return -FI_ENODATA;
-	/* contexts get their numbers when they are opened, and are addressed by fi_getname() */
-	if (node != NULL && !(flags & FI_SOURCE)) {
-		FI_INFO(&ofi_provider, FI_LOG_CORE,
-			"%s %s: addresses come from fi_getname() of the other side\n", node,
-			service != NULL ? service : "");
-		return -FI_ENODATA;
-	}
 	int n = find_instances(found);
 
 	for (int i = 0; i < n; i++) {
@@ -291,9 +315,17 @@ info_get(uint32_t version, const char *node, const char *service, uint64_t flags
 			!asked_by_name(hints->domain_attr->name, found[i].instance))
 			continue;
 		*last = describe(found[i].instance, version, hints);
-		if (*last == NULL) {
+		int result = *last != NULL ? set_addresses(*last, node, service, flags, hints)
+					   : -FI_ENOMEM;
+
+		if (result == -FI_ENODATA) {
+			fi_freeinfo(*last);
+			*last = NULL;
+			continue;
+		}
+		if (result != 0) {
 			fi_freeinfo(first);
-			return -FI_ENOMEM;
+			return result;
 		}
 		last = &(*last)->next;
 	}

@@ -21,8 +21,6 @@
 #define TURNS     64 /* of progress, after which it is looked whether somebody asks */
 #define ASKED_MAX 64 /* peers that are asked at once */
 #define COMM_ALL  comm_of(0, COMM_CONTROL)
-#define TAG_PING  1
-#define TAG_GONE  (1ull << 61)
 
 /* An endpoint on which an operation waits. */
 struct peer {
@@ -54,30 +52,29 @@ waits_for(const struct op *op, struct peer *p)
 }
 
 static inline bool
-same_peer(const struct peer *a, const struct peer *b)
+same(const struct peer *a, const struct peer *b)
 {
-	return a->at.node == b->at.node && a->at.context == b->at.context &&
-		a->incarnation == b->incarnation;
+	return same_peer(a->at, b->at) && a->incarnation == b->incarnation;
 }
 
 /* ------------------------------------------------------------------ asking */
 
-static void
-ask(struct endpoint *ep, const struct peer *p)
+void
+life_ask(struct endpoint *ep, struct pmx_addr peer, uint32_t incarnation)
 {
 	struct op *op = op_new(ep);
 
 	if (op == NULL)
 		return;
 	op->role = LIFE_PING;
-	op->m.peer = p->at;
-	op->m.comm = comm_of(p->incarnation, COMM_CONTROL);
+	op->m.peer = peer;
+	op->m.comm = comm_of(incarnation, COMM_CONTROL);
 	const struct pmx_matched m = {
-		.peer = p->at,
+		.peer = peer,
 		.comm = COMM_ALL,
 		.flags = PMX_QUEUED | PMX_COPY | PMX_DELIVERED | PMX_IMMEDIATE,
-		.tag = TAG_PING,
-		.immediate = (uint64_t)p->incarnation << 32 | ep->incarnation,
+		.tag = OFI_TAG_PING,
+		.immediate = (uint64_t)incarnation << 32 | ep->incarnation,
 		.cookie = (uintptr_t)op,
 	};
 
@@ -104,13 +101,13 @@ look_at(struct endpoint *ep, struct op *op, void *arg)
 		return;
 	}
 	for (unsigned i = 0; i < asked->count; i++) {
-		if (same_peer(&asked->list[i], &p))
+		if (same(&asked->list[i], &p))
 			return;
 	}
 	if (asked->count == ASKED_MAX)
 		return;
 	asked->list[asked->count++] = p;
-	ask(ep, &p);
+	life_ask(ep, p.at, p.incarnation);
 }
 
 /* ------------------------------------------------------------------ what comes of it */
@@ -126,7 +123,7 @@ lose(struct endpoint *ep, struct op *op, void *arg)
 	const struct loss *loss = arg;
 	struct peer p;
 
-	if (!waits_for(op, &p) || !same_peer(&p, &loss->peer))
+	if (!waits_for(op, &p) || !same(&p, &loss->peer))
 		return;
 	if (op->role == RMA_TRANSFER) {
 		rma_fails(ep, op, loss->error);
@@ -144,9 +141,15 @@ peer_is_gone(struct endpoint *ep, struct peer peer, int error)
 {
 	struct loss loss = {peer, error};
 
+	if (peer.incarnation == 0) {
+		names_fail(ep, peer.at, error);
+		return;
+	}
 	OFI_WARN(EP_DATA, "node %u, context %u: %s; what waits for it ends\n", peer.at.node,
 		peer.at.context, pmx_strerror(error));
 	op_each(ep, lose, &loss);
+	/* an address by number means its successor from now on */
+	av_unname(ep->av, peer.at, peer.incarnation);
 }
 
 void
@@ -161,9 +164,8 @@ life_asked(struct endpoint *ep, struct op *op, const struct pmx_status *status)
 
 /* ------------------------------------------------------------------ answering */
 
-/* Takes the message that matches. false: there is none, or no room to take it now. */
-static bool
-take(struct endpoint *ep, const struct pmx_matched *what, struct pmx_status *status)
+bool
+life_take(struct endpoint *ep, const struct pmx_matched *what, struct pmx_status *status)
 {
 	struct pmx_matched m = *what;
 
@@ -175,21 +177,25 @@ take(struct endpoint *ep, const struct pmx_matched *what, struct pmx_status *sta
 	return pmx_irecv(ep->ctx, &m, NULL) == 0;
 }
 
-static void
-answer(struct endpoint *ep)
+void
+life_answer(struct endpoint *ep)
 {
-	const struct pmx_matched any = {.peer = PMX_ANY_SOURCE, .comm = COMM_ALL, .tag = TAG_PING};
+	const struct pmx_matched any = {
+		.peer = PMX_ANY_SOURCE,
+		.comm = COMM_ALL,
+		.tag = OFI_TAG_PING,
+	};
 	struct pmx_status status;
 
-	while (take(ep, &any, &status)) {
+	while (life_take(ep, &any, &status)) {
 		uint32_t wanted = (uint32_t)(status.immediate >> 32);
 		const struct pmx_matched m = {
 			.peer = status.source,
 			.comm = comm_of((uint32_t)status.immediate & OFI_INCARNATION_MAX,
 				COMM_CONTROL),
 			.flags = PMX_COPY | PMX_IMMEDIATE,
-			.tag = TAG_GONE,
-			.immediate = wanted,
+			.tag = wanted != 0 ? OFI_TAG_GONE : OFI_TAG_HERE,
+			.immediate = wanted != 0 ? wanted : ep->incarnation,
 		};
 
 		/* if it does not go now, it will be asked for again */
@@ -205,11 +211,11 @@ hear(struct endpoint *ep)
 	const struct pmx_matched any = {
 		.peer = PMX_ANY_SOURCE,
 		.comm = comm_of(ep->incarnation, COMM_CONTROL),
-		.tag = TAG_GONE,
+		.tag = OFI_TAG_GONE,
 	};
 	struct pmx_status status;
 
-	while (take(ep, &any, &status)) {
+	while (life_take(ep, &any, &status)) {
 		const struct peer peer = {status.source, (uint32_t)status.immediate};
 
 		peer_is_gone(ep, peer, -ECONNRESET);
@@ -223,8 +229,9 @@ life_look(struct endpoint *ep)
 	struct timespec t;
 
 	if (++ep->life.turns % TURNS == 0)
-		answer(ep);
-	if (ep->life.waiting == 0 && ep->promises.used == 0 && ep->transfers.used == 0)
+		life_answer(ep);
+	if (ep->life.waiting == 0 && ep->promises.used == 0 && ep->transfers.used == 0 &&
+		ep->unnamed.head == NULL)
 		return;
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
 	int64_t now = t.tv_sec * 1000ll + t.tv_nsec / 1000000;
@@ -232,7 +239,8 @@ life_look(struct endpoint *ep)
 	if (now < ep->life.next)
 		return;
 	ep->life.next = now + PERIOD_MS;
-	answer(ep);
+	life_answer(ep);
 	hear(ep);
+	names_ask(ep);
 	op_each(ep, look_at, &asked);
 }

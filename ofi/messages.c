@@ -288,9 +288,11 @@ special_ended(struct endpoint *ep, struct op *op, struct pmx_status *status)
 		rma_ended(ep, op, status);
 		return true;
 	}
-	if (op->flags & FI_RECV && !op->late && status->error == 0 && status->label != 0 &&
-		promise_taken(ep, op, status))
-		return true;
+	if (op->flags & FI_RECV && !op->late && status->error == 0 && status->label != 0) {
+		if (promise_taken(ep, op, status))
+			return true;
+		status->error = -EPROTO; /* nothing was promised */
+	}
 	if (op->late) { /* its bytes may come unasked for */
 		list_remove(&ep->late, op);
 		ep->life.waiting--;
@@ -362,6 +364,7 @@ endpoint_fail(struct endpoint *ep, int error)
 {
 	ep->gone = true;
 	ep->sends.head = ep->receives.head = ep->ready.head = ep->late.head = NULL;
+	ep->unnamed.head = NULL;
 	ep->transfers.waiting.head = ep->transfers.serving.head = NULL;
 	ep->transfers.posted.head = ep->transfers.idle.head = NULL;
 	for (struct op_chunk *c = ep->chunks; c != NULL; c = c->next) {
@@ -453,6 +456,8 @@ endpoint_progress(struct endpoint *ep)
 			promise_go(ep, &ended[i].status);
 	}
 	life_look(ep);
+	if (unlikely(ep->unnamed.head != NULL))
+		names_progress(ep);
 	if (unlikely(ep->late.head != NULL || ep->promises.used != 0))
 		promise_progress(ep);
 	if (unlikely(rma_waits(ep)))
@@ -534,13 +539,17 @@ send_general(struct endpoint *ep, struct pmx_matched *m, uint64_t flags, uint64_
 	m->flags = PMX_QUEUED | (m->flags & PMX_IMMEDIATE) | (flags & FI_INJECT ? PMX_COPY : 0) |
 		(flags & (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE) ? PMX_DELIVERED : 0);
 	op_keep(op, m);
+	if (unlikely(comm_is_unnamed(m->comm)) && (!(flags & FI_INJECT) || op_keep_bytes(op))) {
+		names_await(ep, op);
+		return 0;
+	}
 	if (ep->sends.head != NULL) {
 		/* others wait: they are given a chance first, and whoever sends faster than the
 		 * engine can is slowed down */
 		begin_waiting(ep, &ep->sends);
 		sched_yield();
 	}
-	int result = ep->sends.head != NULL ? -EAGAIN : begin(ep, op);
+	int result = ep->sends.head != NULL || comm_is_unnamed(m->comm) ? -EAGAIN : begin(ep, op);
 
 	if (likely(result == 0)) {
 		op->begun = true;
@@ -573,7 +582,8 @@ send_to(struct endpoint *ep, struct pmx_matched *m, fi_addr_t to, uint64_t flags
 	m->flags |= PMX_COPY;
 	if (likely(m->iov == NULL && m->len <= OFI_INJECT_MAX &&
 		    !(flags & (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)) && ep->ctx != NULL &&
-		    ep->sends.head == NULL && pmx_isend(ep->ctx, m, NULL) == 0)) {
+		    ep->sends.head == NULL && !comm_is_unnamed(m->comm) &&
+		    pmx_isend(ep->ctx, m, NULL) == 0)) {
 		count_one(ep, FI_SEND, false);
 		if (reports)
 			put_success(ep, FI_SEND | kind, context, NULL, NULL);

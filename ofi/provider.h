@@ -51,11 +51,14 @@
 #define OFI_QUEUE          4096  /* what sizes of queues say; they have no limit */
 #define OFI_ATOMIC_MAX     1024u /* bytes */
 #define OFI_FEW            32
+#define OFI_CONTEXTS       1024 /* most that a node can have */
+#define OFI_THIS_NODE      0xFFFF
 /* FI_MR_BASIC, FI_MR_SCALABLE: libfabric 2 warns of these names */
 #define OFI_MR_BASIC       (1 << 0)
 #define OFI_MR_SCALABLE    (1 << 1)
 
 #define OFI_INCARNATION_MAX ((1u << 30) - 1)
+#define OFI_UNNAMED         OFI_INCARNATION_MAX /* in communicators: not known */
 /* cookies of what is no operation's */
 #define OFI_COOKIE_NONE     0 /* its end is not told */
 #define OFI_COOKIE_GO       1 /* asks for what was promised */
@@ -71,8 +74,8 @@ extern struct fi_provider ofi_provider;
 /* What endpoints are called by others: see fi_getname(). All fields in the host's byte order: all
  * nodes of a cluster have the same. */
 struct address {
-	uint16_t node, context;
-	uint32_t incarnation; /* 1..OFI_INCARNATION_MAX */
+	uint16_t node, context; /* node 0xFFFF: this one */
+	uint32_t incarnation;   /* 1..OFI_INCARNATION_MAX - 1; 0: whichever is open (names.c) */
 	uint64_t zero;
 };
 
@@ -103,6 +106,7 @@ struct domain {
 	uint32_t life_of[1024];        /* ... and the incarnation that it was asked about */
 	uint32_t apart[1024];          /* incarnation that cannot read this process's memory */
 	bool by_address, own_keys;     /* FI_MR_VIRT_ADDR; FI_MR_PROV_KEY */
+	char instance[32];             /* name of the primary */
 	void *regions;                 /* of <search.h>: struct mr, by key */
 	struct reporters targets;      /* endpoints by which others reach them */
 	pthread_mutex_t lock;
@@ -111,7 +115,8 @@ struct domain {
 
 struct av_entry {
 	struct pmx_addr to;
-	uint32_t comm; /* of untagged messages; 0: the entry is not in use */
+	bool by_number; /* it was inserted without an incarnation */
+	uint32_t comm;  /* of untagged messages, or COMM_UNNAMED; 0: the entry is not in use */
 };
 
 struct av {
@@ -273,10 +278,11 @@ struct endpoint {
 	struct cntr *cntrs[CNTR_KINDS];
 	struct pmx_context *ctx; /* NULL: not enabled */
 	uint32_t incarnation;
-	struct address name; /* by which others know it (direct.c) */
-	size_t direct;       /* others on this host may be able to read this process's memory:
-			      * messages from this length on; 0: they are not */
-	uint32_t longs;      /* such sends under way */
+	struct address name;   /* by which others know it (direct.c) */
+	struct address wanted; /* context: PMX_ANY_CONTEXT; incarnation: 0: a new one */
+	size_t direct;         /* others on this host may be able to read this process's memory:
+				* messages from this length on; 0: they are not */
+	uint32_t longs;        /* such sends under way */
 	uint64_t caps, tx_flags, rx_flags; /* tx_flags, rx_flags: default operation flags */
 	bool tx_selective, rx_selective;
 	bool armed;  /* pmx_before_select() was called */
@@ -285,6 +291,7 @@ struct endpoint {
 	struct op *free;
 	struct op_chunk *chunks;
 	struct op_list sends, receives; /* waiting to begin */
+	struct op_list unnamed;         /* sends and transfers, for names.c */
 	struct op_list ready;           /* promised sends that were asked for, waiting to begin */
 	struct op_list late;            /* receives of promises, waiting for room for their next
 					 * step */
@@ -297,6 +304,12 @@ struct endpoint {
 	} life;
 	size_t min_multi_recv;
 };
+
+static inline bool
+same_peer(struct pmx_addr a, struct pmx_addr b)
+{
+	return a.node == b.node && a.context == b.context;
+}
 
 static inline void
 domain_lock(struct domain *d)
@@ -367,12 +380,26 @@ av_at(const struct av *av, fi_addr_t number)
 /* Returns the number of the entry that was inserted last for that endpoint, or FI_ADDR_NOTAVAIL.
  * Takes constant time. */
 fi_addr_t av_find(const struct av *av, struct pmx_addr source);
+/* The endpoints at that context have an incarnation, if they were inserted without. */
+void av_name(struct av *av, struct pmx_addr peer, uint32_t incarnation);
+/* ... have none again, if it was that one. */
+void av_unname(struct av *av, struct pmx_addr peer, uint32_t incarnation);
 /* fi_pmx://NODE:CONTEXT:INCARNATION; as snprintf(). */
 int address_print(const struct address *a, char *buf, size_t len);
+/* Reads what address_print() has written. */
+bool address_scan(struct address *a, const char *text);
+bool address_ok(const struct address *a);
+/* Sets the address of a context by what people call its node and its service. node: as for
+ * pmx_node_resolve(), or the text of an address; NULL: this node. service: number; NULL: 0. 0,
+ * -FI_ENODATA: there is no such node, or -FI_EINVAL. */
+int address_find(struct address *a, const char *instance, const char *node, const char *service);
 
 /* Tags of messages to COMM_CONTROL, and to COMM_BULK: what they are about. */
-#define OFI_TAG_GO  (1ull << 63)
-#define OFI_TAG_RMA (1ull << 62)
+#define OFI_TAG_GO   (1ull << 63)
+#define OFI_TAG_RMA  (1ull << 62)
+#define OFI_TAG_GONE (1ull << 61) /* of life.c and names.c */
+#define OFI_TAG_HERE (1ull << 61 | 1)
+#define OFI_TAG_PING 1
 
 enum comm_kind { COMM_UNTAGGED, COMM_TAGGED, COMM_BULK, COMM_CONTROL };
 
@@ -381,6 +408,14 @@ static inline uint32_t
 comm_of(uint32_t incarnation, enum comm_kind kind)
 {
 	return incarnation << 2 | kind;
+}
+
+/* Of what is to be sent to an endpoint whose incarnation is not known. */
+#define COMM_UNNAMED (OFI_UNNAMED << 2)
+static inline bool
+comm_is_unnamed(uint32_t comm)
+{
+	return comm >= COMM_UNNAMED;
 }
 
 /* The same endpoint's other communicator. */
@@ -476,7 +511,7 @@ bool promise_is_direct(const struct endpoint *ep, const struct op *op);
 void promise_go(struct endpoint *ep, const struct pmx_status *status);
 /* The promised message has ended. */
 void promise_free(struct endpoint *ep, struct op *op);
-/* A receive took a promise: its bytes will come. false: it was none. */
+/* A receive took a promise: its bytes will come. false: its sender has not said of what. */
 bool promise_taken(struct endpoint *ep, struct op *op, const struct pmx_status *status);
 /* Sets what a promise's status lacks: the length. false: it is no promise. */
 bool promise_details(struct endpoint *ep, struct pmx_status *promise, uint32_t *incarnation);
@@ -545,10 +580,27 @@ rma_waits(const struct endpoint *ep)
 		ep->transfers.idle.head != NULL;
 }
 
+/* ------------------------------------------------------------------ names.c */
+
+/* The operation waits until its peer has told its incarnation. */
+void names_await(struct endpoint *ep, struct op *op);
+/* Hears who has told it, and begins what waited for that. */
+void names_progress(struct endpoint *ep);
+/* Asks all those again. */
+void names_ask(struct endpoint *ep);
+/* What waits for that peer's incarnation fails: negative errno. */
+void names_fail(struct endpoint *ep, struct pmx_addr peer, int error);
+
 /* ------------------------------------------------------------------ life.c */
 
 /* Looks now and then whether those are still there on whom operations wait. */
 void life_look(struct endpoint *ep);
+/* Answers who has asked for this endpoint. */
+void life_answer(struct endpoint *ep);
+/* Asks whether that incarnation is there; 0: which one is. */
+void life_ask(struct endpoint *ep, struct pmx_addr peer, uint32_t incarnation);
+/* Takes the message that matches. false: there is none, or no room to take it now. */
+bool life_take(struct endpoint *ep, const struct pmx_matched *what, struct pmx_status *status);
 /* The question has arrived, or not. */
 void life_asked(struct endpoint *ep, struct op *op, const struct pmx_status *status);
 

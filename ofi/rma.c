@@ -35,12 +35,6 @@ is_bulk(const struct op *op)
 	return op->head.kind == RMA_WRITE_BULK || op->head.kind == RMA_READ_BULK;
 }
 
-static inline bool
-same_peer(struct pmx_addr a, struct pmx_addr b)
-{
-	return a.node == b.node && a.context == b.context;
-}
-
 /* ------------------------------------------------------------------ numbers */
 
 /* 0; -EAGAIN: all are in use; -ENOMEM. */
@@ -261,6 +255,14 @@ rma_begin(struct endpoint *ep, struct op *op, bool injected)
 {
 	op->role = RMA_TRANSFER;
 	op->head.incarnation = ep->incarnation;
+	if (unlikely(comm_is_unnamed(op->m.comm))) {
+		if (injected && !op_keep_bytes(op)) {
+			op_free(ep, op);
+			return -FI_ENOMEM;
+		}
+		names_await(ep, op);
+		return 0;
+	}
 	if (ep->transfers.waiting.head != NULL)
 		begin_waiting(ep);
 	int result = ep->transfers.waiting.head != NULL ? -EAGAIN : transfer_step(ep, op);

@@ -4,7 +4,7 @@
  * the telemetry socket of a primary, /proc and /sys.
  *
  *   main.c        options and commands          stat.c         stat, drops: counters
- *   instance.c    which primaries there are     list.c         peers, contexts, memory
+ *   instance.c    which primaries there are     list.c         peers, contexts, memory, groups
  *   ask.c         telemetry's socket            doctor.c       doctor: report, helpers
  *   table.c       aligned output                doctor_host.c  doctor: the machine
  *   doctor_node.c doctor: a running primary     doctor_left.c  doctor: what dead ones left
@@ -121,6 +121,7 @@ json_t *ask_pages(struct session *s, const char *command, const char *number_key
 int show_peers(struct session *s, const struct options *o);
 int show_contexts(struct session *s, const struct options *o);
 int show_memory(struct session *s, const struct options *o);
+int show_groups(struct session *s, const struct options *o);
 
 /* ------------------------------------------------------------------ doctor*.c */
 

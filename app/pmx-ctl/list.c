@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The commands peers, contexts and memory: what telemetry answers in pages of 32 or 64, by number.
+ * The commands peers, contexts, memory and groups: what telemetry answers in pages of 32 or 64, by
+ * number.
  *
  * Design note
  * 1. A page may have fewer entries although more follow, since telemetry silently omits what
@@ -249,5 +250,71 @@ show_memory(struct session *s, const struct options *o)
 	}
 	json_decref(contexts);
 	json_decref(regions);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ groups */
+
+/* The barrier that the member is in, or how many it has passed. */
+static const char *
+barrier_text(const json_t *g)
+{
+	static char buffer[32];
+
+	snprintf(buffer, sizeof(buffer), get_u64(g, "in_barrier") ? "in %" PRIu64 : "%" PRIu64,
+		get_u64(g, "barrier"));
+	return buffer;
+}
+
+static void
+print_locks(json_t *list)
+{
+	struct table t;
+	const char *lock;
+	json_t *g, *queue;
+	bool begun = false;
+	size_t i;
+
+	json_array_foreach(list, i, g) {
+		json_object_foreach(json_object_get(g, "locks"), lock, queue) {
+			if (!begun) {
+				puts("");
+				table_begin(&t,
+					">group|>lock|>manager|ranks: who has it, who waits");
+			}
+			begun = true;
+			table_row(&t, "%" PRIu64 "\t%s\t%" PRIu64 "\t%s", get_u64(g, "group"), lock,
+				get_u64(g, "rank"), json_string_value(queue));
+		}
+	}
+	if (begun)
+		table_end(&t, stdout);
+}
+
+/* Shows groups: this node's members, and the locks that these manage. */
+int
+show_groups(struct session *s, const struct options *o)
+{
+	struct table t;
+	size_t i;
+	int result;
+	json_t *g,
+		*list = ask_rows(s, o, "/pmx/groups", "number", "no context is in a group",
+			&result);
+
+	if (list == NULL)
+		return result;
+	table_begin(&t, ">group|>rank|>of|>gone|>context|state|>barriers|>locks held");
+	json_array_foreach(list, i, g) {
+		table_row(&t,
+			"%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
+			"\t%s\t%s\t%" PRIu64,
+			get_u64(g, "group"), get_u64(g, "rank"), get_u64(g, "size"),
+			get_u64(g, "gone"), get_u64(g, "context"), get_text(g, "state"),
+			barrier_text(g), get_u64(g, "held"));
+	}
+	table_end(&t, stdout);
+	print_locks(list);
+	json_decref(list);
 	return 0;
 }

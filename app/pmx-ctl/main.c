@@ -22,6 +22,7 @@ static const char usage[] =
 	"  peers            paths to other nodes\n"
 	"  contexts         open endpoints of this node\n"
 	"  memory           remote memory: transfers, pins, and what others may reach\n"
+	"  groups           members of groups here: state, barriers, locks with their queues\n"
 	"  drops            why frames were lost\n"
 	"  doctor           is this host ready, and is what runs well? Needs no running primary\n"
 	"\n"
@@ -93,7 +94,8 @@ static const struct command {
 	int (*show)(struct session *s, const struct options *o);
 } commands[] = {
 	{"stat", show_stat}, {"peers", show_peers}, {"contexts", show_contexts},
-	{"memory", show_memory}, {"drops", show_drops}, {"doctor", NULL}, /* needs no session */
+	{"memory", show_memory}, {"groups", show_groups}, {"drops", show_drops},
+	{"doctor", NULL}, /* needs no session */
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
@@ -144,7 +146,8 @@ run_named(const char *name, const struct options *o)
 			return wrong("command", name, "--all and --watch are options of stat");
 		return run(&commands[i], o);
 	}
-	return wrong("command", name, "there are stat, peers, contexts, memory, drops, doctor");
+	return wrong("command", name,
+		"there are stat, peers, contexts, memory, groups, drops, doctor");
 }
 
 int

@@ -46,6 +46,7 @@ static volatile sig_atomic_t stop_signal;
 static int instance_lock = -1; /* lock file of the name: descriptor, path */
 static char lock_path[256];
 static char eal_prefix[64];
+static const char *huge_dir = HUGE_DIR; /* of the EAL */
 static bool given;  /* another primary has taken over: nothing must be closed or removed */
 static bool took;   /* the node has started, or has taken over */
 static bool linked; /* the instance's directory was a link to the primary that is taken over from */
@@ -231,41 +232,51 @@ is_dead(const char *prefix)
 
 /* Removes the files of a dead instance. Processes that still map them keep them. */
 static void
-clear_leftovers(const char *huge, const char *prefix)
+clear_leftovers(const char *prefix)
 {
 	char dir[2048];
 
 	runtime_path(dir, sizeof(dir), prefix, "");
 	if (is_dead(prefix))
-		remove_leftovers(dir, huge, prefix);
+		remove_leftovers(dir, huge_dir, prefix);
 }
 
-/* Whether a primary runs whose EAL has that prefix itself, not only a link of that name. */
+/* Whether that name is a link to another prefix, made by a primary that took over. */
+static bool
+is_link(const char *name)
+{
+	char path[2048];
+	struct stat s;
+
+	runtime_path(path, sizeof(path), name, "");
+	return lstat(path, &s) == 0 && S_ISLNK(s.st_mode);
+}
+
 static bool
 is_running(const char *prefix)
 {
-	char path[2100];
-	struct stat s;
+	char config[2100];
 
-	runtime_path(path, sizeof(path), prefix, "");
-	if (lstat(path, &s) != 0 || S_ISLNK(s.st_mode))
-		return false;
-	runtime_path(path, sizeof(path), prefix, "/config");
-	return access(path, F_OK) == 0 && rte_eal_primary_proc_alive(path);
+	runtime_path(config, sizeof(config), prefix, "/config");
+	return access(config, F_OK) == 0 && rte_eal_primary_proc_alive(config);
 }
 
 /* During a take-over two primaries of one name run: the file prefix of the second is the name with
- * a +, and that of the one after it the name again. If both run, one of them has just been taken
- * over from: waits for its end. false: both go on. */
+ * a +, and that of the one after it the name again. The second makes the name a link when the first
+ * has ended: waits for that, since a link that came later would lead this EAL to the second's
+ * files. false: both go on. */
 static bool
 other_prefix(char *name, size_t size)
 {
 	char other[CONFIG_NAME_MAX + 2], link[2048];
 
 	snprintf(other, sizeof(other), "%s+", name);
-	for (unsigned i = 0; is_running(name) && is_running(other); i++) {
-		if (i == TAKE_OVER_PATIENCE_S * 1000)
-			return false;
+	for (unsigned i = 0; is_running(other) && !is_link(name); i++) {
+		if (i == TAKE_OVER_PATIENCE_S * 1000) {
+			if (is_running(name))
+				return false;
+			break; /* who was to make the link again was killed */
+		}
 		usleep(1000);
 	}
 	if (!is_running(other))
@@ -438,7 +449,10 @@ lock_later(void *name)
 	instance_lock = lock_instance(name, lock_path, sizeof(lock_path), TAKE_OVER_PATIENCE_S);
 	runtime_path(link, sizeof(link), name, "");
 	/* others find this primary by the name, even if its EAL has another prefix */
-	if (instance_lock >= 0 && strcmp(eal_prefix, name) != 0 && symlink(eal_prefix, link) != 0)
+	if (instance_lock < 0 || strcmp(eal_prefix, name) == 0)
+		return NULL;
+	clear_leftovers(name); /* if it was killed at its end */
+	if (symlink(eal_prefix, link) != 0)
 		fprintf(stderr, "pmx-dpdk: %s: %s\n", link, strerror(errno));
 	return NULL;
 }
@@ -514,7 +528,6 @@ static int
 start(int eal_argc, char **eal_argv, const struct eal_arguments *given_arguments,
 	const struct options *o, struct config *config)
 {
-	const char *huge = given_arguments->huge_dir ? given_arguments->huge_dir : HUGE_DIR;
 	char dir[4096];
 	int result;
 
@@ -531,7 +544,9 @@ start(int eal_argc, char **eal_argv, const struct eal_arguments *given_arguments
 		/* registered before the EAL's handlers, so it runs after them */
 		atexit(link_again);
 	}
-	clear_leftovers(huge, eal_prefix);
+	if (given_arguments->huge_dir != NULL)
+		huge_dir = given_arguments->huge_dir;
+	clear_leftovers(eal_prefix);
 	catch_signals();
 	result = start_eal(eal_argc, eal_argv, given_arguments, config, eal_prefix, o->take_over);
 	if (result != 0)
@@ -540,7 +555,7 @@ start(int eal_argc, char **eal_argv, const struct eal_arguments *given_arguments
 	result = serve(o, config);
 	if (!given)
 		rte_eal_cleanup();
-	remove_leftovers(dir, huge, eal_prefix);
+	remove_leftovers(dir, huge_dir, eal_prefix);
 	return result;
 }
 

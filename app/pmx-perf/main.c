@@ -45,6 +45,10 @@ static const char usage[] =
 	"(engine.matching)\n"
 	"  mixed                    round trip of short messages beside bulk of --sizes from "
 	"another context\n"
+	"  group                    barrier, free lock and hand-over of a lock between the two "
+	"sides, beside a round trip\n"
+	"  dsm                      shared memory: first touches of pages beside a page pulled, an "
+	"update under a lock, barriers\n"
 	"  idle                     round trip and CPU time of the engine, by its idle policy and "
 	"the gap\n"
 	"    --figure DIR           DIR/idle_round_trip.svg, idle_cpu.svg, .csv; EAL arguments "
@@ -135,6 +139,8 @@ const struct perf_command perf_commands[] = {
 	{"posted", run_test, test_posted, &match_responder},
 	{"overlap", run_test, test_overlap, &match_responder},
 	{"mixed", run_test, test_mixed, &match_responder},
+	{"group", run_test, test_group, &group_responder},
+	{"dsm", run_test, test_dsm, &dsm_responder},
 	{"idle", run_idle, NULL, NULL},
 	{"pin", run_pin, NULL, NULL},
 	{"copy", run_copy, NULL, NULL},

@@ -34,6 +34,11 @@ int perf_irecv(struct session *s, struct pmx_addr from, uint32_t comm, uint64_t 
 	uint64_t len, pmx_request *r);
 int request_wait(struct session *s, pmx_request *r);
 
+struct pmx_group;
+/* Both sides join the group of that number, the initiator as rank 0. */
+int perf_group_open(struct session *s, uint32_t id, struct pmx_addr initiator,
+	struct pmx_addr responder, struct pmx_group **g);
+
 /* Measure batches of round trips; the first batch is not counted. h[0] gets plain messages, h[1]
  * matched ones. They alternate, so that a disturbance affects both. plain = false: only matched
  * ones, for sizes that are too long for plain messages. */

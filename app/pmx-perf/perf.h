@@ -36,6 +36,8 @@ enum kind {
 	KIND_FLOOD = 37,  /* send messages of `size` bytes from a second context until KIND_STOP,
 			   * while echoing */
 	KIND_STOP = 38,
+	KIND_GROUP = 48, /* take part in a group: struct order */
+	KIND_DSM = 49,   /* share memory: struct order */
 };
 
 #define PERF_SIZES_MAX  16
@@ -137,7 +139,8 @@ struct responder {
 	void (*end)(struct session *s); /* release what answering has allocated; or NULL */
 };
 
-extern const struct responder message_responder, remote_responder, match_responder;
+extern const struct responder message_responder, remote_responder, match_responder, group_responder,
+	dsm_responder;
 
 /* The tests, called once the responder has answered. They return 0, a negative errno, or 1 after
  * printing why. */
@@ -153,6 +156,8 @@ int test_unexpected(struct session *s, const struct options *o);
 int test_posted(struct session *s, const struct options *o);
 int test_overlap(struct session *s, const struct options *o);
 int test_mixed(struct session *s, const struct options *o);
+int test_group(struct session *s, const struct options *o);
+int test_dsm(struct session *s, const struct options *o);
 
 /* A command of pmx-perf. */
 struct perf_command {

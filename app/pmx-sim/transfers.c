@@ -631,6 +631,14 @@ memory_of(void *lane, uint16_t ctx, uint32_t number, uint64_t at, uint64_t len)
 		: NULL;
 }
 
+/* There are no groups; the areas are for anyone. */
+static bool
+is_member(void *lane, uint16_t ctx, uint32_t group, uint16_t node, uint16_t peer)
+{
+	(void)lane, (void)ctx, (void)group, (void)node, (void)peer;
+	return false;
+}
+
 static bool
 is_revoked(void *lane, uint16_t ctx, uint32_t watched)
 {
@@ -749,6 +757,7 @@ transfers_new(struct sim *s, uint32_t nodes, uint16_t contexts, uint32_t payload
 		.receiver = receiver_of,
 		.memory = memory_of,
 		.revoked = is_revoked,
+		.member = is_member,
 	};
 	x->rma_bytes = rma_memsize(&x->cfg);
 	x->lanes = calloc(nodes, sizeof(*x->lanes));

@@ -89,7 +89,7 @@ area_new(struct transfers *x, uint32_t node, uint16_t ctx, unsigned slot)
 		.base = a->piece.base,
 		.len = a->piece.len,
 		.area = a->id,
-		.rights = a->rights,
+		.rights = a->rights | REGION_ANYONE,
 		.memory = &a->piece,
 		.watched = slot,
 	};

@@ -96,6 +96,21 @@ struct pmx_found {
 PMX_API int pmx_node_find(struct pmx_found *found, unsigned n);
 
 /**
+ * Ask a primary of this host for the number of a node by what people call it. Attaches to nothing.
+ * @param      instance  the primary's name, as for pmx_node_attach()
+ * @param      text      a number; the name of that primary, this host's name, "localhost" or an
+ *                       address of the loopback: the primary's own node; the IP or MAC address that
+ *                       the configuration's [nodes] has for a node, without a port
+ * @param[out] number    the node's, 0..65534. It need not be in [nodes] if text is a number
+ * @retval 0       found
+ * @retval -ENOENT no node has that address, or no such primary runs
+ * @retval -EINVAL text is none of these
+ * @retval -EACCES, -EPROTO, -EPIPE as of pmx_node_attach()
+ * Any thread may call it.
+ */
+PMX_API int pmx_node_resolve(const char *instance, const char *text, uint16_t *number);
+
+/**
  * Continue with another primary of the same name after the primary has ended, which calls report by
  * -EPIPE within 100 ms. The contexts that were open are opened again with the same numbers; their
  * handles stay valid. What was under way:
@@ -397,6 +412,8 @@ PMX_API int pmx_send_wait(struct pmx_context *ctx, int64_t timeout_us);
 #define PMX_REMOTE_WRITE 2u
 /** pmx_register(): move the pages once into memory that the engine shares. */
 #define PMX_ADOPT        4u
+/** pmx_area_register(): whoever names the context and the ID may access it, on any node. */
+#define PMX_ANYONE       8u
 
 /** Memory that others may access. Plain data of 32 bytes: send it to those who are to access it. */
 struct pmx_remote {
@@ -420,6 +437,18 @@ struct pmx_remote {
  * Takes system calls and a request to the primary: some 100 us, and the time to zero the memory.
  */
 PMX_API int pmx_alloc(struct pmx_context *ctx, uint64_t len, void **addr);
+
+/**
+ * As pmx_alloc(), on ordinary pages, and with a descriptor by which it can be mapped a second time,
+ * to be read and written by other rights there. When a lost primary has been replaced
+ * (pmx_reattach()) the pages at addr are others than those of the descriptor.
+ * @param      ctx   as pmx_alloc()
+ * @param      len   as pmx_alloc()
+ * @param[out] addr  as pmx_alloc()
+ * @param[out] file  of the whole memory, from offset 0; to be closed by the caller. NULL:
+ *                   pmx_alloc()
+ */
+PMX_API int pmx_alloc_file(struct pmx_context *ctx, uint64_t len, void **addr, int *file);
 
 /** Give memory of pmx_alloc() back. Regions in it end, also those that others have pinned;
  * transfers that use it end with EFAULT. NULL is ignored. */
@@ -454,8 +483,10 @@ PMX_API int pmx_register(struct pmx_context *ctx, void *addr, uint64_t len, unsi
 	struct pmx_remote *remote);
 
 /** As pmx_register(), with an area ID (RHiNET): others name (context, ID, offset) instead of a key
- * and an address, so that they can use the same ones for many receivers. id: 0..2^32 - 2, unique in
- * the context.
+ * and an address, so that they can use the same ones for many receivers. IDs can be guessed, so
+ * without PMX_ANYONE only the context itself can use it; pmx_group_area_register() makes areas for
+ * the members of a group. The key in *remote is for whoever has it. id: 0..2^32 - 2, unique in the
+ * context.
  * @retval -EEXIST  the context has that ID */
 PMX_API int pmx_area_register(struct pmx_context *ctx, uint32_t id, void *addr, uint64_t len,
 	unsigned access, struct pmx_remote *remote);
@@ -480,7 +511,8 @@ PMX_API int pmx_deregister(struct pmx_context *ctx, uint64_t key);
  */
 PMX_API void pmx_invalidate(const void *addr, uint64_t len);
 
-/** Transfer: remote is an offset in the area whose ID is in key. */
+/** Transfer: remote is an offset in the area whose ID is in key; of a group's area: the group's
+ * number << 32 | ID. */
 #define PMX_AREA    1u
 /** Transfer: takes effect after all earlier ones of this context to the same one. */
 #define PMX_ORDERED 2u
@@ -682,7 +714,7 @@ PMX_API int pmx_atomic_here(enum pmx_atomic_op op, enum pmx_atomic_type type, vo
  * @retval 1             it has ended without an error
  * @retval -ENOKEY       there is no such region, or no longer; or no such pin
  * @retval -ERANGE       it reaches beyond the region
- * @retval -EACCES       the region was not registered for this
+ * @retval -EACCES       the region was not registered for this, or not for this context
  * @retval -EPERM        the region belongs to another context
  * @retval -EFAULT       memory that was registered, or the local memory, is gone
  * @retval -ENOSPC       no room for another pin: see pmx_remote_pin()
@@ -706,15 +738,21 @@ PMX_API int pmx_sync_wait(struct pmx_context *ctx, int64_t timeout_us);
 enum pmx_event_kind {
 	PMX_EVENT_PUSHED = 1, /**< another side's push with PMX_NOTIFY: all of it is here */
 	PMX_EVENT_ENDED = 2,  /**< an own transfer with PMX_EVENT */
+	PMX_EVENT_GONE = 3,   /**< a member of a group left or died */
+	PMX_EVENT_GROUP = 4,  /**< a group ended: its rank 0 left or died, or the others have no way
+			       * to this member */
 };
 
-/** A push that arrived, or an own transfer that ended. */
+/** What happened without being asked for, or was asked for with PMX_EVENT. */
 struct pmx_event {
-	enum pmx_event_kind kind; /**< which of the two */
-	struct pmx_addr peer;     /**< the other side */
-	uint64_t len;             /**< bytes that the transfer spans */
-	uint64_t immediate;       /**< PUSHED: the other side's; ENDED: the cookie */
-	int32_t error;            /**< ENDED: 0 or a negative errno */
+	enum pmx_event_kind kind; /**< what */
+	struct pmx_addr peer;     /**< the other side; GONE, GROUP: the member that has gone */
+	uint64_t len;             /**< bytes that the transfer spans; GONE, GROUP: that member's
+				   * rank */
+	uint64_t immediate;       /**< PUSHED: the other side's; ENDED: the cookie; GONE, GROUP: the
+				   * group's number */
+	int32_t error;            /**< ENDED, GROUP: 0 or a negative errno; GONE: why; 0: it
+				   * left, or its process ended */
 };
 
 /**

@@ -34,7 +34,7 @@
 
 #define CHANNEL_MAGIC 0x504D5843484E3031u /* "PMXCHN01" */
 /* Incremented with every change of anything in this file, slot_ring.h or struct lhs_entry. */
-#define CHANNEL_ABI   10
+#define CHANNEL_ABI   13
 #define CHANNEL_NAME  "pmx_%u_ch_%u" /* memzone: node, context */
 
 enum channel_state {
@@ -70,6 +70,8 @@ struct channel_shm {
 	uint32_t inline_sends;           /* most inline messages under way */
 	uint32_t receive_buffers, matched_buffers;       /* quotas, for information */
 	uint32_t unexpected, receives, unexpected_bytes; /* most that the client may keep */
+	uint32_t groups, group_members, group_locks;     /* groups of the context; members and locks
+							  * of one */
 	uint32_t rendezvous; /* longer messages are offered, and wait for their receive; bytes;
 			      * RENDEZVOUS_AUTO: measured */
 	uint32_t frag_len;   /* payload bytes of a send buffer */
@@ -126,12 +128,15 @@ enum submission_op {
 	SUBMIT_RECEIVE = 12, /* what a receive or a probe shall match, if the engine does the
 			      * matching */
 	SUBMIT_FORGET = 9,   /* memory that the engine mapped is no longer needed */
+	SUBMIT_GROUP = 15,   /* of a group: enum group_command */
 };
 
 #define SUBMIT_INLINE_BYTES 48
 #define SUBMIT_SEND_BUFS    22
 #define SUBMIT_MORE_BUFS    28
 #define SUBMIT_RELEASE_BUFS 14
+#define SUBMIT_GROUP_LIST   12
+#define GROUPS_OF_CONTEXT   16
 
 /* client -> engine; the bytes after the mark */
 struct submission {
@@ -164,6 +169,7 @@ struct submission {
 			uint32_t memory;         /* number of the memory it lies in, or
 						  * MEMORY_COPIED */
 			uint32_t area;           /* REGION_NO_AREA: none */
+			uint32_t group;          /* the area's; 0: none */
 			uint32_t ticket;         /* returned with the answer */
 			uint32_t rights;         /* enum region_right */
 			uint32_t watched;        /* index of channel_shm.revoked; REGIONS_WATCHED:
@@ -180,6 +186,22 @@ struct submission {
 			uint64_t tag, ignore;
 			uint64_t local, len;
 		} __attribute__((packed, aligned(4))) receive;
+		struct {
+			uint16_t handle;  /* chosen by the client, below GROUPS_OF_CONTEXT; returned
+					   * with results */
+			uint16_t rank;    /* OPEN: own */
+			uint16_t members; /* OPEN: of the group; LIST: in this slot */
+			uint16_t zero;
+			union {
+				struct {
+					uint32_t number;     /* OPEN: the group's; LOCK, TRY,
+							      * UNLOCK: the lock's */
+					uint64_t random;     /* OPEN, rank 0: the key */
+					uint64_t timeout_us; /* OPEN */
+				} __attribute__((packed, aligned(4)));
+				uint32_t list[SUBMIT_GROUP_LIST]; /* node << 16 | context */
+			};
+		} group;
 	};
 };
 
@@ -193,6 +215,17 @@ enum receive_kind {
 	RECEIVE_TAKE = 3,   /* ... and reserve it for this index */
 	RECEIVE_TAKEN = 4,  /* receive the message that is reserved for this index */
 	RECEIVE_CANCEL = 5, /* cancel the receive that was posted */
+};
+
+/* In submission.count of a GROUP. */
+enum group_command {
+	GROUP_OPEN = 1,  /* ends with a result, as ENTER, LOCK, TRY and CLOSE do */
+	GROUP_LIST = 2,  /* members, in the order of their ranks: as many slots as it takes */
+	GROUP_CLOSE = 3, /* leave it */
+	GROUP_ENTER = 4, /* a barrier */
+	GROUP_LOCK = 5,
+	GROUP_TRY = 6,
+	GROUP_UNLOCK = 7,
 };
 
 #define MEMORY_COPIED UINT32_MAX /* memory that the engine has not mapped: the kernel copies */
@@ -267,6 +300,9 @@ struct event_slot {
 #define COMPLETION_TRANSFERS        0x10000u /* places of transfers, each with its error */
 /* results of matched receives: one or two struct completion_receive */
 #define COMPLETION_RECEIVES         0x40000u
+/* enum group_kind | errno << 8 | handle << 16, rank, number; number of one that opened: 1: it was
+ * refused, and is not to be closed */
+#define COMPLETION_GROUP            0x80000u
 #define COMPLETION_REGION           0x20000u /* ticket, errno, key's halves, low first */
 
 /* engine -> client; the bytes after the mark */
@@ -430,7 +466,13 @@ enum attach_op {
 	ATTACH_OWNER = 8,     /* which process has that context of this node open, thin? */
 	ATTACH_PAIR = 9,      /* thin: a socket to that context (addr; PAIR_ANY: to one that has
 			       * asked for it), for memory that both map: pair.h */
+	ATTACH_NODE = 10,     /* which node has the address in addr and len? `ctx` is enum
+			       * attach_address */
 };
+
+/* How the 16 bytes of attach_request.addr and len are to be read, from the first on, in the order
+ * in which they are sent; 0 behind them. */
+enum attach_address { ATTACH_IPV4, ATTACH_IPV6, ATTACH_MAC };
 
 struct attach_request {
 	uint32_t abi;
@@ -450,8 +492,8 @@ struct attach_request {
  * wakes the engine. PAIR returns one, and in ctx the other side. */
 struct attach_reply {
 	uint32_t abi;
-	int32_t result; /* 0 or negative errno */
-	uint16_t node, ctx;
+	int32_t result;     /* 0 or negative errno */
+	uint16_t node, ctx; /* node: the primary's; NODE: what was asked for */
 	uint32_t generation;
 	uint32_t memory; /* MEMORY: its number; PAIR: 0: make the memory, 1: the other side does */
 	int32_t pid;     /* of the primary; OWNER, PAIR: of the other context's process */

@@ -191,7 +191,8 @@ struct pmx_context {
 	uint16_t *places;                /* stack of free ones */
 	uint32_t places_free, transfer_count;
 	uint64_t transfer_age;
-	uint32_t unfinished;       /* number of transfers that are HELD, PACKS or ASKS */
+	uint32_t unfinished;       /* number of transfers that are HELD, PACKS or ASKS, and of
+				    * groups that wait for room in the submission ring */
 	uint32_t events_waiting;   /* own transfers that ended and whose events were not taken */
 	uint32_t requested;        /* places of transfers that belong to requests */
 	uint32_t tracked;          /* number of requests that wait for an Ack */
@@ -213,9 +214,10 @@ struct pmx_context {
 		uint32_t ticket, error;
 		uint64_t key;
 	} answer;
-	struct match *match; /* matched messages; NULL until they are first used */
-	struct pairs *pairs; /* memory shared with other contexts; NULL: never any */
-	uint32_t pair_node;  /* the node whose contexts it may be shared with, or PAIR_NONE */
+	struct match *match;          /* matched messages; NULL until they are first used */
+	struct pairs *pairs;          /* memory shared with other contexts; NULL: never any */
+	struct client_groups *groups; /* NULL: it never was in any */
+	uint32_t pair_node; /* the node whose contexts it may be shared with, or PAIR_NONE */
 	/* called when the transfer of a request has ended */
 	void (*request_ended)(struct pmx_context *ctx, uint32_t request, uint8_t error);
 	struct pmx_node *node;
@@ -260,9 +262,11 @@ void ctx_free(struct pmx_context *ctx);
 /* The idle policy of polls, by the parameters or else the environment: enum pmx_idle, or
  * -EINVAL. */
 int ctx_idle_policy(const struct pmx_context_params *params);
-/* Lets services go on after completions; whether something has landed for one of them. */
+/* Lets services go on after completions; whether something has landed for one of them; the next
+ * event of one of them, if there is one. */
 void ctx_services_progress(struct pmx_context *ctx);
 bool ctx_services_landed(struct pmx_context *ctx);
+bool ctx_services_event(struct pmx_context *ctx, struct pmx_event *event);
 /* Submits the gathered bulk buffers to the engine, as many as the ring has room for. */
 void ctx_flush_releases(struct pmx_context *ctx);
 /* Switches receiving from kept messages to the channel's own ring. */
@@ -301,6 +305,12 @@ int ctx_rejoin(struct pmx_context *ctx, struct channel_shm *shm, uint64_t mapped
 /* part.c */
 void layout_part(const struct pmx_part *from, const void *local, uint64_t len, struct part *p);
 /* transfer.c */
+/* in pmx_transfer.flags: a diff does not update its twin */
+#define TRANSFER_KEEPS_TWIN 0x40000000u
+/* pmx_push() of what transfers_push_check() has found good. */
+int transfers_push(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id);
+/* 0 if a push could be begun, or what is wrong with its arguments. */
+int transfers_push_check(const struct pmx_transfer *t);
 /* Begins a transfer of a kind that moves no local memory: PIN, UNPIN, ATOMIC, whose operands
  * `atomic` has. Errors as of pmx_pull(). */
 int transfers_ask(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind,
@@ -311,6 +321,10 @@ int transfers_ask(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t
 int transfers_request(struct pmx_context *ctx, uint8_t kind, const struct pmx_transfer *t,
 	uint32_t request, uint32_t *id);
 /* memory.c */
+/* Registers a region: as pmx_area_register(), of a group unless that is 0; without an ID if it is
+ * REGION_NO_AREA. */
+int ctx_register(struct pmx_context *ctx, uint32_t group, uint32_t area, void *addr, uint64_t len,
+	unsigned access, struct pmx_remote *remote);
 /* The piece that [addr, addr + len) is in: its number, MEMORY_COPIED if it is in none, or -EFAULT
  * if only a part of it is. */
 int64_t piece_of(struct pmx_context *ctx, const void *addr, uint64_t len);

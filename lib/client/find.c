@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Which primaries of this host take connections of this user, by the sockets that they listen on.
+ * Which primaries of this host take connections of this user, by the sockets that they listen on,
+ * and which of their nodes has an address.
  */
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
+#include <net/ethernet.h>
+#include <netinet/ether.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,4 +94,71 @@ pmx_node_find(struct pmx_found *found, unsigned n)
 		(size_t)snprintf(dir, sizeof(dir), "%s/pmx-dpdk", home) < sizeof(dir))
 		have = find_in(dir, found, (unsigned)have, n);
 	return have;
+}
+
+/* ------------------------------------------------------------------ nodes */
+
+static bool
+is_this_host(const char *instance, const char *text)
+{
+	char host[256] = "";
+	struct in_addr v4;
+	struct in6_addr v6;
+
+	gethostname(host, sizeof(host) - 1);
+	return strcmp(text, instance) == 0 || strcmp(text, "localhost") == 0 ||
+		strcmp(text, host) == 0 ||
+		(inet_pton(AF_INET, text, &v4) == 1 && ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET) ||
+		(inet_pton(AF_INET6, text, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6));
+}
+
+/* Sets what is asked. false: that is no address. */
+static bool
+set_address(struct attach_request *request, const char *text)
+{
+	uint8_t bytes[16] = {0};
+	struct ether_addr mac;
+
+	if (inet_pton(AF_INET, text, bytes) == 1) {
+		request->ctx = ATTACH_IPV4;
+	} else if (inet_pton(AF_INET6, text, bytes) == 1) {
+		request->ctx = ATTACH_IPV6;
+	} else if (ether_aton_r(text, &mac) != NULL) {
+		request->ctx = ATTACH_MAC;
+		memcpy(bytes, &mac, sizeof(mac));
+	} else {
+		return false;
+	}
+	memcpy(&request->addr, bytes, 8);
+	memcpy(&request->len, bytes + 8, 8);
+	return true;
+}
+
+int
+pmx_node_resolve(const char *instance, const char *text, uint16_t *number)
+{
+	struct attach_request request = {.abi = CHANNEL_ABI, .op = ATTACH_NODE, .pid = getpid()};
+	struct attach_reply reply;
+	struct pmx_node node = {.asking = PTHREAD_MUTEX_INITIALIZER};
+	char *end;
+	unsigned long n = strtoul(text, &end, 10);
+
+	if (text[0] >= '0' && text[0] <= '9' && *end == 0 && n < UINT16_MAX) {
+		*number = (uint16_t)n;
+		return 0;
+	}
+	bool own = is_this_host(instance, text);
+
+	if (!own && !set_address(&request, text))
+		return -EINVAL;
+	int result = way_thin_attach(&node, instance);
+
+	if (result != 0)
+		return result;
+	if (!own)
+		result = way_thin_ask(&node, &request, -1, &reply, NULL);
+	close(node.socket);
+	if (result == 0)
+		*number = own ? node.number : reply.node;
+	return result;
 }

@@ -254,6 +254,30 @@ match_open(struct pmx_context *ctx)
 	return 0;
 }
 
+int
+lend_request(struct pmx_context *ctx, uint32_t *index, pmx_request *request)
+{
+	if (ctx->match == NULL && match_open(ctx) != 0)
+		return -ENOMEM;
+	const uint32_t i = request_take(ctx->match);
+
+	if (i == NO_REQUEST)
+		return -EAGAIN;
+	ctx->match->requests[i].state = REQUEST_LENT;
+	*index = i;
+	*request = request_id(ctx->match, i);
+	return 0;
+}
+
+void
+lent_request_ends(struct pmx_context *ctx, uint32_t index, const struct pmx_status *status)
+{
+	struct request *r = &ctx->match->requests[index];
+
+	r->status = *status;
+	request_end(ctx, r, 0);
+}
+
 /* Ends requests whose messages were Acked. This runs after every look at completions, since the
  * result of a send is kept only for the last two uses of its buffer. */
 static void
@@ -309,10 +333,11 @@ send_aside(struct pmx_context *ctx, struct pair *p, const struct pmx_matched *m,
 	struct cursor *c, const uint8_t *bytes, uint64_t len)
 {
 	uint32_t all = wire_match_head(flags) + (uint32_t)len;
-	uint8_t *to = pair_message(p, all);
+	uint8_t *to;
+	int result = pair_message(ctx, p, all, &to);
 
-	if (to == NULL)
-		return -EAGAIN;
+	if (result != 0)
+		return result;
 	to = put_head(to, m, WIRE_EAGER, flags);
 	if (c != NULL)
 		cursor_gather(c, to, len);
@@ -327,14 +352,11 @@ static APART int
 send_words(struct pmx_context *ctx, struct pair *p, const uint64_t *head, uint32_t head_len,
 	const void *data, uint32_t len)
 {
-	uint8_t *to = pair_message(p, head_len + len);
+	uint8_t *to;
+	int result = pair_message(ctx, p, head_len + len, &to);
 
-	if (unlikely(ctx_gone(ctx)))
-		return -EPIPE;
-	if (unlikely(to == NULL)) {
-		pairs_look(ctx);
-		return -EAGAIN;
-	}
+	if (unlikely(result != 0))
+		return result;
 	memcpy(to, head, head_len);
 	if (len <= 64)
 		lhs_copy(to + head_len, data, len);
@@ -423,9 +445,12 @@ offer_aside(struct pmx_context *ctx, struct pair *p, const struct pmx_matched *m
 {
 	struct match *x = ctx->match;
 	const uint32_t all = wire_match_head(flags) + (uint32_t)sizeof(struct wire_offer);
-	uint8_t *to = pair_message(p, all);
-	uint32_t id = to == NULL ? PAIR_NONE
-				 : pair_offer(p, bytes, request, (m->flags & PMX_EXPECTED) != 0);
+	uint8_t *to;
+	int result = pair_message(ctx, p, all, &to);
+
+	if (result != 0)
+		return result;
+	uint32_t id = pair_offer(p, bytes, request, (m->flags & PMX_EXPECTED) != 0);
 
 	if (id == PAIR_NONE)
 		return -EAGAIN;
@@ -477,16 +502,10 @@ send_any(struct pmx_context *ctx, const struct pmx_matched *m, const struct layo
 	cursor_begin(&c, l);
 	struct pair *p = pair_to(ctx, m->peer);
 
-	if (unlikely(p != NULL) && ctx_gone(ctx)) {
-		free(staging);
-		return -EPIPE;
-	}
 	if (p != NULL && len <= PAIR_EAGER && !(m->flags & PMX_SYNC)) {
 		result = send_aside(ctx, p, m, flags, diff ? NULL : &c, bytes, len);
 		if (result == 0)
 			request_end(ctx, r, 0);
-		else
-			pairs_look(ctx);
 	} else if (p == NULL && len <= x->eager_max && !(m->flags & PMX_SYNC)) {
 		result = send_eager(ctx, m, flags, diff ? NULL : &c, bytes, len, &id);
 		if (result == 0)

@@ -20,6 +20,7 @@ enum request_state {
 	REQUEST_SENT,    /* a send that waits for its Ack */
 	REQUEST_ASKS,    /* a probe that waits for the engine's answer */
 	REQUEST_TAKEN,   /* a message that a probe took */
+	REQUEST_LENT,    /* what it is for is known to another service */
 	REQUEST_ENDED,
 };
 
@@ -164,6 +165,12 @@ addr_of(uint32_t source)
 {
 	return (struct pmx_addr){(uint16_t)(source >> 16), (uint16_t)source};
 }
+
+/* match.c: a request for what is not of a message. Gives its index, and what the application is to
+ * name it by. 0, -EAGAIN, -ENOMEM. */
+int lend_request(struct pmx_context *ctx, uint32_t *index, pmx_request *request);
+/* It has ended, with that status. */
+void lent_request_ends(struct pmx_context *ctx, uint32_t index, const struct pmx_status *status);
 
 /* request.c */
 /* Copies a whole message of len bytes, in one piece at `bytes`, to its place. Returns 0, or the

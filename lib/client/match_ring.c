@@ -227,6 +227,22 @@ ring_fetched(struct pmx_context *ctx, struct request *r, uint8_t error)
 
 /* ------------------------------------------------------------------ what landed */
 
+/* Ends a receive with the bytes of an eager message, which are in one piece. */
+static inline void
+receive_bytes(struct pmx_context *ctx, struct request *r, const uint8_t *bytes, uint32_t len)
+{
+	if (unlikely(!layout_is_plain(&r->layout) || len > r->layout.len ||
+		    r->flags & WIRE_M_RUNS)) {
+		receive_complete(ctx, r, receive_place(r, bytes, len));
+		return;
+	}
+	if (likely(len <= LHS_ENTRY_MAX))
+		lhs_copy(r->layout.data, bytes, len);
+	else
+		memcpy(r->layout.data, bytes, len);
+	request_end(ctx, r, 0);
+}
+
 /* Gives the message to the request. */
 static void
 receive(struct pmx_context *ctx, struct request *r, const struct match_message *m)
@@ -250,13 +266,7 @@ receive(struct pmx_context *ctx, struct request *r, const struct match_message *
 		eager_bulk(ctx, r, m);
 		return;
 	}
-	if (likely(layout_is_plain(&r->layout) && len <= r->layout.len &&
-		    !(r->flags & WIRE_M_RUNS))) {
-		lhs_copy(r->layout.data, e->front + head, len);
-		request_end(ctx, r, 0);
-	} else {
-		receive_complete(ctx, r, receive_place(r, e->front + head, len));
-	}
+	receive_bytes(ctx, r, e->front + head, len);
 	match_queue_done(&x->queue, m);
 }
 
@@ -349,17 +359,8 @@ receive_aside(struct pmx_context *ctx, struct request *r, const struct aside *a)
 		return;
 	}
 	r->status.len = len;
-	if (likely(layout_is_plain(&r->layout) && len <= r->layout.len &&
-		    !(r->flags & WIRE_M_RUNS))) {
-		if (len <= LHS_SPLIT)
-			lhs_copy(r->layout.data, bytes, len);
-		else
-			memcpy(r->layout.data, bytes, len);
-		request_end(ctx, r, 0);
-		return;
-	}
-	if (!(r->flags & WIRE_M_RUNS)) {
-		receive_complete(ctx, r, receive_place(r, bytes, len));
+	if (likely(!(r->flags & WIRE_M_RUNS))) {
+		receive_bytes(ctx, r, bytes, len);
 		return;
 	}
 	/* what the runs say must not change while they are followed */
@@ -397,7 +398,7 @@ keep_aside(struct pmx_context *ctx, struct aside *a)
 	e->src_ctx = (uint16_t)a->key.source;
 	e->bulk = LHS_NO_BULK;
 	e->bulk_off = (int64_t)(uintptr_t)bytes;
-	if (!match_queue_add(&x->queue, &a->key, e, x->queue.heads.entry_bytes)) {
+	if (!match_queue_add(&x->queue, &a->key, e)) {
 		free(bytes);
 		return false;
 	}
@@ -458,7 +459,7 @@ progress_pair(struct pmx_context *ctx, struct pair *p)
 	if (likely(found == PAIR_FOUND || (found == PAIR_NOTHING && p->state != PAIR_ENDED)))
 		return;
 	x->queue.malformed += found == PAIR_BROKEN;
-	pairs_break(ctx, p);
+	pairs_release(ctx, p);
 }
 
 static APART void

@@ -174,26 +174,35 @@ share(struct pmx_context *ctx, int fd, void *at, uint64_t len, int watched)
 }
 
 int
-pmx_alloc(struct pmx_context *ctx, uint64_t len, void **addr)
+pmx_alloc_file(struct pmx_context *ctx, uint64_t len, void **addr, int *file)
 {
 	uint64_t all = len;
 	void *at;
 
 	if (len == 0 || len > REGION_BYTES_MAX)
 		return -EINVAL;
-	int fd = piece_pages(&all, &at);
+	int fd = file != NULL ? make_pages(ALLOCATED, &all, &at, false) : piece_pages(&all, &at);
 
 	if (fd < 0)
 		return fd == -EMFILE ? fd : -ENOMEM;
 	int result = share(ctx, fd, at, all, -1);
 
-	close(fd);
+	if (result != 0 || file == NULL)
+		close(fd);
 	if (result != 0) {
 		munmap(at, all);
 		return result;
 	}
+	if (file != NULL)
+		*file = fd;
 	*addr = at;
 	return 0;
+}
+
+int
+pmx_alloc(struct pmx_context *ctx, uint64_t len, void **addr)
+{
+	return pmx_alloc_file(ctx, len, addr, NULL);
 }
 
 void
@@ -431,9 +440,9 @@ let_go(struct pmx_context *ctx, struct registration *r)
 	free(r);
 }
 
-static int
-add_region(struct pmx_context *ctx, uint32_t area, void *addr, uint64_t len, unsigned access,
-	struct pmx_remote *remote)
+int
+ctx_register(struct pmx_context *ctx, uint32_t group, uint32_t area, void *addr, uint64_t len,
+	unsigned access, struct pmx_remote *remote)
 {
 	struct registration *r = NULL;
 	uint64_t key;
@@ -442,7 +451,8 @@ add_region(struct pmx_context *ctx, uint32_t area, void *addr, uint64_t len, uns
 	if (ctx->sweep)
 		pieces_sweep(ctx);
 	if (len == 0 || len > REGION_BYTES_MAX || access == 0 ||
-		access & ~(PMX_REMOTE_READ | PMX_REMOTE_WRITE | PMX_ADOPT))
+		access & ~(PMX_REMOTE_READ | PMX_REMOTE_WRITE | PMX_ADOPT | PMX_ANYONE) ||
+		(access & PMX_ANYONE && !(access & (PMX_REMOTE_READ | PMX_REMOTE_WRITE))))
 		return -EINVAL;
 	if (access & PMX_ADOPT)
 		result = adopt(ctx, addr, len);
@@ -473,9 +483,11 @@ add_region(struct pmx_context *ctx, uint32_t area, void *addr, uint64_t len, uns
 				.len = len,
 				.memory = (uint32_t)memory,
 				.area = area,
+				.group = group,
 				.watched = r ? (uint32_t)r->watched : REGIONS_WATCHED,
 				.rights = (access & PMX_REMOTE_READ ? REGION_READ : 0) |
-					(access & PMX_REMOTE_WRITE ? REGION_WRITE : 0),
+					(access & PMX_REMOTE_WRITE ? REGION_WRITE : 0) |
+					(access & PMX_ANYONE ? REGION_ANYONE : 0),
 			},
 	};
 	result = ask(ctx, &question, &key);
@@ -497,14 +509,17 @@ int
 pmx_register(struct pmx_context *ctx, void *addr, uint64_t len, unsigned access,
 	struct pmx_remote *remote)
 {
-	return add_region(ctx, REGION_NO_AREA, addr, len, access, remote);
+	/* whoever has the key is meant by it, so nobody needs to be named */
+	return access & PMX_ANYONE
+		? -EINVAL
+		: ctx_register(ctx, 0, REGION_NO_AREA, addr, len, access, remote);
 }
 
 int
 pmx_area_register(struct pmx_context *ctx, uint32_t id, void *addr, uint64_t len, unsigned access,
 	struct pmx_remote *remote)
 {
-	return id == REGION_NO_AREA ? -EINVAL : add_region(ctx, id, addr, len, access, remote);
+	return id == REGION_NO_AREA ? -EINVAL : ctx_register(ctx, 0, id, addr, len, access, remote);
 }
 
 int

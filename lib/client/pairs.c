@@ -57,24 +57,31 @@ reset_offers(struct pmx_context *ctx, struct pair *p)
 	}
 }
 
+/* Nothing more is sent by it; another may begin. */
 static void
-release(struct pmx_context *ctx, struct pair *p)
+detach(struct pmx_context *ctx, struct pair *p)
+{
+	reset_offers(ctx, p);
+	if (ctx->pairs->of[p->ctx].pair != p)
+		return;
+	ctx->pairs->of[p->ctx].pair = NULL;
+	ctx->pairs->of[p->ctx].left = ASK_AFTER;
+}
+
+void
+pairs_release(struct pmx_context *ctx, struct pair *p)
 {
 	struct pair **at = &ctx->pairs->all;
 
-	reset_offers(ctx, p);
+	detach(ctx, p);
 	while (*at != p)
 		at = &(*at)->next;
 	*at = p->next;
 	ctx->pairs->count--;
-	if (ctx->pairs->of[p->ctx].pair == p) {
-		ctx->pairs->of[p->ctx].pair = NULL;
-		ctx->pairs->of[p->ctx].left = ASK_AFTER;
-	}
-	if (p->shm != NULL)
+	if (p->shm != NULL) {
 		atomic_store(&p->shm->side[p->side].closed, 1);
-	if (p->shm != NULL)
 		munmap(p->shm, sizeof(*p->shm));
+	}
 	if (p->process >= 0)
 		close(p->process);
 	close(p->socket);
@@ -85,7 +92,7 @@ static void
 pairs_close(struct pmx_context *ctx)
 {
 	while (ctx->pairs != NULL && ctx->pairs->all != NULL)
-		release(ctx, ctx->pairs->all);
+		pairs_release(ctx, ctx->pairs->all);
 	free(ctx->pairs);
 	ctx->pairs = NULL;
 }
@@ -102,19 +109,9 @@ end(struct pmx_context *ctx, struct pair *p)
 	p->sends = false;
 	if (p->shm != NULL)
 		pair_fetched(ctx, p);
-	reset_offers(ctx, p);
-	if (ctx->pairs->of[p->ctx].pair == p) {
-		ctx->pairs->of[p->ctx].pair = NULL;
-		ctx->pairs->of[p->ctx].left = ASK_AFTER;
-	}
+	detach(ctx, p);
 	if (p->shm == NULL || pair_peek(&p->in, &word, &message, &len) != PAIR_FOUND)
-		release(ctx, p);
-}
-
-void
-pairs_break(struct pmx_context *ctx, struct pair *p)
-{
-	release(ctx, p);
+		pairs_release(ctx, p);
 }
 
 /* ------------------------------------------------------------------ hello */
@@ -208,9 +205,8 @@ is_readable(const struct pair *p, const struct pair_hello *hello)
 	return copy_from(p->pid, hello->at, &word, sizeof(word)) == 0 && word == hello->word;
 }
 
-/* Reads the hello of the other side. 1: it was one; 0: nothing is there; -EPIPE: it is gone, or it
- * is none. */
-static int
+/* Reads the hello of the other side. false: it is gone, or that is none. */
+static bool
 meet(struct pair *p)
 {
 	struct pair_hello hello;
@@ -222,27 +218,53 @@ meet(struct pair *p)
 	struct pair_shm *shm = good && p->side == 1 ? map(fds[1]) : NULL;
 
 	if (len < 0 && (errno == EAGAIN || errno == EINTR))
-		return 0;
+		return true;
 	if (n > 1)
 		close(fds[1]);
 	if (!good || (p->side == 1 && shm == NULL)) {
 		if (n > 0)
 			close(fds[0]);
-		return -EPIPE;
+		return false;
 	}
 	p->process = fds[0];
 	if (p->side == 1) {
 		p->id = hello.id;
 		attach(p, shm);
 		if (greet(p, -1) != 0)
-			return -EPIPE;
+			return false;
 	}
 	p->state = PAIR_OPEN;
 	atomic_store(&p->shm->side[p->side].met, 1);
-	return 1;
+	return true;
 }
 
 /* ------------------------------------------------------------------ beginning */
+
+/* Side 0: makes the memory, and offers it to the other side. 0, or -errno. */
+static int
+invite(struct pair *p)
+{
+	uint64_t len = sizeof(struct pair_shm);
+	void *at;
+	int memory = piece_pages(&len, &at);
+
+	if (memory < 0)
+		return -ENOMEM;
+	attach(p, at);
+	int result = greet(p, memory);
+
+	close(memory);
+	return result;
+}
+
+/* Has what the other side sends by the socket wake this context. 0, or -errno. */
+static int
+listen_to(const struct pmx_context *ctx, const struct pair *p)
+{
+	struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+
+	return epoll_ctl(ctx->event_fd, EPOLL_CTL_ADD, p->socket, &event) == 0 ? 0 : -errno;
+}
 
 /* Asks the primary for a pair with that context, PAIR_ANY: with any that has asked for one. 0, or
  * -errno. */
@@ -257,17 +279,15 @@ ask(struct pmx_context *ctx, uint64_t peer)
 		.generation = ctx->generation,
 		.addr = peer,
 	};
-	struct epoll_event event = {.events = EPOLLIN | EPOLLET};
 	struct pairs *x = ctx->pairs;
 	struct attach_reply reply;
-	uint64_t len = sizeof(struct pair_shm);
-	void *at = NULL;
-	int fd[2] = {-1, -1}, memory = -1;
+	uint64_t numbers[2];
+	int fd[2] = {-1, -1};
 
 	/* first of those whose WIRE_ASIDE was lost with their process */
 	for (struct pair *p = x->all; x->count >= PAIRS_MAX && p != NULL; p = p->next) {
 		if (p->state == PAIR_ENDED && !p->receives) {
-			release(ctx, p);
+			pairs_release(ctx, p);
 			break;
 		}
 	}
@@ -279,7 +299,8 @@ ask(struct pmx_context *ctx, uint64_t peer)
 		return result;
 	struct pair *p = calloc(1, sizeof(*p));
 
-	if (p == NULL || fd[0] < 0 || reply.ctx >= WIRE_CONTEXTS_MAX) {
+	if (p == NULL || fd[0] < 0 || reply.ctx >= WIRE_CONTEXTS_MAX ||
+		getrandom(numbers, sizeof(numbers), 0) != sizeof(numbers)) {
 		free(p);
 		if (fd[0] >= 0)
 			close(fd[0]);
@@ -292,6 +313,8 @@ ask(struct pmx_context *ctx, uint64_t peer)
 		.socket = fd[0],
 		.process = -1,
 		.pid = reply.pid,
+		.id = numbers[0], /* side 1: until the other has said its own */
+		.word = numbers[1],
 		.serial = ++x->serial,
 	};
 	x->all = p;
@@ -299,24 +322,12 @@ ask(struct pmx_context *ctx, uint64_t peer)
 	if (x->of[p->ctx].pair != NULL)
 		end(ctx, x->of[p->ctx].pair); /* that was with one before it */
 	x->of[p->ctx].pair = p;
-	if (getrandom(&p->word, sizeof(p->word), 0) != sizeof(p->word))
-		result = -EIO;
-	if (result == 0 && p->side == 0) {
-		memory = piece_pages(&len, &at);
-		result = memory < 0 ? -ENOMEM : 0;
-		if (memory >= 0)
-			attach(p, at);
-		if (result == 0 && getrandom(&p->id, sizeof(p->id), 0) != sizeof(p->id))
-			result = -EIO;
-		if (result == 0)
-			result = greet(p, memory);
-		if (memory >= 0)
-			close(memory);
-	}
-	if (result == 0 && epoll_ctl(ctx->event_fd, EPOLL_CTL_ADD, p->socket, &event) != 0)
-		result = -errno;
+	if (p->side == 0)
+		result = invite(p);
+	if (result == 0)
+		result = listen_to(ctx, p);
 	if (result != 0)
-		release(ctx, p);
+		pairs_release(ctx, p);
 	return result;
 }
 
@@ -326,19 +337,17 @@ pairs_approach(struct pmx_context *ctx, uint16_t peer)
 	struct pairs *x = ctx->pairs;
 	struct pair *p = x->of[peer].pair;
 
-	if (p != NULL && p->sends) { /* closed, and perhaps its context is open again */
+	if (p == NULL) {
+		if (peer != ctx->ctx && x->of[peer].left-- == 0)
+			x->of[peer].left = ask(ctx, peer) == 0 ? ASK_AFTER : ASK_AGAIN;
+		return NULL;
+	}
+	if (p->sends) { /* closed, and perhaps its context is open again */
 		end(ctx, p);
 		return NULL;
 	}
-	if (peer == ctx->ctx)
-		return NULL;
-	if (p != NULL && (p->state != PAIR_OPEN || !atomic_load(&p->shm->side[!p->side].met))) {
+	if (p->state != PAIR_OPEN || !atomic_load(&p->shm->side[!p->side].met)) {
 		pairs_look(ctx); /* who only sends looks too */
-		return NULL;
-	}
-	if (p == NULL) {
-		if (x->of[peer].left-- == 0)
-			x->of[peer].left = ask(ctx, peer) == 0 ? ASK_AFTER : ASK_AGAIN;
 		return NULL;
 	}
 	const uint64_t head[2] = {WIRE_ASIDE, wire_be64(p->id)};
@@ -352,12 +361,13 @@ pairs_approach(struct pmx_context *ctx, uint16_t peer)
 void
 pairs_aside(struct pmx_context *ctx, uint16_t peer, uint64_t id)
 {
-	for (struct pair *p = ctx->pairs != NULL ? ctx->pairs->all : NULL; p != NULL; p = p->next) {
+	if (ctx->pairs == NULL)
+		return;
+	for (struct pair *p = ctx->pairs->all; p != NULL; p = p->next) {
 		if (p->ctx == peer && p->id == id && p->shm != NULL)
 			p->receives = true;
 	}
-	if (ctx->pairs != NULL)
-		ctx->pairs->turns = LOOK_EVERY; /* its hello may not have been heard yet */
+	ctx->pairs->turns = LOOK_EVERY; /* its hello may not have been heard yet */
 }
 
 /* ------------------------------------------------------------------ looking */
@@ -373,8 +383,8 @@ hear(struct pmx_context *ctx, struct pair *p)
 	if (p->state == PAIR_JOINS) {
 		const uint16_t peer = p->ctx;
 
-		if (meet(p) < 0) {
-			release(ctx, p);
+		if (!meet(p)) {
+			pairs_release(ctx, p);
 			ctx->pairs->of[peer].left = ASK_AGAIN;
 		}
 		return;
@@ -485,12 +495,9 @@ pairs_fetch(struct pmx_context *ctx, uint32_t serial, uint32_t offer, void *to, 
 	/* if it still lives, it was not another process of its number that was read */
 	if (error == 0 && poll(&life, 1, 0) != 0)
 		error = ECONNRESET;
-
 	atomic_store_explicit(&mine->results[offer], (uint32_t)error + 1, memory_order_release);
-	/* full fence with what follows: as in pair_send() */
-	atomic_fetch_add(&mine->fetched, 1);
-	if (atomic_load_explicit(&p->shm->side[!p->side].sleeps, memory_order_relaxed))
-		pair_wake(p);
+	atomic_fetch_add_explicit(&mine->fetched, 1, memory_order_release);
+	pair_tell(p);
 	return error;
 }
 
@@ -545,8 +552,6 @@ pairs_sleeps(struct pmx_context *ctx, bool sleeps)
 static void
 pairs_rejoined(struct pmx_context *ctx)
 {
-	struct epoll_event event = {.events = EPOLLIN | EPOLLET};
-
 	if (ctx->pairs == NULL) {
 		pairs_open(ctx); /* without memory for it all goes by the engine */
 		return;
@@ -554,7 +559,7 @@ pairs_rejoined(struct pmx_context *ctx)
 	ctx->pair_node = ctx->shm->pairs ? ctx->node->number : PAIR_NONE;
 	ctx->pairs->asked = 0;
 	for (struct pair *p = ctx->pairs->all; p != NULL; p = p->next) {
-		epoll_ctl(ctx->event_fd, EPOLL_CTL_ADD, p->socket, &event);
+		listen_to(ctx, p);
 		if (p->sends)
 			atomic_store(&p->shm->side[p->side].engines, 1);
 	}

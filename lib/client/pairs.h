@@ -70,10 +70,11 @@ struct pair *pairs_approach(struct pmx_context *ctx, uint16_t peer);
 void pairs_look(struct pmx_context *ctx);
 /* The other side has begun: its ring is read from now on. */
 void pairs_aside(struct pmx_context *ctx, uint16_t peer, uint64_t id);
-/* The other side wrote what it must not: ends the pair, with what it holds. */
-void pairs_break(struct pmx_context *ctx, struct pair *p);
+/* Ends the pair, with what it holds. */
+void pairs_release(struct pmx_context *ctx, struct pair *p);
 /* Whether a message has landed in a ring. */
 bool pairs_landed(const struct pmx_context *ctx);
+/* Wakes the other side, which sleeps. */
 void pair_wake(struct pair *p);
 /* Offers bytes for a request. Returns the number to send with the head, or PAIR_NONE: as many as
  * can be are under way. expected: it will be fetched even if no other is. */
@@ -108,11 +109,30 @@ pair_to(struct pmx_context *ctx, struct pmx_addr to)
 		: pairs_approach(ctx, to.context);
 }
 
-/* Where a message of len bytes is to be written, for pair_send(); NULL: the ring is full. */
-static inline uint8_t *
-pair_message(struct pair *p, uint32_t len)
+/* Where a message of len bytes is to be written, for pair_send(). 0; -EPIPE: the engine is gone;
+ * -EAGAIN: the ring is full, and the pair may have ended. */
+static inline int
+pair_message(struct pmx_context *ctx, struct pair *p, uint32_t len, uint8_t **at)
 {
-	return pair_begin(&p->out, len);
+	if (unlikely(ctx_gone(ctx)))
+		return -EPIPE;
+	*at = pair_begin(&p->out, len);
+	if (likely(*at != NULL))
+		return 0;
+	pairs_look(ctx);
+	return -EAGAIN;
+}
+
+/* To be called after something was written that the other side looks for. */
+static inline void
+pair_tell(struct pair *p)
+{
+	/* full fence: it must be visible before the flag is read; pairs with
+	 * pmx_before_select's */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (unlikely(atomic_load_explicit(&p->shm->side[!p->side].sleeps, memory_order_relaxed)))
+		pair_wake(p);
+	STEP();
 }
 
 static inline void
@@ -121,12 +141,7 @@ pair_send(struct pmx_context *ctx, struct pair *p, uint32_t len)
 	pair_publish(&p->out, len);
 	ctx->stat.sent++;
 	ctx->pairs->turns++;
-	/* full fence: the message must be visible before the flag is read; pairs with
-	 * pmx_before_select's */
-	atomic_thread_fence(memory_order_seq_cst);
-	if (unlikely(atomic_load_explicit(&p->shm->side[!p->side].sleeps, memory_order_relaxed)))
-		pair_wake(p);
-	STEP();
+	pair_tell(p);
 }
 
 #endif

@@ -60,6 +60,16 @@ ctx_services_landed(struct pmx_context *ctx)
 	return false;
 }
 
+bool
+ctx_services_event(struct pmx_context *ctx, struct pmx_event *event)
+{
+	for (const struct client_service *const *s = ctx->node->services; *s != NULL; s++) {
+		if ((*s)->event != NULL && (*s)->event(ctx, event))
+			return true;
+	}
+	return false;
+}
+
 /* Takes note of inline messages that ended. */
 static inline void
 inline_ended(struct pmx_context *ctx)

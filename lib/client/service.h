@@ -12,6 +12,7 @@
 
 struct completion;
 struct pmx_context;
+struct pmx_event;
 
 struct client_service {
 	const char *name;
@@ -25,6 +26,8 @@ struct client_service {
 	/* Whether something is there that the application does not know of; if so, it must not
 	 * sleep. */
 	bool (*landed)(struct pmx_context *ctx);
+	/* Takes the next event for pmx_event(); false: there is none. */
+	bool (*event)(struct pmx_context *ctx, struct pmx_event *event);
 	/* The thread is about to sleep on the context's descriptor, or does so no more. */
 	void (*sleeps)(struct pmx_context *ctx, bool sleeps);
 	/* [addr, addr + len) is about to be freed: ends whatever the library itself still reads or
@@ -39,7 +42,8 @@ struct client_service {
 	void (*rejoined)(struct pmx_context *ctx);
 };
 
-extern const struct client_service client_match, client_pairs, client_transfer, client_memory;
+extern const struct client_service client_match, client_pairs, client_transfer, client_memory,
+	client_group;
 /* All services, each before those that it is built on; NULL after the last. services.c. */
 extern const struct client_service *const client_services[];
 

@@ -459,8 +459,10 @@ static uint32_t
 pack(struct pmx_context *ctx, struct transfer_note *n, uint8_t *to, uint64_t *at, bool *last)
 {
 	const uint8_t *local = n->t.local;
-	uint8_t *twin = n->t.part != NULL && n->t.part->kind == PMX_PART_DIFF ? n->t.part->twin
-									      : NULL;
+	uint8_t *twin = n->t.part != NULL && n->t.part->kind == PMX_PART_DIFF &&
+			!(n->t.flags & TRANSFER_KEEPS_TWIN)
+		? n->t.part->twin
+		: NULL;
 	uint32_t used = 0;
 	uint64_t before = 0; /* end of the previous run */
 
@@ -833,9 +835,14 @@ push_packed(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_
 }
 
 int
-pmx_push(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id)
+transfers_push_check(const struct pmx_transfer *t)
 {
-	int result = check(t, true);
+	return check(t, true);
+}
+
+int
+transfers_push(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id)
+{
 	/* one that must wait for others is left to the engine, which knows when they end, unless it
 	 * cannot reach the memory */
 	bool packed = t->part != NULL ||
@@ -843,8 +850,8 @@ pmx_push(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id 
 		(t->len <= ctx->transfer_payload &&
 			!(t->flags & PMX_ORDERED && has_earlier(ctx, t, UINT64_MAX, false)));
 
-	if (result == 0)
-		result = room_for(ctx, 1, packed ? 2 : 1);
+	int result = room_for(ctx, 1, packed ? 2 : 1);
+
 	if (result != 0)
 		return result;
 	if (!packed)
@@ -853,6 +860,14 @@ pmx_push(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id 
 	if (!has_buffer(ctx) || ctx->places_free == 0 || !slot_room(&ctx->sub, 2))
 		return -EAGAIN;
 	return push_packed(ctx, t, id);
+}
+
+int
+pmx_push(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id)
+{
+	int result = check(t, true);
+
+	return result != 0 ? result : transfers_push(ctx, t, id);
 }
 
 int
@@ -976,6 +991,8 @@ pmx_event(struct pmx_context *ctx, struct pmx_event *event)
 		ctx_completions(ctx);
 	if (ctx->events_waiting != 0)
 		return ended_event(ctx, event);
+	if (ctx->groups != NULL && ctx_services_event(ctx, event))
+		return 1;
 	return ctx_gone(ctx) ? -EPIPE : 0;
 }
 

@@ -164,11 +164,9 @@ write_completions(struct channel *ch)
 static __rte_noinline bool
 write_results(struct engine *e, struct channel *ch)
 {
-	SERVICE_FOREACH(ops, e->services) {
-		uint32_t bit = 1u << ops->number;
-
-		if (ch->results & bit && ops->results(e, ch))
-			ch->results &= ~bit;
+	for (uint32_t left = ch->results; left != 0; left &= left - 1) {
+		if (e->services->numbered[rte_bsf32(left)]->results(e, ch))
+			ch->results &= ~(left & -left);
 	}
 	return ch->results == 0;
 }

@@ -252,6 +252,9 @@ join_ends(struct node *n, struct channel *ch)
 	shm->unexpected = n->config.unexpected;
 	shm->unexpected_bytes = n->config.unexpected_bytes;
 	shm->receives = n->config.receives;
+	shm->groups = n->config.groups;
+	shm->group_members = n->config.group_members;
+	shm->group_locks = n->config.group_locks;
 	shm->rendezvous = n->config.rendezvous;
 	shm->engine_matches = ch->engine_matches;
 	shm->kernel_copies = ch->thin == NULL;

@@ -80,6 +80,10 @@
 	X(pins_released, "pins",                                                                   \
 		"... and no longer: released, or ended with their askers or regions")              \
 	X(pins_refused, "pins", "asked for and not granted: no such memory, or no room for more")  \
+	X(bad_groups, "messages",                                                                  \
+		"malformed messages of groups, or against their protocol: a peer's engine is at "  \
+		"fault")                                                                           \
+	X(refused_groups, "messages", "of who is no member of that group, or has not its key")     \
 	X(local_messages, "messages", "messages between contexts of this node")                    \
 	X(contexts_opened, "contexts", "contexts opened")                                          \
 	X(contexts_died, "contexts", "contexts whose process ended without closing them")
@@ -475,6 +479,26 @@ service_has_results(struct engine *e, struct channel *ch, unsigned number)
 {
 	ch->results |= 1u << number;
 	channel_touch(e, ch);
+}
+
+/* The mbuf for one transmission of a service's short message, into which it is copied: each
+ * transmission has one of its own, so nothing is to be looked after while a port has it. NULL:
+ * there is none. */
+static inline struct rte_mbuf *
+service_frame(struct engine *e, const struct proto_out *o, const struct peer *peer,
+	const void *message)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(e->node->pool);
+	uint32_t head = peer->encap_len + o->head_len;
+
+	if (unlikely(m == NULL))
+		return NULL;
+	memcpy((uint8_t *)m->buf_addr + PAYLOAD_START, message, o->len);
+	m->data_off = (uint16_t)(PAYLOAD_START - head);
+	m->data_len = (uint16_t)(head + o->len);
+	m->pkt_len = m->data_len;
+	m->port = o->node;
+	return m;
 }
 
 /* Wakes the lane if it sleeps; to be called after putting something into one of its rings. Any

@@ -149,11 +149,28 @@ services_landed(struct engine *e)
 static bool
 services_awake(const struct engine *e)
 {
-	SERVICE_FOREACH(ops, e->services) {
-		if (e->busy >> ops->number & 1 && ops->awake != NULL && ops->awake(e))
+	for (uint32_t left = e->busy; left != 0; left &= left - 1) {
+		const struct service_ops *ops = e->services->numbered[rte_bsf32(left)];
+
+		if (ops->awake != NULL && ops->awake(e))
 			return true;
 	}
 	return false;
+}
+
+/* When the first of them must take a turn. */
+static uint64_t
+services_deadline(const struct engine *e)
+{
+	uint64_t first = UINT64_MAX;
+
+	for (uint32_t left = e->busy; left != 0; left &= left - 1) {
+		const struct service_ops *ops = e->services->numbered[rte_bsf32(left)];
+		uint64_t at = ops->deadline != NULL ? ops->deadline(e) : UINT64_MAX;
+
+		first = at < first ? at : first;
+	}
+	return first;
 }
 
 unsigned
@@ -237,9 +254,11 @@ announce_sleep(struct engine *e, uint32_t sleeps)
 static int64_t
 time_to_sleep(struct engine *e, uint64_t idle_us)
 {
-	uint64_t deadline = proto_deadline(e->proto), now = rte_rdtsc();
+	uint64_t deadline = proto_deadline(e->proto), services = services_deadline(e);
+	uint64_t now = rte_rdtsc();
 	int64_t us = 100000;
 
+	deadline = deadline < services ? deadline : services;
 	if (deadline <= now)
 		return 0;
 	if (deadline != UINT64_MAX)

@@ -109,6 +109,9 @@ struct service_ops {
 	/* Whether something is under way whose progress does not wake a sleeping lane; called while
 	 * busy. */
 	bool (*awake)(const struct engine *e);
+	/* When a sleeping lane must take a turn, by the TSC, UINT64_MAX: never; called while
+	 * busy. */
+	uint64_t (*deadline)(const struct engine *e);
 
 	/* ---- another primary takes over (lib/serve/takeover.h) */
 	/* freeze is called for each context in each turn of a frozen lane: begin nothing new for

@@ -107,28 +107,26 @@ take_place(struct match_heads *h)
 }
 
 uint32_t
-match_head_keep(struct match_heads *h, uint32_t where)
+match_head_add(struct match_heads *h, const struct lhs_entry *e)
 {
-	if (where & MATCH_STORED)
-		return where;
 	uint32_t place = take_place(h);
 
 	if (place == MATCH_NONE)
 		return MATCH_NONE;
-	memcpy(h->store + (size_t)place * h->entry_bytes, lhs_at(&h->ring, where), h->entry_bytes);
-	give_back(h, where);
+	memcpy(h->store + (size_t)place * h->entry_bytes, e, h->entry_bytes);
 	return place | MATCH_STORED;
 }
 
 uint32_t
-match_head_add(struct match_heads *h, const struct lhs_entry *e, uint32_t bytes)
+match_head_keep(struct match_heads *h, uint32_t where)
 {
-	uint32_t place = take_place(h);
+	if (where & MATCH_STORED)
+		return where;
+	uint32_t kept = match_head_add(h, lhs_at(&h->ring, where));
 
-	if (place == MATCH_NONE)
-		return MATCH_NONE;
-	memcpy(h->store + (size_t)place * h->entry_bytes, e, bytes);
-	return place | MATCH_STORED;
+	if (kept != MATCH_NONE)
+		give_back(h, where);
+	return kept;
 }
 
 bool

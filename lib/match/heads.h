@@ -54,9 +54,9 @@ match_head_at(const struct match_heads *h, uint32_t where)
 /* Move a head to the store, if it is not there yet, so that it does not hold up the ring. Returns
  * its new `where`, or MATCH_NONE if the store is full. */
 uint32_t match_head_keep(struct match_heads *h, uint32_t where);
-/* Copy `bytes` bytes of an entry that is not in the ring to the store. Returns its `where`, or
+/* Copy an entry, of as many bytes as those of the ring, to the store. Returns its `where`, or
  * MATCH_NONE if the store is full. */
-uint32_t match_head_add(struct match_heads *h, const struct lhs_entry *e, uint32_t bytes);
+uint32_t match_head_add(struct match_heads *h, const struct lhs_entry *e);
 /* Returns a head in the store, for writing. */
 static inline struct lhs_entry *
 match_head_kept(struct match_heads *h, uint32_t where)

@@ -102,12 +102,10 @@ match_queue_next(struct match_queue *q, struct match_message *m, uint64_t *handl
 }
 
 bool
-match_queue_add(struct match_queue *q, const struct match_key *key, const struct lhs_entry *e,
-	uint32_t bytes)
+match_queue_add(struct match_queue *q, const struct match_key *key, const struct lhs_entry *e)
 {
-	uint32_t where = q->unexpected.live == q->unexpected.max
-		? MATCH_NONE
-		: match_head_add(&q->heads, e, bytes);
+	uint32_t where = q->unexpected.live == q->unexpected.max ? MATCH_NONE
+								 : match_head_add(&q->heads, e);
 
 	return where != MATCH_NONE && match_unexpected_add(&q->unexpected, key, &where, 1) == 1;
 }

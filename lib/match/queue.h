@@ -51,9 +51,8 @@ void match_queue_clear(struct match_queue *q);
  * that landed is taken in, or if no more messages can wait. */
 bool match_queue_next(struct match_queue *q, struct match_message *m, uint64_t *handle);
 /* Let a message wait that did not land in the ring, but was taken over in order from elsewhere. e:
- * its entry, of which `bytes` bytes are copied. Returns false if no more messages can wait. */
-bool match_queue_add(struct match_queue *q, const struct match_key *key, const struct lhs_entry *e,
-	uint32_t bytes);
+ * its entry, of as many bytes as those of the ring. Returns false if no more messages can wait. */
+bool match_queue_add(struct match_queue *q, const struct match_key *key, const struct lhs_entry *e);
 /* Find the oldest waiting message that `want` accepts. Returns its place, or MATCH_NONE. */
 uint32_t match_queue_find(const struct match_queue *q, const struct match_want *want,
 	struct match_message *m);

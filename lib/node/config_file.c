@@ -16,6 +16,7 @@
 
 #include <rte_cfgfile.h>
 
+#include "channel/channel.h"
 #include "channel/instance.h"
 #include "node/check.h"
 #include "node/config_file.h"
@@ -208,6 +209,12 @@ static const struct key keys[] = {
 	{"limits", "receives", KIND_U32, DIFFERS(receives), 1, 1u << 20, "4096", "requests",
 		"isends and irecvs of one context that did not end; irecvs leave a 64th of them, "
 		"at most 64, to isends"},
+	{"limits", "groups", KIND_U32, DIFFERS(groups), 1, GROUPS_OF_CONTEXT, "16", "groups",
+		"that one context may be in"},
+	{"limits", "group_members", KIND_U32, DIFFERS(group_members), 1, WIRE_GROUP_MEMBERS_MAX,
+		"1024", "members", "of one group"},
+	{"limits", "group_locks", KIND_U32, DIFFERS(group_locks), 1, WIRE_GROUP_LOCKS_MAX, "64",
+		"locks", "of one group"},
 	{"limits", "message_max", KIND_U32, AGREES(message_max), 64, WIRE_MESSAGE_MAX, "8388608",
 		"bytes", "longest message, as far as send_buffers and receive_buffers allow"},
 	{"access", "socket", KIND_TEXT, DIFFERS(socket), TEXT(config, socket), "", "path",

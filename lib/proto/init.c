@@ -349,3 +349,13 @@ proto_path_stat(const struct proto *p, uint16_t node, struct proto_path_stat *ou
 	};
 	return true;
 }
+
+uint32_t
+proto_peer_epoch(const struct proto *p, uint16_t node)
+{
+	const struct path *t = node < p->cfg.nodes_max && p->path_of[node] != NIL
+		? &p->paths[p->path_of[node]]
+		: NULL;
+
+	return t != NULL && t->state == PATH_OPEN ? t->peer_epoch : 0;
+}

@@ -293,6 +293,8 @@ unsigned proto_release(struct proto *p, uint64_t *handles, unsigned n);
 const uint64_t *proto_counters(const struct proto *p);
 /* Returns false if nothing is known of that node. */
 bool proto_path_stat(const struct proto *p, uint16_t node, struct proto_path_stat *out);
+/* The life of a node, a number that changes when it restarts; 0: there is no session with it. */
+uint32_t proto_peer_epoch(const struct proto *p, uint16_t node);
 /* Returns a number that changes when what a context sends to that other one has to begin anew:
  * because the receiver or its node is in a later life, or because nobody answered. What was Acked
  * before that may have reached a life that has ended. 0: nothing is known of that flow. */

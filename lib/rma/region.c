@@ -12,13 +12,13 @@ region_table_init(struct region_table *t, struct region *regions, uint32_t count
 }
 
 static struct region *
-find_area(const struct region_table *t, uint16_t ctx, uint32_t area)
+find_area(const struct region_table *t, uint16_t ctx, uint32_t area, uint32_t group)
 {
 	uint32_t at = 0;
 	struct region *r;
 
 	while ((r = region_of(t, ctx, &at)) != NULL) {
-		if (r->area == area)
+		if (r->area == area && r->group == group)
 			return r;
 	}
 	return NULL;
@@ -28,9 +28,10 @@ int
 region_add(struct region_table *t, struct region *r, uint64_t random)
 {
 	if (r->len == 0 || r->len > REGION_BYTES_MAX || r->base + r->len < r->base ||
-		r->rights == 0 || r->rights & ~(REGION_READ | REGION_WRITE))
+		!(r->rights & (REGION_READ | REGION_WRITE)) ||
+		r->rights & ~(REGION_READ | REGION_WRITE | REGION_ANYONE))
 		return -EINVAL;
-	if (r->area != REGION_NO_AREA && find_area(t, r->ctx, r->area) != NULL)
+	if (r->area != REGION_NO_AREA && find_area(t, r->ctx, r->area, r->group) != NULL)
 		return -EEXIST;
 	while (t->free_from < t->count && t->regions[t->free_from].key != 0)
 		t->free_from++;
@@ -79,7 +80,7 @@ region_named(const struct region_table *t, const struct region_access *a)
 {
 	if (a->key != 0)
 		return region_find(t, a->key);
-	return a->area != REGION_NO_AREA ? find_area(t, a->ctx, a->area) : NULL;
+	return a->area != REGION_NO_AREA ? find_area(t, a->ctx, a->area, a->group) : NULL;
 }
 
 enum region_verdict
@@ -93,7 +94,8 @@ region_check(const struct region_table *t, const struct region_access *a, const 
 		return REGION_UNKNOWN;
 	if (found->ctx != a->ctx)
 		return REGION_STRANGER;
-	if (a->right == 0 || a->right & ~found->rights)
+	if (a->right == 0 || a->right & ~found->rights ||
+		(a->key == 0 && !a->insider && !(found->rights & REGION_ANYONE)))
 		return REGION_RIGHTS;
 	/* an address below the base wraps around and so lies beyond the end */
 	at = a->key ? a->at - found->base : a->at;

@@ -24,6 +24,9 @@
 enum region_right {
 	REGION_READ = 1,  /* pull */
 	REGION_WRITE = 2, /* push */
+	/* also for strangers who name it by its area ID, not only for its own context and the
+	 * members of its group; a key is for whoever has it */
+	REGION_ANYONE = 4,
 };
 
 /* The result of checking an access, which its initiator is told. */
@@ -31,7 +34,7 @@ enum region_verdict {
 	REGION_OK,
 	REGION_UNKNOWN,  /* no such key or area, or it is gone */
 	REGION_BOUNDS,   /* reaches beyond the region */
-	REGION_RIGHTS,   /* the region may not be read, or written, by others */
+	REGION_RIGHTS,   /* the region may not be read, or written, by others, or not by this one */
 	REGION_STRANGER, /* it belongs to another context than the access names */
 };
 
@@ -39,12 +42,13 @@ struct region {
 	uint64_t key;     /* 0: the place is free */
 	uint64_t base;    /* address in its owner's process */
 	uint64_t len;     /* 1..REGION_BYTES_MAX */
-	uint32_t area;    /* ID, unique in its context, or REGION_NO_AREA */
+	uint32_t area;    /* ID, unique in its context and group, or REGION_NO_AREA */
 	uint16_t ctx;     /* owner */
 	uint8_t rights;   /* enum region_right */
 	uint8_t method;   /* how its memory is accessed; for the caller */
 	void *memory;     /* the caller's */
 	uint32_t watched; /* the caller's */
+	uint32_t group;   /* number of the area's group; 0: none */
 };
 
 struct region_table {
@@ -56,7 +60,8 @@ struct region_table {
 /* An access from outside. */
 struct region_access {
 	uint64_t key; /* 0: by area */
-	uint32_t area;
+	uint32_t area, group;
+	bool insider;  /* by area: of that context, or of a member of the group */
 	uint16_t ctx;  /* to which it is addressed */
 	uint8_t right; /* the right that it needs */
 	uint64_t at;   /* by key: address in the owner's process; by area: offset */
@@ -68,7 +73,8 @@ struct region_access {
 void region_table_init(struct region_table *t, struct region *regions, uint32_t count);
 
 /* Add a copy of *r, with `random` in its key. Returns 0 and r->key; -EINVAL if len, rights or base
- * + len is out of range; -EEXIST if the context already has that area ID; -ENOSPC if the table is
+ * + len is out of range; -EEXIST if the context already has that area ID in
+ * that group; -ENOSPC if the table is
  * full. */
 int region_add(struct region_table *t, struct region *r, uint64_t random);
 /* Returns the region with that key, for its owner, or NULL. It is valid until it is removed. */

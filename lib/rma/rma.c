@@ -15,7 +15,7 @@ config_ok(const struct rma_config *g)
 		g->regions_max > 0 && g->regions_max <= UINT16_MAX && g->frames_max >= 8 &&
 		g->payload_max >= sizeof(struct wire_bitmap) && g->ticks_per_sec >= 1000 &&
 		g->counters != NULL && g->life != NULL && g->receiver != NULL &&
-		g->memory != NULL && g->revoked != NULL;
+		g->memory != NULL && g->revoked != NULL && g->member != NULL;
 }
 
 static uint32_t

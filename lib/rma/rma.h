@@ -87,6 +87,8 @@ struct rma_config {
 	void *(*memory)(void *arg, uint16_t ctx, uint32_t number, uint64_t at, uint64_t len);
 	/* Has the region's owner taken its memory away (`watched` of struct region)? */
 	bool (*revoked)(void *arg, uint16_t ctx, uint32_t watched);
+	/* Is that other context, of any node, a member of a group of this one? */
+	bool (*member)(void *arg, uint16_t ctx, uint32_t group, uint16_t node, uint16_t peer);
 	void *arg; /* of all of them */
 };
 
@@ -346,6 +348,6 @@ struct rma_span rma_context_span(struct rma *r, uint16_t ctx);
 /* Call when all of it has been copied in. Returns false if it is not consistent. */
 bool rma_restored(struct rma *r);
 /* Changed whenever the layout of what the spans hold changes. */
-#define RMA_IMAGE_FORM 1u
+#define RMA_IMAGE_FORM 2u
 
 #endif

@@ -28,16 +28,32 @@ verdict_errno(enum region_verdict v)
 
 /* ------------------------------------------------------------------ access */
 
+/* Whether its sender may use areas of the context and group: it is that context, or a member. */
+static bool
+is_insider(const struct rma *r, const struct context *c, const struct rma_message *m,
+	uint32_t group)
+{
+	return (m->node == r->cfg.node && m->peer == c->ctx) ||
+		(group != 0 && r->cfg.member(r->cfg.arg, c->ctx, group, m->node, m->peer));
+}
+
 /* Fill in which region a message names: by its key, or by an area ID of the context it is for. */
 static void
-name_region(const struct context *c, const struct rma_message *m, struct region_access *access)
+name_region(const struct rma *r, const struct context *c, const struct rma_message *m,
+	struct region_access *access)
 {
 	uint64_t key = wire_be64(m->head->key);
-	bool area = m->head->flags & WIRE_T_AREA;
 
 	access->ctx = c->ctx;
-	access->key = area ? 0 : key;
-	access->area = area && key < REGION_NO_AREA ? (uint32_t)key : REGION_NO_AREA;
+	if (m->head->flags & WIRE_T_AREA) {
+		access->key = 0;
+		access->area = (uint32_t)key;
+		access->group = (uint32_t)(key >> 32);
+		access->insider = is_insider(r, c, m, access->group);
+	} else {
+		access->key = key;
+		access->area = REGION_NO_AREA;
+	}
 }
 
 /* Check an access with `right` to len bytes of an offer. The receiver reads the sender's bytes; the
@@ -77,7 +93,7 @@ access_to(struct rma *r, struct context *c, const struct rma_message *m, uint8_t
 
 	if (m->head->flags & WIRE_T_OFFER)
 		return access_to_offer(c, m, right, len, where, key, now);
-	name_region(c, m, &access);
+	name_region(r, c, m, &access);
 	enum region_verdict v = region_check(&r->regions, &access, &region, &offset);
 
 	if (v != REGION_OK)
@@ -398,14 +414,14 @@ pin_arrives(struct rma *r, struct context *c, const struct rma_message *m, uint6
 static void
 unpin_arrives(struct rma *r, struct context *c, const struct rma_message *m)
 {
-	struct region_access access;
+	struct region_access access = {0};
 
 	if (m->head->flags & WIRE_T_LAST) {
 		remote_pins_lost(r, c, m->node, m->peer);
 		context_gives_room(r, c);
 		return;
 	}
-	name_region(c, m, &access);
+	name_region(r, c, m, &access);
 	const struct region *region = region_named(&r->regions, &access);
 	bool ours = region != NULL && region->ctx == c->ctx;
 

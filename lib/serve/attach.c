@@ -53,7 +53,7 @@ static struct {
 	struct {
 		int pid;
 		uint32_t uid;
-	} who[WIRE_CONTEXTS_MAX]; /* who opened it last, for the log */
+	} who[WIRE_CONTEXTS_MAX]; /* who opened it last */
 	struct waiting_pair {
 		bool used;
 		uint16_t from, to;           /* who asked, and for whom */
@@ -578,6 +578,37 @@ pair_for(const struct asker *who, const struct attach_request *request, struct a
 	return 0;
 }
 
+/* Which node of the table has the address. 0 or -ENOENT. */
+static int
+node_for(const struct attach_request *request, struct attach_reply *reply)
+{
+	const struct config *c = &server.node->config;
+	uint8_t asked[16];
+
+	memcpy(asked, &request->addr, 8);
+	memcpy(asked + 8, &request->len, 8);
+	for (uint32_t number = 0; number < c->nodes_max; number++) {
+		const struct link_addr *a = &c->peers[number].addr;
+		uint8_t has[16] = {0};
+		rte_be32_t ip = rte_cpu_to_be_32(a->ip);
+
+		if (!c->peers[number].known)
+			continue;
+		if (request->ctx == ATTACH_MAC)
+			memcpy(has, &a->mac, sizeof(a->mac));
+		else if (request->ctx == ATTACH_IPV4 && !a->v6)
+			memcpy(has, &ip, sizeof(ip));
+		else if (request->ctx == ATTACH_IPV6 && a->v6)
+			memcpy(has, a->ip6, sizeof(has));
+		if (memcmp(has, (uint8_t[16]){0}, sizeof(has)) != 0 &&
+			memcmp(has, asked, sizeof(has)) == 0) {
+			reply->node = (uint16_t)number;
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
 static void
 attach_answer(const struct asker *who, const struct attach_request *request, const int *fds,
 	int count, struct attach_reply *reply, int *out, int *out_count)
@@ -625,6 +656,9 @@ attach_answer(const struct asker *who, const struct attach_request *request, con
 		break;
 	case ATTACH_OWNER:
 		reply->result = owner_for(who, request, reply);
+		break;
+	case ATTACH_NODE:
+		reply->result = node_for(request, reply);
 		break;
 	case ATTACH_MEMORY:
 		reply->result = map_for(who, request, fds[0], reply);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What a node reports by rte_telemetry: /pmx/info, /pmx/stat, /pmx/drops, /pmx/peers,
- * /pmx/contexts, /pmx/memory, /pmx/regions. Runs on the telemetry threads and only reads. Counters
- * are not locked, so a reader may see values of slightly different moments.
+ * /pmx/contexts, /pmx/groups, /pmx/memory, /pmx/regions. Runs on the telemetry threads and only
+ * reads. Counters are not locked, so a reader may see values of slightly different moments.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/service/group/group.h"
 #include "engine/service/rma/rma.h"
 #include "serve/dpdk_names.h"
 #include "serve/telemetry.h"
@@ -352,6 +353,84 @@ tell_regions(const char *cmd, const char *params, struct rte_tel_data *d)
 	return 0;
 }
 
+#define QUEUE_SHOWN 8 /* turns of a lock's queue */
+
+/* Adds the locks that somebody has, of those that the member manages, as texts of ranks. */
+static void
+add_locks(struct rte_tel_data *d, const struct groups *g, uint32_t place)
+{
+	struct rte_tel_data *c = rte_tel_data_alloc();
+	uint16_t ranks[QUEUE_SHOWN];
+	char name[16], text[QUEUE_SHOWN * 8 + 16];
+
+	if (c == NULL)
+		return;
+	rte_tel_data_start_dict(c);
+	for (uint32_t l = 0; l < node->config.group_locks; l++) {
+		uint32_t n = group_queue(g, place, l, ranks, QUEUE_SHOWN), at = 0;
+
+		if (n == 0)
+			continue;
+		for (uint32_t i = 0; i < n && i < QUEUE_SHOWN; i++)
+			at += (uint32_t)snprintf(text + at, sizeof(text) - at, "%s%u",
+				i > 0 ? " " : "", ranks[i]);
+		if (n > QUEUE_SHOWN)
+			snprintf(text + at, sizeof(text) - at, " and %u", n - QUEUE_SHOWN);
+		snprintf(name, sizeof(name), "%u", l);
+		rte_tel_data_add_dict_string(c, name, text);
+	}
+	rte_tel_data_add_dict_container(d, "locks", c, 0);
+}
+
+static void
+add_group(struct rte_tel_data *d, const struct groups *g, uint32_t place,
+	const struct group_stat *s, uint32_t number)
+{
+	struct rte_tel_data *c = rte_tel_data_alloc();
+	char name[16];
+
+	if (c == NULL)
+		return;
+	rte_tel_data_start_dict(c);
+	rte_tel_data_add_dict_uint(c, "group", s->id);
+	rte_tel_data_add_dict_uint(c, "context", s->ctx);
+	rte_tel_data_add_dict_uint(c, "rank", s->rank);
+	rte_tel_data_add_dict_uint(c, "size", s->count);
+	rte_tel_data_add_dict_uint(c, "gone", s->gone);
+	rte_tel_data_add_dict_string(c, "state", s->state);
+	rte_tel_data_add_dict_uint(c, "barrier", s->barrier);
+	rte_tel_data_add_dict_uint(c, "in_barrier", s->in_barrier);
+	rte_tel_data_add_dict_uint(c, "held", s->held);
+	add_locks(c, g, place);
+	snprintf(name, sizeof(name), "%u", number);
+	rte_tel_data_add_dict_container(d, name, c, 0);
+}
+
+/* Memberships are numbered through the tables of all lanes. Keys are secrets, and are not
+ * reported. */
+static int
+tell_groups(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	uint32_t from = params ? (uint32_t)strtoul(params, NULL, 10) : 0, shown = 0;
+
+	(void)cmd;
+	if (node == NULL)
+		return -1;
+	uint32_t each = groups_places(group_lane(&node->engines[0])->groups);
+
+	rte_tel_data_start_dict(d);
+	for (uint32_t i = from; i < each * node->config.lanes && shown < 32; i++) {
+		const struct groups *g = group_lane(&node->engines[i / each])->groups;
+		struct group_stat s;
+
+		if (!group_stat(g, i % each, &s))
+			continue;
+		add_group(d, g, i % each, &s, i);
+		shown++;
+	}
+	return 0;
+}
+
 void
 telemetry_serve(struct node *n)
 {
@@ -368,6 +447,8 @@ telemetry_serve(struct node *n)
 		"Paths to peer nodes, 32 from node number N on. Parameter: N");
 	rte_telemetry_register_cmd("/pmx/memory", tell_memory,
 		"Remote memory of open contexts, 64 from number N on. Parameter: N");
+	rte_telemetry_register_cmd("/pmx/groups", tell_groups,
+		"Members of groups here, 32 from number N on. Parameter: N");
 	rte_telemetry_register_cmd("/pmx/regions", tell_regions,
 		"Memory that others may reach, 64 from number N on. Parameter: N");
 	rte_telemetry_register_cmd("/pmx/contexts", tell_contexts,

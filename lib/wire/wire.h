@@ -106,19 +106,24 @@ static_assert(offsetof(struct wire_hdr, frag_off) == 42, "frag_off");
 static_assert(offsetof(struct wire_hdr, crc) == 46, "crc");
 static_assert(sizeof(struct wire_hello) == 16, "hello size");
 
-/* Contexts of a node have the numbers 0..WIRE_CONTEXTS_MAX - 1. Each has three more endpoints. Two
+/* Contexts of a node have the numbers 0..WIRE_CONTEXTS_MAX - 1. Each has four more endpoints. Two
  * are for remote memory: requests go from an initiator to a target, and answers go back. They are
  * separate so that a context whose target has no room for more requests still accepts answers. The
  * third is for messages that are matched by receives: those that nobody receives must not block the
- * others. */
+ * others. The fourth is for what the engines of a group's members tell each other. */
 #define WIRE_CONTEXTS_MAX 0x1000
 #define WIRE_TARGET       0x1000
 #define WIRE_INITIATOR    0x2000
 #define WIRE_MATCHED      0x3000
-#define WIRE_ENDPOINTS    0x4000 /* all endpoint numbers are below this */
+#define WIRE_GROUP        0x4000
+#define WIRE_ENDPOINTS    0x5000 /* all endpoint numbers are below this */
 
-/* Returns which endpoint of its context a number denotes: 0, WIRE_TARGET, WIRE_INITIATOR or
- * WIRE_MATCHED. */
+/* Most members of a group, and most locks. */
+#define WIRE_GROUP_MEMBERS_MAX 1024
+#define WIRE_GROUP_LOCKS_MAX   1024
+
+/* Returns which endpoint of its context a number denotes: 0, WIRE_TARGET, WIRE_INITIATOR,
+ * WIRE_MATCHED or WIRE_GROUP. */
 static inline uint16_t
 wire_endpoint(uint16_t number)
 {
@@ -309,6 +314,55 @@ static_assert(offsetof(struct wire_match, tag) == 8, "tag");
 static_assert(sizeof(struct wire_immediate) == 8, "immediate size");
 static_assert(sizeof(struct wire_offer) == 16, "offer size");
 
+/* The kinds of messages between group endpoints; each is one frame, a struct wire_group. What the
+ * others do not say is 0. `lock` is the number of a lock; `ticket` distinguishes the turns that a
+ * member has at a lock. */
+enum wire_group_op {
+	/* between a member and rank 0 */
+	WIRE_G_JOIN = 1, /* to rank 0: here; key: hash of the list of members */
+	WIRE_G_OPEN,     /* all are there: the key. error: because of member `other` the group does
+			  * not open */
+	WIRE_G_GO,       /* all have the key */
+	WIRE_G_LEAVE,    /* to rank 0: its sender leaves */
+	WIRE_G_GONE,     /* member `other` is there no more; error: why; 0: it left */
+	WIRE_G_LEFT,     /* all others know that the receiver has left */
+	WIRE_G_SUSPECT,  /* to rank 0: member `other` cannot be reached */
+	WIRE_G_ENTER,    /* to rank 0: enters barrier `number` */
+	WIRE_G_DONE,     /* barrier `number` has ended; error: because of member `other` */
+	/* between a member and the manager of a lock */
+	WIRE_G_LOCK,    /* to the manager: wants it; flag TRY */
+	WIRE_G_BUSY,    /* wanted by TRY, and it is not free */
+	WIRE_G_GRANT,   /* the receiver's turn begins; also of the member before it. Flag DEAD */
+	WIRE_G_NEXT,    /* of the manager: behind the turn `ticket` comes `other` with ticket `b` */
+	WIRE_G_MOVED,   /* to the manager: that turn has ended, the one behind it was granted */
+	WIRE_G_RELEASE, /* to the manager: that turn has ended. Flag DEAD */
+	WIRE_G_QUERY,   /* of the manager: does that turn wait? */
+	WIRE_G_WAITS,   /* to the manager: it does */
+	WIRE_GROUP_OPS
+};
+
+#define WIRE_G_TRY  0x01
+#define WIRE_G_DEAD 0x02 /* a member may have died while it held the lock */
+#define WIRE_G_ALL  0x03
+
+/* Big-endian. */
+struct wire_group {
+	uint8_t op;     /* enum wire_group_op */
+	uint8_t flags;  /* WIRE_G_* */
+	uint16_t rank;  /* the sender's */
+	uint32_t group; /* its number */
+	uint64_t key;
+	uint32_t number; /* of the barrier or lock */
+	uint32_t ticket;
+	uint32_t b;
+	uint16_t other; /* rank */
+	uint16_t error; /* positive errno */
+} __attribute__((packed, aligned(2)));
+
+static_assert(sizeof(struct wire_group) == 32, "group size");
+static_assert(offsetof(struct wire_group, key) == 8, "key");
+static_assert(offsetof(struct wire_group, other) == 28, "other");
+
 /* What is wrong with a frame; there is a drop counter for each. */
 enum wire_verdict {
 	WIRE_OK = 0,
@@ -484,6 +538,22 @@ enum wire_verdict wire_check(const void *frame, uint32_t len, uint32_t payload_m
 /* Check the payload of a message to a transfer endpoint: a target if to_target, otherwise an
  * initiator. Runs are not checked. */
 enum wire_verdict wire_transfer_check(const void *payload, uint32_t len, bool to_target);
+
+/* Check a message of len bytes to a group endpoint. */
+static inline enum wire_verdict
+wire_group_check(const void *message, uint32_t len)
+{
+	struct wire_group h;
+
+	if (len < sizeof(h))
+		return WIRE_TRUNCATED;
+	memcpy(&h, message, sizeof(h));
+	if (h.op == 0 || h.op >= WIRE_GROUP_OPS)
+		return WIRE_BAD_TYPE;
+	if (h.flags & ~WIRE_G_ALL)
+		return WIRE_BAD_FLAGS;
+	return len == sizeof(h) ? WIRE_OK : WIRE_BAD_FIELD;
+}
 
 #define WIRE_MATCH_HEAD_MAX (sizeof(struct wire_match) + sizeof(struct wire_immediate))
 

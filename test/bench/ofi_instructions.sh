@@ -10,13 +10,8 @@ rounds=${2:-2000}
 need_hugepages ofi_instructions 192
 command -v valgrind >/dev/null || skip_all ofi_instructions "needs valgrind"
 [ -x "$build/test/ofi_instructions" ] || skip_all ofi_instructions "the provider was not built: there is no libfabric-dev"
-node_ini 0 "$tag" <<-END
-	[engine]
-	idle = adaptive
-END
-sed -i 's/^port = /driver = loop\n&/; /^1 = auto/d' "$dir/0.ini"
-primary 0 -l 0 -m 128 || exit 1
-export FI_PROVIDER_PATH=$build/ofi FI_PMX_INSTANCE=${tag}0 FI_PROVIDER=pmx
+provider_node 256 || exit 1
+export FI_PROVIDER=pmx
 
 # collect FUNCTION: the provider's own instructions in it, in total
 collect() {

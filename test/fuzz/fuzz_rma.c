@@ -123,6 +123,14 @@ memory_of(void *world, uint16_t ctx, uint32_t number, uint64_t at, uint64_t len)
 								 : NULL;
 }
 
+/* Whose who has an odd number. */
+static bool
+is_member(void *world, uint16_t ctx, uint32_t group, uint16_t node, uint16_t peer)
+{
+	(void)world, (void)ctx, (void)node;
+	return (group + peer) % 2;
+}
+
 static bool
 is_revoked(void *world, uint16_t ctx, uint32_t watched)
 {
@@ -323,12 +331,13 @@ registration(struct world *w, uint16_t ctx)
 			.base = base_of(ctx, piece),
 			.len = BYTES,
 			.area = how & 4 ? piece : REGION_NO_AREA,
-			.rights = 1 + how % 3,
+			.rights = (uint8_t)(1 + how % 3 + (how & 32 ? 0 : REGION_ANYONE)),
+			.group = how & 64 ? 1 : 0,
 			.memory = p,
 			.watched = how & 8 ? piece : REGIONS_WATCHED,
 		};
 
-		p->rights = r.rights;
+		p->rights = r.rights & (REGION_READ | REGION_WRITE);
 		if (rma_register(w->rma, ctx, &r, take32(&w->in), &p->key) != 0)
 			p->key = 0;
 	} else if (how & 1) {
@@ -616,6 +625,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.receiver = receiver_of,
 		.memory = memory_of,
 		.revoked = is_revoked,
+		.member = is_member,
 		.arg = &w,
 	};
 	const size_t bytes = rma_memsize(&config), frame = sizeof(struct wire_transfer) + PAYLOAD;

@@ -117,7 +117,8 @@ open_target(struct target *t)
 		uint8_t *base = i < 2 ? t->mapped : t->private;
 
 		MUST(pmx_area_register(t->c, i, base + (i % 2 ? BYTES / 2 : 0) + AT, REGION,
-			     i % 2 ? PMX_REMOTE_READ : PMX_REMOTE_READ | PMX_REMOTE_WRITE,
+			     PMX_ANYONE |
+				     (i % 2 ? PMX_REMOTE_READ : PMX_REMOTE_READ | PMX_REMOTE_WRITE),
 			     &t->r[i]) == 0);
 	}
 	for (unsigned i = 0; i < 4; i++) {

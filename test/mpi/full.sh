@@ -17,14 +17,7 @@ need_hugepages mpi 320
 [ -e "$build/ofi/libpmx-fi.so" ] || skip_all mpi "the provider was not built: there is no libfabric-dev"
 command -v mpirun >/dev/null || skip_all mpi "Open MPI is not installed"
 
-node_ini 0 "$tag" <<-END
-	[engine]
-	idle = adaptive
-	[limits]
-	contexts = 64
-END
-sed -i 's/^port = /driver = loop\n&/; /^1 = auto/d' "$dir/0.ini"
-primary 0 -l 0 -m 512 || { not_ok mpi_start ""; exit 1; }
+provider_node 512 || { not_ok mpi_start ""; exit 1; }
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_orte_tmpdir_base=$dir
 
 # over pmx|tcp RANKS COMMAND...: pml/cm has no other transport to fall back to
@@ -32,7 +25,7 @@ over() {
 	local transport=$1 ranks=$2
 	shift 2
 	case $transport in
-	pmx) set -- env FI_PROVIDER_PATH="$build/ofi" FI_PROVIDER=pmx FI_PMX_INSTANCE="${tag}0" OMPI_MCA_mtl=ofi OMPI_MCA_pml=cm OMPI_MCA_btl=self \
+	pmx) set -- env FI_PROVIDER=pmx OMPI_MCA_mtl=ofi OMPI_MCA_pml=cm OMPI_MCA_btl=self \
 		mpirun --oversubscribe -np "$ranks" "$@" ;;
 	tcp) set -- mpirun --oversubscribe --mca pml ob1 --mca btl tcp,self -np "$ranks" "$@" ;;
 	esac

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# libpmx exports the verbs of include/pmx/pmx.h and nothing else, has a soname, and holds nothing of what only a primary does
-# (lib/serve). For the library with DPDK and for the one without.
+# libpmx exports the verbs of include/pmx and nothing else, has a soname, and holds nothing of what only a primary does
+# (lib/serve). For the library with DPDK and for the one without; and libpmx-dsm those of pmx/dsm.h.
 #
 #   exports.sh BUILD_DIR/lib
 set -u
@@ -20,11 +20,15 @@ verdict() { # NAME WHY: good if WHY is empty
 	fi
 }
 
-declared() {
-	sed 's://.*::' "$root/include/pmx/pmx.h" | grep -oE '\bpmx_[a-z_]+\(' | tr -d '(' | sort -u
+headers() { # LIBRARY
+	find "$root/include/pmx" -name '*.h' | if [ "$1" = libpmx-dsm ]; then grep '/dsm\.h$'; else grep -v '/dsm\.h$'; fi
 }
 
-for name in libpmx thin/libpmx; do
+declared() {
+	headers "$1" | xargs cat | sed 's://.*::' | grep -oE '\bpmx_[a-z_]+\(' | tr -d '(' | sort -u
+}
+
+for name in libpmx thin/libpmx libpmx-dsm; do
 	so=$(readlink -f "$lib/$name.so")
 	title=${name/\//_}
 	if [ ! -f "$so" ]; then
@@ -34,8 +38,8 @@ for name in libpmx thin/libpmx; do
 	exported=$(nm -D --defined-only "$so" | awk '{print $3}' | sort -u)
 	verdict "exports__${title}_only_verbs" "$(grep -v '^pmx_' <<<"$exported" | head -3 | paste -sd' ')"
 	verdict "exports__${title}_all_that_is_declared" \
-		"$(comm -23 <(declared) <(echo "$exported") | grep -vxF -f <(sed -n 's/^static inline.*\(pmx_[a-z_]*\)(.*/\1/p' "$root/include/pmx/pmx.h") | head -3 | paste -sd' ')"
-	verdict "exports__${title}_soname" "$(readelf -d "$so" | grep -q 'SONAME.*\[libpmx\.so\.[0-9]' || echo "it has none")"
+		"$(comm -23 <(declared "$name") <(echo "$exported") | grep -vxF -f <(sed -n 's/^static inline.*\(pmx_[a-z_]*\)(.*/\1/p' "$root"/include/pmx/*.h) | head -3 | paste -sd' ')"
+	verdict "exports__${title}_soname" "$(readelf -d "$so" | grep -q "SONAME.*\[${name##*/}\.so\.[0-9]" || echo "it has none")"
 	# debug builds have names; others are told by strings that only these sources have
 	verdict "exports__${title}_nothing_of_a_primary" \
 		"$(nm "$so" 2>/dev/null | grep -E ' [Tt] (attach_serve|telemetry_serve|takeover_|socket_open)' | head -1)$(strings -a "$so" | grep -m1 -E '^/pmx/(stat|peers)|pmx-takeover$')"

@@ -71,9 +71,22 @@ need_hugepages() {
 start() {
 	local log=$1
 	shift
-	"$@" >"$log" 2>&1 &
+	: >"$log" # here, since who waits for a word must not find it in an earlier run's log
+	"$@" >>"$log" 2>&1 &
 	last=$!
 	pids+=("$last")
+}
+
+# start_fed LOG COMMAND...: the same with a pipe to its standard input, whose descriptor is in $to. The command opens it itself,
+# since what a script starts in the background gets an empty standard input otherwise.
+start_fed() {
+	local pipe=$1.in log=$1
+	shift
+	rm -f "$pipe"
+	mkfifo "$pipe"
+	exec {to}<>"$pipe"
+	# shellcheck disable=SC2016
+	start "$log" sh -c 'in=$1; shift; exec "$@" <"$in"' - "$pipe" "$@"
 }
 
 # beside FUNCTION...: in the background, on a CPU that no other of these has; waits for one if all are taken. For what no clock
@@ -121,6 +134,24 @@ node_ini() {
 		fi
 		cat
 	} >"$dir/$1.ini"
+}
+
+# alone_ini NAME: the same for a node that has no peers
+alone_ini() {
+	node_ini "$1" "$tag"
+	sed -i 's/^port = /driver = loop\n&/; /^1 = auto/d' "$dir/$1.ini"
+}
+
+# provider_node MIB: a primary 0 alone, which libfabric's programs find by the environment
+provider_node() {
+	alone_ini 0 <<-END
+		[engine]
+		idle = adaptive
+		[limits]
+		contexts = 64
+	END
+	primary 0 -l 0 -m "$1" || return 1
+	export FI_PROVIDER_PATH=$build/ofi FI_PMX_INSTANCE=${tag}0
 }
 
 # primary NAME [EAL arguments]: a primary with $dir/NAME.ini, node.name = $tag$NAME; 0 when ready.

@@ -159,6 +159,8 @@ check contexts says 0 'no context is open' contexts
 check contexts__json json 'd == []' contexts
 check memory says 0 'no context is open' memory
 check memory__json json 'd == {"contexts": [], "regions": []}' memory
+check groups says 0 'no context is in a group' groups
+check groups__json json 'd == []' groups
 check drops__none says 0 '^nothing dropped' drops
 send_junk
 check drops says 0 '^drop_short +1 +frames +too short' drops

@@ -65,7 +65,6 @@ begin() {
 		return 1
 	fi
 	daemon=$last
-	rm -f "$dir/bystander.log"
 	start "$dir/bystander.log" "${good[@]}" "$hostile" bystander "$sock" 0
 	bystander=$last
 	wait_for 20 grep -sq open "$dir/bystander.log" || { not_ok "hostile_$1__start" "no bystander" "$dir/bystander.log"; return 1; }
@@ -132,7 +131,6 @@ others() {
 # deaths NAME: a client that is killed leaves a context that another can open
 deaths() {
 	local pid
-	rm -f "$dir/hold.log"
 	start "$dir/hold.log" "${good[@]}" "$hostile" hold "$sock" 9
 	pid=$last
 	if ! wait_for $bound grep -sq open "$dir/hold.log"; then
@@ -166,7 +164,6 @@ idles() {
 attack() {
 	local name=$1
 	shift
-	rm -f "$dir/attack.log"
 	start "$dir/attack.log" "${bad[@]}" "$hostile" "$@"
 	attacker=$last
 	attackers+=("$last")

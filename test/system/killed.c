@@ -154,8 +154,8 @@ partner(char **argv)
 	must_succeed("pmx_alloc", pmx_alloc(ctx, BYTES, &area));
 	must_succeed("pmx_alloc", pmx_alloc(ctx, BYTES, (void **)&mine));
 	must_succeed("pmx_area_register",
-		pmx_area_register(ctx, AREA, area, BYTES, PMX_REMOTE_READ | PMX_REMOTE_WRITE,
-			&remote));
+		pmx_area_register(ctx, AREA, area, BYTES,
+			PMX_ANYONE | PMX_REMOTE_READ | PMX_REMOTE_WRITE, &remote));
 	file->ready = 1;
 	for (;;) {
 		const struct pmx_matched r = {

@@ -187,7 +187,8 @@ all_refuse(struct pmx_context *ctx, uint8_t *piece, const struct pmx_remote *rem
 		MUST(word == 77, "the status of a transfer that was not begun is %d", word);
 		EPIPES(pmx_alloc(ctx, PIECE, &memory));
 		EPIPES(pmx_register(ctx, piece, PIECE, PMX_REMOTE_READ, &unused));
-		EPIPES(pmx_area_register(ctx, 3, piece, PIECE, PMX_REMOTE_READ, &unused));
+		EPIPES(pmx_area_register(ctx, 3, piece, PIECE, PMX_ANYONE | PMX_REMOTE_READ,
+			&unused));
 		EPIPES(pmx_receive(ctx, &m));
 		EPIPES(pmx_receive_burst(ctx, &m, 1));
 		EPIPES(pmx_event(ctx, &event));

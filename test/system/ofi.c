@@ -525,7 +525,7 @@ refusals(void)
 
 	struct fi_info *hints = fi_dupinfo(info), *found;
 	fi_addr_t wrong[2] = {FI_ADDR_NOTAVAIL, 12345};
-	uint8_t name[NAME] = {0xFF, 0xFF, 0xFF};
+	uint8_t name[NAME] = {0xFF, 0xFF, 0xFF, 0xFF};
 
 	must_be("no such address", fi_tsend(a.ep, out, 8, NULL, 12345, 1, NULL), -FI_EINVAL);
 	must_be("too long to inject", fi_inject(a.ep, out, 4097, a.peer), -FI_EINVAL);
@@ -638,6 +638,88 @@ successors(void)
 	done("successors");
 }
 
+/* What fi_getinfo() says of that node and service, and nothing else. */
+static struct fi_info *
+named(const struct fi_info *like, const char *node, const char *service, uint64_t flags)
+{
+	struct fi_info *hints = fi_dupinfo(like), *found;
+
+	must_be("fi_getinfo", fi_getinfo(FI_VERSION(1, 17), node, service, flags, hints, &found),
+		0);
+	fi_freeinfo(hints);
+	return found;
+}
+
+/* Endpoints at chosen numbers are reached by these numbers. */
+static void
+numbers(void)
+{
+	struct fi_info *any = info;
+	fi_addr_t by_number, nobody, many[4];
+	uint64_t value, got = 0;
+	size_t len = NAME;
+	uint8_t name[NAME];
+	struct fid_ep *third;
+	char text[64];
+
+	info = named(any, NULL, "9229", FI_SOURCE);
+	side_open(&b, FI_WAIT_NONE, 0);
+	if (b.name[2] != 9229 % 1024)
+		die("it has context %u", b.name[2]);
+	must_be("fi_endpoint", fi_endpoint(domain, info, &third, NULL), 0);
+	must_be("bind", fi_ep_bind(third, &b.av->fid, 0), 0);
+	must_be("bind", fi_ep_bind(third, &b.cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	must_be("the same number", fi_enable(third), -FI_EADDRINUSE);
+	must_be("fi_close", fi_close(&third->fid), 0);
+	fi_freeinfo(info);
+	info = named(any, "localhost", "9229", 0);
+	if (info->dest_addrlen != NAME)
+		die("no address of the destination");
+	side_open(&a, FI_WAIT_NONE, 0);
+	introduce(&b, &a);
+	must_be("fi_av_insert", fi_av_insert(a.av, info->dest_addr, 1, &by_number, 0, NULL), 1);
+	must_be("fi_av_insertsvc", fi_av_insertsvc(a.av, "127.0.0.1", "1001", &nobody, 0, NULL), 1);
+	must_be("fi_av_insertsym", fi_av_insertsym(a.av, "0", 2, "13", 2, many, 0, NULL), 4);
+	must_be("fi_av_lookup", fi_av_lookup(a.av, many[3], name, &len), 0);
+	if (name[0] != 1 || name[2] != 14)
+		die("the last one of two nodes and two services is %u:%u", name[0], name[2]);
+	must_be("no number", fi_av_insertsvc(a.av, NULL, "http", many, 0, NULL), -FI_EINVAL);
+	must_be("no node", fi_av_insertsvc(a.av, "192.0.2.1", "1", many, 0, NULL), -FI_ENODATA);
+	/* many at once, of all lengths and kinds, in order; what is injected may change at once;
+	 * and what goes to nobody is in nobody's way */
+	must_be("fi_tsend", fi_tsend(a.ep, out, 8, NULL, nobody, 1, &a.contexts[1]), 0);
+	for (value = 0; value < 20; value++)
+		must_be("fi_tinject", fi_tinject(a.ep, &value, 8, by_number, 1), 0);
+	fill(out, LONGEST, 1);
+	must_be("fi_send", fi_send(a.ep, out, LONGEST, NULL, by_number, NULL), 0);
+	must_be("fi_recv", fi_recv(b.ep, in, LONGEST, NULL, 0, NULL), 0);
+	if (next_error(&a).op_context != &a.contexts[1])
+		die("something else failed");
+	for (unsigned sides = 0; sides < 2; sides++)
+		next(sides ? &a : &b, NULL);
+	holds(in, LONGEST, 1);
+	for (value = 0; value < 20; value++) {
+		must_be("fi_trecv", fi_trecv(b.ep, &got, 8, NULL, 0, 1, 0, NULL), 0);
+		next(&b, NULL);
+		if (got != value)
+			die("%lu came instead of %lu", got, value);
+	}
+	must_be("fi_av_lookup", fi_av_lookup(a.av, by_number, name, &len), 0);
+	if (memcmp(name, b.name, NAME) != 0)
+		die("the address has no name yet");
+	/* the text of an address is an address */
+	len = sizeof(text);
+	fi_av_straddr(a.av, b.name, text, &len);
+	must_be("fi_av_insertsvc", fi_av_insertsvc(a.av, text, NULL, &by_number, 0, NULL), 1);
+	must_be("fi_tinject", fi_tinject(a.ep, &value, 8, by_number, 2), 0);
+	must_be("fi_trecv", fi_trecv(b.ep, &got, 8, NULL, 0, 2, 0, NULL), 0);
+	next(&b, NULL);
+	pair_close();
+	fi_freeinfo(info);
+	info = any;
+	done("numbers");
+}
+
 /* ------------------------------------------------------------------ main */
 
 #define CAPS (FI_TAGGED | FI_MSG | FI_DIRECTED_RECV | FI_SOURCE | FI_MULTI_RECV)
@@ -669,6 +751,7 @@ all(enum fi_threading threading)
 	pair_open(FI_WAIT_FD, 0);
 	waits();
 	pair_close();
+	numbers();
 	leave();
 }
 

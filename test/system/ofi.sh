@@ -12,17 +12,7 @@ set -u
 need_hugepages ofi 288
 [ -e "$build/ofi/libpmx-fi.so" ] || skip_all ofi "the provider was not built: there is no libfabric-dev"
 
-{
-	node_ini 0 "$tag" <<-END
-		[engine]
-		idle = adaptive
-		[limits]
-		contexts = 64
-	END
-	sed -i 's/^port = /driver = loop\n&/; /^1 = auto/d' "$dir/0.ini"
-}
-primary 0 -l 0 -m 256 || { not_ok ofi_start ""; exit 1; }
-export FI_PROVIDER_PATH=$build/ofi FI_PMX_INSTANCE=${tag}0
+provider_node 256 || { not_ok ofi_start ""; exit 1; }
 
 # the sanitizers' runtime must come first in programs that were built without it
 preload=()
@@ -112,11 +102,29 @@ if [ -x "$build/test/ofi_mpi" ] && command -v mpirun >/dev/null; then
 			[engine]
 			idle = adaptive
 		END
-		sed -i "s/^id = $node/id = $((node - 2))/; s/:$((port + node))\$/:$((port + node - 2))/" "$dir/$node.ini"
+		sed -i "s/^id = $node/id = $((node - 2))/; s/:$((port + node))\$/:$((port + node - 2))/; s/^1 = .*/&\n5 = 192.0.2.5/" "$dir/$node.ini"
 		primary $node -l $((node - 2)) -m 128 || not_ok "ofi_start_$node" ""
 	done
 	ours "${preload[@]}" mpirun --oversubscribe -np 1 -x "FI_PMX_INSTANCE=${tag}2" "$build/test/ofi_mpi" _lossy : \
 		-np 1 -x "FI_PMX_INSTANCE=${tag}3" "$build/test/ofi_mpi" _lossy
+	# nodes by what people call them, as a program asks for them that libfabric has nothing to do with
+	resolves() { # TEXT NUMBER
+		"${preload[@]}" python3 -c 'import ctypes, sys
+number = ctypes.c_uint16(9999)
+library, instance, text, wanted = sys.argv[1:]
+result = ctypes.CDLL(library).pmx_node_resolve(instance.encode(), text.encode(), ctypes.byref(number))
+sys.exit(str(number.value if result == 0 else result) != wanted)' "$build/lib/thin/libpmx.so" "${tag}3" "$1" "$2" && ok "resolve__$1" ||
+			not_ok "resolve__$1" "it is not $2"
+	}
+	resolves 0 0
+	resolves 192.0.2.5 5
+	resolves 192.0.2.6 -2
+	resolves ::1 1
+	resolves 127.0.0.1 1
+	resolves "${tag}3" 1
+	resolves 02:50:4d:00:00:77 -2
+	resolves nobody -22
+	resolves 65535 -22
 	says ofi_mpi__is_over_pmx "mtl:ofi:provider: ${tag}0" mpirun -np 2 --oversubscribe --mca mtl_base_verbose 100 "$build/test/ofi_mpi"
 else
 	echo "skip ofi__mpi Open MPI is not installed"

@@ -17,7 +17,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/client.h"
@@ -59,15 +58,6 @@ paired(const struct pmx_context *ctx)
 	return stat.paired;
 }
 
-static int64_t
-now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 static struct pmx_addr
 addr(uint16_t context)
 {
@@ -78,9 +68,9 @@ addr(uint16_t context)
 static void
 wait_for(uint16_t context, pid_t pid)
 {
-	for (int64_t until = now_ms() + 30000; pmx_context_process(node, context) != pid;) {
+	for (int64_t until = now_us() + 30000000; pmx_context_process(node, context) != pid;) {
 		usleep(1000);
-		if (now_ms() > until)
+		if (now_us() > until)
 			die("process %d did not open context %u within 30 s", pid, context);
 	}
 }
@@ -301,12 +291,12 @@ mix(bool by_pairs)
 	}
 	for (unsigned i = 0; i < CONTEXTS; i++)
 		take_back(i);
-	for (int64_t until = now_ms() + 60000; !is_all_there();) {
+	for (int64_t until = now_us() + 60000000; !is_all_there();) {
 		for (unsigned i = 0; i < CONTEXTS; i++) {
 			post(i, true);
 			look_at(i);
 		}
-		if (now_ms() > until)
+		if (now_us() > until)
 			die("not all has come within 60 s");
 	}
 	for (unsigned i = 0; i < CONTEXTS; i++) {
@@ -338,7 +328,7 @@ switch_once(void)
 	struct pmx_context *a = open_context(0), *b = open_context(1);
 	uint64_t sent = 0, came = 0;
 
-	for (int64_t until = now_ms() + 30000; paired(b) < BURST;) {
+	for (int64_t until = now_us() + 30000000; paired(b) < BURST;) {
 		for (unsigned i = 0; i < BURST; i++, sent++)
 			must_succeed("pmx_isend",
 				send_to(a, 1, sent, &sent, sizeof(sent), 0, NULL));
@@ -349,7 +339,7 @@ switch_once(void)
 			int result;
 
 			while ((result = pmx_test(b, &r, &s)) == 0) {
-				if (now_ms() > until)
+				if (now_us() > until)
 					die("no shared memory, or a message lost, within 30 s");
 			}
 			must_succeed("pmx_test", result);
@@ -412,7 +402,7 @@ stream_out(int seconds, pid_t receiver)
 	int result;
 
 	wait_for(1, receiver);
-	for (int64_t until = now_ms() + seconds * 1000; now_ms() < until; n++) {
+	for (int64_t until = now_us() + seconds * 1000000; now_us() < until; n++) {
 		words[0] = n;
 		while ((result = send_to(ctx, 1, n, words, 8 + 8 * (n % 25) % 200, 0, NULL)) != 0)
 			go_on(result);
@@ -492,13 +482,13 @@ sleep_both(void)
 {
 	pid_t pid = child();
 	struct pmx_context *ctx = open_context(pid == 0);
-	int64_t begun = now_ms();
+	int64_t begun = now_us();
 
 	wait_for(pid != 0, pid == 0 ? getppid() : pid);
 	ping(ctx, pid != 0, pid != 0);
 	/* each sleep that nobody ends takes 100 ms */
-	if (now_ms() - begun > ROUNDS * 50)
-		die("%d rounds took %ld ms", ROUNDS, now_ms() - begun);
+	if (now_us() - begun > ROUNDS * 50000)
+		die("%d rounds took %ld us", ROUNDS, now_us() - begun);
 	if (paired(ctx) == 0)
 		die("nothing came by shared memory");
 	if (pid == 0)
@@ -535,16 +525,14 @@ killed(void)
 	if (pid == 0)
 		drain();
 	struct pmx_context *ctx = open_context(0);
-	struct pmx_match_stat stat;
-	int64_t until = now_ms() + 30000;
+	int64_t until = now_us() + 30000000;
 
 	wait_for(1, pid);
 	/* until it goes by shared memory: such a message ends at once, though asked for */
 	while (ctx->pairs->of[1].pair == NULL || !ctx->pairs->of[1].pair->sends) {
 		must_succeed("pmx_isend", send_to(ctx, 1, 1, &word, 8, 0, NULL));
-		pmx_match_stat(ctx, &stat);
 		usleep(100);
-		if (now_ms() > until)
+		if (now_us() > until)
 			die("no shared memory within 30 s");
 	}
 	kill(pid, SIGKILL);
@@ -556,7 +544,7 @@ killed(void)
 		if (result == 0)
 			result = pmx_wait(ctx, &r, NULL, 30000000);
 		result = result == 1 ? 0 : result;
-		if (now_ms() > until)
+		if (now_us() > until)
 			die("sends to a killed process go on without an error");
 	}
 	if (result != -ECONNREFUSED && result != -ECONNRESET)
@@ -578,20 +566,20 @@ static void
 attack(void)
 {
 	struct pmx_context *ctx = open_context(1);
-	int64_t until = now_ms() + 20000;
+	int64_t until = now_us() + 20000000;
 	uint64_t word = 0;
 
 	while (ctx->pairs->of[0].pair == NULL || !ctx->pairs->of[0].pair->sends) {
 		must_succeed("pmx_isend", send_to(ctx, 0, 1, &word, 8, 0, NULL));
 		usleep(100);
-		if (now_ms() > until)
+		if (now_us() > until)
 			die("no shared memory within 20 s");
 	}
 	struct pair *p = ctx->pairs->of[0].pair;
 
 	for (unsigned i = 0; i < 2000; i++) {
 		uint32_t len = (uint32_t)(draw() % 100);
-		uint8_t *to = pair_message(p, len);
+		uint8_t *to = pair_begin(&p->out, len);
 
 		if (to == NULL)
 			continue;
@@ -629,7 +617,7 @@ hostile(void)
 	int status = 0;
 	bool over = false;
 
-	for (int64_t until = now_ms() + 30000; !over || next < 1000;) {
+	for (int64_t until = now_us() + 30000000; !over || next < 1000;) {
 		pmx_request r = receive_from(victim, PMX_ANY_SOURCE, got, sizeof(got));
 		struct pmx_status s = {0};
 		int result = 0;
@@ -648,7 +636,7 @@ hostile(void)
 			next++;
 		}
 		over = over || waitpid(pid, &status, WNOHANG) == pid;
-		if (now_ms() > until)
+		if (now_us() > until)
 			die("the other process did not end, or its victim does not go on");
 	}
 	struct pmx_match_stat stat;

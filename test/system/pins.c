@@ -142,7 +142,7 @@ kill_asker(const struct asker *a)
 static void
 share(void)
 {
-	int r = pmx_area_register(ctx, AREA, memory, BYTES, PMX_REMOTE_READ, &remote);
+	int r = pmx_area_register(ctx, AREA, memory, BYTES, PMX_ANYONE | PMX_REMOTE_READ, &remote);
 
 	if (r == 0)
 		return;

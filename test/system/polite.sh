@@ -19,17 +19,12 @@ for i in 0 1; do
 	primary $i -l $((i % cpus)) -m 64 || { not_ok polite_start "primary $i does not start"; exit 1; }
 done
 
-# pollers POLICY: two a CPU of the first two; their pipe is $to
+# pollers POLICY: two a CPU of the first two
 pollers() {
 	local i
-	rm -f "$dir/in"
-	mkfifo "$dir/in"
-	exec {to}<>"$dir/in"
 	polling=()
 	for i in 0 1; do
-		# shellcheck disable=SC2016
-		PMX_IDLE=$1 start "$dir/poll$i.log" sh -c 'in=$1; shift; exec "$@" <"$in"' - "$dir/in" \
-			taskset -c $((i % cpus)) env PMX_ATTACH=thin "$build/test/stopped" "$tag$i" 9 poll
+		PMX_IDLE=$1 start_fed "$dir/poll$i.log" taskset -c $((i % cpus)) env PMX_ATTACH=thin "$build/test/stopped" "$tag$i" 9 poll
 		polling+=("$last")
 		wait_for 10 grep -q ready "$dir/poll$i.log" || not_ok polite_poller "" "$dir/poll$i.log"
 	done

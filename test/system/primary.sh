@@ -253,7 +253,6 @@ node() { # NUMBER LCORE [EAL arguments]
 	primary "node$number" -l "$lcore" -m 64 "$@"
 }
 talk() { # a ping from node 0 to node 1
-	rm -f "$dir/serve.log"
 	PMX_ATTACH=thin start "$dir/serve.log" "$thin" serve "${tag}node1" 1
 	wait_for 10 grep -q serving "$dir/serve.log"
 	PMX_ATTACH=thin timeout 20 "$thin" ping "${tag}node0" 2 1:1 64 10 >"$dir/ping.log" 2>&1

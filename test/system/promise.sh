@@ -36,11 +36,7 @@ tried() {
 	filler_pid=$last
 	primary "$holder" -l 1 -m "$mib" || { not_ok "$name" "no primary"; end "$filler_pid"; return; }
 	holder_pid=$last
-	mkfifo "$dir/$name.in"
-	exec {to}<>"$dir/$name.in"
-	# shellcheck disable=SC2016
-	start "$dir/$name.log" sh -c 'in=$1; shift; exec "$@" <"$in"' - "$dir/$name.in" \
-		env PMX_ATTACH="$how" "$build/test/promise" hold "$tag$holder" $contexts
+	start_fed "$dir/$name.log" env PMX_ATTACH="$how" "$build/test/promise" hold "$tag$holder" $contexts
 	hold_pid=$last
 	if ! wait_for 30 grep -q ready "$dir/$name.log"; then
 		not_ok "${name}__all_open" "" "$dir/$name.log"

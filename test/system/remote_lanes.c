@@ -57,7 +57,7 @@ open_lane_end(unsigned on, unsigned number)
 	for (unsigned w = 0; w < PLACES; w++) {
 		fill(e->memory[w], LANE_MEMORY, w, e->number, 0);
 		r = w == BY_ENGINE ? pmx_area_register(e->ctx, AREA, e->memory[w], LANE_MEMORY,
-					     access_to(w), &e->mine[w])
+					     PMX_ANYONE | access_to(w), &e->mine[w])
 				   : pmx_register(e->ctx, e->memory[w], LANE_MEMORY, access_to(w),
 					     &e->mine[w]);
 		if (r != 0)

@@ -217,7 +217,8 @@ static void
 share(void)
 {
 	struct pmx_remote unused;
-	int result = pmx_area_register(ctx, AREA, shared, SHARED, PMX_REMOTE_READ, &unused);
+	int result = pmx_area_register(ctx, AREA, shared, SHARED, PMX_ANYONE | PMX_REMOTE_READ,
+		&unused);
 
 	if (result != 0)
 		die("pmx_area_register: %s", pmx_strerror(result));

@@ -27,10 +27,7 @@ counter() { timeout 10 "$build/app/pmx-ctl" --instance "$tag$1" stat --all | awk
 begin() {
 	local name=$1
 	shift
-	mkfifo "$dir/$name.in"
-	exec {to}<>"$dir/$name.in"
-	# what a script starts in the background gets an empty standard input unless it opens another
-	start "$dir/$name.log" sh -c 'in=$1; shift; exec "$@" <"$in"' - "$dir/$name.in" "$@"
+	start_fed "$dir/$name.log" "$@"
 	wait_for 10 grep -q ready "$dir/$name.log" || [ "$name" = flood ]
 }
 
@@ -90,7 +87,6 @@ fi
 # ------------------------------------------------------------------ an engine
 
 for how in secondary thin; do
-	rm -f "$dir/calls.in"
 	begin calls env PMX_ATTACH=$how "$program" "${tag}0" 1 calls
 	caller=$last to_call=$to
 	kill -STOP "${primaries[0]}"

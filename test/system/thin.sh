@@ -74,7 +74,6 @@ says() { # NAME TEXT COMMAND...: it prints TEXT
 }
 
 serve() { # CONTEXT
-	rm -f "$dir/serve.log" # of the one before, which was serving
 	start "$dir/serve.log" "${user[@]}" "$thin" serve "$sock" "$1"
 	server=$last
 	wait_for 20 grep -q serving "$dir/serve.log" || not_ok thin_serves "" "$dir/serve.log"

@@ -225,7 +225,8 @@ open_end(unsigned i)
 	e->area = 7 + i;
 	if ((r = pmx_alloc(e->ctx, MEMORY, &p)) != 0 ||
 		(r = pmx_area_register(e->ctx, e->area, p, MEMORY,
-			 PMX_REMOTE_READ | PMX_REMOTE_WRITE, &e->remote[BY_ENGINE])) != 0)
+			 PMX_ANYONE | PMX_REMOTE_READ | PMX_REMOTE_WRITE, &e->remote[BY_ENGINE])) !=
+			0)
 		fail("pmx_alloc: %s", pmx_strerror(r));
 	e->memory[BY_ENGINE] = p;
 	e->memory[BY_KERNEL] = must(aligned_alloc(64, MEMORY));

@@ -133,8 +133,9 @@ pins_check_hold(struct end *owner)
 
 	result_must_be(pmx_register(owner->ctx, memory, PINNED, PMX_REMOTE_WRITE, &r), 0,
 		"pmx_register");
-	result_must_be(pmx_area_register(owner->ctx, id, memory, 4096, PMX_REMOTE_READ, &area), 0,
-		"pmx_area_register");
+	result_must_be(pmx_area_register(owner->ctx, id, memory, 4096, PMX_ANYONE | PMX_REMOTE_READ,
+			       &area),
+		0, "pmx_area_register");
 	const uint64_t area_key = area.key;
 
 	area.key = id;                        /* which others name it by */

@@ -118,8 +118,8 @@ serve(void)
 
 	must_succeed("pmx_alloc", pmx_alloc(ctx, SHARED, &shared));
 	must_succeed("pmx_area_register",
-		pmx_area_register(ctx, AREA, shared, SHARED, PMX_REMOTE_READ | PMX_REMOTE_WRITE,
-			&remote));
+		pmx_area_register(ctx, AREA, shared, SHARED,
+			PMX_ANYONE | PMX_REMOTE_READ | PMX_REMOTE_WRITE, &remote));
 	puts("serving");
 	fflush(stdout);
 	for (;;) {

@@ -188,7 +188,8 @@ transfers__regions_that_end(void **state)
 	(void)state;
 	script_start(__func__, "client", "");
 	open_region(1, 0);
-	assert_int_equal(pmx_area_register(ctx[1][0], 5, bytes_in, 10000, PMX_REMOTE_READ, &area),
+	assert_int_equal(pmx_area_register(ctx[1][0], 5, bytes_in, 10000,
+				 PMX_ANYONE | PMX_REMOTE_READ, &area),
 		0);
 	assert_int_equal(pmx_register(ctx[1][1], bytes_out, 100, PMX_REMOTE_WRITE, &own), 0);
 	record_memory(bytes_out, REGION);

@@ -92,6 +92,7 @@ rma_3__bounds(void **state)
 		assert_int_equal(check(&a), cases[i].says);
 		a.key = 0;
 		a.area = 7;
+		a.insider = true;
 		a.at = cases[i].offset;
 		assert_int_equal(check(&a), cases[i].says);
 	}
@@ -158,6 +159,43 @@ rma_3__keys_die_with_their_region(void **state)
 	assert_true(r.key >= 1 << 16);
 }
 
+/* An area ID can be guessed, so it names nothing to who is neither its context nor a member of its
+ * group. */
+static void
+rhi_area__is_for_insiders(void **state)
+{
+	fresh();
+	struct region r = added(3, BASE, 100, REGION_READ, 7);
+	struct region_access a = {.area = 7, .ctx = 3, .right = REGION_READ, .len = 10};
+
+	(void)state;
+	assert_int_equal(check(&a), REGION_RIGHTS);
+	a.insider = true;
+	assert_int_equal(check(&a), REGION_OK);
+	a.group = 1; /* the group's areas have IDs of their own */
+	assert_int_equal(check(&a), REGION_UNKNOWN);
+	struct region of_group = {
+		.base = BASE + 1000,
+		.len = 100,
+		.area = 7,
+		.group = 1,
+		.ctx = 3,
+		.rights = REGION_READ,
+	};
+	assert_int_equal(region_add(&table, &of_group, draw()), 0);
+	assert_int_equal(check(&a), REGION_OK);
+	a.insider = false;
+	assert_int_equal(check(&a), REGION_RIGHTS);
+	/* a key cannot be guessed */
+	a = (struct region_access){.key = r.key, .ctx = 3, .right = REGION_READ, .at = BASE};
+	assert_int_equal(check(&a), REGION_OK);
+	added(3, BASE, 100, REGION_READ | REGION_ANYONE, 8);
+	a = (struct region_access){.area = 8, .ctx = 3, .right = REGION_READ, .len = 10};
+	assert_int_equal(check(&a), REGION_OK);
+	a.right = REGION_WRITE;
+	assert_int_equal(check(&a), REGION_RIGHTS);
+}
+
 static void
 region_add__refuses(void **state)
 {
@@ -166,6 +204,8 @@ region_add__refuses(void **state)
 
 	(void)state;
 	fresh();
+	bad = r, bad.rights = REGION_ANYONE;
+	assert_int_equal(region_add(&table, &bad, 1), -EINVAL);
 	bad = r, bad.len = 0;
 	assert_int_equal(region_add(&table, &bad, 1), -EINVAL);
 	bad = r, bad.len = REGION_BYTES_MAX + 1;
@@ -235,6 +275,7 @@ main(void)
 		cmocka_unit_test(rma_3__bounds),
 		cmocka_unit_test(rma_3__rights_and_owner),
 		cmocka_unit_test(rma_3__keys_die_with_their_region),
+		cmocka_unit_test(rhi_area__is_for_insiders),
 		cmocka_unit_test(region_add__refuses),
 		cmocka_unit_test(rma_3__random_accesses),
 	};

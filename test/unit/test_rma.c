@@ -57,6 +57,13 @@ memory(void *arg, uint16_t ctx, uint32_t number, uint64_t at, uint64_t len)
 }
 
 static bool
+member(void *arg, uint16_t ctx, uint32_t group, uint16_t node, uint16_t peer)
+{
+	(void)arg, (void)ctx, (void)group, (void)node, (void)peer;
+	return false;
+}
+
+static bool
 revoked(void *arg, uint16_t ctx, uint32_t watched)
 {
 	(void)arg, (void)ctx, (void)watched;
@@ -84,6 +91,7 @@ setup(void **state)
 		.receiver = receiver,
 		.memory = memory,
 		.revoked = revoked,
+		.member = member,
 		.arg = l,
 	};
 	size_t bytes = rma_memsize(&config);

@@ -27,9 +27,9 @@
 #include "pmx/pmx.h"
 
 #define ECHO_SERVICE    7
-#define ECHO_ENDPOINT   0x4000
+#define ECHO_ENDPOINT   0x5000
 #define ECHO_SUBMIT     31
-#define ECHO_COMPLETION 0x80000u
+#define ECHO_COMPLETION 0x100000u
 #define ECHO_BYTES      32
 #define ECHO_FRAMES     64
 #define ECHO_ROOM       32
@@ -212,23 +212,13 @@ echo_message(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint32_t 
 	rte_pktmbuf_free(m);
 }
 
-/* Each transmission has an mbuf of its own: nothing is to be looked after while a port has it. */
 static struct rte_mbuf *
 echo_frame(struct engine *e, const struct proto_out *o, const struct peer *peer)
 {
 	const struct echo_frame *f = (const struct echo_frame *)(uintptr_t)(o->handle &
 		~(uint64_t)SERVICE_TAG);
-	struct rte_mbuf *m = rte_pktmbuf_alloc(e->node->pool);
-	uint32_t head = peer->encap_len + o->head_len;
 
-	if (m == NULL)
-		return NULL;
-	memcpy((uint8_t *)m->buf_addr + PAYLOAD_START, &f->message, sizeof(f->message));
-	m->data_off = (uint16_t)(PAYLOAD_START - head);
-	m->data_len = (uint16_t)(head + o->len);
-	m->pkt_len = m->data_len;
-	m->port = o->node;
-	return m;
+	return service_frame(e, o, peer, &f->message);
 }
 
 static void

@@ -12,6 +12,7 @@
 
 #include "engine/complete.h"
 #include "engine/image.h"
+#include "engine/service/group/group.h"
 #include "engine/service/rma/arrivals.h"
 #include "engine/service/rma/dma.h"
 #include "engine/service/rma/frames.h"
@@ -117,9 +118,8 @@ static uint32_t
 life_of(void *engine, uint16_t node)
 {
 	const struct engine *e = engine;
-	struct proto_path_stat stat;
 
-	return proto_path_stat(e->proto, node, &stat) && stat.established ? stat.peer_epoch : 0;
+	return proto_peer_epoch(e->proto, node);
 }
 
 static uint32_t
@@ -145,6 +145,12 @@ memory_of(void *engine, uint16_t ctx, uint32_t number, uint64_t at, uint64_t len
 	const struct engine *e = engine;
 
 	return space_at(&e->node->channels[ctx].space, number, at, len);
+}
+
+static bool
+is_member(void *engine, uint16_t ctx, uint32_t group, uint16_t node, uint16_t peer)
+{
+	return service_group_has(engine, ctx, group, node, peer);
 }
 
 static bool
@@ -195,6 +201,7 @@ library_make(struct engine *e)
 		.receiver = receiver_of,
 		.memory = memory_of,
 		.revoked = is_revoked,
+		.member = is_member,
 		.arg = e,
 	};
 	size_t bytes = rma_memsize(&config);

@@ -144,7 +144,8 @@ region_register(struct engine *e, struct channel *ch, const struct submission *s
 		.base = s->region.addr,
 		.len = s->region.len,
 		.area = s->region.area,
-		.rights = s->region.rights < 4 ? (uint8_t)s->region.rights : 0,
+		.group = s->region.group,
+		.rights = s->region.rights < 8 ? (uint8_t)s->region.rights : 0,
 		.method = MEMORY_BY_KERNEL,
 		.watched = s->region.watched,
 	};

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file group.h
+ * Groups of contexts: who is there, barriers, locks (RHiNET, 1999, section 2).
+ *
+ * The members of a group are contexts of any nodes, also several of one. All give the same list; a
+ * member's rank is its place in it. Rank 0 manages the group: if it ends, so does the group. The
+ * engines do the work, so members make progress while their applications compute or sleep, and end
+ * what is asked when one dies: nothing waits for ever.
+ *
+ * What takes time is a request, which pmx_test() and its variants end, together with those of
+ * messages. When it ended because of a member, its status names it: `source` is its address,
+ * `label` its rank.
+ *
+ * Thread safety: a group is used by the thread that uses its context.
+ */
+#ifndef PMX_GROUP_VERBS_H
+#define PMX_GROUP_VERBS_H
+
+#include <pmx/pmx.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A group as one of its members has it. */
+struct pmx_group;
+
+/** Which group to join; zero-initialise, then set what it needs. */
+struct pmx_group_params {
+	uint32_t id;    /**< the group's number, the same at all members: 1..2^32 - 1; no two groups
+			 * of a context have the same */
+	uint32_t count; /**< members: 1..limits.group_members */
+	const struct pmx_addr *members; /**< in the order of their ranks, each once, one of them
+					 * this context; the same at all members. Borrowed for the
+					 * call */
+	int64_t timeout_us;             /**< how long to wait for the others; 0: 10 s */
+};
+
+/**
+ * Join a group. It is open when all members have joined, which is when the request ends. Until then
+ * only pmx_group_close() is possible.
+ * @param      ctx     the member
+ * @param      params  see there; borrowed for the call
+ * @param[out] group   end it with pmx_group_close(), also when it did not open
+ * @param[out] request for pmx_test() and its variants
+ * @retval 0          it is under way; the request ends with 0, or with
+ *                    -ETIMEDOUT:  a member, which the status names, did not join in time; rank 0 is
+ *                                 named also if it came too late to know who is missing
+ *                    -EPROTO:     that member has given another list
+ *                    -ECONNRESET: that member left or died before all were there
+ *                    -EEXIST:     this context is in a group with that number
+ *                    -ENOSPC:     the node has no room for another group
+ * @retval -EINVAL    the number is 0; the list: empty, too long, a member twice, or this context is
+ *                    not in it
+ * @retval -ENOSPC    the context is in limits.groups groups; those that it closed count until the
+ *                    others know
+ * @retval -EAGAIN    limits.receives requests are under way
+ * @retval -ENOMEM    out of memory
+ * @retval -EPIPE     the engine is gone
+ */
+PMX_API int pmx_group_open(struct pmx_context *ctx, const struct pmx_group_params *params,
+	struct pmx_group **group, pmx_request *request);
+
+/**
+ * Leave a group. Returns at once: the engine tells the others. The locks that this member holds go
+ * on, as if it had died; requests that have not ended end with -ECANCELED; events of it that were
+ * not taken are lost. `group` is invalid afterwards. NULL is ignored. Closing the context leaves
+ * all its groups.
+ */
+PMX_API void pmx_group_close(struct pmx_group *group);
+
+/** The context that is its member here. */
+PMX_API struct pmx_context *pmx_group_context(const struct pmx_group *group);
+
+/** The group's number. */
+PMX_API uint32_t pmx_group_id(const struct pmx_group *group);
+
+/** Own rank, 0..size - 1. */
+PMX_API uint32_t pmx_group_rank(const struct pmx_group *group);
+
+/** Number of members that the group was opened with. */
+PMX_API uint32_t pmx_group_size(const struct pmx_group *group);
+
+/**
+ * Ask who has a rank, and whether it is a member still, by the events that this side has heard of
+ * so far.
+ * @param      group   the group
+ * @param      rank    0..size - 1
+ * @param[out] member  its address, also if it has gone; may be NULL
+ * @retval 0           it is
+ * @retval -ENOTCONN   it left, or its process ended
+ * @retval -ECONNRESET its node ended, or cannot be reached; also others, of pmx_is_send_done()
+ * @retval -EINVAL     there is no such rank
+ */
+PMX_API int pmx_group_member(const struct pmx_group *group, uint32_t rank, struct pmx_addr *member);
+
+/**
+ * Let the group's members access memory of this process, and nobody else, by an ID: as
+ * pmx_area_register(). They name it by PMX_AREA with the group's number << 32 | id as key. It ends
+ * by pmx_deregister(), and is of no use to members that have gone, nor after the group has ended.
+ * Each access is checked here. id: unique among this context's areas of the group: 0..2^32 - 17;
+ * those above are of libraries on top of groups (dsm.h).
+ */
+PMX_API int pmx_group_area_register(struct pmx_group *group, uint32_t id, void *addr, uint64_t len,
+	unsigned access, struct pmx_remote *remote);
+
+/**
+ * Enter the group's next barrier. The request ends when all members have entered it: what they have
+ * waited for before, all know to be done. Its status has the barrier's number in `tag`, from 1.
+ * @retval 0            it is under way; the request ends with 0, or with
+ *                      -ECONNRESET: a member, which the status names, left or died before it
+ *                      entered: then this barrier ends so for all. Later ones are of those that are
+ *                      left. Or rank 0 ended, and the group with it: pmx_event() tells
+ * @retval -EBUSY       this member's last barrier has not ended
+ * @retval -EINVAL      request is NULL
+ * @retval -ECONNRESET  the group is not open any more
+ * @retval -EAGAIN      limits.receives requests are under way, or the submission ring is full:
+ *                      poll, then try again
+ * @retval -EPIPE       the engine is gone
+ */
+PMX_API int pmx_group_barrier(struct pmx_group *group, pmx_request *request);
+
+/** pmx_group_lock(): if another member has the lock or waits for it, end with -EBUSY. */
+#define PMX_TRY 1u
+
+/**
+ * Ask for a lock of the group: of its members one at a time has it, in the order in which they ask
+ * its manager, rank lock % size. Whoever has it hands it to the next in one message.
+ * @param      group   the group
+ * @param      lock    its number, 0..limits.group_locks - 1
+ * @param      flags   0 or PMX_TRY
+ * @param[out] request for pmx_test() and its variants; its status has the lock's number in `tag`
+ * @retval 0            it is under way; the request ends with 0: this member has the lock; or with
+ *                      -EOWNERDEAD: it has the lock, but one that had it died or left with it, so
+ *                      what it guards may be half done
+ *                      -EBUSY: PMX_TRY
+ *                      -EHOSTDOWN: its manager has gone; nobody can have this lock any more
+ *                      -ECONNRESET: the group has ended
+ * @retval -EDEADLK     this member has it, or waits for it
+ * @retval -EINVAL      no such lock; flags; or request is NULL
+ * Others as of pmx_group_barrier().
+ */
+PMX_API int pmx_group_lock(struct pmx_group *group, uint32_t lock, unsigned flags,
+	pmx_request *request);
+
+/**
+ * Give a lock back.
+ * @retval 0          the next one gets it
+ * @retval -EPERM     this member does not have it
+ * @retval -EHOSTDOWN its manager or the group ended while this member had it: it guarded nothing
+ *                    since
+ * @retval -EINVAL    no such lock
+ * @retval -EAGAIN    the submission ring is full: poll, then try again
+ * @retval -EPIPE     the engine is gone
+ */
+PMX_API int pmx_group_unlock(struct pmx_group *group, uint32_t lock);
+
+/** Members of a group that get the same bytes. */
+struct pmx_group_set;
+
+/**
+ * Make a set, which any number of multicasts can use.
+ * @param      group the group; the set is to be freed before it is closed
+ * @param      ranks count of them, each once; borrowed for the call
+ * @param      count 1..size of the group
+ * @param[out] set   free it with pmx_group_set_free()
+ * @retval 0
+ * @retval -EINVAL   no such rank, or one twice; count
+ * @retval -ENOMEM   out of memory
+ */
+PMX_API int pmx_group_set(struct pmx_group *group, const uint32_t *ranks, uint32_t count,
+	struct pmx_group_set **set);
+
+/** Free a set. Multicasts that use it go on. NULL is ignored. */
+PMX_API void pmx_group_set_free(struct pmx_group_set *set);
+
+/** A multicast; zero-initialise, then set what it needs. */
+struct pmx_multicast {
+	const struct pmx_group_set *set; /**< who gets it */
+	uint32_t flags;                  /**< PMX_NOTIFY */
+	uint32_t area;                   /**< ID of an area of the group at each receiver */
+	uint64_t remote;                 /**< offset in it */
+	void *local;                     /**< address here: any memory */
+	uint64_t len;                    /**< bytes that it spans, 0..2^40 */
+	uint64_t immediate;              /**< PMX_NOTIFY: for the receivers */
+	const struct pmx_part *part;     /**< NULL: all bytes; STRIDE, BITMAP, or DIFF, whose twin
+					  * is updated at the end */
+	uint64_t *failed; /**< NULL, or a bit for each place in the set, (count + 63) / 64 words,
+			   * which are written when it ends: 1: that receiver may not have it */
+};
+
+/**
+ * Write the same bytes to the same place at all members of a set (RHiNET, 1999, section 2.8,
+ * multicast B: the sender goes through a list): pushes to all of them, which the engine sends a
+ * piece to each in turns. One start, one end. A receiver that cannot be reached does not hold the
+ * others up.
+ * @param      group   the group
+ * @param      m       see there; borrowed for the call. Its part, local bytes and `failed` must
+ *                     stay until it has ended
+ * @param[out] request for pmx_test() and its variants; it ends with 0 when all have it, or with the
+ *                     error of the first in the set that has not; its status names that one. When
+ *                     the group is closed first, with -ECANCELED, and `failed` is not written
+ * @retval 0           it is under way
+ * @retval -EINVAL     flags, len, or a part that does not fit: pmx_part_problem() says which
+ * @retval -EOPNOTSUPP a kind of part that only pulls can have
+ * @retval -EAGAIN     8 multicasts of the group, or limits.receives requests are under way: poll,
+ *                     then try again
+ * @retval -ENOMEM     out of memory
+ * Others as of pmx_group_barrier(). This library begins the pushes as there is room for them
+ * (limits.transfers), so call it now and then (any call on the context will do).
+ */
+PMX_API int pmx_group_multicast(struct pmx_group *group, const struct pmx_multicast *m,
+	pmx_request *request);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * See group.h. Taking over by another primary: a context that is in a group is not moved yet, so
+ * its primary is not replaced while there are groups.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sys/mman.h>
+
+#include <rte_cycles.h>
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+
+#include "engine/lane.h"
+#include "engine/service/group/group.h"
+#include "group/group.h"
+
+#define ROOM            64    /* messages that may arrive at a context before its lane looks */
+#define MEMBERSHIPS_MAX 4096  /* of a lane */
+#define FRAMES          256   /* of a lane, with the core */
+#define JOIN_US         5000  /* after which a member asks again */
+#define LOOK_US         10000 /* after which it is looked which nodes are dead */
+#define NO_PLACE        UINT16_MAX
+
+_Static_assert(GROUPS_OF_CONTEXT <= 16, "bits of group_channel.refused");
+/* lib/group counts directly in the lane's counters */
+_Static_assert(ENGINE_bad_groups + (int)GROUP_REFUSED == (int)ENGINE_refused_groups, "order");
+
+/* State of a channel. */
+struct group_channel {
+	uint16_t places[GROUPS_OF_CONTEXT]; /* by handle; NO_PLACE: not in use */
+	uint16_t refused;               /* bits of handles that could not be opened, to be told */
+	uint8_t why[GROUPS_OF_CONTEXT]; /* errno of these */
+};
+
+static inline struct group_channel *
+group_channel(const struct channel *ch)
+{
+	return ch->service[GROUP_SERVICE];
+}
+
+static inline uint64_t
+frame_handle(const struct group_frame *f)
+{
+	return (uintptr_t)f | GROUP_SERVICE;
+}
+
+static inline struct group_frame *
+frame_of(uint64_t handle)
+{
+	return (struct group_frame *)(uintptr_t)(handle & ~(uint64_t)SERVICE_TAG);
+}
+
+/* ------------------------------------------------------------------ making */
+
+static int
+group_make(struct engine *e, char *error, size_t error_len)
+{
+	struct group_lane *x = e->service[GROUP_SERVICE] = calloc(1, sizeof(*x));
+	const struct config *config = &e->node->config;
+	const uint64_t hz = rte_get_tsc_hz();
+	/* of all contexts of the lane, as far as that goes */
+	const uint32_t most = (config->contexts / config->lanes + 1) * config->groups;
+	struct groups_config c = {
+		.groups_max = most < MEMBERSHIPS_MAX ? most : MEMBERSHIPS_MAX,
+		.members_max = config->group_members,
+		.locks_max = config->group_locks,
+		.frames_max = FRAMES,
+		.join_ticks = hz / 1000000 * JOIN_US,
+		.counters = &e->counters[ENGINE_bad_groups],
+	};
+	void *memory = MAP_FAILED;
+
+	if (x != NULL) {
+		x->bytes = groups_memsize(&c);
+		memory = mmap(NULL, x->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			-1, 0);
+		x->lives = calloc(config->nodes_max, sizeof(*x->lives));
+	}
+	if (memory != MAP_FAILED)
+		x->groups = groups_init(memory, &c);
+	if (memory != MAP_FAILED && x->lives != NULL)
+		return 0;
+	snprintf(error, error_len, "no memory for the groups of lane %u", e->lane);
+	return -ENOMEM;
+}
+
+static void
+group_free(struct engine *e)
+{
+	struct group_lane *x = group_lane(e);
+
+	if (x == NULL)
+		return;
+	if (x->groups != NULL)
+		munmap(x->groups, x->bytes);
+	free(x->lives);
+	free(x);
+}
+
+static int
+group_make_context(struct node *n, struct channel *ch)
+{
+	(void)n;
+	ch->service[GROUP_SERVICE] = calloc(1, sizeof(struct group_channel));
+	return ch->service[GROUP_SERVICE] != NULL ? 0 : -ENOMEM;
+}
+
+static void
+group_free_context(struct channel *ch)
+{
+	free(ch->service[GROUP_SERVICE]);
+}
+
+/* ------------------------------------------------------------------ a context's life */
+
+static void
+group_join(struct node *n, struct channel *ch)
+{
+	struct group_channel *c = group_channel(ch);
+
+	(void)n;
+	memset(c->places, 0xFF, sizeof(c->places));
+	c->refused = 0;
+}
+
+static void
+group_open_endpoint(struct engine *e, struct channel *ch)
+{
+	proto_ctx_open(e->proto, ch->ctx | WIRE_GROUP, ROOM, 0, e->node->frag_len, e->now);
+}
+
+static void
+group_end(struct engine *e, struct channel *ch, bool linger)
+{
+	(void)linger;
+	groups_leave(group_lane(e)->groups, ch->ctx);
+	service_busy(e, GROUP_SERVICE);
+}
+
+/* The endpoint stays open until the other members know that the context has ended. */
+static bool
+group_closed(struct engine *e, struct channel *ch)
+{
+	if (!groups_left(group_lane(e)->groups, ch->ctx))
+		return false;
+	proto_ctx_close(e->proto, ch->ctx | WIRE_GROUP, true, e->now);
+	return true;
+}
+
+/* ------------------------------------------------------------------ messages */
+
+/* Passes a message to the context of this node that it is for, on that context's lane. */
+static void
+take_local(struct engine *e, struct group_frame *f)
+{
+	const struct group_addr from = {(uint16_t)e->node->config.id, f->ctx};
+	struct channel *ch = &e->node->channels[f->to.ctx];
+
+	groups_message(group_lane(e)->groups, ch->ctx, from, 0, &f->message, sizeof(f->message));
+	service_busy(e, GROUP_SERVICE);
+}
+
+/* A message within this node: to the lane of its context, or back to that of its sender. */
+static void
+group_handed_over(struct engine *e, uint64_t handle)
+{
+	struct group_frame *f = frame_of(handle);
+	struct engine *back = node_lane(e->node, f->ctx);
+
+	if (f->user != NULL) { /* it is back */
+		f->user = NULL;
+		group_lane(e)->local--;
+		groups_acked(group_lane(e)->groups, f, 0);
+		service_busy(e, GROUP_SERVICE);
+		return;
+	}
+	take_local(e, f);
+	f->user = f;
+	rte_ring_enqueue(back->inbox, (void *)handle);
+	engine_wake(back);
+}
+
+/* Whether a context of this node can get messages. */
+static bool
+is_there(const struct engine *e, uint16_t ctx)
+{
+	return ctx < e->node->config.contexts && e->node->channels[ctx].state != CHANNEL_CLOSED;
+}
+
+static void
+send_local(struct engine *e, struct group_frame *f)
+{
+	struct groups *g = group_lane(e)->groups;
+
+	if (!is_there(e, f->to.ctx)) {
+		groups_sent(g, f, ECONNREFUSED);
+		return;
+	}
+	struct engine *lane = node_lane(e->node, f->to.ctx);
+
+	groups_sent(g, f, 0);
+	if (lane == e) {
+		take_local(e, f);
+		groups_acked(g, f, 0);
+		return;
+	}
+	group_lane(e)->local++;
+	rte_ring_enqueue(lane->inbox, (void *)frame_handle(f));
+	engine_wake(lane);
+}
+
+/* false: the core has no room now. */
+static bool
+send_to_core(struct engine *e, struct group_frame *f)
+{
+	const uint64_t handle = frame_handle(f);
+	const struct proto_message m = {
+		.dst_node = f->to.node,
+		.dst_ctx = f->to.ctx | WIRE_GROUP,
+		.len = sizeof(f->message),
+		.ctx = f->ctx | WIRE_GROUP,
+		.frag_len = e->node->frag_len,
+	};
+	int result = f->to.node < e->nodes_max && e->peers[f->to.node].known
+		? proto_send(e->proto, &m, &handle, e->now)
+		: -EHOSTUNREACH;
+
+	groups_sent(group_lane(e)->groups, f, (uint8_t)-result);
+	return result != -EAGAIN;
+}
+
+static unsigned
+send_all(struct engine *e)
+{
+	struct group_frame *f;
+	unsigned work = 0;
+
+	while ((f = groups_tx(group_lane(e)->groups)) != NULL) {
+		f->user = NULL;
+		if (f->to.node == e->node->config.id)
+			send_local(e, f);
+		else if (!send_to_core(e, f))
+			break;
+		work++;
+	}
+	return work;
+}
+
+static void
+group_message(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint32_t len)
+{
+	const struct wire_hdr *h = rte_pktmbuf_mtod(m, const struct wire_hdr *);
+	const uint16_t src = wire_be16(h->src_ctx);
+	const struct group_addr from = {wire_be16(h->src_node), src & (WIRE_CONTEXTS_MAX - 1)};
+
+	proto_ctx_room(e->proto, ch->ctx | WIRE_GROUP, 1, 0, e->now);
+	if (wire_endpoint(src) == WIRE_GROUP)
+		groups_message(group_lane(e)->groups, ch->ctx, from,
+			proto_peer_epoch(e->proto, from.node), h + 1, len);
+	else
+		ENGINE_COUNT(e, refused_groups);
+	rte_pktmbuf_free(m);
+	service_busy(e, GROUP_SERVICE);
+	service_owes(e, GROUP_SERVICE);
+}
+
+static struct rte_mbuf *
+group_frame_mbuf(struct engine *e, const struct proto_out *o, const struct peer *peer)
+{
+	return service_frame(e, o, peer, &frame_of(o->handle)->message);
+}
+
+static void
+group_completed(struct engine *e, struct channel *ch, uint64_t handle, uint8_t error)
+{
+	(void)ch;
+	groups_acked(group_lane(e)->groups, frame_of(handle), error);
+	service_busy(e, GROUP_SERVICE);
+}
+
+/* Nodes that are dead, or in another life than before, are found by their paths. */
+static void
+look_at_nodes(struct engine *e)
+{
+	struct group_lane *x = group_lane(e);
+	struct proto_path_stat stat;
+
+	x->look_at = e->now + rte_get_tsc_hz() / 1000000 * LOOK_US;
+	for (uint32_t node = 0; node < e->nodes_max; node++) {
+		if (!e->peers[node].known || !proto_path_stat(e->proto, (uint16_t)node, &stat))
+			continue;
+		if (stat.dead)
+			groups_node_gone(x->groups, (uint16_t)node, 0);
+		else if (stat.established && stat.peer_epoch != x->lives[node])
+			groups_node_gone(x->groups, (uint16_t)node, stat.peer_epoch);
+		x->lives[node] = stat.established ? stat.peer_epoch : x->lives[node];
+	}
+}
+
+bool
+service_group_has(const struct engine *e, uint16_t ctx, uint32_t id, uint16_t node, uint16_t peer)
+{
+	const struct group_addr who = {node, peer};
+
+	/* a program's own list of services may be without this one */
+	return group_lane(e) != NULL && groups_has(group_lane(e)->groups, ctx, id, who);
+}
+
+/* ------------------------------------------------------------------ from clients */
+
+static void
+open_for(struct engine *e, struct channel *ch, const struct submission *s)
+{
+	struct group_channel *c = group_channel(ch);
+	const struct group_params p = {
+		.id = s->group.number,
+		.rank = s->group.rank,
+		.count = s->group.members,
+		.user = s->group.handle,
+		.random = s->group.random,
+		.give_up = e->now + s->group.timeout_us * (rte_get_tsc_hz() / 1000000),
+	};
+	int place = group_open(group_lane(e)->groups, ch->ctx, &p);
+
+	if (place >= 0) {
+		c->places[s->group.handle] = (uint16_t)place;
+		return;
+	}
+	c->refused |= (uint16_t)(1u << s->group.handle);
+	c->why[s->group.handle] = (uint8_t)-place;
+	service_has_results(e, ch, GROUP_SERVICE);
+}
+
+static int
+list_for(struct engine *e, struct channel *ch, uint16_t place, const struct submission *s)
+{
+	const struct group_addr own = {(uint16_t)e->node->config.id, ch->ctx};
+	struct group_addr members[SUBMIT_GROUP_LIST];
+
+	if (s->group.members > SUBMIT_GROUP_LIST)
+		return -EINVAL;
+	for (unsigned i = 0; i < s->group.members; i++)
+		members[i] = (struct group_addr){(uint16_t)(s->group.list[i] >> 16),
+			(uint16_t)s->group.list[i]};
+	return group_list(group_lane(e)->groups, ch->ctx, place, &own, members, s->group.members,
+		e->now);
+}
+
+static unsigned
+group_submit(struct engine *e, struct channel *ch, const struct submission *s)
+{
+	struct groups *g = group_lane(e)->groups;
+	const unsigned handle = s->group.handle;
+	uint16_t place = handle < GROUPS_OF_CONTEXT ? group_channel(ch)->places[handle] : NO_PLACE;
+	int64_t result = -EINVAL;
+
+	service_busy(e, GROUP_SERVICE);
+	service_owes(e, GROUP_SERVICE);
+	if (s->count == GROUP_OPEN && handle < GROUPS_OF_CONTEXT && place == NO_PLACE &&
+		!(group_channel(ch)->refused >> handle & 1)) {
+		open_for(e, ch, s);
+		return 1;
+	}
+	/* what follows an open that was refused */
+	if (place == NO_PLACE && handle < GROUPS_OF_CONTEXT && s->count == GROUP_LIST)
+		return 1;
+	switch (s->count) {
+	case GROUP_LIST:
+		result = list_for(e, ch, place, s);
+		break;
+	case GROUP_CLOSE:
+		result = group_close(g, ch->ctx, place);
+		break;
+	case GROUP_ENTER:
+		result = group_barrier(g, ch->ctx, place);
+		break;
+	case GROUP_LOCK:
+	case GROUP_TRY:
+		result = group_lock(g, ch->ctx, place, s->group.number, s->count == GROUP_TRY);
+		break;
+	case GROUP_UNLOCK:
+		result = group_unlock(g, ch->ctx, place, s->group.number);
+		/* its manager has just gone: the client hears of that */
+		result = result == -EHOSTDOWN ? 0 : result;
+		break;
+	}
+	if (result < 0)
+		submission_bad(e, ch);
+	return 1;
+}
+
+/* Writes a result into the client's ring. false: it is full. */
+static bool
+write_result(struct channel *ch, const struct group_result *r, unsigned handle)
+{
+	if (!slot_room(&ch->com, 1))
+		return false;
+	struct completion *c = (struct completion *)slot_at(&ch->com, ch->com.pos)->body;
+
+	c->count = COMPLETION_GROUP;
+	c->item[0] = r->kind | (uint32_t)r->error << 8 | handle << 16;
+	c->item[1] = r->rank;
+	c->item[2] = r->number;
+	slot_publish(&ch->com, ch->com.pos++);
+	return true;
+}
+
+static bool
+group_results(struct engine *e, struct channel *ch)
+{
+	struct group_channel *c = group_channel(ch);
+	struct group_result r;
+
+	while (c->refused != 0) {
+		const unsigned h = rte_bsf32(c->refused);
+
+		r = (struct group_result){
+			.kind = GROUP_OPENED,
+			.error = c->why[h],
+			.rank = UINT16_MAX,
+			.number = 1,
+		};
+		if (!write_result(ch, &r, h))
+			return false;
+		c->refused &= (uint16_t)(c->refused - 1);
+	}
+	while (slot_room(&ch->com, 1) && group_result(group_lane(e)->groups, ch->ctx, &r)) {
+		write_result(ch, &r, r.user);
+		if (r.kind == GROUP_CLOSED)
+			c->places[r.user] = NO_PLACE;
+	}
+	return slot_room(&ch->com, 1);
+}
+
+/* ------------------------------------------------------------------ turns */
+
+static unsigned
+turn(struct engine *e)
+{
+	unsigned work = send_all(e);
+	uint16_t ctx;
+
+	for (uint32_t at = 0; groups_tells(group_lane(e)->groups, &at, &ctx);) {
+		struct channel *ch = &e->node->channels[ctx];
+
+		if (ch->state == CHANNEL_OPEN)
+			service_has_results(e, ch, GROUP_SERVICE);
+	}
+	return work;
+}
+
+static unsigned
+group_step(struct engine *e)
+{
+	struct group_lane *x = group_lane(e);
+
+	if (e->now >= groups_deadline(x->groups))
+		groups_tick(x->groups, e->now);
+	if (e->now >= x->look_at)
+		look_at_nodes(e);
+	unsigned work = turn(e);
+
+	if (groups_is_quiet(x->groups) && x->local == 0)
+		service_idle(e, GROUP_SERVICE);
+	return work;
+}
+
+static uint64_t
+group_deadline(const struct engine *e)
+{
+	return groups_deadline(group_lane(e)->groups);
+}
+
+static unsigned
+group_answer(struct engine *e)
+{
+	service_owes_nothing(e, GROUP_SERVICE);
+	return turn(e);
+}
+
+/* ------------------------------------------------------------------ another primary takes over */
+
+static bool
+group_drained(const struct engine *e, const struct channel *ch)
+{
+	return ch == NULL ? group_lane(e)->local == 0 : groups_left(group_lane(e)->groups, ch->ctx);
+}
+
+const struct service_ops service_group = {
+	.name = "group",
+	.number = GROUP_SERVICE,
+	.endpoints = 1u << WIRE_GROUP / WIRE_CONTEXTS_MAX,
+	.make = group_make,
+	.free = group_free,
+	.make_context = group_make_context,
+	.free_context = group_free_context,
+	.join = group_join,
+	.open = group_open_endpoint,
+	.close = group_end,
+	.closed = group_closed,
+	.message = group_message,
+	.frame = group_frame_mbuf,
+	.completed = group_completed,
+	.handed_over = group_handed_over,
+	.submit = {[SUBMIT_GROUP] = group_submit},
+	.results = group_results,
+	.step = group_step,
+	.answer = group_answer,
+	.deadline = group_deadline,
+	.drained = group_drained,
+};

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Groups as a service of the engine (RHI-GRP, RHI-LOCK, RHI-BAR): carries what lib/group says
+ * between the group endpoints of contexts. All of it belongs to the lane.
+ *
+ * Design notes
+ * 1. A client names its groups by handles, numbers below GROUPS_OF_CONTEXT that it chooses;
+ *    lib/group knows them by their places. So the client need not wait to learn a number.
+ * 2. A message is copied into an mbuf of its own for each transmission: it has 32 bytes.
+ * 3. Messages within this node go from lane to lane through the inboxes, and back.
+ */
+#ifndef PMX_ENGINE_GROUP_H
+#define PMX_ENGINE_GROUP_H
+
+#include "engine/lane.h"
+#include "engine/service.h"
+#include "group/group.h"
+
+#define GROUP_SERVICE 3
+
+/* State of a lane. */
+struct group_lane {
+	struct groups *groups;
+	size_t bytes;     /* of its memory, which takes pages only as it is used */
+	uint64_t look_at; /* time of the next look at dead nodes */
+	uint32_t *lives;  /* of nodes, at the last look; 0: not known */
+	uint32_t local;   /* own messages that other lanes have */
+};
+
+static inline struct group_lane *
+group_lane(const struct engine *e)
+{
+	return e->service[GROUP_SERVICE];
+}
+
+/* Is that context, of any node, a member of the group `id` of context ctx of this lane, and ctx
+ * itself? */
+bool service_group_has(const struct engine *e, uint16_t ctx, uint32_t id, uint16_t node,
+	uint16_t peer);
+
+extern const struct service_ops service_group;
+
+#endif

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Messages of groups, made from what is owed when the core takes them.
+ *
+ * Design notes
+ * 1. What is owed is forgotten when the core has the message. If the message fails, its receiver
+ *    has gone for the group: nothing is sent twice but JOIN.
+ * 2. LEAVE goes behind all messages about locks: those that it hands on must come first.
+ */
+#include "group/internal.h"
+
+/* Who owes it: what group_frame.table says. */
+enum owed_by { BY_MEMBERSHIP, BY_MEMBER, BY_LOCK, BY_TURN };
+
+/* The lowest one of a set of bits. */
+static inline uint8_t
+lowest(uint8_t bits)
+{
+	return (uint8_t)(bits & -bits);
+}
+
+/* Sets what all messages of the membership to that rank have. */
+static void
+begin(const struct groups *g, const struct membership *m, struct group_frame *f, uint8_t op,
+	uint16_t to)
+{
+	f->ctx = m->ctx;
+	f->to = m->members[to].addr;
+	f->membership = (uint16_t)place_of(g, m);
+	f->rank = to;
+	f->message = (struct wire_group){
+		.op = op,
+		.rank = wire_be16(m->rank),
+		.group = wire_be32(m->id),
+		.key = wire_be64(m->key),
+	};
+}
+
+static bool
+by_membership(const struct groups *g, const struct membership *m, struct group_frame *f)
+{
+	if (m->owes & OWES_JOIN) {
+		begin(g, m, f, WIRE_G_JOIN, 0);
+		f->message.key = wire_be64(m->hash);
+		f->what = OWES_JOIN;
+	} else if (m->owes & OWES_ENTER) {
+		begin(g, m, f, WIRE_G_ENTER, 0);
+		f->message.number = wire_be32(m->barrier);
+		f->what = OWES_ENTER;
+	} else {
+		begin(g, m, f, WIRE_G_LEAVE, 0);
+		f->what = OWES_LEAVE;
+	}
+	return true;
+}
+
+/* false: there is nobody to tell it any more. */
+static bool
+by_member(const struct groups *g, const struct membership *m, struct group_frame *f)
+{
+	const uint16_t rank = (uint16_t)f->index;
+	const struct member *who = &m->members[rank];
+
+	f->what = lowest(who->owes);
+	switch (f->what) {
+	case OWES_OPEN:
+		begin(g, m, f, WIRE_G_OPEN, rank);
+		f->message.error = wire_be16(m->fails ? m->error : 0);
+		f->message.other = wire_be16(m->because);
+		if (m->fails)
+			f->message.key = 0;
+		break;
+	case OWES_GO:
+		begin(g, m, f, WIRE_G_GO, rank);
+		break;
+	case OWES_GONE:
+		begin(g, m, f, WIRE_G_GONE, rank);
+		f->message.other = wire_be16(m->gone[who->told]);
+		f->message.error = wire_be16(m->members[m->gone[who->told]].why);
+		break;
+	case OWES_DONE:
+		begin(g, m, f, WIRE_G_DONE, rank);
+		f->message.number = wire_be32(m->barrier_done);
+		f->message.error = wire_be16(m->barrier_error);
+		f->message.other = wire_be16(m->barrier_because);
+		break;
+	case OWES_EXPEL:
+		begin(g, m, f, WIRE_G_GONE, rank);
+		f->message.other = wire_be16(rank);
+		break;
+	case OWES_LEFT:
+		begin(g, m, f, WIRE_G_LEFT, rank);
+		break;
+	case OWES_SUSPECT:
+		begin(g, m, f, WIRE_G_SUSPECT, 0);
+		f->message.other = wire_be16(rank);
+		break;
+	}
+	return !who->gone || f->what & (OWES_EXPEL | OWES_LEFT);
+}
+
+static bool
+by_lock(const struct groups *g, const struct membership *m, struct group_frame *f)
+{
+	const struct lock *k = &m->locks[f->index];
+	const uint16_t manager = manager_of(m, f->index);
+
+	f->what = lowest(k->owes);
+	switch (f->what) {
+	case OWES_HAND_ON:
+		begin(g, m, f, WIRE_G_GRANT, k->after);
+		f->message.ticket = wire_be32(k->after_ticket);
+		f->message.flags = k->hand_dead ? WIRE_G_DEAD : 0;
+		break;
+	case OWES_MOVED:
+	case OWES_RELEASE:
+		begin(g, m, f, f->what == OWES_MOVED ? WIRE_G_MOVED : WIRE_G_RELEASE, manager);
+		f->message.ticket = wire_be32(k->ended);
+		f->message.flags = f->what == OWES_RELEASE && k->hand_dead ? WIRE_G_DEAD : 0;
+		break;
+	case OWES_LOCK:
+	case OWES_WAITS:
+		begin(g, m, f, f->what == OWES_LOCK ? WIRE_G_LOCK : WIRE_G_WAITS, manager);
+		f->message.ticket = wire_be32(k->ticket);
+		f->message.flags = f->what == OWES_LOCK && k->tries ? WIRE_G_TRY : 0;
+		break;
+	}
+	f->message.number = wire_be32(f->index);
+	return !m->members[f->rank].gone;
+}
+
+static bool
+by_turn(const struct groups *g, const struct membership *m, struct group_frame *f)
+{
+	static const uint8_t ops[] = {
+		[OWES_GRANT] = WIRE_G_GRANT,
+		[OWES_NEXT] = WIRE_G_NEXT,
+		[OWES_BUSY] = WIRE_G_BUSY,
+		[OWES_QUERY] = WIRE_G_QUERY,
+	};
+	const struct turn *t = &m->turns[f->index];
+	const uint16_t rank = (uint16_t)(f->index % m->count);
+	const uint32_t l = f->index / m->count * m->count + m->rank;
+
+	f->what = lowest(t->owes);
+	begin(g, m, f, ops[f->what], rank);
+	f->message.number = wire_be32(l);
+	f->message.ticket = wire_be32(t->ticket);
+	if (f->what == OWES_GRANT && t->flag)
+		f->message.flags = WIRE_G_DEAD;
+	if (f->what == OWES_NEXT) {
+		f->message.other = wire_be16(t->next);
+		f->message.b = wire_be32(m->turns[f->index - rank + t->next].ticket);
+	}
+	return !m->members[rank].gone;
+}
+
+/* The bits and the set of which the frame's message is one. */
+static uint8_t *
+owed(struct groups *g, const struct group_frame *f, uint64_t **set)
+{
+	struct membership *m = &g->memberships[f->membership];
+
+	switch (f->table) {
+	case BY_MEMBER:
+		*set = m->owing;
+		return &m->members[f->index].owes;
+	case BY_LOCK:
+		*set = m->locks_owing;
+		return &m->locks[f->index].owes;
+	case BY_TURN:
+		*set = m->turns_owing;
+		return &m->turns[f->index].owes;
+	default:
+		*set = NULL;
+		return &m->owes;
+	}
+}
+
+/* It is owed no more. */
+static void
+forget(struct groups *g, const struct group_frame *f)
+{
+	uint64_t *set;
+	uint8_t *bits = owed(g, f, &set);
+
+	if (f->table == BY_MEMBER && f->what == OWES_DONE)
+		barrier_told(g, &g->memberships[f->membership], (uint16_t)f->index);
+	else
+		*bits &= (uint8_t)~f->what;
+	if (set != NULL && *bits == 0)
+		bit_clear(set, f->index);
+}
+
+/* Chooses what is next: the frame's table and index. false: nothing is owed. */
+static bool
+choose(const struct groups *g, struct membership *m, struct group_frame *f)
+{
+	const struct {
+		uint64_t *set;
+		const uint8_t *first;
+		size_t each;
+		uint32_t count;
+	} tables[] = {
+		[BY_MEMBER] = {m->owing, &m->members->owes, sizeof(*m->members), m->count},
+		[BY_LOCK] = {m->locks_owing, &m->locks->owes, sizeof(*m->locks), g->cfg.locks_max},
+		[BY_TURN] = {m->turns_owing, &m->turns->owes, sizeof(*m->turns), turns_of(g, m)},
+	};
+
+	f->membership = (uint16_t)place_of(g, m);
+	f->table = BY_MEMBERSHIP;
+	f->index = 0;
+	if (m->owes & (OWES_JOIN | OWES_ENTER))
+		return true;
+	for (f->table = BY_MEMBER; f->table <= BY_TURN; f->table++) {
+		uint32_t words = BITS_WORDS(tables[f->table].count);
+
+		while ((f->index = bit_next(tables[f->table].set, words, 0)) != UINT32_MAX) {
+			if (tables[f->table].first[f->index * tables[f->table].each] != 0)
+				return true;
+			bit_clear(tables[f->table].set, f->index); /* nothing any more */
+		}
+	}
+	f->table = BY_MEMBERSHIP;
+	f->index = 0;
+	return m->owes != 0;
+}
+
+/* Writes the next message of the membership. false: there is none. */
+static bool
+make(struct groups *g, struct membership *m, struct group_frame *f)
+{
+	static bool (*const by[])(const struct groups *, const struct membership *,
+		struct group_frame *) = {
+		[BY_MEMBERSHIP] = by_membership,
+		[BY_MEMBER] = by_member,
+		[BY_LOCK] = by_lock,
+		[BY_TURN] = by_turn,
+	};
+
+	while (choose(g, m, f)) {
+		if (by[f->table](g, m, f))
+			return true;
+		forget(g, f); /* its receiver has gone */
+	}
+	return false;
+}
+
+struct group_frame *
+groups_tx(struct groups *g)
+{
+	struct group_frame *f = g->free;
+	uint32_t i;
+
+	while (f != NULL) {
+		i = set_next(&g->work, g->cursor);
+		if (i == UINT32_MAX && g->cursor != 0)
+			i = set_next(&g->work, 0);
+		if (i == UINT32_MAX)
+			return NULL;
+		struct membership *m = &g->memberships[i];
+
+		if (make(g, m, f)) {
+			g->free = f->next;
+			g->cursor = i + 1 < g->cfg.groups_max ? i + 1 : 0;
+			return f;
+		}
+		set_remove(&g->work, i);
+		group_settle(g, m);
+	}
+	return NULL;
+}
+
+static void
+put_back(struct groups *g, struct group_frame *f)
+{
+	f->next = g->free;
+	g->free = f;
+}
+
+void
+groups_sent(struct groups *g, struct group_frame *f, uint8_t error)
+{
+	struct membership *m = &g->memberships[f->membership];
+
+	if (error == EAGAIN) {
+		put_back(g, f);
+		return;
+	}
+	m->frames++;
+	forget(g, f);
+	if (f->table == BY_MEMBER && f->what == OWES_GONE)
+		m->members[f->index].telling = true;
+	if (error != 0)
+		groups_acked(g, f, error);
+}
+
+void
+groups_acked(struct groups *g, struct group_frame *f, uint8_t error)
+{
+	struct membership *m = &g->memberships[f->membership];
+	const uint16_t to = f->rank;
+	const uint8_t op = f->message.op;
+
+	m->frames--;
+	put_back(g, f);
+	if (error != 0 && op == WIRE_G_LEAVE && m->state == MEMBERSHIP_LEAVES)
+		group_drain(g, m); /* rank 0 is not there any more */
+	else if (error != 0 && op != WIRE_G_JOIN)
+		group_lost(g, m, to);
+	else if (error == 0 && op == WIRE_G_OPEN)
+		group_keyed(g, m);
+	else if (op == WIRE_G_GONE && m->rank == 0 && !m->members[to].gone)
+		group_told(g, m, to);
+	group_settle(g, m);
+}

@@ -1,0 +1,962 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Memberships (RHI-GRP): opening, coming, leaving, dying. See group.h.
+ *
+ *     LISTS -> JOINS -> OPEN -> LEAVES -> DRAINS -> FREE
+ *              JOINS -> FAILED -> DRAINS; rank 0: LEAVES -> DRAINS
+ *                       OPEN -> ENDED -> DRAINS              rank 0 has gone
+ *
+ * Design notes
+ * 1. All members give the same list, whose hash the JOIN has in the place of the key. When all have
+ *    joined, rank 0 gives them the key (OPEN), and when all have it the group is open (GO): members
+ *    that were told so may speak at once to those that were not. Or it does not open, and all are
+ *    told because of whom.
+ * 2. A member that leaves says so to rank 0, which tells all others, one after the other in the
+ *    order in which members go, and then the leaver (LEFT): its context's number can be another's
+ *    from then on. A member that cannot be reached by another one has gone for all.
+ * 3. What arrives before this member has joined, or after it has left, is refused. A JOIN comes
+ *    again until it is answered.
+ */
+#include "group/internal.h"
+
+#define GIVE_UP_LATER 20 /* in join_ticks */
+
+/* ------------------------------------------------------------------ making */
+
+static size_t
+aligned(size_t bytes)
+{
+	return (bytes + 63) & ~(size_t)63;
+}
+
+static bool
+config_ok(const struct groups_config *c)
+{
+	return c->groups_max >= 1 && c->groups_max <= GROUPS_MAX && c->members_max >= 1 &&
+		c->members_max <= WIRE_GROUP_MEMBERS_MAX && c->locks_max <= WIRE_GROUP_LOCKS_MAX &&
+		c->frames_max >= 1 && c->join_ticks >= 1 && c->counters != NULL;
+}
+
+/* Most turns of the locks that one member manages: those of a group of any size. */
+static uint32_t
+turns_max(const struct groups_config *c)
+{
+	return c->locks_max + c->members_max;
+}
+
+/* Places of the hash table for so many members: a power of two, at least half of them empty. */
+static uint32_t
+places_for(uint32_t count)
+{
+	return count > 1 ? 4u << (31 - __builtin_clz(count - 1)) : 2;
+}
+
+/* Takes bytes of the memory, or only counts them if it is NULL. */
+static void *
+take(uint8_t *memory, size_t *used, size_t bytes)
+{
+	uint8_t *at = memory != NULL ? memory + *used : NULL;
+
+	*used += aligned(bytes);
+	return at;
+}
+
+/* Lays out the memory; g is NULL: only counts. Returns the bytes. */
+static size_t
+lay_out(const struct groups_config *c, uint8_t *memory, struct groups *g)
+{
+	size_t used = 0;
+	struct groups unused;
+
+	if (g == NULL)
+		g = &unused;
+	take(memory, &used, sizeof(*g));
+	g->frames = take(memory, &used, c->frames_max * sizeof(*g->frames));
+	g->memberships = take(memory, &used, c->groups_max * sizeof(*g->memberships));
+	g->first = take(memory, &used, WIRE_CONTEXTS_MAX * sizeof(*g->first));
+	g->taken = take(memory, &used, BITS_WORDS(c->groups_max) * sizeof(uint64_t));
+	for (uint32_t i = 0; i < c->groups_max; i++) {
+		struct membership blank = {0}, *m = memory != NULL ? &g->memberships[i] : &blank;
+
+		m->members = take(memory, &used, c->members_max * sizeof(*m->members));
+		m->by_addr = take(memory, &used, places_for(c->members_max) * sizeof(*m->by_addr));
+		m->gone = take(memory, &used, c->members_max * sizeof(*m->gone));
+		m->owing = take(memory, &used, BITS_WORDS(c->members_max) * sizeof(uint64_t));
+		m->locks = take(memory, &used, c->locks_max * sizeof(*m->locks));
+		m->locks_owing = take(memory, &used, BITS_WORDS(c->locks_max) * sizeof(uint64_t));
+		m->locks_telling = take(memory, &used, BITS_WORDS(c->locks_max) * sizeof(uint64_t));
+		m->queues = take(memory, &used, c->locks_max * sizeof(*m->queues));
+		m->turns = take(memory, &used, turns_max(c) * sizeof(*m->turns));
+		m->turns_owing = take(memory, &used, BITS_WORDS(turns_max(c)) * sizeof(uint64_t));
+	}
+	return used;
+}
+
+size_t
+groups_memsize(const struct groups_config *config)
+{
+	return config_ok(config) ? lay_out(config, NULL, NULL) : 0;
+}
+
+struct groups *
+groups_init(void *memory, const struct groups_config *config)
+{
+	struct groups *g = memory;
+
+	if (!config_ok(config))
+		return NULL;
+	lay_out(config, memory, g);
+	g->cfg = *config;
+	memset(g->first, 0xFF, WIRE_CONTEXTS_MAX * sizeof(*g->first));
+	for (uint32_t i = 0; i < config->frames_max; i++) {
+		g->frames[i].next = g->free;
+		g->free = &g->frames[i];
+	}
+	return g;
+}
+
+/* ------------------------------------------------------------------ finding */
+
+/* Loops over the memberships of a context; the current one may be let go meanwhile. */
+#define OF_CONTEXT(g, c, m)                                                                        \
+	for (uint16_t next_, at_ = (g)->first[c];                                                  \
+		at_ != NO_PLACE && (m = &(g)->memberships[at_], next_ = m->next, true);            \
+		at_ = next_)
+
+static struct membership *
+find(const struct groups *g, uint16_t ctx, uint32_t id)
+{
+	struct membership *m;
+
+	OF_CONTEXT(g, ctx, m) {
+		if (m->state != MEMBERSHIP_FREE && m->id == id)
+			return m;
+	}
+	return NULL;
+}
+
+/* Gives a context a membership that is nobody's, or NULL if there is none. */
+static struct membership *
+take_place(struct groups *g, uint16_t ctx)
+{
+	for (uint32_t w = 0; w < BITS_WORDS(g->cfg.groups_max); w++) {
+		if (g->taken[w] == UINT64_MAX)
+			continue;
+		uint32_t i = w * 64 + (uint32_t)__builtin_ctzll(~g->taken[w]);
+
+		if (i >= g->cfg.groups_max)
+			break;
+		bit_set(g->taken, i);
+		g->memberships[i].next = g->first[ctx];
+		g->first[ctx] = (uint16_t)i;
+		return &g->memberships[i];
+	}
+	return NULL;
+}
+
+/* The context has heard that it is in that group no more, or is to hear nothing. */
+static void
+let_go(struct groups *g, struct membership *m)
+{
+	uint16_t *link = &g->first[m->ctx];
+
+	while (*link != place_of(g, m))
+		link = &g->memberships[*link].next;
+	*link = m->next;
+	bit_clear(g->taken, place_of(g, m));
+}
+
+static bool
+same_addr(struct group_addr a, struct group_addr b)
+{
+	return a.node == b.node && a.ctx == b.ctx;
+}
+
+/* Returns the place where the address is in the table, or would be. */
+static uint16_t *
+place_for(const struct membership *m, struct group_addr a)
+{
+	const uint32_t mask = places_for(m->count) - 1;
+	uint32_t i = (((uint32_t)a.node << 16 | a.ctx) * 0x9E3779B1u) >> 8;
+
+	while (m->by_addr[i & mask] != 0 &&
+		!same_addr(m->members[m->by_addr[i & mask] - 1].addr, a))
+		i++;
+	return &m->by_addr[i & mask];
+}
+
+static struct membership *
+own(struct groups *g, uint16_t ctx, uint32_t place)
+{
+	struct membership *m = place < g->cfg.groups_max ? &g->memberships[place] : NULL;
+
+	return m != NULL && m->state != MEMBERSHIP_FREE && m->ctx == ctx && !m->silent ? m : NULL;
+}
+
+struct membership *
+group_at(struct groups *g, uint16_t ctx, uint32_t place)
+{
+	struct membership *m = own(g, ctx, place);
+
+	return m != NULL && (m->state == MEMBERSHIP_OPEN || m->state == MEMBERSHIP_ENDED) ? m
+											  : NULL;
+}
+
+bool
+groups_has(const struct groups *g, uint16_t ctx, uint32_t id, struct group_addr who)
+{
+	const struct membership *m = find(g, ctx, id);
+
+	if (m == NULL || m->state != MEMBERSHIP_OPEN)
+		return false;
+	const uint16_t at = *place_for(m, who);
+
+	return at != 0 && !m->members[at - 1].gone;
+}
+
+uint64_t
+group_key(const struct groups *g, uint16_t ctx, uint32_t place)
+{
+	const struct membership *m = group_at((struct groups *)(uintptr_t)g, ctx, place);
+
+	return m != NULL && m->state == MEMBERSHIP_OPEN ? m->key : 0;
+}
+
+bool
+group_has_member(const struct groups *g, uint16_t ctx, uint32_t place, uint16_t rank)
+{
+	const struct membership *m = group_at((struct groups *)(uintptr_t)g, ctx, place);
+
+	return m != NULL && m->state == MEMBERSHIP_OPEN && rank < m->count &&
+		!m->members[rank].gone;
+}
+
+/* ------------------------------------------------------------------ opening */
+
+int
+group_open(struct groups *g, uint16_t ctx, const struct group_params *p)
+{
+	if (p->id == 0 || p->count == 0 || p->count > g->cfg.members_max || p->rank >= p->count ||
+		(p->rank == 0 && p->random == 0))
+		return -EINVAL;
+	if (find(g, ctx, p->id) != NULL)
+		return -EEXIST;
+	struct membership *m = take_place(g, ctx);
+
+	if (m == NULL)
+		return -ENOSPC;
+	const struct membership was = *m;
+
+	g->used++;
+	*m = (struct membership){
+		.state = MEMBERSHIP_LISTS,
+		.ctx = ctx,
+		.next = was.next,
+		.user = p->user,
+		.rank = p->rank,
+		.count = p->count,
+		.id = p->id,
+		.key = p->rank == 0 ? p->random : 0,
+		.hash = 14695981039346656037ull,
+		.give_up = p->give_up,
+		.members = was.members,
+		.by_addr = was.by_addr,
+		.gone = was.gone,
+		.owing = was.owing,
+		.locks = was.locks,
+		.locks_owing = was.locks_owing,
+		.locks_telling = was.locks_telling,
+		.queues = was.queues,
+		.turns = was.turns,
+		.turns_owing = was.turns_owing,
+	};
+	memset(m->members, 0, m->count * sizeof(*m->members));
+	memset(m->by_addr, 0, places_for(m->count) * sizeof(*m->by_addr));
+	memset(m->owing, 0, BITS_WORDS(m->count) * sizeof(uint64_t));
+	memset(m->locks, 0, g->cfg.locks_max * sizeof(*m->locks));
+	memset(m->locks_owing, 0, BITS_WORDS(g->cfg.locks_max) * sizeof(uint64_t));
+	memset(m->locks_telling, 0, BITS_WORDS(g->cfg.locks_max) * sizeof(uint64_t));
+	memset(m->turns, 0, turns_of(g, m) * sizeof(*m->turns));
+	memset(m->turns_owing, 0, BITS_WORDS(turns_of(g, m)) * sizeof(uint64_t));
+	for (uint32_t i = 0; i < g->cfg.locks_max; i++)
+		m->queues[i] = (struct queue){NO_RANK, NO_RANK, NO_RANK, false};
+	return (int)place_of(g, m);
+}
+
+/* FNV-1a: which lists are the same; not against those who try to make one that only seems so. */
+static uint64_t
+hashed(uint64_t hash, struct group_addr a)
+{
+	const uint8_t bytes[4] = {(uint8_t)(a.node >> 8), (uint8_t)a.node, (uint8_t)(a.ctx >> 8),
+		(uint8_t)a.ctx};
+
+	for (unsigned i = 0; i < sizeof(bytes); i++)
+		hash = (hash ^ bytes[i]) * 1099511628211ull;
+	return hash;
+}
+
+int
+group_list(struct groups *g, uint16_t ctx, uint32_t place, const struct group_addr *self,
+	const struct group_addr *members, uint32_t n, uint64_t now)
+{
+	struct membership *m = own(g, ctx, place);
+
+	if (m == NULL || m->state != MEMBERSHIP_LISTS || n > (uint32_t)m->count - m->listed)
+		return -EINVAL;
+	for (uint32_t i = 0; i < n; i++) {
+		uint16_t *at = place_for(m, members[i]);
+
+		if (*at != 0 || (m->listed == m->rank) != same_addr(members[i], *self))
+			return -EINVAL;
+		m->members[m->listed++].addr = members[i];
+		*at = m->listed;
+		m->hash = hashed(m->hash, members[i]);
+	}
+	if (m->listed < m->count)
+		return 0;
+	m->state = MEMBERSHIP_JOINS;
+	m->ask_at = now + g->cfg.join_ticks;
+	/* rank 0 knows who is missing, so it is the first to give up */
+	m->give_up += m->rank != 0 ? GIVE_UP_LATER * g->cfg.join_ticks : 0;
+	m->owes |= OWES_JOIN;
+	set_add(&g->timed, place_of(g, m));
+	owe(g, m);
+	return 0;
+}
+
+/* It waits for nothing by the clock any more. */
+static void
+opened(struct groups *g, struct membership *m, uint8_t state, uint8_t error, uint16_t because)
+{
+	set_remove(&g->timed, place_of(g, m));
+	m->state = state;
+	m->owes &= (uint8_t)~OWES_JOIN;
+	m->error = error;
+	m->because = because;
+	m->tells |= TELLS_OPENED;
+	tell(g, m);
+}
+
+/* Rank 0: says it to all that are there. */
+static void
+answer_all(struct groups *g, struct membership *m)
+{
+	for (uint16_t r = 1; r < m->count; r++) {
+		if (m->members[r].joined && !m->members[r].gone)
+			owe_member(g, m, r, OWES_OPEN);
+	}
+}
+
+static void
+open_fails(struct groups *g, struct membership *m, uint8_t error, uint16_t because)
+{
+	m->fails = true;
+	opened(g, m, MEMBERSHIP_FAILED, error, because);
+	if (m->rank == 0)
+		answer_all(g, m);
+}
+
+static void
+joins(struct groups *g, struct membership *m, uint16_t from, uint64_t hash)
+{
+	struct member *who = &m->members[from];
+
+	if (m->state == MEMBERSHIP_JOINS && hash != m->hash) {
+		who->joined = true;
+		open_fails(g, m, EPROTO, from);
+	} else if (m->state == MEMBERSHIP_JOINS && !who->joined) {
+		who->joined = true;
+		m->joined++;
+		if (m->joined == m->count) {
+			answer_all(g, m);
+			if (m->count == 1)
+				opened(g, m, MEMBERSHIP_OPEN, 0, NO_RANK);
+		}
+	} else if (m->state == MEMBERSHIP_FAILED && from != 0) {
+		who->joined = true;
+		owe_member(g, m, from, OWES_OPEN);
+	}
+}
+
+void
+group_keyed(struct groups *g, struct membership *m)
+{
+	if (m->state != MEMBERSHIP_JOINS || ++m->keyed < m->count - 1)
+		return;
+	opened(g, m, MEMBERSHIP_OPEN, 0, NO_RANK);
+	for (uint16_t r = 1; r < m->count; r++)
+		owe_member(g, m, r, OWES_GO);
+}
+
+/* Rank 0 has answered. */
+static void
+is_opened(struct groups *g, struct membership *m, const struct wire_group *h)
+{
+	uint8_t error = (uint8_t)wire_be16(h->error);
+
+	if (error != 0 && m->state == MEMBERSHIP_LEAVES) {
+		group_drain(g, m);
+	} else if (m->state == MEMBERSHIP_JOINS && error != 0) {
+		open_fails(g, m, error, wire_be16(h->other));
+	} else if (m->state == MEMBERSHIP_JOINS) {
+		m->key = wire_be64(h->key);
+		m->owes &= (uint8_t)~OWES_JOIN;
+	}
+}
+
+/* ------------------------------------------------------------------ going */
+
+/* Rank 0: of so many that have gone all others know. */
+static uint16_t
+least_told(const struct membership *m)
+{
+	uint16_t told = m->gone_count;
+
+	for (uint16_t r = 1; r < m->count; r++) {
+		if (!m->members[r].gone && m->members[r].told < told)
+			told = m->members[r].told;
+	}
+	return told;
+}
+
+/* Nothing is owed to members, or about locks and turns. */
+static void
+owe_nothing(struct groups *g, struct membership *m)
+{
+	memset(m->owing, 0, BITS_WORDS(m->count) * sizeof(uint64_t));
+	memset(m->locks_owing, 0, BITS_WORDS(g->cfg.locks_max) * sizeof(uint64_t));
+	memset(m->turns_owing, 0, BITS_WORDS(turns_of(g, m)) * sizeof(uint64_t));
+}
+
+void
+group_drain(struct groups *g, struct membership *m)
+{
+	m->state = MEMBERSHIP_DRAINS;
+	owe_nothing(g, m);
+	m->owes &= OWES_LEAVE;
+	group_settle(g, m);
+}
+
+void
+group_settle(struct groups *g, struct membership *m)
+{
+	if (m->frames > 0)
+		return;
+	if (m->state == MEMBERSHIP_LEAVES && m->rank == 0 &&
+		(m->fails || (m->leavers == 0 && least_told(m) == m->gone_count)) &&
+		bit_next(m->owing, BITS_WORDS(m->count), 0) == UINT32_MAX)
+		m->state = MEMBERSHIP_DRAINS;
+	if (m->state != MEMBERSHIP_DRAINS || m->owes != 0)
+		return;
+	m->state = MEMBERSHIP_FREE;
+	g->used--;
+	m->tells = m->silent ? 0 : TELLS_CLOSED;
+	set_remove(&g->work, place_of(g, m));
+	tell(g, m);
+	if (m->silent)
+		let_go(g, m);
+}
+
+/* Rank 0 cannot be reached or has gone, or this member is one no more. */
+static void
+ends(struct groups *g, struct membership *m, uint8_t error, uint16_t because)
+{
+	if (m->state == MEMBERSHIP_JOINS) {
+		open_fails(g, m, error, because);
+	} else if (m->state == MEMBERSHIP_LEAVES) {
+		group_drain(g, m);
+	} else if (m->state == MEMBERSHIP_OPEN) {
+		m->state = MEMBERSHIP_ENDED;
+		m->error = error;
+		m->because = because;
+		m->tells |= TELLS_ENDED;
+		m->owes = 0;
+		owe_nothing(g, m);
+		tell(g, m);
+		lock_group_ended(g, m);
+		if (m->in_barrier)
+			barrier_ends(g, m, m->barrier, error, because);
+	}
+}
+
+/* A member has gone, as all are told in the same order. */
+static void
+member_gone(struct groups *g, struct membership *m, uint16_t rank, uint8_t why)
+{
+	struct member *who = &m->members[rank];
+
+	if (who->gone)
+		return;
+	who->gone = true;
+	who->why = why;
+	m->gone[m->gone_count++] = rank;
+	if (m->rank == 0)
+		barrier_told(g, m, rank);
+	who->owes &= OWES_EXPEL | OWES_LEFT;
+	lock_member_gone(g, m, rank);
+	if (m->state == MEMBERSHIP_OPEN)
+		tell(g, m);
+}
+
+/* Rank 0: LEFT is owed to those that left when all others have been told of it. */
+static void
+look_at_leavers(struct groups *g, struct membership *m)
+{
+	uint16_t told = least_told(m);
+
+	for (uint16_t i = 0; i < told; i++) {
+		struct member *who = &m->members[m->gone[i]];
+
+		if (who->awaits_left) {
+			who->awaits_left = false;
+			m->leavers--;
+			owe_member(g, m, m->gone[i], OWES_LEFT);
+		}
+	}
+	owe(g, m); /* it may be rank 0 itself that waits for this */
+}
+
+/* Rank 0: that member has gone; all others are told. */
+static void
+declare_gone(struct groups *g, struct membership *m, uint16_t rank, uint8_t why)
+{
+	struct member *who = &m->members[rank];
+
+	if (who->gone)
+		return;
+	if (m->state == MEMBERSHIP_JOINS) {
+		/* who comes back joins again */
+		bool joined = who->joined;
+
+		who->joined = false;
+		if (joined && rank != 0)
+			open_fails(g, m, why != 0 ? why : ECONNRESET, rank);
+		return;
+	}
+	if (m->fails || (m->state != MEMBERSHIP_OPEN && m->state != MEMBERSHIP_LEAVES))
+		return;
+	member_gone(g, m, rank, why);
+	for (uint16_t r = 1; r < m->count; r++) {
+		if (!m->members[r].gone && !m->members[r].telling)
+			owe_member(g, m, r, OWES_GONE);
+	}
+	if (why != 0 && rank != 0)
+		owe_member(g, m, rank, OWES_EXPEL);
+	barrier_break(g, m, why != 0 ? why : ECONNRESET, rank);
+	look_at_leavers(g, m);
+}
+
+void
+group_told(struct groups *g, struct membership *m, uint16_t rank)
+{
+	struct member *who = &m->members[rank];
+
+	if (who->gone)
+		return;
+	who->telling = false;
+	if (++who->told < m->gone_count)
+		owe_member(g, m, rank, OWES_GONE);
+	look_at_leavers(g, m);
+}
+
+void
+group_lost(struct groups *g, struct membership *m, uint16_t rank)
+{
+	if (m->members[rank].gone)
+		return;
+	if (m->rank == 0)
+		declare_gone(g, m, rank, ECONNRESET);
+	else if (rank == 0)
+		ends(g, m, ECONNRESET, 0);
+	else if (m->state == MEMBERSHIP_OPEN)
+		owe_member(g, m, rank, OWES_SUSPECT);
+}
+
+/* Rank 0: it leaves, or has given up to open the group. */
+static void
+leaves(struct groups *g, struct membership *m, uint16_t from)
+{
+	struct member *who = &m->members[from];
+
+	declare_gone(g, m, from, 0);
+	if (m->fails) {
+		owe_member(g, m, from, OWES_LEFT);
+		return;
+	}
+	if (!who->awaits_left && !(who->owes & OWES_LEFT)) {
+		who->awaits_left = true;
+		m->leavers++;
+		look_at_leavers(g, m);
+	}
+}
+
+/* Of rank 0: another one has gone, or this one is a member no more. */
+static void
+hears_of(struct groups *g, struct membership *m, const struct wire_group *h)
+{
+	uint16_t rank = wire_be16(h->other);
+
+	if (rank >= m->count)
+		count(g, GROUP_BAD_MESSAGES);
+	else if (rank == m->rank || rank == 0)
+		ends(g, m, rank == m->rank ? ECONNABORTED : ECONNRESET, rank);
+	else
+		member_gone(g, m, rank, (uint8_t)wire_be16(h->error));
+}
+
+static void
+leave(struct groups *g, struct membership *m)
+{
+	switch (m->state) {
+	case MEMBERSHIP_JOINS:
+		open_fails(g, m, ECONNRESET, m->rank);
+		m->tells = 0;
+		if (m->rank != 0 && m->key != 0) { /* it may be open for others */
+			m->state = MEMBERSHIP_LEAVES;
+			m->owes = OWES_LEAVE;
+			owe(g, m);
+			return;
+		}
+		/* fall through */
+	case MEMBERSHIP_FAILED:
+		if (m->rank == 0) { /* those that are there are told */
+			m->state = MEMBERSHIP_LEAVES;
+			group_settle(g, m);
+			return;
+		}
+		m->owes = OWES_LEAVE; /* rank 0 may not know yet */
+		owe(g, m);
+		group_drain(g, m);
+		return;
+	case MEMBERSHIP_OPEN:
+		lock_leave(g, m);
+		m->state = MEMBERSHIP_LEAVES;
+		if (m->rank == 0) {
+			declare_gone(g, m, 0, 0);
+			group_settle(g, m); /* there may be nobody to tell */
+		} else {
+			m->owes = OWES_LEAVE;
+			owe(g, m);
+		}
+		return;
+	default:
+		group_drain(g, m);
+	}
+}
+
+int
+group_close(struct groups *g, uint16_t ctx, uint32_t place)
+{
+	struct membership *m = own(g, ctx, place);
+
+	if (m == NULL || m->state == MEMBERSHIP_LEAVES || m->state == MEMBERSHIP_DRAINS)
+		return -EINVAL;
+	m->tells = 0;
+	leave(g, m);
+	return 0;
+}
+
+void
+groups_leave(struct groups *g, uint16_t ctx)
+{
+	struct membership *m;
+
+	OF_CONTEXT(g, ctx, m) {
+		set_remove(&g->tell, place_of(g, m));
+		m->silent = true;
+		if (m->state == MEMBERSHIP_FREE)
+			let_go(g, m);
+		else if (m->state != MEMBERSHIP_LEAVES && m->state != MEMBERSHIP_DRAINS)
+			leave(g, m);
+	}
+}
+
+bool
+groups_left(const struct groups *g, uint16_t ctx)
+{
+	const struct membership *m;
+
+	OF_CONTEXT(g, ctx, m) {
+		if (m->state != MEMBERSHIP_FREE)
+			return false;
+	}
+	return true;
+}
+
+/* ------------------------------------------------------------------ messages */
+
+/* Whether one of that rank, or of rank 0, may have sent it. */
+static bool
+is_of(const struct membership *m, uint16_t rank, struct group_addr from)
+{
+	return rank < m->count && same_addr(m->members[rank].addr, from);
+}
+
+void
+groups_message(struct groups *g, uint16_t ctx, struct group_addr from, uint32_t life,
+	const void *message, uint32_t len)
+{
+	struct wire_group h;
+
+	if (wire_group_check(message, len) != WIRE_OK) {
+		count(g, GROUP_BAD_MESSAGES);
+		return;
+	}
+	memcpy(&h, message, sizeof(h));
+	uint16_t rank = wire_be16(h.rank);
+	struct membership *m = find(g, ctx, wire_be32(h.group));
+
+	if (m == NULL || m->state <= MEMBERSHIP_LISTS || m->state >= MEMBERSHIP_DRAINS ||
+		!is_of(m, rank, from)) {
+		g->cfg.counters[GROUP_REFUSED] += h.op != WIRE_G_JOIN;
+		return;
+	}
+	if (h.op == WIRE_G_JOIN && m->rank == 0) {
+		m->members[rank].life = life;
+		joins(g, m, rank, wire_be64(h.key));
+		return;
+	}
+	if (h.op == WIRE_G_OPEN && rank == 0) {
+		m->members[0].life = life;
+		is_opened(g, m, &h);
+		return;
+	}
+	if ((wire_be64(h.key) != m->key || m->key == 0) &&
+		!(h.op == WIRE_G_LEAVE && wire_be64(h.key) == 0)) {
+		count(g, GROUP_REFUSED);
+		return;
+	}
+	if (h.op == WIRE_G_LEAVE && m->rank == 0 && rank != 0) {
+		leaves(g, m, rank);
+		return;
+	}
+	if (h.op == WIRE_G_LEFT && rank == 0) {
+		if (m->state == MEMBERSHIP_LEAVES)
+			group_drain(g, m);
+		return;
+	}
+	if (m->members[rank].gone)
+		return; /* what it sent before it went does not matter any more */
+	if (m->state != MEMBERSHIP_OPEN && m->state != MEMBERSHIP_LEAVES &&
+		m->state != MEMBERSHIP_JOINS)
+		return;
+	if (h.op == WIRE_G_GO && rank == 0 && m->state == MEMBERSHIP_JOINS)
+		opened(g, m, MEMBERSHIP_OPEN, 0, NO_RANK);
+	else if (h.op == WIRE_G_GO && rank == 0 && m->state == MEMBERSHIP_LEAVES)
+		return;
+	else if (h.op == WIRE_G_GONE && rank == 0)
+		hears_of(g, m, &h);
+	else if (h.op == WIRE_G_SUSPECT && m->rank == 0 && wire_be16(h.other) < m->count)
+		declare_gone(g, m, wire_be16(h.other), ECONNRESET);
+	else if (h.op == WIRE_G_ENTER || h.op == WIRE_G_DONE)
+		barrier_message(g, m, rank, &h);
+	else if (h.op >= WIRE_G_LOCK)
+		lock_message(g, m, rank, &h);
+	else
+		count(g, GROUP_BAD_MESSAGES);
+}
+
+/* Whether a member that was let in in that life of its node has gone, by what the node is now. */
+static bool
+is_past(uint32_t life, uint32_t now)
+{
+	return now == 0 || (life != 0 && life != now);
+}
+
+void
+groups_node_gone(struct groups *g, uint16_t node, uint32_t life)
+{
+	for (uint32_t i = 0; i < g->cfg.groups_max; i++) {
+		struct membership *m = &g->memberships[i];
+		/* others hear of the rest by rank 0 */
+		const uint16_t looks_at = m->rank == 0 ? m->count : 1;
+
+		for (uint16_t r = 0; m->state >= MEMBERSHIP_OPEN && m->state <= MEMBERSHIP_LEAVES &&
+			r < looks_at;
+			r++) {
+			if (m->members[r].addr.node == node && is_past(m->members[r].life, life))
+				group_lost(g, m, r);
+		}
+	}
+}
+
+/* ------------------------------------------------------------------ time */
+
+void
+groups_tick(struct groups *g, uint64_t now)
+{
+	for (uint32_t i = set_next(&g->timed, 0); i != UINT32_MAX; i = set_next(&g->timed, i + 1)) {
+		struct membership *m = &g->memberships[i];
+		uint16_t missing = 0;
+
+		while (m->rank == 0 && missing + 1 < m->count && m->members[missing].joined)
+			missing++;
+		if (now >= m->give_up) {
+			open_fails(g, m, ETIMEDOUT, missing);
+		} else if (now >= m->ask_at) {
+			m->ask_at = now + g->cfg.join_ticks;
+			if (m->key != 0)
+				continue; /* it has been answered */
+			m->owes |= OWES_JOIN;
+			owe(g, m);
+		}
+	}
+}
+
+uint64_t
+groups_deadline(const struct groups *g)
+{
+	uint64_t first = UINT64_MAX;
+
+	for (uint32_t i = set_next(&g->timed, 0); i != UINT32_MAX; i = set_next(&g->timed, i + 1)) {
+		const struct membership *m = &g->memberships[i];
+
+		first = m->give_up < first ? m->give_up : first;
+		first = m->ask_at < first ? m->ask_at : first;
+	}
+	return first;
+}
+
+/* ------------------------------------------------------------------ results */
+
+bool
+groups_tells(const struct groups *g, uint32_t *at, uint16_t *ctx)
+{
+	uint32_t i = set_next(&g->tell, *at);
+
+	if (i == UINT32_MAX)
+		return false;
+	*at = i + 1;
+	*ctx = g->memberships[i].ctx;
+	return true;
+}
+
+bool
+groups_is_quiet(const struct groups *g)
+{
+	return g->used == 0;
+}
+
+/* Takes the next one of a membership. false: there is none. */
+static bool
+next_result(struct groups *g, struct membership *m, struct group_result *out)
+{
+	uint32_t l;
+
+	*out = (struct group_result){
+		.place = (uint16_t)place_of(g, m),
+		.user = m->user,
+		.rank = NO_RANK,
+	};
+	if (m->tells & TELLS_CLOSED) {
+		m->tells = 0;
+		out->kind = GROUP_CLOSED;
+		let_go(g, m);
+		return true;
+	}
+	if (m->tells & TELLS_OPENED) {
+		m->tells &= (uint8_t)~TELLS_OPENED;
+		out->kind = GROUP_OPENED;
+		out->error = m->error;
+		out->rank = m->because;
+		return true;
+	}
+	if (m->state != MEMBERSHIP_OPEN && m->state != MEMBERSHIP_ENDED)
+		return false;
+	if (m->gone_told < m->gone_count) {
+		out->kind = GROUP_GONE;
+		out->rank = m->gone[m->gone_told++];
+		out->error = m->members[out->rank].why;
+		return true;
+	}
+	if (m->tells & TELLS_BARRIER) {
+		m->tells &= (uint8_t)~TELLS_BARRIER;
+		m->in_barrier = false;
+		out->kind = GROUP_BARRIER;
+		out->number = m->barrier;
+		out->error = m->barrier_error;
+		out->rank = m->barrier_because;
+		return true;
+	}
+	l = bit_next(m->locks_telling, BITS_WORDS(g->cfg.locks_max), 0);
+	if (l != UINT32_MAX) {
+		bit_clear(m->locks_telling, l);
+		m->locks[l].tells = false;
+		out->kind = GROUP_LOCKED;
+		out->number = l;
+		out->error = m->locks[l].error;
+		return true;
+	}
+	if (m->tells & TELLS_ENDED) {
+		m->tells &= (uint8_t)~TELLS_ENDED;
+		out->kind = GROUP_ENDED;
+		out->error = m->error;
+		out->rank = m->because;
+		return true;
+	}
+	return false;
+}
+
+bool
+group_result(struct groups *g, uint16_t ctx, struct group_result *out)
+{
+	for (uint32_t i = set_next(&g->tell, 0); i != UINT32_MAX; i = set_next(&g->tell, i + 1)) {
+		struct membership *m = &g->memberships[i];
+
+		if (m->ctx != ctx)
+			continue;
+		if (next_result(g, m, out))
+			return true;
+		set_remove(&g->tell, i);
+	}
+	return false;
+}
+
+/* ------------------------------------------------------------------ for people */
+
+uint32_t
+groups_places(const struct groups *g)
+{
+	return g->cfg.groups_max;
+}
+
+bool
+group_stat(const struct groups *g, uint32_t place, struct group_stat *out)
+{
+	static const char *const states[] = {"free", "opening", "opening", "open", "failed", "over",
+		"leaving", "leaving"};
+	const struct membership *m = &g->memberships[place];
+
+	if (m->state == MEMBERSHIP_FREE)
+		return false;
+	*out = (struct group_stat){
+		.id = m->id,
+		.ctx = m->ctx,
+		.rank = m->rank,
+		.count = m->count,
+		.gone = m->gone_count,
+		.state = states[m->state],
+		.barrier = m->barrier,
+		.in_barrier = m->in_barrier,
+	};
+	for (uint32_t l = 0; l < g->cfg.locks_max; l++)
+		out->held += m->locks[l].state == LOCK_HELD;
+	return true;
+}
+
+uint32_t
+group_queue(const struct groups *g, uint32_t place, uint32_t lock, uint16_t *ranks, uint32_t n)
+{
+	const struct membership *m = &g->memberships[place];
+	uint32_t i = 0;
+
+	if (m->state != MEMBERSHIP_OPEN || manager_of(m, lock) != m->rank)
+		return 0;
+	/* the lane may change it meanwhile, so it may even seem to be a circle */
+	for (uint16_t r = m->queues[lock / m->count].head; r < m->count && i < m->count; i++) {
+		if (i < n)
+			ranks[i] = r;
+		r = m->turns[lock / m->count * m->count + r].next;
+	}
+	return i;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Groups, sans-IO (RHI-GRP, RHI-LOCK, RHI-BAR; RHiNET, 1999, section 2): the state that one lane
+ * keeps of the groups in which its contexts are members. One `struct groups` belongs to one lane of
+ * the engine (or to one simulated node), and only that thread calls it. The caller passes in
+ * commands, messages, acknowledgements and the time, and pulls messages and results. The library
+ * reads no clock, allocates nothing after groups_init, and calls nothing but mem*.
+ *
+ * Design notes
+ * 1. A message never waits for room to answer it: what is owed to whom is a few bits of the member,
+ *    lock or turn that it is about, and groups_tx makes the message from these when the core takes
+ *    it. So the endpoints' room is given back at once, and no circle of nodes can block itself.
+ * 2. Rank 0 manages the group: who is in it, and its barriers. All know of a member's end by it, in
+ *    the same order. If rank 0 ends, the group does. Messages to the own rank go the same way as
+ *    all others (the caller passes them back), so rank 0 is a member like any other.
+ * 3. Lock l is managed by rank l modulo the number of members, in a queue of turns (lock.c).
+ * 4. All messages are checked: the group is known here, the key is right, the sender's address is
+ *    that of its rank. Only rank 0 knows the key at first, and OPEN tells it.
+ */
+#ifndef PMX_GROUP_H
+#define PMX_GROUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/wire.h"
+
+struct groups;
+
+/* Indices of the counters in the caller's array. */
+enum group_counter {
+	GROUP_BAD_MESSAGES, /* malformed, or against the protocol */
+	GROUP_REFUSED,      /* of who is no member, or has not the key */
+	GROUP_COUNTERS
+};
+
+/* All limits are fixed at init. */
+struct groups_config {
+	uint32_t groups_max;  /* memberships of all contexts of the lane: 1..4096 */
+	uint32_t members_max; /* of a group: 1..WIRE_GROUP_MEMBERS_MAX */
+	uint32_t locks_max;   /* of a group, which are 0..locks_max - 1: 0..WIRE_GROUP_LOCKS_MAX */
+	uint32_t frames_max;  /* messages that the core may have at once: 1.. */
+	uint64_t join_ticks;  /* of time, after which a member asks again to be let in: 1.. */
+	uint64_t *counters;   /* GROUP_COUNTERS of them, the caller's */
+};
+
+struct group_addr {
+	uint16_t node, ctx;
+};
+
+/* A message, in use from groups_tx until groups_acked. */
+struct group_frame {
+	struct wire_group message;
+	void *user;   /* the caller's */
+	uint16_t ctx; /* own context */
+	struct group_addr to;
+	/* the library's */
+	uint16_t membership, rank; /* rank: to which it goes */
+	uint8_t table, what;       /* of what was owed: enum owed_by, and which of its bits */
+	uint32_t index;
+	struct group_frame *next;
+};
+
+enum group_kind {
+	GROUP_OPENED,  /* all are there; or error, and the rank because of which */
+	GROUP_GONE,    /* member `rank` left (error 0) or died */
+	GROUP_ENDED,   /* rank 0 has gone, or the others have no way to this member (own rank) */
+	GROUP_BARRIER, /* number; all have entered; or error, and the rank that died */
+	GROUP_LOCKED,  /* number; error: 0, EOWNERDEAD (held, but a member may have died while it
+			* held it), EBUSY (tried), EHOSTDOWN (its manager died) or ECONNRESET (the
+			* group has ended) */
+	GROUP_CLOSED,  /* its place is free again */
+};
+
+struct group_result {
+	uint8_t kind;  /* enum group_kind */
+	uint8_t error; /* 0 or an errno */
+	uint16_t place, user, rank;
+	uint32_t number;
+};
+
+struct group_params {
+	uint32_t id;      /* of the group: not 0, the same at all members, and no other's of this
+			   * context */
+	uint16_t rank;    /* own */
+	uint16_t count;   /* of members */
+	uint16_t user;    /* the caller's, returned with results */
+	uint64_t random;  /* rank 0: the key */
+	uint64_t give_up; /* time at which it ends with ETIMEDOUT unless all are there */
+};
+
+/* Returns the bytes of memory that groups of this configuration need; 0 if it is invalid. */
+size_t groups_memsize(const struct groups_config *config);
+/* Build in `memory` (64-byte aligned, zeroed, groups_memsize bytes, owned by the caller). NULL if
+ * the configuration is invalid. */
+struct groups *groups_init(void *memory, const struct groups_config *config);
+
+/* ------------------------------------------------------------------ commands of a context */
+
+/* Join a group. Returns its place, whose members are then to be listed by group_list; -EINVAL;
+ * -EEXIST: the context is in that group already; -ENOSPC. */
+int group_open(struct groups *g, uint16_t ctx, const struct group_params *p);
+/* Append n members to the list, in the order of their ranks. With the last one the group begins to
+ * open, which ends with GROUP_OPENED. 0; -EINVAL: there is no such place, too many members, twice
+ * the same, or the own rank is not this context. After that its place is to be closed. */
+int group_list(struct groups *g, uint16_t ctx, uint32_t place, const struct group_addr *own,
+	const struct group_addr *members, uint32_t n, uint64_t now);
+/* Leave it. Ends with GROUP_CLOSED when the others know. Held locks are released as if the member
+ * had died. 0 or -EINVAL. */
+int group_close(struct groups *g, uint16_t ctx, uint32_t place);
+/* The context has ended: leave all its groups, without results. */
+void groups_leave(struct groups *g, uint16_t ctx);
+/* Is the context in no group any more, and has the core no message of it? */
+bool groups_left(const struct groups *g, uint16_t ctx);
+
+/* Enter the next barrier; they are numbered from 1. Ends with GROUP_BARRIER. Returns its number;
+ * -EBUSY: the last one has not ended; -EINVAL. */
+int64_t group_barrier(struct groups *g, uint16_t ctx, uint32_t place);
+/* Ask for a lock. Ends with GROUP_LOCKED. 0; -EDEADLK: it is held, or asked for, already;
+ * -EINVAL. */
+int group_lock(struct groups *g, uint16_t ctx, uint32_t place, uint32_t lock, bool tries);
+/* 0; -EPERM: it is not held; -EHOSTDOWN: its manager died while it was held, it is nobody's now. */
+int group_unlock(struct groups *g, uint16_t ctx, uint32_t place, uint32_t lock);
+
+/* ------------------------------------------------------------------ messages */
+
+/* Returns the next message to send, or NULL: nothing is owed, or all frames are in use. The caller
+ * gives it to the core, and calls groups_sent before it calls any other function of these groups.
+ * One whose `to` is of this node it passes to groups_message of that context's lane, and then to
+ * groups_acked. */
+struct group_frame *groups_tx(struct groups *g);
+/* error: 0; EAGAIN: it cannot be sent now (it will be pulled again); otherwise what is wrong with
+ * the destination. */
+void groups_sent(struct groups *g, struct group_frame *f, uint8_t error);
+/* The core needs the message no more. error: 0, or the errno with which it failed. */
+void groups_acked(struct groups *g, struct group_frame *f, uint8_t error);
+/* Take a message of a context's endpoint. life: of the sender's node, a number that changes when
+ * the node restarts; 0: this node, or not known. The endpoint's room can be given back at once. */
+void groups_message(struct groups *g, uint16_t ctx, struct group_addr from, uint32_t life,
+	const void *message, uint32_t len);
+/* That node is in this life: members that were let in in another one have gone. life 0: all paths
+ * to it are dead, and all its members have gone. */
+void groups_node_gone(struct groups *g, uint16_t node, uint32_t life);
+/* Run the timers; to be called at groups_deadline, which is UINT64_MAX if nothing waits. */
+void groups_tick(struct groups *g, uint64_t now);
+uint64_t groups_deadline(const struct groups *g);
+
+/* ------------------------------------------------------------------ results, looking */
+
+/* Finds the contexts that have results, one a call, some of them more than once: *at is 0 at first.
+ * false: there is no further one. */
+bool groups_tells(const struct groups *g, uint32_t *at, uint16_t *ctx);
+/* Is no context in any group? */
+bool groups_is_quiet(const struct groups *g);
+/* Takes the next result of a context. false: there is none. */
+bool group_result(struct groups *g, uint16_t ctx, struct group_result *out);
+/* Is the context in that group, it is open, and that other one a member of it still? */
+bool groups_has(const struct groups *g, uint16_t ctx, uint32_t id, struct group_addr who);
+/* Returns the group's key, or 0 if it is not open: what its members put into transfers. */
+uint64_t group_key(const struct groups *g, uint16_t ctx, uint32_t place);
+
+/* A membership, for people. */
+struct group_stat {
+	uint32_t id;
+	uint16_t ctx, rank, count, gone; /* gone: members that have */
+	const char *state;
+	uint32_t barrier; /* number of the last one that it entered */
+	bool in_barrier;  /* ... and which has not ended */
+	uint16_t held;    /* locks that it has */
+};
+/* Returns most places of these groups; describes what is at one. false: nothing. For any thread: it
+ * may see values of slightly different moments. */
+uint32_t groups_places(const struct groups *g);
+bool group_stat(const struct groups *g, uint32_t place, struct group_stat *out);
+/* Returns how many have or wait for that lock, in the order of their turns in ranks (at most n of
+ * them), if it is managed by that membership; otherwise 0. For any thread likewise. */
+uint32_t group_queue(const struct groups *g, uint32_t place, uint32_t lock, uint16_t *ranks,
+	uint32_t n);
+
+/* Is the group open, and that rank a member still? */
+bool group_has_member(const struct groups *g, uint16_t ctx, uint32_t place, uint16_t rank);
+
+#endif

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The state of groups, shared by the sources of lib/group. One thread.
+ */
+#ifndef PMX_GROUP_INTERNAL_H
+#define PMX_GROUP_INTERNAL_H
+
+#include <errno.h>
+#include <string.h>
+
+#include "group/group.h"
+
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+#define NO_RANK  UINT16_MAX
+#define NO_PLACE UINT16_MAX
+
+/* ------------------------------------------------------------------ sets of numbers */
+
+#define BITS_WORDS(n) (((n) + 63) / 64)
+
+static inline void
+bit_set(uint64_t *bits, uint32_t n)
+{
+	bits[n / 64] |= 1ull << n % 64;
+}
+
+static inline void
+bit_clear(uint64_t *bits, uint32_t n)
+{
+	bits[n / 64] &= ~(1ull << n % 64);
+}
+
+/* Returns the least number of the set that is at least `from`, or UINT32_MAX. */
+static inline uint32_t
+bit_next(const uint64_t *bits, uint32_t words, uint32_t from)
+{
+	for (uint32_t w = from / 64; w < words; w++) {
+		uint64_t left = bits[w] & (w == from / 64 ? ~0ull << from % 64 : ~0ull);
+
+		if (left != 0)
+			return w * 64 + (uint32_t)__builtin_ctzll(left);
+	}
+	return UINT32_MAX;
+}
+
+#define GROUPS_MAX 4096
+
+/* A set of memberships; all of its words are looked at as one. */
+struct set {
+	uint64_t any; /* words that are not 0 */
+	uint64_t words[GROUPS_MAX / 64];
+};
+
+static inline void
+set_add(struct set *s, uint32_t n)
+{
+	s->words[n / 64] |= 1ull << n % 64;
+	s->any |= 1ull << n / 64;
+}
+
+static inline void
+set_remove(struct set *s, uint32_t n)
+{
+	s->words[n / 64] &= ~(1ull << n % 64);
+	if (s->words[n / 64] == 0)
+		s->any &= ~(1ull << n / 64);
+}
+
+/* Returns the least number of the set that is at least `from`, or UINT32_MAX. */
+static inline uint32_t
+set_next(const struct set *s, uint32_t from)
+{
+	const uint32_t w = from / 64;
+
+	if (from >= GROUPS_MAX || s->any >> w == 0)
+		return UINT32_MAX;
+	uint64_t left = s->words[w] & ~0ull << from % 64;
+
+	if (left != 0)
+		return w * 64 + (uint32_t)__builtin_ctzll(left);
+	const uint64_t above = w < 63 ? s->any & ~0ull << (w + 1) : 0;
+
+	if (above == 0)
+		return UINT32_MAX;
+	const uint32_t next = (uint32_t)__builtin_ctzll(above);
+
+	return next * 64 + (uint32_t)__builtin_ctzll(s->words[next]);
+}
+
+/* ------------------------------------------------------------------ members */
+
+/* What is owed to a member, or about it; the lowest bit of each set goes first, here and below. */
+#define OWES_OPEN    0x01u /* rank 0: to it */
+#define OWES_GO      0x02u /* rank 0: to it */
+#define OWES_GONE    0x04u /* rank 0: to it, the next of `gone` that it was not told of */
+#define OWES_DONE    0x08u /* rank 0: to it */
+#define OWES_EXPEL   0x10u /* rank 0: to it, that it is a member no more */
+#define OWES_LEFT    0x20u /* rank 0: to it, when all others know */
+#define OWES_SUSPECT 0x40u /* to rank 0, about it */
+
+struct member {
+	struct group_addr addr;
+	uint8_t owes;     /* OWES_* */
+	bool joined;      /* rank 0: it has */
+	bool gone;        /* it is a member no more */
+	bool telling;     /* rank 0: a message about one that has gone is on its way to it */
+	bool awaits_left; /* rank 0: it left, and others do not know yet */
+	uint8_t why;      /* gone: errno, 0: it left */
+	uint16_t told;    /* rank 0: so many of membership.gone */
+	uint32_t life;    /* of its node when it was let in; at others than rank 0 of rank 0 alone;
+			   * 0: not known */
+	uint32_t entered; /* rank 0: number of the last barrier that it entered */
+};
+
+/* ------------------------------------------------------------------ locks */
+
+enum lock_state { LOCK_FREE, LOCK_ASKS, LOCK_HELD };
+
+/* what hands on goes before what asks again */
+#define OWES_HAND_ON 0x01u /* GRANT to `after` */
+#define OWES_MOVED   0x02u
+#define OWES_RELEASE 0x04u
+#define OWES_LOCK    0x08u
+#define OWES_WAITS   0x10u
+
+/* A lock as one member knows it. */
+struct lock {
+	uint8_t state; /* enum lock_state */
+	uint8_t owes;
+	bool tries;
+	bool tells;      /* its result waits for the client */
+	bool hand_dead;  /* flag DEAD of what is owed to `after`, or of RELEASE */
+	uint8_t error;   /* of its result */
+	bool next_known; /* who comes behind the turn `ticket` */
+	uint32_t ticket; /* of the current turn, or of the last one */
+	uint32_t ended;  /* MOVED, RELEASE: the ticket of the turn that ended */
+	uint16_t next;   /* rank */
+	uint32_t next_ticket;
+	uint16_t after; /* rank to which the lock is handed on */
+	uint32_t after_ticket;
+};
+
+#define OWES_GRANT 0x01u
+#define OWES_NEXT  0x02u
+#define OWES_BUSY  0x04u
+#define OWES_QUERY 0x08u
+
+/* The turn of a member at a lock that is managed here. */
+struct turn {
+	uint32_t ticket;
+	uint16_t next; /* rank behind it, or NO_RANK */
+	uint8_t owes;
+	bool queued;
+	bool dead; /* its member has gone; queued: the turn before it has not ended */
+	bool flag; /* DEAD, of what is owed */
+};
+
+struct queue {
+	uint16_t head, tail; /* ranks; NO_RANK: nobody holds it or waits */
+	uint16_t giver;      /* whose turn was before the head's, and who hands the lock to it;
+			      * NO_RANK: the manager did */
+	bool dead;           /* one may have died while it held it: the next is told */
+};
+
+/* ------------------------------------------------------------------ memberships */
+
+enum membership_state {
+	MEMBERSHIP_FREE,
+	MEMBERSHIP_LISTS, /* its members are being listed */
+	MEMBERSHIP_JOINS, /* not all are there yet, or not all have the key */
+	MEMBERSHIP_OPEN,
+	MEMBERSHIP_FAILED, /* it did not open: to be closed */
+	MEMBERSHIP_ENDED,  /* rank 0 has gone: to be closed */
+	MEMBERSHIP_LEAVES, /* rank 0 is told, and tells the others */
+	MEMBERSHIP_DRAINS, /* the core has messages of it still */
+};
+
+#define OWES_JOIN  0x01u
+#define OWES_ENTER 0x02u
+#define OWES_LEAVE 0x04u
+
+#define TELLS_OPENED  0x01u
+#define TELLS_ENDED   0x02u
+#define TELLS_BARRIER 0x04u
+#define TELLS_CLOSED  0x08u
+
+/* A context's place in a group. */
+struct membership {
+	uint8_t state; /* enum membership_state */
+	uint8_t owes;  /* OWES_JOIN and so on: to rank 0 */
+	uint8_t tells; /* TELLS_*: the client */
+	bool silent;   /* the context has ended: it is told nothing */
+	bool fails;    /* it did not open */
+	bool in_barrier;
+	uint16_t ctx, rank, count, listed;
+	uint16_t user;   /* of struct group_params */
+	uint16_t next;   /* place of another one of this context, or NO_PLACE */
+	uint16_t frames; /* that the core has */
+	uint32_t id;
+	uint64_t key, hash;
+	uint64_t give_up, ask_at; /* times */
+	/* why it did not open, or has ended */
+	uint8_t error;
+	uint16_t because; /* rank */
+	/* barriers */
+	uint32_t barrier;      /* last number that this member entered */
+	uint32_t barrier_done; /* last number that has ended */
+	uint8_t barrier_error;
+	uint16_t barrier_because;
+	uint16_t entered; /* rank 0: so many have entered barrier_done + 1 */
+	uint16_t dones;   /* rank 0: members with OWES_DONE */
+	bool breaks;      /* rank 0: it ends with an error as soon as all know of the last one */
+	uint8_t break_error;
+	uint16_t break_because;
+	/* members */
+	uint16_t joined, keyed;         /* rank 0: so many; so many others have the key */
+	uint16_t gone_count, gone_told; /* gone_told: to the client */
+	uint16_t leavers;               /* rank 0: members with awaits_left */
+	struct member *members;         /* by rank */
+	uint16_t *by_addr;              /* ranks + 1 by hash of their addresses; 0: none */
+	uint16_t *gone;                 /* ranks, in the order in which rank 0 says it */
+	uint64_t *owing;                /* members with owes */
+	struct lock *locks;             /* by number */
+	uint64_t *locks_owing, *locks_telling;
+	struct queue *queues; /* of lock l: l / count, if it is managed here */
+	struct turn *turns;   /* of lock l and rank r: l / count * count + r */
+	uint64_t *turns_owing;
+};
+
+struct groups {
+	struct groups_config cfg;
+	uint32_t used;   /* memberships that are not free */
+	uint32_t cursor; /* membership whose turn it is */
+	struct group_frame *free;
+	struct group_frame *frames;
+	struct membership *memberships;
+	uint16_t *first; /* by context: the place of one of its memberships, or NO_PLACE */
+	uint64_t *taken; /* memberships of contexts, bits */
+	/* those that may owe something, that may have something to tell, that are timed */
+	struct set work, tell, timed;
+};
+
+static inline uint32_t
+place_of(const struct groups *g, const struct membership *m)
+{
+	return (uint32_t)(m - g->memberships);
+}
+
+/* Something is owed. */
+static inline void
+owe(struct groups *g, struct membership *m)
+{
+	set_add(&g->work, place_of(g, m));
+}
+
+static inline void
+owe_member(struct groups *g, struct membership *m, uint16_t rank, uint8_t what)
+{
+	m->members[rank].owes |= what;
+	bit_set(m->owing, rank);
+	owe(g, m);
+}
+
+static inline void
+owe_lock(struct groups *g, struct membership *m, uint32_t l, uint8_t what)
+{
+	m->locks[l].owes |= what;
+	bit_set(m->locks_owing, l);
+	owe(g, m);
+}
+
+static inline void
+tell(struct groups *g, struct membership *m)
+{
+	if (!m->silent)
+		set_add(&g->tell, place_of(g, m));
+}
+
+static inline void
+count(struct groups *g, enum group_counter c)
+{
+	g->cfg.counters[c]++;
+}
+
+static inline uint16_t
+manager_of(const struct membership *m, uint32_t l)
+{
+	return (uint16_t)(l % m->count);
+}
+
+/* Places for the turns of the locks that one member manages at most. */
+static inline uint32_t
+turns_of(const struct groups *g, const struct membership *m)
+{
+	return (g->cfg.locks_max + m->count - 1) / m->count * m->count;
+}
+
+/* group.c */
+/* Returns the open membership at that place of the context's, or NULL. */
+struct membership *group_at(struct groups *g, uint16_t ctx, uint32_t place);
+/* Rank 0: the key, or why it does not open, has arrived at that member. */
+void group_keyed(struct groups *g, struct membership *m);
+/* Member `rank` cannot be reached. */
+void group_lost(struct groups *g, struct membership *m, uint16_t rank);
+/* Rank 0: a message about one that has gone has arrived at that member, or has not. */
+void group_told(struct groups *g, struct membership *m, uint16_t rank);
+/* Nothing more is owed by it but LEAVE. */
+void group_drain(struct groups *g, struct membership *m);
+/* Frees the membership if it ends, and nothing of it is on its way. */
+void group_settle(struct groups *g, struct membership *m);
+
+/* barrier.c */
+void barrier_message(struct groups *g, struct membership *m, uint16_t from,
+	const struct wire_group *h);
+/* Rank 0: ends the barrier that members are in, if they are. */
+void barrier_break(struct groups *g, struct membership *m, uint8_t error, uint16_t because);
+/* Rank 0: a member was told that the last one has ended, or has gone. */
+void barrier_told(struct groups *g, struct membership *m, uint16_t rank);
+/* It ends for this member. */
+void barrier_ends(struct groups *g, struct membership *m, uint32_t number, uint8_t error,
+	uint16_t because);
+
+/* lock.c */
+void lock_message(struct groups *g, struct membership *m, uint16_t from,
+	const struct wire_group *h);
+/* That member has gone. */
+void lock_member_gone(struct groups *g, struct membership *m, uint16_t rank);
+/* This member leaves: what it holds goes on, what it asks for ends without result. */
+void lock_leave(struct groups *g, struct membership *m);
+/* The group has ended: requests end. */
+void lock_group_ended(struct groups *g, struct membership *m);
+
+#endif

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A member of a group that does what its standard input says, a command a line, and tells how each
+ * ends; groups.sh says who does what when. Usage:
+ *   groups INSTANCE CONTEXT GROUP TIMEOUT_MS NODE:CONTEXT... opens that group of those members
+ * Commands: barrier, lock L, try L, unlock L, close, reattach; work N L FILE: N times the number in
+ * FILE grows by one under lock L, with a barrier before and after; quit.
+ * It tells "COMMAND: ERROR", with the rank because of which; "gone RANK: ERROR", "over RANK:
+ * ERROR".
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <pmx/group.h>
+#include <pmx/pmx.h>
+
+#include "helpers.h"
+
+#define PATIENCE_US 60000000ll
+#define MEMBERS     64
+#define REQUESTS    16
+
+static struct pmx_node *node;
+static struct pmx_context *ctx;
+static struct pmx_group *group;
+/* what was asked for and has not ended */
+static struct {
+	char what[80];
+	pmx_request request;
+} asked[REQUESTS];
+
+static const char *
+name_of(int error)
+{
+	const char *name = strerrorname_np(-error);
+
+	return error == 0 ? "0" : name != NULL ? name : "?";
+}
+
+static void
+tell(const char *what, int error, unsigned rank)
+{
+	printf("%s: %s", what, name_of(error));
+	if (rank != UINT16_MAX)
+		printf(" %u", rank);
+	puts("");
+	fflush(stdout);
+}
+
+/* Remembers a request that was begun, or tells why it was not. */
+static void
+begun(const char *what, int result, pmx_request request)
+{
+	unsigned i = 0;
+
+	if (result != 0) {
+		tell(what, result, UINT16_MAX);
+		return;
+	}
+	while (asked[i].request != 0) {
+		if (++i == REQUESTS)
+			die("more than %u requests", REQUESTS);
+	}
+	snprintf(asked[i].what, sizeof(asked[i].what), "%s", what);
+	asked[i].request = request;
+}
+
+static void
+open_group(uint32_t id, int64_t timeout_ms, char **members, unsigned count)
+{
+	static struct pmx_addr list[MEMBERS];
+	struct pmx_group_params p = {
+		.id = id,
+		.count = count,
+		.members = list,
+		.timeout_us = timeout_ms * 1000,
+	};
+	pmx_request r = 0;
+	unsigned a, b;
+
+	if (count > MEMBERS)
+		die("more than %u members", MEMBERS);
+	for (unsigned i = 0; i < count; i++) {
+		if (sscanf(members[i], "%u:%u", &a, &b) != 2)
+			die("not NODE:CONTEXT: %s", members[i]);
+		list[i] = (struct pmx_addr){(uint16_t)a, (uint16_t)b};
+	}
+	int result = pmx_group_open(ctx, &p, &group, &r);
+
+	begun("open", result, r);
+}
+
+static void
+wait_for(const char *what, int result, pmx_request r)
+{
+	if (result == 0)
+		result = pmx_wait(ctx, &r, NULL, PATIENCE_US);
+	if (result != 1)
+		die_of(what, result);
+}
+
+/* Nobody else does anything to the file between the lock and the unlock. */
+static void
+work(const char *what, unsigned times, unsigned lock, const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT, 0600);
+	pmx_request r = 0;
+	uint64_t n = 0;
+	int result;
+
+	if (fd < 0)
+		die("%s: %s", path, strerror(errno));
+	result = pmx_group_barrier(group, &r);
+	wait_for("barrier", result, r);
+	for (unsigned i = 0; i < times; i++) {
+		result = pmx_group_lock(group, lock, 0, &r);
+		wait_for("lock", result, r);
+		if (pread(fd, &n, sizeof(n), 0) == 0)
+			n = 0;
+		n++;
+		if (pwrite(fd, &n, sizeof(n), 0) != sizeof(n))
+			die("%s: %s", path, strerror(errno));
+		while ((result = pmx_group_unlock(group, lock)) == -EAGAIN)
+			pmx_sends_pending(ctx);
+		if (result != 0)
+			die_of("unlock", result);
+	}
+	result = pmx_group_barrier(group, &r);
+	wait_for("barrier", result, r);
+	if (pread(fd, &n, sizeof(n), 0) != sizeof(n) ||
+		n != (uint64_t)times * pmx_group_size(group))
+		fail("the number is %lu", (unsigned long)n);
+	close(fd);
+	tell(what, failed ? -EIO : 0, UINT16_MAX);
+}
+
+/* Returns false for "quit". */
+static bool
+obey(char *line)
+{
+	pmx_request r = 0;
+	unsigned n = 0, times;
+	char path[64];
+
+	if (strcmp(line, "quit") == 0)
+		return false;
+	if (strcmp(line, "barrier") == 0) {
+		int result = pmx_group_barrier(group, &r);
+
+		begun(line, result, r);
+	} else if (sscanf(line, "lock %u", &n) == 1) {
+		int result = pmx_group_lock(group, n, 0, &r);
+
+		begun(line, result, r);
+	} else if (sscanf(line, "try %u", &n) == 1) {
+		int result = pmx_group_lock(group, n, PMX_TRY, &r);
+
+		begun(line, result, r);
+	} else if (sscanf(line, "unlock %u", &n) == 1) {
+		tell(line, pmx_group_unlock(group, n), UINT16_MAX);
+	} else if (strcmp(line, "close") == 0) {
+		pmx_group_close(group);
+		group = NULL;
+		tell(line, 0, UINT16_MAX);
+	} else if (strcmp(line, "reattach") == 0) {
+		tell(line, pmx_reattach(node, PATIENCE_US), UINT16_MAX);
+	} else if (sscanf(line, "work %u %u %63s", &times, &n, path) == 3) {
+		work("work", times, n, path);
+	} else {
+		die("no such command: %s", line);
+	}
+	return true;
+}
+
+/* Tells what has ended, and what happened. */
+static void
+look(void)
+{
+	struct pmx_event e;
+	struct pmx_status s = {.label = UINT16_MAX};
+
+	for (unsigned i = 0; i < REQUESTS; i++) {
+		if (asked[i].request == 0)
+			continue;
+		int result = pmx_test(ctx, &asked[i].request, &s);
+
+		/* -EPIPE: it has not ended, but will when the node is attached to again */
+		if (asked[i].request == 0)
+			tell(asked[i].what, result == 1 ? 0 : result, s.label);
+	}
+	while (pmx_event(ctx, &e) == 1)
+		tell(e.kind == PMX_EVENT_GONE ? "gone" : "over", e.error, (unsigned)e.len);
+}
+
+int
+main(int argc, char **argv)
+{
+	char line[256];
+	unsigned len = 0;
+	bool goes_on = true;
+
+	if (argc < 6) {
+		fputs("Usage: groups INSTANCE CONTEXT GROUP TIMEOUT_MS NODE:CONTEXT...\n", stderr);
+		return 2;
+	}
+	const struct pmx_context_params params = {.context = (uint16_t)atoi(argv[2])};
+
+	must_succeed("attaching", pmx_node_attach(&node, argv[1], -1));
+	/* the process before may have had that number a moment ago */
+	double until = now_s() + 5;
+	int result;
+
+	while ((result = pmx_context_open(&ctx, node, &params)) == -EBUSY && now_s() < until)
+		usleep(1000);
+	must_succeed("opening", result);
+	open_group((uint32_t)atoi(argv[3]), atoi(argv[4]), argv + 5, (unsigned)argc - 5);
+	while (goes_on) {
+		struct pollfd p[2] = {{.fd = 0, .events = POLLIN},
+			{.fd = pmx_get_fd(ctx), .events = POLLIN}};
+		char c;
+
+		look();
+		/* if the primary is gone, its end is told for ever */
+		int wakes = pmx_before_select(ctx);
+
+		poll(p, 2, wakes ? 1 : 1000);
+		if (!wakes)
+			pmx_after_select(ctx);
+		if (p[0].revents == 0)
+			continue;
+		if (read(0, &c, 1) != 1)
+			break;
+		if (c != '\n' && len < sizeof(line) - 1) {
+			line[len++] = c;
+			continue;
+		}
+		line[len] = 0;
+		len = 0;
+		goes_on = obey(line);
+	}
+	pmx_context_close(ctx);
+	pmx_node_close(node);
+	return failed;
+}

@@ -1,0 +1,205 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Usage: groups.sh BUILD_DIR
+# Groups of processes on two primaries over UDP sockets (groups.c): as secondaries and as thin clients; who dies (SIGKILL), and
+# what the others then hear: a member, the holder of a lock, a lock's manager, rank 0, a whole primary.
+set -u
+. "$(dirname "$0")/common.bash"
+
+need_hugepages groups 192
+program=$build/test/groups
+ini() {
+	node_ini "$1" <<-END
+		[engine]
+		idle = adaptive
+		[proto]
+		keepalive_ms = 100
+		[limits]
+		mbufs = 8192
+		contexts = 8
+	END
+}
+ini 0
+ini 1
+for i in 0 1; do
+	primary $i -l $i -m 96 || { not_ok groups_start "primary $i does not start"; exit 1; }
+	primaries[i]=$last
+done
+
+declare -A pid in
+id=0
+
+# members TIMEOUT_MS NODE:CONTEXT...: a process for each, by its rank, in a group of its own; a node with / does not come
+members() {
+	local timeout=$1 rank=0 m list=()
+	shift
+	id=$((id + 1))
+	for m; do list+=("${m%/}"); done
+	for m; do
+		if [ "$m" = "${m%/}" ]; then
+			start_fed "$dir/m$rank.log" "$program" "$tag${m%:*}" "${m#*:}" $id "$timeout" "${list[@]}"
+			in[$rank]=$to
+			pid[$rank]=$last
+		fi
+		rank=$((rank + 1))
+	done
+}
+
+say() { # RANK COMMAND
+	echo "$2" >&"${in[$1]}"
+}
+
+# hears TEST RANK TEXT: within 20 s that member tells this
+hears() {
+	if wait_for 20 grep -qx -- "$3" "$dir/m$2.log"; then
+		ok "$1"
+	else
+		not_ok "$1" "member $2 did not tell '$3'" "$dir/m$2.log"
+	fi
+}
+
+# shows TEST NODE PATTERN: within 5 s pmx-ctl groups has such a line
+shows() {
+	local line
+	has_line() { "$build/app/pmx-ctl" --instance "$tag$line" groups >"$dir/ctl.log" && grep -qE -- "$1" "$dir/ctl.log"; }
+	line=$2
+	if wait_for 5 has_line "$3"; then ok "$1"; else not_ok "$1" "no line '$3'" "$dir/ctl.log"; fi
+}
+
+# quits RANK...: these end in good order
+quits() {
+	local r
+	for r; do say "$r" quit; done
+	for r; do
+		wait "${pid[$r]}" || not_ok "groups_quit_$r" "exit code $?" "$dir/m$r.log"
+		exec {in[$r]}>&-
+	done
+}
+
+dies() { # RANK
+	kill -KILL "${pid[$1]}"
+	wait "${pid[$1]}" 2>/dev/null
+	exec {in[$1]}>&-
+}
+
+# ------------------------------------------------------------------ at work
+
+for how in secondary thin; do
+	export PMX_ATTACH=$how
+	members 10000 0:0 0:1 1:0 1:1
+	for r in 0 1 2 3; do hears "groups_${how}__opens_$r" $r 'open: 0'; done
+	rm -f "$dir/number"
+	for r in 0 1 2 3; do say $r "work 500 2 $dir/number"; done
+	for r in 0 1 2 3; do hears "groups_${how}__locks_exclude_$r" $r 'work: 0'; done
+	# nobody polls: who waits, sleeps
+	for r in 0 1 2; do say $r barrier; done
+	sleep 0.3
+	if grep -q barrier "$dir"/m[012].log; then
+		not_ok "groups_${how}__waits_for_all" "" "$dir/m0.log"
+	else
+		ok "groups_${how}__waits_for_all"
+	fi
+	say 3 barrier
+	for r in 0 1 2 3; do hears "groups_${how}__barrier_$r" $r 'barrier: 0'; done
+	say 1 'lock 0'
+	hears "groups_${how}__lock" 1 'lock 0: 0'
+	say 2 'try 0'
+	hears "groups_${how}__try" 2 'try 0: EBUSY'
+	say 3 'lock 0'
+	shows "groups_${how}__ctl_members" 0 "^ *$id +1 +4 +0 +1 +open +3 +1$"
+	shows "groups_${how}__ctl_locks" 0 "^ *$id +0 +0 +1 3$"
+	quits 0 1 2 3
+done
+unset PMX_ATTACH
+
+# ------------------------------------------------------------------ who does not come, or leaves
+
+members 500 0:0 0:1/ 1:0
+hears groups_open__names_who_is_missing 0 'open: ETIMEDOUT 1'
+hears groups_open__names_who_is_missing_there 2 'open: ETIMEDOUT 1'
+quits 0 2
+
+members 10000 0:0 0:1 1:0 1:1
+for r in 0 1 2 3; do hears groups_leave__opens_$r $r 'open: 0'; done
+say 3 'lock 1'
+hears groups_leave__lock 3 'lock 1: 0'
+say 0 'lock 1'
+say 1 barrier
+say 3 close
+hears groups_leave__lock_goes_on 0 'lock 1: EOWNERDEAD'
+hears groups_leave__barrier_ends 1 'barrier: ECONNRESET 3'
+hears groups_leave__event 2 'gone: 0 3'
+quits 0 1 2 3
+
+# ------------------------------------------------------------------ who dies
+
+for how in secondary thin; do
+	export PMX_ATTACH=$how
+	members 10000 0:0 0:1 1:0 1:1
+	for r in 0 1 2 3; do hears "groups_kill_${how}__opens_$r" $r 'open: 0'; done
+	say 3 'lock 2'
+	hears "groups_kill_${how}__lock" 3 'lock 2: 0'
+	for r in 0 1; do say $r 'lock 2'; done
+	for r in 0 1 2; do say $r barrier; done
+	sleep 0.2
+	began=$(date +%s%N)
+	dies 3
+	for r in 0 1 2; do hears "groups_kill_${how}__barrier_ends_$r" $r 'barrier: ECONNRESET 3'; done
+	echo "# $((($(date +%s%N) - began) / 1000000)) ms from the kill until all were told"
+	if wait_for 20 grep -qxE 'lock 2: EOWNERDEAD' "$dir/m0.log" "$dir/m1.log"; then
+		ok "groups_kill_${how}__lock_goes_on"
+	else
+		not_ok "groups_kill_${how}__lock_goes_on" "" "$dir/m0.log"
+	fi
+	# a lock's manager
+	dies 2
+	hears "groups_kill_${how}__event" 0 'gone: 0 2'
+	say 0 'lock 6'
+	hears "groups_kill_${how}__manager" 0 'lock 6: EHOSTDOWN 2'
+	# rank 0
+	say 1 barrier
+	sleep 0.2
+	dies 0
+	hears "groups_kill_${how}__rank_0" 1 'over: ECONNRESET 0'
+	hears "groups_kill_${how}__rank_0_barrier" 1 'barrier: ECONNRESET 0'
+	quits 1
+done
+unset PMX_ATTACH
+
+# their contexts are free, and there is room: the same again, at once
+members 10000 0:0 0:1 1:0 1:1
+for r in 0 1 2 3; do hears groups_again__opens_$r $r 'open: 0'; done
+say 2 'lock 0'
+hears groups_again__lock 2 'lock 0: 0'
+
+# ------------------------------------------------------------------ a primary dies
+
+for r in 0 3; do say $r barrier; done
+sleep 0.2
+end "${primaries[1]}" KILL
+rm -f /dev/hugepages/"${tag}1"map_*
+rm -rf "$RUNTIME_DIRECTORY/dpdk/${tag}1"
+hears groups_primary__barrier_ends 0 'barrier: ECONNRESET [23]'
+for r in 2 3; do hears groups_primary__members_gone_$r 0 "gone: .* $r"; done
+say 1 'lock 0'
+hears groups_primary__lock_goes_on 1 'lock 0: EOWNERDEAD'
+ini 1
+primary 1 -l 1 -m 96 || not_ok groups_primary__restart ""
+for r in 2 3; do say $r reattach; done
+for r in 2 3; do hears groups_primary__reattach_$r $r 'reattach: 0'; done
+hears groups_primary__request_ends 3 'barrier: ECONNRESET 3'
+hears groups_primary__over 2 'over: ECONNRESET 2'
+# the barrier that member 0 was in ended so for member 1 as well
+say 1 barrier
+hears groups_primary__barrier_ends_later 1 'barrier: ECONNRESET [23]'
+for r in 0 1; do say $r barrier; done
+for r in 0 1; do hears groups_primary__others_go_on_$r $r 'barrier: 0'; done
+quits 0 1 2 3
+members 10000 0:0 0:1 1:0 1:1
+for r in 0 1 2 3; do hears groups_restarted__opens_$r $r 'open: 0'; done
+rm -f "$dir/number"
+for r in 0 1 2 3; do say $r "work 50 1 $dir/number"; done
+for r in 0 1 2 3; do hears groups_restarted__works_$r $r 'work: 0'; done
+quits 0 1 2 3
+exit $failed

@@ -1,0 +1,865 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Groups by the public verbs, between embedded nodes whose link loses frames: opening, barriers,
+ * locks, members that leave and a node that dies; and submissions that the library would not make.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <rte_eal.h>
+
+#include "client/client.h"
+#include "pmx/group.h"
+#include "pmx/pmx.h"
+
+#define NODES      2
+#define CTXS       3 /* of a node */
+#define ALL        (NODES * CTXS)
+#define PATIENCE_S 60
+#define NUMBER     77
+
+static struct pmx_node *nodes[NODES];
+static struct pmx_context *ctx[ALL];
+static struct pmx_group *group[ALL];
+/* of each context: its last request, how it ended (1: it has not), and what it said */
+static pmx_request request[ALL];
+static int ended[ALL];
+static struct pmx_status said[ALL];
+static struct pmx_event event[ALL];
+static unsigned events[ALL]; /* so many came */
+
+static void
+poll_all(void)
+{
+	for (unsigned n = 0; n < NODES; n++) {
+		if (nodes[n] != NULL)
+			pmx_node_poll(nodes[n]);
+	}
+	for (unsigned n = 0; n < ALL; n++) {
+		if (ctx[n] == NULL || nodes[n / CTXS] == NULL)
+			continue;
+		events[n] += pmx_event(ctx[n], &event[n]) == 1;
+		if (request[n] == 0)
+			continue;
+		ended[n] = pmx_test(ctx[n], &request[n], &said[n]);
+		ended[n] = ended[n] == 0 ? 1 : ended[n] == 1 ? 0 : ended[n];
+	}
+}
+
+#define UNTIL(condition)                                                                           \
+	do {                                                                                       \
+		time_t end_ = time(NULL) + PATIENCE_S;                                             \
+		while (!(condition)) {                                                             \
+			assert_true(time(NULL) < end_);                                            \
+			poll_all();                                                                \
+		}                                                                                  \
+	} while (0)
+
+static void
+poll_some(void)
+{
+	for (unsigned i = 0; i < 1000; i++)
+		poll_all();
+}
+
+static struct pmx_addr
+member(unsigned n)
+{
+	return (struct pmx_addr){(uint16_t)(n / CTXS), (uint16_t)(n % CTXS)};
+}
+
+static bool
+is_member(struct pmx_addr a, unsigned n)
+{
+	return a.node == member(n).node && a.context == member(n).context;
+}
+
+static int
+opens(unsigned n, uint32_t count, int64_t timeout_us)
+{
+	struct pmx_addr members[ALL];
+	const struct pmx_group_params p = {
+		.id = NUMBER,
+		.count = count,
+		.members = members,
+		.timeout_us = timeout_us,
+	};
+
+	for (unsigned i = 0; i < count; i++)
+		members[i] = member(i);
+	ended[n] = 1;
+	return pmx_group_open(ctx[n], &p, &group[n], &request[n]);
+}
+
+static void
+enters(unsigned n)
+{
+	ended[n] = 1;
+	assert_int_equal(pmx_group_barrier(group[n], &request[n]), 0);
+}
+
+static void
+asks(unsigned n, uint32_t lock, unsigned flags)
+{
+	ended[n] = 1;
+	assert_int_equal(pmx_group_lock(group[n], lock, flags, &request[n]), 0);
+}
+
+static void
+closes(unsigned n)
+{
+	pmx_group_close(group[n]);
+	group[n] = NULL;
+}
+
+static int
+start(void **state)
+{
+	(void)state;
+	memset(request, 0, sizeof(request));
+	memset(events, 0, sizeof(events));
+	memset(group, 0, sizeof(group));
+	for (unsigned n = 0; n < NODES; n++) {
+		char text[512], error[256] = "";
+		const struct pmx_node_params params = {.config_text = text};
+
+		snprintf(text, sizeof(text),
+			"[node]\nid = %u\nname = group%u\n[link 0]\ndriver = loop\nport = group\n"
+			"encap = none\nfault = loss=2%%,seed=%u\n[nodes]\n0 = auto\n1 = auto\n"
+			"[proto]\nkeepalive_ms = 100\n[limits]\ncontexts = 4\nmbufs = 8192\n"
+			"groups = 2\ngroup_members = 6\ngroup_locks = 8\ntransfers = 8\n",
+			n, n, n + 1);
+		if (pmx_node_start(&nodes[n], &params, error, sizeof(error)) != 0) {
+			print_error("%s\n", error);
+			return -1;
+		}
+	}
+	for (unsigned n = 0; n < ALL; n++) {
+		const struct pmx_context_params p = {.context = n % CTXS};
+
+		if (pmx_context_open(&ctx[n], nodes[n / CTXS], &p) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+stop(void **state)
+{
+	(void)state;
+	/* closing a context polls its own node only, so the others hear of it here first */
+	for (unsigned n = 0; n < ALL; n++) {
+		if (group[n] != NULL)
+			closes(n);
+	}
+	for (unsigned i = 0; i < 100; i++)
+		poll_some();
+	for (unsigned n = 0; n < ALL; n++) {
+		if (ctx[n] != NULL)
+			pmx_context_close(ctx[n]);
+		ctx[n] = NULL;
+	}
+	for (unsigned n = 0; n < NODES; n++) {
+		if (nodes[n] != NULL)
+			pmx_node_close(nodes[n]);
+		nodes[n] = NULL;
+	}
+	return 0;
+}
+
+static void
+all_open(uint32_t count)
+{
+	for (unsigned n = count; n-- > 0;)
+		assert_int_equal(opens(n, count, 30000000), 0);
+	for (unsigned n = 0; n < count; n++) {
+		UNTIL(ended[n] != 1);
+		assert_int_equal(ended[n], 0);
+		assert_int_equal(pmx_group_rank(group[n]), n);
+		assert_int_equal(pmx_group_size(group[n]), count);
+	}
+}
+
+static void
+group__barriers(void **state)
+{
+	(void)state;
+	all_open(ALL);
+	for (unsigned b = 1; b <= 200; b++) {
+		for (unsigned n = 0; n < ALL; n++) {
+			enters(n);
+			poll_all();
+			for (unsigned i = 0; i <= n && n < ALL - 1; i++)
+				assert_int_equal(ended[i], 1);
+		}
+		for (unsigned n = 0; n < ALL; n++) {
+			UNTIL(ended[n] != 1);
+			assert_int_equal(said[n].tag, b);
+			assert_int_equal(ended[n], 0);
+		}
+	}
+}
+
+/* All want the same three locks again and again. */
+static void
+group__locks(void **state)
+{
+	unsigned had[ALL] = {0}, all = 0, holder[3] = {ALL, ALL, ALL};
+	bool asked[ALL] = {false};
+	time_t end = time(NULL) + PATIENCE_S;
+
+	(void)state;
+	all_open(ALL);
+	for (unsigned step = 0; all < 600; step++) {
+		unsigned n = step % ALL, l = step / ALL % 3;
+
+		assert_true(time(NULL) < end);
+		if (holder[l] == n) {
+			assert_int_equal(pmx_group_unlock(group[n], l), 0);
+			holder[l] = ALL;
+		} else if (!asked[n]) {
+			asks(n, l, 0);
+			asked[n] = true;
+		}
+		poll_all();
+		for (unsigned i = 0; i < ALL; i++) {
+			if (!asked[i] || ended[i] == 1)
+				continue;
+			assert_int_equal(ended[i], 0);
+			assert_int_equal(holder[said[i].tag], ALL);
+			asked[i] = false;
+			holder[said[i].tag] = i;
+			had[i]++;
+			all++;
+		}
+	}
+	for (unsigned n = 0; n < ALL; n++)
+		assert_true(had[n] > 0);
+}
+
+static void
+group__tries(void **state)
+{
+	(void)state;
+	all_open(3);
+	asks(1, 5, 0);
+	UNTIL(ended[1] == 0);
+	asks(2, 5, PMX_TRY);
+	UNTIL(ended[2] != 1);
+	assert_int_equal(ended[2], -EBUSY);
+	assert_int_equal(pmx_group_unlock(group[1], 5), 0);
+	do {
+		asks(2, 5, PMX_TRY);
+		UNTIL(ended[2] != 1);
+	} while (ended[2] == -EBUSY);
+	assert_int_equal(ended[2], 0);
+}
+
+/* What is wrong is refused by the library, with a reason, and nothing happens. */
+static void
+group__refuses_what_is_wrong(void **state)
+{
+	struct pmx_addr twice[] = {member(0), member(1), member(0)}, other[] = {member(1)};
+	struct pmx_group_params p = {.id = 1, .count = 3, .members = twice};
+	struct pmx_group *g;
+	pmx_request r;
+
+	(void)state;
+	assert_int_equal(pmx_group_open(ctx[0], &p, &g, &r), -EINVAL);
+	p = (struct pmx_group_params){.id = 1, .count = 1, .members = other};
+	assert_int_equal(pmx_group_open(ctx[0], &p, &g, &r), -EINVAL);
+	p.count = 0;
+	assert_int_equal(pmx_group_open(ctx[0], &p, &g, &r), -EINVAL);
+	p.count = 7; /* limits.group_members = 6 */
+	assert_int_equal(pmx_group_open(ctx[0], &p, &g, &r), -EINVAL);
+	p = (struct pmx_group_params){.count = 2, .members = twice}; /* without a number */
+	assert_int_equal(pmx_group_open(ctx[0], &p, &g, &r), -EINVAL);
+	all_open(3);
+	assert_int_equal(pmx_group_barrier(group[0], NULL), -EINVAL);
+	assert_int_equal(pmx_group_lock(group[0], 8, 0, &r), -EINVAL);
+	assert_int_equal(pmx_group_lock(group[0], 0, 8, &r), -EINVAL);
+	assert_int_equal(pmx_group_unlock(group[0], 8), -EINVAL);
+	assert_int_equal(pmx_group_unlock(group[0], 0), -EPERM);
+	asks(0, 0, 0);
+	assert_int_equal(pmx_group_lock(group[0], 0, 0, &r), -EDEADLK);
+	UNTIL(ended[0] == 0);
+	assert_int_equal(pmx_group_lock(group[0], 0, 0, &r), -EDEADLK);
+	enters(0);
+	assert_int_equal(pmx_group_barrier(group[0], &r), -EBUSY);
+	assert_int_equal(pmx_group_member(group[0], 3, NULL), -EINVAL);
+	assert_int_equal(pmx_group_member(group[0], 2, &twice[0]), 0);
+	assert_true(is_member(twice[0], 2));
+	/* the same number again: the engine knows it; a third group: limits.groups = 2 */
+	pmx_request mine = request[0];
+	struct pmx_group *first = group[0];
+
+	assert_int_equal(opens(0, 3, 0), 0);
+	UNTIL(ended[0] != 1);
+	assert_int_equal(ended[0], -EEXIST);
+	p = (struct pmx_group_params){.id = 2, .count = 3, .members = twice};
+	twice[0] = member(0), twice[2] = member(2);
+	assert_int_equal(pmx_group_open(ctx[0], &p, &g, &r), -ENOSPC);
+	closes(0);
+	assert_int_equal(pmx_group_open(ctx[0], &p, &g, &r), 0);
+	pmx_group_close(g);
+	assert_int_equal(pmx_test(ctx[0], &r, NULL), -ECANCELED);
+	group[0] = first;
+	request[0] = mine;
+	enters(1);
+	enters(2);
+	UNTIL(ended[0] == 0 && ended[1] == 0 && ended[2] == 0);
+}
+
+/* Submissions that the library never makes: the engine counts them, and goes on. */
+static void
+group__the_engine_refuses(void **state)
+{
+	static const struct submission bad[] = {
+		{.op = SUBMIT_GROUP, .count = GROUP_OPEN, .group = {.handle = 0, .members = 3}},
+		{.op = SUBMIT_GROUP, .count = GROUP_OPEN, .group = {.handle = 99, .members = 3}},
+		{.op = SUBMIT_GROUP, .count = GROUP_LIST, .group = {.handle = 0, .members = 60}},
+		{.op = SUBMIT_GROUP, .count = GROUP_LIST, .group = {.handle = 0, .members = 1}},
+		{.op = SUBMIT_GROUP, .count = GROUP_LOCK, .group = {.handle = 0, .number = 8}},
+		{.op = SUBMIT_GROUP, .count = GROUP_UNLOCK, .group = {.handle = 0, .number = 0}},
+		{.op = SUBMIT_GROUP, .count = GROUP_CLOSE, .group = {.handle = 1}},
+		{.op = SUBMIT_GROUP, .count = GROUP_ENTER, .group = {.handle = 65535}},
+		{.op = SUBMIT_GROUP, .count = 77, .group = {.handle = 0}},
+	};
+
+	(void)state;
+	all_open(3);
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct slot_end *sub = &ctx[2]->sub;
+
+		assert_true(slot_room(sub, 1));
+		memcpy(slot_at(sub, sub->pos)->body, &bad[i], sizeof(bad[i]));
+		slot_publish(sub, sub->pos++);
+		poll_some();
+	}
+	assert_int_equal(events[0] + events[1] + events[2], 0);
+	for (unsigned n = 0; n < 3; n++)
+		enters(n);
+	UNTIL(ended[0] == 0 && ended[1] == 0 && ended[2] == 0);
+}
+
+static void
+group__does_not_open_without_all(void **state)
+{
+	const unsigned there[] = {0, 1, 3};
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(opens(there[i], 4, 300000), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		unsigned n = there[i];
+
+		UNTIL(ended[n] != 1);
+		assert_int_equal(ended[n], -ETIMEDOUT);
+		assert_int_equal(pmx_group_barrier(group[n], &request[n]), -ECONNRESET);
+		closes(n);
+	}
+	assert_int_equal(said[0].label, 2);
+	assert_true(is_member(said[0].source, 2));
+}
+
+/* One that leaves hands its lock on, and ends the barrier that the others are in. */
+static void
+group__a_member_ends(void **state)
+{
+	(void)state;
+	all_open(ALL);
+	asks(4, 1, 0);
+	UNTIL(ended[4] == 0);
+	asks(5, 1, 0);
+	for (unsigned n = 0; n < 4; n++)
+		enters(n);
+	poll_some();
+	assert_int_equal(ended[5], 1);
+	/* as when its context ends; pmx_context_close() would wait here for a node that this thread
+	 * polls */
+	closes(4);
+	UNTIL(ended[5] != 1);
+	assert_int_equal(ended[5], -EOWNERDEAD);
+	for (unsigned n = 0; n < 4; n++) {
+		UNTIL(ended[n] != 1 && events[n] == 1);
+		assert_int_equal(ended[n], -ECONNRESET);
+		assert_int_equal(said[n].label, 4);
+		assert_int_equal(event[n].kind, PMX_EVENT_GONE);
+		assert_int_equal(event[n].len, 4);
+		assert_int_equal(event[n].immediate, NUMBER);
+		assert_int_equal(event[n].error, 0);
+		assert_int_equal(pmx_group_member(group[n], 4, NULL), -ENOTCONN);
+	}
+	/* those that are left go on */
+	assert_int_equal(pmx_group_unlock(group[5], 1), 0);
+	enters(5);
+	UNTIL(ended[5] != 1);
+	assert_int_equal(ended[5], -ECONNRESET);
+	for (unsigned n = 0; n < ALL; n++) {
+		if (n != 4)
+			enters(n);
+	}
+	for (unsigned n = 0; n < ALL; n++) {
+		if (n != 4)
+			UNTIL(ended[n] == 0);
+	}
+	/* its lock is nobody's */
+	asks(0, 4, 0);
+	UNTIL(ended[0] != 1);
+	assert_int_equal(ended[0], -EHOSTDOWN);
+	assert_int_equal(said[0].label, 4);
+}
+
+/* A node that is not polled any more is dead for the others, in the time that keepalive takes. */
+static void
+group__a_node_dies(void **state)
+{
+	struct pmx_node *dead = nodes[1];
+
+	(void)state;
+	all_open(ALL);
+	asks(5, 1, 0);
+	UNTIL(ended[5] == 0);
+	asks(0, 1, 0);
+	enters(1);
+	poll_some();
+	nodes[1] = NULL;
+	UNTIL(ended[0] != 1);
+	assert_int_equal(ended[0], -EOWNERDEAD);
+	UNTIL(ended[1] != 1);
+	assert_int_equal(ended[1], -ECONNRESET);
+	UNTIL(events[0] == CTXS);
+	assert_true(event[0].error < 0);
+	for (unsigned n = 0; n < CTXS; n++)
+		closes(n);
+	/* when all have left, another one can be opened with that number */
+	all_open(CTXS);
+	nodes[1] = dead;
+}
+
+/* Pushes to an area, and returns how that ended. */
+static int
+pushes(unsigned n, unsigned to, uint64_t key)
+{
+	static uint64_t local;
+	const struct pmx_transfer t = {
+		.peer = member(to),
+		.flags = PMX_AREA,
+		.key = key,
+		.local = &local,
+		.len = sizeof(local),
+	};
+	pmx_transfer_id id;
+	int result;
+
+	local++;
+	UNTIL((result = pmx_push(ctx[n], &t, &id)) != -EAGAIN);
+	assert_int_equal(result, 0);
+	UNTIL((result = pmx_transfer_done(ctx[n], id)) != 0);
+	return result;
+}
+
+/* Areas of a group are for its members, others for who owns them, unless they are for anyone. */
+static void
+group__areas(void **state)
+{
+	const uint64_t key = (uint64_t)NUMBER << 32 | 5;
+	struct pmx_remote unused;
+	static uint64_t bytes[3];
+
+	(void)state;
+	all_open(4); /* 4 and 5 are strangers, on the owner's node */
+	assert_int_equal(pmx_area_register(ctx[3], 5, &bytes[0], 8, PMX_REMOTE_WRITE, &unused), 0);
+	assert_int_equal(
+		pmx_group_area_register(group[3], 5, &bytes[1], 8, PMX_REMOTE_WRITE, &unused), 0);
+	assert_int_equal(
+		pmx_area_register(ctx[3], 6, &bytes[2], 8, PMX_ANYONE | PMX_REMOTE_WRITE, &unused),
+		0);
+	assert_int_equal(pushes(0, 3, 5), -EACCES);
+	assert_int_equal(pushes(4, 3, 5), -EACCES);
+	assert_int_equal(bytes[0], 0);
+	assert_int_equal(pushes(3, 3, 5), 1);
+	assert_true(bytes[0] != 0);
+	assert_int_equal(pushes(4, 3, key), -EACCES);
+	assert_int_equal(pushes(5, 3, key), -EACCES);
+	assert_int_equal(pushes(0, 3, key + (1ull << 32)), -ENOKEY);
+	assert_int_equal(bytes[1], 0);
+	assert_int_equal(pushes(0, 3, key), 1);
+	assert_int_equal(pushes(2, 3, key), 1);
+	assert_int_equal(pushes(3, 3, key), 1);
+	assert_true(bytes[1] != 0);
+	assert_int_equal(pushes(5, 3, 6), 1);
+	assert_int_equal(pushes(0, 3, 6), 1);
+	/* who left is a stranger */
+	closes(2);
+	UNTIL(events[3] == 1);
+	assert_int_equal(pushes(2, 3, key), -EACCES);
+	assert_int_equal(pushes(1, 3, key), 1);
+	closes(0);
+	UNTIL(events[3] == 2);
+	assert_int_equal(pushes(1, 3, key), -EACCES);
+	assert_int_equal(
+		pmx_group_area_register(group[3], 9, &bytes[1], 8, PMX_REMOTE_WRITE, &unused),
+		-ECONNRESET);
+	assert_int_equal(pmx_register(ctx[3], bytes, 8, PMX_ANYONE | PMX_REMOTE_WRITE, &unused),
+		-EINVAL);
+	assert_int_equal(pmx_area_register(ctx[3], 9, bytes, 8, PMX_ANYONE, &unused), -EINVAL);
+}
+
+#define AREA       5
+#define AREA_BYTES 20000
+
+static uint8_t areas[ALL][AREA_BYTES];
+
+/* All are in a group, with an area each. */
+static void
+all_have_areas(void)
+{
+	struct pmx_remote unused;
+
+	memset(areas, 0, sizeof(areas));
+	all_open(ALL);
+	for (unsigned n = 0; n < ALL; n++)
+		assert_int_equal(pmx_group_area_register(group[n], AREA, areas[n], AREA_BYTES,
+					 PMX_REMOTE_WRITE, &unused),
+			0);
+}
+
+static struct pmx_group_set *
+set_of(unsigned n, uint32_t count, const uint32_t *ranks)
+{
+	struct pmx_group_set *set = NULL;
+
+	assert_int_equal(pmx_group_set(group[n], ranks, count, &set), 0);
+	return set;
+}
+
+static void
+multicasts(unsigned n, const struct pmx_multicast *m)
+{
+	ended[n] = 1;
+	assert_int_equal(pmx_group_multicast(group[n], m, &request[n]), 0);
+	UNTIL(ended[n] != 1);
+}
+
+static void
+fill(uint8_t *bytes, unsigned salt)
+{
+	for (unsigned i = 0; i < AREA_BYTES; i++)
+		bytes[i] = (uint8_t)(i * 7 + i / 256 + salt);
+}
+
+/* All bytes, whole frames of them and none; to oneself as well; notifications. */
+static void
+group__multicast(void **state)
+{
+	static const uint64_t lens[] = {0, 1, 1000, AREA_BYTES};
+	static uint8_t local[AREA_BYTES];
+	const uint32_t ranks[] = {5, 1, 2, 3};
+	uint64_t failed = UINT64_MAX;
+
+	(void)state;
+	all_have_areas();
+	struct pmx_group_set *set = set_of(2, 4, ranks);
+
+	for (unsigned i = 0; i < 4; i++) {
+		const struct pmx_multicast m = {
+			.set = set,
+			.flags = PMX_NOTIFY,
+			.area = AREA,
+			.remote = AREA_BYTES - lens[i],
+			.local = local,
+			.len = lens[i],
+			.immediate = 100 + i,
+			.failed = &failed,
+		};
+		fill(local, i);
+		memset(events, 0, sizeof(events));
+		multicasts(2, &m);
+		assert_int_equal(ended[2], 0);
+		assert_int_equal(failed, 0);
+		for (unsigned k = 0; k < 4; k++) {
+			UNTIL(events[ranks[k]] == 1);
+			assert_int_equal(event[ranks[k]].kind, PMX_EVENT_PUSHED);
+			assert_int_equal(event[ranks[k]].immediate, 100 + i);
+			assert_memory_equal(areas[ranks[k]] + m.remote, local, lens[i]);
+		}
+	}
+	/* those that are not in it have nothing */
+	for (unsigned i = 0; i < AREA_BYTES; i++)
+		assert_int_equal(areas[0][i] | areas[4][i], 0);
+	pmx_group_set_free(set);
+}
+
+/* Stride, bitmap, diff: each receiver has those bytes, and no others have changed. */
+static void
+group__multicast_in_parts(void **state)
+{
+	static uint8_t local[AREA_BYTES], twin[AREA_BYTES], wanted[AREA_BYTES];
+	static uint64_t bits[AREA_BYTES / 8 / 64 + 1];
+	const uint32_t ranks[] = {0, 1, 2, 3, 4, 5};
+	const struct pmx_part parts[] = {
+		{
+			.kind = PMX_PART_STRIDE,
+			.dims = 1,
+			.block = 10,
+			.interval = {100},
+			.count = {200},
+		},
+		{.kind = PMX_PART_BITMAP, .unit = 8, .bits = bits},
+		{.kind = PMX_PART_DIFF, .twin = twin},
+	};
+
+	(void)state;
+	all_have_areas();
+	struct pmx_group_set *set = set_of(3, ALL, ranks);
+
+	for (unsigned k = 0; k < sizeof(parts) / sizeof(parts[0]); k++) {
+		const struct pmx_multicast m = {
+			.set = set,
+			.area = AREA,
+			.local = local,
+			.len = AREA_BYTES,
+			.part = &parts[k],
+		};
+
+		memset(areas, 0xEE, sizeof(areas));
+		memset(wanted, 0xEE, sizeof(wanted));
+		fill(local, k);
+		memcpy(twin, local, sizeof(twin));
+		for (unsigned i = 0; i < AREA_BYTES; i++) {
+			const bool is_set = i % 1000 < 500 && i / 8 % 3 == 0;
+
+			bits[i / 8 / 64] |= (uint64_t)is_set << i / 8 % 64;
+			if (k == 2 && i % 999 < 20)
+				local[i]++;
+			if (k == 0               ? i % 100 < 10
+					: k == 1 ? bits[i / 512] >> i / 8 % 64 & 1
+						 : i % 999 < 20)
+				wanted[i] = local[i];
+		}
+		multicasts(3, &m);
+		assert_int_equal(ended[3], 0);
+		for (unsigned n = 0; n < ALL; n++)
+			assert_memory_equal(areas[n], wanted, AREA_BYTES);
+		if (k == 2)
+			assert_memory_equal(twin, local, AREA_BYTES);
+	}
+	pmx_group_set_free(set);
+}
+
+/* More receivers than the context may have transfers, several at once, beside own transfers. */
+static void
+group__multicasts_at_once(void **state)
+{
+	static uint8_t local[8][AREA_BYTES / 8];
+	const uint32_t ranks[] = {0, 1, 2, 3, 4, 5};
+	pmx_request r[9] = {0};
+
+	(void)state;
+	all_have_areas();
+	struct pmx_group_set *set = set_of(0, ALL, ranks);
+
+	for (unsigned i = 0; i < 9; i++) {
+		const struct pmx_multicast m = {
+			.set = set,
+			.area = AREA,
+			.remote = i * sizeof(local[0]),
+			.local = local[i % 8],
+			.len = sizeof(local[0]),
+		};
+
+		memset(local[i % 8], 0x11 * (int)i + 1, sizeof(local[0]));
+		assert_int_equal(pmx_group_multicast(group[0], &m, &r[i]), i < 8 ? 0 : -EAGAIN);
+	}
+	/* a set may be freed while it is used */
+	pmx_group_set_free(set);
+	assert_int_equal(pushes(0, 4, (uint64_t)NUMBER << 32 | AREA), 1);
+	for (unsigned i = 0; i < 8; i++) {
+		UNTIL((ended[0] = pmx_test(ctx[0], &r[i], NULL)) != 0);
+		assert_int_equal(ended[0], 1);
+	}
+	for (unsigned n = 0; n < ALL; n++)
+		assert_memory_equal(areas[n] + 8, &local[0][8], sizeof(local) - 8);
+}
+
+/* Who has left, or has no such area, is named; the others have it. */
+static void
+group__multicast_says_who_has_it_not(void **state)
+{
+	static uint8_t local[AREA_BYTES];
+	const uint32_t ranks[] = {1, 5, 4, 2};
+	uint64_t failed = 0;
+
+	(void)state;
+	all_have_areas();
+	struct pmx_group_set *set = set_of(0, 4, ranks);
+	struct pmx_multicast m = {
+		.set = set,
+		.area = AREA,
+		.local = local,
+		.len = AREA_BYTES,
+		.failed = &failed,
+	};
+
+	fill(local, 3);
+	closes(4);
+	multicasts(0, &m);
+	assert_true(ended[0] < 0);
+	assert_int_equal(failed, 4);
+	assert_int_equal(said[0].label, 4);
+	assert_true(is_member(said[0].source, 4));
+	for (unsigned i = 0; i < 4; i++) {
+		if (ranks[i] != 4)
+			assert_memory_equal(areas[ranks[i]], local, AREA_BYTES);
+	}
+	/* known before */
+	UNTIL(pmx_group_member(group[0], 4, NULL) == -ENOTCONN);
+	multicasts(0, &m);
+	assert_int_equal(ended[0], -ENOTCONN);
+	assert_int_equal(failed, 4);
+	m.area = AREA + 1;
+	multicasts(0, &m);
+	assert_int_equal(ended[0], -ENOKEY);
+	assert_int_equal(said[0].label, 1);
+	assert_int_equal(failed, 15);
+	m = (struct pmx_multicast){
+		.set = set,
+		.area = AREA,
+		.local = local,
+		.remote = 1,
+		.len = AREA_BYTES,
+	};
+	multicasts(0, &m);
+	assert_int_equal(ended[0], -ERANGE);
+	pmx_group_set_free(set);
+}
+
+static void
+group__multicast_refuses(void **state)
+{
+	static uint8_t local[64], twin[64];
+	const uint32_t twice[] = {1, 2, 1}, none[] = {ALL};
+	const struct pmx_part part = {.kind = PMX_PART_TWIN, .twin = twin},
+			      stride = {.kind = PMX_PART_STRIDE, .dims = 4};
+	struct pmx_group_set *set;
+	pmx_request r;
+
+	(void)state;
+	all_have_areas();
+	assert_int_equal(pmx_group_set(group[0], twice, 3, &set), -EINVAL);
+	assert_int_equal(pmx_group_set(group[0], none, 1, &set), -EINVAL);
+	assert_int_equal(pmx_group_set(group[0], twice, 0, &set), -EINVAL);
+	set = set_of(0, 2, twice);
+	const struct pmx_multicast good = {.set = set, .area = AREA, .local = local, .len = 64};
+	struct pmx_multicast m = good;
+
+	assert_int_equal(pmx_group_multicast(group[0], &good, NULL), -EINVAL);
+	m.set = NULL;
+	assert_int_equal(pmx_group_multicast(group[0], &m, &r), -EINVAL);
+	m = good, m.flags = PMX_EVENT;
+	assert_int_equal(pmx_group_multicast(group[0], &m, &r), -EINVAL);
+	m = good, m.local = NULL;
+	assert_int_equal(pmx_group_multicast(group[0], &m, &r), -EINVAL);
+	m = good, m.part = &part;
+	assert_int_equal(pmx_group_multicast(group[0], &m, &r), -EOPNOTSUPP);
+	m = good, m.part = &stride;
+	assert_int_equal(pmx_group_multicast(group[0], &m, &r), -EINVAL);
+	pmx_group_set_free(set);
+	pmx_group_set_free(NULL);
+}
+
+/* The group is closed under a multicast, whose request ends; and another one is opened. */
+static void
+group__is_closed_under_a_multicast(void **state)
+{
+	static uint8_t local[AREA_BYTES];
+	const uint32_t ranks[] = {3, 4, 5};
+
+	(void)state;
+	all_have_areas();
+	struct pmx_group_set *set = set_of(0, 3, ranks);
+	const struct pmx_multicast m = {
+		.set = set,
+		.area = AREA,
+		.local = local,
+		.len = AREA_BYTES,
+	};
+
+	assert_int_equal(pmx_group_multicast(group[0], &m, &request[0]), 0);
+	pmx_group_set_free(set);
+	closes(0);
+	assert_int_equal(pmx_test(ctx[0], &request[0], NULL), -ECANCELED);
+	for (unsigned n = 1; n < ALL; n++)
+		UNTIL(events[n] != 0);
+	for (unsigned n = 1; n < ALL; n++)
+		closes(n);
+	UNTIL(pmx_transfers_pending(ctx[0]) == 0);
+	all_open(ALL);
+}
+
+/* The group ends for all when rank 0 does. */
+static void
+group__rank_0_ends(void **state)
+{
+	(void)state;
+	all_open(4);
+	asks(2, 3, 0);
+	UNTIL(ended[2] == 0);
+	enters(3);
+	closes(0);
+	for (unsigned n = 1; n < 4; n++) {
+		UNTIL(events[n] == 1);
+		assert_int_equal(event[n].kind, PMX_EVENT_GROUP);
+		assert_int_equal(event[n].len, 0);
+		assert_int_equal(event[n].error, -ECONNRESET);
+	}
+	UNTIL(ended[3] != 1);
+	assert_int_equal(ended[3], -ECONNRESET);
+	assert_int_equal(said[3].label, 0);
+	assert_int_equal(pmx_group_unlock(group[2], 3), -EHOSTDOWN);
+	assert_int_equal(pmx_group_unlock(group[2], 3), -EPERM);
+	for (unsigned n = 1; n < 4; n++)
+		closes(n);
+	/* and another one can be opened */
+	all_open(4);
+}
+
+int
+main(void)
+{
+	char *eal[] = {(char[]){"test_embedded_group"}, (char[]){"--no-huge"}, (char[]){"--no-pci"},
+		(char[]){"--no-shconf"}, (char[]){"--no-telemetry"}, (char[]){"-m"},
+		(char[]){"256"}, (char[]){"--log-level=*:error"}, NULL};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(group__barriers, start, stop),
+		cmocka_unit_test_setup_teardown(group__locks, start, stop),
+		cmocka_unit_test_setup_teardown(group__tries, start, stop),
+		cmocka_unit_test_setup_teardown(group__refuses_what_is_wrong, start, stop),
+		cmocka_unit_test_setup_teardown(group__the_engine_refuses, start, stop),
+		cmocka_unit_test_setup_teardown(group__does_not_open_without_all, start, stop),
+		cmocka_unit_test_setup_teardown(group__a_member_ends, start, stop),
+		cmocka_unit_test_setup_teardown(group__a_node_dies, start, stop),
+		cmocka_unit_test_setup_teardown(group__areas, start, stop),
+		cmocka_unit_test_setup_teardown(group__rank_0_ends, start, stop),
+		cmocka_unit_test_setup_teardown(group__multicast, start, stop),
+		cmocka_unit_test_setup_teardown(group__multicast_in_parts, start, stop),
+		cmocka_unit_test_setup_teardown(group__multicasts_at_once, start, stop),
+		cmocka_unit_test_setup_teardown(group__multicast_says_who_has_it_not, start, stop),
+		cmocka_unit_test_setup_teardown(group__multicast_refuses, start, stop),
+		cmocka_unit_test_setup_teardown(group__is_closed_under_a_multicast, start, stop),
+	};
+
+	if (rte_eal_init((int)(sizeof(eal) / sizeof(eal[0])) - 1, eal) < 0)
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

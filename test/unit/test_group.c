@@ -1,0 +1,886 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Groups as a library (lib/group): random histories of some nodes whose network is the test. Each
+ * pair of contexts has a flow that loses nothing and keeps its order, as the core's have; flows
+ * wait for each other as they like. Processes are killed and nodes die at any step. The oracle: one
+ * holder of a lock at a time, and a member; a barrier ends for nobody before all that live have
+ * entered it, and alike for all; what was asked for ends; in the end nothing is left.
+ * GROUP_HISTORIES=N runs as many (the default is some seconds), GROUP_SEED=S that one alone.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "group/group.h"
+
+#define NODES   4
+#define CTXS    3 /* of a node */
+#define LIFE    5 /* of node 1, twice that of node 2; 0, not known, of node 0 */
+#define ALL     (NODES * CTXS)
+#define LOCKS   5
+#define FRAMES  6
+#define QUEUE   256
+#define GIVE_UP 5000
+#define JOIN    50
+#define ID      7
+
+enum life { ABSENT, MEMBER, LEAVING, AWAY, DEAD };
+
+/* A message between two contexts. */
+struct packet {
+	struct wire_group message;
+	struct group_frame *frame; /* at its sender */
+};
+
+/* From one context to another. */
+struct flow {
+	struct packet queue[QUEUE];
+	unsigned head, tail;
+};
+
+struct actor {
+	enum life life;
+	int place;
+	uint16_t rank;
+	bool opened, failed, ended, in_barrier;
+	bool asks[LOCKS], holds[LOCKS];
+	uint32_t entered, passed; /* barriers */
+	unsigned to_do;           /* requests that it makes still */
+};
+
+static struct {
+	struct groups *groups[NODES];
+	void *memory[NODES];
+	uint64_t counters[NODES][GROUP_COUNTERS];
+	bool up[NODES];
+	struct flow flows[ALL][ALL];
+	struct actor actors[ALL];
+	uint16_t count; /* members: actors by rank */
+	uint16_t who[ALL];
+	uint64_t now, random;
+	unsigned deaths;
+	struct {
+		bool known;
+		uint8_t error;
+		uint16_t because;
+	} barriers[1000];
+	uint32_t locks; /* that are used */
+} w;
+
+static uint32_t
+draw(uint32_t n)
+{
+	w.random ^= w.random << 13;
+	w.random ^= w.random >> 7;
+	w.random ^= w.random << 17;
+	return (uint32_t)(w.random >> 33) % n;
+}
+
+static uint16_t
+node_of(unsigned a)
+{
+	return (uint16_t)(a / CTXS);
+}
+
+static uint16_t
+ctx_of(unsigned a)
+{
+	return (uint16_t)(a % CTXS);
+}
+
+static unsigned
+actor_at(struct group_addr a)
+{
+	return a.node * CTXS + a.ctx;
+}
+
+static struct group_addr
+addr_of(unsigned a)
+{
+	return (struct group_addr){node_of(a), ctx_of(a)};
+}
+
+/* ------------------------------------------------------------------ the network */
+
+static bool trace; /* GROUP_TRACE: what is delivered is printed */
+
+static bool
+has_membership(unsigned a)
+{
+	return w.up[node_of(a)] && w.actors[a].life != ABSENT && w.actors[a].life != AWAY;
+}
+
+/* Takes what groups have to send into the flows. */
+static void
+pull(uint16_t node)
+{
+	struct group_frame *f;
+
+	while (w.up[node] && (f = groups_tx(w.groups[node])) != NULL) {
+		unsigned from = node * CTXS + f->ctx, to = actor_at(f->to);
+		struct flow *flow = &w.flows[from][to];
+
+		if (draw(20) == 0) {
+			groups_sent(w.groups[node], f, EAGAIN);
+			return;
+		}
+		assert_true(flow->tail - flow->head < QUEUE);
+		flow->queue[flow->tail++ % QUEUE] = (struct packet){f->message, f};
+		groups_sent(w.groups[node], f, 0);
+	}
+}
+
+/* The first message of a flow arrives, or fails since its receiver's node is dead. */
+static bool
+deliver(unsigned from, unsigned to)
+{
+	struct flow *flow = &w.flows[from][to];
+
+	if (flow->head == flow->tail || !w.up[node_of(from)])
+		return false;
+	struct packet *p = &flow->queue[flow->head++ % QUEUE];
+	bool arrives = w.up[node_of(to)] && has_membership(to);
+
+	if (trace)
+		fprintf(stderr,
+			"%lu: rank %u to %u: op %u flags %u number %u ticket %u other %u b %u "
+			"error %u%s\n",
+			(unsigned long)w.now, w.actors[from].rank, w.actors[to].rank, p->message.op,
+			p->message.flags, wire_be32(p->message.number),
+			wire_be32(p->message.ticket), wire_be16(p->message.other),
+			wire_be32(p->message.b), wire_be16(p->message.error),
+			arrives ? "" : " lost");
+	if (arrives)
+		groups_message(w.groups[node_of(to)], ctx_of(to), addr_of(from),
+			node_of(from) * LIFE, &p->message, sizeof(p->message));
+	groups_acked(w.groups[node_of(from)], p->frame,
+		arrives                     ? 0
+			: w.up[node_of(to)] ? ECONNREFUSED
+					    : ETIMEDOUT);
+	return true;
+}
+
+/* ------------------------------------------------------------------ the oracle */
+
+static bool
+lives(unsigned a)
+{
+	return w.up[node_of(a)] && w.actors[a].life == MEMBER;
+}
+
+static void
+passes(struct actor *a, const struct group_result *r)
+{
+	assert_true(a->in_barrier);
+	assert_int_equal(r->number, a->entered);
+	a->in_barrier = false;
+	a->passed = r->number;
+	if (a->ended)
+		return;
+	if (r->error == 0) {
+		for (unsigned i = 0; i < w.count; i++) {
+			const struct actor *other = &w.actors[w.who[i]];
+
+			if (lives(w.who[i]) && !other->ended && other->entered < r->number) {
+				print_error("rank %u passed barrier %u before rank %u entered\n",
+					a->rank, r->number, i);
+				fail();
+			}
+		}
+	} else {
+		assert_true(w.deaths > 0);
+	}
+	/* alike for all, but for those for whom the group has ended meanwhile */
+	if (r->error == ECONNRESET && r->rank == 0)
+		return;
+	if (w.barriers[r->number].known)
+		assert_int_equal(w.barriers[r->number].error != 0, r->error != 0);
+	w.barriers[r->number].known = true;
+	w.barriers[r->number].error = r->error;
+}
+
+static void
+locked(struct actor *a, const struct group_result *r)
+{
+	uint32_t l = r->number;
+
+	assert_true(a->asks[l]);
+	a->asks[l] = false;
+	if (r->error != 0 && r->error != EOWNERDEAD) {
+		assert_true(r->error == EBUSY || w.deaths > 0);
+		return;
+	}
+	for (unsigned i = 0; i < w.count; i++) {
+		if (lives(w.who[i]) && w.actors[w.who[i]].holds[l]) {
+			print_error("ranks %u and %u hold lock %u\n", i, a->rank, l);
+			fail();
+		}
+	}
+	assert_true(r->error == 0 || w.deaths > 0);
+	a->holds[l] = true;
+}
+
+static void
+hear(unsigned n)
+{
+	struct actor *a = &w.actors[n];
+	struct group_result r;
+
+	uint32_t at = 0;
+	uint16_t any;
+
+	if (!groups_tells(w.groups[node_of(n)], &at, &any))
+		return;
+	while (w.up[node_of(n)] && group_result(w.groups[node_of(n)], ctx_of(n), &r)) {
+		assert_int_equal(r.place, a->place);
+		switch (r.kind) {
+		case GROUP_OPENED:
+			assert_false(a->opened || a->failed);
+			a->opened = r.error == 0;
+			a->failed = r.error != 0;
+			assert_true(r.error == 0 || w.deaths > 0);
+			break;
+		case GROUP_GONE:
+			assert_false(lives(w.who[r.rank]));
+			break;
+		case GROUP_ENDED:
+			assert_true(w.deaths > 0 && r.rank == 0);
+			a->ended = true;
+			break;
+		case GROUP_BARRIER:
+			passes(a, &r);
+			break;
+		case GROUP_LOCKED:
+			locked(a, &r);
+			break;
+		case GROUP_CLOSED:
+			assert_int_equal(a->life, LEAVING);
+			a->life = AWAY;
+			/* its number may become somebody else's now: nobody takes it for a member,
+			 * but where all learn one by one that rank 0 has gone */
+			for (unsigned i = 0; i < ALL; i++)
+				assert_false(lives(i) && lives(w.who[0]) && w.actors[i].opened &&
+					group_has_member(w.groups[node_of(i)], ctx_of(i),
+						(uint32_t)w.actors[i].place, a->rank));
+			break;
+		}
+	}
+}
+
+/* ------------------------------------------------------------------ what actors do */
+
+static void
+joins(unsigned n)
+{
+	struct actor *a = &w.actors[n];
+	const struct group_params p = {
+		.id = ID,
+		.rank = a->rank,
+		.count = w.count,
+		.random = 12345,
+		.give_up = w.now + GIVE_UP,
+	};
+	const struct group_addr own = addr_of(n);
+
+	a->place = group_open(w.groups[node_of(n)], ctx_of(n), &p);
+	assert_true(a->place >= 0);
+	a->life = MEMBER;
+	for (unsigned i = 0; i < w.count; i++) {
+		const struct group_addr member = addr_of(w.who[i]);
+
+		assert_int_equal(group_list(w.groups[node_of(n)], ctx_of(n), (uint32_t)a->place,
+					 &own, &member, 1, w.now),
+			0);
+	}
+}
+
+static void
+asks(unsigned n)
+{
+	struct actor *a = &w.actors[n];
+	struct groups *g = w.groups[node_of(n)];
+	uint32_t l = draw(w.locks);
+
+	if (a->holds[l]) {
+		int result = group_unlock(g, ctx_of(n), (uint32_t)a->place, l);
+
+		assert_true(result == 0 || (result == -EHOSTDOWN && w.deaths > 0));
+		a->holds[l] = false;
+	} else if (!a->asks[l] && a->to_do > 0) {
+		a->to_do--;
+		assert_int_equal(group_lock(g, ctx_of(n), (uint32_t)a->place, l, draw(4) == 0), 0);
+		a->asks[l] = true;
+	}
+}
+
+static void
+enters(unsigned n)
+{
+	struct actor *a = &w.actors[n];
+
+	if (a->in_barrier)
+		return;
+	int64_t number = group_barrier(w.groups[node_of(n)], ctx_of(n), (uint32_t)a->place);
+
+	assert_int_equal(number, a->entered + 1);
+	a->entered = (uint32_t)number;
+	a->in_barrier = true;
+}
+
+static void
+dies(unsigned n)
+{
+	w.deaths++;
+	groups_leave(w.groups[node_of(n)], ctx_of(n));
+	w.actors[n].life = DEAD;
+}
+
+static void
+closes(unsigned n)
+{
+	w.deaths++; /* others may notice */
+	assert_int_equal(group_close(w.groups[node_of(n)], ctx_of(n), (uint32_t)w.actors[n].place),
+		0);
+	w.actors[n].life = LEAVING;
+}
+
+/* All of a node is gone at once; the others notice when their messages fail, or by keepalive. */
+static void
+node_dies(uint16_t node)
+{
+	w.deaths++;
+	w.up[node] = false;
+	for (unsigned a = node * CTXS; a < (node + 1u) * CTXS; a++)
+		w.actors[a].life = w.actors[a].life == ABSENT ? ABSENT : DEAD;
+	/* what it has sent may arrive still, or not */
+	for (unsigned a = node * CTXS; a < (node + 1u) * CTXS; a++) {
+		for (unsigned to = 0; to < ALL; to++) {
+			struct flow *f = &w.flows[a][to];
+
+			while (f->head != f->tail && draw(2) == 0 && has_membership(to)) {
+				groups_message(w.groups[node_of(to)], ctx_of(to), addr_of(a), 0,
+					&f->queue[f->head % QUEUE].message,
+					sizeof(struct wire_group));
+				f->head++;
+			}
+			f->head = f->tail;
+		}
+	}
+}
+
+static void
+act(unsigned n)
+{
+	struct actor *a = &w.actors[n];
+
+	if (!w.up[node_of(n)] || a->life != MEMBER)
+		return;
+	if (a->failed || a->ended) {
+		if (draw(3) == 0)
+			closes(n);
+		return;
+	}
+	if (!a->opened)
+		return;
+	if (draw(3) == 0)
+		enters(n);
+	else
+		asks(n);
+}
+
+/* ------------------------------------------------------------------ histories */
+
+static void
+world_begins(uint64_t seed)
+{
+	struct groups_config c = {
+		.groups_max = 4,
+		.members_max = ALL,
+		.locks_max = LOCKS,
+		.frames_max = FRAMES,
+		.join_ticks = JOIN,
+	};
+	void *memory[NODES];
+
+	memcpy(memory, w.memory, sizeof(memory));
+	memset(&w, 0, sizeof(w));
+	memcpy(w.memory, memory, sizeof(memory));
+	w.random = seed * 0x9E3779B97F4A7C15ull | 1;
+	for (unsigned i = 0; i < 8; i++)
+		draw(2);
+	for (unsigned n = 0; n < NODES; n++) {
+		size_t bytes = groups_memsize(&c);
+
+		c.counters = w.counters[n];
+		bytes = groups_memsize(&c);
+		if (w.memory[n] == NULL)
+			assert_int_equal(posix_memalign(&w.memory[n], 64, bytes), 0);
+		memset(w.memory[n], 0, bytes);
+		w.groups[n] = groups_init(w.memory[n], &c);
+		assert_non_null(w.groups[n]);
+		w.up[n] = true;
+	}
+	w.count = (uint16_t)(1 + draw(ALL));
+	w.locks = 1 + draw(LOCKS);
+	for (unsigned i = 0; i < ALL; i++)
+		w.who[i] = (uint16_t)i;
+	for (unsigned i = 0; i < ALL; i++) {
+		unsigned j = i + draw(ALL - i);
+		uint16_t other = w.who[j];
+
+		w.who[j] = w.who[i];
+		w.who[i] = other;
+		w.actors[other].rank = (uint16_t)i;
+		w.actors[other].to_do = 5 + draw(40);
+	}
+}
+
+/* One step of the network and the clock, after which all hear what there is. */
+static void
+step(void)
+{
+	unsigned from = draw(ALL), to = draw(ALL);
+
+	w.now++;
+	for (uint16_t n = 0; n < NODES; n++) {
+		if (w.up[n] && w.now >= groups_deadline(w.groups[n]))
+			groups_tick(w.groups[n], w.now);
+		pull(n);
+	}
+	for (unsigned tries = 0; tries < ALL * ALL && !deliver(from, to); tries++) {
+		to = (to + 1) % ALL;
+		from = to == 0 ? (from + 1) % ALL : from;
+	}
+	for (unsigned n = 0; n < ALL; n++)
+		hear(n);
+}
+
+/* Nothing is under way, and nobody waits. */
+static bool
+is_idle(void)
+{
+	for (unsigned a = 0; a < ALL; a++) {
+		for (unsigned b = 0; b < ALL; b++) {
+			if (w.flows[a][b].head != w.flows[a][b].tail && w.up[node_of(a)])
+				return false;
+		}
+	}
+	return true;
+}
+
+static void
+settle(void)
+{
+	for (unsigned idle = 0, steps = 0; idle < 300; steps++) {
+		step();
+		idle = is_idle() ? idle + 1 : 0;
+		assert_true(steps < 1000000);
+	}
+}
+
+/* Keepalive finds out which nodes are dead. */
+static void
+notice(void)
+{
+	for (unsigned at = 0; at < NODES * NODES; at++) {
+		uint16_t n = (uint16_t)(at / NODES), dead = (uint16_t)(at % NODES);
+
+		if (w.up[n] && !w.up[dead])
+			groups_node_gone(w.groups[n], dead, 0);
+	}
+}
+
+/* All unlock, and enter the barrier that somebody is in; then nobody waits for anything. */
+static void
+all_ends(void)
+{
+	for (unsigned round = 0; round < 60; round++) {
+		uint32_t last = 0;
+
+		notice();
+		settle();
+		for (unsigned n = 0; n < ALL; n++)
+			last = w.actors[n].entered > last ? w.actors[n].entered : last;
+		for (unsigned n = 0; n < ALL; n++) {
+			struct actor *a = &w.actors[n];
+
+			if (!lives(n) || !a->opened || a->ended)
+				continue;
+			if (!a->in_barrier && a->entered < last)
+				enters(n);
+			for (uint32_t l = 0; l < LOCKS; l++) {
+				if (a->holds[l])
+					group_unlock(w.groups[node_of(n)], ctx_of(n),
+						(uint32_t)a->place, l);
+				a->holds[l] = false;
+			}
+		}
+	}
+	settle();
+	for (unsigned n = 0; n < ALL; n++) {
+		const struct actor *a = &w.actors[n];
+
+		if (!lives(n))
+			continue;
+		if (!a->opened && !a->failed) {
+			print_error("rank %u waits for the group to open\n", a->rank);
+			fail();
+		}
+		if (a->in_barrier) {
+			print_error("rank %u waits in barrier %u\n", a->rank, a->entered);
+			fail();
+		}
+		for (uint32_t l = 0; l < LOCKS; l++) {
+			if (a->asks[l]) {
+				print_error("rank %u waits for lock %u\n", a->rank, l);
+				fail();
+			}
+		}
+	}
+}
+
+/* All go, and nothing is left. */
+static void
+all_go(void)
+{
+	for (unsigned n = 0; n < ALL; n++) {
+		if (lives(n))
+			closes(n);
+		if (draw(3) == 0)
+			settle();
+	}
+	notice();
+	settle();
+	for (unsigned n = 0; n < ALL; n++) {
+		if (!w.up[node_of(n)] || w.actors[n].life == ABSENT)
+			continue;
+		if (!groups_left(w.groups[node_of(n)], ctx_of(n))) {
+			print_error("rank %u has not left\n", w.actors[n].rank);
+			fail();
+		}
+		assert_true(w.actors[n].life == AWAY || w.actors[n].life == DEAD);
+	}
+}
+
+static void
+history(uint64_t seed, unsigned deaths)
+{
+	unsigned joined = 0;
+
+	world_begins(seed);
+	for (unsigned steps = 200 + draw(3000); steps > 0; steps--) {
+		if (joined < w.count && draw(10) == 0)
+			joins(w.who[joined++]);
+		if (deaths > 0 && draw(2000 / (1 + deaths)) == 0) {
+			unsigned n = w.who[draw(w.count)];
+
+			deaths--;
+			switch (draw(3)) {
+			case 0:
+				if (w.up[node_of(n)])
+					node_dies(node_of(n));
+				break;
+			case 1:
+				if (lives(n))
+					dies(n);
+				break;
+			default:
+				if (lives(n))
+					closes(n);
+			}
+		}
+		if (w.deaths > 0 && draw(500) == 0)
+			notice();
+		act(draw(ALL));
+		step();
+	}
+	while (joined < w.count) {
+		unsigned n = w.who[joined++];
+
+		if (w.up[node_of(n)])
+			joins(n);
+	}
+	all_ends();
+	all_go();
+}
+
+static unsigned
+histories(unsigned usual)
+{
+	const char *asked = getenv("GROUP_HISTORIES");
+
+	return asked != NULL ? (unsigned)atoi(asked) : usual;
+}
+
+static void
+run(unsigned deaths)
+{
+	const char *one = getenv("GROUP_SEED");
+
+	trace = getenv("GROUP_TRACE") != NULL;
+
+	for (unsigned i = 1; i <= histories(100); i++) {
+		uint64_t seed = one != NULL ? strtoull(one, NULL, 0) : i;
+
+		if (one != NULL || getenv("GROUP_SHOW") != NULL)
+			fprintf(stderr, "seed %lu\n", (unsigned long)seed);
+		history(seed, deaths);
+		if (one != NULL)
+			break;
+	}
+}
+
+static void
+group__histories(void **state)
+{
+	(void)state;
+	run(0);
+}
+
+static void
+group__histories_with_deaths(void **state)
+{
+	(void)state;
+	run(3);
+}
+
+static void
+group__histories_with_many_deaths(void **state)
+{
+	(void)state;
+	run(9);
+}
+
+/* ------------------------------------------------------------------ single cases */
+
+/* The group's members are the first `count` actors, in order. */
+static void
+world_of(uint16_t count)
+{
+	world_begins(1);
+	w.count = count;
+	for (uint16_t i = 0; i < ALL; i++) {
+		w.who[i] = i;
+		w.actors[i].rank = i;
+	}
+}
+
+/* The next result of an actor, when everything has settled. */
+static struct group_result
+hears(unsigned n)
+{
+	struct group_result r = {.kind = UINT8_MAX};
+
+	for (unsigned steps = 0; steps < 4000; steps++) {
+		w.now++;
+		for (uint16_t node = 0; node < NODES; node++) {
+			if (w.now >= groups_deadline(w.groups[node]))
+				groups_tick(w.groups[node], w.now);
+			pull(node);
+		}
+		for (unsigned i = 0; i < ALL * ALL; i++)
+			deliver(i / ALL, i % ALL);
+	}
+	assert_true(group_result(w.groups[node_of(n)], ctx_of(n), &r));
+	return r;
+}
+
+static void
+group__names_who_has_another_list(void **state)
+{
+	const struct group_params p = {.id = ID, .rank = 2, .count = 3, .give_up = 1000000};
+	const struct group_addr other[] = {addr_of(0), addr_of(3), addr_of(2)}, own = addr_of(2);
+
+	(void)state;
+	world_of(3);
+	w.deaths = 1;
+	joins(0);
+	joins(1);
+	w.actors[2].life = MEMBER;
+	w.actors[2].place = group_open(w.groups[0], 2, &p);
+	assert_int_equal(group_list(w.groups[0], 2, (uint32_t)w.actors[2].place, &own, other, 3, 0),
+		0);
+	for (unsigned n = 0; n < 3; n++) {
+		struct group_result r = hears(n);
+
+		assert_int_equal(r.kind, GROUP_OPENED);
+		assert_int_equal(r.error, EPROTO);
+		assert_int_equal(r.rank, 2);
+	}
+}
+
+static void
+group__names_who_does_not_come(void **state)
+{
+	(void)state;
+	world_of(4);
+	for (unsigned n = 0; n < 4; n++) {
+		if (n != 2)
+			joins(n);
+	}
+	for (unsigned i = 0; i < 2; i++) /* until all have given up */
+		while (groups_deadline(w.groups[0]) < GIVE_UP) {
+			w.now = groups_deadline(w.groups[0]);
+			step();
+		}
+	w.now = GIVE_UP;
+	struct group_result r = hears(0);
+
+	assert_int_equal(r.error, ETIMEDOUT);
+	assert_int_equal(r.rank, 2);
+}
+
+static void
+group__refuses_a_wrong_list(void **state)
+{
+	const struct group_addr own = addr_of(0), twice[] = {own, own}, other = addr_of(1);
+	struct group_params p = {.id = ID, .rank = 0, .count = 2, .random = 1, .give_up = 100};
+
+	(void)state;
+	world_of(2);
+	assert_int_equal(group_open(w.groups[0], 0, &p), 0);
+	assert_int_equal(group_open(w.groups[0], 0, &p), -EEXIST);
+	assert_int_equal(group_list(w.groups[0], 0, 0, &own, twice, 2, 0), -EINVAL);
+	assert_int_equal(group_close(w.groups[0], 0, 0), 0);
+	p.id++;
+	assert_int_equal(group_open(w.groups[0], 0, &p), 1);
+	assert_int_equal(group_list(w.groups[0], 0, 1, &own, &other, 1, 0), -EINVAL);
+	assert_int_equal(group_list(w.groups[0], 0, 1, &own, &own, 1, 0), 0);
+	assert_int_equal(group_barrier(w.groups[0], 0, 1), -EINVAL);
+	p.count = ALL + 1;
+	p.id++;
+	assert_int_equal(group_open(w.groups[0], 0, &p), -EINVAL);
+	p.count = 0;
+	assert_int_equal(group_open(w.groups[0], 0, &p), -EINVAL);
+	p = (struct group_params){.id = ID + 3, .rank = 0, .count = 1};
+	assert_int_equal(group_open(w.groups[0], 0, &p), -EINVAL); /* rank 0 has no key */
+	for (unsigned i = 2; i < 4; i++) {
+		p = (struct group_params){.id = ID + 2 + i, .rank = 1, .count = 2};
+		assert_int_equal(group_open(w.groups[0], 0, &p), (int)i);
+	}
+	p.id++;
+	assert_int_equal(group_open(w.groups[0], 0, &p), -ENOSPC);
+}
+
+/* What strangers and members without the key send changes nothing, and is counted. */
+static void
+group__refuses_strangers(void **state)
+{
+	struct wire_group h = {.op = WIRE_G_GRANT, .rank = wire_be16(0), .group = wire_be32(ID)};
+	uint64_t refused;
+
+	(void)state;
+	world_of(3);
+	for (unsigned n = 0; n < 3; n++)
+		joins(n);
+	for (unsigned n = 0; n < 3; n++) {
+		assert_int_equal(hears(n).error, 0);
+		assert_int_equal(
+			group_key(w.groups[node_of(n)], ctx_of(n), (uint32_t)w.actors[n].place),
+			12345);
+	}
+	assert_int_equal(group_lock(w.groups[0], 0, (uint32_t)w.actors[0].place, 1, false), 0);
+	assert_int_equal(hears(0).error, 0);
+	assert_int_equal(group_lock(w.groups[0], 1, (uint32_t)w.actors[1].place, 1, false), 0);
+	pull(0);
+	h.number = wire_be32(1);
+	h.ticket = wire_be32(1);
+	refused = w.counters[0][GROUP_REFUSED];
+	/* without the key, of somebody else's rank, of a rank that is none, of another group */
+	groups_message(w.groups[0], 1, addr_of(0), 0, &h, sizeof(h));
+	h.key = wire_be64(12345);
+	groups_message(w.groups[0], 1, addr_of(5), 0, &h, sizeof(h));
+	h.rank = wire_be16(77);
+	groups_message(w.groups[0], 1, addr_of(0), 0, &h, sizeof(h));
+	h.rank = 0;
+	h.group = wire_be32(ID + 1);
+	groups_message(w.groups[0], 1, addr_of(0), 0, &h, sizeof(h));
+	assert_int_equal(w.counters[0][GROUP_REFUSED], refused + 4);
+	/* malformed, or of a lock that there is not, or what only the manager may say */
+	h.group = wire_be32(ID);
+	refused = w.counters[0][GROUP_BAD_MESSAGES];
+	groups_message(w.groups[0], 1, addr_of(0), 0, &h, sizeof(h) - 1);
+	h.number = wire_be32(LOCKS);
+	groups_message(w.groups[0], 1, addr_of(0), 0, &h, sizeof(h));
+	h.number = wire_be32(1);
+	h.op = WIRE_G_NEXT;
+	groups_message(w.groups[0], 0, addr_of(0), 0, &h, sizeof(h));
+	h.op = WIRE_GROUP_OPS;
+	groups_message(w.groups[0], 1, addr_of(0), 0, &h, sizeof(h));
+	h.op = WIRE_G_DONE;
+	h.rank = wire_be16(2);
+	groups_message(w.groups[0], 1, addr_of(2), 0, &h, sizeof(h));
+	assert_int_equal(w.counters[0][GROUP_BAD_MESSAGES], refused + 5);
+	struct group_result r;
+
+	assert_false(group_result(w.groups[0], 1, &r));
+}
+
+/* Whoever is alone, from the start or since the others left, can leave. */
+static void
+group__the_last_one_leaves(void **state)
+{
+	(void)state;
+	for (uint16_t count = 1; count <= 2; count++) {
+		world_of(count);
+		for (unsigned n = 0; n < count; n++)
+			joins(n);
+		for (unsigned n = 0; n < count; n++)
+			assert_int_equal(hears(n).error, 0);
+		for (unsigned n = count; n-- > 0;) {
+			assert_int_equal(group_close(w.groups[node_of(n)], ctx_of(n),
+						 (uint32_t)w.actors[n].place),
+				0);
+			assert_int_equal(hears(n).kind, GROUP_CLOSED);
+		}
+		assert_true(groups_is_quiet(w.groups[0]));
+	}
+}
+
+/* Members have gone that were let in in another life of their node, and no others. */
+static void
+group__knows_lives(void **state)
+{
+	(void)state;
+	world_of(CTXS + 1);
+	for (unsigned n = 0; n <= CTXS; n++)
+		joins(n);
+	for (unsigned n = 0; n <= CTXS; n++)
+		assert_int_equal(hears(n).error, 0);
+	groups_node_gone(w.groups[0], 1, LIFE);
+	groups_node_gone(w.groups[1], 0, LIFE + 1); /* of rank 0's no life is known */
+	assert_true(group_has_member(w.groups[0], 0, (uint32_t)w.actors[0].place, CTXS));
+	assert_true(group_has_member(w.groups[1], 0, (uint32_t)w.actors[CTXS].place, 0));
+	groups_node_gone(w.groups[0], 1, LIFE + 1);
+	assert_false(group_has_member(w.groups[0], 0, (uint32_t)w.actors[0].place, CTXS));
+	assert_int_equal(hears(1).kind, GROUP_GONE);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(group__the_last_one_leaves),
+		cmocka_unit_test(group__knows_lives),
+		cmocka_unit_test(group__names_who_has_another_list),
+		cmocka_unit_test(group__names_who_does_not_come),
+		cmocka_unit_test(group__refuses_a_wrong_list),
+		cmocka_unit_test(group__refuses_strangers),
+		cmocka_unit_test(group__histories),
+		cmocka_unit_test(group__histories_with_deaths),
+		cmocka_unit_test(group__histories_with_many_deaths),
+	};
+	int result = cmocka_run_group_tests(tests, NULL, NULL);
+
+	for (unsigned n = 0; n < NODES; n++)
+		free(w.memory[n]);
+	return result;
+}
