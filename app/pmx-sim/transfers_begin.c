@@ -233,7 +233,7 @@ begin_fetch(struct transfers *x, struct lane *l, uint16_t ctx, struct transfer *
 		.kind = accept ? TRANSFER_ACCEPT : TRANSFER_PULL,
 		.node = (uint16_t)offer->node,
 		.ctx = offer->ctx,
-		.offer = offer->desc.id,
+		.from = offer->desc.id,
 		.use = l->clients[ctx].uses++,
 		.len = len,
 		.local = {&t->local, t->local.base, len, ctx},

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file group.h
- * Groups of contexts: who is there, barriers, locks (RHiNET, 1999, section 2).
+ * Groups of contexts: who is there, barriers, locks, multicast, shared regions (RHiNET, 1999,
+ * section 2).
  *
  * The members of a group are contexts of any nodes, also several of one. All give the same list; a
  * member's rank is its place in it. Rank 0 manages the group: if it ends, so does the group. The
@@ -99,8 +100,8 @@ PMX_API int pmx_group_member(const struct pmx_group *group, uint32_t rank, struc
  * Let the group's members access memory of this process, and nobody else, by an ID: as
  * pmx_area_register(). They name it by PMX_AREA with the group's number << 32 | id as key. It ends
  * by pmx_deregister(), and is of no use to members that have gone, nor after the group has ended.
- * Each access is checked here. id: unique among this context's areas of the group: 0..2^32 - 17;
- * those above are of libraries on top of groups (dsm.h).
+ * Each access is checked here. id: unique among this context's areas of the group: 0..0xFFFEFFFF;
+ * those above are PMX_REGION(), and of libraries on top of groups (dsm.h).
  */
 PMX_API int pmx_group_area_register(struct pmx_group *group, uint32_t id, void *addr, uint64_t len,
 	unsigned access, struct pmx_remote *remote);
@@ -211,6 +212,73 @@ struct pmx_multicast {
  * (limits.transfers), so call it now and then (any call on the context will do).
  */
 PMX_API int pmx_group_multicast(struct pmx_group *group, const struct pmx_multicast *m,
+	pmx_request *request);
+
+/** ID of the area that is a member's copy of a shared region. */
+#define PMX_REGION(region) (0xFFFF0000u + (region))
+
+/**
+ * Share a region: memory of which each sharer has a copy, kept equal by updates (RHiNET, 1999,
+ * section 2.9). Its home is rank region % size, which is the first to share it: the bytes of its
+ * copy then are those that the region begins with. Those who share it later get them; their own
+ * engine copies, and nobody updates the region meanwhile. Who asks before the home does waits for
+ * it.
+ * @param      group   the group
+ * @param      region  its number, 0..limits.group_regions - 1
+ * @param      copy    of pmx_group_area_register() with the ID PMX_REGION(region), to be read and
+ *                     written; of the same length at all. Borrowed for the call; the area must stay
+ *                     until this member has unsubscribed
+ * @param      twin    NULL, or copy->len bytes that the region's are copied to as well, for
+ *                     updates by PMX_PART_DIFF (RHI-PART)
+ * @param[out] request for pmx_test() and its variants; its status has the region's number in `tag`
+ * @retval 0            it is under way; the request ends with 0: the bytes are here; or with
+ *                      -EPROTO: the home's copy has another length
+ *                      -EFAULT: there is no such area here
+ *                      -EHOSTDOWN: the home has gone
+ *                      or as a pull from the home's copy
+ * @retval -EEXIST      it is shared already, or about to be
+ * @retval -EINVAL      no such region; copy; or request is NULL
+ * @retval -ENOMEM      out of memory
+ * Others as of pmx_group_barrier().
+ */
+PMX_API int pmx_group_subscribe(struct pmx_group *group, uint32_t region,
+	const struct pmx_remote *copy, void *twin, pmx_request *request);
+
+/**
+ * Share a region no more. When the request has ended nobody writes to its copy any more.
+ * @retval 0       it is under way; the request ends with 0, or with -EBUSY: its home is here, and
+ *                 others share it: it goes on
+ * @retval -EINVAL it is not shared; or request is NULL
+ * Others as of pmx_group_barrier().
+ */
+PMX_API int pmx_group_unsubscribe(struct pmx_group *group, uint32_t region, pmx_request *request);
+
+/** An update of a shared region; zero-initialise, then set what it needs. */
+struct pmx_update {
+	uint32_t region;
+	uint32_t flags;     /**< PMX_NOTIFY */
+	uint64_t at, len;   /**< what of it: offset and bytes */
+	uint64_t immediate; /**< PMX_NOTIFY: for the others */
+	const struct pmx_part *part; /**< NULL: all of these bytes; otherwise as of a multicast */
+};
+
+/**
+ * Write bytes of this member's copy of a region to all other copies. The request ends when all have
+ * them, also those that have come to share the region meanwhile: who then leaves a lock, and who
+ * takes it, have the same bytes. Updates of the same bytes by several members that are not ordered
+ * in such a way leave the copies unequal; so does one whose member dies in its midst.
+ * @param      group   the group
+ * @param      update  see there; borrowed for the call. Its part must stay, and its bytes
+ *                     unchanged, until the request has ended
+ * @param[out] request it ends with 0, or with the error of the first rank that may not have it;
+ *                     -EHOSTDOWN: the region's home has gone: no copy was written, and none will be
+ * @retval 0       it is under way
+ * @retval -EINVAL the region is not shared; the bytes are not all in it; flags; or request is NULL
+ * @retval -EAGAIN 8 updates and multicasts of the group are under way
+ * Others as of pmx_group_multicast(). Who wants to share the region waits until this has ended, so
+ * call the library until then.
+ */
+PMX_API int pmx_group_update(struct pmx_group *group, const struct pmx_update *update,
 	pmx_request *request);
 
 #ifdef __cplusplus

@@ -34,7 +34,7 @@
 
 #define CHANNEL_MAGIC 0x504D5843484E3031u /* "PMXCHN01" */
 /* Incremented with every change of anything in this file, slot_ring.h or struct lhs_entry. */
-#define CHANNEL_ABI   13
+#define CHANNEL_ABI   14
 #define CHANNEL_NAME  "pmx_%u_ch_%u" /* memzone: node, context */
 
 enum channel_state {
@@ -70,8 +70,8 @@ struct channel_shm {
 	uint32_t inline_sends;           /* most inline messages under way */
 	uint32_t receive_buffers, matched_buffers;       /* quotas, for information */
 	uint32_t unexpected, receives, unexpected_bytes; /* most that the client may keep */
-	uint32_t groups, group_members, group_locks;     /* groups of the context; members and locks
-							  * of one */
+	uint32_t groups, group_members, group_locks;     /* groups of the context; members, locks */
+	uint32_t group_regions;                          /* and shared regions of one */
 	uint32_t rendezvous; /* longer messages are offered, and wait for their receive; bytes;
 			      * RENDEZVOUS_AUTO: measured */
 	uint32_t frag_len;   /* payload bytes of a send buffer */
@@ -194,9 +194,11 @@ struct submission {
 			uint16_t zero;
 			union {
 				struct {
-					uint32_t number;     /* OPEN: the group's; LOCK, TRY,
-							      * UNLOCK: the lock's */
-					uint64_t random;     /* OPEN, rank 0: the key */
+					uint32_t number;     /* OPEN: the group's; of a lock or
+							      * region: its own */
+					uint64_t random;     /* OPEN, rank 0: the key;
+							      * SUBSCRIBE: the group's
+							      * number */
 					uint64_t timeout_us; /* OPEN */
 				} __attribute__((packed, aligned(4)));
 				uint32_t list[SUBMIT_GROUP_LIST]; /* node << 16 | context */
@@ -226,7 +228,16 @@ enum group_command {
 	GROUP_LOCK = 5,
 	GROUP_TRY = 6,
 	GROUP_UNLOCK = 7,
+	/* of a shared region; all but UPDATED end with a result */
+	GROUP_SUBSCRIBE = 8,
+	GROUP_UNSUBSCRIBE = 9,
+	GROUP_UPDATES = 10, /* an update wants to begin */
+	GROUP_UPDATED = 11, /* one that began has ended */
 };
+
+/* ID of the group's area that is a shared region's copy; above those of applications, and below
+ * those of libraries on top. */
+#define AREA_OF_REGION 0xFFFF0000u
 
 #define MEMORY_COPIED UINT32_MAX /* memory that the engine has not mapped: the kernel copies */
 /* most pieces of memory of a context that its engine has mapped */
@@ -300,8 +311,8 @@ struct event_slot {
 #define COMPLETION_TRANSFERS        0x10000u /* places of transfers, each with its error */
 /* results of matched receives: one or two struct completion_receive */
 #define COMPLETION_RECEIVES         0x40000u
-/* enum group_kind | errno << 8 | handle << 16, rank, number; number of one that opened: 1: it was
- * refused, and is not to be closed */
+/* enum group_kind | errno << 8 | handle << 16, rank, number, bits; number of one that opened: 1: it
+ * was refused, and is not to be closed */
 #define COMPLETION_GROUP            0x80000u
 #define COMPLETION_REGION           0x20000u /* ticket, errno, key's halves, low first */
 

@@ -59,15 +59,16 @@ end(struct pmx_group *g)
 	ctx_doorbell(g->ctx);
 }
 
-/* Submits a command that has but a number. 0 or -EAGAIN. */
-static int
-submit(struct pmx_group *g, enum group_command command, uint32_t number)
+int
+ctx_group_submit(struct pmx_group *g, enum group_command command, uint32_t number)
 {
 	struct submission *s = begin(g, command);
 
 	if (s == NULL)
 		return -EAGAIN;
 	s->group.number = number;
+	if (command == GROUP_SUBSCRIBE)
+		s->group.random = g->id;
 	end(g);
 	return 0;
 }
@@ -141,7 +142,7 @@ proceed(struct pmx_group *g)
 			return;
 	}
 	if (g->state == GROUP_CLOSES && !g->close_submitted) {
-		if (submit(g, GROUP_CLOSE, 0) != 0)
+		if (ctx_group_submit(g, GROUP_CLOSE, 0) != 0)
 			return;
 		g->close_submitted = true;
 	}
@@ -158,6 +159,7 @@ requests_end(struct pmx_group *g, int error)
 	ctx_group_request_ends(g, &g->barrier, error, g->because, 0);
 	for (uint32_t l = 0; l < g->lock_count; l++)
 		ctx_group_request_ends(g, &g->locks[l].request, error, g->because, l);
+	shares_end(g, error);
 	multicasts_abandon(g, error);
 }
 
@@ -166,6 +168,7 @@ group_free(struct pmx_group *g)
 {
 	set_waits(g, false);
 	multicasts_free(g);
+	shares_free(g);
 	g->ctx->groups->of[g->handle] = NULL;
 	free(g->locks);
 	free(g->members);
@@ -270,6 +273,12 @@ results(struct pmx_context *ctx, const struct completion *c)
 		break;
 	case GROUP_LOCKED:
 		locked(g, number, error);
+		break;
+	case GROUP_SUBSCRIBED:
+	case GROUP_SHARERS:
+	case GROUP_UPDATE:
+	case GROUP_UNSUBSCRIBED:
+		shares_result(g, c);
 		break;
 	}
 }
@@ -551,9 +560,8 @@ pmx_group_area_register(struct pmx_group *g, uint32_t id, void *addr, uint64_t l
 	return result != 0 ? result : ctx_register(g->ctx, g->id, id, addr, len, access, remote);
 }
 
-/* Whether something can be asked of it now, that ends with a request: 0, or why not. */
-static int
-check_ask(struct pmx_group *g, const pmx_request *request)
+int
+ctx_group_check_ask(struct pmx_group *g, const pmx_request *request)
 {
 	int result = request == NULL ? -EINVAL : ctx_group_check(g);
 
@@ -563,14 +571,14 @@ check_ask(struct pmx_group *g, const pmx_request *request)
 int
 pmx_group_barrier(struct pmx_group *g, pmx_request *request)
 {
-	int result = check_ask(g, request);
+	int result = ctx_group_check_ask(g, request);
 
 	if (result != 0)
 		return result;
 	if (g->barrier != NO_REQUEST)
 		return -EBUSY;
 	result = lend_request(g->ctx, &g->barrier, request);
-	return result != 0 ? result : submit(g, GROUP_ENTER, 0);
+	return result != 0 ? result : ctx_group_submit(g, GROUP_ENTER, 0);
 }
 
 int
@@ -578,7 +586,7 @@ pmx_group_lock(struct pmx_group *g, uint32_t lock, unsigned flags, pmx_request *
 {
 	if (lock >= g->lock_count || flags & ~PMX_TRY)
 		return -EINVAL;
-	int result = check_ask(g, request);
+	int result = ctx_group_check_ask(g, request);
 	struct lock_note *l = &g->locks[lock];
 
 	if (result != 0)
@@ -586,7 +594,7 @@ pmx_group_lock(struct pmx_group *g, uint32_t lock, unsigned flags, pmx_request *
 	if (l->held || l->request != NO_REQUEST)
 		return -EDEADLK;
 	result = lend_request(g->ctx, &l->request, request);
-	return result != 0 ? result : submit(g, flags & PMX_TRY ? GROUP_TRY : GROUP_LOCK, lock);
+	return result != 0 ? result : ctx_group_submit(g, flags & PMX_TRY ? GROUP_TRY : GROUP_LOCK, lock);
 }
 
 int
@@ -601,7 +609,7 @@ pmx_group_unlock(struct pmx_group *g, uint32_t lock)
 		return -EPERM;
 	if (ctx_gone(g->ctx))
 		return -EPIPE;
-	if (g->state == GROUP_IS_OPEN && submit(g, GROUP_UNLOCK, lock) != 0)
+	if (g->state == GROUP_IS_OPEN && ctx_group_submit(g, GROUP_UNLOCK, lock) != 0)
 		return -EAGAIN;
 	l->held = false;
 	return g->state != GROUP_IS_OPEN || manager_gone ? -EHOSTDOWN : 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A group as its member's library has it, shared by group.c and multicast.c. One thread.
+ * A group as its member's library has it, shared by group.c, multicast.c and share.c. One thread.
  */
 #ifndef PMX_CLIENT_GROUP_H
 #define PMX_CLIENT_GROUP_H
@@ -33,6 +33,15 @@ struct lock_note {
 	bool held;
 };
 
+/* A shared region. */
+struct region_note {
+	uint8_t state;    /* enum region_state */
+	uint32_t request; /* that subscribes or unsubscribes, or NO_REQUEST */
+	uint64_t addr, len;
+	void *twin; /* NULL, or where a copy goes when it is shared */
+	uint32_t *sharers; /* bits of ranks, in words of 32 */
+};
+
 struct pmx_group {
 	struct pmx_context *ctx;
 	uint8_t state; /* enum group_state */
@@ -56,7 +65,9 @@ struct pmx_group {
 	uint32_t gone_count, gone_told;
 	struct multicast *multicasts; /* MULTICASTS_MAX of them, or NULL */
 	uint32_t multicasting;        /* of them, in use */
+	uint32_t updates;             /* that were asked for so far */
 	bool proceeding;              /* multicasts_proceed() is running */
+	struct region_note *regions;  /* limits.group_regions of them, or NULL */
 	bool engine_closed;           /* only its multicasts keep it */
 };
 
@@ -95,7 +106,31 @@ ctx_group_request_ends(struct pmx_group *g, uint32_t *request, int error, uint16
 	*request = NO_REQUEST;
 }
 
+/* ---------------------------------------------------------------- group.c */
+
+/* Whether something can be asked of it now, that ends with a request: 0, or why not. */
+int ctx_group_check_ask(struct pmx_group *g, const pmx_request *request);
+/* Submits a command that has but a number. 0 or -EAGAIN. */
+int ctx_group_submit(struct pmx_group *g, enum group_command command, uint32_t number);
+
+/* ---------------------------------------------------------------- share.c */
+
+void shares_result(struct pmx_group *g, const struct completion *c);
+/* All requests about regions end. */
+void shares_end(struct pmx_group *g, int error);
+void shares_free(struct pmx_group *g);
+
 /* ---------------------------------------------------------------- multicast.c */
+
+#define NO_REGION UINT32_MAX
+
+/* Begins an update of a region, which waits until it is granted. As pmx_group_multicast(), but for
+ * m->set. */
+int multicast_update(struct pmx_group *g, uint32_t region, const struct pmx_multicast *m,
+	pmx_request *request);
+/* The first update of the region that waits goes to all sharers but this one, or ends with an
+ * error. */
+void multicast_granted(struct pmx_group *g, uint32_t region, const uint32_t *sharers, int error);
 
 /* Goes on with the group's multicasts. */
 void multicasts_proceed(struct pmx_group *g);

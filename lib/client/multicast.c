@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Multicast by a list (RHI-MC, multicast B; RHiNET, 1999, section 2.8): a push to each member of a
- * set, as one request. Runs in the context's thread.
+ * set, as one request. An update of a shared region is one to those that share it (share.c). Runs
+ * in the context's thread.
  *
  * Design notes
  * 1. The engine sends a few frames of each push in turns, so all receivers get piece by piece, and
@@ -26,6 +27,9 @@ struct pmx_group_set {
 
 struct multicast {
 	bool used;
+	uint32_t region;              /* an update of that one, or NO_REGION */
+	uint32_t number;              /* updates: their order */
+	bool held;                    /* an update that is not granted yet */
 	uint32_t request;             /* or NO_REQUEST */
 	uint32_t count, begun, ended; /* of the receivers: all; whose push was begun; the first of
 				       * those has not ended, or all have */
@@ -33,6 +37,13 @@ struct multicast {
 	uint16_t *ranks; /* `count` of the receivers */
 	int32_t *status; /* of their pushes: 1: it has not ended */
 };
+
+/* An update of which the engine must hear that it has ended. */
+static bool
+owes_updated(const struct pmx_group *g, const struct multicast *c)
+{
+	return c->region != NO_REGION && !c->held && g->state == GROUP_IS_OPEN;
+}
 
 /* ------------------------------------------------------------------ sets */
 
@@ -143,6 +154,8 @@ finish(struct pmx_group *g, struct multicast *c)
 		if (c->m.part != NULL && c->m.part->kind == PMX_PART_DIFF)
 			memcpy(c->m.part->twin, c->m.local, c->m.len);
 	}
+	if (owes_updated(g, c))
+		ctx_group_submit(g, GROUP_UPDATED, c->region);
 	ctx_group_request_ends(g, &c->request, error, because, 0);
 	put_back(g, c);
 }
@@ -152,13 +165,17 @@ proceed(struct pmx_group *g, struct multicast *c)
 {
 	uint32_t out = under_way(c);
 
+	if (c->held)
+		return;
+
 	while (c->begun < c->count &&
 		(out == 0 || g->ctx->places_free > g->ctx->transfer_count / 2) &&
 		begin_one(g, c, c->begun)) {
 		out += c->status[c->begun] > 0;
 		c->begun++;
 	}
-	if (c->begun == c->count && under_way(c) == 0)
+	if (c->begun == c->count && under_way(c) == 0 &&
+		(!owes_updated(g, c) || slot_room(&g->ctx->sub, 1)))
 		finish(g, c);
 }
 
@@ -186,6 +203,8 @@ multicasts_abandon(struct pmx_group *g, int error)
 		ctx_group_request_ends(g, &c->request, error, g->because, 0);
 		/* no more are begun */
 		c->count = c->begun;
+		c->held = false;
+		c->region = NO_REGION;
 	}
 	multicasts_proceed(g);
 }
@@ -222,21 +241,14 @@ check(const struct pmx_multicast *m)
 		.part = m->part,
 	};
 
-	if (m->set == NULL || m->flags & ~PMX_NOTIFY || m->area == REGION_NO_AREA)
-		return -EINVAL;
-	return transfers_push_check(&t);
+	return m->flags & ~PMX_NOTIFY ? -EINVAL : transfers_push_check(&t);
 }
 
-int
-pmx_group_multicast(struct pmx_group *g, const struct pmx_multicast *m, pmx_request *request)
+/* Takes one with places for so many receivers, but none yet. 0, or an error of the verb. */
+static int
+make(struct pmx_group *g, const struct pmx_multicast *m, uint32_t room, pmx_request *request,
+	struct multicast **made)
 {
-	int result = check(m);
-
-	result = result == 0 ? ctx_group_check(g) : result;
-	if (result == 0 && request == NULL)
-		result = -EINVAL;
-	if (result != 0)
-		return result;
 	if (g->multicasts == NULL)
 		g->multicasts = calloc(MULTICASTS_MAX, sizeof(*g->multicasts));
 	if (g->multicasts == NULL)
@@ -247,26 +259,94 @@ pmx_group_multicast(struct pmx_group *g, const struct pmx_multicast *m, pmx_requ
 	if (c == NULL)
 		return -EAGAIN;
 	*c = (struct multicast){
+		.region = NO_REGION,
 		.request = NO_REQUEST,
-		.count = m->set->count,
 		.m = *m,
-		.ranks = malloc(m->set->count * sizeof(*c->ranks)),
-		.status = malloc(m->set->count * sizeof(*c->status)),
+		.ranks = malloc(room * sizeof(*c->ranks)),
+		.status = malloc(room * sizeof(*c->status)),
 	};
-	result = c->ranks == NULL || c->status == NULL ? -ENOMEM
-						       : lend_request(g->ctx, &c->request, request);
+	int result = c->ranks == NULL || c->status == NULL
+		? -ENOMEM
+		: lend_request(g->ctx, &c->request, request);
+
 	if (result != 0) {
 		free(c->ranks);
 		free(c->status);
 		*c = (struct multicast){0};
 		return result;
 	}
-	memcpy(c->ranks, m->set->ranks, c->count * sizeof(*c->ranks));
-	for (uint32_t i = 0; i < c->count; i++)
+	for (uint32_t i = 0; i < room; i++)
 		c->status[i] = 1;
 	c->used = true;
 	g->multicasting++;
 	g->ctx->unfinished++;
+	*made = c;
+	return 0;
+}
+
+int
+pmx_group_multicast(struct pmx_group *g, const struct pmx_multicast *m, pmx_request *request)
+{
+	struct multicast *c;
+	int result = m->set == NULL || m->area == REGION_NO_AREA ? -EINVAL : check(m);
+
+	result = result == 0 ? ctx_group_check(g) : result;
+	if (result == 0 && request == NULL)
+		result = -EINVAL;
+	if (result == 0)
+		result = make(g, m, m->set->count, request, &c);
+	if (result != 0)
+		return result;
+	c->count = m->set->count;
+	memcpy(c->ranks, m->set->ranks, c->count * sizeof(*c->ranks));
 	multicasts_proceed(g);
 	return 0;
+}
+
+/* ------------------------------------------------------------------ updates */
+
+int
+multicast_update(struct pmx_group *g, uint32_t region, const struct pmx_multicast *m,
+	pmx_request *request)
+{
+	struct multicast *c;
+	int result = check(m);
+
+	result = result == 0 ? ctx_group_check_ask(g, request) : result;
+	if (result == 0)
+		result = make(g, m, g->count, request, &c);
+	if (result != 0)
+		return result;
+	c->region = region;
+	c->held = true;
+	c->number = g->updates++;
+	/* there is room: only this thread submits, and making it submits nothing */
+	return ctx_group_submit(g, GROUP_UPDATES, region);
+}
+
+void
+multicast_granted(struct pmx_group *g, uint32_t region, const uint32_t *sharers, int error)
+{
+	struct multicast *c = NULL;
+
+	for (unsigned i = 0; g->multicasts != NULL && i < MULTICASTS_MAX; i++) {
+		struct multicast *other = &g->multicasts[i];
+
+		if (other->used && other->held && other->region == region &&
+			(c == NULL || (int32_t)(other->number - c->number) < 0))
+			c = other;
+	}
+	if (c == NULL)
+		return;
+	c->held = false;
+	if (error != 0) {
+		c->region = NO_REGION; /* the engine has not begun it */
+		ctx_group_request_ends(g, &c->request, error, (uint16_t)(region % g->count), 0);
+		put_back(g, c);
+		return;
+	}
+	for (uint32_t rank = 0; rank < g->count; rank++) {
+		if (rank != g->rank && sharers[rank / 32] >> rank % 32 & 1)
+			c->ranks[c->count++] = (uint16_t)rank;
+	}
 }

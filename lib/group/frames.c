@@ -10,7 +10,7 @@
 #include "group/internal.h"
 
 /* Who owes it: what group_frame.table says. */
-enum owed_by { BY_MEMBERSHIP, BY_MEMBER, BY_LOCK, BY_TURN };
+enum owed_by { BY_MEMBERSHIP, BY_MEMBER, BY_LOCK, BY_TURN, BY_SHARE, BY_SHARER };
 
 /* The lowest one of a set of bits. */
 static inline uint8_t
@@ -155,6 +155,70 @@ by_turn(const struct groups *g, const struct membership *m, struct group_frame *
 	return !m->members[rank].gone;
 }
 
+static bool
+by_share(const struct groups *g, const struct membership *m, struct group_frame *f)
+{
+	static const uint8_t ops[] = {
+		[OWES_SUB] = WIRE_G_SUB,
+		[OWES_UNSUB] = WIRE_G_UNSUB,
+		[OWES_HELD] = WIRE_G_HELD,
+		[OWES_COPIED] = WIRE_G_COPIED,
+	};
+	const struct share *s = &m->shares[f->index];
+
+	f->what = lowest(s->owes);
+	begin(g, m, f, ops[f->what], manager_of(m, f->index));
+	f->message.number = wire_be32(f->index);
+	if (f->what == OWES_SUB) {
+		f->message.ticket = wire_be32((uint32_t)(s->len >> 32));
+		f->message.b = wire_be32((uint32_t)s->len);
+	} else if (f->what == OWES_HELD) {
+		f->message.ticket = wire_be32(s->ticket);
+	} else if (f->what == OWES_COPIED) {
+		f->message.error = wire_be16(s->error);
+	}
+	return !m->members[f->rank].gone;
+}
+
+static bool
+by_sharer(const struct groups *g, const struct membership *m, struct group_frame *f)
+{
+	static const uint8_t ops[] = {
+		[OWES_REFUSED] = WIRE_G_CHANGED,
+		[OWES_HOLD] = WIRE_G_HOLD,
+		[OWES_SHARERS] = WIRE_G_SHARERS,
+		[OWES_COPY] = WIRE_G_COPY,
+		[OWES_CHANGED] = WIRE_G_CHANGED,
+	};
+	const struct sharer *s = &m->sharers[f->index];
+	const struct share_home *h = &m->homes[f->index / m->count];
+	const uint16_t rank = (uint16_t)(f->index % m->count);
+	const uint32_t r = f->index / m->count * m->count + m->rank;
+
+	f->what = lowest(s->owes);
+	begin(g, m, f, ops[f->what], rank);
+	f->message.number = wire_be32(r);
+	switch (f->what) {
+	case OWES_REFUSED:
+		f->message.other = wire_be16(rank);
+		f->message.error = wire_be16(s->error);
+		break;
+	case OWES_HOLD:
+		f->message.ticket = wire_be32(h->ticket);
+		break;
+	case OWES_SHARERS:
+		f->message.ticket = wire_be32(h->word);
+		f->message.b = wire_be32(share_word(m, r));
+		break;
+	case OWES_CHANGED:
+		f->message.other = wire_be16(h->subject);
+		f->message.error = wire_be16(h->error);
+		f->message.flags = m->sharers[f->index - rank + h->subject].in ? WIRE_G_IN : 0;
+		break;
+	}
+	return !m->members[rank].gone;
+}
+
 /* The bits and the set of which the frame's message is one. */
 static uint8_t *
 owed(struct groups *g, const struct group_frame *f, uint64_t **set)
@@ -171,6 +235,12 @@ owed(struct groups *g, const struct group_frame *f, uint64_t **set)
 	case BY_TURN:
 		*set = m->turns_owing;
 		return &m->turns[f->index].owes;
+	case BY_SHARE:
+		*set = m->shares_owing;
+		return &m->shares[f->index].owes;
+	case BY_SHARER:
+		*set = m->sharers_owing;
+		return &m->sharers[f->index].owes;
 	default:
 		*set = NULL;
 		return &m->owes;
@@ -186,6 +256,10 @@ forget(struct groups *g, const struct group_frame *f)
 
 	if (f->table == BY_MEMBER && f->what == OWES_DONE)
 		barrier_told(g, &g->memberships[f->membership], (uint16_t)f->index);
+	else if (f->table == BY_SHARER && f->what == OWES_SHARERS)
+		share_word_told(&g->memberships[f->membership], f->index);
+	else if (f->table == BY_SHARER && f->what == OWES_CHANGED)
+		share_told(g, &g->memberships[f->membership], f->index);
 	else
 		*bits &= (uint8_t)~f->what;
 	if (set != NULL && *bits == 0)
@@ -204,7 +278,12 @@ choose(const struct groups *g, struct membership *m, struct group_frame *f)
 	} tables[] = {
 		[BY_MEMBER] = {m->owing, &m->members->owes, sizeof(*m->members), m->count},
 		[BY_LOCK] = {m->locks_owing, &m->locks->owes, sizeof(*m->locks), g->cfg.locks_max},
-		[BY_TURN] = {m->turns_owing, &m->turns->owes, sizeof(*m->turns), turns_of(g, m)},
+		[BY_TURN] = {m->turns_owing, &m->turns->owes, sizeof(*m->turns),
+			places_of(m, g->cfg.locks_max)},
+		[BY_SHARE] = {m->shares_owing, &m->shares->owes, sizeof(*m->shares),
+			g->cfg.regions_max},
+		[BY_SHARER] = {m->sharers_owing, &m->sharers->owes, sizeof(*m->sharers),
+			places_of(m, g->cfg.regions_max)},
 	};
 
 	f->membership = (uint16_t)place_of(g, m);
@@ -212,7 +291,7 @@ choose(const struct groups *g, struct membership *m, struct group_frame *f)
 	f->index = 0;
 	if (m->owes & (OWES_JOIN | OWES_ENTER))
 		return true;
-	for (f->table = BY_MEMBER; f->table <= BY_TURN; f->table++) {
+	for (f->table = BY_MEMBER; f->table <= BY_SHARER; f->table++) {
 		uint32_t words = BITS_WORDS(tables[f->table].count);
 
 		while ((f->index = bit_next(tables[f->table].set, words, 0)) != UINT32_MAX) {
@@ -236,6 +315,8 @@ make(struct groups *g, struct membership *m, struct group_frame *f)
 		[BY_MEMBER] = by_member,
 		[BY_LOCK] = by_lock,
 		[BY_TURN] = by_turn,
+		[BY_SHARE] = by_share,
+		[BY_SHARER] = by_sharer,
 	};
 
 	while (choose(g, m, f)) {

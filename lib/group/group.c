@@ -21,6 +21,8 @@
 
 #define GIVE_UP_LATER 20 /* in join_ticks */
 
+#define DIRECTORY_WORDS(members) (((members) + 31) / 32)
+
 /* ------------------------------------------------------------------ making */
 
 static size_t
@@ -34,14 +36,14 @@ config_ok(const struct groups_config *c)
 {
 	return c->groups_max >= 1 && c->groups_max <= GROUPS_MAX && c->members_max >= 1 &&
 		c->members_max <= WIRE_GROUP_MEMBERS_MAX && c->locks_max <= WIRE_GROUP_LOCKS_MAX &&
-		c->frames_max >= 1 && c->join_ticks >= 1 && c->counters != NULL;
+		c->regions_max <= WIRE_GROUP_REGIONS_MAX && c->frames_max >= 1 && c->join_ticks >= 1 && c->counters != NULL;
 }
 
-/* Most turns of the locks that one member manages: those of a group of any size. */
+/* Most places_of() a group of any size. */
 static uint32_t
-turns_max(const struct groups_config *c)
+places_max(const struct groups_config *c, uint32_t n)
 {
-	return c->locks_max + c->members_max;
+	return n + c->members_max;
 }
 
 /* Places of the hash table for so many members: a power of two, at least half of them empty. */
@@ -65,6 +67,9 @@ take(uint8_t *memory, size_t *used, size_t bytes)
 static size_t
 lay_out(const struct groups_config *c, uint8_t *memory, struct groups *g)
 {
+	const uint32_t turns = places_max(c, c->locks_max);
+	const uint32_t sharers = places_max(c, c->regions_max);
+	const uint32_t regions = BITS_WORDS(c->regions_max);
 	size_t used = 0;
 	struct groups unused;
 
@@ -86,8 +91,17 @@ lay_out(const struct groups_config *c, uint8_t *memory, struct groups *g)
 		m->locks_owing = take(memory, &used, BITS_WORDS(c->locks_max) * sizeof(uint64_t));
 		m->locks_telling = take(memory, &used, BITS_WORDS(c->locks_max) * sizeof(uint64_t));
 		m->queues = take(memory, &used, c->locks_max * sizeof(*m->queues));
-		m->turns = take(memory, &used, turns_max(c) * sizeof(*m->turns));
-		m->turns_owing = take(memory, &used, BITS_WORDS(turns_max(c)) * sizeof(uint64_t));
+		m->turns = take(memory, &used, turns * sizeof(*m->turns));
+		m->turns_owing = take(memory, &used, BITS_WORDS(turns) * sizeof(uint64_t));
+		m->shares = take(memory, &used, c->regions_max * sizeof(*m->shares));
+		m->directories = take(memory, &used,
+			c->regions_max * DIRECTORY_WORDS(c->members_max) * sizeof(uint32_t));
+		m->shares_owing = take(memory, &used, regions * sizeof(uint64_t));
+		m->shares_telling = take(memory, &used, regions * sizeof(uint64_t));
+		m->shares_copying = take(memory, &used, regions * sizeof(uint64_t));
+		m->homes = take(memory, &used, c->regions_max * sizeof(*m->homes));
+		m->sharers = take(memory, &used, sharers * sizeof(*m->sharers));
+		m->sharers_owing = take(memory, &used, BITS_WORDS(sharers) * sizeof(uint64_t));
 	}
 	return used;
 }
@@ -269,15 +283,34 @@ group_open(struct groups *g, uint16_t ctx, const struct group_params *p)
 		.queues = was.queues,
 		.turns = was.turns,
 		.turns_owing = was.turns_owing,
+		.shares = was.shares,
+		.directories = was.directories,
+		.words = DIRECTORY_WORDS(p->count),
+		.shares_owing = was.shares_owing,
+		.shares_telling = was.shares_telling,
+		.shares_copying = was.shares_copying,
+		.homes = was.homes,
+		.sharers = was.sharers,
+		.sharers_owing = was.sharers_owing,
 	};
+	const uint32_t turns = places_of(m, g->cfg.locks_max);
+	const uint32_t sharers = places_of(m, g->cfg.regions_max);
+
 	memset(m->members, 0, m->count * sizeof(*m->members));
 	memset(m->by_addr, 0, places_for(m->count) * sizeof(*m->by_addr));
 	memset(m->owing, 0, BITS_WORDS(m->count) * sizeof(uint64_t));
 	memset(m->locks, 0, g->cfg.locks_max * sizeof(*m->locks));
 	memset(m->locks_owing, 0, BITS_WORDS(g->cfg.locks_max) * sizeof(uint64_t));
 	memset(m->locks_telling, 0, BITS_WORDS(g->cfg.locks_max) * sizeof(uint64_t));
-	memset(m->turns, 0, turns_of(g, m) * sizeof(*m->turns));
-	memset(m->turns_owing, 0, BITS_WORDS(turns_of(g, m)) * sizeof(uint64_t));
+	memset(m->turns, 0, turns * sizeof(*m->turns));
+	memset(m->turns_owing, 0, BITS_WORDS(turns) * sizeof(uint64_t));
+	memset(m->shares, 0, g->cfg.regions_max * sizeof(*m->shares));
+	memset(m->shares_owing, 0, BITS_WORDS(g->cfg.regions_max) * sizeof(uint64_t));
+	memset(m->shares_telling, 0, BITS_WORDS(g->cfg.regions_max) * sizeof(uint64_t));
+	memset(m->shares_copying, 0, BITS_WORDS(g->cfg.regions_max) * sizeof(uint64_t));
+	memset(m->homes, 0, g->cfg.regions_max * sizeof(*m->homes));
+	memset(m->sharers, 0, sharers * sizeof(*m->sharers));
+	memset(m->sharers_owing, 0, BITS_WORDS(sharers) * sizeof(uint64_t));
 	for (uint32_t i = 0; i < g->cfg.locks_max; i++)
 		m->queues[i] = (struct queue){NO_RANK, NO_RANK, NO_RANK, false};
 	return (int)place_of(g, m);
@@ -397,6 +430,7 @@ is_opened(struct groups *g, struct membership *m, const struct wire_group *h)
 	if (error != 0 && m->state == MEMBERSHIP_LEAVES) {
 		group_drain(g, m);
 	} else if (m->state == MEMBERSHIP_JOINS && error != 0) {
+		m->refused = true;
 		open_fails(g, m, error, wire_be16(h->other));
 	} else if (m->state == MEMBERSHIP_JOINS) {
 		m->key = wire_be64(h->key);
@@ -419,19 +453,24 @@ least_told(const struct membership *m)
 	return told;
 }
 
-/* Nothing is owed to members, or about locks and turns. */
+/* Nothing is owed to members, or about locks and regions. */
 static void
 owe_nothing(struct groups *g, struct membership *m)
 {
 	memset(m->owing, 0, BITS_WORDS(m->count) * sizeof(uint64_t));
 	memset(m->locks_owing, 0, BITS_WORDS(g->cfg.locks_max) * sizeof(uint64_t));
-	memset(m->turns_owing, 0, BITS_WORDS(turns_of(g, m)) * sizeof(uint64_t));
+	memset(m->turns_owing, 0, BITS_WORDS(places_of(m, g->cfg.locks_max)) * sizeof(uint64_t));
+	memset(m->shares_owing, 0, BITS_WORDS(g->cfg.regions_max) * sizeof(uint64_t));
+	memset(m->shares_copying, 0, BITS_WORDS(g->cfg.regions_max) * sizeof(uint64_t));
+	memset(m->sharers_owing, 0,
+		BITS_WORDS(places_of(m, g->cfg.regions_max)) * sizeof(uint64_t));
 }
 
 void
 group_drain(struct groups *g, struct membership *m)
 {
 	m->state = MEMBERSHIP_DRAINS;
+	set_remove(&g->timed, place_of(g, m));
 	owe_nothing(g, m);
 	m->owes &= OWES_LEAVE;
 	group_settle(g, m);
@@ -474,6 +513,7 @@ ends(struct groups *g, struct membership *m, uint8_t error, uint16_t because)
 		owe_nothing(g, m);
 		tell(g, m);
 		lock_group_ended(g, m);
+		share_group_ended(g, m);
 		if (m->in_barrier)
 			barrier_ends(g, m, m->barrier, error, because);
 	}
@@ -494,6 +534,7 @@ member_gone(struct groups *g, struct membership *m, uint16_t rank, uint8_t why)
 		barrier_told(g, m, rank);
 	who->owes &= OWES_EXPEL | OWES_LEFT;
 	lock_member_gone(g, m, rank);
+	share_member_gone(g, m, rank);
 	if (m->state == MEMBERSHIP_OPEN)
 		tell(g, m);
 }
@@ -579,7 +620,7 @@ leaves(struct groups *g, struct membership *m, uint16_t from)
 	struct member *who = &m->members[from];
 
 	declare_gone(g, m, from, 0);
-	if (m->fails) {
+	if (m->fails || m->state == MEMBERSHIP_JOINS) {
 		owe_member(g, m, from, OWES_LEFT);
 		return;
 	}
@@ -611,12 +652,6 @@ leave(struct groups *g, struct membership *m)
 	case MEMBERSHIP_JOINS:
 		open_fails(g, m, ECONNRESET, m->rank);
 		m->tells = 0;
-		if (m->rank != 0 && m->key != 0) { /* it may be open for others */
-			m->state = MEMBERSHIP_LEAVES;
-			m->owes = OWES_LEAVE;
-			owe(g, m);
-			return;
-		}
 		/* fall through */
 	case MEMBERSHIP_FAILED:
 		if (m->rank == 0) { /* those that are there are told */
@@ -624,9 +659,20 @@ leave(struct groups *g, struct membership *m)
 			group_settle(g, m);
 			return;
 		}
-		m->owes = OWES_LEAVE; /* rank 0 may not know yet */
+		m->owes = OWES_LEAVE;
 		owe(g, m);
-		group_drain(g, m);
+		if (m->refused) {
+			group_drain(g, m);
+			return;
+		}
+		/* it may be open for others, or become so; unless rank 0 is not there yet, which
+		 * does not answer then */
+		m->state = MEMBERSHIP_LEAVES;
+		if (m->key == 0) {
+			m->give_up = m->ask_at + GIVE_UP_LATER * g->cfg.join_ticks;
+			m->ask_at = UINT64_MAX;
+			set_add(&g->timed, place_of(g, m));
+		}
 		return;
 	case MEMBERSHIP_OPEN:
 		lock_leave(g, m);
@@ -750,6 +796,8 @@ groups_message(struct groups *g, uint16_t ctx, struct group_addr from, uint32_t 
 		declare_gone(g, m, wire_be16(h.other), ECONNRESET);
 	else if (h.op == WIRE_G_ENTER || h.op == WIRE_G_DONE)
 		barrier_message(g, m, rank, &h);
+	else if (h.op >= WIRE_G_SUB)
+		share_message(g, m, rank, &h);
 	else if (h.op >= WIRE_G_LOCK)
 		lock_message(g, m, rank, &h);
 	else
@@ -791,7 +839,9 @@ groups_tick(struct groups *g, uint64_t now)
 
 		while (m->rank == 0 && missing + 1 < m->count && m->members[missing].joined)
 			missing++;
-		if (now >= m->give_up) {
+		if (now >= m->give_up && m->state == MEMBERSHIP_LEAVES) {
+			group_drain(g, m);
+		} else if (now >= m->give_up) {
 			open_fails(g, m, ETIMEDOUT, missing);
 		} else if (now >= m->ask_at) {
 			m->ask_at = now + g->cfg.join_ticks;
@@ -887,6 +937,8 @@ next_result(struct groups *g, struct membership *m, struct group_result *out)
 		out->error = m->locks[l].error;
 		return true;
 	}
+	if (share_result(g, m, out))
+		return true;
 	if (m->tells & TELLS_ENDED) {
 		m->tells &= (uint8_t)~TELLS_ENDED;
 		out->kind = GROUP_ENDED;

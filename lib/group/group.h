@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Groups, sans-IO (RHI-GRP, RHI-LOCK, RHI-BAR; RHiNET, 1999, section 2): the state that one lane
+ * Groups, sans-IO (RHI-GRP, RHI-LOCK, RHI-BAR, RHI-SUB; RHiNET, 1999, section 2): the state that one lane
  * keeps of the groups in which its contexts are members. One `struct groups` belongs to one lane of
  * the engine (or to one simulated node), and only that thread calls it. The caller passes in
  * commands, messages, acknowledgements and the time, and pulls messages and results. The library
@@ -14,7 +14,9 @@
  *    the same order. If rank 0 ends, the group does. Messages to the own rank go the same way as
  *    all others (the caller passes them back), so rank 0 is a member like any other.
  * 3. Lock l is managed by rank l modulo the number of members, in a queue of turns (lock.c).
- * 4. All messages are checked: the group is known here, the key is right, the sender's address is
+ * 4. The home of a shared region is a rank in the same way (share.c). Its bytes are the caller's:
+ *    this library says when they may be copied or written, and to whom.
+ * 5. All messages are checked: the group is known here, the key is right, the sender's address is
  *    that of its rank. Only rank 0 knows the key at first, and OPEN tells it.
  */
 #ifndef PMX_GROUP_H
@@ -40,6 +42,8 @@ struct groups_config {
 	uint32_t groups_max;  /* memberships of all contexts of the lane: 1..4096 */
 	uint32_t members_max; /* of a group: 1..WIRE_GROUP_MEMBERS_MAX */
 	uint32_t locks_max;   /* of a group, which are 0..locks_max - 1: 0..WIRE_GROUP_LOCKS_MAX */
+	uint32_t regions_max; /* of a group, which are 0..regions_max - 1:
+			       * 0..WIRE_GROUP_REGIONS_MAX */
 	uint32_t frames_max;  /* messages that the core may have at once: 1.. */
 	uint64_t join_ticks;  /* of time, after which a member asks again to be let in: 1.. */
 	uint64_t *counters;   /* GROUP_COUNTERS of them, the caller's */
@@ -71,13 +75,20 @@ enum group_kind {
 			* held it), EBUSY (tried), EHOSTDOWN (its manager died) or ECONNRESET (the
 			* group has ended) */
 	GROUP_CLOSED,  /* its place is free again */
+	/* of region `number` */
+	GROUP_SUBSCRIBED,   /* error: 0, EPROTO (its home has another length), EHOSTDOWN (it has
+			     * gone), ECONNRESET (the group has ended), or as the copy failed */
+	GROUP_SHARERS,      /* bits: which of the ranks from `rank` * 32 on share it; before UPDATE,
+			     * and only what has changed */
+	GROUP_UPDATE,       /* an update may begin, or error: EHOSTDOWN, ECONNRESET */
+	GROUP_UNSUBSCRIBED, /* error: 0; or EBUSY: its home is here, and others share it */
 };
 
 struct group_result {
 	uint8_t kind;  /* enum group_kind */
 	uint8_t error; /* 0 or an errno */
 	uint16_t place, user, rank;
-	uint32_t number;
+	uint32_t number, bits;
 };
 
 struct group_params {
@@ -122,6 +133,36 @@ int64_t group_barrier(struct groups *g, uint16_t ctx, uint32_t place);
 int group_lock(struct groups *g, uint16_t ctx, uint32_t place, uint32_t lock, bool tries);
 /* 0; -EPERM: it is not held; -EHOSTDOWN: its manager died while it was held, it is nobody's now. */
 int group_unlock(struct groups *g, uint16_t ctx, uint32_t place, uint32_t lock);
+
+/* Share a region of len bytes; 0: there are none, EFAULT. Ends with GROUP_SUBSCRIBED, which groups_copy may come before. 0;
+ * -EEXIST: it is shared, or being; -EINVAL. */
+int group_subscribe(struct groups *g, uint16_t ctx, uint32_t place, uint32_t region, uint64_t len);
+/* Share it no more. Ends with GROUP_UNSUBSCRIBED. 0 or -EINVAL. */
+int group_unsubscribe(struct groups *g, uint16_t ctx, uint32_t place, uint32_t region);
+/* Ask for an update to begin. Ends with GROUP_UPDATE, after which all that share the region are to
+ * be written to, and group_updated called. 0 or -EINVAL. */
+int group_update(struct groups *g, uint16_t ctx, uint32_t place, uint32_t region);
+/* All have it. 0 or -EINVAL. */
+int group_updated(struct groups *g, uint16_t ctx, uint32_t place, uint32_t region);
+
+#define GROUP_COPY_NUMBERS 512
+
+/* What is to be copied from a region's home before this member shares it. */
+struct group_copy {
+	uint16_t ctx, place;
+	uint32_t id, region; /* id: the group's */
+	uint32_t number;     /* by which its end is told: below GROUP_COPY_NUMBERS */
+	uint64_t len;
+	struct group_addr home;
+};
+/* Returns the next one, the same until group_copying is called. false: there is none. */
+bool groups_copy(struct groups *g, struct group_copy *out);
+/* It has begun. */
+void group_copying(struct groups *g, const struct group_copy *c);
+/* It has ended. number: of struct group_copy. error: 0 or an errno. One that is not waited for any
+ * more is ignored. */
+void group_copied(struct groups *g, uint16_t ctx, uint32_t place, uint32_t region, uint32_t number,
+	uint8_t error);
 
 /* ------------------------------------------------------------------ messages */
 

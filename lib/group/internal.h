@@ -164,6 +164,78 @@ struct queue {
 	bool dead;           /* one may have died while it held it: the next is told */
 };
 
+/* ------------------------------------------------------------------ shared regions */
+
+enum share_state {
+	SHARE_OUT,
+	SHARE_ASKS,  /* to share it */
+	SHARE_READS, /* the caller copies it from the home */
+	SHARE_WAITS, /* ... has, and the home has to tell the others */
+	SHARE_IN,
+	SHARE_LEAVES, /* has asked to share it no more */
+};
+
+#define OWES_SUB    0x01u
+#define OWES_UNSUB  0x02u
+#define OWES_HELD   0x04u
+#define OWES_COPIED 0x08u
+
+#define TELLS_SUBSCRIBED   0x01u
+#define TELLS_UNSUBSCRIBED 0x02u
+
+/* A region as one member knows it. */
+struct share {
+	uint8_t state; /* enum share_state */
+	uint8_t owes;
+	uint8_t tells;  /* TELLS_*: the client */
+	uint8_t error;  /* of COPIED, and of what is told */
+	bool held;      /* updates may not begin */
+	uint32_t dirty; /* words of the directory that the client is to be told */
+	uint32_t ticket; /* of HOLD */
+	uint32_t copy;   /* number of the one that it waits for */
+	uint32_t asked;  /* updates that may not begin yet */
+	uint32_t granted, refused; /* of which the client is to be told */
+	uint32_t under_way;        /* of which it was told, and which have not ended */
+	uint64_t len;              /* bytes */
+};
+
+enum share_phase {
+	SHARE_QUIET,
+	SHARE_HOLDS,  /* sharers are to end their updates */
+	SHARE_COPIES, /* the subject copies the region */
+};
+
+/* A region whose home is here. */
+struct share_home {
+	uint8_t phase;     /* enum share_phase */
+	uint8_t error;     /* of CHANGED */
+	uint16_t subject;  /* who comes or goes; or did last */
+	uint16_t awaited;  /* sharers that have not said HELD */
+	uint16_t untold;   /* members to which CHANGED is owed */
+	uint16_t wanting;  /* members that want something */
+	uint32_t ticket;
+	uint32_t word; /* of the directory, next for the subject */
+	uint64_t len;  /* bytes */
+};
+
+enum share_wants { WANTS_NOTHING, WANTS_IN, WANTS_OUT };
+
+/* what was held goes on before something else begins */
+#define OWES_REFUSED 0x01u
+#define OWES_HOLD    0x02u
+#define OWES_SHARERS 0x04u
+#define OWES_COPY    0x08u
+#define OWES_CHANGED 0x10u
+
+/* A member at a region whose home is here. */
+struct sharer {
+	bool in, awaited;
+	uint8_t wants; /* enum share_wants */
+	uint8_t owes;
+	uint8_t error; /* REFUSED */
+	uint64_t len;  /* bytes of its copy */
+};
+
 /* ------------------------------------------------------------------ memberships */
 
 enum membership_state {
@@ -193,6 +265,7 @@ struct membership {
 	uint8_t tells; /* TELLS_*: the client */
 	bool silent;   /* the context has ended: it is told nothing */
 	bool fails;    /* it did not open */
+	bool refused;  /* ... by the word of rank 0 */
 	bool in_barrier;
 	uint16_t ctx, rank, count, listed;
 	uint16_t user;   /* of struct group_params */
@@ -227,19 +300,28 @@ struct membership {
 	struct queue *queues; /* of lock l: l / count, if it is managed here */
 	struct turn *turns;   /* of lock l and rank r: l / count * count + r */
 	uint64_t *turns_owing;
+	struct share *shares;  /* by number of the region */
+	uint32_t *directories; /* of each region `words` of 32 ranks: who shares it */
+	uint32_t words;
+	uint64_t *shares_owing, *shares_telling, *shares_copying;
+	struct share_home *homes; /* of region r: r / count, if its home is here */
+	struct sharer *sharers;   /* of region r and rank k: r / count * count + k */
+	uint64_t *sharers_owing;
 };
 
 struct groups {
 	struct groups_config cfg;
 	uint32_t used;   /* memberships that are not free */
 	uint32_t cursor; /* membership whose turn it is */
+	uint32_t copies_made;
 	struct group_frame *free;
 	struct group_frame *frames;
 	struct membership *memberships;
 	uint16_t *first; /* by context: the place of one of its memberships, or NO_PLACE */
 	uint64_t *taken; /* memberships of contexts, bits */
-	/* those that may owe something, that may have something to tell, that are timed */
-	struct set work, tell, timed;
+	/* those that may owe something, that may have something to tell, that are timed, that have
+	 * regions to copy */
+	struct set work, tell, timed, copies;
 };
 
 static inline uint32_t
@@ -290,11 +372,11 @@ manager_of(const struct membership *m, uint32_t l)
 	return (uint16_t)(l % m->count);
 }
 
-/* Places for the turns of the locks that one member manages at most. */
+/* Places for all members at those of n things (locks, regions) that one member manages at most. */
 static inline uint32_t
-turns_of(const struct groups *g, const struct membership *m)
+places_of(const struct membership *m, uint32_t n)
 {
-	return (g->cfg.locks_max + m->count - 1) / m->count * m->count;
+	return (n + m->count - 1) / m->count * m->count;
 }
 
 /* group.c */
@@ -331,5 +413,19 @@ void lock_member_gone(struct groups *g, struct membership *m, uint16_t rank);
 void lock_leave(struct groups *g, struct membership *m);
 /* The group has ended: requests end. */
 void lock_group_ended(struct groups *g, struct membership *m);
+
+/* share.c */
+void share_message(struct groups *g, struct membership *m, uint16_t from,
+	const struct wire_group *h);
+/* The home: the next word of the region's directory for its subject. */
+uint32_t share_word(const struct membership *m, uint32_t r);
+/* The home: that word is on its way to m->sharers[index]. */
+void share_word_told(struct membership *m, uint32_t index);
+/* The home: CHANGED is on its way to m->sharers[index], or is not needed. */
+void share_told(struct groups *g, struct membership *m, uint32_t index);
+void share_member_gone(struct groups *g, struct membership *m, uint16_t rank);
+void share_group_ended(struct groups *g, struct membership *m);
+/* Takes the next result about a region. false: there is none. */
+bool share_result(struct groups *g, struct membership *m, struct group_result *out);
 
 #endif

@@ -215,6 +215,8 @@ static const struct key keys[] = {
 		"1024", "members", "of one group"},
 	{"limits", "group_locks", KIND_U32, DIFFERS(group_locks), 1, WIRE_GROUP_LOCKS_MAX, "64",
 		"locks", "of one group"},
+	{"limits", "group_regions", KIND_U32, DIFFERS(group_regions), 1, WIRE_GROUP_REGIONS_MAX,
+		"64", "regions", "of one group, that its members can share"},
 	{"limits", "message_max", KIND_U32, AGREES(message_max), 64, WIRE_MESSAGE_MAX, "8388608",
 		"bytes", "longest message, as far as send_buffers and receive_buffers allow"},
 	{"access", "socket", KIND_TEXT, DIFFERS(socket), TEXT(config, socket), "", "path",

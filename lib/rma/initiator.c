@@ -276,11 +276,12 @@ rma_fetch(struct rma *r, const struct rma_fetch *f, uint64_t now)
 	if (op == NULL)
 		return false;
 	op->d.kind = f->kind;
-	op->d.flags = TRANSFER_OFFERED;
+	op->d.flags = f->area ? TRANSFER_AREA : TRANSFER_OFFERED;
 	op->d.node = f->node;
 	op->d.ctx = f->ctx;
 	op->d.id = TRANSFER_ID(op - c->ops, f->use);
-	op->d.key = f->offer;
+	op->d.key = f->from;
+	op->d.at = 0;
 	op->d.len = f->len;
 	op->local = f->local;
 	op->result.cookie = f->cookie;

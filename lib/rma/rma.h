@@ -173,11 +173,13 @@ struct rma_news {
 #define RMA_HAS_EVENTS  0x8u  /* rma_event, of some context */
 #define RMA_HAS_WORK    0x10u /* transfers are under way: rma_tx_transfers, rma_tick */
 
-/* A fetch that a lane does for a receive that matched an offer. */
+/* A pull that a lane does by itself: for a receive that matched an offer, or of an area. */
 struct rma_fetch {
 	uint8_t kind; /* TRANSFER_PULL, TRANSFER_ACCEPT */
 	uint16_t node, ctx;
-	uint32_t offer, use;
+	bool area;    /* from the beginning of the area that `from` names as in a message */
+	uint64_t from; /* otherwise: the offer */
+	uint32_t use;  /* a number that changes from one to the next of the context */
 	uint64_t len;
 	struct rma_bytes local;
 	uint32_t cookie; /* returned with its result */
@@ -235,8 +237,11 @@ int rma_deregister(struct rma *r, uint16_t ctx, uint64_t key, uint64_t now);
  * use, or if the description is malformed. */
 bool rma_submit(struct rma *r, uint16_t ctx, uint32_t place, const struct transfer_desc *shared,
 	uint64_t now);
-/* Begin to fetch what was offered. Returns false if all places for fetches are taken. */
+/* Begin to fetch. Returns false if all places for fetches are taken. */
 bool rma_fetch(struct rma *r, const struct rma_fetch *f, uint64_t now);
+/* Where the bytes of a context's area are. false: it has no such area. */
+bool rma_area(const struct rma *r, uint16_t ctx, uint32_t group, uint32_t area,
+	struct rma_bytes *bytes);
 
 /* Is this the place of a transfer whose frames the client packs, and not all of which the core has
  * yet? */

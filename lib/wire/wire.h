@@ -118,9 +118,10 @@ static_assert(sizeof(struct wire_hello) == 16, "hello size");
 #define WIRE_GROUP        0x4000
 #define WIRE_ENDPOINTS    0x5000 /* all endpoint numbers are below this */
 
-/* Most members of a group, and most locks. */
+/* Most members of a group, and most locks and shared regions. */
 #define WIRE_GROUP_MEMBERS_MAX 1024
 #define WIRE_GROUP_LOCKS_MAX   1024
+#define WIRE_GROUP_REGIONS_MAX 1024
 
 /* Returns which endpoint of its context a number denotes: 0, WIRE_TARGET, WIRE_INITIATOR,
  * WIRE_MATCHED or WIRE_GROUP. */
@@ -338,12 +339,22 @@ enum wire_group_op {
 	WIRE_G_RELEASE, /* to the manager: that turn has ended. Flag DEAD */
 	WIRE_G_QUERY,   /* of the manager: does that turn wait? */
 	WIRE_G_WAITS,   /* to the manager: it does */
+	/* between a member and the home of region `number` */
+	WIRE_G_SUB,     /* to the home: wants to share it; its bytes: ticket << 32 | b */
+	WIRE_G_UNSUB,   /* to the home: wants to share it no more */
+	WIRE_G_HOLD,    /* of the home, to a sharer: no updates until CHANGED */
+	WIRE_G_HELD,    /* to the home: none is under way; of the HOLD with that ticket */
+	WIRE_G_SHARERS, /* of the home: which of the ranks from ticket * 32 on share it: bits of b */
+	WIRE_G_COPY,    /* of the home: its bytes can be pulled now */
+	WIRE_G_COPIED,  /* to the home: they were; error: not */
+	WIRE_G_CHANGED, /* of the home: member `other` shares it (flag IN), or not. error: why not */
 	WIRE_GROUP_OPS
 };
 
 #define WIRE_G_TRY  0x01
 #define WIRE_G_DEAD 0x02 /* a member may have died while it held the lock */
-#define WIRE_G_ALL  0x03
+#define WIRE_G_IN   0x04
+#define WIRE_G_ALL  0x07
 
 /* Big-endian. */
 struct wire_group {
@@ -352,7 +363,7 @@ struct wire_group {
 	uint16_t rank;  /* the sender's */
 	uint32_t group; /* its number */
 	uint64_t key;
-	uint32_t number; /* of the barrier or lock */
+	uint32_t number; /* of the barrier, lock or region */
 	uint32_t ticket;
 	uint32_t b;
 	uint16_t other; /* rank */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The library of groups (lib/group), fed a program: contexts that open groups, leave them and end,
- * barriers and locks as a hostile client asks for them, messages of hostile members and of
+ * barriers, locks and shared regions as a hostile client asks for them, messages of hostile members and of
  * strangers, frames that go and do not go, acknowledgements and errors, nodes that die, time.
  * Whatever comes: only what was asked for ends, and once; who is no member, or has not the key,
  * changes not a byte; and when all contexts have ended nothing is left over.
@@ -19,6 +19,7 @@
 #define GROUPS  4
 #define MEMBERS 4
 #define LOCKS   5
+#define REGIONS 5
 #define FRAMES  6
 #define BAD_KEY 7 /* no group has it */
 
@@ -32,6 +33,11 @@ struct own {
 	uint16_t ctx, count;
 	uint32_t id;
 	bool asked[LOCKS];
+	struct {
+		bool comes, goes, in, copies;
+		uint32_t number; /* of the copy */
+		unsigned asked, under_way; /* updates */
+	} regions[REGIONS];
 };
 
 struct world {
@@ -123,6 +129,98 @@ asks(struct world *w, unsigned place, unsigned what)
 	}
 }
 
+/* The next copy of a region begins. */
+static void
+copies(struct world *w)
+{
+	struct group_copy c;
+
+	if (!groups_copy(w->groups, &c))
+		return;
+	struct own *o = &w->own[c.place];
+
+	group_copying(w->groups, &c);
+	MUST(c.place < GROUPS && c.region < REGIONS && c.ctx < CTXS);
+	MUST(w->ended[c.ctx] || o->closed ||
+		(o->used && o->id == c.id && o->regions[c.region].comes));
+	o->regions[c.region].copies = true;
+	o->regions[c.region].number = c.number;
+}
+
+static void
+shares(struct world *w, unsigned place)
+{
+	struct own *o = &w->own[place];
+	const uint8_t how = take8(&w->in);
+	const uint16_t ctx = how < 250 ? o->ctx : how % CTXS;
+	const bool mine = o->used && ctx == o->ctx && !w->ended[ctx] && !o->closed;
+	const uint32_t r = how / 8 % (REGIONS + 1);
+	int result = -EINVAL;
+
+	switch (how % 8) {
+	case 0:
+	case 1:
+		result = group_subscribe(w->groups, ctx, place, r, how % 3 * 100);
+		MUST(result != 0 || (mine && r < REGIONS && !o->regions[r].comes));
+		if (result == 0)
+			o->regions[r].comes = true;
+		break;
+	case 2:
+		result = group_unsubscribe(w->groups, ctx, place, r);
+		MUST(result != 0 || (mine && r < REGIONS && !o->regions[r].goes));
+		if (result == 0)
+			o->regions[r].goes = true;
+		break;
+	case 3:
+	case 4:
+		result = group_update(w->groups, ctx, place, r);
+		MUST(result != 0 || (mine && r < REGIONS));
+		if (result == 0)
+			o->regions[r].asked++;
+		break;
+	case 5:
+		result = group_updated(w->groups, ctx, place, r);
+		MUST(result != 0 || (mine && o->regions[r].under_way > 0));
+		if (result == 0)
+			o->regions[r].under_way--;
+		break;
+	case 6:
+		copies(w);
+		break;
+	default:
+		if (r < REGIONS && o->regions[r].copies)
+			group_copied(w->groups, ctx, place, r, o->regions[r].number,
+				how & 64 ? EIO : 0);
+		if (r < REGIONS && ctx == o->ctx)
+			o->regions[r].copies = false;
+	}
+}
+
+static void
+region_result(struct own *o, const struct group_result *r)
+{
+	MUST(r->number < REGIONS && !o->closed);
+	switch (r->kind) {
+	case GROUP_SUBSCRIBED:
+		MUST(o->regions[r->number].comes);
+		o->regions[r->number].comes = false;
+		o->regions[r->number].in = r->error == 0;
+		break;
+	case GROUP_UNSUBSCRIBED:
+		MUST(o->regions[r->number].goes);
+		o->regions[r->number].goes = false;
+		o->regions[r->number].in &= r->error != 0;
+		break;
+	case GROUP_UPDATE:
+		MUST(o->regions[r->number].in && o->regions[r->number].asked > 0);
+		o->regions[r->number].asked--;
+		o->regions[r->number].under_way += r->error == 0;
+		break;
+	default:
+		MUST(o->regions[r->number].in && r->rank == 0 && r->bits < 1u << o->count);
+	}
+}
+
 static void
 results(struct world *w, uint16_t ctx)
 {
@@ -132,7 +230,7 @@ results(struct world *w, uint16_t ctx)
 		struct own *o = &w->own[r.place];
 
 		MUST(r.place < GROUPS && o->used && o->ctx == ctx && !w->ended[ctx]);
-		MUST(r.rank == UINT16_MAX || r.rank < o->count);
+		MUST(r.rank == UINT16_MAX || r.rank < o->count || r.kind == GROUP_SHARERS);
 		switch (r.kind) {
 		case GROUP_OPENED:
 			MUST(o->listed && !o->opened && !o->closed);
@@ -149,6 +247,12 @@ results(struct world *w, uint16_t ctx)
 		case GROUP_LOCKED:
 			MUST(r.number < LOCKS && o->asked[r.number] && !o->closed);
 			o->asked[r.number] = false;
+			break;
+		case GROUP_SUBSCRIBED:
+		case GROUP_UNSUBSCRIBED:
+		case GROUP_UPDATE:
+		case GROUP_SHARERS:
+			region_result(o, &r);
 			break;
 		case GROUP_CLOSED:
 			MUST(o->closed);
@@ -290,6 +394,9 @@ step(struct world *w)
 		if (!w->ended[ctx])
 			results(w, ctx);
 		break;
+	case 14:
+		shares(w, what / 16 % GROUPS);
+		break;
 	default:
 		pull(w, take8(&w->in));
 	}
@@ -327,6 +434,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.groups_max = GROUPS,
 		.members_max = MEMBERS,
 		.locks_max = LOCKS,
+		.regions_max = REGIONS,
 		.frames_max = FRAMES,
 		.join_ticks = 5,
 		.counters = w.counters,

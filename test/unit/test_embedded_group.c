@@ -834,6 +834,253 @@ group__rank_0_ends(void **state)
 	all_open(4);
 }
 
+/* ------------------------------------------------------------------ shared regions */
+
+#define REGION 3 /* its home is rank 3 */
+
+static uint8_t twins[ALL][AREA_BYTES];
+static struct pmx_remote copies[ALL];
+
+static void
+registers(unsigned n, uint64_t len)
+{
+	assert_int_equal(pmx_group_area_register(group[n], PMX_REGION(REGION), areas[n], len,
+				 PMX_REMOTE_READ | PMX_REMOTE_WRITE, &copies[n]),
+		0);
+}
+
+static void
+subscribes(unsigned n)
+{
+	ended[n] = 1;
+	assert_int_equal(
+		pmx_group_subscribe(group[n], REGION, &copies[n], twins[n], &request[n]), 0);
+}
+
+static void
+shares(unsigned n)
+{
+	registers(n, AREA_BYTES);
+	subscribes(n);
+	UNTIL(ended[n] != 1);
+	assert_int_equal(ended[n], 0);
+}
+
+static void
+unsubscribes(unsigned n)
+{
+	ended[n] = 1;
+	assert_int_equal(pmx_group_unsubscribe(group[n], REGION, &request[n]), 0);
+	UNTIL(ended[n] != 1);
+}
+
+static void
+updates(unsigned n, uint64_t at, uint64_t len, const struct pmx_part *part)
+{
+	const struct pmx_update u = {.region = REGION, .at = at, .len = len, .part = part};
+
+	ended[n] = 1;
+	assert_int_equal(pmx_group_update(group[n], &u, &request[n]), 0);
+}
+
+static void
+all_open_for_regions(void)
+{
+	memset(areas, 0, sizeof(areas));
+	memset(twins, 0, sizeof(twins));
+	all_open(ALL);
+}
+
+/* The home's bytes are what a region begins with, whoever asks first; updates of any sharer reach
+ * all others, and nobody else. */
+static void
+rhi_sub__copies_are_equal(void **state)
+{
+	static const unsigned sharers[] = {0, 3, 5};
+
+	(void)state;
+	all_open_for_regions();
+	registers(0, AREA_BYTES);
+	subscribes(0);
+	poll_some();
+	assert_int_equal(ended[0], 1); /* the home does not share it yet */
+	fill(areas[3], 1);
+	shares(3);
+	assert_memory_equal(twins[3], areas[3], AREA_BYTES);
+	UNTIL(ended[0] != 1);
+	assert_int_equal(ended[0], 0);
+	assert_int_equal(said[0].tag, REGION);
+	assert_memory_equal(areas[0], areas[3], AREA_BYTES);
+	assert_memory_equal(twins[0], areas[3], AREA_BYTES);
+	shares(5);
+	for (unsigned i = 0; i < 3; i++) {
+		const unsigned n = sharers[i];
+
+		memset(areas[n] + 100 * i, 0xA0 + (int)i, 50 + 5000 * i);
+		updates(n, 100 * i, 50 + 5000 * i, NULL);
+		UNTIL(ended[n] != 1);
+		assert_int_equal(ended[n], 0);
+		for (unsigned k = 0; k < 3; k++)
+			assert_memory_equal(areas[sharers[k]], areas[n], AREA_BYTES);
+	}
+	assert_int_equal(areas[1][0] | areas[2][0] | areas[4][0], 0);
+	/* who shares it no more gets nothing, and may come back */
+	unsubscribes(0);
+	assert_int_equal(ended[0], 0);
+	areas[5][7] = 77;
+	updates(5, 7, 1, NULL);
+	UNTIL(ended[5] != 1);
+	assert_int_equal(areas[3][7], 77);
+	assert_int_not_equal(areas[0][7], 77);
+	subscribes(0);
+	UNTIL(ended[0] != 1);
+	assert_int_equal(ended[0], 0);
+	assert_memory_equal(areas[0], areas[3], AREA_BYTES);
+}
+
+/* Several members write different bytes of the same pages at once, by diffs; others come and go
+ * meanwhile. In the end all copies are equal. */
+static void
+rhi_sub__writers_at_once(void **state)
+{
+	const struct pmx_part diff[ALL] = {
+		{.kind = PMX_PART_DIFF, .twin = twins[0]},
+		{.kind = PMX_PART_DIFF, .twin = twins[1]},
+		{.kind = PMX_PART_DIFF, .twin = twins[2]},
+		{.kind = PMX_PART_DIFF, .twin = twins[3]},
+		{.kind = PMX_PART_DIFF, .twin = twins[4]},
+		{.kind = PMX_PART_DIFF, .twin = twins[5]},
+	};
+	static uint8_t wanted[AREA_BYTES];
+	bool comes = true;
+
+	(void)state;
+	all_open_for_regions();
+	for (unsigned n = 0; n < ALL; n++) {
+		registers(n, AREA_BYTES);
+		subscribes(n);
+	}
+	for (unsigned n = 0; n < ALL; n++) {
+		UNTIL(ended[n] != 1);
+		assert_int_equal(ended[n], 0);
+	}
+	for (unsigned round = 1; round <= 100; round++) {
+		for (unsigned n = 0; n < 4; n++) {
+			for (unsigned i = n; i < AREA_BYTES; i += 4 * (1 + round % 50))
+				wanted[i] = areas[n][i] = (uint8_t)(areas[n][i] + round + n);
+			updates(n, 0, AREA_BYTES, &diff[n]);
+		}
+		comes = !comes;
+		for (unsigned n = 4; n < 6; n++) {
+			if (!comes) {
+				ended[n] = 1;
+				assert_int_equal(
+					pmx_group_unsubscribe(group[n], REGION, &request[n]), 0);
+			} else {
+				subscribes(n);
+			}
+		}
+		for (unsigned n = 0; n < ALL; n++) {
+			UNTIL(ended[n] != 1);
+			assert_int_equal(ended[n], 0);
+		}
+		for (unsigned n = 0; n < (comes ? 6u : 4u); n++)
+			assert_memory_equal(areas[n], wanted, AREA_BYTES);
+		/* the others' bytes are no changes of one's own */
+		for (unsigned n = 0; n < 4; n++)
+			memcpy(twins[n], areas[n], AREA_BYTES);
+	}
+}
+
+/* A sharer that goes holds nobody up; with the home the region ends, and the copies stay. */
+static void
+rhi_sub__sharers_end(void **state)
+{
+	(void)state;
+	all_open_for_regions();
+	fill(areas[3], 9);
+	shares(3);
+	for (unsigned n = 0; n < 3; n++)
+		shares(n);
+	closes(2);
+	areas[1][0] = 200;
+	updates(1, 0, 1, NULL);
+	UNTIL(ended[1] != 1); /* it may have begun before this one was known to go */
+	assert_int_equal(areas[0][0], 200);
+	assert_int_equal(areas[3][0], 200);
+	UNTIL(events[1] == 1);
+	updates(1, 0, 100, NULL);
+	UNTIL(ended[1] != 1);
+	assert_int_equal(ended[1], 0);
+	closes(3);
+	UNTIL(events[1] == 2);
+	updates(1, 0, 100, NULL);
+	UNTIL(ended[1] != 1);
+	assert_int_equal(ended[1], -EHOSTDOWN);
+	assert_int_equal(said[1].label, 3);
+	assert_memory_equal(areas[0], areas[1], AREA_BYTES);
+	registers(4, AREA_BYTES);
+	subscribes(4);
+	UNTIL(ended[4] != 1);
+	assert_int_equal(ended[4], -EHOSTDOWN);
+	unsubscribes(0);
+	assert_int_equal(ended[0], 0);
+	closes(0); /* ... and the group */
+	UNTIL(events[1] == 3 || events[1] == 4);
+	const struct pmx_update u = {.region = REGION, .len = 1};
+
+	UNTIL(pmx_group_update(group[1], &u, &request[1]) == -ECONNRESET);
+}
+
+static void
+rhi_sub__refuses(void **state)
+{
+	const struct pmx_remote none = {.addr = (uintptr_t)areas[1], .len = AREA_BYTES};
+	struct pmx_update u = {.region = REGION, .at = AREA_BYTES - 10, .len = 11};
+	pmx_request r;
+
+	(void)state;
+	all_open_for_regions();
+	shares(3);
+	assert_int_equal(pmx_group_subscribe(group[3], REGION, &copies[3], NULL, &r), -EEXIST);
+	assert_int_equal(pmx_group_subscribe(group[3], 64, &copies[3], NULL, &r), -EINVAL);
+	assert_int_equal(pmx_group_subscribe(group[3], REGION, NULL, NULL, &r), -EINVAL);
+	assert_int_equal(pmx_group_subscribe(group[3], REGION, &copies[3], NULL, NULL), -EINVAL);
+	assert_int_equal(pmx_group_unsubscribe(group[2], REGION, &r), -EINVAL);
+	assert_int_equal(pmx_group_update(group[3], &u, &r), -EINVAL);
+	u.len = 1;
+	assert_int_equal(pmx_group_update(group[2], &u, &r), -EINVAL);
+	u.flags = PMX_EVENT;
+	assert_int_equal(pmx_group_update(group[3], &u, &r), -EINVAL);
+	u.flags = 0;
+	assert_int_equal(pmx_group_update(group[3], &u, NULL), -EINVAL);
+	/* another length, and no area at all */
+	registers(2, AREA_BYTES - 1);
+	subscribes(2);
+	UNTIL(ended[2] != 1);
+	assert_int_equal(ended[2], -EPROTO);
+	ended[1] = 1;
+	assert_int_equal(pmx_group_subscribe(group[1], REGION, &none, NULL, &request[1]), 0);
+	UNTIL(ended[1] != 1);
+	assert_int_equal(ended[1], -EFAULT);
+	shares(0);
+	ended[3] = 1;
+	assert_int_equal(pmx_group_unsubscribe(group[3], REGION, &request[3]), 0);
+	UNTIL(ended[3] != 1);
+	assert_int_equal(ended[3], -EBUSY);
+	/* it goes on */
+	areas[3][5] = 5;
+	updates(3, 5, 1, NULL);
+	UNTIL(ended[3] != 1);
+	assert_int_equal(ended[3], 0);
+	assert_int_equal(areas[0][5], 5);
+	unsubscribes(0);
+	unsubscribes(3);
+	assert_int_equal(ended[3], 0);
+	/* the area is an ordinary one again */
+	assert_int_equal(pmx_deregister(ctx[3], copies[3].key), 0);
+}
+
 int
 main(void)
 {
@@ -857,6 +1104,10 @@ main(void)
 		cmocka_unit_test_setup_teardown(group__multicast_says_who_has_it_not, start, stop),
 		cmocka_unit_test_setup_teardown(group__multicast_refuses, start, stop),
 		cmocka_unit_test_setup_teardown(group__is_closed_under_a_multicast, start, stop),
+		cmocka_unit_test_setup_teardown(rhi_sub__copies_are_equal, start, stop),
+		cmocka_unit_test_setup_teardown(rhi_sub__writers_at_once, start, stop),
+		cmocka_unit_test_setup_teardown(rhi_sub__sharers_end, start, stop),
+		cmocka_unit_test_setup_teardown(rhi_sub__refuses, start, stop),
 	};
 
 	if (rte_eal_init((int)(sizeof(eal) / sizeof(eal[0])) - 1, eal) < 0)

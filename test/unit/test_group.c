@@ -4,7 +4,9 @@
  * pair of contexts has a flow that loses nothing and keeps its order, as the core's have; flows
  * wait for each other as they like. Processes are killed and nodes die at any step. The oracle: one
  * holder of a lock at a time, and a member; a barrier ends for nobody before all that live have
- * entered it, and alike for all; what was asked for ends; in the end nothing is left.
+ * entered it, and alike for all; all copies of a shared region are equal, each update placed once at
+ * each sharer and at nobody else, none while a newcomer copies the region; what was asked for ends; in
+ * the end nothing is left.
  * GROUP_HISTORIES=N runs as many (the default is some seconds), GROUP_SEED=S that one alone.
  */
 #include <errno.h>
@@ -26,6 +28,8 @@
 #define LIFE    5 /* of node 1, twice that of node 2; 0, not known, of node 0 */
 #define ALL     (NODES * CTXS)
 #define LOCKS   5
+#define REGIONS 3
+#define UPDATES 64 /* under way */
 #define FRAMES  6
 #define QUEUE   256
 #define GIVE_UP 5000
@@ -33,6 +37,23 @@
 #define ID      7
 
 enum life { ABSENT, MEMBER, LEAVING, AWAY, DEAD };
+
+/* What a member has of a shared region. Its bytes are a set of updates. */
+struct copy {
+	uint32_t number; /* of the copying */
+	bool asks, in, leaves, copying, copied;
+	uint64_t sharers; /* ranks, as it is told */
+	uint64_t sum;     /* of the updates in it */
+	unsigned asked;   /* updates that it may not begin yet */
+};
+
+/* An update under way: from whom, and at whom it is not yet. */
+struct update {
+	bool used;
+	unsigned from;
+	uint32_t region;
+	uint64_t number, left; /* ranks */
+};
 
 /* A message between two contexts. */
 struct packet {
@@ -53,7 +74,8 @@ struct actor {
 	bool opened, failed, ended, in_barrier;
 	bool asks[LOCKS], holds[LOCKS];
 	uint32_t entered, passed; /* barriers */
-	unsigned to_do;           /* requests that it makes still */
+	struct copy copies[REGIONS];
+	unsigned to_do; /* requests that it makes still */
 };
 
 static struct {
@@ -72,7 +94,10 @@ static struct {
 		uint8_t error;
 		uint16_t because;
 	} barriers[1000];
-	uint32_t locks; /* that are used */
+	uint32_t locks, regions; /* that are used */
+	struct update updates[UPDATES];
+	uint64_t update_number;
+	bool torn[REGIONS]; /* a member has died in the midst of an update */
 } w;
 
 static uint32_t
@@ -228,6 +253,214 @@ locked(struct actor *a, const struct group_result *r)
 	a->holds[l] = true;
 }
 
+/* ------------------------------------------------------------------ shared regions */
+
+static struct copy *
+copy_of(uint16_t rank, uint32_t region)
+{
+	return &w.actors[w.who[rank]].copies[region];
+}
+
+static unsigned
+under_way(uint32_t region)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < UPDATES; i++)
+		n += w.updates[i].used && w.updates[i].region == region;
+	return n;
+}
+
+/* An update may begin: it goes to all that share the region, and is here at once. */
+static void
+update_begins(unsigned n, uint32_t region)
+{
+	struct copy *c = &w.actors[n].copies[region];
+	unsigned i = 0;
+
+	while (w.updates[i].used)
+		assert_true(++i < UPDATES);
+	c->asked--;
+	assert_true(c->sharers >> w.actors[n].rank & 1);
+	for (uint16_t rank = 0; rank < w.count; rank++) {
+		if (copy_of(rank, region)->copying && lives(w.who[rank])) {
+			print_error("rank %u updates region %u while rank %u copies it\n",
+				w.actors[n].rank, region, rank);
+			fail();
+		}
+	}
+	w.updates[i] = (struct update){
+		.used = true,
+		.from = n,
+		.region = region,
+		.number = ++w.update_number * 0x9E3779B97F4A7C15ull,
+		.left = c->sharers & ~(1ull << w.actors[n].rank),
+	};
+	c->sum += w.updates[i].number;
+}
+
+/* One more sharer gets the update, or it ends. */
+static void
+update_goes_on(struct update *u)
+{
+	if (!lives(u->from) || w.actors[u->from].ended) {
+		w.torn[u->region] |= u->left != 0;
+		u->used = false;
+		return;
+	}
+	if (u->left == 0) {
+		struct actor *a = &w.actors[u->from];
+
+		u->used = false;
+		assert_int_equal(group_updated(w.groups[node_of(u->from)], ctx_of(u->from),
+					 (uint32_t)a->place, u->region),
+			0);
+		return;
+	}
+	uint16_t rank = (uint16_t)__builtin_ctzll(u->left);
+	struct copy *c = copy_of(rank, u->region);
+
+	u->left &= u->left - 1;
+	if (!lives(w.who[rank]) || w.actors[w.who[rank]].ended)
+		return;
+	if (!c->in && !c->copied) {
+		/* who has heard that the home has ended shares it no more at once */
+		if (!lives(w.who[u->region % w.count]))
+			return;
+		print_error("an update of rank %u reaches rank %u, which does not share region "
+			    "%u\n",
+			w.actors[u->from].rank, rank, u->region);
+		fail();
+	}
+	c->sum += u->number;
+}
+
+/* Bytes that are to be copied from a home begin to be, and those that are being copied are. */
+static void
+copies_go_on(void)
+{
+	struct group_copy c;
+
+	for (uint16_t node = 0; node < NODES; node++) {
+		while (w.up[node] && draw(3) == 0 && groups_copy(w.groups[node], &c)) {
+			unsigned n = actor_at((struct group_addr){node, c.ctx});
+
+			group_copying(w.groups[node], &c);
+			if (!lives(n))
+				continue;
+			w.actors[n].copies[c.region].copying = true;
+			w.actors[n].copies[c.region].number = c.number;
+		}
+	}
+	for (unsigned n = 0; n < ALL; n++) {
+		for (uint32_t r = 0; r < REGIONS; r++) {
+			struct copy *mine = &w.actors[n].copies[r];
+			unsigned home = w.who[r % w.count];
+
+			if (!mine->copying || draw(20) != 0)
+				continue;
+			mine->copying = false;
+			if (!lives(n))
+				continue;
+			mine->copied = lives(home) && w.actors[home].copies[r].in && draw(10) != 0;
+			mine->sum = w.actors[home].copies[r].sum;
+			group_copied(w.groups[node_of(n)], ctx_of(n), (uint32_t)w.actors[n].place, r,
+				mine->number, mine->copied ? 0 : EIO);
+		}
+	}
+}
+
+static void
+region_hears(unsigned n, const struct group_result *r)
+{
+	struct copy *c = &w.actors[n].copies[r->number];
+
+	switch (r->kind) {
+	case GROUP_SUBSCRIBED:
+		assert_true(c->asks);
+		assert_true(r->error == 0 || r->error == EIO || w.deaths > 0);
+		c->asks = c->copied = false;
+		c->in = r->error == 0;
+		break;
+	case GROUP_SHARERS:
+		assert_true(c->in);
+		c->sharers = (c->sharers & ~(0xFFFFFFFFull << r->rank * 32)) |
+			(uint64_t)r->bits << r->rank * 32;
+		break;
+	case GROUP_UPDATE:
+		assert_true(c->in && c->asked > 0);
+		if (r->error == 0)
+			update_begins(n, r->number);
+		else
+			c->asked--;
+		assert_true(r->error == 0 || w.deaths > 0);
+		break;
+	case GROUP_UNSUBSCRIBED:
+		assert_true(c->leaves);
+		c->leaves = false;
+		c->in = r->error != 0;
+		break;
+	}
+}
+
+static void
+shares(unsigned n)
+{
+	const uint32_t r = draw(w.regions), place = (uint32_t)w.actors[n].place;
+	struct groups *g = w.groups[node_of(n)];
+	struct copy *c = &w.actors[n].copies[r];
+
+	if (c->asks || c->leaves)
+		return;
+	if (!c->in) {
+		if (draw(3) == 0) {
+			assert_int_equal(group_subscribe(g, ctx_of(n), place, r, 100), 0);
+			c->asks = true;
+			c->sharers = 0;
+			c->sum = 0;
+		}
+	} else if (draw(6) != 0) {
+		if (c->asked < 3 && under_way(r) < UPDATES / REGIONS / 2) {
+			assert_int_equal(group_update(g, ctx_of(n), place, r), 0);
+			c->asked++;
+		}
+	} else if (c->asked == 0) {
+		assert_int_equal(group_unsubscribe(g, ctx_of(n), place, r), 0);
+		c->leaves = true;
+	}
+}
+
+/* All that share a region have the same updates. */
+static void
+copies_are_equal(void)
+{
+	for (uint32_t r = 0; r < w.regions; r++) {
+		unsigned home = w.who[r % w.count];
+
+		if (w.torn[r] || !lives(home) || w.actors[home].ended)
+			continue;
+		for (unsigned n = 0; n < ALL; n++) {
+			const struct copy *c = &w.actors[n].copies[r];
+
+			if (!lives(n) || w.actors[n].ended)
+				continue;
+			if (c->asks && w.actors[home].copies[r].in) {
+				print_error("rank %u waits to share region %u\n", w.actors[n].rank,
+					r);
+				fail();
+			}
+			assert_false(c->leaves || c->asked > 0);
+			if (c->in && c->sum != w.actors[home].copies[r].sum) {
+				print_error("rank %u has other bytes of region %u than its home\n",
+					w.actors[n].rank, r);
+				fail();
+			}
+		}
+	}
+}
+
+/* ------------------------------------------------------------------ results */
+
 static void
 hear(unsigned n)
 {
@@ -260,6 +493,12 @@ hear(unsigned n)
 			break;
 		case GROUP_LOCKED:
 			locked(a, &r);
+			break;
+		case GROUP_SUBSCRIBED:
+		case GROUP_SHARERS:
+		case GROUP_UPDATE:
+		case GROUP_UNSUBSCRIBED:
+			region_hears(n, &r);
 			break;
 		case GROUP_CLOSED:
 			assert_int_equal(a->life, LEAVING);
@@ -390,10 +629,16 @@ act(unsigned n)
 	}
 	if (!a->opened)
 		return;
-	if (draw(3) == 0)
+	switch (draw(3)) {
+	case 0:
 		enters(n);
-	else
+		break;
+	case 1:
 		asks(n);
+		break;
+	default:
+		shares(n);
+	}
 }
 
 /* ------------------------------------------------------------------ histories */
@@ -405,6 +650,7 @@ world_begins(uint64_t seed)
 		.groups_max = 4,
 		.members_max = ALL,
 		.locks_max = LOCKS,
+		.regions_max = REGIONS,
 		.frames_max = FRAMES,
 		.join_ticks = JOIN,
 	};
@@ -430,6 +676,7 @@ world_begins(uint64_t seed)
 	}
 	w.count = (uint16_t)(1 + draw(ALL));
 	w.locks = 1 + draw(LOCKS);
+	w.regions = 1 + draw(REGIONS);
 	for (unsigned i = 0; i < ALL; i++)
 		w.who[i] = (uint16_t)i;
 	for (unsigned i = 0; i < ALL; i++) {
@@ -461,6 +708,11 @@ step(void)
 	}
 	for (unsigned n = 0; n < ALL; n++)
 		hear(n);
+	for (unsigned i = 0; i < UPDATES; i++) {
+		if (w.updates[i].used && draw(10) == 0)
+			update_goes_on(&w.updates[i]);
+	}
+	copies_go_on();
 }
 
 /* Nothing is under way, and nobody waits. */
@@ -472,6 +724,14 @@ is_idle(void)
 			if (w.flows[a][b].head != w.flows[a][b].tail && w.up[node_of(a)])
 				return false;
 		}
+		for (uint32_t r = 0; r < REGIONS; r++) {
+			if (w.actors[a].copies[r].copying)
+				return false;
+		}
+	}
+	for (uint32_t r = 0; r < REGIONS; r++) {
+		if (under_way(r) > 0)
+			return false;
 	}
 	return true;
 }
@@ -609,6 +869,7 @@ history(uint64_t seed, unsigned deaths)
 			joins(n);
 	}
 	all_ends();
+	copies_are_equal();
 	all_go();
 }
 

@@ -16,6 +16,7 @@
 
 #include "engine/lane.h"
 #include "engine/service/group/group.h"
+#include "engine/service/rma/rma.h"
 #include "group/group.h"
 
 #define ROOM            64    /* messages that may arrive at a context before its lane looks */
@@ -24,6 +25,13 @@
 #define JOIN_US         5000  /* after which a member asks again */
 #define LOOK_US         10000 /* after which it is looked which nodes are dead */
 #define NO_PLACE        UINT16_MAX
+
+/* Cookies of copies. */
+#define COOKIE(place, region, number)                                                              \
+	(RMA_COOKIE_COPY | (uint32_t)(number) << 22 | (uint32_t)(place) << 10 | (region))
+_Static_assert(WIRE_GROUP_REGIONS_MAX <= 1024 && MEMBERSHIPS_MAX <= 4096 &&
+		GROUP_COPY_NUMBERS <= 512,
+	"cookies of copies");
 
 _Static_assert(GROUPS_OF_CONTEXT <= 16, "bits of group_channel.refused");
 /* lib/group counts directly in the lane's counters */
@@ -43,18 +51,20 @@ group_channel(const struct channel *ch)
 }
 
 static inline uint64_t
-frame_handle(const struct group_frame *f)
+message_handle(const struct group_frame *f)
 {
 	return (uintptr_t)f | GROUP_SERVICE;
 }
 
 static inline struct group_frame *
-frame_of(uint64_t handle)
+message_of_handle(uint64_t handle)
 {
 	return (struct group_frame *)(uintptr_t)(handle & ~(uint64_t)SERVICE_TAG);
 }
 
 /* ------------------------------------------------------------------ making */
+
+static rma_fetched copied;
 
 static int
 group_make(struct engine *e, char *error, size_t error_len)
@@ -68,6 +78,7 @@ group_make(struct engine *e, char *error, size_t error_len)
 		.groups_max = most < MEMBERSHIPS_MAX ? most : MEMBERSHIPS_MAX,
 		.members_max = config->group_members,
 		.locks_max = config->group_locks,
+		.regions_max = config->group_regions,
 		.frames_max = FRAMES,
 		.join_ticks = hz / 1000000 * JOIN_US,
 		.counters = &e->counters[ENGINE_bad_groups],
@@ -82,6 +93,7 @@ group_make(struct engine *e, char *error, size_t error_len)
 	}
 	if (memory != MAP_FAILED)
 		x->groups = groups_init(memory, &c);
+	rma_lane(e)->copied = copied;
 	if (memory != MAP_FAILED && x->lives != NULL)
 		return 0;
 	snprintf(error, error_len, "no memory for the groups of lane %u", e->lane);
@@ -168,7 +180,7 @@ take_local(struct engine *e, struct group_frame *f)
 static void
 group_handed_over(struct engine *e, uint64_t handle)
 {
-	struct group_frame *f = frame_of(handle);
+	struct group_frame *f = message_of_handle(handle);
 	struct engine *back = node_lane(e->node, f->ctx);
 
 	if (f->user != NULL) { /* it is back */
@@ -209,7 +221,7 @@ send_local(struct engine *e, struct group_frame *f)
 		return;
 	}
 	group_lane(e)->local++;
-	rte_ring_enqueue(lane->inbox, (void *)frame_handle(f));
+	rte_ring_enqueue(lane->inbox, (void *)message_handle(f));
 	engine_wake(lane);
 }
 
@@ -217,7 +229,7 @@ send_local(struct engine *e, struct group_frame *f)
 static bool
 send_to_core(struct engine *e, struct group_frame *f)
 {
-	const uint64_t handle = frame_handle(f);
+	const uint64_t handle = message_handle(f);
 	const struct proto_message m = {
 		.dst_node = f->to.node,
 		.dst_ctx = f->to.ctx | WIRE_GROUP,
@@ -271,14 +283,14 @@ group_message(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint32_t
 static struct rte_mbuf *
 group_frame_mbuf(struct engine *e, const struct proto_out *o, const struct peer *peer)
 {
-	return service_frame(e, o, peer, &frame_of(o->handle)->message);
+	return service_frame(e, o, peer, &message_of_handle(o->handle)->message);
 }
 
 static void
 group_completed(struct engine *e, struct channel *ch, uint64_t handle, uint8_t error)
 {
 	(void)ch;
-	groups_acked(group_lane(e)->groups, frame_of(handle), error);
+	groups_acked(group_lane(e)->groups, message_of_handle(handle), error);
 	service_busy(e, GROUP_SERVICE);
 }
 
@@ -308,6 +320,50 @@ service_group_has(const struct engine *e, uint16_t ctx, uint32_t id, uint16_t no
 
 	/* a program's own list of services may be without this one */
 	return group_lane(e) != NULL && groups_has(group_lane(e)->groups, ctx, id, who);
+}
+
+/* ------------------------------------------------------------------ copies of regions */
+
+/* The engine pulls a region for a newcomer, whose program may do something else meanwhile. */
+static void
+begin_copies(struct engine *e)
+{
+	struct group_lane *x = group_lane(e);
+	struct group_copy c;
+
+	while (groups_copy(x->groups, &c)) {
+		const uint32_t area = AREA_OF_REGION + c.region;
+		struct rma_fetch f = {
+			.kind = TRANSFER_PULL,
+			.node = c.home.node,
+			.ctx = c.home.ctx,
+			.area = true,
+			.from = (uint64_t)c.id << 32 | area,
+			.use = x->copies | 1u << 20, /* matching counts from below */
+			.len = c.len,
+			.cookie = COOKIE(c.place, c.region, c.number),
+		};
+
+		if (rma_area(rma_lane(e)->rma, c.ctx, c.id, area, &f.local) &&
+			f.local.len >= c.len) {
+			if (!rma_fetch(rma_lane(e)->rma, &f, e->now))
+				return; /* other copies have all places */
+			x->copies++;
+			group_copying(x->groups, &c);
+			service_busy(e, RMA_SERVICE);
+		} else {
+			group_copying(x->groups, &c);
+			group_copied(x->groups, c.ctx, c.place, c.region, c.number, EFAULT);
+		}
+	}
+}
+
+static void
+copied(struct engine *e, struct channel *ch, uint32_t cookie, uint8_t error)
+{
+	group_copied(group_lane(e)->groups, ch->ctx, cookie >> 10 & 4095, cookie & 1023,
+		(cookie & ~RMA_COOKIE_COPY) >> 22, error);
+	service_busy(e, GROUP_SERVICE);
 }
 
 /* ------------------------------------------------------------------ from clients */
@@ -350,6 +406,18 @@ list_for(struct engine *e, struct channel *ch, uint16_t place, const struct subm
 		e->now);
 }
 
+/* The region's bytes are those of the area that the client has registered for it. */
+static int
+subscribe_for(struct engine *e, struct channel *ch, uint16_t place, uint32_t id,
+	uint32_t region)
+{
+	struct rma_bytes bytes = {.len = 0};
+
+	rma_area(rma_lane(e)->rma, ch->ctx, id,
+		AREA_OF_REGION + region, &bytes);
+	return group_subscribe(group_lane(e)->groups, ch->ctx, place, region, bytes.len);
+}
+
 static unsigned
 group_submit(struct engine *e, struct channel *ch, const struct submission *s)
 {
@@ -387,6 +455,18 @@ group_submit(struct engine *e, struct channel *ch, const struct submission *s)
 		/* its manager has just gone: the client hears of that */
 		result = result == -EHOSTDOWN ? 0 : result;
 		break;
+	case GROUP_SUBSCRIBE:
+		result = subscribe_for(e, ch, place, (uint32_t)s->group.random, s->group.number);
+		break;
+	case GROUP_UNSUBSCRIBE:
+		result = group_unsubscribe(g, ch->ctx, place, s->group.number);
+		break;
+	case GROUP_UPDATES:
+		result = group_update(g, ch->ctx, place, s->group.number);
+		break;
+	case GROUP_UPDATED:
+		result = group_updated(g, ch->ctx, place, s->group.number);
+		break;
 	}
 	if (result < 0)
 		submission_bad(e, ch);
@@ -405,6 +485,7 @@ write_result(struct channel *ch, const struct group_result *r, unsigned handle)
 	c->item[0] = r->kind | (uint32_t)r->error << 8 | handle << 16;
 	c->item[1] = r->rank;
 	c->item[2] = r->number;
+	c->item[3] = r->bits;
 	slot_publish(&ch->com, ch->com.pos++);
 	return true;
 }
@@ -441,6 +522,7 @@ group_results(struct engine *e, struct channel *ch)
 static unsigned
 turn(struct engine *e)
 {
+	begin_copies(e);
 	unsigned work = send_all(e);
 	uint16_t ctx;
 

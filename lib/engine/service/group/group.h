@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Groups as a service of the engine (RHI-GRP, RHI-LOCK, RHI-BAR): carries what lib/group says
- * between the group endpoints of contexts. All of it belongs to the lane.
+ * Groups as a service of the engine (RHI-GRP, RHI-LOCK, RHI-BAR, RHI-SUB): carries what lib/group
+ * says between the group endpoints of contexts, and pulls shared regions for newcomers. All of it belongs to the lane.
  *
  * Design notes
  * 1. A client names its groups by handles, numbers below GROUPS_OF_CONTEXT that it chooses;
@@ -25,6 +25,7 @@ struct group_lane {
 	uint64_t look_at; /* time of the next look at dead nodes */
 	uint32_t *lives;  /* of nodes, at the last look; 0: not known */
 	uint32_t local;   /* own messages that other lanes have */
+	uint32_t copies;  /* of regions, begun so far */
 };
 
 static inline struct group_lane *

@@ -323,7 +323,7 @@ fetch(struct engine *e, struct channel *ch, struct receive *r)
 		.kind = r->was_posted && !r->error ? TRANSFER_ACCEPT : TRANSFER_PULL,
 		.node = (uint16_t)(r->source >> 16),
 		.ctx = (uint16_t)r->source,
-		.offer = r->offer,
+		.from = r->offer,
 		.use = x->uses + 1,
 		/* an error here is reported to the sender by fetching 0 bytes */
 		.len = r->error && r->error != EMSGSIZE ? 0
@@ -359,9 +359,11 @@ fetch_ready(struct engine *e, struct channel *ch)
 static void
 fetched(struct engine *e, struct channel *ch, uint32_t number, uint8_t error)
 {
-	struct receive *r = &matcher_of(ch)->receives[number];
+	if (matcher_of(ch) == NULL)
+		return; /* the client matches */
+	struct receive *r = number != RMA_NO_COOKIE ? &matcher_of(ch)->receives[number] : NULL;
 
-	if (r->state == RECEIVE_FETCHES)
+	if (r != NULL && r->state == RECEIVE_FETCHES)
 		end(e, ch, r, error);
 	fetch_ready(e, ch);
 }

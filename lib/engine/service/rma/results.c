@@ -37,7 +37,13 @@ pass_results(struct engine *e)
 		if (unlikely(ch->state != CHANNEL_OPEN))
 			continue;
 		if (unlikely(result->fetched)) {
-			x->fetched(e, ch, result->cookie, result->error);
+			const bool copy = result->cookie >= RMA_COOKIE_COPY;
+
+			if (copy)
+				x->copied(e, ch, result->cookie, result->error);
+			if (x->fetched != NULL)
+				x->fetched(e, ch, copy ? RMA_NO_COOKIE : result->cookie,
+					result->error);
 			continue;
 		}
 		if (unlikely(result->desc->flags & TRANSFER_FETCH)) /* for the client to copy */

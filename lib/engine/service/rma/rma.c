@@ -20,6 +20,7 @@
 #include "engine/service/rma/submissions.h"
 
 #define INITIATOR_ROOM 65536   /* never used up, since each entry is given back at once */
+#define COPIES          2 /* shared regions that a context copies at once */
 #define ASK_EVERY_US   100000u /* while a transfer waits */
 
 /* ------------------------------------------------------------------ turns */
@@ -168,11 +169,11 @@ static_assert(ENGINE_bad_transfers + RMA_REFUSED_ACCESSES == ENGINE_refused_acce
 		ENGINE_bad_transfers + RMA_PINS_REFUSED == ENGINE_pins_refused,
 	"lib/rma counts there");
 
-/* Transfers that receives begin, if the engine matches. */
+/* Transfers that receives begin, if the engine matches, and those that copy shared regions. */
 static uint32_t
 fetches_max(const struct config *c)
 {
-	return c->matching == MATCHING_ENGINE ? c->transfers : 0;
+	return c->matching == MATCHING_ENGINE ? c->transfers : COPIES;
 }
 
 /* With a short proto.rto_max_us offers are asked after more often: a flow that was silent for half

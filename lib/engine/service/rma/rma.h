@@ -98,6 +98,11 @@ struct late {
 	uint64_t at[LATE_MAX]; /* the client's address of each one's bytes */
 };
 
+#define RMA_COOKIE_COPY 0x80000000u
+#define RMA_NO_COOKIE   UINT32_MAX
+
+typedef void(rma_fetched)(struct engine *e, struct channel *ch, uint32_t cookie, uint8_t error);
+
 /* State of a lane. */
 struct rma_lane {
 	struct rma *rma;
@@ -106,9 +111,11 @@ struct rma_lane {
 	uint32_t local_waiting;     /* frames from this node that wait for room at targets of this
 				     * lane */
 	struct rte_mempool *places; /* mbufs without a data room, for second segments */
-	/* called when a transfer that another service began with rma_fetch has ended; NULL: none
-	 * does that */
-	void (*fetched)(struct engine *e, struct channel *ch, uint32_t cookie, uint8_t error);
+	/* called when a transfer that another service began with rma_fetch has ended: with its
+	 * cookie, or with RMA_NO_COOKIE if it was the other one's, so that there is a place again;
+	 * NULL: none does that */
+	rma_fetched *fetched; /* of matching: cookies below RMA_COOKIE_COPY */
+	rma_fetched *copied;  /* of groups: the others */
 	struct dma dma;
 	struct late late;
 };
