@@ -431,7 +431,7 @@ is_opened(struct groups *g, struct membership *m, const struct wire_group *h)
 		group_drain(g, m);
 	} else if (m->state == MEMBERSHIP_JOINS && error != 0) {
 		m->refused = true;
-		open_fails(g, m, error, wire_be16(h->other));
+		open_fails(g, m, error, because_of(m, h));
 	} else if (m->state == MEMBERSHIP_JOINS) {
 		m->key = wire_be64(h->key);
 		m->owes &= (uint8_t)~OWES_JOIN;
@@ -767,6 +767,12 @@ groups_message(struct groups *g, uint16_t ctx, struct group_addr from, uint32_t 
 		is_opened(g, m, &h);
 		return;
 	}
+	/* who left before it had the key cannot tell whether this is the right one */
+	if (h.op == WIRE_G_LEFT && rank == 0 && m->state == MEMBERSHIP_LEAVES &&
+		(m->key == 0 || wire_be64(h.key) == m->key)) {
+		group_drain(g, m);
+		return;
+	}
 	if ((wire_be64(h.key) != m->key || m->key == 0) &&
 		!(h.op == WIRE_G_LEAVE && wire_be64(h.key) == 0)) {
 		count(g, GROUP_REFUSED);
@@ -774,11 +780,6 @@ groups_message(struct groups *g, uint16_t ctx, struct group_addr from, uint32_t 
 	}
 	if (h.op == WIRE_G_LEAVE && m->rank == 0 && rank != 0) {
 		leaves(g, m, rank);
-		return;
-	}
-	if (h.op == WIRE_G_LEFT && rank == 0) {
-		if (m->state == MEMBERSHIP_LEAVES)
-			group_drain(g, m);
 		return;
 	}
 	if (m->members[rank].gone)
@@ -796,6 +797,8 @@ groups_message(struct groups *g, uint16_t ctx, struct group_addr from, uint32_t 
 		declare_gone(g, m, wire_be16(h.other), ECONNRESET);
 	else if (h.op == WIRE_G_ENTER || h.op == WIRE_G_DONE)
 		barrier_message(g, m, rank, &h);
+	else if (h.op == WIRE_G_LEFT && rank == 0)
+		return; /* it was told so before */
 	else if (h.op >= WIRE_G_SUB)
 		share_message(g, m, rank, &h);
 	else if (h.op >= WIRE_G_LOCK)

@@ -372,6 +372,15 @@ manager_of(const struct membership *m, uint32_t l)
 	return (uint16_t)(l % m->count);
 }
 
+/* The rank that a message names as the reason for an error, if there is such a member. */
+static inline uint16_t
+because_of(const struct membership *m, const struct wire_group *h)
+{
+	const uint16_t rank = wire_be16(h->other);
+
+	return rank < m->count ? rank : NO_RANK;
+}
+
 /* Places for all members at those of n things (locks, regions) that one member manages at most. */
 static inline uint32_t
 places_of(const struct membership *m, uint32_t n)

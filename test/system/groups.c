@@ -4,7 +4,8 @@
  * ends; groups.sh says who does what when. Usage:
  *   groups INSTANCE CONTEXT GROUP TIMEOUT_MS NODE:CONTEXT... opens that group of those members
  * Commands: barrier, lock L, try L, unlock L, close, reattach; work N L FILE: N times the number in
- * FILE grows by one under lock L, with a barrier before and after; quit.
+ * FILE grows by one under lock L, with a barrier before and after; share N WRITERS: N rounds in which
+ * the first members write a shared region, and the others come and go; quit.
  * It tells "COMMAND: ERROR", with the rank because of which; "gone RANK: ERROR", "over RANK:
  * ERROR".
  */
@@ -137,6 +138,111 @@ work(const char *what, unsigned times, unsigned lock, const char *path)
 	tell(what, failed ? -EIO : 0, UINT16_MAX);
 }
 
+/* ------------------------------------------------------------------ a shared region */
+
+#define REGION       1
+#define REGION_BYTES 20000
+#define REGION_LOCK  3
+
+static uint8_t bytes[REGION_BYTES], twin[REGION_BYTES], model[REGION_BYTES];
+
+static uint32_t
+draw_from(uint64_t *random)
+{
+	*random = *random * 6364136223846793005ull + 1442695040888963407ull;
+	return (uint32_t)(*random >> 33);
+}
+
+/* What a writer adds in a round: under the lock anywhere, otherwise to bytes that are its own. */
+static void
+change(uint8_t *to, unsigned rank, unsigned round, unsigned writers)
+{
+	uint64_t random = (uint64_t)round << 32 | rank;
+
+	for (unsigned n = 1 + draw_from(&random) % 40; n > 0; n--) {
+		uint32_t at = draw_from(&random) % REGION_BYTES;
+
+		if (round % 2 == 1)
+			at = (at / writers * writers + rank) % REGION_BYTES / writers * writers +
+				rank;
+		to[at] += (uint8_t)(1 + draw_from(&random) % 100);
+	}
+}
+
+static void
+write_round(unsigned round, unsigned writers)
+{
+	const struct pmx_part diff = {.kind = PMX_PART_DIFF, .twin = twin};
+	const struct pmx_update u = {.region = REGION, .len = REGION_BYTES, .part = &diff};
+	pmx_request r = 0;
+	int result = 0;
+
+	if (round % 2 == 0) {
+		result = pmx_group_lock(group, REGION_LOCK, 0, &r);
+		wait_for("lock", result, r);
+	}
+	/* what others have written is no change of one's own */
+	memcpy(twin, bytes, sizeof(twin));
+	change(bytes, pmx_group_rank(group), round, writers);
+	result = pmx_group_update(group, &u, &r);
+	wait_for("update", result, r);
+	if (round % 2 == 1)
+		return;
+	while ((result = pmx_group_unlock(group, REGION_LOCK)) == -EAGAIN)
+		pmx_sends_pending(ctx);
+	if (result != 0)
+		die_of("unlock", result);
+}
+
+/* In the end all copies are what the rounds make of the home's bytes. */
+static void
+share(const char *what, unsigned rounds, unsigned writers)
+{
+	struct pmx_remote copy;
+	pmx_request r = 0;
+	bool writes = pmx_group_rank(group) < writers, in = writes;
+	int result;
+
+	memset(bytes, pmx_group_rank(group) == REGION ? 7 : 0, sizeof(bytes));
+	must_succeed("registering",
+		pmx_group_area_register(group, PMX_REGION(REGION), bytes, sizeof(bytes),
+			PMX_REMOTE_READ | PMX_REMOTE_WRITE, &copy));
+	if (writes) {
+		result = pmx_group_subscribe(group, REGION, &copy, NULL, &r);
+		wait_for("subscribe", result, r);
+	}
+	result = pmx_group_barrier(group, &r);
+	wait_for("barrier", result, r);
+	for (unsigned round = 0; round < rounds; round++) {
+		if (writes) {
+			write_round(round, writers);
+		} else {
+			result = in ? pmx_group_unsubscribe(group, REGION, &r)
+				    : pmx_group_subscribe(group, REGION, &copy, NULL, &r);
+			wait_for(in ? "unsubscribe" : "subscribe", result, r);
+			in = !in;
+		}
+		result = pmx_group_barrier(group, &r);
+		wait_for("barrier", result, r);
+	}
+	if (!in) {
+		result = pmx_group_subscribe(group, REGION, &copy, NULL, &r);
+		wait_for("subscribe", result, r);
+	}
+	memset(model, 7, sizeof(model));
+	for (unsigned round = 0; round < rounds; round++) {
+		for (unsigned rank = 0; rank < writers; rank++)
+			change(model, rank, round, writers);
+	}
+	for (unsigned i = 0; i < REGION_BYTES && !failed; i++) {
+		if (bytes[i] != model[i])
+			fail("byte %u is %u and not %u", i, bytes[i], model[i]);
+	}
+	result = pmx_group_barrier(group, &r);
+	wait_for("barrier", result, r);
+	tell(what, failed ? -EIO : 0, UINT16_MAX);
+}
+
 /* Returns false for "quit". */
 static bool
 obey(char *line)
@@ -169,6 +275,8 @@ obey(char *line)
 		tell(line, pmx_reattach(node, PATIENCE_US), UINT16_MAX);
 	} else if (sscanf(line, "work %u %u %63s", &times, &n, path) == 3) {
 		work("work", times, n, path);
+	} else if (sscanf(line, "share %u %u", &times, &n) == 2) {
+		share("share", times, n);
 	} else {
 		die("no such command: %s", line);
 	}

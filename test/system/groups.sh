@@ -11,6 +11,7 @@ need_hugepages groups 192
 program=$build/test/groups
 ini() {
 	node_ini "$1" <<-END
+		${lossy:+fault = loss=5%,seed=$1}
 		[engine]
 		idle = adaptive
 		[proto]
@@ -52,7 +53,7 @@ say() { # RANK COMMAND
 
 # hears TEST RANK TEXT: within 20 s that member tells this
 hears() {
-	if wait_for 20 grep -qx -- "$3" "$dir/m$2.log"; then
+	if wait_for "${PATIENCE:-20}" grep -qx -- "$3" "$dir/m$2.log"; then
 		ok "$1"
 	else
 		not_ok "$1" "member $2 did not tell '$3'" "$dir/m$2.log"
@@ -186,6 +187,7 @@ say 1 'lock 0'
 hears groups_primary__lock_goes_on 1 'lock 0: EOWNERDEAD'
 ini 1
 primary 1 -l 1 -m 96 || not_ok groups_primary__restart ""
+primaries[1]=$last
 for r in 2 3; do say $r reattach; done
 for r in 2 3; do hears groups_primary__reattach_$r $r 'reattach: 0'; done
 hears groups_primary__request_ends 3 'barrier: ECONNRESET 3'
@@ -202,4 +204,18 @@ rm -f "$dir/number"
 for r in 0 1 2 3; do say $r "work 50 1 $dir/number"; done
 for r in 0 1 2 3; do hears groups_restarted__works_$r $r 'work: 0'; done
 quits 0 1 2 3
+
+# ------------------------------------------------------------------ a shared region, over a link that loses
+
+for i in 0 1; do end "${primaries[i]}" TERM; done
+lossy=1
+for i in 0 1; do
+	ini $i
+	primary $i -l $i -m 96 || not_ok groups_shared__start ""
+done
+members 10000 0:0 0:1 1:0 1:1 0:2 1:2
+for r in 0 1 2 3 4 5; do hears groups_shared__opens_$r $r 'open: 0'; done
+for r in 0 1 2 3 4 5; do say $r "share ${GROUP_ROUNDS:-200} 4"; done
+for r in 0 1 2 3 4 5; do PATIENCE=${GROUP_PATIENCE:-120} hears groups_shared__copies_equal_$r $r 'share: 0'; done
+quits 0 1 2 3 4 5
 exit $failed

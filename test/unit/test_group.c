@@ -999,6 +999,37 @@ group__names_who_does_not_come(void **state)
 	assert_int_equal(r.rank, 2);
 }
 
+/* The next message from one to another arrives. */
+static void
+arrives(unsigned from, unsigned to)
+{
+	while (!deliver(from, to))
+		pull(node_of(from));
+}
+
+/* Who gives up while the key is on its way to it is a member for the others until they know, and
+ * only then is told that it is closed (history 1787 of those with many deaths). */
+static void
+group__is_not_closed_before_all_know(void **state)
+{
+	(void)state;
+	world_of(3);
+	for (unsigned n = 0; n < 3; n++)
+		joins(n);
+	for (unsigned n = 0; n < 3; n++)
+		arrives(n, 0);
+	while (w.flows[0][2].head == w.flows[0][2].tail)
+		pull(0);
+	closes(2);
+	arrives(0, 2);
+	arrives(0, 1);
+	settle(); /* what is told then is checked by hear() */
+	assert_true(w.actors[1].opened);
+	assert_int_equal(w.actors[2].life, AWAY);
+	assert_false(group_has_member(w.groups[0], 1, (uint32_t)w.actors[1].place, 2));
+	all_go();
+}
+
 static void
 group__refuses_a_wrong_list(void **state)
 {
@@ -1133,6 +1164,7 @@ main(void)
 		cmocka_unit_test(group__knows_lives),
 		cmocka_unit_test(group__names_who_has_another_list),
 		cmocka_unit_test(group__names_who_does_not_come),
+		cmocka_unit_test(group__is_not_closed_before_all_know),
 		cmocka_unit_test(group__refuses_a_wrong_list),
 		cmocka_unit_test(group__refuses_strangers),
 		cmocka_unit_test(group__histories),
