@@ -34,49 +34,10 @@ struct client_groups {
 
 /* ------------------------------------------------------------------ submissions */
 
-/* A slot for a command, or NULL if the ring is full. */
-static struct submission *
-begin(struct pmx_group *g, enum group_command command)
-{
-	struct slot_end *sub = &g->ctx->sub;
-
-	if (!slot_room(sub, 1))
-		return NULL;
-	struct submission *s = (struct submission *)slot_at(sub, sub->pos)->body;
-
-	s->op = SUBMIT_GROUP;
-	s->pad = 0;
-	s->count = (uint16_t)command;
-	memset(&s->group, 0, sizeof(s->group));
-	s->group.handle = g->handle;
-	return s;
-}
-
-static void
-end(struct pmx_group *g)
-{
-	slot_publish(&g->ctx->sub, g->ctx->sub.pos++);
-	ctx_doorbell(g->ctx);
-}
-
-int
-ctx_group_submit(struct pmx_group *g, enum group_command command, uint32_t number)
-{
-	struct submission *s = begin(g, command);
-
-	if (s == NULL)
-		return -EAGAIN;
-	s->group.number = number;
-	if (command == GROUP_SUBSCRIBE)
-		s->group.random = g->id;
-	end(g);
-	return 0;
-}
-
 static bool
 submit_open(struct pmx_group *g)
 {
-	struct submission *s = begin(g, GROUP_OPEN);
+	struct submission *s = ctx_group_begin(g, GROUP_OPEN);
 
 	if (s == NULL)
 		return false;
@@ -85,7 +46,7 @@ submit_open(struct pmx_group *g)
 	s->group.number = g->id;
 	s->group.random = g->random;
 	s->group.timeout_us = (uint64_t)g->timeout_us;
-	end(g);
+	ctx_group_end(g);
 	g->listed = 0;
 	return true;
 }
@@ -93,7 +54,7 @@ submit_open(struct pmx_group *g)
 static bool
 submit_list(struct pmx_group *g)
 {
-	struct submission *s = begin(g, GROUP_LIST);
+	struct submission *s = ctx_group_begin(g, GROUP_LIST);
 	uint16_t n = 0;
 
 	if (s == NULL)
@@ -104,7 +65,7 @@ submit_list(struct pmx_group *g)
 		s->group.list[n] = (uint32_t)a.node << 16 | a.context;
 	}
 	s->group.members = n;
-	end(g);
+	ctx_group_end(g);
 	return true;
 }
 
@@ -561,14 +522,6 @@ pmx_group_area_register(struct pmx_group *g, uint32_t id, void *addr, uint64_t l
 }
 
 int
-ctx_group_check_ask(struct pmx_group *g, const pmx_request *request)
-{
-	int result = request == NULL ? -EINVAL : ctx_group_check(g);
-
-	return result == 0 && !slot_room(&g->ctx->sub, 1) ? -EAGAIN : result;
-}
-
-int
 pmx_group_barrier(struct pmx_group *g, pmx_request *request)
 {
 	int result = ctx_group_check_ask(g, request);
@@ -594,7 +547,8 @@ pmx_group_lock(struct pmx_group *g, uint32_t lock, unsigned flags, pmx_request *
 	if (l->held || l->request != NO_REQUEST)
 		return -EDEADLK;
 	result = lend_request(g->ctx, &l->request, request);
-	return result != 0 ? result : ctx_group_submit(g, flags & PMX_TRY ? GROUP_TRY : GROUP_LOCK, lock);
+	return result != 0 ? result
+			   : ctx_group_submit(g, flags & PMX_TRY ? GROUP_TRY : GROUP_LOCK, lock);
 }
 
 int

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A group as its member's library has it, shared by group.c, multicast.c and share.c. One thread.
+ * A group as its member's library has it, shared by group.c, group_submit.c, multicast.c
+ * and share.c. One thread.
  */
 #ifndef PMX_CLIENT_GROUP_H
 #define PMX_CLIENT_GROUP_H
@@ -38,7 +39,7 @@ struct region_note {
 	uint8_t state;    /* enum region_state */
 	uint32_t request; /* that subscribes or unsubscribes, or NO_REQUEST */
 	uint64_t addr, len;
-	void *twin; /* NULL, or where a copy goes when it is shared */
+	void *twin;        /* NULL, or where a copy goes when it is shared */
 	uint32_t *sharers; /* bits of ranks, in words of 32 */
 };
 
@@ -106,10 +107,13 @@ ctx_group_request_ends(struct pmx_group *g, uint32_t *request, int error, uint16
 	*request = NO_REQUEST;
 }
 
-/* ---------------------------------------------------------------- group.c */
+/* ---------------------------------------------------------------- group_submit.c */
 
 /* Whether something can be asked of it now, that ends with a request: 0, or why not. */
 int ctx_group_check_ask(struct pmx_group *g, const pmx_request *request);
+/* A slot for a command, zeroed but for its handle, or NULL if the ring is full. */
+struct submission *ctx_group_begin(struct pmx_group *g, enum group_command command);
+void ctx_group_end(struct pmx_group *g);
 /* Submits a command that has but a number. 0 or -EAGAIN. */
 int ctx_group_submit(struct pmx_group *g, enum group_command command, uint32_t number);
 

@@ -119,8 +119,7 @@ barrier_message(struct groups *g, struct membership *m, uint16_t from, const str
 		enters(g, m, from, number);
 	} else if (h->op == WIRE_G_DONE && from == 0) {
 		if (m->rank != 0 && number > m->barrier_done)
-			barrier_ends(g, m, number, (uint8_t)wire_be16(h->error),
-				because_of(m, h));
+			barrier_ends(g, m, number, (uint8_t)wire_be16(h->error), because_of(m, h));
 		else
 			count(g, GROUP_BAD_MESSAGES);
 	} else {

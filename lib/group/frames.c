@@ -208,7 +208,7 @@ by_sharer(const struct groups *g, const struct membership *m, struct group_frame
 		break;
 	case OWES_SHARERS:
 		f->message.ticket = wire_be32(h->word);
-		f->message.b = wire_be32(share_word(m, r));
+		f->message.b = wire_be32(shared_word(m, r));
 		break;
 	case OWES_CHANGED:
 		f->message.other = wire_be16(h->subject);
@@ -257,9 +257,9 @@ forget(struct groups *g, const struct group_frame *f)
 	if (f->table == BY_MEMBER && f->what == OWES_DONE)
 		barrier_told(g, &g->memberships[f->membership], (uint16_t)f->index);
 	else if (f->table == BY_SHARER && f->what == OWES_SHARERS)
-		share_word_told(&g->memberships[f->membership], f->index);
+		shared_word_told(&g->memberships[f->membership], f->index);
 	else if (f->table == BY_SHARER && f->what == OWES_CHANGED)
-		share_told(g, &g->memberships[f->membership], f->index);
+		shared_told(g, &g->memberships[f->membership], f->index);
 	else
 		*bits &= (uint8_t)~f->what;
 	if (set != NULL && *bits == 0)

@@ -36,7 +36,8 @@ config_ok(const struct groups_config *c)
 {
 	return c->groups_max >= 1 && c->groups_max <= GROUPS_MAX && c->members_max >= 1 &&
 		c->members_max <= WIRE_GROUP_MEMBERS_MAX && c->locks_max <= WIRE_GROUP_LOCKS_MAX &&
-		c->regions_max <= WIRE_GROUP_REGIONS_MAX && c->frames_max >= 1 && c->join_ticks >= 1 && c->counters != NULL;
+		c->regions_max <= WIRE_GROUP_REGIONS_MAX && c->frames_max >= 1 &&
+		c->join_ticks >= 1 && c->counters != NULL;
 }
 
 /* Most places_of() a group of any size. */
@@ -513,7 +514,7 @@ ends(struct groups *g, struct membership *m, uint8_t error, uint16_t because)
 		owe_nothing(g, m);
 		tell(g, m);
 		lock_group_ended(g, m);
-		share_group_ended(g, m);
+		shared_group_ended(g, m);
 		if (m->in_barrier)
 			barrier_ends(g, m, m->barrier, error, because);
 	}
@@ -534,7 +535,7 @@ member_gone(struct groups *g, struct membership *m, uint16_t rank, uint8_t why)
 		barrier_told(g, m, rank);
 	who->owes &= OWES_EXPEL | OWES_LEFT;
 	lock_member_gone(g, m, rank);
-	share_member_gone(g, m, rank);
+	shared_member_gone(g, m, rank);
 	if (m->state == MEMBERSHIP_OPEN)
 		tell(g, m);
 }
@@ -800,7 +801,7 @@ groups_message(struct groups *g, uint16_t ctx, struct group_addr from, uint32_t 
 	else if (h.op == WIRE_G_LEFT && rank == 0)
 		return; /* it was told so before */
 	else if (h.op >= WIRE_G_SUB)
-		share_message(g, m, rank, &h);
+		shared_message(g, m, rank, &h);
 	else if (h.op >= WIRE_G_LOCK)
 		lock_message(g, m, rank, &h);
 	else
@@ -940,7 +941,7 @@ next_result(struct groups *g, struct membership *m, struct group_result *out)
 		out->error = m->locks[l].error;
 		return true;
 	}
-	if (share_result(g, m, out))
+	if (shared_result(g, m, out))
 		return true;
 	if (m->tells & TELLS_ENDED) {
 		m->tells &= (uint8_t)~TELLS_ENDED;

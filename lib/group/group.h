@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Groups, sans-IO (RHI-GRP, RHI-LOCK, RHI-BAR, RHI-SUB; RHiNET, 1999, section 2): the state that one lane
- * keeps of the groups in which its contexts are members. One `struct groups` belongs to one lane of
- * the engine (or to one simulated node), and only that thread calls it. The caller passes in
- * commands, messages, acknowledgements and the time, and pulls messages and results. The library
- * reads no clock, allocates nothing after groups_init, and calls nothing but mem*.
+ * Groups, sans-IO (RHI-GRP, RHI-LOCK, RHI-BAR, RHI-SUB; RHiNET, 1999, section 2): the state that
+ * one lane keeps of the groups in which its contexts are members. One `struct groups` belongs to
+ * one lane of the engine (or to one simulated node), and only that thread calls it. The caller
+ * passes in commands, messages, acknowledgements and the time, and pulls messages and results. The
+ * library reads no clock, allocates nothing after groups_init, and calls nothing but mem*.
  *
  * Design notes
  * 1. A message never waits for room to answer it: what is owed to whom is a few bits of the member,
@@ -134,8 +134,8 @@ int group_lock(struct groups *g, uint16_t ctx, uint32_t place, uint32_t lock, bo
 /* 0; -EPERM: it is not held; -EHOSTDOWN: its manager died while it was held, it is nobody's now. */
 int group_unlock(struct groups *g, uint16_t ctx, uint32_t place, uint32_t lock);
 
-/* Share a region of len bytes; 0: there are none, EFAULT. Ends with GROUP_SUBSCRIBED, which groups_copy may come before. 0;
- * -EEXIST: it is shared, or being; -EINVAL. */
+/* Share a region of len bytes; 0: there are none, EFAULT. Ends with GROUP_SUBSCRIBED, which
+ * groups_copy may come before. 0; -EEXIST: it is shared, or being; -EINVAL. */
 int group_subscribe(struct groups *g, uint16_t ctx, uint32_t place, uint32_t region, uint64_t len);
 /* Share it no more. Ends with GROUP_UNSUBSCRIBED. 0 or -EINVAL. */
 int group_unsubscribe(struct groups *g, uint16_t ctx, uint32_t place, uint32_t region);

@@ -187,13 +187,13 @@ enum share_state {
 struct share {
 	uint8_t state; /* enum share_state */
 	uint8_t owes;
-	uint8_t tells;  /* TELLS_*: the client */
-	uint8_t error;  /* of COPIED, and of what is told */
-	bool held;      /* updates may not begin */
-	uint32_t dirty; /* words of the directory that the client is to be told */
-	uint32_t ticket; /* of HOLD */
-	uint32_t copy;   /* number of the one that it waits for */
-	uint32_t asked;  /* updates that may not begin yet */
+	uint8_t tells;             /* TELLS_*: the client */
+	uint8_t error;             /* of COPIED, and of what is told */
+	bool held;                 /* updates may not begin */
+	uint32_t dirty;            /* words of the directory that the client is to be told */
+	uint32_t ticket;           /* of HOLD */
+	uint32_t copy;             /* number of the one that it waits for */
+	uint32_t asked;            /* updates that may not begin yet */
 	uint32_t granted, refused; /* of which the client is to be told */
 	uint32_t under_way;        /* of which it was told, and which have not ended */
 	uint64_t len;              /* bytes */
@@ -207,12 +207,12 @@ enum share_phase {
 
 /* A region whose home is here. */
 struct share_home {
-	uint8_t phase;     /* enum share_phase */
-	uint8_t error;     /* of CHANGED */
-	uint16_t subject;  /* who comes or goes; or did last */
-	uint16_t awaited;  /* sharers that have not said HELD */
-	uint16_t untold;   /* members to which CHANGED is owed */
-	uint16_t wanting;  /* members that want something */
+	uint8_t phase;    /* enum share_phase */
+	uint8_t error;    /* of CHANGED */
+	uint16_t subject; /* who comes or goes; or did last */
+	uint16_t awaited; /* sharers that have not said HELD */
+	uint16_t untold;  /* members to which CHANGED is owed */
+	uint16_t wanting; /* members that want something */
 	uint32_t ticket;
 	uint32_t word; /* of the directory, next for the subject */
 	uint64_t len;  /* bytes */
@@ -424,17 +424,17 @@ void lock_leave(struct groups *g, struct membership *m);
 void lock_group_ended(struct groups *g, struct membership *m);
 
 /* share.c */
-void share_message(struct groups *g, struct membership *m, uint16_t from,
+void shared_message(struct groups *g, struct membership *m, uint16_t from,
 	const struct wire_group *h);
 /* The home: the next word of the region's directory for its subject. */
-uint32_t share_word(const struct membership *m, uint32_t r);
+uint32_t shared_word(const struct membership *m, uint32_t r);
 /* The home: that word is on its way to m->sharers[index]. */
-void share_word_told(struct membership *m, uint32_t index);
+void shared_word_told(struct membership *m, uint32_t index);
 /* The home: CHANGED is on its way to m->sharers[index], or is not needed. */
-void share_told(struct groups *g, struct membership *m, uint32_t index);
-void share_member_gone(struct groups *g, struct membership *m, uint16_t rank);
-void share_group_ended(struct groups *g, struct membership *m);
+void shared_told(struct groups *g, struct membership *m, uint32_t index);
+void shared_member_gone(struct groups *g, struct membership *m, uint16_t rank);
+void shared_group_ended(struct groups *g, struct membership *m);
 /* Takes the next result about a region. false: there is none. */
-bool share_result(struct groups *g, struct membership *m, struct group_result *out);
+bool shared_result(struct groups *g, struct membership *m, struct group_result *out);
 
 #endif

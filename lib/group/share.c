@@ -13,8 +13,8 @@
  *
  * Design notes
  * 1. The paper lets updates go on while a newcomer gets its data, and has those that overtake them
- *    refused and sent again. Here updates wait meanwhile. They would end no earlier otherwise, since
- *    an update ends when all have it, the newcomer too; and nothing can overtake the data.
+ *    refused and sent again. Here updates wait meanwhile. They would end no earlier otherwise,
+ *    since an update ends when all have it, the newcomer too; and nothing can overtake the data.
  * 2. An update is the client's: a multicast to those that share the region when it is granted. This
  *    library counts those under way, and the directory changes only when there are none.
  * 3. The home does one thing at a time, and begins the next one when all have been sent the CHANGED
@@ -56,7 +56,7 @@ owe_sharer(struct groups *g, struct membership *m, uint32_t r, uint16_t rank, ui
 }
 
 uint32_t
-share_word(const struct membership *m, uint32_t r)
+shared_word(const struct membership *m, uint32_t r)
 {
 	const uint32_t word = home_here(m, r)->word;
 	uint32_t bits = 0;
@@ -234,7 +234,7 @@ copied(struct groups *g, struct membership *m, uint16_t from, uint32_t r, uint8_
 }
 
 void
-share_told(struct groups *g, struct membership *m, uint32_t index)
+shared_told(struct groups *g, struct membership *m, uint32_t index)
 {
 	const uint32_t r = index / m->count * m->count + m->rank;
 	struct sharer *s = &m->sharers[index];
@@ -247,7 +247,7 @@ share_told(struct groups *g, struct membership *m, uint32_t index)
 }
 
 void
-share_word_told(struct membership *m, uint32_t index)
+shared_word_told(struct membership *m, uint32_t index)
 {
 	struct share_home *h = &m->homes[index / m->count];
 
@@ -263,7 +263,7 @@ sharer_gone(struct groups *g, struct membership *m, uint32_t r, uint16_t rank)
 	struct sharer *s = sharer_of(m, r, rank);
 
 	s->in = false;
-	share_told(g, m, sharer_number(m, r, rank));
+	shared_told(g, m, sharer_number(m, r, rank));
 	s->owes = 0;
 	if (h->phase != SHARE_QUIET && h->subject == rank) {
 		finish(g, m, r, false, ECONNRESET);
@@ -316,7 +316,7 @@ directory_set(struct membership *m, uint32_t r, uint16_t rank, bool in)
 static uint8_t
 why_over(const struct membership *m, uint32_t r)
 {
-	return m->state == MEMBERSHIP_ENDED                ? ECONNRESET
+	return m->state == MEMBERSHIP_ENDED         ? ECONNRESET
 		: m->members[manager_of(m, r)].gone ? EHOSTDOWN
 						    : 0;
 }
@@ -556,7 +556,7 @@ is_to_home(uint8_t op)
 }
 
 void
-share_message(struct groups *g, struct membership *m, uint16_t from, const struct wire_group *h)
+shared_message(struct groups *g, struct membership *m, uint16_t from, const struct wire_group *h)
 {
 	const uint32_t r = wire_be32(h->number), ticket = wire_be32(h->ticket);
 	const uint32_t b = wire_be32(h->b);
@@ -599,7 +599,7 @@ share_message(struct groups *g, struct membership *m, uint16_t from, const struc
 /* ------------------------------------------------------------------ results */
 
 bool
-share_result(struct groups *g, struct membership *m, struct group_result *out)
+shared_result(struct groups *g, struct membership *m, struct group_result *out)
 {
 	const uint32_t r = bit_next(m->shares_telling, BITS_WORDS(g->cfg.regions_max), 0);
 
@@ -641,7 +641,7 @@ share_result(struct groups *g, struct membership *m, struct group_result *out)
 		out->error = s->error;
 		return true;
 	}
-	return share_result(g, m, out);
+	return shared_result(g, m, out);
 }
 
 /* ------------------------------------------------------------------ who goes */
@@ -668,7 +668,7 @@ share_over(struct groups *g, struct membership *m, uint32_t r)
 }
 
 void
-share_member_gone(struct groups *g, struct membership *m, uint16_t rank)
+shared_member_gone(struct groups *g, struct membership *m, uint16_t rank)
 {
 	for (uint32_t r = 0; r < g->cfg.regions_max; r++) {
 		directory_set(m, r, rank, false);
@@ -680,7 +680,7 @@ share_member_gone(struct groups *g, struct membership *m, uint16_t rank)
 }
 
 void
-share_group_ended(struct groups *g, struct membership *m)
+shared_group_ended(struct groups *g, struct membership *m)
 {
 	for (uint32_t r = 0; r < g->cfg.regions_max; r++)
 		share_over(g, m, r);

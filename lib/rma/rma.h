@@ -177,7 +177,7 @@ struct rma_news {
 struct rma_fetch {
 	uint8_t kind; /* TRANSFER_PULL, TRANSFER_ACCEPT */
 	uint16_t node, ctx;
-	bool area;    /* from the beginning of the area that `from` names as in a message */
+	bool area;     /* from the beginning of the area that `from` names as in a message */
 	uint64_t from; /* otherwise: the offer */
 	uint32_t use;  /* a number that changes from one to the next of the context */
 	uint64_t len;

@@ -344,10 +344,12 @@ enum wire_group_op {
 	WIRE_G_UNSUB,   /* to the home: wants to share it no more */
 	WIRE_G_HOLD,    /* of the home, to a sharer: no updates until CHANGED */
 	WIRE_G_HELD,    /* to the home: none is under way; of the HOLD with that ticket */
-	WIRE_G_SHARERS, /* of the home: which of the ranks from ticket * 32 on share it: bits of b */
+	WIRE_G_SHARERS, /* of the home: which of the ranks from ticket * 32 on share it: bits of
+			 * b */
 	WIRE_G_COPY,    /* of the home: its bytes can be pulled now */
 	WIRE_G_COPIED,  /* to the home: they were; error: not */
-	WIRE_G_CHANGED, /* of the home: member `other` shares it (flag IN), or not. error: why not */
+	WIRE_G_CHANGED, /* of the home: member `other` shares it (flag IN), or not. error: why
+			 * not */
 	WIRE_GROUP_OPS
 };
 

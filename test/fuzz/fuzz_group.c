@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The library of groups (lib/group), fed a program: contexts that open groups, leave them and end,
- * barriers, locks and shared regions as a hostile client asks for them, messages of hostile members and of
- * strangers, frames that go and do not go, acknowledgements and errors, nodes that die, time.
- * Whatever comes: only what was asked for ends, and once; who is no member, or has not the key,
- * changes not a byte; and when all contexts have ended nothing is left over.
+ * barriers, locks and shared regions as a hostile client asks for them, messages of hostile members
+ * and of strangers, frames that go and do not go, acknowledgements and errors, nodes that die,
+ * time. Whatever comes: only what was asked for ends, and once; who is no member, or has not the
+ * key, changes not a byte; and when all contexts have ended nothing is left over.
  *
  * Design note
  * 1. Keys and hashes are not guessed: an input's bytes choose among right values and wrong ones.
@@ -35,7 +35,7 @@ struct own {
 	bool asked[LOCKS];
 	struct {
 		bool comes, goes, in, copies;
-		uint32_t number; /* of the copy */
+		uint32_t number;           /* of the copy */
 		unsigned asked, under_way; /* updates */
 	} regions[REGIONS];
 };
@@ -299,7 +299,8 @@ message(struct world *w, uint16_t ctx)
 		.other = wire_be16(more / 32 % (MEMBERS + 1)),
 		.error = wire_be16(what & 64 ? ETIMEDOUT : 0),
 	};
-	const bool keyless = h.op == WIRE_G_JOIN || h.op == WIRE_G_OPEN || h.op == WIRE_G_LEAVE;
+	const bool keyless = h.op == WIRE_G_JOIN || h.op == WIRE_G_OPEN || h.op == WIRE_G_LEAVE ||
+		h.op == WIRE_G_LEFT;
 	const bool nothing = how >= 240 || (more % 8 == 7 && !keyless);
 
 	if (h.op == WIRE_G_OPEN && more % 8 == 7)

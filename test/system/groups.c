@@ -4,8 +4,8 @@
  * ends; groups.sh says who does what when. Usage:
  *   groups INSTANCE CONTEXT GROUP TIMEOUT_MS NODE:CONTEXT... opens that group of those members
  * Commands: barrier, lock L, try L, unlock L, close, reattach; work N L FILE: N times the number in
- * FILE grows by one under lock L, with a barrier before and after; share N WRITERS: N rounds in which
- * the first members write a shared region, and the others come and go; quit.
+ * FILE grows by one under lock L, with a barrier before and after; share N WRITERS: N rounds in
+ * which the first members write a shared region, and the others come and go; quit.
  * It tells "COMMAND: ERROR", with the rank because of which; "gone RANK: ERROR", "over RANK:
  * ERROR".
  */

@@ -853,8 +853,8 @@ static void
 subscribes(unsigned n)
 {
 	ended[n] = 1;
-	assert_int_equal(
-		pmx_group_subscribe(group[n], REGION, &copies[n], twins[n], &request[n]), 0);
+	assert_int_equal(pmx_group_subscribe(group[n], REGION, &copies[n], twins[n], &request[n]),
+		0);
 }
 
 static void

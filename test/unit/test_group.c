@@ -4,9 +4,9 @@
  * pair of contexts has a flow that loses nothing and keeps its order, as the core's have; flows
  * wait for each other as they like. Processes are killed and nodes die at any step. The oracle: one
  * holder of a lock at a time, and a member; a barrier ends for nobody before all that live have
- * entered it, and alike for all; all copies of a shared region are equal, each update placed once at
- * each sharer and at nobody else, none while a newcomer copies the region; what was asked for ends; in
- * the end nothing is left.
+ * entered it, and alike for all; all copies of a shared region are equal, each update placed once
+ * at each sharer and at nobody else, none while a newcomer copies the region; what was asked for
+ * ends; in the end nothing is left.
  * GROUP_HISTORIES=N runs as many (the default is some seconds), GROUP_SEED=S that one alone.
  */
 #include <errno.h>
@@ -364,8 +364,8 @@ copies_go_on(void)
 				continue;
 			mine->copied = lives(home) && w.actors[home].copies[r].in && draw(10) != 0;
 			mine->sum = w.actors[home].copies[r].sum;
-			group_copied(w.groups[node_of(n)], ctx_of(n), (uint32_t)w.actors[n].place, r,
-				mine->number, mine->copied ? 0 : EIO);
+			group_copied(w.groups[node_of(n)], ctx_of(n), (uint32_t)w.actors[n].place,
+				r, mine->number, mine->copied ? 0 : EIO);
 		}
 	}
 }

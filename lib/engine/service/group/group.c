@@ -408,13 +408,11 @@ list_for(struct engine *e, struct channel *ch, uint16_t place, const struct subm
 
 /* The region's bytes are those of the area that the client has registered for it. */
 static int
-subscribe_for(struct engine *e, struct channel *ch, uint16_t place, uint32_t id,
-	uint32_t region)
+subscribe_for(struct engine *e, struct channel *ch, uint16_t place, uint32_t id, uint32_t region)
 {
 	struct rma_bytes bytes = {.len = 0};
 
-	rma_area(rma_lane(e)->rma, ch->ctx, id,
-		AREA_OF_REGION + region, &bytes);
+	rma_area(rma_lane(e)->rma, ch->ctx, id, AREA_OF_REGION + region, &bytes);
 	return group_subscribe(group_lane(e)->groups, ch->ctx, place, region, bytes.len);
 }
 

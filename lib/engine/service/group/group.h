@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Groups as a service of the engine (RHI-GRP, RHI-LOCK, RHI-BAR, RHI-SUB): carries what lib/group
- * says between the group endpoints of contexts, and pulls shared regions for newcomers. All of it belongs to the lane.
+ * says between the group endpoints of contexts, and pulls shared regions for newcomers. All of it
+ * belongs to the lane.
  *
  * Design notes
  * 1. A client names its groups by handles, numbers below GROUPS_OF_CONTEXT that it chooses;

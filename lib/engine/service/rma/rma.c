@@ -20,7 +20,7 @@
 #include "engine/service/rma/submissions.h"
 
 #define INITIATOR_ROOM 65536   /* never used up, since each entry is given back at once */
-#define COPIES          2 /* shared regions that a context copies at once */
+#define COPIES         2       /* shared regions that a context copies at once */
 #define ASK_EVERY_US   100000u /* while a transfer waits */
 
 /* ------------------------------------------------------------------ turns */
