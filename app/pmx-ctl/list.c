@@ -266,32 +266,32 @@ barrier_text(const json_t *g)
 	return buffer;
 }
 
+/* what: "locks" or "regions", of which each member has some, with a text of ranks. */
 static void
-print_locks(json_t *list)
+print_ranks(json_t *list, const char *what, const char *columns)
 {
 	struct table t;
-	const char *lock;
-	json_t *g, *queue;
+	const char *number;
+	json_t *g, *ranks;
 	bool begun = false;
 	size_t i;
 
 	json_array_foreach(list, i, g) {
-		json_object_foreach(json_object_get(g, "locks"), lock, queue) {
+		json_object_foreach(json_object_get(g, what), number, ranks) {
 			if (!begun) {
 				puts("");
-				table_begin(&t,
-					">group|>lock|>manager|ranks: who has it, who waits");
+				table_begin(&t, columns);
 			}
 			begun = true;
-			table_row(&t, "%" PRIu64 "\t%s\t%" PRIu64 "\t%s", get_u64(g, "group"), lock,
-				get_u64(g, "rank"), json_string_value(queue));
+			table_row(&t, "%" PRIu64 "\t%s\t%" PRIu64 "\t%s", get_u64(g, "group"),
+				number, get_u64(g, "rank"), json_string_value(ranks));
 		}
 	}
 	if (begun)
 		table_end(&t, stdout);
 }
 
-/* Shows groups: this node's members, and the locks that these manage. */
+/* Shows groups: this node's members, and the locks and shared regions that these manage. */
 int
 show_groups(struct session *s, const struct options *o)
 {
@@ -314,7 +314,8 @@ show_groups(struct session *s, const struct options *o)
 			barrier_text(g), get_u64(g, "held"));
 	}
 	table_end(&t, stdout);
-	print_locks(list);
+	print_ranks(list, "locks", ">group|>lock|>manager|ranks: who has it, who waits");
+	print_ranks(list, "regions", ">group|>region|>home|ranks: who shares it");
 	json_decref(list);
 	return 0;
 }

@@ -22,7 +22,7 @@ static const char usage[] =
 	"  peers            paths to other nodes\n"
 	"  contexts         open endpoints of this node\n"
 	"  memory           remote memory: transfers, pins, and what others may reach\n"
-	"  groups           members of groups here: state, barriers, locks with their queues\n"
+	"  groups           members of groups here: state, barriers, locks, shared regions\n"
 	"  drops            why frames were lost\n"
 	"  doctor           is this host ready, and is what runs well? Needs no running primary\n"
 	"\n"

@@ -255,9 +255,10 @@ PMX_API int pmx_group_unsubscribe(struct pmx_group *group, uint32_t region, pmx_
 
 /** An update of a shared region; zero-initialise, then set what it needs. */
 struct pmx_update {
-	uint32_t region;
+	uint32_t region;             /**< its number */
 	uint32_t flags;              /**< PMX_NOTIFY */
-	uint64_t at, len;            /**< what of it: offset and bytes */
+	uint64_t at;                 /**< offset of what is written */
+	uint64_t len;                /**< ... and its bytes */
 	uint64_t immediate;          /**< PMX_NOTIFY: for the others */
 	const struct pmx_part *part; /**< NULL: all of these bytes; otherwise as of a multicast */
 };

@@ -1016,3 +1016,21 @@ group_queue(const struct groups *g, uint32_t place, uint32_t lock, uint16_t *ran
 	}
 	return i;
 }
+
+uint32_t
+group_sharers(const struct groups *g, uint32_t place, uint32_t region, uint16_t *ranks, uint32_t n)
+{
+	const struct membership *m = &g->memberships[place];
+	uint32_t found = 0;
+
+	if (m->state != MEMBERSHIP_OPEN || manager_of(m, region) != m->rank)
+		return 0;
+	for (uint16_t rank = 0; rank < m->count; rank++) {
+		if (!m->sharers[region / m->count * m->count + rank].in)
+			continue;
+		if (found < n)
+			ranks[found] = rank;
+		found++;
+	}
+	return found;
+}

@@ -219,6 +219,11 @@ bool group_stat(const struct groups *g, uint32_t place, struct group_stat *out);
 uint32_t group_queue(const struct groups *g, uint32_t place, uint32_t lock, uint16_t *ranks,
 	uint32_t n);
 
+/* Returns how many share that region, in ranks (at most n of them), if its home is that membership;
+ * otherwise 0. For any thread likewise. */
+uint32_t group_sharers(const struct groups *g, uint32_t place, uint32_t region, uint16_t *ranks,
+	uint32_t n);
+
 /* Is the group open, and that rank a member still? */
 bool group_has_member(const struct groups *g, uint16_t ctx, uint32_t place, uint16_t rank);
 

@@ -353,33 +353,38 @@ tell_regions(const char *cmd, const char *params, struct rte_tel_data *d)
 	return 0;
 }
 
-#define QUEUE_SHOWN 8 /* turns of a lock's queue */
+#define RANKS_SHOWN 8 /* of a lock's queue, or of those who share a region */
 
-/* Adds the locks that somebody has, of those that the member manages, as texts of ranks. */
+typedef uint32_t(ranks_of)(const struct groups *g, uint32_t place, uint32_t number, uint16_t *ranks,
+	uint32_t n);
+
+/* Adds locks with their queues, or regions with their sharers, of those that the member manages
+ * and that are in use, as texts of ranks. */
 static void
-add_locks(struct rte_tel_data *d, const struct groups *g, uint32_t place)
+add_ranks(struct rte_tel_data *d, const char *what, ranks_of *of, uint32_t count,
+	const struct groups *g, uint32_t place)
 {
 	struct rte_tel_data *c = rte_tel_data_alloc();
-	uint16_t ranks[QUEUE_SHOWN];
-	char name[16], text[QUEUE_SHOWN * 8 + 16];
+	uint16_t ranks[RANKS_SHOWN];
+	char name[16], text[RANKS_SHOWN * 8 + 16];
 
 	if (c == NULL)
 		return;
 	rte_tel_data_start_dict(c);
-	for (uint32_t l = 0; l < node->config.group_locks; l++) {
-		uint32_t n = group_queue(g, place, l, ranks, QUEUE_SHOWN), at = 0;
+	for (uint32_t k = 0; k < count; k++) {
+		uint32_t n = of(g, place, k, ranks, RANKS_SHOWN), at = 0;
 
 		if (n == 0)
 			continue;
-		for (uint32_t i = 0; i < n && i < QUEUE_SHOWN; i++)
+		for (uint32_t i = 0; i < n && i < RANKS_SHOWN; i++)
 			at += (uint32_t)snprintf(text + at, sizeof(text) - at, "%s%u",
 				i > 0 ? " " : "", ranks[i]);
-		if (n > QUEUE_SHOWN)
-			snprintf(text + at, sizeof(text) - at, " and %u", n - QUEUE_SHOWN);
-		snprintf(name, sizeof(name), "%u", l);
+		if (n > RANKS_SHOWN)
+			snprintf(text + at, sizeof(text) - at, " and %u", n - RANKS_SHOWN);
+		snprintf(name, sizeof(name), "%u", k);
 		rte_tel_data_add_dict_string(c, name, text);
 	}
-	rte_tel_data_add_dict_container(d, "locks", c, 0);
+	rte_tel_data_add_dict_container(d, what, c, 0);
 }
 
 static void
@@ -401,7 +406,8 @@ add_group(struct rte_tel_data *d, const struct groups *g, uint32_t place,
 	rte_tel_data_add_dict_uint(c, "barrier", s->barrier);
 	rte_tel_data_add_dict_uint(c, "in_barrier", s->in_barrier);
 	rte_tel_data_add_dict_uint(c, "held", s->held);
-	add_locks(c, g, place);
+	add_ranks(c, "locks", group_queue, node->config.group_locks, g, place);
+	add_ranks(c, "regions", group_sharers, node->config.group_regions, g, place);
 	snprintf(name, sizeof(name), "%u", number);
 	rte_tel_data_add_dict_container(d, name, c, 0);
 }

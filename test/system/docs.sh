@@ -158,6 +158,16 @@ ldconfig_is_named() {
 	! grep -rn 'meson install' "$top/README.md" "$top"/doc/*.md "$top"/dpdk-config | grep -v ldconfig
 }
 
+# the pages of section 3 that the build makes: one for each function of the public headers, which leads to its text
+function_pages() {
+	local name page said
+	for name in $(sed -n '/^PMX_API/,/;/p' "$top"/include/pmx/*.h | tr '\n' ' ' | grep -oE 'pmx_[a-z0-9_]+ *\(' | tr -d ' (' | sort -u); do
+		page=$(man -M "$build" -w 3 "$name") || { echo "$name has no manual page in $build/man3"; return 1; }
+		said=$(MANPATH=$build man -P cat 3 "$name" 2>&1 | grep -c "$name")
+		[ "$said" -gt 0 ] || { echo "$page does not tell of $name"; return 1; }
+	done
+}
+
 manual_pages() {
 	local page said
 	for page in "$top"/doc/man/*.1; do
@@ -318,6 +328,7 @@ check docs__requirements_name_what_exists requirement_names
 check docs__reference_pages reference_pages
 check docs__ldconfig_is_named ldconfig_is_named
 check docs__manual_pages manual_pages
+check docs__function_pages function_pages
 check docs__marked_blocks marked_blocks
 check docs__configurations configurations
 check docs__commands commands

@@ -216,6 +216,7 @@ done
 members 10000 0:0 0:1 1:0 1:1 0:2 1:2
 for r in 0 1 2 3 4 5; do hears groups_shared__opens_$r $r 'open: 0'; done
 for r in 0 1 2 3 4 5; do say $r "share ${GROUP_ROUNDS:-200} 4"; done
+shows groups_shared__ctl 0 "^ *$id +1 +1 +0 1 2 3"
 for r in 0 1 2 3 4 5; do PATIENCE=${GROUP_PATIENCE:-120} hears groups_shared__copies_equal_$r $r 'share: 0'; done
 quits 0 1 2 3 4 5
 exit $failed
