@@ -200,17 +200,8 @@ static bool
 arm(struct cq *cq)
 {
 	for (unsigned i = 0; i < cq->endpoints.count; i++) {
-		struct endpoint *ep = cq->endpoints.list[i];
-
-		/* what waits to begin needs room, of which nothing tells */
-		if (ep->ctx == NULL)
-			continue;
-		life_answer(ep);
-		if (ep->sends.head != NULL || ep->receives.head != NULL || ep->ready.head != NULL ||
-			ep->late.head != NULL || (ep->promises.used != 0 && !ep->promises.awaits) ||
-			ep->gone || rma_waits(ep) || pmx_before_select(ep->ctx) != 0)
+		if (!endpoint_arm(cq->endpoints.list[i]))
 			return false;
-		ep->armed = true;
 	}
 	return true;
 }
@@ -218,7 +209,13 @@ arm(struct cq *cq)
 int
 cq_trywait(struct cq *cq)
 {
+	eventfd_t unused;
+
 	domain_lock(cq->domain);
+	if (cq->ready) { /* what it told of was read, or is in the queue still */
+		cq->ready = false;
+		eventfd_read(cq->ready_fd, &unused);
+	}
 	/* an embedded node moves only while somebody reads */
 	bool quiet = !cq_has_some(cq) && cq->wait_fd >= 0 && !cq->domain->embedded && arm(cq);
 
@@ -302,6 +299,8 @@ cq_free(struct cq *cq)
 		close(cq->wait_fd);
 	if (cq->signal_fd >= 0)
 		close(cq->signal_fd);
+	if (cq->ready_fd >= 0)
+		close(cq->ready_fd);
 	free(cq->endpoints.list);
 	free(cq->ring);
 	free(cq);
@@ -349,6 +348,11 @@ open_wait(struct cq *cq)
 	if (cq->wait_fd < 0 || cq->signal_fd < 0 ||
 		epoll_ctl(cq->wait_fd, EPOLL_CTL_ADD, cq->signal_fd, &event) != 0)
 		return -errno;
+	if (!cq->domain->automatic.on)
+		return 0;
+	cq->ready_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (cq->ready_fd < 0 || epoll_ctl(cq->wait_fd, EPOLL_CTL_ADD, cq->ready_fd, &event) != 0)
+		return -errno;
 	return 0;
 }
 
@@ -372,7 +376,8 @@ cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **out,
 
 	if (cq == NULL)
 		return -FI_ENOMEM;
-	cq->wait_fd = cq->signal_fd = -1;
+	cq->wait_fd = cq->signal_fd = cq->ready_fd = -1;
+	cq->domain = (struct domain *)domain;
 	cq->wait = attr->wait_obj;
 	cq->ring = malloc(RING_FIRST * sizeof(*cq->ring));
 	int result = cq->ring == NULL                                  ? -FI_ENOMEM
@@ -387,7 +392,6 @@ cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **out,
 	cq->entry_bytes = bytes[attr->format];
 	if (attr->format == FI_CQ_FORMAT_UNSPEC)
 		attr->format = FI_CQ_FORMAT_TAGGED;
-	cq->domain = (struct domain *)domain;
 	cq->fid.fid.fclass = FI_CLASS_CQ;
 	cq->fid.fid.context = context;
 	cq->fid.fid.ops = &cq_fid_ops;

@@ -120,6 +120,7 @@ unwatch(struct endpoint *ep)
 	if (ep->rx_cq != NULL && ep->rx_cq != ep->tx_cq)
 		cq_unwatch(ep->rx_cq, ep);
 	reporters_remove(&ep->domain->targets, ep);
+	reporters_remove(&ep->domain->enabled, ep);
 	for (unsigned i = 0; i < CNTR_KINDS; i++) {
 		if (ep->cntrs[i] != NULL)
 			reporters_remove(&ep->cntrs[i]->endpoints, ep);
@@ -176,6 +177,8 @@ enable(struct endpoint *ep)
 	ep->name = (struct address){own.node, own.context, ep->incarnation, 0};
 	direct_enable(ep);
 	result = watch(ep);
+	if (result == 0)
+		result = reporters_add(&ep->domain->enabled, ep);
 	if (result == 0 && ep->caps & (FI_RMA | FI_ATOMIC)) {
 		result = rma_enable(ep);
 		if (result == 0)

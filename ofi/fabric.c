@@ -99,8 +99,10 @@ domain_close(struct fid *fid)
 
 	if (atomic_load(&d->users) != 0)
 		return -FI_EBUSY;
+	progress_end(d);
 	pmx_node_close(d->node);
 	free(d->targets.list);
+	free(d->enabled.list);
 	pthread_mutex_destroy(&d->lock);
 	atomic_fetch_sub(&d->fabric->users, 1);
 	free(d);
@@ -195,8 +197,16 @@ domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain *
 		info->domain_attr->mr_mode & FI_MR_VIRT_ADDR;
 	d->own_keys = info->domain_attr->mr_mode == OFI_MR_BASIC ||
 		info->domain_attr->mr_mode & FI_MR_PROV_KEY;
-	d->locks = info->domain_attr->threading != FI_THREAD_DOMAIN;
+	const bool automatic = info->domain_attr->data_progress == FI_PROGRESS_AUTO;
+
+	d->locks = automatic || info->domain_attr->threading != FI_THREAD_DOMAIN;
 	pthread_mutex_init(&d->lock, NULL);
+	result = automatic ? progress_begin(d) : 0;
+	if (result != 0) {
+		pmx_node_close(d->node);
+		free(d);
+		return result;
+	}
 	d->fid.fid.fclass = FI_CLASS_DOMAIN;
 	d->fid.fid.context = context;
 	d->fid.fid.ops = &domain_fid_ops;

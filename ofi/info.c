@@ -102,14 +102,30 @@ ep_fits(const struct fi_ep_attr *ep)
 			size_fits("ep_attr.auth_key_size", ep->auth_key_size, 0));
 }
 
+/* Whether a node of this process's own is what it attaches to. */
+static bool
+is_embedded(void)
+{
+	const char *attach = getenv("PMX_ATTACH");
+
+	return attach != NULL && strcmp(attach, "embedded") == 0;
+}
+
+/* A node in this process moves only in its calls. */
+static bool
+progress_fits(const char *what, enum fi_progress asked)
+{
+	return asked == FI_PROGRESS_UNSPEC || asked == FI_PROGRESS_MANUAL ||
+		(asked == FI_PROGRESS_AUTO && !is_embedded()) ||
+		lacks(what, asked, FI_PROGRESS_MANUAL);
+}
+
 static bool
 domain_fits(const struct fi_domain_attr *d)
 {
 	return d == NULL ||
-		(one_of("domain_attr.control_progress", d->control_progress, FI_PROGRESS_UNSPEC,
-			 FI_PROGRESS_MANUAL) &&
-			one_of("domain_attr.data_progress", d->data_progress, FI_PROGRESS_UNSPEC,
-				FI_PROGRESS_MANUAL) &&
+		(progress_fits("domain_attr.control_progress", d->control_progress) &&
+			progress_fits("domain_attr.data_progress", d->data_progress) &&
 			size_fits("domain_attr.threading", d->threading, FI_THREAD_ENDPOINT) &&
 			size_fits("domain_attr.av_type", d->av_type, FI_AV_TABLE) &&
 			size_fits("domain_attr.mr_key_size", d->mr_key_size, sizeof(uint64_t)) &&
@@ -206,6 +222,12 @@ set_addresses(struct fi_info *info, const char *node, const char *service, uint6
 	return 0;
 }
 
+static enum fi_progress
+progress_of(enum fi_progress asked)
+{
+	return asked == FI_PROGRESS_AUTO ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL;
+}
+
 /* Returns a description of one primary, or NULL if memory is short. */
 static struct fi_info *
 describe(const char *instance, uint32_t version, const struct fi_info *hints)
@@ -244,8 +266,12 @@ describe(const char *instance, uint32_t version, const struct fi_info *hints)
 	info->domain_attr->threading = domain != NULL && domain->threading != FI_THREAD_UNSPEC
 		? domain->threading
 		: FI_THREAD_SAFE;
-	info->domain_attr->control_progress = FI_PROGRESS_MANUAL;
-	info->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+	/* a thread for it costs, so it is to be asked for; control operations end in their calls */
+	info->domain_attr->control_progress = domain != NULL
+		? progress_of(domain->control_progress)
+		: FI_PROGRESS_MANUAL;
+	info->domain_attr->data_progress =
+		domain != NULL ? progress_of(domain->data_progress) : FI_PROGRESS_MANUAL;
 	info->domain_attr->resource_mgmt = FI_RM_ENABLED;
 	info->domain_attr->av_type = domain != NULL ? domain->av_type : FI_AV_UNSPEC;
 	info->domain_attr->mr_mode = mr_mode_of(version, hints);
@@ -278,11 +304,10 @@ asked_by_name(const char *asked, const char *name)
 static int
 find_instances(struct pmx_found *found)
 {
-	const char *attach = getenv("PMX_ATTACH");
 	char *instance = NULL;
 
 	fi_param_get_str(&ofi_provider, "instance", &instance);
-	if (attach != NULL && strcmp(attach, "embedded") == 0) {
+	if (is_embedded()) {
 		/* no primary: a node of this process's own */
 		strcpy(found[0].instance, "embedded");
 		return 1;

@@ -429,6 +429,21 @@ begin_waiting(struct endpoint *ep, struct op_list *waiting)
 	}
 }
 
+bool
+endpoint_arm(struct endpoint *ep)
+{
+	if (ep->ctx == NULL)
+		return true;
+	life_answer(ep);
+	/* what waits to begin needs room, of which nothing tells */
+	if (ep->sends.head != NULL || ep->receives.head != NULL || ep->ready.head != NULL ||
+		ep->late.head != NULL || (ep->promises.used != 0 && !ep->promises.awaits) ||
+		ep->gone || rma_waits(ep) || pmx_before_select(ep->ctx) != 0)
+		return false;
+	ep->armed = true;
+	return true;
+}
+
 void
 endpoint_progress(struct endpoint *ep)
 {

@@ -9,7 +9,8 @@
  *    and whether they are tagged. So what is sent to an endpoint that has ended cannot be received
  *    by another one that has got its context number.
  * 2. Nothing runs by itself (manual progress): reading a completion queue or a counter polls the
- *    endpoints that are bound to it.
+ *    endpoints that are bound to it. If automatic progress was asked for, a thread of the domain
+ *    does so as well (progress.c).
  * 3. Posting does not fail because places, buffers or ring slots are used up: what libpmx cannot
  *    take now waits in the endpoint, in order, and is begun by its progress.
  * 4. Threads: with FI_THREAD_DOMAIN nothing is locked; otherwise every call on a domain and its
@@ -19,6 +20,7 @@
 #define OFI_PROVIDER_H
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -107,6 +109,16 @@ struct domain {
 	uint32_t apart[1024];          /* incarnation that cannot read this process's memory */
 	bool by_address, own_keys;     /* FI_MR_VIRT_ADDR; FI_MR_PROV_KEY */
 	char instance[32];             /* name of the primary */
+	struct reporters enabled;      /* all endpoints that are */
+	struct {
+		bool on;
+		bool ends;   /* it is to end */
+		bool sleeps; /* on the endpoints' descriptors, which it has armed */
+		bool called; /* the application has called since its last turn */
+		int wake_fd;
+		struct pollfd *fds;
+		pthread_t thread;
+	} automatic;                   /* progress.c */
 	void *regions;                 /* of <search.h>: struct mr, by key */
 	struct reporters targets;      /* endpoints by which others reach them */
 	pthread_mutex_t lock;
@@ -148,6 +160,9 @@ struct cq {
 	enum fi_wait_obj wait;
 	int wait_fd;   /* epoll of the endpoints' descriptors and of `signal`, or -1 */
 	int signal_fd; /* eventfd */
+	int ready_fd;  /* with automatic progress: eventfd, readable if `ready`, since there are
+			* completions */
+	bool ready;
 	atomic_int users;
 };
 
@@ -318,11 +333,17 @@ domain_lock(struct domain *d)
 		pthread_mutex_lock(&d->lock);
 }
 
+/* The application has called, so that the thread of progress.c keeps out of its way, or wakes. */
+void progress_called(struct domain *d);
+
 static inline void
 domain_unlock(struct domain *d)
 {
-	if (d->locks)
-		pthread_mutex_unlock(&d->lock);
+	if (!d->locks)
+		return;
+	if (unlikely(d->automatic.on))
+		progress_called(d);
+	pthread_mutex_unlock(&d->lock);
 }
 
 /* Runs the engine of an embedded node, after something was posted (fabric.c). */
@@ -467,6 +488,9 @@ extern struct fi_ops_msg messages_ops;
 extern struct fi_ops_tagged tagged_ops;
 /* Ends what has ended, and begins what waits. */
 void endpoint_progress(struct endpoint *ep);
+/* Asks for the context's descriptor to become readable; false: there is something to look at
+ * already, or something waits of which nothing tells. */
+bool endpoint_arm(struct endpoint *ep);
 /* Ends everything with an error, a positive FI_ errno. */
 void endpoint_fail(struct endpoint *ep, int error);
 ssize_t endpoint_cancel(fid_t fid, void *context);
@@ -579,6 +603,13 @@ rma_waits(const struct endpoint *ep)
 	return ep->transfers.waiting.head != NULL || ep->transfers.serving.head != NULL ||
 		ep->transfers.idle.head != NULL;
 }
+
+/* ------------------------------------------------------------------ progress.c */
+
+/* Starts the thread. 0 or a negative error. */
+int progress_begin(struct domain *d);
+/* Ends it, if there is one. */
+void progress_end(struct domain *d);
 
 /* ------------------------------------------------------------------ names.c */
 

@@ -3,7 +3,7 @@
  * doctor, MPI: would Open MPI take the libfabric provider (ofi/)? Says nothing on a host that has
  * neither.
  */
-#include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +12,7 @@
 
 #define PROVIDER     "libpmx-fi.so"
 #define OPENMPI_FILE "/etc/openmpi/openmpi-mca-params.conf"
+#define OWN_FILE     ".openmpi/mca-params.conf" /* in the user's home */
 
 static bool
 is_in(const char *dir, size_t len)
@@ -37,34 +38,92 @@ provider_is_in(const char *dirs)
 	return false;
 }
 
-/* Whether a line of the file, `mtl = ^ofi` on Debian, leaves libfabric out. */
+/* Copies what a file of Open MPI's sets the parameter to. false: it does not. */
 static bool
-file_excludes(void)
+file_sets(const char *path, const char *name, char *value, size_t size)
 {
-	FILE *f = fopen(OPENMPI_FILE, "r");
+	const size_t len = strlen(name);
+	FILE *f = fopen(path, "r");
 	char line[1024];
-	bool excludes = false;
+	bool sets = false;
 
 	while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
-		const char *s = line;
+		const char *s = line + strspn(line, " \t");
 
-		while (isspace((unsigned char)*s))
-			s++;
-		if (strncmp(s, "mtl", 3) != 0 || strchr(" \t=", s[3]) == NULL)
+		if (strncmp(s, name, len) != 0)
 			continue;
-		s = strchr(s, '=');
-		excludes = s != NULL && strchr(s, '^') != NULL && strstr(s, "ofi") != NULL;
+		s += len + strspn(s + len, " \t");
+		if (*s != '=')
+			continue;
+		s += 1 + strspn(s + 1, " \t");
+		snprintf(value, size, "%.*s", (int)strcspn(s, " \t\r\n"), s);
+		sets = true;
 	}
 	if (f != NULL)
 		fclose(f);
-	return excludes;
+	return sets;
+}
+
+/* Finds what a parameter of Open MPI is set to, as it does: by the environment, by the user's file,
+ * by the host's. Returns where, or NULL: nowhere. */
+static char *
+find_parameter(const char *name, char *value, size_t size)
+{
+	const char *home = getenv("HOME");
+	char *variable = text("OMPI_MCA_%s", name), *own;
+
+	if (getenv(variable) != NULL) {
+		snprintf(value, size, "%s", getenv(variable));
+		return variable;
+	}
+	free(variable);
+	own = text("%s/" OWN_FILE, home != NULL ? home : "/");
+	if (file_sets(own, name, value, size))
+		return own;
+	free(own);
+	return file_sets(OPENMPI_FILE, name, value, size) ? text("%s", OPENMPI_FILE) : NULL;
+}
+
+/* Whether Open MPI may use libfabric: Debian's file says `mtl = ^ofi`. */
+static void
+doctor_mtl(struct doctor *d)
+{
+	char mtl[256];
+	char *where = find_parameter("mtl", mtl, sizeof(mtl));
+	bool excluded = where != NULL && (strstr(mtl, "ofi") == NULL) == (*mtl != '^');
+
+	found(d, excluded ? WARN : OK, "mpi: Open MPI",
+		excluded ? "echo 'mtl = ofi' >>~/" OWN_FILE ", or export OMPI_MCA_mtl=ofi" : NULL,
+		excluded ? "%s leaves libfabric out" : "%s lets it use libfabric",
+		where != NULL ? where : OPENMPI_FILE);
+	free(where);
+}
+
+/* Whether it takes this provider. */
+static void
+doctor_choice(struct doctor *d)
+{
+	const char *provider = getenv("FI_PROVIDER");
+	char list[256];
+	char *where = find_parameter("mtl_ofi_provider_include", list, sizeof(list));
+	bool listed = where != NULL && strcmp(list, "pmx") == 0;
+	bool first = provider != NULL && strcmp(provider, "pmx") == 0;
+
+	if (first || listed)
+		found(d, OK, "mpi: choice", NULL, "%s", first ? "FI_PROVIDER=pmx" : where);
+	else
+		found(d, WARN, "mpi: choice",
+			"echo 'mtl_ofi_provider_include = pmx' >>~/" OWN_FILE
+			", or export FI_PROVIDER=pmx",
+			"nothing says that it is to be pmx: libfabric names net;ofi_rxm first, and "
+			"Open MPI takes the first");
+	free(where);
 }
 
 void
 doctor_mpi(struct doctor *d)
 {
-	const char *dirs = getenv("FI_PROVIDER_PATH"), *mtl = getenv("OMPI_MCA_mtl"),
-		   *provider = getenv("FI_PROVIDER");
+	const char *dirs = getenv("FI_PROVIDER_PATH");
 	const char *where = dirs != NULL ? dirs : PROVIDER_DIR;
 	bool there = provider_is_in(where), openmpi = access(OPENMPI_FILE, R_OK) == 0;
 
@@ -75,15 +134,6 @@ doctor_mpi(struct doctor *d)
 		"%s %s %s", PROVIDER, there ? "is in" : "is not in", where);
 	if (!openmpi)
 		return;
-	bool excluded = mtl != NULL ? strstr(mtl, "ofi") == NULL || *mtl == '^' : file_excludes();
-
-	found(d, excluded ? WARN : OK, "mpi: Open MPI", excluded ? "export OMPI_MCA_mtl=ofi" : NULL,
-		excluded ? "%s leaves libfabric out" : "%s lets it use libfabric",
-		mtl != NULL ? "OMPI_MCA_mtl" : OPENMPI_FILE);
-	bool first = provider != NULL && strcmp(provider, "pmx") == 0;
-
-	found(d, first ? OK : WARN, "mpi: choice", first ? NULL : "export FI_PROVIDER=pmx",
-		first ? "FI_PROVIDER=pmx"
-		      : "FI_PROVIDER is not pmx: libfabric names net;ofi_rxm first, and Open MPI "
-			"takes the first");
+	doctor_mtl(d);
+	doctor_choice(d);
 }

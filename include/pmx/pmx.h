@@ -730,7 +730,9 @@ PMX_API int pmx_transfer_done(struct pmx_context *ctx, pmx_transfer_id id);
 /** The number of transfers that have not ended. */
 PMX_API uint32_t pmx_transfers_pending(struct pmx_context *ctx);
 
-/** Wait until all transfers of the context have ended (RHiNET: sync).
+/** Wait until all transfers of the context have ended, and what it has asked its groups for:
+ * barriers, locks, multicasts, updates (RHiNET, 1999, table 2: sync). Requests of groups are to be
+ * tested all the same.
  * @retval 0 they ended @retval -ETIMEDOUT some did not @retval -EPIPE the engine is gone */
 PMX_API int pmx_sync_wait(struct pmx_context *ctx, int64_t timeout_us);
 

@@ -191,6 +191,7 @@ struct pmx_context {
 	uint16_t *places;                /* stack of free ones */
 	uint32_t places_free, transfer_count;
 	uint64_t transfer_age;
+	uint32_t lent;             /* number of requests of groups that have not ended */
 	uint32_t unfinished;       /* number of transfers that are HELD, PACKS or ASKS, and of
 				    * groups that wait for room in the submission ring */
 	uint32_t events_waiting;   /* own transfers that ended and whose events were not taken */

@@ -264,6 +264,7 @@ lend_request(struct pmx_context *ctx, uint32_t *index, pmx_request *request)
 	if (i == NO_REQUEST)
 		return -EAGAIN;
 	ctx->match->requests[i].state = REQUEST_LENT;
+	ctx->lent++;
 	*index = i;
 	*request = request_id(ctx->match, i);
 	return 0;
@@ -275,6 +276,7 @@ lent_request_ends(struct pmx_context *ctx, uint32_t index, const struct pmx_stat
 	struct request *r = &ctx->match->requests[index];
 
 	r->status = *status;
+	ctx->lent--;
 	request_end(ctx, r, 0);
 }
 

@@ -932,7 +932,7 @@ pmx_sync_wait(struct pmx_context *ctx, int64_t timeout_us)
 {
 	int64_t until = timeout_us < 0 ? INT64_MAX : ctx_now_us() + timeout_us;
 
-	while (pmx_transfers_pending(ctx) != 0) {
+	while (pmx_transfers_pending(ctx) + ctx->lent != 0) {
 		if (ctx_gone(ctx))
 			return -EPIPE;
 		if (timeout_us >= 0 && ctx_now_us() >= until)

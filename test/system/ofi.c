@@ -7,6 +7,7 @@
  */
 #include <poll.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
@@ -755,6 +756,68 @@ all(enum fi_threading threading)
 	leave();
 }
 
+/* Other threads and nobody at all: what nobody looks after is done all the same. */
+static void
+automatic(void)
+{
+	enum { MANY = 300, LEN = 70000, STEP = 3000 };
+	struct fi_cq_tagged_entry e;
+	struct fid_mr *mr;
+	struct pollfd p = {.events = POLLIN};
+	int64_t end = now_us() + 30000000;
+	volatile uint8_t *last = in + (MANY - 1) * STEP + LEN - 1;
+
+	find(FI_THREAD_SAFE, CAPS | FI_RMA, 0);
+	must_be("data_progress", info->domain_attr->data_progress, FI_PROGRESS_AUTO);
+	pair_open(FI_WAIT_FD, 0);
+	/* the side that copies calls nothing */
+	must_be("fi_mr_reg", fi_mr_reg(domain, in, LONGEST, FI_REMOTE_WRITE, 0, 1, 0, &mr, NULL),
+		0);
+	for (size_t len = 8; len <= LONGEST; len *= LONGEST / 8) {
+		memset(in, 0, LONGEST);
+		fill(out, len, (uint32_t)len);
+		must_be("fi_write", fi_write(a.ep, out, len, NULL, a.peer, 0, 1, &a), 0);
+		must_be("fi_cq_sread", fi_cq_sread(a.cq, &e, 1, NULL, 30000), 1);
+		holds(in, len, (uint32_t)len);
+	}
+	must_be("close", fi_close(&mr->fid), 0);
+	done("writes_to_who_sleeps");
+	/* more than can be under way, and nobody calls */
+	memset(in, 0, LONGEST);
+	memset(out, 1, LEN);
+	for (unsigned i = 0; i < MANY; i++)
+		must_be("fi_tsend", fi_tsend(a.ep, out, LEN, NULL, a.peer, i, NULL), 0);
+	for (unsigned i = 0; i < MANY; i++)
+		must_be("fi_trecv",
+			fi_trecv(b.ep, in + i * STEP, LEN, NULL, FI_ADDR_UNSPEC, i, 0, NULL), 0);
+	while (*last == 0 && now_us() < end)
+		usleep(1000);
+	if (*last == 0)
+		die("nothing moved by itself");
+	for (unsigned i = 0; i < MANY; i++) {
+		must_be("fi_cq_sread", fi_cq_sread(a.cq, &e, 1, NULL, 30000), 1);
+		must_be("fi_cq_sread", fi_cq_sread(b.cq, &e, 1, NULL, 30000), 1);
+	}
+	done("moves_while_nobody_calls");
+	/* who sleeps on a queue's descriptor is woken by what the thread has done */
+	must_be("FI_GETWAIT", fi_control(&b.cq->fid, FI_GETWAIT, &p.fd), 0);
+	for (unsigned i = 0; i < 50; i++) {
+		struct fid *queue = &b.cq->fid;
+
+		must_be("fi_trecv", fi_trecv(b.ep, in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
+		while (fi_trywait(fabric, &queue, 1) != 0)
+			must_be("an empty queue", fi_cq_read(b.cq, &e, 1), -FI_EAGAIN);
+		usleep(i % 5 * 1000); /* so that the thread is in all of its states */
+		must_be("fi_tinject", fi_tinject(a.ep, &i, 8, a.peer, 1), 0);
+		must_be("poll", poll(&p, 1, 30000), 1);
+		while (fi_cq_read(b.cq, &e, 1) == -FI_EAGAIN && now_us() < end)
+			;
+	}
+	pair_close();
+	leave();
+	done("wakes_who_sleeps");
+}
+
 /* Everything that is outstanding ends with an error, and so does what comes later. */
 static void
 orphan(void)
@@ -788,6 +851,9 @@ main(int argc, char **argv)
 	} else {
 		all(FI_THREAD_DOMAIN);
 		all(FI_THREAD_SAFE);
+		progress = FI_PROGRESS_AUTO;
+		all(FI_THREAD_DOMAIN);
+		automatic();
 	}
 	return 0;
 }

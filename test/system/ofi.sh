@@ -126,6 +126,11 @@ sys.exit(str(number.value if result == 0 else result) != wanted)' "$build/lib/th
 	resolves nobody -22
 	resolves 65535 -22
 	says ofi_mpi__is_over_pmx "mtl:ofi:provider: ${tag}0" mpirun -np 2 --oversubscribe --mca mtl_base_verbose 100 "$build/test/ofi_mpi"
+	# without a variable or an option: by the file of doc/mpi.md
+	mkdir -p "$dir/home/.openmpi"
+	sed -n "s/^mkdir.*printf '\(mtl = ofi.*pmx\).*$/\1/p" "$(dirname "$0")/../../doc/mpi.md" | sed 's/\\n/\n/g' >"$dir/home/.openmpi/mca-params.conf"
+	says ofi_mpi__by_its_file "mtl:ofi:provider: ${tag}0" env -u OMPI_MCA_mtl -u FI_PROVIDER HOME="$dir/home" \
+		mpirun -np 2 --oversubscribe --mca mtl_base_verbose 100 "$build/test/ofi_mpi"
 else
 	echo "skip ofi__mpi Open MPI is not installed"
 fi
@@ -141,8 +146,10 @@ doctor ofi_doctor__no_provider warn "mpi: provider" env FI_PROVIDER_PATH=/nowher
 if [ -e /etc/openmpi/openmpi-mca-params.conf ]; then
 	doctor ofi_doctor__left_out warn "mpi: Open MPI" env OMPI_MCA_mtl=^ofi
 	doctor ofi_doctor__let_in ok "mpi: Open MPI" env OMPI_MCA_mtl=ofi
-	doctor ofi_doctor__not_first warn "mpi: choice" env -u FI_PROVIDER
+	doctor ofi_doctor__not_first warn "mpi: choice" env -u FI_PROVIDER HOME="$dir"
 	doctor ofi_doctor__first ok "mpi: choice" env FI_PROVIDER=pmx
+	doctor ofi_doctor__let_in_by_its_file ok "mpi: Open MPI" env -u OMPI_MCA_mtl HOME="$dir/home"
+	doctor ofi_doctor__first_by_its_file ok "mpi: choice" env -u FI_PROVIDER HOME="$dir/home"
 fi
 
 # who waits when the primary ends is told so

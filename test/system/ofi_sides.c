@@ -7,6 +7,7 @@ struct fid_domain *domain;
 struct side a, b;
 uint8_t out[LONGEST], in[LONGEST];
 bool locked; /* FI_THREAD_SAFE */
+enum fi_progress progress;
 
 void
 must_be(const char *what, ssize_t result, ssize_t wanted)
@@ -18,7 +19,11 @@ must_be(const char *what, ssize_t result, ssize_t wanted)
 void
 done(const char *name)
 {
-	printf("ok ofi_%s__%s\n", locked ? "safe" : "domain", name);
+	printf("ok ofi_%s__%s\n",
+		progress == FI_PROGRESS_AUTO ? "auto"
+			: locked             ? "safe"
+					     : "domain",
+		name);
 	fflush(stdout);
 }
 
@@ -151,6 +156,7 @@ find(enum fi_threading threading, uint64_t caps, int mr_mode)
 	hints->ep_attr->type = FI_EP_RDM;
 	locked = threading == FI_THREAD_SAFE;
 	hints->domain_attr->threading = threading;
+	hints->domain_attr->data_progress = progress;
 	hints->fabric_attr->prov_name = strdup("pmx");
 	must_be("fi_getinfo", fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info), 0);
 	fi_freeinfo(hints);

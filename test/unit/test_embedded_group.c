@@ -1081,6 +1081,28 @@ rhi_sub__refuses(void **state)
 	assert_int_equal(pmx_deregister(ctx[3], copies[3].key), 0);
 }
 
+/* What a group was asked for counts like a transfer. */
+static void
+rhi_sync__waits_for_groups(void **state)
+{
+	(void)state;
+	all_open_for_regions();
+	shares(3);
+	assert_int_equal(pmx_sync_wait(ctx[3], 0), 0);
+	asks(3, 0, 0);
+	UNTIL(ended[3] == 0); /* rank 3 has the lock, so rank 0 waits for it */
+	assert_int_equal(pmx_group_lock(group[0], 0, 0, &request[0]), 0);
+	poll_some();
+	assert_int_equal(pmx_sync_wait(ctx[0], 0), -ETIMEDOUT);
+	assert_int_equal(pmx_group_unlock(group[3], 0), 0);
+	UNTIL(pmx_sync_wait(ctx[0], 0) == 0);
+	for (unsigned n = 0; n < ALL; n++)
+		enters(n);
+	UNTIL(pmx_sync_wait(ctx[0], 0) == 0);
+	updates(3, 0, AREA_BYTES, NULL);
+	UNTIL(pmx_sync_wait(ctx[3], 0) == 0);
+}
+
 int
 main(void)
 {
@@ -1108,6 +1130,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(rhi_sub__writers_at_once, start, stop),
 		cmocka_unit_test_setup_teardown(rhi_sub__sharers_end, start, stop),
 		cmocka_unit_test_setup_teardown(rhi_sub__refuses, start, stop),
+		cmocka_unit_test_setup_teardown(rhi_sync__waits_for_groups, start, stop),
 	};
 
 	if (rte_eal_init((int)(sizeof(eal) / sizeof(eal[0])) - 1, eal) < 0)
