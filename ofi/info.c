@@ -267,11 +267,10 @@ describe(const char *instance, uint32_t version, const struct fi_info *hints)
 		? domain->threading
 		: FI_THREAD_SAFE;
 	/* a thread for it costs, so it is to be asked for; control operations end in their calls */
-	info->domain_attr->control_progress = domain != NULL
-		? progress_of(domain->control_progress)
-		: FI_PROGRESS_MANUAL;
-	info->domain_attr->data_progress =
-		domain != NULL ? progress_of(domain->data_progress) : FI_PROGRESS_MANUAL;
+	info->domain_attr->control_progress = domain != NULL ? progress_of(domain->control_progress)
+							     : FI_PROGRESS_MANUAL;
+	info->domain_attr->data_progress = domain != NULL ? progress_of(domain->data_progress)
+							  : FI_PROGRESS_MANUAL;
 	info->domain_attr->resource_mgmt = FI_RM_ENABLED;
 	info->domain_attr->av_type = domain != NULL ? domain->av_type : FI_AV_UNSPEC;
 	info->domain_attr->mr_mode = mr_mode_of(version, hints);

@@ -6,8 +6,8 @@
  * Design notes
  * 1. While the application calls, the thread looks once in a LOOK_MS and keeps out of its way. When
  *    it has called nothing for so long, the thread arms the endpoints' descriptors and sleeps on
- *    them. The next call wakes it: that may have disarmed them (pmx_after_select), or left something
- *    that waits for room, of which nothing tells.
+ *    them. The next call wakes it: that may have disarmed them (pmx_after_select), or left
+ *    something that waits for room, of which nothing tells.
  * 2. What the thread ends is in the queues before anybody who sleeps on one is woken, by a
  *    descriptor of the queue's own: those of the contexts say nothing any more.
  */

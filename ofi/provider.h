@@ -118,9 +118,9 @@ struct domain {
 		int wake_fd;
 		struct pollfd *fds;
 		pthread_t thread;
-	} automatic;                   /* progress.c */
-	void *regions;                 /* of <search.h>: struct mr, by key */
-	struct reporters targets;      /* endpoints by which others reach them */
+	} automatic;              /* progress.c */
+	void *regions;            /* of <search.h>: struct mr, by key */
+	struct reporters targets; /* endpoints by which others reach them */
 	pthread_mutex_t lock;
 	atomic_int users;
 };

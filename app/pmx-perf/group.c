@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Measurements of a group of both sides: a barrier, a lock that nobody wants, and one that both
- * want all the time; beside the round trip of messages, from which a barrier would be made.
+ * want all the time, beside the round trip of messages, from which these would be made; an update
+ * of a shared region beside a push, and coming to share one beside a pull of its bytes.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,11 +17,18 @@
 #define BOTH_WANT  0
 #define BATCH      500
 #define TRIP_BYTES 64
+#define SHORT      64    /* bytes of a short update */
+#define BYTES      65536 /* of a region */
+#define OWN        0     /* regions: whose home is the initiator, the responder */
+#define OTHER      1
+#define FEWER      16 /* so many times fewer of what takes long */
 
 /* What both sides do at once; struct order.depth. */
 enum { OPEN, BARRIERS, CONTEND, CLOSE };
 
 static struct pmx_group *group;
+static struct pmx_remote copies[2]; /* of OWN and OTHER */
+static struct pmx_addr other_side;
 
 /* ------------------------------------------------------------------ both sides */
 
@@ -34,6 +42,46 @@ perf_group_open(struct session *s, uint32_t id, struct pmx_addr initiator,
 	int e = pmx_group_open(s->ctx, &p, g, &r);
 
 	return e == 0 ? request_wait(s, &r) : e;
+}
+
+static int
+subscribe(struct session *s, uint32_t region)
+{
+	pmx_request r;
+	int e;
+
+	while ((e = pmx_group_subscribe(group, region, &copies[region], NULL, &r)) == -EAGAIN)
+		session_idle(s);
+	return e == 0 ? request_wait(s, &r) : e;
+}
+
+static int
+unsubscribe(struct session *s, uint32_t region)
+{
+	pmx_request r;
+	int e;
+
+	while ((e = pmx_group_unsubscribe(group, region, &r)) == -EAGAIN)
+		session_idle(s);
+	return e == 0 ? request_wait(s, &r) : e;
+}
+
+/* Opens the group, and shares the region whose home is here, then the other one. */
+static int
+begin(struct session *s, struct pmx_addr initiator, struct pmx_addr responder, uint32_t home)
+{
+	int e = perf_group_open(s, GROUP, initiator, responder, &group);
+	void *memory[2];
+
+	other_side = home == OWN ? responder : initiator;
+	for (uint32_t r = OWN; r <= OTHER && e == 0; r++) {
+		e = pmx_alloc(s->ctx, BYTES, &memory[r]);
+		if (e == 0)
+			e = pmx_group_area_register(group, PMX_REGION(r), memory[r], BYTES,
+				PMX_REMOTE_READ | PMX_REMOTE_WRITE, &copies[r]);
+	}
+	e = e == 0 ? subscribe(s, home) : e;
+	return e == 0 ? subscribe(s, 1 - home) : e;
 }
 
 static void
@@ -114,7 +162,7 @@ answer(struct session *s, struct pmx_message *m)
 	memcpy(&o, pmx_message_data(m), sizeof(o));
 	switch (o.depth) {
 	case OPEN:
-		e = perf_group_open(s, GROUP, m->source, pmx_context_addr(s->ctx), &group);
+		e = begin(s, m->source, pmx_context_addr(s->ctx), OTHER);
 		break;
 	case BARRIERS:
 		e = repeat(s, o.count, barrier, NULL);
@@ -202,7 +250,100 @@ contend(struct session *s, uint64_t count, struct hist *h)
 	return e == 0 ? barrier(s) : e;
 }
 
-enum { TRIP, BARRIER, FREE, HAND_OVER, FIGURES };
+static uint64_t length; /* of the updates and transfers that are measured */
+
+static int
+update_once(struct session *s)
+{
+	const struct pmx_update u = {.region = OWN, .len = length};
+	pmx_request r;
+	int e;
+
+	while ((e = pmx_group_update(group, &u, &r)) == -EAGAIN)
+		session_idle(s);
+	return e == 0 ? request_wait(s, &r) : e;
+}
+
+static int
+transfer_once(struct session *s, bool pulls)
+{
+	volatile int32_t status = 1;
+	const struct pmx_transfer t = {
+		.peer = other_side,
+		.flags = PMX_AREA,
+		.key = (uint64_t)GROUP << 32 | PMX_REGION(OWN),
+		.local = (void *)(uintptr_t)copies[OWN].addr,
+		.len = length,
+		.status = &status,
+	};
+	int e;
+
+	while ((e = pulls ? pmx_pull(s->ctx, &t, NULL) : pmx_push(s->ctx, &t, NULL)) == -EAGAIN)
+		session_idle(s);
+	while (e == 0 && pmx_transfers_pending(s->ctx) > 0)
+		session_idle(s);
+	return e == 0 ? status : e;
+}
+
+static int
+push_once(struct session *s)
+{
+	return transfer_once(s, false);
+}
+
+static int
+pull_once(struct session *s)
+{
+	return transfer_once(s, true);
+}
+
+/* Comes to share the other side's region, again and again. */
+static int
+share(struct session *s, uint64_t count, struct hist *h)
+{
+	int e = 0;
+
+	for (uint64_t i = 0; i < count && e == 0; i++) {
+		e = unsubscribe(s, OTHER);
+		uint64_t start = rte_rdtsc();
+
+		e = e == 0 ? subscribe(s, OTHER) : e;
+		if (h != NULL)
+			hist_record(h, (uint64_t)perf_ns(rte_rdtsc() - start));
+	}
+	return e;
+}
+
+enum {
+	TRIP,
+	BARRIER,
+	FREE,
+	HAND_OVER,
+	PUSH,
+	UPDATE,
+	PUSH_LONG,
+	UPDATE_LONG,
+	PULL_LONG,
+	SUBSCRIBE,
+	FIGURES
+};
+
+/* Regions; the other side need only make progress. */
+static int
+region_turn(struct session *s, uint64_t batch, struct hist *h)
+{
+	int e;
+
+	length = SHORT;
+	e = repeat(s, batch, push_once, h ? &h[PUSH] : NULL);
+	e = e == 0 ? repeat(s, batch, update_once, h ? &h[UPDATE] : NULL) : e;
+	length = BYTES;
+	batch = batch / FEWER + 1;
+	e = e == 0 ? repeat(s, batch, push_once, h ? &h[PUSH_LONG] : NULL) : e;
+	e = e == 0 ? repeat(s, batch, update_once, h ? &h[UPDATE_LONG] : NULL) : e;
+	e = e == 0 ? repeat(s, batch, pull_once, h ? &h[PULL_LONG] : NULL) : e;
+	return e == 0 ? share(s, batch, h ? &h[SUBSCRIBE] : NULL) : e;
+}
 
 static int
 turn(struct session *s, uint64_t batch, struct hist *h)
@@ -214,14 +355,28 @@ turn(struct session *s, uint64_t batch, struct hist *h)
 	e = e == 0 ? barrier(s) : e;
 	e = e == 0 ? repeat(s, batch, barrier, h ? &h[BARRIER] : NULL) : e;
 	e = e == 0 ? free_locks(s, batch, h ? &h[FREE] : NULL) : e;
-	return e == 0 ? contend(s, batch, h ? &h[HAND_OVER] : NULL) : e;
+	e = e == 0 ? contend(s, batch, h ? &h[HAND_OVER] : NULL) : e;
+	return e == 0 ? region_turn(s, batch, h) : e;
 }
 
 int
 test_group(struct session *s, const struct options *o)
 {
-	static const char *const names[FIGURES] = {"round trip", "barrier", "free lock",
-		"hand-over"};
+	static const struct {
+		const char *name;
+		uint64_t size;
+	} rows[FIGURES] = {
+		[TRIP] = {"round trip", TRIP_BYTES},
+		[BARRIER] = {"barrier", 0},
+		[FREE] = {"free lock", 0},
+		[HAND_OVER] = {"hand-over", 0},
+		[PUSH] = {"push", SHORT},
+		[UPDATE] = {"update", SHORT},
+		[PUSH_LONG] = {"push", BYTES},
+		[UPDATE_LONG] = {"update", BYTES},
+		[PULL_LONG] = {"pull", BYTES},
+		[SUBSCRIBE] = {"subscribe", BYTES},
+	};
 	static struct hist h[FIGURES];
 	const uint64_t batch = o->rounds < BATCH ? o->rounds : BATCH;
 	int e;
@@ -230,7 +385,7 @@ test_group(struct session *s, const struct options *o)
 	for (unsigned i = 0; i < FIGURES; i++)
 		hist_init(&h[i]);
 	e = order(s, o, OPEN, 0);
-	e = e == 0 ? perf_group_open(s, GROUP, pmx_context_addr(s->ctx), o->to, &group) : e;
+	e = e == 0 ? begin(s, pmx_context_addr(s->ctx), o->to, OWN) : e;
 	for (uint64_t i = 0; i < o->rounds + batch && e == 0; i += batch)
 		e = turn(s, batch, i ? h : NULL);
 	e = e == 0 ? order(s, o, CLOSE, 0) : e;
@@ -239,9 +394,9 @@ test_group(struct session *s, const struct options *o)
 		return e;
 	row_head(o);
 	for (unsigned i = 0; i < FIGURES; i++) {
-		struct row r = {.test = "latency", .size = i == TRIP ? TRIP_BYTES : 0};
+		struct row r = {.test = "latency", .size = rows[i].size};
 
-		snprintf(r.what, sizeof(r.what), "%s", names[i]);
+		snprintf(r.what, sizeof(r.what), "%s", rows[i].name);
 		row_latency(&r, &h[i]);
 		row_print(o, &r);
 	}

@@ -35,7 +35,7 @@ extern struct fid_fabric *fabric;
 extern struct fid_domain *domain;
 extern struct side a, b;
 extern uint8_t out[LONGEST], in[LONGEST];
-extern bool locked;                /* FI_THREAD_SAFE */
+extern bool locked;               /* FI_THREAD_SAFE */
 extern enum fi_progress progress; /* to ask for */
 
 void must_be(const char *what, ssize_t result, ssize_t wanted);
