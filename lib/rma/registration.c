@@ -86,18 +86,6 @@ rma_deregister(struct rma *r, uint16_t ctx, uint64_t key, uint64_t now)
 	return c->readers != 0;
 }
 
-bool
-rma_area(const struct rma *r, uint16_t ctx, uint32_t group, uint32_t area, struct rma_bytes *bytes)
-{
-	const struct region_access named = {.area = area, .group = group, .ctx = ctx};
-	const struct region *region = region_named(&r->regions, &named);
-
-	if (region == NULL)
-		return false;
-	*bytes = (struct rma_bytes){region->memory, region->base, region->len, ctx};
-	return true;
-}
-
 void
 registration_close(struct rma *r, struct context *c)
 {
@@ -108,4 +96,16 @@ registration_close(struct rma *r, struct context *c)
 	while ((region = region_of(&r->regions, c->ctx, &at)) != NULL)
 		region_remove(&r->regions, region);
 	c->kept.regions = 0;
+}
+
+bool
+rma_area(const struct rma *r, uint16_t ctx, uint32_t group, uint32_t area, struct rma_bytes *bytes)
+{
+	const struct region_access named = {.area = area, .group = group, .ctx = ctx};
+	const struct region *region = region_named(&r->regions, &named);
+
+	if (region == NULL)
+		return false;
+	*bytes = (struct rma_bytes){region->memory, region->base, region->len, ctx};
+	return true;
 }

@@ -307,7 +307,7 @@ fetch(struct world *w, uint16_t ctx)
 		.kind = take8(&w->in) & 1 ? TRANSFER_PULL : TRANSFER_ACCEPT,
 		.node = take8(&w->in) % NODES,
 		.ctx = take8(&w->in) % CTXS,
-		.offer = take32(&w->in),
+		.from = take32(&w->in),
 		.use = w->clients[ctx].uses++,
 		.len = take16(&w->in) % (BYTES + 1),
 		.local = {&w->clients[ctx].pieces[3], base_of(ctx, 3), BYTES, ctx},

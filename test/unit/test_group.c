@@ -1023,8 +1023,13 @@ group__is_not_closed_before_all_know(void **state)
 	closes(2);
 	arrives(0, 2);
 	arrives(0, 1);
-	settle(); /* what is told then is checked by hear() */
+	arrives(0, 1);
+	hear(0);
+	hear(1);
 	assert_true(w.actors[1].opened);
+	arrives(2, 0);
+	hear(2); /* checks whom others take for a member if it is told that it is closed */
+	settle();
 	assert_int_equal(w.actors[2].life, AWAY);
 	assert_false(group_has_member(w.groups[0], 1, (uint32_t)w.actors[1].place, 2));
 	all_go();
