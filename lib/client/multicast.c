@@ -163,10 +163,9 @@ finish(struct pmx_group *g, struct multicast *c)
 static void
 proceed(struct pmx_group *g, struct multicast *c)
 {
-	uint32_t out = under_way(c);
-
 	if (c->held)
 		return;
+	uint32_t out = under_way(c);
 
 	while (c->begun < c->count &&
 		(out == 0 || g->ctx->places_free > g->ctx->transfer_count / 2) &&

@@ -140,7 +140,7 @@ by_turn(const struct groups *g, const struct membership *m, struct group_frame *
 	};
 	const struct turn *t = &m->turns[f->index];
 	const uint16_t rank = (uint16_t)(f->index % m->count);
-	const uint32_t l = f->index / m->count * m->count + m->rank;
+	const uint32_t l = thing_at(m, f->index);
 
 	f->what = lowest(t->owes);
 	begin(g, m, f, ops[f->what], rank);
@@ -193,7 +193,7 @@ by_sharer(const struct groups *g, const struct membership *m, struct group_frame
 	const struct sharer *s = &m->sharers[f->index];
 	const struct share_home *h = &m->homes[f->index / m->count];
 	const uint16_t rank = (uint16_t)(f->index % m->count);
-	const uint32_t r = f->index / m->count * m->count + m->rank;
+	const uint32_t r = thing_at(m, f->index);
 
 	f->what = lowest(s->owes);
 	begin(g, m, f, ops[f->what], rank);

@@ -1012,7 +1012,7 @@ group_queue(const struct groups *g, uint32_t place, uint32_t lock, uint16_t *ran
 	for (uint16_t r = m->queues[lock / m->count].head; r < m->count && i < m->count; i++) {
 		if (i < n)
 			ranks[i] = r;
-		r = m->turns[lock / m->count * m->count + r].next;
+		r = m->turns[index_of(m, lock, r)].next;
 	}
 	return i;
 }
@@ -1026,7 +1026,7 @@ group_sharers(const struct groups *g, uint32_t place, uint32_t region, uint16_t 
 	if (m->state != MEMBERSHIP_OPEN || manager_of(m, region) != m->rank)
 		return 0;
 	for (uint16_t rank = 0; rank < m->count; rank++) {
-		if (!m->sharers[region / m->count * m->count + rank].in)
+		if (!m->sharers[index_of(m, region, rank)].in)
 			continue;
 		if (found < n)
 			ranks[found] = rank;

@@ -381,6 +381,21 @@ because_of(const struct membership *m, const struct wire_group *h)
 	return rank < m->count ? rank : NO_RANK;
 }
 
+/* Things that members manage (locks, regions) are numbered alike: thing n by rank n modulo the
+ * number of members. What a manager keeps of a thing for each member is at this index of its array,
+ * and an index there is of this thing of its own. */
+static inline uint32_t
+index_of(const struct membership *m, uint32_t n, uint16_t rank)
+{
+	return n / m->count * m->count + rank;
+}
+
+static inline uint32_t
+thing_at(const struct membership *m, uint32_t index)
+{
+	return index / m->count * m->count + m->rank;
+}
+
 /* Places for all members at those of n things (locks, regions) that one member manages at most. */
 static inline uint32_t
 places_of(const struct membership *m, uint32_t n)

@@ -29,23 +29,17 @@ queue_of(const struct membership *m, uint32_t l)
 	return &m->queues[l / m->count];
 }
 
-static uint32_t
-turn_number(const struct membership *m, uint32_t l, uint16_t rank)
-{
-	return l / m->count * m->count + rank;
-}
-
 static struct turn *
 turn_of(const struct membership *m, uint32_t l, uint16_t rank)
 {
-	return &m->turns[turn_number(m, l, rank)];
+	return &m->turns[index_of(m, l, rank)];
 }
 
 static void
 owe_turn(struct groups *g, struct membership *m, uint32_t l, uint16_t rank, uint8_t what)
 {
 	turn_of(m, l, rank)->owes |= what;
-	bit_set(m->turns_owing, turn_number(m, l, rank));
+	bit_set(m->turns_owing, index_of(m, l, rank));
 	owe(g, m);
 }
 

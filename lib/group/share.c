@@ -35,23 +35,17 @@ home_here(const struct membership *m, uint32_t r)
 	return &m->homes[r / m->count];
 }
 
-static uint32_t
-sharer_number(const struct membership *m, uint32_t r, uint16_t rank)
-{
-	return r / m->count * m->count + rank;
-}
-
 static struct sharer *
 sharer_of(const struct membership *m, uint32_t r, uint16_t rank)
 {
-	return &m->sharers[sharer_number(m, r, rank)];
+	return &m->sharers[index_of(m, r, rank)];
 }
 
 static void
 owe_sharer(struct groups *g, struct membership *m, uint32_t r, uint16_t rank, uint8_t what)
 {
 	sharer_of(m, r, rank)->owes |= what;
-	bit_set(m->sharers_owing, sharer_number(m, r, rank));
+	bit_set(m->sharers_owing, index_of(m, r, rank));
 	owe(g, m);
 }
 
@@ -236,7 +230,7 @@ copied(struct groups *g, struct membership *m, uint16_t from, uint32_t r, uint8_
 void
 shared_told(struct groups *g, struct membership *m, uint32_t index)
 {
-	const uint32_t r = index / m->count * m->count + m->rank;
+	const uint32_t r = thing_at(m, index);
 	struct sharer *s = &m->sharers[index];
 
 	if (!(s->owes & OWES_CHANGED))
@@ -263,7 +257,7 @@ sharer_gone(struct groups *g, struct membership *m, uint32_t r, uint16_t rank)
 	struct sharer *s = sharer_of(m, r, rank);
 
 	s->in = false;
-	shared_told(g, m, sharer_number(m, r, rank));
+	shared_told(g, m, index_of(m, r, rank));
 	s->owes = 0;
 	if (h->phase != SHARE_QUIET && h->subject == rank) {
 		finish(g, m, r, false, ECONNRESET);
