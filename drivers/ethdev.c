@@ -243,6 +243,7 @@ ethdev_open(struct link *l)
 		goto fail;
 	rte_eth_macaddr_get(d->port, &l->mac);
 	l->mtu = (uint16_t)l->config.mtu;
+	l->multicast = true;
 	l->up = true;
 	return 0;
 fail:

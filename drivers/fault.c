@@ -316,6 +316,7 @@ mirror_inner(struct link *l, const struct link *inner)
 	l->tx_queues = inner->tx_queues;
 	l->mtu = inner->mtu;
 	l->slow = inner->slow;
+	l->multicast = inner->multicast;
 	l->up = inner->up;
 	l->mac = inner->mac;
 }

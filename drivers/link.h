@@ -113,6 +113,8 @@ struct link {
 	struct rte_device *device; /* with segments: the device that reads them by DMA; NULL: the
 				    * CPU reads them */
 	bool slow;                 /* rx and tx are system calls: while they run, frames arrive */
+	bool multicast;            /* a frame to an Ethernet group address may reach several
+				    * nodes */
 	bool up;                   /* last known carrier */
 	struct rte_ether_addr mac; /* own address, zero where the driver has none */
 	uint16_t node;             /* own node number */

@@ -345,6 +345,7 @@ loop_open(struct link *l)
 	l->tx_queues = end->queues;
 	l->mtu = (uint16_t)config->mtu;
 	l->segments = true;
+	l->multicast = true;
 	l->up = true;
 	return 0;
 }

@@ -198,10 +198,16 @@ struct submission {
 							      * region: its own */
 					uint64_t random;     /* OPEN, rank 0: the key;
 							      * SUBSCRIBE: the group's
-							      * number */
+							      * number; CAST_TO */
 					uint64_t timeout_us; /* OPEN */
 				} __attribute__((packed, aligned(4)));
 				uint32_t list[SUBMIT_GROUP_LIST]; /* node << 16 | context */
+				struct {
+					uint64_t at;        /* offset in the receivers' area */
+					uint64_t from, len; /* the client's bytes */
+					uint32_t area, unit;
+					uint32_t memory; /* its number, or MEMORY_COPIED */
+				} __attribute__((packed, aligned(4))) cast;
 			};
 		} group;
 	};
@@ -233,6 +239,16 @@ enum group_command {
 	GROUP_UNSUBSCRIBE = 9,
 	GROUP_UPDATES = 10, /* an update wants to begin */
 	GROUP_UPDATED = 11, /* one that began has ended */
+	/* multicast by the network */
+	GROUP_CAST_TO = 12,    /* number: of a word of 32 ranks; random: its bits */
+	GROUP_CAST_BEGIN = 13, /* it goes to those that were given; ends with a result */
+};
+
+/* How multicasts in groups go to members on other nodes. */
+enum multicast_by {
+	MULTICAST_AUTO,    /* by the network to those whom it reaches, if there are several */
+	MULTICAST_LIST,    /* by a copy for each */
+	MULTICAST_NETWORK, /* by the network wherever a link can do that */
 };
 
 /* ID of the group's area that is a shared region's copy; above those of applications, and below

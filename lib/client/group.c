@@ -241,6 +241,11 @@ results(struct pmx_context *ctx, const struct completion *c)
 	case GROUP_UNSUBSCRIBED:
 		shares_result(g, c);
 		break;
+	case GROUP_LACKS:
+	case GROUP_CAST:
+	case GROUP_REACHES:
+		multicasts_result(g, c);
+		break;
 	}
 }
 

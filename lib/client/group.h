@@ -27,6 +27,8 @@ struct member_note {
 	struct pmx_addr addr;
 	bool gone;
 	uint8_t why; /* gone: errno; 0: it left */
+	bool reached;   /* multicasts may reach it by the network */
+	uint8_t missed; /* frames of these of which it got none, one after the other */
 };
 
 struct lock_note {
@@ -67,6 +69,8 @@ struct pmx_group {
 	struct multicast *multicasts; /* MULTICASTS_MAX of them, or NULL */
 	uint32_t multicasting;        /* of them, in use */
 	uint32_t updates;             /* that were asked for so far */
+	struct multicast *network;    /* the one that the engine sends by the network, or NULL */
+	bool network_always;          /* also for one receiver, and however many were missed */
 	bool proceeding;              /* multicasts_proceed() is running */
 	struct region_note *regions;  /* limits.group_regions of them, or NULL */
 	bool engine_closed;           /* only its multicasts keep it */
@@ -136,6 +140,8 @@ int multicast_update(struct pmx_group *g, uint32_t region, const struct pmx_mult
  * error. */
 void multicast_granted(struct pmx_group *g, uint32_t region, const uint32_t *sharers, int error);
 
+/* GROUP_REACHES, GROUP_LACKS, GROUP_CAST */
+void multicasts_result(struct pmx_group *g, const struct completion *c);
 /* Goes on with the group's multicasts. */
 void multicasts_proceed(struct pmx_group *g);
 /* Their requests end; they themselves when their transfers have. */

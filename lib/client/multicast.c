@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Multicast by a list (RHI-MC, multicast B; RHiNET, 1999, section 2.8): a push to each member of a
- * set, as one request. An update of a shared region is one to those that share it (share.c). Runs
- * in the context's thread.
+ * Multicast (RHI-MC; RHiNET, 1999, section 2.8) as one request: by a list (B), which is a push to
+ * each member of a set; or by the network (A), whose switches copy frames for all whom they reach,
+ * and then pushes of what these lack. An update of a shared region is a multicast to those that
+ * share it (share.c). Runs in the context's thread.
  *
  * Design notes
  * 1. The engine sends a few frames of each push in turns, so all receivers get piece by piece, and
@@ -11,18 +12,39 @@
  * 2. Multicasts leave half of the context's transfers to others, but each has one under way.
  * 3. A multicast is in use until its last push has ended, even if the group is closed before, since
  *    their status words are in it.
+ * 4. The engine sends the frames of a multicast by the network, and tells who lacks which ones. One
+ *    at a time is under way in a group. A member that has got none of several frames is not reached
+ *    by the network, and is served by the list from then on.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "client/group.h"
+#include "group/group.h"
 #include "rma/region.h"
 
-#define MULTICASTS_MAX 8 /* under way of a group */
+#define MULTICASTS_MAX 8          /* under way of a group */
+#define LACKS_MAX      (64u << 20) /* bytes of notes on who lacks what; more goes by the list */
+#define MISSED_MOST    4          /* frames of which none arrived: the network does not reach it */
 
 struct pmx_group_set {
 	uint32_t count;
 	uint16_t ranks[];
+};
+
+/* A push. */
+struct push {
+	uint32_t receiver; /* index in the multicast's ranks */
+	int32_t status;    /* 1: it has not ended */
+	uint32_t flags;
+	uint64_t at, len; /* at: offset in the multicast */
+};
+
+enum by_network {
+	NETWORK_NOT, /* only pushes, from here on */
+	NETWORK_ASKED, /* it is to be decided whether it goes by the network at all */
+	NETWORK_WAITS, /* to be given to the engine */
+	NETWORK_RUNS,
 };
 
 struct multicast {
@@ -31,11 +53,21 @@ struct multicast {
 	uint32_t number;              /* updates: their order */
 	bool held;                    /* an update that is not granted yet */
 	uint32_t request;             /* or NO_REQUEST */
-	uint32_t count, begun, ended; /* of the receivers: all; whose push was begun; the first of
-				       * those has not ended, or all have */
+	uint32_t count;               /* of the receivers */
+	uint32_t push_count, begun, ended; /* of the pushes: all; that were begun; the first of
+					      * those has not ended, or all have */
 	struct pmx_multicast m;
-	uint16_t *ranks; /* `count` of the receivers */
-	int32_t *status; /* of their pushes: 1: it has not ended */
+	uint16_t *ranks;      /* of the receivers */
+	struct push *pushes; /* at least one for each of the receivers fits */
+	/* by the network */
+	uint8_t network;   /* enum by_network */
+	uint32_t word;     /* of 32 ranks: the next to be given to the engine */
+	uint32_t unit;     /* bytes of a frame */
+	uint32_t frames;
+	uint64_t *lacks;   /* by receiver, `words` for each: bits of frames; NULL: not used */
+	uint32_t words;
+	uint32_t *receivers; /* by rank: 1 + index of the receiver whom the network may reach, 0:
+			      * none */
 };
 
 /* An update of which the engine must hear that it has ended. */
@@ -79,22 +111,261 @@ pmx_group_set_free(struct pmx_group_set *set)
 	free(set);
 }
 
+/* ------------------------------------------------------------------ by the network */
+
+static void
+notes_free(struct multicast *c)
+{
+	free(c->lacks);
+	free(c->receivers);
+	c->lacks = NULL;
+	c->receivers = NULL;
+}
+
+static bool
+lacks(const struct multicast *c, uint32_t receiver, uint32_t frame)
+{
+	return c->lacks[receiver * c->words + frame / 64] >> frame % 64 & 1;
+}
+
+/* The frames from *from on that the receiver lacks one after the other: how many; *from: the
+ * first. */
+static uint32_t
+next_run(const struct multicast *c, uint32_t receiver, uint32_t *from)
+{
+	uint32_t n = 0;
+
+	while (*from < c->frames && !lacks(c, receiver, *from))
+		++*from;
+	while (*from + n < c->frames && lacks(c, receiver, *from + n))
+		n++;
+	return n;
+}
+
+static struct push
+whole(const struct multicast *c, uint32_t receiver)
+{
+	return (struct push){receiver, 1, c->m.flags, 0, c->m.len};
+}
+
+static uint32_t
+pushes_needed(const struct multicast *c, uint32_t receiver)
+{
+	uint32_t n = 0, run;
+
+	for (uint32_t at = 0; (run = next_run(c, receiver, &at)) > 0; at += run)
+		n++;
+	return n;
+}
+
+/* The pushes for what one receiver lacks. Whoever is to be told is told by the last one. */
+static void
+plan_rest(struct multicast *c, uint32_t receiver)
+{
+	uint32_t run, n = 0;
+
+	for (uint32_t at = 0; (run = next_run(c, receiver, &at)) > 0; at += run) {
+		const uint64_t begin = (uint64_t)at * c->unit, len = (uint64_t)run * c->unit;
+		const uint64_t left = c->m.len - begin;
+
+		c->pushes[c->push_count++] =
+			(struct push){receiver, 1, 0, begin, len < left ? len : left};
+		n++;
+	}
+	if (!(c->m.flags & PMX_NOTIFY))
+		return;
+	if (n == 0)
+		c->pushes[c->push_count++] = (struct push){receiver, 1, 0, 0, 0};
+	c->pushes[c->push_count - 1].flags = c->m.flags | (n > 1 ? PMX_ORDERED : 0);
+}
+
+/* Notes what the network did for a member. */
+static void
+judge(struct pmx_group *g, const struct multicast *c, uint32_t receiver)
+{
+	struct member_note *m = &g->members[c->ranks[receiver]];
+	uint32_t at = 0;
+
+	if (next_run(c, receiver, &at) < c->frames)
+		m->missed = 0;
+	else if (m->missed < MISSED_MOST)
+		m->missed += c->frames < MISSED_MOST ? (uint8_t)c->frames : MISSED_MOST;
+}
+
+/* Makes the list of pushes. */
+static void
+plan(struct pmx_group *g, struct multicast *c)
+{
+	uint32_t room = c->count;
+
+	c->network = NETWORK_NOT;
+	for (uint32_t i = 0; c->lacks != NULL && i < c->count; i++) {
+		/* nothing is known of what has arrived at who has gone since */
+		if (g->members[c->ranks[i]].gone)
+			c->receivers[c->ranks[i]] = 0;
+		if (c->receivers[c->ranks[i]] == 0)
+			continue;
+		judge(g, c, i);
+		room += pushes_needed(c, i);
+	}
+	struct push *more = room > c->count ? malloc(room * sizeof(*more)) : NULL;
+
+	if (more != NULL) {
+		free(c->pushes);
+		c->pushes = more;
+	}
+	for (uint32_t i = 0; i < c->count; i++) {
+		const bool reached = c->lacks != NULL && c->receivers[c->ranks[i]] != 0;
+
+		if (reached && (more != NULL || room == c->count))
+			plan_rest(c, i);
+		else
+			c->pushes[c->push_count++] = whole(c, i);
+	}
+	notes_free(c);
+}
+
+/* Whether the network may reach that member. */
+static bool
+is_reached(const struct pmx_group *g, const struct member_note *m)
+{
+	return m->reached && !m->gone && (m->missed < MISSED_MOST || g->network_always);
+}
+
+/* Decides whether the network serves some of the receivers, and prepares the notes. */
+static bool
+goes_by_network(struct pmx_group *g, struct multicast *c)
+{
+	const uint32_t least = g->network_always ? 1 : 2;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < c->count; i++)
+		n += is_reached(g, &g->members[c->ranks[i]]);
+	if (n < least || c->m.part != NULL || c->m.len == 0)
+		return false;
+	int64_t memory = piece_of(g->ctx, c->m.local, c->m.len);
+
+	if (memory < 0 || (memory == MEMORY_COPIED && g->ctx->no_kernel))
+		return false;
+	const uint32_t head = (uint32_t)WIRE_MULTI_HEAD(g->count);
+
+	c->unit = g->ctx->shm->frag_len > head ? (g->ctx->shm->frag_len - head) & ~63u : 0;
+	const uint64_t frames = c->unit > 0 ? (c->m.len - 1) / c->unit + 1 : UINT64_MAX;
+
+	if (frames > LACKS_MAX || frames / 8 * c->count > LACKS_MAX)
+		return false;
+	c->frames = (uint32_t)frames;
+	c->words = (c->frames + 63) / 64;
+	c->lacks = calloc((size_t)c->count * c->words, sizeof(*c->lacks));
+	c->receivers = calloc(g->count, sizeof(*c->receivers));
+	if (c->lacks == NULL || c->receivers == NULL) {
+		notes_free(c);
+		return false;
+	}
+	for (uint32_t i = 0; i < c->count; i++) {
+		if (is_reached(g, &g->members[c->ranks[i]]))
+			c->receivers[c->ranks[i]] = i + 1;
+	}
+	return true;
+}
+
+/* Gives it to the engine. false: not all of it yet. */
+static bool
+network_submit(struct pmx_group *g, struct multicast *c)
+{
+	struct submission *s;
+
+	for (; c->word * 32 < g->count; c->word++) {
+		uint32_t ranks = 0;
+
+		for (uint32_t r = c->word * 32; r < g->count && r < c->word * 32 + 32; r++)
+			ranks |= c->receivers[r] != 0 ? 1u << r % 32 : 0;
+		if (ranks == 0)
+			continue;
+		s = ctx_group_begin(g, GROUP_CAST_TO);
+		if (s == NULL)
+			return false;
+		s->group.number = c->word;
+		s->group.random = ranks;
+		ctx_group_end(g);
+	}
+	s = ctx_group_begin(g, GROUP_CAST_BEGIN);
+	if (s == NULL)
+		return false;
+	s->group.cast.area = c->m.area;
+	s->group.cast.at = c->m.remote;
+	s->group.cast.from = (uintptr_t)c->m.local;
+	s->group.cast.len = c->m.len;
+	s->group.cast.unit = c->unit;
+	s->group.cast.memory = (uint32_t)piece_of(g->ctx, c->m.local, c->m.len);
+	ctx_group_end(g);
+	return true;
+}
+
+/* Returns true when pushes can begin. */
+static bool
+network_proceed(struct pmx_group *g, struct multicast *c)
+{
+	if (c->network == NETWORK_ASKED && !goes_by_network(g, c)) {
+		plan(g, c);
+		return true;
+	}
+	if (c->network == NETWORK_ASKED)
+		c->network = NETWORK_WAITS;
+	if (c->network == NETWORK_WAITS && (g->network == NULL || g->network == c)) {
+		g->network = c;
+		if (network_submit(g, c))
+			c->network = NETWORK_RUNS;
+	}
+	return false;
+}
+
+void
+multicasts_result(struct pmx_group *g, const struct completion *r)
+{
+	struct multicast *c = g->network;
+	const uint32_t rank = r->item[1], first = r->item[2], bits = r->item[3];
+
+	switch ((uint8_t)r->item[0]) {
+	case GROUP_REACHES:
+		g->network_always = first == MULTICAST_NETWORK;
+		for (uint32_t i = 0; i < 32 && rank * 32 + i < g->count; i++)
+			g->members[rank * 32 + i].reached |= bits >> i & 1;
+		return;
+	case GROUP_LACKS:
+		if (c == NULL || c->lacks == NULL || rank >= g->count || c->receivers[rank] == 0)
+			return;
+		for (uint32_t i = 0; i < 32; i++) {
+			const uint32_t frame = first + i, at = c->receivers[rank] - 1;
+
+			if (bits >> i & 1 && frame < c->frames)
+				c->lacks[at * c->words + frame / 64] |= 1ull << frame % 64;
+		}
+		return;
+	default: /* it has been sent, and answered for */
+		g->network = NULL;
+		if (c != NULL && c->network == NETWORK_RUNS)
+			plan(g, c);
+	}
+}
+
 /* ------------------------------------------------------------------ under way */
 
-/* Begins the push to receiver i. false: not now. */
+/* Begins push i. false: not now. */
 static bool
 begin_one(struct pmx_group *g, struct multicast *c, uint32_t i)
 {
-	const struct member_note *member = &g->members[c->ranks[i]];
+	struct push *p = &c->pushes[i];
+	const struct member_note *member = &g->members[c->ranks[p->receiver]];
 	const struct pmx_transfer t = {
 		.peer = member->addr,
-		.flags = PMX_AREA | TRANSFER_KEEPS_TWIN | c->m.flags,
+		.flags = PMX_AREA | TRANSFER_KEEPS_TWIN | p->flags,
 		.key = (uint64_t)g->id << 32 | c->m.area,
-		.remote = c->m.remote,
-		.local = c->m.local,
-		.len = c->m.len,
-		.immediate = c->m.immediate,
-		.status = &c->status[i],
+		.remote = c->m.remote + p->at,
+		.local = (uint8_t *)c->m.local + p->at,
+		.len = p->len,
+		.immediate = p->flags & PMX_NOTIFY ? c->m.immediate : 0,
+		.status = &p->status,
 		.part = c->m.part,
 	};
 	int result = member_check(member);
@@ -105,7 +376,7 @@ begin_one(struct pmx_group *g, struct multicast *c, uint32_t i)
 	if (result == -EAGAIN)
 		return false;
 	if (result != 0)
-		c->status[i] = result;
+		p->status = result;
 	return true;
 }
 
@@ -115,18 +386,21 @@ under_way(struct multicast *c)
 {
 	uint32_t n = 0;
 
-	while (c->ended < c->begun && c->status[c->ended] <= 0)
+	while (c->ended < c->begun && c->pushes[c->ended].status <= 0)
 		c->ended++;
 	for (uint32_t i = c->ended; i < c->begun; i++)
-		n += c->status[i] > 0;
+		n += c->pushes[i].status > 0;
 	return n;
 }
 
 static void
 put_back(struct pmx_group *g, struct multicast *c)
 {
+	if (g->network == c)
+		g->network = NULL;
+	notes_free(c);
 	free(c->ranks);
-	free(c->status);
+	free(c->pushes);
 	*c = (struct multicast){.request = NO_REQUEST};
 	g->multicasting--;
 	g->ctx->unfinished--;
@@ -136,24 +410,24 @@ put_back(struct pmx_group *g, struct multicast *c)
 static void
 finish(struct pmx_group *g, struct multicast *c)
 {
+	uint64_t *failed = c->request != NO_REQUEST ? c->m.failed : NULL;
 	int error = 0;
 	uint16_t because = NOBODY;
 
-	for (uint32_t i = c->count; i-- > 0;) {
-		if (c->status[i] == 0)
-			continue;
-		error = c->status[i];
-		because = c->ranks[i];
-	}
-	if (c->request != NO_REQUEST) {
-		for (uint32_t i = 0; i < c->count && c->m.failed != NULL; i++) {
-			const uint64_t bit = (uint64_t)(c->status[i] != 0) << i % 64;
+	for (uint32_t i = 0; failed != NULL && i < (c->count + 63) / 64; i++)
+		failed[i] = 0;
+	for (uint32_t i = c->push_count; i-- > 0;) {
+		const struct push *p = &c->pushes[i];
 
-			c->m.failed[i / 64] = (i % 64 == 0 ? 0 : c->m.failed[i / 64]) | bit;
-		}
-		if (c->m.part != NULL && c->m.part->kind == PMX_PART_DIFF)
-			memcpy(c->m.part->twin, c->m.local, c->m.len);
+		if (p->status == 0)
+			continue;
+		error = p->status;
+		because = c->ranks[p->receiver];
+		if (failed != NULL)
+			failed[p->receiver / 64] |= 1ull << p->receiver % 64;
 	}
+	if (c->request != NO_REQUEST && c->m.part != NULL && c->m.part->kind == PMX_PART_DIFF)
+		memcpy(c->m.part->twin, c->m.local, c->m.len);
 	if (owes_updated(g, c))
 		ctx_group_submit(g, GROUP_UPDATED, c->region);
 	ctx_group_request_ends(g, &c->request, error, because, 0);
@@ -165,15 +439,17 @@ proceed(struct pmx_group *g, struct multicast *c)
 {
 	if (c->held)
 		return;
+	if (c->network != NETWORK_NOT && !network_proceed(g, c))
+		return;
 	uint32_t out = under_way(c);
 
-	while (c->begun < c->count &&
+	while (c->begun < c->push_count &&
 		(out == 0 || g->ctx->places_free > g->ctx->transfer_count / 2) &&
 		begin_one(g, c, c->begun)) {
-		out += c->status[c->begun] > 0;
+		out += c->pushes[c->begun].status > 0;
 		c->begun++;
 	}
-	if (c->begun == c->count && under_way(c) == 0 &&
+	if (c->begun == c->push_count && under_way(c) == 0 &&
 		(!owes_updated(g, c) || slot_room(&g->ctx->sub, 1)))
 		finish(g, c);
 }
@@ -201,7 +477,8 @@ multicasts_abandon(struct pmx_group *g, int error)
 			continue;
 		ctx_group_request_ends(g, &c->request, error, g->because, 0);
 		/* no more are begun */
-		c->count = c->begun;
+		c->push_count = c->begun;
+		c->network = NETWORK_NOT;
 		c->held = false;
 		c->region = NO_REGION;
 	}
@@ -261,21 +538,20 @@ make(struct pmx_group *g, const struct pmx_multicast *m, uint32_t room, pmx_requ
 		.region = NO_REGION,
 		.request = NO_REQUEST,
 		.m = *m,
+		.network = NETWORK_ASKED,
 		.ranks = malloc(room * sizeof(*c->ranks)),
-		.status = malloc(room * sizeof(*c->status)),
+		.pushes = malloc(room * sizeof(*c->pushes)),
 	};
-	int result = c->ranks == NULL || c->status == NULL
+	int result = c->ranks == NULL || c->pushes == NULL
 		? -ENOMEM
 		: lend_request(g->ctx, &c->request, request);
 
 	if (result != 0) {
 		free(c->ranks);
-		free(c->status);
+		free(c->pushes);
 		*c = (struct multicast){0};
 		return result;
 	}
-	for (uint32_t i = 0; i < room; i++)
-		c->status[i] = 1;
 	c->used = true;
 	g->multicasting++;
 	g->ctx->unfinished++;

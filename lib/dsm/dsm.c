@@ -171,6 +171,15 @@ dsm_free(struct pmx_dsm *d)
 	free(d);
 }
 
+/* Others may still fetch from here what the last synchronisation told them of; also to find, as all
+ * do, that they do not have the same memory. */
+static void
+wait_for_others(struct pmx_dsm *d)
+{
+	if (d->error == 0 || d->error == -EPROTO)
+		enter_barrier(d, -1);
+}
+
 int
 pmx_dsm_open(struct pmx_group *group, const struct pmx_dsm_params *params, struct pmx_dsm **dsm)
 {
@@ -210,6 +219,8 @@ pmx_dsm_open(struct pmx_group *group, const struct pmx_dsm_params *params, struc
 		result = meet(d, params->timeout_us > 0 ? params->timeout_us : OPEN_US);
 	}
 	if (result != 0) {
+		if (result == -EPROTO)
+			wait_for_others(d);
 		dsm_free(d);
 		return result;
 	}
@@ -222,10 +233,8 @@ pmx_dsm_close(struct pmx_dsm *d)
 {
 	if (d == NULL)
 		return;
-	/* others may still fetch from here what the last synchronisation told them of */
 	pthread_mutex_lock(&d->mutex);
-	if (d->error == 0)
-		enter_barrier(d, -1);
+	wait_for_others(d);
 	pthread_mutex_unlock(&d->mutex);
 	dsm_free(d);
 }

@@ -25,29 +25,24 @@
 
 /* ------------------------------------------------------------------ encapsulation */
 
-int
-peer_set(struct node *n, uint16_t node, const struct config_peer *p)
+/* Writes what precedes the PM header of a frame to that address; node: for its UDP source port. */
+static void
+encap_set(const struct node *n, struct peer *peer, uint8_t link, const struct link_addr *to,
+	uint16_t node)
 {
-	struct peer *peer = &n->peers[node];
-	struct link *l = &n->links[p->link];
+	const struct link *l = &n->links[link];
 	const struct link_config *c = &l->config;
 
 	peer->known = true;
-	peer->link = p->link;
+	peer->link = link;
 	peer->encap_len = (uint8_t)config_encap_bytes(c->encap);
 	peer->plain = peer->encap_len <= 16 && !n->config.checksum;
 	struct rte_ether_hdr *eth =
 		(struct rte_ether_hdr *)(peer->encap + LINK_ENCAP_MAX - peer->encap_len);
 
-	if (l->ops->add_peer != NULL) {
-		int e = l->ops->add_peer(l, node, &p->addr);
-
-		if (e != 0)
-			return e;
-	}
 	if (c->encap == LINK_ENCAP_NONE)
-		return 0;
-	rte_ether_addr_copy(&p->addr.mac, &eth->dst_addr);
+		return;
+	rte_ether_addr_copy(&to->mac, &eth->dst_addr);
 	rte_ether_addr_copy(&l->mac, &eth->src_addr);
 	eth->ether_type = rte_cpu_to_be_16(c->ethertype);
 	if (c->encap == LINK_ENCAP_VLAN) {
@@ -68,13 +63,61 @@ peer_set(struct node *n, uint16_t node, const struct config_peer *p)
 		ip->time_to_live = 64;
 		ip->next_proto_id = IPPROTO_UDP;
 		ip->src_addr = rte_cpu_to_be_32(c->ip);
-		ip->dst_addr = rte_cpu_to_be_32(p->addr.ip);
+		ip->dst_addr = rte_cpu_to_be_32(to->ip);
 		/* each path has its own source port, by which ECMP and RSS spread the paths */
 		udp->src_port = rte_cpu_to_be_16(
 			(uint16_t)(49152 + (n->config.id * 251u + node * 17u) % 16384));
-		udp->dst_port = rte_cpu_to_be_16(p->addr.port);
+		udp->dst_port = rte_cpu_to_be_16(to->port);
 	}
-	return 0;
+}
+
+int
+peer_set(struct node *n, uint16_t node, const struct config_peer *p)
+{
+	struct link *l = &n->links[p->link];
+	int result = l->ops->add_peer != NULL ? l->ops->add_peer(l, node, &p->addr) : 0;
+
+	if (result == 0)
+		encap_set(n, &n->peers[node], p->link, &p->addr, node);
+	return result;
+}
+
+/* Frames to several nodes at once have one of the Ethernet addresses 03:50:4D:xx:xx:xx, by their
+ * group; with encap = udp an IPv4 group of 239.80.0.0/16, and its Ethernet address (RFC 1112,
+ * 6.4). */
+#define MULTICAST_IP RTE_IPV4(239, 80, 0, 0)
+
+static void
+multicast_set(struct node *n, uint8_t link)
+{
+	const struct link_config *c = &n->links[link].config;
+	struct link_addr to = {
+		.mac = {{0x03, 0x50, 0x4D, 0, 0, 0}},
+		.ip = MULTICAST_IP,
+		.port = c->udp_port,
+	};
+
+	if (c->encap == LINK_ENCAP_UDP)
+		to.mac = (struct rte_ether_addr){{0x01, 0x00, 0x5E, 80, 0, 0}};
+	encap_set(n, &n->multicast[link], link, &to, n->config.id);
+}
+
+/* Completes the address in what multicast_set wrote. */
+static void
+multicast_address(uint8_t *encap, uint32_t encap_len, uint32_t group)
+{
+	const uint32_t hash = (group * 0x9E3779B1u) >> 8;
+	struct rte_ether_hdr *eth = (struct rte_ether_hdr *)encap;
+
+	if (encap_len == 0)
+		return;
+	eth->dst_addr.addr_bytes[4] = (uint8_t)(hash >> 8);
+	eth->dst_addr.addr_bytes[5] = (uint8_t)hash;
+	if (encap_len == 42)
+		((struct rte_ipv4_hdr *)(eth + 1))->dst_addr =
+			rte_cpu_to_be_32(MULTICAST_IP | (hash & 0xFFFF));
+	else
+		eth->dst_addr.addr_bytes[3] = (uint8_t)(hash >> 16);
 }
 
 static void
@@ -123,11 +166,14 @@ udp_encap_of(struct engine *e, const struct link *l, struct rte_mbuf *m)
 		ENGINE_COUNT(e, drop_bad_ip);
 		return 0;
 	}
-	if (ip->next_proto_id != IPPROTO_UDP || ip->dst_addr != rte_cpu_to_be_32(l->config.ip)) {
+	const bool to_group = (rte_be_to_cpu_32(ip->dst_addr) & 0xFFFF0000) == MULTICAST_IP;
+
+	if (ip->next_proto_id != IPPROTO_UDP ||
+		(ip->dst_addr != rte_cpu_to_be_32(l->config.ip) && !to_group)) {
 		ENGINE_COUNT(e, drop_foreign);
 		return 0;
 	}
-	if (!for_this_port(l, &eth->dst_addr)) {
+	if (!to_group && !for_this_port(l, &eth->dst_addr)) {
 		ENGINE_COUNT(e, drop_other_mac);
 		return 0;
 	}
@@ -223,6 +269,38 @@ checksum_ok(struct engine *e, const struct rte_mbuf *m)
 
 /* ------------------------------------------------------------------ receive */
 
+/* A frame to several nodes at once, of which other lanes may have references. */
+static __rte_noinline void
+multicast_in(struct engine *e, struct rte_mbuf *m)
+{
+	if (e->services->multicast != NULL)
+		e->services->multicast(e, rte_pktmbuf_mtod(m, const void *));
+	rte_pktmbuf_free(m);
+}
+
+/* Its receivers may be on any lane: each gets a reference. */
+static void
+multicast_hand_over(struct engine *e, struct rte_mbuf *m)
+{
+	struct node *n = e->node;
+
+	buf_priv(m)->src_ctx = WIRE_NOBODY; /* a frame, not a local message */
+	for (unsigned i = 0; i < n->config.lanes; i++) {
+		struct engine *lane = &n->engines[i];
+
+		if (lane == e)
+			continue;
+		rte_mbuf_refcnt_update(m, 1);
+		if (rte_ring_enqueue(lane->inbox, m) == 0) {
+			engine_wake(lane);
+			ENGINE_COUNT(e, handed_over);
+		} else {
+			rte_mbuf_refcnt_update(m, -1);
+			ENGINE_COUNT(e, drop_inbox);
+		}
+	}
+}
+
 /* The mbuf's data begins with the PM header. */
 static inline void
 frame_to_core(struct engine *e, struct rte_mbuf *m)
@@ -234,6 +312,8 @@ frame_to_core(struct engine *e, struct rte_mbuf *m)
 		engine_message(e, m);
 	else if (r == PROTO_RX_DONE)
 		rte_mbuf_raw_free(m); /* one segment, and nobody else's */
+	else if (unlikely(r == PROTO_RX_MULTI))
+		multicast_in(e, m);
 }
 
 /* A frame of which everything has to be checked, or that may be for another lane. */
@@ -265,7 +345,9 @@ frame_in_checked(struct engine *e, const struct link *l, struct rte_mbuf *m)
 		const struct wire_hdr *h = rte_pktmbuf_mtod(m, const struct wire_hdr *);
 		struct engine *owner = node_lane(n, wire_be16(h->dst_ctx));
 
-		if (owner != e) {
+		if (h->type == WIRE_MULTI) {
+			multicast_hand_over(e, m);
+		} else if (owner != e) {
 			/* marks it as a frame, not a local message */
 			buf_priv(m)->src_ctx = WIRE_NOBODY;
 			if (rte_ring_enqueue(owner->inbox, m) == 0) {
@@ -367,6 +449,8 @@ engine_links(struct engine *e)
 	for (unsigned i = 0; i < n->link_count; i++) {
 		if (e->lane < n->links[i].rx_queues)
 			e->rx_links[e->rx_link_count++] = &n->links[i];
+		if (e->lane == 0 && n->links[i].multicast)
+			multicast_set(n, (uint8_t)i);
 	}
 	e->burst = n->config.burst;
 	e->hands_over = n->config.lanes > 1;
@@ -510,6 +594,55 @@ give_handover(struct node *n, unsigned link, struct tx_queue *q)
 
 	engine_wake(&n->engines[0]);
 	return k;
+}
+
+bool
+engine_multicast_room(const struct engine *e)
+{
+	for (unsigned i = 0; i < e->node->link_count; i++) {
+		if (e->txq[i].n >= TX_QUEUE - BURST_MAX) /* the core's frames need room too */
+			return false;
+	}
+	return true;
+}
+
+void
+engine_multicast(struct engine *e, uint32_t links, uint32_t group, uint16_t ctx, struct rte_mbuf *m,
+	uint32_t len)
+{
+	struct wire_hdr h = {
+		.version = WIRE_VERSION,
+		.type = WIRE_MULTI,
+		.src_node = wire_be16((uint16_t)e->node->config.id),
+		.dst_node = wire_be16(WIRE_NOBODY),
+		.src_ctx = wire_be16(ctx | WIRE_GROUP),
+		.dst_ctx = wire_be16(WIRE_NOBODY),
+		.payload_len = wire_be16((uint16_t)len),
+	};
+	struct proto_out o = {.head_len = WIRE_HDR_BYTES, .len = (uint16_t)len};
+
+	memcpy(o.head, &h, sizeof(h));
+	while (links != 0) {
+		const struct peer *to = &e->node->multicast[rte_bsf32(links)];
+		struct tx_queue *q = &e->txq[to->link];
+
+		links &= links - 1;
+		struct rte_mbuf *copy = links != 0 ? rte_pktmbuf_copy(m, e->node->pool, 0, len) : m;
+
+		if (copy == NULL)
+			continue; /* as if it were lost */
+		copy->data_off = (uint16_t)(PAYLOAD_START - to->encap_len - WIRE_HDR_BYTES);
+		copy->data_len = (uint16_t)(to->encap_len + WIRE_HDR_BYTES + len);
+		copy->pkt_len = copy->data_len;
+		copy->port = WIRE_NOBODY;
+		put_head(e, copy, &o, to);
+		multicast_address(rte_pktmbuf_mtod(copy, uint8_t *), to->encap_len, group);
+		if (to->encap_len == 42) /* its checksum covers the address */
+			finish_udp(rte_pktmbuf_mtod(copy, uint8_t *),
+				copy->pkt_len - to->encap_len);
+		q->m[q->n++] = copy;
+	}
+	e->tx_waiting = true;
 }
 
 /* Gives the links the frames that wait for them; true if all went. */

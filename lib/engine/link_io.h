@@ -39,6 +39,12 @@ void engine_links(struct engine *e);
 unsigned engine_rx(struct engine *e);
 /* Passes frames from the core to the links. Returns how many. */
 unsigned engine_tx(struct engine *e);
+/* Sends a frame to several nodes at once, over those links (a bit each), which can do that. m: the
+ * frame's payload of len bytes is at PAYLOAD_START, and its data; m passes to the link. There must
+ * be room: engine_multicast_room. */
+void engine_multicast(struct engine *e, uint32_t links, uint32_t group, uint16_t ctx,
+	struct rte_mbuf *m, uint32_t len);
+bool engine_multicast_room(const struct engine *e);
 /* A queue has a burst of frames of frame_queue(): they go now, as far as the link takes them. */
 void engine_tx_full(struct engine *e);
 /* Prepares what is needed to send to that node, such as the encapsulation of its frames. Called

@@ -28,6 +28,10 @@ services_init(struct services *s, const struct service_ops *const *list)
 			return -EINVAL;
 		s->list[s->count++] = ops;
 		result |= take(&s->numbered[ops->number], ops);
+		if (ops->multicast != NULL) {
+			result |= s->multicast != NULL ? -EINVAL : 0;
+			s->multicast = ops->multicast;
+		}
 		for (unsigned k = 0; k < ENDPOINTS_MAX; k++) {
 			result |= ops->endpoints >> k & 1 ? take(&s->endpoint[k], ops) : 0;
 			result |= ops->sends >> k & 1 ? take(&s->sender[k], ops) : 0;

@@ -32,6 +32,7 @@ struct rte_mbuf;
 struct send_failure;
 struct send_slot;
 struct submission;
+struct wire_hdr;
 
 #define SERVICES_MAX    8 /* numbers 1 to 7 */
 #define SERVICE_TAG     7u
@@ -86,6 +87,9 @@ struct service_ops {
 	/* A send buffer that the client sent from one of `sends` ended with an error. */
 	void (*send_failed)(struct engine *e, struct channel *ch, const struct send_slot *s,
 		const struct send_failure *f);
+	/* A frame that was sent to several nodes at once arrived: its PM header, then the payload.
+	 * One service may have this. */
+	void (*multicast)(struct engine *e, const struct wire_hdr *h);
 	/* Another lane of this node put the handle into this lane's inbox. */
 	void (*handed_over)(struct engine *e, uint64_t handle);
 
@@ -139,6 +143,7 @@ struct services {
 	const struct service_ops *endpoint[ENDPOINTS_MAX];
 	const struct service_ops *sender[ENDPOINTS_MAX];
 	service_submit submit[SUBMISSIONS_MAX];
+	void (*multicast)(struct engine *e, const struct wire_hdr *h);
 };
 
 /* Loops over the services in their order; the other in the reverse, for what ends. */

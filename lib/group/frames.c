@@ -10,7 +10,7 @@
 #include "group/internal.h"
 
 /* Who owes it: what group_frame.table says. */
-enum owed_by { BY_MEMBERSHIP, BY_MEMBER, BY_LOCK, BY_TURN, BY_SHARE, BY_SHARER };
+enum owed_by { BY_MEMBERSHIP, BY_MEMBER, BY_LOCK, BY_TURN, BY_SHARE, BY_SHARER, BY_MARK };
 
 /* The lowest one of a set of bits. */
 static inline uint8_t
@@ -95,6 +95,16 @@ by_member(const struct groups *g, const struct membership *m, struct group_frame
 		begin(g, m, f, WIRE_G_SUSPECT, 0);
 		f->message.other = wire_be16(rank);
 		break;
+	case OWES_ROUND: {
+		const struct chunk *k = cast_awaits(m, rank);
+
+		begin(g, m, f, WIRE_G_ROUND, rank);
+		if (k == NULL)
+			return false;
+		f->message.number = wire_be32(k->number);
+		f->message.b = wire_be32(k->frames);
+		break;
+	}
 	}
 	return !who->gone || f->what & (OWES_EXPEL | OWES_LEFT);
 }
@@ -219,6 +229,20 @@ by_sharer(const struct groups *g, const struct membership *m, struct group_frame
 	return !m->members[rank].gone;
 }
 
+static bool
+by_mark(const struct groups *g, const struct membership *m, struct group_frame *f)
+{
+	const struct mark *k = &g->marks[f->index];
+	const uint64_t lacks = ~k->got & chunk_bits(k->frames);
+
+	begin(g, m, f, WIRE_G_GOT, k->rank);
+	f->what = OWES_GOT;
+	f->message.number = wire_be32(k->number);
+	f->message.ticket = wire_be32((uint32_t)(lacks >> 32));
+	f->message.b = wire_be32((uint32_t)lacks);
+	return !m->members[k->rank].gone;
+}
+
 /* The bits and the set of which the frame's message is one. */
 static uint8_t *
 owed(struct groups *g, const struct group_frame *f, uint64_t **set)
@@ -241,6 +265,9 @@ owed(struct groups *g, const struct group_frame *f, uint64_t **set)
 	case BY_SHARER:
 		*set = m->sharers_owing;
 		return &m->sharers[f->index].owes;
+	case BY_MARK:
+		*set = m->marks_owing;
+		return &g->marks[f->index].owes;
 	default:
 		*set = NULL;
 		return &m->owes;
@@ -260,6 +287,8 @@ forget(struct groups *g, const struct group_frame *f)
 		shared_word_told(&g->memberships[f->membership], f->index);
 	else if (f->table == BY_SHARER && f->what == OWES_CHANGED)
 		shared_told(g, &g->memberships[f->membership], f->index);
+	else if (f->table == BY_MARK)
+		cast_answered(g, &g->memberships[f->membership], (uint16_t)f->index);
 	else
 		*bits &= (uint8_t)~f->what;
 	if (set != NULL && *bits == 0)
@@ -284,6 +313,7 @@ choose(const struct groups *g, struct membership *m, struct group_frame *f)
 			g->cfg.regions_max},
 		[BY_SHARER] = {m->sharers_owing, &m->sharers->owes, sizeof(*m->sharers),
 			places_of(m, g->cfg.regions_max)},
+		[BY_MARK] = {m->marks_owing, &g->marks->owes, sizeof(*g->marks), MARKS},
 	};
 
 	f->membership = (uint16_t)place_of(g, m);
@@ -291,7 +321,7 @@ choose(const struct groups *g, struct membership *m, struct group_frame *f)
 	f->index = 0;
 	if (m->owes & (OWES_JOIN | OWES_ENTER))
 		return true;
-	for (f->table = BY_MEMBER; f->table <= BY_SHARER; f->table++) {
+	for (f->table = BY_MEMBER; f->table <= BY_MARK; f->table++) {
 		uint32_t words = BITS_WORDS(tables[f->table].count);
 
 		while ((f->index = bit_next(tables[f->table].set, words, 0)) != UINT32_MAX) {
@@ -317,6 +347,7 @@ make(struct groups *g, struct membership *m, struct group_frame *f)
 		[BY_TURN] = by_turn,
 		[BY_SHARE] = by_share,
 		[BY_SHARER] = by_sharer,
+		[BY_MARK] = by_mark,
 	};
 
 	while (choose(g, m, f)) {

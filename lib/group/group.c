@@ -37,7 +37,7 @@ config_ok(const struct groups_config *c)
 	return c->groups_max >= 1 && c->groups_max <= GROUPS_MAX && c->members_max >= 1 &&
 		c->members_max <= WIRE_GROUP_MEMBERS_MAX && c->locks_max <= WIRE_GROUP_LOCKS_MAX &&
 		c->regions_max <= WIRE_GROUP_REGIONS_MAX && c->frames_max >= 1 &&
-		c->join_ticks >= 1 && c->counters != NULL;
+		c->join_ticks >= 1 && c->round_ticks >= 1 && c->counters != NULL;
 }
 
 /* Most places_of() a group of any size. */
@@ -71,6 +71,7 @@ lay_out(const struct groups_config *c, uint8_t *memory, struct groups *g)
 	const uint32_t turns = places_max(c, c->locks_max);
 	const uint32_t sharers = places_max(c, c->regions_max);
 	const uint32_t regions = BITS_WORDS(c->regions_max);
+	const size_t members = BITS_WORDS(c->members_max) * sizeof(uint64_t);
 	size_t used = 0;
 	struct groups unused;
 
@@ -81,6 +82,7 @@ lay_out(const struct groups_config *c, uint8_t *memory, struct groups *g)
 	g->memberships = take(memory, &used, c->groups_max * sizeof(*g->memberships));
 	g->first = take(memory, &used, WIRE_CONTEXTS_MAX * sizeof(*g->first));
 	g->taken = take(memory, &used, BITS_WORDS(c->groups_max) * sizeof(uint64_t));
+	g->marks = take(memory, &used, MARKS * sizeof(*g->marks));
 	for (uint32_t i = 0; i < c->groups_max; i++) {
 		struct membership blank = {0}, *m = memory != NULL ? &g->memberships[i] : &blank;
 
@@ -103,6 +105,14 @@ lay_out(const struct groups_config *c, uint8_t *memory, struct groups *g)
 		m->homes = take(memory, &used, c->regions_max * sizeof(*m->homes));
 		m->sharers = take(memory, &used, sharers * sizeof(*m->sharers));
 		m->sharers_owing = take(memory, &used, BITS_WORDS(sharers) * sizeof(uint64_t));
+		m->cast.set = take(memory, &used, members);
+		for (unsigned k = 0; k < WIRE_CHUNKS_OPEN; k++) {
+			struct chunk *chunk = &m->cast.chunks[k];
+
+			chunk->waits = take(memory, &used, members);
+			chunk->tells = take(memory, &used, members);
+			chunk->lacks = take(memory, &used, c->members_max * sizeof(uint64_t));
+		}
 	}
 	return used;
 }
@@ -127,6 +137,7 @@ groups_init(void *memory, const struct groups_config *config)
 		g->frames[i].next = g->free;
 		g->free = &g->frames[i];
 	}
+	casts_init(g);
 	return g;
 }
 
@@ -229,6 +240,18 @@ groups_has(const struct groups *g, uint16_t ctx, uint32_t id, struct group_addr 
 	return at != 0 && !m->members[at - 1].gone;
 }
 
+bool
+group_member_at(const struct groups *g, uint16_t ctx, uint32_t place, uint32_t rank,
+	struct group_addr *out)
+{
+	const struct membership *m = group_at((struct groups *)(uintptr_t)g, ctx, place);
+
+	if (m == NULL || rank >= m->count)
+		return false;
+	*out = m->members[rank].addr;
+	return true;
+}
+
 uint64_t
 group_key(const struct groups *g, uint16_t ctx, uint32_t place)
 {
@@ -293,11 +316,23 @@ group_open(struct groups *g, uint16_t ctx, const struct group_params *p)
 		.homes = was.homes,
 		.sharers = was.sharers,
 		.sharers_owing = was.sharers_owing,
+		.cast = {.set = was.cast.set},
 	};
 	const uint32_t turns = places_of(m, g->cfg.locks_max);
 	const uint32_t sharers = places_of(m, g->cfg.regions_max);
 
-	memset(m->members, 0, m->count * sizeof(*m->members));
+	for (unsigned i = 0; i < WIRE_CHUNKS_OPEN; i++) {
+		const struct chunk *k = &was.cast.chunks[i];
+
+		m->cast.chunks[i] = (struct chunk){
+			.waits = k->waits,
+			.tells = k->tells,
+			.lacks = k->lacks,
+		};
+	}
+	memset(m->cast.set, 0, BITS_WORDS(m->count) * sizeof(uint64_t));
+	for (uint32_t i = 0; i < m->count; i++)
+		m->members[i] = (struct member){.marks = NO_MARK};
 	memset(m->by_addr, 0, places_for(m->count) * sizeof(*m->by_addr));
 	memset(m->owing, 0, BITS_WORDS(m->count) * sizeof(uint64_t));
 	memset(m->locks, 0, g->cfg.locks_max * sizeof(*m->locks));
@@ -454,7 +489,7 @@ least_told(const struct membership *m)
 	return told;
 }
 
-/* Nothing is owed to members, or about locks and regions. */
+/* Nothing is owed to members, or about locks, regions and multicasts. */
 static void
 owe_nothing(struct groups *g, struct membership *m)
 {
@@ -465,6 +500,7 @@ owe_nothing(struct groups *g, struct membership *m)
 	memset(m->shares_copying, 0, BITS_WORDS(g->cfg.regions_max) * sizeof(uint64_t));
 	memset(m->sharers_owing, 0,
 		BITS_WORDS(places_of(m, g->cfg.regions_max)) * sizeof(uint64_t));
+	cast_over(g, m);
 }
 
 void
@@ -536,6 +572,7 @@ member_gone(struct groups *g, struct membership *m, uint16_t rank, uint8_t why)
 	who->owes &= OWES_EXPEL | OWES_LEFT;
 	lock_member_gone(g, m, rank);
 	shared_member_gone(g, m, rank);
+	cast_member_gone(g, m, rank);
 	if (m->state == MEMBERSHIP_OPEN)
 		tell(g, m);
 }
@@ -677,6 +714,7 @@ leave(struct groups *g, struct membership *m)
 		return;
 	case MEMBERSHIP_OPEN:
 		lock_leave(g, m);
+		cast_over(g, m);
 		m->state = MEMBERSHIP_LEAVES;
 		if (m->rank == 0) {
 			declare_gone(g, m, 0, 0);
@@ -800,6 +838,8 @@ groups_message(struct groups *g, uint16_t ctx, struct group_addr from, uint32_t 
 		barrier_message(g, m, rank, &h);
 	else if (h.op == WIRE_G_LEFT && rank == 0)
 		return; /* it was told so before */
+	else if (h.op >= WIRE_G_ROUND)
+		cast_message(g, m, rank, &h);
 	else if (h.op >= WIRE_G_SUB)
 		shared_message(g, m, rank, &h);
 	else if (h.op >= WIRE_G_LOCK)
@@ -855,12 +895,13 @@ groups_tick(struct groups *g, uint64_t now)
 			owe(g, m);
 		}
 	}
+	casts_tick(g, now);
 }
 
 uint64_t
 groups_deadline(const struct groups *g)
 {
-	uint64_t first = UINT64_MAX;
+	uint64_t first = casts_deadline(g);
 
 	for (uint32_t i = set_next(&g->timed, 0); i != UINT32_MAX; i = set_next(&g->timed, i + 1)) {
 		const struct membership *m = &g->memberships[i];
@@ -941,7 +982,7 @@ next_result(struct groups *g, struct membership *m, struct group_result *out)
 		out->error = m->locks[l].error;
 		return true;
 	}
-	if (shared_result(g, m, out))
+	if (shared_result(g, m, out) || cast_result(g, m, out))
 		return true;
 	if (m->tells & TELLS_ENDED) {
 		m->tells &= (uint8_t)~TELLS_ENDED;

@@ -16,7 +16,9 @@
  * 3. Lock l is managed by rank l modulo the number of members, in a queue of turns (lock.c).
  * 4. The home of a shared region is a rank in the same way (share.c). Its bytes are the caller's:
  *    this library says when they may be copied or written, and to whom.
- * 5. All messages are checked: the group is known here, the key is right, the sender's address is
+ * 5. Multicast by the network: frames that no flow carries, and that promise nothing; members answer
+ *    for each chunk of them by messages (cast.c). The bytes are the caller's, too.
+ * 6. All messages are checked: the group is known here, the key is right, the sender's address is
  *    that of its rank. Only rank 0 knows the key at first, and OPEN tells it.
  */
 #ifndef PMX_GROUP_H
@@ -46,6 +48,9 @@ struct groups_config {
 			       * 0..WIRE_GROUP_REGIONS_MAX */
 	uint32_t frames_max;  /* messages that the core may have at once: 1.. */
 	uint64_t join_ticks;  /* of time, after which a member asks again to be let in: 1.. */
+	uint64_t wait_ticks;  /* how long frames of a multicast may arrive after the last one */
+	uint64_t round_ticks; /* after which those are asked that have not answered for a chunk:
+			       * 1.. */
 	uint64_t *counters;   /* GROUP_COUNTERS of them, the caller's */
 };
 
@@ -82,6 +87,13 @@ enum group_kind {
 			     * and only what has changed */
 	GROUP_UPDATE,       /* an update may begin, or error: EHOSTDOWN, ECONNRESET */
 	GROUP_UNSUBSCRIBED, /* error: 0; or EBUSY: its home is here, and others share it */
+	/* of the multicast by the network that is under way */
+	GROUP_LACKS, /* member `rank` has not got these of its frames: bits, from frame `number`
+		      * on */
+	GROUP_CAST,  /* all have answered, or are gone: the next one may begin */
+	/* not of this library, but of its caller: bits: which of the ranks from `rank` * 32 on can
+	 * be reached by the network. number: enum multicast_by */
+	GROUP_REACHES,
 };
 
 struct group_result {
@@ -164,6 +176,54 @@ void group_copying(struct groups *g, const struct group_copy *c);
 void group_copied(struct groups *g, uint16_t ctx, uint32_t place, uint32_t region, uint32_t number,
 	uint8_t error);
 
+/* ------------------------------------------------------------------ multicast by the network */
+
+/* The bytes of one, as a member sends them. */
+struct group_cast {
+	uint32_t area; /* ID of an area of the group at each receiver */
+	uint64_t at;   /* offset in it */
+	uint64_t from, len;     /* the sender's bytes: 1.. */
+	uint32_t unit;          /* bytes of a frame: 1.. */
+	uint32_t memory, links; /* the caller's */
+};
+/* Add those ranks of the 32 from word * 32 on to the receivers of the next multicast. 0 or
+ * -EINVAL. */
+int group_cast_to(struct groups *g, uint16_t ctx, uint32_t place, uint32_t word, uint32_t ranks);
+/* Bytes before those of each frame; 0: there is no such membership. */
+uint32_t group_cast_head(struct groups *g, uint16_t ctx, uint32_t place);
+/* Begin it. Ends with GROUP_CAST. 0; -EBUSY: one is under way; -EINVAL. */
+int group_cast(struct groups *g, uint16_t ctx, uint32_t place, const struct group_cast *c);
+
+/* A frame to send: head_len bytes of head, then len bytes of the sender's from `from` on. */
+struct group_cast_frame {
+	uint8_t head[WIRE_MULTI_HEAD(WIRE_GROUP_MEMBERS_MAX)];
+	uint32_t head_len;
+	uint16_t ctx;
+	uint32_t id; /* the group's */
+	uint32_t memory, links;
+	uint64_t from;
+	uint32_t len;
+};
+/* Makes the next frame; whether it is really sent does not matter to the library. false: none may
+ * be sent now. */
+bool groups_cast_tx(struct groups *g, struct group_cast_frame *out, uint64_t now);
+
+/* Where the bytes of a frame that arrived go. */
+struct group_cast_place {
+	uint16_t ctx, mark;
+	uint8_t frame;
+	uint32_t id, area; /* id: the group's */
+	uint64_t at;
+	uint32_t head_len; /* the bytes are behind so many of the payload */
+};
+/* Takes the payload of a MULTI frame. Finds the memberships that want its bytes, one a call: *at is
+ * 0 at first. false: there is no further one. The caller calls group_cast_placed for each before it
+ * goes on. */
+bool groups_cast_heard(struct groups *g, uint32_t *at, struct group_addr from, const void *payload,
+	uint32_t len, struct group_cast_place *out, uint64_t now);
+/* The bytes are in their place. */
+void group_cast_placed(struct groups *g, const struct group_cast_place *p);
+
 /* ------------------------------------------------------------------ messages */
 
 /* Returns the next message to send, or NULL: nothing is owed, or all frames are in use. The caller
@@ -198,6 +258,9 @@ bool groups_is_quiet(const struct groups *g);
 bool group_result(struct groups *g, uint16_t ctx, struct group_result *out);
 /* Is the context in that group, it is open, and that other one a member of it still? */
 bool groups_has(const struct groups *g, uint16_t ctx, uint32_t id, struct group_addr who);
+/* The address of a member of an open group. false: there is none. */
+bool group_member_at(const struct groups *g, uint16_t ctx, uint32_t place, uint32_t rank,
+	struct group_addr *out);
 /* Returns the group's key, or 0 if it is not open: what its members put into transfers. */
 uint64_t group_key(const struct groups *g, uint16_t ctx, uint32_t place);
 

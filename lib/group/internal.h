@@ -99,6 +99,7 @@ set_next(const struct set *s, uint32_t from)
 #define OWES_EXPEL   0x10u /* rank 0: to it, that it is a member no more */
 #define OWES_LEFT    0x20u /* rank 0: to it, when all others know */
 #define OWES_SUSPECT 0x40u /* to rank 0, about it */
+#define OWES_ROUND   0x80u /* to it, of the oldest chunk that it has not answered for */
 
 struct member {
 	struct group_addr addr;
@@ -112,6 +113,10 @@ struct member {
 	uint32_t life;    /* of its node when it was let in; at others than rank 0 of rank 0 alone;
 			   * 0: not known */
 	uint32_t entered; /* rank 0: number of the last barrier that it entered */
+	/* chunks of frames that it sends */
+	uint16_t marks;      /* first of those that are not answered, or NO_MARK */
+	uint32_t top;        /* highest number that was heard of */
+	uint8_t answered;    /* bit i: top - i is */
 };
 
 /* ------------------------------------------------------------------ locks */
@@ -236,6 +241,49 @@ struct sharer {
 	uint64_t len;  /* bytes of its copy */
 };
 
+/* ------------------------------------------------------------------ multicast */
+
+#define NO_MARK UINT16_MAX
+#define MARKS   256
+
+#define OWES_GOT 0x01u
+
+/* A chunk of which frames have arrived here, until it is answered. */
+struct mark {
+	uint8_t owes;
+	bool asked;        /* its last frame, or ROUND, has come */
+	uint8_t frames;    /* 0: this mark is free */
+	uint16_t membership, rank; /* rank: of its sender */
+	uint16_t next;     /* of the same sender, or free */
+	uint32_t number;
+	uint64_t got;      /* bits */
+	uint64_t answer_at; /* asked: when it is answered, even if frames are missing */
+};
+
+/* A chunk that is sent. */
+struct chunk {
+	uint8_t frames; /* 0: this chunk is free */
+	uint8_t sent;   /* frames */
+	bool lacked;    /* somebody got only some of it */
+	uint16_t awaited; /* answers */
+	uint32_t number, first; /* first: of the multicast's frames */
+	uint64_t round_at; /* when those who have not answered are asked */
+	uint64_t *waits;   /* ranks that have not answered */
+	uint64_t *tells;   /* ranks of which the client is to be told */
+	uint64_t *lacks;   /* by rank: bits of frames */
+};
+
+/* The multicast that a member sends. */
+struct cast {
+	bool runs;
+	struct group_cast p;
+	uint32_t frames, next; /* next: the first one that is in no chunk yet */
+	uint32_t window, out;  /* frames that may be under way; that are */
+	uint32_t number;       /* of the last chunk */
+	struct chunk chunks[WIRE_CHUNKS_OPEN]; /* that with number n: n % WIRE_CHUNKS_OPEN */
+	uint64_t *set;         /* receivers' ranks */
+};
+
 /* ------------------------------------------------------------------ memberships */
 
 enum membership_state {
@@ -257,6 +305,7 @@ enum membership_state {
 #define TELLS_ENDED   0x02u
 #define TELLS_BARRIER 0x04u
 #define TELLS_CLOSED  0x08u
+#define TELLS_CAST    0x10u
 
 /* A context's place in a group. */
 struct membership {
@@ -307,6 +356,8 @@ struct membership {
 	struct share_home *homes; /* of region r: r / count, if its home is here */
 	struct sharer *sharers;   /* of region r and rank k: r / count * count + k */
 	uint64_t *sharers_owing;
+	struct cast cast;
+	uint64_t marks_owing[BITS_WORDS(MARKS)];
 };
 
 struct groups {
@@ -320,8 +371,12 @@ struct groups {
 	uint16_t *first; /* by context: the place of one of its memberships, or NO_PLACE */
 	uint64_t *taken; /* memberships of contexts, bits */
 	/* those that may owe something, that may have something to tell, that are timed, that have
-	 * regions to copy */
-	struct set work, tell, timed, copies;
+	 * regions to copy, that send a multicast */
+	struct set work, tell, timed, copies, casting;
+	struct mark *marks; /* MARKS of them */
+	uint16_t free_marks;
+	uint16_t asked_marks; /* that wait for frames to come */
+	uint32_t cast_cursor; /* membership whose turn it is to send */
 };
 
 static inline uint32_t
@@ -451,5 +506,30 @@ void shared_member_gone(struct groups *g, struct membership *m, uint16_t rank);
 void shared_group_ended(struct groups *g, struct membership *m);
 /* Takes the next result about a region. false: there is none. */
 bool shared_result(struct groups *g, struct membership *m, struct group_result *out);
+
+
+/* Bits of all frames of a chunk. */
+static inline uint64_t
+chunk_bits(uint8_t frames)
+{
+	return frames < 64 ? (1ull << frames) - 1 : ~0ull;
+}
+
+/* cast.c */
+void casts_init(struct groups *g);
+void cast_message(struct groups *g, struct membership *m, uint16_t from,
+	const struct wire_group *h);
+/* That member has gone. */
+void cast_member_gone(struct groups *g, struct membership *m, uint16_t rank);
+/* The membership sends and takes no frames any more. */
+void cast_over(struct groups *g, struct membership *m);
+/* The oldest chunk that is sent and that the member has not answered for, or NULL. */
+const struct chunk *cast_awaits(const struct membership *m, uint16_t rank);
+/* The answer for that mark is on its way, or is not needed. */
+void cast_answered(struct groups *g, struct membership *m, uint16_t mark);
+void casts_tick(struct groups *g, uint64_t now);
+uint64_t casts_deadline(const struct groups *g);
+/* Takes the next result about a multicast. false: there is none. */
+bool cast_result(struct groups *g, struct membership *m, struct group_result *out);
 
 #endif

@@ -359,7 +359,8 @@ lock_member_gone(struct groups *g, struct membership *m, uint16_t rank)
 		t->dead = t->queued;
 		if (t->dead)
 			recover(g, m, l);
-		else if (queue_of(m, l)->giver == rank)
+		/* it may have come to wait again since */
+		if (queue_of(m, l)->giver == rank)
 			ask_head(g, m, l);
 	}
 }

@@ -104,6 +104,7 @@ struct proto_config {
 	X(tx_shares, "events", "a sender was told its window share: several nodes send")           \
 	X(rx_acks, "frames", "frames received that were nothing but an Ack")                       \
 	X(rx_nacks, "frames", "Nacks received")                                                    \
+	X(rx_multi, "frames", "frames received that were sent to several nodes at once")           \
 	X(timeouts, "events", "retransmission timeouts (PM-S4)")                                   \
 	X(tx_probes, "frames", "data frames sent again to learn whether the last were lost")       \
 	X(room_questions, "frames",                                                                \
@@ -180,6 +181,8 @@ enum proto_rx_result {
 	PROTO_RX_MESSAGE, /* this frame is a whole message, next in order, and room has been taken
 			   * for it: deliver it now to the context that its header names. This
 			   * spares the common case the detour through proto_deliver. */
+	PROTO_RX_MULTI,   /* not kept: a well-formed MULTI frame of a node that may be there, whose
+			   * payload is checked no further: for whoever knows the group */
 };
 
 struct proto_path_stat {

@@ -433,6 +433,7 @@ rx_control(struct proto *p, struct path *t, const struct wire_hdr *h, uint64_t n
 		break;
 	case WIRE_DATA:
 	case WIRE_HELLO:
+	case WIRE_MULTI:
 	case WIRE_TYPE_COUNT:
 		break;
 	}
@@ -481,7 +482,8 @@ rx_checked(struct proto *p, const struct wire_hdr *h, uint32_t len, uint64_t han
 		count_verdict(p, v);
 		return PROTO_RX_DONE;
 	}
-	if (unlikely(h->dst_node != wire_be16(p->cfg.node))) {
+	if (unlikely(h->type == WIRE_MULTI ? h->dst_node != wire_be16(WIRE_NOBODY)
+					   : h->dst_node != wire_be16(p->cfg.node))) {
 		COUNT(p, drop_not_mine);
 		return PROTO_RX_DONE;
 	}
@@ -490,6 +492,10 @@ rx_checked(struct proto *p, const struct wire_hdr *h, uint32_t len, uint64_t han
 	if (unlikely(node >= p->cfg.nodes_max)) {
 		COUNT(p, drop_no_node);
 		return PROTO_RX_DONE;
+	}
+	if (unlikely(h->type == WIRE_MULTI)) {
+		COUNT(p, rx_multi);
+		return PROTO_RX_MULTI;
 	}
 	if (unlikely(h->type == WIRE_HELLO)) {
 		path_rx_hello(p, h, now);

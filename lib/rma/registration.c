@@ -109,3 +109,25 @@ rma_area(const struct rma *r, uint16_t ctx, uint32_t group, uint32_t area, struc
 	*bytes = (struct rma_bytes){region->memory, region->base, region->len, ctx};
 	return true;
 }
+
+bool
+rma_area_writable(const struct rma *r, uint16_t ctx, const struct rma_area_range *range,
+	struct rma_bytes *bytes)
+{
+	const struct region_access a = {
+		.area = range->area,
+		.group = range->group,
+		.insider = true,
+		.ctx = ctx,
+		.right = REGION_WRITE,
+		.at = range->at,
+		.len = range->len,
+	};
+	const struct region *region;
+	uint64_t offset;
+
+	if (region_check(&r->regions, &a, &region, &offset) != REGION_OK)
+		return false;
+	*bytes = (struct rma_bytes){region->memory, region->base + offset, range->len, ctx};
+	return true;
+}

@@ -239,6 +239,14 @@ bool rma_submit(struct rma *r, uint16_t ctx, uint32_t place, const struct transf
 	uint64_t now);
 /* Begin to fetch. Returns false if all places for fetches are taken. */
 bool rma_fetch(struct rma *r, const struct rma_fetch *f, uint64_t now);
+struct rma_area_range {
+	uint32_t group, area;
+	uint64_t at, len;
+};
+/* Where that range of a context's area is that members of the group may write. false: there is no
+ * such area, it is shorter, or nobody may write it. */
+bool rma_area_writable(const struct rma *r, uint16_t ctx, const struct rma_area_range *range,
+	struct rma_bytes *bytes);
 /* Where the bytes of a context's area are. false: it has no such area. */
 bool rma_area(const struct rma *r, uint16_t ctx, uint32_t group, uint32_t area,
 	struct rma_bytes *bytes);

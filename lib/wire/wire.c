@@ -18,6 +18,7 @@ static const struct {
 	[WIRE_PING] = {0, 0},
 	[WIRE_PONG] = {0, 0},
 	[WIRE_RESET] = {0, 0},
+	[WIRE_MULTI] = {sizeof(struct wire_multi) + 1, UINT16_MAX},
 };
 
 /* What may come with each message of a transfer. */

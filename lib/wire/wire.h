@@ -37,6 +37,9 @@ enum wire_type {
 	WIRE_PING = 5,  /* asks whether the peer is alive; carries nothing */
 	WIRE_PONG = 6,  /* the answer to PING */
 	WIRE_RESET = 7, /* the named flow is unknown here, or its sender gave it up */
+	/* bytes for members of a group, on any nodes: of no flow and no session, and nobody answers
+	 * for it but by messages of the group; dst_node, dst_ctx: WIRE_NOBODY */
+	WIRE_MULTI = 8,
 	WIRE_TYPE_COUNT
 };
 
@@ -350,6 +353,9 @@ enum wire_group_op {
 	WIRE_G_COPIED,  /* to the home: they were; error: not */
 	WIRE_G_CHANGED, /* of the home: member `other` shares it (flag IN), or not. error: why
 			 * not */
+	/* between a member that sends MULTI frames and one that gets them */
+	WIRE_G_ROUND, /* chunk `number` of `b` frames has been sent: which are not here? */
+	WIRE_G_GOT,   /* of chunk `number` these are not: bits of ticket << 32 | b */
 	WIRE_GROUP_OPS
 };
 
@@ -371,6 +377,32 @@ struct wire_group {
 	uint16_t other; /* rank */
 	uint16_t error; /* positive errno */
 } __attribute__((packed, aligned(2)));
+
+/* How the payload of a MULTI frame begins; then words of 64 bits, the bit k of word j: also for rank
+ * 64 j + k; then the bytes. They come in chunks of up to
+ * WIRE_CHUNK_MAX frames, which are answered as one. A sender's chunks in a group are numbered from 1,
+ * and number n begins only when n - WIRE_CHUNKS_OPEN has been answered by all. Big-endian. */
+#define WIRE_CHUNK_MAX   64
+#define WIRE_CHUNKS_OPEN 4
+struct wire_multi {
+	uint32_t group;  /* its number */
+	uint32_t digest; /* of its key: wire_group_digest */
+	uint32_t number; /* of the chunk */
+	uint16_t rank;   /* the sender's */
+	uint8_t frame;   /* of the chunk, from 0 */
+	uint8_t last;    /* the last one of the chunk; who gets it answers with GOT */
+	uint32_t area;   /* ID of an area of the group at each receiver */
+	uint16_t words;  /* of ranks */
+	uint16_t zero;
+	uint64_t at; /* offset of these bytes in it */
+} __attribute__((packed, aligned(2)));
+
+/* Bytes before those of a frame, in a group of so many members. */
+#define WIRE_MULTI_HEAD(members) (sizeof(struct wire_multi) + ((members) + 63u) / 64 * 8)
+
+static_assert(sizeof(struct wire_multi) == 32, "multi size");
+static_assert(offsetof(struct wire_multi, rank) == 12, "rank");
+static_assert(offsetof(struct wire_multi, at) == 24, "at");
 
 static_assert(sizeof(struct wire_group) == 32, "group size");
 static_assert(offsetof(struct wire_group, key) == 8, "key");
@@ -551,6 +583,32 @@ enum wire_verdict wire_check(const void *frame, uint32_t len, uint32_t payload_m
 /* Check the payload of a message to a transfer endpoint: a target if to_target, otherwise an
  * initiator. Runs are not checked. */
 enum wire_verdict wire_transfer_check(const void *payload, uint32_t len, bool to_target);
+
+/* What shows in MULTI frames that their sender knows the group's key. These may reach who is no
+ * member, so it tells half of the key at most. */
+static inline uint32_t
+wire_group_digest(uint64_t key)
+{
+	key = (key ^ key >> 31) * 0x9E3779B97F4A7C15u;
+	key = (key ^ key >> 29) * 0xBF58476D1CE4E5B9u;
+	return (uint32_t)(key >> 32);
+}
+
+/* Check the payload of a MULTI frame, len bytes. */
+static inline enum wire_verdict
+wire_multi_check(const void *payload, uint32_t len)
+{
+	struct wire_multi h;
+
+	if (len <= sizeof(h))
+		return WIRE_TRUNCATED;
+	memcpy(&h, payload, sizeof(h));
+	return h.last < WIRE_CHUNK_MAX && h.frame <= h.last && h.zero == 0 &&
+			wire_be16(h.words) <= WIRE_GROUP_MEMBERS_MAX / 64 &&
+			len > sizeof(h) + wire_be16(h.words) * sizeof(uint64_t)
+		? WIRE_OK
+		: WIRE_BAD_FIELD;
+}
 
 /* Check a message of len bytes to a group endpoint. */
 static inline enum wire_verdict

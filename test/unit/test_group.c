@@ -32,6 +32,8 @@
 #define UPDATES 64 /* under way */
 #define FRAMES  6
 #define QUEUE   256
+#define AIR     400 /* frames of multicasts under way */
+#define CAST    200 /* frames of a multicast */
 #define GIVE_UP 5000
 #define JOIN    50
 #define ID      7
@@ -67,6 +69,21 @@ struct flow {
 	unsigned head, tail;
 };
 
+/* A multicast as its sender has it; its bytes are one a frame, and have all the same value. */
+struct sent {
+	bool runs;
+	uint32_t value, frames, to; /* to: ranks, bits */
+	uint64_t lacks[ALL][(CAST + 63) / 64]; /* by rank */
+};
+
+/* A frame of one, to a node. */
+struct airborne {
+	bool used;
+	uint16_t from, node; /* from: actor */
+	uint32_t value;
+	uint8_t payload[WIRE_MULTI_HEAD(ALL) + 1];
+};
+
 struct actor {
 	enum life life;
 	int place;
@@ -75,6 +92,8 @@ struct actor {
 	bool asks[LOCKS], holds[LOCKS];
 	uint32_t entered, passed; /* barriers */
 	struct copy copies[REGIONS];
+	struct sent sent;
+	uint32_t got[ALL][CAST]; /* by the sender's rank */
 	unsigned to_do; /* requests that it makes still */
 };
 
@@ -98,6 +117,8 @@ static struct {
 	struct update updates[UPDATES];
 	uint64_t update_number;
 	bool torn[REGIONS]; /* a member has died in the midst of an update */
+	struct airborne air[AIR];
+	uint32_t cast_value;
 } w;
 
 static uint32_t
@@ -459,6 +480,152 @@ copies_are_equal(void)
 	}
 }
 
+/* ------------------------------------------------------------------ multicasts */
+
+static void
+casts(unsigned n)
+{
+	struct actor *a = &w.actors[n];
+	struct groups *g = w.groups[node_of(n)];
+	const uint32_t place = (uint32_t)a->place, to = draw(1u << w.count);
+
+	if (a->sent.runs)
+		return;
+	a->sent = (struct sent){
+		.runs = true,
+		.value = ++w.cast_value,
+		.frames = 1 + draw(draw(2) ? 10 : CAST),
+		.to = to,
+	};
+	const struct group_cast c = {
+		.at = a->rank * CAST,
+		.from = 1000,
+		.len = a->sent.frames,
+		.unit = 1,
+	};
+
+	assert_int_equal(group_cast_to(g, ctx_of(n), place, 0, to & 0xF), 0);
+	assert_int_equal(group_cast_to(g, ctx_of(n), place, 0, to & ~0xFu), 0);
+	assert_int_equal(group_cast(g, ctx_of(n), place, &c), 0);
+	assert_int_equal(group_cast(g, ctx_of(n), place, &c), -EBUSY);
+}
+
+/* Takes frames from a node into the air, to all nodes: some are lost, some doubled. */
+static void
+cast_frames(uint16_t node)
+{
+	struct group_cast_frame f;
+
+	for (unsigned k = 0; k < 8 && w.up[node] && groups_cast_tx(w.groups[node], &f, w.now); k++) {
+		const unsigned from = node * CTXS + f.ctx;
+
+		struct wire_multi head;
+
+		assert_int_equal(f.len, 1);
+		assert_int_equal(f.head_len, WIRE_MULTI_HEAD(w.count));
+		memcpy(&head, f.head, sizeof(head));
+		assert_int_equal(f.from - 1000 + w.actors[from].rank * CAST, wire_be64(head.at));
+		for (uint16_t to = 0; to < NODES; to++) {
+			unsigned copies = draw(10) == 0 ? 0 : draw(20) == 0 ? 2 : 1;
+
+			for (unsigned i = 0; i < AIR && copies > 0; i++) {
+				if (w.air[i].used)
+					continue;
+				copies--;
+				w.air[i] = (struct airborne){true, (uint16_t)from, to,
+					w.actors[from].sent.value, {0}};
+				memcpy(w.air[i].payload, f.head, f.head_len);
+			}
+		}
+	}
+}
+
+/* One frame arrives. */
+static void
+cast_arrives(struct airborne *f)
+{
+	struct groups *g = w.groups[f->node];
+	struct group_cast_place p;
+
+	f->used = false;
+	if (!w.up[f->node])
+		return;
+	for (uint32_t at = 0; groups_cast_heard(g, &at, addr_of(f->from), f->payload,
+		     sizeof(f->payload), &p, w.now);) {
+		const unsigned n = f->node * CTXS + p.ctx;
+		const uint16_t rank = w.actors[f->from].rank;
+		uint32_t *cell = &w.actors[n].got[rank][p.at - rank * CAST];
+
+		assert_true(lives(n));
+		assert_int_equal(p.id, ID);
+		if (*cell > f->value) {
+			print_error("a late frame of rank %u overwrites what is newer\n", rank);
+			fail();
+		}
+		*cell = f->value;
+		if (draw(50) != 0) /* else the area is not there */
+			group_cast_placed(g, &p);
+		else
+			*cell = 0;
+	}
+}
+
+static void
+casts_go_on(void)
+{
+	for (uint16_t n = 0; n < NODES; n++)
+		cast_frames(n);
+	for (unsigned k = 0; k < 60; k++) {
+		struct airborne *f = &w.air[draw(AIR)];
+
+		if (f->used)
+			cast_arrives(f);
+	}
+}
+
+/* All have answered: who is said to have a frame has it, and the others get it by a push. */
+static void
+cast_ends(unsigned n)
+{
+	struct actor *a = &w.actors[n];
+
+	assert_true(a->sent.runs);
+	a->sent.runs = false;
+	for (uint16_t rank = 0; rank < w.count; rank++) {
+		struct actor *to = &w.actors[w.who[rank]];
+
+		if (!(a->sent.to >> rank & 1) || to == a || !lives(w.who[rank]) || to->ended)
+			continue;
+		for (uint32_t f = 0; f < a->sent.frames; f++) {
+			const bool lacks = a->sent.lacks[rank][f / 64] >> f % 64 & 1;
+
+			if ((to->got[a->rank][f] == a->sent.value) == lacks) {
+				print_error("rank %u %s frame %u of %u of rank %u\n", rank,
+					lacks ? "has" : "lacks", f, a->sent.frames, a->rank);
+				fail();
+			}
+			to->got[a->rank][f] = a->sent.value;
+		}
+	}
+}
+
+static void
+cast_lacks(unsigned n, const struct group_result *r)
+{
+	struct sent *s = &w.actors[n].sent;
+
+	assert_true(s->runs && r->bits != 0 && s->to >> r->rank & 1);
+	for (uint32_t i = 0; i < 32; i++) {
+		const uint32_t f = r->number + i;
+
+		if (!(r->bits >> i & 1))
+			continue;
+		assert_true(f < s->frames);
+		assert_false(s->lacks[r->rank][f / 64] >> f % 64 & 1);
+		s->lacks[r->rank][f / 64] |= 1ull << f % 64;
+	}
+}
+
 /* ------------------------------------------------------------------ results */
 
 static void
@@ -499,6 +666,12 @@ hear(unsigned n)
 		case GROUP_UPDATE:
 		case GROUP_UNSUBSCRIBED:
 			region_hears(n, &r);
+			break;
+		case GROUP_LACKS:
+			cast_lacks(n, &r);
+			break;
+		case GROUP_CAST:
+			cast_ends(n);
 			break;
 		case GROUP_CLOSED:
 			assert_int_equal(a->life, LEAVING);
@@ -629,12 +802,15 @@ act(unsigned n)
 	}
 	if (!a->opened)
 		return;
-	switch (draw(3)) {
+	switch (draw(4)) {
 	case 0:
 		enters(n);
 		break;
 	case 1:
 		asks(n);
+		break;
+	case 2:
+		casts(n);
 		break;
 	default:
 		shares(n);
@@ -653,6 +829,8 @@ world_begins(uint64_t seed)
 		.regions_max = REGIONS,
 		.frames_max = FRAMES,
 		.join_ticks = JOIN,
+		.wait_ticks = 5,
+		.round_ticks = 40,
 	};
 	void *memory[NODES];
 
@@ -713,6 +891,7 @@ step(void)
 			update_goes_on(&w.updates[i]);
 	}
 	copies_go_on();
+	casts_go_on();
 }
 
 /* Nothing is under way, and nobody waits. */
@@ -728,6 +907,12 @@ is_idle(void)
 			if (w.actors[a].copies[r].copying)
 				return false;
 		}
+		if (lives(a) && !w.actors[a].ended && w.actors[a].sent.runs)
+			return false;
+	}
+	for (unsigned i = 0; i < AIR; i++) {
+		if (w.air[i].used)
+			return false;
 	}
 	for (uint32_t r = 0; r < REGIONS; r++) {
 		if (under_way(r) > 0)

@@ -15,6 +15,7 @@
 #include <rte_ring.h>
 
 #include "engine/lane.h"
+#include "engine/service/group/cast.h"
 #include "engine/service/group/group.h"
 #include "engine/service/rma/rma.h"
 #include "group/group.h"
@@ -23,6 +24,8 @@
 #define MEMBERSHIPS_MAX 4096  /* of a lane */
 #define FRAMES          256   /* of a lane, with the core */
 #define JOIN_US         5000  /* after which a member asks again */
+#define WAIT_US         50    /* for frames of a multicast that are behind its last one */
+#define ROUND_US        1000  /* after which who has not answered for a multicast is asked */
 #define LOOK_US         10000 /* after which it is looked which nodes are dead */
 #define NO_PLACE        UINT16_MAX
 
@@ -42,6 +45,9 @@ struct group_channel {
 	uint16_t places[GROUPS_OF_CONTEXT]; /* by handle; NO_PLACE: not in use */
 	uint16_t refused;               /* bits of handles that could not be opened, to be told */
 	uint8_t why[GROUPS_OF_CONTEXT]; /* errno of these */
+	uint16_t reaching;              /* bits of handles whose reach is to be told */
+	uint8_t reach[GROUPS_OF_CONTEXT];  /* ... from this word of 32 ranks on */
+	uint32_t links[GROUPS_OF_CONTEXT]; /* of the multicast whose receivers are being given */
 };
 
 static inline struct group_channel *
@@ -81,6 +87,8 @@ group_make(struct engine *e, char *error, size_t error_len)
 		.regions_max = config->group_regions,
 		.frames_max = FRAMES,
 		.join_ticks = hz / 1000000 * JOIN_US,
+		.wait_ticks = hz / 1000000 * WAIT_US,
+		.round_ticks = hz / 1000000 * ROUND_US,
 		.counters = &e->counters[ENGINE_bad_groups],
 	};
 	void *memory = MAP_FAILED;
@@ -136,7 +144,7 @@ group_join(struct node *n, struct channel *ch)
 
 	(void)n;
 	memset(c->places, 0xFF, sizeof(c->places));
-	c->refused = 0;
+	c->refused = c->reaching = 0;
 }
 
 static void
@@ -465,6 +473,16 @@ group_submit(struct engine *e, struct channel *ch, const struct submission *s)
 	case GROUP_UPDATED:
 		result = group_updated(g, ch->ctx, place, s->group.number);
 		break;
+	case GROUP_CAST_TO:
+		if (place != NO_PLACE)
+			result = cast_to(e, ch, place, s, &group_channel(ch)->links[handle]);
+		break;
+	case GROUP_CAST_BEGIN:
+		if (place == NO_PLACE)
+			break;
+		result = cast_begin(e, ch, place, s, group_channel(ch)->links[handle]);
+		group_channel(ch)->links[handle] = 0;
+		break;
 	}
 	if (result < 0)
 		submission_bad(e, ch);
@@ -485,6 +503,23 @@ write_result(struct channel *ch, const struct group_result *r, unsigned handle)
 	c->item[2] = r->number;
 	c->item[3] = r->bits;
 	slot_publish(&ch->com, ch->com.pos++);
+	return true;
+}
+
+/* Tells which members of a group that has opened multicasts can reach. false: the ring is full. */
+static bool
+write_reach(struct engine *e, struct channel *ch, unsigned handle)
+{
+	struct group_channel *c = group_channel(ch);
+	struct group_result r = {.kind = GROUP_REACHES, .number = e->node->config.multicast};
+
+	for (; c->reach[handle] < WIRE_GROUP_MEMBERS_MAX / 32; c->reach[handle]++) {
+		r.rank = c->reach[handle];
+		r.bits = cast_reaches(e, ch->ctx, c->places[handle], r.rank);
+		if (r.bits != 0 && !write_result(ch, &r, handle))
+			return false;
+	}
+	c->reaching &= (uint16_t) ~(1u << handle);
 	return true;
 }
 
@@ -509,8 +544,17 @@ group_results(struct engine *e, struct channel *ch)
 	}
 	while (slot_room(&ch->com, 1) && group_result(group_lane(e)->groups, ch->ctx, &r)) {
 		write_result(ch, &r, r.user);
-		if (r.kind == GROUP_CLOSED)
+		if (r.kind == GROUP_CLOSED) {
 			c->places[r.user] = NO_PLACE;
+			c->reaching &= (uint16_t) ~(1u << r.user);
+		} else if (r.kind == GROUP_OPENED && r.error == 0) {
+			c->reaching |= (uint16_t)(1u << r.user);
+			c->reach[r.user] = 0;
+		}
+	}
+	while (c->reaching != 0) {
+		if (!write_reach(e, ch, rte_bsf32(c->reaching)))
+			return false;
 	}
 	return slot_room(&ch->com, 1);
 }
@@ -521,7 +565,7 @@ static unsigned
 turn(struct engine *e)
 {
 	begin_copies(e);
-	unsigned work = send_all(e);
+	unsigned work = send_all(e) + casts_send(e);
 	uint16_t ctx;
 
 	for (uint32_t at = 0; groups_tells(group_lane(e)->groups, &at, &ctx);) {
@@ -586,6 +630,7 @@ const struct service_ops service_group = {
 	.frame = group_frame_mbuf,
 	.completed = group_completed,
 	.handed_over = group_handed_over,
+	.multicast = cast_heard,
 	.submit = {[SUBMIT_GROUP] = group_submit},
 	.results = group_results,
 	.step = group_step,

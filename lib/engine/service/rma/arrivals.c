@@ -249,6 +249,22 @@ arrival_heard(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint32_t
 	rte_mbuf_raw_free(m); /* it has one segment and one reference */
 }
 
+bool
+arrivals_place(struct engine *e, struct channel *ch, const struct rma_area_range *range,
+	const void *bytes)
+{
+	struct rma_bytes there;
+
+	/* what arrived before must not be written later */
+	dma_drain(e);
+	arrivals_write_late(e);
+	if (!rma_area_writable(rma_lane(e)->rma, ch->ctx, range, &there))
+		return false;
+	const struct bytes to = {&ch->space, there.memory, there.at, there.len};
+
+	return memory_write(&to, 0, bytes, (uint32_t)there.len) == 0;
+}
+
 /* ------------------------------------------------------------------ frames come back */
 
 /* Sends a frame again whose flow was reset by the end of a context: the one that it was for, or an

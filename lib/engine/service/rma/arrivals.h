@@ -22,4 +22,9 @@ void frames_recheck(struct engine *e);
  * many. */
 unsigned frames_take_local(struct engine *e);
 
+/* Writes bytes into an area of the context's for a member of the area's group, outside of any
+ * transfer. false: that is not allowed, or the memory is not there. */
+bool arrivals_place(struct engine *e, struct channel *ch, const struct rma_area_range *range,
+	const void *bytes);
+
 #endif
