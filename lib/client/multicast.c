@@ -343,6 +343,10 @@ multicasts_result(struct pmx_group *g, const struct completion *r)
 		}
 		return;
 	default: /* it has been sent, and answered for */
+		for (uint32_t f = first; c != NULL && c->lacks != NULL && f < c->frames; f++) {
+			for (uint32_t i = 0; i < c->count; i++)
+				c->lacks[i * c->words + f / 64] |= 1ull << f % 64;
+		}
 		g->network = NULL;
 		if (c != NULL && c->network == NETWORK_RUNS)
 			plan(g, c);

@@ -13,7 +13,8 @@
  *    moment before it says that some lack; and on another way than ROUND, which the sender says
  *    only to who has been silent for longer than that.
  * 4. The window, in frames, grows by what arrived at all, and is halved when somebody got only a
- *    part of a chunk: that is loss. Who got nothing of it is not reached by this way at all.
+ *    part of a chunk: that is loss. Who got nothing of it is not reached by this way at all; if
+ *    nobody did, the rest is not sent.
  */
 #include "group/internal.h"
 
@@ -229,6 +230,8 @@ chunk_ends(struct groups *g, struct membership *m, struct chunk *k)
 
 	c->out -= k->frames;
 	k->sent = k->frames;
+	if (!k->reached) /* as little will get through of the rest */
+		c->frames = c->next;
 	if (k->lacked)
 		c->window = c->window / 2 > WINDOW_LEAST ? c->window / 2 : WINDOW_LEAST;
 	else
@@ -254,6 +257,7 @@ has_answered(struct groups *g, struct membership *m, struct chunk *k, uint16_t r
 		bit_set(k->tells, rank);
 		k->lacked |= lacks != all;
 	}
+	k->reached |= lacks != all;
 	if (--k->awaited == 0)
 		chunk_ends(g, m, k);
 }
@@ -311,6 +315,7 @@ cast_result(struct groups *g, struct membership *m, struct group_result *out)
 		return false;
 	m->tells &= (uint8_t)~TELLS_CAST;
 	out->kind = GROUP_CAST;
+	out->number = m->cast.frames;
 	return true;
 }
 

@@ -90,7 +90,8 @@ enum group_kind {
 	/* of the multicast by the network that is under way */
 	GROUP_LACKS, /* member `rank` has not got these of its frames: bits, from frame `number`
 		      * on */
-	GROUP_CAST,  /* all have answered, or are gone: the next one may begin */
+	GROUP_CAST,  /* all have answered, or are gone: the next one may begin. number: of the frames
+		      * that were sent: nobody has those from there on */
 	/* not of this library, but of its caller: bits: which of the ranks from `rank` * 32 on can
 	 * be reached by the network. number: enum multicast_by */
 	GROUP_REACHES,

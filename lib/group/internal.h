@@ -265,6 +265,7 @@ struct chunk {
 	uint8_t frames; /* 0: this chunk is free */
 	uint8_t sent;   /* frames */
 	bool lacked;    /* somebody got only some of it */
+	bool reached;   /* somebody got something of it */
 	uint16_t awaited; /* answers */
 	uint32_t number, first; /* first: of the multicast's frames */
 	uint64_t round_at; /* when those who have not answered are asked */

@@ -5,7 +5,8 @@
  *   groups INSTANCE CONTEXT GROUP TIMEOUT_MS NODE:CONTEXT... opens that group of those members
  * Commands: barrier, lock L, try L, unlock L, close, reattach; work N L FILE: N times the number in
  * FILE grows by one under lock L, with a barrier before and after; share N WRITERS: N rounds in
- * which the first members write a shared region, and the others come and go; quit.
+ * which the first members write a shared region, and the others come and go; casts RANK N BYTES: N
+ * multicasts of that member to all, which check the bytes; quit.
  * It tells "COMMAND: ERROR", with the rank because of which; "gone RANK: ERROR", "over RANK:
  * ERROR".
  */
@@ -243,12 +244,95 @@ share(const char *what, unsigned rounds, unsigned writers)
 	tell(what, failed ? -EIO : 0, UINT16_MAX);
 }
 
+#define CASTS_AREA  9
+#define CASTS_BYTES (8u << 20)
+
+/* Fills the bytes of a multicast, or finds out whether they are so. */
+static bool
+is_round(uint64_t *at, unsigned words, uint64_t round, bool fills)
+{
+	for (unsigned i = 0; i < words; i++) {
+		const uint64_t word = (round << 32 | i) * 0x9E3779B97F4A7C15ull;
+
+		if (fills)
+			at[i] = word;
+		else if (at[i] != word)
+			return false;
+	}
+	return true;
+}
+
+static void
+meet(void)
+{
+	pmx_request r = 0;
+	int result = pmx_group_barrier(group, &r);
+
+	wait_for("barrier", result, r);
+}
+
+/* A barrier separates the rounds, so each multicast must be complete when it has ended. */
+static void
+casts(const char *what, unsigned sender, unsigned rounds, unsigned len)
+{
+	static uint64_t *area, *local;
+	static uint64_t round;
+	struct pmx_remote r;
+	struct pmx_group_set *set = NULL;
+	uint32_t ranks[MEMBERS], others = 0;
+	const uint32_t rank = pmx_group_rank(group);
+	pmx_request q = 0;
+	int error = 0;
+	double took = 0;
+
+	if (area == NULL) {
+		must_succeed("allocating", pmx_alloc(ctx, CASTS_BYTES, (void **)&area));
+		must_succeed("allocating", pmx_alloc(ctx, CASTS_BYTES, (void **)&local));
+		must_succeed("registering",
+			pmx_group_area_register(group, CASTS_AREA, area, CASTS_BYTES,
+				PMX_REMOTE_READ | PMX_REMOTE_WRITE, &r));
+	}
+	for (uint32_t i = 0; i < pmx_group_size(group); i++) {
+		if (i != sender)
+			ranks[others++] = i;
+	}
+	if (rank == sender)
+		must_succeed("set", pmx_group_set(group, ranks, others, &set));
+	meet();
+	for (unsigned i = 0; i < rounds; i++) {
+		const struct pmx_multicast m = {
+			.set = set,
+			.area = CASTS_AREA,
+			.local = local,
+			.len = len,
+		};
+
+		round++;
+		if (rank == sender) {
+			is_round(local, len / 8, round, true);
+			const double from = now_s();
+			const int result = pmx_group_multicast(group, &m, &q);
+
+			wait_for("multicast", result, q);
+			took += now_s() - from;
+		}
+		meet();
+		if (rank != sender && error == 0 && !is_round(area, len / 8, round, false))
+			error = -EIO;
+		meet();
+	}
+	pmx_group_set_free(set);
+	if (rank == sender)
+		printf("# %.3f ms each\n", took * 1000 / rounds);
+	tell(what, error, UINT16_MAX);
+}
+
 /* Returns false for "quit". */
 static bool
 obey(char *line)
 {
 	pmx_request r = 0;
-	unsigned n = 0, times;
+	unsigned n = 0, times, rank;
 	char path[64];
 
 	if (strcmp(line, "quit") == 0)
@@ -277,6 +361,8 @@ obey(char *line)
 		work("work", times, n, path);
 	} else if (sscanf(line, "share %u %u", &times, &n) == 2) {
 		share("share", times, n);
+	} else if (sscanf(line, "casts %u %u %u", &rank, &times, &n) == 3 && n <= CASTS_BYTES) {
+		casts("casts", rank, times, n);
 	} else {
 		die("no such command: %s", line);
 	}

@@ -585,9 +585,11 @@ casts_go_on(void)
 
 /* All have answered: who is said to have a frame has it, and the others get it by a push. */
 static void
-cast_ends(unsigned n)
+cast_ends(unsigned n, uint32_t frames)
 {
 	struct actor *a = &w.actors[n];
+
+	assert_true(frames > 0 && frames <= a->sent.frames);
 
 	assert_true(a->sent.runs);
 	a->sent.runs = false;
@@ -597,7 +599,8 @@ cast_ends(unsigned n)
 		if (!(a->sent.to >> rank & 1) || to == a || !lives(w.who[rank]) || to->ended)
 			continue;
 		for (uint32_t f = 0; f < a->sent.frames; f++) {
-			const bool lacks = a->sent.lacks[rank][f / 64] >> f % 64 & 1;
+			const bool lacks = f >= frames ||
+				a->sent.lacks[rank][f / 64] >> f % 64 & 1;
 
 			if ((to->got[a->rank][f] == a->sent.value) == lacks) {
 				print_error("rank %u %s frame %u of %u of rank %u\n", rank,
@@ -671,7 +674,7 @@ hear(unsigned n)
 			cast_lacks(n, &r);
 			break;
 		case GROUP_CAST:
-			cast_ends(n);
+			cast_ends(n, r.number);
 			break;
 		case GROUP_CLOSED:
 			assert_int_equal(a->life, LEAVING);

@@ -1,0 +1,166 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Usage: multicast.sh BUILD_DIR
+# Multicasts by the network (RHI-MC, multicast A) over a real switch: a Linux bridge, to which four primaries in namespaces of
+# their own are joined by af_packet ports. The bytes, what leaves the sender, loss, each encapsulation, and the list beside it.
+set -u
+. "$(dirname "$0")/common.bash"
+
+need_hugepages multicast 384
+program=$build/test/groups
+nodes=4
+switch=${tag}s
+if ! ip netns add "$switch"; then
+	echo "skip multicast no namespaces"
+	exit 0
+fi
+spaces+=("$switch")
+if ! ip netns exec "$switch" ip link add name sw0 type bridge mcast_snooping 0; then
+	echo "skip multicast no bridge"
+	exit 0
+fi
+ip netns exec "$switch" ip link set sw0 up
+for ((i = 0; i < nodes; i++)); do
+	ip netns add "$tag$i" && spaces+=("$tag$i")
+	ip link add v$i netns "$tag$i" type veth peer name b$i netns "$switch"
+	ip netns exec "$switch" sysctl -qw "net.ipv6.conf.b$i.disable_ipv6=1"
+	ip netns exec "$switch" ip link set b$i mtu 9000 master sw0 up
+	ip netns exec "$tag$i" sysctl -qw "net.ipv6.conf.v$i.disable_ipv6=1"
+	ip netns exec "$tag$i" ip link set v$i mtu 9000 up
+	mac[i]=$(ip netns exec "$tag$i" cat /sys/class/net/v$i/address)
+done
+
+# begin MODE ENCAP [FAULT]: the primaries
+begin() {
+	local i j frames=blocksz=4096,framesz=2048,framecnt=2048
+	[ "$mtu" -lt 2000 ] || frames=blocksz=36864,framesz=9216,framecnt=1024
+	for ((i = 0; i < nodes; i++)); do
+		{
+			printf '[node]\nid = %s\nname = %s\n[nodes]\n' $i "$tag$i"
+			for ((j = 0; j < nodes; j++)); do
+				if [ "$2" = udp ]; then
+					echo "$j = 10.9.0.$((j + 1)) mac=${mac[j]}"
+				else
+					echo "$j = ${mac[j]}"
+				fi
+			done
+			printf '[link 0]\nport = net_af_packet0\nencap = %s\nmtu = %s\n' "$2" "$mtu"
+			[ "$2" != udp ] || echo "ip = 10.9.0.$((i + 1))"
+			[ -z "${3:-}" ] || echo "fault = $3,seed=$((i + 1))"
+			printf '[engine]\nidle = adaptive\nmulticast = %s\n[limits]\nmbufs = 8192\ncontexts = 4\n' "$1"
+			printf '[proto]\nkeepalive_ms = 1000\n'
+		} >"$dir/$i.ini"
+		PREFIX=(ip netns exec "$tag$i")
+		primary $i -l $((i % 2)) -m 96 --vdev=net_af_packet0,iface=v$i,"$frames" ||
+			not_ok "multicast_start_$i" ""
+		PREFIX=()
+		primaries[i]=$last
+	done
+}
+
+finish() {
+	local i
+	for ((i = 0; i < nodes; i++)); do end "${primaries[i]}"; done
+}
+
+# of that node: frames sent to several at once that it took; bytes that its interface sent
+multi() { "$build/app/pmx-ctl" --instance "$tag$1" stat | awk '$1 ~ /rx_multi/ {n = $2} END {print n + 0}'; }
+sent() { ip netns exec "$tag$1" cat /sys/class/net/v$1/statistics/tx_bytes; }
+
+group=0
+# members NODE:CONTEXT...: a process for each, which joins the next group
+members() {
+	local rank=0 m
+	group=$((group + 1))
+	for m; do
+		start_fed "$dir/m$rank.log" "$program" "$tag${m%:*}" "${m#*:}" $group 10000 "$@"
+		in[rank]=$to
+		rank=$((rank + 1))
+	done
+	count=$rank
+	for ((rank = 0; rank < count; rank++)); do
+		wait_for 20 grep -qx 'open: 0' "$dir/m$rank.log" || not_ok "multicast_opens" "" "$dir/m$rank.log"
+	done
+}
+
+all() { for ((r = 0; r < count; r++)); do echo "$1" >&"${in[r]}"; done; }
+
+quits() {
+	all quit
+	for ((r = 0; r < count; r++)); do
+		local fd=${in[r]}
+		exec {fd}>&-
+	done
+}
+
+# casts NAME RANK N BYTES: all of them arrive
+casts() {
+	local r
+	for ((r = 0; r < count; r++)); do : >"$dir/m$r.log"; done
+	all "casts $2 $3 $4"
+	for ((r = 0; r < count; r++)); do
+		if ! wait_for 60 grep -q '^casts: ' "$dir/m$r.log" || ! grep -qx 'casts: 0' "$dir/m$r.log"; then
+			not_ok "$1" "member $r" "$dir/m$r.log"
+			return
+		fi
+	done
+	ok "$1"
+	grep '^#' "$dir/m$2.log"
+}
+
+bytes=$((1 << 20))
+for encap in ether udp; do
+	mtu=9000
+	begin auto $encap
+	members 0:0 1:0 2:0 3:0 1:1 3:1
+	before=$(sent 0) frames=$(multi 1)
+	casts multicast_${encap}__arrive 0 10 $bytes
+	after=$(sent 0) frames=$(($(multi 1) - frames))
+	echo "# $(((after - before) / 10)) bytes sent for each of $bytes, $frames frames by multicast"
+	if [ $((after - before)) -lt $((10 * bytes * 11 / 10)) ] && [ $frames -ge $((10 * bytes / 9000)) ]; then
+		ok multicast_${encap}__one_copy
+	else
+		not_ok multicast_${encap}__one_copy "$((after - before)) bytes, $frames frames"
+	fi
+	casts multicast_${encap}__by_another 4 10 100000
+	casts multicast_${encap}__short 0 200 64
+	quits
+	finish
+done
+
+mtu=1500
+begin auto ether loss=1%,reorder=1%,duplicate=1%
+members 0:0 1:0 2:0 3:0 1:1
+before=$(sent 0)
+casts multicast_loss__arrive 0 20 $bytes
+echo "# $((($(sent 0) - before) / 20)) bytes sent for each of $bytes"
+casts multicast_loss__short 2 100 3000
+quits
+finish
+
+# switches that do not let such frames through: all gets there even so, and nobody waits for them again
+mtu=9000
+for ((i = 0; i < nodes; i++)); do ip netns exec "$switch" ip link set b$i type bridge_slave mcast_flood off; done
+begin auto ether
+members 0:0 1:0 2:0 3:0
+casts multicast_blocked__arrive 0 3 $bytes
+frames=$(multi 1) before=$(sent 0)
+casts multicast_blocked__by_the_list 0 10 $bytes
+after=$(sent 0)
+echo "# $(((after - before) / 10)) bytes sent for each of $bytes"
+if [ "$frames" -eq 0 ] && [ $((after - before)) -gt $((10 * bytes * 3)) ] && [ $((after - before)) -lt $((10 * bytes * 33 / 10)) ]; then
+	ok multicast_blocked__gives_up
+else
+	not_ok multicast_blocked__gives_up "$frames frames got through, $((after - before)) bytes"
+fi
+quits
+finish
+for ((i = 0; i < nodes; i++)); do ip netns exec "$switch" ip link set b$i type bridge_slave mcast_flood on; done
+
+begin list ether
+members 0:0 1:0 2:0 3:0
+casts multicast_list__arrive 0 10 $bytes
+[ "$(multi 1)" -eq 0 ] && ok multicast_list__no_multicast || not_ok multicast_list__no_multicast ""
+quits
+finish
