@@ -192,10 +192,12 @@ struct pmx_multicast {
 };
 
 /**
- * Write the same bytes to the same place at all members of a set (RHiNET, 1999, section 2.8,
- * multicast B: the sender goes through a list): pushes to all of them, which the engine sends a
- * piece to each in turns. One start, one end. A receiver that cannot be reached does not hold the
- * others up.
+ * Write the same bytes to the same place at all members of a set (RHiNET, 1999, section 2.8). One
+ * start, one end. A receiver that cannot be reached does not hold the others up. The bytes go by
+ * the network (multicast A: one frame, which switches copy) to members on other nodes whom it
+ * reaches so, if there are several of them and the multicast has no part, and what gets lost goes
+ * again to that member alone; otherwise by a list (multicast B): pushes to all of them, which the
+ * engine sends a piece to each in turns. engine.multicast of the configuration says if so.
  * @param      group   the group
  * @param      m       see there; borrowed for the call. Its part, local bytes and `failed` must
  *                     stay until it has ended

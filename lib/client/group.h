@@ -26,7 +26,7 @@ enum group_state {
 struct member_note {
 	struct pmx_addr addr;
 	bool gone;
-	uint8_t why; /* gone: errno; 0: it left */
+	uint8_t why;    /* gone: errno; 0: it left */
 	bool reached;   /* multicasts may reach it by the network */
 	uint8_t missed; /* frames of these of which it got none, one after the other */
 };

@@ -23,9 +23,10 @@
 #include "group/group.h"
 #include "rma/region.h"
 
-#define MULTICASTS_MAX 8          /* under way of a group */
+#define MULTICASTS_MAX 8           /* under way of a group */
 #define LACKS_MAX      (64u << 20) /* bytes of notes on who lacks what; more goes by the list */
-#define MISSED_MOST    4          /* frames of which none arrived: the network does not reach it */
+/* frames of which none arrived: the network does not reach it */
+#define MISSED_MOST    4
 
 struct pmx_group_set {
 	uint32_t count;
@@ -41,7 +42,7 @@ struct push {
 };
 
 enum by_network {
-	NETWORK_NOT, /* only pushes, from here on */
+	NETWORK_NOT,   /* only pushes, from here on */
 	NETWORK_ASKED, /* it is to be decided whether it goes by the network at all */
 	NETWORK_WAITS, /* to be given to the engine */
 	NETWORK_RUNS,
@@ -49,22 +50,22 @@ enum by_network {
 
 struct multicast {
 	bool used;
-	uint32_t region;              /* an update of that one, or NO_REGION */
-	uint32_t number;              /* updates: their order */
-	bool held;                    /* an update that is not granted yet */
-	uint32_t request;             /* or NO_REQUEST */
-	uint32_t count;               /* of the receivers */
+	uint32_t region;                   /* an update of that one, or NO_REGION */
+	uint32_t number;                   /* updates: their order */
+	bool held;                         /* an update that is not granted yet */
+	uint32_t request;                  /* or NO_REQUEST */
+	uint32_t count;                    /* of the receivers */
 	uint32_t push_count, begun, ended; /* of the pushes: all; that were begun; the first of
-					      * those has not ended, or all have */
+					    * those has not ended, or all have */
 	struct pmx_multicast m;
-	uint16_t *ranks;      /* of the receivers */
+	uint16_t *ranks;     /* of the receivers */
 	struct push *pushes; /* at least one for each of the receivers fits */
 	/* by the network */
-	uint8_t network;   /* enum by_network */
-	uint32_t word;     /* of 32 ranks: the next to be given to the engine */
-	uint32_t unit;     /* bytes of a frame */
+	uint8_t network; /* enum by_network */
+	uint32_t word;   /* of 32 ranks: the next to be given to the engine */
+	uint32_t unit;   /* bytes of a frame */
 	uint32_t frames;
-	uint64_t *lacks;   /* by receiver, `words` for each: bits of frames; NULL: not used */
+	uint64_t *lacks; /* by receiver, `words` for each: bits of frames; NULL: not used */
 	uint32_t words;
 	uint32_t *receivers; /* by rank: 1 + index of the receiver whom the network may reach, 0:
 			      * none */
@@ -168,8 +169,8 @@ plan_rest(struct multicast *c, uint32_t receiver)
 		const uint64_t begin = (uint64_t)at * c->unit, len = (uint64_t)run * c->unit;
 		const uint64_t left = c->m.len - begin;
 
-		c->pushes[c->push_count++] =
-			(struct push){receiver, 1, 0, begin, len < left ? len : left};
+		c->pushes[c->push_count++] = (struct push){receiver, 1, 0, begin,
+			len < left ? len : left};
 		n++;
 	}
 	if (!(c->m.flags & PMX_NOTIFY))

@@ -339,9 +339,9 @@ struct node {
 	unsigned link_count; /* highest used + 1 */
 	/* Frames of lanes without a transmit queue of their own; lane 0 sends them. */
 	struct rte_ring *handover[CONFIG_LINKS_MAX];
-	struct peer *peers;       /* by node number */
+	struct peer *peers;                      /* by node number */
 	struct peer multicast[CONFIG_LINKS_MAX]; /* several nodes at once, by the link */
-	struct channel *channels; /* by context number */
+	struct channel *channels;                /* by context number */
 	struct channel_geometry geometry;
 	struct channel_layout layout;
 	struct engine *engines;

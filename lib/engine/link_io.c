@@ -114,8 +114,8 @@ multicast_address(uint8_t *encap, uint32_t encap_len, uint32_t group)
 	eth->dst_addr.addr_bytes[4] = (uint8_t)(hash >> 8);
 	eth->dst_addr.addr_bytes[5] = (uint8_t)hash;
 	if (encap_len == 42)
-		((struct rte_ipv4_hdr *)(eth + 1))->dst_addr =
-			rte_cpu_to_be_32(MULTICAST_IP | (hash & 0xFFFF));
+		((struct rte_ipv4_hdr *)(eth + 1))->dst_addr = rte_cpu_to_be_32(
+			MULTICAST_IP | (hash & 0xFFFF));
 	else
 		eth->dst_addr.addr_bytes[3] = (uint8_t)(hash >> 16);
 }

@@ -13,6 +13,16 @@
  */
 #include "group/internal.h"
 
+/* The client is to hear how its barrier has ended. */
+static void
+tell_end(struct groups *g, struct membership *m)
+{
+	m->own_error = m->barrier_error;
+	m->own_because = m->barrier_because;
+	m->tells |= TELLS_BARRIER;
+	tell(g, m);
+}
+
 void
 barrier_ends(struct groups *g, struct membership *m, uint32_t number, uint8_t error,
 	uint16_t because)
@@ -20,10 +30,9 @@ barrier_ends(struct groups *g, struct membership *m, uint32_t number, uint8_t er
 	m->barrier_done = number;
 	m->barrier_error = error;
 	m->barrier_because = because;
-	if (m->in_barrier && m->barrier <= number) {
-		m->tells |= TELLS_BARRIER;
-		tell(g, m);
-	}
+	/* the next one may end before the client has heard of this one */
+	if (m->in_barrier && m->barrier <= number && !(m->tells & TELLS_BARRIER))
+		tell_end(g, m);
 }
 
 int64_t
@@ -43,8 +52,7 @@ group_barrier(struct groups *g, uint16_t ctx, uint32_t place)
 	}
 	if (m->barrier <= m->barrier_done) {
 		/* it ended, because a member has gone, before this one came */
-		m->tells |= TELLS_BARRIER;
-		tell(g, m);
+		tell_end(g, m);
 		return m->barrier;
 	}
 	m->owes |= OWES_ENTER;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Multicast by the network (RHI-MC, multicast A; RHiNET, 1999, section 2.8): frames of no flow, which
- * switches copy to all receivers.
+ * Multicast by the network (RHI-MC, multicast A; RHiNET, 1999, section 2.8): frames of no flow,
+ * which switches copy to all receivers.
  *
  * Design notes
  * 1. MULTI frames promise nothing. Reliability is in the flows: the last frame of each chunk makes
@@ -527,8 +527,7 @@ cast_message(struct groups *g, struct membership *m, uint16_t from, const struct
 	const uint32_t number = wire_be32(h->number), frames = wire_be32(h->b);
 	struct chunk *k = chunk_of(m, number);
 
-	if (h->op == WIRE_G_GOT && from != m->rank && k->number == number &&
-		awaits(k, from)) {
+	if (h->op == WIRE_G_GOT && from != m->rank && k->number == number && awaits(k, from)) {
 		has_answered(g, m, k, from, (uint64_t)wire_be32(h->ticket) << 32 | frames);
 	} else if (h->op == WIRE_G_ROUND && from != m->rank && frames >= 1 &&
 		frames <= WIRE_CHUNK_MAX && number != 0) {

@@ -969,8 +969,8 @@ next_result(struct groups *g, struct membership *m, struct group_result *out)
 		m->in_barrier = false;
 		out->kind = GROUP_BARRIER;
 		out->number = m->barrier;
-		out->error = m->barrier_error;
-		out->rank = m->barrier_because;
+		out->error = m->own_error;
+		out->rank = m->own_because;
 		return true;
 	}
 	l = bit_next(m->locks_telling, BITS_WORDS(g->cfg.locks_max), 0);

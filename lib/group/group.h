@@ -16,8 +16,8 @@
  * 3. Lock l is managed by rank l modulo the number of members, in a queue of turns (lock.c).
  * 4. The home of a shared region is a rank in the same way (share.c). Its bytes are the caller's:
  *    this library says when they may be copied or written, and to whom.
- * 5. Multicast by the network: frames that no flow carries, and that promise nothing; members answer
- *    for each chunk of them by messages (cast.c). The bytes are the caller's, too.
+ * 5. Multicast by the network: frames that no flow carries, and that promise nothing; members
+ *    answer for each chunk of them by messages (cast.c). The bytes are the caller's, too.
  * 6. All messages are checked: the group is known here, the key is right, the sender's address is
  *    that of its rank. Only rank 0 knows the key at first, and OPEN tells it.
  */
@@ -90,8 +90,8 @@ enum group_kind {
 	/* of the multicast by the network that is under way */
 	GROUP_LACKS, /* member `rank` has not got these of its frames: bits, from frame `number`
 		      * on */
-	GROUP_CAST,  /* all have answered, or are gone: the next one may begin. number: of the frames
-		      * that were sent: nobody has those from there on */
+	GROUP_CAST,  /* all have answered, or are gone: the next one may begin. number: of the
+		      * frames that were sent: nobody has those from there on */
 	/* not of this library, but of its caller: bits: which of the ranks from `rank` * 32 on can
 	 * be reached by the network. number: enum multicast_by */
 	GROUP_REACHES,
@@ -181,8 +181,8 @@ void group_copied(struct groups *g, uint16_t ctx, uint32_t place, uint32_t regio
 
 /* The bytes of one, as a member sends them. */
 struct group_cast {
-	uint32_t area; /* ID of an area of the group at each receiver */
-	uint64_t at;   /* offset in it */
+	uint32_t area;          /* ID of an area of the group at each receiver */
+	uint64_t at;            /* offset in it */
 	uint64_t from, len;     /* the sender's bytes: 1.. */
 	uint32_t unit;          /* bytes of a frame: 1.. */
 	uint32_t memory, links; /* the caller's */

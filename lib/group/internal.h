@@ -114,9 +114,9 @@ struct member {
 			   * 0: not known */
 	uint32_t entered; /* rank 0: number of the last barrier that it entered */
 	/* chunks of frames that it sends */
-	uint16_t marks;      /* first of those that are not answered, or NO_MARK */
-	uint32_t top;        /* highest number that was heard of */
-	uint8_t answered;    /* bit i: top - i is */
+	uint16_t marks;   /* first of those that are not answered, or NO_MARK */
+	uint32_t top;     /* highest number that was heard of */
+	uint8_t answered; /* bit i: top - i is */
 };
 
 /* ------------------------------------------------------------------ locks */
@@ -251,38 +251,38 @@ struct sharer {
 /* A chunk of which frames have arrived here, until it is answered. */
 struct mark {
 	uint8_t owes;
-	bool asked;        /* its last frame, or ROUND, has come */
-	uint8_t frames;    /* 0: this mark is free */
+	bool asked;                /* its last frame, or ROUND, has come */
+	uint8_t frames;            /* 0: this mark is free */
 	uint16_t membership, rank; /* rank: of its sender */
-	uint16_t next;     /* of the same sender, or free */
+	uint16_t next;             /* of the same sender, or free */
 	uint32_t number;
-	uint64_t got;      /* bits */
+	uint64_t got;       /* bits */
 	uint64_t answer_at; /* asked: when it is answered, even if frames are missing */
 };
 
 /* A chunk that is sent. */
 struct chunk {
-	uint8_t frames; /* 0: this chunk is free */
-	uint8_t sent;   /* frames */
-	bool lacked;    /* somebody got only some of it */
-	bool reached;   /* somebody got something of it */
-	uint16_t awaited; /* answers */
+	uint8_t frames;         /* 0: this chunk is free */
+	uint8_t sent;           /* frames */
+	bool lacked;            /* somebody got only some of it */
+	bool reached;           /* somebody got something of it */
+	uint16_t awaited;       /* answers */
 	uint32_t number, first; /* first: of the multicast's frames */
-	uint64_t round_at; /* when those who have not answered are asked */
-	uint64_t *waits;   /* ranks that have not answered */
-	uint64_t *tells;   /* ranks of which the client is to be told */
-	uint64_t *lacks;   /* by rank: bits of frames */
+	uint64_t round_at;      /* when those who have not answered are asked */
+	uint64_t *waits;        /* ranks that have not answered */
+	uint64_t *tells;        /* ranks of which the client is to be told */
+	uint64_t *lacks;        /* by rank: bits of frames */
 };
 
 /* The multicast that a member sends. */
 struct cast {
 	bool runs;
 	struct group_cast p;
-	uint32_t frames, next; /* next: the first one that is in no chunk yet */
-	uint32_t window, out;  /* frames that may be under way; that are */
-	uint32_t number;       /* of the last chunk */
+	uint32_t frames, next;                 /* next: the first one that is in no chunk yet */
+	uint32_t window, out;                  /* frames that may be under way; that are */
+	uint32_t number;                       /* of the last chunk */
 	struct chunk chunks[WIRE_CHUNKS_OPEN]; /* that with number n: n % WIRE_CHUNKS_OPEN */
-	uint64_t *set;         /* receivers' ranks */
+	uint64_t *set;                         /* receivers' ranks */
 };
 
 /* ------------------------------------------------------------------ memberships */
@@ -332,6 +332,8 @@ struct membership {
 	uint32_t barrier_done; /* last number that has ended */
 	uint8_t barrier_error;
 	uint16_t barrier_because;
+	uint8_t own_error; /* of `barrier`, when it has ended */
+	uint16_t own_because;
 	uint16_t entered; /* rank 0: so many have entered barrier_done + 1 */
 	uint16_t dones;   /* rank 0: members with OWES_DONE */
 	bool breaks;      /* rank 0: it ends with an error as soon as all know of the last one */
@@ -507,7 +509,6 @@ void shared_member_gone(struct groups *g, struct membership *m, uint16_t rank);
 void shared_group_ended(struct groups *g, struct membership *m);
 /* Takes the next result about a region. false: there is none. */
 bool shared_result(struct groups *g, struct membership *m, struct group_result *out);
-
 
 /* Bits of all frames of a chunk. */
 static inline uint64_t

@@ -71,8 +71,7 @@ static const struct key keys[] = {
 	{"engine", "matching", KIND_CHOICE, DIFFERS(matching), 0, 0, "client", "client|engine",
 		"who matches what pmx_isend sends with receives: client is faster for short "
 		"messages, with engine transfers go on while the application computes"},
-	{"engine", "multicast", KIND_CHOICE, DIFFERS(multicast), 0, 0, "auto",
-		"auto|list|network",
+	{"engine", "multicast", KIND_CHOICE, DIFFERS(multicast), 0, 0, "auto", "auto|list|network",
 		"how multicasts in groups go to several nodes: by the network's own copies where "
 		"links can, or by one for each receiver"},
 	{"engine", "rendezvous", KIND_AUTO, DIFFERS(rendezvous), 1, WIRE_MESSAGE_MAX, "auto",

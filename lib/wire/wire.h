@@ -378,10 +378,10 @@ struct wire_group {
 	uint16_t error; /* positive errno */
 } __attribute__((packed, aligned(2)));
 
-/* How the payload of a MULTI frame begins; then words of 64 bits, the bit k of word j: also for rank
- * 64 j + k; then the bytes. They come in chunks of up to
- * WIRE_CHUNK_MAX frames, which are answered as one. A sender's chunks in a group are numbered from 1,
- * and number n begins only when n - WIRE_CHUNKS_OPEN has been answered by all. Big-endian. */
+/* How the payload of a MULTI frame begins; then words of 64 bits, the bit k of word j: also for
+ * rank 64 j + k; then the bytes. They come in chunks of up to WIRE_CHUNK_MAX frames, which are
+ * answered as one. A sender's chunks in a group are numbered from 1, and number n begins only when
+ * n - WIRE_CHUNKS_OPEN has been answered by all. Big-endian. */
 #define WIRE_CHUNK_MAX   64
 #define WIRE_CHUNKS_OPEN 4
 struct wire_multi {

@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* What a context has of the group at a place. */
 struct own {
-	bool used, listed, closed, opened, in_barrier;
+	bool used, listed, closed, opened, in_barrier, casts;
 	uint16_t ctx, count;
 	uint32_t id;
 	bool asked[LOCKS];
@@ -254,6 +254,13 @@ results(struct world *w, uint16_t ctx)
 		case GROUP_SHARERS:
 			region_result(o, &r);
 			break;
+		case GROUP_LACKS:
+			MUST(o->casts && r.bits != 0 && r.rank < o->count && !o->closed);
+			break;
+		case GROUP_CAST:
+			MUST(o->casts && !o->closed);
+			o->casts = false;
+			break;
 		case GROUP_CLOSED:
 			MUST(o->closed);
 			o->used = false;
@@ -309,6 +316,81 @@ message(struct world *w, uint16_t ctx)
 		memcpy(w->before, w->groups, w->bytes);
 	groups_message(w->groups, ctx, from, more % 3, &h, sizeof(h) - (what == 255));
 	MUST(!nothing || memcmp(w->before, w->groups, w->bytes) == 0);
+}
+
+/* A frame that is sent to several nodes at once; those of strangers change nothing but a
+ * counter. */
+static void
+frame(struct world *w)
+{
+	const uint8_t how = take8(&w->in), what = take8(&w->in), more = take8(&w->in);
+	const uint16_t rank = how % (MEMBERS + 1);
+	const struct group_addr from = how >= 240 ? stranger : other_member(rank, how / 8);
+	const uint64_t ranks = wire_be64(what & 8 ? ~0ull : more);
+	const struct wire_multi h = {
+		.group = wire_be32(1 + more / 128),
+		.digest = wire_be32(wire_group_digest(what & 16 ? 41 : 42)),
+		.number = wire_be32(what / 32 + (more & 1 ? 0 : UINT32_MAX - 3)),
+		.rank = wire_be16(rank),
+		.frame = more % 8,
+		.last = what % 8,
+		.area = wire_be32(7),
+		.words = wire_be16(what & 8 ? 1 : more % 20),
+		.at = wire_be64(1000),
+	};
+	uint8_t payload[sizeof(h) + sizeof(ranks) + 1] = {0};
+	struct group_cast_place p;
+	const bool nothing = how >= 240 || what & 16;
+
+	memcpy(payload, &h, sizeof(h));
+	memcpy(payload + sizeof(h), &ranks, sizeof(ranks));
+	if (nothing)
+		memcpy(w->before, w->groups, w->bytes);
+	for (uint32_t at = 0;
+		groups_cast_heard(w->groups, &at, from, payload, sizeof(payload), &p, w->now);) {
+		MUST(!nothing && p.ctx < CTXS && !w->ended[p.ctx] && p.at == 1000 && p.area == 7);
+		MUST(p.head_len < sizeof(payload) && p.id == wire_be32(h.group));
+		if (more % 3 != 0)
+			group_cast_placed(w->groups, &p);
+	}
+	MUST(!nothing || memcmp(w->before, w->groups, w->bytes) == 0);
+}
+
+static void
+casts(struct world *w, unsigned i)
+{
+	const uint8_t how = take8(&w->in);
+	struct own *o = &w->own[i];
+	const bool mine = o->used && !o->closed && !w->ended[o->ctx];
+	const struct group_cast c = {
+		.len = how / 4 * 4,
+		.unit = how % 3,
+		.memory = 5,
+		.links = i,
+	};
+	struct group_cast_frame f;
+	int result;
+
+	switch (how % 4) {
+	case 0:
+		result = group_cast_to(w->groups, o->ctx, i, how / 64, how / 4);
+		MUST(result != 0 || mine);
+		break;
+	case 1:
+		result = group_cast(w->groups, o->ctx, i, &c);
+		MUST(result != 0 || (mine && !o->casts && c.len > 0 && c.unit > 0));
+		o->casts |= result == 0;
+		break;
+	case 2:
+		if (groups_cast_tx(w->groups, &f, w->now)) {
+			MUST(wire_multi_check(f.head, f.head_len + f.len) == WIRE_OK);
+			MUST(f.ctx < CTXS && f.memory == 5 && f.links < GROUPS && f.len > 0);
+			MUST(w->own[f.links].casts && w->own[f.links].ctx == f.ctx);
+		}
+		break;
+	default:
+		frame(w);
+	}
 }
 
 static void
@@ -396,7 +478,10 @@ step(struct world *w)
 			results(w, ctx);
 		break;
 	case 14:
-		shares(w, what / 16 % GROUPS);
+		if (what / 16 / GROUPS % 2 == 0)
+			shares(w, what / 16 % GROUPS);
+		else
+			casts(w, what / 16 % GROUPS);
 		break;
 	default:
 		pull(w, take8(&w->in));
@@ -438,6 +523,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.regions_max = REGIONS,
 		.frames_max = FRAMES,
 		.join_ticks = 5,
+		.wait_ticks = 3,
+		.round_ticks = 7,
 		.counters = w.counters,
 	};
 

@@ -127,6 +127,7 @@ say 3 'lock 1'
 hears groups_leave__lock 3 'lock 1: 0'
 say 0 'lock 1'
 say 1 barrier
+shows groups_leave__waits 0 "^ *$id +1 .* in 1 "
 say 3 close
 hears groups_leave__lock_goes_on 0 'lock 1: EOWNERDEAD'
 hears groups_leave__barrier_ends 1 'barrier: ECONNRESET 3'

@@ -72,7 +72,7 @@ struct flow {
 /* A multicast as its sender has it; its bytes are one a frame, and have all the same value. */
 struct sent {
 	bool runs;
-	uint32_t value, frames, to; /* to: ranks, bits */
+	uint32_t value, frames, to;            /* to: ranks, bits */
 	uint64_t lacks[ALL][(CAST + 63) / 64]; /* by rank */
 };
 
@@ -94,7 +94,7 @@ struct actor {
 	struct copy copies[REGIONS];
 	struct sent sent;
 	uint32_t got[ALL][CAST]; /* by the sender's rank */
-	unsigned to_do; /* requests that it makes still */
+	unsigned to_do;          /* requests that it makes still */
 };
 
 static struct {
@@ -516,7 +516,8 @@ cast_frames(uint16_t node)
 {
 	struct group_cast_frame f;
 
-	for (unsigned k = 0; k < 8 && w.up[node] && groups_cast_tx(w.groups[node], &f, w.now); k++) {
+	for (unsigned k = 0; k < 8 && w.up[node] && groups_cast_tx(w.groups[node], &f, w.now);
+		k++) {
 		const unsigned from = node * CTXS + f.ctx;
 
 		struct wire_multi head;
@@ -599,8 +600,7 @@ cast_ends(unsigned n, uint32_t frames)
 		if (!(a->sent.to >> rank & 1) || to == a || !lives(w.who[rank]) || to->ended)
 			continue;
 		for (uint32_t f = 0; f < a->sent.frames; f++) {
-			const bool lacks = f >= frames ||
-				a->sent.lacks[rank][f / 64] >> f % 64 & 1;
+			const bool lacks = f >= frames || a->sent.lacks[rank][f / 64] >> f % 64 & 1;
 
 			if ((to->got[a->rank][f] == a->sent.value) == lacks) {
 				print_error("rank %u %s frame %u of %u of rank %u\n", rank,
@@ -1223,6 +1223,45 @@ group__is_not_closed_before_all_know(void **state)
 	all_go();
 }
 
+/* Who is to hand a lock on, and has come to wait for it again, dies: the next one gets it from the
+ * manager, since it does not take what the dead one has sent (history 920 of those with deaths). */
+static void
+group__the_giver_waits_again(void **state)
+{
+	(void)state;
+	world_of(3);
+	for (unsigned n = 0; n < 3; n++)
+		joins(n);
+	settle();
+	for (unsigned n = 1; n < 3; n++) {
+		assert_int_equal(
+			group_lock(w.groups[0], (uint16_t)n, (uint32_t)w.actors[n].place, 0, false),
+			0);
+		w.actors[n].asks[0] = true;
+		arrives(n, 0);
+		if (n == 1)
+			settle();
+	}
+	assert_true(w.actors[1].holds[0]);
+	/* who comes next is on its way to the one that gives the lock back */
+	while (w.flows[0][1].head == w.flows[0][1].tail)
+		pull(0);
+	assert_int_equal(group_unlock(w.groups[0], 1, (uint32_t)w.actors[1].place, 0), 0);
+	w.actors[1].holds[0] = false;
+	arrives(1, 0);
+	arrives(0, 1);
+	while (w.flows[1][2].head == w.flows[1][2].tail)
+		pull(0); /* the lock, to the next one */
+	assert_int_equal(group_lock(w.groups[0], 1, (uint32_t)w.actors[1].place, 0, false), 0);
+	w.actors[1].asks[0] = true;
+	arrives(1, 0);
+	dies(1);
+	arrives(1, 0);
+	arrives(0, 2);
+	settle();
+	assert_true(w.actors[2].holds[0]);
+}
+
 static void
 group__refuses_a_wrong_list(void **state)
 {
@@ -1310,6 +1349,55 @@ group__refuses_strangers(void **state)
 }
 
 /* Whoever is alone, from the start or since the others left, can leave. */
+/* Frames of a multicast: of members with the group's key, from their address, for those that they
+ * name. */
+static void
+group__multicast_refuses_strangers(void **state)
+{
+	struct group_cast_frame f;
+	struct group_cast_place p;
+	uint8_t frame[sizeof(f.head) + 1];
+	uint32_t at;
+
+	(void)state;
+	world_of(3);
+	for (unsigned n = 0; n < 3; n++)
+		joins(n);
+	settle();
+	const struct group_cast c = {.len = 5, .unit = 1};
+	struct groups *g = w.groups[0];
+	const uint32_t place = (uint32_t)w.actors[0].place;
+
+	assert_int_equal(group_cast_to(g, 0, place, 0, 1u << 1), 0);
+	assert_int_equal(group_cast_to(g, 0, place, 1, 1), -EINVAL);
+	assert_int_equal(group_cast(g, 0, place, &c), 0);
+	assert_int_equal(group_cast_to(g, 0, place, 0, 1u << 2), -EINVAL);
+	assert_true(groups_cast_tx(g, &f, w.now));
+	memcpy(frame, f.head, f.head_len);
+	/* another sender; the digest; cut short */
+	for (unsigned bad = 0; bad < 3; bad++) {
+		const uint64_t refused = w.counters[0][GROUP_REFUSED] +
+			w.counters[0][GROUP_BAD_MESSAGES];
+
+		frame[4] ^= bad == 1;
+		at = 0;
+		assert_false(groups_cast_heard(g, &at, addr_of(bad == 0 ? 2 : 0), frame,
+			f.head_len + (bad != 2), &p, w.now));
+		frame[4] ^= bad == 1;
+		assert_true(
+			w.counters[0][GROUP_REFUSED] + w.counters[0][GROUP_BAD_MESSAGES] > refused);
+	}
+	/* for actor 1 alone, once */
+	at = 0;
+	assert_true(groups_cast_heard(g, &at, addr_of(0), frame, f.head_len + 1, &p, w.now));
+	assert_int_equal(p.ctx, 1);
+	assert_int_equal(p.head_len, f.head_len);
+	group_cast_placed(g, &p);
+	assert_false(groups_cast_heard(g, &at, addr_of(0), frame, f.head_len + 1, &p, w.now));
+	at = 0;
+	assert_false(groups_cast_heard(g, &at, addr_of(0), frame, f.head_len + 1, &p, w.now));
+}
+
 static void
 group__the_last_one_leaves(void **state)
 {
@@ -1353,6 +1441,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(group__the_giver_waits_again),
+		cmocka_unit_test(group__multicast_refuses_strangers),
 		cmocka_unit_test(group__the_last_one_leaves),
 		cmocka_unit_test(group__knows_lives),
 		cmocka_unit_test(group__names_who_has_another_list),

@@ -386,6 +386,157 @@ wire_hdr__golden_reset(void **state)
 
 /* The payload of a message to a target: the last frame of a push that tells the application. */
 static void
+wire_hdr__golden_multi(void **state)
+{
+	static const uint8_t golden[] = {
+		0x01,
+		0x08,
+		0x00,
+		0x00,
+		0x01,
+		0x02,
+		0xFF,
+		0xFF,
+		0x40,
+		0x06,
+		0xFF,
+		0xFF,
+		0x00,
+		0x2C,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x07,
+		0xB5,
+		0x25,
+		0x4F,
+		0xCB,
+		0x00,
+		0x00,
+		0x01,
+		0x00,
+		0x00,
+		0x03,
+		0x02,
+		0x09,
+		0x00,
+		0x00,
+		0x00,
+		0x05,
+		0x00,
+		0x01,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x11,
+		0x22,
+		0x33,
+		0x44,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x16,
+		0xCA,
+		0xFE,
+		0xBA,
+		0xBE,
+	};
+	const struct wire_hdr h = {
+		.version = WIRE_VERSION,
+		.type = WIRE_MULTI,
+		.src_node = wire_be16(0x0102),
+		.dst_node = wire_be16(WIRE_NOBODY),
+		.src_ctx = wire_be16(WIRE_GROUP | 6),
+		.dst_ctx = wire_be16(WIRE_NOBODY),
+		.payload_len = wire_be16(sizeof(golden) - sizeof(h)),
+	};
+	const struct wire_multi m = {
+		.group = wire_be32(7),
+		.digest = wire_be32(wire_group_digest(0x0123456789ABCDEF)),
+		.number = wire_be32(0x100),
+		.rank = wire_be16(3),
+		.frame = 2,
+		.last = 9,
+		.area = wire_be32(5),
+		.words = wire_be16(1),
+		.at = wire_be64(0x11223344),
+	};
+	const uint64_t ranks = wire_be64(0x16);
+	uint8_t frame[sizeof(golden)];
+
+	(void)state;
+	assert_int_equal(WIRE_MULTI_HEAD(1), sizeof(m) + sizeof(ranks));
+	assert_int_equal(WIRE_MULTI_HEAD(64), sizeof(m) + sizeof(ranks));
+	assert_int_equal(WIRE_MULTI_HEAD(65), sizeof(m) + 2 * sizeof(ranks));
+	memcpy(frame, golden, sizeof(golden));
+	memcpy(frame, &h, sizeof(h));
+	memcpy(frame + sizeof(h), &m, sizeof(m));
+	memcpy(frame + sizeof(h) + sizeof(m), &ranks, sizeof(ranks));
+	assert_memory_equal(frame, golden, sizeof(golden));
+	assert_int_equal(wire_check(golden, sizeof(golden), 1000), WIRE_OK);
+	const uint8_t *payload = golden + sizeof(h);
+	const uint32_t len = sizeof(golden) - sizeof(h);
+
+	assert_int_equal(wire_multi_check(payload, len), WIRE_OK);
+	/* no bytes behind the ranks; a frame behind the last one; more ranks than there are */
+	assert_int_equal(wire_multi_check(payload, len - 4), WIRE_BAD_FIELD);
+	assert_int_equal(wire_multi_check(payload, sizeof(m)), WIRE_TRUNCATED);
+	for (unsigned i = 0; i < 4; i++) {
+		static const struct {
+			uint8_t at, value;
+		} bad[] = {{14, 10}, {15, WIRE_CHUNK_MAX}, {21, 2}, {23, 1}};
+		uint8_t other[sizeof(golden)];
+
+		memcpy(other, payload, len);
+		other[bad[i].at] = bad[i].value;
+		assert_int_equal(wire_multi_check(other, len), WIRE_BAD_FIELD);
+	}
+}
+
+static void
 wire_hdr__golden_push(void **state)
 {
 	static const uint8_t golden[] = {
@@ -949,6 +1100,7 @@ main(void)
 		cmocka_unit_test(wire_hdr__golden_hello),
 		cmocka_unit_test(wire_hdr__golden_ping_and_pong),
 		cmocka_unit_test(wire_hdr__golden_reset),
+		cmocka_unit_test(wire_hdr__golden_multi),
 		cmocka_unit_test(wire_hdr__golden_push),
 		cmocka_unit_test(wire_hdr__golden_pin),
 		cmocka_unit_test(wire_hdr__golden_offer),

@@ -51,8 +51,8 @@ cast_to(struct engine *e, struct channel *ch, uint32_t place, const struct submi
 	if (word >= WIRE_GROUP_MEMBERS_MAX / 32)
 		return -EINVAL;
 	for (uint32_t left = ranks; left != 0; left &= left - 1) {
-		const struct link *way =
-			group_member_at(g, ch->ctx, place, word * 32 + rte_bsf32(left), &a)
+		const struct link *way = group_member_at(g, ch->ctx, place,
+						 word * 32 + rte_bsf32(left), &a)
 			? way_to(e, a.node)
 			: NULL;
 
@@ -78,8 +78,7 @@ cast_begin(struct engine *e, struct channel *ch, uint32_t place, const struct su
 	};
 
 	if (c.unit > e->node->frag_len ||
-		c.unit + group_cast_head(group_lane(e)->groups, ch->ctx, place) >
-			e->node->frag_len)
+		c.unit + group_cast_head(group_lane(e)->groups, ch->ctx, place) > e->node->frag_len)
 		return -EINVAL;
 	return group_cast(group_lane(e)->groups, ch->ctx, place, &c);
 }
@@ -105,7 +104,8 @@ casts_send(struct engine *e)
 	unsigned n = 0;
 
 	for (; n < FRAMES_A_TURN && engine_multicast_room(e) &&
-		groups_cast_tx(group_lane(e)->groups, &f, e->now); n++) {
+		groups_cast_tx(group_lane(e)->groups, &f, e->now);
+		n++) {
 		struct rte_mbuf *m = rte_pktmbuf_alloc(e->node->pool);
 		const uint32_t len = f.head_len + f.len;
 

@@ -43,10 +43,10 @@ _Static_assert(ENGINE_bad_groups + (int)GROUP_REFUSED == (int)ENGINE_refused_gro
 /* State of a channel. */
 struct group_channel {
 	uint16_t places[GROUPS_OF_CONTEXT]; /* by handle; NO_PLACE: not in use */
-	uint16_t refused;               /* bits of handles that could not be opened, to be told */
-	uint8_t why[GROUPS_OF_CONTEXT]; /* errno of these */
-	uint16_t reaching;              /* bits of handles whose reach is to be told */
-	uint8_t reach[GROUPS_OF_CONTEXT];  /* ... from this word of 32 ranks on */
+	uint16_t refused;                 /* bits of handles that could not be opened, to be told */
+	uint8_t why[GROUPS_OF_CONTEXT];   /* errno of these */
+	uint16_t reaching;                /* bits of handles whose reach is to be told */
+	uint8_t reach[GROUPS_OF_CONTEXT]; /* ... from this word of 32 ranks on */
 	uint32_t links[GROUPS_OF_CONTEXT]; /* of the multicast whose receivers are being given */
 };
 
