@@ -76,6 +76,8 @@ struct matching_count matching_counts(const struct matching *x);
 /* Each returns an exit code. */
 int run_fuzz(const struct options *o);
 int run_experiments(const struct options *o);
+int e6(const struct options *o); /* groups.c */
+int e7(const struct options *o);
 int run_speed(const struct options *o);
 
 #endif

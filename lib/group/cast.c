@@ -12,14 +12,16 @@
  * 3. Frames may be late in two ways: behind the last one of their chunk, so a receiver waits for a
  *    moment before it says that some lack; and on another way than ROUND, which the sender says
  *    only to who has been silent for longer than that.
- * 4. The window, in frames, grows by what arrived at all, and is halved when somebody got only a
- *    part of a chunk: that is loss. Who got nothing of it is not reached by this way at all; if
+ * 4. The window, in frames, grows by what arrived at all, and is halved when somebody lost a good
+ *    part of a chunk: that is congestion. Single frames that are lost are not: among many receivers
+ *    there is always one that lost something. Who got nothing of it is not reached by this way at all; if
  *    nobody did, the rest is not sent.
  */
 #include "group/internal.h"
 
 #define WINDOW_LEAST 16
 #define WINDOW_FIRST 32
+#define LOSS_PART    8 /* more than one of so many frames */
 #define WINDOW_MOST  (WIRE_CHUNKS_OPEN * WIRE_CHUNK_MAX)
 
 void
@@ -255,7 +257,8 @@ has_answered(struct groups *g, struct membership *m, struct chunk *k, uint16_t r
 	if (lacks != 0) {
 		k->lacks[rank] = lacks;
 		bit_set(k->tells, rank);
-		k->lacked |= lacks != all;
+		k->lacked |= lacks != all &&
+			(unsigned)__builtin_popcountll(lacks) > k->frames / LOSS_PART;
 	}
 	k->reached |= lacks != all;
 	if (--k->awaited == 0)

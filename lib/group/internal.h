@@ -264,7 +264,7 @@ struct mark {
 struct chunk {
 	uint8_t frames;         /* 0: this chunk is free */
 	uint8_t sent;           /* frames */
-	bool lacked;            /* somebody got only some of it */
+	bool lacked;            /* somebody lost a good part of it */
 	bool reached;           /* somebody got something of it */
 	uint16_t awaited;       /* answers */
 	uint32_t number, first; /* first: of the multicast's frames */

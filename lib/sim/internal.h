@@ -51,7 +51,7 @@ struct held {
 struct packet {
 	struct ident id;
 	uint32_t edge; /* the edge that it travels on */
-	uint32_t dst;  /* node */
+	uint32_t dst;  /* node, or NIL: all but its sender */
 	uint32_t len;  /* PM header and payload, bytes */
 	uint32_t next_free;
 	uint16_t head_len;

@@ -139,6 +139,26 @@ judge(struct sim *s, struct fault_model *model, uint32_t packet)
 	return false;
 }
 
+/* A switch copies a frame to all ports but the one that it came from. Topologies have no loops. */
+static void
+flood(struct sim *s, uint32_t vertex, uint32_t packet)
+{
+	const struct topology *t = s->cfg.topology;
+	const struct topology_vertex *v = &t->vertices[vertex];
+	const uint32_t back = t->edges[s->packets[packet].edge].reverse;
+
+	for (uint32_t i = v->first_edge; i < v->first_edge + v->edge_count; i++) {
+		uint32_t twin;
+
+		if (i == back)
+			continue;
+		TAKE(s, packets, packet, twin);
+		s->packets[twin] = s->packets[packet];
+		enter_edge(s, i, twin);
+	}
+	drop(s, packet);
+}
+
 static void receive(struct sim *s, uint32_t packet);
 
 /* A packet is at the end of its edge. */
@@ -160,12 +180,17 @@ arrive(struct sim *s, uint32_t packet)
 			return;
 		k = &s->packets[packet];
 	}
+	if (e->to_host == NIL && k->dst == NIL) {
+		flood(s, e->to, packet);
+		return;
+	}
 	if (e->to_host == NIL) {
 		uint32_t next = topology_route(s->cfg.topology, e->to, k->dst);
 
 		enter_edge(s, next, packet);
 		return;
 	}
+	k->dst = e->to_host;
 	struct sim_node *n = &s->nodes[e->to_host];
 
 	if (!k->judged_in) {
@@ -184,13 +209,13 @@ static void
 trace(const struct sim *s, const char *what, const struct packet *k)
 {
 	const struct wire_hdr *h = (const struct wire_hdr *)k->head;
-	static const char *const types[] = {"?", "DATA", "ACK", "NACK", "HELLO", "PING", "PONG",
-		"RESET"};
+	static const char *const types[WIRE_TYPE_COUNT] = {"?", "DATA", "ACK", "NACK", "HELLO",
+		"PING", "PONG", "RESET", "MULTI"};
 
 	fprintf(s->cfg.trace,
 		"%12.3f us %s %-5s %u.%u > %u.%u flags %02x seq %u ack %u credit %u share %u len "
 		"%u off %u of %u\n",
-		(double)s->now / 1e3, what, types[h->type & 7], wire_be16(h->src_node),
+		(double)s->now / 1e3, what, types[h->type % WIRE_TYPE_COUNT], wire_be16(h->src_node),
 		wire_be16(h->src_ctx), wire_be16(h->dst_node), wire_be16(h->dst_ctx),
 		wire_be16(h->flags), wire_be32(h->seq), wire_be32(h->ack), wire_be16(h->credit),
 		wire_be16(h->share), wire_be16(h->payload_len), wire_be32(h->frag_off),
@@ -404,6 +429,13 @@ receive(struct sim *s, uint32_t packet)
 
 	if (r == PROTO_RX_DONE) {
 		release_held(s, node, index);
+	} else if (r == PROTO_RX_MULTI) {
+		const struct wire_hdr *h = (const struct wire_hdr *)k->head;
+
+		release_held(s, node, index);
+		s->here = node;
+		if (s->cfg.multicast != NULL)
+			s->cfg.multicast(s->cfg.arg, s, wire_be16(h->src_node), k->id.tag);
 	} else if (k->id.message == NIL) {
 		sim_violation(s, "node %u kept a frame that carries no payload", node);
 	} else if (r == PROTO_RX_KEPT) {
@@ -688,6 +720,52 @@ sim_send(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t dst, uint16_t d
 	};
 
 	return guarded(s, send_message, &r) ? r.result : -EPIPE;
+}
+
+bool
+sim_port_is_full(const struct sim *s, uint32_t node)
+{
+	return backlog_bytes(s, &s->edges[s->nodes[node].uplink]) >= s->cfg.nic_bytes;
+}
+
+static void
+send_multicast(struct sim *s, struct request *r)
+{
+	const struct wire_hdr h = {
+		.version = WIRE_VERSION,
+		.type = WIRE_MULTI,
+		.src_node = wire_be16((uint16_t)r->node),
+		.dst_node = wire_be16(WIRE_NOBODY),
+		.src_ctx = wire_be16(r->ctx),
+		.dst_ctx = wire_be16(WIRE_NOBODY),
+		.payload_len = wire_be16((uint16_t)r->len),
+	};
+	uint32_t packet;
+
+	r->result = -EAGAIN;
+	if (sim_port_is_full(s, r->node))
+		return;
+	TAKE(s, packets, packet, packet);
+	struct packet *k = &s->packets[packet];
+
+	k->id = (struct ident){.message = NIL, .tag = r->tag};
+	k->dst = NIL;
+	k->len = WIRE_HDR_BYTES + r->len;
+	k->head_len = WIRE_HDR_BYTES;
+	k->judged_out = k->judged_in = false;
+	memcpy(k->head, &h, sizeof(h));
+	r->result = 0;
+	if (s->cfg.trace != NULL)
+		trace(s, "sent", k);
+	enter_edge(s, s->nodes[r->node].uplink, packet);
+}
+
+int
+sim_multicast(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t len, uint32_t tag)
+{
+	struct request r = {.node = src, .ctx = src_ctx, .len = len, .tag = tag};
+
+	return guarded(s, send_multicast, &r) ? r.result : -EPIPE;
 }
 
 /* ------------------------------------------------------------------ the outside's other calls */

@@ -64,6 +64,8 @@ struct sim_config {
 	void (*delivered)(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag);
 	void (*completed)(void *arg, struct sim *s, uint32_t node, uint32_t tag, int error);
 	void (*timer)(void *arg, struct sim *s, uint32_t node, uint32_t tag);
+	/* A frame of sim_multicast arrived at sim_here(s). */
+	void (*multicast)(void *arg, struct sim *s, uint32_t src, uint32_t tag);
 	void *arg;
 };
 
@@ -101,6 +103,11 @@ void sim_close(struct sim *s, uint32_t node, uint16_t ctx, bool linger);
  * after a violation. */
 int sim_send(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t dst, uint16_t dst_ctx,
 	uint32_t len, uint32_t tag);
+/* Send one frame with len bytes of payload to all other nodes: switches copy it. tag is passed to
+ * the hook. 0; -EAGAIN: the port is full; -EPIPE after a violation. */
+int sim_multicast(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t len, uint32_t tag);
+/* Whether the node's own port takes no more frames now. */
+bool sim_port_is_full(const struct sim *s, uint32_t node);
 /* Have config.timer called at that time. */
 void sim_at(struct sim *s, uint64_t at, uint32_t node, uint32_t tag);
 /* Give back some entries of a context that keeps them (sim_config.kept). */
