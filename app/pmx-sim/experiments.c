@@ -775,7 +775,8 @@ run_experiments(const struct options *o)
 	static const struct {
 		const char *name;
 		int (*run)(const struct options *);
-	} all[] = {{"e1", e1}, {"e2", e2}, {"e3", e3}, {"e4", e4}, {"e5", e5}, {"e6", e6}, {"e7", e7}};
+	} all[] = {{"e1", e1}, {"e2", e2}, {"e3", e3}, {"e4", e4}, {"e5", e5}, {"e6", e6},
+		{"e7", e7}};
 	int result = 0, found = 0;
 
 	if (o->out && mkdir(o->out, 0777) != 0 && errno != EEXIST) {

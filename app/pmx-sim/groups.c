@@ -120,7 +120,8 @@ send_messages(uint32_t node)
 			groups_acked(g, f, 0);
 			continue;
 		}
-		const uint32_t tag = new_tag(&(struct sent){f, f->message, node, sizeof(f->message)});
+		const uint32_t tag = new_tag(
+			&(struct sent){f, f->message, node, sizeof(f->message)});
 		const int result = sim_send(w.sim, node, GROUP_CTX, f->to.node, GROUP_CTX,
 			sizeof(f->message), tag);
 
@@ -277,9 +278,9 @@ multicast(void *arg, struct sim *s, uint32_t src, uint32_t tag)
 	struct group_cast_place p;
 
 	(void)arg;
-	for (uint32_t at = 0; groups_cast_heard(g, &at,
-		     (struct group_addr){(uint16_t)src, GROUP_CTX}, a->head, a->len, &p,
-		     sim_now(s));)
+	for (uint32_t at = 0;
+		groups_cast_heard(g, &at, (struct group_addr){(uint16_t)src, GROUP_CTX}, a->head,
+			a->len, &p, sim_now(s));)
 		group_cast_placed(g, &p);
 	pump(node);
 }
@@ -540,9 +541,9 @@ e7(const struct options *o)
 		}
 		plot_print(&p);
 		for (unsigned i = 0; i < p.rows; i++)
-			printf("E7: MTU %u, %3.0f receivers: %.3f of 1 MiB leave the sender; %.2f of its "
-			       "time, with 1 %% loss %.2f; the list takes %.2f times as long, %.3f "
-			       "of so many times 1 MiB\n",
+			printf("E7: MTU %u, %3.0f receivers: %.3f of 1 MiB leave the sender; %.2f "
+			       "of its time, with 1 %% loss %.2f; the list takes %.2f times as "
+			       "long, %.3f of so many times 1 MiB\n",
 				mtu, p.x[i], part[i] / CAST_BYTES, p.y[i][0] / p.y[i][3],
 				p.y[i][1] / p.y[i][3], list[i] / p.y[i][0],
 				list[i] / p.y[i][3] / p.x[i]);

@@ -516,7 +516,8 @@ PMX_API void pmx_invalidate(const void *addr, uint64_t len);
 #define PMX_AREA    1u
 /** Transfer: takes effect after all earlier ones of this context to the same one. */
 #define PMX_ORDERED 2u
-/** Push: when all bytes are there, the other side gets an event with `immediate`: pmx_event(). */
+/** Transfer: when all bytes are where they go, the other side gets an event with `immediate`:
+ * pmx_event(). */
 #define PMX_NOTIFY  4u
 /** Transfer: this side gets an event when it has ended: pmx_event(). */
 #define PMX_EVENT   8u
@@ -585,7 +586,8 @@ typedef uint64_t pmx_transfer_id;
 PMX_API int pmx_push(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id);
 
 /** Remote read: as pmx_push(), the other way. The local bytes are complete when it has ended.
- * PMX_NOTIFY is -EINVAL. */
+ * With PMX_NOTIFY it ends when the other side has its event: with -ENOBUFS if that reads no events,
+ * though the bytes are here; by a bitmap it is -EOPNOTSUPP. */
 PMX_API int pmx_pull(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id);
 
 /** A text that says what is wrong with a part over len bytes; NULL: nothing. Static storage. */
@@ -743,6 +745,7 @@ enum pmx_event_kind {
 	PMX_EVENT_GONE = 3,   /**< a member of a group left or died */
 	PMX_EVENT_GROUP = 4,  /**< a group ended: its rank 0 left or died, or the others have no way
 			       * to this member */
+	PMX_EVENT_PULLED = 5, /**< another side's pull with PMX_NOTIFY: it has all of it */
 };
 
 /** What happened without being asked for, or was asked for with PMX_EVENT. */
@@ -751,8 +754,8 @@ struct pmx_event {
 	struct pmx_addr peer;     /**< the other side; GONE, GROUP: the member that has gone */
 	uint64_t len;             /**< bytes that the transfer spans; GONE, GROUP: that member's
 				   * rank */
-	uint64_t immediate;       /**< PUSHED: the other side's; ENDED: the cookie; GONE, GROUP: the
-				   * group's number */
+	uint64_t immediate;       /**< PUSHED, PULLED: the other side's; ENDED: the cookie; GONE,
+				   * GROUP: the group's number */
 	int32_t error;            /**< ENDED, GROUP: 0 or a negative errno; GONE: why; 0: it
 				   * left, or its process ended */
 };

@@ -273,13 +273,14 @@ enum transfer_kind {
 };
 
 #define TRANSFER_AREA    0x01 /* key is an area ID, and `at` an offset in that area */
-#define TRANSFER_NOTIFY  0x02 /* PUSH: tell the other application, with imm */
+#define TRANSFER_NOTIFY  0x02 /* PUSH, PULL: tell the other application, with imm */
 #define TRANSFER_ORDERED 0x04 /* takes effect after earlier ones to the same context */
 #define TRANSFER_STRIDE  0x08 /* PULL: dims, block, interval and count are valid */
 #define TRANSFER_BITMAP  0x10 /* PULL: unit and bits are valid */
 #define TRANSFER_OFFERED 0x20 /* PULL, ACCEPT: key is the id of an offer */
 #define TRANSFER_FETCH   0x40 /* ATOMIC: the engine writes what was there before to bits */
 #define TRANSFER_ALL     0x7F
+#define TRANSFER_TAKEN   0x80 /* the engine's own: a PULL that tells its target */
 
 /* An id consists of the place and of how often it was used, counted from a random number. */
 #define TRANSFER_ID(place, uses) ((uint32_t)(place) | (uint32_t)(uses) << 10)
@@ -316,9 +317,11 @@ struct transfer_desc {
 #define TRANSFER_COMPARED            (TRANSFER_UNITS / 64 / 2)
 
 /* A push with NOTIFY, of which the engine tells the application; the bytes after the mark. */
+#define EVENT_TAKEN (1ull << 63)
+
 struct event_slot {
-	uint64_t imm, len;  /* len: bytes that were pushed */
-	uint16_t node, ctx; /* who pushed */
+	uint64_t imm, len;  /* len: bytes that were pushed; with EVENT_TAKEN: pulled */
+	uint16_t node, ctx; /* who did */
 } __attribute__((packed, aligned(4)));
 
 #define COMPLETION_BUFS             14

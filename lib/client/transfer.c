@@ -637,14 +637,16 @@ transfers_progress(struct pmx_context *ctx)
 static int
 check(const struct pmx_transfer *t, bool push)
 {
-	const uint32_t flags = PMX_AREA | PMX_ORDERED | PMX_EVENT | (push ? PMX_NOTIFY : 0);
+	const uint32_t flags = PMX_AREA | PMX_ORDERED | PMX_EVENT | PMX_NOTIFY;
 
 	if (t->flags & ~flags || t->len > PART_BYTES_MAX || (t->local == NULL && t->len > 0) ||
 		t->peer.context >= WIRE_CONTEXTS_MAX)
 		return -EINVAL;
 	if (t->part == NULL)
 		return 0;
-	if (t->part->kind == (push ? PMX_PART_TWIN : PMX_PART_DIFF))
+	/* a pull by a bitmap is several for the engine */
+	if (t->part->kind == (push ? PMX_PART_TWIN : PMX_PART_DIFF) ||
+		(!push && t->flags & PMX_NOTIFY && t->part->kind == PMX_PART_BITMAP))
 		return -EOPNOTSUPP;
 	return pmx_part_problem(t->part, t->len) ? -EINVAL : 0;
 }
@@ -893,7 +895,7 @@ transfers_ask(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kin
 
 	q.part = NULL;
 	q.local = &q;
-	int result = check(&q, false);
+	int result = q.flags & PMX_NOTIFY ? -EINVAL : check(&q, false);
 
 	q.local = NULL; /* it has no local memory, even while it is held */
 	if (result == 0)
@@ -983,7 +985,9 @@ pmx_event(struct pmx_context *ctx, struct pmx_event *event)
 			memcpy(&e, slot_at(&ctx->events, ctx->events.pos)->body, sizeof(e));
 			slot_take(&ctx->events, 1, false);
 		}
-		*event = (struct pmx_event){PMX_EVENT_PUSHED, {e.node, e.ctx}, e.len, e.imm, 0};
+		*event = (struct pmx_event){e.len & EVENT_TAKEN ? PMX_EVENT_PULLED
+								: PMX_EVENT_PUSHED,
+			{e.node, e.ctx}, e.len & ~EVENT_TAKEN, e.imm, 0};
 		ctx_doorbell(ctx);
 		return 1;
 	}

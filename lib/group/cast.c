@@ -14,8 +14,8 @@
  *    only to who has been silent for longer than that.
  * 4. The window, in frames, grows by what arrived at all, and is halved when somebody lost a good
  *    part of a chunk: that is congestion. Single frames that are lost are not: among many receivers
- *    there is always one that lost something. Who got nothing of it is not reached by this way at all; if
- *    nobody did, the rest is not sent.
+ *    there is always one that lost something. Who got nothing of it is not reached by this way at
+ *    all; if nobody did, the rest is not sent.
  */
 #include "group/internal.h"
 

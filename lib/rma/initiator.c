@@ -185,7 +185,8 @@ desc_ok(const struct transfer_desc *d)
 		d->len <= REGION_BYTES_MAX && d->ctx < WIRE_CONTEXTS_MAX &&
 		(d->kind == TRANSFER_PULL || !(d->flags & (TRANSFER_STRIDE | TRANSFER_BITMAP))) &&
 		(d->kind == TRANSFER_PUSH || d->kind == TRANSFER_PACKED ||
-			!(d->flags & TRANSFER_NOTIFY)) &&
+			!(d->flags & TRANSFER_NOTIFY) ||
+			(d->kind == TRANSFER_PULL && !(d->flags & TRANSFER_BITMAP))) &&
 		(d->kind != TRANSFER_ACCEPT || d->flags == TRANSFER_OFFERED) &&
 		(d->kind != TRANSFER_OFFER || d->flags == 0) &&
 		(!(d->flags & TRANSFER_OFFERED) ||
@@ -316,7 +317,7 @@ op_end(struct rma *r, struct context *c, struct op *op, uint8_t error)
 		c->kept.failed++;
 	else if (op->d.kind == TRANSFER_PULL)
 		c->kept.pulled += op->sent;
-	else
+	else if (!(op->d.flags & TRANSFER_TAKEN))
 		c->kept.pushed += op->d.len;
 	op_becomes(r, op, likely(c->open) ? OP_ENDED : OP_FREE);
 	if (unlikely(c->held != 0) && c->open)
@@ -475,7 +476,8 @@ push(struct rma *r, struct op *op)
 		r->turn.bytes += len;
 		if (len == left && op->d.flags & TRANSFER_NOTIFY) {
 			f->head->imm = wire_be64(op->d.imm);
-			f->head->flags |= WIRE_T_LAST | WIRE_T_NOTIFY;
+			f->head->flags |= WIRE_T_LAST | WIRE_T_NOTIFY |
+				(op->d.flags & TRANSFER_TAKEN ? WIRE_T_TAKEN : 0);
 		} else if (len == left) {
 			f->head->flags |= WIRE_T_LAST;
 		}
@@ -772,6 +774,17 @@ pulled(struct rma *r, struct context *c, const struct rma_message *m, struct rma
 	return RMA_PLACE;
 }
 
+/* All bytes of a pull are here, of which its target is to be told: by a push of nothing. */
+static COLD void
+tell_taken(struct rma *r, struct context *c, struct op *op)
+{
+	c->kept.pulled += op->sent;
+	op->d.kind = TRANSFER_PUSH;
+	op->d.flags = (op->d.flags & (TRANSFER_AREA | TRANSFER_NOTIFY)) | TRANSFER_TAKEN;
+	op->sent = op->d.len;
+	op_becomes(r, op, OP_READY);
+}
+
 void
 rma_initiator_placed(struct rma *r, uint16_t ctx, const struct rma_message *m, uint64_t placed,
 	uint8_t error)
@@ -784,10 +797,16 @@ rma_initiator_placed(struct rma *r, uint16_t ctx, const struct rma_message *m, u
 	bool in_parts = op->d.flags & (TRANSFER_STRIDE | TRANSFER_BITMAP);
 
 	op->sent += placed;
-	if (unlikely(error))
+	if (unlikely(error)) {
 		op_end(r, c, op, error);
-	else if (m->head->flags & WIRE_T_LAST)
-		op_end(r, c, op, in_parts || op->sent == op->d.len ? 0 : EPROTO);
+	} else if (m->head->flags & WIRE_T_LAST) {
+		const bool right = in_parts || op->sent == op->d.len;
+
+		if (unlikely(right && op->d.flags & TRANSFER_NOTIFY))
+			tell_taken(r, c, op);
+		else
+			op_end(r, c, op, right ? 0 : EPROTO);
+	}
 }
 
 /* Take an item's error that is no plain errno. Returns the errno to end the transfer with, or 0. */

@@ -179,7 +179,7 @@ push_ends(struct rma *r, struct context *c, const struct rma_message *m)
 	}
 	const struct event_slot event = {
 		.imm = wire_be64(m->head->imm),
-		.len = wire_be64(m->head->len),
+		.len = wire_be64(m->head->len) | (m->head->flags & WIRE_T_TAKEN ? EVENT_TAKEN : 0),
 		.node = m->node,
 		.ctx = m->peer,
 	};
@@ -193,14 +193,15 @@ push_arrives(struct rma *r, struct context *c, const struct rma_message *m, stru
 {
 	uint64_t span = m->len, key, offset = wire_be64(m->head->offset),
 		 len = wire_be64(m->head->len);
+	const uint8_t right = m->head->flags & WIRE_T_TAKEN ? REGION_READ : REGION_WRITE;
 	bool runs = m->head->flags & WIRE_T_RUNS;
 	uint8_t error = EPROTO;
 
 	/* check all of the transfer, not just this frame, so that a refused push touches nothing */
 	if ((!runs || measure_runs(m->bytes, m->len, &span)) && offset <= len &&
 		span <= len - offset)
-		error = access_to(r, c, m, REGION_WRITE, wire_be64(m->head->at), len, &place->to,
-			&key, now);
+		error = access_to(r, c, m, right, wire_be64(m->head->at), len, &place->to, &key,
+			now);
 	if (unlikely(error)) {
 		push_refuse(r, c, m, error);
 		return RMA_HEARD;

@@ -215,11 +215,11 @@ trace(const struct sim *s, const char *what, const struct packet *k)
 	fprintf(s->cfg.trace,
 		"%12.3f us %s %-5s %u.%u > %u.%u flags %02x seq %u ack %u credit %u share %u len "
 		"%u off %u of %u\n",
-		(double)s->now / 1e3, what, types[h->type % WIRE_TYPE_COUNT], wire_be16(h->src_node),
-		wire_be16(h->src_ctx), wire_be16(h->dst_node), wire_be16(h->dst_ctx),
-		wire_be16(h->flags), wire_be32(h->seq), wire_be32(h->ack), wire_be16(h->credit),
-		wire_be16(h->share), wire_be16(h->payload_len), wire_be32(h->frag_off),
-		wire_be32(h->msg_len));
+		(double)s->now / 1e3, what, types[h->type % WIRE_TYPE_COUNT],
+		wire_be16(h->src_node), wire_be16(h->src_ctx), wire_be16(h->dst_node),
+		wire_be16(h->dst_ctx), wire_be16(h->flags), wire_be32(h->seq), wire_be32(h->ack),
+		wire_be16(h->credit), wire_be16(h->share), wire_be16(h->payload_len),
+		wire_be32(h->frag_off), wire_be32(h->msg_len));
 }
 
 /* ------------------------------------------------------------ nodes: what comes out of the core */

@@ -27,7 +27,9 @@ static const struct {
 	uint8_t flags;
 	uint16_t extra_min, extra_max; /* bytes behind the head */
 } wire_transfers[WIRE_TRANSFER_OPS] = {
-	[WIRE_PUSH] = {true, WIRE_T_LAST | WIRE_T_AREA | WIRE_T_NOTIFY | WIRE_T_RUNS | WIRE_T_OFFER,
+	[WIRE_PUSH] = {true,
+		WIRE_T_LAST | WIRE_T_AREA | WIRE_T_NOTIFY | WIRE_T_RUNS | WIRE_T_OFFER |
+			WIRE_T_TAKEN,
 		0, UINT16_MAX},
 	[WIRE_PULL] = {true, WIRE_T_AREA | WIRE_T_STRIDE | WIRE_T_BITMAP | WIRE_T_OFFER, 0,
 		sizeof(struct wire_bitmap)},
@@ -57,6 +59,10 @@ wire_transfer_check(const void *payload, uint32_t len, bool to_target)
 
 	if (t->zero != 0 || extra < wire_transfers[t->op].extra_min ||
 		extra > wire_transfers[t->op].extra_max)
+		return WIRE_BAD_FIELD;
+	if (t->op == WIRE_PUSH && t->flags & WIRE_T_TAKEN &&
+		(extra != 0 ||
+			(t->flags & ~WIRE_T_AREA) != (WIRE_T_TAKEN | WIRE_T_LAST | WIRE_T_NOTIFY)))
 		return WIRE_BAD_FIELD;
 	if (t->op == WIRE_PULL &&
 		extra !=

@@ -160,6 +160,9 @@ enum wire_transfer_op {
 /* PUSH, PULLED: the bytes are runs, each preceded by a struct wire_run */
 #define WIRE_T_RUNS   0x08
 #define WIRE_T_STRIDE 0x10 /* PULL: a struct wire_stride follows */
+/* PUSH without bytes, with LAST and NOTIFY: its initiator has pulled these, so it needs the right
+ * to read them */
+#define WIRE_T_TAKEN  0x10
 #define WIRE_T_FETCH  0x10 /* ATOMIC: answer with the bytes as they were before */
 #define WIRE_T_BITMAP 0x20 /* PULL: a struct wire_bitmap follows */
 /* PUSH, PULL, ACCEPT, ASK: key is the id of a transfer of the target: its offer, or its ACCEPT */

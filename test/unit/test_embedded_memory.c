@@ -341,6 +341,67 @@ rhi_sig__notifications_that_wait_end_with_their_context(void **state)
 	check_requests();
 }
 
+/* Whose memory was pulled is told when the puller has it: who may read, and no one else. */
+static void
+rhi_sig__a_pull_tells_its_target(void **state)
+{
+	static const uint64_t lens[] = {0, 8, REGION};
+	const struct pmx_part stride = {
+		.kind = PMX_PART_STRIDE,
+		.dims = 1,
+		.block = 8,
+		.interval = {64},
+		.count = {4},
+	};
+	const uint64_t bits[1] = {5};
+	const struct pmx_part bitmap = {.kind = PMX_PART_BITMAP, .unit = 8, .bits = bits};
+	static uint8_t only_read[64];
+	struct pmx_remote read, write;
+	struct pmx_event event;
+	pmx_transfer_id id;
+
+	(void)state;
+	pair_start("client", "");
+	open_regions(ctx[1][0]);
+	for (unsigned i = 0; i < 4; i++) {
+		struct pmx_transfer t = transfer(local[0], i < 3 ? lens[i] : 4 * 64, NULL,
+			PMX_NOTIFY);
+
+		t.immediate = 70 + i;
+		t.part = i == 3 ? &stride : NULL;
+		memset(local[0], 0, REGION);
+		assert_int_equal(pmx_pull(ctx[0][0], &t, &id), 0);
+		UNTIL(pmx_transfer_done(ctx[0][0], id) != 0);
+		assert_int_equal(pmx_transfer_done(ctx[0][0], id), 1);
+		UNTIL(pmx_event(ctx[1][0], &event) == 1);
+		assert_int_equal(event.kind, PMX_EVENT_PULLED);
+		assert_int_equal(event.immediate, 70 + i);
+		assert_int_equal(event.len, t.len);
+		assert_int_equal(event.peer.node, 0);
+		assert_int_equal(pmx_event(ctx[1][0], &event), 0);
+	}
+	/* the right to read is what it takes */
+	assert_int_equal(pmx_register(ctx[1][0], only_read, 64, PMX_REMOTE_READ, &read), 0);
+	assert_int_equal(pmx_register(ctx[1][0], only_read, 64, PMX_REMOTE_WRITE, &write), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		struct pmx_transfer t = transfer(local[0], 64, NULL, PMX_NOTIFY);
+
+		t.key = i == 0 ? read.key : write.key;
+		t.remote = (uintptr_t)only_read;
+		assert_int_equal(pmx_pull(ctx[0][0], &t, &id), 0);
+		UNTIL(pmx_transfer_done(ctx[0][0], id) != 0);
+		assert_int_equal(pmx_transfer_done(ctx[0][0], id), i == 0 ? 1 : -EACCES);
+	}
+	UNTIL(pmx_event(ctx[1][0], &event) == 1);
+	assert_int_equal(event.kind, PMX_EVENT_PULLED);
+	assert_int_equal(pmx_event(ctx[1][0], &event), 0);
+	struct pmx_transfer t = transfer(local[0], 64, NULL, PMX_NOTIFY);
+
+	t.part = &bitmap;
+	assert_int_equal(pmx_pull(ctx[0][0], &t, NULL), -EOPNOTSUPP);
+	check_requests();
+}
+
 /* Short and long, out and in: an error, and none that is tried for ever. */
 static void
 transfers__to_a_node_that_is_not_there_end(void **state)
@@ -487,6 +548,7 @@ main(void)
 		cmocka_unit_test_teardown(rhi_sig__notifications_keep_their_order, pair_stop),
 		cmocka_unit_test_teardown(
 			rhi_sig__a_notification_that_waited_ends_well_after_a_refusal, pair_stop),
+		cmocka_unit_test_teardown(rhi_sig__a_pull_tells_its_target, pair_stop),
 		cmocka_unit_test_teardown(rhi_sig__notifications_that_wait_end_with_their_context,
 			pair_stop),
 		cmocka_unit_test_teardown(transfers__to_a_node_that_is_not_there_end, pair_stop),

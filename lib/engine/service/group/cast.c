@@ -27,7 +27,7 @@ way_to(const struct engine *e, uint16_t node)
 }
 
 uint32_t
-cast_reaches(const struct engine *e, uint16_t ctx, uint32_t place, uint32_t word)
+service_cast_reaches(const struct engine *e, uint16_t ctx, uint32_t place, uint32_t word)
 {
 	struct group_addr a;
 	uint32_t ranks = 0;
@@ -41,7 +41,7 @@ cast_reaches(const struct engine *e, uint16_t ctx, uint32_t place, uint32_t word
 }
 
 int
-cast_to(struct engine *e, struct channel *ch, uint32_t place, const struct submission *s,
+service_cast_to(struct engine *e, struct channel *ch, uint32_t place, const struct submission *s,
 	uint32_t *links)
 {
 	const struct groups *g = group_lane(e)->groups;
@@ -64,7 +64,7 @@ cast_to(struct engine *e, struct channel *ch, uint32_t place, const struct submi
 }
 
 int
-cast_begin(struct engine *e, struct channel *ch, uint32_t place, const struct submission *s,
+service_cast_begin(struct engine *e, struct channel *ch, uint32_t place, const struct submission *s,
 	uint32_t links)
 {
 	const struct group_cast c = {
@@ -98,7 +98,7 @@ fill(struct engine *e, const struct group_cast_frame *f, uint8_t *to)
 }
 
 unsigned
-casts_send(struct engine *e)
+service_casts_send(struct engine *e)
 {
 	struct group_cast_frame f;
 	unsigned n = 0;
@@ -128,7 +128,7 @@ casts_send(struct engine *e)
 }
 
 void
-cast_heard(struct engine *e, const struct wire_hdr *h)
+service_cast_heard(struct engine *e, const struct wire_hdr *h)
 {
 	struct groups *g = group_lane(e)->groups;
 	const uint16_t src = wire_be16(h->src_ctx);

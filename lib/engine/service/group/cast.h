@@ -8,16 +8,16 @@
 #include "engine/service/group/group.h"
 
 /* Of the 32 members from rank word * 32 on: which ones can be reached by multicasts. */
-uint32_t cast_reaches(const struct engine *e, uint16_t ctx, uint32_t place, uint32_t word);
+uint32_t service_cast_reaches(const struct engine *e, uint16_t ctx, uint32_t place, uint32_t word);
 /* GROUP_CAST_TO and GROUP_CAST. *links: those by which the receivers are reached, so far. 0 or
  * -errno. */
-int cast_to(struct engine *e, struct channel *ch, uint32_t place, const struct submission *s,
-	uint32_t *links);
-int cast_begin(struct engine *e, struct channel *ch, uint32_t place, const struct submission *s,
-	uint32_t links);
+int service_cast_to(struct engine *e, struct channel *ch, uint32_t place,
+	const struct submission *s, uint32_t *links);
+int service_cast_begin(struct engine *e, struct channel *ch, uint32_t place,
+	const struct submission *s, uint32_t links);
 /* Sends frames, as many as may be sent in a turn. Returns how many. */
-unsigned casts_send(struct engine *e);
+unsigned service_casts_send(struct engine *e);
 /* service_ops.multicast */
-void cast_heard(struct engine *e, const struct wire_hdr *h);
+void service_cast_heard(struct engine *e, const struct wire_hdr *h);
 
 #endif

@@ -475,12 +475,13 @@ group_submit(struct engine *e, struct channel *ch, const struct submission *s)
 		break;
 	case GROUP_CAST_TO:
 		if (place != NO_PLACE)
-			result = cast_to(e, ch, place, s, &group_channel(ch)->links[handle]);
+			result = service_cast_to(e, ch, place, s,
+				&group_channel(ch)->links[handle]);
 		break;
 	case GROUP_CAST_BEGIN:
 		if (place == NO_PLACE)
 			break;
-		result = cast_begin(e, ch, place, s, group_channel(ch)->links[handle]);
+		result = service_cast_begin(e, ch, place, s, group_channel(ch)->links[handle]);
 		group_channel(ch)->links[handle] = 0;
 		break;
 	}
@@ -515,7 +516,7 @@ write_reach(struct engine *e, struct channel *ch, unsigned handle)
 
 	for (; c->reach[handle] < WIRE_GROUP_MEMBERS_MAX / 32; c->reach[handle]++) {
 		r.rank = c->reach[handle];
-		r.bits = cast_reaches(e, ch->ctx, c->places[handle], r.rank);
+		r.bits = service_cast_reaches(e, ch->ctx, c->places[handle], r.rank);
 		if (r.bits != 0 && !write_result(ch, &r, handle))
 			return false;
 	}
@@ -565,7 +566,7 @@ static unsigned
 turn(struct engine *e)
 {
 	begin_copies(e);
-	unsigned work = send_all(e) + casts_send(e);
+	unsigned work = send_all(e) + service_casts_send(e);
 	uint16_t ctx;
 
 	for (uint32_t at = 0; groups_tells(group_lane(e)->groups, &at, &ctx);) {
@@ -630,7 +631,7 @@ const struct service_ops service_group = {
 	.frame = group_frame_mbuf,
 	.completed = group_completed,
 	.handed_over = group_handed_over,
-	.multicast = cast_heard,
+	.multicast = service_cast_heard,
 	.submit = {[SUBMIT_GROUP] = group_submit},
 	.results = group_results,
 	.step = group_step,
