@@ -13,7 +13,7 @@
 #include "engine/service/rma/arrivals.h"
 #include "engine/service/rma/rma.h"
 
-#define FRAMES_A_TURN 32
+#define FRAMES_A_TURN 8 /* as others have turns too */
 
 /* The link by which multicasts get to that node, or NULL. */
 static const struct link *
