@@ -173,6 +173,7 @@ is_over(struct pmx_group *g, int error, uint16_t because)
 	g->state = GROUP_IS_OVER;
 	g->error = error;
 	g->because = because;
+	multicasts_over(g);
 }
 
 static void

@@ -142,6 +142,8 @@ void multicast_granted(struct pmx_group *g, uint32_t region, const uint32_t *sha
 
 /* GROUP_REACHES, GROUP_LACKS, GROUP_CAST */
 void multicasts_result(struct pmx_group *g, const struct completion *c);
+/* The group has ended, and with it what the engine did for multicasts. */
+void multicasts_over(struct pmx_group *g);
 /* Goes on with the group's multicasts. */
 void multicasts_proceed(struct pmx_group *g);
 /* Their requests end; they themselves when their transfers have. */

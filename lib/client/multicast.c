@@ -473,6 +473,20 @@ multicasts_proceed(struct pmx_group *g)
 }
 
 void
+multicasts_over(struct pmx_group *g)
+{
+	g->network = NULL;
+	for (unsigned i = 0; g->multicasts != NULL && i < MULTICASTS_MAX; i++) {
+		struct multicast *c = &g->multicasts[i];
+
+		if (!c->used || c->held || c->network == NETWORK_NOT)
+			continue;
+		notes_free(c); /* the pushes say for whom it fails */
+		plan(g, c);
+	}
+}
+
+void
 multicasts_abandon(struct pmx_group *g, int error)
 {
 	for (unsigned i = 0; g->multicasts != NULL && i < MULTICASTS_MAX; i++) {

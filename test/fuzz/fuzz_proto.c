@@ -157,6 +157,10 @@ push_frame(struct core *c, const uint8_t *bytes, uint32_t len)
 	case PROTO_RX_DONE:
 		c->rx[handle] = OUTSIDE;
 		break;
+	case PROTO_RX_MULTI: /* of no flow: it has changed nothing */
+		MUST(((struct wire_hdr *)frame)->dst_node == wire_be16(WIRE_NOBODY));
+		c->rx[handle] = OUTSIDE;
+		break;
 	case PROTO_RX_KEPT:
 		break;
 	case PROTO_RX_MESSAGE:

@@ -778,6 +778,36 @@ group__multicast_refuses(void **state)
 	pmx_group_set_free(NULL);
 }
 
+/* Rank 0 goes, and the group with it, at any moment of a multicast: it ends. */
+static void
+group__ends_under_a_multicast(void **state)
+{
+	static uint8_t local[AREA_BYTES];
+	const uint32_t ranks[] = {3, 4, 5, 2};
+
+	(void)state;
+	for (unsigned moment = 0; moment < 12; moment++) {
+		all_have_areas();
+		struct pmx_group_set *set = set_of(1, 4, ranks);
+		const struct pmx_multicast m = {
+			.set = set,
+			.area = AREA,
+			.local = local,
+			.len = AREA_BYTES,
+		};
+
+		ended[1] = 1;
+		assert_int_equal(pmx_group_multicast(group[1], &m, &request[1]), 0);
+		for (unsigned i = 0; i < moment * moment; i++)
+			poll_all();
+		closes(0);
+		UNTIL(ended[1] != 1);
+		pmx_group_set_free(set);
+		assert_int_equal(stop(NULL), 0);
+		assert_int_equal(start(NULL), 0);
+	}
+}
+
 /* The group is closed under a multicast, whose request ends; and another one is opened. */
 static void
 group__is_closed_under_a_multicast(void **state)
@@ -1126,6 +1156,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(group__multicast_says_who_has_it_not, start, stop),
 		cmocka_unit_test_setup_teardown(group__multicast_refuses, start, stop),
 		cmocka_unit_test_setup_teardown(group__is_closed_under_a_multicast, start, stop),
+		cmocka_unit_test_setup_teardown(group__ends_under_a_multicast, start, stop),
 		cmocka_unit_test_setup_teardown(rhi_sub__copies_are_equal, start, stop),
 		cmocka_unit_test_setup_teardown(rhi_sub__writers_at_once, start, stop),
 		cmocka_unit_test_setup_teardown(rhi_sub__sharers_end, start, stop),
