@@ -91,6 +91,7 @@ void
 parts_check_refused(void)
 {
 	const struct pmx_remote *r = &ends[2].remote[BY_ENGINE];
+	static const uint64_t bits = 5;
 	struct pmx_part part = {.twin = ends[0].tasks[0].twin};
 	struct pmx_transfer t = {
 		.peer = r->owner,
@@ -119,8 +120,8 @@ parts_check_refused(void)
 	};
 	if (pmx_pull(ends[0].ctx, &t, NULL) != -EINVAL || pmx_part_problem(&part, 64) == NULL)
 		fail("a stride beyond its transfer");
-	t.part = NULL;
+	part = (struct pmx_part){.kind = PMX_PART_BITMAP, .unit = 8, .bits = &bits};
 	t.flags = PMX_NOTIFY;
-	if (pmx_pull(ends[0].ctx, &t, NULL) != -EINVAL)
-		fail("a pull with a notification");
+	if (pmx_pull(ends[0].ctx, &t, NULL) != -EOPNOTSUPP)
+		fail("a pull by a bitmap with a notification");
 }
