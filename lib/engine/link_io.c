@@ -85,7 +85,7 @@ peer_set(struct node *n, uint16_t node, const struct config_peer *p)
 /* Frames to several nodes at once have one of the Ethernet addresses 03:50:4D:xx:xx:xx, by their
  * group; with encap = udp an IPv4 group of 239.80.0.0/16, and its Ethernet address (RFC 1112,
  * 6.4). */
-#define MULTICAST_IP RTE_IPV4(239, 80, 0, 0)
+#define MULTICAST_IP 0xEF500000u
 
 static void
 multicast_set(struct node *n, uint8_t link)

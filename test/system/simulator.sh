@@ -94,22 +94,22 @@ goal e2_no_fall '/largest fall/ {print ($NF >= 0.9)}'
 goal e3_selective_keeps_its_goodput '/^selective keeps/ {print ($3 >= 0.9 && $11 >= 0.75)}'
 goal e4_short_beside_bulk '/^(3 )?bulk / {n++; bad += $(NF - 1) > $NF} END {print (n == 4 && !bad)}'
 goal e5_fair '/^E5:/ {n++; bad += $10 + 0 < 0.95} END {print (n == 6 && !bad)}'
-goal e6_barrier '/^E6:/ {n++; bad += $4 > 1.2} END {print (n == 2 && !bad)}'
+goal e6_barrier '/^E6: .*members/ {n++; bad += $4 > 1.2} END {print (n == 2 && !bad)}'
 # with MTU 1500 the headers are 9 % of what is sent
-goal e7_multicast_by_the_network '/^E7:/ {n++; bad += $13 > 1.15 || $6 > ($3 + 0 == 9000 ? 1.05 : 1.15) || $25 < 7 / 8 * $4} END {print (n == 4 && !bad)}'
-goal e7_multicast_with_loss '/^E7:/ {n++; bad += $21 + 0 > 1.5} END {print (n == 4 && !bad)}'
-goal e7_multicast_by_a_list '/^E7:/ {n++; bad += $29 > 1.08} END {print (n == 4 && !bad)}'
+goal e7_multicast_by_the_network '/^E7: MTU/ {n++; bad += $13 > 1.15 || $6 > ($3 + 0 == 9000 ? 1.05 : 1.15) || $25 < 7 / 8 * $4} END {print (n == 4 && !bad)}'
+goal e7_multicast_with_loss '/^E7: MTU/ {n++; bad += $21 + 0 > 1.5} END {print (n == 4 && !bad)}'
+goal e7_multicast_by_a_list '/^E7: MTU/ {n++; bad += $29 > 1.08} END {print (n == 4 && !bad)}'
 grep -E "^cc = delay: |^selective keeps|^(3 )?bulk |^E[567]:" "$dir/figures" | sed 's/^/# /'
 [ -s "$dir/e3.svg" ] && [ -s "$dir/e3.csv" ] && head -1 "$dir/e3.csv" | grep -q selective
 verdict simulator__plots_are_written $?
 
 # Each bug is a patch of a .c file; a history must break a rule.
 mkdir "$dir/src"
-(cd "$root" && cp -r --parents lib/proto lib/wire lib/coll lib/sim lib/match lib/rma lib/plot lib/lhs lib/channel/*.h app/pmx-sim drivers/fault_model.[ch] "$dir/src")
+(cd "$root" && cp -r --parents lib/proto lib/wire lib/coll lib/sim lib/group lib/match lib/rma lib/plot lib/lhs lib/channel/*.h app/pmx-sim drivers/fault_model.[ch] "$dir/src")
 compile=(cc -O1 -march=native -D_GNU_SOURCE -w -Ilib -Idrivers)
 (cd "$dir/src" && for file in $(find . -name '*.c'); do
 	echo "${compile[*]} -c -o ${file%.c}.o $file"
-done | xargs -P "$(nproc)" -I{} sh -c {} && ar rc all.a $(find . -name '*.o')) >"$dir/log" 2>&1
+done | xargs -P "$(nproc)" -I{} sh -c {} && ar qc all.a $(find . -name '*.o')) >"$dir/log" 2>&1
 verdict mutants__sound_code_is_compiled $? "$dir/log"
 # built like that it breaks no rule, and does not crash: what the mutants do is their own
 (
