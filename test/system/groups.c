@@ -6,7 +6,8 @@
  * Commands: barrier, lock L, try L, unlock L, close, reattach; work N L FILE: N times the number in
  * FILE grows by one under lock L, with a barrier before and after; share N WRITERS: N rounds in
  * which the first members write a shared region, and the others come and go; casts RANK N BYTES: N
- * multicasts of that member to all, which check the bytes; quit.
+ * multicasts of that member to all, which check the bytes; subscribe R, update R N: bytes of
+ * region R become N; byte R: tells the last one; quit.
  * It tells "COMMAND: ERROR", with the rank because of which; "gone RANK: ERROR", "over RANK:
  * ERROR".
  */
@@ -244,6 +245,41 @@ share(const char *what, unsigned rounds, unsigned writers)
 	tell(what, failed ? -EIO : 0, UINT16_MAX);
 }
 
+/* Regions of the commands subscribe, update, byte. */
+#define SMALL_BYTES 100000
+
+static uint8_t *small[4];
+
+static void
+subscribe(const char *what, unsigned region)
+{
+	struct pmx_remote copy;
+	pmx_request r = 0;
+	void *memory;
+
+	/* thin clients can offer no other memory */
+	must_succeed("allocating", pmx_alloc(ctx, SMALL_BYTES, &memory));
+	small[region % 4] = memory;
+	int result = pmx_group_area_register(group, PMX_REGION(region), memory, SMALL_BYTES,
+		PMX_REMOTE_READ | PMX_REMOTE_WRITE, &copy);
+
+	if (result == 0)
+		result = pmx_group_subscribe(group, region, &copy, NULL, &r);
+	begun(what, result, r);
+}
+
+static void
+update(const char *what, unsigned region, unsigned value)
+{
+	const struct pmx_update u = {.region = region, .len = SMALL_BYTES};
+	pmx_request r = 0;
+
+	memset(small[region % 4], (int)value, SMALL_BYTES);
+	int result = pmx_group_update(group, &u, &r);
+
+	begun(what, result, r);
+}
+
 #define CASTS_AREA  9
 #define CASTS_BYTES (8u << 20)
 
@@ -363,6 +399,13 @@ obey(char *line)
 		share("share", times, n);
 	} else if (sscanf(line, "casts %u %u %u", &rank, &times, &n) == 3 && n <= CASTS_BYTES) {
 		casts("casts", rank, times, n);
+	} else if (sscanf(line, "subscribe %u", &n) == 1) {
+		subscribe(line, n);
+	} else if (sscanf(line, "update %u %u", &n, &times) == 2) {
+		update(line, n, times);
+	} else if (sscanf(line, "byte %u", &n) == 1) {
+		printf("byte: %u\n", small[n % 4][SMALL_BYTES - 1]);
+		fflush(stdout);
 	} else {
 		die("no such command: %s", line);
 	}

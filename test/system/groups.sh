@@ -53,7 +53,7 @@ say() { # RANK COMMAND
 
 # hears TEST RANK TEXT: within 20 s that member tells this
 hears() {
-	if wait_for "${PATIENCE:-20}" grep -qx -- "$3" "$dir/m$2.log"; then
+	if wait_for "${PATIENCE:-20}" grep -qxE -- "$3" "$dir/m$2.log"; then
 		ok "$1"
 	else
 		not_ok "$1" "member $2 did not tell '$3'" "$dir/m$2.log"
@@ -166,6 +166,37 @@ for how in secondary thin; do
 	hears "groups_kill_${how}__rank_0" 1 'over: ECONNRESET 0'
 	hears "groups_kill_${how}__rank_0_barrier" 1 'barrier: ECONNRESET 0'
 	quits 1
+done
+unset PMX_ATTACH
+
+# sharers of a region, and its home: who shares it goes on, until the home has gone
+for how in secondary thin; do
+	export PMX_ATTACH=$how
+	members 10000 0:0 0:1 1:0 1:1
+	for r in 0 1 2 3; do hears "groups_region_${how}__opens_$r" $r 'open: 0'; done
+	for r in 2 0 3 1; do say $r 'subscribe 1'; done
+	for r in 0 1 2 3; do hears "groups_region_${how}__subscribes_$r" $r 'subscribe 1: 0'; done
+	say 3 'update 1 5'
+	hears "groups_region_${how}__update" 3 'update 1 5: 0'
+	say 2 'byte 1'
+	hears "groups_region_${how}__byte" 2 'byte: 5'
+	# in the midst of an update, or before, or behind it
+	say 3 'update 1 6'
+	dies 3
+	say 0 'update 1 7'
+	hears "groups_region_${how}__goes_on" 0 'update 1 7: (0|ECONNRESET 3)'
+	hears "groups_region_${how}__sharer_gone" 0 'gone: .* 3'
+	say 2 'update 1 8'
+	hears "groups_region_${how}__goes_on_without" 2 'update 1 8: 0'
+	say 0 'byte 1'
+	hears "groups_region_${how}__byte_then" 0 'byte: 8'
+	dies 1
+	hears "groups_region_${how}__home_gone" 0 'gone: .* 1'
+	say 0 'update 1 9'
+	hears "groups_region_${how}__ends" 0 'update 1 9: EHOSTDOWN 1'
+	say 2 'byte 1'
+	hears "groups_region_${how}__copies_stay" 2 'byte: 8'
+	quits 0 2
 done
 unset PMX_ATTACH
 
