@@ -3,7 +3,6 @@
  * Groups in the simulator (lib/group at every node): how long a barrier takes, and a multicast by
  * the network beside one by a list.
  */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,14 +15,12 @@
 #define ID          1
 #define GROUP_CTX   0 /* of each node: what engines tell each other */
 #define BYTES_CTX   1 /* ... and pushes */
-#define TICK        1 /* tags of timers */
-#define PUMP        2
 
 /* A message of a group that the core has. */
 struct sent {
 	struct group_frame *frame; /* NULL: bytes of a push */
 	struct wire_group message;
-	uint32_t from, len;
+	uint32_t len;
 };
 
 struct member {
@@ -31,8 +28,6 @@ struct member {
 	uint64_t counters[GROUP_COUNTERS];
 	int place;
 	uint64_t tick_at; /* of its timer */
-	bool opened;
-	uint32_t barriers; /* that it has passed */
 };
 
 /* Frames of the multicast that is under way, by the tag of the simulator. */
@@ -50,16 +45,13 @@ static struct {
 	uint32_t opened, passed;
 	struct air *air;
 	uint32_t air_count, air_max;
-	uint32_t unit, frames;
-	uint32_t rest;         /* pushes of the multicast that are not completed */
-	bool cast_over;        /* all have answered */
-	uint64_t bytes_pushed; /* of what was lost */
+	uint32_t unit;
+	uint32_t rest;  /* pushes of the multicast that are not completed */
+	bool cast_over; /* all have answered */
 	/* by a list: bytes that are not sent yet, to each */
 	uint64_t left[MEMBERS_MAX];
 	uint32_t list_open; /* messages that are not completed */
 } w;
-
-static void pump(uint32_t node);
 
 static void
 fail(const char *what)
@@ -96,7 +88,7 @@ new_tag(const struct sent *s)
 static bool
 push(uint32_t from, uint32_t to, uint32_t len)
 {
-	const uint32_t tag = new_tag(&(struct sent){.from = from, .len = len});
+	const uint32_t tag = new_tag(&(struct sent){.len = len});
 
 	if (sim_send(w.sim, from, BYTES_CTX, to, BYTES_CTX, len, tag) == 0)
 		return true;
@@ -120,8 +112,7 @@ send_messages(uint32_t node)
 			groups_acked(g, f, 0);
 			continue;
 		}
-		const uint32_t tag = new_tag(
-			&(struct sent){f, f->message, node, sizeof(f->message)});
+		const uint32_t tag = new_tag(&(struct sent){f, f->message, sizeof(f->message)});
 		const int result = sim_send(w.sim, node, GROUP_CTX, f->to.node, GROUP_CTX,
 			sizeof(f->message), tag);
 
@@ -141,7 +132,7 @@ send_frames(uint32_t node)
 	/* the engine asks its link for room first: a frame that cannot go is asked for again */
 	while (w.air_count < w.air_max) {
 		if (sim_port_is_full(w.sim, node)) {
-			sim_at(w.sim, sim_now(w.sim) + 10 * US, node, PUMP);
+			sim_at(w.sim, sim_now(w.sim) + 10 * US, node, 0);
 			return;
 		}
 		if (!groups_cast_tx(w.members[node].groups, &f, sim_now(w.sim)))
@@ -159,17 +150,13 @@ send_frames(uint32_t node)
 static void
 result(uint32_t node, const struct group_result *r)
 {
-	struct member *m = &w.members[node];
-
 	switch (r->kind) {
 	case GROUP_OPENED:
-		m->opened = r->error == 0;
-		w.opened += m->opened;
+		w.opened += r->error == 0;
 		break;
 	case GROUP_BARRIER:
 		if (r->error != 0)
 			fail("a barrier ended with an error");
-		m->barriers++;
 		w.passed++;
 		break;
 	case GROUP_LACKS:
@@ -181,7 +168,6 @@ result(uint32_t node, const struct group_result *r)
 			if (!push(node, r->rank, n * w.unit))
 				fail("a push that cannot begin");
 			w.rest++;
-			w.bytes_pushed += n * w.unit;
 		}
 		break;
 	case GROUP_CAST:
@@ -206,7 +192,7 @@ pump(uint32_t node)
 
 	if (at != UINT64_MAX && (m->tick_at <= sim_now(w.sim) || at < m->tick_at)) {
 		m->tick_at = at > sim_now(w.sim) ? at : sim_now(w.sim) + 1;
-		sim_at(w.sim, m->tick_at, node, TICK);
+		sim_at(w.sim, m->tick_at, node, 0);
 	}
 }
 
@@ -400,10 +386,11 @@ e6(const struct options *o)
 	};
 	for (unsigned k = 0; k < sizeof(counts) / sizeof(counts[0]); k++) {
 		const unsigned n = counts[k];
-		struct topology *t = star(n, "10G", "5us", "256K");
 
 		if (o->quick && n != 8 && n != 64)
 			continue;
+		struct topology *t = star(n, "10G", "5us", "256K");
+
 		cluster_begin(t, 1500, 0);
 		uint64_t took = 0;
 
@@ -451,8 +438,7 @@ by_network(unsigned receivers, uint32_t mtu, double loss, double *sent)
 
 	cluster_begin(t, mtu, loss);
 	w.unit = mtu - WIRE_HDR_BYTES - (uint32_t)WIRE_MULTI_HEAD(w.count);
-	w.frames = (CAST_BYTES - 1) / w.unit + 1;
-	w.air_max = w.frames;
+	w.air_max = (CAST_BYTES - 1) / w.unit + 1;
 	w.air = calloc(w.air_max, sizeof(*w.air));
 	if (w.air == NULL)
 		fail("out of memory");

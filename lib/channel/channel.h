@@ -316,9 +316,10 @@ struct transfer_desc {
 /* Index in bits from which on those compared with are. */
 #define TRANSFER_COMPARED            (TRANSFER_UNITS / 64 / 2)
 
-/* A push with NOTIFY, of which the engine tells the application; the bytes after the mark. */
 #define EVENT_TAKEN (1ull << 63)
 
+/* A push or pull with NOTIFY, of which the engine tells the application; the bytes after the
+ * mark. */
 struct event_slot {
 	uint64_t imm, len;  /* len: bytes that were pushed; with EVENT_TAKEN: pulled */
 	uint16_t node, ctx; /* who did */

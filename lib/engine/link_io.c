@@ -623,23 +623,20 @@ engine_multicast(struct engine *e, uint32_t links, uint32_t group, uint16_t ctx,
 
 	memcpy(o.head, &h, sizeof(h));
 	while (links != 0) {
-		const struct peer *to = &e->node->multicast[rte_bsf32(links)];
-		struct tx_queue *q = &e->txq[to->link];
+		struct peer to = e->node->multicast[rte_bsf32(links)];
+		struct tx_queue *q = &e->txq[to.link];
 
 		links &= links - 1;
 		struct rte_mbuf *copy = links != 0 ? rte_pktmbuf_copy(m, e->node->pool, 0, len) : m;
 
 		if (copy == NULL)
 			continue; /* as if it were lost */
-		copy->data_off = (uint16_t)(PAYLOAD_START - to->encap_len - WIRE_HDR_BYTES);
-		copy->data_len = (uint16_t)(to->encap_len + WIRE_HDR_BYTES + len);
+		copy->data_off = (uint16_t)(PAYLOAD_START - to.encap_len - WIRE_HDR_BYTES);
+		copy->data_len = (uint16_t)(to.encap_len + WIRE_HDR_BYTES + len);
 		copy->pkt_len = copy->data_len;
 		copy->port = WIRE_NOBODY;
-		put_head(e, copy, &o, to);
-		multicast_address(rte_pktmbuf_mtod(copy, uint8_t *), to->encap_len, group);
-		if (to->encap_len == 42) /* its checksum covers the address */
-			finish_udp(rte_pktmbuf_mtod(copy, uint8_t *),
-				copy->pkt_len - to->encap_len);
+		multicast_address(to.encap + LINK_ENCAP_MAX - to.encap_len, to.encap_len, group);
+		put_head(e, copy, &o, &to);
 		q->m[q->n++] = copy;
 	}
 	e->tx_waiting = true;

@@ -463,8 +463,7 @@ hears(struct groups *g, struct membership *m, struct group_addr from, const void
 
 	if (m->id != wire_be32(h->group) || m->state != MEMBERSHIP_OPEN || rank == m->rank)
 		return false;
-	if (rank >= m->count || m->members[rank].addr.node != from.node ||
-		m->members[rank].addr.ctx != from.ctx || m->members[rank].gone ||
+	if (!is_of(m, rank, from) || m->members[rank].gone ||
 		wire_be32(h->digest) != wire_group_digest(m->key)) {
 		count(g, GROUP_REFUSED);
 		return false;

@@ -192,12 +192,6 @@ let_go(struct groups *g, struct membership *m)
 	bit_clear(g->taken, place_of(g, m));
 }
 
-static bool
-same_addr(struct group_addr a, struct group_addr b)
-{
-	return a.node == b.node && a.ctx == b.ctx;
-}
-
 /* Returns the place where the address is in the table, or would be. */
 static uint16_t *
 place_for(const struct membership *m, struct group_addr a)
@@ -769,13 +763,6 @@ groups_left(const struct groups *g, uint16_t ctx)
 }
 
 /* ------------------------------------------------------------------ messages */
-
-/* Whether one of that rank, or of rank 0, may have sent it. */
-static bool
-is_of(const struct membership *m, uint16_t rank, struct group_addr from)
-{
-	return rank < m->count && same_addr(m->members[rank].addr, from);
-}
 
 void
 groups_message(struct groups *g, uint16_t ctx, struct group_addr from, uint32_t life,

@@ -461,6 +461,19 @@ places_of(const struct membership *m, uint32_t n)
 	return (n + m->count - 1) / m->count * m->count;
 }
 
+static inline bool
+same_addr(struct group_addr a, struct group_addr b)
+{
+	return a.node == b.node && a.ctx == b.ctx;
+}
+
+/* Whether the member of that rank may have sent it. */
+static inline bool
+is_of(const struct membership *m, uint16_t rank, struct group_addr from)
+{
+	return rank < m->count && same_addr(m->members[rank].addr, from);
+}
+
 /* group.c */
 /* Returns the open membership at that place of the context's, or NULL. */
 struct membership *group_at(struct groups *g, uint16_t ctx, uint32_t place);

@@ -105,6 +105,15 @@ wait_for(const char *what, int result, pmx_request r)
 		die_of(what, result);
 }
 
+static void
+meet(void)
+{
+	pmx_request r = 0;
+	int result = pmx_group_barrier(group, &r);
+
+	wait_for("barrier", result, r);
+}
+
 /* Nobody else does anything to the file between the lock and the unlock. */
 static void
 work(const char *what, unsigned times, unsigned lock, const char *path)
@@ -116,8 +125,7 @@ work(const char *what, unsigned times, unsigned lock, const char *path)
 
 	if (fd < 0)
 		die("%s: %s", path, strerror(errno));
-	result = pmx_group_barrier(group, &r);
-	wait_for("barrier", result, r);
+	meet();
 	for (unsigned i = 0; i < times; i++) {
 		result = pmx_group_lock(group, lock, 0, &r);
 		wait_for("lock", result, r);
@@ -131,8 +139,7 @@ work(const char *what, unsigned times, unsigned lock, const char *path)
 		if (result != 0)
 			die_of("unlock", result);
 	}
-	result = pmx_group_barrier(group, &r);
-	wait_for("barrier", result, r);
+	meet();
 	if (pread(fd, &n, sizeof(n), 0) != sizeof(n) ||
 		n != (uint64_t)times * pmx_group_size(group))
 		fail("the number is %lu", (unsigned long)n);
@@ -213,8 +220,7 @@ share(const char *what, unsigned rounds, unsigned writers)
 		result = pmx_group_subscribe(group, REGION, &copy, NULL, &r);
 		wait_for("subscribe", result, r);
 	}
-	result = pmx_group_barrier(group, &r);
-	wait_for("barrier", result, r);
+	meet();
 	for (unsigned round = 0; round < rounds; round++) {
 		if (writes) {
 			write_round(round, writers);
@@ -224,8 +230,7 @@ share(const char *what, unsigned rounds, unsigned writers)
 			wait_for(in ? "unsubscribe" : "subscribe", result, r);
 			in = !in;
 		}
-		result = pmx_group_barrier(group, &r);
-		wait_for("barrier", result, r);
+		meet();
 	}
 	if (!in) {
 		result = pmx_group_subscribe(group, REGION, &copy, NULL, &r);
@@ -240,8 +245,7 @@ share(const char *what, unsigned rounds, unsigned writers)
 		if (bytes[i] != model[i])
 			fail("byte %u is %u and not %u", i, bytes[i], model[i]);
 	}
-	result = pmx_group_barrier(group, &r);
-	wait_for("barrier", result, r);
+	meet();
 	tell(what, failed ? -EIO : 0, UINT16_MAX);
 }
 
@@ -296,15 +300,6 @@ is_round(uint64_t *at, unsigned words, uint64_t round, bool fills)
 			return false;
 	}
 	return true;
-}
-
-static void
-meet(void)
-{
-	pmx_request r = 0;
-	int result = pmx_group_barrier(group, &r);
-
-	wait_for("barrier", result, r);
 }
 
 /* A barrier separates the rounds, so each multicast must be complete when it has ended. */
