@@ -112,20 +112,32 @@ static const struct setting settings[] = {
 #define OURS     3
 #define TCP      4
 
+static void
+apply(const struct setting *set, struct proto_config *c)
+{
+	c->recovery = set->recovery;
+	c->cc = set->cc;
+	c->rto_min_us = set->rto_min_us;
+	c->probes = set->cc == &cc_tcp ? 0 : 3; /* as TCP was in 2008 */
+	if (!set->shares)
+		c->share_target_us = 0;
+	if (c->rto_max_us < 4 * c->rto_min_us)
+		c->rto_max_us = 4 * c->rto_min_us;
+}
+
 static struct proto_config
 configured(const struct setting *set, uint32_t nodes)
 {
 	struct proto_config c = sim_defaults(nodes, 1500);
 
-	c.recovery = set->recovery;
-	c.cc = set->cc;
-	c.rto_min_us = set->rto_min_us;
-	c.probes = set->cc == &cc_tcp ? 0 : 3; /* as TCP was in 2008 */
-	if (!set->shares)
-		c.share_target_us = 0;
-	if (c.rto_max_us < 4 * c.rto_min_us)
-		c.rto_max_us = 4 * c.rto_min_us;
+	apply(set, &c);
 	return c;
+}
+
+void
+experiment_tcp(struct proto_config *c)
+{
+	apply(&settings[TCP], c);
 }
 
 /* Returns the part of a link's rate that frames of full size leave to payload. */
@@ -776,7 +788,7 @@ run_experiments(const struct options *o)
 		const char *name;
 		int (*run)(const struct options *);
 	} all[] = {{"e1", e1}, {"e2", e2}, {"e3", e3}, {"e4", e4}, {"e5", e5}, {"e6", e6},
-		{"e7", e7}};
+		{"e7", e7}, {"e8", e8}, {"e9", e9}};
 	int result = 0, found = 0;
 
 	if (o->out && mkdir(o->out, 0777) != 0 && errno != EEXIST) {
@@ -790,6 +802,6 @@ run_experiments(const struct options *o)
 		}
 	}
 	if (!found)
-		fprintf(stderr, "pmx-sim: there is no experiment '%s': e1 to e7\n", o->name);
+		fprintf(stderr, "pmx-sim: there is no experiment '%s': e1 to e9\n", o->name);
 	return found ? result : 2;
 }

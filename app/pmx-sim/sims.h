@@ -78,6 +78,10 @@ int run_fuzz(const struct options *o);
 int run_experiments(const struct options *o);
 int e6(const struct options *o); /* groups.c */
 int e7(const struct options *o);
+int e8(const struct options *o); /* collectives.c */
+int e9(const struct options *o);
+/* Make a node TCP-like, as in e1; experiments.c. */
+void experiment_tcp(struct proto_config *c);
 int run_speed(const struct options *o);
 
 #endif

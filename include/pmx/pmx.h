@@ -217,7 +217,9 @@ struct pmx_context_params {
  * @param      node    of which node; must live longer than the context.
  * @param      params  see there; borrowed for the call.
  * @retval 0
- * @retval -EBUSY    that number is in use, or all are
+ * @retval -EBUSY    that number is in use, or all are. For a number that is in use it waits half a
+ *                   second, because a process that has just ended leaves its number only when what
+ *                   it sent is delivered; not in an embedded node
  * @retval -ENOSPC   the node has too few mbufs left for these quotas: limits.mbufs
  * @retval -EINVAL   a number outside limits.contexts, or PMX_IDLE is neither spin nor yield
  * @retval -EPIPE    the primary is gone

@@ -117,11 +117,26 @@ pmx_node_attach(struct pmx_node **node, const char *instance, int cpu)
 	return 0;
 }
 
+/* How long the number of a process that has just ended may be in use: until its end is noticed, and
+ * what it sent is delivered. */
+#define CLOSING_US       500000
+#define CLOSING_AGAIN_NS 5000000
+
 int
 pmx_context_open(struct pmx_context **ctx, struct pmx_node *node,
 	const struct pmx_context_params *params)
 {
-	return ctx_idle_policy(params) < 0 ? -EINVAL : node->way->open(ctx, node, params);
+	const struct timespec pause = {.tv_nsec = CLOSING_AGAIN_NS};
+	const int64_t until_us = ctx_now_us() + CLOSING_US;
+	int result;
+
+	if (ctx_idle_policy(params) < 0)
+		return -EINVAL;
+	while ((result = node->way->open(ctx, node, params)) == -EBUSY &&
+		params->context != PMX_ANY_CONTEXT && node->embedded == NULL &&
+		ctx_now_us() < until_us)
+		nanosleep(&pause, NULL);
+	return result;
 }
 
 void

@@ -85,6 +85,13 @@ struct edge {
 	uint32_t to;           /* vertex */
 	uint32_t to_host;      /* node, or NIL */
 	uint32_t from_host;
+	/* a switch's port: the last long frames that came, each of another pair than the one before
+	 * it */
+	struct {
+		uint64_t until; /* when it leaves */
+		uint32_t src, dst;
+	} queued[8];
+	uint32_t queued_next;
 };
 
 struct sim_context {

@@ -9,6 +9,7 @@
 #include "sim/internal.h"
 
 #define FRAME_MIN  84 /* bytes of the shortest Ethernet frame on the wire */
+#define LONG       1000
 #define BURST      32
 #define ROUNDS_MAX 100000
 
@@ -82,6 +83,41 @@ drop(struct sim *s, uint32_t packet)
 	GIVE(s, packets, packet, packet);
 }
 
+/* A long frame came into a switch's port, to leave at e->free_at: how many senders of its
+ * destination have frames there? */
+static void
+count_senders(const struct sim *s, struct edge *e, const struct packet *k)
+{
+	const uint32_t src = wire_be16(((const struct wire_hdr *)k->head)->src_node);
+	const unsigned places = sizeof(e->queued) / sizeof(e->queued[0]);
+	const unsigned last = (e->queued_next + places - 1) % places;
+	uint32_t senders[8], n = 1;
+
+	if (e->queued[last].src == src && e->queued[last].dst == k->dst) {
+		e->queued[last].until = e->free_at;
+		return;
+	}
+	senders[0] = src;
+	for (unsigned i = 0; i < places; i++) {
+		uint32_t known = 0;
+
+		/* what is on the line, or right behind it, does not wait */
+		if (e->queued[i].until <= s->now + 2 * serialisation(e, LONG) ||
+			e->queued[i].dst != k->dst)
+			continue;
+		while (known < n && senders[known] != e->queued[i].src)
+			known++;
+		if (known == n)
+			senders[n++] = e->queued[i].src;
+	}
+	e->queued[e->queued_next].src = src;
+	e->queued[e->queued_next].dst = k->dst;
+	e->queued[e->queued_next].until = e->free_at;
+	e->queued_next = (e->queued_next + 1) % places;
+	if (n > e->stat.senders_max)
+		e->stat.senders_max = n;
+}
+
 /* Put a packet into the queue of an edge, and schedule its arrival at the end. */
 static void
 enter_edge(struct sim *s, uint32_t edge, uint32_t packet)
@@ -108,6 +144,8 @@ enter_edge(struct sim *s, uint32_t edge, uint32_t packet)
 		e->free_at = s->now;
 	}
 	e->free_at += serialisation(e, bytes);
+	if (e->from_host == NIL && bytes >= LONG && k->dst != NIL)
+		count_senders(s, e, k);
 	k->edge = edge;
 	sim_schedule(s, e->free_at + e->latency_ns, EVENT_ARRIVAL, packet);
 }

@@ -75,6 +75,8 @@ struct sim_edge_stat {
 	uint64_t drops;         /* frames dropped because the queue was full */
 	uint64_t queue_max;     /* bytes */
 	uint64_t idle_max;      /* longest time that the line was idle, ns */
+	uint32_t senders_max;   /* most senders of one destination with long frames in its queue,
+				 * beside the one that is on the line; told apart up to 8 */
 };
 
 /* Returns a configuration as the engine's default, for so many nodes. mtu: bytes of a frame behind

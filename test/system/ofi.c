@@ -808,7 +808,7 @@ automatic(void)
 		while (fi_trywait(fabric, &queue, 1) != 0)
 			must_be("an empty queue", fi_cq_read(b.cq, &e, 1), -FI_EAGAIN);
 		usleep(i % 5 * 1000); /* so that the thread is in all of its states */
-		must_be("fi_tinject", fi_tinject(a.ep, &i, 8, a.peer, 1), 0);
+		must_be("fi_tinject", fi_tinject(a.ep, &i, sizeof(i), a.peer, 1), 0);
 		must_be("poll", poll(&p, 1, 30000), 1);
 		while (fi_cq_read(b.cq, &e, 1) == -FI_EAGAIN && now_us() < end)
 			;

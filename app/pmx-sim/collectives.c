@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Collectives in the simulator: plans of lib/coll, run by the executor at every node over the PM
+ * core, beside the bound and beside what the planner predicts.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coll/plan.h"
+#include "plot/plot.h"
+#include "sims.h"
+
+#define HEAD      24u /* bytes of a piece's message in front of it, and of a permit */
+#define MTU       1500u
+#define SENDS_MAX (1u << 20)
+
+struct sent {
+	struct coll_out out;
+	uint32_t next_free;
+};
+
+/* A collective that runs; one at a time. */
+static struct {
+	struct sim *sim;
+	const struct coll_plan *plan;
+	struct coll_exec **execs;
+	uint64_t *tick_at; /* by rank: of its timer */
+	struct sent *sent; /* by tag */
+	uint32_t sent_count, sent_cap, sent_free;
+	uint32_t left; /* ranks that are not done */
+	bool begun;
+} w;
+
+#define NONE UINT32_MAX
+
+static void
+fail(const char *what)
+{
+	fprintf(stderr, "pmx-sim: at %.6f s: %s\n", w.sim ? (double)sim_now(w.sim) / 1e9 : 0, what);
+	exit(1);
+}
+
+static uint32_t
+new_tag(const struct coll_out *o)
+{
+	uint32_t tag = w.sent_free;
+
+	if (tag != NONE) {
+		w.sent_free = w.sent[tag].next_free;
+	} else {
+		if (w.sent_count == w.sent_cap) {
+			w.sent_cap = w.sent_cap ? 2 * w.sent_cap : 1024;
+			w.sent = realloc(w.sent, w.sent_cap * sizeof(*w.sent));
+			if (w.sent == NULL)
+				fail("out of memory");
+		}
+		tag = w.sent_count++;
+	}
+	w.sent[tag].out = *o;
+	return tag;
+}
+
+static void
+pump(uint32_t rank)
+{
+	struct coll_exec *c = w.execs[rank];
+	const bool was_done = coll_is_done(c);
+	struct coll_out o;
+
+	while (coll_next(c, &o, sim_now(w.sim))) {
+		if (o.go == COLL_GO_LOCAL)
+			continue;
+		const uint32_t len = HEAD + (o.go == COLL_GO_PIECE ? (uint32_t)o.len : 0);
+
+		if (sim_send(w.sim, rank, 0, o.peer, 0, len, new_tag(&o)) != 0)
+			fail(sim_error(w.sim) ? sim_error(w.sim) : "a message cannot be sent");
+	}
+	if (!was_done && coll_is_done(c))
+		w.left--;
+	const uint64_t at = coll_deadline(c);
+
+	if (at != COLL_NEVER && (w.tick_at[rank] <= sim_now(w.sim) || at < w.tick_at[rank])) {
+		w.tick_at[rank] = at > sim_now(w.sim) ? at : sim_now(w.sim) + 1;
+		sim_at(w.sim, w.tick_at[rank], rank, 0);
+	}
+}
+
+static void
+delivered(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag)
+{
+	const uint32_t rank = sim_here(s);
+
+	(void)arg;
+	if (!w.begun)
+		return;
+	const struct coll_out o = w.sent[tag].out;
+	struct coll_exec *c = w.execs[rank];
+	const bool was_done = coll_is_done(c);
+
+	w.sent[tag].next_free = w.sent_free;
+	w.sent_free = tag;
+	if (o.go == COLL_GO_PERMIT) {
+		if (coll_permitted(c, d->src_node, o.ordinal, o.len) != 0)
+			fail("a permit that nobody expects");
+	} else {
+		const int step = coll_heard(c, d->src_node, o.ordinal, o.offset, o.len);
+
+		if (step < 0)
+			fail("a piece that nobody permitted");
+		coll_arrived(c, (uint32_t)step, o.len);
+	}
+	if (!was_done && coll_is_done(c))
+		w.left--;
+	pump(rank);
+}
+
+static void
+completed(void *arg, struct sim *s, uint32_t node, uint32_t tag, int error)
+{
+	(void)arg, (void)s, (void)node, (void)tag;
+	if (error != 0)
+		fail("a message was not delivered");
+}
+
+static void
+timer(void *arg, struct sim *s, uint32_t node, uint32_t tag)
+{
+	(void)arg, (void)s, (void)tag;
+	pump(node);
+}
+
+/* What a run shows. */
+struct outcome {
+	double ns;
+	uint64_t drops;       /* frames lost in ports */
+	uint64_t queue_bytes; /* the longest queue of a switch's port */
+	uint32_t senders;     /* sim_edge_stat.senders_max of all ports */
+};
+
+static struct sim *
+cluster(const struct topology *t, const struct proto_config *proto)
+{
+	struct sim_config c = {
+		.topology = t,
+		.proto = proto ? *proto : sim_defaults(t->host_count, MTU),
+		.entries = 65535,
+		.bulks = 65536,
+		.inline_max = 40,
+		.nic_bytes = 65536,
+		.seed = 1,
+		.delivered = delivered,
+		.completed = completed,
+		.timer = timer,
+	};
+
+	c.proto.rx_frames_max = c.proto.tx_frames_max = t->host_count > 100 ? 32768 : 65536;
+	c.proto.contexts_max = 1;
+	return sim_new(&c);
+}
+
+/* Open the flows that the plan uses, both ways, as MPI's processes are connected. */
+static void
+connect(const struct coll_plan *p)
+{
+	for (uint32_t r = 0; r < p->ranks; r++) {
+		for (uint32_t i = 0; i < p->lists[r].count; i++) {
+			const struct coll_step *s = &p->lists[r].steps[i];
+
+			if (s->op == COLL_SEND &&
+				(sim_send(w.sim, r, 0, s->peer, 0, 8, 0) != 0 ||
+					sim_send(w.sim, s->peer, 0, r, 0, 8, 0) != 0))
+				fail("a flow cannot be opened");
+		}
+		if (!sim_run(w.sim, sim_now(w.sim) + 200 * US))
+			fail(sim_error(w.sim));
+	}
+	if (!sim_run(w.sim, sim_now(w.sim) + SEC / 2))
+		fail(sim_error(w.sim));
+}
+
+/* Run the plan; every rank begins up to late_ns after the first. */
+static struct outcome
+run_plan(const struct coll_plan *p, const struct topology *t, const struct proto_config *proto)
+{
+	struct coll_blocks blocks[COLL_BUFFERS];
+	struct outcome o = {0};
+
+	memset(&w, 0, sizeof(w));
+	w.plan = p;
+	w.sent_free = NONE;
+	w.left = p->ranks;
+	w.sim = cluster(t, proto);
+	w.execs = calloc(p->ranks, sizeof(*w.execs));
+	w.tick_at = calloc(p->ranks, sizeof(*w.tick_at));
+	if (w.sim == NULL || w.execs == NULL || w.tick_at == NULL)
+		fail("out of memory");
+	for (uint32_t r = 0; r < p->ranks; r++)
+		sim_open(w.sim, r, 0);
+	connect(p);
+	for (uint32_t e = 0; e < t->edge_count; e++)
+		sim_edge_reset(w.sim, e);
+	coll_plan_blocks(p, blocks);
+	const uint64_t begin = sim_now(w.sim);
+
+	w.begun = true;
+	for (uint32_t r = 0; r < p->ranks; r++) {
+		void *memory = aligned_alloc(16, coll_exec_bytes(&p->lists[r]));
+
+		if (memory == NULL)
+			fail("out of memory");
+		w.execs[r] = coll_exec_init(memory, &p->lists[r], blocks, begin);
+		w.left -= coll_is_done(w.execs[r]);
+	}
+	for (uint32_t r = 0; r < p->ranks; r++)
+		pump(r);
+	while (w.left > 0) {
+		if (!sim_run(w.sim, sim_now(w.sim) + US))
+			fail(sim_error(w.sim));
+		if (sim_now(w.sim) - begin > 1000 * SEC)
+			fail("a collective does not end");
+	}
+	o.ns = (double)(sim_now(w.sim) - begin);
+	for (uint32_t e = 0; e < t->edge_count; e++) {
+		const struct sim_edge_stat *stat = sim_edge(w.sim, e);
+
+		o.drops += stat->drops;
+		if (t->vertices[t->edges[e].from].host != TOPOLOGY_NONE)
+			continue;
+		if (stat->queue_max > o.queue_bytes)
+			o.queue_bytes = stat->queue_max;
+		if (stat->senders_max > o.senders)
+			o.senders = stat->senders_max;
+	}
+	for (uint32_t r = 0; r < p->ranks; r++)
+		free(w.execs[r]);
+	free(w.execs);
+	free(w.tick_at);
+	free(w.sent);
+	sim_free(w.sim);
+	return o;
+}
+
+static struct coll_task
+task_of(enum coll_kind kind, const struct topology *t, uint64_t bytes)
+{
+	return (struct coll_task){
+		.kind = kind,
+		.topology = t,
+		.ranks = t->host_count,
+		.bytes = bytes,
+		.params =
+			{
+				.frame_payload = MTU - WIRE_HDR_BYTES,
+				.frame_overhead = WIRE_HDR_BYTES + SIM_FRAME_EXTRA,
+				.frame_least = 84,
+				.message_head = HEAD,
+			},
+		.only = COLL_NONE,
+	};
+}
+
+static struct coll_plan *
+planned(enum coll_generator g, const struct coll_task *task)
+{
+	struct coll_plan *p = NULL;
+	const int e = g == COLL_GENERATORS ? coll_plan_best(task, &p, NULL)
+					   : coll_plan_make(g, task, &p);
+
+	if (e != 0) {
+		fprintf(stderr, "pmx-sim: %s %s: %s\n", coll_kind_name[task->kind],
+			g == COLL_GENERATORS ? "plan" : coll_generator_name[g], strerror(-e));
+		exit(1);
+	}
+	return p;
+}
+
+/* ------------------------------------------------------------------ networks */
+
+static struct topology *
+parsed(const char *text)
+{
+	char error[256];
+	struct topology *t;
+
+	if (topology_parse(text, &t, error, sizeof(error)) != 0) {
+		fprintf(stderr, "pmx-sim: %s\n", error);
+		exit(1);
+	}
+	return t;
+}
+
+/* The paper's figure 7: 56 hosts at three switches; the root is at the middle one. */
+static struct topology *
+three_switches(const char *buffer, const char *trunk, const char *slow_host)
+{
+	char text[1024];
+
+	snprintf(text, sizeof(text),
+		"switch s[0-2] buffer=%s\n"
+		"host a[0-18]\nhost x\nhost b[0-17]\nhost c[0-17]\n"
+		"link a[0-18] s0 bandwidth=1G latency=5us\n"
+		"link x s0 bandwidth=%s latency=5us\n"
+		"link b[0-17] s1 bandwidth=1G latency=5us\n"
+		"link c[0-17] s2 bandwidth=1G latency=5us\n"
+		"link s[1-2] s0 bandwidth=%s latency=5us\n",
+		buffer, slow_host, trunk);
+	return parsed(text);
+}
+
+/* Its figures 8 and 9: nine clusters, far from each other. */
+static struct topology *
+nine_clusters(uint32_t hosts, const char *buffer)
+{
+	static const char *const latencies[] = {"50us", "500us", "1ms", "1500us", "2ms", "2500us",
+		"3ms", "4ms", "5ms"};
+	char text[4096];
+	int at = snprintf(text, sizeof(text), "switch wide buffer=4M\n");
+
+	for (uint32_t k = 0; k < 9; k++) {
+		const uint32_t n = hosts / 9 + (k < hosts % 9);
+
+		if (n == 0)
+			continue;
+		at += snprintf(text + at, sizeof(text) - (size_t)at,
+			"switch s%u buffer=%s\nlink s%u wide bandwidth=10G latency=%s\n"
+			"host h%u_[0-%u]\nlink h%u_[0-%u] s%u bandwidth=1G latency=5us\n",
+			k, buffer, k, latencies[k], k, n - 1, k, n - 1, k);
+	}
+	return parsed(text);
+}
+
+/* ------------------------------------------------------------------ experiments */
+
+struct method {
+	enum coll_generator generator; /* COLL_GENERATORS: the planner's choice */
+	const char *label;
+	bool tcp;
+};
+
+/* TCP-like endpoints, as in e1. */
+static struct proto_config
+tcp_like(uint32_t nodes)
+{
+	struct proto_config c = sim_defaults(nodes, MTU);
+
+	experiment_tcp(&c);
+	return c;
+}
+
+static double
+measure(const struct method *m, const struct coll_task *task, struct outcome *o, double *predicted)
+{
+	struct coll_plan *p = planned(m->generator, task);
+	const struct proto_config tcp = tcp_like(task->ranks);
+	struct coll_cost cost;
+
+	if (predicted != NULL) {
+		if (coll_plan_evaluate(p, task, &cost) != 0)
+			fail("a plan cannot be evaluated");
+		*predicted = (double)cost.ns;
+	}
+	*o = run_plan(p, task->topology, m->tcp ? &tcp : NULL);
+	const double part = o->ns / (double)p->bound_ns;
+
+	coll_plan_free(p);
+	return part;
+}
+
+static int
+sweep(const struct options *o, const char *name, const char *title, const struct topology *t,
+	const struct method *methods, unsigned count, const uint64_t *sizes, unsigned size_count)
+{
+	static struct plot p;
+
+	p = (struct plot){
+		.name = name,
+		.x_label = "bytes",
+		.y_label = "of the bound",
+		.x_log = true,
+		.y_log = true,
+		.curves = count,
+	};
+	snprintf(p.title, sizeof(p.title), "%s", title);
+	for (unsigned i = 0; i < count; i++)
+		snprintf(p.label[i], sizeof(p.label[i]), "%s", methods[i].label);
+	for (unsigned k = 0; k < size_count; k++) {
+		const struct coll_task task = task_of(COLL_GATHER, t, sizes[k]);
+		double *y = plot_row(&p, (double)sizes[k]);
+
+		for (unsigned i = 0; i < count; i++) {
+			struct outcome out;
+			double predicted;
+
+			y[i] = measure(&methods[i], &task, &out, &predicted);
+			printf("%s: %7lu bytes, %-24s %6.2f of the bound, predicted %5.2f of that; "
+			       "%6lu frames lost, queue %7lu, senders %u\n",
+				name, sizes[k], methods[i].label, y[i], predicted / out.ns,
+				out.drops, out.queue_bytes, out.senders);
+			fflush(stdout);
+		}
+	}
+	plot_print(&p);
+	return o->out && !plot_write(&p, o->out);
+}
+
+static const struct method gathers[] = {
+	{COLL_AT_ONCE, "TCP-like at once", true},
+	{COLL_AT_ONCE, "at once", false},
+	{COLL_IN_TURN, "in turn", false},
+	{COLL_BINOMIAL, "binomial", false},
+	{COLL_TWO_LEVEL, "two-level", false},
+	{COLL_PAPER, "paper", false},
+	{COLL_CHAIN, "chain", false},
+	{COLL_PERMITS, "permits", false},
+	{COLL_GENERATORS, "planned", false},
+};
+#define GATHERS (sizeof(gathers) / sizeof(gathers[0]))
+
+int
+e8(const struct options *o)
+{
+	static const uint64_t sizes[] = {8, 64, 1000, 4000, 20000, 100000, 1000000};
+	const unsigned count = o->quick ? 5 : 7;
+	struct topology *t = three_switches("64K", "1G", "1G");
+	int result = sweep(o, "e8", "E8: gather, 56 hosts, 3 switches, 64K ports", t, gathers, GATHERS,
+		sizes, count);
+
+	topology_free(t);
+	return result;
+}
+
+int
+e9(const struct options *o)
+{
+	static const uint64_t sizes[] = {1000, 20000, 100000, 1000000};
+	struct topology *t = nine_clusters(160, "128K");
+	int result = sweep(o, "e9", "E9: gather, 160 hosts in 9 clusters", t, gathers, GATHERS, sizes,
+		o->quick ? 3 : 4);
+
+	topology_free(t);
+	return result;
+}

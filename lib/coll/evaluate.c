@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The evaluator: all ranks' lists, run by the executor that engines use, over the links of the
+ * topology; and the planner, which takes the best. See plan.h.
+ *
+ * Design notes
+ * 1. A message crosses an edge in one event. Its head may leave a switch when its first frame is
+ *    there, its end not before its end was there, and both not before the line is free. So a
+ *    message of several frames is in several switches at once, as its frames would be.
+ * 2. What waits in a port is what its line still has to send, as in the simulator: a number.
+ * 3. Blocks of more than MOST_PIECES pieces are evaluated at two sizes below that, and time is
+ *    taken to grow with bytes in a straight line from there: planning costs the same for any size.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coll/tour.h"
+
+#define MOST_PIECES 48
+#define QUEUE_SLOTS 8     /* senders of one destination that are told apart in a port */
+#define EVENTS_MOST 50000 /* messages that the planner is ready to evaluate */
+
+struct message {
+	double head_ns, tail_ns; /* at the end of its edge */
+	double wire;
+	uint32_t edge; /* TOPOLOGY_NONE: within a host */
+	uint16_t from, to, ordinal;
+	bool permit;
+	uint64_t offset, len; /* permit: len is how far */
+	uint32_t next;        /* in a list of free ones, or of early ones */
+};
+
+/* A port: when its line is free, and the last messages that wait for it. */
+struct port {
+	double free_ns;
+	struct {
+		double until_ns;
+		uint16_t from, to;
+	} waiting[QUEUE_SLOTS];
+	uint32_t next;
+};
+
+struct event {
+	double at;
+	uint32_t what;  /* a message; or a rank's deadline, above RANKS */
+	uint32_t order;
+};
+
+#define RANKS 0x80000000u
+
+struct network {
+	const struct coll_plan *plan;
+	const struct coll_task *task;
+	struct coll_exec **execs;
+	struct port *ports;
+	struct message *messages;
+	uint32_t message_count, message_cap, message_free;
+	struct event *heap;
+	uint32_t heap_count, heap_cap, order;
+	double *due;        /* by rank: its deadline's event */
+	double *local_free; /* by rank: when it can give its host the next message */
+	double now, frame;
+	uint32_t left; /* ranks that are not done */
+	bool failed, broken;
+	struct coll_cost cost;
+};
+
+/* ------------------------------------------------------------------ events */
+
+static bool
+before(const struct event *a, const struct event *b)
+{
+	return a->at < b->at || (a->at == b->at && a->order < b->order);
+}
+
+static void
+push(struct network *w, double at, uint32_t what)
+{
+	if (w->heap_count == w->heap_cap) {
+		const uint32_t cap = w->heap_cap ? 2 * w->heap_cap : 1024;
+		struct event *grown = realloc(w->heap, cap * sizeof(*grown));
+
+		if (grown == NULL) {
+			w->failed = true;
+			return;
+		}
+		w->heap = grown;
+		w->heap_cap = cap;
+	}
+	const struct event e = {at, what, w->order++};
+	uint32_t i = w->heap_count++;
+
+	for (; i > 0 && before(&e, &w->heap[(i - 1) / 4]); i = (i - 1) / 4)
+		w->heap[i] = w->heap[(i - 1) / 4];
+	w->heap[i] = e;
+}
+
+static struct event
+pop(struct network *w)
+{
+	const struct event top = w->heap[0], last = w->heap[--w->heap_count];
+	uint32_t i = 0;
+
+	for (;;) {
+		uint32_t best = 4 * i + 1;
+
+		if (best >= w->heap_count)
+			break;
+		for (uint32_t k = best + 1; k < 4 * i + 5 && k < w->heap_count; k++) {
+			if (before(&w->heap[k], &w->heap[best]))
+				best = k;
+		}
+		if (!before(&w->heap[best], &last))
+			break;
+		w->heap[i] = w->heap[best];
+		i = best;
+	}
+	w->heap[i] = last;
+	return top;
+}
+
+static uint32_t
+new_message(struct network *w)
+{
+	if (w->message_free != TOPOLOGY_NONE) {
+		const uint32_t i = w->message_free;
+
+		w->message_free = w->messages[i].next;
+		return i;
+	}
+	if (w->message_count == w->message_cap) {
+		const uint32_t cap = w->message_cap ? 2 * w->message_cap : 1024;
+		struct message *grown = realloc(w->messages, cap * sizeof(*grown));
+
+		if (grown == NULL) {
+			w->failed = true;
+			return TOPOLOGY_NONE;
+		}
+		w->messages = grown;
+		w->message_cap = cap;
+	}
+	return w->message_count++;
+}
+
+/* ------------------------------------------------------------------ links */
+
+/* How many senders of this message's destination have something in the port, with this one, which
+ * comes now and leaves at p->free_ns. A last frame that is on the line does not count. */
+static uint32_t
+senders_in(struct port *p, const struct message *m, double now)
+{
+	uint16_t seen[QUEUE_SLOTS];
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < QUEUE_SLOTS; i++) {
+		const bool counts = p->waiting[i].until_ns > now && p->waiting[i].to == m->to &&
+			p->waiting[i].from != m->from;
+		uint32_t k = 0;
+
+		while (counts && k < n && seen[k] != p->waiting[i].from)
+			k++;
+		if (counts && k == n)
+			seen[n++] = p->waiting[i].from;
+	}
+	p->waiting[p->next].from = m->from;
+	p->waiting[p->next].to = m->to;
+	p->waiting[p->next].until_ns = p->free_ns;
+	p->next = (p->next + 1) % QUEUE_SLOTS;
+	return n + 1;
+}
+
+/* The message goes onto an edge: its head is there at head_ns, its end at tail_ns. */
+static void
+enter(struct network *w, uint32_t i, uint32_t edge)
+{
+	struct message *m = &w->messages[i];
+	const struct topology *t = w->task->topology;
+	const struct topology_edge *e = &t->edges[edge];
+	struct port *p = &w->ports[edge];
+	const double each = coll_edge_ns_per_byte(t, edge);
+	const double frame = m->wire < w->frame ? m->wire : w->frame;
+	const double begin = m->head_ns > p->free_ns ? m->head_ns : p->free_ns;
+	double end = begin + m->wire * each;
+
+	/* its last frame cannot go before it is there */
+	if (end < m->tail_ns + frame * each)
+		end = m->tail_ns + frame * each;
+	const bool in_switch = t->vertices[e->from].host == TOPOLOGY_NONE;
+
+	if (in_switch && p->free_ns > m->head_ns) {
+		const uint64_t buffer = t->vertices[e->from].buffer_bytes;
+		const double waits = (p->free_ns - m->head_ns) / each + frame;
+
+		if (waits > (double)w->cost.backlog_bytes) {
+			w->cost.backlog_bytes = (uint64_t)waits;
+			w->cost.backlog_edge = edge;
+		}
+		if (buffer && waits > (double)buffer)
+			w->cost.fits = false;
+	}
+	p->free_ns = end;
+	if (in_switch && !m->permit) {
+		const uint32_t n = senders_in(p, m, m->head_ns + w->frame * each);
+
+		if (n > w->cost.senders_most)
+			w->cost.senders_most = n;
+	}
+	m->edge = edge;
+	m->head_ns = begin + frame * each + (double)e->latency_ns;
+	m->tail_ns = end + (double)e->latency_ns;
+	push(w, m->head_ns, i);
+}
+
+static void
+send(struct network *w, uint32_t from, const struct coll_out *o)
+{
+	const struct topology *t = w->task->topology;
+	const uint32_t i = new_message(w);
+
+	if (i == TOPOLOGY_NONE)
+		return;
+	const bool permit = o->go == COLL_GO_PERMIT;
+	struct message *m = &w->messages[i];
+
+	*m = (struct message){
+		.head_ns = w->now,
+		.tail_ns = w->now,
+		.wire = (double)coll_wire_bytes(&w->task->params, permit ? 0 : o->len),
+		.from = (uint16_t)from,
+		.to = o->peer,
+		.ordinal = o->ordinal,
+		.permit = permit,
+		.offset = o->offset,
+		.len = o->len,
+	};
+	const uint32_t edge = topology_route(t, t->hosts[coll_node(w->task, from)],
+		coll_node(w->task, o->peer));
+
+	if (edge != TOPOLOGY_NONE) {
+		enter(w, i, edge);
+		return;
+	}
+	/* within a host, one after the other */
+	double *free_ns = &w->local_free[from];
+
+	*free_ns = (*free_ns > w->now ? *free_ns : w->now) + m->wire * COLL_LOCAL_NS_PER_BYTE;
+	m->edge = TOPOLOGY_NONE;
+	m->tail_ns = m->head_ns = *free_ns + COLL_LOCAL_NS;
+	push(w, m->tail_ns, i);
+}
+
+/* ------------------------------------------------------------------ ranks */
+
+static void
+pump(struct network *w, uint32_t rank)
+{
+	struct coll_exec *c = w->execs[rank];
+	struct coll_out o;
+	const bool was_done = coll_is_done(c);
+
+	while (coll_next(c, &o, (uint64_t)w->now)) {
+		if (o.go != COLL_GO_LOCAL)
+			send(w, rank, &o);
+	}
+	if (!was_done && coll_is_done(c))
+		w->left--;
+	const uint64_t at = coll_deadline(c);
+
+	if (at != COLL_NEVER && (w->due[rank] <= w->now || (double)at < w->due[rank])) {
+		w->due[rank] = (double)at > w->now ? (double)at : w->now + 1;
+		push(w, w->due[rank], RANKS | rank);
+	}
+}
+
+static void
+heard(struct network *w, uint32_t i)
+{
+	const struct message m = w->messages[i];
+	struct coll_exec *c = w->execs[m.to];
+	const bool was_done = coll_is_done(c);
+
+	w->messages[i].next = w->message_free;
+	w->message_free = i;
+	if (m.permit) {
+		w->broken |= coll_permitted(c, m.from, m.ordinal, m.len) != 0;
+	} else {
+		const int step = coll_heard(c, m.from, m.ordinal, m.offset, m.len);
+
+		w->broken |= step < 0;
+		if (step >= 0)
+			coll_arrived(c, (uint32_t)step, m.len);
+	}
+	if (!was_done && coll_is_done(c))
+		w->left--;
+	pump(w, m.to);
+}
+
+/* A message's head, or in the end all of it, is at the end of its edge. */
+static void
+arrive(struct network *w, uint32_t i)
+{
+	struct message *m = &w->messages[i];
+	const struct topology *t = w->task->topology;
+
+	if (m->edge == TOPOLOGY_NONE) {
+		heard(w, i);
+		return;
+	}
+	const uint32_t next = topology_route(t, t->edges[m->edge].to, coll_node(w->task, m->to));
+
+	if (next != TOPOLOGY_NONE) {
+		enter(w, i, next);
+		return;
+	}
+	/* the application's message is complete with its last frame */
+	m->edge = TOPOLOGY_NONE;
+	if (m->tail_ns > w->now)
+		push(w, m->tail_ns, i);
+	else
+		heard(w, i);
+}
+
+static void
+run(struct network *w)
+{
+	for (uint32_t r = 0; r < w->plan->ranks; r++)
+		pump(w, r);
+	while (w->left > 0 && w->heap_count > 0 && !w->failed && !w->broken) {
+		const struct event e = pop(w);
+
+		w->now = e.at;
+		w->cost.events++;
+		if (!(e.what & RANKS)) {
+			arrive(w, e.what);
+		} else if (w->due[e.what & ~RANKS] == e.at) {
+			w->due[e.what & ~RANKS] = 0;
+			pump(w, e.what & ~RANKS);
+		}
+	}
+	w->cost.ns = (uint64_t)w->now;
+}
+
+/* ------------------------------------------------------------------ one size */
+
+static int
+evaluate(const struct coll_plan *p, const struct coll_task *task, struct coll_cost *out)
+{
+	struct network w = {
+		.plan = p,
+		.task = task,
+		.execs = calloc(p->ranks, sizeof(*w.execs)),
+		.ports = calloc(task->topology->edge_count + 1, sizeof(*w.ports)),
+		.due = calloc(p->ranks, sizeof(*w.due)),
+		.local_free = calloc(p->ranks, sizeof(*w.local_free)),
+		.message_free = TOPOLOGY_NONE,
+		.frame = task->params.frame_payload + task->params.frame_overhead,
+		.left = p->ranks,
+		.cost = {.fits = true},
+	};
+	struct coll_blocks blocks[COLL_BUFFERS];
+	int e = -ENOMEM;
+
+	coll_plan_blocks(p, blocks);
+	if (w.execs == NULL || w.ports == NULL || w.due == NULL || w.local_free == NULL)
+		goto out;
+	for (uint32_t r = 0; r < p->ranks; r++) {
+		void *memory = aligned_alloc(16, coll_exec_bytes(&p->lists[r]));
+
+		if (memory == NULL)
+			goto out;
+		w.execs[r] = coll_exec_init(memory, &p->lists[r], blocks, 0);
+		w.left -= coll_is_done(w.execs[r]);
+	}
+	run(&w);
+	e = w.failed ? -ENOMEM : w.left > 0 || w.broken ? -EDEADLK : 0;
+	*out = w.cost;
+out:
+	for (uint32_t r = 0; w.execs && r < p->ranks; r++)
+		free(w.execs[r]);
+	free(w.execs);
+	free(w.ports);
+	free(w.due);
+	free(w.local_free);
+	free(w.messages);
+	free(w.heap);
+	return e;
+}
+
+int
+coll_plan_evaluate(const struct coll_plan *p, const struct coll_task *task, struct coll_cost *out)
+{
+	return evaluate(p, task, out);
+}
+
+/* ------------------------------------------------------------------ the planner */
+
+/* The cost of a generator's plan for blocks of that size. */
+static int
+cost_of(enum coll_generator g, const struct coll_task *task, uint64_t bytes, struct coll_cost *out)
+{
+	struct coll_task t = *task;
+	struct coll_plan *p;
+
+	t.bytes = bytes;
+	t.only = COLL_NONE;
+	int e = coll_plan_make(g, &t, &p);
+
+	if (e != 0)
+		return e;
+	e = evaluate(p, &t, out);
+	coll_plan_free(p);
+	return e;
+}
+
+/* The same, note 3. */
+static int
+cost_at_any_size(enum coll_generator g, const struct coll_task *task, struct coll_cost *out)
+{
+	struct coll_task t = *task;
+
+	t.params.piece = coll_piece(&task->params, task->bytes);
+	const uint64_t most = (uint64_t)MOST_PIECES * t.params.piece;
+
+	if (task->bytes <= most)
+		return cost_of(g, task, task->bytes, out);
+	struct coll_cost half;
+	int e = cost_of(g, &t, most / 2, &half);
+
+	if (e == 0)
+		e = cost_of(g, &t, most, out);
+	if (e != 0)
+		return e;
+	const double each = ((double)out->ns - (double)half.ns) / ((double)most / 2);
+
+	out->ns += (uint64_t)(each * (double)(task->bytes - most));
+	return 0;
+}
+
+/* How many messages a plan of that kind has decides whether it can be evaluated. */
+static bool
+is_too_large(enum coll_generator g, const struct coll_task *task)
+{
+	const uint64_t n = task->ranks;
+	const bool all_to_all = task->kind == COLL_ALLTOALL || task->kind == COLL_ALLGATHER ||
+		task->kind == COLL_ALLREDUCE || task->kind == COLL_REDUCE_SCATTER ||
+		g == COLL_CHAIN || g == COLL_PAPER;
+
+	return all_to_all && n * n > EVENTS_MOST;
+}
+
+int
+coll_plan_best(const struct coll_task *task, struct coll_plan **out,
+	struct coll_cost costs[COLL_GENERATORS])
+{
+	enum coll_generator best = COLL_GENERATORS, last = COLL_GENERATORS;
+	struct coll_cost least = {0}, c;
+
+	if (costs)
+		memset(costs, 0, COLL_GENERATORS * sizeof(*costs));
+	for (unsigned g = 0; g < COLL_GENERATORS; g++) {
+		if (!coll_generator_does(g, task->kind))
+			continue;
+		last = g;
+		if (is_too_large(g, task))
+			continue;
+		const int e = cost_at_any_size(g, task, &c);
+
+		if (e != 0)
+			return e;
+		if (costs)
+			costs[g] = c;
+		/* what does not fit loses to all that does */
+		if (best == COLL_GENERATORS || (c.fits && !least.fits) ||
+			(c.fits == least.fits && c.ns < least.ns)) {
+			best = g;
+			least = c;
+		}
+	}
+	/* the generators are in the order of their use, from few and small to many and large */
+	return coll_plan_make(best == COLL_GENERATORS ? last : best, task, out);
+}

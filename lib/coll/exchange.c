@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Generators of what has no root: allgather, alltoall, allreduce, reduce_scatter, barrier. Places
+ * are those of the tour, so that a ring crosses each link of the tree once in each direction.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "coll/generate.h"
+
+static uint32_t
+around(const struct coll_builder *b, int64_t place)
+{
+	const int64_t n = b->task->ranks;
+
+	return (uint32_t)((place % n + n) % n);
+}
+
+static bool
+eager(const struct coll_builder *b)
+{
+	return b->task->bytes <= b->plan->lists[0].piece;
+}
+
+static uint16_t
+add_copy(struct coll_builder *b, uint32_t rank, uint32_t block, uint32_t blocks)
+{
+	const struct coll_step s = coll_local(COLL_COPY, COLL_IN, COLL_OUT, block, blocks);
+
+	return coll_add(b, rank, &s);
+}
+
+/* An empty step that ends when both others have. */
+static uint16_t
+join(struct coll_builder *b, uint32_t rank, uint16_t x, uint16_t y)
+{
+	struct coll_step s = coll_local(COLL_COPY, COLL_IN, COLL_OUT, 0, 0);
+
+	s.after[0] = x;
+	s.after[1] = y;
+	return coll_add(b, rank, &s);
+}
+
+/* ------------------------------------------------------------------ allgather */
+
+void
+coll_allgather_ring(struct coll_builder *b)
+{
+	const uint32_t n = b->task->ranks;
+	const uint16_t *order = b->plan->order;
+
+	for (uint32_t p = 0; p < n; p++) {
+		const uint32_t rank = order[p], to = order[around(b, p + 1)];
+		const uint32_t from = order[around(b, (int64_t)p - 1)];
+		uint16_t got = add_copy(b, rank, p, 1);
+
+		for (uint32_t k = 0; k + 1 < n; k++) {
+			struct coll_step s = coll_send(to, COLL_OUT, around(b, (int64_t)p - k), 1);
+			struct coll_step r = coll_recv(from, COLL_OUT,
+				around(b, (int64_t)p - k - 1), 1);
+
+			s.after[0] = got;
+			s.flags = COLL_STREAM_0;
+			coll_add(b, rank, &s);
+			got = coll_add(b, rank, &r);
+		}
+	}
+}
+
+/* Rounds of doubling: each place sends the run that it has to the place so far before it. */
+void
+coll_allgather_bruck(struct coll_builder *b)
+{
+	const uint32_t n = b->task->ranks;
+	const uint16_t *order = b->plan->order;
+
+	for (uint32_t p = 0; p < n; p++) {
+		const uint32_t rank = order[p];
+		uint16_t have = add_copy(b, rank, p, 1);
+
+		for (uint32_t k = 1; k < n; k *= 2) {
+			const uint32_t size = k < n - k ? k : n - k;
+			struct coll_step s = coll_send(order[around(b, (int64_t)p - k)], COLL_OUT,
+				p, size);
+			struct coll_step r = coll_recv(order[around(b, (int64_t)p + k)], COLL_OUT,
+				around(b, (int64_t)p + k), size);
+
+			s.after[0] = have;
+			s.flags = r.flags = eager(b) ? COLL_EAGER : 0;
+			coll_add(b, rank, &s);
+			have = join(b, rank, have, coll_add(b, rank, &r));
+		}
+	}
+}
+
+/* ------------------------------------------------------------------ alltoall */
+
+void
+coll_alltoall_at_once(struct coll_builder *b)
+{
+	const uint32_t n = b->task->ranks;
+	const uint16_t *order = b->plan->order;
+
+	for (uint32_t p = 0; p < n; p++) {
+		add_copy(b, order[p], p, 1);
+		for (uint32_t k = 1; k < n; k++) {
+			const uint32_t to = around(b, (int64_t)p + k);
+			const uint32_t from = around(b, (int64_t)p - k);
+			struct coll_step s = coll_send(order[to], COLL_IN, to, 1);
+			struct coll_step r = coll_recv(order[from], COLL_OUT, from, 1);
+
+			s.flags = COLL_EAGER | COLL_TURNS;
+			r.flags = COLL_EAGER;
+			coll_add(b, order[p], &s);
+			coll_add(b, order[p], &r);
+		}
+	}
+}
+
+/* Which phases each edge is taken in, a bit each. */
+struct phases {
+	uint64_t *taken; /* [edge][words] */
+	uint32_t words;
+	uint32_t used; /* phases so far */
+	uint32_t *load; /* [edge]: pairs whose way leads over it */
+};
+
+#define WAY_MAX     64
+#define PHASE_SLACK 1.02
+
+static uint32_t
+way_of(const struct coll_builder *b, uint32_t from, uint32_t to, uint32_t *way)
+{
+	const struct topology *t = b->task->topology;
+	const uint32_t node = coll_node(b->task, b->plan->order[to]);
+	uint32_t at = t->hosts[coll_node(b->task, b->plan->order[from])], n = 0, e;
+
+	while (n < WAY_MAX && (e = topology_route(t, at, node)) != TOPOLOGY_NONE) {
+		way[n++] = e;
+		at = t->edges[e].to;
+	}
+	return n;
+}
+
+/* The first phase in which no edge of the way is taken. */
+static uint32_t
+take_phase(struct phases *f, const uint32_t *way, uint32_t n)
+{
+	for (uint32_t i = 0; i < f->words; i++) {
+		uint64_t taken = 0;
+
+		for (uint32_t k = 0; k < n; k++)
+			taken |= f->taken[(uint64_t)way[k] * f->words + i];
+		if (taken == UINT64_MAX)
+			continue;
+		const uint32_t bit = (uint32_t)__builtin_ctzll(~taken);
+
+		for (uint32_t k = 0; k < n; k++)
+			f->taken[(uint64_t)way[k] * f->words + i] |= 1ull << bit;
+		if (64 * i + bit >= f->used)
+			f->used = 64 * i + bit + 1;
+		return 64 * i + bit;
+	}
+	return f->used; /* more phases than were thought of: at the end, together with others */
+}
+
+/* A message of the alltoall. */
+struct pair {
+	uint32_t phase;
+	uint32_t from, to; /* places */
+};
+
+static int
+by_phase(const void *a, const void *b)
+{
+	const struct pair *x = a, *y = b;
+
+	return x->phase < y->phase ? -1 : x->phase > y->phase;
+}
+
+/* Give each pair a phase in which no other pair takes an edge of its way: first those whose way has
+ * the busiest edge, then the others into the gaps. The pairs of one distance in the tour meet at no
+ * host, so they are taken together. */
+static void
+share_out(struct coll_builder *b, struct phases *f, struct pair *pairs)
+{
+	const uint32_t n = b->task->ranks;
+	uint32_t way[WAY_MAX], worst = 1, count = 0;
+
+	for (uint32_t k = 1; k < n; k++) {
+		for (uint32_t p = 0; p < n; p++) {
+			for (uint32_t i = way_of(b, p, around(b, (int64_t)p + k), way); i-- > 0;)
+				f->load[way[i]]++;
+		}
+	}
+	for (uint32_t e = 0; e < b->task->topology->edge_count; e++)
+		worst = f->load[e] > worst ? f->load[e] : worst;
+	for (uint32_t limit = worst; limit > 0;) {
+		uint32_t next = 0;
+
+		for (uint32_t k = 1; k < n; k++) {
+			for (uint32_t p = 0; p < n; p++) {
+				const uint32_t to = around(b, (int64_t)p + k);
+				const uint32_t hops = way_of(b, p, to, way);
+				uint32_t most = 1;
+
+				for (uint32_t i = 0; i < hops; i++)
+					most = f->load[way[i]] > most ? f->load[way[i]] : most;
+				if (most == limit)
+					pairs[count++] = (struct pair){
+						take_phase(f, way, hops),
+						p,
+						to,
+					};
+				else if (most < limit && most > next)
+					next = most;
+			}
+		}
+		limit = next;
+	}
+}
+
+/* Pairs in phases on a tree of switches, as in Faraj and Yuan (IPDPS 2005, section 4), but found by
+ * trying, which takes any tree: within some per cent of their number. A phase is the time that a
+ * block takes on the busiest edge; receivers permit by that timetable, so no barriers are needed. */
+void
+coll_alltoall_phases(struct coll_builder *b)
+{
+	const struct coll_task *task = b->task;
+	const struct topology *t = task->topology;
+	const uint32_t n = task->ranks;
+	const uint16_t *order = b->plan->order;
+	const double wire = (double)coll_block_wire(&task->params, b->plan->lists[0].piece,
+		task->bytes);
+	struct phases f = {0};
+	struct pair *pairs = calloc((size_t)n * n, sizeof(*pairs));
+	double slowest = 0, longest = 0;
+
+	/* permits go the other way, and what is late must be able to catch up */
+	const double slot = wire * PHASE_SLACK;
+
+	f.load = calloc(t->edge_count + 1, sizeof(*f.load));
+	f.words = (uint32_t)(coll_phases_most(task) * 5 / 4 / 64 + 2);
+	f.taken = calloc((size_t)f.words * (t->edge_count + 1), sizeof(*f.taken));
+	if (pairs == NULL || f.load == NULL || f.taken == NULL) {
+		b->error = -ENOMEM;
+		goto out;
+	}
+	share_out(b, &f, pairs);
+	qsort(pairs, (size_t)n * (n - 1), sizeof(*pairs), by_phase);
+	for (uint32_t e = 0; e < t->edge_count; e++) {
+		const double each = f.load[e] ? coll_edge_ns_per_byte(t, e) : 0;
+
+		slowest = each > slowest ? each : slowest;
+	}
+	for (uint32_t p = 1; p < n; p++) {
+		const struct coll_path way = coll_path_between(task, order[0], order[p]);
+
+		longest = way.latency_ns > longest ? way.latency_ns : longest;
+	}
+	for (uint32_t p = 0; p < n; p++) {
+		add_copy(b, order[p], p, 1);
+		b->plan->lists[order[p]].window = (uint64_t)(2 * longest / slowest) +
+			8ull * b->plan->lists[0].piece;
+	}
+	for (uint32_t i = 0; i < n * (n - 1); i++) {
+		const struct pair *x = &pairs[i];
+		const uint32_t from = order[x->from], to = order[x->to];
+		const struct coll_path there = coll_path_between(task, from, to);
+		const struct coll_path back = coll_path_between(task, to, from);
+		const struct coll_step s = coll_send(to, COLL_IN, x->to, 1);
+		struct coll_step r = coll_recv(from, COLL_OUT, x->from, 1);
+
+		r.at_us = (uint32_t)((2 * longest + x->phase * slot * slowest) / 1e3);
+		r.lead_ns = (uint32_t)(there.latency_ns + back.latency_ns);
+		r.pace = coll_pace(b->plan, task, slowest);
+		coll_add(b, from, &s);
+		coll_add(b, to, &r);
+	}
+out:
+	free(pairs);
+	free(f.load);
+	free(f.taken);
+}
+
+/* ------------------------------------------------------------------ reductions */
+
+/* Partial sums go around the ring, each place adds its own part, and after n-1 hops the block of a
+ * place is whole there. in_out: sums are made in OUT, which has all blocks; otherwise in scratch,
+ * of which two whole blocks are needed, as all places wait for each other in a circle. Returns the
+ * step at which the place's own block is whole. */
+static uint16_t
+reduce_ring(struct coll_builder *b, uint32_t p, bool in_out)
+{
+	const uint32_t n = b->task->ranks;
+	const uint16_t *order = b->plan->order;
+	const uint32_t rank = order[p], to = order[around(b, (int64_t)p + 1)];
+	const uint32_t from = order[around(b, (int64_t)p - 1)];
+	uint16_t got = COLL_NONE, sum = COLL_NONE;
+
+	for (uint32_t k = 0; k + 1 < n; k++) {
+		const uint32_t block = around(b, (int64_t)p - 2 - k);
+		const bool stays = in_out || k + 2 == n;
+		/* the sum of the step before goes on, the first time our own part */
+		struct coll_step s = coll_send(to,
+			k == 0           ? COLL_IN
+				: in_out ? COLL_OUT
+					 : COLL_SCRATCH,
+			around(b, (int64_t)p - 1 - k), 1);
+		struct coll_step r = coll_recv(from, COLL_SCRATCH, block, 1);
+		struct coll_step c = coll_local(COLL_REDUCE, stays ? COLL_SCRATCH : COLL_IN,
+			stays ? COLL_OUT : COLL_SCRATCH, block, 1);
+
+		if (k > 0) {
+			s.after[0] = sum;
+			s.flags = COLL_STREAM_0;
+			s.source = in_out ? 0 : got;
+		}
+		coll_add(b, rank, &s);
+		r.after[0] = got;
+		r.early = got == COLL_NONE ? 0 : early_of(&b->plan->lists[rank]);
+		got = coll_add(b, rank, &r);
+		if (stays) {
+			c.source = got;
+			c.after[1] = add_copy(b, rank, block, 1);
+		} else {
+			c.target = got;
+		}
+		c.after[0] = got;
+		c.flags = COLL_STREAM_0;
+		sum = coll_add(b, rank, &c);
+	}
+	return n == 1 ? add_copy(b, rank, p, 1) : sum;
+}
+
+void
+coll_reduce_scatter_ring(struct coll_builder *b)
+{
+	const uint64_t two = 2 * b->task->bytes;
+
+	for (uint32_t p = 0; p < b->task->ranks; p++) {
+		struct coll_list *l = &b->plan->lists[b->plan->order[p]];
+
+		if (l->area_bytes < two)
+			l->area_bytes = two;
+		reduce_ring(b, p, false);
+	}
+}
+
+void
+coll_allreduce_ring(struct coll_builder *b)
+{
+	const uint32_t n = b->task->ranks;
+	const uint16_t *order = b->plan->order;
+
+	for (uint32_t p = 0; p < n; p++) {
+		const uint32_t rank = order[p], to = order[around(b, (int64_t)p + 1)];
+		const uint32_t from = order[around(b, (int64_t)p - 1)];
+		uint16_t got = reduce_ring(b, p, true);
+
+		for (uint32_t k = 0; k + 1 < n; k++) {
+			struct coll_step s = coll_send(to, COLL_OUT, around(b, (int64_t)p - k), 1);
+			struct coll_step r = coll_recv(from, COLL_OUT,
+				around(b, (int64_t)p - k - 1), 1);
+
+			s.after[0] = got;
+			s.flags = COLL_STREAM_0;
+			coll_add(b, rank, &s);
+			got = coll_add(b, rank, &r);
+		}
+	}
+}
+
+/* Rounds of pairs that exchange all they have and add it. Places beyond a power of two give theirs
+ * to a partner before, and get the result after. */
+void
+coll_allreduce_doubling(struct coll_builder *b)
+{
+	const uint32_t n = b->task->ranks;
+	const uint16_t *order = b->plan->order;
+	uint32_t power = 1;
+
+	while (2 * power <= n)
+		power *= 2;
+	const uint8_t flags = eager(b) ? COLL_EAGER : 0;
+
+	for (uint32_t p = 0; p < n; p++) {
+		const uint32_t rank = order[p];
+
+		if (p >= power) {
+			struct coll_step s = coll_send(order[p - power], COLL_IN, 0, 1);
+			struct coll_step r = coll_recv(order[p - power], COLL_OUT, 0, 1);
+
+			s.flags = r.flags = flags;
+			coll_add(b, rank, &s);
+			coll_add(b, rank, &r);
+			continue;
+		}
+		uint16_t sum = add_copy(b, rank, 0, 1), sent = COLL_NONE;
+		uint8_t area = 0;
+
+		for (uint32_t k = p + power < n ? 0 : 1; k < power; k = k ? 2 * k : 1) {
+			const uint32_t peer = order[k ? p ^ k : p + power];
+			struct coll_step r = coll_recv(peer, COLL_SCRATCH, 0, 1);
+			struct coll_step c = coll_local(COLL_REDUCE, COLL_SCRATCH, COLL_OUT, 0, 1);
+
+			r.flags = flags;
+			r.area = area++;
+			if (k) {
+				struct coll_step s = coll_send(peer, COLL_OUT, 0, 1);
+
+				s.flags = flags | COLL_STREAM_0;
+				s.after[0] = sum;
+				sent = coll_add(b, rank, &s);
+			} else {
+				sent = sum;
+			}
+			c.source = c.after[0] = coll_add(b, rank, &r);
+			c.after[1] = sent;
+			c.flags = COLL_STREAM_0 | COLL_STREAM_1;
+			sum = coll_add(b, rank, &c);
+		}
+		if (p + power < n) {
+			struct coll_step s = coll_send(order[p + power], COLL_OUT, 0, 1);
+
+			s.flags = flags | COLL_STREAM_0;
+			s.after[0] = sum;
+			coll_add(b, rank, &s);
+		}
+	}
+}
+
+/* ------------------------------------------------------------------ barrier */
+
+/* In round k each place tells the 2^k'th after it that it, and those before it, are there. */
+void
+coll_barrier_bruck(struct coll_builder *b)
+{
+	const uint32_t n = b->task->ranks;
+	const uint16_t *order = b->plan->order;
+
+	for (uint32_t p = 0; p < n; p++) {
+		const uint32_t rank = order[p];
+		uint16_t here = COLL_NONE;
+
+		for (uint32_t k = 1; k < n; k *= 2) {
+			struct coll_step s = coll_send(order[around(b, (int64_t)p + k)], COLL_IN, 0,
+				0);
+			struct coll_step r = coll_recv(order[around(b, (int64_t)p - k)], COLL_OUT,
+				0, 0);
+
+			s.after[0] = here;
+			s.flags = r.flags = COLL_EAGER;
+			coll_add(b, rank, &s);
+			here = join(b, rank, here, coll_add(b, rank, &r));
+		}
+	}
+}

@@ -1,0 +1,748 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Running one rank's list of steps; see exec.h. The owner's thread only.
+ *
+ * A step waits until the steps before it have ended (those that it streams with do not count), then
+ * it is active, and in the end done. Active steps are in one queue: SENDs that have something to
+ * send, RECVs that are not permitted to their end, and local work that is ready.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "coll/exec.h"
+
+enum phase {
+	PHASE_WAITS,
+	PHASE_ACTIVE,
+	PHASE_DONE
+};
+
+struct state {
+	uint64_t len;       /* bytes of the step */
+	uint64_t done;      /* sent, arrived, or worked */
+	uint64_t permitted; /* up to this byte */
+	uint64_t base;      /* RECV to SCRATCH: the bytes of its area that earlier steps used */
+	uint64_t due_ns;    /* the next piece or permit, on the timetable */
+	uint16_t ordinal;
+	uint16_t peer_next;   /* next step of that peer and direction */
+	uint16_t dependents;  /* first step that is after this one */
+	uint16_t dep_next[2]; /* this step's place in the lists of those that it is after */
+	uint16_t queue_next;
+	uint8_t waits; /* steps whose end it waits for */
+	uint8_t phase;
+	bool queued;
+	bool empty; /* of no bytes: one empty piece */
+};
+
+struct queue {
+	uint16_t first, last;
+};
+
+/* The first step of a peer that is not done. */
+struct peer {
+	uint16_t send, recv;
+};
+
+struct coll_exec {
+	struct coll_list list;
+	struct state *states;
+	struct peer *peers;
+	struct queue sends, recvs, locals;
+	uint64_t area_consumed[COLL_AREAS_MAX];
+	uint64_t outstanding;
+	uint64_t begin_ns;
+	uint64_t send_due_ns; /* when the line takes the next piece */
+	uint64_t deadline_ns;
+	uint32_t left; /* steps that are not done */
+};
+
+#define ALIGN 16u
+
+static size_t
+rounded(size_t bytes)
+{
+	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+uint64_t
+coll_run_bytes(const struct coll_blocks *b, uint32_t block, uint32_t blocks)
+{
+	if (b->ends == NULL)
+		return b->each * blocks;
+	const uint64_t before = block ? b->ends[block - 1] : 0;
+
+	if (block + blocks <= b->count)
+		return blocks ? b->ends[block + blocks - 1] - before : 0;
+	return b->ends[b->count - 1] - before + b->ends[block + blocks - b->count - 1];
+}
+
+static bool
+streams(const struct coll_step *s, unsigned k)
+{
+	return s->flags & (k ? COLL_STREAM_1 : COLL_STREAM_0);
+}
+
+static uint64_t
+paced(uint32_t pace, uint64_t bytes)
+{
+	return (bytes * pace) >> 16;
+}
+
+/* ------------------------------------------------------------------ checking */
+
+/* Whether `source` of step i is an earlier RECV to SCRATCH of the same run, with which step i, or
+ * the step that it streams with, goes on piece by piece. */
+static bool
+scratch_is_good(const struct coll_list *l, uint32_t i, uint16_t source)
+{
+	const struct coll_step *s = &l->steps[i];
+
+	if (source >= i || l->steps[source].op != COLL_RECV ||
+		l->steps[source].to != COLL_SCRATCH || l->steps[source].block != s->block ||
+		l->steps[source].blocks != s->blocks)
+		return false;
+	for (unsigned k = 0; k < 2; k++) {
+		if (!streams(s, k))
+			continue;
+		const struct coll_step *a = &l->steps[s->after[k]];
+
+		if (s->after[k] == source || (a->op == COLL_REDUCE && a->target == source))
+			return true;
+	}
+	return false;
+}
+
+static bool
+afters_are_good(const struct coll_list *l, uint32_t i)
+{
+	const struct coll_step *s = &l->steps[i];
+
+	if (s->after[0] == s->after[1] && s->after[0] != COLL_NONE)
+		return false;
+	for (unsigned k = 0; k < 2; k++) {
+		if (s->after[k] == COLL_NONE) {
+			if (streams(s, k))
+				return false;
+			continue;
+		}
+		if (s->after[k] >= i)
+			return false;
+		const struct coll_step *a = &l->steps[s->after[k]];
+
+		/* the same bytes, so that an offset means the same in both */
+		if (streams(s, k) && (a->block != s->block || a->blocks != s->blocks))
+			return false;
+	}
+	return true;
+}
+
+static bool
+recv_is_good(const struct coll_list *l, const struct coll_step *s)
+{
+	if (s->to == COLL_IN || s->flags & (COLL_STREAM_0 | COLL_STREAM_1 | COLL_TURNS) ||
+		(s->early && s->after[0] == COLL_NONE))
+		return false;
+	/* what nobody permitted may come at any time */
+	if (s->flags & COLL_EAGER && (s->after[0] != COLL_NONE || s->after[1] != COLL_NONE))
+		return false;
+	return s->to != COLL_SCRATCH || s->area < l->areas;
+}
+
+static bool
+step_is_good(const struct coll_list *l, const struct coll_blocks *blocks, uint32_t i)
+{
+	const struct coll_step *s = &l->steps[i];
+
+	if (s->op >= COLL_OPS || s->flags & ~COLL_FLAGS || s->from >= COLL_BUFFERS ||
+		s->to >= COLL_BUFFERS || !afters_are_good(l, i))
+		return false;
+	const struct coll_blocks *b = &blocks[s->op == COLL_RECV ? s->to : s->from];
+
+	if (s->blocks > b->count || (s->blocks > 0 && s->block >= b->count))
+		return false;
+	if (s->op == COLL_SEND || s->op == COLL_RECV) {
+		if (s->peer >= l->ranks || s->peer == l->rank)
+			return false;
+	} else if (s->to == COLL_IN || (s->op == COLL_COPY && s->to == COLL_SCRATCH)) {
+		return false;
+	}
+	if (s->op == COLL_RECV)
+		return recv_is_good(l, s);
+	if (s->early || (s->from == COLL_SCRATCH && !scratch_is_good(l, i, s->source)))
+		return false;
+	return s->op != COLL_REDUCE || s->to != COLL_SCRATCH ||
+		scratch_is_good(l, i, s->target);
+}
+
+/* What is put into scratch is emptied by one step; without a permit, only if there is room for all
+ * of it. */
+static bool
+area_is_good(const struct coll_list *l, const struct coll_blocks *blocks, uint32_t i)
+{
+	const struct coll_step *s = &l->steps[i];
+	unsigned uses = 0, shares = 0;
+
+	for (uint32_t k = 0; k < l->count; k++) {
+		const struct coll_step *x = &l->steps[k];
+
+		uses += x->op != COLL_RECV && x->from == COLL_SCRATCH && x->source == i;
+		shares += x->op == COLL_RECV && x->to == COLL_SCRATCH && x->area == s->area;
+	}
+	if (s->flags & COLL_EAGER &&
+		(shares > 1 || coll_run_bytes(&blocks[COLL_SCRATCH], s->block, s->blocks) >
+				       l->area_bytes))
+		return false;
+	return uses == 1;
+}
+
+int
+coll_check(const struct coll_list *l, const struct coll_blocks blocks[COLL_BUFFERS],
+	uint32_t *step)
+{
+	*step = l->count;
+	if (l->ranks == 0 || l->ranks > COLL_RANKS_MAX || l->rank >= l->ranks ||
+		l->count > COLL_STEPS_MAX || l->piece == 0 || l->areas > COLL_AREAS_MAX ||
+		(l->areas > 0 && l->area_bytes < l->piece))
+		return -EINVAL;
+	for (uint32_t i = 0; i < l->count; i++) {
+		const struct coll_step *s = &l->steps[i];
+
+		if (!step_is_good(l, blocks, i) || (s->op == COLL_RECV && s->to == COLL_SCRATCH &&
+							   !area_is_good(l, blocks, i))) {
+			*step = i;
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ queues */
+
+static void
+queue_push(struct coll_exec *c, struct queue *q, uint16_t i)
+{
+	struct state *t = &c->states[i];
+
+	if (t->queued)
+		return;
+	t->queued = true;
+	t->queue_next = COLL_NONE;
+	if (q->first == COLL_NONE)
+		q->first = i;
+	else
+		c->states[q->last].queue_next = i;
+	q->last = i;
+}
+
+/* In the list's order. New steps belong near the end. */
+static void
+queue_insert(struct coll_exec *c, struct queue *q, uint16_t i)
+{
+	if (q->first == COLL_NONE || c->states[i].queued || q->last < i) {
+		queue_push(c, q, i);
+		return;
+	}
+	uint16_t *at = &q->first;
+
+	while (*at < i)
+		at = &c->states[*at].queue_next;
+	c->states[i].queued = true;
+	c->states[i].queue_next = *at;
+	*at = i;
+}
+
+static void
+queue_pop(struct coll_exec *c, struct queue *q)
+{
+	struct state *t = &c->states[q->first];
+
+	t->queued = false;
+	q->first = t->queue_next;
+}
+
+/* ------------------------------------------------------------------ steps */
+
+/* Bytes of a SEND, REDUCE or COPY that its source has. */
+static uint64_t
+available(const struct coll_exec *c, uint32_t i)
+{
+	const struct coll_step *s = &c->list.steps[i];
+	uint64_t n = c->states[i].len;
+
+	for (unsigned k = 0; k < 2; k++) {
+		if (streams(s, k) && c->states[s->after[k]].done < n)
+			n = c->states[s->after[k]].done;
+	}
+	return n;
+}
+
+/* Bytes of a SEND that may go. */
+static uint64_t
+sendable(const struct coll_exec *c, uint32_t i)
+{
+	const struct state *t = &c->states[i];
+	const uint64_t there = available(c, i), most = t->permitted < there ? t->permitted : there;
+
+	return most > t->done ? most - t->done : 0;
+}
+
+/* Its source and its permit allow it to go on: is it so for an empty step? */
+static bool
+empty_is_ready(const struct coll_exec *c, uint32_t i)
+{
+	const struct coll_step *s = &c->list.steps[i];
+
+	for (unsigned k = 0; k < 2; k++) {
+		if (streams(s, k) && c->states[s->after[k]].phase != PHASE_DONE)
+			return false;
+	}
+	return true;
+}
+
+static void
+look(struct coll_exec *c, uint32_t i)
+{
+	const struct coll_step *s = &c->list.steps[i];
+	struct state *t = &c->states[i];
+
+	if (t->phase != PHASE_ACTIVE)
+		return;
+	switch ((enum coll_op)s->op) {
+	case COLL_SEND:
+		if (t->empty ? !empty_is_ready(c, i) : sendable(c, i) == 0)
+			return;
+		if (s->flags & COLL_TURNS)
+			queue_push(c, &c->sends, (uint16_t)i);
+		else
+			queue_insert(c, &c->sends, (uint16_t)i);
+		return;
+	case COLL_RECV:
+		if (t->permitted < t->len)
+			queue_insert(c, &c->recvs, (uint16_t)i);
+		return;
+	case COLL_REDUCE:
+	case COLL_COPY:
+		if (t->empty ? empty_is_ready(c, i) : available(c, i) > t->done)
+			queue_push(c, &c->locals, (uint16_t)i);
+		return;
+	case COLL_OPS:
+		return;
+	}
+}
+
+/* Whether what the step waits for has ended, or nearly so. */
+static bool
+is_ready(const struct coll_exec *c, uint32_t i)
+{
+	const struct coll_step *s = &c->list.steps[i];
+
+	for (unsigned k = 0; k < 2; k++) {
+		if (s->after[k] == COLL_NONE || streams(s, k))
+			continue;
+		const struct state *t = &c->states[s->after[k]];
+		const uint64_t early = k == 0 ? s->early : 0;
+
+		if (t->phase != PHASE_DONE && (t->phase == PHASE_WAITS || early == 0 ||
+						      t->len - t->done > early))
+			return false;
+	}
+	return true;
+}
+
+static void
+activate(struct coll_exec *c, uint32_t i)
+{
+	if (c->states[i].phase == PHASE_WAITS && is_ready(c, i)) {
+		c->states[i].phase = PHASE_ACTIVE;
+		look(c, i);
+	}
+}
+
+/* The first step of this peer and direction that is not done. */
+static uint16_t
+first_open(const struct coll_exec *c, uint16_t i)
+{
+	while (i != COLL_NONE && c->states[i].phase == PHASE_DONE)
+		i = c->states[i].peer_next;
+	return i;
+}
+
+static void
+end_step(struct coll_exec *c, uint32_t i)
+{
+	const struct coll_step *s = &c->list.steps[i];
+
+	c->states[i].phase = PHASE_DONE;
+	c->left--;
+	if (s->op == COLL_SEND)
+		c->peers[s->peer].send = first_open(c, c->peers[s->peer].send);
+	else if (s->op == COLL_RECV)
+		c->peers[s->peer].recv = first_open(c, c->peers[s->peer].recv);
+}
+
+/* A step got on by so many bytes, perhaps to its end: tell those that are after it. */
+static void
+advance(struct coll_exec *c, uint32_t i, uint64_t len)
+{
+	const struct coll_step *s = &c->list.steps[i];
+	struct state *t = &c->states[i];
+
+	t->done += len;
+	if (s->op != COLL_RECV && s->from == COLL_SCRATCH)
+		c->area_consumed[c->list.steps[s->source].area] =
+			c->states[s->source].base + t->done;
+	if (t->done == t->len)
+		end_step(c, i);
+	for (uint16_t d = t->dependents, next; d != COLL_NONE; d = next) {
+		next = c->states[d].dep_next[c->list.steps[d].after[0] == i ? 0 : 1];
+		if (c->states[d].phase == PHASE_WAITS)
+			activate(c, d);
+		else
+			look(c, d);
+	}
+}
+
+/* ------------------------------------------------------------------ beginning */
+
+size_t
+coll_exec_bytes(const struct coll_list *l)
+{
+	return rounded(sizeof(struct coll_exec)) + rounded(l->count * sizeof(struct state)) +
+		rounded(l->ranks * sizeof(struct peer));
+}
+
+/* Put the steps of each peer and direction into a list, in order. */
+static void
+number_steps(struct coll_exec *c)
+{
+	for (uint32_t i = c->list.count; i-- > 0;) {
+		const struct coll_step *s = &c->list.steps[i];
+
+		if (s->op != COLL_SEND && s->op != COLL_RECV)
+			continue;
+		struct peer *p = &c->peers[s->peer];
+		uint16_t *first = s->op == COLL_SEND ? &p->send : &p->recv;
+
+		c->states[i].peer_next = *first;
+		*first = (uint16_t)i;
+	}
+	for (uint32_t p = 0; p < c->list.ranks; p++) {
+		const uint16_t firsts[2] = {c->peers[p].send, c->peers[p].recv};
+
+		for (unsigned k = 0; k < 2; k++) {
+			uint16_t ordinal = 0;
+
+			for (uint16_t i = firsts[k]; i != COLL_NONE; i = c->states[i].peer_next)
+				c->states[i].ordinal = ordinal++;
+		}
+	}
+}
+
+/* Put each step into the lists of those that it is after. */
+static void
+link_steps(struct coll_exec *c)
+{
+	for (uint32_t i = c->list.count; i-- > 0;) {
+		for (unsigned k = 0; k < 2; k++) {
+			const uint16_t a = c->list.steps[i].after[k];
+
+			if (a == COLL_NONE)
+				continue;
+			c->states[i].dep_next[k] = c->states[a].dependents;
+			c->states[a].dependents = (uint16_t)i;
+		}
+	}
+}
+
+static void
+measure_steps(struct coll_exec *c, const struct coll_blocks blocks[COLL_BUFFERS])
+{
+	uint64_t areas[COLL_AREAS_MAX] = {0};
+
+	for (uint32_t i = 0; i < c->list.count; i++) {
+		const struct coll_step *s = &c->list.steps[i];
+		struct state *t = &c->states[i];
+
+		t->len = coll_run_bytes(&blocks[s->op == COLL_RECV ? s->to : s->from], s->block,
+			s->blocks);
+		t->empty = t->len == 0;
+		t->dependents = COLL_NONE;
+		if (s->op == COLL_RECV && s->to == COLL_SCRATCH) {
+			t->base = areas[s->area];
+			areas[s->area] += t->len;
+		}
+		if ((s->flags & COLL_EAGER && s->op != COLL_REDUCE && s->op != COLL_COPY) ||
+			t->empty)
+			t->permitted = t->len;
+		if (s->op == COLL_RECV && s->flags & COLL_EAGER)
+			c->outstanding += t->len;
+		const uint64_t at_ns = s->at_us * 1000ull;
+
+		t->due_ns = at_ns > s->lead_ns ? at_ns - s->lead_ns : 0;
+	}
+}
+
+struct coll_exec *
+coll_exec_init(void *memory, const struct coll_list *list,
+	const struct coll_blocks blocks[COLL_BUFFERS], uint64_t now)
+{
+	struct coll_exec *c = memory;
+	uint8_t *at = (uint8_t *)memory + rounded(sizeof(*c));
+
+	memset(memory, 0, coll_exec_bytes(list));
+	c->list = *list;
+	c->states = (struct state *)at;
+	c->peers = (struct peer *)(at + rounded(list->count * sizeof(struct state)));
+	c->sends = c->recvs = c->locals = (struct queue){COLL_NONE, COLL_NONE};
+	c->begin_ns = now;
+	c->deadline_ns = COLL_NEVER;
+	c->left = list->count;
+	for (uint32_t p = 0; p < list->ranks; p++)
+		c->peers[p] = (struct peer){COLL_NONE, COLL_NONE};
+	measure_steps(c, blocks);
+	number_steps(c);
+	link_steps(c);
+	for (uint32_t i = 0; i < list->count; i++)
+		activate(c, i);
+	return c;
+}
+
+/* ------------------------------------------------------------------ what comes */
+
+static uint16_t
+find_step(const struct coll_exec *c, uint16_t first, uint32_t ordinal)
+{
+	while (first != COLL_NONE && c->states[first].ordinal < ordinal)
+		first = c->states[first].peer_next;
+	return first != COLL_NONE && c->states[first].ordinal == ordinal ? first : COLL_NONE;
+}
+
+int
+coll_permitted(struct coll_exec *c, uint32_t peer, uint32_t ordinal, uint64_t bytes)
+{
+	if (peer >= c->list.ranks)
+		return -EPROTO;
+	const uint16_t i = find_step(c, c->peers[peer].send, ordinal);
+
+	if (i == COLL_NONE || bytes > c->states[i].len || bytes < c->states[i].permitted)
+		return -EPROTO;
+	c->states[i].permitted = bytes;
+	look(c, i);
+	return 0;
+}
+
+int
+coll_heard(const struct coll_exec *c, uint32_t peer, uint32_t ordinal, uint64_t offset,
+	uint64_t len)
+{
+	if (peer >= c->list.ranks)
+		return -EPROTO;
+	const uint16_t i = find_step(c, c->peers[peer].recv, ordinal);
+
+	if (i == COLL_NONE)
+		return -EPROTO;
+	const struct state *t = &c->states[i];
+
+	if (t->phase == PHASE_DONE || offset != t->done || len > t->permitted - t->done ||
+		(len == 0 && !t->empty))
+		return -EPROTO;
+	return i;
+}
+
+void
+coll_arrived(struct coll_exec *c, uint32_t step, uint64_t len)
+{
+	c->outstanding -= len;
+	advance(c, step, len);
+}
+
+/* ------------------------------------------------------------------ what goes */
+
+static bool
+local_next(struct coll_exec *c, struct coll_out *out)
+{
+	const uint16_t i = c->locals.first;
+
+	if (i == COLL_NONE)
+		return false;
+	struct state *t = &c->states[i];
+	const uint64_t can = available(c, i) - t->done;
+	const uint64_t len = can < c->list.piece ? can : c->list.piece;
+
+	*out = (struct coll_out){
+		.go = COLL_GO_LOCAL,
+		.step = i,
+		.offset = t->done,
+		.len = len,
+	};
+	queue_pop(c, &c->locals);
+	t->empty = false;
+	advance(c, i, len);
+	look(c, i);
+	return true;
+}
+
+/* Bytes that a RECV can permit in addition, as far as room goes. */
+static uint64_t
+permittable(const struct coll_exec *c, uint32_t i)
+{
+	const struct coll_step *s = &c->list.steps[i];
+	const struct state *t = &c->states[i];
+	uint64_t n = t->len - t->permitted;
+
+	if (s->to == COLL_SCRATCH) {
+		const uint64_t used = t->base + t->permitted - c->area_consumed[s->area];
+		const uint64_t room = used < c->list.area_bytes ? c->list.area_bytes - used : 0;
+
+		n = n < room ? n : room;
+	}
+	/* all at once if there is neither a pace nor a bound */
+	if ((s->pace || c->list.window) && n > c->list.piece)
+		n = c->list.piece;
+	return n;
+}
+
+static void
+note_deadline(struct coll_exec *c, uint64_t at)
+{
+	if (at < c->deadline_ns)
+		c->deadline_ns = at;
+}
+
+static bool
+permit_next(struct coll_exec *c, struct coll_out *out, uint64_t now)
+{
+	uint16_t *at = &c->recvs.first, before = COLL_NONE;
+
+	while (*at != COLL_NONE) {
+		const uint16_t i = *at;
+		const struct coll_step *s = &c->list.steps[i];
+		struct state *t = &c->states[i];
+		const uint64_t due = c->begin_ns + t->due_ns;
+		const uint64_t n = permittable(c, i);
+
+		if (due > now) {
+			note_deadline(c, due);
+			if (t->permitted == 0)
+				return false; /* so are all after it */
+		} else if (n > 0 && c->list.window && c->outstanding > 0 &&
+			c->outstanding + n > c->list.window) {
+			return false; /* an arrival makes room */
+		} else if (n > 0) {
+			t->permitted += n;
+			c->outstanding += n;
+			t->due_ns = (s->pace ? t->due_ns + paced(s->pace, n) : t->due_ns);
+			if (t->permitted == t->len) {
+				t->queued = false;
+				*at = t->queue_next;
+				if (c->recvs.last == i)
+					c->recvs.last = before;
+			}
+			*out = (struct coll_out){
+				.go = COLL_GO_PERMIT,
+				.step = i,
+				.peer = s->peer,
+				.ordinal = t->ordinal,
+				.len = t->permitted,
+			};
+			return true;
+		}
+		before = i;
+		at = &t->queue_next;
+	}
+	return false;
+}
+
+static bool
+send_next(struct coll_exec *c, struct coll_out *out, uint64_t now)
+{
+	if (c->sends.first != COLL_NONE && c->send_due_ns > now) {
+		note_deadline(c, c->send_due_ns);
+		return false;
+	}
+	uint16_t *at = &c->sends.first, before = COLL_NONE;
+
+	for (; *at != COLL_NONE; before = *at, at = &c->states[*at].queue_next) {
+		const uint16_t i = *at;
+		const struct coll_step *s = &c->list.steps[i];
+		struct state *t = &c->states[i];
+
+		if (s->pace && c->begin_ns + t->due_ns > now) {
+			note_deadline(c, c->begin_ns + t->due_ns);
+			if (t->done == 0 && !(s->flags & COLL_TURNS))
+				return false; /* so are all after it */
+			continue;
+		}
+		const uint64_t can = sendable(c, i);
+		const uint64_t n = can < c->list.piece ? can : c->list.piece;
+
+		*out = (struct coll_out){
+			.go = COLL_GO_PIECE,
+			.step = i,
+			.peer = s->peer,
+			.ordinal = t->ordinal,
+			.offset = t->done,
+			.len = n,
+		};
+		if (s->pace) {
+			const uint64_t was = c->begin_ns + t->due_ns;
+
+			t->due_ns = (was + paced(s->pace, c->list.piece) < now ? now : was) -
+				c->begin_ns + paced(s->pace, n);
+		}
+		if (c->list.send_pace) {
+			/* two pieces ahead of the line, so that it never runs dry */
+			const uint64_t ahead = paced(c->list.send_pace, 2 * c->list.piece);
+			const uint64_t from = c->send_due_ns + ahead > now ? c->send_due_ns
+									   : now - ahead;
+
+			c->send_due_ns = from + paced(c->list.send_pace, n);
+		}
+		if (can == n || s->flags & COLL_TURNS) {
+			t->queued = false;
+			*at = t->queue_next;
+			if (c->sends.last == i)
+				c->sends.last = before;
+		}
+		t->empty = false;
+		advance(c, i, n);
+		if (can != n && s->flags & COLL_TURNS)
+			look(c, i);
+		return true;
+	}
+	return false;
+}
+
+bool
+coll_next(struct coll_exec *c, struct coll_out *out, uint64_t now)
+{
+	if (local_next(c, out))
+		return true;
+	c->deadline_ns = COLL_NEVER;
+	return permit_next(c, out, now) || send_next(c, out, now);
+}
+
+uint64_t
+coll_deadline(const struct coll_exec *c)
+{
+	return c->deadline_ns;
+}
+
+bool
+coll_is_done(const struct coll_exec *c)
+{
+	return c->left == 0;
+}
+
+uint64_t
+coll_scratch_place(const struct coll_exec *c, uint32_t recv, uint64_t offset)
+{
+	return (uint64_t)c->list.steps[recv].area * c->list.area_bytes +
+		(c->states[recv].base + offset) % c->list.area_bytes;
+}
+
+uint64_t
+coll_outstanding(const struct coll_exec *c)
+{
+	return c->outstanding;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What generators share: adding steps to the ranks' lists. Each generator runs twice: first its
+ * steps are counted, then written.
+ */
+#ifndef PMX_COLL_GENERATE_H
+#define PMX_COLL_GENERATE_H
+
+#include "coll/tour.h"
+
+struct coll_builder {
+	struct coll_plan *plan;
+	const struct coll_task *task;
+	uint32_t *used; /* [ranks]: steps so far */
+	bool counting;
+	int error;
+};
+
+/* Add a step to a rank's list. Returns its number there. */
+uint16_t coll_add(struct coll_builder *b, uint32_t rank, const struct coll_step *s);
+
+/* Steps with no more than this: further fields are set by who calls. */
+static inline struct coll_step
+coll_send(uint32_t peer, enum coll_buffer from, uint32_t block, uint32_t blocks)
+{
+	return (struct coll_step){
+		.op = COLL_SEND,
+		.from = (uint8_t)from,
+		.peer = (uint16_t)peer,
+		.after = {COLL_NONE, COLL_NONE},
+		.block = (uint16_t)block,
+		.blocks = (uint16_t)blocks,
+	};
+}
+
+static inline struct coll_step
+coll_recv(uint32_t peer, enum coll_buffer to, uint32_t block, uint32_t blocks)
+{
+	return (struct coll_step){
+		.op = COLL_RECV,
+		.to = (uint8_t)to,
+		.peer = (uint16_t)peer,
+		.after = {COLL_NONE, COLL_NONE},
+		.block = (uint16_t)block,
+		.blocks = (uint16_t)blocks,
+	};
+}
+
+static inline struct coll_step
+coll_local(enum coll_op op, enum coll_buffer from, enum coll_buffer to, uint32_t block,
+	uint32_t blocks)
+{
+	return (struct coll_step){
+		.op = (uint8_t)op,
+		.from = (uint8_t)from,
+		.to = (uint8_t)to,
+		.after = {COLL_NONE, COLL_NONE},
+		.block = (uint16_t)block,
+		.blocks = (uint16_t)blocks,
+	};
+}
+
+/* A RECV to an area that an earlier one uses as well begins when room may be left. */
+static inline uint32_t
+early_of(const struct coll_list *l)
+{
+	return l->area_bytes < UINT32_MAX ? (uint32_t)l->area_bytes : UINT32_MAX;
+}
+
+/* ns a byte of payload, as in a step. */
+uint32_t coll_pace(const struct coll_plan *p, const struct coll_task *task, double ns_per_byte);
+
+/* The most pairs of ranks whose ways lead over one edge, in one direction. */
+uint64_t coll_phases_most(const struct coll_task *task);
+
+/* The generators: gather.c, tree.c, exchange.c. plan->order is the tour. */
+void coll_gather_at_once(struct coll_builder *b);
+void coll_gather_in_turn(struct coll_builder *b);
+void coll_gather_permits(struct coll_builder *b);
+void coll_gather_paper(struct coll_builder *b);
+void coll_gather_chain(struct coll_builder *b);
+void coll_gather_binomial(struct coll_builder *b);
+void coll_gather_two_level(struct coll_builder *b);
+void coll_scatter_at_once(struct coll_builder *b);
+void coll_scatter_permits(struct coll_builder *b);
+void coll_scatter_binomial(struct coll_builder *b);
+void coll_bcast_binomial(struct coll_builder *b);
+void coll_bcast_chain(struct coll_builder *b);
+void coll_bcast_two_trees(struct coll_builder *b);
+void coll_reduce_binomial(struct coll_builder *b);
+void coll_reduce_chain(struct coll_builder *b);
+void coll_reduce_two_trees(struct coll_builder *b);
+void coll_allgather_ring(struct coll_builder *b);
+void coll_allgather_bruck(struct coll_builder *b);
+void coll_alltoall_at_once(struct coll_builder *b);
+void coll_alltoall_phases(struct coll_builder *b);
+void coll_allreduce_ring(struct coll_builder *b);
+void coll_allreduce_doubling(struct coll_builder *b);
+void coll_reduce_scatter_ring(struct coll_builder *b);
+void coll_barrier_bruck(struct coll_builder *b);
+
+#endif

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Making plans: the table of generators, the bound, and the choice; see plan.h.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coll/generate.h"
+
+#define VECTOR_ALIGN 64 /* parts of a vector begin at multiples of this, whatever its elements */
+#define AREA_PIECES  8
+
+const char *const coll_kind_name[COLL_KINDS] = {"gather", "scatter", "bcast", "reduce",
+	"allgather", "alltoall", "allreduce", "reduce_scatter", "barrier"};
+const char *const coll_generator_name[COLL_GENERATORS] = {"at_once", "in_turn", "permits", "paper",
+	"chain", "binomial", "two_level", "two_trees", "ring", "bruck", "phases", "doubling"};
+
+typedef void (*generator)(struct coll_builder *);
+
+static const generator generators[COLL_GENERATORS][COLL_KINDS] = {
+	[COLL_AT_ONCE] =
+		{
+			[COLL_GATHER] = coll_gather_at_once,
+			[COLL_SCATTER] = coll_scatter_at_once,
+			[COLL_ALLTOALL] = coll_alltoall_at_once,
+		},
+	[COLL_IN_TURN] = {[COLL_GATHER] = coll_gather_in_turn},
+	[COLL_PERMITS] =
+		{
+			[COLL_GATHER] = coll_gather_permits,
+			[COLL_SCATTER] = coll_scatter_permits,
+		},
+	[COLL_PAPER] = {[COLL_GATHER] = coll_gather_paper},
+	[COLL_CHAIN] =
+		{
+			[COLL_GATHER] = coll_gather_chain,
+			[COLL_BCAST] = coll_bcast_chain,
+			[COLL_REDUCE_TO] = coll_reduce_chain,
+		},
+	[COLL_BINOMIAL] =
+		{
+			[COLL_GATHER] = coll_gather_binomial,
+			[COLL_SCATTER] = coll_scatter_binomial,
+			[COLL_BCAST] = coll_bcast_binomial,
+			[COLL_REDUCE_TO] = coll_reduce_binomial,
+		},
+	[COLL_TWO_LEVEL] = {[COLL_GATHER] = coll_gather_two_level},
+	[COLL_TWO_TREES] =
+		{
+			[COLL_BCAST] = coll_bcast_two_trees,
+			[COLL_REDUCE_TO] = coll_reduce_two_trees,
+		},
+	[COLL_RING] =
+		{
+			[COLL_ALLGATHER] = coll_allgather_ring,
+			[COLL_ALLREDUCE] = coll_allreduce_ring,
+			[COLL_REDUCE_SCATTER] = coll_reduce_scatter_ring,
+		},
+	[COLL_BRUCK] =
+		{
+			[COLL_ALLGATHER] = coll_allgather_bruck,
+			[COLL_BARRIER] = coll_barrier_bruck,
+		},
+	[COLL_PHASES] = {[COLL_ALLTOALL] = coll_alltoall_phases},
+	[COLL_DOUBLING] = {[COLL_ALLREDUCE] = coll_allreduce_doubling},
+};
+
+bool
+coll_generator_does(enum coll_generator g, enum coll_kind kind)
+{
+	return g < COLL_GENERATORS && kind < COLL_KINDS && generators[g][kind] != NULL;
+}
+
+uint16_t
+coll_add(struct coll_builder *b, uint32_t rank, const struct coll_step *s)
+{
+	struct coll_list *l = &b->plan->lists[rank];
+	const uint32_t i = b->used[rank]++;
+
+	if (i >= COLL_STEPS_MAX)
+		b->error = -E2BIG;
+	else if (!b->counting && i < l->count)
+		((struct coll_step *)l->steps)[i] = *s;
+	return (uint16_t)i;
+}
+
+uint32_t
+coll_pace(const struct coll_plan *p, const struct coll_task *task, double ns_per_byte)
+{
+	const uint32_t piece = p->lists[0].piece;
+	const double each = task->bytes == 0 ? 1
+		: task->bytes < piece
+		? (double)coll_wire_bytes(&task->params, task->bytes) / (double)task->bytes
+		: (double)coll_wire_bytes(&task->params, piece) / piece;
+	const double pace = ns_per_byte * each * 65536;
+
+	return pace > (double)UINT32_MAX ? UINT32_MAX : (uint32_t)(pace + 0.5);
+}
+
+/* ------------------------------------------------------------------ blocks */
+
+static uint32_t
+blocks_of(enum coll_generator g, const struct coll_task *task)
+{
+	switch (task->kind) {
+	case COLL_BCAST:
+	case COLL_REDUCE_TO:
+		return g == COLL_TWO_TREES ? 2 : 1;
+	case COLL_ALLREDUCE:
+		return g == COLL_RING ? task->ranks : 1;
+	case COLL_BARRIER:
+		return 1;
+	case COLL_GATHER:
+	case COLL_SCATTER:
+	case COLL_ALLGATHER:
+	case COLL_ALLTOALL:
+	case COLL_REDUCE_SCATTER:
+	case COLL_KINDS:
+		break;
+	}
+	return task->ranks;
+}
+
+/* Bytes of the largest block. */
+static uint64_t
+block_bytes(const struct coll_plan *p)
+{
+	return p->ends ? p->ends[0] : p->bytes;
+}
+
+/* Cut a vector into blocks. */
+static bool
+cut(struct coll_plan *p)
+{
+	const bool vector = p->kind == COLL_BCAST || p->kind == COLL_REDUCE_TO ||
+		p->kind == COLL_ALLREDUCE;
+
+	if (!vector || p->block_count == 1)
+		return true;
+	p->ends = calloc(p->block_count, sizeof(*p->ends));
+	if (p->ends == NULL)
+		return false;
+	const uint64_t even = (p->bytes + p->block_count - 1) / p->block_count;
+	const uint64_t each = (even + VECTOR_ALIGN - 1) / VECTOR_ALIGN * VECTOR_ALIGN;
+
+	for (uint32_t i = 0; i < p->block_count; i++) {
+		const uint64_t end = (i + 1) * each;
+
+		p->ends[i] = end < p->bytes ? end : p->bytes;
+	}
+	return true;
+}
+
+void
+coll_plan_blocks(const struct coll_plan *p, struct coll_blocks blocks[COLL_BUFFERS])
+{
+	for (unsigned i = 0; i < COLL_BUFFERS; i++)
+		blocks[i] = (struct coll_blocks){p->block_count, p->bytes, p->ends};
+}
+
+/* ------------------------------------------------------------------ making */
+
+static uint64_t
+hashed(uint64_t h, const void *data, size_t len)
+{
+	const uint8_t *at = data;
+
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ at[i]) * 0x100000001B3u;
+	return h;
+}
+
+/* What all ranks have to agree on, whichever lists were made. */
+static uint64_t
+hash_of(const struct coll_plan *p, const struct coll_task *task)
+{
+	const uint64_t numbers[] = {p->kind, p->generator, p->ranks, p->root, p->bytes,
+		p->lists[0].piece};
+	const struct topology *t = task->topology;
+	uint64_t h = hashed(0xCBF29CE484222325u, numbers, sizeof(numbers));
+
+	for (uint32_t e = 0; e < t->edge_count; e++) {
+		const uint64_t edge[] = {t->edges[e].from, t->edges[e].to,
+			t->edges[e].bandwidth_bps, t->edges[e].latency_ns};
+
+		h = hashed(h, edge, sizeof(edge));
+	}
+	for (uint32_t r = 0; r < p->ranks; r++) {
+		const uint32_t node = coll_node(task, r);
+
+		h = hashed(h, &node, sizeof(node));
+	}
+	return h;
+}
+
+static int
+check(const struct coll_task *task)
+{
+	if (task->ranks == 0 || task->ranks > COLL_RANKS_MAX || task->root >= task->ranks ||
+		task->params.frame_payload <= task->params.message_head)
+		return -EINVAL;
+	for (uint32_t r = 0; r < task->ranks; r++) {
+		if (coll_node(task, r) >= task->topology->host_count)
+			return -EINVAL;
+	}
+	return 0;
+}
+
+/* Room for the steps that were counted. */
+static int
+make_room(struct coll_builder *b)
+{
+	struct coll_plan *p = b->plan;
+	uint64_t at = 0;
+
+	for (uint32_t r = 0; r < p->ranks; r++) {
+		if (b->task->only == COLL_NONE || b->task->only == r)
+			p->step_count += b->used[r];
+	}
+	p->steps = calloc(p->step_count + 1, sizeof(*p->steps));
+	if (p->steps == NULL)
+		return -ENOMEM;
+	for (uint32_t r = 0; r < p->ranks; r++) {
+		p->lists[r].steps = &p->steps[at];
+		p->lists[r].count = b->task->only == COLL_NONE || b->task->only == r ? b->used[r]
+										      : 0;
+		at += p->lists[r].count;
+		b->used[r] = 0;
+	}
+	return 0;
+}
+
+static int
+generate(struct coll_builder *b, generator g)
+{
+	b->counting = true;
+	g(b);
+	int e = b->error ? b->error : make_room(b);
+
+	if (e != 0)
+		return e;
+	b->counting = false;
+	g(b);
+	return b->error;
+}
+
+int
+coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_plan **out)
+{
+	if (!coll_generator_does(g, task->kind))
+		return -EOPNOTSUPP;
+	int e = check(task);
+
+	if (e != 0)
+		return e;
+	struct coll_plan *p = calloc(1, sizeof(*p));
+	struct coll_builder b = {p, task, calloc(task->ranks, sizeof(*b.used)), false, 0};
+
+	e = -ENOMEM;
+	if (p == NULL || b.used == NULL)
+		goto fail;
+	p->kind = task->kind;
+	p->generator = g;
+	p->ranks = task->ranks;
+	p->root = task->root;
+	p->bytes = task->bytes;
+	p->block_count = blocks_of(g, task);
+	p->order = calloc(p->ranks, sizeof(*p->order));
+	p->lists = calloc(p->ranks, sizeof(*p->lists));
+	if (g == COLL_PAPER)
+		p->paper_ns = calloc(p->ranks, sizeof(*p->paper_ns));
+	if (p->order == NULL || p->lists == NULL || !cut(p) || coll_tour(task, p->order) != 0)
+		goto fail;
+	const uint32_t piece = coll_piece(&task->params, block_bytes(p));
+
+	for (uint32_t r = 0; r < p->ranks; r++)
+		p->lists[r] = (struct coll_list){
+			.ranks = p->ranks,
+			.rank = r,
+			.piece = piece,
+			.areas = COLL_AREAS_MAX,
+			.area_bytes = AREA_PIECES * piece,
+		};
+	e = generate(&b, generators[g][task->kind]);
+	if (e != 0)
+		goto fail;
+	p->bound_ns = coll_bound_ns(task);
+	p->hash = hash_of(p, task);
+	free(b.used);
+	*out = p;
+	return 0;
+fail:
+	free(b.used);
+	coll_plan_free(p);
+	return e;
+}
+
+void
+coll_plan_free(struct coll_plan *p)
+{
+	if (p == NULL)
+		return;
+	free(p->order);
+	free(p->ends);
+	free(p->lists);
+	free(p->steps);
+	free(p->paper_ns);
+	free(p);
+}
+
+/* ------------------------------------------------------------------ the bound */
+
+/* Whether the root is behind this edge, seen from its beginning. */
+static uint32_t
+ranks_behind(const struct coll_task *task, uint32_t edge, bool *root)
+{
+	const struct topology *t = task->topology;
+	uint32_t n = 0;
+
+	*root = false;
+	for (uint32_t r = 0; r < task->ranks; r++) {
+		if (topology_route(t, t->edges[edge].from, coll_node(task, r)) != edge)
+			continue;
+		n++;
+		*root |= r == task->root;
+	}
+	return n;
+}
+
+uint64_t
+coll_phases_most(const struct coll_task *task)
+{
+	uint64_t most = 0;
+
+	for (uint32_t e = 0; e < task->topology->edge_count; e++) {
+		bool root;
+		const uint64_t n = ranks_behind(task, e, &root), pairs = n * (task->ranks - n);
+
+		most = pairs > most ? pairs : most;
+	}
+	return most;
+}
+
+/* Bytes that have to cross an edge, with n of all N ranks behind it. */
+static double
+bytes_across(const struct coll_task *task, uint32_t n, bool root, bool host)
+{
+	const uint32_t all = task->ranks;
+	const double wire = (double)coll_block_wire(&task->params,
+		coll_piece(&task->params, task->bytes), task->bytes);
+
+	switch (task->kind) {
+	case COLL_GATHER:
+		return root ? (all - n) * wire : 0;
+	case COLL_SCATTER:
+		return root ? 0 : n * wire;
+	case COLL_BCAST:
+		return root ? 0 : wire;
+	case COLL_REDUCE_TO:
+		return root ? wire : 0;
+	case COLL_ALLGATHER:
+		return (all - n) * wire;
+	case COLL_ALLTOALL:
+		return (double)n * (all - n) * wire;
+	case COLL_ALLREDUCE:
+		return host ? 2.0 * (all - 1) / all * wire : wire;
+	case COLL_REDUCE_SCATTER:
+		return n * wire;
+	case COLL_BARRIER:
+	case COLL_KINDS:
+		break;
+	}
+	return task->params.frame_least;
+}
+
+uint64_t
+coll_bound_ns(const struct coll_task *task)
+{
+	const struct topology *t = task->topology;
+	double worst = 0, longest = 0;
+
+	for (uint32_t e = 0; e < t->edge_count; e++) {
+		bool root;
+		const uint32_t n = ranks_behind(task, e, &root);
+
+		if (n == 0 || n == task->ranks)
+			continue;
+		const bool host = t->vertices[t->edges[e].from].host != TOPOLOGY_NONE ||
+			t->vertices[t->edges[e].to].host != TOPOLOGY_NONE;
+		const double ns = bytes_across(task, n, root, host) * coll_edge_ns_per_byte(t, e);
+
+		worst = ns > worst ? ns : worst;
+	}
+	/* the longest path that some byte has to go, one way */
+	for (uint32_t r = 0; r < task->ranks; r++) {
+		const struct coll_path there = coll_path_between(task, r, task->root);
+		const struct coll_path back = coll_path_between(task, task->root, r);
+		const double one = task->kind == COLL_SCATTER || task->kind == COLL_BCAST
+			? back.latency_ns
+			: there.latency_ns;
+
+		longest = r != task->root && one > longest ? one : longest;
+	}
+	return (uint64_t)(worst + longest);
+}

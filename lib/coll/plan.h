@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Plans of collectives: who sends what to whom, after what, for all ranks of a group on a known
+ * topology. Generators write them, the evaluator runs them over the topology's links, and the
+ * planner takes the fastest (contention-free adaptive collectives, SWoPP 2008). Used by
+ * applications and the simulator; an engine only runs one rank's list (exec.h). Allocates; any
+ * thread, one plan at a time.
+ *
+ * A block is what one rank contributes or gets; of bcast, reduce and allreduce, a part of the
+ * vector. Lists count blocks by their place in plan->order.
+ */
+#ifndef PMX_COLL_PLAN_H
+#define PMX_COLL_PLAN_H
+
+#include "coll/exec.h"
+#include "coll/topology.h"
+
+enum coll_kind {
+	COLL_GATHER,
+	COLL_SCATTER,
+	COLL_BCAST,
+	COLL_REDUCE_TO, /* to the root */
+	COLL_ALLGATHER,
+	COLL_ALLTOALL,
+	COLL_ALLREDUCE,
+	COLL_REDUCE_SCATTER,
+	COLL_BARRIER,
+	COLL_KINDS
+};
+
+enum coll_generator {
+	COLL_AT_ONCE,    /* all to all that they have to, with no order */
+	COLL_IN_TURN,    /* gather: one sender after the other, each told by the root */
+	COLL_PERMITS,    /* gather, scatter: by a timetable of the root's line; ours */
+	COLL_PAPER,      /* gather: SWoPP 2008, section 4 */
+	COLL_CHAIN,      /* along the tour of the tree */
+	COLL_BINOMIAL,   /* along the tour of the tree */
+	COLL_TWO_LEVEL,  /* gather: within each cluster, then across (MagPIe, PPoPP 1999) */
+	COLL_TWO_TREES,  /* bcast, reduce: Sanders, Speck, Traeff, Parallel Computing 2009 */
+	COLL_RING,       /* along the tour: Patarasuk and Yuan, JPDC 2009 */
+	COLL_BRUCK,      /* Bruck et al., TPDS 1997; as a barrier: dissemination */
+	COLL_PHASES,     /* alltoall: Faraj and Yuan, IPDPS 2005 */
+	COLL_DOUBLING,   /* allreduce: recursive doubling */
+	COLL_HALVING,    /* allreduce: recursive halving and doubling (Rabenseifner) */
+	COLL_GENERATORS
+};
+
+/* What frames cost, and what is known of the hosts. */
+struct coll_params {
+	uint32_t frame_payload;  /* most bytes of a message in a frame */
+	uint32_t frame_overhead; /* bytes of a frame on the wire beside them */
+	uint32_t frame_least;    /* shortest frame on the wire */
+	uint32_t message_head;   /* bytes that a message has in front of a piece */
+	uint32_t piece;          /* most bytes of a message; 0 = by size */
+};
+
+struct coll_plan {
+	enum coll_kind kind;
+	enum coll_generator generator;
+	uint32_t ranks, root;
+	uint64_t bytes;       /* of a rank's block; bcast, reduce, allreduce: of the vector */
+	uint32_t block_count; /* blocks of each buffer */
+	uint16_t *order;      /* [ranks]: the rank at each place */
+	uint64_t *ends;       /* [block_count]: NULL if all blocks have `bytes` */
+	struct coll_list *lists; /* [ranks] */
+	struct coll_step *steps; /* of all ranks, one after the other */
+	uint64_t step_count;
+	uint64_t bound_ns; /* no plan is faster */
+	uint64_t hash;     /* of all of it */
+	/* of the paper's generator: when each rank's block is at the root */
+	uint64_t *paper_ns; /* [ranks] */
+};
+
+/* What to plan. */
+struct coll_task {
+	enum coll_kind kind;
+	const struct topology *topology;
+	const uint16_t *nodes; /* [ranks]: the node of each rank; NULL: rank = node */
+	uint32_t ranks, root;
+	uint64_t bytes;
+	struct coll_params params;
+	uint32_t only; /* make this rank's list alone; COLL_NONE: all */
+};
+
+/* What a plan costs on the topology, by the evaluator. */
+struct coll_cost {
+	uint64_t ns;
+	uint64_t backlog_bytes;  /* most that waited in a switch's port */
+	uint32_t backlog_edge;   /* ... this one */
+	uint32_t senders_most;   /* most senders of one destination that waited in one port */
+	uint64_t events;
+	bool fits;               /* every port's buffer held its backlog */
+};
+
+extern const char *const coll_kind_name[COLL_KINDS];
+extern const char *const coll_generator_name[COLL_GENERATORS];
+
+/* Whether a generator makes plans of that kind. */
+bool coll_generator_does(enum coll_generator g, enum coll_kind kind);
+/* Make a plan. Returns 0 and *out, to be freed with coll_plan_free; -ENOMEM; -EOPNOTSUPP: this
+ * generator does not do that; -EINVAL: ranks, root or a node out of range; -E2BIG: a rank would have
+ * more than COLL_STEPS_MAX steps. */
+int coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_plan **out);
+/* Take the fastest plan whose backlog fits the switches' buffers; of each considered generator, its
+ * cost goes to costs[] (ns = 0: not considered), which may be NULL. Errors as above. */
+int coll_plan_best(const struct coll_task *task, struct coll_plan **out,
+	struct coll_cost costs[COLL_GENERATORS]);
+void coll_plan_free(struct coll_plan *p);
+/* Tables of the blocks, the same for all ranks. */
+void coll_plan_blocks(const struct coll_plan *p, struct coll_blocks blocks[COLL_BUFFERS]);
+/* Run the plan over the topology. Returns 0; -ENOMEM; -EDEADLK: it does not come to its end. */
+int coll_plan_evaluate(const struct coll_plan *p, const struct coll_task *task,
+	struct coll_cost *out);
+/* The lower bound: the busiest edge, and the longest path. ns. */
+uint64_t coll_bound_ns(const struct coll_task *task);
+
+#endif

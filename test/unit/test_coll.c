@@ -1,0 +1,765 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Collectives: every generator's lists, run by the executor with real bytes, on random trees, with
+ * messages that take random times, against what the collective is to give; what the executor
+ * refuses; the paper's worked example; and random lists that nobody would write.
+ *
+ * COLL_HISTORIES=N test_coll: so many random runs instead of 3000.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "coll/plan.h"
+
+static uint64_t state_of_random = 1;
+
+static uint32_t
+random_below(uint32_t n)
+{
+	state_of_random = state_of_random * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(state_of_random >> 33) % n;
+}
+
+static const struct coll_params params = {
+	.frame_payload = 1450,
+	.frame_overhead = 88,
+	.frame_least = 84,
+	.message_head = 24,
+};
+
+static struct topology *
+parsed(const char *text)
+{
+	struct topology *t = NULL;
+	char error[256] = "";
+
+	if (topology_parse(text, &t, error, sizeof(error)) != 0)
+		fail_msg("%s", error);
+	return t;
+}
+
+/* A random tree of switches with so many hosts. */
+static struct topology *
+random_tree(uint32_t hosts)
+{
+	static char text[65536];
+	static const char *const rates[] = {"100M", "1G", "1G", "10G"};
+	static const char *const times[] = {"1us", "5us", "50us", "1ms"};
+	const uint32_t switches = 1 + random_below(4);
+	int at = 0;
+
+	for (uint32_t i = 0; i < switches; i++)
+		at += sprintf(text + at, "switch s%u buffer=64K\n", i);
+	for (uint32_t i = 1; i < switches; i++)
+		at += sprintf(text + at, "link s%u s%u bandwidth=%s latency=%s\n", i,
+			random_below(i), rates[random_below(4)], times[random_below(4)]);
+	for (uint32_t i = 0; i < hosts; i++)
+		at += sprintf(text + at, "host h%u\nlink h%u s%u bandwidth=%s latency=%s\n", i, i,
+			random_below(switches), rates[random_below(4)], times[random_below(2)]);
+	return parsed(text);
+}
+
+/* ------------------------------------------------------------------ a run with real bytes */
+
+#define RANKS_MAX   40
+#define FLIGHT_MAX  4096
+
+struct flight {
+	struct coll_out o;
+	uint32_t from, to;
+	uint8_t *bytes;
+	bool used;
+};
+
+struct world {
+	struct coll_plan *plan;
+	struct coll_blocks blocks[COLL_BUFFERS];
+	struct coll_exec *execs[RANKS_MAX];
+	uint8_t *buffers[RANKS_MAX][COLL_BUFFERS];
+	uint8_t *want[RANKS_MAX];
+	struct flight *flights; /* of each pair in order */
+	uint32_t flight_count, flight_cap;
+	uint64_t now, total;
+	uint64_t outstanding_most;
+};
+
+static uint64_t
+block_at(const struct coll_blocks *b, uint32_t block)
+{
+	return block == 0 ? 0 : b->ends ? b->ends[block - 1] : b->each * block;
+}
+
+/* Where byte `offset` of a run lies in a buffer of all blocks. */
+static uint64_t
+place_in(const struct coll_blocks *b, const struct coll_step *s, uint64_t offset)
+{
+	uint64_t at = block_at(b, s->block) + offset;
+	const uint64_t all = coll_run_bytes(b, 0, b->count);
+
+	return at >= all ? at - all : at;
+}
+
+/* The address of a byte of a step's buffer. */
+static uint8_t *
+byte_of(struct world *w, uint32_t rank, const struct coll_step *s, bool to, uint32_t index,
+	uint64_t offset)
+{
+	const uint8_t buffer = to ? s->to : s->from;
+
+	if (buffer != COLL_SCRATCH)
+		return &w->buffers[rank][buffer][place_in(&w->blocks[buffer], s, offset)];
+	const uint32_t recv = s->op == COLL_RECV ? index : to ? s->target : s->source;
+
+	return &w->buffers[rank][COLL_SCRATCH][coll_scratch_place(w->execs[rank], recv, offset)];
+}
+
+static void
+depart(struct world *w, uint32_t rank, const struct coll_out *o)
+{
+	const struct coll_step *s = &w->plan->lists[rank].steps[o->step];
+
+	if (o->go == COLL_GO_LOCAL) {
+		for (uint64_t i = 0; i < o->len; i++) {
+			uint8_t *to = byte_of(w, rank, s, true, o->step, o->offset + i);
+			const uint8_t from = *byte_of(w, rank, s, false, o->step, o->offset + i);
+
+			*to = s->op == COLL_COPY ? from : (uint8_t)(*to + from);
+		}
+		return;
+	}
+	if (w->flight_count == w->flight_cap) {
+		w->flight_cap = w->flight_cap ? 2 * w->flight_cap : 256;
+		w->flights = realloc(w->flights, w->flight_cap * sizeof(*w->flights));
+		assert_non_null(w->flights);
+	}
+	struct flight *f = &w->flights[w->flight_count++];
+
+	*f = (struct flight){*o, rank, o->peer, NULL, true};
+	if (o->go == COLL_GO_PIECE) {
+		assert_in_range(o->len, 0, w->plan->lists[rank].piece);
+		f->bytes = malloc(o->len + 1);
+		for (uint64_t i = 0; i < o->len; i++)
+			f->bytes[i] = *byte_of(w, rank, s, false, o->step, o->offset + i);
+	}
+}
+
+static void
+pump(struct world *w, uint32_t rank)
+{
+	struct coll_out o;
+
+	while (coll_next(w->execs[rank], &o, w->now))
+		depart(w, rank, &o);
+	const uint64_t window = w->plan->lists[rank].window;
+
+	if (window)
+		assert_true(coll_outstanding(w->execs[rank]) <= window ||
+			coll_outstanding(w->execs[rank]) <= w->plan->lists[rank].piece);
+}
+
+/* Deliver a random message that is the first of its pair. */
+static void
+deliver(struct world *w)
+{
+	uint32_t i = random_below(w->flight_count);
+
+	for (uint32_t k = 0; k < i; k++) {
+		if (w->flights[k].from == w->flights[i].from && w->flights[k].to == w->flights[i].to)
+			i = k;
+	}
+	const struct flight f = w->flights[i];
+
+	memmove(&w->flights[i], &w->flights[i + 1], (--w->flight_count - i) * sizeof(f));
+	struct coll_exec *c = w->execs[f.to];
+
+	if (f.o.go == COLL_GO_PERMIT) {
+		assert_int_equal(coll_permitted(c, f.from, f.o.ordinal, f.o.len), 0);
+	} else {
+		const int step = coll_heard(c, f.from, f.o.ordinal, f.o.offset, f.o.len);
+
+		assert_true(step >= 0);
+		for (uint64_t k = 0; k < f.o.len; k++)
+			*byte_of(w, f.to, &w->plan->lists[f.to].steps[step], true, (uint32_t)step,
+				f.o.offset + k) = f.bytes[k];
+		coll_arrived(c, (uint32_t)step, f.o.len);
+		/* the same piece again is refused */
+		if (f.o.len > 0)
+			assert_int_equal(coll_heard(c, f.from, f.o.ordinal, f.o.offset, f.o.len),
+				-EPROTO);
+		free(f.bytes);
+	}
+	pump(w, f.to);
+}
+
+static bool
+all_done(const struct world *w)
+{
+	for (uint32_t r = 0; r < w->plan->ranks; r++) {
+		if (!coll_is_done(w->execs[r]))
+			return false;
+	}
+	return true;
+}
+
+/* Byte i of what a rank has for another one, or for all. */
+static uint8_t
+given(uint32_t rank, uint64_t i)
+{
+	return (uint8_t)(rank * 37 + i * 11 + (i >> 8) + 5);
+}
+
+/* What a rank's OUT is to hold at a place; false: nothing is said about it. */
+static bool
+wanted(const struct world *w, uint32_t rank, uint32_t block, uint64_t i, uint8_t *out)
+{
+	const struct coll_plan *p = w->plan;
+	const struct coll_blocks *b = &w->blocks[COLL_OUT];
+	const uint64_t at = block_at(b, block) + i;
+	const uint32_t owner = p->block_count == p->ranks ? p->order[block] : 0;
+	uint32_t place = 0;
+
+	while (p->order[place] != rank)
+		place++;
+	*out = 0;
+	switch (p->kind) {
+	case COLL_GATHER:
+		*out = given(owner, at);
+		return rank == p->root;
+	case COLL_ALLGATHER:
+		*out = given(owner, at);
+		return true;
+	case COLL_SCATTER:
+		*out = given(p->root, at);
+		return rank == owner;
+	case COLL_BCAST:
+		*out = given(p->root, at);
+		return true;
+	case COLL_ALLTOALL:
+		*out = given(owner, block_at(b, place) + i);
+		return true;
+	case COLL_REDUCE_TO:
+	case COLL_ALLREDUCE:
+	case COLL_REDUCE_SCATTER:
+		for (uint32_t r = 0; r < p->ranks; r++)
+			*out = (uint8_t)(*out + given(r, at));
+		return p->kind == COLL_ALLREDUCE ||
+			(p->kind == COLL_REDUCE_TO ? rank == p->root : rank == owner);
+	case COLL_BARRIER:
+	case COLL_KINDS:
+		break;
+	}
+	return false;
+}
+
+static void
+check_results(const struct world *w)
+{
+	const struct coll_blocks *b = &w->blocks[COLL_OUT];
+
+	for (uint32_t r = 0; r < w->plan->ranks; r++) {
+		for (uint32_t block = 0; block < b->count; block++) {
+			const uint64_t len = coll_run_bytes(b, block, 1);
+
+			for (uint64_t i = 0; i < len; i++) {
+				uint8_t want;
+
+				if (!wanted(w, r, block, i, &want))
+					break;
+				if (w->buffers[r][COLL_OUT][block_at(b, block) + i] != want)
+					fail_msg("rank %u, block %u, byte %lu", r, block, i);
+			}
+		}
+	}
+}
+
+static void
+run_plan(struct coll_plan *p)
+{
+	static struct world w;
+	uint32_t bad;
+
+	memset(&w, 0, sizeof(w));
+	w.plan = p;
+	coll_plan_blocks(p, w.blocks);
+	w.total = coll_run_bytes(&w.blocks[0], 0, p->block_count);
+	for (uint32_t r = 0; r < p->ranks; r++) {
+		const struct coll_list *l = &p->lists[r];
+
+		if (coll_check(l, w.blocks, &bad) != 0)
+			fail_msg("%s %s, rank %u: step %u is refused",
+				coll_generator_name[p->generator], coll_kind_name[p->kind], r, bad);
+		for (unsigned k = 0; k < COLL_BUFFERS; k++) {
+			w.buffers[r][k] = calloc(1, w.total + l->areas * l->area_bytes + 1);
+			for (uint64_t i = 0; k == COLL_IN && i < w.total; i++)
+				w.buffers[r][k][i] = given(r, i);
+		}
+		w.execs[r] = coll_exec_init(aligned_alloc(16, coll_exec_bytes(l)), l, w.blocks, 0);
+	}
+	/* some begin late */
+	for (uint32_t r = 0; r < p->ranks; r++)
+		pump(&w, r);
+	while (!all_done(&w)) {
+		if (w.flight_count > 0 && random_below(8) != 0) {
+			deliver(&w);
+			continue;
+		}
+		uint64_t next = COLL_NEVER;
+
+		for (uint32_t r = 0; r < p->ranks; r++) {
+			const uint64_t at = coll_deadline(w.execs[r]);
+
+			next = at < next ? at : next;
+		}
+		if (next == COLL_NEVER && w.flight_count == 0)
+			fail_msg("%s %s of %u, %lu bytes: nothing goes on",
+				coll_generator_name[p->generator], coll_kind_name[p->kind],
+				p->ranks, p->bytes);
+		if (next != COLL_NEVER && next > w.now)
+			w.now = next;
+		for (uint32_t r = 0; r < p->ranks; r++)
+			pump(&w, r);
+	}
+	assert_int_equal(w.flight_count, 0);
+	check_results(&w);
+	for (uint32_t r = 0; r < p->ranks; r++) {
+		assert_int_equal(coll_outstanding(w.execs[r]), 0);
+		free(w.execs[r]);
+		for (unsigned k = 0; k < COLL_BUFFERS; k++)
+			free(w.buffers[r][k]);
+	}
+	free(w.flights);
+}
+
+static void
+run_one(enum coll_generator g, enum coll_kind kind, const struct topology *t, uint32_t ranks,
+	uint32_t root, uint64_t bytes, const uint16_t *nodes)
+{
+	const struct coll_task task = {
+		.kind = kind,
+		.topology = t,
+		.nodes = nodes,
+		.ranks = ranks,
+		.root = root,
+		.bytes = bytes,
+		.params = params,
+		.only = COLL_NONE,
+	};
+	struct coll_plan *p = NULL;
+	struct coll_cost cost;
+
+	assert_int_equal(coll_plan_make(g, &task, &p), 0);
+	if (coll_plan_evaluate(p, &task, &cost) != 0)
+		fail_msg("%s %s of %u, %lu bytes does not end", coll_generator_name[g],
+			coll_kind_name[kind], ranks, bytes);
+	run_plan(p);
+	coll_plan_free(p);
+}
+
+/* ------------------------------------------------------------------ tests */
+
+/* Every generator, for few and many ranks, and for sizes around what is a piece. */
+static void
+coll_plan__every_generator(void **state)
+{
+	static const uint32_t counts[] = {1, 2, 3, 4, 5, 7, 8, 13, 16, 17};
+	static const uint64_t sizes[] = {0, 1, 8, 1000, 2876, 2877, 40000};
+
+	(void)state;
+	for (unsigned g = 0; g < COLL_GENERATORS; g++) {
+		for (unsigned kind = 0; kind < COLL_KINDS; kind++) {
+			if (!coll_generator_does(g, kind))
+				continue;
+			for (unsigned i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+				struct topology *t = random_tree(counts[i]);
+
+				for (unsigned k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++)
+					run_one(g, kind, t, counts[i], random_below(counts[i]),
+						kind == COLL_BARRIER ? 0 : sizes[k], NULL);
+				topology_free(t);
+			}
+		}
+	}
+}
+
+static void
+coll_plan__random(void **state)
+{
+	const char *histories = getenv("COLL_HISTORIES");
+	const unsigned n = histories ? (unsigned)atoi(histories) : 3000;
+
+	(void)state;
+	for (unsigned i = 0; i < n; i++) {
+		state_of_random = 1000 + i;
+		const uint32_t hosts = 1 + random_below(24), ranks = 1 + random_below(32);
+		const unsigned g = random_below(COLL_GENERATORS), kind = random_below(COLL_KINDS);
+		uint16_t nodes[32];
+
+		if (!coll_generator_does(g, kind))
+			continue;
+		struct topology *t = random_tree(hosts);
+
+		for (uint32_t r = 0; r < ranks; r++)
+			nodes[r] = (uint16_t)random_below(hosts);
+		run_one(g, kind, t, ranks, random_below(ranks),
+			kind == COLL_BARRIER ? 0 : random_below(random_below(2) ? 20000 : 300),
+			nodes);
+		topology_free(t);
+	}
+}
+
+/* The worked example of the design: its section 2. */
+static const char worked[] = "switch s0\nswitch s1\nhost r\nhost a\nhost b\nhost c\nhost d\n"
+			     "link r s0 bandwidth=1G latency=5us\n"
+			     "link a s0 bandwidth=%s latency=5us\n"
+			     "link b s0 bandwidth=1G latency=5us\n"
+			     "link c s1 bandwidth=1G latency=5us\n"
+			     "link d s1 bandwidth=1G latency=5us\n"
+			     "link s0 s1 bandwidth=1G latency=100us\n";
+
+static struct coll_plan *
+paper_plan(const char *a)
+{
+	char text[1024];
+
+	snprintf(text, sizeof(text), worked, a);
+	struct topology *t = parsed(text);
+	/* no headers, and frames that take no time, as in the page's example */
+	const struct coll_task task = {
+		.kind = COLL_GATHER,
+		.topology = t,
+		.ranks = 5,
+		.bytes = 125000,
+		.params = {.frame_payload = 1, .frame_least = 0, .piece = 125000},
+		.only = COLL_NONE,
+	};
+	struct coll_plan *p = NULL;
+
+	assert_int_equal(coll_plan_make(COLL_PAPER, &task, &p), 0);
+	topology_free(t);
+	return p;
+}
+
+static void
+coll_plan__paper_example(void **state)
+{
+	static const uint16_t tour[] = {0, 1, 2, 3, 4};
+	struct coll_plan *p = paper_plan("1G");
+
+	(void)state;
+	assert_memory_equal(p->order, tour, sizeof(tour));
+	for (unsigned i = 1; i < 5; i++) {
+		static const uint64_t us[] = {0, 1010, 2020, 3130, 4140};
+
+		assert_in_range(p->paper_ns[i], us[i] * 1000 - 100, us[i] * 1000 + 100);
+	}
+	coll_plan_free(p);
+	/* a slow host comes last, in turn */
+	p = paper_plan("100M");
+	assert_int_equal(p->order[4], 1);
+	assert_in_range(p->paper_ns[1], 13150000 - 300, 13150000 + 300);
+	coll_plan_free(p);
+}
+
+static void
+coll_plan__refuses(void **state)
+{
+	struct topology *t = parsed("switch s\nhost h[0-3]\nlink h[0-3] s bandwidth=1G latency=1us\n");
+	struct coll_task task = {
+		.kind = COLL_GATHER,
+		.topology = t,
+		.ranks = 4,
+		.bytes = 100,
+		.params = params,
+		.only = COLL_NONE,
+	};
+	struct coll_plan *p = NULL;
+
+	(void)state;
+	assert_int_equal(coll_plan_make(COLL_RING, &task, &p), -EOPNOTSUPP);
+	task.ranks = 5; /* there is no node 4 */
+	assert_int_equal(coll_plan_make(COLL_AT_ONCE, &task, &p), -EINVAL);
+	task.ranks = 4;
+	task.root = 4;
+	assert_int_equal(coll_plan_make(COLL_AT_ONCE, &task, &p), -EINVAL);
+	task.root = 0;
+	task.ranks = 0;
+	assert_int_equal(coll_plan_make(COLL_AT_ONCE, &task, &p), -EINVAL);
+	assert_null(p);
+	topology_free(t);
+}
+
+/* All ranks get the same hash, and one rank's list alone is what it is among all. */
+static void
+coll_plan__one_rank(void **state)
+{
+	struct topology *t = random_tree(9);
+
+	(void)state;
+	for (unsigned g = 0; g < COLL_GENERATORS; g++) {
+		for (unsigned kind = 0; kind < COLL_KINDS; kind++) {
+			struct coll_task task = {
+				.kind = kind,
+				.topology = t,
+				.ranks = 9,
+				.root = 4,
+				.bytes = 5000,
+				.params = params,
+				.only = COLL_NONE,
+			};
+			struct coll_plan *all, *one;
+
+			if (!coll_generator_does(g, kind))
+				continue;
+			assert_int_equal(coll_plan_make(g, &task, &all), 0);
+			for (uint32_t r = 0; r < 9; r++) {
+				task.only = r;
+				assert_int_equal(coll_plan_make(g, &task, &one), 0);
+				assert_int_equal(one->hash, all->hash);
+				assert_int_equal(one->step_count, all->lists[r].count);
+				assert_memory_equal(one->lists[r].steps, all->lists[r].steps,
+					one->step_count * sizeof(struct coll_step));
+				coll_plan_free(one);
+			}
+			coll_plan_free(all);
+		}
+	}
+	topology_free(t);
+}
+
+/* ------------------------------------------------------------------ the executor */
+
+static const struct coll_blocks two_blocks[COLL_BUFFERS] = {{2, 100, NULL}, {2, 100, NULL},
+	{2, 100, NULL}};
+
+static int
+checked(const struct coll_step *steps, uint32_t count)
+{
+	const struct coll_list l = {
+		.steps = steps,
+		.count = count,
+		.ranks = 3,
+		.rank = 1,
+		.piece = 64,
+		.areas = 2,
+		.area_bytes = 128,
+	};
+	uint32_t bad;
+
+	return coll_check(&l, two_blocks, &bad);
+}
+
+#define NOTHING {COLL_NONE, COLL_NONE}
+
+static void
+coll_check__refuses(void **state)
+{
+	struct coll_step s[2] = {{.op = COLL_RECV, .to = COLL_SCRATCH, .after = NOTHING, .blocks = 1},
+		{.op = COLL_SEND,
+			.flags = COLL_STREAM_0,
+			.from = COLL_SCRATCH,
+			.peer = 2,
+			.after = {0, COLL_NONE},
+			.blocks = 1}};
+	const struct coll_step good[2] = {s[0], s[1]};
+
+#define REFUSED(change)                                                                            \
+	do {                                                                                       \
+		memcpy(s, good, sizeof(s));                                                        \
+		change;                                                                            \
+		assert_int_equal(checked(s, 2), -EINVAL);                                          \
+	} while (0)
+	(void)state;
+	assert_int_equal(checked(s, 2), 0);
+	REFUSED(s[0].op = COLL_OPS);
+	REFUSED(s[0].flags = 0x10);
+	REFUSED(s[0].peer = 3);
+	REFUSED(s[0].peer = 1);
+	REFUSED(s[0].to = COLL_IN);
+	REFUSED(s[0].to = COLL_BUFFERS);
+	REFUSED(s[0].block = 2);
+	REFUSED(s[0].blocks = 3);
+	REFUSED(s[0].area = 2);
+	REFUSED(s[0].flags = COLL_STREAM_0);
+	REFUSED(s[0].early = 1);
+	REFUSED(s[0].after[0] = 0);
+	REFUSED(s[1].after[0] = 1);
+	REFUSED(s[1].after[0] = COLL_NONE);
+	REFUSED(s[1].flags = 0); /* from scratch, but not piece by piece */
+	REFUSED(s[1].block = 1); /* other bytes than came */
+	REFUSED(s[1].source = 1);
+	REFUSED(s[1].after[1] = 0);
+	REFUSED(s[1].from = COLL_OUT); /* nobody empties the area */
+	REFUSED((s[0].flags = COLL_EAGER, s[0].blocks = s[1].blocks = 2)); /* does not fit it */
+	assert_int_equal(checked(s, COLL_STEPS_MAX + 1), -EINVAL);
+}
+
+/* A receiver of two senders: what comes without a permit, twice, or beyond one is refused. */
+static void
+coll_heard__refuses(void **state)
+{
+	const struct coll_step s[2] = {
+		{.op = COLL_RECV, .to = COLL_OUT, .peer = 0, .after = NOTHING, .blocks = 1},
+		{.op = COLL_RECV, .to = COLL_OUT, .peer = 2, .after = {0, COLL_NONE}, .block = 1,
+			.blocks = 1}};
+	const struct coll_list l = {
+		.steps = s,
+		.count = 2,
+		.ranks = 3,
+		.rank = 1,
+		.piece = 64,
+		.window = 64,
+	};
+	void *memory = aligned_alloc(16, coll_exec_bytes(&l));
+	struct coll_exec *c = coll_exec_init(memory, &l, two_blocks, 0);
+	struct coll_out o;
+
+	(void)state;
+	assert_int_equal(coll_heard(c, 0, 0, 0, 10), -EPROTO); /* not permitted yet */
+	assert_true(coll_next(c, &o, 0));
+	assert_int_equal(o.go, COLL_GO_PERMIT);
+	assert_int_equal(o.peer, 0);
+	assert_int_equal(o.len, 64);
+	assert_false(coll_next(c, &o, 0)); /* the window */
+	assert_int_equal(coll_heard(c, 0, 0, 0, 65), -EPROTO);
+	assert_int_equal(coll_heard(c, 0, 0, 1, 10), -EPROTO);
+	assert_int_equal(coll_heard(c, 0, 1, 0, 10), -EPROTO);
+	assert_int_equal(coll_heard(c, 2, 0, 0, 10), -EPROTO);
+	assert_int_equal(coll_heard(c, 3, 0, 0, 10), -EPROTO);
+	assert_int_equal(coll_heard(c, 0, 0, 0, 0), -EPROTO);
+	assert_int_equal(coll_permitted(c, 0, 0, 10), -EPROTO); /* there is no SEND */
+	assert_int_equal(coll_permitted(c, 9, 0, 10), -EPROTO);
+	assert_int_equal(coll_heard(c, 0, 0, 0, 64), 0);
+	coll_arrived(c, 0, 64);
+	assert_true(coll_next(c, &o, 0));
+	assert_int_equal(o.len, 100);
+	assert_false(coll_next(c, &o, 0)); /* the other's turn has not come */
+	assert_int_equal(coll_heard(c, 0, 0, 64, 36), 0);
+	coll_arrived(c, 0, 36);
+	assert_true(coll_next(c, &o, 0));
+	assert_int_equal(o.peer, 2);
+	assert_false(coll_is_done(c));
+	free(memory);
+}
+
+static void
+coll_permitted__refuses(void **state)
+{
+	const struct coll_step s[1] = {
+		{.op = COLL_SEND, .from = COLL_IN, .peer = 0, .after = NOTHING, .blocks = 1}};
+	const struct coll_list l = {.steps = s, .count = 1, .ranks = 3, .rank = 1, .piece = 64};
+	void *memory = aligned_alloc(16, coll_exec_bytes(&l));
+	struct coll_exec *c = coll_exec_init(memory, &l, two_blocks, 0);
+	struct coll_out o;
+
+	(void)state;
+	assert_false(coll_next(c, &o, 0));
+	assert_int_equal(coll_permitted(c, 0, 0, 101), -EPROTO);
+	assert_int_equal(coll_permitted(c, 0, 1, 10), -EPROTO);
+	assert_int_equal(coll_permitted(c, 2, 0, 10), -EPROTO);
+	assert_int_equal(coll_permitted(c, 0, 0, 70), 0);
+	assert_int_equal(coll_permitted(c, 0, 0, 60), -EPROTO); /* taken back */
+	assert_true(coll_next(c, &o, 0));
+	assert_int_equal(o.len, 64);
+	assert_true(coll_next(c, &o, 0));
+	assert_int_equal(o.offset, 64);
+	assert_int_equal(o.len, 6);
+	assert_false(coll_next(c, &o, 0));
+	assert_int_equal(coll_permitted(c, 0, 0, 100), 0);
+	assert_true(coll_next(c, &o, 0));
+	assert_int_equal(o.len, 30);
+	assert_true(coll_is_done(c));
+	free(memory);
+}
+
+/* Random bytes as a list: it is refused, or runs without touching what is not its own. */
+static void
+coll_check__random_lists(void **state)
+{
+	enum { STEPS = 6 };
+	unsigned good = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 300000; i++) {
+		struct coll_step s[STEPS];
+		struct coll_list l = {
+			.steps = s,
+			.count = 1 + random_below(STEPS),
+			.ranks = 3,
+			.rank = 1,
+			.piece = 1 + random_below(100),
+			.areas = 2,
+			.area_bytes = 100 + random_below(100),
+			.window = random_below(2) * 150,
+		};
+		uint32_t bad;
+
+		for (uint32_t k = 0; k < l.count; k++) {
+			s[k] = (struct coll_step){
+				.op = (uint8_t)random_below(4),
+				.flags = (uint8_t)(random_below(2) ? random_below(16) : 0),
+				.from = (uint8_t)random_below(3),
+				.to = (uint8_t)random_below(3),
+				.peer = (uint16_t)(2 * random_below(2)),
+				.after = {(uint16_t)(random_below(2) ? random_below(k + 1)
+								     : COLL_NONE),
+					(uint16_t)(random_below(4) ? COLL_NONE
+								   : random_below(k + 1))},
+				.block = (uint16_t)random_below(2),
+				.blocks = (uint16_t)random_below(3),
+				.source = (uint16_t)random_below(k + 1),
+				.target = (uint16_t)random_below(k + 1),
+				.area = (uint8_t)random_below(2),
+			};
+		}
+		if (coll_check(&l, two_blocks, &bad) != 0)
+			continue;
+		good++;
+		void *memory = aligned_alloc(16, coll_exec_bytes(&l));
+		struct coll_exec *c = coll_exec_init(memory, &l, two_blocks, 0);
+		struct coll_out o;
+
+		for (unsigned k = 0; k < 40; k++) {
+			const uint32_t peer = random_below(3), ordinal = random_below(2);
+			const uint64_t len = random_below(120);
+
+			while (coll_next(c, &o, k)) {
+				assert_true(o.step < l.count);
+				assert_true(o.offset + o.len <= 200 ||
+					o.go == COLL_GO_PERMIT);
+			}
+			coll_permitted(c, peer, ordinal, random_below(220));
+			const int step = coll_heard(c, peer, ordinal, random_below(3) * 50, len);
+
+			if (step >= 0) {
+				assert_int_equal(s[step].op, COLL_RECV);
+				coll_arrived(c, (uint32_t)step, len);
+			}
+		}
+		free(memory);
+	}
+	assert_true(good > 1000);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(coll_plan__every_generator),
+		cmocka_unit_test(coll_plan__random),
+		cmocka_unit_test(coll_plan__paper_example),
+		cmocka_unit_test(coll_plan__refuses),
+		cmocka_unit_test(coll_plan__one_rank),
+		cmocka_unit_test(coll_check__refuses),
+		cmocka_unit_test(coll_heard__refuses),
+		cmocka_unit_test(coll_permitted__refuses),
+		cmocka_unit_test(coll_check__random_lists),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
