@@ -73,6 +73,8 @@ pump(uint32_t rank)
 			continue;
 		const uint32_t len = HEAD + (o.go == COLL_GO_PIECE ? (uint32_t)o.len : 0);
 
+		if (o.go == COLL_GO_PIECE && !(w.plan->lists[rank].steps[o.step].flags & COLL_EAGER))
+			sim_permitted(w.sim, rank, o.peer, len);
 		if (sim_send(w.sim, rank, 0, o.peer, 0, len, new_tag(&o)) != 0)
 			fail(sim_error(w.sim) ? sim_error(w.sim) : "a message cannot be sent");
 	}
@@ -139,7 +141,7 @@ struct outcome {
 };
 
 static struct sim *
-cluster(const struct topology *t, const struct proto_config *proto)
+cluster(const struct topology *t, const struct proto_config *proto, bool permits)
 {
 	struct sim_config c = {
 		.topology = t,
@@ -148,6 +150,7 @@ cluster(const struct topology *t, const struct proto_config *proto)
 		.bulks = 65536,
 		.inline_max = 40,
 		.nic_bytes = 65536,
+		.permits = permits,
 		.seed = 1,
 		.delivered = delivered,
 		.completed = completed,
@@ -190,7 +193,8 @@ run_plan(const struct coll_plan *p, const struct topology *t, const struct proto
 	w.plan = p;
 	w.sent_free = NONE;
 	w.left = p->ranks;
-	w.sim = cluster(t, proto);
+	/* what is sent without permits needs the shares */
+	w.sim = cluster(t, proto, p->generator != COLL_AT_ONCE && p->generator != COLL_TWO_LEVEL);
 	w.execs = calloc(p->ranks, sizeof(*w.execs));
 	w.tick_at = calloc(p->ranks, sizeof(*w.tick_at));
 	if (w.sim == NULL || w.execs == NULL || w.tick_at == NULL)
@@ -417,6 +421,26 @@ static const struct method gathers[] = {
 };
 #define GATHERS (sizeof(gathers) / sizeof(gathers[0]))
 
+/* Where some links are slower: the design's goals are 1.05. */
+static void
+unequal(const char *name, const char *trunk, const char *host)
+{
+	struct topology *t = three_switches("64K", trunk, host);
+	const struct coll_task task = task_of(COLL_GATHER, t, 100000);
+
+	for (unsigned i = 1; i < GATHERS; i++) {
+		struct outcome out;
+		double predicted;
+		const double part = measure(&gathers[i], &task, &out, &predicted);
+
+		printf("%s: trunks %s, a host %s: %-12s %6.2f of the bound, predicted %5.2f of that; "
+		       "%6lu frames lost, queue %7lu, senders %u\n",
+			name, trunk, host, gathers[i].label, part, predicted / out.ns, out.drops,
+			out.queue_bytes, out.senders);
+	}
+	topology_free(t);
+}
+
 int
 e8(const struct options *o)
 {
@@ -426,6 +450,9 @@ e8(const struct options *o)
 	int result = sweep(o, "e8", "E8: gather, 56 hosts, 3 switches, 64K ports", t, gathers, GATHERS,
 		sizes, count);
 
+	unequal("e8", "200M", "1G");
+	unequal("e8", "1G", "100M");
+	unequal("e8", "10G", "1G");
 	topology_free(t);
 	return result;
 }
@@ -439,5 +466,64 @@ e9(const struct options *o)
 		o->quick ? 3 : 4);
 
 	topology_free(t);
+	return result;
+}
+
+/* Every collective beside its bound, with the plan that the planner takes. */
+int
+e10(const struct options *o)
+{
+	static const uint64_t sizes[] = {8, 1024, 8192, 65536, 1048576};
+	static struct plot p;
+	int result = 0;
+
+	for (unsigned n = 0; n < (o->quick ? 1 : 3); n++) {
+		struct topology *t = n == 0 ? star(16, "1G", "5us", "128K")
+			: n == 1            ? three_switches("128K", "1G", "1G")
+					    : nine_clusters(193, "128K");
+		static const char *const names[] = {"e10-16", "e10-56", "e10-193"};
+
+		p = (struct plot){
+			.name = names[n],
+			.x_label = "bytes",
+			.y_label = "of the bound",
+			.x_log = true,
+			.y_log = true,
+			.curves = COLL_KINDS - 1,
+		};
+		snprintf(p.title, sizeof(p.title), "E10: collectives of %u hosts", t->host_count);
+		for (unsigned k = 0; k < COLL_KINDS - 1; k++)
+			snprintf(p.label[k], sizeof(p.label[k]), "%s", coll_kind_name[k]);
+		for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+			double *y = plot_row(&p, (double)sizes[i]);
+
+			for (unsigned k = 0; k < COLL_KINDS - 1; k++) {
+				const bool everyone = k == COLL_ALLTOALL || k == COLL_ALLGATHER ||
+					k == COLL_REDUCE_SCATTER;
+
+				/* some hundred GB would take too long to simulate */
+				if (everyone && sizes[i] * t->host_count * t->host_count > 1500000000)
+					continue;
+				const struct coll_task task = task_of(k, t, sizes[i]);
+				struct coll_plan *plan = planned(COLL_GENERATORS, &task);
+				struct coll_cost cost;
+				const struct outcome out = run_plan(plan, t, NULL);
+
+				if (coll_plan_evaluate(plan, &task, &cost) != 0)
+					fail("a plan cannot be evaluated");
+				y[k] = out.ns / (double)plan->bound_ns;
+				printf("%s: %-14s %7lu bytes, %-9s %6.2f of the bound, predicted "
+				       "%5.2f of that; %6lu frames lost, queue %7lu\n",
+					names[n], coll_kind_name[k], sizes[i],
+					coll_generator_name[plan->generator], y[k],
+					(double)cost.ns / out.ns, out.drops, out.queue_bytes);
+				fflush(stdout);
+				coll_plan_free(plan);
+			}
+		}
+		plot_print(&p);
+		result |= o->out && !plot_write(&p, o->out);
+		topology_free(t);
+	}
 	return result;
 }

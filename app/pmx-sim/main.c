@@ -22,7 +22,7 @@ static const char usage_text[] =
 	"    --digest           a line a seed: a digest of all frames and of what came of them\n"
 	"    --matching         of messages that receives match\n"
 	"    --transfers        of remote memory's questions and answers, not of messages\n"
-	"  experiment [e1 .. e9]  gather, alltoall, loss, short beside long, fairness, barriers, "
+	"  experiment [e1 .. e10]  gather, alltoall, loss, short beside long, fairness, barriers, "
 	"multicast, collectives: doc/simulator.md\n"
 	"    --out DIR          CSV and SVG there, made if need be   --quick: fewer points\n"
 	"  speed                frames a second of this simulator on this machine\n"

@@ -26,7 +26,7 @@ struct message {
 	double wire;
 	uint32_t edge; /* TOPOLOGY_NONE: within a host */
 	uint16_t from, to, ordinal;
-	bool permit;
+	bool permit, eager;
 	uint64_t offset, len; /* permit: len is how far */
 	uint32_t next;        /* in a list of free ones, or of early ones */
 };
@@ -39,6 +39,10 @@ struct port {
 		uint16_t from, to;
 	} waiting[QUEUE_SLOTS];
 	uint32_t next;
+	/* what came without permits, of how many senders */
+	double eager;
+	uint16_t eager_from;
+	bool eager_several;
 };
 
 struct event {
@@ -170,6 +174,17 @@ senders_in(struct port *p, const struct message *m, double now)
 	return n + 1;
 }
 
+/* What several senders send without permits may come all at once, however well it went here. */
+static void
+count_eager(struct network *w, struct port *p, const struct message *m, uint64_t buffer)
+{
+	p->eager_several |= p->eager > 0 && p->eager_from != m->from;
+	p->eager_from = m->from;
+	p->eager += m->wire;
+	if (buffer && p->eager_several && p->eager > (double)buffer)
+		w->cost.fits = false;
+}
+
 /* The message goes onto an edge: its head is there at head_ns, its end at tail_ns. */
 static void
 enter(struct network *w, uint32_t i, uint32_t edge)
@@ -200,6 +215,8 @@ enter(struct network *w, uint32_t i, uint32_t edge)
 			w->cost.fits = false;
 	}
 	p->free_ns = end;
+	if (in_switch && m->eager)
+		count_eager(w, p, m, t->vertices[e->from].buffer_bytes);
 	if (in_switch && !m->permit) {
 		const uint32_t n = senders_in(p, m, m->head_ns + w->frame * each);
 
@@ -231,6 +248,7 @@ send(struct network *w, uint32_t from, const struct coll_out *o)
 		.to = o->peer,
 		.ordinal = o->ordinal,
 		.permit = permit,
+		.eager = !permit && w->plan->lists[from].steps[o->step].flags & COLL_EAGER,
 		.offset = o->offset,
 		.len = o->len,
 	};
@@ -419,7 +437,7 @@ cost_at_any_size(enum coll_generator g, const struct coll_task *task, struct col
 {
 	struct coll_task t = *task;
 
-	t.params.piece = coll_piece(&task->params, task->bytes);
+	t.params.piece = coll_piece(task, task->bytes);
 	const uint64_t most = (uint64_t)MOST_PIECES * t.params.piece;
 
 	if (task->bytes <= most)

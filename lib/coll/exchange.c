@@ -126,7 +126,7 @@ struct phases {
 };
 
 #define WAY_MAX     64
-#define PHASE_SLACK 1.02
+#define PHASE_SLACK 1.04
 
 static uint32_t
 way_of(const struct coll_builder *b, uint32_t from, uint32_t to, uint32_t *way)
@@ -273,7 +273,7 @@ coll_alltoall_phases(struct coll_builder *b)
 
 		r.at_us = (uint32_t)((2 * longest + x->phase * slot * slowest) / 1e3);
 		r.lead_ns = (uint32_t)(there.latency_ns + back.latency_ns);
-		r.pace = coll_pace(b->plan, task, slowest);
+		r.pace = coll_pace(b->plan, task, slowest * LINE_SLACK);
 		coll_add(b, from, &s);
 		coll_add(b, to, &r);
 	}

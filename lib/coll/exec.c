@@ -28,7 +28,8 @@ struct state {
 	uint16_t dependents;  /* first step that is after this one */
 	uint16_t dep_next[2]; /* this step's place in the lists of those that it is after */
 	uint16_t queue_next;
-	uint8_t waits; /* steps whose end it waits for */
+	uint16_t consumer;  /* RECV to SCRATCH: the step that empties it */
+	uint16_t area_next; /* ... and the next RECV to the same area */
 	uint8_t phase;
 	bool queued;
 	bool empty; /* of no bytes: one empty piece */
@@ -48,7 +49,7 @@ struct coll_exec {
 	struct state *states;
 	struct peer *peers;
 	struct queue sends, recvs, locals;
-	uint64_t area_consumed[COLL_AREAS_MAX];
+	uint16_t area_first[COLL_AREAS_MAX]; /* the oldest RECV there that is not all consumed */
 	uint64_t outstanding;
 	uint64_t begin_ns;
 	uint64_t send_due_ns; /* when the line takes the next piece */
@@ -384,13 +385,9 @@ end_step(struct coll_exec *c, uint32_t i)
 static void
 advance(struct coll_exec *c, uint32_t i, uint64_t len)
 {
-	const struct coll_step *s = &c->list.steps[i];
 	struct state *t = &c->states[i];
 
 	t->done += len;
-	if (s->op != COLL_RECV && s->from == COLL_SCRATCH)
-		c->area_consumed[c->list.steps[s->source].area] =
-			c->states[s->source].base + t->done;
 	if (t->done == t->len)
 		end_step(c, i);
 	for (uint16_t d = t->dependents, next; d != COLL_NONE; d = next) {
@@ -458,6 +455,10 @@ static void
 measure_steps(struct coll_exec *c, const struct coll_blocks blocks[COLL_BUFFERS])
 {
 	uint64_t areas[COLL_AREAS_MAX] = {0};
+	uint16_t last[COLL_AREAS_MAX];
+
+	for (uint32_t a = 0; a < COLL_AREAS_MAX; a++)
+		last[a] = c->area_first[a] = COLL_NONE;
 
 	for (uint32_t i = 0; i < c->list.count; i++) {
 		const struct coll_step *s = &c->list.steps[i];
@@ -470,6 +471,14 @@ measure_steps(struct coll_exec *c, const struct coll_blocks blocks[COLL_BUFFERS]
 		if (s->op == COLL_RECV && s->to == COLL_SCRATCH) {
 			t->base = areas[s->area];
 			areas[s->area] += t->len;
+			t->area_next = COLL_NONE;
+			if (last[s->area] == COLL_NONE)
+				c->area_first[s->area] = (uint16_t)i;
+			else
+				c->states[last[s->area]].area_next = (uint16_t)i;
+			last[s->area] = (uint16_t)i;
+		} else if (s->op != COLL_RECV && s->from == COLL_SCRATCH) {
+			c->states[s->source].consumer = (uint16_t)i;
 		}
 		if ((s->flags & COLL_EAGER && s->op != COLL_REDUCE && s->op != COLL_COPY) ||
 			t->empty)
@@ -582,18 +591,34 @@ local_next(struct coll_exec *c, struct coll_out *out)
 	return true;
 }
 
+/* Bytes of an area that have been used again and again until now: steps empty it in any order, but
+ * it is free only up to the oldest byte that is still needed. */
+static uint64_t
+area_consumed(struct coll_exec *c, uint32_t area)
+{
+	uint16_t *first = &c->area_first[area];
+
+	/* the RECV that asks is not consumed, so there is one */
+	while (c->states[c->states[*first].consumer].phase == PHASE_DONE)
+		*first = c->states[*first].area_next;
+	return c->states[*first].base + c->states[c->states[*first].consumer].done;
+}
+
 /* Bytes that a RECV can permit in addition, as far as room goes. */
 static uint64_t
-permittable(const struct coll_exec *c, uint32_t i)
+permittable(struct coll_exec *c, uint32_t i)
 {
 	const struct coll_step *s = &c->list.steps[i];
 	const struct state *t = &c->states[i];
 	uint64_t n = t->len - t->permitted;
 
 	if (s->to == COLL_SCRATCH) {
-		const uint64_t used = t->base + t->permitted - c->area_consumed[s->area];
+		const uint64_t used = t->base + t->permitted - area_consumed(c, s->area);
 		const uint64_t room = used < c->list.area_bytes ? c->list.area_bytes - used : 0;
 
+		/* not a permit for each piece that leaves */
+		if (room < n && room < c->list.area_bytes / 4)
+			return 0;
 		n = n < room ? n : room;
 	}
 	/* all at once if there is neither a pace nor a bound */
@@ -692,7 +717,7 @@ send_next(struct coll_exec *c, struct coll_out *out, uint64_t now)
 		}
 		if (c->list.send_pace) {
 			/* two pieces ahead of the line, so that it never runs dry */
-			const uint64_t ahead = paced(c->list.send_pace, 2 * c->list.piece);
+			const uint64_t ahead = paced(c->list.send_pace, 0 * c->list.piece);
 			const uint64_t from = c->send_due_ns + ahead > now ? c->send_due_ns
 									   : now - ahead;
 

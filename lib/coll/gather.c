@@ -28,6 +28,20 @@ own_block(struct coll_builder *b, uint32_t rank, uint32_t block)
 
 /* ------------------------------------------------------------------ gather by relays */
 
+/* A relay's scratch holds what is under way from that child, or its line would run dry. */
+static void
+widen_area(struct coll_builder *b, uint32_t relay, uint32_t child)
+{
+	const struct coll_path up = coll_path_between(b->task, child, relay);
+	const struct coll_path down = coll_path_between(b->task, relay, child);
+	struct coll_list *l = &b->plan->lists[relay];
+	const double bytes = (up.latency_ns + down.latency_ns) / up.ns_per_byte +
+		AREA_PIECES * (double)l->piece;
+
+	if ((double)l->area_bytes < bytes)
+		l->area_bytes = (uint64_t)bytes;
+}
+
 /* parent[] by place; blocks come in the order of places. turns: a relay lets a child begin when the
  * child before it has sent its last block, and otherwise all send as relays have room. */
 static void
@@ -43,6 +57,8 @@ relay_tree(struct coll_builder *b, const uint16_t *parent, bool turns)
 		goto out;
 	}
 	memset(last, 0xFF, n * sizeof(*last));
+	for (uint32_t p = 1; p < n; p++)
+		widen_area(b, order[parent[p]], order[p]);
 	own_block(b, order[0], 0);
 	for (uint32_t x = 1; x < n; x++) {
 		uint16_t got = COLL_NONE;
@@ -570,7 +586,6 @@ coll_scatter_permits(struct coll_builder *b)
 		coll_add(b, order[0], &s);
 		coll_add(b, order[e->place], &r);
 	}
-	b->plan->lists[order[0]].send_pace = coll_pace(b->plan, b->task, t.line);
 out:
 	timetable_end(&t);
 }

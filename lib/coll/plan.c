@@ -9,7 +9,6 @@
 #include "coll/generate.h"
 
 #define VECTOR_ALIGN 64 /* parts of a vector begin at multiples of this, whatever its elements */
-#define AREA_PIECES  8
 
 const char *const coll_kind_name[COLL_KINDS] = {"gather", "scatter", "bcast", "reduce",
 	"allgather", "alltoall", "allreduce", "reduce_scatter", "barrier"};
@@ -245,6 +244,19 @@ generate(struct coll_builder *b, generator g)
 	return b->error;
 }
 
+/* A rank's pieces leave at the rate of its host's line: what waits in the host's own port would look
+ * like a queue in the network. */
+static void
+pace_line(struct coll_plan *p, const struct coll_task *task, uint32_t rank)
+{
+	const struct topology *t = task->topology;
+	const struct topology_vertex *host = &t->vertices[t->hosts[coll_node(task, rank)]];
+
+	if (host->edge_count > 0)
+		p->lists[rank].send_pace = coll_pace(p, task,
+			coll_edge_ns_per_byte(t, host->first_edge) * LINE_SLACK);
+}
+
 int
 coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_plan **out)
 {
@@ -272,7 +284,7 @@ coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_
 		p->paper_ns = calloc(p->ranks, sizeof(*p->paper_ns));
 	if (p->order == NULL || p->lists == NULL || !cut(p) || coll_tour(task, p->order) != 0)
 		goto fail;
-	const uint32_t piece = coll_piece(&task->params, block_bytes(p));
+	const uint32_t piece = coll_piece(task, block_bytes(p));
 
 	for (uint32_t r = 0; r < p->ranks; r++)
 		p->lists[r] = (struct coll_list){
@@ -285,6 +297,8 @@ coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_
 	e = generate(&b, generators[g][task->kind]);
 	if (e != 0)
 		goto fail;
+	for (uint32_t r = 0; r < p->ranks && g != COLL_AT_ONCE; r++)
+		pace_line(p, task, r);
 	p->bound_ns = coll_bound_ns(task);
 	p->hash = hash_of(p, task);
 	free(b.used);
@@ -348,7 +362,7 @@ bytes_across(const struct coll_task *task, uint32_t n, bool root, bool host)
 {
 	const uint32_t all = task->ranks;
 	const double wire = (double)coll_block_wire(&task->params,
-		coll_piece(&task->params, task->bytes), task->bytes);
+		coll_piece(task, task->bytes), task->bytes);
 
 	switch (task->kind) {
 	case COLL_GATHER:

@@ -38,16 +38,19 @@ coll_block_wire(const struct coll_params *p, uint32_t piece, uint64_t bytes)
 		(rest || whole == 0 ? coll_wire_bytes(p, rest) : 0);
 }
 
-/* A few dozen pieces of a block: relays are quick, and heads stay small beside them. */
+/* A few dozen pieces of a block, so that relays are quick; what is not relayed spares permits. */
 uint32_t
-coll_piece(const struct coll_params *p, uint64_t bytes)
+coll_piece(const struct coll_task *task, uint64_t bytes)
 {
-	uint64_t frames = bytes / 32 / p->frame_payload;
+	const struct coll_params *p = &task->params;
+	const bool direct = task->kind == COLL_GATHER || task->kind == COLL_SCATTER ||
+		task->kind == COLL_ALLTOALL;
+	const uint64_t least = direct ? 2 : 1, frames = bytes / 32 / p->frame_payload;
 
 	if (p->piece)
 		return p->piece;
-	frames = frames < 2 ? 2 : frames > 8 ? 8 : frames;
-	return (uint32_t)(frames * p->frame_payload) - p->message_head;
+	return (uint32_t)((frames < least ? least : frames > 4 ? 4 : frames) * p->frame_payload) -
+		p->message_head;
 }
 
 struct coll_path

@@ -26,7 +26,7 @@ uint64_t coll_wire_bytes(const struct coll_params *p, uint64_t bytes);
 /* Bytes on the wire of a block that is sent in pieces. */
 uint64_t coll_block_wire(const struct coll_params *p, uint32_t piece, uint64_t bytes);
 /* Most bytes of a message for blocks of that size. */
-uint32_t coll_piece(const struct coll_params *p, uint64_t bytes);
+uint32_t coll_piece(const struct coll_task *task, uint64_t bytes);
 /* Write the ranks in the order of the tour from the root, the root first: at each switch, subtrees
  * with the best host first: more bandwidth to the root, less latency, lower number (SWoPP 2008,
  * section 4.4.1). Returns 0 or -ENOMEM. */

@@ -204,6 +204,7 @@ struct path {
 struct context {
 	bool open, closing;
 	bool copied;             /* proto_ctx_copied */
+	bool permits;            /* proto_ctx_permits */
 	uint32_t entries, bulks; /* free */
 	uint32_t bulks_max;      /* all the bulk buffers it has */
 	uint32_t inline_max;     /* messages up to this need no bulk buffer */

@@ -299,6 +299,22 @@ path_timeout(struct proto *p, struct path *t, uint32_t flow, uint32_t now_ts)
 	}
 }
 
+void
+proto_path_permitted(struct proto *p, uint16_t node, uint32_t bytes)
+{
+	const uint32_t index = node < p->cfg.nodes_max ? p->path_of[node] : NIL;
+
+	if (index == NIL)
+		return;
+	struct cc *c = &p->paths[index].cc;
+
+	if (c->window_bytes >= c->slow)
+		return;
+	c->window_bytes = bytes < c->max_bytes - c->window_bytes ? c->window_bytes + bytes
+								  : c->max_bytes;
+	path_activate(p, &p->paths[index]);
+}
+
 /* The first Ack of the flow after its timeout. */
 void
 path_acked_late(struct proto *p, struct path *t, uint32_t flow, const struct wire_hdr *h)

@@ -225,6 +225,15 @@ int proto_ctx_open(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bul
  * take assembly_frames_max frames, and wait for them in turn. To be called right after the context
  * was opened, with at most that many bulk buffers. */
 void proto_ctx_copied(struct proto *p, uint16_t ctx);
+/* Who sends to this context sends no more than it has been permitted by messages of its own
+ * (lib/coll), so it is told no window share: a permit is one. To be called right after the context
+ * was opened. */
+void proto_ctx_permits(struct proto *p, uint16_t ctx);
+/* A receiver at that node has permitted so many bytes, which are about to be sent. While the path's
+ * window still grows exponentially, because no frame was lost or late yet, each of them counts as
+ * one that was Acked: the receiver knows the way to it, and would otherwise wait round trips for
+ * what it has asked for. */
+void proto_path_permitted(struct proto *p, uint16_t node, uint32_t bytes);
 void proto_ctx_room(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks, uint64_t now);
 /* Take room for a message that did not come through the core (a local sender's). Returns true if
  * there was room and, unless `jump` is set, no flow waits for it. */

@@ -147,6 +147,12 @@ proto_ctx_copied(struct proto *p, uint16_t ctx)
 	p->ctxs[ctx].copied = true;
 }
 
+void
+proto_ctx_permits(struct proto *p, uint16_t ctx)
+{
+	p->ctxs[ctx].permits = true;
+}
+
 /* Are there descriptors for a message of `frames` frames, the first of which is already held if
  * `held` is set? And, if the context is a copied one, are there frames to assemble the message
  * in? */

@@ -279,7 +279,7 @@ put_ack(struct proto *p, struct wire_fields *w, struct flow *f, uint32_t now_ts)
 		return;
 	w->ack = f->rcv_nxt;
 	w->credit = flow_credit(p, f);
-	if (unlikely(p->share.each)) {
+	if (unlikely(p->share.each && !p->ctxs[f->ctx].permits)) {
 		w->share = share_each(p, now_ts);
 		COUNT(p, tx_shares);
 	}

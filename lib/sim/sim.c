@@ -760,6 +760,12 @@ sim_send(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t dst, uint16_t d
 	return guarded(s, send_message, &r) ? r.result : -EPIPE;
 }
 
+void
+sim_permitted(struct sim *s, uint32_t src, uint32_t dst, uint32_t len)
+{
+	proto_path_permitted(s->nodes[src].core, (uint16_t)dst, len);
+}
+
 bool
 sim_port_is_full(const struct sim *s, uint32_t node)
 {
@@ -817,6 +823,8 @@ open_context(struct sim *s, struct request *r)
 		sim_ticks(s, n));
 	if (r->result == 0)
 		n->contexts[r->ctx] = (struct sim_context){.open = true};
+	if (r->result == 0 && s->cfg.permits)
+		proto_ctx_permits(n->core, r->ctx);
 	wake(s, r->node, s->now);
 }
 

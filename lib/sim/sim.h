@@ -46,6 +46,7 @@ struct sim_config {
 					      * are set by the simulator */
 	uint32_t entries, bulks, inline_max; /* receive room of every context, as for
 					      * proto_ctx_open */
+	bool permits;  /* proto_ctx_permits for all contexts */
 	uint16_t kept; /* contexts below this number keep the entry of a message until sim_room;
 			* others give it back when the message is delivered */
 	uint32_t nic_bytes;        /* most bytes that wait in a host's own port */
@@ -105,6 +106,8 @@ void sim_close(struct sim *s, uint32_t node, uint16_t ctx, bool linger);
  * after a violation. */
 int sim_send(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t dst, uint16_t dst_ctx,
 	uint32_t len, uint32_t tag);
+/* proto_path_permitted */
+void sim_permitted(struct sim *s, uint32_t src, uint32_t dst, uint32_t len);
 /* Send one frame with len bytes of payload to all other nodes: switches copy it. tag is passed to
  * the hook. 0; -EAGAIN: the port is full; -EPIPE after a violation. */
 int sim_multicast(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t len, uint32_t tag);

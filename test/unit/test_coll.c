@@ -272,7 +272,10 @@ check_results(const struct world *w)
 				if (!wanted(w, r, block, i, &want))
 					break;
 				if (w->buffers[r][COLL_OUT][block_at(b, block) + i] != want)
-					fail_msg("rank %u, block %u, byte %lu", r, block, i);
+					fail_msg("%s %s of %u, %lu bytes: rank %u, block %u, byte %lu",
+						coll_generator_name[w->plan->generator],
+						coll_kind_name[w->plan->kind], w->plan->ranks,
+						w->plan->bytes, r, block, i);
 			}
 		}
 	}
