@@ -9,6 +9,7 @@
  *   table.c       aligned output                doctor_host.c  doctor: the machine
  *   doctor_node.c doctor: a running primary     doctor_left.c  doctor: what dead ones left
  *   doctor_mpi.c  doctor: Open MPI and libfabric
+ *   plan.c        plan: collectives on a topology
  */
 #ifndef PMX_CTL_H
 #define PMX_CTL_H
@@ -31,6 +32,10 @@ struct options {
 	bool json;
 	bool all;       /* stat: rows that are zero too */
 	double watch_s; /* stat: 0 = once */
+	struct plan_options {
+		const char *topology, *kind, *root, *size, *generator;
+		const char *steps; /* of which rank */
+	} plan;
 };
 
 /* ------------------------------------------------------------------ main.c */
@@ -122,6 +127,11 @@ int show_peers(struct session *s, const struct options *o);
 int show_contexts(struct session *s, const struct options *o);
 int show_memory(struct session *s, const struct options *o);
 int show_groups(struct session *s, const struct options *o);
+
+/* ------------------------------------------------------------------ plan.c */
+
+/* Returns the exit code. */
+int show_plan(const struct plan_options *o, bool json);
 
 /* ------------------------------------------------------------------ doctor*.c */
 

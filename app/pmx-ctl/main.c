@@ -25,6 +25,13 @@ static const char usage[] =
 	"  groups           members of groups here: state, barriers, locks, shared regions\n"
 	"  drops            why frames were lost\n"
 	"  doctor           is this host ready, and is what runs well? Needs no running primary\n"
+	"  plan             how a collective would go on a network; needs no running primary\n"
+	"    --topology FILE --kind gather|scatter|bcast|reduce|allgather|alltoall|allreduce|"
+	"reduce_scatter|barrier\n"
+	"    --size BYTES   of a rank's block, or of the vector (0; with K, M, G)\n"
+	"    --root RANK    or the name of its host (0)\n"
+	"    --generator G  this one's plan, not the fastest one\n"
+	"    --steps RANK   also what this rank does\n"
 	"\n"
 	"  --instance NAME  node.name of the primary; needed only where several run\n"
 	"  --json           for programs\n"
@@ -95,7 +102,7 @@ static const struct command {
 } commands[] = {
 	{"stat", show_stat}, {"peers", show_peers}, {"contexts", show_contexts},
 	{"memory", show_memory}, {"groups", show_groups}, {"drops", show_drops},
-	{"doctor", NULL}, /* needs no session */
+	{"doctor", NULL}, {"plan", NULL}, /* need no session */
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
@@ -105,6 +112,8 @@ run(const struct command *c, const struct options *o)
 	char name[256], error[CTL_ERROR_MAX];
 	struct session s;
 
+	if (strcmp(c->name, "plan") == 0)
+		return show_plan(&o->plan, o->json);
 	if (c->show == NULL)
 		return doctor(o);
 	if (instance_pick(o->instance, name, sizeof(name), error) != 0 ||
@@ -147,7 +156,7 @@ run_named(const char *name, const struct options *o)
 		return run(&commands[i], o);
 	}
 	return wrong("command", name,
-		"there are stat, peers, contexts, memory, groups, drops, doctor");
+		"there are stat, peers, contexts, memory, groups, drops, doctor, plan");
 }
 
 int
@@ -156,7 +165,10 @@ main(int argc, char **argv)
 	static const struct option longs[] = {{"instance", required_argument, NULL, 'i'},
 		{"json", no_argument, NULL, 'j'}, {"all", no_argument, NULL, 'a'},
 		{"watch", required_argument, NULL, 'w'}, {"help", no_argument, NULL, 'h'},
-		{"version", no_argument, NULL, 'v'}, {0}};
+		{"version", no_argument, NULL, 'v'}, {"topology", required_argument, NULL, 't'},
+		{"kind", required_argument, NULL, 'k'}, {"root", required_argument, NULL, 'r'},
+		{"size", required_argument, NULL, 's'}, {"generator", required_argument, NULL, 'g'},
+		{"steps", required_argument, NULL, 'S'}, {0}};
 	struct options o = {0};
 	int opt;
 
@@ -174,6 +186,24 @@ main(int argc, char **argv)
 		case 'w':
 			if (read_seconds(optarg, &o.watch_s) != 0)
 				return 2;
+			break;
+		case 't':
+			o.plan.topology = optarg;
+			break;
+		case 'k':
+			o.plan.kind = optarg;
+			break;
+		case 'r':
+			o.plan.root = optarg;
+			break;
+		case 's':
+			o.plan.size = optarg;
+			break;
+		case 'g':
+			o.plan.generator = optarg;
+			break;
+		case 'S':
+			o.plan.steps = optarg;
 			break;
 		case 'v':
 			printf("pmx-ctl %s\n", PMX_VERSION);

@@ -13,7 +13,7 @@
 
 #define HEAD      24u /* bytes of a piece's message in front of it, and of a permit */
 #define MTU       1500u
-#define SENDS_MAX (1u << 20)
+#define ROOM      64 /* frames of a core that a message may need */
 
 struct sent {
 	struct coll_out out;
@@ -68,7 +68,8 @@ pump(uint32_t rank)
 	const bool was_done = coll_is_done(c);
 	struct coll_out o;
 
-	while (coll_next(c, &o, sim_now(w.sim))) {
+	/* the core has room for a message, or completed() asks again */
+	while (proto_tx_free(sim_core(w.sim, rank)) > ROOM && coll_next(c, &o, sim_now(w.sim))) {
 		if (o.go == COLL_GO_LOCAL)
 			continue;
 		const uint32_t len = HEAD + (o.go == COLL_GO_PIECE ? (uint32_t)o.len : 0);
@@ -120,9 +121,11 @@ delivered(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag
 static void
 completed(void *arg, struct sim *s, uint32_t node, uint32_t tag, int error)
 {
-	(void)arg, (void)s, (void)node, (void)tag;
+	(void)arg, (void)s, (void)tag;
 	if (error != 0)
 		fail("a message was not delivered");
+	if (w.begun)
+		pump(node);
 }
 
 static void
@@ -178,11 +181,11 @@ connect(const struct coll_plan *p)
 		if (!sim_run(w.sim, sim_now(w.sim) + 200 * US))
 			fail(sim_error(w.sim));
 	}
-	if (!sim_run(w.sim, sim_now(w.sim) + SEC / 2))
+	if (!sim_run(w.sim, sim_now(w.sim) + 100 * MS))
 		fail(sim_error(w.sim));
 }
 
-/* Run the plan; every rank begins up to late_ns after the first. */
+/* Run the plan; all ranks begin at the same time. */
 static struct outcome
 run_plan(const struct coll_plan *p, const struct topology *t, const struct proto_config *proto)
 {
@@ -526,4 +529,56 @@ e10(const struct options *o)
 		topology_free(t);
 	}
 	return result;
+}
+
+/* One collective on a topology of the user's: each generator's plan, predicted and simulated. */
+int
+run_collective(const struct options *o)
+{
+	char error[512];
+	struct topology *t;
+	unsigned kind = 0, only = COLL_GENERATORS;
+
+	while (o->kind && kind < COLL_KINDS && strcmp(coll_kind_name[kind], o->kind) != 0)
+		kind++;
+	for (unsigned g = 0; o->generator && g < COLL_GENERATORS; g++) {
+		if (strcmp(coll_generator_name[g], o->generator) == 0)
+			only = g;
+	}
+	if (!o->topology || !o->kind || kind == COLL_KINDS ||
+		(o->generator && only == COLL_GENERATORS)) {
+		fprintf(stderr, "pmx-sim: collective needs --topology FILE and --kind gather, scatter, "
+				"bcast, reduce, allgather, alltoall, allreduce, reduce_scatter or "
+				"barrier; generators are those of pmx-ctl plan\n");
+		return 2;
+	}
+	if (topology_read(o->topology, &t, error, sizeof(error)) != 0) {
+		fprintf(stderr, "pmx-sim: %s\n", error);
+		return 1;
+	}
+	struct coll_task task = task_of(kind, t, o->size);
+
+	task.root = o->root;
+	if (o->root >= t->host_count) {
+		fprintf(stderr, "pmx-sim: --root %u: there are %u hosts\n", o->root, t->host_count);
+		topology_free(t);
+		return 2;
+	}
+	printf("%-10s %12s %12s %12s %12s %12s %8s\n", "plan", "predicted ms", "simulated ms",
+		"of the bound", "frames lost", "queue bytes", "senders");
+	for (unsigned g = 0; g < COLL_GENERATORS; g++) {
+		struct outcome out;
+		double predicted;
+
+		if (!coll_generator_does(g, kind) || (only != COLL_GENERATORS && g != only))
+			continue;
+		const struct method m = {.generator = g};
+		const double part = measure(&m, &task, &out, &predicted);
+
+		printf("%-10s %12.3f %12.3f %12.2f %12lu %12lu %8u\n", coll_generator_name[g],
+			predicted / 1e6, out.ns / 1e6, part, out.drops, out.queue_bytes,
+			out.senders);
+	}
+	topology_free(t);
+	return 0;
 }

@@ -25,6 +25,8 @@ static const char usage_text[] =
 	"  experiment [e1 .. e10]  gather, alltoall, loss, short beside long, fairness, barriers, "
 	"multicast, collectives: doc/simulator.md\n"
 	"    --out DIR          CSV and SVG there, made if need be   --quick: fewer points\n"
+	"  collective           one collective on a network: what is predicted, what is simulated\n"
+	"    --topology FILE --kind KIND --size BYTES [--root RANK] [--generator G]\n"
 	"  speed                frames a second of this simulator on this machine\n"
 	"\n"
 	"  --json  a line a result (speed)   --quiet  nothing but failures (fuzz)\n";
@@ -149,6 +151,21 @@ option_set(struct options *o, int letter, const char *value)
 	case 'd':
 		o->digest = true;
 		break;
+	case 'T':
+		o->topology = value;
+		break;
+	case 'K':
+		o->kind = value;
+		break;
+	case 'G':
+		o->generator = value;
+		break;
+	case 'R':
+		o->root = (uint32_t)strtoul(value, NULL, 0);
+		break;
+	case 'S':
+		o->size = strtoull(value, NULL, 0);
+		break;
 	default:
 		return false;
 	}
@@ -161,7 +178,9 @@ main(int argc, char **argv)
 	static const struct option names[] = {{"seeds", 1, NULL, 'n'}, {"first", 1, NULL, 'f'},
 		{"trace", 0, NULL, 't'}, {"json", 0, NULL, 'j'}, {"quiet", 0, NULL, 'q'},
 		{"quick", 0, NULL, 'k'}, {"out", 1, NULL, 'o'}, {"transfers", 0, NULL, 'x'},
-		{"matching", 0, NULL, 'm'}, {"digest", 0, NULL, 'd'}, {"help", 0, NULL, 'h'}, {0}};
+		{"matching", 0, NULL, 'm'}, {"digest", 0, NULL, 'd'}, {"topology", 1, NULL, 'T'},
+		{"kind", 1, NULL, 'K'}, {"generator", 1, NULL, 'G'}, {"root", 1, NULL, 'R'},
+		{"size", 1, NULL, 'S'}, {"help", 0, NULL, 'h'}, {0}};
 	struct options o = {.seeds = 1000, .first = 1};
 	int c;
 
@@ -187,6 +206,8 @@ main(int argc, char **argv)
 		return run_fuzz(&o);
 	if (strcmp(o.command, "experiment") == 0)
 		return run_experiments(&o);
+	if (strcmp(o.command, "collective") == 0)
+		return run_collective(&o);
 	if (strcmp(o.command, "speed") == 0)
 		return run_speed(&o);
 	fprintf(stderr, "pmx-sim: unknown command '%s'\n", o.command);

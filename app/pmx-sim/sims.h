@@ -19,6 +19,9 @@ struct options {
 	bool transfers;  /* fuzz: histories of remote memory, not of messages */
 	bool matching;   /* fuzz: histories of matched messages */
 	const char *out; /* directory for CSV and SVG files */
+	const char *topology, *kind, *generator; /* collective */
+	uint32_t root;
+	uint64_t size; /* bytes */
 };
 
 /* Returns a topology of n hosts and one switch. */
@@ -84,5 +87,6 @@ int e10(const struct options *o);
 /* Make a node TCP-like, as in e1; experiments.c. */
 void experiment_tcp(struct proto_config *c);
 int run_speed(const struct options *o);
+int run_collective(const struct options *o); /* collectives.c */
 
 #endif

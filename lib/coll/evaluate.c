@@ -10,6 +10,8 @@
  * 2. What waits in a port is what its line still has to send, as in the simulator: a number.
  * 3. Blocks of more than MOST_PIECES pieces are evaluated at two sizes below that, and time is
  *    taken to grow with bytes in a straight line from there: planning costs the same for any size.
+ *    What has more messages than that is worth (n * n of more than 141 ranks) is chosen by rule:
+ *    rings and phases for blocks of half a frame and more.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,9 +19,9 @@
 
 #include "coll/tour.h"
 
-#define MOST_PIECES 48
-#define QUEUE_SLOTS 8     /* senders of one destination that are told apart in a port */
-#define EVENTS_MOST 50000 /* messages that the planner is ready to evaluate */
+#define MOST_PIECES   16
+#define QUEUE_SLOTS   8     /* senders of one destination that are told apart in a port */
+#define MESSAGES_MOST 10000 /* that the planner evaluates with several pieces each */
 
 struct message {
 	double head_ns, tail_ns; /* at the end of its edge */
@@ -150,9 +152,9 @@ new_message(struct network *w)
 /* ------------------------------------------------------------------ links */
 
 /* How many senders of this message's destination have something in the port, with this one, which
- * comes now and leaves at p->free_ns. A last frame that is on the line does not count. */
+ * comes now and leaves at `end`. A last frame that is on the line does not count. */
 static uint32_t
-senders_in(struct port *p, const struct message *m, double now)
+senders_in(struct port *p, const struct message *m, double now, double end)
 {
 	uint16_t seen[QUEUE_SLOTS];
 	uint32_t n = 0;
@@ -169,7 +171,7 @@ senders_in(struct port *p, const struct message *m, double now)
 	}
 	p->waiting[p->next].from = m->from;
 	p->waiting[p->next].to = m->to;
-	p->waiting[p->next].until_ns = p->free_ns;
+	p->waiting[p->next].until_ns = end;
 	p->next = (p->next + 1) % QUEUE_SLOTS;
 	return n + 1;
 }
@@ -196,7 +198,9 @@ enter(struct network *w, uint32_t i, uint32_t edge)
 	const double each = coll_edge_ns_per_byte(t, edge);
 	const double frame = m->wire < w->frame ? m->wire : w->frame;
 	const double begin = m->head_ns > p->free_ns ? m->head_ns : p->free_ns;
-	double end = begin + m->wire * each;
+	/* while a message comes in slowly, others' frames go in between */
+	const double free_ns = begin + m->wire * each;
+	double end = free_ns;
 
 	/* its last frame cannot go before it is there */
 	if (end < m->tail_ns + frame * each)
@@ -214,13 +218,19 @@ enter(struct network *w, uint32_t i, uint32_t edge)
 		if (buffer && waits > (double)buffer)
 			w->cost.fits = false;
 	}
-	p->free_ns = end;
+	p->free_ns = free_ns;
+	/* a short last piece does not overtake the one before it */
+	for (uint32_t k = 0; k < QUEUE_SLOTS && !m->permit; k++) {
+		if (p->waiting[k].from == m->from && p->waiting[k].to == m->to &&
+			p->waiting[k].until_ns > end)
+			end = p->waiting[k].until_ns;
+	}
 	if (in_switch && m->eager)
 		count_eager(w, p, m, t->vertices[e->from].buffer_bytes);
-	if (in_switch && !m->permit) {
-		const uint32_t n = senders_in(p, m, m->head_ns + w->frame * each);
+	if (!m->permit) {
+		const uint32_t n = senders_in(p, m, m->head_ns + w->frame * each, end);
 
-		if (n > w->cost.senders_most)
+		if (in_switch && n > w->cost.senders_most)
 			w->cost.senders_most = n;
 	}
 	m->edge = edge;
@@ -431,47 +441,92 @@ cost_of(enum coll_generator g, const struct coll_task *task, uint64_t bytes, str
 	return e;
 }
 
+/* Messages of a plan if every block were one. */
+static uint64_t
+messages_of(enum coll_generator g, const struct coll_task *task)
+{
+	const uint64_t n = task->ranks;
+	uint64_t log = 1;
+
+	while (1ull << log < n)
+		log++;
+	switch (g) {
+	case COLL_PAPER:
+	case COLL_CHAIN:
+		return task->kind == COLL_GATHER ? n * n / 2 : n;
+	case COLL_RING:
+	case COLL_PHASES:
+		return n * n;
+	case COLL_AT_ONCE:
+		return task->kind == COLL_ALLTOALL ? n * n : n;
+	case COLL_BRUCK: /* its runs of blocks are long */
+		return task->bytes > task->params.frame_payload ? n * n : n * log;
+	case COLL_DOUBLING:
+		return n * log;
+	case COLL_IN_TURN:
+	case COLL_PERMITS:
+	case COLL_BINOMIAL:
+	case COLL_TWO_LEVEL:
+	case COLL_TWO_TREES:
+	case COLL_GENERATORS:
+		break;
+	}
+	return n;
+}
+
 /* The same, note 3. */
 static int
 cost_at_any_size(enum coll_generator g, const struct coll_task *task, struct coll_cost *out)
 {
+	const uint64_t most = MESSAGES_MOST / messages_of(g, task);
+	const uint64_t pieces = most < 2 ? 2 : most > MOST_PIECES ? MOST_PIECES : most;
 	struct coll_task t = *task;
 
 	t.params.piece = coll_piece(task, task->bytes);
-	const uint64_t most = (uint64_t)MOST_PIECES * t.params.piece;
-
-	if (task->bytes <= most)
+	if (task->bytes <= pieces * t.params.piece)
 		return cost_of(g, task, task->bytes, out);
+	const uint64_t large = pieces * t.params.piece;
 	struct coll_cost half;
-	int e = cost_of(g, &t, most / 2, &half);
+	int e = cost_of(g, &t, large / 2, &half);
 
 	if (e == 0)
-		e = cost_of(g, &t, most, out);
+		e = cost_of(g, &t, large, out);
 	if (e != 0)
 		return e;
-	const double each = ((double)out->ns - (double)half.ns) / ((double)most / 2);
+	const double each = ((double)out->ns - (double)half.ns) / ((double)large / 2);
 
-	out->ns += (uint64_t)(each * (double)(task->bytes - most));
+	out->ns += (uint64_t)(each * (double)(task->bytes - large));
 	return 0;
 }
 
-/* How many messages a plan of that kind has decides whether it can be evaluated. */
+/* Whether evaluating it would take too long. Relays of a gather, which lose to permits wherever
+ * there are many, are not worth as much. */
 static bool
 is_too_large(enum coll_generator g, const struct coll_task *task)
 {
-	const uint64_t n = task->ranks;
-	const bool all_to_all = task->kind == COLL_ALLTOALL || task->kind == COLL_ALLGATHER ||
-		task->kind == COLL_ALLREDUCE || task->kind == COLL_REDUCE_SCATTER ||
-		g == COLL_CHAIN || g == COLL_PAPER;
+	const uint64_t messages = messages_of(g, task);
 
-	return all_to_all && n * n > EVENTS_MOST;
+	if (task->kind == COLL_GATHER && (g == COLL_PAPER || g == COLL_CHAIN))
+		return messages > MESSAGES_MOST / 4;
+	return messages > 2 * MESSAGES_MOST;
+}
+
+/* Of two that were not evaluated: is this one made for blocks of that size? */
+static bool
+is_for_large(enum coll_generator g, const struct coll_task *task)
+{
+	const uint64_t each = task->kind == COLL_ALLREDUCE ? task->bytes / task->ranks
+							   : task->bytes;
+
+	return (g == COLL_RING || g == COLL_PHASES) && each >= task->params.frame_payload / 2;
 }
 
 int
 coll_plan_best(const struct coll_task *task, struct coll_plan **out,
 	struct coll_cost costs[COLL_GENERATORS])
 {
-	enum coll_generator best = COLL_GENERATORS, last = COLL_GENERATORS;
+	enum coll_generator best = COLL_GENERATORS;
+	bool settled = false;
 	struct coll_cost least = {0}, c;
 
 	if (costs)
@@ -479,22 +534,29 @@ coll_plan_best(const struct coll_task *task, struct coll_plan **out,
 	for (unsigned g = 0; g < COLL_GENERATORS; g++) {
 		if (!coll_generator_does(g, task->kind))
 			continue;
-		last = g;
-		if (is_too_large(g, task))
+		if (is_too_large(g, task)) {
+			if (is_for_large(g, task) || best == COLL_GENERATORS) {
+				best = g;
+				settled = is_for_large(g, task);
+				least.ns = UINT64_MAX; /* anything that is known is less */
+			}
 			continue;
+		}
 		const int e = cost_at_any_size(g, task, &c);
 
 		if (e != 0)
 			return e;
 		if (costs)
 			costs[g] = c;
-		/* what does not fit loses to all that does */
+		/* what does not fit loses to all that does, and then the longest queue does */
+		if (settled)
+			continue;
 		if (best == COLL_GENERATORS || (c.fits && !least.fits) ||
-			(c.fits == least.fits && c.ns < least.ns)) {
+			(c.fits && least.fits && c.ns < least.ns) ||
+			(!c.fits && !least.fits && c.backlog_bytes < least.backlog_bytes)) {
 			best = g;
 			least = c;
 		}
 	}
-	/* the generators are in the order of their use, from few and small to many and large */
-	return coll_plan_make(best == COLL_GENERATORS ? last : best, task, out);
+	return coll_plan_make(best, task, out);
 }

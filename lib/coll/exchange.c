@@ -117,16 +117,19 @@ coll_alltoall_at_once(struct coll_builder *b)
 	}
 }
 
-/* Which phases each edge is taken in, a bit each. */
+/* Which phases each edge is taken in, a bit each. An edge that is several times as fast as the slowest
+ * one takes as many pairs a phase: it has a row of bits for each. */
 struct phases {
-	uint64_t *taken; /* [edge][words] */
+	uint64_t *taken; /* [row][words] */
+	uint32_t *first; /* [edge]: its first row; [edge + 1]: the next edge's */
+	uint32_t *load;  /* [edge]: pairs whose way leads over it */
 	uint32_t words;
-	uint32_t used; /* phases so far */
-	uint32_t *load; /* [edge]: pairs whose way leads over it */
+	uint32_t used;    /* phases so far */
+	double slowest;   /* ns a byte of the slowest edge that is used */
 };
 
-#define WAY_MAX     64
-#define PHASE_SLACK 1.04
+#define WAY_MAX  64
+#define ROWS_MAX 16
 
 static uint32_t
 way_of(const struct coll_builder *b, uint32_t from, uint32_t to, uint32_t *way)
@@ -142,7 +145,28 @@ way_of(const struct coll_builder *b, uint32_t from, uint32_t to, uint32_t *way)
 	return n;
 }
 
-/* The first phase in which no edge of the way is taken. */
+/* Phases of 64 in which the edge takes no more. */
+static uint64_t
+full(const struct phases *f, uint32_t edge, uint32_t word)
+{
+	uint64_t taken = UINT64_MAX;
+
+	for (uint32_t row = f->first[edge]; row < f->first[edge + 1]; row++)
+		taken &= f->taken[(uint64_t)row * f->words + word];
+	return taken;
+}
+
+static void
+take(struct phases *f, uint32_t edge, uint32_t word, uint64_t bit)
+{
+	uint64_t *at = &f->taken[(uint64_t)f->first[edge] * f->words + word];
+
+	while (*at & bit)
+		at += f->words;
+	*at |= bit;
+}
+
+/* The first phase in which all edges of the way can take one more. */
 static uint32_t
 take_phase(struct phases *f, const uint32_t *way, uint32_t n)
 {
@@ -150,18 +174,63 @@ take_phase(struct phases *f, const uint32_t *way, uint32_t n)
 		uint64_t taken = 0;
 
 		for (uint32_t k = 0; k < n; k++)
-			taken |= f->taken[(uint64_t)way[k] * f->words + i];
+			taken |= full(f, way[k], i);
 		if (taken == UINT64_MAX)
 			continue;
 		const uint32_t bit = (uint32_t)__builtin_ctzll(~taken);
 
 		for (uint32_t k = 0; k < n; k++)
-			f->taken[(uint64_t)way[k] * f->words + i] |= 1ull << bit;
+			take(f, way[k], i, 1ull << bit);
 		if (64 * i + bit >= f->used)
 			f->used = 64 * i + bit + 1;
 		return 64 * i + bit;
 	}
 	return f->used; /* more phases than were thought of: at the end, together with others */
+}
+
+/* Count the pairs of each edge, and make its rows. Returns false if there is no memory. */
+static bool
+phases_make(struct coll_builder *b, struct phases *f)
+{
+	const struct topology *t = b->task->topology;
+	const uint32_t n = b->task->ranks;
+	uint32_t way[WAY_MAX], most = 1;
+
+	f->load = calloc(t->edge_count + 1, sizeof(*f->load));
+	f->first = calloc(t->edge_count + 1, sizeof(*f->first));
+	if (f->load == NULL || f->first == NULL)
+		return false;
+	for (uint32_t k = 1; k < n; k++) {
+		for (uint32_t p = 0; p < n; p++) {
+			for (uint32_t i = way_of(b, p, around(b, (int64_t)p + k), way); i-- > 0;)
+				f->load[way[i]]++;
+		}
+	}
+	for (uint32_t e = 0; e < t->edge_count; e++) {
+		const double each = f->load[e] ? coll_edge_ns_per_byte(t, e) : 0;
+
+		f->slowest = each > f->slowest ? each : f->slowest;
+	}
+	for (uint32_t e = 0; e < t->edge_count; e++) {
+		const double times = f->slowest / coll_edge_ns_per_byte(t, e);
+		const uint32_t rows = times >= ROWS_MAX ? ROWS_MAX
+			: times > 1                     ? (uint32_t)(times + 0.01)
+							: 1;
+
+		f->first[e + 1] = f->first[e] + rows;
+		most = f->load[e] / rows > most ? f->load[e] / rows : most;
+	}
+	f->words = most * 5 / 4 / 64 + 2;
+	f->taken = calloc((size_t)f->words * (f->first[t->edge_count] + 1), sizeof(*f->taken));
+	return f->taken != NULL;
+}
+
+static void
+phases_end(struct phases *f)
+{
+	free(f->taken);
+	free(f->first);
+	free(f->load);
 }
 
 /* A message of the alltoall. */
@@ -178,6 +247,15 @@ by_phase(const void *a, const void *b)
 	return x->phase < y->phase ? -1 : x->phase > y->phase;
 }
 
+/* Phases that an edge needs at least. */
+static uint32_t
+busy(const struct phases *f, uint32_t edge)
+{
+	const uint32_t rows = f->first[edge + 1] - f->first[edge];
+
+	return (f->load[edge] + rows - 1) / rows;
+}
+
 /* Give each pair a phase in which no other pair takes an edge of its way: first those whose way has
  * the busiest edge, then the others into the gaps. The pairs of one distance in the tour meet at no
  * host, so they are taken together. */
@@ -187,14 +265,8 @@ share_out(struct coll_builder *b, struct phases *f, struct pair *pairs)
 	const uint32_t n = b->task->ranks;
 	uint32_t way[WAY_MAX], worst = 1, count = 0;
 
-	for (uint32_t k = 1; k < n; k++) {
-		for (uint32_t p = 0; p < n; p++) {
-			for (uint32_t i = way_of(b, p, around(b, (int64_t)p + k), way); i-- > 0;)
-				f->load[way[i]]++;
-		}
-	}
 	for (uint32_t e = 0; e < b->task->topology->edge_count; e++)
-		worst = f->load[e] > worst ? f->load[e] : worst;
+		worst = busy(f, e) > worst ? busy(f, e) : worst;
 	for (uint32_t limit = worst; limit > 0;) {
 		uint32_t next = 0;
 
@@ -205,7 +277,7 @@ share_out(struct coll_builder *b, struct phases *f, struct pair *pairs)
 				uint32_t most = 1;
 
 				for (uint32_t i = 0; i < hops; i++)
-					most = f->load[way[i]] > most ? f->load[way[i]] : most;
+					most = busy(f, way[i]) > most ? busy(f, way[i]) : most;
 				if (most == limit)
 					pairs[count++] = (struct pair){
 						take_phase(f, way, hops),
@@ -220,6 +292,29 @@ share_out(struct coll_builder *b, struct phases *f, struct pair *pairs)
 	}
 }
 
+/* A phase takes longer than a block: a permit and an Ack for each piece go the other way, whose
+ * line is as busy; and what came late must be able to catch up, on a trunk many at a time. */
+static double
+phase_slack(const struct coll_builder *b, const struct phases *f)
+{
+	const struct coll_task *task = b->task;
+	const struct topology *t = task->topology;
+	const uint64_t piece = b->plan->lists[0].piece;
+	const uint64_t bytes = task->bytes < piece ? task->bytes : piece;
+	uint32_t most = 0;
+	bool trunk = false;
+
+	for (uint32_t e = 0; e < t->edge_count; e++) {
+		if (busy(f, e) > most) {
+			most = busy(f, e);
+			trunk = t->vertices[t->edges[e].from].host == TOPOLOGY_NONE &&
+				t->vertices[t->edges[e].to].host == TOPOLOGY_NONE;
+		}
+	}
+	return (trunk ? 1.07 : 1.015) +
+		2.0 * task->params.frame_least / (double)coll_wire_bytes(&task->params, bytes);
+}
+
 /* Pairs in phases on a tree of switches, as in Faraj and Yuan (IPDPS 2005, section 4), but found by
  * trying, which takes any tree: within some per cent of their number. A phase is the time that a
  * block takes on the busiest edge; receivers permit by that timetable, so no barriers are needed. */
@@ -227,32 +322,24 @@ void
 coll_alltoall_phases(struct coll_builder *b)
 {
 	const struct coll_task *task = b->task;
-	const struct topology *t = task->topology;
 	const uint32_t n = task->ranks;
 	const uint16_t *order = b->plan->order;
 	const double wire = (double)coll_block_wire(&task->params, b->plan->lists[0].piece,
 		task->bytes);
 	struct phases f = {0};
 	struct pair *pairs = calloc((size_t)n * n, sizeof(*pairs));
-	double slowest = 0, longest = 0;
+	double longest = 0;
 
-	/* permits go the other way, and what is late must be able to catch up */
-	const double slot = wire * PHASE_SLACK;
-
-	f.load = calloc(t->edge_count + 1, sizeof(*f.load));
-	f.words = (uint32_t)(coll_phases_most(task) * 5 / 4 / 64 + 2);
-	f.taken = calloc((size_t)f.words * (t->edge_count + 1), sizeof(*f.taken));
-	if (pairs == NULL || f.load == NULL || f.taken == NULL) {
+	if (pairs == NULL || !phases_make(b, &f)) {
 		b->error = -ENOMEM;
 		goto out;
 	}
+	const double slowest = f.slowest;
+
 	share_out(b, &f, pairs);
 	qsort(pairs, (size_t)n * (n - 1), sizeof(*pairs), by_phase);
-	for (uint32_t e = 0; e < t->edge_count; e++) {
-		const double each = f.load[e] ? coll_edge_ns_per_byte(t, e) : 0;
+	const double slot = wire * phase_slack(b, &f);
 
-		slowest = each > slowest ? each : slowest;
-	}
 	for (uint32_t p = 1; p < n; p++) {
 		const struct coll_path way = coll_path_between(task, order[0], order[p]);
 
@@ -272,15 +359,16 @@ coll_alltoall_phases(struct coll_builder *b)
 		struct coll_step r = coll_recv(from, COLL_OUT, x->from, 1);
 
 		r.at_us = (uint32_t)((2 * longest + x->phase * slot * slowest) / 1e3);
-		r.lead_ns = (uint32_t)(there.latency_ns + back.latency_ns);
+		/* two pieces more than the way, so that no sender waits for a permit that does */
+		r.lead_ns = (uint32_t)(there.latency_ns + back.latency_ns +
+			2 * b->plan->lists[0].piece * slowest);
 		r.pace = coll_pace(b->plan, task, slowest * LINE_SLACK);
 		coll_add(b, from, &s);
 		coll_add(b, to, &r);
 	}
 out:
 	free(pairs);
-	free(f.load);
-	free(f.taken);
+	phases_end(&f);
 }
 
 /* ------------------------------------------------------------------ reductions */

@@ -175,27 +175,6 @@ step_is_good(const struct coll_list *l, const struct coll_blocks *blocks, uint32
 		scratch_is_good(l, i, s->target);
 }
 
-/* What is put into scratch is emptied by one step; without a permit, only if there is room for all
- * of it. */
-static bool
-area_is_good(const struct coll_list *l, const struct coll_blocks *blocks, uint32_t i)
-{
-	const struct coll_step *s = &l->steps[i];
-	unsigned uses = 0, shares = 0;
-
-	for (uint32_t k = 0; k < l->count; k++) {
-		const struct coll_step *x = &l->steps[k];
-
-		uses += x->op != COLL_RECV && x->from == COLL_SCRATCH && x->source == i;
-		shares += x->op == COLL_RECV && x->to == COLL_SCRATCH && x->area == s->area;
-	}
-	if (s->flags & COLL_EAGER &&
-		(shares > 1 || coll_run_bytes(&blocks[COLL_SCRATCH], s->block, s->blocks) >
-				       l->area_bytes))
-		return false;
-	return uses == 1;
-}
-
 int
 coll_check(const struct coll_list *l, const struct coll_blocks blocks[COLL_BUFFERS],
 	uint32_t *step)
@@ -205,14 +184,25 @@ coll_check(const struct coll_list *l, const struct coll_blocks blocks[COLL_BUFFE
 		l->count > COLL_STEPS_MAX || l->piece == 0 || l->areas > COLL_AREAS_MAX ||
 		(l->areas > 0 && l->area_bytes < l->piece))
 		return -EINVAL;
-	for (uint32_t i = 0; i < l->count; i++) {
-		const struct coll_step *s = &l->steps[i];
+	uint16_t recvs[COLL_AREAS_MAX] = {0};
 
-		if (!step_is_good(l, blocks, i) || (s->op == COLL_RECV && s->to == COLL_SCRATCH &&
-							   !area_is_good(l, blocks, i))) {
-			*step = i;
+	for (*step = 0; *step < l->count; ++*step) {
+		if (!step_is_good(l, blocks, *step))
 			return -EINVAL;
-		}
+		const struct coll_step *s = &l->steps[*step];
+
+		if (s->op == COLL_RECV && s->to == COLL_SCRATCH)
+			recvs[s->area]++;
+	}
+	/* what nobody permitted needs room for all of it */
+	for (*step = 0; *step < l->count; ++*step) {
+		const struct coll_step *s = &l->steps[*step];
+
+		if (s->op == COLL_RECV && s->to == COLL_SCRATCH && s->flags & COLL_EAGER &&
+			(recvs[s->area] > 1 ||
+				coll_run_bytes(&blocks[COLL_SCRATCH], s->block, s->blocks) >
+					l->area_bytes))
+			return -EINVAL;
 	}
 	return 0;
 }
@@ -451,7 +441,8 @@ link_steps(struct coll_exec *c)
 	}
 }
 
-static void
+/* Returns false if what some RECV puts into scratch is emptied by no step, or by two. */
+static bool
 measure_steps(struct coll_exec *c, const struct coll_blocks blocks[COLL_BUFFERS])
 {
 	uint64_t areas[COLL_AREAS_MAX] = {0};
@@ -467,7 +458,7 @@ measure_steps(struct coll_exec *c, const struct coll_blocks blocks[COLL_BUFFERS]
 		t->len = coll_run_bytes(&blocks[s->op == COLL_RECV ? s->to : s->from], s->block,
 			s->blocks);
 		t->empty = t->len == 0;
-		t->dependents = COLL_NONE;
+		t->dependents = t->consumer = COLL_NONE;
 		if (s->op == COLL_RECV && s->to == COLL_SCRATCH) {
 			t->base = areas[s->area];
 			areas[s->area] += t->len;
@@ -478,6 +469,8 @@ measure_steps(struct coll_exec *c, const struct coll_blocks blocks[COLL_BUFFERS]
 				c->states[last[s->area]].area_next = (uint16_t)i;
 			last[s->area] = (uint16_t)i;
 		} else if (s->op != COLL_RECV && s->from == COLL_SCRATCH) {
+			if (c->states[s->source].consumer != COLL_NONE)
+				return false;
 			c->states[s->source].consumer = (uint16_t)i;
 		}
 		if ((s->flags & COLL_EAGER && s->op != COLL_REDUCE && s->op != COLL_COPY) ||
@@ -489,6 +482,13 @@ measure_steps(struct coll_exec *c, const struct coll_blocks blocks[COLL_BUFFERS]
 
 		t->due_ns = at_ns > s->lead_ns ? at_ns - s->lead_ns : 0;
 	}
+	for (uint32_t a = 0; a < c->list.areas; a++) {
+		for (uint16_t i = c->area_first[a]; i != COLL_NONE; i = c->states[i].area_next) {
+			if (c->states[i].consumer == COLL_NONE)
+				return false;
+		}
+	}
+	return true;
 }
 
 struct coll_exec *
@@ -508,7 +508,8 @@ coll_exec_init(void *memory, const struct coll_list *list,
 	c->left = list->count;
 	for (uint32_t p = 0; p < list->ranks; p++)
 		c->peers[p] = (struct peer){COLL_NONE, COLL_NONE};
-	measure_steps(c, blocks);
+	if (!measure_steps(c, blocks))
+		return NULL;
 	number_steps(c);
 	link_steps(c);
 	for (uint32_t i = 0; i < list->count; i++)

@@ -32,7 +32,7 @@
 
 #define COLL_RANKS_MAX 4096
 #define COLL_STEPS_MAX 0xFFF0 /* of a rank */
-#define COLL_AREAS_MAX 16     /* scratch areas of a rank */
+#define COLL_AREAS_MAX 64     /* scratch areas of a rank */
 #define COLL_NONE      0xFFFF
 #define COLL_NEVER     UINT64_MAX
 
@@ -123,7 +123,7 @@ int coll_check(const struct coll_list *list, const struct coll_blocks blocks[COL
 /* Returns the bytes of memory that a list needs to be run. */
 size_t coll_exec_bytes(const struct coll_list *list);
 /* Begin. The list was checked; it, and ends of blocks, stay until the end. memory: 16-byte aligned;
- * now: ns. */
+ * now: ns. Returns NULL if some scratch is emptied by no step, or by two. */
 struct coll_exec *coll_exec_init(void *memory, const struct coll_list *list,
 	const struct coll_blocks blocks[COLL_BUFFERS], uint64_t now);
 

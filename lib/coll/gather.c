@@ -242,15 +242,6 @@ coll_gather_binomial(struct coll_builder *b)
 	}
 }
 
-/* The edge of a host's switch towards the rest: hosts with the same switch are a cluster. */
-static uint32_t
-cluster_of(const struct coll_builder *b, uint32_t rank)
-{
-	const struct topology *t = b->task->topology;
-
-	return t->edges[t->vertices[t->hosts[coll_node(b->task, rank)]].first_edge].to;
-}
-
 /* The tour keeps the hosts of a cluster together; the first of each receives the others' blocks at
  * once, and then sends all of them to the root. */
 void
@@ -260,10 +251,10 @@ coll_gather_two_level(struct coll_builder *b)
 	const uint16_t *order = b->plan->order;
 
 	for (uint32_t first = 0, next; first < n; first = next) {
-		const uint32_t cluster = cluster_of(b, order[first]);
+		const uint32_t cluster = coll_cluster(b->task, order[first]);
 		uint16_t join = 0;
 
-		for (next = first + 1; next < n && cluster_of(b, order[next]) == cluster;)
+		for (next = first + 1; next < n && coll_cluster(b->task, order[next]) == cluster;)
 			next++;
 		own_block(b, order[first], first);
 		for (uint32_t i = first + 1; i < next; i++) {

@@ -75,9 +75,6 @@ early_of(const struct coll_list *l)
 /* ns a byte of payload, as in a step. */
 uint32_t coll_pace(const struct coll_plan *p, const struct coll_task *task, double ns_per_byte);
 
-/* The most pairs of ranks whose ways lead over one edge, in one direction. */
-uint64_t coll_phases_most(const struct coll_task *task);
-
 /* The generators: gather.c, tree.c, exchange.c. plan->order is the tour. */
 void coll_gather_at_once(struct coll_builder *b);
 void coll_gather_in_turn(struct coll_builder *b);
@@ -92,9 +89,11 @@ void coll_scatter_binomial(struct coll_builder *b);
 void coll_bcast_binomial(struct coll_builder *b);
 void coll_bcast_chain(struct coll_builder *b);
 void coll_bcast_two_trees(struct coll_builder *b);
+void coll_bcast_two_level(struct coll_builder *b);
 void coll_reduce_binomial(struct coll_builder *b);
 void coll_reduce_chain(struct coll_builder *b);
 void coll_reduce_two_trees(struct coll_builder *b);
+void coll_reduce_two_level(struct coll_builder *b);
 void coll_allgather_ring(struct coll_builder *b);
 void coll_allgather_bruck(struct coll_builder *b);
 void coll_alltoall_at_once(struct coll_builder *b);

@@ -44,7 +44,12 @@ static const generator generators[COLL_GENERATORS][COLL_KINDS] = {
 			[COLL_BCAST] = coll_bcast_binomial,
 			[COLL_REDUCE_TO] = coll_reduce_binomial,
 		},
-	[COLL_TWO_LEVEL] = {[COLL_GATHER] = coll_gather_two_level},
+	[COLL_TWO_LEVEL] =
+		{
+			[COLL_GATHER] = coll_gather_two_level,
+			[COLL_BCAST] = coll_bcast_two_level,
+			[COLL_REDUCE_TO] = coll_reduce_two_level,
+		},
 	[COLL_TWO_TREES] =
 		{
 			[COLL_BCAST] = coll_bcast_two_trees,
@@ -77,6 +82,9 @@ coll_add(struct coll_builder *b, uint32_t rank, const struct coll_step *s)
 	struct coll_list *l = &b->plan->lists[rank];
 	const uint32_t i = b->used[rank]++;
 
+	if (s->op == COLL_RECV && s->to == COLL_SCRATCH && s->area >= l->areas)
+		l->areas = s->area + 1u;
+
 	if (i >= COLL_STEPS_MAX)
 		b->error = -E2BIG;
 	else if (!b->counting && i < l->count)
@@ -105,7 +113,7 @@ blocks_of(enum coll_generator g, const struct coll_task *task)
 	switch (task->kind) {
 	case COLL_BCAST:
 	case COLL_REDUCE_TO:
-		return g == COLL_TWO_TREES ? 2 : 1;
+		return g == COLL_TWO_TREES || g == COLL_TWO_LEVEL ? 2 : 1;
 	case COLL_ALLREDUCE:
 		return g == COLL_RING ? task->ranks : 1;
 	case COLL_BARRIER:
@@ -291,7 +299,6 @@ coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_
 			.ranks = p->ranks,
 			.rank = r,
 			.piece = piece,
-			.areas = COLL_AREAS_MAX,
 			.area_bytes = AREA_PIECES * piece,
 		};
 	e = generate(&b, generators[g][task->kind]);
@@ -340,20 +347,6 @@ ranks_behind(const struct coll_task *task, uint32_t edge, bool *root)
 		*root |= r == task->root;
 	}
 	return n;
-}
-
-uint64_t
-coll_phases_most(const struct coll_task *task)
-{
-	uint64_t most = 0;
-
-	for (uint32_t e = 0; e < task->topology->edge_count; e++) {
-		bool root;
-		const uint64_t n = ranks_behind(task, e, &root), pairs = n * (task->ranks - n);
-
-		most = pairs > most ? pairs : most;
-	}
-	return most;
 }
 
 /* Bytes that have to cross an edge, with n of all N ranks behind it. */

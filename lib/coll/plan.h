@@ -35,13 +35,12 @@ enum coll_generator {
 	COLL_PAPER,      /* gather: SWoPP 2008, section 4 */
 	COLL_CHAIN,      /* along the tour of the tree */
 	COLL_BINOMIAL,   /* along the tour of the tree */
-	COLL_TWO_LEVEL,  /* gather: within each cluster, then across (MagPIe, PPoPP 1999) */
+	COLL_TWO_LEVEL,  /* within clusters, and between them and the root (MagPIe, PPoPP 1999) */
 	COLL_TWO_TREES,  /* bcast, reduce: Sanders, Speck, Traeff, Parallel Computing 2009 */
 	COLL_RING,       /* along the tour: Patarasuk and Yuan, JPDC 2009 */
 	COLL_BRUCK,      /* Bruck et al., TPDS 1997; as a barrier: dissemination */
 	COLL_PHASES,     /* alltoall: Faraj and Yuan, IPDPS 2005 */
 	COLL_DOUBLING,   /* allreduce: recursive doubling */
-	COLL_HALVING,    /* allreduce: recursive halving and doubling (Rabenseifner) */
 	COLL_GENERATORS
 };
 

@@ -45,7 +45,7 @@ coll_piece(const struct coll_task *task, uint64_t bytes)
 	const struct coll_params *p = &task->params;
 	const bool direct = task->kind == COLL_GATHER || task->kind == COLL_SCATTER ||
 		task->kind == COLL_ALLTOALL;
-	const uint64_t least = direct ? 2 : 1, frames = bytes / 32 / p->frame_payload;
+	const uint64_t least = direct ? 4 : 1, frames = bytes / 32 / p->frame_payload;
 
 	if (p->piece)
 		return p->piece;
@@ -78,6 +78,15 @@ coll_path_between(const struct coll_task *task, uint32_t from, uint32_t to)
 		return (struct coll_path){COLL_LOCAL_NS, COLL_LOCAL_NS_PER_BYTE, TOPOLOGY_NONE};
 	p.latency_ns -= frame * p.ns_per_byte;
 	return p;
+}
+
+uint32_t
+coll_cluster(const struct coll_task *task, uint32_t rank)
+{
+	const struct topology *t = task->topology;
+	const struct topology_vertex *host = &t->vertices[t->hosts[coll_node(task, rank)]];
+
+	return host->edge_count ? t->edges[host->first_edge].to : t->hosts[0];
 }
 
 /* ------------------------------------------------------------------ the tour */

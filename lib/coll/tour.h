@@ -27,6 +27,9 @@ uint64_t coll_wire_bytes(const struct coll_params *p, uint64_t bytes);
 uint64_t coll_block_wire(const struct coll_params *p, uint32_t piece, uint64_t bytes);
 /* Most bytes of a message for blocks of that size. */
 uint32_t coll_piece(const struct coll_task *task, uint64_t bytes);
+/* The switch that a rank's host is at: hosts with the same one are a cluster. In the order of the
+ * tour they come one after the other, but for several ranks of a host at the root's. */
+uint32_t coll_cluster(const struct coll_task *task, uint32_t rank);
 /* Write the ranks in the order of the tour from the root, the root first: at each switch, subtrees
  * with the best host first: more bandwidth to the root, less latency, lower number (SWoPP 2008,
  * section 4.4.1). Returns 0 or -ENOMEM. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Generators of bcast and reduce: trees over the places of the tour, and the barrier's rounds.
+ * Generators of bcast and reduce: trees over the places of the tour.
  *
  * Design notes
  * 1. A reduce is a bcast backwards: each place combines its own part with its children's, in the
@@ -8,58 +8,44 @@
  *    order, the same in every run.
  * 2. Of the two trees, each carries half of the vector. Places that relay in one are leaves in the
  *    other, so each place sends and receives every byte once. The first is the in-order tree over
- *    places 1 .. n-1, whose leaves are the odd ones; the second is its mirror image if n-1 is even,
+ *    places 1 .. m, whose leaves are the odd ones; the second is its mirror image if m is even,
  *    and else the same one place further (Sanders, Speck, Traeff 2009, section 3).
+ * 3. Over several switches, each cluster has its own two trees, below its first place. Of all that a
+ *    cluster's places can send, one vector is left over: two halves, by places with less than two
+ *    children. These feed the next cluster, so every link between switches carries the vector once
+ *    in each direction, and every host's line too (ours). Where clusters are far apart the root
+ *    feeds them all itself (COLL_TWO_LEVEL), which costs its line more, and saves latencies.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "coll/generate.h"
 
-#define CHILDREN_MAX 16
-
-/* A place's parent and children, in the order in which it serves them. */
-struct family {
-	uint32_t parent;
-	uint32_t children[CHILDREN_MAX];
-	uint32_t count;
+/* Parents by place, in one tree or, for halves of the vector, in two. */
+struct shape {
+	uint32_t n, halves;
+	uint16_t *parent[2]; /* of place 0: 0 */
 };
 
-typedef struct family (*tree)(uint32_t place, uint32_t n);
-
-static struct family
-binomial(uint32_t p, uint32_t n)
+static bool
+shape_make(struct shape *s, struct coll_builder *b, uint32_t halves)
 {
-	struct family f = {.parent = p ? p - (p & -p) : 0};
-	uint32_t k = p ? p & -p : 1;
+	const uint32_t n = b->task->ranks;
 
-	while (p == 0 && k < n)
-		k *= 2;
-	for (k /= 2; k > 0; k /= 2) {
-		if (p + k < n)
-			f.children[f.count++] = p + k;
+	*s = (struct shape){.n = n, .halves = halves};
+	for (uint32_t h = 0; h < halves; h++) {
+		s->parent[h] = calloc(n, sizeof(*s->parent[h]));
+		if (s->parent[h] == NULL)
+			b->error = -ENOMEM;
 	}
-	return f;
+	return b->error == 0;
 }
 
-static struct family
-chain(uint32_t p, uint32_t n)
+static void
+shape_end(struct shape *s)
 {
-	struct family f = {.parent = p ? p - 1 : 0};
-
-	if (p + 1 < n)
-		f.children[f.count++] = p + 1;
-	return f;
-}
-
-/* The in-order tree over 1 .. m: i has i's lowest bit as its height. */
-static uint32_t
-in_order_top(uint32_t low, uint32_t m)
-{
-	/* the highest of the subtree of width 2 low - 1 that is there at all */
-	while (low > m)
-		low /= 2;
-	return low;
+	free(s->parent[0]);
+	free(s->parent[1]);
 }
 
 /* The right child of i, of height k: the top of what is left of the subtree there; 0 = none. */
@@ -71,83 +57,83 @@ right_child(uint32_t i, uint32_t k, uint32_t m)
 	return k ? i + k : 0;
 }
 
-static struct family
-in_order(uint32_t i, uint32_t m)
+/* Parents of an in-order tree over 1 .. m, by number; 0: the top. */
+static uint32_t
+in_order_parent(uint32_t i, uint32_t m)
 {
-	struct family f = {0};
 	const uint32_t low = i & -i;
 	uint32_t top = 1;
 
 	while (2 * top <= m)
 		top *= 2;
-	if (low > 1)
-		f.children[f.count++] = i - low / 2;
-	const uint32_t right = low > 1 ? right_child(i, low / 2, m) : 0;
-
-	if (right)
-		f.children[f.count++] = right;
-	if (i == top)
-		return f; /* below the root */
-	/* the parent is the nearest one whose child this is */
-	for (uint32_t k = low; f.parent == 0; k *= 2) {
+	/* the nearest one whose child this is */
+	for (uint32_t k = low; i != top; k *= 2) {
 		const uint32_t left = i - (i & (2 * k - 1)), above = left + k;
 
 		if (above <= m && above != i && (i < above || right_child(above, k / 2, m) == i))
-			f.parent = above;
-		else if (left > 0 && (left & -left) > k && right_child(left, (left & -left) / 2, m) == i)
-			f.parent = left;
+			return above;
+		if (left > 0 && (left & -left) > k && right_child(left, (left & -left) / 2, m) == i)
+			return left;
 	}
-	return f;
+	return 0;
 }
 
-/* Place of number i of the second tree. */
+/* The place of number i of the second tree, and the number of a place. */
 static uint32_t
 second(uint32_t i, uint32_t m)
 {
-	if (m % 2 == 0)
-		return m + 1 - i;
-	return i % m + 1;
+	return m % 2 == 0 ? m + 1 - i : i % m + 1;
 }
 
-/* The number of a place in the second tree. */
 static uint32_t
 second_number(uint32_t place, uint32_t m)
 {
-	if (m % 2 == 0)
-		return m + 1 - place;
-	return (place + m - 2) % m + 1;
+	return m % 2 == 0 ? m + 1 - place : (place + m - 2) % m + 1;
 }
 
-static struct family
-first_tree(uint32_t p, uint32_t n)
+/* Two trees below place `first` over the m places after it. */
+static void
+two_trees(struct shape *s, uint32_t first, uint32_t m)
 {
-	if (p > 0)
-		return in_order(p, n - 1);
-	struct family f = {0};
+	for (uint32_t i = 1; i <= m; i++) {
+		const uint32_t above = in_order_parent(second_number(i, m), m);
 
-	if (n > 1)
-		f.children[f.count++] = in_order_top(1u << 15, n - 1);
-	return f;
-}
-
-static struct family
-second_tree(uint32_t p, uint32_t n)
-{
-	const uint32_t m = n - 1;
-	struct family f = {0};
-
-	if (n < 2)
-		return f;
-	if (p == 0) {
-		f.children[f.count++] = second(in_order_top(1u << 15, m), m);
-		return f;
+		s->parent[0][first + i] = (uint16_t)(first + in_order_parent(i, m));
+		s->parent[1][first + i] = (uint16_t)(first + (above ? second(above, m) : 0));
 	}
-	f = in_order(second_number(p, m), m);
-	if (f.parent)
-		f.parent = second(f.parent, m);
-	for (uint32_t k = 0; k < f.count; k++)
-		f.children[k] = second(f.children[k], m);
-	return f;
+}
+
+/* Who of the places first .. first + m can send one more half: who has the fewest children in both
+ * trees. */
+static uint32_t
+with_least_children(const struct shape *s, uint32_t first, uint32_t m, uint32_t besides)
+{
+	uint32_t best = first, least = UINT32_MAX;
+
+	for (uint32_t p = first; p <= first + m; p++) {
+		uint32_t children = p == besides;
+
+		for (uint32_t c = first + 1; c <= first + m; c++)
+			children += (s->parent[0][c] == p) + (s->parent[1][c] == p);
+		if (children < least) {
+			least = children;
+			best = p;
+		}
+	}
+	return best;
+}
+
+/* The last place of the cluster that begins there. */
+static uint32_t
+cluster_end(const struct coll_builder *b, uint32_t first)
+{
+	uint32_t last = first;
+
+	while (last + 1 < b->task->ranks &&
+		coll_cluster(b->task, b->plan->order[last + 1]) ==
+			coll_cluster(b->task, b->plan->order[first]))
+		last++;
+	return last;
 }
 
 /* ------------------------------------------------------------------ steps */
@@ -159,129 +145,226 @@ eager(const struct coll_builder *b)
 }
 
 static void
-bcast_over(struct coll_builder *b, tree shape, uint32_t block)
+bcast_place(struct coll_builder *b, const struct shape *s, uint32_t p, uint32_t half)
 {
-	const uint32_t n = b->task->ranks;
-	const uint16_t *order = b->plan->order;
+	const uint16_t *order = b->plan->order, *parent = s->parent[half];
+	uint16_t got;
 
-	for (uint32_t p = 0; p < n; p++) {
-		const struct family f = shape(p, n);
-		uint16_t got = COLL_NONE;
+	if (p == 0) {
+		const struct coll_step own = coll_local(COLL_COPY, COLL_IN, COLL_OUT, half, 1);
 
-		if (p == 0) {
-			const struct coll_step s = coll_local(COLL_COPY, COLL_IN, COLL_OUT, block,
-				1);
+		got = coll_add(b, order[0], &own);
+	} else {
+		struct coll_step r = coll_recv(order[parent[p]], COLL_OUT, half, 1);
 
-			got = coll_add(b, order[0], &s);
-		} else {
-			struct coll_step r = coll_recv(order[f.parent], COLL_OUT, block, 1);
+		r.flags = eager(b) ? COLL_EAGER : 0;
+		got = coll_add(b, order[p], &r);
+	}
+	/* the farthest, and in a binomial tree the largest subtree, first */
+	for (uint32_t c = s->n; c-- > 1;) {
+		struct coll_step x = coll_send(order[c], COLL_OUT, half, 1);
 
-			r.flags = eager(b) ? COLL_EAGER : 0;
-			got = coll_add(b, order[p], &r);
-		}
-		for (uint32_t k = 0; k < f.count; k++) {
-			struct coll_step s = coll_send(order[f.children[k]], COLL_OUT, block, 1);
-
-			s.after[0] = got;
-			s.flags = COLL_STREAM_0 | (eager(b) ? COLL_EAGER : COLL_TURNS);
-			coll_add(b, order[p], &s);
-		}
+		if (parent[c] != p)
+			continue;
+		x.after[0] = got;
+		x.flags = COLL_STREAM_0 | (eager(b) ? COLL_EAGER : COLL_TURNS);
+		coll_add(b, order[p], &x);
 	}
 }
 
-/* area: of the first child of a place. */
-static void
-reduce_over(struct coll_builder *b, tree shape, uint32_t block, uint32_t area)
+/* Combine what came from a child: at the root into OUT, elsewhere with the own part into the first
+ * child's scratch. */
+static uint16_t
+combine(struct coll_builder *b, uint32_t p, uint32_t half, uint16_t got, uint16_t first,
+	uint16_t sum)
 {
-	const uint32_t n = b->task->ranks;
-	const uint16_t *order = b->plan->order;
+	struct coll_step c = coll_local(COLL_REDUCE, COLL_SCRATCH, COLL_OUT, half, 1);
 
-	for (uint32_t p = 0; p < n; p++) {
-		const struct family f = shape(p, n);
-		uint16_t sum = COLL_NONE, first = COLL_NONE;
+	c.source = c.after[0] = got;
+	c.flags = COLL_STREAM_0;
+	if (p != 0) {
+		c.to = COLL_SCRATCH;
+		c.target = first;
+	}
+	if (p != 0 && first == got) {
+		c.from = COLL_IN;
+		c.source = 0;
+	}
+	if (sum != COLL_NONE) {
+		c.after[1] = sum;
+		c.flags |= COLL_STREAM_1;
+	}
+	return coll_add(b, b->plan->order[p], &c);
+}
 
-		if (p == 0) {
-			const struct coll_step s = coll_local(COLL_COPY, COLL_IN, COLL_OUT, block,
-				1);
+static void
+reduce_place(struct coll_builder *b, const struct shape *s, uint32_t p, uint32_t half,
+	uint8_t *area)
+{
+	const uint16_t *order = b->plan->order, *parent = s->parent[half];
+	uint16_t sum = COLL_NONE, first = COLL_NONE;
 
-			sum = coll_add(b, order[0], &s);
-		}
-		/* the deepest subtree of a binomial tree comes last */
-		for (uint32_t k = f.count; k-- > 0;) {
-			struct coll_step r = coll_recv(order[f.children[k]], COLL_SCRATCH, block,
-				1);
-			struct coll_step c = coll_local(COLL_REDUCE, COLL_SCRATCH, COLL_OUT, block,
-				1);
+	if (p == 0) {
+		const struct coll_step own = coll_local(COLL_COPY, COLL_IN, COLL_OUT, half, 1);
 
-			r.area = (uint8_t)(area + k);
-			r.flags = eager(b) ? COLL_EAGER : 0;
-			const uint16_t got = coll_add(b, order[p], &r);
+		sum = coll_add(b, order[0], &own);
+	}
+	for (uint32_t c = 1; c < s->n; c++) {
+		struct coll_step r = coll_recv(order[c], COLL_SCRATCH, half, 1);
 
-			c.source = got;
-			c.flags = COLL_STREAM_0;
-			c.after[0] = got;
-			if (p != 0 && first == COLL_NONE) {
-				c.from = COLL_IN;
-				c.source = 0;
-				first = got;
-			}
-			if (p != 0) {
-				c.to = COLL_SCRATCH;
-				c.target = first;
-			}
-			if (sum != COLL_NONE) {
-				c.after[1] = sum;
-				c.flags |= COLL_STREAM_1;
-			}
-			sum = coll_add(b, order[p], &c);
-		}
-		if (p == 0)
+		if (parent[c] != p)
 			continue;
-		struct coll_step s = coll_send(order[f.parent], first == COLL_NONE ? COLL_IN
-										   : COLL_SCRATCH,
-			block, 1);
+		if (*area == COLL_AREAS_MAX) {
+			b->error = -E2BIG;
+			return;
+		}
+		r.area = (*area)++;
+		r.flags = eager(b) ? COLL_EAGER : 0;
+		const uint16_t got = coll_add(b, order[p], &r);
 
-		s.flags = (sum == COLL_NONE ? 0 : COLL_STREAM_0) | (eager(b) ? COLL_EAGER : 0);
-		s.after[0] = sum;
-		s.source = first == COLL_NONE ? 0 : first;
-		coll_add(b, order[p], &s);
+		first = first == COLL_NONE ? got : first;
+		sum = combine(b, p, half, got, first, sum);
+	}
+	if (p == 0)
+		return;
+	struct coll_step x = coll_send(order[parent[p]],
+		first == COLL_NONE ? COLL_IN : COLL_SCRATCH, half, 1);
+
+	x.flags = (sum == COLL_NONE ? 0 : COLL_STREAM_0) | (eager(b) ? COLL_EAGER : 0);
+	x.after[0] = sum;
+	x.source = first == COLL_NONE ? 0 : first;
+	coll_add(b, order[p], &x);
+}
+
+static void
+bcast_over(struct coll_builder *b, struct shape *s)
+{
+	for (uint32_t p = 0; p < s->n && b->error == 0; p++) {
+		for (uint32_t h = 0; h < s->halves; h++)
+			bcast_place(b, s, p, h);
+	}
+	shape_end(s);
+}
+
+static void
+reduce_over(struct coll_builder *b, struct shape *s)
+{
+	for (uint32_t p = 0; p < s->n && b->error == 0; p++) {
+		uint8_t area = 0;
+
+		for (uint32_t h = 0; h < s->halves; h++)
+			reduce_place(b, s, p, h, &area);
+	}
+	shape_end(s);
+}
+
+/* ------------------------------------------------------------------ shapes */
+
+static void
+binomial(struct coll_builder *b, struct shape *s)
+{
+	if (!shape_make(s, b, 1))
+		return;
+	for (uint32_t p = 1; p < s->n; p++)
+		s->parent[0][p] = (uint16_t)(p - (p & -p));
+}
+
+static void
+chain(struct coll_builder *b, struct shape *s)
+{
+	if (!shape_make(s, b, 1))
+		return;
+	for (uint32_t p = 1; p < s->n; p++)
+		s->parent[0][p] = (uint16_t)(p - 1);
+}
+
+static void
+trees_of_clusters(struct coll_builder *b, struct shape *s, bool by_root)
+{
+	uint32_t feeds[2] = {0, 0};
+
+	if (!shape_make(s, b, 2))
+		return;
+	for (uint32_t first = 0, last; first < s->n; first = last + 1) {
+		last = cluster_end(b, first);
+		if (first > 0) {
+			s->parent[0][first] = (uint16_t)(by_root ? 0 : feeds[0]);
+			s->parent[1][first] = (uint16_t)(by_root ? 0 : feeds[1]);
+		}
+		two_trees(s, first, last - first);
+		feeds[0] = with_least_children(s, first, last - first, UINT32_MAX);
+		feeds[1] = with_least_children(s, first, last - first, feeds[0]);
 	}
 }
 
 void
 coll_bcast_binomial(struct coll_builder *b)
 {
-	bcast_over(b, binomial, 0);
+	struct shape s;
+
+	binomial(b, &s);
+	bcast_over(b, &s);
 }
 
 void
 coll_bcast_chain(struct coll_builder *b)
 {
-	bcast_over(b, chain, 0);
+	struct shape s;
+
+	chain(b, &s);
+	bcast_over(b, &s);
 }
 
 void
 coll_bcast_two_trees(struct coll_builder *b)
 {
-	bcast_over(b, first_tree, 0);
-	bcast_over(b, second_tree, 1);
+	struct shape s;
+
+	trees_of_clusters(b, &s, false);
+	bcast_over(b, &s);
+}
+
+void
+coll_bcast_two_level(struct coll_builder *b)
+{
+	struct shape s;
+
+	trees_of_clusters(b, &s, true);
+	bcast_over(b, &s);
 }
 
 void
 coll_reduce_binomial(struct coll_builder *b)
 {
-	reduce_over(b, binomial, 0, 0);
+	struct shape s;
+
+	binomial(b, &s);
+	reduce_over(b, &s);
 }
 
 void
 coll_reduce_chain(struct coll_builder *b)
 {
-	reduce_over(b, chain, 0, 0);
+	struct shape s;
+
+	chain(b, &s);
+	reduce_over(b, &s);
 }
 
 void
 coll_reduce_two_trees(struct coll_builder *b)
 {
-	reduce_over(b, first_tree, 0, 0);
-	reduce_over(b, second_tree, 1, 2);
+	struct shape s;
+
+	trees_of_clusters(b, &s, false);
+	reduce_over(b, &s);
+}
+
+void
+coll_reduce_two_level(struct coll_builder *b)
+{
+	struct shape s;
+
+	trees_of_clusters(b, &s, true);
+	reduce_over(b, &s);
 }

@@ -291,6 +291,8 @@ run_plan(struct coll_plan *p)
 	w.plan = p;
 	coll_plan_blocks(p, w.blocks);
 	w.total = coll_run_bytes(&w.blocks[0], 0, p->block_count);
+	assert_int_equal(w.total,
+		p->block_count == p->ranks && p->ends == NULL ? p->ranks * p->bytes : p->bytes);
 	for (uint32_t r = 0; r < p->ranks; r++) {
 		const struct coll_list *l = &p->lists[r];
 
@@ -554,7 +556,33 @@ checked(const struct coll_step *steps, uint32_t count)
 	};
 	uint32_t bad;
 
-	return coll_check(&l, two_blocks, &bad);
+	if (coll_check(&l, two_blocks, &bad) != 0)
+		return -EINVAL;
+	void *memory = aligned_alloc(16, coll_exec_bytes(&l));
+	const bool good = coll_exec_init(memory, &l, two_blocks, 0) != NULL;
+
+	free(memory);
+	return good ? 0 : -EINVAL;
+}
+
+static void
+coll_run_bytes__goes_around(void **state)
+{
+	const uint64_t ends[4] = {10, 10, 25, 30};
+	const struct coll_blocks even = {4, 7, NULL}, uneven = {4, 0, ends};
+
+	(void)state;
+	for (uint32_t block = 0; block < 4; block++) {
+		for (uint32_t blocks = 0; blocks <= 4; blocks++) {
+			static const uint64_t lens[4] = {10, 0, 15, 5};
+			uint64_t sum = 0;
+
+			for (uint32_t i = 0; i < blocks; i++)
+				sum += lens[(block + i) % 4];
+			assert_int_equal(coll_run_bytes(&uneven, block, blocks), sum);
+			assert_int_equal(coll_run_bytes(&even, block, blocks), 7 * blocks);
+		}
+	}
 }
 
 #define NOTHING {COLL_NONE, COLL_NONE}
@@ -722,12 +750,12 @@ coll_check__random_lists(void **state)
 		}
 		if (coll_check(&l, two_blocks, &bad) != 0)
 			continue;
-		good++;
 		void *memory = aligned_alloc(16, coll_exec_bytes(&l));
 		struct coll_exec *c = coll_exec_init(memory, &l, two_blocks, 0);
 		struct coll_out o;
 
-		for (unsigned k = 0; k < 40; k++) {
+		good += c != NULL;
+		for (unsigned k = 0; c != NULL && k < 40; k++) {
 			const uint32_t peer = random_below(3), ordinal = random_below(2);
 			const uint64_t len = random_below(120);
 
@@ -758,6 +786,7 @@ main(void)
 		cmocka_unit_test(coll_plan__paper_example),
 		cmocka_unit_test(coll_plan__refuses),
 		cmocka_unit_test(coll_plan__one_rank),
+		cmocka_unit_test(coll_run_bytes__goes_around),
 		cmocka_unit_test(coll_check__refuses),
 		cmocka_unit_test(coll_heard__refuses),
 		cmocka_unit_test(coll_permitted__refuses),

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * plan: which way a collective would take on a network that a topology file describes, how long
+ * each generator's plan would take there, and what each rank would do. Needs no running primary.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coll/plan.h"
+#include "ctl.h"
+
+/* As engines send them: a frame of 1500 bytes with the PM header, Ethernet's frame around it. */
+static const struct coll_params frames = {
+	.frame_payload = 1450,
+	.frame_overhead = 88,
+	.frame_least = 84,
+	.message_head = 24,
+};
+
+static int
+find_name(const char *const *names, unsigned count, const char *name)
+{
+	for (unsigned i = 0; i < count; i++) {
+		if (strcmp(names[i], name) == 0)
+			return (int)i;
+	}
+	return -1;
+}
+
+/* "a, b, c"; the caller frees it. */
+static char *
+all_names(const char *const *names, unsigned count)
+{
+	char *list = text("%s", names[0]);
+
+	for (unsigned i = 1; i < count; i++) {
+		char *longer = text("%s, %s", list, names[i]);
+
+		free(list);
+		list = longer;
+	}
+	return list;
+}
+
+static int
+unknown(const char *option, const char *value, const char *const *names, unsigned count)
+{
+	char *list = all_names(names, count);
+
+	complain("%s '%s': there are %s", option, value, list);
+	free(list);
+	return 2;
+}
+
+/* A size in bytes, with K, M or G. false: it is none. */
+static bool
+read_size(const char *value, uint64_t *out)
+{
+	char *end;
+	const double v = strtod(value, &end);
+	const double factor = *end == 0 ? 1
+		: strcmp(end, "K") == 0  ? 1 << 10
+		: strcmp(end, "M") == 0  ? 1 << 20
+		: strcmp(end, "G") == 0  ? 1 << 30
+					 : -1;
+
+	if (end == value || !(v >= 0) || factor < 0 || v * factor > 1e12)
+		return false;
+	*out = (uint64_t)(v * factor);
+	return true;
+}
+
+/* A rank, or the name of its host. */
+static int
+read_rank(const struct topology *t, const char *option, const char *value, uint32_t *out)
+{
+	char *end;
+	const unsigned long n = strtoul(value, &end, 10);
+
+	if (*value != 0 && *end == 0 && n < t->host_count) {
+		*out = (uint32_t)n;
+		return 0;
+	}
+	for (uint32_t i = 0; i < t->host_count; i++) {
+		if (strcmp(t->vertices[t->hosts[i]].name, value) == 0) {
+			*out = i;
+			return 0;
+		}
+	}
+	complain("%s '%s': neither a rank from 0 to %u nor the name of a host", option, value,
+		t->host_count - 1);
+	return 2;
+}
+
+static const char *
+name_of(const struct topology *t, uint32_t rank)
+{
+	return t->vertices[t->hosts[rank]].name;
+}
+
+/* "s0 > s1", the port where most waited; the caller frees it. */
+static char *
+port_name(const struct topology *t, const struct coll_cost *c)
+{
+	const struct topology_edge *e = &t->edges[c->backlog_edge];
+
+	return c->backlog_bytes == 0 ? text("-")
+				     : text("%s > %s", t->vertices[e->from].name,
+					       t->vertices[e->to].name);
+}
+
+static const char *const op_names[COLL_OPS] = {"send", "receive", "combine", "copy"};
+static const char *const buffer_names[COLL_BUFFERS] = {"in", "out", "scratch"};
+
+static json_t *
+json_step(const struct coll_step *s, uint32_t i)
+{
+	const bool moves = s->op == COLL_SEND || s->op == COLL_RECV;
+	json_t *j = json_pack("{s:i, s:s, s:i, s:i, s:b, s:i, s:i}", "step", (int)i, "op",
+		op_names[s->op], "block", (int)s->block, "blocks", (int)s->blocks, "eager",
+		(s->flags & COLL_EAGER) != 0, "at_us", (int)s->at_us, "lead_ns", (int)s->lead_ns);
+
+	if (moves)
+		json_object_set_new(j, "peer", json_integer(s->peer));
+	for (unsigned k = 0; k < 2; k++) {
+		if (s->after[k] != COLL_NONE)
+			json_object_set_new(j, k ? "after_1" : "after_0",
+				json_integer(s->after[k]));
+	}
+	if (s->op != COLL_RECV)
+		json_object_set_new(j, "from", json_string(buffer_names[s->from]));
+	if (s->op != COLL_SEND)
+		json_object_set_new(j, "to", json_string(buffer_names[s->to]));
+	return j;
+}
+
+/* "3, 5 piece by piece"; the caller frees it. */
+static char *
+afters(const struct coll_step *s)
+{
+	char *list = text("%s", "");
+
+	for (unsigned k = 0; k < 2; k++) {
+		if (s->after[k] == COLL_NONE)
+			continue;
+		char *longer = text("%s%s%u%s", list, *list ? ", " : "", s->after[k],
+			s->flags & (k ? COLL_STREAM_1 : COLL_STREAM_0) ? " by pieces" : "");
+
+		free(list);
+		list = longer;
+	}
+	return list;
+}
+
+static void
+show_steps(const struct topology *t, const struct coll_plan *p, uint32_t rank)
+{
+	struct table table;
+
+	printf("\nSteps of rank %u (%s); blocks are those of ranks in the plan's order\n", rank,
+		name_of(t, rank));
+	table_begin(&table, ">step|what|peer|>block|>blocks|>at us|after|way");
+	for (uint32_t i = 0; i < p->lists[rank].count; i++) {
+		const struct coll_step *s = &p->lists[rank].steps[i];
+		const bool moves = s->op == COLL_SEND || s->op == COLL_RECV;
+		char *after = afters(s);
+
+		table_row(&table, "%u\t%s\t%s\t%u\t%u\t%u\t%s\t%s", i, op_names[s->op],
+			moves ? name_of(t, s->peer) : "", s->block, s->blocks, s->at_us, after,
+			!moves                      ? ""
+				: s->flags & COLL_EAGER ? "at once"
+							: "when permitted");
+		free(after);
+	}
+	table_end(&table, stdout);
+}
+
+static void
+show_costs(const struct topology *t, const struct coll_plan *p, const struct coll_cost *costs)
+{
+	struct table table;
+
+	table_begin(&table, "plan|>ms|>of the bound|>queue bytes|at|>senders there|loses frames|");
+	for (unsigned g = 0; g < COLL_GENERATORS; g++) {
+		if (costs[g].ns == 0)
+			continue;
+		char *port = port_name(t, &costs[g]);
+
+		table_row(&table, "%s\t%.3f\t%.2f\t%lu\t%s\t%u\t%s\t%s", coll_generator_name[g],
+			(double)costs[g].ns / 1e6, (double)costs[g].ns / (double)p->bound_ns,
+			costs[g].backlog_bytes, port, costs[g].senders_most,
+			costs[g].fits ? "no" : "perhaps", g == p->generator ? "taken" : "");
+		free(port);
+	}
+	table_end(&table, stdout);
+}
+
+static json_t *
+json_costs(const struct topology *t, const struct coll_plan *p, const struct coll_cost *costs)
+{
+	json_t *list = json_array();
+
+	for (unsigned g = 0; g < COLL_GENERATORS; g++) {
+		if (costs[g].ns == 0)
+			continue;
+		char *port = port_name(t, &costs[g]);
+
+		json_array_append_new(list,
+			json_pack("{s:s, s:I, s:f, s:I, s:s, s:i, s:b, s:b}", "generator",
+				coll_generator_name[g], "ns", (json_int_t)costs[g].ns,
+				"of_the_bound", (double)costs[g].ns / (double)p->bound_ns,
+				"queue_bytes", (json_int_t)costs[g].backlog_bytes, "port", port,
+				"senders", (int)costs[g].senders_most, "fits", costs[g].fits,
+				"taken", g == p->generator));
+		free(port);
+	}
+	return list;
+}
+
+static int
+show(const struct plan_options *o, const struct coll_task *task, const struct coll_plan *p,
+	const struct coll_cost *costs, uint32_t steps_of, bool json)
+{
+	const struct topology *t = task->topology;
+
+	if (!json) {
+		printf("%s of %lu bytes, %u ranks, root %s: no plan is known to take less than "
+		       "%.3f ms\n\n",
+			coll_kind_name[p->kind], p->bytes, p->ranks, name_of(t, p->root),
+			(double)p->bound_ns / 1e6);
+		show_costs(t, p, costs);
+		if (o->steps != NULL)
+			show_steps(t, p, steps_of);
+		return 0;
+	}
+	json_t *j = json_pack("{s:s, s:I, s:i, s:i, s:s, s:I, s:I, s:o}", "kind",
+		coll_kind_name[p->kind], "bytes", (json_int_t)p->bytes, "ranks", (int)p->ranks,
+		"root", (int)p->root, "taken", coll_generator_name[p->generator], "bound_ns",
+		(json_int_t)p->bound_ns, "steps", (json_int_t)p->step_count, "plans",
+		json_costs(t, p, costs));
+
+	if (o->steps != NULL) {
+		json_t *list = json_array();
+
+		for (uint32_t i = 0; i < p->lists[steps_of].count; i++)
+			json_array_append_new(list, json_step(&p->lists[steps_of].steps[i], i));
+		json_object_set_new(j, "rank", json_integer(steps_of));
+		json_object_set_new(j, "list", list);
+	}
+	return print_json(j);
+}
+
+/* One generator's plan and its cost. */
+static int
+only(unsigned g, const struct coll_task *task, struct coll_plan **p, struct coll_cost *costs)
+{
+	int e = coll_plan_make(g, task, p);
+
+	if (e != 0)
+		return e;
+	e = coll_plan_evaluate(*p, task, &costs[g]);
+	if (e != 0)
+		coll_plan_free(*p);
+	return e;
+}
+
+static int
+plan_on(const struct plan_options *o, const struct topology *t, bool json)
+{
+	struct coll_cost costs[COLL_GENERATORS] = {{0}};
+	struct coll_task task = {
+		.topology = t,
+		.ranks = t->host_count,
+		.params = frames,
+		.only = COLL_NONE,
+	};
+	struct coll_plan *p = NULL;
+	uint32_t steps_of = 0;
+	const int kind = find_name(coll_kind_name, COLL_KINDS, o->kind);
+	int g = COLL_GENERATORS;
+
+	if (kind < 0)
+		return unknown("--kind", o->kind, coll_kind_name, COLL_KINDS);
+	task.kind = (enum coll_kind)kind;
+	if (o->generator != NULL) {
+		g = find_name(coll_generator_name, COLL_GENERATORS, o->generator);
+		if (g < 0)
+			return unknown("--generator", o->generator, coll_generator_name,
+				COLL_GENERATORS);
+	}
+	if (o->size != NULL && !read_size(o->size, &task.bytes)) {
+		complain("--size '%s': not a number of bytes, with K, M or G, up to 1e12", o->size);
+		return 2;
+	}
+	if ((o->root != NULL && read_rank(t, "--root", o->root, &task.root) != 0) ||
+		(o->steps != NULL && read_rank(t, "--steps", o->steps, &steps_of) != 0))
+		return 2;
+	const int e = g == COLL_GENERATORS ? coll_plan_best(&task, &p, costs)
+					   : only((unsigned)g, &task, &p, costs);
+
+	if (e == -EOPNOTSUPP)
+		return complain("%s makes no plan of a %s", o->generator, o->kind);
+	if (e == -E2BIG || e == -EINVAL)
+		return complain("%u hosts are too many: at most %u, and %u steps of each",
+			t->host_count, COLL_RANKS_MAX, COLL_STEPS_MAX);
+	if (e != 0)
+		return complain("no plan: %s", strerror(-e));
+	const int result = show(o, &task, p, costs, steps_of, json);
+
+	coll_plan_free(p);
+	return result;
+}
+
+int
+show_plan(const struct plan_options *o, bool json)
+{
+	char error[CTL_ERROR_MAX];
+	struct topology *t;
+
+	if (o->topology == NULL || o->kind == NULL) {
+		complain("plan needs --topology FILE and --kind KIND");
+		return 2;
+	}
+	if (topology_read(o->topology, &t, error, sizeof(error)) != 0)
+		return complain("%s", error);
+	const int result = plan_on(o, t, json);
+
+	topology_free(t);
+	return result;
+}
