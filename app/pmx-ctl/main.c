@@ -101,8 +101,8 @@ static const struct command {
 	int (*show)(struct session *s, const struct options *o);
 } commands[] = {
 	{"stat", show_stat}, {"peers", show_peers}, {"contexts", show_contexts},
-	{"memory", show_memory}, {"groups", show_groups}, {"drops", show_drops},
-	{"doctor", NULL}, {"plan", NULL}, /* need no session */
+	{"memory", show_memory}, {"groups", show_groups}, {"drops", show_drops}, {"doctor", NULL},
+	{"plan", NULL}, /* need no session */
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 

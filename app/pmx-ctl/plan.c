@@ -60,10 +60,10 @@ read_size(const char *value, uint64_t *out)
 	char *end;
 	const double v = strtod(value, &end);
 	const double factor = *end == 0 ? 1
-		: strcmp(end, "K") == 0  ? 1 << 10
-		: strcmp(end, "M") == 0  ? 1 << 20
-		: strcmp(end, "G") == 0  ? 1 << 30
-					 : -1;
+		: strcmp(end, "K") == 0 ? 1 << 10
+		: strcmp(end, "M") == 0 ? 1 << 20
+		: strcmp(end, "G") == 0 ? 1 << 30
+					: -1;
 
 	if (end == value || !(v >= 0) || factor < 0 || v * factor > 1e12)
 		return false;
@@ -105,9 +105,9 @@ port_name(const struct topology *t, const struct coll_cost *c)
 {
 	const struct topology_edge *e = &t->edges[c->backlog_edge];
 
-	return c->backlog_bytes == 0 ? text("-")
-				     : text("%s > %s", t->vertices[e->from].name,
-					       t->vertices[e->to].name);
+	return c->backlog_bytes == 0
+		? text("-")
+		: text("%s > %s", t->vertices[e->from].name, t->vertices[e->to].name);
 }
 
 static const char *const op_names[COLL_OPS] = {"send", "receive", "combine", "copy"};
@@ -168,7 +168,7 @@ show_steps(const struct topology *t, const struct coll_plan *p, uint32_t rank)
 
 		table_row(&table, "%u\t%s\t%s\t%u\t%u\t%u\t%s\t%s", i, op_names[s->op],
 			moves ? name_of(t, s->peer) : "", s->block, s->blocks, s->at_us, after,
-			!moves                      ? ""
+			!moves                          ? ""
 				: s->flags & COLL_EAGER ? "at once"
 							: "when permitted");
 		free(after);
@@ -225,8 +225,9 @@ show(const struct plan_options *o, const struct coll_task *task, const struct co
 	const struct topology *t = task->topology;
 
 	if (!json) {
-		printf("%s of %lu bytes, %u ranks, root %s: no plan is known to take less than "
-		       "%.3f ms\n\n",
+		printf("%s of %lu bytes, %u ranks, root %s: the busiest link and the longest path "
+		       "take %.3f ms\n"
+		       "\n",
 			coll_kind_name[p->kind], p->bytes, p->ranks, name_of(t, p->root),
 			(double)p->bound_ns / 1e6);
 		show_costs(t, p, costs);

@@ -11,9 +11,9 @@
 #include "plot/plot.h"
 #include "sims.h"
 
-#define HEAD      24u /* bytes of a piece's message in front of it, and of a permit */
-#define MTU       1500u
-#define ROOM      64 /* frames of a core that a message may need */
+#define HEAD 24u /* bytes of a piece's message in front of it, and of a permit */
+#define MTU  1500u
+#define ROOM 64 /* frames of a core that a message may need */
 
 struct sent {
 	struct coll_out out;
@@ -74,7 +74,8 @@ pump(uint32_t rank)
 			continue;
 		const uint32_t len = HEAD + (o.go == COLL_GO_PIECE ? (uint32_t)o.len : 0);
 
-		if (o.go == COLL_GO_PIECE && !(w.plan->lists[rank].steps[o.step].flags & COLL_EAGER))
+		if (o.go == COLL_GO_PIECE &&
+			!(w.plan->lists[rank].steps[o.step].flags & COLL_EAGER))
 			sim_permitted(w.sim, rank, o.peer, len);
 		if (sim_send(w.sim, rank, 0, o.peer, 0, len, new_tag(&o)) != 0)
 			fail(sim_error(w.sim) ? sim_error(w.sim) : "a message cannot be sent");
@@ -436,8 +437,8 @@ unequal(const char *name, const char *trunk, const char *host)
 		double predicted;
 		const double part = measure(&gathers[i], &task, &out, &predicted);
 
-		printf("%s: trunks %s, a host %s: %-12s %6.2f of the bound, predicted %5.2f of that; "
-		       "%6lu frames lost, queue %7lu, senders %u\n",
+		printf("%s: trunks %s, a host %s: %-12s %6.2f of the bound, predicted %5.2f of "
+		       "that; %6lu frames lost, queue %7lu, senders %u\n",
 			name, trunk, host, gathers[i].label, part, predicted / out.ns, out.drops,
 			out.queue_bytes, out.senders);
 	}
@@ -450,8 +451,8 @@ e8(const struct options *o)
 	static const uint64_t sizes[] = {8, 64, 1000, 4000, 20000, 100000, 1000000};
 	const unsigned count = o->quick ? 5 : 7;
 	struct topology *t = three_switches("64K", "1G", "1G");
-	int result = sweep(o, "e8", "E8: gather, 56 hosts, 3 switches, 64K ports", t, gathers, GATHERS,
-		sizes, count);
+	int result = sweep(o, "e8", "E8: gather, 56 hosts, 3 switches, 64K ports", t, gathers,
+		GATHERS, sizes, count);
 
 	unequal("e8", "200M", "1G");
 	unequal("e8", "1G", "100M");
@@ -465,8 +466,8 @@ e9(const struct options *o)
 {
 	static const uint64_t sizes[] = {1000, 20000, 100000, 1000000};
 	struct topology *t = nine_clusters(160, "128K");
-	int result = sweep(o, "e9", "E9: gather, 160 hosts in 9 clusters", t, gathers, GATHERS, sizes,
-		o->quick ? 3 : 4);
+	int result = sweep(o, "e9", "E9: gather, 160 hosts in 9 clusters", t, gathers, GATHERS,
+		sizes, o->quick ? 3 : 4);
 
 	topology_free(t);
 	return result;
@@ -505,7 +506,8 @@ e10(const struct options *o)
 					k == COLL_REDUCE_SCATTER;
 
 				/* some hundred GB would take too long to simulate */
-				if (everyone && sizes[i] * t->host_count * t->host_count > 1500000000)
+				if (everyone &&
+					sizes[i] * t->host_count * t->host_count > 1500000000)
 					continue;
 				const struct coll_task task = task_of(k, t, sizes[i]);
 				struct coll_plan *plan = planned(COLL_GENERATORS, &task);
@@ -547,9 +549,10 @@ run_collective(const struct options *o)
 	}
 	if (!o->topology || !o->kind || kind == COLL_KINDS ||
 		(o->generator && only == COLL_GENERATORS)) {
-		fprintf(stderr, "pmx-sim: collective needs --topology FILE and --kind gather, scatter, "
-				"bcast, reduce, allgather, alltoall, allreduce, reduce_scatter or "
-				"barrier; generators are those of pmx-ctl plan\n");
+		fprintf(stderr,
+			"pmx-sim: collective needs --topology FILE and --kind gather, scatter, "
+			"bcast, reduce, allgather, alltoall, allreduce, reduce_scatter or barrier; "
+			"generators are those of pmx-ctl plan\n");
 		return 2;
 	}
 	if (topology_read(o->topology, &t, error, sizeof(error)) != 0) {

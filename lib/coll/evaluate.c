@@ -8,7 +8,7 @@
  *    there, its end not before its end was there, and both not before the line is free. So a
  *    message of several frames is in several switches at once, as its frames would be.
  * 2. What waits in a port is what its line still has to send, as in the simulator: a number.
- * 3. Blocks of more than MOST_PIECES pieces are evaluated at two sizes below that, and time is
+ * 3. Blocks of many pieces (PIECES_MOST) are evaluated at two sizes below that, and time is
  *    taken to grow with bytes in a straight line from there: planning costs the same for any size.
  *    What has more messages than that is worth (n * n of more than 141 ranks) is chosen by rule:
  *    rings and phases for blocks of half a frame and more.
@@ -19,7 +19,8 @@
 
 #include "coll/tour.h"
 
-#define MOST_PIECES   16
+/* of all messages of a plan; of trees, whose ways are short, 4 times */
+#define PIECES_MOST   3000
 #define QUEUE_SLOTS   8     /* senders of one destination that are told apart in a port */
 #define MESSAGES_MOST 10000 /* that the planner evaluates with several pieces each */
 
@@ -49,7 +50,7 @@ struct port {
 
 struct event {
 	double at;
-	uint32_t what;  /* a message; or a rank's deadline, above RANKS */
+	uint32_t what; /* a message; or a rank's deadline, above RANKS */
 	uint32_t order;
 };
 
@@ -478,14 +479,19 @@ messages_of(enum coll_generator g, const struct coll_task *task)
 static int
 cost_at_any_size(enum coll_generator g, const struct coll_task *task, struct coll_cost *out)
 {
-	const uint64_t most = MESSAGES_MOST / messages_of(g, task);
-	const uint64_t pieces = most < 2 ? 2 : most > MOST_PIECES ? MOST_PIECES : most;
+	const bool tree = task->kind == COLL_BCAST || task->kind == COLL_REDUCE_TO;
+	const uint64_t most = PIECES_MOST * (tree ? 4 : 1) / messages_of(g, task);
+	const uint64_t pieces = most < 2 ? 2 : most;
 	struct coll_task t = *task;
 
-	t.params.piece = coll_piece(task, task->bytes);
-	if (task->bytes <= pieces * t.params.piece)
+	/* a ring of vectors has as many blocks as ranks */
+	const uint64_t blocks = task->kind == COLL_ALLREDUCE && g == COLL_RING ? task->ranks : 1;
+
+	t.params.piece = coll_piece(task, task->bytes / blocks);
+	const uint64_t large = pieces * t.params.piece * blocks;
+
+	if (task->bytes <= large)
 		return cost_of(g, task, task->bytes, out);
-	const uint64_t large = pieces * t.params.piece;
 	struct coll_cost half;
 	int e = cost_of(g, &t, large / 2, &half);
 
@@ -507,7 +513,7 @@ is_too_large(enum coll_generator g, const struct coll_task *task)
 	const uint64_t messages = messages_of(g, task);
 
 	if (task->kind == COLL_GATHER && (g == COLL_PAPER || g == COLL_CHAIN))
-		return messages > MESSAGES_MOST / 4;
+		return messages > PIECES_MOST / 8;
 	return messages > 2 * MESSAGES_MOST;
 }
 

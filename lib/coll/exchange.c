@@ -117,15 +117,15 @@ coll_alltoall_at_once(struct coll_builder *b)
 	}
 }
 
-/* Which phases each edge is taken in, a bit each. An edge that is several times as fast as the slowest
- * one takes as many pairs a phase: it has a row of bits for each. */
+/* Which phases each edge is taken in, a bit each. An edge that is several times as fast as the
+ * slowest one takes as many pairs a phase: it has a row of bits for each. */
 struct phases {
 	uint64_t *taken; /* [row][words] */
 	uint32_t *first; /* [edge]: its first row; [edge + 1]: the next edge's */
 	uint32_t *load;  /* [edge]: pairs whose way leads over it */
 	uint32_t words;
-	uint32_t used;    /* phases so far */
-	double slowest;   /* ns a byte of the slowest edge that is used */
+	uint32_t used;  /* phases so far */
+	double slowest; /* ns a byte of the slowest edge that is used */
 };
 
 #define WAY_MAX  64
@@ -317,7 +317,8 @@ phase_slack(const struct coll_builder *b, const struct phases *f)
 
 /* Pairs in phases on a tree of switches, as in Faraj and Yuan (IPDPS 2005, section 4), but found by
  * trying, which takes any tree: within some per cent of their number. A phase is the time that a
- * block takes on the busiest edge; receivers permit by that timetable, so no barriers are needed. */
+ * block takes on the busiest edge; receivers permit by that timetable, so no barriers are
+ * needed. */
 void
 coll_alltoall_phases(struct coll_builder *b)
 {

@@ -11,11 +11,7 @@
 
 #include "coll/exec.h"
 
-enum phase {
-	PHASE_WAITS,
-	PHASE_ACTIVE,
-	PHASE_DONE
-};
+enum phase { PHASE_WAITS, PHASE_ACTIVE, PHASE_DONE };
 
 struct state {
 	uint64_t len;       /* bytes of the step */
@@ -171,13 +167,11 @@ step_is_good(const struct coll_list *l, const struct coll_blocks *blocks, uint32
 		return recv_is_good(l, s);
 	if (s->early || (s->from == COLL_SCRATCH && !scratch_is_good(l, i, s->source)))
 		return false;
-	return s->op != COLL_REDUCE || s->to != COLL_SCRATCH ||
-		scratch_is_good(l, i, s->target);
+	return s->op != COLL_REDUCE || s->to != COLL_SCRATCH || scratch_is_good(l, i, s->target);
 }
 
 int
-coll_check(const struct coll_list *l, const struct coll_blocks blocks[COLL_BUFFERS],
-	uint32_t *step)
+coll_check(const struct coll_list *l, const struct coll_blocks blocks[COLL_BUFFERS], uint32_t *step)
 {
 	*step = l->count;
 	if (l->ranks == 0 || l->ranks > COLL_RANKS_MAX || l->rank >= l->ranks ||
@@ -333,8 +327,8 @@ is_ready(const struct coll_exec *c, uint32_t i)
 		const struct state *t = &c->states[s->after[k]];
 		const uint64_t early = k == 0 ? s->early : 0;
 
-		if (t->phase != PHASE_DONE && (t->phase == PHASE_WAITS || early == 0 ||
-						      t->len - t->done > early))
+		if (t->phase != PHASE_DONE &&
+			(t->phase == PHASE_WAITS || early == 0 || t->len - t->done > early))
 			return false;
 	}
 	return true;

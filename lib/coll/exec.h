@@ -52,7 +52,8 @@ enum coll_buffer {
 };
 
 /* flags of a step */
-#define COLL_STREAM_0 0x1 /* goes on piece by piece with after[0]; otherwise it waits for its end */
+/* goes on piece by piece with after[0]; otherwise it waits for its end */
+#define COLL_STREAM_0 0x1
 #define COLL_STREAM_1 0x2 /* ... with after[1] */
 #define COLL_EAGER    0x4 /* SEND and RECV: without a permit; both sides have it, or neither */
 #define COLL_TURNS    0x8 /* SEND: others' turn after each piece; otherwise in the list's order */
@@ -71,11 +72,11 @@ struct coll_step {
 	uint16_t target;   /* REDUCE to SCRATCH: the RECV whose bytes are combined with */
 	uint8_t area;      /* RECV to SCRATCH: which one */
 	uint8_t reserved[3];
-	uint32_t early;    /* RECV: may begin when so many bytes of after[0] are missing */
-	uint32_t at_us;    /* RECV: when its first byte shall arrive, from the beginning on; SEND:
-			    * when it may leave. In the list, what may go later comes later */
-	uint32_t lead_ns;  /* RECV: ... and how long before that the permit leaves */
-	uint32_t pace;     /* SEND, RECV: ns a byte, times 65536; 0 = as fast as may be */
+	uint32_t early;   /* RECV: may begin when so many bytes of after[0] are missing */
+	uint32_t at_us;   /* RECV: when its first byte shall arrive, from the beginning on; SEND:
+			   * when it may leave. In the list, what may go later comes later */
+	uint32_t lead_ns; /* RECV: ... and how long before that the permit leaves */
+	uint32_t pace;    /* SEND, RECV: ns a byte, times 65536; 0 = as fast as may be */
 };
 
 /* Lengths of the blocks of a buffer. */
@@ -90,11 +91,11 @@ struct coll_list {
 	const struct coll_step *steps;
 	uint32_t count;
 	uint32_t ranks, rank;
-	uint32_t piece;     /* most bytes of a message, > 0 */
-	uint32_t areas;     /* scratch areas ... */
+	uint32_t piece;      /* most bytes of a message, > 0 */
+	uint32_t areas;      /* scratch areas ... */
 	uint64_t area_bytes; /* ... of so many bytes each, at least piece */
-	uint32_t send_pace; /* of all SENDs together, as coll_step.pace */
-	uint64_t window;    /* most bytes permitted that have not arrived; 0 = no bound */
+	uint32_t send_pace;  /* of all SENDs together, as coll_step.pace */
+	uint64_t window;     /* most bytes permitted that have not arrived; 0 = no bound */
 };
 
 /* What coll_next says is to be done. */
@@ -116,8 +117,8 @@ struct coll_exec;
 
 /* Returns the bytes of a run of blocks. */
 uint64_t coll_run_bytes(const struct coll_blocks *b, uint32_t block, uint32_t blocks);
-/* Check a list that somebody else may have written. Returns 0, or -EINVAL with the first bad step in
- * *step (list->count: the numbers beside the steps). blocks: of IN, OUT and SCRATCH. */
+/* Check a list that somebody else may have written. Returns 0, or -EINVAL with the first bad step
+ * in *step (list->count: the numbers beside the steps). blocks: of IN, OUT and SCRATCH. */
 int coll_check(const struct coll_list *list, const struct coll_blocks blocks[COLL_BUFFERS],
 	uint32_t *step);
 /* Returns the bytes of memory that a list needs to be run. */

@@ -65,8 +65,8 @@ relay_tree(struct coll_builder *b, const uint16_t *parent, bool turns)
 
 		for (uint32_t c = x; c != 0; c = parent[c]) {
 			const uint32_t p = parent[c];
-			struct coll_step s = coll_send(order[p], c == x ? COLL_IN : COLL_SCRATCH,
-				x, 1);
+			struct coll_step s = coll_send(order[p], c == x ? COLL_IN : COLL_SCRATCH, x,
+				1);
 			struct coll_step r = coll_recv(order[c], p == 0 ? COLL_OUT : COLL_SCRATCH,
 				x, 1);
 
@@ -110,8 +110,8 @@ coll_gather_chain(struct coll_builder *b)
 struct paper {
 	const struct coll_task *task;
 	const uint16_t *order;
-	double *end;       /* T: a rank's block is at the root; by place */
-	double *at;        /* the block that was last to come through a rank is there */
+	double *end; /* T: a rank's block is at the root; by place */
+	double *at;  /* the block that was last to come through a rank is there */
 	uint16_t *parent;
 	uint8_t *has_child;
 	double wire;
@@ -318,9 +318,9 @@ coll_gather_in_turn(struct coll_builder *b)
 /* A line of the timetable. */
 struct entry {
 	uint32_t place;
-	uint32_t lane;       /* index in lanes, or TOPOLOGY_NONE: the root's line sets the rate */
-	double latency_ns;   /* from the sender to the root, or from the root to the receiver */
-	double lead_ns;      /* there and back */
+	uint32_t lane;     /* index in lanes, or TOPOLOGY_NONE: the root's line sets the rate */
+	double latency_ns; /* from the sender to the root, or from the root to the receiver */
+	double lead_ns;    /* there and back */
 	double ns_per_byte;
 	double at_ns, each; /* the result: when, and how long a byte takes */
 };
@@ -494,8 +494,7 @@ timetable_make(struct timetable *t, struct coll_builder *b, bool outwards)
 			.ns_per_byte = p->ns_per_byte,
 		};
 	}
-	qsort(t->entries, t->count, sizeof(*t->entries),
-		outwards ? farthest_first : nearest_first);
+	qsort(t->entries, t->count, sizeof(*t->entries), outwards ? farthest_first : nearest_first);
 	time_lanes(t);
 	time_line(t);
 	qsort(t->entries, t->count, sizeof(*t->entries), first_to_go);

@@ -11,7 +11,7 @@
 #define AREA_PIECES 8 /* of scratch, at least */
 /* What a line's pieces leave for Acks, permits and headers that come in between; without it these
  * pile up in the host's port, which looks like a queue in the network and cuts windows. */
-#define LINE_SLACK 1.03
+#define LINE_SLACK  1.03
 
 struct coll_builder {
 	struct coll_plan *plan;

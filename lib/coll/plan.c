@@ -10,8 +10,8 @@
 
 #define VECTOR_ALIGN 64 /* parts of a vector begin at multiples of this, whatever its elements */
 
-const char *const coll_kind_name[COLL_KINDS] = {"gather", "scatter", "bcast", "reduce",
-	"allgather", "alltoall", "allreduce", "reduce_scatter", "barrier"};
+const char *const coll_kind_name[COLL_KINDS] = {"gather", "scatter", "bcast", "reduce", "allgather",
+	"alltoall", "allreduce", "reduce_scatter", "barrier"};
 const char *const coll_generator_name[COLL_GENERATORS] = {"at_once", "in_turn", "permits", "paper",
 	"chain", "binomial", "two_level", "two_trees", "ring", "bruck", "phases", "doubling"};
 
@@ -166,6 +166,88 @@ coll_plan_blocks(const struct coll_plan *p, struct coll_blocks blocks[COLL_BUFFE
 		blocks[i] = (struct coll_blocks){p->block_count, p->bytes, p->ends};
 }
 
+/* ------------------------------------------------------------------ the bound */
+
+/* Whether the root is behind this edge, seen from its beginning. */
+static uint32_t
+ranks_behind(const struct coll_task *task, uint32_t edge, bool *root)
+{
+	const struct topology *t = task->topology;
+	uint32_t n = 0;
+
+	*root = false;
+	for (uint32_t r = 0; r < task->ranks; r++) {
+		if (topology_route(t, t->edges[edge].from, coll_node(task, r)) != edge)
+			continue;
+		n++;
+		*root |= r == task->root;
+	}
+	return n;
+}
+
+/* Bytes that have to cross an edge, with n of all N ranks behind it. */
+static double
+bytes_across(const struct coll_task *task, uint32_t n, bool root, bool host)
+{
+	const uint32_t all = task->ranks;
+	const double wire = (double)coll_block_wire(&task->params, coll_piece(task, task->bytes),
+		task->bytes);
+
+	switch (task->kind) {
+	case COLL_GATHER:
+		return root ? (all - n) * wire : 0;
+	case COLL_SCATTER:
+		return root ? 0 : n * wire;
+	case COLL_BCAST:
+		return root ? 0 : wire;
+	case COLL_REDUCE_TO:
+		return root ? wire : 0;
+	case COLL_ALLGATHER:
+		return (all - n) * wire;
+	case COLL_ALLTOALL:
+		return (double)n * (all - n) * wire;
+	case COLL_ALLREDUCE:
+		return host ? 2.0 * (all - 1) / all * wire : wire;
+	case COLL_REDUCE_SCATTER:
+		return n * wire;
+	case COLL_BARRIER:
+	case COLL_KINDS:
+		break;
+	}
+	return task->params.frame_least;
+}
+
+static uint64_t
+bound_ns(const struct coll_task *task)
+{
+	const struct topology *t = task->topology;
+	double worst = 0, longest = 0;
+
+	for (uint32_t e = 0; e < t->edge_count; e++) {
+		bool root;
+		const uint32_t n = ranks_behind(task, e, &root);
+
+		if (n == 0 || n == task->ranks)
+			continue;
+		const bool host = t->vertices[t->edges[e].from].host != TOPOLOGY_NONE ||
+			t->vertices[t->edges[e].to].host != TOPOLOGY_NONE;
+		const double ns = bytes_across(task, n, root, host) * coll_edge_ns_per_byte(t, e);
+
+		worst = ns > worst ? ns : worst;
+	}
+	/* the longest path that some byte has to go, one way */
+	for (uint32_t r = 0; r < task->ranks; r++) {
+		const struct coll_path there = coll_path_between(task, r, task->root);
+		const struct coll_path back = coll_path_between(task, task->root, r);
+		const double one = task->kind == COLL_SCATTER || task->kind == COLL_BCAST
+			? back.latency_ns
+			: there.latency_ns;
+
+		longest = r != task->root && one > longest ? one : longest;
+	}
+	return (uint64_t)(worst + longest);
+}
+
 /* ------------------------------------------------------------------ making */
 
 static uint64_t
@@ -231,7 +313,7 @@ make_room(struct coll_builder *b)
 	for (uint32_t r = 0; r < p->ranks; r++) {
 		p->lists[r].steps = &p->steps[at];
 		p->lists[r].count = b->task->only == COLL_NONE || b->task->only == r ? b->used[r]
-										      : 0;
+										     : 0;
 		at += p->lists[r].count;
 		b->used[r] = 0;
 	}
@@ -252,8 +334,8 @@ generate(struct coll_builder *b, generator g)
 	return b->error;
 }
 
-/* A rank's pieces leave at the rate of its host's line: what waits in the host's own port would look
- * like a queue in the network. */
+/* A rank's pieces leave at the rate of its host's line: what waits in the host's own port would
+ * look like a queue in the network. */
 static void
 pace_line(struct coll_plan *p, const struct coll_task *task, uint32_t rank)
 {
@@ -306,7 +388,7 @@ coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_
 		goto fail;
 	for (uint32_t r = 0; r < p->ranks && g != COLL_AT_ONCE; r++)
 		pace_line(p, task, r);
-	p->bound_ns = coll_bound_ns(task);
+	p->bound_ns = bound_ns(task);
 	p->hash = hash_of(p, task);
 	free(b.used);
 	*out = p;
@@ -328,86 +410,4 @@ coll_plan_free(struct coll_plan *p)
 	free(p->steps);
 	free(p->paper_ns);
 	free(p);
-}
-
-/* ------------------------------------------------------------------ the bound */
-
-/* Whether the root is behind this edge, seen from its beginning. */
-static uint32_t
-ranks_behind(const struct coll_task *task, uint32_t edge, bool *root)
-{
-	const struct topology *t = task->topology;
-	uint32_t n = 0;
-
-	*root = false;
-	for (uint32_t r = 0; r < task->ranks; r++) {
-		if (topology_route(t, t->edges[edge].from, coll_node(task, r)) != edge)
-			continue;
-		n++;
-		*root |= r == task->root;
-	}
-	return n;
-}
-
-/* Bytes that have to cross an edge, with n of all N ranks behind it. */
-static double
-bytes_across(const struct coll_task *task, uint32_t n, bool root, bool host)
-{
-	const uint32_t all = task->ranks;
-	const double wire = (double)coll_block_wire(&task->params,
-		coll_piece(task, task->bytes), task->bytes);
-
-	switch (task->kind) {
-	case COLL_GATHER:
-		return root ? (all - n) * wire : 0;
-	case COLL_SCATTER:
-		return root ? 0 : n * wire;
-	case COLL_BCAST:
-		return root ? 0 : wire;
-	case COLL_REDUCE_TO:
-		return root ? wire : 0;
-	case COLL_ALLGATHER:
-		return (all - n) * wire;
-	case COLL_ALLTOALL:
-		return (double)n * (all - n) * wire;
-	case COLL_ALLREDUCE:
-		return host ? 2.0 * (all - 1) / all * wire : wire;
-	case COLL_REDUCE_SCATTER:
-		return n * wire;
-	case COLL_BARRIER:
-	case COLL_KINDS:
-		break;
-	}
-	return task->params.frame_least;
-}
-
-uint64_t
-coll_bound_ns(const struct coll_task *task)
-{
-	const struct topology *t = task->topology;
-	double worst = 0, longest = 0;
-
-	for (uint32_t e = 0; e < t->edge_count; e++) {
-		bool root;
-		const uint32_t n = ranks_behind(task, e, &root);
-
-		if (n == 0 || n == task->ranks)
-			continue;
-		const bool host = t->vertices[t->edges[e].from].host != TOPOLOGY_NONE ||
-			t->vertices[t->edges[e].to].host != TOPOLOGY_NONE;
-		const double ns = bytes_across(task, n, root, host) * coll_edge_ns_per_byte(t, e);
-
-		worst = ns > worst ? ns : worst;
-	}
-	/* the longest path that some byte has to go, one way */
-	for (uint32_t r = 0; r < task->ranks; r++) {
-		const struct coll_path there = coll_path_between(task, r, task->root);
-		const struct coll_path back = coll_path_between(task, task->root, r);
-		const double one = task->kind == COLL_SCATTER || task->kind == COLL_BCAST
-			? back.latency_ns
-			: there.latency_ns;
-
-		longest = r != task->root && one > longest ? one : longest;
-	}
-	return (uint64_t)(worst + longest);
 }

@@ -29,18 +29,18 @@ enum coll_kind {
 };
 
 enum coll_generator {
-	COLL_AT_ONCE,    /* all to all that they have to, with no order */
-	COLL_IN_TURN,    /* gather: one sender after the other, each told by the root */
-	COLL_PERMITS,    /* gather, scatter: by a timetable of the root's line; ours */
-	COLL_PAPER,      /* gather: SWoPP 2008, section 4 */
-	COLL_CHAIN,      /* along the tour of the tree */
-	COLL_BINOMIAL,   /* along the tour of the tree */
-	COLL_TWO_LEVEL,  /* within clusters, and between them and the root (MagPIe, PPoPP 1999) */
-	COLL_TWO_TREES,  /* bcast, reduce: Sanders, Speck, Traeff, Parallel Computing 2009 */
-	COLL_RING,       /* along the tour: Patarasuk and Yuan, JPDC 2009 */
-	COLL_BRUCK,      /* Bruck et al., TPDS 1997; as a barrier: dissemination */
-	COLL_PHASES,     /* alltoall: Faraj and Yuan, IPDPS 2005 */
-	COLL_DOUBLING,   /* allreduce: recursive doubling */
+	COLL_AT_ONCE,   /* all to all that they have to, with no order */
+	COLL_IN_TURN,   /* gather: one sender after the other, each told by the root */
+	COLL_PERMITS,   /* gather, scatter: by a timetable of the root's line; ours */
+	COLL_PAPER,     /* gather: SWoPP 2008, section 4 */
+	COLL_CHAIN,     /* along the tour of the tree */
+	COLL_BINOMIAL,  /* along the tour of the tree */
+	COLL_TWO_LEVEL, /* within clusters, and between them and the root (MagPIe, PPoPP 1999) */
+	COLL_TWO_TREES, /* bcast, reduce: Sanders, Speck, Traeff, Parallel Computing 2009 */
+	COLL_RING,      /* along the tour: Patarasuk and Yuan, JPDC 2009 */
+	COLL_BRUCK,     /* Bruck et al., TPDS 1997; as a barrier: dissemination */
+	COLL_PHASES,    /* alltoall: Faraj and Yuan, IPDPS 2005 */
+	COLL_DOUBLING,  /* allreduce: recursive doubling */
 	COLL_GENERATORS
 };
 
@@ -57,14 +57,15 @@ struct coll_plan {
 	enum coll_kind kind;
 	enum coll_generator generator;
 	uint32_t ranks, root;
-	uint64_t bytes;       /* of a rank's block; bcast, reduce, allreduce: of the vector */
-	uint32_t block_count; /* blocks of each buffer */
-	uint16_t *order;      /* [ranks]: the rank at each place */
-	uint64_t *ends;       /* [block_count]: NULL if all blocks have `bytes` */
+	uint64_t bytes;          /* of a rank's block; bcast, reduce, allreduce: of the vector */
+	uint32_t block_count;    /* blocks of each buffer */
+	uint16_t *order;         /* [ranks]: the rank at each place */
+	uint64_t *ends;          /* [block_count]: NULL if all blocks have `bytes` */
 	struct coll_list *lists; /* [ranks] */
 	struct coll_step *steps; /* of all ranks, one after the other */
 	uint64_t step_count;
-	uint64_t bound_ns; /* no plan is faster */
+	uint64_t bound_ns; /* the busiest edge's time, and the longest path: what plans are
+			    * measured by. Where the far come first it can be undercut */
 	uint64_t hash;     /* of all of it */
 	/* of the paper's generator: when each rank's block is at the root */
 	uint64_t *paper_ns; /* [ranks] */
@@ -84,11 +85,11 @@ struct coll_task {
 /* What a plan costs on the topology, by the evaluator. */
 struct coll_cost {
 	uint64_t ns;
-	uint64_t backlog_bytes;  /* most that waited in a switch's port */
-	uint32_t backlog_edge;   /* ... this one */
-	uint32_t senders_most;   /* most senders of one destination that waited in one port */
+	uint64_t backlog_bytes; /* most that waited in a switch's port */
+	uint32_t backlog_edge;  /* ... this one */
+	uint32_t senders_most;  /* most senders of one destination that waited in one port */
 	uint64_t events;
-	bool fits;               /* every port's buffer held its backlog */
+	bool fits; /* every port's buffer held its backlog */
 };
 
 extern const char *const coll_kind_name[COLL_KINDS];
@@ -97,8 +98,8 @@ extern const char *const coll_generator_name[COLL_GENERATORS];
 /* Whether a generator makes plans of that kind. */
 bool coll_generator_does(enum coll_generator g, enum coll_kind kind);
 /* Make a plan. Returns 0 and *out, to be freed with coll_plan_free; -ENOMEM; -EOPNOTSUPP: this
- * generator does not do that; -EINVAL: ranks, root or a node out of range; -E2BIG: a rank would have
- * more than COLL_STEPS_MAX steps. */
+ * generator does not do that; -EINVAL: ranks, root or a node out of range; -E2BIG: a rank would
+ * have more than COLL_STEPS_MAX steps. */
 int coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_plan **out);
 /* Take the fastest plan whose backlog fits the switches' buffers; of each considered generator, its
  * cost goes to costs[] (ns = 0: not considered), which may be NULL. Errors as above. */
@@ -110,7 +111,4 @@ void coll_plan_blocks(const struct coll_plan *p, struct coll_blocks blocks[COLL_
 /* Run the plan over the topology. Returns 0; -ENOMEM; -EDEADLK: it does not come to its end. */
 int coll_plan_evaluate(const struct coll_plan *p, const struct coll_task *task,
 	struct coll_cost *out);
-/* The lower bound: the busiest edge, and the longest path. ns. */
-uint64_t coll_bound_ns(const struct coll_task *task);
-
 #endif

@@ -49,7 +49,10 @@ coll_piece(const struct coll_task *task, uint64_t bytes)
 
 	if (p->piece)
 		return p->piece;
-	return (uint32_t)((frames < least ? least : frames > 4 ? 4 : frames) * p->frame_payload) -
+	return (uint32_t)((frames < least              ? least
+					  : frames > 4 ? 4
+						       : frames) *
+		       p->frame_payload) -
 		p->message_head;
 }
 
@@ -185,8 +188,8 @@ push_subtrees(const struct walk *w, uint32_t v, uint32_t depth)
 
 /* Ranks by the order of their hosts; several on one host keep their order. */
 static void
-write_order(const struct coll_task *task, const struct walk *w, uint16_t *order,
-	uint32_t *first_of, uint32_t *next_of)
+write_order(const struct coll_task *task, const struct walk *w, uint16_t *order, uint32_t *first_of,
+	uint32_t *next_of)
 {
 	const struct topology *t = w->t;
 	uint32_t depth = 1, n = 0;

@@ -11,7 +11,8 @@
 struct coll_path {
 	double latency_ns;  /* of all cables, and one frame's time at all but the slowest */
 	double ns_per_byte; /* of the slowest edge */
-	uint32_t slowest;   /* that edge, the nearest to the destination; TOPOLOGY_NONE: same host */
+	uint32_t slowest;   /* that edge, the nearest to the destination; TOPOLOGY_NONE: same
+			     * host */
 };
 
 /* Ranks of the same host are this far from each other. */

@@ -10,8 +10,8 @@
  *    other, so each place sends and receives every byte once. The first is the in-order tree over
  *    places 1 .. m, whose leaves are the odd ones; the second is its mirror image if m is even,
  *    and else the same one place further (Sanders, Speck, Traeff 2009, section 3).
- * 3. Over several switches, each cluster has its own two trees, below its first place. Of all that a
- *    cluster's places can send, one vector is left over: two halves, by places with less than two
+ * 3. Over several switches, each cluster has its own two trees, below its first place. Of all that
+ *    a cluster's places can send, one vector is left over: two halves, by places with less than two
  *    children. These feed the next cluster, so every link between switches carries the vector once
  *    in each direction, and every host's line too (ours). Where clusters are far apart the root
  *    feeds them all itself (COLL_TWO_LEVEL), which costs its line more, and saves latencies.

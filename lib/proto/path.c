@@ -311,7 +311,7 @@ proto_path_permitted(struct proto *p, uint16_t node, uint32_t bytes)
 	if (c->window_bytes >= c->slow)
 		return;
 	c->window_bytes = bytes < c->max_bytes - c->window_bytes ? c->window_bytes + bytes
-								  : c->max_bytes;
+								 : c->max_bytes;
 	path_activate(p, &p->paths[index]);
 }
 

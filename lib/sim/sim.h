@@ -46,7 +46,7 @@ struct sim_config {
 					      * are set by the simulator */
 	uint32_t entries, bulks, inline_max; /* receive room of every context, as for
 					      * proto_ctx_open */
-	bool permits;  /* proto_ctx_permits for all contexts */
+	bool permits;                        /* proto_ctx_permits for all contexts */
 	uint16_t kept; /* contexts below this number keep the entry of a message until sim_room;
 			* others give it back when the message is delivered */
 	uint32_t nic_bytes;        /* most bytes that wait in a host's own port */

@@ -113,8 +113,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			continue;
 		MUST((uint32_t)step < l.count && steps[step].op == COLL_RECV &&
 			steps[step].peer == peer);
-		MUST(offset + len <= coll_run_bytes(&blocks[COLL_OUT], steps[step].block,
-					     steps[step].blocks));
+		MUST(offset + len <=
+			coll_run_bytes(&blocks[COLL_OUT], steps[step].block, steps[step].blocks));
 		coll_arrived(c, (uint32_t)step, len);
 	}
 	run(c, &l, now);

@@ -161,6 +161,29 @@ check memory says 0 'no context is open' memory
 check memory__json json 'd == {"contexts": [], "regions": []}' memory
 check groups says 0 'no context is in a group' groups
 check groups__json json 'd == []' groups
+cat >"$dir/topology" <<-END
+	switch s0 buffer=64K
+	switch s1 buffer=64K
+	host a[0-3]
+	host b[0-3]
+	link a[0-3] s0 bandwidth=1G latency=5us
+	link b[0-3] s1 bandwidth=1G latency=5us
+	link s0 s1 bandwidth=10G latency=50us
+END
+plan=(plan --topology "$dir/topology")
+check plan says 0 '^permits .* no +taken' "${plan[@]}" --kind gather --size 64K
+check plan__steps says 0 '^ +[0-9]+ +receive +[ab][0-9] .*when permitted' "${plan[@]}" --kind bcast --size 64K --steps b3
+check plan__root says 0 'root b1:' "${plan[@]}" --kind reduce --size 1M --root b1
+check plan__generator says 0 '^ring' "${plan[@]}" --kind allreduce --generator ring --size 1M
+check plan__json json 'd["taken"] == "phases" and all(p["ns"] > 0 for p in d["plans"]) and d["rank"] == 2 and len(d["list"]) == 15' \
+	"${plan[@]}" --kind alltoall --size 1M --steps 2
+check plan__unknown_kind says 2 "there are gather, scatter" "${plan[@]}" --kind fly
+check plan__unknown_generator says 2 "there are at_once, in_turn" "${plan[@]}" --kind gather --generator fly
+check plan__wrong_generator says 1 'ring makes no plan of a gather' "${plan[@]}" --kind gather --generator ring
+check plan__bad_size says 2 "--size '1T'" "${plan[@]}" --kind gather --size 1T
+check plan__bad_root says 2 "neither a rank from 0 to 7 nor the name of a host" "${plan[@]}" --kind gather --root 8
+check plan__without_topology says 2 'needs --topology FILE' plan --kind gather
+check plan__no_such_file says 1 'nowhere: No such file' plan --topology "$dir/nowhere" --kind gather
 check drops__none says 0 '^nothing dropped' drops
 send_junk
 check drops says 0 '^drop_short +1 +frames +too short' drops

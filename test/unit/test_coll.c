@@ -67,8 +67,8 @@ random_tree(uint32_t hosts)
 
 /* ------------------------------------------------------------------ a run with real bytes */
 
-#define RANKS_MAX   40
-#define FLIGHT_MAX  4096
+#define RANKS_MAX  40
+#define FLIGHT_MAX 4096
 
 struct flight {
 	struct coll_out o;
@@ -170,7 +170,8 @@ deliver(struct world *w)
 	uint32_t i = random_below(w->flight_count);
 
 	for (uint32_t k = 0; k < i; k++) {
-		if (w->flights[k].from == w->flights[i].from && w->flights[k].to == w->flights[i].to)
+		if (w->flights[k].from == w->flights[i].from &&
+			w->flights[k].to == w->flights[i].to)
 			i = k;
 	}
 	const struct flight f = w->flights[i];
@@ -272,7 +273,8 @@ check_results(const struct world *w)
 				if (!wanted(w, r, block, i, &want))
 					break;
 				if (w->buffers[r][COLL_OUT][block_at(b, block) + i] != want)
-					fail_msg("%s %s of %u, %lu bytes: rank %u, block %u, byte %lu",
+					fail_msg("%s %s of %u, %lu bytes: rank %u, block %u, byte "
+						 "%lu",
 						coll_generator_name[w->plan->generator],
 						coll_kind_name[w->plan->kind], w->plan->ranks,
 						w->plan->bytes, r, block, i);
@@ -474,7 +476,8 @@ coll_plan__paper_example(void **state)
 static void
 coll_plan__refuses(void **state)
 {
-	struct topology *t = parsed("switch s\nhost h[0-3]\nlink h[0-3] s bandwidth=1G latency=1us\n");
+	struct topology *t = parsed("switch s\nhost h[0-3]\n"
+				    "link h[0-3] s bandwidth=1G latency=1us\n");
 	struct coll_task task = {
 		.kind = COLL_GATHER,
 		.topology = t,
@@ -585,18 +588,24 @@ coll_run_bytes__goes_around(void **state)
 	}
 }
 
-#define NOTHING {COLL_NONE, COLL_NONE}
+#define NOTHING                                                                                    \
+	{                                                                                          \
+		COLL_NONE, COLL_NONE                                                               \
+	}
 
 static void
 coll_check__refuses(void **state)
 {
-	struct coll_step s[2] = {{.op = COLL_RECV, .to = COLL_SCRATCH, .after = NOTHING, .blocks = 1},
-		{.op = COLL_SEND,
+	struct coll_step s[2] = {
+		{.op = COLL_RECV, .to = COLL_SCRATCH, .after = NOTHING, .blocks = 1},
+		{
+			.op = COLL_SEND,
 			.flags = COLL_STREAM_0,
 			.from = COLL_SCRATCH,
 			.peer = 2,
 			.after = {0, COLL_NONE},
-			.blocks = 1}};
+			.blocks = 1,
+		}};
 	const struct coll_step good[2] = {s[0], s[1]};
 
 #define REFUSED(change)                                                                            \
@@ -636,8 +645,14 @@ coll_heard__refuses(void **state)
 {
 	const struct coll_step s[2] = {
 		{.op = COLL_RECV, .to = COLL_OUT, .peer = 0, .after = NOTHING, .blocks = 1},
-		{.op = COLL_RECV, .to = COLL_OUT, .peer = 2, .after = {0, COLL_NONE}, .block = 1,
-			.blocks = 1}};
+		{
+			.op = COLL_RECV,
+			.to = COLL_OUT,
+			.peer = 2,
+			.after = {0, COLL_NONE},
+			.block = 1,
+			.blocks = 1,
+		}};
 	const struct coll_list l = {
 		.steps = s,
 		.count = 2,
@@ -761,8 +776,7 @@ coll_check__random_lists(void **state)
 
 			while (coll_next(c, &o, k)) {
 				assert_true(o.step < l.count);
-				assert_true(o.offset + o.len <= 200 ||
-					o.go == COLL_GO_PERMIT);
+				assert_true(o.offset + o.len <= 200 || o.go == COLL_GO_PERMIT);
 			}
 			coll_permitted(c, peer, ordinal, random_below(220));
 			const int step = coll_heard(c, peer, ordinal, random_below(3) * 50, len);
