@@ -84,10 +84,12 @@ group_cast(struct groups *g, uint16_t ctx, uint32_t place, const struct group_ca
 	m->cast.next = 0;
 	if (m->cast.window == 0)
 		m->cast.window = WINDOW_FIRST;
-	if (m->state == MEMBERSHIP_OPEN)
+	if (m->state == MEMBERSHIP_OPEN) {
 		set_add(&g->casting, place_of(g, m));
-	else
+	} else { /* the group has ended, which the caller does not know yet: nothing is sent */
+		m->cast.frames = 0;
 		tell_over(g, m);
+	}
 	return 0;
 }
 

@@ -120,6 +120,21 @@ size_t groups_memsize(const struct groups_config *config);
  * the configuration is invalid. */
 struct groups *groups_init(void *memory, const struct groups_config *config);
 
+/* Another process goes on with the groups. While a frame is out (groups_out) they cannot move.
+ * Their state is in spans of memory: *at is 0 at first, one span a call, false: there is no further
+ * one. The other process has made groups of the same configuration, copies each span's bytes into
+ * its own one before it asks for the next one, and then calls groups_adopt, after which these
+ * groups go on there: config is its own, whose limits are the same. */
+struct group_span {
+	void *bytes;
+	size_t len;
+};
+bool groups_out(const struct groups *g);
+bool groups_span(struct groups *g, uint32_t *at, struct group_span *out);
+void groups_adopt(struct groups *g, const struct groups_config *config);
+/* Changed whenever the layout of what the spans hold changes. */
+#define GROUPS_IMAGE_FORM 1u
+
 /* ------------------------------------------------------------------ commands of a context */
 
 /* Join a group. Returns its place, whose members are then to be listed by group_list; -EINVAL;

@@ -91,7 +91,7 @@ count_senders(const struct sim *s, struct edge *e, const struct packet *k)
 	const uint32_t src = wire_be16(((const struct wire_hdr *)k->head)->src_node);
 	const unsigned places = sizeof(e->queued) / sizeof(e->queued[0]);
 	const unsigned last = (e->queued_next + places - 1) % places;
-	uint32_t senders[8], n = 1;
+	uint32_t senders[9], n = 1; /* this one, and one of each place */
 
 	if (e->queued[last].src == src && e->queued[last].dst == k->dst) {
 		e->queued[last].until = e->free_at;

@@ -153,7 +153,8 @@ work(const char *what, unsigned times, unsigned lock, const char *path)
 #define REGION_BYTES 20000
 #define REGION_LOCK  3
 
-static uint8_t bytes[REGION_BYTES], twin[REGION_BYTES], model[REGION_BYTES];
+/* bytes: of pmx_alloc(), the only memory that a thin client can offer */
+static uint8_t *bytes, twin[REGION_BYTES], model[REGION_BYTES];
 
 static uint32_t
 draw_from(uint64_t *random)
@@ -212,9 +213,10 @@ share(const char *what, unsigned rounds, unsigned writers)
 	bool writes = pmx_group_rank(group) < writers, in = writes;
 	int result;
 
-	memset(bytes, pmx_group_rank(group) == REGION ? 7 : 0, sizeof(bytes));
+	must_succeed("allocating", pmx_alloc(ctx, REGION_BYTES, (void **)&bytes));
+	memset(bytes, pmx_group_rank(group) == REGION ? 7 : 0, REGION_BYTES);
 	must_succeed("registering",
-		pmx_group_area_register(group, PMX_REGION(REGION), bytes, sizeof(bytes),
+		pmx_group_area_register(group, PMX_REGION(REGION), bytes, REGION_BYTES,
 			PMX_REMOTE_READ | PMX_REMOTE_WRITE, &copy));
 	if (writes) {
 		result = pmx_group_subscribe(group, REGION, &copy, NULL, &r);

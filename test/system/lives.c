@@ -40,6 +40,7 @@ static const struct {
 	CASE(several_lanes_are_not_taken_over, false),
 	CASE(heirs_that_do_not_wait_get_nothing, false),
 	CASE(regions_and_room_stay_what_they_are, false),
+	CASE(groups_go_on, false),
 };
 #define CASES (sizeof(cases) / sizeof(cases[0]))
 

@@ -26,6 +26,7 @@
 
 #include "client/client.h"
 #include "clock.h"
+#include "pmx/group.h"
 
 #define PATIENCE_US  10000000 /* for what must come; generous, for slow machines */
 #define NOTICE_S     2.0      /* until a call tells that its primary is gone; 0.1 is promised */
@@ -131,5 +132,6 @@ void primaries_that_sleep_follow_each_other(void);
 void several_lanes_are_not_taken_over(void);
 void heirs_that_do_not_wait_get_nothing(void);
 void regions_and_room_stay_what_they_are(void);
+void groups_go_on(void);
 
 #endif

@@ -526,3 +526,96 @@ regions_and_room_stay_what_they_are(void)
 	pmx_node_close(node);
 	end(SIGTERM);
 }
+
+/* ------------------------------------------------------------------ 17: groups */
+
+#define GROUP_AREA 4096
+
+/* Two contexts of a group, and what each of them waits for. */
+struct two {
+	struct pmx_context *ctx[2];
+	struct pmx_group *group[2];
+	uint8_t *area[2];
+	struct pmx_remote remote[2];
+};
+
+static void
+opens(struct two *t, uint32_t id)
+{
+	const struct pmx_addr members[2] = {own(0), own(1)};
+	const struct pmx_group_params p = {.id = id, .count = 2, .members = members};
+	pmx_request opening[2];
+
+	for (unsigned i = 0; i < 2; i++)
+		GIVES(0, pmx_group_open(t->ctx[i], &p, &t->group[i], &opening[i]));
+	for (unsigned i = 0; i < 2; i++)
+		GIVES(1, pmx_wait(t->ctx[i], &opening[i], NULL, PATIENCE_US));
+	for (unsigned i = 0; i < 2; i++)
+		GIVES(0,
+			pmx_group_area_register(t->group[i], 7, t->area[i], GROUP_AREA,
+				PMX_REMOTE_WRITE, &t->remote[i]));
+}
+
+/* One is in a barrier, has a lock and has asked for an update while the primary is replaced; the
+ * other waits for that lock. All of it ends as it would have. */
+static void
+goes_on(struct two *t, unsigned turn)
+{
+	pmx_request held, wanted, entered[2], sent;
+	const uint32_t lock = turn % 3, receiver = 1;
+	struct pmx_group_set *set;
+	const struct pmx_multicast m = {.area = 7, .local = t->area[0], .len = GROUP_AREA};
+
+	GIVES(0, pmx_group_lock(t->group[0], lock, 0, &held));
+	GIVES(1, pmx_wait(t->ctx[0], &held, NULL, PATIENCE_US));
+	GIVES(0, pmx_group_lock(t->group[1], lock, 0, &wanted));
+	GIVES(0, pmx_group_barrier(t->group[1], &entered[1]));
+	MUST(takes_over(), "a take-over while contexts are in a group is refused");
+	GIVES(0, pmx_test(t->ctx[1], &wanted, NULL));
+	GIVES(0, pmx_test(t->ctx[1], &entered[1], NULL));
+	GIVES(0, pmx_group_unlock(t->group[0], lock));
+	GIVES(1, pmx_wait(t->ctx[1], &wanted, NULL, PATIENCE_US));
+	GIVES(0, pmx_group_barrier(t->group[0], &entered[0]));
+	for (unsigned i = 0; i < 2; i++)
+		GIVES(1, pmx_wait(t->ctx[i], &entered[i], NULL, PATIENCE_US));
+	GIVES(0, pmx_group_unlock(t->group[1], lock));
+	memset(t->area[0], (int)turn + 1, GROUP_AREA);
+	GIVES(0, pmx_group_set(t->group[0], &receiver, 1, &set));
+	struct pmx_multicast cast = m;
+
+	cast.set = set;
+	GIVES(0, pmx_group_multicast(t->group[0], &cast, &sent));
+	GIVES(1, pmx_wait(t->ctx[0], &sent, NULL, PATIENCE_US));
+	pmx_group_set_free(set);
+	all_are(t->area[1], GROUP_AREA, (uint8_t)(turn + 1));
+}
+
+void
+groups_go_on(void)
+{
+	struct two t;
+	struct pmx_event event;
+
+	begin();
+	attach("thin");
+	for (unsigned i = 0; i < 2; i++) {
+		t.ctx[i] = opened(i);
+		GIVES(0, pmx_alloc(t.ctx[i], GROUP_AREA, (void **)&t.area[i]));
+	}
+	opens(&t, 5);
+	for (unsigned turn = 0; turn < 4; turn++)
+		goes_on(&t, turn);
+	/* it is left, and opened anew, on the primary that took over */
+	for (unsigned i = 0; i < 2; i++)
+		GIVES(0, pmx_deregister(t.ctx[i], t.remote[i].key));
+	pmx_group_close(t.group[1]);
+	double until = now_s() + 10;
+
+	while (pmx_event(t.ctx[0], &event) != 1 || event.kind != PMX_EVENT_GONE)
+		MUST(now_s() < until, "nobody says that a member has left");
+	pmx_group_close(t.group[0]);
+	opens(&t, 5);
+	goes_on(&t, 9);
+	pmx_node_close(node);
+	end(SIGTERM);
+}

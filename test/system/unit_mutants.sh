@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: unit_mutants.sh BUILD_DIR
-# timeout: 400
+# timeout: 600
 # Bugs that were put into lib/group and lib/coll on purpose (test/unit/group_mutants, coll_mutants), each alone: the histories and
 # cases of test_group.c and test_coll.c must notice them, and must notice nothing in the sound code that is compiled in the same way.
 set -u
 . "$(dirname "$0")/common.bash"
 root=$(cd "$(dirname "$0")/../.." && pwd)
 # as many as notice every bug; the programs' own numbers are for sound code
-export GROUP_HISTORIES=300 COLL_HISTORIES=300
+export GROUP_HISTORIES=200 COLL_HISTORIES=200
 
 # compile LIBRARY TREE PROGRAM
 compile() {

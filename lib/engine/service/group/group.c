@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * See group.h. Taking over by another primary: a context that is in a group is not moved yet, so
- * its primary is not replaced while there are groups.
+ * See group.h. Taking over by another primary: no message is sent while the lane is frozen, and
+ * when all have been Acked the groups move as they are. Copies of regions are transfers, which move
+ * by themselves.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include <rte_mbuf.h>
 #include <rte_ring.h>
 
+#include "engine/image.h"
 #include "engine/lane.h"
 #include "engine/service/group/cast.h"
 #include "engine/service/group/group.h"
@@ -72,15 +74,15 @@ message_of_handle(uint64_t handle)
 
 static rma_fetched copied;
 
-static int
-group_make(struct engine *e, char *error, size_t error_len)
+static struct groups_config
+groups_config(struct engine *e)
 {
-	struct group_lane *x = e->service[GROUP_SERVICE] = calloc(1, sizeof(*x));
 	const struct config *config = &e->node->config;
 	const uint64_t hz = rte_get_tsc_hz();
 	/* of all contexts of the lane, as far as that goes */
 	const uint32_t most = (config->contexts / config->lanes + 1) * config->groups;
-	struct groups_config c = {
+
+	return (struct groups_config){
 		.groups_max = most < MEMBERSHIPS_MAX ? most : MEMBERSHIPS_MAX,
 		.members_max = config->group_members,
 		.locks_max = config->group_locks,
@@ -91,13 +93,20 @@ group_make(struct engine *e, char *error, size_t error_len)
 		.round_ticks = hz / 1000000 * ROUND_US,
 		.counters = &e->counters[ENGINE_bad_groups],
 	};
+}
+
+static int
+group_make(struct engine *e, char *error, size_t error_len)
+{
+	struct group_lane *x = e->service[GROUP_SERVICE] = calloc(1, sizeof(*x));
+	const struct groups_config c = groups_config(e);
 	void *memory = MAP_FAILED;
 
 	if (x != NULL) {
 		x->bytes = groups_memsize(&c);
 		memory = mmap(NULL, x->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 			-1, 0);
-		x->lives = calloc(config->nodes_max, sizeof(*x->lives));
+		x->lives = calloc(e->node->config.nodes_max, sizeof(*x->lives));
 	}
 	if (memory != MAP_FAILED)
 		x->groups = groups_init(memory, &c);
@@ -562,12 +571,28 @@ group_results(struct engine *e, struct channel *ch)
 
 /* ------------------------------------------------------------------ turns */
 
+/* Whether messages may be sent: not while another primary takes over, unless a context ends, which
+ * it cannot before the other members know. */
+static bool
+may_send(const struct engine *e)
+{
+	bool closing = false;
+
+	for (unsigned i = 0; i < e->open_count; i++)
+		closing |= e->open[i]->state != CHANNEL_OPEN;
+	return !group_lane(e)->frozen || closing;
+}
+
 static unsigned
 turn(struct engine *e)
 {
-	begin_copies(e);
-	unsigned work = send_all(e) + service_casts_send(e);
+	unsigned work = 0;
 	uint16_t ctx;
+
+	if (may_send(e)) {
+		begin_copies(e);
+		work = send_all(e) + service_casts_send(e);
+	}
 
 	for (uint32_t at = 0; groups_tells(group_lane(e)->groups, &at, &ctx);) {
 		struct channel *ch = &e->node->channels[ctx];
@@ -609,15 +634,81 @@ group_answer(struct engine *e)
 
 /* ------------------------------------------------------------------ another primary takes over */
 
+static void
+group_freeze(struct engine *e, struct channel *ch)
+{
+	(void)ch;
+	group_lane(e)->frozen = true;
+}
+
+static void
+group_thaw(struct engine *e, struct channel *ch)
+{
+	(void)ch;
+	group_lane(e)->frozen = false;
+	service_busy(e, GROUP_SERVICE);
+}
+
 static bool
 group_drained(const struct engine *e, const struct channel *ch)
 {
-	return ch == NULL ? group_lane(e)->local == 0 : groups_left(group_lane(e)->groups, ch->ctx);
+	return ch != NULL || (group_lane(e)->local == 0 && !groups_out(group_lane(e)->groups));
+}
+
+static void
+group_save(const struct engine *e, struct image_out *o)
+{
+	const struct group_lane *x = group_lane(e);
+	struct group_span span;
+
+	for (uint32_t at = 0; groups_span(x->groups, &at, &span);)
+		image_put(o, span.bytes, span.len);
+	image_put(o, x->lives, e->node->config.nodes_max * sizeof(*x->lives));
+	image_put(o, &x->copies, sizeof(x->copies));
+}
+
+static bool
+group_restore(struct engine *e, struct image_in *in)
+{
+	struct group_lane *x = group_lane(e);
+	const struct groups_config c = groups_config(e);
+	struct group_span span;
+
+	for (uint32_t at = 0; groups_span(x->groups, &at, &span);) {
+		if (!image_get(in, span.bytes, span.len))
+			return false;
+		/* the first one is what says which others there are */
+		groups_adopt(x->groups, &c);
+	}
+	return image_get(in, x->lives, e->node->config.nodes_max * sizeof(*x->lives)) &&
+		image_get(in, &x->copies, sizeof(x->copies));
+}
+
+static void
+group_save_context(const struct channel *ch, struct image_out *o)
+{
+	image_put(o, group_channel(ch), sizeof(struct group_channel));
+}
+
+static bool
+group_restore_context(struct channel *ch, struct image_in *in)
+{
+	return image_get(in, group_channel(ch), sizeof(struct group_channel));
+}
+
+static bool
+group_restored(struct engine *e)
+{
+	for (unsigned i = 0; i < e->open_count; i++)
+		service_has_results(e, e->open[i], GROUP_SERVICE);
+	service_busy(e, GROUP_SERVICE);
+	return true;
 }
 
 const struct service_ops service_group = {
 	.name = "group",
 	.number = GROUP_SERVICE,
+	.image_form = sizeof(struct group_channel) + GROUPS_IMAGE_FORM,
 	.endpoints = 1u << WIRE_GROUP / WIRE_CONTEXTS_MAX,
 	.make = group_make,
 	.free = group_free,
@@ -637,5 +728,12 @@ const struct service_ops service_group = {
 	.step = group_step,
 	.answer = group_answer,
 	.deadline = group_deadline,
+	.freeze = group_freeze,
+	.thaw = group_thaw,
 	.drained = group_drained,
+	.save = group_save,
+	.restore = group_restore,
+	.save_context = group_save_context,
+	.restore_context = group_restore_context,
+	.restored = group_restored,
 };

@@ -27,6 +27,7 @@ struct group_lane {
 	uint32_t *lives;  /* of nodes, at the last look; 0: not known */
 	uint32_t local;   /* own messages that other lanes have */
 	uint32_t copies;  /* of regions, begun so far */
+	bool frozen;      /* another primary takes over: nothing is sent */
 };
 
 static inline struct group_lane *
