@@ -28,6 +28,7 @@
 #include "node/node.h"
 #include "serve/health.h"
 #include "serve/attach.h"
+#include "serve/takeover.h"
 #include "serve/dpdk_names.h"
 #include "serve/socket.h"
 #include "serve/terms.h"
@@ -36,6 +37,7 @@
 #define STOP     UINT64_MAX
 #define REAP     (UINT64_MAX - 1)
 #define DRAIN_MS 1000 /* time that a take-over gives transfers to end */
+#define READY_MS 2000 /* ... and who takes over to say that it is still there */
 #define LEFT_MS  100  /* between looks at retired memory that ports still read */
 
 #define PAIRS_WAITING 64
@@ -426,6 +428,23 @@ map_for(const struct asker *who, const struct attach_request *request, int fd,
 	return 0;
 }
 
+/* Who asked may have gone meanwhile, so it is asked once more: from here on there is no way
+ * back. */
+static int
+still_wants(int heir)
+{
+	const struct attach_reply question = {.abi = CHANNEL_ABI, .result = TAKEOVER_READY};
+	struct pollfd answers = {.fd = heir, .events = POLLIN};
+	uint8_t answer;
+
+	return send(heir, &question, sizeof(question), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+				(ssize_t)sizeof(question) &&
+			poll(&answers, 1, READY_MS) == 1 &&
+			recv(heir, &answer, sizeof(answer), MSG_DONTWAIT) == sizeof(answer)
+		? 0
+		: -EPIPE;
+}
+
 /* Another primary asks to take over: freezes the lane, and stops it when everything under way has
  * ended. */
 static int
@@ -445,7 +464,6 @@ give_to(const struct asker *who, const struct attach_request *request)
 	if (heir < 0)
 		return heir;
 	struct engine *e = &n->engines[0];
-	struct pollfd left = {.fd = heir, .events = POLLRDHUP};
 	int result = node_command(n, &cmd, true);
 
 	for (int i = 0; result == 0 && i < DRAIN_MS && !atomic_load(&e->drained); i++) {
@@ -454,8 +472,8 @@ give_to(const struct asker *who, const struct attach_request *request)
 	}
 	if (result == 0 && !atomic_load(&e->drained))
 		result = -EBUSY;
-	else if (result == 0 && poll(&left, 1, 0) != 0)
-		result = -EPIPE; /* it has gone meanwhile */
+	else if (result == 0)
+		result = still_wants(heir);
 	if (result == 0) {
 		/* stops the lane; the main thread waits for it and for this thread */
 		server.given = true;

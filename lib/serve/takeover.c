@@ -284,6 +284,21 @@ fail(char *error, uint32_t error_len, int code, const char *what)
 	return code;
 }
 
+/* The old primary's answer; before it gives, it asks whether anybody is there. */
+static bool
+get_reply(int sock, struct attach_reply *reply)
+{
+	const uint8_t yes = 1;
+
+	while (recv(sock, reply, sizeof(*reply), 0) == (ssize_t)sizeof(*reply)) {
+		if (reply->abi != CHANNEL_ABI || reply->result != TAKEOVER_READY)
+			return true;
+		if (send(sock, &yes, sizeof(yes), MSG_NOSIGNAL) != sizeof(yes))
+			return false;
+	}
+	return false;
+}
+
 struct takeover *
 takeover_ask(struct node *n, const char *path, char *error, uint32_t error_len)
 {
@@ -308,7 +323,7 @@ takeover_ask(struct node *n, const char *path, char *error, uint32_t error_len)
 		code = fail(error, error_len, -errno, path);
 	else if (send(t->sock, &request, sizeof(request), MSG_NOSIGNAL) !=
 			(ssize_t)sizeof(request) ||
-		recv(t->sock, &reply, sizeof(reply), 0) != (ssize_t)sizeof(reply))
+		!get_reply(t->sock, &reply))
 		code = fail(error, error_len, -EPIPE, "the old primary does not answer");
 	else if (reply.abi != CHANNEL_ABI || reply.result == -EINVAL)
 		code = fail(error, error_len, -EPROTO,

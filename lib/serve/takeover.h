@@ -24,6 +24,10 @@
 
 #include "engine/lane.h"
 
+/* Result of the reply by which the old primary asks whether the other is still there, which answers
+ * with one byte. The reply that says how it ends comes after that. */
+#define TAKEOVER_READY 1
+
 /* ---- the old primary */
 /* Gives everything to node->successor, and closes the ports. Lanes and the watcher must have
  * stopped. 0, or -errno if the other did not get it. */
