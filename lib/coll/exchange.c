@@ -16,29 +16,25 @@ around(const struct coll_builder *b, int64_t place)
 	return (uint32_t)((place % n + n) % n);
 }
 
-static bool
-eager(const struct coll_builder *b)
+/* From step `got` on, which made a place's own block whole in OUT, whole blocks go around the ring:
+ * each place sends on what came in the step before. */
+static void
+gather_ring(struct coll_builder *b, uint32_t p, uint16_t got)
 {
-	return b->task->bytes <= b->plan->lists[0].piece;
-}
+	const uint16_t *order = b->plan->order;
+	const uint32_t rank = order[p], to = order[around(b, (int64_t)p + 1)];
+	const uint32_t from = order[around(b, (int64_t)p - 1)];
 
-static uint16_t
-add_copy(struct coll_builder *b, uint32_t rank, uint32_t block, uint32_t blocks)
-{
-	const struct coll_step s = coll_local(COLL_COPY, COLL_IN, COLL_OUT, block, blocks);
+	for (uint32_t k = 0; k + 1 < b->task->ranks; k++) {
+		struct coll_step s = coll_send(to, COLL_OUT, around(b, (int64_t)p - k), 1);
+		const struct coll_step r = coll_recv(from, COLL_OUT,
+			around(b, (int64_t)p - k - 1), 1);
 
-	return coll_add(b, rank, &s);
-}
-
-/* An empty step that ends when both others have. */
-static uint16_t
-join(struct coll_builder *b, uint32_t rank, uint16_t x, uint16_t y)
-{
-	struct coll_step s = coll_local(COLL_COPY, COLL_IN, COLL_OUT, 0, 0);
-
-	s.after[0] = x;
-	s.after[1] = y;
-	return coll_add(b, rank, &s);
+		s.after[0] = got;
+		s.flags = COLL_STREAM_0;
+		coll_add(b, rank, &s);
+		got = coll_add(b, rank, &r);
+	}
 }
 
 /* ------------------------------------------------------------------ allgather */
@@ -46,25 +42,8 @@ join(struct coll_builder *b, uint32_t rank, uint16_t x, uint16_t y)
 void
 coll_allgather_ring(struct coll_builder *b)
 {
-	const uint32_t n = b->task->ranks;
-	const uint16_t *order = b->plan->order;
-
-	for (uint32_t p = 0; p < n; p++) {
-		const uint32_t rank = order[p], to = order[around(b, p + 1)];
-		const uint32_t from = order[around(b, (int64_t)p - 1)];
-		uint16_t got = add_copy(b, rank, p, 1);
-
-		for (uint32_t k = 0; k + 1 < n; k++) {
-			struct coll_step s = coll_send(to, COLL_OUT, around(b, (int64_t)p - k), 1);
-			struct coll_step r = coll_recv(from, COLL_OUT,
-				around(b, (int64_t)p - k - 1), 1);
-
-			s.after[0] = got;
-			s.flags = COLL_STREAM_0;
-			coll_add(b, rank, &s);
-			got = coll_add(b, rank, &r);
-		}
-	}
+	for (uint32_t p = 0; p < b->task->ranks; p++)
+		gather_ring(b, p, coll_add_own(b, b->plan->order[p], p));
 }
 
 /* Rounds of doubling: each place sends the run that it has to the place so far before it. */
@@ -76,7 +55,7 @@ coll_allgather_bruck(struct coll_builder *b)
 
 	for (uint32_t p = 0; p < n; p++) {
 		const uint32_t rank = order[p];
-		uint16_t have = add_copy(b, rank, p, 1);
+		uint16_t have = coll_add_own(b, rank, p);
 
 		for (uint32_t k = 1; k < n; k *= 2) {
 			const uint32_t size = k < n - k ? k : n - k;
@@ -86,9 +65,9 @@ coll_allgather_bruck(struct coll_builder *b)
 				around(b, (int64_t)p + k), size);
 
 			s.after[0] = have;
-			s.flags = r.flags = eager(b) ? COLL_EAGER : 0;
+			s.flags = r.flags = coll_is_eager(b) ? COLL_EAGER : 0;
 			coll_add(b, rank, &s);
-			have = join(b, rank, have, coll_add(b, rank, &r));
+			have = coll_add_join(b, rank, have, coll_add(b, rank, &r));
 		}
 	}
 }
@@ -102,7 +81,7 @@ coll_alltoall_at_once(struct coll_builder *b)
 	const uint16_t *order = b->plan->order;
 
 	for (uint32_t p = 0; p < n; p++) {
-		add_copy(b, order[p], p, 1);
+		coll_add_own(b, order[p], p);
 		for (uint32_t k = 1; k < n; k++) {
 			const uint32_t to = around(b, (int64_t)p + k);
 			const uint32_t from = around(b, (int64_t)p - k);
@@ -347,7 +326,7 @@ coll_alltoall_phases(struct coll_builder *b)
 		longest = way.latency_ns > longest ? way.latency_ns : longest;
 	}
 	for (uint32_t p = 0; p < n; p++) {
-		add_copy(b, order[p], p, 1);
+		coll_add_own(b, order[p], p);
 		b->plan->lists[order[p]].window = (uint64_t)(2 * longest / slowest) +
 			8ull * b->plan->lists[0].piece;
 	}
@@ -407,11 +386,11 @@ reduce_ring(struct coll_builder *b, uint32_t p, bool in_out)
 		}
 		coll_add(b, rank, &s);
 		r.after[0] = got;
-		r.early = got == COLL_NONE ? 0 : early_of(&b->plan->lists[rank]);
+		r.early = got == COLL_NONE ? 0 : coll_early(&b->plan->lists[rank]);
 		got = coll_add(b, rank, &r);
 		if (stays) {
 			c.source = got;
-			c.after[1] = add_copy(b, rank, block, 1);
+			c.after[1] = coll_add_own(b, rank, block);
 		} else {
 			c.target = got;
 		}
@@ -419,7 +398,7 @@ reduce_ring(struct coll_builder *b, uint32_t p, bool in_out)
 		c.flags = COLL_STREAM_0;
 		sum = coll_add(b, rank, &c);
 	}
-	return n == 1 ? add_copy(b, rank, p, 1) : sum;
+	return n == 1 ? coll_add_own(b, rank, p) : sum;
 }
 
 void
@@ -439,25 +418,8 @@ coll_reduce_scatter_ring(struct coll_builder *b)
 void
 coll_allreduce_ring(struct coll_builder *b)
 {
-	const uint32_t n = b->task->ranks;
-	const uint16_t *order = b->plan->order;
-
-	for (uint32_t p = 0; p < n; p++) {
-		const uint32_t rank = order[p], to = order[around(b, (int64_t)p + 1)];
-		const uint32_t from = order[around(b, (int64_t)p - 1)];
-		uint16_t got = reduce_ring(b, p, true);
-
-		for (uint32_t k = 0; k + 1 < n; k++) {
-			struct coll_step s = coll_send(to, COLL_OUT, around(b, (int64_t)p - k), 1);
-			struct coll_step r = coll_recv(from, COLL_OUT,
-				around(b, (int64_t)p - k - 1), 1);
-
-			s.after[0] = got;
-			s.flags = COLL_STREAM_0;
-			coll_add(b, rank, &s);
-			got = coll_add(b, rank, &r);
-		}
-	}
+	for (uint32_t p = 0; p < b->task->ranks; p++)
+		gather_ring(b, p, reduce_ring(b, p, true));
 }
 
 /* Rounds of pairs that exchange all they have and add it. Places beyond a power of two give theirs
@@ -471,7 +433,7 @@ coll_allreduce_doubling(struct coll_builder *b)
 
 	while (2 * power <= n)
 		power *= 2;
-	const uint8_t flags = eager(b) ? COLL_EAGER : 0;
+	const uint8_t flags = coll_is_eager(b) ? COLL_EAGER : 0;
 
 	for (uint32_t p = 0; p < n; p++) {
 		const uint32_t rank = order[p];
@@ -485,7 +447,7 @@ coll_allreduce_doubling(struct coll_builder *b)
 			coll_add(b, rank, &r);
 			continue;
 		}
-		uint16_t sum = add_copy(b, rank, 0, 1), sent = COLL_NONE;
+		uint16_t sum = coll_add_own(b, rank, 0), sent = COLL_NONE;
 		uint8_t area = 0;
 
 		for (uint32_t k = p + power < n ? 0 : 1; k < power; k = k ? 2 * k : 1) {
@@ -541,7 +503,7 @@ coll_barrier_bruck(struct coll_builder *b)
 			s.after[0] = here;
 			s.flags = r.flags = COLL_EAGER;
 			coll_add(b, rank, &s);
-			here = join(b, rank, here, coll_add(b, rank, &r));
+			here = coll_add_join(b, rank, here, coll_add(b, rank, &r));
 		}
 	}
 }

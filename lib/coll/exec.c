@@ -3,8 +3,8 @@
  * Running one rank's list of steps; see exec.h. The owner's thread only.
  *
  * A step waits until the steps before it have ended (those that it streams with do not count), then
- * it is active, and in the end done. Active steps are in one queue: SENDs that have something to
- * send, RECVs that are not permitted to their end, and local work that is ready.
+ * it is active, and in the end done. Active steps wait in three queues: SENDs that have something
+ * to send, RECVs that are not permitted to their end, and local work that is ready.
  */
 #include <errno.h>
 #include <string.h>
@@ -236,13 +236,16 @@ queue_insert(struct coll_exec *c, struct queue *q, uint16_t i)
 	*at = i;
 }
 
+/* Takes out the step that *at names; before: the one before it, or COLL_NONE. */
 static void
-queue_pop(struct coll_exec *c, struct queue *q)
+queue_take(struct coll_exec *c, struct queue *q, uint16_t *at, uint16_t before)
 {
-	struct state *t = &c->states[q->first];
+	struct state *t = &c->states[*at];
 
+	if (q->last == *at)
+		q->last = before;
 	t->queued = false;
-	q->first = t->queue_next;
+	*at = t->queue_next;
 }
 
 /* ------------------------------------------------------------------ steps */
@@ -579,7 +582,7 @@ local_next(struct coll_exec *c, struct coll_out *out)
 		.offset = t->done,
 		.len = len,
 	};
-	queue_pop(c, &c->locals);
+	queue_take(c, &c->locals, &c->locals.first, COLL_NONE);
 	t->empty = false;
 	advance(c, i, len);
 	look(c, i);
@@ -651,13 +654,9 @@ permit_next(struct coll_exec *c, struct coll_out *out, uint64_t now)
 		} else if (n > 0) {
 			t->permitted += n;
 			c->outstanding += n;
-			t->due_ns = (s->pace ? t->due_ns + paced(s->pace, n) : t->due_ns);
-			if (t->permitted == t->len) {
-				t->queued = false;
-				*at = t->queue_next;
-				if (c->recvs.last == i)
-					c->recvs.last = before;
-			}
+			t->due_ns += paced(s->pace, n);
+			if (t->permitted == t->len)
+				queue_take(c, &c->recvs, at, before);
 			*out = (struct coll_out){
 				.go = COLL_GO_PERMIT,
 				.step = i,
@@ -710,20 +709,9 @@ send_next(struct coll_exec *c, struct coll_out *out, uint64_t now)
 			t->due_ns = (was + paced(s->pace, c->list.piece) < now ? now : was) -
 				c->begin_ns + paced(s->pace, n);
 		}
-		if (c->list.send_pace) {
-			/* two pieces ahead of the line, so that it never runs dry */
-			const uint64_t ahead = paced(c->list.send_pace, 0 * c->list.piece);
-			const uint64_t from = c->send_due_ns + ahead > now ? c->send_due_ns
-									   : now - ahead;
-
-			c->send_due_ns = from + paced(c->list.send_pace, n);
-		}
-		if (can == n || s->flags & COLL_TURNS) {
-			t->queued = false;
-			*at = t->queue_next;
-			if (c->sends.last == i)
-				c->sends.last = before;
-		}
+		c->send_due_ns = now + paced(c->list.send_pace, n);
+		if (can == n || s->flags & COLL_TURNS)
+			queue_take(c, &c->sends, at, before);
 		t->empty = false;
 		advance(c, i, n);
 		if (can != n && s->flags & COLL_TURNS)

@@ -18,14 +18,6 @@
 
 #include "coll/generate.h"
 
-static void
-own_block(struct coll_builder *b, uint32_t rank, uint32_t block)
-{
-	const struct coll_step s = coll_local(COLL_COPY, COLL_IN, COLL_OUT, block, 1);
-
-	coll_add(b, rank, &s);
-}
-
 /* ------------------------------------------------------------------ gather by relays */
 
 /* A relay's scratch holds what is under way from that child, or its line would run dry. */
@@ -59,7 +51,7 @@ relay_tree(struct coll_builder *b, const uint16_t *parent, bool turns)
 	memset(last, 0xFF, n * sizeof(*last));
 	for (uint32_t p = 1; p < n; p++)
 		widen_area(b, order[parent[p]], order[p]);
-	own_block(b, order[0], 0);
+	coll_add_own(b, order[0], 0);
 	for (uint32_t x = 1; x < n; x++) {
 		uint16_t got = COLL_NONE;
 
@@ -78,7 +70,7 @@ relay_tree(struct coll_builder *b, const uint16_t *parent, bool turns)
 			if (last[p] != COLL_NONE && (turns || from[p] == c)) {
 				r.after[0] = last[p];
 				if (from[p] == c)
-					r.early = early_of(&b->plan->lists[order[p]]);
+					r.early = coll_early(&b->plan->lists[order[p]]);
 			}
 			got = coll_add(b, order[p], &r);
 			last[p] = got;
@@ -219,25 +211,20 @@ coll_gather_binomial(struct coll_builder *b)
 	for (uint32_t p = 0; p < n; p++) {
 		uint32_t low = p ? p & -p : n;
 
-		own_block(b, order[p], p);
-		uint16_t join = (uint16_t)0;
+		uint16_t have = coll_add_own(b, order[p], p);
 
 		for (uint32_t k = 1; k < low && p + k < n; k *= 2) {
 			const uint32_t size = k < n - p - k ? k : n - p - k;
 			const struct coll_step r = coll_recv(order[p + k], COLL_OUT, p + k, size);
-			const uint16_t got = coll_add(b, order[p], &r);
-			struct coll_step j = coll_local(COLL_COPY, COLL_IN, COLL_OUT, 0, 0);
 
-			j.after[0] = join;
-			j.after[1] = got;
-			join = coll_add(b, order[p], &j);
+			have = coll_add_join(b, order[p], have, coll_add(b, order[p], &r));
 		}
 		if (p == 0)
 			continue;
 		struct coll_step s = coll_send(order[p - low], COLL_OUT, p,
 			low < n - p ? low : n - p);
 
-		s.after[0] = join;
+		s.after[0] = have;
 		coll_add(b, order[p], &s);
 	}
 }
@@ -250,30 +237,24 @@ coll_gather_two_level(struct coll_builder *b)
 	const uint32_t n = b->task->ranks;
 	const uint16_t *order = b->plan->order;
 
-	for (uint32_t first = 0, next; first < n; first = next) {
-		const uint32_t cluster = coll_cluster(b->task, order[first]);
-		uint16_t join = 0;
+	for (uint32_t first = 0, last; first < n; first = last + 1) {
+		uint16_t have = coll_add_own(b, order[first], first);
 
-		for (next = first + 1; next < n && coll_cluster(b->task, order[next]) == cluster;)
-			next++;
-		own_block(b, order[first], first);
-		for (uint32_t i = first + 1; i < next; i++) {
+		last = coll_cluster_end(b, first);
+		for (uint32_t i = first + 1; i <= last; i++) {
 			struct coll_step s = coll_send(order[first], COLL_IN, i, 1);
 			struct coll_step r = coll_recv(order[i], COLL_OUT, i, 1);
-			struct coll_step j = coll_local(COLL_COPY, COLL_IN, COLL_OUT, 0, 0);
 
 			s.flags = r.flags = COLL_EAGER;
 			coll_add(b, order[i], &s);
-			j.after[0] = join;
-			j.after[1] = coll_add(b, order[first], &r);
-			join = coll_add(b, order[first], &j);
+			have = coll_add_join(b, order[first], have, coll_add(b, order[first], &r));
 		}
 		if (first == 0)
 			continue;
-		struct coll_step s = coll_send(order[0], COLL_OUT, first, next - first);
-		struct coll_step r = coll_recv(order[first], COLL_OUT, first, next - first);
+		struct coll_step s = coll_send(order[0], COLL_OUT, first, last + 1 - first);
+		struct coll_step r = coll_recv(order[first], COLL_OUT, first, last + 1 - first);
 
-		s.after[0] = join;
+		s.after[0] = have;
 		s.flags = r.flags = COLL_EAGER;
 		coll_add(b, order[first], &s);
 		coll_add(b, order[0], &r);
@@ -287,7 +268,7 @@ coll_gather_at_once(struct coll_builder *b)
 {
 	const uint16_t *order = b->plan->order;
 
-	own_block(b, order[0], 0);
+	coll_add_own(b, order[0], 0);
 	for (uint32_t i = 1; i < b->task->ranks; i++) {
 		struct coll_step s = coll_send(order[0], COLL_IN, i, 1);
 		struct coll_step r = coll_recv(order[i], COLL_OUT, i, 1);
@@ -304,7 +285,7 @@ coll_gather_in_turn(struct coll_builder *b)
 	const uint16_t *order = b->plan->order;
 	uint16_t last = COLL_NONE;
 
-	own_block(b, order[0], 0);
+	coll_add_own(b, order[0], 0);
 	for (uint32_t i = 1; i < b->task->ranks; i++) {
 		const struct coll_step s = coll_send(order[0], COLL_IN, i, 1);
 		struct coll_step r = coll_recv(order[i], COLL_OUT, i, 1);
@@ -321,7 +302,6 @@ struct entry {
 	uint32_t lane;     /* index in lanes, or TOPOLOGY_NONE: the root's line sets the rate */
 	double latency_ns; /* from the sender to the root, or from the root to the receiver */
 	double lead_ns;    /* there and back */
-	double ns_per_byte;
 	double at_ns, each; /* the result: when, and how long a byte takes */
 };
 
@@ -329,8 +309,6 @@ struct lane {
 	uint32_t edge;
 	double ns_per_byte;
 	double clock_ns; /* when it is free */
-	bool open;       /* it carries something, and takes its part of the line */
-	uint32_t left;
 };
 
 struct timetable {
@@ -383,7 +361,6 @@ lane_of(struct timetable *t, const struct coll_path *p)
 			.edge = p->slowest,
 			.ns_per_byte = p->ns_per_byte,
 		};
-	t->lanes[i].left++;
 	return i;
 }
 
@@ -491,7 +468,6 @@ timetable_make(struct timetable *t, struct coll_builder *b, bool outwards)
 			.lane = lane_of(t, p),
 			.latency_ns = p->latency_ns,
 			.lead_ns = outwards ? 0 : in.latency_ns + out.latency_ns,
-			.ns_per_byte = p->ns_per_byte,
 		};
 	}
 	qsort(t->entries, t->count, sizeof(*t->entries), outwards ? farthest_first : nearest_first);
@@ -517,7 +493,7 @@ coll_gather_permits(struct coll_builder *b)
 
 	if (!timetable_make(&t, b, false))
 		goto out;
-	own_block(b, order[0], 0);
+	coll_add_own(b, order[0], 0);
 	for (uint32_t i = 0; i < t.count; i++) {
 		const struct entry *e = &t.entries[i];
 		const struct coll_step s = coll_send(order[0], COLL_IN, e->place, 1);
@@ -544,7 +520,7 @@ coll_scatter_at_once(struct coll_builder *b)
 {
 	const uint16_t *order = b->plan->order;
 
-	own_block(b, order[0], 0);
+	coll_add_own(b, order[0], 0);
 	for (uint32_t i = 1; i < b->task->ranks; i++) {
 		struct coll_step s = coll_send(order[i], COLL_IN, i, 1);
 		struct coll_step r = coll_recv(order[0], COLL_OUT, i, 1);
@@ -564,7 +540,7 @@ coll_scatter_permits(struct coll_builder *b)
 
 	if (!timetable_make(&t, b, true))
 		goto out;
-	own_block(b, order[0], 0);
+	coll_add_own(b, order[0], 0);
 	for (uint32_t i = 0; i < t.count; i++) {
 		const struct entry *e = &t.entries[i];
 		struct coll_step s = coll_send(order[e->place], COLL_IN, e->place, 1);
@@ -594,7 +570,7 @@ coll_scatter_binomial(struct coll_builder *b)
 		if (p == 0) {
 			while (low < n)
 				low *= 2;
-			own_block(b, order[0], 0);
+			coll_add_own(b, order[0], 0);
 		} else {
 			const struct coll_step r = coll_recv(order[p - low], COLL_OUT, p,
 				low < n - p ? low : n - p);

@@ -65,13 +65,42 @@ coll_local(enum coll_op op, enum coll_buffer from, enum coll_buffer to, uint32_t
 	};
 }
 
+/* A block is one piece, which may go without a permit. */
+static inline bool
+coll_is_eager(const struct coll_builder *b)
+{
+	return b->task->bytes <= b->plan->lists[0].piece;
+}
+
+/* A rank's own part goes from IN to OUT. */
+static inline uint16_t
+coll_add_own(struct coll_builder *b, uint32_t rank, uint32_t block)
+{
+	const struct coll_step s = coll_local(COLL_COPY, COLL_IN, COLL_OUT, block, 1);
+
+	return coll_add(b, rank, &s);
+}
+
+/* An empty step that ends when both others have. */
+static inline uint16_t
+coll_add_join(struct coll_builder *b, uint32_t rank, uint16_t x, uint16_t y)
+{
+	struct coll_step s = coll_local(COLL_COPY, COLL_IN, COLL_OUT, 0, 0);
+
+	s.after[0] = x;
+	s.after[1] = y;
+	return coll_add(b, rank, &s);
+}
+
 /* A RECV to an area that an earlier one uses as well begins when room may be left. */
 static inline uint32_t
-early_of(const struct coll_list *l)
+coll_early(const struct coll_list *l)
 {
 	return l->area_bytes < UINT32_MAX ? (uint32_t)l->area_bytes : UINT32_MAX;
 }
 
+/* The last place of the cluster (coll_cluster) that begins there. */
+uint32_t coll_cluster_end(const struct coll_builder *b, uint32_t first);
 /* ns a byte of payload, as in a step. */
 uint32_t coll_pace(const struct coll_plan *p, const struct coll_task *task, double ns_per_byte);
 

@@ -84,12 +84,23 @@ coll_add(struct coll_builder *b, uint32_t rank, const struct coll_step *s)
 
 	if (s->op == COLL_RECV && s->to == COLL_SCRATCH && s->area >= l->areas)
 		l->areas = s->area + 1u;
-
 	if (i >= COLL_STEPS_MAX)
 		b->error = -E2BIG;
 	else if (!b->counting && i < l->count)
 		((struct coll_step *)l->steps)[i] = *s;
 	return (uint16_t)i;
+}
+
+uint32_t
+coll_cluster_end(const struct coll_builder *b, uint32_t first)
+{
+	const uint16_t *order = b->plan->order;
+	const uint32_t cluster = coll_cluster(b->task, order[first]);
+	uint32_t last = first;
+
+	while (last + 1 < b->task->ranks && coll_cluster(b->task, order[last + 1]) == cluster)
+		last++;
+	return last;
 }
 
 uint32_t
@@ -168,7 +179,7 @@ coll_plan_blocks(const struct coll_plan *p, struct coll_blocks blocks[COLL_BUFFE
 
 /* ------------------------------------------------------------------ the bound */
 
-/* Whether the root is behind this edge, seen from its beginning. */
+/* How many ranks are behind this edge, seen from its beginning; *root: whether the root is. */
 static uint32_t
 ranks_behind(const struct coll_task *task, uint32_t edge, bool *root)
 {
@@ -236,14 +247,14 @@ bound_ns(const struct coll_task *task)
 		worst = ns > worst ? ns : worst;
 	}
 	/* the longest path that some byte has to go, one way */
-	for (uint32_t r = 0; r < task->ranks; r++) {
-		const struct coll_path there = coll_path_between(task, r, task->root);
-		const struct coll_path back = coll_path_between(task, task->root, r);
-		const double one = task->kind == COLL_SCATTER || task->kind == COLL_BCAST
-			? back.latency_ns
-			: there.latency_ns;
+	const bool outwards = task->kind == COLL_SCATTER || task->kind == COLL_BCAST;
 
-		longest = r != task->root && one > longest ? one : longest;
+	for (uint32_t r = 0; r < task->ranks; r++) {
+		const struct coll_path way = outwards ? coll_path_between(task, task->root, r)
+						      : coll_path_between(task, r, task->root);
+
+		if (r != task->root && way.latency_ns > longest)
+			longest = way.latency_ns;
 	}
 	return (uint64_t)(worst + longest);
 }

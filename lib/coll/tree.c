@@ -123,26 +123,7 @@ with_least_children(const struct shape *s, uint32_t first, uint32_t m, uint32_t 
 	return best;
 }
 
-/* The last place of the cluster that begins there. */
-static uint32_t
-cluster_end(const struct coll_builder *b, uint32_t first)
-{
-	uint32_t last = first;
-
-	while (last + 1 < b->task->ranks &&
-		coll_cluster(b->task, b->plan->order[last + 1]) ==
-			coll_cluster(b->task, b->plan->order[first]))
-		last++;
-	return last;
-}
-
 /* ------------------------------------------------------------------ steps */
-
-static bool
-eager(const struct coll_builder *b)
-{
-	return b->task->bytes <= b->plan->lists[0].piece;
-}
 
 static void
 bcast_place(struct coll_builder *b, const struct shape *s, uint32_t p, uint32_t half)
@@ -151,13 +132,11 @@ bcast_place(struct coll_builder *b, const struct shape *s, uint32_t p, uint32_t 
 	uint16_t got;
 
 	if (p == 0) {
-		const struct coll_step own = coll_local(COLL_COPY, COLL_IN, COLL_OUT, half, 1);
-
-		got = coll_add(b, order[0], &own);
+		got = coll_add_own(b, order[0], half);
 	} else {
 		struct coll_step r = coll_recv(order[parent[p]], COLL_OUT, half, 1);
 
-		r.flags = eager(b) ? COLL_EAGER : 0;
+		r.flags = coll_is_eager(b) ? COLL_EAGER : 0;
 		got = coll_add(b, order[p], &r);
 	}
 	/* the farthest, and in a binomial tree the largest subtree, first */
@@ -167,7 +146,7 @@ bcast_place(struct coll_builder *b, const struct shape *s, uint32_t p, uint32_t 
 		if (parent[c] != p)
 			continue;
 		x.after[0] = got;
-		x.flags = COLL_STREAM_0 | (eager(b) ? COLL_EAGER : COLL_TURNS);
+		x.flags = COLL_STREAM_0 | (coll_is_eager(b) ? COLL_EAGER : COLL_TURNS);
 		coll_add(b, order[p], &x);
 	}
 }
@@ -202,13 +181,8 @@ reduce_place(struct coll_builder *b, const struct shape *s, uint32_t p, uint32_t
 	uint8_t *area)
 {
 	const uint16_t *order = b->plan->order, *parent = s->parent[half];
-	uint16_t sum = COLL_NONE, first = COLL_NONE;
+	uint16_t sum = p == 0 ? coll_add_own(b, order[0], half) : COLL_NONE, first = COLL_NONE;
 
-	if (p == 0) {
-		const struct coll_step own = coll_local(COLL_COPY, COLL_IN, COLL_OUT, half, 1);
-
-		sum = coll_add(b, order[0], &own);
-	}
 	for (uint32_t c = 1; c < s->n; c++) {
 		struct coll_step r = coll_recv(order[c], COLL_SCRATCH, half, 1);
 
@@ -219,7 +193,7 @@ reduce_place(struct coll_builder *b, const struct shape *s, uint32_t p, uint32_t
 			return;
 		}
 		r.area = (*area)++;
-		r.flags = eager(b) ? COLL_EAGER : 0;
+		r.flags = coll_is_eager(b) ? COLL_EAGER : 0;
 		const uint16_t got = coll_add(b, order[p], &r);
 
 		first = first == COLL_NONE ? got : first;
@@ -230,32 +204,10 @@ reduce_place(struct coll_builder *b, const struct shape *s, uint32_t p, uint32_t
 	struct coll_step x = coll_send(order[parent[p]],
 		first == COLL_NONE ? COLL_IN : COLL_SCRATCH, half, 1);
 
-	x.flags = (sum == COLL_NONE ? 0 : COLL_STREAM_0) | (eager(b) ? COLL_EAGER : 0);
+	x.flags = (sum == COLL_NONE ? 0 : COLL_STREAM_0) | (coll_is_eager(b) ? COLL_EAGER : 0);
 	x.after[0] = sum;
 	x.source = first == COLL_NONE ? 0 : first;
 	coll_add(b, order[p], &x);
-}
-
-static void
-bcast_over(struct coll_builder *b, struct shape *s)
-{
-	for (uint32_t p = 0; p < s->n && b->error == 0; p++) {
-		for (uint32_t h = 0; h < s->halves; h++)
-			bcast_place(b, s, p, h);
-	}
-	shape_end(s);
-}
-
-static void
-reduce_over(struct coll_builder *b, struct shape *s)
-{
-	for (uint32_t p = 0; p < s->n && b->error == 0; p++) {
-		uint8_t area = 0;
-
-		for (uint32_t h = 0; h < s->halves; h++)
-			reduce_place(b, s, p, h, &area);
-	}
-	shape_end(s);
 }
 
 /* ------------------------------------------------------------------ shapes */
@@ -286,7 +238,7 @@ trees_of_clusters(struct coll_builder *b, struct shape *s, bool by_root)
 	if (!shape_make(s, b, 2))
 		return;
 	for (uint32_t first = 0, last; first < s->n; first = last + 1) {
-		last = cluster_end(b, first);
+		last = coll_cluster_end(b, first);
 		if (first > 0) {
 			s->parent[0][first] = (uint16_t)(by_root ? 0 : feeds[0]);
 			s->parent[1][first] = (uint16_t)(by_root ? 0 : feeds[1]);
@@ -297,74 +249,94 @@ trees_of_clusters(struct coll_builder *b, struct shape *s, bool by_root)
 	}
 }
 
-void
-coll_bcast_binomial(struct coll_builder *b)
+static void
+two_trees_each(struct coll_builder *b, struct shape *s)
+{
+	trees_of_clusters(b, s, false);
+}
+
+static void
+two_level(struct coll_builder *b, struct shape *s)
+{
+	trees_of_clusters(b, s, true);
+}
+
+/* ------------------------------------------------------------------ generators */
+
+typedef void (*shape_of)(struct coll_builder *b, struct shape *s);
+
+static void
+bcast_over(struct coll_builder *b, shape_of make)
 {
 	struct shape s;
 
-	binomial(b, &s);
-	bcast_over(b, &s);
+	make(b, &s);
+	for (uint32_t p = 0; p < s.n && b->error == 0; p++) {
+		for (uint32_t h = 0; h < s.halves; h++)
+			bcast_place(b, &s, p, h);
+	}
+	shape_end(&s);
+}
+
+static void
+reduce_over(struct coll_builder *b, shape_of make)
+{
+	struct shape s;
+
+	make(b, &s);
+	for (uint32_t p = 0; p < s.n && b->error == 0; p++) {
+		uint8_t area = 0;
+
+		for (uint32_t h = 0; h < s.halves; h++)
+			reduce_place(b, &s, p, h, &area);
+	}
+	shape_end(&s);
+}
+
+void
+coll_bcast_binomial(struct coll_builder *b)
+{
+	bcast_over(b, binomial);
 }
 
 void
 coll_bcast_chain(struct coll_builder *b)
 {
-	struct shape s;
-
-	chain(b, &s);
-	bcast_over(b, &s);
+	bcast_over(b, chain);
 }
 
 void
 coll_bcast_two_trees(struct coll_builder *b)
 {
-	struct shape s;
-
-	trees_of_clusters(b, &s, false);
-	bcast_over(b, &s);
+	bcast_over(b, two_trees_each);
 }
 
 void
 coll_bcast_two_level(struct coll_builder *b)
 {
-	struct shape s;
-
-	trees_of_clusters(b, &s, true);
-	bcast_over(b, &s);
+	bcast_over(b, two_level);
 }
 
 void
 coll_reduce_binomial(struct coll_builder *b)
 {
-	struct shape s;
-
-	binomial(b, &s);
-	reduce_over(b, &s);
+	reduce_over(b, binomial);
 }
 
 void
 coll_reduce_chain(struct coll_builder *b)
 {
-	struct shape s;
-
-	chain(b, &s);
-	reduce_over(b, &s);
+	reduce_over(b, chain);
 }
 
 void
 coll_reduce_two_trees(struct coll_builder *b)
 {
-	struct shape s;
-
-	trees_of_clusters(b, &s, false);
-	reduce_over(b, &s);
+	reduce_over(b, two_trees_each);
 }
 
 void
 coll_reduce_two_level(struct coll_builder *b)
 {
-	struct shape s;
-
-	trees_of_clusters(b, &s, true);
-	reduce_over(b, &s);
+	reduce_over(b, two_level);
 }
