@@ -9,47 +9,25 @@
 
 #include "coll/plan.h"
 #include "ctl.h"
+#include "wire/wire.h"
 
 /* As engines send them: a frame of 1500 bytes with the PM header, Ethernet's frame around it. */
 static const struct coll_params frames = {
-	.frame_payload = 1450,
-	.frame_overhead = 88,
+	.frame_payload = 1500 - WIRE_HDR_BYTES,
+	.frame_overhead = WIRE_HDR_BYTES + 38,
 	.frame_least = 84,
 	.message_head = 24,
 };
 
 static int
-find_name(const char *const *names, unsigned count, const char *name)
-{
-	for (unsigned i = 0; i < count; i++) {
-		if (strcmp(names[i], name) == 0)
-			return (int)i;
-	}
-	return -1;
-}
-
-/* "a, b, c"; the caller frees it. */
-static char *
-all_names(const char *const *names, unsigned count)
-{
-	char *list = text("%s", names[0]);
-
-	for (unsigned i = 1; i < count; i++) {
-		char *longer = text("%s, %s", list, names[i]);
-
-		free(list);
-		list = longer;
-	}
-	return list;
-}
-
-static int
 unknown(const char *option, const char *value, const char *const *names, unsigned count)
 {
-	char *list = all_names(names, count);
+	char list[512] = "";
 
+	for (unsigned i = 0, at = 0; i < count && at < sizeof(list); i++)
+		at += (unsigned)snprintf(list + at, sizeof(list) - at, "%s%s", i ? ", " : "",
+			names[i]);
 	complain("%s '%s': there are %s", option, value, list);
-	free(list);
 	return 2;
 }
 
@@ -135,22 +113,19 @@ json_step(const struct coll_step *s, uint32_t i)
 	return j;
 }
 
-/* "3, 5 piece by piece"; the caller frees it. */
-static char *
-afters(const struct coll_step *s)
+/* Writes "3, 5 by pieces". */
+static void
+write_afters(const struct coll_step *s, char *list, size_t size)
 {
-	char *list = text("%s", "");
+	size_t at = 0;
 
+	*list = 0;
 	for (unsigned k = 0; k < 2; k++) {
-		if (s->after[k] == COLL_NONE)
-			continue;
-		char *longer = text("%s%s%u%s", list, *list ? ", " : "", s->after[k],
-			s->flags & (k ? COLL_STREAM_1 : COLL_STREAM_0) ? " by pieces" : "");
-
-		free(list);
-		list = longer;
+		if (s->after[k] != COLL_NONE)
+			at += (size_t)snprintf(list + at, size - at, "%s%u%s", at ? ", " : "",
+				s->after[k],
+				s->flags & (k ? COLL_STREAM_1 : COLL_STREAM_0) ? " by pieces" : "");
 	}
-	return list;
 }
 
 static void
@@ -164,14 +139,14 @@ show_steps(const struct topology *t, const struct coll_plan *p, uint32_t rank)
 	for (uint32_t i = 0; i < p->lists[rank].count; i++) {
 		const struct coll_step *s = &p->lists[rank].steps[i];
 		const bool moves = s->op == COLL_SEND || s->op == COLL_RECV;
-		char *after = afters(s);
+		char after[64];
 
+		write_afters(s, after, sizeof(after));
 		table_row(&table, "%u\t%s\t%s\t%u\t%u\t%u\t%s\t%s", i, op_names[s->op],
 			moves ? name_of(t, s->peer) : "", s->block, s->blocks, s->at_us, after,
 			!moves                          ? ""
 				: s->flags & COLL_EAGER ? "at once"
 							: "when permitted");
-		free(after);
 	}
 	table_end(&table, stdout);
 }
@@ -254,7 +229,8 @@ show(const struct plan_options *o, const struct coll_task *task, const struct co
 
 /* One generator's plan and its cost. */
 static int
-only(unsigned g, const struct coll_task *task, struct coll_plan **p, struct coll_cost *costs)
+only(enum coll_generator g, const struct coll_task *task, struct coll_plan **p,
+	struct coll_cost *costs)
 {
 	int e = coll_plan_make(g, task, p);
 
@@ -278,18 +254,14 @@ plan_on(const struct plan_options *o, const struct topology *t, bool json)
 	};
 	struct coll_plan *p = NULL;
 	uint32_t steps_of = 0;
-	const int kind = find_name(coll_kind_name, COLL_KINDS, o->kind);
-	int g = COLL_GENERATORS;
+	const enum coll_generator g = o->generator ? coll_generator_named(o->generator)
+						   : COLL_GENERATORS;
 
-	if (kind < 0)
+	task.kind = coll_kind_named(o->kind);
+	if (task.kind == COLL_KINDS)
 		return unknown("--kind", o->kind, coll_kind_name, COLL_KINDS);
-	task.kind = (enum coll_kind)kind;
-	if (o->generator != NULL) {
-		g = find_name(coll_generator_name, COLL_GENERATORS, o->generator);
-		if (g < 0)
-			return unknown("--generator", o->generator, coll_generator_name,
-				COLL_GENERATORS);
-	}
+	if (o->generator != NULL && g == COLL_GENERATORS)
+		return unknown("--generator", o->generator, coll_generator_name, COLL_GENERATORS);
 	if (o->size != NULL && !read_size(o->size, &task.bytes)) {
 		complain("--size '%s': not a number of bytes, with K, M or G, up to 1e12", o->size);
 		return 2;
@@ -298,7 +270,7 @@ plan_on(const struct plan_options *o, const struct topology *t, bool json)
 		(o->steps != NULL && read_rank(t, "--steps", o->steps, &steps_of) != 0))
 		return 2;
 	const int e = g == COLL_GENERATORS ? coll_plan_best(&task, &p, costs)
-					   : only((unsigned)g, &task, &p, costs);
+					   : only(g, &task, &p, costs);
 
 	if (e == -EOPNOTSUPP)
 		return complain("%s makes no plan of a %s", o->generator, o->kind);

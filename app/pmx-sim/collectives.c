@@ -20,12 +20,17 @@ struct sent {
 	uint32_t next_free;
 };
 
+struct rank {
+	struct coll_exec *exec;
+	uint64_t tick_at; /* of its timer */
+	bool done;
+};
+
 /* A collective that runs; one at a time. */
 static struct {
 	struct sim *sim;
 	const struct coll_plan *plan;
-	struct coll_exec **execs;
-	uint64_t *tick_at; /* by rank: of its timer */
+	struct rank *ranks;
 	struct sent *sent; /* by tag */
 	uint32_t sent_count, sent_cap, sent_free;
 	uint32_t left; /* ranks that are not done */
@@ -64,12 +69,12 @@ new_tag(const struct coll_out *o)
 static void
 pump(uint32_t rank)
 {
-	struct coll_exec *c = w.execs[rank];
-	const bool was_done = coll_is_done(c);
+	struct rank *r = &w.ranks[rank];
 	struct coll_out o;
 
 	/* the core has room for a message, or completed() asks again */
-	while (proto_tx_free(sim_core(w.sim, rank)) > ROOM && coll_next(c, &o, sim_now(w.sim))) {
+	while (proto_tx_free(sim_core(w.sim, rank)) > ROOM &&
+		coll_next(r->exec, &o, sim_now(w.sim))) {
 		if (o.go == COLL_GO_LOCAL)
 			continue;
 		const uint32_t len = HEAD + (o.go == COLL_GO_PIECE ? (uint32_t)o.len : 0);
@@ -80,13 +85,15 @@ pump(uint32_t rank)
 		if (sim_send(w.sim, rank, 0, o.peer, 0, len, new_tag(&o)) != 0)
 			fail(sim_error(w.sim) ? sim_error(w.sim) : "a message cannot be sent");
 	}
-	if (!was_done && coll_is_done(c))
+	if (!r->done && coll_is_done(r->exec)) {
+		r->done = true;
 		w.left--;
-	const uint64_t at = coll_deadline(c);
+	}
+	const uint64_t at = coll_deadline(r->exec);
 
-	if (at != COLL_NEVER && (w.tick_at[rank] <= sim_now(w.sim) || at < w.tick_at[rank])) {
-		w.tick_at[rank] = at > sim_now(w.sim) ? at : sim_now(w.sim) + 1;
-		sim_at(w.sim, w.tick_at[rank], rank, 0);
+	if (at != COLL_NEVER && (r->tick_at <= sim_now(w.sim) || at < r->tick_at)) {
+		r->tick_at = at > sim_now(w.sim) ? at : sim_now(w.sim) + 1;
+		sim_at(w.sim, r->tick_at, rank, 0);
 	}
 }
 
@@ -99,8 +106,7 @@ delivered(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag
 	if (!w.begun)
 		return;
 	const struct coll_out o = w.sent[tag].out;
-	struct coll_exec *c = w.execs[rank];
-	const bool was_done = coll_is_done(c);
+	struct coll_exec *c = w.ranks[rank].exec;
 
 	w.sent[tag].next_free = w.sent_free;
 	w.sent_free = tag;
@@ -114,8 +120,6 @@ delivered(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag
 			fail("a piece that nobody permitted");
 		coll_arrived(c, (uint32_t)step, o.len);
 	}
-	if (!was_done && coll_is_done(c))
-		w.left--;
 	pump(rank);
 }
 
@@ -138,10 +142,11 @@ timer(void *arg, struct sim *s, uint32_t node, uint32_t tag)
 
 /* What a run shows. */
 struct outcome {
-	double ns;
-	uint64_t drops;       /* frames lost in ports */
-	uint64_t queue_bytes; /* the longest queue of a switch's port */
-	uint32_t senders;     /* sim_edge_stat.senders_max of all ports */
+	enum coll_generator generator;
+	double ns, predicted_ns, part; /* part: ns over the bound */
+	uint64_t drops;                /* frames lost in ports */
+	uint64_t queue_bytes;          /* the longest queue of a switch's port */
+	uint32_t senders;              /* sim_edge_stat.senders_max of all ports */
 };
 
 static struct sim *
@@ -199,9 +204,8 @@ run_plan(const struct coll_plan *p, const struct topology *t, const struct proto
 	w.left = p->ranks;
 	/* what is sent without permits needs the shares */
 	w.sim = cluster(t, proto, p->generator != COLL_AT_ONCE && p->generator != COLL_TWO_LEVEL);
-	w.execs = calloc(p->ranks, sizeof(*w.execs));
-	w.tick_at = calloc(p->ranks, sizeof(*w.tick_at));
-	if (w.sim == NULL || w.execs == NULL || w.tick_at == NULL)
+	w.ranks = calloc(p->ranks, sizeof(*w.ranks));
+	if (w.sim == NULL || w.ranks == NULL)
 		fail("out of memory");
 	for (uint32_t r = 0; r < p->ranks; r++)
 		sim_open(w.sim, r, 0);
@@ -217,8 +221,7 @@ run_plan(const struct coll_plan *p, const struct topology *t, const struct proto
 
 		if (memory == NULL)
 			fail("out of memory");
-		w.execs[r] = coll_exec_init(memory, &p->lists[r], blocks, begin);
-		w.left -= coll_is_done(w.execs[r]);
+		w.ranks[r].exec = coll_exec_init(memory, &p->lists[r], blocks, begin);
 	}
 	for (uint32_t r = 0; r < p->ranks; r++)
 		pump(r);
@@ -241,9 +244,8 @@ run_plan(const struct coll_plan *p, const struct topology *t, const struct proto
 			o.senders = stat->senders_max;
 	}
 	for (uint32_t r = 0; r < p->ranks; r++)
-		free(w.execs[r]);
-	free(w.execs);
-	free(w.tick_at);
+		free(w.ranks[r].exec);
+	free(w.ranks);
 	free(w.sent);
 	sim_free(w.sim);
 	return o;
@@ -284,19 +286,6 @@ planned(enum coll_generator g, const struct coll_task *task)
 }
 
 /* ------------------------------------------------------------------ networks */
-
-static struct topology *
-parsed(const char *text)
-{
-	char error[256];
-	struct topology *t;
-
-	if (topology_parse(text, &t, error, sizeof(error)) != 0) {
-		fprintf(stderr, "pmx-sim: %s\n", error);
-		exit(1);
-	}
-	return t;
-}
 
 /* The paper's figure 7: 56 hosts at three switches; the root is at the middle one. */
 static struct topology *
@@ -356,23 +345,29 @@ tcp_like(uint32_t nodes)
 	return c;
 }
 
-static double
-measure(const struct method *m, const struct coll_task *task, struct outcome *o, double *predicted)
+static struct outcome
+measure(const struct method *m, const struct coll_task *task)
 {
 	struct coll_plan *p = planned(m->generator, task);
 	const struct proto_config tcp = tcp_like(task->ranks);
+	struct outcome o = run_plan(p, task->topology, m->tcp ? &tcp : NULL);
 	struct coll_cost cost;
 
-	if (predicted != NULL) {
-		if (coll_plan_evaluate(p, task, &cost) != 0)
-			fail("a plan cannot be evaluated");
-		*predicted = (double)cost.ns;
-	}
-	*o = run_plan(p, task->topology, m->tcp ? &tcp : NULL);
-	const double part = o->ns / (double)p->bound_ns;
-
+	if (coll_plan_evaluate(p, task, &cost) != 0)
+		fail("a plan cannot be evaluated");
+	o.generator = p->generator;
+	o.predicted_ns = (double)cost.ns;
+	o.part = o.ns / (double)p->bound_ns;
 	coll_plan_free(p);
-	return part;
+	return o;
+}
+
+/* The rest of a line. */
+static void
+print_outcome(const struct outcome *o)
+{
+	printf("%6.2f of the bound, predicted %5.2f of that; %6lu frames lost, queue %7lu", o->part,
+		o->predicted_ns / o->ns, o->drops, o->queue_bytes);
 }
 
 static int
@@ -397,14 +392,12 @@ sweep(const struct options *o, const char *name, const char *title, const struct
 		double *y = plot_row(&p, (double)sizes[k]);
 
 		for (unsigned i = 0; i < count; i++) {
-			struct outcome out;
-			double predicted;
+			const struct outcome out = measure(&methods[i], &task);
 
-			y[i] = measure(&methods[i], &task, &out, &predicted);
-			printf("%s: %7lu bytes, %-24s %6.2f of the bound, predicted %5.2f of that; "
-			       "%6lu frames lost, queue %7lu, senders %u\n",
-				name, sizes[k], methods[i].label, y[i], predicted / out.ns,
-				out.drops, out.queue_bytes, out.senders);
+			y[i] = out.part;
+			printf("%s: %7lu bytes, %-24s ", name, sizes[k], methods[i].label);
+			print_outcome(&out);
+			printf(", senders %u\n", out.senders);
 			fflush(stdout);
 		}
 	}
@@ -427,20 +420,17 @@ static const struct method gathers[] = {
 
 /* Where some links are slower: the design's goals are 1.05. */
 static void
-unequal(const char *name, const char *trunk, const char *host)
+unequal(const char *trunk, const char *host)
 {
 	struct topology *t = three_switches("64K", trunk, host);
 	const struct coll_task task = task_of(COLL_GATHER, t, 100000);
 
 	for (unsigned i = 1; i < GATHERS; i++) {
-		struct outcome out;
-		double predicted;
-		const double part = measure(&gathers[i], &task, &out, &predicted);
+		const struct outcome out = measure(&gathers[i], &task);
 
-		printf("%s: trunks %s, a host %s: %-12s %6.2f of the bound, predicted %5.2f of "
-		       "that; %6lu frames lost, queue %7lu, senders %u\n",
-			name, trunk, host, gathers[i].label, part, predicted / out.ns, out.drops,
-			out.queue_bytes, out.senders);
+		printf("e8: trunks %s, a host %s: %-12s ", trunk, host, gathers[i].label);
+		print_outcome(&out);
+		printf(", senders %u\n", out.senders);
 	}
 	topology_free(t);
 }
@@ -454,9 +444,9 @@ e8(const struct options *o)
 	int result = sweep(o, "e8", "E8: gather, 56 hosts, 3 switches, 64K ports", t, gathers,
 		GATHERS, sizes, count);
 
-	unequal("e8", "200M", "1G");
-	unequal("e8", "1G", "100M");
-	unequal("e8", "10G", "1G");
+	unequal("200M", "1G");
+	unequal("1G", "100M");
+	unequal("10G", "1G");
 	topology_free(t);
 	return result;
 }
@@ -510,20 +500,15 @@ e10(const struct options *o)
 					sizes[i] * t->host_count * t->host_count > 1500000000)
 					continue;
 				const struct coll_task task = task_of(k, t, sizes[i]);
-				struct coll_plan *plan = planned(COLL_GENERATORS, &task);
-				struct coll_cost cost;
-				const struct outcome out = run_plan(plan, t, NULL);
+				const struct method best = {.generator = COLL_GENERATORS};
+				const struct outcome out = measure(&best, &task);
 
-				if (coll_plan_evaluate(plan, &task, &cost) != 0)
-					fail("a plan cannot be evaluated");
-				y[k] = out.ns / (double)plan->bound_ns;
-				printf("%s: %-14s %7lu bytes, %-9s %6.2f of the bound, predicted "
-				       "%5.2f of that; %6lu frames lost, queue %7lu\n",
-					names[n], coll_kind_name[k], sizes[i],
-					coll_generator_name[plan->generator], y[k],
-					(double)cost.ns / out.ns, out.drops, out.queue_bytes);
+				y[k] = out.part;
+				printf("%s: %-14s %7lu bytes, %-9s ", names[n], coll_kind_name[k],
+					sizes[i], coll_generator_name[out.generator]);
+				print_outcome(&out);
+				printf("\n");
 				fflush(stdout);
-				coll_plan_free(plan);
 			}
 		}
 		plot_print(&p);
@@ -539,16 +524,11 @@ run_collective(const struct options *o)
 {
 	char error[512];
 	struct topology *t;
-	unsigned kind = 0, only = COLL_GENERATORS;
+	const enum coll_kind kind = o->kind ? coll_kind_named(o->kind) : COLL_KINDS;
+	const enum coll_generator only = o->generator ? coll_generator_named(o->generator)
+						      : COLL_GENERATORS;
 
-	while (o->kind && kind < COLL_KINDS && strcmp(coll_kind_name[kind], o->kind) != 0)
-		kind++;
-	for (unsigned g = 0; o->generator && g < COLL_GENERATORS; g++) {
-		if (strcmp(coll_generator_name[g], o->generator) == 0)
-			only = g;
-	}
-	if (!o->topology || !o->kind || kind == COLL_KINDS ||
-		(o->generator && only == COLL_GENERATORS)) {
+	if (!o->topology || kind == COLL_KINDS || (o->generator && only == COLL_GENERATORS)) {
 		fprintf(stderr,
 			"pmx-sim: collective needs --topology FILE and --kind gather, scatter, "
 			"bcast, reduce, allgather, alltoall, allreduce, reduce_scatter or barrier; "
@@ -570,16 +550,13 @@ run_collective(const struct options *o)
 	printf("%-10s %12s %12s %12s %12s %12s %8s\n", "plan", "predicted ms", "simulated ms",
 		"of the bound", "frames lost", "queue bytes", "senders");
 	for (unsigned g = 0; g < COLL_GENERATORS; g++) {
-		struct outcome out;
-		double predicted;
-
 		if (!coll_generator_does(g, kind) || (only != COLL_GENERATORS && g != only))
 			continue;
 		const struct method m = {.generator = g};
-		const double part = measure(&m, &task, &out, &predicted);
+		const struct outcome out = measure(&m, &task);
 
 		printf("%-10s %12.3f %12.3f %12.2f %12lu %12lu %8u\n", coll_generator_name[g],
-			predicted / 1e6, out.ns / 1e6, part, out.drops, out.queue_bytes,
+			out.predicted_ns / 1e6, out.ns / 1e6, out.part, out.drops, out.queue_bytes,
 			out.senders);
 	}
 	topology_free(t);

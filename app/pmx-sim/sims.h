@@ -24,6 +24,8 @@ struct options {
 	uint64_t size; /* bytes */
 };
 
+/* Returns the topology of a text, which is right, or the program ends. */
+struct topology *parsed(const char *text);
 /* Returns a topology of n hosts and one switch. */
 struct topology *star(unsigned hosts, const char *bandwidth, const char *latency,
 	const char *buffer);

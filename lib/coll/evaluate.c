@@ -31,7 +31,7 @@ struct message {
 	uint16_t from, to, ordinal;
 	bool permit, eager;
 	uint64_t offset, len; /* permit: len is how far */
-	uint32_t next;        /* in a list of free ones, or of early ones */
+	uint32_t next;        /* in the list of free ones */
 };
 
 /* A port: when its line is free, and the last messages that wait for it. */
@@ -56,17 +56,22 @@ struct event {
 
 #define RANKS 0x80000000u
 
+struct rank {
+	struct coll_exec *exec;
+	double due_ns;        /* its deadline's event; 0: none */
+	double local_free_ns; /* when it can give its host the next message */
+	bool done;
+};
+
 struct network {
 	const struct coll_plan *plan;
 	const struct coll_task *task;
-	struct coll_exec **execs;
+	struct rank *ranks;
 	struct port *ports;
 	struct message *messages;
 	uint32_t message_count, message_cap, message_free;
 	struct event *heap;
 	uint32_t heap_count, heap_cap, order;
-	double *due;        /* by rank: its deadline's event */
-	double *local_free; /* by rank: when it can give its host the next message */
 	double now, frame;
 	uint32_t left; /* ranks that are not done */
 	bool failed, broken;
@@ -207,9 +212,9 @@ enter(struct network *w, uint32_t i, uint32_t edge)
 	if (end < m->tail_ns + frame * each)
 		end = m->tail_ns + frame * each;
 	const bool in_switch = t->vertices[e->from].host == TOPOLOGY_NONE;
+	const uint64_t buffer = t->vertices[e->from].buffer_bytes;
 
 	if (in_switch && p->free_ns > m->head_ns) {
-		const uint64_t buffer = t->vertices[e->from].buffer_bytes;
 		const double waits = (p->free_ns - m->head_ns) / each + frame;
 
 		if (waits > (double)w->cost.backlog_bytes) {
@@ -227,7 +232,7 @@ enter(struct network *w, uint32_t i, uint32_t edge)
 			end = p->waiting[k].until_ns;
 	}
 	if (in_switch && m->eager)
-		count_eager(w, p, m, t->vertices[e->from].buffer_bytes);
+		count_eager(w, p, m, buffer);
 	if (!m->permit) {
 		const uint32_t n = senders_in(p, m, m->head_ns + w->frame * each, end);
 
@@ -271,7 +276,7 @@ send(struct network *w, uint32_t from, const struct coll_out *o)
 		return;
 	}
 	/* within a host, one after the other */
-	double *free_ns = &w->local_free[from];
+	double *free_ns = &w->ranks[from].local_free_ns;
 
 	*free_ns = (*free_ns > w->now ? *free_ns : w->now) + m->wire * COLL_LOCAL_NS_PER_BYTE;
 	m->edge = TOPOLOGY_NONE;
@@ -284,21 +289,22 @@ send(struct network *w, uint32_t from, const struct coll_out *o)
 static void
 pump(struct network *w, uint32_t rank)
 {
-	struct coll_exec *c = w->execs[rank];
+	struct rank *r = &w->ranks[rank];
 	struct coll_out o;
-	const bool was_done = coll_is_done(c);
 
-	while (coll_next(c, &o, (uint64_t)w->now)) {
+	while (coll_next(r->exec, &o, (uint64_t)w->now)) {
 		if (o.go != COLL_GO_LOCAL)
 			send(w, rank, &o);
 	}
-	if (!was_done && coll_is_done(c))
+	if (!r->done && coll_is_done(r->exec)) {
+		r->done = true;
 		w->left--;
-	const uint64_t at = coll_deadline(c);
+	}
+	const uint64_t at = coll_deadline(r->exec);
 
-	if (at != COLL_NEVER && (w->due[rank] <= w->now || (double)at < w->due[rank])) {
-		w->due[rank] = (double)at > w->now ? (double)at : w->now + 1;
-		push(w, w->due[rank], RANKS | rank);
+	if (at != COLL_NEVER && (r->due_ns <= w->now || (double)at < r->due_ns)) {
+		r->due_ns = (double)at > w->now ? (double)at : w->now + 1;
+		push(w, r->due_ns, RANKS | rank);
 	}
 }
 
@@ -306,8 +312,7 @@ static void
 heard(struct network *w, uint32_t i)
 {
 	const struct message m = w->messages[i];
-	struct coll_exec *c = w->execs[m.to];
-	const bool was_done = coll_is_done(c);
+	struct coll_exec *c = w->ranks[m.to].exec;
 
 	w->messages[i].next = w->message_free;
 	w->message_free = i;
@@ -320,8 +325,6 @@ heard(struct network *w, uint32_t i)
 		if (step >= 0)
 			coll_arrived(c, (uint32_t)step, m.len);
 	}
-	if (!was_done && coll_is_done(c))
-		w->left--;
 	pump(w, m.to);
 }
 
@@ -359,29 +362,26 @@ run(struct network *w)
 		const struct event e = pop(w);
 
 		w->now = e.at;
-		w->cost.events++;
 		if (!(e.what & RANKS)) {
 			arrive(w, e.what);
-		} else if (w->due[e.what & ~RANKS] == e.at) {
-			w->due[e.what & ~RANKS] = 0;
+		} else if (w->ranks[e.what & ~RANKS].due_ns == e.at) {
+			w->ranks[e.what & ~RANKS].due_ns = 0;
 			pump(w, e.what & ~RANKS);
 		}
 	}
 	w->cost.ns = (uint64_t)w->now;
 }
 
-/* ------------------------------------------------------------------ one size */
+/* ------------------------------------------------------------------ a plan */
 
-static int
-evaluate(const struct coll_plan *p, const struct coll_task *task, struct coll_cost *out)
+int
+coll_plan_evaluate(const struct coll_plan *p, const struct coll_task *task, struct coll_cost *out)
 {
 	struct network w = {
 		.plan = p,
 		.task = task,
-		.execs = calloc(p->ranks, sizeof(*w.execs)),
+		.ranks = calloc(p->ranks, sizeof(*w.ranks)),
 		.ports = calloc(task->topology->edge_count + 1, sizeof(*w.ports)),
-		.due = calloc(p->ranks, sizeof(*w.due)),
-		.local_free = calloc(p->ranks, sizeof(*w.local_free)),
 		.message_free = TOPOLOGY_NONE,
 		.frame = task->params.frame_payload + task->params.frame_overhead,
 		.left = p->ranks,
@@ -391,35 +391,26 @@ evaluate(const struct coll_plan *p, const struct coll_task *task, struct coll_co
 	int e = -ENOMEM;
 
 	coll_plan_blocks(p, blocks);
-	if (w.execs == NULL || w.ports == NULL || w.due == NULL || w.local_free == NULL)
+	if (w.ranks == NULL || w.ports == NULL)
 		goto out;
 	for (uint32_t r = 0; r < p->ranks; r++) {
 		void *memory = aligned_alloc(16, coll_exec_bytes(&p->lists[r]));
 
 		if (memory == NULL)
 			goto out;
-		w.execs[r] = coll_exec_init(memory, &p->lists[r], blocks, 0);
-		w.left -= coll_is_done(w.execs[r]);
+		w.ranks[r].exec = coll_exec_init(memory, &p->lists[r], blocks, 0);
 	}
 	run(&w);
 	e = w.failed ? -ENOMEM : w.left > 0 || w.broken ? -EDEADLK : 0;
 	*out = w.cost;
 out:
-	for (uint32_t r = 0; w.execs && r < p->ranks; r++)
-		free(w.execs[r]);
-	free(w.execs);
+	for (uint32_t r = 0; w.ranks && r < p->ranks; r++)
+		free(w.ranks[r].exec);
+	free(w.ranks);
 	free(w.ports);
-	free(w.due);
-	free(w.local_free);
 	free(w.messages);
 	free(w.heap);
 	return e;
-}
-
-int
-coll_plan_evaluate(const struct coll_plan *p, const struct coll_task *task, struct coll_cost *out)
-{
-	return evaluate(p, task, out);
 }
 
 /* ------------------------------------------------------------------ the planner */
@@ -437,7 +428,7 @@ cost_of(enum coll_generator g, const struct coll_task *task, uint64_t bytes, str
 
 	if (e != 0)
 		return e;
-	e = evaluate(p, &t, out);
+	e = coll_plan_evaluate(p, &t, out);
 	coll_plan_free(p);
 	return e;
 }

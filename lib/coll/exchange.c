@@ -27,8 +27,8 @@ gather_ring(struct coll_builder *b, uint32_t p, uint16_t got)
 
 	for (uint32_t k = 0; k + 1 < b->task->ranks; k++) {
 		struct coll_step s = coll_send(to, COLL_OUT, around(b, (int64_t)p - k), 1);
-		const struct coll_step r = coll_recv(from, COLL_OUT,
-			around(b, (int64_t)p - k - 1), 1);
+		const struct coll_step r = coll_recv(from, COLL_OUT, around(b, (int64_t)p - k - 1),
+			1);
 
 		s.after[0] = got;
 		s.flags = COLL_STREAM_0;

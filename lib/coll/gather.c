@@ -299,9 +299,9 @@ coll_gather_in_turn(struct coll_builder *b)
 /* A line of the timetable. */
 struct entry {
 	uint32_t place;
-	uint32_t lane;     /* index in lanes, or TOPOLOGY_NONE: the root's line sets the rate */
-	double latency_ns; /* from the sender to the root, or from the root to the receiver */
-	double lead_ns;    /* there and back */
+	uint32_t lane;      /* index in lanes, or TOPOLOGY_NONE: the root's line sets the rate */
+	double latency_ns;  /* from the sender to the root, or from the root to the receiver */
+	double lead_ns;     /* there and back */
 	double at_ns, each; /* the result: when, and how long a byte takes */
 };
 

@@ -70,6 +70,28 @@ static const generator generators[COLL_GENERATORS][COLL_KINDS] = {
 	[COLL_DOUBLING] = {[COLL_ALLREDUCE] = coll_allreduce_doubling},
 };
 
+static unsigned
+find_name(const char *const *names, unsigned count, const char *name)
+{
+	unsigned i = 0;
+
+	while (i < count && strcmp(names[i], name) != 0)
+		i++;
+	return i;
+}
+
+enum coll_kind
+coll_kind_named(const char *name)
+{
+	return (enum coll_kind)find_name(coll_kind_name, COLL_KINDS, name);
+}
+
+enum coll_generator
+coll_generator_named(const char *name)
+{
+	return (enum coll_generator)find_name(coll_generator_name, COLL_GENERATORS, name);
+}
+
 bool
 coll_generator_does(enum coll_generator g, enum coll_kind kind)
 {

@@ -88,12 +88,14 @@ struct coll_cost {
 	uint64_t backlog_bytes; /* most that waited in a switch's port */
 	uint32_t backlog_edge;  /* ... this one */
 	uint32_t senders_most;  /* most senders of one destination that waited in one port */
-	uint64_t events;
-	bool fits; /* every port's buffer held its backlog */
+	bool fits;              /* every port's buffer held its backlog */
 };
 
 extern const char *const coll_kind_name[COLL_KINDS];
 extern const char *const coll_generator_name[COLL_GENERATORS];
+/* By its name; COLL_KINDS, COLL_GENERATORS: there is none. */
+enum coll_kind coll_kind_named(const char *name);
+enum coll_generator coll_generator_named(const char *name);
 
 /* Whether a generator makes plans of that kind. */
 bool coll_generator_does(enum coll_generator g, enum coll_kind kind);

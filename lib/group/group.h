@@ -122,9 +122,10 @@ struct groups *groups_init(void *memory, const struct groups_config *config);
 
 /* Another process goes on with the groups. While a frame is out (groups_out) they cannot move.
  * Their state is in spans of memory: *at is 0 at first, one span a call, false: there is no further
- * one. The other process has made groups of the same configuration, copies each span's bytes into
- * its own one before it asks for the next one, and then calls groups_adopt, after which these
- * groups go on there: config is its own, whose limits are the same. */
+ * one. The other process has made groups of the same configuration. It copies each span's bytes
+ * into its own one and calls groups_adopt before it asks for the next one, because the first span
+ * says which others there are; after the last one these groups go on there. config is its own,
+ * whose limits are the same. */
 struct group_span {
 	void *bytes;
 	size_t len;

@@ -28,9 +28,9 @@
 #include "node/node.h"
 #include "serve/health.h"
 #include "serve/attach.h"
-#include "serve/takeover.h"
 #include "serve/dpdk_names.h"
 #include "serve/socket.h"
+#include "serve/takeover.h"
 #include "serve/terms.h"
 
 /* Events of the watcher that are neither processes nor of socket.c. */

@@ -161,16 +161,7 @@ check memory says 0 'no context is open' memory
 check memory__json json 'd == {"contexts": [], "regions": []}' memory
 check groups says 0 'no context is in a group' groups
 check groups__json json 'd == []' groups
-cat >"$dir/topology" <<-END
-	switch s0 buffer=64K
-	switch s1 buffer=64K
-	host a[0-3]
-	host b[0-3]
-	link a[0-3] s0 bandwidth=1G latency=5us
-	link b[0-3] s1 bandwidth=1G latency=5us
-	link s0 s1 bandwidth=10G latency=50us
-END
-plan=(plan --topology "$dir/topology")
+plan=(plan --topology "$(dirname "$0")/../sim/two_switches")
 check plan says 0 '^permits .* no +taken' "${plan[@]}" --kind gather --size 64K
 check plan__steps says 0 '^ +[0-9]+ +receive +[ab][0-9] .*when permitted' "${plan[@]}" --kind bcast --size 64K --steps b3
 check plan__root says 0 'root b1:' "${plan[@]}" --kind reduce --size 1M --root b1

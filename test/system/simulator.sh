@@ -74,22 +74,13 @@ verdict simulator__unknown_command $? "$dir/out"
 "$sim" experiment e11 >"$dir/out" 2>&1
 [ $? -eq 2 ] && grep -q "no experiment 'e11'" "$dir/out"
 verdict simulator__unknown_experiment $? "$dir/out"
-cat >"$dir/topology" <<-END
-	switch s0 buffer=64K
-	switch s1 buffer=64K
-	host a[0-3]
-	host b[0-3]
-	link a[0-3] s0 bandwidth=1G latency=5us
-	link b[0-3] s1 bandwidth=1G latency=5us
-	link s0 s1 bandwidth=10G latency=50us
-END
 for kind in gather scatter bcast reduce allgather alltoall allreduce reduce_scatter barrier; do
 	# a plan is simulated, and takes what was predicted; what is sent without permits may be lost and sent again
-	"$sim" collective --topology "$dir/topology" --kind $kind --size 65536 >"$dir/out" 2>&1 &&
+	"$sim" collective --topology "$root/test/sim/two_switches" --kind $kind --size 65536 >"$dir/out" 2>&1 &&
 		awk '$1 != "plan" && $1 != "at_once" && $1 != "two_level" {n++; r = $3 / $2; bad += r < 0.9 || r > 1.1} END {exit !(n > 0 && !bad)}' "$dir/out"
 	verdict "simulator__collective_$kind" $? "$dir/out"
 done
-"$sim" collective --topology "$dir/topology" --kind fly >"$dir/out" 2>&1
+"$sim" collective --topology "$root/test/sim/two_switches" --kind fly >"$dir/out" 2>&1
 [ $? -eq 2 ] && grep -q -- '--kind gather' "$dir/out"
 verdict simulator__unknown_collective $? "$dir/out"
 "$sim" collective --topology "$dir/nowhere" --kind gather >"$dir/out" 2>&1

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "coll/plan.h"
+#include "topology_text.h"
 
 static uint64_t state_of_random = 1;
 
@@ -32,17 +33,6 @@ static const struct coll_params params = {
 	.frame_least = 84,
 	.message_head = 24,
 };
-
-static struct topology *
-parsed(const char *text)
-{
-	struct topology *t = NULL;
-	char error[256] = "";
-
-	if (topology_parse(text, &t, error, sizeof(error)) != 0)
-		fail_msg("%s", error);
-	return t;
-}
 
 /* A random tree of switches with so many hosts. */
 static struct topology *
@@ -545,6 +535,18 @@ coll_plan__one_rank(void **state)
 static const struct coll_blocks two_blocks[COLL_BUFFERS] = {{2, 100, NULL}, {2, 100, NULL},
 	{2, 100, NULL}};
 
+/* To be freed; NULL: it is refused. */
+static struct coll_exec *
+begun(const struct coll_list *l)
+{
+	void *memory = aligned_alloc(16, coll_exec_bytes(l));
+	struct coll_exec *c = coll_exec_init(memory, l, two_blocks, 0);
+
+	if (c == NULL)
+		free(memory);
+	return c;
+}
+
 static int
 checked(const struct coll_step *steps, uint32_t count)
 {
@@ -561,10 +563,10 @@ checked(const struct coll_step *steps, uint32_t count)
 
 	if (coll_check(&l, two_blocks, &bad) != 0)
 		return -EINVAL;
-	void *memory = aligned_alloc(16, coll_exec_bytes(&l));
-	const bool good = coll_exec_init(memory, &l, two_blocks, 0) != NULL;
+	struct coll_exec *c = begun(&l);
+	const bool good = c != NULL;
 
-	free(memory);
+	free(c);
 	return good ? 0 : -EINVAL;
 }
 
@@ -661,8 +663,7 @@ coll_heard__refuses(void **state)
 		.piece = 64,
 		.window = 64,
 	};
-	void *memory = aligned_alloc(16, coll_exec_bytes(&l));
-	struct coll_exec *c = coll_exec_init(memory, &l, two_blocks, 0);
+	struct coll_exec *c = begun(&l);
 	struct coll_out o;
 
 	(void)state;
@@ -690,7 +691,7 @@ coll_heard__refuses(void **state)
 	assert_true(coll_next(c, &o, 0));
 	assert_int_equal(o.peer, 2);
 	assert_false(coll_is_done(c));
-	free(memory);
+	free(c);
 }
 
 static void
@@ -699,8 +700,7 @@ coll_permitted__refuses(void **state)
 	const struct coll_step s[1] = {
 		{.op = COLL_SEND, .from = COLL_IN, .peer = 0, .after = NOTHING, .blocks = 1}};
 	const struct coll_list l = {.steps = s, .count = 1, .ranks = 3, .rank = 1, .piece = 64};
-	void *memory = aligned_alloc(16, coll_exec_bytes(&l));
-	struct coll_exec *c = coll_exec_init(memory, &l, two_blocks, 0);
+	struct coll_exec *c = begun(&l);
 	struct coll_out o;
 
 	(void)state;
@@ -720,7 +720,7 @@ coll_permitted__refuses(void **state)
 	assert_true(coll_next(c, &o, 0));
 	assert_int_equal(o.len, 30);
 	assert_true(coll_is_done(c));
-	free(memory);
+	free(c);
 }
 
 /* Random bytes as a list: it is refused, or runs without touching what is not its own. */
@@ -765,8 +765,7 @@ coll_check__random_lists(void **state)
 		}
 		if (coll_check(&l, two_blocks, &bad) != 0)
 			continue;
-		void *memory = aligned_alloc(16, coll_exec_bytes(&l));
-		struct coll_exec *c = coll_exec_init(memory, &l, two_blocks, 0);
+		struct coll_exec *c = begun(&l);
 		struct coll_out o;
 
 		good += c != NULL;
@@ -786,7 +785,7 @@ coll_check__random_lists(void **state)
 				coll_arrived(c, (uint32_t)step, len);
 			}
 		}
-		free(memory);
+		free(c);
 	}
 	assert_true(good > 1000);
 }

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "coll/topology.h"
+#include "topology_text.h"
 
 static const char two_switches[] = "# two racks\n"
 				   "switch s0 buffer=256K\n"
@@ -21,17 +21,6 @@ static const char two_switches[] = "# two racks\n"
 				   "link a[0-2] s0 bandwidth=10G latency=1us\n"
 				   "link b s1 bandwidth=1G latency=500ns\n"
 				   "link s0 s1 latency=2.5us bandwidth=100G\n";
-
-static struct topology *
-parsed(const char *text)
-{
-	struct topology *t = NULL;
-	char error[256] = "";
-
-	if (topology_parse(text, &t, error, sizeof(error)) != 0)
-		fail_msg("%s", error);
-	return t;
-}
 
 static void
 topology_parse__hosts_switches_links(void **state)

@@ -576,11 +576,13 @@ group_results(struct engine *e, struct channel *ch)
 static bool
 may_send(const struct engine *e)
 {
-	bool closing = false;
-
-	for (unsigned i = 0; i < e->open_count; i++)
-		closing |= e->open[i]->state != CHANNEL_OPEN;
-	return !group_lane(e)->frozen || closing;
+	if (likely(!group_lane(e)->frozen))
+		return true;
+	for (unsigned i = 0; i < e->open_count; i++) {
+		if (e->open[i]->state != CHANNEL_OPEN)
+			return true;
+	}
+	return false;
 }
 
 static unsigned
@@ -593,7 +595,6 @@ turn(struct engine *e)
 		begin_copies(e);
 		work = send_all(e) + service_casts_send(e);
 	}
-
 	for (uint32_t at = 0; groups_tells(group_lane(e)->groups, &at, &ctx);) {
 		struct channel *ch = &e->node->channels[ctx];
 
