@@ -111,7 +111,7 @@ delivered(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag
 	w.sent[tag].next_free = w.sent_free;
 	w.sent_free = tag;
 	if (o.go == COLL_GO_PERMIT) {
-		if (coll_permitted(c, d->src_node, o.ordinal, o.len) != 0)
+		if (coll_permitted(c, d->src_node, o.ordinal, o.len) < 0)
 			fail("a permit that nobody expects");
 	} else {
 		const int step = coll_heard(c, d->src_node, o.ordinal, o.offset, o.len);

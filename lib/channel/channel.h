@@ -34,7 +34,7 @@
 
 #define CHANNEL_MAGIC 0x504D5843484E3031u /* "PMXCHN01" */
 /* Incremented with every change of anything in this file, slot_ring.h or struct lhs_entry. */
-#define CHANNEL_ABI   14
+#define CHANNEL_ABI   15
 #define CHANNEL_NAME  "pmx_%u_ch_%u" /* memzone: node, context */
 
 enum channel_state {
@@ -72,6 +72,7 @@ struct channel_shm {
 	uint32_t unexpected, receives, unexpected_bytes; /* most that the client may keep */
 	uint32_t groups, group_members, group_locks;     /* groups of the context; members, locks */
 	uint32_t group_regions;                          /* and shared regions of one */
+	uint32_t collectives;                            /* of the context that may run at once */
 	uint32_t rendezvous; /* longer messages are offered, and wait for their receive; bytes;
 			      * RENDEZVOUS_AUTO: measured */
 	uint32_t frag_len;   /* payload bytes of a send buffer */
@@ -129,6 +130,7 @@ enum submission_op {
 			      * matching */
 	SUBMIT_FORGET = 9,   /* memory that the engine mapped is no longer needed */
 	SUBMIT_GROUP = 15,   /* of a group: enum group_command */
+	SUBMIT_COLL = 16,    /* begin a collective of a group */
 };
 
 #define SUBMIT_INLINE_BYTES 48
@@ -137,6 +139,7 @@ enum submission_op {
 #define SUBMIT_RELEASE_BUFS 14
 #define SUBMIT_GROUP_LIST   12
 #define GROUPS_OF_CONTEXT   16
+#define COLLS_OF_CONTEXT    64 /* most that may run at once */
 
 /* client -> engine; the bytes after the mark */
 struct submission {
@@ -210,7 +213,37 @@ struct submission {
 				} __attribute__((packed, aligned(4))) cast;
 			};
 		} group;
+		struct {
+			uint16_t handle; /* the group's */
+			uint16_t zero;
+			uint32_t ticket; /* returned with the result */
+			uint32_t memory; /* number of the memory of the description, or
+					  * MEMORY_COPIED */
+			uint32_t len;    /* of the description with its tables, bytes */
+			uint64_t at;     /* the description: struct coll_desc */
+		} __attribute__((packed, aligned(4))) coll;
 	};
+};
+
+/* A collective: one rank's list of steps (lib/coll/exec.h), and where its bytes are in the client.
+ * Behind it lie the steps, then for each bit of `ends` a table of the blocks' ends, then two tables
+ * of where each block of IN and OUT begins in its buffer, all of them of 64 bits. Copied once by
+ * the engine. */
+struct coll_desc {
+	uint32_t hash; /* of the plan, the same at all ranks */
+	uint32_t steps;
+	uint32_t blocks;    /* of each buffer */
+	uint32_t ends;      /* bit i: buffer i has a table; otherwise all blocks have `each` */
+	uint32_t piece;     /* most bytes of a message */
+	uint32_t send_pace; /* as coll_list's */
+	uint32_t areas;     /* of scratch ... */
+	uint32_t operation; /* REDUCE: TRANSFER_OPERATION */
+	uint64_t area_bytes, window, each;
+	struct {
+		uint64_t at, len;
+		uint32_t memory; /* number, or MEMORY_COPIED */
+		uint32_t zero;
+	} buffer[3]; /* IN, OUT, SCRATCH, which is the areas one after the other */
 };
 
 #define RECEIVE_ANY_SOURCE UINT32_MAX
@@ -334,6 +367,8 @@ struct event_slot {
 /* enum group_kind | errno << 8 | handle << 16, rank, number, bits; number of one that opened: 1: it
  * was refused, and is not to be closed */
 #define COMPLETION_GROUP            0x80000u
+/* ticket, errno | rank << 16, number: a collective has ended */
+#define COMPLETION_COLL             0x100000u
 #define COMPLETION_REGION           0x20000u /* ticket, errno, key's halves, low first */
 
 /* engine -> client; the bytes after the mark */

@@ -218,6 +218,7 @@ struct pmx_context {
 	struct match *match;          /* matched messages; NULL until they are first used */
 	struct pairs *pairs;          /* memory shared with other contexts; NULL: never any */
 	struct client_groups *groups; /* NULL: it never was in any */
+	struct client_colls *colls;   /* NULL: it has begun none */
 	uint32_t pair_node; /* the node whose contexts it may be shared with, or PAIR_NONE */
 	/* called when the transfer of a request has ended */
 	void (*request_ended)(struct pmx_context *ctx, uint32_t request, uint8_t error);

@@ -15,6 +15,7 @@
 #define NOBODY UINT16_MAX
 
 struct multicast;
+struct coll_plans;
 
 enum group_state {
 	GROUP_OPENS,
@@ -74,6 +75,7 @@ struct pmx_group {
 	bool proceeding;              /* multicasts_proceed() is running */
 	struct region_note *regions;  /* limits.group_regions of them, or NULL */
 	bool engine_closed;           /* only its multicasts keep it */
+	struct coll_plans *plans;     /* of its collectives; NULL: it has had none */
 };
 
 /* Whether it is a member still: 0, or why not. */
@@ -120,6 +122,13 @@ struct submission *ctx_group_begin(struct pmx_group *g, enum group_command comma
 void ctx_group_end(struct pmx_group *g);
 /* Submits a command that has but a number. 0 or -EAGAIN. */
 int ctx_group_submit(struct pmx_group *g, enum group_command command, uint32_t number);
+
+/* ---------------------------------------------------------------- coll.c */
+
+/* The application has closed the group: its collectives' requests end. */
+void colls_abandon(struct pmx_group *g);
+/* The engine has it no more. */
+void colls_end(struct pmx_group *g);
 
 /* ---------------------------------------------------------------- share.c */
 

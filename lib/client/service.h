@@ -43,7 +43,7 @@ struct client_service {
 };
 
 extern const struct client_service client_match, client_pairs, client_transfer, client_memory,
-	client_group;
+	client_group, client_coll;
 /* All services, each before those that it is built on; NULL after the last. services.c. */
 extern const struct client_service *const client_services[];
 

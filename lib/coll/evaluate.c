@@ -317,7 +317,7 @@ heard(struct network *w, uint32_t i)
 	w->messages[i].next = w->message_free;
 	w->message_free = i;
 	if (m.permit) {
-		w->broken |= coll_permitted(c, m.from, m.ordinal, m.len) != 0;
+		w->broken |= coll_permitted(c, m.from, m.ordinal, m.len) < 0;
 	} else {
 		const int step = coll_heard(c, m.from, m.ordinal, m.offset, m.len);
 
@@ -541,6 +541,8 @@ coll_plan_best(const struct coll_task *task, struct coll_plan **out,
 		}
 		const int e = cost_at_any_size(g, task, &c);
 
+		if (e == -EOPNOTSUPP)
+			continue;
 		if (e != 0)
 			return e;
 		if (costs)
@@ -555,5 +557,5 @@ coll_plan_best(const struct coll_task *task, struct coll_plan **out,
 			least = c;
 		}
 	}
-	return coll_plan_make(best, task, out);
+	return best == COLL_GENERATORS ? -EOPNOTSUPP : coll_plan_make(best, task, out);
 }

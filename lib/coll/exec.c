@@ -35,9 +35,11 @@ struct queue {
 	uint16_t first, last;
 };
 
-/* The first step of a peer that is not done. */
 struct peer {
-	uint16_t send, recv;
+	uint16_t send, recv; /* the first step that is not done */
+	uint16_t to_go;      /* steps of which pieces or permits go to it still */
+	uint8_t state;       /* enum coll_peer_state */
+	bool waits;          /* it is sent something that it has to permit */
 };
 
 struct coll_exec {
@@ -438,6 +440,21 @@ link_steps(struct coll_exec *c)
 	}
 }
 
+/* What goes to the step's peer because of it. */
+static void
+count_messages(struct coll_exec *c, uint32_t i)
+{
+	const struct coll_step *s = &c->list.steps[i];
+	const bool permits = c->states[i].permitted < c->states[i].len;
+
+	if (s->op == COLL_SEND) {
+		c->peers[s->peer].to_go++;
+		c->peers[s->peer].waits |= permits;
+	} else if (s->op == COLL_RECV) {
+		c->peers[s->peer].to_go += permits;
+	}
+}
+
 /* Returns false if what some RECV puts into scratch is emptied by no step, or by two. */
 static bool
 measure_steps(struct coll_exec *c, const struct coll_blocks blocks[COLL_BUFFERS])
@@ -475,6 +492,7 @@ measure_steps(struct coll_exec *c, const struct coll_blocks blocks[COLL_BUFFERS]
 			t->permitted = t->len;
 		if (s->op == COLL_RECV && s->flags & COLL_EAGER)
 			c->outstanding += t->len;
+		count_messages(c, i);
 		const uint64_t at_ns = s->at_us * 1000ull;
 
 		t->due_ns = at_ns > s->lead_ns ? at_ns - s->lead_ns : 0;
@@ -488,23 +506,31 @@ measure_steps(struct coll_exec *c, const struct coll_blocks blocks[COLL_BUFFERS]
 	return true;
 }
 
+void
+coll_exec_moved(struct coll_exec *c, const struct coll_step *steps)
+{
+	uint8_t *at = (uint8_t *)c + rounded(sizeof(*c));
+
+	c->list.steps = steps;
+	c->states = (struct state *)at;
+	c->peers = (struct peer *)(at + rounded(c->list.count * sizeof(struct state)));
+}
+
 struct coll_exec *
 coll_exec_init(void *memory, const struct coll_list *list,
 	const struct coll_blocks blocks[COLL_BUFFERS], uint64_t now)
 {
 	struct coll_exec *c = memory;
-	uint8_t *at = (uint8_t *)memory + rounded(sizeof(*c));
 
 	memset(memory, 0, coll_exec_bytes(list));
 	c->list = *list;
-	c->states = (struct state *)at;
-	c->peers = (struct peer *)(at + rounded(list->count * sizeof(struct state)));
+	coll_exec_moved(c, list->steps);
 	c->sends = c->recvs = c->locals = (struct queue){COLL_NONE, COLL_NONE};
 	c->begin_ns = now;
 	c->deadline_ns = COLL_NEVER;
 	c->left = list->count;
 	for (uint32_t p = 0; p < list->ranks; p++)
-		c->peers[p] = (struct peer){COLL_NONE, COLL_NONE};
+		c->peers[p] = (struct peer){.send = COLL_NONE, .recv = COLL_NONE};
 	if (!measure_steps(c, blocks))
 		return NULL;
 	number_steps(c);
@@ -524,7 +550,7 @@ find_step(const struct coll_exec *c, uint16_t first, uint32_t ordinal)
 	return first != COLL_NONE && c->states[first].ordinal == ordinal ? first : COLL_NONE;
 }
 
-int
+int64_t
 coll_permitted(struct coll_exec *c, uint32_t peer, uint32_t ordinal, uint64_t bytes)
 {
 	if (peer >= c->list.ranks)
@@ -533,9 +559,11 @@ coll_permitted(struct coll_exec *c, uint32_t peer, uint32_t ordinal, uint64_t by
 
 	if (i == COLL_NONE || bytes > c->states[i].len || bytes < c->states[i].permitted)
 		return -EPROTO;
+	const uint64_t more = bytes - c->states[i].permitted;
+
 	c->states[i].permitted = bytes;
 	look(c, i);
-	return 0;
+	return (int64_t)more;
 }
 
 int
@@ -565,8 +593,47 @@ coll_arrived(struct coll_exec *c, uint32_t step, uint64_t len)
 
 /* ------------------------------------------------------------------ what goes */
 
+void
+coll_peer(struct coll_exec *c, uint32_t peer, enum coll_peer_state state)
+{
+	if (state != COLL_PEER_ONE || c->peers[peer].state == COLL_PEER_FAR)
+		c->peers[peer].state = (uint8_t)state;
+}
+
+bool
+coll_waits_for(const struct coll_exec *c, uint32_t peer)
+{
+	return c->peers[peer].waits;
+}
+
+bool
+coll_goes_to(const struct coll_exec *c, uint32_t peer)
+{
+	return c->peers[peer].to_go > 0;
+}
+
 static bool
-local_next(struct coll_exec *c, struct coll_out *out)
+is_silent(const struct coll_exec *c, const struct coll_step *s)
+{
+	const uint8_t state = c->peers[s->peer].state;
+
+	return state == COLL_PEER_SILENT || state == COLL_PEER_FAR;
+}
+
+/* A message goes to the step's peer; last: of this step. Returns whether more will. */
+static bool
+goes(struct coll_exec *c, const struct coll_step *s, bool last)
+{
+	struct peer *p = &c->peers[s->peer];
+
+	p->to_go -= last;
+	if (p->state == COLL_PEER_ONE)
+		p->state = COLL_PEER_SILENT;
+	return p->to_go > 0;
+}
+
+bool
+coll_next_local(struct coll_exec *c, struct coll_out *out)
 {
 	const uint16_t i = c->locals.first;
 
@@ -648,6 +715,8 @@ permit_next(struct coll_exec *c, struct coll_out *out, uint64_t now)
 			note_deadline(c, due);
 			if (t->permitted == 0)
 				return false; /* so are all after it */
+		} else if (is_silent(c, s)) {
+			; /* until it is heard of */
 		} else if (n > 0 && c->list.window && c->outstanding > 0 &&
 			c->outstanding + n > c->list.window) {
 			return false; /* an arrival makes room */
@@ -662,6 +731,7 @@ permit_next(struct coll_exec *c, struct coll_out *out, uint64_t now)
 				.step = i,
 				.peer = s->peer,
 				.ordinal = t->ordinal,
+				.more = goes(c, s, t->permitted == t->len),
 				.len = t->permitted,
 			};
 			return true;
@@ -692,6 +762,8 @@ send_next(struct coll_exec *c, struct coll_out *out, uint64_t now)
 				return false; /* so are all after it */
 			continue;
 		}
+		if (is_silent(c, s))
+			continue;
 		const uint64_t can = sendable(c, i);
 		const uint64_t n = can < c->list.piece ? can : c->list.piece;
 
@@ -700,6 +772,7 @@ send_next(struct coll_exec *c, struct coll_out *out, uint64_t now)
 			.step = i,
 			.peer = s->peer,
 			.ordinal = t->ordinal,
+			.more = goes(c, s, t->done + n == t->len),
 			.offset = t->done,
 			.len = n,
 		};
@@ -724,7 +797,7 @@ send_next(struct coll_exec *c, struct coll_out *out, uint64_t now)
 bool
 coll_next(struct coll_exec *c, struct coll_out *out, uint64_t now)
 {
-	if (local_next(c, out))
+	if (coll_next_local(c, out))
 		return true;
 	c->deadline_ns = COLL_NEVER;
 	return permit_next(c, out, now) || send_next(c, out, now);

@@ -109,8 +109,17 @@ struct coll_out {
 	enum coll_go go;
 	uint16_t step;
 	uint16_t peer, ordinal;
+	bool more; /* PIECE, PERMIT: it is not the last one to this peer */
 	uint64_t offset;
 	uint64_t len;
+};
+
+/* What may go to a peer. */
+enum coll_peer_state {
+	COLL_PEER_OPEN, /* all; at the beginning */
+	COLL_PEER_FAR,  /* nothing */
+	COLL_PEER_ONE,  /* one piece or permit, and then nothing: SILENT */
+	COLL_PEER_SILENT,
 };
 
 struct coll_exec;
@@ -128,17 +137,28 @@ size_t coll_exec_bytes(const struct coll_list *list);
 struct coll_exec *coll_exec_init(void *memory, const struct coll_list *list,
 	const struct coll_blocks blocks[COLL_BUFFERS], uint64_t now);
 
-/* A permit came. Returns 0, or -EPROTO: there is no such SEND, or it permits less than before or
+/* A permit came. Returns by how many bytes it adds to the last one, or -EPROTO: there is no such SEND, or it permits less than before or
  * more than there is. */
-int coll_permitted(struct coll_exec *c, uint32_t peer, uint32_t ordinal, uint64_t bytes);
+int64_t coll_permitted(struct coll_exec *c, uint32_t peer, uint32_t ordinal, uint64_t bytes);
 /* A piece came. Returns the step that it belongs to, or -EPROTO: there is none, it is not the next
  * piece, or it was not permitted. Changes nothing: put the bytes in their place, and then call
  * coll_arrived. */
 int coll_heard(const struct coll_exec *c, uint32_t peer, uint32_t ordinal, uint64_t offset,
 	uint64_t len);
 void coll_arrived(struct coll_exec *c, uint32_t step, uint64_t len);
+/* From now on so much may go to a peer, which is of the list's ranks. ONE: if nothing has been sent
+ * to it, because it was FAR. */
+void coll_peer(struct coll_exec *c, uint32_t peer, enum coll_peer_state state);
+/* Does the list send anything to the peer that waits for its permits? */
+bool coll_waits_for(const struct coll_exec *c, uint32_t peer);
+/* Will any piece or permit go to it? */
+bool coll_goes_to(const struct coll_exec *c, uint32_t peer);
+/* The list is at another place now, and so may be what coll_exec_init built. */
+void coll_exec_moved(struct coll_exec *c, const struct coll_step *steps);
 /* Get the next thing to do, which counts as done. false: nothing now. */
 bool coll_next(struct coll_exec *c, struct coll_out *out, uint64_t now);
+/* The same, of local work alone. */
+bool coll_next_local(struct coll_exec *c, struct coll_out *out);
 /* Returns when coll_next may have something by the time alone. */
 uint64_t coll_deadline(const struct coll_exec *c);
 /* All steps have ended. */

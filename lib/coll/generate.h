@@ -69,7 +69,9 @@ coll_local(enum coll_op op, enum coll_buffer from, enum coll_buffer to, uint32_t
 static inline bool
 coll_is_eager(const struct coll_builder *b)
 {
-	return b->task->bytes <= b->plan->lists[0].piece;
+	const uint32_t eager = b->task->params.eager, piece = b->plan->lists[0].piece;
+
+	return b->task->bytes <= (eager && eager < piece ? eager : piece);
 }
 
 /* A rank's own part goes from IN to OUT. */

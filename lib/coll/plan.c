@@ -380,6 +380,24 @@ pace_line(struct coll_plan *p, const struct coll_task *task, uint32_t rank)
 			coll_edge_ns_per_byte(t, host->first_edge) * LINE_SLACK);
 }
 
+/* Whether no block goes without permits that is longer than the receiver can keep. */
+static bool
+eager_fits(const struct coll_plan *p, const struct coll_task *task)
+{
+	struct coll_blocks blocks[COLL_BUFFERS];
+
+	coll_plan_blocks(p, blocks);
+	for (uint64_t i = 0; task->params.eager && i < p->step_count; i++) {
+		const struct coll_step *s = &p->steps[i];
+
+		if ((s->op == COLL_SEND || s->op == COLL_RECV) && s->flags & COLL_EAGER &&
+			coll_run_bytes(&blocks[s->op == COLL_RECV ? s->to : s->from], s->block,
+				s->blocks) > task->params.eager)
+			return false;
+	}
+	return true;
+}
+
 int
 coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_plan **out)
 {
@@ -417,6 +435,8 @@ coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_
 			.area_bytes = AREA_PIECES * piece,
 		};
 	e = generate(&b, generators[g][task->kind]);
+	if (e == 0 && !eager_fits(p, task))
+		e = -EOPNOTSUPP;
 	if (e != 0)
 		goto fail;
 	for (uint32_t r = 0; r < p->ranks && g != COLL_AT_ONCE; r++)

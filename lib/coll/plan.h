@@ -51,6 +51,7 @@ struct coll_params {
 	uint32_t frame_least;    /* shortest frame on the wire */
 	uint32_t message_head;   /* bytes that a message has in front of a piece */
 	uint32_t piece;          /* most bytes of a message; 0 = by size */
+	uint32_t eager;          /* most bytes of a block that goes without permits; 0 = a piece */
 };
 
 struct coll_plan {
@@ -100,7 +101,7 @@ enum coll_generator coll_generator_named(const char *name);
 /* Whether a generator makes plans of that kind. */
 bool coll_generator_does(enum coll_generator g, enum coll_kind kind);
 /* Make a plan. Returns 0 and *out, to be freed with coll_plan_free; -ENOMEM; -EOPNOTSUPP: this
- * generator does not do that; -EINVAL: ranks, root or a node out of range; -E2BIG: a rank would
+ * generator does not do that, or not without sending more than params.eager unasked; -EINVAL: ranks, root or a node out of range; -E2BIG: a rank would
  * have more than COLL_STEPS_MAX steps. */
 int coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_plan **out);
 /* Take the fastest plan whose backlog fits the switches' buffers; of each considered generator, its

@@ -89,7 +89,7 @@ struct config {
 	uint32_t message_max;
 	uint32_t matched_entries, matched_buffers, unexpected, unexpected_bytes, receives;
 	uint32_t transfers, requests, regions, transfer_frames, events;
-	uint32_t groups, group_members, group_locks, group_regions;
+	uint32_t groups, group_members, group_locks, group_regions, collectives;
 	uint32_t pin_bytes, pin_entries, shared_bytes;
 	bool pin_cache, pin_watch;
 	/* [access] */

@@ -256,6 +256,7 @@ join_ends(struct node *n, struct channel *ch)
 	shm->group_members = n->config.group_members;
 	shm->group_locks = n->config.group_locks;
 	shm->group_regions = n->config.group_regions;
+	shm->collectives = n->config.collectives;
 	shm->rendezvous = n->config.rendezvous;
 	shm->engine_matches = ch->engine_matches;
 	shm->kernel_copies = ch->thin == NULL;

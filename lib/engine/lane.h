@@ -84,6 +84,11 @@
 		"malformed messages of groups, or against their protocol: a peer's engine is at "  \
 		"fault")                                                                           \
 	X(refused_groups, "messages", "of who is no member of that group, or has not its key")     \
+	X(bad_collectives, "messages",                                                             \
+		"malformed messages of collectives, or against their protocol: a peer's engine "   \
+		"is at fault")                                                                     \
+	X(refused_collectives, "messages",                                                         \
+		"of who is no member of that collective's group, or has not its key")              \
 	X(local_messages, "messages", "messages between contexts of this node")                    \
 	X(contexts_opened, "contexts", "contexts opened")                                          \
 	X(contexts_died, "contexts", "contexts whose process ended without closing them")

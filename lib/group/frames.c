@@ -49,6 +49,7 @@ by_membership(const struct groups *g, const struct membership *m, struct group_f
 		f->what = OWES_ENTER;
 	} else {
 		begin(g, m, f, WIRE_G_LEAVE, 0);
+		f->message.number = wire_be32(m->part);
 		f->what = OWES_LEAVE;
 	}
 	return true;
@@ -77,6 +78,7 @@ by_member(const struct groups *g, const struct membership *m, struct group_frame
 		begin(g, m, f, WIRE_G_GONE, rank);
 		f->message.other = wire_be16(m->gone[who->told]);
 		f->message.error = wire_be16(m->members[m->gone[who->told]].why);
+		f->message.number = wire_be32(m->members[m->gone[who->told]].part);
 		break;
 	case OWES_DONE:
 		begin(g, m, f, WIRE_G_DONE, rank);

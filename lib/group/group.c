@@ -329,6 +329,86 @@ group_has_member(const struct groups *g, uint16_t ctx, uint32_t place, uint16_t 
 		!m->members[rank].gone;
 }
 
+static struct group_seat
+seat_of(const struct groups *g, const struct membership *m, uint16_t from)
+{
+	return (struct group_seat){
+		.place = (uint16_t)(m - g->memberships),
+		.rank = m->rank,
+		.count = m->count,
+		.from = from,
+		.id = m->id,
+		.key = m->key,
+	};
+}
+
+bool
+group_seat(const struct groups *g, uint16_t ctx, uint32_t id, uint64_t key, struct group_addr who,
+	struct group_seat *out)
+{
+	const struct membership *m = find(g, ctx, id);
+
+	if (m == NULL || m->key != key || key == 0 ||
+		(m->state != MEMBERSHIP_JOINS && m->state != MEMBERSHIP_OPEN &&
+			m->state != MEMBERSHIP_ENDED))
+		return false;
+	const uint16_t at = *place_for(m, who);
+
+	if (at == 0 || m->members[at - 1].gone)
+		return false;
+	*out = seat_of(g, m, (uint16_t)(at - 1));
+	return true;
+}
+
+bool
+group_seat_at(const struct groups *g, uint16_t ctx, uint32_t place, struct group_seat *out)
+{
+	const struct membership *m = group_at((struct groups *)(uintptr_t)g, ctx, place);
+
+	if (m == NULL)
+		return false;
+	*out = seat_of(g, m, m->rank);
+	return true;
+}
+
+void
+group_took_part(struct groups *g, uint16_t ctx, uint32_t place, uint32_t number)
+{
+	struct membership *m = group_at(g, ctx, place);
+
+	if (m != NULL)
+		m->part = number;
+}
+
+/* Whether a member that has gone was needed for that one. */
+static bool
+is_missed(const struct member *who, uint32_t number)
+{
+	return who->why != 0 || (int32_t)(who->part - number) <= 0;
+}
+
+uint8_t
+group_broken(const struct groups *g, uint16_t ctx, uint32_t place, uint32_t number, uint16_t *rank)
+{
+	const struct membership *m = group_at((struct groups *)(uintptr_t)g, ctx, place);
+
+	*rank = NO_RANK;
+	if (m == NULL)
+		return EINVAL;
+	for (uint16_t i = 0; i < m->gone_count; i++) {
+		const struct member *who = &m->members[m->gone[i]];
+
+		if (!is_missed(who, number))
+			continue;
+		*rank = m->gone[i];
+		return who->why ? who->why : ENOTCONN;
+	}
+	if (m->state == MEMBERSHIP_OPEN || (m->because == 0 && !is_missed(&m->members[0], number)))
+		return 0;
+	*rank = m->because;
+	return m->error;
+}
+
 /* ------------------------------------------------------------------ opening */
 
 int
@@ -713,10 +793,12 @@ group_lost(struct groups *g, struct membership *m, uint16_t rank)
 
 /* Rank 0: it leaves, or has given up to open the group. */
 static void
-leaves(struct groups *g, struct membership *m, uint16_t from)
+leaves(struct groups *g, struct membership *m, uint16_t from, uint32_t part)
 {
 	struct member *who = &m->members[from];
 
+	if (!who->gone)
+		who->part = part;
 	declare_gone(g, m, from, 0);
 	if (m->fails || m->state == MEMBERSHIP_JOINS) {
 		owe_member(g, m, from, OWES_LEFT);
@@ -735,9 +817,13 @@ hears_of(struct groups *g, struct membership *m, const struct wire_group *h)
 {
 	uint16_t rank = wire_be16(h->other);
 
-	if (rank >= m->count)
+	if (rank >= m->count) {
 		count(g, GROUP_BAD_MESSAGES);
-	else if (rank == m->rank || rank == 0)
+		return;
+	}
+	if (!m->members[rank].gone)
+		m->members[rank].part = wire_be32(h->number);
+	if (rank == m->rank || rank == 0)
 		ends(g, m, rank == m->rank ? ECONNABORTED : ECONNRESET, rank);
 	else
 		member_gone(g, m, rank, (uint8_t)wire_be16(h->error));
@@ -777,6 +863,7 @@ leave(struct groups *g, struct membership *m)
 		cast_over(g, m);
 		m->state = MEMBERSHIP_LEAVES;
 		if (m->rank == 0) {
+			m->members[0].part = m->part;
 			declare_gone(g, m, 0, 0);
 			group_settle(g, m); /* there may be nobody to tell */
 		} else {
@@ -871,7 +958,7 @@ groups_message(struct groups *g, uint16_t ctx, struct group_addr from, uint32_t 
 		return;
 	}
 	if (h.op == WIRE_G_LEAVE && m->rank == 0 && rank != 0) {
-		leaves(g, m, rank);
+		leaves(g, m, rank, wire_be32(h.number));
 		return;
 	}
 	if (m->members[rank].gone)

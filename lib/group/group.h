@@ -134,7 +134,7 @@ bool groups_out(const struct groups *g);
 bool groups_span(struct groups *g, uint32_t *at, struct group_span *out);
 void groups_adopt(struct groups *g, const struct groups_config *config);
 /* Changed whenever the layout of what the spans hold changes. */
-#define GROUPS_IMAGE_FORM 1u
+#define GROUPS_IMAGE_FORM 2u
 
 /* ------------------------------------------------------------------ commands of a context */
 
@@ -280,6 +280,29 @@ bool group_member_at(const struct groups *g, uint16_t ctx, uint32_t place, uint3
 	struct group_addr *out);
 /* Returns the group's key, or 0 if it is not open: what its members put into transfers. */
 uint64_t group_key(const struct groups *g, uint16_t ctx, uint32_t place);
+
+/* How a message of a group's members comes to a membership. */
+struct group_seat {
+	uint16_t place;
+	uint16_t rank, count; /* own; members */
+	uint16_t from;        /* rank of who sent it */
+	uint32_t id;          /* the group's */
+	uint64_t key;
+};
+/* Finds the membership of a message from `who`. It may not be open here yet, when it is there
+ * already. false: there is none, the key is another one, or who is no member of it. */
+bool group_seat(const struct groups *g, uint16_t ctx, uint32_t id, uint64_t key,
+	struct group_addr who, struct group_seat *out);
+/* The same of an open group, or one that has ended, by its place; from: own rank. */
+bool group_seat_at(const struct groups *g, uint16_t ctx, uint32_t place, struct group_seat *out);
+/* What members do one after the other, each with a number, from 0 on (lib/coll): this one has done
+ * its part of all before `number`. The others are told so when it leaves. */
+void group_took_part(struct groups *g, uint16_t ctx, uint32_t place, uint32_t number);
+/* Can that one come to its end? 0; or a positive errno, and because of which rank not. All members
+ * get the same answer, if they ask again when they have heard of a member that has gone. EINVAL:
+ * the group is not open. */
+uint8_t group_broken(const struct groups *g, uint16_t ctx, uint32_t place, uint32_t number,
+	uint16_t *rank);
 
 /* A membership, for people. */
 struct group_stat {

@@ -113,6 +113,7 @@ struct member {
 	uint32_t life;    /* of its node when it was let in; at others than rank 0 of rank 0 alone;
 			   * 0: not known */
 	uint32_t entered; /* rank 0: number of the last barrier that it entered */
+	uint32_t part;    /* gone: what its group_took_part was */
 	/* chunks of frames that it sends */
 	uint16_t marks;   /* first of those that are not answered, or NO_MARK */
 	uint32_t top;     /* highest number that was heard of */
@@ -323,6 +324,7 @@ struct membership {
 	uint16_t frames; /* that the core has */
 	uint32_t id;
 	uint64_t key, hash;
+	uint32_t part;            /* group_took_part */
 	uint64_t give_up, ask_at; /* times */
 	/* why it did not open, or has ended */
 	uint8_t error;

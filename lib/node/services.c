@@ -5,10 +5,11 @@
  */
 #include <stddef.h>
 
+#include "engine/service/coll/coll.h"
 #include "engine/service/group/group.h"
 #include "engine/service/match/match.h"
 #include "engine/service/rma/rma.h"
 #include "node/node.h"
 
 const struct service_ops *const node_services[] = {&service_rma, &service_match, &service_group,
-	NULL};
+	&service_coll, NULL};

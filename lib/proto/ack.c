@@ -280,7 +280,7 @@ nack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_
 		if (wire_seq_before(seq, f->snd_una) || !wire_seq_before(seq, f->snd_nxt))
 			return;
 		/* a group's members ask again by themselves whom they wait for */
-		if (wire_endpoint(f->peer_ctx) == WIRE_GROUP)
+		if (wire_endpoint(f->peer_ctx) >= WIRE_GROUP)
 			flow_fail(p, f, ECONNREFUSED);
 		else
 			f->flags |= FLOW_REFUSED;

@@ -109,17 +109,19 @@ static_assert(offsetof(struct wire_hdr, frag_off) == 42, "frag_off");
 static_assert(offsetof(struct wire_hdr, crc) == 46, "crc");
 static_assert(sizeof(struct wire_hello) == 16, "hello size");
 
-/* Contexts of a node have the numbers 0..WIRE_CONTEXTS_MAX - 1. Each has four more endpoints. Two
+/* Contexts of a node have the numbers 0..WIRE_CONTEXTS_MAX - 1. Each has five more endpoints. Two
  * are for remote memory: requests go from an initiator to a target, and answers go back. They are
  * separate so that a context whose target has no room for more requests still accepts answers. The
  * third is for messages that are matched by receives: those that nobody receives must not block the
- * others. The fourth is for what the engines of a group's members tell each other. */
+ * others. The fourth is for what the engines of a group's members tell each other, and the fifth
+ * for their collectives. */
 #define WIRE_CONTEXTS_MAX 0x1000
 #define WIRE_TARGET       0x1000
 #define WIRE_INITIATOR    0x2000
 #define WIRE_MATCHED      0x3000
 #define WIRE_GROUP        0x4000
-#define WIRE_ENDPOINTS    0x5000 /* all endpoint numbers are below this */
+#define WIRE_COLL         0x5000
+#define WIRE_ENDPOINTS    0x6000 /* all endpoint numbers are below this */
 
 /* Most members of a group, and most locks and shared regions. */
 #define WIRE_GROUP_MEMBERS_MAX 1024
@@ -127,7 +129,7 @@ static_assert(sizeof(struct wire_hello) == 16, "hello size");
 #define WIRE_GROUP_REGIONS_MAX 1024
 
 /* Returns which endpoint of its context a number denotes: 0, WIRE_TARGET, WIRE_INITIATOR,
- * WIRE_MATCHED or WIRE_GROUP. */
+ * WIRE_MATCHED, WIRE_GROUP or WIRE_COLL. */
 static inline uint16_t
 wire_endpoint(uint16_t number)
 {
@@ -410,6 +412,43 @@ static_assert(offsetof(struct wire_multi, at) == 24, "at");
 static_assert(sizeof(struct wire_group) == 32, "group size");
 static_assert(offsetof(struct wire_group, key) == 8, "key");
 static_assert(offsetof(struct wire_group, other) == 28, "other");
+
+/* The kinds of messages between the engines of a group's members about its collectives; each is one
+ * frame. What a message does not say is 0. */
+enum wire_coll_op {
+	WIRE_C_PIECE = 1, /* bytes of the sender's SEND `ordinal`, from `at` on, follow */
+	WIRE_C_PERMIT,    /* the receiver may send its SEND `ordinal` up to byte `at` */
+	WIRE_C_BEGUN,     /* the sender has begun that collective */
+	WIRE_C_ASK,       /* tell me when you have begun it */
+	WIRE_C_FAIL,      /* to rank 0: this collective cannot go on; `ordinal`: the rank because of
+			   * which, `at`: a positive errno. EPROTO: its plan differs from the sender's */
+	WIRE_C_ABORT,     /* of rank 0: this one and all later ones have ended, likewise */
+	WIRE_COLL_OPS
+};
+
+#define WIRE_C_ASKS 0x01 /* PIECE, PERMIT: as ASK, too */
+
+/* Most bytes of a piece that may go without a permit. */
+#define WIRE_COLL_EAGER 224
+/* A member begins no message about a collective that is so many after the last one that it knows
+ * its receiver to have begun. Of one that it does not know to have begun it sends one message. */
+#define WIRE_COLL_AHEAD 4
+
+/* How such a message begins. Big-endian. */
+struct wire_coll {
+	uint8_t op;       /* enum wire_coll_op */
+	uint8_t flags;    /* WIRE_C_* */
+	uint16_t ordinal; /* the k-th SEND to, or RECV from this peer: k */
+	uint32_t group;   /* its number */
+	uint32_t number;  /* of the collective in its group, from 0 */
+	uint32_t hash;    /* of its plan, which must be the same at all */
+	uint64_t at;
+	uint64_t key; /* the group's */
+} __attribute__((packed, aligned(2)));
+
+static_assert(sizeof(struct wire_coll) == 32, "coll size");
+static_assert(offsetof(struct wire_coll, number) == 8, "number");
+static_assert(offsetof(struct wire_coll, at) == 16, "at");
 
 /* What is wrong with a frame; there is a drop counter for each. */
 enum wire_verdict {

@@ -29,7 +29,6 @@
 #define WAIT_US         50    /* for frames of a multicast that are behind its last one */
 #define ROUND_US        1000  /* after which who has not answered for a multicast is asked */
 #define LOOK_US         10000 /* after which it is looked which nodes are dead */
-#define NO_PLACE        UINT16_MAX
 
 /* Cookies of copies. */
 #define COOKIE(place, region, number)                                                              \
@@ -44,12 +43,13 @@ _Static_assert(ENGINE_bad_groups + (int)GROUP_REFUSED == (int)ENGINE_refused_gro
 
 /* State of a channel. */
 struct group_channel {
-	uint16_t places[GROUPS_OF_CONTEXT]; /* by handle; NO_PLACE: not in use */
+	uint16_t places[GROUPS_OF_CONTEXT]; /* by handle; GROUP_NO_PLACE: not in use */
 	uint16_t refused;                 /* bits of handles that could not be opened, to be told */
 	uint8_t why[GROUPS_OF_CONTEXT];   /* errno of these */
 	uint16_t reaching;                /* bits of handles whose reach is to be told */
 	uint8_t reach[GROUPS_OF_CONTEXT]; /* ... from this word of 32 ranks on */
 	uint32_t links[GROUPS_OF_CONTEXT]; /* of the multicast whose receivers are being given */
+	bool leaves;                       /* the context has ended, and leaves its groups */
 };
 
 static inline struct group_channel *
@@ -154,6 +154,7 @@ group_join(struct node *n, struct channel *ch)
 	(void)n;
 	memset(c->places, 0xFF, sizeof(c->places));
 	c->refused = c->reaching = 0;
+	c->leaves = false;
 }
 
 static void
@@ -166,15 +167,26 @@ static void
 group_end(struct engine *e, struct channel *ch, bool linger)
 {
 	(void)linger;
-	groups_leave(group_lane(e)->groups, ch->ctx);
+	group_channel(ch)->leaves = true;
 	service_busy(e, GROUP_SERVICE);
+}
+
+static bool
+may_leave(struct engine *e, struct channel *ch, uint16_t place)
+{
+	return group_lane(e)->may_leave == NULL || group_lane(e)->may_leave(e, ch, place);
 }
 
 /* The endpoint stays open until the other members know that the context has ended. */
 static bool
 group_closed(struct engine *e, struct channel *ch)
 {
-	if (!groups_left(group_lane(e)->groups, ch->ctx))
+	if (group_channel(ch)->leaves && may_leave(e, ch, GROUP_NO_PLACE)) {
+		group_channel(ch)->leaves = false;
+		groups_leave(group_lane(e)->groups, ch->ctx);
+		service_busy(e, GROUP_SERVICE);
+	}
+	if (group_channel(ch)->leaves || !groups_left(group_lane(e)->groups, ch->ctx))
 		return false;
 	proto_ctx_close(e->proto, ch->ctx | WIRE_GROUP, true, e->now);
 	return true;
@@ -433,29 +445,37 @@ subscribe_for(struct engine *e, struct channel *ch, uint16_t place, uint32_t id,
 	return group_subscribe(group_lane(e)->groups, ch->ctx, place, region, bytes.len);
 }
 
+uint16_t
+service_group_place(const struct channel *ch, unsigned handle)
+{
+	return handle < GROUPS_OF_CONTEXT ? group_channel(ch)->places[handle] : GROUP_NO_PLACE;
+}
+
 static unsigned
 group_submit(struct engine *e, struct channel *ch, const struct submission *s)
 {
 	struct groups *g = group_lane(e)->groups;
 	const unsigned handle = s->group.handle;
-	uint16_t place = handle < GROUPS_OF_CONTEXT ? group_channel(ch)->places[handle] : NO_PLACE;
+	uint16_t place = service_group_place(ch, handle);
 	int64_t result = -EINVAL;
 
 	service_busy(e, GROUP_SERVICE);
 	service_owes(e, GROUP_SERVICE);
-	if (s->count == GROUP_OPEN && handle < GROUPS_OF_CONTEXT && place == NO_PLACE &&
+	if (s->count == GROUP_OPEN && handle < GROUPS_OF_CONTEXT && place == GROUP_NO_PLACE &&
 		!(group_channel(ch)->refused >> handle & 1)) {
 		open_for(e, ch, s);
 		return 1;
 	}
 	/* what follows an open that was refused */
-	if (place == NO_PLACE && handle < GROUPS_OF_CONTEXT && s->count == GROUP_LIST)
+	if (place == GROUP_NO_PLACE && handle < GROUPS_OF_CONTEXT && s->count == GROUP_LIST)
 		return 1;
 	switch (s->count) {
 	case GROUP_LIST:
 		result = list_for(e, ch, place, s);
 		break;
 	case GROUP_CLOSE:
+		if (place != GROUP_NO_PLACE && !may_leave(e, ch, place))
+			return 0;
 		result = group_close(g, ch->ctx, place);
 		break;
 	case GROUP_ENTER:
@@ -483,12 +503,12 @@ group_submit(struct engine *e, struct channel *ch, const struct submission *s)
 		result = group_updated(g, ch->ctx, place, s->group.number);
 		break;
 	case GROUP_CAST_TO:
-		if (place != NO_PLACE)
+		if (place != GROUP_NO_PLACE)
 			result = service_cast_to(e, ch, place, s,
 				&group_channel(ch)->links[handle]);
 		break;
 	case GROUP_CAST_BEGIN:
-		if (place == NO_PLACE)
+		if (place == GROUP_NO_PLACE)
 			break;
 		result = service_cast_begin(e, ch, place, s, group_channel(ch)->links[handle]);
 		group_channel(ch)->links[handle] = 0;
@@ -555,7 +575,7 @@ group_results(struct engine *e, struct channel *ch)
 	while (slot_room(&ch->com, 1) && group_result(group_lane(e)->groups, ch->ctx, &r)) {
 		write_result(ch, &r, r.user);
 		if (r.kind == GROUP_CLOSED) {
-			c->places[r.user] = NO_PLACE;
+			c->places[r.user] = GROUP_NO_PLACE;
 			c->reaching &= (uint16_t) ~(1u << r.user);
 		} else if (r.kind == GROUP_OPENED && r.error == 0) {
 			c->reaching |= (uint16_t)(1u << r.user);

@@ -28,7 +28,11 @@ struct group_lane {
 	uint32_t local;   /* own messages that other lanes have */
 	uint32_t copies;  /* of regions, begun so far */
 	bool frozen;      /* another primary takes over: nothing is sent */
+	/* Another service's: whether a context may leave the group at that place, or all of them
+	 * (GROUP_NO_PLACE), now; asked again until it may. NULL: always. */
+	bool (*may_leave)(struct engine *e, struct channel *ch, uint16_t place);
 };
+#define GROUP_NO_PLACE UINT16_MAX
 
 static inline struct group_lane *
 group_lane(const struct engine *e)
@@ -40,6 +44,9 @@ group_lane(const struct engine *e)
  * itself? */
 bool service_group_has(const struct engine *e, uint16_t ctx, uint32_t id, uint16_t node,
 	uint16_t peer);
+
+/* The place of one of a context's groups by its client's handle, or GROUP_NO_PLACE. */
+uint16_t service_group_place(const struct channel *ch, unsigned handle);
 
 extern const struct service_ops service_group;
 

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file coll.h
+ * Collectives of groups (contention-free adaptive collectives, SWoPP 2008): what all members do
+ * together. They run in the engines, so a member whose application computes or sleeps delays
+ * nobody, and messages are sent in an order in which they do not meet in switches' ports.
+ *
+ * All members begin the same collectives of a group in the same order, with the same root, lengths,
+ * types and operations; several may run at once (limits.collectives). Each is a request, which
+ * pmx_test() and its variants end. Until then its buffers must stay, and what is read must not
+ * change. A rank's result is there when its own request has ended; the others' may end later, but
+ * for pmx_coll_barrier().
+ *
+ * A request ends with 0, or with an error that is the same at all members whose own part has not
+ * ended, and a status whose `source` and `label` (rank) name the member because of which:
+ *   -ENOTCONN, -ECONNRESET: it left the group, its process or its node ended
+ *   -EPROTO:  it has begun another collective than rank 0, or with other arguments
+ *   -EFAULT:  its buffer is not in its memory
+ *   -EINVAL:  its library is at fault
+ * After that the group has no further collectives: they end with the same error. The status's `tag`
+ * is the number of the collective in its group, from 0.
+ *
+ * What the network looks like decides how it is done: pmx_coll_topology().
+ *
+ * Functions that begin a collective return 0, or
+ *   -EINVAL:     root, type, operation, or request is NULL
+ *   -EMSGSIZE:   more than 2^40 bytes of a member, or the group has too many members for it
+ *   -EAGAIN:     limits.collectives of this context run, limits.receives requests are under way, or
+ *                the submission ring is full: poll, then try again
+ *   -ENOMEM:     out of memory, also of that which the engine can reach
+ *   -ECONNRESET: the group is not open any more
+ *   -EPIPE:      the engine is gone
+ * and then nothing has begun. When a group is closed first, its requests end with -ECANCELED, and
+ * their buffers may still be written to until pmx_group_close() has been followed by the end of the
+ * context, so wait for collectives before.
+ *
+ * Thread safety: as of groups.
+ */
+#ifndef PMX_COLL_VERBS_H
+#define PMX_COLL_VERBS_H
+
+#include <pmx/group.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** As `in` of a collective with both: this member's contribution is where its result will be. */
+#define PMX_IN_PLACE ((const void *)(uintptr_t)1)
+
+/**
+ * Say what the network between the members' nodes looks like. The same at all members, before the
+ * group's first collective: a difference is -EPROTO. Without it, and without a file that the
+ * environment's PMX_TOPOLOGY names, it is taken for one switch.
+ * @param      group the group
+ * @param      text  as doc/collectives.md says; its hosts are nodes 0, 1, 2 ... Borrowed for the
+ *                   call
+ * @param[out] error what is wrong with it, may be NULL
+ * @param      error_len bytes
+ * @retval 0
+ * @retval -EINVAL   the text is wrong, or a member's node is not in it
+ * @retval -EBUSY    the group has had a collective
+ * @retval -ENOMEM   out of memory
+ */
+PMX_API int pmx_coll_topology(struct pmx_group *group, const char *text, char *error,
+	uint32_t error_len);
+
+/**
+ * Wait for all: the request ends when all members have called this. Unlike pmx_group_barrier(),
+ * which goes through rank 0, it takes the logarithm of the members in rounds.
+ */
+PMX_API int pmx_coll_barrier(struct pmx_group *group, pmx_request *request);
+
+/** Copy len bytes from the root's buffer to all others'. */
+PMX_API int pmx_bcast(struct pmx_group *group, uint32_t root, void *buffer, uint64_t len,
+	pmx_request *request);
+
+/**
+ * Collect len bytes of each member at the root, in the order of their ranks.
+ * @param in  len bytes; PMX_IN_PLACE at the root: they are in their place of `out`
+ * @param out at the root size * len bytes; elsewhere not used
+ */
+PMX_API int pmx_gather(struct pmx_group *group, uint32_t root, const void *in, void *out,
+	uint64_t len, pmx_request *request);
+
+/**
+ * The other way: in at the root: size * len bytes; out: len bytes, or NULL at the root: they stay
+ * where they are.
+ */
+PMX_API int pmx_scatter(struct pmx_group *group, uint32_t root, const void *in, void *out,
+	uint64_t len, pmx_request *request);
+
+/** Gather at all members. in: len bytes or PMX_IN_PLACE; out: size * len bytes. */
+PMX_API int pmx_allgather(struct pmx_group *group, const void *in, void *out, uint64_t len,
+	pmx_request *request);
+
+/**
+ * Block i of `in` goes to rank i, where it is block [own rank] of `out`.
+ * @param in  size * len bytes; PMX_IN_PLACE: `out` has them, which takes a copy
+ * @param out size * len bytes
+ */
+PMX_API int pmx_alltoall(struct pmx_group *group, const void *in, void *out, uint64_t len,
+	pmx_request *request);
+
+/** Bytes of members that differ: lens[i] bytes at offset begins[i]; arrays of size. */
+struct pmx_blocks {
+	const uint64_t *lens, *begins;
+};
+
+/**
+ * As pmx_gather(), pmx_scatter(), pmx_allgather(), pmx_alltoall(), but with blocks of any lengths,
+ * also 0. Only who reads or writes more than its own block has to know the others': len is this
+ * member's own, out_blocks and in_blocks are borrowed for the call, and not used at others than the
+ * root of gatherv and scatterv. Of alltoallv, in_blocks->lens[i] here is out_blocks->lens[own rank]
+ * at rank i.
+ */
+PMX_API int pmx_gatherv(struct pmx_group *group, uint32_t root, const void *in, uint64_t len,
+	void *out, const struct pmx_blocks *out_blocks, pmx_request *request);
+PMX_API int pmx_scatterv(struct pmx_group *group, uint32_t root, const void *in,
+	const struct pmx_blocks *in_blocks, void *out, uint64_t len, pmx_request *request);
+PMX_API int pmx_allgatherv(struct pmx_group *group, const void *in, uint64_t len, void *out,
+	const struct pmx_blocks *out_blocks, pmx_request *request);
+PMX_API int pmx_alltoallv(struct pmx_group *group, const void *in,
+	const struct pmx_blocks *in_blocks, void *out, const struct pmx_blocks *out_blocks,
+	pmx_request *request);
+
+/**
+ * Combine count elements of each member at the root: out[i] = in[i] of all. The order in which that
+ * is done is the same in every run on the same topology, so floats have the same bits.
+ * @param in   count elements, of any alignment; PMX_IN_PLACE at the root: they are in `out`
+ * @param out  at the root count elements; elsewhere not used
+ * @param op   PMX_ATOMIC_MIN to PMX_ATOMIC_BXOR
+ */
+PMX_API int pmx_reduce(struct pmx_group *group, uint32_t root, const void *in, void *out,
+	uint64_t count, enum pmx_atomic_type type, enum pmx_atomic_op op, pmx_request *request);
+
+/** The same at all members, with the same bits. in: or PMX_IN_PLACE. */
+PMX_API int pmx_allreduce(struct pmx_group *group, const void *in, void *out, uint64_t count,
+	enum pmx_atomic_type type, enum pmx_atomic_op op, pmx_request *request);
+
+/**
+ * Combine size * count elements, of which rank i gets those from i * count on.
+ * @param in  size * count elements
+ * @param out count elements; it may not be in `in`
+ */
+PMX_API int pmx_reduce_scatter(struct pmx_group *group, const void *in, void *out, uint64_t count,
+	enum pmx_atomic_type type, enum pmx_atomic_op op, pmx_request *request);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * See coll_plans.h. Which generator is taken is decided once for a kind, a root, and all sizes up
+ * to the next power of two; a plan is made for each size, and the last ones are kept.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/coll_plans.h"
+#include "wire/wire.h"
+
+#define PLANS   32 /* kept */
+#define CHOICES 256
+#define EACH    (64u << 10) /* bytes of a block for which lists of any lengths are made */
+#define ANY     UINT64_MAX
+
+/* What a network is taken for that nobody has described: its rates are no reason to wait. */
+#define ONE_SWITCH                                                                                 \
+	"switch s buffer=128K\nhost h[0-%u]\nlink h[0-%u] s bandwidth=100G latency=1us\n"
+
+/* Bytes of a frame on the wire besides those of the message: Ethernet with its gap, and ours. */
+#define FRAME_OVERHEAD (24 + 14 + WIRE_HDR_BYTES)
+#define FRAME_LEAST    84
+
+struct kept {
+	struct coll_plan *plan;
+	enum coll_kind kind;
+	uint32_t root;
+	uint64_t bytes; /* or ANY */
+	uint64_t used;  /* when it was used last */
+};
+
+struct choice {
+	bool is;
+	uint8_t kind, class, generator;
+	uint32_t root;
+};
+
+struct coll_plans {
+	struct topology *topology;
+	uint16_t *nodes; /* of the topology, by rank */
+	uint32_t count, rank, piece;
+	uint64_t uses;
+	struct kept kept[PLANS];
+	struct choice choices[CHOICES];
+};
+
+static int
+by_number(const void *a, const void *b)
+{
+	return *(const uint16_t *)a - *(const uint16_t *)b;
+}
+
+/* All nodes at one switch: hosts are the members' nodes in the order of their numbers. */
+static int
+one_switch(struct coll_plans *p, char *error, uint32_t error_len)
+{
+	uint16_t *sorted = malloc(p->count * sizeof(*sorted));
+	uint32_t hosts = 0;
+	char text[sizeof(ONE_SWITCH) + 32];
+
+	if (sorted == NULL)
+		return -ENOMEM;
+	memcpy(sorted, p->nodes, p->count * sizeof(*sorted));
+	qsort(sorted, p->count, sizeof(*sorted), by_number);
+	for (uint32_t i = 0; i < p->count; i++) {
+		if (hosts == 0 || sorted[hosts - 1] != sorted[i])
+			sorted[hosts++] = sorted[i];
+	}
+	for (uint32_t r = 0; r < p->count; r++) {
+		const uint16_t *at = bsearch(&p->nodes[r], sorted, hosts, sizeof(*sorted),
+			by_number);
+
+		p->nodes[r] = (uint16_t)(at - sorted);
+	}
+	free(sorted);
+	snprintf(text, sizeof(text), ONE_SWITCH, hosts - 1, hosts - 1);
+	return topology_parse(text, &p->topology, error, error_len);
+}
+
+int
+coll_plans_open(struct coll_plans **out, const struct pmx_addr *members, uint32_t count,
+	uint32_t rank, uint32_t piece, const char *text, char *error, uint32_t error_len)
+{
+	struct coll_plans *p = calloc(1, sizeof(*p));
+	int e = -ENOMEM;
+
+	if (p != NULL)
+		p->nodes = calloc(count, sizeof(*p->nodes));
+	if (p == NULL || p->nodes == NULL)
+		goto fail;
+	p->count = count;
+	p->rank = rank;
+	p->piece = piece;
+	for (uint32_t r = 0; r < count; r++)
+		p->nodes[r] = members[r].node;
+	e = text == NULL ? one_switch(p, error, error_len)
+			 : topology_parse(text, &p->topology, error, error_len);
+	for (uint32_t r = 0; e == 0 && r < count; r++) {
+		if (p->nodes[r] < p->topology->host_count)
+			continue;
+		if (error_len > 0)
+			snprintf(error, error_len,
+				"the topology has hosts for nodes 0 to %u, and a member is at "
+				"node %u",
+				p->topology->host_count - 1, p->nodes[r]);
+		e = -EINVAL;
+	}
+	if (e != 0)
+		goto fail;
+	*out = p;
+	return 0;
+fail:
+	coll_plans_free(p);
+	return e;
+}
+
+void
+coll_plans_free(struct coll_plans *p)
+{
+	if (p == NULL)
+		return;
+	for (uint32_t i = 0; i < PLANS; i++)
+		coll_plan_free(p->kept[i].plan);
+	topology_free(p->topology);
+	free(p->nodes);
+	free(p);
+}
+
+static struct coll_task
+task_for(const struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes)
+{
+	return (struct coll_task){
+		.kind = kind,
+		.topology = p->topology,
+		.nodes = p->nodes,
+		.ranks = p->count,
+		.root = root,
+		.bytes = bytes,
+		.params =
+			{
+				.frame_payload = p->piece + (uint32_t)sizeof(struct wire_coll),
+				.frame_overhead = FRAME_OVERHEAD,
+				.frame_least = FRAME_LEAST,
+				.message_head = sizeof(struct wire_coll),
+				.piece = p->piece,
+				.eager = WIRE_COLL_EAGER,
+			},
+		.only = COLL_NONE,
+	};
+}
+
+/* Sizes of a class have the same generator; `top` is the largest. */
+static uint8_t
+class_of(uint64_t bytes, uint64_t *top)
+{
+	uint8_t class = 0;
+
+	if (bytes <= WIRE_COLL_EAGER) {
+		*top = WIRE_COLL_EAGER;
+		return 0;
+	}
+	for (*top = 256; *top < bytes; *top *= 2)
+		class++;
+	return (uint8_t)(class + 1);
+}
+
+static int
+choose(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes,
+	enum coll_generator *generator)
+{
+	uint64_t top;
+	const uint8_t class = class_of(bytes, &top);
+	struct choice *c = &p->choices[(root * 31 + class * 7 + (uint32_t)kind * 131) % CHOICES];
+
+	if (!c->is || c->kind != (uint8_t)kind || c->root != root || c->class != class) {
+		const struct coll_task task = task_for(p, kind, root, top);
+		struct coll_plan *best;
+		const int e = coll_plan_best(&task, &best, NULL);
+
+		if (e != 0)
+			return e;
+		*c = (struct choice){true, (uint8_t)kind, class, (uint8_t)best->generator, root};
+		coll_plan_free(best);
+	}
+	*generator = (enum coll_generator)c->generator;
+	return 0;
+}
+
+/* The place of a plan: where it is, or the one that was not used for longest. */
+static struct kept *
+find(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes)
+{
+	struct kept *oldest = &p->kept[0];
+
+	for (uint32_t i = 0; i < PLANS; i++) {
+		struct kept *k = &p->kept[i];
+
+		if (k->plan != NULL && k->kind == kind && k->root == root && k->bytes == bytes)
+			return k;
+		if (k->used < oldest->used)
+			oldest = k;
+	}
+	coll_plan_free(oldest->plan);
+	*oldest = (struct kept){.kind = kind, .root = root, .bytes = bytes};
+	return oldest;
+}
+
+static int
+make(struct coll_plans *p, struct kept *k, enum coll_generator generator, uint64_t bytes)
+{
+	struct coll_task task = task_for(p, k->kind, k->root, bytes);
+
+	task.only = p->rank;
+	return coll_plan_make(generator, &task, &k->plan);
+}
+
+int
+coll_plans_get(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes,
+	const struct coll_plan **out)
+{
+	struct kept *k = find(p, kind, root, bytes);
+	enum coll_generator generator;
+
+	if (k->plan == NULL) {
+		int e = choose(p, kind, root, bytes, &generator);
+
+		if (e == 0)
+			e = make(p, k, generator, bytes);
+		if (e != 0)
+			return e;
+	}
+	k->used = ++p->uses;
+	*out = k->plan;
+	return 0;
+}
+
+int
+coll_plans_get_any(struct coll_plans *p, enum coll_kind kind, uint32_t root,
+	const struct coll_plan **out)
+{
+	static const enum coll_generator by[COLL_KINDS] = {
+		[COLL_GATHER] = COLL_PERMITS,
+		[COLL_SCATTER] = COLL_PERMITS,
+		[COLL_ALLGATHER] = COLL_RING,
+		[COLL_ALLTOALL] = COLL_PHASES,
+	};
+	struct kept *k = find(p, kind, root, ANY);
+
+	if (k->plan == NULL) {
+		const int e = make(p, k, by[kind], EACH);
+
+		if (e != 0)
+			return e;
+		for (uint64_t i = 0; i < k->plan->step_count; i++) {
+			struct coll_step *s = &k->plan->steps[i];
+
+			s->at_us = s->lead_ns = s->pace = 0;
+		}
+		k->plan->hash = ~k->plan->hash;
+	}
+	k->used = ++p->uses;
+	*out = k->plan;
+	return 0;
+}

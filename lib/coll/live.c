@@ -1,0 +1,997 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * See live.h. Numbers of collectives are serial: they may wrap around.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "coll/live.h"
+
+#define NONE       UINT16_MAX
+#define HASHES     8 /* of a group's last collectives, kept */
+
+enum live_state { LIVE_FREE, LIVE_TAKEN, LIVE_RUNS, LIVE_ENDED };
+
+/* A collective of a membership. */
+struct live {
+	uint8_t state; /* enum live_state */
+	uint8_t error;
+	bool cannot;   /* its list cannot be run: it waits for the verdict */
+	uint16_t rank; /* because of which */
+	uint16_t place;
+	uint16_t next; /* of its place, or of those that have ended, or that are free */
+	uint16_t at;       /* in colls.runs */
+	uint16_t early_at; /* members before that rank: what came of them early has been taken */
+	uint32_t number, hash;
+};
+
+/* A message that came before its collective was begun here. */
+struct early {
+	uint8_t op; /* enum wire_coll_op; 0: none */
+	uint16_t ordinal;
+	uint32_t len;
+	uint32_t number, hash;
+	uint64_t at;
+	uint8_t bytes[WIRE_COLL_EAGER];
+};
+
+/* What a membership knows of another member. */
+struct peer {
+	uint32_t heard;     /* it has begun all before this one */
+	uint32_t told;      /* it knows, or will, that this side has begun all before this one */
+	uint32_t asked;     /* it wants to know when this one is begun here */
+	uint32_t ask;       /* this side wants to know when it has begun this one */
+	bool was_asked;     /* `asked` is valid */
+	bool owes_begun, owes_ask;
+};
+
+/* A collective that has ended everywhere, with all later ones, or is to. */
+struct verdict {
+	bool is;
+	uint8_t error;
+	uint16_t rank; /* because of which */
+	uint32_t number;
+};
+
+struct seat {
+	struct colls_seat of; /* key 0: nobody's */
+	uint32_t next;        /* number of the collective that begins next */
+	uint32_t out;         /* messages that have not arrived */
+	uint16_t lives;       /* first of them that runs, or NONE */
+	uint16_t work_next;
+	bool works;           /* it is in colls.work */
+	uint16_t owing;       /* members with owes_begun or owes_ask */
+	uint16_t owing_at;
+	bool left;
+	struct verdict over;
+	bool owes_fail;
+	struct verdict fail;
+	uint32_t fail_hash;
+	uint16_t abort_at; /* rank 0: the next one to be told of `over`; count: all know */
+	/* rank 0: what a member said of a collective that is not begun here */
+	struct verdict doubt;
+	uint16_t doubter;
+	uint32_t doubt_hash;
+	uint32_t hashes[HASHES];
+};
+
+struct colls {
+	struct colls_config cfg;
+	uint16_t free, ended; /* lists of lives */
+	uint16_t ended_last;
+	uint16_t work;      /* places that owe something, a ring: the last one, or NONE */
+	uint32_t running;
+	uint32_t cursor;   /* in runs, whose turn it is */
+	uint64_t out;      /* of all places */
+	size_t exec_bytes; /* of each live */
+	struct seat *seats;
+	struct peer *peers;  /* of place p and rank r: p * members_max + r */
+	struct early *early; /* ... times WIRE_COLL_AHEAD */
+	struct live *lives;
+	uint16_t *runs; /* those that run, in no order: `running` of them */
+	uint8_t *execs;
+};
+
+static bool
+before(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b) < 0;
+}
+
+static size_t
+rounded(size_t bytes)
+{
+	return (bytes + 63) / 64 * 64;
+}
+
+/* ------------------------------------------------------------------ making */
+
+static size_t
+exec_bytes(const struct colls_config *cfg)
+{
+	const struct coll_list largest = {.count = cfg->steps_max, .ranks = cfg->members_max};
+
+	return rounded(coll_exec_bytes(&largest));
+}
+
+static size_t
+lay_out(struct colls *c, const struct colls_config *cfg, uint8_t *at)
+{
+	const size_t peers = (size_t)cfg->places_max * cfg->members_max;
+	const size_t bytes[] = {
+		sizeof(struct colls),
+		cfg->places_max * sizeof(struct seat),
+		peers * sizeof(struct peer),
+		peers * WIRE_COLL_AHEAD * sizeof(struct early),
+		cfg->live_max * sizeof(struct live),
+		cfg->live_max * sizeof(uint16_t),
+		cfg->live_max * exec_bytes(cfg),
+	};
+	size_t offset[8] = {0};
+
+	for (unsigned i = 0; i < 7; i++)
+		offset[i + 1] = offset[i] + rounded(bytes[i]);
+	if (c != NULL) {
+		c->seats = (struct seat *)(at + offset[1]);
+		c->peers = (struct peer *)(at + offset[2]);
+		c->early = (struct early *)(at + offset[3]);
+		c->lives = (struct live *)(at + offset[4]);
+		c->runs = (uint16_t *)(at + offset[5]);
+		c->execs = at + offset[6];
+	}
+	return offset[7];
+}
+
+size_t
+colls_memsize(const struct colls_config *config)
+{
+	return lay_out(NULL, config, NULL);
+}
+
+struct colls *
+colls_init(void *memory, const struct colls_config *config)
+{
+	struct colls *c = memory;
+
+	c->cfg = *config;
+	c->exec_bytes = exec_bytes(config);
+	lay_out(c, config, memory);
+	c->ended = c->ended_last = c->work = NONE;
+	c->free = 0;
+	for (uint32_t i = 0; i < config->live_max; i++)
+		c->lives[i].next = i + 1 < config->live_max ? (uint16_t)(i + 1) : NONE;
+	return c;
+}
+
+/* ------------------------------------------------------------------ places */
+
+static struct peer *
+peers_of(const struct colls *c, uint32_t place)
+{
+	return &c->peers[(size_t)place * c->cfg.members_max];
+}
+
+static struct early *
+early_of(const struct colls *c, uint32_t place, uint32_t rank, uint32_t number)
+{
+	const size_t peer = (size_t)place * c->cfg.members_max + rank;
+
+	return &c->early[peer * WIRE_COLL_AHEAD + number % WIRE_COLL_AHEAD];
+}
+
+/* The membership's state, new if it was another group's. */
+static struct seat *
+seat_for(struct colls *c, const struct colls_seat *of)
+{
+	struct seat *s = &c->seats[of->place];
+	const bool works = s->works;
+	const uint16_t work_next = s->work_next;
+
+	if (s->of.key == of->key)
+		return s;
+	*s = (struct seat){
+		.of = *of,
+		.lives = NONE,
+		.works = works,
+		.work_next = work_next,
+		.abort_at = of->count,
+	};
+	for (uint32_t r = 0; r < of->count; r++) {
+		peers_of(c, of->place)[r] = (struct peer){0};
+		for (uint32_t n = 0; n < WIRE_COLL_AHEAD; n++)
+			early_of(c, of->place, r, n)->op = 0;
+	}
+	return s;
+}
+
+/* The membership may have something to send. */
+static void
+works(struct colls *c, struct seat *s)
+{
+	const uint16_t place = (uint16_t)(s - c->seats);
+
+	if (s->works)
+		return;
+	s->works = true;
+	if (c->work == NONE) {
+		s->work_next = place;
+	} else {
+		s->work_next = c->seats[c->work].work_next;
+		c->seats[c->work].work_next = place;
+	}
+	c->work = place;
+}
+
+static void
+owes(struct colls *c, struct seat *s, struct peer *p, bool *what)
+{
+	if (*what)
+		return;
+	if (!p->owes_begun && !p->owes_ask)
+		s->owing++;
+	*what = true;
+	works(c, s);
+}
+
+/* ------------------------------------------------------------------ ends */
+
+static void
+runs_no_more(struct colls *c, const struct live *l)
+{
+	const uint16_t last = c->runs[--c->running];
+
+	c->runs[l->at] = last;
+	c->lives[last].at = l->at;
+}
+
+static void
+end(struct colls *c, uint32_t index, uint8_t error, uint16_t rank)
+{
+	struct live *l = &c->lives[index];
+	uint16_t *at = &c->seats[l->place].lives;
+
+	while (*at != index)
+		at = &c->lives[*at].next;
+	*at = l->next;
+	l->state = LIVE_ENDED;
+	l->error = error;
+	l->rank = rank;
+	l->next = NONE;
+	if (c->ended == NONE)
+		c->ended = (uint16_t)index;
+	else
+		c->lives[c->ended_last].next = (uint16_t)index;
+	c->ended_last = (uint16_t)index;
+	runs_no_more(c, l);
+}
+
+/* All of a membership from that number on. */
+static void
+end_from(struct colls *c, struct seat *s, uint32_t number, uint8_t error, uint16_t rank)
+{
+	for (uint16_t i = s->lives, next; i != NONE; i = next) {
+		next = c->lives[i].next;
+		if (!before(c->lives[i].number, number))
+			end(c, i, error, rank);
+	}
+}
+
+/* The verdict on a collective and all later ones. */
+static void
+is_over(struct colls *c, struct seat *s, const struct verdict *v)
+{
+	if (s->over.is && !before(v->number, s->over.number))
+		return;
+	s->over = *v;
+	if (s->of.rank == 0) {
+		s->abort_at = 1;
+		works(c, s);
+	}
+	end_from(c, s, v->number, v->error, v->rank);
+}
+
+/* Rank 0: a member says that a collective cannot go on. */
+static void
+judge(struct colls *c, struct seat *s, uint16_t from, const struct verdict *v, uint32_t hash)
+{
+	struct verdict known = *v;
+
+	if (v->error == EPROTO && !before(v->number, s->next)) {
+		/* whose plan is odd is seen when this side has begun it */
+		if (!s->doubt.is || before(v->number, s->doubt.number)) {
+			s->doubt = *v;
+			s->doubter = from;
+			s->doubt_hash = hash;
+		}
+		return;
+	}
+	if (v->error == EPROTO && s->next - v->number <= HASHES &&
+		s->hashes[v->number % HASHES] != hash)
+		known.rank = from;
+	is_over(c, s, &known);
+}
+
+static void
+fail(struct colls *c, struct seat *s, uint32_t number, uint32_t hash, uint8_t error, uint16_t rank)
+{
+	const struct verdict v = {true, error, rank, number};
+
+	if (s->over.is && !before(number, s->over.number))
+		return;
+	if (s->of.rank == 0) {
+		judge(c, s, 0, &v, hash);
+		return;
+	}
+	if (s->owes_fail && !before(number, s->fail.number))
+		return;
+	s->owes_fail = true;
+	s->fail = v;
+	s->fail_hash = hash;
+	works(c, s);
+}
+
+void
+colls_fail(struct colls *c, uint32_t index, uint8_t error, uint16_t rank)
+{
+	struct live *l = &c->lives[index];
+
+	if (l->state == LIVE_ENDED) {
+		l->error = error;
+		l->rank = rank;
+	}
+	if (l->state == LIVE_RUNS || l->state == LIVE_ENDED)
+		fail(c, &c->seats[l->place], l->number, l->hash, error, rank);
+}
+
+void
+colls_break(struct colls *c, uint16_t place, uint32_t number, uint8_t error, uint16_t rank)
+{
+	end_from(c, &c->seats[place], number, error, rank);
+}
+
+bool
+colls_ended(struct colls *c, struct colls_end *out)
+{
+	if (c->ended == NONE)
+		return false;
+	const struct live *l = &c->lives[c->ended];
+
+	*out = (struct colls_end){
+		.index = c->ended,
+		.number = l->number,
+		.ctx = c->seats[l->place].of.ctx,
+		.place = l->place,
+		.rank = l->rank,
+		.error = l->error,
+	};
+	c->ended = l->next;
+	return true;
+}
+
+/* ------------------------------------------------------------------ beginning */
+
+int
+colls_take(struct colls *c)
+{
+	const uint16_t i = c->free;
+
+	if (i == NONE)
+		return -EAGAIN;
+	c->free = c->lives[i].next;
+	c->lives[i].state = LIVE_TAKEN;
+	return i;
+}
+
+void
+colls_give(struct colls *c, uint32_t index)
+{
+	c->lives[index].state = LIVE_FREE;
+	c->lives[index].next = c->free;
+	c->free = (uint16_t)index;
+}
+
+struct coll_exec *
+colls_exec(const struct colls *c, uint32_t index)
+{
+	return (struct coll_exec *)(c->execs + index * c->exec_bytes);
+}
+
+/* Whether a message of this collective may be the one that its peer gets before it has begun. */
+static bool
+is_near(const struct peer *p, uint32_t number)
+{
+	return before(number, p->heard + WIRE_COLL_AHEAD);
+}
+
+/* What may go to that member of a collective. */
+static void
+set_peer(struct colls *c, struct seat *s, const struct live *l, struct coll_exec *x, uint16_t rank)
+{
+	struct peer *p = &peers_of(c, l->place)[rank];
+
+	if (before(l->number, p->heard)) {
+		coll_peer(x, rank, COLL_PEER_OPEN);
+	} else if (is_near(p, l->number)) {
+		coll_peer(x, rank, COLL_PEER_ONE);
+	} else if (coll_goes_to(x, rank)) {
+		p->ask = l->number - WIRE_COLL_AHEAD;
+		owes(c, s, p, &p->owes_ask);
+	}
+}
+
+/* What may go to each member, and what they are told at once. */
+static void
+greet(struct colls *c, struct seat *s, const struct live *l, struct coll_exec *x)
+{
+	for (uint16_t r = 0; r < s->of.count; r++) {
+		struct peer *p = &peers_of(c, l->place)[r];
+
+		if (r == s->of.rank)
+			continue;
+		coll_peer(x, r, COLL_PEER_FAR);
+		set_peer(c, s, l, x, r);
+		const bool wants = p->was_asked && !before(l->number, p->asked);
+
+		if ((wants || coll_waits_for(x, r)) && !before(l->number, p->told))
+			owes(c, s, p, &p->owes_begun);
+		p->was_asked &= !wants;
+	}
+}
+
+/* Whether what goes without permits can wait at its receiver. */
+static bool
+is_short(const struct coll_list *list, const struct coll_blocks *blocks)
+{
+	for (uint32_t i = 0; i < list->count; i++) {
+		const struct coll_step *s = &list->steps[i];
+
+		if (s->op <= COLL_RECV && s->flags & COLL_EAGER &&
+			coll_run_bytes(&blocks[s->op == COLL_RECV ? s->to : s->from], s->block,
+				s->blocks) > WIRE_COLL_EAGER)
+			return false;
+	}
+	return true;
+}
+
+void
+colls_begin(struct colls *c, uint32_t index, const struct colls_seat *seat, struct coll_list *list,
+	const struct coll_blocks blocks[COLL_BUFFERS], uint32_t hash, uint64_t now)
+{
+	struct seat *s = seat_for(c, seat);
+	struct live *l = &c->lives[index];
+	uint32_t step;
+
+	*l = (struct live){
+		.state = LIVE_RUNS,
+		.place = seat->place,
+		.next = s->lives,
+		.number = s->next++,
+		.hash = hash,
+		.at = (uint16_t)c->running,
+	};
+	c->runs[c->running++] = (uint16_t)index;
+	s->lives = (uint16_t)index;
+	s->hashes[l->number % HASHES] = hash;
+	list->ranks = seat->count;
+	list->rank = seat->rank;
+	if (s->over.is && !before(l->number, s->over.number)) {
+		end(c, index, s->over.error, s->over.rank);
+		return;
+	}
+	if (list->count > c->cfg.steps_max || coll_check(list, blocks, &step) != 0 ||
+		!is_short(list, blocks) ||
+		coll_exec_init(colls_exec(c, index), list, blocks, now) == NULL) {
+		l->cannot = true;
+		fail(c, s, l->number, hash, EINVAL, seat->rank);
+		return;
+	}
+	if (s->doubt.is && !before(l->number, s->doubt.number)) {
+		s->doubt.is = false;
+		judge(c, s, s->doubter, &s->doubt, s->doubt_hash);
+		if (l->state != LIVE_RUNS)
+			return;
+	}
+	greet(c, s, l, colls_exec(c, index));
+	if (coll_is_done(colls_exec(c, index)))
+		end(c, index, 0, seat->rank);
+}
+
+/* ------------------------------------------------------------------ messages */
+
+static void
+bad(struct colls *c)
+{
+	c->cfg.counters[COLLS_BAD_MESSAGES]++;
+}
+
+/* A member is known to have begun all up to that number. */
+static void
+hears(struct colls *c, struct seat *s, uint16_t from, uint32_t number)
+{
+	struct peer *p = &peers_of(c, s->of.place)[from];
+
+	if (before(number, p->heard))
+		return;
+	p->heard = number + 1;
+	if (p->owes_ask && before(p->ask, p->heard)) {
+		p->owes_ask = false;
+		s->owing -= !p->owes_begun;
+	}
+	for (uint16_t i = s->lives; i != NONE; i = c->lives[i].next) {
+		if (!c->lives[i].cannot)
+			set_peer(c, s, &c->lives[i], colls_exec(c, i), from);
+	}
+}
+
+/* A member wants to know when that one is begun here. */
+static void
+is_asked(struct colls *c, struct seat *s, uint16_t from, uint32_t number)
+{
+	struct peer *p = &peers_of(c, s->of.place)[from];
+
+	if (before(number, s->next)) {
+		if (!before(number, p->told))
+			owes(c, s, p, &p->owes_begun);
+	} else if (!p->was_asked || before(p->asked, number)) {
+		p->was_asked = true;
+		p->asked = number;
+	}
+}
+
+/* What a piece or permit says to a running collective. Returns true if bytes are to be placed. */
+static bool
+take(struct colls *c, uint32_t index, uint16_t from, const struct early *m, const void *bytes,
+	struct colls_place *out)
+{
+	struct live *l = &c->lives[index];
+	struct seat *s = &c->seats[l->place];
+	struct coll_exec *x = colls_exec(c, index);
+	int step;
+
+	if (l->cannot)
+		return false;
+	if (m->hash != l->hash) {
+		fail(c, s, l->number, l->hash, EPROTO, from);
+		return false;
+	}
+	if (m->op == WIRE_C_PERMIT) {
+		const int64_t more = coll_permitted(x, from, m->ordinal, m->at);
+
+		out->permitted = more > 0 ? (uint64_t)more : 0;
+		step = more < 0 ? -EPROTO : 0;
+	} else {
+		step = coll_heard(x, from, m->ordinal, m->at, m->len);
+		if (step >= 0)
+			coll_arrived(x, (uint32_t)step, m->len);
+	}
+	if (step < 0) {
+		bad(c);
+		fail(c, s, l->number, l->hash, EPROTO, from);
+		return false;
+	}
+	if (coll_is_done(x))
+		end(c, index, 0, s->of.rank);
+	if (m->op == WIRE_C_PERMIT || m->len == 0)
+		return false;
+	*out = (struct colls_place){
+		.index = index,
+		.step = (uint16_t)step,
+		.offset = m->at,
+		.len = m->len,
+		.bytes = bytes,
+	};
+	return true;
+}
+
+static struct live *
+live_of(const struct colls *c, const struct seat *s, uint32_t number, uint16_t *index)
+{
+	for (*index = s->lives; *index != NONE; *index = c->lives[*index].next) {
+		if (c->lives[*index].number == number)
+			return &c->lives[*index];
+	}
+	return NULL;
+}
+
+bool
+colls_early(struct colls *c, uint32_t index, struct colls_place *out)
+{
+	struct live *l = &c->lives[index];
+	const struct seat *s = &c->seats[l->place];
+
+	out->permitted = 0;
+	while (l->state == LIVE_RUNS && l->early_at < s->of.count) {
+		const uint16_t from = l->early_at++;
+		struct early *m = early_of(c, l->place, from, l->number);
+
+		if (m->op == 0 || m->number != l->number)
+			continue;
+		const struct early taken = *m;
+
+		m->op = 0;
+		if (take(c, index, from, &taken, m->bytes, out))
+			return true;
+	}
+	return false;
+}
+
+/* It waits until its collective is begun. */
+static void
+keep(struct colls *c, struct seat *s, uint16_t from, const struct early *m, const void *bytes)
+{
+	struct early *place = early_of(c, s->of.place, from, m->number);
+
+	if (place->op != 0 || m->len > WIRE_COLL_EAGER ||
+		!before(m->number, s->next + WIRE_COLL_AHEAD)) {
+		bad(c);
+		return;
+	}
+	memcpy(place, m, offsetof(struct early, bytes));
+	memcpy(place->bytes, bytes, m->len);
+}
+
+static void
+about_ends(struct colls *c, struct seat *s, uint16_t from, const struct wire_coll *h)
+{
+	const struct verdict v = {true, (uint8_t)wire_be64(h->at), wire_be16(h->ordinal),
+		wire_be32(h->number)};
+
+	if (v.rank >= s->of.count || v.error == 0 ||
+		(h->op == WIRE_C_FAIL ? s->of.rank : from) != 0)
+		bad(c);
+	else if (h->op == WIRE_C_FAIL)
+		judge(c, s, from, &v, wire_be32(h->hash));
+	else
+		is_over(c, s, &v);
+}
+
+bool
+colls_message(struct colls *c, const struct colls_seat *seat, uint16_t from, const void *message,
+	uint32_t len, struct colls_place *out)
+{
+	const uint8_t *bytes = (const uint8_t *)message + sizeof(struct wire_coll);
+	struct seat *s = seat_for(c, seat);
+	struct wire_coll h;
+	uint16_t index;
+
+	out->permitted = 0;
+	if (len < sizeof(h) || from >= seat->count || from == seat->rank) {
+		bad(c);
+		return false;
+	}
+	if (s->left)
+		return false;
+	memcpy(&h, message, sizeof(h));
+	const struct early m = {
+		.op = h.op,
+		.ordinal = wire_be16(h.ordinal),
+		.len = len - (uint32_t)sizeof(h),
+		.number = wire_be32(h.number),
+		.hash = wire_be32(h.hash),
+		.at = wire_be64(h.at),
+	};
+
+	if (h.op == 0 || h.op >= WIRE_COLL_OPS || h.flags & ~WIRE_C_ASKS ||
+		(h.op != WIRE_C_PIECE && m.len != 0)) {
+		bad(c);
+		return false;
+	}
+	if (h.op == WIRE_C_FAIL || h.op == WIRE_C_ABORT) {
+		about_ends(c, s, from, &h);
+		return false;
+	}
+	hears(c, s, from, m.number);
+	if (h.op == WIRE_C_ASK || h.flags & WIRE_C_ASKS)
+		is_asked(c, s, from, m.number);
+	if (h.op != WIRE_C_PIECE && h.op != WIRE_C_PERMIT)
+		return false;
+	if (!before(m.number, s->next)) {
+		keep(c, s, from, &m, bytes);
+		return false;
+	}
+	if (live_of(c, s, m.number, &index) != NULL)
+		return take(c, index, from, &m, bytes, out);
+	if (!s->over.is)
+		bad(c); /* it has ended here, so nothing more can come */
+	return false;
+}
+
+/* ------------------------------------------------------------------ what is to be sent */
+
+static void
+message(struct colls *c, struct seat *s, struct colls_do *out, uint16_t to, uint8_t op,
+	uint32_t number)
+{
+	*out = (struct colls_do){
+		.what = COLLS_SEND,
+		.ctx = s->of.ctx,
+		.place = s->of.place,
+		.to = to,
+		.head = {
+			.op = op,
+			.group = wire_be32(s->of.group),
+			.number = wire_be32(number),
+			.key = wire_be64(s->of.key),
+		},
+	};
+	s->out++;
+	c->out++;
+}
+
+static void
+tell_verdict(struct colls *c, struct seat *s, struct colls_do *out, uint16_t to, uint8_t op,
+	const struct verdict *v)
+{
+	message(c, s, out, to, op, v->number);
+	out->head.ordinal = wire_be16(v->rank);
+	out->head.at = wire_be64(v->error);
+}
+
+/* Makes the next message that the membership owes. false: none. */
+static bool
+owed(struct colls *c, struct seat *s, struct colls_do *out)
+{
+	if (s->owes_fail) {
+		s->owes_fail = false;
+		tell_verdict(c, s, out, 0, WIRE_C_FAIL, &s->fail);
+		out->head.hash = wire_be32(s->fail_hash);
+		return true;
+	}
+	if (s->abort_at < s->of.count) {
+		tell_verdict(c, s, out, s->abort_at++, WIRE_C_ABORT, &s->over);
+		return true;
+	}
+	while (s->owing > 0) {
+		struct peer *p = &peers_of(c, s->of.place)[s->owing_at];
+		const uint16_t to = s->owing_at;
+
+		if (p->owes_begun) {
+			p->owes_begun = false;
+			s->owing -= !p->owes_ask;
+			if (!before(p->told, s->next))
+				continue; /* another message has said so */
+			message(c, s, out, to, WIRE_C_BEGUN, s->next - 1);
+			p->told = s->next;
+			return true;
+		}
+		if (p->owes_ask) {
+			p->owes_ask = false;
+			s->owing--;
+			message(c, s, out, to, WIRE_C_ASK, p->ask);
+			return true;
+		}
+		s->owing_at = (uint16_t)(to + 1 < s->of.count ? to + 1 : 0);
+	}
+	return false;
+}
+
+static bool
+any_owed(struct colls *c, struct colls_do *out)
+{
+	while (c->work != NONE) {
+		struct seat *last = &c->seats[c->work], *s = &c->seats[last->work_next];
+
+		if (s->of.key != 0 && !s->left && owed(c, s, out))
+			return true;
+		s->works = false;
+		if (s == last)
+			c->work = NONE;
+		else
+			last->work_next = s->work_next;
+	}
+	return false;
+}
+
+/* A piece or permit of a running collective. */
+static void
+make(struct colls *c, uint32_t index, const struct coll_out *o, struct colls_do *out)
+{
+	struct live *l = &c->lives[index];
+	struct seat *s = &c->seats[l->place];
+	struct peer *p = &peers_of(c, l->place)[o->peer];
+	const bool piece = o->go == COLL_GO_PIECE;
+
+	message(c, s, out, o->peer, piece ? WIRE_C_PIECE : WIRE_C_PERMIT, l->number);
+	out->index = index;
+	out->step = o->step;
+	out->offset = o->offset;
+	out->len = piece ? (uint32_t)o->len : 0;
+	out->head.ordinal = wire_be16(o->ordinal);
+	out->head.hash = wire_be32(l->hash);
+	out->head.at = wire_be64(piece ? o->offset : o->len);
+	if (!before(l->number, p->heard) &&
+		(o->more || !before(l->number + 2, p->heard + WIRE_COLL_AHEAD)))
+		out->head.flags = WIRE_C_ASKS;
+	if (!before(l->number, p->told))
+		p->told = l->number + 1;
+}
+
+static bool
+runs_on(struct colls *c, uint32_t index, struct colls_do *out, bool may_send, uint64_t now)
+{
+	struct coll_exec *x = colls_exec(c, index);
+	struct coll_out o;
+
+	if (c->lives[index].cannot || !(may_send ? coll_next(x, &o, now) : coll_next_local(x, &o)))
+		return false;
+	if (o.go == COLL_GO_LOCAL)
+		*out = (struct colls_do){
+			.what = COLLS_LOCAL,
+			.index = index,
+			.step = o.step,
+			.offset = o.offset,
+			.len = (uint32_t)o.len,
+		};
+	else
+		make(c, index, &o, out);
+	if (coll_is_done(x))
+		end(c, index, 0, c->seats[c->lives[index].place].of.rank);
+	return true;
+}
+
+bool
+colls_next(struct colls *c, struct colls_do *out, bool may_send, uint64_t now)
+{
+	if (may_send && any_owed(c, out))
+		return true;
+	for (uint32_t n = c->running; n > 0; n--) {
+		c->cursor = c->cursor + 1 < c->running ? c->cursor + 1 : 0;
+		if (runs_on(c, c->runs[c->cursor], out, may_send, now))
+			return true;
+	}
+	return false;
+}
+
+void
+colls_acked(struct colls *c, uint16_t place, uint64_t key)
+{
+	struct seat *s = &c->seats[place];
+
+	c->out--;
+	s->out -= s->of.key == wire_be64(key);
+}
+
+uint64_t
+colls_deadline(const struct colls *c)
+{
+	uint64_t first = COLL_NEVER;
+
+	for (uint32_t n = 0; n < c->running; n++) {
+		const uint16_t i = c->runs[n];
+
+		if (c->lives[i].cannot)
+			continue;
+		const uint64_t at = coll_deadline(colls_exec(c, i));
+
+		first = at < first ? at : first;
+	}
+	return first;
+}
+
+/* ------------------------------------------------------------------ looking */
+
+bool
+colls_is_quiet(const struct colls *c)
+{
+	return c->running == 0 && c->out == 0 && c->work == NONE && c->ended == NONE;
+}
+
+bool
+colls_is_out(const struct colls *c, uint16_t place)
+{
+	const struct seat *s = &c->seats[place];
+
+	return s->of.key != 0 && s->out > 0;
+}
+
+bool
+colls_is_used(const struct colls *c, uint32_t index)
+{
+	return c->lives[index].state != LIVE_FREE;
+}
+
+uint32_t
+colls_part(const struct colls *c, uint16_t place)
+{
+	const struct seat *s = &c->seats[place];
+	uint32_t first = s->next;
+
+	if (s->of.key == 0)
+		return 0;
+	for (uint16_t i = s->lives; i != NONE; i = c->lives[i].next)
+		first = before(c->lives[i].number, first) ? c->lives[i].number : first;
+	return first;
+}
+
+void
+colls_leave(struct colls *c, uint16_t place)
+{
+	struct seat *s = &c->seats[place];
+
+	if (s->of.key == 0)
+		return;
+	for (uint16_t i = s->lives, next; i != NONE; i = next) {
+		next = c->lives[i].next;
+		runs_no_more(c, &c->lives[i]);
+		colls_give(c, i);
+	}
+	s->left = true;
+	s->lives = NONE;
+}
+
+bool
+colls_running(const struct colls *c, uint32_t *at, struct colls_live *out)
+{
+	if (*at >= c->running)
+		return false;
+	const uint16_t i = c->runs[(*at)++];
+	const struct live *l = &c->lives[i];
+
+	*out = (struct colls_live){
+		.index = i,
+		.number = l->number,
+		.ctx = c->seats[l->place].of.ctx,
+		.place = l->place,
+	};
+	return true;
+}
+
+/* ------------------------------------------------------------------ moving */
+
+/* The parts of the memory that are in use: what all others are found by, then those of each
+ * membership and of each running collective. */
+bool
+colls_span(struct colls *c, uint32_t *at, struct colls_span *out)
+{
+	const uint32_t places = c->cfg.places_max;
+	const uint32_t n = (*at)++;
+	uint32_t part = n - 4;
+
+	switch (n) {
+	case 0:
+		*out = (struct colls_span){c, sizeof(*c)};
+		return true;
+	case 1:
+		*out = (struct colls_span){c->seats, places * sizeof(*c->seats)};
+		return true;
+	case 2:
+		*out = (struct colls_span){c->lives, c->cfg.live_max * sizeof(*c->lives)};
+		return true;
+	case 3:
+		*out = (struct colls_span){c->runs, c->cfg.live_max * sizeof(*c->runs)};
+		return true;
+	}
+	while (part < 2 * places && c->seats[part / 2].of.key == 0)
+		part++;
+	if (part < 2 * places) {
+		const size_t first = (size_t)(part / 2) * c->cfg.members_max;
+		const size_t members = c->seats[part / 2].of.count;
+
+		*at = part + 5;
+		*out = part % 2 == 0
+			? (struct colls_span){&c->peers[first], members * sizeof(*c->peers)}
+			: (struct colls_span){&c->early[first * WIRE_COLL_AHEAD],
+				  members * WIRE_COLL_AHEAD * sizeof(*c->early)};
+		return true;
+	}
+	part -= 2 * places;
+	*at = part + 2 * places + 5;
+	if (part >= c->running)
+		return false;
+	*out = (struct colls_span){colls_exec(c, c->runs[part]), c->exec_bytes};
+	return true;
+}
+
+void
+colls_adopt(struct colls *c, const struct colls_config *config)
+{
+	c->cfg = *config;
+	lay_out(c, config, (uint8_t *)c);
+}
+
+void
+colls_adopted(struct colls *c, uint32_t index, const struct coll_step *steps)
+{
+	if (!c->lives[index].cannot)
+		coll_exec_moved(colls_exec(c, index), steps);
+}

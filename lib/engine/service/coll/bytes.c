@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * See bytes.h. Nothing of a client's description is trusted but what is checked here: where bytes
+ * lie, each time they are accessed, and by coll_check what the steps say.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "coll/combine.h"
+#include "engine/service/coll/bytes.h"
+
+size_t
+coll_job_bytes(uint32_t steps_max, uint32_t members_max)
+{
+	const size_t bytes = steps_max * sizeof(struct coll_step) +
+		(size_t)members_max * (COLL_BUFFERS + 2) * sizeof(uint64_t);
+
+	return (bytes + 63) / 64 * 64;
+}
+
+void
+coll_job_lay_out(struct coll_job *j, uint8_t *tables, uint32_t steps_max, uint32_t members_max)
+{
+	uint64_t *table = (uint64_t *)(tables + steps_max * sizeof(struct coll_step));
+
+	j->steps = (struct coll_step *)tables;
+	j->list.steps = j->steps;
+	for (unsigned i = 0; i < COLL_BUFFERS; i++, table += members_max) {
+		j->ends[i] = table;
+		j->blocks[i].ends = j->desc.ends >> i & 1 ? table : NULL;
+	}
+	for (unsigned i = 0; i < 2; i++, table += members_max)
+		j->begins[i] = table;
+}
+
+/* Ends of blocks may not go backwards, or the lengths would be nonsense. */
+static bool
+is_rising(const uint64_t *ends, uint32_t count)
+{
+	for (uint32_t i = 1; i < count; i++) {
+		if (ends[i] < ends[i - 1])
+			return false;
+	}
+	return true;
+}
+
+/* The next bytes of a description. false: it is shorter, or not there. */
+static bool
+pull(const struct bytes *from, uint64_t *at, void *to, size_t len)
+{
+	if (len > from->len - *at || memory_read(from, *at, to, (uint32_t)len) != 0)
+		return false;
+	*at += len;
+	return true;
+}
+
+int
+coll_job_read(struct coll_job *j, const struct channel *ch, const struct bytes *from,
+	uint32_t steps_max, uint32_t members_max)
+{
+	struct coll_desc *d = &j->desc;
+	uint64_t at = 0;
+
+	j->list = (struct coll_list){.steps = j->steps};
+	memset(j->blocks, 0, sizeof(j->blocks));
+	if ((from->memory == NULL && ch->thin != NULL) || !pull(from, &at, d, sizeof(*d)))
+		return -EFAULT;
+	/* lengths are sums of some of these */
+	if (d->steps > steps_max || d->blocks > members_max || d->each > 1ull << 40 ||
+		d->area_bytes > 1ull << 40 || d->ends >> COLL_BUFFERS)
+		return -EINVAL;
+	if (!pull(from, &at, j->steps, d->steps * sizeof(*j->steps)))
+		return -EFAULT;
+	const size_t table = d->blocks * sizeof(uint64_t);
+
+	for (unsigned i = 0; i < COLL_BUFFERS; i++) {
+		j->blocks[i] = (struct coll_blocks){.count = d->blocks, .each = d->each};
+		if (!(d->ends >> i & 1))
+			continue;
+		if (!pull(from, &at, j->ends[i], table))
+			return -EFAULT;
+		if (!is_rising(j->ends[i], d->blocks) ||
+			(d->blocks > 0 && j->ends[i][d->blocks - 1] > 1ull << 48))
+			return -EINVAL;
+		j->blocks[i].ends = j->ends[i];
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		if (!pull(from, &at, j->begins[i], table))
+			return -EFAULT;
+	}
+	j->list.count = d->steps;
+	j->list.piece = d->piece;
+	j->list.areas = d->areas;
+	j->list.area_bytes = d->area_bytes;
+	j->list.send_pace = d->send_pace;
+	j->list.window = d->window;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ where a step's bytes are */
+
+/* Copies between bytes here and [at, at + len) of one of the job's buffers. */
+static int
+access_buffer(struct coll_job *j, struct channel *ch, unsigned buffer, uint64_t at, void *mine,
+	uint32_t len, bool write)
+{
+	const uint64_t most = j->desc.buffer[buffer].len, base = j->desc.buffer[buffer].at;
+	const uint32_t number = j->desc.buffer[buffer].memory;
+	struct memory *memory = NULL;
+
+	if (at > most || len > most - at)
+		return -EFAULT;
+	if (number != MEMORY_COPIED)
+		memory = space_at(&ch->space, number, base + at, len);
+	if (memory == NULL && (number != MEMORY_COPIED || ch->thin != NULL))
+		return -EFAULT;
+	const struct bytes there = {&ch->space, memory, base + at, len};
+
+	return write ? memory_write(&there, 0, mine, len) : memory_read(&there, 0, mine, len);
+}
+
+/* What an area holds goes on at its beginning. */
+static int
+access_scratch(struct coll_job *j, struct channel *ch, const struct coll_exec *x, uint32_t recv,
+	uint64_t offset, uint8_t *mine, uint32_t len, bool write)
+{
+	const uint64_t at = coll_scratch_place(x, recv, offset);
+	const uint64_t end = (j->steps[recv].area + 1ull) * j->list.area_bytes;
+	const uint32_t first = len < end - at ? len : (uint32_t)(end - at);
+	int e = access_buffer(j, ch, COLL_SCRATCH, at, mine, first, write);
+
+	if (e == 0 && first < len)
+		e = access_buffer(j, ch, COLL_SCRATCH, end - j->list.area_bytes, mine + first,
+			len - first, write);
+	return e;
+}
+
+/* The same of a run of blocks of IN or OUT, which lie where the client says. */
+static int
+access_blocks(struct coll_job *j, struct channel *ch, unsigned buffer, const struct coll_step *s,
+	uint64_t offset, uint8_t *mine, uint32_t len, bool write)
+{
+	const struct coll_blocks *b = &j->blocks[buffer];
+
+	for (uint32_t k = 0, block = s->block; len > 0 && k < s->blocks; k++) {
+		const uint64_t bytes = coll_run_bytes(b, block, 1);
+
+		if (offset < bytes) {
+			const uint64_t here = bytes - offset;
+			const uint32_t n = len < here ? len : (uint32_t)here;
+			const uint64_t begin = j->begins[buffer][block];
+
+			if (begin > UINT64_MAX - offset ||
+				access_buffer(j, ch, buffer, begin + offset, mine, n, write) != 0)
+				return -EFAULT;
+			mine += n;
+			len -= n;
+			offset = 0;
+		} else {
+			offset -= bytes;
+		}
+		block = block + 1 < b->count ? block + 1 : 0;
+	}
+	return len == 0 ? 0 : -EFAULT;
+}
+
+int
+coll_bytes_read(struct coll_job *j, struct channel *ch, const struct coll_exec *x, uint16_t step,
+	uint64_t offset, void *to, uint32_t len)
+{
+	const struct coll_step *s = &j->steps[step];
+
+	return s->from == COLL_SCRATCH
+		? access_scratch(j, ch, x, s->source, offset, to, len, false)
+		: access_blocks(j, ch, s->from, s, offset, to, len, false);
+}
+
+/* The bytes that a step writes to, or what is there before. recv: to SCRATCH, that filled it. */
+static int
+access_target(struct coll_job *j, struct channel *ch, const struct coll_exec *x, uint16_t step,
+	uint64_t offset, uint8_t *mine, uint32_t len, bool write)
+{
+	const struct coll_step *s = &j->steps[step];
+
+	return s->to == COLL_SCRATCH ? access_scratch(j, ch, x,
+					       s->op == COLL_RECV ? step : s->target, offset, mine,
+					       len, write)
+				     : access_blocks(j, ch, s->to, s, offset, mine, len, write);
+}
+
+int
+coll_bytes_write(struct coll_job *j, struct channel *ch, const struct coll_exec *x, uint16_t step,
+	uint64_t offset, const void *from, uint32_t len)
+{
+	return access_target(j, ch, x, step, offset, (uint8_t *)(uintptr_t)from, len, true);
+}
+
+/* In place: a COPY of bytes to where they are. */
+static bool
+is_there_already(const struct coll_job *j, const struct coll_step *s)
+{
+	return s->op == COLL_COPY && s->from == COLL_IN && s->to == COLL_OUT && s->blocks == 1 &&
+		j->desc.buffer[COLL_IN].at + j->begins[0][s->block] ==
+		j->desc.buffer[COLL_OUT].at + j->begins[1][s->block];
+}
+
+int
+coll_bytes_work(struct coll_job *j, struct channel *ch, const struct coll_exec *x, uint16_t step,
+	uint64_t offset, uint32_t len, uint8_t *scratch)
+{
+	const struct coll_step *s = &j->steps[step];
+	const uint32_t op = TRANSFER_OP(j->desc.operation);
+	const uint32_t type = TRANSFER_TYPE(j->desc.operation);
+	uint8_t *sum = scratch + j->list.piece;
+
+	if (len == 0 || is_there_already(j, s))
+		return 0;
+	int e = coll_bytes_read(j, ch, x, step, offset, scratch, len);
+
+	if (e != 0 || s->op == COLL_COPY)
+		return e != 0 ? e : coll_bytes_write(j, ch, x, step, offset, scratch, len);
+	if (!coll_combines(op, type))
+		return -EINVAL;
+	e = access_target(j, ch, x, step, offset, sum, len, false);
+	if (e != 0)
+		return e;
+	coll_combine(op, type, sum, scratch, len);
+	return coll_bytes_write(j, ch, x, step, offset, sum, len);
+}
