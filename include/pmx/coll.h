@@ -77,8 +77,8 @@ PMX_API int pmx_bcast(struct pmx_group *group, uint32_t root, void *buffer, uint
 
 /**
  * Collect len bytes of each member at the root, in the order of their ranks.
- * @param in  len bytes; PMX_IN_PLACE at the root: they are in their place of `out`
- * @param out at the root size * len bytes; elsewhere not used
+ * in: len bytes; PMX_IN_PLACE at the root: they are in their place of `out`
+ * out: at the root size * len bytes; elsewhere not used
  */
 PMX_API int pmx_gather(struct pmx_group *group, uint32_t root, const void *in, void *out,
 	uint64_t len, pmx_request *request);
@@ -96,30 +96,37 @@ PMX_API int pmx_allgather(struct pmx_group *group, const void *in, void *out, ui
 
 /**
  * Block i of `in` goes to rank i, where it is block [own rank] of `out`.
- * @param in  size * len bytes; PMX_IN_PLACE: `out` has them, which takes a copy
- * @param out size * len bytes
+ * in: size * len bytes; PMX_IN_PLACE: `out` has them, which takes a copy
+ * out: size * len bytes
  */
 PMX_API int pmx_alltoall(struct pmx_group *group, const void *in, void *out, uint64_t len,
 	pmx_request *request);
 
-/** Bytes of members that differ: lens[i] bytes at offset begins[i]; arrays of size. */
+/** Blocks of any lengths in a buffer: that of rank i has lens[i] bytes, at offset begins[i]. */
 struct pmx_blocks {
-	const uint64_t *lens, *begins;
+	const uint64_t *lens;   /**< size of the group: bytes */
+	const uint64_t *begins; /**< likewise: where they begin */
 };
 
 /**
- * As pmx_gather(), pmx_scatter(), pmx_allgather(), pmx_alltoall(), but with blocks of any lengths,
- * also 0. Only who reads or writes more than its own block has to know the others': len is this
- * member's own, out_blocks and in_blocks are borrowed for the call, and not used at others than the
- * root of gatherv and scatterv. Of alltoallv, in_blocks->lens[i] here is out_blocks->lens[own rank]
- * at rank i.
+ * As pmx_gather(), but with blocks of any lengths, also 0: len is this member's own. out_blocks: of
+ * all, borrowed for the call; used at the root only.
  */
 PMX_API int pmx_gatherv(struct pmx_group *group, uint32_t root, const void *in, uint64_t len,
 	void *out, const struct pmx_blocks *out_blocks, pmx_request *request);
+
+/** As pmx_scatter(), likewise. in_blocks: used at the root only. */
 PMX_API int pmx_scatterv(struct pmx_group *group, uint32_t root, const void *in,
 	const struct pmx_blocks *in_blocks, void *out, uint64_t len, pmx_request *request);
+
+/** As pmx_allgather(), likewise. out_blocks: the same lengths at all. */
 PMX_API int pmx_allgatherv(struct pmx_group *group, const void *in, uint64_t len, void *out,
 	const struct pmx_blocks *out_blocks, pmx_request *request);
+
+/**
+ * As pmx_alltoall(), likewise. in_blocks->lens[i] here is out_blocks->lens[own rank] at rank i; in:
+ * PMX_IN_PLACE: `out` has what is sent, in out_blocks.
+ */
 PMX_API int pmx_alltoallv(struct pmx_group *group, const void *in,
 	const struct pmx_blocks *in_blocks, void *out, const struct pmx_blocks *out_blocks,
 	pmx_request *request);
@@ -127,9 +134,9 @@ PMX_API int pmx_alltoallv(struct pmx_group *group, const void *in,
 /**
  * Combine count elements of each member at the root: out[i] = in[i] of all. The order in which that
  * is done is the same in every run on the same topology, so floats have the same bits.
- * @param in   count elements, of any alignment; PMX_IN_PLACE at the root: they are in `out`
- * @param out  at the root count elements; elsewhere not used
- * @param op   PMX_ATOMIC_MIN to PMX_ATOMIC_BXOR
+ * in: count elements, of any alignment; PMX_IN_PLACE at the root: they are in `out`
+ * out: at the root count elements; elsewhere not used
+ * op: PMX_ATOMIC_MIN to PMX_ATOMIC_BXOR
  */
 PMX_API int pmx_reduce(struct pmx_group *group, uint32_t root, const void *in, void *out,
 	uint64_t count, enum pmx_atomic_type type, enum pmx_atomic_op op, pmx_request *request);
@@ -140,8 +147,8 @@ PMX_API int pmx_allreduce(struct pmx_group *group, const void *in, void *out, ui
 
 /**
  * Combine size * count elements, of which rank i gets those from i * count on.
- * @param in  size * count elements
- * @param out count elements; it may not be in `in`
+ * in: size * count elements
+ * out: count elements; it may not be in `in`
  */
 PMX_API int pmx_reduce_scatter(struct pmx_group *group, const void *in, void *out, uint64_t count,
 	enum pmx_atomic_type type, enum pmx_atomic_op op, pmx_request *request);

@@ -55,7 +55,8 @@ struct pmx_addr {
  *   to open the socket: no EAL, no root, no hugepages; works from containers. Bulk data is copied
  *   once more at each end;
  * - embedded: starts a node in this process, with the configuration file in PMX_CONFIG and the EAL
- *   arguments in PMX_EAL (separated by spaces). Calls that find nothing to do run the engine;
+ *   arguments in PMX_EAL (separated by spaces). Calls that find nothing to do run the engine. A
+ *   process has one such node: who attaches again shares it, and uses it from the same thread;
  * - not set: secondary if that is possible, otherwise thin.
  * @param[out] node      the attachment; end it with pmx_node_close().
  * @param      instance  name of the primary (config key node.name), e.g. "pmx0"; or, with a '/',

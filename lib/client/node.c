@@ -33,9 +33,17 @@ as_thin(struct pmx_node *node, const char *instance, int cpu)
 	return result;
 }
 
+/* The node of PMX_ATTACH=embedded, of which a process has one: whoever attaches in addition shares
+ * it, as a library beside the program that uses it. */
+static struct {
+	pthread_mutex_t lock;
+	struct pmx_node *node;
+	unsigned users;
+} embedded = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
 /* Starts an engine in this process, by PMX_CONFIG and PMX_EAL. */
 static int
-as_embedded(struct pmx_node **node)
+start_embedded(struct pmx_node **node)
 {
 	char *words = getenv("PMX_EAL") ? strdup(getenv("PMX_EAL")) : NULL, *save = NULL,
 	     error[512] = "";
@@ -58,6 +66,35 @@ as_embedded(struct pmx_node **node)
 	else
 		fprintf(stderr, "pmx: PMX_ATTACH=embedded: %s\n", error);
 	return result; /* words is not freed: the EAL keeps pointers into it */
+}
+
+static int
+as_embedded(struct pmx_node **node)
+{
+	int result = 0;
+
+	pthread_mutex_lock(&embedded.lock);
+	if (embedded.users == 0)
+		result = start_embedded(&embedded.node);
+	if (result == 0) {
+		embedded.users++;
+		*node = embedded.node;
+	}
+	pthread_mutex_unlock(&embedded.lock);
+	return result;
+}
+
+/* Whether others use the node still. */
+static bool
+is_shared(const struct pmx_node *node)
+{
+	bool shared = false;
+
+	pthread_mutex_lock(&embedded.lock);
+	if (embedded.users > 0 && node == embedded.node)
+		shared = --embedded.users > 0;
+	pthread_mutex_unlock(&embedded.lock);
+	return shared;
 }
 
 /* Attaches as PMX_ATTACH says: NULL, "secondary" or "thin"; otherwise -EINVAL. */
@@ -151,7 +188,7 @@ pmx_context_close(struct pmx_context *ctx)
 void
 pmx_node_close(struct pmx_node *node)
 {
-	if (node == NULL)
+	if (node == NULL || is_shared(node))
 		return;
 	while (node->contexts != NULL)
 		pmx_context_close(node->contexts);

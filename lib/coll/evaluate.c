@@ -445,7 +445,7 @@ messages_of(enum coll_generator g, const struct coll_task *task)
 	switch (g) {
 	case COLL_PAPER:
 	case COLL_CHAIN:
-		return task->kind == COLL_GATHER ? n * n / 2 : n;
+		return task->kind == COLL_GATHER ? (n * n + 1) / 2 : n;
 	case COLL_RING:
 	case COLL_PHASES:
 		return n * n;

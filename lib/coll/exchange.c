@@ -314,7 +314,8 @@ coll_alltoall_phases(struct coll_builder *b)
 		b->error = -ENOMEM;
 		goto out;
 	}
-	const double slowest = f.slowest;
+	/* none is used if all ranks are on one host */
+	const double slowest = f.slowest > 0 ? f.slowest : COLL_LOCAL_NS_PER_BYTE;
 
 	share_out(b, &f, pairs);
 	qsort(pairs, (size_t)n * (n - 1), sizeof(*pairs), by_phase);

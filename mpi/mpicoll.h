@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * libpmx-mpicoll.so: collectives of unmodified MPI programs by pmx, through MPI's profiling
+ * interface (PMPI), for LD_PRELOAD. What it does not take goes on to the MPI library.
+ *
+ * Design notes
+ * 1. Whether a call is taken is decided by what all ranks of the communicator know: the kind, the
+ *    bytes of a block, the operation and its basic type, and whether the communicator has a group,
+ *    which all of its ranks agreed on. So they all decide the same.
+ * 2. A communicator gets its group at its first blocking collective, which may synchronise;
+ *    nonblocking ones before that go on to the MPI library.
+ * 3. While a call waits, the MPI library is given turns, as any blocking call of MPI has to make
+ *    progress for others.
+ * 4. Data of types that are not contiguous are packed and unpacked by the MPI library.
+ */
+#ifndef PMX_MPICOLL_H
+#define PMX_MPICOLL_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <pmx/coll.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* ---------------------------------------------------------------- comm.c */
+
+/* A communicator whose collectives are taken. */
+struct comm {
+	struct pmx_group *group;
+	int size, rank;
+};
+
+/* The communicator's group. blocking: it may be made now. NULL: the MPI library does it. */
+struct comm *comm_of(MPI_Comm c, bool blocking);
+/* Is a collective of that kind and block to be taken? An enum of the kinds, and their names for the
+ * environment's PMX_MPICOLL. */
+enum kind {
+	KIND_BARRIER,
+	KIND_BCAST,
+	KIND_GATHER,
+	KIND_SCATTER,
+	KIND_ALLGATHER,
+	KIND_ALLTOALL,
+	KIND_REDUCE,
+	KIND_ALLREDUCE,
+	KIND_REDUCE_SCATTER,
+	KIND_GATHERV,
+	KIND_SCATTERV,
+	KIND_ALLGATHERV,
+	KIND_ALLTOALLV,
+	KINDS
+};
+bool comm_takes(enum kind kind, uint64_t bytes);
+#define ANY_BYTES (UINT64_MAX - 1) /* not known to all */
+/* What a verb has returned: false: it is to be called again. Ends the job if it cannot begin. */
+bool comm_has_begun(const struct comm *c, int error);
+/* Whether a request has ended; ends the job if it failed, since others wait for what will never
+ * be. */
+bool comm_test(const struct comm *c, pmx_request *request);
+/* Nothing has ended: a turn for the MPI library. */
+void comm_turn(void);
+
+/* ---------------------------------------------------------------- types.c */
+
+/* Data as the application describes them. */
+struct data {
+	void *at;       /* where the bytes begin */
+	uint64_t bytes;
+	bool packed;    /* `at` is memory of this library: to be freed */
+	void *home;     /* ... and unpacked there at the end, or NULL */
+	int count;
+	MPI_Datatype type;
+	/* blocks of several ranks: their counts and displacements, which the application keeps until
+	 * the end, `count` of them; and as bytes, malloc()ed */
+	const int *counts, *places;
+	struct pmx_blocks blocks;
+};
+
+/* Bytes of count elements. */
+uint64_t data_bytes(int count, MPI_Datatype type);
+/* Data that are read; that are written. false: out of memory. */
+bool data_in(struct data *d, const void *at, int count, MPI_Datatype type);
+bool data_out(struct data *d, void *at, int count, MPI_Datatype type);
+/* Data that are written, and of which some are read before. */
+bool data_both(struct data *d, void *at, int count, MPI_Datatype type);
+/* The same of blocks of `ranks` ranks. */
+bool data_in_blocks(struct data *d, const void *at, int ranks, const int counts[],
+	const int places[], MPI_Datatype type);
+bool data_out_blocks(struct data *d, void *at, int ranks, const int counts[], const int places[],
+	MPI_Datatype type);
+bool data_both_blocks(struct data *d, void *at, int ranks, const int counts[], const int places[],
+	MPI_Datatype type);
+/* The collective is over: what was written goes to its place. */
+void data_end(struct data *d);
+/* The operation and type of a reduction; false: not one that pmx has. */
+bool data_operation(MPI_Op op, MPI_Datatype type, enum pmx_atomic_op *o, enum pmx_atomic_type *t);
+
+#endif

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Random collectives of MPI, each done twice with the same data: by MPI's names, which a library
+ * that was loaded before may have taken, and by the names of the profiling interface, which are
+ * always the MPI library's own. The results must be the same, byte by byte. Kinds, counts, types
+ * (also ones with gaps), roots, operations and communicators vary; blocking or not, in place or
+ * not, several at once.
+ *
+ * Usage: mpirun -np N collectives [CALLS [SEED]]
+ */
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COMMS   4
+#define AT_ONCE 3
+#define MOST    20000 /* elements */
+
+enum kind {
+	BARRIER,
+	BCAST,
+	GATHER,
+	SCATTER,
+	ALLGATHER,
+	ALLTOALL,
+	GATHERV,
+	SCATTERV,
+	ALLGATHERV,
+	ALLTOALLV,
+	REDUCE,
+	ALLREDUCE,
+	REDUCE_SCATTER,
+	REDUCE_SCATTER_BLOCK,
+	KINDS
+};
+
+struct call {
+	enum kind kind;
+	int comm, root, count, size, rank;
+	bool in_place, waits;
+	MPI_Datatype type;
+	MPI_Op op;
+	int in_counts[64], in_places[64], out_counts[64], out_places[64];
+	size_t bytes; /* of each buffer */
+	uint8_t *in, *out, *want;
+	MPI_Request request;
+};
+
+static MPI_Comm comms[COMMS];
+static MPI_Datatype types[6];
+static int type_count;
+static uint64_t seed = 1;
+
+/* The same at all ranks. */
+static uint32_t
+below(uint32_t n)
+{
+	seed = seed * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(seed >> 33) % n;
+}
+
+static void
+make_types(void)
+{
+	int lens[3] = {1, 2, 1}, places[3] = {0, 3, 7};
+
+	types[type_count++] = MPI_BYTE;
+	types[type_count++] = MPI_INT;
+	types[type_count++] = MPI_DOUBLE;
+	MPI_Type_vector(3, 2, 4, MPI_SHORT, &types[type_count++]);
+	MPI_Type_contiguous(5, MPI_INT, &types[type_count++]);
+	MPI_Type_indexed(3, lens, places, MPI_FLOAT, &types[type_count++]);
+	for (int i = 3; i < type_count; i++)
+		MPI_Type_commit(&types[i]);
+}
+
+static void
+make_comms(int rank)
+{
+	comms[0] = MPI_COMM_WORLD;
+	MPI_Comm_dup(MPI_COMM_WORLD, &comms[1]);
+	MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &comms[2]);
+	MPI_Comm_split(MPI_COMM_WORLD, rank == 0, rank, &comms[3]);
+}
+
+/* Integers whose sums and products are exact in any order. */
+static void
+fill(const struct call *c, uint8_t *at, int salt)
+{
+	if (c->type == MPI_INT) {
+		for (size_t i = 0; i < c->bytes / 4; i++)
+			((int32_t *)at)[i] = (int32_t)((i * 31 + (size_t)salt * 17) % 97);
+	} else if (c->type == MPI_DOUBLE) {
+		for (size_t i = 0; i < c->bytes / 8; i++)
+			((double *)at)[i] = (double)((i * 31 + (size_t)salt * 17) % 97);
+	} else {
+		for (size_t i = 0; i < c->bytes; i++)
+			at[i] = (uint8_t)(i * 7 + i / 251 + (size_t)salt);
+	}
+}
+
+static void
+make_call(struct call *c)
+{
+	const MPI_Op ops[] = {MPI_SUM, MPI_MIN, MPI_MAX, MPI_SUM};
+	MPI_Aint low, extent;
+	int world;
+
+	memset(c, 0, sizeof(*c));
+	MPI_Comm_rank(MPI_COMM_WORLD, &world);
+	c->kind = (enum kind)below(KINDS);
+	c->comm = (int)below(COMMS);
+	MPI_Comm_size(comms[c->comm], &c->size);
+	MPI_Comm_rank(comms[c->comm], &c->rank);
+	c->root = (int)below(64) % c->size;
+	c->count = (int)below(4) == 0 ? (int)below(MOST) : (int)below(60);
+	c->in_place = below(4) == 0;
+	c->waits = below(2);
+	c->type = types[below((uint32_t)type_count)];
+	c->op = ops[below(4)];
+	if (c->kind >= REDUCE) {
+		c->type = below(2) ? MPI_INT : MPI_DOUBLE;
+		c->in_place = c->in_place && c->kind != REDUCE_SCATTER;
+	}
+	/* what rank x of the communicator sends y is the same function at both */
+	const uint32_t salt = below(1000000);
+	int in_end = 0, out_end = 0;
+
+	for (int r = 0; r < c->size; r++) {
+		const uint32_t out = salt + (uint32_t)(c->rank * 64 + r) * 2654435761u;
+		const uint32_t in = salt + (uint32_t)(r * 64 + c->rank) * 2654435761u;
+		const uint32_t all = salt + (uint32_t)r * 2654435761u;
+		const bool pairs = c->kind == ALLTOALLV && !c->in_place;
+
+		c->in_counts[r] = (int)((pairs ? out : all) % (uint32_t)(c->count + 1));
+		c->out_counts[r] = (int)((pairs ? in : all) % (uint32_t)(c->count + 1));
+		if (c->kind == ALLTOALLV && c->in_place)
+			c->in_counts[r] = c->out_counts[r] = c->count;
+		if (c->kind == REDUCE_SCATTER && salt % 2)
+			c->in_counts[r] = c->count;
+		c->in_places[r] = in_end;
+		c->out_places[r] = out_end;
+		in_end += c->in_counts[r] + 1;
+		out_end += c->out_counts[r] + 1;
+	}
+	MPI_Type_get_extent(c->type, &low, &extent);
+	c->bytes = (size_t)(c->count + 2) * (size_t)c->size * (size_t)extent + 64;
+	c->in = malloc(c->bytes);
+	c->out = malloc(c->bytes);
+	c->want = malloc(c->bytes);
+	fill(c, c->in, world);
+	fill(c, c->out, world + 1000);
+	memcpy(c->want, c->out, c->bytes);
+}
+
+/* Calls it, with its result in `out`. own: the MPI library's. */
+static void
+call(struct call *c, uint8_t *out, bool own, MPI_Request *request)
+{
+	const void *in = c->in_place ? MPI_IN_PLACE : (const void *)c->in;
+	const bool is_root = c->rank == c->root;
+	const void *root_in = is_root ? in : (const void *)c->in;
+	const MPI_Comm m = comms[c->comm];
+	const MPI_Datatype t = c->type;
+	const int n = c->count, root = c->root;
+	const int own_count = c->in_counts[c->rank], own_out = c->out_counts[c->rank];
+
+#define ONE(Name, name, ...)                                                                       \
+	do {                                                                                       \
+		if (own)                                                                           \
+			PMPI_##Name(__VA_ARGS__);                                                  \
+		else if (request == NULL)                                                          \
+			MPI_##Name(__VA_ARGS__);                                                   \
+		else                                                                               \
+			MPI_I##name(__VA_ARGS__, request);                                         \
+	} while (0)
+	switch (c->kind) {
+	case BARRIER:
+		ONE(Barrier, barrier, m);
+		break;
+	case BCAST:
+		ONE(Bcast, bcast, out, n, t, root, m);
+		break;
+	case GATHER:
+		ONE(Gather, gather, root_in, n, t, out, n, t, root, m);
+		break;
+	case SCATTER:
+		ONE(Scatter, scatter, c->in, n, t,
+			c->in_place && is_root ? MPI_IN_PLACE : (void *)out, n, t, root, m);
+		break;
+	case ALLGATHER:
+		ONE(Allgather, allgather, in, n, t, out, n, t, m);
+		break;
+	case ALLTOALL:
+		ONE(Alltoall, alltoall, in, n, t, out, n, t, m);
+		break;
+	case GATHERV:
+		ONE(Gatherv, gatherv, root_in, own_out, t, out, c->out_counts, c->out_places, t,
+			root, m);
+		break;
+	case SCATTERV:
+		ONE(Scatterv, scatterv, c->in, c->in_counts, c->in_places, t,
+			c->in_place && is_root ? MPI_IN_PLACE : (void *)out, own_count, t, root, m);
+		break;
+	case ALLGATHERV:
+		ONE(Allgatherv, allgatherv, in, own_out, t, out, c->out_counts, c->out_places, t,
+			m);
+		break;
+	case ALLTOALLV:
+		ONE(Alltoallv, alltoallv, in, c->in_counts, c->in_places, t, out, c->out_counts,
+			c->out_places, t, m);
+		break;
+	case REDUCE:
+		ONE(Reduce, reduce, root_in, out, n, t, c->op, root, m);
+		break;
+	case ALLREDUCE:
+		ONE(Allreduce, allreduce, in, out, n, t, c->op, m);
+		break;
+	case REDUCE_SCATTER:
+		ONE(Reduce_scatter, reduce_scatter, in, out, c->in_counts, t, c->op, m);
+		break;
+	case REDUCE_SCATTER_BLOCK:
+		ONE(Reduce_scatter_block, reduce_scatter_block, in, out, n, t, c->op, m);
+		break;
+	case KINDS:
+		break;
+	}
+}
+
+static void
+check(struct call *c, int number)
+{
+	size_t bytes = c->bytes;
+
+	/* in place, all but the own part of `out` is not said */
+	if (c->kind == REDUCE_SCATTER_BLOCK && c->in_place)
+		bytes = (size_t)c->count * (c->type == MPI_INT ? 4 : 8);
+	for (size_t i = 0; i < bytes; i++) {
+		if (c->out[i] == c->want[i])
+			continue;
+		fprintf(stderr,
+			"collectives: call %d, kind %d, count %d, comm %d of %d, root %d, rank %d%s%s: "
+			"byte %zu is %02x, not %02x\n",
+			number, c->kind, c->count, c->comm, c->size, c->root, c->rank,
+			c->in_place ? ", in place" : "", c->waits ? "" : ", nonblocking", i,
+			c->out[i], c->want[i]);
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	}
+	free(c->in);
+	free(c->out);
+	free(c->want);
+}
+
+int
+main(int argc, char **argv)
+{
+	struct call calls[AT_ONCE];
+	MPI_Request requests[AT_ONCE];
+	int rank, most = argc > 1 ? atoi(argv[1]) : 500;
+
+	MPI_Init(&argc, &argv);
+	seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	make_types();
+	make_comms(rank);
+	for (int done = 0; done < most;) {
+		const int n = 1 + (int)below(AT_ONCE);
+
+		for (int i = 0; i < n; i++) {
+			make_call(&calls[i]);
+			requests[i] = MPI_REQUEST_NULL;
+			call(&calls[i], calls[i].out, false,
+				calls[i].waits ? NULL : &requests[i]);
+		}
+		switch (below(3)) {
+		case 0:
+			MPI_Waitall(n, requests, MPI_STATUSES_IGNORE);
+			break;
+		case 1:
+			for (int i = 0; i < n; i++)
+				MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+			break;
+		case 2:
+			for (int i = 0, flag; i < n; i++) {
+				for (flag = 0; !flag;)
+					MPI_Testall(n, requests, &flag, MPI_STATUSES_IGNORE);
+			}
+			break;
+		}
+		for (int i = 0; i < n; i++) {
+			call(&calls[i], calls[i].want, true, NULL);
+			check(&calls[i], done + i);
+		}
+		done += n;
+	}
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (rank == 0)
+		printf("collectives: %d calls were right\n", most);
+	MPI_Finalize();
+	return 0;
+}
