@@ -370,6 +370,7 @@ describe(struct pmx_group *g, const struct call *c, const struct coll_plan *p,
 	d->operation = c->operation;
 	d->area_bytes = l->area_bytes;
 	d->window = l->window;
+	d->grain = l->grain;
 	memcpy(at + r->steps, l->steps, l->count * sizeof(struct coll_step));
 	write_side(g, c, &c->in, p, ends, begins);
 	write_side(g, c, &c->out, p, ends + count, begins + count);

@@ -16,9 +16,14 @@
 #define EACH    (64u << 10) /* bytes of a block for which lists of any lengths are made */
 #define ANY     UINT64_MAX
 
-/* What a network is taken for that nobody has described: its rates are no reason to wait. */
+/* What a network is taken for that nobody has described: its rates are no reason to wait. Lists have
+ * no timetable then, and windows that fill lines of some 10 Gb/s at a host's reaction times. */
 #define ONE_SWITCH                                                                                 \
 	"switch s buffer=128K\nhost h[0-%u]\nlink h[0-%u] s bandwidth=100G latency=1us\n"
+
+#define WINDOW (256u << 10)
+#define GRAIN  (32u << 10)
+#define AREA   (128u << 10)
 
 /* Bytes of a frame on the wire besides those of the message: Ethernet with its gap, and ours. */
 #define FRAME_OVERHEAD (24 + 14 + WIRE_HDR_BYTES)
@@ -42,6 +47,7 @@ struct coll_plans {
 	struct topology *topology;
 	uint16_t *nodes; /* of the topology, by rank */
 	uint32_t count, rank, piece;
+	bool is_known; /* the topology */
 	uint64_t uses;
 	struct kept kept[PLANS];
 	struct choice choices[CHOICES];
@@ -94,6 +100,7 @@ coll_plans_open(struct coll_plans **out, const struct pmx_addr *members, uint32_
 	p->count = count;
 	p->rank = rank;
 	p->piece = piece;
+	p->is_known = text != NULL;
 	for (uint32_t r = 0; r < count; r++)
 		p->nodes[r] = members[r].node;
 	e = text == NULL ? one_switch(p, error, error_len)
@@ -208,13 +215,30 @@ find(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes)
 	return oldest;
 }
 
+static void
+without_times(struct coll_plan *plan, uint32_t rank)
+{
+	struct coll_list *l = &plan->lists[rank];
+
+	for (uint64_t i = 0; i < plan->step_count; i++)
+		plan->steps[i].at_us = plan->steps[i].lead_ns = plan->steps[i].pace = 0;
+	l->send_pace = 0;
+	l->window = WINDOW;
+	l->grain = GRAIN;
+	l->area_bytes = l->area_bytes < AREA ? AREA : l->area_bytes;
+}
+
 static int
 make(struct coll_plans *p, struct kept *k, enum coll_generator generator, uint64_t bytes)
 {
 	struct coll_task task = task_for(p, k->kind, k->root, bytes);
 
 	task.only = p->rank;
-	return coll_plan_make(generator, &task, &k->plan);
+	const int e = coll_plan_make(generator, &task, &k->plan);
+
+	if (e == 0 && (!p->is_known || k->bytes == ANY))
+		without_times(k->plan, p->rank);
+	return e;
 }
 
 int
@@ -254,11 +278,6 @@ coll_plans_get_any(struct coll_plans *p, enum coll_kind kind, uint32_t root,
 
 		if (e != 0)
 			return e;
-		for (uint64_t i = 0; i < k->plan->step_count; i++) {
-			struct coll_step *s = &k->plan->steps[i];
-
-			s->at_us = s->lead_ns = s->pace = 0;
-		}
 		k->plan->hash = ~k->plan->hash;
 	}
 	k->used = ++p->uses;

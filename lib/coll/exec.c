@@ -687,8 +687,10 @@ permittable(struct coll_exec *c, uint32_t i)
 		n = n < room ? n : room;
 	}
 	/* all at once if there is neither a pace nor a bound */
-	if ((s->pace || c->list.window) && n > c->list.piece)
-		n = c->list.piece;
+	const uint32_t grain = c->list.grain ? c->list.grain : c->list.piece;
+
+	if ((s->pace || c->list.window) && n > grain)
+		n = grain;
 	return n;
 }
 

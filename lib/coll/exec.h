@@ -96,6 +96,8 @@ struct coll_list {
 	uint64_t area_bytes; /* ... of so many bytes each, at least piece */
 	uint32_t send_pace;  /* of all SENDs together, as coll_step.pace */
 	uint64_t window;     /* most bytes permitted that have not arrived; 0 = no bound */
+	uint32_t grain;      /* most bytes that one permit adds, if there is a pace or a window; 0 =
+			      * a piece */
 };
 
 /* What coll_next says is to be done. */

@@ -94,6 +94,7 @@ coll_job_read(struct coll_job *j, const struct channel *ch, const struct bytes *
 	j->list.area_bytes = d->area_bytes;
 	j->list.send_pace = d->send_pace;
 	j->list.window = d->window;
+	j->list.grain = d->grain;
 	return 0;
 }
 
