@@ -430,6 +430,7 @@ reduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op, int r
 	*done = x.comm != NULL;
 	if (!*done)
 		return MPI_SUCCESS;
+	adopt_used(in == MPI_IN_PLACE ? out : in, data_bytes(count, type));
 	BEGIN(&x, pmx_reduce(x.comm->group, (uint32_t)root, in == MPI_IN_PLACE ? PMX_IN_PLACE : in,
 			  out, (uint64_t)count, t, o, &x.request));
 	return go(&x, mpi);
@@ -446,6 +447,8 @@ allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op, MP
 	*done = x.comm != NULL;
 	if (!*done)
 		return MPI_SUCCESS;
+	adopt_used(in == MPI_IN_PLACE ? out : in, data_bytes(count, type));
+	adopt_used(out, data_bytes(count, type));
 	BEGIN(&x, pmx_allreduce(x.comm->group, in == MPI_IN_PLACE ? PMX_IN_PLACE : in, out,
 			  (uint64_t)count, t, o, &x.request));
 	return go(&x, mpi);

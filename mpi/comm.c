@@ -206,6 +206,12 @@ die(const struct comm *c, int error, const struct pmx_status *s)
 	PMPI_Abort(MPI_COMM_WORLD, 1);
 }
 
+void
+comm_adopt(const void *at, uint64_t bytes, struct pmx_remote *remote)
+{
+	pmx_register(context, (void *)(uintptr_t)at, bytes, PMX_ADOPT, remote);
+}
+
 bool
 comm_has_begun(const struct comm *c, int error)
 {

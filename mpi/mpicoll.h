@@ -63,6 +63,14 @@ bool comm_test(const struct comm *c, pmx_request *request);
 /* Nothing has ended: a turn for the MPI library. */
 void comm_turn(void);
 
+/* Lets the engine reach memory directly, if that is possible. */
+void comm_adopt(const void *at, uint64_t bytes, struct pmx_remote *remote);
+
+/* ---------------------------------------------------------------- adopt.c */
+
+/* Contiguous data of the program are about to be read or written. */
+void adopt_used(const void *at, uint64_t bytes);
+
 /* ---------------------------------------------------------------- types.c */
 
 /* Data as the application describes them. */

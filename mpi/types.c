@@ -40,8 +40,10 @@ make(struct data *d, const void *at, int count, MPI_Datatype type)
 		.count = count,
 		.type = type,
 	};
-	if (is_plain(type) || d->bytes == 0)
+	if (is_plain(type) || d->bytes == 0) {
+		adopt_used(at, d->bytes);
 		return true;
+	}
 	d->at = malloc(d->bytes);
 	d->packed = true;
 	return d->at != NULL;
