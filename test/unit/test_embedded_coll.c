@@ -20,8 +20,10 @@
 
 #include <rte_eal.h>
 
-#include "client/client.h"
+#include "client/group.h"
 #include "coll/exec.h"
+#include "engine/lane.h"
+#include "node/node.h"
 #include "pmx/coll.h"
 
 #define NODES      2
@@ -122,7 +124,7 @@ start(void **state)
 
 		snprintf(text, sizeof(text),
 			"[node]\nid = %u\nname = coll%u\n[link 0]\ndriver = loop\nport = coll\n"
-			"encap = none\nfault = loss=2%%,reorder=5%%,seed=%u\n"
+			"encap = none\nfault = loss=5%%,reorder=5%%,seed=%u\n"
 			"[nodes]\n0 = auto\n1 = auto\n"
 			"[proto]\nkeepalive_ms = 100\n[limits]\ncontexts = 4\nmbufs = 8192\n"
 			"groups = 2\ngroup_members = 8\ntransfers = 8\n",
@@ -527,11 +529,314 @@ coll__random_calls(void **state)
 	random_calls(calls != NULL ? (unsigned)atoi(calls) : 300);
 }
 
+/* All begin a barrier; a member whose request has ended is looked at. */
+static void
+barriers(unsigned from)
+{
+	for (unsigned n = from; n < members; n++) {
+		memset(&parts[0][n], 0, sizeof(parts[0][n]));
+		parts[0][n].ended = 1;
+		assert_int_equal(pmx_coll_barrier(group[n], &parts[0][n].request), 0);
+	}
+}
+
+static bool
+all_ended(unsigned from)
+{
+	for (unsigned n = from; n < members; n++) {
+		if (parts[0][n].ended == 1)
+			return false;
+	}
+	return true;
+}
+
+/* One member gathers other lengths than the others: all name it, and there is no further one. */
+static void
+coll__plans_that_differ(void **state)
+{
+	uint8_t in[ALL][5000], out[ALL * 5000];
+
+	(void)state;
+	open_group(ALL);
+	random_calls(5);
+	for (unsigned n = 0; n < members; n++) {
+		parts[0][n].ended = 1;
+		assert_int_equal(pmx_gather(group[n], 1, in[n], out, n == 4 ? 4999 : 5000,
+					 &parts[0][n].request),
+			0);
+	}
+	UNTIL(all_ended(0));
+	for (unsigned n = 0; n < members; n++) {
+		/* who has nothing more to do may have ended before */
+		if (parts[0][n].ended == 0)
+			continue;
+		assert_int_equal(parts[0][n].ended, -EPROTO);
+		assert_int_equal(parts[0][n].said.label, 4);
+		assert_int_equal(parts[0][n].said.source.context, member(4).context);
+	}
+	assert_int_equal(parts[0][1].ended, -EPROTO);
+	assert_int_equal(parts[0][4].ended, -EPROTO);
+	barriers(0);
+	UNTIL(all_ended(0));
+	for (unsigned n = 0; n < members; n++) {
+		assert_int_equal(parts[0][n].ended, -EPROTO);
+		assert_int_equal(parts[0][n].said.label, 4);
+	}
+}
+
+/* A member leaves when its own part has ended: the others finish theirs. What it has not taken part
+ * in ends at all with its name. */
+static void
+coll__a_member_leaves(void **state)
+{
+	static uint8_t in[ALL][60000], out[ALL * 60000];
+
+	(void)state;
+	open_group(ALL);
+	for (unsigned n = 0; n < members; n++) {
+		memset(in[n], (int)n + 1, sizeof(in[n]));
+		parts[0][n].ended = 1;
+		assert_int_equal(pmx_gather(group[n], 0, in[n], out, sizeof(in[n]),
+					 &parts[0][n].request),
+			0);
+	}
+	UNTIL(parts[0][5].ended != 1);
+	assert_int_equal(parts[0][5].ended, 0);
+	pmx_group_close(group[5]);
+	group[5] = NULL;
+	UNTIL(all_ended(0));
+	for (unsigned n = 0; n < members; n++)
+		assert_int_equal(parts[0][n].ended, 0);
+	for (unsigned i = 0; i < sizeof(out); i++)
+		assert_int_equal(out[i], i / 60000 + 1);
+	members--;
+	barriers(0);
+	UNTIL(all_ended(0));
+	for (unsigned n = 0; n < members; n++) {
+		assert_int_equal(parts[0][n].ended, -ENOTCONN);
+		assert_int_equal(parts[0][n].said.label, 5);
+	}
+}
+
+/* A node dies in the midst: all others end, with the same member of it. */
+static void
+coll__a_node_dies(void **state)
+{
+	(void)state;
+	open_group(ALL);
+	random_calls(3);
+	barriers(0);
+	UNTIL(all_ended(0));
+	barriers(0);
+	nodes[1] = NULL; /* it is not polled any more */
+	UNTIL(parts[0][0].ended != 1 && parts[0][1].ended != 1 && parts[0][2].ended != 1);
+	for (unsigned n = 0; n < CTXS; n++) {
+		if (parts[0][n].ended == 0)
+			continue;
+		assert_int_equal(parts[0][n].ended, -ECONNRESET);
+		assert_in_range(parts[0][n].said.label, CTXS, ALL - 1);
+		assert_int_equal(parts[0][n].said.label, parts[0][0].said.label);
+	}
+	barriers(0);
+	UNTIL(parts[0][0].ended != 1 && parts[0][1].ended != 1 && parts[0][2].ended != 1);
+	for (unsigned n = 0; n < CTXS; n++)
+		assert_int_equal(parts[0][n].ended, -ECONNRESET);
+}
+
+static void
+coll__refuses_what_is_wrong(void **state)
+{
+	uint8_t bytes[64];
+	pmx_request r[COLLS_OF_CONTEXT];
+	char error[200] = "";
+	unsigned begun = 0;
+
+	(void)state;
+	open_group(2);
+	assert_int_equal(pmx_bcast(group[0], 2, bytes, 8, &r[0]), -EINVAL);
+	assert_int_equal(pmx_bcast(group[0], 0, bytes, 8, NULL), -EINVAL);
+	assert_int_equal(pmx_bcast(group[0], 0, bytes, 1ull << 50, &r[0]), -EMSGSIZE);
+	assert_int_equal(pmx_allreduce(group[0], bytes, bytes, 2, PMX_FLOAT, PMX_ATOMIC_BXOR, &r[0]),
+		-EINVAL);
+	assert_int_equal(pmx_allreduce(group[0], bytes, bytes, 2, PMX_INT8, PMX_ATOMIC_CSWAP, &r[0]),
+		-EINVAL);
+	assert_int_equal(pmx_coll_topology(group[1], "switch s\nhost a\nlink a s bandwidth=1G "
+						     "latency=1us\nlink a b bandwidth=1G\n",
+				 error, sizeof(error)),
+		-EINVAL);
+	assert_non_null(strstr(error, "line 4"));
+	/* a topology without the other member's node */
+	assert_int_equal(pmx_coll_topology(group[1], "switch s\nhost a\nlink a s bandwidth=1G "
+						     "latency=1us\n",
+				 error, sizeof(error)),
+		0); /* both are at node 0 */
+	assert_int_equal(pmx_coll_topology(group[0], "switch s\nhost a\nlink a s bandwidth=1G "
+						     "latency=1us\n",
+				 error, sizeof(error)),
+		0);
+	/* more at once than limits.collectives */
+	while (begun < COLLS_OF_CONTEXT &&
+		pmx_coll_barrier(group[0], &r[begun]) == 0)
+		begun++;
+	assert_int_equal(begun, 4);
+	assert_int_equal(pmx_coll_barrier(group[0], &r[begun]), -EAGAIN);
+	for (unsigned i = 0; i < begun; i++) {
+		barriers(1);
+		UNTIL(all_ended(1));
+		assert_int_equal(parts[0][1].ended, 0);
+		assert_int_equal(parts[0][1].said.tag, i);
+	}
+	for (unsigned i = 0; i < begun; i++) {
+		int e;
+
+		UNTIL((e = pmx_test(ctx[0], &r[i], NULL)) != 0);
+		assert_int_equal(e, 1);
+	}
+	assert_int_equal(pmx_coll_topology(group[0], NULL, NULL, 0), -EBUSY);
+}
+
+/* What the engine did not count as bad, it did. */
+static uint64_t
+bad_submissions(unsigned n)
+{
+	return nodes[n]->embedded->engines[0].counters[ENGINE_bad_submissions];
+}
+
+/* Descriptions that the library never makes: the engine refuses them, or the group's members end
+ * with an error, and nothing is read or written where it should not be. */
+static void
+coll__the_engine_refuses(void **state)
+{
+	struct slot_end *sub = &ctx[1]->sub;
+	uint8_t *memory;
+	const uint64_t before = bad_submissions(0);
+
+	(void)state;
+	assert_int_equal(pmx_alloc(ctx[1], 65536, (void **)&memory), 0);
+	for (unsigned k = 0; k < 200; k++) {
+		const bool good_group = k % 4 != 0;
+
+		if (k % 20 == 0) {
+			for (unsigned n = 0; n < ALL; n++) {
+				pmx_group_close(group[n]);
+				group[n] = NULL;
+			}
+			for (unsigned i = 0; i < 3000; i++)
+				poll_all();
+			open_group(3);
+		}
+		struct coll_desc d = {
+			.hash = 1,
+			.steps = below(4) == 0 ? below(100000) : below(6),
+			.blocks = below(4) == 0 ? below(100000) : below(4),
+			.ends = below(9),
+			.piece = below(3000),
+			.areas = below(80),
+			.operation = below(70000),
+			.area_bytes = below(2) ? below(100000) : UINT64_MAX - below(1000),
+			.window = below(100000),
+			.each = below(2) ? below(3000) : UINT64_MAX - below(1000),
+		};
+		struct coll_step *steps = (struct coll_step *)(memory + sizeof(d));
+
+		for (unsigned b = 0; b < 3; b++) {
+			d.buffer[b].at = below(2) ? (uintptr_t)memory + below(70000)
+						  : UINT64_MAX - below(100000);
+			d.buffer[b].len = below(2) ? below(100000) : UINT64_MAX;
+			d.buffer[b].memory = below(3);
+		}
+		memcpy(memory, &d, sizeof(d));
+		for (unsigned i = 0; i < 10; i++)
+			steps[i] = (struct coll_step){
+				.op = (uint8_t)below(5),
+				.flags = (uint8_t)below(16),
+				.from = (uint8_t)below(4),
+				.to = (uint8_t)below(4),
+				.peer = (uint16_t)below(4),
+				.after = {below(2) ? COLL_NONE : (uint16_t)below(10), COLL_NONE},
+				.block = (uint16_t)below(4),
+				.blocks = (uint16_t)below(4),
+				.source = (uint16_t)below(10),
+				.area = (uint8_t)below(3),
+			};
+		for (uint8_t *at = (uint8_t *)(steps + 10); at < memory + 65536; at++)
+			*at = (uint8_t)below(256);
+		if (slot_room(sub, 1)) {
+			struct submission *s =
+				(struct submission *)slot_at(sub, sub->pos)->body;
+
+			memset(s, 0, sizeof(*s));
+			s->op = SUBMIT_COLL;
+			s->coll.handle = good_group ? group[1]->handle : (uint16_t)below(65536);
+			s->coll.ticket = below(1000);
+			s->coll.memory = below(8) == 0 ? below(100) : (uint32_t)piece_of(ctx[1],
+				memory, 1);
+			s->coll.len = below(4) == 0 ? below(1000000) : 65536;
+			s->coll.at = (uintptr_t)memory + (below(8) == 0 ? below(100000) : 0);
+			slot_publish(sub, sub->pos++);
+		}
+		for (unsigned i = 0; i < 200; i++)
+			poll_all();
+	}
+	assert_true(bad_submissions(0) > before);
+	/* the node goes on */
+	for (unsigned n = 0; n < ALL; n++) {
+		pmx_group_close(group[n]);
+		group[n] = NULL;
+	}
+	for (unsigned i = 0; i < 3000; i++)
+		poll_all();
+	open_group(ALL);
+	random_calls(20);
+}
+
+/* The same sums have the same bits at all members and in every run, on a link that loses and
+ * reorders. */
+static void
+coll__floats_have_the_same_bits(void **state)
+{
+	enum { COUNT = 5000 };
+	static float in[ALL][COUNT], out[ALL][COUNT], first[COUNT];
+
+	(void)state;
+	open_group(ALL);
+	for (unsigned n = 0; n < members; n++) {
+		for (unsigned i = 0; i < COUNT; i++)
+			in[n][i] = (float)(below(1000000) + 1) / (float)(below(1000) + 1) *
+				(below(2) ? 1.0f : -1.0f);
+	}
+	for (unsigned run = 0; run < 100; run++) {
+		const uint64_t count = run % 2 ? COUNT : 9;
+
+		for (unsigned n = 0; n < members; n++) {
+			parts[0][n].ended = 1;
+			assert_int_equal(pmx_allreduce(group[n], in[n], out[n], count, PMX_FLOAT,
+						 PMX_ATOMIC_SUM, &parts[0][n].request),
+				0);
+		}
+		UNTIL(all_ended(0));
+		if (run == 1)
+			memcpy(first, out[0], sizeof(first));
+		for (unsigned n = 0; n < members; n++) {
+			assert_int_equal(parts[0][n].ended, 0);
+			assert_memory_equal(out[n], out[0], count * sizeof(float));
+			if (run % 2)
+				assert_memory_equal(out[n], first, sizeof(first));
+		}
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(coll__random_calls, start, stop),
+		cmocka_unit_test_setup_teardown(coll__plans_that_differ, start, stop),
+		cmocka_unit_test_setup_teardown(coll__a_member_leaves, start, stop),
+		cmocka_unit_test_setup_teardown(coll__refuses_what_is_wrong, start, stop),
+		cmocka_unit_test_setup_teardown(coll__the_engine_refuses, start, stop),
+		cmocka_unit_test_setup_teardown(coll__floats_have_the_same_bits, start, stop),
+		cmocka_unit_test_setup_teardown(coll__a_node_dies, start, stop),
 	};
 
 	char *eal[] = {"embedded_coll", "--no-huge", "-m", "512", "--no-shconf", "--no-pci",
