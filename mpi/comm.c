@@ -4,8 +4,8 @@
  * with MPI_THREAD_MULTIPLE nothing is taken.
  *
  * Environment
- *   PMX_MPICOLL           off: take nothing; or KIND=BYTES,... as kinds[] names them: take blocks
- *                         of so many bytes and more; KIND=off
+ *   PMX_MPICOLL           off: take nothing; or KIND=LEAST-MOST,... as kinds[] names them: take
+ *                         blocks of so many bytes; KIND=all, KIND=off
  *   FI_PMX_INSTANCE       the primary to attach to (the libfabric provider's); default pmx0
  *   PMX_MPICOLL_VERBOSE   1: say what is taken, and at the end how often
  */
@@ -19,7 +19,6 @@
 #define FIRST_ID  0x4D500001u /* of groups */
 #define MPI_TURNS 16          /* polls between turns of the MPI library */
 #define OPEN_US   20000000
-#define NEVER     UINT64_MAX
 
 static struct pmx_node *node;
 static struct pmx_context *context;
@@ -30,33 +29,53 @@ static unsigned polls;
 static bool is_on, is_verbose;
 static uint64_t taken[KINDS], given[KINDS];
 
-/* Blocks of at least so many bytes are taken: shorter ones the MPI library does as fast, or faster
- * between ranks of one host (doc/performance.md). */
+/* Blocks of so many bytes are taken; others the MPI library does as fast, or faster between ranks of
+ * one host (doc/performance.md). The bytes of v forms are not known to all: they are taken if
+ * ANY_BYTES is. */
 static struct {
 	const char *name;
-	uint64_t least;
+	uint64_t least, most; /* most < least: none */
 } kinds[KINDS] = {
-	[KIND_BARRIER] = {"barrier", 0},
-	[KIND_BCAST] = {"bcast", 0},
-	[KIND_GATHER] = {"gather", 0},
-	[KIND_SCATTER] = {"scatter", 0},
-	[KIND_ALLGATHER] = {"allgather", 0},
-	[KIND_ALLTOALL] = {"alltoall", 0},
-	[KIND_REDUCE] = {"reduce", 0},
-	[KIND_ALLREDUCE] = {"allreduce", 0},
-	[KIND_REDUCE_SCATTER] = {"reduce_scatter", 0},
-	[KIND_GATHERV] = {"gatherv", 0},
-	[KIND_SCATTERV] = {"scatterv", 0},
-	[KIND_ALLGATHERV] = {"allgatherv", 0},
-	[KIND_ALLTOALLV] = {"alltoallv", 0},
+	[KIND_BARRIER] = {"barrier", 0, ANY_BYTES},
+	[KIND_BCAST] = {"bcast", 0, ANY_BYTES},
+	[KIND_GATHER] = {"gather", 0, ANY_BYTES},
+	[KIND_SCATTER] = {"scatter", 0, ANY_BYTES},
+	[KIND_ALLGATHER] = {"allgather", 0, ANY_BYTES},
+	[KIND_ALLTOALL] = {"alltoall", 0, ANY_BYTES},
+	[KIND_REDUCE] = {"reduce", 0, ANY_BYTES},
+	[KIND_ALLREDUCE] = {"allreduce", 0, ANY_BYTES},
+	[KIND_REDUCE_SCATTER] = {"reduce_scatter", 0, ANY_BYTES},
+	[KIND_GATHERV] = {"gatherv", 0, ANY_BYTES},
+	[KIND_SCATTERV] = {"scatterv", 0, ANY_BYTES},
+	[KIND_ALLGATHERV] = {"allgatherv", 0, ANY_BYTES},
+	[KIND_ALLTOALLV] = {"alltoallv", 0, ANY_BYTES},
 };
 
 /* ------------------------------------------------------------------ beginning and end */
 
-static void
-read_options(const char *text)
+/* LEAST-MOST, all or off. false: none of these. */
+static bool
+read_range(const char *text, unsigned kind)
 {
-	char *copy = strdup(text), *save = NULL;
+	char *end;
+
+	if (strcmp(text, "off") == 0 || strcmp(text, "all") == 0) {
+		kinds[kind].least = text[0] == 'o';
+		kinds[kind].most = text[0] == 'o' ? 0 : ANY_BYTES;
+		return true;
+	}
+	kinds[kind].least = strtoull(text, &end, 10);
+	if (end == text || *end != '-')
+		return false;
+	text = end + 1;
+	kinds[kind].most = strtoull(text, &end, 10);
+	return end != text && *end == '\0';
+}
+
+static void
+read_options(const char *options)
+{
+	char *copy = strdup(options), *save = NULL;
 
 	for (char *w = copy ? strtok_r(copy, ",", &save) : NULL; w; w = strtok_r(NULL, ",", &save)) {
 		char *value = strchr(w, '=');
@@ -66,12 +85,11 @@ read_options(const char *text)
 			*value++ = '\0';
 		while (k < KINDS && strcmp(kinds[k].name, w) != 0)
 			k++;
-		if (k == KINDS || value == NULL)
+		if (k == KINDS || value == NULL || !read_range(value, k))
 			fprintf(stderr,
-				"pmx-mpicoll: PMX_MPICOLL: '%s' is not KIND=BYTES or KIND=off\n", w);
-		else
-			kinds[k].least = strcmp(value, "off") == 0 ? NEVER
-								   : strtoull(value, NULL, 0);
+				"pmx-mpicoll: PMX_MPICOLL: %s%s%s: neither off nor a list of "
+				"KIND=LEAST-MOST, KIND=all, KIND=off\n",
+				w, value ? "=" : "", value ? value : "");
 	}
 	free(copy);
 }
@@ -325,7 +343,7 @@ comm_of(MPI_Comm c, bool blocking)
 bool
 comm_takes(enum kind kind, uint64_t bytes)
 {
-	const bool takes = kinds[kind].least != NEVER && bytes >= kinds[kind].least;
+	const bool takes = bytes >= kinds[kind].least && bytes <= kinds[kind].most;
 
 	taken[kind] += takes;
 	given[kind] += !takes;

@@ -21,9 +21,9 @@
 #include "coll/combine.h"
 #include "pmx/coll.h"
 
-#define BYTES_MAX  (1ull << 40)
-#define NOWHERE    UINT64_MAX
-#define BOUNCES    8 /* of collectives, at once */
+#define BYTES_MAX (1ull << 40)
+#define NOWHERE   UINT64_MAX
+#define BOUNCES   8 /* of collectives, at once */
 
 /* A collective that runs. */
 struct coll_note {
@@ -45,21 +45,21 @@ struct client_colls {
 /* One of the buffers of a collective: whose blocks it has, and where. */
 struct side {
 	void *base;
-	uint32_t blocks;             /* as many as the plan's: each rank's; 1: only the own one;
-				      * 0: none */
-	uint64_t each;               /* bytes of a block, if v is NULL */
-	const struct pmx_blocks *v;  /* by rank */
-	bool copied;                 /* the engine has a copy */
-	bool relays;                 /* ... with room for the blocks that are not had, too */
-	uint64_t total;              /* bytes of all blocks */
+	uint32_t blocks;            /* as many as the plan's: each rank's; 1: only the own one;
+				     * 0: none */
+	uint64_t each;              /* bytes of a block, if v is NULL */
+	const struct pmx_blocks *v; /* by rank */
+	bool copied;                /* the engine has a copy */
+	bool relays;                /* ... with room for the blocks that are not had, too */
+	uint64_t total;             /* bytes of all blocks */
 };
 
 struct call {
 	enum coll_kind kind;
 	uint32_t root;
-	uint64_t bytes;        /* as of a plan */
-	bool any;              /* blocks of any lengths */
-	bool vector;           /* both sides are one vector, which the plan cuts */
+	uint64_t bytes; /* as of a plan */
+	bool any;       /* blocks of any lengths */
+	bool vector;    /* both sides are one vector, which the plan cuts */
 	uint32_t operation;
 	struct side in, out;
 };
@@ -237,22 +237,22 @@ results(struct pmx_context *ctx, const struct completion *r)
 		if (n = &(g)->ctx->colls->notes[i_], n->used && n->g == (g))
 
 void
-colls_abandon(struct pmx_group *g)
+collectives_abandon(struct pmx_group *g)
 {
 	struct coll_note *n;
 
 	OF_GROUP(g, n)
-		ctx_group_request_ends(g, &n->request, -ECANCELED, NOBODY, 0);
+	ctx_group_request_ends(g, &n->request, -ECANCELED, NOBODY, 0);
 }
 
 void
-colls_end(struct pmx_group *g)
+collectives_end(struct pmx_group *g)
 {
 	struct coll_note *n;
 
 	OF_GROUP(g, n)
-		note_ends(g->ctx, n);
-	coll_plans_free(g->plans);
+	note_ends(g->ctx, n);
+	plans_free(g->plans);
 	g->plans = NULL;
 }
 
@@ -289,7 +289,7 @@ const struct client_service client_coll = {
 /* ------------------------------------------------------------------ beginning */
 
 static int
-plans_open(struct pmx_group *g, const char *text, char *error, uint32_t error_len)
+open_plans(struct pmx_group *g, const char *text, char *error, uint32_t error_len)
 {
 	struct pmx_addr *members = malloc(g->count * sizeof(*members));
 	/* elements are not cut */
@@ -300,7 +300,7 @@ plans_open(struct pmx_group *g, const char *text, char *error, uint32_t error_le
 		return -ENOMEM;
 	for (uint32_t r = 0; r < g->count; r++)
 		members[r] = g->members[r].addr;
-	e = coll_plans_open(&g->plans, members, g->count, g->rank, piece, text, error, error_len);
+	e = plans_open(&g->plans, members, g->count, g->rank, piece, text, error, error_len);
 	free(members);
 	return e;
 }
@@ -328,7 +328,7 @@ pmx_coll_topology(struct pmx_group *g, const char *text, char *error, uint32_t e
 {
 	if (g->plans != NULL)
 		return -EBUSY;
-	return plans_open(g, text, error, error != NULL ? error_len : 0);
+	return open_plans(g, text, error, error != NULL ? error_len : 0);
 }
 
 static int
@@ -340,7 +340,7 @@ plans_default(struct pmx_group *g)
 
 	if (path != NULL && text == NULL)
 		return -EINVAL;
-	e = plans_open(g, text, NULL, 0);
+	e = open_plans(g, text, NULL, 0);
 	free(text);
 	return e;
 }
@@ -477,8 +477,8 @@ begin(struct pmx_group *g, struct call *c, pmx_request *request)
 		e = plans_default(g);
 	if (e != 0)
 		return e;
-	e = c->any ? coll_plans_get_any(g->plans, c->kind, c->root, &p)
-		   : coll_plans_get(g->plans, c->kind, c->root, c->bytes, &p);
+	e = c->any ? plans_get_any(g->plans, c->kind, c->root, &p)
+		   : plans_get(g->plans, c->kind, c->root, c->bytes, &p);
 	if (e != 0)
 		return e == -ENOMEM ? e : -EMSGSIZE;
 	e = measure(g, &c->in);

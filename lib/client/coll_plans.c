@@ -16,10 +16,10 @@
 #define EACH    (64u << 10) /* bytes of a block for which lists of any lengths are made */
 #define ANY     UINT64_MAX
 
-/* What a network is taken for that nobody has described: its rates are no reason to wait. Lists have
- * no timetable then, and windows that fill lines of some 10 Gb/s at a host's reaction times. */
-#define ONE_SWITCH                                                                                 \
-	"switch s buffer=128K\nhost h[0-%u]\nlink h[0-%u] s bandwidth=100G latency=1us\n"
+/* What a network is taken for that nobody has described: its rates are no reason to wait. Lists
+ * have no timetable then, and windows that fill lines of some 10 Gb/s at a host's reaction
+ * times. */
+#define ONE_SWITCH "switch s buffer=128K\nhost h[0-%u]\nlink h[0-%u] s bandwidth=100G latency=1us\n"
 
 #define WINDOW (256u << 10)
 #define GRAIN  (32u << 10)
@@ -87,8 +87,8 @@ one_switch(struct coll_plans *p, char *error, uint32_t error_len)
 }
 
 int
-coll_plans_open(struct coll_plans **out, const struct pmx_addr *members, uint32_t count,
-	uint32_t rank, uint32_t piece, const char *text, char *error, uint32_t error_len)
+plans_open(struct coll_plans **out, const struct pmx_addr *members, uint32_t count, uint32_t rank,
+	uint32_t piece, const char *text, char *error, uint32_t error_len)
 {
 	struct coll_plans *p = calloc(1, sizeof(*p));
 	int e = -ENOMEM;
@@ -120,12 +120,12 @@ coll_plans_open(struct coll_plans **out, const struct pmx_addr *members, uint32_
 	*out = p;
 	return 0;
 fail:
-	coll_plans_free(p);
+	plans_free(p);
 	return e;
 }
 
 void
-coll_plans_free(struct coll_plans *p)
+plans_free(struct coll_plans *p)
 {
 	if (p == NULL)
 		return;
@@ -170,7 +170,7 @@ class_of(uint64_t bytes, uint64_t *top)
 		return 0;
 	}
 	for (*top = 256; *top < bytes; *top *= 2)
-		class++;
+		class ++;
 	return (uint8_t)(class + 1);
 }
 
@@ -242,7 +242,7 @@ make(struct coll_plans *p, struct kept *k, enum coll_generator generator, uint64
 }
 
 int
-coll_plans_get(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes,
+plans_get(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes,
 	const struct coll_plan **out)
 {
 	struct kept *k = find(p, kind, root, bytes);
@@ -262,7 +262,7 @@ coll_plans_get(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_
 }
 
 int
-coll_plans_get_any(struct coll_plans *p, enum coll_kind kind, uint32_t root,
+plans_get_any(struct coll_plans *p, enum coll_kind kind, uint32_t root,
 	const struct coll_plan **out)
 {
 	static const enum coll_generator by[COLL_KINDS] = {

@@ -14,16 +14,16 @@ struct coll_plans;
 /* Makes room for the plans of a group whose members are at these addresses; rank: own. piece: most
  * bytes of a message. text: of the topology; NULL: all nodes are at one switch. 0; -ENOMEM;
  * -EINVAL, with a sentence in error: the text is wrong, or a member's node is not in it. */
-int coll_plans_open(struct coll_plans **out, const struct pmx_addr *members, uint32_t count,
+int plans_open(struct coll_plans **out, const struct pmx_addr *members, uint32_t count,
 	uint32_t rank, uint32_t piece, const char *text, char *error, uint32_t error_len);
-void coll_plans_free(struct coll_plans *p);
+void plans_free(struct coll_plans *p);
 /* The plan of a collective; only the own rank's list is there. It stays until the next call. Errors
  * of coll_plan_make. */
-int coll_plans_get(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes,
+int plans_get(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes,
 	const struct coll_plan **out);
 /* The same for one of blocks of any lengths, which are not known to all: no time of the plan holds
  * for these. */
-int coll_plans_get_any(struct coll_plans *p, enum coll_kind kind, uint32_t root,
+int plans_get_any(struct coll_plans *p, enum coll_kind kind, uint32_t root,
 	const struct coll_plan **out);
 
 #endif

@@ -130,7 +130,7 @@ group_free(struct pmx_group *g)
 	set_waits(g, false);
 	multicasts_free(g);
 	shares_free(g);
-	colls_end(g);
+	collectives_end(g);
 	g->ctx->groups->of[g->handle] = NULL;
 	free(g->locks);
 	free(g->members);
@@ -472,7 +472,7 @@ pmx_group_close(struct pmx_group *g)
 		return;
 	g->because = NOBODY;
 	requests_end(g, -ECANCELED);
-	colls_abandon(g);
+	collectives_abandon(g);
 	g->state = GROUP_CLOSES;
 	if (g->no_place || g->listed == NO_REQUEST)
 		group_over(g);

@@ -126,9 +126,9 @@ int ctx_group_submit(struct pmx_group *g, enum group_command command, uint32_t n
 /* ---------------------------------------------------------------- coll.c */
 
 /* The application has closed the group: its collectives' requests end. */
-void colls_abandon(struct pmx_group *g);
+void collectives_abandon(struct pmx_group *g);
 /* The engine has it no more. */
-void colls_end(struct pmx_group *g);
+void collectives_end(struct pmx_group *g);
 
 /* ---------------------------------------------------------------- share.c */
 

@@ -30,7 +30,7 @@
 		LOOP(T, v + x);                                                                    \
 		break;                                                                             \
 	case WIRE_A_PROD:                                                                          \
-		LOOP(T, 1u * v * x);                                                                   \
+		LOOP(T, 1u * v * x);                                                               \
 		break;                                                                             \
 	case WIRE_A_LOR:                                                                           \
 		LOOP(T, v != 0 || x != 0);                                                         \

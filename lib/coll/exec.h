@@ -139,8 +139,8 @@ size_t coll_exec_bytes(const struct coll_list *list);
 struct coll_exec *coll_exec_init(void *memory, const struct coll_list *list,
 	const struct coll_blocks blocks[COLL_BUFFERS], uint64_t now);
 
-/* A permit came. Returns by how many bytes it adds to the last one, or -EPROTO: there is no such SEND, or it permits less than before or
- * more than there is. */
+/* A permit came. Returns by how many bytes it adds to the last one, or -EPROTO: there is no such
+ * SEND, or it permits less than before or more than there is. */
 int64_t coll_permitted(struct coll_exec *c, uint32_t peer, uint32_t ordinal, uint64_t bytes);
 /* A piece came. Returns the step that it belongs to, or -EPROTO: there is none, it is not the next
  * piece, or it was not permitted. Changes nothing: put the bytes in their place, and then call

@@ -7,8 +7,8 @@
 
 #include "coll/live.h"
 
-#define NONE       UINT16_MAX
-#define HASHES     8 /* of a group's last collectives, kept */
+#define NONE   UINT16_MAX
+#define HASHES 8 /* of a group's last collectives, kept */
 
 enum live_state { LIVE_FREE, LIVE_TAKEN, LIVE_RUNS, LIVE_ENDED };
 
@@ -19,7 +19,7 @@ struct live {
 	bool cannot;   /* its list cannot be run: it waits for the verdict */
 	uint16_t rank; /* because of which */
 	uint16_t place;
-	uint16_t next; /* of its place, or of those that have ended, or that are free */
+	uint16_t next;     /* of its place, or of those that have ended, or that are free */
 	uint16_t at;       /* in colls.runs */
 	uint16_t early_at; /* members before that rank: what came of them early has been taken */
 	uint32_t number, hash;
@@ -37,11 +37,11 @@ struct early {
 
 /* What a membership knows of another member. */
 struct peer {
-	uint32_t heard;     /* it has begun all before this one */
-	uint32_t told;      /* it knows, or will, that this side has begun all before this one */
-	uint32_t asked;     /* it wants to know when this one is begun here */
-	uint32_t ask;       /* this side wants to know when it has begun this one */
-	bool was_asked;     /* `asked` is valid */
+	uint32_t heard; /* it has begun all before this one */
+	uint32_t told;  /* it knows, or will, that this side has begun all before this one */
+	uint32_t asked; /* it wants to know when this one is begun here */
+	uint32_t ask;   /* this side wants to know when it has begun this one */
+	bool was_asked; /* `asked` is valid */
 	bool owes_begun, owes_ask;
 };
 
@@ -59,8 +59,8 @@ struct seat {
 	uint32_t out;         /* messages that have not arrived */
 	uint16_t lives;       /* first of them that runs, or NONE */
 	uint16_t work_next;
-	bool works;           /* it is in colls.work */
-	uint16_t owing;       /* members with owes_begun or owes_ask */
+	bool works;     /* it is in colls.work */
+	uint16_t owing; /* members with owes_begun or owes_ask */
 	uint16_t owing_at;
 	bool left;
 	struct verdict over;
@@ -79,7 +79,7 @@ struct colls {
 	struct colls_config cfg;
 	uint16_t free, ended; /* lists of lives */
 	uint16_t ended_last;
-	uint16_t work;      /* places that owe something, a ring: the last one, or NONE */
+	uint16_t work; /* places that owe something, a ring: the last one, or NONE */
 	uint32_t running;
 	uint32_t cursor;   /* in runs, whose turn it is */
 	uint64_t out;      /* of all places */
@@ -707,12 +707,13 @@ message(struct colls *c, struct seat *s, struct colls_do *out, uint16_t to, uint
 		.ctx = s->of.ctx,
 		.place = s->of.place,
 		.to = to,
-		.head = {
-			.op = op,
-			.group = wire_be32(s->of.group),
-			.number = wire_be32(number),
-			.key = wire_be64(s->of.key),
-		},
+		.head =
+			{
+				.op = op,
+				.group = wire_be32(s->of.group),
+				.number = wire_be32(number),
+				.key = wire_be64(s->of.key),
+			},
 	};
 	s->out++;
 	c->out++;

@@ -101,8 +101,8 @@ enum coll_generator coll_generator_named(const char *name);
 /* Whether a generator makes plans of that kind. */
 bool coll_generator_does(enum coll_generator g, enum coll_kind kind);
 /* Make a plan. Returns 0 and *out, to be freed with coll_plan_free; -ENOMEM; -EOPNOTSUPP: this
- * generator does not do that, or not without sending more than params.eager unasked; -EINVAL: ranks, root or a node out of range; -E2BIG: a rank would
- * have more than COLL_STEPS_MAX steps. */
+ * generator does not do that, or not without sending more than params.eager unasked; -EINVAL:
+ * ranks, root or a node out of range; -E2BIG: a rank would have more than COLL_STEPS_MAX steps. */
 int coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_plan **out);
 /* Take the fastest plan whose backlog fits the switches' buffers; of each considered generator, its
  * cost goes to costs[] (ns = 0: not considered), which may be NULL. Errors as above. */

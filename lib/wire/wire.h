@@ -421,7 +421,8 @@ enum wire_coll_op {
 	WIRE_C_BEGUN,     /* the sender has begun that collective */
 	WIRE_C_ASK,       /* tell me when you have begun it */
 	WIRE_C_FAIL,      /* to rank 0: this collective cannot go on; `ordinal`: the rank because of
-			   * which, `at`: a positive errno. EPROTO: its plan differs from the sender's */
+			   * which, `at`: a positive errno. EPROTO: its plan differs from the
+			   * sender's */
 	WIRE_C_ABORT,     /* of rank 0: this one and all later ones have ended, likewise */
 	WIRE_COLL_OPS
 };

@@ -242,8 +242,8 @@ check(struct call *c, int number)
 		if (c->out[i] == c->want[i])
 			continue;
 		fprintf(stderr,
-			"collectives: call %d, kind %d, count %d, comm %d of %d, root %d, rank %d%s%s: "
-			"byte %zu is %02x, not %02x\n",
+			"collectives: call %d, kind %d, count %d, comm %d of %d, root %d, rank "
+			"%d%s%s: byte %zu is %02x, not %02x\n",
 			number, c->kind, c->count, c->comm, c->size, c->root, c->rank,
 			c->in_place ? ", in place" : "", c->waits ? "" : ", nonblocking", i,
 			c->out[i], c->want[i]);
@@ -272,8 +272,7 @@ main(int argc, char **argv)
 		for (int i = 0; i < n; i++) {
 			make_call(&calls[i]);
 			requests[i] = MPI_REQUEST_NULL;
-			call(&calls[i], calls[i].out, false,
-				calls[i].waits ? NULL : &requests[i]);
+			call(&calls[i], calls[i].out, false, calls[i].waits ? NULL : &requests[i]);
 		}
 		switch (below(3)) {
 		case 0:

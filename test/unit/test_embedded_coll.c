@@ -373,11 +373,10 @@ begin(const struct call *c, unsigned n, struct share *p)
 			for (uint64_t i = 0; i < lens[r]; i++)
 				p->want[begins[r] + i] = brought(c->number, r, i);
 		}
-		e = c->verb == GATHERV
-			? pmx_gatherv(g, c->root, there ? PMX_IN_PLACE : p->in, lens[n], p->out, &v,
-				  &p->request)
-			: pmx_allgatherv(g, there ? PMX_IN_PLACE : p->in, lens[n], p->out, &v,
-				  &p->request);
+		e = c->verb == GATHERV ? pmx_gatherv(g, c->root, there ? PMX_IN_PLACE : p->in,
+						 lens[n], p->out, &v, &p->request)
+				       : pmx_allgatherv(g, there ? PMX_IN_PLACE : p->in, lens[n],
+						 p->out, &v, &p->request);
 		break;
 	}
 	case SCATTERV:
@@ -429,11 +428,10 @@ begin(const struct call *c, unsigned n, struct share *p)
 			if (gets)
 				memcpy(p->want + 4 * i, &sum, 4);
 		}
-		e = c->verb == REDUCE
-			? pmx_reduce(g, c->root, there ? PMX_IN_PLACE : p->in, p->out, count,
-				  PMX_UINT32, PMX_ATOMIC_SUM, &p->request)
-			: pmx_allreduce(g, there ? PMX_IN_PLACE : p->in, p->out, count, PMX_UINT32,
-				  PMX_ATOMIC_SUM, &p->request);
+		e = c->verb == REDUCE ? pmx_reduce(g, c->root, there ? PMX_IN_PLACE : p->in, p->out,
+						count, PMX_UINT32, PMX_ATOMIC_SUM, &p->request)
+				      : pmx_allreduce(g, there ? PMX_IN_PLACE : p->in, p->out,
+						count, PMX_UINT32, PMX_ATOMIC_SUM, &p->request);
 		break;
 	}
 	case REDUCE_SCATTER: {
@@ -466,9 +464,9 @@ static void
 check(const struct call *c, unsigned n, struct share *p)
 {
 	if (p->ended != 0)
-		fail_msg("call %u, verb %u of %lu bytes, root %u%s, rank %u: error %d of rank %u", c->number,
-			c->verb, c->bytes, c->root, c->in_place ? " in place" : "", n, p->ended,
-			p->said.label);
+		fail_msg("call %u, verb %u of %lu bytes, root %u%s, rank %u: error %d of rank %u",
+			c->number, c->verb, c->bytes, c->root, c->in_place ? " in place" : "", n,
+			p->ended, p->said.label);
 	assert_int_equal(p->said.tag, c->number);
 	for (uint64_t i = 0; i < p->want_bytes; i++) {
 		if (p->out[i] != p->want[i])
@@ -596,8 +594,8 @@ coll__a_member_leaves(void **state)
 	for (unsigned n = 0; n < members; n++) {
 		memset(in[n], (int)n + 1, sizeof(in[n]));
 		parts[0][n].ended = 1;
-		assert_int_equal(pmx_gather(group[n], 0, in[n], out, sizeof(in[n]),
-					 &parts[0][n].request),
+		assert_int_equal(
+			pmx_gather(group[n], 0, in[n], out, sizeof(in[n]), &parts[0][n].request),
 			0);
 	}
 	UNTIL(parts[0][5].ended != 1);
@@ -656,27 +654,31 @@ coll__refuses_what_is_wrong(void **state)
 	assert_int_equal(pmx_bcast(group[0], 2, bytes, 8, &r[0]), -EINVAL);
 	assert_int_equal(pmx_bcast(group[0], 0, bytes, 8, NULL), -EINVAL);
 	assert_int_equal(pmx_bcast(group[0], 0, bytes, 1ull << 50, &r[0]), -EMSGSIZE);
-	assert_int_equal(pmx_allreduce(group[0], bytes, bytes, 2, PMX_FLOAT, PMX_ATOMIC_BXOR, &r[0]),
+	assert_int_equal(
+		pmx_allreduce(group[0], bytes, bytes, 2, PMX_FLOAT, PMX_ATOMIC_BXOR, &r[0]),
 		-EINVAL);
-	assert_int_equal(pmx_allreduce(group[0], bytes, bytes, 2, PMX_INT8, PMX_ATOMIC_CSWAP, &r[0]),
+	assert_int_equal(
+		pmx_allreduce(group[0], bytes, bytes, 2, PMX_INT8, PMX_ATOMIC_CSWAP, &r[0]),
 		-EINVAL);
-	assert_int_equal(pmx_coll_topology(group[1], "switch s\nhost a\nlink a s bandwidth=1G "
-						     "latency=1us\nlink a b bandwidth=1G\n",
+	assert_int_equal(pmx_coll_topology(group[1],
+				 "switch s\nhost a\nlink a s bandwidth=1G "
+				 "latency=1us\nlink a b bandwidth=1G\n",
 				 error, sizeof(error)),
 		-EINVAL);
 	assert_non_null(strstr(error, "line 4"));
 	/* a topology without the other member's node */
-	assert_int_equal(pmx_coll_topology(group[1], "switch s\nhost a\nlink a s bandwidth=1G "
-						     "latency=1us\n",
+	assert_int_equal(pmx_coll_topology(group[1],
+				 "switch s\nhost a\nlink a s bandwidth=1G "
+				 "latency=1us\n",
 				 error, sizeof(error)),
 		0); /* both are at node 0 */
-	assert_int_equal(pmx_coll_topology(group[0], "switch s\nhost a\nlink a s bandwidth=1G "
-						     "latency=1us\n",
+	assert_int_equal(pmx_coll_topology(group[0],
+				 "switch s\nhost a\nlink a s bandwidth=1G "
+				 "latency=1us\n",
 				 error, sizeof(error)),
 		0);
 	/* more at once than limits.collectives */
-	while (begun < COLLS_OF_CONTEXT &&
-		pmx_coll_barrier(group[0], &r[begun]) == 0)
+	while (begun < COLLS_OF_CONTEXT && pmx_coll_barrier(group[0], &r[begun]) == 0)
 		begun++;
 	assert_int_equal(begun, 4);
 	assert_int_equal(pmx_coll_barrier(group[0], &r[begun]), -EAGAIN);
@@ -762,15 +764,14 @@ coll__the_engine_refuses(void **state)
 		for (uint8_t *at = (uint8_t *)(steps + 10); at < memory + 65536; at++)
 			*at = (uint8_t)below(256);
 		if (slot_room(sub, 1)) {
-			struct submission *s =
-				(struct submission *)slot_at(sub, sub->pos)->body;
+			struct submission *s = (struct submission *)slot_at(sub, sub->pos)->body;
 
 			memset(s, 0, sizeof(*s));
 			s->op = SUBMIT_COLL;
 			s->coll.handle = good_group ? group[1]->handle : (uint16_t)below(65536);
 			s->coll.ticket = below(1000);
-			s->coll.memory = below(8) == 0 ? below(100) : (uint32_t)piece_of(ctx[1],
-				memory, 1);
+			s->coll.memory = below(8) == 0 ? below(100)
+						       : (uint32_t)piece_of(ctx[1], memory, 1);
 			s->coll.len = below(4) == 0 ? below(1000000) : 65536;
 			s->coll.at = (uintptr_t)memory + (below(8) == 0 ? below(100000) : 0);
 			slot_publish(sub, sub->pos++);

@@ -10,7 +10,7 @@
 #include "engine/service/coll/bytes.h"
 
 size_t
-coll_job_bytes(uint32_t steps_max, uint32_t members_max)
+job_bytes(uint32_t steps_max, uint32_t members_max)
 {
 	const size_t bytes = steps_max * sizeof(struct coll_step) +
 		(size_t)members_max * (COLL_BUFFERS + 2) * sizeof(uint64_t);
@@ -19,7 +19,7 @@ coll_job_bytes(uint32_t steps_max, uint32_t members_max)
 }
 
 void
-coll_job_lay_out(struct coll_job *j, uint8_t *tables, uint32_t steps_max, uint32_t members_max)
+job_lay_out(struct coll_job *j, uint8_t *tables, uint32_t steps_max, uint32_t members_max)
 {
 	uint64_t *table = (uint64_t *)(tables + steps_max * sizeof(struct coll_step));
 
@@ -55,8 +55,8 @@ pull(const struct bytes *from, uint64_t *at, void *to, size_t len)
 }
 
 int
-coll_job_read(struct coll_job *j, const struct channel *ch, const struct bytes *from,
-	uint32_t steps_max, uint32_t members_max)
+job_read(struct coll_job *j, const struct channel *ch, const struct bytes *from, uint32_t steps_max,
+	uint32_t members_max)
 {
 	struct coll_desc *d = &j->desc;
 	uint64_t at = 0;
@@ -166,14 +166,13 @@ access_blocks(struct coll_job *j, struct channel *ch, unsigned buffer, const str
 }
 
 int
-coll_bytes_read(struct coll_job *j, struct channel *ch, const struct coll_exec *x, uint16_t step,
+job_get(struct coll_job *j, struct channel *ch, const struct coll_exec *x, uint16_t step,
 	uint64_t offset, void *to, uint32_t len)
 {
 	const struct coll_step *s = &j->steps[step];
 
-	return s->from == COLL_SCRATCH
-		? access_scratch(j, ch, x, s->source, offset, to, len, false)
-		: access_blocks(j, ch, s->from, s, offset, to, len, false);
+	return s->from == COLL_SCRATCH ? access_scratch(j, ch, x, s->source, offset, to, len, false)
+				       : access_blocks(j, ch, s->from, s, offset, to, len, false);
 }
 
 /* The bytes that a step writes to, or what is there before. recv: to SCRATCH, that filled it. */
@@ -183,14 +182,14 @@ access_target(struct coll_job *j, struct channel *ch, const struct coll_exec *x,
 {
 	const struct coll_step *s = &j->steps[step];
 
-	return s->to == COLL_SCRATCH ? access_scratch(j, ch, x,
-					       s->op == COLL_RECV ? step : s->target, offset, mine,
-					       len, write)
-				     : access_blocks(j, ch, s->to, s, offset, mine, len, write);
+	return s->to == COLL_SCRATCH
+		? access_scratch(j, ch, x, s->op == COLL_RECV ? step : s->target, offset, mine, len,
+			  write)
+		: access_blocks(j, ch, s->to, s, offset, mine, len, write);
 }
 
 int
-coll_bytes_write(struct coll_job *j, struct channel *ch, const struct coll_exec *x, uint16_t step,
+job_put(struct coll_job *j, struct channel *ch, const struct coll_exec *x, uint16_t step,
 	uint64_t offset, const void *from, uint32_t len)
 {
 	return access_target(j, ch, x, step, offset, (uint8_t *)(uintptr_t)from, len, true);
@@ -206,7 +205,7 @@ is_there_already(const struct coll_job *j, const struct coll_step *s)
 }
 
 int
-coll_bytes_work(struct coll_job *j, struct channel *ch, const struct coll_exec *x, uint16_t step,
+job_work(struct coll_job *j, struct channel *ch, const struct coll_exec *x, uint16_t step,
 	uint64_t offset, uint32_t len, uint8_t *scratch)
 {
 	const struct coll_step *s = &j->steps[step];
@@ -216,15 +215,15 @@ coll_bytes_work(struct coll_job *j, struct channel *ch, const struct coll_exec *
 
 	if (len == 0 || is_there_already(j, s))
 		return 0;
-	int e = coll_bytes_read(j, ch, x, step, offset, scratch, len);
+	int e = job_get(j, ch, x, step, offset, scratch, len);
 
 	if (e != 0 || s->op == COLL_COPY)
-		return e != 0 ? e : coll_bytes_write(j, ch, x, step, offset, scratch, len);
+		return e != 0 ? e : job_put(j, ch, x, step, offset, scratch, len);
 	if (!coll_combines(op, type))
 		return -EINVAL;
 	e = access_target(j, ch, x, step, offset, sum, len, false);
 	if (e != 0)
 		return e;
 	coll_combine(op, type, sum, scratch, len);
-	return coll_bytes_write(j, ch, x, step, offset, sum, len);
+	return job_put(j, ch, x, step, offset, sum, len);
 }

@@ -28,22 +28,21 @@ struct coll_job {
 #define JOB_NONE UINT16_MAX
 
 /* Bytes of a job's tables, and where they are. */
-size_t coll_job_bytes(uint32_t steps_max, uint32_t members_max);
-void coll_job_lay_out(struct coll_job *j, uint8_t *tables, uint32_t steps_max,
-	uint32_t members_max);
+size_t job_bytes(uint32_t steps_max, uint32_t members_max);
+void job_lay_out(struct coll_job *j, uint8_t *tables, uint32_t steps_max, uint32_t members_max);
 /* Copies a description from the client, and its tables as far as they may be that long. 0;
  * -EFAULT, -EINVAL: then j->list is one that cannot be run. */
-int coll_job_read(struct coll_job *j, const struct channel *ch, const struct bytes *from,
+int job_read(struct coll_job *j, const struct channel *ch, const struct bytes *from,
 	uint32_t steps_max, uint32_t members_max);
 
 /* Copy len bytes of a step from its source; to its target. 0; -EFAULT: they are not in the
  * client's memory, or not in the buffer. */
-int coll_bytes_read(struct coll_job *j, struct channel *ch, const struct coll_exec *x,
-	uint16_t step, uint64_t offset, void *to, uint32_t len);
-int coll_bytes_write(struct coll_job *j, struct channel *ch, const struct coll_exec *x,
-	uint16_t step, uint64_t offset, const void *from, uint32_t len);
+int job_get(struct coll_job *j, struct channel *ch, const struct coll_exec *x, uint16_t step,
+	uint64_t offset, void *to, uint32_t len);
+int job_put(struct coll_job *j, struct channel *ch, const struct coll_exec *x, uint16_t step,
+	uint64_t offset, const void *from, uint32_t len);
 /* Do a REDUCE or COPY. scratch: two times list.piece bytes. Likewise. */
-int coll_bytes_work(struct coll_job *j, struct channel *ch, const struct coll_exec *x,
-	uint16_t step, uint64_t offset, uint32_t len, uint8_t *scratch);
+int job_work(struct coll_job *j, struct channel *ch, const struct coll_exec *x, uint16_t step,
+	uint64_t offset, uint32_t len, uint8_t *scratch);
 
 #endif

@@ -47,17 +47,17 @@ struct coll_lane {
 	uint8_t *scratch;
 	struct coll_frame *free, *held; /* held: the core had no room for it */
 	uint32_t steps_max;
-	uint64_t base; /* TSC of 0 ns */
+	uint64_t base;    /* TSC of 0 ns */
 	double ns, ticks; /* a tick, and a ns */
 	bool frozen;
 };
 
 /* State of a channel. */
 struct coll_channel {
-	uint16_t jobs;         /* that have not been given back */
-	uint16_t ended;        /* first that has ended, to be told; or JOB_NONE */
+	uint16_t jobs;  /* that have not been given back */
+	uint16_t ended; /* first that has ended, to be told; or JOB_NONE */
 	uint16_t ended_last;
-	uint32_t frames;       /* that have not arrived */
+	uint32_t frames; /* that have not arrived */
 };
 
 static inline struct coll_lane *
@@ -138,7 +138,7 @@ static void
 lay_out(struct engine *e, const struct colls_config *c)
 {
 	struct coll_lane *x = coll_lane(e);
-	const size_t tables = coll_job_bytes(c->steps_max, c->members_max);
+	const size_t tables = job_bytes(c->steps_max, c->members_max);
 	uint8_t *at = x->memory;
 
 	x->colls = colls_init(at, c);
@@ -150,7 +150,7 @@ lay_out(struct engine *e, const struct colls_config *c)
 		x->free = f;
 	}
 	for (uint32_t i = 0; i < c->live_max; i++, at += tables)
-		coll_job_lay_out(&x->jobs[i], at, c->steps_max, c->members_max);
+		job_lay_out(&x->jobs[i], at, c->steps_max, c->members_max);
 	x->scratch = at;
 }
 
@@ -162,7 +162,7 @@ coll_make(struct engine *e, char *error, size_t error_len)
 
 	if (x != NULL) {
 		x->bytes = colls_memsize(&c) + FRAMES * frame_bytes(e) +
-			c.live_max * coll_job_bytes(c.steps_max, c.members_max) +
+			c.live_max * job_bytes(c.steps_max, c.members_max) +
 			PIECE_COPIES * (size_t)e->node->frag_len;
 		x->memory = mmap(NULL, x->bytes, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -392,7 +392,7 @@ take(struct engine *e, uint16_t ctx, struct group_addr from, const void *message
 	const struct colls_seat seat = {s.place, ctx, s.rank, s.count, s.id, s.key};
 
 	if (colls_message(x->colls, &seat, s.from, message, len, &p)) {
-		if (coll_bytes_write(&x->jobs[p.index], &e->node->channels[ctx],
+		if (job_put(&x->jobs[p.index], &e->node->channels[ctx],
 			    colls_exec(x->colls, p.index), p.step, p.offset, p.bytes, p.len) != 0)
 			colls_fail(x->colls, p.index, EFAULT, s.rank);
 	} else if (p.permitted > 0 && from.node != e->node->config.id) {
@@ -516,8 +516,8 @@ send(struct engine *e, const struct colls_do *d)
 	coll_channel(ch)->frames++;
 	memcpy(f->bytes, &d->head, sizeof(d->head));
 	if (d->len > 0 &&
-		coll_bytes_read(&x->jobs[d->index], ch, colls_exec(x->colls, d->index), d->step,
-			d->offset, f->bytes + sizeof(d->head), d->len) != 0) {
+		job_get(&x->jobs[d->index], ch, colls_exec(x->colls, d->index), d->step, d->offset,
+			f->bytes + sizeof(d->head), d->len) != 0) {
 		colls_fail(x->colls, d->index, EFAULT, x->jobs[d->index].list.rank);
 		frame_ends(e, f);
 		return;
@@ -579,14 +579,13 @@ begin(struct engine *e, struct channel *ch, const struct submission *s)
 	if (number != MEMORY_COPIED)
 		from.memory = space_at(&ch->space, number, s->coll.at, s->coll.len);
 	if ((number != MEMORY_COPIED && from.memory == NULL) ||
-		coll_job_read(j, ch, &from, x->steps_max, e->node->config.group_members) != 0 ||
+		job_read(j, ch, &from, x->steps_max, e->node->config.group_members) != 0 ||
 		j->list.piece > piece_max(e))
 		j->list.piece = 0; /* it cannot be run, and all members have to know */
-	colls_begin(x->colls, (uint32_t)index, &seat, &j->list, j->blocks, j->desc.hash,
-		now_ns(e));
+	colls_begin(x->colls, (uint32_t)index, &seat, &j->list, j->blocks, j->desc.hash, now_ns(e));
 	note_part(e, ch->ctx, place);
 	while (colls_early(x->colls, (uint32_t)index, &p)) {
-		if (coll_bytes_write(j, ch, colls_exec(x->colls, p.index), p.step, p.offset, p.bytes,
+		if (job_put(j, ch, colls_exec(x->colls, p.index), p.step, p.offset, p.bytes,
 			    p.len) != 0)
 			colls_fail(x->colls, p.index, EFAULT, g.rank);
 	}
@@ -623,7 +622,7 @@ turn(struct engine *e)
 			break;
 		if (d.what == COLLS_SEND)
 			send(e, &d);
-		else if (coll_bytes_work(&x->jobs[d.index], &e->node->channels[x->jobs[d.index].ctx],
+		else if (job_work(&x->jobs[d.index], &e->node->channels[x->jobs[d.index].ctx],
 				 colls_exec(x->colls, d.index), d.step, d.offset, d.len,
 				 x->scratch) != 0)
 			colls_fail(x->colls, d.index, EFAULT, x->jobs[d.index].list.rank);
@@ -688,7 +687,7 @@ coll_save(const struct engine *e, struct image_out *o)
 {
 	struct coll_lane *x = coll_lane(e);
 	const struct colls_config c = colls_config((struct engine *)(uintptr_t)e);
-	const size_t tables = coll_job_bytes(c.steps_max, c.members_max);
+	const size_t tables = job_bytes(c.steps_max, c.members_max);
 	struct colls_span span;
 
 	image_put(o, &x->base, sizeof(x->base));
@@ -710,7 +709,7 @@ coll_restore(struct engine *e, struct image_in *in)
 {
 	struct coll_lane *x = coll_lane(e);
 	const struct colls_config c = colls_config(e);
-	const size_t tables = coll_job_bytes(c.steps_max, c.members_max);
+	const size_t tables = job_bytes(c.steps_max, c.members_max);
 	struct colls_span span;
 
 	if (!image_get(in, &x->base, sizeof(x->base)))
@@ -728,10 +727,9 @@ coll_restore(struct engine *e, struct image_in *in)
 			return false;
 		if (!used)
 			continue;
-		if (!image_get(in, &x->jobs[i], sizeof(x->jobs[i])) ||
-			!image_get(in, own, tables))
+		if (!image_get(in, &x->jobs[i], sizeof(x->jobs[i])) || !image_get(in, own, tables))
 			return false;
-		coll_job_lay_out(&x->jobs[i], (uint8_t *)own, c.steps_max, c.members_max);
+		job_lay_out(&x->jobs[i], (uint8_t *)own, c.steps_max, c.members_max);
 		colls_adopted(x->colls, i, own);
 	}
 	return true;
