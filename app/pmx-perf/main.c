@@ -51,6 +51,8 @@ static const char usage[] =
 	"a pull\n"
 	"  dsm                      shared memory: first touches of pages beside a page pulled, an "
 	"update under a lock, barriers\n"
+	"  coll                     collectives of four contexts, two a side, of --sizes (8 to 262144), "
+	"beside a message one way\n"
 	"  idle                     round trip and CPU time of the engine, by its idle policy and "
 	"the gap\n"
 	"    --figure DIR           DIR/idle_round_trip.svg, idle_cpu.svg, .csv; EAL arguments "
@@ -143,6 +145,7 @@ const struct perf_command perf_commands[] = {
 	{"mixed", run_test, test_mixed, &match_responder},
 	{"group", run_test, test_group, &group_responder},
 	{"dsm", run_test, test_dsm, &dsm_responder},
+	{"coll", run_test, test_coll, &coll_responder},
 	{"idle", run_idle, NULL, NULL},
 	{"pin", run_pin, NULL, NULL},
 	{"copy", run_copy, NULL, NULL},

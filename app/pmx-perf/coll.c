@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Measurements of collectives of four members, two contexts of each side, beside what a message
+ * takes one way between the sides, and between contexts of one side: the rounds of which the best
+ * algorithms consist. All members begin at once; a time is that of the initiator's, from its
+ * beginning to the end at both of its contexts. Where there is a root, roots alternate between the
+ * sides, so each waits for the other.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_cycles.h>
+
+#include "match.h"
+#include "pmx/coll.h"
+
+#define GROUP   3 /* number of the group */
+#define MEMBERS 4
+#define HERE    2 /* of them at each side */
+#define BATCH   200
+#define SHORT   8
+
+/* What both sides do at once; struct order.depth. */
+enum { OPEN, RUN, CLOSE };
+
+enum what { BARRIER, BCAST, GATHER, SCATTER, ALLGATHER, ALLTOALL, REDUCE, ALLREDUCE, WHATS };
+
+static const char *const names[WHATS] = {"barrier", "bcast", "gather", "scatter", "allgather",
+	"alltoall", "reduce", "allreduce"};
+
+/* This side's members: the session's own context, and another one. */
+static struct {
+	struct pmx_context *mate;
+	struct pmx_group *groups[HERE];
+	uint8_t *in[HERE], *out[HERE];
+	uint32_t bytes; /* of a block, that these have room for */
+} side;
+
+/* ------------------------------------------------------------------ both sides */
+
+static struct pmx_context *
+context_of(const struct session *s, unsigned k)
+{
+	return k == 0 ? s->ctx : side.mate;
+}
+
+/* Waits for one request of each member here. */
+static int
+wait_both(struct session *s, pmx_request r[HERE])
+{
+	const uint64_t end = rte_rdtsc() + PATIENCE_S * perf_hz();
+	bool over[HERE] = {false, false};
+
+	for (unsigned i = 1; !over[0] || !over[1]; i++) {
+		for (unsigned k = 0; k < HERE; k++) {
+			const int e = over[k] ? 0 : pmx_test(context_of(s, k), &r[k], NULL);
+
+			if (e < 0)
+				return e;
+			over[k] |= e == 1;
+		}
+		session_polled(s);
+		if (i % 1024 == 0 && rte_rdtsc() > end)
+			return -ETIMEDOUT;
+	}
+	return 0;
+}
+
+static void
+give_memory(struct session *s)
+{
+	for (unsigned k = 0; k < HERE && side.bytes > 0; k++) {
+		pmx_free(context_of(s, k), side.in[k]);
+		pmx_free(context_of(s, k), side.out[k]);
+	}
+	side.bytes = 0;
+}
+
+static int
+take_memory(struct session *s, uint32_t bytes)
+{
+	int e = 0;
+
+	if (side.bytes >= bytes)
+		return 0;
+	give_memory(s);
+	for (unsigned k = 0; k < HERE && e == 0; k++) {
+		e = pmx_alloc(context_of(s, k), (uint64_t)MEMBERS * bytes, (void **)&side.in[k]);
+		if (e == 0)
+			e = pmx_alloc(context_of(s, k), (uint64_t)MEMBERS * bytes,
+				(void **)&side.out[k]);
+	}
+	side.bytes = e == 0 ? bytes : 0;
+	return e;
+}
+
+/* members: the contexts of all; the first two are the initiator's. */
+static int
+open_groups(struct session *s, const struct pmx_addr members[MEMBERS])
+{
+	const struct pmx_group_params p = {.id = GROUP, .count = MEMBERS, .members = members};
+	pmx_request r[HERE];
+	int e = 0;
+
+	for (unsigned k = 0; k < HERE && e == 0; k++)
+		e = pmx_group_open(context_of(s, k), &p, &side.groups[k], &r[k]);
+	return e == 0 ? wait_both(s, r) : e;
+}
+
+static int
+open_mate(struct session *s)
+{
+	const struct pmx_context_params params = {
+		.context = PMX_ANY_CONTEXT,
+		.idle = s->idle == PERF_SPIN ? PMX_IDLE_SPIN : PMX_IDLE_AUTO,
+	};
+
+	return pmx_context_open(&side.mate, s->node, &params);
+}
+
+static void
+end(struct session *s)
+{
+	for (unsigned k = 0; k < HERE; k++)
+		pmx_group_close(side.groups[k]);
+	give_memory(s);
+	pmx_context_close(side.mate);
+	memset(&side, 0, sizeof(side));
+}
+
+static int
+begin(enum what what, unsigned k, uint32_t root, uint32_t bytes, pmx_request *r)
+{
+	struct pmx_group *g = side.groups[k];
+	void *in = side.in[k], *out = side.out[k];
+
+	switch (what) {
+	case BARRIER:
+		return pmx_coll_barrier(g, r);
+	case BCAST:
+		return pmx_bcast(g, root, out, bytes, r);
+	case GATHER:
+		return pmx_gather(g, root, in, out, bytes, r);
+	case SCATTER:
+		return pmx_scatter(g, root, in, out, bytes, r);
+	case ALLGATHER:
+		return pmx_allgather(g, in, out, bytes, r);
+	case ALLTOALL:
+		return pmx_alltoall(g, in, out, bytes, r);
+	case REDUCE:
+		return pmx_reduce(g, root, in, out, bytes / 8, PMX_INT64, PMX_ATOMIC_SUM, r);
+	case ALLREDUCE:
+		return pmx_allreduce(g, in, out, bytes / 8, PMX_INT64, PMX_ATOMIC_SUM, r);
+	case WHATS:
+		break;
+	}
+	return -EINVAL;
+}
+
+/* One collective at both members here. */
+static int
+once(struct session *s, enum what what, uint32_t root, uint32_t bytes)
+{
+	pmx_request r[HERE];
+	int e = 0;
+
+	for (unsigned k = 0; k < HERE && e == 0; k++) {
+		while ((e = begin(what, k, root, bytes, &r[k])) == -EAGAIN)
+			session_idle(s);
+	}
+	return e == 0 ? wait_both(s, r) : e;
+}
+
+/* `count` times; h gets how long each took, NULL: nothing. The first one also waits for the other
+ * side. */
+static int
+repeat(struct session *s, enum what what, uint32_t bytes, uint64_t count, struct hist *h)
+{
+	const bool rooted = what == BCAST || what == GATHER || what == SCATTER || what == REDUCE;
+	int e = take_memory(s, bytes);
+
+	for (uint64_t i = 0; i <= count && e == 0; i++) {
+		const uint64_t start = rte_rdtsc();
+
+		e = once(s, what, 0, bytes);
+		if (rooted && e == 0)
+			e = once(s, what, HERE, bytes);
+		if (h != NULL && i > 0)
+			hist_record(h, (uint64_t)perf_ns((rte_rdtsc() - start) / (rooted ? 2 : 1)));
+	}
+	return e;
+}
+
+/* ------------------------------------------------------------------ responder */
+
+static int
+answer(struct session *s, struct pmx_message *m)
+{
+	struct order o;
+	struct pmx_addr members[MEMBERS];
+	int e = 0;
+
+	if (*(const uint8_t *)pmx_message_data(m) != KIND_COLL)
+		return PERF_NOT_MINE;
+	if (m->len < sizeof(o))
+		return -EPROTO;
+	memcpy(&o, pmx_message_data(m), sizeof(o));
+	switch (o.depth) {
+	case OPEN:
+		if (m->len != sizeof(o) + sizeof(members))
+			return -EPROTO;
+		memcpy(members, (const uint8_t *)pmx_message_data(m) + sizeof(o), sizeof(members));
+		e = open_mate(s);
+		if (e != 0)
+			break;
+		members[3] = pmx_context_addr(side.mate);
+		e = perf_send(s, m->source, &members[3], sizeof(members[3]));
+		if (e == 0)
+			e = open_groups(s, members);
+		break;
+	case RUN:
+		e = repeat(s, (enum what)o.private, o.size, o.count, NULL);
+		break;
+	case CLOSE:
+		end(s);
+		break;
+	}
+	return e == 0 ? PERF_ANSWERED : e;
+}
+
+const struct responder coll_responder = {.answer = answer, .end = end};
+
+/* ------------------------------------------------------------------ initiator */
+
+/* Opens the group: the other side tells the address of its second context. */
+static int
+begin_all(struct session *s, const struct options *o)
+{
+	struct {
+		struct order order;
+		struct pmx_addr members[MEMBERS];
+	} __attribute__((packed)) ask = {.order = {.kind = KIND_COLL, .depth = OPEN}};
+	struct pmx_addr members[MEMBERS];
+	struct pmx_message m;
+	int e = open_mate(s);
+
+	if (e != 0)
+		return e;
+	members[0] = pmx_context_addr(s->ctx);
+	members[1] = pmx_context_addr(side.mate);
+	members[2] = o->to;
+	members[3] = o->to;
+	memcpy(ask.members, members, sizeof(members));
+	e = perf_send(s, o->to, &ask, sizeof(ask));
+	if (e == 0)
+		e = perf_receive(s, &m, rte_rdtsc() + PATIENCE_S * perf_hz());
+	if (e < 0)
+		return e;
+	if (m.len == sizeof(members[3]))
+		memcpy(&members[3], pmx_message_data(&m), sizeof(members[3]));
+	pmx_release_receive_buffer(s->ctx, &m);
+	return open_groups(s, members);
+}
+
+/* One message there and back, between the sides. */
+static int
+trip(struct session *s, const struct options *o, uint64_t count, struct hist *h)
+{
+	int e = 0;
+
+	for (uint64_t i = 0; i < count && e == 0; i++) {
+		const uint8_t bytes[SHORT] = {KIND_PING};
+		const uint64_t start = rte_rdtsc();
+		struct pmx_message m;
+
+		e = perf_send(s, o->to, bytes, sizeof(bytes));
+		if (e == 0)
+			e = perf_receive(s, &m, start + PATIENCE_S * perf_hz());
+		e = e > 0 ? 0 : e;
+		if (e == 0)
+			pmx_release_receive_buffer(s->ctx, &m);
+		if (h != NULL)
+			hist_record(h, (uint64_t)perf_ns((rte_rdtsc() - start) / 2));
+	}
+	return e;
+}
+
+/* ... and one way between the contexts of this side. */
+static int
+hop(struct session *s, uint64_t count, struct hist *h)
+{
+	const uint64_t bytes = 0;
+	int e = 0;
+
+	for (uint64_t i = 0; i < count && e == 0; i++) {
+		const uint64_t start = rte_rdtsc();
+		struct pmx_message m;
+
+		while ((e = pmx_send_copy(s->ctx, pmx_context_addr(side.mate), &bytes, SHORT,
+				NULL)) == -ENOBUFS ||
+			e == -EAGAIN)
+			session_idle(s);
+		while (e == 0 && (e = pmx_receive(side.mate, &m)) == 0)
+			session_polled(s);
+		if (e > 0) {
+			pmx_release_receive_buffer(side.mate, &m);
+			e = 0;
+		}
+		if (h != NULL)
+			hist_record(h, (uint64_t)perf_ns(rte_rdtsc() - start));
+	}
+	return e;
+}
+
+static int
+measure(struct session *s, const struct options *o, enum what what, uint32_t bytes, uint64_t count,
+	struct hist *h)
+{
+	const struct order order = {
+		.kind = KIND_COLL,
+		.depth = RUN,
+		.size = bytes,
+		.count = count,
+		.private = (uint8_t)what,
+	};
+	const int e = order_send(s, o->to, &order);
+
+	return e == 0 ? repeat(s, what, bytes, count, h) : e;
+}
+
+static void
+print(const struct options *o, const char *what, uint32_t bytes, const struct hist *h)
+{
+	struct row r = {.test = "latency", .size = bytes};
+
+	snprintf(r.what, sizeof(r.what), "%s", what);
+	row_latency(&r, h);
+	row_print(o, &r);
+}
+
+static int
+one_size(struct session *s, const struct options *o, uint32_t bytes)
+{
+	static struct hist h[WHATS];
+	/* long ones take longer */
+	const uint64_t rounds = o->rounds / (1 + bytes / 4096) + 1;
+	int e = 0;
+
+	for (unsigned w = 0; w < WHATS; w++)
+		hist_init(&h[w]);
+	/* in turns, so that what changes meanwhile concerns all */
+	for (uint64_t done = 0; done < rounds && e == 0; done += BATCH) {
+		const uint64_t n = rounds - done < BATCH ? rounds - done : BATCH;
+
+		for (unsigned w = bytes == SHORT ? BARRIER : BCAST; w < WHATS && e == 0; w++)
+			e = measure(s, o, (enum what)w, bytes, n, done > 0 || n < BATCH ? &h[w]
+										       : NULL);
+	}
+	for (unsigned w = bytes == SHORT ? BARRIER : BCAST; w < WHATS && e == 0; w++)
+		print(o, names[w], w == BARRIER ? 0 : bytes, &h[w]);
+	return e;
+}
+
+int
+test_coll(struct session *s, const struct options *o)
+{
+	static const uint32_t defaults[] = {SHORT, 1024, 16384, 262144};
+	static struct hist h[2];
+	const unsigned sizes = o->size_count ? o->size_count
+					     : sizeof(defaults) / sizeof(defaults[0]);
+	const struct order close = {.kind = KIND_COLL, .depth = CLOSE};
+	int e = begin_all(s, o);
+
+	hist_init(&h[0]);
+	hist_init(&h[1]);
+	e = e == 0 ? trip(s, o, BATCH, NULL) : e;
+	e = e == 0 ? trip(s, o, o->rounds, &h[0]) : e;
+	e = e == 0 ? hop(s, BATCH, NULL) : e;
+	e = e == 0 ? hop(s, o->rounds, &h[1]) : e;
+	if (e == 0) {
+		row_head(o);
+		print(o, "one way", SHORT, &h[0]);
+		print(o, "one way, here", SHORT, &h[1]);
+	}
+	for (unsigned i = 0; i < sizes && e == 0; i++)
+		e = one_size(s, o, o->size_count ? o->sizes[i] : defaults[i]);
+	e = e == 0 ? order_send(s, o->to, &close) : e;
+	end(s);
+	return e;
+}
