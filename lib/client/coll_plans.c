@@ -49,6 +49,7 @@ struct coll_plans {
 	uint32_t count, rank, piece;
 	bool is_known; /* the topology */
 	uint64_t uses;
+	struct kept *last; /* that was used */
 	struct kept kept[PLANS];
 	struct choice choices[CHOICES];
 };
@@ -200,8 +201,11 @@ choose(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes,
 static struct kept *
 find(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes)
 {
-	struct kept *oldest = &p->kept[0];
+	struct kept *oldest = &p->kept[0], *last = p->last;
 
+	if (last != NULL && last->plan != NULL && last->kind == kind && last->root == root &&
+		last->bytes == bytes)
+		return last;
 	for (uint32_t i = 0; i < PLANS; i++) {
 		struct kept *k = &p->kept[i];
 
@@ -257,6 +261,7 @@ plans_get(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t byt
 			return e;
 	}
 	k->used = ++p->uses;
+	p->last = k;
 	*out = k->plan;
 	return 0;
 }
@@ -281,6 +286,7 @@ plans_get_any(struct coll_plans *p, enum coll_kind kind, uint32_t root,
 		k->plan->hash = ~k->plan->hash;
 	}
 	k->used = ++p->uses;
+	p->last = k;
 	*out = k->plan;
 	return 0;
 }

@@ -516,6 +516,12 @@ coll_exec_moved(struct coll_exec *c, const struct coll_step *steps)
 	c->peers = (struct peer *)(at + rounded(c->list.count * sizeof(struct state)));
 }
 
+void
+coll_exec_again(struct coll_exec *c, uint64_t now)
+{
+	c->begin_ns = now;
+}
+
 struct coll_exec *
 coll_exec_init(void *memory, const struct coll_list *list,
 	const struct coll_blocks blocks[COLL_BUFFERS], uint64_t now)

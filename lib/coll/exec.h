@@ -155,6 +155,8 @@ void coll_peer(struct coll_exec *c, uint32_t peer, enum coll_peer_state state);
 bool coll_waits_for(const struct coll_exec *c, uint32_t peer);
 /* Will any piece or permit go to it? */
 bool coll_goes_to(const struct coll_exec *c, uint32_t peer);
+/* What was made by coll_exec_init, and has been kept as bytes since, begins anew at its place. */
+void coll_exec_again(struct coll_exec *c, uint64_t now);
 /* The list is at another place now, and so may be what coll_exec_init built. */
 void coll_exec_moved(struct coll_exec *c, const struct coll_step *steps);
 /* Get the next thing to do, which counts as done. false: nothing now. */

@@ -20,7 +20,7 @@ struct live {
 	uint16_t rank; /* because of which */
 	uint16_t place;
 	uint16_t next;     /* of its place, or of those that have ended, or that are free */
-	uint16_t at;       /* in colls.runs */
+	uint16_t at;       /* in colls.runs; FREE: the one before it in its list, or NONE */
 	uint16_t early_at; /* members before that rank: what came of them early has been taken */
 	uint32_t number, hash;
 };
@@ -51,6 +51,13 @@ struct verdict {
 	uint8_t error;
 	uint16_t rank; /* because of which */
 	uint32_t number;
+};
+
+/* What is kept of a list that was made, of each live. */
+struct made {
+	bool is;
+	uint16_t ranks, rank;
+	size_t bytes;
 };
 
 struct seat {
@@ -89,7 +96,8 @@ struct colls {
 	struct early *early; /* ... times WIRE_COLL_AHEAD */
 	struct live *lives;
 	uint16_t *runs; /* those that run, in no order: `running` of them */
-	uint8_t *execs;
+	struct made *made;
+	uint8_t *execs, *images;
 };
 
 static bool
@@ -125,11 +133,13 @@ lay_out(struct colls *c, const struct colls_config *cfg, uint8_t *at)
 		peers * WIRE_COLL_AHEAD * sizeof(struct early),
 		cfg->live_max * sizeof(struct live),
 		cfg->live_max * sizeof(uint16_t),
+		cfg->live_max * sizeof(struct made),
+		cfg->live_max * exec_bytes(cfg),
 		cfg->live_max * exec_bytes(cfg),
 	};
-	size_t offset[8] = {0};
+	size_t offset[10] = {0};
 
-	for (unsigned i = 0; i < 7; i++)
+	for (unsigned i = 0; i < 9; i++)
 		offset[i + 1] = offset[i] + rounded(bytes[i]);
 	if (c != NULL) {
 		c->seats = (struct seat *)(at + offset[1]);
@@ -137,9 +147,24 @@ lay_out(struct colls *c, const struct colls_config *cfg, uint8_t *at)
 		c->early = (struct early *)(at + offset[3]);
 		c->lives = (struct live *)(at + offset[4]);
 		c->runs = (uint16_t *)(at + offset[5]);
-		c->execs = at + offset[6];
+		c->made = (struct made *)(at + offset[6]);
+		c->execs = at + offset[7];
+		c->images = at + offset[8];
 	}
-	return offset[7];
+	return offset[9];
+}
+
+static void
+put_free(struct colls *c, uint16_t index)
+{
+	struct live *l = &c->lives[index];
+
+	l->state = LIVE_FREE;
+	l->at = NONE;
+	l->next = c->free;
+	if (c->free != NONE)
+		c->lives[c->free].at = index;
+	c->free = index;
 }
 
 size_t
@@ -157,9 +182,9 @@ colls_init(void *memory, const struct colls_config *config)
 	c->exec_bytes = exec_bytes(config);
 	lay_out(c, config, memory);
 	c->ended = c->ended_last = c->work = NONE;
-	c->free = 0;
+	c->free = NONE;
 	for (uint32_t i = 0; i < config->live_max; i++)
-		c->lives[i].next = i + 1 < config->live_max ? (uint16_t)(i + 1) : NONE;
+		put_free(c, (uint16_t)(config->live_max - 1 - i));
 	return c;
 }
 
@@ -371,23 +396,29 @@ colls_ended(struct colls *c, struct colls_end *out)
 /* ------------------------------------------------------------------ beginning */
 
 int
-colls_take(struct colls *c)
+colls_take(struct colls *c, uint32_t like)
 {
-	const uint16_t i = c->free;
+	const bool is_free = like < c->cfg.live_max && c->lives[like].state == LIVE_FREE;
+	const uint16_t i = is_free ? (uint16_t)like : c->free;
 
 	if (i == NONE)
 		return -EAGAIN;
-	c->free = c->lives[i].next;
-	c->lives[i].state = LIVE_TAKEN;
+	struct live *l = &c->lives[i];
+
+	if (l->at == NONE)
+		c->free = l->next;
+	else
+		c->lives[l->at].next = l->next;
+	if (l->next != NONE)
+		c->lives[l->next].at = l->at;
+	l->state = LIVE_TAKEN;
 	return i;
 }
 
 void
 colls_give(struct colls *c, uint32_t index)
 {
-	c->lives[index].state = LIVE_FREE;
-	c->lives[index].next = c->free;
-	c->free = (uint16_t)index;
+	put_free(c, (uint16_t)index);
 }
 
 struct coll_exec *
@@ -453,14 +484,51 @@ is_short(const struct coll_list *list, const struct coll_blocks *blocks)
 	return true;
 }
 
+/* As it was made, before it has run. */
+static uint8_t *
+image_of(const struct colls *c, uint32_t index)
+{
+	return c->images + index * c->exec_bytes;
+}
+
+/* Checks a list, and builds what runs it. false: it cannot be run. */
+static bool
+make(struct colls *c, uint32_t index, const struct coll_list *list,
+	const struct coll_blocks *blocks, uint64_t now)
+{
+	struct made *m = &c->made[index];
+	uint32_t step;
+
+	m->is = false;
+	if (list->count > c->cfg.steps_max || coll_check(list, blocks, &step) != 0 ||
+		!is_short(list, blocks) ||
+		coll_exec_init(colls_exec(c, index), list, blocks, now) == NULL)
+		return false;
+	*m = (struct made){true, (uint16_t)list->ranks, (uint16_t)list->rank,
+		coll_exec_bytes(list)};
+	memcpy(image_of(c, index), colls_exec(c, index), m->bytes);
+	return true;
+}
+
+/* The same as was made last. false: it is not. */
+static bool
+restart(struct colls *c, uint32_t index, const struct coll_list *list, uint64_t now)
+{
+	const struct made *m = &c->made[index];
+
+	if (!m->is || m->ranks != list->ranks || m->rank != list->rank)
+		return false;
+	memcpy(colls_exec(c, index), image_of(c, index), m->bytes);
+	coll_exec_again(colls_exec(c, index), now);
+	return true;
+}
+
 void
 colls_begin(struct colls *c, uint32_t index, const struct colls_seat *seat, struct coll_list *list,
-	const struct coll_blocks blocks[COLL_BUFFERS], uint32_t hash, uint64_t now)
+	const struct coll_blocks blocks[COLL_BUFFERS], uint32_t hash, bool same, uint64_t now)
 {
 	struct seat *s = seat_for(c, seat);
 	struct live *l = &c->lives[index];
-	uint32_t step;
-
 	*l = (struct live){
 		.state = LIVE_RUNS,
 		.place = seat->place,
@@ -478,9 +546,7 @@ colls_begin(struct colls *c, uint32_t index, const struct colls_seat *seat, stru
 		end(c, index, s->over.error, s->over.rank);
 		return;
 	}
-	if (list->count > c->cfg.steps_max || coll_check(list, blocks, &step) != 0 ||
-		!is_short(list, blocks) ||
-		coll_exec_init(colls_exec(c, index), list, blocks, now) == NULL) {
+	if (!(same && restart(c, index, list, now)) && !make(c, index, list, blocks, now)) {
 		l->cannot = true;
 		fail(c, s, l->number, hash, EINVAL, seat->rank);
 		return;
@@ -785,7 +851,7 @@ any_owed(struct colls *c, struct colls_do *out)
 
 /* A piece or permit of a running collective. */
 static void
-make(struct colls *c, uint32_t index, const struct coll_out *o, struct colls_do *out)
+compose(struct colls *c, uint32_t index, const struct coll_out *o, struct colls_do *out)
 {
 	struct live *l = &c->lives[index];
 	struct seat *s = &c->seats[l->place];
@@ -824,7 +890,7 @@ runs_on(struct colls *c, uint32_t index, struct colls_do *out, bool may_send, ui
 			.len = (uint32_t)o.len,
 		};
 	else
-		make(c, index, &o, out);
+		compose(c, index, &o, out);
 	if (coll_is_done(x))
 		end(c, index, 0, c->seats[c->lives[index].place].of.rank);
 	return true;

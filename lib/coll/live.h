@@ -59,16 +59,17 @@ struct colls *colls_init(void *memory, const struct colls_config *config);
 
 /* ------------------------------------------------------------------ beginning */
 
-/* Returns the index of a collective that does not run, below live_max, or -EAGAIN. It is to be
- * begun, and given back after its end. */
-int colls_take(struct colls *c);
+/* Returns the index of a collective that does not run, below live_max, or -EAGAIN: `like` if that
+ * one is free. It is to be begun, and given back after its end. */
+int colls_take(struct colls *c, uint32_t like);
 void colls_give(struct colls *c, uint32_t index);
 /* Begin the group's next collective. list, with its steps, and the ends of blocks must stay until
- * the end; list->ranks and rank are set here. now: ns, of any beginning. Ends by colls_ended, also
+ * the end; list->ranks and rank are set here. same: they are what they were when this index was
+ * last begun, which then is not done again. now: ns, of any beginning. Ends by colls_ended, also
  * if the list cannot be run. After this colls_early is to be called until it returns false. */
 void colls_begin(struct colls *c, uint32_t index, const struct colls_seat *seat,
 	struct coll_list *list, const struct coll_blocks blocks[COLL_BUFFERS], uint32_t hash,
-	uint64_t now);
+	bool same, uint64_t now);
 /* This one cannot go on: a positive errno, because of that rank. Tells all if that is not known to
  * all. */
 void colls_fail(struct colls *c, uint32_t index, uint8_t error, uint16_t rank);

@@ -44,6 +44,38 @@ is_rising(const uint64_t *ends, uint32_t count)
 	return true;
 }
 
+bool
+job_is_same(struct coll_job *j, const struct bytes *from)
+{
+	const struct coll_desc *d = &j->desc;
+	const size_t head = offsetof(struct coll_desc, buffer);
+	const size_t table = d->blocks * sizeof(uint64_t), steps = d->steps * sizeof(*j->steps);
+
+	if (!j->is_read || from->memory == NULL ||
+		from->len < sizeof(*d) + steps + (COLL_BUFFERS + 2) * table ||
+		d->ends != (1u << COLL_BUFFERS) - 1)
+		return false;
+	const uint8_t *at = from->memory->base + (from->at - from->memory->client);
+
+	if (memcmp(at, d, head) != 0)
+		return false;
+	const uint8_t *tables = at + sizeof(*d);
+
+	if (memcmp(tables, j->steps, steps) != 0)
+		return false;
+	tables += steps;
+	for (unsigned i = 0; i < COLL_BUFFERS; i++, tables += table) {
+		if (memcmp(tables, j->ends[i], table) != 0)
+			return false;
+	}
+	for (unsigned i = 0; i < 2; i++, tables += table) {
+		if (memcmp(tables, j->begins[i], table) != 0)
+			return false;
+	}
+	memcpy(&j->desc.buffer, at + head, sizeof(j->desc.buffer));
+	return true;
+}
+
 /* The next bytes of a description. false: it is shorter, or not there. */
 static bool
 pull(const struct bytes *from, uint64_t *at, void *to, size_t len)
@@ -61,6 +93,7 @@ job_read(struct coll_job *j, const struct channel *ch, const struct bytes *from,
 	struct coll_desc *d = &j->desc;
 	uint64_t at = 0;
 
+	j->is_read = false;
 	j->list = (struct coll_list){.steps = j->steps};
 	memset(j->blocks, 0, sizeof(j->blocks));
 	if ((from->memory == NULL && ch->thin != NULL) || !pull(from, &at, d, sizeof(*d)))
@@ -95,6 +128,7 @@ job_read(struct coll_job *j, const struct channel *ch, const struct bytes *from,
 	j->list.send_pace = d->send_pace;
 	j->list.window = d->window;
 	j->list.grain = d->grain;
+	j->is_read = true;
 	return 0;
 }
 
@@ -143,6 +177,13 @@ access_blocks(struct coll_job *j, struct channel *ch, unsigned buffer, const str
 {
 	const struct coll_blocks *b = &j->blocks[buffer];
 
+	if (likely(s->blocks == 1)) {
+		const uint64_t begin = j->begins[buffer][s->block];
+
+		return begin > UINT64_MAX - offset
+			? -EFAULT
+			: access_buffer(j, ch, buffer, begin + offset, mine, len, write);
+	}
 	for (uint32_t k = 0, block = s->block; len > 0 && k < s->blocks; k++) {
 		const uint64_t bytes = coll_run_bytes(b, block, 1);
 

@@ -17,6 +17,7 @@ struct coll_job {
 	struct coll_blocks blocks[COLL_BUFFERS];
 	uint16_t ctx, handle;
 	uint32_t ticket;
+	bool is_read; /* the tables are those of the last description, which was good */
 	/* when it has ended */
 	uint16_t next, rank; /* next: of its channel's, or JOB_NONE */
 	uint8_t error;
@@ -30,6 +31,9 @@ struct coll_job {
 /* Bytes of a job's tables, and where they are. */
 size_t job_bytes(uint32_t steps_max, uint32_t members_max);
 void job_lay_out(struct coll_job *j, uint8_t *tables, uint32_t steps_max, uint32_t members_max);
+/* Whether a description is the one that was read last, but for where the buffers are, which is
+ * taken over. What is not mapped here is taken for another one. */
+bool job_is_same(struct coll_job *j, const struct bytes *from);
 /* Copies a description from the client, and its tables as far as they may be that long. 0;
  * -EFAULT, -EINVAL: then j->list is one that cannot be run. */
 int job_read(struct coll_job *j, const struct channel *ch, const struct bytes *from,

@@ -57,6 +57,7 @@ struct coll_channel {
 	uint16_t jobs;  /* that have not been given back */
 	uint16_t ended; /* first that has ended, to be told; or JOB_NONE */
 	uint16_t ended_last;
+	uint16_t last;         /* that was begun: the next one may be the same */
 	uint32_t frames; /* that have not arrived */
 };
 
@@ -300,7 +301,7 @@ static void
 coll_join(struct node *n, struct channel *ch)
 {
 	(void)n;
-	*coll_channel(ch) = (struct coll_channel){.ended = JOB_NONE};
+	*coll_channel(ch) = (struct coll_channel){.ended = JOB_NONE, .last = JOB_NONE};
 }
 
 static void
@@ -558,7 +559,7 @@ begin(struct engine *e, struct channel *ch, const struct submission *s)
 	if (!group_seat_at(groups_of(e), ch->ctx, place, &g) ||
 		coll_channel(ch)->jobs >= e->node->config.collectives)
 		return -EINVAL;
-	const int index = colls_take(x->colls);
+	const int index = colls_take(x->colls, coll_channel(ch)->last);
 
 	if (index < 0)
 		return index;
@@ -573,16 +574,23 @@ begin(struct engine *e, struct channel *ch, const struct submission *s)
 	struct colls_place p;
 
 	coll_channel(ch)->jobs++;
+	coll_channel(ch)->last = (uint16_t)index;
 	j->ctx = ch->ctx;
 	j->handle = s->coll.handle;
 	j->ticket = s->coll.ticket;
 	if (number != MEMORY_COPIED)
 		from.memory = space_at(&ch->space, number, s->coll.at, s->coll.len);
-	if ((number != MEMORY_COPIED && from.memory == NULL) ||
-		job_read(j, ch, &from, x->steps_max, e->node->config.group_members) != 0 ||
-		j->list.piece > piece_max(e))
+	const bool same = job_is_same(j, &from);
+
+	if (!same &&
+		((number != MEMORY_COPIED && from.memory == NULL) ||
+			job_read(j, ch, &from, x->steps_max, e->node->config.group_members) != 0 ||
+			j->list.piece > piece_max(e))) {
 		j->list.piece = 0; /* it cannot be run, and all members have to know */
-	colls_begin(x->colls, (uint32_t)index, &seat, &j->list, j->blocks, j->desc.hash, now_ns(e));
+		j->is_read = false;
+	}
+	colls_begin(x->colls, (uint32_t)index, &seat, &j->list, j->blocks, j->desc.hash,
+		same, now_ns(e));
 	note_part(e, ch->ctx, place);
 	while (colls_early(x->colls, (uint32_t)index, &p)) {
 		if (job_put(j, ch, colls_exec(x->colls, p.index), p.step, p.offset, p.bytes,
