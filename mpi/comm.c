@@ -4,7 +4,7 @@
  * with MPI_THREAD_MULTIPLE nothing is taken.
  *
  * Environment
- *   PMX_MPICOLL           off: take nothing; or KIND=LEAST-MOST,... as kinds[] names them: take
+ *   PMX_MPICOLL           off: take nothing; all: everything; or KIND=LEAST-MOST,... as kinds[] names them: take
  *                         blocks of so many bytes; KIND=all, KIND=off
  *   FI_PMX_INSTANCE       the primary to attach to (the libfabric provider's); default pmx0
  *   PMX_MPICOLL_VERBOSE   1: say what is taken, and at the end how often
@@ -37,18 +37,18 @@ static struct {
 	uint64_t least, most; /* most < least: none */
 } kinds[KINDS] = {
 	[KIND_BARRIER] = {"barrier", 0, ANY_BYTES},
-	[KIND_BCAST] = {"bcast", 0, ANY_BYTES},
-	[KIND_GATHER] = {"gather", 0, ANY_BYTES},
-	[KIND_SCATTER] = {"scatter", 0, ANY_BYTES},
-	[KIND_ALLGATHER] = {"allgather", 0, ANY_BYTES},
-	[KIND_ALLTOALL] = {"alltoall", 0, ANY_BYTES},
-	[KIND_REDUCE] = {"reduce", 0, ANY_BYTES},
-	[KIND_ALLREDUCE] = {"allreduce", 0, ANY_BYTES},
-	[KIND_REDUCE_SCATTER] = {"reduce_scatter", 0, ANY_BYTES},
-	[KIND_GATHERV] = {"gatherv", 0, ANY_BYTES},
-	[KIND_SCATTERV] = {"scatterv", 0, ANY_BYTES},
-	[KIND_ALLGATHERV] = {"allgatherv", 0, ANY_BYTES},
-	[KIND_ALLTOALLV] = {"alltoallv", 0, ANY_BYTES},
+	[KIND_BCAST] = {"bcast", 1, 0},
+	[KIND_GATHER] = {"gather", 0, 224},
+	[KIND_SCATTER] = {"scatter", 1, 0},
+	[KIND_ALLGATHER] = {"allgather", 65536, ANY_BYTES},
+	[KIND_ALLTOALL] = {"alltoall", 0, 224},
+	[KIND_REDUCE] = {"reduce", 0, 224},
+	[KIND_ALLREDUCE] = {"allreduce", 0, 32768},
+	[KIND_REDUCE_SCATTER] = {"reduce_scatter", 1, 0},
+	[KIND_GATHERV] = {"gatherv", 1, 0},
+	[KIND_SCATTERV] = {"scatterv", 1, 0},
+	[KIND_ALLGATHERV] = {"allgatherv", 1, 0},
+	[KIND_ALLTOALLV] = {"alltoallv", 1, 0},
 };
 
 /* ------------------------------------------------------------------ beginning and end */
@@ -72,6 +72,7 @@ read_range(const char *text, unsigned kind)
 	return end != text && *end == '\0';
 }
 
+/* all, or a list. */
 static void
 read_options(const char *options)
 {
@@ -83,12 +84,17 @@ read_options(const char *options)
 
 		if (value != NULL)
 			*value++ = '\0';
+		if (value == NULL && strcmp(w, "all") == 0) {
+			for (k = 0; k < KINDS; k++)
+				read_range(w, k);
+			continue;
+		}
 		while (k < KINDS && strcmp(kinds[k].name, w) != 0)
 			k++;
 		if (k == KINDS || value == NULL || !read_range(value, k))
 			fprintf(stderr,
-				"pmx-mpicoll: PMX_MPICOLL: %s%s%s: neither off nor a list of "
-				"KIND=LEAST-MOST, KIND=all, KIND=off\n",
+				"pmx-mpicoll: PMX_MPICOLL: %s%s%s: neither off nor all nor a list "
+				"of KIND=LEAST-MOST, KIND=all, KIND=off\n",
 				w, value ? "=" : "", value ? value : "");
 	}
 	free(copy);

@@ -354,8 +354,8 @@ one_size(struct session *s, const struct options *o, uint32_t bytes)
 		const uint64_t n = rounds - done < BATCH ? rounds - done : BATCH;
 
 		for (unsigned w = bytes == SHORT ? BARRIER : BCAST; w < WHATS && e == 0; w++)
-			e = measure(s, o, (enum what)w, bytes, n, done > 0 || n < BATCH ? &h[w]
-										       : NULL);
+			e = measure(s, o, (enum what)w, bytes, n,
+				done > 0 || n < BATCH ? &h[w] : NULL);
 	}
 	for (unsigned w = bytes == SHORT ? BARRIER : BCAST; w < WHATS && e == 0; w++)
 		print(o, names[w], w == BARRIER ? 0 : bytes, &h[w]);

@@ -5,7 +5,9 @@
 # Collectives of MPI programs by pmx (libpmx-mpicoll.so) on two hosts, as two_hosts.bash makes them, with a primary a host: random ones
 # are compared byte by byte with the MPI library's own. Root.
 #   CALLS=N      so many of them (600)
+#   MPICOLL=...  what is taken, as PMX_MPICOLL (all)
 #   OSU_DIR=DIR  binaries of the OSU micro-benchmarks' collectives: a table of their times with and without this library, and over TCP
+#   OSU_TCP=off  without TCP, which takes most of the time
 #   OSU_RANKS=N OSU_SIZES=MIN:MAX OSU="osu_gather ..." TURNS=N   their ranks (4), sizes, which ones, and how often (3; the median counts)
 set -u
 . "$(dirname "$0")/../system/common.bash"
@@ -45,15 +47,15 @@ if [ -n "${OSU_DIR:-}" ]; then
 	for name in ${OSU:-osu_barrier osu_bcast osu_gather osu_scatter osu_allgather osu_alltoall osu_reduce osu_allreduce osu_reduce_scatter}; do
 		rm -f "$dir"/osu.*
 		for ((turn = 0; turn < ${TURNS:-3}; turn++)); do
-			for way in shared+coll shared tcp; do
+			for way in shared+coll shared $([ "${OSU_TCP:-}" = off ] || echo tcp); do
 				osu $way "$name" >>"$dir/osu.$way"
 			done
 		done
 		for size in $(awk '!seen[$1]++ {print $1}' "$dir/osu.shared+coll"); do
 			for way in shared+coll shared tcp; do
-				awk -v s="$size" '$1 == s {print $2}' "$dir/osu.$way" | median
+				{ [ -e "$dir/osu.$way" ] && awk -v s="$size" '$1 == s {print $2}' "$dir/osu.$way" || echo 0; } | median
 			done | paste -sd' ' | awk -v n="$name" -v s="$size" \
-				'{printf "%-20s %8d %10.2f %10.2f %10.2f %8.2f %8.2f\n", n, s, $1, $2, $3, $1 / $2, $1 / $3}'
+				'{printf "%-20s %8d %10.2f %10.2f %10.2f %8.2f %8.2f\n", n, s, $1, $2, $3, $1 / $2, ($3 > 0 ? $1 / $3 : 0)}'
 		done
 	done
 	ok "${suite}_osu"

@@ -41,7 +41,7 @@ else
 	export PMX_ATTACH=embedded PMX_CONFIG=$dir/\$way.\$host.ini LD_LIBRARY_PATH=$build/lib
 	export PMX_EAL="--no-pci --no-huge -m 512 --no-telemetry --log-level=*:error --file-prefix=$tag\$host -l \$host \$vdev"
 fi
-[ -z "\${preload:-}" ] || export LD_PRELOAD=\$preload
+[ -z "\${preload:-}" ] || export LD_PRELOAD=\$preload PMX_MPICOLL=${MPICOLL:-all}
 exec "\$@"
 END
 chmod +x "$dir/agent" "$dir/rank"

@@ -57,7 +57,7 @@ struct coll_channel {
 	uint16_t jobs;  /* that have not been given back */
 	uint16_t ended; /* first that has ended, to be told; or JOB_NONE */
 	uint16_t ended_last;
-	uint16_t last;         /* that was begun: the next one may be the same */
+	uint16_t last;   /* that was begun: the next one may be the same */
 	uint32_t frames; /* that have not arrived */
 };
 
@@ -589,8 +589,8 @@ begin(struct engine *e, struct channel *ch, const struct submission *s)
 		j->list.piece = 0; /* it cannot be run, and all members have to know */
 		j->is_read = false;
 	}
-	colls_begin(x->colls, (uint32_t)index, &seat, &j->list, j->blocks, j->desc.hash,
-		same, now_ns(e));
+	colls_begin(x->colls, (uint32_t)index, &seat, &j->list, j->blocks, j->desc.hash, same,
+		now_ns(e));
 	note_part(e, ch->ctx, place);
 	while (colls_early(x->colls, (uint32_t)index, &p)) {
 		if (job_put(j, ch, colls_exec(x->colls, p.index), p.step, p.offset, p.bytes,
