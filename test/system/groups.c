@@ -7,7 +7,9 @@
  * FILE grows by one under lock L, with a barrier before and after; share N WRITERS: N rounds in
  * which the first members write a shared region, and the others come and go; casts RANK N BYTES: N
  * multicasts of that member to all, which check the bytes; subscribe R, update R N: bytes of
- * region R become N; byte R: tells the last one; quit.
+ * region R become N; byte R: tells the last one; collectives N SLOW: N rounds of an allreduce, a
+ * bcast and an allgather, whose results are checked; the last SLOW ranks sleep after each beginning;
+ * quit.
  * It tells "COMMAND: ERROR", with the rank because of which; "gone RANK: ERROR", "over RANK:
  * ERROR".
  */
@@ -17,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <pmx/group.h>
+#include <pmx/coll.h>
 #include <pmx/pmx.h>
 
 #include "helpers.h"
@@ -360,6 +362,77 @@ casts(const char *what, unsigned sender, unsigned rounds, unsigned len)
 	tell(what, error, UINT16_MAX);
 }
 
+/* ------------------------------------------------------------------ collectives */
+
+#define BLOCK     3000
+#define VECTOR    20000
+#define SLEEPS_US 3000
+
+static uint8_t
+brought(unsigned round, unsigned rank, unsigned i)
+{
+	return (uint8_t)(round * 13 + rank * 37 + i * 11 + (i >> 8));
+}
+
+/* The end of one collective that was begun. 0; or how it ended, with the rank because of which. */
+static int
+ends(int result, pmx_request r, bool sleeps, unsigned *because)
+{
+	struct pmx_status status = {.label = UINT16_MAX};
+
+	if (sleeps && result == 0)
+		usleep(SLEEPS_US);
+	if (result == 0)
+		result = pmx_wait(ctx, &r, &status, PATIENCE_US);
+	*because = status.label;
+	return result == 1 ? 0 : result == 0 ? -ETIMEDOUT : result;
+}
+
+/* One round. */
+static int
+round_of(unsigned round, bool sleeps, unsigned *because)
+{
+	static uint8_t vector[VECTOR], block[BLOCK], all[MEMBERS * BLOCK];
+	const unsigned rank = pmx_group_rank(group), size = pmx_group_size(group);
+	const unsigned root = round % size;
+	double mine = rank + round, sum = 0;
+	pmx_request r = 0;
+	int e = pmx_allreduce(group, &mine, &sum, 1, PMX_DOUBLE, PMX_ATOMIC_SUM, &r);
+
+	e = ends(e, r, sleeps, because);
+	if (e == 0 && sum != size * (size - 1) / 2.0 + (double)size * round)
+		die("round %u: the sum is %f", round, sum);
+	for (unsigned i = 0; i < VECTOR; i++)
+		vector[i] = rank == root ? brought(round, root, i) : 0;
+	e = e == 0 ? pmx_bcast(group, root, vector, VECTOR, &r) : e;
+	e = e == 0 ? ends(0, r, sleeps, because) : e;
+	for (unsigned i = 0; e == 0 && i < VECTOR; i++) {
+		if (vector[i] != brought(round, root, i))
+			die("round %u: byte %u of the bcast is wrong", round, i);
+	}
+	for (unsigned i = 0; i < BLOCK; i++)
+		block[i] = brought(round, rank, i);
+	e = e == 0 ? pmx_allgather(group, block, all, BLOCK, &r) : e;
+	e = e == 0 ? ends(0, r, sleeps, because) : e;
+	for (unsigned i = 0; e == 0 && i < size * BLOCK; i++) {
+		if (all[i] != brought(round, i / BLOCK, i % BLOCK))
+			die("round %u: byte %u of the allgather is wrong", round, i);
+	}
+	return e;
+}
+
+static void
+collectives(const char *what, unsigned times, unsigned slow)
+{
+	const bool sleeps = pmx_group_rank(group) + slow >= pmx_group_size(group);
+	unsigned because = UINT16_MAX;
+	int e = 0;
+
+	for (unsigned i = 0; i < times && e == 0; i++)
+		e = round_of(i, sleeps, &because);
+	tell(what, e, e == 0 ? UINT16_MAX : because);
+}
+
 /* Returns false for "quit". */
 static bool
 obey(char *line)
@@ -403,6 +476,8 @@ obey(char *line)
 	} else if (sscanf(line, "byte %u", &n) == 1) {
 		printf("byte: %u\n", small[n % 4][SMALL_BYTES - 1]);
 		fflush(stdout);
+	} else if (sscanf(line, "collectives %u %u", &times, &n) == 2) {
+		collectives("collectives", times, n);
 	} else {
 		die("no such command: %s", line);
 	}
