@@ -421,6 +421,17 @@ round_of(unsigned round, bool sleeps, unsigned *because)
 	return e;
 }
 
+/* A collective could not begin, as the group has ended: because of which rank is said by an event. */
+static unsigned
+ended_by(void)
+{
+	struct pmx_event e = {.len = UINT16_MAX};
+
+	while (pmx_event(ctx, &e) == 1 && e.kind != PMX_EVENT_GROUP)
+		;
+	return (unsigned)e.len;
+}
+
 static void
 collectives(const char *what, unsigned times, unsigned slow)
 {
@@ -430,6 +441,8 @@ collectives(const char *what, unsigned times, unsigned slow)
 
 	for (unsigned i = 0; i < times && e == 0; i++)
 		e = round_of(i, sleeps, &because);
+	if (e == -ECONNRESET && because == UINT16_MAX)
+		because = ended_by();
 	tell(what, e, e == 0 ? UINT16_MAX : because);
 }
 
