@@ -626,6 +626,8 @@ coll__a_node_dies(void **state)
 	barriers(0);
 	UNTIL(all_ended(0));
 	barriers(0);
+	struct pmx_node *dead = nodes[1];
+
 	nodes[1] = NULL; /* it is not polled any more */
 	UNTIL(parts[0][0].ended != 1 && parts[0][1].ended != 1 && parts[0][2].ended != 1);
 	for (unsigned n = 0; n < CTXS; n++) {
@@ -639,6 +641,7 @@ coll__a_node_dies(void **state)
 	UNTIL(parts[0][0].ended != 1 && parts[0][1].ended != 1 && parts[0][2].ended != 1);
 	for (unsigned n = 0; n < CTXS; n++)
 		assert_int_equal(parts[0][n].ended, -ECONNRESET);
+	nodes[1] = dead;
 }
 
 static void
