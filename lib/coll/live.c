@@ -8,7 +8,10 @@
 #include "coll/live.h"
 
 #define NONE   UINT16_MAX
-#define HASHES 8 /* of a group's last collectives, kept */
+#define HASHES 64 /* of a group's last collectives, kept */
+/* after which a collective that has not ended tells all members its plan, and again */
+#define CHECK_NS       100000000ull
+#define CHECK_AGAIN_NS 1000000000ull
 
 enum live_state { LIVE_FREE, LIVE_TAKEN, LIVE_RUNS, LIVE_ENDED };
 
@@ -22,7 +25,9 @@ struct live {
 	uint16_t next;     /* of its place, or of those that have ended, or that are free */
 	uint16_t at;       /* in colls.runs; FREE: the one before it in its list, or NONE */
 	uint16_t early_at; /* members before that rank: what came of them early has been taken */
+	uint16_t check_to; /* the next rank to be told of its plan */
 	uint32_t number, hash;
+	uint64_t check_at; /* ns: when that begins */
 };
 
 /* A message that came before its collective was begun here. */
@@ -35,14 +40,21 @@ struct early {
 	uint8_t bytes[WIRE_COLL_EAGER];
 };
 
+/* The plan with which a member has begun a collective that is not begun here. */
+struct claim {
+	bool is;
+	uint32_t number, hash;
+};
+
 /* What a membership knows of another member. */
 struct peer {
 	uint32_t heard; /* it has begun all before this one */
 	uint32_t told;  /* it knows, or will, that this side has begun all before this one */
-	uint32_t asked; /* it wants to know when this one is begun here */
+	uint32_t asked; /* it wants to know when any up to this one is begun here */
 	uint32_t ask;   /* this side wants to know when it has begun this one */
 	bool was_asked; /* `asked` is valid */
 	bool owes_begun, owes_ask;
+	struct claim claims[WIRE_COLL_AHEAD]; /* by number */
 };
 
 /* A collective that has ended everywhere, with all later ones, or is to. */
@@ -315,6 +327,14 @@ is_over(struct colls *c, struct seat *s, const struct verdict *v)
 	end_from(c, s, v->number, v->error, v->rank);
 }
 
+/* Whether a collective that was begun here was so with another plan. */
+static bool
+differs(const struct seat *s, uint32_t number, uint32_t hash)
+{
+	return before(number, s->next) && s->next - number <= HASHES &&
+		s->hashes[number % HASHES] != hash;
+}
+
 /* Rank 0: a member says that a collective cannot go on. */
 static void
 judge(struct colls *c, struct seat *s, uint16_t from, const struct verdict *v, uint32_t hash)
@@ -330,8 +350,7 @@ judge(struct colls *c, struct seat *s, uint16_t from, const struct verdict *v, u
 		}
 		return;
 	}
-	if (v->error == EPROTO && s->next - v->number <= HASHES &&
-		s->hashes[v->number % HASHES] != hash)
+	if (v->error == EPROTO && differs(s, v->number, hash))
 		known.rank = from;
 	is_over(c, s, &known);
 }
@@ -461,11 +480,14 @@ greet(struct colls *c, struct seat *s, const struct live *l, struct coll_exec *x
 			continue;
 		coll_peer(x, r, COLL_PEER_FAR);
 		set_peer(c, s, l, x, r);
-		const bool wants = p->was_asked && !before(l->number, p->asked);
-
-		if ((wants || coll_waits_for(x, r)) && !before(l->number, p->told))
+		/* it may have asked for several: each may be what it waits for */
+		if ((p->was_asked || coll_waits_for(x, r)) && !before(l->number, p->told))
 			owes(c, s, p, &p->owes_begun);
-		p->was_asked &= !wants;
+		p->was_asked &= before(l->number, p->asked);
+		struct claim *claim = &p->claims[l->number % WIRE_COLL_AHEAD];
+
+		if (claim->is && claim->number == l->number && claim->hash != l->hash)
+			fail(c, s, l->number, l->hash, EPROTO, r);
 	}
 }
 
@@ -499,7 +521,6 @@ make(struct colls *c, uint32_t index, const struct coll_list *list,
 	struct made *m = &c->made[index];
 	uint32_t step;
 
-	m->is = false;
 	if (list->count > c->cfg.steps_max || coll_check(list, blocks, &step) != 0 ||
 		!is_short(list, blocks) ||
 		coll_exec_init(colls_exec(c, index), list, blocks, now) == NULL)
@@ -536,12 +557,15 @@ colls_begin(struct colls *c, uint32_t index, const struct colls_seat *seat, stru
 		.number = s->next++,
 		.hash = hash,
 		.at = (uint16_t)c->running,
+		.check_at = now + CHECK_NS,
 	};
 	c->runs[c->running++] = (uint16_t)index;
 	s->lives = (uint16_t)index;
 	s->hashes[l->number % HASHES] = hash;
 	list->ranks = seat->count;
 	list->rank = seat->rank;
+	/* another list, which perhaps is not made now */
+	c->made[index].is &= same;
 	if (s->over.is && !before(l->number, s->over.number)) {
 		end(c, index, s->over.error, s->over.rank);
 		return;
@@ -558,7 +582,7 @@ colls_begin(struct colls *c, uint32_t index, const struct colls_seat *seat, stru
 			return;
 	}
 	greet(c, s, l, colls_exec(c, index));
-	if (coll_is_done(colls_exec(c, index)))
+	if (l->state == LIVE_RUNS && coll_is_done(colls_exec(c, index)))
 		end(c, index, 0, seat->rank);
 }
 
@@ -696,6 +720,18 @@ keep(struct colls *c, struct seat *s, uint16_t from, const struct early *m, cons
 	memcpy(place->bytes, bytes, m->len);
 }
 
+/* A member has begun a collective with that plan. */
+static void
+compare(struct colls *c, struct seat *s, uint16_t from, uint32_t number, uint32_t hash)
+{
+	struct claim *claim = &peers_of(c, s->of.place)[from].claims[number % WIRE_COLL_AHEAD];
+
+	if (differs(s, number, hash))
+		fail(c, s, number, s->hashes[number % HASHES], EPROTO, from);
+	else if (!before(number, s->next) && before(number, s->next + WIRE_COLL_AHEAD))
+		*claim = (struct claim){true, number, hash};
+}
+
 static void
 about_ends(struct colls *c, struct seat *s, uint16_t from, const struct wire_coll *h)
 {
@@ -749,6 +785,8 @@ colls_message(struct colls *c, const struct colls_seat *seat, uint16_t from, con
 	hears(c, s, from, m.number);
 	if (h.op == WIRE_C_ASK || h.flags & WIRE_C_ASKS)
 		is_asked(c, s, from, m.number);
+	if (h.op == WIRE_C_BEGUN)
+		compare(c, s, from, m.number, m.hash);
 	if (h.op != WIRE_C_PIECE && h.op != WIRE_C_PERMIT)
 		return false;
 	if (!before(m.number, s->next)) {
@@ -757,7 +795,9 @@ colls_message(struct colls *c, const struct colls_seat *seat, uint16_t from, con
 	}
 	if (live_of(c, s, m.number, &index) != NULL)
 		return take(c, index, from, &m, bytes, out);
-	if (!s->over.is)
+	if (differs(s, m.number, m.hash))
+		compare(c, s, from, m.number, m.hash);
+	else if (!s->over.is)
 		bad(c); /* it has ended here, so nothing more can come */
 	return false;
 }
@@ -794,6 +834,14 @@ tell_verdict(struct colls *c, struct seat *s, struct colls_do *out, uint16_t to,
 	out->head.at = wire_be64(v->error);
 }
 
+static void
+has_begun(struct colls *c, struct seat *s, struct colls_do *out, uint16_t to, uint32_t number,
+	uint32_t hash)
+{
+	message(c, s, out, to, WIRE_C_BEGUN, number);
+	out->head.hash = wire_be32(hash);
+}
+
 /* Makes the next message that the membership owes. false: none. */
 static bool
 owed(struct colls *c, struct seat *s, struct colls_do *out)
@@ -817,7 +865,7 @@ owed(struct colls *c, struct seat *s, struct colls_do *out)
 			s->owing -= !p->owes_ask;
 			if (!before(p->told, s->next))
 				continue; /* another message has said so */
-			message(c, s, out, to, WIRE_C_BEGUN, s->next - 1);
+			has_begun(c, s, out, to, s->next - 1, s->hashes[(s->next - 1) % HASHES]);
 			p->told = s->next;
 			return true;
 		}
@@ -873,12 +921,33 @@ compose(struct colls *c, uint32_t index, const struct coll_out *o, struct colls_
 		p->told = l->number + 1;
 }
 
+/* Tells the next member which plan a collective has that takes long: plans that differ may wait for
+ * each other for ever, without a message. false: it is not time, or all have been told. */
+static bool
+check(struct colls *c, struct live *l, struct colls_do *out, uint64_t now)
+{
+	struct seat *s = &c->seats[l->place];
+
+	if (now < l->check_at)
+		return false;
+	l->check_to += l->check_to == s->of.rank;
+	if (l->check_to >= s->of.count) {
+		l->check_to = 0;
+		l->check_at = now + CHECK_AGAIN_NS;
+		return false;
+	}
+	has_begun(c, s, out, l->check_to++, l->number, l->hash);
+	return true;
+}
+
 static bool
 runs_on(struct colls *c, uint32_t index, struct colls_do *out, bool may_send, uint64_t now)
 {
 	struct coll_exec *x = colls_exec(c, index);
 	struct coll_out o;
 
+	if (may_send && check(c, &c->lives[index], out, now))
+		return true;
 	if (c->lives[index].cannot || !(may_send ? coll_next(x, &o, now) : coll_next_local(x, &o)))
 		return false;
 	if (o.go == COLL_GO_LOCAL)
@@ -927,10 +996,11 @@ colls_deadline(const struct colls *c)
 		const uint16_t i = c->runs[n];
 
 		if (c->lives[i].cannot)
-			continue;
-		const uint64_t at = coll_deadline(colls_exec(c, i));
+			continue; /* the verdict comes by itself */
+		const uint64_t at = coll_deadline(colls_exec(c, i)), check = c->lives[i].check_at;
 
 		first = at < first ? at : first;
+		first = check < first ? check : first;
 	}
 	return first;
 }

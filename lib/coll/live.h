@@ -18,7 +18,8 @@
  * 4. A collective that cannot go on ends at all members with the same error and rank: who notices
  *    tells rank 0 (FAIL), which tells all (ABORT). After that the group has no further collectives.
  *    Members that leave or die are the group's concern (group_broken), and end them likewise.
- * 5. Each message carries a digest of the sender's plan.
+ * 5. Each message carries a digest of the sender's plan; but plans that differ may wait for each
+ *    other without any, so a collective that takes long tells all members its own (BEGUN).
  */
 #ifndef PMX_COLL_LIVE_H
 #define PMX_COLL_LIVE_H

@@ -418,7 +418,7 @@ static_assert(offsetof(struct wire_group, other) == 28, "other");
 enum wire_coll_op {
 	WIRE_C_PIECE = 1, /* bytes of the sender's SEND `ordinal`, from `at` on, follow */
 	WIRE_C_PERMIT,    /* the receiver may send its SEND `ordinal` up to byte `at` */
-	WIRE_C_BEGUN,     /* the sender has begun that collective */
+	WIRE_C_BEGUN,     /* the sender has begun that collective, with that plan */
 	WIRE_C_ASK,       /* tell me when you have begun it */
 	WIRE_C_FAIL,      /* to rank 0: this collective cannot go on; `ordinal`: the rank because of
 			   * which, `at`: a positive errno. EPROTO: its plan differs from the

@@ -582,6 +582,47 @@ coll__plans_that_differ(void **state)
 	}
 }
 
+/* Plans that wait for each other without a message: who is odd is found nevertheless. */
+static void
+coll__plans_that_say_nothing(void **state)
+{
+	static uint8_t in[ALL][8 * ALL], out[ALL][8 * ALL], long_in[ALL * 5000], long_out[ALL][5000];
+
+	(void)state;
+	for (unsigned which = 0; which < 3; which++) {
+		open_group(ALL);
+		for (unsigned n = 0; n < members; n++) {
+			struct share *p = &parts[0][n];
+			int e;
+
+			memset(p, 0, sizeof(*p));
+			p->ended = 1;
+			e = which == 0 ? pmx_gather(group[n], n == 4 ? 4 : 0, in[n], out[n], 8,
+						 &p->request)
+				: which == 1
+				? pmx_scatter(group[n], 0, long_in, long_out[n], n == 4 ? 200 : 5000,
+					  &p->request)
+				: pmx_reduce(group[n], n == 4 ? 5 : 2, in[n], out[n], 8, PMX_UINT64,
+					  PMX_ATOMIC_SUM, &p->request);
+			assert_int_equal(e, 0);
+		}
+		UNTIL(all_ended(0));
+		for (unsigned n = 0; n < members; n++) {
+			if (parts[0][n].ended == 0)
+				continue;
+			assert_int_equal(parts[0][n].ended, -EPROTO);
+			assert_int_equal(parts[0][n].said.label, 4);
+		}
+		assert_int_equal(parts[0][4].ended, -EPROTO);
+		for (unsigned n = 0; n < members; n++) {
+			pmx_group_close(group[n]);
+			group[n] = NULL;
+		}
+		for (unsigned i = 0; i < 20000; i++)
+			poll_all();
+	}
+}
+
 /* A member leaves when its own part has ended: the others finish theirs. What it has not taken part
  * in ends at all with its name. */
 static void
@@ -836,6 +877,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(coll__random_calls, start, stop),
 		cmocka_unit_test_setup_teardown(coll__plans_that_differ, start, stop),
+		cmocka_unit_test_setup_teardown(coll__plans_that_say_nothing, start, stop),
 		cmocka_unit_test_setup_teardown(coll__a_member_leaves, start, stop),
 		cmocka_unit_test_setup_teardown(coll__refuses_what_is_wrong, start, stop),
 		cmocka_unit_test_setup_teardown(coll__the_engine_refuses, start, stop),

@@ -354,18 +354,15 @@ coll_closed(struct engine *e, struct channel *ch)
 }
 
 /* A context leaves one of its groups, or all of them (GROUP_NO_PLACE), as soon as what it has sent
- * for collectives has arrived: the others have only that to go on with. */
+ * for collectives has arrived, or cannot: the others have only that to go on with. */
 static bool
 may_leave(struct engine *e, struct channel *ch, uint16_t place)
 {
-	uint16_t rank;
-
 	if (place == GROUP_NO_PLACE)
 		return coll_channel(ch)->frames == 0;
 	leave(e, ch, place);
 	service_busy(e, COLL_SERVICE);
-	return !colls_is_out(coll_lane(e)->colls, place) ||
-		group_broken(groups_of(e), ch->ctx, place, UINT32_MAX / 2, &rank) != 0;
+	return !colls_is_out(coll_lane(e)->colls, place);
 }
 
 /* ------------------------------------------------------------------ messages that come */
