@@ -576,8 +576,10 @@ colls_begin(struct colls *c, uint32_t index, const struct colls_seat *seat, stru
 		return;
 	}
 	if (s->doubt.is && !before(l->number, s->doubt.number)) {
+		const struct verdict v = s->doubt;
+
 		s->doubt.is = false;
-		judge(c, s, s->doubter, &s->doubt, s->doubt_hash);
+		judge(c, s, s->doubter, &v, s->doubt_hash);
 		if (l->state != LIVE_RUNS)
 			return;
 	}
