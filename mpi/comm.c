@@ -113,6 +113,15 @@ comm_deleted(MPI_Comm c, int keyval, void *value, void *extra)
 	return MPI_SUCCESS;
 }
 
+/* The group ends when its rank 0 leaves, so nobody does before all have what they wait for. */
+EXPORT int
+MPI_Comm_free(MPI_Comm *c)
+{
+	if (comm_of(*c, false) != NULL)
+		PMPI_Barrier(*c);
+	return PMPI_Comm_free(c);
+}
+
 /* 0: the context is there. */
 static int
 attach(void)

@@ -20,6 +20,9 @@
  * After that the group has no further collectives: they end with the same error. The status's `tag`
  * is the number of the collective in its group, from 0.
  *
+ * A member may leave the group when its own part has ended, and the others finish theirs. But if
+ * rank 0 leaves, the group ends, with all that runs: let a barrier be before that.
+ *
  * What the network looks like decides how it is done: pmx_coll_topology().
  *
  * Functions that begin a collective return 0, or

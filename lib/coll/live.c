@@ -7,8 +7,8 @@
 
 #include "coll/live.h"
 
-#define NONE   UINT16_MAX
-#define HASHES 64 /* of a group's last collectives, kept */
+#define NONE           UINT16_MAX
+#define HASHES         64 /* of a group's last collectives, kept */
 /* after which a collective that has not ended tells all members its plan, and again */
 #define CHECK_NS       100000000ull
 #define CHECK_AGAIN_NS 1000000000ull
@@ -390,7 +390,17 @@ colls_fail(struct colls *c, uint32_t index, uint8_t error, uint16_t rank)
 void
 colls_break(struct colls *c, uint16_t place, uint32_t number, uint8_t error, uint16_t rank)
 {
-	end_from(c, &c->seats[place], number, error, rank);
+	struct seat *s = &c->seats[place];
+
+	if (!s->over.is || before(number, s->over.number))
+		s->over = (struct verdict){true, error, rank, number};
+	end_from(c, s, number, error, rank);
+}
+
+uint32_t
+colls_number(struct colls *c, const struct colls_seat *seat)
+{
+	return seat_for(c, seat)->next;
 }
 
 bool

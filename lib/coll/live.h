@@ -74,7 +74,10 @@ void colls_begin(struct colls *c, uint32_t index, const struct colls_seat *seat,
 /* This one cannot go on: a positive errno, because of that rank. Tells all if that is not known to
  * all. */
 void colls_fail(struct colls *c, uint32_t index, uint8_t error, uint16_t rank);
-/* The same for all of a membership from that number on; the others know already. */
+/* Returns the number that the next one to begin will have. */
+uint32_t colls_number(struct colls *c, const struct colls_seat *seat);
+/* The same for all of a membership from that number on, also later ones; the others know
+ * already. */
 void colls_break(struct colls *c, uint16_t place, uint32_t number, uint8_t error, uint16_t rank);
 
 /* Takes the next one that has ended. error: 0 or a positive errno; rank: because of which. */

@@ -403,7 +403,7 @@ group_broken(const struct groups *g, uint16_t ctx, uint32_t place, uint32_t numb
 		*rank = m->gone[i];
 		return who->why ? who->why : ENOTCONN;
 	}
-	if (m->state == MEMBERSHIP_OPEN || (m->because == 0 && !is_missed(&m->members[0], number)))
+	if (m->state == MEMBERSHIP_OPEN)
 		return 0;
 	*rank = m->because;
 	return m->error;
@@ -863,7 +863,6 @@ leave(struct groups *g, struct membership *m)
 		cast_over(g, m);
 		m->state = MEMBERSHIP_LEAVES;
 		if (m->rank == 0) {
-			m->members[0].part = m->part;
 			declare_gone(g, m, 0, 0);
 			group_settle(g, m); /* there may be nobody to tell */
 		} else {

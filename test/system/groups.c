@@ -8,8 +8,8 @@
  * which the first members write a shared region, and the others come and go; casts RANK N BYTES: N
  * multicasts of that member to all, which check the bytes; subscribe R, update R N: bytes of
  * region R become N; byte R: tells the last one; collectives N SLOW: N rounds of an allreduce, a
- * bcast and an allgather, whose results are checked; the last SLOW ranks sleep after each beginning;
- * quit.
+ * bcast and an allgather, whose results are checked; the last SLOW ranks sleep after each
+ * beginning; quit.
  * It tells "COMMAND: ERROR", with the rank because of which; "gone RANK: ERROR", "over RANK:
  * ERROR".
  */
@@ -421,7 +421,8 @@ round_of(unsigned round, bool sleeps, unsigned *because)
 	return e;
 }
 
-/* A collective could not begin, as the group has ended: because of which rank is said by an event. */
+/* A collective could not begin, as the group has ended: because of which rank is said by an
+ * event. */
 static unsigned
 ended_by(void)
 {

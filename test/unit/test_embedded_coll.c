@@ -586,7 +586,8 @@ coll__plans_that_differ(void **state)
 static void
 coll__plans_that_say_nothing(void **state)
 {
-	static uint8_t in[ALL][8 * ALL], out[ALL][8 * ALL], long_in[ALL * 5000], long_out[ALL][5000];
+	static uint8_t in[ALL][8 * ALL], out[ALL][8 * ALL], long_in[ALL * 5000],
+		long_out[ALL][5000];
 
 	(void)state;
 	for (unsigned which = 0; which < 3; which++) {
@@ -599,11 +600,10 @@ coll__plans_that_say_nothing(void **state)
 			p->ended = 1;
 			e = which == 0 ? pmx_gather(group[n], n == 4 ? 4 : 0, in[n], out[n], 8,
 						 &p->request)
-				: which == 1
-				? pmx_scatter(group[n], 0, long_in, long_out[n], n == 4 ? 200 : 5000,
-					  &p->request)
-				: pmx_reduce(group[n], n == 4 ? 5 : 2, in[n], out[n], 8, PMX_UINT64,
-					  PMX_ATOMIC_SUM, &p->request);
+				: which == 1 ? pmx_scatter(group[n], 0, long_in, long_out[n],
+						       n == 4 ? 200 : 5000, &p->request)
+					     : pmx_reduce(group[n], n == 4 ? 5 : 2, in[n], out[n],
+						       8, PMX_UINT64, PMX_ATOMIC_SUM, &p->request);
 			assert_int_equal(e, 0);
 		}
 		UNTIL(all_ended(0));
@@ -620,6 +620,35 @@ coll__plans_that_say_nothing(void **state)
 		}
 		for (unsigned i = 0; i < 20000; i++)
 			poll_all();
+	}
+}
+
+/* Rank 0, which has the last word, begins when all others have complained. */
+static void
+coll__rank_0_begins_last(void **state)
+{
+	static uint8_t in[ALL][5000], out[ALL * 5000];
+
+	(void)state;
+	open_group(ALL);
+	for (unsigned n = ALL; n-- > 0;) {
+		struct share *p = &parts[0][n];
+
+		memset(p, 0, sizeof(*p));
+		p->ended = 1;
+		assert_int_equal(
+			pmx_gather(group[n], 1, in[n], out, n == 4 ? 4999 : 5000, &p->request), 0);
+		for (unsigned i = 0; i < 20000; i++)
+			poll_all();
+	}
+	UNTIL(all_ended(0));
+	assert_int_equal(parts[0][1].ended, -EPROTO);
+	assert_int_equal(parts[0][1].said.label, 4);
+	barriers(0);
+	UNTIL(all_ended(0));
+	for (unsigned n = 0; n < members; n++) {
+		assert_int_equal(parts[0][n].ended, -EPROTO);
+		assert_int_equal(parts[0][n].said.label, 4);
 	}
 }
 
@@ -878,6 +907,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(coll__random_calls, start, stop),
 		cmocka_unit_test_setup_teardown(coll__plans_that_differ, start, stop),
 		cmocka_unit_test_setup_teardown(coll__plans_that_say_nothing, start, stop),
+		cmocka_unit_test_setup_teardown(coll__rank_0_begins_last, start, stop),
 		cmocka_unit_test_setup_teardown(coll__a_member_leaves, start, stop),
 		cmocka_unit_test_setup_teardown(coll__refuses_what_is_wrong, start, stop),
 		cmocka_unit_test_setup_teardown(coll__the_engine_refuses, start, stop),

@@ -586,6 +586,12 @@ begin(struct engine *e, struct channel *ch, const struct submission *s)
 		j->list.piece = 0; /* it cannot be run, and all members have to know */
 		j->is_read = false;
 	}
+	const uint32_t next = colls_number(x->colls, &seat);
+	uint16_t rank;
+	const uint8_t error = group_broken(groups_of(e), ch->ctx, place, next, &rank);
+
+	if (error != 0)
+		colls_break(x->colls, place, next, error, rank);
 	colls_begin(x->colls, (uint32_t)index, &seat, &j->list, j->blocks, j->desc.hash, same,
 		now_ns(e));
 	note_part(e, ch->ctx, place);
