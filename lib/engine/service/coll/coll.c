@@ -331,7 +331,7 @@ coll_close(struct engine *e, struct channel *ch, bool linger)
 
 	struct colls_live l;
 
-	proto_ctx_close(e->proto, ch->ctx | WIRE_COLL, linger, e->now);
+	(void)linger;
 	for (uint32_t at = 0; colls_running(x->colls, &at, &l);) {
 		if (l.ctx != ch->ctx)
 			continue;
@@ -346,11 +346,15 @@ coll_close(struct engine *e, struct channel *ch, bool linger)
 	service_busy(e, COLL_SERVICE);
 }
 
+/* The endpoint stays open until all has arrived that was sent for collectives of which this member
+ * has done its part, however it ended: the others rely on that. */
 static bool
 coll_closed(struct engine *e, struct channel *ch)
 {
-	(void)e;
-	return coll_channel(ch)->frames == 0 && coll_channel(ch)->jobs == 0;
+	if (coll_channel(ch)->frames > 0 || coll_channel(ch)->jobs > 0)
+		return false;
+	proto_ctx_close(e->proto, ch->ctx | WIRE_COLL, true, e->now);
+	return true;
 }
 
 /* A context leaves one of its groups, or all of them (GROUP_NO_PLACE), as soon as what it has sent
