@@ -219,6 +219,20 @@ find(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes)
 	return oldest;
 }
 
+/* Whether no message waits for another one. Otherwise a window that later ones have used up might
+ * keep back what they wait for. */
+static bool
+is_independent(const struct coll_list *l)
+{
+	for (uint32_t i = 0; i < l->count; i++) {
+		const struct coll_step *s = &l->steps[i];
+
+		if ((s->op == COLL_SEND || s->op == COLL_RECV) && s->after[0] != COLL_NONE)
+			return false;
+	}
+	return true;
+}
+
 static void
 without_times(struct coll_plan *plan, uint32_t rank)
 {
@@ -227,7 +241,7 @@ without_times(struct coll_plan *plan, uint32_t rank)
 	for (uint64_t i = 0; i < plan->step_count; i++)
 		plan->steps[i].at_us = plan->steps[i].lead_ns = plan->steps[i].pace = 0;
 	l->send_pace = 0;
-	l->window = WINDOW;
+	l->window = is_independent(l) ? WINDOW : 0;
 	l->grain = GRAIN;
 	l->area_bytes = l->area_bytes < AREA ? AREA : l->area_bytes;
 }

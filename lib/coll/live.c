@@ -383,6 +383,9 @@ colls_fail(struct colls *c, uint32_t index, uint8_t error, uint16_t rank)
 		l->error = error;
 		l->rank = rank;
 	}
+	/* what could not be accessed counts as done, so it must not go on */
+	if (l->state == LIVE_RUNS)
+		l->cannot = true;
 	if (l->state == LIVE_RUNS || l->state == LIVE_ENDED)
 		fail(c, &c->seats[l->place], l->number, l->hash, error, rank);
 }

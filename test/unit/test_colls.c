@@ -27,6 +27,7 @@
 #define LIVES      (RANKS * 6)
 #define PLACES     (RANKS + 2)
 #define STUCK_NS   20000000000ull
+#define STALL_NS   90000000ull /* before plans are compared again */
 #define ACKS       65536
 #define MESSAGE    1500
 #define NOBODY     UINT32_MAX
@@ -571,7 +572,9 @@ pull_ends(struct lane *l)
 		m->running--;
 		if (end.error != 0) {
 			check_error(p, end.number);
-			m->has_failed |= w.fault != LEAVES && w.fault != DEATH;
+			/* of what it could not access others have yet to hear */
+			m->has_failed |= w.fault < NO_ACCESS ||
+				(w.fault == NO_ACCESS && m->seat.rank != w.fault_rank);
 		} else {
 			HOLDS(!p->is_late);
 			if (j->plan == w.plan_of[end.number])
@@ -935,6 +938,9 @@ time_passes(bool idle)
 	}
 	if (idle && (next == COLL_NEVER || w.now - w.progress_ns > STUCK_NS))
 		fail_msg("seed %lu (COLLS_SEED): nothing goes on", (unsigned long)w.seed);
+	/* members that agree tell each other what they need without the time's help */
+	if (idle && w.fault == NO_FAULT)
+		HOLDS(next - w.progress_ns < STALL_NS);
 	if (!idle && random_below(20) != 0)
 		next = w.now + random_below(5000);
 	if (next != COLL_NEVER && next > w.now)
@@ -1093,6 +1099,8 @@ world_ends(void)
 			HOLDS(!colls_is_used(l->c, k));
 		if (l->memory != NULL)
 			HOLDS(colls_is_quiet(l->c));
+		for (uint16_t k = 0; l->memory != NULL && k < PLACES; k++)
+			HOLDS(!colls_is_out(l->c, k));
 		free(l->memory);
 		for (uint32_t k = 0; k < LIVES; k++)
 			free(l->jobs[k].steps);
@@ -1120,7 +1128,7 @@ history(uint64_t seed)
 			act();
 		settles();
 		for (uint32_t i = 0; i < w.lanes; i++) {
-			if (w.lane[i].counters[COLLS_BAD_MESSAGES] != 0 && w.fault != DEATH)
+			if (w.lane[i].counters[COLLS_BAD_MESSAGES] != 0)
 				fail_msg("seed %lu (COLLS_SEED): bad messages, fault %u",
 					(unsigned long)seed, w.fault);
 		}
@@ -1152,10 +1160,448 @@ colls__histories(void **state)
 	}
 }
 
+/* ------------------------------------------------------------------ single cases */
+
+#define SMALL 3 /* members */
+
+/* Members of a group of three, each in a lane of its own; `same` list for each collective. */
+static void
+small_world(uint32_t ops)
+{
+	static struct world fresh;
+
+	w = fresh;
+	w.ranks = w.lanes = SMALL;
+	w.ops = ops;
+	w.fault_n = w.fault_rank = w.named = NOBODY;
+	for (uint32_t r = 0; r < SMALL; r++) {
+		w.lane[r].c = make_colls(&w.lane[r], &w.lane[r].memory);
+		w.members[r] = (struct member){
+			.lane = r,
+			.seat = {1, (uint16_t)(20 + r), (uint16_t)r, SMALL, 77, 0x1234567890u},
+			.running_most = LIVES,
+		};
+		for (uint32_t k = 0; k < SMALL; k++)
+			w.last[r][k] = &w.first[r][k];
+	}
+}
+
+static void
+plan_small(enum coll_kind kind, enum coll_generator g, uint32_t root, uint64_t bytes)
+{
+	w.topology = parsed("switch s\nhost h[0-2]\nlink h[0-2] s bandwidth=1G latency=1us\n");
+	const struct coll_task task = {
+		.kind = kind,
+		.topology = w.topology,
+		.ranks = SMALL,
+		.root = root,
+		.bytes = bytes,
+		.params = {1450, 88, 84, HEAD_BYTES, 64, WIRE_COLL_EAGER},
+		.only = COLL_NONE,
+	};
+
+	assert_int_equal(coll_plan_make(g, &task, &w.plans[0]), 0);
+	without_times(w.plans[0]);
+	for (uint32_t n = 0; n < w.ops; n++) {
+		w.plan_of[n] = w.plans[0];
+		w.hash_of[n] = 0xABCD;
+	}
+}
+
+static void
+small_ends(void)
+{
+	for (uint32_t r = 0; r < SMALL; r++) {
+		for (uint32_t k = 0; k < SMALL; k++)
+			drop_from(r, k, 0);
+		for (uint32_t n = 0; n < w.ops; n++)
+			free_buffers(&w.parts[n][r]);
+	}
+	coll_plan_free(w.plans[0]);
+	topology_free(w.topology);
+	for (uint32_t i = 0; i < SMALL; i++) {
+		for (uint32_t k = 0; k < LIVES; k++)
+			free(w.lane[i].jobs[k].steps);
+		free(w.lane[i].memory);
+	}
+}
+
+static struct wire_coll
+head(uint8_t op, uint32_t number, uint16_t ordinal, uint64_t at)
+{
+	return (struct wire_coll){
+		.op = op,
+		.ordinal = wire_be16(ordinal),
+		.group = wire_be32(77),
+		.number = wire_be32(number),
+		.hash = wire_be32(0xABCD),
+		.at = wire_be64(at),
+		.key = wire_be64(0x1234567890u),
+	};
+}
+
+/* Gives a message to a member. Returns whether bytes are to be placed. */
+static bool
+gives(uint32_t to, uint16_t from, const struct wire_coll *h, uint32_t len)
+{
+	uint8_t bytes[MESSAGE] = {0};
+	struct colls_place p;
+
+	memcpy(bytes, h, HEAD_BYTES);
+	return colls_message(w.lane[to].c, &w.members[to].seat, from, bytes, len, &p);
+}
+
+/* It is counted as bad, and nothing else happens. */
+static void
+is_bad(uint16_t from, struct wire_coll h, uint32_t len)
+{
+	const struct colls_config config = config_of(&w.lane[1]);
+	const size_t bytes = colls_memsize(&config);
+	const uint64_t was = w.lane[1].counters[COLLS_BAD_MESSAGES];
+	uint8_t *before = malloc(bytes);
+
+	memcpy(before, w.lane[1].c, bytes);
+	assert_false(gives(1, from, &h, len));
+	assert_int_equal(w.lane[1].counters[COLLS_BAD_MESSAGES], was + 1);
+	assert_memory_equal(before, w.lane[1].c, bytes);
+	free(before);
+}
+
+static void
+colls_message__malformed(void **state)
+{
+	struct wire_coll h;
+
+	(void)state;
+	small_world(1);
+	plan_small(COLL_ALLTOALL, COLL_AT_ONCE, 0, 100);
+	begin(&w.members[1]);
+	for (uint32_t len = 0; len < HEAD_BYTES; len++)
+		is_bad(0, head(WIRE_C_BEGUN, 0, 0, 0), len);
+	is_bad(0, head(0, 0, 0, 0), HEAD_BYTES);
+	is_bad(0, head(WIRE_COLL_OPS, 0, 0, 0), HEAD_BYTES);
+	is_bad(0, head(0xFF, 0, 0, 0), HEAD_BYTES);
+	for (uint8_t flag = 0x80; flag > WIRE_C_ASKS; flag >>= 1) {
+		h = head(WIRE_C_BEGUN, 0, 0, 0);
+		h.flags = flag;
+		is_bad(0, h, HEAD_BYTES);
+	}
+	is_bad(1, head(WIRE_C_BEGUN, 0, 0, 0), HEAD_BYTES);
+	is_bad(SMALL, head(WIRE_C_BEGUN, 0, 0, 0), HEAD_BYTES);
+	is_bad(UINT16_MAX, head(WIRE_C_BEGUN, 0, 0, 0), HEAD_BYTES);
+	for (uint8_t op = WIRE_C_PERMIT; op < WIRE_COLL_OPS; op++)
+		is_bad(0, head(op, 0, 0, 1), HEAD_BYTES + 1);
+	is_bad(0, head(WIRE_C_FAIL, 0, 0, EFAULT), HEAD_BYTES);      /* this is rank 1 */
+	is_bad(2, head(WIRE_C_ABORT, 0, 0, EFAULT), HEAD_BYTES);     /* not of rank 0 */
+	is_bad(0, head(WIRE_C_ABORT, 0, SMALL, EFAULT), HEAD_BYTES); /* because of nobody */
+	is_bad(0, head(WIRE_C_ABORT, 0, 0, 0), HEAD_BYTES);          /* no error */
+	small_ends();
+}
+
+/* What comes before its collective is begun. */
+static void
+colls_message__early(void **state)
+{
+	const struct wire_coll begun = head(WIRE_C_BEGUN, 3, 0, 0),
+			       first = head(WIRE_C_PIECE, 0, 0, 0);
+
+	(void)state;
+	small_world(1);
+	plan_small(COLL_ALLTOALL, COLL_AT_ONCE, 0, 8);
+	assert_false(gives(1, 0, &begun, HEAD_BYTES));
+	assert_int_equal(w.lane[1].counters[COLLS_BAD_MESSAGES], 0);
+	is_bad(0, head(WIRE_C_PIECE, 0, 0, 0), HEAD_BYTES + WIRE_COLL_EAGER + 1);
+	assert_false(gives(1, 0, &first, HEAD_BYTES + 8));
+	assert_int_equal(w.lane[1].counters[COLLS_BAD_MESSAGES], 1);
+	is_bad(0, head(WIRE_C_PIECE, 0, 1, 0), HEAD_BYTES + 8); /* a second one */
+	is_bad(0, head(WIRE_C_PERMIT, 0, 0, 8), HEAD_BYTES);
+	small_ends();
+}
+
+/* A collective that is too far ahead tells nothing about who has begun what. */
+static void
+colls_message__too_far(void **state)
+{
+	(void)state;
+	small_world(1);
+	plan_small(COLL_ALLTOALL, COLL_AT_ONCE, 0, 8);
+	begin(&w.members[1]);
+	is_bad(0, head(WIRE_C_PIECE, WIRE_COLL_AHEAD + 1, 0, 0), HEAD_BYTES + 8);
+	small_ends();
+}
+
+/* A permit that comes twice says nothing new; one that is taken back ends the collective. */
+static void
+colls_message__permits(void **state)
+{
+	unsigned begun = 0;
+	struct wire_coll h;
+	struct lane *l;
+	struct colls_do d;
+
+	(void)state;
+	small_world(1);
+	plan_small(COLL_GATHER, COLL_BINOMIAL, 0, 1000);
+	begin(&w.members[1]);
+	l = &w.lane[1];
+	for (; colls_next(l->c, &d, true, w.now); begun += d.what == COLLS_SEND)
+		assert_true(d.what == COLLS_LOCAL || d.head.op == WIRE_C_BEGUN);
+	assert_int_equal(begun, 1); /* the root's permit is needed */
+	h = head(WIRE_C_PERMIT, 0, 0, 50);
+	assert_false(gives(1, 0, &h, HEAD_BYTES));
+	assert_true(colls_next(l->c, &d, true, w.now));
+	assert_int_equal(d.head.op, WIRE_C_PIECE);
+	assert_int_equal(d.len, 50);
+	assert_false(gives(1, 0, &h, HEAD_BYTES));
+	assert_false(colls_next(l->c, &d, true, w.now));
+	assert_int_equal(l->counters[COLLS_BAD_MESSAGES], 0);
+	h = head(WIRE_C_PERMIT, 0, 0, 40);
+	assert_false(gives(1, 0, &h, HEAD_BYTES));
+	assert_int_equal(l->counters[COLLS_BAD_MESSAGES], 1);
+	assert_true(colls_next(l->c, &d, true, w.now));
+	assert_int_equal(d.head.op, WIRE_C_FAIL);
+	assert_int_equal(wire_be64(d.head.at), EPROTO);
+	assert_int_equal(wire_be16(d.head.ordinal), 0);
+	small_ends();
+}
+
+/* Who runs ahead is held back, and then goes on. */
+static void
+colls_next__ahead(void **state)
+{
+	const uint32_t ops = LIVES;
+	uint32_t sent[SMALL] = {0};
+	struct colls_do d;
+
+	(void)state;
+	small_world(ops);
+	plan_small(COLL_BCAST, COLL_BINOMIAL, 0, 8);
+	for (uint32_t n = 0; n < ops; n++)
+		begin(&w.members[0]);
+	while (colls_next(w.lane[0].c, &d, true, w.now)) {
+		if (d.what == COLLS_LOCAL) {
+			work(&w.lane[0], &d);
+			continue;
+		}
+		sent[d.to] += d.head.op == WIRE_C_PIECE;
+		assert_true(d.head.op == WIRE_C_PIECE || d.head.op == WIRE_C_ASK);
+		departs(&w.lane[0], &d);
+	}
+	for (uint32_t r = 1; r < SMALL; r++)
+		assert_int_equal(sent[r], WIRE_COLL_AHEAD);
+	assert_int_equal(w.lane[0].counters[COLLS_BAD_MESSAGES], 0);
+	w.lane[0].busy = true;
+	settles();
+	for (uint32_t n = 0; n < ops; n++) {
+		for (uint32_t r = 0; r < SMALL; r++)
+			assert_true(w.parts[n][r].state == ENDED && w.parts[n][r].error == 0);
+	}
+	for (uint32_t r = 0; r < SMALL; r++)
+		assert_int_equal(w.lane[r].counters[COLLS_BAD_MESSAGES], 0);
+	small_ends();
+}
+
+/* A member whose bytes cannot be accessed does not end with success, and sends no more of it. */
+static void
+colls_fail__ends_with_no_success(void **state)
+{
+	const struct wire_coll h = head(WIRE_C_PIECE, 0, 0, 0);
+	struct colls_end end;
+	struct colls_do d;
+
+	(void)state;
+	small_world(1);
+	plan_small(COLL_ALLTOALL, COLL_AT_ONCE, 0, 8);
+	begin(&w.members[1]);
+	assert_true(gives(1, 0, &h, HEAD_BYTES + 8));
+	colls_fail(w.lane[1].c, w.parts[0][1].index, EFAULT, 1);
+	gives(1, 2, &h, HEAD_BYTES + 8);
+	while (colls_next(w.lane[1].c, &d, true, w.now))
+		assert_true(d.what == COLLS_SEND && d.head.op == WIRE_C_FAIL);
+	assert_false(colls_ended(w.lane[1].c, &end));
+	const struct wire_coll abort = head(WIRE_C_ABORT, 0, 1, EFAULT);
+
+	gives(1, 0, &abort, HEAD_BYTES);
+	assert_true(colls_ended(w.lane[1].c, &end));
+	assert_int_equal(end.error, EFAULT);
+	assert_int_equal(end.rank, 1);
+	small_ends();
+}
+
+/* What goes without a permit has to fit the memory in which it may wait. */
+static void
+colls_begin__eager_too_long(void **state)
+{
+	static const uint64_t bytes[2] = {WIRE_COLL_EAGER, WIRE_COLL_EAGER + 1};
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct colls_end end;
+
+		small_world(1);
+		plan_small(COLL_ALLTOALL, COLL_PHASES, 0, bytes[i]);
+		for (uint64_t k = 0; k < w.plans[0]->step_count; k++) {
+			if (w.plans[0]->steps[k].op <= COLL_RECV)
+				w.plans[0]->steps[k].flags = COLL_EAGER;
+		}
+		begin(&w.members[0]);
+		assert_int_equal(colls_ended(w.lane[0].c, &end), i);
+		assert_true(i == 0 || (end.error == EINVAL && end.rank == 0));
+		small_ends();
+	}
+}
+
+/* Rank 0 says twice that something has failed: the earlier collective counts. */
+static void
+colls_message__verdicts(void **state)
+{
+	const struct wire_coll high = head(WIRE_C_ABORT, 2, 2, EFAULT),
+			       low = head(WIRE_C_ABORT, 1, 0, EPROTO);
+	static const uint8_t errors[5] = {0, EPROTO, EFAULT, EPROTO, EPROTO};
+	struct colls_end end;
+
+	(void)state;
+	small_world(5);
+	plan_small(COLL_ALLTOALL, COLL_AT_ONCE, 0, 8);
+	for (uint32_t n = 0; n < 3; n++)
+		begin(&w.members[1]);
+	gives(1, 0, &high, HEAD_BYTES);
+	assert_true(colls_ended(w.lane[1].c, &end));
+	assert_int_equal(end.number, 2);
+	assert_int_equal(end.error, EFAULT);
+	assert_int_equal(end.rank, 2);
+	assert_false(colls_ended(w.lane[1].c, &end));
+	gives(1, 0, &low, HEAD_BYTES);
+	gives(1, 0, &high, HEAD_BYTES);
+	begin(&w.members[1]);
+	begin(&w.members[1]);
+	for (uint32_t k = 0; k < 3; k++) {
+		assert_true(colls_ended(w.lane[1].c, &end));
+		assert_int_equal(end.error, errors[end.number]);
+		assert_int_equal(end.rank, 0);
+	}
+	assert_false(colls_ended(w.lane[1].c, &end));
+	assert_int_equal(colls_part(w.lane[1].c, 1), 0);
+	assert_int_equal(w.lane[1].counters[COLLS_BAD_MESSAGES], 0);
+	small_ends();
+}
+
+/* Nothing is done for who has left. */
+static void
+colls_leave__hears_nothing(void **state)
+{
+	const struct wire_coll h[] = {head(WIRE_C_PIECE, 0, 0, 0), head(WIRE_C_ASK, 0, 0, 0),
+		head(WIRE_C_BEGUN, 3, 0, 0)};
+	struct colls_do d;
+
+	(void)state;
+	small_world(1);
+	plan_small(COLL_ALLTOALL, COLL_AT_ONCE, 0, 8);
+	begin(&w.members[1]);
+	colls_leave(w.lane[1].c, 1);
+	for (unsigned i = 0; i < 3; i++)
+		gives(1, 0, &h[i], HEAD_BYTES);
+	assert_false(colls_next(w.lane[1].c, &d, true, w.now));
+	assert_false(colls_is_used(w.lane[1].c, w.parts[0][1].index));
+	assert_int_equal(w.lane[1].counters[COLLS_BAD_MESSAGES], 0);
+	small_ends();
+}
+
+/* What a member has yet to tell others of an end is out, so that it does not leave before. */
+static void
+colls_is_out__verdict_to_be_told(void **state)
+{
+	struct colls_end end;
+	struct colls_do d;
+
+	(void)state;
+	small_world(1);
+	plan_small(COLL_ALLTOALL, COLL_AT_ONCE, 0, 8);
+	begin(&w.members[0]);
+	colls_fail(w.lane[0].c, w.parts[0][0].index, EFAULT, 0);
+	assert_true(colls_ended(w.lane[0].c, &end));
+	assert_true(colls_is_out(w.lane[0].c, 1));
+	for (uint32_t n = 0; n < SMALL - 1; n++) {
+		assert_true(colls_next(w.lane[0].c, &d, true, w.now));
+		assert_int_equal(d.head.op, WIRE_C_ABORT);
+		colls_acked(w.lane[0].c, 1, d.head.key);
+	}
+	assert_false(colls_is_out(w.lane[0].c, 1));
+	small_ends();
+}
+
+/* What others still send of a collective that the group has ended here is not against the protocol.
+ */
+static void
+colls_break__later_messages_are_good(void **state)
+{
+	const struct wire_coll h = head(WIRE_C_PIECE, 0, 0, 0);
+
+	(void)state;
+	small_world(1);
+	plan_small(COLL_ALLTOALL, COLL_AT_ONCE, 0, 8);
+	begin(&w.members[1]);
+	colls_break(w.lane[1].c, 1, 0, ECONNRESET, 0);
+	assert_false(gives(1, 2, &h, HEAD_BYTES + 8));
+	assert_int_equal(w.lane[1].counters[COLLS_BAD_MESSAGES], 0);
+	small_ends();
+}
+
+/* Whatever later steps of a list permit, the window is no reason for an earlier one to wait. */
+static void
+coll_plan__windows_end(void **state)
+{
+	w.topology = parsed("switch s buffer=128K\nhost h[0-7]\n"
+			    "link h[0-7] s bandwidth=100G latency=1us\n");
+	struct coll_task task = {
+		.topology = w.topology,
+		.params = {1450, 88, 84, HEAD_BYTES, 1400, WIRE_COLL_EAGER},
+		.only = COLL_NONE,
+	};
+
+	(void)state;
+	for (task.ranks = 2; task.ranks <= 8; task.ranks++) {
+		for (unsigned i = 0; i < COLL_GENERATORS * COLL_KINDS; i++) {
+			const enum coll_generator g = i / COLL_KINDS;
+			struct coll_plan *p;
+			struct coll_cost cost;
+
+			task.kind = i % COLL_KINDS;
+			task.bytes = task.kind == COLL_BARRIER ? 0 : 600000;
+			if (coll_plan_make(g, &task, &p) != 0)
+				continue;
+			without_times(p);
+			for (uint32_t r = 0; r < p->ranks; r++) {
+				p->lists[r].window = 256 << 10;
+				p->lists[r].grain = 32 << 10;
+				if (p->lists[r].area_bytes < 128 << 10)
+					p->lists[r].area_bytes = 128 << 10;
+			}
+			if (coll_plan_evaluate(p, &task, &cost) != 0)
+				fail_msg("%s %s of %u does not end", coll_generator_name[g],
+					coll_kind_name[task.kind], task.ranks);
+			coll_plan_free(p);
+		}
+	}
+	topology_free(w.topology);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(colls_message__malformed),
+		cmocka_unit_test(colls_message__early),
+		cmocka_unit_test(colls_message__too_far),
+		cmocka_unit_test(colls_message__permits),
+		cmocka_unit_test(colls_next__ahead),
+		cmocka_unit_test(colls_fail__ends_with_no_success),
+		cmocka_unit_test(colls_begin__eager_too_long),
+		cmocka_unit_test(colls_message__verdicts),
+		cmocka_unit_test(colls_leave__hears_nothing),
+		cmocka_unit_test(colls_is_out__verdict_to_be_told),
+		cmocka_unit_test(colls_break__later_messages_are_good),
+		cmocka_unit_test(coll_plan__windows_end),
 		cmocka_unit_test(colls__histories),
 	};
 
