@@ -39,7 +39,6 @@ adopt_used(const void *at, uint64_t bytes)
 {
 	static uint64_t page;
 	static unsigned oldest;
-	struct pmx_remote unused;
 	unsigned i = 0;
 
 	if (bytes < LEAST || !is_on())
@@ -57,5 +56,5 @@ adopt_used(const void *at, uint64_t bytes)
 	if (++seen[i].uses != USES)
 		return;
 	/* if it cannot be, it is copied as before */
-	comm_adopt(at, bytes, &unused);
+	comm_adopt(at, bytes);
 }

@@ -240,9 +240,11 @@ die(const struct comm *c, int error, const struct pmx_status *s)
 }
 
 void
-comm_adopt(const void *at, uint64_t bytes, struct pmx_remote *remote)
+comm_adopt(const void *at, uint64_t bytes)
 {
-	pmx_register(context, (void *)(uintptr_t)at, bytes, PMX_ADOPT, remote);
+	struct pmx_remote unused;
+
+	pmx_register(context, (void *)(uintptr_t)at, bytes, PMX_ADOPT, &unused);
 }
 
 bool

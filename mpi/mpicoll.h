@@ -64,7 +64,7 @@ bool comm_test(const struct comm *c, pmx_request *request);
 void comm_turn(void);
 
 /* Lets the engine reach memory directly, if that is possible. */
-void comm_adopt(const void *at, uint64_t bytes, struct pmx_remote *remote);
+void comm_adopt(const void *at, uint64_t bytes);
 
 /* ---------------------------------------------------------------- adopt.c */
 

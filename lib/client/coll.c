@@ -12,7 +12,6 @@
  *    application's buffer is in tables, so blocks of any lengths are the same.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +19,7 @@
 #include "client/group.h"
 #include "coll/combine.h"
 #include "pmx/coll.h"
+#include "rma/atomic.h"
 
 #define BYTES_MAX (1ull << 40)
 #define NOWHERE   UINT64_MAX
@@ -52,6 +52,8 @@ struct side {
 	bool copied;                /* the engine has a copy */
 	bool relays;                /* ... with room for the blocks that are not had, too */
 	uint64_t total;             /* bytes of all blocks */
+	uint64_t span;              /* ... and from the first to the last one's end */
+	uint32_t memory;            /* the engine's number of it, or MEMORY_COPIED: it is copied */
 };
 
 struct call {
@@ -113,15 +115,6 @@ span_of(const struct pmx_group *g, const struct side *s)
 		end = s->v->lens[r] > 0 && e > end ? e : end;
 	}
 	return end;
-}
-
-/* The number of the memory that a side is in, or MEMORY_COPIED; then it is copied. */
-static uint32_t
-memory_of(struct pmx_context *ctx, const struct side *s, uint64_t span)
-{
-	const int64_t number = span > 0 ? piece_of(ctx, s->base, span) : MEMORY_COPIED;
-
-	return number < 0 ? MEMORY_COPIED : (uint32_t)number;
 }
 
 static uint64_t
@@ -288,76 +281,76 @@ const struct client_service client_coll = {
 
 /* ------------------------------------------------------------------ beginning */
 
+/* topology: passes to the plans, also if they cannot be made; NULL: nobody has described it. */
 static int
-open_plans(struct pmx_group *g, const char *text, char *error, uint32_t error_len)
+open_plans(struct pmx_group *g, struct topology *topology, char *error, uint32_t error_len)
 {
 	struct pmx_addr *members = malloc(g->count * sizeof(*members));
 	/* elements are not cut */
 	const uint32_t piece = (g->ctx->frag_len - (uint32_t)sizeof(struct wire_coll)) & ~63u;
 	int e;
 
-	if (members == NULL)
+	if (members == NULL) {
+		topology_free(topology);
 		return -ENOMEM;
+	}
 	for (uint32_t r = 0; r < g->count; r++)
 		members[r] = g->members[r].addr;
-	e = plans_open(&g->plans, members, g->count, g->rank, piece, text, error, error_len);
+	e = plans_open(&g->plans, members, g->count, g->rank, piece, topology, error, error_len);
 	free(members);
 	return e;
-}
-
-/* The whole of a file, to be freed; NULL with errno. */
-static char *
-read_file(const char *path)
-{
-	FILE *f = fopen(path, "r");
-	char *text = NULL;
-	size_t len = 0;
-
-	if (f == NULL)
-		return NULL;
-	if (getdelim(&text, &len, '\0', f) < 0) {
-		free(text);
-		text = NULL;
-	}
-	fclose(f);
-	return text;
 }
 
 int
 pmx_coll_topology(struct pmx_group *g, const char *text, char *error, uint32_t error_len)
 {
+	struct topology *t = NULL;
+	int e = 0;
+
 	if (g->plans != NULL)
 		return -EBUSY;
-	return open_plans(g, text, error, error != NULL ? error_len : 0);
+	if (error == NULL)
+		error_len = 0;
+	if (text != NULL)
+		e = topology_parse(text, &t, error, error_len);
+	return e != 0 ? e : open_plans(g, t, error, error_len);
 }
 
 static int
 plans_default(struct pmx_group *g)
 {
 	const char *path = getenv("PMX_TOPOLOGY");
-	char *text = path != NULL ? read_file(path) : NULL;
-	int e;
+	struct topology *t = NULL;
 
-	if (path != NULL && text == NULL)
-		return -EINVAL;
-	e = open_plans(g, text, NULL, 0);
-	free(text);
-	return e;
+	if (path != NULL) {
+		const int e = topology_read(path, &t, NULL, 0);
+
+		if (e != 0)
+			return e == -ENOMEM ? e : -EINVAL;
+	}
+	return open_plans(g, t, NULL, 0);
 }
 
-/* Fills the collective's buffer. */
+/* Where the engine finds a side's bytes: there, or in the copy, which is in the memory of
+ * scratch. */
+static void
+say_where(struct coll_desc *d, enum coll_buffer buffer, const struct side *s, const void *copy)
+{
+	d->buffer[buffer].at = (uintptr_t)(s->copied ? copy : s->base);
+	d->buffer[buffer].len = s->copied ? s->total : s->span;
+	d->buffer[buffer].memory = s->copied ? d->buffer[COLL_SCRATCH].memory : s->memory;
+}
+
+/* Fills the collective's buffer. own: the engine's number of the memory that it is in. */
 static void
 describe(struct pmx_group *g, const struct call *c, const struct coll_plan *p,
-	const struct coll_list *l, const struct room *r, struct coll_note *n)
+	const struct coll_list *l, const struct room *r, uint32_t own, struct coll_note *n)
 {
 	uint8_t *at = n->bounce;
 	struct coll_desc *d = n->bounce;
 	uint64_t *begins = (uint64_t *)(at + r->begins), *homes = (uint64_t *)(at + r->homes);
 	uint64_t *lens = (uint64_t *)(at + r->lens), *ends = (uint64_t *)(at + r->ends);
 	const uint32_t count = p->block_count;
-	const uint64_t scratch = l->areas * l->area_bytes, in = span_of(g, &c->in);
-	const uint64_t out = span_of(g, &c->out);
-	const uint32_t own = (uint32_t)piece_of(g->ctx, at, r->all);
 
 	memset(d, 0, sizeof(*d));
 	d->hash = (uint32_t)(p->hash ^ p->hash >> 32) ^ c->operation * 0x9E3779B1u;
@@ -377,15 +370,11 @@ describe(struct pmx_group *g, const struct call *c, const struct coll_plan *p,
 	/* what goes through scratch are blocks as they are at both sides */
 	for (uint32_t b = 0; b < count; b++)
 		ends[2 * count + b] = p->ends ? p->ends[b] : (b + 1) * p->bytes;
-	d->buffer[COLL_IN].at = c->in.copied ? (uintptr_t)at + r->in : (uintptr_t)c->in.base;
-	d->buffer[COLL_IN].len = c->in.copied ? c->in.total : in;
-	d->buffer[COLL_IN].memory = c->in.copied ? own : memory_of(g->ctx, &c->in, in);
-	d->buffer[COLL_OUT].at = c->out.copied ? (uintptr_t)at + r->out : (uintptr_t)c->out.base;
-	d->buffer[COLL_OUT].len = c->out.copied ? c->out.total : out;
-	d->buffer[COLL_OUT].memory = c->out.copied ? own : memory_of(g->ctx, &c->out, out);
 	d->buffer[COLL_SCRATCH].at = (uintptr_t)at + r->scratch;
-	d->buffer[COLL_SCRATCH].len = scratch;
+	d->buffer[COLL_SCRATCH].len = l->areas * l->area_bytes;
 	d->buffer[COLL_SCRATCH].memory = own;
+	say_where(d, COLL_IN, &c->in, at + r->in);
+	say_where(d, COLL_OUT, &c->out, at + r->out);
 	n->copies = c->out.copied ? count : 0;
 	n->begins = begins + count;
 	n->homes = homes;
@@ -404,7 +393,7 @@ describe(struct pmx_group *g, const struct call *c, const struct coll_plan *p,
 }
 
 static void
-submit(struct pmx_group *g, const struct coll_note *n, uint64_t len)
+submit(struct pmx_group *g, const struct coll_note *n, uint32_t own, uint64_t len)
 {
 	struct slot_end *sub = &g->ctx->sub;
 	struct submission *s = (struct submission *)slot_at(sub, sub->pos)->body;
@@ -415,7 +404,7 @@ submit(struct pmx_group *g, const struct coll_note *n, uint64_t len)
 	s->coll.handle = g->handle;
 	s->coll.zero = 0;
 	s->coll.ticket = ticket_of(g->ctx, n);
-	s->coll.memory = (uint32_t)piece_of(g->ctx, n->bounce, len);
+	s->coll.memory = own;
 	s->coll.len = (uint32_t)len;
 	s->coll.at = (uintptr_t)n->bounce;
 	slot_publish(sub, sub->pos++);
@@ -436,7 +425,11 @@ measure(struct pmx_group *g, struct side *s)
 			s->total += s->v->lens[r];
 		}
 	}
-	s->copied |= s->total > 0 && memory_of(g->ctx, s, span_of(g, s)) == MEMORY_COPIED;
+	s->span = span_of(g, s);
+	const int64_t number = s->span > 0 ? piece_of(g->ctx, s->base, s->span) : MEMORY_COPIED;
+
+	s->memory = number < 0 ? MEMORY_COPIED : (uint32_t)number;
+	s->copied |= s->total > 0 && s->memory == MEMORY_COPIED;
 	return 0;
 }
 
@@ -507,8 +500,10 @@ begin(struct pmx_group *g, struct call *c, pmx_request *request)
 	}
 	n->used = true;
 	n->g = g;
-	describe(g, c, p, l, &r, n);
-	submit(g, n, r.homes);
+	const uint32_t own = (uint32_t)piece_of(g->ctx, n->bounce, r.all);
+
+	describe(g, c, p, l, &r, own, n);
+	submit(g, n, own, r.homes);
 	return 0;
 }
 
@@ -650,12 +645,12 @@ pmx_alltoallv(struct pmx_group *g, const void *in, const struct pmx_blocks *in_b
 static int
 reduces(struct call *c, uint64_t count, enum pmx_atomic_type type, enum pmx_atomic_op op)
 {
-	if (!coll_combines(op, type))
+	if ((unsigned)op > COLL_COMBINES_LAST || !atomic_is_valid(op, type))
 		return -EINVAL;
 	if (count > BYTES_MAX)
 		return -EMSGSIZE;
 	c->operation = TRANSFER_OPERATION(op, type);
-	c->bytes = count * coll_element(type);
+	c->bytes = count * atomic_bytes(type);
 	return 0;
 }
 

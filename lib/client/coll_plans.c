@@ -89,23 +89,26 @@ one_switch(struct coll_plans *p, char *error, uint32_t error_len)
 
 int
 plans_open(struct coll_plans **out, const struct pmx_addr *members, uint32_t count, uint32_t rank,
-	uint32_t piece, const char *text, char *error, uint32_t error_len)
+	uint32_t piece, struct topology *topology, char *error, uint32_t error_len)
 {
 	struct coll_plans *p = calloc(1, sizeof(*p));
 	int e = -ENOMEM;
 
-	if (p != NULL)
-		p->nodes = calloc(count, sizeof(*p->nodes));
-	if (p == NULL || p->nodes == NULL)
+	if (p == NULL) {
+		topology_free(topology);
+		return -ENOMEM;
+	}
+	p->topology = topology;
+	p->nodes = calloc(count, sizeof(*p->nodes));
+	if (p->nodes == NULL)
 		goto fail;
 	p->count = count;
 	p->rank = rank;
 	p->piece = piece;
-	p->is_known = text != NULL;
+	p->is_known = topology != NULL;
 	for (uint32_t r = 0; r < count; r++)
 		p->nodes[r] = members[r].node;
-	e = text == NULL ? one_switch(p, error, error_len)
-			 : topology_parse(text, &p->topology, error, error_len);
+	e = topology == NULL ? one_switch(p, error, error_len) : 0;
 	for (uint32_t r = 0; e == 0 && r < count; r++) {
 		if (p->nodes[r] < p->topology->host_count)
 			continue;
@@ -259,6 +262,14 @@ make(struct coll_plans *p, struct kept *k, enum coll_generator generator, uint64
 	return e;
 }
 
+static const struct coll_plan *
+use(struct coll_plans *p, struct kept *k)
+{
+	k->used = ++p->uses;
+	p->last = k;
+	return k->plan;
+}
+
 int
 plans_get(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes,
 	const struct coll_plan **out)
@@ -274,9 +285,7 @@ plans_get(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t byt
 		if (e != 0)
 			return e;
 	}
-	k->used = ++p->uses;
-	p->last = k;
-	*out = k->plan;
+	*out = use(p, k);
 	return 0;
 }
 
@@ -299,8 +308,6 @@ plans_get_any(struct coll_plans *p, enum coll_kind kind, uint32_t root,
 			return e;
 		k->plan->hash = ~k->plan->hash;
 	}
-	k->used = ++p->uses;
-	p->last = k;
-	*out = k->plan;
+	*out = use(p, k);
 	return 0;
 }

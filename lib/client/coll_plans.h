@@ -12,10 +12,10 @@
 struct coll_plans;
 
 /* Makes room for the plans of a group whose members are at these addresses; rank: own. piece: most
- * bytes of a message. text: of the topology; NULL: all nodes are at one switch. 0; -ENOMEM;
- * -EINVAL, with a sentence in error: the text is wrong, or a member's node is not in it. */
+ * bytes of a message. topology: passes to the plans, also if this fails; NULL: all nodes are at one
+ * switch. 0; -ENOMEM; -EINVAL, with a sentence in error: a member's node is not in it. */
 int plans_open(struct coll_plans **out, const struct pmx_addr *members, uint32_t count,
-	uint32_t rank, uint32_t piece, const char *text, char *error, uint32_t error_len);
+	uint32_t rank, uint32_t piece, struct topology *topology, char *error, uint32_t error_len);
 void plans_free(struct coll_plans *p);
 /* The plan of a collective; only the own rank's list is there. It stays until the next call. Errors
  * of coll_plan_make. */

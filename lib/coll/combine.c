@@ -56,34 +56,6 @@
 		break;                                                                             \
 	}
 
-static const unsigned char bytes_of[WIRE_A_TYPES] = {
-	[WIRE_A_INT8] = 1,
-	[WIRE_A_UINT8] = 1,
-	[WIRE_A_INT16] = 2,
-	[WIRE_A_UINT16] = 2,
-	[WIRE_A_INT32] = 4,
-	[WIRE_A_UINT32] = 4,
-	[WIRE_A_INT64] = 8,
-	[WIRE_A_UINT64] = 8,
-	[WIRE_A_FLOAT] = 4,
-	[WIRE_A_DOUBLE] = 8,
-};
-
-unsigned
-coll_element(unsigned type)
-{
-	return type < WIRE_A_TYPES ? bytes_of[type] : 0;
-}
-
-bool
-coll_combines(unsigned op, unsigned type)
-{
-	const bool bits = op == WIRE_A_BOR || op == WIRE_A_BAND || op == WIRE_A_BXOR;
-
-	return op <= WIRE_A_BXOR && type < WIRE_A_TYPES &&
-		!(bits && (type == WIRE_A_FLOAT || type == WIRE_A_DOUBLE));
-}
-
 #define INTEGER(T)                                                                                 \
 	do {                                                                                       \
 		DO_ALL(T)                                                                          \

@@ -5,17 +5,14 @@
 #ifndef PMX_COLL_COMBINE_H
 #define PMX_COLL_COMBINE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "wire/wire.h"
 
-/* Whether there is such an operation (enum wire_atomic_op: MIN to BXOR) on such a type (enum
- * wire_atomic_type); bits of float and double have none. */
-bool coll_combines(unsigned op, unsigned type);
-/* Bytes of an element. */
-unsigned coll_element(unsigned type);
-/* to[i] = to[i] op from[i], for len bytes of elements; no alignment is needed. */
+/* The last operation (enum wire_atomic_op) that combines. */
+#define COLL_COMBINES_LAST WIRE_A_BXOR
+/* to[i] = to[i] op from[i], for len bytes of elements of a type (enum wire_atomic_type); no
+ * alignment is needed. There is such an operation on that type (atomic_is_valid). */
 void coll_combine(unsigned op, unsigned type, void *to, const void *from, size_t len);
 
 #endif

@@ -688,14 +688,15 @@ take(struct colls *c, uint32_t index, uint16_t from, const struct early *m, cons
 	return true;
 }
 
-static struct live *
-live_of(const struct colls *c, const struct seat *s, uint32_t number, uint16_t *index)
+/* The index of a membership's collective that runs, or NONE. */
+static uint16_t
+live_of(const struct colls *c, const struct seat *s, uint32_t number)
 {
-	for (*index = s->lives; *index != NONE; *index = c->lives[*index].next) {
-		if (c->lives[*index].number == number)
-			return &c->lives[*index];
-	}
-	return NULL;
+	uint16_t i = s->lives;
+
+	while (i != NONE && c->lives[i].number != number)
+		i = c->lives[i].next;
+	return i;
 }
 
 bool
@@ -735,16 +736,20 @@ keep(struct colls *c, struct seat *s, uint16_t from, const struct early *m, cons
 	memcpy(place->bytes, bytes, m->len);
 }
 
-/* A member has begun a collective with that plan. */
-static void
+/* A member has begun a collective with that plan. Returns whether it was begun here with another
+ * one. */
+static bool
 compare(struct colls *c, struct seat *s, uint16_t from, uint32_t number, uint32_t hash)
 {
 	struct claim *claim = &peers_of(c, s->of.place)[from].claims[number % WIRE_COLL_AHEAD];
 
-	if (differs(s, number, hash))
+	if (differs(s, number, hash)) {
 		fail(c, s, number, s->hashes[number % HASHES], EPROTO, from);
-	else if (!before(number, s->next) && before(number, s->next + WIRE_COLL_AHEAD))
+		return true;
+	}
+	if (!before(number, s->next) && before(number, s->next + WIRE_COLL_AHEAD))
 		*claim = (struct claim){true, number, hash};
+	return false;
 }
 
 static void
@@ -769,7 +774,6 @@ colls_message(struct colls *c, const struct colls_seat *seat, uint16_t from, con
 	const uint8_t *bytes = (const uint8_t *)message + sizeof(struct wire_coll);
 	struct seat *s = seat_for(c, seat);
 	struct wire_coll h;
-	uint16_t index;
 
 	out->permitted = 0;
 	if (len < sizeof(h) || from >= seat->count || from == seat->rank) {
@@ -808,11 +812,11 @@ colls_message(struct colls *c, const struct colls_seat *seat, uint16_t from, con
 		keep(c, s, from, &m, bytes);
 		return false;
 	}
-	if (live_of(c, s, m.number, &index) != NULL)
+	const uint16_t index = live_of(c, s, m.number);
+
+	if (index != NONE)
 		return take(c, index, from, &m, bytes, out);
-	if (differs(s, m.number, m.hash))
-		compare(c, s, from, m.number, m.hash);
-	else if (!s->over.is)
+	if (!compare(c, s, from, m.number, m.hash) && !s->over.is)
 		bad(c); /* it has ended here, so nothing more can come */
 	return false;
 }
@@ -1055,13 +1059,14 @@ colls_part(const struct colls *c, uint16_t place)
 	return first;
 }
 
-void
+uint32_t
 colls_leave(struct colls *c, uint16_t place)
 {
 	struct seat *s = &c->seats[place];
+	const uint32_t ran = c->running;
 
 	if (s->of.key == 0)
-		return;
+		return 0;
 	for (uint16_t i = s->lives, next; i != NONE; i = next) {
 		next = c->lives[i].next;
 		runs_no_more(c, &c->lives[i]);
@@ -1069,6 +1074,7 @@ colls_leave(struct colls *c, uint16_t place)
 	}
 	s->left = true;
 	s->lives = NONE;
+	return ran - c->running;
 }
 
 bool

@@ -142,8 +142,8 @@ bool colls_is_used(const struct colls *c, uint32_t index);
  * it will begin. */
 uint32_t colls_part(const struct colls *c, uint16_t place);
 /* The member leaves: its collectives that run are given back, without results; what comes for them
- * is ignored. */
-void colls_leave(struct colls *c, uint16_t place);
+ * is ignored. Returns how many these were. */
+uint32_t colls_leave(struct colls *c, uint16_t place);
 /* The next running collective: *at is 0 at first. false: there is no further one. */
 struct colls_live {
 	uint32_t index, number;

@@ -8,6 +8,7 @@
 
 #include "coll/combine.h"
 #include "engine/service/coll/bytes.h"
+#include "rma/atomic.h"
 
 size_t
 job_bytes(uint32_t steps_max, uint32_t members_max)
@@ -260,7 +261,7 @@ job_work(struct coll_job *j, struct channel *ch, const struct coll_exec *x, uint
 
 	if (e != 0 || s->op == COLL_COPY)
 		return e != 0 ? e : job_put(j, ch, x, step, offset, scratch, len);
-	if (!coll_combines(op, type))
+	if (op > COLL_COMBINES_LAST || !atomic_is_valid(op, type))
 		return -EINVAL;
 	e = access_target(j, ch, x, step, offset, sum, len, false);
 	if (e != 0)

@@ -15,7 +15,7 @@ struct coll_job {
 	struct coll_desc desc;
 	struct coll_list list;
 	struct coll_blocks blocks[COLL_BUFFERS];
-	uint16_t ctx, handle;
+	uint16_t ctx;
 	uint32_t ticket;
 	bool is_read; /* the tables are those of the last description, which was good */
 	/* when it has ended */

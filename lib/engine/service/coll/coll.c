@@ -315,12 +315,7 @@ coll_open(struct engine *e, struct channel *ch)
 static void
 leave(struct engine *e, struct channel *ch, uint16_t place)
 {
-	struct colls *c = coll_lane(e)->colls;
-	struct colls_live l;
-
-	for (uint32_t at = 0; colls_running(c, &at, &l);)
-		coll_channel(ch)->jobs -= l.place == place;
-	colls_leave(c, place);
+	coll_channel(ch)->jobs -= (uint16_t)colls_leave(coll_lane(e)->colls, place);
 }
 
 static void
@@ -328,7 +323,6 @@ coll_close(struct engine *e, struct channel *ch, bool linger)
 {
 	struct coll_lane *x = coll_lane(e);
 	struct coll_channel *c = coll_channel(ch);
-
 	struct colls_live l;
 
 	(void)linger;
@@ -577,7 +571,6 @@ begin(struct engine *e, struct channel *ch, const struct submission *s)
 	coll_channel(ch)->jobs++;
 	coll_channel(ch)->last = (uint16_t)index;
 	j->ctx = ch->ctx;
-	j->handle = s->coll.handle;
 	j->ticket = s->coll.ticket;
 	if (number != MEMORY_COPIED)
 		from.memory = space_at(&ch->space, number, s->coll.at, s->coll.len);
