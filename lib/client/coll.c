@@ -12,6 +12,7 @@
  *    application's buffer is in tables, so blocks of any lengths are the same.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -285,6 +286,7 @@ const struct client_service client_coll = {
 static int
 open_plans(struct pmx_group *g, struct topology *topology, char *error, uint32_t error_len)
 {
+	const char *generators = getenv("PMX_COLL_GENERATORS");
 	struct pmx_addr *members = malloc(g->count * sizeof(*members));
 	/* elements are not cut */
 	const uint32_t piece = (g->ctx->frag_len - (uint32_t)sizeof(struct wire_coll)) & ~63u;
@@ -298,6 +300,12 @@ open_plans(struct pmx_group *g, struct topology *topology, char *error, uint32_t
 		members[r] = g->members[r].addr;
 	e = plans_open(&g->plans, members, g->count, g->rank, piece, topology, error, error_len);
 	free(members);
+	if (e == 0 && generators != NULL)
+		e = plans_ask_for(g->plans, generators, error, error_len);
+	if (e != 0) {
+		plans_free(g->plans);
+		g->plans = NULL;
+	}
 	return e;
 }
 
@@ -316,19 +324,21 @@ pmx_coll_topology(struct pmx_group *g, const char *text, char *error, uint32_t e
 	return e != 0 ? e : open_plans(g, t, error, error_len);
 }
 
+/* By what the environment says. What is wrong with it is written to stderr, as a collective's error
+ * is no place for a sentence. */
 static int
 plans_default(struct pmx_group *g)
 {
 	const char *path = getenv("PMX_TOPOLOGY");
 	struct topology *t = NULL;
+	char error[256] = "";
+	int e = path != NULL ? topology_read(path, &t, error, sizeof(error)) : 0;
 
-	if (path != NULL) {
-		const int e = topology_read(path, &t, NULL, 0);
-
-		if (e != 0)
-			return e == -ENOMEM ? e : -EINVAL;
-	}
-	return open_plans(g, t, NULL, 0);
+	if (e == 0)
+		e = open_plans(g, t, error, sizeof(error));
+	if (error[0] != 0)
+		fprintf(stderr, "pmx: %s%s\n", path != NULL ? "PMX_TOPOLOGY=" : "", error);
+	return e == 0 || e == -ENOMEM ? e : -EINVAL;
 }
 
 /* Where the engine finds a side's bytes: there, or in the copy, which is in the memory of

@@ -47,7 +47,8 @@ struct coll_plans {
 	struct topology *topology;
 	uint16_t *nodes; /* of the topology, by rank */
 	uint32_t count, rank, piece;
-	bool is_known; /* the topology */
+	bool is_known;                             /* the topology */
+	enum coll_generator asked_for[COLL_KINDS]; /* COLL_GENERATORS: none */
 	uint64_t uses;
 	struct kept *last; /* that was used */
 	struct kept kept[PLANS];
@@ -106,6 +107,8 @@ plans_open(struct coll_plans **out, const struct pmx_addr *members, uint32_t cou
 	p->rank = rank;
 	p->piece = piece;
 	p->is_known = topology != NULL;
+	for (uint32_t kind = 0; kind < COLL_KINDS; kind++)
+		p->asked_for[kind] = COLL_GENERATORS;
 	for (uint32_t r = 0; r < count; r++)
 		p->nodes[r] = members[r].node;
 	e = topology == NULL ? one_switch(p, error, error_len) : 0;
@@ -184,6 +187,10 @@ choose(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes,
 {
 	uint64_t top;
 	const uint8_t class = class_of(bytes, &top);
+
+	*generator = p->asked_for[kind];
+	if (*generator != COLL_GENERATORS)
+		return 0;
 	struct choice *c = &p->choices[(root * 31 + class * 7 + (uint32_t)kind * 131) % CHOICES];
 
 	if (!c->is || c->kind != (uint8_t)kind || c->root != root || c->class != class) {
@@ -198,6 +205,51 @@ choose(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes,
 	}
 	*generator = (enum coll_generator)c->generator;
 	return 0;
+}
+
+/* One KIND=GENERATOR. false: it is none. */
+static bool
+is_asked_for(struct coll_plans *p, char *word)
+{
+	char *generator = strchr(word, '=');
+	struct coll_plan *made;
+
+	if (generator == NULL)
+		return false;
+	*generator = 0;
+	const enum coll_kind kind = coll_kind_named(word);
+	const enum coll_generator g = coll_generator_named(generator + 1);
+
+	*generator = '=';
+	if (kind == COLL_KINDS || g == COLL_GENERATORS)
+		return false;
+	const struct coll_task task = task_for(p, kind, 0, kind == COLL_BARRIER ? 0 : 1);
+
+	if (coll_plan_make(g, &task, &made) != 0)
+		return false;
+	coll_plan_free(made);
+	p->asked_for[kind] = g;
+	return true;
+}
+
+int
+plans_ask_for(struct coll_plans *p, const char *generators, char *error, uint32_t error_len)
+{
+	char *words = strdup(generators), *save = NULL;
+	int e = words != NULL ? 0 : -ENOMEM;
+
+	for (char *w = e == 0 ? strtok_r(words, ",", &save) : NULL; w != NULL && e == 0;
+		w = strtok_r(NULL, ",", &save)) {
+		if (is_asked_for(p, w))
+			continue;
+		snprintf(error, error_len,
+			"PMX_COLL_GENERATORS: \"%s\" is no KIND=GENERATOR (pmx-ctl plan --kind "
+			"KIND shows which there are)",
+			w);
+		e = -EINVAL;
+	}
+	free(words);
+	return e;
 }
 
 /* The place of a plan: where it is, or the one that was not used for longest. */

@@ -16,6 +16,10 @@ struct coll_plans;
  * switch. 0; -ENOMEM; -EINVAL, with a sentence in error: a member's node is not in it. */
 int plans_open(struct coll_plans **out, const struct pmx_addr *members, uint32_t count,
 	uint32_t rank, uint32_t piece, struct topology *topology, char *error, uint32_t error_len);
+/* Take a kind's plans by a generator, as PMX_COLL_GENERATORS says, "gather=chain,alltoall=phases":
+ * all members must ask for the same. Before the first plan. 0; -ENOMEM; -EINVAL, with a sentence in
+ * error. */
+int plans_ask_for(struct coll_plans *p, const char *generators, char *error, uint32_t error_len);
 void plans_free(struct coll_plans *p);
 /* The plan of a collective; only the own rank's list is there. It stays until the next call. Errors
  * of coll_plan_make. */

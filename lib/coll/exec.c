@@ -52,7 +52,8 @@ struct coll_exec {
 	uint64_t begin_ns;
 	uint64_t send_due_ns; /* when the line takes the next piece */
 	uint64_t deadline_ns;
-	uint32_t left; /* steps that are not done */
+	uint32_t left;   /* steps that are not done */
+	uint32_t oldest; /* no RECV before this step is open */
 };
 
 #define ALIGN 16u
@@ -707,6 +708,20 @@ note_deadline(struct coll_exec *c, uint64_t at)
 		c->deadline_ns = at;
 }
 
+/* Whether a RECV is the first one that is open, and nothing is on its way to it. The later ones, or
+ * other members, may wait for what it gets, so that the window must not keep it back. */
+static bool
+is_oldest(struct coll_exec *c, uint32_t i)
+{
+	if (c->states[i].permitted > c->states[i].done)
+		return false;
+	while (c->oldest < i &&
+		(c->list.steps[c->oldest].op != COLL_RECV ||
+			c->states[c->oldest].phase == PHASE_DONE))
+		c->oldest++;
+	return c->oldest == i;
+}
+
 static bool
 permit_next(struct coll_exec *c, struct coll_out *out, uint64_t now)
 {
@@ -726,7 +741,7 @@ permit_next(struct coll_exec *c, struct coll_out *out, uint64_t now)
 		} else if (is_silent(c, s)) {
 			; /* until it is heard of */
 		} else if (n > 0 && c->list.window && c->outstanding > 0 &&
-			c->outstanding + n > c->list.window) {
+			c->outstanding + n > c->list.window && !is_oldest(c, i)) {
 			return false; /* an arrival makes room */
 		} else if (n > 0) {
 			t->permitted += n;

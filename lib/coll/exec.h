@@ -11,7 +11,8 @@
  * 2. A SEND sends what its receiver has permitted, or everything at once if it is EAGER. So a
  *    permit is readiness, token and credit in one: order at a receiver, and what waits in the last
  *    switch before it, are in the hand of whoever receives.
- * 3. A receiver permits in the order of its list, at most `window` bytes that have not arrived, and
+ * 3. A receiver permits in the order of its list, at most `window` bytes that have not arrived (but
+ *    what the first open RECV needs, a grain at a time, in any case: others may wait for it), and
  *    each step not before its time: `at_us` is when its first byte shall arrive, `lead_ns` how long
  *    before that its permit has to leave, `pace` how long a byte takes. So senders near and far,
  *    fast and slow, arrive one right behind the other, and none waits in a switch. Who is late is
@@ -95,7 +96,8 @@ struct coll_list {
 	uint32_t areas;      /* scratch areas ... */
 	uint64_t area_bytes; /* ... of so many bytes each, at least piece */
 	uint32_t send_pace;  /* of all SENDs together, as coll_step.pace */
-	uint64_t window;     /* most bytes permitted that have not arrived; 0 = no bound */
+	uint64_t window;     /* most bytes permitted that have not arrived, and a grain; 0 = no
+			      * bound */
 	uint32_t grain;      /* most bytes that one permit adds, if there is a pace or a window; 0 =
 			      * a piece */
 };

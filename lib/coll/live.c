@@ -92,6 +92,7 @@ struct seat {
 	uint16_t doubter;
 	uint32_t doubt_hash;
 	uint32_t hashes[HASHES];
+	uint32_t hashes_known; /* of the last ones: HASHES at most */
 };
 
 struct colls {
@@ -327,12 +328,27 @@ is_over(struct colls *c, struct seat *s, const struct verdict *v)
 	end_from(c, s, v->number, v->error, v->rank);
 }
 
-/* Whether a collective that was begun here was so with another plan. */
-static bool
-differs(const struct seat *s, uint32_t number, uint32_t hash)
+/* The index of a membership's collective that runs, or NONE. */
+static uint16_t
+live_of(const struct colls *c, const struct seat *s, uint32_t number)
 {
-	return before(number, s->next) && s->next - number <= HASHES &&
-		s->hashes[number % HASHES] != hash;
+	uint16_t i = s->lives;
+
+	while (i != NONE && c->lives[i].number != number)
+		i = c->lives[i].next;
+	return i;
+}
+
+/* With which plan a collective was begun here: of one that runs, or of the last ones. */
+static bool
+plan_of(const struct colls *c, const struct seat *s, uint32_t number, uint32_t *hash)
+{
+	const uint16_t i = live_of(c, s, number);
+
+	if (i == NONE && (!before(number, s->next) || s->next - number > s->hashes_known))
+		return false;
+	*hash = i != NONE ? c->lives[i].hash : s->hashes[number % HASHES];
+	return true;
 }
 
 /* Rank 0: a member says that a collective cannot go on. */
@@ -340,6 +356,7 @@ static void
 judge(struct colls *c, struct seat *s, uint16_t from, const struct verdict *v, uint32_t hash)
 {
 	struct verdict known = *v;
+	uint32_t own;
 
 	if (v->error == EPROTO && !before(v->number, s->next)) {
 		/* whose plan is odd is seen when this side has begun it */
@@ -350,7 +367,7 @@ judge(struct colls *c, struct seat *s, uint16_t from, const struct verdict *v, u
 		}
 		return;
 	}
-	if (v->error == EPROTO && differs(s, v->number, hash))
+	if (v->error == EPROTO && plan_of(c, s, v->number, &own) && own != hash)
 		known.rank = from;
 	is_over(c, s, &known);
 }
@@ -575,6 +592,7 @@ colls_begin(struct colls *c, uint32_t index, const struct colls_seat *seat, stru
 	c->runs[c->running++] = (uint16_t)index;
 	s->lives = (uint16_t)index;
 	s->hashes[l->number % HASHES] = hash;
+	s->hashes_known += s->hashes_known < HASHES;
 	list->ranks = seat->count;
 	list->rank = seat->rank;
 	/* another list, which perhaps is not made now */
@@ -688,17 +706,6 @@ take(struct colls *c, uint32_t index, uint16_t from, const struct early *m, cons
 	return true;
 }
 
-/* The index of a membership's collective that runs, or NONE. */
-static uint16_t
-live_of(const struct colls *c, const struct seat *s, uint32_t number)
-{
-	uint16_t i = s->lives;
-
-	while (i != NONE && c->lives[i].number != number)
-		i = c->lives[i].next;
-	return i;
-}
-
 bool
 colls_early(struct colls *c, uint32_t index, struct colls_place *out)
 {
@@ -721,17 +728,22 @@ colls_early(struct colls *c, uint32_t index, struct colls_place *out)
 	return false;
 }
 
-/* It waits until its collective is begun. */
+/* Whether a message can wait until its collective is begun. */
+static bool
+can_keep(const struct colls *c, const struct seat *s, uint16_t from, const struct early *m)
+{
+	const struct early *place = early_of(c, s->of.place, from, m->number);
+
+	/* what is there for one that has been begun, nobody has asked for, as it ended at once */
+	return m->len <= WIRE_COLL_EAGER && before(m->number, s->next + WIRE_COLL_AHEAD) &&
+		(place->op == 0 || before(place->number, s->next));
+}
+
 static void
-keep(struct colls *c, struct seat *s, uint16_t from, const struct early *m, const void *bytes)
+keep(struct colls *c, const struct seat *s, uint16_t from, const struct early *m, const void *bytes)
 {
 	struct early *place = early_of(c, s->of.place, from, m->number);
 
-	if (place->op != 0 || m->len > WIRE_COLL_EAGER ||
-		!before(m->number, s->next + WIRE_COLL_AHEAD)) {
-		bad(c);
-		return;
-	}
 	memcpy(place, m, offsetof(struct early, bytes));
 	memcpy(place->bytes, bytes, m->len);
 }
@@ -742,9 +754,10 @@ static bool
 compare(struct colls *c, struct seat *s, uint16_t from, uint32_t number, uint32_t hash)
 {
 	struct claim *claim = &peers_of(c, s->of.place)[from].claims[number % WIRE_COLL_AHEAD];
+	uint32_t own;
 
-	if (differs(s, number, hash)) {
-		fail(c, s, number, s->hashes[number % HASHES], EPROTO, from);
+	if (plan_of(c, s, number, &own) && own != hash) {
+		fail(c, s, number, own, EPROTO, from);
 		return true;
 	}
 	if (!before(number, s->next) && before(number, s->next + WIRE_COLL_AHEAD))
@@ -801,17 +814,22 @@ colls_message(struct colls *c, const struct colls_seat *seat, uint16_t from, con
 		about_ends(c, s, from, &h);
 		return false;
 	}
+	const bool goes_on = h.op == WIRE_C_PIECE || h.op == WIRE_C_PERMIT;
+	const bool is_early = goes_on && !before(m.number, s->next);
+
+	if (is_early && !can_keep(c, s, from, &m)) {
+		bad(c);
+		return false;
+	}
 	hears(c, s, from, m.number);
 	if (h.op == WIRE_C_ASK || h.flags & WIRE_C_ASKS)
 		is_asked(c, s, from, m.number);
 	if (h.op == WIRE_C_BEGUN)
 		compare(c, s, from, m.number, m.hash);
-	if (h.op != WIRE_C_PIECE && h.op != WIRE_C_PERMIT)
-		return false;
-	if (!before(m.number, s->next)) {
+	if (is_early)
 		keep(c, s, from, &m, bytes);
+	if (!goes_on || is_early)
 		return false;
-	}
 	const uint16_t index = live_of(c, s, m.number);
 
 	if (index != NONE)
@@ -861,6 +879,13 @@ has_begun(struct colls *c, struct seat *s, struct colls_do *out, uint16_t to, ui
 	out->head.hash = wire_be32(hash);
 }
 
+/* Whether others have yet to be told what has failed here: also who leaves does that. */
+static bool
+owes_verdict(const struct seat *s)
+{
+	return s->owes_fail || s->abort_at < s->of.count;
+}
+
 /* Makes the next message that the membership owes. false: none. */
 static bool
 owed(struct colls *c, struct seat *s, struct colls_do *out)
@@ -875,7 +900,7 @@ owed(struct colls *c, struct seat *s, struct colls_do *out)
 		tell_verdict(c, s, out, s->abort_at++, WIRE_C_ABORT, &s->over);
 		return true;
 	}
-	while (s->owing > 0) {
+	while (s->owing > 0 && !s->left) {
 		struct peer *p = &peers_of(c, s->of.place)[s->owing_at];
 		const uint16_t to = s->owing_at;
 
@@ -905,7 +930,7 @@ any_owed(struct colls *c, struct colls_do *out)
 	while (c->work != NONE) {
 		struct seat *last = &c->seats[c->work], *s = &c->seats[last->work_next];
 
-		if (s->of.key != 0 && !s->left && owed(c, s, out))
+		if (s->of.key != 0 && owed(c, s, out))
 			return true;
 		s->works = false;
 		if (s == last)
@@ -1037,7 +1062,17 @@ colls_is_out(const struct colls *c, uint16_t place)
 {
 	const struct seat *s = &c->seats[place];
 
-	return s->of.key != 0 && s->out > 0;
+	return s->of.key != 0 && (s->out > 0 || owes_verdict(s));
+}
+
+bool
+colls_ctx_is_out(const struct colls *c, uint16_t ctx)
+{
+	for (uint32_t place = 0; place < c->cfg.places_max; place++) {
+		if (c->seats[place].of.ctx == ctx && colls_is_out(c, (uint16_t)place))
+			return true;
+	}
+	return false;
 }
 
 bool

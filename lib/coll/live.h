@@ -134,15 +134,18 @@ uint64_t colls_deadline(const struct colls *c);
 
 /* Does nothing run, is nothing to be sent, and has all that was sent arrived? */
 bool colls_is_quiet(const struct colls *c);
-/* Messages of a membership that have not arrived, or are still to be sent. */
+/* Has a membership messages that have not arrived, or has it still to tell others what failed? */
 bool colls_is_out(const struct colls *c, uint16_t place);
+/* The same for all memberships of a context. */
+bool colls_ctx_is_out(const struct colls *c, uint16_t ctx);
 /* Has that one been taken, and not given back? */
 bool colls_is_used(const struct colls *c, uint32_t index);
 /* Returns the number of a membership's first collective that it has not ended; next: the one that
  * it will begin. */
 uint32_t colls_part(const struct colls *c, uint16_t place);
 /* The member leaves: its collectives that run are given back, without results; what comes for them
- * is ignored. Returns how many these were. */
+ * is ignored, but what it found to have failed before is still told. Returns how many these
+ * were. */
 uint32_t colls_leave(struct colls *c, uint16_t place);
 /* The next running collective: *at is 0 at first. false: there is no further one. */
 struct colls_live {
@@ -166,6 +169,6 @@ bool colls_span(struct colls *c, uint32_t *at, struct colls_span *out);
 void colls_adopt(struct colls *c, const struct colls_config *config);
 void colls_adopted(struct colls *c, uint32_t index, const struct coll_step *steps);
 /* Changed whenever the layout of what the spans hold changes. */
-#define COLLS_IMAGE_FORM 1u
+#define COLLS_IMAGE_FORM 2u
 
 #endif

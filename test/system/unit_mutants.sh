@@ -3,51 +3,63 @@
 #
 # Usage: unit_mutants.sh BUILD_DIR
 # timeout: 600
-# Bugs that were put into lib/group and lib/coll on purpose (test/unit/group_mutants, coll_mutants), each alone: the histories and
-# cases of test_group.c and test_coll.c must notice them, and must notice nothing in the sound code that is compiled in the same way.
+# Bugs that were put into lib/group and lib/coll on purpose (test/unit/*_mutants), each alone: the histories and cases of test_group.c,
+# test_coll.c and test_colls.c must notice them, and must notice nothing in the sound code that is compiled in the same way.
 set -u
 . "$(dirname "$0")/common.bash"
 root=$(cd "$(dirname "$0")/../.." && pwd)
 # as many as notice every bug; the programs' own numbers are for sound code
-export GROUP_HISTORIES=200 COLL_HISTORIES=200
+export GROUP_HISTORIES=200 COLL_HISTORIES=200 COLLS_HISTORIES=300
+# the library that a test is about
+declare -A library=([group]=group [coll]=coll [colls]=coll)
 
-# compile LIBRARY TREE PROGRAM
+# compile TREE SOURCE OBJECT
 compile() {
-	(cd "$2" && ${CC:-cc} -std=gnu11 -O1 -D_GNU_SOURCE -Iinclude -Ilib -o "$3" "$root/test/unit/test_$1.c" lib/"$1"/*.c -lcmocka)
+	${CC:-cc} -std=gnu11 -O1 -D_GNU_SOURCE -I"$1/include" -I"$1/lib" -c -o "$3" "$2"
 }
 
-# tree LIBRARY NAME: a copy of what is needed
-tree() {
-	mkdir -p "$dir/$1/$2/lib"
-	cp -r "$root/include" "$dir/$1/$2/"
-	cp -r "$root/lib/$1" "$root/lib/wire" "$dir/$1/$2/lib/"
+# sound_objects TEST: of the library and the test, in $dir/TEST/sound
+sound_objects() {
+	local at=$dir/$1/sound source
+	mkdir -p "$at"
+	for source in "$root/lib/${library[$1]}"/*.c "$root/test/unit/test_$1.c"; do
+		compile "$root" "$source" "$at/$(basename "$source" .c).o" || return 1
+	done
+	${CC:-cc} -o "$at/test" "$at"/*.o -lcmocka
 }
 
-mutant() { # LIBRARY PATCH
+# mutant_program TEST NAME PATCH: $dir/TEST/NAME/test, of the sound objects but the one that is patched
+mutant_program() {
+	local at=$dir/$1/$2 source
+	source=$(sed -n 's/^+++ b\///p' "$3")
+	mkdir -p "$at/lib" && cp -r "$root/include" "$at/" && cp -r "$root/lib/${library[$1]}" "$root/lib/wire" "$at/lib/" && cp "$dir/$1/sound"/*.o "$at/" &&
+		(cd "$at" && patch -s -F0 -p1 <"$3") && compile "$at" "$at/$source" "$at/$(basename "$source" .c).o" &&
+		${CC:-cc} -o "$at/test" "$at"/*.o -lcmocka
+}
+
+mutant() { # TEST PATCH
 	local name log=$dir/log.$BASHPID
 	name=$(basename "$2" .patch)
-	tree "$1" "$name"
-	(cd "$dir/$1/$name" && patch -s -F0 -p1 <"$2" && compile "$1" . mutant) >"$log" 2>&1 || {
+	mutant_program "$1" "$name" "$2" >"$log" 2>&1 || {
 		not_ok "$1_mutant__${name//-/_}" "the patch does not apply, or compile" "$log"
 		return
 	}
 	# what crashes or never ends is noticed as well, but by the program's own word if it can be
-	if timeout 120 "$dir/$1/$name/mutant" >"$log" 2>&1; then
+	if timeout 120 "$dir/$1/$name/test" >"$log" 2>&1; then
 		not_ok "$1_mutant__${name//-/_}" "no test noticed it"
 	else
 		ok "$1_mutant__${name//-/_}"
 	fi
 }
 
-for library in group coll; do
-	tree $library sound
-	if compile $library "$dir/$library/sound" sound >"$dir/log" 2>&1 && "$dir/$library/sound/sound" >"$dir/log" 2>&1; then
-		ok ${library}_mutants__sound_code_passes
+for test in group coll colls; do
+	if sound_objects $test >"$dir/log" 2>&1 && "$dir/$test/sound/test" >"$dir/log" 2>&1; then
+		ok ${test}_mutants__sound_code_passes
 	else
-		not_ok ${library}_mutants__sound_code_passes "" "$dir/log"
+		not_ok ${test}_mutants__sound_code_passes "" "$dir/log"
 	fi
-	for patch in "$root"/test/unit/${library}_mutants/*.patch; do
-		beside mutant $library "$patch"
+	for patch in "$root"/test/unit/${test}_mutants/*.patch; do
+		beside mutant $test "$patch"
 	done
 done
 all_beside

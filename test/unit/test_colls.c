@@ -18,8 +18,7 @@
 #include <cmocka.h>
 
 #include "coll/live.h"
-#include "coll/plan.h"
-#include "topology_text.h"
+#include "coll_random.h"
 
 #define RANKS      8
 #define OPS        100
@@ -120,15 +119,6 @@ static struct world {
 	uint32_t named; /* the rank because of which, as the first one has heard */
 } w;
 
-static uint64_t state_of_random = 1;
-
-static uint32_t
-random_below(uint32_t n)
-{
-	state_of_random = state_of_random * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)(state_of_random >> 33) % n;
-}
-
 #define HOLDS(x)                                                                                   \
 	do {                                                                                       \
 		if (!(x))                                                                          \
@@ -137,42 +127,6 @@ random_below(uint32_t n)
 	} while (0)
 
 /* ------------------------------------------------------------------ plans */
-
-/* A random tree of switches with so many hosts. */
-static struct topology *
-random_tree(uint32_t hosts)
-{
-	static char text[16384];
-	static const char *const rates[] = {"100M", "1G", "1G", "10G"};
-	static const char *const times[] = {"1us", "5us", "50us", "1ms"};
-	const uint32_t switches = 1 + random_below(3);
-	int at = 0;
-
-	for (uint32_t i = 0; i < switches; i++)
-		at += sprintf(text + at, "switch s%u buffer=64K\n", i);
-	for (uint32_t i = 1; i < switches; i++)
-		at += sprintf(text + at, "link s%u s%u bandwidth=%s latency=%s\n", i,
-			random_below(i), rates[random_below(4)], times[random_below(4)]);
-	for (uint32_t i = 0; i < hosts; i++)
-		at += sprintf(text + at, "host h%u\nlink h%u s%u bandwidth=%s latency=%s\n", i, i,
-			random_below(switches), rates[random_below(4)], times[random_below(2)]);
-	return parsed(text);
-}
-
-/* As lists are made for a network that nobody has described. */
-static void
-without_times(struct coll_plan *p)
-{
-	for (uint64_t i = 0; i < p->step_count; i++)
-		p->steps[i].at_us = p->steps[i].lead_ns = p->steps[i].pace = 0;
-	for (uint32_t r = 0; r < p->ranks; r++) {
-		struct coll_list *l = &p->lists[r];
-
-		l->send_pace = 0;
-		l->window = 4ull * l->piece;
-		l->grain = 2 * l->piece;
-	}
-}
 
 static bool
 fits(const struct coll_plan *p)
@@ -238,7 +192,7 @@ random_plan(void)
 		coll_plan_free(p);
 	}
 	if (random_below(2) == 0)
-		without_times(p);
+		without_times(p, 4ull * p->lists[0].piece, 2 * p->lists[0].piece);
 	return p;
 }
 
@@ -251,12 +205,6 @@ plan_for(uint32_t n, uint32_t rank)
 }
 
 /* ------------------------------------------------------------------ bytes */
-
-static uint64_t
-block_at(const struct coll_blocks *b, uint32_t block)
-{
-	return block == 0 ? 0 : b->ends ? b->ends[block - 1] : b->each * block;
-}
 
 /* The address of a byte of a step's buffer. */
 static uint8_t *
@@ -1037,7 +985,7 @@ world_begins(uint64_t seed, bool again)
 			w.last[r][k] = &w.first[r][k];
 	}
 	HOLDS(!again || ranks == w.ranks);
-	w.topology = random_tree(1 + random_below(8));
+	w.topology = random_tree(1 + random_below(8), 3);
 	w.ops = random_below(20) == 0 ? 70 + random_below(OPS - 70) : 1 + random_below(16);
 	for (uint32_t n = 0; n < w.ops; n++) {
 		if (n > 0 && random_below(2))
@@ -1186,10 +1134,14 @@ small_world(uint32_t ops)
 	}
 }
 
+/* The plan of all collectives from `first` on. */
 static void
-plan_small(enum coll_kind kind, enum coll_generator g, uint32_t root, uint64_t bytes)
+plan_small_from(uint32_t first, enum coll_kind kind, enum coll_generator g, uint32_t root,
+	uint64_t bytes)
 {
-	w.topology = parsed("switch s\nhost h[0-2]\nlink h[0-2] s bandwidth=1G latency=1us\n");
+	if (first == 0)
+		w.topology = parsed(
+			"switch s\nhost h[0-2]\nlink h[0-2] s bandwidth=1G latency=1us\n");
 	const struct coll_task task = {
 		.kind = kind,
 		.topology = w.topology,
@@ -1200,12 +1152,18 @@ plan_small(enum coll_kind kind, enum coll_generator g, uint32_t root, uint64_t b
 		.only = COLL_NONE,
 	};
 
-	assert_int_equal(coll_plan_make(g, &task, &w.plans[0]), 0);
-	without_times(w.plans[0]);
-	for (uint32_t n = 0; n < w.ops; n++) {
-		w.plan_of[n] = w.plans[0];
+	assert_int_equal(coll_plan_make(g, &task, &w.plans[first]), 0);
+	without_times(w.plans[first], 4ull * 64, 2 * 64);
+	for (uint32_t n = first; n < w.ops; n++) {
+		w.plan_of[n] = w.plans[first];
 		w.hash_of[n] = 0xABCD;
 	}
+}
+
+static void
+plan_small(enum coll_kind kind, enum coll_generator g, uint32_t root, uint64_t bytes)
+{
+	plan_small_from(0, kind, g, root, bytes);
 }
 
 static void
@@ -1217,7 +1175,8 @@ small_ends(void)
 		for (uint32_t n = 0; n < w.ops; n++)
 			free_buffers(&w.parts[n][r]);
 	}
-	coll_plan_free(w.plans[0]);
+	for (uint32_t n = 0; n < w.ops; n++)
+		coll_plan_free(w.plans[n]);
 	topology_free(w.topology);
 	for (uint32_t i = 0; i < SMALL; i++) {
 		for (uint32_t k = 0; k < LIVES; k++)
@@ -1486,6 +1445,40 @@ colls_message__verdicts(void **state)
 	small_ends();
 }
 
+/* That a plan differs is noticed as long as its collective runs, whatever has been begun since. */
+static void
+colls_message__differs_after_many(void **state)
+{
+	const struct wire_coll ahead = head(WIRE_C_BEGUN, OPS, 0, 0);
+	struct wire_coll other = head(WIRE_C_BEGUN, 0, 0, 0);
+	struct colls_do d;
+
+	(void)state;
+	small_world(OPS);
+	plan_small(COLL_ALLTOALL, COLL_AT_ONCE, 0, 8);
+	plan_small_from(1, COLL_BCAST, COLL_BINOMIAL, 1, 8);
+	for (uint16_t from = 0; from < SMALL; from += 2)
+		assert_false(gives(1, from, &ahead, HEAD_BYTES));
+	begin(&w.members[1]);
+	for (uint32_t n = 1; n < OPS; n++) {
+		begin(&w.members[1]);
+		while (colls_next(w.lane[1].c, &d, true, w.now)) {
+			if (d.what == COLLS_LOCAL)
+				work(&w.lane[1], &d);
+		}
+		pull_ends(&w.lane[1]);
+		give_some(&w.lane[1], true);
+		assert_int_equal(w.parts[n][1].state, ENDED);
+	}
+	other.hash = ~other.hash;
+	assert_false(gives(1, 2, &other, HEAD_BYTES));
+	assert_true(colls_next(w.lane[1].c, &d, true, w.now));
+	assert_int_equal(d.head.op, WIRE_C_FAIL);
+	assert_int_equal(d.head.number, 0);
+	assert_int_equal(wire_be64(d.head.at), EPROTO);
+	small_ends();
+}
+
 /* Nothing is done for who has left. */
 static void
 colls_leave__hears_nothing(void **state)
@@ -1547,45 +1540,6 @@ colls_break__later_messages_are_good(void **state)
 	small_ends();
 }
 
-/* Whatever later steps of a list permit, the window is no reason for an earlier one to wait. */
-static void
-coll_plan__windows_end(void **state)
-{
-	w.topology = parsed("switch s buffer=128K\nhost h[0-7]\n"
-			    "link h[0-7] s bandwidth=100G latency=1us\n");
-	struct coll_task task = {
-		.topology = w.topology,
-		.params = {1450, 88, 84, HEAD_BYTES, 1400, WIRE_COLL_EAGER},
-		.only = COLL_NONE,
-	};
-
-	(void)state;
-	for (task.ranks = 2; task.ranks <= 8; task.ranks++) {
-		for (unsigned i = 0; i < COLL_GENERATORS * COLL_KINDS; i++) {
-			const enum coll_generator g = i / COLL_KINDS;
-			struct coll_plan *p;
-			struct coll_cost cost;
-
-			task.kind = i % COLL_KINDS;
-			task.bytes = task.kind == COLL_BARRIER ? 0 : 600000;
-			if (coll_plan_make(g, &task, &p) != 0)
-				continue;
-			without_times(p);
-			for (uint32_t r = 0; r < p->ranks; r++) {
-				p->lists[r].window = 256 << 10;
-				p->lists[r].grain = 32 << 10;
-				if (p->lists[r].area_bytes < 128 << 10)
-					p->lists[r].area_bytes = 128 << 10;
-			}
-			if (coll_plan_evaluate(p, &task, &cost) != 0)
-				fail_msg("%s %s of %u does not end", coll_generator_name[g],
-					coll_kind_name[task.kind], task.ranks);
-			coll_plan_free(p);
-		}
-	}
-	topology_free(w.topology);
-}
-
 int
 main(void)
 {
@@ -1598,10 +1552,10 @@ main(void)
 		cmocka_unit_test(colls_fail__ends_with_no_success),
 		cmocka_unit_test(colls_begin__eager_too_long),
 		cmocka_unit_test(colls_message__verdicts),
+		cmocka_unit_test(colls_message__differs_after_many),
 		cmocka_unit_test(colls_leave__hears_nothing),
 		cmocka_unit_test(colls_is_out__verdict_to_be_told),
 		cmocka_unit_test(colls_break__later_messages_are_good),
-		cmocka_unit_test(coll_plan__windows_end),
 		cmocka_unit_test(colls__histories),
 	};
 

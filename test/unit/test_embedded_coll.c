@@ -747,6 +747,7 @@ coll__refuses_what_is_wrong(void **state)
 				 "latency=1us\n",
 				 error, sizeof(error)),
 		0);
+	assert_int_equal(pmx_coll_topology(group[0], NULL, NULL, 0), -EBUSY);
 	/* more at once than limits.collectives */
 	while (begun < COLLS_OF_CONTEXT && pmx_coll_barrier(group[0], &r[begun]) == 0)
 		begun++;
@@ -764,7 +765,34 @@ coll__refuses_what_is_wrong(void **state)
 		UNTIL((e = pmx_test(ctx[0], &r[i], NULL)) != 0);
 		assert_int_equal(e, 1);
 	}
-	assert_int_equal(pmx_coll_topology(group[0], NULL, NULL, 0), -EBUSY);
+}
+
+/* What the environment says of plans: what is wrong is refused, and then may be mended. */
+static void
+coll__environment(void **state)
+{
+	static const char *const wrong[] = {"barrier", "barrier=", "barrier=chain", "gather=trees",
+		"all=ring", "gather=chain,bcast"};
+	char error[200] = "";
+	pmx_request r;
+
+	(void)state;
+	open_group(2);
+	for (unsigned i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		setenv("PMX_COLL_GENERATORS", wrong[i], 1);
+		assert_int_equal(pmx_coll_topology(group[0], NULL, error, sizeof(error)), -EINVAL);
+		assert_non_null(strstr(error, "PMX_COLL_GENERATORS"));
+		assert_int_equal(pmx_coll_barrier(group[0], &r), -EINVAL);
+	}
+	setenv("PMX_COLL_GENERATORS", "gather=chain,barrier=bruck", 1);
+	setenv("PMX_TOPOLOGY", "/nowhere/at/all", 1);
+	assert_int_equal(pmx_coll_barrier(group[0], &r), -EINVAL);
+	unsetenv("PMX_TOPOLOGY");
+	barriers(0);
+	UNTIL(all_ended(0));
+	for (unsigned n = 0; n < members; n++)
+		assert_int_equal(parts[0][n].ended, 0);
+	unsetenv("PMX_COLL_GENERATORS");
 }
 
 /* What the engine did not count as bad, it did. */
@@ -907,6 +935,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(coll__rank_0_begins_last, start, stop),
 		cmocka_unit_test_setup_teardown(coll__a_member_leaves, start, stop),
 		cmocka_unit_test_setup_teardown(coll__refuses_what_is_wrong, start, stop),
+		cmocka_unit_test_setup_teardown(coll__environment, start, stop),
 		cmocka_unit_test_setup_teardown(coll__the_engine_refuses, start, stop),
 		cmocka_unit_test_setup_teardown(coll__floats_have_the_same_bits, start, stop),
 		cmocka_unit_test_setup_teardown(coll__a_node_dies, start, stop),

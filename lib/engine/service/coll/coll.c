@@ -357,7 +357,8 @@ static bool
 may_leave(struct engine *e, struct channel *ch, uint16_t place)
 {
 	if (place == GROUP_NO_PLACE)
-		return coll_channel(ch)->frames == 0;
+		return coll_channel(ch)->frames == 0 &&
+			!colls_ctx_is_out(coll_lane(e)->colls, ch->ctx);
 	leave(e, ch, place);
 	service_busy(e, COLL_SERVICE);
 	return !colls_is_out(coll_lane(e)->colls, place);
