@@ -5,16 +5,16 @@
 # Usage: fuzz.sh BUILD_DIR [SECONDS [keep]]
 # libFuzzer on what takes bytes from others: frames (wire), the core (proto), an application's
 # shared memory (channel), a peer's transfers (transfer, rma), members of groups (group), a
-# topology's text, steps of a collective (coll). Each target of test/fuzz starts from its corpus,
-# test/fuzz/corpus/NAME.tar.gz, and runs for SECONDS (30), two at a time. keep: what was found new goes
-# into the corpus, reduced. Builds with clang in a folder of its own.
+# topology's text, steps of a collective (coll), collectives of groups (colls). Each target of
+# test/fuzz starts from its corpus, test/fuzz/corpus/NAME.tar.gz, and runs for SECONDS (30), two at a
+# time. keep: what was found new goes into the corpus, reduced. Builds with clang in a folder of its own.
 set -u
 . "$(dirname "$0")/common.bash"
 
 seconds=${2:-30}
 root=$(cd "$(dirname "$0")/../.." && pwd)
 fuzz_build=$root/build-fuzz
-targets=(wire topology coll proto rma group channel transfer)
+targets=(wire topology coll colls proto rma group channel transfer)
 export ASAN_OPTIONS=detect_leaks=0 # DPDK's own start leaves memory that nobody frees
 
 command -v clang >/dev/null || skip_all fuzz "needs clang: dpdk-config/install.sh --tests"

@@ -15,7 +15,7 @@ declare -A library=([group]=group [coll]=coll [colls]=coll)
 
 # compile TREE SOURCE OBJECT
 compile() {
-	${CC:-cc} -std=gnu11 -O1 -D_GNU_SOURCE -I"$1/include" -I"$1/lib" -c -o "$3" "$2"
+	${CC:-cc} -std=gnu11 -O2 -D_GNU_SOURCE -I"$1/include" -I"$1/lib" -c -o "$3" "$2"
 }
 
 # sound_objects TEST: of the library and the test, in $dir/TEST/sound
@@ -45,7 +45,7 @@ mutant() { # TEST PATCH
 		return
 	}
 	# what crashes or never ends is noticed as well, but by the program's own word if it can be
-	if timeout 120 "$dir/$1/$name/test" >"$log" 2>&1; then
+	if timeout 60 "$dir/$1/$name/test" >"$log" 2>&1; then
 		not_ok "$1_mutant__${name//-/_}" "no test noticed it"
 	else
 		ok "$1_mutant__${name//-/_}"
