@@ -460,6 +460,7 @@ messages_of(enum coll_generator g, const struct coll_task *task)
 	case COLL_BINOMIAL:
 	case COLL_TWO_LEVEL:
 	case COLL_TWO_TREES:
+	case COLL_SPREAD:
 	case COLL_GENERATORS:
 		break;
 	}

@@ -67,7 +67,7 @@ rounded(size_t bytes)
 uint64_t
 coll_run_bytes(const struct coll_blocks *b, uint32_t block, uint32_t blocks)
 {
-	if (b->ends == NULL)
+	if (b->ends == NULL || blocks == 0)
 		return b->each * blocks;
 	const uint64_t before = block ? b->ends[block - 1] : 0;
 
@@ -106,7 +106,8 @@ scratch_is_good(const struct coll_list *l, uint32_t i, uint16_t source)
 			continue;
 		const struct coll_step *a = &l->steps[s->after[k]];
 
-		if (s->after[k] == source || (a->op == COLL_REDUCE && a->target == source))
+		if (s->after[k] == source ||
+			(a->op == COLL_REDUCE && a->to == COLL_SCRATCH && a->target == source))
 			return true;
 	}
 	return false;

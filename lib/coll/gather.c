@@ -20,20 +20,6 @@
 
 /* ------------------------------------------------------------------ gather by relays */
 
-/* A relay's scratch holds what is under way from that child, or its line would run dry. */
-static void
-widen_area(struct coll_builder *b, uint32_t relay, uint32_t child)
-{
-	const struct coll_path up = coll_path_between(b->task, child, relay);
-	const struct coll_path down = coll_path_between(b->task, relay, child);
-	struct coll_list *l = &b->plan->lists[relay];
-	const double bytes = (up.latency_ns + down.latency_ns) / up.ns_per_byte +
-		AREA_PIECES * (double)l->piece;
-
-	if ((double)l->area_bytes < bytes)
-		l->area_bytes = (uint64_t)bytes;
-}
-
 /* parent[] by place; blocks come in the order of places. turns: a relay lets a child begin when the
  * child before it has sent its last block, and otherwise all send as relays have room. */
 static void
@@ -50,7 +36,7 @@ relay_tree(struct coll_builder *b, const uint16_t *parent, bool turns)
 	}
 	memset(last, 0xFF, n * sizeof(*last));
 	for (uint32_t p = 1; p < n; p++)
-		widen_area(b, order[parent[p]], order[p]);
+		coll_widen_area(b, order[parent[p]], order[p], UINT64_MAX);
 	coll_add_own(b, order[0], 0);
 	for (uint32_t x = 1; x < n; x++) {
 		uint16_t got = COLL_NONE;

@@ -101,6 +101,9 @@ coll_early(const struct coll_list *l)
 	return l->area_bytes < UINT32_MAX ? (uint32_t)l->area_bytes : UINT32_MAX;
 }
 
+/* Make the areas of a relay's scratch as large as what is under way from that child, or its line
+ * would run dry; most: bytes that ever are there at once. */
+void coll_widen_area(struct coll_builder *b, uint32_t relay, uint32_t child, uint64_t most);
 /* The last place of the cluster (coll_cluster) that begins there. */
 uint32_t coll_cluster_end(const struct coll_builder *b, uint32_t first);
 /* ns a byte of payload, as in a step. */
@@ -121,10 +124,16 @@ void coll_bcast_binomial(struct coll_builder *b);
 void coll_bcast_chain(struct coll_builder *b);
 void coll_bcast_two_trees(struct coll_builder *b);
 void coll_bcast_two_level(struct coll_builder *b);
+void coll_bcast_spread(struct coll_builder *b);
 void coll_reduce_binomial(struct coll_builder *b);
 void coll_reduce_chain(struct coll_builder *b);
 void coll_reduce_two_trees(struct coll_builder *b);
 void coll_reduce_two_level(struct coll_builder *b);
+void coll_reduce_spread(struct coll_builder *b);
+void coll_allreduce_binomial(struct coll_builder *b);
+void coll_allreduce_two_trees(struct coll_builder *b);
+void coll_allreduce_two_level(struct coll_builder *b);
+void coll_allreduce_spread(struct coll_builder *b);
 void coll_allgather_ring(struct coll_builder *b);
 void coll_allgather_bruck(struct coll_builder *b);
 void coll_alltoall_at_once(struct coll_builder *b);

@@ -21,7 +21,7 @@ struct live {
 	uint8_t error;
 	bool cannot;   /* its list cannot be run: it waits for the verdict */
 	uint16_t rank; /* because of which */
-	uint16_t place;
+	uint16_t ctx, place;
 	uint16_t next;     /* of its place, or of those that have ended, or that are free */
 	uint16_t at;       /* in colls.runs; FREE: the one before it in its list, or NONE */
 	uint16_t early_at; /* members before that rank: what came of them early has been taken */
@@ -433,7 +433,7 @@ colls_ended(struct colls *c, struct colls_end *out)
 	*out = (struct colls_end){
 		.index = c->ended,
 		.number = l->number,
-		.ctx = c->seats[l->place].of.ctx,
+		.ctx = l->ctx,
 		.place = l->place,
 		.rank = l->rank,
 		.error = l->error,
@@ -582,6 +582,7 @@ colls_begin(struct colls *c, uint32_t index, const struct colls_seat *seat, stru
 	struct live *l = &c->lives[index];
 	*l = (struct live){
 		.state = LIVE_RUNS,
+		.ctx = seat->ctx,
 		.place = seat->place,
 		.next = s->lives,
 		.number = s->next++,
@@ -907,8 +908,6 @@ owed(struct colls *c, struct seat *s, struct colls_do *out)
 		if (p->owes_begun) {
 			p->owes_begun = false;
 			s->owing -= !p->owes_ask;
-			if (!before(p->told, s->next))
-				continue; /* another message has said so */
 			has_begun(c, s, out, to, s->next - 1, s->hashes[(s->next - 1) % HASHES]);
 			p->told = s->next;
 			return true;
@@ -1123,7 +1122,7 @@ colls_running(const struct colls *c, uint32_t *at, struct colls_live *out)
 	*out = (struct colls_live){
 		.index = i,
 		.number = l->number,
-		.ctx = c->seats[l->place].of.ctx,
+		.ctx = l->ctx,
 		.place = l->place,
 	};
 	return true;

@@ -13,7 +13,7 @@
 const char *const coll_kind_name[COLL_KINDS] = {"gather", "scatter", "bcast", "reduce", "allgather",
 	"alltoall", "allreduce", "reduce_scatter", "barrier"};
 const char *const coll_generator_name[COLL_GENERATORS] = {"at_once", "in_turn", "permits", "paper",
-	"chain", "binomial", "two_level", "two_trees", "ring", "bruck", "phases", "doubling"};
+	"chain", "binomial", "two_level", "two_trees", "ring", "bruck", "phases", "doubling", "spread"};
 
 typedef void (*generator)(struct coll_builder *);
 
@@ -43,17 +43,20 @@ static const generator generators[COLL_GENERATORS][COLL_KINDS] = {
 			[COLL_SCATTER] = coll_scatter_binomial,
 			[COLL_BCAST] = coll_bcast_binomial,
 			[COLL_REDUCE_TO] = coll_reduce_binomial,
+			[COLL_ALLREDUCE] = coll_allreduce_binomial,
 		},
 	[COLL_TWO_LEVEL] =
 		{
 			[COLL_GATHER] = coll_gather_two_level,
 			[COLL_BCAST] = coll_bcast_two_level,
 			[COLL_REDUCE_TO] = coll_reduce_two_level,
+			[COLL_ALLREDUCE] = coll_allreduce_two_level,
 		},
 	[COLL_TWO_TREES] =
 		{
 			[COLL_BCAST] = coll_bcast_two_trees,
 			[COLL_REDUCE_TO] = coll_reduce_two_trees,
+			[COLL_ALLREDUCE] = coll_allreduce_two_trees,
 		},
 	[COLL_RING] =
 		{
@@ -68,6 +71,12 @@ static const generator generators[COLL_GENERATORS][COLL_KINDS] = {
 		},
 	[COLL_PHASES] = {[COLL_ALLTOALL] = coll_alltoall_phases},
 	[COLL_DOUBLING] = {[COLL_ALLREDUCE] = coll_allreduce_doubling},
+	[COLL_SPREAD] =
+		{
+			[COLL_BCAST] = coll_bcast_spread,
+			[COLL_REDUCE_TO] = coll_reduce_spread,
+			[COLL_ALLREDUCE] = coll_allreduce_spread,
+		},
 };
 
 static unsigned
@@ -113,6 +122,20 @@ coll_add(struct coll_builder *b, uint32_t rank, const struct coll_step *s)
 	return (uint16_t)i;
 }
 
+void
+coll_widen_area(struct coll_builder *b, uint32_t relay, uint32_t child, uint64_t most)
+{
+	const struct coll_path up = coll_path_between(b->task, child, relay);
+	const struct coll_path down = coll_path_between(b->task, relay, child);
+	struct coll_list *l = &b->plan->lists[relay];
+	const double under_way = (up.latency_ns + down.latency_ns) / up.ns_per_byte +
+		AREA_PIECES * (double)l->piece;
+	const uint64_t bytes = under_way < (double)most ? (uint64_t)under_way : most;
+
+	if (l->area_bytes < bytes)
+		l->area_bytes = bytes;
+}
+
 uint32_t
 coll_cluster_end(const struct coll_builder *b, uint32_t first)
 {
@@ -143,12 +166,13 @@ coll_pace(const struct coll_plan *p, const struct coll_task *task, double ns_per
 static uint32_t
 blocks_of(enum coll_generator g, const struct coll_task *task)
 {
+	const bool halves = g == COLL_TWO_TREES || g == COLL_TWO_LEVEL || g == COLL_SPREAD;
+
 	switch (task->kind) {
 	case COLL_BCAST:
 	case COLL_REDUCE_TO:
-		return g == COLL_TWO_TREES || g == COLL_TWO_LEVEL ? 2 : 1;
 	case COLL_ALLREDUCE:
-		return g == COLL_RING ? task->ranks : 1;
+		return halves ? 2 : g == COLL_RING ? task->ranks : 1;
 	case COLL_BARRIER:
 		return 1;
 	case COLL_GATHER:

@@ -41,6 +41,8 @@ enum coll_generator {
 	COLL_BRUCK,     /* Bruck et al., TPDS 1997; as a barrier: dissemination */
 	COLL_PHASES,    /* alltoall: Faraj and Yuan, IPDPS 2005 */
 	COLL_DOUBLING,  /* allreduce: recursive doubling */
+	COLL_SPREAD,    /* bcast, reduce, allreduce: two trees in each cluster; others are fed by
+			 * as many hosts of the root's; ours */
 	COLL_GENERATORS
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Generators of bcast and reduce: trees over the places of the tour.
+ * Generators of bcast, reduce and allreduce: trees over the places of the tour.
  *
  * Design notes
  * 1. A reduce is a bcast backwards: each place combines its own part with its children's, in the
@@ -13,8 +13,11 @@
  * 3. Over several switches, each cluster has its own two trees, below its first place. Of all that
  *    a cluster's places can send, one vector is left over: two halves, by places with less than two
  *    children. These feed the next cluster, so every link between switches carries the vector once
- *    in each direction, and every host's line too (ours). Where clusters are far apart the root
- *    feeds them all itself (COLL_TWO_LEVEL), which costs its line more, and saves latencies.
+ *    in each direction, and every host's line too (ours). Where clusters are far apart that adds up
+ *    their latencies, so the root's cluster feeds all others: the root itself (COLL_TWO_LEVEL),
+ *    which costs its line a vector each, or each other cluster is fed by two of its places
+ *    (COLL_SPREAD, ours), whose lines carry half a vector more than the others'.
+ * 4. An allreduce is a reduce to place 0 and a bcast of what is whole there, piece by piece.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -25,6 +28,8 @@
 struct shape {
 	uint32_t n, halves;
 	uint16_t *parent[2]; /* of place 0: 0 */
+	uint16_t *children;  /* in all trees */
+	bool *is_wide;       /* some are in other clusters */
 };
 
 static bool
@@ -32,7 +37,14 @@ shape_make(struct shape *s, struct coll_builder *b, uint32_t halves)
 {
 	const uint32_t n = b->task->ranks;
 
-	*s = (struct shape){.n = n, .halves = halves};
+	*s = (struct shape){
+		.n = n,
+		.halves = halves,
+		.children = calloc(n, sizeof(*s->children)),
+		.is_wide = calloc(n, sizeof(*s->is_wide)),
+	};
+	if (s->children == NULL || s->is_wide == NULL)
+		b->error = -ENOMEM;
 	for (uint32_t h = 0; h < halves; h++) {
 		s->parent[h] = calloc(n, sizeof(*s->parent[h]));
 		if (s->parent[h] == NULL)
@@ -46,6 +58,25 @@ shape_end(struct shape *s)
 {
 	free(s->parent[0]);
 	free(s->parent[1]);
+	free(s->children);
+	free(s->is_wide);
+}
+
+static bool
+is_same_cluster(const struct coll_builder *b, uint32_t p, uint32_t q)
+{
+	const uint16_t *order = b->plan->order;
+
+	return coll_cluster(b->task, order[p]) == coll_cluster(b->task, order[q]);
+}
+
+/* In one of the trees a place is fed by another one, or feeds it in a reduce. */
+static void
+adopt(struct coll_builder *b, struct shape *s, uint32_t half, uint32_t child, uint32_t parent)
+{
+	s->parent[half][child] = (uint16_t)parent;
+	s->children[parent]++;
+	s->is_wide[parent] |= !is_same_cluster(b, parent, child);
 }
 
 /* The right child of i, of height k: the top of what is left of the subtree there; 0 = none. */
@@ -93,47 +124,50 @@ second_number(uint32_t place, uint32_t m)
 
 /* Two trees below place `first` over the m places after it. */
 static void
-two_trees(struct shape *s, uint32_t first, uint32_t m)
+two_trees(struct coll_builder *b, struct shape *s, uint32_t first, uint32_t m)
 {
 	for (uint32_t i = 1; i <= m; i++) {
 		const uint32_t above = in_order_parent(second_number(i, m), m);
 
-		s->parent[0][first + i] = (uint16_t)(first + in_order_parent(i, m));
-		s->parent[1][first + i] = (uint16_t)(first + (above ? second(above, m) : 0));
+		adopt(b, s, 0, first + i, first + in_order_parent(i, m));
+		adopt(b, s, 1, first + i, first + (above ? second(above, m) : 0));
 	}
 }
 
-/* Who of the places first .. first + m can send one more half: who has the fewest children in both
+/* Who of the places first .. last can send one more half: who has the fewest children in both
  * trees. */
 static uint32_t
-with_least_children(const struct shape *s, uint32_t first, uint32_t m, uint32_t besides)
+with_least_children(const struct shape *s, uint32_t first, uint32_t last)
 {
-	uint32_t best = first, least = UINT32_MAX;
+	uint32_t best = first;
 
-	for (uint32_t p = first; p <= first + m; p++) {
-		uint32_t children = p == besides;
-
-		for (uint32_t c = first + 1; c <= first + m; c++)
-			children += (s->parent[0][c] == p) + (s->parent[1][c] == p);
-		if (children < least) {
-			least = children;
-			best = p;
-		}
-	}
+	for (uint32_t p = first; p <= last; p++)
+		best = s->children[p] < s->children[best] ? p : best;
 	return best;
 }
 
 /* ------------------------------------------------------------------ steps */
 
+/* The pace of one of so many streams from a place to another one, which share the line there. What
+ * has waited for a permit from far away would come all at once otherwise. */
+static uint32_t
+pace_of_streams(const struct coll_builder *b, uint32_t from, uint32_t to, uint32_t streams)
+{
+	const uint16_t *order = b->plan->order;
+	const struct coll_path way = coll_path_between(b->task, order[from], order[to]);
+
+	return coll_pace(b->plan, b->task, streams * way.ns_per_byte * LINE_SLACK);
+}
+
+/* whole: the step by which place 0 has the half in OUT. */
 static void
-bcast_place(struct coll_builder *b, const struct shape *s, uint32_t p, uint32_t half)
+bcast_place(struct coll_builder *b, const struct shape *s, uint32_t p, uint32_t half,
+	uint16_t whole)
 {
 	const uint16_t *order = b->plan->order, *parent = s->parent[half];
-	uint16_t got;
+	uint16_t got = whole;
 
-	if (p == 0) {
-		got = coll_add_own(b, order[0], half);
-	} else {
+	if (p != 0) {
 		struct coll_step r = coll_recv(order[parent[p]], COLL_OUT, half, 1);
 
 		r.flags = coll_is_eager(b) ? COLL_EAGER : 0;
@@ -147,6 +181,8 @@ bcast_place(struct coll_builder *b, const struct shape *s, uint32_t p, uint32_t 
 			continue;
 		x.after[0] = got;
 		x.flags = COLL_STREAM_0 | (coll_is_eager(b) ? COLL_EAGER : COLL_TURNS);
+		if (!coll_is_eager(b) && !is_same_cluster(b, p, c))
+			x.pace = pace_of_streams(b, p, c, s->halves);
 		coll_add(b, order[p], &x);
 	}
 }
@@ -176,7 +212,8 @@ combine(struct coll_builder *b, uint32_t p, uint32_t half, uint16_t got, uint16_
 	return coll_add(b, b->plan->order[p], &c);
 }
 
-static void
+/* Returns the step by which place 0 has the sum of the half in OUT. */
+static uint16_t
 reduce_place(struct coll_builder *b, const struct shape *s, uint32_t p, uint32_t half,
 	uint8_t *area)
 {
@@ -190,24 +227,28 @@ reduce_place(struct coll_builder *b, const struct shape *s, uint32_t p, uint32_t
 			continue;
 		if (*area == COLL_AREAS_MAX) {
 			b->error = -E2BIG;
-			return;
+			return COLL_NONE;
 		}
 		r.area = (*area)++;
 		r.flags = coll_is_eager(b) ? COLL_EAGER : 0;
+		coll_widen_area(b, order[p], order[c], b->task->bytes);
 		const uint16_t got = coll_add(b, order[p], &r);
 
 		first = first == COLL_NONE ? got : first;
 		sum = combine(b, p, half, got, first, sum);
 	}
 	if (p == 0)
-		return;
+		return sum;
 	struct coll_step x = coll_send(order[parent[p]],
 		first == COLL_NONE ? COLL_IN : COLL_SCRATCH, half, 1);
 
 	x.flags = (sum == COLL_NONE ? 0 : COLL_STREAM_0) | (coll_is_eager(b) ? COLL_EAGER : 0);
 	x.after[0] = sum;
 	x.source = first == COLL_NONE ? 0 : first;
+	if (!coll_is_eager(b) && s->is_wide[parent[p]])
+		x.pace = pace_of_streams(b, p, parent[p], s->children[parent[p]]);
 	coll_add(b, order[p], &x);
+	return COLL_NONE;
 }
 
 /* ------------------------------------------------------------------ shapes */
@@ -218,7 +259,7 @@ binomial(struct coll_builder *b, struct shape *s)
 	if (!shape_make(s, b, 1))
 		return;
 	for (uint32_t p = 1; p < s->n; p++)
-		s->parent[0][p] = (uint16_t)(p - (p & -p));
+		adopt(b, s, 0, p, p - (p & -p));
 }
 
 static void
@@ -227,38 +268,49 @@ chain(struct coll_builder *b, struct shape *s)
 	if (!shape_make(s, b, 1))
 		return;
 	for (uint32_t p = 1; p < s->n; p++)
-		s->parent[0][p] = (uint16_t)(p - 1);
+		adopt(b, s, 0, p, p - 1);
 }
 
+/* Who feeds the first place of another cluster than the root's. */
+enum feeder { BY_LAST, BY_ROOT, BY_ROOTS_CLUSTER };
+
 static void
-trees_of_clusters(struct coll_builder *b, struct shape *s, bool by_root)
+trees_of_clusters(struct coll_builder *b, struct shape *s, enum feeder by)
 {
-	uint32_t feeds[2] = {0, 0};
+	/* of the cluster that feeds */
+	uint32_t from = 0, to = 0;
 
 	if (!shape_make(s, b, 2))
 		return;
 	for (uint32_t first = 0, last; first < s->n; first = last + 1) {
 		last = coll_cluster_end(b, first);
-		if (first > 0) {
-			s->parent[0][first] = (uint16_t)(by_root ? 0 : feeds[0]);
-			s->parent[1][first] = (uint16_t)(by_root ? 0 : feeds[1]);
+		for (uint32_t h = 0; first > 0 && h < 2; h++)
+			adopt(b, s, h, first,
+				by == BY_ROOT ? 0 : with_least_children(s, from, to));
+		two_trees(b, s, first, last - first);
+		if (first == 0 || by == BY_LAST) {
+			from = first;
+			to = last;
 		}
-		two_trees(s, first, last - first);
-		feeds[0] = with_least_children(s, first, last - first, UINT32_MAX);
-		feeds[1] = with_least_children(s, first, last - first, feeds[0]);
 	}
 }
 
 static void
 two_trees_each(struct coll_builder *b, struct shape *s)
 {
-	trees_of_clusters(b, s, false);
+	trees_of_clusters(b, s, BY_LAST);
 }
 
 static void
 two_level(struct coll_builder *b, struct shape *s)
 {
-	trees_of_clusters(b, s, true);
+	trees_of_clusters(b, s, BY_ROOT);
+}
+
+static void
+spread(struct coll_builder *b, struct shape *s)
+{
+	trees_of_clusters(b, s, BY_ROOTS_CLUSTER);
 }
 
 /* ------------------------------------------------------------------ generators */
@@ -273,7 +325,8 @@ bcast_over(struct coll_builder *b, shape_of make)
 	make(b, &s);
 	for (uint32_t p = 0; p < s.n && b->error == 0; p++) {
 		for (uint32_t h = 0; h < s.halves; h++)
-			bcast_place(b, &s, p, h);
+			bcast_place(b, &s, p, h,
+				p == 0 ? coll_add_own(b, b->plan->order[0], h) : COLL_NONE);
 	}
 	shape_end(&s);
 }
@@ -289,6 +342,24 @@ reduce_over(struct coll_builder *b, shape_of make)
 
 		for (uint32_t h = 0; h < s.halves; h++)
 			reduce_place(b, &s, p, h, &area);
+	}
+	shape_end(&s);
+}
+
+static void
+allreduce_over(struct coll_builder *b, shape_of make)
+{
+	struct shape s;
+
+	make(b, &s);
+	for (uint32_t p = 0; p < s.n && b->error == 0; p++) {
+		uint16_t whole[2] = {COLL_NONE, COLL_NONE};
+		uint8_t area = 0;
+
+		for (uint32_t h = 0; h < s.halves; h++)
+			whole[h] = reduce_place(b, &s, p, h, &area);
+		for (uint32_t h = 0; h < s.halves; h++)
+			bcast_place(b, &s, p, h, whole[h]);
 	}
 	shape_end(&s);
 }
@@ -318,6 +389,12 @@ coll_bcast_two_level(struct coll_builder *b)
 }
 
 void
+coll_bcast_spread(struct coll_builder *b)
+{
+	bcast_over(b, spread);
+}
+
+void
 coll_reduce_binomial(struct coll_builder *b)
 {
 	reduce_over(b, binomial);
@@ -339,4 +416,34 @@ void
 coll_reduce_two_level(struct coll_builder *b)
 {
 	reduce_over(b, two_level);
+}
+
+void
+coll_reduce_spread(struct coll_builder *b)
+{
+	reduce_over(b, spread);
+}
+
+void
+coll_allreduce_binomial(struct coll_builder *b)
+{
+	allreduce_over(b, binomial);
+}
+
+void
+coll_allreduce_two_trees(struct coll_builder *b)
+{
+	allreduce_over(b, two_trees_each);
+}
+
+void
+coll_allreduce_two_level(struct coll_builder *b)
+{
+	allreduce_over(b, two_level);
+}
+
+void
+coll_allreduce_spread(struct coll_builder *b)
+{
+	allreduce_over(b, spread);
 }

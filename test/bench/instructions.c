@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The program that test/bench/instructions.sh runs under callgrind: two embedded nodes in one
- * process, joined by the loop link, moving messages or remote memory. Each part of the path is a
+ * process, joined by the loop link, moving messages or remote memory, or in collectives. Each part of the path is a
  * function of its own, so that its instructions can be read off by name.
  *
  * usage: instructions [NAME=VALUE]...
  *   kind=plain|matched|push|pull|ping|idle   what moves; idle: nothing, turns are counted
+ *   kind=barrier|bcast|allreduce             collectives, one after the other, of all contexts
  *   bytes=64                                 of a message or transfer
  *   at_once=32                               messages or transfers that are begun together, 1 to 32
  *   pairs=1                                  contexts of each node; message i goes from context
@@ -20,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pmx/pmx.h"
+#include "pmx/coll.h"
 
 #define BURST        32
 #define CONTEXTS_MAX 1024
@@ -525,6 +526,96 @@ run_pings(unsigned bursts)
 		bench_matched_ping();
 }
 
+/* ------------------------------------------------------------------ collectives of all contexts */
+
+NOINLINE void bench_collective(void);
+
+static struct pmx_group *group[BURST];
+static int64_t contribution[BURST][64], result[BURST][64];
+static unsigned members, began;
+static const char *collective;
+
+static struct pmx_context *
+member(unsigned i)
+{
+	return i < pairs ? senders[i] : receivers[i - pairs];
+}
+
+static int
+begin_collective(unsigned i, pmx_request *r)
+{
+	switch (collective[1]) {
+	case 'a':
+		return pmx_coll_barrier(group[i], r);
+	case 'c':
+		return pmx_bcast(group[i], began % members, result[i], message_len, r);
+	default:
+		return pmx_allreduce(group[i], contribution[i], result[i], message_len / 8,
+			PMX_INT64, PMX_ATOMIC_SUM, r);
+	}
+}
+
+/* Turns of both nodes until all requests have ended. */
+static void
+await_all(pmx_request r[])
+{
+	for (unsigned left = members; left > 0;) {
+		pmx_node_poll(nodes[0]);
+		pmx_node_poll(nodes[1]);
+		for (unsigned i = 0; i < members; i++) {
+			const int e = r[i] ? pmx_test(member(i), &r[i], NULL) : 0;
+
+			if (e < 0)
+				abort();
+			left -= e == 1;
+		}
+	}
+}
+
+void
+bench_collective(void)
+{
+	pmx_request r[BURST];
+
+	for (unsigned i = 0; i < members; i++) {
+		if (begin_collective(i, &r[i]) != 0)
+			abort();
+	}
+	began++;
+	await_all(r);
+}
+
+static void
+run_collectives(const char *kind, unsigned bursts)
+{
+	struct pmx_addr list[BURST];
+	const struct pmx_group_params p = {.id = 1, .members = list, .count = 2 * pairs};
+	pmx_request r[BURST];
+
+	members = 2 * pairs;
+	collective = kind;
+	if (members > BURST || message_len > sizeof(result[0]))
+		abort();
+	for (unsigned i = 0; i < members; i++)
+		list[i] = (struct pmx_addr){i >= pairs, (uint16_t)(i % pairs)};
+	for (unsigned i = 0; i < members; i++) {
+		if (pmx_group_open(member(i), &p, &group[i], &r[i]) != 0)
+			abort();
+	}
+	await_all(r);
+	/* the first ones of each root make their plans */
+	for (unsigned i = 0; i < 2 * members; i++) {
+		for (unsigned k = 0; k < members; k++) {
+			if (begin_collective(k, &r[k]) != 0)
+				abort();
+		}
+		began++;
+		await_all(r);
+	}
+	for (unsigned i = 0; i < bursts; i++)
+		bench_collective();
+}
+
 /* One NAME=VALUE of the command line; false: it is none. */
 static bool
 option_set(const char *text, unsigned *bursts, const char **kind, const char **more)
@@ -620,6 +711,10 @@ main(int argc, char **argv)
 		run_transfers(bursts, what[2] == 's', &sent, &received);
 	} else if (strcmp(what, "ping") == 0) {
 		run_pings(bursts);
+		bursts = 0;
+	} else if (strcmp(what, "barrier") == 0 || strcmp(what, "bcast") == 0 ||
+		strcmp(what, "allreduce") == 0) {
+		run_collectives(what, bursts);
 		bursts = 0;
 	} else {
 		fprintf(stderr, "instructions: %s of %u bytes is none that is known\n", what,

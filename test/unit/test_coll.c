@@ -552,6 +552,8 @@ coll_run_bytes__goes_around(void **state)
 			assert_int_equal(coll_run_bytes(&even, block, blocks), 7 * blocks);
 		}
 	}
+	/* no blocks are nowhere */
+	assert_int_equal(coll_run_bytes(&uneven, UINT16_MAX, 0), 0);
 }
 
 #define NOTHING                                                                                    \
@@ -603,6 +605,31 @@ coll_check__refuses(void **state)
 	REFUSED(s[1].from = COLL_OUT); /* nobody empties the area */
 	REFUSED((s[0].flags = COLL_EAGER, s[0].blocks = s[1].blocks = 2)); /* does not fit it */
 	assert_int_equal(checked(s, COLL_STEPS_MAX + 1), -EINVAL);
+}
+
+/* What streams with a step that does not use the scratch would empty it before anything came. */
+static void
+coll_check__streams_with_another(void **state)
+{
+	struct coll_step s[3] = {{.op = COLL_RECV, .to = COLL_SCRATCH, .after = NOTHING, .blocks = 1},
+		{.op = COLL_REDUCE, .to = COLL_SCRATCH, .after = {0, COLL_NONE}, .blocks = 1},
+		{
+			.op = COLL_SEND,
+			.flags = COLL_STREAM_0,
+			.from = COLL_SCRATCH,
+			.peer = 2,
+			.after = {1, COLL_NONE},
+			.blocks = 1,
+		}};
+
+	(void)state;
+	s[1].flags = COLL_STREAM_0;
+	assert_int_equal(checked(s, 3), 0);
+	s[1].to = COLL_OUT;
+	assert_int_equal(checked(s, 3), -EINVAL);
+	s[1].flags = 0;
+	s[1].after[0] = COLL_NONE;
+	assert_int_equal(checked(s, 3), -EINVAL);
 }
 
 /* A receiver of two senders: what comes without a permit, twice, or beyond one is refused. */
@@ -802,6 +829,7 @@ main(void)
 		cmocka_unit_test(coll_plan__one_rank),
 		cmocka_unit_test(coll_run_bytes__goes_around),
 		cmocka_unit_test(coll_check__refuses),
+		cmocka_unit_test(coll_check__streams_with_another),
 		cmocka_unit_test(coll_heard__refuses),
 		cmocka_unit_test(coll_permitted__refuses),
 		cmocka_unit_test(coll_check__random_lists),
