@@ -31,24 +31,6 @@ unknown(const char *option, const char *value, const char *const *names, unsigne
 	return 2;
 }
 
-/* A size in bytes, with K, M or G. false: it is none. */
-static bool
-read_size(const char *value, uint64_t *out)
-{
-	char *end;
-	const double v = strtod(value, &end);
-	const double factor = *end == 0 ? 1
-		: strcmp(end, "K") == 0 ? 1 << 10
-		: strcmp(end, "M") == 0 ? 1 << 20
-		: strcmp(end, "G") == 0 ? 1 << 30
-					: -1;
-
-	if (end == value || !(v >= 0) || factor < 0 || v * factor > 1e12)
-		return false;
-	*out = (uint64_t)(v * factor);
-	return true;
-}
-
 /* A rank, or the name of its host. */
 static int
 read_rank(const struct topology *t, const char *option, const char *value, uint32_t *out)
@@ -262,7 +244,7 @@ plan_on(const struct plan_options *o, const struct topology *t, bool json)
 		return unknown("--kind", o->kind, coll_kind_name, COLL_KINDS);
 	if (o->generator != NULL && g == COLL_GENERATORS)
 		return unknown("--generator", o->generator, coll_generator_name, COLL_GENERATORS);
-	if (o->size != NULL && !read_size(o->size, &task.bytes)) {
+	if (o->size != NULL && !topology_size(o->size, &task.bytes)) {
 		complain("--size '%s': not a number of bytes, with K, M or G, up to 1e12", o->size);
 		return 2;
 	}

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "coll/topology.h"
 #include "sims.h"
 
 static const char usage_text[] =
@@ -27,6 +28,7 @@ static const char usage_text[] =
 	"    --out DIR          CSV and SVG there, made if need be   --quick: fewer points\n"
 	"  collective           one collective on a network: what is predicted, what is simulated\n"
 	"    --topology FILE --kind KIND --size BYTES [--root RANK] [--generator G]\n"
+	"                       BYTES: also with K, M, G\n"
 	"  speed                frames a second of this simulator on this machine\n"
 	"\n"
 	"  --json  a line a result (speed)   --quiet  nothing but failures (fuzz)\n";
@@ -172,8 +174,7 @@ option_set(struct options *o, int letter, const char *value)
 		o->root = (uint32_t)strtoul(value, NULL, 0);
 		break;
 	case 'S':
-		o->size = strtoull(value, NULL, 0);
-		break;
+		return topology_size(value, &o->size);
 	default:
 		return false;
 	}

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The evaluator: all ranks' lists, run by the executor that engines use, over the links of the
- * topology; and the planner, which takes the best. See plan.h.
+ * topology. See plan.h.
  *
  * Design notes
  * 1. A message crosses an edge in one event. Its head may leave a switch when its first frame is
  *    there, its end not before its end was there, and both not before the line is free. So a
  *    message of several frames is in several switches at once, as its frames would be.
  * 2. What waits in a port is what its line still has to send, as in the simulator: a number.
- * 3. Blocks of many pieces (PIECES_MOST) are evaluated at two sizes below that, and time is
- *    taken to grow with bytes in a straight line from there: planning costs the same for any size.
- *    What has more messages than that is worth (n * n of more than 141 ranks) is chosen by rule:
- *    rings and phases for blocks of half a frame and more.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,10 +15,7 @@
 
 #include "coll/tour.h"
 
-/* of all messages of a plan; of trees, whose ways are short, 4 times */
-#define PIECES_MOST   3000
-#define QUEUE_SLOTS   8     /* senders of one destination that are told apart in a port */
-#define MESSAGES_MOST 10000 /* that the planner evaluates with several pieces each */
+#define QUEUE_SLOTS 8 /* senders of one destination that are told apart in a port */
 
 struct message {
 	double head_ns, tail_ns; /* at the end of its edge */
@@ -411,152 +404,4 @@ out:
 	free(w.messages);
 	free(w.heap);
 	return e;
-}
-
-/* ------------------------------------------------------------------ the planner */
-
-/* The cost of a generator's plan for blocks of that size. */
-static int
-cost_of(enum coll_generator g, const struct coll_task *task, uint64_t bytes, struct coll_cost *out)
-{
-	struct coll_task t = *task;
-	struct coll_plan *p;
-
-	t.bytes = bytes;
-	t.only = COLL_NONE;
-	int e = coll_plan_make(g, &t, &p);
-
-	if (e != 0)
-		return e;
-	e = coll_plan_evaluate(p, &t, out);
-	coll_plan_free(p);
-	return e;
-}
-
-/* Messages of a plan if every block were one. */
-static uint64_t
-messages_of(enum coll_generator g, const struct coll_task *task)
-{
-	const uint64_t n = task->ranks;
-	uint64_t log = 1;
-
-	while (1ull << log < n)
-		log++;
-	switch (g) {
-	case COLL_PAPER:
-	case COLL_CHAIN:
-		return task->kind == COLL_GATHER ? (n * n + 1) / 2 : n;
-	case COLL_RING:
-	case COLL_PHASES:
-		return n * n;
-	case COLL_AT_ONCE:
-		return task->kind == COLL_ALLTOALL ? n * n : n;
-	case COLL_BRUCK: /* its runs of blocks are long */
-		return task->bytes > task->params.frame_payload ? n * n : n * log;
-	case COLL_DOUBLING:
-		return n * log;
-	case COLL_IN_TURN:
-	case COLL_PERMITS:
-	case COLL_BINOMIAL:
-	case COLL_TWO_LEVEL:
-	case COLL_TWO_TREES:
-	case COLL_SPREAD:
-	case COLL_GENERATORS:
-		break;
-	}
-	return n;
-}
-
-/* The same, note 3. */
-static int
-cost_at_any_size(enum coll_generator g, const struct coll_task *task, struct coll_cost *out)
-{
-	const bool tree = task->kind == COLL_BCAST || task->kind == COLL_REDUCE_TO;
-	const uint64_t most = PIECES_MOST * (tree ? 4 : 1) / messages_of(g, task);
-	const uint64_t pieces = most < 2 ? 2 : most;
-	struct coll_task t = *task;
-
-	/* a ring of vectors has as many blocks as ranks */
-	const uint64_t blocks = task->kind == COLL_ALLREDUCE && g == COLL_RING ? task->ranks : 1;
-
-	t.params.piece = coll_piece(task, task->bytes / blocks);
-	const uint64_t large = pieces * t.params.piece * blocks;
-
-	if (task->bytes <= large)
-		return cost_of(g, task, task->bytes, out);
-	struct coll_cost half;
-	int e = cost_of(g, &t, large / 2, &half);
-
-	if (e == 0)
-		e = cost_of(g, &t, large, out);
-	if (e != 0)
-		return e;
-	const double each = ((double)out->ns - (double)half.ns) / ((double)large / 2);
-
-	out->ns += (uint64_t)(each * (double)(task->bytes - large));
-	return 0;
-}
-
-/* Whether evaluating it would take too long. Relays of a gather, which lose to permits wherever
- * there are many, are not worth as much. */
-static bool
-is_too_large(enum coll_generator g, const struct coll_task *task)
-{
-	const uint64_t messages = messages_of(g, task);
-
-	if (task->kind == COLL_GATHER && (g == COLL_PAPER || g == COLL_CHAIN))
-		return messages > PIECES_MOST / 8;
-	return messages > 2 * MESSAGES_MOST;
-}
-
-/* Of two that were not evaluated: is this one made for blocks of that size? */
-static bool
-is_for_large(enum coll_generator g, const struct coll_task *task)
-{
-	const uint64_t each = task->kind == COLL_ALLREDUCE ? task->bytes / task->ranks
-							   : task->bytes;
-
-	return (g == COLL_RING || g == COLL_PHASES) && each >= task->params.frame_payload / 2;
-}
-
-int
-coll_plan_best(const struct coll_task *task, struct coll_plan **out,
-	struct coll_cost costs[COLL_GENERATORS])
-{
-	enum coll_generator best = COLL_GENERATORS;
-	bool settled = false;
-	struct coll_cost least = {0}, c;
-
-	if (costs)
-		memset(costs, 0, COLL_GENERATORS * sizeof(*costs));
-	for (unsigned g = 0; g < COLL_GENERATORS; g++) {
-		if (!coll_generator_does(g, task->kind))
-			continue;
-		if (is_too_large(g, task)) {
-			if (is_for_large(g, task) || best == COLL_GENERATORS) {
-				best = g;
-				settled = is_for_large(g, task);
-				least.ns = UINT64_MAX; /* anything that is known is less */
-			}
-			continue;
-		}
-		const int e = cost_at_any_size(g, task, &c);
-
-		if (e == -EOPNOTSUPP)
-			continue;
-		if (e != 0)
-			return e;
-		if (costs)
-			costs[g] = c;
-		/* what does not fit loses to all that does, and then the longest queue does */
-		if (settled)
-			continue;
-		if (best == COLL_GENERATORS || (c.fits && !least.fits) ||
-			(c.fits && least.fits && c.ns < least.ns) ||
-			(!c.fits && !least.fits && c.backlog_bytes < least.backlog_bytes)) {
-			best = g;
-			least = c;
-		}
-	}
-	return best == COLL_GENERATORS ? -EOPNOTSUPP : coll_plan_make(best, task, out);
 }

@@ -74,28 +74,6 @@ coll_allgather_bruck(struct coll_builder *b)
 
 /* ------------------------------------------------------------------ alltoall */
 
-void
-coll_alltoall_at_once(struct coll_builder *b)
-{
-	const uint32_t n = b->task->ranks;
-	const uint16_t *order = b->plan->order;
-
-	for (uint32_t p = 0; p < n; p++) {
-		coll_add_own(b, order[p], p);
-		for (uint32_t k = 1; k < n; k++) {
-			const uint32_t to = around(b, (int64_t)p + k);
-			const uint32_t from = around(b, (int64_t)p - k);
-			struct coll_step s = coll_send(order[to], COLL_IN, to, 1);
-			struct coll_step r = coll_recv(order[from], COLL_OUT, from, 1);
-
-			s.flags = COLL_EAGER | COLL_TURNS;
-			r.flags = COLL_EAGER;
-			coll_add(b, order[p], &s);
-			coll_add(b, order[p], &r);
-		}
-	}
-}
-
 /* Which phases each edge is taken in, a bit each. An edge that is several times as fast as the
  * slowest one takes as many pairs a phase: it has a row of bits for each. */
 struct phases {
@@ -235,6 +213,16 @@ busy(const struct phases *f, uint32_t edge)
 	return (f->load[edge] + rows - 1) / rows;
 }
 
+static uint32_t
+busiest(const struct coll_builder *b, const struct phases *f)
+{
+	uint32_t worst = 1;
+
+	for (uint32_t e = 0; e < b->task->topology->edge_count; e++)
+		worst = busy(f, e) > worst ? busy(f, e) : worst;
+	return worst;
+}
+
 /* Give each pair a phase in which no other pair takes an edge of its way: first those whose way has
  * the busiest edge, then the others into the gaps. The pairs of one distance in the tour meet at no
  * host, so they are taken together. */
@@ -242,11 +230,9 @@ static void
 share_out(struct coll_builder *b, struct phases *f, struct pair *pairs)
 {
 	const uint32_t n = b->task->ranks;
-	uint32_t way[WAY_MAX], worst = 1, count = 0;
+	uint32_t way[WAY_MAX], count = 0;
 
-	for (uint32_t e = 0; e < b->task->topology->edge_count; e++)
-		worst = busy(f, e) > worst ? busy(f, e) : worst;
-	for (uint32_t limit = worst; limit > 0;) {
+	for (uint32_t limit = busiest(b, f); limit > 0;) {
 		uint32_t next = 0;
 
 		for (uint32_t k = 1; k < n; k++) {
@@ -292,6 +278,65 @@ phase_slack(const struct coll_builder *b, const struct phases *f)
 	}
 	return (trunk ? 1.07 : 1.015) +
 		2.0 * task->params.frame_least / (double)coll_wire_bytes(&task->params, bytes);
+}
+
+/* Whether all that crosses an edge fits the port before it. */
+static bool
+all_fits(const struct coll_builder *b, const struct phases *f)
+{
+	const struct topology *t = b->task->topology;
+	const double wire = (double)coll_wire_bytes(&b->task->params, b->task->bytes);
+
+	for (uint32_t e = 0; e < t->edge_count; e++) {
+		const uint64_t buffer = t->vertices[t->edges[e].from].buffer_bytes;
+
+		if (buffer && f->load[e] * wire > (double)buffer)
+			return false;
+	}
+	return true;
+}
+
+/* What all together send at once must not be more than a trunk takes: where one is the busiest
+ * edge, and a port cannot hold it all, each rank's line goes as slowly as its share of that. */
+static void
+pace_trunks(struct coll_builder *b)
+{
+	const struct coll_task *task = b->task;
+	const uint32_t n = task->ranks;
+	struct phases f = {0};
+
+	if (!phases_make(b, &f)) {
+		b->error = -ENOMEM;
+	} else if (busiest(b, &f) > n - 1 && !all_fits(b, &f)) {
+		const double slow = (double)busiest(b, &f) / (n - 1) * LINE_SLACK;
+
+		for (uint32_t r = 0; r < n; r++)
+			b->plan->lists[r].send_pace = coll_pace(b->plan, task, slow * f.slowest);
+	}
+	phases_end(&f);
+}
+
+void
+coll_alltoall_at_once(struct coll_builder *b)
+{
+	const uint32_t n = b->task->ranks;
+	const uint16_t *order = b->plan->order;
+
+	pace_trunks(b);
+	for (uint32_t p = 0; p < n; p++) {
+		coll_add_own(b, order[p], p);
+		for (uint32_t k = 1; k < n; k++) {
+			const uint32_t to = around(b, (int64_t)p + k);
+			const uint32_t from = around(b, (int64_t)p - k);
+			struct coll_step s = coll_send(order[to], COLL_IN, to, 1);
+			struct coll_step r = coll_recv(order[from], COLL_OUT, from, 1);
+
+			s.flags = COLL_EAGER | COLL_TURNS;
+			r.flags = COLL_EAGER;
+			coll_add(b, order[p], &s);
+			coll_add(b, order[p], &r);
+		}
+	}
 }
 
 /* Pairs in phases on a tree of switches, as in Faraj and Yuan (IPDPS 2005, section 4), but found by

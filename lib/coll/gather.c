@@ -471,7 +471,7 @@ timetable_end(struct timetable *t)
 }
 
 void
-coll_gather_permits(struct coll_builder *b)
+coll_collect(struct coll_builder *b, uint16_t *got)
 {
 	const uint16_t *order = b->plan->order;
 	struct timetable t;
@@ -479,7 +479,7 @@ coll_gather_permits(struct coll_builder *b)
 
 	if (!timetable_make(&t, b, false))
 		goto out;
-	coll_add_own(b, order[0], 0);
+	got[0] = coll_add_own(b, order[0], 0);
 	for (uint32_t i = 0; i < t.count; i++) {
 		const struct entry *e = &t.entries[i];
 		const struct coll_step s = coll_send(order[0], COLL_IN, e->place, 1);
@@ -490,13 +490,25 @@ coll_gather_permits(struct coll_builder *b)
 		r.pace = coll_pace(b->plan, b->task, e->each);
 		longest = e->lead_ns > longest ? e->lead_ns : longest;
 		coll_add(b, order[e->place], &s);
-		coll_add(b, order[0], &r);
+		got[e->place] = coll_add(b, order[0], &r);
 	}
 	/* what is under way, and what a port can hold if somebody was late */
 	b->plan->lists[order[0]].window = (uint64_t)(longest / t.line) +
 		4ull * b->plan->lists[0].piece;
 out:
 	timetable_end(&t);
+}
+
+void
+coll_gather_permits(struct coll_builder *b)
+{
+	uint16_t *got = calloc(b->task->ranks, sizeof(*got));
+
+	if (got == NULL)
+		b->error = -ENOMEM;
+	else
+		coll_collect(b, got);
+	free(got);
 }
 
 /* ------------------------------------------------------------------ scatter */

@@ -104,6 +104,9 @@ coll_early(const struct coll_list *l)
 /* Make the areas of a relay's scratch as large as what is under way from that child, or its line
  * would run dry; most: bytes that ever are there at once. */
 void coll_widen_area(struct coll_builder *b, uint32_t relay, uint32_t child, uint64_t most);
+/* Gather by the root's timetable (COLL_PERMITS). got: [ranks] by place: the root's steps by which
+ * it has their blocks. */
+void coll_collect(struct coll_builder *b, uint16_t *got);
 /* The last place of the cluster (coll_cluster) that begins there. */
 uint32_t coll_cluster_end(const struct coll_builder *b, uint32_t first);
 /* ns a byte of payload, as in a step. */
@@ -135,11 +138,15 @@ void coll_allreduce_two_trees(struct coll_builder *b);
 void coll_allreduce_two_level(struct coll_builder *b);
 void coll_allreduce_spread(struct coll_builder *b);
 void coll_allgather_ring(struct coll_builder *b);
+void coll_allgather_two_trees(struct coll_builder *b);
+void coll_allgather_spread(struct coll_builder *b);
 void coll_allgather_bruck(struct coll_builder *b);
 void coll_alltoall_at_once(struct coll_builder *b);
 void coll_alltoall_phases(struct coll_builder *b);
 void coll_allreduce_ring(struct coll_builder *b);
 void coll_allreduce_doubling(struct coll_builder *b);
+void coll_reduce_scatter_two_trees(struct coll_builder *b);
+void coll_reduce_scatter_spread(struct coll_builder *b);
 void coll_reduce_scatter_ring(struct coll_builder *b);
 void coll_barrier_bruck(struct coll_builder *b);
 

@@ -13,7 +13,8 @@
 const char *const coll_kind_name[COLL_KINDS] = {"gather", "scatter", "bcast", "reduce", "allgather",
 	"alltoall", "allreduce", "reduce_scatter", "barrier"};
 const char *const coll_generator_name[COLL_GENERATORS] = {"at_once", "in_turn", "permits", "paper",
-	"chain", "binomial", "two_level", "two_trees", "ring", "bruck", "phases", "doubling", "spread"};
+	"chain", "binomial", "two_level", "two_trees", "ring", "bruck", "phases", "doubling",
+	"spread"};
 
 typedef void (*generator)(struct coll_builder *);
 
@@ -56,7 +57,9 @@ static const generator generators[COLL_GENERATORS][COLL_KINDS] = {
 		{
 			[COLL_BCAST] = coll_bcast_two_trees,
 			[COLL_REDUCE_TO] = coll_reduce_two_trees,
+			[COLL_ALLGATHER] = coll_allgather_two_trees,
 			[COLL_ALLREDUCE] = coll_allreduce_two_trees,
+			[COLL_REDUCE_SCATTER] = coll_reduce_scatter_two_trees,
 		},
 	[COLL_RING] =
 		{
@@ -75,7 +78,9 @@ static const generator generators[COLL_GENERATORS][COLL_KINDS] = {
 		{
 			[COLL_BCAST] = coll_bcast_spread,
 			[COLL_REDUCE_TO] = coll_reduce_spread,
+			[COLL_ALLGATHER] = coll_allgather_spread,
 			[COLL_ALLREDUCE] = coll_allreduce_spread,
+			[COLL_REDUCE_SCATTER] = coll_reduce_scatter_spread,
 		},
 };
 
@@ -274,8 +279,8 @@ bytes_across(const struct coll_task *task, uint32_t n, bool root, bool host)
 	return task->params.frame_least;
 }
 
-static uint64_t
-bound_ns(const struct coll_task *task)
+uint64_t
+coll_bound_ns(const struct coll_task *task)
 {
 	const struct topology *t = task->topology;
 	double worst = 0, longest = 0;
@@ -465,7 +470,7 @@ coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_
 		goto fail;
 	for (uint32_t r = 0; r < p->ranks && g != COLL_AT_ONCE; r++)
 		pace_line(p, task, r);
-	p->bound_ns = bound_ns(task);
+	p->bound_ns = coll_bound_ns(task);
 	p->hash = hash_of(p, task);
 	free(b.used);
 	*out = p;

@@ -96,6 +96,12 @@ static const struct unit sizes[] = {{"", 1}, {"K", 1 << 10}, {"M", 1 << 20}, {"G
 	{NULL, 0}};
 static const struct unit times[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {NULL, 0}};
 
+bool
+topology_size(const char *text, uint64_t *out)
+{
+	return number(text, sizes, out) && *out <= TOPOLOGY_SIZE_MAX;
+}
+
 /* name[first-last]; a plain name stands only for itself */
 struct range {
 	char stem[TOPOLOGY_NAME_MAX];

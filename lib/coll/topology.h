@@ -58,6 +58,9 @@ int topology_parse(const char *text, struct topology **out, char *error, uint32_
 /* The same from a file; returns -errno if it cannot be opened. The sentence begins with the file's
  * name. */
 int topology_read(const char *path, struct topology **out, char *error, uint32_t error_len);
+/* A size in bytes as in a text, with K, M or G of 1024. false: it is none, or above the maximum. */
+#define TOPOLOGY_SIZE_MAX 1000000000000u
+bool topology_size(const char *text, uint64_t *out);
 void topology_free(struct topology *t);
 
 /* Returns the edge that leads from a vertex towards a node; TOPOLOGY_NONE at the node itself. */

@@ -19,6 +19,8 @@ struct coll_path {
 #define COLL_LOCAL_NS          1000
 #define COLL_LOCAL_NS_PER_BYTE 0.1
 
+/* The busiest edge's time, and the longest path; see struct coll_plan. */
+uint64_t coll_bound_ns(const struct coll_task *task);
 uint32_t coll_node(const struct coll_task *task, uint32_t rank);
 struct coll_path coll_path_between(const struct coll_task *task, uint32_t from, uint32_t to);
 double coll_edge_ns_per_byte(const struct topology *t, uint32_t edge);

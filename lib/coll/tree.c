@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Generators of bcast, reduce and allreduce: trees over the places of the tour.
+ * Generators of bcast and reduce, and of allreduce, allgather and reduce_scatter by way of one
+ * place: trees over the places of the tour.
  *
  * Design notes
  * 1. A reduce is a bcast backwards: each place combines its own part with its children's, in the
@@ -17,19 +18,28 @@
  *    their latencies, so the root's cluster feeds all others: the root itself (COLL_TWO_LEVEL),
  *    which costs its line a vector each, or each other cluster is fed by two of its places
  *    (COLL_SPREAD, ours), whose lines carry half a vector more than the others'.
- * 4. An allreduce is a reduce to place 0 and a bcast of what is whole there, piece by piece.
+ * 4. An allreduce is a reduce to place 0 and a bcast of what is whole there, piece by piece; an
+ *    allgather a gather and a bcast, a reduce_scatter a reduce and a scatter. All lines carry as
+ *    much as in a ring, without a ring's steps, which each take as long as the longest of its ways.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "coll/generate.h"
 
+#define RUN_BYTES (64u << 10)
+#define RUNS_MAX  32
+
 /* Parents by place, in one tree or, for halves of the vector, in two. */
 struct shape {
 	uint32_t n, halves;
+	bool both;           /* a reduce and a bcast, at the same time */
 	uint16_t *parent[2]; /* of place 0: 0 */
 	uint16_t *children;  /* in all trees */
 	bool *is_wide;       /* some are in other clusters */
+	/* of place p in a tree: kids[kids_from[p]] to before kids[kids_from[p + 1]] */
+	uint16_t *kids[2];
+	uint32_t *kids_from[2];
 };
 
 static bool
@@ -47,7 +57,9 @@ shape_make(struct shape *s, struct coll_builder *b, uint32_t halves)
 		b->error = -ENOMEM;
 	for (uint32_t h = 0; h < halves; h++) {
 		s->parent[h] = calloc(n, sizeof(*s->parent[h]));
-		if (s->parent[h] == NULL)
+		s->kids[h] = calloc(n, sizeof(*s->kids[h]));
+		s->kids_from[h] = calloc(n + 2, sizeof(*s->kids_from[h]));
+		if (s->parent[h] == NULL || s->kids[h] == NULL || s->kids_from[h] == NULL)
 			b->error = -ENOMEM;
 	}
 	return b->error == 0;
@@ -56,8 +68,11 @@ shape_make(struct shape *s, struct coll_builder *b, uint32_t halves)
 static void
 shape_end(struct shape *s)
 {
-	free(s->parent[0]);
-	free(s->parent[1]);
+	for (uint32_t h = 0; h < 2; h++) {
+		free(s->parent[h]);
+		free(s->kids[h]);
+		free(s->kids_from[h]);
+	}
 	free(s->children);
 	free(s->is_wide);
 }
@@ -77,6 +92,22 @@ adopt(struct coll_builder *b, struct shape *s, uint32_t half, uint32_t child, ui
 	s->parent[half][child] = (uint16_t)parent;
 	s->children[parent]++;
 	s->is_wide[parent] |= !is_same_cluster(b, parent, child);
+}
+
+/* Puts the places into the lists of those that feed them, in order. */
+static void
+list_kids(struct shape *s)
+{
+	for (uint32_t h = 0; h < s->halves; h++) {
+		uint32_t *from = s->kids_from[h];
+
+		for (uint32_t c = 1; c < s->n; c++)
+			from[s->parent[h][c] + 2]++;
+		for (uint32_t p = 0; p < s->n; p++)
+			from[p + 2] += from[p + 1];
+		for (uint32_t c = 1; c < s->n; c++)
+			s->kids[h][from[s->parent[h][c] + 1]++] = (uint16_t)c;
+	}
 }
 
 /* The right child of i, of height k: the top of what is left of the subtree there; 0 = none. */
@@ -148,6 +179,45 @@ with_least_children(const struct shape *s, uint32_t first, uint32_t last)
 
 /* ------------------------------------------------------------------ steps */
 
+/* Blocks that go through one of the trees together. */
+struct run {
+	uint32_t block, blocks;
+	uint32_t tree;
+	bool eager;
+};
+
+/* Of so many runs of a vector's blocks, which take turns in the two trees. */
+static struct run
+run_of(const struct coll_builder *b, uint32_t i, uint32_t runs)
+{
+	const uint32_t n = b->task->ranks, first = (uint32_t)((uint64_t)n * i / runs);
+	const uint32_t end = (uint32_t)((uint64_t)n * (i + 1) / runs);
+	const uint32_t eager = b->task->params.eager;
+
+	return (struct run){first, end - first, i % 2,
+		coll_is_eager(b) && (eager == 0 || (end - first) * b->task->bytes <= eager)};
+}
+
+/* How many runs let place 0 send nearly as early as it gets blocks, and are worth a message. */
+static uint32_t
+count_runs(const struct coll_builder *b)
+{
+	const uint64_t all = b->task->bytes * b->task->ranks;
+	const uint64_t runs = all / RUN_BYTES < RUNS_MAX ? all / RUN_BYTES / 2 * 2 : RUNS_MAX;
+
+	return b->task->ranks < 2       ? 1
+		: runs < 2              ? 2
+		: runs < b->task->ranks ? (uint32_t)runs
+					: b->task->ranks;
+}
+
+/* A half of a vector. */
+static struct run
+half_of(const struct coll_builder *b, uint32_t half)
+{
+	return (struct run){half, 1, half, coll_is_eager(b)};
+}
+
 /* The pace of one of so many streams from a place to another one, which share the line there. What
  * has waited for a permit from far away would come all at once otherwise. */
 static uint32_t
@@ -159,49 +229,68 @@ pace_of_streams(const struct coll_builder *b, uint32_t from, uint32_t to, uint32
 	return coll_pace(b->plan, b->task, streams * way.ns_per_byte * LINE_SLACK);
 }
 
-/* whole: the step by which place 0 has the half in OUT. */
+/* whole: the step by which place 0 has the run in OUT. */
 static void
-bcast_place(struct coll_builder *b, const struct shape *s, uint32_t p, uint32_t half,
+bcast_place(struct coll_builder *b, const struct shape *s, uint32_t p, const struct run *run,
 	uint16_t whole)
 {
-	const uint16_t *order = b->plan->order, *parent = s->parent[half];
+	const uint16_t *order = b->plan->order;
+	const uint32_t *from = s->kids_from[run->tree];
 	uint16_t got = whole;
 
 	if (p != 0) {
-		struct coll_step r = coll_recv(order[parent[p]], COLL_OUT, half, 1);
+		struct coll_step r = coll_recv(order[s->parent[run->tree][p]], COLL_OUT, run->block,
+			run->blocks);
 
-		r.flags = coll_is_eager(b) ? COLL_EAGER : 0;
+		r.flags = run->eager ? COLL_EAGER : 0;
 		got = coll_add(b, order[p], &r);
 	}
 	/* the farthest, and in a binomial tree the largest subtree, first */
-	for (uint32_t c = s->n; c-- > 1;) {
-		struct coll_step x = coll_send(order[c], COLL_OUT, half, 1);
+	for (uint32_t i = from[p + 1]; i-- > from[p];) {
+		const uint32_t c = s->kids[run->tree][i];
+		struct coll_step x = coll_send(order[c], COLL_OUT, run->block, run->blocks);
 
-		if (parent[c] != p)
-			continue;
 		x.after[0] = got;
-		x.flags = COLL_STREAM_0 | (coll_is_eager(b) ? COLL_EAGER : COLL_TURNS);
-		if (!coll_is_eager(b) && !is_same_cluster(b, p, c))
-			x.pace = pace_of_streams(b, p, c, s->halves);
+		x.flags = (run->eager ? COLL_EAGER : COLL_TURNS) |
+			(p || run->blocks == 1 ? COLL_STREAM_0 : 0);
+		if (!run->eager && !is_same_cluster(b, p, c))
+			x.pace = pace_of_streams(b, p, c,
+				s->halves + (s->both ? s->children[c] : 0));
 		coll_add(b, order[p], &x);
 	}
 }
 
-/* Combine what came from a child: at the root into OUT, elsewhere with the own part into the first
- * child's scratch. */
-static uint16_t
-combine(struct coll_builder *b, uint32_t p, uint32_t half, uint16_t got, uint16_t first,
-	uint16_t sum)
+/* What a place's sums are made of. */
+struct sums {
+	bool in_out;                  /* place 0 has them in OUT, and otherwise as all others do */
+	uint16_t got[COLL_AREAS_MAX]; /* the last RECV to each area */
+	uint16_t sent[2];             /* the last SEND in each tree: one at a time keeps its pace */
+};
+
+static void
+sums_begin(struct sums *u, bool in_out)
 {
-	struct coll_step c = coll_local(COLL_REDUCE, COLL_SCRATCH, COLL_OUT, half, 1);
+	u->in_out = in_out;
+	u->sent[0] = u->sent[1] = COLL_NONE;
+	for (uint32_t i = 0; i < COLL_AREAS_MAX; i++)
+		u->got[i] = COLL_NONE;
+}
+
+/* Combine what came from a child: into OUT, or with the own part into the first child's scratch. */
+static uint16_t
+combine(struct coll_builder *b, uint32_t p, const struct run *run, bool in_out, uint16_t got,
+	uint16_t first, uint16_t sum)
+{
+	struct coll_step c = coll_local(COLL_REDUCE, COLL_SCRATCH, COLL_OUT, run->block,
+		run->blocks);
 
 	c.source = c.after[0] = got;
 	c.flags = COLL_STREAM_0;
-	if (p != 0) {
+	if (!in_out) {
 		c.to = COLL_SCRATCH;
 		c.target = first;
 	}
-	if (p != 0 && first == got) {
+	if (!in_out && first == got) {
 		c.from = COLL_IN;
 		c.source = 0;
 	}
@@ -212,43 +301,67 @@ combine(struct coll_builder *b, uint32_t p, uint32_t half, uint16_t got, uint16_
 	return coll_add(b, b->plan->order[p], &c);
 }
 
-/* Returns the step by which place 0 has the sum of the half in OUT. */
+/* An area for each child, of the other tree's children behind those of this one; runs take
+ * turns. */
 static uint16_t
-reduce_place(struct coll_builder *b, const struct shape *s, uint32_t p, uint32_t half,
-	uint8_t *area)
+recv_from_child(struct coll_builder *b, uint32_t p, uint32_t c, const struct run *run,
+	uint32_t area, struct sums *u)
 {
-	const uint16_t *order = b->plan->order, *parent = s->parent[half];
-	uint16_t sum = p == 0 ? coll_add_own(b, order[0], half) : COLL_NONE, first = COLL_NONE;
+	const uint32_t rank = b->plan->order[p];
+	struct coll_step r = coll_recv(b->plan->order[c], COLL_SCRATCH, run->block, run->blocks);
 
-	for (uint32_t c = 1; c < s->n; c++) {
-		struct coll_step r = coll_recv(order[c], COLL_SCRATCH, half, 1);
-
-		if (parent[c] != p)
-			continue;
-		if (*area == COLL_AREAS_MAX) {
-			b->error = -E2BIG;
-			return COLL_NONE;
-		}
-		r.area = (*area)++;
-		r.flags = coll_is_eager(b) ? COLL_EAGER : 0;
-		coll_widen_area(b, order[p], order[c], b->task->bytes);
-		const uint16_t got = coll_add(b, order[p], &r);
-
-		first = first == COLL_NONE ? got : first;
-		sum = combine(b, p, half, got, first, sum);
+	if (area >= COLL_AREAS_MAX) {
+		b->error = -E2BIG;
+		return COLL_NONE;
 	}
-	if (p == 0)
-		return sum;
-	struct coll_step x = coll_send(order[parent[p]],
-		first == COLL_NONE ? COLL_IN : COLL_SCRATCH, half, 1);
+	coll_widen_area(b, rank, b->plan->order[c], b->task->bytes * b->plan->block_count);
+	r.area = (uint8_t)area;
+	r.flags = run->eager ? COLL_EAGER : 0;
+	r.after[0] = u->got[area];
+	r.early = u->got[area] == COLL_NONE ? 0 : coll_early(&b->plan->lists[rank]);
+	return u->got[area] = coll_add(b, rank, &r);
+}
 
-	x.flags = (sum == COLL_NONE ? 0 : COLL_STREAM_0) | (coll_is_eager(b) ? COLL_EAGER : 0);
+/* Sends what a place has of the sum, from the first child's scratch or, of a leaf, its own part. */
+static uint16_t
+send_sum(struct coll_builder *b, uint32_t p, uint32_t to, const struct run *run, uint16_t first,
+	uint16_t sum, uint16_t last, uint32_t pace)
+{
+	struct coll_step x = coll_send(b->plan->order[to],
+		first == COLL_NONE ? COLL_IN : COLL_SCRATCH, run->block, run->blocks);
+
+	x.flags = (sum == COLL_NONE ? 0 : COLL_STREAM_0) | (run->eager ? COLL_EAGER : 0);
 	x.after[0] = sum;
+	x.after[1] = last;
 	x.source = first == COLL_NONE ? 0 : first;
-	if (!coll_is_eager(b) && s->is_wide[parent[p]])
-		x.pace = pace_of_streams(b, p, parent[p], s->children[parent[p]]);
-	coll_add(b, order[p], &x);
-	return COLL_NONE;
+	x.pace = run->eager ? 0 : pace;
+	return coll_add(b, b->plan->order[p], &x);
+}
+
+/* Returns the step by which place 0 has the sum of the run, in OUT or in *first's scratch. */
+static uint16_t
+reduce_place(struct coll_builder *b, const struct shape *s, uint32_t p, const struct run *run,
+	struct sums *u, uint16_t *first)
+{
+	const uint32_t *from = s->kids_from[run->tree], parent = s->parent[run->tree][p];
+	const bool in_out = p == 0 && u->in_out;
+	uint16_t sum = in_out ? coll_add_own(b, b->plan->order[0], run->block) : COLL_NONE;
+	uint32_t area = run->tree ? s->kids_from[0][p + 1] - s->kids_from[0][p] : 0;
+
+	*first = COLL_NONE;
+	for (uint32_t i = from[p]; i < from[p + 1] && b->error == 0; i++) {
+		const uint16_t got = recv_from_child(b, p, s->kids[run->tree][i], run, area++, u);
+
+		*first = *first == COLL_NONE ? got : *first;
+		sum = combine(b, p, run, in_out, got, *first, sum);
+	}
+	if (p != 0)
+		u->sent[run->tree] = send_sum(b, p, parent, run, *first, sum, u->sent[run->tree],
+			s->is_wide[parent]
+				? pace_of_streams(b, p, parent,
+					  s->children[parent] + (s->both ? s->halves : 0))
+				: 0);
+	return sum;
 }
 
 /* ------------------------------------------------------------------ shapes */
@@ -285,8 +398,7 @@ trees_of_clusters(struct coll_builder *b, struct shape *s, enum feeder by)
 	for (uint32_t first = 0, last; first < s->n; first = last + 1) {
 		last = coll_cluster_end(b, first);
 		for (uint32_t h = 0; first > 0 && h < 2; h++)
-			adopt(b, s, h, first,
-				by == BY_ROOT ? 0 : with_least_children(s, from, to));
+			adopt(b, s, h, first, by == BY_ROOT ? 0 : with_least_children(s, from, to));
 		two_trees(b, s, first, last - first);
 		if (first == 0 || by == BY_LAST) {
 			from = first;
@@ -318,15 +430,53 @@ spread(struct coll_builder *b, struct shape *s)
 typedef void (*shape_of)(struct coll_builder *b, struct shape *s);
 
 static void
+shape_by(struct coll_builder *b, struct shape *s, shape_of make)
+{
+	make(b, s);
+	if (b->error == 0)
+		list_kids(s);
+}
+
+static void
 bcast_over(struct coll_builder *b, shape_of make)
 {
 	struct shape s;
 
-	make(b, &s);
+	shape_by(b, &s, make);
 	for (uint32_t p = 0; p < s.n && b->error == 0; p++) {
-		for (uint32_t h = 0; h < s.halves; h++)
-			bcast_place(b, &s, p, h,
+		for (uint32_t h = 0; h < s.halves; h++) {
+			const struct run run = half_of(b, h);
+
+			bcast_place(b, &s, p, &run,
 				p == 0 ? coll_add_own(b, b->plan->order[0], h) : COLL_NONE);
+		}
+	}
+	shape_end(&s);
+}
+
+/* bcast: and then what is whole at place 0 goes to all, piece by piece. */
+static void
+reduce_and_bcast(struct coll_builder *b, shape_of make, bool bcast)
+{
+	struct shape s;
+	struct sums u;
+
+	shape_by(b, &s, make);
+	s.both = bcast;
+	for (uint32_t p = 0; p < s.n && b->error == 0; p++) {
+		uint16_t whole[2] = {COLL_NONE, COLL_NONE}, first;
+
+		sums_begin(&u, true);
+		for (uint32_t h = 0; h < s.halves; h++) {
+			const struct run run = half_of(b, h);
+
+			whole[h] = reduce_place(b, &s, p, &run, &u, &first);
+		}
+		for (uint32_t h = 0; bcast && h < s.halves; h++) {
+			const struct run run = half_of(b, h);
+
+			bcast_place(b, &s, p, &run, whole[h]);
+		}
 	}
 	shape_end(&s);
 }
@@ -334,32 +484,74 @@ bcast_over(struct coll_builder *b, shape_of make)
 static void
 reduce_over(struct coll_builder *b, shape_of make)
 {
-	struct shape s;
-
-	make(b, &s);
-	for (uint32_t p = 0; p < s.n && b->error == 0; p++) {
-		uint8_t area = 0;
-
-		for (uint32_t h = 0; h < s.halves; h++)
-			reduce_place(b, &s, p, h, &area);
-	}
-	shape_end(&s);
+	reduce_and_bcast(b, make, false);
 }
 
 static void
 allreduce_over(struct coll_builder *b, shape_of make)
 {
+	reduce_and_bcast(b, make, true);
+}
+
+/* All blocks to place 0 by its timetable, and from there to all, as soon as a run of them is
+ * there. */
+static void
+allgather_over(struct coll_builder *b, shape_of make)
+{
+	const uint32_t n = b->task->ranks, runs = count_runs(b);
+	uint16_t *got = calloc(n, sizeof(*got));
 	struct shape s;
 
-	make(b, &s);
-	for (uint32_t p = 0; p < s.n && b->error == 0; p++) {
-		uint16_t whole[2] = {COLL_NONE, COLL_NONE};
-		uint8_t area = 0;
+	shape_by(b, &s, make);
+	if (got == NULL)
+		b->error = -ENOMEM;
+	if (b->error == 0)
+		coll_collect(b, got);
+	for (uint32_t p = 0; p < n && b->error == 0; p++) {
+		if (p > 0)
+			coll_add_own(b, b->plan->order[p], p);
+		for (uint32_t i = 0; i < runs; i++) {
+			const struct run run = run_of(b, i, runs);
+			uint16_t whole = p == 0 ? got[run.block] : COLL_NONE;
 
-		for (uint32_t h = 0; h < s.halves; h++)
-			whole[h] = reduce_place(b, &s, p, h, &area);
-		for (uint32_t h = 0; h < s.halves; h++)
-			bcast_place(b, &s, p, h, whole[h]);
+			for (uint32_t k = 1; p == 0 && k < run.blocks; k++)
+				whole = coll_add_join(b, b->plan->order[0], whole,
+					got[run.block + k]);
+			bcast_place(b, &s, p, &run, whole);
+		}
+	}
+	shape_end(&s);
+	free(got);
+}
+
+/* Each block through one of the trees to place 0, and from there to its rank, piece by piece. */
+static void
+reduce_scatter_over(struct coll_builder *b, shape_of make)
+{
+	const uint32_t n = b->task->ranks;
+	const uint16_t *order = b->plan->order;
+	struct shape s;
+	struct sums u;
+
+	shape_by(b, &s, make);
+	for (uint32_t p = 0; p < n && b->error == 0; p++) {
+		uint16_t first;
+
+		sums_begin(&u, false);
+		for (uint32_t i = 0; i < n; i++) {
+			const struct run run = {i, 1, i % s.halves, false};
+
+			u.in_out = i == 0;
+			const uint16_t sum = reduce_place(b, &s, p, &run, &u, &first);
+
+			if (p == 0 && i > 0)
+				send_sum(b, 0, i, &run, first, sum, COLL_NONE, 0);
+		}
+		if (p > 0) {
+			const struct coll_step r = coll_recv(order[0], COLL_OUT, p, 1);
+
+			coll_add(b, order[p], &r);
+		}
 	}
 	shape_end(&s);
 }
@@ -446,4 +638,28 @@ void
 coll_allreduce_spread(struct coll_builder *b)
 {
 	allreduce_over(b, spread);
+}
+
+void
+coll_allgather_two_trees(struct coll_builder *b)
+{
+	allgather_over(b, two_trees_each);
+}
+
+void
+coll_allgather_spread(struct coll_builder *b)
+{
+	allgather_over(b, spread);
+}
+
+void
+coll_reduce_scatter_two_trees(struct coll_builder *b)
+{
+	reduce_scatter_over(b, two_trees_each);
+}
+
+void
+coll_reduce_scatter_spread(struct coll_builder *b)
+{
+	reduce_scatter_over(b, spread);
 }

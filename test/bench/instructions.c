@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The program that test/bench/instructions.sh runs under callgrind: two embedded nodes in one
- * process, joined by the loop link, moving messages or remote memory, or in collectives. Each part of the path is a
- * function of its own, so that its instructions can be read off by name.
+ * process, joined by the loop link, moving messages or remote memory, or in collectives. Each part
+ * of the path is a function of its own, so that its instructions can be read off by name.
  *
  * usage: instructions [NAME=VALUE]...
  *   kind=plain|matched|push|pull|ping|idle   what moves; idle: nothing, turns are counted

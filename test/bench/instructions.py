@@ -70,6 +70,9 @@ CASES = [
     ("plain round trip, 8 B", 1000, ["kind=ping"]),
     ("matched round trip, 8 B, client", 1000, ["kind=ping"]),
     ("matched round trip, 8 B, engine", 1000, ["kind=ping", "matching=engine"]),
+    ("barrier of 4 members", 200, ["kind=barrier", "pairs=2"]),
+    ("bcast of 4 members, 8 B", 200, ["kind=bcast", "pairs=2", "bytes=8"]),
+    ("allreduce of 4 members, 8 B", 200, ["kind=allreduce", "pairs=2", "bytes=8"]),
     ("empty turn, 1 idle context", 4000, ["kind=idle"]),
     ("empty turn, 101 idle contexts", 4000, ["kind=idle", "pairs=101"]),
 ]
@@ -77,7 +80,7 @@ CASES = [
 # What --check counts: one case of each kind, for a case takes ten seconds.
 CHECKED = ["1 flow, 64 B, 32 at once", "1 flow, 64 B, 1 at once", "1 flow, 40 B", "2 flows of 1 context",
            "32 flows of 1 context", "32 contexts, a flow each", "matched, 8 B, by the client",
-           "push, 64 B", "plain round trip, 8 B", "empty turn, 101 idle contexts"]
+           "push, 64 B", "plain round trip, 8 B", "allreduce of 4 members, 8 B", "empty turn, 101 idle contexts"]
 
 # Parts of the path, by the functions of test/instructions that take them.
 PARTS = {
@@ -110,7 +113,8 @@ def count(build, bursts, arguments):
 
 
 def measure(build, case):
-    """A row: instructions per message of each part and of all, or of a round trip or turn."""
+    """A row: instructions per message of each part and of all, or of a round trip, of a turn, or of
+    a collective at each member."""
     name, bursts, arguments = case
     found, sent = count(build, bursts, arguments)
     row = {"case": name}
@@ -118,6 +122,8 @@ def measure(build, case):
         row["all"] = found["plain_ping" if name.startswith("plain") else "matched_ping"] / bursts
     elif "turn" in name:
         row["all"] = found["engine_send"] / bursts
+    elif "members" in name:
+        row["all"] = found["collective"] / bursts / 4
     else:
         for part, functions in PARTS.items():
             row[part] = sum(found.get(f, 0) for f in functions) / sent

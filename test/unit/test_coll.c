@@ -611,7 +611,8 @@ coll_check__refuses(void **state)
 static void
 coll_check__streams_with_another(void **state)
 {
-	struct coll_step s[3] = {{.op = COLL_RECV, .to = COLL_SCRATCH, .after = NOTHING, .blocks = 1},
+	struct coll_step s[3] = {
+		{.op = COLL_RECV, .to = COLL_SCRATCH, .after = NOTHING, .blocks = 1},
 		{.op = COLL_REDUCE, .to = COLL_SCRATCH, .after = {0, COLL_NONE}, .blocks = 1},
 		{
 			.op = COLL_SEND,
@@ -818,6 +819,57 @@ coll_plan__windows_end(void **state)
 	topology_free(t);
 }
 
+/* Clusters far apart: whatever the collective, its plan does not pay for the distance again and
+ * again, and what has waited for a permit from afar does not overrun a port. */
+static void
+coll_plan__far_clusters(void **state)
+{
+	static const struct {
+		enum coll_kind kind;
+		uint64_t bytes;
+		double most; /* of the bound */
+	} cases[] = {{COLL_BCAST, 8, 1.1}, {COLL_BCAST, 1 << 20, 1.7}, {COLL_REDUCE_TO, 8, 1.1},
+		{COLL_REDUCE_TO, 1 << 20, 1.8}, {COLL_ALLREDUCE, 8, 2.1},
+		{COLL_ALLREDUCE, 1 << 20, 1.8}, {COLL_ALLGATHER, 8, 3.1},
+		{COLL_ALLGATHER, 64 << 10, 1.4}, {COLL_REDUCE_SCATTER, 8, 3.1},
+		{COLL_REDUCE_SCATTER, 64 << 10, 2.0}};
+	struct topology *t = parsed("switch wide buffer=4M\nswitch s[0-3] buffer=128K\n"
+				    "link s0 wide bandwidth=10G latency=50us\n"
+				    "link s[1-2] wide bandwidth=10G latency=2ms\n"
+				    "link s3 wide bandwidth=10G latency=5ms\n"
+				    "host a[0-11]\nhost b[0-11]\nhost c[0-11]\nhost d[0-11]\n"
+				    "link a[0-11] s0 bandwidth=1G latency=5us\n"
+				    "link b[0-11] s1 bandwidth=1G latency=5us\n"
+				    "link c[0-11] s2 bandwidth=1G latency=5us\n"
+				    "link d[0-11] s3 bandwidth=1G latency=5us\n");
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const struct coll_task task = {
+			.kind = cases[i].kind,
+			.topology = t,
+			.ranks = t->host_count,
+			.bytes = cases[i].bytes,
+			.params = params,
+			.only = COLL_NONE,
+		};
+		struct coll_plan *p;
+		struct coll_cost cost;
+
+		assert_int_equal(coll_plan_best(&task, &p, NULL), 0);
+		assert_int_equal(coll_plan_evaluate(p, &task, &cost), 0);
+		const double ratio = (double)cost.ns / (double)p->bound_ns;
+
+		if (!cost.fits || ratio > cases[i].most)
+			fail_msg("%s of %lu bytes by %s: %.2f of the bound, %lu bytes wait",
+				coll_kind_name[p->kind], (unsigned long)p->bytes,
+				coll_generator_name[p->generator], ratio,
+				(unsigned long)cost.backlog_bytes);
+		coll_plan_free(p);
+	}
+	topology_free(t);
+}
+
 int
 main(void)
 {
@@ -834,6 +886,7 @@ main(void)
 		cmocka_unit_test(coll_permitted__refuses),
 		cmocka_unit_test(coll_check__random_lists),
 		cmocka_unit_test(coll_plan__windows_end),
+		cmocka_unit_test(coll_plan__far_clusters),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
