@@ -842,8 +842,11 @@ coll_is_done(const struct coll_exec *c)
 uint64_t
 coll_scratch_place(const struct coll_exec *c, uint32_t recv, uint64_t offset)
 {
-	return (uint64_t)c->list.steps[recv].area * c->list.area_bytes +
-		(c->states[recv].base + offset) % c->list.area_bytes;
+	uint64_t at = c->states[recv].base + offset;
+
+	if (at >= c->list.area_bytes)
+		at %= c->list.area_bytes;
+	return c->list.steps[recv].area * c->list.area_bytes + at;
 }
 
 uint64_t

@@ -207,12 +207,64 @@ access_blocks(struct coll_job *j, struct channel *ch, unsigned buffer, const str
 	return len == 0 ? 0 : -EFAULT;
 }
 
+/* Where the engine has a step's bytes, if they lie together in memory that it has mapped; NULL: they
+ * do not. recv: the one that filled SCRATCH. */
+static uint8_t *
+bytes_here(const struct coll_job *j, const struct channel *ch, const struct coll_exec *x,
+	unsigned buffer, const struct coll_step *s, uint32_t recv, uint64_t offset, uint32_t len)
+{
+	const uint64_t most = j->desc.buffer[buffer].len, base = j->desc.buffer[buffer].at;
+	const uint32_t number = j->desc.buffer[buffer].memory;
+	uint64_t at;
+
+	if (number == MEMORY_COPIED)
+		return NULL;
+	if (buffer == COLL_SCRATCH) {
+		at = coll_scratch_place(x, recv, offset);
+		if (len > (j->steps[recv].area + 1ull) * j->list.area_bytes - at)
+			return NULL;
+	} else {
+		if (s->blocks != 1 || j->begins[buffer][s->block] > UINT64_MAX - offset)
+			return NULL;
+		at = j->begins[buffer][s->block] + offset;
+	}
+	if (at > most || len > most - at)
+		return NULL;
+	const struct memory *m = space_at(&ch->space, number, base + at, len);
+
+	return m != NULL ? m->base + (base + at - m->client) : NULL;
+}
+
+/* Of the bytes that a step reads, and of those that it writes. */
+static uint8_t *
+source_here(const struct coll_job *j, const struct channel *ch, const struct coll_exec *x,
+	uint16_t step, uint64_t offset, uint32_t len)
+{
+	const struct coll_step *s = &j->steps[step];
+
+	return bytes_here(j, ch, x, s->from, s, s->source, offset, len);
+}
+
+static uint8_t *
+target_here(const struct coll_job *j, const struct channel *ch, const struct coll_exec *x,
+	uint16_t step, uint64_t offset, uint32_t len)
+{
+	const struct coll_step *s = &j->steps[step];
+
+	return bytes_here(j, ch, x, s->to, s, s->op == COLL_RECV ? step : s->target, offset, len);
+}
+
 int
 job_get(struct coll_job *j, struct channel *ch, const struct coll_exec *x, uint16_t step,
 	uint64_t offset, void *to, uint32_t len)
 {
 	const struct coll_step *s = &j->steps[step];
+	const uint8_t *from = source_here(j, ch, x, step, offset, len);
 
+	if (likely(from != NULL)) {
+		memcpy(to, from, len);
+		return 0;
+	}
 	return s->from == COLL_SCRATCH ? access_scratch(j, ch, x, s->source, offset, to, len, false)
 				       : access_blocks(j, ch, s->from, s, offset, to, len, false);
 }
@@ -234,6 +286,12 @@ int
 job_put(struct coll_job *j, struct channel *ch, const struct coll_exec *x, uint16_t step,
 	uint64_t offset, const void *from, uint32_t len)
 {
+	uint8_t *to = target_here(j, ch, x, step, offset, len);
+
+	if (likely(to != NULL)) {
+		memmove(to, from, len); /* a COPY's buffers may overlap, if the client wants that */
+		return 0;
+	}
 	return access_target(j, ch, x, step, offset, (uint8_t *)(uintptr_t)from, len, true);
 }
 
@@ -253,19 +311,32 @@ job_work(struct coll_job *j, struct channel *ch, const struct coll_exec *x, uint
 	const struct coll_step *s = &j->steps[step];
 	const uint32_t op = TRANSFER_OP(j->desc.operation);
 	const uint32_t type = TRANSFER_TYPE(j->desc.operation);
-	uint8_t *sum = scratch + j->list.piece;
+	const uint8_t *from;
+	uint8_t *sum;
+	int e;
 
 	if (len == 0 || is_there_already(j, s))
 		return 0;
-	int e = job_get(j, ch, x, step, offset, scratch, len);
-
-	if (e != 0 || s->op == COLL_COPY)
-		return e != 0 ? e : job_put(j, ch, x, step, offset, scratch, len);
+	from = source_here(j, ch, x, step, offset, len);
+	if (unlikely(from == NULL)) {
+		e = job_get(j, ch, x, step, offset, scratch, len);
+		if (e != 0)
+			return e;
+		from = scratch;
+	}
+	if (s->op == COLL_COPY)
+		return job_put(j, ch, x, step, offset, from, len);
 	if (op > COLL_COMBINES_LAST || !atomic_is_valid(op, type))
 		return -EINVAL;
+	sum = target_here(j, ch, x, step, offset, len);
+	if (likely(sum != NULL)) {
+		coll_combine(op, type, sum, from, len);
+		return 0;
+	}
+	sum = scratch + j->list.piece;
 	e = access_target(j, ch, x, step, offset, sum, len, false);
 	if (e != 0)
 		return e;
-	coll_combine(op, type, sum, scratch, len);
+	coll_combine(op, type, sum, from, len);
 	return job_put(j, ch, x, step, offset, sum, len);
 }
