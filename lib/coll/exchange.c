@@ -55,7 +55,8 @@ coll_allgather_bruck(struct coll_builder *b)
 
 	for (uint32_t p = 0; p < n; p++) {
 		const uint32_t rank = order[p];
-		uint16_t have = coll_add_own(b, rank, p);
+		/* who has sent has had all that came before that */
+		uint16_t have = coll_add_own(b, rank, p), sent = COLL_NONE;
 
 		for (uint32_t k = 1; k < n; k *= 2) {
 			const uint32_t size = k < n - k ? k : n - k;
@@ -65,9 +66,10 @@ coll_allgather_bruck(struct coll_builder *b)
 				around(b, (int64_t)p + k), size);
 
 			s.after[0] = have;
+			s.after[1] = sent;
 			s.flags = r.flags = coll_is_eager(b) ? COLL_EAGER : 0;
-			coll_add(b, rank, &s);
-			have = coll_add_join(b, rank, have, coll_add(b, rank, &r));
+			sent = coll_add(b, rank, &s);
+			have = coll_add(b, rank, &r);
 		}
 	}
 }
@@ -538,7 +540,7 @@ coll_barrier_bruck(struct coll_builder *b)
 
 	for (uint32_t p = 0; p < n; p++) {
 		const uint32_t rank = order[p];
-		uint16_t here = COLL_NONE;
+		uint16_t here = COLL_NONE, sent = COLL_NONE;
 
 		for (uint32_t k = 1; k < n; k *= 2) {
 			struct coll_step s = coll_send(order[around(b, (int64_t)p + k)], COLL_IN, 0,
@@ -547,9 +549,10 @@ coll_barrier_bruck(struct coll_builder *b)
 				0, 0);
 
 			s.after[0] = here;
+			s.after[1] = sent;
 			s.flags = r.flags = COLL_EAGER;
-			coll_add(b, rank, &s);
-			here = coll_add_join(b, rank, here, coll_add(b, rank, &r));
+			sent = coll_add(b, rank, &s);
+			here = coll_add(b, rank, &r);
 		}
 	}
 }
