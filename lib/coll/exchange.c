@@ -531,11 +531,13 @@ coll_allreduce_doubling(struct coll_builder *b)
 
 /* ------------------------------------------------------------------ barrier */
 
-/* In round k each place tells the 2^k'th after it that it, and those before it, are there. */
+/* In round k each place tells the 2^k'th after it that it, and those before it, are there; or, if
+ * their number is a power of two, pairs tell each other, so that early rounds stay within hosts. */
 void
 coll_barrier_bruck(struct coll_builder *b)
 {
 	const uint32_t n = b->task->ranks;
+	const bool pairs = (n & (n - 1)) == 0;
 	const uint16_t *order = b->plan->order;
 
 	for (uint32_t p = 0; p < n; p++) {
@@ -543,10 +545,10 @@ coll_barrier_bruck(struct coll_builder *b)
 		uint16_t here = COLL_NONE, sent = COLL_NONE;
 
 		for (uint32_t k = 1; k < n; k *= 2) {
-			struct coll_step s = coll_send(order[around(b, (int64_t)p + k)], COLL_IN, 0,
-				0);
-			struct coll_step r = coll_recv(order[around(b, (int64_t)p - k)], COLL_OUT,
-				0, 0);
+			const uint32_t to = pairs ? p ^ k : around(b, (int64_t)p + k);
+			const uint32_t from = pairs ? p ^ k : around(b, (int64_t)p - k);
+			struct coll_step s = coll_send(order[to], COLL_IN, 0, 0);
+			struct coll_step r = coll_recv(order[from], COLL_OUT, 0, 0);
 
 			s.after[0] = here;
 			s.after[1] = sent;
