@@ -18,8 +18,8 @@
 
 /* What a network is taken for that nobody has described: lines as fast as an engine moves bytes, so
  * that of several plans the one that is fastest on fast lines is taken (measured: allreduce, bcast
- * and reduce of 64 KiB and more; doc/performance.md). The rates are no reason to wait: lists have no
- * timetable then, and windows that fill lines of some 10 Gb/s at a host's reaction times. */
+ * and reduce of 64 KiB and more; doc/performance.md). The rates are no reason to wait: lists have
+ * no timetable then, and windows that fill lines of some 10 Gb/s at a host's reaction times. */
 #define ONE_SWITCH "switch s buffer=128K\nhost h[0-%u]\nlink h[0-%u] s bandwidth=60G latency=1us\n"
 
 #define WINDOW (256u << 10)

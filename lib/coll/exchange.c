@@ -46,12 +46,22 @@ coll_allgather_ring(struct coll_builder *b)
 		gather_ring(b, p, coll_add_own(b, b->plan->order[p], p));
 }
 
-/* Rounds of doubling: each place sends the run that it has to the place so far before it. */
+/* Whether rounds of doubling can be of pairs that exchange: the first rounds stay within hosts
+ * then, and runs do not go around. */
+static bool
+is_power_of_two(uint32_t n)
+{
+	return (n & (n - 1)) == 0;
+}
+
+/* Rounds of doubling: each place sends the run that it has to the place so far before it, or pairs
+ * exchange theirs. */
 void
 coll_allgather_bruck(struct coll_builder *b)
 {
 	const uint32_t n = b->task->ranks;
 	const uint16_t *order = b->plan->order;
+	const bool pairs = is_power_of_two(n);
 
 	for (uint32_t p = 0; p < n; p++) {
 		const uint32_t rank = order[p];
@@ -60,14 +70,16 @@ coll_allgather_bruck(struct coll_builder *b)
 
 		for (uint32_t k = 1; k < n; k *= 2) {
 			const uint32_t size = k < n - k ? k : n - k;
-			struct coll_step s = coll_send(order[around(b, (int64_t)p - k)], COLL_OUT,
-				p, size);
-			struct coll_step r = coll_recv(order[around(b, (int64_t)p + k)], COLL_OUT,
-				around(b, (int64_t)p + k), size);
+			const uint32_t to = pairs ? p ^ k : around(b, (int64_t)p - k);
+			const uint32_t from = pairs ? p ^ k : around(b, (int64_t)p + k);
+			struct coll_step s = coll_send(order[to], COLL_OUT,
+				pairs ? p & ~(k - 1) : p, size);
+			struct coll_step r = coll_recv(order[from], COLL_OUT,
+				pairs ? from & ~(k - 1) : from, size);
 
 			s.after[0] = have;
 			s.after[1] = sent;
-			s.flags = r.flags = coll_is_eager(b) ? COLL_EAGER : 0;
+			s.flags = r.flags = coll_run_is_eager(b, size) ? COLL_EAGER : 0;
 			sent = coll_add(b, rank, &s);
 			have = coll_add(b, rank, &r);
 		}
@@ -531,13 +543,13 @@ coll_allreduce_doubling(struct coll_builder *b)
 
 /* ------------------------------------------------------------------ barrier */
 
-/* In round k each place tells the 2^k'th after it that it, and those before it, are there; or, if
- * their number is a power of two, pairs tell each other, so that early rounds stay within hosts. */
+/* In round k each place tells the 2^k'th after it that it, and those before it, are there; or pairs
+ * tell each other. */
 void
 coll_barrier_bruck(struct coll_builder *b)
 {
 	const uint32_t n = b->task->ranks;
-	const bool pairs = (n & (n - 1)) == 0;
+	const bool pairs = is_power_of_two(n);
 	const uint16_t *order = b->plan->order;
 
 	for (uint32_t p = 0; p < n; p++) {

@@ -74,6 +74,15 @@ coll_is_eager(const struct coll_builder *b)
 	return b->task->bytes <= (eager && eager < piece ? eager : piece);
 }
 
+/* The same of a run of so many blocks, which its receiver must be able to keep as well. */
+static inline bool
+coll_run_is_eager(const struct coll_builder *b, uint32_t blocks)
+{
+	const uint32_t eager = b->task->params.eager;
+
+	return coll_is_eager(b) && (eager == 0 || blocks * b->task->bytes <= eager);
+}
+
 /* A rank's own part goes from IN to OUT. */
 static inline uint16_t
 coll_add_own(struct coll_builder *b, uint32_t rank, uint32_t block)

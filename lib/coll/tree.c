@@ -191,11 +191,9 @@ static struct run
 run_of(const struct coll_builder *b, uint32_t i, uint32_t runs)
 {
 	const uint32_t n = b->task->ranks, first = (uint32_t)((uint64_t)n * i / runs);
-	const uint32_t end = (uint32_t)((uint64_t)n * (i + 1) / runs);
-	const uint32_t eager = b->task->params.eager;
+	const uint32_t blocks = (uint32_t)((uint64_t)n * (i + 1) / runs) - first;
 
-	return (struct run){first, end - first, i % 2,
-		coll_is_eager(b) && (eager == 0 || (end - first) * b->task->bytes <= eager)};
+	return (struct run){first, blocks, i % 2, coll_run_is_eager(b, blocks)};
 }
 
 /* How many runs let place 0 send nearly as early as it gets blocks, and are worth a message. */

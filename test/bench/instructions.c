@@ -6,7 +6,7 @@
  *
  * usage: instructions [NAME=VALUE]...
  *   kind=plain|matched|push|pull|ping|idle   what moves; idle: nothing, turns are counted
- *   kind=barrier|bcast|allreduce             collectives, one after the other, of all contexts
+ *   kind=barrier|bcast|allgather|allreduce   collectives, one after the other, of all contexts
  *   bytes=64                                 of a message or transfer
  *   at_once=32                               messages or transfers that are begun together, 1 to 32
  *   pairs=1                                  contexts of each node; message i goes from context
@@ -544,15 +544,14 @@ member(unsigned i)
 static int
 begin_collective(unsigned i, pmx_request *r)
 {
-	switch (collective[1]) {
-	case 'a':
+	if (strcmp(collective, "barrier") == 0)
 		return pmx_coll_barrier(group[i], r);
-	case 'c':
+	if (strcmp(collective, "bcast") == 0)
 		return pmx_bcast(group[i], began % members, result[i], message_len, r);
-	default:
-		return pmx_allreduce(group[i], contribution[i], result[i], message_len / 8,
-			PMX_INT64, PMX_ATOMIC_SUM, r);
-	}
+	if (strcmp(collective, "allgather") == 0)
+		return pmx_allgather(group[i], contribution[i], result[i], message_len, r);
+	return pmx_allreduce(group[i], contribution[i], result[i], message_len / 8, PMX_INT64,
+		PMX_ATOMIC_SUM, r);
 }
 
 /* Turns of both nodes until all requests have ended. */
@@ -594,7 +593,7 @@ run_collectives(const char *kind, unsigned bursts)
 
 	members = 2 * pairs;
 	collective = kind;
-	if (members > BURST || message_len > sizeof(result[0]))
+	if (members > BURST || message_len * members > sizeof(result[0]))
 		abort();
 	for (unsigned i = 0; i < members; i++)
 		list[i] = (struct pmx_addr){i >= pairs, (uint16_t)(i % pairs)};
@@ -713,7 +712,7 @@ main(int argc, char **argv)
 		run_pings(bursts);
 		bursts = 0;
 	} else if (strcmp(what, "barrier") == 0 || strcmp(what, "bcast") == 0 ||
-		strcmp(what, "allreduce") == 0) {
+		strcmp(what, "allgather") == 0 || strcmp(what, "allreduce") == 0) {
 		run_collectives(what, bursts);
 		bursts = 0;
 	} else {

@@ -72,6 +72,7 @@ CASES = [
     ("matched round trip, 8 B, engine", 1000, ["kind=ping", "matching=engine"]),
     ("barrier of 4 members", 200, ["kind=barrier", "pairs=2"]),
     ("bcast of 4 members, 8 B", 200, ["kind=bcast", "pairs=2", "bytes=8"]),
+    ("allgather of 4 members, 8 B", 200, ["kind=allgather", "pairs=2", "bytes=8"]),
     ("allreduce of 4 members, 8 B", 200, ["kind=allreduce", "pairs=2", "bytes=8"]),
     ("empty turn, 1 idle context", 4000, ["kind=idle"]),
     ("empty turn, 101 idle contexts", 4000, ["kind=idle", "pairs=101"]),

@@ -207,8 +207,8 @@ access_blocks(struct coll_job *j, struct channel *ch, unsigned buffer, const str
 	return len == 0 ? 0 : -EFAULT;
 }
 
-/* Where the engine has a step's bytes, if they lie together in memory that it has mapped; NULL: they
- * do not. recv: the one that filled SCRATCH. */
+/* Where the engine has a step's bytes, if they lie together in memory that it has mapped; NULL:
+ * they do not. recv: the one that filled SCRATCH. */
 static uint8_t *
 bytes_here(const struct coll_job *j, const struct channel *ch, const struct coll_exec *x,
 	unsigned buffer, const struct coll_step *s, uint32_t recv, uint64_t offset, uint32_t len)
