@@ -10,6 +10,7 @@
  *   doctor_node.c doctor: a running primary     doctor_left.c  doctor: what dead ones left
  *   doctor_mpi.c  doctor: Open MPI and libfabric
  *   plan.c        plan: collectives on a topology
+ *   topology.c    topology: a topology's picture
  */
 #ifndef PMX_CTL_H
 #define PMX_CTL_H
@@ -35,6 +36,7 @@ struct options {
 	struct plan_options {
 		const char *topology, *kind, *root, *size, *generator;
 		const char *steps; /* of which rank */
+		const char *svg;   /* topology: where the picture goes */
 	} plan;
 };
 
@@ -132,6 +134,11 @@ int show_groups(struct session *s, const struct options *o);
 
 /* Returns the exit code. */
 int show_plan(const struct plan_options *o, bool json);
+
+/* ------------------------------------------------------------------ topology.c */
+
+/* Likewise. */
+int show_topology(const struct plan_options *o, bool json);
 
 /* ------------------------------------------------------------------ doctor*.c */
 

@@ -32,6 +32,9 @@ static const char usage[] =
 	"    --root RANK    or the name of its host (0)\n"
 	"    --generator G  this one's plan, not the fastest one\n"
 	"    --steps RANK   also what this rank does\n"
+	"  topology         what a topology file describes, as a tree\n"
+	"    --topology FILE\n"
+	"    --svg FILE     the same as a picture\n"
 	"\n"
 	"  --instance NAME  node.name of the primary; needed only where several run\n"
 	"  --json           for programs\n"
@@ -102,7 +105,7 @@ static const struct command {
 } commands[] = {
 	{"stat", show_stat}, {"peers", show_peers}, {"contexts", show_contexts},
 	{"memory", show_memory}, {"groups", show_groups}, {"drops", show_drops}, {"doctor", NULL},
-	{"plan", NULL}, /* need no session */
+	{"plan", NULL}, {"topology", NULL}, /* need no session */
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
@@ -114,6 +117,8 @@ run(const struct command *c, const struct options *o)
 
 	if (strcmp(c->name, "plan") == 0)
 		return show_plan(&o->plan, o->json);
+	if (strcmp(c->name, "topology") == 0)
+		return show_topology(&o->plan, o->json);
 	if (c->show == NULL)
 		return doctor(o);
 	if (instance_pick(o->instance, name, sizeof(name), error) != 0 ||
@@ -156,7 +161,7 @@ run_named(const char *name, const struct options *o)
 		return run(&commands[i], o);
 	}
 	return wrong("command", name,
-		"there are stat, peers, contexts, memory, groups, drops, doctor, plan");
+		"there are stat, peers, contexts, memory, groups, drops, doctor, plan, topology");
 }
 
 int
@@ -168,7 +173,8 @@ main(int argc, char **argv)
 		{"version", no_argument, NULL, 'v'}, {"topology", required_argument, NULL, 't'},
 		{"kind", required_argument, NULL, 'k'}, {"root", required_argument, NULL, 'r'},
 		{"size", required_argument, NULL, 's'}, {"generator", required_argument, NULL, 'g'},
-		{"steps", required_argument, NULL, 'S'}, {0}};
+		{"steps", required_argument, NULL, 'S'}, {"svg", required_argument, NULL, 'V'},
+		{0}};
 	struct options o = {0};
 	int opt;
 
@@ -204,6 +210,9 @@ main(int argc, char **argv)
 			break;
 		case 'S':
 			o.plan.steps = optarg;
+			break;
+		case 'V':
+			o.plan.svg = optarg;
 			break;
 		case 'v':
 			printf("pmx-ctl %s\n", PMX_VERSION);

@@ -709,18 +709,21 @@ note_deadline(struct coll_exec *c, uint64_t at)
 		c->deadline_ns = at;
 }
 
-/* Whether a RECV is the first one that is open, and nothing is on its way to it. The later ones, or
- * other members, may wait for what it gets, so that the window must not keep it back. */
+/* Whether nothing is on its way to a RECV nor to those before it. What these need may have to wait
+ * for what this one gets, here or by way of other members, so that the window, which later ones
+ * have used up, must not keep it back. */
 static bool
-is_oldest(struct coll_exec *c, uint32_t i)
+is_first_to_get(struct coll_exec *c, uint32_t i)
 {
-	if (c->states[i].permitted > c->states[i].done)
-		return false;
 	while (c->oldest < i &&
 		(c->list.steps[c->oldest].op != COLL_RECV ||
 			c->states[c->oldest].phase == PHASE_DONE))
 		c->oldest++;
-	return c->oldest == i;
+	for (uint32_t k = c->oldest; k <= i; k++) {
+		if (c->list.steps[k].op == COLL_RECV && c->states[k].permitted > c->states[k].done)
+			return false;
+	}
+	return true;
 }
 
 static bool
@@ -742,7 +745,7 @@ permit_next(struct coll_exec *c, struct coll_out *out, uint64_t now)
 		} else if (is_silent(c, s)) {
 			; /* until it is heard of */
 		} else if (n > 0 && c->list.window && c->outstanding > 0 &&
-			c->outstanding + n > c->list.window && !is_oldest(c, i)) {
+			c->outstanding + n > c->list.window && !is_first_to_get(c, i)) {
 			return false; /* an arrival makes room */
 		} else if (n > 0) {
 			t->permitted += n;

@@ -12,7 +12,7 @@
  *    permit is readiness, token and credit in one: order at a receiver, and what waits in the last
  *    switch before it, are in the hand of whoever receives.
  * 3. A receiver permits in the order of its list, at most `window` bytes that have not arrived (but
- *    what the first open RECV needs, a grain at a time, in any case: others may wait for it), and
+ *    a grain in any case for one to which, and to those before it, nothing is on its way), and
  *    each step not before its time: `at_us` is when its first byte shall arrive, `lead_ns` how long
  *    before that its permit has to leave, `pace` how long a byte takes. So senders near and far,
  *    fast and slow, arrive one right behind the other, and none waits in a switch. Who is late is

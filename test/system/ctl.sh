@@ -174,6 +174,14 @@ check plan__wrong_generator says 1 'ring makes no plan of a gather' "${plan[@]}"
 check plan__bad_size says 2 "--size '1T'" "${plan[@]}" --kind gather --size 1T
 check plan__bad_root says 2 "neither a rank from 0 to 7 nor the name of a host" "${plan[@]}" --kind gather --root 8
 check plan__without_topology says 2 'needs --topology FILE' plan --kind gather
+tree=(topology --topology "$(dirname "$0")/../sim/two_switches")
+check topology says 0 'a0 to a3 +4 hosts, nodes 0 to 3 +1G' "${tree[@]}"
+check topology__counts says 0 '^8 hosts, 2 switches; the longest way takes' "${tree[@]}"
+check topology__json json 'd["hosts"] == 8 and d["switches"] == 2 and sum(r["hosts"] for r in d["tree"]) == 8 and all("at" in r for r in d["tree"][1:])' "${tree[@]}"
+check topology__svg says 0 '^8 hosts' "${tree[@]}" --svg "$dir/tree.svg"
+check topology__svg_is_xml python3 -c 'import sys, xml.dom.minidom as m; sys.exit(m.parse(sys.argv[1]).documentElement.tagName != "svg")' "$dir/tree.svg"
+check topology__bad_svg says 1 'nowhere/tree.svg: No such file' "${tree[@]}" --svg "$dir/nowhere/tree.svg"
+check topology__without_file says 2 'needs --topology FILE' topology
 check plan__no_such_file says 1 'nowhere: No such file' plan --topology "$dir/nowhere" --kind gather
 check drops__none says 0 '^nothing dropped' drops
 send_junk

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * topology: what a topology file describes, drawn as a tree on the terminal and as SVG. Hosts with
+ * the same link to the same switch are one row. Needs no running primary.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coll/topology.h"
+#include "ctl.h"
+
+/* A switch, or hosts that follow each other in the text and have the same link. */
+struct row {
+	uint32_t vertex; /* of the first host */
+	uint32_t edge;   /* from the switch above; TOPOLOGY_NONE: it is the top */
+	uint32_t hosts;  /* 0: it is a switch */
+	uint32_t above;  /* row */
+	uint32_t depth;
+	bool last; /* below that switch */
+};
+
+struct rows {
+	const struct topology *t;
+	struct row *all;
+	uint32_t count;
+};
+
+/* ------------------------------------------------------------------ the tree */
+
+/* Latencies from a vertex to all others, ns. Returns the vertex that is farthest. */
+static uint32_t
+latencies_from(const struct topology *t, uint32_t from, uint64_t *ns, uint32_t *stack)
+{
+	uint32_t depth = 0, farthest = from;
+
+	for (uint32_t v = 0; v < t->vertex_count; v++)
+		ns[v] = UINT64_MAX;
+	ns[from] = 0;
+	stack[depth++] = from;
+	while (depth > 0) {
+		const struct topology_vertex *v = &t->vertices[stack[--depth]];
+
+		for (uint32_t i = 0; i < v->edge_count; i++) {
+			const struct topology_edge *e = &t->edges[v->first_edge + i];
+
+			if (ns[e->to] != UINT64_MAX)
+				continue;
+			ns[e->to] = ns[e->from] + e->latency_ns;
+			farthest = ns[e->to] > ns[farthest] ? e->to : farthest;
+			stack[depth++] = e->to;
+		}
+	}
+	return farthest;
+}
+
+/* The switch in the middle of the longest way, and that way's latency. A tree has a middle. */
+static uint32_t
+middle_of(const struct topology *t, uint64_t *longest_ns)
+{
+	uint64_t *ns = calloc(2ull * t->vertex_count, sizeof(*ns)), *back = ns + t->vertex_count;
+	uint32_t *stack = calloc(t->vertex_count, sizeof(*stack));
+	uint32_t middle = TOPOLOGY_NONE;
+
+	if (ns == NULL || stack == NULL) {
+		complain("no memory");
+		exit(1);
+	}
+	const uint32_t one = latencies_from(t, t->hosts[0], ns, stack);
+	const uint32_t other = latencies_from(t, one, ns, stack);
+
+	latencies_from(t, other, back, stack);
+	*longest_ns = ns[other];
+	for (uint32_t v = 0; v < t->vertex_count; v++) {
+		if (t->vertices[v].host != TOPOLOGY_NONE)
+			continue;
+		if (middle == TOPOLOGY_NONE ||
+			(ns[v] > back[v] ? ns[v] : back[v]) <
+				(ns[middle] > back[middle] ? ns[middle] : back[middle]))
+			middle = v;
+	}
+	free(ns);
+	free(stack);
+	return middle != TOPOLOGY_NONE ? middle : t->hosts[0];
+}
+
+static bool
+is_alike(const struct topology *t, const struct row *r, const struct topology_edge *e)
+{
+	const struct topology_edge *first = &t->edges[r->edge];
+
+	return r->hosts > 0 && t->vertices[e->to].host == t->vertices[r->vertex].host + r->hosts &&
+		e->bandwidth_bps == first->bandwidth_bps && e->latency_ns == first->latency_ns;
+}
+
+/* The rows below a switch, hosts first. */
+static void
+add_below(struct rows *rows, uint32_t above)
+{
+	const struct topology *t = rows->t;
+	const struct topology_vertex *v = &t->vertices[rows->all[above].vertex];
+	uint32_t last = TOPOLOGY_NONE;
+
+	for (unsigned switches = 0; switches < 2; switches++) {
+		for (uint32_t i = 0; i < v->edge_count; i++) {
+			const uint32_t edge = v->first_edge + i;
+			const struct topology_edge *e = &t->edges[edge];
+
+			if ((t->vertices[e->to].host == TOPOLOGY_NONE) != switches ||
+				(rows->all[above].edge != TOPOLOGY_NONE &&
+					e->reverse == rows->all[above].edge))
+				continue;
+			if (!switches && last != TOPOLOGY_NONE &&
+				is_alike(t, &rows->all[last], e)) {
+				rows->all[last].hosts++;
+				continue;
+			}
+			last = rows->count++;
+			rows->all[last] = (struct row){
+				.vertex = e->to,
+				.edge = edge,
+				.hosts = !switches,
+				.above = above,
+				.depth = rows->all[above].depth + 1,
+			};
+			if (switches)
+				add_below(rows, last);
+		}
+	}
+	if (last != TOPOLOGY_NONE)
+		rows->all[last].last = true;
+}
+
+/* ------------------------------------------------------------------ words */
+
+/* A number with the largest unit that leaves at least 1, as a topology's text has it. */
+static char *
+with_unit(double v, const char *const *units, double factor)
+{
+	while (v >= factor && units[1] != NULL) {
+		v /= factor;
+		units++;
+	}
+	return text("%.4g%s", v, *units);
+}
+
+static char *
+bandwidth_of(const struct topology_edge *e)
+{
+	static const char *const units[] = {" bit/s", "K", "M", "G", "T", NULL};
+
+	return with_unit((double)e->bandwidth_bps, units, 1e3);
+}
+
+static char *
+latency_of(uint64_t ns)
+{
+	static const char *const units[] = {" ns", " us", " ms", " s", NULL};
+
+	return with_unit((double)ns, units, 1e3);
+}
+
+/* What a row is: its name, and of hosts how many. */
+static char *
+name_of(const struct topology *t, const struct row *r)
+{
+	const struct topology_vertex *v = &t->vertices[r->vertex];
+	static const char *const units[] = {"", "K", "M", "G", NULL};
+
+	if (r->hosts == 1)
+		return text("%s  node %u", v->name, v->host);
+	if (r->hosts > 1)
+		return text("%s to %s  %u hosts, nodes %u to %u", v->name,
+			t->vertices[t->hosts[v->host + r->hosts - 1]].name, r->hosts, v->host,
+			v->host + r->hosts - 1);
+	if (v->buffer_bytes == 0)
+		return text("%s", v->name);
+	char *buffer = with_unit((double)v->buffer_bytes, units, 1024);
+	char *all = text("%s  ports of %s", v->name, buffer);
+
+	free(buffer);
+	return all;
+}
+
+static char *
+link_of(const struct topology *t, const struct row *r)
+{
+	if (r->edge == TOPOLOGY_NONE)
+		return text("%s", "");
+	char *bandwidth = bandwidth_of(&t->edges[r->edge]);
+	char *latency = latency_of(t->edges[r->edge].latency_ns);
+	char *both = text("%s, %s", bandwidth, latency);
+
+	free(bandwidth);
+	free(latency);
+	return both;
+}
+
+/* ------------------------------------------------------------------ output */
+
+/* The lines of the switches above, down to that row. */
+static void
+draw_lines(const struct rows *rows, uint32_t row)
+{
+	if (rows->all[row].depth > 1)
+		draw_lines(rows, rows->all[row].above);
+	printf("%s", rows->all[row].last ? "    " : "|   ");
+}
+
+static void
+draw_text(const struct rows *rows, uint64_t longest_ns)
+{
+	const struct topology *t = rows->t;
+	char *longest = latency_of(longest_ns);
+
+	for (uint32_t i = 0; i < rows->count; i++) {
+		const struct row *r = &rows->all[i];
+		char *name = name_of(t, r), *link = link_of(t, r);
+
+		if (r->depth > 1)
+			draw_lines(rows, r->above);
+		if (r->depth > 0)
+			printf("%s", r->last ? "`-- " : "|-- ");
+		printf("%s%s%s\n", name, *link ? "  " : "", link);
+		free(name);
+		free(link);
+	}
+	const uint32_t switches = t->vertex_count - t->host_count;
+
+	printf("\n%u host%s, %u switch%s; the longest way takes %s\n", t->host_count,
+		t->host_count == 1 ? "" : "s", switches, switches == 1 ? "" : "es", longest);
+	free(longest);
+}
+
+static json_t *
+json_row(const struct rows *rows, const struct row *r)
+{
+	const struct topology *t = rows->t;
+	const struct topology_vertex *v = &t->vertices[r->vertex];
+	json_t *j = json_pack("{s:s, s:i}", "name", v->name, "hosts", (int)r->hosts);
+
+	if (r->hosts > 0)
+		json_object_set_new(j, "first_node", json_integer(v->host));
+	else
+		json_object_set_new(j, "buffer_bytes", json_integer((json_int_t)v->buffer_bytes));
+	if (r->edge != TOPOLOGY_NONE) {
+		const struct topology_edge *e = &t->edges[r->edge];
+
+		json_object_set_new(j, "at", json_string(t->vertices[e->from].name));
+		json_object_set_new(j, "bandwidth_bps", json_integer((json_int_t)e->bandwidth_bps));
+		json_object_set_new(j, "latency_ns", json_integer((json_int_t)e->latency_ns));
+	}
+	return j;
+}
+
+static json_t *
+json_rows(const struct rows *rows, uint64_t longest_ns)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < rows->count; i++)
+		json_array_append_new(list, json_row(rows, &rows->all[i]));
+	return json_pack("{s:i, s:i, s:I, s:o}", "hosts", (int)rows->t->host_count, "switches",
+		(int)(rows->t->vertex_count - rows->t->host_count), "longest_ns",
+		(json_int_t)longest_ns, "tree", list);
+}
+
+#define STEP_X 150
+#define STEP_Y 26
+#define TEXT_X 620 /* for the longest label */
+
+/* A link is as thick as its rate has digits. */
+static double
+width_of(const struct topology_edge *e)
+{
+	double width = 0.5;
+
+	for (double rate = 1e8; rate <= (double)e->bandwidth_bps; rate *= 10)
+		width += 1.2;
+	return width;
+}
+
+/* The same rows as in the text, from left to right. */
+static int
+draw_svg(const struct rows *rows, const char *path)
+{
+	FILE *f = fopen(path, "w");
+	uint32_t deepest = 0;
+
+	if (f == NULL)
+		return complain("%s: %s", path, strerror(errno));
+	for (uint32_t i = 0; i < rows->count; i++)
+		deepest = rows->all[i].depth > deepest ? rows->all[i].depth : deepest;
+	fprintf(f,
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%u\" height=\"%u\" "
+		"font-family=\"sans-serif\" font-size=\"13\">\n"
+		"<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
+		deepest * STEP_X + TEXT_X, (rows->count + 1) * STEP_Y);
+	for (uint32_t i = 0; i < rows->count; i++) {
+		const struct row *r = &rows->all[i];
+		const uint32_t x = r->depth * STEP_X + 20, y = (i + 1) * STEP_Y;
+		char *name = name_of(rows->t, r), *link = link_of(rows->t, r);
+
+		if (r->edge != TOPOLOGY_NONE)
+			fprintf(f,
+				"<path d=\"M%u %u V%u H%u\" fill=\"none\" stroke=\"#888\" "
+				"stroke-width=\"%.1f\"/>\n"
+				"<text x=\"%u\" y=\"%u\" font-size=\"10\" "
+				"fill=\"#555\">%s</text>\n",
+				x - STEP_X, (r->above + 1) * STEP_Y, y, x,
+				width_of(&rows->t->edges[r->edge]), x - STEP_X + 10, y - 4, link);
+		fprintf(f,
+			"<circle cx=\"%u\" cy=\"%u\" r=\"6\" fill=\"%s\"/>\n"
+			"<text x=\"%u\" y=\"%u\">%s</text>\n",
+			x, y, r->hosts ? "#3b7dd8" : "#d8733b", x + 12, y + 4, name);
+		free(name);
+		free(link);
+	}
+	fprintf(f, "</svg>\n");
+	return fclose(f) == 0 ? 0 : complain("%s: %s", path, strerror(errno));
+}
+
+int
+show_topology(const struct plan_options *o, bool json)
+{
+	char error[CTL_ERROR_MAX];
+	struct topology *t;
+	uint64_t longest_ns;
+	int result = 0;
+
+	if (o->topology == NULL) {
+		complain("topology needs --topology FILE");
+		return 2;
+	}
+	if (topology_read(o->topology, &t, error, sizeof(error)) != 0)
+		return complain("%s", error);
+	struct rows rows = {t, calloc(t->vertex_count, sizeof(*rows.all)), 1};
+
+	if (rows.all == NULL)
+		return complain("no memory");
+	rows.all[0] = (struct row){.vertex = middle_of(t, &longest_ns), .edge = TOPOLOGY_NONE};
+	rows.all[0].hosts = t->vertices[rows.all[0].vertex].host != TOPOLOGY_NONE;
+	add_below(&rows, 0);
+	if (o->svg != NULL)
+		result = draw_svg(&rows, o->svg);
+	if (result == 0 && json)
+		result = print_json(json_rows(&rows, longest_ns));
+	else if (result == 0)
+		draw_text(&rows, longest_ns);
+	free(rows.all);
+	topology_free(t);
+	return result;
+}
