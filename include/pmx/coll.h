@@ -156,6 +156,29 @@ PMX_API int pmx_allreduce(struct pmx_group *group, const void *in, void *out, ui
 PMX_API int pmx_reduce_scatter(struct pmx_group *group, const void *in, void *out, uint64_t count,
 	enum pmx_atomic_type type, enum pmx_atomic_op op, pmx_request *request);
 
+/**
+ * An operation of the application's own: into = into op from, of len bytes each, which have any
+ * alignment. It is called in the context's thread, by the call that finds the request ended, and
+ * must not use that context.
+ */
+typedef void (*pmx_combine)(void *into, const void *from, uint64_t len, void *arg);
+
+/**
+ * As pmx_reduce(), but by a function, and in the order of the ranks: ((0 op 1) op 2) ..., whether
+ * that matters or not. The engine cannot call it, so all contributions come to the root, size * len
+ * bytes; they are combined when the request ends.
+ * in: len bytes; PMX_IN_PLACE at the root: they are in `out`
+ * out: at the root len bytes; elsewhere not used
+ * combine, arg: of the root; elsewhere not used
+ * @retval -EINVAL combine is NULL at the root
+ */
+PMX_API int pmx_reduce_by(struct pmx_group *group, uint32_t root, const void *in, void *out,
+	uint64_t len, pmx_combine combine, void *arg, pmx_request *request);
+
+/** The same at all members, each of which combines all for itself. in: or PMX_IN_PLACE. */
+PMX_API int pmx_allreduce_by(struct pmx_group *group, const void *in, void *out, uint64_t len,
+	pmx_combine combine, void *arg, pmx_request *request);
+
 #ifdef __cplusplus
 }
 #endif

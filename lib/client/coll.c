@@ -10,6 +10,8 @@
  *    engine could not get at it, or only by the kernel.
  * 2. A block of a plan is a place in the plan's order of ranks. Where each one lies in the
  *    application's buffer is in tables, so blocks of any lengths are the same.
+ * 3. The engine cannot call a function of the application, so a reduction by one is a gather, or an
+ *    allgather, to the collective's buffer, and combined from there at the end.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,6 +28,9 @@
 #define NOWHERE   UINT64_MAX
 #define BOUNCES   8 /* of collectives, at once */
 
+/* As the operation of a reduction by a function: members that do something else differ. */
+#define BY_FUNCTION UINT32_MAX
+
 /* A collective that runs. */
 struct coll_note {
 	bool used;
@@ -35,8 +40,15 @@ struct coll_note {
 	void *bounce;
 	/* what is copied to the application at the end: `copies` blocks of `results` */
 	uint32_t copies;
-	const uint64_t *begins, *homes, *lens; /* offsets there, addresses, bytes */
+	const uint64_t *begins, *homes; /* offsets there, addresses */
+	uint64_t *lens;                 /* bytes */
 	const uint8_t *results;
+	/* or combined there, in the order of the ranks; homes are offsets then */
+	struct by_function {
+		pmx_combine combine; /* NULL: it is copied */
+		void *arg, *out;
+		uint64_t len;
+	} by;
 };
 
 struct client_colls {
@@ -65,6 +77,7 @@ struct call {
 	bool vector;    /* both sides are one vector, which the plan cuts */
 	uint32_t operation;
 	struct side in, out;
+	struct by_function by;
 };
 
 /* ------------------------------------------------------------------ blocks */
@@ -206,6 +219,21 @@ copy_out(const struct coll_note *n)
 }
 
 static void
+combine_all(const struct coll_note *n)
+{
+	const struct by_function *by = &n->by;
+	uint64_t *begin_of = n->lens; /* by rank; the lengths are all the same */
+
+	if (by->len == 0)
+		return;
+	for (uint32_t i = 0; i < n->copies; i++)
+		begin_of[n->homes[i] / by->len] = n->begins[i];
+	memcpy(by->out, n->results + begin_of[0], by->len);
+	for (uint32_t r = 1; r < n->copies; r++)
+		by->combine(by->out, n->results + begin_of[r], by->len, by->arg);
+}
+
+static void
 results(struct pmx_context *ctx, const struct completion *r)
 {
 	const uint32_t ticket = r->item[0], index = ticket % 256;
@@ -217,7 +245,9 @@ results(struct pmx_context *ctx, const struct completion *r)
 	if (n == NULL || !n->used || ticket_of(ctx, n) != ticket)
 		return;
 	if (n->g != NULL) {
-		if (error == 0)
+		if (error == 0 && n->by.combine != NULL)
+			combine_all(n);
+		else if (error == 0)
 			copy_out(n);
 		ctx_group_request_ends(n->g, &n->request, error,
 			error != 0 ? (uint16_t)(r->item[1] >> 16) : NOBODY, r->item[2]);
@@ -390,6 +420,7 @@ describe(struct pmx_group *g, const struct call *c, const struct coll_plan *p,
 	n->homes = homes;
 	n->lens = lens;
 	n->results = at + r->out;
+	n->by = c->by;
 	for (uint32_t b = 0; b < count; b++) {
 		uint64_t begin;
 		const uint64_t in_len = block_of(g, c, &c->in, p, b, &begin);
@@ -700,4 +731,41 @@ pmx_reduce_scatter(struct pmx_group *g, const void *in, void *out, uint64_t coun
 	c.in = side(in, UINT32_MAX, c.bytes);
 	c.out = side(out, 1, c.bytes);
 	return e != 0 ? e : begin(g, &c, request);
+}
+
+/* What comes is kept in the collective's buffer: the side has no memory of its own. */
+static void
+reduces_by(struct call *c, const void *in, void *out, uint64_t len)
+{
+	const bool gets = c->by.combine != NULL;
+
+	c->bytes = len;
+	c->operation = BY_FUNCTION;
+	c->by.out = out;
+	c->by.len = len;
+	c->in = side(in == PMX_IN_PLACE ? out : in, 1, len);
+	c->out = side(NULL, gets ? UINT32_MAX : 0, len);
+	c->out.copied = gets;
+}
+
+int
+pmx_reduce_by(struct pmx_group *g, uint32_t root, const void *in, void *out, uint64_t len,
+	pmx_combine combine, void *arg, pmx_request *request)
+{
+	struct call c = {.kind = COLL_GATHER, .root = root};
+
+	if (g->rank == root)
+		c.by = (struct by_function){.combine = combine, .arg = arg};
+	reduces_by(&c, in, out, len);
+	return g->rank == root && combine == NULL ? -EINVAL : begin(g, &c, request);
+}
+
+int
+pmx_allreduce_by(struct pmx_group *g, const void *in, void *out, uint64_t len, pmx_combine combine,
+	void *arg, pmx_request *request)
+{
+	struct call c = {.kind = COLL_ALLGATHER, .by = {.combine = combine, .arg = arg}};
+
+	reduces_by(&c, in, out, len);
+	return combine == NULL ? -EINVAL : begin(g, &c, request);
 }

@@ -767,6 +767,84 @@ coll__refuses_what_is_wrong(void **state)
 	}
 }
 
+/* Neither commutative nor associative: only one order gives the result. */
+static void
+times_three(void *into, const void *from, uint64_t len, void *arg)
+{
+	uint8_t *a = into;
+	const uint8_t *b = from;
+
+	for (uint64_t i = 0; i < len; i++)
+		a[i] = (uint8_t)(3 * a[i] + b[i]);
+	++*(unsigned *)arg;
+}
+
+static uint8_t
+contribution(unsigned n, uint64_t i)
+{
+	return (uint8_t)(n * 41 + i * 7 + (i >> 8));
+}
+
+/* Begins it at all members; root: ALL for an allreduce. */
+static void
+begin_by_function(uint32_t root, uint64_t len, bool in_place, unsigned *calls)
+{
+	for (unsigned n = 0; n < members; n++) {
+		struct share *p = &parts[0][n];
+		const bool gets = root == ALL || n == root;
+		const void *in;
+
+		*p = (struct share){.ended = 1, .in = malloc(len + 1), .out = malloc(len + 1)};
+		in = in_place && gets ? PMX_IN_PLACE : p->in;
+		memset(p->out, 0xEE, len + 1);
+		for (uint64_t i = 0; i < len; i++)
+			(in == PMX_IN_PLACE ? p->out : p->in)[i] = contribution(n, i);
+		const int e = root == ALL ? pmx_allreduce_by(group[n], in, p->out, len, times_three,
+						    calls, &p->request)
+					  : pmx_reduce_by(group[n], root, in, p->out, len,
+						    gets ? times_three : NULL, calls, &p->request);
+
+		assert_int_equal(e, 0);
+	}
+}
+
+static void
+coll__by_a_function(void **state)
+{
+	static const uint64_t lens[] = {0, 1, 24, 300, 5000, 100000};
+	pmx_request r;
+	uint8_t bytes[8];
+
+	(void)state;
+	open_group(5);
+	assert_int_equal(pmx_reduce_by(group[0], 0, bytes, bytes, 8, NULL, NULL, &r), -EINVAL);
+	assert_int_equal(pmx_allreduce_by(group[0], bytes, bytes, 8, NULL, NULL, &r), -EINVAL);
+	for (unsigned i = 0; i < 24; i++) {
+		const uint64_t len = lens[i % 6];
+		const uint32_t root = i % 4 == 0 ? ALL : i % 5;
+		unsigned calls = 0;
+
+		begin_by_function(root, len, i >= 12, &calls);
+		UNTIL(all_ended(0));
+		assert_int_equal(calls, len == 0 ? 0 : root == ALL ? 5 * 4 : 4);
+		for (unsigned n = 0; n < members; n++) {
+			struct share *p = &parts[0][n];
+
+			assert_int_equal(p->ended, 0);
+			assert_int_equal(p->out[len], 0xEE);
+			for (uint64_t k = 0; k < len && (root == ALL || n == root); k++) {
+				uint8_t want = contribution(0, k);
+
+				for (unsigned from = 1; from < members; from++)
+					want = (uint8_t)(3 * want + contribution(from, k));
+				assert_int_equal(p->out[k], want);
+			}
+			free(p->in);
+			free(p->out);
+		}
+	}
+}
+
 /* What the environment says of plans: what is wrong is refused, and then may be mended. */
 static void
 coll__environment(void **state)
@@ -935,6 +1013,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(coll__rank_0_begins_last, start, stop),
 		cmocka_unit_test_setup_teardown(coll__a_member_leaves, start, stop),
 		cmocka_unit_test_setup_teardown(coll__refuses_what_is_wrong, start, stop),
+		cmocka_unit_test_setup_teardown(coll__by_a_function, start, stop),
 		cmocka_unit_test_setup_teardown(coll__environment, start, stop),
 		cmocka_unit_test_setup_teardown(coll__the_engine_refuses, start, stop),
 		cmocka_unit_test_setup_teardown(coll__floats_have_the_same_bits, start, stop),
