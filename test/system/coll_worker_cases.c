@@ -543,12 +543,12 @@ do_many(struct member *m)
 	close_together(m);
 }
 
-/* Rank 4 closes the group, or its context, or ends, while its collectives run, which others have
- * not begun: its requests end, and the others' with its rank. */
+/* Rank 4 closes the group, or its context, or ends, while its collectives run, which rank 7 begins
+ * only when that has been heard of: its requests end, and the others' with its rank. */
 static void
 do_gone(struct member *m)
 {
-	enum { LEAVER = 4 };
+	enum { LEAVER = 4, LAST = 7 };
 	struct call calls[3];
 	struct outcome o;
 
@@ -561,6 +561,7 @@ do_gone(struct member *m)
 				fail("beginning: %s", error_name(o.error));
 		}
 		usleep(10000);
+		atomic_store(&m->board->ready, 1);
 		if (m->option == 2)
 			_exit(0);
 		if (m->option == 0) {
@@ -579,6 +580,10 @@ do_gone(struct member *m)
 		call_set(&calls[i], i % 2 ? ALLGATHER : ALLREDUCE, 0, 60000, i, m->group);
 		if (i == 0)
 			usleep(m->rank * 4000);
+		while (m->rank == LAST && !atomic_load(&m->board->ready))
+			usleep(1000);
+		if (m->rank == LAST && i == 0)
+			usleep(500000);
 		if (member_begin(m, &calls[i], i, &o))
 			member_wait(m, &calls[i], &o);
 		if (o.rank != LEAVER || o.error != -ENOTCONN)
