@@ -13,9 +13,10 @@
 #include "helpers.h"
 
 #define MEMBERS     8
-#define SLOTS       4            /* collectives of a member at once, as limits.collectives */
-#define NUMBERS     8192         /* collectives of which the board tells */
-#define PATIENCE_US 30000000ll   /* what has not ended then hangs, on a machine that is loaded, too */
+#define SLOTS       4    /* collectives of a member at once, as limits.collectives */
+#define NUMBERS     8192 /* collectives of which the board tells */
+/* what has not ended then hangs, on a machine that is loaded, too */
+#define PATIENCE_US 30000000ll
 #define NO_RANK     UINT32_MAX   /* of nobody */
 #define LEN_MAX     (200u << 10) /* bytes of a block */
 
