@@ -275,8 +275,8 @@ find(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes)
 	return oldest;
 }
 
-/* Whether no message waits for another one. Otherwise a window that later ones have used up might
- * keep back what they wait for. */
+/* Whether no message waits for another one: of others, few are under way at a time anyhow, and a
+ * window would only cut them into grains. */
 static bool
 is_independent(const struct coll_list *l)
 {

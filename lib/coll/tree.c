@@ -260,15 +260,13 @@ bcast_place(struct coll_builder *b, const struct shape *s, uint32_t p, const str
 
 /* What a place's sums are made of. */
 struct sums {
-	bool in_out;                  /* place 0 has them in OUT, and otherwise as all others do */
 	uint16_t got[COLL_AREAS_MAX]; /* the last RECV to each area */
 	uint16_t sent[2];             /* the last SEND in each tree: one at a time keeps its pace */
 };
 
 static void
-sums_begin(struct sums *u, bool in_out)
+sums_begin(struct sums *u)
 {
-	u->in_out = in_out;
 	u->sent[0] = u->sent[1] = COLL_NONE;
 	for (uint32_t i = 0; i < COLL_AREAS_MAX; i++)
 		u->got[i] = COLL_NONE;
@@ -336,13 +334,13 @@ send_sum(struct coll_builder *b, uint32_t p, uint32_t to, const struct run *run,
 	return coll_add(b, b->plan->order[p], &x);
 }
 
-/* Returns the step by which place 0 has the sum of the run, in OUT or in *first's scratch. */
+/* Returns the step by which place 0 has the sum of the run: in OUT, or as all others have it, in
+ * *first's scratch. */
 static uint16_t
 reduce_place(struct coll_builder *b, const struct shape *s, uint32_t p, const struct run *run,
-	struct sums *u, uint16_t *first)
+	bool in_out, struct sums *u, uint16_t *first)
 {
 	const uint32_t *from = s->kids_from[run->tree], parent = s->parent[run->tree][p];
-	const bool in_out = p == 0 && u->in_out;
 	uint16_t sum = in_out ? coll_add_own(b, b->plan->order[0], run->block) : COLL_NONE;
 	uint32_t area = run->tree ? s->kids_from[0][p + 1] - s->kids_from[0][p] : 0;
 
@@ -464,11 +462,11 @@ reduce_and_bcast(struct coll_builder *b, shape_of make, bool bcast)
 	for (uint32_t p = 0; p < s.n && b->error == 0; p++) {
 		uint16_t whole[2] = {COLL_NONE, COLL_NONE}, first;
 
-		sums_begin(&u, true);
+		sums_begin(&u);
 		for (uint32_t h = 0; h < s.halves; h++) {
 			const struct run run = half_of(b, h);
 
-			whole[h] = reduce_place(b, &s, p, &run, &u, &first);
+			whole[h] = reduce_place(b, &s, p, &run, p == 0, &u, &first);
 		}
 		for (uint32_t h = 0; bcast && h < s.halves; h++) {
 			const struct run run = half_of(b, h);
@@ -535,12 +533,12 @@ reduce_scatter_over(struct coll_builder *b, shape_of make)
 	for (uint32_t p = 0; p < n && b->error == 0; p++) {
 		uint16_t first;
 
-		sums_begin(&u, false);
+		sums_begin(&u);
 		for (uint32_t i = 0; i < n; i++) {
 			const struct run run = {i, 1, i % s.halves, false};
 
-			u.in_out = i == 0;
-			const uint16_t sum = reduce_place(b, &s, p, &run, &u, &first);
+			const uint16_t sum = reduce_place(b, &s, p, &run, p == 0 && i == 0, &u,
+				&first);
 
 			if (p == 0 && i > 0)
 				send_sum(b, 0, i, &run, first, sum, COLL_NONE, 0);
