@@ -64,6 +64,11 @@ model_landed(struct end *e)
 {
 	const struct lhs_end *ring = &e->in->lhs;
 
+	if (ring->pos - e->landed > ring->mask + 1) {
+		fail("context %ld: %u messages landed since the model looked, in a ring of %u",
+			e - ends, ring->pos - e->landed, ring->mask + 1);
+		return;
+	}
 	for (; e->landed != ring->pos; e->landed++) {
 		const struct lhs_entry *entry = lhs_at(ring, e->landed);
 		unsigned from = entry->src_node * CONTEXTS + entry->src_ctx,
