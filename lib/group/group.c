@@ -791,6 +791,17 @@ group_lost(struct groups *g, struct membership *m, uint16_t rank)
 		owe_member(g, m, rank, OWES_SUSPECT);
 }
 
+void
+group_unreachable(struct groups *g, uint16_t ctx, uint32_t place, uint16_t rank)
+{
+	struct membership *m = group_at(g, ctx, place);
+
+	if (m == NULL || rank >= m->count)
+		return;
+	group_lost(g, m, rank);
+	group_settle(g, m);
+}
+
 /* Rank 0: it leaves, or has given up to open the group. */
 static void
 leaves(struct groups *g, struct membership *m, uint16_t from, uint32_t part)

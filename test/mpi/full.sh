@@ -118,8 +118,9 @@ debians() {
 	scalapack=$(echo /usr/lib/*/scalapack/openmpi-tests)
 	if [ -x "$scalapack/xdlu" ]; then
 		cd "$scalapack" || exit 2
+		# not xsllt: its ranks disagree on when a refinement has converged and wait for each other, over every transport
 		tests=(xdlu xdqr)
-		[ "$selection" = selection ] || tests=(xdlu xdllt xdqr xdls xdtrd xdhrd xdinv xslu xsllt xsqr xclu xcllt xzlu xzllt xzqr)
+		[ "$selection" = selection ] || tests=(xdlu xdllt xdqr xdls xdtrd xdhrd xdinv xslu xsqr xclu xcllt xzlu xzllt xzqr)
 		for test in "${tests[@]}"; do
 			[ -x "$test" ] || continue
 			judge "scalapack_$test" 4 scalapack_ok "./$test"

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <rte_eal.h>
 
@@ -711,6 +712,81 @@ coll__a_node_dies(void **state)
 	nodes[1] = dead;
 }
 
+/* Rank 0 reaches all, but two others do not reach each other: nobody waits for what was lost between
+ * them. */
+static void
+coll__two_nodes_that_do_not_reach_each_other(void **state)
+{
+	enum { LONELY = 3 };
+	const unsigned port = 20000 + (unsigned)getpid() % 20000;
+	struct pmx_node *apart[LONELY];
+	struct pmx_context *c[LONELY];
+	struct pmx_group *g[LONELY];
+	struct pmx_addr list[LONELY];
+	struct pmx_status said[LONELY];
+	pmx_request r[LONELY];
+	int ended[LONELY] = {0};
+	uint8_t in[LONELY][LONELY * 8] = {{0}}, out[LONELY][LONELY * 8];
+	time_t end = time(NULL) + PATIENCE_S;
+	const struct pmx_group_params p = {
+		.id = NUMBER,
+		.count = LONELY,
+		.members = list,
+		.timeout_us = 30000000,
+	};
+
+	(void)state;
+	for (unsigned n = 0; n < LONELY; n++) {
+		char text[600], error[256] = "";
+		const struct pmx_node_params params = {.config_text = text};
+
+		/* where nobody listens, for nodes 1 and 2 of each other */
+		snprintf(text, sizeof(text),
+			"[node]\nid = %u\nname = apart%u\n[link 0]\ndriver = udp\n"
+			"listen = 127.0.0.1:%u\n[proto]\nretries = 3\nrto_max_us = 8000\n"
+			"[limits]\ncontexts = 1\nmbufs = 4096\n[nodes]\n"
+			"0 = 127.0.0.1:%u\n1 = 127.0.0.1:%u\n2 = 127.0.0.1:%u\n",
+			n, n, port + n, port, port + (n == 2 ? 9 : 1), port + (n == 1 ? 9 : 2));
+		if (pmx_node_start(&apart[n], &params, error, sizeof(error)) != 0)
+			fail_msg("%s", error);
+		assert_int_equal(pmx_context_open(&c[n], apart[n], &(struct pmx_context_params){0}), 0);
+		list[n] = (struct pmx_addr){(uint16_t)n, 0};
+	}
+	for (unsigned step = 0; step < 2; step++) {
+		for (unsigned n = 0; n < LONELY; n++) {
+			ended[n] = 0;
+			assert_int_equal(step == 0 ? pmx_group_open(c[n], &p, &g[n], &r[n])
+						   : pmx_alltoall(g[n], in[n], out[n], 8, &r[n]),
+				0);
+		}
+		while (ended[0] == 0 || ended[1] == 0 || ended[2] == 0) {
+			assert_true(time(NULL) < end);
+			for (unsigned n = 0; n < LONELY; n++) {
+				pmx_node_poll(apart[n]);
+				if (ended[n] == 0)
+					ended[n] = pmx_test(c[n], &r[n], &said[n]);
+			}
+		}
+		for (unsigned n = 0; n < LONELY && step == 0; n++)
+			assert_int_equal(ended[n], 1);
+	}
+	/* rank 0 has had all that it was to get, and expels one of the two, whom the others hear of */
+	assert_int_equal(pmx_coll_barrier(g[0], &r[0]), 0);
+	for (ended[0] = 0; ended[0] == 0; ended[0] = pmx_test(c[0], &r[0], &said[0])) {
+		assert_true(time(NULL) < end);
+		pmx_node_poll(apart[0]);
+	}
+	assert_int_equal(ended[0], -ECONNRESET);
+	assert_in_range(said[0].label, 1, 2);
+	const unsigned expelled = said[0].label, stays = 3 - expelled;
+
+	assert_int_equal(ended[stays], -ECONNRESET);
+	assert_int_equal(said[stays].label, expelled);
+	assert_true(ended[expelled] < 0);
+	for (unsigned n = 0; n < LONELY; n++)
+		pmx_node_close(apart[n]);
+}
+
 static void
 coll__refuses_what_is_wrong(void **state)
 {
@@ -1018,6 +1094,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(coll__the_engine_refuses, start, stop),
 		cmocka_unit_test_setup_teardown(coll__floats_have_the_same_bits, start, stop),
 		cmocka_unit_test_setup_teardown(coll__a_node_dies, start, stop),
+		cmocka_unit_test(coll__two_nodes_that_do_not_reach_each_other),
 	};
 
 	char *eal[] = {"embedded_coll", "--no-huge", "-m", "512", "--no-shconf", "--no-pci",

@@ -32,7 +32,7 @@ struct coll_frame {
 	struct coll_frame *next; /* that is free */
 	uint64_t key;
 	uint16_t ctx, place;
-	uint16_t to_node, to_ctx;
+	uint16_t to_node, to_ctx, to_rank;
 	uint16_t len;
 	bool back; /* from another lane of this node */
 	_Alignas(8) uint8_t bytes[];
@@ -427,6 +427,18 @@ frame_ends(struct engine *e, struct coll_frame *f)
 	service_busy(e, COLL_SERVICE);
 }
 
+/* Nobody sends it again. A member that has left, or is another one now, says so by its group; one that
+ * cannot be reached from here does not, and would be waited for without end. */
+static void
+frame_lost(struct engine *e, struct coll_frame *f, int error)
+{
+	if (error == ETIMEDOUT || error == EHOSTUNREACH) {
+		group_unreachable(groups_of(e), f->ctx, f->place, f->to_rank);
+		service_busy(e, GROUP_SERVICE);
+	}
+	frame_ends(e, f);
+}
+
 static void
 take_local(struct engine *e, const struct coll_frame *f)
 {
@@ -492,7 +504,7 @@ send_frame(struct engine *e, struct coll_frame *f)
 	if (result == -EAGAIN)
 		return false;
 	if (result != 0)
-		frame_ends(e, f); /* the group finds out that it cannot be reached */
+		frame_lost(e, f, -result);
 	return true;
 }
 
@@ -525,6 +537,7 @@ send(struct engine *e, const struct colls_do *d)
 	}
 	f->to_node = to.node;
 	f->to_ctx = to.ctx;
+	f->to_rank = d->to;
 	if (!send_frame(e, f))
 		x->held = f;
 }
@@ -538,8 +551,8 @@ coll_frame_mbuf(struct engine *e, const struct proto_out *o, const struct peer *
 static void
 coll_completed(struct engine *e, struct channel *ch, uint64_t handle, uint8_t error)
 {
-	(void)ch, (void)error; /* the group finds out who cannot be reached */
-	frame_ends(e, frame_of_handle(handle));
+	(void)ch;
+	frame_lost(e, frame_of_handle(handle), error);
 }
 
 /* ------------------------------------------------------------------ from clients */
