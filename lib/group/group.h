@@ -298,8 +298,8 @@ bool group_seat_at(const struct groups *g, uint16_t ctx, uint32_t place, struct 
 /* What members do one after the other, each with a number, from 0 on (lib/coll): this one has done
  * its part of all before `number`. The others are told so when it leaves. */
 void group_took_part(struct groups *g, uint16_t ctx, uint32_t place, uint32_t number);
-/* A message to that member has been lost for good: the group goes on without it, as rank 0 tells all
- * (which is told by this one). */
+/* A message to that member has been lost for good: the group goes on without it, as rank 0 tells
+ * all (which is told by this one). */
 void group_unreachable(struct groups *g, uint16_t ctx, uint32_t place, uint16_t rank);
 /* Can that one come to its end? 0; or a positive errno, and because of which rank not. All members
  * get the same answer, if they ask again when they have heard of a member that has gone. EINVAL:

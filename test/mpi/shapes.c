@@ -54,7 +54,8 @@ collectives(void)
 {
 	static const int sizes[] = {8, 1024, 16384, 65536};
 	const int times = 300;
-	unsigned char *out = must(malloc((size_t)ranks << 16)), *in = must(malloc((size_t)ranks << 16));
+	unsigned char *out = must(malloc((size_t)ranks << 16)),
+		      *in = must(malloc((size_t)ranks << 16));
 	double begin = 0;
 
 	for (int turn = 0; turn < 2; turn++) {
@@ -67,7 +68,8 @@ collectives(void)
 		char name[32];
 
 		for (int to = 0; to < ranks; to++)
-			memset(out + (size_t)to * (size_t)sizes[s], rank * 16 + to, (size_t)sizes[s]);
+			memset(out + (size_t)to * (size_t)sizes[s], rank * 16 + to,
+				(size_t)sizes[s]);
 		for (int turn = 0; turn < 2; turn++) {
 			MPI_Barrier(MPI_COMM_WORLD);
 			begin = MPI_Wtime();
@@ -116,7 +118,8 @@ one(MPI_Win win, int what, uint64_t *mine, uint64_t *found)
 static void
 remote(void)
 {
-	static const char *const names[] = {"put_8", "get_8", "fetch_and_op_8", "compare_and_swap_8"};
+	static const char *const names[] = {"put_8", "get_8", "fetch_and_op_8",
+		"compare_and_swap_8"};
 	const int times = 3000;
 	uint64_t *memory, mine = 1, found = 0;
 	double begin = 0;
@@ -163,7 +166,8 @@ waiting(int n)
 
 	for (int i = 0; i < n; i++) {
 		if (rank == 1)
-			MPI_Irecv(&to[i], 8, MPI_BYTE, MPI_ANY_SOURCE, i, MPI_COMM_WORLD, &requests[i]);
+			MPI_Irecv(&to[i], 8, MPI_BYTE, MPI_ANY_SOURCE, i, MPI_COMM_WORLD,
+				&requests[i]);
 	}
 	MPI_Barrier(MPI_COMM_WORLD);
 	begin = MPI_Wtime();
@@ -200,7 +204,8 @@ flood(int longs, int shorts)
 		MPI_Recv(&value, 8, MPI_BYTE, !rank, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 	for (int i = 0; i < longs; i++) {
 		MPI_Recv(in, LONG_BYTES, MPI_BYTE, !rank, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-		right(in[0] == !rank + 1 && in[LONG_BYTES - 1] == !rank + 1, "bytes of the flood are wrong");
+		right(in[0] == !rank + 1 && in[LONG_BYTES - 1] == !rank + 1,
+			"bytes of the flood are wrong");
 	}
 	MPI_Waitall(longs + shorts, requests, MPI_STATUSES_IGNORE);
 	say("flood", MPI_Wtime() - begin, "s");

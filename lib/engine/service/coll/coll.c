@@ -427,8 +427,8 @@ frame_ends(struct engine *e, struct coll_frame *f)
 	service_busy(e, COLL_SERVICE);
 }
 
-/* Nobody sends it again. A member that has left, or is another one now, says so by its group; one that
- * cannot be reached from here does not, and would be waited for without end. */
+/* Nobody sends it again. A member that has left, or is another one now, says so by its group; one
+ * that cannot be reached from here does not, and would be waited for without end. */
 static void
 frame_lost(struct engine *e, struct coll_frame *f, int error)
 {
