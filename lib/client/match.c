@@ -504,6 +504,8 @@ send_any(struct pmx_context *ctx, const struct pmx_matched *m, const struct layo
 	cursor_begin(&c, l);
 	struct pair *p = pair_to(ctx, m->peer);
 
+	if (p == NULL && len > PAIR_EAGER)
+		pairs_hasten(ctx, m->peer, len);
 	if (p != NULL && len <= PAIR_EAGER && !(m->flags & PMX_SYNC)) {
 		result = send_aside(ctx, p, m, flags, diff ? NULL : &c, bytes, len);
 		if (result == 0)

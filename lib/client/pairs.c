@@ -22,7 +22,7 @@
 #include "client/pairs.h"
 
 #define PAIRS_MAX   128   /* of a context */
-#define ASK_AFTER   32    /* messages */
+#define ASK_AFTER   32    /* messages; a long one counts for as many as it has PAIR_EAGER bytes */
 #define ASK_AGAIN   65535 /* ... after the primary has refused */
 #define LOOK_EVERY  256
 #define ANSWER_MOST 16 /* in one look */
@@ -329,6 +329,18 @@ ask(struct pmx_context *ctx, uint64_t peer)
 	if (result != 0)
 		pairs_release(ctx, p);
 	return result;
+}
+
+void
+pairs_hasten(struct pmx_context *ctx, struct pmx_addr to, uint64_t len)
+{
+	const uint64_t worth = len / PAIR_EAGER;
+
+	if (to.node != ctx->pair_node)
+		return;
+	uint16_t *left = &ctx->pairs->of[to.context].left;
+
+	*left = worth < *left ? (uint16_t)(*left - worth) : 0;
 }
 
 struct pair *

@@ -65,6 +65,8 @@ struct pairs {
 
 /* Begins to send to that context by a pair, or does what leads to one. NULL: not now. */
 struct pair *pairs_approach(struct pmx_context *ctx, uint16_t peer);
+/* A message of len bytes goes by the engine: a long one is reason enough to ask for a pair soon. */
+void pairs_hasten(struct pmx_context *ctx, struct pmx_addr to, uint64_t len);
 /* Every LOOK_EVERY calls: answers who asks for a pair, goes on with those that begin, ends those
  * whose other side is gone. To be called with each look for messages. */
 void pairs_look(struct pmx_context *ctx);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # libpmx exports the verbs of include/pmx and nothing else, has a soname, and holds nothing of what only a primary does
-# (lib/serve). For the library with DPDK and for the one without; and libpmx-dsm those of pmx/dsm.h.
+# (lib/serve). For the library with DPDK and for the one without; libpmx-dsm those of pmx/dsm.h, and libpmx-job those of pmx/job.h.
 #
 #   exports.sh BUILD_DIR/lib
 set -u
@@ -21,14 +21,14 @@ verdict() { # NAME WHY: good if WHY is empty
 }
 
 headers() { # LIBRARY
-	find "$root/include/pmx" -name '*.h' | if [ "$1" = libpmx-dsm ]; then grep '/dsm\.h$'; else grep -v '/dsm\.h$'; fi
+	find "$root/include/pmx" -name '*.h' | case $1 in libpmx-*) grep "/${1#libpmx-}\.h$" ;; *) grep -vE '/(dsm|job)\.h$' ;; esac
 }
 
 declared() {
-	headers "$1" | xargs cat | sed 's://.*::' | grep -oE '\bpmx_[a-z_]+\(' | tr -d '(' | sort -u
+	headers "$1" | xargs cat | sed -z 's:/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/::g' | sed 's://.*::' | grep -oE '\bpmx_[a-z_]+\(' | tr -d '(' | sort -u
 }
 
-for name in libpmx thin/libpmx libpmx-dsm; do
+for name in libpmx thin/libpmx libpmx-dsm libpmx-job; do
 	so=$(readlink -f "$lib/$name.so")
 	title=${name/\//_}
 	if [ ! -f "$so" ]; then

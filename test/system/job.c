@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A process of a job (include/pmx/job.h), which run.sh starts in several ways.
+ *
+ * Usage: job WHAT
+ *   all        values of all lengths by two exchanges, a message from each process to each, a
+ *              barrier of the group; then each says that it is right
+ *   die RANK   that rank ends by SIGKILL after all have met, the others wait for it
+ *   leave RANK that rank ends well before an exchange that the others wait for
+ *   meet       no more than pmx_job_init(); rank 0 says how long it took, from the time in the
+ *              environment variable BEGAN on
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pmx/job.h"
+
+#define WAIT_US 20000000
+
+static struct pmx_job *job;
+
+static void
+right(int is, const char *what)
+{
+	if (is)
+		return;
+	fprintf(stderr, "job: rank %u: %s\n", job != NULL ? pmx_job_rank(job) : UINT32_MAX, what);
+	exit(1);
+}
+
+static uint32_t
+length_of(uint32_t rank, uint32_t round)
+{
+	static const uint32_t lengths[] = {0, 1, 7, 4096, PMX_JOB_VALUE_MAX};
+
+	return lengths[(rank + round) % 5];
+}
+
+static uint8_t
+byte_of(uint32_t rank, uint32_t round, uint32_t i)
+{
+	return (uint8_t)(rank * 31 + round * 7 + i);
+}
+
+static void
+values(void)
+{
+	static uint8_t bytes[PMX_JOB_VALUE_MAX + 1];
+	const uint32_t own = pmx_job_rank(job);
+
+	right(pmx_job_put(job, "", bytes, 1) == -EINVAL, "a key without characters was taken");
+	right(pmx_job_put(job, "k", bytes, PMX_JOB_VALUE_MAX + 1) == -EINVAL,
+		"a value that is too long was taken");
+	for (uint32_t round = 0; round < 3; round++) {
+		const uint32_t len = length_of(own, round);
+
+		for (uint32_t i = 0; i < len; i++)
+			bytes[i] = byte_of(own, round, i);
+		right(pmx_job_put(job, "key", bytes, len) == 0, "pmx_job_put");
+		if (round == 1 && own == 0)
+			right(pmx_job_put(job, "once", "x", 1) == 0, "pmx_job_put");
+		right(pmx_job_fence(job, WAIT_US) == 0, "pmx_job_fence");
+		for (uint32_t r = 0; r < pmx_job_size(job); r++) {
+			const uint32_t want = length_of(r, round);
+
+			memset(bytes, 0xEE, sizeof(bytes));
+			right(pmx_job_get(job, r, "key", bytes, sizeof(bytes)) == (int)want,
+				"a value has another length");
+			for (uint32_t i = 0; i < want; i++)
+				right(bytes[i] == byte_of(r, round, i), "a byte of a value");
+			right(bytes[want] == 0xEE, "more than the value was written");
+		}
+	}
+	right(pmx_job_get(job, 0, "once", bytes, 0) == 1, "a value that was put later");
+	right(pmx_job_get(job, 0, "never", bytes, 1) == -ENOENT, "a value that nobody has put");
+	right(pmx_job_get(job, pmx_job_size(job), "key", bytes, 1) == -EINVAL, "of no rank");
+}
+
+static void
+messages(void)
+{
+	struct pmx_context *ctx = pmx_job_context(job);
+	const uint32_t size = pmx_job_size(job), own = pmx_job_rank(job);
+	char *heard = calloc(size, 1);
+	const struct pmx_addr self = pmx_context_addr(ctx);
+	struct pmx_message m;
+	struct pmx_addr to;
+
+	right(heard != NULL, "memory");
+	right(pmx_job_address(job, own, &to) == 0 && to.node == self.node &&
+			to.context == self.context,
+		"its own address is another one");
+	right(pmx_job_address(job, size, &to) == -EINVAL, "the address of no rank");
+	for (uint32_t r = 0; r < size; r++) {
+		right(pmx_job_address(job, r, &to) == 0, "an address");
+		int e;
+
+		while ((e = pmx_send_copy(ctx, to, &own, sizeof(own), NULL)) == -EAGAIN ||
+			e == -ENOBUFS)
+			usleep(50);
+		right(e == 0, "pmx_send_copy");
+	}
+	for (uint32_t n = 0; n < size; n++) {
+		uint32_t from;
+
+		right(pmx_receive_wait(ctx, &m, WAIT_US) == 1, "a message did not come");
+		memcpy(&from, m.data, sizeof(from));
+		right(from < size && !heard[from]++, "a message came twice");
+		pmx_release_receive_buffer(ctx, &m);
+	}
+	free(heard);
+}
+
+static void
+barrier(void)
+{
+	struct pmx_group *g = pmx_job_group(job);
+	struct pmx_status status;
+	pmx_request r;
+
+	right(pmx_group_size(g) == pmx_job_size(job) && pmx_group_rank(g) == pmx_job_rank(job) &&
+			pmx_group_id(g) == pmx_job_number(job),
+		"the group is another one");
+	right(pmx_group_barrier(g, &r) == 0, "pmx_group_barrier");
+	right(pmx_wait(pmx_job_context(job), &r, &status, WAIT_US) == 1, "the barrier");
+}
+
+int
+main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "all";
+	const uint32_t who = argc > 2 ? (uint32_t)atoi(argv[2]) : 0;
+	struct pmx_job *second;
+	char error[256];
+
+	if (pmx_job_init(&job, NULL, error, sizeof(error)) != 0) {
+		fprintf(stderr, "job: %s\n", error);
+		return 1;
+	}
+	right(pmx_job_init(&second, NULL, error, sizeof(error)) == -EALREADY, "it began twice");
+	if (strcmp(what, "meet") == 0) {
+		struct timespec t;
+
+		clock_gettime(CLOCK_REALTIME, &t);
+		if (pmx_job_rank(job) == 0 && getenv("BEGAN") != NULL)
+			printf("met %.3f\n",
+				(double)t.tv_sec + (double)t.tv_nsec / 1e9 - atof(getenv("BEGAN")));
+	} else if (strcmp(what, "die") == 0) {
+		if (pmx_job_rank(job) == who)
+			raise(SIGKILL);
+		pause();
+	} else if (strcmp(what, "leave") == 0) {
+		right(pmx_job_rank(job) == who || pmx_job_fence(job, WAIT_US) != 0,
+			"an exchange without one of them");
+	} else {
+		values();
+		messages();
+		barrier();
+		printf("rank %u of %u is right\n", pmx_job_rank(job), pmx_job_size(job));
+	}
+	pmx_job_finalize(job);
+	return 0;
+}
