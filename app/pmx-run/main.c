@@ -428,39 +428,41 @@ own_path(void)
 	return path;
 }
 
-/* The words of the command that runs an agent on a host. */
+/* A word of the command that runs an agent, in which {} stands for the host. */
+static char *
+word_with(const char *word, const char *brace, const char *host)
+{
+	char *with;
+
+	if (asprintf(&with, "%.*s%s%s", (int)(brace - word), word, host, brace + 2) < 0)
+		die("out of memory");
+	return with;
+}
+
+/* The command that runs an agent on a host: its words, each to be freed, then NULL. */
 static char **
 agent_command(const char *how, const struct host *h)
 {
-	char **words = must(calloc(strlen(how) + 5, sizeof(*words)));
+	/* no more words than every second character, and four besides */
+	char **words = must(calloc(strlen(how) / 2 + 6, sizeof(*words)));
 	char *copy = must(strdup(how)), *rest = copy, *w;
 	const char *there = getenv("PMX_RUN");
 	unsigned n = 0;
-	bool named = false;
+	bool named = *h->name == 0;
 
-	there = there != NULL ? there : own_path();
-	if (*h->name == 0) {
-		words[n++] = (char *)(uintptr_t)own_path();
-	} else {
-		while ((w = strsep(&rest, " ")) != NULL) {
-			if (*w == 0)
-				continue;
-			char *brace = strstr(w, "{}");
+	while (*h->name != 0 && (w = strsep(&rest, " ")) != NULL) {
+		const char *brace = strstr(w, "{}");
 
-			if (brace == NULL) {
-				words[n++] = w;
-				continue;
-			}
-			named = true;
-			*brace = 0;
-			if (asprintf(&words[n++], "%s%s%s", w, h->name, brace + 2) < 0)
-				die("out of memory");
-		}
-		if (!named)
-			words[n++] = h->name;
-		words[n++] = (char *)(uintptr_t)there;
+		if (*w == 0)
+			continue;
+		named |= brace != NULL;
+		words[n++] = brace != NULL ? word_with(w, brace, h->name) : must(strdup(w));
 	}
-	words[n++] = "--serve-a-host";
+	if (!named)
+		words[n++] = must(strdup(h->name));
+	words[n++] = must(strdup(*h->name != 0 && there != NULL ? there : own_path()));
+	words[n++] = must(strdup("--serve-a-host"));
+	free(copy);
 	return words;
 }
 
@@ -496,6 +498,8 @@ agent_start(struct agent *a, const struct host *h, const char *how)
 	a->running = h->ranks;
 	for (uint32_t r = h->first; r < h->first + h->ranks; r++)
 		job.ranks[r] = (struct rank){.agent = a, .runs = true};
+	for (char **w = words; *w != NULL; w++)
+		free(*w);
 	free(words);
 }
 
@@ -768,6 +772,29 @@ turn(struct pollfd *fds, int signals)
 	return true;
 }
 
+static void
+job_free(struct options *o)
+{
+	for (uint32_t i = 0; i < job.hosts.count; i++) {
+		struct agent *a = &job.agents[i];
+
+		stream_free(&a->in);
+		while (a->head != NULL) {
+			struct chunk *c = a->head;
+
+			a->head = c->next;
+			free(c);
+		}
+	}
+	free(job.agents);
+	free(job.ranks);
+	records_free(&job.put);
+	hosts_free(&job.hosts);
+	for (uint32_t i = 0; i < o->variable_count; i++)
+		free(o->variables[i]);
+	free(o->variables);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -791,5 +818,6 @@ main(int argc, char **argv)
 	while (turn(fds, signals))
 		;
 	free(fds);
+	job_free(&o);
 	return job.code < 0 ? 0 : job.code;
 }
