@@ -77,7 +77,8 @@ struct rank {
 	const struct agent *agent;
 	uint32_t pid;
 	uint32_t fences;
-	bool runs, says, ended;
+	bool runs;
+	bool left;          /* it has ended, or its part of the job */
 	bool begun_line[2]; /* of its output, and of its errors */
 };
 
@@ -233,11 +234,11 @@ static void
 look_for_missing(void)
 {
 	for (uint32_t r = 0; job.waiting > 0 && job.code < 0 && r < job.size; r++) {
-		if (!job.ranks[r].ended || job.ranks[r].fences > job.fences)
+		if (!job.ranks[r].left || job.ranks[r].fences > job.fences)
 			continue;
 		fprintf(stderr,
-			"pmx-run: rank %u (process %u on %s) has ended, but %u others wait for it "
-			"in an exchange\n",
+			"pmx-run: rank %u (process %u on %s) has left the job, but %u others wait "
+			"for it in an exchange\n",
 			r, job.ranks[r].pid, name_of(job.ranks[r].agent->host), job.waiting);
 		end_job(1);
 	}
@@ -296,7 +297,7 @@ rank_ended(struct agent *a, uint32_t rank, int status)
 	if (!r->runs)
 		return;
 	r->runs = false;
-	r->ended = true;
+	r->left = true;
 	a->running--;
 	if (code != 0 && job.code < 0) {
 		fprintf(stderr, "pmx-run: rank %u (process %u on %s) ", rank, r->pid,
@@ -362,13 +363,16 @@ message(struct agent *a, const struct stream_message *m)
 				rank);
 			end_job(1);
 		}
-		r->says = true;
 		break;
 	case STREAM_PUT:
 		values_add(rank, m->body, m->len);
 		break;
 	case STREAM_FENCE:
 		fence(rank);
+		break;
+	case STREAM_LEAVE:
+		r->left = true;
+		look_for_missing();
 		break;
 	}
 }

@@ -6,7 +6,10 @@
  *   all        values of all lengths by two exchanges, a message from each process to each, a
  *              barrier of the group; then each says that it is right
  *   die RANK   that rank ends by SIGKILL after all have met, the others wait for it
- *   leave RANK that rank ends well before an exchange that the others wait for
+ *   leave RANK that rank leaves the job, and does something else, before an exchange that the
+ *   others
+ *              wait for
+ *   end RANK   that rank ends well, without having left the job
  *   meet       no more than pmx_job_init(); rank 0 says how long it took, from the time in the
  *              environment variable BEGAN on
  */
@@ -154,9 +157,14 @@ main(int argc, char **argv)
 		if (pmx_job_rank(job) == who)
 			raise(SIGKILL);
 		pause();
-	} else if (strcmp(what, "leave") == 0) {
-		right(pmx_job_rank(job) == who || pmx_job_fence(job, WAIT_US) != 0,
-			"an exchange without one of them");
+	} else if (strcmp(what, "end") == 0 && pmx_job_rank(job) == who) {
+		_exit(0);
+	} else if (strcmp(what, "leave") == 0 || strcmp(what, "end") == 0) {
+		if (pmx_job_rank(job) == who) {
+			pmx_job_finalize(job);
+			pause();
+		}
+		right(pmx_job_fence(job, WAIT_US) != 0, "an exchange without one of them");
 	} else {
 		values();
 		messages();

@@ -88,7 +88,8 @@ export PMX_INSTANCE=${tag}0 PMX_ATTACH=thin
 says job__alone 0 'rank 0 of 1 is right' "$build/test/job"
 says job__one_host 0 'rank 3 of 4 is right' "$run" -n 4 "$build/test/job"
 says job__a_rank_dies 137 'rank 2 \(process [0-9]+ on this host\) was ended by signal 9' "$run" -n 4 "$build/test/job" die 2
-says job__a_rank_leaves 1 'rank 1 .* has ended, but [0-9] others wait for it in an exchange' "$run" -n 3 "$build/test/job" leave 1
+says job__a_rank_leaves 1 'rank 1 .* has left the job, but [0-9] others wait for it in an exchange' "$run" -n 3 "$build/test/job" leave 1
+says job__a_rank_ends_in_the_midst 1 'rank 1 .* has left the job, but' "$run" -n 3 "$build/test/job" end 1
 says job__no_primary 1 "primary 'nobody': " env PMX_INSTANCE=nobody "$build/test/job"
 start "$dir/one.log" "$run" -n 3 "$build/test/job"
 one=$last
