@@ -5,6 +5,7 @@
  * value; it never receives. garbage.sh runs it beside others.
  *
  *   garbage INSTANCE CONTEXT SECONDS SEED
+ *   garbage - - SECONDS SEED       as much of the CPU, and no client at all: what is compared with
  */
 #include <errno.h>
 #include <sched.h>
@@ -166,6 +167,19 @@ write_garbage(struct pmx_context *ctx)
 	}
 }
 
+/* Draws as many bytes and yields as often as one that writes them somewhere. */
+static void
+harm_nobody(int64_t end)
+{
+	static uint8_t bytes[4096];
+
+	while (ctx_now_us() < end) {
+		for (unsigned i = 0; i < 64; i++)
+			draw_bytes(bytes + draw() % (sizeof(bytes) - 64), draw() % 64);
+		sched_yield();
+	}
+}
+
 int
 main(int argc, char **argv)
 {
@@ -178,6 +192,10 @@ main(int argc, char **argv)
 	int64_t end = ctx_now_us() + atoll(argv[3]) * 1000000;
 
 	seed = strtoull(argv[4], NULL, 0) * 0x9E3779B97F4A7C15u + 1;
+	if (strcmp(argv[1], "-") == 0) {
+		harm_nobody(end);
+		return 0;
+	}
 	int result = pmx_node_attach(&node, argv[1], -1);
 
 	while (result == 0 && ctx_now_us() < end) {
