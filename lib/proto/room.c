@@ -65,7 +65,8 @@ proto_ctx_close(struct proto *p, uint16_t ctx, bool linger, uint64_t now)
 
 	(void)now;
 	PROTO_ASSERT(ctx < p->cfg.contexts_max);
-	/* who waits for what lingers may say it in every turn, and there are many flows to look at */
+	/* who waits for what lingers may say it in every turn, and there are many flows to look
+	 * at */
 	if (!c->open && (!c->closing || linger))
 		return;
 	c->open = false;
