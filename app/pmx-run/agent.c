@@ -21,9 +21,9 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "job/clock.h"
 #include "launch.h"
 
 enum { SOCKET, OUTPUT, ERRORS, FDS };
@@ -42,15 +42,6 @@ struct agent {
 	uint32_t running;
 	int64_t kill_at_ms; /* 0: they need not end */
 };
-
-static int64_t
-now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000ll + t.tv_nsec / 1000000;
-}
 
 static void
 tell(struct agent *a, uint8_t op, uint32_t rank, const void *body, uint32_t len)
@@ -75,7 +66,7 @@ end_all(struct agent *a)
 		return;
 	signal_all(a, SIGTERM);
 	signal_all(a, SIGCONT);
-	a->kill_at_ms = now_ms() + GRACE_MS;
+	a->kill_at_ms = job_now_ms() + GRACE_MS;
 }
 
 /* ------------------------------------------------------------------ starting */
@@ -190,14 +181,6 @@ start_all(struct agent *a)
 }
 
 /* ------------------------------------------------------------------ what comes */
-
-static void
-close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
 
 /* What a process wrote, as far as it is there. */
 static void
@@ -317,7 +300,7 @@ command(struct agent *a, const struct stream_message *m)
 static bool
 turn(struct agent *a, struct pollfd *fds, int signals, bool listens)
 {
-	const int64_t left = a->kill_at_ms - now_ms();
+	const int64_t left = a->kill_at_ms - job_now_ms();
 	uint32_t n = 2;
 
 	fds[0] = (struct pollfd){listens ? STDIN_FILENO : -1, POLLIN, 0};
@@ -327,9 +310,9 @@ turn(struct agent *a, struct pollfd *fds, int signals, bool listens)
 			fds[n++] = (struct pollfd){a->of[i].fd[k], POLLIN, 0};
 	}
 	poll(fds, n, a->kill_at_ms == 0 ? -1 : left > 0 ? (int)left : 0);
-	if (a->kill_at_ms != 0 && now_ms() >= a->kill_at_ms) {
+	if (a->kill_at_ms != 0 && job_now_ms() >= a->kill_at_ms) {
 		signal_all(a, SIGKILL);
-		a->kill_at_ms = now_ms() + GRACE_MS;
+		a->kill_at_ms = job_now_ms() + GRACE_MS;
 	}
 	for (uint32_t i = 0; i < a->launch.ranks; i++) {
 		const struct pollfd *of = &fds[2 + i * FDS];

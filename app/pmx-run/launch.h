@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #include "job/stream.h"
 
@@ -51,6 +52,14 @@ uint8_t *launch_write(const struct launch *l, uint32_t *len);
 /* false: it is none, or of another version. */
 bool launch_read(struct launch *l, const uint8_t *body, uint32_t len);
 void launch_free(struct launch *l);
+
+static inline void
+close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
 
 /* Runs until its stream ends or its processes have; returns the exit code. */
 int agent_run(void);

@@ -25,13 +25,11 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "job/clock.h"
 #include "job/exchange.h"
 #include "launch.h"
-
-#define KEY_MAX 64
 
 static const char usage_text[] =
 	"Usage: pmx-run [options] COMMAND [ARGUMENTS]\n"
@@ -91,17 +89,8 @@ static struct {
 	uint32_t fences, waiting; /* fences that have ended; ranks in the next one */
 	int code;                 /* of the job; -1: none yet */
 	int64_t began_ms, end_ms; /* end_ms 0: never */
-	bool label, verbose, met;
+	bool label, verbose;
 } job = {.code = -1};
-
-static int64_t
-now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000ll + t.tv_nsec / 1000000;
-}
 
 __attribute__((noreturn, format(printf, 1, 2))) static void
 die(const char *format, ...)
@@ -131,14 +120,6 @@ name_of(const struct host *h)
 }
 
 /* ------------------------------------------------------------------ to the agents */
-
-static void
-close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
 
 /* Nothing more is told: the agent sees the end of its input. */
 static void
@@ -214,7 +195,7 @@ end_job(int code)
 static void
 values_add(uint32_t rank, const uint8_t *body, uint32_t len)
 {
-	if (len < 1 || body[0] > KEY_MAX || len - 1 < body[0])
+	if (len < 1 || body[0] > VALUES_KEY_MAX || len - 1 < body[0])
 		return;
 	const uint32_t key_len = body[0], value_len = len - 1 - key_len;
 
@@ -257,11 +238,9 @@ fence(uint32_t rank)
 			tell(&job.agents[i], STREAM_VALUES, job.put.bytes, (uint32_t)job.put.len);
 		job.put.len = 0;
 		job.waiting = 0;
-		job.fences++;
-		if (!job.met && job.verbose)
+		if (job.fences++ == 0 && job.verbose)
 			fprintf(stderr, "pmx-run: all %u processes have met after %.3f s\n",
-				job.size, (double)(now_ms() - job.began_ms) / 1e3);
-		job.met = true;
+				job.size, (double)(job_now_ms() - job.began_ms) / 1e3);
 	}
 	look_for_missing();
 }
@@ -315,6 +294,16 @@ rank_ended(struct agent *a, uint32_t rank, int status)
 		hang_up(a);
 }
 
+/* Of the agent's ranks those from that one on do not run. */
+static void
+none_run(struct agent *a, uint32_t from)
+{
+	for (uint32_t r = from; r < a->host->first + a->host->ranks; r++) {
+		a->running -= job.ranks[r].runs;
+		job.ranks[r].runs = false;
+	}
+}
+
 static void
 message(struct agent *a, const struct stream_message *m)
 {
@@ -347,11 +336,7 @@ message(struct agent *a, const struct stream_message *m)
 			fprintf(stderr, "pmx-run: rank %u on %s cannot be started: %.*s\n", rank,
 				name_of(a->host), (int)m->len, (const char *)m->body);
 		end_job(127);
-		/* nor those after it */
-		for (uint32_t k = rank; k < a->host->first + a->host->ranks; k++) {
-			a->running -= job.ranks[k].runs;
-			job.ranks[k].runs = false;
-		}
+		none_run(a, rank); /* nor do those after it */
 		if (a->running == 0)
 			hang_up(a);
 		break;
@@ -395,9 +380,7 @@ agent_ended(struct agent *a)
 				? " (no such command: is pmx-run installed there? --agent, PMX_RUN)"
 				: "");
 	end_job(1);
-	for (uint32_t r = a->host->first; r < a->host->first + a->host->ranks; r++)
-		job.ranks[r].runs = false;
-	a->running = 0;
+	none_run(a, a->host->first);
 }
 
 static void
@@ -585,7 +568,7 @@ parse(struct options *o, int argc, char **argv)
 			job.label = true;
 			break;
 		case TIMEOUT:
-			job.end_ms = now_ms() + 1000ll * number(optarg, "--timeout", 1u << 30);
+			job.end_ms = job_now_ms() + 1000ll * number(optarg, "--timeout", 1u << 30);
 			break;
 		case HELP:
 		case 'h':
@@ -690,7 +673,7 @@ start_job(struct options *o)
 		job.size += job.hosts.of[i].ranks;
 	job.agents = must(calloc(job.hosts.count, sizeof(*job.agents)));
 	job.ranks = must(calloc(job.size, sizeof(*job.ranks)));
-	job.began_ms = now_ms();
+	job.began_ms = job_now_ms();
 	while (job.number == 0) {
 		if (getrandom(&job.number, sizeof(job.number), 0) != sizeof(job.number))
 			die("random numbers: %s", strerror(errno));
@@ -731,7 +714,7 @@ start_job(struct options *o)
 static bool
 turn(struct pollfd *fds, int signals)
 {
-	const int64_t left = job.end_ms - now_ms();
+	const int64_t left = job.end_ms - job_now_ms();
 	bool any = false;
 	uint32_t n = 0;
 
@@ -749,7 +732,7 @@ turn(struct pollfd *fds, int signals)
 		job.end_ms == 0 || job.code >= 0 ? -1
 			: left > 0               ? (int)(left < 1000000 ? left : 1000000)
 						 : 0);
-	if (job.end_ms != 0 && job.code < 0 && now_ms() >= job.end_ms) {
+	if (job.end_ms != 0 && job.code < 0 && job_now_ms() >= job.end_ms) {
 		fprintf(stderr, "pmx-run: the time is over (--timeout): all are ended\n");
 		end_job(124);
 	}

@@ -10,6 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "pmx/job.h"
+
+#define VALUES_KEY_MAX (PMX_JOB_KEY_MAX + 1) /* with what the library puts before it */
+
 struct exchange;
 
 struct exchange_ops {

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "job/clock.h"
 #include "job/exchange.h"
 #include "pmx/job.h"
 
@@ -98,15 +98,6 @@ attach(struct pmx_job *j, const struct pmx_job_params *p, const struct complaint
 		: 0;
 }
 
-static int64_t
-now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
-}
-
 /* Tells the own address, and learns all others. */
 static int
 meet(struct pmx_job *j, int64_t timeout_us, const struct complaint *c)
@@ -171,7 +162,7 @@ pmx_job_init(struct pmx_job **job, const struct pmx_job_params *params, char *er
 	const struct pmx_job_params *p = params != NULL ? params : &none;
 	const struct complaint c = {error, error != NULL ? error_len : 0};
 	const int64_t timeout_us = p->timeout_us > 0 ? p->timeout_us : MINUTE_US;
-	const int64_t until = now_us() + timeout_us;
+	const int64_t until = job_now_us() + timeout_us;
 	int result;
 
 	if (c.len != 0)
@@ -188,7 +179,7 @@ pmx_job_init(struct pmx_job **job, const struct pmx_job_params *params, char *er
 	if (result == 0)
 		result = meet(j, timeout_us, &c);
 	if (result == 0 && !p->no_group) {
-		const int64_t left = until - now_us();
+		const int64_t left = until - job_now_us();
 
 		result = open_group(j, left > 1000000 ? left : 1000000, &c);
 		/* who leaves at once must not be missed by those whose group is not open yet */

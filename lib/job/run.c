@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "job/clock.h"
 #include "job/exchange.h"
 #include "job/stream.h"
 #include "pmx/job.h"
@@ -93,20 +93,11 @@ run_put(struct exchange *x, const char *key, const void *value, uint32_t len)
 	return error == -ENOMEM ? error : error != 0 ? -EPIPE : 0;
 }
 
-static int64_t
-now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
-}
-
 static int
 run_fence(struct exchange *x, int64_t timeout_us)
 {
 	struct run *r = x->state;
-	const int64_t until = now_us() + timeout_us;
+	const int64_t until = job_now_us() + timeout_us;
 	struct stream_message m;
 	int n;
 
@@ -123,7 +114,7 @@ run_fence(struct exchange *x, int64_t timeout_us)
 		if (n < 0)
 			return n;
 		struct pollfd p = {r->fd, POLLIN, 0};
-		const int64_t left = until - now_us();
+		const int64_t left = until - job_now_us();
 
 		if (left <= 0)
 			return -ETIMEDOUT;

@@ -39,7 +39,7 @@ enum stream_op {
 	STREAM_FENCE,
 	STREAM_LEAVE, /* it has ended its part of the job */
 	/* pmx-run to all processes, by their agents */
-	STREAM_VALUES, /* all that was put since the last ones, see values in pmx-run; ends a
+	STREAM_VALUES, /* all that was put since the last ones, struct records (exchange.h); ends a
 			* fence */
 };
 

@@ -12,7 +12,6 @@
 #include "pmx/job.h"
 
 #define RECORD_HEAD 9
-#define KEY_MAX     (PMX_JOB_KEY_MAX + 1) /* with what the library puts before it */
 
 struct value {
 	struct value *next;
@@ -102,14 +101,14 @@ values_take(struct values *v, const uint8_t *records, size_t len)
 {
 	for (size_t at = 0; at < len;) {
 		const uint8_t *b = records + at;
-		char key[KEY_MAX + 1];
+		char key[VALUES_KEY_MAX + 1];
 
 		if (len - at < RECORD_HEAD)
 			return -EPROTO;
 		const uint32_t rank = stream_u32(b), bytes = stream_u32(b + 4), key_len = b[8];
 
 		at += RECORD_HEAD;
-		if (rank >= v->size || key_len > KEY_MAX || len - at < key_len ||
+		if (rank >= v->size || key_len > VALUES_KEY_MAX || len - at < key_len ||
 			len - at - key_len < bytes)
 			return -EPROTO;
 		memcpy(key, records + at, key_len);
