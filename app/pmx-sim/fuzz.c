@@ -10,6 +10,8 @@
  *    clocks of 1 kHz, cables of 10 Mb/s. Most bugs are at the limits.
  * 2. After the misfortunes the network heals and every send must end within a bound that follows
  *    from the configuration. If nothing happened that excuses an error, none may be reported.
+ * 3. --preempt: contexts freeze and go on at any moment, for up to ten times as long as all retries
+ *    take. Half of these histories have few retries and little loss, and no excuse.
  */
 #include <errno.h>
 #include <signal.h>
@@ -27,6 +29,7 @@ enum misfortune {
 	RESTARTS = 1 << 2, /* nodes die and come back */
 	CLOSES = 1 << 3,   /* contexts close and open */
 	WEATHER = 1 << 4,  /* the fault model changes */
+	FREEZES = 1 << 5,  /* contexts are frozen, for longer than all retries together */
 	EXCUSES = CUTS | RESTARTS | CLOSES,
 };
 
@@ -40,6 +43,9 @@ enum action {
 	ACT_REOPEN,
 	ACT_WEATHER,
 	ACT_CLOSE,
+	ACT_FREEZE,
+	ACT_HOLD,
+	ACT_THAW,
 };
 
 struct history {
@@ -312,6 +318,17 @@ act(void *arg, struct sim *s, uint32_t node, uint32_t what)
 	case ACT_REOPEN:
 		open_all(h, node);
 		break;
+	case ACT_FREEZE:
+		sim_freeze(s, node, ctx);
+		sim_at(s, sim_now(s) + spread(h, 0, 50000000), node, ACT_HOLD);
+		break;
+	case ACT_HOLD:
+		for (uint16_t c = 0; c < h->contexts; c++)
+			sim_hold(s, node, c);
+		break;
+	case ACT_THAW:
+		sim_thaw(s, node, ctx);
+		break;
 	case ACT_WEATHER: {
 		const struct fault_config f = weather(h);
 
@@ -362,7 +379,7 @@ plan_all(struct history *h)
 		enum action what, undo;
 	} kinds[] = {{PAUSES, ACT_PAUSE, ACT_RESUME}, {CUTS, ACT_CUT, ACT_MEND},
 		{RESTARTS, ACT_RESTART, ACT_RESTART}, {CLOSES, ACT_CLOSE, ACT_REOPEN},
-		{WEATHER, ACT_WEATHER, ACT_WEATHER}};
+		{WEATHER, ACT_WEATHER, ACT_WEATHER}, {FREEZES, ACT_FREEZE, ACT_THAW}};
 	unsigned sends = 5 + below(h, 60);
 
 	for (unsigned i = 0; i < sends; i++)
@@ -388,8 +405,10 @@ heal(struct history *h)
 	for (uint32_t i = 0; i < h->nodes; i++) {
 		sim_cut(h->sim, i, false, false);
 		sim_fault(h->sim, i, &fair);
-		for (uint16_t c = 0; c < h->contexts; c++)
+		for (uint16_t c = 0; c < h->contexts; c++) {
 			sim_pause(h->sim, i, c, false);
+			sim_thaw(h->sim, i, c);
+		}
 		open_all(h, i);
 	}
 }
@@ -468,6 +487,25 @@ suit_transfers(struct history *h, struct sim_config *c)
 	c->proto.paths_max = h->nodes;
 	c->proto.flows_max = 4096;
 	return frames;
+}
+
+/* Note 3 */
+static void
+suit_preemption(struct history *h, struct sim_config *c)
+{
+	h->misfortunes |= FREEZES;
+	if (chance(h, 50))
+		return;
+	h->misfortunes &= ~(EXCUSES | WEATHER);
+	h->excused = false;
+	h->largest /= 4; /* so that all of it goes through in time */
+	c->fault = (struct fault_config){.seed = draw64(h), .loss_ppm = spread(h, 0, 30000)};
+	c->proto.retries = 6 + below(h, 6);
+	c->proto.rto_min_us = 20000; /* the first timeout, too, is longer than any round trip */
+	c->proto.flows_max = 4096;
+	c->proto.paths_max = h->nodes;
+	c->proto.keepalive_us = 0;
+	h->end = (1 + below(h, 10)) * (uint64_t)c->proto.retries * c->proto.rto_max_us * US;
 }
 
 /* Draw the network and the cores. The random numbers are drawn in this order. */
@@ -572,6 +610,8 @@ one_history(struct history *h, const struct options *o, uint64_t seed)
 
 	c.trace = seen != NULL ? seen : o->trace ? stdout : NULL;
 	set_limits(h, &c);
+	if (o->preempt)
+		suit_preemption(h, &c);
 	begin(h, o, &c);
 	run_all(h, &c.proto);
 	const char *why = judge(h);
@@ -630,6 +670,7 @@ run_fuzz(const struct options *o)
 				(unsigned long long)(o->first + i),
 				o->transfers          ? " --transfers"
 					: o->matching ? " --matching"
+					: o->preempt  ? " --preempt"
 						      : "");
 			return 1;
 		}

@@ -18,6 +18,7 @@ struct options {
 	bool digest;     /* fuzz: print a line for each seed */
 	bool transfers;  /* fuzz: histories of remote memory, not of messages */
 	bool matching;   /* fuzz: histories of matched messages */
+	bool preempt;    /* fuzz: contexts are frozen and go on */
 	const char *out; /* directory for CSV and SVG files */
 	const char *topology, *kind, *generator; /* collective */
 	uint32_t root;

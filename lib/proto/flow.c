@@ -122,6 +122,8 @@ flow_make(struct proto *p, uint16_t ctx, uint16_t node, uint16_t peer_ctx, uint3
 	*bucket = index;
 	p->paths[path].flow_count++;
 	timer_arm(p, index, now + p->flow_idle);
+	if (unlikely(c->frozen))
+		flow_freeze(p, f, now);
 	COUNT(p, flows_opened);
 	return index;
 }

@@ -11,6 +11,7 @@
  *   flow patience   drop what is held for a sender that must have given up itself
  *   flow.ack_at     send an Ack that waited long enough for reverse data (PM-ACKC); in acks_due,
  *                   not in the wheel
+ *                   of a frozen context: tell the receiver that there is more to come: freeze.c
  *   path.ask_at     repeat HELLO until it is answered
  *   path keepalive  send a PING to a silent peer that is in use
  */
@@ -95,9 +96,10 @@ enum flow_rx_state {
 #define FLOW_REFUSED 0x80 /* the peer says that the context is not open */
 /* send rcv_nxt and credit to the peer, even if no Ack is owed */
 #define FLOW_UPDATE  0x100
-#define FLOW_DEMAND  0x200 /* with BLOCKED: a message was refused and will come again */
-#define FLOW_PROBE   0x400 /* one lost frame may go beyond the share */
-#define FLOW_CLOSING 0x800 /* its context takes no more messages to send */
+#define FLOW_DEMAND  0x200  /* with BLOCKED: a message was refused and will come again */
+#define FLOW_PROBE   0x400  /* one lost frame may go beyond the share */
+#define FLOW_CLOSING 0x800  /* its context takes no more messages to send */
+#define FLOW_FROZEN  0x1000 /* its context is frozen */
 
 /* One stream of messages in each direction between a local context and a peer's. */
 struct flow {
@@ -200,17 +202,26 @@ struct path {
 	uint64_t ping_at; /* next PING of a peer that stays silent */
 };
 
+/* Whether a context is frozen: freeze.c. */
+enum context_frozen {
+	CONTEXT_GOES,   /* it is not */
+	CONTEXT_DRAINS, /* it begins nothing, and what it has sent is sent until it is Acked */
+	CONTEXT_HELD,   /* nothing of it is in flight any more */
+};
+
 /* A local context's receive room. */
 struct context {
 	bool open, closing;
-	bool copied;             /* proto_ctx_copied */
-	bool permits;            /* proto_ctx_permits */
-	uint32_t entries, bulks; /* free */
-	uint32_t bulks_max;      /* all the bulk buffers it has */
-	uint32_t inline_max;     /* messages up to this need no bulk buffer */
-	struct list blocked;     /* flows that wait for room, first come first served */
-	uint32_t pending;        /* txds not completed */
-	uint32_t flows;          /* flows of it, counted across its lives */
+	uint8_t frozen;                    /* enum context_frozen */
+	bool copied;                       /* proto_ctx_copied */
+	bool permits;                      /* proto_ctx_permits */
+	uint32_t entries, bulks;           /* free */
+	uint32_t bulks_max;                /* all the bulk buffers it has */
+	uint32_t inline_max;               /* messages up to this need no bulk buffer */
+	struct list blocked;               /* flows that wait for room, first come first served */
+	uint32_t pending;                  /* txds not completed */
+	uint32_t flows;                    /* flows of it, counted across its lives */
+	uint32_t kept_entries, kept_bulks; /* frozen: free as well, but nobody is told */
 };
 
 /* An answer to a frame that has no flow or path of its own. */
@@ -440,6 +451,7 @@ void path_activate(struct proto *p, struct path *t);
 void flow_rto(struct proto *p, uint32_t index, uint64_t now);
 void txd_done(struct proto *p, uint32_t index, uint8_t error);
 uint64_t flow_backoff(const struct proto *p, const struct flow *f);
+void flow_lose_flight(struct proto *p, struct flow *f, struct path *t);
 void flow_say(struct proto *p, const struct flow *f, uint8_t type, uint16_t flags, uint32_t seq);
 void stray_reply(struct proto *p, const struct wire_hdr *h, uint8_t type, uint16_t flags);
 
@@ -466,8 +478,16 @@ bool room_take(struct proto *p, struct flow *f, uint32_t bulks);
 void room_wait(struct proto *p, struct flow *f, uint32_t bulks, bool demand);
 void room_drop_held(struct proto *p, struct flow *f);
 void room_unblock(struct proto *p, struct flow *f);
+void room_pass(struct proto *p, struct flow *f);
 void room_add(struct proto *p, struct context *c, uint32_t entries, uint32_t bulks);
 void room_feed(struct proto *p);
+
+/* freeze.c */
+void flow_freeze(struct proto *p, struct flow *f, uint64_t now);
+uint32_t flow_rest(const struct proto *p, const struct flow *f);
+void flow_keep(struct proto *p, struct flow *f, uint32_t seq, uint64_t now);
+void flow_hold_timer(struct proto *p, struct flow *f, uint64_t now);
+void context_thaw(struct proto *p, uint16_t ctx, uint64_t now);
 
 /* timers.c */
 void timer_arm(struct proto *p, uint32_t index, uint64_t at);
@@ -546,7 +566,7 @@ flow_allow_now(struct flow *f, const struct path *t)
 {
 	flow_forbid_now(f);
 	if (f->tx_state == FLOW_TX_OPEN && f->tx_next == NIL &&
-		(f->lost | f->kept | f->share) == 0 && !(f->flags & FLOW_CLOSING))
+		(f->lost | f->kept | f->share) == 0 && !(f->flags & (FLOW_CLOSING | FLOW_FROZEN)))
 		f->now_end = flow_limit(f, t) - 1;
 }
 

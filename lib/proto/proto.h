@@ -243,6 +243,21 @@ void proto_ctx_close(struct proto *p, uint16_t ctx, bool linger, uint64_t now);
  * has ended. */
 uint32_t proto_ctx_pending(const struct proto *p, uint16_t ctx);
 
+/* Network preemption (PM-PREEMPT; PM/UDP, IPSJ 1999, sections 1 and 2): a context can be held up
+ * for any time, and its peers see nothing but delay.
+ *
+ * freeze: from now on it begins no message, and takes none that begins: those are refused as for
+ * want of room. What it has sent is sent until it is Acked or refused, with the rest of its
+ * message, and the rest of what others have begun is received. No retry counts against it. settled:
+ * nothing of it is on its way any more. hold: what still is counts as lost and waits, so it is
+ * settled in any case; receivers are told now and then that more is to come. thaw: all goes on
+ * where it was. Idempotent; of a context that is not open nothing happens. Messages may still be
+ * given to proto_send() meanwhile: they wait. settled looks at all flows. */
+void proto_ctx_freeze(struct proto *p, uint16_t ctx, uint64_t now);
+bool proto_ctx_settled(const struct proto *p, uint16_t ctx);
+void proto_ctx_hold(struct proto *p, uint16_t ctx, uint64_t now);
+void proto_ctx_thaw(struct proto *p, uint16_t ctx, uint64_t now);
+
 /* Send one message of ceil(len / frag_len) fragments, with one handle for each (len 0: one).
  * Returns 0; -EAGAIN if no descriptor or flow is free now; -EHOSTUNREACH if there is no such node;
  * -EMSGSIZE; or -EINVAL. On an error no handle was taken; otherwise each handle comes back by

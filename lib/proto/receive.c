@@ -39,6 +39,10 @@ begin_message(struct proto *p, struct flow *f, const struct data *d, bool held)
 	uint32_t frags = fragment_count(d);
 	uint32_t bulks = d->msg_len <= c->inline_max && frags == 1 ? 0 : frags;
 
+	if (unlikely(c->frozen)) {
+		room_wait(p, f, bulks, true);
+		return false;
+	}
 	/* Descriptors for the rest are reserved too, so that a partly received message can be
 	 * completed. */
 	if (unlikely(!room_has_frames(p, c, frags, held))) {
@@ -411,6 +415,10 @@ rx_control(struct proto *p, struct path *t, const struct wire_hdr *h, uint64_t n
 		COUNT(p, rx_accepted);
 		if (index == NIL)
 			break;
+		if (h->type == WIRE_ACK && h->flags & wire_be16(WIRE_F_ASK)) {
+			flow_keep(p, &p->flows[index], wire_be32(h->ack), now);
+			break;
+		}
 		p->flows[index].used_at = now;
 		if (h->type == WIRE_NACK) {
 			nack_received(p, &p->flows[index], h, now);

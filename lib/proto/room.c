@@ -63,7 +63,6 @@ proto_ctx_close(struct proto *p, uint16_t ctx, bool linger, uint64_t now)
 {
 	struct context *c = &p->ctxs[ctx];
 
-	(void)now;
 	PROTO_ASSERT(ctx < p->cfg.contexts_max);
 	/* who waits for what lingers may say it in every turn, and there are many flows to look
 	 * at */
@@ -71,6 +70,7 @@ proto_ctx_close(struct proto *p, uint16_t ctx, bool linger, uint64_t now)
 		return;
 	c->open = false;
 	c->closing = true;
+	context_thaw(p, ctx, now);
 	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
 		struct flow *f = &p->flows[i];
 
@@ -112,7 +112,7 @@ proto_ctx_take(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks, 
 {
 	struct context *c = &p->ctxs[ctx];
 
-	if (!c->open || (!jump && !list_empty(&c->blocked)) || c->entries < entries ||
+	if (!c->open || c->frozen || (!jump && !list_empty(&c->blocked)) || c->entries < entries ||
 		c->bulks < bulks)
 		return false;
 	c->entries -= entries;
@@ -123,6 +123,11 @@ proto_ctx_take(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks, 
 void
 room_add(struct proto *p, struct context *c, uint32_t entries, uint32_t bulks)
 {
+	if (unlikely(c->frozen)) {
+		c->kept_entries += entries;
+		c->kept_bulks += bulks;
+		return;
+	}
 	c->entries += entries;
 	c->bulks += bulks;
 	while (unlikely(!list_empty(&c->blocked) && c->open)) {
@@ -175,7 +180,7 @@ room_feed(struct proto *p)
 	for (uint32_t i = 0; i < p->cfg.contexts_max; i++) {
 		struct context *c = &p->ctxs[i];
 
-		if (!c->open || list_empty(&c->blocked))
+		if (!c->open || c->frozen || list_empty(&c->blocked))
 			continue;
 		uint32_t need = p->flows[c->blocked.head].need_bulks;
 
@@ -254,4 +259,20 @@ room_unblock(struct proto *p, struct flow *f)
 	if (l->tail == self)
 		l->tail = before;
 	f->flags &= ~(FLOW_BLOCKED | FLOW_DEMAND);
+}
+
+/* The flow's sender is frozen: its next message, which waits for room or was granted some, comes
+ * again when it goes on. Others need not wait for that. */
+void
+room_pass(struct proto *p, struct flow *f)
+{
+	struct context *c = &p->ctxs[f->ctx];
+
+	if (f->flags & FLOW_GRANTED) {
+		f->flags &= ~FLOW_GRANTED;
+		room_add(p, c, 1, f->need_bulks);
+	} else if (f->flags & FLOW_DEMAND) {
+		room_unblock(p, f);
+		room_add(p, c, 0, 0);
+	}
 }

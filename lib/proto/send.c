@@ -447,6 +447,8 @@ send_lost(struct proto *p, struct flow *f, struct path *t, struct proto_out *out
 	struct wire_fields w = {.flags = 0};
 	unsigned k = 0;
 
+	if (unlikely(p->ctxs[f->ctx].frozen == CONTEXT_HELD))
+		return 0;
 	while (k < n && f->lost && f->deficit > 0 && path_has_window(t) && !share_used(f)) {
 		uint32_t i = f->lost_cursor;
 
@@ -490,6 +492,13 @@ send_new(struct proto *p, struct flow *f, struct path *t, struct proto_out *out,
 		return 0;
 	if (path_left < left)
 		left = path_left;
+	if (unlikely(f->flags & FLOW_FROZEN)) {
+		const uint32_t rest = flow_rest(p, f);
+
+		if (rest == 0)
+			return 0;
+		left = rest < left ? rest : left;
+	}
 	if (n > left)
 		n = left;
 	struct wire_fields w = begin_turn(p, f, t, now_ts, now);
@@ -521,8 +530,10 @@ flow_done(const struct proto *p, const struct flow *f, const struct path *t)
 	if (unlikely(f->lost)) /* the cursor may be before the first lost frame, but not behind
 				* it */
 		return share_used(f) ||
-			!wire_seq_before(p->txds[f->lost_cursor].seq, f->credit_end);
-	return f->tx_next == NIL || (int32_t)(flow_limit(f, t) - f->snd_nxt) <= 0;
+			!wire_seq_before(p->txds[f->lost_cursor].seq, f->credit_end) ||
+			p->ctxs[f->ctx].frozen == CONTEXT_HELD;
+	return f->tx_next == NIL || (int32_t)(flow_limit(f, t) - f->snd_nxt) <= 0 ||
+		unlikely(f->flags & FLOW_FROZEN && flow_rest(p, f) == 0);
 }
 
 /* Give the path's first flow a turn; it leaves the list if it has nothing more to send now. */
@@ -822,8 +833,9 @@ flow_backoff(const struct proto *p, const struct flow *f)
 	return wait < p->rto_max ? wait : p->rto_max;
 }
 
-static void
-lose_all(struct proto *p, struct flow *f, struct path *t)
+/* All that is in flight counts as lost. */
+void
+flow_lose_flight(struct proto *p, struct flow *f, struct path *t)
 {
 	/* the peer may have dropped since what it kept, if it needed the descriptors */
 	bool kept = f->retries > 1;
@@ -868,7 +880,7 @@ send_probe(struct proto *p, struct flow *f, struct path *t)
 static bool
 give_up(struct proto *p, struct flow *f, uint64_t now)
 {
-	if (++f->retries <= p->cfg.retries)
+	if (f->flags & FLOW_FROZEN || ++f->retries <= p->cfg.retries)
 		return false;
 	flow_fail(p, f, f->flags & FLOW_REFUSED ? ECONNREFUSED : ETIMEDOUT);
 	timer_arm(p, flow_index(p, f), now + p->flow_idle);
@@ -881,6 +893,11 @@ ask_for_room(struct proto *p, struct flow *f, uint64_t now)
 {
 	struct path *t = &p->paths[f->path];
 
+	if (f->flags & FLOW_FROZEN && !wire_seq_before(f->snd_una, f->credit_end)) {
+		f->rto_at = now + flow_backoff(p, f);
+		timer_arm(p, flow_index(p, f), f->rto_at);
+		return;
+	}
 	if (wire_seq_before(f->snd_una, f->credit_end)) { /* only because the last question raised
 							   * it: it was not answered */
 		COUNT(p, timeouts);
@@ -890,7 +907,7 @@ ask_for_room(struct proto *p, struct flow *f, uint64_t now)
 		f->asks++;
 	}
 	COUNT(p, room_questions);
-	lose_all(p, f, t);
+	flow_lose_flight(p, f, t);
 	if (p->txds[f->tx_head].state == TXD_KEPT) /* the peer holds it, but it needs room: it is
 						    * the question */
 		txd_lose(f, t, &p->txds[f->tx_head]);
@@ -910,6 +927,10 @@ flow_rto(struct proto *p, uint32_t index, uint64_t now)
 
 	if (f->key == 0)
 		return;
+	if (unlikely(p->ctxs[f->ctx].frozen == CONTEXT_HELD)) {
+		flow_hold_timer(p, f, now);
+		return;
+	}
 	if (flow_holds(f)) {
 		if (stamp_of(p, now) - f->heard_ts >= p->patience)
 			flow_abort_rx(p, f, FLOW_RX_CLOSED);
@@ -955,7 +976,7 @@ flow_rto(struct proto *p, uint32_t index, uint64_t now)
 
 	if (fresh)
 		path_timeout(p, t, index, stamp_of(p, now));
-	lose_all(p, f, t);
+	flow_lose_flight(p, f, t);
 	f->rto_at = now + flow_backoff(p, f);
 	timer_arm(p, index, f->rto_at);
 	flow_activate(p, f);

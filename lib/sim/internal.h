@@ -27,8 +27,9 @@ struct ident {
 struct message {
 	uint32_t generation, stream, order, len, frags, frag_len, tag, epoch;
 	uint32_t completed; /* fragments */
+	uint64_t at;        /* when it was sent */
 	uint8_t error;
-	bool used, delivered;
+	bool used, delivered, begun; /* begun: a frame of it has left */
 	uint32_t next_free;
 };
 
@@ -95,7 +96,8 @@ struct edge {
 };
 
 struct sim_context {
-	bool open, paused;
+	bool open, paused, frozen, held;
+	uint64_t frozen_at;
 	uint32_t held_entries, held_bulks;   /* delivered and not given back */
 	uint32_t later_entries, later_bulks; /* ... of these, to be given back when it is no longer
 					      * paused */
@@ -175,6 +177,7 @@ _Noreturn void sim_violation(struct sim *s, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void oracle_delivery(struct sim *s, uint32_t node, const struct ident *id,
 	const struct proto_delivery *d);
+void oracle_frame(struct sim *s, uint32_t node, uint32_t slot);
 void oracle_completion(struct sim *s, uint32_t node, const struct proto_completion *c);
 void oracle_books(struct sim *s, uint32_t node);
 void oracle_clean(struct sim *s, uint32_t node);

@@ -69,6 +69,13 @@ oracle_delivery(struct sim *s, uint32_t node, const struct ident *id,
 	if (proto_path_stat(n->core, (uint16_t)t->src, &path) && path.peer_epoch != id->epoch)
 		sim_violation(s, "message %u of node %u's life %08x was delivered in its life %08x",
 			id->order, t->src, id->epoch, path.peer_epoch);
+	const struct message *sent = &s->messages[id->message];
+
+	if (c->frozen && sent->used && sent->generation == id->generation &&
+		sent->at > c->frozen_at)
+		sim_violation(s,
+			"message %u was sent to context %u.%u after that was frozen, and taken",
+			id->order, node, d->ctx);
 	c->part = *id;
 	c->frag++;
 	if (!d->last)
@@ -85,6 +92,20 @@ oracle_delivery(struct sim *s, uint32_t node, const struct ident *id,
 		sim_violation(s,
 			"context %u.%u was given more than its room: %u entries, %u buffers", node,
 			d->ctx, c->held_entries, c->held_bulks);
+}
+
+/* A frame of the message leaves its node. */
+void
+oracle_frame(struct sim *s, uint32_t node, uint32_t slot)
+{
+	struct message *m = &s->messages[slot];
+	const uint16_t ctx = s->streams[m->stream].src_ctx;
+	const struct sim_context *c = &s->nodes[node].contexts[ctx];
+
+	if (c->held || (c->frozen && !m->begun))
+		sim_violation(s, "context %u.%u is %s, and message %u %s", node, ctx,
+			c->held ? "held" : "frozen", m->order, m->begun ? "goes on" : "begins");
+	m->begun = true;
 }
 
 /* A fragment was completed. */

@@ -18,7 +18,7 @@ struct request {
 	uint64_t at;
 	uint32_t node, node2, len, tag;
 	uint16_t ctx, ctx2;
-	bool on;
+	bool on, frozen, held;
 	const struct fault_config *fault;
 	int result;
 };
@@ -386,6 +386,7 @@ transmit(struct sim *s, uint32_t node, const struct proto_out *o)
 			sim_violation(s, "node %u sent a payload that it had given back", node);
 		k->id = (struct ident){slot, m->generation, m->stream, m->order,
 			(uint32_t)(o->handle & 0xFFFF), m->frag_len, m->len, m->epoch, m->tag};
+		oracle_frame(s, node, slot);
 	}
 	if (s->cfg.trace != NULL)
 		trace(s, "sent", k);
@@ -735,6 +736,7 @@ send_message(struct sim *s, struct request *r)
 		.frag_len = m.frag_len,
 		.tag = r->tag,
 		.epoch = n->cfg.epoch,
+		.at = s->now,
 		.used = true,
 	};
 	n->handles += frags;
@@ -842,7 +844,7 @@ close_context(struct sim *s, struct request *r)
 	struct sim_node *n = &s->nodes[r->node];
 
 	pull(s, r->node); /* deliver what was received before */
-	n->contexts[r->ctx].open = false;
+	n->contexts[r->ctx].open = n->contexts[r->ctx].frozen = n->contexts[r->ctx].held = false;
 	proto_ctx_close(n->core, r->ctx, r->on, sim_ticks(s, n));
 	wake(s, r->node, s->now);
 }
@@ -903,6 +905,50 @@ void
 sim_pause(struct sim *s, uint32_t node, uint16_t ctx, bool paused)
 {
 	guarded(s, pause_context, &(struct request){.node = node, .ctx = ctx, .on = paused});
+}
+
+static void
+freeze_context(struct sim *s, struct request *r)
+{
+	struct sim_node *n = &s->nodes[r->node];
+	struct sim_context *c = &n->contexts[r->ctx];
+
+	if (!c->open)
+		return;
+	pull(s, r->node); /* what was received before */
+	if (r->held && c->frozen) {
+		proto_ctx_hold(n->core, r->ctx, sim_ticks(s, n));
+		if (!proto_ctx_settled(n->core, r->ctx))
+			sim_violation(s, "context %u.%u is held, and not settled", r->node, r->ctx);
+		c->held = true;
+	} else if (r->frozen) {
+		proto_ctx_freeze(n->core, r->ctx, sim_ticks(s, n));
+		if (!c->frozen)
+			c->frozen_at = s->now;
+		c->frozen = true;
+	} else if (!r->held) {
+		proto_ctx_thaw(n->core, r->ctx, sim_ticks(s, n));
+		c->frozen = c->held = false;
+	}
+	wake(s, r->node, s->now);
+}
+
+void
+sim_freeze(struct sim *s, uint32_t node, uint16_t ctx)
+{
+	guarded(s, freeze_context, &(struct request){.node = node, .ctx = ctx, .frozen = true});
+}
+
+void
+sim_hold(struct sim *s, uint32_t node, uint16_t ctx)
+{
+	guarded(s, freeze_context, &(struct request){.node = node, .ctx = ctx, .held = true});
+}
+
+void
+sim_thaw(struct sim *s, uint32_t node, uint16_t ctx)
+{
+	guarded(s, freeze_context, &(struct request){.node = node, .ctx = ctx});
 }
 
 void

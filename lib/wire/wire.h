@@ -52,7 +52,8 @@ enum wire_type {
  * than the context can ever hold */
 #define WIRE_F_FULL   0x0010
 #define WIRE_F_ABSENT 0x0020 /* NACK: the destination context is not open */
-/* HELLO: asks for an answer; DATA: the sender's window is used up, so Ack at once */
+/* HELLO: asks for an answer; DATA: the sender's window is used up, so Ack at once; ACK: its sender
+ * is frozen and has more to send in this flow, so what was received of it shall be kept */
 #define WIRE_F_ASK    0x0040
 #define WIRE_F_SENDER 0x0080 /* RESET: sent by the flow's sender; otherwise by its receiver */
 #define WIRE_F_ALL    0x00FF

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Contexts that are held up (PM-PREEMPT). Owner thread only.
+ *
+ * Design notes
+ * 1. To its senders a frozen context is one without room: its free room is kept apart, so the paths
+ *    of received frames need not know of it. What was refused waits in its list of blocked flows,
+ *    and is let in by the room that comes back at the thaw.
+ * 2. A frozen sender stops between messages, since the receiver of a part has set room aside for
+ *    the whole of it.
+ * 3. While it is held its flows send nothing, for any time. A receiver would forget them, and give
+ *    up what it keeps for their sender (flow.c, notes 2 and 3), so for each of them with something
+ *    to send an Ack with WIRE_F_ASK goes out every rto_max: "keep it, there is more to come".
+ */
+#include "proto/internal.h"
+
+/* How many frames a frozen flow may still send: the rest of the message that it has begun. */
+uint32_t
+flow_rest(const struct proto *p, const struct flow *f)
+{
+	uint32_t n = 0;
+
+	if (p->ctxs[f->ctx].frozen == CONTEXT_HELD)
+		return 0;
+	for (uint32_t i = f->tx_next; i != NIL && p->txds[i].frag_off != 0; i = p->txds[i].next)
+		n++;
+	return n;
+}
+
+/* The flow's context is held: what was in flight waits, and its timer runs for note 3 only. */
+static void
+hold(struct proto *p, struct flow *f, uint64_t now)
+{
+	flow_lose_flight(p, f, &p->paths[f->path]);
+	path_activate(p, &p->paths[f->path]);
+	f->rto_at = now + p->rto_max;
+	timer_arm(p, flow_index(p, f), f->rto_at);
+}
+
+/* Note 3. */
+void
+flow_hold_timer(struct proto *p, struct flow *f, uint64_t now)
+{
+	if (now >= f->rto_at) {
+		if (f->tx_head != NIL && f->tx_state != FLOW_TX_IDLE) {
+			flow_say(p, f, WIRE_ACK, WIRE_F_ASK, f->snd_una);
+			f->used_at = now;
+		}
+		f->rto_at = now + p->rto_max;
+	}
+	timer_arm(p, flow_index(p, f), f->rto_at);
+}
+
+void
+flow_freeze(struct proto *p, struct flow *f, uint64_t now)
+{
+	f->flags |= FLOW_FROZEN;
+	flow_forbid_now(f);
+	if (p->ctxs[f->ctx].frozen == CONTEXT_HELD)
+		hold(p, f, now);
+}
+
+/* The flow's sender says that it is frozen, and that the frame `seq` is the next that it has no Ack
+ * of. Only that of the same life is kept: the flow of a later one has not begun yet. */
+void
+flow_keep(struct proto *p, struct flow *f, uint32_t seq, uint64_t now)
+{
+	if (f->rx_state != FLOW_RX_OPEN || f->rcv_nxt - seq > WIRE_WINDOW_MAX)
+		return;
+	f->used_at = now;
+	f->heard_ts = stamp_of(p, now);
+	room_pass(p, f);
+}
+
+/* Goes on with what the flow has to send, as if it had just been heard of. */
+static void
+thaw(struct proto *p, struct flow *f, uint64_t now)
+{
+	struct path *t = &p->paths[f->path];
+
+	f->flags &= ~FLOW_FROZEN;
+	f->heard_ts = stamp_of(p, now);
+	f->rto_at = 0;
+	f->asks = f->probes = 0;
+	timer_arm(p, flow_index(p, f), now + p->flow_idle);
+	if (flow_holds(f))
+		flow_watch(p, f);
+	if (f->flags & FLOW_GRANTED)
+		ack_urgent(p, f, FLOW_UPDATE);
+	if (f->tx_head == NIL) {
+		flow_allow_now(f, t);
+		return;
+	}
+	f->used_at = now;
+	if (!wire_seq_before(f->snd_una, f->credit_end)) /* it may have room by now, so ask */
+		f->credit_end = f->snd_una + 1;
+	if (f->snd_una != f->snd_nxt) {
+		f->rto_at = now + t->probe;
+		timer_arm(p, flow_index(p, f), f->rto_at);
+	}
+	flow_activate(p, f);
+}
+
+void
+proto_ctx_freeze(struct proto *p, uint16_t ctx, uint64_t now)
+{
+	struct context *c = &p->ctxs[ctx];
+
+	if (!c->open || c->frozen)
+		return;
+	c->frozen = CONTEXT_DRAINS;
+	c->kept_entries = c->entries;
+	c->kept_bulks = c->bulks;
+	c->entries = c->bulks = 0;
+	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
+		if (p->flows[i].key != 0 && p->flows[i].ctx == ctx)
+			flow_freeze(p, &p->flows[i], now);
+	}
+}
+
+/* Whether nothing of the flow is on its way, nor goes there without the receiver's word. */
+static bool
+is_settled(const struct proto *p, const struct flow *f)
+{
+	if (f->snd_nxt - f->snd_una != f->lost + f->kept)
+		return false;
+	if (f->lost != 0 && wire_seq_before(f->snd_una, f->credit_end))
+		return false;
+	return flow_rest(p, f) == 0;
+}
+
+bool
+proto_ctx_settled(const struct proto *p, uint16_t ctx)
+{
+	const struct context *c = &p->ctxs[ctx];
+
+	if (!c->open || c->frozen == CONTEXT_HELD)
+		return true;
+	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
+		const struct flow *f = &p->flows[i];
+
+		if (f->key != 0 && f->ctx == ctx && !is_settled(p, f))
+			return false;
+	}
+	return true;
+}
+
+void
+proto_ctx_hold(struct proto *p, uint16_t ctx, uint64_t now)
+{
+	struct context *c = &p->ctxs[ctx];
+
+	if (!c->open || c->frozen != CONTEXT_DRAINS)
+		return;
+	c->frozen = CONTEXT_HELD;
+	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
+		if (p->flows[i].key != 0 && p->flows[i].ctx == ctx)
+			hold(p, &p->flows[i], now);
+	}
+}
+
+void
+context_thaw(struct proto *p, uint16_t ctx, uint64_t now)
+{
+	struct context *c = &p->ctxs[ctx];
+
+	if (!c->frozen)
+		return;
+	c->frozen = CONTEXT_GOES;
+	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
+		if (p->flows[i].key != 0 && p->flows[i].ctx == ctx)
+			thaw(p, &p->flows[i], now);
+	}
+	room_add(p, c, c->kept_entries, c->kept_bulks);
+	c->kept_entries = c->kept_bulks = 0;
+}
+
+void
+proto_ctx_thaw(struct proto *p, uint16_t ctx, uint64_t now)
+{
+	if (p->ctxs[ctx].open)
+		context_thaw(p, ctx, now);
+}
