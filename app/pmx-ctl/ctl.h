@@ -31,8 +31,10 @@
 struct options {
 	const char *instance; /* NULL: the only one that runs */
 	bool json;
-	bool all;       /* stat: rows that are zero too */
-	double watch_s; /* stat: 0 = once */
+	bool all;          /* stat: rows that are zero too */
+	double watch_s;    /* stat: 0 = once */
+	uint32_t drain_us; /* freeze: 0 = PMX_DRAIN_US */
+	bool hold;         /* freeze: until this program ends */
 	struct plan_options {
 		const char *topology, *kind, *root, *size, *generator;
 		const char *steps; /* of which rank */
@@ -129,6 +131,14 @@ int show_peers(struct session *s, const struct options *o);
 int show_contexts(struct session *s, const struct options *o);
 int show_memory(struct session *s, const struct options *o);
 int show_groups(struct session *s, const struct options *o);
+
+/* ------------------------------------------------------------------ jobs.c */
+
+/* freeze or thaw. Each returns the exit code. */
+int change_job(const struct options *o, const char *command, const char *number);
+int show_jobs(const struct options *o);
+/* Reads commands from the standard input, for pmx-gang. */
+int serve_gang(const struct options *o);
 
 /* ------------------------------------------------------------------ plan.c */
 

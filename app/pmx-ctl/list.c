@@ -138,19 +138,21 @@ show_contexts(struct session *s, const struct options *o)
 	if (list == NULL)
 		return result;
 	table_begin(&t,
-		">context|state|>process|attached|>sent|>received|>send buffers|>receive "
+		">context|state|>process|>job|attached|>sent|>received|>send buffers|>receive "
 		"buffers|>unread|>bad");
 	json_array_foreach(list, i, c) {
-		char pid[24];
+		char pid[24], job[24];
 
 		for (unsigned k = 0; k < 8; k++)
 			v[k] = get_u64(c, keys[k]);
 		snprintf(pid, sizeof(pid), "%" PRIu64, get_u64(c, "pid"));
+		snprintf(job, sizeof(job), "%" PRIu64, get_u64(c, "job"));
 		table_row(&t,
-			"%" PRIu64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 " of %" PRIu64
-			"\t%" PRIu64 " of %" PRIu64 "\t%" PRIu64 "\t%" PRIu64,
+			"%" PRIu64 "\t%s\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
+			" of %" PRIu64 "\t%" PRIu64 " of %" PRIu64 "\t%" PRIu64 "\t%" PRIu64,
 			get_u64(c, "context"), get_text(c, "state"), get_u64(c, "pid") ? pid : "-",
-			get_text(c, "attached"), v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]);
+			get_u64(c, "job") ? job : "-", get_text(c, "attached"), v[0], v[1], v[2],
+			v[3], v[4], v[5], v[6], v[7]);
 	}
 	table_end(&t, stdout);
 	json_decref(list);

@@ -14,7 +14,8 @@
 static const char usage[] =
 	"Usage: pmx-ctl [--instance NAME] [--json] COMMAND [options]\n"
 	"\n"
-	"Looks at a running pmx-dpdk and at the host that it runs on; changes nothing.\n"
+	"Looks at a running pmx-dpdk and at the host that it runs on, and stops jobs on the "
+	"network.\n"
 	"\n"
 	"  stat             counters and state of the node: name, value, unit, meaning\n"
 	"    --all          also those that are zero\n"
@@ -24,6 +25,14 @@ static const char usage[] =
 	"  memory           remote memory: transfers, pins, and what others may reach\n"
 	"  groups           members of groups here: state, barriers, locks, shared regions\n"
 	"  drops            why frames were lost\n"
+	"  jobs             jobs with contexts here: PMX_JOB of their processes\n"
+	"  freeze JOB       stops a job on the network: its peers see delay, no error\n"
+	"    --drain MS     how long what it has under way may take (50)\n"
+	"    --hold         until this program ends; otherwise until thaw\n"
+	"  thaw JOB         lets it go on\n"
+	"  gang             reads 'freeze JOB [DRAIN_US]', 'thaw JOB' and 'state JOB', a line "
+	"each: for\n"
+	"                   pmx-gang; what it stopped goes on when it ends\n"
 	"  doctor           is this host ready, and is what runs well? Needs no running primary\n"
 	"  plan             how a collective would go on a network; needs no running primary\n"
 	"    --topology FILE --kind gather|scatter|bcast|reduce|allgather|alltoall|allreduce|"
@@ -105,7 +114,7 @@ static const struct command {
 } commands[] = {
 	{"stat", show_stat}, {"peers", show_peers}, {"contexts", show_contexts},
 	{"memory", show_memory}, {"groups", show_groups}, {"drops", show_drops}, {"doctor", NULL},
-	{"plan", NULL}, {"topology", NULL}, /* need no session */
+	{"plan", NULL}, {"topology", NULL}, {"jobs", NULL}, {"gang", NULL}, /* need no session */
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
@@ -119,6 +128,10 @@ run(const struct command *c, const struct options *o)
 		return show_plan(&o->plan, o->json);
 	if (strcmp(c->name, "topology") == 0)
 		return show_topology(&o->plan, o->json);
+	if (strcmp(c->name, "jobs") == 0)
+		return show_jobs(o);
+	if (strcmp(c->name, "gang") == 0)
+		return serve_gang(o);
 	if (c->show == NULL)
 		return doctor(o);
 	if (instance_pick(o->instance, name, sizeof(name), error) != 0 ||
@@ -151,6 +164,18 @@ read_seconds(const char *value, double *out)
 }
 
 static int
+read_drain(const char *value, uint32_t *us)
+{
+	char *end;
+	double ms = strtod(value, &end);
+
+	if (end == value || *end || !(ms >= 0.001 && ms <= 60000))
+		return wrong("--drain", value, "not a number of milliseconds from 0.001 to 60000");
+	*us = (uint32_t)(ms * 1000);
+	return 0;
+}
+
+static int
 run_named(const char *name, const struct options *o)
 {
 	for (size_t i = 0; i < COMMAND_COUNT; i++) {
@@ -161,7 +186,8 @@ run_named(const char *name, const struct options *o)
 		return run(&commands[i], o);
 	}
 	return wrong("command", name,
-		"there are stat, peers, contexts, memory, groups, drops, doctor, plan, topology");
+		"there are stat, peers, contexts, memory, groups, drops, jobs, freeze, thaw, gang, "
+		"doctor, plan, topology");
 }
 
 int
@@ -174,7 +200,7 @@ main(int argc, char **argv)
 		{"kind", required_argument, NULL, 'k'}, {"root", required_argument, NULL, 'r'},
 		{"size", required_argument, NULL, 's'}, {"generator", required_argument, NULL, 'g'},
 		{"steps", required_argument, NULL, 'S'}, {"svg", required_argument, NULL, 'V'},
-		{0}};
+		{"drain", required_argument, NULL, 'd'}, {"hold", no_argument, NULL, 'H'}, {0}};
 	struct options o = {0};
 	int opt;
 
@@ -214,6 +240,13 @@ main(int argc, char **argv)
 		case 'V':
 			o.plan.svg = optarg;
 			break;
+		case 'd':
+			if (read_drain(optarg, &o.drain_us) != 0)
+				return 2;
+			break;
+		case 'H':
+			o.hold = true;
+			break;
 		case 'v':
 			printf("pmx-ctl %s\n", PMX_VERSION);
 			return 0;
@@ -225,6 +258,14 @@ main(int argc, char **argv)
 			return 2;
 		}
 	}
+	const bool of_job = optind < argc &&
+		(strcmp(argv[optind], "freeze") == 0 || strcmp(argv[optind], "thaw") == 0);
+
+	if ((o.drain_us != 0 || o.hold) && !(of_job && argv[optind][0] == 'f'))
+		return wrong("command", optind < argc ? argv[optind] : "",
+			"--drain and --hold are options of freeze");
+	if (of_job && optind >= argc - 2)
+		return change_job(&o, argv[optind], argv[optind + 1]);
 	if (optind != argc - 1) {
 		fputs(usage, stderr);
 		return 2;

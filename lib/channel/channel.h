@@ -536,7 +536,18 @@ enum attach_op {
 			       * asked for it), for memory that both map: pair.h */
 	ATTACH_NODE = 10,     /* which node has the address in addr and len? `ctx` is enum
 			       * attach_address */
+	ATTACH_JOBS = 11,     /* over the socket: `ctx` is enum attach_jobs, addr the job; STOP:
+			       * len: drain, us, with ATTACH_HOLD */
+	ATTACH_STOP = 12,     /* addr 1: stop that context, 0: start it; len: drain, us */
 };
+
+enum attach_jobs {
+	ATTACH_JOBS_STOP = 1,
+	ATTACH_JOBS_START = 2,
+	ATTACH_JOBS_STATE = 3,
+	ATTACH_JOBS_NEXT = 4, /* the state of the next job above that number */
+};
+#define ATTACH_HOLD (1ull << 32) /* the job goes on when the connection ends */
 
 /* How the 16 bytes of attach_request.addr and len are to be read, from the first on, in the order
  * in which they are sent; 0 behind them. */
@@ -551,7 +562,7 @@ struct attach_request {
 			      * channel_shm.revoked + 1, or 0 */
 	uint32_t generation; /* CLOSE, MEMORY: that of the open they refer to */
 	uint32_t send_buffers, receive_buffers;
-	uint64_t addr, len; /* MEMORY: where the client has mapped it; OPEN: len */
+	uint64_t addr, len; /* MEMORY: where the client has mapped it; OPEN: addr: the job */
 };
 
 #define PAIR_ANY UINT64_MAX
@@ -560,12 +571,14 @@ struct attach_request {
  * wakes the engine. PAIR returns one, and in ctx the other side. */
 struct attach_reply {
 	uint32_t abi;
-	int32_t result;     /* 0 or negative errno */
-	uint16_t node, ctx; /* node: the primary's; NODE: what was asked for */
-	uint32_t generation;
-	uint32_t memory; /* MEMORY: its number; PAIR: 0: make the memory, 1: the other side does */
+	int32_t result;      /* 0 or negative errno */
+	uint16_t node, ctx;  /* node: the primary's; NODE: what was asked for */
+	uint32_t generation; /* JOBS: the job */
+	uint32_t memory; /* MEMORY: its number; JOBS: contexts of it; PAIR: 0: make the memory, 1:
+			  * the other side does */
 	int32_t pid;     /* of the primary; OWNER, PAIR: of the other context's process */
-	uint64_t bytes;  /* BYTES */
+	uint64_t bytes;  /* BYTES; JOBS: contexts that are stopped, and << 32 that are settled;
+			  * STOP: whether it is settled */
 	/* BEFORE: what a secondary must have in common with the primary, and what it must avoid */
 	uint64_t memory_begin, memory_end; /* addresses that its EAL will map */
 	uint16_t lcore; /* exclusive while the connection lasts; 0: none is left */

@@ -30,7 +30,7 @@ attach_hello(struct pmx_node *node, attach_ask ask, int *pid)
 }
 
 struct attach_request
-attach_open_request(const struct pmx_context_params *params)
+attach_open_request(const struct pmx_node *node, const struct pmx_context_params *params)
 {
 	return (struct attach_request){
 		.abi = CHANNEL_ABI,
@@ -39,7 +39,28 @@ attach_open_request(const struct pmx_context_params *params)
 		.ctx = params->context,
 		.send_buffers = params->send_buffers,
 		.receive_buffers = params->receive_buffers,
+		.addr = node->job,
 	};
+}
+
+int
+attach_preempt(struct pmx_context *ctx, attach_ask ask, uint32_t drain_us, bool on, bool *settled)
+{
+	const struct attach_request request = {
+		.abi = CHANNEL_ABI,
+		.op = ATTACH_STOP,
+		.pid = getpid(),
+		.ctx = ctx->ctx,
+		.generation = ctx->generation,
+		.addr = on,
+		.len = drain_us,
+	};
+	struct attach_reply reply;
+	int result = ask(ctx->node, &request, -1, &reply, NULL);
+
+	if (result == 0)
+		*settled = reply.bytes != 0;
+	return result == -ENOENT ? -EPIPE : result;
 }
 
 int

@@ -35,7 +35,10 @@ struct way {
 	int (*memory)(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched,
 		uint32_t *number);
 	void (*end)(struct pmx_node *node);
-	uint16_t (*simd_bits)(void);             /* SIMD width that lib/match/scan.c may use */
+	uint16_t (*simd_bits)(void); /* SIMD width that lib/match/scan.c may use */
+	/* Stops the context or lets it go on; *settled: it is stopped and nothing of it is on its
+	 * way. 0 or -errno. */
+	int (*stop)(struct pmx_context *ctx, uint32_t drain_us, bool on, bool *settled);
 	unsigned (*poll)(struct pmx_node *node); /* embedded: runs a turn of its engine */
 };
 
@@ -44,6 +47,7 @@ struct pmx_node {
 	const struct client_service *const *services; /* services of its contexts */
 	struct node *embedded;                        /* this process's own engine, or NULL */
 	uint16_t number;
+	uint32_t job;                   /* of contexts that are opened */
 	struct pmx_context *contexts;   /* open ones, linked */
 	_Atomic uint32_t context_count; /* how many */
 	bool owns_eal;                  /* this library started the EAL */
@@ -368,7 +372,12 @@ void attach_close(struct pmx_context *ctx, attach_ask ask);
 void attach_give_back(struct pmx_node *node, attach_ask ask, const struct attach_reply *opened);
 int attach_memory(struct pmx_context *ctx, attach_ask ask, int fd, void *addr, uint64_t len,
 	int watched, uint32_t *number);
-struct attach_request attach_open_request(const struct pmx_context_params *params);
+struct attach_request attach_open_request(const struct pmx_node *node,
+	const struct pmx_context_params *params);
+int attach_preempt(struct pmx_context *ctx, attach_ask ask, uint32_t drain_us, bool on,
+	bool *settled);
+/* preempt.c: PMX_JOB; 0: there is none */
+uint32_t preempt_job(void);
 /* secondary.c, thin.c: attach to the primary of that name. 0, or -errno; -ENOENT: there is none for
  * this user. */
 int secondary_attach(struct pmx_node *node, const char *instance, int cpu);

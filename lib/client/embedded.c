@@ -80,6 +80,7 @@ pmx_node_start(struct pmx_node **node, const struct pmx_node_params *params, cha
 	n->services = client_services;
 	pthread_mutex_init(&n->lock, NULL);
 	n->number = (uint16_t)n->embedded->config.id;
+	n->job = preempt_job();
 	*node = n;
 	return 0;
 }
@@ -108,6 +109,7 @@ open_context(struct pmx_context **out, struct pmx_node *node,
 	struct command cmd = {
 		.op = COMMAND_OPEN,
 		.ctx = params->context == PMX_ANY_CONTEXT ? free_number(n) : params->context,
+		.job = node->job,
 	};
 
 	if (cmd.ctx == PMX_ANY_CONTEXT)
@@ -176,5 +178,24 @@ end(struct pmx_node *node)
 		rte_eal_cleanup();
 }
 
+static int
+stop(struct pmx_context *ctx, uint32_t drain_us, bool on, bool *settled)
+{
+	struct node *n = ctx->node->embedded;
+	uint64_t contexts[WIRE_CONTEXTS_MAX / 64] = {0};
+	struct command cmd = {
+		.op = on ? COMMAND_STOP : COMMAND_START,
+		.ctx = ctx->ctx,
+		.contexts = contexts,
+		.drain_us = drain_us,
+	};
+
+	contexts[ctx->ctx / 64] = 1ull << ctx->ctx % 64;
+	int result = node_command(n, &cmd, false);
+
+	*settled = n->channels[ctx->ctx].preempted == PREEMPTED_HELD;
+	return result < 0 ? result : 0;
+}
+
 static const struct way way_embedded = {open_context, close_context, give_memory, end,
-	rte_vect_get_max_simd_bitwidth, pmx_node_poll};
+	rte_vect_get_max_simd_bitwidth, stop, pmx_node_poll};

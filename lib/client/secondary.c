@@ -256,7 +256,7 @@ static int
 open_context(struct pmx_context **out, struct pmx_node *node,
 	const struct pmx_context_params *params)
 {
-	const struct attach_request request = attach_open_request(params);
+	const struct attach_request request = attach_open_request(node, params);
 	struct attach_reply reply;
 	int fds[2] = {-1, -1};
 	int result = ask(node, &request, -1, &reply, fds);
@@ -290,6 +290,12 @@ static void
 close_context(struct pmx_context *ctx)
 {
 	attach_close(ctx, ask);
+}
+
+static int
+stop(struct pmx_context *ctx, uint32_t drain_us, bool on, bool *settled)
+{
+	return attach_preempt(ctx, ask, drain_us, on, settled);
 }
 
 /* ------------------------------------------------------------------ the primary is gone */
@@ -351,7 +357,7 @@ end(struct pmx_node *node)
 }
 
 static const struct way way_secondary = {open_context, close_context, give_memory, end,
-	rte_vect_get_max_simd_bitwidth};
+	rte_vect_get_max_simd_bitwidth, stop, NULL};
 
 int
 secondary_attach(struct pmx_node *node, const char *instance, int cpu)

@@ -131,7 +131,7 @@ open_context(struct pmx_context **out, struct pmx_node *node,
 	/* between the two requests the context may have been taken, or the number of free buffers,
 	 * and so the needed bytes, may have changed */
 	for (int i = 0; i < OPEN_TRIES && (result == -EBUSY || result == -EINVAL); i++) {
-		request = attach_open_request(params);
+		request = attach_open_request(node, params);
 		result = open_with(node, &request, &reply, &at, &len, fds);
 		if (result == -EBUSY && params->context != PMX_ANY_CONTEXT)
 			break;
@@ -153,7 +153,7 @@ way_thin_rejoin(struct pmx_context *ctx)
 {
 	const struct pmx_context_params params = {ctx->ctx, ctx->send_buffers, ctx->receive_buffers,
 		ctx->idle};
-	struct attach_request request = attach_open_request(&params);
+	struct attach_request request = attach_open_request(ctx->node, &params);
 	struct attach_reply reply;
 	uint64_t len;
 	int fds[2] = {-1, -1};
@@ -187,6 +187,12 @@ close_context(struct pmx_context *ctx)
 	attach_close(ctx, way_thin_ask);
 }
 
+static int
+stop(struct pmx_context *ctx, uint32_t drain_us, bool on, bool *settled)
+{
+	return attach_preempt(ctx, way_thin_ask, drain_us, on, settled);
+}
+
 static void
 end(struct pmx_node *node)
 {
@@ -205,7 +211,7 @@ simd_bits(void)
 	return 512; /* no limit: the CPU decides */
 }
 
-const struct way way_thin = {open_context, close_context, give_memory, end, simd_bits};
+const struct way way_thin = {open_context, close_context, give_memory, end, simd_bits, stop, NULL};
 
 int
 way_thin_connect(const char *path)

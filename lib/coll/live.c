@@ -79,6 +79,7 @@ struct seat {
 	uint16_t lives;       /* first of them that runs, or NONE */
 	uint16_t work_next;
 	bool works;     /* it is in colls.work */
+	bool stopped;   /* colls_stop */
 	uint16_t owing; /* members with owes_begun or owes_ask */
 	uint16_t owing_at;
 	bool left;
@@ -989,6 +990,7 @@ runs_on(struct colls *c, uint32_t index, struct colls_do *out, bool may_send, ui
 	struct coll_exec *x = colls_exec(c, index);
 	struct coll_out o;
 
+	may_send &= !c->seats[c->lives[index].place].stopped;
 	if (may_send && check(c, &c->lives[index], out, now))
 		return true;
 	if (c->lives[index].cannot || !(may_send ? coll_next(x, &o, now) : coll_next_local(x, &o)))
@@ -1038,14 +1040,37 @@ colls_deadline(const struct colls *c)
 	for (uint32_t n = 0; n < c->running; n++) {
 		const uint16_t i = c->runs[n];
 
-		if (c->lives[i].cannot)
-			continue; /* the verdict comes by itself */
+		if (c->lives[i].cannot || c->seats[c->lives[i].place].stopped)
+			continue; /* the verdict comes by itself, or colls_start() */
 		const uint64_t at = coll_deadline(colls_exec(c, i)), check = c->lives[i].check_at;
 
 		first = at < first ? at : first;
 		first = check < first ? check : first;
 	}
 	return first;
+}
+
+/* ------------------------------------------------------------------ preemption */
+
+static void
+set_stopped(struct colls *c, uint16_t ctx, bool stopped)
+{
+	for (uint32_t i = 0; i < c->cfg.places_max; i++) {
+		if (c->seats[i].of.key != 0 && c->seats[i].of.ctx == ctx)
+			c->seats[i].stopped = stopped;
+	}
+}
+
+void
+colls_stop(struct colls *c, uint16_t ctx)
+{
+	set_stopped(c, ctx, true);
+}
+
+void
+colls_start(struct colls *c, uint16_t ctx)
+{
+	set_stopped(c, ctx, false);
 }
 
 /* ------------------------------------------------------------------ looking */

@@ -132,6 +132,10 @@ uint64_t colls_deadline(const struct colls *c);
 
 /* ------------------------------------------------------------------ looking */
 
+/* Network preemption: until colls_start no piece or permit of the context's collectives is sent;
+ * what has arrived is worked on, and what ends is told. Idempotent. */
+void colls_stop(struct colls *c, uint16_t ctx);
+void colls_start(struct colls *c, uint16_t ctx);
 /* Does nothing run, is nothing to be sent, and has all that was sent arrived? */
 bool colls_is_quiet(const struct colls *c);
 /* Has a membership messages that have not arrived, or has it still to tell others what failed? */

@@ -24,6 +24,7 @@
 #include "engine/contexts.h"
 #include "engine/freeze.h"
 #include "engine/local.h"
+#include "engine/preempt.h"
 #include "engine/submit.h"
 #include "engine/thin.h"
 #include "engine/turns.h"
@@ -323,6 +324,7 @@ context_resume(struct engine *e, struct channel *ch, const struct quotas *q, str
 static void
 begin_close(struct engine *e, struct channel *ch)
 {
+	preempt_start(e, ch);
 	ch->state = CHANNEL_CLOSING;
 	turns_busy(e, ch);
 	ch->closed_at = ch->sub.pos;
@@ -380,6 +382,7 @@ open_context(struct engine *e, struct command *cmd)
 	ch->shm->max_message = most < n->config.message_max ? (uint32_t)most
 							    : n->config.message_max;
 	ch->pid = cmd->pid;
+	ch->job = cmd->job;
 	atomic_store_explicit(&ch->aborted, false, memory_order_relaxed);
 	/* with 0 the kernel finds no process, and copies nothing */
 	ch->space.pid = ch->thin ? 0 : cmd->pid ? cmd->pid : getpid();
@@ -448,6 +451,26 @@ add_memory(struct engine *e, const struct command *cmd)
 	return space_add(&ch->space, cmd->memory);
 }
 
+/* Returns how many contexts it was for. */
+static int
+stop_or_start(struct engine *e, const struct command *cmd)
+{
+	int n = 0;
+
+	for (unsigned i = 0; i < e->open_count; i++) {
+		struct channel *ch = e->open[i];
+
+		if (ch->state != CHANNEL_OPEN || !(cmd->contexts[ch->ctx / 64] >> ch->ctx % 64 & 1))
+			continue;
+		n++;
+		if (cmd->op == COMMAND_STOP)
+			preempt_stop(e, ch, cmd->drain_us);
+		else
+			preempt_start(e, ch);
+	}
+	return n;
+}
+
 void
 engine_command(struct engine *e, struct command *cmd)
 {
@@ -460,6 +483,8 @@ engine_command(struct engine *e, struct command *cmd)
 	else if (cmd->op == COMMAND_FREEZE) {
 		freeze_begin(e);
 		cmd->result = 0;
+	} else if (cmd->op == COMMAND_STOP || cmd->op == COMMAND_START) {
+		cmd->result = stop_or_start(e, cmd);
 	} else {
 		cmd->result = close_context(e, cmd);
 	}

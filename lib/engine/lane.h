@@ -176,6 +176,13 @@ struct thin {
 				 * client keeps its descriptors */
 };
 
+/* Whether a context is stopped: preempt.h. */
+enum preempted {
+	PREEMPTED_NOT,
+	PREEMPTED_DRAINS, /* stopped, and something of it is on its way */
+	PREEMPTED_HELD,
+};
+
 struct channel {
 	struct channel_shm *shm;
 	struct channel_shm *own;        /* where shm is unless a thin client brings its own
@@ -214,11 +221,15 @@ struct channel {
 	bool low;             /* turns look for entries that its client has read: room.h */
 	bool dirty;           /* in engine.dirty */
 	bool news;            /* a sleeping client must be woken */
-	int event_fd;         /* eventfd that wakes the client. The client gets only an epoll that
-			       * watches it (context_bell), because whoever has the eventfd itself
-			       * can make writes to it block */
-	int doorbell;         /* eventfd: the client submitted while the lane slept. Nobody reads it
-			       * (RINGS) */
+	bool stopped;         /* its submissions are not taken: preempt.h */
+	_Atomic uint8_t preempted; /* enum preempted; other threads may read it */
+	uint64_t drain_until;
+	uint32_t job; /* that it belongs to; 0: none */
+	int event_fd; /* eventfd that wakes the client. The client gets only an epoll that
+		       * watches it (context_bell), because whoever has the eventfd itself
+		       * can make writes to it block */
+	int doorbell; /* eventfd: the client submitted while the lane slept. Nobody reads it
+		       * (RINGS) */
 	int own_event_fd, own_doorbell; /* event_fd and doorbell unless a thin client is attached */
 	int pid;                        /* process of the client; 0: embedded */
 	uint64_t received, sent;        /* messages */
@@ -265,6 +276,8 @@ enum command_op {
 	COMMAND_ABORT,  /* its process is gone */
 	COMMAND_MEMORY, /* add memory of the context that the node has mapped */
 	COMMAND_FREEZE, /* begin a take-over: see engine.frozen */
+	COMMAND_STOP,   /* preempt_stop for all of `contexts` that are of this lane */
+	COMMAND_START,  /* preempt_start for them */
 };
 
 /* A request of another thread to a lane; engine_poll carries it out. */
@@ -279,6 +292,9 @@ struct command {
 			    * none */
 	struct thin *thin; /* OPEN: passes to the context if the open succeeds; NULL: the client
 			    * maps all */
+	uint32_t job;      /* OPEN */
+	const uint64_t *contexts; /* STOP, START: a bit for each */
+	uint32_t drain_us;        /* STOP */
 	int result;
 	_Atomic bool done;
 };
@@ -328,6 +344,8 @@ struct engine {
 	 * had begun has ended, and the lane waits for stop to be set or frozen to be cleared. */
 	_Atomic bool frozen, drained;
 	bool freezes;                    /* the lane's own note that it was frozen */
+	unsigned draining;               /* contexts that are PREEMPTED_DRAINS */
+	uint64_t settle_at;              /* tsc of the next look at them */
 	const struct services *services; /* the node's */
 	void *service[SERVICES_MAX];     /* their state in this lane, by number */
 	uint32_t busy;                   /* services that want turns, a bit each */

@@ -36,6 +36,7 @@
 #include "engine/link_io.h"
 #include "engine/local.h"
 #include "engine/loop.h"
+#include "engine/preempt.h"
 #include "engine/room.h"
 #include "engine/submit.h"
 #include "engine/turns.h"
@@ -80,7 +81,7 @@ scan_idle(struct engine *e)
 			e->idle_scan = e->busy_count;
 		struct channel *ch = e->open[e->idle_scan++];
 
-		if (!slot_filled(&ch->sub, ch->sub.pos))
+		if (!slot_filled(&ch->sub, ch->sub.pos) || ch->stopped)
 			continue;
 		turns_busy(e, ch);
 		work += submissions_scan(e, ch);
@@ -102,7 +103,7 @@ scan_channels(struct engine *e)
 
 		if (unlikely(ch->state != CHANNEL_OPEN)) {
 			work += context_reap(e, ch);
-		} else if (slot_filled(&ch->sub, ch->sub.pos) && !frozen) {
+		} else if (slot_filled(&ch->sub, ch->sub.pos) && !frozen && !ch->stopped) {
 			ch->stirred = true;
 			work += submissions_scan(e, ch);
 		}
@@ -218,6 +219,8 @@ engine_poll(struct engine *e)
 		e->housekeeping_at = e->now + rte_get_tsc_hz() / 1000;
 		local_housekeep(e);
 	}
+	if (unlikely(e->draining))
+		preempt_step(e);
 	if (unlikely(e->freezes))
 		freeze_step(e);
 	ENGINE_COUNT(e, polls);
@@ -229,7 +232,7 @@ anything_submitted(const struct engine *e)
 {
 	for (unsigned i = 0; i < e->open_count; i++) {
 		/* a channel that closes waits for the core, which need not keep the lane awake */
-		if (e->open[i]->state == CHANNEL_OPEN &&
+		if (e->open[i]->state == CHANNEL_OPEN && !e->open[i]->stopped &&
 			slot_filled(&e->open[i]->sub, e->open[i]->sub.pos))
 			return true;
 	}
@@ -276,9 +279,12 @@ engine_sleep(struct engine *e, uint64_t idle_us)
 {
 	struct epoll_event events[8];
 
-	if (e->lingering_count || e->local_waiting || e->tx_waiting || services_awake(e))
+	if (e->lingering_count || e->tx_waiting || services_awake(e))
 		return;
 	int64_t us = time_to_sleep(e, idle_us);
+
+	if ((e->local_waiting || e->draining) && us > 1000)
+		us = e->draining ? 50 : 1000; /* local_housekeep, preempt_step */
 
 	if (e->dirty_count && us > 1000)
 		us = 1000; /* a client's completion ring is full: look again soon */

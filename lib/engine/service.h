@@ -117,6 +117,13 @@ struct service_ops {
 	 * busy. */
 	uint64_t (*deadline)(const struct engine *e);
 
+	/* ---- preemption (preempt.h) */
+	/* The context begins nothing more until start. settled: whether nothing that it began is on
+	 * its way. */
+	void (*stop)(struct engine *e, struct channel *ch);
+	void (*start)(struct engine *e, struct channel *ch);
+	bool (*settled)(const struct engine *e, const struct channel *ch);
+
 	/* ---- another primary takes over (lib/serve/takeover.h) */
 	/* freeze is called for each context in each turn of a frozen lane: begin nothing new for
 	 * it. thaw: the lane goes on after all. */

@@ -374,12 +374,12 @@ groups_tx(struct groups *g)
 			return NULL;
 		struct membership *m = &g->memberships[i];
 
-		if (make(g, m, f)) {
+		if (likely(!m->stopped) && make(g, m, f)) {
 			g->free = f->next;
 			g->cursor = i + 1 < g->cfg.groups_max ? i + 1 : 0;
 			return f;
 		}
-		set_remove(&g->work, i);
+		set_remove(&g->work, i); /* groups_start() looks at what a stopped one owes */
 		group_settle(g, m);
 	}
 	return NULL;

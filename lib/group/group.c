@@ -1031,6 +1031,8 @@ groups_tick(struct groups *g, uint64_t now)
 		struct membership *m = &g->memberships[i];
 		uint16_t missing = 0;
 
+		if (m->stopped)
+			continue;
 		while (m->rank == 0 && missing + 1 < m->count && m->members[missing].joined)
 			missing++;
 		if (now >= m->give_up && m->state == MEMBERSHIP_LEAVES) {
@@ -1056,10 +1058,52 @@ groups_deadline(const struct groups *g)
 	for (uint32_t i = set_next(&g->timed, 0); i != UINT32_MAX; i = set_next(&g->timed, i + 1)) {
 		const struct membership *m = &g->memberships[i];
 
+		if (m->stopped)
+			continue;
 		first = m->give_up < first ? m->give_up : first;
 		first = m->ask_at < first ? m->ask_at : first;
 	}
 	return first;
+}
+
+/* ------------------------------------------------------------------ preemption */
+
+void
+groups_stop(struct groups *g, uint16_t ctx, uint64_t now)
+{
+	for (uint16_t i = g->first[ctx]; i != NO_PLACE; i = g->memberships[i].next) {
+		struct membership *m = &g->memberships[i];
+
+		if (m->stopped)
+			continue;
+		m->stopped = true;
+		m->stopped_at = now;
+	}
+}
+
+void
+groups_start(struct groups *g, uint16_t ctx, uint64_t now)
+{
+	for (uint16_t i = g->first[ctx]; i != NO_PLACE; i = g->memberships[i].next) {
+		struct membership *m = &g->memberships[i];
+
+		if (!m->stopped)
+			continue;
+		m->stopped = false;
+		m->ask_at += now - m->stopped_at;
+		m->give_up += now - m->stopped_at;
+		owe(g, m);
+	}
+}
+
+bool
+groups_are_settled(const struct groups *g, uint16_t ctx)
+{
+	for (uint16_t i = g->first[ctx]; i != NO_PLACE; i = g->memberships[i].next) {
+		if (g->memberships[i].frames != 0)
+			return false;
+	}
+	return true;
 }
 
 /* ------------------------------------------------------------------ results */

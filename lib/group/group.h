@@ -260,6 +260,12 @@ void groups_message(struct groups *g, uint16_t ctx, struct group_addr from, uint
 /* That node is in this life: members that were let in in another one have gone. life 0: all paths
  * to it are dead, and all its members have gone. */
 void groups_node_gone(struct groups *g, uint16_t node, uint32_t life);
+/* Network preemption: until groups_start the context's members send nothing, and their timers stand
+ * still. What others say to them is taken in. settled: none of its messages is on its way.
+ * Idempotent; a context that closes is to be started first. */
+void groups_stop(struct groups *g, uint16_t ctx, uint64_t now);
+void groups_start(struct groups *g, uint16_t ctx, uint64_t now);
+bool groups_are_settled(const struct groups *g, uint16_t ctx);
 /* Run the timers; to be called at groups_deadline, which is UINT64_MAX if nothing waits. */
 void groups_tick(struct groups *g, uint64_t now);
 uint64_t groups_deadline(const struct groups *g);

@@ -315,8 +315,10 @@ struct membership {
 	uint8_t owes;  /* OWES_JOIN and so on: to rank 0 */
 	uint8_t tells; /* TELLS_*: the client */
 	bool silent;   /* the context has ended: it is told nothing */
-	bool fails;    /* it did not open */
-	bool refused;  /* ... by the word of rank 0 */
+	bool stopped;  /* groups_stop */
+	uint64_t stopped_at;
+	bool fails;   /* it did not open */
+	bool refused; /* ... by the word of rank 0 */
 	bool in_barrier;
 	uint16_t ctx, rank, count, listed;
 	uint16_t user;   /* of struct group_params */

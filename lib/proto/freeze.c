@@ -101,6 +101,18 @@ thaw(struct proto *p, struct flow *f, uint64_t now)
 	flow_activate(p, f);
 }
 
+static void
+each_flow(struct proto *p, uint16_t ctx, void (*act)(struct proto *, struct flow *, uint64_t),
+	uint64_t now)
+{
+	for (uint32_t i = 0, left = p->ctxs[ctx].flows; left != 0 && i < p->cfg.flows_max; i++) {
+		if (p->flows[i].key == 0 || p->flows[i].ctx != ctx)
+			continue;
+		act(p, &p->flows[i], now);
+		left--;
+	}
+}
+
 void
 proto_ctx_freeze(struct proto *p, uint16_t ctx, uint64_t now)
 {
@@ -112,10 +124,7 @@ proto_ctx_freeze(struct proto *p, uint16_t ctx, uint64_t now)
 	c->kept_entries = c->entries;
 	c->kept_bulks = c->bulks;
 	c->entries = c->bulks = 0;
-	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
-		if (p->flows[i].key != 0 && p->flows[i].ctx == ctx)
-			flow_freeze(p, &p->flows[i], now);
-	}
+	each_flow(p, ctx, flow_freeze, now);
 }
 
 /* Whether nothing of the flow is on its way, nor goes there without the receiver's word. */
@@ -136,11 +145,16 @@ proto_ctx_settled(const struct proto *p, uint16_t ctx)
 
 	if (!c->open || c->frozen == CONTEXT_HELD)
 		return true;
-	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
+	if (c->pending == 0)
+		return true;
+	for (uint32_t i = 0, left = c->flows; left != 0 && i < p->cfg.flows_max; i++) {
 		const struct flow *f = &p->flows[i];
 
-		if (f->key != 0 && f->ctx == ctx && !is_settled(p, f))
+		if (f->key == 0 || f->ctx != ctx)
+			continue;
+		if (!is_settled(p, f))
 			return false;
+		left--;
 	}
 	return true;
 }
@@ -153,10 +167,7 @@ proto_ctx_hold(struct proto *p, uint16_t ctx, uint64_t now)
 	if (!c->open || c->frozen != CONTEXT_DRAINS)
 		return;
 	c->frozen = CONTEXT_HELD;
-	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
-		if (p->flows[i].key != 0 && p->flows[i].ctx == ctx)
-			hold(p, &p->flows[i], now);
-	}
+	each_flow(p, ctx, flow_freeze, now);
 }
 
 void
@@ -167,10 +178,7 @@ context_thaw(struct proto *p, uint16_t ctx, uint64_t now)
 	if (!c->frozen)
 		return;
 	c->frozen = CONTEXT_GOES;
-	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
-		if (p->flows[i].key != 0 && p->flows[i].ctx == ctx)
-			thaw(p, &p->flows[i], now);
-	}
+	each_flow(p, ctx, thaw, now);
 	room_add(p, c, c->kept_entries, c->kept_bulks);
 	c->kept_entries = c->kept_bulks = 0;
 }

@@ -14,12 +14,16 @@
 static void
 request_append(struct rma *r, struct request *q)
 {
+	struct request_list *l = &r->requests;
+
+	if (unlikely(q->c->stopped && q->kind == REQUEST_PULL))
+		l = &r->stopped_requests;
 	q->next = NULL;
-	if (r->requests.head == NULL)
-		r->requests.head = q;
+	if (l->head == NULL)
+		l->head = q;
 	else
-		r->requests.tail->next = q;
-	r->requests.tail = q;
+		l->tail->next = q;
+	l->tail = q;
 }
 
 static struct request *
@@ -374,9 +378,28 @@ void
 requests_fail(struct rma *r, struct context *c, bool (*gone)(const struct request *, const void *),
 	const void *what, uint8_t error)
 {
-	for (struct request *q = r->requests.head; q != NULL; q = q->next) {
-		if (q->c == c && q->kind == REQUEST_PULL && gone(q, what))
-			request_refuse(q, error);
+	struct request *const heads[] = {r->requests.head, r->stopped_requests.head};
+
+	for (unsigned i = 0; i < 2; i++) {
+		for (struct request *q = heads[i]; q != NULL; q = q->next) {
+			if (q->c == c && q->kind == REQUEST_PULL && gone(q, what))
+				request_refuse(q, error);
+		}
+	}
+}
+
+/* The context is stopped, or no longer: puts each of the list's requests where it belongs. */
+void
+requests_sort(struct rma *r, struct request_list *l)
+{
+	struct request *q = l->head;
+
+	*l = (struct request_list){NULL, NULL};
+	while (q != NULL) {
+		struct request *next = q->next;
+
+		request_append(r, q);
+		q = next;
 	}
 }
 

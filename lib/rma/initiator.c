@@ -78,6 +78,13 @@ list_remove(struct op_list *l, struct op *op)
 		l->tail = before;
 }
 
+/* The list that it is in while it is OP_READY. */
+static inline struct op_list *
+ready_of(struct rma *r, const struct op *op)
+{
+	return unlikely(op->c->stopped) ? &r->stopped_ops : &r->ready;
+}
+
 /* Is it in the list of questions that are due? */
 static bool
 is_question(const struct rma *r, const struct op *op)
@@ -94,7 +101,7 @@ static COLD void
 op_leaves(struct rma *r, struct op *op)
 {
 	if (op->state == OP_READY)
-		list_remove(&r->ready, op);
+		list_remove(ready_of(r, op), op);
 	else if (op->state == OP_HELD)
 		op->c->held--;
 	else if (is_question(r, op))
@@ -111,7 +118,7 @@ op_becomes(struct rma *r, struct op *op, enum op_state to)
 		op_leaves(r, op);
 	op->state = (uint8_t)to;
 	if (to == OP_READY)
-		list_append(&r->ready, op);
+		list_append(ready_of(r, op), op);
 	else if (to == OP_HELD)
 		op->c->held++;
 	else if (to == OP_ENDED)
@@ -709,7 +716,7 @@ ops_look(struct rma *r, uint64_t now)
 	for (uint32_t k = 0; k < r->contexts_count; k++) {
 		struct context *c = &r->all[k];
 
-		for (uint32_t i = 0; c->ops_used != 0 && i < c->ops_max; i++) {
+		for (uint32_t i = 0; c->ops_used != 0 && !c->stopped && i < c->ops_max; i++) {
 			struct op *op = &c->ops[i];
 
 			if (op->state < OP_WAITS || op->state == OP_ENDED || op->asking)
@@ -730,6 +737,38 @@ ops_look(struct rma *r, uint64_t now)
 			list_append(&r->questions, op);
 		}
 	}
+}
+
+/* ------------------------------------------------------------------ stop and go on */
+
+/* Moves the transfers of the context that are ready from one list to the other. */
+static void
+ops_move(struct op_list *from, struct op_list *to, const struct context *c)
+{
+	struct op *op = from->head;
+
+	*from = (struct op_list){NULL, NULL};
+	while (op != NULL) {
+		struct op *next = op->next;
+
+		list_append(op->c == c ? to : from, op);
+		op = next;
+	}
+}
+
+void
+ops_stop(struct rma *r, struct context *c)
+{
+	ops_move(&r->ready, &r->stopped_ops, c);
+}
+
+void
+ops_start(struct rma *r, struct context *c, uint64_t now)
+{
+	ops_move(&r->stopped_ops, &r->ready, c);
+	/* nobody could have answered: ops_look() waits as long as ever */
+	for (uint32_t i = 0; i < c->ops_max; i++)
+		c->ops[i].seen_at = now;
 }
 
 /* ------------------------------------------------------------------ answers in */

@@ -126,6 +126,7 @@ struct context {
 	uint32_t room;    /* entries to give back */
 	uint16_t ctx;
 	bool open;
+	bool stopped; /* rma_stop */
 	bool has_news, readers_gone;
 	struct context_kept kept;
 };
@@ -176,6 +177,9 @@ struct rma {
 	uint32_t waiting; /* transfers under way */
 	struct op_list ready, questions, ended;
 	struct request_list requests;
+	/* of stopped contexts: transfers in OP_READY, and REQUEST_PULLs */
+	struct op_list stopped_ops;
+	struct request_list stopped_requests;
 	uint32_t events_waiting; /* of all contexts */
 	uint32_t tells;          /* pins whose asker is to be told again */
 	struct context *news;
@@ -282,6 +286,8 @@ void op_accepted(struct rma *r, struct op *offer, uint32_t id, uint64_t len);
 void op_fetched(struct rma *r, struct op *offer);
 void ops_close(struct rma *r, struct context *c);
 void ops_memory_gone(struct rma *r, struct context *c, const void *memory);
+void ops_stop(struct rma *r, struct context *c);
+void ops_start(struct rma *r, struct context *c, uint64_t now);
 void ops_look(struct rma *r, uint64_t now);
 void op_sent(struct rma *r, unsigned count, uint8_t error, uint64_t now);
 
@@ -301,6 +307,7 @@ void requests_fail(struct rma *r, struct context *c,
 	bool (*gone)(const struct request *, const void *), const void *what, uint8_t error);
 /* The offer has ended: fail the pulls that read it. */
 void requests_offer_ends(struct rma *r, struct context *c, uint32_t id);
+void requests_sort(struct rma *r, struct request_list *l);
 void requests_close(struct rma *r, struct context *c);
 void request_sent(struct rma *r, unsigned count, uint8_t error);
 

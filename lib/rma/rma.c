@@ -135,12 +135,37 @@ rma_close(struct rma *r, uint16_t ctx)
 {
 	struct context *c = r->contexts[ctx];
 
+	rma_start(r, ctx, 0);
 	c->open = false;
 	registration_close(r, c);
 	requests_close(r, c);
 	ops_close(r, c);
 	c->room = 0;
 	c->readers = 0;
+}
+
+void
+rma_stop(struct rma *r, uint16_t ctx)
+{
+	struct context *c = r->contexts[ctx];
+
+	if (c->stopped || !c->open)
+		return;
+	c->stopped = true;
+	ops_stop(r, c);
+	requests_sort(r, &r->requests);
+}
+
+void
+rma_start(struct rma *r, uint16_t ctx, uint64_t now)
+{
+	struct context *c = r->contexts[ctx];
+
+	if (!c->stopped)
+		return;
+	c->stopped = false;
+	ops_start(r, c, now);
+	requests_sort(r, &r->stopped_requests);
 }
 
 bool
@@ -392,7 +417,8 @@ bool
 rma_is_drained(const struct rma *r, uint32_t ctx)
 {
 	if (ctx == RMA_ALL)
-		return r->requests.head == NULL && r->tells == 0 && r->ended.head == NULL;
+		return r->requests.head == NULL && r->stopped_requests.head == NULL &&
+			r->tells == 0 && r->ended.head == NULL;
 	const struct context *c = r->contexts[ctx];
 
 	return c->frames == 0 && c->ops_used == 0 && c->readers == 0 && c->events_waiting == 0;

@@ -210,6 +210,11 @@ void rma_open(struct rma *r, uint16_t ctx);
  * still has are acknowledged later all the same.
  */
 void rma_close(struct rma *r, uint16_t ctx);
+/* Network preemption: until rma_start the context's own transfers send nothing more, and it answers
+ * no pull. What others push arrives, since its memory is there; so do atomic operations.
+ * Idempotent. */
+void rma_stop(struct rma *r, uint16_t ctx);
+void rma_start(struct rma *r, uint16_t ctx, uint64_t now);
 /* Does a context that closed have to tell others that it left, because they may hold pins for it?
  * rma_tx_leaving gives the frames that tell them, one per call; use it like rma_tx_answers. */
 bool rma_leaves(const struct rma *r, uint16_t ctx);

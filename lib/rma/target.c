@@ -390,7 +390,8 @@ ask_arrives(struct rma *r, struct context *c, const struct rma_message *m)
 {
 	/* an offer that has not ended: its bytes are under way, or soon will be */
 	if ((m->head->flags & WIRE_T_OFFER && op_of_sender(c, m) != NULL) ||
-		is_in(r->requests.head, c, m) || is_in(c->event_head, c, m))
+		is_in(r->requests.head, c, m) || is_in(r->stopped_requests.head, c, m) ||
+		is_in(c->event_head, c, m))
 		context_gives_room(r, c);
 	else
 		request_answer(r, c, m, ECONNRESET);

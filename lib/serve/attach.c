@@ -29,6 +29,7 @@
 #include "serve/health.h"
 #include "serve/attach.h"
 #include "serve/dpdk_names.h"
+#include "serve/jobs.h"
 #include "serve/socket.h"
 #include "serve/takeover.h"
 #include "serve/terms.h"
@@ -149,6 +150,9 @@ attach_gone(int connection)
 	pthread_mutex_unlock(&server.lock);
 	while (n-- > 0)
 		end_context(ctx[n], generation[n]);
+	pthread_mutex_lock(&server.lock);
+	jobs_gone(connection);
+	pthread_mutex_unlock(&server.lock);
 }
 
 static control_result
@@ -345,6 +349,7 @@ open_for(const struct asker *who, const struct attach_request *request, int fd,
 		.op = COMMAND_OPEN,
 		.pid = who->pid,
 		.mm_fd = who->connection == SECONDARY ? memory_of_process(who->pid) : 0,
+		.job = (uint32_t)request->addr,
 	};
 	int result = open_any(who, request, fd, &cmd);
 
@@ -375,6 +380,7 @@ open_for(const struct asker *who, const struct attach_request *request, int fd,
 	}
 	server.owner[cmd.ctx] = who->connection;
 	server.owned[cmd.ctx] = cmd.generation;
+	jobs_opened(cmd.ctx);
 	reply->ctx = cmd.ctx;
 	reply->generation = cmd.generation;
 	reply->shm = (uintptr_t)ch->own;
@@ -386,6 +392,22 @@ open_for(const struct asker *who, const struct attach_request *request, int fd,
 		close(out[0]);
 	close_for(who, &(struct attach_request){.ctx = cmd.ctx, .generation = cmd.generation});
 	return -EMFILE;
+}
+
+/* ------------------------------------------------------------------ preemption */
+
+static uint32_t
+user_of_context(uint16_t ctx)
+{
+	return server.who[ctx].uid;
+}
+
+static int
+stop_for(const struct asker *who, const struct attach_request *request, struct attach_reply *reply)
+{
+	if (!is_own(who, request->ctx, request->generation))
+		return -ENOENT;
+	return jobs_stop_one(request->ctx, request, reply);
 }
 
 /* ------------------------------------------------------------------ the rest */
@@ -678,6 +700,14 @@ attach_answer(const struct asker *who, const struct attach_request *request, con
 	case ATTACH_NODE:
 		reply->result = node_for(request, reply);
 		break;
+	case ATTACH_JOBS:
+		reply->result = who->connection == SECONDARY
+			? -EPROTO
+			: jobs_answer(who, user_of(who), socket_is_ours(who), request, reply);
+		break;
+	case ATTACH_STOP:
+		reply->result = stop_for(who, request, reply);
+		break;
 	case ATTACH_MEMORY:
 		reply->result = map_for(who, request, fds[0], reply);
 		break;
@@ -736,6 +766,7 @@ attach_serve(struct node *n, const struct takeover_attachments *door)
 	epoll_ctl(server.epoll, EPOLL_CTL_ADD, server.stop, &event);
 	event.data.u64 = REAP;
 	epoll_ctl(server.epoll, EPOLL_CTL_ADD, n->mappings.reaper, &event);
+	jobs_begin(n, user_of_context);
 	e = socket_open(n, server.epoll, &answers, door);
 	for (uint32_t i = 0; door != NULL && i < n->config.contexts; i++) {
 		const struct channel *ch = &n->channels[i];

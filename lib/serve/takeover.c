@@ -22,6 +22,7 @@
 #include "engine/contexts.h"
 #include "engine/deliver.h"
 #include "engine/freeze.h"
+#include "engine/preempt.h"
 #include "engine/image.h"
 #include "engine/local.h"
 #include "engine/thin.h"
@@ -45,7 +46,8 @@ struct takeover {
 	struct takeover_attachments door;
 	int fds[PASSING_MAX]; /* descriptors of the last message */
 	unsigned fd_count;
-	bool bad[WIRE_CONTEXTS_MAX]; /* contexts that cannot go on */
+	bool bad[WIRE_CONTEXTS_MAX];          /* contexts that cannot go on */
+	uint8_t preempted[WIRE_CONTEXTS_MAX]; /* enum preempted */
 };
 
 /* ------------------------------------------------------------------ giving */
@@ -93,7 +95,9 @@ put_channel(const struct engine *e, struct image_out *o, const struct channel *c
 	struct saved_channel s = {
 		.ctx = ch->ctx,
 		.selects = ch->selects,
+		.preempted = ch->preempted,
 		.pid = ch->pid,
+		.job = ch->job,
 		.generation = ch->generation,
 		.q = {ch->send_buffers, ch->plain.bulk_quota, ch->matched.bulk_quota,
 			ch->inline_sends},
@@ -541,6 +545,8 @@ get_channel(struct engine *e, struct takeover *t, struct image_in *in)
 		return false;
 	ch->generation = from.s.generation;
 	ch->pid = from.s.pid;
+	ch->job = from.s.job;
+	t->preempted[from.s.ctx] = from.s.preempted;
 	SERVICE_FOREACH(ops, e->services) {
 		if (ops->restore_context != NULL && !ops->restore_context(ch, in))
 			return false;
@@ -643,6 +649,8 @@ takeover_resume(struct node *n, struct takeover *t, char *error, uint32_t error_
 		e->now = rte_rdtsc();
 		if (!k.failed) {
 			freeze_end(e);
+			for (unsigned i = 0; i < e->open_count; i++)
+				preempt_resume(e, e->open[i], t->preempted[e->open[i]->ctx]);
 			end_bad(e, t);
 		}
 	}

@@ -23,7 +23,9 @@ struct saved_inlet {
 struct saved_channel {
 	uint16_t ctx;
 	bool selects;
+	uint8_t preempted; /* enum preempted */
 	int32_t pid;
+	uint32_t job;
 	uint32_t generation;
 	struct quotas q;
 	uint64_t region_bytes;

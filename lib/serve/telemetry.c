@@ -218,7 +218,9 @@ add_context(struct rte_tel_data *d, const struct channel *ch)
 	if (c == NULL)
 		return;
 	rte_tel_data_start_dict(c);
-	rte_tel_data_add_dict_string(c, "state", states[ch->state & 3]);
+	rte_tel_data_add_dict_string(c, "state",
+		ch->state == CHANNEL_OPEN && ch->stopped ? "stopped" : states[ch->state & 3]);
+	rte_tel_data_add_dict_uint(c, "job", ch->job);
 	rte_tel_data_add_dict_uint(c, "pid", (uint64_t)ch->pid);
 	rte_tel_data_add_dict_string(c, "attached",
 		ch->thin          ? "thin"

@@ -679,6 +679,28 @@ coll_service_deadline(const struct engine *e)
 	return ns == COLL_NEVER ? UINT64_MAX : x->base + (uint64_t)((double)ns * x->ticks) + 1;
 }
 
+/* ------------------------------------------------------------------ preemption */
+
+static void
+coll_stops(struct engine *e, struct channel *ch)
+{
+	colls_stop(coll_lane(e)->colls, ch->ctx);
+}
+
+static void
+coll_starts(struct engine *e, struct channel *ch)
+{
+	colls_start(coll_lane(e)->colls, ch->ctx);
+	service_busy(e, COLL_SERVICE);
+}
+
+static bool
+coll_settled(const struct engine *e, const struct channel *ch)
+{
+	(void)e;
+	return coll_channel(ch)->frames == 0;
+}
+
 /* ------------------------------------------------------------------ another primary takes over */
 
 static void
@@ -800,6 +822,9 @@ const struct service_ops service_coll = {
 	.step = coll_step,
 	.answer = coll_answer,
 	.deadline = coll_service_deadline,
+	.stop = coll_stops,
+	.start = coll_starts,
+	.settled = coll_settled,
 	.freeze = coll_freeze,
 	.thaw = coll_thaw,
 	.drained = coll_drained,

@@ -653,6 +653,27 @@ group_answer(struct engine *e)
 	return turn(e);
 }
 
+/* ------------------------------------------------------------------ preemption */
+
+static void
+group_stops(struct engine *e, struct channel *ch)
+{
+	groups_stop(group_lane(e)->groups, ch->ctx, e->now);
+}
+
+static void
+group_starts(struct engine *e, struct channel *ch)
+{
+	groups_start(group_lane(e)->groups, ch->ctx, e->now);
+	service_busy(e, GROUP_SERVICE);
+}
+
+static bool
+group_is_settled(const struct engine *e, const struct channel *ch)
+{
+	return groups_are_settled(group_lane(e)->groups, ch->ctx);
+}
+
 /* ------------------------------------------------------------------ another primary takes over */
 
 static void
@@ -749,6 +770,9 @@ const struct service_ops service_group = {
 	.step = group_step,
 	.answer = group_answer,
 	.deadline = group_deadline,
+	.stop = group_stops,
+	.start = group_starts,
+	.settled = group_is_settled,
 	.freeze = group_freeze,
 	.thaw = group_thaw,
 	.drained = group_drained,

@@ -335,6 +335,28 @@ rma_forget_memory(struct engine *e, struct channel *ch, const struct memory *m)
 	service_rma_called(e);
 }
 
+/* ------------------------------------------------------------------ preemption */
+
+static void
+rma_stops(struct engine *e, struct channel *ch)
+{
+	rma_stop(rma_lane(e)->rma, ch->ctx);
+}
+
+static void
+rma_starts(struct engine *e, struct channel *ch)
+{
+	rma_start(rma_lane(e)->rma, ch->ctx, e->now);
+	service_busy(e, RMA_SERVICE);
+	service_owes(e, RMA_SERVICE);
+}
+
+static bool
+rma_settled(const struct engine *e, const struct channel *ch)
+{
+	return !rma_has_frames(rma_lane(e)->rma, ch->ctx);
+}
+
 /* ------------------------------------------------------------------ another primary takes over */
 
 /* Takes away all room for others' requests, so that they wait at their senders until the context
@@ -342,6 +364,8 @@ rma_forget_memory(struct engine *e, struct channel *ch, const struct memory *m)
 static void
 rma_freeze(struct engine *e, struct channel *ch)
 {
+	/* what it has under way cannot move, so it ends */
+	rma_start(rma_lane(e)->rma, ch->ctx, e->now);
 	while (proto_ctx_take(e->proto, ch->ctx | WIRE_TARGET, 1, 0, true))
 		rma_channel(ch)->withheld++;
 }
@@ -351,6 +375,8 @@ rma_thaw(struct engine *e, struct channel *ch)
 {
 	uint32_t n = rma_channel(ch)->withheld;
 
+	if (ch->stopped)
+		rma_stop(rma_lane(e)->rma, ch->ctx);
 	rma_channel(ch)->withheld = 0;
 	if (n > 0)
 		proto_ctx_room(e->proto, ch->ctx | WIRE_TARGET, n, 0, e->now);
@@ -508,6 +534,9 @@ const struct service_ops service_rma = {
 	.step = rma_step,
 	.answer = rma_answer,
 	.awake = rma_awake,
+	.stop = rma_stops,
+	.start = rma_starts,
+	.settled = rma_settled,
 	.freeze = rma_freeze,
 	.thaw = rma_thaw,
 	.drained = rma_drained,

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The commands freeze, thaw, jobs and gang: jobs of a node are stopped and go on (PM-PREEMPT), over
+ * the socket by which applications attach.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <pmx/preempt.h>
+
+#include "ctl.h"
+
+#define LOOK_NS   20000 /* between looks whether a job has settled */
+#define MARGIN_NS 1000000000ll
+
+static int64_t
+now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+/* The primary that is meant: the one that is named, or the only one. */
+static int
+connect_to(const struct options *o, struct pmx_jobs **jobs)
+{
+	struct pmx_found found[2];
+	const char *name = o->instance;
+
+	if (name == NULL) {
+		const int n = pmx_node_find(found, 2);
+
+		if (n != 1)
+			return complain(n <= 0
+					? "no primary runs that this user may ask; if one does: "
+					  "--instance NAME"
+					: "several primaries run here, %s and %s among them: which "
+					  "one? --instance NAME",
+				found[0].instance, found[1].instance);
+		name = found[0].instance;
+	}
+	const int result = pmx_jobs_open(jobs, name);
+
+	return result == 0 ? 0 : complain("%s: %s", name, pmx_strerror(result));
+}
+
+static bool
+read_number(const char *text, uint32_t most, uint32_t *out)
+{
+	char *end;
+	const unsigned long n = strtoul(text, &end, 10);
+
+	*out = (uint32_t)n;
+	return *text >= '0' && *text <= '9' && *end == 0 && n <= most;
+}
+
+/* Stops a job and waits until it has settled. 0 or -errno. */
+static int
+freeze(struct pmx_jobs *jobs, uint32_t job, uint32_t drain_us, bool hold,
+	struct pmx_job_state *state)
+{
+	const struct timespec pause = {.tv_nsec = LOOK_NS};
+	const int64_t until = now_ns() + 1000ll * (drain_us ? drain_us : PMX_DRAIN_US) + MARGIN_NS;
+	int result = pmx_jobs_stop(jobs, job, drain_us, hold, state);
+
+	while (result == 0 && state->settled < state->stopped) {
+		if (now_ns() > until)
+			return -ETIMEDOUT;
+		nanosleep(&pause, NULL);
+		result = pmx_jobs_state(jobs, job, state);
+	}
+	return result;
+}
+
+/* ------------------------------------------------------------------ one job */
+
+static volatile sig_atomic_t interrupted;
+
+static void
+interrupt(int signal)
+{
+	(void)signal;
+	interrupted = 1;
+}
+
+static void
+tell(const struct options *o, const struct pmx_job_state *s, int64_t took_ns)
+{
+	const double ms = (double)took_ns / 1e6;
+
+	if (o->json)
+		printf("{\"job\": %u, \"contexts\": %u, \"stopped\": %u, \"settled\": %u, \"ms\": "
+		       "%.3f}\n",
+			s->job, s->contexts, s->stopped, s->settled, ms);
+	else if (s->contexts == 0)
+		printf("job %u has no contexts here; %s\n", s->job,
+			took_ns < 0 ? "nothing goes on" : "those that it opens are stopped");
+	else
+		printf("job %u: %u of %u contexts stopped, %u settled, after %.2f ms\n", s->job,
+			s->stopped, s->contexts, s->settled, ms < 0 ? -ms : ms);
+	fflush(stdout);
+}
+
+int
+change_job(const struct options *o, const char *command, const char *number)
+{
+	const bool stops = strcmp(command, "freeze") == 0;
+	struct pmx_job_state state;
+	struct pmx_jobs *jobs;
+	uint32_t job;
+
+	if (number == NULL || !read_number(number, UINT32_MAX, &job) || job == 0) {
+		complain("%s %s: that is not the number of a job: pmx-ctl jobs lists them", command,
+			number != NULL ? number : "");
+		return 2;
+	}
+	if (connect_to(o, &jobs) != 0)
+		return 1;
+	const int64_t begin = now_ns();
+	const int result = stops ? freeze(jobs, job, o->drain_us, o->hold, &state)
+				 : pmx_jobs_start(jobs, job, &state);
+
+	if (result != 0) {
+		pmx_jobs_close(jobs);
+		return complain("job %u: %s", job, pmx_strerror(result));
+	}
+	tell(o, &state, stops ? now_ns() - begin : begin - now_ns());
+	if (stops && o->hold) {
+		const struct sigaction act = {.sa_handler = interrupt};
+
+		sigaction(SIGINT, &act, NULL);
+		sigaction(SIGTERM, &act, NULL);
+		while (!interrupted)
+			pause();
+	}
+	pmx_jobs_close(jobs);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ all jobs */
+
+static const char *
+state_name(const struct pmx_job_state *s)
+{
+	return s->stopped == 0             ? s->contexts == 0 ? "stopped" : "runs"
+		: s->stopped < s->contexts ? "partly stopped"
+		: s->settled < s->contexts ? "draining"
+					   : "stopped";
+}
+
+int
+show_jobs(const struct options *o)
+{
+	struct pmx_job_state s = {.job = 0};
+	struct pmx_jobs *jobs;
+	struct table t;
+	json_t *list = json_array();
+	int result;
+
+	if (connect_to(o, &jobs) != 0)
+		return 1;
+	table_begin(&t, ">job|state|>contexts|>stopped|>settled");
+	while ((result = pmx_jobs_next(jobs, s.job, &s)) == 0) {
+		json_array_append_new(list,
+			json_pack("{s:I, s:s, s:I, s:I, s:I}", "job", (json_int_t)s.job, "state",
+				state_name(&s), "contexts", (json_int_t)s.contexts, "stopped",
+				(json_int_t)s.stopped, "settled", (json_int_t)s.settled));
+		table_row(&t, "%u\t%s\t%u\t%u\t%u", s.job, state_name(&s), s.contexts, s.stopped,
+			s.settled);
+	}
+	pmx_jobs_close(jobs);
+	if (result != -ENOENT) {
+		json_decref(list);
+		return complain("%s", pmx_strerror(result));
+	}
+	if (o->json)
+		return print_json(list);
+	if (json_array_size(list) == 0)
+		puts("no job has contexts here: a job is the number in PMX_JOB of its processes");
+	else
+		table_end(&t, stdout);
+	json_decref(list);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ gang */
+
+/* One command of a line; what is answered is one line as well: "ok CONTEXTS SETTLED US", or "error"
+ * and a sentence. */
+static void
+obey(struct pmx_jobs *jobs, char *line)
+{
+	struct pmx_job_state s = {.job = 0};
+	const char *verb = strtok(line, " \n"), *number = strtok(NULL, " \n"),
+		   *drain = strtok(NULL, " \n");
+	uint32_t job, drain_us = 0;
+	const int64_t begin = now_ns();
+	int result;
+
+	if (verb == NULL || number == NULL || !read_number(number, UINT32_MAX, &job) ||
+		(drain != NULL && !read_number(drain, 60000000, &drain_us))) {
+		puts("error: freeze JOB [DRAIN_US], thaw JOB, or state JOB");
+		return;
+	}
+	if (strcmp(verb, "freeze") == 0)
+		result = freeze(jobs, job, drain_us, true, &s);
+	else if (strcmp(verb, "thaw") == 0)
+		result = pmx_jobs_start(jobs, job, &s);
+	else
+		result = pmx_jobs_state(jobs, job, &s);
+	if (result != 0)
+		printf("error: job %u: %s\n", job, pmx_strerror(result));
+	else
+		printf("ok %u %u %" PRId64 "\n", s.contexts, s.settled, (now_ns() - begin) / 1000);
+}
+
+int
+serve_gang(const struct options *o)
+{
+	struct pmx_jobs *jobs;
+	char line[256];
+
+	if (connect_to(o, &jobs) != 0)
+		return 1;
+	puts("ready");
+	fflush(stdout);
+	while (fgets(line, sizeof(line), stdin) != NULL) {
+		obey(jobs, line);
+		fflush(stdout);
+	}
+	pmx_jobs_close(jobs); /* what it stopped goes on */
+	return 0;
+}

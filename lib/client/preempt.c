@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Preemption by applications and operators: requests to the primary, or to the engine of an
+ * embedded node. Called from the application's thread; nothing here is on the data path.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <pmx/preempt.h>
+
+#include "client/client.h"
+
+#define DRAIN_MOST_US 60000000u
+#define LOOK_NS       50000 /* between looks whether a context has settled */
+#define MARGIN_US     1000000
+
+/* ------------------------------------------------------------------ contexts */
+
+static int
+stop(struct pmx_context *ctx, bool on, bool *settled)
+{
+	return ctx->node->way->stop(ctx, on ? PMX_DRAIN_US : 0, on, settled);
+}
+
+int
+pmx_context_stop(struct pmx_context *ctx)
+{
+	const struct timespec pause = {.tv_nsec = LOOK_NS};
+	const int64_t until_us = ctx_now_us() + PMX_DRAIN_US + MARGIN_US;
+	bool settled = false;
+	int result;
+
+	while ((result = stop(ctx, true, &settled)) == 0 && !settled) {
+		if (ctx_now_us() > until_us)
+			return -ETIMEDOUT;
+		if (ctx->node->embedded == NULL)
+			nanosleep(&pause, NULL);
+		else
+			pmx_node_poll(ctx->node);
+	}
+	return result;
+}
+
+int
+pmx_context_start(struct pmx_context *ctx)
+{
+	bool settled;
+
+	return stop(ctx, false, &settled);
+}
+
+void
+pmx_node_set_job(struct pmx_node *node, uint32_t job)
+{
+	node->job = job;
+}
+
+uint32_t
+preempt_job(void)
+{
+	const char *text = getenv("PMX_JOB");
+	char *end;
+
+	if (text == NULL || *text < '0' || *text > '9')
+		return 0;
+	const unsigned long job = strtoul(text, &end, 10);
+
+	return *end == 0 && job <= UINT32_MAX ? (uint32_t)job : 0;
+}
+
+/* ------------------------------------------------------------------ jobs */
+
+struct pmx_jobs {
+	struct pmx_node node; /* what it asks by; it has no contexts */
+};
+
+int
+pmx_jobs_open(struct pmx_jobs **jobs, const char *instance)
+{
+	struct pmx_jobs *j = calloc(1, sizeof(*j));
+
+	if (j == NULL)
+		return -ENOMEM;
+	pthread_mutex_init(&j->node.asking, NULL);
+	int result = way_thin_attach(&j->node, instance);
+
+	if (result != 0) {
+		free(j);
+		return result;
+	}
+	*jobs = j;
+	return 0;
+}
+
+void
+pmx_jobs_close(struct pmx_jobs *jobs)
+{
+	if (jobs == NULL)
+		return;
+	close(jobs->node.socket);
+	free(jobs);
+}
+
+static int
+ask(struct pmx_jobs *jobs, enum attach_jobs verb, uint32_t job, uint64_t len,
+	struct pmx_job_state *state)
+{
+	const struct attach_request request = {
+		.abi = CHANNEL_ABI,
+		.op = ATTACH_JOBS,
+		.pid = getpid(),
+		.ctx = (uint16_t)verb,
+		.addr = job,
+		.len = len,
+	};
+	struct attach_reply reply;
+	int result = way_thin_ask(&jobs->node, &request, -1, &reply, NULL);
+
+	if (result == 0 && state != NULL)
+		*state = (struct pmx_job_state){
+			.job = reply.generation,
+			.contexts = reply.memory,
+			.stopped = (uint32_t)reply.bytes,
+			.settled = (uint32_t)(reply.bytes >> 32),
+		};
+	return result;
+}
+
+int
+pmx_jobs_stop(struct pmx_jobs *jobs, uint32_t job, uint32_t drain_us, bool hold,
+	struct pmx_job_state *state)
+{
+	if (job == 0 || drain_us > DRAIN_MOST_US)
+		return -EINVAL;
+	if (drain_us == 0)
+		drain_us = PMX_DRAIN_US;
+	return ask(jobs, ATTACH_JOBS_STOP, job, drain_us | (hold ? ATTACH_HOLD : 0), state);
+}
+
+int
+pmx_jobs_start(struct pmx_jobs *jobs, uint32_t job, struct pmx_job_state *state)
+{
+	return job == 0 ? -EINVAL : ask(jobs, ATTACH_JOBS_START, job, 0, state);
+}
+
+int
+pmx_jobs_state(struct pmx_jobs *jobs, uint32_t job, struct pmx_job_state *state)
+{
+	return job == 0 ? -EINVAL : ask(jobs, ATTACH_JOBS_STATE, job, 0, state);
+}
+
+int
+pmx_jobs_next(struct pmx_jobs *jobs, uint32_t after, struct pmx_job_state *state)
+{
+	return ask(jobs, ATTACH_JOBS_NEXT, after, 0, state);
+}

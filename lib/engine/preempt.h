@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Network preemption (PM-PREEMPT): contexts are held up for any time, and go on where they were.
+ * Functions run on the lane that owns the context unless they say otherwise.
+ *
+ * Design notes
+ * 1. A stopped context's submissions stay in its ring. Its plain and matched endpoints are frozen
+ *    in the core (proto_ctx_freeze); each service stops what the context itself begins
+ *    (service_ops.stop). What others begin with its memory goes on, since that needs nothing of the
+ *    application: so nobody who is not stopped ever waits for room in a service's pool that
+ *    messages to a stopped context take.
+ * 2. It drains until nothing of it is on its way, or for as long as the command says; then it is
+ *    held. The lane looks every SETTLE_US.
+ */
+#ifndef PMX_ENGINE_PREEMPT_H
+#define PMX_ENGINE_PREEMPT_H
+
+#include "engine/lane.h"
+
+/* Stops the context, or does nothing if it is stopped or not open. drain_us: how long what it has
+ * under way may take. */
+void preempt_stop(struct engine *e, struct channel *ch, uint32_t drain_us);
+/* Lets it go on, if it is stopped. */
+void preempt_start(struct engine *e, struct channel *ch);
+/* Takes up the state of before in a lane that takes over from another primary. */
+void preempt_resume(struct engine *e, struct channel *ch, enum preempted state);
+/* Called in each turn while engine.draining is not 0. */
+void preempt_step(struct engine *e);
+
+#endif

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * See jobs.h.
+ *
+ * Design notes
+ * 1. A job that is stopped is noted until it is started, also while it has no context here: those
+ *    that it opens are stopped at once. When there is no place for another note, those of jobs
+ *    without contexts are given up.
+ * 2. Nobody may stop contexts of others by choosing their job's number: an operator who is neither
+ *    root nor the primary's user acts on his own contexts only.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "log/log.h"
+#include "node/node.h"
+#include "serve/jobs.h"
+
+#define STOPPED_MAX   256
+#define DRAIN_MOST_US 60000000u
+
+struct stopped {
+	uint32_t job; /* 0: the place is free */
+	uint32_t uid; /* whose contexts, if not `all` */
+	bool all;
+	int connection; /* that holds it, or SECONDARY: none */
+	uint32_t drain_us;
+};
+
+static struct {
+	struct node *node;
+	uint32_t (*user_of)(uint16_t ctx);
+	struct stopped stopped[STOPPED_MAX];
+} jobs;
+
+/* Contexts, a bit each. */
+struct contexts {
+	uint64_t bits[WIRE_CONTEXTS_MAX / 64];
+	uint32_t count, stopped, settled;
+};
+
+static bool
+is_open(const struct channel *ch)
+{
+	return ch->state == CHANNEL_OPEN;
+}
+
+static void
+add(struct contexts *c, const struct channel *ch)
+{
+	const enum preempted p = atomic_load_explicit(&ch->preempted, memory_order_acquire);
+
+	c->bits[ch->ctx / 64] |= 1ull << ch->ctx % 64;
+	c->count++;
+	c->stopped += p != PREEMPTED_NOT;
+	c->settled += p == PREEMPTED_HELD;
+}
+
+/* The contexts of a job that s is about. */
+static void
+contexts_of(const struct stopped *s, struct contexts *out)
+{
+	memset(out, 0, sizeof(*out));
+	for (uint32_t i = 0; i < jobs.node->config.contexts; i++) {
+		const struct channel *ch = &jobs.node->channels[i];
+
+		if (is_open(ch) && ch->job == s->job &&
+			(s->all || jobs.user_of((uint16_t)i) == s->uid))
+			add(out, ch);
+	}
+}
+
+/* Has the lanes stop or start these contexts. 0 or -errno. */
+static int
+command(enum command_op op, const struct contexts *c, uint32_t drain_us)
+{
+	for (uint32_t lane = 0; lane < jobs.node->config.lanes; lane++) {
+		struct command cmd = {
+			.op = op,
+			.ctx = (uint16_t)lane,
+			.contexts = c->bits,
+			.drain_us = drain_us,
+		};
+		const int result = c->count > 0 ? node_command(jobs.node, &cmd, true) : 0;
+
+		if (result < 0)
+			return result;
+	}
+	return 0;
+}
+
+static void
+tell(const struct stopped *s, struct attach_reply *reply)
+{
+	struct contexts now;
+
+	contexts_of(s, &now);
+	reply->generation = s->job;
+	reply->memory = now.count;
+	reply->bytes = now.stopped | (uint64_t)now.settled << 32;
+}
+
+/* ------------------------------------------------------------------ notes */
+
+static bool
+is_same(const struct stopped *a, const struct stopped *b)
+{
+	return a->job == b->job && a->all == b->all && (a->all || a->uid == b->uid);
+}
+
+/* The note of a job that is stopped; otherwise a free one if `make` is set, or NULL. */
+static struct stopped *
+note_of(const struct stopped *s, bool make)
+{
+	struct stopped *free = NULL;
+	struct contexts c;
+
+	for (unsigned i = 0; i < STOPPED_MAX; i++) {
+		struct stopped *t = &jobs.stopped[i];
+
+		if (t->job != 0 && is_same(t, s))
+			return t;
+		if (t->job == 0 && free == NULL)
+			free = t;
+	}
+	for (unsigned i = 0; make && free == NULL && i < STOPPED_MAX; i++) {
+		contexts_of(&jobs.stopped[i], &c); /* note 1 */
+		if (c.count == 0)
+			free = &jobs.stopped[i];
+	}
+	return make ? free : NULL;
+}
+
+static int
+stop(const struct stopped *s)
+{
+	struct stopped *note = note_of(s, true);
+	struct contexts c;
+
+	if (note == NULL)
+		return -ENOSPC;
+	*note = *s;
+	contexts_of(s, &c);
+	return command(COMMAND_STOP, &c, s->drain_us);
+}
+
+static int
+start(const struct stopped *s)
+{
+	struct contexts c;
+
+	/* whoever may start it starts it for good, whoever stopped it */
+	for (unsigned i = 0; i < STOPPED_MAX; i++) {
+		struct stopped *t = &jobs.stopped[i];
+
+		if (t->job == s->job && (s->all || is_same(t, s)))
+			t->job = 0;
+	}
+	contexts_of(s, &c);
+	return command(COMMAND_START, &c, 0);
+}
+
+/* The lowest number above `after` of a job with contexts here, or that is stopped; 0: there is
+ * none. */
+static uint32_t
+next_job(const struct stopped *s, uint32_t after)
+{
+	uint32_t next = 0;
+
+	for (uint32_t i = 0; i < jobs.node->config.contexts; i++) {
+		const struct channel *ch = &jobs.node->channels[i];
+
+		if (is_open(ch) && ch->job > after && (next == 0 || ch->job < next) &&
+			(s->all || jobs.user_of((uint16_t)i) == s->uid))
+			next = ch->job;
+	}
+	for (unsigned i = 0; i < STOPPED_MAX; i++) {
+		const struct stopped *t = &jobs.stopped[i];
+
+		if (t->job > after && (next == 0 || t->job < next) && (s->all || t->uid == s->uid))
+			next = t->job;
+	}
+	return next;
+}
+
+/* ------------------------------------------------------------------ requests */
+
+void
+jobs_begin(struct node *n, uint32_t (*user_of)(uint16_t ctx))
+{
+	memset(&jobs, 0, sizeof(jobs));
+	jobs.node = n;
+	jobs.user_of = user_of;
+	/* another primary stopped these; who held them is not connected to this one */
+	for (uint32_t i = 0; i < n->config.contexts; i++) {
+		const struct channel *ch = &n->channels[i];
+		const struct stopped s = {ch->job, 0, true, SECONDARY, 0};
+		struct stopped *note = is_open(ch) && ch->stopped && ch->job != 0
+			? note_of(&s, true)
+			: NULL;
+
+		if (note != NULL)
+			*note = s;
+	}
+}
+
+int
+jobs_answer(const struct asker *who, uint32_t uid, bool all, const struct attach_request *request,
+	struct attach_reply *reply)
+{
+	struct stopped s = {
+		.job = (uint32_t)request->addr,
+		.uid = uid,
+		.all = all,
+		.connection = request->len & ATTACH_HOLD ? who->connection : SECONDARY,
+		.drain_us = (uint32_t)request->len,
+	};
+	int result = 0;
+
+	if (request->addr > UINT32_MAX)
+		return -EINVAL;
+	if (request->ctx == ATTACH_JOBS_NEXT)
+		s.job = next_job(&s, s.job);
+	if (s.job == 0)
+		return request->ctx == ATTACH_JOBS_NEXT ? -ENOENT : -EINVAL;
+	switch (request->ctx) {
+	case ATTACH_JOBS_STOP:
+		if (s.drain_us > DRAIN_MOST_US)
+			return -EINVAL;
+		result = stop(&s);
+		break;
+	case ATTACH_JOBS_START:
+		result = start(&s);
+		break;
+	case ATTACH_JOBS_STATE:
+	case ATTACH_JOBS_NEXT:
+		break;
+	default:
+		return -EPROTO;
+	}
+	if (request->ctx == ATTACH_JOBS_STOP || request->ctx == ATTACH_JOBS_START)
+		log_say(LOG_CONTEXT, result == 0 ? RTE_LOG_INFO : RTE_LOG_WARNING,
+			"job %u %s by process %d of user %u: %s", s.job,
+			request->ctx == ATTACH_JOBS_STOP ? "stopped" : "started", who->pid, uid,
+			result == 0 ? "done" : strerror(-result));
+	tell(&s, reply);
+	return result;
+}
+
+void
+jobs_opened(uint16_t ctx)
+{
+	const struct channel *ch = &jobs.node->channels[ctx];
+	struct contexts c = {.count = 0};
+
+	for (unsigned i = 0; ch->job != 0 && i < STOPPED_MAX; i++) {
+		const struct stopped *t = &jobs.stopped[i];
+
+		if (t->job != ch->job || !(t->all || t->uid == jobs.user_of(ctx)))
+			continue;
+		add(&c, ch);
+		command(COMMAND_STOP, &c, t->drain_us);
+		return;
+	}
+}
+
+int
+jobs_stop_one(uint16_t ctx, const struct attach_request *request, struct attach_reply *reply)
+{
+	const struct channel *ch = &jobs.node->channels[ctx];
+	struct contexts c = {.count = 0};
+
+	if (request->len > DRAIN_MOST_US || request->addr > 1)
+		return -EINVAL;
+	add(&c, ch);
+	const int result = command(request->addr == 1 ? COMMAND_STOP : COMMAND_START, &c,
+		(uint32_t)request->len);
+
+	reply->bytes = atomic_load_explicit(&ch->preempted, memory_order_acquire) == PREEMPTED_HELD;
+	return result;
+}
+
+void
+jobs_gone(int connection)
+{
+	for (unsigned i = 0; i < STOPPED_MAX; i++) {
+		const struct stopped s = jobs.stopped[i];
+
+		if (s.job == 0 || s.connection != connection)
+			continue;
+		log_say(LOG_CONTEXT, RTE_LOG_NOTICE, "job %u goes on: who held it has ended",
+			s.job);
+		start(&s);
+	}
+}
