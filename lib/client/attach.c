@@ -29,6 +29,19 @@ attach_hello(struct pmx_node *node, attach_ask ask, int *pid)
 	return result;
 }
 
+uint32_t
+attach_job(void)
+{
+	const char *text = getenv("PMX_JOB");
+	char *end;
+
+	if (text == NULL || *text < '0' || *text > '9')
+		return 0;
+	const unsigned long job = strtoul(text, &end, 10);
+
+	return *end == 0 && job <= UINT32_MAX ? (uint32_t)job : 0;
+}
+
 struct attach_request
 attach_open_request(const struct pmx_node *node, const struct pmx_context_params *params)
 {

@@ -376,8 +376,8 @@ struct attach_request attach_open_request(const struct pmx_node *node,
 	const struct pmx_context_params *params);
 int attach_preempt(struct pmx_context *ctx, attach_ask ask, uint32_t drain_us, bool on,
 	bool *settled);
-/* preempt.c: PMX_JOB; 0: there is none */
-uint32_t preempt_job(void);
+/* PMX_JOB; 0: there is none */
+uint32_t attach_job(void);
 /* secondary.c, thin.c: attach to the primary of that name. 0, or -errno; -ENOENT: there is none for
  * this user. */
 int secondary_attach(struct pmx_node *node, const char *instance, int cpu);

@@ -80,7 +80,7 @@ pmx_node_start(struct pmx_node **node, const struct pmx_node_params *params, cha
 	n->services = client_services;
 	pthread_mutex_init(&n->lock, NULL);
 	n->number = (uint16_t)n->embedded->config.id;
-	n->job = preempt_job();
+	n->job = attach_job();
 	*node = n;
 	return 0;
 }

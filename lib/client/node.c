@@ -142,7 +142,7 @@ pmx_node_attach(struct pmx_node **node, const char *instance, int cpu)
 	}
 	n->services = client_services;
 	strcpy(n->instance, instance);
-	n->job = preempt_job();
+	n->job = attach_job();
 	pthread_mutex_init(&n->lock, NULL);
 	pthread_mutex_init(&n->asking, NULL);
 	int result = attach_as(n, as, instance, cpu);

@@ -57,19 +57,6 @@ pmx_node_set_job(struct pmx_node *node, uint32_t job)
 	node->job = job;
 }
 
-uint32_t
-preempt_job(void)
-{
-	const char *text = getenv("PMX_JOB");
-	char *end;
-
-	if (text == NULL || *text < '0' || *text > '9')
-		return 0;
-	const unsigned long job = strtoul(text, &end, 10);
-
-	return *end == 0 && job <= UINT32_MAX ? (uint32_t)job : 0;
-}
-
 /* ------------------------------------------------------------------ jobs */
 
 struct pmx_jobs {

@@ -171,7 +171,7 @@ proto_ctx_hold(struct proto *p, uint16_t ctx, uint64_t now)
 }
 
 void
-context_thaw(struct proto *p, uint16_t ctx, uint64_t now)
+flow_thaw_all(struct proto *p, uint16_t ctx, uint64_t now)
 {
 	struct context *c = &p->ctxs[ctx];
 
@@ -187,5 +187,5 @@ void
 proto_ctx_thaw(struct proto *p, uint16_t ctx, uint64_t now)
 {
 	if (p->ctxs[ctx].open)
-		context_thaw(p, ctx, now);
+		flow_thaw_all(p, ctx, now);
 }

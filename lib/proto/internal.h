@@ -487,7 +487,7 @@ void flow_freeze(struct proto *p, struct flow *f, uint64_t now);
 uint32_t flow_rest(const struct proto *p, const struct flow *f);
 void flow_keep(struct proto *p, struct flow *f, uint32_t seq, uint64_t now);
 void flow_hold_timer(struct proto *p, struct flow *f, uint64_t now);
-void context_thaw(struct proto *p, uint16_t ctx, uint64_t now);
+void flow_thaw_all(struct proto *p, uint16_t ctx, uint64_t now);
 
 /* timers.c */
 void timer_arm(struct proto *p, uint32_t index, uint64_t at);

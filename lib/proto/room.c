@@ -70,7 +70,7 @@ proto_ctx_close(struct proto *p, uint16_t ctx, bool linger, uint64_t now)
 		return;
 	c->open = false;
 	c->closing = true;
-	context_thaw(p, ctx, now);
+	flow_thaw_all(p, ctx, now);
 	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
 		struct flow *f = &p->flows[i];
 
