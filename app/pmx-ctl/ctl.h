@@ -35,6 +35,7 @@ struct options {
 	double watch_s;    /* stat: 0 = once */
 	uint32_t drain_us; /* freeze: 0 = PMX_DRAIN_US */
 	bool hold;         /* freeze: until this program ends */
+	bool processes;    /* freeze: they are stopped as well */
 	struct plan_options {
 		const char *topology, *kind, *root, *size, *generator;
 		const char *steps; /* of which rank */

@@ -64,12 +64,12 @@ read_number(const char *text, uint32_t most, uint32_t *out)
 
 /* Stops a job and waits until it has settled. 0 or -errno. */
 static int
-freeze(struct pmx_jobs *jobs, uint32_t job, uint32_t drain_us, bool hold,
+freeze(struct pmx_jobs *jobs, uint32_t job, uint32_t drain_us, unsigned flags,
 	struct pmx_job_state *state)
 {
 	const struct timespec pause = {.tv_nsec = LOOK_NS};
 	const int64_t until = now_ns() + 1000ll * (drain_us ? drain_us : PMX_DRAIN_US) + MARGIN_NS;
-	int result = pmx_jobs_stop(jobs, job, drain_us, hold, state);
+	int result = pmx_jobs_stop(jobs, job, drain_us, flags, state);
 
 	while (result == 0 && state->settled < state->stopped) {
 		if (now_ns() > until)
@@ -125,7 +125,9 @@ change_job(const struct options *o, const char *command, const char *number)
 	if (connect_to(o, &jobs) != 0)
 		return 1;
 	const int64_t begin = now_ns();
-	const int result = stops ? freeze(jobs, job, o->drain_us, o->hold, &state)
+	const unsigned flags = (o->hold ? PMX_JOBS_HOLD : 0) |
+		(o->processes ? PMX_JOBS_PROCESSES : 0);
+	const int result = stops ? freeze(jobs, job, o->drain_us, flags, &state)
 				 : pmx_jobs_start(jobs, job, &state);
 
 	if (result != 0) {
@@ -200,18 +202,22 @@ obey(struct pmx_jobs *jobs, char *line)
 {
 	struct pmx_job_state s = {.job = 0};
 	const char *verb = strtok(line, " \n"), *number = strtok(NULL, " \n"),
-		   *drain = strtok(NULL, " \n");
+		   *drain = strtok(NULL, " \n"), *processes = strtok(NULL, " \n");
 	uint32_t job, drain_us = 0;
 	const int64_t begin = now_ns();
 	int result;
 
 	if (verb == NULL || number == NULL || !read_number(number, UINT32_MAX, &job) ||
 		(drain != NULL && !read_number(drain, 60000000, &drain_us))) {
-		puts("error: freeze JOB [DRAIN_US], thaw JOB, or state JOB");
+		puts("error: freeze JOB [DRAIN_US [processes]], hold the same, thaw JOB, or state "
+		     "JOB");
 		return;
 	}
-	if (strcmp(verb, "freeze") == 0)
-		result = freeze(jobs, job, drain_us, true, &s);
+	const unsigned flags = (strcmp(verb, "hold") == 0 ? PMX_JOBS_HOLD : 0) |
+		(processes != NULL ? PMX_JOBS_PROCESSES : 0);
+
+	if (flags & PMX_JOBS_HOLD || strcmp(verb, "freeze") == 0)
+		result = freeze(jobs, job, drain_us, flags, &s);
 	else if (strcmp(verb, "thaw") == 0)
 		result = pmx_jobs_start(jobs, job, &s);
 	else
@@ -236,6 +242,6 @@ serve_gang(const struct options *o)
 		obey(jobs, line);
 		fflush(stdout);
 	}
-	pmx_jobs_close(jobs); /* what it stopped goes on */
+	pmx_jobs_close(jobs); /* what it holds goes on */
 	return 0;
 }

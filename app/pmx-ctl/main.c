@@ -29,10 +29,11 @@ static const char usage[] =
 	"  freeze JOB       stops a job on the network: its peers see delay, no error\n"
 	"    --drain MS     how long what it has under way may take (50)\n"
 	"    --hold         until this program ends; otherwise until thaw\n"
+	"    --processes    stops its processes as well, by SIGSTOP, until it goes on\n"
 	"  thaw JOB         lets it go on\n"
-	"  gang             reads 'freeze JOB [DRAIN_US]', 'thaw JOB' and 'state JOB', a line "
-	"each: for\n"
-	"                   pmx-gang; what it stopped goes on when it ends\n"
+	"  gang             reads 'freeze JOB [DRAIN_US [processes]]', 'hold ...', 'thaw JOB' and "
+	"'state\n"
+	"                   JOB', a line each: for pmx-gang; what it holds goes on when it ends\n"
 	"  doctor           is this host ready, and is what runs well? Needs no running primary\n"
 	"  plan             how a collective would go on a network; needs no running primary\n"
 	"    --topology FILE --kind gather|scatter|bcast|reduce|allgather|alltoall|allreduce|"
@@ -200,7 +201,8 @@ main(int argc, char **argv)
 		{"kind", required_argument, NULL, 'k'}, {"root", required_argument, NULL, 'r'},
 		{"size", required_argument, NULL, 's'}, {"generator", required_argument, NULL, 'g'},
 		{"steps", required_argument, NULL, 'S'}, {"svg", required_argument, NULL, 'V'},
-		{"drain", required_argument, NULL, 'd'}, {"hold", no_argument, NULL, 'H'}, {0}};
+		{"drain", required_argument, NULL, 'd'}, {"hold", no_argument, NULL, 'H'},
+		{"processes", no_argument, NULL, 'P'}, {0}};
 	struct options o = {0};
 	int opt;
 
@@ -247,6 +249,9 @@ main(int argc, char **argv)
 		case 'H':
 			o.hold = true;
 			break;
+		case 'P':
+			o.processes = true;
+			break;
 		case 'v':
 			printf("pmx-ctl %s\n", PMX_VERSION);
 			return 0;
@@ -261,9 +266,9 @@ main(int argc, char **argv)
 	const bool of_job = optind < argc &&
 		(strcmp(argv[optind], "freeze") == 0 || strcmp(argv[optind], "thaw") == 0);
 
-	if ((o.drain_us != 0 || o.hold) && !(of_job && argv[optind][0] == 'f'))
+	if ((o.drain_us != 0 || o.hold || o.processes) && !(of_job && argv[optind][0] == 'f'))
 		return wrong("command", optind < argc ? argv[optind] : "",
-			"--drain and --hold are options of freeze");
+			"--drain, --hold and --processes are options of freeze");
 	if (of_job && optind >= argc - 2)
 		return change_job(&o, argv[optind], argv[optind + 1]);
 	if (optind != argc - 1) {

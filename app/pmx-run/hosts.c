@@ -151,3 +151,50 @@ hosts_free(struct hosts *h)
 	free(h->of);
 	*h = (struct hosts){NULL, 0};
 }
+
+/* A word of the command, in which {} at `brace` stands for the host; NULL: it has none. */
+static char *
+word_with(const char *word, const char *brace, const char *host)
+{
+	char *with;
+
+	if (brace == NULL)
+		return strdup(word);
+	return asprintf(&with, "%.*s%s%s", (int)(brace - word), word, host, brace + 2) < 0 ? NULL
+											   : with;
+}
+
+char **
+hosts_command(const char *how, const struct host *h, const char *const *program)
+{
+	const bool here = *h->name == 0;
+	unsigned most = (unsigned)strlen(how) / 2 + 3, n = 0;
+	char *copy = strdup(how), *rest = here ? NULL : copy, *w;
+	bool named = here, good = copy != NULL;
+
+	for (const char *const *p = program; *p != NULL; p++)
+		most++;
+	char **words = calloc(most, sizeof(*words));
+
+	good &= words != NULL;
+	while (good && (w = strsep(&rest, " ")) != NULL) {
+		const char *brace = strstr(w, "{}");
+
+		if (*w == 0)
+			continue;
+		named |= brace != NULL;
+		good = (words[n++] = word_with(w, brace, h->name)) != NULL;
+	}
+	if (good && !named)
+		good = (words[n++] = strdup(h->name)) != NULL;
+	for (const char *const *p = program; good && *p != NULL; p++)
+		good = (words[n++] = strdup(*p)) != NULL;
+	free(copy);
+	while (!good && n > 0)
+		free(words[--n]);
+	if (!good) {
+		free(words);
+		return NULL;
+	}
+	return words;
+}

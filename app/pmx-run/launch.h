@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pmx-run, private parts: what to run where (hosts.c), how an agent is told (launch.c), the agent
- * itself (agent.c), and the job as pmx-run sees it (main.c).
+ * pmx-run, private parts: what to run where (hosts.c, which is pmx-gang's too), how an agent is
+ * told (launch.c), the agent itself (agent.c), and the job as pmx-run sees it (main.c).
  */
 #ifndef PMX_RUN_LAUNCH_H
 #define PMX_RUN_LAUNCH_H
@@ -36,6 +36,10 @@ bool hosts_list(struct hosts *h, const char *names, char *error, uint32_t error_
  * slots are said. n 0: as many as there are slots, at least one each. false: too few slots. */
 bool hosts_place(struct hosts *h, uint32_t n, char *error, uint32_t error_len);
 void hosts_free(struct hosts *h);
+/* The words of a command that runs `program` on a host: those of `how`, in which {} stands for the
+ * host, which is appended otherwise; for this host the program's alone. Each is to be freed, then
+ * the array, which ends with NULL. NULL: out of memory. */
+char **hosts_command(const char *how, const struct host *h, const char *const *program);
 
 /* What an agent is to run. */
 struct launch {

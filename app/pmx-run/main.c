@@ -415,48 +415,12 @@ own_path(void)
 	return path;
 }
 
-/* A word of the command that runs an agent, in which {} stands for the host. */
-static char *
-word_with(const char *word, const char *brace, const char *host)
-{
-	char *with;
-
-	if (asprintf(&with, "%.*s%s%s", (int)(brace - word), word, host, brace + 2) < 0)
-		die("out of memory");
-	return with;
-}
-
-/* The command that runs an agent on a host: its words, each to be freed, then NULL. */
-static char **
-agent_command(const char *how, const struct host *h)
-{
-	/* no more words than every second character, and four besides */
-	char **words = must(calloc(strlen(how) / 2 + 6, sizeof(*words)));
-	char *copy = must(strdup(how)), *rest = copy, *w;
-	const char *there = getenv("PMX_RUN");
-	unsigned n = 0;
-	bool named = *h->name == 0;
-
-	while (*h->name != 0 && (w = strsep(&rest, " ")) != NULL) {
-		const char *brace = strstr(w, "{}");
-
-		if (*w == 0)
-			continue;
-		named |= brace != NULL;
-		words[n++] = brace != NULL ? word_with(w, brace, h->name) : must(strdup(w));
-	}
-	if (!named)
-		words[n++] = must(strdup(h->name));
-	words[n++] = must(strdup(*h->name != 0 && there != NULL ? there : own_path()));
-	words[n++] = must(strdup("--serve-a-host"));
-	free(copy);
-	return words;
-}
-
 static void
 agent_start(struct agent *a, const struct host *h, const char *how)
 {
-	char **words = agent_command(how, h);
+	const char *there = *h->name != 0 ? getenv("PMX_RUN") : NULL;
+	const char *const program[] = {there != NULL ? there : own_path(), "--serve-a-host", NULL};
+	char **words = must(hosts_command(how, h, program));
 	int pair[2];
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)

@@ -80,21 +80,28 @@ PMX_API int pmx_jobs_open(struct pmx_jobs **jobs, const char *instance);
  */
 PMX_API void pmx_jobs_close(struct pmx_jobs *jobs);
 
+/** Flags of pmx_jobs_stop(). */
+enum pmx_jobs_flag {
+	PMX_JOBS_HOLD = 1, /**< the job goes on when the connection ends */
+	/** its processes are stopped as well, by SIGSTOP, and go on with it, by SIGCONT */
+	PMX_JOBS_PROCESSES = 2,
+};
+
 /**
  * Stop a job at this node: its contexts, and those that it opens until it is started. Returns when
  * it is stopped; *state tells whether it is settled, which pmx_jobs_state() tells later.
  * @param      jobs      the connection
  * @param      job       1..
  * @param      drain_us  how long what it has under way may take; 0: PMX_DRAIN_US
- * @param      hold      it goes on when the connection ends
+ * @param      flags     enum pmx_jobs_flag
  * @param[out] state     may be NULL
  * @retval 0           also if it has no context here
- * @retval -EINVAL     job 0, or drain_us above a minute
+ * @retval -EINVAL     job 0, drain_us above a minute, or other flags
  * @retval -ENOSPC     more jobs are stopped here than the primary can note (256)
  * @retval -ETIMEDOUT  a lane has no CPU
  * @retval -EPIPE      the primary is gone
  */
-PMX_API int pmx_jobs_stop(struct pmx_jobs *jobs, uint32_t job, uint32_t drain_us, bool hold,
+PMX_API int pmx_jobs_stop(struct pmx_jobs *jobs, uint32_t job, uint32_t drain_us, unsigned flags,
 	struct pmx_job_state *state);
 
 /** Let a job go on at this node. Arguments and errors as of pmx_jobs_stop(). */

@@ -537,7 +537,7 @@ enum attach_op {
 	ATTACH_NODE = 10,     /* which node has the address in addr and len? `ctx` is enum
 			       * attach_address */
 	ATTACH_JOBS = 11,     /* over the socket: `ctx` is enum attach_jobs, addr the job; STOP:
-			       * len: drain, us, with ATTACH_HOLD */
+			       * len: drain, us, with ATTACH_HOLD, ATTACH_PROCESSES */
 	ATTACH_STOP = 12,     /* addr 1: stop that context, 0: start it; len: drain, us */
 };
 
@@ -547,7 +547,8 @@ enum attach_jobs {
 	ATTACH_JOBS_STATE = 3,
 	ATTACH_JOBS_NEXT = 4, /* the state of the next job above that number */
 };
-#define ATTACH_HOLD (1ull << 32) /* the job goes on when the connection ends */
+#define ATTACH_HOLD      (1ull << 32) /* the job goes on when the connection ends */
+#define ATTACH_PROCESSES (1ull << 33) /* its processes are stopped as well */
 
 /* How the 16 bytes of attach_request.addr and len are to be read, from the first on, in the order
  * in which they are sent; 0 behind them. */

@@ -116,14 +116,17 @@ ask(struct pmx_jobs *jobs, enum attach_jobs verb, uint32_t job, uint64_t len,
 }
 
 int
-pmx_jobs_stop(struct pmx_jobs *jobs, uint32_t job, uint32_t drain_us, bool hold,
+pmx_jobs_stop(struct pmx_jobs *jobs, uint32_t job, uint32_t drain_us, unsigned flags,
 	struct pmx_job_state *state)
 {
-	if (job == 0 || drain_us > DRAIN_MOST_US)
+	if (job == 0 || drain_us > DRAIN_MOST_US || flags > (PMX_JOBS_HOLD | PMX_JOBS_PROCESSES))
 		return -EINVAL;
 	if (drain_us == 0)
 		drain_us = PMX_DRAIN_US;
-	return ask(jobs, ATTACH_JOBS_STOP, job, drain_us | (hold ? ATTACH_HOLD : 0), state);
+	return ask(jobs, ATTACH_JOBS_STOP, job,
+		drain_us | (flags & PMX_JOBS_HOLD ? ATTACH_HOLD : 0) |
+			(flags & PMX_JOBS_PROCESSES ? ATTACH_PROCESSES : 0),
+		state);
 }
 
 int

@@ -402,6 +402,13 @@ user_of_context(uint16_t ctx)
 	return server.who[ctx].uid;
 }
 
+static void
+signal_context(uint16_t ctx, int number)
+{
+	if (server.pidfd[ctx] != 0)
+		syscall(SYS_pidfd_send_signal, server.pidfd[ctx], number, NULL, 0);
+}
+
 static int
 stop_for(const struct asker *who, const struct attach_request *request, struct attach_reply *reply)
 {
@@ -766,7 +773,7 @@ attach_serve(struct node *n, const struct takeover_attachments *door)
 	epoll_ctl(server.epoll, EPOLL_CTL_ADD, server.stop, &event);
 	event.data.u64 = REAP;
 	epoll_ctl(server.epoll, EPOLL_CTL_ADD, n->mappings.reaper, &event);
-	jobs_begin(n, user_of_context);
+	jobs_begin(n, user_of_context, signal_context);
 	e = socket_open(n, server.epoll, &answers, door);
 	for (uint32_t i = 0; door != NULL && i < n->config.contexts; i++) {
 		const struct channel *ch = &n->channels[i];

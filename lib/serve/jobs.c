@@ -10,6 +10,7 @@
  *    root nor the primary's user acts on his own contexts only.
  */
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 
 #include "log/log.h"
@@ -25,11 +26,13 @@ struct stopped {
 	bool all;
 	int connection; /* that holds it, or SECONDARY: none */
 	uint32_t drain_us;
+	bool processes; /* are stopped as well */
 };
 
 static struct {
 	struct node *node;
 	uint32_t (*user_of)(uint16_t ctx);
+	void (*signal)(uint16_t ctx, int number);
 	struct stopped stopped[STOPPED_MAX];
 } jobs;
 
@@ -90,6 +93,15 @@ command(enum command_op op, const struct contexts *c, uint32_t drain_us)
 }
 
 static void
+signal_all(const struct contexts *c, int number)
+{
+	for (uint32_t i = 0; i < jobs.node->config.contexts; i++) {
+		if (c->bits[i / 64] >> i % 64 & 1)
+			jobs.signal((uint16_t)i, number);
+	}
+}
+
+static void
 tell(const struct stopped *s, struct attach_reply *reply)
 {
 	struct contexts now;
@@ -139,24 +151,37 @@ stop(const struct stopped *s)
 
 	if (note == NULL)
 		return -ENOSPC;
+	const bool processes = note->job != 0 && note->processes;
+
 	*note = *s;
 	contexts_of(s, &c);
-	return command(COMMAND_STOP, &c, s->drain_us);
+	const int result = command(COMMAND_STOP, &c, s->drain_us);
+
+	if (s->processes)
+		signal_all(&c, SIGSTOP);
+	else if (processes)
+		signal_all(&c, SIGCONT);
+	return result;
 }
 
 static int
 start(const struct stopped *s)
 {
+	bool processes = false;
 	struct contexts c;
 
 	/* whoever may start it starts it for good, whoever stopped it */
 	for (unsigned i = 0; i < STOPPED_MAX; i++) {
 		struct stopped *t = &jobs.stopped[i];
 
-		if (t->job == s->job && (s->all || is_same(t, s)))
+		if (t->job == s->job && (s->all || is_same(t, s))) {
+			processes |= t->processes;
 			t->job = 0;
+		}
 	}
 	contexts_of(s, &c);
+	if (processes)
+		signal_all(&c, SIGCONT);
 	return command(COMMAND_START, &c, 0);
 }
 
@@ -186,15 +211,18 @@ next_job(const struct stopped *s, uint32_t after)
 /* ------------------------------------------------------------------ requests */
 
 void
-jobs_begin(struct node *n, uint32_t (*user_of)(uint16_t ctx))
+jobs_begin(struct node *n, uint32_t (*user_of)(uint16_t ctx),
+	void (*signal)(uint16_t ctx, int number))
 {
 	memset(&jobs, 0, sizeof(jobs));
 	jobs.node = n;
 	jobs.user_of = user_of;
+	jobs.signal = signal;
 	/* another primary stopped these; who held them is not connected to this one */
 	for (uint32_t i = 0; i < n->config.contexts; i++) {
 		const struct channel *ch = &n->channels[i];
-		const struct stopped s = {ch->job, 0, true, SECONDARY, 0};
+		/* its processes may be stopped: to let them go on does no harm */
+		const struct stopped s = {ch->job, 0, true, SECONDARY, 0, true};
 		struct stopped *note = is_open(ch) && ch->stopped && ch->job != 0
 			? note_of(&s, true)
 			: NULL;
@@ -214,6 +242,7 @@ jobs_answer(const struct asker *who, uint32_t uid, bool all, const struct attach
 		.all = all,
 		.connection = request->len & ATTACH_HOLD ? who->connection : SECONDARY,
 		.drain_us = (uint32_t)request->len,
+		.processes = request->len & ATTACH_PROCESSES,
 	};
 	int result = 0;
 
@@ -260,6 +289,8 @@ jobs_opened(uint16_t ctx)
 			continue;
 		add(&c, ch);
 		command(COMMAND_STOP, &c, t->drain_us);
+		if (t->processes)
+			signal_all(&c, SIGSTOP);
 		return;
 	}
 }
