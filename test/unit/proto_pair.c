@@ -141,7 +141,7 @@ start_node(struct net *net, unsigned i)
 	n->life++;
 	n->tx_out = n->rx_out = 0;
 	for (unsigned c = 0; c < NET_CTXS; c++) {
-		n->apps[c].open = false;
+		n->apps[c].open = n->apps[c].frozen = n->apps[c].held = false;
 		n->apps[c].generation++;
 		n->apps[c].held_entries = n->apps[c].held_bulks = n->apps[c].message = 0;
 	}
@@ -261,9 +261,37 @@ net_close(struct net *net, unsigned node, unsigned ctx, bool linger)
 {
 	struct net_app *a = &net->nodes[node].apps[ctx];
 
-	a->open = false;
+	a->open = a->frozen = a->held = false;
 	a->generation++;
 	proto_ctx_close(net->nodes[node].p, (uint16_t)ctx, linger, net_ticks(net, node));
+}
+
+void
+net_freeze(struct net *net, unsigned node, unsigned ctx)
+{
+	struct net_app *a = &net->nodes[node].apps[ctx];
+
+	proto_ctx_freeze(net->nodes[node].p, (uint16_t)ctx, net_ticks(net, node));
+	if (a->open && !a->frozen) {
+		a->frozen = true;
+		a->frozen_at = net->now;
+	}
+}
+
+void
+net_hold(struct net *net, unsigned node, unsigned ctx)
+{
+	struct net_app *a = &net->nodes[node].apps[ctx];
+
+	proto_ctx_hold(net->nodes[node].p, (uint16_t)ctx, net_ticks(net, node));
+	a->held = a->frozen;
+}
+
+void
+net_thaw(struct net *net, unsigned node, unsigned ctx)
+{
+	proto_ctx_thaw(net->nodes[node].p, (uint16_t)ctx, net_ticks(net, node));
+	net->nodes[node].apps[ctx].frozen = net->nodes[node].apps[ctx].held = false;
 }
 
 static void transmit(struct net *net, unsigned node, const struct proto_out *o);
@@ -320,6 +348,7 @@ net_send(struct net *net, unsigned src, unsigned src_ctx, unsigned dst, unsigned
 		.life = n->life,
 		.len = len,
 		.frags = frags,
+		.sent_at = net->now,
 	};
 	n->tx_out += frags;
 	net->message_count++;
@@ -437,6 +466,19 @@ describe(const struct net *net, const struct proto_out *o, unsigned src)
 	};
 }
 
+/* A frame of a message leaves. */
+static void
+begin_message(struct net *net, uint32_t message)
+{
+	struct net_message *m = &net->messages[message];
+	const struct net_app *a = &net->nodes[m->src].apps[m->src_ctx];
+
+	if (a->held || (a->frozen && !m->begun))
+		net_fail(net, "node %u ctx %u is %s, and message %u %s", m->src, m->src_ctx,
+			a->held ? "held" : "frozen", message, m->begun ? "goes on" : "begins");
+	m->begun = true;
+}
+
 static void
 transmit(struct net *net, unsigned src, const struct proto_out *o)
 {
@@ -454,6 +496,7 @@ transmit(struct net *net, unsigned src, const struct proto_out *o)
 
 		if (o->handle >= net->payload_count || d->node != src || d->back)
 			net_fail(net, "node %u sends a payload it does not hold", src);
+		begin_message(net, d->message);
 		k.payload = (uint32_t)o->handle;
 	}
 	if (wire_check(o->head, k.len, WIRE_PAYLOAD_MAX) != WIRE_OK)
@@ -567,6 +610,8 @@ take_delivery(struct net *net, unsigned node, const struct proto_delivery *d)
 		net_fail(net, "message %u fragment %u has wrong bounds", y->message, y->frag);
 	if (y->message + 1 <= *seen)
 		net_fail(net, "message %u delivered twice or out of order", y->message);
+	if (a->frozen && m->sent_at > a->frozen_at)
+		net_fail(net, "message %u was sent to a frozen context, and taken", y->message);
 	m->arrived++;
 	a->message = y->message + 1;
 	a->frag = y->frag + 1;
@@ -853,9 +898,12 @@ check_rooms(struct net *net, unsigned node)
 		const struct context *x = &n->p->ctxs[c];
 
 		if (a->open &&
-			(x->entries + entries[c] + a->held_entries != a->entries ||
-				x->bulks + bulks[c] + a->held_bulks != a->bulks))
+			(x->entries + x->kept_entries + entries[c] + a->held_entries !=
+					a->entries ||
+				x->bulks + x->kept_bulks + bulks[c] + a->held_bulks != a->bulks))
 			net_fail(net, "node %u ctx %u: room does not add up", node, c);
+		if (x->frozen ? x->entries || x->bulks : x->kept_entries || x->kept_bulks)
+			net_fail(net, "node %u ctx %u: room of a frozen context", node, c);
 	}
 }
 

@@ -3,8 +3,8 @@
  * A few PM cores in virtual time, joined by a network that loses, duplicates, delays and reorders
  * by seed or by a test's script. Each node has an application with bounded room. The harness owns
  * every payload handle and fails the test when one does not come back exactly once, when a message
- * arrives twice, out of order, torn or in the wrong place, and when the core's books do not
- * balance. Used by test_proto*.c, one thread.
+ * arrives twice, out of order, torn or in the wrong place, when a frozen context begins something,
+ * and when the core's books do not balance. Used by test_proto*.c, one thread.
  */
 #ifndef PROTO_PAIR_H
 #define PROTO_PAIR_H
@@ -19,10 +19,12 @@
 #include "proto/internal.h"
 
 #define NET_NODES 6
-#define NET_CTXS  4
-#define NET_SEC   1000000000ull /* virtual time is in ns; each node converts to its own ticks */
-#define NET_MS    1000000ull
-#define NET_US    1000ull
+#ifndef NET_CTXS
+#define NET_CTXS 4
+#endif
+#define NET_SEC 1000000000ull /* virtual time is in ns; each node converts to its own ticks */
+#define NET_MS  1000000ull
+#define NET_US  1000ull
 
 /* A frame on its way, in host order: what scripts see and what the log keeps. */
 struct net_frame {
@@ -48,7 +50,8 @@ struct net_message {
 	uint32_t arrived;   /* fragments delivered */
 	uint8_t error;      /* of its last completion */
 	bool gone;          /* the source was restarted */
-	uint64_t done_at;
+	bool begun;         /* a frame of it has left */
+	uint64_t sent_at, done_at;
 };
 
 struct net_app {
@@ -57,7 +60,9 @@ struct net_app {
 	uint32_t generation;                 /* counts openings */
 	uint32_t message, frag;              /* being delivered: message + 1, next fragment */
 	uint64_t hold;                       /* ns from delivery to giving room back */
-	bool open, paused;                   /* paused: gives no room back */
+	uint64_t frozen_at;
+	bool open, paused; /* paused: gives no room back */
+	bool frozen, held; /* net_freeze, net_hold */
 };
 
 struct net_node {
@@ -113,6 +118,11 @@ _Noreturn void net_fail(const struct net *net, const char *format, ...)
 void net_open(struct net *net, unsigned node, unsigned ctx, uint32_t entries, uint32_t bulks);
 void net_open_all(struct net *net, uint32_t entries, uint32_t bulks);
 void net_close(struct net *net, unsigned node, unsigned ctx, bool linger);
+/* Freeze a context, hold it, let it go on. It fails the test if the context begins a message or is
+ * given one that was sent later, while it is frozen, or sends data while it is held. */
+void net_freeze(struct net *net, unsigned node, unsigned ctx);
+void net_hold(struct net *net, unsigned node, unsigned ctx);
+void net_thaw(struct net *net, unsigned node, unsigned ctx);
 /* Sends; the message's number, or a negative errno. */
 int net_send(struct net *net, unsigned src, unsigned src_ctx, unsigned dst, unsigned dst_ctx,
 	uint32_t len);

@@ -1,0 +1,840 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The PM core: contexts that are frozen, held and go on (PM-PREEMPT). One behaviour a test. Virtual
+ * time, scripted network: see proto_pair.h, whose harness judges every handle and message, and what
+ * a frozen context does.
+ */
+#include "proto_cases.h"
+
+/* Longer than ten times all retries, a receiver's patience, and flow_idle: net_config(). */
+#define LONG (10 * NET_SEC)
+
+static void
+freeze_and_hold(struct net *net, unsigned node, unsigned ctx)
+{
+	net_freeze(net, node, ctx);
+	net_hold(net, node, ctx);
+}
+
+static bool
+is_settled(const struct net *net, unsigned node, unsigned ctx)
+{
+	return proto_ctx_settled(net->nodes[node].p, (uint16_t)ctx);
+}
+
+static uint32_t
+data_frames(const struct net *net, unsigned src)
+{
+	return net_logged(net, src, WIRE_DATA, 0);
+}
+
+/* Sends n messages; the number of the first, the others follow. */
+static int
+send_some(struct net *net, unsigned src, unsigned dst, int n, uint32_t len)
+{
+	int first = net_send(net, src, 0, dst, 0, len);
+
+	for (int i = 1; i < n; i++)
+		net_send(net, src, 0, dst, 0, len);
+	return first;
+}
+
+static void
+expect_some(struct net *net, int first, int n)
+{
+	for (int i = 0; i < n; i++)
+		net_expect_delivered(net, first + i);
+}
+
+/* Nobody gave up, and no window was cut. */
+static void
+expect_no_harm(const struct net *net, unsigned node)
+{
+	assert_int_equal(net_count(net, node, PROTO_messages_failed), 0);
+	assert_int_equal(net_count(net, node, PROTO_timeouts), 0);
+	assert_int_equal(net_count(net, node, PROTO_window_cuts), 0);
+}
+
+/* --- a sender is frozen --- */
+
+static void
+pm_preempt__what_is_in_flight_is_acked_and_nothing_begins(void **state)
+{
+	struct net *net = pair();
+	const int n = 400;
+	int first = send_some(net, 0, 1, n, 1000);
+
+	(void)state;
+	net_run(net, NET_US);
+	net_freeze(net, 0, 0);
+	uint32_t begun = data_frames(net, 0);
+
+	assert_in_range(begun, 1, n - 1);
+	assert_false(is_settled(net, 0, 0));
+	net_run(net, 100 * NET_MS);
+	assert_true(is_settled(net, 0, 0));
+	assert_int_equal(data_frames(net, 0), begun);
+	assert_int_equal(net->nodes[0].tx_out, n - (int)begun);
+	expect_some(net, first, (int)begun);
+	net_thaw(net, 0, 0);
+	net_settle(net, NET_SEC);
+	expect_some(net, first, n);
+	expect_no_harm(net, 0);
+	finish(net);
+}
+
+static void
+pm_preempt__what_is_lost_in_flight_is_sent_again(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net->script = drop_data;
+	net->script_left = 3; /* the probe as well */
+	int m = net_send(net, 0, 0, 1, 0, 100);
+
+	net_run(net, NET_US);
+	net_freeze(net, 0, 0);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	assert_true(is_settled(net, 0, 0));
+	net_thaw(net, 0, 0);
+	finish(net);
+}
+
+static void
+pm_preempt__unanswered_frames_end_no_frozen_flow(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net->script = drop_all;
+	int m = net_send(net, 0, 0, 1, 0, 100);
+
+	net_run(net, NET_US);
+	net_freeze(net, 0, 0);
+	net_run(net, 1500 * NET_MS); /* longer than all retries */
+	assert_int_equal(net->nodes[0].tx_out, 1);
+	assert_int_equal(net_flow(net, 0, 0, 1, 0)->retries, 0);
+	assert_false(is_settled(net, 0, 0));
+	net->script = NULL;
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	finish(net);
+}
+
+static void
+waits_while_frozen(bool open, bool held, bool at_once)
+{
+	struct net *net = pair();
+	unsigned dst = open ? 0 : 1;
+
+	net->at_once = at_once;
+	net_freeze(net, 0, 0);
+	if (held)
+		net_hold(net, 0, 0);
+	int a = net_send(net, 0, 0, 1, dst, 100), b = net_send(net, 0, 0, 1, dst, 3000);
+
+	net_run(net, held ? LONG : 50 * NET_MS);
+	int c = net_send(net, 0, 0, 1, dst, 100);
+
+	net_run(net, 50 * NET_MS);
+	assert_int_equal(data_frames(net, 0), 0);
+	assert_true(is_settled(net, 0, 0));
+	net_thaw(net, 0, 0);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, a);
+	net_expect_delivered(net, b);
+	net_expect_delivered(net, c);
+	expect_no_harm(net, 0);
+	assert_int_equal(net->left_at_once, 0);
+	net_send(net, 0, 0, 1, dst, 100);
+	assert_int_equal(net->left_at_once, at_once);
+	net_settle(net, NET_SEC);
+	finish(net);
+}
+
+static void
+pm_preempt__what_is_sent_while_frozen_waits(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 8; i++)
+		waits_while_frozen(i & 1, i & 2, i & 4);
+}
+
+static void
+pm_preempt__the_rest_of_a_message_goes_on_the_next_does_not(void **state)
+{
+	struct net *net = pair();
+	int a = net_send(net, 0, 0, 1, 0, 300 * 1024), b = net_send(net, 0, 0, 1, 0, 300 * 1024);
+
+	(void)state;
+	net_run(net, NET_US);
+	net_freeze(net, 0, 0);
+	assert_in_range(data_frames(net, 0), 1, 299);
+	net_run(net, 100 * NET_MS);
+	net_expect_delivered(net, a);
+	assert_true(is_settled(net, 0, 0));
+	assert_int_equal(data_frames(net, 0), 300);
+	net_thaw(net, 0, 0);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, b);
+	expect_no_harm(net, 0);
+	finish(net);
+}
+
+static void
+pm_preempt__hello_is_not_answered_yet(void **state)
+{
+	struct proto_config c = net_config();
+
+	(void)state;
+	for (int held = 0; held < 2; held++) {
+		struct net *net = net_new(2, &c, 1);
+
+		net_open_all(net, 64, 1000);
+		net->script = drop_hellos;
+		net->script_left = 2;
+		int m = net_send(net, 0, 0, 1, 0, 3000);
+
+		net_run(net, NET_US);
+		assert_int_equal(net_path(net, 0, 1)->state, PATH_NEW);
+		net_freeze(net, 0, 0);
+		if (held)
+			net_hold(net, 0, 0);
+		assert_true(is_settled(net, 0, 0));
+		net_run(net, held ? LONG : NET_SEC);
+		assert_int_equal(net_path(net, 0, 1)->state, PATH_OPEN);
+		assert_int_equal(data_frames(net, 0), 0);
+		net_thaw(net, 0, 0);
+		net_settle(net, NET_SEC);
+		net_expect_delivered(net, m);
+		finish(net);
+	}
+}
+
+/* --- a receiver is frozen --- */
+
+static void
+pm_preempt__a_frozen_receiver_refuses_and_takes_in_order_later(void **state)
+{
+	struct net *net = pair();
+	uint64_t questions;
+
+	(void)state;
+	freeze_and_hold(net, 1, 0);
+	int first = send_some(net, 0, 1, 20, 100), large = net_send(net, 0, 0, 1, 0, 5000);
+
+	net_run(net, LONG);
+	questions = net_count(net, 0, PROTO_room_questions);
+	assert_in_range(questions, 10, 400); /* one per rto_max, and a few before */
+	net_run(net, LONG);
+	assert_true(net_count(net, 0, PROTO_room_questions) > questions + 10);
+	expect_no_harm(net, 0);
+	assert_int_equal(net_flow(net, 0, 0, 1, 0)->retries, 0);
+	assert_int_equal(net_count(net, 1, PROTO_messages_delivered), 1);
+	net_thaw(net, 1, 0);
+	net_settle(net, NET_SEC);
+	expect_some(net, first, 20);
+	net_expect_delivered(net, large);
+	assert_int_equal(net_count(net, 0, PROTO_timeouts), 0);
+	finish(net);
+}
+
+static void
+pm_preempt__a_frozen_receiver_refuses_an_opening_frame(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net_freeze(net, 1, 1);
+	int first = net_send(net, 0, 0, 1, 1, 100), other = net_send(net, 0, 0, 1, 0, 100);
+
+	net_run(net, LONG);
+	assert_int_equal(net->nodes[0].tx_out, 1);
+	net_expect_delivered(net, other); /* the neighbour */
+	net_thaw(net, 1, 1);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, first);
+	expect_no_harm(net, 0);
+	finish(net);
+}
+
+static void
+pm_preempt__the_rest_of_a_half_received_message_is_taken(void **state)
+{
+	struct net *net = pair();
+	int a = net_send(net, 0, 0, 1, 0, 300 * 1024), b = net_send(net, 0, 0, 1, 0, 100);
+
+	(void)state;
+	net_run(net, 7 * NET_US);
+	assert_in_range(net_flow(net, 1, 0, 0, 0)->frags_left, 1, 299);
+	net_freeze(net, 1, 0);
+	net_run(net, 100 * NET_MS);
+	net_expect_delivered(net, a);
+	assert_int_equal(net->nodes[0].tx_out, 1);
+	net_thaw(net, 1, 0);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, b);
+	expect_no_harm(net, 0);
+	finish(net);
+}
+
+static void
+pm_preempt__room_given_back_while_frozen_is_told_later(void **state)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(2, &c, 1);
+
+	(void)state;
+	net_open_all(net, 2, 2);
+	net->nodes[1].apps[0].paused = true;
+	int first = send_some(net, 0, 1, 4, 1000);
+
+	net_run(net, 10 * NET_MS);
+	assert_int_equal(net_count(net, 1, PROTO_messages_delivered), 2);
+	net_freeze(net, 1, 0);
+	net_give_room(net, 1, 0);
+	net_run(net, NET_SEC);
+	assert_int_equal(net_count(net, 1, PROTO_messages_delivered), 2);
+	net_thaw(net, 1, 0);
+	net->nodes[1].apps[0].paused = false;
+	net_settle(net, NET_SEC);
+	expect_some(net, first, 4);
+	finish(net);
+}
+
+static void
+pm_preempt__local_senders_get_no_room(void **state)
+{
+	struct net *net = pair();
+	struct proto *p = net->nodes[1].p;
+	uint64_t now = net_ticks(net, 1);
+
+	(void)state;
+	net_freeze(net, 1, 0);
+	assert_false(proto_ctx_take(p, 0, 1, 1, false));
+	assert_false(proto_ctx_take(p, 0, 1, 1, true));
+	net_hold(net, 1, 0);
+	assert_false(proto_ctx_take(p, 0, 1, 1, true));
+	assert_true(proto_ctx_take(p, 1, 1, 1, false)); /* another context */
+	proto_ctx_room(p, 1, 1, 1, now);
+	net_thaw(net, 1, 0);
+	assert_true(proto_ctx_take(p, 0, 64, 1000, false));
+	net_freeze(net, 1, 0);
+	proto_ctx_room(p, 0, 64, 1000, now);
+	assert_false(proto_ctx_take(p, 0, 1, 0, true));
+	net_thaw(net, 1, 0);
+	assert_true(proto_ctx_take(p, 0, 64, 1000, false));
+	proto_ctx_room(p, 0, 64, 1000, now);
+	net_settle(net, NET_SEC);
+	finish(net);
+}
+
+/* --- a sender is held --- */
+
+static enum net_verdict
+drop_data_or_all_acks(struct net *net, struct net_frame *f)
+{
+	if (f->type == WIRE_DATA && f->src == 0 && f->seq == net->script_left)
+		return NET_DROP;
+	return (net->script_left == 0 && f->src == 1) || f->type == WIRE_NACK ? NET_DROP : NET_PASS;
+}
+
+/* Frames are lost, or all Acks are (lost_frame < 0), the sender is held for long, and goes on.
+ * open: whether the flow was open before. */
+static void
+lost_then_held(bool open, int lost_frame, uint32_t len)
+{
+	struct net *net = pair();
+	unsigned dst = open ? 0 : 1;
+
+	net->script = drop_data_or_all_acks;
+	int a = net_send(net, 0, 0, 1, dst, len);
+	uint32_t seq = net_flow(net, 0, 0, 1, dst)->snd_una;
+	int b = net_send(net, 0, 0, 1, dst, 100);
+
+	net->script_left = lost_frame < 0 ? 0 : seq + (uint32_t)lost_frame;
+	net_run(net, 20 * NET_US);
+	net_freeze(net, 0, 0);
+	net_run(net, 100 * NET_US);
+	assert_false(is_settled(net, 0, 0));
+	net_hold(net, 0, 0);
+	assert_true(is_settled(net, 0, 0));
+	net->script = NULL;
+	net->log_count = 0;
+	net_run(net, LONG);
+	assert_int_equal(data_frames(net, 0), 0);
+	assert_in_range(net_logged(net, 0, WIRE_ACK, WIRE_F_ASK), 150, 210); /* one per rto_max */
+	assert_true(net->messages[a].completed < net->messages[a].frags);
+	net_thaw(net, 0, 0);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, a);
+	net_expect_delivered(net, b);
+	assert_int_equal(net_count(net, 1, PROTO_messages_aborted), 0);
+	finish(net);
+}
+
+static void
+pm_preempt__a_lost_opening_frame_then_held(void **state)
+{
+	(void)state;
+	lost_then_held(false, 0, 100);
+	lost_then_held(false, 0, 20 * 1024);
+}
+
+static void
+pm_preempt__a_lost_later_frame_then_held(void **state)
+{
+	(void)state;
+	lost_then_held(true, 0, 100);
+}
+
+static void
+pm_preempt__held_in_the_midst_of_a_message(void **state)
+{
+	(void)state;
+	lost_then_held(true, 0, 20 * 1024);
+	lost_then_held(true, 3, 20 * 1024);
+	lost_then_held(true, 19, 20 * 1024);
+	lost_then_held(false, 3, 20 * 1024);
+}
+
+static void
+pm_preempt__lost_acks_then_held(void **state)
+{
+	(void)state;
+	lost_then_held(true, -1, 100);
+	lost_then_held(true, -1, 20 * 1024);
+	lost_then_held(false, -1, 100);
+	lost_then_held(false, -1, 20 * 1024);
+}
+
+/* Its Ack comes only after it was held. */
+static void
+pm_preempt__acks_count_while_held(void **state)
+{
+	struct net *net = pair();
+	int first = send_some(net, 0, 1, 3, 100);
+
+	(void)state;
+	net_run(net, NET_US);
+	freeze_and_hold(net, 0, 0);
+	net_settle(net, 10 * NET_MS);
+	expect_some(net, first, 3);
+	net_run(net, LONG);
+	assert_int_equal(net_logged(net, 0, WIRE_ACK, WIRE_F_ASK), 0); /* there is nothing more */
+	net_thaw(net, 0, 0);
+	first = send_some(net, 0, 1, 3, 100);
+	net_settle(net, 10 * NET_MS);
+	expect_some(net, first, 3);
+	finish(net);
+}
+
+/* A receiver that is held answers its senders as ever, and it sends Acks. */
+static void
+pm_preempt__a_held_context_acks(void **state)
+{
+	struct net *net = pair();
+	int a = net_send(net, 0, 0, 1, 0, 100 * 1024);
+
+	(void)state;
+	net_run(net, 7 * NET_US);
+	freeze_and_hold(net, 1, 0);
+	net_settle(net, 100 * NET_MS);
+	net_expect_delivered(net, a);
+	net_thaw(net, 1, 0);
+	finish(net);
+}
+
+/* Two senders of which one is `big`, and a receiver with one entry that is taken. */
+static struct net *
+two_wait(int *a, int *b)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(3, &c, 1);
+
+	net_open_all(net, 1, 4);
+	net->nodes[1].apps[0].paused = true;
+	int first = net_send(net, 0, 0, 1, 0, 100);
+
+	net_run(net, 10 * NET_MS);
+	net_expect_delivered(net, first);
+	*a = net_send(net, 0, 0, 1, 0, 3000);
+	net_run(net, 100 * NET_MS);
+	*b = net_send(net, 2, 0, 1, 0, 100);
+	net_run(net, 100 * NET_MS);
+	assert_true(net_flow(net, 1, 0, 0, 0)->flags & FLOW_DEMAND);
+	assert_true(net_flow(net, 1, 0, 2, 0)->flags & FLOW_DEMAND);
+	return net;
+}
+
+/* granted: the frozen sender was granted room before, or it is the first in the queue for it */
+static void
+gives_way(bool granted)
+{
+	int a, b;
+	struct net *net = two_wait(&a, &b);
+
+	if (granted) {
+		net->script = drop_acks;
+		net->script_left = 1; /* it is not told */
+	} else {
+		freeze_and_hold(net, 0, 0);
+	}
+	net->nodes[1].apps[0].paused = false;
+	net_run(net, 1);
+	assert_int_equal(net_flow(net, 1, 0, 0, 0)->flags & FLOW_GRANTED, FLOW_GRANTED);
+	if (granted)
+		freeze_and_hold(net, 0, 0);
+	net_run(net, 100 * NET_MS); /* much less than the receiver's patience */
+	net_expect_delivered(net, b);
+	net_run(net, LONG);
+	net_thaw(net, 0, 0);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, a);
+	finish(net);
+}
+
+static void
+pm_preempt__the_grant_of_a_held_sender_goes_to_another(void **state)
+{
+	(void)state;
+	gives_way(true);
+}
+
+static void
+pm_preempt__room_that_comes_goes_to_another_than_a_held_sender(void **state)
+{
+	(void)state;
+	gives_way(false);
+}
+
+static void
+pm_preempt__a_held_sender_leaves_the_queue_for_room(void **state)
+{
+	int a, b;
+	struct net *net = two_wait(&a, &b);
+
+	(void)state;
+	freeze_and_hold(net, 0, 0);
+	net_run(net, 100 * NET_MS);
+	assert_false(net_flow(net, 1, 0, 0, 0)->flags & (FLOW_DEMAND | FLOW_BLOCKED));
+	net_run(net, LONG);
+	net->nodes[1].apps[0].paused = false;
+	net_run(net, NET_MS);
+	net_expect_delivered(net, b);
+	net_thaw(net, 0, 0);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, a);
+	finish(net);
+}
+
+/* The receiver had no room when its sender was frozen, and has some when that goes on. late: the
+ * message is sent meanwhile. */
+static void
+goes_on_without_credit(bool held, bool late)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(2, &c, 1);
+
+	net_open_all(net, 1, 4);
+	net->nodes[1].apps[0].paused = true;
+	int first = send_some(net, 0, 1, late ? 1 : 2, 100);
+
+	net_run(net, late ? NET_MS : 100 * NET_MS); /* so that the flow is not opened anew */
+	net_freeze(net, 0, 0);
+	net_run(net, NET_MS);
+	assert_true(is_settled(net, 0, 0)); /* what was refused waits */
+	if (held)
+		net_hold(net, 0, 0);
+	if (late)
+		net_send(net, 0, 0, 1, 0, 100);
+	net->log_count = 0;
+	net_run(net, 300 * NET_MS);
+	assert_int_equal(data_frames(net, 0), 0); /* it does not ask */
+	net->script = drop_acks;
+	net->script_left = UINT32_MAX;
+	net->nodes[1].apps[0].paused = false;
+	net_run(net, 100 * NET_MS);
+	net->script = NULL;
+	net_thaw(net, 0, 0);
+	net_settle(net, NET_SEC);
+	expect_some(net, first, 2);
+	finish(net);
+}
+
+static void
+pm_preempt__a_sender_without_credit_asks_when_it_goes_on(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		goes_on_without_credit(i & 1, i & 2);
+}
+
+static void
+pm_preempt__the_time_held_is_no_retry(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net->script = drop_data;
+	net->script_left = UINT32_MAX;
+	int m = net_send(net, 0, 0, 1, 0, 100);
+
+	net_run(net, NET_US);
+	freeze_and_hold(net, 0, 0);
+	net_run(net, LONG);
+	net_thaw(net, 0, 0);
+	net->script_left = 6; /* more than the probes */
+	net_settle(net, NET_SEC);
+	assert_true(net_count(net, 0, PROTO_timeouts) > 0);
+	net_expect_delivered(net, m);
+	finish(net);
+}
+
+/* --- both, and others --- */
+
+static void
+both_frozen(unsigned first, unsigned thawed_first, bool held, uint32_t len)
+{
+	struct net *net = pair();
+	int a = net_send(net, 0, 0, 1, 0, len), b = net_send(net, 1, 0, 0, 0, len);
+
+	net_run(net, 7 * NET_US);
+	net_freeze(net, first, 0);
+	net_run(net, 3 * NET_US);
+	net_freeze(net, !first, 0);
+	int c = net_send(net, 0, 0, 1, 0, len), d = net_send(net, 1, 0, 0, 0, len);
+
+	net_run(net, 3 * NET_US);
+	for (unsigned i = 0; held && i < 2; i++)
+		net_hold(net, i, 0);
+	net_run(net, held ? LONG : 50 * NET_MS);
+	assert_true(is_settled(net, 0, 0) && is_settled(net, 1, 0));
+	net_thaw(net, thawed_first, 0);
+	net_run(net, held ? LONG : 50 * NET_MS);
+	net_thaw(net, !thawed_first, 0);
+	net_settle(net, NET_SEC);
+	for (int m = a; m <= d; m++)
+		net_expect_delivered(net, m);
+	assert_true(a < b && b < c && c < d);
+	finish(net);
+}
+
+static void
+pm_preempt__both_sides_in_any_order(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 8; i++) {
+		both_frozen(i & 1, i >> 1 & 1, i & 4, 100);
+		both_frozen(i & 1, i >> 1 & 1, i & 4, 100 * 1024);
+	}
+}
+
+static void
+closes(bool held, bool linger)
+{
+	struct net *net = pair();
+	int a = net_send(net, 0, 0, 1, 0, 100 * 1024);
+
+	net_run(net, 7 * NET_US);
+	net_freeze(net, 0, 0);
+	if (held)
+		net_hold(net, 0, 0);
+	int b = net_send(net, 0, 0, 1, 0, 100);
+	int c = net_send(net, 1, 0, 0, 0, 100);
+
+	net_run(net, held ? LONG : NET_MS);
+	net_close(net, 0, 0, linger);
+	net_run(net, 100 * NET_MS);
+	assert_int_equal(proto_ctx_pending(net->nodes[0].p, 0), 0);
+	if (!linger) {
+		net_expect_error(net, b, ECONNRESET);
+		assert_true(held || net_delivered(net, a));
+	} else {
+		net_expect_delivered(net, a);
+		net_expect_delivered(net, b);
+	}
+	net_settle(net, 10 * NET_SEC);
+	net_expect_error(net, c, ECONNREFUSED);
+	net_open(net, 0, 0, 64, 1000);
+	assert_true(is_settled(net, 0, 0));
+	int d = net_send(net, 0, 0, 1, 0, 3000);
+
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, d);
+	finish(net);
+}
+
+static void
+pm_preempt__closes_while_frozen(void **state)
+{
+	(void)state;
+	closes(false, false);
+	closes(false, true);
+}
+
+static void
+pm_preempt__closes_while_held(void **state)
+{
+	(void)state;
+	closes(true, false);
+	closes(true, true);
+}
+
+static void
+pm_preempt__each_step_is_idempotent(void **state)
+{
+	struct net *net = pair();
+	struct proto *p = net->nodes[0].p;
+	uint64_t now = net_ticks(net, 0);
+
+	(void)state;
+	net_thaw(net, 0, 0);
+	net_hold(net, 0, 0); /* of what is not frozen */
+	assert_int_equal(p->ctxs[0].frozen, CONTEXT_GOES);
+	int a = net_send(net, 0, 0, 1, 0, 100 * 1024);
+
+	net_run(net, 7 * NET_US);
+	net_freeze(net, 0, 0);
+	net_freeze(net, 0, 0);
+	net_hold(net, 0, 0);
+	net_hold(net, 0, 0);
+	net_freeze(net, 0, 0);
+	assert_int_equal(p->ctxs[0].frozen, CONTEXT_HELD);
+	net_check_books(net, 0);
+	net_run(net, NET_SEC);
+	net_thaw(net, 0, 0);
+	net_thaw(net, 0, 0);
+	net_check_books(net, 0);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, a);
+	net_close(net, 0, 0, false);
+	proto_ctx_freeze(p, 0, now);
+	proto_ctx_hold(p, 0, now);
+	assert_true(proto_ctx_settled(p, 0));
+	proto_ctx_thaw(p, 0, now);
+	net_open(net, 0, 0, 64, 1000);
+	a = net_send(net, 0, 0, 1, 0, 100);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, a);
+	finish(net);
+}
+
+static void
+pm_preempt__frozen_again_and_again(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net->loss = 50;
+	int first = send_some(net, 0, 1, 40, 5000);
+
+	for (unsigned i = 0; i < 200; i++) {
+		unsigned node = net_random(net, 2);
+
+		net_run(net, net_random(net, 200) * NET_US);
+		net_freeze(net, node, 0);
+		net_run(net, net_random(net, 200) * NET_US);
+		if (i & 1)
+			net_hold(net, node, 0);
+		net_run(net, net_random(net, 200) * NET_MS * (i & 1));
+		net_thaw(net, node, 0);
+	}
+	net_settle(net, NET_SEC);
+	expect_some(net, first, 40);
+	finish(net);
+}
+
+/* Another process takes over. */
+static void
+moves(unsigned frozen, bool held)
+{
+	struct net *net = pair();
+	int a = net_send(net, 0, 0, 1, 0, 100 * 1024), b = net_send(net, 0, 0, 1, 0, 100);
+
+	net_run(net, 7 * NET_US);
+	net_freeze(net, frozen, 0);
+	if (held)
+		net_hold(net, frozen, 0);
+	net_move(net, frozen);
+	net_run(net, held ? LONG : 50 * NET_MS);
+	net_move(net, frozen);
+	assert_true(is_settled(net, frozen, 0));
+	net_thaw(net, frozen, 0);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, a);
+	net_expect_delivered(net, b);
+	finish(net);
+}
+
+static void
+pm_preempt__frozen_contexts_move(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 4; i++)
+		moves(i & 1, i & 2);
+}
+
+/* Its peer has begun a new life while it was held. */
+static void
+pm_preempt__a_peer_begins_a_new_life(void **state)
+{
+	struct net *net = pair();
+	int a = net_send(net, 0, 0, 1, 0, 100 * 1024), b = net_send(net, 0, 0, 1, 0, 100);
+
+	(void)state;
+	net_run(net, 7 * NET_US);
+	freeze_and_hold(net, 0, 0);
+	net_restart(net, 1);
+	net_open(net, 1, 0, 64, 1000);
+	net_run(net, LONG);
+	net_thaw(net, 0, 0);
+	net_settle(net, NET_SEC);
+	net_expect_error(net, a, ECONNRESET);
+	net_expect_error(net, b, ECONNRESET);
+	int c = net_send(net, 0, 0, 1, 0, 100);
+
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, c);
+	finish(net);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pm_preempt__what_is_in_flight_is_acked_and_nothing_begins),
+		cmocka_unit_test(pm_preempt__what_is_lost_in_flight_is_sent_again),
+		cmocka_unit_test(pm_preempt__unanswered_frames_end_no_frozen_flow),
+		cmocka_unit_test(pm_preempt__what_is_sent_while_frozen_waits),
+		cmocka_unit_test(pm_preempt__the_rest_of_a_message_goes_on_the_next_does_not),
+		cmocka_unit_test(pm_preempt__hello_is_not_answered_yet),
+		cmocka_unit_test(pm_preempt__a_frozen_receiver_refuses_and_takes_in_order_later),
+		cmocka_unit_test(pm_preempt__a_frozen_receiver_refuses_an_opening_frame),
+		cmocka_unit_test(pm_preempt__the_rest_of_a_half_received_message_is_taken),
+		cmocka_unit_test(pm_preempt__room_given_back_while_frozen_is_told_later),
+		cmocka_unit_test(pm_preempt__local_senders_get_no_room),
+		cmocka_unit_test(pm_preempt__a_lost_opening_frame_then_held),
+		cmocka_unit_test(pm_preempt__a_lost_later_frame_then_held),
+		cmocka_unit_test(pm_preempt__held_in_the_midst_of_a_message),
+		cmocka_unit_test(pm_preempt__lost_acks_then_held),
+		cmocka_unit_test(pm_preempt__acks_count_while_held),
+		cmocka_unit_test(pm_preempt__a_held_context_acks),
+		cmocka_unit_test(pm_preempt__the_grant_of_a_held_sender_goes_to_another),
+		cmocka_unit_test(pm_preempt__room_that_comes_goes_to_another_than_a_held_sender),
+		cmocka_unit_test(pm_preempt__a_held_sender_leaves_the_queue_for_room),
+		cmocka_unit_test(pm_preempt__a_sender_without_credit_asks_when_it_goes_on),
+		cmocka_unit_test(pm_preempt__the_time_held_is_no_retry),
+		cmocka_unit_test(pm_preempt__both_sides_in_any_order),
+		cmocka_unit_test(pm_preempt__closes_while_frozen),
+		cmocka_unit_test(pm_preempt__closes_while_held),
+		cmocka_unit_test(pm_preempt__each_step_is_idempotent),
+		cmocka_unit_test(pm_preempt__frozen_again_and_again),
+		cmocka_unit_test(pm_preempt__frozen_contexts_move),
+		cmocka_unit_test(pm_preempt__a_peer_begins_a_new_life),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
