@@ -59,6 +59,7 @@ beside same_digests
 beside histories ${seeds}_random_histories --seeds $seeds
 # an opening frame that waited for room for ever: its receiver had begun anew while it was refused
 beside histories a_refusal_behind_a_new_life --first 23155 --seeds 1
+beside histories $((seeds / 2))_histories_of_preemption --preempt --seeds $((seeds / 2))
 beside histories $((seeds / 5))_histories_of_transfers --transfers --seeds $((seeds / 5))
 beside histories $((seeds / 10))_histories_of_matching --matching --seeds $((seeds / 10))
 [ $seeds -ne 2000 ] || beside experiments
@@ -135,7 +136,7 @@ verdict mutants__sound_code_is_compiled $? "$dir/log"
 # built like that it breaks no rule, and does not crash: what the mutants do is their own
 (
 	cd "$dir/src" && "${compile[@]}" -o sound app/pmx-sim/*.o all.a -lm &&
-		for kind in '' --transfers --matching; do
+		for kind in '' --transfers --matching --preempt; do
 			timeout 60 ./sound fuzz $kind --seeds 20 --quiet || exit 1
 		done
 ) >"$dir/log" 2>&1
@@ -156,6 +157,7 @@ mutant() { # PATCH
 	case $name in
 	transfers-*) kind=--transfers ;;
 	matching-*) kind=--matching ;;
+	preempt-*) kind=--preempt ;;
 	esac
 	(compile_mutant "$1" "$dir/$name") >"$log" 2>&1 && {
 		timeout 60 "$dir/$name/mutant" fuzz $kind --seeds 5000 --quiet >"$log" 2>&1
