@@ -320,7 +320,8 @@ act(void *arg, struct sim *s, uint32_t node, uint32_t what)
 		break;
 	case ACT_FREEZE:
 		sim_freeze(s, node, ctx);
-		sim_at(s, sim_now(s) + spread(h, 0, 50000000), node, ACT_HOLD);
+		if (chance(h, 50)) /* others are frozen for as long */
+			sim_at(s, sim_now(s) + spread(h, 0, 50000000), node, ACT_HOLD);
 		break;
 	case ACT_HOLD:
 		for (uint16_t c = 0; c < h->contexts; c++)

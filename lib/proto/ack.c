@@ -75,7 +75,8 @@ ack_credit(struct proto *p, struct flow *f)
 
 	if (unlikely(f->flags & FLOW_BLOCKED))
 		return (uint16_t)(n < WIRE_WINDOW_MAX ? n : WIRE_WINDOW_MAX);
-	if (unlikely(f->flags & FLOW_GRANTED))
+	/* a frozen context takes not even what it has set room aside for */
+	if (unlikely(f->flags & FLOW_GRANTED) && !c->frozen)
 		n += f->need_bulks ? f->need_bulks : 1;
 	if (c->bulks && c->bulks < room)
 		room = c->bulks;

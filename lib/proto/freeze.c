@@ -8,9 +8,10 @@
  *    and is let in by the room that comes back at the thaw.
  * 2. A frozen sender stops between messages, since the receiver of a part has set room aside for
  *    the whole of it.
- * 3. While it is held its flows send nothing, for any time. A receiver would forget them, and give
- *    up what it keeps for their sender (flow.c, notes 2 and 3), so for each of them with something
- *    to send an Ack with WIRE_F_ASK goes out every rto_max: "keep it, there is more to come".
+ * 3. Once they are settled or held, its flows send nothing, for any time. A receiver would forget
+ *    them, and give up what it keeps for their sender (flow.c, notes 2 and 3), so for each of them
+ *    with something to send an Ack with WIRE_F_ASK goes out every rto_max: "keep it, there is more
+ *    to come".
  */
 #include "proto/internal.h"
 
@@ -37,18 +38,35 @@ hold(struct proto *p, struct flow *f, uint64_t now)
 	timer_arm(p, flow_index(p, f), f->rto_at);
 }
 
-/* Note 3. */
-void
-flow_hold_timer(struct proto *p, struct flow *f, uint64_t now)
+/* Is nothing of the flow on its way, and nothing to be sent without the receiver's word? */
+static bool
+is_settled(const struct proto *p, const struct flow *f)
 {
+	if (f->snd_nxt - f->snd_una != f->lost + f->kept)
+		return false;
+	if (!wire_seq_before(f->snd_una, f->credit_end))
+		return true;
+	return f->lost == 0 && flow_rest(p, f) == 0;
+}
+
+/* Note 3. Returns false if the flow's timer has another meaning, because something is on its
+ * way. */
+bool
+flow_frozen_timer(struct proto *p, struct flow *f, uint64_t now)
+{
+	if (p->ctxs[f->ctx].frozen != CONTEXT_HELD && !is_settled(p, f))
+		return false;
 	if (now >= f->rto_at) {
-		if (f->tx_head != NIL && f->tx_state != FLOW_TX_IDLE) {
-			flow_say(p, f, WIRE_ACK, WIRE_F_ASK, f->snd_una);
-			f->used_at = now;
-		}
 		f->rto_at = now + p->rto_max;
+		if (f->tx_head != NIL && f->tx_state != FLOW_TX_IDLE) {
+			f->used_at = now;
+			/* there may be more such flows than one turn can say it of */
+			if (!flow_say(p, f, WIRE_ACK, WIRE_F_ASK, f->snd_una))
+				f->rto_at = now + p->rto_min;
+		}
 	}
 	timer_arm(p, flow_index(p, f), f->rto_at);
+	return true;
 }
 
 void
@@ -56,6 +74,7 @@ flow_freeze(struct proto *p, struct flow *f, uint64_t now)
 {
 	f->flags |= FLOW_FROZEN;
 	flow_forbid_now(f);
+	timer_arm(p, flow_index(p, f), now + p->rto_max);
 	if (p->ctxs[f->ctx].frozen == CONTEXT_HELD)
 		hold(p, f, now);
 }
@@ -125,17 +144,6 @@ proto_ctx_freeze(struct proto *p, uint16_t ctx, uint64_t now)
 	c->kept_bulks = c->bulks;
 	c->entries = c->bulks = 0;
 	each_flow(p, ctx, flow_freeze, now);
-}
-
-/* Whether nothing of the flow is on its way, nor goes there without the receiver's word. */
-static bool
-is_settled(const struct proto *p, const struct flow *f)
-{
-	if (f->snd_nxt - f->snd_una != f->lost + f->kept)
-		return false;
-	if (f->lost != 0 && wire_seq_before(f->snd_una, f->credit_end))
-		return false;
-	return flow_rest(p, f) == 0;
 }
 
 bool

@@ -452,7 +452,7 @@ void flow_rto(struct proto *p, uint32_t index, uint64_t now);
 void txd_done(struct proto *p, uint32_t index, uint8_t error);
 uint64_t flow_backoff(const struct proto *p, const struct flow *f);
 void flow_lose_flight(struct proto *p, struct flow *f, struct path *t);
-void flow_say(struct proto *p, const struct flow *f, uint8_t type, uint16_t flags, uint32_t seq);
+bool flow_say(struct proto *p, const struct flow *f, uint8_t type, uint16_t flags, uint32_t seq);
 void stray_reply(struct proto *p, const struct wire_hdr *h, uint8_t type, uint16_t flags);
 
 /* ack.c */
@@ -486,7 +486,7 @@ void room_feed(struct proto *p);
 void flow_freeze(struct proto *p, struct flow *f, uint64_t now);
 uint32_t flow_rest(const struct proto *p, const struct flow *f);
 void flow_keep(struct proto *p, struct flow *f, uint32_t seq, uint64_t now);
-void flow_hold_timer(struct proto *p, struct flow *f, uint64_t now);
+bool flow_frozen_timer(struct proto *p, struct flow *f, uint64_t now);
 void flow_thaw_all(struct proto *p, uint16_t ctx, uint64_t now);
 
 /* timers.c */

@@ -780,14 +780,17 @@ stray_reply(struct proto *p, const struct wire_hdr *h, uint8_t type, uint16_t fl
 	};
 }
 
-/* Send one frame about a flow for which there is no other way to be sent; bounded as above. */
-void
+/* Send one frame about a flow for which there is no other way to be sent; bounded as above.
+ * Returns false if the queue is full. */
+bool
 flow_say(struct proto *p, const struct flow *f, uint8_t type, uint16_t flags, uint32_t seq)
 {
 	const struct path *t = &p->paths[f->path];
 
-	if (t->state != PATH_OPEN || p->stray_tail - p->stray_head == STRAYS)
-		return;
+	if (t->state != PATH_OPEN)
+		return true; /* there is nobody to hear it */
+	if (p->stray_tail - p->stray_head == STRAYS)
+		return false;
 	p->strays[p->stray_tail++ % STRAYS] = (struct stray){
 		.node = f->node,
 		.src_ctx = f->ctx,
@@ -797,6 +800,7 @@ flow_say(struct proto *p, const struct flow *f, uint8_t type, uint16_t flags, ui
 		.session = t->session,
 		.seq = seq,
 	};
+	return true;
 }
 
 unsigned
@@ -894,6 +898,8 @@ ask_for_room(struct proto *p, struct flow *f, uint64_t now)
 	struct path *t = &p->paths[f->path];
 
 	if (f->flags & FLOW_FROZEN && !wire_seq_before(f->snd_una, f->credit_end)) {
+		flow_lose_flight(p, f, t);
+		path_activate(p, t);
 		f->rto_at = now + flow_backoff(p, f);
 		timer_arm(p, flow_index(p, f), f->rto_at);
 		return;
@@ -927,10 +933,8 @@ flow_rto(struct proto *p, uint32_t index, uint64_t now)
 
 	if (f->key == 0)
 		return;
-	if (unlikely(p->ctxs[f->ctx].frozen == CONTEXT_HELD)) {
-		flow_hold_timer(p, f, now);
+	if (unlikely(f->flags & FLOW_FROZEN) && flow_frozen_timer(p, f, now))
 		return;
-	}
 	if (flow_holds(f)) {
 		if (stamp_of(p, now) - f->heard_ts >= p->patience)
 			flow_abort_rx(p, f, FLOW_RX_CLOSED);
@@ -942,7 +946,7 @@ flow_rto(struct proto *p, uint32_t index, uint64_t now)
 			flow_forget(p, index);
 			return;
 		}
-		timer_arm(p, index, now + p->flow_idle);
+		timer_arm(p, index, now + (f->flags & FLOW_FROZEN ? p->rto_max : p->flow_idle));
 		return;
 	}
 	if (now < f->rto_at) {

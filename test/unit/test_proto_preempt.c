@@ -304,6 +304,35 @@ pm_preempt__room_given_back_while_frozen_is_told_later(void **state)
 	finish(net);
 }
 
+/* Room was set aside for a message, then the context froze. */
+static void
+pm_preempt__a_grant_is_kept_by_a_frozen_receiver(void **state)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(2, &c, 1);
+
+	(void)state;
+	net_open_all(net, 1, 8);
+	net->nodes[1].apps[0].paused = true;
+	int first = send_some(net, 0, 1, 2, 1000);
+
+	net_run(net, 100 * NET_MS);
+	net->script = drop_acks;
+	net->script_left = 1; /* the news of the grant */
+	net->nodes[1].apps[0].paused = false;
+	net_run(net, 1);
+	assert_true(net_flow(net, 1, 0, 0, 0)->flags & FLOW_GRANTED);
+	net_freeze(net, 1, 0);
+	net->log_count = 0;
+	net_run(net, NET_SEC);
+	assert_true(net_flow(net, 1, 0, 0, 0)->flags & FLOW_GRANTED);
+	assert_in_range(data_frames(net, 0), 1, 60); /* asks as rarely as others */
+	net_thaw(net, 1, 0);
+	net_settle(net, NET_SEC);
+	expect_some(net, first, 2);
+	finish(net);
+}
+
 static void
 pm_preempt__local_senders_get_no_room(void **state)
 {
@@ -593,6 +622,98 @@ pm_preempt__the_time_held_is_no_retry(void **state)
 	finish(net);
 }
 
+/* Frozen for long though nobody holds it. */
+static void
+pm_preempt__frozen_for_long_and_not_held(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net_freeze(net, 0, 0);
+	int m = net_send(net, 0, 0, 1, 0, 100);
+
+	net_run(net, LONG);
+	net_thaw(net, 0, 0);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	finish(net);
+}
+
+/* A refused message, a frozen sender that does not ask, and a patient receiver. */
+static void
+pm_preempt__frozen_without_credit_and_not_held(void **state)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(2, &c, 1);
+
+	(void)state;
+	net_open_all(net, 1, 4);
+	net->nodes[1].apps[0].paused = true;
+	int first = send_some(net, 0, 1, 2, 100);
+
+	net_run(net, 100 * NET_MS);
+	net_freeze(net, 0, 0);
+	net_run(net, NET_SEC);
+	net->nodes[1].apps[0].paused = false;
+	net_thaw(net, 0, 0);
+	net_settle(net, NET_SEC);
+	expect_some(net, first, 2);
+	finish(net);
+}
+
+/* Its frames were refused, the first of several and of a message's. */
+static void
+pm_preempt__what_was_refused_is_settled(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct net *net = pair();
+		int n = i ? 1 : 30;
+
+		net_freeze(net, 1, 0);
+		int first = send_some(net, 0, 1, n, i ? 100 * 1024 : 100);
+
+		net_run(net, NET_US);
+		net_freeze(net, 0, 0);
+		net_run(net, 100 * NET_MS);
+		assert_true(is_settled(net, 0, 0));
+		net_thaw(net, 1, 0);
+		net_thaw(net, 0, 0);
+		net_settle(net, NET_SEC);
+		expect_some(net, first, n);
+		finish(net);
+	}
+}
+
+/* There are more flows than a node queues answers for. */
+static void
+pm_preempt__all_of_many_held_flows_are_kept(void **state)
+{
+	struct proto_config c = net_config();
+
+	(void)state;
+	c.flows_max = 512;
+	struct net *net = net_new(NET_NODES, &c, 1);
+	const unsigned all = NET_CTXS * NET_NODES * NET_CTXS;
+
+	net_open_all(net, 64, 1000);
+	for (unsigned i = 0; i < 2 * all; i++) {
+		if (i == all) {
+			net_settle(net, NET_SEC);
+			for (unsigned k = 0; k < NET_CTXS; k++)
+				freeze_and_hold(net, 0, k);
+		}
+		assert_true(net_send(net, 0, i % NET_CTXS, i / NET_CTXS % NET_NODES,
+				    i / NET_CTXS / NET_NODES % NET_CTXS, 10) >= 0);
+	}
+	net_run(net, LONG);
+	for (unsigned k = 0; k < NET_CTXS; k++)
+		net_thaw(net, 0, k);
+	net_settle(net, NET_SEC);
+	expect_some(net, 0, (int)(2 * all));
+	finish(net);
+}
+
 /* --- both, and others --- */
 
 static void
@@ -815,6 +936,7 @@ main(void)
 		cmocka_unit_test(pm_preempt__a_frozen_receiver_refuses_an_opening_frame),
 		cmocka_unit_test(pm_preempt__the_rest_of_a_half_received_message_is_taken),
 		cmocka_unit_test(pm_preempt__room_given_back_while_frozen_is_told_later),
+		cmocka_unit_test(pm_preempt__a_grant_is_kept_by_a_frozen_receiver),
 		cmocka_unit_test(pm_preempt__local_senders_get_no_room),
 		cmocka_unit_test(pm_preempt__a_lost_opening_frame_then_held),
 		cmocka_unit_test(pm_preempt__a_lost_later_frame_then_held),
@@ -827,6 +949,10 @@ main(void)
 		cmocka_unit_test(pm_preempt__a_held_sender_leaves_the_queue_for_room),
 		cmocka_unit_test(pm_preempt__a_sender_without_credit_asks_when_it_goes_on),
 		cmocka_unit_test(pm_preempt__the_time_held_is_no_retry),
+		cmocka_unit_test(pm_preempt__frozen_for_long_and_not_held),
+		cmocka_unit_test(pm_preempt__frozen_without_credit_and_not_held),
+		cmocka_unit_test(pm_preempt__what_was_refused_is_settled),
+		cmocka_unit_test(pm_preempt__all_of_many_held_flows_are_kept),
 		cmocka_unit_test(pm_preempt__both_sides_in_any_order),
 		cmocka_unit_test(pm_preempt__closes_while_frozen),
 		cmocka_unit_test(pm_preempt__closes_while_held),
