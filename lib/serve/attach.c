@@ -402,11 +402,10 @@ user_of_context(uint16_t ctx)
 	return server.who[ctx].uid;
 }
 
-static void
-signal_context(uint16_t ctx, int number)
+static int
+process_of_context(uint16_t ctx)
 {
-	if (server.pidfd[ctx] != 0)
-		syscall(SYS_pidfd_send_signal, server.pidfd[ctx], number, NULL, 0);
+	return server.pidfd[ctx];
 }
 
 static int
@@ -773,7 +772,7 @@ attach_serve(struct node *n, const struct takeover_attachments *door)
 	epoll_ctl(server.epoll, EPOLL_CTL_ADD, server.stop, &event);
 	event.data.u64 = REAP;
 	epoll_ctl(server.epoll, EPOLL_CTL_ADD, n->mappings.reaper, &event);
-	jobs_begin(n, user_of_context, signal_context);
+	jobs_begin(n, user_of_context, process_of_context);
 	e = socket_open(n, server.epoll, &answers, door);
 	for (uint32_t i = 0; door != NULL && i < n->config.contexts; i++) {
 		const struct channel *ch = &n->channels[i];
@@ -821,6 +820,7 @@ attach_stop(void)
 	if (server.node == NULL)
 		return;
 	attach_pause();
+	jobs_end(server.given);
 	health_end();
 	socket_close();
 	for (uint32_t i = 0; i < server.node->config.contexts; i++)

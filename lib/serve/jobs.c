@@ -8,10 +8,15 @@
  *    without contexts are given up.
  * 2. Nobody may stop contexts of others by choosing their job's number: an operator who is neither
  *    root nor the primary's user acts on his own contexts only.
+ * 3. A process that was stopped is remembered by a descriptor of its own, since it may have asked
+ *    to close its context right before, and the context's may stand for another process by then.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "log/log.h"
 #include "node/node.h"
@@ -32,8 +37,12 @@ struct stopped {
 static struct {
 	struct node *node;
 	uint32_t (*user_of)(uint16_t ctx);
-	void (*signal)(uint16_t ctx, int number);
+	int (*process_of)(uint16_t ctx);
 	struct stopped stopped[STOPPED_MAX];
+	struct halted {
+		int process; /* pidfd; 0: the place is free */
+		uint32_t job, uid;
+	} halted[WIRE_CONTEXTS_MAX]; /* note 3 */
 } jobs;
 
 /* Contexts, a bit each. */
@@ -93,11 +102,56 @@ command(enum command_op op, const struct contexts *c, uint32_t drain_us)
 }
 
 static void
-signal_all(const struct contexts *c, int number)
+send_signal(int process, int number)
 {
+	syscall(SYS_pidfd_send_signal, process, number, NULL, 0);
+}
+
+/* Stops the processes of these contexts. */
+static void
+halt_all(uint32_t job, const struct contexts *c)
+{
+	uint32_t at = 0;
+
 	for (uint32_t i = 0; i < jobs.node->config.contexts; i++) {
-		if (c->bits[i / 64] >> i % 64 & 1)
-			jobs.signal((uint16_t)i, number);
+		const int process = c->bits[i / 64] >> i % 64 & 1 ? jobs.process_of((uint16_t)i)
+								  : 0;
+
+		while (at < WIRE_CONTEXTS_MAX && jobs.halted[at].process != 0)
+			at++;
+		if (process == 0 || at == WIRE_CONTEXTS_MAX)
+			continue;
+		const int own = fcntl(process, F_DUPFD_CLOEXEC, 3);
+
+		if (own < 0)
+			continue; /* nothing would let it go on */
+		jobs.halted[at] = (struct halted){own, job, jobs.user_of((uint16_t)i)};
+		send_signal(own, SIGSTOP);
+	}
+}
+
+/* Lets the processes of a job go on that were stopped. */
+static void
+wake_all(const struct stopped *s)
+{
+	struct contexts c;
+
+	for (uint32_t i = 0; i < WIRE_CONTEXTS_MAX; i++) {
+		struct halted *h = &jobs.halted[i];
+
+		if (h->process == 0 || h->job != s->job || !(s->all || h->uid == s->uid))
+			continue;
+		send_signal(h->process, SIGCONT);
+		close(h->process);
+		h->process = 0;
+	}
+	/* and those that another primary has stopped */
+	contexts_of(s, &c);
+	for (uint32_t i = 0; i < jobs.node->config.contexts; i++) {
+		const int process = c.bits[i / 64] >> i % 64 & 1 ? jobs.process_of((uint16_t)i) : 0;
+
+		if (process != 0)
+			send_signal(process, SIGCONT);
 	}
 }
 
@@ -157,10 +211,10 @@ stop(const struct stopped *s)
 	contexts_of(s, &c);
 	const int result = command(COMMAND_STOP, &c, s->drain_us);
 
+	if (processes)
+		wake_all(s);
 	if (s->processes)
-		signal_all(&c, SIGSTOP);
-	else if (processes)
-		signal_all(&c, SIGCONT);
+		halt_all(s->job, &c);
 	return result;
 }
 
@@ -180,9 +234,11 @@ start(const struct stopped *s)
 		}
 	}
 	contexts_of(s, &c);
+	const int result = command(COMMAND_START, &c, 0);
+
 	if (processes)
-		signal_all(&c, SIGCONT);
-	return command(COMMAND_START, &c, 0);
+		wake_all(s);
+	return result;
 }
 
 /* The lowest number above `after` of a job with contexts here, or that is stopped; 0: there is
@@ -211,13 +267,12 @@ next_job(const struct stopped *s, uint32_t after)
 /* ------------------------------------------------------------------ requests */
 
 void
-jobs_begin(struct node *n, uint32_t (*user_of)(uint16_t ctx),
-	void (*signal)(uint16_t ctx, int number))
+jobs_begin(struct node *n, uint32_t (*user_of)(uint16_t ctx), int (*process_of)(uint16_t ctx))
 {
 	memset(&jobs, 0, sizeof(jobs));
 	jobs.node = n;
 	jobs.user_of = user_of;
-	jobs.signal = signal;
+	jobs.process_of = process_of;
 	/* another primary stopped these; who held them is not connected to this one */
 	for (uint32_t i = 0; i < n->config.contexts; i++) {
 		const struct channel *ch = &n->channels[i];
@@ -229,6 +284,19 @@ jobs_begin(struct node *n, uint32_t (*user_of)(uint16_t ctx),
 
 		if (note != NULL)
 			*note = s;
+	}
+}
+
+void
+jobs_end(bool given)
+{
+	for (uint32_t i = 0; i < WIRE_CONTEXTS_MAX; i++) {
+		if (jobs.halted[i].process == 0)
+			continue;
+		if (!given)
+			send_signal(jobs.halted[i].process, SIGCONT);
+		close(jobs.halted[i].process);
+		jobs.halted[i].process = 0;
 	}
 }
 
@@ -290,7 +358,7 @@ jobs_opened(uint16_t ctx)
 		add(&c, ch);
 		command(COMMAND_STOP, &c, t->drain_us);
 		if (t->processes)
-			signal_all(&c, SIGSTOP);
+			halt_all(t->job, &c);
 		return;
 	}
 }

@@ -9,9 +9,10 @@
 #include "engine/lane.h"
 #include "serve/socket.h"
 
-/* user_of: who opened a context last. signal: sends a signal to the process that has it. */
-void jobs_begin(struct node *n, uint32_t (*user_of)(uint16_t ctx),
-	void (*signal)(uint16_t ctx, int number));
+/* user_of: who opened a context last. process_of: a pidfd of the process that has it, or 0. */
+void jobs_begin(struct node *n, uint32_t (*user_of)(uint16_t ctx), int (*process_of)(uint16_t ctx));
+/* This primary ends: processes that it stopped go on, unless another primary takes over. */
+void jobs_end(bool given);
 /* Answers ATTACH_JOBS. uid: who asks; all: he acts on everybody's contexts. 0 or -errno. */
 int jobs_answer(const struct asker *who, uint32_t uid, bool all,
 	const struct attach_request *request, struct attach_reply *reply);
