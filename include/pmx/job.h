@@ -31,6 +31,7 @@ struct pmx_job_params {
 	struct pmx_context_params context; /**< its number is chosen by the library where it is 0 */
 	int64_t timeout_us; /**< how long to wait for the other processes; 0: a minute */
 	bool no_group;      /**< open no group of all */
+	bool no_domain;     /**< others than the job's processes may send to this context too */
 };
 
 /**

@@ -171,6 +171,15 @@ PMX_API unsigned pmx_node_poll(struct pmx_node *node);
 /** End an attachment or an embedded node, and close its open contexts. NULL is ignored. */
 PMX_API void pmx_node_close(struct pmx_node *node);
 
+/**
+ * Say in which domain contexts are that are opened at this node from now on; 0, at first: in none.
+ * Only contexts of the same domain, on any node, may send to a context that is in one, or access
+ * its memory; to others it is as if it were not open: -ECONNREFUSED. It may itself send to contexts
+ * of no domain. Nobody can tell a domain's number who does not know it: take a random one.
+ * pmx_job_init() does so for a job.
+ */
+PMX_API void pmx_node_set_domain(struct pmx_node *node, uint32_t domain);
+
 /** Own node number. */
 PMX_API uint16_t pmx_node_number(const struct pmx_node *node);
 

@@ -563,7 +563,8 @@ struct attach_request {
 			      * channel_shm.revoked + 1, or 0 */
 	uint32_t generation; /* CLOSE, MEMORY: that of the open they refer to */
 	uint32_t send_buffers, receive_buffers;
-	uint64_t addr, len; /* MEMORY: where the client has mapped it; OPEN: addr: the job */
+	uint64_t addr, len; /* MEMORY: where the client has mapped it; OPEN: addr: the job, and
+			     * << 32 its domain */
 };
 
 #define PAIR_ANY UINT64_MAX

@@ -52,7 +52,7 @@ attach_open_request(const struct pmx_node *node, const struct pmx_context_params
 		.ctx = params->context,
 		.send_buffers = params->send_buffers,
 		.receive_buffers = params->receive_buffers,
-		.addr = node->job,
+		.addr = node->job | (uint64_t)node->domain << 32,
 	};
 }
 

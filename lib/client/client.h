@@ -47,7 +47,7 @@ struct pmx_node {
 	const struct client_service *const *services; /* services of its contexts */
 	struct node *embedded;                        /* this process's own engine, or NULL */
 	uint16_t number;
-	uint32_t job;                   /* of contexts that are opened */
+	uint32_t job, domain;           /* of contexts that are opened */
 	struct pmx_context *contexts;   /* open ones, linked */
 	_Atomic uint32_t context_count; /* how many */
 	bool owns_eal;                  /* this library started the EAL */

@@ -110,6 +110,7 @@ open_context(struct pmx_context **out, struct pmx_node *node,
 		.op = COMMAND_OPEN,
 		.ctx = params->context == PMX_ANY_CONTEXT ? free_number(n) : params->context,
 		.job = node->job,
+		.domain = node->domain,
 	};
 
 	if (cmd.ctx == PMX_ANY_CONTEXT)

@@ -197,6 +197,12 @@ pmx_node_close(struct pmx_node *node)
 	free(node);
 }
 
+void
+pmx_node_set_domain(struct pmx_node *node, uint32_t domain)
+{
+	node->domain = domain;
+}
+
 uint16_t
 pmx_node_number(const struct pmx_node *node)
 {

@@ -383,6 +383,7 @@ open_context(struct engine *e, struct command *cmd)
 							    : n->config.message_max;
 	ch->pid = cmd->pid;
 	ch->job = cmd->job;
+	ch->domain = cmd->domain;
 	atomic_store_explicit(&ch->aborted, false, memory_order_relaxed);
 	/* with 0 the kernel finds no process, and copies nothing */
 	ch->space.pid = ch->thin ? 0 : cmd->pid ? cmd->pid : getpid();
@@ -394,6 +395,8 @@ open_context(struct engine *e, struct command *cmd)
 		if (ops->open != NULL)
 			ops->open(e, ch);
 	}
+	for (uint32_t k = 0; k < WIRE_ENDPOINTS; k += WIRE_CONTEXTS_MAX)
+		proto_ctx_domain(e->proto, (uint16_t)(ch->ctx | k), ch->domain);
 	ch->state = CHANNEL_OPEN;
 	turns_add(e, ch);
 	ENGINE_COUNT(e, contexts_opened);

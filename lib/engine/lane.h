@@ -224,12 +224,13 @@ struct channel {
 	bool stopped;         /* its submissions are not taken: preempt.h */
 	_Atomic uint8_t preempted; /* enum preempted; other threads may read it */
 	uint64_t drain_until;
-	uint32_t job; /* that it belongs to; 0: none */
-	int event_fd; /* eventfd that wakes the client. The client gets only an epoll that
-		       * watches it (context_bell), because whoever has the eventfd itself
-		       * can make writes to it block */
-	int doorbell; /* eventfd: the client submitted while the lane slept. Nobody reads it
-		       * (RINGS) */
+	uint32_t job;    /* that it belongs to; 0: none */
+	uint32_t domain; /* whose contexts alone may send to it; 0: all */
+	int event_fd;    /* eventfd that wakes the client. The client gets only an epoll that
+			  * watches it (context_bell), because whoever has the eventfd itself
+			  * can make writes to it block */
+	int doorbell;    /* eventfd: the client submitted while the lane slept. Nobody reads it
+			  * (RINGS) */
 	int own_event_fd, own_doorbell; /* event_fd and doorbell unless a thin client is attached */
 	int pid;                        /* process of the client; 0: embedded */
 	uint64_t received, sent;        /* messages */
@@ -288,11 +289,11 @@ struct command {
 	struct quotas quotas;  /* OPEN: as quotas_of computed them */
 	struct memory *memory; /* MEMORY: passes to the context if result is its number, >= 0 */
 	int pid;
-	int mm_fd;         /* OPEN: descriptor of its /proc/PID/mem, which passes to the lane; 0:
-			    * none */
-	struct thin *thin; /* OPEN: passes to the context if the open succeeds; NULL: the client
-			    * maps all */
-	uint32_t job;      /* OPEN */
+	int mm_fd;            /* OPEN: descriptor of its /proc/PID/mem, which passes to the lane; 0:
+			       * none */
+	struct thin *thin;    /* OPEN: passes to the context if the open succeeds; NULL: the client
+			       * maps all */
+	uint32_t job, domain; /* OPEN */
 	const uint64_t *contexts; /* STOP, START: a bit for each */
 	uint32_t drain_us;        /* STOP */
 	int result;
@@ -402,6 +403,13 @@ static inline struct inlet *
 channel_inlet(struct channel *ch, uint16_t endpoint)
 {
 	return likely(endpoint < WIRE_CONTEXTS_MAX) ? &ch->plain : &ch->matched;
+}
+
+/* May that context of the same node send to the channel's? */
+static inline bool
+channel_admits(const struct node *n, const struct channel *ch, uint16_t from)
+{
+	return likely(ch->domain == 0) || n->channels[from].domain == ch->domain;
 }
 
 static inline uint8_t *

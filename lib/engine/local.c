@@ -191,6 +191,10 @@ try_deliver(struct engine *e, struct inlet *in, struct rte_mbuf *m, uint32_t *en
 	unsigned count = chain_length(m), need = len <= in->lhs.split && count == 1 ? 0 : count;
 	struct rte_mbuf *back = m;
 
+	if (unlikely(!channel_admits(e->node, in->ch, buf_priv(m)->src_ctx))) {
+		send_back(e, m, ECONNREFUSED);
+		return true;
+	}
 	if (need > in->bulk_quota) {
 		send_back(e, m, EMSGSIZE);
 		return true;

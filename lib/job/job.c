@@ -91,6 +91,9 @@ attach(struct pmx_job *j, const struct pmx_job_params *p, const struct complaint
 	error = pmx_node_attach(&j->node, instance, -1);
 	if (error != 0)
 		return complain(c, error, "primary '%s': %s", instance, pmx_strerror(error));
+	/* a job of one talks with whom it likes */
+	if (!p->no_domain && j->exchange.size > 1)
+		pmx_node_set_domain(j->node, j->exchange.number);
 	params.context = params.context != 0 ? params.context : PMX_ANY_CONTEXT;
 	error = pmx_context_open(&j->ctx, j->node, &params);
 	return error != 0

@@ -222,6 +222,7 @@ struct context {
 	uint32_t pending;                  /* txds not completed */
 	uint32_t flows;                    /* flows of it, counted across its lives */
 	uint32_t kept_entries, kept_bulks; /* frozen: free as well, but nobody is told */
+	uint32_t domain;                   /* proto_ctx_domain */
 };
 
 /* An answer to a frame that has no flow or path of its own. */

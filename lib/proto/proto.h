@@ -88,6 +88,7 @@ struct proto_config {
 	X(drop_session, "frames", "of another life of this node or of the peer")                   \
 	X(drop_nonce, "frames", "HELLO that answers no question of ours")                          \
 	X(drop_absent, "frames", "for a context that is not open")                                 \
+	X(drop_domain, "frames", "of a context of another domain than the one that they are for")  \
 	X(drop_no_flow, "frames",                                                                  \
 		"no flow free: limits.flows, or limits.context_flows of its context")              \
 	X(drop_unopened, "frames", "of a flow that was not opened, or no longer is")               \
@@ -242,6 +243,11 @@ void proto_ctx_close(struct proto *p, uint16_t ctx, bool linger, uint64_t now);
 /* Returns the frames of the context that are not completed yet; once it is closed, 0 means that all
  * has ended. */
 uint32_t proto_ctx_pending(const struct proto *p, uint16_t ctx);
+
+/* Whoever sends to the context must be of the same domain, a number that the frame tells that opens
+ * its flow; 0: anybody may. What others send is refused as if the context were not open. To be
+ * called right after the context was opened; of one that is not open nothing happens. */
+void proto_ctx_domain(struct proto *p, uint16_t ctx, uint32_t domain);
 
 /* Network preemption (PM-PREEMPT; PM/UDP, IPSJ 1999, sections 1 and 2): a context can be held up
  * for any time, and its peers see nothing but delay.

@@ -314,6 +314,14 @@ answer_now(struct proto *p, struct flow *f)
 	ack_urgent(p, f, wire_seq_before(f->rcv_nxt, f->rcv_high) ? FLOW_NACK : FLOW_UPDATE);
 }
 
+/* May the sender of an opening frame send to the context? */
+static bool
+is_of_domain(const struct context *c, const struct wire_hdr *h)
+{
+	return c->domain == 0 ||
+		(!(h->flags & wire_be16(WIRE_F_ECHO)) && wire_be32(h->echo) == c->domain);
+}
+
 static enum proto_rx_result
 rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handle, uint64_t now)
 {
@@ -326,6 +334,11 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 			return PROTO_RX_DONE;
 		COUNT(p, drop_absent);
 		rx_late_ack(p, h, now);
+		stray_reply(p, h, WIRE_NACK, WIRE_F_ABSENT);
+		return PROTO_RX_DONE;
+	}
+	if (unlikely(h->flags & wire_be16(WIRE_F_FIRST) && !is_of_domain(&p->ctxs[ctx], h))) {
+		COUNT(p, drop_domain);
 		stray_reply(p, h, WIRE_NACK, WIRE_F_ABSENT);
 		return PROTO_RX_DONE;
 	}

@@ -160,6 +160,13 @@ proto_ctx_permits(struct proto *p, uint16_t ctx)
 	p->ctxs[ctx].permits = true;
 }
 
+void
+proto_ctx_domain(struct proto *p, uint16_t ctx, uint32_t domain)
+{
+	if (p->ctxs[ctx].open)
+		p->ctxs[ctx].domain = domain;
+}
+
 /* Are there descriptors for a message of `frames` frames, the first of which is already held if
  * `held` is set? And, if the context is a copied one, are there frames to assemble the message
  * in? */

@@ -335,8 +335,13 @@ begin_turn(struct proto *p, struct flow *f, const struct path *t, uint32_t now_t
 	struct wire_fields w = flow_fields(p, f, WIRE_DATA, now_ts);
 
 	put_ack(p, &w, f, now_ts);
-	if (unlikely(f->tx_state == FLOW_TX_OPENING))
+	if (unlikely(f->tx_state == FLOW_TX_OPENING)) {
 		w.flags |= WIRE_F_FIRST;
+		if (p->ctxs[f->ctx].domain != 0) {
+			w.flags &= (uint16_t)~WIRE_F_ECHO;
+			w.echo = p->ctxs[f->ctx].domain;
+		}
+	}
 	if (f->rto_at == 0)
 		flow_timer_start(p, f, t, now);
 	return w;

@@ -350,6 +350,7 @@ open_for(const struct asker *who, const struct attach_request *request, int fd,
 		.pid = who->pid,
 		.mm_fd = who->connection == SECONDARY ? memory_of_process(who->pid) : 0,
 		.job = (uint32_t)request->addr,
+		.domain = (uint32_t)(request->addr >> 32),
 	};
 	int result = open_any(who, request, fd, &cmd);
 

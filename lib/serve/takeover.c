@@ -98,6 +98,7 @@ put_channel(const struct engine *e, struct image_out *o, const struct channel *c
 		.preempted = ch->preempted,
 		.pid = ch->pid,
 		.job = ch->job,
+		.domain = ch->domain,
 		.generation = ch->generation,
 		.q = {ch->send_buffers, ch->plain.bulk_quota, ch->matched.bulk_quota,
 			ch->inline_sends},
@@ -546,6 +547,7 @@ get_channel(struct engine *e, struct takeover *t, struct image_in *in)
 	ch->generation = from.s.generation;
 	ch->pid = from.s.pid;
 	ch->job = from.s.job;
+	ch->domain = from.s.domain;
 	t->preempted[from.s.ctx] = from.s.preempted;
 	SERVICE_FOREACH(ops, e->services) {
 		if (ops->restore_context != NULL && !ops->restore_context(ch, in))

@@ -25,7 +25,7 @@ struct saved_channel {
 	bool selects;
 	uint8_t preempted; /* enum preempted */
 	int32_t pid;
-	uint32_t job;
+	uint32_t job, domain;
 	uint32_t generation;
 	struct quotas q;
 	uint64_t region_bytes;

@@ -75,7 +75,8 @@ struct wire_hdr {
 	uint32_t seq;         /* DATA, RESET: sequence number of this frame in its flow */
 	uint32_t ack;         /* next sequence number expected in the reverse flow */
 	uint32_t tstamp;      /* sender's clock, 62.5 ns */
-	uint32_t echo;        /* tstamp of the frame that this answers plus the time it was held */
+	uint32_t echo;        /* tstamp of the frame that this answers plus the time it was held; of
+			       * FIRST without ECHO: the sending context's domain, 0 = none */
 	uint32_t msg_len;     /* DATA: bytes of the whole message, 0..WIRE_MESSAGE_MAX; ACK, NACK:
 			       * how long the answered frame may have waited in the host, 62.5 ns */
 	uint32_t frag_off;    /* DATA: offset of this fragment in the message */

@@ -342,7 +342,8 @@ take_local(struct engine *e, struct frame *f)
 		}};
 
 	f->error = 0;
-	if (ctx >= e->node->config.contexts || ch->state != CHANNEL_OPEN) {
+	if (ctx >= e->node->config.contexts || ch->state != CHANNEL_OPEN ||
+		!channel_admits(e->node, ch, a.msg.peer)) {
 		f->error = ECONNREFUSED;
 	} else if (f->f->dst & WIRE_INITIATOR) {
 		arrival_at_initiator(e, ch, &a);

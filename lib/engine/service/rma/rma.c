@@ -306,6 +306,7 @@ rma_end(struct engine *e, struct channel *ch, bool linger)
 	if (c->leaves && !linger) /* it is still needed for rma_tx_leaving */
 		proto_ctx_open(e->proto, ch->ctx | WIRE_INITIATOR, INITIATOR_ROOM, 0,
 			e->node->frag_len, e->now);
+	proto_ctx_domain(e->proto, ch->ctx | WIRE_INITIATOR, ch->domain);
 }
 
 /* Tells those who pinned memory for the context that it ends; then closes the last endpoint. */
