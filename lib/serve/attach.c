@@ -607,7 +607,9 @@ pair_for(const struct asker *who, const struct attach_request *request, struct a
 	if (request->addr >= server.node->config.contexts || peer == ctx ||
 		!is_still(peer, server.owned[peer]))
 		return -ENOENT;
-	if (server.who[ctx].uid != server.who[peer].uid)
+	if (server.who[ctx].uid != server.who[peer].uid ||
+		!channel_admits(server.node, &server.node->channels[peer], ctx) ||
+		!channel_admits(server.node, &server.node->channels[ctx], peer))
 		return -EACCES;
 	if (free == NULL)
 		return -EAGAIN;

@@ -10,6 +10,12 @@
  *   others
  *              wait for
  *   end RANK   that rank ends well, without having left the job
+ *   alone FILE rank 0 writes all addresses to FILE, where all have an area for anyone; all wait
+ *   until
+ *              FILE.over is there, and must have heard nothing by then
+ *   intrude FILE, strange FILE
+ *              as another job, or none: messages, matched messages and pushes to all of them end in
+ *              -ECONNREFUSED
  *   meet       no more than pmx_job_init(); rank 0 says how long it took, from the time in the
  *              environment variable BEGAN on
  */
@@ -133,6 +139,112 @@ barrier(void)
 	right(pmx_wait(pmx_job_context(job), &r, &status, WAIT_US) == 1, "the barrier");
 }
 
+/* ------------------------------------------------------------------ domains */
+
+#define AREA 7
+
+static void
+alone(const char *file)
+{
+	struct pmx_context *ctx = pmx_job_context(job);
+	char over[256], made[256];
+	struct pmx_remote unused;
+	struct pmx_message m;
+	uint64_t *area;
+
+	right(pmx_alloc(ctx, 4096, (void **)&area) == 0, "pmx_alloc");
+	snprintf(over, sizeof(over), "%s.over", file);
+	snprintf(made, sizeof(made), "%s.new", file);
+	right(pmx_area_register(ctx, AREA, area, 4096, PMX_REMOTE_WRITE | PMX_ANYONE, &unused) == 0,
+		"pmx_area_register");
+	right(pmx_job_fence(job, WAIT_US) == 0, "pmx_job_fence");
+	if (pmx_job_rank(job) == 0) {
+		FILE *f = fopen(made, "w");
+
+		right(f != NULL, file);
+		for (uint32_t r = 0; r < pmx_job_size(job); r++) {
+			struct pmx_addr a;
+
+			pmx_job_address(job, r, &a);
+			fprintf(f, "%u %u\n", a.node, a.context);
+		}
+		right(fclose(f) == 0 && rename(made, file) == 0, file);
+	}
+	while (access(over, F_OK) != 0)
+		right(pmx_receive_wait(ctx, &m, 10000) != 1, "a message of a stranger came");
+	for (unsigned i = 0; i < 8; i++)
+		right(area[i] == 0, "a stranger has written here");
+	right(pmx_job_fence(job, WAIT_US) == 0, "pmx_job_fence"); /* all have waited */
+	messages();                                               /* its own still come */
+	printf("rank %u was left alone\n", pmx_job_rank(job));
+}
+
+static void
+refused(struct pmx_context *ctx, struct pmx_addr to)
+{
+	uint64_t word = 1;
+	const struct pmx_matched m = {
+		.peer = to,
+		.tag = 1,
+		.data = &word,
+		.len = sizeof(word),
+		.flags = PMX_DELIVERED,
+	};
+	const struct pmx_transfer t = {
+		.peer = to,
+		.flags = PMX_AREA,
+		.key = AREA,
+		.local = &word,
+		.len = sizeof(word),
+	};
+	struct pmx_status status;
+	pmx_transfer_id push;
+	pmx_send_id sent;
+	pmx_request r;
+	int e;
+
+	right(pmx_send_copy(ctx, to, &word, sizeof(word), &sent) == 0, "pmx_send_copy");
+	right(pmx_isend(ctx, &m, &r) == 0, "pmx_isend");
+	right(pmx_push(ctx, &t, &push) == 0, "pmx_push");
+	while ((e = pmx_is_send_done(ctx, sent)) == 0)
+		usleep(1000);
+	right(e == -ECONNREFUSED, "a message of a stranger was taken");
+	right(pmx_wait(ctx, &r, &status, WAIT_US) != 1 || status.error == -ECONNREFUSED,
+		"a matched message of a stranger was taken");
+	while ((e = pmx_transfer_done(ctx, push)) == 0)
+		usleep(1000);
+	right(e == -ECONNREFUSED, "a push of a stranger was taken");
+}
+
+static void
+intrude(struct pmx_context *ctx, const char *file)
+{
+	FILE *f = fopen(file, "r");
+	unsigned node, context, n = 0;
+
+	right(f != NULL, file);
+	for (; fscanf(f, "%u %u", &node, &context) == 2; n++)
+		refused(ctx, (struct pmx_addr){(uint16_t)node, (uint16_t)context});
+	fclose(f);
+	right(n > 0, "no address is in the file");
+	printf("refused by %u\n", n);
+}
+
+/* As a process of no job. */
+static int
+strange(const char *file)
+{
+	const struct pmx_context_params params = {.context = PMX_ANY_CONTEXT};
+	struct pmx_context *ctx;
+	struct pmx_node *node;
+
+	right(pmx_node_attach(&node, getenv("PMX_INSTANCE"), -1) == 0, "pmx_node_attach");
+	right(pmx_context_open(&ctx, node, &params) == 0, "pmx_context_open");
+	intrude(ctx, file);
+	pmx_node_close(node);
+	return 0;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -140,6 +252,9 @@ main(int argc, char **argv)
 	const uint32_t who = argc > 2 ? (uint32_t)atoi(argv[2]) : 0;
 	struct pmx_job *second;
 	char error[256];
+
+	if (argc > 2 && strcmp(what, "strange") == 0)
+		return strange(argv[2]);
 
 	if (pmx_job_init(&job, NULL, error, sizeof(error)) != 0) {
 		fprintf(stderr, "job: %s\n", error);
@@ -157,6 +272,10 @@ main(int argc, char **argv)
 		if (pmx_job_rank(job) == who)
 			raise(SIGKILL);
 		pause();
+	} else if (argc > 2 && strcmp(what, "alone") == 0) {
+		alone(argv[2]);
+	} else if (argc > 2 && strcmp(what, "intrude") == 0) {
+		intrude(pmx_job_context(job), argv[2]);
 	} else if (strcmp(what, "end") == 0 && pmx_job_rank(job) == who) {
 		_exit(0);
 	} else if (strcmp(what, "leave") == 0 || strcmp(what, "end") == 0) {

@@ -150,6 +150,15 @@ grep -E 'have met after' "$log" | sed 's/^pmx-run/#/'
 says job__three_hosts_begin 0 '^met ' env BEGAN="$(date +%s.%N)" "${there[@]}" -n 16 "$build/test/job" meet
 sed -n 's/^met/# 16 ranks on three hosts have their addresses and their group after/p' "$log"
 says job__a_rank_of_another_host_dies 137 'rank 9 \(process [0-9]+ on host1\) was ended by signal 9' "${there[@]}" -n 16 "$build/test/job" die 9
+# no other job reaches a job, nor does a process of none: on the same host and on others
+start "$dir/alone.log" "${there[@]}" -n 6 "$build/test/job" alone "$dir/addresses"
+alone=$last
+if wait_for 20 [ -e "$dir/addresses" ]; then
+	says job__another_job_is_refused 0 '^refused by 6$' "${there[@]}" -n 3 "$build/test/job" intrude "$dir/addresses"
+	says job__a_stranger_is_refused 0 '^refused by 6$' ip netns exec "${tag}0" env PMX_INSTANCE="${tag}h0" "$build/test/job" strange "$dir/addresses"
+fi
+: >"$dir/addresses.over"
+wait "$alone" && [ "$(grep -c 'was left alone' "$dir/alone.log")" = 6 ] && ok job__others_hear_nothing || not_ok job__others_hear_nothing "" "$dir/alone.log"
 # the way to a host is cut
 start "$dir/cut.log" "${there[@]}" -n 6 sleep 63.5
 cut=$last
