@@ -163,6 +163,7 @@ static const struct {
 	{"drop_no_path", "raise limits.peers"},
 	{"drop_session", "usual after a restart; otherwise two nodes have the same number"},
 	{"drop_absent", "usual while applications start or end"},
+	{"drop_domain", "an application sends to another job"},
 	{"drop_no_flow", "raise limits.flows"},
 	{"drop_old", "usual after losses; many of them: raise proto.rto_min_us"},
 	{"drop_beyond", "the same proto.window on all nodes"},

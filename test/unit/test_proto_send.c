@@ -721,6 +721,78 @@ proto_send__to_oneself(void **state)
 
 /* --- contexts --- */
 
+/* ------------------------------------------------------------------ domains */
+
+static void
+proto_ctx_domain__strangers_are_refused(void **state)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(2, &c, 1);
+
+	(void)state;
+	net_open_all(net, 8, 8);
+	proto_ctx_domain(net->nodes[1].p, 0, 77);
+	proto_ctx_domain(net->nodes[0].p, 1, 78);
+	int none = net_send(net, 0, 0, 1, 0, 100), other = net_send(net, 0, 1, 1, 0, 100);
+
+	net_settle(net, 10 * NET_SEC);
+	net_expect_error(net, none, ECONNREFUSED);
+	net_expect_error(net, other, ECONNREFUSED);
+	assert_true(net_count(net, 1, PROTO_drop_domain) > 1);
+	assert_int_equal(proto_flows_used(net->nodes[1].p), 0);
+	finish(net);
+}
+
+static void
+proto_ctx_domain__the_same_domain_delivers(void **state)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(2, &c, 1);
+
+	(void)state;
+	net_open_all(net, 8, 8);
+	for (unsigned n = 0; n < 2; n++)
+		proto_ctx_domain(net->nodes[n].p, 0, 77);
+	net->loss = 200;
+	int a = net_send(net, 0, 0, 1, 0, 100), b = net_send(net, 1, 0, 0, 0, 5000);
+	/* who is in a domain may send to who is in none */
+	int out = net_send(net, 0, 0, 1, 1, 100);
+
+	net_settle(net, 10 * NET_SEC);
+	net_expect_delivered(net, a);
+	net_expect_delivered(net, b);
+	net_expect_delivered(net, out);
+	assert_int_equal(net_count(net, 0, PROTO_drop_domain), 0);
+	assert_int_equal(net_count(net, 1, PROTO_drop_domain), 0);
+	finish(net);
+}
+
+/* The number of a context passes to another job's: its flows of before do not let it in. */
+static void
+proto_ctx_domain__a_later_life_is_looked_at_again(void **state)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(2, &c, 1);
+
+	(void)state;
+	net_open_all(net, 8, 8);
+	for (unsigned n = 0; n < 2; n++)
+		proto_ctx_domain(net->nodes[n].p, 0, 77);
+	int before = net_send(net, 0, 0, 1, 0, 100);
+
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, before);
+	net_close(net, 0, 0, true);
+	net_settle(net, NET_SEC);
+	net_open(net, 0, 0, 8, 8);
+	proto_ctx_domain(net->nodes[0].p, 0, 78);
+	int after = net_send(net, 0, 0, 1, 0, 100);
+
+	net_settle(net, 10 * NET_SEC);
+	net_expect_error(net, after, ECONNREFUSED);
+	finish(net);
+}
+
 static void
 proto_ctx_close__linger_delivers(void **state)
 {
@@ -882,6 +954,9 @@ main(void)
 		cmocka_unit_test(proto_send__zero_length),
 		cmocka_unit_test(proto_send__refuses_what_can_never_go),
 		cmocka_unit_test(proto_send__to_oneself),
+		cmocka_unit_test(proto_ctx_domain__strangers_are_refused),
+		cmocka_unit_test(proto_ctx_domain__the_same_domain_delivers),
+		cmocka_unit_test(proto_ctx_domain__a_later_life_is_looked_at_again),
 		cmocka_unit_test(proto_ctx_close__linger_delivers),
 		cmocka_unit_test(proto_ctx_close__acks_what_it_had),
 		cmocka_unit_test(proto_ctx_close__linger_hears_acks_on_data_for_it),
