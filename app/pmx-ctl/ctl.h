@@ -129,6 +129,7 @@ int show_drops(struct session *s, const struct options *o);
  * the caller releases; NULL with a message in error. */
 json_t *ask_pages(struct session *s, const char *command, const char *number_key, char *error);
 int show_peers(struct session *s, const struct options *o);
+int show_reload(struct session *s, const struct options *o);
 int show_contexts(struct session *s, const struct options *o);
 int show_memory(struct session *s, const struct options *o);
 int show_groups(struct session *s, const struct options *o);

@@ -124,6 +124,29 @@ show_peers(struct session *s, const struct options *o)
 }
 
 int
+show_reload(struct session *s, const struct options *o)
+{
+	char error[CTL_ERROR_MAX];
+	json_t *r = session_ask(s, "/pmx/reload", error);
+
+	if (r == NULL)
+		return complain("%s", error);
+	const bool failed = *get_text(r, "error") != 0;
+
+	if (o->json)
+		return print_json(r) != 0 || failed;
+	if (failed)
+		complain("%s", get_text(r, "error"));
+	else
+		printf("%" PRIu64 " nodes added, %" PRIu64 " removed, %" PRIu64
+		       " moved; lanes stood still for %" PRIu64 " us\n",
+			get_u64(r, "added"), get_u64(r, "removed"), get_u64(r, "moved"),
+			get_u64(r, "pause_us"));
+	json_decref(r);
+	return failed;
+}
+
+int
 show_contexts(struct session *s, const struct options *o)
 {
 	static const char *const keys[] = {"sent", "received", "send_busy", "send_buffers",

@@ -34,6 +34,7 @@ static const char usage[] =
 	"  gang             reads 'freeze JOB [DRAIN_US [processes]]', 'hold ...', 'thaw JOB' and "
 	"'state\n"
 	"                   JOB', a line each: for pmx-gang; what it holds goes on when it ends\n"
+	"  reload           takes [nodes] of the primary's configuration as it is now\n"
 	"  doctor           is this host ready, and is what runs well? Needs no running primary\n"
 	"  plan             how a collective would go on a network; needs no running primary\n"
 	"    --topology FILE --kind gather|scatter|bcast|reduce|allgather|alltoall|allreduce|"
@@ -114,8 +115,9 @@ static const struct command {
 	int (*show)(struct session *s, const struct options *o);
 } commands[] = {
 	{"stat", show_stat}, {"peers", show_peers}, {"contexts", show_contexts},
-	{"memory", show_memory}, {"groups", show_groups}, {"drops", show_drops}, {"doctor", NULL},
-	{"plan", NULL}, {"topology", NULL}, {"jobs", NULL}, {"gang", NULL}, /* need no session */
+	{"memory", show_memory}, {"groups", show_groups}, {"reload", show_reload},
+	{"drops", show_drops}, {"doctor", NULL}, {"plan", NULL}, {"topology", NULL}, {"jobs", NULL},
+	{"gang", NULL}, /* need no session */
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
@@ -188,7 +190,7 @@ run_named(const char *name, const struct options *o)
 	}
 	return wrong("command", name,
 		"there are stat, peers, contexts, memory, groups, drops, jobs, freeze, thaw, gang, "
-		"doctor, plan, topology");
+		"reload, doctor, plan, topology");
 }
 
 int

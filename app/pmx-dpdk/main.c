@@ -33,6 +33,7 @@
 #include "node/check.h"
 #include "node/config_file.h"
 #include "node/node.h"
+#include "node/reload.h"
 #include "node/pollers.h"
 #include "serve/attach.h"
 #include "serve/telemetry.h"
@@ -474,6 +475,8 @@ serve(const struct options *o, struct config *config)
 		fprintf(stderr, "pmx-dpdk: %s\n", error);
 		return o->take_over ? EXIT_FAILED : exit_code(result);
 	}
+	if (reload_begin(node, o->config, error, sizeof(error)) != 0)
+		fprintf(stderr, "pmx-dpdk: 'pmx-ctl reload' will not work: %s\n", error);
 	telemetry_serve(node);
 	if (rte_pdump_init() == 0)
 		set_capture_clock(node);
@@ -497,11 +500,13 @@ serve(const struct options *o, struct config *config)
 			fprintf(stderr, "pmx-dpdk: giving to another primary: %s\n",
 				strerror(-result));
 		telemetry_serve(NULL);
+		reload_end();
 		given = true;
 		return result != 0;
 	}
 	attach_stop();
 	telemetry_serve(NULL);
+	reload_end();
 	rte_pdump_uninit();
 	/* all else ends with this process: secondaries may still access it until they notice
 	 * that */

@@ -104,6 +104,7 @@ struct config {
 	/* [nodes]: nodes_max entries */
 	uint32_t nodes_max;
 	struct config_peer *peers;
+	char node_file[512]; /* that has more of them; "": none */
 };
 
 void config_free(struct config *c);

@@ -29,6 +29,8 @@
 #include "engine/thin.h"
 #include "engine/turns.h"
 
+#define PAUSE_US 20 /* between looks of a lane that waits */
+
 /* The mbufs that a context may hold at once: note 3. */
 static uint32_t
 quotas_promise(const struct node *n, const struct quotas *q, bool thin)
@@ -486,13 +488,19 @@ engine_command(struct engine *e, struct command *cmd)
 	else if (cmd->op == COMMAND_FREEZE) {
 		freeze_begin(e);
 		cmd->result = 0;
+	} else if (cmd->op == COMMAND_PAUSE) {
+		cmd->result = 0;
 	} else if (cmd->op == COMMAND_STOP || cmd->op == COMMAND_START) {
 		cmd->result = stop_or_start(e, cmd);
 	} else {
 		cmd->result = close_context(e, cmd);
 	}
+	const bool pause = cmd->op == COMMAND_PAUSE;
+
 	/* release: the result must be visible before done; pairs with node_command */
 	atomic_store_explicit(&cmd->done, true, memory_order_release);
+	while (pause && atomic_load(&e->paused) && !atomic_load(&e->stop))
+		usleep(PAUSE_US);
 }
 
 void

@@ -279,6 +279,7 @@ enum command_op {
 	COMMAND_FREEZE, /* begin a take-over: see engine.frozen */
 	COMMAND_STOP,   /* preempt_stop for all of `contexts` that are of this lane */
 	COMMAND_START,  /* preempt_start for them */
+	COMMAND_PAUSE,  /* wait while engine.paused is set */
 };
 
 /* A request of another thread to a lane; engine_poll carries it out. */
@@ -344,6 +345,7 @@ struct engine {
 	/* Before another primary takes over. frozen: the lane begins nothing new. drained: what it
 	 * had begun has ended, and the lane waits for stop to be set or frozen to be cleared. */
 	_Atomic bool frozen, drained;
+	_Atomic bool paused;             /* the lane waits: others change what it reads */
 	bool freezes;                    /* the lane's own note that it was frozen */
 	unsigned draining;               /* contexts that are PREEMPTED_DRAINS */
 	uint64_t settle_at;              /* tsc of the next look at them */

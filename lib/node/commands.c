@@ -45,6 +45,30 @@ node_command(struct node *n, struct command *cmd, bool wait)
 	return result;
 }
 
+void
+node_resume(struct node *n)
+{
+	for (uint32_t lane = 0; lane < n->config.lanes; lane++)
+		atomic_store(&n->engines[lane].paused, false);
+}
+
+int
+node_pause(struct node *n)
+{
+	for (uint32_t lane = 0; lane < n->config.lanes; lane++) {
+		struct command cmd = {.op = COMMAND_PAUSE, .ctx = (uint16_t)lane};
+
+		atomic_store(&n->engines[lane].paused, true);
+		const int result = node_command(n, &cmd, true);
+
+		if (result != 0) {
+			node_resume(n);
+			return result;
+		}
+	}
+	return 0;
+}
+
 int
 node_map_memory(struct node *n, struct command *cmd, bool wait, int fd, uint64_t len,
 	uint64_t client, uint16_t adopted)

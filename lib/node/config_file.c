@@ -36,19 +36,23 @@ struct key {
 	const char *section, *name;
 	enum kind kind;
 	size_t offset;
-	bool must_agree;
+	unsigned rules;       /* RULE_* */
 	uint64_t min, max;    /* of numbers; TEXT: max is its bytes with the 0 */
 	const char *fallback; /* default, NULL = must be given */
 	const char *unit;     /* or the choices */
 	const char *help;
 };
 
-/* Where the value is stored, and whether it must be the same in two primaries for one to take over
- * from the other. Links and ranges may differ, since they are not part of channels. */
-#define AGREES(field)   offsetof(struct config, field), true
-#define DIFFERS(field)  offsetof(struct config, field), false
-#define OF_LINK(field)  offsetof(struct config_link, link.field), false
-#define OF_RANGE(field) offsetof(struct config_range, field), false
+#define RULE_AGREES 0x1 /* the same in two primaries for one to take over from the other */
+#define RULE_LIVE   0x2 /* may change in a running node */
+
+/* Where the value is stored, and what may become of it. Links and ranges may differ between two
+ * primaries, since they are not part of channels. */
+#define AGREES(field)   offsetof(struct config, field), RULE_AGREES
+#define DIFFERS(field)  offsetof(struct config, field), 0
+#define LIVE(field)     offsetof(struct config, field), RULE_LIVE
+#define OF_LINK(field)  offsetof(struct config_link, link.field), 0
+#define OF_RANGE(field) offsetof(struct config_range, field), 0
 #define TEXT(t, f)      0, sizeof(((struct t *)0)->f)
 
 static const struct key keys[] = {
@@ -60,11 +64,11 @@ static const struct key keys[] = {
 	{"engine", "lanes", KIND_U32, AGREES(lanes), 1, CONFIG_LANES_MAX, "1", "lcores",
 		"poll-mode lcores; contexts are spread over them by number. The EAL gets as many "
 		"(-l); embedded nodes have one"},
-	{"engine", "idle", KIND_CHOICE, DIFFERS(idle), 0, 0, "adaptive",
+	{"engine", "idle", KIND_CHOICE, LIVE(idle), 0, 0, "adaptive",
 		"spin|pause|yield|adaptive|sleep",
 		"what an lcore with nothing to do does: spin for latency on a core of its own, "
 		"adaptive where cores are shared"},
-	{"engine", "idle_us", KIND_U32, DIFFERS(idle_us), 1, 1000000, "1000", "us",
+	{"engine", "idle_us", KIND_U32, LIVE(idle_us), 1, 1000000, "1000", "us",
 		"idle = adaptive: silence after which the lcore sleeps"},
 	{"engine", "burst", KIND_U32, DIFFERS(burst), 1, 64, "32", "frames",
 		"most frames moved in one step"},
@@ -563,22 +567,27 @@ read_peer(const struct reader *r, uint32_t node, const char *name, const char *v
 	return check_family(r, name, value, peer);
 }
 
+static int read_node_file(const struct reader *r, const char *value);
+
+/* Reads the lines of [nodes]. shared: of a file that this one names. */
 static int
-read_peers(const struct reader *r, struct rte_cfgfile *file)
+read_peer_lines(const struct reader *r, struct rte_cfgfile *file, bool shared)
 {
 	struct config *c = r->config;
 	int n = rte_cfgfile_section_num_entries(file, "nodes");
 	struct rte_cfgfile_entry entries[n > 0 ? n : 1];
 
-	c->peers = calloc(c->nodes_max, sizeof(*c->peers));
-	if (c->peers == NULL)
-		return complain(r, "limits", "nodes", 0, "no memory for %u nodes", c->nodes_max);
 	if (n > 0)
 		rte_cfgfile_section_entries(file, "nodes", entries, n);
 	for (int i = 0; i < n; i++) {
 		const char *name = entries[i].name;
 		uint32_t node;
 
+		if (strcmp(name, "file") == 0 && !shared) {
+			if (read_node_file(r, entries[i].value) != 0)
+				return -1;
+			continue;
+		}
 		/* 01 would hide a second 1 */
 		if (!whole_number(name, c->nodes_max - 1, &node))
 			return complain(r, "nodes", name, 0,
@@ -589,6 +598,64 @@ read_peers(const struct reader *r, struct rte_cfgfile *file)
 			return -1;
 	}
 	return 0;
+}
+
+/* The path of a file that the configuration names: relative ones begin where it is. */
+static void
+beside(char *out, size_t size, const char *config, const char *value)
+{
+	const char *slash = strrchr(config, '/');
+
+	if (*value == '/' || slash == NULL || strncmp(config, "/proc/self/fd/", 14) == 0)
+		snprintf(out, size, "%s", value);
+	else
+		snprintf(out, size, "%.*s/%s", (int)(slash - config), config, value);
+}
+
+static int check_lines(const struct reader *r);
+
+/* Reads the [nodes] of another file, which several nodes share. */
+static int
+read_node_file(const struct reader *r, const char *value)
+{
+	struct config *c = r->config;
+	const struct reader there = {c, c->node_file, c->node_file, r->error, r->error_len};
+	struct rte_cfgfile_parameters params = {.comment_character = '#'};
+
+	if (*c->node_file != 0)
+		return complain(r, "nodes", "file", 1, "one file can be given");
+	if (strlen(value) + strlen(r->path) + 2 > sizeof(c->node_file))
+		return complain(r, "nodes", "file", 0, "'%s' is too long", value);
+	beside(c->node_file, sizeof(c->node_file), r->path, value);
+	if (access(c->node_file, R_OK) != 0)
+		return complain(r, "nodes", "file", 0, "%s: cannot be read: %s", c->node_file,
+			strerror(errno));
+	if (check_lines(&there) != 0)
+		return -1;
+	struct rte_cfgfile *file = rte_cfgfile_load_with_params(c->node_file, 0, &params);
+
+	if (file == NULL || !rte_cfgfile_has_section(file, "nodes") ||
+		rte_cfgfile_num_sections(file, "", 0) != 1) {
+		if (file != NULL)
+			rte_cfgfile_close(file);
+		return complain(r, "nodes", "file", 0,
+			"%s: is to have a section [nodes], and no other", c->node_file);
+	}
+	int result = read_peer_lines(&there, file, true);
+
+	rte_cfgfile_close(file);
+	return result;
+}
+
+static int
+read_peers(const struct reader *r, struct rte_cfgfile *file)
+{
+	struct config *c = r->config;
+
+	c->peers = calloc(c->nodes_max, sizeof(*c->peers));
+	if (c->peers == NULL)
+		return complain(r, "limits", "nodes", 0, "no memory for %u nodes", c->nodes_max);
+	return read_peer_lines(r, file, false);
 }
 
 static int
@@ -961,8 +1028,8 @@ node_config_print_doc(FILE *out)
 			section = k->section;
 			fprintf(out,
 				"\n## [%s%s]\n\n"
-				"| key | default | unit or values | range | meaning |\n"
-				"|---|---|---|---|---|\n",
+				"| key | default | unit or values | range | reload | meaning |\n"
+				"|---|---|---|---|---|---|\n",
 				section,
 				strcmp(section, "link") == 0               ? " 0] .. [link 3"
 					: strcmp(section, "contexts") == 0 ? " FIRST-LAST"
@@ -979,8 +1046,28 @@ node_config_print_doc(FILE *out)
 				(unsigned long long)k->max);
 		else
 			fprintf(out, " | ");
-		fprintf(out, " | %s |\n", k->help);
+		fprintf(out, " | %s | %s |\n", k->rules & RULE_LIVE ? "yes" : "", k->help);
 	}
+}
+
+static size_t
+value_bytes(const struct key *k, const char *at)
+{
+	switch (k->kind) {
+	case KIND_BOOL:
+		return sizeof(bool);
+	case KIND_U16:
+		return sizeof(uint16_t);
+	case KIND_TEXT:
+	case KIND_NAME:
+		return strlen(at) + 1;
+	case KIND_U32:
+	case KIND_AUTO:
+	case KIND_CHOICE:
+	case KIND_IPV4:
+		break;
+	}
+	return sizeof(uint32_t);
 }
 
 void
@@ -991,25 +1078,45 @@ node_config_agreed(const struct config *c, void (*value)(void *arg, const void *
 		const struct key *k = &keys[i];
 		const char *at = (const char *)c + k->offset;
 
-		if (!k->must_agree)
+		if (k->rules & RULE_AGREES)
+			value(arg, at, value_bytes(k, at));
+	}
+}
+
+/* Whether a key of some section has the same value in both. */
+static bool
+is_same(const struct key *k, const void *before, const void *after)
+{
+	const char *a = (const char *)before + k->offset, *b = (const char *)after + k->offset;
+	const size_t len = value_bytes(k, a);
+
+	return len == value_bytes(k, b) && memcmp(a, b, len) == 0;
+}
+
+bool
+node_config_may_become(const struct config *before, const struct config *after, char *error,
+	uint32_t error_len)
+{
+	for (size_t i = 0; i < KEY_COUNT; i++) {
+		const struct key *k = &keys[i];
+		const bool of_link = strcmp(k->section, "link") == 0;
+
+		if (k->rules & RULE_LIVE || strcmp(k->section, "contexts") == 0)
 			continue;
-		switch (k->kind) {
-		case KIND_BOOL:
-			value(arg, at, sizeof(bool));
-			break;
-		case KIND_U16:
-			value(arg, at, sizeof(uint16_t));
-			break;
-		case KIND_TEXT:
-		case KIND_NAME:
-			value(arg, at, strlen(at) + 1);
-			break;
-		case KIND_U32:
-		case KIND_AUTO:
-		case KIND_CHOICE:
-		case KIND_IPV4:
-			value(arg, at, sizeof(uint32_t));
-			break;
+		for (unsigned l = 0; l < (of_link ? CONFIG_LINKS_MAX : 1); l++) {
+			if (of_link ? is_same(k, &before->links[l], &after->links[l])
+				    : is_same(k, before, after))
+				continue;
+			snprintf(error, error_len,
+				"[%s%s%.*u] %s differs: it cannot change in a running node, so "
+				"start another primary (--take-over), or take it back",
+				k->section, of_link ? " " : "", of_link, l, k->name);
+			return false;
 		}
 	}
+	if (before->range_count == after->range_count &&
+		memcmp(before->ranges, after->ranges, sizeof(before->ranges)) == 0)
+		return true;
+	snprintf(error, error_len, "[contexts]: ranges cannot change in a running node");
+	return false;
 }

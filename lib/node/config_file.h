@@ -19,6 +19,10 @@ int node_config_read_text(struct config *c, const char *text, char *error, uint3
  * in the order of the table. */
 void node_config_agreed(const struct config *c,
 	void (*value)(void *arg, const void *bytes, size_t len), void *arg);
+/* Whether a running node of the one configuration may become one of the other: they differ in
+ * nothing but [nodes] and keys that may change. Otherwise a sentence that names the first one. */
+bool node_config_may_become(const struct config *before, const struct config *after, char *error,
+	uint32_t error_len);
 /* Prints the table of keys as Markdown. */
 void node_config_print_doc(FILE *out);
 

@@ -31,6 +31,10 @@ int node_link(struct node *n, char *error, uint32_t error_len);
  * the lane's own thread (wait = false). Returns the result; -ETIMEDOUT if the lane does not answer,
  * -ESHUTDOWN if it has stopped. */
 int node_command(struct node *n, struct command *cmd, bool wait);
+/* Has all lanes wait between two turns, until node_resume(), so that what they read may be changed,
+ * and what is theirs. 0; -ETIMEDOUT or -ESHUTDOWN: they go on. Any thread but a lane. */
+int node_pause(struct node *n);
+void node_resume(struct node *n);
 
 /* Maps a client's descriptor, for the links' devices as well if they can read it, as memory of
  * cmd's context: its number, or -errno. adopted: as attach_request.adopted; wait: as

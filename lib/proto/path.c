@@ -124,6 +124,19 @@ forget_received(struct proto *p, struct path *t)
 	}
 }
 
+void
+proto_node_gone(struct proto *p, uint16_t node)
+{
+	if (node >= p->cfg.nodes_max || p->path_of[node] == NIL)
+		return;
+	struct path *t = &p->paths[p->path_of[node]];
+
+	reset_flows(p, t, EHOSTUNREACH, FLOW_RX_CLOSED);
+	t->state = PATH_NEW;
+	t->dead = true;
+	t->asked = 0;
+}
+
 static void
 adopt_epoch(struct proto *p, struct path *t, const struct wire_hello *hello)
 {

@@ -264,6 +264,10 @@ bool proto_ctx_settled(const struct proto *p, uint16_t ctx);
 void proto_ctx_hold(struct proto *p, uint16_t ctx, uint64_t now);
 void proto_ctx_thaw(struct proto *p, uint16_t ctx, uint64_t now);
 
+/* The node is no longer to be spoken to: what is sent to it ends with EHOSTUNREACH, and what it has
+ * sent in part is given up. If it is spoken to again, that begins anew. */
+void proto_node_gone(struct proto *p, uint16_t node);
+
 /* Send one message of ceil(len / frag_len) fragments, with one handle for each (len 0: one).
  * Returns 0; -EAGAIN if no descriptor or flow is free now; -EHOSTUNREACH if there is no such node;
  * -EMSGSIZE; or -EINVAL. On an error no handle was taken; otherwise each handle comes back by

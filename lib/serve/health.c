@@ -10,6 +10,7 @@
 
 #include "engine/lane.h"
 #include "log/log.h"
+#include "node/reload.h"
 #include "serve/health.h"
 
 enum seen {
@@ -91,6 +92,19 @@ look_at_link(struct node *n, unsigned i)
 		l->up ? "up" : "down");
 }
 
+/* The file of nodes that several nodes share. */
+static void
+look_at_nodes(void)
+{
+	struct reload_result r;
+	char error[512] = "";
+	int e;
+
+	if (reload_if_changed(&e, &r, error, sizeof(error)) && e == -EINVAL)
+		log_say(LOG_NODE, RTE_LOG_ERR, "the file of nodes changed, and is not taken: %s",
+			error);
+}
+
 void
 health_look(struct node *n)
 {
@@ -100,6 +114,7 @@ health_look(struct node *n)
 		if (n->peers[i].known)
 			look_at_peer(n, (uint16_t)i);
 	}
+	look_at_nodes();
 	log_say_left_out();
 }
 

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What a node reports by rte_telemetry: /pmx/info, /pmx/stat, /pmx/drops, /pmx/peers,
- * /pmx/contexts, /pmx/groups, /pmx/memory, /pmx/regions. Runs on the telemetry threads and only
- * reads. Counters are not locked, so a reader may see values of slightly different moments.
+ * /pmx/contexts, /pmx/groups, /pmx/memory, /pmx/regions; and /pmx/reload, which alone changes
+ * something. Runs on the telemetry threads. Counters are not locked, so a reader may see values of
+ * slightly different moments.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/service/group/group.h"
 #include "engine/service/rma/rma.h"
+#include "node/reload.h"
 #include "serve/dpdk_names.h"
 #include "serve/telemetry.h"
 
@@ -439,6 +441,26 @@ tell_groups(const char *cmd, const char *params, struct rte_tel_data *d)
 	return 0;
 }
 
+static int
+tell_reload(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	struct reload_result r;
+	char error[512] = "";
+
+	(void)cmd, (void)params;
+	if (node == NULL)
+		return -1;
+	const int e = reload(&r, error, sizeof(error));
+
+	rte_tel_data_start_dict(d);
+	rte_tel_data_add_dict_string(d, "error", e != 0 ? error : "");
+	rte_tel_data_add_dict_uint(d, "added", r.added);
+	rte_tel_data_add_dict_uint(d, "removed", r.removed);
+	rte_tel_data_add_dict_uint(d, "moved", r.moved);
+	rte_tel_data_add_dict_uint(d, "pause_us", r.pause_us);
+	return 0;
+}
+
 void
 telemetry_serve(struct node *n)
 {
@@ -459,6 +481,8 @@ telemetry_serve(struct node *n)
 		"Members of groups here, 32 from number N on. Parameter: N");
 	rte_telemetry_register_cmd("/pmx/regions", tell_regions,
 		"Memory that others may reach, 64 from number N on. Parameter: N");
+	rte_telemetry_register_cmd("/pmx/reload", tell_reload,
+		"Takes [nodes] of the configuration as it is now. No parameters");
 	rte_telemetry_register_cmd("/pmx/contexts", tell_contexts,
 		"Open contexts, 64 from number N on. Parameter: N");
 }

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * See reload.h.
+ *
+ * Design notes
+ * 1. All is read and checked first. Then the lanes stand still between two turns, while tables that
+ *    they read without locks, and their cores, are changed by this thread. That takes microseconds,
+ *    and some for each node that changed.
+ * 2. The file of before is kept as it was read, since the node's own copy has what was derived from
+ *    it.
+ * 3. A shared file is looked at once a second, by its time and number, and not watched: that sees
+ *    an editor's rename, a link that changes, and a file of another host.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <rte_cycles.h>
+
+#include "engine/link_io.h"
+#include "log/log.h"
+#include "node/config_file.h"
+#include "node/reload.h"
+
+static struct {
+	struct node *node;
+	char *path;
+	struct config read; /* note 2 */
+	struct stat shared; /* of its file of nodes */
+	pthread_mutex_t lock;
+} running = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void
+look_at_shared(struct stat *s)
+{
+	if (*running.read.node_file == 0 || stat(running.read.node_file, s) != 0)
+		memset(s, 0, sizeof(*s));
+}
+
+int
+reload_begin(struct node *n, const char *path, char *error, uint32_t error_len)
+{
+	if (node_config_read(&running.read, path, error, error_len) != 0)
+		return -EINVAL;
+	running.path = realpath(path, NULL);
+	if (running.path == NULL) {
+		snprintf(error, error_len, "%s: %s", path, strerror(errno));
+		return -errno;
+	}
+	running.node = n;
+	look_at_shared(&running.shared);
+	return 0;
+}
+
+void
+reload_end(void)
+{
+	pthread_mutex_lock(&running.lock);
+	if (running.node != NULL)
+		config_free(&running.read);
+	free(running.path);
+	running.path = NULL;
+	running.node = NULL;
+	pthread_mutex_unlock(&running.lock);
+}
+
+static bool
+is_same_peer(const struct config_peer *a, const struct config_peer *b)
+{
+	return a->known == b->known &&
+		(!a->known ||
+			(a->link == b->link && a->addr.v6 == b->addr.v6 &&
+				a->addr.port == b->addr.port && a->addr.ip == b->addr.ip &&
+				a->addr.zone == b->addr.zone &&
+				memcmp(a->addr.ip6, b->addr.ip6, sizeof(a->addr.ip6)) == 0 &&
+				memcmp(&a->addr.mac, &b->addr.mac, sizeof(a->addr.mac)) == 0));
+}
+
+static void
+remove_peer(struct node *n, uint16_t number)
+{
+	n->peers[number].known = n->peers[number].plain = false;
+	for (uint32_t lane = 0; lane < n->config.lanes; lane++)
+		proto_node_gone(n->engines[lane].proto, number);
+}
+
+/* While the lanes stand still. 0 or -errno. */
+static int
+change_peer(struct node *n, uint16_t number, const struct config_peer *to,
+	struct reload_result *result)
+{
+	const struct config_peer before = n->config.peers[number];
+	int e = 0;
+
+	if (before.known && (!to->known || to->link != before.link))
+		remove_peer(n, number);
+	n->config.peers[number] = *to;
+	if (to->known)
+		e = peer_set(n, number, to);
+	if (e != 0) {
+		n->config.peers[number].known = false;
+		remove_peer(n, number);
+	}
+	if (!to->known)
+		result->removed++;
+	else if (before.known)
+		result->moved++;
+	else
+		result->added++;
+	return e;
+}
+
+static int
+change_all(struct node *n, const struct config *to, struct reload_result *result, char *error,
+	uint32_t error_len)
+{
+	const uint64_t begin = rte_rdtsc();
+	int e = node_pause(n), bad = 0;
+
+	if (e != 0) {
+		snprintf(error, error_len,
+			"a lane does not answer, so nothing has changed: does another process take "
+			"its CPU?");
+		return e;
+	}
+	for (uint32_t i = 0; i < n->config.nodes_max; i++) {
+		if (i == n->config.id || is_same_peer(&n->config.peers[i], &to->peers[i]))
+			continue;
+		e = change_peer(n, (uint16_t)i, &to->peers[i], result);
+		if (e == 0)
+			continue;
+		snprintf(error, error_len, "[nodes] %u: the link cannot reach it: %s", i,
+			strerror(-e));
+		bad = e;
+	}
+	n->config.idle = to->idle;
+	n->config.idle_us = to->idle_us;
+	node_resume(n);
+	result->pause_us = (rte_rdtsc() - begin) / (rte_get_tsc_hz() / 1000000);
+	return bad;
+}
+
+static int
+reload_now(struct reload_result *result, char *error, uint32_t error_len)
+{
+	struct config now;
+
+	*result = (struct reload_result){0};
+	if (running.node == NULL) {
+		snprintf(error, error_len, "this primary does not know its configuration's file");
+		return -EINVAL;
+	}
+	if (node_config_read(&now, running.path, error, error_len) != 0)
+		return -EINVAL;
+	if (!node_config_may_become(&running.read, &now, error, error_len)) {
+		config_free(&now);
+		return -EINVAL;
+	}
+	const int e = change_all(running.node, &now, result, error, error_len);
+
+	if (e == -ETIMEDOUT || e == -ESHUTDOWN) {
+		config_free(&now);
+		return e;
+	}
+	config_free(&running.read);
+	running.read = now;
+	look_at_shared(&running.shared);
+	log_say(LOG_NODE, e == 0 ? RTE_LOG_NOTICE : RTE_LOG_ERR,
+		"reload: %u nodes added, %u removed, %u moved; lanes stood still for %llu us%s%s",
+		result->added, result->removed, result->moved, (unsigned long long)result->pause_us,
+		e == 0 ? "" : "; ", e == 0 ? "" : error);
+	return e;
+}
+
+int
+reload(struct reload_result *result, char *error, uint32_t error_len)
+{
+	pthread_mutex_lock(&running.lock);
+	const int e = reload_now(result, error, error_len);
+
+	pthread_mutex_unlock(&running.lock);
+	return e;
+}
+
+bool
+reload_if_changed(int *error_code, struct reload_result *result, char *error, uint32_t error_len)
+{
+	struct stat now;
+
+	pthread_mutex_lock(&running.lock);
+	if (running.node != NULL)
+		look_at_shared(&now);
+	const bool changed = running.node != NULL && *running.read.node_file != 0 &&
+		(now.st_mtim.tv_sec != running.shared.st_mtim.tv_sec ||
+			now.st_mtim.tv_nsec != running.shared.st_mtim.tv_nsec ||
+			now.st_ino != running.shared.st_ino ||
+			now.st_size != running.shared.st_size);
+
+	if (changed) {
+		/* once for each change, whatever comes of it */
+		running.shared = now;
+		*error_code = reload_now(result, error, error_len);
+	}
+	pthread_mutex_unlock(&running.lock);
+	return changed;
+}

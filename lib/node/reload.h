@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A changed configuration in a running node: [nodes], and the keys that may change. Nodes come, go
+ * and move to other addresses while messages between the others go on.
+ */
+#ifndef PMX_NODE_RELOAD_H
+#define PMX_NODE_RELOAD_H
+
+#include "node/node.h"
+
+/* What a reload did. */
+struct reload_result {
+	unsigned added, removed, moved; /* nodes */
+	uint64_t pause_us;              /* for which the lanes stood still */
+};
+
+/* Reads the configuration that the node was started with, to compare later ones with it. 0, or
+ * -errno with a sentence. Not thread safe, as all here. */
+int reload_begin(struct node *n, const char *path, char *error, uint32_t error_len);
+/* Takes the file as it is now. 0; -EINVAL: it is wrong, or changes what cannot change, and nothing
+ * has changed; -ETIMEDOUT: a lane has no CPU, nothing has changed; others: a link cannot reach one
+ * of the nodes, which is as if it were not there. With a sentence. */
+int reload(struct reload_result *result, char *error, uint32_t error_len);
+/* The same if the shared file of nodes ([nodes] file) has changed since it was looked at last.
+ * Returns whether it has. */
+bool reload_if_changed(int *error_code, struct reload_result *result, char *error,
+	uint32_t error_len);
+void reload_end(void);
+
+#endif
