@@ -355,7 +355,9 @@ rma_starts(struct engine *e, struct channel *ch)
 static bool
 rma_settled(const struct engine *e, const struct channel *ch)
 {
-	return !rma_has_frames(rma_lane(e)->rma, ch->ctx);
+	/* not what others have begun, nor offers: those are of the matched endpoint, where they may
+	 * wait for room at a context that is stopped as well */
+	return proto_ctx_settled(e->proto, ch->ctx | WIRE_INITIATOR);
 }
 
 /* ------------------------------------------------------------------ another primary takes over */
