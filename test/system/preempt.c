@@ -19,7 +19,7 @@
 
 #include "preempt.h"
 
-#define LONG_FREEZES 4
+#define LONG_FREEZES 2
 #define SETTLE_S     2 /* beyond the longest drain */
 
 /* ------------------------------------------------------------------ contents */
@@ -97,8 +97,7 @@ stop(struct place *p, unsigned of)
 	const int64_t began = now_us();
 	const unsigned every = of / (LONG_FREEZES + 1);
 
-	must_succeed("pmx_jobs_stop",
-		pmx_jobs_stop(p->jobs, job, drain_us, draw() % 2, &s));
+	must_succeed("pmx_jobs_stop", pmx_jobs_stop(p->jobs, job, drain_us, draw() % 2, &s));
 	if (s.contexts == 0)
 		die("the job has no contexts there");
 	if (draw() % 8 == 0) /* it is stopped already */

@@ -5,7 +5,7 @@
  *
  *   open CONTEXT        "open: 0"
  *   send NODE:CONTEXT N "send: N": how many of N messages were taken at once
- *   ended               waits for all that was sent: "ended: 0", or how the first one ended that failed
+ *   ended waits for all that was sent: "ended: 0", or how the first one ended that failed
  *   take N              waits for N messages: "take: N"; they must be in order
  *   none MS             "none: N": how many came in that time
  *   stop, start         "stop: 0"
@@ -22,12 +22,15 @@
 #define PATIENCE_US 20000000ll
 #define SENT_MAX    1024
 #define LEN         600
+#define NODES       4
+#define CONTEXTS    8
 
 static struct pmx_node *node;
 static struct pmx_context *ctx;
 static pmx_send_id sent[SENT_MAX];
 static unsigned sent_count;
-static uint32_t next_out, next_in;
+/* of each node and context: the next message there, and from there */
+static uint32_t next_out[NODES][CONTEXTS], next_in[NODES][CONTEXTS];
 
 static void
 tell(const char *verb, int result)
@@ -43,18 +46,18 @@ open_context(unsigned number)
 {
 	const struct pmx_context_params params = {.context = (uint16_t)number};
 
-	next_out = next_in = sent_count = 0;
+	sent_count = 0;
 	return pmx_context_open(&ctx, node, &params);
 }
 
 static int
 send_all(struct pmx_addr to, unsigned n)
 {
-	uint32_t message[LEN / 4] = {0};
+	uint32_t message[LEN / 4] = {0}, *next = &next_out[to.node % NODES][to.context % CONTEXTS];
 	int taken = 0;
 
 	for (unsigned i = 0; i < n && sent_count < SENT_MAX; i++) {
-		message[0] = next_out;
+		message[0] = *next;
 		const int r = pmx_send_copy(ctx, to, message, LEN, &sent[sent_count]);
 
 		if (r == -EAGAIN || r == -ENOBUFS)
@@ -62,7 +65,7 @@ send_all(struct pmx_addr to, unsigned n)
 		if (r < 0)
 			return r;
 		sent_count++;
-		next_out++;
+		++*next;
 		taken++;
 	}
 	return taken;
@@ -109,7 +112,7 @@ take(unsigned n, int64_t until)
 		}
 		memcpy(&number, pmx_message_data(&m), sizeof(number));
 		pmx_release_receive_buffer(ctx, &m);
-		if (number != next_in++)
+		if (number != next_in[m.source.node % NODES][m.source.context % CONTEXTS]++)
 			return -EPROTO;
 		got++;
 	}

@@ -32,11 +32,7 @@
 #define WORDS      64
 #define ROUND_US   3000 /* between collectives */
 
-enum {
-	AREA_INBOX = 1,
-	AREA_CONSTANT,
-	AREA_COUNTER
-};
+enum { AREA_INBOX = 1, AREA_CONSTANT, AREA_COUNTER };
 
 /* What a plain message is about. */
 enum says {
@@ -747,9 +743,9 @@ report(void)
 
 		if (r == rank)
 			continue;
-		lost += f->totals.of[PLAIN] - f->came[PLAIN];
-		lost += f->totals.of[MATCHED] - f->came[MATCHED];
-		lost += f->totals.of[PUSHED] - f->came[PUSHED];
+		errors += !f->told;
+		for (enum kind k = PLAIN; f->told && k <= PUSHED; k++)
+			lost += f->totals.of[k] - f->came[k];
 		messages += f->came[PLAIN];
 		matches += f->came[MATCHED];
 		transfers += f->came[PUSHED] + f->begun[PULLED] + f->begun[ADDED];

@@ -1,0 +1,416 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Usage: preempt.sh BUILD_DIR [FREEZES]
+# timeout: 600
+# Network preemption (PM-PREEMPT; preempt.c): a job on three primaries over UDP sockets that lose 5 % is stopped and goes on at random
+# nodes and moments, FREEZES times (300), some longer than ten times all retries, beside a job that is not: nothing is lost, nothing
+# comes twice, nobody is told an error. Then single cases over links that lose nothing: what a stopped receiver costs others; who is
+# killed, stopped (SIGSTOP), closes or opens meanwhile; who may stop whom; primaries that are replaced; wrong arguments.
+set -u
+. "$(dirname "$0")/common.bash"
+
+freezes=${2:-300}
+need_hugepages preempt 320
+preempt=$build/test/preempt
+ctl=$build/app/pmx-ctl
+nobody=65534
+# all retries take 4 + 8 + 16 + 32 + 9 * 50 ms
+rto_max_us=50000
+retries=12
+long_ms=5200
+chmod 755 "$dir"
+mkdir "$dir/door"
+chmod 755 "$dir/door"
+
+ini() { # NODE FAULT
+	local k
+	cat >"$dir/$1.ini" <<-END
+		[node]
+		id = $1
+		name = $tag$1
+		[engine]
+		idle = adaptive
+		rendezvous = 8192
+		matching = $([ "$1" -eq 2 ] && echo engine || echo client)
+		[link 0]
+		driver = udp
+		listen = 127.0.0.1:$((port + $1))
+		$2
+		[proto]
+		rto_max_us = $rto_max_us
+		retries = $retries
+		keepalive_ms = 1000
+		flow_idle_ms = 1000
+		[access]
+		socket = $dir/door/$1.sock
+		mode = 0666
+		[limits]
+		mbufs = 16384
+		contexts = 8
+		[nodes]
+	END
+	for k in 0 1 2; do
+		echo "$k = 127.0.0.1:$((port + k))" >>"$dir/$1.ini"
+	done
+}
+
+begin() { # NODE
+	primary "$1" -l $(($1 % 2)) -m 192 || { not_ok preempt_start "primary $1 does not start"; exit 1; }
+	primaries[$1]=$last
+}
+
+# at NODE COMMAND...: pmx-ctl
+at() {
+	local node=$1
+	shift
+	timeout 10 "$ctl" --instance "$dir/door/$node.sock" "$@"
+}
+
+counter() { timeout 10 "$ctl" --instance "$tag$1" stat --all | awk -v c="$2" '$1 == c {print $2}'; }
+
+# jobs NODE JOB: its line of pmx-ctl jobs, without the number: state, contexts, stopped, settled
+jobs() { at "$1" jobs | awk -v j="$2" '$1 == j {$1 = ""; print substr($0, 2)}'; }
+is_job() { [[ $(jobs "$1" "$2") == "$3"* ]]; }
+
+# job_is TEST NODE JOB STATE: within 5 s
+job_is() {
+	if wait_for 5 is_job "$2" "$3" "$4"; then
+		ok "$1"
+	else
+		not_ok "$1" "job $3 of node $2 is '$(jobs "$2" "$3")', not '$4'"
+	fi
+}
+
+equal() { # TEST VALUE WANTED
+	if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "'$2', not '$3'"; fi
+}
+
+at_most() { # TEST VALUE BOUND
+	if [ -n "$2" ] && [ "$2" -le "$3" ]; then ok "$1"; else not_ok "$1" "${2:-no figure}, more than $3"; fi
+}
+
+# What must be as before: flows and contexts. How many mbufs the queues hold is not the same at all times.
+holdings() {
+	local i
+	for i in 0 1 2; do
+		timeout 10 "$ctl" --instance "$tag$i" stat |
+			awk -v n=$i '$1 == "mbufs_unpromised" || $1 == "flows" {printf "%s_%d=%s ", $1, n, $2}
+				$1 == "mbufs_free" {printf "mbufs_free_%d=%d ", n, ($2 + 64) / 128}'
+		timeout 10 "$ctl" --instance "$tag$i" --json contexts | tr -cd '{' | wc -c | tr '\n' ' '
+	done
+}
+as_before() { now=$(holdings); [ "$now" = "$before" ]; }
+nothing_is_left() { # TEST
+	if wait_for 10 as_before; then ok "$1"; else not_ok "$1" "$now, before: $before"; fi
+}
+
+# ------------------------------------------------------------------ clients that obey
+
+declare -A pid in
+
+client() { # NAME NODE JOB [CONTEXT]: no job: 0
+	local job=()
+	[ "$3" = 0 ] || job=("PMX_JOB=$3")
+	start_fed "$dir/$1.log" env "${job[@]}" ${SETPRIV[@]+"${SETPRIV[@]}"} "$preempt" client "$dir/door/$2.sock"
+	pid[$1]=$last
+	in[$1]=$to
+	wait_for 10 grep -q ready "$dir/$1.log" || not_ok "preempt_client_$1" "it does not attach" "$dir/$1.log"
+	[ -z "${4:-}" ] || hears "" "$1" "open $4" 'open: 0'
+}
+
+say() { echo "$2" >&"${in[$1]}"; } # CLIENT COMMAND
+
+# hears TEST CLIENT COMMAND ANSWER: empty TEST: only a failure is told; empty COMMAND: one of before
+hears() {
+	[ -z "$3" ] || { : >"$dir/$2.log"; say "$2" "$3"; }
+	if wait_for 25 grep -qxE -- "$4" "$dir/$2.log"; then
+		[ -z "$1" ] || ok "$1"
+	else
+		not_ok "${1:-preempt_hears}" "client $2 did not tell '$4' of '$3'" "$dir/$2.log"
+	fi
+}
+
+quits() {
+	local c
+	for c; do
+		say "$c" quit
+		wait "${pid[$c]}" || not_ok "preempt_quit_$c" "exit code $?" "$dir/$c.log"
+		exec {in[$c]}>&-
+	done
+}
+
+dies() { # CLIENT
+	kill -KILL "${pid[$1]}"
+	wait "${pid[$1]}" 2>/dev/null
+	exec {in[$1]}>&-
+}
+
+# ------------------------------------------------------------------ jobs that work
+
+# members JOB SELF_MS NODE:CONTEXT...: a process each; sets workers
+members() {
+	local job=$1 self=$2 rank=0 m
+	shift 2
+	for m; do
+		PMX_JOB=$job PREEMPT_SEED=$job start "$dir/j$job.$rank.log" "$preempt" member "$dir/door/${m%:*}.sock" $rank "$job" "$self" "$@"
+		workers+=("$last")
+		rank=$((rank + 1))
+	done
+	wait_for 20 all_work "$job" $rank || not_ok preempt_members "those of job $job do not begin" "$dir/j$job.0.log"
+}
+all_work() { [ "$(cat "$dir/j$1".*.log | grep -c '^works')" = "$2" ]; }
+
+# ended TEST JOB...: asks one of each job to end, and looks at what they tell
+ended() {
+	local name=$1 job w code=0
+	shift
+	for w in "${workers[@]}"; do
+		kill -USR1 "$w" 2>/dev/null
+	done
+	for w in "${workers[@]}"; do
+		wait_for 40 sh -c "! kill -0 $w 2>/dev/null" || kill -KILL "$w"
+		wait "$w" || code=$?
+	done
+	workers=()
+	for job; do
+		cat "$dir/j$job".*.log >"$dir/together.log"
+		awk -v job="$job" '$1 == "done" {m += $2; a += $4; t += $6; c += $8; s += $10; l += $12; d += $14; w += $16; e += $18; n++}
+			END {printf "# job %d: %d messages, %d matched, %d transfers, %d collectives, stopped by itself %d times: ", job, m, a, t, c / n, s
+				printf "%d lost, %d twice, %d wrong, %d told error\n", l, d, w, e}' "$dir/together.log" | tee "$dir/sum"
+		if [ $code -eq 0 ] && grep -q ' 0 lost, 0 twice, 0 wrong, 0 told error' "$dir/sum"; then
+			ok "${name}__job_$job"
+		else
+			not_ok "${name}__job_$job" "exit code $code" "$dir/together.log"
+		fi
+		rm "$dir/j$job".*.log
+	done
+}
+
+export PMX_ATTACH=thin
+workers=()
+for i in 0 1 2; do
+	ini $i "fault = loss=5%,seed=$i"
+	begin $i
+done
+before=$(holdings)
+members 7 500 0:0 1:0 2:0 0:1 1:1 2:1
+members 8 0 0:2 1:2 2:2 0:3 1:3 2:3
+if timeout 300 "$preempt" driver 7 "$freezes" $long_ms "$dir"/door/[012].sock >"$dir/driver.log" 2>&1; then
+	ok "preempt_random__freezes"
+else
+	not_ok "preempt_random__freezes" "exit code $?" "$dir/driver.log"
+fi
+sed 's/^/# /' "$dir/driver.log"
+# before members leave, which tell each other of it
+for i in 0 1 2; do
+	equal "preempt_random__no_message_failed_$i" "$(counter $i proto_messages_failed) $(counter $i proto_peer_deaths)" "0 0"
+done
+ended preempt_random 7 8
+nothing_is_left preempt_random__nothing_is_left
+
+# ------------------------------------------------------------------ primaries take over while the job is stopped
+
+taken_over() { # TEST NODE
+	local old=${primaries[$2]}
+	OPTIONS=(--take-over)
+	primary "$2" -l $(($2 % 2)) -m 192 && ok "$1" || not_ok "$1" "the primary of node $2 is not replaced"
+	OPTIONS=()
+	primaries[$2]=$last
+	wait_for 10 sh -c "! kill -0 $old 2>/dev/null" || not_ok "$1" "the old primary of node $2 does not end"
+}
+
+members 7 0 0:0 1:0 2:0 0:1 1:1 2:1
+sleep 0.5
+at 0 freeze 7 >/dev/null || not_ok preempt_taken_over__freeze ""
+for i in 1 2; do
+	taken_over "preempt_taken_over__$i" 0
+	job_is "preempt_taken_over__stays_stopped_$i" 0 7 'stopped 2 2'
+	sleep 0.3
+done
+job_is preempt_taken_over__runs_elsewhere 1 7 'runs 2 0'
+at 0 thaw 7 >/dev/null || not_ok preempt_taken_over__thaw ""
+sleep 0.3
+ended preempt_taken_over 7
+
+# ------------------------------------------------------------------ single cases, over links that lose nothing
+
+for i in 0 1 2; do
+	end "${primaries[i]}" TERM
+done
+for i in 0 1 2; do
+	ini $i ""
+	begin $i
+done
+before=$(holdings)
+
+# ---- a receiver that is stopped for seconds, with a sender that floods it
+start_fed "$dir/hold.log" env PMX_JOB=9 "$build/test/stopped" "$dir/door/1.sock" 1 hold
+holder=$last to_hold=$to
+wait_for 10 grep -q ready "$dir/hold.log" || not_ok preempt_receiver__opens "" "$dir/hold.log"
+at 1 freeze 9 >/dev/null
+start_fed "$dir/flood.log" "$build/test/stopped" "$dir/door/0.sock" 2 flood 1:1
+flooder=$last to_flood=$to
+asks() { [ "$(counter 0 proto_room_questions)" -gt 0 ]; }
+wait_for 10 asks || not_ok preempt_receiver__is_asked "" "$dir/flood.log"
+figures() { echo "$(counter 0 proto_window_cuts) $(counter 0 proto_timeouts) $(counter 0 proto_messages_failed)"; }
+was=$(figures) questions=$(counter 0 proto_room_questions)
+sleep 4
+equal preempt_receiver__costs_no_window "$(figures)" "$was"
+questions=$(($(counter 0 proto_room_questions) - questions))
+# one each rto_max
+at_most preempt_receiver__questions "$questions" $((4 * 1000000 / rto_max_us + 20))
+echo "# a stopped receiver was asked $questions times in 4 s; window cuts, timeouts, failed: $(figures), before: $was"
+start "$dir/answer.log" "$build/test/sleepers" "$dir/door/1.sock" 0 answer wait 20
+wait_for 10 grep -q ready "$dir/answer.log"
+passes preempt_receiver__neighbours_go_on timeout 30 "$build/test/sleepers" "$dir/door/0.sock" 3 1:0 wait 20
+at 1 thaw 9 >/dev/null
+echo >&"$to_flood"
+echo >&"$to_hold"
+wait "$flooder" && ok preempt_receiver__all_is_sent || not_ok preempt_receiver__all_is_sent "" "$dir/flood.log"
+wait "$holder" || not_ok preempt_receiver__all_came_in_order "" "$dir/hold.log"
+exec {to_flood}>&- {to_hold}>&-
+equal preempt_receiver__none_lost "$(awk '$1 == "received" {print $2}' "$dir/hold.log")" "$(awk '$1 == "sent" {print $2}' "$dir/flood.log")"
+nothing_is_left preempt_receiver__nothing_is_left
+
+# ---- a sender that is stopped
+client a 0 9 0
+client b 1 0 1
+at 0 freeze 9 >/dev/null
+hears preempt_sender__submits a 'send 1:1 20' 'send: 20'
+hears preempt_sender__begins_nothing b 'none 500' 'none: 0'
+at 0 thaw 9 >/dev/null
+hears preempt_sender__goes_on b 'take 20' 'take: 20'
+hears preempt_sender__sees_it_off a ended 'ended: 0'
+
+# ---- by itself, twice each
+for i in 1 2; do
+	hears "preempt_self__stop_$i" b stop 'stop: 0'
+done
+hears "" a 'send 1:1 20' 'send: 20'
+hears preempt_self__receives_nothing b 'none 500' 'none: 0'
+for i in 1 2; do
+	hears "preempt_self__start_$i" b start 'start: 0'
+done
+hears preempt_self__goes_on b 'take 20' 'take: 20'
+hears preempt_self__no_error a ended 'ended: 0'
+
+# ---- SIGSTOP of a process that is stopped, and the network goes on before it does
+at 0 freeze 9 >/dev/null
+kill -STOP "${pid[a]}"
+hears "" b 'send 0:0 50' 'send: 50'
+sleep 1
+at 0 thaw 9 >/dev/null
+sleep 0.5
+kill -CONT "${pid[a]}"
+hears preempt_sigstop__all_comes a 'take 50' 'take: 50'
+hears preempt_sigstop__no_error b ended 'ended: 0'
+
+# ---- the coordinator is killed
+start "$dir/holds.log" "$ctl" --instance "$dir/door/0.sock" freeze 9 --hold
+job_is preempt_hold__stops 0 9 'stopped 1 1 1'
+end "$last" KILL
+job_is preempt_hold__goes_on_when_killed 0 9 'runs 1 0'
+start_fed "$dir/gang.log" "$ctl" --instance "$dir/door/0.sock" gang
+gang=$last to_gang=$to
+echo 'freeze 9' >&"$to_gang"
+wait_for 5 grep -qE '^ok 1 1 [0-9]+$' "$dir/gang.log" && ok preempt_gang__freezes || not_ok preempt_gang__freezes "" "$dir/gang.log"
+job_is preempt_gang__stops 0 9 'stopped 1 1 1'
+printf '%s\n' 'freeze' 'freeze 0x' 'freeze 9 99999999999' 'freeze 0' 'state 9' >&"$to_gang"
+wait_for 5 sh -c "[ \$(grep -c ^error '$dir/gang.log') = 4 ]" && ok preempt_gang__wrong_lines || not_ok preempt_gang__wrong_lines "" "$dir/gang.log"
+end "$gang" KILL
+exec {to_gang}>&-
+job_is preempt_gang__goes_on_when_killed 0 9 'runs 1 0'
+at 0 freeze 9 >/dev/null
+sleep 0.3
+job_is preempt_freeze__stays_without_hold 0 9 'stopped 1 1 1'
+
+# ---- a process that begins in a stopped job
+client c 0 9 3
+job_is preempt_open__is_stopped 0 9 'stopped 2 2'
+hears "" b 'send 0:3 5' 'send: 5'
+hears preempt_open__receives_nothing c 'none 500' 'none: 0'
+at 0 thaw 9 >/dev/null
+hears preempt_open__goes_on c 'take 5' 'take: 5'
+hears preempt_open__no_error b ended 'ended: 0'
+
+# ---- a stopped context is closed
+at 0 freeze 9 >/dev/null
+hears "" b 'send 0:3 5' 'send: 5'
+hears "" c 'send 1:1 5' 'send: 5'
+sleep 0.2
+begun=$(date +%s%N)
+hears preempt_close__returns c close 'close: 0'
+echo "# closing took $((($(date +%s%N) - begun) / 1000000)) ms"
+hears preempt_close__peer_is_told b ended 'ended: ECONN(RESET|REFUSED)'
+hears preempt_close__what_it_sent_arrives b 'take 5' 'take: 5'
+job_is preempt_close__others_stay_stopped 0 9 'stopped 1 1 1'
+at 0 thaw 9 >/dev/null
+quits a b c
+nothing_is_left preempt_close__nothing_is_left
+
+# ---- a client is killed while it is stopped
+client a 0 9 0
+client b 1 0 1
+hears "" a 'send 1:1 1' 'send: 1'
+hears "" b 'take 1' 'take: 1'
+at 0 freeze 9 >/dev/null
+hears "" a 'send 1:1 50' 'send: 50'
+hears "" b 'send 0:0 20' 'send: 20'
+sleep 0.5
+begun=$(date +%s%N)
+dies a
+hears preempt_killed__peer_is_told b ended 'ended: ECONN(RESET|REFUSED)'
+took=$((($(date +%s%N) - begun) / 1000000))
+at_most preempt_killed__soon "$took" 3000
+echo "# $took ms from the kill until its peer was told"
+quits b
+at 0 thaw 9 >/dev/null
+nothing_is_left preempt_killed__nothing_is_left
+
+# ---- who may
+user=(setpriv --reuid=$nobody --regid=$nobody --clear-groups)
+client a 0 12 0
+SETPRIV=("${user[@]}")
+client b 0 12 1
+SETPRIV=()
+by_user() { timeout 10 "${user[@]}" "$ctl" --instance "$dir/door/0.sock" "$@"; }
+by_user freeze 12 >"$dir/user.log" 2>&1
+grep -q '^job 12: 1 of 1 contexts' "$dir/user.log" && ok preempt_user__stops_his_own || not_ok preempt_user__stops_his_own "" "$dir/user.log"
+job_is preempt_user__and_no_others 0 12 'partly stopped 2 1'
+by_user thaw 12 >/dev/null
+job_is preempt_user__starts_his_own 0 12 'runs 2 0'
+at 0 freeze 12 >/dev/null
+job_is preempt_root__stops_all 0 12 'stopped 2 2'
+by_user thaw 12 >/dev/null
+job_is preempt_user__does_not_start_others 0 12 'partly stopped 2 1'
+hears "" b 'send 0:0 5' 'send: 5'
+hears preempt_user__root_stays_stopped a 'none 300' 'none: 0'
+at 0 thaw 12 >/dev/null
+hears preempt_root__goes_on a 'take 5' 'take: 5'
+quits a b
+nothing_is_left preempt_user__nothing_is_left
+
+# ---- wrong arguments
+wrong() { # TEST CODE ARGUMENTS...
+	local name=$1 code=$2 got=0
+	shift 2
+	at 0 "$@" >"$dir/wrong.log" 2>&1 || got=$?
+	[ $got -eq "$code" ] && [ -s "$dir/wrong.log" ] && ok "preempt_wrong__$name" ||
+		not_ok "preempt_wrong__$name" "exit code $got, not $code" "$dir/wrong.log"
+}
+wrong no_job 2 freeze
+wrong job_0 2 freeze 0
+wrong job_is_no_number 2 thaw x7
+wrong job_too_large 2 freeze 4294967296
+wrong job_negative 2 thaw -- -1
+wrong drain 2 freeze 7 --drain 70000
+wrong drain_is_no_number 2 freeze 7 --drain soon
+wrong drain_with_thaw 2 thaw 7 --drain 3
+wrong hold_with_thaw 2 thaw 7 --hold
+wrong two_jobs 2 freeze 7 8
+wrong no_such_primary 1 --instance "$dir/door/none.sock" freeze 7
+wrong job_without_contexts 0 freeze 99
+job_is preempt_wrong__is_noted_all_the_same 0 99 'stopped 0'
+at 0 thaw 99 >/dev/null
+exit $failed
