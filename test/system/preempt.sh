@@ -220,13 +220,26 @@ taken_over() { # TEST NODE
 	wait_for 10 sh -c "! kill -0 $old 2>/dev/null" || not_ok "$1" "the old primary of node $2 does not end"
 }
 
+# Pulls, offers and messages within the node that wait for who is stopped cannot be moved: then it is refused, and all goes on.
 members 7 0 0:0 1:0 2:0 0:1 1:1 2:1
 sleep 0.5
 at 0 freeze 7 >/dev/null || not_ok preempt_taken_over__freeze ""
-for i in 1 2; do
-	taken_over "preempt_taken_over__$i" 0
+for i in 0 1; do
+	OPTIONS=(--take-over)
+	if primary $i -l $i -m 192 >"$dir/taken.log"; then
+		old=${primaries[i]}
+		primaries[i]=$last
+		wait_for 10 sh -c "! kill -0 $old 2>/dev/null" || not_ok "preempt_taken_over__$i" "the old primary does not end"
+		echo "# the primary of node $i was replaced"
+		ok "preempt_taken_over__$i"
+	elif grep -q 'transfers or contexts that end do not' "$dir/taken.log" && kill -0 "${primaries[i]}"; then
+		echo "# the primary of node $i refused to be replaced"
+		ok "preempt_taken_over__$i"
+	else
+		not_ok "preempt_taken_over__$i" "" "$dir/taken.log"
+	fi
+	OPTIONS=()
 	job_is "preempt_taken_over__stays_stopped_$i" 0 7 'stopped 2 2'
-	sleep 0.3
 done
 job_is preempt_taken_over__runs_elsewhere 1 7 'runs 2 0'
 at 0 thaw 7 >/dev/null || not_ok preempt_taken_over__thaw ""
@@ -305,6 +318,22 @@ sleep 0.5
 kill -CONT "${pid[a]}"
 hears preempt_sigstop__all_comes a 'take 50' 'take: 50'
 hears preempt_sigstop__no_error b ended 'ended: 0'
+
+# ---- the primary of the stopped one, and that of who sends to it, are replaced
+at 0 freeze 9 >/dev/null
+hears "" b 'send 0:0 50' 'send: 50'
+hears "" a 'send 1:1 50' 'send: 50'
+for i in 0 1; do
+	taken_over "preempt_taken_over__replaced_$i" $i
+	job_is "preempt_taken_over__still_stopped_$i" 0 9 'stopped 1 1'
+done
+hears preempt_taken_over__receives_nothing a 'none 300' 'none: 0'
+hears preempt_taken_over__sends_nothing b 'none 300' 'none: 0'
+at 0 thaw 9 >/dev/null
+hears preempt_taken_over__receives a 'take 50' 'take: 50'
+hears preempt_taken_over__sends b 'take 50' 'take: 50'
+hears preempt_taken_over__no_error_a a ended 'ended: 0'
+hears preempt_taken_over__no_error_b b ended 'ended: 0'
 
 # ---- the coordinator is killed
 start "$dir/holds.log" "$ctl" --instance "$dir/door/0.sock" freeze 9 --hold
