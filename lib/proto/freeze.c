@@ -42,10 +42,12 @@ hold(struct proto *p, struct flow *f, uint64_t now)
 static bool
 is_settled(const struct proto *p, const struct flow *f)
 {
+	if (f->asks != 0 && f->credit_end == f->snd_una + 1)
+		return true; /* a question for room, which a receiver without any does not keep */
 	if (f->snd_nxt - f->snd_una != f->lost + f->kept)
 		return false;
 	if (!wire_seq_before(f->snd_una, f->credit_end))
-		return true;
+		return true; /* also the rest of a message whose first frame found no room */
 	return f->lost == 0 && flow_rest(p, f) == 0;
 }
 
