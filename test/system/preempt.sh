@@ -342,7 +342,7 @@ end "$last" KILL
 job_is preempt_hold__goes_on_when_killed 0 9 'runs 1 0'
 start_fed "$dir/gang.log" "$ctl" --instance "$dir/door/0.sock" gang
 gang=$last to_gang=$to
-echo 'freeze 9' >&"$to_gang"
+echo 'hold 9' >&"$to_gang"
 wait_for 5 grep -qE '^ok 1 1 [0-9]+$' "$dir/gang.log" && ok preempt_gang__freezes || not_ok preempt_gang__freezes "" "$dir/gang.log"
 job_is preempt_gang__stops 0 9 'stopped 1 1 1'
 printf '%s\n' 'freeze' 'freeze 0x' 'freeze 9 99999999999' 'freeze 0' 'state 9' >&"$to_gang"

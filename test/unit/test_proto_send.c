@@ -721,6 +721,59 @@ proto_send__to_oneself(void **state)
 
 /* --- contexts --- */
 
+/* ------------------------------------------------------------------ nodes that go */
+
+static void
+proto_node_gone__ends_what_is_sent_to_it(void **state)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(3, &c, 1);
+
+	(void)state;
+	net_open_all(net, 8, 8);
+	int before = net_send(net, 0, 0, 1, 0, 100), stays = net_send(net, 0, 0, 2, 0, 100);
+
+	net_settle(net, NET_SEC);
+	net->loss = 1000;
+	int part = net_send(net, 0, 0, 1, 0, 50000), other = net_send(net, 0, 0, 2, 0, 100);
+
+	net_run(net, NET_MS);
+	proto_node_gone(net->nodes[0].p, 1);
+	proto_node_gone(net->nodes[0].p, 1); /* once more does no harm */
+	net->loss = 0;
+	net_settle(net, 10 * NET_SEC);
+	net_expect_delivered(net, before);
+	net_expect_delivered(net, stays);
+	net_expect_delivered(net, other);
+	net_expect_error(net, part, EHOSTUNREACH);
+	finish(net);
+}
+
+static void
+proto_node_gone__comes_back(void **state)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(2, &c, 1);
+
+	(void)state;
+	net_open_all(net, 8, 8);
+	int before = net_send(net, 0, 0, 1, 0, 100);
+
+	net_settle(net, NET_SEC);
+	proto_node_gone(net->nodes[0].p, 1);
+	int after = net_send(net, 0, 0, 1, 0, 100);
+
+	net_settle(net, 10 * NET_SEC);
+	net_expect_delivered(net, before);
+	net_expect_delivered(net, after);
+	/* the other side's flow of before is not known here any more, and opens anew */
+	int back = net_send(net, 1, 0, 0, 0, 100);
+
+	net_settle(net, 10 * NET_SEC);
+	net_expect_delivered(net, back);
+	finish(net);
+}
+
 /* ------------------------------------------------------------------ domains */
 
 static void
@@ -954,6 +1007,8 @@ main(void)
 		cmocka_unit_test(proto_send__zero_length),
 		cmocka_unit_test(proto_send__refuses_what_can_never_go),
 		cmocka_unit_test(proto_send__to_oneself),
+		cmocka_unit_test(proto_node_gone__ends_what_is_sent_to_it),
+		cmocka_unit_test(proto_node_gone__comes_back),
 		cmocka_unit_test(proto_ctx_domain__strangers_are_refused),
 		cmocka_unit_test(proto_ctx_domain__the_same_domain_delivers),
 		cmocka_unit_test(proto_ctx_domain__a_later_life_is_looked_at_again),
