@@ -54,6 +54,7 @@ for pair in ${PAIRS:-cg.A.2:is.A.2 cg.A.2:cg.A.2}; do
 			job 7 "${pair%:*}" >"$dir/first" 2>&1 &
 			pids+=($!)
 			one=$!
+			sleep 0.3 # two mpiruns that begin at once may mistake each other's daemons
 			job 8 "${pair#*:}" >"$dir/second" 2>&1 &
 			pids+=($!)
 			wait "$one" && wait $! || { not_ok "$name" "in turns: exit code $?" "$dir/first"; end "$gang"; continue 2; }
