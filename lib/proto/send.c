@@ -612,10 +612,6 @@ put_holes(const struct proto *p, const struct flow *f, uint8_t *map)
 		if (!have_test(f, f->rcv_nxt + i))
 			map[i / 8] |= (uint8_t)(1 << i % 8);
 	}
-	/* What follows a refused frame is dropped as well, so the sender must not take it for
-	 * kept. */
-	if (f->flags & FLOW_FULL && f->rcv_high == f->rcv_nxt)
-		map[0] = 0xFF;
 	return bytes;
 }
 
