@@ -61,7 +61,7 @@ for i in 0 1 2; do
 done
 for i in 1 2; do
 	start "$dir/respond$i.log" "$build/app/pmx-perf" respond --instance "$tag$i"
-	wait_for 20 grep -q context "$dir/respond$i.log"
+	wait_for 20 sh -c "'$ctl' --instance $tag$i contexts | grep -q open"
 done
 
 # random changes beside round trips
@@ -113,7 +113,7 @@ end "${pids[2]}"
 node 2 $((port + 50))
 primary 2 --no-huge -m 128 -l 0 --no-shconf || not_ok reload__start_again ""
 start "$dir/respond3.log" "$build/app/pmx-perf" respond --instance "${tag}2"
-wait_for 20 grep -q context "$dir/respond3.log"
+wait_for 20 sh -c "'$ctl' --instance ${tag}2 contexts | grep -q open"
 table "2 = 127.0.0.1:$((port + 50))\n"
 says reload__moved 0 '"error": ""' reload
 passes reload__and_answers_there timeout 60 "$build/app/pmx-perf" latency --instance "${tag}0" --to 2:1 --sizes 64 --rounds 100
