@@ -495,11 +495,12 @@ engine_command(struct engine *e, struct command *cmd)
 	} else {
 		cmd->result = close_context(e, cmd);
 	}
-	const bool pause = cmd->op == COMMAND_PAUSE;
+	/* 0: no pause */
+	const uint32_t ticket = cmd->op == COMMAND_PAUSE ? cmd->ticket : 0;
 
 	/* release: the result must be visible before done; pairs with node_command */
 	atomic_store_explicit(&cmd->done, true, memory_order_release);
-	while (pause && atomic_load(&e->paused) && !atomic_load(&e->stop))
+	while (ticket != 0 && atomic_load(&e->paused) == ticket && !atomic_load(&e->stop))
 		usleep(PAUSE_US);
 }
 

@@ -279,7 +279,7 @@ enum command_op {
 	COMMAND_FREEZE, /* begin a take-over: see engine.frozen */
 	COMMAND_STOP,   /* preempt_stop for all of `contexts` that are of this lane */
 	COMMAND_START,  /* preempt_start for them */
-	COMMAND_PAUSE,  /* wait while engine.paused is set */
+	COMMAND_PAUSE,  /* wait while engine.paused is that ticket */
 };
 
 /* A request of another thread to a lane; engine_poll carries it out. */
@@ -297,6 +297,7 @@ struct command {
 	uint32_t job, domain; /* OPEN */
 	const uint64_t *contexts; /* STOP, START: a bit for each */
 	uint32_t drain_us;        /* STOP */
+	uint32_t ticket;          /* PAUSE: not 0, and another one each time */
 	int result;
 	_Atomic bool done;
 };
@@ -345,10 +346,11 @@ struct engine {
 	/* Before another primary takes over. frozen: the lane begins nothing new. drained: what it
 	 * had begun has ended, and the lane waits for stop to be set or frozen to be cleared. */
 	_Atomic bool frozen, drained;
-	_Atomic bool paused;             /* the lane waits: others change what it reads */
-	bool freezes;                    /* the lane's own note that it was frozen */
-	unsigned draining;               /* contexts that are PREEMPTED_DRAINS */
-	uint64_t settle_at;              /* tsc of the next look at them */
+	_Atomic uint32_t paused; /* the lane waits while it is the command's ticket: others change
+				  * what it reads */
+	bool freezes;            /* the lane's own note that it was frozen */
+	unsigned draining;       /* contexts that are PREEMPTED_DRAINS */
+	uint64_t settle_at;      /* tsc of the next look at them */
 	const struct services *services; /* the node's */
 	void *service[SERVICES_MAX];     /* their state in this lane, by number */
 	uint32_t busy;                   /* services that want turns, a bit each */

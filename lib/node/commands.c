@@ -49,16 +49,25 @@ void
 node_resume(struct node *n)
 {
 	for (uint32_t lane = 0; lane < n->config.lanes; lane++)
-		atomic_store(&n->engines[lane].paused, false);
+		atomic_store(&n->engines[lane].paused, 0);
 }
 
+/* Each pause has a ticket of its own: a lane that has not seen the end of the one before must not
+ * take the next one for it, since it could not take that one's command. */
 int
 node_pause(struct node *n)
 {
-	for (uint32_t lane = 0; lane < n->config.lanes; lane++) {
-		struct command cmd = {.op = COMMAND_PAUSE, .ctx = (uint16_t)lane};
+	static _Atomic uint32_t last;
+	const uint32_t ticket = (atomic_fetch_add(&last, 1) & INT32_MAX) + 1;
 
-		atomic_store(&n->engines[lane].paused, true);
+	for (uint32_t lane = 0; lane < n->config.lanes; lane++) {
+		struct command cmd = {
+			.op = COMMAND_PAUSE,
+			.ctx = (uint16_t)lane,
+			.ticket = ticket,
+		};
+
+		atomic_store(&n->engines[lane].paused, ticket);
 		const int result = node_command(n, &cmd, true);
 
 		if (result != 0) {

@@ -99,6 +99,16 @@ done
 [ "$(peers)" = "$(printf '%s\n' 1 2 "${!at[@]}" | sort -n | paste -sd' ')" ] && ok reload__the_table_is_the_last_one ||
 	not_ok reload__the_table_is_the_last_one "$(peers), not ${!at[*]}"
 kill -0 "$latency" 2>/dev/null && ! grep -qi "error\|refused\|timed" "$dir/latency.log" && ok reload__who_stays_goes_on || not_ok reload__who_stays_goes_on "" "$dir/latency.log"
+# two that ask at once: the lanes stand still twice in a row
+ask() {
+	local k
+	for k in {1..40}; do
+		"$ctl" --instance "${tag}0" --json reload >"$dir/ask$1" 2>&1 || grep -q 'Try again' "$dir/ask$1" || return 1
+	done
+}
+ask 1 &
+pids+=($!)
+ask 2 && wait $! && ok reload__two_at_once || not_ok reload__two_at_once "" "$dir/ask2"
 before=$("$ctl" --instance "${tag}0" --json contexts | grep -o '"received": [0-9]*' | head -1)
 sleep 0.5
 [ "$before" != "$("$ctl" --instance "${tag}0" --json contexts | grep -o '"received": [0-9]*' | head -1)" ] && ok reload__messages_still_come ||
