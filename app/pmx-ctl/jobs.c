@@ -92,7 +92,7 @@ interrupt(int signal)
 }
 
 static void
-tell(const struct options *o, const struct pmx_job_state *s, int64_t took_ns)
+tell(const struct options *o, const struct pmx_job_state *s, bool stops, int64_t took_ns)
 {
 	const double ms = (double)took_ns / 1e6;
 
@@ -102,10 +102,10 @@ tell(const struct options *o, const struct pmx_job_state *s, int64_t took_ns)
 			s->job, s->contexts, s->stopped, s->settled, ms);
 	else if (s->contexts == 0)
 		printf("job %u has no contexts here; %s\n", s->job,
-			took_ns < 0 ? "nothing goes on" : "those that it opens are stopped");
+			stops ? "those that it opens are stopped" : "nothing goes on");
 	else
 		printf("job %u: %u of %u contexts stopped, %u settled, after %.2f ms\n", s->job,
-			s->stopped, s->contexts, s->settled, ms < 0 ? -ms : ms);
+			s->stopped, s->contexts, s->settled, ms);
 	fflush(stdout);
 }
 
@@ -134,7 +134,7 @@ change_job(const struct options *o, const char *command, const char *number)
 		pmx_jobs_close(jobs);
 		return complain("job %u: %s", job, pmx_strerror(result));
 	}
-	tell(o, &state, stops ? now_ns() - begin : begin - now_ns());
+	tell(o, &state, stops, now_ns() - begin);
 	if (stops && o->hold) {
 		const struct sigaction act = {.sa_handler = interrupt};
 

@@ -464,6 +464,7 @@ serve(const struct options *o, struct config *config)
 	static char name[CONFIG_NAME_MAX];
 	char error[512];
 	struct takeover *taken = NULL;
+	const struct config read = *config; /* what follows takes its parts */
 	pthread_t locker;
 	int result;
 
@@ -475,7 +476,7 @@ serve(const struct options *o, struct config *config)
 		fprintf(stderr, "pmx-dpdk: %s\n", error);
 		return o->take_over ? EXIT_FAILED : exit_code(result);
 	}
-	if (reload_begin(node, o->config, error, sizeof(error)) != 0)
+	if (reload_begin(node, &read, o->config, error, sizeof(error)) != 0)
 		fprintf(stderr, "pmx-dpdk: 'pmx-ctl reload' will not work: %s\n", error);
 	telemetry_serve(node);
 	if (rte_pdump_init() == 0)

@@ -547,8 +547,9 @@ enum attach_jobs {
 	ATTACH_JOBS_STATE = 3,
 	ATTACH_JOBS_NEXT = 4, /* the state of the next job above that number */
 };
-#define ATTACH_HOLD      (1ull << 32) /* the job goes on when the connection ends */
-#define ATTACH_PROCESSES (1ull << 33) /* its processes are stopped as well */
+#define ATTACH_DRAIN_MOST_US 60000000u
+#define ATTACH_HOLD          (1ull << 32) /* the job goes on when the connection ends */
+#define ATTACH_PROCESSES     (1ull << 33) /* its processes are stopped as well */
 
 /* How the 16 bytes of attach_request.addr and len are to be read, from the first on, in the order
  * in which they are sent; 0 behind them. */

@@ -12,9 +12,8 @@
 
 #include "client/client.h"
 
-#define DRAIN_MOST_US 60000000u
-#define LOOK_NS       50000 /* between looks whether a context has settled */
-#define MARGIN_US     1000000
+#define LOOK_NS   50000 /* between looks whether a context has settled */
+#define MARGIN_US 1000000
 
 /* ------------------------------------------------------------------ contexts */
 
@@ -119,7 +118,8 @@ int
 pmx_jobs_stop(struct pmx_jobs *jobs, uint32_t job, uint32_t drain_us, unsigned flags,
 	struct pmx_job_state *state)
 {
-	if (job == 0 || drain_us > DRAIN_MOST_US || flags > (PMX_JOBS_HOLD | PMX_JOBS_PROCESSES))
+	if (job == 0 || drain_us > ATTACH_DRAIN_MOST_US ||
+		flags > (PMX_JOBS_HOLD | PMX_JOBS_PROCESSES))
 		return -EINVAL;
 	if (drain_us == 0)
 		drain_us = PMX_DRAIN_US;

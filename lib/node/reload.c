@@ -40,16 +40,17 @@ look_at_shared(struct stat *s)
 }
 
 int
-reload_begin(struct node *n, const char *path, char *error, uint32_t error_len)
+reload_begin(struct node *n, const struct config *read, const char *path, char *error,
+	uint32_t error_len)
 {
-	if (node_config_read(&running.read, path, error, error_len) != 0)
-		return -EINVAL;
 	running.path = realpath(path, NULL);
 	if (running.path == NULL) {
 		snprintf(error, error_len, "%s: %s", path, strerror(errno));
 		return -errno;
 	}
 	running.node = n;
+	running.read = *read;
+	running.read.peers = NULL;
 	look_at_shared(&running.shared);
 	return 0;
 }

@@ -14,9 +14,10 @@ struct reload_result {
 	uint64_t pause_us;              /* for which the lanes stood still */
 };
 
-/* Reads the configuration that the node was started with, to compare later ones with it. 0, or
- * -errno with a sentence. Not thread safe, as all here. */
-int reload_begin(struct node *n, const char *path, char *error, uint32_t error_len);
+/* read: the node's configuration as it was read from the file `path`, to compare later ones with
+ * it; its peers are not used. 0, or -errno with a sentence. Not thread safe, as all here. */
+int reload_begin(struct node *n, const struct config *read, const char *path, char *error,
+	uint32_t error_len);
 /* Takes the file as it is now. 0; -EINVAL: it is wrong, or changes what cannot change, and nothing
  * has changed; -ETIMEDOUT: a lane has no CPU, nothing has changed; others: a link cannot reach one
  * of the nodes, which is as if it were not there. With a sentence. */

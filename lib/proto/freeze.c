@@ -122,16 +122,30 @@ thaw(struct proto *p, struct flow *f, uint64_t now)
 	flow_activate(p, f);
 }
 
+/* The first flow of the context from that index on, or NIL. seen: how many there were before, to
+ * end with the last one. */
+static uint32_t
+next_flow(const struct proto *p, uint16_t ctx, uint32_t from, uint32_t *seen)
+{
+	if (*seen == p->ctxs[ctx].flows)
+		return NIL;
+	for (uint32_t i = from; i < p->cfg.flows_max; i++) {
+		if (p->flows[i].key != 0 && p->flows[i].ctx == ctx) {
+			++*seen;
+			return i;
+		}
+	}
+	return NIL;
+}
+
 static void
 each_flow(struct proto *p, uint16_t ctx, void (*act)(struct proto *, struct flow *, uint64_t),
 	uint64_t now)
 {
-	for (uint32_t i = 0, left = p->ctxs[ctx].flows; left != 0 && i < p->cfg.flows_max; i++) {
-		if (p->flows[i].key == 0 || p->flows[i].ctx != ctx)
-			continue;
+	uint32_t seen = 0;
+
+	for (uint32_t i = 0; (i = next_flow(p, ctx, i, &seen)) != NIL; i++)
 		act(p, &p->flows[i], now);
-		left--;
-	}
 }
 
 void
@@ -153,18 +167,13 @@ proto_ctx_settled(const struct proto *p, uint16_t ctx)
 {
 	const struct context *c = &p->ctxs[ctx];
 
-	if (!c->open || c->frozen == CONTEXT_HELD)
-		return true;
-	if (c->pending == 0)
-		return true;
-	for (uint32_t i = 0, left = c->flows; left != 0 && i < p->cfg.flows_max; i++) {
-		const struct flow *f = &p->flows[i];
+	uint32_t seen = 0;
 
-		if (f->key == 0 || f->ctx != ctx)
-			continue;
-		if (!is_settled(p, f))
+	if (!c->open || c->frozen == CONTEXT_HELD || c->pending == 0)
+		return true;
+	for (uint32_t i = 0; (i = next_flow(p, ctx, i, &seen)) != NIL; i++) {
+		if (!is_settled(p, &p->flows[i]))
 			return false;
-		left--;
 	}
 	return true;
 }

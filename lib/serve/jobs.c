@@ -22,8 +22,7 @@
 #include "node/node.h"
 #include "serve/jobs.h"
 
-#define STOPPED_MAX   256
-#define DRAIN_MOST_US 60000000u
+#define STOPPED_MAX 256
 
 struct stopped {
 	uint32_t job; /* 0: the place is free */
@@ -51,10 +50,11 @@ struct contexts {
 	uint32_t count, stopped, settled;
 };
 
+/* Whether the context is open, and s may be about it. */
 static bool
-is_open(const struct channel *ch)
+is_reached(const struct stopped *s, const struct channel *ch)
 {
-	return ch->state == CHANNEL_OPEN;
+	return ch->state == CHANNEL_OPEN && (s->all || jobs.user_of(ch->ctx) == s->uid);
 }
 
 static void
@@ -76,8 +76,7 @@ contexts_of(const struct stopped *s, struct contexts *out)
 	for (uint32_t i = 0; i < jobs.node->config.contexts; i++) {
 		const struct channel *ch = &jobs.node->channels[i];
 
-		if (is_open(ch) && ch->job == s->job &&
-			(s->all || jobs.user_of((uint16_t)i) == s->uid))
+		if (ch->job == s->job && is_reached(s, ch))
 			add(out, ch);
 	}
 }
@@ -107,6 +106,13 @@ send_signal(int process, int number)
 	syscall(SYS_pidfd_send_signal, process, number, NULL, 0);
 }
 
+/* The process of that context, if it is one of these; otherwise 0. */
+static int
+process_in(const struct contexts *c, uint32_t ctx)
+{
+	return c->bits[ctx / 64] >> ctx % 64 & 1 ? jobs.process_of((uint16_t)ctx) : 0;
+}
+
 /* Stops the processes of these contexts. */
 static void
 halt_all(uint32_t job, const struct contexts *c)
@@ -114,8 +120,7 @@ halt_all(uint32_t job, const struct contexts *c)
 	uint32_t at = 0;
 
 	for (uint32_t i = 0; i < jobs.node->config.contexts; i++) {
-		const int process = c->bits[i / 64] >> i % 64 & 1 ? jobs.process_of((uint16_t)i)
-								  : 0;
+		const int process = process_in(c, i);
 
 		while (at < WIRE_CONTEXTS_MAX && jobs.halted[at].process != 0)
 			at++;
@@ -148,7 +153,7 @@ wake_all(const struct stopped *s)
 	/* and those that another primary has stopped */
 	contexts_of(s, &c);
 	for (uint32_t i = 0; i < jobs.node->config.contexts; i++) {
-		const int process = c.bits[i / 64] >> i % 64 & 1 ? jobs.process_of((uint16_t)i) : 0;
+		const int process = process_in(&c, i);
 
 		if (process != 0)
 			send_signal(process, SIGCONT);
@@ -174,9 +179,9 @@ is_same(const struct stopped *a, const struct stopped *b)
 	return a->job == b->job && a->all == b->all && (a->all || a->uid == b->uid);
 }
 
-/* The note of a job that is stopped; otherwise a free one if `make` is set, or NULL. */
+/* The note of a job that is stopped; otherwise a free one, or NULL. */
 static struct stopped *
-note_of(const struct stopped *s, bool make)
+note_of(const struct stopped *s)
 {
 	struct stopped *free = NULL;
 	struct contexts c;
@@ -189,18 +194,18 @@ note_of(const struct stopped *s, bool make)
 		if (t->job == 0 && free == NULL)
 			free = t;
 	}
-	for (unsigned i = 0; make && free == NULL && i < STOPPED_MAX; i++) {
+	for (unsigned i = 0; free == NULL && i < STOPPED_MAX; i++) {
 		contexts_of(&jobs.stopped[i], &c); /* note 1 */
 		if (c.count == 0)
 			free = &jobs.stopped[i];
 	}
-	return make ? free : NULL;
+	return free;
 }
 
 static int
 stop(const struct stopped *s)
 {
-	struct stopped *note = note_of(s, true);
+	struct stopped *note = note_of(s);
 	struct contexts c;
 
 	if (note == NULL)
@@ -251,8 +256,7 @@ next_job(const struct stopped *s, uint32_t after)
 	for (uint32_t i = 0; i < jobs.node->config.contexts; i++) {
 		const struct channel *ch = &jobs.node->channels[i];
 
-		if (is_open(ch) && ch->job > after && (next == 0 || ch->job < next) &&
-			(s->all || jobs.user_of((uint16_t)i) == s->uid))
+		if (ch->job > after && (next == 0 || ch->job < next) && is_reached(s, ch))
 			next = ch->job;
 	}
 	for (unsigned i = 0; i < STOPPED_MAX; i++) {
@@ -278,8 +282,8 @@ jobs_begin(struct node *n, uint32_t (*user_of)(uint16_t ctx), int (*process_of)(
 		const struct channel *ch = &n->channels[i];
 		/* its processes may be stopped: to let them go on does no harm */
 		const struct stopped s = {ch->job, 0, true, SECONDARY, 0, true};
-		struct stopped *note = is_open(ch) && ch->stopped && ch->job != 0
-			? note_of(&s, true)
+		struct stopped *note = is_reached(&s, ch) && ch->stopped && ch->job != 0
+			? note_of(&s)
 			: NULL;
 
 		if (note != NULL)
@@ -322,7 +326,7 @@ jobs_answer(const struct asker *who, uint32_t uid, bool all, const struct attach
 		return request->ctx == ATTACH_JOBS_NEXT ? -ENOENT : -EINVAL;
 	switch (request->ctx) {
 	case ATTACH_JOBS_STOP:
-		if (s.drain_us > DRAIN_MOST_US)
+		if (s.drain_us > ATTACH_DRAIN_MOST_US)
 			return -EINVAL;
 		result = stop(&s);
 		break;
@@ -369,7 +373,7 @@ jobs_stop_one(uint16_t ctx, const struct attach_request *request, struct attach_
 	const struct channel *ch = &jobs.node->channels[ctx];
 	struct contexts c = {.count = 0};
 
-	if (request->len > DRAIN_MOST_US || request->addr > 1)
+	if (request->len > ATTACH_DRAIN_MOST_US || request->addr > 1)
 		return -EINVAL;
 	add(&c, ch);
 	const int result = command(request->addr == 1 ? COMMAND_STOP : COMMAND_START, &c,
