@@ -12,6 +12,9 @@
  *    from the configuration. If nothing happened that excuses an error, none may be reported.
  * 3. --preempt: contexts freeze and go on at any moment, for up to ten times as long as all retries
  *    take. Half of these histories have few retries and little loss, and no excuse.
+ * 4. --links: nodes have several links, whose frames overtake each other. Links die and come back,
+ *    never two that a pair of nodes needs at the same time; half of these histories have few
+ *    retries and little loss, and no excuse.
  */
 #include <errno.h>
 #include <signal.h>
@@ -24,12 +27,13 @@
 #include "sims.h"
 
 enum misfortune {
-	PAUSES = 1 << 0,   /* readers stop for a while */
-	CUTS = 1 << 1,     /* cables are cut, one way or both */
-	RESTARTS = 1 << 2, /* nodes die and come back */
-	CLOSES = 1 << 3,   /* contexts close and open */
-	WEATHER = 1 << 4,  /* the fault model changes */
-	FREEZES = 1 << 5,  /* contexts are frozen, for longer than all retries together */
+	PAUSES = 1 << 0,     /* readers stop for a while */
+	CUTS = 1 << 1,       /* cables are cut, one way or both */
+	RESTARTS = 1 << 2,   /* nodes die and come back */
+	CLOSES = 1 << 3,     /* contexts close and open */
+	WEATHER = 1 << 4,    /* the fault model changes */
+	FREEZES = 1 << 5,    /* contexts are frozen, for longer than all retries together */
+	DEAD_LINKS = 1 << 6, /* links carry nothing, one way or both */
 	EXCUSES = CUTS | RESTARTS | CLOSES,
 };
 
@@ -46,6 +50,8 @@ enum action {
 	ACT_FREEZE,
 	ACT_HOLD,
 	ACT_THAW,
+	ACT_LINK_CUT,
+	ACT_LINKS_MEND,
 };
 
 struct history {
@@ -54,6 +60,7 @@ struct history {
 	struct transfers *transfers; /* NULL: plain messages are sent */
 	struct matching *matching;   /* not NULL: messages are matched by receives */
 	uint32_t nodes, contexts, largest;
+	uint32_t links, dying;            /* dying: the one that may be dead now; the others work */
 	unsigned misfortunes;             /* enum misfortune */
 	uint32_t errors, sent, delivered; /* counts */
 	uint64_t begun, done;             /* counts of transfers, or of operations and matched
@@ -272,6 +279,15 @@ close_some(struct history *h, uint32_t node, uint16_t ctx, bool linger)
 		sim_close(h->sim, node, ctx, linger);
 }
 
+/* From now on another link may die. */
+static void
+mend_links(struct history *h)
+{
+	for (uint32_t i = 0; i < h->nodes; i++)
+		sim_cut_link(h->sim, i, h->dying, false, false);
+	h->dying = below(h, h->links);
+}
+
 static void
 act(void *arg, struct sim *s, uint32_t node, uint32_t what)
 {
@@ -330,6 +346,12 @@ act(void *arg, struct sim *s, uint32_t node, uint32_t what)
 	case ACT_THAW:
 		sim_thaw(s, node, ctx);
 		break;
+	case ACT_LINK_CUT:
+		sim_cut_link(s, node, h->dying, chance(h, 80), chance(h, 80));
+		break;
+	case ACT_LINKS_MEND:
+		mend_links(h);
+		break;
 	case ACT_WEATHER: {
 		const struct fault_config f = weather(h);
 
@@ -380,7 +402,8 @@ plan_all(struct history *h)
 		enum action what, undo;
 	} kinds[] = {{PAUSES, ACT_PAUSE, ACT_RESUME}, {CUTS, ACT_CUT, ACT_MEND},
 		{RESTARTS, ACT_RESTART, ACT_RESTART}, {CLOSES, ACT_CLOSE, ACT_REOPEN},
-		{WEATHER, ACT_WEATHER, ACT_WEATHER}, {FREEZES, ACT_FREEZE, ACT_THAW}};
+		{WEATHER, ACT_WEATHER, ACT_WEATHER}, {FREEZES, ACT_FREEZE, ACT_THAW},
+		{DEAD_LINKS, ACT_LINK_CUT, ACT_LINKS_MEND}};
 	unsigned sends = 5 + below(h, 60);
 
 	for (unsigned i = 0; i < sends; i++)
@@ -401,6 +424,8 @@ heal(struct history *h)
 	const struct fault_config fair = {0};
 
 	h->healed = true;
+	if (h->links > 1)
+		mend_links(h);
 	if (h->transfers != NULL)
 		transfers_heal(h->transfers);
 	for (uint32_t i = 0; i < h->nodes; i++) {
@@ -509,6 +534,31 @@ suit_preemption(struct history *h, struct sim_config *c)
 	h->end = (1 + below(h, 10)) * (uint64_t)c->proto.retries * c->proto.rto_max_us * US;
 }
 
+/* Note 4 */
+static void
+suit_links(struct history *h, struct sim_config *c)
+{
+	h->misfortunes |= DEAD_LINKS;
+	h->links = c->links = 2 + below(h, RAILS_MAX - 1);
+	h->dying = below(h, h->links);
+	c->spread = chance(h, 80);
+	c->link_skew_ns = chance(h, 50) ? 0 : spread(h, 1, 1000000);
+	if (chance(h, 50))
+		return;
+	h->misfortunes &= ~(EXCUSES | WEATHER);
+	h->excused = false;
+	h->largest /= 4;
+	c->fault = (struct fault_config){.seed = draw64(h), .loss_ppm = spread(h, 0, 30000)};
+	c->proto.retries = 8;
+	c->proto.path_frames += 64; /* no flow waits for its turn longer than all retries take */
+	c->proto.path_bytes += 1 << 20;
+	c->proto.window_frames = c->proto.window_frames < 8 ? 8 : c->proto.window_frames;
+	c->proto.rto_min_us = 20000;
+	c->proto.flows_max = 4096;
+	c->proto.paths_max = h->nodes;
+	c->proto.keepalive_us = 0;
+}
+
 /* Draw the network and the cores. The random numbers are drawn in this order. */
 static struct sim_config
 random_config(struct history *h)
@@ -613,6 +663,8 @@ one_history(struct history *h, const struct options *o, uint64_t seed)
 	set_limits(h, &c);
 	if (o->preempt)
 		suit_preemption(h, &c);
+	if (o->links)
+		suit_links(h, &c);
 	begin(h, o, &c);
 	run_all(h, &c.proto);
 	const char *why = judge(h);
@@ -672,6 +724,7 @@ run_fuzz(const struct options *o)
 				o->transfers          ? " --transfers"
 					: o->matching ? " --matching"
 					: o->preempt  ? " --preempt"
+					: o->links    ? " --links"
 						      : "");
 			return 1;
 		}

@@ -23,6 +23,7 @@ static const char usage_text[] =
 	"    --digest           a line a seed: a digest of all frames and of what came of them\n"
 	"    --matching         of messages that receives match\n"
 	"    --preempt          with contexts that freeze and go on\n"
+	"    --links            with several links a node, which die and come back\n"
 	"    --transfers        of remote memory's questions and answers, not of messages\n"
 	"  experiment [e1 .. e10]  gather, alltoall, loss, short beside long, fairness, barriers, "
 	"multicast, collectives: doc/simulator.md\n"
@@ -162,6 +163,9 @@ option_set(struct options *o, int letter, const char *value)
 	case 'P':
 		o->preempt = true;
 		break;
+	case 'L':
+		o->links = true;
+		break;
 	case 'd':
 		o->digest = true;
 		break;
@@ -191,9 +195,10 @@ main(int argc, char **argv)
 	static const struct option names[] = {{"seeds", 1, NULL, 'n'}, {"first", 1, NULL, 'f'},
 		{"trace", 0, NULL, 't'}, {"json", 0, NULL, 'j'}, {"quiet", 0, NULL, 'q'},
 		{"quick", 0, NULL, 'k'}, {"out", 1, NULL, 'o'}, {"transfers", 0, NULL, 'x'},
-		{"matching", 0, NULL, 'm'}, {"preempt", 0, NULL, 'P'}, {"digest", 0, NULL, 'd'},
-		{"topology", 1, NULL, 'T'}, {"kind", 1, NULL, 'K'}, {"generator", 1, NULL, 'G'},
-		{"root", 1, NULL, 'R'}, {"size", 1, NULL, 'S'}, {"help", 0, NULL, 'h'}, {0}};
+		{"matching", 0, NULL, 'm'}, {"preempt", 0, NULL, 'P'}, {"links", 0, NULL, 'L'},
+		{"digest", 0, NULL, 'd'}, {"topology", 1, NULL, 'T'}, {"kind", 1, NULL, 'K'},
+		{"generator", 1, NULL, 'G'}, {"root", 1, NULL, 'R'}, {"size", 1, NULL, 'S'},
+		{"help", 0, NULL, 'h'}, {0}};
 	struct options o = {.seeds = 1000, .first = 1};
 	int c;
 

@@ -19,6 +19,7 @@ struct options {
 	bool transfers;  /* fuzz: histories of remote memory, not of messages */
 	bool matching;   /* fuzz: histories of matched messages */
 	bool preempt;    /* fuzz: contexts are frozen and go on */
+	bool links;      /* fuzz: nodes have several links */
 	const char *out; /* directory for CSV and SVG files */
 	const char *topology, *kind, *generator; /* collective */
 	uint32_t root;

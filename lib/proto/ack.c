@@ -159,6 +159,8 @@ measure_rtt(struct proto *p, struct path *t, const struct wire_hdr *h, uint32_t 
 	if (!(h->flags & wire_be16(WIRE_F_ECHO)) || rtt > UINT32_MAX / 8)
 		return 0;
 	path_rtt(p, t, rtt);
+	if (unlikely(p->arrivals != NULL))
+		rtt = order_rtt(p, t->node, h->type != WIRE_DATA, rtt);
 	if (t->cc.base_rtt == 0 || rtt < t->cc.base_rtt)
 		t->cc.base_rtt = rtt ? rtt : 1;
 	return t->cc.last_rtt = rtt > hosts ? rtt - hosts : 1;

@@ -24,7 +24,7 @@ proto_flow_bytes(void)
 
 /* Where each array lies, from the start of the block. */
 struct layout {
-	size_t txds, rxds, flows, paths, ctxs, buckets, path_of, timers, end;
+	size_t txds, rxds, flows, paths, ctxs, buckets, path_of, timers, arrivals, links_of, end;
 	uint32_t bucket_count;
 };
 
@@ -49,7 +49,7 @@ config_ok(const struct proto_config *c)
 		c->payload_max >= WIRE_HOLES_MAX && c->payload_max <= WIRE_PAYLOAD_MAX &&
 		c->rto_min_us >= 1 && c->rto_max_us >= c->rto_min_us && c->retries >= 1 &&
 		c->retries <= 200 && c->probes <= 7 && c->ack_every >= 1 && c->flow_idle_us >= 1 &&
-		c->cc != NULL;
+		c->links <= PROTO_LINKS_MAX && c->cc != NULL;
 }
 
 static bool
@@ -70,6 +70,8 @@ lay_out(const struct proto_config *c, struct layout *l)
 	l->buckets = place(&at, sizeof(uint32_t), l->bucket_count);
 	l->path_of = place(&at, sizeof(uint32_t), c->nodes_max);
 	l->timers = place(&at, sizeof(struct timer), (size_t)c->flows_max + c->paths_max);
+	l->arrivals = place(&at, sizeof(struct arrivals), c->links > 1 ? c->flows_max : 0);
+	l->links_of = place(&at, sizeof(struct node_links), c->links > 1 ? c->nodes_max : 0);
 	l->end = at;
 	return true;
 }
@@ -157,6 +159,8 @@ point_at(struct proto *p, const struct layout *l)
 	p->buckets = (void *)(base + l->buckets);
 	p->path_of = (void *)(base + l->path_of);
 	p->timers = (void *)(base + l->timers);
+	p->arrivals = p->cfg.links > 1 ? (void *)(base + l->arrivals) : NULL;
+	p->links_of = (void *)(base + l->links_of);
 }
 
 struct proto *
@@ -189,8 +193,8 @@ proto_init(void *memory, const struct proto_config *config, uint64_t now)
 
 /* ------------------------------------------------------------------ moving */
 
-#define CONFIG_TERMS 25
-_Static_assert(sizeof(struct proto_config) == 128,
+#define CONFIG_TERMS 26
+_Static_assert(sizeof(struct proto_config) == 136,
 	"a field of struct proto_config came or went: shall config_terms compare it?");
 
 /* The parts of a configuration that must be equal for a core to move from one to the other, besides
@@ -203,7 +207,7 @@ config_terms(const struct proto_config *c, uint64_t terms[CONFIG_TERMS])
 		c->hold_frames_max, c->assembly_frames_max, c->window_frames, c->path_frames,
 		c->path_bytes, c->payload_max, c->rto_min_us, c->rto_max_us, c->retries, c->probes,
 		c->ack_delay_us, c->ack_every, c->keepalive_us, c->flow_idle_us, c->cc_target_us,
-		c->share_target_us, c->recovery};
+		c->share_target_us, c->links, c->recovery};
 
 	memcpy(terms, all, sizeof(all));
 }
@@ -227,7 +231,7 @@ proto_adopt(void *memory, const struct proto_config *config)
 	return p;
 }
 
-#define FORM 2 /* counted up when a field of these gets another place or meaning */
+#define FORM 3 /* counted up when a field of these gets another place or meaning */
 
 uint32_t
 proto_form(void)

@@ -124,6 +124,8 @@ struct flow {
 	uint8_t retries;      /* timeouts since the peer last answered */
 	uint8_t probes;       /* sent since the peer last answered, before the timeout */
 	uint16_t kept;        /* txds in state TXD_KEPT */
+	uint8_t rx_link;      /* proto_rx_link of the last data frame */
+	uint8_t echo_link;    /* ... of that with the newest time stamp */
 	/* receiving */
 	uint32_t rcv_nxt;            /* next sequence expected */
 	uint32_t rcv_high;           /* one past the newest received */
@@ -202,6 +204,22 @@ struct path {
 	uint64_t ping_at; /* next PING of a peer that stays silent */
 };
 
+/* What is known of a flow whose frames come by several links: order.c. */
+struct arrivals {
+	uint32_t high[PROTO_LINKS_MAX]; /* one past the newest of each link, since frames are
+					 * held */
+	uint32_t told;                  /* holes below this sequence are known */
+	uint32_t late;                  /* what is missing below this sequence is too late */
+	uint32_t mark, mark_ts;         /* rcv_high at that time stamp */
+};
+
+/* ... of a node that sends by several links. */
+struct node_links {
+	uint32_t base[PROTO_LINKS_MAX]; /* smallest round trip by each link, time stamp units; 0 =
+					 * not known */
+	uint8_t expected;               /* proto_node_links */
+};
+
 /* Whether a context is frozen: freeze.c. */
 enum context_frozen {
 	CONTEXT_GOES,   /* it is not */
@@ -229,7 +247,7 @@ struct context {
 struct stray {
 	uint16_t node, src_ctx, dst_ctx;
 	uint16_t flags;
-	uint8_t type;
+	uint8_t type, link;
 	uint32_t session, seq;
 };
 #define STRAYS 64
@@ -285,9 +303,12 @@ struct proto {
 	struct flow *flows;
 	struct path *paths;
 	struct context *ctxs;
-	uint32_t *buckets;    /* of flows by key */
-	uint32_t *path_of;    /* node number -> path */
-	struct timer *timers; /* flows, then paths */
+	uint32_t *buckets;           /* of flows by key */
+	uint32_t *path_of;           /* node number -> path */
+	struct timer *timers;        /* flows, then paths */
+	struct arrivals *arrivals;   /* by flow; NULL: all frames of a node come by one link */
+	struct node_links *links_of; /* by node number */
+	uint8_t rx_link;             /* proto_rx_link */
 	uint32_t bucket_mask;
 	uint32_t txd_free, rxd_free, flow_free, path_free;
 	uint32_t txd_free_count, rxd_free_count, rxd_reserved, flow_count;
@@ -468,6 +489,16 @@ uint16_t ack_credit(struct proto *p, struct flow *f);
 
 /* receive.c */
 void flow_drain(struct proto *p, struct flow *f);
+
+/* order.c */
+void order_hold(struct proto *p, struct flow *f, uint32_t seq);
+void order_next(struct proto *p, struct flow *f, uint32_t seq);
+bool order_new_hole(struct proto *p, struct flow *f);
+uint32_t order_lost_end(const struct proto *p, const struct flow *f);
+uint32_t order_wait(const struct path *t);
+uint32_t order_rtt(struct proto *p, uint16_t node, bool alone, uint32_t rtt);
+void order_forget(struct proto *p, uint16_t node);
+bool order_is_first(const struct proto *p, uint16_t node);
 
 /* share.c */
 void share_look(struct proto *p, struct flow *f, const struct wire_hdr *h);

@@ -156,6 +156,7 @@ adopt_epoch(struct proto *p, struct path *t, const struct wire_hello *hello)
 		t->srtt = t->rttvar = 0;
 		t->rto = t->probe = p->rto_first;
 		t->cc.base_rtt = 0;
+		order_forget(p, t->node);
 		t->owd_life = 0;
 	}
 	t->payload_max = payload_max < p->cfg.payload_max ? payload_max : p->cfg.payload_max;

@@ -31,6 +31,8 @@
 struct proto;
 struct cc_ops;
 
+#define PROTO_LINKS_MAX 4
+
 enum proto_recovery {
 	PROTO_SELECTIVE, /* keep what arrived out of order, Nack the holes (ours) */
 	PROTO_GO_BACK_N, /* discard until the first-Nacked frame arrives (PM-R5) */
@@ -67,12 +69,15 @@ struct proto_config {
 	uint32_t cc_target_us;    /* cc = delay: queueing delay that is accepted */
 	uint32_t share_target_us; /* queueing delay that all senders to this node together may
 				   * cause; 0 = no shares */
+	uint32_t links;           /* most links by which frames of one node come at a time, up to
+				   * PROTO_LINKS_MAX; 0 = 1 */
 	enum proto_recovery recovery;
 	const struct cc_ops *cc;
 };
 
 /* Counters: why received frames were not accepted, and what else happened. They have one writer and
- * are not atomic. Tests check that rx_frames = rx_accepted + the sum of all drop_*. */
+ * are not atomic. Tests check that rx_frames = rx_accepted + rx_multi + rx_link + the sum of all
+ * drop_*. */
 #define PROTO_COUNTERS(X)                                                                          \
 	X(rx_frames, "frames", "frames given to the protocol")                                     \
 	X(rx_accepted, "frames", "frames accepted: in order, kept for later, or control")          \
@@ -106,6 +111,7 @@ struct proto_config {
 	X(rx_acks, "frames", "frames received that were nothing but an Ack")                       \
 	X(rx_nacks, "frames", "Nacks received")                                                    \
 	X(rx_multi, "frames", "frames received that were sent to several nodes at once")           \
+	X(rx_link, "frames", "... that ask whether their link works, or answer that")              \
 	X(timeouts, "events", "retransmission timeouts (PM-S4)")                                   \
 	X(tx_probes, "frames", "data frames sent again to learn whether the last were lost")       \
 	X(room_questions, "frames",                                                                \
@@ -150,6 +156,7 @@ struct proto_out {
 	uint16_t node;     /* destination */
 	uint16_t head_len; /* bytes of head[]: header, and the payload of frames without a handle */
 	bool again;        /* the payload was given out before, so the link may still hold it */
+	uint8_t link;      /* without a handle: it answers what came by that link (proto_rx_link) */
 	_Alignas(64) uint8_t head[WIRE_HDR_BYTES + WIRE_HOLES_MAX + 14];
 };
 #define PROTO_NO_HANDLE UINT64_MAX
@@ -184,6 +191,7 @@ enum proto_rx_result {
 			   * spares the common case the detour through proto_deliver. */
 	PROTO_RX_MULTI,   /* not kept: a well-formed MULTI frame of a node that may be there, whose
 			   * payload is checked no further: for whoever knows the group */
+	PROTO_RX_LINK,    /* not kept: a well-formed LINK frame of a node that may be there */
 };
 
 struct proto_path_stat {
@@ -300,6 +308,14 @@ unsigned proto_send_now(struct proto *p, uint64_t flow_key, const struct proto_n
 /* Pass in a received frame, without its encapsulation. `frame` is read only during the call. */
 enum proto_rx_result proto_rx(struct proto *p, const void *frame, uint32_t len, uint64_t handle,
 	uint64_t now);
+
+/* Nodes may send by several links at once, on which frames overtake each other. links: those by
+ * which frames of that node are to be expected now, a bit each; a frame then counts as missing only
+ * when each of these has brought a later one, or after about a round trip. Fewer than two: at once,
+ * as with one link. With config.links > 1 only. */
+void proto_node_links(struct proto *p, uint16_t node, uint32_t links);
+/* What is passed in from now on came by that link, below config.links. */
+void proto_rx_link(struct proto *p, unsigned link);
 
 /* A turn of the caller's loop begins: what it receives may have waited since the previous turn
  * began. A caller that passes in each frame at the moment it arrives (a simulator) need not call

@@ -179,6 +179,8 @@ rx_in_order(struct proto *p, struct flow *f, const struct data *d, uint64_t hand
 	fill_rxd(&p->rxds[i], f, d, handle);
 	append_fragment(p, f, i);
 	ack_owe(p, f, now);
+	if (unlikely(p->arrivals != NULL))
+		order_next(p, f, d->seq);
 	flow_drain(p, f);
 	if (p->cfg.recovery == PROTO_GO_BACK_N || wire_seq_before(f->rcv_high, f->rcv_nxt))
 		f->rcv_high = f->rcv_nxt;
@@ -208,15 +210,20 @@ hold(struct proto *p, struct flow *f, uint32_t index)
 		f->ooo.tail = index;
 }
 
-/* PM-R4: Nack at once when a hole is new, again when the last Nack seems to have been lost. */
+/* PM-R4: Nack at once when a hole is new, again when the last Nack seems to have been lost; not
+ * while what is missing may come yet by another link. */
 static void
 nack_gap(struct proto *p, struct flow *f, bool new_hole, uint64_t now)
 {
 	const struct path *t = &p->paths[f->path];
 	uint32_t silence = stamp_of(p, now) - f->nack_ts;
 
+	if (p->cfg.recovery == PROTO_SELECTIVE && order_lost_end(p, f) == f->rcv_nxt)
+		return;
 	f->acks_owed++;
-	if (new_hole || silence > t->srtt / 4 + WIRE_TSTAMP_HZ / 20000)
+	if (new_hole ||
+		silence > (p->arrivals == NULL ? t->srtt / 4 + WIRE_TSTAMP_HZ / 20000
+					       : order_wait(t)))
 		ack_urgent(p, f, FLOW_NACK);
 	else
 		f->acks_owed--;
@@ -246,6 +253,8 @@ rx_out_of_order(struct proto *p, struct flow *f, const struct data *d, uint64_t 
 	}
 	uint32_t i = rxd_take(p);
 
+	if (unlikely(p->arrivals != NULL))
+		order_hold(p, f, d->seq);
 	fill_rxd(&p->rxds[i], f, d, handle);
 	hold(p, f, i);
 	p->held++;
@@ -253,6 +262,8 @@ rx_out_of_order(struct proto *p, struct flow *f, const struct data *d, uint64_t 
 	have_set(f, d->seq);
 	if (wire_seq_before(f->rcv_high, d->seq + 1))
 		f->rcv_high = d->seq + 1;
+	if (unlikely(p->arrivals != NULL))
+		new_hole = order_new_hole(p, f);
 	p->share.holes += new_hole;
 	nack_gap(p, f, new_hole, now);
 	COUNT(p, rx_accepted);
@@ -311,7 +322,8 @@ rx_already_had(struct proto *p, const struct wire_hdr *h, uint32_t seq)
 static void
 answer_now(struct proto *p, struct flow *f)
 {
-	ack_urgent(p, f, wire_seq_before(f->rcv_nxt, f->rcv_high) ? FLOW_NACK : FLOW_UPDATE);
+	ack_urgent(p, f,
+		wire_seq_before(f->rcv_nxt, order_lost_end(p, f)) ? FLOW_NACK : FLOW_UPDATE);
 }
 
 /* May the sender of an opening frame send to the context? */
@@ -357,6 +369,7 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 
 	p->last_flow = index;
 	f->used_at = now;
+	f->rx_link = p->rx_link;
 	if (h->flags & wire_be16(WIRE_F_ACK))
 		ack_received(p, f, h, now);
 	if (unlikely(!flow_is_open(p, f, h, d.seq)))
@@ -381,6 +394,7 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 	f->heard_ts = p->stamp;
 	f->echo_base = wire_be32(h->tstamp) - f->heard_ts;
 	f->echo_gap = gap_of(p);
+	f->echo_link = p->rx_link;
 	enum proto_rx_result r = likely(ahead == 0) ? rx_in_order(p, f, &d, handle, now)
 						    : rx_out_of_order(p, f, &d, handle, now);
 
@@ -455,6 +469,7 @@ rx_control(struct proto *p, struct path *t, const struct wire_hdr *h, uint64_t n
 	case WIRE_DATA:
 	case WIRE_HELLO:
 	case WIRE_MULTI:
+	case WIRE_LINK:
 	case WIRE_TYPE_COUNT:
 		break;
 	}
@@ -517,6 +532,10 @@ rx_checked(struct proto *p, const struct wire_hdr *h, uint32_t len, uint64_t han
 	if (unlikely(h->type == WIRE_MULTI)) {
 		COUNT(p, rx_multi);
 		return PROTO_RX_MULTI;
+	}
+	if (unlikely(h->type == WIRE_LINK)) {
+		COUNT(p, rx_link);
+		return PROTO_RX_LINK;
 	}
 	if (unlikely(h->type == WIRE_HELLO)) {
 		path_rx_hello(p, h, now);
@@ -585,6 +604,7 @@ rx_plain(struct proto *p, struct flow *f, const struct wire_hdr *h, uint32_t len
 	f->heard_ts = stamp_of(p, now);
 	f->echo_base = wire_be32(h->tstamp) - f->heard_ts;
 	f->echo_gap = gap_of(p);
+	f->rx_link = f->echo_link = p->rx_link;
 	COUNT(p, messages_delivered);
 	COUNT(p, rx_accepted);
 	if (h->flags & wire_be16(WIRE_F_ACK) || !(f->flags & FLOW_ACK_DUE) ||

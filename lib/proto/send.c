@@ -601,7 +601,7 @@ tx_data(struct proto *p, struct proto_out *out, unsigned n, uint32_t now_ts, uin
 static uint16_t
 put_holes(const struct proto *p, const struct flow *f, uint8_t *map)
 {
-	uint32_t span = f->rcv_high - f->rcv_nxt;
+	uint32_t span = order_lost_end(p, f) - f->rcv_nxt;
 	uint16_t bytes;
 
 	if (span == 0 || p->cfg.recovery == PROTO_GO_BACK_N)
@@ -615,6 +615,14 @@ put_holes(const struct proto *p, const struct flow *f, uint8_t *map)
 	return bytes;
 }
 
+/* What a Nack was to name may have come meanwhile, or may yet come by another link. */
+static bool
+is_missing(const struct proto *p, const struct flow *f)
+{
+	return p->arrivals == NULL || f->flags & FLOW_FULL || p->cfg.recovery == PROTO_GO_BACK_N ||
+		order_lost_end(p, f) != f->rcv_nxt;
+}
+
 static void
 emit_ack(struct proto *p, struct flow *f, struct proto_out *o, uint32_t now_ts, uint64_t now)
 {
@@ -625,7 +633,7 @@ emit_ack(struct proto *p, struct flow *f, struct proto_out *o, uint32_t now_ts, 
 		.msg_len = f->echo_gap,
 	};
 
-	if (unlikely(f->flags & FLOW_NACK)) {
+	if (unlikely(f->flags & FLOW_NACK && is_missing(p, f))) {
 		w.type = WIRE_NACK;
 		w.payload_len = put_holes(p, f, o->head + WIRE_HDR_BYTES);
 		w.flags = f->flags & FLOW_FULL ? WIRE_F_FULL : 0;
@@ -643,6 +651,7 @@ emit_ack(struct proto *p, struct flow *f, struct proto_out *o, uint32_t now_ts, 
 	o->node = f->node;
 	o->head_len = (uint16_t)(WIRE_HDR_BYTES + w.payload_len);
 	o->again = false;
+	o->link = w.flags & WIRE_F_ECHO ? f->echo_link : f->rx_link;
 }
 
 /* Send the Acks that are due: those needed at once, and those that have waited long enough. */
@@ -705,6 +714,7 @@ emit_stray(struct proto *p, const struct stray *s, struct proto_out *o, uint32_t
 	o->node = s->node;
 	o->head_len = (uint16_t)(WIRE_HDR_BYTES + w.payload_len);
 	o->again = false;
+	o->link = s->link;
 }
 
 static void
@@ -780,6 +790,7 @@ stray_reply(struct proto *p, const struct wire_hdr *h, uint8_t type, uint16_t fl
 		.dst_ctx = wire_be16(h->src_ctx),
 		.flags = flags,
 		.type = type,
+		.link = p->rx_link,
 		.session = wire_be32(h->session),
 		.seq = wire_be32(h->seq),
 	};

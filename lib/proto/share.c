@@ -49,6 +49,8 @@ wait_of(struct proto *p, struct path *t, const struct wire_hdr *h)
 	struct share *s = &p->share;
 	uint32_t owd = p->stamp - wire_be32(h->tstamp);
 
+	if (unlikely(p->arrivals != NULL && !order_is_first(p, t->node)))
+		return s->last;
 	if (unlikely(t->owd_life != s->life)) {
 		bool fresh = t->owd_life != 0 && (uint16_t)(t->owd_life + 1) == s->life;
 

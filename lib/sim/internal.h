@@ -118,6 +118,9 @@ struct sim_node {
 	uint32_t kept;    /* received frames that the core holds */
 	uint32_t steps;
 	bool faulty_out, faulty_in, cut_out, cut_in;
+	uint8_t links_cut_out, links_cut_in; /* a bit each */
+	struct rails *rails;                 /* of each peer; NULL: there is one link */
+	uint64_t rails_at;                   /* next rails_step, SIM_NEVER = none */
 	struct fault_model fault_out, fault_in;
 };
 
@@ -126,6 +129,8 @@ struct sim {
 	uint64_t now, random, digest, frames, pending;
 	uint64_t kept; /* received frames that cores hold */
 	uint32_t node_count, event_order, here;
+	uint32_t edge_count; /* of one network; those of the second link's follow in `edges` */
+	struct rails_config rails;
 	struct sim_node *nodes;
 	struct edge *edges;
 	struct event *events; /* 4-ary heap */

@@ -144,7 +144,7 @@ oracle_books(struct sim *s, uint32_t node)
 {
 	struct sim_node *n = &s->nodes[node];
 	const uint64_t *c = proto_counters(n->core);
-	uint64_t sum = c[PROTO_rx_accepted];
+	uint64_t sum = c[PROTO_rx_accepted] + c[PROTO_rx_multi] + c[PROTO_rx_link];
 
 	for (int i = PROTO_drop_truncated; i <= PROTO_drop_no_hold; i++)
 		sum += c[i];

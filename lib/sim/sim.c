@@ -77,6 +77,27 @@ backlog_bytes(const struct sim *s, const struct edge *e)
 	return (uint64_t)(((unsigned __int128)(e->free_at - s->now) << 20) / e->ns_per_byte);
 }
 
+/* The port of the node with the longest queue. */
+static const struct edge *
+port(const struct sim *s, uint32_t node)
+{
+	const struct edge *most = &s->edges[s->nodes[node].uplink];
+
+	for (uint32_t i = 1; i < s->cfg.links; i++) {
+		const struct edge *e = &s->edges[s->nodes[node].uplink + i * s->edge_count];
+
+		if (e->free_at > most->free_at)
+			most = e;
+	}
+	return most;
+}
+
+bool
+sim_port_is_full(const struct sim *s, uint32_t node)
+{
+	return backlog_bytes(s, port(s, node)) >= s->cfg.nic_bytes;
+}
+
 static void
 drop(struct sim *s, uint32_t packet)
 {
@@ -183,7 +204,8 @@ flood(struct sim *s, uint32_t vertex, uint32_t packet)
 {
 	const struct topology *t = s->cfg.topology;
 	const struct topology_vertex *v = &t->vertices[vertex];
-	const uint32_t back = t->edges[s->packets[packet].edge].reverse;
+	const uint32_t edge = s->packets[packet].edge, network = edge - edge % s->edge_count;
+	const uint32_t back = t->edges[edge % s->edge_count].reverse;
 
 	for (uint32_t i = v->first_edge; i < v->first_edge + v->edge_count; i++) {
 		uint32_t twin;
@@ -192,12 +214,19 @@ flood(struct sim *s, uint32_t vertex, uint32_t packet)
 			continue;
 		TAKE(s, packets, packet, twin);
 		s->packets[twin] = s->packets[packet];
-		enter_edge(s, i, twin);
+		enter_edge(s, network + i, twin);
 	}
 	drop(s, packet);
 }
 
 static void receive(struct sim *s, uint32_t packet);
+
+/* The link by which the packet's network is reached. */
+static uint32_t
+link_of(const struct sim *s, const struct packet *k)
+{
+	return k->edge / s->edge_count;
+}
 
 /* A packet is at the end of its edge. */
 static void
@@ -210,7 +239,7 @@ arrive(struct sim *s, uint32_t packet)
 		struct sim_node *n = &s->nodes[e->from_host];
 
 		k->judged_out = true;
-		if (n->cut_out) {
+		if (n->cut_out || n->links_cut_out >> link_of(s, k) & 1) {
 			drop(s, packet);
 			return;
 		}
@@ -225,7 +254,7 @@ arrive(struct sim *s, uint32_t packet)
 	if (e->to_host == NIL) {
 		uint32_t next = topology_route(s->cfg.topology, e->to, k->dst);
 
-		enter_edge(s, next, packet);
+		enter_edge(s, k->edge - k->edge % s->edge_count + next, packet);
 		return;
 	}
 	k->dst = e->to_host;
@@ -233,7 +262,7 @@ arrive(struct sim *s, uint32_t packet)
 
 	if (!k->judged_in) {
 		k->judged_in = true;
-		if (n->cut_in) {
+		if (n->cut_in || n->links_cut_in >> link_of(s, k) & 1) {
 			drop(s, packet);
 			return;
 		}
@@ -248,7 +277,7 @@ trace(const struct sim *s, const char *what, const struct packet *k)
 {
 	const struct wire_hdr *h = (const struct wire_hdr *)k->head;
 	static const char *const types[WIRE_TYPE_COUNT] = {"?", "DATA", "ACK", "NACK", "HELLO",
-		"PING", "PONG", "RESET", "MULTI"};
+		"PING", "PONG", "RESET", "MULTI", "LINK"};
 
 	fprintf(s->cfg.trace,
 		"%12.3f us %s %-5s %u.%u > %u.%u flags %02x seq %u ack %u credit %u share %u len "
@@ -365,7 +394,7 @@ pull(struct sim *s, uint32_t node)
 }
 
 static void
-transmit(struct sim *s, uint32_t node, const struct proto_out *o)
+transmit(struct sim *s, uint32_t node, const struct proto_out *o, uint32_t link)
 {
 	uint32_t packet;
 
@@ -394,7 +423,99 @@ transmit(struct sim *s, uint32_t node, const struct proto_out *o)
 		drop(s, packet);
 		return;
 	}
-	enter_edge(s, s->nodes[node].uplink, packet);
+	enter_edge(s, s->nodes[node].uplink + link * s->edge_count, packet);
+}
+
+/* ------------------------------------------------------------------ several links */
+
+/* The link of the next frame to that node. */
+static uint32_t
+choose_link(struct sim *s, uint32_t node, const struct proto_out *o)
+{
+	struct sim_node *n = &s->nodes[node];
+
+	if (n->rails == NULL || o->node >= s->node_count || o->node == node)
+		return 0;
+	struct rails *r = &n->rails[o->node];
+	const uint32_t link = o->handle == PROTO_NO_HANDLE
+		? rails_answer(r, o->link, s->now)
+		: rails_pick(r, &s->rails, o->head_len + o->len, s->now);
+
+	if (!r->active) {
+		r->active = true;
+		r->check_at = s->now;
+		if (s->now + RAILS_STEP_US * 1000 < n->rails_at)
+			n->rails_at = s->now + RAILS_STEP_US * 1000;
+	}
+	return link;
+}
+
+/* Ask, or answer, whether that link works. */
+static void
+say_link(struct sim *s, uint32_t node, uint32_t peer, uint32_t link, uint16_t flags, uint32_t round)
+{
+	const struct wire_fields w = {
+		.type = WIRE_LINK,
+		.flags = flags,
+		.src_node = (uint16_t)node,
+		.dst_node = (uint16_t)peer,
+		.seq = round,
+	};
+	struct proto_out o = {
+		.handle = PROTO_NO_HANDLE,
+		.node = (uint16_t)peer,
+		.head_len = WIRE_HDR_BYTES,
+	};
+
+	wire_put(o.head, &w);
+	transmit(s, node, &o, link);
+}
+
+static void
+expect_links(struct sim *s, uint32_t node, uint32_t peer)
+{
+	struct sim_node *n = &s->nodes[node];
+
+	proto_node_links(n->core, (uint16_t)peer, s->rails.spread ? rails_up(&n->rails[peer]) : 0);
+}
+
+/* The questions whose time has come. */
+static void
+step_rails(struct sim *s, uint32_t node)
+{
+	struct sim_node *n = &s->nodes[node];
+	bool any = false;
+
+	if (s->now < n->rails_at)
+		return;
+	for (uint32_t i = 0; i < s->node_count; i++) {
+		struct rails *r = &n->rails[i];
+		bool changed = false;
+
+		if (!r->active)
+			continue;
+		uint32_t ask = rails_step(r, &s->rails, s->now, &changed);
+
+		if (changed)
+			expect_links(s, node, i);
+		for (uint32_t link = 0; link < r->count; link++) {
+			if (ask >> link & 1)
+				say_link(s, node, i, link, WIRE_F_ASK, r->round);
+		}
+		any |= r->active;
+	}
+	n->rails_at = any ? s->now + RAILS_STEP_US * 1000 : SIM_NEVER;
+}
+
+static void
+hear_link(struct sim *s, uint32_t node, uint32_t link, const struct wire_hdr *h)
+{
+	const uint32_t peer = wire_be16(h->src_node);
+
+	if (h->flags & wire_be16(WIRE_F_ASK))
+		say_link(s, node, peer, link, 0, wire_be32(h->seq));
+	else if (rails_answered(&s->nodes[node].rails[peer], link, wire_be32(h->seq), s->now))
+		expect_links(s, node, peer);
 }
 
 /* Move frames from the core to the host's port, as far as the port accepts them. */
@@ -403,10 +524,10 @@ push(struct sim *s, uint32_t node)
 {
 	struct sim_node *n = &s->nodes[node];
 	struct proto_out out[BURST];
-	const struct edge *e = &s->edges[n->uplink];
+	const struct edge *e = port(s, node);
 	unsigned all = 0;
 
-	for (;;) {
+	for (;; e = port(s, node)) {
 		uint64_t queued = backlog_bytes(s, e);
 
 		if (queued >= s->cfg.nic_bytes) {
@@ -420,7 +541,7 @@ push(struct sim *s, uint32_t node)
 		unsigned k = proto_tx(n->core, out, ask, sim_ticks(s, n));
 
 		for (unsigned i = 0; i < k; i++)
-			transmit(s, node, &out[i]);
+			transmit(s, node, &out[i], choose_link(s, node, &out[i]));
 		all += k;
 		if (k < ask)
 			return all;
@@ -438,17 +559,20 @@ step(struct sim *s, uint32_t node)
 		if (++rounds > ROUNDS_MAX)
 			sim_violation(s, "node %u never comes to an end", node);
 	}
+	if (n->rails != NULL)
+		step_rails(s, node);
 	if (s->cfg.audit)
 		oracle_books(s, node);
 	uint64_t at = sim_moment(n, proto_deadline(n->core));
 
 	/* frames that the port did not accept are no missed deadline: push() asked to be called
 	 * again */
-	if (at <= s->now && n->wake_at > s->now &&
-		backlog_bytes(s, &s->edges[n->uplink]) < s->cfg.nic_bytes)
+	if (at <= s->now && n->wake_at > s->now && !sim_port_is_full(s, node))
 		sim_violation(s, "node %u has a deadline in the past and nothing to do", node);
 	if (at > s->now)
 		wake(s, node, at);
+	if (n->rails != NULL)
+		wake(s, node, n->rails_at);
 }
 
 static void
@@ -464,10 +588,19 @@ receive(struct sim *s, uint32_t packet)
 	sim_digest_add(s, s->now ^ (uint64_t)node << 48);
 	if (s->cfg.trace != NULL)
 		trace(s, "got ", k);
+	if (n->rails != NULL && wire_be16(((struct wire_hdr *)k->head)->src_node) < s->node_count) {
+		proto_rx_link(n->core, link_of(s, k));
+		rails_heard(&n->rails[wire_be16(((struct wire_hdr *)k->head)->src_node)],
+			link_of(s, k));
+	}
 	enum proto_rx_result r = proto_rx(n->core, k->head, k->len, index, sim_ticks(s, n));
 
 	if (r == PROTO_RX_DONE) {
 		release_held(s, node, index);
+	} else if (r == PROTO_RX_LINK) {
+		release_held(s, node, index);
+		hear_link(s, node, link_of(s, k), (const struct wire_hdr *)k->head);
+		k = &s->packets[packet];
 	} else if (r == PROTO_RX_MULTI) {
 		const struct wire_hdr *h = (const struct wire_hdr *)k->head;
 
@@ -501,6 +634,12 @@ receive(struct sim *s, uint32_t packet)
 
 /* ------------------------------------------------------------------ making and ending */
 
+static uint32_t
+links(const struct sim_config *c)
+{
+	return c->links > 1 ? c->links : 1;
+}
+
 static void
 start_node(struct sim *s, uint32_t i)
 {
@@ -510,6 +649,7 @@ start_node(struct sim *s, uint32_t i)
 	n->cfg.node = (uint16_t)i;
 	n->cfg.epoch = (uint32_t)sim_random(s) | 1;
 	n->cfg.seed = sim_random(s);
+	n->cfg.links = s->cfg.links;
 	if (s->cfg.configure != NULL)
 		s->cfg.configure(s->cfg.arg, i, &n->cfg);
 	size_t size = proto_memsize(&n->cfg);
@@ -528,6 +668,11 @@ start_node(struct sim *s, uint32_t i)
 		n->rate += sim_random(s) % (2 * part + 1) - part;
 	}
 	n->core = proto_init(memory, &n->cfg, sim_ticks(s, n));
+	n->rails_at = SIM_NEVER;
+	for (uint32_t k = 0; n->rails != NULL && k < s->node_count; k++) {
+		n->rails[k] = (struct rails){.count = (uint8_t)s->cfg.links};
+		expect_links(s, i, k);
+	}
 	n->handles = n->kept = 0;
 	memset(n->contexts, 0, s->cfg.proto.contexts_max * sizeof(*n->contexts));
 }
@@ -554,12 +699,12 @@ make(struct sim *s, struct request *r)
 
 	(void)r;
 
-	for (uint32_t i = 0; i < t->edge_count; i++) {
-		const struct topology_edge *e = &t->edges[i];
+	for (uint32_t i = 0; i < links(&s->cfg) * t->edge_count; i++) {
+		const struct topology_edge *e = &t->edges[i % t->edge_count];
 
 		s->edges[i] = (struct edge){
 			.ns_per_byte = (8 * NS_PER_SEC << 20) / e->bandwidth_bps,
-			.latency_ns = e->latency_ns,
+			.latency_ns = e->latency_ns + i / t->edge_count * s->cfg.link_skew_ns,
 			.buffer_bytes = t->vertices[e->from].buffer_bytes,
 			.to = e->to,
 			.to_host = t->vertices[e->to].host,
@@ -571,6 +716,8 @@ make(struct sim *s, struct request *r)
 		s->nodes[i].wake_at = SIM_NEVER;
 		s->nodes[i].contexts = calloc(s->cfg.proto.contexts_max,
 			sizeof(struct sim_context));
+		if (links(&s->cfg) > 1)
+			s->nodes[i].rails = calloc(s->node_count, sizeof(struct rails));
 		set_fault(s, i, &s->cfg.fault);
 		start_node(s, i);
 	}
@@ -587,7 +734,9 @@ sim_new(const struct sim_config *config)
 	s->random = config->seed;
 	s->node_count = config->topology->host_count;
 	s->nodes = calloc(s->node_count, sizeof(*s->nodes));
-	s->edges = calloc(config->topology->edge_count, sizeof(*s->edges));
+	s->edge_count = config->topology->edge_count;
+	s->edges = calloc(links(config) * s->edge_count, sizeof(*s->edges));
+	s->rails = (struct rails_config){.ticks_per_us = 1000, .spread = config->spread};
 	s->stream_mask = 1023;
 	s->stream_table = calloc(s->stream_mask + 1, sizeof(*s->stream_table));
 	s->message_free = s->held_free = s->packet_free = s->timer_free = NIL;
@@ -605,6 +754,7 @@ sim_free(struct sim *s)
 	for (uint32_t i = 0; s->nodes != NULL && i < s->node_count; i++) {
 		free(s->nodes[i].core);
 		free(s->nodes[i].contexts);
+		free(s->nodes[i].rails);
 	}
 	free(s->nodes);
 	free(s->edges);
@@ -713,8 +863,7 @@ send_message(struct sim *s, struct request *r)
 	const struct proto_now one = {handles[0], now.head, m.len};
 	/* half of the messages try both ways, as an engine's do that finds its port full now and
 	 * then */
-	bool sent = frags == 1 && slot % 2 == 0 &&
-		backlog_bytes(s, &s->edges[n->uplink]) < s->cfg.nic_bytes &&
+	bool sent = frags == 1 && slot % 2 == 0 && !sim_port_is_full(s, r->node) &&
 		proto_send_now(n->core, proto_flow_key(m.ctx, m.dst_node, m.dst_ctx), &one, 1,
 			sim_ticks(s, n)) == 1;
 
@@ -742,7 +891,7 @@ send_message(struct sim *s, struct request *r)
 	n->handles += frags;
 	s->pending++;
 	if (sent)
-		transmit(s, r->node, &now);
+		transmit(s, r->node, &now, choose_link(s, r->node, &now));
 	wake(s, r->node, s->now);
 }
 
@@ -766,12 +915,6 @@ void
 sim_permitted(struct sim *s, uint32_t src, uint32_t dst, uint32_t len)
 {
 	proto_path_permitted(s->nodes[src].core, (uint16_t)dst, len);
-}
-
-bool
-sim_port_is_full(const struct sim *s, uint32_t node)
-{
-	return backlog_bytes(s, &s->edges[s->nodes[node].uplink]) >= s->cfg.nic_bytes;
 }
 
 static void
@@ -968,6 +1111,15 @@ sim_cut(struct sim *s, uint32_t node, bool out, bool in)
 {
 	s->nodes[node].cut_out = out;
 	s->nodes[node].cut_in = in;
+}
+
+void
+sim_cut_link(struct sim *s, uint32_t node, uint32_t link, bool out, bool in)
+{
+	struct sim_node *n = &s->nodes[node];
+
+	n->links_cut_out = (uint8_t)((n->links_cut_out & ~(1u << link)) | (uint32_t)out << link);
+	n->links_cut_in = (uint8_t)((n->links_cut_in & ~(1u << link)) | (uint32_t)in << link);
 }
 
 /* ------------------------------------------------------------------ time */

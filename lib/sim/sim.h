@@ -31,6 +31,7 @@
 #include "coll/topology.h"
 #include "fault_model.h"
 #include "proto/proto.h"
+#include "rails/rails.h"
 
 #define SIM_NEVER       UINT64_MAX
 /* bytes of a frame on the wire in addition to PM header and payload: Ethernet 14, FCS 4, preamble
@@ -47,8 +48,12 @@ struct sim_config {
 	uint32_t entries, bulks, inline_max; /* receive room of every context, as for
 					      * proto_ctx_open */
 	bool permits;                        /* proto_ctx_permits for all contexts */
-	uint16_t kept; /* contexts below this number keep the entry of a message until sim_room;
-			* others give it back when the message is delivered */
+	uint16_t kept;  /* contexts below this number keep the entry of a message until sim_room;
+			 * others give it back when the message is delivered */
+	uint32_t links; /* nodes have so many links, each to a network like that of
+			 * `topology`; up to RAILS_MAX; 0 = 1 */
+	uint64_t link_skew_ns;     /* each network is slower than the one before it by so much */
+	bool spread;               /* frames go by all links that work (lib/rails) */
 	uint32_t nic_bytes;        /* most bytes that wait in a host's own port */
 	struct fault_config fault; /* faults on each host's cable, in both directions; its seed is
 				    * mixed with that of the simulator */
@@ -130,6 +135,9 @@ void sim_restart(struct sim *s, uint32_t node);
 void sim_fault(struct sim *s, uint32_t node, const struct fault_config *fault);
 /* Cut a host's cable for outgoing and for incoming frames, until the next call. */
 void sim_cut(struct sim *s, uint32_t node, bool out, bool in);
+
+/* Cut one of a host's links, for outgoing and for incoming frames, until the next call. */
+void sim_cut_link(struct sim *s, uint32_t node, uint32_t link, bool out, bool in);
 
 /* Run until the time `until`, or until no event is left. Returns false if the oracle found a
  * violation. */

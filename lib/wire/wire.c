@@ -19,6 +19,7 @@ static const struct {
 	[WIRE_PONG] = {0, 0},
 	[WIRE_RESET] = {0, 0},
 	[WIRE_MULTI] = {sizeof(struct wire_multi) + 1, UINT16_MAX},
+	[WIRE_LINK] = {0, 0},
 };
 
 /* What may come with each message of a transfer. */

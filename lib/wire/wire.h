@@ -40,6 +40,7 @@ enum wire_type {
 	/* bytes for members of a group, on any nodes: of no flow and no session, and nobody answers
 	 * for it but by messages of the group; dst_node, dst_ctx: WIRE_NOBODY */
 	WIRE_MULTI = 8,
+	WIRE_LINK = 9, /* with ASK: does this link carry frames? Without: it does. Of no session */
 	WIRE_TYPE_COUNT
 };
 
@@ -72,7 +73,8 @@ struct wire_hdr {
 	uint16_t share;       /* frames that this flow may have in flight, 0 = no bound but its
 			       * window */
 	uint32_t session;     /* digest of both nodes' epochs; 0 in HELLO */
-	uint32_t seq;         /* DATA, RESET: sequence number of this frame in its flow */
+	uint32_t seq;         /* DATA, RESET: sequence number of this frame in its flow; LINK: of
+			       * the question */
 	uint32_t ack;         /* next sequence number expected in the reverse flow */
 	uint32_t tstamp;      /* sender's clock, 62.5 ns */
 	uint32_t echo;        /* tstamp of the frame that this answers plus the time it was held; of

@@ -5,13 +5,13 @@
 # given static libraries leave undefined, only those defined among them, mem*, and
 # proto_assert_failed may be there.
 #
-#   pure.sh DIR_WITH_LIB   (libwire.a, libproto.a, liblhs.a, librma.a, libgroup.a, libcoll_exec.a below it, those that exist)
+#   pure.sh DIR_WITH_LIB   (libwire.a, libproto.a, liblhs.a, librma.a, libgroup.a, libcoll_exec.a, librails.a below it, those that exist)
 #   pure.sh LIB.a...
 set -u
 
 if [ $# -eq 1 ] && [ -d "$1" ]; then
 	set -- $(find "$1" -name libwire.a -o -name libproto.a -o -name liblhs.a -o \
-		-name librma.a -o -name libgroup.a -o -name libcoll_exec.a)
+		-name librma.a -o -name libgroup.a -o -name libcoll_exec.a -o -name librails.a)
 fi
 if [ $# -eq 0 ]; then
 	echo "usage: pure.sh DIR_WITH_LIB | LIB.a..." >&2

@@ -60,6 +60,7 @@ beside histories ${seeds}_random_histories --seeds $seeds
 # an opening frame that waited for room for ever: its receiver had begun anew while it was refused
 beside histories a_refusal_behind_a_new_life --first 23155 --seeds 1
 beside histories $((seeds / 2))_histories_of_preemption --preempt --seeds $((seeds / 2))
+beside histories $((seeds / 2))_histories_of_several_links --links --seeds $((seeds / 2))
 beside histories $((seeds / 5))_histories_of_transfers --transfers --seeds $((seeds / 5))
 beside histories $((seeds / 10))_histories_of_matching --matching --seeds $((seeds / 10))
 [ $seeds -ne 2000 ] || beside experiments

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Rails: the links by which a peer is reached, when there are several (ours; the paper has one).
+ * Which of them the next frame takes, and which of them are dead. Sans-IO: frames sent and heard,
+ * and the time, go in; a choice, and questions to be asked, come out. A struct rails is of one peer
+ * and one lane; all functions run on that lane.
+ *
+ * Design notes
+ * 1. A rail is suspected when nothing was heard on it for a while after something was sent. Then
+ *    all rails are asked (WIRE_LINK frames), and the peer answers each question on the rail that it
+ *    came by. A rail misses a round if another one has answered and it has not, in good time; so a
+ *    peer that does not run for a while is not taken for a dead link. After MISSES rounds it is
+ *    down, and from the first one on it is avoided. (PM's own rule, two timeouts of a flow, cannot
+ *    tell which link lost the frames.)
+ * 2. What is heard shows only that the other direction works, so while a peer is in use its rails
+ *    are asked every CHECK in any case. So are those that are down: one answer brings them up.
+ * 3. Frames go to one rail for RUN bytes, then to the next: frames that take turns more often would
+ *    come out of order more often, which costs the receiver instructions. So rails should be alike:
+ *    they carry equal shares.
+ */
+#ifndef PMX_RAILS_H
+#define PMX_RAILS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define RAILS_MAX 4
+
+/* The same for all peers of a node. */
+struct rails_config {
+	uint64_t ticks_per_us; /* of every `now` */
+	bool spread;           /* frames go by all rails that work; otherwise by the first one */
+};
+
+struct rail {
+	uint64_t sent_at; /* the first frame sent since anything was heard; 0 = none */
+	uint8_t misses;   /* rounds in a row that it did not answer */
+	bool down;
+};
+
+/* All zero but for `count` is a valid beginning: all rails are up. */
+struct rails {
+	uint8_t count;  /* 1..RAILS_MAX; 0: no such peer */
+	uint8_t usable; /* rails that frames may take, a bit each; 0: not yet known, rails_usable */
+	uint8_t data;   /* rail of the last frame with a payload */
+	int32_t left;   /* bytes of those until the next rail's turn */
+	bool active;    /* the caller calls rails_step */
+	bool used;      /* something was sent since the last check */
+	/* the round of questions that is under way */
+	bool asking;
+	uint8_t answered;               /* rails, a bit each */
+	uint32_t round;                 /* its number */
+	uint64_t asked_at, answered_at; /* answered_at: the first one */
+	uint64_t taken;                 /* by the last first answer */
+	uint32_t patience_us;           /* without any answer, the next round comes after this */
+	uint64_t check_at;
+	struct rail rail[RAILS_MAX];
+};
+
+#define RAILS_STEP_US 1000 /* the interval of rails_step */
+
+/* Returns the rails that frames may take: those that are up and answer; if there are none, those
+ * that are up; if there are none, all. */
+uint32_t rails_usable(const struct rails *r);
+/* Returns the rails that are not down, a bit each. */
+uint32_t rails_up(const struct rails *r);
+/* Choose the rail of the next frame with a payload, of so many bytes, and note that it was sent.
+ * The caller calls rails_step from now on if it does not yet (active). */
+unsigned rails_pick(struct rails *r, const struct rails_config *c, uint32_t bytes, uint64_t now);
+/* The same for the answer to a frame that came by that rail, or by none (RAILS_MAX). It goes the
+ * same way, so that the time from a frame to its Ack is one rail's. */
+unsigned rails_answer(struct rails *r, unsigned rail, uint64_t now);
+/* A frame of the peer came by this rail. */
+static inline void
+rails_heard(struct rails *r, unsigned rail)
+{
+	r->rail[rail].sent_at = 0;
+}
+/* The answer to a question of that round came by this rail. Returns whether that changed which
+ * rails are up. */
+bool rails_answered(struct rails *r, unsigned rail, uint32_t round, uint64_t now);
+/* To be called every RAILS_STEP_US while `active`, which it clears when there is nothing to watch.
+ * Returns the rails to be asked now, a bit each, by questions numbered r->round. *changed is set if
+ * another set of rails is up. */
+uint32_t rails_step(struct rails *r, const struct rails_config *c, uint64_t now, bool *changed);
+
+#endif
