@@ -11,6 +11,7 @@
  *   doctor_mpi.c  doctor: Open MPI and libfabric
  *   plan.c        plan: collectives on a topology
  *   topology.c    topology: a topology's picture
+ *   links.c       links: traffic, and which are dead
  */
 #ifndef PMX_CTL_H
 #define PMX_CTL_H
@@ -128,6 +129,7 @@ int show_drops(struct session *s, const struct options *o);
 /* Collects all objects of a command that answers in pages by number: [{number_key: N, ...}], which
  * the caller releases; NULL with a message in error. */
 json_t *ask_pages(struct session *s, const char *command, const char *number_key, char *error);
+int show_links(struct session *s, const struct options *o);
 int show_peers(struct session *s, const struct options *o);
 int show_reload(struct session *s, const struct options *o);
 int show_contexts(struct session *s, const struct options *o);

@@ -21,6 +21,8 @@ static const char usage[] =
 	"    --all          also those that are zero\n"
 	"    --watch SECS   every SECS seconds, how much they grow a second; ends with ^C\n"
 	"  peers            paths to other nodes\n"
+	"  links            links of this node: traffic now, and which reach peers that have "
+	"several\n"
 	"  contexts         open endpoints of this node\n"
 	"  memory           remote memory: transfers, pins, and what others may reach\n"
 	"  groups           members of groups here: state, barriers, locks, shared regions\n"
@@ -114,7 +116,8 @@ static const struct command {
 	const char *name;
 	int (*show)(struct session *s, const struct options *o);
 } commands[] = {
-	{"stat", show_stat}, {"peers", show_peers}, {"contexts", show_contexts},
+	{"stat", show_stat}, {"peers", show_peers}, {"links", show_links},
+	{"contexts", show_contexts},
 	{"memory", show_memory}, {"groups", show_groups}, {"reload", show_reload},
 	{"drops", show_drops}, {"doctor", NULL}, {"plan", NULL}, {"topology", NULL}, {"jobs", NULL},
 	{"gang", NULL}, /* need no session */
@@ -189,7 +192,7 @@ run_named(const char *name, const struct options *o)
 		return run(&commands[i], o);
 	}
 	return wrong("command", name,
-		"there are stat, peers, contexts, memory, groups, drops, jobs, freeze, thaw, gang, "
+		"there are stat, peers, links, contexts, memory, groups, drops, jobs, freeze, thaw, gang, "
 		"reload, doctor, plan, topology");
 }
 

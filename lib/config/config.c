@@ -74,3 +74,13 @@ config_payload_max(const struct config *c)
 	}
 	return payload & ~7u;
 }
+
+uint32_t
+config_link_count(const struct config *c)
+{
+	uint32_t n = 0;
+
+	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++)
+		n += c->links[i].used;
+	return n;
+}

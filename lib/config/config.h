@@ -43,11 +43,16 @@ struct config_link {
 	struct link_config link;
 };
 
+/* How frames to a peer with several links go. */
+enum links_by {
+	LINKS_SPREAD,   /* by all that work */
+	LINKS_FAILOVER, /* by the first that works */
+};
+
 /* One line of [nodes]. */
 struct config_peer {
-	bool known;
-	uint8_t link;
-	struct link_addr addr;
+	uint8_t links;                             /* that reach it, a bit each; 0: not known */
+	struct link_addr addr[CONFIG_LINKS_MAX]; /* its address on each */
 };
 
 /* [contexts FIRST-LAST]: who may open these contexts, and their limits. */
@@ -73,6 +78,7 @@ struct config {
 	uint32_t idle_us;
 	uint32_t burst;
 	uint32_t matching;   /* enum matching_by */
+	uint32_t links_by;   /* enum links_by */
 	uint32_t rendezvous; /* bytes; RENDEZVOUS_AUTO: measured */
 	char dma[256];       /* devices, one for each lane, comma-separated; "" = none */
 	/* [link N] */
@@ -118,5 +124,13 @@ void config_made_up_mac(uint32_t node, struct rte_ether_addr *mac);
 /* Most payload bytes of a frame: the least of all links, since a message may use any. */
 uint32_t config_payload_max(const struct config *c);
 uint32_t config_encap_bytes(enum link_encap encap);
+/* How many links the node has. */
+uint32_t config_link_count(const struct config *c);
+/* The first of the peer's links. It is known. */
+static inline uint32_t
+config_peer_link(const struct config_peer *p)
+{
+	return (uint32_t)__builtin_ctz(p->links);
+}
 
 #endif

@@ -263,7 +263,8 @@ struct peer {
 	uint8_t encap_len;
 	uint8_t link;
 	bool known; /* never true of the node itself */
-	bool plain; /* encap needs no finishing, and fits 16 bytes */
+	bool plain; /* encap needs no finishing, and fits 16 bytes; never true with `several` */
+	bool several; /* it has several links: the rest is of the first, rails.h chooses */
 } __rte_cache_aligned;
 
 struct tx_queue {
@@ -306,6 +307,7 @@ struct engine {
 	struct node *node;
 	unsigned lane;
 	struct proto *proto;
+	struct lane_rails *rails; /* NULL: no peer has several links */
 	const struct peer *peers; /* the node's table, by node number */
 	uint32_t nodes_max;
 	uint64_t now;
@@ -368,6 +370,8 @@ struct node {
 	/* Frames of lanes without a transmit queue of their own; lane 0 sends them. */
 	struct rte_ring *handover[CONFIG_LINKS_MAX];
 	struct peer *peers;                      /* by node number */
+	struct peer *peers_by_link; /* of each peer on each of its links: node_peer; NULL: there is
+				     * one link */
 	struct peer multicast[CONFIG_LINKS_MAX]; /* several nodes at once, by the link */
 	struct channel *channels;                /* by context number */
 	struct channel_geometry geometry;
@@ -394,6 +398,13 @@ static inline struct engine *
 node_lane(struct node *n, uint16_t ctx)
 {
 	return &n->engines[n->config.lanes == 1 ? 0 : ctx % WIRE_CONTEXTS_MAX % n->config.lanes];
+}
+
+/* A peer on one of its several links. */
+static inline struct peer *
+node_peer(const struct node *n, uint16_t node, unsigned link)
+{
+	return &n->peers_by_link[(uint32_t)node * CONFIG_LINKS_MAX + link];
 }
 
 static inline struct buf_priv *

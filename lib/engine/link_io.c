@@ -22,6 +22,7 @@
 #include "engine/deliver.h"
 #include "engine/link_io.h"
 #include "engine/local.h"
+#include "engine/rails.h"
 
 /* ------------------------------------------------------------------ encapsulation */
 
@@ -74,12 +75,29 @@ encap_set(const struct node *n, struct peer *peer, uint8_t link, const struct li
 int
 peer_set(struct node *n, uint16_t node, const struct config_peer *p)
 {
-	struct link *l = &n->links[p->link];
-	int result = l->ops->add_peer != NULL ? l->ops->add_peer(l, node, &p->addr) : 0;
+	const uint32_t first = config_peer_link(p);
 
-	if (result == 0)
-		encap_set(n, &n->peers[node], p->link, &p->addr, node);
-	return result;
+	for (uint32_t left = p->links; left != 0; left &= left - 1) {
+		const uint32_t link = rte_bsf32(left);
+		struct link *l = &n->links[link];
+		int result = l->ops->add_peer != NULL ? l->ops->add_peer(l, node, &p->addr[link])
+						      : 0;
+
+		if (result != 0)
+			return result;
+		if (n->peers_by_link != NULL)
+			encap_set(n, node_peer(n, node, link), (uint8_t)link, &p->addr[link], node);
+	}
+	encap_set(n, &n->peers[node], (uint8_t)first, &p->addr[first], node);
+	n->peers[node].several = p->links != 1u << first;
+	n->peers[node].plain &= !n->peers[node].several;
+	return 0;
+}
+
+void
+peer_unset(struct node *n, uint16_t node)
+{
+	n->peers[node].known = n->peers[node].plain = n->peers[node].several = false;
 }
 
 /* Frames to several nodes at once have one of the Ethernet addresses 03:50:4D:xx:xx:xx, by their
@@ -278,6 +296,15 @@ multicast_in(struct engine *e, struct rte_mbuf *m)
 	rte_pktmbuf_free(m);
 }
 
+/* A question whether a link works, or the answer to one. */
+static __rte_noinline void
+link_in(struct engine *e, struct rte_mbuf *m)
+{
+	if (e->rails != NULL)
+		lane_rails_told(e, rte_pktmbuf_mtod(m, const struct wire_hdr *));
+	rte_pktmbuf_free(m);
+}
+
 /* Its receivers may be on any lane: each gets a reference. */
 static void
 multicast_hand_over(struct engine *e, struct rte_mbuf *m)
@@ -314,6 +341,8 @@ frame_to_core(struct engine *e, struct rte_mbuf *m)
 		rte_mbuf_raw_free(m); /* one segment, and nobody else's */
 	else if (unlikely(r == PROTO_RX_MULTI))
 		multicast_in(e, m);
+	else if (unlikely(r == PROTO_RX_LINK))
+		link_in(e, m);
 }
 
 /* A frame of which everything has to be checked, or that may be for another lane. */
@@ -345,6 +374,7 @@ frame_in_checked(struct engine *e, const struct link *l, struct rte_mbuf *m)
 		const struct wire_hdr *h = rte_pktmbuf_mtod(m, const struct wire_hdr *);
 		struct engine *owner = node_lane(n, wire_be16(h->dst_ctx));
 
+		m->port = (uint16_t)(l - n->links); /* frame_handed_over */
 		if (h->type == WIRE_MULTI) {
 			multicast_hand_over(e, m);
 		} else if (owner != e) {
@@ -359,6 +389,9 @@ frame_in_checked(struct engine *e, const struct link *l, struct rte_mbuf *m)
 			goto drop;
 		}
 	}
+	if (unlikely(e->rails != NULL))
+		lane_rails_hear(e, (unsigned)(l - n->links),
+			rte_pktmbuf_mtod(m, const struct wire_hdr *));
 	frame_to_core(e, m);
 	return;
 drop:
@@ -373,7 +406,7 @@ frames_in(struct engine *e, const struct link *l, struct rte_mbuf **m, unsigned 
 	const uint32_t encap = l->config.encap == LINK_ENCAP_ETHER ? RTE_ETHER_HDR_LEN : 0;
 	const uint16_t type = rte_cpu_to_be_16(l->config.ethertype);
 	const bool simple = !e->node->config.checksum && e->node->config.lanes == 1 &&
-		(encap != 0 || l->config.encap == LINK_ENCAP_NONE);
+		e->rails == NULL && (encap != 0 || l->config.encap == LINK_ENCAP_NONE);
 
 	for (unsigned j = 0; j < n && j < 4; j++)
 		rte_prefetch0(rte_pktmbuf_mtod(m[j], void *));
@@ -399,6 +432,14 @@ frames_in(struct engine *e, const struct link *l, struct rte_mbuf **m, unsigned 
 	ENGINE_COUNT_N(e, rx_frames, n);
 }
 
+static void
+frame_handed_over(struct engine *e, struct rte_mbuf *m)
+{
+	if (unlikely(e->rails != NULL))
+		lane_rails_hear(e, m->port, rte_pktmbuf_mtod(m, const struct wire_hdr *));
+	frame_to_core(e, m);
+}
+
 static unsigned
 inbox_in(struct engine *e)
 {
@@ -411,7 +452,7 @@ inbox_in(struct engine *e)
 		if (number != 0)
 			e->services->numbered[number]->handed_over(e, (uintptr_t)m[i]);
 		else if (buf_priv(m[i])->src_ctx == WIRE_NOBODY)
-			frame_to_core(e, m[i]);
+			frame_handed_over(e, m[i]);
 		else
 			local_arrive(e, m[i]);
 	}
@@ -535,6 +576,10 @@ frame_out_checked(struct engine *e, const struct proto_out *o, const struct peer
 		ENGINE_COUNT(e, tx_unknown_node);
 		return;
 	}
+	if (unlikely(peer->several)) {
+		peer = lane_rails_route(e, o);
+		q = &e->txq[peer->link];
+	}
 	m = frame_of(e, o, peer);
 	if (unlikely(m == NULL))
 		return;
@@ -639,6 +684,35 @@ engine_multicast(struct engine *e, uint32_t links, uint32_t group, uint16_t ctx,
 		put_head(e, copy, &o, &to);
 		q->m[q->n++] = copy;
 	}
+	e->tx_waiting = true;
+}
+
+void
+link_ask(struct engine *e, uint16_t node, unsigned link, uint16_t lane, uint32_t round, bool asks)
+{
+	const struct peer *peer = node_peer(e->node, node, link);
+	struct tx_queue *q = &e->txq[link];
+	struct proto_out o = {
+		.handle = PROTO_NO_HANDLE,
+		.node = node,
+		.head_len = WIRE_HDR_BYTES,
+	};
+	const struct wire_fields w = {
+		.type = WIRE_LINK,
+		.flags = asks ? WIRE_F_ASK : 0,
+		.src_node = (uint16_t)e->node->config.id,
+		.dst_node = node,
+		.src_ctx = (uint16_t)e->lane,
+		.dst_ctx = lane,
+		.seq = round,
+	};
+	struct rte_mbuf *m = q->n < TX_QUEUE - BURST_MAX ? frame_of(e, &o, peer) : NULL;
+
+	if (m == NULL)
+		return;
+	wire_put(o.head, &w);
+	put_head(e, m, &o, peer);
+	q->m[q->n++] = m;
 	e->tx_waiting = true;
 }
 

@@ -37,6 +37,7 @@
 #include "engine/local.h"
 #include "engine/loop.h"
 #include "engine/preempt.h"
+#include "engine/rails.h"
 #include "engine/room.h"
 #include "engine/submit.h"
 #include "engine/turns.h"
@@ -219,6 +220,8 @@ engine_poll(struct engine *e)
 		e->housekeeping_at = e->now + rte_get_tsc_hz() / 1000;
 		local_housekeep(e);
 	}
+	if (unlikely(e->rails != NULL) && e->now >= e->rails->at)
+		lane_rails_turn(e);
 	if (unlikely(e->draining))
 		preempt_step(e);
 	if (unlikely(e->freezes))
@@ -258,10 +261,12 @@ static int64_t
 time_to_sleep(struct engine *e, uint64_t idle_us)
 {
 	uint64_t deadline = proto_deadline(e->proto), services = services_deadline(e);
+	const uint64_t rails = e->rails != NULL ? e->rails->at : UINT64_MAX;
 	uint64_t now = rte_rdtsc();
 	int64_t us = 100000;
 
 	deadline = deadline < services ? deadline : services;
+	deadline = deadline < rails ? deadline : rails;
 	if (deadline <= now)
 		return 0;
 	if (deadline != UINT64_MAX)

@@ -16,6 +16,7 @@
 #include "engine/complete.h"
 #include "engine/contexts.h"
 #include "engine/link_io.h"
+#include "engine/rails.h"
 #include "engine/local.h"
 #include "engine/room.h"
 #include "engine/submit.h"
@@ -262,10 +263,18 @@ submit_run(struct engine *e, struct channel *ch, const struct submission *s, uns
 	struct proto_now run[BURST_MAX];
 	uint16_t endpoint = endpoint_of(s), node = s->send.dst_node;
 
-	if (unlikely(s->count != 1 || node >= e->nodes_max || !e->peers[node].plain ||
+	if (unlikely(s->count != 1 || node >= e->nodes_max ||
 		    s->send.dst_ctx >= WIRE_CONTEXTS_MAX))
 		return 0;
 	const struct peer *peer = &e->peers[node];
+
+	if (unlikely(!peer->plain)) {
+		if (!peer->several)
+			return 0;
+		peer = lane_rails_choose(e, node);
+		if (!peer->plain)
+			return 0;
+	}
 	struct tx_queue *q = &e->txq[peer->link];
 	unsigned taken, left;
 
@@ -290,6 +299,8 @@ submit_run(struct engine *e, struct channel *ch, const struct submission *s, uns
 		if (!inlined && unlikely(ch->thin != NULL)) /* no link has it yet */
 			thin_fill(ch, &slot->number, 1, run[i].len);
 	}
+	if (unlikely(e->peers[node].several) && left != 0)
+		lane_rails_sent(e, node, peer, left * (run[0].len + WIRE_HDR_BYTES));
 	if (inlined)
 		ch->inline_free += taken - left; /* the last ones are still on the stack */
 	ch->busy_slots += left;

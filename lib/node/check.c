@@ -66,31 +66,45 @@ check_link(const struct config *c, unsigned i, struct config_fault *f)
 	return 0;
 }
 
-/* Checks that a peer's address fits its link. */
+/* Checks that a peer's address on a link fits that link. */
 static int
-check_peer(const struct config *c, uint32_t node, struct config_fault *f)
+check_peer(const struct config *c, uint32_t node, uint32_t link, struct config_fault *f)
 {
-	const struct config_peer *p = &c->peers[node];
-	const struct link_config *l = &c->links[p->link].link;
+	const struct link_addr *addr = &c->peers[node].addr[link];
+	const struct link_config *l = &c->links[link].link;
 	bool by_udp = strcmp(l->driver, "udp") == 0, by_ip = by_udp || l->encap == LINK_ENCAP_UDP;
 	char name[16];
 
 	snprintf(name, sizeof(name), "%u", node);
-	if (!c->links[p->link].used)
-		return refuse(f, "nodes", name, "[link %u] does not exist", p->link);
+	if (!c->links[link].used)
+		return refuse(f, "nodes", name, "[link %u] does not exist", link);
 	if (strcmp(l->driver, "loop") == 0)
 		return 0;
-	if (by_ip && p->addr.ip == 0 && !p->addr.v6)
+	if (by_ip && addr->ip == 0 && !addr->v6)
 		return refuse(f, "nodes", name,
 			"is reached over [link %u], %s: give its %s address, as 10.0.0.2 or "
 			"10.0.0.2:18515",
-			p->link, by_udp ? "driver = udp" : "encap = udp", by_udp ? "IP" : "IPv4");
-	if (by_ip && p->addr.port == 0)
+			link, by_udp ? "driver = udp" : "encap = udp", by_udp ? "IP" : "IPv4");
+	if (by_ip && addr->port == 0)
 		return refuse(f, "nodes", name, "port 0 is nobody's");
-	if (!by_ip && (p->addr.ip != 0 || p->addr.v6))
+	if (!by_ip && (addr->ip != 0 || addr->v6))
 		return refuse(f, "nodes", name,
 			"is reached over [link %u], encap = %s: give its MAC address, or auto",
-			p->link, l->encap == LINK_ENCAP_VLAN ? "vlan" : "ether");
+			link, l->encap == LINK_ENCAP_VLAN ? "vlan" : "ether");
+	return 0;
+}
+
+static int
+check_peers(const struct config *c, struct config_fault *f)
+{
+	for (uint32_t i = 0; i < c->nodes_max; i++) {
+		/* the node's own line is not used */
+		for (uint32_t left = i == c->id ? 0 : c->peers[i].links; left != 0;
+			left &= left - 1) {
+			if (check_peer(c, i, (uint32_t)__builtin_ctz(left), f) != 0)
+				return -1;
+		}
+	}
 	return 0;
 }
 
@@ -105,11 +119,8 @@ node_config_check(const struct config *c, struct config_fault *f)
 		if (c->links[i].used && check_link(c, i, f) != 0)
 			return -1;
 	}
-	/* the node's own line is not used */
-	for (uint32_t i = 0; i < c->nodes_max; i++) {
-		if (c->peers[i].known && i != c->id && check_peer(c, i, f) != 0)
-			return -1;
-	}
+	if (check_peers(c, f) != 0)
+		return -1;
 	uint32_t buffers = node_config_link_buffers(c);
 
 	if (c->mbufs != 0 && c->mbufs < buffers + 2)

@@ -78,6 +78,9 @@ static const struct key keys[] = {
 	{"engine", "multicast", KIND_CHOICE, DIFFERS(multicast), 0, 0, "auto", "auto|list|network",
 		"how multicasts in groups go to several nodes: by the network's own copies where "
 		"links can, or by one for each receiver"},
+	{"engine", "links", KIND_CHOICE, DIFFERS(links_by), 0, 0, "spread", "spread|failover",
+		"peers that [nodes] gives several links: frames go by all that work, which should "
+		"be alike, or by the first that works; with recovery = go-back-n always the latter"},
 	{"engine", "rendezvous", KIND_AUTO, DIFFERS(rendezvous), 1, WIRE_MESSAGE_MAX, "auto",
 		"bytes",
 		"messages of pmx_isend longer than this wait for their receive and are not copied "
@@ -485,22 +488,33 @@ read_mac(const char *text, struct rte_ether_addr *out)
 	return true;
 }
 
-/* Reads an option that follows an address: "link=N", "mac=MAC". */
+/* "0" or "0,1": links of this file, a bit each. 0 or -1. */
 static int
-read_peer_option(const struct reader *r, const char *name, const char *text,
-	struct config_peer *peer)
+read_link_list(const struct reader *r, const char *name, const char *text, uint32_t *links)
 {
+	char list[32], *save = NULL;
 	uint32_t link;
 
-	if (strncmp(text, "link=", 5) == 0) {
-		if (!whole_number(text + 5, CONFIG_LINKS_MAX - 1, &link) ||
-			!r->config->links[link].used)
-			return complain(r, "nodes", name, 0, "'%s' names no link of this file",
+	*links = 0;
+	snprintf(list, sizeof(list), "%s", text);
+	for (char *one = strtok_r(list, ",", &save); one; one = strtok_r(NULL, ",", &save)) {
+		if (!whole_number(one, CONFIG_LINKS_MAX - 1, &link) || !r->config->links[link].used)
+			return complain(r, "nodes", name, 0, "'link=%s' names no link of this file",
 				text);
-		peer->link = (uint8_t)link;
-		return 0;
+		*links |= 1u << link;
 	}
-	if (strncmp(text, "mac=", 4) == 0 && read_mac(text + 4, &peer->addr.mac))
+	return *links != 0 ? 0
+			   : complain(r, "nodes", name, 0, "'link=' needs the number of a link");
+}
+
+/* Reads an option that follows an address: "link=N[,N...]", "mac=MAC". */
+static int
+read_peer_option(const struct reader *r, const char *name, const char *text, uint32_t *links,
+	struct link_addr *addr)
+{
+	if (strncmp(text, "link=", 5) == 0)
+		return read_link_list(r, name, text + 5, links);
+	if (strncmp(text, "mac=", 4) == 0 && read_mac(text + 4, &addr->mac))
 		return 0;
 	return complain(r, "nodes", name, 0,
 		"'%s' is neither link=N nor mac=MAC; MAC is the next hop's: the peer's, or that of "
@@ -511,60 +525,104 @@ read_peer_option(const struct reader *r, const char *name, const char *text,
 /* All peers of a link must have the address family of its socket. Faults of listen are reported
  * when the link is opened. */
 static int
-check_family(const struct reader *r, const char *name, const char *value,
-	const struct config_peer *peer)
+check_family(const struct reader *r, const char *name, const char *value, uint32_t link,
+	const struct link_addr *addr)
 {
-	const struct link_config *l = &r->config->links[peer->link].link;
+	const struct link_config *l = &r->config->links[link].link;
 	struct link_addr own = {0};
 
 	if (strcmp(l->driver, "udp") == 0 && link_addr_parse(l->listen, &own) >= 0 &&
-		own.v6 != peer->addr.v6)
+		own.v6 != addr->v6)
 		return complain(r, "nodes", name, 0,
 			"'%s' is IPv%c, and [link %u] listen = %s is IPv%c: a link has one of "
 			"them; give the peer's other address, or a link of its own (link=N)",
-			value, peer->addr.v6 ? '6' : '4', peer->link, l->listen,
-			own.v6 ? '6' : '4');
-	if (strcmp(l->driver, "ethdev") == 0 && peer->addr.v6)
+			value, addr->v6 ? '6' : '4', link, l->listen, own.v6 ? '6' : '4');
+	if (strcmp(l->driver, "ethdev") == 0 && addr->v6)
 		return complain(r, "nodes", name, 0,
 			"'%s' is IPv6, which is for driver = udp; encap = udp has IPv4", value);
 	return 0;
 }
 
-/* Reads a line of [nodes]: "auto" | MAC | address[:port], then options. */
+/* The address of a peer: "auto" | MAC | address[:port]. 0; 1: the own line, which is not used and
+ * may name another host's interface; -1. */
 static int
-read_peer(const struct reader *r, uint32_t node, const char *name, const char *value)
+read_peer_address(const struct reader *r, uint32_t node, const char *name, const char *where,
+	const char *value, struct link_addr *addr)
 {
-	struct config *c = r->config;
-	struct config_peer *peer = &c->peers[node];
-	char text[CFG_VALUE_LEN], *save = NULL;
-
-	snprintf(text, sizeof(text), "%s", value);
-	char *where = strtok_r(text, " \t", &save);
-
-	config_made_up_mac(node, &peer->addr.mac);
-	peer->known = true;
-	for (char *more = strtok_r(NULL, " \t", &save); more; more = strtok_r(NULL, " \t", &save)) {
-		if (read_peer_option(r, name, more, peer) != 0)
-			return -1;
-	}
-	peer->addr.port = c->links[peer->link].link.udp_port;
-	if (where && (strcmp(where, "auto") == 0 || read_mac(where, &peer->addr.mac)))
+	if (where && (strcmp(where, "auto") == 0 || read_mac(where, &addr->mac)))
 		return 0;
-	int e = where ? link_addr_parse(where, &peer->addr) : -EINVAL;
+	int e = where ? link_addr_parse(where, addr) : -EINVAL;
 
-	if (node == c->id && (e >= 0 || e == -ENODEV))
-		return 0; /* the own line is not used; its interface may be one of another host */
+	if (node == r->config->id && (e >= 0 || e == -ENODEV))
+		return 1;
 	if (e == -ENODEV)
 		return complain(r, "nodes", name, 0, "'%s': this host has no such interface",
 			value);
-	if (e == 1 && peer->addr.port == 0)
+	if (e == 1 && addr->port == 0)
 		return complain(r, "nodes", name, 0, "'%s': port 0 is nobody's", value);
 	if (e < 0)
 		return complain(r, "nodes", name, 0,
 			"'%s' is neither a MAC address (02:00:00:00:00:01), nor IPv4[:port], IPv6, "
 			"[IPv6]:port, nor auto",
 			value);
-	return check_family(r, name, value, peer);
+	return 2;
+}
+
+/* Sets the address of the links that it is for. */
+static int
+add_peer_links(const struct reader *r, uint32_t node, const char *name, const char *where,
+	const char *value, uint32_t links, const struct link_addr *addr)
+{
+	struct config_peer *peer = &r->config->peers[node];
+
+	for (; links != 0; links &= links - 1) {
+		const uint32_t link = (uint32_t)__builtin_ctz(links);
+		struct link_addr *at = &peer->addr[link];
+
+		if (peer->links >> link & 1)
+			return complain(r, "nodes", name, 0,
+				"'%s': link %u is given twice: each address needs links of its own",
+				value, link);
+		*at = *addr;
+		at->port = r->config->links[link].link.udp_port;
+		int kind = read_peer_address(r, node, name, where, value, at);
+
+		if (kind < 0 || (kind == 2 && check_family(r, name, value, link, at) != 0))
+			return -1;
+		peer->links |= (uint8_t)(1u << link);
+	}
+	return 0;
+}
+
+static bool
+is_peer_option(const char *word)
+{
+	return strchr(word, '=') != NULL;
+}
+
+/* Reads a line of [nodes]: an address, then options; then another address on other links. */
+static int
+read_peer(const struct reader *r, uint32_t node, const char *name, const char *value)
+{
+	char text[CFG_VALUE_LEN], *save = NULL;
+
+	snprintf(text, sizeof(text), "%s", value);
+	char *word = strtok_r(text, " \t", &save);
+
+	do {
+		const char *where = word;
+		struct link_addr addr = {0};
+		uint32_t links = 1;
+
+		config_made_up_mac(node, &addr.mac);
+		while ((word = strtok_r(NULL, " \t", &save)) != NULL && is_peer_option(word)) {
+			if (read_peer_option(r, name, word, &links, &addr) != 0)
+				return -1;
+		}
+		if (add_peer_links(r, node, name, where, value, links, &addr) != 0)
+			return -1;
+	} while (word != NULL);
+	return 0;
 }
 
 static int read_node_file(const struct reader *r, const char *value);
@@ -592,7 +650,7 @@ read_peer_lines(const struct reader *r, struct rte_cfgfile *file, bool shared)
 		if (!whole_number(name, c->nodes_max - 1, &node))
 			return complain(r, "nodes", name, 0,
 				"not a node number from 0 to %u (limits.nodes)", c->nodes_max - 1);
-		if (c->peers[node].known)
+		if (c->peers[node].links != 0)
 			return complain(r, "nodes", name, 1, "node %u is given twice", node);
 		if (read_peer(r, node, name, entries[i].value) != 0)
 			return -1;

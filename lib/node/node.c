@@ -20,6 +20,7 @@
 
 #include "engine/contexts.h"
 #include "engine/link_io.h"
+#include "engine/rails.h"
 #include "engine/turns.h"
 #include "memory/memory.h"
 #include "node/node.h"
@@ -169,10 +170,13 @@ make_peers(struct node *n)
 	struct config *c = &n->config;
 
 	n->peers = rte_zmalloc("pmx_peers", sizeof(*n->peers) * c->nodes_max, 0);
-	if (n->peers == NULL)
+	if (config_link_count(c) > 1)
+		n->peers_by_link = rte_zmalloc("pmx_peers_by_link",
+			sizeof(*n->peers) * c->nodes_max * CONFIG_LINKS_MAX, 0);
+	if (n->peers == NULL || (n->peers_by_link == NULL && config_link_count(c) > 1))
 		return fail(n, -ENOMEM, "no memory for limits.nodes = %u", c->nodes_max);
 	for (uint32_t i = 0; i < c->nodes_max; i++) {
-		if (!c->peers[i].known || i == c->id)
+		if (c->peers[i].links == 0 || i == c->id)
 			continue;
 		int e = peer_set(n, (uint16_t)i, &c->peers[i]);
 
@@ -274,6 +278,14 @@ make_core(struct node *n, struct engine *e)
 }
 
 static int
+make_rails(struct node *n, struct engine *e)
+{
+	return lane_rails_make(e) == 0
+		? 0
+		: fail(n, -ENOMEM, "no memory for the links of limits.nodes = %u", e->nodes_max);
+}
+
+static int
 make_lane(struct node *n, unsigned lane)
 {
 	struct engine *e = &n->engines[lane];
@@ -325,7 +337,9 @@ make_lane(struct node *n, unsigned lane)
 		if (result != 0)
 			return result;
 	}
-	return make_core(n, e);
+	int result = make_core(n, e);
+
+	return result != 0 ? result : make_rails(n, e);
 }
 
 static int
@@ -411,6 +425,7 @@ free_lane(struct node *n, struct engine *e)
 	for (unsigned i = 0; i < n->link_count; i++)
 		rte_pktmbuf_free_bulk(e->txq[i].m, e->txq[i].n);
 	rte_ring_free(e->inbox);
+	lane_rails_free(e);
 	rte_free(e->proto);
 	rte_free(e->out);
 	free(e->open);
@@ -483,6 +498,7 @@ node_stop(struct node *n)
 	rte_free(n->engines);
 	free(n->channels);
 	rte_free(n->peers);
+	rte_free(n->peers_by_link);
 	free(n->bufs);
 	rte_mempool_free(n->pool);
 	config_free(&n->config);

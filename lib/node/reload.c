@@ -20,6 +20,7 @@
 #include <rte_cycles.h>
 
 #include "engine/link_io.h"
+#include "engine/rails.h"
 #include "log/log.h"
 #include "node/config_file.h"
 #include "node/reload.h"
@@ -68,21 +69,30 @@ reload_end(void)
 }
 
 static bool
+is_same_address(const struct link_addr *a, const struct link_addr *b)
+{
+	return a->v6 == b->v6 && a->port == b->port && a->ip == b->ip && a->zone == b->zone &&
+		memcmp(a->ip6, b->ip6, sizeof(a->ip6)) == 0 &&
+		memcmp(&a->mac, &b->mac, sizeof(a->mac)) == 0;
+}
+
+static bool
 is_same_peer(const struct config_peer *a, const struct config_peer *b)
 {
-	return a->known == b->known &&
-		(!a->known ||
-			(a->link == b->link && a->addr.v6 == b->addr.v6 &&
-				a->addr.port == b->addr.port && a->addr.ip == b->addr.ip &&
-				a->addr.zone == b->addr.zone &&
-				memcmp(a->addr.ip6, b->addr.ip6, sizeof(a->addr.ip6)) == 0 &&
-				memcmp(&a->addr.mac, &b->addr.mac, sizeof(a->addr.mac)) == 0));
+	bool same = a->links == b->links;
+
+	for (uint32_t left = a->links; same && left != 0; left &= left - 1) {
+		const uint32_t link = (uint32_t)__builtin_ctz(left);
+
+		same = is_same_address(&a->addr[link], &b->addr[link]);
+	}
+	return same;
 }
 
 static void
 remove_peer(struct node *n, uint16_t number)
 {
-	n->peers[number].known = n->peers[number].plain = false;
+	peer_unset(n, number);
 	for (uint32_t lane = 0; lane < n->config.lanes; lane++)
 		proto_node_gone(n->engines[lane].proto, number);
 }
@@ -95,18 +105,19 @@ change_peer(struct node *n, uint16_t number, const struct config_peer *to,
 	const struct config_peer before = n->config.peers[number];
 	int e = 0;
 
-	if (before.known && (!to->known || to->link != before.link))
+	/* what is on its way goes on if some link stays */
+	if (before.links != 0 && (to->links & before.links) == 0)
 		remove_peer(n, number);
 	n->config.peers[number] = *to;
-	if (to->known)
+	if (to->links != 0)
 		e = peer_set(n, number, to);
 	if (e != 0) {
-		n->config.peers[number].known = false;
+		n->config.peers[number].links = 0;
 		remove_peer(n, number);
 	}
-	if (!to->known)
+	if (to->links == 0)
 		result->removed++;
-	else if (before.known)
+	else if (before.links != 0)
 		result->moved++;
 	else
 		result->added++;
@@ -134,6 +145,13 @@ change_all(struct node *n, const struct config *to, struct reload_result *result
 			continue;
 		snprintf(error, error_len, "[nodes] %u: the link cannot reach it: %s", i,
 			strerror(-e));
+		bad = e;
+	}
+	for (uint32_t i = 0; i < n->config.lanes && n->peers_by_link != NULL; i++) {
+		e = lane_rails_make(&n->engines[i]);
+		if (e == 0)
+			continue;
+		snprintf(error, error_len, "no memory for peers with several links");
 		bad = e;
 	}
 	n->config.idle = to->idle;

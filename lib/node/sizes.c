@@ -168,6 +168,7 @@ node_config_core(const struct config *c)
 	p.hold_frames_max = shares.hold;
 	p.assembly_frames_max = shares.assembly;
 	p.payload_max = config_payload_max(c);
+	p.links = config_link_count(c) > 1 ? config_link_count(c) : 0;
 	p.probes = 3;
 	return p;
 }
@@ -215,7 +216,8 @@ node_config_memory(const struct config *c, uint64_t page_bytes, struct config_me
 	m->channels = (channel_bytes(&g) + 256) * c->contexts;
 	m->cores = (uint64_t)node_config_core_bytes(c) * c->lanes;
 	m->rest = EAL_BYTES + (page_bytes > 4096 ? PAGES_BYTES : 0) +
-		(uint64_t)c->nodes_max * sizeof(struct peer);
+		(uint64_t)c->nodes_max * sizeof(struct peer) *
+			(config_link_count(c) > 1 ? 1 + CONFIG_LINKS_MAX : 1);
 	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
 		const struct config_link *l = &c->links[i];
 

@@ -12,20 +12,14 @@
 #define PATIENCE_US   4000 /* until all are asked again, when none answers; grows to the next */
 #define PATIENCE_MOST 256000
 
-static inline uint32_t
-all(const struct rails *r)
-{
-	return (1u << r->count) - 1;
-}
-
 uint32_t
 rails_up(const struct rails *r)
 {
 	uint32_t up = 0;
 
-	for (unsigned i = 0; i < r->count; i++)
+	for (unsigned i = 0; i < RAILS_MAX; i++)
 		up |= (uint32_t)!r->rail[i].down << i;
-	return up;
+	return up & r->all;
 }
 
 uint32_t
@@ -33,9 +27,10 @@ rails_usable(const struct rails *r)
 {
 	uint32_t answer = 0, up = rails_up(r);
 
-	for (unsigned i = 0; i < r->count; i++)
+	for (unsigned i = 0; i < RAILS_MAX; i++)
 		answer |= (uint32_t)(!r->rail[i].down && r->rail[i].misses == 0) << i;
-	return answer ? answer : up ? up : all(r);
+	answer &= r->all;
+	return answer ? answer : up ? up : r->all;
 }
 
 /* The next usable rail after that one, in turn. */
@@ -55,36 +50,26 @@ usable(struct rails *r)
 	return r->usable;
 }
 
-static inline unsigned
-sent(struct rails *r, unsigned rail, uint64_t now)
-{
-	if (r->rail[rail].sent_at == 0)
-		r->rail[rail].sent_at = now;
-	r->used = true;
-	return rail;
-}
-
 unsigned
-rails_pick(struct rails *r, const struct rails_config *c, uint32_t bytes, uint64_t now)
+rails_choose(struct rails *r, const struct rails_config *c)
 {
 	const uint32_t rails = usable(r);
 
 	if (!c->spread)
-		return sent(r, (unsigned)__builtin_ctz(rails), now);
+		return (unsigned)__builtin_ctz(rails);
 	if (r->left <= 0 || !(rails >> r->data & 1)) {
 		r->data = (uint8_t)next(rails, r->data);
 		r->left = RUN;
 	}
-	r->left -= (int32_t)bytes;
-	return sent(r, r->data, now);
+	return r->data;
 }
 
 unsigned
-rails_answer(struct rails *r, unsigned rail, uint64_t now)
+rails_answer(struct rails *r, unsigned rail)
 {
 	const uint32_t rails = usable(r);
 
-	return sent(r, rails >> rail & 1 ? rail : (unsigned)__builtin_ctz(rails), now);
+	return rails >> rail & 1 ? rail : (unsigned)__builtin_ctz(rails);
 }
 
 bool
@@ -114,10 +99,10 @@ end_round(struct rails *r)
 {
 	bool changed = false;
 
-	for (unsigned i = 0; i < r->count; i++) {
+	for (unsigned i = 0; i < RAILS_MAX; i++) {
 		struct rail *a = &r->rail[i];
 
-		if (a->down)
+		if (!(r->all >> i & 1) || a->down)
 			continue;
 		if (r->answered >> i & 1) {
 			a->misses = 0;
@@ -136,7 +121,7 @@ is_overdue(const struct rails *r, const struct rails_config *c, uint64_t now)
 {
 	const uint64_t after = OVERDUE_US * c->ticks_per_us + 4 * r->taken;
 
-	for (unsigned i = 0; i < r->count; i++) {
+	for (unsigned i = 0; i < RAILS_MAX; i++) {
 		const struct rail *a = &r->rail[i];
 
 		if (!a->down && (a->misses != 0 || (a->sent_at != 0 && now - a->sent_at >= after)))
@@ -173,13 +158,13 @@ ask_all(struct rails *r, uint64_t now)
 	r->patience_us = r->patience_us == 0     ? PATIENCE_US
 		: r->patience_us < PATIENCE_MOST ? 2 * r->patience_us
 						 : PATIENCE_MOST;
-	return all(r);
+	return r->all;
 }
 
 static void
 forget(struct rails *r)
 {
-	for (unsigned i = 0; i < r->count; i++)
+	for (unsigned i = 0; i < RAILS_MAX; i++)
 		r->rail[i].sent_at = 0;
 	r->asking = r->active = false;
 	r->patience_us = 0;
@@ -194,7 +179,7 @@ rails_step(struct rails *r, const struct rails_config *c, uint64_t now, bool *ch
 		*changed = true;
 	if (check) {
 		r->check_at = now + CHECK_US * c->ticks_per_us;
-		if (!r->used && rails_up(r) == all(r)) {
+		if (!r->used && rails_up(r) == r->all) {
 			forget(r); /* a peer that nothing is sent to is not asked any more */
 			return 0;
 		}

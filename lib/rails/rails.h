@@ -38,9 +38,10 @@ struct rail {
 	bool down;
 };
 
-/* All zero but for `count` is a valid beginning: all rails are up. */
+/* Rails are numbered as the node's links are. All zero but for `all` is a valid beginning: all rails
+ * are up. */
 struct rails {
-	uint8_t count;  /* 1..RAILS_MAX; 0: no such peer */
+	uint8_t all;    /* the peer's rails, a bit each; 0: it has none */
 	uint8_t usable; /* rails that frames may take, a bit each; 0: not yet known, rails_usable */
 	uint8_t data;   /* rail of the last frame with a payload */
 	int32_t left;   /* bytes of those until the next rail's turn */
@@ -64,12 +65,21 @@ struct rails {
 uint32_t rails_usable(const struct rails *r);
 /* Returns the rails that are not down, a bit each. */
 uint32_t rails_up(const struct rails *r);
-/* Choose the rail of the next frame with a payload, of so many bytes, and note that it was sent.
- * The caller calls rails_step from now on if it does not yet (active). */
-unsigned rails_pick(struct rails *r, const struct rails_config *c, uint32_t bytes, uint64_t now);
-/* The same for the answer to a frame that came by that rail, or by none (RAILS_MAX). It goes the
+/* Returns the rail of the next frame with a payload. */
+unsigned rails_choose(struct rails *r, const struct rails_config *c);
+/* Returns that of an answer to a frame that came by this rail, or by none (RAILS_MAX). It goes the
  * same way, so that the time from a frame to its Ack is one rail's. */
-unsigned rails_answer(struct rails *r, unsigned rail, uint64_t now);
+unsigned rails_answer(struct rails *r, unsigned rail);
+/* Frames of so many bytes in all go by that rail. The caller calls rails_step from now on if it does
+ * not yet (active). */
+static inline void
+rails_sent(struct rails *r, unsigned rail, uint32_t bytes, uint64_t now)
+{
+	if (r->rail[rail].sent_at == 0)
+		r->rail[rail].sent_at = now;
+	r->used = true;
+	r->left -= (int32_t)bytes;
+}
 /* A frame of the peer came by this rail. */
 static inline void
 rails_heard(struct rails *r, unsigned rail)

@@ -627,7 +627,24 @@ pair_for(const struct asker *who, const struct attach_request *request, struct a
 	return 0;
 }
 
-/* Which node of the table has the address. 0 or -ENOENT. */
+/* Whether that is the address, in the form that it is asked for. */
+static bool
+is_address(const struct link_addr *a, uint16_t kind, const uint8_t asked[16])
+{
+	uint8_t has[16] = {0};
+	rte_be32_t ip = rte_cpu_to_be_32(a->ip);
+
+	if (kind == ATTACH_MAC)
+		memcpy(has, &a->mac, sizeof(a->mac));
+	else if (kind == ATTACH_IPV4 && !a->v6)
+		memcpy(has, &ip, sizeof(ip));
+	else if (kind == ATTACH_IPV6 && a->v6)
+		memcpy(has, a->ip6, sizeof(has));
+	return memcmp(has, (uint8_t[16]){0}, sizeof(has)) != 0 &&
+		memcmp(has, asked, sizeof(has)) == 0;
+}
+
+/* Which node of the table has the address, on any link. 0 or -ENOENT. */
 static int
 node_for(const struct attach_request *request, struct attach_reply *reply)
 {
@@ -637,20 +654,11 @@ node_for(const struct attach_request *request, struct attach_reply *reply)
 	memcpy(asked, &request->addr, 8);
 	memcpy(asked + 8, &request->len, 8);
 	for (uint32_t number = 0; number < c->nodes_max; number++) {
-		const struct link_addr *a = &c->peers[number].addr;
-		uint8_t has[16] = {0};
-		rte_be32_t ip = rte_cpu_to_be_32(a->ip);
+		const struct config_peer *p = &c->peers[number];
 
-		if (!c->peers[number].known)
-			continue;
-		if (request->ctx == ATTACH_MAC)
-			memcpy(has, &a->mac, sizeof(a->mac));
-		else if (request->ctx == ATTACH_IPV4 && !a->v6)
-			memcpy(has, &ip, sizeof(ip));
-		else if (request->ctx == ATTACH_IPV6 && a->v6)
-			memcpy(has, a->ip6, sizeof(has));
-		if (memcmp(has, (uint8_t[16]){0}, sizeof(has)) != 0 &&
-			memcmp(has, asked, sizeof(has)) == 0) {
+		for (uint32_t left = p->links; left != 0; left &= left - 1) {
+			if (!is_address(&p->addr[__builtin_ctz(left)], request->ctx, asked))
+				continue;
 			reply->node = (uint16_t)number;
 			return 0;
 		}

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "engine/lane.h"
+#include "engine/rails.h"
 #include "log/log.h"
 #include "node/reload.h"
 #include "serve/health.h"
@@ -24,6 +24,7 @@ static struct {
 	struct seen_peer {
 		uint32_t epoch;
 		uint8_t state; /* enum seen */
+		uint8_t links; /* dead ones, a bit each */
 	} * peers;             /* by node number */
 	bool link_up[CONFIG_LINKS_MAX];
 } seen;
@@ -42,9 +43,34 @@ state_of(const struct node *n, uint16_t node)
 		enum seen here = s.established ? SEEN_UP : s.dead ? SEEN_DOWN : SEEN_ASKING;
 
 		if (here > now.state)
-			now = (struct seen_peer){s.peer_epoch, (uint8_t)here};
+			now = (struct seen_peer){s.peer_epoch, (uint8_t)here, 0};
 	}
 	return now;
+}
+
+/* Which links to a peer are dead. */
+static void
+look_at_rails(const struct node *n, uint16_t node)
+{
+	struct seen_peer *p = &seen.peers[node];
+	const uint32_t all = n->config.peers[node].links;
+	uint32_t up = all;
+
+	for (unsigned l = 0; l < n->config.lanes; l++)
+		up &= lane_rails_up(&n->engines[l], node);
+	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
+		const bool dead = all >> i & 1 & ~(up >> i), before = p->links >> i & 1;
+
+		if (dead && !before)
+			log_say(LOG_LINK, RTE_LOG_WARNING,
+				"node %u is not reached by link %u any more; what is on its way "
+				"goes by the others",
+				node, i);
+		else if (before && !dead)
+			log_say(LOG_LINK, RTE_LOG_NOTICE, "node %u is reached by link %u again",
+				node, i);
+	}
+	p->links = (uint8_t)(all & ~up);
 }
 
 static void
@@ -74,6 +100,7 @@ look_at_peer(const struct node *n, uint16_t node)
 		log_say(LOG_PEER, RTE_LOG_DEBUG, "node %u is asked", node);
 	if (now.epoch == 0)
 		now.epoch = before->epoch; /* keep that of its last known life */
+	now.links = before->links;
 	*before = now;
 }
 
@@ -111,8 +138,10 @@ health_look(struct node *n)
 	for (unsigned i = 0; i < n->link_count; i++)
 		look_at_link(n, i);
 	for (uint32_t i = 0; i < n->config.nodes_max; i++) {
-		if (n->peers[i].known)
-			look_at_peer(n, (uint16_t)i);
+		if (!n->peers[i].known)
+			continue;
+		look_at_peer(n, (uint16_t)i);
+		look_at_rails(n, (uint16_t)i);
 	}
 	look_at_nodes();
 	log_say_left_out();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What a node reports by rte_telemetry: /pmx/info, /pmx/stat, /pmx/drops, /pmx/peers,
+ * /pmx/links,
  * /pmx/contexts, /pmx/groups, /pmx/memory, /pmx/regions; and /pmx/reload, which alone changes
  * something. Runs on the telemetry threads. Counters are not locked, so a reader may see values of
  * slightly different moments.
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/rails.h"
 #include "engine/service/group/group.h"
 #include "engine/service/rma/rma.h"
 #include "node/reload.h"
@@ -138,24 +140,34 @@ tell_info(const char *cmd, const char *params, struct rte_tel_data *d)
 	return 0;
 }
 
-/* Adds the peer's address: IP address and port, or else its MAC address. With an IP address the MAC
- * address is that of the next hop. */
+/* The address of a peer on a link: IP address and port, or else its MAC address. */
 static void
-add_address(struct rte_tel_data *p, const struct config_peer *peer)
+address_text(const struct config_peer *peer, unsigned link, char text[LINK_ADDR_MAX])
 {
-	const struct link_config *l = &node->config.links[peer->link].link;
-	char text[LINK_ADDR_MAX] = "", mac[RTE_ETHER_ADDR_FMT_SIZE];
+	const struct link_config *l = &node->config.links[link].link;
 
+	*text = 0;
 	if (strcmp(l->driver, "udp") == 0 || l->encap == LINK_ENCAP_UDP)
-		link_addr_text(&peer->addr, text);
-	rte_ether_format_addr(mac, sizeof(mac), &peer->addr.mac);
-	rte_tel_data_add_dict_string(p, "address",
-		*text                                 ? text
-			: l->encap == LINK_ENCAP_NONE ? ""
-						      : mac);
-	rte_tel_data_add_dict_string(p, "next_hop",
-		*text && l->encap != LINK_ENCAP_NONE ? mac : "");
-	rte_tel_data_add_dict_uint(p, "link", peer->link);
+		link_addr_text(&peer->addr[link], text);
+	else if (l->encap != LINK_ENCAP_NONE)
+		rte_ether_format_addr(text, LINK_ADDR_MAX, &peer->addr[link].mac);
+}
+
+/* Adds the peer's address on its first link, with an IP address the MAC address of the next
+ * hop. */
+static void
+add_address(struct rte_tel_data *p, uint32_t number)
+{
+	const struct config_peer *peer = &node->config.peers[number];
+	const unsigned first = config_peer_link(peer);
+	char text[LINK_ADDR_MAX], mac[LINK_ADDR_MAX] = "";
+
+	address_text(peer, first, text);
+	if (node->config.links[first].link.encap == LINK_ENCAP_UDP)
+		rte_ether_format_addr(mac, sizeof(mac), &peer->addr[first].mac);
+	rte_tel_data_add_dict_string(p, "address", text);
+	rte_tel_data_add_dict_string(p, "next_hop", mac);
+	rte_tel_data_add_dict_uint(p, "link", first);
 }
 
 static void
@@ -177,7 +189,7 @@ add_peer(struct rte_tel_data *d, uint32_t number)
 			: s.dead ? "down"
 			: known  ? "asking"
 				 : "unused");
-	add_address(p, &node->config.peers[number]);
+	add_address(p, number);
 	rte_tel_data_add_dict_uint(p, "epoch", s.peer_epoch);
 	rte_tel_data_add_dict_uint(p, "rtt_ns", s.rtt_ns);
 	rte_tel_data_add_dict_uint(p, "rtt_var_ns", s.rtt_var_ns);
@@ -205,6 +217,90 @@ tell_peers(const char *cmd, const char *params, struct rte_tel_data *d)
 		if (!node->peers[i].known)
 			continue;
 		add_peer(d, i);
+		shown++;
+	}
+	return 0;
+}
+
+static void
+add_link(struct rte_tel_data *d, unsigned number)
+{
+	struct link *l = &node->links[number];
+	struct rte_tel_data *c = rte_tel_data_alloc();
+	struct link_stats s = {0};
+	char name[16];
+
+	if (c == NULL)
+		return;
+	l->ops->stats(l, &s); /* updates l->up */
+	rte_tel_data_start_dict(c);
+	rte_tel_data_add_dict_string(c, "driver", l->config.driver);
+	rte_tel_data_add_dict_string(c, "port",
+		*l->config.port ? l->config.port : l->config.listen);
+	rte_tel_data_add_dict_uint(c, "up", l->up);
+	rte_tel_data_add_dict_uint(c, "mtu", l->config.mtu);
+	rte_tel_data_add_dict_uint(c, "rx_frames", s.rx_frames);
+	rte_tel_data_add_dict_uint(c, "rx_bytes", s.rx_bytes);
+	rte_tel_data_add_dict_uint(c, "tx_frames", s.tx_frames);
+	rte_tel_data_add_dict_uint(c, "tx_bytes", s.tx_bytes);
+	rte_tel_data_add_dict_uint(c, "rx_lost", s.rx_no_mbuf + s.rx_too_long);
+	rte_tel_data_add_dict_uint(c, "tx_refused", s.tx_refused);
+	snprintf(name, sizeof(name), "%u", number);
+	rte_tel_data_add_dict_container(d, name, c, 0);
+}
+
+static int
+tell_links(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	(void)cmd, (void)params;
+	if (node == NULL)
+		return -1;
+	rte_tel_data_start_dict(d);
+	for (unsigned i = 0; i < node->link_count; i++)
+		add_link(d, i);
+	return 0;
+}
+
+/* Adds a peer with several links: its address on each, and whether that link works. */
+static void
+add_rails(struct rte_tel_data *d, uint32_t number)
+{
+	const struct config_peer *peer = &node->config.peers[number];
+	struct rte_tel_data *c = rte_tel_data_alloc();
+	uint32_t up = peer->links;
+	char name[32], text[LINK_ADDR_MAX];
+
+	if (c == NULL)
+		return;
+	rte_tel_data_start_dict(c);
+	for (unsigned l = 0; l < node->config.lanes; l++)
+		up &= lane_rails_up(&node->engines[l], (uint16_t)number);
+	for (uint32_t left = peer->links; left != 0; left &= left - 1) {
+		const unsigned link = (unsigned)__builtin_ctz(left);
+
+		address_text(peer, link, text);
+		snprintf(name, sizeof(name), "link%u_address", link);
+		rte_tel_data_add_dict_string(c, name, text);
+		snprintf(name, sizeof(name), "link%u_up", link);
+		rte_tel_data_add_dict_uint(c, name, up >> link & 1);
+	}
+	snprintf(name, sizeof(name), "%u", number);
+	rte_tel_data_add_dict_container(d, name, c, 0);
+}
+
+static int
+tell_rails(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	uint32_t from = params ? (uint32_t)strtoul(params, NULL, 10) : 0, shown = 0;
+
+	(void)cmd;
+	if (node == NULL)
+		return -1;
+	rte_tel_data_start_dict(d);
+	for (uint32_t i = from; i < node->config.nodes_max && shown < 32; i++) {
+		if (!node->peers[i].several)
+			continue;
+		add_rails(d, i);
 		shown++;
 	}
 	return 0;
@@ -475,6 +571,10 @@ telemetry_serve(struct node *n)
 	rte_telemetry_register_cmd("/pmx/drops", tell_drops, "Every reason for a lost frame.");
 	rte_telemetry_register_cmd("/pmx/peers", tell_peers,
 		"Paths to peer nodes, 32 from node number N on. Parameter: N");
+	rte_telemetry_register_cmd("/pmx/links", tell_links,
+		"Links of this node: state and traffic. No parameters");
+	rte_telemetry_register_cmd("/pmx/rails", tell_rails,
+		"Peers with several links, 32 from node number N on: which work. Parameter: N");
 	rte_telemetry_register_cmd("/pmx/memory", tell_memory,
 		"Remote memory of open contexts, 64 from number N on. Parameter: N");
 	rte_telemetry_register_cmd("/pmx/groups", tell_groups,

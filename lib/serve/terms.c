@@ -3,6 +3,7 @@
  * Which primaries can take over from each other: see takeover.h.
  */
 #include "node/config_file.h"
+#include "node/sizes.h"
 #include "serve/takeover_image.h"
 #include "serve/terms.h"
 
@@ -21,7 +22,7 @@ takeover_terms(const struct node *n)
 {
 	const struct config *c = &n->config;
 	const uint32_t forms[] = {CHANNEL_ABI, sizeof(struct head), sizeof(struct saved_channel),
-		c->idle == IDLE_ADAPTIVE || c->idle == IDLE_SLEEP, n->frag_len, proto_form()};
+		c->idle == IDLE_ADAPTIVE || c->idle == IDLE_SLEEP, n->frag_len, proto_form(), node_config_core(c).links};
 	uint64_t hash = 0xCBF29CE484222325u;
 
 	mix(&hash, PMX_VERSION, sizeof(PMX_VERSION));

@@ -437,9 +437,10 @@ choose_link(struct sim *s, uint32_t node, const struct proto_out *o)
 	if (n->rails == NULL || o->node >= s->node_count || o->node == node)
 		return 0;
 	struct rails *r = &n->rails[o->node];
-	const uint32_t link = o->handle == PROTO_NO_HANDLE
-		? rails_answer(r, o->link, s->now)
-		: rails_pick(r, &s->rails, o->head_len + o->len, s->now);
+	const bool data = o->handle != PROTO_NO_HANDLE;
+	const uint32_t link = data ? rails_choose(r, &s->rails) : rails_answer(r, o->link);
+
+	rails_sent(r, link, data ? o->head_len + o->len : 0, s->now);
 
 	if (!r->active) {
 		r->active = true;
@@ -498,7 +499,7 @@ step_rails(struct sim *s, uint32_t node)
 
 		if (changed)
 			expect_links(s, node, i);
-		for (uint32_t link = 0; link < r->count; link++) {
+		for (uint32_t link = 0; link < s->cfg.links; link++) {
 			if (ask >> link & 1)
 				say_link(s, node, i, link, WIRE_F_ASK, r->round);
 		}
@@ -670,7 +671,7 @@ start_node(struct sim *s, uint32_t i)
 	n->core = proto_init(memory, &n->cfg, sim_ticks(s, n));
 	n->rails_at = SIM_NEVER;
 	for (uint32_t k = 0; n->rails != NULL && k < s->node_count; k++) {
-		n->rails[k] = (struct rails){.count = (uint8_t)s->cfg.links};
+		n->rails[k] = (struct rails){.all = (uint8_t)((1u << s->cfg.links) - 1)};
 		expect_links(s, i, k);
 	}
 	n->handles = n->kept = 0;

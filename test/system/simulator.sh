@@ -128,7 +128,7 @@ verdict simulator__plots_are_written $?
 
 # Each bug is a patch of a .c file; a history must break a rule.
 mkdir "$dir/src"
-(cd "$root" && cp -r --parents lib/proto lib/wire lib/coll lib/sim lib/group lib/match lib/rma lib/plot lib/lhs lib/channel/*.h app/pmx-sim drivers/fault_model.[ch] "$dir/src")
+(cd "$root" && cp -r --parents lib/proto lib/wire lib/coll lib/sim lib/group lib/match lib/rma lib/plot lib/lhs lib/rails lib/channel/*.h app/pmx-sim drivers/fault_model.[ch] "$dir/src")
 compile=(cc -O1 -march=native -D_GNU_SOURCE -w -Ilib -Idrivers)
 (cd "$dir/src" && for file in $(find . -name '*.c'); do
 	echo "${compile[*]} -c -o ${file%.c}.o $file"
@@ -137,7 +137,7 @@ verdict mutants__sound_code_is_compiled $? "$dir/log"
 # built like that it breaks no rule, and does not crash: what the mutants do is their own
 (
 	cd "$dir/src" && "${compile[@]}" -o sound app/pmx-sim/*.o all.a -lm &&
-		for kind in '' --transfers --matching --preempt; do
+		for kind in '' --transfers --matching --preempt --links; do
 			timeout 60 ./sound fuzz $kind --seeds 20 --quiet || exit 1
 		done
 ) >"$dir/log" 2>&1
@@ -159,6 +159,7 @@ mutant() { # PATCH
 	transfers-*) kind=--transfers ;;
 	matching-*) kind=--matching ;;
 	preempt-*) kind=--preempt ;;
+	links-*) kind=--links ;;
 	esac
 	(compile_mutant "$1" "$dir/$name") >"$log" 2>&1 && {
 		timeout 60 "$dir/$name/mutant" fuzz $kind --seeds 5000 --quiet >"$log" 2>&1

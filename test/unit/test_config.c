@@ -90,16 +90,16 @@ config_read__every_kind_of_value(void **state)
 	assert_int_equal(c.proto.recovery, PROTO_GO_BACK_N);
 	assert_ptr_equal(c.proto.cc, &cc_pm);
 	assert_true(c.checksum);
-	assert_int_equal(c.peers[0].addr.mac.addr_bytes[5], 7);
-	assert_int_equal(c.peers[1].addr.ip, 0x0A000001);
-	assert_int_equal(c.peers[1].addr.port, 99);
-	assert_int_equal(c.peers[2].addr.port, 77);
-	assert_int_equal(c.peers[3].link, 1);
-	assert_int_equal(c.peers[3].addr.mac.addr_bytes[0], 0x02);
-	assert_int_equal(c.peers[3].addr.mac.addr_bytes[5], 3);
-	assert_false(c.peers[4].known);
-	assert_true(c.peers[10].known);
-	assert_false(c.peers[11].known);
+	assert_int_equal(c.peers[0].addr[2].mac.addr_bytes[5], 7);
+	assert_int_equal(c.peers[1].addr[0].ip, 0x0A000001);
+	assert_int_equal(c.peers[1].addr[0].port, 99);
+	assert_int_equal(c.peers[2].addr[0].port, 77);
+	assert_int_equal(c.peers[3].links, 2);
+	assert_int_equal(c.peers[3].addr[1].mac.addr_bytes[0], 0x02);
+	assert_int_equal(c.peers[3].addr[1].mac.addr_bytes[5], 3);
+	assert_int_equal(c.peers[4].links, 0);
+	assert_int_equal(c.peers[10].links, 2);
+	assert_int_equal(c.peers[11].links, 0);
 }
 
 static void
@@ -287,9 +287,9 @@ config_read__peer_has_its_links_port_and_a_mac(void **state)
 	good(HEAD "encap = udp\nip = 10.0.0.3\nudp_port = 90\n[link 1]\nport = y\nencap = udp\n"
 		  "ip = 10.1.0.3\nudp_port = 91\n"
 		  "[nodes]\n1 = 10.0.0.1\n2 = 10.0.0.2 link=1 mac=02:00:00:00:00:09\n");
-	assert_int_equal(c.peers[1].addr.port, 90);
-	assert_int_equal(c.peers[2].addr.port, 91);
-	assert_int_equal(c.peers[2].addr.mac.addr_bytes[5], 9);
+	assert_int_equal(c.peers[1].addr[0].port, 90);
+	assert_int_equal(c.peers[2].addr[1].port, 91);
+	assert_int_equal(c.peers[2].addr[1].mac.addr_bytes[5], 9);
 }
 
 /* All of the MAC: what looks whether the address is one may leave its beginning where it is
@@ -305,11 +305,11 @@ config_read__an_address_leaves_the_mac_whole(void **state)
 	good(HEAD "encap = udp\nip = 10.9.0.1\n[nodes]\n1 = 10.9.0.2 mac=ae:de:c0:ff:ee:01\n"
 		  "2 = 10.9.0.3:77\n");
 	for (size_t i = 0; i < 2; i++)
-		assert_memory_equal(&c.peers[i + 1].addr.mac, &macs[i], sizeof(macs[i]));
+		assert_memory_equal(&c.peers[i + 1].addr[0].mac, &macs[i], sizeof(macs[i]));
 	config_free(&c);
 	good(HEAD "[nodes]\n3 = auto\n4 = ae:de:c0:ff:ee:04\n");
 	for (size_t i = 2; i < 4; i++)
-		assert_memory_equal(&c.peers[i + 1].addr.mac, &macs[i], sizeof(macs[i]));
+		assert_memory_equal(&c.peers[i + 1].addr[0].mac, &macs[i], sizeof(macs[i]));
 }
 
 /* Brackets, colons and percent signs are nothing to the INI file. A link has one family. */
@@ -328,12 +328,12 @@ config_read__ip6(void **state)
 		udp6);
 	good(text);
 	assert_string_equal(c.links[0].link.listen, "[2001:db8::1]:18515");
-	assert_true(c.peers[1].addr.v6);
-	assert_int_equal(c.peers[1].addr.port, 77);
-	assert_int_equal(c.peers[2].addr.port, 18515);
-	assert_int_equal(c.peers[2].addr.ip6[15], 3);
-	assert_int_equal(c.peers[3].addr.ip6[15], 4);
-	assert_int_not_equal(c.peers[4].addr.zone, 0);
+	assert_true(c.peers[1].addr[0].v6);
+	assert_int_equal(c.peers[1].addr[0].port, 77);
+	assert_int_equal(c.peers[2].addr[0].port, 18515);
+	assert_int_equal(c.peers[2].addr[0].ip6[15], 3);
+	assert_int_equal(c.peers[3].addr[0].ip6[15], 4);
+	assert_int_not_equal(c.peers[4].addr[0].zone, 0);
 	config_free(&c);
 	/* its own line may name an interface of another host */
 	snprintf(text, sizeof(text), "%s[nodes]\n0 = [fe80::1%%nosuchif]:1\n1 = fe80::2\n", udp6);

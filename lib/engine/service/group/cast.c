@@ -9,6 +9,7 @@
 #include <rte_mbuf.h>
 
 #include "engine/link_io.h"
+#include "engine/rails.h"
 #include "engine/service/group/cast.h"
 #include "engine/service/rma/arrivals.h"
 #include "engine/service/rma/rma.h"
@@ -21,7 +22,7 @@ way_to(const struct engine *e, uint16_t node)
 {
 	if (node == e->node->config.id || node >= e->nodes_max || !e->peers[node].known)
 		return NULL;
-	const struct link *l = &e->node->links[e->peers[node].link];
+	const struct link *l = &e->node->links[lane_rails_first(e, node)];
 
 	return l->multicast ? l : NULL;
 }

@@ -96,9 +96,13 @@ may_refer(const struct engine *e, uint16_t node, const struct memory *m)
 		return true;
 	if (n->config.checksum || node >= e->nodes_max)
 		return false;
-	const struct link *l = &n->links[e->peers[node].link];
+	for (uint32_t left = n->config.peers[node].links; left != 0; left &= left - 1) {
+		const struct link *l = &n->links[rte_bsf32(left)];
 
-	return l->segments && (l->device == NULL || m->for_devices);
+		if (!l->segments || (l->device != NULL && !m->for_devices))
+			return false;
+	}
+	return true;
 }
 
 static struct bytes

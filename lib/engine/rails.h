@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The rails of a lane: by which link the next frame to a peer with several links goes, and the
+ * questions by which dead links are found (lib/rails). Each lane finds out for itself, since only
+ * its own frames show what its queues can reach. All functions but the first two run on the lane.
+ */
+#ifndef PMX_ENGINE_RAILS_H
+#define PMX_ENGINE_RAILS_H
+
+#include "engine/lane.h"
+#include "rails/rails.h"
+
+struct lane_rails {
+	struct rails_config config;
+	unsigned rx_link; /* of the frame that is passed to the core */
+	uint64_t at;      /* tsc of the next turn; UINT64_MAX: nobody is watched */
+	uint32_t count;   /* of `active` */
+	uint16_t *active; /* the nodes whose rails are watched */
+	struct rails *of; /* by node number; all = 0: a peer with one link */
+};
+
+/* Makes the rails of the peers with several links anew, all of them up, or takes them away if there
+ * is no such peer. While the lane does not run. 0 or -ENOMEM. */
+int lane_rails_make(struct engine *e);
+void lane_rails_free(struct engine *e);
+/* The links of that node that are not known to be dead, a bit each. Any thread. */
+uint32_t lane_rails_up(const struct engine *e, uint16_t node);
+
+/* The first link by which the node is reached now. It is known. */
+uint32_t lane_rails_first(const struct engine *e, uint16_t node);
+/* Returns by which link the next frame with a payload goes to a peer with several links. */
+const struct peer *lane_rails_choose(struct engine *e, uint16_t node);
+/* Frames of so many bytes in all go that way. */
+void lane_rails_sent(struct engine *e, uint16_t node, const struct peer *peer, uint32_t bytes);
+/* Both for a frame of the core. */
+const struct peer *lane_rails_route(struct engine *e, const struct proto_out *o);
+/* A frame came by that link, and is passed to the core next. */
+void lane_rails_hear(struct engine *e, unsigned link, const struct wire_hdr *h);
+/* That frame is a question, or an answer. */
+void lane_rails_told(struct engine *e, const struct wire_hdr *h);
+/* To be called at e->rails->at. */
+void lane_rails_turn(struct engine *e);
+
+#endif
