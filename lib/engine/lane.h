@@ -69,6 +69,7 @@
 	X(tx_still_queued, "frames", "retransmissions copied: the port still has the first")       \
 	X(tx_no_mbuf, "frames", "control frames not sent: no mbuf")                                \
 	X(tx_unknown_node, "frames", "for a node that [nodes] does not have")                      \
+	X(tx_stuck, "frames", "dropped: their link took none for 1 ms, and others wait")           \
 	X(submissions, "messages", "messages taken from applications")                             \
 	X(bad_submissions, "slots", "malformed submissions of applications, refused")              \
 	X(bad_releases, "buffers", "buffers given back that the application did not own")          \
@@ -270,6 +271,7 @@ struct peer {
 struct tx_queue {
 	struct rte_mbuf *m[TX_QUEUE];
 	unsigned n;
+	uint64_t stuck_at; /* tsc since when the link took none; 0: it took the last ones */
 };
 
 enum command_op {

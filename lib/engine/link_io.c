@@ -716,6 +716,26 @@ link_ask(struct engine *e, uint16_t node, unsigned link, uint16_t lane, uint32_t
 	e->tx_waiting = true;
 }
 
+/* The link took `sent` of the queue's frames, and not all. One that took none for a while is dead,
+ * and must not keep frames from the node's other links: those that wait for it are dropped, as if
+ * the network had lost them. Returns whether they were. */
+static __rte_noinline bool
+drop_stuck(struct engine *e, struct tx_queue *q, unsigned sent)
+{
+	if (sent != 0) {
+		q->stuck_at = 0;
+		return false;
+	}
+	if (q->stuck_at == 0)
+		q->stuck_at = e->now;
+	if (e->now - q->stuck_at < rte_get_tsc_hz() / 1000)
+		return false;
+	ENGINE_COUNT_N(e, tx_stuck, q->n);
+	rte_pktmbuf_free_bulk(q->m, q->n);
+	q->n = 0;
+	return true;
+}
+
 /* Gives the links the frames that wait for them; true if all went. */
 static bool
 flush_links(struct engine *e)
@@ -737,10 +757,13 @@ flush_links(struct engine *e)
 
 		if (likely(sent == q->n)) {
 			q->n = 0;
+			q->stuck_at = 0;
 			continue;
 		}
 		memmove(q->m, q->m + sent, (q->n - sent) * sizeof(q->m[0]));
 		q->n -= sent;
+		if (unlikely(e->rails != NULL) && drop_stuck(e, q, sent))
+			continue;
 		all = false;
 	}
 	return all;

@@ -45,7 +45,8 @@ add_counters(struct rte_tel_data *d, bool drops_only)
 	for (unsigned i = 0; i < ENGINE_COUNTER_COUNT; i++) {
 		bool drop = strncmp(engine_counter_info[i].name, "drop_", 5) == 0 ||
 			strncmp(engine_counter_info[i].name, "bad_", 4) == 0 ||
-			i == ENGINE_tx_no_mbuf || i == ENGINE_tx_unknown_node;
+			i == ENGINE_tx_no_mbuf || i == ENGINE_tx_unknown_node ||
+			i == ENGINE_tx_stuck;
 
 		if (!drops_only || drop)
 			rte_tel_data_add_dict_uint(d, engine_counter_info[i].name, sum_engine(i));
