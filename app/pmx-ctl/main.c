@@ -117,10 +117,9 @@ static const struct command {
 	int (*show)(struct session *s, const struct options *o);
 } commands[] = {
 	{"stat", show_stat}, {"peers", show_peers}, {"links", show_links},
-	{"contexts", show_contexts},
-	{"memory", show_memory}, {"groups", show_groups}, {"reload", show_reload},
-	{"drops", show_drops}, {"doctor", NULL}, {"plan", NULL}, {"topology", NULL}, {"jobs", NULL},
-	{"gang", NULL}, /* need no session */
+	{"contexts", show_contexts}, {"memory", show_memory}, {"groups", show_groups},
+	{"reload", show_reload}, {"drops", show_drops}, {"doctor", NULL}, {"plan", NULL},
+	{"topology", NULL}, {"jobs", NULL}, {"gang", NULL}, /* need no session */
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
@@ -192,8 +191,8 @@ run_named(const char *name, const struct options *o)
 		return run(&commands[i], o);
 	}
 	return wrong("command", name,
-		"there are stat, peers, links, contexts, memory, groups, drops, jobs, freeze, thaw, gang, "
-		"reload, doctor, plan, topology");
+		"there are stat, peers, links, contexts, memory, groups, drops, jobs, freeze, "
+		"thaw, gang, reload, doctor, plan, topology");
 }
 
 int

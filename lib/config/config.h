@@ -51,7 +51,7 @@ enum links_by {
 
 /* One line of [nodes]. */
 struct config_peer {
-	uint8_t links;                             /* that reach it, a bit each; 0: not known */
+	uint8_t links;                           /* that reach it, a bit each; 0: not known */
 	struct link_addr addr[CONFIG_LINKS_MAX]; /* its address on each */
 };
 

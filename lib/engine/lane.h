@@ -263,8 +263,8 @@ struct peer {
 	uint8_t encap[LINK_ENCAP_MAX]; /* its last encap_len bytes */
 	uint8_t encap_len;
 	uint8_t link;
-	bool known; /* never true of the node itself */
-	bool plain; /* encap needs no finishing, and fits 16 bytes; never true with `several` */
+	bool known;   /* never true of the node itself */
+	bool plain;   /* encap needs no finishing, and fits 16 bytes; never true with `several` */
 	bool several; /* it has several links: the rest is of the first, rails.h chooses */
 } __rte_cache_aligned;
 
@@ -371,7 +371,7 @@ struct node {
 	unsigned link_count; /* highest used + 1 */
 	/* Frames of lanes without a transmit queue of their own; lane 0 sends them. */
 	struct rte_ring *handover[CONFIG_LINKS_MAX];
-	struct peer *peers;                      /* by node number */
+	struct peer *peers;         /* by node number */
 	struct peer *peers_by_link; /* of each peer on each of its links: node_peer; NULL: there is
 				     * one link */
 	struct peer multicast[CONFIG_LINKS_MAX]; /* several nodes at once, by the link */

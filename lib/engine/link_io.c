@@ -296,12 +296,18 @@ multicast_in(struct engine *e, struct rte_mbuf *m)
 	rte_pktmbuf_free(m);
 }
 
+static void link_ask(struct engine *e, uint16_t node, unsigned link, uint16_t lane, uint32_t round,
+	bool asks);
+
 /* A question whether a link works, or the answer to one. */
 static __rte_noinline void
 link_in(struct engine *e, struct rte_mbuf *m)
 {
-	if (e->rails != NULL)
-		lane_rails_told(e, rte_pktmbuf_mtod(m, const struct wire_hdr *));
+	const struct wire_hdr *h = rte_pktmbuf_mtod(m, const struct wire_hdr *);
+
+	if (e->rails != NULL && lane_rails_told(e, h))
+		link_ask(e, wire_be16(h->src_node), e->rails->rx_link, wire_be16(h->src_ctx),
+			wire_be32(h->seq), false);
 	rte_pktmbuf_free(m);
 }
 
@@ -687,7 +693,9 @@ engine_multicast(struct engine *e, uint32_t links, uint32_t group, uint16_t ctx,
 	e->tx_waiting = true;
 }
 
-void
+/* Sends a question, or the answer to one, whether that link to the node works: of that round, for
+ * the lane of that number there. If there is no room or no buffer now, it counts as lost. */
+static void
 link_ask(struct engine *e, uint16_t node, unsigned link, uint16_t lane, uint32_t round, bool asks)
 {
 	const struct peer *peer = node_peer(e->node, node, link);
@@ -714,6 +722,17 @@ link_ask(struct engine *e, uint16_t node, unsigned link, uint16_t lane, uint32_t
 	put_head(e, m, &o, peer);
 	q->m[q->n++] = m;
 	e->tx_waiting = true;
+}
+
+void
+engine_ask_links(struct engine *e)
+{
+	struct lane_question q;
+
+	while (lane_rails_next(e, &q)) {
+		for (; q.links != 0; q.links &= q.links - 1)
+			link_ask(e, q.node, rte_bsf32(q.links), (uint16_t)e->lane, q.round, true);
+	}
 }
 
 /* The link took `sent` of the queue's frames, and not all. One that took none for a while is dead,

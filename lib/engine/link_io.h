@@ -47,10 +47,8 @@ void engine_multicast(struct engine *e, uint32_t links, uint32_t group, uint16_t
 bool engine_multicast_room(const struct engine *e);
 /* A queue has a burst of frames of frame_queue(): they go now, as far as the link takes them. */
 void engine_tx_full(struct engine *e);
-/* Sends a question, or the answer to one, whether that link to the node works: of that round, for
- * the lane of that number there. If there is no room or no buffer now, it counts as lost. */
-void link_ask(struct engine *e, uint16_t node, unsigned link, uint16_t lane, uint32_t round,
-	bool asks);
+/* To be called at e->rails->at: asks the peers with several links whether they work. */
+void engine_ask_links(struct engine *e);
 /* Prepares what is needed to send to that node, such as the encapsulation of its frames. Called
  * before lanes poll. Returns 0, or the link's -errno. */
 int peer_set(struct node *n, uint16_t node, const struct config_peer *p);

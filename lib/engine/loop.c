@@ -221,7 +221,7 @@ engine_poll(struct engine *e)
 		local_housekeep(e);
 	}
 	if (unlikely(e->rails != NULL) && e->now >= e->rails->at)
-		lane_rails_turn(e);
+		engine_ask_links(e);
 	if (unlikely(e->draining))
 		preempt_step(e);
 	if (unlikely(e->freezes))

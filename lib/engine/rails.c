@@ -7,7 +7,6 @@
 
 #include <rte_cycles.h>
 
-#include "engine/link_io.h"
 #include "engine/rails.h"
 
 /* Frames of the peer are to be expected by the links that are up. Those of one that uses one link
@@ -52,8 +51,11 @@ lane_rails_make(struct engine *e)
 	bool any = false;
 
 	lane_rails_free(e);
-	for (uint32_t i = 0; i < e->nodes_max; i++)
+	for (uint32_t i = 0; i < e->nodes_max; i++) {
 		any |= has_rails(e, i);
+		if (e->node->peers_by_link != NULL)
+			proto_node_links(e->proto, (uint16_t)i, 0);
+	}
 	if (!any)
 		return 0;
 	e->rails = make(e);
@@ -65,7 +67,9 @@ lane_rails_make(struct engine *e)
 	};
 	e->rails->at = UINT64_MAX;
 	for (uint32_t i = 0; i < e->nodes_max; i++) {
-		e->rails->of[i].all = has_rails(e, i) ? c->peers[i].links : 0;
+		if (!has_rails(e, i))
+			continue;
+		e->rails->of[i].all = c->peers[i].links;
 		expect(e, (uint16_t)i);
 	}
 	return 0;
@@ -153,40 +157,43 @@ lane_rails_hear(struct engine *e, unsigned link, const struct wire_hdr *h)
 		rails_heard(&e->rails->of[node], link);
 }
 
-void
+bool
 lane_rails_told(struct engine *e, const struct wire_hdr *h)
 {
 	const uint16_t node = wire_be16(h->src_node);
 	const unsigned link = e->rails->rx_link;
 
-	/* it may be of a node whose table is another one */
 	if (!(e->rails->of[node].all >> link & 1))
-		return;
+		return false;
 	if (h->flags & wire_be16(WIRE_F_ASK))
-		link_ask(e, node, link, wire_be16(h->src_ctx), wire_be32(h->seq), false);
-	else if (rails_answered(&e->rails->of[node], link, wire_be32(h->seq), e->now))
+		return true;
+	if (rails_answered(&e->rails->of[node], link, wire_be32(h->seq), e->now))
 		expect(e, node);
+	return false;
 }
 
-void
-lane_rails_turn(struct engine *e)
+bool
+lane_rails_next(struct engine *e, struct lane_question *q)
 {
 	struct lane_rails *l = e->rails;
-	uint32_t kept = 0;
 
-	for (uint32_t i = 0; i < l->count; i++) {
-		const uint16_t node = l->active[i];
-		struct rails *r = &l->of[node];
+	while (l->next < l->count) {
+		struct rails *r = &l->of[l->active[l->next]];
 		bool changed = false;
-		uint32_t ask = rails_step(r, &l->config, e->now, &changed);
 
+		q->node = l->active[l->next];
+		q->links = rails_step(r, &l->config, e->now, &changed);
+		q->round = r->round;
 		if (changed)
-			expect(e, node);
-		for (; ask != 0; ask &= ask - 1)
-			link_ask(e, node, rte_bsf32(ask), (uint16_t)e->lane, r->round, true);
+			expect(e, q->node);
 		if (r->active)
-			l->active[kept++] = node;
+			l->next++;
+		else
+			l->active[l->next] = l->active[--l->count];
+		if (q->links != 0)
+			return true;
 	}
-	l->count = kept;
-	l->at = kept != 0 ? e->now + RAILS_STEP_US * l->config.ticks_per_us : UINT64_MAX;
+	l->next = 0;
+	l->at = l->count != 0 ? e->now + RAILS_STEP_US * l->config.ticks_per_us : UINT64_MAX;
+	return false;
 }

@@ -15,8 +15,15 @@ struct lane_rails {
 	unsigned rx_link; /* of the frame that is passed to the core */
 	uint64_t at;      /* tsc of the next turn; UINT64_MAX: nobody is watched */
 	uint32_t count;   /* of `active` */
+	uint32_t next;    /* of them, the next one to be looked at in this turn */
 	uint16_t *active; /* the nodes whose rails are watched */
 	struct rails *of; /* by node number; all = 0: a peer with one link */
+};
+
+/* Whether these links to a node work, a bit each. */
+struct lane_question {
+	uint16_t node;
+	uint32_t links, round;
 };
 
 /* Makes the rails of the peers with several links anew, all of them up, or takes them away if there
@@ -36,9 +43,9 @@ void lane_rails_sent(struct engine *e, uint16_t node, const struct peer *peer, u
 const struct peer *lane_rails_route(struct engine *e, const struct proto_out *o);
 /* A frame came by that link, and is passed to the core next. */
 void lane_rails_hear(struct engine *e, unsigned link, const struct wire_hdr *h);
-/* That frame is a question, or an answer. */
-void lane_rails_told(struct engine *e, const struct wire_hdr *h);
-/* To be called at e->rails->at. */
-void lane_rails_turn(struct engine *e);
+/* That frame is a question, or an answer. Returns whether it is to be answered, by the same link. */
+bool lane_rails_told(struct engine *e, const struct wire_hdr *h);
+/* To be called at e->rails->at until it returns false: another node that is to be asked. */
+bool lane_rails_next(struct engine *e, struct lane_question *q);
 
 #endif

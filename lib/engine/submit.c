@@ -263,8 +263,7 @@ submit_run(struct engine *e, struct channel *ch, const struct submission *s, uns
 	struct proto_now run[BURST_MAX];
 	uint16_t endpoint = endpoint_of(s), node = s->send.dst_node;
 
-	if (unlikely(s->count != 1 || node >= e->nodes_max ||
-		    s->send.dst_ctx >= WIRE_CONTEXTS_MAX))
+	if (unlikely(s->count != 1 || node >= e->nodes_max || s->send.dst_ctx >= WIRE_CONTEXTS_MAX))
 		return 0;
 	const struct peer *peer = &e->peers[node];
 

@@ -80,7 +80,8 @@ static const struct key keys[] = {
 		"links can, or by one for each receiver"},
 	{"engine", "links", KIND_CHOICE, DIFFERS(links_by), 0, 0, "spread", "spread|failover",
 		"peers that [nodes] gives several links: frames go by all that work, which should "
-		"be alike, or by the first that works; with recovery = go-back-n always the latter"},
+		"be alike, or by the first that works; with recovery = go-back-n always the "
+		"latter"},
 	{"engine", "rendezvous", KIND_AUTO, DIFFERS(rendezvous), 1, WIRE_MESSAGE_MAX, "auto",
 		"bytes",
 		"messages of pmx_isend longer than this wait for their receive and are not copied "

@@ -97,6 +97,34 @@ remove_peer(struct node *n, uint16_t number)
 		proto_node_gone(n->engines[lane].proto, number);
 }
 
+/* Whether another link can carry what was begun on these: frames may refer to bytes in an
+ * application's memory only if all links of their node can read them. */
+static bool
+takes_over(const struct node *n, uint32_t before, uint32_t link)
+{
+	const struct link *l = &n->links[link];
+	bool refers = true, by_devices = true;
+
+	for (; before != 0; before &= before - 1) {
+		const struct link *b = &n->links[__builtin_ctz(before)];
+
+		refers &= b->segments;
+		by_devices &= b->device != NULL;
+	}
+	return !refers || (l->segments && (l->device == NULL || by_devices));
+}
+
+/* Whether what is on its way to a peer goes on by those links. */
+static bool
+goes_on(const struct node *n, uint32_t before, uint32_t links)
+{
+	bool all = links != 0;
+
+	for (uint32_t left = links & ~before; left != 0; left &= left - 1)
+		all &= takes_over(n, before, (uint32_t)__builtin_ctz(left));
+	return all;
+}
+
 /* While the lanes stand still. 0 or -errno. */
 static int
 change_peer(struct node *n, uint16_t number, const struct config_peer *to,
@@ -105,8 +133,7 @@ change_peer(struct node *n, uint16_t number, const struct config_peer *to,
 	const struct config_peer before = n->config.peers[number];
 	int e = 0;
 
-	/* what is on its way goes on if some link stays */
-	if (before.links != 0 && (to->links & before.links) == 0)
+	if (before.links != 0 && !goes_on(n, before.links, to->links))
 		remove_peer(n, number);
 	n->config.peers[number] = *to;
 	if (to->links != 0)

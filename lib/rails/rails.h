@@ -38,8 +38,8 @@ struct rail {
 	bool down;
 };
 
-/* Rails are numbered as the node's links are. All zero but for `all` is a valid beginning: all rails
- * are up. */
+/* Rails are numbered as the node's links are. All zero but for `all` is a valid beginning: all
+ * rails are up. */
 struct rails {
 	uint8_t all;    /* the peer's rails, a bit each; 0: it has none */
 	uint8_t usable; /* rails that frames may take, a bit each; 0: not yet known, rails_usable */
@@ -70,8 +70,8 @@ unsigned rails_choose(struct rails *r, const struct rails_config *c);
 /* Returns that of an answer to a frame that came by this rail, or by none (RAILS_MAX). It goes the
  * same way, so that the time from a frame to its Ack is one rail's. */
 unsigned rails_answer(struct rails *r, unsigned rail);
-/* Frames of so many bytes in all go by that rail. The caller calls rails_step from now on if it does
- * not yet (active). */
+/* Frames of so many bytes in all go by that rail. The caller calls rails_step from now on if it
+ * does not yet (active). */
 static inline void
 rails_sent(struct rails *r, unsigned rail, uint32_t bytes, uint64_t now)
 {

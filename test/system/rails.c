@@ -68,8 +68,7 @@ see_off(struct pmx_context *ctx, pmx_send_id id)
 }
 
 static void
-put(struct pmx_context *ctx, struct pmx_addr to, const void *message, uint32_t len,
-	pmx_send_id *id)
+put(struct pmx_context *ctx, struct pmx_addr to, const void *message, uint32_t len, pmx_send_id *id)
 {
 	int r;
 

@@ -6,10 +6,10 @@
 # Two primaries that reach each other by two links, veth pairs between two namespaces. Under a stream of messages one of the links,
 # at one of its ends, is set down, and up again, TIMES (25) times: nothing is lost, doubled or told an error, and the stream goes on.
 # Then with one link at a time (engine.links = failover).
-# Both links dead for a second: the stream waits, and goes on.
+# Both links dead for a second: the stream waits, and goes on. Take-overs and reloads of [nodes] under the stream.
 set -u
 . "$(dirname "$0")/common.bash"
-[ "$(id -u)" -eq 0 ] || skip_all rails "needs root"
+need_hugepages rails 300
 ctl="$build/app/pmx-ctl"
 times=${2:-25}
 export PMX_ATTACH=thin
@@ -43,8 +43,12 @@ start_node() {
 		0 = auto link=0,1
 		1 = auto link=0,1
 	END
+	run_node "$1"
+}
+
+run_node() {
 	PREFIX=(ip netns exec "$tag$1")
-	primary "$1" --no-huge -m 192 -l "$1" --no-shconf --vdev="net_af_packet0,iface=v$1" --vdev="net_af_packet1,iface=w$1"
+	primary "$1" -m 192 -l "$1" --vdev="net_af_packet0,iface=v$1" --vdev="net_af_packet1,iface=w$1"
 }
 
 # stop_nodes: what they log stays
@@ -65,6 +69,15 @@ start_nodes() { # ENGINE-LINE
 
 links_up() { # HOW MANY: node 0 sees so many links to node 1
 	"$ctl" --instance "${tag}0" links | sed -n '/^peers with/,$p' | grep -c ' up *$' | grep -qx "$1"
+}
+
+reload() { # telemetry turns clients away now and then
+	local try
+	for try in {1..20}; do
+		"$ctl" --instance "${tag}0" reload >"$dir/answer" 2>&1 && return
+		sleep 0.1
+	done
+	return 1
 }
 
 start_stream() {
@@ -136,8 +149,31 @@ ip -n "${tag}0" link set v0 up
 ip -n "${tag}1" link set w1 up
 wait_for 10 links_up 2 && ok rails__both_come_back || not_ok rails__both_come_back "" "$dir/0.log"
 sleep 0.5
-end_stream rails__spread_nothing_lost
 grep -q "not reached by link" "$dir/0.log" "$dir/1.log" && ok rails__a_death_is_logged || not_ok rails__a_death_is_logged "" "$dir/0.log"
+# another primary takes over, and knows both links
+for i in 0 1; do
+	OPTIONS=(--take-over)
+	if run_node $i; then
+		old=${nodes[i]} nodes[i]=$last
+		wait_for 10 sh -c "! kill -0 $old 2>/dev/null" && ok rails__taken_over_$i || not_ok rails__taken_over_$i "the old primary does not end"
+	else
+		not_ok rails__taken_over_$i "not replaced"
+	fi
+	OPTIONS=()
+done
+wait_for 10 links_up 2 && ok rails__taken_over_with_both || not_ok rails__taken_over_with_both ""
+die_and_return 3 rails__taken_over 300
+# the table has one of them, then the other, then both
+for links in 0 1 0,1; do
+	sed -i "s/^1 = .*/1 = auto link=$links/" "$dir/0.ini"
+	reload || not_ok "rails__reload_$links" "" "$dir/answer"
+	sleep 0.3
+	case $links in
+	?) links_up 0 && ok "rails__reload_$links" || not_ok "rails__reload_$links" "still several links" ;;
+	*) wait_for 10 links_up 2 && ok "rails__reload_$links" || not_ok "rails__reload_$links" "not both" ;;
+	esac
+done
+end_stream rails__spread_nothing_lost
 "$ctl" --instance "${tag}0" stat | awk '$1 == "proto_messages_failed" {n = $2} END {exit n != 0}' && ok rails__no_errors || not_ok rails__no_errors ""
 stop_nodes
 
