@@ -344,7 +344,14 @@ struct engine {
 	uint64_t housekeeping_at; /* tsc of the next local_housekeep */
 	bool tx_waiting;          /* frames wait in txq */
 	uint32_t straight;        /* ... that came there without proto_tx since they were flushed */
-	bool local_waiting;       /* a message waits for a context of this lane */
+	union {                   /* chores of a turn that few have */
+		uint32_t chores;  /* != 0: there are some */
+		struct {
+			bool local_waiting; /* a message waits for a context of this lane */
+			bool freezes;       /* the lane's own note that it was frozen */
+			bool asks_links;    /* rails != NULL */
+		};
+	};
 	uint32_t aborts_seen;     /* node.aborts at the last local_housekeep */
 	_Atomic bool stop;
 	/* Before another primary takes over. frozen: the lane begins nothing new. drained: what it
@@ -352,7 +359,6 @@ struct engine {
 	_Atomic bool frozen, drained;
 	_Atomic uint32_t paused; /* the lane waits while it is the command's ticket: others change
 				  * what it reads */
-	bool freezes;            /* the lane's own note that it was frozen */
 	unsigned draining;       /* contexts that are PREEMPTED_DRAINS */
 	uint64_t settle_at;      /* tsc of the next look at them */
 	const struct services *services; /* the node's */

@@ -175,6 +175,19 @@ services_deadline(const struct engine *e)
 	return first;
 }
 
+static __rte_noinline void
+do_chores(struct engine *e)
+{
+	if (e->local_waiting && e->now >= e->housekeeping_at) {
+		e->housekeeping_at = e->now + rte_get_tsc_hz() / 1000;
+		local_housekeep(e);
+	}
+	if (e->asks_links && e->now >= e->rails->at)
+		engine_ask_links(e);
+	if (e->freezes)
+		freeze_step(e);
+}
+
 unsigned
 engine_poll(struct engine *e)
 {
@@ -216,16 +229,10 @@ engine_poll(struct engine *e)
 			engine_command(e, cmd);
 		work++;
 	}
-	if (unlikely(e->local_waiting) && e->now >= e->housekeeping_at) {
-		e->housekeeping_at = e->now + rte_get_tsc_hz() / 1000;
-		local_housekeep(e);
-	}
-	if (unlikely(e->rails != NULL) && e->now >= e->rails->at)
-		engine_ask_links(e);
+	if (unlikely(e->chores))
+		do_chores(e);
 	if (unlikely(e->draining))
 		preempt_step(e);
-	if (unlikely(e->freezes))
-		freeze_step(e);
 	ENGINE_COUNT(e, polls);
 	return work;
 }

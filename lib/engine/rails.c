@@ -66,6 +66,7 @@ lane_rails_make(struct engine *e)
 		.spread = c->links_by == LINKS_SPREAD && c->recovery == PROTO_SELECTIVE,
 	};
 	e->rails->at = UINT64_MAX;
+	e->asks_links = true;
 	for (uint32_t i = 0; i < e->nodes_max; i++) {
 		if (!has_rails(e, i))
 			continue;
@@ -84,6 +85,7 @@ lane_rails_free(struct engine *e)
 	free(e->rails->active);
 	free(e->rails);
 	e->rails = NULL;
+	e->asks_links = false;
 }
 
 uint32_t

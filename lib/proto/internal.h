@@ -124,8 +124,7 @@ struct flow {
 	uint8_t retries;      /* timeouts since the peer last answered */
 	uint8_t probes;       /* sent since the peer last answered, before the timeout */
 	uint16_t kept;        /* txds in state TXD_KEPT */
-	uint8_t rx_link;      /* proto_rx_link of the last data frame */
-	uint8_t echo_link;    /* ... of that with the newest time stamp */
+	uint8_t rx_link;      /* proto_rx_link of the data frame that the next Ack answers */
 	/* receiving */
 	uint32_t rcv_nxt;            /* next sequence expected */
 	uint32_t rcv_high;           /* one past the newest received */

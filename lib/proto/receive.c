@@ -369,7 +369,6 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 
 	p->last_flow = index;
 	f->used_at = now;
-	f->rx_link = p->rx_link;
 	if (h->flags & wire_be16(WIRE_F_ACK))
 		ack_received(p, f, h, now);
 	if (unlikely(!flow_is_open(p, f, h, d.seq)))
@@ -381,6 +380,8 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 		/* a frame that is held, because it lacked room or descriptors */
 		if (ahead == 0)
 			flow_drain(p, f);
+		if (f->acks_owed == 0)
+			f->rx_link = p->rx_link; /* the answer has no echo, of another link's */
 		answer_now(p, f);
 		return PROTO_RX_DONE;
 	}
@@ -394,7 +395,7 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 	f->heard_ts = p->stamp;
 	f->echo_base = wire_be32(h->tstamp) - f->heard_ts;
 	f->echo_gap = gap_of(p);
-	f->echo_link = p->rx_link;
+	f->rx_link = p->rx_link;
 	enum proto_rx_result r = likely(ahead == 0) ? rx_in_order(p, f, &d, handle, now)
 						    : rx_out_of_order(p, f, &d, handle, now);
 
@@ -604,7 +605,7 @@ rx_plain(struct proto *p, struct flow *f, const struct wire_hdr *h, uint32_t len
 	f->heard_ts = stamp_of(p, now);
 	f->echo_base = wire_be32(h->tstamp) - f->heard_ts;
 	f->echo_gap = gap_of(p);
-	f->rx_link = f->echo_link = p->rx_link;
+	f->rx_link = p->rx_link;
 	COUNT(p, messages_delivered);
 	COUNT(p, rx_accepted);
 	if (h->flags & wire_be16(WIRE_F_ACK) || !(f->flags & FLOW_ACK_DUE) ||

@@ -651,7 +651,7 @@ emit_ack(struct proto *p, struct flow *f, struct proto_out *o, uint32_t now_ts, 
 	o->node = f->node;
 	o->head_len = (uint16_t)(WIRE_HDR_BYTES + w.payload_len);
 	o->again = false;
-	o->link = w.flags & WIRE_F_ECHO ? f->echo_link : f->rx_link;
+	o->link = f->rx_link;
 }
 
 /* Send the Acks that are due: those needed at once, and those that have waited long enough. */

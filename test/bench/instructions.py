@@ -209,7 +209,7 @@ def default_build():
 
 
 def main():
-    p = argparse.ArgumentParser(usage=__doc__)
+    p = argparse.ArgumentParser(usage=__doc__.replace("%", "%%"))
     p.add_argument("--json", action="store_true")
     p.add_argument("--check")
     p.add_argument("--record")

@@ -9,7 +9,7 @@
 # Both links dead for a second: the stream waits, and goes on. Take-overs and reloads of [nodes] under the stream.
 set -u
 . "$(dirname "$0")/common.bash"
-need_hugepages rails 300
+need_hugepages rails 400
 ctl="$build/app/pmx-ctl"
 times=${2:-25}
 export PMX_ATTACH=thin
@@ -33,7 +33,7 @@ start_node() {
 		$2
 		[limits]
 		contexts = 8
-		mbufs = 8192
+		mbufs = 16384
 		flows = 256
 		[link 0]
 		port = net_af_packet0
@@ -48,7 +48,7 @@ start_node() {
 
 run_node() {
 	PREFIX=(ip netns exec "$tag$1")
-	primary "$1" -m 192 -l "$1" --vdev="net_af_packet0,iface=v$1" --vdev="net_af_packet1,iface=w$1"
+	primary "$1" -m 224 -l "${cpus:-$1}" --vdev="net_af_packet0,iface=v$1" --vdev="net_af_packet1,iface=w$1"
 }
 
 # stop_nodes: what they log stays
@@ -188,4 +188,39 @@ END
 die_and_return $(((times + 1) / 2)) rails__failover 50
 end_stream rails__failover_nothing_lost
 stop_nodes
+
+# with two lanes: the second one's frames come by the first one's queue
+cpus=0,1 start_nodes 'lanes = 2'
+start_stream
+wait_for 10 links_up 2 && ok rails__lanes_both_are_up || not_ok rails__lanes_both_are_up "" "$dir/0.log"
+die_and_return 4 rails__lanes 300
+end_stream rails__lanes_nothing_lost
+stop_nodes
+
+# two UDP links between sockets, each with a rate: what they carry, beside one
+carries() { # LINKS...: prints Gb/s of 8 KiB
+	local i k l responder
+	for i in 0 1; do
+		{
+			printf '[node]\nid = %s\nname = %s\n[engine]\nidle = yield\n[limits]\nmbufs = 8192\ncontexts = 4\n[nodes]\n' $i "$tag$i"
+			for l in 0 1; do
+				printf '%s =' $l
+				for k in "$@"; do printf ' 127.0.0.1:%s link=%s' $((port + 10 + 2 * k + l)) "$k"; done
+				echo
+			done
+			for l in 0 1; do
+				printf '[link %s]\ndriver = udp\nlisten = 127.0.0.1:%s\nfault = rate=200M,queue=256K\n' $l $((port + 10 + 2 * l + i))
+			done
+		} >"$dir/$i.ini"
+	done
+	start "$dir/respond.log" "$build/app/pmx-perf" respond --idle yield --embedded "$dir/1.ini" -- --no-pci --no-huge -m 192 -l 1 "--file-prefix=${tag}r"
+	responder=$last
+	sleep 2
+	timeout 60 "$build/app/pmx-perf" bandwidth --json --sizes 8192 --seconds 1 --idle yield --embedded "$dir/0.ini" -- --no-pci --no-huge -m 192 -l 0 \
+		"--file-prefix=${tag}i" 2>"$dir/carries.log" | sed -n 's/.*"gbits": *\([0-9.]*\).*/\1/p'
+	end "$responder"
+}
+one=$(carries 0) two=$(carries 0 1)
+echo "# links of 0.2 Gb/s: one carries $one, two carry $two Gb/s"
+awk -v a="$one" -v b="$two" 'BEGIN {exit !(a > 0 && b >= 1.8 * a)}' && ok rails__two_carry_twice_as_much || not_ok rails__two_carry_twice_as_much "$one and $two Gb/s" "$dir/carries.log"
 exit $failed
