@@ -309,8 +309,9 @@ struct engine {
 	struct node *node;
 	unsigned lane;
 	struct proto *proto;
-	struct lane_rails *rails; /* NULL: no peer has several links */
-	const struct peer *peers; /* the node's table, by node number */
+	struct lane_rails *rails;        /* NULL: no peer has several links */
+	struct lane_rails *rails_memory; /* what `rails` is otherwise; NULL: there is one link */
+	const struct peer *peers;        /* the node's table, by node number */
 	uint32_t nodes_max;
 	uint64_t now;
 	struct tx_queue txq[CONFIG_LINKS_MAX];

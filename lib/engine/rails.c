@@ -16,7 +16,8 @@ expect(struct engine *e, uint16_t node)
 {
 	const struct lane_rails *l = e->rails;
 
-	proto_node_links(e->proto, node, l->config.spread ? rails_up(&l->of[node]) : 0);
+	proto_node_links(e->proto, node,
+		l != NULL && l->config.spread ? rails_up(&l->of[node]) : 0);
 }
 
 static bool
@@ -44,48 +45,64 @@ make(const struct engine *e)
 	return NULL;
 }
 
-int
-lane_rails_make(struct engine *e)
+/* All rails of the peers with several links are up. */
+static void
+begin(struct engine *e)
 {
+	struct lane_rails *l = e->rails;
 	const struct config *c = &e->node->config;
-	bool any = false;
 
-	lane_rails_free(e);
-	for (uint32_t i = 0; i < e->nodes_max; i++) {
-		any |= has_rails(e, i);
-		if (e->node->peers_by_link != NULL)
-			proto_node_links(e->proto, (uint16_t)i, 0);
-	}
-	if (!any)
-		return 0;
-	e->rails = make(e);
-	if (e->rails == NULL)
-		return -ENOMEM;
-	e->rails->config = (struct rails_config){
+	l->config = (struct rails_config){
 		.ticks_per_us = rte_get_tsc_hz() / 1000000,
 		.spread = c->links_by == LINKS_SPREAD && c->recovery == PROTO_SELECTIVE,
 	};
-	e->rails->at = UINT64_MAX;
-	e->asks_links = true;
-	for (uint32_t i = 0; i < e->nodes_max; i++) {
-		if (!has_rails(e, i))
-			continue;
-		e->rails->of[i].all = c->peers[i].links;
-		expect(e, (uint16_t)i);
-	}
+	l->at = UINT64_MAX;
+	l->count = l->next = 0;
+	for (uint32_t i = 0; i < e->nodes_max; i++)
+		l->of[i] = (struct rails){.all = has_rails(e, i) ? c->peers[i].links : 0};
+}
+
+int
+lane_rails_make(struct engine *e)
+{
+	bool any = false;
+
+	if (config_link_count(&e->node->config) < 2)
+		return 0;
+	if (e->rails_memory == NULL)
+		e->rails_memory = make(e);
+	if (e->rails_memory == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < e->nodes_max; i++)
+		any |= has_rails(e, i);
+	e->rails = any ? e->rails_memory : NULL;
+	e->asks_links = any;
+	if (any)
+		begin(e);
+	lane_rails_expect(e);
 	return 0;
 }
 
 void
 lane_rails_free(struct engine *e)
 {
-	if (e->rails == NULL)
-		return;
-	free(e->rails->of);
-	free(e->rails->active);
-	free(e->rails);
 	e->rails = NULL;
 	e->asks_links = false;
+	if (e->rails_memory == NULL)
+		return;
+	free(e->rails_memory->of);
+	free(e->rails_memory->active);
+	free(e->rails_memory);
+	e->rails_memory = NULL;
+}
+
+void
+lane_rails_expect(struct engine *e)
+{
+	if (config_link_count(&e->node->config) < 2)
+		return;
+	for (uint32_t i = 0; i < e->nodes_max; i++)
+		expect(e, (uint16_t)i);
 }
 
 uint32_t

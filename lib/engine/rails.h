@@ -2,7 +2,8 @@
  *
  * The rails of a lane: by which link the next frame to a peer with several links goes, and the
  * questions by which dead links are found (lib/rails). Each lane finds out for itself, since only
- * its own frames show what its queues can reach. All functions but the first two run on the lane.
+ * its own frames show what its queues can reach. All functions run on the lane unless said
+ * otherwise.
  */
 #ifndef PMX_ENGINE_RAILS_H
 #define PMX_ENGINE_RAILS_H
@@ -27,9 +28,12 @@ struct lane_question {
 };
 
 /* Makes the rails of the peers with several links anew, all of them up, or takes them away if there
- * is no such peer. While the lane does not run. 0 or -ENOMEM. */
+ * is no such peer. While the lane does not run. Their memory stays the same, since other threads
+ * may be reading it. 0, or the first time -ENOMEM. */
 int lane_rails_make(struct engine *e);
 void lane_rails_free(struct engine *e);
+/* Tells a core that was taken over by which links frames of each peer are to be expected. */
+void lane_rails_expect(struct engine *e);
 /* The links of that node that are not known to be dead, a bit each. Any thread. */
 uint32_t lane_rails_up(const struct engine *e, uint16_t node);
 

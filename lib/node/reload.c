@@ -174,13 +174,8 @@ change_all(struct node *n, const struct config *to, struct reload_result *result
 			strerror(-e));
 		bad = e;
 	}
-	for (uint32_t i = 0; i < n->config.lanes && n->peers_by_link != NULL; i++) {
-		e = lane_rails_make(&n->engines[i]);
-		if (e == 0)
-			continue;
-		snprintf(error, error_len, "no memory for peers with several links");
-		bad = e;
-	}
+	for (uint32_t i = 0; i < n->config.lanes; i++)
+		lane_rails_make(&n->engines[i]); /* their memory is there since the start */
 	n->config.idle = to->idle;
 	n->config.idle_us = to->idle_us;
 	node_resume(n);

@@ -495,6 +495,7 @@ void order_next(struct proto *p, struct flow *f, uint32_t seq);
 bool order_new_hole(struct proto *p, struct flow *f);
 uint32_t order_lost_end(const struct proto *p, const struct flow *f);
 uint32_t order_wait(const struct path *t);
+bool order_is_mixed(const struct proto *p, uint16_t node);
 uint32_t order_rtt(struct proto *p, uint16_t node, bool alone, uint32_t rtt);
 void order_forget(struct proto *p, uint16_t node);
 bool order_is_first(const struct proto *p, uint16_t node);

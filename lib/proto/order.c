@@ -15,7 +15,9 @@
  * 3. Links may differ in length. An Ack that comes alone answers the newest frame, and takes the
  *    link by which that came, so its round trip is one of that link; of one that rides on data the
  *    two ways may differ. Congestion control, which looks for queues, is given the round trip less
- *    what the links' smallest ones differ by.
+ *    what the links' smallest ones differ by, but never less than the smallest of all: it takes the
+ *    least that it was ever given for a network without queues. This goes on when only a longer
+ *    link is left.
  */
 #include "proto/internal.h"
 
@@ -33,6 +35,15 @@ proto_rx_link(struct proto *p, unsigned link)
 {
 	PROTO_ASSERT(link < p->cfg.links);
 	p->rx_link = (uint8_t)link;
+}
+
+/* Returns whether frames of the node come by several links now. */
+bool
+order_is_mixed(const struct proto *p, uint16_t node)
+{
+	const uint32_t links = p->arrivals != NULL ? p->links_of[node].expected : 0;
+
+	return (links & (links - 1)) != 0;
 }
 
 /* How long a missing frame may still come by another link than later ones: note 2. */
@@ -128,21 +139,24 @@ uint32_t
 order_rtt(struct proto *p, uint16_t node, bool alone, uint32_t rtt)
 {
 	struct node_links *n = &p->links_of[node];
+	/* by which the frame and its Ack may have gone */
+	const uint32_t ways = alone || n->expected == 0 ? 1u << p->rx_link : n->expected;
 	uint32_t least = 0, most = 0;
 
-	if ((n->expected & (n->expected - 1)) == 0)
-		return rtt;
 	if (alone && (n->base[p->rx_link] == 0 || rtt < n->base[p->rx_link]))
 		n->base[p->rx_link] = rtt;
 	for (unsigned i = 0; i < PROTO_LINKS_MAX; i++) {
 		if (n->base[i] == 0)
 			continue;
 		least = least == 0 || n->base[i] < least ? n->base[i] : least;
-		most = n->base[i] > most ? n->base[i] : most;
+		if (ways >> i & 1 && n->base[i] > most)
+			most = n->base[i];
 	}
-	const uint32_t longer = (alone ? n->base[p->rx_link] : most) - least;
+	const uint32_t longer = most > least ? most - least : 0;
 
-	return rtt > longer ? rtt - longer : 1;
+	if (rtt > least + longer)
+		return rtt - longer;
+	return rtt < least ? rtt : least; /* they went by a shorter link than `ways` has */
 }
 
 /* The node is in a new life, maybe elsewhere. */

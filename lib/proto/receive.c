@@ -217,13 +217,13 @@ nack_gap(struct proto *p, struct flow *f, bool new_hole, uint64_t now)
 {
 	const struct path *t = &p->paths[f->path];
 	uint32_t silence = stamp_of(p, now) - f->nack_ts;
+	const uint32_t patience = order_is_mixed(p, f->node) ? order_wait(t)
+							     : t->srtt / 4 + WIRE_TSTAMP_HZ / 20000;
 
 	if (p->cfg.recovery == PROTO_SELECTIVE && order_lost_end(p, f) == f->rcv_nxt)
 		return;
 	f->acks_owed++;
-	if (new_hole ||
-		silence > (p->arrivals == NULL ? t->srtt / 4 + WIRE_TSTAMP_HZ / 20000
-					       : order_wait(t)))
+	if (new_hole || silence > patience)
 		ack_urgent(p, f, FLOW_NACK);
 	else
 		f->acks_owed--;
@@ -377,6 +377,7 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 
 	if (unlikely((int32_t)ahead < 0 || (ahead < WIRE_WINDOW_MAX && have_test(f, d.seq)))) {
 		COUNT(p, drop_old);
+		stamp_of(p, now); /* by which answer_now judges what is late */
 		/* a frame that is held, because it lacked room or descriptors */
 		if (ahead == 0)
 			flow_drain(p, f);

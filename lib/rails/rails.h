@@ -78,7 +78,8 @@ rails_sent(struct rails *r, unsigned rail, uint32_t bytes, uint64_t now)
 	if (r->rail[rail].sent_at == 0)
 		r->rail[rail].sent_at = now;
 	r->used = true;
-	r->left -= (int32_t)bytes;
+	if (r->left > 0)
+		r->left -= (int32_t)bytes;
 }
 /* A frame of the peer came by this rail. */
 static inline void

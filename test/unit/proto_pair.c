@@ -659,7 +659,7 @@ receive(struct net *net, unsigned node, const void *frame, uint32_t len, uint32_
 		(struct net_rx){.payload = payload, .node = (uint16_t)node, .life = n->life};
 	enum proto_rx_result r = proto_rx(n->p, frame, len, RX_TAG + i, net_ticks(net, node));
 
-	if (r != PROTO_RX_DONE) {
+	if (r == PROTO_RX_KEPT || r == PROTO_RX_MESSAGE) {
 		net->rxs[i].kept = true;
 		n->rx_out++;
 	}
@@ -806,7 +806,7 @@ static void
 check_counters(struct net *net, unsigned node)
 {
 	const uint64_t *c = proto_counters(net->nodes[node].p);
-	uint64_t sum = c[PROTO_rx_accepted];
+	uint64_t sum = c[PROTO_rx_accepted] + c[PROTO_rx_multi] + c[PROTO_rx_link];
 
 	for (int i = PROTO_drop_truncated; i <= PROTO_drop_no_hold; i++)
 		sum += c[i];

@@ -80,6 +80,19 @@ rails__without_spreading_the_first_takes_all(void **state)
 	assert_int_equal(taken[0], 100);
 }
 
+/* More than an int32_t holds. */
+static void
+rails__bytes_of_one_rail_do_not_wrap(void **state)
+{
+	struct rails r = {.all = 3};
+
+	(void)state;
+	for (unsigned i = 0; i < 8; i++) {
+		send_frame(&r, &first, 1u << 30, 1);
+		assert_in_range(r.left + (1u << 30), 0, 1u << 30);
+	}
+}
+
 /* A peer whose rails in `works` answer after `after`; frames are sent to it until `until`, and it
  * is heard on the rails in `heard`. Returns when the set of rails that are up last changed; 0 = it
  * did not. *asked: how many questions there were. */
@@ -429,6 +442,7 @@ main(void)
 		cmocka_unit_test(rails__data_takes_all_of_them_in_runs),
 		cmocka_unit_test(rails__answers_go_the_way_of_the_question),
 		cmocka_unit_test(rails__without_spreading_the_first_takes_all),
+		cmocka_unit_test(rails__bytes_of_one_rail_do_not_wrap),
 		cmocka_unit_test(rails__one_that_dies_is_down_within_10_ms),
 		cmocka_unit_test(rails__one_that_is_only_heard_is_down_within_200_ms),
 		cmocka_unit_test(rails__a_peer_that_does_not_answer_has_no_dead_ones),
