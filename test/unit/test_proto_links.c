@@ -116,17 +116,77 @@ pm_r4__what_another_link_may_bring_is_not_lost(void **state)
 	struct net *net = pair_by(2, 3);
 	const uint32_t seq = next_of(net);
 
+	struct proto_out o;
+
 	(void)state;
 	come(net, 0, seq + 2);
-	expect_no_nack(net);
+	assert_false(says(net, 1, &o));
 	come(net, 0, seq + 3);
-	expect_no_nack(net);
+	assert_false(says(net, 1, &o));
 	come(net, 1, seq);
 	expect_no_nack(net); /* link 1 is just before the one that is missing */
 	come(net, 1, seq + 1);
 	expect_no_nack(net);
 	assert_int_equal(next_of(net), seq + 4);
 	assert_int_equal(net_count(net, 1, PROTO_tx_nacks), 0);
+	end(net);
+}
+
+/* The flow has gone on since its other link brought anything. */
+static void
+pm_r4__a_link_far_behind_passes_nothing(void **state)
+{
+	struct net *net = pair_by(2, 3);
+	const uint32_t seq = next_of(net);
+
+	(void)state;
+	come(net, 0, seq + 2);
+	come(net, 0, seq);
+	come(net, 0, seq + 4);
+	expect_no_nack(net);
+	come(net, 1, seq + 5);
+	expect_nack(net, seq + 1, 1 | 1 << 2);
+	come(net, 1, seq + 1);
+	come(net, 1, seq + 3);
+	end(net);
+}
+
+static void
+pm_r4__what_is_sent_again_takes_nothing_back(void **state)
+{
+	struct net *net = pair_by(2, 3);
+	const uint32_t seq = next_of(net);
+
+	(void)state;
+	come(net, 0, seq + 3);
+	come(net, 1, seq + 4);
+	expect_nack(net, seq, 7);
+	come(net, 1, seq + 1);
+	/* the sender asks */
+	assert_int_equal(come_to(net, 1, 0, seq + 4, 0), PROTO_RX_DONE);
+	expect_nack(net, seq, 1 | 1 << 2);
+	come(net, 0, seq);
+	come(net, 0, seq + 2);
+	end(net);
+}
+
+/* A Nack waits to be sent. */
+static void
+pm_r4__what_came_meanwhile_is_not_nacked(void **state)
+{
+	struct net *net = pair_by(2, 3);
+	const uint32_t seq = next_of(net);
+	struct proto_out o;
+
+	(void)state;
+	come(net, 0, seq + 1);
+	come(net, 1, seq + 2);
+	come(net, 0, seq + 4);
+	come(net, 0, seq);
+	assert_true(says(net, 1, &o));
+	assert_int_equal(head_of(&o)->type, WIRE_ACK);
+	assert_int_equal(wire_be32(head_of(&o)->ack), seq + 3);
+	come(net, 1, seq + 3);
 	end(net);
 }
 
@@ -190,7 +250,10 @@ pm_r4__a_probe_learns_what_is_lost(void **state)
 	assert_int_equal(come_to(net, 0, 0, seq + 3, 0), PROTO_RX_DONE);
 	assert_true(says(net, 1, &o)); /* too early: an Ack */
 	assert_int_equal(head_of(&o)->type, WIRE_ACK);
-	net->now += wait_of(net) * 21 / 10;
+	net->now += wait_of(net) * 11 / 10;
+	assert_int_equal(come_to(net, 0, 0, seq + 3, 0), PROTO_RX_DONE);
+	expect_nack(net, seq, 1);
+	net->now += wait_of(net);
 	assert_int_equal(come_to(net, 0, 0, seq + 3, 0), PROTO_RX_DONE);
 	expect_nack(net, seq, 1 | 1 << 2);
 	come(net, 1, seq);
@@ -294,7 +357,10 @@ pm_r4__a_flow_opened_anew_knows_nothing_of_before(void **state)
 	expect_no_nack(net);
 	come(net, 0, seq + 3);
 	expect_no_nack(net);
+	come(net, 1, seq + 5);
+	expect_nack(net, seq + 2, 1);
 	come(net, 1, seq + 2);
+	come(net, 1, seq + 4);
 	end(net);
 }
 
@@ -564,6 +630,9 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pm_r4__what_another_link_may_bring_is_not_lost),
+		cmocka_unit_test(pm_r4__a_link_far_behind_passes_nothing),
+		cmocka_unit_test(pm_r4__what_is_sent_again_takes_nothing_back),
+		cmocka_unit_test(pm_r4__what_came_meanwhile_is_not_nacked),
 		cmocka_unit_test(pm_r4__what_each_link_has_passed_is_lost),
 		cmocka_unit_test(pm_r4__what_was_passed_a_while_ago_is_lost),
 		cmocka_unit_test(pm_r4__a_probe_learns_what_is_lost),
