@@ -20,6 +20,7 @@
 #define HANDLES 4096 /* a core; an input of the longest length uses fewer */
 #define WIRE_Q  48   /* frames on their way */
 #define OPS_MAX 1500
+#define LINKS   2 /* by which frames come, to all cores but the first */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -153,12 +154,18 @@ push_frame(struct core *c, const uint8_t *bytes, uint32_t len)
 	MUST(handle < HANDLES);
 	memcpy(frame, bytes, len);
 	c->rx[handle] = INSIDE;
+	if (c->p->cfg.links != 0)
+		proto_rx_link(c->p, handle % LINKS);
 	switch (proto_rx(c->p, frame, len, handle, c->now)) {
 	case PROTO_RX_DONE:
 		c->rx[handle] = OUTSIDE;
 		break;
 	case PROTO_RX_MULTI: /* of no flow: it has changed nothing */
 		MUST(((struct wire_hdr *)frame)->dst_node == wire_be16(WIRE_NOBODY));
+		c->rx[handle] = OUTSIDE;
+		break;
+	case PROTO_RX_LINK:
+		MUST(len == WIRE_HDR_BYTES);
 		c->rx[handle] = OUTSIDE;
 		break;
 	case PROTO_RX_KEPT:
@@ -325,7 +332,8 @@ check_books(const struct core *c)
 		if (strncmp(proto_counter_info[i].name, "drop_", 5) == 0)
 			drops += n[i];
 	}
-	MUST(n[PROTO_rx_frames] == n[PROTO_rx_accepted] + drops);
+	MUST(n[PROTO_rx_frames] ==
+		n[PROTO_rx_accepted] + n[PROTO_rx_multi] + n[PROTO_rx_link] + drops);
 	MUST(proto_tx_free(c->p) <= c->p->cfg.tx_frames_max);
 	MUST(proto_rx_free(c->p) <= c->p->cfg.rx_frames_max);
 	MUST(c->p->share.each <= WIRE_WINDOW_MAX);
@@ -390,6 +398,7 @@ begin_core(unsigned k, struct input *in)
 		.flow_idle_us = 1 + take16(in),
 		.cc_target_us = 1 + take8(in),
 		.share_target_us = how & 32 ? 1 + take8(in) % 16 : 0,
+		.links = k != 0 ? LINKS : 0,
 		.recovery = how & 64 ? PROTO_GO_BACK_N : PROTO_SELECTIVE,
 		.cc = how & 128 ? &cc_pm : &cc_delay,
 	};
@@ -403,6 +412,8 @@ begin_core(unsigned k, struct input *in)
 	c->now = 1000000;
 	c->p = proto_init(c->memory, &cfg, c->now);
 	MUST(c->p != NULL);
+	for (uint16_t i = 0; i < cfg.nodes_max && cfg.links != 0; i++)
+		proto_node_links(c->p, i, (1u << LINKS) - 1);
 }
 
 /* ------------------------------------------------------------------ */

@@ -298,7 +298,7 @@ record_frame(unsigned node, const struct rte_mbuf *m)
 	static uint8_t copy[65536];
 	const uint8_t *bytes = rte_pktmbuf_read(m, 0, m->pkt_len, copy);
 	static const char *const types[WIRE_TYPE_COUNT] = {"?", "data", "ack", "nack", "hello",
-		"ping", "pong", "reset"};
+		"ping", "pong", "reset", "multi", "link"};
 	struct text t = {.len = 0};
 	struct wire_hdr h;
 

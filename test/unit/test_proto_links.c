@@ -539,6 +539,10 @@ rtt__a_longer_link_that_is_left_alone_is_no_queue(void **state)
 	proto_node_links(net->nodes[0].p, 1, 1);
 	answer(net, 0, SHORT + QUEUE, 2);
 	assert_int_equal(cc->last_rtt, SHORT + QUEUE);
+	/* a node that uses one at a time, the longer one now */
+	proto_node_links(net->nodes[0].p, 1, 0);
+	answer(net, 1, LONG + QUEUE, 3);
+	assert_int_equal(cc->last_rtt, SHORT + QUEUE);
 	net_run(net, NET_MS);
 	finish(net);
 }

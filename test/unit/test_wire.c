@@ -384,6 +384,72 @@ wire_hdr__golden_reset(void **state)
 	expect_golden(&f, golden, sizeof(golden));
 }
 
+static void
+wire_hdr__golden_link(void **state)
+{
+	static const uint8_t golden[] = {
+		0x01,
+		0x09,
+		0x00,
+		0x40,
+		0x01,
+		0x02,
+		0x03,
+		0x04,
+		0x05,
+		0x06,
+		0x07,
+		0x08,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x07,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+	};
+	struct fields f = {.type = WIRE_LINK, .flags = WIRE_F_ASK, .seq = 7};
+	uint8_t answer[sizeof(golden)];
+
+	(void)state;
+	expect_golden(&f, golden, sizeof(golden));
+	memcpy(answer, golden, sizeof(golden));
+	answer[3] = 0x00;
+	f.flags = 0;
+	expect_golden(&f, answer, sizeof(answer));
+}
+
 /* The payload of a message to a target: the last frame of a push that tells the application. */
 static void
 wire_hdr__golden_multi(void **state)
@@ -1100,6 +1166,7 @@ main(void)
 		cmocka_unit_test(wire_hdr__golden_hello),
 		cmocka_unit_test(wire_hdr__golden_ping_and_pong),
 		cmocka_unit_test(wire_hdr__golden_reset),
+		cmocka_unit_test(wire_hdr__golden_link),
 		cmocka_unit_test(wire_hdr__golden_multi),
 		cmocka_unit_test(wire_hdr__golden_push),
 		cmocka_unit_test(wire_hdr__golden_pin),
