@@ -493,19 +493,26 @@ read_mac(const char *text, struct rte_ether_addr *out)
 static int
 read_link_list(const struct reader *r, const char *name, const char *text, uint32_t *links)
 {
-	char list[32], *save = NULL;
 	uint32_t link;
 
-	*links = 0;
-	snprintf(list, sizeof(list), "%s", text);
-	for (char *one = strtok_r(list, ",", &save); one; one = strtok_r(NULL, ",", &save)) {
-		if (!whole_number(one, CONFIG_LINKS_MAX - 1, &link) || !r->config->links[link].used)
-			return complain(r, "nodes", name, 0, "'link=%s' names no link of this file",
-				text);
+	if (*links != 0)
+		return complain(r, "nodes", name, 0, "'link=%s': an address has one list of links",
+			text);
+	for (const char *one = text, *end; one != NULL; one = *end != 0 ? end + 1 : NULL) {
+		char number[16];
+
+		end = one + strcspn(one, ",");
+		snprintf(number, sizeof(number), "%.*s", (int)(end - one), one);
+		if (!whole_number(number, CONFIG_LINKS_MAX - 1, &link) ||
+			!r->config->links[link].used)
+			return complain(r, "nodes", name, 0,
+				"'link=%s': '%s' is no link of this file", text, number);
+		if (*links >> link & 1)
+			return complain(r, "nodes", name, 0, "'link=%s': link %u is given twice",
+				text, link);
 		*links |= 1u << link;
 	}
-	return *links != 0 ? 0
-			   : complain(r, "nodes", name, 0, "'link=' needs the number of a link");
+	return 0;
 }
 
 /* Reads an option that follows an address: "link=N[,N...]", "mac=MAC". */
@@ -613,14 +620,14 @@ read_peer(const struct reader *r, uint32_t node, const char *name, const char *v
 	do {
 		const char *where = word;
 		struct link_addr addr = {0};
-		uint32_t links = 1;
+		uint32_t links = 0;
 
 		config_made_up_mac(node, &addr.mac);
 		while ((word = strtok_r(NULL, " \t", &save)) != NULL && is_peer_option(word)) {
 			if (read_peer_option(r, name, word, &links, &addr) != 0)
 				return -1;
 		}
-		if (add_peer_links(r, node, name, where, value, links, &addr) != 0)
+		if (add_peer_links(r, node, name, where, value, links ? links : 1, &addr) != 0)
 			return -1;
 	} while (word != NULL);
 	return 0;

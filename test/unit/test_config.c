@@ -171,6 +171,108 @@ config_read__nodes(void **state)
 	bad(HEAD "[nodes]\n1 = auto here\n", "(text):6: [nodes] 1:", "here");
 }
 
+#define TWO "[node]\nid = 3\n[link 0]\nport = x\n[link 1]\nport = y\n" /* lines 1 to 6 */
+#define UDPS                                                                                       \
+	"[node]\nid = 3\n[link 0]\nport = x\nencap = udp\nip = 10.0.0.3\n"                         \
+	"[link 1]\nport = y\nencap = udp\nip = 10.1.0.3\nudp_port = 77\n" /* lines 1 to 11 */
+
+static void
+config_read__nodes_with_several_links(void **state)
+{
+	(void)state;
+	good(TWO "[nodes]\n7 = auto link=0,1\n8 = auto link=1\n9 = auto\n"
+		 "10 = 02:00:00:00:00:0a 02:00:00:00:01:0a link=1\n");
+	assert_int_equal(config_link_count(&c), 2);
+	assert_int_equal(c.peers[7].links, 3);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(c.peers[7].addr[i].mac.addr_bytes[0], 0x02);
+		assert_int_equal(c.peers[7].addr[i].mac.addr_bytes[5], 7);
+	}
+	assert_int_equal(c.peers[8].links, 2);
+	assert_int_equal(c.peers[9].links, 1);
+	assert_int_equal(config_peer_link(&c.peers[7]), 0);
+	assert_int_equal(config_peer_link(&c.peers[8]), 1);
+	assert_int_equal(c.peers[10].links, 3);
+	assert_int_equal(c.peers[10].addr[0].mac.addr_bytes[4], 0);
+	assert_int_equal(c.peers[10].addr[1].mac.addr_bytes[4], 1);
+	good(UDPS "[nodes]\n7 = 10.0.0.7 link=0 10.1.0.7:99 link=1 mac=02:00:00:00:00:09\n"
+		  "8 = 10.0.0.8 10.1.0.8 link=1\n"
+		  "9 = 10.0.0.9 link=1,0\n");
+	assert_int_equal(c.peers[7].links, 3);
+	assert_int_equal(c.peers[7].addr[0].ip, 0x0A000007);
+	assert_int_equal(c.peers[7].addr[0].port, 18515);
+	assert_int_equal(c.peers[7].addr[0].mac.addr_bytes[5], 7);
+	assert_int_equal(c.peers[7].addr[1].ip, 0x0A010007);
+	assert_int_equal(c.peers[7].addr[1].port, 99);
+	assert_int_equal(c.peers[7].addr[1].mac.addr_bytes[5], 9);
+	assert_int_equal(c.peers[8].links, 3);
+	assert_int_equal(c.peers[8].addr[1].ip, 0x0A010008);
+	/* each link has its own port */
+	assert_int_equal(c.peers[8].addr[1].port, 77);
+	assert_int_equal(c.peers[9].links, 3);
+	assert_int_equal(c.peers[9].addr[0].port, 18515);
+	assert_int_equal(c.peers[9].addr[1].port, 77);
+}
+
+static void
+config_read__several_links_name_line_and_key(void **state)
+{
+	static const struct {
+		const char *text, *where, *why;
+	} cases[] = {
+		{TWO "[nodes]\n7 = auto link=0,2\n",
+			"(text):8: [nodes] 7:", "'2' is no link of this file"},
+		{TWO "[nodes]\n7 = auto link=0,1,4\n",
+			"(text):8: [nodes] 7:", "'4' is no link of this file"},
+		{TWO "[nodes]\n7 = auto link=\n", "(text):8: [nodes] 7:", "'' is no link"},
+		{TWO "[nodes]\n7 = auto link=0,\n", "(text):8: [nodes] 7:", "'' is no link"},
+		{TWO "[nodes]\n7 = auto link=,0\n", "(text):8: [nodes] 7:", "'' is no link"},
+		{TWO "[nodes]\n7 = auto link=0,,1\n", "(text):8: [nodes] 7:", "'' is no link"},
+		{TWO "[nodes]\n7 = auto link=0;1\n", "(text):8: [nodes] 7:", "'0;1' is no link"},
+		{TWO "[nodes]\n7 = auto link=000000000000000000001\n",
+			"(text):8: [nodes] 7:", "is no link"},
+		{TWO "[nodes]\n7 = auto link=0,0\n",
+			"(text):8: [nodes] 7:", "link 0 is given twice"},
+		{TWO "[nodes]\n7 = auto link=0 link=1\n",
+			"(text):8: [nodes] 7:", "one list of links"},
+		{TWO "[nodes]\n7 = auto link=0 auto link=0,1\n",
+			"(text):8: [nodes] 7:", "link 0 is given twice"},
+		{TWO "[nodes]\n7 = auto link=1 02:00:00:00:00:08 link=1\n",
+			"(text):8: [nodes] 7:", "link 1 is given twice"},
+		{TWO "[nodes]\n7 = auto auto\n", "(text):8: [nodes] 7:", "link 0 is given twice"},
+		{TWO "[nodes]\n7 = auto link=0 somewhere link=1\n",
+			"(text):8: [nodes] 7:", "neither a MAC address"},
+		{TWO "[nodes]\n7 = auto link=0 10.1.0.7 link=1\n",
+			"(text):8: [nodes] 7:", "[link 1], encap = ether"},
+		{TWO "[nodes]\n7 = auto link=0 mac=02 auto link=1\n",
+			"(text):8: [nodes] 7:", "mac=MAC"},
+		{TWO "[nodes]\n7 = link=0\n", "(text):8: [nodes] 7:", "neither a MAC address"},
+		{UDPS "[nodes]\n7 = 10.0.0.7 link=0 auto link=1\n",
+			"(text):13: [nodes] 7:", "[link 1], encap = udp: give its IPv4 address"},
+		{UDPS "[nodes]\n7 = 10.0.0.7 link=0 10.1.0.7:0 link=1\n",
+			"(text):13: [nodes] 7:", "port 0"},
+		{UDPS "[nodes]\n7 = 10.0.0.7 link=0 fe80::7 link=1\n",
+			"(text):13: [nodes] 7:", "for driver = udp"},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		bad(cases[i].text, cases[i].where, cases[i].why);
+}
+
+static void
+config_read__links_are_used_by(void **state)
+{
+	(void)state;
+	good(TWO);
+	assert_int_equal(c.links_by, LINKS_SPREAD);
+	good(TWO "[engine]\nlinks = spread\n");
+	assert_int_equal(c.links_by, LINKS_SPREAD);
+	good(TWO "[engine]\nlinks = failover\n");
+	assert_int_equal(c.links_by, LINKS_FAILOVER);
+	bad(TWO "[engine]\nlinks = both\n", "(text):8: [engine] links:", "spread|failover");
+}
+
 static void
 config_read__together(void **state)
 {
@@ -451,6 +553,9 @@ main(void)
 		cmocka_unit_test(config_read__unknown),
 		cmocka_unit_test(config_read__duplicates),
 		cmocka_unit_test(config_read__nodes),
+		cmocka_unit_test(config_read__nodes_with_several_links),
+		cmocka_unit_test(config_read__several_links_name_line_and_key),
+		cmocka_unit_test(config_read__links_are_used_by),
 		cmocka_unit_test(config_read__together),
 		cmocka_unit_test(config_read__name),
 		cmocka_unit_test_teardown(config_read__would_not_start, teardown),
