@@ -13,8 +13,8 @@
  * 3. --preempt: contexts freeze and go on at any moment, for up to ten times as long as all retries
  *    take. Half of these histories have few retries and little loss, and no excuse.
  * 4. --links: nodes have several links, whose frames overtake each other. Links die and come back,
- *    never two that a pair of nodes needs at the same time; half of these histories have few
- *    retries and little loss, and no excuse.
+ *    never two that a pair of nodes needs at the same time, for up to four times as long as all
+ *    retries take; half of these histories have few retries and little loss, and no excuse.
  */
 #include <errno.h>
 #include <signal.h>
@@ -557,6 +557,7 @@ suit_links(struct history *h, struct sim_config *c)
 	c->proto.flows_max = 4096;
 	c->proto.paths_max = h->nodes;
 	c->proto.keepalive_us = 0;
+	h->end = (1 + below(h, 4)) * (uint64_t)c->proto.retries * c->proto.rto_max_us * US;
 }
 
 /* Draw the network and the cores. The random numbers are drawn in this order. */

@@ -78,8 +78,8 @@ rails_answered(struct rails *r, unsigned rail, uint32_t round, uint64_t now)
 	struct rail *a = &r->rail[rail];
 
 	a->sent_at = 0;
-	if (r->asking && round == r->round) {
-		if (r->answered == 0) {
+	if (round == r->round && r->asked_at != 0) {
+		if (r->answered == 0) { /* maybe too late: the next round lasts longer */
 			r->answered_at = now;
 			r->taken = now - r->asked_at;
 		}
@@ -135,9 +135,10 @@ static bool
 watch_round(struct rails *r, const struct rails_config *c, uint64_t now)
 {
 	const uint64_t least = ANSWER_US * c->ticks_per_us;
+	const uint64_t patience = r->patience_us * c->ticks_per_us;
 
 	if (r->answered == 0) {
-		if (now - r->asked_at >= r->patience_us * c->ticks_per_us)
+		if (now - r->asked_at >= (2 * r->taken > patience ? 2 * r->taken : patience))
 			r->asking = false;
 		return false;
 	}
@@ -161,6 +162,13 @@ ask_all(struct rails *r, uint64_t now)
 	return r->all;
 }
 
+/* Returns whether the round may yet show something. */
+static bool
+is_open(const struct rails *r, const struct rails_config *c, uint64_t now)
+{
+	return r->asking && (r->answered != 0 || now - r->asked_at < CHECK_US * c->ticks_per_us);
+}
+
 static void
 forget(struct rails *r)
 {
@@ -179,7 +187,7 @@ rails_step(struct rails *r, const struct rails_config *c, uint64_t now, bool *ch
 		*changed = true;
 	if (check) {
 		r->check_at = now + CHECK_US * c->ticks_per_us;
-		if (!r->used && rails_up(r) == r->all) {
+		if (!r->used && rails_up(r) == r->all && !is_open(r, c, now)) {
 			forget(r); /* a peer that nothing is sent to is not asked any more */
 			return 0;
 		}

@@ -187,6 +187,29 @@ rails__one_that_is_only_heard_is_down_within_200_ms(void **state)
 	assert_int_equal(rails_up(&r), 2);
 }
 
+/* Messages are few, and an answer takes longer than a round does at first. */
+static void
+rails__one_that_is_rarely_used_is_avoided(void **state)
+{
+	(void)state;
+	for (uint64_t after = 2 * MS; after < 60 * MS; after += 4 * MS) {
+		struct rails r = {.all = 3};
+		uint64_t now = MS;
+		uint32_t asked = 0;
+
+		for (unsigned i = 0; i < 3; i++) {
+			send_frame(&r, &spread, 100, now);
+			rails_heard(&r, 0); /* the peer asks by it */
+			if (!r.active) {
+				r.active = true;
+				r.check_at = now;
+			}
+			live(&r, &(struct peer){2, 2, after, NULL}, &now, now + 324 * MS, &asked);
+		}
+		assert_int_equal(rails_usable(&r), 2);
+	}
+}
+
 static void
 rails__a_peer_that_does_not_answer_has_no_dead_ones(void **state)
 {
@@ -445,6 +468,7 @@ main(void)
 		cmocka_unit_test(rails__bytes_of_one_rail_do_not_wrap),
 		cmocka_unit_test(rails__one_that_dies_is_down_within_10_ms),
 		cmocka_unit_test(rails__one_that_is_only_heard_is_down_within_200_ms),
+		cmocka_unit_test(rails__one_that_is_rarely_used_is_avoided),
 		cmocka_unit_test(rails__a_peer_that_does_not_answer_has_no_dead_ones),
 		cmocka_unit_test(rails__a_slow_answer_is_an_answer),
 		cmocka_unit_test(rails__nobody_is_asked_who_is_not_sent_to),
