@@ -176,6 +176,7 @@ static const struct {
 	{"rx_no_mbuf", "raise limits.mbufs"},
 	{"rx_too_long", "the same link.mtu on all nodes"},
 	{"tx_refused", "raise link.tx_descriptors, or lower proto.path_frames"},
+	{"tx_stuck", "a link took no frames: 'pmx-ctl links'"},
 	{"faults", "take link.fault out, unless it is a test"},
 };
 
@@ -270,6 +271,38 @@ check_peers(struct visit *v)
 	if (dead + silent == 0)
 		tell(v, OK, "peers", NULL, "%zu in [nodes]; %u of them were not spoken to yet",
 			json_array_size(peers), peers_in(peers, "unused", unused, sizeof(unused)));
+	json_decref(peers);
+}
+
+/* Peers that have several links, some of them dead. */
+static void
+check_peer_links(struct visit *v)
+{
+	char error[CTL_ERROR_MAX];
+	json_t *peers = ask_pages(v->s, "/pmx/rails", "node", error), *p;
+	unsigned dead = 0;
+	size_t i;
+
+	json_array_foreach(peers, i, p) {
+		for (unsigned link = 0; link < 4; link++) {
+			char *up = text("link%u_up", link);
+			const json_t *value = json_object_get(p, up);
+
+			if (value != NULL && json_integer_value(value) == 0 && dead++ < PEERS_NAMED)
+				tell(v, WARN, "links",
+					"check cable, switch and the peer's port; 'pmx-ctl links' "
+					"shows when it is back",
+					"node %" PRIu64 " is not reached by link %u; all goes by "
+					"its others",
+					get_u64(p, "node"), link);
+			free(up);
+		}
+	}
+	if (dead > PEERS_NAMED)
+		tell(v, WARN, "links", "the same", "... and %u more", dead - PEERS_NAMED);
+	else if (dead == 0 && json_array_size(peers) > 0)
+		tell(v, OK, "links", NULL, "all links to %zu peers with several work",
+			json_array_size(peers));
 	json_decref(peers);
 }
 
@@ -524,6 +557,7 @@ doctor_node(struct doctor *d, const char *name)
 	check_mbufs(&v);
 	check_drops(&v);
 	check_peers(&v);
+	check_peer_links(&v);
 	check_lanes(&v);
 	check_numa(&v);
 	json_decref(v.port);

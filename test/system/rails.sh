@@ -115,6 +115,7 @@ die_and_return() {
 		echo "$(date +%s.%N) $name$end" >>"$dir/deaths"
 		ip -n "$tag$end" link set "$name$end" down
 		sleep 0.4
+		[ $k != 0 ] || "$ctl" --instance "${tag}0" doctor >"$dir/doctor" 2>&1
 		ip -n "$tag$end" link set "$name$end" up
 		wait_for 10 links_up 2 || { not_ok "$2_comes_back" "$name$end, after $k times" "$dir/0.log"; return; }
 		sleep 0.$((RANDOM % 3 + 1))
@@ -141,6 +142,7 @@ print("# links carry %.0f and %.0f MB/s" % (tx[0] / 1e6, tx[1] / 1e6))
 sys.exit(min(tx) <= 0.7 * max(tx))
 END
 die_and_return "$times" rails__spread 50
+grep -Eq 'node 1 is not reached by link [01]' "$dir/doctor" && ok rails__doctor_tells || not_ok rails__doctor_tells "" "$dir/doctor"
 # both die
 ip -n "${tag}0" link set v0 down
 ip -n "${tag}1" link set w1 down
