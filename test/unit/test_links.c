@@ -11,6 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "proto/internal.h"
 #include "rails/rails.h"
 #include "sim/sim.h"
 
@@ -425,6 +426,28 @@ links__one_dies_and_the_stream_goes_on(void **state)
 	}
 }
 
+/* Otherwise each loss would wait for what the dead link might bring. */
+static void
+links__nothing_is_expected_of_a_dead_one(void **state)
+{
+	const struct sim_config c = config(2, 0);
+	struct sim *s = begin(&c, 100000, 6000);
+
+	(void)state;
+	sim_run(s, 20 * MS);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(sim_core(s, i)->links_of[1 - i].expected, 3);
+	sim_cut_link(s, 0, 1, true, true);
+	sim_run(s, 150 * MS); /* who only receives asks ten times a second */
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(sim_core(s, i)->links_of[1 - i].expected, 1);
+	sim_cut_link(s, 0, 1, false, false);
+	sim_run(s, 300 * MS);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(sim_core(s, i)->links_of[1 - i].expected, 3);
+	end(s);
+}
+
 /* Returns how many frames were sent again when 200 of 20000 are lost. */
 static uint64_t
 sent_again(uint32_t links, uint64_t skew_ns)
@@ -475,6 +498,7 @@ main(void)
 		cmocka_unit_test(rails__the_last_one_is_never_down),
 		cmocka_unit_test(links__two_carry_twice_as_much),
 		cmocka_unit_test(links__one_dies_and_the_stream_goes_on),
+		cmocka_unit_test(links__nothing_is_expected_of_a_dead_one),
 		cmocka_unit_test(links__losses_are_told_from_what_is_late),
 	};
 
