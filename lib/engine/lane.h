@@ -353,7 +353,7 @@ struct engine {
 			bool asks_links;    /* rails != NULL */
 		};
 	};
-	uint32_t aborts_seen;     /* node.aborts at the last local_housekeep */
+	uint32_t aborts_seen; /* node.aborts at the last local_housekeep */
 	_Atomic bool stop;
 	/* Before another primary takes over. frozen: the lane begins nothing new. drained: what it
 	 * had begun has ended, and the lane waits for stop to be set or frozen to be cleared. */

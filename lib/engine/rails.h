@@ -47,7 +47,8 @@ void lane_rails_sent(struct engine *e, uint16_t node, const struct peer *peer, u
 const struct peer *lane_rails_route(struct engine *e, const struct proto_out *o);
 /* A frame came by that link, and is passed to the core next. */
 void lane_rails_hear(struct engine *e, unsigned link, const struct wire_hdr *h);
-/* That frame is a question, or an answer. Returns whether it is to be answered, by the same link. */
+/* That frame is a question, or an answer. Returns whether it is to be answered, by the same
+ * link. */
 bool lane_rails_told(struct engine *e, const struct wire_hdr *h);
 /* To be called at e->rails->at until it returns false: another node that is to be asked. */
 bool lane_rails_next(struct engine *e, struct lane_question *q);
