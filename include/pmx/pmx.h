@@ -101,10 +101,12 @@ PMX_API int pmx_node_find(struct pmx_found *found, unsigned n);
  * @param      instance  the primary's name, as for pmx_node_attach()
  * @param      text      a number; the name of that primary, this host's name, "localhost" or an
  *                       address of the loopback: the primary's own node; the IP or MAC address that
- *                       the configuration's [nodes] has for a node, without a port
+ *                       the configuration's [nodes] has for a node, without a port; the name that
+ *                       it has for one; a name for which the host's resolver (DNS) knows such an
+ *                       address
  * @param[out] number    the node's, 0..65534. It need not be in [nodes] if text is a number
  * @retval 0       found
- * @retval -ENOENT no node has that address, or no such primary runs
+ * @retval -ENOENT no node has that address or name, or no such primary runs
  * @retval -EINVAL text is none of these
  * @retval -EACCES, -EPROTO, -EPIPE as of pmx_node_attach()
  * Any thread may call it.

@@ -81,3 +81,33 @@ channel_check(const struct channel_shm *shm)
 		return "channel is not open";
 	return NULL;
 }
+
+bool
+attach_name_ok(const char *text)
+{
+	const size_t len = strlen(text);
+	bool letter = false;
+
+	for (size_t i = 0; i < len; i++) {
+		const char c = text[i];
+		const bool alpha = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+
+		if (!alpha && !(c >= '0' && c <= '9') && c != '.' && c != '-' && c != '_')
+			return false;
+		letter |= alpha;
+	}
+	return letter && len < ATTACH_NAME_MAX && text[0] != '.' && text[0] != '-';
+}
+
+void
+attach_name_hash(const char *name, uint8_t hash[16])
+{
+	uint64_t h[2] = {0xCBF29CE484222325u, 0x9E3779B97F4A7C15u};
+
+	for (; *name != 0; name++) {
+		h[0] = (h[0] ^ (uint8_t)*name) * 0x100000001B3u; /* FNV-1a */
+		h[1] = (h[1] ^ (uint8_t)*name) * 0xBF58476D1CE4E5B9u;
+		h[1] ^= h[1] >> 31;
+	}
+	memcpy(hash, h, sizeof(h));
+}

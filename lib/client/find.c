@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
+#include <netdb.h>
 #include <net/ethernet.h>
 #include <netinet/ether.h>
 #include <stdio.h>
@@ -134,11 +135,58 @@ set_address(struct attach_request *request, const char *text)
 	return true;
 }
 
-int
-pmx_node_resolve(const char *instance, const char *text, uint16_t *number)
+/* Asks for the node that has one of the host's addresses. */
+static int
+ask_by_dns(struct pmx_node *node, struct attach_request *request, struct attach_reply *reply,
+	const char *host)
+{
+	const struct addrinfo hints = {.ai_socktype = SOCK_DGRAM};
+	struct addrinfo *all, *a;
+	int result = -ENOENT;
+
+	if (getaddrinfo(host, NULL, &hints, &all) != 0)
+		return -ENOENT;
+	for (a = all; a != NULL && result == -ENOENT; a = a->ai_next) {
+		char text[INET6_ADDRSTRLEN];
+
+		if (getnameinfo(a->ai_addr, a->ai_addrlen, text, sizeof(text), NULL, 0,
+			    NI_NUMERICHOST) == 0 &&
+			set_address(request, text))
+			result = way_thin_ask(node, request, -1, reply, NULL);
+	}
+	freeaddrinfo(all);
+	return result;
+}
+
+static int
+ask_number(struct pmx_node *node, const char *text, uint16_t *number)
 {
 	struct attach_request request = {.abi = CHANNEL_ABI, .op = ATTACH_NODE, .pid = getpid()};
 	struct attach_reply reply;
+	int result;
+
+	if (set_address(&request, text)) {
+		result = way_thin_ask(node, &request, -1, &reply, NULL);
+	} else {
+		uint8_t hash[16];
+
+		attach_name_hash(text, hash);
+		request.ctx = ATTACH_NAME;
+		memcpy(&request.addr, hash, 8);
+		memcpy(&request.len, hash + 8, 8);
+		result = way_thin_ask(node, &request, -1, &reply, NULL);
+		if (result == -ENOENT)
+			result = ask_by_dns(node, &request, &reply, text);
+	}
+	if (result == 0)
+		*number = reply.node;
+	return result;
+}
+
+int
+pmx_node_resolve(const char *instance, const char *text, uint16_t *number)
+{
+	struct attach_request unused;
 	struct pmx_node node = {.asking = PTHREAD_MUTEX_INITIALIZER};
 	char *end;
 	unsigned long n = strtoul(text, &end, 10);
@@ -149,16 +197,16 @@ pmx_node_resolve(const char *instance, const char *text, uint16_t *number)
 	}
 	bool own = is_this_host(instance, text);
 
-	if (!own && !set_address(&request, text))
+	if (!own && !set_address(&unused, text) && !attach_name_ok(text))
 		return -EINVAL;
 	int result = way_thin_attach(&node, instance);
 
 	if (result != 0)
 		return result;
-	if (!own)
-		result = way_thin_ask(&node, &request, -1, &reply, NULL);
+	if (own)
+		*number = node.number;
+	else
+		result = ask_number(&node, text, number);
 	close(node.socket);
-	if (result == 0)
-		*number = own ? node.number : reply.node;
 	return result;
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stddef.h>
 
+#include "channel/channel.h"
 #include "channel/instance.h"
 #include "link.h"
 #include "proto/proto.h"
@@ -52,6 +53,7 @@ enum links_by {
 /* One line of [nodes]. */
 struct config_peer {
 	uint8_t links;                           /* that reach it, a bit each; 0: not known */
+	char name[ATTACH_NAME_MAX];              /* "": none */
 	struct link_addr addr[CONFIG_LINKS_MAX]; /* its address on each */
 };
 

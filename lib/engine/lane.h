@@ -319,6 +319,8 @@ struct engine {
 	unsigned rx_link_count;
 	unsigned burst;                  /* of the configuration */
 	bool hands_over;                 /* there are other lanes */
+	bool checks_frames;              /* each frame received is looked at before the core has
+					  * it */
 	struct channel **open;           /* channels of this lane that are open or closing */
 	unsigned open_count, busy_count; /* turns.h */
 	unsigned idle_scan;              /* where the next look at idle ones begins */

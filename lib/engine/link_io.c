@@ -411,8 +411,7 @@ frames_in(struct engine *e, const struct link *l, struct rte_mbuf **m, unsigned 
 {
 	const uint32_t encap = l->config.encap == LINK_ENCAP_ETHER ? RTE_ETHER_HDR_LEN : 0;
 	const uint16_t type = rte_cpu_to_be_16(l->config.ethertype);
-	const bool simple = !e->node->config.checksum && e->node->config.lanes == 1 &&
-		e->rails == NULL && (encap != 0 || l->config.encap == LINK_ENCAP_NONE);
+	const bool simple = !e->checks_frames && (encap != 0 || l->config.encap == LINK_ENCAP_NONE);
 
 	for (unsigned j = 0; j < n && j < 4; j++)
 		rte_prefetch0(rte_pktmbuf_mtod(m[j], void *));
@@ -501,6 +500,7 @@ engine_links(struct engine *e)
 	}
 	e->burst = n->config.burst;
 	e->hands_over = n->config.lanes > 1;
+	e->checks_frames = e->hands_over || n->config.checksum;
 }
 
 /* ------------------------------------------------------------------ transmit */

@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <grp.h>
+#include <netdb.h>
 #include <pwd.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -515,18 +516,47 @@ read_link_list(const struct reader *r, const char *name, const char *text, uint3
 	return 0;
 }
 
-/* Reads an option that follows an address: "link=N[,N...]", "mac=MAC". */
+/* Whether another node has the name: its number, or UINT32_MAX. */
+static uint32_t
+who_has_name(const struct config *c, const struct config_peer *peer, const char *text)
+{
+	for (uint32_t i = 0; i < c->nodes_max; i++) {
+		if (&c->peers[i] != peer && strcmp(c->peers[i].name, text) == 0)
+			return i;
+	}
+	return UINT32_MAX;
+}
+
+/* A name by which applications find the node. */
+static int
+read_peer_name(const struct reader *r, const char *name, const char *text, struct config_peer *peer)
+{
+	const uint32_t other = who_has_name(r->config, peer, text);
+
+	if (!attach_name_ok(text))
+		return complain(r, "nodes", name, 0,
+			"'%s' is no name: up to %d letters, digits, '.', '-', '_', with a letter",
+			text, ATTACH_NAME_MAX - 1);
+	if (other != UINT32_MAX)
+		return complain(r, "nodes", name, 0, "node %u has the name '%s'", other, text);
+	snprintf(peer->name, sizeof(peer->name), "%s", text);
+	return 0;
+}
+
+/* Reads an option that follows an address: "link=N[,N...]", "mac=MAC", "name=NAME". */
 static int
 read_peer_option(const struct reader *r, const char *name, const char *text, uint32_t *links,
-	struct link_addr *addr)
+	struct link_addr *addr, struct config_peer *peer)
 {
 	if (strncmp(text, "link=", 5) == 0)
 		return read_link_list(r, name, text + 5, links);
 	if (strncmp(text, "mac=", 4) == 0 && read_mac(text + 4, &addr->mac))
 		return 0;
+	if (strncmp(text, "name=", 5) == 0)
+		return read_peer_name(r, name, text + 5, peer);
 	return complain(r, "nodes", name, 0,
-		"'%s' is neither link=N nor mac=MAC; MAC is the next hop's: the peer's, or that of "
-		"the router in front of it (ip neigh)",
+		"'%s' is neither link=N nor name=NAME nor mac=MAC; MAC is the next hop's: the "
+		"peer's, or that of the router in front of it (ip neigh)",
 		text);
 }
 
@@ -551,18 +581,70 @@ check_family(const struct reader *r, const char *name, const char *value, uint32
 	return 0;
 }
 
+/* The address of a host by its name, with or without a port, as the system's resolver knows it. The
+ * node has the host's name if it has no other one, and no other node has it. 2 or -1. */
+static int
+read_peer_host(const struct reader *r, const char *name, const char *where, uint32_t link,
+	struct config_peer *peer, struct link_addr *addr)
+{
+	const struct link_config *l = &r->config->links[link].link;
+	const char *colon = strchr(where, ':');
+	struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM}, *found;
+	struct link_addr own = {0};
+	char host[256], text[INET6_ADDRSTRLEN];
+	uint32_t port = addr->port;
+
+	snprintf(host, sizeof(host), "%.*s", colon ? (int)(colon - where) : (int)strlen(where),
+		where);
+	if (colon != NULL && (!whole_number(colon + 1, UINT16_MAX, &port) || port == 0))
+		return complain(r, "nodes", name, 0, "'%s': the port is not a number from 1 to %d",
+			where, UINT16_MAX);
+	if (strcmp(l->driver, "udp") == 0 && link_addr_parse(l->listen, &own) >= 0 && own.v6)
+		hints.ai_family = AF_INET6;
+	int e = getaddrinfo(host, NULL, &hints, &found);
+
+	if (e != 0)
+		return complain(r, "nodes", name, 0, "'%s': no IPv%c address of that host: %s",
+			where, own.v6 ? '6' : '4', gai_strerror(e));
+	e = getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof(text), NULL, 0,
+		NI_NUMERICHOST);
+	freeaddrinfo(found);
+	if (e != 0 || link_addr_parse(text, addr) != 0)
+		return complain(r, "nodes", name, 0, "'%s': its address cannot be used", where);
+	addr->port = (uint16_t)port;
+	if (*peer->name == 0 && attach_name_ok(host) &&
+		who_has_name(r->config, peer, host) == UINT32_MAX)
+		snprintf(peer->name, sizeof(peer->name), "%s", host);
+	return 2;
+}
+
+/* Whether that is a host's name, with or without a port, for a link that has IP addresses. */
+static bool
+is_host(const struct link_config *l, const char *where)
+{
+	char host[256];
+
+	if (where == NULL || (strcmp(l->driver, "udp") != 0 && l->encap != LINK_ENCAP_UDP))
+		return false;
+	snprintf(host, sizeof(host), "%.*s", (int)strcspn(where, ":"), where);
+	return attach_name_ok(host);
+}
+
 /* The address of a peer: "auto" | MAC | address[:port]. 0; 1: the own line, which is not used and
  * may name another host's interface; -1. */
 static int
 read_peer_address(const struct reader *r, uint32_t node, const char *name, const char *where,
-	const char *value, struct link_addr *addr)
+	const char *value, uint32_t link, struct link_addr *addr)
 {
 	if (where && (strcmp(where, "auto") == 0 || read_mac(where, &addr->mac)))
 		return 0;
 	int e = where ? link_addr_parse(where, addr) : -EINVAL;
+	bool host = e == -EINVAL && is_host(&r->config->links[link].link, where);
 
-	if (node == r->config->id && (e >= 0 || e == -ENODEV))
+	if (node == r->config->id && (e >= 0 || e == -ENODEV || host))
 		return 1;
+	if (host)
+		return read_peer_host(r, name, where, link, &r->config->peers[node], addr);
 	if (e == -ENODEV)
 		return complain(r, "nodes", name, 0, "'%s': this host has no such interface",
 			value);
@@ -571,7 +653,7 @@ read_peer_address(const struct reader *r, uint32_t node, const char *name, const
 	if (e < 0)
 		return complain(r, "nodes", name, 0,
 			"'%s' is neither a MAC address (02:00:00:00:00:01), nor IPv4[:port], IPv6, "
-			"[IPv6]:port, nor auto",
+			"[IPv6]:port, nor a host's name where the link has IP addresses, nor auto",
 			value);
 	return 2;
 }
@@ -593,7 +675,7 @@ add_peer_links(const struct reader *r, uint32_t node, const char *name, const ch
 				value, link);
 		*at = *addr;
 		at->port = r->config->links[link].link.udp_port;
-		int kind = read_peer_address(r, node, name, where, value, at);
+		int kind = read_peer_address(r, node, name, where, value, link, at);
 
 		if (kind < 0 || (kind == 2 && check_family(r, name, value, link, at) != 0))
 			return -1;
@@ -624,7 +706,8 @@ read_peer(const struct reader *r, uint32_t node, const char *name, const char *v
 
 		config_made_up_mac(node, &addr.mac);
 		while ((word = strtok_r(NULL, " \t", &save)) != NULL && is_peer_option(word)) {
-			if (read_peer_option(r, name, word, &links, &addr) != 0)
+			if (read_peer_option(r, name, word, &links, &addr,
+				    &r->config->peers[node]) != 0)
 				return -1;
 		}
 		if (add_peer_links(r, node, name, where, value, links ? links : 1, &addr) != 0)

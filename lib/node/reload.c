@@ -79,7 +79,7 @@ is_same_address(const struct link_addr *a, const struct link_addr *b)
 static bool
 is_same_peer(const struct config_peer *a, const struct config_peer *b)
 {
-	bool same = a->links == b->links;
+	bool same = a->links == b->links && strcmp(a->name, b->name) == 0;
 
 	for (uint32_t left = a->links; same && left != 0; left &= left - 1) {
 		const uint32_t link = (uint32_t)__builtin_ctz(left);

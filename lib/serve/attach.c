@@ -644,6 +644,27 @@ is_address(const struct link_addr *a, uint16_t kind, const uint8_t asked[16])
 		memcmp(has, asked, sizeof(has)) == 0;
 }
 
+/* Which node has the name of that hash. 0 or -ENOENT. */
+static int
+node_named(const uint8_t asked[16], struct attach_reply *reply)
+{
+	const struct config *c = &server.node->config;
+	uint8_t hash[16];
+
+	for (uint32_t number = 0; number < c->nodes_max; number++) {
+		const char *name = c->peers[number].name;
+
+		if (c->peers[number].links == 0 || *name == 0)
+			continue;
+		attach_name_hash(name, hash);
+		if (memcmp(hash, asked, sizeof(hash)) != 0)
+			continue;
+		reply->node = (uint16_t)number;
+		return 0;
+	}
+	return -ENOENT;
+}
+
 /* Which node of the table has the address, on any link. 0 or -ENOENT. */
 static int
 node_for(const struct attach_request *request, struct attach_reply *reply)
@@ -653,6 +674,8 @@ node_for(const struct attach_request *request, struct attach_reply *reply)
 
 	memcpy(asked, &request->addr, 8);
 	memcpy(asked + 8, &request->len, 8);
+	if (request->ctx == ATTACH_NAME)
+		return node_named(asked, reply);
 	for (uint32_t number = 0; number < c->nodes_max; number++) {
 		const struct config_peer *p = &c->peers[number];
 

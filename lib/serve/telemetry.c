@@ -190,6 +190,7 @@ add_peer(struct rte_tel_data *d, uint32_t number)
 			: s.dead ? "down"
 			: known  ? "asking"
 				 : "unused");
+	rte_tel_data_add_dict_string(p, "name", node->config.peers[number].name);
 	add_address(p, number);
 	rte_tel_data_add_dict_uint(p, "epoch", s.peer_epoch);
 	rte_tel_data_add_dict_uint(p, "rtt_ns", s.rtt_ns);

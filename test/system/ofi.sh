@@ -102,7 +102,7 @@ if [ -x "$build/test/ofi_mpi" ] && command -v mpirun >/dev/null; then
 			[engine]
 			idle = adaptive
 		END
-		sed -i "s/^id = $node/id = $((node - 2))/; s/:$((port + node))\$/:$((port + node - 2))/; s/^1 = .*/&\n5 = 192.0.2.5/" "$dir/$node.ini"
+		sed -i "s/^id = $node/id = $((node - 2))/; s/:$((port + node))\$/:$((port + node - 2))/; s/^1 = .*/&\n5 = 192.0.2.5 name=fifth.node/" "$dir/$node.ini"
 		primary $node -l $((node - 2)) -m 128 || not_ok "ofi_start_$node" ""
 	done
 	ours "${preload[@]}" mpirun --oversubscribe -np 1 -x "FI_PMX_INSTANCE=${tag}2" "$build/test/ofi_mpi" _lossy : \
@@ -123,7 +123,9 @@ sys.exit(str(number.value if result == 0 else result) != wanted)' "$build/lib/th
 	resolves 127.0.0.1 1
 	resolves "${tag}3" 1
 	resolves 02:50:4d:00:00:77 -2
-	resolves nobody -22
+	resolves fifth.node 5
+	resolves nobody.invalid -2
+	resolves no:body -22
 	resolves 65535 -22
 	says ofi_mpi__is_over_pmx "mtl:ofi:provider: ${tag}0" mpirun -np 2 --oversubscribe --mca mtl_base_verbose 100 "$build/test/ofi_mpi"
 	# without a variable or an option: by the file of doc/mpi.md

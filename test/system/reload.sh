@@ -143,7 +143,7 @@ wait_for 60 timeout 60 "$build/app/pmx-perf" latency --instance "${tag}0" --to 2
 
 # wrong tables change nothing
 table "2 = nowhere\n"
-says reload__a_wrong_address 1 "nodes:4: \[nodes\] 2: 'nowhere' is neither" reload
+says reload__a_wrong_address 1 "nodes:4: \[nodes\] 2: 'nowhere': no IPv4 address" reload
 table "2 = 127.0.0.1:1\n2 = 127.0.0.1:2\n"
 says reload__given_twice 1 'nodes:5: \[nodes\] 2: node 2 is given twice' reload
 table "1024 = 127.0.0.1:2\n"

@@ -215,6 +215,57 @@ config_read__nodes_with_several_links(void **state)
 }
 
 static void
+config_read__a_node_has_a_name(void **state)
+{
+	(void)state;
+	good("[node]\nid = 9\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:9\n"
+	     "[nodes]\n1 = localhost:11\n2 = localhost:12\n3 = 127.0.0.3:13 name=third.of-us\n"
+	     "4 = localhost:14 name=4th\n9 = no-such-host.invalid:1\n");
+	/* the resolver's address; the name of the first that has it */
+	assert_int_equal(c.peers[1].addr[0].ip, 0x7F000001);
+	assert_int_equal(c.peers[1].addr[0].port, 11);
+	assert_string_equal(c.peers[1].name, "localhost");
+	assert_int_equal(c.peers[2].addr[0].port, 12);
+	assert_string_equal(c.peers[2].name, "");
+	assert_string_equal(c.peers[3].name, "third.of-us");
+	assert_string_equal(c.peers[4].name, "4th");
+}
+
+static void
+config_read__names_that_are_none(void **state)
+{
+	static const char head[] =
+		"[node]\nid = 9\n[link 0]\ndriver = udp\n"
+		"listen = 127.0.0.1:9\n[nodes]\n1 = 127.0.0.1:5 name=first\n2 = ";
+	static const struct {
+		const char *line, *why;
+	} cases[] = {
+		{"127.0.0.1:6 name=first\n", "node 1 has the name 'first'"},
+		{"127.0.0.1:6 name=\n", "is no name"},
+		{"127.0.0.1:6 name=12\n", "is no name"},
+		{"127.0.0.1:6 name=a:b\n", "is no name"},
+		{"127.0.0.1:6 name=-a\n", "is no name"},
+		{"127.0.0.1:6 "
+		 "name=a234567890123456789012345678901234567890123456789012345678901234\n",
+			"is no name"},
+		{"no-such-host.invalid:6\n", "no IPv4 address of that host"},
+		{"localhost:0\n", "the port is not a number"},
+		{"localhost:65536\n", "the port is not a number"},
+		{"localhost:x\n", "the port is not a number"},
+		{"1.2.3\n", "neither a MAC address"},
+	};
+	char text[512];
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(text, sizeof(text), "%s%s", head, cases[i].line);
+		bad(text, "(text):8: [nodes] 2:", cases[i].why);
+	}
+	/* a link without IP addresses asks no resolver */
+	bad(HEAD "[nodes]\n7 = localhost\n", "(text):6: [nodes] 7:", "neither a MAC address");
+}
+
+static void
 config_read__several_links_name_line_and_key(void **state)
 {
 	static const struct {
@@ -554,6 +605,8 @@ main(void)
 		cmocka_unit_test(config_read__duplicates),
 		cmocka_unit_test(config_read__nodes),
 		cmocka_unit_test(config_read__nodes_with_several_links),
+		cmocka_unit_test_teardown(config_read__a_node_has_a_name, teardown),
+		cmocka_unit_test(config_read__names_that_are_none),
 		cmocka_unit_test(config_read__several_links_name_line_and_key),
 		cmocka_unit_test(config_read__links_are_used_by),
 		cmocka_unit_test(config_read__together),
