@@ -199,11 +199,14 @@ lane_rails_next(struct engine *e, struct lane_question *q)
 
 	while (l->next < l->count) {
 		struct rails *r = &l->of[l->active[l->next]];
+		struct proto_path_stat path;
 		bool changed = false;
 
 		q->node = l->active[l->next];
 		q->links = rails_step(r, &l->config, e->now, &changed);
 		q->round = r->round;
+		if (proto_path_stat(e->proto, q->node, &path))
+			rails_window(r, path.cwnd_bytes);
 		if (changed)
 			expect(e, q->node);
 		if (r->active)

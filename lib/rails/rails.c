@@ -4,7 +4,8 @@
  */
 #include "rails/rails.h"
 
-#define RUN           8192   /* bytes */
+#define RUN           8192   /* bytes, at most */
+#define RUNS          8      /* of all rails together, that may be in flight */
 #define OVERDUE_US    2000   /* silence of a rail that was sent something, until all are asked */
 #define CHECK_US      100000 /* note 2 */
 #define MISSES        3
@@ -59,9 +60,17 @@ rails_choose(struct rails *r, const struct rails_config *c)
 		return (unsigned)__builtin_ctz(rails);
 	if (r->left <= 0 || !(rails >> r->data & 1)) {
 		r->data = (uint8_t)next(rails, r->data);
-		r->left = RUN;
+		r->left = r->run != 0 ? (int32_t)r->run : RUN;
 	}
 	return r->data;
+}
+
+void
+rails_window(struct rails *r, uint32_t bytes)
+{
+	const uint32_t run = bytes / RUNS;
+
+	r->run = run > RUN ? RUN : run != 0 ? run : 1;
 }
 
 unsigned

@@ -14,8 +14,9 @@
  *    tell which link lost the frames.)
  * 2. What is heard shows only that the other direction works, so while a peer is in use its rails
  *    are asked every CHECK in any case. So are those that are down: one answer brings them up.
- * 3. Frames go to one rail for RUN bytes, then to the next: frames that take turns more often would
- *    come out of order more often, which costs the receiver instructions. So rails should be alike:
+ * 3. Frames go to one rail for a run of bytes, then to the next: frames that take turns more often
+ *    would come out of order more often, which costs the receiver instructions. But of what may be
+ *    in flight each rail is to have some runs, or it would idle while another one has its turn. So rails should be alike:
  *    they carry equal shares.
  */
 #ifndef PMX_RAILS_H
@@ -43,6 +44,7 @@ struct rail {
 struct rails {
 	uint8_t all;    /* the peer's rails, a bit each; 0: it has none */
 	uint8_t usable; /* rails that frames may take, a bit each; 0: not yet known, rails_usable */
+	uint32_t run;          /* bytes of a rail's turn; 0: not yet known */
 	uint8_t data;   /* rail of the last frame with a payload */
 	int32_t left;   /* bytes of those until the next rail's turn */
 	bool active;    /* the caller calls rails_step */
@@ -81,6 +83,8 @@ rails_sent(struct rails *r, unsigned rail, uint32_t bytes, uint64_t now)
 	if (r->left > 0)
 		r->left -= (int32_t)bytes;
 }
+/* What may be in flight to the peer has changed: so many bytes; note 3. */
+void rails_window(struct rails *r, uint32_t bytes);
 /* A frame of the peer came by this rail. */
 static inline void
 rails_heard(struct rails *r, unsigned rail)

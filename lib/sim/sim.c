@@ -496,6 +496,10 @@ step_rails(struct sim *s, uint32_t node)
 		if (!r->active)
 			continue;
 		uint32_t ask = rails_step(r, &s->rails, s->now, &changed);
+		struct proto_path_stat path;
+
+		if (proto_path_stat(n->core, (uint16_t)i, &path))
+			rails_window(r, path.cwnd_bytes);
 
 		if (changed)
 			expect_links(s, node, i);

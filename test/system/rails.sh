@@ -199,33 +199,35 @@ die_and_return 4 rails__lanes 300
 end_stream rails__lanes_nothing_lost
 stop_nodes
 
-# two UDP links between sockets, each with a rate: what they carry, beside one
-carries() { # LINKS...: prints Gb/s of 8 KiB
-	local i k l responder
+# links with a rate, between two embedded nodes over memif: what two carry, beside one
+carries() { # LINKS: prints Gb/s of 8 KiB
+	local i l responder list devices
+	list=$(seq -s, 0 $(($1 - 1)))
 	for i in 0 1; do
 		{
-			printf '[node]\nid = %s\nname = %s\n[engine]\nidle = yield\n[limits]\nmbufs = 8192\ncontexts = 4\n[nodes]\n' $i "$tag$i"
-			for l in 0 1; do
-				printf '%s =' $l
-				for k in "$@"; do printf ' 127.0.0.1:%s link=%s' $((port + 10 + 2 * k + l)) "$k"; done
-				echo
-			done
-			for l in 0 1; do
-				printf '[link %s]\ndriver = udp\nlisten = 127.0.0.1:%s\nfault = rate=200M,queue=256K\n' $l $((port + 10 + 2 * l + i))
-			done
+			printf '[node]\nid = %s\nname = %s\n[engine]\nidle = yield\n[limits]\nmbufs = 12288\ncontexts = 4\n' $i "$tag$i"
+			printf '[nodes]\n0 = auto link=%s\n1 = auto link=%s\n' "$list" "$list"
+			for ((l = 0; l < $1; l++)); do printf '[link %s]\nport = net_memif%s\nfault = rate=500M,queue=1M\n' $l $l; done
 		} >"$dir/$i.ini"
 	done
-	start "$dir/respond.log" "$build/app/pmx-perf" respond --idle yield --embedded "$dir/1.ini" -- --no-pci --no-huge -m 192 -l 1 "--file-prefix=${tag}r"
+	devices() { # ROLE LINKS
+		for ((l = 0; l < $2; l++)); do echo "--vdev=net_memif$l,role=$1,socket=$dir/memif$l.sock,socket-abstract=no,rsize=10"; done
+	}
+	mapfile -t devices < <(devices server "$1")
+	start "$dir/respond.log" "$build/app/pmx-perf" respond --idle yield --embedded "$dir/1.ini" -- --no-pci -l 1 "--file-prefix=${tag}r" "${devices[@]}"
 	responder=$last
-	sleep 2
-	timeout 60 "$build/app/pmx-perf" bandwidth --json --sizes 8192 --seconds 1 --idle yield --embedded "$dir/0.ini" -- --no-pci --no-huge -m 192 -l 0 \
-		"--file-prefix=${tag}i" 2>"$dir/carries.log" | sed -n 's/.*"gbits": *\([0-9.]*\).*/\1/p'
+	wait_for 10 test -S "$dir/memif$(($1 - 1)).sock"
+	sleep 0.5
+	mapfile -t devices < <(devices client "$1")
+	timeout 60 "$build/app/pmx-perf" bandwidth --json --sizes 8192 --seconds 1 --idle yield --embedded "$dir/0.ini" -- --no-pci -l 0 \
+		"--file-prefix=${tag}i" "${devices[@]}" 2>"$dir/carries.log" | sed -n 's/.*"gbits": *\([0-9.]*\).*/\1/p'
 	end "$responder"
+	rm -f "$dir"/memif*.sock
 }
-best() { # LINKS...: of two calls, as another process may have taken a CPU
-	{ carries "$@" && carries "$@"; } | sort -g | tail -1
+best() { # LINKS: of two calls, as another process may have taken a CPU
+	{ carries "$1" && carries "$1"; } | sort -g | tail -1
 }
-one=$(best 0) two=$(best 0 1)
-echo "# links of 0.2 Gb/s: one carries $one, two carry $two Gb/s"
+one=$(best 1) two=$(best 2)
+echo "# links of 0.5 Gb/s: one carries $one, two carry $two Gb/s"
 awk -v a="$one" -v b="$two" 'BEGIN {exit !(a > 0 && b >= 1.8 * a)}' && ok rails__two_carry_twice_as_much || not_ok rails__two_carry_twice_as_much "$one and $two Gb/s" "$dir/carries.log"
 exit $failed
