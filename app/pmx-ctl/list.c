@@ -113,11 +113,10 @@ show_peers(struct session *s, const struct options *o)
 			"%" PRIu64 "\t%s\t%s\t%08" PRIx64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64
 			"\t%" PRIu64 "\t%" PRIu64 "\t%s",
 			get_u64(p, "node"), get_text(p, "state"), get_text(p, "address"),
-			get_u64(p, "epoch"),
-			time_text(get_u64(p, "rtt_ns")), time_text(get_u64(p, "rtt_var_ns")),
-			time_text(get_u64(p, "rto_ns")), get_u64(p, "cwnd_bytes"),
-			get_u64(p, "cwnd_frames"), get_u64(p, "inflight_bytes"),
-			get_u64(p, "flows"), get_text(p, "name"));
+			get_u64(p, "epoch"), time_text(get_u64(p, "rtt_ns")),
+			time_text(get_u64(p, "rtt_var_ns")), time_text(get_u64(p, "rto_ns")),
+			get_u64(p, "cwnd_bytes"), get_u64(p, "cwnd_frames"),
+			get_u64(p, "inflight_bytes"), get_u64(p, "flows"), get_text(p, "name"));
 	}
 	table_end(&t, stdout);
 	json_decref(list);

@@ -56,7 +56,7 @@ begin(struct engine *e)
 		.ticks_per_us = rte_get_tsc_hz() / 1000000,
 		.spread = c->links_by == LINKS_SPREAD && c->recovery == PROTO_SELECTIVE,
 	};
-	l->at = UINT64_MAX;
+	l->at = l->soonest = UINT64_MAX;
 	l->count = l->next = 0;
 	for (uint32_t i = 0; i < e->nodes_max; i++)
 		l->of[i] = (struct rails){.all = has_rails(e, i) ? c->peers[i].links : 0};
@@ -135,8 +135,6 @@ watch(struct engine *e, uint16_t node)
 	r->active = true;
 	r->check_at = e->now;
 	l->active[l->count++] = node;
-	if (l->at == UINT64_MAX)
-		l->at = e->now + RAILS_STEP_US * l->config.ticks_per_us;
 }
 
 const struct peer *
@@ -150,8 +148,13 @@ lane_rails_choose(struct engine *e, uint16_t node)
 void
 lane_rails_sent(struct engine *e, uint16_t node, const struct peer *peer, uint32_t bytes)
 {
+	struct lane_rails *l = e->rails;
+	const uint64_t soon = e->now + RAILS_STEP_US * l->config.ticks_per_us;
+
 	watch(e, node);
-	rails_sent(&e->rails->of[node], peer->link, bytes, e->now);
+	rails_sent(&l->of[node], peer->link, bytes, e->now);
+	if (l->at > soon)
+		l->at = soon;
 }
 
 const struct peer *
@@ -209,14 +212,19 @@ lane_rails_next(struct engine *e, struct lane_question *q)
 			rails_window(r, path.cwnd_bytes);
 		if (changed)
 			expect(e, q->node);
-		if (r->active)
+		if (r->active) {
+			const uint64_t at = rails_deadline(r, &l->config, e->now);
+
+			l->soonest = at < l->soonest ? at : l->soonest;
 			l->next++;
-		else
+		} else {
 			l->active[l->next] = l->active[--l->count];
+		}
 		if (q->links != 0)
 			return true;
 	}
+	l->at = l->soonest;
 	l->next = 0;
-	l->at = l->count != 0 ? e->now + RAILS_STEP_US * l->config.ticks_per_us : UINT64_MAX;
+	l->soonest = UINT64_MAX;
 	return false;
 }

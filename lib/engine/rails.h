@@ -17,6 +17,7 @@ struct lane_rails {
 	uint64_t at;      /* tsc of the next turn; UINT64_MAX: nobody is watched */
 	uint32_t count;   /* of `active` */
 	uint32_t next;    /* of them, the next one to be looked at in this turn */
+	uint64_t soonest; /* when one of those that were looked at wants the next turn */
 	uint16_t *active; /* the nodes whose rails are watched */
 	struct rails *of; /* by node number; all = 0: a peer with one link */
 };

@@ -187,6 +187,16 @@ forget(struct rails *r)
 	r->patience_us = 0;
 }
 
+uint64_t
+rails_deadline(const struct rails *r, const struct rails_config *c, uint64_t now)
+{
+	bool waits = r->asking;
+
+	for (unsigned i = 0; i < RAILS_MAX; i++)
+		waits |= r->rail[i].sent_at != 0;
+	return waits ? now + RAILS_STEP_US * c->ticks_per_us : r->check_at;
+}
+
 uint32_t
 rails_step(struct rails *r, const struct rails_config *c, uint64_t now, bool *changed)
 {

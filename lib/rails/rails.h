@@ -16,8 +16,8 @@
  *    are asked every CHECK in any case. So are those that are down: one answer brings them up.
  * 3. Frames go to one rail for a run of bytes, then to the next: frames that take turns more often
  *    would come out of order more often, which costs the receiver instructions. But of what may be
- *    in flight each rail is to have some runs, or it would idle while another one has its turn. So rails should be alike:
- *    they carry equal shares.
+ *    in flight each rail is to have some runs, or it would idle while another one has its turn. So
+ *    rails should be alike: they carry equal shares.
  */
 #ifndef PMX_RAILS_H
 #define PMX_RAILS_H
@@ -44,7 +44,7 @@ struct rail {
 struct rails {
 	uint8_t all;    /* the peer's rails, a bit each; 0: it has none */
 	uint8_t usable; /* rails that frames may take, a bit each; 0: not yet known, rails_usable */
-	uint32_t run;          /* bytes of a rail's turn; 0: not yet known */
+	uint32_t run;   /* bytes of a rail's turn; 0: not yet known */
 	uint8_t data;   /* rail of the last frame with a payload */
 	int32_t left;   /* bytes of those until the next rail's turn */
 	bool active;    /* the caller calls rails_step */
@@ -60,7 +60,7 @@ struct rails {
 	struct rail rail[RAILS_MAX];
 };
 
-#define RAILS_STEP_US 1000 /* the interval of rails_step */
+#define RAILS_STEP_US 1000 /* the interval of rails_step while an answer is waited for */
 
 /* Returns the rails that frames may take: those that are up and answer; if there are none, those
  * that are up; if there are none, all. */
@@ -94,7 +94,10 @@ rails_heard(struct rails *r, unsigned rail)
 /* The answer to a question of that round came by this rail. Returns whether that changed which
  * rails are up. */
 bool rails_answered(struct rails *r, unsigned rail, uint32_t round, uint64_t now);
-/* To be called every RAILS_STEP_US while `active`, which it clears when there is nothing to watch.
+/* Returns when rails_step is to be called next, if nothing is sent until then. */
+uint64_t rails_deadline(const struct rails *r, const struct rails_config *c, uint64_t now);
+/* To be called at rails_deadline while `active`, which it clears when there is nothing to watch;
+ * and RAILS_STEP_US after something was sent.
  * Returns the rails to be asked now, a bit each, by questions numbered r->round. *changed is set if
  * another set of rails is up. */
 uint32_t rails_step(struct rails *r, const struct rails_config *c, uint64_t now, bool *changed);

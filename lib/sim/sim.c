@@ -445,9 +445,9 @@ choose_link(struct sim *s, uint32_t node, const struct proto_out *o)
 	if (!r->active) {
 		r->active = true;
 		r->check_at = s->now;
-		if (s->now + RAILS_STEP_US * 1000 < n->rails_at)
-			n->rails_at = s->now + RAILS_STEP_US * 1000;
 	}
+	if (s->now + RAILS_STEP_US * 1000 < n->rails_at)
+		n->rails_at = s->now + RAILS_STEP_US * 1000;
 	return link;
 }
 
@@ -485,7 +485,7 @@ static void
 step_rails(struct sim *s, uint32_t node)
 {
 	struct sim_node *n = &s->nodes[node];
-	bool any = false;
+	uint64_t at, soonest = SIM_NEVER;
 
 	if (s->now < n->rails_at)
 		return;
@@ -500,16 +500,16 @@ step_rails(struct sim *s, uint32_t node)
 
 		if (proto_path_stat(n->core, (uint16_t)i, &path))
 			rails_window(r, path.cwnd_bytes);
-
 		if (changed)
 			expect_links(s, node, i);
 		for (uint32_t link = 0; link < s->cfg.links; link++) {
 			if (ask >> link & 1)
 				say_link(s, node, i, link, WIRE_F_ASK, r->round);
 		}
-		any |= r->active;
+		at = r->active ? rails_deadline(r, &s->rails, s->now) : SIM_NEVER;
+		soonest = at < soonest ? at : soonest;
 	}
-	n->rails_at = any ? s->now + RAILS_STEP_US * 1000 : SIM_NEVER;
+	n->rails_at = soonest;
 }
 
 static void
