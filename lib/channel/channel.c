@@ -83,7 +83,7 @@ channel_check(const struct channel_shm *shm)
 }
 
 bool
-attach_name_ok(const char *text)
+channel_name_ok(const char *text)
 {
 	const size_t len = strlen(text);
 	bool letter = false;
@@ -100,7 +100,7 @@ attach_name_ok(const char *text)
 }
 
 void
-attach_name_hash(const char *name, uint8_t hash[16])
+channel_name_hash(const char *name, uint8_t hash[16])
 {
 	uint64_t h[2] = {0xCBF29CE484222325u, 0x9E3779B97F4A7C15u};
 

@@ -557,16 +557,16 @@ enum attach_address {
 	ATTACH_IPV4,
 	ATTACH_IPV6,
 	ATTACH_MAC,
-	ATTACH_NAME, /* attach_name_hash() */
+	ATTACH_NAME, /* channel_name_hash() */
 };
 
 #define ATTACH_NAME_MAX 64 /* of a node, with its 0 */
 
 /* Whether a text may be the name of a node or a host: letters, digits and ".-_", one letter at
  * least, so that it is no number and no address. */
-bool attach_name_ok(const char *text);
+bool channel_name_ok(const char *text);
 /* What stands for a name where 16 bytes have room: two names of one table never have the same. */
-void attach_name_hash(const char *name, uint8_t hash[16]);
+void channel_name_hash(const char *name, uint8_t hash[16]);
 
 struct attach_request {
 	uint32_t abi;

@@ -170,7 +170,7 @@ ask_number(struct pmx_node *node, const char *text, uint16_t *number)
 	} else {
 		uint8_t hash[16];
 
-		attach_name_hash(text, hash);
+		channel_name_hash(text, hash);
 		request.ctx = ATTACH_NAME;
 		memcpy(&request.addr, hash, 8);
 		memcpy(&request.len, hash + 8, 8);
@@ -197,7 +197,7 @@ pmx_node_resolve(const char *instance, const char *text, uint16_t *number)
 	}
 	bool own = is_this_host(instance, text);
 
-	if (!own && !set_address(&unused, text) && !attach_name_ok(text))
+	if (!own && !set_address(&unused, text) && !channel_name_ok(text))
 		return -EINVAL;
 	int result = way_thin_attach(&node, instance);
 

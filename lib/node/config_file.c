@@ -533,7 +533,7 @@ read_peer_name(const struct reader *r, const char *name, const char *text, struc
 {
 	const uint32_t other = who_has_name(r->config, peer, text);
 
-	if (!attach_name_ok(text))
+	if (!channel_name_ok(text))
 		return complain(r, "nodes", name, 0,
 			"'%s' is no name: up to %d letters, digits, '.', '-', '_', with a letter",
 			text, ATTACH_NAME_MAX - 1);
@@ -612,7 +612,7 @@ read_peer_host(const struct reader *r, const char *name, const char *where, uint
 	if (e != 0 || link_addr_parse(text, addr) != 0)
 		return complain(r, "nodes", name, 0, "'%s': its address cannot be used", where);
 	addr->port = (uint16_t)port;
-	if (*peer->name == 0 && attach_name_ok(host) &&
+	if (*peer->name == 0 && channel_name_ok(host) &&
 		who_has_name(r->config, peer, host) == UINT32_MAX)
 		snprintf(peer->name, sizeof(peer->name), "%s", host);
 	return 2;
@@ -627,7 +627,7 @@ is_host(const struct link_config *l, const char *where)
 	if (where == NULL || (strcmp(l->driver, "udp") != 0 && l->encap != LINK_ENCAP_UDP))
 		return false;
 	snprintf(host, sizeof(host), "%.*s", (int)strcspn(where, ":"), where);
-	return attach_name_ok(host);
+	return channel_name_ok(host);
 }
 
 /* The address of a peer: "auto" | MAC | address[:port]. 0; 1: the own line, which is not used and

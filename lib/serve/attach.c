@@ -656,7 +656,7 @@ node_named(const uint8_t asked[16], struct attach_reply *reply)
 
 		if (c->peers[number].links == 0 || *name == 0)
 			continue;
-		attach_name_hash(name, hash);
+		channel_name_hash(name, hash);
 		if (memcmp(hash, asked, sizeof(hash)) != 0)
 			continue;
 		reply->node = (uint16_t)number;

@@ -468,7 +468,9 @@ counters_add_up(const char *name)
 			if (strncmp(engine_counter_info[i].name, "drop_", 5) == 0)
 				before += e->counters[i];
 		}
-		good &= count_of(n, PROTO_rx_frames) == count_of(n, PROTO_rx_accepted) + drops;
+		good &= count_of(n, PROTO_rx_frames) ==
+			count_of(n, PROTO_rx_accepted) + count_of(n, PROTO_rx_multi) +
+				count_of(n, PROTO_rx_link) + drops;
 		good &= e->counters[ENGINE_rx_frames] == count_of(n, PROTO_rx_frames) + before;
 	}
 	check(name, good, "received is not accepted and dropped together");

@@ -4,14 +4,14 @@
 #
 # Usage: rails.sh BUILD_DIR [TIMES]
 # Two primaries that reach each other by two links, veth pairs between two namespaces. Under a stream of messages one of the links,
-# at one of its ends, is set down, and up again, TIMES (25) times: nothing is lost, doubled or told an error, and the stream goes on.
+# at one of its ends, is set down, and up again, TIMES (12) times: nothing is lost, doubled or told an error, and the stream goes on.
 # Then with one link at a time (engine.links = failover).
 # Both links dead for a second: the stream waits, and goes on. Take-overs and reloads of [nodes] under the stream.
 set -u
 . "$(dirname "$0")/common.bash"
 need_hugepages rails 400
 ctl="$build/app/pmx-ctl"
-times=${2:-25}
+times=${2:-12}
 export PMX_ATTACH=thin
 
 # the namespaces and a second pair, w0 and w1

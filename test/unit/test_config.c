@@ -3,6 +3,7 @@
  * Unit tests of the configuration: defaults, every kind of value, and for each error that the
  * message names line, section and key.
  */
+#include <netdb.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -218,6 +219,24 @@ static void
 config_read__a_node_has_a_name(void **state)
 {
 	(void)state;
+	good("[node]\nid = 9\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:9\n"
+	     "[nodes]\n3 = 127.0.0.3:13 name=third.of-us\n4 = 127.0.0.4:14 name=4th\n");
+	assert_string_equal(c.peers[3].name, "third.of-us");
+	assert_string_equal(c.peers[4].name, "4th");
+}
+
+static void
+config_read__a_host_stands_for_its_address(void **state)
+{
+	const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM};
+	struct addrinfo *found;
+
+	(void)state;
+	if (getaddrinfo("localhost", NULL, &hints, &found) != 0) {
+		print_message("this host's resolver knows no localhost\n");
+		skip();
+	}
+	freeaddrinfo(found);
 	good("[node]\nid = 9\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:9\n"
 	     "[nodes]\n1 = localhost:11\n2 = localhost:12\n3 = 127.0.0.3:13 name=third.of-us\n"
 	     "4 = localhost:14 name=4th\n9 = no-such-host.invalid:1\n");
@@ -606,6 +625,7 @@ main(void)
 		cmocka_unit_test(config_read__nodes),
 		cmocka_unit_test(config_read__nodes_with_several_links),
 		cmocka_unit_test_teardown(config_read__a_node_has_a_name, teardown),
+		cmocka_unit_test_teardown(config_read__a_host_stands_for_its_address, teardown),
 		cmocka_unit_test(config_read__names_that_are_none),
 		cmocka_unit_test(config_read__several_links_name_line_and_key),
 		cmocka_unit_test(config_read__links_are_used_by),
