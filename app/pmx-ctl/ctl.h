@@ -130,6 +130,10 @@ int show_drops(struct session *s, const struct options *o);
  * the caller releases; NULL with a message in error. */
 json_t *ask_pages(struct session *s, const char *command, const char *number_key, char *error);
 int show_links(struct session *s, const struct options *o);
+/* Where /pmx/rails says that a peer is on that link, and whether the link works; NULL: it has none
+ * there. */
+const char *rail_address(const json_t *peer, unsigned link, bool *up);
+void sleep_s(double s);
 int show_peers(struct session *s, const struct options *o);
 int show_reload(struct session *s, const struct options *o);
 int show_contexts(struct session *s, const struct options *o);

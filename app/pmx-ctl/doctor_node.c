@@ -13,6 +13,7 @@
 
 #include <rte_version.h>
 
+#include "config/config.h"
 #include "ctl.h"
 #include "wire/wire.h"
 
@@ -284,18 +285,16 @@ check_peer_links(struct visit *v)
 	size_t i;
 
 	json_array_foreach(peers, i, p) {
-		for (unsigned link = 0; link < 4; link++) {
-			char *up = text("link%u_up", link);
-			const json_t *value = json_object_get(p, up);
+		for (unsigned link = 0; link < CONFIG_LINKS_MAX; link++) {
+			bool up;
 
-			if (value != NULL && json_integer_value(value) == 0 && dead++ < PEERS_NAMED)
+			if (rail_address(p, link, &up) != NULL && !up && dead++ < PEERS_NAMED)
 				tell(v, WARN, "links",
 					"check cable, switch and the peer's port; 'pmx-ctl links' "
 					"shows when it is back",
 					"node %" PRIu64 " is not reached by link %u; all goes by "
 					"its others",
 					get_u64(p, "node"), link);
-			free(up);
 		}
 	}
 	if (dead > PEERS_NAMED)

@@ -5,11 +5,10 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "config/config.h"
 #include "ctl.h"
 
-#define LINKS_MAX 4
 #define MEASURE_S 0.5
 
 /* How much a counter of a link has grown, a second. */
@@ -49,11 +48,10 @@ with_rates(const json_t *before, const json_t *after)
 static json_t *
 measure(struct session *s, char *error)
 {
-	const struct timespec t = {.tv_nsec = (long)(MEASURE_S * 1e9)};
 	json_t *before = session_ask(s, "/pmx/links", error), *after = NULL, *list = NULL;
 
 	if (before != NULL) {
-		nanosleep(&t, NULL);
+		sleep_s(MEASURE_S);
 		after = session_ask(s, "/pmx/links", error);
 	}
 	if (after != NULL)
@@ -88,6 +86,19 @@ print_links(const json_t *links)
 	table_end(&t, stdout);
 }
 
+const char *
+rail_address(const json_t *peer, unsigned link, bool *up)
+{
+	char *key = text("link%u_address", link);
+	const char *address = json_string_value(json_object_get(peer, key));
+
+	free(key);
+	key = text("link%u_up", link);
+	*up = get_u64(peer, key) != 0;
+	free(key);
+	return address;
+}
+
 static void
 print_rails(const json_t *rails)
 {
@@ -100,14 +111,13 @@ print_rails(const json_t *rails)
 	printf("\npeers with several links:\n");
 	table_begin(&t, ">node|>link|address|state");
 	json_array_foreach(rails, i, r) {
-		for (unsigned link = 0; link < LINKS_MAX; link++) {
-			char *address = text("link%u_address", link), *up = text("link%u_up", link);
+		for (unsigned link = 0; link < CONFIG_LINKS_MAX; link++) {
+			bool up;
+			const char *address = rail_address(r, link, &up);
 
-			if (json_object_get(r, address) != NULL)
+			if (address != NULL)
 				table_row(&t, "%" PRIu64 "\t%u\t%s\t%s", get_u64(r, "node"), link,
-					get_text(r, address), get_u64(r, up) ? "up" : "down");
-			free(address);
-			free(up);
+					address, up ? "up" : "down");
 		}
 	}
 	table_end(&t, stdout);

@@ -116,7 +116,7 @@ now_s(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static void
+void
 sleep_s(double s)
 {
 	struct timespec t = {.tv_sec = (time_t)s};

@@ -565,7 +565,7 @@ enum attach_address {
 /* Whether a text may be the name of a node or a host: letters, digits and ".-_", one letter at
  * least, so that it is no number and no address. */
 bool channel_name_ok(const char *text);
-/* What stands for a name where 16 bytes have room: two names of one table never have the same. */
+/* What stands for a name where 16 bytes have room: no two names are likely to have the same. */
 void channel_name_hash(const char *name, uint8_t hash[16]);
 
 struct attach_request {

@@ -113,9 +113,9 @@ is_this_host(const char *instance, const char *text)
 		(inet_pton(AF_INET6, text, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6));
 }
 
-/* Sets what is asked. false: that is no address. */
+/* Sets what is asked. false: that is neither an address nor a name. */
 static bool
-set_address(struct attach_request *request, const char *text)
+set_asked(struct attach_request *request, const char *text)
 {
 	uint8_t bytes[16] = {0};
 	struct ether_addr mac;
@@ -127,6 +127,9 @@ set_address(struct attach_request *request, const char *text)
 	} else if (ether_aton_r(text, &mac) != NULL) {
 		request->ctx = ATTACH_MAC;
 		memcpy(bytes, &mac, sizeof(mac));
+	} else if (channel_name_ok(text)) {
+		request->ctx = ATTACH_NAME;
+		channel_name_hash(text, bytes);
 	} else {
 		return false;
 	}
@@ -151,42 +154,18 @@ ask_by_dns(struct pmx_node *node, struct attach_request *request, struct attach_
 
 		if (getnameinfo(a->ai_addr, a->ai_addrlen, text, sizeof(text), NULL, 0,
 			    NI_NUMERICHOST) == 0 &&
-			set_address(request, text))
+			set_asked(request, text))
 			result = way_thin_ask(node, request, -1, reply, NULL);
 	}
 	freeaddrinfo(all);
 	return result;
 }
 
-static int
-ask_number(struct pmx_node *node, const char *text, uint16_t *number)
-{
-	struct attach_request request = {.abi = CHANNEL_ABI, .op = ATTACH_NODE, .pid = getpid()};
-	struct attach_reply reply;
-	int result;
-
-	if (set_address(&request, text)) {
-		result = way_thin_ask(node, &request, -1, &reply, NULL);
-	} else {
-		uint8_t hash[16];
-
-		channel_name_hash(text, hash);
-		request.ctx = ATTACH_NAME;
-		memcpy(&request.addr, hash, 8);
-		memcpy(&request.len, hash + 8, 8);
-		result = way_thin_ask(node, &request, -1, &reply, NULL);
-		if (result == -ENOENT)
-			result = ask_by_dns(node, &request, &reply, text);
-	}
-	if (result == 0)
-		*number = reply.node;
-	return result;
-}
-
 int
 pmx_node_resolve(const char *instance, const char *text, uint16_t *number)
 {
-	struct attach_request unused;
+	struct attach_request request = {.abi = CHANNEL_ABI, .op = ATTACH_NODE, .pid = getpid()};
+	struct attach_reply reply;
 	struct pmx_node node = {.asking = PTHREAD_MUTEX_INITIALIZER};
 	char *end;
 	unsigned long n = strtoul(text, &end, 10);
@@ -197,16 +176,18 @@ pmx_node_resolve(const char *instance, const char *text, uint16_t *number)
 	}
 	bool own = is_this_host(instance, text);
 
-	if (!own && !set_address(&unused, text) && !channel_name_ok(text))
+	if (!own && !set_asked(&request, text))
 		return -EINVAL;
 	int result = way_thin_attach(&node, instance);
 
 	if (result != 0)
 		return result;
-	if (own)
-		*number = node.number;
-	else
-		result = ask_number(&node, text, number);
+	if (!own)
+		result = way_thin_ask(&node, &request, -1, &reply, NULL);
+	if (result == -ENOENT && request.ctx == ATTACH_NAME)
+		result = ask_by_dns(&node, &request, &reply, text);
 	close(node.socket);
+	if (result == 0)
+		*number = own ? node.number : reply.node;
 	return result;
 }

@@ -351,6 +351,15 @@ frame_to_core(struct engine *e, struct rte_mbuf *m)
 		link_in(e, m);
 }
 
+/* The same for one that a peer with several links may have sent. */
+static void
+frame_by_link(struct engine *e, unsigned link, struct rte_mbuf *m)
+{
+	if (unlikely(e->rails != NULL))
+		lane_rails_hear(e, link, rte_pktmbuf_mtod(m, const struct wire_hdr *));
+	frame_to_core(e, m);
+}
+
 /* A frame of which everything has to be checked, or that may be for another lane. */
 static __rte_noinline void
 frame_in_checked(struct engine *e, const struct link *l, struct rte_mbuf *m)
@@ -380,7 +389,7 @@ frame_in_checked(struct engine *e, const struct link *l, struct rte_mbuf *m)
 		const struct wire_hdr *h = rte_pktmbuf_mtod(m, const struct wire_hdr *);
 		struct engine *owner = node_lane(n, wire_be16(h->dst_ctx));
 
-		m->port = (uint16_t)(l - n->links); /* frame_handed_over */
+		m->port = (uint16_t)(l - n->links); /* for inbox_in */
 		if (h->type == WIRE_MULTI) {
 			multicast_hand_over(e, m);
 		} else if (owner != e) {
@@ -395,10 +404,7 @@ frame_in_checked(struct engine *e, const struct link *l, struct rte_mbuf *m)
 			goto drop;
 		}
 	}
-	if (unlikely(e->rails != NULL))
-		lane_rails_hear(e, (unsigned)(l - n->links),
-			rte_pktmbuf_mtod(m, const struct wire_hdr *));
-	frame_to_core(e, m);
+	frame_by_link(e, (unsigned)(l - n->links), m);
 	return;
 drop:
 	rte_pktmbuf_free(m);
@@ -437,14 +443,6 @@ frames_in(struct engine *e, const struct link *l, struct rte_mbuf **m, unsigned 
 	ENGINE_COUNT_N(e, rx_frames, n);
 }
 
-static void
-frame_handed_over(struct engine *e, struct rte_mbuf *m)
-{
-	if (unlikely(e->rails != NULL))
-		lane_rails_hear(e, m->port, rte_pktmbuf_mtod(m, const struct wire_hdr *));
-	frame_to_core(e, m);
-}
-
 static unsigned
 inbox_in(struct engine *e)
 {
@@ -457,7 +455,7 @@ inbox_in(struct engine *e)
 		if (number != 0)
 			e->services->numbered[number]->handed_over(e, (uintptr_t)m[i]);
 		else if (buf_priv(m[i])->src_ctx == WIRE_NOBODY)
-			frame_handed_over(e, m[i]);
+			frame_by_link(e, ((struct rte_mbuf *)m[i])->port, m[i]);
 		else
 			local_arrive(e, m[i]);
 	}

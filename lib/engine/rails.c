@@ -116,25 +116,21 @@ lane_rails_up(const struct engine *e, uint16_t node)
 }
 
 uint32_t
+lane_rails_all_up(const struct node *n, uint16_t node)
+{
+	uint32_t up = n->config.peers[node].links;
+
+	for (unsigned i = 0; i < n->config.lanes; i++)
+		up &= lane_rails_up(&n->engines[i], node);
+	return up;
+}
+
+uint32_t
 lane_rails_first(const struct engine *e, uint16_t node)
 {
 	const struct peer *peer = &e->peers[node];
 
 	return peer->several ? rte_bsf32(rails_usable(&e->rails->of[node])) : peer->link;
-}
-
-/* Something is sent to the peer, so its rails are watched. */
-static void
-watch(struct engine *e, uint16_t node)
-{
-	struct lane_rails *l = e->rails;
-	struct rails *r = &l->of[node];
-
-	if (likely(r->active))
-		return;
-	r->active = true;
-	r->check_at = e->now;
-	l->active[l->count++] = node;
 }
 
 const struct peer *
@@ -151,8 +147,8 @@ lane_rails_sent(struct engine *e, uint16_t node, const struct peer *peer, uint32
 	struct lane_rails *l = e->rails;
 	const uint64_t soon = e->now + RAILS_STEP_US * l->config.ticks_per_us;
 
-	watch(e, node);
-	rails_sent(&l->of[node], peer->link, bytes, e->now);
+	if (unlikely(rails_sent(&l->of[node], peer->link, bytes, e->now)))
+		l->active[l->count++] = node;
 	if (l->at > soon)
 		l->at = soon;
 }

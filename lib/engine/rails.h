@@ -37,6 +37,8 @@ void lane_rails_free(struct engine *e);
 void lane_rails_expect(struct engine *e);
 /* The links of that node that are not known to be dead, a bit each. Any thread. */
 uint32_t lane_rails_up(const struct engine *e, uint16_t node);
+/* ... by none of the lanes. */
+uint32_t lane_rails_all_up(const struct node *n, uint16_t node);
 
 /* The first link by which the node is reached now. It is known. */
 uint32_t lane_rails_first(const struct engine *e, uint16_t node);

@@ -560,6 +560,14 @@ read_peer_option(const struct reader *r, const char *name, const char *text, uin
 		text);
 }
 
+/* The address of the link's socket. false: it has none, or one that cannot be read. */
+static bool
+socket_address(const struct link_config *l, struct link_addr *own)
+{
+	*own = (struct link_addr){0};
+	return strcmp(l->driver, "udp") == 0 && link_addr_parse(l->listen, own) >= 0;
+}
+
 /* All peers of a link must have the address family of its socket. Faults of listen are reported
  * when the link is opened. */
 static int
@@ -567,10 +575,9 @@ check_family(const struct reader *r, const char *name, const char *value, uint32
 	const struct link_addr *addr)
 {
 	const struct link_config *l = &r->config->links[link].link;
-	struct link_addr own = {0};
+	struct link_addr own;
 
-	if (strcmp(l->driver, "udp") == 0 && link_addr_parse(l->listen, &own) >= 0 &&
-		own.v6 != addr->v6)
+	if (socket_address(l, &own) && own.v6 != addr->v6)
 		return complain(r, "nodes", name, 0,
 			"'%s' is IPv%c, and [link %u] listen = %s is IPv%c: a link has one of "
 			"them; give the peer's other address, or a link of its own (link=N)",
@@ -589,8 +596,13 @@ read_peer_host(const struct reader *r, const char *name, const char *where, uint
 {
 	const struct link_config *l = &r->config->links[link].link;
 	const char *colon = strchr(where, ':');
-	struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM}, *found;
-	struct link_addr own = {0};
+	struct link_addr own;
+	const bool v6 = socket_address(l, &own) && own.v6;
+	const struct addrinfo hints = {
+		.ai_family = v6 ? AF_INET6 : AF_INET,
+		.ai_socktype = SOCK_DGRAM,
+	};
+	struct addrinfo *found;
 	char host[256], text[INET6_ADDRSTRLEN];
 	uint32_t port = addr->port;
 
@@ -599,21 +611,18 @@ read_peer_host(const struct reader *r, const char *name, const char *where, uint
 	if (colon != NULL && (!whole_number(colon + 1, UINT16_MAX, &port) || port == 0))
 		return complain(r, "nodes", name, 0, "'%s': the port is not a number from 1 to %d",
 			where, UINT16_MAX);
-	if (strcmp(l->driver, "udp") == 0 && link_addr_parse(l->listen, &own) >= 0 && own.v6)
-		hints.ai_family = AF_INET6;
 	int e = getaddrinfo(host, NULL, &hints, &found);
 
 	if (e != 0)
 		return complain(r, "nodes", name, 0, "'%s': no IPv%c address of that host: %s",
-			where, own.v6 ? '6' : '4', gai_strerror(e));
+			where, v6 ? '6' : '4', gai_strerror(e));
 	e = getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof(text), NULL, 0,
 		NI_NUMERICHOST);
 	freeaddrinfo(found);
 	if (e != 0 || link_addr_parse(text, addr) != 0)
 		return complain(r, "nodes", name, 0, "'%s': its address cannot be used", where);
 	addr->port = (uint16_t)port;
-	if (*peer->name == 0 && channel_name_ok(host) &&
-		who_has_name(r->config, peer, host) == UINT32_MAX)
+	if (*peer->name == 0 && who_has_name(r->config, peer, host) == UINT32_MAX)
 		snprintf(peer->name, sizeof(peer->name), "%s", host);
 	return 2;
 }
@@ -631,7 +640,7 @@ is_host(const struct link_config *l, const char *where)
 }
 
 /* The address of a peer: "auto" | MAC | address[:port]. 0; 1: the own line, which is not used and
- * may name another host's interface; -1. */
+ * may name another host's interface; 2: an IP address, whose family check_family looks at; -1. */
 static int
 read_peer_address(const struct reader *r, uint32_t node, const char *name, const char *where,
 	const char *value, uint32_t link, struct link_addr *addr)

@@ -168,7 +168,7 @@ node_config_core(const struct config *c)
 	p.hold_frames_max = shares.hold;
 	p.assembly_frames_max = shares.assembly;
 	p.payload_max = config_payload_max(c);
-	p.links = config_link_count(c) > 1 ? config_link_count(c) : 0;
+	p.links = config_link_count(c);
 	p.probes = 3;
 	return p;
 }

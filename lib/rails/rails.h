@@ -72,16 +72,23 @@ unsigned rails_choose(struct rails *r, const struct rails_config *c);
 /* Returns that of an answer to a frame that came by this rail, or by none (RAILS_MAX). It goes the
  * same way, so that the time from a frame to its Ack is one rail's. */
 unsigned rails_answer(struct rails *r, unsigned rail);
-/* Frames of so many bytes in all go by that rail. The caller calls rails_step from now on if it
- * does not yet (active). */
-static inline void
+/* Frames of so many bytes in all go by that rail. Returns whether the caller is to call rails_step
+ * from now on, and did not yet. */
+static inline bool
 rails_sent(struct rails *r, unsigned rail, uint32_t bytes, uint64_t now)
 {
+	const bool begins = !r->active;
+
+	if (begins) {
+		r->active = true;
+		r->check_at = now;
+	}
 	if (r->rail[rail].sent_at == 0)
 		r->rail[rail].sent_at = now;
 	r->used = true;
 	if (r->left > 0)
 		r->left -= (int32_t)bytes;
+	return begins;
 }
 /* What may be in flight to the peer has changed: so many bytes; note 3. */
 void rails_window(struct rails *r, uint32_t bytes);

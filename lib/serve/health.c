@@ -53,24 +53,21 @@ static void
 look_at_rails(const struct node *n, uint16_t node)
 {
 	struct seen_peer *p = &seen.peers[node];
-	const uint32_t all = n->config.peers[node].links;
-	uint32_t up = all;
+	const uint32_t dead = n->config.peers[node].links & ~lane_rails_all_up(n, node);
 
-	for (unsigned l = 0; l < n->config.lanes; l++)
-		up &= lane_rails_up(&n->engines[l], node);
-	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
-		const bool dead = all >> i & 1 & ~(up >> i), before = p->links >> i & 1;
+	for (uint32_t left = dead ^ p->links; left != 0; left &= left - 1) {
+		const unsigned link = (unsigned)__builtin_ctz(left);
 
-		if (dead && !before)
+		if (dead >> link & 1)
 			log_say(LOG_LINK, RTE_LOG_WARNING,
 				"node %u is not reached by link %u any more; what is on its way "
 				"goes by the others",
-				node, i);
-		else if (before && !dead)
+				node, link);
+		else
 			log_say(LOG_LINK, RTE_LOG_NOTICE, "node %u is reached by link %u again",
-				node, i);
+				node, link);
 	}
-	p->links = (uint8_t)(all & ~up);
+	p->links = (uint8_t)dead;
 }
 
 static void

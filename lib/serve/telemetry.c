@@ -204,24 +204,32 @@ add_peer(struct rte_tel_data *d, uint32_t number)
 	rte_tel_data_add_dict_container(d, name, p, 0);
 }
 
-/* "/pmx/peers,N" begins at node N. Telemetry omits entries, even in the middle, that do not fit its
- * longest reply, 16 KiB: 32 with long addresses fit. */
+/* Adds 32 of the peers, or of those with several links, from the number in params on. Telemetry
+ * omits entries, even in the middle, that do not fit its longest reply, 16 KiB: 32 with long
+ * addresses fit. */
 static int
-tell_peers(const char *cmd, const char *params, struct rte_tel_data *d)
+tell_nodes(const char *params, struct rte_tel_data *d, bool several,
+	void (*add)(struct rte_tel_data *, uint32_t))
 {
 	uint32_t from = params ? (uint32_t)strtoul(params, NULL, 10) : 0, shown = 0;
 
-	(void)cmd;
 	if (node == NULL)
 		return -1;
 	rte_tel_data_start_dict(d);
 	for (uint32_t i = from; i < node->config.nodes_max && shown < 32; i++) {
-		if (!node->peers[i].known)
+		if (several ? !node->peers[i].several : !node->peers[i].known)
 			continue;
-		add_peer(d, i);
+		add(d, i);
 		shown++;
 	}
 	return 0;
+}
+
+static int
+tell_peers(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	(void)cmd;
+	return tell_nodes(params, d, false, add_peer);
 }
 
 static void
@@ -269,14 +277,12 @@ add_rails(struct rte_tel_data *d, uint32_t number)
 {
 	const struct config_peer *peer = &node->config.peers[number];
 	struct rte_tel_data *c = rte_tel_data_alloc();
-	uint32_t up = peer->links;
+	const uint32_t up = lane_rails_all_up(node, (uint16_t)number);
 	char name[32], text[LINK_ADDR_MAX];
 
 	if (c == NULL)
 		return;
 	rte_tel_data_start_dict(c);
-	for (unsigned l = 0; l < node->config.lanes; l++)
-		up &= lane_rails_up(&node->engines[l], (uint16_t)number);
 	for (uint32_t left = peer->links; left != 0; left &= left - 1) {
 		const unsigned link = (unsigned)__builtin_ctz(left);
 
@@ -293,19 +299,8 @@ add_rails(struct rte_tel_data *d, uint32_t number)
 static int
 tell_rails(const char *cmd, const char *params, struct rte_tel_data *d)
 {
-	uint32_t from = params ? (uint32_t)strtoul(params, NULL, 10) : 0, shown = 0;
-
 	(void)cmd;
-	if (node == NULL)
-		return -1;
-	rte_tel_data_start_dict(d);
-	for (uint32_t i = from; i < node->config.nodes_max && shown < 32; i++) {
-		if (!node->peers[i].several)
-			continue;
-		add_rails(d, i);
-		shown++;
-	}
-	return 0;
+	return tell_nodes(params, d, true, add_rails);
 }
 
 static void

@@ -441,11 +441,6 @@ choose_link(struct sim *s, uint32_t node, const struct proto_out *o)
 	const uint32_t link = data ? rails_choose(r, &s->rails) : rails_answer(r, o->link);
 
 	rails_sent(r, link, data ? o->head_len + o->len : 0, s->now);
-
-	if (!r->active) {
-		r->active = true;
-		r->check_at = s->now;
-	}
 	if (s->now + RAILS_STEP_US * 1000 < n->rails_at)
 		n->rails_at = s->now + RAILS_STEP_US * 1000;
 	return link;
@@ -593,10 +588,11 @@ receive(struct sim *s, uint32_t packet)
 	sim_digest_add(s, s->now ^ (uint64_t)node << 48);
 	if (s->cfg.trace != NULL)
 		trace(s, "got ", k);
-	if (n->rails != NULL && wire_be16(((struct wire_hdr *)k->head)->src_node) < s->node_count) {
+	const uint32_t src = wire_be16(((const struct wire_hdr *)k->head)->src_node);
+
+	if (n->rails != NULL && src < s->node_count) {
 		proto_rx_link(n->core, link_of(s, k));
-		rails_heard(&n->rails[wire_be16(((struct wire_hdr *)k->head)->src_node)],
-			link_of(s, k));
+		rails_heard(&n->rails[src], link_of(s, k));
 	}
 	enum proto_rx_result r = proto_rx(n->core, k->head, k->len, index, sim_ticks(s, n));
 
