@@ -341,7 +341,10 @@ act(void *arg, struct sim *s, uint32_t node, uint32_t what)
 		break;
 	case ACT_HOLD:
 		for (uint16_t c = 0; c < h->contexts; c++)
-			sim_hold(s, node, c);
+			if (chance(h, 50))
+				sim_park(s, node, c);
+			else
+				sim_hold(s, node, c);
 		break;
 	case ACT_THAW:
 		sim_thaw(s, node, ctx);

@@ -71,7 +71,8 @@ uint16_t
 ack_credit(struct proto *p, struct flow *f)
 {
 	const struct context *c = &p->ctxs[f->ctx];
-	uint32_t room = c->entries, n = f->frags_left;
+	/* a parked context does not even take the rest of a message */
+	uint32_t room = c->entries, n = c->frozen == CONTEXT_PARKED ? 0 : f->frags_left;
 
 	if (unlikely(f->flags & FLOW_BLOCKED))
 		return (uint16_t)(n < WIRE_WINDOW_MAX ? n : WIRE_WINDOW_MAX);

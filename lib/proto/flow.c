@@ -197,7 +197,7 @@ flow_abort_rx(struct proto *p, struct flow *f, enum flow_rx_state state)
 	if (f->frags_left) {
 		COUNT(p, messages_aborted);
 		p->rxd_reserved -= f->frags_left;
-		if (f->frags_bulks > 1 && p->ctxs[f->ctx].copied)
+		if (f->frags_bulks > 1 && p->ctxs[f->ctx].copied && !(f->flags & FLOW_PARKED))
 			p->assembling -= f->frags_bulks;
 		entries++;
 		bulks += f->frags_bulks;
@@ -210,7 +210,7 @@ flow_abort_rx(struct proto *p, struct flow *f, enum flow_rx_state state)
 	flow_drop_held(p, f);
 	f->frags_left = f->frags_bulks = 0;
 	f->acks_owed = 0;
-	f->flags &= ~(FLOW_NACK | FLOW_FULL | FLOW_UPDATE | FLOW_GRANTED);
+	f->flags &= ~(FLOW_NACK | FLOW_FULL | FLOW_UPDATE | FLOW_GRANTED | FLOW_PARKED);
 	if (f->rx_state != FLOW_RX_NONE)
 		f->rx_state = state;
 	/* This comes last, because it lets other flows go on. */

@@ -12,7 +12,13 @@
  *    them, and give up what it keeps for their sender (flow.c, notes 2 and 3), so for each of them
  *    with something to send an Ack with WIRE_F_ASK goes out every rto_max: "keep it, there is more
  *    to come".
+ * 4. A parked context is a held one whose frames' memory is used for others. Its flows and
+ *    descriptors stay, so Acks, RESETs and new lives of peers are handled as ever; only payloads
+ *    are out of reach. So it takes nothing at all, not the rest of a message either, and forgets
+ *    what came out of order, which is sent again.
  */
+#include <errno.h>
+
 #include "proto/internal.h"
 
 /* How many frames a frozen flow may still send: the rest of the message that it has begun. */
@@ -21,7 +27,7 @@ flow_rest(const struct proto *p, const struct flow *f)
 {
 	uint32_t n = 0;
 
-	if (p->ctxs[f->ctx].frozen == CONTEXT_HELD)
+	if (p->ctxs[f->ctx].frozen >= CONTEXT_HELD)
 		return 0;
 	for (uint32_t i = f->tx_next; i != NIL && p->txds[i].frag_off != 0; i = p->txds[i].next)
 		n++;
@@ -56,7 +62,7 @@ is_settled(const struct proto *p, const struct flow *f)
 bool
 flow_frozen_timer(struct proto *p, struct flow *f, uint64_t now)
 {
-	if (p->ctxs[f->ctx].frozen != CONTEXT_HELD && !is_settled(p, f))
+	if (p->ctxs[f->ctx].frozen < CONTEXT_HELD && !is_settled(p, f))
 		return false;
 	if (now >= f->rto_at) {
 		f->rto_at = now + p->rto_max;
@@ -77,7 +83,7 @@ flow_freeze(struct proto *p, struct flow *f, uint64_t now)
 	f->flags |= FLOW_FROZEN;
 	flow_forbid_now(f);
 	timer_arm(p, flow_index(p, f), now + p->rto_max);
-	if (p->ctxs[f->ctx].frozen == CONTEXT_HELD)
+	if (p->ctxs[f->ctx].frozen >= CONTEXT_HELD)
 		hold(p, f, now);
 }
 
@@ -106,7 +112,7 @@ thaw(struct proto *p, struct flow *f, uint64_t now)
 	timer_arm(p, flow_index(p, f), now + p->flow_idle);
 	if (flow_holds(f))
 		flow_watch(p, f);
-	if (f->flags & FLOW_GRANTED)
+	if (f->flags & FLOW_GRANTED || f->frags_left)
 		ack_urgent(p, f, FLOW_UPDATE);
 	if (f->tx_head == NIL) {
 		flow_allow_now(f, t);
@@ -169,7 +175,7 @@ proto_ctx_settled(const struct proto *p, uint16_t ctx)
 
 	uint32_t seen = 0;
 
-	if (!c->open || c->frozen == CONTEXT_HELD || c->pending == 0)
+	if (!c->open || c->frozen >= CONTEXT_HELD || c->pending == 0)
 		return true;
 	for (uint32_t i = 0; (i = next_flow(p, ctx, i, &seen)) != NIL; i++) {
 		if (!is_settled(p, &p->flows[i]))
@@ -205,6 +211,57 @@ flow_thaw_all(struct proto *p, uint16_t ctx, uint64_t now)
 void
 proto_ctx_thaw(struct proto *p, uint16_t ctx, uint64_t now)
 {
-	if (p->ctxs[ctx].open)
+	if (p->ctxs[ctx].open && p->ctxs[ctx].frozen != CONTEXT_PARKED)
 		flow_thaw_all(p, ctx, now);
+}
+
+/* ------------------------------------------------------------------ parking: note 4 */
+
+/* How many frames of the flow's unfinished message count in proto.assembling. */
+static uint32_t
+assembles(const struct proto *p, const struct flow *f)
+{
+	return p->ctxs[f->ctx].copied && f->frags_left && f->frags_bulks > 1 ? f->frags_bulks : 0;
+}
+
+bool
+proto_ctx_park(struct proto *p, uint16_t ctx, proto_swap swap, void *arg)
+{
+	struct context *c = &p->ctxs[ctx];
+	uint32_t seen = 0;
+
+	if (!c->open || c->frozen != CONTEXT_HELD)
+		return false;
+	c->frozen = CONTEXT_PARKED;
+	for (uint32_t i = 0; (i = next_flow(p, ctx, i, &seen)) != NIL; i++) {
+		struct flow *f = &p->flows[i];
+
+		flow_drop_held(p, f);
+		flow_swap_handles(p, f, swap, arg);
+		p->assembling -= assembles(p, f);
+		f->flags |= FLOW_PARKED;
+	}
+	return true;
+}
+
+int
+proto_ctx_load(struct proto *p, uint16_t ctx, proto_swap swap, void *arg)
+{
+	struct context *c = &p->ctxs[ctx];
+	uint32_t assembling = p->assembling, seen = 0;
+
+	if (!c->open || c->frozen != CONTEXT_PARKED)
+		return 0;
+	for (uint32_t i = 0; (i = next_flow(p, ctx, i, &seen)) != NIL; i++)
+		assembling += p->flows[i].flags & FLOW_PARKED ? assembles(p, &p->flows[i]) : 0;
+	if (assembling > p->cfg.assembly_frames_max && assembling != p->assembling)
+		return -ENOSPC;
+	p->assembling = assembling;
+	c->frozen = CONTEXT_HELD;
+	seen = 0;
+	for (uint32_t i = 0; (i = next_flow(p, ctx, i, &seen)) != NIL; i++) {
+		flow_swap_handles(p, &p->flows[i], swap, arg);
+		p->flows[i].flags &= ~FLOW_PARKED;
+	}
+	return 0;
 }

@@ -262,16 +262,21 @@ swap_rx(struct proto *p, uint32_t first, proto_swap swap, void *arg)
 }
 
 void
+flow_swap_handles(struct proto *p, const struct flow *f, proto_swap swap, void *arg)
+{
+	swap_tx(p, f->tx_head, swap, arg);
+	swap_rx(p, f->ooo.head, swap, arg);
+	swap_rx(p, f->frags.head, swap, arg);
+}
+
+void
 proto_swap_handles(struct proto *p, proto_swap swap, void *arg)
 {
 	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
 		const struct flow *f = &p->flows[i];
 
-		if (f->key == 0)
-			continue;
-		swap_tx(p, f->tx_head, swap, arg);
-		swap_rx(p, f->ooo.head, swap, arg);
-		swap_rx(p, f->frags.head, swap, arg);
+		if (f->key != 0)
+			flow_swap_handles(p, f, swap, arg);
 	}
 	swap_tx(p, p->done.head, swap, arg);
 	swap_rx(p, p->delivered.head, swap, arg);

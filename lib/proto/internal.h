@@ -100,6 +100,8 @@ enum flow_rx_state {
 #define FLOW_PROBE   0x400  /* one lost frame may go beyond the share */
 #define FLOW_CLOSING 0x800  /* its context takes no more messages to send */
 #define FLOW_FROZEN  0x1000 /* its context is frozen */
+/* its context is parked: the frames of its unfinished message do not count in proto.assembling */
+#define FLOW_PARKED  0x2000
 
 /* One stream of messages in each direction between a local context and a peer's. */
 struct flow {
@@ -224,6 +226,7 @@ enum context_frozen {
 	CONTEXT_GOES,   /* it is not */
 	CONTEXT_DRAINS, /* it begins nothing, and what it has sent is sent until it is Acked */
 	CONTEXT_HELD,   /* nothing of it is in flight any more */
+	CONTEXT_PARKED, /* nor has it the memory of its frames */
 };
 
 /* A local context's receive room. */
@@ -456,6 +459,9 @@ void flow_drop_held(struct proto *p, struct flow *f);
 void flow_forget(struct proto *p, uint32_t index);
 bool flow_holds(const struct flow *f);
 bool flow_idle_enough(const struct proto *p, const struct flow *f, uint64_t now, uint64_t idle);
+
+/* init.c */
+void flow_swap_handles(struct proto *p, const struct flow *f, proto_swap swap, void *arg);
 
 /* path.c */
 uint32_t path_get(struct proto *p, uint16_t node, uint64_t now);

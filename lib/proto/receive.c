@@ -168,7 +168,8 @@ rx_in_order(struct proto *p, struct flow *f, const struct data *d, uint64_t hand
 		refuse_flow(p, f, d);
 		return PROTO_RX_DONE;
 	}
-	if (f->frags_left == 0 && unlikely(!begin_message(p, f, d, false))) {
+	if (f->frags_left == 0 ? unlikely(!begin_message(p, f, d, false))
+			       : unlikely(p->ctxs[f->ctx].frozen == CONTEXT_PARKED)) {
 		COUNT(p, drop_full);
 		ack_urgent(p, f, FLOW_NACK | FLOW_FULL);
 		f->acks_owed++; /* the Nack carries an echo */
@@ -245,7 +246,7 @@ rx_out_of_order(struct proto *p, struct flow *f, const struct data *d, uint64_t 
 	}
 	/* Held frames never take the descriptors that half-received messages need, nor those that
 	 * the refused message before them may wait for. */
-	if (f->flags & (FLOW_GRANTED | FLOW_DEMAND) ||
+	if (f->flags & (FLOW_GRANTED | FLOW_DEMAND) || p->ctxs[f->ctx].frozen == CONTEXT_PARKED ||
 		(p->cfg.hold_frames_max && p->held >= p->cfg.hold_frames_max) ||
 		p->rxd_free_count <= p->rxd_reserved + p->cfg.rx_frames_max / 8) {
 		COUNT(p, drop_no_hold);

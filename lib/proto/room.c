@@ -68,6 +68,7 @@ proto_ctx_close(struct proto *p, uint16_t ctx, bool linger, uint64_t now)
 	 * at */
 	if (!c->open && (!c->closing || linger))
 		return;
+	linger = linger && c->frozen != CONTEXT_PARKED; /* the payloads are out of reach */
 	c->open = false;
 	c->closing = true;
 	flow_thaw_all(p, ctx, now);

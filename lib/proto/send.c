@@ -452,7 +452,7 @@ send_lost(struct proto *p, struct flow *f, struct path *t, struct proto_out *out
 	struct wire_fields w = {.flags = 0};
 	unsigned k = 0;
 
-	if (unlikely(p->ctxs[f->ctx].frozen == CONTEXT_HELD))
+	if (unlikely(p->ctxs[f->ctx].frozen >= CONTEXT_HELD))
 		return 0;
 	while (k < n && f->lost && f->deficit > 0 && path_has_window(t) && !share_used(f)) {
 		uint32_t i = f->lost_cursor;
@@ -536,7 +536,7 @@ flow_done(const struct proto *p, const struct flow *f, const struct path *t)
 				* it */
 		return share_used(f) ||
 			!wire_seq_before(p->txds[f->lost_cursor].seq, f->credit_end) ||
-			p->ctxs[f->ctx].frozen == CONTEXT_HELD;
+			p->ctxs[f->ctx].frozen >= CONTEXT_HELD;
 	return f->tx_next == NIL || (int32_t)(flow_limit(f, t) - f->snd_nxt) <= 0 ||
 		unlikely(f->flags & FLOW_FROZEN && flow_rest(p, f) == 0);
 }

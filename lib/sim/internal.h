@@ -96,7 +96,7 @@ struct edge {
 };
 
 struct sim_context {
-	bool open, paused, frozen, held;
+	bool open, paused, frozen, held, parked;
 	uint64_t frozen_at;
 	uint32_t held_entries, held_bulks;   /* delivered and not given back */
 	uint32_t later_entries, later_bulks; /* ... of these, to be given back when it is no longer
@@ -156,6 +156,9 @@ uint64_t sim_ticks(const struct sim *s, const struct sim_node *n);
 uint64_t sim_moment(const struct sim_node *n, uint64_t ticks);
 void sim_schedule(struct sim *s, uint64_t at, enum event_kind kind, uint32_t index);
 struct event sim_next_event(struct sim *s);
+
+/* In a handle: its frame is of a parked context, and its payload out of reach. */
+#define PARKED_BIT (1ull << 63)
 
 /* Take or give back a place of a pool, whose free places are linked by next_free. */
 #define TAKE(s, array, name, index)                                                                \

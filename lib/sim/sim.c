@@ -18,7 +18,7 @@ struct request {
 	uint64_t at;
 	uint32_t node, node2, len, tag;
 	uint16_t ctx, ctx2;
-	bool on, frozen, held;
+	bool on, frozen, held, parked;
 	const struct fault_config *fault;
 	int result;
 };
@@ -325,6 +325,8 @@ release_held(struct sim *s, uint32_t node, uint64_t handle)
 static void
 deliver(struct sim *s, uint32_t node, const struct proto_delivery *d)
 {
+	if (s->nodes[node].contexts[d->ctx].parked || d->handle & PARKED_BIT)
+		sim_violation(s, "context %u.%u is parked, and a message came to it", node, d->ctx);
 	if (d->handle >= s->held_count || !s->held[d->handle].used ||
 		s->held[d->handle].node != node)
 		sim_violation(s, "node %u delivered a frame a second time", node);
@@ -344,8 +346,9 @@ deliver(struct sim *s, uint32_t node, const struct proto_delivery *d)
 }
 
 static void
-complete(struct sim *s, uint32_t node, const struct proto_completion *c)
+complete(struct sim *s, uint32_t node, struct proto_completion *c)
 {
+	c->handle &= ~PARKED_BIT; /* it was Acked or failed meanwhile */
 	uint32_t slot = (uint32_t)(c->handle >> 32);
 
 	oracle_completion(s, node, c);
@@ -387,7 +390,7 @@ pull(struct sim *s, uint32_t node)
 	}
 	while ((k = proto_release(core, handles, BURST)) > 0) {
 		for (unsigned i = 0; i < k; i++)
-			release_held(s, node, handles[i]);
+			release_held(s, node, handles[i] & ~PARKED_BIT);
 		all += k;
 	}
 	return all;
@@ -411,6 +414,8 @@ transmit(struct sim *s, uint32_t node, const struct proto_out *o, uint32_t link)
 		uint32_t slot = (uint32_t)(o->handle >> 32);
 		const struct message *m = &s->messages[slot];
 
+		if (o->handle & PARKED_BIT)
+			sim_violation(s, "node %u sent a payload of a parked context", node);
 		if (!m->used || (m->generation & 0xFFFF) != (o->handle >> 16 & 0xFFFF))
 			sim_violation(s, "node %u sent a payload that it had given back", node);
 		k->id = (struct ident){slot, m->generation, m->stream, m->order,
@@ -612,6 +617,10 @@ receive(struct sim *s, uint32_t packet)
 	} else if (k->id.message == NIL) {
 		sim_violation(s, "node %u kept a frame that carries no payload", node);
 	} else if (r == PROTO_RX_KEPT) {
+		const struct wire_hdr *h = (const struct wire_hdr *)k->head;
+
+		if (n->contexts[wire_be16(h->dst_ctx)].parked)
+			sim_violation(s, "node %u kept a frame for a parked context", node);
 		s->held[index].kept = true;
 		n->kept++;
 		s->kept++;
@@ -988,7 +997,8 @@ close_context(struct sim *s, struct request *r)
 	struct sim_node *n = &s->nodes[r->node];
 
 	pull(s, r->node); /* deliver what was received before */
-	n->contexts[r->ctx].open = n->contexts[r->ctx].frozen = n->contexts[r->ctx].held = false;
+	n->contexts[r->ctx].open = n->contexts[r->ctx].frozen = false;
+	n->contexts[r->ctx].held = n->contexts[r->ctx].parked = false;
 	proto_ctx_close(n->core, r->ctx, r->on, sim_ticks(s, n));
 	wake(s, r->node, s->now);
 }
@@ -1051,6 +1061,28 @@ sim_pause(struct sim *s, uint32_t node, uint16_t ctx, bool paused)
 	guarded(s, pause_context, &(struct request){.node = node, .ctx = ctx, .on = paused});
 }
 
+/* The payload of a parked context's frame goes out of reach, and comes back when it is loaded. */
+static uint64_t
+park_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
+{
+	struct sim *s = arg;
+
+	(void)len;
+	(void)sent;
+	if (handle & PARKED_BIT)
+		sim_violation(s, "a frame was parked twice");
+	return handle | PARKED_BIT;
+}
+
+static uint64_t
+load_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
+{
+	(void)arg;
+	(void)len;
+	(void)sent; /* what was sent meanwhile waits, and was never parked */
+	return handle & ~PARKED_BIT;
+}
+
 static void
 freeze_context(struct sim *s, struct request *r)
 {
@@ -1065,12 +1097,18 @@ freeze_context(struct sim *s, struct request *r)
 		if (!proto_ctx_settled(n->core, r->ctx))
 			sim_violation(s, "context %u.%u is held, and not settled", r->node, r->ctx);
 		c->held = true;
+		if (r->parked && proto_ctx_park(n->core, r->ctx, park_handle, s))
+			c->parked = true;
 	} else if (r->frozen) {
 		proto_ctx_freeze(n->core, r->ctx, sim_ticks(s, n));
 		if (!c->frozen)
 			c->frozen_at = s->now;
 		c->frozen = true;
 	} else if (!r->held) {
+		if (proto_ctx_load(n->core, r->ctx, load_handle, NULL) != 0)
+			sim_violation(s, "context %u.%u finds no frames when it is loaded", r->node,
+				r->ctx);
+		c->parked = false;
 		proto_ctx_thaw(n->core, r->ctx, sim_ticks(s, n));
 		c->frozen = c->held = false;
 	}
@@ -1087,6 +1125,13 @@ void
 sim_hold(struct sim *s, uint32_t node, uint16_t ctx)
 {
 	guarded(s, freeze_context, &(struct request){.node = node, .ctx = ctx, .held = true});
+}
+
+void
+sim_park(struct sim *s, uint32_t node, uint16_t ctx)
+{
+	guarded(s, freeze_context,
+		&(struct request){.node = node, .ctx = ctx, .held = true, .parked = true});
 }
 
 void

@@ -124,10 +124,12 @@ void sim_at(struct sim *s, uint64_t at, uint32_t node, uint32_t tag);
 void sim_room(struct sim *s, uint32_t node, uint16_t ctx, uint32_t entries);
 /* Let a context's application stop giving room back, or resume. */
 void sim_pause(struct sim *s, uint32_t node, uint16_t ctx, bool paused);
-/* Freeze a context (proto_ctx_freeze), hold it, or let it go on. It is a violation if it begins a
- * message meanwhile, takes one that was sent later, or sends anything while it is held. */
+/* Freeze a context (proto_ctx_freeze), hold it, hold and park it, or load it if it is parked and
+ * let it go on. It is a violation if it begins a message meanwhile, takes one that was sent later,
+ * sends anything while it is held, or takes anything or needs a payload while it is parked. */
 void sim_freeze(struct sim *s, uint32_t node, uint16_t ctx);
 void sim_hold(struct sim *s, uint32_t node, uint16_t ctx);
+void sim_park(struct sim *s, uint32_t node, uint16_t ctx);
 void sim_thaw(struct sim *s, uint32_t node, uint16_t ctx);
 /* Restart a node, with a new epoch and no context open. */
 void sim_restart(struct sim *s, uint32_t node);
