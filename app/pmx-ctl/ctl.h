@@ -35,8 +35,8 @@ struct options {
 	bool all;          /* stat: rows that are zero too */
 	double watch_s;    /* stat: 0 = once */
 	uint32_t drain_us; /* freeze: 0 = PMX_DRAIN_US */
-	bool hold;         /* freeze: until this program ends */
-	bool processes;    /* freeze: they are stopped as well */
+	bool hold;         /* freeze, park: until this program ends */
+	bool processes;    /* freeze, park: they are stopped as well */
 	struct plan_options {
 		const char *topology, *kind, *root, *size, *generator;
 		const char *steps; /* of which rank */
@@ -142,8 +142,16 @@ int show_groups(struct session *s, const struct options *o);
 
 /* ------------------------------------------------------------------ jobs.c */
 
-/* freeze or thaw. Each returns the exit code. */
-int change_job(const struct options *o, const char *command, const char *number);
+/* What is done to one job. */
+struct job_command {
+	const char *name;
+	bool stops, parks, starts;
+};
+
+/* The command of that name, or NULL. */
+const struct job_command *job_command(const char *name);
+/* Each returns the exit code. */
+int change_job(const struct options *o, const struct job_command *c, const char *number);
 int show_jobs(const struct options *o);
 /* Reads commands from the standard input, for pmx-gang. */
 int serve_gang(const struct options *o);

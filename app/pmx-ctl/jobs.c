@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The commands freeze, thaw, jobs and gang: jobs of a node are stopped and go on (PM-PREEMPT), over
- * the socket by which applications attach.
+ * The commands freeze, park, load, thaw, jobs and gang: jobs of a node stop and go on (PM-PREEMPT),
+ * over the socket by which applications attach.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -62,7 +62,24 @@ read_number(const char *text, uint32_t most, uint32_t *out)
 	return *text >= '0' && *text <= '9' && *end == 0 && n <= most;
 }
 
-/* Stops a job and waits until it has settled. 0 or -errno. */
+const struct job_command *
+job_command(const char *name)
+{
+	static const struct job_command all[] = {
+		{"freeze", .stops = true},
+		{"park", .stops = true, .parks = true},
+		{"load"},
+		{"thaw", .starts = true},
+	};
+
+	for (unsigned i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		if (strcmp(all[i].name, name) == 0)
+			return &all[i];
+	}
+	return NULL;
+}
+
+/* Stops a job and waits until it has settled, and is parked if flags say so. 0 or -errno. */
 static int
 freeze(struct pmx_jobs *jobs, uint32_t job, uint32_t drain_us, unsigned flags,
 	struct pmx_job_state *state)
@@ -71,13 +88,25 @@ freeze(struct pmx_jobs *jobs, uint32_t job, uint32_t drain_us, unsigned flags,
 	const int64_t until = now_ns() + 1000ll * (drain_us ? drain_us : PMX_DRAIN_US) + MARGIN_NS;
 	int result = pmx_jobs_stop(jobs, job, drain_us, flags, state);
 
-	while (result == 0 && state->settled < state->stopped) {
+	while (result == 0 &&
+		(flags & PMX_JOBS_PARK ? state->parked : state->settled) < state->stopped) {
 		if (now_ns() > until)
 			return -ETIMEDOUT;
 		nanosleep(&pause, NULL);
 		result = pmx_jobs_state(jobs, job, state);
 	}
 	return result;
+}
+
+/* What a job's command failed of, and what to do about it. */
+static const char *
+reason(int result)
+{
+	return result == -EOPNOTSUPP ? "it has contexts that cannot be parked (of secondaries, or "
+				       "matched by the engine): freeze it"
+		: result == -ENOSPC  ? "others have the packet buffers: park or end another job "
+				       "first, or raise limits.resident"
+				     : pmx_strerror(result);
 }
 
 /* ------------------------------------------------------------------ one job */
@@ -92,33 +121,35 @@ interrupt(int signal)
 }
 
 static void
-tell(const struct options *o, const struct pmx_job_state *s, bool stops, int64_t took_ns)
+tell(const struct options *o, const struct pmx_job_state *s, const struct job_command *c,
+	int64_t took_ns)
 {
 	const double ms = (double)took_ns / 1e6;
 
 	if (o->json)
-		printf("{\"job\": %u, \"contexts\": %u, \"stopped\": %u, \"settled\": %u, \"ms\": "
-		       "%.3f}\n",
-			s->job, s->contexts, s->stopped, s->settled, ms);
+		printf("{\"job\": %u, \"contexts\": %u, \"stopped\": %u, \"settled\": %u, "
+		       "\"parked\": %u, \"ms\": %.3f}\n",
+			s->job, s->contexts, s->stopped, s->settled, s->parked, ms);
 	else if (s->contexts == 0)
 		printf("job %u has no contexts here; %s\n", s->job,
-			stops ? "those that it opens are stopped" : "nothing goes on");
+			c->parks           ? "those that it opens are parked"
+				: c->stops ? "those that it opens are stopped"
+					   : "nothing goes on");
 	else
-		printf("job %u: %u of %u contexts stopped, %u settled, after %.2f ms\n", s->job,
-			s->stopped, s->contexts, s->settled, ms);
+		printf("job %u: %u of %u contexts stopped, %u settled, %u parked, after %.2f ms\n",
+			s->job, s->stopped, s->contexts, s->settled, s->parked, ms);
 	fflush(stdout);
 }
 
 int
-change_job(const struct options *o, const char *command, const char *number)
+change_job(const struct options *o, const struct job_command *c, const char *number)
 {
-	const bool stops = strcmp(command, "freeze") == 0;
 	struct pmx_job_state state;
 	struct pmx_jobs *jobs;
 	uint32_t job;
 
 	if (number == NULL || !read_number(number, UINT32_MAX, &job) || job == 0) {
-		complain("%s %s: that is not the number of a job: pmx-ctl jobs lists them", command,
+		complain("%s %s: that is not the number of a job: pmx-ctl jobs lists them", c->name,
 			number != NULL ? number : "");
 		return 2;
 	}
@@ -126,16 +157,17 @@ change_job(const struct options *o, const char *command, const char *number)
 		return 1;
 	const int64_t begin = now_ns();
 	const unsigned flags = (o->hold ? PMX_JOBS_HOLD : 0) |
-		(o->processes ? PMX_JOBS_PROCESSES : 0);
-	const int result = stops ? freeze(jobs, job, o->drain_us, flags, &state)
-				 : pmx_jobs_start(jobs, job, &state);
+		(o->processes ? PMX_JOBS_PROCESSES : 0) | (c->parks ? PMX_JOBS_PARK : 0);
+	const int result = c->stops ? freeze(jobs, job, o->drain_us, flags, &state)
+		: c->starts         ? pmx_jobs_start(jobs, job, &state)
+				    : pmx_jobs_load(jobs, job, &state);
 
 	if (result != 0) {
 		pmx_jobs_close(jobs);
-		return complain("job %u: %s", job, pmx_strerror(result));
+		return complain("job %u: %s", job, reason(result));
 	}
-	tell(o, &state, stops, now_ns() - begin);
-	if (stops && o->hold) {
+	tell(o, &state, c, now_ns() - begin);
+	if (c->stops && o->hold) {
 		const struct sigaction act = {.sa_handler = interrupt};
 
 		sigaction(SIGINT, &act, NULL);
@@ -153,6 +185,7 @@ static const char *
 state_name(const struct pmx_job_state *s)
 {
 	return s->stopped == 0             ? s->contexts == 0 ? "stopped" : "runs"
+		: s->parked == s->contexts ? "parked"
 		: s->stopped < s->contexts ? "partly stopped"
 		: s->settled < s->contexts ? "draining"
 					   : "stopped";
@@ -169,14 +202,15 @@ show_jobs(const struct options *o)
 
 	if (connect_to(o, &jobs) != 0)
 		return 1;
-	table_begin(&t, ">job|state|>contexts|>stopped|>settled");
+	table_begin(&t, ">job|state|>contexts|>stopped|>settled|>parked");
 	while ((result = pmx_jobs_next(jobs, s.job, &s)) == 0) {
 		json_array_append_new(list,
-			json_pack("{s:I, s:s, s:I, s:I, s:I}", "job", (json_int_t)s.job, "state",
-				state_name(&s), "contexts", (json_int_t)s.contexts, "stopped",
-				(json_int_t)s.stopped, "settled", (json_int_t)s.settled));
-		table_row(&t, "%u\t%s\t%u\t%u\t%u", s.job, state_name(&s), s.contexts, s.stopped,
-			s.settled);
+			json_pack("{s:I, s:s, s:I, s:I, s:I, s:I}", "job", (json_int_t)s.job,
+				"state", state_name(&s), "contexts", (json_int_t)s.contexts,
+				"stopped", (json_int_t)s.stopped, "settled", (json_int_t)s.settled,
+				"parked", (json_int_t)s.parked));
+		table_row(&t, "%u\t%s\t%u\t%u\t%u\t%u", s.job, state_name(&s), s.contexts,
+			s.stopped, s.settled, s.parked);
 	}
 	pmx_jobs_close(jobs);
 	if (result != -ENOENT) {
@@ -202,28 +236,32 @@ obey(struct pmx_jobs *jobs, char *line)
 {
 	struct pmx_job_state s = {.job = 0};
 	const char *verb = strtok(line, " \n"), *number = strtok(NULL, " \n"),
-		   *drain = strtok(NULL, " \n"), *processes = strtok(NULL, " \n");
+		   *drain = strtok(NULL, " \n"), *word;
 	uint32_t job, drain_us = 0;
 	const int64_t begin = now_ns();
 	int result;
 
 	if (verb == NULL || number == NULL || !read_number(number, UINT32_MAX, &job) ||
 		(drain != NULL && !read_number(drain, 60000000, &drain_us))) {
-		puts("error: freeze JOB [DRAIN_US [processes]], hold the same, thaw JOB, or state "
-		     "JOB");
+		puts("error: freeze JOB [DRAIN_US [processes] [parked]], hold the same, load JOB, "
+		     "thaw JOB, or state JOB");
 		return;
 	}
-	const unsigned flags = (strcmp(verb, "hold") == 0 ? PMX_JOBS_HOLD : 0) |
-		(processes != NULL ? PMX_JOBS_PROCESSES : 0);
+	unsigned flags = strcmp(verb, "hold") == 0 ? PMX_JOBS_HOLD : 0;
+
+	while ((word = strtok(NULL, " \n")) != NULL)
+		flags |= strcmp(word, "parked") == 0 ? PMX_JOBS_PARK : PMX_JOBS_PROCESSES;
 
 	if (flags & PMX_JOBS_HOLD || strcmp(verb, "freeze") == 0)
 		result = freeze(jobs, job, drain_us, flags, &s);
+	else if (strcmp(verb, "load") == 0)
+		result = pmx_jobs_load(jobs, job, &s);
 	else if (strcmp(verb, "thaw") == 0)
 		result = pmx_jobs_start(jobs, job, &s);
 	else
 		result = pmx_jobs_state(jobs, job, &s);
 	if (result != 0)
-		printf("error: job %u: %s\n", job, pmx_strerror(result));
+		printf("error: job %u: %s\n", job, reason(result));
 	else
 		printf("ok %u %u %" PRId64 "\n", s.contexts, s.settled, (now_ns() - begin) / 1000);
 }

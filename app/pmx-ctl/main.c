@@ -32,10 +32,14 @@ static const char usage[] =
 	"    --drain MS     how long what it has under way may take (50)\n"
 	"    --hold         until this program ends; otherwise until thaw\n"
 	"    --processes    stops its processes as well, by SIGSTOP, until it goes on\n"
-	"  thaw JOB         lets it go on\n"
-	"  gang             reads 'freeze JOB [DRAIN_US [processes]]', 'hold ...', 'thaw JOB' and "
-	"'state\n"
-	"                   JOB', a line each: for pmx-gang; what it holds goes on when it ends\n"
+	"  park JOB         stops it, and gives its packet buffers to others; options as of "
+	"freeze\n"
+	"  load JOB         gives it packet buffers again: it stays stopped\n"
+	"  thaw JOB         lets it go on, after loading it if it is parked\n"
+	"  gang             reads 'freeze JOB [DRAIN_US [processes] [parked]]', 'hold ...', 'load "
+	"JOB', 'thaw\n"
+	"                   JOB' and 'state JOB', a line each: for pmx-gang; what it holds goes on "
+	"when it ends\n"
 	"  reload           takes [nodes] of the primary's configuration as it is now\n"
 	"  doctor           is this host ready, and is what runs well? Needs no running primary\n"
 	"  plan             how a collective would go on a network; needs no running primary\n"
@@ -192,7 +196,7 @@ run_named(const char *name, const struct options *o)
 	}
 	return wrong("command", name,
 		"there are stat, peers, links, contexts, memory, groups, drops, jobs, freeze, "
-		"thaw, gang, reload, doctor, plan, topology");
+		"park, load, thaw, gang, reload, doctor, plan, topology");
 }
 
 int
@@ -267,14 +271,13 @@ main(int argc, char **argv)
 			return 2;
 		}
 	}
-	const bool of_job = optind < argc &&
-		(strcmp(argv[optind], "freeze") == 0 || strcmp(argv[optind], "thaw") == 0);
+	const struct job_command *job = optind < argc ? job_command(argv[optind]) : NULL;
 
-	if ((o.drain_us != 0 || o.hold || o.processes) && !(of_job && argv[optind][0] == 'f'))
+	if ((o.drain_us != 0 || o.hold || o.processes) && (job == NULL || !job->stops))
 		return wrong("command", optind < argc ? argv[optind] : "",
-			"--drain, --hold and --processes are options of freeze");
-	if (of_job && optind >= argc - 2)
-		return change_job(&o, argv[optind], argv[optind + 1]);
+			"--drain, --hold and --processes are options of freeze and park");
+	if (job != NULL && optind >= argc - 2)
+		return change_job(&o, job, argv[optind + 1]);
 	if (optind != argc - 1) {
 		fputs(usage, stderr);
 		return 2;

@@ -53,6 +53,8 @@ static const char usage[] =
 	"  --seconds S     alternate: end after so long\n"
 	"  --drain MS      how long what is under way may take when a job stops (50)\n"
 	"  --processes     stop a job's processes as well, by SIGSTOP\n"
+	"  --park          park what stops: its packet buffers are for the other jobs, so that\n"
+	"                  limits.resident may be less than the contexts of all jobs together\n"
 	"  --json          for programs\n"
 	"  -v              say what each host answers\n"
 	"\n"
@@ -73,7 +75,7 @@ static struct {
 	struct gang_host *at;
 	const char *how;
 	uint32_t drain_us;
-	bool json, verbose, failed, processes;
+	bool json, verbose, failed, processes, parks;
 } gang = {.how = "ssh -o BatchMode=yes"};
 
 /* What all hosts said to one command. */
@@ -278,8 +280,8 @@ all(const char *verb, uint32_t job)
 	char line[64];
 
 	if (*verb != 't')
-		snprintf(line, sizeof(line), "%s %u %u%s\n", verb, job, gang.drain_us,
-			gang.processes ? " processes" : "");
+		snprintf(line, sizeof(line), "%s %u %u%s%s\n", verb, job, gang.drain_us,
+			gang.processes ? " processes" : "", gang.parks ? " parked" : "");
 	else
 		snprintf(line, sizeof(line), "%s %u\n", verb, job);
 	for (uint32_t i = 0; i < gang.hosts.count; i++)
@@ -478,7 +480,7 @@ main(int argc, char **argv)
 	static const struct option longs[] = {{"nodes", 1, NULL, 'n'}, {"host", 1, NULL, 'h'},
 		{"agent", 1, NULL, 'a'}, {"slice", 1, NULL, 's'}, {"seconds", 1, NULL, 't'},
 		{"drain", 1, NULL, 'd'}, {"json", 0, NULL, 'j'}, {"processes", 0, NULL, 'P'},
-		{"help", 0, NULL, '?'}, {"version", 0, NULL, 'V'}, {0}};
+		{"park", 0, NULL, 'p'}, {"help", 0, NULL, '?'}, {"version", 0, NULL, 'V'}, {0}};
 	static struct turns turns;
 	const char *file = NULL, *list = NULL;
 	double slice_ms = 100, seconds = 0;
@@ -510,6 +512,9 @@ main(int argc, char **argv)
 			break;
 		case 'P':
 			gang.processes = true;
+			break;
+		case 'p':
+			gang.parks = true;
 			break;
 		case 'v':
 			gang.verbose = true;

@@ -11,6 +11,11 @@
  * nothing. Others may still push to its memory, and change it by atomic operations, since that is
  * one-sided.
  *
+ * A stopped context can be parked too: its packet buffers, and its right to have them, are for
+ * others until it is loaded again, so that jobs that run in turns need not have memory for all of
+ * them at once (limits.resident). That is for thin clients whose matching is their own: their
+ * payloads lie in their own memory. Peers notice no difference.
+ *
  * A job is a number that contexts of any nodes have in common. Who stops it at several nodes need
  * not do it at once, nor in an order: see pmx-gang(1).
  *
@@ -39,8 +44,20 @@ extern "C" {
 PMX_API int pmx_context_stop(struct pmx_context *ctx);
 
 /**
- * Let a context go on. Idempotent. If its job is stopped too, the context goes on all the same.
+ * Stop a context and park it: as pmx_context_stop(), and its packet buffers are for others until
+ * pmx_context_start(). Idempotent.
+ * @retval 0            it is parked
+ * @retval -EOPNOTSUPP  the client is not thin, or the engine does its matching; nothing happened
+ * @retval -EPIPE, -ETIMEDOUT as of pmx_context_stop()
+ */
+PMX_API int pmx_context_park(struct pmx_context *ctx);
+
+/**
+ * Let a context go on, after loading it if it is parked. Idempotent. If its job is stopped too, the
+ * context goes on all the same.
  * @retval 0
+ * @retval -ENOSPC  it stays parked: others have the packet buffers, try again when they have ended
+ *                  or are parked
  * @retval -EPIPE, -ETIMEDOUT as of pmx_context_stop()
  */
 PMX_API int pmx_context_start(struct pmx_context *ctx);
@@ -60,6 +77,7 @@ struct pmx_job_state {
 	uint32_t contexts; /**< of it, open here */
 	uint32_t stopped;  /**< of these */
 	uint32_t settled;  /**< of these, with nothing on its way */
+	uint32_t parked;   /**< of these, without packet buffers */
 };
 
 /**
@@ -85,11 +103,14 @@ enum pmx_jobs_flag {
 	PMX_JOBS_HOLD = 1, /**< the job goes on when the connection ends */
 	/** its processes are stopped as well, by SIGSTOP, and go on with it, by SIGCONT */
 	PMX_JOBS_PROCESSES = 2,
+	/** its contexts are parked as soon as they have settled, and open parked */
+	PMX_JOBS_PARK = 4,
 };
 
 /**
  * Stop a job at this node: its contexts, and those that it opens until it is started. Returns when
- * it is stopped; *state tells whether it is settled, which pmx_jobs_state() tells later.
+ * it is stopped; *state tells whether it is settled and parked, which pmx_jobs_state() tells later.
+ * One that is parked stays so until pmx_jobs_load() or pmx_jobs_start().
  * @param      jobs      the connection
  * @param      job       1..
  * @param      drain_us  how long what it has under way may take; 0: PMX_DRAIN_US
@@ -97,6 +118,7 @@ enum pmx_jobs_flag {
  * @param[out] state     may be NULL
  * @retval 0           also if it has no context here
  * @retval -EINVAL     job 0, drain_us above a minute, or other flags
+ * @retval -EOPNOTSUPP a context of it cannot be parked (pmx_context_park()); nothing happened
  * @retval -ENOSPC     more jobs are stopped here than the primary can note (256)
  * @retval -ETIMEDOUT  a lane has no CPU
  * @retval -EPIPE      the primary is gone
@@ -104,7 +126,15 @@ enum pmx_jobs_flag {
 PMX_API int pmx_jobs_stop(struct pmx_jobs *jobs, uint32_t job, uint32_t drain_us, unsigned flags,
 	struct pmx_job_state *state);
 
-/** Let a job go on at this node. Arguments and errors as of pmx_jobs_stop(). */
+/**
+ * Load a parked job at this node: all of its contexts get their packet buffers, or none does. It
+ * stays stopped. Arguments and other errors as of pmx_jobs_stop().
+ * @retval 0       also if it is not parked
+ * @retval -ENOSPC others have the buffers: park or end another job first; nothing happened
+ */
+PMX_API int pmx_jobs_load(struct pmx_jobs *jobs, uint32_t job, struct pmx_job_state *state);
+
+/** Let a job go on at this node, after loading it. Arguments and errors as of pmx_jobs_load(). */
 PMX_API int pmx_jobs_start(struct pmx_jobs *jobs, uint32_t job, struct pmx_job_state *state);
 
 /** What a job is at here. Arguments and errors as of pmx_jobs_stop(). */

@@ -536,9 +536,9 @@ enum attach_op {
 			       * asked for it), for memory that both map: pair.h */
 	ATTACH_NODE = 10,     /* which node has the address in addr and len? `ctx` is enum
 			       * attach_address */
-	ATTACH_JOBS = 11,     /* over the socket: `ctx` is enum attach_jobs, addr the job; STOP:
-			       * len: drain, us, with ATTACH_HOLD, ATTACH_PROCESSES */
-	ATTACH_STOP = 12,     /* addr 1: stop that context, 0: start it; len: drain, us */
+	ATTACH_JOBS = 11,     /* over the socket: `ctx` is enum attach_jobs, addr the job; STOP,
+			       * PARK: len: drain, us, with ATTACH_HOLD, ATTACH_PROCESSES */
+	ATTACH_STOP = 12,     /* addr: enum attach_stop, of that context; len: drain, us */
 };
 
 enum attach_jobs {
@@ -546,6 +546,14 @@ enum attach_jobs {
 	ATTACH_JOBS_START = 2,
 	ATTACH_JOBS_STATE = 3,
 	ATTACH_JOBS_NEXT = 4, /* the state of the next job above that number */
+	ATTACH_JOBS_PARK = 5,
+	ATTACH_JOBS_LOAD = 6,
+};
+
+enum attach_stop {
+	ATTACH_STOP_START, /* it goes on */
+	ATTACH_STOP_STOP,
+	ATTACH_STOP_PARK,
 };
 #define ATTACH_DRAIN_MOST_US 60000000u
 #define ATTACH_HOLD          (1ull << 32) /* the job goes on when the connection ends */
@@ -594,14 +602,15 @@ struct attach_reply {
 			  * the other side does */
 	int32_t pid;     /* of the primary; OWNER, PAIR: of the other context's process */
 	uint64_t bytes;  /* BYTES; JOBS: contexts that are stopped, and << 32 that are settled;
-			  * STOP: whether it is settled */
+			  * STOP: whether it is settled, or parked if that was asked */
 	/* BEFORE: what a secondary must have in common with the primary, and what it must avoid */
 	uint64_t memory_begin, memory_end; /* addresses that its EAL will map */
 	uint16_t lcore; /* exclusive while the connection lasts; 0: none is left */
 	uint16_t mempool_ops_index;
 	char mempool_ops[32];
 	char dpdk[32]; /* version */
-	uint64_t shm;  /* OPEN of a secondary: address of the channel, the same in both processes.
+	uint64_t shm;  /* JOBS: contexts that are parked.
+			* OPEN of a secondary: address of the channel, the same in both processes.
 			* Looking it up by name would take a lock of the primary, which a secondary
 			* that is killed would keep */
 };

@@ -57,7 +57,8 @@ attach_open_request(const struct pmx_node *node, const struct pmx_context_params
 }
 
 int
-attach_preempt(struct pmx_context *ctx, attach_ask ask, uint32_t drain_us, bool on, bool *settled)
+attach_preempt(struct pmx_context *ctx, attach_ask ask, uint32_t drain_us, enum attach_stop what,
+	bool *settled)
 {
 	const struct attach_request request = {
 		.abi = CHANNEL_ABI,
@@ -65,7 +66,7 @@ attach_preempt(struct pmx_context *ctx, attach_ask ask, uint32_t drain_us, bool 
 		.pid = getpid(),
 		.ctx = ctx->ctx,
 		.generation = ctx->generation,
-		.addr = on,
+		.addr = what,
 		.len = drain_us,
 	};
 	struct attach_reply reply;

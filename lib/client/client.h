@@ -36,9 +36,10 @@ struct way {
 		uint32_t *number);
 	void (*end)(struct pmx_node *node);
 	uint16_t (*simd_bits)(void); /* SIMD width that lib/match/scan.c may use */
-	/* Stops the context or lets it go on; *settled: it is stopped and nothing of it is on its
-	 * way. 0 or -errno. */
-	int (*stop)(struct pmx_context *ctx, uint32_t drain_us, bool on, bool *settled);
+	/* Stops the context, parks it or lets it go on; *settled: it is stopped and nothing of it
+	 * is on its way, or it is parked if that was asked. 0 or -errno. */
+	int (*stop)(struct pmx_context *ctx, uint32_t drain_us, enum attach_stop what,
+		bool *settled);
 	unsigned (*poll)(struct pmx_node *node); /* embedded: runs a turn of its engine */
 };
 
@@ -374,8 +375,8 @@ int attach_memory(struct pmx_context *ctx, attach_ask ask, int fd, void *addr, u
 	int watched, uint32_t *number);
 struct attach_request attach_open_request(const struct pmx_node *node,
 	const struct pmx_context_params *params);
-int attach_preempt(struct pmx_context *ctx, attach_ask ask, uint32_t drain_us, bool on,
-	bool *settled);
+int attach_preempt(struct pmx_context *ctx, attach_ask ask, uint32_t drain_us,
+	enum attach_stop what, bool *settled);
 /* PMX_JOB; 0: there is none */
 uint32_t attach_job(void);
 /* secondary.c, thin.c: attach to the primary of that name. 0, or -errno; -ENOENT: there is none for

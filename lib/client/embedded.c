@@ -16,6 +16,7 @@
 #include <rte_vect.h>
 
 #include "client/client.h"
+#include "engine/quotas.h"
 #include "engine/contexts.h"
 #include "engine/loop.h"
 #include "node/config_file.h"
@@ -116,7 +117,7 @@ open_context(struct pmx_context **out, struct pmx_node *node,
 	if (cmd.ctx == PMX_ANY_CONTEXT)
 		return -EBUSY;
 	int result = quotas_of(n, cmd.ctx, params->send_buffers, params->receive_buffers, false,
-		&cmd.quotas);
+		false, &cmd.quotas);
 
 	if (result == 0)
 		result = node_command(n, &cmd, false);
@@ -180,12 +181,14 @@ end(struct pmx_node *node)
 }
 
 static int
-stop(struct pmx_context *ctx, uint32_t drain_us, bool on, bool *settled)
+stop(struct pmx_context *ctx, uint32_t drain_us, enum attach_stop what, bool *settled)
 {
 	struct node *n = ctx->node->embedded;
 	uint64_t contexts[WIRE_CONTEXTS_MAX / 64] = {0};
 	struct command cmd = {
-		.op = on ? COMMAND_STOP : COMMAND_START,
+		.op = what == ATTACH_STOP_START    ? COMMAND_START
+			: what == ATTACH_STOP_STOP ? COMMAND_STOP
+						   : COMMAND_PARK,
 		.ctx = ctx->ctx,
 		.contexts = contexts,
 		.drain_us = drain_us,
@@ -194,7 +197,7 @@ stop(struct pmx_context *ctx, uint32_t drain_us, bool on, bool *settled)
 	contexts[ctx->ctx / 64] = 1ull << ctx->ctx % 64;
 	int result = node_command(n, &cmd, false);
 
-	*settled = n->channels[ctx->ctx].preempted == PREEMPTED_HELD;
+	*settled = n->channels[ctx->ctx].preempted >= PREEMPTED_HELD;
 	return result < 0 ? result : 0;
 }
 

@@ -17,21 +17,17 @@
 
 /* ------------------------------------------------------------------ contexts */
 
+/* Stops or parks it, and waits until that is so. */
 static int
-stop(struct pmx_context *ctx, bool on, bool *settled)
-{
-	return ctx->node->way->stop(ctx, on ? PMX_DRAIN_US : 0, on, settled);
-}
-
-int
-pmx_context_stop(struct pmx_context *ctx)
+stop(struct pmx_context *ctx, enum attach_stop what)
 {
 	const struct timespec pause = {.tv_nsec = LOOK_NS};
 	const int64_t until_us = ctx_now_us() + PMX_DRAIN_US + MARGIN_US;
 	bool settled = false;
 	int result;
 
-	while ((result = stop(ctx, true, &settled)) == 0 && !settled) {
+	while ((result = ctx->node->way->stop(ctx, PMX_DRAIN_US, what, &settled)) == 0 &&
+		!settled) {
 		if (ctx_now_us() > until_us)
 			return -ETIMEDOUT;
 		if (ctx->node->embedded == NULL)
@@ -43,11 +39,23 @@ pmx_context_stop(struct pmx_context *ctx)
 }
 
 int
+pmx_context_stop(struct pmx_context *ctx)
+{
+	return stop(ctx, ATTACH_STOP_STOP);
+}
+
+int
+pmx_context_park(struct pmx_context *ctx)
+{
+	return stop(ctx, ATTACH_STOP_PARK);
+}
+
+int
 pmx_context_start(struct pmx_context *ctx)
 {
 	bool settled;
 
-	return stop(ctx, false, &settled);
+	return ctx->node->way->stop(ctx, 0, ATTACH_STOP_START, &settled);
 }
 
 void
@@ -110,6 +118,7 @@ ask(struct pmx_jobs *jobs, enum attach_jobs verb, uint32_t job, uint64_t len,
 			.contexts = reply.memory,
 			.stopped = (uint32_t)reply.bytes,
 			.settled = (uint32_t)(reply.bytes >> 32),
+			.parked = (uint32_t)reply.shm,
 		};
 	return result;
 }
@@ -119,11 +128,11 @@ pmx_jobs_stop(struct pmx_jobs *jobs, uint32_t job, uint32_t drain_us, unsigned f
 	struct pmx_job_state *state)
 {
 	if (job == 0 || drain_us > ATTACH_DRAIN_MOST_US ||
-		flags > (PMX_JOBS_HOLD | PMX_JOBS_PROCESSES))
+		flags > (PMX_JOBS_HOLD | PMX_JOBS_PROCESSES | PMX_JOBS_PARK))
 		return -EINVAL;
 	if (drain_us == 0)
 		drain_us = PMX_DRAIN_US;
-	return ask(jobs, ATTACH_JOBS_STOP, job,
+	return ask(jobs, flags & PMX_JOBS_PARK ? ATTACH_JOBS_PARK : ATTACH_JOBS_STOP, job,
 		drain_us | (flags & PMX_JOBS_HOLD ? ATTACH_HOLD : 0) |
 			(flags & PMX_JOBS_PROCESSES ? ATTACH_PROCESSES : 0),
 		state);
@@ -133,6 +142,12 @@ int
 pmx_jobs_start(struct pmx_jobs *jobs, uint32_t job, struct pmx_job_state *state)
 {
 	return job == 0 ? -EINVAL : ask(jobs, ATTACH_JOBS_START, job, 0, state);
+}
+
+int
+pmx_jobs_load(struct pmx_jobs *jobs, uint32_t job, struct pmx_job_state *state)
+{
+	return job == 0 ? -EINVAL : ask(jobs, ATTACH_JOBS_LOAD, job, 0, state);
 }
 
 int

@@ -293,9 +293,9 @@ close_context(struct pmx_context *ctx)
 }
 
 static int
-stop(struct pmx_context *ctx, uint32_t drain_us, bool on, bool *settled)
+stop(struct pmx_context *ctx, uint32_t drain_us, enum attach_stop what, bool *settled)
 {
-	return attach_preempt(ctx, ask, drain_us, on, settled);
+	return attach_preempt(ctx, ask, drain_us, what, settled);
 }
 
 /* ------------------------------------------------------------------ the primary is gone */

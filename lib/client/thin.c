@@ -188,9 +188,9 @@ close_context(struct pmx_context *ctx)
 }
 
 static int
-stop(struct pmx_context *ctx, uint32_t drain_us, bool on, bool *settled)
+stop(struct pmx_context *ctx, uint32_t drain_us, enum attach_stop what, bool *settled)
 {
-	return attach_preempt(ctx, way_thin_ask, drain_us, on, settled);
+	return attach_preempt(ctx, way_thin_ask, drain_us, what, settled);
 }
 
 static void

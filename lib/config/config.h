@@ -93,6 +93,7 @@ struct config {
 	bool checksum;
 	/* [limits] */
 	uint32_t contexts, send_buffers, receive_buffers, mbufs, submissions;
+	uint32_t resident; /* 0: all of `contexts`; use config_residents() */
 	uint32_t lhs_entries, lhs_entry_bytes, lhs_split, lhs_size_offset;
 	uint32_t message_max;
 	uint32_t matched_entries, matched_buffers, unexpected, unexpected_bytes, receives;
@@ -128,6 +129,13 @@ uint32_t config_payload_max(const struct config *c);
 uint32_t config_encap_bytes(enum link_encap encap);
 /* How many links the node has. */
 uint32_t config_link_count(const struct config *c);
+/* How many contexts may have packet buffers at once. */
+static inline uint32_t
+config_residents(const struct config *c)
+{
+	return c->resident != 0 && c->resident < c->contexts ? c->resident : c->contexts;
+}
+
 /* The first of the peer's links. It is known. */
 static inline uint32_t
 config_peer_link(const struct config_peer *p)

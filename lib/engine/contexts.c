@@ -7,11 +7,6 @@
  * 1. A context that closes first has its submissions taken, then waits until everything it sent is
  *    completed, which the core's retries bound; then every mbuf it had returns to the pool.
  * 2. An aborted context (its process is gone) skips both: everything it sent ends at once.
- * 3. Admission: a context is opened only if all the mbufs that it may hold at once can be reserved,
- *    so that one context never starves another or the links. A thin context holds no mbufs of
- *    received messages, since these are copied. Some mbufs are kept back for each context that is
- *    not open, so that all limits.contexts can open: when fewer are left than a default context
- *    has, it gets fewer, and is told how many.
  */
 #include <errno.h>
 #include <string.h>
@@ -24,157 +19,51 @@
 #include "engine/contexts.h"
 #include "engine/freeze.h"
 #include "engine/local.h"
+#include "engine/park.h"
 #include "engine/preempt.h"
+#include "engine/quotas.h"
 #include "engine/submit.h"
 #include "engine/thin.h"
 #include "engine/turns.h"
 
 #define PAUSE_US 20 /* between looks of a lane that waits */
 
-/* The mbufs that a context may hold at once: note 3. */
-static uint32_t
-quotas_promise(const struct node *n, const struct quotas *q, bool thin)
-{
-	uint32_t receive = q->plain + q->matched;
-
-	return quotas_buffers(q) - (thin && receive <= n->assembly_frames ? receive : 0);
-}
-
-/* Contexts that may still open beside one more. */
-static int64_t
-others_left(const struct node *n)
-{
-	int64_t others = (int64_t)n->config.contexts - atomic_load(&n->contexts_promised) - 1;
-
-	return others > 0 ? others : 0;
-}
-
-/* The mbufs that one more context may have, without those kept back for the contexts that are not
- * open. */
-static uint64_t
-buffers_left(const struct node *n)
-{
-	int64_t left = atomic_load(&n->mbufs_left) - others_left(n) * n->context_least;
-
-	return left > 0 ? (uint64_t)left : 0;
-}
-
-/* Reduces the default quotas if fewer buffers are left. Returns whether it had to. */
-static bool
-shrink(const struct node *n, struct quotas *q, bool thin)
-{
-	const struct quotas least = QUOTAS_LEAST;
-	uint64_t have = buffers_left(n);
-	uint32_t want = quotas_promise(n, q, thin);
-
-	if (have >= want)
-		return false;
-	/* a thin context needs no mbufs of its own to receive, as long as its quotas fit the frames
-	 * that all thin contexts share */
-	if (thin && n->assembly_frames >= least.plain + least.matched) {
-		q->matched = RTE_MIN(q->matched, n->assembly_frames / 3);
-		q->plain = RTE_MIN(q->plain, n->assembly_frames - q->matched);
-		want = quotas_promise(n, q, thin);
-		if (have >= want)
-			return true;
-	}
-	q->send = RTE_MAX((uint32_t)(q->send * have / want), RTE_MIN(least.send, q->send));
-	if (thin)
-		return true;
-	q->plain = RTE_MAX((uint32_t)(q->plain * have / want), RTE_MIN(least.plain, q->plain));
-	q->matched = RTE_MAX((uint32_t)(q->matched * have / want),
-		RTE_MIN(least.matched, q->matched));
-	return true;
-}
-
-/* Mbufs for inline messages, which only make messages faster, so nobody is refused for want of
- * them. A context that was reduced has all that is left: it gives some of its send buffers.
- * Otherwise they are what is left when every context that is not open has twice what it must
- * have. */
 static void
-set_inlined(const struct node *n, struct quotas *q, bool thin, bool reduced)
-{
-	const struct quotas least = QUOTAS_LEAST;
-	uint32_t most = channel_inline_sends(q->send);
-
-	if (reduced) {
-		q->inlined = q->send > least.send ? RTE_MIN(most, (q->send - least.send) / 4) : 0;
-		q->send -= q->inlined;
-		return;
-	}
-	int64_t left = atomic_load(&n->mbufs_left) - quotas_promise(n, q, thin) -
-		others_left(n) * 2 * quotas_buffers(&least);
-
-	q->inlined = left <= 0 ? 0 : left < most ? (uint32_t)left : most;
-}
-
-int
-quotas_of(const struct node *n, uint16_t ctx, uint32_t send_buffers, uint32_t receive_buffers,
-	bool thin, struct quotas *q)
-{
-	const struct config *c = &n->config;
-	const struct config_range *g = config_range(c, ctx);
-	uint32_t send_most = g && g->send_buffers ? g->send_buffers : c->send_buffers;
-	uint32_t receive_most = g && g->receive_buffers ? g->receive_buffers : n->bufs_count;
-	uint32_t receive = g && g->receive_buffers ? g->receive_buffers : c->receive_buffers;
-
-	q->send = send_buffers ? send_buffers : send_most;
-	q->plain = receive_buffers ? receive_buffers : receive;
-	/* whoever asks for few plain buffers gets few matched ones as well */
-	uint32_t half = q->plain / 2 + 1;
-	bool reduced = false;
-
-	q->matched = c->matched_buffers < half ? c->matched_buffers : half;
-	if (q->send > send_most || q->plain > receive_most)
-		return -EINVAL;
-	q->inlined = 0;
-	if (send_buffers == 0 && receive_buffers == 0 &&
-		(g == NULL || (g->send_buffers == 0 && g->receive_buffers == 0)))
-		reduced = shrink(n, q, thin);
-	set_inlined(n, q, thin, reduced);
-	return 0;
-}
-
-static void
-set_quotas(struct node *n, struct channel *ch, const struct quotas *q)
-{
-	ch->send_buffers = q->send;
-	ch->inline_sends = q->inlined;
-	ch->plain.bulk_quota = q->plain;
-	ch->matched.bulk_quota = q->matched;
-	ch->promised = quotas_promise(n, q, ch->thin != NULL);
-	atomic_fetch_add(&n->contexts_promised, 1);
-	atomic_fetch_sub(&n->mbufs_left, ch->promised);
-}
-
-static void
-give_promised(struct node *n, struct channel *ch)
-{
-	atomic_fetch_add(&n->mbufs_left, ch->promised);
-	atomic_fetch_sub(&n->contexts_promised, 1);
-}
-
-static int
-fill_send_slots(struct node *n, struct channel *ch)
+free_send_slots(struct node *n, struct channel *ch)
 {
 	for (uint32_t i = 0; i < channel_send_slots(ch); i++) {
-		struct rte_mbuf *m = rte_pktmbuf_alloc(n->pool);
+		if (!slot_is_absent(n, &ch->slots[i]))
+			rte_pktmbuf_free(ch->slots[i].m);
+	}
+}
 
-		if (m == NULL) {
-			while (i-- > 0)
-				rte_pktmbuf_free(ch->slots[i].m);
-			return -ENOSPC;
-		}
+/* Makes the send slots. parked: they get their mbufs later. 0, or -ENOSPC. */
+static int
+make_send_slots(struct node *n, struct channel *ch, bool parked)
+{
+	for (uint32_t i = 0; i < channel_send_slots(ch); i++) {
 		ch->slots[i] = (struct send_slot){
+			.m = &n->absent,
 			.ctx = ch->ctx,
 			.number = (uint16_t)i,
 			.state = SEND_CLIENT,
 		};
-		slot_set_buffer(ch, i, m);
 		if (i >= ch->send_buffers)
 			ch->inline_slot[i - ch->send_buffers] = (uint16_t)i;
 	}
 	ch->inline_free = ch->inline_sends;
+	for (uint32_t i = 0; i < channel_send_slots(ch); i++) {
+		struct rte_mbuf *m = parked ? NULL : rte_pktmbuf_alloc(n->pool);
+
+		if (parked) {
+			slot_tell(ch, i);
+		} else if (m == NULL) {
+			free_send_slots(n, ch);
+			return -ENOSPC;
+		} else {
+			slot_set_buffer(ch, i, m);
+		}
+	}
 	return 0;
 }
 
@@ -307,14 +196,17 @@ context_bell(const struct channel *ch)
 }
 
 int
-context_resume(struct engine *e, struct channel *ch, const struct quotas *q, struct thin *t)
+context_resume(struct engine *e, struct channel *ch, const struct quotas *q, struct thin *t,
+	bool parked)
 {
 	struct node *n = e->node;
 
 	set_thin(e, ch, t);
-	set_quotas(n, ch, q);
+	quotas_set(ch, q);
+	if (!parked && quotas_take(n, ch) != 0)
+		return -ENOSPC;
 	join_own(n, ch);
-	int result = fill_send_slots(n, ch);
+	int result = make_send_slots(n, ch, parked);
 
 	if (result != 0)
 		return result;
@@ -323,14 +215,17 @@ context_resume(struct engine *e, struct channel *ch, const struct quotas *q, str
 	return 0;
 }
 
-static void
+/* Returns whether what it has sent can still be delivered. */
+static bool
 begin_close(struct engine *e, struct channel *ch)
 {
-	preempt_start(e, ch);
+	const bool lingers = preempt_end(e, ch);
+
 	ch->state = CHANNEL_CLOSING;
 	turns_busy(e, ch);
 	ch->closed_at = ch->sub.pos;
 	ch->close_until = e->now + local_patience(e->node);
+	return lingers;
 }
 
 void
@@ -350,11 +245,10 @@ contexts_end_secondaries(struct engine *e)
 static void
 open_inlet(struct engine *e, const struct inlet *in)
 {
-	const struct channel *ch = in->ch;
 
 	proto_ctx_open(e->proto, in->endpoint, in->lhs_size, in->bulk_quota, in->lhs.split, e->now);
 	/* it holds no mbufs of what it receives */
-	if (ch->promised == channel_send_slots(ch))
+	if (quotas_are_copied(e->node, in->ch))
 		proto_ctx_copied(e->proto, in->endpoint);
 }
 
@@ -366,15 +260,17 @@ open_context(struct engine *e, struct command *cmd)
 
 	if (ch->state != CHANNEL_CLOSED || ch->dirty)
 		return -EBUSY;
-	if (buffers_left(n) < quotas_promise(n, &cmd->quotas, cmd->thin != NULL))
-		return -ENOSPC;
 	set_thin(e, ch, cmd->thin);
-	set_quotas(n, ch, &cmd->quotas);
+	quotas_set(ch, &cmd->quotas);
+	if (!cmd->parked && quotas_take(n, ch) != 0) {
+		set_thin(e, ch, NULL);
+		return -ENOSPC;
+	}
 	join_ends(n, ch);
-	int result = fill_send_slots(n, ch);
+	int result = make_send_slots(n, ch, cmd->parked);
 
 	if (result != 0) {
-		give_promised(n, ch);
+		quotas_give(n, ch, 0);
 		set_thin(e, ch, NULL);
 		return result;
 	}
@@ -401,6 +297,8 @@ open_context(struct engine *e, struct command *cmd)
 		proto_ctx_domain(e->proto, (uint16_t)(ch->ctx | k), ch->domain);
 	ch->state = CHANNEL_OPEN;
 	turns_add(e, ch);
+	if (cmd->parked)
+		preempt_park(e, ch, 0);
 	ENGINE_COUNT(e, contexts_opened);
 	/* release: the region is complete before the state says so */
 	atomic_store_explicit(&ch->shm->state, CHANNEL_OPEN, memory_order_release);
@@ -432,13 +330,15 @@ close_context(struct engine *e, const struct command *cmd)
 	if (cmd->op == COMMAND_ABORT && ch->state != CHANNEL_OPEN)
 		/* it closed before its process ended, so what it sent is still delivered */
 		return -EALREADY;
-	if (ch->state == CHANNEL_OPEN)
-		begin_close(e, ch);
+	const bool lingers = ch->state != CHANNEL_OPEN || begin_close(e, ch);
+
 	atomic_store_explicit(&ch->shm->state, CHANNEL_CLOSED, memory_order_relaxed);
-	if (cmd->op == COMMAND_ABORT) {
-		ENGINE_COUNT(e, contexts_died);
+	if (cmd->op == COMMAND_ABORT || !lingers) {
 		ch->state = CHANNEL_DEAD;
 		close_endpoints(e, ch, false);
+	}
+	if (cmd->op == COMMAND_ABORT) {
+		ENGINE_COUNT(e, contexts_died);
 		atomic_store_explicit(&ch->aborted, true, memory_order_relaxed);
 		/* release: ch->aborted must be visible before this */
 		atomic_fetch_add_explicit(&e->node->aborts, 1, memory_order_release);
@@ -456,24 +356,34 @@ add_memory(struct engine *e, const struct command *cmd)
 	return space_add(&ch->space, cmd->memory);
 }
 
-/* Returns how many contexts it was for. */
+/* Returns how many contexts it was for, or the first error. */
 static int
-stop_or_start(struct engine *e, const struct command *cmd)
+preempt(struct engine *e, const struct command *cmd)
 {
-	int n = 0;
+	int n = 0, error = 0;
 
 	for (unsigned i = 0; i < e->open_count; i++) {
 		struct channel *ch = e->open[i];
 
 		if (ch->state != CHANNEL_OPEN || !(cmd->contexts[ch->ctx / 64] >> ch->ctx % 64 & 1))
 			continue;
+		int result = 0;
+
 		n++;
 		if (cmd->op == COMMAND_STOP)
 			preempt_stop(e, ch, cmd->drain_us);
+		else if (cmd->op == COMMAND_PARK && park_can(ch))
+			preempt_park(e, ch, cmd->drain_us);
+		else if (cmd->op == COMMAND_PARK)
+			result = -EOPNOTSUPP;
+		else if (cmd->op == COMMAND_LOAD)
+			result = preempt_load(e, ch);
 		else
-			preempt_start(e, ch);
+			result = preempt_start(e, ch);
+		if (error == 0)
+			error = result;
 	}
-	return n;
+	return error != 0 ? error : n;
 }
 
 void
@@ -490,8 +400,8 @@ engine_command(struct engine *e, struct command *cmd)
 		cmd->result = 0;
 	} else if (cmd->op == COMMAND_PAUSE) {
 		cmd->result = 0;
-	} else if (cmd->op == COMMAND_STOP || cmd->op == COMMAND_START) {
-		cmd->result = stop_or_start(e, cmd);
+	} else if (cmd->contexts != NULL) {
+		cmd->result = preempt(e, cmd);
 	} else {
 		cmd->result = close_context(e, cmd);
 	}
@@ -522,8 +432,7 @@ finish(struct engine *e, struct channel *ch)
 {
 	struct node *n = e->node;
 
-	for (uint32_t i = 0; i < channel_send_slots(ch); i++)
-		rte_pktmbuf_free(ch->slots[i].m);
+	free_send_slots(n, ch);
 	for (uint32_t i = 0, left = ch->thin ? 0 : ch->plain.bulk_out + ch->matched.bulk_out;
 		i < n->bufs_count && left > 0; i++) {
 		if (n->bufs[i].owner != ch->ctx)
@@ -533,7 +442,7 @@ finish(struct engine *e, struct channel *ch)
 		left--;
 	}
 	ch->plain.bulk_out = ch->matched.bulk_out = 0;
-	give_promised(n, ch);
+	quotas_give(n, ch, 0);
 	turns_remove(e, ch);
 	space_end(&n->mappings, &ch->space);
 	thin_end(n, ch);

@@ -8,14 +8,10 @@
 
 #include "engine/lane.h"
 
-/* Computes the quotas of a context that is to be opened with so many buffers, 0 meaning the
- * default. Returns 0, or -EINVAL if it asks for more than is allowed. A default is reduced when few
- * buffers are left, down to QUOTAS_LEAST; an explicit request is not. Any thread may call it. */
-int quotas_of(const struct node *n, uint16_t ctx, uint32_t send_buffers, uint32_t receive_buffers,
-	bool thin, struct quotas *q);
-/* Opens a context in a lane that takes over, from its channel as it is, before the lane polls. 0,
- * or -ENOSPC. */
-int context_resume(struct engine *e, struct channel *ch, const struct quotas *q, struct thin *t);
+/* Opens a context in a lane that takes over, from its channel as it is, before the lane polls.
+ * parked: without mbufs. 0, or -ENOSPC. */
+int context_resume(struct engine *e, struct channel *ch, const struct quotas *q, struct thin *t,
+	bool parked);
 /* Closes the channels of secondaries, which cannot move to another primary. */
 void contexts_end_secondaries(struct engine *e);
 /* The descriptor on which the client of an open context sleeps: an epoll of the channel's eventfd,

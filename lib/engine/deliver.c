@@ -226,8 +226,12 @@ engine_deliver(struct engine *e)
 		work += n;
 	} while (n == BURST_MAX);
 	while (unlikely((n = proto_release(e->proto, handles, BURST_MAX)) != 0)) {
-		for (unsigned i = 0; i < n; i++)
-			rte_pktmbuf_free((struct rte_mbuf *)(uintptr_t)handles[i]);
+		for (unsigned i = 0; i < n; i++) {
+			if (unlikely(handles[i] & THIN_FRAME))
+				thin_frame_free(e->node, handles[i]);
+			else
+				rte_pktmbuf_free((struct rte_mbuf *)(uintptr_t)handles[i]);
+		}
 	}
 	return work;
 }

@@ -165,6 +165,13 @@ struct inlet {
 	bool local_turn;   /* local senders are next when room is freed */
 };
 
+/* A message that was taken back from its way to a context of the same node. */
+struct recalled {
+	uint32_t len;
+	uint16_t dst;   /* number of the endpoint */
+	uint16_t count; /* of its slots */
+};
+
 /* The buffers of a context whose client maps nothing but its channel. */
 struct thin {
 	struct memory *memory;   /* one mapping: the channel's region, then the buffers */
@@ -172,7 +179,12 @@ struct thin {
 	struct buf_state *bufs;  /* receive buffers, by number; without mbufs */
 	uint32_t *free;          /* stack of their numbers */
 	uint32_t free_count, count;
-	uint32_t stride;        /* bytes from one to the next */
+	uint32_t stride; /* bytes from one to the next */
+	/* of a parked context: receive buffers that hold frames of unfinished messages, and the
+	 * messages to contexts of this node that were taken back, with their slots: park.h */
+	uint32_t frames_kept, recalled_count, recalled_slots;
+	struct recalled *recalled;
+	uint16_t *recalled_slot;
 	int event_fd, doorbell; /* as the channel's, but made anew for each open, since an earlier
 				 * client keeps its descriptors */
 };
@@ -182,6 +194,7 @@ enum preempted {
 	PREEMPTED_NOT,
 	PREEMPTED_DRAINS, /* stopped, and something of it is on its way */
 	PREEMPTED_HELD,
+	PREEMPTED_PARKED, /* held, and without mbufs: park.h */
 };
 
 struct channel {
@@ -204,7 +217,8 @@ struct channel {
 	uint16_t inline_slot[CHANNEL_INLINE_MOST]; /* stack of the free ones' numbers */
 	/* channel_shm's, and inline_done as it was last written there */
 	uint32_t inline_done, inline_failed, inline_told;
-	uint32_t promised;            /* mbufs of the pool reserved for it */
+	uint32_t promised;            /* mbufs of the pool reserved for it: quotas.h */
+	bool resident;                /* ... all of its quotas */
 	uint32_t one_max;             /* longest message that one buffer may hold */
 	struct proto_message message; /* scratch for the current submission; ctx and frag_len are
 				       * constant */
@@ -223,6 +237,7 @@ struct channel {
 	bool dirty;           /* in engine.dirty */
 	bool news;            /* a sleeping client must be woken */
 	bool stopped;         /* its submissions are not taken: preempt.h */
+	bool parks;           /* it is parked as soon as it is held */
 	_Atomic uint8_t preempted; /* enum preempted; other threads may read it */
 	uint64_t drain_until;
 	uint32_t job;    /* that it belongs to; 0: none */
@@ -282,6 +297,8 @@ enum command_op {
 	COMMAND_FREEZE, /* begin a take-over: see engine.frozen */
 	COMMAND_STOP,   /* preempt_stop for all of `contexts` that are of this lane */
 	COMMAND_START,  /* preempt_start for them */
+	COMMAND_PARK,   /* preempt_park for them */
+	COMMAND_LOAD,   /* preempt_load for them */
 	COMMAND_PAUSE,  /* wait while engine.paused is that ticket */
 };
 
@@ -298,8 +315,9 @@ struct command {
 	struct thin *thin;    /* OPEN: passes to the context if the open succeeds; NULL: the client
 			       * maps all */
 	uint32_t job, domain; /* OPEN */
-	const uint64_t *contexts; /* STOP, START: a bit for each */
-	uint32_t drain_us;        /* STOP */
+	bool parked;          /* OPEN: without mbufs */
+	const uint64_t *contexts; /* STOP, START, PARK, LOAD: a bit for each */
+	uint32_t drain_us;        /* STOP, PARK */
 	uint32_t ticket;          /* PAUSE: not 0, and another one each time */
 	int result;
 	_Atomic bool done;
@@ -391,8 +409,10 @@ struct node {
 	uint32_t frag_len;
 	uint32_t frame_room; /* config_frame_room */
 	uint32_t epoch;
+	struct rte_mbuf absent;             /* stands in slots of parked contexts: park.h */
 	_Atomic int64_t mbufs_left;         /* not reserved for contexts, links or lanes */
 	_Atomic uint32_t contexts_promised; /* contexts with a reservation */
+	uint32_t context_fair;              /* mbufs for one, if all have as many */
 	uint32_t context_least;             /* mbufs kept in reserve for each of the other
 					     * contexts */
 	uint32_t assembly_frames;           /* per lane, for unfinished messages to thin clients */
@@ -458,21 +478,34 @@ channel_send_slots(const struct channel *ch)
 	return ch->send_buffers + ch->inline_sends;
 }
 
-/* Makes m the slot's buffer, and tells the client where it is if it is the client's. */
-static inline void
-slot_set_buffer(struct channel *ch, uint32_t slot, struct rte_mbuf *m)
+static inline bool
+slot_is_absent(const struct node *n, const struct send_slot *s)
 {
-	struct send_slot *s = &ch->slots[slot];
+	return s->m == &n->absent;
+}
 
-	s->m = m;
-	m->next = NULL; /* after this only data_off and the lengths change */
-	m->nb_segs = 1;
-	m->ol_flags = 0;
+/* Tells the client where the slot's buffer is, if it is the client's. */
+static inline void
+slot_tell(const struct channel *ch, uint32_t slot)
+{
+	const struct send_slot *s = &ch->slots[slot];
+
 	if (slot >= ch->send_buffers)
 		return;
 	atomic_store_explicit(&ch->send_off[slot],
 		(ch->thin ? thin_send(ch->thin, slot) : send_payload(s)) - (uint8_t *)ch->shm,
 		memory_order_relaxed);
+}
+
+/* Makes m the slot's buffer. */
+static inline void
+slot_set_buffer(const struct channel *ch, uint32_t slot, struct rte_mbuf *m)
+{
+	ch->slots[slot].m = m;
+	m->next = NULL; /* after this only data_off and the lengths change */
+	m->nb_segs = 1;
+	m->ol_flags = 0;
+	slot_tell(ch, slot);
 }
 
 /* The address of an offset of the node's channel layout. */

@@ -282,6 +282,35 @@ forget_dead(struct engine *e, struct inlet *in)
 	}
 }
 
+/* Takes what src has sent out of the inlet's queue. */
+static void
+recall(struct inlet *in, const struct channel *src, void (*take)(void *arg, struct rte_mbuf *first),
+	void *arg)
+{
+	struct rte_mbuf *m = in->local_head, *next;
+
+	in->local_head = NULL;
+	for (; m != NULL; m = next) {
+		next = buf_priv(m)->next_msg;
+		if (buf_priv(m)->src_ctx == src->ctx && buf_priv(m)->generation == src->generation)
+			take(arg, m);
+		else
+			wait_in(in, m);
+	}
+}
+
+void
+local_recall(struct engine *e, const struct channel *src,
+	void (*take)(void *arg, struct rte_mbuf *first), void *arg)
+{
+	const struct config *c = &e->node->config;
+
+	for (uint32_t i = e->lane; i < c->contexts && e->local_waiting; i += c->lanes) {
+		recall(&e->node->channels[i].plain, src, take, arg);
+		recall(&e->node->channels[i].matched, src, take, arg);
+	}
+}
+
 /* Retries or expires what waits; true: some messages still wait. */
 static bool
 housekeep(struct engine *e, struct inlet *in, uint64_t patience)

@@ -15,6 +15,10 @@ void local_housekeep(struct engine *e);
 /* How long a message waits for its context to be opened, in ticks; as long as one to another node
  * would. */
 uint64_t local_patience(const struct node *n);
+/* Takes out of the queues of this lane's contexts what src has sent to them and found no room, in
+ * its order for each of them. take gets the chain of each message's mbufs. */
+void local_recall(struct engine *e, const struct channel *src,
+	void (*take)(void *arg, struct rte_mbuf *first), void *arg);
 /* Refuses the messages that wait for contexts that are not open. */
 void local_refuse(struct engine *e);
 

@@ -11,6 +11,7 @@
  *    messages to a stopped context take.
  * 2. It drains until nothing of it is on its way, or for as long as the command says; then it is
  *    held. The lane looks every SETTLE_US.
+ * 3. Once it is held it may be parked (park.h), and must be loaded before it goes on.
  */
 #ifndef PMX_ENGINE_PREEMPT_H
 #define PMX_ENGINE_PREEMPT_H
@@ -20,8 +21,16 @@
 /* Stops the context, or does nothing if it is stopped or not open. drain_us: how long what it has
  * under way may take. */
 void preempt_stop(struct engine *e, struct channel *ch, uint32_t drain_us);
-/* Lets it go on, if it is stopped. */
-void preempt_start(struct engine *e, struct channel *ch);
+/* Stops it likewise, and parks it once it is held; one that park_can(). */
+void preempt_park(struct engine *e, struct channel *ch, uint32_t drain_us);
+/* Loads it if it is parked: it stays stopped. 0, or -ENOSPC: it stays parked. */
+int preempt_load(struct engine *e, struct channel *ch);
+/* Lets it go on, if it is stopped, after loading it if it is parked. 0, or -ENOSPC: it stays
+ * parked. */
+int preempt_start(struct engine *e, struct channel *ch);
+/* The context ends: as preempt_start(), but of one that cannot be loaded nothing is sent any more.
+ * Returns whether what it has sent can still be delivered. */
+bool preempt_end(struct engine *e, struct channel *ch);
 /* Takes up the state of before in a lane that takes over from another primary. */
 void preempt_resume(struct engine *e, struct channel *ch, enum preempted state);
 /* Called in each turn while engine.draining is not 0. */

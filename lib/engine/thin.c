@@ -44,6 +44,8 @@ thin_free(void *thin)
 		close(t->doorbell);
 	free(t->bufs);
 	free(t->free);
+	free(t->recalled);
+	free(t->recalled_slot);
 	free(t);
 }
 
@@ -67,7 +69,10 @@ thin_make(struct node *n, const struct quotas *q, int fd, uint64_t len, unsigned
 	t->doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	t->bufs = calloc(receive, sizeof(*t->bufs));
 	t->free = calloc(receive, sizeof(*t->free));
-	if (t->event_fd >= 0 && t->doorbell >= 0 && t->bufs != NULL && t->free != NULL)
+	t->recalled = calloc(send_places(q), sizeof(*t->recalled));
+	t->recalled_slot = calloc(send_places(q), sizeof(*t->recalled_slot));
+	if (t->event_fd >= 0 && t->doorbell >= 0 && t->bufs != NULL && t->free != NULL &&
+		t->recalled != NULL && t->recalled_slot != NULL)
 		t->memory = memory_make(&n->mappings, fd, len, 0, 0, MEMORY_OF_THIN | flags);
 	if (t->memory == NULL) {
 		int error = errno ? errno : ENOMEM;
@@ -110,4 +115,44 @@ thin_keep(struct thin *t, const uint8_t *payload, uint32_t len, uint32_t *number
 	memcpy(to, payload, len);
 	*number = k;
 	return to;
+}
+
+uint64_t
+thin_frame_keep(struct channel *ch, const uint8_t *payload, uint32_t len)
+{
+	uint32_t number;
+
+	thin_keep(ch->thin, payload, len, &number);
+	/* not the head of a message, so the client cannot give it back */
+	ch->thin->bufs[number] = (struct buf_state){.owner = ch->ctx, .next = UINT32_MAX};
+	ch->thin->frames_kept++;
+	return THIN_FRAME | (uint64_t)ch->ctx << 32 | number;
+}
+
+void
+thin_frame_free(struct node *n, uint64_t handle)
+{
+	const struct channel *ch = &n->channels[(handle & ~THIN_FRAME) >> 32];
+	const uint32_t number = (uint32_t)handle;
+	struct thin *t = ch->thin;
+
+	/* the context may have ended, and another client may have it by now */
+	if (t == NULL || t->frames_kept == 0 || number >= t->count ||
+		t->bufs[number].owner != ch->ctx || t->bufs[number].head)
+		return;
+	t->bufs[number].owner = BUF_FREE;
+	t->free[t->free_count++] = number;
+	t->frames_kept--;
+}
+
+void
+thin_frame_take(struct channel *ch, uint64_t handle, uint8_t *to, uint32_t len)
+{
+	const uint32_t number = (uint32_t)handle;
+	struct thin *t = ch->thin;
+
+	memcpy(to, t->receive + (uint64_t)number * t->stride, len);
+	t->bufs[number].owner = BUF_FREE;
+	t->free[t->free_count++] = number;
+	t->frames_kept--;
 }

@@ -19,4 +19,15 @@ void thin_fill(struct channel *ch, const uint16_t *bufs, unsigned count, uint32_
  * in *number. */
 uint8_t *thin_keep(struct thin *t, const uint8_t *payload, uint32_t len, uint32_t *number);
 
+/* In the core's handle of a received frame: the payload lies in its client's memory (park.h). */
+#define THIN_FRAME (1ull << 63)
+
+/* Copies the payload of a frame of an unfinished message into one of the client's buffers, which
+ * stays the engine's. Returns its handle. */
+uint64_t thin_frame_keep(struct channel *ch, const uint8_t *payload, uint32_t len);
+/* Copies it back, and frees the buffer. */
+void thin_frame_take(struct channel *ch, uint64_t handle, uint8_t *to, uint32_t len);
+/* Frees the buffer of a handle that the core has released. */
+void thin_frame_free(struct node *n, uint64_t handle);
+
 #endif

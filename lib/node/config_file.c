@@ -151,6 +151,9 @@ static const struct key keys[] = {
 		"CRC32C over header and payload; the same on all nodes"},
 	{"limits", "contexts", KIND_U32, AGREES(contexts), 1, 1024, "64", "contexts",
 		"endpoints of this node; their channels exist from the start"},
+	{"limits", "resident", KIND_U32, AGREES(resident), 0, 1024, "0", "contexts",
+		"of these, how many have packet buffers at once; the others are of jobs that are "
+		"parked (pmx-ctl park); 0: all"},
 	{"limits", "nodes", KIND_U32, AGREES(nodes_max), 1, WIRE_NODES_MAX, "1024", "nodes",
 		"node numbers are below this"},
 	{"limits", "peers", KIND_U32, AGREES(proto.paths_max), 1, WIRE_NODES_MAX, "256", "nodes",
@@ -164,8 +167,8 @@ static const struct key keys[] = {
 		"more waits"},
 	{"limits", "mbufs", KIND_AUTO, AGREES(mbufs), 256, 1u << 22, "auto", "buffers",
 		"packet buffers of the node, each as large as the longest frame; auto: enough for "
-		"all of limits.contexts with all their buffers, as far as the EAL's memory (-m) "
-		"goes"},
+		"limits.resident contexts (0: limits.contexts) with all their buffers, as far as "
+		"the EAL's memory (-m) goes"},
 	{"limits", "send_buffers", KIND_U32, AGREES(send_buffers), 1, 32768, "256", "buffers",
 		"of one context, unless it asks for less; also the most that one may have"},
 	{"limits", "receive_buffers", KIND_U32, AGREES(receive_buffers), 1, 1u << 20, "512",

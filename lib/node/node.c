@@ -132,6 +132,8 @@ make_pool(struct node *n)
 	node_config_divide_buffers(c, &shares);
 	atomic_store(&n->mbufs_left, shares.contexts);
 	n->context_least = shares.context_least;
+	n->context_fair = (uint32_t)(shares.contexts / config_residents(c));
+	rte_mbuf_refcnt_set(&n->absent, 1);
 	n->assembly_frames = shares.assembly;
 	return 0;
 }

@@ -91,7 +91,7 @@ node_config_divide_buffers(const struct config *c, struct buffer_shares *s)
 	s->assembly = RTE_MIN(assembly_frames(c), rest / 4 / c->lanes);
 	s->contexts = (int64_t)rest - (int64_t)(s->hold + s->assembly) * c->lanes;
 	/* nothing is kept back of a pool that was configured too small for that */
-	s->context_least = s->contexts >= (int64_t)quotas_buffers(&least) * c->contexts
+	s->context_least = s->contexts >= (int64_t)quotas_buffers(&least) * config_residents(c)
 		? quotas_buffers(&least)
 		: 0;
 }
@@ -101,7 +101,7 @@ node_config_buffers_wanted(const struct config *c)
 {
 	const struct quotas q = {c->send_buffers, c->receive_buffers, c->matched_buffers,
 		channel_inline_sends(c->send_buffers)};
-	uint64_t wanted = (uint64_t)c->contexts * quotas_buffers(&q) +
+	uint64_t wanted = (uint64_t)config_residents(c) * quotas_buffers(&q) +
 		(uint64_t)assembly_frames(c) * c->lanes;
 
 	/* an eighth of the mbufs is for frames out of order */
@@ -162,9 +162,12 @@ node_config_core(const struct config *c)
 	p.nodes_max = c->nodes_max;
 	p.contexts_max = endpoint_highest() + c->contexts;
 	p.tx_frames_max = c->contexts * node_send_slots(c) + c->transfer_frames;
-	if (p.tx_frames_max > c->mbufs)
-		p.tx_frames_max = c->mbufs;
-	p.rx_frames_max = c->mbufs;
+	/* frames of parked contexts have descriptors, but no buffers */
+	uint32_t parked = c->contexts - config_residents(c);
+
+	if (p.tx_frames_max > c->mbufs + parked * node_send_slots(c))
+		p.tx_frames_max = c->mbufs + parked * node_send_slots(c);
+	p.rx_frames_max = c->mbufs + parked * assembly_frames(c);
 	p.hold_frames_max = shares.hold;
 	p.assembly_frames_max = shares.assembly;
 	p.payload_max = config_payload_max(c);

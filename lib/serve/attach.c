@@ -22,6 +22,7 @@
 #include <rte_lcore.h>
 
 #include "engine/contexts.h"
+#include "engine/quotas.h"
 #include "engine/thin.h"
 #include "log/log.h"
 #include "memory/guard.h"
@@ -265,12 +266,21 @@ choose(const struct asker *who, const struct attach_request *request, uint32_t f
 	return any || from > 0 ? -EBUSY : -EACCES;
 }
 
+/* A secondary runs as the primary's user, since others cannot map the primary's hugepages. */
+static uint32_t
+user_of(const struct asker *who)
+{
+	return who->connection == SECONDARY ? geteuid() : who->uid;
+}
+
 static int
 open_one(const struct asker *who, const struct attach_request *request, int fd, struct command *cmd)
 {
 	bool thin = who->connection != SECONDARY;
+
+	cmd->parked = thin && jobs_parks((uint32_t)request->addr, user_of(who));
 	int result = quotas_of(server.node, cmd->ctx, request->send_buffers,
-		request->receive_buffers, thin, &cmd->quotas);
+		request->receive_buffers, thin, cmd->parked, &cmd->quotas);
 
 	if (result != 0)
 		return result;
@@ -310,13 +320,6 @@ memory_of_process(int pid)
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	return fd > 0 ? fd : 0;
-}
-
-/* A secondary runs as the primary's user, since others cannot map the primary's hugepages. */
-static uint32_t
-user_of(const struct asker *who)
-{
-	return who->connection == SECONDARY ? geteuid() : who->uid;
 }
 
 static int
@@ -430,7 +433,7 @@ bytes_for(const struct asker *who, const struct attach_request *request, struct 
 		return ctx;
 	reply->ctx = (uint16_t)ctx;
 	if (quotas_of(server.node, (uint16_t)ctx, request->send_buffers, request->receive_buffers,
-		    true, &q) != 0)
+		    true, jobs_parks((uint32_t)request->addr, user_of(who)), &q) != 0)
 		return -EINVAL;
 	reply->bytes = thin_bytes(server.node, &q);
 	return 0;

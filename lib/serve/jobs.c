@@ -18,6 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "engine/park.h"
 #include "log/log.h"
 #include "node/node.h"
 #include "serve/jobs.h"
@@ -31,6 +32,7 @@ struct stopped {
 	int connection; /* that holds it, or SECONDARY: none */
 	uint32_t drain_us;
 	bool processes; /* are stopped as well */
+	bool parked;    /* not only stopped */
 };
 
 static struct {
@@ -47,7 +49,8 @@ static struct {
 /* Contexts, a bit each. */
 struct contexts {
 	uint64_t bits[WIRE_CONTEXTS_MAX / 64];
-	uint32_t count, stopped, settled;
+	uint32_t count, stopped, settled, parked;
+	bool can_park; /* all of them */
 };
 
 /* Whether the context is open, and s may be about it. */
@@ -65,14 +68,16 @@ add(struct contexts *c, const struct channel *ch)
 	c->bits[ch->ctx / 64] |= 1ull << ch->ctx % 64;
 	c->count++;
 	c->stopped += p != PREEMPTED_NOT;
-	c->settled += p == PREEMPTED_HELD;
+	c->settled += p >= PREEMPTED_HELD;
+	c->parked += p == PREEMPTED_PARKED;
+	c->can_park &= park_can(ch);
 }
 
 /* The contexts of a job that s is about. */
 static void
 contexts_of(const struct stopped *s, struct contexts *out)
 {
-	memset(out, 0, sizeof(*out));
+	*out = (struct contexts){.can_park = true};
 	for (uint32_t i = 0; i < jobs.node->config.contexts; i++) {
 		const struct channel *ch = &jobs.node->channels[i];
 
@@ -169,6 +174,7 @@ tell(const struct stopped *s, struct attach_reply *reply)
 	reply->generation = s->job;
 	reply->memory = now.count;
 	reply->bytes = now.stopped | (uint64_t)now.settled << 32;
+	reply->shm = now.parked;
 }
 
 /* ------------------------------------------------------------------ notes */
@@ -210,11 +216,16 @@ stop(const struct stopped *s)
 
 	if (note == NULL)
 		return -ENOSPC;
-	const bool processes = note->job != 0 && note->processes;
+	const bool before = note->job != 0, processes = before && note->processes;
+
+	contexts_of(s, &c);
+	if (s->parked && !c.can_park)
+		return -EOPNOTSUPP;
+	const bool parked = s->parked || (before && note->parked);
 
 	*note = *s;
-	contexts_of(s, &c);
-	const int result = command(COMMAND_STOP, &c, s->drain_us);
+	note->parked = parked;
+	const int result = command(s->parked ? COMMAND_PARK : COMMAND_STOP, &c, s->drain_us);
 
 	if (processes)
 		wake_all(s);
@@ -223,12 +234,45 @@ stop(const struct stopped *s)
 	return result;
 }
 
+/* Loads what is parked of a job: all of it, or nothing. 0 or -errno. */
+static int
+load(const struct stopped *s)
+{
+	struct contexts c, parked = {.count = 0};
+
+	contexts_of(s, &c);
+	for (uint32_t i = 0; i < jobs.node->config.contexts; i++) {
+		const struct channel *ch = &jobs.node->channels[i];
+
+		if (c.bits[i / 64] >> i % 64 & 1 &&
+			atomic_load_explicit(&ch->preempted, memory_order_acquire) ==
+				PREEMPTED_PARKED)
+			add(&parked, ch);
+	}
+	const int result = command(COMMAND_LOAD, &c, 0);
+
+	if (result != 0) {
+		command(COMMAND_PARK, &parked, 0);
+		return result;
+	}
+	for (unsigned i = 0; i < STOPPED_MAX; i++) {
+		struct stopped *t = &jobs.stopped[i];
+
+		if (t->job == s->job && (s->all || is_same(t, s)))
+			t->parked = false;
+	}
+	return 0;
+}
+
 static int
 start(const struct stopped *s)
 {
 	bool processes = false;
 	struct contexts c;
+	const int loaded = load(s);
 
+	if (loaded != 0)
+		return loaded;
 	/* whoever may start it starts it for good, whoever stopped it */
 	for (unsigned i = 0; i < STOPPED_MAX; i++) {
 		struct stopped *t = &jobs.stopped[i];
@@ -281,13 +325,23 @@ jobs_begin(struct node *n, uint32_t (*user_of)(uint16_t ctx), int (*process_of)(
 	for (uint32_t i = 0; i < n->config.contexts; i++) {
 		const struct channel *ch = &n->channels[i];
 		/* its processes may be stopped: to let them go on does no harm */
-		const struct stopped s = {ch->job, 0, true, SECONDARY, 0, true};
+		const struct stopped s = {
+			.job = ch->job,
+			.all = true,
+			.connection = SECONDARY,
+			.processes = true,
+			.parked = ch->preempted == PREEMPTED_PARKED,
+		};
 		struct stopped *note = is_reached(&s, ch) && ch->stopped && ch->job != 0
 			? note_of(&s)
 			: NULL;
 
-		if (note != NULL)
+		if (note != NULL) {
+			const bool parked = note->job != 0 && note->parked;
+
 			*note = s;
+			note->parked |= parked;
+		}
 	}
 }
 
@@ -316,6 +370,13 @@ jobs_answer(const struct asker *who, uint32_t uid, bool all, const struct attach
 		.drain_us = (uint32_t)request->len,
 		.processes = request->len & ATTACH_PROCESSES,
 	};
+	static const char *const done[] = {
+		[ATTACH_JOBS_STOP] = "stopped",
+		[ATTACH_JOBS_START] = "started",
+		[ATTACH_JOBS_NEXT] = NULL,
+		[ATTACH_JOBS_PARK] = "parked",
+		[ATTACH_JOBS_LOAD] = "loaded",
+	};
 	int result = 0;
 
 	if (request->addr > UINT32_MAX)
@@ -325,10 +386,15 @@ jobs_answer(const struct asker *who, uint32_t uid, bool all, const struct attach
 	if (s.job == 0)
 		return request->ctx == ATTACH_JOBS_NEXT ? -ENOENT : -EINVAL;
 	switch (request->ctx) {
+	case ATTACH_JOBS_PARK:
 	case ATTACH_JOBS_STOP:
 		if (s.drain_us > ATTACH_DRAIN_MOST_US)
 			return -EINVAL;
+		s.parked = request->ctx == ATTACH_JOBS_PARK;
 		result = stop(&s);
+		break;
+	case ATTACH_JOBS_LOAD:
+		result = load(&s);
 		break;
 	case ATTACH_JOBS_START:
 		result = start(&s);
@@ -339,13 +405,24 @@ jobs_answer(const struct asker *who, uint32_t uid, bool all, const struct attach
 	default:
 		return -EPROTO;
 	}
-	if (request->ctx == ATTACH_JOBS_STOP || request->ctx == ATTACH_JOBS_START)
+	if (done[request->ctx] != NULL)
 		log_say(LOG_CONTEXT, result == 0 ? RTE_LOG_INFO : RTE_LOG_WARNING,
-			"job %u %s by process %d of user %u: %s", s.job,
-			request->ctx == ATTACH_JOBS_STOP ? "stopped" : "started", who->pid, uid,
-			result == 0 ? "done" : strerror(-result));
+			"job %u %s by process %d of user %u: %s", s.job, done[request->ctx],
+			who->pid, uid, result == 0 ? "done" : strerror(-result));
 	tell(&s, reply);
 	return result;
+}
+
+bool
+jobs_parks(uint32_t job, uint32_t uid)
+{
+	for (unsigned i = 0; job != 0 && i < STOPPED_MAX; i++) {
+		const struct stopped *t = &jobs.stopped[i];
+
+		if (t->job == job && t->parked && (t->all || t->uid == uid))
+			return true;
+	}
+	return false;
 }
 
 void
@@ -360,7 +437,7 @@ jobs_opened(uint16_t ctx)
 		if (t->job != ch->job || !(t->all || t->uid == jobs.user_of(ctx)))
 			continue;
 		add(&c, ch);
-		command(COMMAND_STOP, &c, t->drain_us);
+		command(t->parked && park_can(ch) ? COMMAND_PARK : COMMAND_STOP, &c, t->drain_us);
 		if (t->processes)
 			halt_all(t->job, &c);
 		return;
@@ -373,13 +450,20 @@ jobs_stop_one(uint16_t ctx, const struct attach_request *request, struct attach_
 	const struct channel *ch = &jobs.node->channels[ctx];
 	struct contexts c = {.count = 0};
 
-	if (request->len > ATTACH_DRAIN_MOST_US || request->addr > 1)
+	static const enum command_op op[] = {
+		[ATTACH_STOP_START] = COMMAND_START,
+		[ATTACH_STOP_STOP] = COMMAND_STOP,
+		[ATTACH_STOP_PARK] = COMMAND_PARK,
+	};
+
+	if (request->len > ATTACH_DRAIN_MOST_US || request->addr > ATTACH_STOP_PARK)
 		return -EINVAL;
 	add(&c, ch);
-	const int result = command(request->addr == 1 ? COMMAND_STOP : COMMAND_START, &c,
-		(uint32_t)request->len);
+	const int result = command(op[request->addr], &c, (uint32_t)request->len);
+	const enum preempted now = atomic_load_explicit(&ch->preempted, memory_order_acquire);
 
-	reply->bytes = atomic_load_explicit(&ch->preempted, memory_order_acquire) == PREEMPTED_HELD;
+	reply->bytes = request->addr == ATTACH_STOP_PARK ? now == PREEMPTED_PARKED
+							 : now >= PREEMPTED_HELD;
 	return result;
 }
 
@@ -391,8 +475,17 @@ jobs_gone(int connection)
 
 		if (s.job == 0 || s.connection != connection)
 			continue;
-		log_say(LOG_CONTEXT, RTE_LOG_NOTICE, "job %u goes on: who held it has ended",
-			s.job);
-		start(&s);
+		const int result = start(&s);
+
+		if (result == 0) {
+			log_say(LOG_CONTEXT, RTE_LOG_NOTICE,
+				"job %u goes on: who held it has ended", s.job);
+			continue;
+		}
+		jobs.stopped[i].connection = SECONDARY;
+		log_say(LOG_CONTEXT, RTE_LOG_WARNING,
+			"job %u stays parked, though who held it has ended: %s. Park another job, "
+			"then pmx-ctl thaw %u",
+			s.job, strerror(-result), s.job);
 	}
 }

@@ -16,6 +16,8 @@ void jobs_end(bool given);
 /* Answers ATTACH_JOBS. uid: who asks; all: he acts on everybody's contexts. 0 or -errno. */
 int jobs_answer(const struct asker *who, uint32_t uid, bool all,
 	const struct attach_request *request, struct attach_reply *reply);
+/* Whether contexts that this user opens for the job open parked. */
+bool jobs_parks(uint32_t job, uint32_t uid);
 /* Stops a context that was opened if its job is stopped. */
 void jobs_opened(uint16_t ctx);
 /* Answers ATTACH_STOP, for a context of who asks. */

@@ -71,10 +71,12 @@ name_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
 		const struct channel *ch = &g->n->channels[s->ctx];
 
 		/* the payload of an inline message is nowhere else */
-		if (s->number >= ch->send_buffers && ch->thin != NULL)
+		if (s->number >= ch->send_buffers && ch->thin != NULL && !slot_is_absent(g->n, s))
 			memcpy(thin_send(ch->thin, s->number), send_payload(s), len);
 		return (uint64_t)s->ctx << 16 | s->number;
 	}
+	if (handle & THIN_FRAME)
+		return handle;
 	const struct rte_mbuf *m = (const struct rte_mbuf *)(uintptr_t)handle;
 	uint32_t bytes = m->data_len;
 
@@ -112,6 +114,9 @@ put_channel(const struct engine *e, struct image_out *o, const struct channel *c
 		.matched = saved_inlet(&ch->matched),
 		.bufs = t->count,
 		.free_count = t->free_count,
+		.frames_kept = t->frames_kept,
+		.recalled = t->recalled_count,
+		.recalled_slots = t->recalled_slots,
 		.done = ch->done_tail - ch->done_head,
 		.memories = ch->space.count,
 		.received = ch->received,
@@ -129,6 +134,8 @@ put_channel(const struct engine *e, struct image_out *o, const struct channel *c
 		image_put(o, &b, sizeof(b));
 	}
 	image_put(o, t->free, t->free_count * sizeof(*t->free));
+	image_put(o, t->recalled, t->recalled_count * sizeof(*t->recalled));
+	image_put(o, t->recalled_slot, t->recalled_slots * sizeof(*t->recalled_slot));
 	for (uint32_t i = ch->done_head; i != ch->done_tail; i++)
 		image_put(o, &ch->done[i & ch->done_mask], sizeof(*ch->done));
 	for (uint32_t i = 0; i < MEMORIES_MAX; i++) {
@@ -373,12 +380,24 @@ inline_remove(struct channel *ch, uint16_t number)
 	}
 }
 
+/* The slot is not with the client. */
+static void
+slot_away(struct channel *ch, uint16_t number, enum slot_state state)
+{
+	ch->slots[number].state = state;
+	if (number >= ch->send_buffers)
+		inline_remove(ch, number);
+	ch->busy_slots++;
+}
+
 static uint64_t
 mean_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
 {
 	struct taking *k = arg;
 
 	if (!sent) {
+		if (handle & THIN_FRAME)
+			return handle;
 		if (handle < k->count)
 			return (uintptr_t)k->frames[handle];
 		k->failed = true;
@@ -392,13 +411,10 @@ mean_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
 		k->failed = true;
 		return 0;
 	}
-	struct send_slot *s = &ch->slots[number];
+	const struct send_slot *s = &ch->slots[number];
 
-	s->state = SEND_QUEUED;
-	if (number >= ch->send_buffers)
-		inline_remove(ch, number);
-	ch->busy_slots++;
-	if (ch->thin != NULL)
+	slot_away(ch, number, SEND_QUEUED);
+	if (ch->thin != NULL && !slot_is_absent(k->n, s))
 		thin_fill(ch, &number, 1, len);
 	return (uintptr_t)s;
 }
@@ -433,7 +449,7 @@ resume_inlet(struct inlet *in, const struct saved_inlet *s)
 /* The parts of an image that are of one context. */
 struct saved {
 	struct saved_channel s;
-	const uint8_t *bufs, *free, *done, *memories;
+	const uint8_t *bufs, *free, *recalled, *recalled_slot, *done, *memories;
 };
 
 static bool
@@ -444,6 +460,9 @@ get_saved(struct image_in *in, struct saved *to)
 	return image_get(in, s, sizeof(*s)) &&
 		(to->bufs = image_part(in, s->bufs * sizeof(struct saved_buf))) != NULL &&
 		(to->free = image_part(in, s->free_count * sizeof(uint32_t))) != NULL &&
+		(to->recalled = image_part(in, s->recalled * sizeof(struct recalled))) != NULL &&
+		(to->recalled_slot = image_part(in, s->recalled_slots * sizeof(uint16_t))) !=
+		NULL &&
 		(to->done = image_part(in, s->done * sizeof(uint32_t))) != NULL &&
 		(to->memories = image_part(in, s->memories * sizeof(struct saved_memory))) != NULL;
 }
@@ -479,6 +498,14 @@ resume_channel(struct channel *ch, const struct saved *from)
 	}
 	thin->free_count = s->free_count;
 	memcpy(thin->free, from->free, s->free_count * sizeof(*thin->free));
+	thin->frames_kept = s->frames_kept;
+	thin->recalled_count = s->recalled;
+	thin->recalled_slots = s->recalled_slots;
+	memcpy(thin->recalled, from->recalled, s->recalled * sizeof(*thin->recalled));
+	memcpy(thin->recalled_slot, from->recalled_slot,
+		s->recalled_slots * sizeof(*thin->recalled_slot));
+	for (uint32_t i = 0; i < s->recalled_slots; i++)
+		slot_away(ch, thin->recalled_slot[i], SEND_LOCAL);
 	memcpy(ch->done, from->done, s->done * sizeof(*ch->done));
 	ch->done_tail = s->done;
 }
@@ -494,7 +521,10 @@ make_thin(struct node *n, struct takeover *t, const struct saved_channel *s)
 
 	if (thin == NULL)
 		return NULL;
-	if (thin->count != s->bufs || s->free_count > s->bufs) {
+	const uint32_t slots = s->q.send + s->q.inlined;
+
+	if (thin->count != s->bufs || s->free_count > s->bufs || s->recalled > slots ||
+		s->recalled_slots > slots) {
 		memory_discard(&n->mappings, thin->memory);
 		return NULL;
 	}
@@ -543,7 +573,7 @@ get_channel(struct engine *e, struct takeover *t, struct image_in *in)
 	struct channel *ch = &n->channels[from.s.ctx];
 	struct thin *thin = make_thin(n, t, &from.s);
 
-	if (context_resume(e, ch, &from.s.q, thin) != 0)
+	if (context_resume(e, ch, &from.s.q, thin, from.s.preempted == PREEMPTED_PARKED) != 0)
 		return false;
 	ch->generation = from.s.generation;
 	ch->pid = from.s.pid;

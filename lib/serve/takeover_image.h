@@ -32,6 +32,7 @@ struct saved_channel {
 	uint32_t sub_pos, sub_other, com_pos, com_other;
 	struct saved_inlet plain, matched;
 	uint32_t bufs, free_count, done, memories;
+	uint32_t frames_kept, recalled, recalled_slots; /* of struct thin */
 	uint64_t received, sent, bad;
 	uint32_t inline_done, inline_failed;
 };

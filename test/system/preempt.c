@@ -6,7 +6,8 @@
  *       One of a job whose members all send to each other (preempt_member.c).
  *   preempt driver JOB FREEZES LONG_MS INSTANCE...
  *       Stops the job at one node or another, at random moments and for random times, until it has
- *       done so FREEZES times, and tells how long it took to settle.
+ *       done so FREEZES times, and parks it in a third of them, where it can be; tells how long it
+ *       took to settle, to park and to load.
  *   preempt client INSTANCE
  *       Obeys the lines of its standard input, and answers each with one (preempt_client.c).
  *
@@ -62,7 +63,7 @@ content_is(const uint8_t *from, uint64_t key, uint32_t len)
 /* The job at one node. */
 struct place {
 	struct pmx_jobs *jobs;
-	bool stopped;
+	bool stopped, parked, never_parks;
 	int64_t since_us, next_us; /* stopped since; when it changes */
 };
 
@@ -70,22 +71,64 @@ static struct place places[MEMBERS_MAX];
 static unsigned place_count;
 static uint32_t job;
 static int64_t long_us, longest_us;
-static int64_t *settled_us;
-static unsigned settled_count, freezes;
+struct times {
+	int64_t *us;
+	unsigned count;
+};
+static struct times settled, parked, loaded;
+static unsigned freezes;
 
-/* Waits until the job has settled. A member may let itself go on meanwhile. */
 static void
-settle(struct place *p, struct pmx_job_state *s, uint32_t drain_us)
+note(struct times *t, int64_t began)
+{
+	t->us[t->count++] = now_us() - began;
+}
+
+/* Waits until the job has settled, or is parked. A member may let itself go on meanwhile. */
+static void
+settle(struct place *p, struct pmx_job_state *s, uint32_t drain_us, bool parks)
 {
 	const int64_t began = now_us();
 
-	while (s->settled < s->stopped) {
+	while ((parks ? s->parked : s->settled) < s->stopped) {
 		if (now_us() - began > drain_us + SETTLE_S * 1000000ll)
-			die("%u of %u contexts did not settle", s->stopped - s->settled,
-				s->stopped);
+			die("%u of %u contexts did not %s", s->stopped - s->settled, s->stopped,
+				parks ? "park" : "settle");
 		usleep(50);
 		must_succeed("pmx_jobs_state", pmx_jobs_state(p->jobs, job, s));
 	}
+}
+
+/* Parks the job. That cannot be where the engine does the matching. */
+static void
+park(struct place *p, uint32_t drain_us, struct pmx_job_state *s)
+{
+	const bool has_settled = s->settled == s->stopped;
+	const int64_t began = now_us();
+	const int r = pmx_jobs_stop(p->jobs, job, drain_us, PMX_JOBS_PARK, s);
+
+	p->never_parks = r == -EOPNOTSUPP;
+	p->parked = r == 0;
+	if (r != 0 && !p->never_parks)
+		must_succeed("parking", r);
+	must_succeed("pmx_jobs_state", pmx_jobs_state(p->jobs, job, s));
+	settle(p, s, drain_us ? drain_us : PMX_DRAIN_US, p->parked);
+	if (p->parked && has_settled)
+		note(&parked, began);
+}
+
+/* Loads the job, or lets the start do it. */
+static void
+load(struct place *p)
+{
+	const int64_t began = now_us();
+
+	if (!p->parked || draw() % 2)
+		return;
+	must_succeed("pmx_jobs_load", pmx_jobs_load(p->jobs, job, NULL));
+	note(&loaded, began);
+	if (draw() % 4 == 0)
+		usleep((useconds_t)(draw() % 20000));
 }
 
 static void
@@ -103,10 +146,16 @@ stop(struct place *p, unsigned of)
 	if (draw() % 8 == 0) /* it is stopped already */
 		must_succeed("pmx_jobs_stop",
 			pmx_jobs_stop(p->jobs, job, drain_us, draw() % 2, &s));
-	settle(p, &s, drain_us ? drain_us : PMX_DRAIN_US);
-	if (drain_us == 0)
-		settled_us[settled_count++] = now_us() - began;
+	if (draw() % 2) {
+		settle(p, &s, drain_us ? drain_us : PMX_DRAIN_US, false);
+		if (drain_us == 0)
+			note(&settled, began);
+	}
 	p->stopped = true;
+	if (draw() % 3 == 0)
+		park(p, drain_us, &s);
+	else
+		settle(p, &s, drain_us ? drain_us : PMX_DRAIN_US, false);
 	p->since_us = began;
 	freezes++;
 	if (every != 0 && freezes % every == 0 && freezes / every <= LONG_FREEZES)
@@ -120,10 +169,11 @@ start(struct place *p)
 {
 	struct pmx_job_state s;
 
+	load(p);
 	must_succeed("pmx_jobs_start", pmx_jobs_start(p->jobs, job, &s));
 	if (draw() % 8 == 0)
 		must_succeed("pmx_jobs_start", pmx_jobs_start(p->jobs, job, &s));
-	p->stopped = false;
+	p->stopped = p->parked = false;
 	if (now_us() - p->since_us > longest_us)
 		longest_us = now_us() - p->since_us;
 	p->next_us = now_us() + (int64_t)(draw() % 120000);
@@ -137,6 +187,15 @@ by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static void
+tell(const char *what, struct times *t)
+{
+	qsort(t->us, t->count, sizeof(*t->us), by_size);
+	printf(", %u times %s p50 %.2f p99 %.2f most %.2f ms", t->count, what,
+		(double)t->us[t->count / 2] / 1e3, (double)t->us[t->count * 99 / 100] / 1e3,
+		(double)t->us[t->count > 0 ? t->count - 1 : 0] / 1e3);
+}
+
 int
 driver_main(int argc, char **argv)
 {
@@ -147,7 +206,9 @@ driver_main(int argc, char **argv)
 	job = (uint32_t)atoi(argv[0]);
 	of = (unsigned)atoi(argv[1]);
 	long_us = atoi(argv[2]) * 1000ll;
-	settled_us = must(calloc(of + 1, sizeof(*settled_us)));
+	settled.us = must(calloc(of + 1, sizeof(int64_t)));
+	parked.us = must(calloc(of + 1, sizeof(int64_t)));
+	loaded.us = must(calloc(of + 1, sizeof(int64_t)));
 	for (int i = 3; i < argc && place_count < MEMBERS_MAX; i++)
 		must_succeed(argv[i], pmx_jobs_open(&places[place_count++].jobs, argv[i]));
 	while (freezes < of) {
@@ -166,11 +227,11 @@ driver_main(int argc, char **argv)
 		start(&places[i]);
 		pmx_jobs_close(places[i].jobs);
 	}
-	qsort(settled_us, settled_count, sizeof(*settled_us), by_size);
-	printf("freezes %u longest %ld ms settle p50 %.2f ms p99 %.2f ms most %.2f ms\n", freezes,
-		longest_us / 1000, (double)settled_us[settled_count / 2] / 1e3,
-		(double)settled_us[settled_count * 99 / 100] / 1e3,
-		(double)settled_us[settled_count > 0 ? settled_count - 1 : 0] / 1e3);
+	printf("freezes %u longest %ld ms", freezes, longest_us / 1000);
+	tell("settle", &settled);
+	tell("park", &parked);
+	tell("load", &loaded);
+	putchar('\n');
 	return failed;
 }
 

@@ -8,7 +8,7 @@
  *   ended waits for all that was sent: "ended: 0", or how the first one ended that failed
  *   take N              waits for N messages: "take: N"; they must be in order
  *   none MS             "none: N": how many came in that time
- *   stop, start         "stop: 0"
+ *   stop, park, start   "stop: 0"
  *   close               "close: 0"
  *   quit
  */
@@ -139,6 +139,8 @@ obey(const char *line)
 		tell(verb, take(UINT32_MAX, now_us() + n * 1000ll));
 	else if (strcmp(verb, "stop") == 0)
 		tell(verb, pmx_context_stop(ctx));
+	else if (strcmp(verb, "park") == 0)
+		tell(verb, pmx_context_park(ctx));
 	else if (strcmp(verb, "start") == 0)
 		tell(verb, pmx_context_start(ctx));
 	else if (strcmp(verb, "close") == 0) {

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Parking (PM-PREEMPT): a stopped context of a thin client gives its mbufs to others, for any time.
+ * Functions run on the lane that owns the context unless they say otherwise.
+ *
+ * Design notes
+ * 1. A thin client has the payload of all that it has submitted in its own memory, from where it
+ *    was copied into mbufs, and a place there for whatever comes to it. So nothing has to be stored
+ *    anywhere else: what is under way keeps its descriptors in the core, and its payloads lie with
+ *    the client, those of frames of an unfinished message too. An image of 100 bytes a frame in the
+ *    primary's memory, or a file, would save nothing.
+ * 2. What is scarce are mbufs: those of the send buffers and of unfinished messages, and the right
+ *    to have them (quotas.h). Flows, descriptors and the state of services belong to the context's
+ *    number, and are a hundredth of that; so peers, and whoever pushes to its memory, find a parked
+ *    context as they find a stopped one.
+ * 3. In the slots of its send buffers stands node.absent, which looks like an mbuf that nobody else
+ *    has, so completions need not know of parking.
+ * 4. Messages to contexts of the same node lie in the senders' mbufs until there is room for them.
+ *    They are taken back, and sent again when the context is loaded. Those that wait at another
+ *    lane stay there, with their mbufs.
+ */
+#ifndef PMX_ENGINE_PARK_H
+#define PMX_ENGINE_PARK_H
+
+#include "engine/lane.h"
+
+/* Whether the context can be parked: its client is thin, and does the matching itself. Any thread
+ * may call it. */
+bool park_can(const struct channel *ch);
+/* Parks a context that is held in the core. */
+void park_context(struct engine *e, struct channel *ch);
+/* Takes its mbufs again, after which it is held. 0; -ENOSPC: there are too few, and it stays
+ * parked. */
+int park_load(struct engine *e, struct channel *ch);
+/* The context ends before it was loaded: what it has sent to contexts of this node ends with
+ * ECONNRESET. */
+void park_abandon(struct engine *e, struct channel *ch);
+
+#endif
