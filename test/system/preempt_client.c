@@ -5,8 +5,10 @@
  *
  *   open CONTEXT        "open: 0"
  *   send NODE:CONTEXT N "send: N": how many of N messages were taken at once
+ *   fill NODE:CONTEXT N  "fill: N": the same, and tries again for a moment
  *   ended waits for all that was sent: "ended: 0", or how the first one ended that failed
  *   take N              waits for N messages: "take: N"; they must be in order
+ *   fresh NODE:CONTEXT N  the same, of a process that has begun to count anew there
  *   none MS             "none: N": how many came in that time
  *   stop, park, start   "stop: 0"
  *   close               "close: 0"
@@ -72,6 +74,22 @@ send_all(struct pmx_addr to, unsigned n)
 }
 
 static int
+fill(struct pmx_addr to, unsigned n)
+{
+	int taken = 0;
+
+	for (unsigned tries = 0; tries < 100; tries++) {
+		const int r = send_all(to, n - (unsigned)taken);
+
+		if (r < 0)
+			return r;
+		taken += r;
+		usleep(1000);
+	}
+	return taken;
+}
+
+static int
 see_off(void)
 {
 	const int64_t until = now_us() + PATIENCE_US;
@@ -131,11 +149,16 @@ obey(const char *line)
 		tell(verb, open_context(n));
 	else if (sscanf(line, "send %u:%u %u", &a, &b, &n) == 3)
 		tell(verb, send_all((struct pmx_addr){(uint16_t)a, (uint16_t)b}, n));
+	else if (sscanf(line, "fill %u:%u %u", &a, &b, &n) == 3)
+		tell(verb, fill((struct pmx_addr){(uint16_t)a, (uint16_t)b}, n));
 	else if (strcmp(verb, "ended") == 0)
 		tell(verb, see_off());
 	else if (sscanf(line, "take %u", &n) == 1)
 		tell(verb, take(n, now_us() + PATIENCE_US));
-	else if (sscanf(line, "none %u", &n) == 1)
+	else if (sscanf(line, "fresh %u:%u %u", &a, &b, &n) == 3) {
+		next_in[a % NODES][b % CONTEXTS] = 0;
+		tell(verb, take(n, now_us() + PATIENCE_US));
+	} else if (sscanf(line, "none %u", &n) == 1)
 		tell(verb, take(UINT32_MAX, now_us() + n * 1000ll));
 	else if (strcmp(verb, "stop") == 0)
 		tell(verb, pmx_context_stop(ctx));

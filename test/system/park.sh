@@ -1,0 +1,300 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Usage: park.sh BUILD_DIR [SECONDS]
+# timeout: 400
+# Parking (PM-PREEMPT; preempt.c): stopped jobs give their packet buffers to others, on two primaries on which two contexts may have
+# any at once (limits.resident). What a parked job has sent and is sent arrives once and in order; buffers return; there is never room
+# for one too many; clients are killed and close, primaries are replaced, coordinators die. Then five jobs of 13 contexts take turns
+# for SECONDS (12), on primaries that have buffers for one job only.
+set -u
+. "$(dirname "$0")/common.bash"
+
+seconds=${2:-12}
+need_hugepages park 320
+nodes="0 1" suite=park
+. "$(dirname "$0")/preempt.bash"
+
+ini() { # NODE CONTEXTS RESIDENT FAULT
+	node_ini "$1" <<-END
+		$4
+		[engine]
+		idle = adaptive
+		rendezvous = 8192
+		matching = ${matching:-client}
+		[proto]
+		rto_max_us = 50000
+		retries = 12
+		keepalive_ms = 1000
+		flow_idle_ms = 1000
+		[access]
+		socket = $dir/door/$1.sock
+		mode = 0666
+		[limits]
+		contexts = $2
+		resident = $3
+	END
+}
+
+unpromised() { counter "$1" mbufs_unpromised; }
+refused() { # TEST CODE PATTERN NODE COMMAND...: pmx-ctl does not do it, and says why
+	local name=$1 code=$2 pattern=$3 node=$4 got=0
+	shift 4
+	at "$node" "$@" >"$dir/refused.log" 2>&1 || got=$?
+	if [ $got -eq "$code" ] && grep -qE -- "$pattern" "$dir/refused.log"; then
+		ok "$name"
+	else
+		not_ok "$name" "exit code $got, not $code, or no '$pattern'" "$dir/refused.log"
+	fi
+}
+
+for i in $nodes; do
+	ini $i 8 2 ""
+	begin $i
+done
+before=$(holdings)
+free=$(unpromised 0)
+
+# ---- what is parked gives its buffers back, and gets them again
+client a 0 9 0
+client b 1 0 1
+used=$((free - $(unpromised 0)))
+[ "$used" -ge 256 ] && ok park_buffers__are_promised || not_ok park_buffers__are_promised "$used"
+at 0 freeze 9 >/dev/null
+hears park_sender__submits a 'send 1:1 20' 'send: 20'
+at 0 park 9 >"$dir/park.log" && ok park_sender__parks || not_ok park_sender__parks "" "$dir/park.log"
+sed 's/^/# /' "$dir/park.log"
+job_is park_sender__is_parked 0 9 'parked 1 1 1 1'
+equal park_buffers__come_back "$(unpromised 0)" "$free"
+hears park_sender__begins_nothing b 'none 300' 'none: 0'
+hears "" b 'send 0:0 30' 'send: 30'
+sleep 1
+hears park_receiver__gets_nothing a 'none 200' 'none: 0'
+at 0 load 9 >"$dir/load.log" && ok park_load__loads || not_ok park_load__loads "" "$dir/load.log"
+sed 's/^/# /' "$dir/load.log"
+job_is park_load__stays_stopped 0 9 'stopped 1 1 1 0'
+equal park_buffers__are_promised_again "$((free - $(unpromised 0)))" "$used"
+hears park_load__begins_nothing b 'none 200' 'none: 0'
+at 0 thaw 9 >/dev/null
+hears park_sender__goes_on b 'take 20' 'take: 20'
+hears park_receiver__goes_on a 'take 30' 'take: 30'
+hears park_sender__sees_it_off a ended 'ended: 0'
+hears park_receiver__no_error b ended 'ended: 0'
+
+# ---- twice, by thaw alone, and what was taken before
+hears "" a 'send 1:1 200' 'send: 200'
+for i in 1 2; do
+	at 0 park 9 >/dev/null && ok park_twice__$i || not_ok park_twice__$i ""
+done
+at 0 thaw 9 >/dev/null
+hears park_twice__all_arrives b 'take 200' 'take: 200'
+hears park_twice__no_error a ended 'ended: 0'
+at 0 load 9 >/dev/null && ok park_load__of_what_runs || not_ok park_load__of_what_runs ""
+job_is park_load__of_what_runs_changes_nothing 0 9 'runs 1 0'
+
+# ---- by itself
+hears park_self__parks a park 'park: 0'
+equal park_self__gives_buffers_back "$(unpromised 0)" "$free"
+hears "" b 'send 0:0 5' 'send: 5'
+hears park_self__receives_nothing a 'none 300' 'none: 0'
+hears "" a 'send 1:1 7' 'send: 7'
+hears park_self__starts a start 'start: 0'
+hears park_self__receives a 'take 5' 'take: 5'
+hears park_self__sends b 'take 7' 'take: 7'
+
+# ---- messages within the node that found no room
+client c 0 9 1
+filled() { # as many messages as there is room for from a to c; sets sent
+	: >"$dir/a.log"
+	say a 'fill 0:1 1000'
+	wait_for 20 grep -q '^fill' "$dir/a.log" || not_ok park_local__fill "" "$dir/a.log"
+	sent=$(awk '$1 == "fill:" {print $2}' "$dir/a.log")
+}
+taken() { # TEST: c takes them, and a sees them off
+	: >"$dir/a.log"
+	say a ended
+	hears "$1" c "take $sent" "take: $sent"
+	hears "$1_without_error" a '' 'ended: 0'
+}
+filled
+at 0 park 9 >/dev/null
+job_is park_local__parks 0 9 'parked 2 2 2 2'
+equal park_local__buffers_come_back "$(unpromised 0)" "$free"
+at 0 load 9 >/dev/null
+at 0 park 9 >/dev/null
+equal park_local__buffers_come_back_again "$(unpromised 0)" "$free"
+sleep 0.3
+at 0 thaw 9 >/dev/null
+taken park_local__all_arrives_in_order
+echo "# $sent messages within the node, of which some found no room"
+# only their sender is parked
+filled
+hears "" a park 'park: 0'
+hears park_local__what_has_arrived_can_be_taken c 'take 5' 'take: 5'
+sent=$((sent - 5))
+hears "" a start 'start: 0'
+taken park_local__the_rest_arrives
+# it ends meanwhile
+filled
+hears "" a park 'park: 0'
+dies a
+job_is park_local__sender_dies 0 9 'runs 1 0'
+quits c
+client a 0 9 0
+
+# ---- there is room for two
+client c 0 10 1
+client d 0 11 "" # not yet open
+hears park_room__third_is_refused d 'open 2' 'open: ENOSPC'
+at 0 park 9 >/dev/null
+hears park_room__third_opens d 'open 2' 'open: 0'
+refused park_room__no_room_to_load 1 'job 9: others have the packet buffers: park or end another job' 0 load 9
+refused park_room__no_room_to_thaw 1 'job 9: others have the packet buffers' 0 thaw 9
+job_is park_room__stays_parked 0 9 'parked 1 1 1 1'
+hears park_room__nor_by_itself a start 'start: ENOSPC'
+at 0 park 10 >/dev/null
+at 0 thaw 9 >/dev/null && ok park_room__another_is_parked || not_ok park_room__another_is_parked ""
+hears "" a 'send 1:1 3' 'send: 3'
+hears park_room__goes_on b 'take 3' 'take: 3'
+hears "" a ended 'ended: 0'
+# a job of two contexts of which there is room for one: none is loaded
+at 0 park 9 >/dev/null
+client e 0 9 3
+job_is park_open__is_parked 0 9 'parked 2 2 2 2'
+refused park_room__all_or_none 1 'job 9: others have' 0 thaw 9
+job_is park_room__none_is_loaded 0 9 'parked 2 2 2 2'
+hears park_open__submits e 'send 1:1 4' 'send: 4'
+hears park_open__begins_nothing b 'none 300' 'none: 0'
+hears "" b 'send 0:3 6' 'send: 6'
+quits d
+at 0 thaw 9 >/dev/null && ok park_open__goes_on || not_ok park_open__goes_on ""
+hears park_open__sends b 'take 4' 'take: 4'
+hears park_open__receives e 'take 6' 'take: 6'
+hears park_open__no_error b ended 'ended: 0'
+quits e c
+at 0 thaw 10 >/dev/null
+job_is park_room__ended 0 9 'runs 1 0'
+
+# ---- primaries are replaced
+client c 0 9 1
+filled
+hears "" b 'send 0:0 40' 'send: 40'
+hears "" b ended 'ended: 0'
+at 0 freeze 9 >/dev/null
+hears "" a 'send 1:1 40' 'send: 40'
+hears "" b 'send 0:0 60' 'send: 60'
+at 0 park 9 >/dev/null
+for i in 0 1; do
+	taken_over "park_taken_over__replaced_$i" $i
+	job_is "park_taken_over__still_parked_$i" 0 9 'parked 2 2 2 2'
+done
+equal park_taken_over__buffers "$(unpromised 0)" "$free"
+hears park_taken_over__receives_nothing b 'none 300' 'none: 0'
+at 0 thaw 9 >/dev/null && ok park_taken_over__goes_on || not_ok park_taken_over__goes_on ""
+hears park_taken_over__sends b 'take 40' 'take: 40'
+hears park_taken_over__receives a 'take 100' 'take: 100'
+hears park_taken_over__no_error b ended 'ended: 0'
+taken park_taken_over__local_messages_arrive
+quits c
+
+# ---- the coordinator is killed
+start "$dir/holds.log" "$ctl" --instance "$dir/door/0.sock" park 9 --hold
+job_is park_hold__parks 0 9 'parked 1 1 1 1'
+end "$last" KILL
+job_is park_hold__goes_on_when_killed 0 9 'runs 1 0'
+start "$dir/holds.log" "$ctl" --instance "$dir/door/0.sock" park 9 --hold
+job_is park_hold__parks_again 0 9 'parked 1 1 1 1'
+client c 0 10 1
+client d 0 10 2
+end "$last" KILL
+sleep 0.5
+job_is park_hold__stays_parked_without_room 0 9 'parked 1 1 1 1'
+grep -q 'job 9 stays parked, though who held it has ended' "$dir/0.log" && ok park_hold__says_so || not_ok park_hold__says_so "" "$dir/0.log"
+
+# ---- closes while it is parked: without room what it has sent ends; with room it arrives
+hears "" b 'send 0:0 5' 'send: 5'
+hears park_close__without_room a close 'close: 0'
+hears park_close__peer_is_told b ended 'ended: ECONN(RESET|REFUSED)'
+hears "" a 'open 0' 'open: 0'
+job_is park_close__job_stays_parked 0 9 'parked 1 1 1 1'
+hears "" a 'send 1:1 5' 'send: 5'
+quits d
+hears park_close__with_room a close 'close: 0'
+hears park_close__what_it_sent_arrives b 'fresh 0:0 5' 'fresh: 5'
+quits c
+
+# ---- is killed while it is parked
+at 0 thaw 9 >/dev/null
+hears "" a 'open 0' 'open: 0'
+hears "" a 'send 1:1 1' 'send: 1'
+hears "" b 'fresh 0:0 1' 'fresh: 1'
+at 0 freeze 9 >/dev/null
+hears "" a 'send 1:1 50' 'send: 50'
+hears "" b 'send 0:0 20' 'send: 20'
+at 0 park 9 >/dev/null
+dies a
+hears park_killed__peer_is_told b ended 'ended: ECONN(RESET|REFUSED)'
+quits b
+at 0 thaw 9 >/dev/null
+nothing_is_left park_killed__nothing_is_left
+
+# ---- who cannot be parked, and wrong arguments
+start_fed "$dir/s.log" env PMX_JOB=13 PMX_ATTACH=secondary "$preempt" client "$tag"0
+pid[s]=$last in[s]=$to
+wait_for 10 grep -q ready "$dir/s.log" || not_ok park_secondary__attaches "" "$dir/s.log"
+hears "" s 'open 1' 'open: 0'
+refused park_secondary__cannot 1 'job 13: it has contexts that cannot be parked .*: freeze it' 0 park 13
+hears park_secondary__nor_by_itself s park 'park: EOPNOTSUPP'
+job_is park_secondary__runs_on 0 13 'runs 1 0'
+quits s
+refused park_wrong__no_job 2 'not the number of a job' 0 park
+refused park_wrong__job_0 2 'not the number of a job' 0 load 0
+refused park_wrong__drain_with_load 2 'options of freeze and park' 0 load 7 --drain 3
+at 0 park 99 >"$dir/none.log" && grep -q 'those that it opens are parked' "$dir/none.log" && ok park_wrong__job_without_contexts ||
+	not_ok park_wrong__job_without_contexts "" "$dir/none.log"
+at 0 thaw 99 >/dev/null
+for i in $nodes; do
+	end "${primaries[i]}" TERM
+done
+matching=engine ini 0 8 2 ""
+begin 0
+client a 0 9 0
+refused park_matching__of_the_engine_cannot 1 'job 9: it has contexts that cannot be parked' 0 park 9
+quits a
+end "${primaries[0]}" TERM
+
+# ------------------------------------------------------------------ five jobs of 13 contexts, room for one
+
+jobs_of_gang=(21 22 23 24 25)
+: >"$dir/gang.nodes"
+for i in $nodes; do
+	ini $i 35 7 ""
+	begin $i
+	echo "node$i instance=$dir/door/$i.sock" >>"$dir/gang.nodes"
+done
+before=$(holdings)
+start "$dir/gang.log" env PMX_CTL="$ctl" "$build/app/pmx-gang" --nodes "$dir/gang.nodes" --agent 'env HOST={}' --park --processes \
+	--slice 100 alternate "${jobs_of_gang[@]}"
+gang=$last
+for k in 0 1 2 3 4; do
+	list=()
+	for c in 0 1 2 3 4 5 6; do
+		list+=("0:$((7 * k + c))")
+		[ $c = 6 ] || list+=("1:$((6 * k + c))")
+	done
+	rank=0
+	for m in "${list[@]}"; do
+		PMX_JOB=${jobs_of_gang[k]} PREEMPT_SEED=$k start "$dir/j${jobs_of_gang[k]}.$rank.log" "$preempt" member "$dir/door/${m%:*}.sock" $rank "${jobs_of_gang[k]}" 0 "${list[@]}"
+		workers+=("$last")
+		rank=$((rank + 1))
+	done
+done
+sleep "$seconds"
+at 0 jobs | sed 's/^/# /'
+at_most park_gang__residents "$(at 0 jobs | awk '$3 > 0 {n += $3 - $6} END {print n}')" 7
+ended park_gang "${jobs_of_gang[@]}"
+wait_for 20 sh -c "! kill -0 $gang 2>/dev/null" || { kill -TERM "$gang"; not_ok park_gang__ends "" "$dir/gang.log"; }
+wait "$gang" && ok park_gang__takes_turns || not_ok park_gang__takes_turns "exit code $?" "$dir/gang.log"
+sed 's/^/# /' "$dir/gang.log"
+nothing_is_left park_gang__nothing_is_left
+exit $failed
