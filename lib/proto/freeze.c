@@ -57,6 +57,19 @@ is_settled(const struct proto *p, const struct flow *f)
 	return f->lost == 0 && flow_rest(p, f) == 0;
 }
 
+/* Of a settled flow, only a question for room can be on its way, and it was not answered in time:
+ * it is not asked again, and it no longer takes of the window that the path's flows share. */
+static void
+withdraw(struct proto *p, struct flow *f)
+{
+	if (f->snd_nxt - f->snd_una == f->lost + f->kept)
+		return;
+	flow_lose_flight(p, f, &p->paths[f->path]);
+	path_activate(p, &p->paths[f->path]);
+	f->credit_end = f->snd_una;
+	flow_forbid_now(f);
+}
+
 /* Note 3. Returns false if the flow's timer has another meaning, because something is on its
  * way. */
 bool
@@ -66,6 +79,7 @@ flow_frozen_timer(struct proto *p, struct flow *f, uint64_t now)
 		return false;
 	if (now >= f->rto_at) {
 		f->rto_at = now + p->rto_max;
+		withdraw(p, f);
 		if (f->tx_head != NIL && f->tx_state != FLOW_TX_IDLE) {
 			f->used_at = now;
 			/* there may be more such flows than one turn can say it of */

@@ -661,6 +661,41 @@ pm_preempt__frozen_without_credit_and_not_held(void **state)
 	finish(net);
 }
 
+/* A question for room is on its way, and lost, when its sender is frozen. It takes no window for long,
+ * though the sender does not ask again. */
+static void
+pm_preempt__a_lost_question_leaves_the_window_to_others(void **state)
+{
+	struct proto_config c = net_config();
+
+	(void)state;
+	c.path_frames = 1;
+	struct net *net = net_new(2, &c, 1);
+
+	net_open_all(net, 1, 4);
+	net->nodes[1].apps[0].paused = true;
+	int first = send_some(net, 0, 1, 2, 100);
+
+	net_run(net, 10 * NET_MS);
+	net->script = drop_data;
+	net->script_left = 1;
+	for (unsigned i = 0; i < 1000 && net->script_left; i++)
+		net_run(net, 100 * NET_US);
+	net_freeze(net, 0, 0);
+	assert_true(is_settled(net, 0, 0));
+	assert_int_equal(net_path(net, 0, 1)->inflight_frames, 1);
+	int other = net_send(net, 0, 1, 1, 1, 100);
+
+	net_run(net, 200 * NET_MS);
+	net_expect_delivered(net, other);
+	assert_int_equal(net_count(net, 0, PROTO_timeouts), 0);
+	net->nodes[1].apps[0].paused = false;
+	net_thaw(net, 0, 0);
+	net_settle(net, NET_SEC);
+	expect_some(net, first, 2);
+	finish(net);
+}
+
 /* Its frames were refused, the first of several and of a message's. */
 static void
 pm_preempt__what_was_refused_is_settled(void **state)
@@ -951,6 +986,7 @@ main(void)
 		cmocka_unit_test(pm_preempt__the_time_held_is_no_retry),
 		cmocka_unit_test(pm_preempt__frozen_for_long_and_not_held),
 		cmocka_unit_test(pm_preempt__frozen_without_credit_and_not_held),
+		cmocka_unit_test(pm_preempt__a_lost_question_leaves_the_window_to_others),
 		cmocka_unit_test(pm_preempt__what_was_refused_is_settled),
 		cmocka_unit_test(pm_preempt__all_of_many_held_flows_are_kept),
 		cmocka_unit_test(pm_preempt__both_sides_in_any_order),
