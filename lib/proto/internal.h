@@ -514,7 +514,7 @@ uint16_t share_each(struct proto *p, uint32_t now);
 bool room_has_frames(const struct proto *p, const struct context *c, uint32_t frames, bool held);
 bool room_take(struct proto *p, struct flow *f, uint32_t bulks);
 void room_wait(struct proto *p, struct flow *f, uint32_t bulks, bool demand);
-void room_drop_held(struct proto *p, struct flow *f);
+void room_starve(struct proto *p, struct flow *f, uint32_t bulks);
 void room_unblock(struct proto *p, struct flow *f);
 void room_pass(struct proto *p, struct flow *f);
 void room_add(struct proto *p, struct context *c, uint32_t entries, uint32_t bulks);

@@ -46,9 +46,7 @@ begin_message(struct proto *p, struct flow *f, const struct data *d, bool held)
 	/* Descriptors for the rest are reserved too, so that a partly received message can be
 	 * completed. */
 	if (unlikely(!room_has_frames(p, c, frags, held))) {
-		p->starved = true;
-		room_wait(p, f, bulks, true);
-		room_drop_held(p, f);
+		room_starve(p, f, bulks);
 		return false;
 	}
 	if (!room_take(p, f, bulks)) {

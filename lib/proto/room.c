@@ -228,7 +228,7 @@ void
 room_wait(struct proto *p, struct flow *f, uint32_t bulks, bool demand)
 {
 	if (f->flags & FLOW_GRANTED)
-		return; /* it has room, but lacks descriptors */
+		return; /* it has room, but is frozen */
 	if (demand) {
 		f->need_bulks = bulks;
 		f->flags |= FLOW_DEMAND;
@@ -244,12 +244,34 @@ room_wait(struct proto *p, struct flow *f, uint32_t bulks, bool demand)
 
 /* Descriptors ran short. The frames that this flow and those blocked with it hold out of order may
  * be all that is missing; if they kept them, they would wait for each other for ever. */
-void
-room_drop_held(struct proto *p, struct flow *f)
+static void
+drop_held(struct proto *p, struct flow *f)
 {
 	flow_drop_held(p, f);
 	for (uint32_t i = p->ctxs[f->ctx].blocked.head; i != NIL; i = BLOCKED_LINK(i))
 		flow_drop_held(p, &p->flows[i]);
+}
+
+/* The flow's next message cannot begin, because frames ran short. What was granted to it goes back,
+ * because a sender that is told of credit asks again at once, and takes the path's window from
+ * others. It keeps its turn. */
+void
+room_starve(struct proto *p, struct flow *f, uint32_t bulks)
+{
+	struct context *c = &p->ctxs[f->ctx];
+
+	p->starved = true;
+	if (f->flags & FLOW_GRANTED) {
+		f->flags = (f->flags & ~FLOW_GRANTED) | FLOW_BLOCKED;
+		c->entries++;
+		c->bulks += f->need_bulks;
+		f->blocked_next = c->blocked.head;
+		if (list_empty(&c->blocked))
+			c->blocked.tail = flow_index(p, f);
+		c->blocked.head = flow_index(p, f);
+	}
+	room_wait(p, f, bulks, true);
+	drop_held(p, f);
 }
 
 void

@@ -414,6 +414,52 @@ pm_r2__copied_contexts_share_frames(void **state)
 	finish(net);
 }
 
+/* Lose node 2's data from that sequence on. */
+static enum net_verdict
+drop_of_node_2(struct net *net, struct net_frame *f)
+{
+	return f->type == WIRE_DATA && f->src == 2 && f->seq - net->script_left < 1000 ? NET_DROP
+										       : NET_PASS;
+}
+
+/* A message was granted room, and all descriptors are set aside for another's. */
+static void
+pm_r2__a_granted_message_without_descriptors_asks_rarely(void **state)
+{
+	struct proto_config c = net_config();
+
+	(void)state;
+	c.rx_frames_max = 16;
+	struct net *net = net_new(3, &c, 1);
+
+	net_open_all(net, 1, 64);
+	net->nodes[1].apps[0].paused = true;
+	int first = net_send(net, 0, 0, 1, 0, 100), other = net_send(net, 2, 0, 1, 1, 10);
+
+	net_run(net, 10 * NET_MS);
+	net_expect_delivered(net, first);
+	net_expect_delivered(net, other);
+	int waits = net_send(net, 0, 0, 1, 0, 100);
+
+	net_run(net, NET_MS);
+	assert_true(net_flow(net, 1, 0, 0, 0)->flags & FLOW_DEMAND);
+	net->script = drop_of_node_2;
+	net->script_left = net_flow(net, 2, 0, 1, 1)->snd_end + 8;
+	other = net_send(net, 2, 0, 1, 1, 16 * 1024);
+	net_run(net, NET_MS);
+	assert_int_equal(net->nodes[1].p->rxd_reserved, 8);
+	net->log_count = 0;
+	net->nodes[1].apps[0].paused = false;
+	net_run(net, 100 * NET_MS);
+	assert_int_equal(net->nodes[0].tx_out, 1);
+	assert_in_range(net_logged(net, 0, WIRE_DATA, 0), 1, 20);
+	net->script = NULL;
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, other);
+	net_expect_delivered(net, waits);
+	finish(net);
+}
+
 static void
 pm_r5__frames_held_out_of_order_are_bounded(void **state)
 {
@@ -854,6 +900,7 @@ main(void)
 		cmocka_unit_test(pm_r2__waits_for_descriptors_end_without_new_room),
 		cmocka_unit_test(pm_r2__who_waited_for_descriptors_has_one_place),
 		cmocka_unit_test(pm_r2__copied_contexts_share_frames),
+		cmocka_unit_test(pm_r2__a_granted_message_without_descriptors_asks_rarely),
 		cmocka_unit_test(pm_r5__frames_held_out_of_order_are_bounded),
 		cmocka_unit_test(pm_r2__held_frames_do_not_block_their_own_message),
 		cmocka_unit_test(pm_r3__old_sequence_is_discarded_and_acked_again),
