@@ -10,6 +10,9 @@
  * 2. A frame that a Nack names counts as lost only if it was sent no later than the frame that
  *    revealed the gap (the echo). So a second Nack for the same hole does not send the frame a
  *    third time.
+ * 3. A receiver without room for a frame discards those behind it too. So what was sent with them
+ *    is sent again in order once there is room. If it counted as kept or in flight, it would make a
+ *    hole then, which looks like congestion.
  */
 #include <errno.h>
 
@@ -236,7 +239,8 @@ lose(struct flow *f, struct path *t, struct txd *d, uint32_t index)
 		f->lost_cursor = index;
 }
 
-/* PM-S3: returns how many frames were found lost. */
+/* PM-S3: returns how many frames were found lost. Behind one that there was no room for, all are
+ * that the receiver does not hold: note 3. */
 static uint32_t
 lose_named(struct proto *p, struct flow *f, struct path *t, const struct wire_hdr *h)
 {
@@ -244,13 +248,14 @@ lose_named(struct proto *p, struct flow *f, struct path *t, const struct wire_hd
 	uint32_t bits = wire_be16(h->payload_len) * 8u, ack = wire_be32(h->ack);
 	uint32_t echo = wire_be32(h->echo), found = 0;
 	bool back_n = p->cfg.recovery == PROTO_GO_BACK_N;
+	bool full = h->flags & wire_be16(WIRE_F_FULL);
 
 	for (uint32_t i = f->tx_head; i != NIL && i != f->tx_next; i = p->txds[i].next) {
 		struct txd *d = &p->txds[i];
 		uint32_t bit = d->seq - ack;
-		bool named = back_n || (bit < bits && map[bit / 8] >> bit % 8 & 1);
+		bool named = back_n || (bit < bits ? map[bit / 8] >> bit % 8 & 1 : full);
 
-		if (!back_n && bit >= bits)
+		if (!back_n && !full && bit >= bits)
 			break;
 		if (!named) {
 			if (d->state == TXD_INFLIGHT) {

@@ -597,17 +597,22 @@ tx_data(struct proto *p, struct proto_out *out, unsigned n, uint32_t now_ts, uin
 	return k;
 }
 
-/* Write which frames are missing, as a bitmap from rcv_nxt on; returns the bytes used. */
+/* Write which frames are missing, as a bitmap from rcv_nxt on; returns the bytes used. If there was
+ * no room for the first of them, those behind it are discarded as well, by whatever link they come,
+ * so a bit is clear only for what is held. */
 static uint16_t
 put_holes(const struct proto *p, const struct flow *f, uint8_t *map)
 {
-	uint32_t span = order_lost_end(p, f) - f->rcv_nxt;
+	const bool full = f->flags & FLOW_FULL;
+	uint32_t span = (full ? f->rcv_high : order_lost_end(p, f)) - f->rcv_nxt;
 	uint16_t bytes;
 
 	if (span == 0 || p->cfg.recovery == PROTO_GO_BACK_N)
 		span = 1;
 	bytes = (uint16_t)((span + 7) / 8);
 	memset(map, 0, bytes);
+	if (full && span % 8)
+		map[bytes - 1] = (uint8_t)(0xFF << span % 8);
 	for (uint32_t i = 0; i < span; i++) {
 		if (!have_test(f, f->rcv_nxt + i))
 			map[i / 8] |= (uint8_t)(1 << i % 8);

@@ -241,6 +241,29 @@ pm_preempt__a_frozen_receiver_refuses_and_takes_in_order_later(void **state)
 	finish(net);
 }
 
+/* If some of them counted as kept or in flight, they would leave a hole, for which the window is cut. */
+static void
+pm_preempt__what_was_refused_comes_again_without_a_hole(void **state)
+{
+	const int counts[] = {2, 5, 20, 60};
+
+	(void)state;
+	for (unsigned i = 0; i < 8; i++) {
+		struct net *net = pair();
+		const int n = counts[i / 2];
+
+		freeze_and_hold(net, 1, 0);
+		int first = send_some(net, 0, 1, n, 1000);
+
+		net_run(net, i & 1 ? 15 * NET_US : LONG); /* with and without a question before */
+		net_thaw(net, 1, 0);
+		net_settle(net, NET_SEC);
+		expect_some(net, first, n);
+		expect_no_harm(net, 0);
+		finish(net);
+	}
+}
+
 static void
 pm_preempt__a_frozen_receiver_refuses_an_opening_frame(void **state)
 {
@@ -968,6 +991,7 @@ main(void)
 		cmocka_unit_test(pm_preempt__the_rest_of_a_message_goes_on_the_next_does_not),
 		cmocka_unit_test(pm_preempt__hello_is_not_answered_yet),
 		cmocka_unit_test(pm_preempt__a_frozen_receiver_refuses_and_takes_in_order_later),
+		cmocka_unit_test(pm_preempt__what_was_refused_comes_again_without_a_hole),
 		cmocka_unit_test(pm_preempt__a_frozen_receiver_refuses_an_opening_frame),
 		cmocka_unit_test(pm_preempt__the_rest_of_a_half_received_message_is_taken),
 		cmocka_unit_test(pm_preempt__room_given_back_while_frozen_is_told_later),
