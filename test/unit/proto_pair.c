@@ -9,17 +9,19 @@
 #include "proto_pair.h"
 
 #define RX_TAG (1ull << 40)
+/* In a handle: its frame is of a parked context, and its payload is out of reach. */
+#define PARKED (1ull << 50)
 
 struct net_payload {
 	uint32_t message, frag, life;
 	uint16_t node;
-	bool back;
+	bool parked, back;
 };
 
 struct net_rx {
 	uint32_t payload, life; /* payload: number, or NIL for what a test injected */
 	uint16_t node;
-	bool kept, back;
+	bool kept, parked, back;
 };
 
 struct net_packet {
@@ -141,7 +143,8 @@ start_node(struct net *net, unsigned i)
 	n->life++;
 	n->tx_out = n->rx_out = 0;
 	for (unsigned c = 0; c < NET_CTXS; c++) {
-		n->apps[c].open = n->apps[c].frozen = n->apps[c].held = false;
+		n->apps[c].open = n->apps[c].frozen = false;
+		n->apps[c].held = n->apps[c].parked = false;
 		n->apps[c].generation++;
 		n->apps[c].held_entries = n->apps[c].held_bulks = n->apps[c].message = 0;
 	}
@@ -261,7 +264,7 @@ net_close(struct net *net, unsigned node, unsigned ctx, bool linger)
 {
 	struct net_app *a = &net->nodes[node].apps[ctx];
 
-	a->open = a->frozen = a->held = false;
+	a->open = a->frozen = a->held = a->parked = false;
 	a->generation++;
 	proto_ctx_close(net->nodes[node].p, (uint16_t)ctx, linger, net_ticks(net, node));
 }
@@ -287,9 +290,107 @@ net_hold(struct net *net, unsigned node, unsigned ctx)
 	a->held = a->frozen;
 }
 
+/* What net_park and net_load give to the core: the node, and how many handles there were. */
+struct swapping {
+	struct net *net;
+	unsigned node;
+	uint32_t sent, received;
+};
+
+/* Marks a handle or takes its mark away, and returns the new one. */
+static uint64_t
+mark(const struct swapping *s, uint64_t handle, bool sent, bool parked)
+{
+	uint64_t plain = handle & ~PARKED, i = sent ? plain : plain - RX_TAG;
+	bool known = i < (sent ? s->net->payload_count : s->net->rx_count);
+	struct net_payload *d = &s->net->payloads[sent && known ? i : 0];
+	struct net_rx *r = &s->net->rxs[!sent && known ? i : 0];
+
+	if (!known || (sent ? d->node != s->node || d->back : r->node != s->node || r->back) ||
+		(sent ? d->parked : r->parked) != !!(handle & PARKED) ||
+		(parked && handle & PARKED))
+		net_fail(s->net, "node %u swaps a handle that it does not hold so", s->node);
+	if (sent)
+		d->parked = parked;
+	else
+		r->parked = parked;
+	return parked ? plain | PARKED : plain;
+}
+
+static uint64_t
+mark_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
+{
+	struct swapping *s = arg;
+
+	(void)len;
+	s->sent += sent;
+	s->received += !sent;
+	return mark(s, handle, sent, true);
+}
+
+/* What was sent while the context was parked has no mark. */
+static uint64_t
+unmark_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
+{
+	struct swapping *s = arg;
+
+	(void)len;
+	s->sent += sent;
+	s->received += !sent;
+	return mark(s, handle, sent, false);
+}
+
+static unsigned pull(struct net *net, unsigned node);
+
+/* Every frame of the context that was not given back is swapped; of those it received, no more than
+ * are. */
+static void
+check_swapping(struct net *net, const struct swapping *s, unsigned ctx, bool all)
+{
+	const struct net_node *n = &net->nodes[s->node];
+
+	if (all ? s->sent != proto_ctx_pending(n->p, (uint16_t)ctx) || s->received > n->rx_out
+		: s->sent || s->received)
+		net_fail(net, "node %u ctx %u: %u handles sent and %u received were swapped",
+			s->node, ctx, s->sent, s->received);
+}
+
+bool
+net_park(struct net *net, unsigned node, unsigned ctx)
+{
+	struct net_app *a = &net->nodes[node].apps[ctx];
+	struct swapping s = {.net = net, .node = node};
+
+	pull(net, node); /* what was completed or delivered before */
+	bool did = proto_ctx_park(net->nodes[node].p, (uint16_t)ctx, mark_handle, &s);
+
+	check_swapping(net, &s, ctx, did);
+	if (did != (a->held && !a->parked))
+		net_fail(net, "node %u ctx %u is%s parked", node, ctx, did ? "" : " not");
+	a->parked |= did;
+	return did;
+}
+
+int
+net_load(struct net *net, unsigned node, unsigned ctx)
+{
+	struct net_app *a = &net->nodes[node].apps[ctx];
+	struct swapping s = {.net = net, .node = node};
+
+	pull(net, node); /* what was Acked or failed meanwhile */
+	int rc = proto_ctx_load(net->nodes[node].p, (uint16_t)ctx, unmark_handle, &s);
+
+	check_swapping(net, &s, ctx, rc == 0 && a->parked);
+	if (rc == 0)
+		a->parked = false;
+	return rc;
+}
+
 void
 net_thaw(struct net *net, unsigned node, unsigned ctx)
 {
+	if (net_load(net, node, ctx) != 0)
+		net_fail(net, "node %u ctx %u finds no frames when it is loaded", node, ctx);
 	proto_ctx_thaw(net->nodes[node].p, (uint16_t)ctx, net_ticks(net, node));
 	net->nodes[node].apps[ctx].frozen = net->nodes[node].apps[ctx].held = false;
 }
@@ -492,8 +593,10 @@ transmit(struct net *net, unsigned src, const struct proto_out *o)
 	enum net_verdict v = NET_PASS;
 
 	if (o->handle != PROTO_NO_HANDLE) {
-		const struct net_payload *d = &net->payloads[o->handle];
+		const struct net_payload *d = &net->payloads[o->handle & ~PARKED];
 
+		if (o->handle & PARKED)
+			net_fail(net, "node %u sends a payload of a parked context", src);
 		if (o->handle >= net->payload_count || d->node != src || d->back)
 			net_fail(net, "node %u sends a payload it does not hold", src);
 		begin_message(net, d->message);
@@ -526,10 +629,11 @@ transmit(struct net *net, unsigned src, const struct proto_out *o)
 static void
 take_completion(struct net *net, unsigned node, const struct proto_completion *c)
 {
-	struct net_payload *d = &net->payloads[c->handle];
+	uint64_t handle = c->handle & ~PARKED;
+	struct net_payload *d = &net->payloads[handle];
 
-	if (c->handle >= net->payload_count || d->node != node || d->back ||
-		d->life != net->nodes[node].life)
+	if (handle >= net->payload_count || d->node != node || d->back ||
+		d->parked != !!(c->handle & PARKED) || d->life != net->nodes[node].life)
 		net_fail(net, "node %u completes a handle it does not hold", node);
 	struct net_message *m = &net->messages[d->message];
 
@@ -548,11 +652,11 @@ take_completion(struct net *net, unsigned node, const struct proto_completion *c
 static struct net_rx *
 take_rx(struct net *net, unsigned node, uint64_t handle)
 {
-	uint64_t i = handle - RX_TAG;
+	uint64_t i = (handle & ~PARKED) - RX_TAG;
 	struct net_rx *r = &net->rxs[i];
 
 	if (i >= net->rx_count || r->node != node || !r->kept || r->back ||
-		r->life != net->nodes[node].life)
+		r->parked != !!(handle & PARKED) || r->life != net->nodes[node].life)
 		net_fail(net, "node %u gives back a received handle it does not hold", node);
 	r->back = true;
 	net->nodes[node].rx_out--;
@@ -587,6 +691,8 @@ take_delivery(struct net *net, unsigned node, const struct proto_delivery *d)
 	const struct net_rx *r = take_rx(net, node, d->handle);
 	struct net_app *a = &net->nodes[node].apps[d->ctx];
 
+	if (a->parked || r->parked)
+		net_fail(net, "node %u ctx %u is parked, and a message came to it", node, d->ctx);
 	if (r->payload == NIL) { /* injected: short, in one piece */
 		proto_ctx_room(net->nodes[node].p, d->ctx, 1, 0, net_ticks(net, node));
 		return;
@@ -652,6 +758,7 @@ static enum proto_rx_result
 receive(struct net *net, unsigned node, const void *frame, uint32_t len, uint32_t payload)
 {
 	struct net_node *n = &net->nodes[node];
+	const struct wire_hdr *h = frame;
 	uint32_t i = net->rx_count;
 
 	GROW(net, rxs, rx_count, rx_cap);
@@ -660,12 +767,12 @@ receive(struct net *net, unsigned node, const void *frame, uint32_t len, uint32_
 	enum proto_rx_result r = proto_rx(n->p, frame, len, RX_TAG + i, net_ticks(net, node));
 
 	if (r == PROTO_RX_KEPT || r == PROTO_RX_MESSAGE) {
+		if (n->apps[wire_be16(h->dst_ctx)].parked)
+			net_fail(net, "node %u keeps a frame for a parked context", node);
 		net->rxs[i].kept = true;
 		n->rx_out++;
 	}
 	if (r == PROTO_RX_MESSAGE) {
-		const struct wire_hdr *h = frame;
-
 		take_delivery(net, node,
 			&(struct proto_delivery){
 				.handle = RX_TAG + i,
@@ -874,7 +981,12 @@ check_rooms(struct net *net, unsigned node)
 		reserved += f->frags_left;
 		for (uint32_t k = f->ooo.head; k != NIL; k = n->p->rxds[k].next)
 			held++;
-		if (f->frags_left && f->frags_bulks > 1 && n->p->ctxs[f->ctx].copied)
+		if (n->p->ctxs[f->ctx].frozen == CONTEXT_PARKED ? !list_empty(&f->ooo)
+								: f->flags & FLOW_PARKED)
+			net_fail(net, "node %u: a flow of ctx %u is %s parked", node, f->ctx,
+				f->flags & FLOW_PARKED ? "still" : "not all");
+		if (f->frags_left && f->frags_bulks > 1 && n->p->ctxs[f->ctx].copied &&
+			n->p->ctxs[f->ctx].frozen != CONTEXT_PARKED)
 			assembling += f->frags_bulks;
 		if (f->frags_left) {
 			entries[f->ctx]++;
@@ -904,6 +1016,8 @@ check_rooms(struct net *net, unsigned node)
 			net_fail(net, "node %u ctx %u: room does not add up", node, c);
 		if (x->frozen ? x->entries || x->bulks : x->kept_entries || x->kept_bulks)
 			net_fail(net, "node %u ctx %u: room of a frozen context", node, c);
+		if (a->parked != (x->frozen == CONTEXT_PARKED))
+			net_fail(net, "node %u ctx %u: whether it is parked", node, c);
 	}
 }
 

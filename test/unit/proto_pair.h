@@ -61,8 +61,8 @@ struct net_app {
 	uint32_t message, frag;              /* being delivered: message + 1, next fragment */
 	uint64_t hold;                       /* ns from delivery to giving room back */
 	uint64_t frozen_at;
-	bool open, paused; /* paused: gives no room back */
-	bool frozen, held; /* net_freeze, net_hold */
+	bool open, paused;         /* paused: gives no room back */
+	bool frozen, held, parked; /* net_freeze, net_hold, net_park */
 };
 
 struct net_node {
@@ -123,6 +123,12 @@ void net_close(struct net *net, unsigned node, unsigned ctx, bool linger);
 void net_freeze(struct net *net, unsigned node, unsigned ctx);
 void net_hold(struct net *net, unsigned node, unsigned ctx);
 void net_thaw(struct net *net, unsigned node, unsigned ctx);
+/* Park a context that is held, and load it; net_thaw loads what is parked. The handle of each frame
+ * that the context has is marked meanwhile: it may come back with its mark, but it fails the test
+ * if a marked one is to be sent or is delivered, or if a frame is kept for a parked context.
+ * net_park: whether it is parked now. net_load: 0 or a negative errno. */
+bool net_park(struct net *net, unsigned node, unsigned ctx);
+int net_load(struct net *net, unsigned node, unsigned ctx);
 /* Sends; the message's number, or a negative errno. */
 int net_send(struct net *net, unsigned src, unsigned src_ctx, unsigned dst, unsigned dst_ctx,
 	uint32_t len);
