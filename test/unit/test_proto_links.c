@@ -288,6 +288,25 @@ pm_r4__a_node_with_one_link_is_nacked_at_once(void **state)
 }
 
 /* Nothing is held there, so what is discarded has to be sent again anyway. */
+/* Nothing is missing, but there was no room. The Nack names all that is not held. */
+static void
+pm_r2__a_refusal_is_said_by_a_node_of_several_links(void **state)
+{
+	struct net *net = pair_by(2, 3);
+	struct proto_out o;
+
+	(void)state;
+	net_freeze(net, 1, 0);
+	assert_int_equal(come_to(net, 0, 0, next_of(net), 0), PROTO_RX_DONE);
+	assert_true(says(net, 1, &o));
+	assert_int_equal(head_of(&o)->type, WIRE_NACK);
+	assert_int_equal(wire_be16(head_of(&o)->flags) & WIRE_F_FULL, WIRE_F_FULL);
+	assert_int_equal(wire_be16(head_of(&o)->credit), 0);
+	assert_int_equal(wire_be16(head_of(&o)->payload_len), 1);
+	assert_int_equal(o.head[WIRE_HDR_BYTES], 0xFF);
+	net_free(net);
+}
+
 static void
 pm_r5__go_back_n_does_not_wait_for_another_link(void **state)
 {
@@ -641,6 +660,7 @@ main(void)
 		cmocka_unit_test(pm_r4__what_was_passed_a_while_ago_is_lost),
 		cmocka_unit_test(pm_r4__a_probe_learns_what_is_lost),
 		cmocka_unit_test(pm_r4__a_node_with_one_link_is_nacked_at_once),
+		cmocka_unit_test(pm_r2__a_refusal_is_said_by_a_node_of_several_links),
 		cmocka_unit_test(pm_r5__go_back_n_does_not_wait_for_another_link),
 		cmocka_unit_test(pm_r4__sequences_of_links_wrap),
 		cmocka_unit_test(pm_r4__a_flow_opened_anew_knows_nothing_of_before),
