@@ -13,8 +13,8 @@
  *
  * A stopped context can be parked too: its packet buffers, and its right to have them, are for
  * others until it is loaded again, so that jobs that run in turns need not have memory for all of
- * them at once (limits.resident). That is for thin clients whose matching is their own: their
- * payloads lie in their own memory. Peers notice no difference.
+ * them at once (limits.resident). That is for thin clients, whose payloads lie in their own memory.
+ * Peers notice no difference.
  *
  * A job is a number that contexts of any nodes have in common. Who stops it at several nodes need
  * not do it at once, nor in an order: see pmx-gang(1).
@@ -47,7 +47,7 @@ PMX_API int pmx_context_stop(struct pmx_context *ctx);
  * Stop a context and park it: as pmx_context_stop(), and its packet buffers are for others until
  * pmx_context_start(). Idempotent.
  * @retval 0            it is parked
- * @retval -EOPNOTSUPP  the client is not thin, or the engine does its matching; nothing happened
+ * @retval -EOPNOTSUPP  the client is not thin; nothing happened
  * @retval -EPIPE, -ETIMEDOUT as of pmx_context_stop()
  */
 PMX_API int pmx_context_park(struct pmx_context *ctx);

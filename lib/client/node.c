@@ -254,7 +254,8 @@ static const struct {
 		"not pinned by this context"},
 	{ENOMEM, "out of memory"},
 	{ENOSPC,
-		"the node has too few free mbufs for these quotas: ask for less, or raise "
+		"the node has too few free mbufs for these quotas, or limits.resident contexts "
+		"have theirs: ask for less, park or end others, or raise "
 		"limits.mbufs; or no room for more regions or pins: limits.regions, or pins at 64 "
 		"other contexts"},
 	{EOPNOTSUPP,

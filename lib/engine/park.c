@@ -20,7 +20,7 @@ struct parking {
 bool
 park_can(const struct channel *ch)
 {
-	return ch->thin != NULL && !ch->engine_matches;
+	return ch->thin != NULL;
 }
 
 /* ------------------------------------------------------------------ parking */

@@ -24,8 +24,7 @@
 
 #include "engine/lane.h"
 
-/* Whether the context can be parked: its client is thin, and does the matching itself. Any thread
- * may call it. */
+/* Whether the context can be parked. Any thread may call it. */
 bool park_can(const struct channel *ch);
 /* Parks a context that is held in the core. */
 void park_context(struct engine *e, struct channel *ch);

@@ -274,12 +274,13 @@ void proto_ctx_thaw(struct proto *p, uint16_t ctx, uint64_t now);
 
 /* Parking: a held context gives up the memory of its frames until it is loaded. park replaces each
  * handle by what swap makes of it, by which the frame comes back should it be completed or released
- * meanwhile; none is given to proto_tx or proto_deliver. What came out of order is released; the
- * rest of a message that has begun is refused, as if there were no room. Returns false, having done
- * nothing, if the context is not held. load calls swap again for each frame that is still there,
- * after which the context is held. It returns -ENOSPC, having done nothing, while the frames for
- * unfinished messages of copied contexts do not suffice for its own; otherwise 0. thaw does nothing
- * to a parked context; closing it is as ever. */
+ * meanwhile; none is given to proto_tx or proto_deliver. (What waits for proto_deliver,
+ * proto_complete or proto_release already keeps its handle.) What came out of order is released;
+ * the rest of a message that has begun is refused, as if there were no room. Returns false, having
+ * done nothing, if the context is not held. load calls swap again for each frame that is still
+ * there, after which the context is held. It returns -ENOSPC, having done nothing, while the frames
+ * for unfinished messages of copied contexts do not suffice for its own; otherwise 0. thaw does
+ * nothing to a parked context; closing it is as ever. */
 bool proto_ctx_park(struct proto *p, uint16_t ctx, proto_swap swap, void *arg);
 int proto_ctx_load(struct proto *p, uint16_t ctx, proto_swap swap, void *arg);
 

@@ -6,8 +6,8 @@
  *       One of a job whose members all send to each other (preempt_member.c).
  *   preempt driver JOB FREEZES LONG_MS INSTANCE...
  *       Stops the job at one node or another, at random moments and for random times, until it has
- *       done so FREEZES times, and parks it in a third of them, where it can be; tells how long it
- *       took to settle, to park and to load.
+ *       done so FREEZES times, and parks it in a third of them; tells how long it took to settle,
+ *       to park and to load.
  *   preempt client INSTANCE
  *       Obeys the lines of its standard input, and answers each with one (preempt_client.c).
  *
@@ -63,7 +63,7 @@ content_is(const uint8_t *from, uint64_t key, uint32_t len)
 /* The job at one node. */
 struct place {
 	struct pmx_jobs *jobs;
-	bool stopped, parked, never_parks;
+	bool stopped, parked;
 	int64_t since_us, next_us; /* stopped since; when it changes */
 };
 
@@ -99,21 +99,16 @@ settle(struct place *p, struct pmx_job_state *s, uint32_t drain_us, bool parks)
 	}
 }
 
-/* Parks the job. That cannot be where the engine does the matching. */
 static void
 park(struct place *p, uint32_t drain_us, struct pmx_job_state *s)
 {
 	const bool has_settled = s->settled == s->stopped;
 	const int64_t began = now_us();
-	const int r = pmx_jobs_stop(p->jobs, job, drain_us, PMX_JOBS_PARK, s);
 
-	p->never_parks = r == -EOPNOTSUPP;
-	p->parked = r == 0;
-	if (r != 0 && !p->never_parks)
-		must_succeed("parking", r);
-	must_succeed("pmx_jobs_state", pmx_jobs_state(p->jobs, job, s));
-	settle(p, s, drain_us ? drain_us : PMX_DRAIN_US, p->parked);
-	if (p->parked && has_settled)
+	must_succeed("parking", pmx_jobs_stop(p->jobs, job, drain_us, PMX_JOBS_PARK, s));
+	p->parked = true;
+	settle(p, s, drain_us ? drain_us : PMX_DRAIN_US, true);
+	if (has_settled)
 		note(&parked, began);
 }
 

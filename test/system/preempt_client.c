@@ -8,7 +8,7 @@
  *   fill NODE:CONTEXT N  "fill: N": the same, and tries again for a moment
  *   ended waits for all that was sent: "ended: 0", or how the first one ended that failed
  *   take N              waits for N messages: "take: N"; they must be in order
- *   fresh NODE:CONTEXT N  the same, of a process that has begun to count anew there
+ *   fresh NODE:CONTEXT N  the same, if another process sends from there now
  *   none MS             "none: N": how many came in that time
  *   stop, park, start   "stop: 0"
  *   close               "close: 0"
@@ -33,6 +33,7 @@ static pmx_send_id sent[SENT_MAX];
 static unsigned sent_count;
 /* of each node and context: the next message there, and from there */
 static uint32_t next_out[NODES][CONTEXTS], next_in[NODES][CONTEXTS];
+static bool known[NODES][CONTEXTS]; /* a message has come from there */
 
 static void
 tell(const char *verb, int result)
@@ -130,8 +131,12 @@ take(unsigned n, int64_t until)
 		}
 		memcpy(&number, pmx_message_data(&m), sizeof(number));
 		pmx_release_receive_buffer(ctx, &m);
-		if (number != next_in[m.source.node % NODES][m.source.context % CONTEXTS]++)
+		const unsigned from = m.source.node % NODES, c = m.source.context % CONTEXTS;
+
+		if (known[from][c] && number != next_in[from][c])
 			return -EPROTO;
+		known[from][c] = true;
+		next_in[from][c] = number + 1;
 		got++;
 	}
 	return (int)got;
@@ -156,7 +161,7 @@ obey(const char *line)
 	else if (sscanf(line, "take %u", &n) == 1)
 		tell(verb, take(n, now_us() + PATIENCE_US));
 	else if (sscanf(line, "fresh %u:%u %u", &a, &b, &n) == 3) {
-		next_in[a % NODES][b % CONTEXTS] = 0;
+		known[a % NODES][b % CONTEXTS] = false;
 		tell(verb, take(n, now_us() + PATIENCE_US));
 	} else if (sscanf(line, "none %u", &n) == 1)
 		tell(verb, take(UINT32_MAX, now_us() + n * 1000ll));
