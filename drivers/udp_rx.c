@@ -13,7 +13,9 @@
  *    datagram before. Otherwise the datagram is cut up anew, by a copy.
  * 3. A poll leaves each of the last two ways when it has brought nothing worth it several times.
  *    The kernel is told to stop joining before recv is used again, because recv does not tell
- *    joined frames apart. What was joined before that is fetched with recvmmsg.
+ *    joined frames apart. Nor does recvmmsg then, even of what was joined before: so if anything
+ *    waits, joining goes on first. What the kernel is just about to queue at that moment may still
+ *    come joined, and the core refuses it, as too long for its header.
  */
 #include <netinet/udp.h>
 #include <string.h>
@@ -288,23 +290,18 @@ mode_follow(struct udp_queue *q)
 	}
 }
 
-/* The last poll with recvmmsg, after the kernel was told to stop joining: if it brings something
- * after all, it was not the last. */
+/* Goes back to recv, unless something waits: note 3. */
 static uint16_t
 rx_last(struct link *l, struct udp_queue *q, struct rte_mbuf **bufs, uint16_t n)
 {
-	uint16_t k;
-
 	join_datagrams(q, false);
-	k = rx_many(l, q, bufs, n);
-	if (k != 0 || q->mode != UDP_RX_MANY) {
+	if (recv(q->fd, NULL, 0, MSG_PEEK) >= 0) {
 		join_datagrams(q, true);
-		q->quiet = 0;
-	} else {
-		q->mode = UDP_RX_ONE;
-		q->busy = 0;
+		return rx_many(l, q, bufs, n);
 	}
-	return k;
+	q->mode = UDP_RX_ONE;
+	q->busy = 0;
+	return 0;
 }
 
 /*

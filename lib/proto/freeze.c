@@ -10,8 +10,8 @@
  *    the whole of it.
  * 3. Once they are settled or held, its flows send nothing, for any time. A receiver would forget
  *    them, and give up what it keeps for their sender (flow.c, notes 2 and 3), so for each of them
- *    with something to send an Ack with WIRE_F_ASK goes out every rto_max: "keep it, there is more
- *    to come".
+ *    with something to send, and for each that is watched, an Ack with WIRE_F_ASK goes out every
+ *    rto_max: "keep it, there is more to come".
  * 4. A parked context is a held one whose frames' memory is used for others. Its flows and
  *    descriptors stay, so Acks, RESETs and new lives of peers are handled as ever; only payloads
  *    are out of reach. So it takes nothing at all, not the rest of a message either, and forgets
@@ -80,7 +80,7 @@ flow_frozen_timer(struct proto *p, struct flow *f, uint64_t now)
 	if (now >= f->rto_at) {
 		f->rto_at = now + p->rto_max;
 		withdraw(p, f);
-		if (f->tx_head != NIL && f->tx_state != FLOW_TX_IDLE) {
+		if ((f->tx_head != NIL || f->watchers) && f->tx_state != FLOW_TX_IDLE) {
 			f->used_at = now;
 			/* there may be more such flows than one turn can say it of */
 			if (!flow_say(p, f, WIRE_ACK, WIRE_F_ASK, f->snd_una))
