@@ -166,8 +166,13 @@ proto_flow_watch(struct proto *p, uint16_t ctx, uint16_t node, uint16_t dst_ctx,
 
 	if (index == NIL)
 		return 0;
-	p->flows[index].watchers++;
-	return p->flows[index].life;
+	struct flow *f = &p->flows[index];
+
+	/* a flow that has been silent is opened anew now, which is no sign of the receiver's end */
+	if (f->watchers == 0 && f->tx_state == FLOW_TX_OPEN && f->tx_head == NIL)
+		open_tx(p, f, now);
+	f->watchers++;
+	return f->life;
 }
 
 uint32_t

@@ -90,6 +90,55 @@ pm_preempt__what_is_in_flight_is_acked_and_nothing_begins(void **state)
 	finish(net);
 }
 
+/* From half of flow_idle on the sender opens a flow anew, even a watched one. */
+static void
+pm_preempt__a_flow_is_watched_after_a_silence(void **state)
+{
+	struct net *net = pair();
+	struct proto *p = net->nodes[0].p;
+	int a = net_send(net, 0, 0, 1, 0, 100);
+
+	(void)state;
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, a);
+	net_run(net, net->nodes[0].cfg.flow_idle_us * 3ull / 4 * NET_US);
+	const uint32_t life = proto_flow_watch(p, 0, 1, 0, net_ticks(net, 0));
+
+	a = net_send(net, 0, 0, 1, 0, 100);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, a);
+	assert_int_equal(proto_flow_life(p, 0, 1, 0), life);
+	proto_flow_unwatch(p, 0, 1, 0);
+	finish(net);
+}
+
+static void
+pm_preempt__a_watched_flow_is_kept(void **state)
+{
+	for (int parks = 0; parks < 2; parks++) {
+		struct net *net = pair();
+		int a = net_send(net, 0, 0, 1, 0, 100);
+
+		(void)state;
+		net_settle(net, NET_SEC);
+		net_expect_delivered(net, a);
+		struct proto *p = net->nodes[0].p;
+		const uint32_t life = proto_flow_watch(p, 0, 1, 0, net_ticks(net, 0));
+
+		freeze_and_hold(net, 0, 0);
+		if (parks)
+			net_park(net, 0, 0);
+		net_run(net, LONG);
+		net_thaw(net, 0, 0);
+		a = net_send(net, 0, 0, 1, 0, 100);
+		net_settle(net, NET_SEC);
+		net_expect_delivered(net, a);
+		assert_int_equal(proto_flow_life(p, 0, 1, 0), life);
+		proto_flow_unwatch(p, 0, 1, 0);
+		finish(net);
+	}
+}
+
 static void
 pm_preempt__what_is_lost_in_flight_is_sent_again(void **state)
 {
@@ -1716,6 +1765,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pm_preempt__what_is_in_flight_is_acked_and_nothing_begins),
+		cmocka_unit_test(pm_preempt__a_flow_is_watched_after_a_silence),
+		cmocka_unit_test(pm_preempt__a_watched_flow_is_kept),
 		cmocka_unit_test(pm_preempt__what_is_lost_in_flight_is_sent_again),
 		cmocka_unit_test(pm_preempt__unanswered_frames_end_no_frozen_flow),
 		cmocka_unit_test(pm_preempt__what_is_sent_while_frozen_waits),
