@@ -247,11 +247,12 @@ rma_submit(struct rma *r, uint16_t ctx, uint32_t place, const struct transfer_de
 	if (unlikely(!desc_ok(d) || TRANSFER_PLACE(d->id) != place))
 		return false;
 	op_begin(r, c, op, now);
+	/* what a transfer before it used may go, and does not concern it */
+	op->local = (struct rma_bytes){NULL, d->local, d->len, ctx};
 	if (d->kind == TRANSFER_PACKED) {
 		op_becomes(r, op, OP_PACKED);
 		return true;
 	}
-	op->local = (struct rma_bytes){NULL, d->local, d->len, ctx};
 	if (d->memory != MEMORY_COPIED && has_bytes(d)) {
 		op->local.memory = r->cfg.memory(r->cfg.arg, ctx, d->memory, d->local, d->len);
 		if (unlikely(op->local.memory == NULL)) {

@@ -21,6 +21,9 @@
 #define PEER    1 /* node */
 #define BASE    0x10000u
 #define BYTES   4096u
+#define PIECE   5 /* of the client's memory */
+
+static char piece;
 
 struct lane {
 	struct rma *rma;
@@ -52,8 +55,8 @@ receiver(void *arg, uint16_t ctx, uint16_t node, uint16_t peer, enum rma_watch w
 static void *
 memory(void *arg, uint16_t ctx, uint32_t number, uint64_t at, uint64_t len)
 {
-	(void)arg, (void)ctx, (void)number, (void)at, (void)len;
-	return NULL;
+	(void)arg, (void)ctx, (void)at, (void)len;
+	return number == PIECE ? &piece : NULL;
 }
 
 static bool
@@ -119,20 +122,26 @@ teardown(void **state)
 
 /* At place 0..7 of context 0. */
 static void
-submit(struct lane *l, uint32_t place, uint8_t kind, uint64_t len)
+submit_from(struct lane *l, uint32_t place, uint8_t kind, uint64_t len, uint32_t number)
 {
 	const struct transfer_desc d = {
 		.kind = kind,
 		.node = PEER,
 		.ctx = 1,
 		.id = TRANSFER_ID(place, 1),
-		.memory = MEMORY_COPIED,
+		.memory = number,
 		.key = 77,
 		.local = BASE,
 		.len = len,
 	};
 
 	assert_true(rma_submit(l->rma, 0, place, &d, l->now));
+}
+
+static void
+submit(struct lane *l, uint32_t place, uint8_t kind, uint64_t len)
+{
+	submit_from(l, place, kind, len, MEMORY_COPIED);
 }
 
 /* All frames that there are go to the core. Returns how many. */
@@ -232,6 +241,27 @@ push__ends_once(void **state)
 	hear_ended(l, 0, 0);
 	acked(l, 0, ETIMEDOUT);
 	expect_result(l, 0, ETIMEDOUT);
+	expect_rest(l);
+}
+
+/* It does not concern a transfer that the client packs, whatever used its place before. */
+static void
+memory__goes_with_its_transfers_only(void **state)
+{
+	struct lane *l = *state;
+
+	submit_from(l, 2, TRANSFER_PUSH, PAYLOAD, PIECE);
+	turn(l);
+	acked(l, 0, 0);
+	hear_ended(l, 2, 0);
+	expect_result(l, 2, 0);
+	submit(l, 2, TRANSFER_PACKED, PAYLOAD);
+	submit_from(l, 3, TRANSFER_PULL, PAYLOAD, PIECE);
+	rma_memory_gone(l->rma, 0, &piece);
+	expect_result(l, 3, EFAULT);
+	assert_true(rma_is_packed(l->rma, 0, 2));
+	rma_packed_cancel(l->rma, 0, 2);
+	expect_result(l, 2, EFAULT);
 	expect_rest(l);
 }
 
@@ -391,6 +421,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(push__ends_with_its_answer, setup, teardown),
 		cmocka_unit_test_setup_teardown(push__ends_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(memory__goes_with_its_transfers_only, setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(again__not_behind_what_was_lost, setup, teardown),
 		cmocka_unit_test_setup_teardown(ask__ends_with_its_transfer, setup, teardown),
 		cmocka_unit_test_setup_teardown(ask__once_until_it_is_acked, setup, teardown),
