@@ -9,6 +9,7 @@
 #   NPB_DIR=DIR   binaries of the NAS parallel benchmarks, named PROGRAM.CLASS.RANKS
 #   PAIRS="cg.A.2:is.A.2 ..."  (cg.A.2:is.A.2 cg.A.2:cg.A.2)
 #   RUNS=N        of each program in its job, one after the other (3)
+#   PARK=--park   the job that waits is parked
 set -u
 . "$(dirname "$0")/../system/common.bash"
 suite=mpi_gang
@@ -48,7 +49,7 @@ for pair in ${PAIRS:-cg.A.2:is.A.2 cg.A.2:cg.A.2}; do
 				{ not_ok "$name" "one after the other: exit code $?" "$dir/second"; continue 2; }
 			alone=$(seconds "$begun")
 			all_right "$name" "$dir/first" "$dir/second" || continue 2
-			start "$dir/gang" "$build/app/pmx-gang" --nodes "$dir/nodes" --agent "$dir/gang_agent" --processes --slice $slice --json alternate 7 8
+			start "$dir/gang" "$build/app/pmx-gang" --nodes "$dir/nodes" --agent "$dir/gang_agent" --processes ${PARK:-} --slice $slice --json alternate 7 8
 			gang=$last
 			begun=$(date +%s.%N)
 			job 7 "${pair%:*}" >"$dir/first" 2>&1 &
