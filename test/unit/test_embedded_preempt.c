@@ -194,6 +194,22 @@ stop__is_idempotent(void **state)
 }
 
 /* A stopped context closes as others do; who sent to it is told. */
+/* An embedded node's client reads the node's buffers, so it cannot give them up. */
+static void
+park__is_for_thin_clients(void **state)
+{
+	(void)state;
+	pair_start("client", "");
+	assert_int_equal(pmx_context_park(ctx[0][0]), -EOPNOTSUPP);
+	send_one(ctx[0][0], other, 0, 8);
+	takes(ctx[1][0], 0, 8);
+	stop(ctx[0][0]);
+	assert_int_equal(pmx_context_park(ctx[0][0]), -EOPNOTSUPP);
+	start(ctx[0][0]);
+	send_one(ctx[0][0], other, 1, 8);
+	takes(ctx[1][0], 1, 8);
+}
+
 static void
 stop__closes(void **state)
 {
@@ -555,6 +571,7 @@ main(int argc, char **argv)
 		TEST(stop__receives_nothing),
 		TEST(stop__submissions_wait),
 		TEST(stop__is_idempotent),
+		TEST(park__is_for_thin_clients),
 		TEST(stop__closes),
 		TEST(matched__waits_for_its_sender),
 		TEST(matched__waits_for_its_receiver),
