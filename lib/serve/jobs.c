@@ -185,7 +185,7 @@ is_same(const struct stopped *a, const struct stopped *b)
 	return a->job == b->job && a->all == b->all && (a->all || a->uid == b->uid);
 }
 
-/* The note of a job that is stopped; otherwise a free one, or NULL. */
+/* The note of a job that is stopped; otherwise a free one, whose job is 0, or NULL. */
 static struct stopped *
 note_of(const struct stopped *s)
 {
@@ -202,8 +202,10 @@ note_of(const struct stopped *s)
 	}
 	for (unsigned i = 0; free == NULL && i < STOPPED_MAX; i++) {
 		contexts_of(&jobs.stopped[i], &c); /* note 1 */
-		if (c.count == 0)
-			free = &jobs.stopped[i];
+		if (c.count != 0)
+			continue;
+		free = &jobs.stopped[i];
+		free->job = 0;
 	}
 	return free;
 }
@@ -211,16 +213,16 @@ note_of(const struct stopped *s)
 static int
 stop(const struct stopped *s)
 {
-	struct stopped *note = note_of(s);
 	struct contexts c;
-
-	if (note == NULL)
-		return -ENOSPC;
-	const bool before = note->job != 0, processes = before && note->processes;
 
 	contexts_of(s, &c);
 	if (s->parked && !c.can_park)
 		return -EOPNOTSUPP;
+	struct stopped *note = note_of(s);
+
+	if (note == NULL)
+		return -ENOSPC;
+	const bool before = note->job != 0, processes = before && note->processes;
 	const bool parked = s->parked || (before && note->parked);
 
 	*note = *s;
@@ -234,21 +236,32 @@ stop(const struct stopped *s)
 	return result;
 }
 
+/* Those of the contexts that are parked, or that a job's note says are to be as soon as they have
+ * settled. */
+static void
+parked_of(const struct contexts *c, struct contexts *out)
+{
+	*out = (struct contexts){.count = 0};
+	for (uint32_t i = 0; i < jobs.node->config.contexts; i++) {
+		const struct channel *ch = &jobs.node->channels[i];
+		const enum preempted p = atomic_load_explicit(&ch->preempted, memory_order_acquire);
+
+		if (c->bits[i / 64] >> i % 64 & 1 &&
+			(p == PREEMPTED_PARKED ||
+				(p != PREEMPTED_NOT && park_can(ch) &&
+					jobs_parks(ch->job, jobs.user_of(ch->ctx)))))
+			add(out, ch);
+	}
+}
+
 /* Loads what is parked of a job: all of it, or nothing. 0 or -errno. */
 static int
 load(const struct stopped *s)
 {
-	struct contexts c, parked = {.count = 0};
+	struct contexts c, parked;
 
 	contexts_of(s, &c);
-	for (uint32_t i = 0; i < jobs.node->config.contexts; i++) {
-		const struct channel *ch = &jobs.node->channels[i];
-
-		if (c.bits[i / 64] >> i % 64 & 1 &&
-			atomic_load_explicit(&ch->preempted, memory_order_acquire) ==
-				PREEMPTED_PARKED)
-			add(&parked, ch);
-	}
+	parked_of(&c, &parked);
 	const int result = command(COMMAND_LOAD, &c, 0);
 
 	if (result != 0) {

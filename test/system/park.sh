@@ -259,6 +259,48 @@ for i in $nodes; do
 	end "${primaries[i]}" TERM
 done
 
+# ---- notes: of jobs without contexts, the last ones count
+for i in $nodes; do
+	ini $i 8 2 ""
+	sed -i 's/^retries = .*/retries = 100/' "$dir/$i.ini" # a primary that is stopped answers later
+	begin $i
+done
+before=$(holdings)
+for ((i = 0; i < 256; i++)); do echo "freeze $((100 + i)) 0 parked"; done | timeout 20 "$ctl" --instance "$dir/door/0.sock" gang >"$dir/notes.log"
+equal park_notes__are_256 "$(grep -c '^ok' "$dir/notes.log")" 256
+at 0 freeze 9 >/dev/null && ok park_notes__more_replace_old_ones || not_ok park_notes__more_replace_old_ones ""
+client a 0 9 0
+sleep 0.3
+equal park_notes__are_of_one_job "$(jobs 0 9)" 'stopped 1 1 1 0'
+at 0 thaw 9 >/dev/null
+
+# ---- what drains when it is to be parked, since its peer does not answer
+client b 1 0 1
+drains() { # TEST: the job is to be parked when b's primary has answered
+	kill -STOP "${primaries[1]}"
+	hears "" a 'send 1:1 5' 'send: 5'
+	start "$dir/drains.log" timeout 30 "$ctl" --instance "$dir/door/0.sock" park 9 --drain 9000
+	job_is "$1" 0 9 'draining 1 1 0 0'
+}
+hears "" a 'send 1:1 1' 'send: 1'
+hears "" b 'take 1' 'take: 1'
+drains park_drains__until_answered
+client c 0 9 1
+client d 0 10 2
+refused park_drains__no_room_to_load 1 'job 9: others have' 0 load 9
+kill -CONT "${primaries[1]}"
+job_is park_drains__is_parked_after_all 0 9 'parked 2 2 2 2'
+quits d
+at 0 thaw 9 >/dev/null
+hears park_drains__sends b 'take 5' 'take: 5'
+hears park_drains__no_error a ended 'ended: 0'
+quits c
+quits a b
+nothing_is_left park_drains__nothing_is_left
+for i in $nodes; do
+	end "${primaries[i]}" TERM
+done
+
 # ------------------------------------------------------------------ five jobs of 13 contexts, room for one
 
 jobs_of_gang=(21 22 23 24 25)
