@@ -343,7 +343,7 @@ jobs_begin(struct node *n, uint32_t (*user_of)(uint16_t ctx), int (*process_of)(
 			.all = true,
 			.connection = SECONDARY,
 			.processes = true,
-			.parked = ch->preempted == PREEMPTED_PARKED,
+			.parked = ch->parks || ch->preempted == PREEMPTED_PARKED,
 		};
 		struct stopped *note = is_reached(&s, ch) && ch->stopped && ch->job != 0
 			? note_of(&s)

@@ -98,6 +98,7 @@ put_channel(const struct engine *e, struct image_out *o, const struct channel *c
 	struct saved_channel s = {
 		.ctx = ch->ctx,
 		.selects = ch->selects,
+		.parks = ch->parks,
 		.preempted = ch->preempted,
 		.pid = ch->pid,
 		.job = ch->job,
@@ -579,6 +580,7 @@ get_channel(struct engine *e, struct takeover *t, struct image_in *in)
 	ch->pid = from.s.pid;
 	ch->job = from.s.job;
 	ch->domain = from.s.domain;
+	ch->parks = from.s.parks;
 	t->preempted[from.s.ctx] = from.s.preempted;
 	SERVICE_FOREACH(ops, e->services) {
 		if (ops->restore_context != NULL && !ops->restore_context(ch, in))

@@ -23,6 +23,7 @@ struct saved_inlet {
 struct saved_channel {
 	uint16_t ctx;
 	bool selects;
+	bool parks;
 	uint8_t preempted; /* enum preempted */
 	int32_t pid;
 	uint32_t job, domain;

@@ -295,6 +295,13 @@ at 0 thaw 9 >/dev/null
 hears park_drains__sends b 'take 5' 'take: 5'
 hears park_drains__no_error a ended 'ended: 0'
 quits c
+drains park_drains__again
+taken_over park_drains__taken_over 0
+job_is park_drains__is_parked_by_the_next_primary 0 9 'parked 1 1 1 1'
+kill -CONT "${primaries[1]}"
+at 0 thaw 9 >/dev/null
+hears park_drains__next_primary_sends b 'take 5' 'take: 5'
+hears park_drains__no_error_there a ended 'ended: 0'
 quits a b
 nothing_is_left park_drains__nothing_is_left
 for i in $nodes; do
