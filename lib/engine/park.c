@@ -185,7 +185,7 @@ park_load(struct engine *e, struct channel *ch)
 
 	for (uint32_t i = 0; i < channel_send_slots(ch); i++)
 		absent += slot_is_absent(e->node, &ch->slots[i]);
-	if (quotas_take(e->node, ch) != 0)
+	if (ch->thin == NULL || quotas_take(e->node, ch) != 0)
 		return -ENOSPC;
 	const bool good = get_spare(&k, absent + ch->thin->frames_kept) &&
 		proto_ctx_load(e->proto, ch->plain.endpoint, load_handle, &k) == 0 &&
@@ -207,6 +207,9 @@ void
 park_abandon(struct engine *e, struct channel *ch)
 {
 	struct thin *t = ch->thin;
+
+	if (t == NULL)
+		return;
 	const uint16_t *slots = t->recalled_slot;
 
 	for (uint32_t i = 0; i < t->recalled_count; i++) {

@@ -28,8 +28,8 @@
 bool park_can(const struct channel *ch);
 /* Parks a context that is held in the core. */
 void park_context(struct engine *e, struct channel *ch);
-/* Takes its mbufs again, after which it is held. 0; -ENOSPC: there are too few, and it stays
- * parked. */
+/* Takes its mbufs again, after which it is held. 0; -ENOSPC: there are too few, or a primary that
+ * took over could not map its memory, and it stays parked. */
 int park_load(struct engine *e, struct channel *ch);
 /* The context ends before it was loaded: what it has sent to contexts of this node ends with
  * ECONNRESET. */
