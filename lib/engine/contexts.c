@@ -7,6 +7,8 @@
  * 1. A context that closes first has its submissions taken, then waits until everything it sent is
  *    completed, which the core's retries bound; then every mbuf it had returns to the pool.
  * 2. An aborted context (its process is gone) skips both: everything it sent ends at once.
+ * 3. While a context that closed waits, it keeps only the mbufs of what it sent, and is not
+ *    resident (quotas.h): its receiver may be parked, and may need just the others to be loaded.
  */
 #include <errno.h>
 #include <string.h>
@@ -453,6 +455,24 @@ finish(struct engine *e, struct channel *ch)
 	ch->pid = 0;
 }
 
+/* Gives back the mbufs that an ending context no longer needs: note 3. */
+static void
+leave_buffers(struct node *n, struct channel *ch)
+{
+	uint32_t kept = ch->thin ? 0 : ch->plain.bulk_out + ch->matched.bulk_out;
+
+	for (uint32_t i = 0; i < channel_send_slots(ch); i++) {
+		struct send_slot *s = &ch->slots[i];
+
+		if (s->state == SEND_CLIENT && !slot_is_absent(n, s)) {
+			rte_pktmbuf_free(s->m);
+			s->m = &n->absent;
+		}
+		kept += !slot_is_absent(n, s);
+	}
+	quotas_give(n, ch, kept);
+}
+
 unsigned
 context_reap(struct engine *e, struct channel *ch)
 {
@@ -468,6 +488,7 @@ context_reap(struct engine *e, struct channel *ch)
 			return work;
 		close_endpoints(e, ch, true);
 		ch->state = CHANNEL_DEAD;
+		leave_buffers(e->node, ch);
 	}
 	bool over = ch->busy_slots == 0;
 

@@ -409,7 +409,8 @@ struct node {
 	uint32_t frag_len;
 	uint32_t frame_room; /* config_frame_room */
 	uint32_t epoch;
-	struct rte_mbuf absent;             /* stands in slots of parked contexts: park.h */
+	struct rte_mbuf absent;             /* stands in slots of parked contexts: park.h; and in
+					     * those that an ending one no longer needs */
 	_Atomic int64_t mbufs_left;         /* not reserved for contexts, links or lanes */
 	_Atomic uint32_t contexts_promised; /* contexts with a reservation */
 	uint32_t context_fair;              /* mbufs for one, if all have as many */

@@ -10,7 +10,8 @@
  *    (limits.contexts, if that is 0): when fewer are left than a default context has, it gets
  *    fewer, and is told how many.
  * 3. A parked context (park.h) is not resident. It has its quotas, which its client relies on, and
- *    takes the mbufs for them when it is loaded.
+ *    takes the mbufs for them when it is loaded. Nor is one that has closed: it keeps the mbufs of
+ *    what it has sent until that is delivered.
  */
 #ifndef PMX_ENGINE_QUOTAS_H
 #define PMX_ENGINE_QUOTAS_H

@@ -302,6 +302,15 @@ kill -CONT "${primaries[1]}"
 at 0 thaw 9 >/dev/null
 hears park_drains__next_primary_sends b 'take 5' 'take: 5'
 hears park_drains__no_error_there a ended 'ended: 0'
+
+# ---- senders that have ended do not keep the buffers that their receiver needs to take what they sent
+at 0 park 9 >/dev/null
+client c 0 0 1
+client d 0 0 2
+for k in c d; do hears "" $k 'send 0:0 3' 'send: 3'; done
+quits c d
+wait_for 5 at 0 thaw 9 >/dev/null && ok park_ended__sender_leaves_its_room || not_ok park_ended__sender_leaves_its_room ""
+hears park_ended__what_it_sent_arrives a 'fresh 0:1 6' 'fresh: 6'
 quits a b
 nothing_is_left park_drains__nothing_is_left
 for i in $nodes; do
