@@ -102,8 +102,8 @@ freeze(struct pmx_jobs *jobs, uint32_t job, uint32_t drain_us, unsigned flags,
 static const char *
 reason(int result)
 {
-	return result == -EOPNOTSUPP ? "it has contexts of secondaries, which read the node's "
-				       "buffers and cannot be parked: freeze it"
+	return result == -EOPNOTSUPP ? "it has contexts of secondaries, or with more receive "
+				       "buffers than the default, which cannot be parked: freeze it"
 		: result == -ENOSPC  ? "others have the packet buffers: park or end another job "
 				       "first, or raise limits.resident"
 				     : pmx_strerror(result);

@@ -47,7 +47,8 @@ PMX_API int pmx_context_stop(struct pmx_context *ctx);
  * Stop a context and park it: as pmx_context_stop(), and its packet buffers are for others until
  * pmx_context_start(). Idempotent.
  * @retval 0            it is parked
- * @retval -EOPNOTSUPP  the client is not thin; nothing happened
+ * @retval -EOPNOTSUPP  the client is not thin, or has more receive buffers than a default context;
+ *                      nothing happened
  * @retval -EPIPE, -ETIMEDOUT as of pmx_context_stop()
  */
 PMX_API int pmx_context_park(struct pmx_context *ctx);

@@ -217,6 +217,19 @@ context_resume(struct engine *e, struct channel *ch, const struct quotas *q, str
 	return 0;
 }
 
+bool
+context_keeps(struct node *n, struct channel *ch, uint16_t slot)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(n->pool);
+
+	if (m == NULL)
+		return false;
+	slot_set_buffer(ch, slot, m);
+	ch->promised++;
+	atomic_fetch_sub(&n->mbufs_left, 1);
+	return true;
+}
+
 /* Returns whether what it has sent can still be delivered. */
 static bool
 begin_close(struct engine *e, struct channel *ch)
@@ -264,7 +277,7 @@ open_context(struct engine *e, struct command *cmd)
 		return -EBUSY;
 	set_thin(e, ch, cmd->thin);
 	quotas_set(ch, &cmd->quotas);
-	if (!cmd->parked && quotas_take(n, ch) != 0) {
+	if (cmd->parked ? quotas_exceed(n, ch) : quotas_take(n, ch) != 0) {
 		set_thin(e, ch, NULL);
 		return -ENOSPC;
 	}
@@ -374,7 +387,7 @@ preempt(struct engine *e, const struct command *cmd)
 		n++;
 		if (cmd->op == COMMAND_STOP)
 			preempt_stop(e, ch, cmd->drain_us);
-		else if (cmd->op == COMMAND_PARK && park_can(ch))
+		else if (cmd->op == COMMAND_PARK && park_can(e->node, ch))
 			preempt_park(e, ch, cmd->drain_us);
 		else if (cmd->op == COMMAND_PARK)
 			result = -EOPNOTSUPP;

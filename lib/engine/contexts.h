@@ -12,6 +12,9 @@
  * parked: without mbufs. 0, or -ENOSPC. */
 int context_resume(struct engine *e, struct channel *ch, const struct quotas *q, struct thin *t,
 	bool parked);
+/* A parked context that is resumed had kept the mbuf of that send slot: it gets one. false: there
+ * is none. */
+bool context_keeps(struct node *n, struct channel *ch, uint16_t slot);
 /* Closes the channels of secondaries, which cannot move to another primary. */
 void contexts_end_secondaries(struct engine *e);
 /* The descriptor on which the client of an open context sleeps: an epoll of the channel's eventfd,

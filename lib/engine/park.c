@@ -18,9 +18,9 @@ struct parking {
 };
 
 bool
-park_can(const struct channel *ch)
+park_can(const struct node *n, const struct channel *ch)
 {
-	return ch->thin != NULL;
+	return quotas_are_copied(n, ch);
 }
 
 /* ------------------------------------------------------------------ parking */

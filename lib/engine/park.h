@@ -24,8 +24,9 @@
 
 #include "engine/lane.h"
 
-/* Whether the context can be parked. Any thread may call it. */
-bool park_can(const struct channel *ch);
+/* Whether the context can be parked: its client is thin, and has no more receive buffers than a
+ * default one, as the core has descriptors for. Any thread may call it. */
+bool park_can(const struct node *n, const struct channel *ch);
 /* Parks a context that is held in the core. */
 void park_context(struct engine *e, struct channel *ch);
 /* Takes its mbufs again, after which it is held. 0; -ENOSPC: there are too few, or a primary that

@@ -140,6 +140,14 @@ quotas_are_copied(const struct node *n, const struct channel *ch)
 	return are_copied(n, &q, ch->thin != NULL);
 }
 
+bool
+quotas_exceed(const struct node *n, const struct channel *ch)
+{
+	const struct quotas q = quotas_had(ch);
+
+	return quotas_promise(n, &q, ch->thin != NULL) > n->context_fair;
+}
+
 int
 quotas_take(struct node *n, struct channel *ch)
 {

@@ -29,6 +29,8 @@ void quotas_set(struct channel *ch, const struct quotas *q);
 /* Whether what the context receives is copied off its mbufs, which all such contexts share, so it
  * has none of its own for that. */
 bool quotas_are_copied(const struct node *n, const struct channel *ch);
+/* Whether they are more than there can be for one context when all have as many. */
+bool quotas_exceed(const struct node *n, const struct channel *ch);
 /* Reserves the mbufs of its quotas. 0; -ENOSPC: they are not there, or limits.resident contexts
  * have theirs. */
 int quotas_take(struct node *n, struct channel *ch);

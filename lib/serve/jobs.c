@@ -70,7 +70,7 @@ add(struct contexts *c, const struct channel *ch)
 	c->stopped += p != PREEMPTED_NOT;
 	c->settled += p >= PREEMPTED_HELD;
 	c->parked += p == PREEMPTED_PARKED;
-	c->can_park &= park_can(ch);
+	c->can_park &= park_can(jobs.node, ch);
 }
 
 /* The contexts of a job that s is about. */
@@ -248,7 +248,7 @@ parked_of(const struct contexts *c, struct contexts *out)
 
 		if (c->bits[i / 64] >> i % 64 & 1 &&
 			(p == PREEMPTED_PARKED ||
-				(p != PREEMPTED_NOT && park_can(ch) &&
+				(p != PREEMPTED_NOT && park_can(jobs.node, ch) &&
 					jobs_parks(ch->job, jobs.user_of(ch->ctx)))))
 			add(out, ch);
 	}
@@ -450,7 +450,8 @@ jobs_opened(uint16_t ctx)
 		if (t->job != ch->job || !(t->all || t->uid == jobs.user_of(ctx)))
 			continue;
 		add(&c, ch);
-		command(t->parked && park_can(ch) ? COMMAND_PARK : COMMAND_STOP, &c, t->drain_us);
+		command(t->parked && park_can(jobs.node, ch) ? COMMAND_PARK : COMMAND_STOP, &c,
+			t->drain_us);
 		if (t->processes)
 			halt_all(t->job, &c);
 		return;

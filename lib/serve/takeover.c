@@ -38,6 +38,7 @@
 
 #define MAGIC      0x504D5854414B4521u /* "PMXTAKE!" */
 #define PATIENCE_S 10
+#define HAS_BUFFER (1ull << 32) /* of a send slot's name: it is not one of node.absent */
 
 struct takeover {
 	int sock;
@@ -73,7 +74,8 @@ name_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
 		/* the payload of an inline message is nowhere else */
 		if (s->number >= ch->send_buffers && ch->thin != NULL && !slot_is_absent(g->n, s))
 			memcpy(thin_send(ch->thin, s->number), send_payload(s), len);
-		return (uint64_t)s->ctx << 16 | s->number;
+		return (slot_is_absent(g->n, s) ? 0 : HAS_BUFFER) | (uint64_t)s->ctx << 16 |
+			s->number;
 	}
 	if (handle & THIN_FRAME)
 		return handle;
@@ -404,8 +406,8 @@ mean_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
 		k->failed = true;
 		return 0;
 	}
-	struct channel *ch = handle >> 16 < k->n->config.contexts ? &k->n->channels[handle >> 16]
-								  : NULL;
+	const uint64_t ctx = (handle & ~HAS_BUFFER) >> 16;
+	struct channel *ch = ctx < k->n->config.contexts ? &k->n->channels[ctx] : NULL;
 	uint16_t number = handle & 0xFFFF;
 
 	if (ch == NULL || ch->state != CHANNEL_OPEN || number >= channel_send_slots(ch)) {
@@ -415,6 +417,10 @@ mean_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
 	const struct send_slot *s = &ch->slots[number];
 
 	slot_away(ch, number, SEND_QUEUED);
+	if (handle & HAS_BUFFER && slot_is_absent(k->n, s) && !context_keeps(k->n, ch, number)) {
+		k->failed = true;
+		return 0;
+	}
 	if (ch->thin != NULL && !slot_is_absent(k->n, s))
 		thin_fill(ch, &number, 1, len);
 	return (uintptr_t)s;
