@@ -82,6 +82,10 @@ ack_credit(struct proto *p, struct flow *f)
 	/* a frozen context takes not even what it has set room aside for */
 	if (unlikely(f->flags & FLOW_GRANTED) && !c->frozen)
 		n += f->need_bulks ? f->need_bulks : 1;
+	/* No buffer is left for a message like the last one that was refused; a short one may come.
+	 * If a window of them came, all but one would be discarded. */
+	if (c->bulks == 0 && f->need_bulks && room > 1)
+		room = 1;
 	if (c->bulks && c->bulks < room)
 		room = c->bulks;
 	n += room;

@@ -135,7 +135,8 @@ struct flow {
 	uint32_t frags_left;         /* fragments missing from it */
 	uint32_t frags_bulks;        /* bulk buffers reserved for it */
 	uint32_t frag_len;           /* of all its fragments but the last */
-	uint32_t need_bulks;         /* blocked or granted: buffers its next message takes */
+	uint32_t need_bulks;         /* blocked or granted: buffers its next message takes; later,
+				      * what the last such one took */
 	uint32_t echo_base;          /* newest data's time stamp minus its arrival */
 	uint32_t echo_gap;           /* time stamp units it may have waited for our poll */
 	uint32_t acks_owed;          /* frames received since the last Ack */
@@ -646,7 +647,8 @@ flow_credit(struct proto *p, struct flow *f)
 	const struct context *c = &p->ctxs[f->ctx];
 	uint32_t room = c->bulks && c->bulks < c->entries ? c->bulks : c->entries;
 
-	if (unlikely(f->flags & (FLOW_BLOCKED | FLOW_GRANTED) || f->frags_left || room == 0))
+	if (unlikely(f->flags & (FLOW_BLOCKED | FLOW_GRANTED) || f->frags_left || room == 0 ||
+		    (c->bulks == 0 && f->need_bulks)))
 		return ack_credit(p, f);
 	return (uint16_t)(room < WIRE_WINDOW_MAX ? room : WIRE_WINDOW_MAX);
 }

@@ -881,6 +881,41 @@ keepalive__goes_on_after_all_flows_were_forgotten(void **state)
 	finish(net);
 }
 
+/* 400 messages to a receiver that keeps each buffer for a while: what is sent again for want of
+ * room is bounded, and no sign of congestion. mixed: every other one needs no buffer. */
+static void
+overload(uint32_t bulks, uint64_t hold, bool mixed)
+{
+	enum { MESSAGES = 400 };
+	struct proto_config c = net_config();
+	struct net *net = net_new(2, &c, 1);
+	const uint64_t began = net->now;
+
+	net_open(net, 0, 0, 64, 64);
+	net_open(net, 1, 0, 256, bulks);
+	net->nodes[1].apps[0].hold = hold;
+	for (int i = 0; i < MESSAGES; i++)
+		net_send(net, 0, 0, 1, 0, mixed && i % 2 ? 16 : 1000);
+	net_settle(net, 20 * NET_SEC);
+	assert_in_range(net_count(net, 0, PROTO_tx_retransmits), 0, 2 * MESSAGES);
+	assert_in_range(net_count(net, 0, PROTO_window_cuts), 0, 4);
+	assert_in_range(net->now - began, 0, MESSAGES / bulks * hold * 2 + 5 * NET_MS);
+	net_check_clean(net);
+	net_free(net);
+}
+
+static void
+pm_r2__a_full_receiver_is_not_flooded(void **state)
+{
+	(void)state;
+	for (uint32_t bulks = 1; bulks <= 64; bulks *= 4) {
+		for (uint64_t hold = 10 * NET_US; hold <= NET_MS; hold *= 10) {
+			overload(bulks, hold, false);
+			overload(bulks, hold, true);
+		}
+	}
+}
+
 int
 main(void)
 {
@@ -920,6 +955,7 @@ main(void)
 		cmocka_unit_test(keepalive__a_silent_peer_is_asked_and_answers),
 		cmocka_unit_test(keepalive__death_takes_four_silent_periods),
 		cmocka_unit_test(keepalive__goes_on_after_all_flows_were_forgotten),
+		cmocka_unit_test(pm_r2__a_full_receiver_is_not_flooded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
