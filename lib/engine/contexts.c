@@ -33,10 +33,8 @@
 static void
 free_send_slots(struct node *n, struct channel *ch)
 {
-	for (uint32_t i = 0; i < channel_send_slots(ch); i++) {
-		if (!slot_is_absent(n, &ch->slots[i]))
-			rte_pktmbuf_free(ch->slots[i].m);
-	}
+	for (uint32_t i = 0; i < channel_send_slots(ch); i++)
+		slot_leave_buffer(n, &ch->slots[i]);
 }
 
 /* Makes the send slots. parked: they get their mbufs later. 0, or -ENOSPC. */
@@ -260,7 +258,6 @@ contexts_end_secondaries(struct engine *e)
 static void
 open_inlet(struct engine *e, const struct inlet *in)
 {
-
 	proto_ctx_open(e->proto, in->endpoint, in->lhs_size, in->bulk_quota, in->lhs.split, e->now);
 	/* it holds no mbufs of what it receives */
 	if (quotas_are_copied(e->node, in->ch))
@@ -477,10 +474,8 @@ leave_buffers(struct node *n, struct channel *ch)
 	for (uint32_t i = 0; i < channel_send_slots(ch); i++) {
 		struct send_slot *s = &ch->slots[i];
 
-		if (s->state == SEND_CLIENT && !slot_is_absent(n, s)) {
-			rte_pktmbuf_free(s->m);
-			s->m = &n->absent;
-		}
+		if (s->state == SEND_CLIENT)
+			slot_leave_buffer(n, s);
 		kept += !slot_is_absent(n, s);
 	}
 	quotas_give(n, ch, kept);

@@ -485,6 +485,16 @@ slot_is_absent(const struct node *n, const struct send_slot *s)
 	return s->m == &n->absent;
 }
 
+/* Gives the slot's buffer back. */
+static inline void
+slot_leave_buffer(struct node *n, struct send_slot *s)
+{
+	if (slot_is_absent(n, s))
+		return;
+	rte_pktmbuf_free(s->m);
+	s->m = &n->absent;
+}
+
 /* Tells the client where the slot's buffer is, if it is the client's. */
 static inline void
 slot_tell(const struct channel *ch, uint32_t slot)

@@ -265,37 +265,48 @@ expire(struct engine *e, struct inlet *in, uint64_t patience)
 	}
 }
 
+/* Takes the messages that src has sent out of the inlet's queue; NULL: those whose senders were
+ * aborted. Returns the first, the others follow by next_msg; NULL: there is none. */
+static struct rte_mbuf *
+pick(const struct engine *e, struct inlet *in, const struct channel *src)
+{
+	struct rte_mbuf *m = in->local_head, *next, *first = NULL, **end = &first;
+
+	in->local_head = NULL;
+	for (; m != NULL; m = next) {
+		struct buf_priv *p = buf_priv(m);
+
+		next = p->next_msg;
+		if (src != NULL ? p->src_ctx == src->ctx && p->generation == src->generation
+				: atomic_load_explicit(&e->node->channels[p->src_ctx].aborted,
+					  memory_order_relaxed)) {
+			p->next_msg = NULL;
+			*end = m;
+			end = &p->next_msg;
+		} else {
+			wait_in(in, m);
+		}
+	}
+	return first;
+}
+
 /* Ends the waiting messages whose senders were aborted. */
 static void
 forget_dead(struct engine *e, struct inlet *in)
 {
-	struct rte_mbuf *m = in->local_head, *next;
-
-	in->local_head = NULL;
-	for (; m != NULL; m = next) {
+	for (struct rte_mbuf *m = pick(e, in, NULL), *next; m != NULL; m = next) {
 		next = buf_priv(m)->next_msg;
-		if (atomic_load_explicit(&e->node->channels[buf_priv(m)->src_ctx].aborted,
-			    memory_order_relaxed))
-			send_back(e, m, ECONNRESET);
-		else
-			wait_in(in, m);
+		send_back(e, m, ECONNRESET);
 	}
 }
 
-/* Takes what src has sent out of the inlet's queue. */
 static void
-recall(struct inlet *in, const struct channel *src, void (*take)(void *arg, struct rte_mbuf *first),
-	void *arg)
+recall(struct engine *e, struct inlet *in, const struct channel *src,
+	void (*take)(void *arg, struct rte_mbuf *first), void *arg)
 {
-	struct rte_mbuf *m = in->local_head, *next;
-
-	in->local_head = NULL;
-	for (; m != NULL; m = next) {
+	for (struct rte_mbuf *m = pick(e, in, src), *next; m != NULL; m = next) {
 		next = buf_priv(m)->next_msg;
-		if (buf_priv(m)->src_ctx == src->ctx && buf_priv(m)->generation == src->generation)
-			take(arg, m);
-		else
-			wait_in(in, m);
+		take(arg, m);
 	}
 }
 
@@ -306,8 +317,8 @@ local_recall(struct engine *e, const struct channel *src,
 	const struct config *c = &e->node->config;
 
 	for (uint32_t i = e->lane; i < c->contexts && e->local_waiting; i += c->lanes) {
-		recall(&e->node->channels[i].plain, src, take, arg);
-		recall(&e->node->channels[i].matched, src, take, arg);
+		recall(e, &e->node->channels[i].plain, src, take, arg);
+		recall(e, &e->node->channels[i].matched, src, take, arg);
 	}
 }
 

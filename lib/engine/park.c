@@ -34,8 +34,7 @@ leave(const struct parking *k, struct send_slot *s, uint32_t len)
 	/* the payload of an inline message is nowhere else */
 	if (s->number >= k->ch->send_buffers)
 		memcpy(thin_send(k->ch->thin, s->number), send_payload(s), len);
-	rte_pktmbuf_free(s->m);
-	s->m = &k->n->absent;
+	slot_leave_buffer(k->n, s);
 }
 
 /* Of a frame that is sent from a slot; NULL: a service sends it, from its own memory. */

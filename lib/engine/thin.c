@@ -129,6 +129,15 @@ thin_frame_keep(struct channel *ch, const uint8_t *payload, uint32_t len)
 	return THIN_FRAME | (uint64_t)ch->ctx << 32 | number;
 }
 
+/* The buffer is free again. */
+static void
+frame_end(struct thin *t, uint32_t number)
+{
+	t->bufs[number].owner = BUF_FREE;
+	t->free[t->free_count++] = number;
+	t->frames_kept--;
+}
+
 void
 thin_frame_free(struct node *n, uint64_t handle)
 {
@@ -140,9 +149,7 @@ thin_frame_free(struct node *n, uint64_t handle)
 	if (t == NULL || t->frames_kept == 0 || number >= t->count ||
 		t->bufs[number].owner != ch->ctx || t->bufs[number].head)
 		return;
-	t->bufs[number].owner = BUF_FREE;
-	t->free[t->free_count++] = number;
-	t->frames_kept--;
+	frame_end(t, number);
 }
 
 void
@@ -152,7 +159,5 @@ thin_frame_take(struct channel *ch, uint64_t handle, uint8_t *to, uint32_t len)
 	struct thin *t = ch->thin;
 
 	memcpy(to, t->receive + (uint64_t)number * t->stride, len);
-	t->bufs[number].owner = BUF_FREE;
-	t->free[t->free_count++] = number;
-	t->frames_kept--;
+	frame_end(t, number);
 }
