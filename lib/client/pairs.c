@@ -487,6 +487,18 @@ pair_offer(struct pair *p, const void *bytes, uint32_t request, bool expected)
 	return i;
 }
 
+static bool
+has_ended(const struct pair *p)
+{
+	struct pollfd life = {.fd = p->process, .events = POLLIN};
+	int ready;
+
+	do
+		ready = poll(&life, 1, 0);
+	while (ready < 0 && errno == EINTR); /* a signal that is handled here tells nothing */
+	return ready != 0;
+}
+
 int
 pairs_fetch(struct pmx_context *ctx, uint32_t serial, uint32_t offer, void *to, uint64_t len)
 {
@@ -499,13 +511,12 @@ pairs_fetch(struct pmx_context *ctx, uint32_t serial, uint32_t offer, void *to, 
 	if (offer >= PAIR_OFFERS)
 		return EPROTO;
 	struct pair_side *mine = &p->shm->side[p->side];
-	struct pollfd life = {.fd = p->process, .events = POLLIN};
 	int error = copy_from(p->pid,
 		atomic_load_explicit(&p->shm->side[!p->side].offers[offer], memory_order_relaxed),
 		to, len);
 
 	/* if it still lives, it was not another process of its number that was read */
-	if (error == 0 && poll(&life, 1, 0) != 0)
+	if (error == 0 && has_ended(p))
 		error = ECONNRESET;
 	atomic_store_explicit(&mine->results[offer], (uint32_t)error + 1, memory_order_release);
 	atomic_fetch_add_explicit(&mine->fetched, 1, memory_order_release);

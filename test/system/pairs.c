@@ -3,6 +3,7 @@
  * Contexts of one host that share memory (lib/client/pairs.h), as pairs.sh runs them:
  *
  *   pairs mix NAME SEED PAIRED      random messages of three contexts, order and bytes checked
+ *   pairs interrupted NAME          the same while signals are handled
  *   pairs switch NAME               bursts while sharing begins, many times: order
  *   pairs stream NAME SECONDS       a stream over whatever happens to the primary
  *   pairs sleep NAME                both sides sleep between messages
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -313,6 +315,25 @@ mix(bool by_pairs)
 	if (by_pairs ? aside < all / 3 : aside != 0)
 		die("%lu of %lu messages by shared memory", aside, all);
 	printf("# %lu of %lu messages by shared memory\n", aside, all);
+}
+
+static void
+ignore(int signal)
+{
+	(void)signal;
+}
+
+/* The same while the application handles signals all the time. */
+static void
+interrupted(void)
+{
+	const struct sigaction handled = {.sa_handler = ignore};
+	const struct itimerval often = {{0, 20}, {0, 20}}, never = {{0, 0}, {0, 0}};
+
+	sigaction(SIGALRM, &handled, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	mix(true);
+	setitimer(ITIMER_REAL, &never, NULL);
 }
 
 /* ------------------------------------------------------------------ switch */
@@ -681,6 +702,8 @@ main(int argc, char **argv)
 	seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
 	if (strcmp(what, "mix") == 0 && argc == 5)
 		mix(atoi(argv[4]) != 0);
+	else if (strcmp(what, "interrupted") == 0)
+		interrupted();
 	else if (strcmp(what, "switch") == 0)
 		for (unsigned i = 0; i < SWITCHES; i++)
 			switch_once();

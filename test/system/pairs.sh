@@ -41,6 +41,7 @@ check() { # NAME ARGUMENTS
 
 begin "direct = user"
 for s in 1 2 3; do check "mix_$s" mix "${tag}0" $s 1; done
+check interrupted interrupted "${tag}0"
 check switch switch "${tag}0"
 check sleep sleep "${tag}0"
 check killed killed "${tag}0"

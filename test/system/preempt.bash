@@ -103,13 +103,21 @@ dies() { # CLIENT
 
 # ------------------------------------------------------------------ jobs that work
 
-# members JOB SELF_MS NODE:CONTEXT...: a process each; sets workers
+# member JOB SELF_MS SEED NODE RANK NODE:CONTEXT...: a process
+member() {
+	local job=$1 self=$2 seed=$3 node=$4 rank=$5
+	shift 5
+	PMX_JOB=$job PREEMPT_SEED=$seed start "$dir/j$job.$rank.log" "$preempt" member "$dir/door/$node.sock" "$rank" "$job" "$self" "$@"
+	workers+=("$last")
+	job_of[$last]=$job
+}
+
+# members JOB SELF_MS NODE:CONTEXT...: a process each, that work
 members() {
 	local job=$1 self=$2 rank=0 m
 	shift 2
 	for m; do
-		PMX_JOB=$job PREEMPT_SEED=$job start "$dir/j$job.$rank.log" "$preempt" member "$dir/door/${m%:*}.sock" $rank "$job" "$self" "$@"
-		workers+=("$last")
+		member "$job" "$self" "$job" "${m%:*}" $rank "$@"
 		rank=$((rank + 1))
 	done
 	wait_for 20 all_work "$job" $rank || not_ok ${suite}_members "those of job $job do not begin" "$dir/j$job.0.log"
@@ -118,14 +126,13 @@ all_work() { [ "$(cat "$dir/j$1".*.log | grep -c '^works')" = "$2" ]; }
 
 # ended TEST JOB...: asks one of each job to end, and looks at what they tell
 ended() {
-	local name=$1 job w code=0
+	local name=$1 job w
+	local -A codes=()
 	shift
-	for w in "${workers[@]}"; do
-		kill -USR1 "$w" 2>/dev/null
-	done
+	kill -USR1 "${workers[@]}" 2>/dev/null
 	for w in "${workers[@]}"; do
 		wait_for 40 sh -c "! kill -0 $w 2>/dev/null" || kill -KILL "$w"
-		wait "$w" || code=$?
+		wait "$w" || codes[${job_of[$w]}]+=" $?"
 	done
 	workers=()
 	for job; do
@@ -133,10 +140,11 @@ ended() {
 		awk -v job="$job" '$1 == "done" {m += $2; a += $4; t += $6; c += $8; s += $10; l += $12; d += $14; w += $16; e += $18; n++}
 			END {printf "# job %d: %d messages, %d matched, %d transfers, %d collectives, stopped by itself %d times: ", job, m, a, t, c / n, s
 				printf "%d lost, %d twice, %d wrong, %d told error\n", l, d, w, e}' "$dir/together.log" | tee "$dir/sum"
-		if [ $code -eq 0 ] && grep -q ' 0 lost, 0 twice, 0 wrong, 0 told error' "$dir/sum"; then
+		if [ -z "${codes[$job]:-}" ] && grep -q ' 0 lost, 0 twice, 0 wrong, 0 told error' "$dir/sum"; then
 			ok "${name}__job_$job"
 		else
-			not_ok "${name}__job_$job" "exit code $code" "$dir/together.log"
+			grep -vx works "$dir/together.log" >"$dir/told.log"
+			not_ok "${name}__job_$job" "exit codes${codes[$job]:- all 0}" "$dir/told.log"
 		fi
 		rm "$dir/j$job".*.log
 	done
@@ -155,3 +163,4 @@ taken_over() { # TEST NODE
 
 export PMX_ATTACH=thin
 workers=()
+declare -A job_of
