@@ -16,6 +16,7 @@
 #include <rte_vect.h>
 
 #include "client/client.h"
+#include "client/signals.h"
 #include "engine/quotas.h"
 #include "engine/contexts.h"
 #include "engine/loop.h"
@@ -58,7 +59,11 @@ pmx_node_start(struct pmx_node **node, const struct pmx_node_params *params, cha
 		return -ENOMEM;
 	}
 	if (params->eal_argc > 0) {
-		if (rte_eal_init(params->eal_argc, params->eal_argv) < 0) {
+		sigset_t signals = signals_block();
+		int started = rte_eal_init(params->eal_argc, params->eal_argv);
+
+		signals_restore(signals);
+		if (started < 0) {
 			snprintf(error, error_len, "the DPDK EAL did not start: %s",
 				rte_strerror(rte_errno));
 			config_free(&config);

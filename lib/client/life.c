@@ -10,7 +10,6 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -19,6 +18,7 @@
 #include <unistd.h>
 
 #include "client/client.h"
+#include "client/signals.h"
 
 /* Makes the context's descriptor readable, for a thread that sleeps on it and for later ones. */
 static void
@@ -63,7 +63,6 @@ watch(void *arg)
 int
 life_begin(struct pmx_node *node, int fd, short events)
 {
-	sigset_t all, before;
 
 	node->life = fd;
 	node->life_events = events;
@@ -71,13 +70,12 @@ life_begin(struct pmx_node *node, int fd, short events)
 	node->wake = eventfd(0, EFD_CLOEXEC);
 	if (node->wake < 0)
 		return -errno;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
+	sigset_t before = signals_block();
 	int error = pthread_create(&node->watcher, NULL, watch, node);
 
 	if (error == 0)
 		pthread_setname_np(node->watcher, "pmx-life");
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	signals_restore(before);
 	node->watched = error == 0;
 	if (error != 0)
 		close(node->wake);

@@ -24,7 +24,6 @@
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -33,6 +32,7 @@
 #include <unistd.h>
 
 #include "client/client.h"
+#include "client/signals.h"
 
 #define NEWS 1024 /* places for ranges that were found and not taken yet; a power of two */
 
@@ -251,7 +251,6 @@ begin_watch(void)
 	/* without privileges only this mode is allowed; faults of the kernel are not needed */
 	if (fd < 0 && errno == EPERM)
 		fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
-	sigset_t all, before;
 	pthread_t thread;
 
 	if (fd < 0)
@@ -261,8 +260,8 @@ begin_watch(void)
 		return;
 	}
 	pins.fd = fd;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
+	sigset_t before = signals_block();
+
 	if (pthread_create(&thread, NULL, watch, NULL) == 0) {
 		pthread_setname_np(thread, "pmx-pins");
 		pthread_detach(thread);
@@ -270,7 +269,7 @@ begin_watch(void)
 		close(fd);
 		pins.fd = -1;
 	}
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	signals_restore(before);
 }
 
 /* In a child of fork(): nothing is locked or watched there, and the contexts are the parent's. */

@@ -37,6 +37,7 @@
 
 #include "channel/instance.h"
 #include "client/client.h"
+#include "client/signals.h"
 
 #define LOOK_NS              20000000 /* between checks whether the primary is gone */
 #define HANDSHAKE_PATIENCE_S 5
@@ -135,7 +136,11 @@ start_eal(struct pmx_node *node, const char *instance, int cpu)
 	STEP();
 	CPU_ZERO(&before);
 	sched_getaffinity(0, sizeof(before), &before);
-	if (rte_eal_init((int)(sizeof(argv) / sizeof(argv[0])) - 1, argv) < 0)
+	sigset_t signals = signals_block();
+
+	result = rte_eal_init((int)(sizeof(argv) / sizeof(argv[0])) - 1, argv);
+	signals_restore(signals);
+	if (result < 0)
 		return rte_errno == EALREADY ? -EALREADY : -ENODEV;
 	/* frees 150 KiB of the shared heap that are not used, and would not be freed when this
 	 * process ends (note 4) */

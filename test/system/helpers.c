@@ -3,6 +3,8 @@
  * See helpers.h.
  */
 #include <errno.h>
+#include <signal.h>
+#include <sys/time.h>
 
 #include "helpers.h"
 #include "pmx/pmx.h"
@@ -70,6 +72,22 @@ must(void *p)
 		exit(2);
 	}
 	return p;
+}
+
+static void
+ignore(int signal)
+{
+	(void)signal;
+}
+
+void
+interrupt_every(int us)
+{
+	const struct sigaction handled = {.sa_handler = ignore};
+	const struct itimerval often = {{0, us}, {0, us}};
+
+	sigaction(SIGALRM, &handled, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
 }
 
 uint64_t

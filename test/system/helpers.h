@@ -32,6 +32,8 @@ void die_of(const char *what, int result) __attribute__((noreturn));
 void must_succeed(const char *what, int result);
 /* No memory ends the program, with exit code 2. */
 void *must(void *p);
+/* From now on this process handles a signal every `us`; 0: no longer. */
+void interrupt_every(int us);
 uint64_t draw(void);
 /* All bits of the result depend on all bits of z. */
 uint64_t mix64(uint64_t z);

@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -315,25 +314,6 @@ mix(bool by_pairs)
 	if (by_pairs ? aside < all / 3 : aside != 0)
 		die("%lu of %lu messages by shared memory", aside, all);
 	printf("# %lu of %lu messages by shared memory\n", aside, all);
-}
-
-static void
-ignore(int signal)
-{
-	(void)signal;
-}
-
-/* The same while the application handles signals all the time. */
-static void
-interrupted(void)
-{
-	const struct sigaction handled = {.sa_handler = ignore};
-	const struct itimerval often = {{0, 20}, {0, 20}}, never = {{0, 0}, {0, 0}};
-
-	sigaction(SIGALRM, &handled, NULL);
-	setitimer(ITIMER_REAL, &often, NULL);
-	mix(true);
-	setitimer(ITIMER_REAL, &never, NULL);
 }
 
 /* ------------------------------------------------------------------ switch */
@@ -702,9 +682,11 @@ main(int argc, char **argv)
 	seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
 	if (strcmp(what, "mix") == 0 && argc == 5)
 		mix(atoi(argv[4]) != 0);
-	else if (strcmp(what, "interrupted") == 0)
-		interrupted();
-	else if (strcmp(what, "switch") == 0)
+	else if (strcmp(what, "interrupted") == 0) {
+		interrupt_every(20);
+		mix(true);
+		interrupt_every(0);
+	} else if (strcmp(what, "switch") == 0)
 		for (unsigned i = 0; i < SWITCHES; i++)
 			switch_once();
 	else if (strcmp(what, "stream") == 0 && argc == 4)

@@ -5,6 +5,7 @@
  *
  *   secondaries lcore INSTANCE     attaches, prints its lcore number, and stays until it is killed
  *   secondaries occupied INSTANCE  attaches in a process that uses the primary's addresses
+ *   secondaries interrupted INSTANCE  attaches while signals are handled, and is gone
  *   secondaries other INSTANCE attaches to what pretends to be a primary of another DPDK: prints
  *   the error
  *   secondaries again INSTANCE     attaches, waits until its primary ends, and attaches again
@@ -23,6 +24,7 @@
 #include <rte_version.h>
 
 #include "channel/channel.h"
+#include "helpers.h"
 #include "pmx/pmx.h"
 
 static int
@@ -88,8 +90,10 @@ main(int argc, char **argv)
 		mmap((void *)0x100800000, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
 			-1, 0) == MAP_FAILED)
 		return 1;
+	interrupt_every(strcmp(argv[1], "interrupted") == 0 ? 20 : 0);
 	int result = pmx_node_attach(&node, argv[2], -1);
 
+	interrupt_every(0);
 	printf("%d %s\n", result, pmx_strerror(result));
 	if (result != 0)
 		return 1;

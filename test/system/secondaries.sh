@@ -55,6 +55,12 @@ wait_for 10 test -S "$dir/pretender.sock"
 PMX_ATTACH=secondary says secondaries__another_dpdk "another version" "$program" other pretender
 PMX_ATTACH=secondary says secondaries__nobody_listens "no pmx-dpdk primary" "$program" other pretender
 
+# ---- signals that an application handles do not disturb it, also where the EAL waits
+start "$dir/flock.log" sh -c 'for k in $(seq 150); do flock /dev/hugepages sleep 0.02; done'
+PMX_ATTACH=secondary says secondaries__interrupted "^8 times" sh -c 'for k in 1 2 3 4 5 6 7 8; do "$0" "$@" || exit 1; done; echo 8 times' \
+	"$program" interrupted "${tag}0"
+end "$last" TERM
+
 # ---- they come and go
 held() { awk '/^HugetlbPages/{print $2}' "/proc/$daemon/status"; }
 ups() { timeout 10 "$build/app/pmx-ctl" --instance "${tag}0" --json stat | tr -d ' ' | grep -o '"link_up":1'; }
