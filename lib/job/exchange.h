@@ -19,7 +19,8 @@ struct exchange;
 struct exchange_ops {
 	/* Whether this process was started by it. */
 	bool (*is_here)(void);
-	/* Sets rank, size and number. 0; or -errno, with a sentence. */
+	/* Sets rank and size, and the job's number if it is told one. 0; or -errno, with a
+	 * sentence. */
 	int (*begin)(struct exchange *x, char *error, size_t error_len);
 	int (*put)(struct exchange *x, const char *key, const void *value, uint32_t len);
 	int (*fence)(struct exchange *x, int64_t timeout_us);
@@ -31,7 +32,8 @@ struct exchange_ops {
 
 struct exchange {
 	const struct exchange_ops *ops;
-	uint32_t rank, size, number;
+	uint32_t rank, size;
+	uint32_t number; /* 0: none was told */
 	void *state;
 };
 

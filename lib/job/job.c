@@ -7,13 +7,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "job/clock.h"
 #include "job/exchange.h"
 #include "pmx/job.h"
 
 #define MINUTE_US 60000000
-#define ADDRESS   "address" /* key of a process's own address */
+/* keys of a process's own address, and of the number that rank 0 has drawn */
+#define ADDRESS "address"
+#define NUMBER  "number"
 
 struct pmx_job {
 	struct exchange exchange;
@@ -69,6 +72,32 @@ begin(struct pmx_job *j, const struct complaint *c)
 	return error != 0
 		? complain(c, error, "who this process is in its job: %s", pmx_strerror(error))
 		: 0;
+}
+
+/* The number of a job that nobody has told one: drawn, since who knows it passes for a part of the
+ * job. What a launcher calls the job can be guessed. */
+static int
+draw_number(struct pmx_job *j, int64_t timeout_us, const struct complaint *c)
+{
+	struct exchange *x = &j->exchange;
+	uint32_t number = 0; /* in the byte order of rank 0, which is that of all */
+	int error = 0;
+
+	while (x->rank == 0 && number == 0 && error == 0) {
+		if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+			error = -errno;
+	}
+	if (x->rank == 0 && error == 0)
+		error = x->ops->put(x, NUMBER, &number, sizeof(number));
+	if (error == 0)
+		error = x->ops->fence(x, timeout_us);
+	if (error == 0 && x->ops->get(x, 0, NUMBER, &number, sizeof(number)) != sizeof(number))
+		error = -EPROTO;
+	if (error != 0)
+		return complain(c, error, "the job's number, of rank 0 of %u processes: %s",
+			x->size, pmx_strerror(error));
+	x->number = number;
+	return 0;
 }
 
 static int
@@ -177,6 +206,8 @@ pmx_job_init(struct pmx_job **job, const struct pmx_job_params *params, char *er
 	if (j == NULL)
 		return -ENOMEM;
 	result = begin(j, &c);
+	if (result == 0 && j->exchange.number == 0)
+		result = draw_number(j, timeout_us, &c);
 	if (result == 0)
 		result = attach(j, p, &c);
 	if (result == 0)

@@ -100,17 +100,6 @@ everyone(const struct pmix *p)
 	return all;
 }
 
-/* Jobs that run at the same time have different namespaces. */
-static uint32_t
-number_of(const char *text)
-{
-	uint32_t hash = 2166136261u;
-
-	for (; *text != 0; text++)
-		hash = (hash ^ (uint8_t)*text) * 16777619u;
-	return hash != 0 ? hash : 1;
-}
-
 static int
 pmix_begin(struct exchange *x, char *error, size_t error_len)
 {
@@ -136,7 +125,6 @@ pmix_begin(struct exchange *x, char *error, size_t error_len)
 	}
 	x->size = size->data.uint32;
 	x->rank = p->self.rank;
-	x->number = number_of(p->self.nspace);
 	free_value(size);
 	p->taken = calloc(x->size, sizeof(*p->taken));
 	return p->taken != NULL ? values_init(&p->values, x->size) : -ENOMEM;

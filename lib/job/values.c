@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "job/exchange.h"
 #include "job/stream.h"
@@ -172,9 +171,6 @@ alone_begin(struct exchange *x, char *error, size_t error_len)
 
 	x->rank = 0;
 	x->size = 1;
-	/* two such processes at one host are two jobs */
-	if (getrandom(&x->number, sizeof(x->number), 0) != sizeof(x->number) || x->number == 0)
-		x->number = 1;
 	return v != NULL ? values_init(v, 1) : -ENOMEM;
 }
 
