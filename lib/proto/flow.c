@@ -15,7 +15,9 @@
  *    again only after half of flow_idle: proto_flow_watch.)
  * 3. A sender that gives up says so once, and that may be lost. So what is set aside for it
  *    (granted room, the rest of a message) is given up once it has been silent for longer than all
- *    of its retries can take. Otherwise other senders would wait for that room for ever.
+ *    of its retries can take. Otherwise other senders would wait for that room for ever. Of a
+ *    sender that was only to have room nothing is missing then, so it may come back: many flows
+ *    that share a slow path can keep it from asking for longer than that.
  */
 #include <errno.h>
 
@@ -215,4 +217,13 @@ flow_abort_rx(struct proto *p, struct flow *f, enum flow_rx_state state)
 		f->rx_state = state;
 	/* This comes last, because it lets other flows go on. */
 	room_add(p, &p->ctxs[f->ctx], entries, bulks);
+}
+
+/* Note 3. */
+void
+flow_give_up_sender(struct proto *p, struct flow *f)
+{
+	const bool began = f->frags_left || !list_empty(&f->ooo);
+
+	flow_abort_rx(p, f, began ? FLOW_RX_CLOSED : (enum flow_rx_state)f->rx_state);
 }

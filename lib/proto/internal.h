@@ -456,6 +456,8 @@ uint32_t flow_make(struct proto *p, uint16_t ctx, uint16_t node, uint16_t peer_c
 	uint64_t now);
 void flow_fail(struct proto *p, struct flow *f, uint8_t error);
 void flow_abort_rx(struct proto *p, struct flow *f, enum flow_rx_state state);
+/* Its sender has been silent for too long: flow.c, note 3. */
+void flow_give_up_sender(struct proto *p, struct flow *f);
 void flow_drop_held(struct proto *p, struct flow *f);
 void flow_forget(struct proto *p, uint32_t index);
 bool flow_holds(const struct flow *f);

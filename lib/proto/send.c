@@ -963,7 +963,7 @@ flow_rto(struct proto *p, uint32_t index, uint64_t now)
 		return;
 	if (flow_holds(f)) {
 		if (stamp_of(p, now) - f->heard_ts >= p->patience)
-			flow_abort_rx(p, f, FLOW_RX_CLOSED);
+			flow_give_up_sender(p, f);
 		else
 			timer_arm(p, index, now + p->memory);
 	}

@@ -460,6 +460,41 @@ pm_r2__a_granted_message_without_descriptors_asks_rarely(void **state)
 	finish(net);
 }
 
+/* A sender that waits for room was silent for longer than its receiver waits for it, since others
+ * used its path all the time. */
+static void
+pm_r2__a_sender_that_could_not_ask_in_time_is_answered(void **state)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(3, &c, 1);
+
+	(void)state;
+	net_open_all(net, 1, 1);
+	net->nodes[1].apps[0].paused = true;
+	int first = net_send(net, 2, 0, 1, 0, 100);
+
+	net_run(net, 10 * NET_MS);
+	int waits = net_send(net, 0, 0, 1, 0, 100);
+
+	net_run(net, 10 * NET_MS);
+	struct flow *f = net_flow(net, 1, 0, 0, 0);
+
+	assert_true(f->flags & FLOW_DEMAND);
+	net->script = drop_data;
+	net->script_left = UINT32_MAX;
+	f->heard_ts -= net->nodes[1].p->patience;
+	net_run(net, 5 * 50 * NET_MS);
+	assert_false(f->flags & FLOW_DEMAND);
+	net->script = NULL;
+	net_run(net, 2 * 50 * NET_MS);
+	assert_true(f->flags & FLOW_DEMAND);
+	net->nodes[1].apps[0].paused = false;
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, first);
+	net_expect_delivered(net, waits);
+	finish(net);
+}
+
 static void
 pm_r5__frames_held_out_of_order_are_bounded(void **state)
 {
@@ -936,6 +971,7 @@ main(void)
 		cmocka_unit_test(pm_r2__who_waited_for_descriptors_has_one_place),
 		cmocka_unit_test(pm_r2__copied_contexts_share_frames),
 		cmocka_unit_test(pm_r2__a_granted_message_without_descriptors_asks_rarely),
+		cmocka_unit_test(pm_r2__a_sender_that_could_not_ask_in_time_is_answered),
 		cmocka_unit_test(pm_r5__frames_held_out_of_order_are_bounded),
 		cmocka_unit_test(pm_r2__held_frames_do_not_block_their_own_message),
 		cmocka_unit_test(pm_r3__old_sequence_is_discarded_and_acked_again),
