@@ -202,8 +202,9 @@ struct pmx_multicast {
  * @param      m       see there; borrowed for the call. Its part, local bytes and `failed` must
  *                     stay until it has ended
  * @param[out] request for pmx_test() and its variants; it ends with 0 when all have it, or with the
- *                     error of the first in the set that has not; its status names that one. When
- *                     the group is closed first, with -ECANCELED, and `failed` is not written
+ *                     error of the first in the set that has not; its status names that one
+ *                     (-ENOTCONN: it has left, or the group has ended there). When the group is
+ *                     closed first, with -ECANCELED, and `failed` is not written
  * @retval 0           it is under way
  * @retval -EINVAL     flags, len, or a part that does not fit: pmx_part_problem() says which
  * @retval -EOPNOTSUPP a kind of part that only pulls can have

@@ -731,6 +731,8 @@ PMX_API int pmx_atomic_here(enum pmx_atomic_op op, enum pmx_atomic_type type, vo
  * @retval -ENOKEY       there is no such region, or no longer; or no such pin
  * @retval -ERANGE       it reaches beyond the region
  * @retval -EACCES       the region was not registered for this, or not for this context
+ * @retval -ENOTCONN     the area is a group's, of which this context is no member there, or no
+ *                       longer
  * @retval -EPERM        the region belongs to another context
  * @retval -EFAULT       memory that was registered, or the local memory, is gone
  * @retval -ENOSPC       no room for another pin: see pmx_remote_pin()

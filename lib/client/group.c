@@ -178,13 +178,12 @@ is_over(struct pmx_group *g, int error, uint16_t because)
 }
 
 static void
-locked(struct pmx_group *g, uint32_t lock, int error)
+locked(struct pmx_group *g, uint32_t lock, int error, uint16_t because)
 {
 	if (lock >= g->lock_count)
 		return;
 	g->locks[lock].held = error == 0 || error == -EOWNERDEAD;
-	ctx_group_request_ends(g, &g->locks[lock].request, error,
-		error == -EHOSTDOWN ? (uint16_t)(lock % g->count) : NOBODY, lock);
+	ctx_group_request_ends(g, &g->locks[lock].request, error, because, lock);
 }
 
 static void
@@ -235,7 +234,7 @@ results(struct pmx_context *ctx, const struct completion *c)
 		ctx_group_request_ends(g, &g->barrier, error, rank, number);
 		break;
 	case GROUP_LOCKED:
-		locked(g, number, error);
+		locked(g, number, error, rank);
 		break;
 	case GROUP_SUBSCRIBED:
 	case GROUP_SHARERS:

@@ -147,7 +147,8 @@ int multicast_update(struct pmx_group *g, uint32_t region, const struct pmx_mult
 	pmx_request *request);
 /* The first update of the region that waits goes to all sharers but this one, or ends with an
  * error. */
-void multicast_granted(struct pmx_group *g, uint32_t region, const uint32_t *sharers, int error);
+void multicast_granted(struct pmx_group *g, uint32_t region, const uint32_t *sharers, int error,
+	uint16_t because);
 
 /* GROUP_REACHES, GROUP_LACKS, GROUP_CAST */
 void multicasts_result(struct pmx_group *g, const struct completion *c);

@@ -619,7 +619,8 @@ multicast_update(struct pmx_group *g, uint32_t region, const struct pmx_multicas
 }
 
 void
-multicast_granted(struct pmx_group *g, uint32_t region, const uint32_t *sharers, int error)
+multicast_granted(struct pmx_group *g, uint32_t region, const uint32_t *sharers, int error,
+	uint16_t because)
 {
 	struct multicast *c = NULL;
 
@@ -635,7 +636,7 @@ multicast_granted(struct pmx_group *g, uint32_t region, const uint32_t *sharers,
 	c->held = false;
 	if (error != 0) {
 		c->region = NO_REGION; /* the engine has not begun it */
-		ctx_group_request_ends(g, &c->request, error, (uint16_t)(region % g->count), 0);
+		ctx_group_request_ends(g, &c->request, error, because, 0);
 		put_back(g, c);
 		return;
 	}

@@ -258,6 +258,7 @@ static const struct {
 		"have theirs: ask for less, park or end others, or raise "
 		"limits.mbufs; or no room for more regions or pins: limits.regions, or pins at 64 "
 		"other contexts"},
+	{ENOTCONN, "not a member of that group there: it has ended, or one of the two has left it"},
 	{EOPNOTSUPP,
 		"not supported: a thin client registers memory of pmx_alloc() or with PMX_ADOPT; a "
 		"libpmx without DPDK attaches thin only; such parts the verb does not take"},

@@ -64,13 +64,12 @@ shared(struct pmx_group *g, uint32_t region)
 }
 
 static void
-subscribed(struct pmx_group *g, struct region_note *n, uint32_t region, int error)
+subscribed(struct pmx_group *g, struct region_note *n, uint32_t region, int error, uint16_t because)
 {
 	n->state = error == 0 ? REGION_IN : REGION_OUT;
 	if (error == 0 && n->twin != NULL)
 		memcpy(n->twin, (const void *)(uintptr_t)n->addr, n->len);
-	ctx_group_request_ends(g, &n->request, error,
-		error == -EHOSTDOWN ? (uint16_t)(region % g->count) : NOBODY, region);
+	ctx_group_request_ends(g, &n->request, error, because, region);
 }
 
 void
@@ -85,14 +84,14 @@ shares_result(struct pmx_group *g, const struct completion *c)
 
 	switch ((uint8_t)c->item[0]) {
 	case GROUP_SUBSCRIBED:
-		subscribed(g, n, region, error);
+		subscribed(g, n, region, error, (uint16_t)c->item[1]);
 		break;
 	case GROUP_SHARERS:
 		if (word < (g->count + 31) / 32)
 			n->sharers[word] = c->item[3];
 		break;
 	case GROUP_UPDATE:
-		multicast_granted(g, region, n->sharers, error);
+		multicast_granted(g, region, n->sharers, error, (uint16_t)c->item[1]);
 		break;
 	case GROUP_UNSUBSCRIBED:
 		n->state = error == 0 ? REGION_OUT : REGION_IN;

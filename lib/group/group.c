@@ -1174,6 +1174,7 @@ next_result(struct groups *g, struct membership *m, struct group_result *out)
 		out->kind = GROUP_LOCKED;
 		out->number = l;
 		out->error = m->locks[l].error;
+		out->rank = ended_because(m, l, out->error);
 		return true;
 	}
 	if (shared_result(g, m, out) || cast_result(g, m, out))

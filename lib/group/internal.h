@@ -434,6 +434,16 @@ manager_of(const struct membership *m, uint32_t l)
 	return (uint16_t)(l % m->count);
 }
 
+/* Because of whom what was asked about the lock or region of that number has ended so, or NO_RANK:
+ * because of nobody. */
+static inline uint16_t
+ended_because(const struct membership *m, uint32_t number, uint8_t error)
+{
+	if (error == 0 || error == EBUSY || error == EFAULT || error == EOWNERDEAD)
+		return NO_RANK;
+	return m->state == MEMBERSHIP_ENDED ? m->because : manager_of(m, number);
+}
+
 /* The rank that a message names as the reason for an error, if there is such a member. */
 static inline uint16_t
 because_of(const struct membership *m, const struct wire_group *h)

@@ -606,6 +606,7 @@ shared_result(struct groups *g, struct membership *m, struct group_result *out)
 		s->tells &= (uint8_t)~TELLS_SUBSCRIBED;
 		out->kind = GROUP_SUBSCRIBED;
 		out->error = s->error;
+		out->rank = ended_because(m, r, out->error);
 		return true;
 	}
 	if (s->granted > 0 && s->dirty != 0) {
@@ -625,6 +626,7 @@ shared_result(struct groups *g, struct membership *m, struct group_result *out)
 		} else {
 			s->refused--;
 			out->error = why_over(m, r);
+			out->rank = ended_because(m, r, out->error);
 		}
 		return true;
 	}

@@ -15,8 +15,8 @@
 
 #define MINUTE_US 60000000
 /* keys of a process's own address, and of the number that rank 0 has drawn */
-#define ADDRESS "address"
-#define NUMBER  "number"
+#define ADDRESS   "address"
+#define NUMBER    "number"
 
 struct pmx_job {
 	struct exchange exchange;

@@ -94,9 +94,10 @@ region_check(const struct region_table *t, const struct region_access *a, const 
 		return REGION_UNKNOWN;
 	if (found->ctx != a->ctx)
 		return REGION_STRANGER;
-	if (a->right == 0 || a->right & ~found->rights ||
-		(a->key == 0 && !a->insider && !(found->rights & REGION_ANYONE)))
+	if (a->right == 0 || a->right & ~found->rights)
 		return REGION_RIGHTS;
+	if (a->key == 0 && !a->insider && !(found->rights & REGION_ANYONE))
+		return a->group != 0 ? REGION_OUTSIDER : REGION_RIGHTS;
 	/* an address below the base wraps around and so lies beyond the end */
 	at = a->key ? a->at - found->base : a->at;
 	if (at > found->len || a->len > found->len - at)

@@ -36,6 +36,7 @@ enum region_verdict {
 	REGION_BOUNDS,   /* reaches beyond the region */
 	REGION_RIGHTS,   /* the region may not be read, or written, by others, or not by this one */
 	REGION_STRANGER, /* it belongs to another context than the access names */
+	REGION_OUTSIDER, /* it is a group's, of which this one is no member, or no longer */
 };
 
 struct region {

@@ -21,6 +21,7 @@ verdict_errno(enum region_verdict v)
 		[REGION_BOUNDS] = ERANGE,
 		[REGION_RIGHTS] = EACCES,
 		[REGION_STRANGER] = EPERM,
+		[REGION_OUTSIDER] = ENOTCONN,
 	};
 
 	return numbers[v];

@@ -288,8 +288,8 @@ main(int argc, char **argv)
 		values();
 		messages();
 		barrier();
-		printf("rank %u of %u is right, in job %u\n", pmx_job_rank(job),
-			pmx_job_size(job), pmx_job_number(job));
+		printf("rank %u of %u is right, in job %u\n", pmx_job_rank(job), pmx_job_size(job),
+			pmx_job_number(job));
 	}
 	pmx_job_finalize(job);
 	return 0;

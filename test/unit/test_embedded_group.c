@@ -489,8 +489,8 @@ group__areas(void **state)
 	assert_int_equal(bytes[0], 0);
 	assert_int_equal(pushes(3, 3, 5), 1);
 	assert_true(bytes[0] != 0);
-	assert_int_equal(pushes(4, 3, key), -EACCES);
-	assert_int_equal(pushes(5, 3, key), -EACCES);
+	assert_int_equal(pushes(4, 3, key), -ENOTCONN);
+	assert_int_equal(pushes(5, 3, key), -ENOTCONN);
 	assert_int_equal(pushes(0, 3, key + (1ull << 32)), -ENOKEY);
 	assert_int_equal(bytes[1], 0);
 	assert_int_equal(pushes(0, 3, key), 1);
@@ -502,11 +502,11 @@ group__areas(void **state)
 	/* who left is a stranger */
 	closes(2);
 	UNTIL(events[3] == 1);
-	assert_int_equal(pushes(2, 3, key), -EACCES);
+	assert_int_equal(pushes(2, 3, key), -ENOTCONN);
 	assert_int_equal(pushes(1, 3, key), 1);
 	closes(0);
 	UNTIL(events[3] == 2);
-	assert_int_equal(pushes(1, 3, key), -EACCES);
+	assert_int_equal(pushes(1, 3, key), -ENOTCONN);
 	assert_int_equal(
 		pmx_group_area_register(group[3], 9, &bytes[1], 8, PMX_REMOTE_WRITE, &unused),
 		-ECONNRESET);

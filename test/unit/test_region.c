@@ -185,7 +185,7 @@ rhi_area__is_for_insiders(void **state)
 	assert_int_equal(region_add(&table, &of_group, draw()), 0);
 	assert_int_equal(check(&a), REGION_OK);
 	a.insider = false;
-	assert_int_equal(check(&a), REGION_RIGHTS);
+	assert_int_equal(check(&a), REGION_OUTSIDER);
 	/* a key cannot be guessed */
 	a = (struct region_access){.key = r.key, .ctx = 3, .right = REGION_READ, .at = BASE};
 	assert_int_equal(check(&a), REGION_OK);
