@@ -50,7 +50,7 @@ subscribe(struct session *s, uint32_t region)
 	pmx_request r;
 	int e;
 
-	while ((e = pmx_group_subscribe(group, region, &copies[region], NULL, &r)) == -EAGAIN)
+	while ((e = pmx_group_subscribe(group, region, 0, &copies[region], NULL, &r)) == -EAGAIN)
 		session_idle(s);
 	return e == 0 ? request_wait(s, &r) : e;
 }

@@ -228,6 +228,8 @@ PMX_API int pmx_group_multicast(struct pmx_group *group, const struct pmx_multic
  * it.
  * @param      group   the group
  * @param      region  its number, 0..limits.group_regions - 1
+ * @param      flags   0, or PMX_NOTIFY: the home has an event PMX_EVENT_SHARED when this member
+ *                     shares it; one, if it came several times before the home took it
  * @param      copy    of pmx_group_area_register() with the ID PMX_REGION(region), to be read and
  *                     written; of the same length at all. Borrowed for the call; the area must stay
  *                     until this member has unsubscribed
@@ -240,11 +242,11 @@ PMX_API int pmx_group_multicast(struct pmx_group *group, const struct pmx_multic
  *                      -EHOSTDOWN: the home has gone
  *                      or as a pull from the home's copy
  * @retval -EEXIST      it is shared already, or about to be
- * @retval -EINVAL      no such region; copy; or request is NULL
+ * @retval -EINVAL      no such region; flags; copy; or request is NULL
  * @retval -ENOMEM      out of memory
  * Others as of pmx_group_barrier().
  */
-PMX_API int pmx_group_subscribe(struct pmx_group *group, uint32_t region,
+PMX_API int pmx_group_subscribe(struct pmx_group *group, uint32_t region, unsigned flags,
 	const struct pmx_remote *copy, void *twin, pmx_request *request);
 
 /**

@@ -762,16 +762,18 @@ enum pmx_event_kind {
 	PMX_EVENT_GROUP = 4,  /**< a group ended: its rank 0 left or died, or the others have no way
 			       * to this member */
 	PMX_EVENT_PULLED = 5, /**< another side's pull with PMX_NOTIFY: it has all of it */
+	PMX_EVENT_SHARED = 6, /**< a member shares a region whose home is here: it subscribed with
+			       * PMX_NOTIFY */
 };
 
 /** What happened without being asked for, or was asked for with PMX_EVENT. */
 struct pmx_event {
 	enum pmx_event_kind kind; /**< what */
 	struct pmx_addr peer;     /**< the other side; GONE, GROUP: the member that has gone */
-	uint64_t len;             /**< bytes that the transfer spans; GONE, GROUP: that member's
-				   * rank */
+	uint64_t len;             /**< bytes that the transfer spans; GONE, GROUP, SHARED: that
+				   * member's rank */
 	uint64_t immediate;       /**< PUSHED, PULLED: the other side's; ENDED: the cookie; GONE,
-				   * GROUP: the group's number */
+				   * GROUP: the group's number; SHARED: that << 32 | region */
 	int32_t error;            /**< ENDED, GROUP: 0 or a negative errno; GONE: why; 0: it
 				   * left, or its process ended */
 };

@@ -34,7 +34,7 @@
 
 #define CHANNEL_MAGIC 0x504D5843484E3031u /* "PMXCHN01" */
 /* Incremented with every change of anything in this file, slot_ring.h or struct lhs_entry. */
-#define CHANNEL_ABI   15
+#define CHANNEL_ABI   16
 #define CHANNEL_NAME  "pmx_%u_ch_%u" /* memzone: node, context */
 
 enum channel_state {
@@ -199,9 +199,11 @@ struct submission {
 				struct {
 					uint32_t number;     /* OPEN: the group's; of a lock or
 							      * region: its own */
-					uint64_t random;     /* OPEN, rank 0: the key;
+					uint64_t value;      /* OPEN, rank 0: the random key;
 							      * SUBSCRIBE: the group's
-							      * number; CAST_TO */
+							      * number, and
+							      * SUBSCRIBE_NOTIFY;
+							      * CAST_TO: the bits */
 					uint64_t timeout_us; /* OPEN */
 				} __attribute__((packed, aligned(4)));
 				uint32_t list[SUBMIT_GROUP_LIST]; /* node << 16 | context */
@@ -275,9 +277,11 @@ enum group_command {
 	GROUP_UPDATES = 10, /* an update wants to begin */
 	GROUP_UPDATED = 11, /* one that began has ended */
 	/* multicast by the network */
-	GROUP_CAST_TO = 12,    /* number: of a word of 32 ranks; random: its bits */
+	GROUP_CAST_TO = 12,    /* number: of a word of 32 ranks; value: its bits */
 	GROUP_CAST_BEGIN = 13, /* it goes to those that were given; ends with a result */
 };
+
+#define SUBSCRIBE_NOTIFY (1ull << 32) /* the home's application is told */
 
 /* How multicasts in groups go to members on other nodes. */
 enum multicast_by {

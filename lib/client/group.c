@@ -44,7 +44,7 @@ submit_open(struct pmx_group *g)
 	s->group.rank = (uint16_t)g->rank;
 	s->group.members = (uint16_t)g->count;
 	s->group.number = g->id;
-	s->group.random = g->random;
+	s->group.value = g->random;
 	s->group.timeout_us = (uint64_t)g->timeout_us;
 	ctx_group_end(g);
 	g->listed = 0;
@@ -237,6 +237,7 @@ results(struct pmx_context *ctx, const struct completion *c)
 		locked(g, number, error, rank);
 		break;
 	case GROUP_SUBSCRIBED:
+	case GROUP_SHARER:
 	case GROUP_SHARERS:
 	case GROUP_UPDATE:
 	case GROUP_UNSUBSCRIBED:
@@ -254,7 +255,8 @@ static bool
 has_event(const struct pmx_group *g)
 {
 	return g->state != GROUP_CLOSES &&
-		(g->gone_told < g->gone_count || (g->state == GROUP_IS_OVER && !g->over_told));
+		(g->came > 0 || g->gone_told < g->gone_count ||
+			(g->state == GROUP_IS_OVER && !g->over_told));
 }
 
 static bool
@@ -266,7 +268,13 @@ next_event(struct pmx_context *ctx, struct pmx_event *event)
 	OF_CONTEXT(ctx, g) {
 		if (!has_event(g))
 			continue;
-		if (g->gone_told < g->gone_count) {
+		if (g->came > 0) {
+			uint32_t region;
+
+			shares_next_that_came(g, &region, &rank);
+			*event = (struct pmx_event){PMX_EVENT_SHARED, g->members[rank].addr, rank,
+				(uint64_t)g->id << 32 | region, 0};
+		} else if (g->gone_told < g->gone_count) {
 			rank = g->gone[g->gone_told++];
 			*event = (struct pmx_event){PMX_EVENT_GONE, g->members[rank].addr, rank,
 				g->id, -(int32_t)g->members[rank].why};

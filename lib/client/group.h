@@ -44,6 +44,7 @@ struct region_note {
 	uint64_t addr, len;
 	void *twin;        /* NULL, or where a copy goes when it is shared */
 	uint32_t *sharers; /* bits of ranks, in words of 32 */
+	uint32_t *came;    /* likewise: sharers of which the application is to be told */
 };
 
 struct pmx_group {
@@ -74,6 +75,7 @@ struct pmx_group {
 	bool network_always;          /* also for one receiver, and however many were missed */
 	bool proceeding;              /* multicasts_proceed() is running */
 	struct region_note *regions;  /* limits.group_regions of them, or NULL */
+	uint32_t came;                /* bits that are set in their `came` */
 	bool engine_closed;           /* only its multicasts keep it */
 	struct coll_plans *plans;     /* of its collectives; NULL: it has had none */
 };
@@ -147,6 +149,8 @@ int multicast_update(struct pmx_group *g, uint32_t region, const struct pmx_mult
 	pmx_request *request);
 /* The first update of the region that waits goes to all sharers but this one, or ends with an
  * error. */
+/* Takes a sharer of which the application is to be told; g->came must not be 0. */
+void shares_next_that_came(struct pmx_group *g, uint32_t *region, uint16_t *rank);
 void multicast_granted(struct pmx_group *g, uint32_t region, const uint32_t *sharers, int error,
 	uint16_t because);
 

@@ -39,8 +39,6 @@ ctx_group_submit(struct pmx_group *g, enum group_command command, uint32_t numbe
 	if (s == NULL)
 		return -EAGAIN;
 	s->group.number = number;
-	if (command == GROUP_SUBSCRIBE)
-		s->group.random = g->id;
 	ctx_group_end(g);
 	return 0;
 }

@@ -287,7 +287,7 @@ network_submit(struct pmx_group *g, struct multicast *c)
 		if (s == NULL)
 			return false;
 		s->group.number = c->word;
-		s->group.random = ranks;
+		s->group.value = ranks;
 		ctx_group_end(g);
 	}
 	s = ctx_group_begin(g, GROUP_CAST_BEGIN);

@@ -21,7 +21,7 @@ make_notes(struct pmx_group *g)
 	if (g->regions != NULL)
 		return true;
 	g->regions = calloc(count, sizeof(*g->regions));
-	uint32_t *all = calloc((size_t)count * words, sizeof(*all));
+	uint32_t *all = calloc((size_t)count * words * 2, sizeof(*all));
 
 	if (g->regions == NULL || all == NULL) {
 		free(g->regions);
@@ -31,7 +31,8 @@ make_notes(struct pmx_group *g)
 	}
 	for (uint32_t r = 0; r < count; r++) {
 		g->regions[r].request = NO_REQUEST;
-		g->regions[r].sharers = all + (size_t)r * words;
+		g->regions[r].sharers = all + (size_t)r * words * 2;
+		g->regions[r].came = g->regions[r].sharers + words;
 	}
 	return true;
 }
@@ -72,6 +73,32 @@ subscribed(struct pmx_group *g, struct region_note *n, uint32_t region, int erro
 	ctx_group_request_ends(g, &n->request, error, because, region);
 }
 
+static void
+came(struct pmx_group *g, struct region_note *n, uint16_t rank)
+{
+	const uint32_t bit = 1u << rank % 32;
+
+	if (rank >= g->count || n->came[rank / 32] & bit)
+		return;
+	n->came[rank / 32] |= bit;
+	g->came++;
+}
+
+void
+shares_next_that_came(struct pmx_group *g, uint32_t *region, uint16_t *rank)
+{
+	*region = 0;
+	*rank = 0;
+	while (!(g->regions[*region].came[*rank / 32] >> *rank % 32 & 1)) {
+		if (++*rank == g->count) {
+			*rank = 0;
+			++*region;
+		}
+	}
+	g->regions[*region].came[*rank / 32] &= ~(1u << *rank % 32);
+	g->came--;
+}
+
 void
 shares_result(struct pmx_group *g, const struct completion *c)
 {
@@ -85,6 +112,9 @@ shares_result(struct pmx_group *g, const struct completion *c)
 	switch ((uint8_t)c->item[0]) {
 	case GROUP_SUBSCRIBED:
 		subscribed(g, n, region, error, (uint16_t)c->item[1]);
+		break;
+	case GROUP_SHARER:
+		came(g, n, (uint16_t)word);
 		break;
 	case GROUP_SHARERS:
 		if (word < (g->count + 31) / 32)
@@ -103,14 +133,15 @@ shares_result(struct pmx_group *g, const struct completion *c)
 /* ------------------------------------------------------------------ verbs */
 
 int
-pmx_group_subscribe(struct pmx_group *g, uint32_t region, const struct pmx_remote *copy, void *twin,
-	pmx_request *request)
+pmx_group_subscribe(struct pmx_group *g, uint32_t region, unsigned flags,
+	const struct pmx_remote *copy, void *twin, pmx_request *request)
 {
 	int result = ctx_group_check_ask(g, request);
 
 	if (result != 0)
 		return result;
-	if (region >= g->ctx->shm->group_regions || copy == NULL || copy->len == 0)
+	if (region >= g->ctx->shm->group_regions || flags & ~PMX_NOTIFY || copy == NULL ||
+		copy->len == 0)
 		return -EINVAL;
 	if (!make_notes(g))
 		return -ENOMEM;
@@ -125,7 +156,12 @@ pmx_group_subscribe(struct pmx_group *g, uint32_t region, const struct pmx_remot
 	n->addr = copy->addr;
 	n->len = copy->len;
 	n->twin = twin;
-	return ctx_group_submit(g, GROUP_SUBSCRIBE, region);
+	struct submission *s = ctx_group_begin(g, GROUP_SUBSCRIBE); /* there is room */
+
+	s->group.number = region;
+	s->group.value = g->id | (flags & PMX_NOTIFY ? SUBSCRIBE_NOTIFY : 0);
+	ctx_group_end(g);
+	return 0;
 }
 
 int

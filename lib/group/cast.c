@@ -79,6 +79,7 @@ group_cast(struct groups *g, uint16_t ctx, uint32_t place, const struct group_ca
 	if (m->cast.runs || m->tells & TELLS_CAST)
 		return -EBUSY;
 	m->cast.runs = true;
+	m->cast.lost = false;
 	m->cast.p = *c;
 	m->cast.frames = (uint32_t)((c->len - 1) / c->unit) + 1;
 	m->cast.next = 0;
@@ -87,8 +88,7 @@ group_cast(struct groups *g, uint16_t ctx, uint32_t place, const struct group_ca
 	if (m->state == MEMBERSHIP_OPEN) {
 		set_add(&g->casting, place_of(g, m));
 	} else { /* the group has ended, which the caller does not know yet: nothing is sent */
-		m->cast.frames = 0;
-		tell_over(g, m);
+		cast_group_ended(g, m);
 	}
 	return 0;
 }
@@ -320,7 +320,8 @@ cast_result(struct groups *g, struct membership *m, struct group_result *out)
 		return false;
 	m->tells &= (uint8_t)~TELLS_CAST;
 	out->kind = GROUP_CAST;
-	out->number = m->cast.frames;
+	out->number = m->cast.lost ? 0 : m->cast.frames;
+	out->error = m->cast.lost ? ECONNRESET : 0;
 	return true;
 }
 
@@ -554,6 +555,15 @@ cast_member_gone(struct groups *g, struct membership *m, uint16_t rank)
 		if (awaits(&m->cast.chunks[i], rank))
 			has_answered(g, m, &m->cast.chunks[i], rank, 0);
 	}
+}
+
+void
+cast_group_ended(struct groups *g, struct membership *m)
+{
+	if (!m->cast.runs)
+		return;
+	m->cast.lost = true;
+	tell_over(g, m);
 }
 
 void

@@ -184,6 +184,7 @@ by_share(const struct groups *g, const struct membership *m, struct group_frame 
 	if (f->what == OWES_SUB) {
 		f->message.ticket = wire_be32((uint32_t)(s->len >> 32));
 		f->message.b = wire_be32((uint32_t)s->len);
+		f->message.flags = s->notify ? WIRE_G_TELL : 0;
 	} else if (f->what == OWES_HELD) {
 		f->message.ticket = wire_be32(s->ticket);
 	} else if (f->what == OWES_COPIED) {

@@ -687,6 +687,7 @@ ends(struct groups *g, struct membership *m, uint8_t error, uint16_t because)
 		m->because = because;
 		m->tells |= TELLS_ENDED;
 		m->owes = 0;
+		cast_group_ended(g, m);
 		owe_nothing(g, m);
 		tell(g, m);
 		lock_group_ended(g, m);

@@ -87,11 +87,14 @@ enum group_kind {
 			     * and only what has changed */
 	GROUP_UPDATE,       /* an update may begin, or error: EHOSTDOWN, ECONNRESET */
 	GROUP_UNSUBSCRIBED, /* error: 0; or EBUSY: its home is here, and others share it */
+	GROUP_SHARER,       /* its home is here: member `rank` shares it now, and wanted that
+			     * told */
 	/* of the multicast by the network that is under way */
 	GROUP_LACKS, /* member `rank` has not got these of its frames: bits, from frame `number`
 		      * on */
 	GROUP_CAST,  /* all have answered, or are gone: the next one may begin. number: of the
-		      * frames that were sent: nobody has those from there on */
+		      * frames that were sent: nobody has those from there on. error: ECONNRESET:
+		      * the group has ended: any member may have any frame, and number is 0 */
 	/* not of this library, but of its caller: bits: which of the ranks from `rank` * 32 on can
 	 * be reached by the network. number: enum multicast_by */
 	GROUP_REACHES,
@@ -163,9 +166,11 @@ int group_lock(struct groups *g, uint16_t ctx, uint32_t place, uint32_t lock, bo
 /* 0; -EPERM: it is not held; -EHOSTDOWN: its manager died while it was held, it is nobody's now. */
 int group_unlock(struct groups *g, uint16_t ctx, uint32_t place, uint32_t lock);
 
-/* Share a region of len bytes; 0: there are none, EFAULT. Ends with GROUP_SUBSCRIBED, which
- * groups_copy may come before. 0; -EEXIST: it is shared, or being; -EINVAL. */
-int group_subscribe(struct groups *g, uint16_t ctx, uint32_t place, uint32_t region, uint64_t len);
+/* Share a region of len bytes; 0: there are none, EFAULT. notify: the home has a GROUP_SHARER. Ends
+ * with GROUP_SUBSCRIBED, which groups_copy may come before. 0; -EEXIST: it is shared, or being;
+ * -EINVAL. */
+int group_subscribe(struct groups *g, uint16_t ctx, uint32_t place, uint32_t region, uint64_t len,
+	bool notify);
 /* Share it no more. Ends with GROUP_UNSUBSCRIBED. 0 or -EINVAL. */
 int group_unsubscribe(struct groups *g, uint16_t ctx, uint32_t place, uint32_t region);
 /* Ask for an update to begin. Ends with GROUP_UPDATE, after which all that share the region are to

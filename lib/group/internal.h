@@ -196,6 +196,7 @@ struct share {
 	uint8_t tells;             /* TELLS_*: the client */
 	uint8_t error;             /* of COPIED, and of what is told */
 	bool held;                 /* updates may not begin */
+	bool notify;               /* the home's application is to be told */
 	uint32_t dirty;            /* words of the directory that the client is to be told */
 	uint32_t ticket;           /* of HOLD */
 	uint32_t copy;             /* number of the one that it waits for */
@@ -219,6 +220,7 @@ struct share_home {
 	uint16_t awaited; /* sharers that have not said HELD */
 	uint16_t untold;  /* members to which CHANGED is owed */
 	uint16_t wanting; /* members that want something */
+	uint16_t came;    /* members of which the application is to be told */
 	uint32_t ticket;
 	uint32_t word; /* of the directory, next for the subject */
 	uint64_t len;  /* bytes */
@@ -236,6 +238,8 @@ enum share_wants { WANTS_NOTHING, WANTS_IN, WANTS_OUT };
 /* A member at a region whose home is here. */
 struct sharer {
 	bool in, awaited;
+	bool notifies; /* the application here is told when it has come */
+	bool came;     /* and is to be told now */
 	uint8_t wants; /* enum share_wants */
 	uint8_t owes;
 	uint8_t error; /* REFUSED */
@@ -278,6 +282,7 @@ struct chunk {
 /* The multicast that a member sends. */
 struct cast {
 	bool runs;
+	bool lost; /* the group has ended meanwhile: it is not known who has what */
 	struct group_cast p;
 	uint32_t frames, next;                 /* next: the first one that is in no chunk yet */
 	uint32_t window, out;                  /* frames that may be under way; that are */
@@ -551,6 +556,7 @@ void cast_message(struct groups *g, struct membership *m, uint16_t from,
 /* That member has gone. */
 void cast_member_gone(struct groups *g, struct membership *m, uint16_t rank);
 /* The membership sends and takes no frames any more. */
+void cast_group_ended(struct groups *g, struct membership *m);
 void cast_over(struct groups *g, struct membership *m);
 /* The oldest chunk that is sent and that the member has not answered for, or NULL. */
 const struct chunk *cast_awaits(const struct membership *m, uint16_t rank);

@@ -60,6 +60,14 @@ shared_word(const struct membership *m, uint32_t r)
 	return bits;
 }
 
+static void
+share_tells(struct groups *g, struct membership *m, uint32_t r, uint8_t what)
+{
+	m->shares[r].tells |= what;
+	bit_set(m->shares_telling, r);
+	tell(g, m);
+}
+
 static void begin_next(struct groups *g, struct membership *m, uint32_t r);
 
 /* What the subject asked for has been done, or cannot be: all that wait go on. */
@@ -81,6 +89,11 @@ finish(struct groups *g, struct membership *m, uint32_t r, bool in, uint8_t erro
 		}
 	}
 	subject->in = in;
+	if (in && subject->notifies && !subject->came) {
+		subject->came = true;
+		h->came++;
+		share_tells(g, m, r, 0);
+	}
 	if (subject->wants != WANTS_NOTHING) {
 		subject->wants = WANTS_NOTHING;
 		h->wanting--;
@@ -187,7 +200,8 @@ look_for_next(struct groups *g, struct membership *m, uint32_t r)
 }
 
 static void
-wants(struct groups *g, struct membership *m, uint16_t from, uint32_t r, uint8_t what, uint64_t len)
+wants(struct groups *g, struct membership *m, uint16_t from, uint32_t r, uint8_t what, uint64_t len,
+	bool notify)
 {
 	struct sharer *s = sharer_of(m, r, from);
 
@@ -196,6 +210,7 @@ wants(struct groups *g, struct membership *m, uint16_t from, uint32_t r, uint8_t
 		return;
 	}
 	s->wants = what;
+	s->notifies = notify;
 	s->len = len;
 	home_here(m, r)->wanting++;
 	look_for_next(g, m, r);
@@ -281,14 +296,6 @@ owe_share(struct groups *g, struct membership *m, uint32_t r, uint8_t what)
 	owe(g, m);
 }
 
-static void
-share_tells(struct groups *g, struct membership *m, uint32_t r, uint8_t what)
-{
-	m->shares[r].tells |= what;
-	bit_set(m->shares_telling, r);
-	tell(g, m);
-}
-
 static uint32_t *
 directory_of(const struct membership *m, uint32_t r)
 {
@@ -316,7 +323,8 @@ why_over(const struct membership *m, uint32_t r)
 }
 
 int
-group_subscribe(struct groups *g, uint16_t ctx, uint32_t place, uint32_t region, uint64_t len)
+group_subscribe(struct groups *g, uint16_t ctx, uint32_t place, uint32_t region, uint64_t len,
+	bool notify)
 {
 	struct membership *m = group_at(g, ctx, place);
 
@@ -334,6 +342,7 @@ group_subscribe(struct groups *g, uint16_t ctx, uint32_t place, uint32_t region,
 	memset(directory_of(m, region), 0, m->words * sizeof(uint32_t));
 	s->state = SHARE_ASKS;
 	s->len = len;
+	s->notify = notify;
 	s->held = false;
 	s->dirty = m->words < 32 ? (1u << m->words) - 1 : UINT32_MAX;
 	owe_share(g, m, region, OWES_SUB);
@@ -563,10 +572,10 @@ shared_message(struct groups *g, struct membership *m, uint16_t from, const stru
 	}
 	switch (h->op) {
 	case WIRE_G_SUB:
-		wants(g, m, from, r, WANTS_IN, (uint64_t)ticket << 32 | b);
+		wants(g, m, from, r, WANTS_IN, (uint64_t)ticket << 32 | b, h->flags & WIRE_G_TELL);
 		break;
 	case WIRE_G_UNSUB:
-		wants(g, m, from, r, WANTS_OUT, 0);
+		wants(g, m, from, r, WANTS_OUT, 0, false);
 		break;
 	case WIRE_G_HELD:
 		if (ticket == home_here(m, r)->ticket)
@@ -592,6 +601,19 @@ shared_message(struct groups *g, struct membership *m, uint16_t from, const stru
 
 /* ------------------------------------------------------------------ results */
 
+/* The home: takes one of the members of which the application is to be told. */
+static uint16_t
+next_that_came(struct membership *m, uint32_t r)
+{
+	uint16_t rank = 0;
+
+	while (!sharer_of(m, r, rank)->came)
+		rank++;
+	sharer_of(m, r, rank)->came = false;
+	home_here(m, r)->came--;
+	return rank;
+}
+
 bool
 shared_result(struct groups *g, struct membership *m, struct group_result *out)
 {
@@ -607,6 +629,11 @@ shared_result(struct groups *g, struct membership *m, struct group_result *out)
 		out->kind = GROUP_SUBSCRIBED;
 		out->error = s->error;
 		out->rank = ended_because(m, r, out->error);
+		return true;
+	}
+	if (manager_of(m, r) == m->rank && home_here(m, r)->came > 0) {
+		out->kind = GROUP_SHARER;
+		out->rank = next_that_came(m, r);
 		return true;
 	}
 	if (s->granted > 0 && s->dirty != 0) {

@@ -371,7 +371,8 @@ enum wire_group_op {
 #define WIRE_G_TRY  0x01
 #define WIRE_G_DEAD 0x02 /* a member may have died while it held the lock */
 #define WIRE_G_IN   0x04
-#define WIRE_G_ALL  0x07
+#define WIRE_G_TELL 0x08 /* SUB: the home's application is told */
+#define WIRE_G_ALL  0x0F
 
 /* Big-endian. */
 struct wire_group {

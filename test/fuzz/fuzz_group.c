@@ -160,7 +160,7 @@ shares(struct world *w, unsigned place)
 	switch (how % 8) {
 	case 0:
 	case 1:
-		result = group_subscribe(w->groups, ctx, place, r, how % 3 * 100);
+		result = group_subscribe(w->groups, ctx, place, r, how % 3 * 100, how % 2);
 		MUST(result != 0 || (mine && r < REGIONS && !o->regions[r].comes));
 		if (result == 0)
 			o->regions[r].comes = true;
@@ -253,6 +253,9 @@ results(struct world *w, uint16_t ctx)
 		case GROUP_UPDATE:
 		case GROUP_SHARERS:
 			region_result(o, &r);
+			break;
+		case GROUP_SHARER:
+			MUST(r.number < REGIONS && o->opened && !o->closed);
 			break;
 		case GROUP_LACKS:
 			MUST(o->casts && r.bits != 0 && r.rank < o->count && !o->closed);

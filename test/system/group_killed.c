@@ -278,7 +278,7 @@ regions(uint8_t *copies)
 		if (!area(PMX_REGION(g), copies + g * BYTES, &copy))
 			return;
 		shared[g] = ENDED("subscribe",
-				    pmx_group_subscribe(group, g, &copy, NULL, &request)) == 0;
+				    pmx_group_subscribe(group, g, 0, &copy, NULL, &request)) == 0;
 	}
 	for (uint32_t g = 0; g < MEMBERS; g++) {
 		const struct pmx_update u = {.region = g, .at = rank * PART, .len = PART};

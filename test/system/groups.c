@@ -221,7 +221,7 @@ share(const char *what, unsigned rounds, unsigned writers)
 		pmx_group_area_register(group, PMX_REGION(REGION), bytes, REGION_BYTES,
 			PMX_REMOTE_READ | PMX_REMOTE_WRITE, &copy));
 	if (writes) {
-		result = pmx_group_subscribe(group, REGION, &copy, NULL, &r);
+		result = pmx_group_subscribe(group, REGION, 0, &copy, NULL, &r);
 		wait_for("subscribe", result, r);
 	}
 	meet();
@@ -230,14 +230,14 @@ share(const char *what, unsigned rounds, unsigned writers)
 			write_round(round, writers);
 		} else {
 			result = in ? pmx_group_unsubscribe(group, REGION, &r)
-				    : pmx_group_subscribe(group, REGION, &copy, NULL, &r);
+				    : pmx_group_subscribe(group, REGION, 0, &copy, NULL, &r);
 			wait_for(in ? "unsubscribe" : "subscribe", result, r);
 			in = !in;
 		}
 		meet();
 	}
 	if (!in) {
-		result = pmx_group_subscribe(group, REGION, &copy, NULL, &r);
+		result = pmx_group_subscribe(group, REGION, 0, &copy, NULL, &r);
 		wait_for("subscribe", result, r);
 	}
 	memset(model, 7, sizeof(model));
@@ -272,7 +272,7 @@ subscribe(const char *what, unsigned region)
 		PMX_REMOTE_READ | PMX_REMOTE_WRITE, &copy);
 
 	if (result == 0)
-		result = pmx_group_subscribe(group, region, &copy, NULL, &r);
+		result = pmx_group_subscribe(group, region, 0, &copy, NULL, &r);
 	begun(what, result, r);
 }
 

@@ -35,7 +35,8 @@ static pmx_request request[ALL];
 static int ended[ALL];
 static struct pmx_status said[ALL];
 static struct pmx_event event[ALL];
-static unsigned events[ALL]; /* so many came */
+static unsigned events[ALL];      /* so many came */
+static unsigned takes_none = ALL; /* a context whose application takes no events */
 
 static void
 poll_all(void)
@@ -47,7 +48,7 @@ poll_all(void)
 	for (unsigned n = 0; n < ALL; n++) {
 		if (ctx[n] == NULL || nodes[n / CTXS] == NULL)
 			continue;
-		events[n] += pmx_event(ctx[n], &event[n]) == 1;
+		events[n] += n != takes_none && pmx_event(ctx[n], &event[n]) == 1;
 		if (request[n] == 0)
 			continue;
 		ended[n] = pmx_test(ctx[n], &request[n], &said[n]);
@@ -880,11 +881,17 @@ registers(unsigned n, uint64_t len)
 }
 
 static void
-subscribes(unsigned n)
+asks_to_share(unsigned n, unsigned flags)
 {
 	ended[n] = 1;
-	assert_int_equal(pmx_group_subscribe(group[n], REGION, &copies[n], twins[n], &request[n]),
-		0);
+	assert_int_equal(
+		pmx_group_subscribe(group[n], REGION, flags, &copies[n], twins[n], &request[n]), 0);
+}
+
+static void
+subscribes(unsigned n)
+{
+	asks_to_share(n, 0);
 }
 
 static void
@@ -919,6 +926,44 @@ all_open_for_regions(void)
 	memset(areas, 0, sizeof(areas));
 	memset(twins, 0, sizeof(twins));
 	all_open(ALL);
+}
+
+/* The home is told of who wants it to be, once until it takes the event; nobody waits for that. */
+static void
+rhi_sig__the_home_is_told_of_a_sharer(void **state)
+{
+	(void)state;
+	all_open_for_regions();
+	shares(3);
+	for (unsigned n = 0; n < ALL; n += 5) { /* on another node, and on its own */
+		registers(n, AREA_BYTES);
+		asks_to_share(n, PMX_NOTIFY);
+		UNTIL(ended[n] != 1 && events[3] == 1 + n / 5);
+		assert_int_equal(ended[n], 0);
+		assert_int_equal(event[3].kind, PMX_EVENT_SHARED);
+		assert_int_equal(event[3].peer.node, member(n).node);
+		assert_int_equal(event[3].peer.context, member(n).context);
+		assert_int_equal(event[3].len, n);
+		assert_int_equal(event[3].immediate,
+			(uint64_t)pmx_group_id(group[n]) << 32 | REGION);
+		unsubscribes(n);
+	}
+	subscribes(0);
+	UNTIL(ended[0] != 1);
+	assert_int_equal(ended[0], 0);
+	poll_some();
+	assert_int_equal(events[3], 2);
+	unsubscribes(0);
+	takes_none = 3;
+	for (unsigned i = 0; i < 10; i++) {
+		asks_to_share(i % 2 * 5, PMX_NOTIFY);
+		UNTIL(ended[i % 2 * 5] != 1);
+		assert_int_equal(ended[i % 2 * 5], 0);
+		unsubscribes(i % 2 * 5);
+	}
+	takes_none = ALL;
+	poll_some();
+	assert_int_equal(events[3], 4);
 }
 
 /* The home's bytes are what a region begins with, whoever asks first; updates of any sharer reach
@@ -1072,10 +1117,10 @@ rhi_sub__refuses(void **state)
 	(void)state;
 	all_open_for_regions();
 	shares(3);
-	assert_int_equal(pmx_group_subscribe(group[3], REGION, &copies[3], NULL, &r), -EEXIST);
-	assert_int_equal(pmx_group_subscribe(group[3], 64, &copies[3], NULL, &r), -EINVAL);
-	assert_int_equal(pmx_group_subscribe(group[3], REGION, NULL, NULL, &r), -EINVAL);
-	assert_int_equal(pmx_group_subscribe(group[3], REGION, &copies[3], NULL, NULL), -EINVAL);
+	assert_int_equal(pmx_group_subscribe(group[3], REGION, 0, &copies[3], NULL, &r), -EEXIST);
+	assert_int_equal(pmx_group_subscribe(group[3], 64, 0, &copies[3], NULL, &r), -EINVAL);
+	assert_int_equal(pmx_group_subscribe(group[3], REGION, 0, NULL, NULL, &r), -EINVAL);
+	assert_int_equal(pmx_group_subscribe(group[3], REGION, 0, &copies[3], NULL, NULL), -EINVAL);
 	assert_int_equal(pmx_group_unsubscribe(group[2], REGION, &r), -EINVAL);
 	assert_int_equal(pmx_group_update(group[3], &u, &r), -EINVAL);
 	u.len = 1;
@@ -1090,7 +1135,7 @@ rhi_sub__refuses(void **state)
 	UNTIL(ended[2] != 1);
 	assert_int_equal(ended[2], -EPROTO);
 	ended[1] = 1;
-	assert_int_equal(pmx_group_subscribe(group[1], REGION, &none, NULL, &request[1]), 0);
+	assert_int_equal(pmx_group_subscribe(group[1], REGION, 0, &none, NULL, &request[1]), 0);
 	UNTIL(ended[1] != 1);
 	assert_int_equal(ended[1], -EFAULT);
 	shares(0);
@@ -1158,6 +1203,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(group__is_closed_under_a_multicast, start, stop),
 		cmocka_unit_test_setup_teardown(group__ends_under_a_multicast, start, stop),
 		cmocka_unit_test_setup_teardown(rhi_sub__copies_are_equal, start, stop),
+		cmocka_unit_test_setup_teardown(rhi_sig__the_home_is_told_of_a_sharer, start, stop),
 		cmocka_unit_test_setup_teardown(rhi_sub__writers_at_once, start, stop),
 		cmocka_unit_test_setup_teardown(rhi_sub__sharers_end, start, stop),
 		cmocka_unit_test_setup_teardown(rhi_sub__refuses, start, stop),

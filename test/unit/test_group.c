@@ -47,6 +47,7 @@ struct copy {
 	uint64_t sharers; /* ranks, as it is told */
 	uint64_t sum;     /* of the updates in it */
 	unsigned asked;   /* updates that it may not begin yet */
+	unsigned wishes;  /* subscriptions of which the home is to be told */
 };
 
 /* An update under way: from whom, and at whom it is not yet. */
@@ -406,6 +407,11 @@ region_hears(unsigned n, const struct group_result *r)
 		c->asks = c->copied = false;
 		c->in = r->error == 0;
 		break;
+	case GROUP_SHARER: /* as often as it was wished, or less often */
+		c = &w.actors[w.who[r->rank]].copies[r->number];
+		assert_true(r->number % w.count == w.actors[n].rank && c->wishes > 0);
+		c->wishes--;
+		break;
 	case GROUP_SHARERS:
 		assert_true(c->in);
 		c->sharers = (c->sharers & ~(0xFFFFFFFFull << r->rank * 32)) |
@@ -438,7 +444,10 @@ shares(unsigned n)
 		return;
 	if (!c->in) {
 		if (draw(3) == 0) {
-			assert_int_equal(group_subscribe(g, ctx_of(n), place, r, 100), 0);
+			const bool notify = draw(2);
+
+			assert_int_equal(group_subscribe(g, ctx_of(n), place, r, 100, notify), 0);
+			c->wishes += notify;
 			c->asks = true;
 			c->sharers = 0;
 			c->sum = 0;
@@ -589,15 +598,22 @@ casts_go_on(void)
 
 /* All have answered: who is said to have a frame has it, and the others get it by a push. */
 static void
-cast_ends(unsigned n, uint32_t frames)
+cast_ends(unsigned n, uint32_t frames, uint8_t error)
 {
 	struct actor *a = &w.actors[n];
 
-	/* none at all only if the group has ended */
-	assert_true(frames > 0 || w.deaths > 0);
 	assert_true(frames <= a->sent.frames);
 	assert_true(a->sent.runs);
 	a->sent.runs = false;
+	if (error != 0) { /* the group has ended, of which all hear one after the other */
+		assert_true(error == ECONNRESET && frames == 0 && w.deaths > 0);
+		for (uint16_t rank = 0; rank < w.count; rank++) {
+			for (uint32_t f = 0; f < a->sent.frames; f++)
+				w.actors[w.who[rank]].got[a->rank][f] = a->sent.value;
+		}
+		return;
+	}
+	assert_true(frames > 0);
 	for (uint16_t rank = 0; rank < w.count; rank++) {
 		struct actor *to = &w.actors[w.who[rank]];
 
@@ -669,6 +685,7 @@ hear(unsigned n)
 			locked(a, &r);
 			break;
 		case GROUP_SUBSCRIBED:
+		case GROUP_SHARER:
 		case GROUP_SHARERS:
 		case GROUP_UPDATE:
 		case GROUP_UNSUBSCRIBED:
@@ -678,7 +695,7 @@ hear(unsigned n)
 			cast_lacks(n, &r);
 			break;
 		case GROUP_CAST:
-			cast_ends(n, r.number);
+			cast_ends(n, r.number, r.error);
 			break;
 		case GROUP_CLOSED:
 			assert_int_equal(a->life, LEAVING);

@@ -46,7 +46,7 @@ service_cast_to(struct engine *e, struct channel *ch, uint32_t place, const stru
 	uint32_t *links)
 {
 	const struct groups *g = group_lane(e)->groups;
-	const uint32_t word = s->group.number, ranks = (uint32_t)s->group.random;
+	const uint32_t word = s->group.number, ranks = (uint32_t)s->group.value;
 	struct group_addr a;
 
 	if (word >= WIRE_GROUP_MEMBERS_MAX / 32)

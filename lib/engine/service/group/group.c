@@ -406,7 +406,7 @@ open_for(struct engine *e, struct channel *ch, const struct submission *s)
 		.rank = s->group.rank,
 		.count = s->group.members,
 		.user = s->group.handle,
-		.random = s->group.random,
+		.random = s->group.value,
 		.give_up = e->now + s->group.timeout_us * (rte_get_tsc_hz() / 1000000),
 	};
 	int place = group_open(group_lane(e)->groups, ch->ctx, &p);
@@ -437,12 +437,13 @@ list_for(struct engine *e, struct channel *ch, uint16_t place, const struct subm
 
 /* The region's bytes are those of the area that the client has registered for it. */
 static int
-subscribe_for(struct engine *e, struct channel *ch, uint16_t place, uint32_t id, uint32_t region)
+subscribe_for(struct engine *e, struct channel *ch, uint16_t place, uint64_t value, uint32_t region)
 {
 	struct rma_bytes bytes = {.len = 0};
 
-	rma_area(rma_lane(e)->rma, ch->ctx, id, AREA_OF_REGION + region, &bytes);
-	return group_subscribe(group_lane(e)->groups, ch->ctx, place, region, bytes.len);
+	rma_area(rma_lane(e)->rma, ch->ctx, (uint32_t)value, AREA_OF_REGION + region, &bytes);
+	return group_subscribe(group_lane(e)->groups, ch->ctx, place, region, bytes.len,
+		value & SUBSCRIBE_NOTIFY);
 }
 
 uint16_t
@@ -491,7 +492,7 @@ group_submit(struct engine *e, struct channel *ch, const struct submission *s)
 		result = result == -EHOSTDOWN ? 0 : result;
 		break;
 	case GROUP_SUBSCRIBE:
-		result = subscribe_for(e, ch, place, (uint32_t)s->group.random, s->group.number);
+		result = subscribe_for(e, ch, place, s->group.value, s->group.number);
 		break;
 	case GROUP_UNSUBSCRIBE:
 		result = group_unsubscribe(g, ch->ctx, place, s->group.number);
