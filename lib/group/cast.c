@@ -47,6 +47,10 @@ group_cast_to(struct groups *g, uint16_t ctx, uint32_t place, uint32_t word, uin
 
 	if (m == NULL || m->cast.runs || word >= m->words)
 		return -EINVAL;
+	const uint32_t members = m->count - word * 32u; /* from that word's first on */
+
+	if (members < 32 && ranks >> members != 0)
+		return -EINVAL;
 	m->cast.set[word / 2] |= (uint64_t)ranks << word % 2 * 32;
 	return 0;
 }
