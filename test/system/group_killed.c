@@ -33,7 +33,7 @@
 #define PART        5000u /* bytes that a member writes at all others */
 #define BYTES       (MEMBERS * PART)
 #define LONG        (100u << 10)
-#define OPEN_US     500000
+#define OPEN_US     2000000
 #define PATIENCE_US 20000000
 
 struct together {
