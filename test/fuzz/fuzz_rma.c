@@ -485,8 +485,11 @@ message(struct world *w, uint16_t ctx, bool to_target)
 			check_bytes(w, &place.to, place.to.at, m.len);
 		if (to_target && place.to.memory != NULL && !(h.flags & WIRE_T_OFFER)) {
 			const struct piece *p = place.to.memory;
+			/* that all of a pull has been taken is said by a push of no bytes */
+			const bool taken = h.flags & WIRE_T_TAKEN;
 
-			MUST(p->key != 0 && p->rights & REGION_WRITE);
+			MUST(p->key != 0 && p->rights & (taken ? REGION_READ : REGION_WRITE));
+			MUST(!taken || m.len == 0);
 		}
 		if (place.runs) {
 			struct wire_runs runs = {bytes, m.len, place.offset, 0, 0};

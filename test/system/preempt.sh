@@ -68,7 +68,7 @@ sed 's/^/# /' "$dir/driver.log"
 for i in 0 1 2; do
 	failures="$(counter $i proto_messages_failed) $(counter $i proto_peer_deaths)"
 	equal "preempt_random__no_message_failed_$i" "$failures" "0 0"
-	[ "$failures" = "0 0" ] || "$ctl" --instance "$tag$i" stat | sed 's/^/# /; s/  .*  / /'
+	[ "$failures" = "0 0" ] || "$ctl" --instance "$tag$i" stat --all | awk '$2 > 0 {print "#", $1, $2}'
 done
 ended preempt_random 7 8
 nothing_is_left preempt_random__nothing_is_left
