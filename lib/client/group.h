@@ -147,10 +147,10 @@ void shares_free(struct pmx_group *g);
  * m->set. */
 int multicast_update(struct pmx_group *g, uint32_t region, const struct pmx_multicast *m,
 	pmx_request *request);
-/* The first update of the region that waits goes to all sharers but this one, or ends with an
- * error. */
 /* Takes a sharer of which the application is to be told; g->came must not be 0. */
 void shares_next_that_came(struct pmx_group *g, uint32_t *region, uint16_t *rank);
+/* The first update of the region that waits goes to all sharers but this one, or ends with an
+ * error, because of that rank. */
 void multicast_granted(struct pmx_group *g, uint32_t region, const uint32_t *sharers, int error,
 	uint16_t because);
 

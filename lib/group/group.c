@@ -872,7 +872,6 @@ leave(struct groups *g, struct membership *m)
 		return;
 	case MEMBERSHIP_OPEN:
 		lock_leave(g, m);
-		shared_leave(g, m);
 		cast_over(g, m);
 		m->state = MEMBERSHIP_LEAVES;
 		if (m->rank == 0) {

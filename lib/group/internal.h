@@ -539,7 +539,6 @@ void shared_word_told(struct membership *m, uint32_t index);
 void shared_told(struct groups *g, struct membership *m, uint32_t index);
 void shared_member_gone(struct groups *g, struct membership *m, uint16_t rank);
 void shared_group_ended(struct groups *g, struct membership *m);
-void shared_leave(struct groups *g, struct membership *m);
 /* Takes the next result about a region. false: there is none. */
 bool shared_result(struct groups *g, struct membership *m, struct group_result *out);
 

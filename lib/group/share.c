@@ -456,8 +456,6 @@ may_copy(struct groups *g, struct membership *m, uint32_t r)
 		count(g, GROUP_BAD_MESSAGES);
 		return;
 	}
-	if (m->state != MEMBERSHIP_OPEN)
-		return; /* it leaves, which the home does not know yet */
 	m->shares[r].state = SHARE_READS;
 	m->shares[r].copy = ++g->copies_made % GROUP_COPY_NUMBERS;
 	bit_set(m->shares_copying, r);
@@ -514,7 +512,8 @@ groups_copy(struct groups *g, struct group_copy *out)
 		struct membership *m = &g->memberships[i];
 		uint32_t r = bit_next(m->shares_copying, BITS_WORDS(g->cfg.regions_max), 0);
 
-		if (r == UINT32_MAX) {
+		/* nothing is copied for a member that leaves, which the home may not know yet */
+		if (r == UINT32_MAX || m->state != MEMBERSHIP_OPEN) {
 			set_remove(&g->copies, i);
 			continue;
 		}
@@ -709,11 +708,4 @@ shared_group_ended(struct groups *g, struct membership *m)
 {
 	for (uint32_t r = 0; r < g->cfg.regions_max; r++)
 		share_over(g, m, r);
-}
-
-/* Nothing is copied any more for a member that leaves. */
-void
-shared_leave(struct groups *g, struct membership *m)
-{
-	memset(m->shares_copying, 0, BITS_WORDS(g->cfg.regions_max) * sizeof(uint64_t));
 }

@@ -25,11 +25,18 @@
 
 #define HASH_LINK(i) p->flows[i].hash_next
 
+/* Is a part of a message here, of which the rest is to come? */
+static bool
+has_begun(const struct flow *f)
+{
+	return f->frags_left || !list_empty(&f->ooo);
+}
+
 /* Is room, or anything else, set aside for frames that the flow's sender has yet to send? */
 bool
 flow_holds(const struct flow *f)
 {
-	return f->frags_left || !list_empty(&f->ooo) || f->flags & (FLOW_GRANTED | FLOW_DEMAND);
+	return has_begun(f) || f->flags & (FLOW_GRANTED | FLOW_DEMAND);
 }
 
 bool
@@ -223,7 +230,5 @@ flow_abort_rx(struct proto *p, struct flow *f, enum flow_rx_state state)
 void
 flow_give_up_sender(struct proto *p, struct flow *f)
 {
-	const bool began = f->frags_left || !list_empty(&f->ooo);
-
-	flow_abort_rx(p, f, began ? FLOW_RX_CLOSED : (enum flow_rx_state)f->rx_state);
+	flow_abort_rx(p, f, has_begun(f) ? FLOW_RX_CLOSED : (enum flow_rx_state)f->rx_state);
 }

@@ -44,6 +44,19 @@ not_ok() {
 	failed=1
 }
 
+# books NODE PID LIST...: what a primary holds, in one line: buffers, promises, flows; how long those lists of pmx-ctl are; descriptors
+# and mappings, unless PID is empty
+books() {
+	local node=$1 pid=$2 list
+	shift 2
+	timeout 10 "$build/app/pmx-ctl" --instance "$tag$node" stat 2>/dev/null |
+		awk -v n="$node" '$1 == "mbufs_free" || $1 == "mbufs_unpromised" || $1 == "flows" {printf "%s_%d=%s ", $1, n, $2}'
+	for list; do
+		timeout 10 "$build/app/pmx-ctl" --instance "$tag$node" --json "$list" | tr -cd '{' | wc -c | tr '\n' ' '
+	done
+	[ -z "$pid" ] || echo -n "fds_$node=$(find "/proc/$pid/fd" -mindepth 1 | wc -l) maps_$node=$(grep -c memfd: "/proc/$pid/maps") "
+}
+
 # passes NAME COMMAND...: it ends with 0; the end of what it printed
 passes() {
 	local name=$1 log=$dir/$1.log code=0

@@ -294,7 +294,7 @@ regions(uint8_t *copies)
 		}
 	}
 	for (uint32_t g = 0; g < MEMBERS; g++) {
-		if (shared[g] && g % MEMBERS != rank)
+		if (shared[g] && g != rank)
 			ENDED("unsubscribe", pmx_group_unsubscribe(group, g, &request));
 	}
 }

@@ -12,7 +12,6 @@ every=${2:-23}
 export PMX_ATTACH=${3:-thin}
 need_hugepages group_killed 256
 killed=$build/test/group_killed
-ctl=$build/app/pmx-ctl
 
 for i in 0 1; do
 	node_ini "$i" net_memif0 <<-END
@@ -34,16 +33,10 @@ primaries=("$last")
 primary 1 -l 1 -m 96 --vdev=net_memif0,role=client,socket="$dir"/m.sock,socket-abstract=no,bsize=4224 || { not_ok group_killed_start ""; exit 1; }
 primaries+=("$last")
 
-# What must be as before: buffers, promises, flows, open contexts, groups, descriptors, mappings.
+# What must be as before: also open contexts and groups.
 holdings() {
 	local i
-	for i in 0 1; do
-		timeout 10 "$ctl" --instance "$tag$i" stat |
-			awk -v n=$i '$1 == "mbufs_free" || $1 == "mbufs_unpromised" || $1 == "flows" {printf "%s_%d=%s ", $1, n, $2}'
-		timeout 10 "$ctl" --instance "$tag$i" --json contexts | tr -cd '{' | wc -c | tr '\n' ' '
-		timeout 10 "$ctl" --instance "$tag$i" --json groups | tr -cd '{' | wc -c | tr '\n' ' '
-		echo -n "fds_$i=$(find "/proc/${primaries[i]}/fd" -mindepth 1 | wc -l) maps_$i=$(grep -c memfd: "/proc/${primaries[i]}/maps") "
-	done
+	for i in 0 1; do books $i "${primaries[i]}" contexts groups; done
 }
 as_before() { now=$(holdings); [ "$now" = "$before" ]; }
 

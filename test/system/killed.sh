@@ -14,7 +14,6 @@ random=${3:-40}
 ways=${4:-thin secondary}
 need_hugepages killed 320
 killed=$build/test/killed
-ctl=$build/app/pmx-ctl
 
 config() { # NODE
 	node_ini "$1" net_memif0 <<-END
@@ -34,19 +33,10 @@ config() { # NODE
 	END
 }
 
-# What must be as before, in one line: buffers, promises, flows, regions, descriptors, mappings, open contexts.
+# What must be as before: also regions and open contexts. Those of node 1 are its partner's alone.
 holdings() {
-	local i
-	for i in 0 1; do
-		timeout 10 "$ctl" --instance "$tag$i" stat 2>/dev/null |
-			awk -v n=$i '$1 == "mbufs_free" || $1 == "mbufs_unpromised" || $1 == "flows" {printf "%s_%d=%s ", $1, n, $2}'
-	done
-	timeout 10 "$ctl" --instance "${tag}0" --json contexts | tr -cd '{' | wc -c | tr '\n' ' '
-	timeout 10 "$ctl" --instance "${tag}0" --json memory | tr -cd '{' | wc -c | tr '\n' ' '
-	# node 1's are its partner's alone
-	echo -n "fds_0=$(find "/proc/${primaries[0]}/fd" -mindepth 1 | wc -l) "
-	echo -n "maps_0=$(grep -c memfd: "/proc/${primaries[0]}/maps") "
-
+	books 0 "${primaries[0]}" contexts memory
+	books 1 ""
 }
 
 descriptors() { find "/proc/${primaries[0]}/fd" -mindepth 1 -printf '%l\n' | sed 's/:\[.*//' | sort | uniq -c; }
