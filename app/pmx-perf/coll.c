@@ -7,12 +7,11 @@
  * sides, so each waits for the other.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <rte_cycles.h>
 
-#include "match.h"
+#include "members.h"
 #include "pmx/coll.h"
 
 #define GROUP   3 /* number of the group */
@@ -29,110 +28,56 @@ enum what { BARRIER, BCAST, GATHER, SCATTER, ALLGATHER, ALLTOALL, REDUCE, ALLRED
 static const char *const names[WHATS] = {"barrier", "bcast", "gather", "scatter", "allgather",
 	"alltoall", "reduce", "allreduce"};
 
-/* This side's members: the session's own context, and another one. */
+static struct members members;
+
+/* What this side's members send and receive. */
 static struct {
-	struct pmx_context *mate;
-	struct pmx_group *groups[HERE];
 	uint8_t *in[HERE], *out[HERE];
 	uint32_t bytes; /* of a block, that these have room for */
 } side;
 
 /* ------------------------------------------------------------------ both sides */
 
-static struct pmx_context *
-context_of(const struct session *s, unsigned k)
-{
-	return k == 0 ? s->ctx : side.mate;
-}
-
-/* Waits for one request of each member here. */
-static int
-wait_both(struct session *s, pmx_request r[HERE])
-{
-	const uint64_t end = rte_rdtsc() + PATIENCE_S * perf_hz();
-	bool over[HERE] = {false, false};
-
-	for (unsigned i = 1; !over[0] || !over[1]; i++) {
-		for (unsigned k = 0; k < HERE; k++) {
-			const int e = over[k] ? 0 : pmx_test(context_of(s, k), &r[k], NULL);
-
-			if (e < 0)
-				return e;
-			over[k] |= e == 1;
-		}
-		session_polled(s);
-		if (i % 1024 == 0 && rte_rdtsc() > end)
-			return -ETIMEDOUT;
-	}
-	return 0;
-}
-
 static void
-give_memory(struct session *s)
+give_memory(void)
 {
 	for (unsigned k = 0; k < HERE && side.bytes > 0; k++) {
-		pmx_free(context_of(s, k), side.in[k]);
-		pmx_free(context_of(s, k), side.out[k]);
+		pmx_free(members.contexts[k], side.in[k]);
+		pmx_free(members.contexts[k], side.out[k]);
 	}
 	side.bytes = 0;
 }
 
 static int
-take_memory(struct session *s, uint32_t bytes)
+take_memory(uint32_t bytes)
 {
 	int e = 0;
 
 	if (side.bytes >= bytes)
 		return 0;
-	give_memory(s);
+	give_memory();
 	for (unsigned k = 0; k < HERE && e == 0; k++) {
-		e = pmx_alloc(context_of(s, k), (uint64_t)MEMBERS * bytes, (void **)&side.in[k]);
+		e = pmx_alloc(members.contexts[k], (uint64_t)MEMBERS * bytes, (void **)&side.in[k]);
 		if (e == 0)
-			e = pmx_alloc(context_of(s, k), (uint64_t)MEMBERS * bytes,
+			e = pmx_alloc(members.contexts[k], (uint64_t)MEMBERS * bytes,
 				(void **)&side.out[k]);
 	}
 	side.bytes = e == 0 ? bytes : 0;
 	return e;
 }
 
-/* members: the contexts of all; the first two are the initiator's. */
-static int
-open_groups(struct session *s, const struct pmx_addr members[MEMBERS])
-{
-	const struct pmx_group_params p = {.id = GROUP, .count = MEMBERS, .members = members};
-	pmx_request r[HERE];
-	int e = 0;
-
-	for (unsigned k = 0; k < HERE && e == 0; k++)
-		e = pmx_group_open(context_of(s, k), &p, &side.groups[k], &r[k]);
-	return e == 0 ? wait_both(s, r) : e;
-}
-
-static int
-open_mate(struct session *s)
-{
-	const struct pmx_context_params params = {
-		.context = PMX_ANY_CONTEXT,
-		.idle = s->idle == PERF_SPIN ? PMX_IDLE_SPIN : PMX_IDLE_AUTO,
-	};
-
-	return pmx_context_open(&side.mate, s->node, &params);
-}
-
 static void
 end(struct session *s)
 {
-	for (unsigned k = 0; k < HERE; k++)
-		pmx_group_close(side.groups[k]);
-	give_memory(s);
-	pmx_context_close(side.mate);
-	memset(&side, 0, sizeof(side));
+	give_memory();
+	members_close(&members);
+	(void)s;
 }
 
 static int
 begin(enum what what, unsigned k, uint32_t root, uint32_t bytes, pmx_request *r)
 {
-	struct pmx_group *g = side.groups[k];
+	struct pmx_group *g = members.groups[k];
 	void *in = side.in[k], *out = side.out[k];
 
 	switch (what) {
@@ -169,7 +114,7 @@ once(struct session *s, enum what what, uint32_t root, uint32_t bytes)
 		while ((e = begin(what, k, root, bytes, &r[k])) == -EAGAIN)
 			session_idle(s);
 	}
-	return e == 0 ? wait_both(s, r) : e;
+	return e == 0 ? members_wait(&members, s, r) : e;
 }
 
 /* `count` times; h gets how long each took, NULL: nothing. The first one also waits for the other
@@ -178,7 +123,7 @@ static int
 repeat(struct session *s, enum what what, uint32_t bytes, uint64_t count, struct hist *h)
 {
 	const bool rooted = what == BCAST || what == GATHER || what == SCATTER || what == REDUCE;
-	int e = take_memory(s, bytes);
+	int e = take_memory(bytes);
 
 	for (uint64_t i = 0; i <= count && e == 0; i++) {
 		const uint64_t start = rte_rdtsc();
@@ -198,7 +143,6 @@ static int
 answer(struct session *s, struct pmx_message *m)
 {
 	struct order o;
-	struct pmx_addr members[MEMBERS];
 	int e = 0;
 
 	if (*(const uint8_t *)pmx_message_data(m) != KIND_COLL)
@@ -208,16 +152,7 @@ answer(struct session *s, struct pmx_message *m)
 	memcpy(&o, pmx_message_data(m), sizeof(o));
 	switch (o.depth) {
 	case OPEN:
-		if (m->len != sizeof(o) + sizeof(members))
-			return -EPROTO;
-		memcpy(members, (const uint8_t *)pmx_message_data(m) + sizeof(o), sizeof(members));
-		e = open_mate(s);
-		if (e != 0)
-			break;
-		members[3] = pmx_context_addr(side.mate);
-		e = perf_send(s, m->source, &members[3], sizeof(members[3]));
-		if (e == 0)
-			e = open_groups(s, members);
+		e = members_join(&members, s, m);
 		break;
 	case RUN:
 		e = repeat(s, (enum what)o.private, o.size, o.count, NULL);
@@ -233,36 +168,6 @@ const struct responder coll_responder = {.answer = answer, .end = end};
 
 /* ------------------------------------------------------------------ initiator */
 
-/* Opens the group: the other side tells the address of its second context. */
-static int
-begin_all(struct session *s, const struct options *o)
-{
-	struct {
-		struct order order;
-		struct pmx_addr members[MEMBERS];
-	} __attribute__((packed)) ask = {.order = {.kind = KIND_COLL, .depth = OPEN}};
-	struct pmx_addr members[MEMBERS];
-	struct pmx_message m;
-	int e = open_mate(s);
-
-	if (e != 0)
-		return e;
-	members[0] = pmx_context_addr(s->ctx);
-	members[1] = pmx_context_addr(side.mate);
-	members[2] = o->to;
-	members[3] = o->to;
-	memcpy(ask.members, members, sizeof(members));
-	e = perf_send(s, o->to, &ask, sizeof(ask));
-	if (e == 0)
-		e = perf_receive(s, &m, rte_rdtsc() + PATIENCE_S * perf_hz());
-	if (e < 0)
-		return e;
-	if (m.len == sizeof(members[3]))
-		memcpy(&members[3], pmx_message_data(&m), sizeof(members[3]));
-	pmx_release_receive_buffer(s->ctx, &m);
-	return open_groups(s, members);
-}
-
 /* One message there and back, between the sides. */
 static int
 trip(struct session *s, const struct options *o, uint64_t count, struct hist *h)
@@ -270,16 +175,9 @@ trip(struct session *s, const struct options *o, uint64_t count, struct hist *h)
 	int e = 0;
 
 	for (uint64_t i = 0; i < count && e == 0; i++) {
-		const uint8_t bytes[SHORT] = {KIND_PING};
 		const uint64_t start = rte_rdtsc();
-		struct pmx_message m;
 
-		e = perf_send(s, o->to, bytes, sizeof(bytes));
-		if (e == 0)
-			e = perf_receive(s, &m, start + PATIENCE_S * perf_hz());
-		e = e > 0 ? 0 : e;
-		if (e == 0)
-			pmx_release_receive_buffer(s->ctx, &m);
+		e = perf_trip(s, o->to, SHORT);
 		if (h != NULL)
 			hist_record(h, (uint64_t)perf_ns((rte_rdtsc() - start) / 2));
 	}
@@ -297,14 +195,14 @@ hop(struct session *s, uint64_t count, struct hist *h)
 		const uint64_t start = rte_rdtsc();
 		struct pmx_message m;
 
-		while ((e = pmx_send_copy(s->ctx, pmx_context_addr(side.mate), &bytes, SHORT,
-				NULL)) == -ENOBUFS ||
+		while ((e = pmx_send_copy(s->ctx, pmx_context_addr(members.contexts[1]), &bytes,
+				SHORT, NULL)) == -ENOBUFS ||
 			e == -EAGAIN)
 			session_idle(s);
-		while (e == 0 && (e = pmx_receive(side.mate, &m)) == 0)
+		while (e == 0 && (e = pmx_receive(members.contexts[1], &m)) == 0)
 			session_polled(s);
 		if (e > 0) {
-			pmx_release_receive_buffer(side.mate, &m);
+			pmx_release_receive_buffer(members.contexts[1], &m);
 			e = 0;
 		}
 		if (h != NULL)
@@ -370,7 +268,8 @@ test_coll(struct session *s, const struct options *o)
 	const unsigned sizes = o->size_count ? o->size_count
 					     : sizeof(defaults) / sizeof(defaults[0]);
 	const struct order close = {.kind = KIND_COLL, .depth = CLOSE};
-	int e = begin_all(s, o);
+	const struct order open = {.kind = KIND_COLL, .depth = OPEN, .size = HERE, .count = GROUP};
+	int e = members_open(&members, s, o->to, &open);
 
 	hist_init(&h[0]);
 	hist_init(&h[1]);

@@ -203,16 +203,7 @@ static const struct options *options; /* of the test that runs */
 static int
 trip_once(struct session *s)
 {
-	const uint8_t bytes[TRIP_BYTES] = {KIND_PING};
-	struct pmx_message m;
-	int e = perf_send(s, options->to, bytes, sizeof(bytes));
-
-	if (e == 0)
-		e = perf_receive(s, &m, rte_rdtsc() + PATIENCE_S * perf_hz());
-	if (e < 0)
-		return e;
-	pmx_release_receive_buffer(s->ctx, &m);
-	return 0;
+	return perf_trip(s, options->to, TRIP_BYTES);
 }
 
 static int

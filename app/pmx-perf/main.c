@@ -49,6 +49,13 @@ static const char usage[] =
 	"sides, beside a round trip;\n"
 	"                           updates of a shared region and subscribing, beside a push and "
 	"a pull\n"
+	"  multicast                to one, two and four contexts of the other side, of --sizes "
+	"(64 to 1048576), by the\n"
+	"                           network or by a list as engine.multicast says, beside as many "
+	"pushes; a barrier of\n"
+	"                           eight contexts and a lock that all of them want, beside a "
+	"round trip. Wants\n"
+	"                           limits.contexts 4\n"
 	"  dsm                      shared memory: first touches of pages beside a page pulled, an "
 	"update under a lock, barriers\n"
 	"  coll                     collectives of four contexts, two a side, of --sizes (8 to "
@@ -144,6 +151,7 @@ const struct perf_command perf_commands[] = {
 	{"overlap", run_test, test_overlap, &match_responder},
 	{"mixed", run_test, test_mixed, &match_responder},
 	{"group", run_test, test_group, &group_responder},
+	{"multicast", run_test, test_multicast, &multicast_responder},
 	{"dsm", run_test, test_dsm, &dsm_responder},
 	{"coll", run_test, test_coll, &coll_responder},
 	{"idle", run_idle, NULL, NULL},

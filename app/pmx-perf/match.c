@@ -62,6 +62,21 @@ request_wait(struct session *s, pmx_request *r)
 	return e == 1 ? 0 : e;
 }
 
+int
+perf_trip(struct session *s, struct pmx_addr to, uint32_t size)
+{
+	const uint8_t bytes[64] = {KIND_PING};
+	struct pmx_message m;
+	int e = perf_send(s, to, bytes, size);
+
+	if (e == 0)
+		e = perf_receive(s, &m, rte_rdtsc() + PATIENCE_S * perf_hz());
+	if (e < 0)
+		return e;
+	pmx_release_receive_buffer(s->ctx, &m);
+	return 0;
+}
+
 /* Messages under way have buffers of their own up to 1 MiB in total, like pushes (remote.c),
  * because the two are compared. */
 static uint32_t

@@ -36,9 +36,10 @@ enum kind {
 	KIND_FLOOD = 37,  /* send messages of `size` bytes from a second context until KIND_STOP,
 			   * while echoing */
 	KIND_STOP = 38,
-	KIND_GROUP = 48, /* take part in a group: struct order */
-	KIND_DSM = 49,   /* share memory: struct order */
-	KIND_COLL = 50,  /* take part in collectives: struct order */
+	KIND_GROUP = 48,     /* take part in a group: struct order */
+	KIND_DSM = 49,       /* share memory: struct order */
+	KIND_COLL = 50,      /* take part in collectives: struct order */
+	KIND_MULTICAST = 51, /* take part in a group of several contexts a side: struct order */
 };
 
 #define PERF_SIZES_MAX  16
@@ -141,7 +142,7 @@ struct responder {
 };
 
 extern const struct responder message_responder, remote_responder, match_responder, group_responder,
-	dsm_responder, coll_responder;
+	multicast_responder, dsm_responder, coll_responder;
 
 /* The tests, called once the responder has answered. They return 0, a negative errno, or 1 after
  * printing why. */
@@ -158,6 +159,7 @@ int test_posted(struct session *s, const struct options *o);
 int test_overlap(struct session *s, const struct options *o);
 int test_mixed(struct session *s, const struct options *o);
 int test_group(struct session *s, const struct options *o);
+int test_multicast(struct session *s, const struct options *o);
 int test_dsm(struct session *s, const struct options *o);
 int test_coll(struct session *s, const struct options *o);
 

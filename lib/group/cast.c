@@ -415,8 +415,7 @@ answer(struct groups *g, struct mark *k)
 	if (k->asked)
 		g->asked_marks--;
 	k->owes = OWES_GOT;
-	bit_set(m->marks_owing, (uint32_t)(k - g->marks));
-	owe(g, m);
+	owe_by(g, m, BY_MARK, m->marks_owing, (uint32_t)(k - g->marks));
 }
 
 /* The sender wants an answer, at that time if not all is here. */

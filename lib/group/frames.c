@@ -9,9 +9,6 @@
  */
 #include "group/internal.h"
 
-/* Who owes it: what group_frame.table says. */
-enum owed_by { BY_MEMBERSHIP, BY_MEMBER, BY_LOCK, BY_TURN, BY_SHARE, BY_SHARER, BY_MARK };
-
 /* The lowest one of a set of bits. */
 static inline uint8_t
 lowest(uint8_t bits)
@@ -46,6 +43,11 @@ by_membership(const struct groups *g, const struct membership *m, struct group_f
 	} else if (m->owes & OWES_ENTER) {
 		begin(g, m, f, WIRE_G_ENTER, 0);
 		f->message.number = wire_be32(m->barrier);
+		wire_group_set_ranks(&f->message, m->company);
+		if (m->enters_because != NO_RANK) {
+			f->message.flags = WIRE_G_DEAD;
+			f->message.other = wire_be16(m->enters_because);
+		}
 		f->what = OWES_ENTER;
 	} else {
 		begin(g, m, f, WIRE_G_LEAVE, 0);
@@ -85,6 +87,7 @@ by_member(const struct groups *g, const struct membership *m, struct group_frame
 		f->message.number = wire_be32(m->barrier_done);
 		f->message.error = wire_be16(m->barrier_error);
 		f->message.other = wire_be16(m->barrier_because);
+		wire_group_set_ranks(&f->message, barrier_company(m, rank));
 		break;
 	case OWES_EXPEL:
 		begin(g, m, f, WIRE_G_GONE, rank);
@@ -285,7 +288,7 @@ forget(struct groups *g, const struct group_frame *f)
 	uint8_t *bits = owed(g, f, &set);
 
 	if (f->table == BY_MEMBER && f->what == OWES_DONE)
-		barrier_told(g, &g->memberships[f->membership], (uint16_t)f->index);
+		barrier_told(g, &g->memberships[f->membership], f);
 	else if (f->table == BY_SHARER && f->what == OWES_SHARERS)
 		shared_word_told(&g->memberships[f->membership], f->index);
 	else if (f->table == BY_SHARER && f->what == OWES_CHANGED)
@@ -298,39 +301,68 @@ forget(struct groups *g, const struct group_frame *f)
 		bit_clear(set, f->index);
 }
 
+/* Finds the first thing of the frame's table that owes something. false: there is none. */
+static bool
+first_owing(const struct groups *g, struct membership *m, struct group_frame *f)
+{
+	uint64_t *set = m->owing;
+	const uint8_t *owes = &m->members->owes;
+	size_t each = sizeof(*m->members);
+	uint32_t count = m->count;
+
+	switch (f->table) {
+	case BY_LOCK:
+		set = m->locks_owing;
+		owes = &m->locks->owes;
+		each = sizeof(*m->locks);
+		count = g->cfg.locks_max;
+		break;
+	case BY_TURN:
+		set = m->turns_owing;
+		owes = &m->turns->owes;
+		each = sizeof(*m->turns);
+		count = places_of(m, g->cfg.locks_max);
+		break;
+	case BY_SHARE:
+		set = m->shares_owing;
+		owes = &m->shares->owes;
+		each = sizeof(*m->shares);
+		count = g->cfg.regions_max;
+		break;
+	case BY_SHARER:
+		set = m->sharers_owing;
+		owes = &m->sharers->owes;
+		each = sizeof(*m->sharers);
+		count = places_of(m, g->cfg.regions_max);
+		break;
+	case BY_MARK:
+		set = m->marks_owing;
+		owes = &g->marks->owes;
+		each = sizeof(*g->marks);
+		count = MARKS;
+		break;
+	default:
+		break;
+	}
+	while ((f->index = bit_next(set, BITS_WORDS(count), 0)) != UINT32_MAX) {
+		if (owes[f->index * each] != 0)
+			return true;
+		bit_clear(set, f->index); /* nothing any more */
+	}
+	return false;
+}
+
 /* Chooses what is next: the frame's table and index. false: nothing is owed. */
 static bool
 choose(const struct groups *g, struct membership *m, struct group_frame *f)
 {
-	const struct {
-		uint64_t *set;
-		const uint8_t *first;
-		size_t each;
-		uint32_t count;
-	} tables[] = {
-		[BY_MEMBER] = {m->owing, &m->members->owes, sizeof(*m->members), m->count},
-		[BY_LOCK] = {m->locks_owing, &m->locks->owes, sizeof(*m->locks), g->cfg.locks_max},
-		[BY_TURN] = {m->turns_owing, &m->turns->owes, sizeof(*m->turns),
-			places_of(m, g->cfg.locks_max)},
-		[BY_SHARE] = {m->shares_owing, &m->shares->owes, sizeof(*m->shares),
-			g->cfg.regions_max},
-		[BY_SHARER] = {m->sharers_owing, &m->sharers->owes, sizeof(*m->sharers),
-			places_of(m, g->cfg.regions_max)},
-		[BY_MARK] = {m->marks_owing, &g->marks->owes, sizeof(*g->marks), MARKS},
-	};
-
 	f->membership = (uint16_t)place_of(g, m);
-	f->table = BY_MEMBERSHIP;
-	f->index = 0;
-	if (m->owes & (OWES_JOIN | OWES_ENTER))
-		return true;
-	for (f->table = BY_MEMBER; f->table <= BY_MARK; f->table++) {
-		uint32_t words = BITS_WORDS(tables[f->table].count);
-
-		while ((f->index = bit_next(tables[f->table].set, words, 0)) != UINT32_MAX) {
-			if (tables[f->table].first[f->index * tables[f->table].each] != 0)
+	if (!(m->owes & (OWES_JOIN | OWES_ENTER))) {
+		while (m->owed_by != 0) {
+			f->table = (uint8_t)__builtin_ctz(m->owed_by);
+			if (first_owing(g, m, f))
 				return true;
-			bit_clear(tables[f->table].set, f->index); /* nothing any more */
+			m->owed_by &= (uint8_t)(m->owed_by - 1);
 		}
 	}
 	f->table = BY_MEMBERSHIP;
@@ -418,7 +450,8 @@ groups_acked(struct groups *g, struct group_frame *f, uint8_t error)
 	const uint8_t op = f->message.op;
 
 	m->frames--;
-	put_back(g, f);
+	if (error != 0 && op == WIRE_G_ENTER)
+		barrier_enter_failed(g, m, &f->message);
 	if (error != 0 && op == WIRE_G_LEAVE && m->state == MEMBERSHIP_LEAVES)
 		group_drain(g, m); /* rank 0 is not there any more */
 	else if (error != 0 && op != WIRE_G_JOIN)
@@ -427,5 +460,8 @@ groups_acked(struct groups *g, struct group_frame *f, uint8_t error)
 		group_keyed(g, m);
 	else if (op == WIRE_G_GONE && m->rank == 0 && !m->members[to].gone)
 		group_told(g, m, to);
+	if (op == WIRE_G_DONE)
+		barrier_heard(g, m, f);
+	put_back(g, f);
 	group_settle(g, m);
 }

@@ -215,8 +215,8 @@ groups_adopt(struct groups *g, const struct groups_config *config)
 		at_ != NO_PLACE && (m = &(g)->memberships[at_], next_ = m->next, true);            \
 		at_ = next_)
 
-static struct membership *
-find(const struct groups *g, uint16_t ctx, uint32_t id)
+struct membership *
+group_find(const struct groups *g, uint16_t ctx, uint32_t id)
 {
 	struct membership *m;
 
@@ -291,7 +291,7 @@ group_at(struct groups *g, uint16_t ctx, uint32_t place)
 bool
 groups_has(const struct groups *g, uint16_t ctx, uint32_t id, struct group_addr who)
 {
-	const struct membership *m = find(g, ctx, id);
+	const struct membership *m = group_find(g, ctx, id);
 
 	if (m == NULL || m->state != MEMBERSHIP_OPEN)
 		return false;
@@ -346,7 +346,7 @@ bool
 group_seat(const struct groups *g, uint16_t ctx, uint32_t id, uint64_t key, struct group_addr who,
 	struct group_seat *out)
 {
-	const struct membership *m = find(g, ctx, id);
+	const struct membership *m = group_find(g, ctx, id);
 
 	if (m == NULL || m->key != key || key == 0 ||
 		(m->state != MEMBERSHIP_JOINS && m->state != MEMBERSHIP_OPEN &&
@@ -417,7 +417,7 @@ group_open(struct groups *g, uint16_t ctx, const struct group_params *p)
 	if (p->id == 0 || p->count == 0 || p->count > g->cfg.members_max || p->rank >= p->count ||
 		(p->rank == 0 && p->random == 0))
 		return -EINVAL;
-	if (find(g, ctx, p->id) != NULL)
+	if (group_find(g, ctx, p->id) != NULL)
 		return -EEXIST;
 	struct membership *m = take_place(g, ctx);
 
@@ -683,6 +683,7 @@ ends(struct groups *g, struct membership *m, uint8_t error, uint16_t because)
 		group_drain(g, m);
 	} else if (m->state == MEMBERSHIP_OPEN) {
 		m->state = MEMBERSHIP_ENDED;
+		barrier_unsaid(g, m);
 		m->error = error;
 		m->because = because;
 		m->tells |= TELLS_ENDED;
@@ -708,8 +709,12 @@ member_gone(struct groups *g, struct membership *m, uint16_t rank, uint8_t why)
 	who->gone = true;
 	who->why = why;
 	m->gone[m->gone_count++] = rank;
-	if (m->rank == 0)
-		barrier_told(g, m, rank);
+	if (m->rank == 0) {
+		/* its company first: the next barrier may end when all know of the last one */
+		barrier_speaker_gone(g, m, rank);
+		barrier_untold(g, m, rank);
+	}
+	barrier_member_gone(g, m, rank);
 	who->owes &= OWES_EXPEL | OWES_LEFT;
 	lock_member_gone(g, m, rank);
 	shared_member_gone(g, m, rank);
@@ -762,7 +767,7 @@ declare_gone(struct groups *g, struct membership *m, uint16_t rank, uint8_t why)
 	}
 	if (why != 0 && rank != 0)
 		owe_member(g, m, rank, OWES_EXPEL);
-	barrier_break(g, m, why != 0 ? why : ECONNRESET, rank);
+	barrier_break(g, m, rank);
 	look_at_leavers(g, m);
 }
 
@@ -874,6 +879,7 @@ leave(struct groups *g, struct membership *m)
 		lock_leave(g, m);
 		cast_over(g, m);
 		m->state = MEMBERSHIP_LEAVES;
+		barrier_unsaid(g, m);
 		if (m->rank == 0) {
 			declare_gone(g, m, 0, 0);
 			group_settle(g, m); /* there may be nobody to tell */
@@ -940,7 +946,7 @@ groups_message(struct groups *g, uint16_t ctx, struct group_addr from, uint32_t 
 	}
 	memcpy(&h, message, sizeof(h));
 	uint16_t rank = wire_be16(h.rank);
-	struct membership *m = find(g, ctx, wire_be32(h.group));
+	struct membership *m = group_find(g, ctx, wire_be32(h.group));
 
 	if (m == NULL || m->state <= MEMBERSHIP_LISTS || m->state >= MEMBERSHIP_DRAINS ||
 		!is_of(m, rank, from)) {
@@ -972,8 +978,9 @@ groups_message(struct groups *g, uint16_t ctx, struct group_addr from, uint32_t 
 		leaves(g, m, rank, wire_be32(h.number));
 		return;
 	}
-	if (m->members[rank].gone)
-		return; /* what it sent before it went does not matter any more */
+	/* what it sent before it went does not matter any more, but for those for whom it spoke */
+	if (m->members[rank].gone && h.op != WIRE_G_ENTER)
+		return;
 	if (m->state != MEMBERSHIP_OPEN && m->state != MEMBERSHIP_LEAVES &&
 		m->state != MEMBERSHIP_JOINS)
 		return;
@@ -1079,6 +1086,7 @@ groups_stop(struct groups *g, uint16_t ctx, uint64_t now)
 			continue;
 		m->stopped = true;
 		m->stopped_at = now;
+		barrier_stops(g, m);
 	}
 }
 
@@ -1093,6 +1101,7 @@ groups_start(struct groups *g, uint16_t ctx, uint64_t now)
 		m->stopped = false;
 		m->ask_at += now - m->stopped_at;
 		m->give_up += now - m->stopped_at;
+		barrier_starts(g, m);
 		owe(g, m);
 	}
 }

@@ -137,7 +137,7 @@ bool groups_out(const struct groups *g);
 bool groups_span(struct groups *g, uint32_t *at, struct group_span *out);
 void groups_adopt(struct groups *g, const struct groups_config *config);
 /* Changed whenever the layout of what the spans hold changes. */
-#define GROUPS_IMAGE_FORM 2u
+#define GROUPS_IMAGE_FORM 3u
 
 /* ------------------------------------------------------------------ commands of a context */
 

@@ -113,6 +113,9 @@ struct member {
 	uint32_t life;    /* of its node when it was let in; at others than rank 0 of rank 0 alone;
 			   * 0: not known */
 	uint32_t entered; /* rank 0: number of the last barrier that it entered */
+	uint16_t speaker; /* rank 0: who said so */
+	uint64_t company; /* rank 0: for which ranks it did, if it is the speaker (barrier.c) */
+	uint32_t barrier; /* rank 0, gone: the barrier that may end because of it */
 	uint32_t part;    /* gone: what its group_took_part was */
 	/* chunks of frames that it sends */
 	uint16_t marks;   /* first of those that are not answered, or NO_MARK */
@@ -293,6 +296,9 @@ struct cast {
 
 /* ------------------------------------------------------------------ memberships */
 
+/* Who owes a message: a membership itself, or a thing in one of its tables. */
+enum owed_by { BY_MEMBERSHIP, BY_MEMBER, BY_LOCK, BY_TURN, BY_SHARE, BY_SHARER, BY_MARK };
+
 enum membership_state {
 	MEMBERSHIP_FREE,
 	MEMBERSHIP_LISTS, /* its members are being listed */
@@ -316,15 +322,17 @@ enum membership_state {
 
 /* A context's place in a group. */
 struct membership {
-	uint8_t state; /* enum membership_state */
-	uint8_t owes;  /* OWES_JOIN and so on: to rank 0 */
-	uint8_t tells; /* TELLS_*: the client */
-	bool silent;   /* the context has ended: it is told nothing */
-	bool stopped;  /* groups_stop */
+	uint8_t state;   /* enum membership_state */
+	uint8_t owes;    /* OWES_JOIN and so on: to rank 0 */
+	uint8_t tells;   /* TELLS_*: the client */
+	uint8_t owed_by; /* bits by enum owed_by: tables in which something may owe, see owe_by() */
+	bool silent;     /* the context has ended: it is told nothing */
+	bool stopped;    /* groups_stop */
 	uint64_t stopped_at;
 	bool fails;   /* it did not open */
 	bool refused; /* ... by the word of rank 0 */
 	bool in_barrier;
+	bool waits; /* ... for others of its house, before it is told that it has entered */
 	uint16_t ctx, rank, count, listed;
 	uint16_t user;   /* of struct group_params */
 	uint16_t next;   /* place of another one of this context, or NO_PLACE */
@@ -341,10 +349,14 @@ struct membership {
 	uint32_t barrier_done; /* last number that has ended */
 	uint8_t barrier_error;
 	uint16_t barrier_because;
-	uint8_t own_error; /* of `barrier`, when it has ended */
+	uint64_t house;          /* ranks from rank & ~63 on that are of this lane, itself too; 0:
+				  * not known yet */
+	uint64_t company;        /* OWES_ENTER: those of them that it enters for */
+	uint16_t enters_because; /* OWES_ENTER: who went meanwhile, or NO_RANK */
+	uint8_t own_error;       /* of `barrier`, when it has ended */
 	uint16_t own_because;
 	uint16_t entered; /* rank 0: so many have entered barrier_done + 1 */
-	uint16_t dones;   /* rank 0: members with OWES_DONE */
+	uint16_t dones;   /* rank 0: members with OWES_DONE, or on whose way it is for a company */
 	bool breaks;      /* rank 0: it ends with an error as soon as all know of the last one */
 	uint8_t break_error;
 	uint16_t break_because;
@@ -404,20 +416,27 @@ owe(struct groups *g, struct membership *m)
 	set_add(&g->work, place_of(g, m));
 }
 
+/* ... by a thing in a table, whose bit is set in the table's set. */
+static inline void
+owe_by(struct groups *g, struct membership *m, enum owed_by table, uint64_t *set, uint32_t index)
+{
+	bit_set(set, index);
+	m->owed_by |= (uint8_t)(1u << table);
+	owe(g, m);
+}
+
 static inline void
 owe_member(struct groups *g, struct membership *m, uint16_t rank, uint8_t what)
 {
 	m->members[rank].owes |= what;
-	bit_set(m->owing, rank);
-	owe(g, m);
+	owe_by(g, m, BY_MEMBER, m->owing, rank);
 }
 
 static inline void
 owe_lock(struct groups *g, struct membership *m, uint32_t l, uint8_t what)
 {
 	m->locks[l].owes |= what;
-	bit_set(m->locks_owing, l);
-	owe(g, m);
+	owe_by(g, m, BY_LOCK, m->locks_owing, l);
 }
 
 static inline void
@@ -494,6 +513,8 @@ is_of(const struct membership *m, uint16_t rank, struct group_addr from)
 }
 
 /* group.c */
+/* Returns the context's membership in the group of that number, or NULL. */
+struct membership *group_find(const struct groups *g, uint16_t ctx, uint32_t id);
 /* Returns the open membership at that place of the context's, or NULL. */
 struct membership *group_at(struct groups *g, uint16_t ctx, uint32_t place);
 /* Rank 0: the key, or why it does not open, has arrived at that member. */
@@ -510,10 +531,27 @@ void group_settle(struct groups *g, struct membership *m);
 /* barrier.c */
 void barrier_message(struct groups *g, struct membership *m, uint16_t from,
 	const struct wire_group *h);
-/* Rank 0: ends the barrier that members are in, if they are. */
-void barrier_break(struct groups *g, struct membership *m, uint8_t error, uint16_t because);
-/* Rank 0: a member was told that the last one has ended, or has gone. */
-void barrier_told(struct groups *g, struct membership *m, uint16_t rank);
+/* Rank 0: ends the barrier that members are in, if they are, because that one has gone. */
+void barrier_break(struct groups *g, struct membership *m, uint16_t because);
+/* Rank 0: the core has the message to that member that the last one has ended; and no longer. */
+void barrier_told(struct groups *g, struct membership *m, const struct group_frame *f);
+void barrier_heard(struct groups *g, struct membership *m, const struct group_frame *f);
+/* Rank 0: that member has gone, and is not told. */
+void barrier_untold(struct groups *g, struct membership *m, uint16_t rank);
+/* Rank 0: that member has gone; those for whom it would hear how barriers end hear it
+ * themselves. */
+void barrier_speaker_gone(struct groups *g, struct membership *m, uint16_t rank);
+/* Rank 0: for which ranks, as bits from rank & ~63 on, that one is told of the last barrier. */
+uint64_t barrier_company(const struct membership *m, uint16_t rank);
+/* This member has heard that another one has gone. */
+void barrier_member_gone(struct groups *g, struct membership *m, uint16_t rank);
+/* This member is in the group no more: what it was to say for others, others will. */
+void barrier_unsaid(struct groups *g, struct membership *m);
+/* Its message that it enters, and for whom, has failed. */
+void barrier_enter_failed(struct groups *g, struct membership *m, const struct wire_group *h);
+/* It is stopped, or goes on: another one, if there is one, enters for its company. */
+void barrier_stops(struct groups *g, struct membership *m);
+void barrier_starts(struct groups *g, struct membership *m);
 /* It ends for this member. */
 void barrier_ends(struct groups *g, struct membership *m, uint32_t number, uint8_t error,
 	uint16_t because);

@@ -38,9 +38,10 @@ turn_of(const struct membership *m, uint32_t l, uint16_t rank)
 static void
 owe_turn(struct groups *g, struct membership *m, uint32_t l, uint16_t rank, uint8_t what)
 {
-	turn_of(m, l, rank)->owes |= what;
-	bit_set(m->turns_owing, index_of(m, l, rank));
-	owe(g, m);
+	const uint32_t i = index_of(m, l, rank);
+
+	m->turns[i].owes |= what;
+	owe_by(g, m, BY_TURN, m->turns_owing, i);
 }
 
 /* The head's turn is over. Returns whether it had not told the one behind it of it: NEXT was not

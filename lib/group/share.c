@@ -44,9 +44,10 @@ sharer_of(const struct membership *m, uint32_t r, uint16_t rank)
 static void
 owe_sharer(struct groups *g, struct membership *m, uint32_t r, uint16_t rank, uint8_t what)
 {
-	sharer_of(m, r, rank)->owes |= what;
-	bit_set(m->sharers_owing, index_of(m, r, rank));
-	owe(g, m);
+	const uint32_t i = index_of(m, r, rank);
+
+	m->sharers[i].owes |= what;
+	owe_by(g, m, BY_SHARER, m->sharers_owing, i);
 }
 
 uint32_t
@@ -292,8 +293,7 @@ static void
 owe_share(struct groups *g, struct membership *m, uint32_t r, uint8_t what)
 {
 	m->shares[r].owes |= what;
-	bit_set(m->shares_owing, r);
-	owe(g, m);
+	owe_by(g, m, BY_SHARE, m->shares_owing, r);
 }
 
 static uint32_t *

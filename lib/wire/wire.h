@@ -340,8 +340,10 @@ enum wire_group_op {
 	WIRE_G_GONE,     /* member `other` is there no more; error: why; 0: it left */
 	WIRE_G_LEFT,     /* all others know that the receiver has left */
 	WIRE_G_SUSPECT,  /* to rank 0: member `other` cannot be reached */
-	WIRE_G_ENTER,    /* to rank 0: enters barrier `number` */
-	WIRE_G_DONE,     /* barrier `number` has ended; error: because of member `other` */
+	WIRE_G_ENTER,    /* to rank 0: wire_group_ranks() of its node enter barrier `number`; flag
+			  * DEAD: member `other` went while they waited for each other */
+	WIRE_G_DONE,     /* barrier `number` has ended, for wire_group_ranks(), too; error: because
+			  * of member `other` */
 	/* between a member and the manager of a lock */
 	WIRE_G_LOCK,    /* to the manager: wants it; flag TRY */
 	WIRE_G_BUSY,    /* wanted by TRY, and it is not free */
@@ -369,7 +371,7 @@ enum wire_group_op {
 };
 
 #define WIRE_G_TRY  0x01
-#define WIRE_G_DEAD 0x02 /* a member may have died while it held the lock */
+#define WIRE_G_DEAD 0x02 /* a member may have died while it held the lock; has, in the barrier */
 #define WIRE_G_IN   0x04
 #define WIRE_G_TELL 0x08 /* SUB: the home's application is told */
 #define WIRE_G_ALL  0x0F
@@ -483,6 +485,20 @@ static inline uint64_t
 wire_be64(uint64_t v)
 {
 	return __builtin_bswap64(v);
+}
+
+/* Ranks from the sender's & ~63 on (ENTER), or the receiver's (DONE), as bits. */
+static inline uint64_t
+wire_group_ranks(const struct wire_group *h)
+{
+	return (uint64_t)wire_be32(h->ticket) << 32 | wire_be32(h->b);
+}
+
+static inline void
+wire_group_set_ranks(struct wire_group *h, uint64_t ranks)
+{
+	h->ticket = wire_be32((uint32_t)(ranks >> 32));
+	h->b = wire_be32((uint32_t)ranks);
 }
 
 /* Is sequence a before b? Serial arithmetic modulo 2^32; windows are far below 2^31. */

@@ -7,6 +7,7 @@
  * usage: instructions [NAME=VALUE]...
  *   kind=plain|matched|push|pull|ping|idle   what moves; idle: nothing, turns are counted
  *   kind=barrier|bcast|allgather|allreduce   collectives, one after the other, of all contexts
+ *   kind=counting   barriers of a group without a plan (pmx_group_barrier) in their place
  *   bytes=64                                 of a message or transfer
  *   at_once=32                               messages or transfers that are begun together, 1 to 32
  *   pairs=1                                  contexts of each node; message i goes from context
@@ -546,6 +547,8 @@ begin_collective(unsigned i, pmx_request *r)
 {
 	if (strcmp(collective, "barrier") == 0)
 		return pmx_coll_barrier(group[i], r);
+	if (strcmp(collective, "counting") == 0)
+		return pmx_group_barrier(group[i], r);
 	if (strcmp(collective, "bcast") == 0)
 		return pmx_bcast(group[i], began % members, result[i], message_len, r);
 	if (strcmp(collective, "allgather") == 0)
@@ -711,8 +714,9 @@ main(int argc, char **argv)
 	} else if (strcmp(what, "ping") == 0) {
 		run_pings(bursts);
 		bursts = 0;
-	} else if (strcmp(what, "barrier") == 0 || strcmp(what, "bcast") == 0 ||
-		strcmp(what, "allgather") == 0 || strcmp(what, "allreduce") == 0) {
+	} else if (strcmp(what, "barrier") == 0 || strcmp(what, "counting") == 0 ||
+		strcmp(what, "bcast") == 0 || strcmp(what, "allgather") == 0 ||
+		strcmp(what, "allreduce") == 0) {
 		run_collectives(what, bursts);
 		bursts = 0;
 	} else {

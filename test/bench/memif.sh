@@ -10,35 +10,20 @@ work=$(mktemp -d)
 . "$(dirname "$0")/turns.bash"
 export RUNTIME_DIRECTORY=$work
 trap 'rm -rf "$work"' EXIT
-eal="--no-pci --in-memory -m 256 --no-telemetry --log-level=*:error"
-
-for i in 0 1; do
-	printf '[node]\nid = %s\nname = bm%s\n[engine]\nidle = spin\n[link 0]\ndriver = ethdev\nport = net_memif0\nmtu = 9000\n[limits]\nmbufs = 8192\ncontexts = 4\n[nodes]\n0 = auto\n1 = auto\n' \
-		$i $i >"$work/$i.ini"
-done
-
-pair() # RESPONDER_ARGS -- INITIATOR_ARGS
-{
-	local vdev=socket=$work/memif.sock,socket-abstract=no,bsize=9216
-	rm -f "$work/memif.sock"
-	taskset -c 1 timeout 60 "$perf" $1 -- -l 1 $eal --file-prefix bm1 \
-		--vdev=net_memif0,role=server,id=0,$vdev >"$work/1.log" 2>&1 &
-	local pid=$!
-	sleep 1
-	taskset -c 0 timeout 60 "$perf" $2 --json -- -l 0 $eal --file-prefix bm0 \
-		--vdev=net_memif0,role=client,id=0,$vdev 2>"$work/0.log" | grep '"what"' ||
-		cat "$work/0.log" "$work/1.log" >&2
-	wait $pid
-}
+. "$(dirname "$0")/memif.bash"
+nodes bm
 
 turn()
 {
-	pair "floor --respond --idle spin" "floor --idle spin --rounds 10000 --warmup 1000 --seconds 0.2"
-	pair "floor --respond --idle spin" "floor --idle spin --rounds 10000 --warmup 1000 --seconds 0.2 --sizes 32,64,8192,1048576"
-	pair "respond --embedded $work/1.ini" \
-		"all --embedded $work/0.ini --sizes 32,64,8192,1048576 --rounds 10000 --warmup 1000 --seconds 0.2"
-	pair "respond --embedded $work/1.ini" \
-		"bandwidth --in-place --embedded $work/0.ini --sizes 8192,1048576 --seconds 0.2"
+	{
+		pair "floor --respond --idle spin" "floor --json --idle spin --rounds 10000 --warmup 1000 --seconds 0.2"
+		pair "floor --respond --idle spin" \
+			"floor --json --idle spin --rounds 10000 --warmup 1000 --seconds 0.2 --sizes 32,64,8192,1048576"
+		pair "respond --embedded $work/1.ini" \
+			"all --json --embedded $work/0.ini --sizes 32,64,8192,1048576 --rounds 10000 --warmup 1000 --seconds 0.2"
+		pair "respond --embedded $work/1.ini" \
+			"bandwidth --json --in-place --embedded $work/0.ini --sizes 8192,1048576 --seconds 0.2"
+	} | grep '"what"'
 }
 
 turns "$times" turn >"$work/rows"

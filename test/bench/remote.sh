@@ -11,30 +11,12 @@ work=$(mktemp -d)
 . "$(dirname "$0")/turns.bash"
 export RUNTIME_DIRECTORY=$work
 trap 'rm -rf "$work"' EXIT
-eal="--no-pci --in-memory -m 256 --no-telemetry --log-level=*:error"
-
-for i in 0 1; do
-	printf '[node]\nid = %s\nname = br%s\n[engine]\nidle = spin\n[link 0]\ndriver = ethdev\nport = net_memif0\nmtu = 9000\n[limits]\nmbufs = 8192\ncontexts = 4\n[nodes]\n0 = auto\n1 = auto\n' \
-		$i $i >"$work/$i.ini"
-done
-
-pair() # RESPONDER_ARGS INITIATOR_ARGS
-{
-	local vdev=socket=$work/memif.sock,socket-abstract=no,bsize=9216
-	rm -f "$work/memif.sock"
-	taskset -c 1 timeout 120 "$perf" $1 -- -l 1 $eal --file-prefix br1 \
-		--vdev=net_memif0,role=server,id=0,$vdev >"$work/1.log" 2>&1 &
-	local pid=$!
-	sleep 1
-	taskset -c 0 timeout 120 "$perf" $2 -- -l 0 $eal --file-prefix br0 \
-		--vdev=net_memif0,role=client,id=0,$vdev 2>"$work/0.log" >"$work/out" || cat "$work/0.log" "$work/1.log" >&2
-	wait $pid
-}
+. "$(dirname "$0")/memif.bash"
+nodes br
 
 rows() # LABEL RESPONDER_ARGS INITIATOR_ARGS
 {
-	pair "$2" "$3 --json"
-	sed -n "s/^{\"what\": \"/{\"what\": \"$1/p" "$work/out"
+	pair "$2" "$3 --json" | sed -n "s/^{\"what\": \"/{\"what\": \"$1/p"
 }
 
 respond="respond --embedded $work/1.ini"
@@ -97,6 +79,5 @@ if [ -n "$figure" ]; then
 	mkdir -p "$figure"
 	for verb in push pull; do
 		pair "$respond" "$verb --embedded $work/0.ini --seconds 0.1 --figure $figure"
-		cat "$work/out"
 	done
 fi

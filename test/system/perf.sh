@@ -97,6 +97,7 @@ json matched "" pair matched --json "${few[@]}" "$sizes"
 json posted p50_ns pair posted --json "${few[@]}" --sizes 1,300
 json overlap "received sent" pair overlap --json "${few[@]}" --sizes 1,4097
 json group p50_ns pair group --json "${few[@]}"
+json multicast p50_ns pair multicast --json "${few[@]}" --sizes 8,4096
 json coll p50_ns pair coll --json "${few[@]}" --sizes 8,4096
 json mixed "" pair mixed --json "${few[@]}" --sizes 64,65536,1048576
 # above limits.matched_entries (1024) they are taken in as they come: no drain_ns

@@ -90,6 +90,8 @@ struct actor {
 	int place;
 	uint16_t rank;
 	bool opened, failed, ended, in_barrier;
+	bool expelled;
+	bool stopped; /* it does nothing, and its members send nothing */
 	bool asks[LOCKS], holds[LOCKS];
 	uint32_t entered, passed; /* barriers */
 	struct copy copies[REGIONS];
@@ -223,7 +225,7 @@ deliver(unsigned from, unsigned to)
 static bool
 lives(unsigned a)
 {
-	return w.up[node_of(a)] && w.actors[a].life == MEMBER;
+	return w.up[node_of(a)] && w.actors[a].life == MEMBER && !w.actors[a].expelled;
 }
 
 static void
@@ -675,7 +677,7 @@ hear(unsigned n)
 			assert_false(lives(w.who[r.rank]));
 			break;
 		case GROUP_ENDED:
-			assert_true(w.deaths > 0 && r.rank == 0);
+			assert_true(w.deaths > 0 && (r.rank == 0 || a->expelled));
 			a->ended = true;
 			break;
 		case GROUP_BARRIER:
@@ -772,9 +774,32 @@ enters(unsigned n)
 }
 
 static void
+stops(unsigned n)
+{
+	struct actor *a = &w.actors[n];
+
+	if (!w.up[node_of(n)] || a->life == ABSENT)
+		return;
+	a->stopped = !a->stopped;
+	if (a->stopped)
+		groups_stop(w.groups[node_of(n)], ctx_of(n), w.now);
+	else
+		groups_start(w.groups[node_of(n)], ctx_of(n), w.now);
+}
+
+/* What ends is to be started first. */
+static void
+goes_on(unsigned n)
+{
+	if (w.actors[n].stopped)
+		stops(n);
+}
+
+static void
 dies(unsigned n)
 {
 	w.deaths++;
+	goes_on(n);
 	groups_leave(w.groups[node_of(n)], ctx_of(n));
 	w.actors[n].life = DEAD;
 }
@@ -783,6 +808,7 @@ static void
 closes(unsigned n)
 {
 	w.deaths++; /* others may notice */
+	goes_on(n);
 	assert_int_equal(group_close(w.groups[node_of(n)], ctx_of(n), (uint32_t)w.actors[n].place),
 		0);
 	w.actors[n].life = LEAVING;
@@ -817,7 +843,7 @@ act(unsigned n)
 {
 	struct actor *a = &w.actors[n];
 
-	if (!w.up[node_of(n)] || a->life != MEMBER)
+	if (!w.up[node_of(n)] || a->life != MEMBER || a->stopped)
 		return;
 	if (a->failed || a->ended) {
 		if (draw(3) == 0)
@@ -1079,7 +1105,7 @@ all_go(void)
 }
 
 static void
-history(uint64_t seed, unsigned deaths)
+history(uint64_t seed, unsigned deaths, bool stopping)
 {
 	unsigned joined = 0;
 
@@ -1108,7 +1134,13 @@ history(uint64_t seed, unsigned deaths)
 		if (w.deaths > 0 && draw(500) == 0)
 			notice();
 		act(draw(ALL));
+		if (stopping && draw(50) == 0)
+			stops(draw(ALL));
 		step();
+	}
+	for (unsigned n = 0; n < ALL; n++) {
+		if (w.up[node_of(n)])
+			goes_on(n);
 	}
 	while (joined < w.count) {
 		unsigned n = w.who[joined++];
@@ -1130,7 +1162,7 @@ histories(unsigned usual)
 }
 
 static void
-run(unsigned deaths)
+run(unsigned deaths, bool stopping)
 {
 	const char *one = getenv("GROUP_SEED");
 
@@ -1141,7 +1173,7 @@ run(unsigned deaths)
 
 		if (one != NULL || getenv("GROUP_SHOW") != NULL)
 			fprintf(stderr, "seed %lu\n", (unsigned long)seed);
-		history(seed, deaths);
+		history(seed, deaths, stopping);
 		if (one != NULL)
 			break;
 	}
@@ -1151,21 +1183,28 @@ static void
 group__histories(void **state)
 {
 	(void)state;
-	run(0);
+	run(0, false);
 }
 
 static void
 group__histories_with_deaths(void **state)
 {
 	(void)state;
-	run(3);
+	run(3, false);
 }
 
 static void
 group__histories_with_many_deaths(void **state)
 {
 	(void)state;
-	run(9);
+	run(9, false);
+}
+
+static void
+group__histories_with_stops(void **state)
+{
+	(void)state;
+	run(2, true);
 }
 
 /* ------------------------------------------------------------------ single cases */
@@ -1253,6 +1292,123 @@ arrives(unsigned from, unsigned to)
 {
 	while (!deliver(from, to))
 		pull(node_of(from));
+}
+
+/* Two nodes of three members each, and their group is open. */
+static void
+two_houses(void)
+{
+	world_of(2 * CTXS);
+	for (unsigned n = 0; n < w.count; n++)
+		joins(n);
+	settle();
+	for (unsigned n = 0; n < w.count; n++)
+		assert_true(w.actors[n].opened);
+}
+
+/* Messages that are on their way between nodes. */
+static unsigned
+messages_out(void)
+{
+	unsigned n = 0;
+
+	for (unsigned from = 0; from < ALL; from++) {
+		for (unsigned to = 0; to < ALL; to++)
+			n += node_of(from) != node_of(to)
+				? (unsigned)(w.flows[from][to].tail - w.flows[from][to].head)
+				: 0;
+	}
+	return n;
+}
+
+/* However many members a node has, one message says that they enter, and one that it has ended. */
+static void
+group__a_house_enters_by_one_message(void **state)
+{
+	unsigned told = 0;
+
+	(void)state;
+	two_houses();
+	for (unsigned n = CTXS; n < 2 * CTXS; n++) {
+		assert_int_equal(messages_out(), 0);
+		enters(n);
+		pull(1);
+	}
+	assert_int_equal(messages_out(), 1);
+	for (unsigned n = 0; n < CTXS; n++)
+		enters(n);
+	while (!w.actors[2 * CTXS - 1].passed) {
+		pull(0);
+		for (unsigned at = 0; at < ALL * ALL; at++) {
+			const bool ends = at / ALL < CTXS && at % ALL >= CTXS;
+
+			told += deliver(at / ALL, at % ALL) && ends;
+		}
+		for (unsigned n = 0; n < w.count; n++)
+			hear(n);
+	}
+	assert_int_equal(told, 1);
+	settle();
+	for (unsigned n = 0; n < w.count; n++)
+		assert_int_equal(w.actors[n].passed, 1);
+	all_go();
+}
+
+/* One that is stopped when it was to say that all of its house enter: another one does. So does one
+ * that is not stopped any more, if all were. */
+static void
+group__a_stopped_speaker_holds_nobody_up(void **state)
+{
+	(void)state;
+	for (unsigned stopped = 1; stopped <= CTXS; stopped++) {
+		two_houses();
+		for (unsigned n = CTXS; n < 2 * CTXS; n++)
+			enters(n);
+		for (unsigned n = CTXS; n < CTXS + stopped; n++)
+			stops(n);
+		for (unsigned n = 0; n < CTXS; n++)
+			enters(n);
+		settle();
+		assert_int_equal(w.actors[0].passed, stopped < CTXS);
+		if (stopped == CTXS) {
+			stops(2 * CTXS - 1);
+			settle();
+		}
+		for (unsigned n = 0; n < w.count; n++)
+			assert_int_equal(w.actors[n].passed, 1);
+		for (unsigned n = CTXS; n < 2 * CTXS; n++)
+			goes_on(n);
+		all_go();
+	}
+}
+
+/* One that was to say that all of its house enter is a member no more, and the others have heard of
+ * that before it has: they enter without it. */
+static void
+group__a_speaker_that_is_expelled_holds_nobody_up(void **state)
+{
+	(void)state;
+	two_houses();
+	w.deaths = 1;
+	for (unsigned n = CTXS; n < 2 * CTXS; n++)
+		enters(n);
+	w.actors[CTXS].expelled = true;
+	group_unreachable(w.groups[0], 0, (uint32_t)w.actors[0].place, CTXS);
+	for (unsigned i = 0; i < 100; i++) /* the other node sends nothing yet */
+		pull(0);
+	for (unsigned n = CTXS + 1; n < 2 * CTXS; n++)
+		while (deliver(0, n))
+			;
+	while (deliver(0, CTXS))
+		;
+	for (unsigned n = 0; n < CTXS; n++)
+		enters(n);
+	settle();
+	for (unsigned n = 0; n < w.count; n++)
+		assert_int_equal(w.actors[n].passed, 1);
+	assert_true(w.actors[CTXS].ended);
+	closes(CTXS);
+	all_go();
 }
 
 /* Who gives up while the key is on its way to it is a member for the others until they know, and
@@ -1510,9 +1666,13 @@ main(void)
 		cmocka_unit_test(group__is_not_closed_before_all_know),
 		cmocka_unit_test(group__refuses_a_wrong_list),
 		cmocka_unit_test(group__refuses_strangers),
+		cmocka_unit_test(group__a_house_enters_by_one_message),
+		cmocka_unit_test(group__a_stopped_speaker_holds_nobody_up),
+		cmocka_unit_test(group__a_speaker_that_is_expelled_holds_nobody_up),
 		cmocka_unit_test(group__histories),
 		cmocka_unit_test(group__histories_with_deaths),
 		cmocka_unit_test(group__histories_with_many_deaths),
+		cmocka_unit_test(group__histories_with_stops),
 	};
 	int result = cmocka_run_group_tests(tests, NULL, NULL);
 
