@@ -208,7 +208,10 @@ barrier_ends(struct groups *g, struct membership *m, uint32_t number, uint8_t er
 	m->barrier_done = number;
 	m->barrier_error = error;
 	m->barrier_because = because;
-	m->waits = m->waits && m->barrier > number;
+	if (m->barrier <= number) { /* rank 0 need not hear that it has entered */
+		m->waits = false;
+		m->owes &= (uint8_t)~OWES_ENTER;
+	}
 	/* the next one may end before the client has heard of this one */
 	if (m->in_barrier && m->barrier <= number && !(m->tells & TELLS_BARRIER))
 		tell_end(g, m);

@@ -1382,6 +1382,34 @@ group__a_stopped_speaker_holds_nobody_up(void **state)
 	}
 }
 
+/* A barrier ends, because a member has gone, before it was said of some that they enter it: what was
+ * to be said is not said of the next one (history 2486 of those with many deaths). */
+static void
+group__a_company_enters_no_later_barrier(void **state)
+{
+	(void)state;
+	two_houses();
+	for (unsigned n = CTXS; n < 2 * CTXS; n++) /* whose node sends nothing yet */
+		enters(n);
+	for (unsigned n = 0; n < CTXS - 1; n++)
+		enters(n);
+	dies(CTXS - 1);
+	while (!w.actors[CTXS].passed) {
+		pull(0);
+		for (unsigned from = 0; from < CTXS; from++) {
+			for (unsigned to = 0; to <= CTXS; to++)
+				deliver(from, to);
+		}
+		hear(CTXS);
+	}
+	enters(CTXS); /* the others of its house have not heard yet that they may */
+	for (unsigned i = 0; i < 100; i++)
+		pull(1);
+	assert_int_equal(w.flows[CTXS][0].head, w.flows[CTXS][0].tail);
+	all_ends();
+	all_go();
+}
+
 /* One that was to say that all of its house enter is a member no more, and the others have heard of
  * that before it has: they enter without it. */
 static void
@@ -1668,6 +1696,7 @@ main(void)
 		cmocka_unit_test(group__refuses_strangers),
 		cmocka_unit_test(group__a_house_enters_by_one_message),
 		cmocka_unit_test(group__a_stopped_speaker_holds_nobody_up),
+		cmocka_unit_test(group__a_company_enters_no_later_barrier),
 		cmocka_unit_test(group__a_speaker_that_is_expelled_holds_nobody_up),
 		cmocka_unit_test(group__histories),
 		cmocka_unit_test(group__histories_with_deaths),
