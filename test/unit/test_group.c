@@ -1382,8 +1382,8 @@ group__a_stopped_speaker_holds_nobody_up(void **state)
 	}
 }
 
-/* A barrier ends, because a member has gone, before it was said of some that they enter it: what was
- * to be said is not said of the next one (history 2486 of those with many deaths). */
+/* A barrier ends, because a member has gone, before it was said of some that they enter it: what
+ * was to be said is not said of the next one (history 2486 of those with many deaths). */
 static void
 group__a_company_enters_no_later_barrier(void **state)
 {
