@@ -46,7 +46,7 @@ struct coll_exec {
 	struct coll_list list;
 	struct state *states;
 	struct peer *peers;
-	struct queue sends, recvs, locals;
+	struct queue sends, nears, recvs, locals; /* nears: SENDs within the node */
 	uint16_t area_first[COLL_AREAS_MAX]; /* the oldest RECV there that is not all consumed */
 	uint64_t outstanding;
 	uint64_t begin_ns;
@@ -140,7 +140,8 @@ afters_are_good(const struct coll_list *l, uint32_t i)
 static bool
 recv_is_good(const struct coll_list *l, const struct coll_step *s)
 {
-	if (s->to == COLL_IN || s->flags & (COLL_STREAM_0 | COLL_STREAM_1 | COLL_TURNS) ||
+	if (s->to == COLL_IN ||
+		s->flags & (COLL_STREAM_0 | COLL_STREAM_1 | COLL_TURNS | COLL_NEAR) ||
 		(s->early && s->after[0] == COLL_NONE))
 		return false;
 	/* what nobody permitted may come at any time */
@@ -291,6 +292,13 @@ empty_is_ready(const struct coll_exec *c, uint32_t i)
 	return true;
 }
 
+/* The queue of a SEND. */
+static struct queue *
+sends_of(struct coll_exec *c, const struct coll_step *s)
+{
+	return s->flags & COLL_NEAR ? &c->nears : &c->sends;
+}
+
 static void
 look(struct coll_exec *c, uint32_t i)
 {
@@ -304,9 +312,9 @@ look(struct coll_exec *c, uint32_t i)
 		if (t->empty ? !empty_is_ready(c, i) : sendable(c, i) == 0)
 			return;
 		if (s->flags & COLL_TURNS)
-			queue_push(c, &c->sends, (uint16_t)i);
+			queue_push(c, sends_of(c, s), (uint16_t)i);
 		else
-			queue_insert(c, &c->sends, (uint16_t)i);
+			queue_insert(c, sends_of(c, s), (uint16_t)i);
 		return;
 	case COLL_RECV:
 		if (t->permitted < t->len)
@@ -533,7 +541,7 @@ coll_exec_init(void *memory, const struct coll_list *list,
 	memset(memory, 0, coll_exec_bytes(list));
 	c->list = *list;
 	coll_exec_moved(c, list->steps);
-	c->sends = c->recvs = c->locals = (struct queue){COLL_NONE, COLL_NONE};
+	c->sends = c->nears = c->recvs = c->locals = (struct queue){COLL_NONE, COLL_NONE};
 	c->begin_ns = now;
 	c->deadline_ns = COLL_NEVER;
 	c->left = list->count;
@@ -769,14 +777,11 @@ permit_next(struct coll_exec *c, struct coll_out *out, uint64_t now)
 	return false;
 }
 
+/* The next piece of one of the two queues of SENDs. */
 static bool
-send_next(struct coll_exec *c, struct coll_out *out, uint64_t now)
+send_next(struct coll_exec *c, struct queue *q, struct coll_out *out, uint64_t now)
 {
-	if (c->sends.first != COLL_NONE && c->send_due_ns > now) {
-		note_deadline(c, c->send_due_ns);
-		return false;
-	}
-	uint16_t *at = &c->sends.first, before = COLL_NONE;
+	uint16_t *at = &q->first, before = COLL_NONE;
 
 	for (; *at != COLL_NONE; before = *at, at = &c->states[*at].queue_next) {
 		const uint16_t i = *at;
@@ -809,9 +814,10 @@ send_next(struct coll_exec *c, struct coll_out *out, uint64_t now)
 			t->due_ns = (was + paced(s->pace, c->list.piece) < now ? now : was) -
 				c->begin_ns + paced(s->pace, n);
 		}
-		c->send_due_ns = now + paced(c->list.send_pace, n);
+		if (!(s->flags & COLL_NEAR))
+			c->send_due_ns = now + paced(c->list.send_pace, n);
 		if (can == n || s->flags & COLL_TURNS)
-			queue_take(c, &c->sends, at, before);
+			queue_take(c, q, at, before);
 		t->empty = false;
 		advance(c, i, n);
 		if (can != n && s->flags & COLL_TURNS)
@@ -827,7 +833,13 @@ coll_next(struct coll_exec *c, struct coll_out *out, uint64_t now)
 	if (coll_next_local(c, out))
 		return true;
 	c->deadline_ns = COLL_NEVER;
-	return permit_next(c, out, now) || send_next(c, out, now);
+	if (permit_next(c, out, now) || send_next(c, &c->nears, out, now))
+		return true;
+	if (c->sends.first != COLL_NONE && c->send_due_ns > now) {
+		note_deadline(c, c->send_due_ns);
+		return false;
+	}
+	return send_next(c, &c->sends, out, now);
 }
 
 uint64_t

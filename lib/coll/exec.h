@@ -58,7 +58,9 @@ enum coll_buffer {
 #define COLL_STREAM_1 0x2 /* ... with after[1] */
 #define COLL_EAGER    0x4 /* SEND and RECV: without a permit; both sides have it, or neither */
 #define COLL_TURNS    0x8 /* SEND: others' turn after each piece; otherwise in the list's order */
-#define COLL_FLAGS    0xF
+/* SEND: to a member of the same node, so it takes nothing of the line */
+#define COLL_NEAR     0x10
+#define COLL_FLAGS    0x1F
 
 struct coll_step {
 	uint8_t op;        /* enum coll_op */
@@ -95,7 +97,7 @@ struct coll_list {
 	uint32_t piece;      /* most bytes of a message, > 0 */
 	uint32_t areas;      /* scratch areas ... */
 	uint64_t area_bytes; /* ... of so many bytes each, at least piece */
-	uint32_t send_pace;  /* of all SENDs together, as coll_step.pace */
+	uint32_t send_pace;  /* of all SENDs together that are not NEAR, as coll_step.pace */
 	uint64_t window;     /* most bytes permitted that have not arrived, and a grain; 0 = no
 			      * bound */
 	uint32_t grain;      /* most bytes that one permit adds, if there is a pace or a window; 0 =

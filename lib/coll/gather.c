@@ -282,10 +282,13 @@ coll_gather_in_turn(struct coll_builder *b)
 	}
 }
 
+#define LANE_NEAR (TOPOLOGY_NONE - 1) /* the root's own node: no line is used */
+
 /* A line of the timetable. */
 struct entry {
 	uint32_t place;
-	uint32_t lane;      /* index in lanes, or TOPOLOGY_NONE: the root's line sets the rate */
+	uint32_t lane;      /* index in lanes; TOPOLOGY_NONE: the root's line sets the rate;
+			     * LANE_NEAR */
 	double latency_ns;  /* from the sender to the root, or from the root to the receiver */
 	double lead_ns;     /* there and back */
 	double at_ns, each; /* the result: when, and how long a byte takes */
@@ -338,7 +341,9 @@ lane_of(struct timetable *t, const struct coll_path *p)
 {
 	uint32_t i = 0;
 
-	if (p->ns_per_byte <= t->line * 1.01 || p->slowest == TOPOLOGY_NONE)
+	if (p->slowest == TOPOLOGY_NONE)
+		return LANE_NEAR;
+	if (p->ns_per_byte <= t->line * 1.01)
 		return TOPOLOGY_NONE;
 	while (i < t->lane_count && t->lanes[i].edge != p->slowest)
 		i++;
@@ -351,11 +356,12 @@ lane_of(struct timetable *t, const struct coll_path *p)
 }
 
 /* Slow lanes carry their blocks one after the other from the beginning on. If together they could
- * carry more than the line, each gets its part of that. */
+ * carry more than the line, each gets its part of that. So does the node, which takes nothing of
+ * it. */
 static void
 time_lanes(struct timetable *t)
 {
-	double all = 0;
+	double all = 0, near_ns = 0;
 
 	for (uint32_t i = 0; i < t->lane_count; i++)
 		all += 1 / t->lanes[i].ns_per_byte;
@@ -364,6 +370,12 @@ time_lanes(struct timetable *t)
 	for (uint32_t i = 0; i < t->count; i++) {
 		struct entry *e = &t->entries[i];
 
+		if (e->lane == LANE_NEAR) {
+			e->each = COLL_LOCAL_NS_PER_BYTE;
+			e->at_ns = t->outwards || near_ns > e->lead_ns ? near_ns : e->lead_ns;
+			near_ns = e->at_ns + t->wire * e->each;
+			continue;
+		}
 		if (e->lane == TOPOLOGY_NONE)
 			continue;
 		struct lane *l = &t->lanes[e->lane];
@@ -402,7 +414,7 @@ time_line(struct timetable *t)
 		struct entry *e = &t->entries[i];
 		double left = t->wire, until, rate;
 
-		if (e->lane != TOPOLOGY_NONE)
+		if (e->lane != TOPOLOGY_NONE) /* it has its time */
 			continue;
 		if (!t->outwards && clock < e->lead_ns)
 			clock = e->lead_ns;

@@ -122,8 +122,13 @@ coll_add(struct coll_builder *b, uint32_t rank, const struct coll_step *s)
 		l->areas = s->area + 1u;
 	if (i >= COLL_STEPS_MAX)
 		b->error = -E2BIG;
-	else if (!b->counting && i < l->count)
-		((struct coll_step *)l->steps)[i] = *s;
+	else if (!b->counting && i < l->count) {
+		struct coll_step *step = &((struct coll_step *)l->steps)[i];
+
+		*step = *s;
+		if (s->op == COLL_SEND && coll_node(b->task, rank) == coll_node(b->task, s->peer))
+			step->flags |= COLL_NEAR;
+	}
 	return (uint16_t)i;
 }
 

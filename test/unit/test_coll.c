@@ -881,6 +881,54 @@ coll_plan__far_clusters(void **state)
 	topology_free(t);
 }
 
+/* Members of one node take nothing of its line: neither of its time, nor of the root's
+ * timetable. */
+static void
+coll_plan__within_a_node(void **state)
+{
+	static const struct {
+		enum coll_kind kind;
+		enum coll_generator generator;
+	} cases[] = {{COLL_GATHER, COLL_PERMITS}, {COLL_GATHER, COLL_IN_TURN},
+		{COLL_SCATTER, COLL_PERMITS}, {COLL_ALLTOALL, COLL_PHASES}};
+	static const uint16_t nodes[] = {0, 0, 1, 1, 2, 2, 3, 3};
+	struct topology *t = parsed("switch s buffer=128K\nhost h[0-3]\n"
+				    "link h[0-3] s bandwidth=100M latency=20us\n");
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const struct coll_task task = {
+			.kind = cases[i].kind,
+			.topology = t,
+			.nodes = nodes,
+			.ranks = 8,
+			.bytes = 1000000,
+			.params = params,
+			.only = COLL_NONE,
+		};
+		struct coll_plan *p;
+		struct coll_cost cost;
+
+		assert_int_equal(coll_plan_make(cases[i].generator, &task, &p), 0);
+		for (uint32_t r = 0; r < 8; r++) {
+			for (uint32_t k = 0; k < p->lists[r].count; k++) {
+				const struct coll_step *s = &p->lists[r].steps[k];
+
+				assert_int_equal((s->flags & COLL_NEAR) != 0,
+					s->op == COLL_SEND && nodes[r] == nodes[s->peer]);
+			}
+		}
+		assert_int_equal(coll_plan_evaluate(p, &task, &cost), 0);
+		const double ratio = (double)cost.ns / (double)p->bound_ns;
+
+		if (ratio > 1.05)
+			fail_msg("%s by %s: %.2f of the bound", coll_kind_name[p->kind],
+				coll_generator_name[p->generator], ratio);
+		coll_plan_free(p);
+	}
+	topology_free(t);
+}
+
 int
 main(void)
 {
@@ -898,6 +946,7 @@ main(void)
 		cmocka_unit_test(coll_check__random_lists),
 		cmocka_unit_test(coll_plan__windows_end),
 		cmocka_unit_test(coll_plan__far_clusters),
+		cmocka_unit_test(coll_plan__within_a_node),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
