@@ -1410,6 +1410,43 @@ group__a_company_enters_no_later_barrier(void **state)
 	all_go();
 }
 
+/* The next barrier ends, because a member has gone, while the end of the last one is on its way to
+ * a speaker: its company hears of them in this order. */
+static void
+group__a_company_hears_of_one_after_the_other(void **state)
+{
+	(void)state;
+	two_houses();
+	for (unsigned n = 0; n < w.count; n++)
+		enters(n);
+	arrives(CTXS, 0);
+	arrives(0, 0);
+	for (unsigned n = 0; n < CTXS; n++) {
+		hear(n);
+		assert_int_equal(w.actors[n].passed, 1);
+		enters(n);
+	}
+	while (w.flows[0][CTXS].head == w.flows[0][CTXS].tail)
+		pull(0);
+	arrives(0, 0);
+	dies(CTXS - 1);
+	for (unsigned i = 0; i < 100; i++) {
+		pull(0);
+		for (unsigned from = 0; from < CTXS; from++) {
+			for (unsigned to = 0; to < 2 * CTXS; to++) {
+				if (to != CTXS) /* its messages take longer */
+					deliver(from, to);
+			}
+		}
+		for (unsigned n = 0; n < 2 * CTXS; n++)
+			hear(n);
+	}
+	assert_int_equal(w.actors[CTXS + 1].passed, 0);
+	all_ends();
+	assert_int_equal(w.actors[CTXS + 1].passed, 2);
+	all_go();
+}
+
 /* One that was to say that all of its house enter is a member no more, and the others have heard of
  * that before it has: they enter without it. */
 static void
@@ -1697,6 +1734,7 @@ main(void)
 		cmocka_unit_test(group__a_house_enters_by_one_message),
 		cmocka_unit_test(group__a_stopped_speaker_holds_nobody_up),
 		cmocka_unit_test(group__a_company_enters_no_later_barrier),
+		cmocka_unit_test(group__a_company_hears_of_one_after_the_other),
 		cmocka_unit_test(group__a_speaker_that_is_expelled_holds_nobody_up),
 		cmocka_unit_test(group__histories),
 		cmocka_unit_test(group__histories_with_deaths),
