@@ -143,12 +143,21 @@ house_goes_on(struct groups *g, const struct membership *m)
 	}
 }
 
+/* The ENTER that the member owes, if it does, will not be sent. Returns whether it did. */
+static bool
+take_back(struct groups *g, struct membership *m)
+{
+	if (!(m->owes & OWES_ENTER))
+		return false;
+	m->owes &= (uint8_t)~OWES_ENTER;
+	company_waits(g, m, m->company, m->barrier);
+	return true;
+}
+
 void
 barrier_unsaid(struct groups *g, struct membership *m)
 {
-	if (m->owes & OWES_ENTER)
-		company_waits(g, m, m->company, m->barrier);
-	m->owes &= (uint8_t)~OWES_ENTER;
+	take_back(g, m);
 	m->waits = false;
 	house_goes_on(g, m);
 }
@@ -156,7 +165,7 @@ barrier_unsaid(struct groups *g, struct membership *m)
 void
 barrier_enter_failed(struct groups *g, struct membership *m, const struct wire_group *h)
 {
-	company_waits(g, m, wire_group_ranks(h), wire_be32(h->number));
+	company_waits(g, m, wire_group_wide(h), wire_be32(h->number));
 	m->waits = false;
 	house_goes_on(g, m);
 }
@@ -164,11 +173,8 @@ barrier_enter_failed(struct groups *g, struct membership *m, const struct wire_g
 void
 barrier_stops(struct groups *g, struct membership *m)
 {
-	if (!(m->owes & OWES_ENTER) || m->state != MEMBERSHIP_OPEN)
-		return;
-	m->owes &= (uint8_t)~OWES_ENTER;
-	company_waits(g, m, m->company, m->barrier);
-	house_enters(g, m, m->enters_because);
+	if (m->state == MEMBERSHIP_OPEN && take_back(g, m))
+		house_enters(g, m, m->enters_because);
 }
 
 void
@@ -338,7 +344,7 @@ barrier_untold(struct groups *g, struct membership *m, uint16_t rank)
 static bool
 is_for_company(const struct group_frame *f)
 {
-	return (wire_group_ranks(&f->message) & ~bit_of(f->rank)) != 0;
+	return (wire_group_wide(&f->message) & ~bit_of(f->rank)) != 0;
 }
 
 void
@@ -406,7 +412,7 @@ static void
 enters(struct groups *g, struct membership *m, uint16_t from, const struct wire_group *h)
 {
 	const uint32_t number = wire_be32(h->number);
-	const uint64_t company = wire_group_ranks(h);
+	const uint64_t company = wire_group_wide(h);
 	const uint16_t because = h->flags & WIRE_G_DEAD ? because_of(m, h) : NO_RANK;
 	struct member *who = &m->members[from];
 
@@ -445,7 +451,7 @@ barrier_message(struct groups *g, struct membership *m, uint16_t from, const str
 		/* its speaker may have told it before it went */
 		if (number > m->barrier_done)
 			barrier_ends(g, m, number, error, because_of(m, h));
-		company_ends(g, m, wire_group_ranks(h), number, error, because_of(m, h));
+		company_ends(g, m, wire_group_wide(h), number, error, because_of(m, h));
 	} else {
 		count(g, GROUP_BAD_MESSAGES);
 	}

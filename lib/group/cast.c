@@ -536,7 +536,7 @@ cast_message(struct groups *g, struct membership *m, uint16_t from, const struct
 	struct chunk *k = chunk_of(m, number);
 
 	if (h->op == WIRE_G_GOT && from != m->rank && k->number == number && awaits(k, from)) {
-		has_answered(g, m, k, from, (uint64_t)wire_be32(h->ticket) << 32 | frames);
+		has_answered(g, m, k, from, wire_group_wide(h));
 	} else if (h->op == WIRE_G_ROUND && from != m->rank && frames >= 1 &&
 		frames <= WIRE_CHUNK_MAX && number != 0) {
 		if (m->state != MEMBERSHIP_OPEN || is_answered(g, m, from, number))

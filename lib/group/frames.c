@@ -43,7 +43,7 @@ by_membership(const struct groups *g, const struct membership *m, struct group_f
 	} else if (m->owes & OWES_ENTER) {
 		begin(g, m, f, WIRE_G_ENTER, 0);
 		f->message.number = wire_be32(m->barrier);
-		wire_group_set_ranks(&f->message, m->company);
+		wire_group_set_wide(&f->message, m->company);
 		if (m->enters_because != NO_RANK) {
 			f->message.flags = WIRE_G_DEAD;
 			f->message.other = wire_be16(m->enters_because);
@@ -87,7 +87,7 @@ by_member(const struct groups *g, const struct membership *m, struct group_frame
 		f->message.number = wire_be32(m->barrier_done);
 		f->message.error = wire_be16(m->barrier_error);
 		f->message.other = wire_be16(m->barrier_because);
-		wire_group_set_ranks(&f->message, barrier_company(m, rank));
+		wire_group_set_wide(&f->message, barrier_company(m, rank));
 		break;
 	case OWES_EXPEL:
 		begin(g, m, f, WIRE_G_GONE, rank);
@@ -185,8 +185,7 @@ by_share(const struct groups *g, const struct membership *m, struct group_frame 
 	begin(g, m, f, ops[f->what], manager_of(m, f->index));
 	f->message.number = wire_be32(f->index);
 	if (f->what == OWES_SUB) {
-		f->message.ticket = wire_be32((uint32_t)(s->len >> 32));
-		f->message.b = wire_be32((uint32_t)s->len);
+		wire_group_set_wide(&f->message, s->len);
 		f->message.flags = s->notify ? WIRE_G_TELL : 0;
 	} else if (f->what == OWES_HELD) {
 		f->message.ticket = wire_be32(s->ticket);
@@ -244,8 +243,7 @@ by_mark(const struct groups *g, const struct membership *m, struct group_frame *
 	begin(g, m, f, WIRE_G_GOT, k->rank);
 	f->what = OWES_GOT;
 	f->message.number = wire_be32(k->number);
-	f->message.ticket = wire_be32((uint32_t)(lacks >> 32));
-	f->message.b = wire_be32((uint32_t)lacks);
+	wire_group_set_wide(&f->message, lacks);
 	return !m->members[k->rank].gone;
 }
 

@@ -573,7 +573,7 @@ shared_message(struct groups *g, struct membership *m, uint16_t from, const stru
 	}
 	switch (h->op) {
 	case WIRE_G_SUB:
-		wants(g, m, from, r, WANTS_IN, (uint64_t)ticket << 32 | b, h->flags & WIRE_G_TELL);
+		wants(g, m, from, r, WANTS_IN, wire_group_wide(h), h->flags & WIRE_G_TELL);
 		break;
 	case WIRE_G_UNSUB:
 		wants(g, m, from, r, WANTS_OUT, 0, false);

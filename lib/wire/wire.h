@@ -340,10 +340,11 @@ enum wire_group_op {
 	WIRE_G_GONE,     /* member `other` is there no more; error: why; 0: it left */
 	WIRE_G_LEFT,     /* all others know that the receiver has left */
 	WIRE_G_SUSPECT,  /* to rank 0: member `other` cannot be reached */
-	WIRE_G_ENTER,    /* to rank 0: wire_group_ranks() of its node enter barrier `number`; flag
-			  * DEAD: member `other` went while they waited for each other */
-	WIRE_G_DONE,     /* barrier `number` has ended, for wire_group_ranks(), too; error: because
-			  * of member `other` */
+	WIRE_G_ENTER,    /* to rank 0: ranks of its node enter barrier `number`: bits of
+			  * ticket << 32 | b, from its own & ~63 on; flag DEAD: member `other` went
+			  * while they waited for each other */
+	WIRE_G_DONE,     /* barrier `number` has ended, also for such ranks, from the receiver's on;
+			  * error: because of member `other` */
 	/* between a member and the manager of a lock */
 	WIRE_G_LOCK,    /* to the manager: wants it; flag TRY */
 	WIRE_G_BUSY,    /* wanted by TRY, and it is not free */
@@ -487,18 +488,18 @@ wire_be64(uint64_t v)
 	return __builtin_bswap64(v);
 }
 
-/* Ranks from the sender's & ~63 on (ENTER), or the receiver's (DONE), as bits. */
+/* What takes both `ticket` and `b`. */
 static inline uint64_t
-wire_group_ranks(const struct wire_group *h)
+wire_group_wide(const struct wire_group *h)
 {
 	return (uint64_t)wire_be32(h->ticket) << 32 | wire_be32(h->b);
 }
 
 static inline void
-wire_group_set_ranks(struct wire_group *h, uint64_t ranks)
+wire_group_set_wide(struct wire_group *h, uint64_t value)
 {
-	h->ticket = wire_be32((uint32_t)(ranks >> 32));
-	h->b = wire_be32((uint32_t)ranks);
+	h->ticket = wire_be32((uint32_t)(value >> 32));
+	h->b = wire_be32((uint32_t)value);
 }
 
 /* Is sequence a before b? Serial arithmetic modulo 2^32; windows are far below 2^31. */

@@ -1337,7 +1337,8 @@ group__a_house_enters_by_one_message(void **state)
 	assert_int_equal(messages_out(), 1);
 	for (unsigned n = 0; n < CTXS; n++)
 		enters(n);
-	while (!w.actors[2 * CTXS - 1].passed) {
+	for (unsigned steps = 0; !w.actors[2 * CTXS - 1].passed; steps++) {
+		assert_true(steps < 10000);
 		pull(0);
 		for (unsigned at = 0; at < ALL * ALL; at++) {
 			const bool ends = at / ALL < CTXS && at % ALL >= CTXS;
@@ -1394,7 +1395,8 @@ group__a_company_enters_no_later_barrier(void **state)
 	for (unsigned n = 0; n < CTXS - 1; n++)
 		enters(n);
 	dies(CTXS - 1);
-	while (!w.actors[CTXS].passed) {
+	for (unsigned steps = 0; !w.actors[CTXS].passed; steps++) {
+		assert_true(steps < 10000);
 		pull(0);
 		for (unsigned from = 0; from < CTXS; from++) {
 			for (unsigned to = 0; to <= CTXS; to++)
