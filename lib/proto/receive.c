@@ -333,6 +333,16 @@ is_of_domain(const struct context *c, const struct wire_hdr *h)
 		(!(h->flags & wire_be16(WIRE_F_ECHO)) && wire_be32(h->echo) == c->domain);
 }
 
+/* The flow's sender is there: its frame came now, and its time goes back with the next Ack. */
+static inline void
+flow_heard(struct proto *p, struct flow *f, const struct wire_hdr *h)
+{
+	f->heard_ts = p->stamp;
+	f->echo_base = wire_be32(h->tstamp) - f->heard_ts;
+	f->echo_gap = gap_of(p);
+	f->rx_link = p->rx_link;
+}
+
 static enum proto_rx_result
 rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handle, uint64_t now)
 {
@@ -377,9 +387,11 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 	if (unlikely((int32_t)ahead < 0 || (ahead < WIRE_WINDOW_MAX && have_test(f, d.seq)))) {
 		COUNT(p, drop_old);
 		stamp_of(p, now); /* by which answer_now judges what is late */
-		/* a frame that is held, because it lacked room or descriptors */
-		if (ahead == 0)
+		/* a frame that is held, because it lacked room or descriptors: its sender asks */
+		if (ahead == 0) {
+			flow_heard(p, f, h);
 			flow_drain(p, f);
+		}
 		if (f->acks_owed == 0)
 			f->rx_link = p->rx_link; /* the answer has no echo, of another link's */
 		answer_now(p, f);
@@ -392,10 +404,7 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 	stamp_of(p, now);
 	if (other && share_wants(p, f))
 		share_look(p, f, h);
-	f->heard_ts = p->stamp;
-	f->echo_base = wire_be32(h->tstamp) - f->heard_ts;
-	f->echo_gap = gap_of(p);
-	f->rx_link = p->rx_link;
+	flow_heard(p, f, h);
 	enum proto_rx_result r = likely(ahead == 0) ? rx_in_order(p, f, &d, handle, now)
 						    : rx_out_of_order(p, f, &d, handle, now);
 
@@ -602,10 +611,8 @@ rx_plain(struct proto *p, struct flow *f, const struct wire_hdr *h, uint32_t len
 	c->entries--;
 	c->bulks -= bulks;
 	f->rcv_high = ++f->rcv_nxt;
-	f->heard_ts = stamp_of(p, now);
-	f->echo_base = wire_be32(h->tstamp) - f->heard_ts;
-	f->echo_gap = gap_of(p);
-	f->rx_link = p->rx_link;
+	stamp_of(p, now);
+	flow_heard(p, f, h);
 	COUNT(p, messages_delivered);
 	COUNT(p, rx_accepted);
 	if (h->flags & wire_be16(WIRE_F_ACK) || !(f->flags & FLOW_ACK_DUE) ||

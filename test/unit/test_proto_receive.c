@@ -208,13 +208,13 @@ drop_lost_seq(struct net *net, struct net_frame *f)
 		: NET_PASS;
 }
 
-static void
-pm_r2__held_frames_are_delivered_when_room_comes(void **state)
+/* Of three messages, which go to a[], the first takes the last room, and the receiver holds the
+ * others. */
+static struct net *
+two_are_held(int a[3])
 {
 	struct net *net = pair();
-	int a[3];
 
-	(void)state;
 	net_close(net, 1, 1, false);
 	net_open(net, 1, 1, 4, 8);
 	for (unsigned i = 0; i < 2; i++) /* both flows are known */
@@ -234,6 +234,39 @@ pm_r2__held_frames_are_delivered_when_room_comes(void **state)
 	net_run(net, NET_MS);
 	assert_true(net_delivered(net, a[0]));
 	assert_false(net_delivered(net, a[1]));
+	return net;
+}
+
+/* Its sender asks with a frame that is there already, and is heard all the same. */
+static void
+pm_r2__who_waits_with_held_frames_is_not_given_up(void **state)
+{
+	const struct proto_config c = net_config();
+	int a[3];
+
+	(void)state;
+	struct net *net = two_are_held(a);
+
+	for (uint32_t i = 0; i < c.retries + 10; i++) {
+		net_run(net, c.rto_max_us * NET_US);
+		assert_false(net_delivered(net, a[1]));
+	}
+	net->nodes[1].apps[1].paused = false;
+	net_give_room(net, 1, 1);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, a[1]);
+	net_expect_delivered(net, a[2]);
+	finish(net);
+}
+
+static void
+pm_r2__held_frames_are_delivered_when_room_comes(void **state)
+{
+	int a[3];
+
+	(void)state;
+	struct net *net = two_are_held(a);
+
 	net->script = drop_all;
 	net_give_room(net, 1, 1);
 	net_run(net, 50 * NET_US);
@@ -964,6 +997,7 @@ main(void)
 		cmocka_unit_test(pm_r2__a_lost_credit_update_is_asked_for),
 		cmocka_unit_test(pm_r2__credit_closed_while_nothing_waits_is_asked_for),
 		cmocka_unit_test(pm_r2__held_frames_are_delivered_when_room_comes),
+		cmocka_unit_test(pm_r2__who_waits_with_held_frames_is_not_given_up),
 		cmocka_unit_test(pm_r2__opening_frame_goes_alone_after_a_refusal),
 		cmocka_unit_test(pm_r2__large_message_is_not_starved_by_small_ones),
 		cmocka_unit_test(lhs_6__short_messages_pass_long_ones_of_others_that_wait),
