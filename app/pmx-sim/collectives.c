@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coll/plan.h"
+#include "coll/survey.h"
 #include "plot/plot.h"
 #include "sims.h"
 
@@ -23,6 +23,7 @@ struct sent {
 struct rank {
 	struct coll_exec *exec;
 	uint64_t tick_at; /* of its timer */
+	uint64_t done_at;
 	bool done;
 };
 
@@ -87,6 +88,7 @@ pump(uint32_t rank)
 	}
 	if (!r->done && coll_is_done(r->exec)) {
 		r->done = true;
+		r->done_at = sim_now(w.sim);
 		w.left--;
 	}
 	const uint64_t at = coll_deadline(r->exec);
@@ -191,37 +193,46 @@ connect(const struct coll_plan *p)
 		fail(sim_error(w.sim));
 }
 
-/* Run the plan; all ranks begin at the same time. */
-static struct outcome
-run_plan(const struct coll_plan *p, const struct topology *t, const struct proto_config *proto)
+static void
+world_open(const struct topology *t, const struct proto_config *proto, bool permits)
 {
-	struct coll_blocks blocks[COLL_BUFFERS];
-	struct outcome o = {0};
-
 	memset(&w, 0, sizeof(w));
-	w.plan = p;
 	w.sent_free = NONE;
-	w.left = p->ranks;
-	/* what is sent without permits needs the shares */
-	w.sim = cluster(t, proto, p->generator != COLL_AT_ONCE && p->generator != COLL_TWO_LEVEL);
-	w.ranks = calloc(p->ranks, sizeof(*w.ranks));
+	w.sim = cluster(t, proto, permits);
+	w.ranks = calloc(t->host_count, sizeof(*w.ranks));
 	if (w.sim == NULL || w.ranks == NULL)
 		fail("out of memory");
-	for (uint32_t r = 0; r < p->ranks; r++)
+	for (uint32_t r = 0; r < t->host_count; r++)
 		sim_open(w.sim, r, 0);
-	connect(p);
-	for (uint32_t e = 0; e < t->edge_count; e++)
-		sim_edge_reset(w.sim, e);
-	coll_plan_blocks(p, blocks);
+}
+
+static void
+world_close(void)
+{
+	free(w.ranks);
+	free(w.sent);
+	sim_free(w.sim);
+}
+
+/* Run the plan; all ranks begin at the same time. Returns how long it takes, ns. ns: NULL, or how
+ * long each rank's part takes. */
+static uint64_t
+run_once(const struct coll_plan *p, uint64_t *ns)
+{
+	struct coll_blocks blocks[COLL_BUFFERS];
 	const uint64_t begin = sim_now(w.sim);
 
+	coll_plan_blocks(p, blocks);
+	w.plan = p;
+	w.left = p->ranks;
 	w.begun = true;
 	for (uint32_t r = 0; r < p->ranks; r++) {
 		void *memory = aligned_alloc(16, coll_exec_bytes(&p->lists[r]));
 
 		if (memory == NULL)
 			fail("out of memory");
-		w.ranks[r].exec = coll_exec_init(memory, &p->lists[r], blocks, begin);
+		w.ranks[r] = (struct rank){
+			.exec = coll_exec_init(memory, &p->lists[r], blocks, begin)};
 	}
 	for (uint32_t r = 0; r < p->ranks; r++)
 		pump(r);
@@ -231,7 +242,31 @@ run_plan(const struct coll_plan *p, const struct topology *t, const struct proto
 		if (sim_now(w.sim) - begin > 1000 * SEC)
 			fail("a collective does not end");
 	}
-	o.ns = (double)(sim_now(w.sim) - begin);
+	const uint64_t end = sim_now(w.sim);
+
+	if (ns != NULL) { /* which ends when all that was sent has been Acked */
+		for (uint32_t r = 0; r < p->ranks; r++)
+			ns[r] = w.ranks[r].done_at - begin;
+		if (!sim_run(w.sim, end + 10 * MS))
+			fail(sim_error(w.sim));
+	}
+	w.begun = false;
+	for (uint32_t r = 0; r < p->ranks; r++)
+		free(w.ranks[r].exec);
+	return end - begin;
+}
+
+static struct outcome
+run_plan(const struct coll_plan *p, const struct topology *t, const struct proto_config *proto)
+{
+	struct outcome o = {0};
+
+	/* what is sent without permits needs the shares */
+	world_open(t, proto, p->generator != COLL_AT_ONCE && p->generator != COLL_TWO_LEVEL);
+	connect(p);
+	for (uint32_t e = 0; e < t->edge_count; e++)
+		sim_edge_reset(w.sim, e);
+	o.ns = (double)run_once(p, NULL);
 	for (uint32_t e = 0; e < t->edge_count; e++) {
 		const struct sim_edge_stat *stat = sim_edge(w.sim, e);
 
@@ -243,11 +278,7 @@ run_plan(const struct coll_plan *p, const struct topology *t, const struct proto
 		if (stat->senders_max > o.senders)
 			o.senders = stat->senders_max;
 	}
-	for (uint32_t r = 0; r < p->ranks; r++)
-		free(w.ranks[r].exec);
-	free(w.ranks);
-	free(w.sent);
-	sim_free(w.sim);
+	world_close();
 	return o;
 }
 
@@ -559,6 +590,76 @@ run_collective(const struct options *o)
 			out.predicted_ns / 1e6, out.ns / 1e6, out.part, out.drops, out.queue_bytes,
 			out.senders);
 	}
+	topology_free(t);
+	return 0;
+}
+
+/* The rounds of a survey up to the next look at what they took. Returns how long they take, ns. */
+static uint64_t
+run_rounds(struct survey *s, const struct topology *t)
+{
+	const uint32_t rounds = survey_rounds(s), ranks = t->host_count;
+	uint64_t *ns = calloc((size_t)rounds * ranks, sizeof(*ns));
+	uint64_t *took = calloc(ranks, sizeof(*took)), all = 0;
+
+	if (ns == NULL || took == NULL)
+		fail("out of memory");
+	for (uint32_t round = 0; round < rounds; round++) {
+		struct coll_plan *p;
+
+		if (survey_plan(s, round, COLL_NONE, &p) != 0)
+			fail("out of memory");
+		all += run_once(p, took);
+		for (uint32_t r = 0; r < ranks; r++)
+			ns[(size_t)r * rounds + round] = took[r];
+		coll_plan_free(p);
+	}
+	if (survey_measured(s, ns) != 0)
+		fail("out of memory");
+	free(ns);
+	free(took);
+	return all;
+}
+
+/* What measuring finds out about a topology: a topology's text. */
+int
+run_survey(const struct options *o)
+{
+	char error[512], *text;
+	struct topology *t;
+	struct survey *s;
+
+	if (o->topology == NULL) {
+		fprintf(stderr, "pmx-sim: survey needs --topology FILE\n");
+		return 2;
+	}
+	if (topology_read(o->topology, &t, error, sizeof(error)) != 0) {
+		fprintf(stderr, "pmx-sim: %s\n", error);
+		return 1;
+	}
+	const struct survey_config c = {
+		.ranks = t->host_count,
+		.params = task_of(COLL_ALLTOALL, t, 0).params,
+	};
+	const int e = survey_open(&s, &c);
+
+	if (e != 0) {
+		fprintf(stderr, "pmx-sim: %u hosts: %s (at most %u)\n", t->host_count,
+			strerror(-e), SURVEY_HOSTS_MAX);
+		topology_free(t);
+		return 1;
+	}
+	uint64_t ns = 0;
+
+	world_open(t, NULL, true);
+	while (survey_rounds(s) > 0)
+		ns += run_rounds(s, t);
+	if (survey_text(s, &text) != 0)
+		fail("out of memory");
+	printf("# in %.3f s\n%s", (double)ns / 1e9, text);
+	free(text);
+	world_close();
+	survey_close(s);
 	topology_free(t);
 	return 0;
 }

@@ -31,6 +31,8 @@ static const char usage_text[] =
 	"  collective           one collective on a network: what is predicted, what is simulated\n"
 	"    --topology FILE --kind KIND --size BYTES [--root RANK] [--generator G]\n"
 	"                       BYTES: also with K, M, G\n"
+	"  survey               what measuring a network finds out about it: a topology's text\n"
+	"    --topology FILE\n"
 	"  speed                frames a second of this simulator on this machine\n"
 	"\n"
 	"  --json  a line a result (speed)   --quiet  nothing but failures (fuzz)\n";
@@ -226,6 +228,8 @@ main(int argc, char **argv)
 		return run_experiments(&o);
 	if (strcmp(o.command, "collective") == 0)
 		return run_collective(&o);
+	if (strcmp(o.command, "survey") == 0)
+		return run_survey(&o);
 	if (strcmp(o.command, "speed") == 0)
 		return run_speed(&o);
 	fprintf(stderr, "pmx-sim: unknown command '%s'\n", o.command);

@@ -92,5 +92,6 @@ int e10(const struct options *o);
 void experiment_tcp(struct proto_config *c);
 int run_speed(const struct options *o);
 int run_collective(const struct options *o); /* collectives.c */
+int run_survey(const struct options *o);
 
 #endif

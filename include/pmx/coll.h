@@ -31,6 +31,7 @@
  *   -EAGAIN:     limits.collectives of this context run, limits.receives requests are under way, or
  *                the submission ring is full: poll, then try again
  *   -ENOMEM:     out of memory, also of that which the engine can reach
+ *   -EBUSY:      a survey is going on
  *   -ECONNRESET: the group is not open any more
  *   -EPIPE:      the engine is gone
  * and then nothing has begun. When a group is closed first, its requests end with -ECANCELED, and
@@ -57,16 +58,55 @@ extern "C" {
  * environment's PMX_TOPOLOGY names, it is taken for one switch.
  * @param      group the group
  * @param      text  as doc/collectives.md says; its hosts are nodes 0, 1, 2 ... Borrowed for the
- *                   call
+ *                   call. "auto": it is measured now (pmx_coll_survey()), so the call waits until
+ *                   all members have called it; likewise the first collective, if that is what
+ *                   PMX_TOPOLOGY says
  * @param[out] error what is wrong with it, may be NULL
  * @param      error_len bytes
  * @retval 0
  * @retval -EINVAL   the text is wrong, or a member's node is not in it
  * @retval -EBUSY    the group has had a collective
  * @retval -ENOMEM   out of memory
+ * Also the errors of pmx_coll_survey_test(), if it is measured.
  */
 PMX_API int pmx_coll_topology(struct pmx_group *group, const char *text, char *error,
 	uint32_t error_len);
+
+/** A survey of the network, which is going on. */
+struct pmx_survey;
+
+/**
+ * Find out what the network between the members' nodes looks like, by measuring: which hosts share a
+ * switch, how far they are, and what their lines and the links between switches carry. A
+ * collective: all members begin it at the same place among their collectives, and no other until
+ * theirs has ended. One member of each node sends, to one other at a time, for some milliseconds in
+ * each of about as many rounds as there are nodes; with 8 nodes it takes some 0.3 s, with 56 some
+ * 4 s (doc/collectives.md). What else the network carries meanwhile is measured with it.
+ * @param      group  the group
+ * @param[out] survey its end is asked for with pmx_coll_survey_test() or pmx_coll_survey_wait(),
+ *                    which also make it go on
+ * @retval 0
+ * @retval -EBUSY   one is going on
+ * @retval -E2BIG   more than 1,024 nodes, or one with a number above some 8,000
+ * @retval -ENOMEM  out of memory, also of that which the engine can reach
+ * @retval -ECONNRESET, -EPIPE  the group is not open any more
+ */
+PMX_API int pmx_coll_survey(struct pmx_group *group, struct pmx_survey **survey);
+
+/**
+ * Go on, and ask whether it has ended. When it has, also with an error, the survey is no more.
+ * @param      survey of pmx_coll_survey()
+ * @param[out] text   what was found, as pmx_coll_topology() and `pmx-ctl topology` take it, the same
+ *                    at all members; to be freed with free()
+ * @retval 0 not yet
+ * @retval 1 *text is there
+ * @retval -ECANCELED the group was closed
+ * Also what collectives end with, and -ENOMEM.
+ */
+PMX_API int pmx_coll_survey_test(struct pmx_survey *survey, char **text);
+
+/** The same, but wait for it: never 0. */
+PMX_API int pmx_coll_survey_wait(struct pmx_survey *survey, char **text);
 
 /**
  * Wait for all: the request ends when all members have called this. Unlike pmx_group_barrier(),

@@ -27,6 +27,7 @@
 #define BYTES_MAX (1ull << 40)
 #define NOWHERE   UINT64_MAX
 #define BOUNCES   8 /* of collectives, at once */
+#define MEASURE   "auto"
 
 /* As the operation of a reduction by a function: members that do something else differ. */
 #define BY_FUNCTION UINT32_MAX
@@ -312,11 +313,10 @@ const struct client_service client_coll = {
 
 /* ------------------------------------------------------------------ beginning */
 
-/* topology: passes to the plans, also if they cannot be made; NULL: nobody has described it. */
-static int
-open_plans(struct pmx_group *g, struct topology *topology, char *error, uint32_t error_len)
+int
+collectives_plans(const struct pmx_group *g, struct topology *topology, struct coll_plans **out,
+	char *error, uint32_t error_len)
 {
-	const char *generators = getenv("PMX_COLL_GENERATORS");
 	struct pmx_addr *members = malloc(g->count * sizeof(*members));
 	/* elements are not cut */
 	const uint32_t piece = (g->ctx->frag_len - (uint32_t)sizeof(struct wire_coll)) & ~63u;
@@ -328,14 +328,43 @@ open_plans(struct pmx_group *g, struct topology *topology, char *error, uint32_t
 	}
 	for (uint32_t r = 0; r < g->count; r++)
 		members[r] = g->members[r].addr;
-	e = plans_open(&g->plans, members, g->count, g->rank, piece, topology, error, error_len);
+	e = plans_open(out, members, g->count, g->rank, piece, topology, error, error_len);
 	free(members);
+	return e;
+}
+
+/* topology: passes to the plans, also if they cannot be made; NULL: nobody has described it. */
+static int
+open_plans(struct pmx_group *g, struct topology *topology, char *error, uint32_t error_len)
+{
+	const char *generators = getenv("PMX_COLL_GENERATORS");
+	int e = collectives_plans(g, topology, &g->plans, error, error_len);
+
 	if (e == 0 && generators != NULL)
 		e = plans_ask_for(g->plans, generators, error, error_len);
 	if (e != 0) {
 		plans_free(g->plans);
 		g->plans = NULL;
 	}
+	return e;
+}
+
+/* What is found by measuring, waiting for all. */
+static int
+measured(struct pmx_group *g, struct topology **out, char *error, uint32_t error_len)
+{
+	struct pmx_survey *s;
+	char *text;
+	int e = pmx_coll_survey(g, &s);
+
+	if (e == 0)
+		e = pmx_coll_survey_wait(s, &text);
+	if (e != 1) {
+		snprintf(error, error_len, "the network cannot be measured: %s", strerror(-e));
+		return e;
+	}
+	e = topology_parse(text, out, error, error_len);
+	free(text);
 	return e;
 }
 
@@ -350,7 +379,8 @@ pmx_coll_topology(struct pmx_group *g, const char *text, char *error, uint32_t e
 	if (error == NULL)
 		error_len = 0;
 	if (text != NULL)
-		e = topology_parse(text, &t, error, error_len);
+		e = strcmp(text, MEASURE) == 0 ? measured(g, &t, error, error_len)
+					       : topology_parse(text, &t, error, error_len);
 	return e != 0 ? e : open_plans(g, t, error, error_len);
 }
 
@@ -362,8 +392,12 @@ plans_default(struct pmx_group *g)
 	const char *path = getenv("PMX_TOPOLOGY");
 	struct topology *t = NULL;
 	char error[256] = "";
-	int e = path != NULL ? topology_read(path, &t, error, sizeof(error)) : 0;
+	int e = 0;
 
+	if (path != NULL && strcmp(path, MEASURE) == 0)
+		e = measured(g, &t, error, sizeof(error));
+	else if (path != NULL)
+		e = topology_read(path, &t, error, sizeof(error));
 	if (e == 0)
 		e = open_plans(g, t, error, sizeof(error));
 	if (error[0] != 0)
@@ -497,25 +531,11 @@ is_relay(const struct pmx_group *g, const struct call *c, const struct coll_plan
 }
 
 static int
-begin(struct pmx_group *g, struct call *c, pmx_request *request)
+begin_by(struct pmx_group *g, struct call *c, const struct coll_plan *p, pmx_request *request)
 {
-	const struct coll_plan *p;
 	struct coll_note *n;
-	int e = ctx_group_check_ask(g, request);
+	int e = measure(g, &c->in);
 
-	if (e == 0 && c->root >= g->count)
-		e = -EINVAL;
-	if (e == 0 && c->bytes > BYTES_MAX)
-		e = -EMSGSIZE;
-	if (e == 0 && g->plans == NULL)
-		e = plans_default(g);
-	if (e != 0)
-		return e;
-	e = c->any ? plans_get_any(g->plans, c->kind, c->root, &p)
-		   : plans_get(g->plans, c->kind, c->root, c->bytes, &p);
-	if (e != 0)
-		return e == -ENOMEM ? e : -EMSGSIZE;
-	e = measure(g, &c->in);
 	if (e == 0)
 		e = measure(g, &c->out);
 	if (e != 0)
@@ -548,6 +568,29 @@ begin(struct pmx_group *g, struct call *c, pmx_request *request)
 	return 0;
 }
 
+static int
+begin(struct pmx_group *g, struct call *c, pmx_request *request)
+{
+	const struct coll_plan *p;
+	int e = ctx_group_check_ask(g, request);
+
+	if (e == 0 && c->root >= g->count)
+		e = -EINVAL;
+	if (e == 0 && c->bytes > BYTES_MAX)
+		e = -EMSGSIZE;
+	if (e == 0 && g->survey != NULL)
+		e = -EBUSY;
+	if (e == 0 && g->plans == NULL)
+		e = plans_default(g);
+	if (e != 0)
+		return e;
+	e = c->any ? plans_get_any(g->plans, c->kind, c->root, &p)
+		   : plans_get(g->plans, c->kind, c->root, c->bytes, &p);
+	if (e != 0)
+		return e == -ENOMEM ? e : -EMSGSIZE;
+	return begin_by(g, c, p, request);
+}
+
 /* ------------------------------------------------------------------ verbs */
 
 static struct side
@@ -566,6 +609,21 @@ static const void *
 at(const void *base, uint64_t offset)
 {
 	return (const uint8_t *)base + offset;
+}
+
+int
+collectives_begin(struct pmx_group *g, const struct coll_plan *p, const void *in, void *out,
+	pmx_request *request)
+{
+	struct call c = {.kind = p->kind, .bytes = p->bytes};
+	const int e = ctx_group_check_ask(g, request);
+
+	c.vector = p->kind == COLL_ALLTOALL;
+	if (p->kind != COLL_BARRIER) {
+		c.in = side(in, 1, p->bytes);
+		c.out = side(out, c.vector ? 1 : UINT32_MAX, p->bytes);
+	}
+	return e != 0 ? e : begin_by(g, &c, p, request);
 }
 
 int

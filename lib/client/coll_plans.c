@@ -144,6 +144,19 @@ plans_free(struct coll_plans *p)
 	free(p);
 }
 
+struct coll_params
+plans_params(const struct coll_plans *p)
+{
+	return (struct coll_params){
+		.frame_payload = p->piece + (uint32_t)sizeof(struct wire_coll),
+		.frame_overhead = FRAME_OVERHEAD,
+		.frame_least = FRAME_LEAST,
+		.message_head = sizeof(struct wire_coll),
+		.piece = p->piece,
+		.eager = WIRE_COLL_EAGER,
+	};
+}
+
 static struct coll_task
 task_for(const struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes)
 {
@@ -154,15 +167,7 @@ task_for(const struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_
 		.ranks = p->count,
 		.root = root,
 		.bytes = bytes,
-		.params =
-			{
-				.frame_payload = p->piece + (uint32_t)sizeof(struct wire_coll),
-				.frame_overhead = FRAME_OVERHEAD,
-				.frame_least = FRAME_LEAST,
-				.message_head = sizeof(struct wire_coll),
-				.piece = p->piece,
-				.eager = WIRE_COLL_EAGER,
-			},
+		.params = plans_params(p),
 		.only = COLL_NONE,
 	};
 }

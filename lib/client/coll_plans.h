@@ -21,6 +21,8 @@ int plans_open(struct coll_plans **out, const struct pmx_addr *members, uint32_t
  * error. */
 int plans_ask_for(struct coll_plans *p, const char *generators, char *error, uint32_t error_len);
 void plans_free(struct coll_plans *p);
+/* What frames cost. */
+struct coll_params plans_params(const struct coll_plans *p);
 /* The plan of a collective; only the own rank's list is there. It stays until the next call. Errors
  * of coll_plan_make. */
 int plans_get(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes,

@@ -480,6 +480,7 @@ pmx_group_close(struct pmx_group *g)
 	g->because = NOBODY;
 	requests_end(g, -ECANCELED);
 	collectives_abandon(g);
+	survey_abandon(g);
 	g->state = GROUP_CLOSES;
 	if (g->no_place || g->listed == NO_REQUEST)
 		group_over(g);

@@ -15,7 +15,9 @@
 #define NOBODY UINT16_MAX
 
 struct multicast;
+struct coll_plan;
 struct coll_plans;
+struct topology;
 
 enum group_state {
 	GROUP_OPENS,
@@ -78,6 +80,7 @@ struct pmx_group {
 	uint32_t came;                /* bits that are set in their `came` */
 	bool engine_closed;           /* only its multicasts keep it */
 	struct coll_plans *plans;     /* of its collectives; NULL: it has had none */
+	struct pmx_survey *survey;    /* that is going on, or NULL */
 };
 
 /* Whether it is a member still: 0, or why not. */
@@ -131,6 +134,18 @@ int ctx_group_submit(struct pmx_group *g, enum group_command command, uint32_t n
 void collectives_abandon(struct pmx_group *g);
 /* The engine has it no more. */
 void collectives_end(struct pmx_group *g);
+/* Makes plans for its members, as plans_open(). */
+int collectives_plans(const struct pmx_group *g, struct topology *topology, struct coll_plans **out,
+	char *error, uint32_t error_len);
+/* Begins a collective of the library's own by such a plan: a barrier, an allgather, or a survey's
+ * round, of which each member has a block to send and one to receive. Errors as of the verbs. */
+int collectives_begin(struct pmx_group *g, const struct coll_plan *p, const void *in, void *out,
+	pmx_request *request);
+
+/* ---------------------------------------------------------------- coll_survey.c */
+
+/* The application has closed the group. */
+void survey_abandon(struct pmx_group *g);
 
 /* ---------------------------------------------------------------- share.c */
 

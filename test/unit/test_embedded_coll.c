@@ -858,6 +858,77 @@ coll__refuses_what_is_wrong(void **state)
 	}
 }
 
+/* All members find out the same about their network, and plan by it; meanwhile nobody begins
+ * anything else. */
+static void
+coll__survey(void **state)
+{
+	struct pmx_survey *survey[ALL], *another;
+	int results[ALL] = {0};
+	char *texts[ALL] = {NULL}, error[200];
+	pmx_request r;
+	unsigned left = ALL;
+
+	(void)state;
+	open_group(ALL);
+	for (unsigned n = 0; n < ALL; n++)
+		assert_int_equal(pmx_coll_survey(group[n], &survey[n]), 0);
+	assert_int_equal(pmx_coll_survey(group[0], &another), -EBUSY);
+	assert_int_equal(pmx_coll_barrier(group[0], &r), -EBUSY);
+	for (const time_t end = time(NULL) + PATIENCE_S; left > 0;) {
+		assert_true(time(NULL) < end);
+		poll_all();
+		for (unsigned n = 0; n < ALL; n++) {
+			if (results[n] != 0)
+				continue;
+			results[n] = pmx_coll_survey_test(survey[n], &texts[n]);
+			left -= results[n] != 0;
+		}
+	}
+	for (unsigned n = 0; n < ALL; n++) {
+		assert_int_equal(results[n], 1);
+		assert_string_equal(texts[n], texts[0]);
+		assert_int_equal(pmx_coll_topology(group[n], texts[n], error, sizeof(error)), 0);
+	}
+	assert_non_null(strstr(texts[0], "host n[0-1]"));
+	for (unsigned n = 0; n < ALL; n++)
+		free(texts[n]);
+	barriers(0);
+	UNTIL(all_ended(0));
+	for (unsigned n = 0; n < ALL; n++)
+		assert_int_equal(parts[0][n].ended, 0);
+}
+
+/* A group that is closed, or of which a member's node goes, ends a survey. */
+static void
+coll__survey_ends_with_its_group(void **state)
+{
+	struct pmx_survey *survey[ALL];
+	char *text;
+	int e;
+
+	(void)state;
+	open_group(ALL);
+	for (unsigned n = 0; n < ALL; n++)
+		assert_int_equal(pmx_coll_survey(group[n], &survey[n]), 0);
+	for (unsigned i = 0; i < 50; i++) {
+		poll_all();
+		for (unsigned n = 0; n < ALL; n++)
+			assert_int_equal(pmx_coll_survey_test(survey[n], &text), 0);
+	}
+	pmx_group_close(group[1]);
+	group[1] = NULL;
+	assert_int_equal(pmx_coll_survey_test(survey[1], &text), -ECANCELED);
+	UNTIL((e = pmx_coll_survey_test(survey[2], &text)) != 0);
+	assert_int_equal(e, -ENOTCONN);
+	for (unsigned n = 0; n < ALL; n++) {
+		if (n == 1 || n == 2)
+			continue;
+		UNTIL((e = pmx_coll_survey_test(survey[n], &text)) != 0);
+		assert_int_equal(e, -ENOTCONN);
+	}
+}
+
 /* Neither commutative nor associative: only one order gives the result. */
 static void
 times_three(void *into, const void *from, uint64_t len, void *arg)
@@ -1104,6 +1175,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(coll__rank_0_begins_last, start, stop),
 		cmocka_unit_test_setup_teardown(coll__a_member_leaves, start, stop),
 		cmocka_unit_test_setup_teardown(coll__refuses_what_is_wrong, start, stop),
+		cmocka_unit_test_setup_teardown(coll__survey, start, stop),
+		cmocka_unit_test_setup_teardown(coll__survey_ends_with_its_group, start, stop),
 		cmocka_unit_test_setup_teardown(coll__by_a_function, start, stop),
 		cmocka_unit_test_setup_teardown(coll__environment, start, stop),
 		cmocka_unit_test_setup_teardown(coll__the_engine_refuses, start, stop),

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A survey of the network by a group's members: runs the rounds that lib/coll/survey.c plans, one
+ * after the other, each behind a barrier, and tells all members' times to it. Goes on by the calls
+ * that ask for its end. Runs in the context's thread.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "client/coll_plans.h"
+#include "client/group.h"
+#include "coll/survey.h"
+#include "pmx/coll.h"
+
+enum step {
+	STEP_MEETS,    /* all members, before a round */
+	STEP_MEASURES, /* a round */
+	STEP_SHARES,   /* what the last rounds took */
+};
+
+struct pmx_survey {
+	struct pmx_group *g;
+	bool closed; /* the group is; g is NULL */
+	struct pmx_context *ctx;
+	struct survey *survey;
+	struct coll_plans *plans; /* of barriers, and of sharing */
+	uint32_t ranks, rank;
+	enum step step;
+	uint32_t round;
+	pmx_request request; /* 0: the step has not begun */
+	uint64_t began_ns;
+	void *memory; /* two blocks: what is sent, what is received */
+	uint64_t block;
+	uint64_t *took; /* [rounds]: own */
+	uint64_t *all;  /* [ranks][rounds] */
+};
+
+static uint64_t
+clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Memory for the rounds up to the next time that times are shared. */
+static int
+make_room(struct pmx_survey *s)
+{
+	const uint32_t rounds = survey_rounds(s->survey);
+
+	if (s->memory != NULL)
+		pmx_free(s->ctx, s->memory);
+	s->memory = NULL;
+	free(s->took);
+	s->block = (survey_bytes(s->survey) + 63) / 64 * 64;
+	s->took = calloc((size_t)rounds * (s->ranks + 1u), sizeof(*s->took));
+	s->all = s->took + rounds;
+	if (s->took == NULL)
+		return -ENOMEM;
+	return pmx_alloc(s->ctx, 2 * s->block, &s->memory);
+}
+
+static void
+survey_free(struct pmx_survey *s)
+{
+	if (s->g != NULL)
+		s->g->survey = NULL;
+	if (s->memory != NULL && !s->closed) /* otherwise it is written to until the context ends */
+		pmx_free(s->ctx, s->memory);
+	free(s->took);
+	plans_free(s->plans);
+	survey_close(s->survey);
+	free(s);
+}
+
+int
+pmx_coll_survey(struct pmx_group *g, struct pmx_survey **out)
+{
+	if (g->survey != NULL)
+		return -EBUSY;
+	if (ctx_group_check(g) != 0)
+		return ctx_group_check(g);
+	struct pmx_survey *s = calloc(1, sizeof(*s));
+	uint16_t *nodes = malloc(g->count * sizeof(*nodes));
+	int e = s != NULL && nodes != NULL ? 0 : -ENOMEM;
+
+	if (e == 0) {
+		s->ctx = g->ctx;
+		s->ranks = g->count;
+		s->rank = g->rank;
+		for (uint32_t r = 0; r < g->count; r++)
+			nodes[r] = g->members[r].addr.node;
+		e = collectives_plans(g, NULL, &s->plans, NULL, 0);
+	}
+	if (e == 0) {
+		const struct survey_config c = {
+			.ranks = g->count,
+			.nodes = nodes,
+			.params = plans_params(s->plans),
+		};
+
+		e = survey_open(&s->survey, &c);
+	}
+	if (e == 0)
+		e = make_room(s);
+	free(nodes);
+	if (e != 0) {
+		if (s != NULL)
+			survey_free(s);
+		return e;
+	}
+	s->g = g;
+	g->survey = s;
+	*out = s;
+	return 0;
+}
+
+void
+survey_abandon(struct pmx_group *g)
+{
+	if (g->survey == NULL)
+		return;
+	g->survey->closed = true;
+	g->survey->g = NULL;
+	g->survey = NULL;
+}
+
+/* Begins what the step is. 0; -EAGAIN: later; or an error. */
+static int
+begin(struct pmx_survey *s)
+{
+	const uint32_t rounds = survey_rounds(s->survey);
+	const struct coll_plan *p;
+	struct coll_plan *made;
+	int e;
+
+	switch (s->step) {
+	case STEP_MEETS:
+		e = plans_get(s->plans, COLL_BARRIER, 0, 0, &p);
+		return e != 0 ? e : collectives_begin(s->g, p, NULL, NULL, &s->request);
+	case STEP_MEASURES:
+		e = survey_plan(s->survey, s->round, s->rank, &made);
+		if (e != 0)
+			return e;
+		s->began_ns = clock_ns();
+		e = collectives_begin(s->g, made, s->memory, (uint8_t *)s->memory + s->block,
+			&s->request);
+		coll_plan_free(made);
+		return e;
+	case STEP_SHARES:
+		break;
+	}
+	e = plans_get(s->plans, COLL_ALLGATHER, 0, rounds * sizeof(*s->took), &p);
+	return e != 0 ? e : collectives_begin(s->g, p, s->took, s->all, &s->request);
+}
+
+/* What comes after a step that has ended. */
+static int
+ended(struct pmx_survey *s)
+{
+	int e;
+
+	switch (s->step) {
+	case STEP_MEETS:
+		s->step = STEP_MEASURES;
+		break;
+	case STEP_MEASURES:
+		s->took[s->round++] = clock_ns() - s->began_ns;
+		s->step = s->round < survey_rounds(s->survey) ? STEP_MEETS : STEP_SHARES;
+		break;
+	case STEP_SHARES:
+		e = survey_measured(s->survey, s->all);
+		if (e == 0 && survey_rounds(s->survey) > 0)
+			e = make_room(s);
+		s->round = 0;
+		s->step = STEP_MEETS;
+		return e;
+	}
+	return 0;
+}
+
+/* As pmx_coll_survey_test(), but waits for the step that it is at, up to so long. */
+static int
+go_on(struct pmx_survey *s, char **text, int64_t timeout_us)
+{
+	int e = 0;
+
+	while (e == 0 && survey_rounds(s->survey) > 0) {
+		if (s->request == 0)
+			e = s->closed ? -ECANCELED : begin(s);
+		if (e == -EAGAIN) {
+			ctx_services_progress(s->ctx);
+			return 0;
+		}
+		if (e != 0)
+			break;
+		e = pmx_wait(s->ctx, &s->request, NULL, timeout_us);
+		if (e == -ETIMEDOUT && s->request != 0)
+			return 0;
+		e = e == 1 ? ended(s) : e;
+	}
+	if (e == 0)
+		e = survey_text(s->survey, text);
+	survey_free(s);
+	return e == 0 ? 1 : e;
+}
+
+int
+pmx_coll_survey_test(struct pmx_survey *s, char **text)
+{
+	return go_on(s, text, 0);
+}
+
+int
+pmx_coll_survey_wait(struct pmx_survey *s, char **text)
+{
+	struct pmx_context *ctx = s->ctx;
+	int e;
+
+	while ((e = go_on(s, text, -1)) == 0)
+		ctx_sleep(ctx, 0);
+	return e;
+}
