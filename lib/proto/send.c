@@ -72,24 +72,38 @@ txd_done(struct proto *p, uint32_t index, uint8_t error)
 	LIST_APPEND(&p->done, index, TXD_LINK);
 }
 
-/* Open the flow, or open it again after a silence in which its receiver may have forgotten it or
- * may have ended. Going on with the same flow would show whether the receiver has ended. */
+/* Does the peer certainly remember the flow still? flow.c, note 2. */
+static inline bool
+peer_remembers(const struct proto *p, const struct flow *f, uint64_t now)
+{
+	return now - f->used_at < (f->watchers ? p->flow_idle / 2 : p->reopen);
+}
+
+/* What the flow sends next opens it anew, since its receiver may have forgotten it or may have
+ * ended. Going on with the same flow would show whether the receiver has ended. */
 static void
-open_tx(struct proto *p, struct flow *f, uint64_t now)
+close_tx(struct proto *p, struct flow *f)
 {
 	struct path *t = &p->paths[f->path];
 
-	if (f->tx_state == FLOW_TX_OPEN &&
-		now - f->used_at < (f->watchers ? p->flow_idle / 2 : p->reopen))
-		return;
 	if (f->watchers && f->tx_state == FLOW_TX_OPEN)
 		f->life = flow_next_life(p); /* it can no longer be found out whether the receiver
 					      * has ended */
 	if (f->tx_state != FLOW_TX_IDLE && wire_seq_before(t->isn_floor, f->snd_end))
 		t->isn_floor = f->snd_end;
-	f->snd_una = f->snd_nxt = f->snd_end = ++t->isn_floor;
-	f->credit_end = f->snd_una + 1;
+	f->tx_state = FLOW_TX_IDLE;
 	flow_forbid_now(f);
+}
+
+/* Open the flow, or open it again after a silence. */
+static void
+open_tx(struct proto *p, struct flow *f, uint64_t now)
+{
+	if (f->tx_state == FLOW_TX_OPEN && peer_remembers(p, f, now))
+		return;
+	close_tx(p, f);
+	f->snd_una = f->snd_nxt = f->snd_end = ++p->paths[f->path].isn_floor;
+	f->credit_end = f->snd_una + 1;
 	f->tx_state = FLOW_TX_OPENING;
 }
 
@@ -654,7 +668,12 @@ emit_ack(struct proto *p, struct flow *f, struct proto_out *o, uint32_t now_ts, 
 	}
 	put_ack(p, &w, f, now_ts);
 	wire_put_flow(o->head, wire_head_as(f->wire_head, w.type), f->wire_ctxs, &w);
-	f->used_at = now; /* it renews what the peer remembers of the flow: flow.c, note 2 */
+	/* It renews what the peer remembers of the flow (flow.c, note 2), but it is no news of what
+	 * the peer has forgotten. */
+	if (unlikely(f->tx_state == FLOW_TX_OPEN && f->tx_head == NIL &&
+		    !peer_remembers(p, f, now)))
+		close_tx(p, f);
+	f->used_at = now;
 	f->flags &= ~(FLOW_NACK | FLOW_FULL);
 	o->handle = PROTO_NO_HANDLE;
 	o->len = 0;

@@ -579,6 +579,36 @@ flow_forget__receiver_remembers_while_its_acks_renew_the_sender(void **state)
 	finish(net);
 }
 
+/* A receiver that had no room for longer than flow_idle says that it has some, and that renews
+ * nothing: its peer has forgotten what it once sent to it. */
+static void
+flow_forget__an_ack_is_no_news_of_a_peer_that_has_forgotten(void **state)
+{
+	struct net *net = pair();
+
+	(void)state;
+	net_close(net, 1, 1, false);
+	net_open(net, 1, 1, 1, 8);
+	net_send(net, 1, 1, 0, 0, 100);
+	net_settle(net, NET_SEC);
+	net->nodes[1].apps[1].paused = true;
+	net_send(net, 0, 0, 1, 1, 100);
+	net_run(net, 2 * net->nodes[0].cfg.flow_idle_us * NET_US);
+	assert_int_equal(proto_flows_used(net->nodes[0].p), 0);
+	assert_int_equal(proto_flows_used(net->nodes[1].p), 1);
+	const uint64_t acks = net_count(net, 1, PROTO_tx_acks);
+
+	net_give_room(net, 1, 1);
+	net_run(net, NET_MS);
+	assert_int_equal(net_count(net, 1, PROTO_tx_acks), acks + 1);
+	int m = net_send(net, 1, 1, 0, 0, 100);
+
+	net->nodes[1].apps[1].paused = false;
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	finish(net);
+}
+
 static void
 flow__sequence_wraps(void **state)
 {
@@ -923,6 +953,7 @@ main(void)
 		cmocka_unit_test(flow_make__one_context_has_its_share),
 		cmocka_unit_test(flow_forget__idle_flows_go_and_open_again),
 		cmocka_unit_test(flow_forget__receiver_remembers_while_its_acks_renew_the_sender),
+		cmocka_unit_test(flow_forget__an_ack_is_no_news_of_a_peer_that_has_forgotten),
 		cmocka_unit_test(flow__sequence_wraps),
 		cmocka_unit_test(flow__unopened_is_reset),
 		cmocka_unit_test(flow__stale_reset_is_ignored),
