@@ -608,6 +608,25 @@ possible(const struct survey *s, uint32_t i, uint32_t *pairs, double *far_ns)
 	return sum;
 }
 
+/* The hosts below a switch, or all others. Those whose lines are much slower than their neighbours'
+ * would only be waited for. Returns how many. */
+static uint32_t
+fast_ones(const struct survey *s, uint32_t v, bool below, uint16_t *hosts)
+{
+	double fastest = 0;
+	uint32_t n = 0;
+
+	for (uint32_t x = 0; x < s->hosts; x++) {
+		if (is_below(s, x, v) == below && s->vertices[x].rate > fastest)
+			fastest = s->vertices[x].rate;
+	}
+	for (uint32_t x = 0; x < s->hosts; x++) {
+		if (is_below(s, x, v) == below && s->vertices[x].rate > fastest / 2)
+			hosts[n++] = (uint16_t)x;
+	}
+	return n;
+}
+
 /* For each switch but the highest: who below it meets whom outside. */
 static int
 pair_across(struct survey *s)
@@ -625,14 +644,8 @@ pair_across(struct survey *s)
 	for (uint32_t i = 0; i < count; i++) {
 		uint16_t *partners = &s->partners[(size_t)i * s->hosts];
 		uint16_t *below = sides, *others = sides + s->hosts;
-		uint32_t n = 0, m = 0;
-
-		for (uint32_t x = 0; x < s->hosts; x++) {
-			if (is_below(s, x, s->hosts + 1 + i))
-				below[n++] = (uint16_t)x;
-			else
-				others[m++] = (uint16_t)x;
-		}
+		const uint32_t n = fast_ones(s, s->hosts + 1 + i, true, below);
+		uint32_t m = fast_ones(s, s->hosts + 1 + i, false, others);
 		const uint32_t pairs = n < m ? n : m;
 
 		for (uint32_t k = 0; k < pairs; k++) {
@@ -821,8 +834,8 @@ keep_least(const struct survey *s, const uint64_t *ns, uint32_t round, double *m
 	}
 }
 
-/* Whether blocks are as long as they shall be now. A quarter of the pairs have nothing in their way,
- * or all have; those that are so far that they mostly wait tell nothing. */
+/* Whether blocks are as long as they shall be now. A tenth of the pairs have nothing in their way, or
+ * all have; those that are so far that they mostly wait tell nothing. */
 static bool
 load(struct survey *s, const uint64_t *ns)
 {
@@ -842,7 +855,7 @@ load(struct survey *s, const uint64_t *ns)
 	}
 	if (times != NULL)
 		qsort(times, count, sizeof(*times), by_value);
-	const double took = times != NULL && count > 0 ? times[count / 4] : 0;
+	const double took = times != NULL && count > 0 ? times[count / 10] : 0;
 
 	free(times);
 	if (took > 0 && (double)s->bytes / took > s->rate)
@@ -1178,7 +1191,7 @@ survey_open(struct survey **out, const struct survey_config *c)
 	const uint64_t us = c->round_us ? c->round_us : SURVEY_ROUND_US;
 
 	if (e == 0) {
-		s->target_ns = us * 1000 * 64 / (s->hosts > 64 ? s->hosts : 64);
+		s->target_ns = us * 1000 * 8 / (s->hosts > 8 ? s->hosts : 8);
 		s->bytes = BYTES_LEAST;
 		s->ping_ns = calloc(3 * pairs, sizeof(*s->ping_ns));
 		s->vertices = calloc(2ull * s->hosts, sizeof(*s->vertices));

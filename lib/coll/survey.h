@@ -18,6 +18,8 @@
  *    hosts do elsewhere; where that grows at once by SPLIT, there is a switch of its own below.
  * 4. Lengths of links are fitted so that sums along the ways are the latencies measured (least
  *    squares at each switch). What is within a host, engine and application, is in its link.
+ *    A host whose line is much slower than the others' meets no contention, so where it is, only
+ *    latency tells.
  * 5. Then the hosts below each switch exchange with as many outside, all at once: the rate of its
  *    link upwards. A switch that is no farther than its hosts, and whose link holds nobody up, is
  *    none.
@@ -28,7 +30,7 @@
 #include "coll/plan.h"
 
 #define SURVEY_HOSTS_MAX 1024
-#define SURVEY_ROUND_US  2000 /* of 64 hosts and less; of more, less in proportion */
+#define SURVEY_ROUND_US  10000 /* of 8 hosts and less; of more, less in proportion */
 
 struct survey;
 

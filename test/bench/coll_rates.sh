@@ -20,47 +20,14 @@ turns=${2:-3}
 program=$build/test/coll_rates
 nodes=4
 switch=${tag}s
-buffer=131072
 rate=(100 100 100 100) # of each node's two ports, Mb/s
 
-# limited NAMESPACE INTERFACE RATE ROOM add|change: that port sends no faster. Ethernet's preamble, checksum and gap count as well.
-limited() {
-	tc -n "$1" qdisc "$5" dev "$2" root tbf rate "$3"mbit burst 6000 limit "$4" overhead 24 linklayer ethernet 2>"$dir/tc.log"
-}
+. "$(dirname "$0")/ports.bash"
 
-ip netns add "$switch" 2>/dev/null || skip_all coll_rates "no namespaces"
-spaces+=("$switch")
-ip -n "$switch" link add name sw0 type bridge mcast_snooping 0 2>/dev/null || skip_all coll_rates "no bridge"
-ip -n "$switch" link set sw0 up
-for ((i = 0; i < nodes; i++)); do
-	ip netns add "$tag$i" && spaces+=("$tag$i")
-	ip link add v$i netns "$tag$i" type veth peer name b$i netns "$switch"
-	for end in "$tag$i v$i" "$switch b$i"; do
-		read -r space port <<<"$end"
-		ip netns exec "$space" sysctl -qw "net.ipv6.conf.$port.disable_ipv6=1"
-		ip netns exec "$space" ethtool -K "$port" tx off rx off gso off gro off tso off >/dev/null 2>&1
-		ip -n "$space" link set "$port" mtu 1500 up
-	done
-	ip -n "$switch" link set b$i master sw0
-	mac[i]=$(ip netns exec "$tag$i" cat /sys/class/net/v$i/address)
-	limited "$switch" b$i "${rate[i]}" $buffer add || skip_all coll_rates "no queueing discipline tbf"
-	# A host keeps what it has not sent, as one with a port of its own does.
-	limited "$tag$i" v$i "${rate[i]}" 4000000 add
-done
-
-for ((i = 0; i < nodes; i++)); do
-	{
-		printf '[node]\nid = %s\nname = %s\n[nodes]\n' $i "$tag$i"
-		for ((j = 0; j < nodes; j++)); do echo "$j = ${mac[j]}"; done
-		printf '[link 0]\nport = net_af_packet0\nmtu = 1500\n[engine]\nidle = adaptive\n[limits]\nmbufs = 16384\ncontexts = 4\n'
-	} >"$dir/$i.ini"
-	PREFIX=(ip netns exec "$tag$i")
-	# Without qdisc_bypass=0 frames would pass the host's tbf.
-	primary $i -l $((i % 2)) -m 128 --vdev=net_af_packet0,iface=v$i,blocksz=4096,framesz=2048,framecnt=4096,qdisc_bypass=0 ||
-		{ not_ok coll_rates_start "primary $i does not start"; exit 1; }
-	PREFIX=()
-	primaries[i]=$last
-done
+ports_switch "$switch" coll_rates
+ports_bridge sw0
+for ((i = 0; i < nodes; i++)); do ports_host $i sw0 "${rate[i]}"; done
+ports_primaries || { not_ok coll_rates_start "$ports_why"; exit 1; }
 
 # ------------------------------------------------------------------ is it the port that takes the time?
 
@@ -288,8 +255,8 @@ sleeps alltoall 50000 3 phases
 # ------------------------------------------------------------------ a node whose port is slower
 
 rate[3]=25
-limited "$switch" b3 "${rate[3]}" $buffer change
-limited "${tag}3" v3 "${rate[3]}" 4000000 change
+ports_limit "$switch" b3 "${rate[3]}" $buffer change
+ports_limit "${tag}3" v3 "${rate[3]}" $ports_own change
 describe
 compares 2 gather 200000 permits in_turn chain paper binomial messages
 loses_nothing coll_rates_slow_port__permits_lose_nothing permits
