@@ -23,6 +23,8 @@
  * 5. Then the hosts below each switch exchange with as many outside, all at once: the rate of its
  *    link upwards. A switch that is no farther than its hosts, and whose link holds nobody up, is
  *    none.
+ * 6. Of a known topology only rates are measured again: neighbours exchange, so that each host's line
+ *    is filled, and then note 5.
  */
 #ifndef PMX_COLL_SURVEY_H
 #define PMX_COLL_SURVEY_H
@@ -55,6 +57,13 @@ int survey_plan(const struct survey *s, uint32_t round, uint32_t only, struct co
 /* How long each rank's part of these rounds took: ns[rank * rounds + round]. Returns 0 or
  * -ENOMEM. */
 int survey_measured(struct survey *s, const uint64_t *ns);
+/* The same for what is known: only rates are measured. The topology's hosts are nodes. Errors as
+ * above. */
+int survey_again(
+	struct survey **out, const struct survey_config *config, const struct topology *topology);
+/* When it has been measured: write the rates to that topology, where they differ by more than a
+ * tenth. Returns whether any does. */
+bool survey_rates(const struct survey *s, struct topology *topology);
 /* The topology, when all has been measured: *out is to be freed. Nodes between that have no rank are
  * hosts at the highest switch. Returns 0 or -ENOMEM. */
 int survey_text(const struct survey *s, char **out);

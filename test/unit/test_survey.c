@@ -14,6 +14,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "coll/adapt.h"
 #include "coll/survey.h"
 #include "coll/tour.h"
 #include "topology_text.h"
@@ -150,20 +151,10 @@ run(const struct coll_plan *p, const uint16_t *nodes, uint64_t *ns)
 	}
 }
 
-/* What a survey finds, of one rank on each host or of `each`; `gap`: the first nodes have none. */
-static struct topology *
-surveyed(uint32_t each, uint32_t gap)
+/* Runs all rounds of a survey. nodes: of the ranks. */
+static void
+measure(struct survey *s, uint32_t ranks, const uint16_t *nodes)
 {
-	uint16_t nodes[4 * HOSTS_MOST];
-	const uint32_t ranks = (world.t->host_count - gap) * each;
-	struct survey_config c = {.ranks = ranks, .nodes = nodes, .params = params};
-	struct survey *s;
-	struct topology *found;
-	char *text, error[200];
-
-	for (uint32_t r = 0; r < ranks; r++)
-		nodes[r] = (uint16_t)(gap + r % (world.t->host_count - gap));
-	assert_int_equal(survey_open(&s, &c), 0);
 	for (unsigned phases = 0; survey_rounds(s) > 0; phases++) {
 		const uint32_t rounds = survey_rounds(s);
 		uint64_t *ns = calloc((size_t)ranks * rounds, sizeof(*ns)), took[4 * HOSTS_MOST];
@@ -182,6 +173,23 @@ surveyed(uint32_t each, uint32_t gap)
 		assert_int_equal(survey_measured(s, ns), 0);
 		free(ns);
 	}
+}
+
+/* What a survey finds, of one rank on each host or of `each`; `gap`: the first nodes have none. */
+static struct topology *
+surveyed(uint32_t each, uint32_t gap)
+{
+	uint16_t nodes[4 * HOSTS_MOST];
+	const uint32_t ranks = (world.t->host_count - gap) * each;
+	struct survey_config c = {.ranks = ranks, .nodes = nodes, .params = params};
+	struct survey *s;
+	struct topology *found;
+	char *text, error[200];
+
+	for (uint32_t r = 0; r < ranks; r++)
+		nodes[r] = (uint16_t)(gap + r % (world.t->host_count - gap));
+	assert_int_equal(survey_open(&s, &c), 0);
+	measure(s, ranks, nodes);
 	assert_int_equal(survey_text(s, &text), 0);
 	survey_close(s);
 	if (topology_parse(text, &found, error, sizeof(error)) != 0)
@@ -354,6 +362,103 @@ survey__several_ranks_of_a_node_and_nodes_without(void **state)
 	}
 }
 
+/* What is known, measured again: `is` differs from `said` in some rates. Returns whether that was
+ * seen; afterwards they are the same, or the test fails. */
+static bool
+measured_again(const char *said, const char *is, double chance)
+{
+	uint16_t nodes[HOSTS_MOST];
+	struct topology *known = parsed(said);
+	struct survey_config c = {.ranks = known->host_count, .nodes = nodes, .params = params};
+	struct survey *s;
+
+	world_is(is, chance);
+	for (uint32_t r = 0; r < known->host_count; r++)
+		nodes[r] = (uint16_t)r;
+	assert_int_equal(survey_again(&s, &c, known), 0);
+	measure(s, c.ranks, nodes);
+	const bool changed = survey_rates(s, known);
+
+	for (uint32_t e = 0; e < known->edge_count; e++) {
+		const double a = (double)known->edges[e].bandwidth_bps;
+		const double b = (double)world.t->edges[e].bandwidth_bps;
+
+		if (a < 0.88 * b || a > 1.12 * b)
+			fail_msg("from %s to %s: %.0f, not %.0f bit/s",
+				known->vertices[known->edges[e].from].name,
+				known->vertices[known->edges[e].to].name, a, b);
+	}
+	survey_close(s);
+	topology_free(known);
+	topology_free(world.t);
+	return changed;
+}
+
+#define TREE(line, slow, trunk, other)                                                             \
+	"switch s[0-2]\nhost h[0-5]\nhost i[0-4]\nhost k[0-4]\nhost x\n"                              \
+	"link h[0-5] s0 bandwidth=" line " latency=5us\nlink i[0-4] s1 bandwidth=" line           \
+	" latency=5us\nlink k[0-4] s2 bandwidth=" line                                             \
+	" latency=5us\nlink x s2 bandwidth=" slow " latency=5us\n"                                 \
+	"link s1 s0 bandwidth=" trunk " latency=5us\nlink s2 s0 bandwidth=" other " latency=5us\n"
+
+static void
+survey_again__finds_what_has_changed(void **state)
+{
+	(void)state;
+	for (double chance = 0; chance < 0.11; chance += 0.05) {
+		assert_false(measured_again(TREE("1G", "1G", "1G", "1G"),
+			TREE("1G", "1G", "1G", "1G"), chance / 4));
+		assert_true(measured_again(TREE("1G", "1G", "1G", "1G"),
+			TREE("1G", "1G", "500M", "1G"), chance / 4));
+		assert_true(measured_again(TREE("1G", "1G", "500M", "1G"),
+			TREE("1G", "1G", "1G", "1G"), chance / 4));
+		assert_true(measured_again(TREE("1G", "1G", "1G", "1G"),
+			TREE("1G", "100M", "1G", "1G"), chance / 4));
+		assert_true(measured_again(TREE("1G", "100M", "1G", "200M"),
+			TREE("1G", "1G", "200M", "1G"), chance / 4));
+		/* what nobody can fill stays as it is said to be */
+		assert_false(measured_again(TREE("1G", "1G", "100G", "40G"),
+			TREE("1G", "1G", "100G", "40G"), chance / 4));
+	}
+	/* one switch, and no switch: nothing but lines, or nothing at all */
+	assert_true(measured_again(networks[1],
+		"switch s\nhost h[0-15]\nlink h[0-15] s bandwidth=1G latency=1us\n", 0));
+	assert_false(measured_again("host a\nhost b\nlink a b bandwidth=1G latency=1us\n",
+		"host a\nhost b\nlink a b bandwidth=1G latency=1us\n", 0));
+}
+
+/* It is measured after three slow ones, but not again if nothing was found; and some time after it
+ * was slower it is looked whether it still is. */
+static void
+adapt__asks_when_it_is_worth_it(void **state)
+{
+	struct adapt a = {0};
+	unsigned asked = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 1000; i++)
+		assert_false(adapt_took(&a, 1000, 1200));
+	assert_false(adapt_took(&a, 1000, 2000));
+	assert_false(adapt_took(&a, 1000, 2000));
+	assert_false(adapt_took(&a, 1000, 1100));
+	assert_false(adapt_took(&a, 1000, 2000));
+	assert_false(adapt_took(&a, 1000, 2000));
+	assert_true(adapt_took(&a, 1000, 2000));
+	adapt_measured(&a, false);
+	for (unsigned i = 0; i < 1000; i++)
+		assert_false(adapt_took(&a, 1000, 2000));
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(adapt_took(&a, 1000, 4000), i == 2);
+	adapt_measured(&a, true);
+	for (unsigned i = 0; i < 10000; i++) {
+		if (!adapt_took(&a, 1000, 1000))
+			continue;
+		asked++;
+		adapt_measured(&a, false);
+	}
+	assert_in_range(asked, 6, 8);
+}
+
 static void
 survey__refuses(void **state)
 {
@@ -391,6 +496,8 @@ main(void)
 		cmocka_unit_test(survey__finds_latencies),
 		cmocka_unit_test(survey__leaves_out_what_makes_no_difference),
 		cmocka_unit_test(survey__several_ranks_of_a_node_and_nodes_without),
+		cmocka_unit_test(survey_again__finds_what_has_changed),
+		cmocka_unit_test(adapt__asks_when_it_is_worth_it),
 		cmocka_unit_test(survey__refuses),
 	};
 
