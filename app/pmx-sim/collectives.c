@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "coll/adapt.h"
 #include "coll/survey.h"
 #include "plot/plot.h"
 #include "sims.h"
@@ -549,6 +550,160 @@ e10(const struct options *o)
 	return result;
 }
 
+/* The rounds of a survey up to the next look at what they took. Returns how long they take, ns. */
+static uint64_t
+run_rounds(struct survey *s, const struct topology *t)
+{
+	const uint32_t rounds = survey_rounds(s), ranks = t->host_count;
+	uint64_t *ns = calloc((size_t)rounds * ranks, sizeof(*ns));
+	uint64_t *took = calloc(ranks, sizeof(*took)), all = 0;
+
+	if (ns == NULL || took == NULL)
+		fail("out of memory");
+	for (uint32_t round = 0; round < rounds; round++) {
+		struct coll_plan *p;
+
+		if (survey_plan(s, round, COLL_NONE, &p) != 0)
+			fail("out of memory");
+		all += run_once(p, took);
+		for (uint32_t r = 0; r < ranks; r++)
+			ns[(size_t)r * rounds + round] = took[r];
+		coll_plan_free(p);
+	}
+	if (survey_measured(s, ns) != 0)
+		fail("out of memory");
+	free(ns);
+	free(took);
+	return all;
+}
+
+/* ------------------------------------------------------------------ a network that changes */
+
+#define CHANGES_AT 3  /* after so many collectives */
+#define COUNT      12 /* of collectives */
+
+/* Both directions of the link between two switches. */
+static uint32_t
+edge_between(const struct topology *t, const char *a, const char *b)
+{
+	uint32_t e = 0;
+
+	while (strcmp(t->vertices[t->edges[e].from].name, a) != 0 ||
+		strcmp(t->vertices[t->edges[e].to].name, b) != 0)
+		e++;
+	return e;
+}
+
+/* The rates of what is known, measured again. */
+static bool
+measure_again(struct topology *known, const struct coll_task *task, uint64_t *ns)
+{
+	const struct survey_config c = {.ranks = task->ranks, .params = task->params};
+	struct survey *s;
+
+	if (survey_again(&s, &c, known) != 0)
+		fail("out of memory");
+	*ns = 0;
+	while (survey_rounds(s) > 0)
+		*ns += run_rounds(s, known);
+	const bool changed = survey_rates(s, known);
+
+	survey_close(s);
+	return changed;
+}
+
+/* One collective again and again, while a trunk's rate is divided by two: times over that of a plan
+ * that knows. */
+static void
+adapt(enum coll_kind kind, uint64_t bytes, double parts[COUNT])
+{
+	struct topology *known = three_switches("128K", "1G", "1G");
+	struct topology *real = three_switches("128K", "1G", "1G");
+	const uint32_t trunk = edge_between(real, "s1", "s0");
+	struct coll_task task = task_of(kind, real, bytes);
+	struct adapt a = {0};
+	const struct method best = {.generator = COLL_GENERATORS};
+	const double before = measure(&best, &task).ns;
+
+	real->edges[trunk].bandwidth_bps /= 2;
+	real->edges[real->edges[trunk].reverse].bandwidth_bps /= 2;
+	const double fresh = measure(&best, &task).ns;
+	struct coll_plan *p = NULL;
+	struct coll_cost cost = {0};
+
+	task.topology = known;
+	world_open(known, NULL, true);
+	for (unsigned i = 0; i < COUNT; i++) {
+		uint64_t survey_ns = 0;
+
+		if (p == NULL) {
+			p = planned(COLL_GENERATORS, &task);
+			if (coll_plan_evaluate(p, &task, &cost) != 0)
+				fail("a plan cannot be evaluated");
+		}
+		if (i == CHANGES_AT) {
+			sim_edge_rate(w.sim, trunk, real->edges[trunk].bandwidth_bps);
+			sim_edge_rate(w.sim, known->edges[trunk].reverse,
+				real->edges[trunk].bandwidth_bps);
+		}
+		const double ns = (double)run_once(p, NULL);
+
+		parts[i] = ns / (i < CHANGES_AT ? before : fresh);
+		if (!sim_run(w.sim, sim_now(w.sim) + 10 * MS))
+			fail(sim_error(w.sim));
+		const bool asked = adapt_took(&a, cost.ns, (uint64_t)ns);
+
+		if (asked) {
+			adapt_measured(&a, measure_again(known, &task, &survey_ns));
+			coll_plan_free(p);
+			p = NULL;
+		}
+		printf("e11: %-10s %7lu bytes, number %2u: %5.2f of a plan that knows%s",
+			coll_kind_name[kind], bytes, i, parts[i], asked ? "" : "\n");
+		if (asked)
+			printf("; measured again in %.0f ms, %.1f times such a collective\n",
+				(double)survey_ns / 1e6, (double)survey_ns / fresh);
+		fflush(stdout);
+	}
+	coll_plan_free(p);
+	world_close();
+	topology_free(known);
+	topology_free(real);
+}
+
+int
+e11(const struct options *o)
+{
+	enum { SHAPES = 6 };
+	static const struct {
+		enum coll_kind kind;
+		uint64_t bytes;
+	} shapes[SHAPES] = {{COLL_GATHER, 100000}, {COLL_SCATTER, 100000}, {COLL_ALLGATHER, 65536},
+		{COLL_ALLTOALL, 16384}, {COLL_BCAST, 4194304}, {COLL_ALLREDUCE, 4194304}};
+	static struct plot p = {
+		.name = "e11",
+		.title = "E11: a trunk halves its rate after 3 collectives; 56 hosts",
+		.x_label = "collective",
+		.y_label = "of a plan that knows",
+		.curves = SHAPES,
+	};
+
+	static double parts[SHAPES][COUNT];
+
+	for (unsigned k = 0; k < SHAPES; k++) {
+		snprintf(p.label[k], sizeof(p.label[k]), "%s", coll_kind_name[shapes[k].kind]);
+		adapt(shapes[k].kind, shapes[k].bytes, parts[k]);
+	}
+	for (unsigned i = 0; i < COUNT; i++) {
+		double *y = plot_row(&p, i);
+
+		for (unsigned k = 0; k < SHAPES; k++)
+			y[k] = parts[k][i];
+	}
+	plot_print(&p);
+	return o->out && !plot_write(&p, o->out);
+}
+
 /* One collective on a topology of the user's: each generator's plan, predicted and simulated. */
 int
 run_collective(const struct options *o)
@@ -592,33 +747,6 @@ run_collective(const struct options *o)
 	}
 	topology_free(t);
 	return 0;
-}
-
-/* The rounds of a survey up to the next look at what they took. Returns how long they take, ns. */
-static uint64_t
-run_rounds(struct survey *s, const struct topology *t)
-{
-	const uint32_t rounds = survey_rounds(s), ranks = t->host_count;
-	uint64_t *ns = calloc((size_t)rounds * ranks, sizeof(*ns));
-	uint64_t *took = calloc(ranks, sizeof(*took)), all = 0;
-
-	if (ns == NULL || took == NULL)
-		fail("out of memory");
-	for (uint32_t round = 0; round < rounds; round++) {
-		struct coll_plan *p;
-
-		if (survey_plan(s, round, COLL_NONE, &p) != 0)
-			fail("out of memory");
-		all += run_once(p, took);
-		for (uint32_t r = 0; r < ranks; r++)
-			ns[(size_t)r * rounds + round] = took[r];
-		coll_plan_free(p);
-	}
-	if (survey_measured(s, ns) != 0)
-		fail("out of memory");
-	free(ns);
-	free(took);
-	return all;
 }
 
 /* What measuring finds out about a topology: a topology's text. */

@@ -702,6 +702,13 @@ set_fault(struct sim *s, uint32_t node, const struct fault_config *fault)
 	fault_model_init(&n->fault_in, &f);
 }
 
+/* Times 2^20. */
+static uint64_t
+ns_per_byte(uint64_t bandwidth_bps)
+{
+	return (8 * NS_PER_SEC << 20) / bandwidth_bps;
+}
+
 static void
 make(struct sim *s, struct request *r)
 {
@@ -713,7 +720,7 @@ make(struct sim *s, struct request *r)
 		const struct topology_edge *e = &t->edges[i % t->edge_count];
 
 		s->edges[i] = (struct edge){
-			.ns_per_byte = (8 * NS_PER_SEC << 20) / e->bandwidth_bps,
+			.ns_per_byte = ns_per_byte(e->bandwidth_bps),
 			.latency_ns = e->latency_ns + i / t->edge_count * s->cfg.link_skew_ns,
 			.buffer_bytes = t->vertices[e->from].buffer_bytes,
 			.to = e->to,
@@ -1322,6 +1329,12 @@ sim_edge_reset(struct sim *s, uint32_t edge)
 
 	e->stat = (struct sim_edge_stat){0};
 	e->free_at = e->free_at > s->now ? e->free_at : s->now;
+}
+
+void
+sim_edge_rate(struct sim *s, uint32_t edge, uint64_t bandwidth_bps)
+{
+	s->edges[edge].ns_per_byte = ns_per_byte(bandwidth_bps);
 }
 
 const struct sim_edge_stat *

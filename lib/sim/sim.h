@@ -149,6 +149,8 @@ bool sim_run(struct sim *s, uint64_t until);
  * oracle found a violation. */
 bool sim_settle(struct sim *s, uint64_t within_ns);
 
+/* From now on frames leave by that edge so fast: bit/s, at least 1000. */
+void sim_edge_rate(struct sim *s, uint32_t edge, uint64_t bandwidth_bps);
 const struct sim_edge_stat *sim_edge(const struct sim *s, uint32_t edge);
 /* Reset the statistics. */
 void sim_edge_reset(struct sim *s, uint32_t edge);
