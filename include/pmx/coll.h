@@ -29,7 +29,7 @@
  *   -EINVAL:     root, type, operation, or request is NULL
  *   -EMSGSIZE:   more than 2^40 bytes of a member, or the group has too many members for it
  *   -EAGAIN:     limits.collectives of this context run, limits.receives requests are under way, or
- *                the submission ring is full: poll, then try again
+ *                the submission ring is full: poll, then try again. Also pmx_coll_adapt()
  *   -ENOMEM:     out of memory, also of that which the engine can reach
  *   -EBUSY:      a survey is going on
  *   -ECONNRESET: the group is not open any more
@@ -89,7 +89,8 @@ struct pmx_survey;
  * @retval -EBUSY   one is going on
  * @retval -E2BIG   more than 1,024 nodes, or one with a number above some 8,000
  * @retval -ENOMEM  out of memory, also of that which the engine can reach
- * @retval -ECONNRESET, -EPIPE  the group is not open any more
+ * @retval -ECONNRESET  the group is not open any more
+ * @retval -EPIPE   the engine is gone
  */
 PMX_API int pmx_coll_survey(struct pmx_group *group, struct pmx_survey **survey);
 
@@ -107,6 +108,26 @@ PMX_API int pmx_coll_survey_test(struct pmx_survey *survey, char **text);
 
 /** The same, but wait for it: never 0. */
 PMX_API int pmx_coll_survey_wait(struct pmx_survey *survey, char **text);
+
+/**
+ * Let plans follow the network: where its topology is known, and three long collectives (predicted to
+ * take 1 ms and more) one after the other took 1.25 of the time predicted, the members measure what
+ * its lines and links carry, which takes some 0.1 to 0.5 s, and plan by that from then on. If that
+ * changes nothing, it is not done again for that reason; after a change it is done again after 64
+ * long collectives, then ever more rarely, in case more goes again. Who begins late, or waits
+ * elsewhere, makes no collective slow. Rank 0 writes a line to the standard error when plans change.
+ *
+ * All members must call this, before the same collective; or let the environment say
+ * PMX_COLL_ADAPT=1. From then on the beginning of any collective may return -EAGAIN for as long as
+ * members tell each other, or measure: try again, and let the group's other members that the same
+ * thread serves do so, too.
+ * @retval 0
+ * @retval -ENOMEM  out of memory
+ */
+PMX_API int pmx_coll_adapt(struct pmx_group *group);
+
+/** How often that has changed plans. */
+PMX_API uint32_t pmx_coll_adapted(const struct pmx_group *group);
 
 /**
  * Wait for all: the request ends when all members have called this. Unlike pmx_group_barrier(),

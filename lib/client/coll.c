@@ -38,6 +38,7 @@ struct coll_note {
 	uint32_t uses;       /* how often the place was used */
 	uint32_t request;    /* or NO_REQUEST */
 	struct pmx_group *g; /* NULL: it is closed */
+	unsigned sample;     /* of its adaptation, or NO_SAMPLE */
 	void *bounce;
 	/* what is copied to the application at the end: `copies` blocks of `results` */
 	uint32_t copies;
@@ -77,6 +78,7 @@ struct call {
 	bool any;       /* blocks of any lengths */
 	bool vector;    /* both sides are one vector, which the plan cuts */
 	uint32_t operation;
+	uint64_t predicted_ns; /* 0: nobody knows */
 	struct side in, out;
 	struct by_function by;
 };
@@ -246,6 +248,8 @@ results(struct pmx_context *ctx, const struct completion *r)
 	if (n == NULL || !n->used || ticket_of(ctx, n) != ticket)
 		return;
 	if (n->g != NULL) {
+		if (n->sample != NO_SAMPLE)
+			adaptation_ended(n->g, n->sample);
 		if (error == 0 && n->by.combine != NULL)
 			combine_all(n);
 		else if (error == 0)
@@ -277,6 +281,7 @@ collectives_end(struct pmx_group *g)
 
 	OF_GROUP(g, n)
 	note_ends(g->ctx, n);
+	adaptation_free(g);
 	plans_free(g->plans);
 	g->plans = NULL;
 }
@@ -389,7 +394,7 @@ pmx_coll_topology(struct pmx_group *g, const char *text, char *error, uint32_t e
 static int
 plans_default(struct pmx_group *g)
 {
-	const char *path = getenv("PMX_TOPOLOGY");
+	const char *path = getenv("PMX_TOPOLOGY"), *adapts = getenv("PMX_COLL_ADAPT");
 	struct topology *t = NULL;
 	char error[256] = "";
 	int e = 0;
@@ -400,6 +405,8 @@ plans_default(struct pmx_group *g)
 		e = topology_read(path, &t, error, sizeof(error));
 	if (e == 0)
 		e = open_plans(g, t, error, sizeof(error));
+	if (e == 0 && adapts != NULL && strcmp(adapts, "0") != 0)
+		e = pmx_coll_adapt(g);
 	if (error[0] != 0)
 		fprintf(stderr, "pmx: %s%s\n", path != NULL ? "PMX_TOPOLOGY=" : "", error);
 	return e == 0 || e == -ENOMEM ? e : -EINVAL;
@@ -561,6 +568,7 @@ begin_by(struct pmx_group *g, struct call *c, const struct coll_plan *p, pmx_req
 	}
 	n->used = true;
 	n->g = g;
+	n->sample = g->adaptation != NULL ? adaptation_begun(g, c->predicted_ns) : NO_SAMPLE;
 	const uint32_t own = (uint32_t)piece_of(g->ctx, n->bounce, r.all);
 
 	describe(g, c, p, l, &r, own, n);
@@ -578,6 +586,8 @@ begin(struct pmx_group *g, struct call *c, pmx_request *request)
 		e = -EINVAL;
 	if (e == 0 && c->bytes > BYTES_MAX)
 		e = -EMSGSIZE;
+	if (e == 0 && unlikely(g->adaptation != NULL))
+		e = adaptation_due(g);
 	if (e == 0 && g->survey != NULL)
 		e = -EBUSY;
 	if (e == 0 && g->plans == NULL)
@@ -588,6 +598,8 @@ begin(struct pmx_group *g, struct call *c, pmx_request *request)
 		   : plans_get(g->plans, c->kind, c->root, c->bytes, &p);
 	if (e != 0)
 		return e == -ENOMEM ? e : -EMSGSIZE;
+	if (unlikely(g->adaptation != NULL) && !c->any)
+		c->predicted_ns = plans_predicted(g->plans, c->kind, c->root, c->bytes);
 	return begin_by(g, c, p, request);
 }
 
@@ -618,7 +630,9 @@ collectives_begin(struct pmx_group *g, const struct coll_plan *p, const void *in
 	struct call c = {.kind = p->kind, .bytes = p->bytes};
 	const int e = ctx_group_check_ask(g, request);
 
-	c.vector = p->kind == COLL_ALLTOALL;
+	c.vector = p->kind == COLL_ALLTOALL || p->kind == COLL_ALLREDUCE;
+	if (p->kind == COLL_ALLREDUCE)
+		c.operation = TRANSFER_OPERATION(PMX_ATOMIC_MAX, PMX_UINT64);
 	if (p->kind != COLL_BARRIER) {
 		c.in = side(in, 1, p->bytes);
 		c.out = side(out, c.vector ? 1 : UINT32_MAX, p->bytes);

@@ -42,6 +42,7 @@ struct choice {
 	bool is;
 	uint8_t kind, class, generator;
 	uint32_t root;
+	uint64_t ns; /* of the class's largest size */
 };
 
 struct coll_plans {
@@ -187,6 +188,18 @@ class_of(uint64_t bytes, uint64_t *top)
 	return (uint8_t)(class + 1);
 }
 
+static uint32_t
+choice_of(enum coll_kind kind, uint32_t root, uint8_t class)
+{
+	return (root * 31 + class * 7u + (uint32_t)kind * 131) % CHOICES;
+}
+
+static bool
+is_choice(const struct choice *c, enum coll_kind kind, uint32_t root, uint8_t class)
+{
+	return c->is && c->kind == (uint8_t)kind && c->root == root && c->class == class;
+}
+
 static int
 choose(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes,
 	enum coll_generator *generator)
@@ -197,16 +210,18 @@ choose(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes,
 	*generator = p->asked_for[kind];
 	if (*generator != COLL_GENERATORS)
 		return 0;
-	struct choice *c = &p->choices[(root * 31 + class * 7 + (uint32_t)kind * 131) % CHOICES];
+	struct choice *c = &p->choices[choice_of(kind, root, class)];
 
-	if (!c->is || c->kind != (uint8_t)kind || c->root != root || c->class != class) {
+	if (!is_choice(c, kind, root, class)) {
 		const struct coll_task task = task_for(p, kind, root, top);
+		struct coll_cost costs[COLL_GENERATORS];
 		struct coll_plan *best;
-		const int e = coll_plan_best(&task, &best, NULL);
+		const int e = coll_plan_best(&task, &best, costs);
 
 		if (e != 0)
 			return e;
-		*c = (struct choice){true, (uint8_t)kind, class, (uint8_t)best->generator, root};
+		*c = (struct choice){true, (uint8_t)kind, class, (uint8_t)best->generator, root,
+			costs[best->generator].ns};
 		coll_plan_free(best);
 	}
 	*generator = (enum coll_generator)c->generator;
@@ -368,4 +383,45 @@ plans_get_any(struct coll_plans *p, enum coll_kind kind, uint32_t root,
 	}
 	*out = use(p, k);
 	return 0;
+}
+
+/* ------------------------------------------------------------------ a network that changes */
+
+/* Within a class, time grows with bytes. */
+uint64_t
+plans_predicted(const struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes)
+{
+	uint64_t top;
+	const uint8_t class = class_of(bytes, &top);
+	const struct choice *c = &p->choices[choice_of(kind, root, class)];
+
+	if (!p->is_known || !is_choice(c, kind, root, class))
+		return 0;
+	return (uint64_t)((double)c->ns * (double)bytes / (double)top);
+}
+
+int
+plans_survey(const struct coll_plans *p, struct survey **out)
+{
+	const struct survey_config c = {
+		.ranks = p->count,
+		.nodes = p->nodes,
+		.params = plans_params(p),
+	};
+
+	return survey_again(out, &c, p->topology);
+}
+
+bool
+plans_measured(struct coll_plans *p, const struct survey *s)
+{
+	if (!survey_rates(s, p->topology))
+		return false;
+	for (uint32_t i = 0; i < PLANS; i++) {
+		coll_plan_free(p->kept[i].plan);
+		p->kept[i] = (struct kept){0};
+	}
+	p->last = NULL;
+	memset(p->choices, 0, sizeof(p->choices));
+	return true;
 }

@@ -6,7 +6,7 @@
 #ifndef PMX_CLIENT_COLL_PLANS_H
 #define PMX_CLIENT_COLL_PLANS_H
 
-#include "coll/plan.h"
+#include "coll/survey.h"
 #include "pmx/pmx.h"
 
 struct coll_plans;
@@ -23,6 +23,14 @@ int plans_ask_for(struct coll_plans *p, const char *generators, char *error, uin
 void plans_free(struct coll_plans *p);
 /* What frames cost. */
 struct coll_params plans_params(const struct coll_plans *p);
+/* How long such a collective takes, as predicted when its generator was chosen: ns; 0: nobody knows,
+ * since the network is not known, or a generator was asked for. To be asked after plans_get. */
+uint64_t plans_predicted(const struct coll_plans *p, enum coll_kind kind, uint32_t root,
+	uint64_t bytes);
+/* Begin to measure again what the known network's links carry: of lib/coll/survey.h. */
+int plans_survey(const struct coll_plans *p, struct survey **out);
+/* From now on plan by what that has found, if it differs. Returns whether it does. */
+bool plans_measured(struct coll_plans *p, const struct survey *s);
 /* The plan of a collective; only the own rank's list is there. It stays until the next call. Errors
  * of coll_plan_make. */
 int plans_get(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes,

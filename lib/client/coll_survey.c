@@ -63,9 +63,11 @@ make_room(struct pmx_survey *s)
 	return pmx_alloc(s->ctx, 2 * s->block, &s->memory);
 }
 
-static void
+void
 survey_free(struct pmx_survey *s)
 {
+	if (s == NULL)
+		return;
 	if (s->g != NULL)
 		s->g->survey = NULL;
 	if (s->memory != NULL && !s->closed) /* otherwise it is written to until the context ends */
@@ -77,39 +79,24 @@ survey_free(struct pmx_survey *s)
 }
 
 int
-pmx_coll_survey(struct pmx_group *g, struct pmx_survey **out)
+survey_new(struct pmx_survey **out, struct pmx_group *g, struct survey *survey)
 {
-	if (g->survey != NULL)
-		return -EBUSY;
-	if (ctx_group_check(g) != 0)
-		return ctx_group_check(g);
 	struct pmx_survey *s = calloc(1, sizeof(*s));
-	uint16_t *nodes = malloc(g->count * sizeof(*nodes));
-	int e = s != NULL && nodes != NULL ? 0 : -ENOMEM;
 
-	if (e == 0) {
-		s->ctx = g->ctx;
-		s->ranks = g->count;
-		s->rank = g->rank;
-		for (uint32_t r = 0; r < g->count; r++)
-			nodes[r] = g->members[r].addr.node;
-		e = collectives_plans(g, NULL, &s->plans, NULL, 0);
+	if (s == NULL) {
+		survey_close(survey);
+		return -ENOMEM;
 	}
-	if (e == 0) {
-		const struct survey_config c = {
-			.ranks = g->count,
-			.nodes = nodes,
-			.params = plans_params(s->plans),
-		};
+	s->survey = survey;
+	s->ctx = g->ctx;
+	s->ranks = g->count;
+	s->rank = g->rank;
+	int e = collectives_plans(g, NULL, &s->plans, NULL, 0);
 
-		e = survey_open(&s->survey, &c);
-	}
 	if (e == 0)
 		e = make_room(s);
-	free(nodes);
 	if (e != 0) {
-		if (s != NULL)
-			survey_free(s);
+		survey_free(s);
 		return e;
 	}
 	s->g = g;
@@ -182,13 +169,12 @@ ended(struct pmx_survey *s)
 	return 0;
 }
 
-/* As pmx_coll_survey_test(), but waits for the step that it is at, up to so long. */
-static int
-go_on(struct pmx_survey *s, char **text, int64_t timeout_us)
+int
+survey_go_on(struct pmx_survey *s, int64_t timeout_us)
 {
 	int e = 0;
 
-	while (e == 0 && survey_rounds(s->survey) > 0) {
+	while (survey_rounds(s->survey) > 0) {
 		if (s->request == 0)
 			e = s->closed ? -ECANCELED : begin(s);
 		if (e == -EAGAIN) {
@@ -196,22 +182,68 @@ go_on(struct pmx_survey *s, char **text, int64_t timeout_us)
 			return 0;
 		}
 		if (e != 0)
-			break;
+			return e;
 		e = pmx_wait(s->ctx, &s->request, NULL, timeout_us);
 		if (e == -ETIMEDOUT && s->request != 0)
 			return 0;
 		e = e == 1 ? ended(s) : e;
+		if (e != 0)
+			return e;
 	}
-	if (e == 0)
-		e = survey_text(s->survey, text);
-	survey_free(s);
-	return e == 0 ? 1 : e;
+	return 1;
+}
+
+const struct survey *
+survey_of(const struct pmx_survey *s)
+{
+	return s->survey;
+}
+
+/* ------------------------------------------------------------------ the application's */
+
+int
+pmx_coll_survey(struct pmx_group *g, struct pmx_survey **out)
+{
+	int e = ctx_group_check(g);
+
+	if (e != 0)
+		return e;
+	if (g->survey != NULL)
+		return -EBUSY;
+	uint16_t *nodes = malloc(g->count * sizeof(*nodes));
+	struct coll_plans *plans = NULL;
+	struct survey *survey = NULL;
+
+	e = nodes != NULL ? collectives_plans(g, NULL, &plans, NULL, 0) : -ENOMEM;
+	if (e == 0) {
+		const struct survey_config c = {
+			.ranks = g->count, .nodes = nodes, .params = plans_params(plans)};
+
+		for (uint32_t r = 0; r < g->count; r++)
+			nodes[r] = g->members[r].addr.node;
+		e = survey_open(&survey, &c);
+	}
+	plans_free(plans);
+	free(nodes);
+	return e != 0 ? e : survey_new(out, g, survey);
+}
+
+/* The survey ends with what is not 0. */
+static int
+test(struct pmx_survey *s, char **text, int64_t timeout_us)
+{
+	const int e = survey_go_on(s, timeout_us);
+	const int written = e == 1 ? survey_text(s->survey, text) : 0;
+
+	if (e != 0)
+		survey_free(s);
+	return written != 0 ? written : e;
 }
 
 int
 pmx_coll_survey_test(struct pmx_survey *s, char **text)
 {
-	return go_on(s, text, 0);
+	return test(s, text, 0);
 }
 
 int
@@ -220,7 +252,7 @@ pmx_coll_survey_wait(struct pmx_survey *s, char **text)
 	struct pmx_context *ctx = s->ctx;
 	int e;
 
-	while ((e = go_on(s, text, -1)) == 0)
+	while ((e = test(s, text, -1)) == 0)
 		ctx_sleep(ctx, 0);
 	return e;
 }

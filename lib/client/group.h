@@ -15,8 +15,10 @@
 #define NOBODY UINT16_MAX
 
 struct multicast;
+struct coll_adaptation;
 struct coll_plan;
 struct coll_plans;
+struct survey;
 struct topology;
 
 enum group_state {
@@ -81,6 +83,7 @@ struct pmx_group {
 	bool engine_closed;           /* only its multicasts keep it */
 	struct coll_plans *plans;     /* of its collectives; NULL: it has had none */
 	struct pmx_survey *survey;    /* that is going on, or NULL */
+	struct coll_adaptation *adaptation; /* or NULL */
 };
 
 /* Whether it is a member still: 0, or why not. */
@@ -137,15 +140,35 @@ void collectives_end(struct pmx_group *g);
 /* Makes plans for its members, as plans_open(). */
 int collectives_plans(const struct pmx_group *g, struct topology *topology, struct coll_plans **out,
 	char *error, uint32_t error_len);
-/* Begins a collective of the library's own by such a plan: a barrier, an allgather, or a survey's
- * round, of which each member has a block to send and one to receive. Errors as of the verbs. */
+/* Begins a collective of the library's own by such a plan: a barrier, an allgather, an allreduce of
+ * the greatest of 64-bit numbers, or a survey's round, of which each member has a block to send and
+ * one to receive. Errors as of the verbs. */
 int collectives_begin(struct pmx_group *g, const struct coll_plan *p, const void *in, void *out,
 	pmx_request *request);
 
 /* ---------------------------------------------------------------- coll_survey.c */
 
+/* Begins a survey of the group; survey: passes to it, also if this fails. 0; -ENOMEM. */
+int survey_new(struct pmx_survey **out, struct pmx_group *g, struct survey *survey);
+/* 0: not yet, after up to so long; 1: it has ended; or why it cannot go on. */
+int survey_go_on(struct pmx_survey *s, int64_t timeout_us);
+const struct survey *survey_of(const struct pmx_survey *s);
+void survey_free(struct pmx_survey *s);
 /* The application has closed the group. */
 void survey_abandon(struct pmx_group *g);
+
+/* ---------------------------------------------------------------- coll_adapt.c */
+
+#define NO_SAMPLE 0
+
+/* Before a collective begins: 0: it may; -EAGAIN: the members have to tell each other something
+ * first, or measure. */
+int adaptation_due(struct pmx_group *g);
+/* One has begun that was predicted to take so long, ns; 0: nobody knows. Returns a sample's number,
+ * for when it has ended, or NO_SAMPLE. */
+unsigned adaptation_begun(struct pmx_group *g, uint64_t predicted_ns);
+void adaptation_ended(struct pmx_group *g, unsigned sample);
+void adaptation_free(struct pmx_group *g);
 
 /* ---------------------------------------------------------------- share.c */
 

@@ -929,6 +929,139 @@ coll__survey_ends_with_its_group(void **state)
 	}
 }
 
+/* Begins an allreduce at all members, as soon as each one's adaptation lets it. */
+static void
+allreduces(uint64_t *in, uint64_t *out, uint64_t count)
+{
+	bool begun[ALL] = {false};
+
+	for (unsigned left = members; left > 0; poll_all()) {
+		for (unsigned n = 0; n < members; n++) {
+			struct share *p = &parts[0][n];
+
+			if (begun[n])
+				continue;
+			*p = (struct share){.ended = 1};
+			const int e = pmx_allreduce(group[n], in, &out[n * count], count,
+				PMX_UINT64, PMX_ATOMIC_SUM, &p->request);
+
+			assert_true(e == 0 || e == -EAGAIN);
+			begun[n] = e == 0;
+			left -= begun[n];
+		}
+	}
+}
+
+/* A network that is slower than it is said to be: all members measure it, and plan anew. */
+static void
+coll__adapts(void **state)
+{
+	static uint64_t in[200000], out[ALL * 200000];
+	const uint64_t count = sizeof(in) / sizeof(*in);
+	unsigned rounds = 0;
+
+	(void)state;
+	open_group(ALL);
+	for (unsigned n = 0; n < ALL; n++) {
+		assert_int_equal(pmx_coll_topology(group[n],
+					 "switch s\nhost h[0-1]\n"
+					 "link h[0-1] s bandwidth=20G latency=1us\n",
+					 NULL, 0),
+			0);
+		assert_int_equal(pmx_coll_adapted(group[n]), 0);
+		assert_int_equal(pmx_coll_adapt(group[n]), 0);
+		assert_int_equal(pmx_coll_adapt(group[n]), 0);
+	}
+	for (uint64_t i = 0; i < count; i++)
+		in[i] = i;
+	while (pmx_coll_adapted(group[0]) == 0) {
+		assert_true(rounds++ < 200);
+		allreduces(in, out, count);
+		UNTIL(all_ended(0));
+		for (uint64_t i = 0; i < count; i++) {
+			assert_int_equal(out[i], ALL * i);
+			assert_int_equal(out[(ALL - 1) * count + i], ALL * i);
+		}
+	}
+	for (unsigned n = 1; n < ALL; n++)
+		assert_int_equal(pmx_coll_adapted(group[n]), 1);
+	allreduces(in, out, count);
+	UNTIL(all_ended(0));
+	for (unsigned n = 0; n < ALL; n++)
+		assert_int_equal(parts[0][n].ended, 0);
+}
+
+/* A member goes while the others tell each other, or measure: what they begin then ends with the
+ * error that tells so. */
+static void
+coll__adapts_until_a_member_leaves(void **state)
+{
+	static uint64_t in[100000], out[ALL * 100000];
+	const uint64_t count = sizeof(in) / sizeof(*in);
+
+	(void)state;
+	for (unsigned turn = 0; turn < 6; turn++) {
+		unsigned rounds = 0, agains = 0;
+		int e = 0;
+
+		open_group(ALL);
+		for (unsigned n = 0; n < ALL; n++) {
+			assert_int_equal(pmx_coll_topology(group[n],
+						 "switch s\nhost h[0-1]\n"
+						 "link h[0-1] s bandwidth=5G latency=1us\n",
+						 NULL, 0),
+				0);
+			assert_int_equal(pmx_coll_adapt(group[n]), 0);
+		}
+		/* all but rank 5 begin one that has to wait, for some more steps in each turn */
+		while (agains <= 200 * turn) {
+			struct share *p = &parts[0][0];
+
+			assert_true(rounds++ < 100000);
+			poll_all();
+			for (unsigned n = 0; n < ALL - 1 && agains <= 200 * turn; n++) {
+				p = &parts[0][n];
+				if (p->ended == 1 && p->request != 0)
+					continue;
+				*p = (struct share){.ended = 1};
+				e = pmx_allreduce(group[n], in, &out[n * count], count, PMX_UINT64,
+					PMX_ATOMIC_SUM, &p->request);
+				assert_true(e == 0 || e == -EAGAIN);
+				agains += e == -EAGAIN;
+			}
+			p = &parts[0][ALL - 1];
+			if (p->ended != 1 || p->request == 0) {
+				*p = (struct share){.ended = 1};
+				e = pmx_allreduce(group[ALL - 1], in, &out[(ALL - 1) * count],
+					count, PMX_UINT64, PMX_ATOMIC_SUM, &p->request);
+				assert_true(e == 0 || e == -EAGAIN);
+			}
+		}
+		pmx_group_close(group[ALL - 1]);
+		group[ALL - 1] = NULL;
+		for (unsigned n = 0; n < ALL - 1; n++) {
+			struct share *p = &parts[0][n];
+
+			if (p->request == 0 || p->ended != 1) {
+				*p = (struct share){.ended = 1};
+				UNTIL((e = pmx_allreduce(group[n], in, &out[n * count], count,
+					       PMX_UINT64, PMX_ATOMIC_SUM, &p->request)) != -EAGAIN);
+				if (e != 0)
+					p->ended = e;
+			}
+			UNTIL(p->ended != 1);
+			assert_true(p->ended < 0);
+		}
+		for (unsigned n = 0; n < ALL - 1; n++) {
+			pmx_group_close(group[n]);
+			group[n] = NULL;
+		}
+		memset(parts, 0, sizeof(parts));
+		for (unsigned i = 0; i < 1000; i++)
+			poll_all();
+	}
+}
+
 /* Neither commutative nor associative: only one order gives the result. */
 static void
 times_three(void *into, const void *from, uint64_t len, void *arg)
@@ -1177,6 +1310,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(coll__refuses_what_is_wrong, start, stop),
 		cmocka_unit_test_setup_teardown(coll__survey, start, stop),
 		cmocka_unit_test_setup_teardown(coll__survey_ends_with_its_group, start, stop),
+		cmocka_unit_test_setup_teardown(coll__adapts, start, stop),
+		cmocka_unit_test_setup_teardown(coll__adapts_until_a_member_leaves, start, stop),
 		cmocka_unit_test_setup_teardown(coll__by_a_function, start, stop),
 		cmocka_unit_test_setup_teardown(coll__environment, start, stop),
 		cmocka_unit_test_setup_teardown(coll__the_engine_refuses, start, stop),
