@@ -772,8 +772,8 @@ run_survey(const struct options *o)
 	const int e = survey_open(&s, &c);
 
 	if (e != 0) {
-		fprintf(stderr, "pmx-sim: %u hosts: %s (at most %u)\n", t->host_count,
-			strerror(-e), SURVEY_HOSTS_MAX);
+		fprintf(stderr, "pmx-sim: %u hosts: %s (at most %u)\n", t->host_count, strerror(-e),
+			SURVEY_HOSTS_MAX);
 		topology_free(t);
 		return 1;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pmx-survey: what the network between the hosts of a job looks like, found by measuring. Started on
- * every host by pmx-run, mpirun or srun; rank 0 writes the topology.
+ * pmx-survey: what the network between the hosts of a job looks like, found by measuring. Started
+ * on every host by pmx-run, mpirun or srun; rank 0 writes the topology.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -19,7 +19,8 @@ static const char usage_text[] =
 	"Usage: pmx-run --nodes FILE pmx-survey [--out TOPOLOGY]\n"
 	"\n"
 	"Measures the network between the job's hosts, one process on each, and writes what it\n"
-	"finds, for PMX_TOPOLOGY and for pmx-ctl topology and plan: which hosts share a switch, how\n"
+	"finds, for PMX_TOPOLOGY and for pmx-ctl topology and plan: which hosts share a switch, "
+	"how\n"
 	"far they are, and what their lines and the links between switches carry. The network\n"
 	"should be idle. Some 0.3 s for 8 hosts, 4 s for 56.\n"
 	"\n"

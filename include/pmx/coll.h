@@ -76,12 +76,12 @@ PMX_API int pmx_coll_topology(struct pmx_group *group, const char *text, char *e
 struct pmx_survey;
 
 /**
- * Find out what the network between the members' nodes looks like, by measuring: which hosts share a
- * switch, how far they are, and what their lines and the links between switches carry. A
+ * Find out what the network between the members' nodes looks like, by measuring: which hosts share
+ * a switch, how far they are, and what their lines and the links between switches carry. A
  * collective: all members begin it at the same place among their collectives, and no other until
  * theirs has ended. One member of each node sends, to one other at a time, for some milliseconds in
- * each of about as many rounds as there are nodes; with 8 nodes it takes some 0.3 s, with 56 some
- * 4 s (doc/collectives.md). What else the network carries meanwhile is measured with it.
+ * each of about as many rounds as there are nodes; with 8 nodes it takes some 0.3 s, with 56 some 4
+ * s (doc/collectives.md). What else the network carries meanwhile is measured with it.
  * @param      group  the group
  * @param[out] survey its end is asked for with pmx_coll_survey_test() or pmx_coll_survey_wait(),
  *                    which also make it go on
@@ -97,8 +97,8 @@ PMX_API int pmx_coll_survey(struct pmx_group *group, struct pmx_survey **survey)
 /**
  * Go on, and ask whether it has ended. When it has, also with an error, the survey is no more.
  * @param      survey of pmx_coll_survey()
- * @param[out] text   what was found, as pmx_coll_topology() and `pmx-ctl topology` take it, the same
- *                    at all members; to be freed with free()
+ * @param[out] text   what was found, as pmx_coll_topology() and `pmx-ctl topology` take it, the
+ *                    same at all members; to be freed with free()
  * @retval 0 not yet
  * @retval 1 *text is there
  * @retval -ECANCELED the group was closed
@@ -110,12 +110,13 @@ PMX_API int pmx_coll_survey_test(struct pmx_survey *survey, char **text);
 PMX_API int pmx_coll_survey_wait(struct pmx_survey *survey, char **text);
 
 /**
- * Let plans follow the network: where its topology is known, and three long collectives (predicted to
- * take 1 ms and more) one after the other took 1.25 of the time predicted, the members measure what
- * its lines and links carry, which takes some 0.1 to 0.5 s, and plan by that from then on. If that
- * changes nothing, it is not done again for that reason; after a change it is done again after 64
- * long collectives, then ever more rarely, in case more goes again. Who begins late, or waits
- * elsewhere, makes no collective slow. Rank 0 writes a line to the standard error when plans change.
+ * Let plans follow the network: where its topology is known, and three long collectives (predicted
+ * to take 1 ms and more) one after the other took 1.25 of the time predicted, the members measure
+ * what its lines and links carry, which takes some 0.1 to 0.5 s, and plan by that from then on. If
+ * that changes nothing, it is not done again for that reason; after a change it is done again after
+ * 64 long collectives, then ever more rarely, in case more goes again. Who begins late, or waits
+ * elsewhere, makes no collective slow. Rank 0 writes a line to the standard error when plans
+ * change.
  *
  * All members must call this, before the same collective; or let the environment say
  * PMX_COLL_ADAPT=1. From then on the beginning of any collective may return -EAGAIN for as long as

@@ -23,8 +23,9 @@ int plans_ask_for(struct coll_plans *p, const char *generators, char *error, uin
 void plans_free(struct coll_plans *p);
 /* What frames cost. */
 struct coll_params plans_params(const struct coll_plans *p);
-/* How long such a collective takes, as predicted when its generator was chosen: ns; 0: nobody knows,
- * since the network is not known, or a generator was asked for. To be asked after plans_get. */
+/* How long such a collective takes, as predicted when its generator was chosen: ns; 0: nobody
+ * knows, since the network is not known, or a generator was asked for. To be asked after
+ * plans_get. */
 uint64_t plans_predicted(const struct coll_plans *p, enum coll_kind kind, uint32_t root,
 	uint64_t bytes);
 /* Begin to measure again what the known network's links carry: of lib/coll/survey.h. */

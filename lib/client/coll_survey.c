@@ -6,12 +6,8 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
-#include "client/coll_plans.h"
-#include "client/group.h"
-#include "coll/survey.h"
-#include "pmx/coll.h"
+#include "client/coll_submit.h"
 
 enum step {
 	STEP_MEETS,    /* all members, before a round */
@@ -36,15 +32,6 @@ struct pmx_survey {
 	uint64_t *all;  /* [ranks][rounds] */
 };
 
-static uint64_t
-clock_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* Memory for the rounds up to the next time that times are shared. */
 static int
 make_room(struct pmx_survey *s)
@@ -64,7 +51,7 @@ make_room(struct pmx_survey *s)
 }
 
 void
-survey_free(struct pmx_survey *s)
+client_survey_free(struct pmx_survey *s)
 {
 	if (s == NULL)
 		return;
@@ -79,7 +66,7 @@ survey_free(struct pmx_survey *s)
 }
 
 int
-survey_new(struct pmx_survey **out, struct pmx_group *g, struct survey *survey)
+client_survey_new(struct pmx_survey **out, struct pmx_group *g, struct survey *survey)
 {
 	struct pmx_survey *s = calloc(1, sizeof(*s));
 
@@ -96,7 +83,7 @@ survey_new(struct pmx_survey **out, struct pmx_group *g, struct survey *survey)
 	if (e == 0)
 		e = make_room(s);
 	if (e != 0) {
-		survey_free(s);
+		client_survey_free(s);
 		return e;
 	}
 	s->g = g;
@@ -106,7 +93,7 @@ survey_new(struct pmx_survey **out, struct pmx_group *g, struct survey *survey)
 }
 
 void
-survey_abandon(struct pmx_group *g)
+client_survey_abandon(struct pmx_group *g)
 {
 	if (g->survey == NULL)
 		return;
@@ -132,7 +119,7 @@ begin(struct pmx_survey *s)
 		e = survey_plan(s->survey, s->round, s->rank, &made);
 		if (e != 0)
 			return e;
-		s->began_ns = clock_ns();
+		s->began_ns = coll_clock_ns();
 		e = collectives_begin(s->g, made, s->memory, (uint8_t *)s->memory + s->block,
 			&s->request);
 		coll_plan_free(made);
@@ -155,7 +142,7 @@ ended(struct pmx_survey *s)
 		s->step = STEP_MEASURES;
 		break;
 	case STEP_MEASURES:
-		s->took[s->round++] = clock_ns() - s->began_ns;
+		s->took[s->round++] = coll_clock_ns() - s->began_ns;
 		s->step = s->round < survey_rounds(s->survey) ? STEP_MEETS : STEP_SHARES;
 		break;
 	case STEP_SHARES:
@@ -170,7 +157,7 @@ ended(struct pmx_survey *s)
 }
 
 int
-survey_go_on(struct pmx_survey *s, int64_t timeout_us)
+client_survey_go_on(struct pmx_survey *s, int64_t timeout_us)
 {
 	int e = 0;
 
@@ -194,7 +181,7 @@ survey_go_on(struct pmx_survey *s, int64_t timeout_us)
 }
 
 const struct survey *
-survey_of(const struct pmx_survey *s)
+client_survey_of(const struct pmx_survey *s)
 {
 	return s->survey;
 }
@@ -217,7 +204,10 @@ pmx_coll_survey(struct pmx_group *g, struct pmx_survey **out)
 	e = nodes != NULL ? collectives_plans(g, NULL, &plans, NULL, 0) : -ENOMEM;
 	if (e == 0) {
 		const struct survey_config c = {
-			.ranks = g->count, .nodes = nodes, .params = plans_params(plans)};
+			.ranks = g->count,
+			.nodes = nodes,
+			.params = plans_params(plans),
+		};
 
 		for (uint32_t r = 0; r < g->count; r++)
 			nodes[r] = g->members[r].addr.node;
@@ -225,18 +215,18 @@ pmx_coll_survey(struct pmx_group *g, struct pmx_survey **out)
 	}
 	plans_free(plans);
 	free(nodes);
-	return e != 0 ? e : survey_new(out, g, survey);
+	return e != 0 ? e : client_survey_new(out, g, survey);
 }
 
 /* The survey ends with what is not 0. */
 static int
 test(struct pmx_survey *s, char **text, int64_t timeout_us)
 {
-	const int e = survey_go_on(s, timeout_us);
+	const int e = client_survey_go_on(s, timeout_us);
 	const int written = e == 1 ? survey_text(s->survey, text) : 0;
 
 	if (e != 0)
-		survey_free(s);
+		client_survey_free(s);
 	return written != 0 ? written : e;
 }
 

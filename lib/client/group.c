@@ -131,6 +131,7 @@ group_free(struct pmx_group *g)
 	multicasts_free(g);
 	shares_free(g);
 	collectives_end(g);
+	collectives_free(g);
 	g->ctx->groups->of[g->handle] = NULL;
 	free(g->locks);
 	free(g->members);
@@ -480,7 +481,7 @@ pmx_group_close(struct pmx_group *g)
 	g->because = NOBODY;
 	requests_end(g, -ECANCELED);
 	collectives_abandon(g);
-	survey_abandon(g);
+	client_survey_abandon(g);
 	g->state = GROUP_CLOSES;
 	if (g->no_place || g->listed == NO_REQUEST)
 		group_over(g);

@@ -133,6 +133,11 @@ int ctx_group_submit(struct pmx_group *g, enum group_command command, uint32_t n
 
 /* ---------------------------------------------------------------- coll.c */
 
+/* The group is no more. */
+void collectives_free(struct pmx_group *g);
+
+/* ---------------------------------------------------------------- coll_submit.c */
+
 /* The application has closed the group: its collectives' requests end. */
 void collectives_abandon(struct pmx_group *g);
 /* The engine has it no more. */
@@ -149,25 +154,24 @@ int collectives_begin(struct pmx_group *g, const struct coll_plan *p, const void
 /* ---------------------------------------------------------------- coll_survey.c */
 
 /* Begins a survey of the group; survey: passes to it, also if this fails. 0; -ENOMEM. */
-int survey_new(struct pmx_survey **out, struct pmx_group *g, struct survey *survey);
+int client_survey_new(struct pmx_survey **out, struct pmx_group *g, struct survey *survey);
 /* 0: not yet, after up to so long; 1: it has ended; or why it cannot go on. */
-int survey_go_on(struct pmx_survey *s, int64_t timeout_us);
-const struct survey *survey_of(const struct pmx_survey *s);
-void survey_free(struct pmx_survey *s);
+int client_survey_go_on(struct pmx_survey *s, int64_t timeout_us);
+const struct survey *client_survey_of(const struct pmx_survey *s);
+void client_survey_free(struct pmx_survey *s);
 /* The application has closed the group. */
-void survey_abandon(struct pmx_group *g);
+void client_survey_abandon(struct pmx_group *g);
 
 /* ---------------------------------------------------------------- coll_adapt.c */
-
-#define NO_SAMPLE 0
 
 /* Before a collective begins: 0: it may; -EAGAIN: the members have to tell each other something
  * first, or measure. */
 int adaptation_due(struct pmx_group *g);
-/* One has begun that was predicted to take so long, ns; 0: nobody knows. Returns a sample's number,
- * for when it has ended, or NO_SAMPLE. */
-unsigned adaptation_begun(struct pmx_group *g, uint64_t predicted_ns);
-void adaptation_ended(struct pmx_group *g, unsigned sample);
+/* One begins that was predicted to take so long, ns; 0: nobody knows. Returns where the time of its
+ * end goes, or NULL: nobody needs it. */
+uint64_t *adaptation_begins(struct pmx_group *g, uint64_t predicted_ns);
+/* That one could not begin after all. */
+void adaptation_has_not_begun(struct pmx_group *g);
 void adaptation_free(struct pmx_group *g);
 
 /* ---------------------------------------------------------------- share.c */

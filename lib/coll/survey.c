@@ -13,10 +13,10 @@
 #define PING_BYTES   8
 #define PING_REPEATS 3 /* the first one also opens flows */
 #define LOAD_ROUNDS  4
-#define WAYS         2            /* long blocks go there, and then back */
-#define LINK_REPEATS 2            /* of rounds of a switch's link */
-#define AHEAD        (32u << 10)  /* bytes permitted beside what is on its way */
-#define GRAIN        (8u << 10)   /* of a permit */
+#define WAYS         2           /* long blocks go there, and then back */
+#define LINK_REPEATS 2           /* of rounds of a switch's link */
+#define AHEAD        (32u << 10) /* bytes permitted beside what is on its way */
+#define GRAIN        (8u << 10)  /* of a permit */
 
 /* ------------------------------------------------------------------ rounds */
 
@@ -64,7 +64,8 @@ survey_bytes(const struct survey *s)
 {
 	uint64_t most = s->phase == PHASE_PINGS ? PING_BYTES : s->bytes;
 
-	for (uint32_t i = 0; s->phase == PHASE_LINKS && i < survey_switches_below_the_highest(s); i++)
+	for (uint32_t i = 0; s->phase == PHASE_LINKS && i < survey_switches_below_the_highest(s);
+		i++)
 		most = s->link_bytes[i] > most ? s->link_bytes[i] : most;
 	return most;
 }
@@ -76,7 +77,7 @@ subject(const struct survey *s, uint32_t round, uint32_t *of)
 {
 	const bool lengths = s->phase != PHASE_PINGS && s->phase != PHASE_LOAD;
 
-	*of = s->phase == PHASE_LINKS ? survey_switches_below_the_highest(s)
+	*of = s->phase == PHASE_LINKS     ? survey_switches_below_the_highest(s)
 		: s->phase == PHASE_LINES ? NEIGHBOURS
 					  : tournament(s);
 	return (lengths ? round / 2 : round) % *of;
@@ -234,8 +235,8 @@ keep_least(const struct survey *s, const uint64_t *ns, uint32_t round, double *m
 	}
 }
 
-/* Whether blocks are as long as they shall be now. A tenth of the pairs have nothing in their way, or
- * all have; those that are so far that they mostly wait tell nothing. */
+/* Whether blocks are as long as they shall be now. A tenth of the pairs have nothing in their way,
+ * or all have; those that are so far that they mostly wait tell nothing. */
 static bool
 load(struct survey *s, const uint64_t *ns)
 {
@@ -291,8 +292,8 @@ times_beside(const struct survey *s, const uint64_t *ns, uint32_t i, uint32_t re
 	return count;
 }
 
-/* What all pairs carry together, bytes a ns, until half of them have ended: the others may be held up
- * elsewhere, or have what these had before. */
+/* What all pairs carry together, bytes a ns, until half of them have ended: the others may be held
+ * up elsewhere, or have what these had before. */
 static double
 carried(double *times, uint32_t count, double bytes)
 {
@@ -413,8 +414,8 @@ choose_speakers(struct survey *s, const uint16_t *nodes)
 	memset(s->speakers, 0xFF, s->hosts * sizeof(*s->speakers));
 	for (uint32_t r = 0; r < s->ranks; r++) {
 		const uint16_t node = nodes != NULL ? nodes[r] : (uint16_t)r;
-		const uint16_t *found =
-			bsearch(&node, s->nodes, s->hosts, sizeof(*s->nodes), by_node);
+		const uint16_t *found = bsearch(&node, s->nodes, s->hosts, sizeof(*s->nodes),
+			by_node);
 		uint16_t *speaker = &s->speakers[found - s->nodes];
 
 		s->host_of[r] = *speaker == COLL_NONE ? (uint32_t)(found - s->nodes) : NONE;

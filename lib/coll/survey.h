@@ -9,13 +9,13 @@
  * Design notes
  * 1. Every pair meets once (a tournament), half of all hosts' pairs at a time, first with a few
  *    short messages back and forth, then with a long block each way, at once. So a pair whose way
- *    shares a line with others' takes longer than the hosts' own lines tell, also where that line is
- *    no slower than these: what is shared shows by contention, what is far by latency.
+ *    shares a line with others' takes longer than the hosts' own lines tell, also where that line
+ *    is no slower than these: what is shared shows by contention, what is far by latency.
  * 2. Load is bounded: a host sends to one other at a time, and a round of long blocks takes
  *    round_us where nothing is in its way. There are hosts - 1 rounds, and two for each switch
  *    found.
- * 3. Hosts are joined by average linkage of how much longer a pair takes than the better of what its
- *    hosts do elsewhere; where that grows at once by SPLIT, there is a switch of its own below.
+ * 3. Hosts are joined by average linkage of how much longer a pair takes than the better of what
+ *    its hosts do elsewhere; where that grows at once by SPLIT, there is a switch of its own below.
  * 4. Lengths of links are fitted so that sums along the ways are the latencies measured (least
  *    squares at each switch). What is within a host, engine and application, is in its link.
  *    A host whose line is much slower than the others' meets no contention, so where it is, only
@@ -23,8 +23,8 @@
  * 5. Then the hosts below each switch exchange with as many outside, all at once: the rate of its
  *    link upwards. A switch that is no farther than its hosts, and whose link holds nobody up, is
  *    none.
- * 6. Of a known topology only rates are measured again: neighbours exchange, so that each host's line
- *    is filled, and then note 5.
+ * 6. Of a known topology only rates are measured again: neighbours exchange, so that each host's
+ *    line is filled, and then note 5.
  */
 #ifndef PMX_COLL_SURVEY_H
 #define PMX_COLL_SURVEY_H
@@ -59,13 +59,13 @@ int survey_plan(const struct survey *s, uint32_t round, uint32_t only, struct co
 int survey_measured(struct survey *s, const uint64_t *ns);
 /* The same for what is known: only rates are measured. The topology's hosts are nodes. Errors as
  * above. */
-int survey_again(
-	struct survey **out, const struct survey_config *config, const struct topology *topology);
+int survey_again(struct survey **out, const struct survey_config *config,
+	const struct topology *topology);
 /* When it has been measured: write the rates to that topology, where they differ by more than a
  * tenth. Returns whether any does. */
 bool survey_rates(const struct survey *s, struct topology *topology);
-/* The topology, when all has been measured: *out is to be freed. Nodes between that have no rank are
- * hosts at the highest switch. Returns 0 or -ENOMEM. */
+/* The topology, when all has been measured: *out is to be freed. Nodes between that have no rank
+ * are hosts at the highest switch. Returns 0 or -ENOMEM. */
 int survey_text(const struct survey *s, char **out);
 
 #endif

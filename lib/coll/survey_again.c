@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Measuring again what is known: a topology's tree stays, and only what its lines and links carry is
- * measured. See survey.h, note 6.
+ * Measuring again what is known: a topology's tree stays, and only what its lines and links carry
+ * is measured. See survey.h, note 6.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -50,8 +50,8 @@ set_vertex(struct survey *s, const struct topology *t, uint32_t v, uint32_t pare
 	};
 }
 
-/* The tree from a switch on, in an order in which what is above comes first. queue: [3][vertices] to
- * work with. */
+/* The tree from a switch on, in an order in which what is above comes first. queue: [3][vertices]
+ * to work with. */
 static void
 walk(struct survey *s, const struct topology *t, uint32_t first, uint32_t *queue)
 {
@@ -150,8 +150,9 @@ set_bytes(struct survey *s)
 	}
 	const double bytes = survey_quantile(rates, s->hosts, 2) * (double)s->target_ns;
 
-	s->bytes = bytes < BYTES_LEAST ? BYTES_LEAST : bytes > BYTES_MOST ? BYTES_MOST
-									  : (uint64_t)bytes;
+	s->bytes = bytes < BYTES_LEAST ? BYTES_LEAST
+		: bytes > BYTES_MOST   ? BYTES_MOST
+				       : (uint64_t)bytes;
 	free(rates);
 	return 0;
 }

@@ -10,8 +10,9 @@
 
 #define BYTES_LEAST (16u << 10) /* of a long block */
 #define BYTES_MOST  (4u << 20)
-#define SHORTER     4    /* blocks of two lengths tell a rate: one is so many times the other */
-#define WAYS_WAITED 4    /* at most, for each other, in a round: somebody has begun, a permit, a block */
+#define SHORTER     4 /* blocks of two lengths tell a rate: one is so many times the other */
+/* at most, for each other, in a round: somebody has begun, a permit, a block */
+#define WAYS_WAITED 4
 #define ALIKE_RATE  0.10 /* what differs by less is the same */
 #define NEIGHBOURS  2    /* with whom a host's line is measured again */
 #define NONE        UINT32_MAX
@@ -51,7 +52,8 @@ struct survey {
 	/* the tree */
 	uint32_t count; /* vertices */
 	struct vertex *vertices;
-	uint32_t *ups; /* [vertices]: the topology's edges upwards, or NONE; NULL: nothing is known */
+	uint32_t *ups; /* [vertices]: the topology's edges upwards, or NONE; NULL: nothing is
+			* known */
 	/* PHASE_LINES: [NEIGHBOURS][hosts]; PHASE_LINKS: [switches but the highest][hosts];
 	 * COLL_NONE: idle */
 	uint16_t *partners;
@@ -95,9 +97,9 @@ int survey_find_switches(struct survey *s);
 void survey_rate_hosts(struct survey *s);
 /* For each switch but the highest: who below it meets whom outside. 0 or -ENOMEM. */
 int survey_pair_across(struct survey *s);
-/* Bytes a ns, by how long blocks of so many bytes took, and such that are SHORTER, and how far it is.
- * The difference knows nothing of what comes before and after, but much of chance, and a block waits
- * for some ways at most. */
+/* Bytes a ns, by how long blocks of so many bytes took, and such that are SHORTER, and how far it
+ * is. The difference knows nothing of what comes before and after, but much of chance, and a block
+ * waits for some ways at most. */
 double survey_rate_of(double bytes, double long_ns, double short_ns, double ping_ns);
 /* Whether a switch's link upwards carries less than what is below it, or above it, could. */
 bool survey_holds_up(const struct survey *s, uint32_t v);

@@ -66,8 +66,8 @@ mere_joint(const struct survey *s)
 	return children == 2 ? highest : NONE;
 }
 
-/* How a node's host is linked: as it was measured, or, if it has no rank, to the highest switch like
- * the first host. */
+/* How a node's host is linked: as it was measured, or, if it has no rank, to the highest switch
+ * like the first host. */
 static struct vertex
 link_of(const struct survey *s, uint32_t node, uint32_t *host, uint32_t highest)
 {
@@ -76,7 +76,10 @@ link_of(const struct survey *s, uint32_t node, uint32_t *host, uint32_t highest)
 	if (*host < s->hosts && s->nodes[*host] == node)
 		return s->vertices[*host];
 	return (struct vertex){
-		.parent = highest, .up_ns = s->vertices[0].up_ns, .rate = s->vertices[0].rate};
+		.parent = highest,
+		.up_ns = s->vertices[0].up_ns,
+		.rate = s->vertices[0].rate,
+	};
 }
 
 static void

@@ -10,6 +10,7 @@
 
 #define WAYS_FILLED   8    /* by a long block of a switch's round, at the rate of a host */
 #define SPLIT         1.3  /* pairs across take so much longer than those on either side */
+#define SLOW          2    /* times what half of the hosts take for a block */
 #define ENOUGH        0.85 /* of what the hosts' lines carry: the link above holds nobody up */
 #define NEAR          0.15 /* of its hosts' links: so short a link above may be none */
 #define ALIKE_LATENCY 0.25 /* as ALIKE_RATE */
@@ -68,10 +69,10 @@ differences(struct survey *s, double *d)
 			const double n = near[x] > near[y] ? near[x] : near[y];
 			const double f = fast[x] > fast[y] ? fast[x] : fast[y];
 
-			*survey_at(s, d, x, y) = x == y ? 0
-						 : (*survey_at(s, s->ping_ns, x, y) + s->near_ns / 2) /
-					(n + s->near_ns / 2) *
-					*survey_at(s, s->long_ns, x, y) / f;
+			*survey_at(s, d, x, y) = x == y
+				? 0
+				: (*survey_at(s, s->ping_ns, x, y) + s->near_ns / 2) /
+					(n + s->near_ns / 2) * *survey_at(s, s->long_ns, x, y) / f;
 		}
 	}
 	free(near);
@@ -84,18 +85,17 @@ struct merge {
 	double height;
 };
 
-/* Average linkage by chains of nearest neighbours. d is written to. names: [hosts] to work with. */
+/* Average linkage by chains of nearest neighbours, of `count` hosts. d is written to; names: NONE
+ * for a host that is left out; sizes, chain: [hosts] to work with. */
 static void
-link_all(const struct survey *s, double *d, struct merge *merges, uint32_t *names, uint32_t *sizes,
-	uint32_t *chain)
+link_all(const struct survey *s, double *d, uint32_t count, struct merge *merges, uint32_t *names,
+	uint32_t *sizes, uint32_t *chain)
 {
 	uint32_t length = 0, done = 0;
 
-	for (uint32_t i = 0; i < s->hosts; i++) {
-		names[i] = i;
+	for (uint32_t i = 0; i < s->hosts; i++)
 		sizes[i] = 1;
-	}
-	while (done + 1 < s->hosts) {
+	while (done + 1 < count) {
 		for (uint32_t i = 0; length == 0; i++) {
 			if (names[i] != NONE)
 				chain[length++] = i;
@@ -106,7 +106,8 @@ link_all(const struct survey *s, double *d, struct merge *merges, uint32_t *name
 
 		for (uint32_t y = 0; y < s->hosts; y++) {
 			if (y != x && names[y] != NONE &&
-				(nearest == NONE || *survey_at(s, d, x, y) < *survey_at(s, d, x, nearest)))
+				(nearest == NONE ||
+					*survey_at(s, d, x, y) < *survey_at(s, d, x, nearest)))
 				nearest = y;
 		}
 		if (nearest != before) {
@@ -115,12 +116,15 @@ link_all(const struct survey *s, double *d, struct merge *merges, uint32_t *name
 		}
 		length -= 2;
 		merges[done] = (struct merge){
-			.parts = {names[x], names[nearest]}, .height = *survey_at(s, d, x, nearest)};
+			.parts = {names[x], names[nearest]},
+			.height = *survey_at(s, d, x, nearest),
+		};
 		for (uint32_t y = 0; y < s->hosts; y++) {
 			if (names[y] == NONE || y == x || y == nearest)
 				continue;
-			*survey_at(s, d, x, y) = *survey_at(s, d, y, x) =
-				(*survey_at(s, d, x, y) * sizes[x] + *survey_at(s, d, nearest, y) * sizes[nearest]) /
+			*survey_at(s, d, x, y) = *survey_at(s, d, y,
+				x) = (*survey_at(s, d, x, y) * sizes[x] +
+					     *survey_at(s, d, nearest, y) * sizes[nearest]) /
 				(sizes[x] + sizes[nearest]);
 		}
 		sizes[x] += sizes[nearest];
@@ -132,9 +136,8 @@ link_all(const struct survey *s, double *d, struct merge *merges, uint32_t *name
 /* The parts of a merge are at the switch of the merge above, unless that one is so much higher that
  * there must be something between. So switches above have lower numbers than those below. */
 static int
-make_switches(struct survey *s, const struct merge *merges)
+make_switches(struct survey *s, const struct merge *merges, uint32_t count)
 {
-	const uint32_t count = s->hosts - 1;
 	uint32_t *is_at = calloc(count, sizeof(*is_at));
 
 	if (is_at == NULL)
@@ -163,21 +166,80 @@ make_switches(struct survey *s, const struct merge *merges)
 	return 0;
 }
 
+/* A host whose line is much slower than the others' seems near to all of them. names: NONE for
+ * these, the host's number for others. Returns how many these others are, two at least of two
+ * hosts. */
+static int
+leave_out_slow_ones(struct survey *s, uint32_t *names, uint32_t *count)
+{
+	double *all = calloc(s->hosts, sizeof(*all));
+
+	if (all == NULL)
+		return -ENOMEM;
+	for (uint32_t x = 0; x < s->hosts; x++)
+		all[x] = best(s, s->long_ns, x);
+	const double usual = survey_quantile(all, s->hosts, 2);
+
+	*count = 0;
+	for (uint32_t x = 0; x < s->hosts; x++) {
+		names[x] = best(s, s->long_ns, x) > SLOW * usual ? NONE : x;
+		*count += names[x] != NONE;
+	}
+	free(all);
+	return 0;
+}
+
+/* The switch of the hosts that are nearest to this one, on the average. is_out: whom to leave
+ * out. */
+static uint32_t
+nearest_switch(const struct survey *s, uint32_t host, const bool *is_out)
+{
+	double least = 0;
+	uint32_t nearest = NONE;
+
+	for (uint32_t v = s->hosts; v < s->count; v++) {
+		double sum = 0;
+		uint32_t count = 0;
+
+		for (uint32_t y = 0; y < s->hosts; y++) {
+			if (is_out[y] || s->vertices[y].parent != v)
+				continue;
+			sum += *survey_at(s, s->ping_ns, host, y);
+			count++;
+		}
+		if (count > 0 && (nearest == NONE || sum / count < least)) {
+			nearest = v;
+			least = sum / count;
+		}
+	}
+	return nearest;
+}
+
 int
 survey_find_switches(struct survey *s)
 {
 	double *d = calloc((size_t)s->hosts * s->hosts, sizeof(*d));
 	struct merge *merges = calloc(s->hosts, sizeof(*merges));
-	uint32_t *work = calloc(3ull * s->hosts, sizeof(*work));
-	int e = d != NULL && merges != NULL && work != NULL ? differences(s, d) : -ENOMEM;
+	uint32_t *names = calloc(3ull * s->hosts, sizeof(*names)), count = 0;
+	bool *is_out = calloc(s->hosts, sizeof(*is_out));
+	int e = d && merges && names && is_out ? differences(s, d) : -ENOMEM;
 
+	if (e == 0)
+		e = leave_out_slow_ones(s, names, &count);
+	for (uint32_t x = 0; e == 0 && x < s->hosts; x++)
+		is_out[x] = names[x] == NONE;
 	if (e == 0) {
-		link_all(s, d, merges, work, work + s->hosts, work + 2ull * s->hosts);
-		e = make_switches(s, merges);
+		link_all(s, d, count, merges, names, names + s->hosts, names + 2ull * s->hosts);
+		e = make_switches(s, merges, count - 1);
+	}
+	for (uint32_t x = 0; e == 0 && x < s->hosts; x++) {
+		if (is_out[x])
+			s->vertices[x].parent = nearest_switch(s, x, is_out);
 	}
 	free(d);
 	free(merges);
-	free(work);
+	free(names);
+	free(is_out);
 	return e;
 }
 
@@ -251,7 +313,8 @@ star_look(const struct survey *s, struct star *t, uint32_t of)
 
 			if (a != b)
 				t->distances[a * t->children + b] +=
-					(*survey_at(s, s->ping_ns, x, y) - t->reach[x] - t->reach[y]) /
+					(*survey_at(s, s->ping_ns, x, y) - t->reach[x] -
+						t->reach[y]) /
 					(t->sizes[a] * t->sizes[b]);
 		}
 	}
@@ -317,8 +380,10 @@ survey_rate_hosts(struct survey *s)
 				with = y;
 		}
 		if (with != x)
-			s->vertices[x].rate = survey_rate_of((double)s->bytes, *survey_at(s, s->long_ns, x, with),
-			*survey_at(s, s->short_ns, x, with), *survey_at(s, s->ping_ns, x, with));
+			s->vertices[x].rate = survey_rate_of((double)s->bytes,
+				*survey_at(s, s->long_ns, x, with),
+				*survey_at(s, s->short_ns, x, with),
+				*survey_at(s, s->ping_ns, x, with));
 	}
 }
 

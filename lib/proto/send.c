@@ -670,8 +670,8 @@ emit_ack(struct proto *p, struct flow *f, struct proto_out *o, uint32_t now_ts, 
 	wire_put_flow(o->head, wire_head_as(f->wire_head, w.type), f->wire_ctxs, &w);
 	/* It renews what the peer remembers of the flow (flow.c, note 2), but it is no news of what
 	 * the peer has forgotten. */
-	if (unlikely(f->tx_state == FLOW_TX_OPEN && f->tx_head == NIL &&
-		    !peer_remembers(p, f, now)))
+	if (unlikely(
+		    f->tx_state == FLOW_TX_OPEN && f->tx_head == NIL && !peer_remembers(p, f, now)))
 		close_tx(p, f);
 	f->used_at = now;
 	f->flags &= ~(FLOW_NACK | FLOW_FULL);

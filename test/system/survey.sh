@@ -66,9 +66,34 @@ finds() {
 	not_ok "survey_$1" "$found"
 }
 
+# follows NAME TOPOLOGY BEFORE AFTER: alltoalls of 100 KB of the four fast hosts, with plans by that topology that follow the network; the
+# trunk is slower after BEFORE of them. Their numbers, ms, and how often plans had changed are in $dir/NAME.
+follows() {
+	rm -f "$dir/go"
+	start "$dir/$1" env PMX_TOPOLOGY="$2" PMX_COLL_ADAPT=1 "${there[@]}" -x PMX_TOPOLOGY -x PMX_COLL_ADAPT -n 4 "$build/test/follows" 100000 "$3" "$4" "$dir/go"
+	local pid=$last
+	wait_for 60 grep -q '^go' "$dir/$1" || { not_ok "survey_$1" "it does not begin" "$dir/$1"; return 1; }
+	[ "$3" -eq 0 ] || for end in left right; do ports_limit "${tag}s" "t$end" 40 $buffer change; done
+	touch "$dir/go"
+	wait "$pid" || { not_ok "survey_$1" "exit code $?" "$dir/$1"; return 1; }
+	sed "s/^/# $1 /" "$dir/$1"
+}
+median_of() { sort -g | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
+
 finds a_trunk_that_is_shared 100
-for end in left right; do ports_limit "${tag}s" "t$end" 40 $buffer change; done
+follows changes "$dir/found" 4 14 || exit 1
 finds a_trunk_that_is_slower 40
+follows fresh "$dir/found" 0 8 || exit 1
+# Measured after three, of which what was there before may be some; then as fast as with a topology that was right from the beginning.
+first=$(awk '$1 ~ /^[0-9]+$/ && $3 > 0 {print $1 - 3; exit}' "$dir/changes")
+then=$(awk '$1 ~ /^[0-9]+$/ && $3 > 0 {print $2}' "$dir/changes" | median_of)
+knew=$(awk '$1 ~ /^[0-9]+$/ {print $2}' "$dir/fresh" | median_of)
+echo "# new plans from number ${first:-none} on after the trunk was slower; $then ms after it, $knew with a topology that knew"
+if [ -n "$first" ] && [ "$first" -le 5 ] && awk -v a="$then" -v b="$knew" 'BEGIN {exit !(a < 1.25 * b)}'; then
+	ok survey__plans_follow
+else
+	not_ok survey__plans_follow "" "$dir/changes"
+fi
 if "$build/app/pmx-ctl" topology --topology "$dir/found" >"$dir/log" 2>&1; then
 	sed 's/^/# /' "$dir/log"
 	ok survey__is_drawn

@@ -991,75 +991,82 @@ coll__adapts(void **state)
 		assert_int_equal(parts[0][n].ended, 0);
 }
 
-/* A member goes while the others tell each other, or measure: what they begin then ends with the
- * error that tells so. */
+/* Begins the next one at a member that waits for none, if it may. Returns whether it may not
+ * yet. */
+static bool
+goes_on(unsigned n, const uint64_t *in, uint64_t *out, uint64_t count)
+{
+	struct share *p = &parts[0][n];
+
+	if (p->ended == 1 && p->request != 0)
+		return false;
+	*p = (struct share){.ended = 1};
+	const int e = pmx_allreduce(group[n], in, &out[n * count], count, PMX_UINT64,
+		PMX_ATOMIC_SUM, &p->request);
+
+	assert_true(e == 0 || e == -EAGAIN);
+	return e == -EAGAIN;
+}
+
+/* A member goes when the others have tried so often to begin one, while they tell each other, or
+ * measure: what they begin then ends with the error that tells so. */
 static void
-coll__adapts_until_a_member_leaves(void **state)
+adapts_until(unsigned most)
 {
 	static uint64_t in[100000], out[ALL * 100000];
 	const uint64_t count = sizeof(in) / sizeof(*in);
+	unsigned agains = 0, left = ALL - 1;
 
-	(void)state;
-	for (unsigned turn = 0; turn < 6; turn++) {
-		unsigned rounds = 0, agains = 0;
-		int e = 0;
-
-		open_group(ALL);
-		for (unsigned n = 0; n < ALL; n++) {
-			assert_int_equal(pmx_coll_topology(group[n],
-						 "switch s\nhost h[0-1]\n"
-						 "link h[0-1] s bandwidth=5G latency=1us\n",
-						 NULL, 0),
-				0);
-			assert_int_equal(pmx_coll_adapt(group[n]), 0);
-		}
-		/* all but rank 5 begin one that has to wait, for some more steps in each turn */
-		while (agains <= 200 * turn) {
-			struct share *p = &parts[0][0];
-
-			assert_true(rounds++ < 100000);
-			poll_all();
-			for (unsigned n = 0; n < ALL - 1 && agains <= 200 * turn; n++) {
-				p = &parts[0][n];
-				if (p->ended == 1 && p->request != 0)
-					continue;
-				*p = (struct share){.ended = 1};
-				e = pmx_allreduce(group[n], in, &out[n * count], count, PMX_UINT64,
-					PMX_ATOMIC_SUM, &p->request);
-				assert_true(e == 0 || e == -EAGAIN);
-				agains += e == -EAGAIN;
-			}
-			p = &parts[0][ALL - 1];
-			if (p->ended != 1 || p->request == 0) {
-				*p = (struct share){.ended = 1};
-				e = pmx_allreduce(group[ALL - 1], in, &out[(ALL - 1) * count],
-					count, PMX_UINT64, PMX_ATOMIC_SUM, &p->request);
-				assert_true(e == 0 || e == -EAGAIN);
-			}
-		}
-		pmx_group_close(group[ALL - 1]);
-		group[ALL - 1] = NULL;
-		for (unsigned n = 0; n < ALL - 1; n++) {
-			struct share *p = &parts[0][n];
-
-			if (p->request == 0 || p->ended != 1) {
-				*p = (struct share){.ended = 1};
-				UNTIL((e = pmx_allreduce(group[n], in, &out[n * count], count,
-					       PMX_UINT64, PMX_ATOMIC_SUM, &p->request)) != -EAGAIN);
-				if (e != 0)
-					p->ended = e;
-			}
-			UNTIL(p->ended != 1);
-			assert_true(p->ended < 0);
-		}
-		for (unsigned n = 0; n < ALL - 1; n++) {
-			pmx_group_close(group[n]);
-			group[n] = NULL;
-		}
-		memset(parts, 0, sizeof(parts));
-		for (unsigned i = 0; i < 1000; i++)
-			poll_all();
+	open_group(ALL);
+	for (unsigned n = 0; n < ALL; n++) {
+		assert_int_equal(pmx_coll_topology(group[n],
+					 "switch s\nhost h[0-1]\n"
+					 "link h[0-1] s bandwidth=5G latency=1us\n",
+					 NULL, 0),
+			0);
+		assert_int_equal(pmx_coll_adapt(group[n]), 0);
 	}
+	for (const time_t end = time(NULL) + PATIENCE_S; agains < most; poll_all()) {
+		assert_true(time(NULL) < end);
+		for (unsigned n = 0; n < ALL; n++)
+			agains += goes_on(n, in, out, count);
+	}
+	pmx_group_close(group[ALL - 1]);
+	group[ALL - 1] = NULL;
+	for (const time_t end = time(NULL) + PATIENCE_S; left > 0; poll_all()) {
+		assert_true(time(NULL) < end);
+		left = ALL - 1;
+		for (unsigned n = 0; n < ALL - 1; n++) {
+			const bool is_over = parts[0][n].ended < 0;
+
+			left -= is_over;
+			if (!is_over)
+				goes_on(n, in, out, count);
+		}
+	}
+	for (unsigned n = 0; n < ALL - 1; n++)
+		assert_int_equal(parts[0][n].ended, -ENOTCONN);
+}
+
+static void
+coll__adapts_until_a_member_leaves_at_once(void **state)
+{
+	(void)state;
+	adapts_until(1);
+}
+
+static void
+coll__adapts_until_a_member_leaves_soon(void **state)
+{
+	(void)state;
+	adapts_until(300);
+}
+
+static void
+coll__adapts_until_a_member_leaves_late(void **state)
+{
+	(void)state;
+	adapts_until(3000);
 }
 
 /* Neither commutative nor associative: only one order gives the result. */
@@ -1311,7 +1318,12 @@ main(void)
 		cmocka_unit_test_setup_teardown(coll__survey, start, stop),
 		cmocka_unit_test_setup_teardown(coll__survey_ends_with_its_group, start, stop),
 		cmocka_unit_test_setup_teardown(coll__adapts, start, stop),
-		cmocka_unit_test_setup_teardown(coll__adapts_until_a_member_leaves, start, stop),
+		cmocka_unit_test_setup_teardown(coll__adapts_until_a_member_leaves_at_once, start,
+			stop),
+		cmocka_unit_test_setup_teardown(coll__adapts_until_a_member_leaves_soon, start,
+			stop),
+		cmocka_unit_test_setup_teardown(coll__adapts_until_a_member_leaves_late, start,
+			stop),
 		cmocka_unit_test_setup_teardown(coll__by_a_function, start, stop),
 		cmocka_unit_test_setup_teardown(coll__environment, start, stop),
 		cmocka_unit_test_setup_teardown(coll__the_engine_refuses, start, stop),

@@ -131,8 +131,7 @@ run(const struct coll_plan *p, const uint16_t *nodes, uint64_t *ns)
 		if (l->count > 0 && l->steps[0].op == COLL_SEND) {
 			ranks[count][0] = r;
 			ranks[count][1] = l->steps[0].peer;
-			flows[count++] = (struct model_flow){
-				nodes[r], nodes[l->steps[0].peer], 0};
+			flows[count++] = (struct model_flow){nodes[r], nodes[l->steps[0].peer], 0};
 		}
 	}
 	share(flows, count);
@@ -336,8 +335,10 @@ static void
 survey__leaves_out_what_makes_no_difference(void **state)
 {
 	(void)state;
-	world_is("switch s[0-1]\nhost h[0-7]\nhost i[0-7]\nlink h[0-7] s0 bandwidth=1G latency=5us\n"
-		 "link i[0-7] s1 bandwidth=1G latency=5us\nlink s0 s1 bandwidth=100G latency=10ns\n",
+	world_is(
+		"switch s[0-1]\nhost h[0-7]\nhost i[0-7]\n"
+		"link h[0-7] s0 bandwidth=1G latency=5us\n"
+		"link i[0-7] s1 bandwidth=1G latency=5us\nlink s0 s1 bandwidth=100G latency=10ns\n",
 		0);
 	struct topology *found = surveyed(1, 0);
 
@@ -395,10 +396,10 @@ measured_again(const char *said, const char *is, double chance)
 }
 
 #define TREE(line, slow, trunk, other)                                                             \
-	"switch s[0-2]\nhost h[0-5]\nhost i[0-4]\nhost k[0-4]\nhost x\n"                              \
-	"link h[0-5] s0 bandwidth=" line " latency=5us\nlink i[0-4] s1 bandwidth=" line           \
-	" latency=5us\nlink k[0-4] s2 bandwidth=" line                                             \
-	" latency=5us\nlink x s2 bandwidth=" slow " latency=5us\n"                                 \
+	"switch s[0-2]\nhost h[0-5]\nhost i[0-4]\nhost k[0-4]\nhost x\n"                           \
+	"link h[0-5] s0 bandwidth=" line " latency=5us\nlink i[0-4] s1 bandwidth=" line            \
+	" latency=5us\nlink k[0-4] s2 bandwidth=" line " latency=5us\nlink x s2 bandwidth=" slow   \
+	" latency=5us\n"                                                                           \
 	"link s1 s0 bandwidth=" trunk " latency=5us\nlink s2 s0 bandwidth=" other " latency=5us\n"
 
 static void
