@@ -52,11 +52,15 @@ struct coll_exec {
 	uint64_t begin_ns;
 	uint64_t send_due_ns; /* when the line takes the next piece */
 	uint64_t deadline_ns;
+	bool line_waits; /* a piece waits for that */
 	uint32_t left;   /* steps that are not done */
 	uint32_t oldest; /* no RECV before this step is open */
 };
 
 #define ALIGN 16u
+/* A piece that has waited for the line's pace, and leaves late by no more than that, delays none after
+ * it: a lane cannot look at the time at every moment. More would be queues in front of ports. */
+#define LATE_NS 30000
 
 static size_t
 rounded(size_t bytes)
@@ -814,14 +818,19 @@ send_next(struct coll_exec *c, struct queue *q, struct coll_out *out, uint64_t n
 			t->due_ns = (was + paced(s->pace, c->list.piece) < now ? now : was) -
 				c->begin_ns + paced(s->pace, n);
 		}
-		if (!(s->flags & COLL_NEAR))
-			c->send_due_ns = now + paced(c->list.send_pace, n);
+		if (!(s->flags & COLL_NEAR)) {
+			if (!c->line_waits || c->send_due_ns + LATE_NS < now)
+				c->send_due_ns = now;
+			c->send_due_ns += paced(c->list.send_pace, n);
+		}
 		if (can == n || s->flags & COLL_TURNS)
 			queue_take(c, q, at, before);
 		t->empty = false;
 		advance(c, i, n);
 		if (can != n && s->flags & COLL_TURNS)
 			look(c, i);
+		if (!(s->flags & COLL_NEAR))
+			c->line_waits = c->sends.first != COLL_NONE;
 		return true;
 	}
 	return false;
@@ -836,6 +845,7 @@ coll_next(struct coll_exec *c, struct coll_out *out, uint64_t now)
 	if (permit_next(c, out, now) || send_next(c, &c->nears, out, now))
 		return true;
 	if (c->sends.first != COLL_NONE && c->send_due_ns > now) {
+		c->line_waits = true;
 		note_deadline(c, c->send_due_ns);
 		return false;
 	}
