@@ -929,6 +929,64 @@ coll_plan__within_a_node(void **state)
 	topology_free(t);
 }
 
+/* When the line's next piece leaves, ns, if nobody looks before `now`; UINT64_MAX: none. */
+static uint64_t
+leaves(struct coll_exec *c, uint64_t now)
+{
+	struct coll_out out;
+
+	for (;;) {
+		if (coll_next(c, &out, now)) {
+			assert_int_equal(out.go, COLL_GO_PIECE);
+			return now;
+		}
+		if (coll_deadline(c) == COLL_NEVER)
+			return UINT64_MAX;
+		now = coll_deadline(c);
+	}
+}
+
+/* A piece that waits for the line and is looked after late delays none after it; but what has not
+ * waited, or is very late, is not made up for. */
+static void
+coll_next__late_pieces_are_made_up_for(void **state)
+{
+	static const struct coll_step steps[] = {
+		{.op = COLL_SEND, .peer = 1, .after = {COLL_NONE, COLL_NONE}, .blocks = 2},
+		{.op = COLL_SEND, .peer = 2, .after = {COLL_NONE, COLL_NONE}, .blocks = 2},
+	};
+	const struct coll_list l = {
+		.steps = steps,
+		.count = 2,
+		.ranks = 3,
+		.piece = 10,
+		.send_pace = 1000u << 16, /* 10 us a piece */
+	};
+	struct coll_exec *c = begun(&l);
+
+	(void)state;
+	assert_int_equal(leaves(c, 5000), UINT64_MAX);
+	assert_int_equal(coll_permitted(c, 1, 0, 200), 200);
+	/* the first one does not wait */
+	assert_int_equal(leaves(c, 7000), 7000);
+	assert_int_equal(leaves(c, 7001), 17000);
+	/* 13 us late: the next one is not, and the one after it is on time */
+	assert_int_equal(leaves(c, 40000), 40000);
+	assert_int_equal(leaves(c, 40001), 40001);
+	assert_int_equal(leaves(c, 40002), 47000);
+	/* 53 us late */
+	assert_int_equal(leaves(c, 110000), 110000);
+	assert_int_equal(leaves(c, 110001), 120000);
+	for (unsigned i = 7; i < 20; i++)
+		assert_int_equal(leaves(c, 120001), 120000 + (i - 6) * 10000);
+	/* nothing waits for 15 us */
+	assert_int_equal(leaves(c, 250001), UINT64_MAX);
+	assert_int_equal(coll_permitted(c, 2, 0, 200), 200);
+	assert_int_equal(leaves(c, 275000), 275000);
+	assert_int_equal(leaves(c, 275001), 285000);
+	free(c);
+}
+
 int
 main(void)
 {
@@ -947,6 +1005,7 @@ main(void)
 		cmocka_unit_test(coll_plan__windows_end),
 		cmocka_unit_test(coll_plan__far_clusters),
 		cmocka_unit_test(coll_plan__within_a_node),
+		cmocka_unit_test(coll_next__late_pieces_are_made_up_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
