@@ -39,8 +39,9 @@ struct options {
 	bool processes;    /* freeze, park: they are stopped as well */
 	struct plan_options {
 		const char *topology, *kind, *root, *size, *generator;
-		const char *steps; /* of which rank */
-		const char *svg;   /* topology: where the picture goes */
+		const char *steps;       /* of which rank */
+		const char *save, *load; /* files of a plan */
+		const char *svg;         /* topology: where the picture goes */
 	} plan;
 };
 

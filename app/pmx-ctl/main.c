@@ -49,6 +49,8 @@ static const char usage[] =
 	"    --root RANK    or the name of its host (0)\n"
 	"    --generator G  this one's plan, not the fastest one\n"
 	"    --steps RANK   also what this rank does\n"
+	"    --save FILE    write the plan, for --plan and for PMX_COLL_PLANS\n"
+	"    --plan FILE    in place of --kind: one that was saved\n"
 	"  topology         what a topology file describes, as a tree\n"
 	"    --topology FILE\n"
 	"    --svg FILE     the same as a picture\n"
@@ -209,6 +211,7 @@ main(int argc, char **argv)
 		{"kind", required_argument, NULL, 'k'}, {"root", required_argument, NULL, 'r'},
 		{"size", required_argument, NULL, 's'}, {"generator", required_argument, NULL, 'g'},
 		{"steps", required_argument, NULL, 'S'}, {"svg", required_argument, NULL, 'V'},
+		{"save", required_argument, NULL, 'W'}, {"plan", required_argument, NULL, 'L'},
 		{"drain", required_argument, NULL, 'd'}, {"hold", no_argument, NULL, 'H'},
 		{"processes", no_argument, NULL, 'P'}, {0}};
 	struct options o = {0};
@@ -246,6 +249,12 @@ main(int argc, char **argv)
 			break;
 		case 'S':
 			o.plan.steps = optarg;
+			break;
+		case 'W':
+			o.plan.save = optarg;
+			break;
+		case 'L':
+			o.plan.load = optarg;
 			break;
 		case 'V':
 			o.plan.svg = optarg;

@@ -7,16 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coll/plan.h"
+#include "coll/tour.h"
 #include "ctl.h"
 #include "wire/wire.h"
 
-/* As engines send them: a frame of 1500 bytes with the PM header, Ethernet's frame around it. */
+/* As the library plans for engines: a frame of 1500 bytes with the PM header, Ethernet's frame
+ * around it, a piece in each. */
 static const struct coll_params frames = {
 	.frame_payload = 1500 - WIRE_HDR_BYTES,
 	.frame_overhead = WIRE_HDR_BYTES + 38,
 	.frame_least = 84,
-	.message_head = 24,
+	.message_head = sizeof(struct wire_coll),
+	.piece = (1500 - WIRE_HDR_BYTES - sizeof(struct wire_coll)) & ~63u,
+	.eager = WIRE_COLL_EAGER,
 };
 
 static int
@@ -225,6 +228,17 @@ only(enum coll_generator g, const struct coll_task *task, struct coll_plan **p,
 }
 
 static int
+save(const struct coll_plan *p, const char *path)
+{
+	FILE *f = fopen(path, "w");
+	int e = f != NULL ? coll_plan_write(p, f) : -errno;
+
+	if (f != NULL && fclose(f) != 0 && e == 0)
+		e = -errno;
+	return e != 0 ? complain("%s: %s", path, strerror(-e)) : 0;
+}
+
+static int
 plan_on(const struct plan_options *o, const struct topology *t, bool json)
 {
 	struct coll_cost costs[COLL_GENERATORS] = {{0}};
@@ -261,10 +275,58 @@ plan_on(const struct plan_options *o, const struct topology *t, bool json)
 			t->host_count, COLL_RANKS_MAX, COLL_STEPS_MAX);
 	if (e != 0)
 		return complain("no plan: %s", strerror(-e));
-	const int result = show(o, &task, p, costs, steps_of, json);
+	int result = show(o, &task, p, costs, steps_of, json);
 
+	if (result == 0 && o->save != NULL)
+		result = save(p, o->save);
 	coll_plan_free(p);
 	return result;
+}
+
+/* A plan that was saved, on that network. */
+static int
+plan_read(const struct plan_options *o, const struct topology *t, bool json)
+{
+	struct coll_cost costs[COLL_GENERATORS] = {{0}};
+	char error[CTL_ERROR_MAX], *saved = NULL;
+	struct coll_plan *p;
+	uint32_t steps_of = 0;
+	size_t room = 0;
+	FILE *f = fopen(o->load, "r");
+
+	if (f == NULL)
+		return complain("%s: %s", o->load, strerror(errno));
+	const bool is_read = getdelim(&saved, &room, '\0', f) >= 0;
+
+	fclose(f);
+	int e = is_read ? coll_plan_read(saved, &p, error, sizeof(error)) : -EINVAL;
+
+	free(saved);
+	if (e != 0)
+		return complain("%s: %s", o->load, is_read ? error : "it is empty");
+	struct coll_task task = {
+		.kind = p->kind,
+		.topology = t,
+		.ranks = p->ranks,
+		.root = p->root,
+		.bytes = p->bytes,
+		.params = frames,
+		.only = COLL_NONE,
+	};
+
+	if (p->ranks > t->host_count)
+		e = complain("%s: %u ranks, but the network has %u hosts", o->load, p->ranks,
+			t->host_count);
+	else if (o->steps != NULL && read_rank(t, "--steps", o->steps, &steps_of) != 0)
+		e = 2;
+	else if (coll_plan_evaluate(p, &task, &costs[p->generator]) != 0)
+		e = complain("%s: the plan does not come to its end", o->load);
+	if (e == 0) {
+		p->bound_ns = coll_bound_ns(&task);
+		e = show(o, &task, p, costs, steps_of, json);
+	}
+	coll_plan_free(p);
+	return e;
 }
 
 int
@@ -273,13 +335,13 @@ show_plan(const struct plan_options *o, bool json)
 	char error[CTL_ERROR_MAX];
 	struct topology *t;
 
-	if (o->topology == NULL || o->kind == NULL) {
-		complain("plan needs --topology FILE and --kind KIND");
+	if (o->topology == NULL || (o->kind == NULL) == (o->load == NULL)) {
+		complain("plan needs --topology FILE, and --kind KIND or --plan FILE");
 		return 2;
 	}
 	if (topology_read(o->topology, &t, error, sizeof(error)) != 0)
 		return complain("%s", error);
-	const int result = plan_on(o, t, json);
+	const int result = o->load != NULL ? plan_read(o, t, json) : plan_on(o, t, json);
 
 	topology_free(t);
 	return result;

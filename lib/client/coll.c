@@ -23,11 +23,13 @@
 static int
 open_plans(struct pmx_group *g, struct topology *topology, char *error, uint32_t error_len)
 {
-	const char *generators = getenv("PMX_COLL_GENERATORS");
+	const char *generators = getenv("PMX_COLL_GENERATORS"), *files = getenv("PMX_COLL_PLANS");
 	int e = collectives_plans(g, topology, &g->plans, error, error_len);
 
 	if (e == 0 && generators != NULL)
 		e = plans_ask_for(g->plans, generators, error, error_len);
+	if (e == 0 && files != NULL)
+		e = plans_load(g->plans, files, error, error_len);
 	if (e != 0) {
 		plans_free(g->plans);
 		g->plans = NULL;

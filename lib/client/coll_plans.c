@@ -55,6 +55,8 @@ struct coll_plans {
 	struct kept *last; /* that was used */
 	struct kept kept[PLANS];
 	struct choice choices[CHOICES];
+	struct coll_plan **loaded; /* from files */
+	uint32_t loaded_count;
 };
 
 static int
@@ -140,6 +142,9 @@ plans_free(struct coll_plans *p)
 		return;
 	for (uint32_t i = 0; i < PLANS; i++)
 		coll_plan_free(p->kept[i].plan);
+	for (uint32_t i = 0; i < p->loaded_count; i++)
+		coll_plan_free(p->loaded[i]);
+	free(p->loaded);
 	topology_free(p->topology);
 	free(p->nodes);
 	free(p);
@@ -273,6 +278,88 @@ plans_ask_for(struct coll_plans *p, const char *generators, char *error, uint32_
 	return e;
 }
 
+static int
+read_file(const char *path, char **text)
+{
+	FILE *f = fopen(path, "r");
+	size_t room = 0;
+
+	*text = NULL;
+	if (f == NULL)
+		return -errno;
+	const bool is_read = getdelim(text, &room, '\0', f) >= 0;
+
+	fclose(f);
+	return is_read ? 0 : -EIO;
+}
+
+/* What this group's frames, and its receivers, cannot take is not used. */
+static int
+suits(const struct coll_plans *p, const struct coll_plan *plan, char *error, uint32_t error_len)
+{
+	const struct coll_list *l = &plan->lists[p->rank];
+	struct coll_blocks blocks[COLL_BUFFERS];
+
+	if (plan->ranks != p->count)
+		snprintf(error, error_len, "a plan of %u ranks, but the group has %u", plan->ranks,
+			p->count);
+	else if (l->piece > p->piece)
+		snprintf(error, error_len, "pieces of %u bytes, but frames take %u here", l->piece,
+			p->piece);
+	else {
+		coll_plan_blocks(plan, blocks);
+		for (uint32_t i = 0; i < l->count; i++) {
+			const struct coll_step *s = &l->steps[i];
+
+			if ((s->op != COLL_SEND && s->op != COLL_RECV) ||
+				!(s->flags & COLL_EAGER) ||
+				coll_run_bytes(&blocks[COLL_IN], s->block, s->blocks) <=
+					WIRE_COLL_EAGER)
+				continue;
+			snprintf(error, error_len, "step %u sends more than %u bytes unasked", i,
+				WIRE_COLL_EAGER);
+			return -EINVAL;
+		}
+		return 0;
+	}
+	return -EINVAL;
+}
+
+int
+plans_load(struct coll_plans *p, const char *paths, char *error, uint32_t error_len)
+{
+	char *copy = strdup(paths), *save = NULL, why[200] = "";
+	int e = copy != NULL ? 0 : -ENOMEM;
+
+	for (char *path = e == 0 ? strtok_r(copy, ":", &save) : NULL; path != NULL && e == 0;
+		path = strtok_r(NULL, ":", &save)) {
+		struct coll_plan **more = realloc(p->loaded,
+			(p->loaded_count + 1) * sizeof(*p->loaded));
+		struct coll_plan *plan = NULL;
+		char *text = NULL;
+
+		if (more != NULL)
+			p->loaded = more;
+		e = more != NULL ? read_file(path, &text) : -ENOMEM;
+		if (e == 0)
+			e = coll_plan_read(text, &plan, why, sizeof(why));
+		if (e == 0)
+			e = suits(p, plan, why, sizeof(why));
+		free(text);
+		if (e == 0)
+			p->loaded[p->loaded_count++] = plan;
+		else
+			coll_plan_free(plan);
+		if (e != 0 && e != -ENOMEM) {
+			snprintf(error, error_len, "PMX_COLL_PLANS: %s: %s", path,
+				why[0] != 0 ? why : strerror(-e));
+			e = -EINVAL;
+		}
+	}
+	free(copy);
+	return e;
+}
+
 /* The place of a plan: where it is, or the one that was not used for longest. */
 static struct kept *
 find(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes)
@@ -347,6 +434,14 @@ int
 plans_get(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes,
 	const struct coll_plan **out)
 {
+	for (uint32_t i = 0; i < p->loaded_count; i++) {
+		const struct coll_plan *l = p->loaded[i];
+
+		if (l->kind == kind && l->root == root && l->bytes == bytes) {
+			*out = l;
+			return 0;
+		}
+	}
 	struct kept *k = find(p, kind, root, bytes);
 	enum coll_generator generator;
 

@@ -20,6 +20,9 @@ int plans_open(struct coll_plans **out, const struct pmx_addr *members, uint32_t
  * all members must ask for the same. Before the first plan. 0; -ENOMEM; -EINVAL, with a sentence in
  * error. */
 int plans_ask_for(struct coll_plans *p, const char *generators, char *error, uint32_t error_len);
+/* Take plans from files, as PMX_COLL_PLANS says, "FILE:FILE": where a collective is of the kind,
+ * root and bytes of one of them, that one. Likewise. */
+int plans_load(struct coll_plans *p, const char *paths, char *error, uint32_t error_len);
 void plans_free(struct coll_plans *p);
 /* What frames cost. */
 struct coll_params plans_params(const struct coll_plans *p);

@@ -57,9 +57,10 @@ struct coll_exec {
 	uint32_t oldest; /* no RECV before this step is open */
 };
 
-#define ALIGN 16u
-/* A piece that has waited for the line's pace, and leaves late by no more than that, delays none after
- * it: a lane cannot look at the time at every moment. More would be queues in front of ports. */
+#define ALIGN   16u
+/* A piece that has waited for the line's pace, and leaves late by no more than that, delays none
+ * after it: a lane cannot look at the time at every moment. More would be queues in front of
+ * ports. */
 #define LATE_NS 30000
 
 static size_t

@@ -12,6 +12,8 @@
 #ifndef PMX_COLL_PLAN_H
 #define PMX_COLL_PLAN_H
 
+#include <stdio.h>
+
 #include "coll/exec.h"
 #include "coll/topology.h"
 
@@ -113,6 +115,13 @@ int coll_plan_best(const struct coll_task *task, struct coll_plan **out,
 void coll_plan_free(struct coll_plan *p);
 /* Tables of the blocks, the same for all ranks. */
 void coll_plan_blocks(const struct coll_plan *p, struct coll_blocks blocks[COLL_BUFFERS]);
+/* Write a plan of all ranks as a text, which can be read again (plan_text.c says what is in it).
+ * Returns 0 or -EIO. */
+int coll_plan_write(const struct coll_plan *p, FILE *f);
+/* Read one. It is checked, but for whether it comes to its end, which coll_plan_evaluate tells; its
+ * bound is not known. Returns 0 and *out, to be freed with coll_plan_free; or -EINVAL or -ENOMEM,
+ * with a sentence in error that names the line, or the rank and its step. */
+int coll_plan_read(const char *text, struct coll_plan **out, char *error, uint32_t error_len);
 /* Run the plan over the topology. Returns 0; -ENOMEM; -EDEADLK: it does not come to its end. */
 int coll_plan_evaluate(const struct coll_plan *p, const struct coll_task *task,
 	struct coll_cost *out);

@@ -297,6 +297,33 @@ run_plan(struct coll_plan *p)
 	free(w.flights);
 }
 
+/* The plan as it is after it was written and read, to be freed; the other one is. What is read is
+ * written the same again. */
+static struct coll_plan *
+again(struct coll_plan *p)
+{
+	char *texts[2], error[200] = "";
+	struct coll_plan *read[2];
+	size_t len;
+
+	for (unsigned i = 0; i < 2; i++) {
+		FILE *f = open_memstream(&texts[i], &len);
+
+		assert_int_equal(coll_plan_write(i ? read[0] : p, f), 0);
+		fclose(f);
+		if (coll_plan_read(texts[i], &read[i], error, sizeof(error)) != 0)
+			fail_msg("%s:\n%s", error, texts[i]);
+	}
+	assert_string_equal(texts[0], texts[1]);
+	assert_int_equal(read[0]->hash, read[1]->hash);
+	assert_int_equal(read[0]->step_count, p->step_count);
+	for (unsigned i = 0; i < 2; i++)
+		free(texts[i]);
+	coll_plan_free(read[1]);
+	coll_plan_free(p);
+	return read[0];
+}
+
 static void
 run_one(enum coll_generator g, enum coll_kind kind, const struct topology *t, uint32_t ranks,
 	uint32_t root, uint64_t bytes, const uint16_t *nodes)
@@ -318,6 +345,8 @@ run_one(enum coll_generator g, enum coll_kind kind, const struct topology *t, ui
 	if (coll_plan_evaluate(p, &task, &cost) != 0)
 		fail_msg("%s %s of %u, %lu bytes does not end", coll_generator_name[g],
 			coll_kind_name[kind], ranks, bytes);
+	run_plan(p);
+	p = again(p);
 	run_plan(p);
 	coll_plan_free(p);
 }
@@ -987,10 +1016,78 @@ coll_next__late_pieces_are_made_up_for(void **state)
 	free(c);
 }
 
+/* What a plan's text may not say, and the sentences about it. */
+static void
+coll_plan_read__refuses(void **state)
+{
+#define PLAN  "plan bcast chain ranks=2 root=0 bytes=10 blocks=1\n"
+#define SENDS "rank 0 piece=10\nsend peer=1 from=in\n"
+	static const struct {
+		const char *text, *says;
+	} cases[] = {
+		{"", "0 of 0 ranks"},
+		{"rank 0\n", "line 1: 'rank': the first line is plan"},
+		{"plan bcast trees ranks=2\n", "line 1: plan KIND GENERATOR"},
+		{"plan all chain ranks=2\n", "line 1: plan KIND GENERATOR"},
+		{"plan bcast\n", "line 1: plan KIND GENERATOR"},
+		{"plan bcast chain ranks=0 blocks=1\n", "line 1: 1 to 4096 ranks"},
+		{"plan bcast chain ranks=5000 blocks=1\n", "line 1: 1 to 4096 ranks"},
+		{"plan bcast chain ranks=2 root=2 blocks=1\n", "of which root is one"},
+		{"plan bcast chain ranks=2 blocks=0\n", "1 block or as many"},
+		{"plan bcast chain ranks=2 blocks=9\n", "1 block or as many"},
+		{"plan bcast chain ranks=two\n", "line 1: ranks=two: a number is expected"},
+		{"plan bcast chain ranks=-1\n", "line 1: ranks=-1: a number is expected"},
+		{"plan bcast chain nodes=2\n", "line 1: 'nodes': unknown"},
+		{PLAN PLAN, "line 2: there is a plan already"},
+		{PLAN "order 0 2\n", "line 2: order: 2 ranks, each from 0 to 1"},
+		{PLAN "order 0 0\n", "line 2: order: rank 0 is there already"},
+		{PLAN "order 0 1 1\n", "line 2: order: 2 ranks"},
+		{PLAN "ends 1 2\n", "line 2: ends: 1 numbers"},
+		{PLAN "send peer=1\n", "line 2: a step before the first rank"},
+		{PLAN "rank 1\n", "line 2: rank 0 is next, of 2"},
+		{PLAN "rank 0\nrank 0\n", "line 3: rank 1 is next, of 2"},
+		{PLAN "rank 0 piece=99999999999\n", "of 32 bits at most"},
+		{PLAN "rank 0 piece=10\nfly peer=1\n", "line 3: 'fly': a line begins with"},
+		{PLAN "rank 0 piece=10\nsend peer=1 from=out of\n", "line 3: 'of': unknown"},
+		{PLAN "rank 0 piece=10\nsend peer=1 from=there\n",
+			"'from=there': in, out or scratch"},
+		{PLAN "order 0 1\n" SENDS, "1 of 2 ranks"},
+		{PLAN SENDS "rank 1 piece=10\n", "2 of 2 ranks, 0 of them in order"},
+		{PLAN "order 0 1\nrank 0\nrank 1\n", "rank 0: its numbers cannot be"},
+		{PLAN "order 0 1\nrank 0 piece=10\nsend peer=0 from=in\nrank 1 piece=10\n",
+			"rank 0: step 0 cannot be"},
+		{PLAN "order 0 1\nrank 0 piece=10\nsend peer=1 from=in after_0=0\nrank 1 "
+		      "piece=10\n",
+			"rank 0: step 0 cannot be"},
+		{PLAN "order 0 1\n" SENDS "rank 1 piece=10\n", "step 0 of rank 0: rank 1 does not"},
+		{PLAN "order 0 1\n" SENDS "rank 1 piece=10\nreceive peer=0 to=out eager\n",
+			"step 0 of rank 0: rank 1 does not"},
+		{PLAN "order 0 1\n" SENDS "rank 1 piece=10\nreceive peer=0 to=out\nreceive peer=0 "
+		      "to=out\n",
+			"1 steps receive what nobody sends"},
+	};
+	static const char good[] = "# to two\n" PLAN "order 0 # the root\norder 1\n" SENDS
+				   "\nrank 1 piece=10\n  receive\tpeer=0 to=out # all\n";
+	struct coll_plan *p;
+	char error[200];
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		error[0] = 0;
+		assert_int_equal(coll_plan_read(cases[i].text, &p, error, sizeof(error)), -EINVAL);
+		if (strstr(error, cases[i].says) == NULL)
+			fail_msg("'%s', not '%s', of:\n%s", error, cases[i].says, cases[i].text);
+	}
+	assert_int_equal(coll_plan_read(good, &p, error, sizeof(error)), 0);
+	assert_int_equal(p->lists[1].count, 1);
+	coll_plan_free(p);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(coll_plan_read__refuses),
 		cmocka_unit_test(coll_plan__every_generator),
 		cmocka_unit_test(coll_plan__random),
 		cmocka_unit_test(coll_plan__paper_example),

@@ -1175,6 +1175,82 @@ coll__environment(void **state)
 	unsetenv("PMX_COLL_GENERATORS");
 }
 
+/* A file with that text, by which plans are made at a member, or not. */
+static int
+with_plan(unsigned n, const char *text, char *error, uint32_t error_len)
+{
+	char path[] = "/tmp/pmx_plan_XXXXXX";
+	const int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+	setenv("PMX_COLL_PLANS", path, 1);
+	const int e = pmx_coll_topology(group[n], NULL, error, error_len);
+
+	unlink(path);
+	return e;
+}
+
+/* Plans from files: what is there is done, and what cannot be here is said. */
+static void
+coll__plans_from_files(void **state)
+{
+	static const char head[] = "plan bcast chain ranks=3 root=0 bytes=300 blocks=1\n"
+				   "order 0 1 2\n";
+	static const char *const wrong[][2] = {
+		{"plan bcast chain ranks=2 root=0 bytes=300 blocks=1\norder 0 1\n"
+		 "rank 0 piece=300\nrank 1 piece=300\n",
+			"a plan of 2 ranks, but the group has 3"},
+		{"rank 0 piece=100000\nrank 1 piece=100000\nrank 2 piece=100000\n",
+			"pieces of 100000 bytes, but frames take"},
+		{"rank 0 piece=300\nsend peer=1 from=in eager\nrank 1 piece=300\n"
+		 "receive peer=0 to=out eager\nrank 2 piece=300\n",
+			"step 0 sends more than 224 bytes unasked"},
+		{"rank 0\n", "rank 0: its numbers cannot be"},
+	};
+	/* what no generator makes: rank 2 is forgotten */
+	static const char odd[] = "rank 0 piece=300\ncopy from=in to=out\nsend peer=1 from=in\n"
+				  "rank 1 piece=300\nreceive peer=0 to=out\nrank 2 piece=300\n";
+	uint8_t bytes[3][300];
+	char text[600], error[300] = "";
+
+	(void)state;
+	open_group(3);
+	for (unsigned i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		snprintf(text, sizeof(text), "%s%s", i > 0 ? head : "", wrong[i][0]);
+		if (i == 3)
+			strcat(text, "rank 1\nrank 2\n");
+		assert_int_equal(with_plan(0, text, error, sizeof(error)), -EINVAL);
+		if (strstr(error, wrong[i][1]) == NULL)
+			fail_msg("'%s', not '%s'", error, wrong[i][1]);
+	}
+	setenv("PMX_COLL_PLANS", "/nowhere/at/all", 1);
+	assert_int_equal(pmx_coll_topology(group[0], NULL, error, sizeof(error)), -EINVAL);
+	assert_non_null(strstr(error, "/nowhere/at/all: No such file"));
+	snprintf(text, sizeof(text), "%s%s", head, odd);
+	for (unsigned n = 0; n < 3; n++) {
+		assert_int_equal(with_plan(n, text, error, sizeof(error)), 0);
+		memset(bytes[n], (int)(n + 1), sizeof(bytes[n]));
+		parts[0][n] = (struct share){.ended = 1};
+		assert_int_equal(pmx_bcast(group[n], 0, bytes[n], 300, &parts[0][n].request), 0);
+	}
+	UNTIL(all_ended(0));
+	for (unsigned n = 0; n < 3; n++) {
+		assert_int_equal(parts[0][n].ended, 0);
+		assert_int_equal(bytes[n][299] == 1, n < 2);
+	}
+	/* other lengths are planned as ever */
+	for (unsigned n = 0; n < 3; n++) {
+		parts[0][n] = (struct share){.ended = 1};
+		assert_int_equal(pmx_bcast(group[n], 0, bytes[n], 299, &parts[0][n].request), 0);
+	}
+	UNTIL(all_ended(0));
+	for (unsigned n = 0; n < 3; n++)
+		assert_int_equal(bytes[n][298], 1);
+	unsetenv("PMX_COLL_PLANS");
+}
+
 /* What the engine did not count as bad, it did. */
 static uint64_t
 bad_submissions(unsigned n)
@@ -1326,6 +1402,7 @@ main(void)
 			stop),
 		cmocka_unit_test_setup_teardown(coll__by_a_function, start, stop),
 		cmocka_unit_test_setup_teardown(coll__environment, start, stop),
+		cmocka_unit_test_setup_teardown(coll__plans_from_files, start, stop),
 		cmocka_unit_test_setup_teardown(coll__the_engine_refuses, start, stop),
 		cmocka_unit_test_setup_teardown(coll__floats_have_the_same_bits, start, stop),
 		cmocka_unit_test_setup_teardown(coll__a_node_dies, start, stop),
