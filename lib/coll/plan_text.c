@@ -516,6 +516,10 @@ finish(struct reader *r)
 		(p->ends != NULL && r->ended != p->block_count))
 		return complain(r, "%u of %u ranks, %u of them in order", r->ranks, p->ranks,
 			r->placed);
+	if (p->steps == NULL) /* nobody does anything */
+		p->steps = calloc(1, sizeof(*p->steps));
+	if (p->steps == NULL)
+		return -ENOMEM;
 	coll_plan_blocks(p, blocks);
 	r->firsts[p->ranks] = p->step_count;
 	for (uint32_t k = 0; k < p->ranks; k++) {
