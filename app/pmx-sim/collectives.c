@@ -16,8 +16,14 @@
 #define MTU  1500u
 #define ROOM 64 /* frames of a core that a message may need */
 
+#define RUNS             2    /* collectives at once */
+#define BACKGROUND       1000 /* tag of timers of other traffic */
+#define BACKGROUND_BYTES 20000
+#define NO_TAG           (UINT32_MAX - 1)
+
 struct sent {
 	struct coll_out out;
+	uint32_t run;
 	uint32_t next_free;
 };
 
@@ -28,15 +34,22 @@ struct rank {
 	bool done;
 };
 
-/* A collective that runs; one at a time. */
+/* A collective that runs. */
+struct run {
+	const struct coll_plan *plan; /* NULL: none */
+	struct rank *ranks;
+	uint32_t left; /* ranks that are not done */
+	uint64_t done_at;
+};
+
 static struct {
 	struct sim *sim;
-	const struct coll_plan *plan;
-	struct rank *ranks;
+	struct run runs[RUNS];
 	struct sent *sent; /* by tag */
 	uint32_t sent_count, sent_cap, sent_free;
-	uint32_t left; /* ranks that are not done */
-	bool begun;
+	uint32_t left;             /* collectives that are not done */
+	uint64_t background_ns;    /* 0: nothing else; otherwise between two messages of a host */
+	const uint32_t *neighbour; /* [hosts]: to whom it sends these */
 } w;
 
 #define NONE UINT32_MAX
@@ -49,7 +62,7 @@ fail(const char *what)
 }
 
 static uint32_t
-new_tag(const struct coll_out *o)
+new_tag(uint32_t run, const struct coll_out *o)
 {
 	uint32_t tag = w.sent_free;
 
@@ -65,13 +78,18 @@ new_tag(const struct coll_out *o)
 		tag = w.sent_count++;
 	}
 	w.sent[tag].out = *o;
+	w.sent[tag].run = run;
 	return tag;
 }
 
 static void
-pump(uint32_t rank)
+pump(uint32_t run, uint32_t rank)
 {
-	struct rank *r = &w.ranks[rank];
+	struct run *x = &w.runs[run];
+
+	if (x->plan == NULL)
+		return;
+	struct rank *r = &x->ranks[rank];
 	struct coll_out o;
 
 	/* the core has room for a message, or completed() asks again */
@@ -82,21 +100,24 @@ pump(uint32_t rank)
 		const uint32_t len = HEAD + (o.go == COLL_GO_PIECE ? (uint32_t)o.len : 0);
 
 		if (o.go == COLL_GO_PIECE &&
-			!(w.plan->lists[rank].steps[o.step].flags & COLL_EAGER))
+			!(x->plan->lists[rank].steps[o.step].flags & COLL_EAGER))
 			sim_permitted(w.sim, rank, o.peer, len);
-		if (sim_send(w.sim, rank, 0, o.peer, 0, len, new_tag(&o)) != 0)
+		if (sim_send(w.sim, rank, 0, o.peer, 0, len, new_tag(run, &o)) != 0)
 			fail(sim_error(w.sim) ? sim_error(w.sim) : "a message cannot be sent");
 	}
 	if (!r->done && coll_is_done(r->exec)) {
 		r->done = true;
 		r->done_at = sim_now(w.sim);
-		w.left--;
+		if (--x->left == 0) {
+			x->done_at = r->done_at;
+			w.left--;
+		}
 	}
 	const uint64_t at = coll_deadline(r->exec);
 
 	if (at != COLL_NEVER && (r->tick_at <= sim_now(w.sim) || at < r->tick_at)) {
 		r->tick_at = at > sim_now(w.sim) ? at : sim_now(w.sim) + 1;
-		sim_at(w.sim, r->tick_at, rank, 0);
+		sim_at(w.sim, r->tick_at, rank, run);
 	}
 }
 
@@ -106,10 +127,11 @@ delivered(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag
 	const uint32_t rank = sim_here(s);
 
 	(void)arg;
-	if (!w.begun)
+	if (tag >= w.sent_count) /* opens a flow, or is none of ours */
 		return;
 	const struct coll_out o = w.sent[tag].out;
-	struct coll_exec *c = w.ranks[rank].exec;
+	const uint32_t run = w.sent[tag].run;
+	struct coll_exec *c = w.runs[run].ranks[rank].exec;
 
 	w.sent[tag].next_free = w.sent_free;
 	w.sent_free = tag;
@@ -123,7 +145,7 @@ delivered(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag
 			fail("a piece that nobody permitted");
 		coll_arrived(c, (uint32_t)step, o.len);
 	}
-	pump(rank);
+	pump(run, rank);
 }
 
 static void
@@ -132,15 +154,21 @@ completed(void *arg, struct sim *s, uint32_t node, uint32_t tag, int error)
 	(void)arg, (void)s, (void)tag;
 	if (error != 0)
 		fail("a message was not delivered");
-	if (w.begun)
-		pump(node);
+	for (uint32_t run = 0; run < RUNS; run++)
+		pump(run, node);
 }
 
 static void
 timer(void *arg, struct sim *s, uint32_t node, uint32_t tag)
 {
-	(void)arg, (void)s, (void)tag;
-	pump(node);
+	(void)arg;
+	if (tag != BACKGROUND) {
+		pump(tag, node);
+	} else if (w.background_ns > 0) {
+		if (sim_send(s, node, 0, w.neighbour[node], 0, BACKGROUND_BYTES, NO_TAG) != 0)
+			fail("other traffic cannot be sent");
+		sim_at(s, sim_now(s) + w.background_ns, node, BACKGROUND);
+	}
 }
 
 /* What a run shows. */
@@ -183,8 +211,8 @@ connect(const struct coll_plan *p)
 			const struct coll_step *s = &p->lists[r].steps[i];
 
 			if (s->op == COLL_SEND &&
-				(sim_send(w.sim, r, 0, s->peer, 0, 8, 0) != 0 ||
-					sim_send(w.sim, s->peer, 0, r, 0, 8, 0) != 0))
+				(sim_send(w.sim, r, 0, s->peer, 0, 8, NO_TAG) != 0 ||
+					sim_send(w.sim, s->peer, 0, r, 0, 8, NO_TAG) != 0))
 				fail("a flow cannot be opened");
 		}
 		if (!sim_run(w.sim, sim_now(w.sim) + 200 * US))
@@ -200,8 +228,7 @@ world_open(const struct topology *t, const struct proto_config *proto, bool perm
 	memset(&w, 0, sizeof(w));
 	w.sent_free = NONE;
 	w.sim = cluster(t, proto, permits);
-	w.ranks = calloc(t->host_count, sizeof(*w.ranks));
-	if (w.sim == NULL || w.ranks == NULL)
+	if (w.sim == NULL)
 		fail("out of memory");
 	for (uint32_t r = 0; r < t->host_count; r++)
 		sim_open(w.sim, r, 0);
@@ -210,50 +237,76 @@ world_open(const struct topology *t, const struct proto_config *proto, bool perm
 static void
 world_close(void)
 {
-	free(w.ranks);
 	free(w.sent);
 	sim_free(w.sim);
 }
 
-/* Run the plan; all ranks begin at the same time. Returns how long it takes, ns. ns: NULL, or how
- * long each rank's part takes. */
-static uint64_t
-run_once(const struct coll_plan *p, uint64_t *ns)
+/* All ranks begin one at the same time. */
+static void
+run_begin(uint32_t run, const struct coll_plan *p)
 {
 	struct coll_blocks blocks[COLL_BUFFERS];
-	const uint64_t begin = sim_now(w.sim);
+	struct run *x = &w.runs[run];
 
 	coll_plan_blocks(p, blocks);
-	w.plan = p;
-	w.left = p->ranks;
-	w.begun = true;
+	*x = (struct run){p, calloc(p->ranks, sizeof(*x->ranks)), p->ranks, 0};
+	if (x->ranks == NULL)
+		fail("out of memory");
+	w.left++;
 	for (uint32_t r = 0; r < p->ranks; r++) {
 		void *memory = aligned_alloc(16, coll_exec_bytes(&p->lists[r]));
 
 		if (memory == NULL)
 			fail("out of memory");
-		w.ranks[r] = (struct rank){
-			.exec = coll_exec_init(memory, &p->lists[r], blocks, begin)};
+		x->ranks[r].exec = coll_exec_init(memory, &p->lists[r], blocks, sim_now(w.sim));
 	}
-	for (uint32_t r = 0; r < p->ranks; r++)
-		pump(r);
+}
+
+static void
+run_end(uint32_t run)
+{
+	struct run *x = &w.runs[run];
+
+	for (uint32_t r = 0; r < x->plan->ranks; r++)
+		free(x->ranks[r].exec);
+	free(x->ranks);
+	x->plan = NULL;
+}
+
+/* Until all that has begun is done. */
+static void
+run_all(void)
+{
+	const uint64_t begin = sim_now(w.sim);
+
+	for (uint32_t run = 0; run < RUNS; run++) {
+		for (uint32_t r = 0; w.runs[run].plan != NULL && r < w.runs[run].plan->ranks; r++)
+			pump(run, r);
+	}
 	while (w.left > 0) {
 		if (!sim_run(w.sim, sim_now(w.sim) + US))
 			fail(sim_error(w.sim));
 		if (sim_now(w.sim) - begin > 1000 * SEC)
 			fail("a collective does not end");
 	}
+}
+
+/* Run the plan. Returns how long it takes, ns. ns: NULL, or how long each rank's part takes. */
+static uint64_t
+run_once(const struct coll_plan *p, uint64_t *ns)
+{
+	const uint64_t begin = sim_now(w.sim);
+
+	run_begin(0, p);
+	run_all();
 	const uint64_t end = sim_now(w.sim);
 
-	if (ns != NULL) { /* which ends when all that was sent has been Acked */
-		for (uint32_t r = 0; r < p->ranks; r++)
-			ns[r] = w.ranks[r].done_at - begin;
-		if (!sim_run(w.sim, end + 10 * MS))
-			fail(sim_error(w.sim));
-	}
-	w.begun = false;
-	for (uint32_t r = 0; r < p->ranks; r++)
-		free(w.ranks[r].exec);
+	for (uint32_t r = 0; ns != NULL && r < p->ranks; r++)
+		ns[r] = w.runs[0].ranks[r].done_at - begin;
+	/* the next one begins when all that was sent has been Acked */
+	if (ns != NULL && !sim_run(w.sim, end + 10 * MS))
+		fail(sim_error(w.sim));
+	run_end(0);
 	return end - begin;
 }
 
@@ -702,6 +755,129 @@ e11(const struct options *o)
 	}
 	plot_print(&p);
 	return o->out && !plot_write(&p, o->out);
+}
+
+/* ------------------------------------------------------------------ several at once */
+
+struct shape {
+	enum coll_kind kind;
+	uint64_t bytes;
+	uint32_t root;
+};
+
+/* Times of one or two collectives that begin together, ns, and frames lost. */
+struct together {
+	double ns[RUNS];
+	uint64_t drops;
+};
+
+static struct together
+run_together(const struct topology *t, const struct shape *shapes, uint32_t count,
+	bool planned_ones, uint64_t background_ns, const uint32_t *neighbour)
+{
+	struct together out = {0};
+	struct coll_plan *plans[RUNS];
+
+	world_open(t, NULL, planned_ones);
+	for (uint32_t k = 0; k < count; k++) {
+		struct coll_task task = task_of(shapes[k].kind, t, shapes[k].bytes);
+
+		task.root = shapes[k].root;
+		plans[k] = planned(planned_ones ? COLL_GENERATORS : COLL_AT_ONCE, &task);
+		connect(plans[k]);
+	}
+	for (uint32_t e = 0; e < t->edge_count; e++)
+		sim_edge_reset(w.sim, e);
+	w.background_ns = background_ns;
+	w.neighbour = neighbour;
+	for (uint32_t r = 0; background_ns > 0 && r < t->host_count; r++)
+		sim_at(w.sim, sim_now(w.sim) + r * background_ns / t->host_count + 1, r,
+			BACKGROUND);
+	if (background_ns > 0 && !sim_run(w.sim, sim_now(w.sim) + 5 * MS))
+		fail(sim_error(w.sim));
+	const uint64_t begin = sim_now(w.sim);
+
+	for (uint32_t k = 0; k < count; k++)
+		run_begin(k, plans[k]);
+	run_all();
+	for (uint32_t k = 0; k < count; k++) {
+		out.ns[k] = (double)(w.runs[k].done_at - begin);
+		run_end(k);
+		coll_plan_free(plans[k]);
+	}
+	for (uint32_t e = 0; e < t->edge_count; e++)
+		out.drops += sim_edge(w.sim, e)->drops;
+	world_close();
+	return out;
+}
+
+static uint32_t
+switch_of(const struct topology *t, uint32_t host)
+{
+	return t->edges[t->vertices[t->hosts[host]].first_edge].to;
+}
+
+/* The paper excludes several at once (section 4.1). Each pair begins together: how long the later
+ * one takes, over one after the other, and over the longer one alone; and beside other traffic,
+ * which takes a fifth of each host's line, within its switch. */
+int
+e12(const struct options *o)
+{
+	static const struct {
+		const char *name;
+		struct shape shapes[RUNS];
+	} pairs[] = {
+		{"two gathers, one root", {{COLL_GATHER, 100000, 0}, {COLL_GATHER, 100000, 0}}},
+		{"two gathers, roots apart", {{COLL_GATHER, 100000, 0}, {COLL_GATHER, 100000, 40}}},
+		{"gather and scatter", {{COLL_GATHER, 100000, 0}, {COLL_SCATTER, 100000, 0}}},
+		{"gather and alltoall", {{COLL_GATHER, 100000, 0}, {COLL_ALLTOALL, 4096, 0}}},
+		{"two alltoalls", {{COLL_ALLTOALL, 4096, 0}, {COLL_ALLTOALL, 4096, 0}}},
+	};
+	struct topology *t = three_switches("128K", "1G", "1G");
+	uint32_t *neighbour = calloc(t->host_count, sizeof(*neighbour));
+
+	(void)o;
+	if (neighbour == NULL)
+		fail("out of memory");
+	for (uint32_t i = 0; i < t->host_count; i++) {
+		neighbour[i] = i;
+		do
+			neighbour[i] = (neighbour[i] + 1) % t->host_count;
+		while (switch_of(t, neighbour[i]) != switch_of(t, i));
+	}
+	for (unsigned planned_ones = 0; planned_ones < 2; planned_ones++) {
+		for (unsigned i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+			const struct shape *s = pairs[i].shapes;
+			const struct together a = run_together(t, &s[0], 1, planned_ones, 0, NULL);
+			const struct together b = run_together(t, &s[1], 1, planned_ones, 0, NULL);
+			const struct together ab = run_together(t, s, 2, planned_ones, 0, NULL);
+			const double last = ab.ns[0] > ab.ns[1] ? ab.ns[0] : ab.ns[1];
+			const double longer = a.ns[0] > b.ns[0] ? a.ns[0] : b.ns[0];
+
+			printf("e12: %-8s %-24s %6.2f of one after the other, %5.2f of the longer "
+			       "one; %5lu frames lost\n",
+				planned_ones ? "planned" : "at once", pairs[i].name,
+				last / (a.ns[0] + b.ns[0]), last / longer, ab.drops);
+			fflush(stdout);
+		}
+		for (unsigned i = 0; i < 3; i++) {
+			static const struct shape alone[] = {{COLL_GATHER, 100000, 0},
+				{COLL_SCATTER, 100000, 0}, {COLL_ALLTOALL, 16384, 0}};
+			const struct together a = run_together(t, &alone[i], 1, planned_ones, 0,
+				NULL);
+			const struct together b = run_together(t, &alone[i], 1, planned_ones,
+				800000, neighbour);
+
+			printf("e12: %-8s %-24s %6.2f of alone, beside other traffic;           "
+			       "    %5lu frames lost\n",
+				planned_ones ? "planned" : "at once", coll_kind_name[alone[i].kind],
+				b.ns[0] / a.ns[0], b.drops);
+			fflush(stdout);
+		}
+	}
+	free(neighbour);
+	topology_free(t);
+	return 0;
 }
 
 /* One collective on a topology of the user's: each generator's plan, predicted and simulated. */

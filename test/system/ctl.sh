@@ -168,6 +168,13 @@ check plan__root says 0 'root b1:' "${plan[@]}" --kind reduce --size 1M --root b
 check plan__generator says 0 '^ring' "${plan[@]}" --kind allreduce --generator ring --size 1M
 check plan__json json 'd["taken"] == "phases" and all(p["ns"] > 0 for p in d["plans"]) and d["rank"] == 2 and len(d["list"]) == 15' \
 	"${plan[@]}" --kind alltoall --size 1M --steps 2
+check plan__saved says 0 '^chain .* taken' "${plan[@]}" --kind bcast --size 1M --generator chain --save "$dir/saved"
+check plan__read says 0 '^chain .* taken' "${plan[@]}" --plan "$dir/saved"
+check plan__read_steps says 0 '^ +0 +receive ' "${plan[@]}" --plan "$dir/saved" --steps b3
+sed -i 's/^send peer=[0-9]*/send peer=999/' "$dir/saved"
+check plan__read_wrong says 1 'saved: rank [0-9]+: step [0-9]+ cannot be' "${plan[@]}" --plan "$dir/saved"
+check plan__read_nothing says 1 '/no/where: No such file' "${plan[@]}" --plan /no/where
+check plan__saved_nowhere says 1 '/no/where: No such file' "${plan[@]}" --kind bcast --save /no/where
 check plan__unknown_kind says 2 "there are gather, scatter" "${plan[@]}" --kind fly
 check plan__unknown_generator says 2 "there are at_once, in_turn" "${plan[@]}" --kind gather --generator fly
 check plan__wrong_generator says 1 'ring makes no plan of a gather' "${plan[@]}" --kind gather --generator ring
