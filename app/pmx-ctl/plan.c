@@ -275,10 +275,10 @@ plan_on(const struct plan_options *o, const struct topology *t, bool json)
 			t->host_count, COLL_RANKS_MAX, COLL_STEPS_MAX);
 	if (e != 0)
 		return complain("no plan: %s", strerror(-e));
-	int result = show(o, &task, p, costs, steps_of, json);
+	int result = o->save != NULL ? save(p, o->save) : 0;
 
-	if (result == 0 && o->save != NULL)
-		result = save(p, o->save);
+	if (result == 0)
+		result = show(o, &task, p, costs, steps_of, json);
 	coll_plan_free(p);
 	return result;
 }

@@ -171,7 +171,7 @@ check plan__json json 'd["taken"] == "phases" and all(p["ns"] > 0 for p in d["pl
 check plan__saved says 0 '^chain .* taken' "${plan[@]}" --kind bcast --size 1M --generator chain --save "$dir/saved"
 check plan__read says 0 '^chain .* taken' "${plan[@]}" --plan "$dir/saved"
 check plan__read_steps says 0 '^ +0 +receive ' "${plan[@]}" --plan "$dir/saved" --steps b3
-sed -i 's/^send peer=[0-9]*/send peer=999/' "$dir/saved"
+sed -i '/^send/s/peer=[0-9]*/peer=999/' "$dir/saved"
 check plan__read_wrong says 1 'saved: rank [0-9]+: step [0-9]+ cannot be' "${plan[@]}" --plan "$dir/saved"
 check plan__read_nothing says 1 '/no/where: No such file' "${plan[@]}" --plan /no/where
 check plan__saved_nowhere says 1 '/no/where: No such file' "${plan[@]}" --kind bcast --save /no/where
