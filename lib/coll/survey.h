@@ -12,7 +12,8 @@
  *    shares a line with others' takes longer than the hosts' own lines tell, also where that line
  *    is no slower than these: what is shared shows by contention, what is far by latency.
  * 2. Load is bounded: a host sends to one other at a time, and a round of long blocks takes
- *    round_us where nothing is in its way. There are hosts - 1 rounds, and two for each switch
+ *    round_us where nothing is in its way. There are 3 rounds of short messages and 4 of blocks,
+ *    of two lengths, there and back, for each of the tournament's hosts - 1, and 8 for each switch
  *    found.
  * 3. Hosts are joined by average linkage of how much longer a pair takes than the better of what
  *    its hosts do elsewhere; where that grows at once by SPLIT, there is a switch of its own below.
