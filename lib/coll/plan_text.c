@@ -9,12 +9,12 @@
  *   send|receive|combine|copy KEY=VALUE ... WORD ...
  */
 #include <errno.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "coll/plan.h"
+#include "coll/text.h"
 
 #define PLAN_BYTES_MAX (1ull << 40)
 
@@ -132,23 +132,8 @@ struct reader {
 	uint32_t placed, ended, ranks; /* of order, of ends; lists begun */
 	bool *is_placed;               /* [ranks] */
 	uint64_t *firsts;              /* [ranks + 1]: of each list, its first step */
-	unsigned line;
-	char *error;
-	uint32_t error_len;
+	struct coll_text text;
 };
-
-static __attribute__((format(printf, 2, 3))) int
-complain(const struct reader *r, const char *format, ...)
-{
-	int at = r->line ? snprintf(r->error, r->error_len, "line %u: ", r->line) : 0;
-	va_list args;
-
-	va_start(args, format);
-	if (at >= 0 && (uint32_t)at < r->error_len)
-		vsnprintf(r->error + at, r->error_len - (uint32_t)at, format, args);
-	va_end(args);
-	return -EINVAL;
-}
 
 static bool
 number(const char *text, uint64_t *out)
@@ -170,17 +155,18 @@ read_field(const struct reader *r, char *word, void *of, const struct field *fie
 	uint64_t n;
 
 	if (value == NULL)
-		return complain(r, "'%s': unknown", word);
+		return coll_text_complain(&r->text, "'%s': unknown", word);
 	*value = '\0';
 	for (size_t i = 0; i < count; i++) {
 		if (strcmp(fields[i].name, word) != 0)
 			continue;
 		if (!number(value + 1, &n) || !set(of, &fields[i], n))
-			return complain(r, "%s=%s: a number is expected, of %u bits at most", word,
-				value + 1, 8u * fields[i].size);
+			return coll_text_complain(&r->text,
+				"%s=%s: a number is expected, of %u bits at most", word, value + 1,
+				8u * fields[i].size);
 		return 0;
 	}
-	return complain(r, "'%s': unknown", word);
+	return coll_text_complain(&r->text, "'%s': unknown", word);
 }
 
 static char *
@@ -206,18 +192,19 @@ read_plan(struct reader *r, char **save)
 	int e = 0;
 
 	if (p->ranks != 0)
-		return complain(r, "there is a plan already");
+		return coll_text_complain(&r->text, "there is a plan already");
 	p->kind = kind ? coll_kind_named(kind) : COLL_KINDS;
 	p->generator = generator ? coll_generator_named(generator) : COLL_GENERATORS;
 	if (p->kind == COLL_KINDS || p->generator == COLL_GENERATORS)
-		return complain(r, "plan KIND GENERATOR ranks=N root=N bytes=N blocks=N");
+		return coll_text_complain(&r->text,
+			"plan KIND GENERATOR ranks=N root=N bytes=N blocks=N");
 	for (char *w = next_word(save); w != NULL && e == 0; w = next_word(save))
 		e = read_field(r, w, &h, fields, 4);
 	if (e != 0)
 		return e;
 	if (h.ranks == 0 || h.ranks > COLL_RANKS_MAX || h.root >= h.ranks ||
 		h.bytes > PLAN_BYTES_MAX || h.blocks == 0 || h.blocks > h.ranks + 1)
-		return complain(r,
+		return coll_text_complain(&r->text,
 			"1 to %u ranks, of which root is one, up to 2^40 bytes, 1 block or as many "
 			"as ranks",
 			COLL_RANKS_MAX);
@@ -239,10 +226,11 @@ read_order(struct reader *r, char **save)
 
 	for (const char *w = next_word(save); w != NULL; w = next_word(save)) {
 		if (!number(w, &rank) || rank >= r->p->ranks || r->placed == r->p->ranks)
-			return complain(r, "order: %u ranks, each from 0 to %u", r->p->ranks,
-				r->p->ranks - 1);
+			return coll_text_complain(&r->text, "order: %u ranks, each from 0 to %u",
+				r->p->ranks, r->p->ranks - 1);
 		if (r->is_placed[rank])
-			return complain(r, "order: rank %lu is there already", rank);
+			return coll_text_complain(&r->text, "order: rank %lu is there already",
+				rank);
 		r->is_placed[rank] = true;
 		r->p->order[r->placed++] = (uint16_t)rank;
 	}
@@ -263,7 +251,7 @@ read_ends(struct reader *r, char **save)
 
 		if (!number(w, &end) || end > PLAN_BYTES_MAX || r->ended == p->block_count ||
 			(r->ended > 0 && end < p->ends[r->ended - 1]))
-			return complain(r,
+			return coll_text_complain(&r->text,
 				"ends: %u numbers of bytes, none less than the one before",
 				p->block_count);
 		p->ends[r->ended++] = end;
@@ -279,7 +267,8 @@ read_rank(struct reader *r, char **save)
 	int e = 0;
 
 	if (which == NULL || !number(which, &rank) || rank != r->ranks || rank >= r->p->ranks)
-		return complain(r, "rank %u is next, of %u", r->ranks, r->p->ranks);
+		return coll_text_complain(&r->text, "rank %u is next, of %u", r->ranks,
+			r->p->ranks);
 	struct coll_list *l = &r->p->lists[r->ranks];
 
 	r->firsts[r->ranks++] = r->p->step_count;
@@ -321,14 +310,14 @@ read_step(struct reader *r, enum coll_op op, char **save)
 	int e = 0;
 
 	if (r->ranks == 0)
-		return complain(r, "a step before the first rank");
+		return coll_text_complain(&r->text, "a step before the first rank");
 	for (size_t i = 0; i < STEP_FIELDS; i++)
 		set(&s, &step_fields[i], step_fields[i].none);
 	for (char *w = next_word(save); w != NULL && e == 0; w = next_word(save)) {
 		if (!is_word(&s, w, &is_good))
 			e = read_field(r, w, &s, step_fields, STEP_FIELDS);
 		else if (!is_good)
-			e = complain(r, "'%s': in, out or scratch", w);
+			e = coll_text_complain(&r->text, "'%s': in, out or scratch", w);
 	}
 	if (e != 0)
 		return e;
@@ -358,7 +347,8 @@ read_line(struct reader *r, char *line)
 	if (strcmp(what, "plan") == 0)
 		return read_plan(r, &save);
 	if (r->p->ranks == 0)
-		return complain(r, "'%s': the first line is plan KIND GENERATOR ...", what);
+		return coll_text_complain(&r->text,
+			"'%s': the first line is plan KIND GENERATOR ...", what);
 	if (strcmp(what, "order") == 0)
 		return read_order(r, &save);
 	if (strcmp(what, "ends") == 0)
@@ -369,7 +359,8 @@ read_line(struct reader *r, char *line)
 		if (strcmp(what, ops[i]) == 0)
 			return read_step(r, (enum coll_op)i, &save);
 	}
-	return complain(r, "'%s': a line begins with order, ends, rank or a step", what);
+	return coll_text_complain(&r->text, "'%s': a line begins with order, ends, rank or a step",
+		what);
 }
 
 /* The SENDs, or the RECVs, of a rank, by peer and then in their order. */
@@ -438,7 +429,7 @@ meets(const struct reader *r, const struct coll_blocks *blocks, uint32_t x,
 		if (met == NULL || (met->flags ^ s->flags) & COLL_EAGER ||
 			coll_run_bytes(&blocks[met->to], met->block, met->blocks) !=
 				coll_run_bytes(&blocks[s->from], s->block, s->blocks))
-			return complain(r,
+			return coll_text_complain(&r->text,
 				"step %u of rank %u: rank %u does not receive as many bytes in the "
 				"same way",
 				m->step, x, m->peer);
@@ -466,7 +457,8 @@ check_meetings(const struct reader *r, const struct coll_blocks blocks[COLL_BUFF
 	for (uint32_t x = 0; e == 0 && x < p->ranks; x++)
 		e = meets(r, blocks, x, sends, recvs);
 	if (e == 0 && sent != received)
-		e = complain(r, "%lu steps receive what nobody sends", received - sent);
+		e = coll_text_complain(&r->text, "%lu steps receive what nobody sends",
+			received - sent);
 	free(room);
 	free(sends);
 	return e;
@@ -511,11 +503,11 @@ finish(struct reader *r)
 	struct coll_plan *p = r->p;
 	uint32_t bad;
 
-	r->line = 0;
+	r->text.line = 0;
 	if (p->ranks == 0 || r->ranks != p->ranks || r->placed != p->ranks ||
 		(p->ends != NULL && r->ended != p->block_count))
-		return complain(r, "%u of %u ranks, %u of them in order", r->ranks, p->ranks,
-			r->placed);
+		return coll_text_complain(&r->text, "%u of %u ranks, %u of them in order", r->ranks,
+			p->ranks, r->placed);
 	if (p->steps == NULL) /* nobody does anything */
 		p->steps = calloc(1, sizeof(*p->steps));
 	if (p->steps == NULL)
@@ -528,8 +520,9 @@ finish(struct reader *r)
 		l->steps = p->steps + r->firsts[k];
 		l->count = (uint32_t)(r->firsts[k + 1] - r->firsts[k]);
 		if (coll_check(l, blocks, &bad) != 0)
-			return bad < l->count ? complain(r, "rank %u: step %u cannot be", k, bad)
-					      : complain(r, "rank %u: its numbers cannot be", k);
+			return bad < l->count
+				? coll_text_complain(&r->text, "rank %u: step %u cannot be", k, bad)
+				: coll_text_complain(&r->text, "rank %u: its numbers cannot be", k);
 	}
 	p->hash = hash_of(p);
 	return check_meetings(r, blocks);
@@ -538,7 +531,10 @@ finish(struct reader *r)
 int
 coll_plan_read(const char *text, struct coll_plan **out, char *error, uint32_t error_len)
 {
-	struct reader r = {.p = calloc(1, sizeof(*r.p)), .error = error, .error_len = error_len};
+	struct reader r = {
+		.p = calloc(1, sizeof(*r.p)),
+		.text = {.error = error, .error_len = error_len},
+	};
 	char *copy = strdup(text), *line = copy;
 	int e = r.p != NULL && copy != NULL ? 0 : -ENOMEM;
 
@@ -547,7 +543,7 @@ coll_plan_read(const char *text, struct coll_plan **out, char *error, uint32_t e
 
 		if (end != NULL)
 			*end = '\0';
-		r.line++;
+		r.text.line++;
 		e = read_line(&r, line);
 		line = end != NULL ? end + 1 : NULL;
 	}

@@ -6,11 +6,11 @@
  */
 #include <ctype.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "coll/text.h"
 #include "coll/topology.h"
 
 #define LINE_MAX_BYTES 512
@@ -26,23 +26,8 @@ struct reader {
 	struct link *links;
 	uint32_t link_count;
 	uint32_t vertex_cap, link_cap;
-	unsigned line;
-	char *error;
-	uint32_t error_len;
+	struct coll_text text;
 };
-
-static __attribute__((format(printf, 2, 3))) int
-complain(const struct reader *r, const char *format, ...)
-{
-	int at = r->line ? snprintf(r->error, r->error_len, "line %u: ", r->line) : 0;
-	va_list args;
-
-	va_start(args, format);
-	if (at >= 0 && (uint32_t)at < r->error_len)
-		vsnprintf(r->error + at, r->error_len - (uint32_t)at, format, args);
-	va_end(args);
-	return -EINVAL;
-}
 
 static uint32_t
 find(const struct topology *t, const char *name)
@@ -117,7 +102,7 @@ read_range(const struct reader *r, const char *word, struct range *out)
 	int used = 0;
 
 	if (stem == 0 || stem >= TOPOLOGY_NAME_MAX - 6)
-		return complain(r, "'%s': a name has 1 to %u characters", word,
+		return coll_text_complain(&r->text, "'%s': a name has 1 to %u characters", word,
 			TOPOLOGY_NAME_MAX - 7);
 	snprintf(out->stem, sizeof(out->stem), "%.*s", (int)stem, word);
 	out->first = out->last = 0;
@@ -127,7 +112,7 @@ read_range(const struct reader *r, const char *word, struct range *out)
 	if (sscanf(bracket, "[%5u-%5u]%n", &out->first, &out->last, &used) != 2 ||
 		bracket[used] != '\0' || out->last < out->first ||
 		out->last >= TOPOLOGY_VERTICES_MAX)
-		return complain(r, "'%s': a range is NAME[FIRST-LAST]", word);
+		return coll_text_complain(&r->text, "'%s': a range is NAME[FIRST-LAST]", word);
 	return 0;
 }
 
@@ -146,9 +131,10 @@ add_vertex(struct reader *r, const char *name, bool host, uint64_t buffer)
 	struct topology *t = r->t;
 
 	if (find(t, name) != TOPOLOGY_NONE)
-		return complain(r, "'%s' is there already", name);
+		return coll_text_complain(&r->text, "'%s' is there already", name);
 	if (t->vertex_count == TOPOLOGY_VERTICES_MAX)
-		return complain(r, "more than %u hosts and switches", TOPOLOGY_VERTICES_MAX);
+		return coll_text_complain(&r->text, "more than %u hosts and switches",
+			TOPOLOGY_VERTICES_MAX);
 	t->vertices = grow(t->vertices, t->vertex_count, &r->vertex_cap, sizeof(*t->vertices));
 	if (t->vertices == NULL)
 		return -ENOMEM;
@@ -171,10 +157,12 @@ read_vertices(struct reader *r, char **words, unsigned n, bool host)
 	int e;
 
 	if (n < 2 || n > (host ? 2u : 3u))
-		return complain(r, host ? "host NAME" : "switch NAME [buffer=SIZE]");
+		return coll_text_complain(&r->text,
+			host ? "host NAME" : "switch NAME [buffer=SIZE]");
 	if (n == 3 &&
 		(strncmp(words[2], "buffer=", 7) != 0 || !number(words[2] + 7, sizes, &buffer)))
-		return complain(r, "'%s': buffer=SIZE, in bytes, with K or M", words[2]);
+		return coll_text_complain(&r->text, "'%s': buffer=SIZE, in bytes, with K or M",
+			words[2]);
 	if ((e = read_range(r, words[1], &range)) != 0)
 		return e;
 	for (unsigned i = range.first; i <= range.last && e == 0; i++) {
@@ -192,9 +180,10 @@ add_link(struct reader *r, const char *a, const char *b, const struct link *like
 	l.a = find(r->t, a);
 	l.b = find(r->t, b);
 	if (l.a == TOPOLOGY_NONE || l.b == TOPOLOGY_NONE)
-		return complain(r, "no host or switch is named '%s'", l.a == TOPOLOGY_NONE ? a : b);
+		return coll_text_complain(&r->text, "no host or switch is named '%s'",
+			l.a == TOPOLOGY_NONE ? a : b);
 	if (l.a == l.b)
-		return complain(r, "'%s' is linked to itself", a);
+		return coll_text_complain(&r->text, "'%s' is linked to itself", a);
 	r->links = grow(r->links, r->link_count, &r->link_cap, sizeof(*r->links));
 	if (r->links == NULL)
 		return -ENOMEM;
@@ -211,7 +200,7 @@ read_link(struct reader *r, char **words, unsigned n)
 	int e;
 
 	if (n != 5)
-		return complain(r, "link NAME NAME bandwidth=RATE latency=TIME");
+		return coll_text_complain(&r->text, "link NAME NAME bandwidth=RATE latency=TIME");
 	for (unsigned i = 3; i < 5; i++) {
 		bool ok = strncmp(words[i], "bandwidth=", 10) == 0
 			? number(words[i] + 10, rates, &l.bandwidth_bps) && l.bandwidth_bps >= 1000
@@ -219,13 +208,13 @@ read_link(struct reader *r, char **words, unsigned n)
 				number(words[i] + 8, times, &l.latency_ns);
 
 		if (!ok)
-			return complain(r,
+			return coll_text_complain(&r->text,
 				"'%s': bandwidth=RATE in bit/s (K, M, G; at least 1K) and "
 				"latency=TIME with ns, us, ms or s",
 				words[i]);
 	}
 	if (l.bandwidth_bps == 0)
-		return complain(r, "the link has no bandwidth");
+		return coll_text_complain(&r->text, "the link has no bandwidth");
 	if ((e = read_range(r, words[1], &range)) != 0)
 		return e;
 	for (unsigned i = range.first; i <= range.last && e == 0; i++) {
@@ -245,7 +234,7 @@ read_line(struct reader *r, char *line)
 	for (char *w = strtok_r(line, " \t\r", &save); w != NULL;
 		w = strtok_r(NULL, " \t\r", &save)) {
 		if (n == WORDS_MAX)
-			return complain(r, "too many words");
+			return coll_text_complain(&r->text, "too many words");
 		words[n++] = w;
 	}
 	if (n == 0)
@@ -254,7 +243,8 @@ read_line(struct reader *r, char *line)
 		return read_vertices(r, words, n, words[0][0] == 'h');
 	if (strcmp(words[0], "link") == 0)
 		return read_link(r, words, n);
-	return complain(r, "'%s': a line begins with switch, host or link", words[0]);
+	return coll_text_complain(&r->text, "'%s': a line begins with switch, host or link",
+		words[0]);
 }
 
 /* Make two edges of each link, and put those of a vertex next to each other. */
@@ -344,7 +334,7 @@ make_routes(struct reader *r)
 	}
 	for (uint32_t node = 0; node < t->host_count && e == 0; node++) {
 		if (make_routes_to(t, node, queue) != t->vertex_count)
-			e = complain(r, "not everything is joined to '%s'",
+			e = coll_text_complain(&r->text, "not everything is joined to '%s'",
 				t->vertices[t->hosts[node]].name);
 	}
 	free(queue);
@@ -356,21 +346,22 @@ check(struct reader *r)
 {
 	const struct topology *t = r->t;
 
-	r->line = 0;
+	r->text.line = 0;
 	if (t->host_count == 0)
-		return complain(r, "no host");
+		return coll_text_complain(&r->text, "no host");
 	for (uint32_t v = 0; v < t->vertex_count; v++) {
 		const struct topology_vertex *x = &t->vertices[v];
 
 		if (x->host != TOPOLOGY_NONE && x->edge_count > 1)
-			return complain(r, "host '%s' has %u links: it may have one", x->name,
-				x->edge_count);
+			return coll_text_complain(&r->text,
+				"host '%s' has %u links: it may have one", x->name, x->edge_count);
 	}
 	/* a connected graph (make_routes() checks that) with one link less than vertices is a
 	 * tree */
 	if (r->link_count + 1 > t->vertex_count)
-		return complain(r, "%u links among %u hosts and switches: there is a loop",
-			r->link_count, t->vertex_count);
+		return coll_text_complain(&r->text,
+			"%u links among %u hosts and switches: there is a loop", r->link_count,
+			t->vertex_count);
 	return 0;
 }
 
@@ -383,9 +374,10 @@ read_lines(struct reader *r, const char *text)
 	while (*text != '\0' && e == 0) {
 		size_t len = strcspn(text, "\n");
 
-		r->line++;
+		r->text.line++;
 		if (len >= sizeof(line))
-			return complain(r, "longer than %zu characters", sizeof(line) - 1);
+			return coll_text_complain(&r->text, "longer than %zu characters",
+				sizeof(line) - 1);
 		memcpy(line, text, len);
 		line[len] = '\0';
 		text += len + (text[len] == '\n');
@@ -397,7 +389,10 @@ read_lines(struct reader *r, const char *text)
 int
 topology_parse(const char *text, struct topology **out, char *error, uint32_t error_len)
 {
-	struct reader r = {.t = calloc(1, sizeof(*r.t)), .error = error, .error_len = error_len};
+	struct reader r = {
+		.t = calloc(1, sizeof(*r.t)),
+		.text = {.error = error, .error_len = error_len},
+	};
 	int e = r.t ? read_lines(&r, text) : -ENOMEM;
 
 	if (e == 0)

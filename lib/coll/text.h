@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the readers of topologies and plans say of a text.
+ */
+#ifndef PMX_COLL_TEXT_H
+#define PMX_COLL_TEXT_H
+
+#include <stdint.h>
+
+struct coll_text {
+	unsigned line; /* that is being read; 0: none */
+	char *error;   /* where the sentence goes */
+	uint32_t error_len;
+};
+
+/* Writes a sentence, which begins with the line. Returns -EINVAL. */
+int coll_text_complain(const struct coll_text *t, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#endif
