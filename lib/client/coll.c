@@ -117,9 +117,9 @@ begin(struct pmx_group *g, struct call *c, pmx_request *request)
 		e = -EMSGSIZE;
 	if (e == 0 && unlikely(g->adaptation != NULL))
 		e = adaptation_due(g);
-	if (e == 0 && g->survey != NULL)
+	if (e == 0 && unlikely(g->survey != NULL))
 		e = -EBUSY;
-	if (e == 0 && g->plans == NULL)
+	if (e == 0 && unlikely(g->plans == NULL))
 		e = plans_default(g);
 	if (e != 0)
 		return e;

@@ -360,19 +360,23 @@ plans_load(struct coll_plans *p, const char *paths, char *error, uint32_t error_
 	return e;
 }
 
+static bool
+is_kept(const struct kept *k, enum coll_kind kind, uint32_t root, uint64_t bytes)
+{
+	return k != NULL && k->plan != NULL && k->kind == kind && k->root == root &&
+		k->bytes == bytes;
+}
+
 /* The place of a plan: where it is, or the one that was not used for longest. */
 static struct kept *
 find(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes)
 {
-	struct kept *oldest = &p->kept[0], *last = p->last;
+	struct kept *oldest = &p->kept[0];
 
-	if (last != NULL && last->plan != NULL && last->kind == kind && last->root == root &&
-		last->bytes == bytes)
-		return last;
 	for (uint32_t i = 0; i < PLANS; i++) {
 		struct kept *k = &p->kept[i];
 
-		if (k->plan != NULL && k->kind == kind && k->root == root && k->bytes == bytes)
+		if (is_kept(k, kind, root, bytes))
 			return k;
 		if (k->used < oldest->used)
 			oldest = k;
@@ -430,18 +434,30 @@ use(struct coll_plans *p, struct kept *k)
 	return k->plan;
 }
 
-int
-plans_get(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes,
-	const struct coll_plan **out)
+/* NULL: no file has it. */
+static const struct coll_plan *
+loaded_one(const struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes)
 {
 	for (uint32_t i = 0; i < p->loaded_count; i++) {
 		const struct coll_plan *l = p->loaded[i];
 
-		if (l->kind == kind && l->root == root && l->bytes == bytes) {
-			*out = l;
-			return 0;
-		}
+		if (l->kind == kind && l->root == root && l->bytes == bytes)
+			return l;
 	}
+	return NULL;
+}
+
+int
+plans_get(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes,
+	const struct coll_plan **out)
+{
+	if (is_kept(p->last, kind, root, bytes)) {
+		*out = use(p, p->last);
+		return 0;
+	}
+	*out = loaded_one(p, kind, root, bytes);
+	if (*out != NULL)
+		return 0;
 	struct kept *k = find(p, kind, root, bytes);
 	enum coll_generator generator;
 
@@ -467,7 +483,7 @@ plans_get_any(struct coll_plans *p, enum coll_kind kind, uint32_t root,
 		[COLL_ALLGATHER] = COLL_RING,
 		[COLL_ALLTOALL] = COLL_PHASES,
 	};
-	struct kept *k = find(p, kind, root, ANY);
+	struct kept *k = is_kept(p->last, kind, root, ANY) ? p->last : find(p, kind, root, ANY);
 
 	if (k->plan == NULL) {
 		const int e = make(p, k, by[kind], EACH);

@@ -416,6 +416,8 @@ is_relay(const struct pmx_group *g, const struct call *c, const struct coll_plan
 	const struct coll_list *l = &p->lists[g->rank];
 	uint64_t begin;
 
+	if (c->vector && c->out.blocks > 0) /* all of it is */
+		return false;
 	for (uint32_t i = 0; i < l->count; i++) {
 		const struct coll_step *s = &l->steps[i];
 

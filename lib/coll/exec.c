@@ -819,7 +819,9 @@ send_next(struct coll_exec *c, struct queue *q, struct coll_out *out, uint64_t n
 			t->due_ns = (was + paced(s->pace, c->list.piece) < now ? now : was) -
 				c->begin_ns + paced(s->pace, n);
 		}
-		if (!(s->flags & COLL_NEAR)) {
+		const bool takes_the_line = c->list.send_pace > 0 && !(s->flags & COLL_NEAR);
+
+		if (takes_the_line) {
 			if (!c->line_waits || c->send_due_ns + LATE_NS < now)
 				c->send_due_ns = now;
 			c->send_due_ns += paced(c->list.send_pace, n);
@@ -830,7 +832,7 @@ send_next(struct coll_exec *c, struct queue *q, struct coll_out *out, uint64_t n
 		advance(c, i, n);
 		if (can != n && s->flags & COLL_TURNS)
 			look(c, i);
-		if (!(s->flags & COLL_NEAR))
+		if (takes_the_line)
 			c->line_waits = c->sends.first != COLL_NONE;
 		return true;
 	}
