@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "coll/text.h"
 #include "coll/tour.h"
 #include "ctl.h"
 #include "wire/wire.h"
@@ -73,15 +74,12 @@ port_name(const struct topology *t, const struct coll_cost *c)
 		: text("%s > %s", t->vertices[e->from].name, t->vertices[e->to].name);
 }
 
-static const char *const op_names[COLL_OPS] = {"send", "receive", "combine", "copy"};
-static const char *const buffer_names[COLL_BUFFERS] = {"in", "out", "scratch"};
-
 static json_t *
 json_step(const struct coll_step *s, uint32_t i)
 {
 	const bool moves = s->op == COLL_SEND || s->op == COLL_RECV;
 	json_t *j = json_pack("{s:i, s:s, s:i, s:i, s:b, s:i, s:i}", "step", (int)i, "op",
-		op_names[s->op], "block", (int)s->block, "blocks", (int)s->blocks, "eager",
+		coll_op_name[s->op], "block", (int)s->block, "blocks", (int)s->blocks, "eager",
 		(s->flags & COLL_EAGER) != 0, "at_us", (int)s->at_us, "lead_ns", (int)s->lead_ns);
 
 	if (moves)
@@ -92,9 +90,9 @@ json_step(const struct coll_step *s, uint32_t i)
 				json_integer(s->after[k]));
 	}
 	if (s->op != COLL_RECV)
-		json_object_set_new(j, "from", json_string(buffer_names[s->from]));
+		json_object_set_new(j, "from", json_string(coll_buffer_name[s->from]));
 	if (s->op != COLL_SEND)
-		json_object_set_new(j, "to", json_string(buffer_names[s->to]));
+		json_object_set_new(j, "to", json_string(coll_buffer_name[s->to]));
 	return j;
 }
 
@@ -127,7 +125,7 @@ show_steps(const struct topology *t, const struct coll_plan *p, uint32_t rank)
 		char after[64];
 
 		write_afters(s, after, sizeof(after));
-		table_row(&table, "%u\t%s\t%s\t%u\t%u\t%u\t%s\t%s", i, op_names[s->op],
+		table_row(&table, "%u\t%s\t%s\t%u\t%u\t%u\t%s\t%s", i, coll_op_name[s->op],
 			moves ? name_of(t, s->peer) : "", s->block, s->blocks, s->at_us, after,
 			!moves                          ? ""
 				: s->flags & COLL_EAGER ? "at once"
@@ -288,22 +286,17 @@ static int
 plan_read(const struct plan_options *o, const struct topology *t, bool json)
 {
 	struct coll_cost costs[COLL_GENERATORS] = {{0}};
-	char error[CTL_ERROR_MAX], *saved = NULL;
+	char error[CTL_ERROR_MAX], *saved;
 	struct coll_plan *p;
 	uint32_t steps_of = 0;
-	size_t room = 0;
-	FILE *f = fopen(o->load, "r");
+	int e = coll_text_read(o->load, &saved);
 
-	if (f == NULL)
-		return complain("%s: %s", o->load, strerror(errno));
-	const bool is_read = getdelim(&saved, &room, '\0', f) >= 0;
-
-	fclose(f);
-	int e = is_read ? coll_plan_read(saved, &p, error, sizeof(error)) : -EINVAL;
-
+	if (e != 0)
+		return complain("%s: %s", o->load, strerror(-e));
+	e = coll_plan_read(saved, &p, error, sizeof(error));
 	free(saved);
 	if (e != 0)
-		return complain("%s: %s", o->load, is_read ? error : "it is empty");
+		return complain("%s: %s", o->load, error);
 	struct coll_task task = {
 		.kind = p->kind,
 		.topology = t,

@@ -176,8 +176,6 @@ measured(struct pmx_group *g, struct coll_adaptation *a)
 	const double ratio = a->judge.last;
 
 	adapt_measured(&a->judge, changed);
-	client_survey_free(a->survey);
-	a->survey = NULL;
 	if (!changed)
 		return;
 	a->changes++;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "client/coll_plans.h"
+#include "coll/text.h"
 #include "wire/wire.h"
 
 #define PLANS   32 /* kept */
@@ -278,21 +279,6 @@ plans_ask_for(struct coll_plans *p, const char *generators, char *error, uint32_
 	return e;
 }
 
-static int
-read_file(const char *path, char **text)
-{
-	FILE *f = fopen(path, "r");
-	size_t room = 0;
-
-	*text = NULL;
-	if (f == NULL)
-		return -errno;
-	const bool is_read = getdelim(text, &room, '\0', f) >= 0;
-
-	fclose(f);
-	return is_read ? 0 : -EIO;
-}
-
 /* What this group's frames, and its receivers, cannot take is not used. */
 static int
 suits(const struct coll_plans *p, const struct coll_plan *plan, char *error, uint32_t error_len)
@@ -340,7 +326,7 @@ plans_load(struct coll_plans *p, const char *paths, char *error, uint32_t error_
 
 		if (more != NULL)
 			p->loaded = more;
-		e = more != NULL ? read_file(path, &text) : -ENOMEM;
+		e = more != NULL ? coll_text_read(path, &text) : -ENOMEM;
 		if (e == 0)
 			e = coll_plan_read(text, &plan, why, sizeof(why));
 		if (e == 0)

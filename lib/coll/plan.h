@@ -98,6 +98,8 @@ struct coll_cost {
 
 extern const char *const coll_kind_name[COLL_KINDS];
 extern const char *const coll_generator_name[COLL_GENERATORS];
+extern const char *const coll_op_name[COLL_OPS];
+extern const char *const coll_buffer_name[COLL_BUFFERS];
 /* By its name; COLL_KINDS, COLL_GENERATORS: there is none. */
 enum coll_kind coll_kind_named(const char *name);
 enum coll_generator coll_generator_named(const char *name);

@@ -18,13 +18,13 @@
 
 #define PLAN_BYTES_MAX (1ull << 40)
 
-static const char *const ops[COLL_OPS] = {
+const char *const coll_op_name[COLL_OPS] = {
 	[COLL_SEND] = "send",
 	[COLL_RECV] = "receive",
 	[COLL_REDUCE] = "combine",
 	[COLL_COPY] = "copy",
 };
-static const char *const buffers[COLL_BUFFERS] = {"in", "out", "scratch"};
+const char *const coll_buffer_name[COLL_BUFFERS] = {"in", "out", "scratch"};
 static const struct {
 	const char *name;
 	uint8_t flag;
@@ -108,11 +108,11 @@ coll_plan_write(const struct coll_plan *p, FILE *f)
 		for (uint32_t i = 0; i < l->count; i++) {
 			const struct coll_step *s = &l->steps[i];
 
-			fprintf(f, "\n%s", ops[s->op]);
+			fprintf(f, "\n%s", coll_op_name[s->op]);
 			if (s->op != COLL_RECV)
-				fprintf(f, " from=%s", buffers[s->from]);
+				fprintf(f, " from=%s", coll_buffer_name[s->from]);
 			if (s->op != COLL_SEND)
-				fprintf(f, " to=%s", buffers[s->to]);
+				fprintf(f, " to=%s", coll_buffer_name[s->to]);
 			write_fields(f, s, step_fields, STEP_FIELDS);
 			for (size_t k = 0; k < WORDS; k++) {
 				if (s->flags & words[k].flag)
@@ -287,7 +287,7 @@ is_word(struct coll_step *s, const char *word, bool *is_good)
 
 	*is_good = false;
 	for (unsigned i = 0; (from || to) && i < COLL_BUFFERS; i++) {
-		if (strcmp(word + (from ? 5 : 3), buffers[i]) != 0)
+		if (strcmp(word + (from ? 5 : 3), coll_buffer_name[i]) != 0)
 			continue;
 		*(from ? &s->from : &s->to) = (uint8_t)i;
 		*is_good = true;
@@ -356,7 +356,7 @@ read_line(struct reader *r, char *line)
 	if (strcmp(what, "rank") == 0)
 		return read_rank(r, &save);
 	for (unsigned i = 0; i < COLL_OPS; i++) {
-		if (strcmp(what, ops[i]) == 0)
+		if (strcmp(what, coll_op_name[i]) == 0)
 			return read_step(r, (enum coll_op)i, &save);
 	}
 	return coll_text_complain(&r->text, "'%s': a line begins with order, ends, rank or a step",

@@ -350,18 +350,13 @@ survey_measured(struct survey *s, const uint64_t *ns)
 			s->phase = PHASE_LONG;
 		break;
 	case PHASE_LONG:
-		for (uint32_t r = 0; r < rounds; r++)
-			keep_least(s, ns, r, r % 2 ? s->long_ns : s->short_ns, 1);
-		e = survey_find_switches(s);
-		if (e != 0)
-			break;
-		survey_rate_hosts(s);
-		e = survey_pair_across(s);
-		s->phase = PHASE_LINKS;
-		break;
 	case PHASE_LINES:
 		for (uint32_t r = 0; r < rounds; r++)
 			keep_least(s, ns, r, r % 2 ? s->long_ns : s->short_ns, 1);
+		if (was == PHASE_LONG)
+			e = survey_find_switches(s);
+		if (e != 0)
+			break;
 		survey_rate_hosts(s);
 		e = survey_pair_across(s);
 		s->phase = PHASE_LINKS;
@@ -400,6 +395,14 @@ by_node(const void *a, const void *b)
 	return *(const uint16_t *)a - *(const uint16_t *)b;
 }
 
+uint32_t
+survey_host_of(const struct survey *s, uint16_t node)
+{
+	const uint16_t *found = bsearch(&node, s->nodes, s->hosts, sizeof(*s->nodes), by_node);
+
+	return found != NULL ? (uint32_t)(found - s->nodes) : NONE;
+}
+
 /* Which ranks measure: the lowest of each node. */
 static void
 choose_speakers(struct survey *s, const uint16_t *nodes)
@@ -413,12 +416,10 @@ choose_speakers(struct survey *s, const uint16_t *nodes)
 	}
 	memset(s->speakers, 0xFF, s->hosts * sizeof(*s->speakers));
 	for (uint32_t r = 0; r < s->ranks; r++) {
-		const uint16_t node = nodes != NULL ? nodes[r] : (uint16_t)r;
-		const uint16_t *found = bsearch(&node, s->nodes, s->hosts, sizeof(*s->nodes),
-			by_node);
-		uint16_t *speaker = &s->speakers[found - s->nodes];
+		const uint32_t host = survey_host_of(s, nodes != NULL ? nodes[r] : (uint16_t)r);
+		uint16_t *speaker = &s->speakers[host];
 
-		s->host_of[r] = *speaker == COLL_NONE ? (uint32_t)(found - s->nodes) : NONE;
+		s->host_of[r] = *speaker == COLL_NONE ? host : NONE;
 		if (*speaker == COLL_NONE)
 			*speaker = (uint16_t)r;
 	}

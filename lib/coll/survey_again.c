@@ -21,23 +21,13 @@ wire_bps(const struct survey *s)
 		(double)bytes;
 }
 
-static int
-by_node(const void *a, const void *b)
-{
-	return *(const uint16_t *)a - *(const uint16_t *)b;
-}
-
 /* The host of a vertex of the topology, or NONE: it is a switch, or has no rank. */
 static uint32_t
 host_at(const struct survey *s, const struct topology *t, uint32_t vertex)
 {
 	const uint32_t node = t->vertices[vertex].host;
-	const uint16_t key = (uint16_t)node;
-	const uint16_t *found = node == TOPOLOGY_NONE
-		? NULL
-		: bsearch(&key, s->nodes, s->hosts, sizeof(*s->nodes), by_node);
 
-	return found != NULL ? (uint32_t)(found - s->nodes) : NONE;
+	return node != TOPOLOGY_NONE ? survey_host_of(s, (uint16_t)node) : NONE;
 }
 
 static void

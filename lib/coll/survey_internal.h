@@ -88,6 +88,11 @@ survey_switches_below_the_highest(const struct survey *s)
 	return s->count > s->hosts ? s->count - s->hosts - 1 : 0;
 }
 
+/* ---------------------------------------------------------------- survey.c */
+
+/* The host that a node is; NONE: it has no rank. */
+uint32_t survey_host_of(const struct survey *s, uint16_t node);
+
 /* ---------------------------------------------------------------- survey_tree.c */
 
 /* The value below which one part of so many of the values is; sorts them. 0: there are none. */

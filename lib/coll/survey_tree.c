@@ -167,8 +167,7 @@ make_switches(struct survey *s, const struct merge *merges, uint32_t count)
 }
 
 /* A host whose line is much slower than the others' seems near to all of them. names: NONE for
- * these, the host's number for others. Returns how many these others are, two at least of two
- * hosts. */
+ * these, the host's number for others, of which there are *count, two at least. 0 or -ENOMEM. */
 static int
 leave_out_slow_ones(struct survey *s, uint32_t *names, uint32_t *count)
 {
@@ -387,15 +386,13 @@ survey_rate_hosts(struct survey *s)
 	}
 }
 
-/* What the pairs of a switch's rounds could carry at most; far: how far they are. */
+/* What the pairs of a switch's rounds could carry at most. */
 static double
-possible(const struct survey *s, uint32_t i, uint32_t *pairs, double *far_ns)
+possible(const struct survey *s, uint32_t i)
 {
 	const uint16_t *partners = &s->partners[(size_t)i * s->hosts];
 	double sum = 0;
 
-	*pairs = 0;
-	*far_ns = 0;
 	for (uint32_t x = 0; x < s->hosts; x++) {
 		const uint16_t y = partners[x];
 
@@ -404,9 +401,6 @@ possible(const struct survey *s, uint32_t i, uint32_t *pairs, double *far_ns)
 		const double a = s->vertices[x].rate, b = s->vertices[y].rate;
 
 		sum += a < b ? a : b;
-		++*pairs;
-		if (*survey_at(s, s->ping_ns, x, y) > *far_ns)
-			*far_ns = *survey_at(s, s->ping_ns, x, y);
 	}
 	return sum;
 }
@@ -449,18 +443,18 @@ survey_pair_across(struct survey *s)
 		uint16_t *partners = &s->partners[(size_t)i * s->hosts];
 		uint16_t *below = sides, *others = sides + s->hosts;
 		const uint32_t n = fast_ones(s, s->hosts + 1 + i, true, below);
-		uint32_t m = fast_ones(s, s->hosts + 1 + i, false, others);
+		const uint32_t m = fast_ones(s, s->hosts + 1 + i, false, others);
 		const uint32_t pairs = n < m ? n : m;
+		double far = 0;
 
 		for (uint32_t k = 0; k < pairs; k++) {
 			const uint16_t x = below[k * n / pairs], y = others[k * m / pairs];
 
 			partners[x] = y;
 			partners[y] = x;
+			if (*survey_at(s, s->ping_ns, x, y) > far)
+				far = *survey_at(s, s->ping_ns, x, y);
 		}
-		double far;
-
-		possible(s, i, &m, &far);
 		const double bytes = (double)s->bytes + WAYS_FILLED * far * s->rate;
 
 		s->link_bytes[i] = bytes < BYTES_MOST ? (uint64_t)bytes : BYTES_MOST;
@@ -504,8 +498,7 @@ bool
 survey_holds_up(const struct survey *s, uint32_t v)
 {
 	const double outside = beside(s, v);
-	uint32_t pairs;
-	double far, most = possible(s, v - s->hosts - 1, &pairs, &far), inside = 0;
+	double most = possible(s, v - s->hosts - 1), inside = 0;
 
 	for (uint32_t c = 0; c < s->count; c++)
 		inside += s->vertices[c].parent == v ? s->vertices[c].rate : 0;

@@ -16,5 +16,8 @@ struct coll_text {
 /* Writes a sentence, which begins with the line. Returns -EINVAL. */
 int coll_text_complain(const struct coll_text *t, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+/* Reads a file up to its first byte 0. Returns 0 and *text, to be freed; or -errno: an empty file
+ * is an empty text. */
+int coll_text_read(const char *path, char **text);
 
 #endif

@@ -415,23 +415,17 @@ topology_parse(const char *text, struct topology **out, char *error, uint32_t er
 int
 topology_read(const char *path, struct topology **out, char *error, uint32_t error_len)
 {
-	FILE *f = fopen(path, "r");
-	char *text = NULL, why[256];
-	size_t cap = 0;
-	int e;
+	char *text, why[256];
+	int e = coll_text_read(path, &text);
 
-	if (f == NULL) {
-		snprintf(error, error_len, "%s: %s", path, strerror(errno));
-		return -errno;
+	if (e != 0) {
+		snprintf(error, error_len, "%s: %s", path, strerror(-e));
+		return e;
 	}
-	if (getdelim(&text, &cap, '\0', f) < 0 && text == NULL)
-		e = -ENOMEM;
-	else
-		e = topology_parse(feof(f) && text ? text : "", out, why, sizeof(why));
+	e = topology_parse(text, out, why, sizeof(why));
 	if (e != 0)
 		snprintf(error, error_len, "%s: %s", path, e == -ENOMEM ? "no memory" : why);
 	free(text);
-	fclose(f);
 	return e;
 }
 
