@@ -12,16 +12,7 @@
 #include "ctl.h"
 #include "wire/wire.h"
 
-/* As the library plans for engines: a frame of 1500 bytes with the PM header, Ethernet's frame
- * around it, a piece in each. */
-static const struct coll_params frames = {
-	.frame_payload = 1500 - WIRE_HDR_BYTES,
-	.frame_overhead = WIRE_HDR_BYTES + 38,
-	.frame_least = 84,
-	.message_head = sizeof(struct wire_coll),
-	.piece = (1500 - WIRE_HDR_BYTES - sizeof(struct wire_coll)) & ~63u,
-	.eager = WIRE_COLL_EAGER,
-};
+#define FRAME_PAYLOAD (1500 - WIRE_HDR_BYTES)
 
 static int
 unknown(const char *option, const char *value, const char *const *names, unsigned count)
@@ -243,7 +234,7 @@ plan_on(const struct plan_options *o, const struct topology *t, bool json)
 	struct coll_task task = {
 		.topology = t,
 		.ranks = t->host_count,
-		.params = frames,
+		.params = coll_params_of_engines(coll_piece_in(FRAME_PAYLOAD)),
 		.only = COLL_NONE,
 	};
 	struct coll_plan *p = NULL;
@@ -303,7 +294,7 @@ plan_read(const struct plan_options *o, const struct topology *t, bool json)
 		.ranks = p->ranks,
 		.root = p->root,
 		.bytes = p->bytes,
-		.params = frames,
+		.params = coll_params_of_engines(coll_piece_in(FRAME_PAYLOAD)),
 		.only = COLL_NONE,
 	};
 

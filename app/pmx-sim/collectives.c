@@ -12,7 +12,7 @@
 #include "plot/plot.h"
 #include "sims.h"
 
-#define HEAD 24u /* bytes of a piece's message in front of it, and of a permit */
+#define HEAD ((uint32_t)sizeof(struct wire_coll)) /* of a piece's message, and all of a permit */
 #define MTU  1500u
 #define ROOM 64 /* frames of a core that a message may need */
 
@@ -82,6 +82,27 @@ new_tag(uint32_t run, const struct coll_out *o)
 	return tag;
 }
 
+/* The collectives that run at a node share its line, as in an engine. */
+static void
+share_line(uint32_t rank)
+{
+	uint32_t in = 0, out = 0;
+
+	for (uint32_t run = 0; run < RUNS; run++) {
+		const struct run *x = &w.runs[run];
+
+		if (x->plan != NULL && !x->ranks[rank].done) {
+			in += x->plan->lists[rank].load_in;
+			out += x->plan->lists[rank].load_out;
+		}
+	}
+	for (uint32_t run = 0; run < RUNS; run++) {
+		if (w.runs[run].plan != NULL)
+			coll_exec_share(w.runs[run].ranks[rank].exec, coll_share(in, out),
+				sim_now(w.sim));
+	}
+}
+
 static void
 pump(uint32_t run, uint32_t rank)
 {
@@ -108,6 +129,7 @@ pump(uint32_t run, uint32_t rank)
 	if (!r->done && coll_is_done(r->exec)) {
 		r->done = true;
 		r->done_at = sim_now(w.sim);
+		share_line(rank);
 		if (--x->left == 0) {
 			x->done_at = r->done_at;
 			w.left--;
@@ -259,6 +281,7 @@ run_begin(uint32_t run, const struct coll_plan *p)
 		if (memory == NULL)
 			fail("out of memory");
 		x->ranks[r].exec = coll_exec_init(memory, &p->lists[r], blocks, sim_now(w.sim));
+		share_line(r);
 	}
 }
 
@@ -344,24 +367,23 @@ task_of(enum coll_kind kind, const struct topology *t, uint64_t bytes)
 		.topology = t,
 		.ranks = t->host_count,
 		.bytes = bytes,
-		.params =
-			{
-				.frame_payload = MTU - WIRE_HDR_BYTES,
-				.frame_overhead = WIRE_HDR_BYTES + SIM_FRAME_EXTRA,
-				.frame_least = 84,
-				.message_head = HEAD,
-			},
+		.params = coll_params_of_engines(coll_piece_in(MTU - WIRE_HDR_BYTES)),
 		.only = COLL_NONE,
 	};
 }
 
+/* As the library plans. A method that sends more unasked than engines take is there to be compared
+ * with: its receivers take all. */
 static struct coll_plan *
 planned(enum coll_generator g, const struct coll_task *task)
 {
+	struct coll_task any = *task;
 	struct coll_plan *p = NULL;
-	const int e = g == COLL_GENERATORS ? coll_plan_best(task, &p, NULL)
-					   : coll_plan_make(g, task, &p);
+	int e = g == COLL_GENERATORS ? coll_plan_best(task, &p, NULL) : coll_plan_make(g, task, &p);
 
+	any.params.eager = 0;
+	if (e == -EOPNOTSUPP)
+		e = coll_plan_make(g, &any, &p);
 	if (e != 0) {
 		fprintf(stderr, "pmx-sim: %s %s: %s\n", coll_kind_name[task->kind],
 			g == COLL_GENERATORS ? "plan" : coll_generator_name[g], strerror(-e));

@@ -241,7 +241,7 @@ struct coll_desc {
 	uint32_t areas;     /* of scratch ... */
 	uint32_t operation; /* REDUCE: TRANSFER_OPERATION */
 	uint32_t grain;     /* as coll_list's */
-	uint32_t zero;
+	uint16_t load_in, load_out; /* likewise */
 	uint64_t area_bytes, window, each;
 	struct {
 		uint64_t at, len;

@@ -27,10 +27,6 @@
 #define GRAIN  (32u << 10)
 #define AREA   (128u << 10)
 
-/* Bytes of a frame on the wire besides those of the message: Ethernet with its gap, and ours. */
-#define FRAME_OVERHEAD (24 + 14 + WIRE_HDR_BYTES)
-#define FRAME_LEAST    84
-
 struct kept {
 	struct coll_plan *plan;
 	enum coll_kind kind;
@@ -154,14 +150,7 @@ plans_free(struct coll_plans *p)
 struct coll_params
 plans_params(const struct coll_plans *p)
 {
-	return (struct coll_params){
-		.frame_payload = p->piece + (uint32_t)sizeof(struct wire_coll),
-		.frame_overhead = FRAME_OVERHEAD,
-		.frame_least = FRAME_LEAST,
-		.message_head = sizeof(struct wire_coll),
-		.piece = p->piece,
-		.eager = WIRE_COLL_EAGER,
-	};
+	return coll_params_of_engines(p->piece);
 }
 
 static struct coll_task
@@ -394,6 +383,7 @@ without_times(struct coll_plan *plan, uint32_t rank)
 	for (uint64_t i = 0; i < plan->step_count; i++)
 		plan->steps[i].at_us = plan->steps[i].lead_ns = plan->steps[i].pace = 0;
 	l->send_pace = 0;
+	l->load_in = l->load_out = 0;
 	l->window = is_independent(l) ? WINDOW : 0;
 	l->grain = GRAIN;
 	l->area_bytes = l->area_bytes < AREA ? AREA : l->area_bytes;

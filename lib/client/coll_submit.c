@@ -291,8 +291,6 @@ collectives_plans(const struct pmx_group *g, struct topology *topology, struct c
 	char *error, uint32_t error_len)
 {
 	struct pmx_addr *members = malloc(g->count * sizeof(*members));
-	/* elements are not cut */
-	const uint32_t piece = (g->ctx->frag_len - (uint32_t)sizeof(struct wire_coll)) & ~63u;
 	int e;
 
 	if (members == NULL) {
@@ -301,7 +299,7 @@ collectives_plans(const struct pmx_group *g, struct topology *topology, struct c
 	}
 	for (uint32_t r = 0; r < g->count; r++)
 		members[r] = g->members[r].addr;
-	e = plans_open(out, members, g->count, g->rank, piece, topology, error, error_len);
+	e = plans_open(out, members, g->count, g->rank, coll_piece_in(g->ctx->frag_len), topology, error, error_len);
 	free(members);
 	return e;
 }
@@ -339,6 +337,8 @@ describe(struct pmx_group *g, const struct call *c, const struct coll_plan *p,
 	d->area_bytes = l->area_bytes;
 	d->window = l->window;
 	d->grain = l->grain;
+	d->load_in = l->load_in;
+	d->load_out = l->load_out;
 	memcpy(at + r->steps, l->steps, l->count * sizeof(struct coll_step));
 	write_side(g, c, &c->in, p, ends, begins);
 	write_side(g, c, &c->out, p, ends + count, begins + count);

@@ -49,9 +49,12 @@ struct coll_exec {
 	struct queue sends, nears, recvs, locals; /* nears: SENDs within the node */
 	uint16_t area_first[COLL_AREAS_MAX]; /* the oldest RECV there that is not all consumed */
 	uint64_t outstanding;
-	uint64_t begin_ns;
+	/* times are by the list's own clock, which shows 0 at the beginning */
 	uint64_t send_due_ns; /* when the line takes the next piece */
 	uint64_t deadline_ns;
+	uint64_t real_ns, own_ns; /* when the clock's rate changed, and what it showed then */
+	uint32_t share;           /* of coll_exec_share */
+	uint64_t window;          /* by it, of the list's */
 	bool line_waits; /* a piece waits for that */
 	uint32_t left;   /* steps that are not done */
 	uint32_t oldest; /* no RECV before this step is open */
@@ -186,6 +189,7 @@ coll_check(const struct coll_list *l, const struct coll_blocks blocks[COLL_BUFFE
 	*step = l->count;
 	if (l->ranks == 0 || l->ranks > COLL_RANKS_MAX || l->rank >= l->ranks ||
 		l->count > COLL_STEPS_MAX || l->piece == 0 || l->areas > COLL_AREAS_MAX ||
+		l->load_in > COLL_WHOLE || l->load_out > COLL_WHOLE ||
 		(l->areas > 0 && l->area_bytes < l->piece))
 		return -EINVAL;
 	uint16_t recvs[COLL_AREAS_MAX] = {0};
@@ -534,7 +538,27 @@ coll_exec_moved(struct coll_exec *c, const struct coll_step *steps)
 void
 coll_exec_again(struct coll_exec *c, uint64_t now)
 {
-	c->begin_ns = now;
+	c->real_ns = now;
+}
+
+/* What the list's clock shows. */
+static uint64_t
+own_time(const struct coll_exec *c, uint64_t now)
+{
+	const uint64_t real = now - c->real_ns;
+
+	return c->own_ns + (c->share == COLL_WHOLE ? real : real * COLL_WHOLE / c->share);
+}
+
+void
+coll_exec_share(struct coll_exec *c, uint32_t share, uint64_t now)
+{
+	c->own_ns = own_time(c, now);
+	c->real_ns = now;
+	c->share = share;
+	c->window = c->list.window * COLL_WHOLE / share;
+	if (c->window == 0 && c->list.window > 0)
+		c->window = 1;
 }
 
 struct coll_exec *
@@ -547,7 +571,9 @@ coll_exec_init(void *memory, const struct coll_list *list,
 	c->list = *list;
 	coll_exec_moved(c, list->steps);
 	c->sends = c->nears = c->recvs = c->locals = (struct queue){COLL_NONE, COLL_NONE};
-	c->begin_ns = now;
+	c->real_ns = now;
+	c->share = COLL_WHOLE;
+	c->window = list->window;
 	c->deadline_ns = COLL_NEVER;
 	c->left = list->count;
 	for (uint32_t p = 0; p < list->ranks; p++)
@@ -748,17 +774,16 @@ permit_next(struct coll_exec *c, struct coll_out *out, uint64_t now)
 		const uint16_t i = *at;
 		const struct coll_step *s = &c->list.steps[i];
 		struct state *t = &c->states[i];
-		const uint64_t due = c->begin_ns + t->due_ns;
 		const uint64_t n = permittable(c, i);
 
-		if (due > now) {
-			note_deadline(c, due);
+		if (t->due_ns > now) {
+			note_deadline(c, t->due_ns);
 			if (t->permitted == 0)
 				return false; /* so are all after it */
 		} else if (is_silent(c, s)) {
 			; /* until it is heard of */
-		} else if (n > 0 && c->list.window && c->outstanding > 0 &&
-			c->outstanding + n > c->list.window && !is_first_to_get(c, i)) {
+		} else if (n > 0 && c->window && c->outstanding > 0 &&
+			c->outstanding + n > c->window && !is_first_to_get(c, i)) {
 			return false; /* an arrival makes room */
 		} else if (n > 0) {
 			t->permitted += n;
@@ -793,8 +818,8 @@ send_next(struct coll_exec *c, struct queue *q, struct coll_out *out, uint64_t n
 		const struct coll_step *s = &c->list.steps[i];
 		struct state *t = &c->states[i];
 
-		if (s->pace && c->begin_ns + t->due_ns > now) {
-			note_deadline(c, c->begin_ns + t->due_ns);
+		if (s->pace && t->due_ns > now) {
+			note_deadline(c, t->due_ns);
 			if (t->done == 0 && !(s->flags & COLL_TURNS))
 				return false; /* so are all after it */
 			continue;
@@ -814,10 +839,9 @@ send_next(struct coll_exec *c, struct queue *q, struct coll_out *out, uint64_t n
 			.len = n,
 		};
 		if (s->pace) {
-			const uint64_t was = c->begin_ns + t->due_ns;
-
-			t->due_ns = (was + paced(s->pace, c->list.piece) < now ? now : was) -
-				c->begin_ns + paced(s->pace, n);
+			if (t->due_ns + paced(s->pace, c->list.piece) < now)
+				t->due_ns = now;
+			t->due_ns += paced(s->pace, n);
 		}
 		const bool takes_the_line = c->list.send_pace > 0 && !(s->flags & COLL_NEAR);
 
@@ -844,6 +868,7 @@ coll_next(struct coll_exec *c, struct coll_out *out, uint64_t now)
 {
 	if (coll_next_local(c, out))
 		return true;
+	now = own_time(c, now);
 	c->deadline_ns = COLL_NEVER;
 	if (permit_next(c, out, now) || send_next(c, &c->nears, out, now))
 		return true;
@@ -858,7 +883,12 @@ coll_next(struct coll_exec *c, struct coll_out *out, uint64_t now)
 uint64_t
 coll_deadline(const struct coll_exec *c)
 {
-	return c->deadline_ns;
+	if (c->deadline_ns == COLL_NEVER)
+		return COLL_NEVER;
+	const uint64_t own = c->deadline_ns > c->own_ns ? c->deadline_ns - c->own_ns : 0;
+
+	/* rounded up: then it is time by own_time() */
+	return c->real_ns + (c->share == COLL_WHOLE ? own : (own * c->share + COLL_WHOLE - 1) / COLL_WHOLE);
 }
 
 bool

@@ -23,6 +23,10 @@
  *    bounded whatever the size of a message.
  * 5. Every call is O(1) but coll_exec_init, and the look for permits, which is short: it stops at
  *    the first step whose time has not come.
+ * 6. A timetable takes the host's line for its own. Where several lists share it, each one's clock
+ *    goes slower, so that together they take what the line has; its window is as much smaller. So
+ *    nothing else of a list need know of others (several collectives at once, which the paper
+ *    excludes).
  */
 #ifndef PMX_COLL_EXEC_H
 #define PMX_COLL_EXEC_H
@@ -36,6 +40,7 @@
 #define COLL_AREAS_MAX 64     /* scratch areas of a rank */
 #define COLL_NONE      0xFFFF
 #define COLL_NEVER     UINT64_MAX
+#define COLL_WHOLE     256u /* of a line's time */
 
 enum coll_op {
 	COLL_SEND,
@@ -102,6 +107,9 @@ struct coll_list {
 			      * bound */
 	uint32_t grain;      /* most bytes that one permit adds, if there is a pace or a window; 0 =
 			      * a piece */
+	/* how busy it keeps the host's line, or a link between switches that others' lines share,
+	 * while it runs, in COLL_WHOLE; 0 if it has no pace */
+	uint16_t load_in, load_out;
 };
 
 /* What coll_next says is to be done. */
@@ -161,6 +169,18 @@ bool coll_waits_for(const struct coll_exec *c, uint32_t peer);
 bool coll_goes_to(const struct coll_exec *c, uint32_t peer);
 /* What was made by coll_exec_init, and has been kept as bytes since, begins anew at its place. */
 void coll_exec_again(struct coll_exec *c, uint64_t now);
+/* From now on the list's clock takes `share` for COLL_WHOLE of the time: at least COLL_WHOLE, at most
+ * COLL_SHARE_MAX. */
+#define COLL_SHARE_MAX (64 * COLL_WHOLE)
+void coll_exec_share(struct coll_exec *c, uint32_t share, uint64_t now);
+/* Returns the share of each of those lists that want so much of a line together. */
+static inline uint32_t
+coll_share(uint32_t load_in, uint32_t load_out)
+{
+	const uint32_t most = load_in > load_out ? load_in : load_out;
+
+	return most < COLL_WHOLE ? COLL_WHOLE : most < COLL_SHARE_MAX ? most : COLL_SHARE_MAX;
+}
 /* The list is at another place now, and so may be what coll_exec_init built. */
 void coll_exec_moved(struct coll_exec *c, const struct coll_step *steps);
 /* Get the next thing to do, which counts as done. false: nothing now. */

@@ -26,6 +26,7 @@ struct live {
 	uint16_t at;       /* in colls.runs; FREE: the one before it in its list, or NONE */
 	uint16_t early_at; /* members before that rank: what came of them early has been taken */
 	uint16_t check_to; /* the next rank to be told of its plan */
+	uint16_t load_in, load_out; /* of its list */
 	uint32_t number, hash;
 	uint64_t check_at; /* ns: when that begins */
 };
@@ -103,6 +104,7 @@ struct colls {
 	uint16_t work; /* places that owe something, a ring: the last one, or NONE */
 	uint32_t running;
 	uint32_t cursor;   /* in runs, whose turn it is */
+	bool load_changes; /* other ones than at the last look want the node's line */
 	uint64_t out;      /* of all places */
 	size_t exec_bytes; /* of each live */
 	struct seat *seats;
@@ -277,6 +279,7 @@ owes(struct colls *c, struct seat *s, struct peer *p, bool *what)
 static void
 runs_no_more(struct colls *c, const struct live *l)
 {
+	c->load_changes |= (l->load_in | l->load_out) != 0;
 	const uint16_t last = c->runs[--c->running];
 
 	c->runs[l->at] = last;
@@ -590,7 +593,10 @@ colls_begin(struct colls *c, uint32_t index, const struct colls_seat *seat, stru
 		.hash = hash,
 		.at = (uint16_t)c->running,
 		.check_at = now + CHECK_NS,
+		.load_in = list->load_in,
+		.load_out = list->load_out,
 	};
+	c->load_changes |= (l->load_in | l->load_out) != 0;
 	c->runs[c->running++] = (uint16_t)index;
 	s->lives = (uint16_t)index;
 	s->hashes[l->number % HASHES] = hash;
@@ -1010,9 +1016,31 @@ runs_on(struct colls *c, uint32_t index, struct colls_do *out, bool may_send, ui
 	return true;
 }
 
+/* Those that run share the node's line anew. */
+static void
+share_line(struct colls *c, uint64_t now)
+{
+	uint32_t in = 0, out = 0;
+
+	for (uint32_t n = 0; n < c->running; n++) {
+		const struct live *l = &c->lives[c->runs[n]];
+		const bool goes_on = !l->cannot && !c->seats[l->place].stopped;
+
+		in += goes_on ? l->load_in : 0;
+		out += goes_on ? l->load_out : 0;
+	}
+	for (uint32_t n = 0; n < c->running; n++) {
+		if (!c->lives[c->runs[n]].cannot)
+			coll_exec_share(colls_exec(c, c->runs[n]), coll_share(in, out), now);
+	}
+	c->load_changes = false;
+}
+
 bool
 colls_next(struct colls *c, struct colls_do *out, bool may_send, uint64_t now)
 {
+	if (c->load_changes)
+		share_line(c, now);
 	if (may_send && any_owed(c, out))
 		return true;
 	for (uint32_t n = c->running; n > 0; n--) {
@@ -1059,6 +1087,7 @@ set_stopped(struct colls *c, uint16_t ctx, bool stopped)
 		if (c->seats[i].of.key != 0 && c->seats[i].of.ctx == ctx)
 			c->seats[i].stopped = stopped;
 	}
+	c->load_changes = true;
 }
 
 void

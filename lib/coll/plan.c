@@ -7,8 +7,12 @@
 #include <string.h>
 
 #include "coll/generate.h"
+#include "wire/wire.h"
 
-#define VECTOR_ALIGN 64 /* parts of a vector begin at multiples of this, whatever its elements */
+#define VECTOR_ALIGN   64 /* parts of a vector begin at multiples of this, whatever its elements */
+/* on the wire: preamble, header, checksum and gap; and the shortest frame with these */
+#define ETHERNET_EXTRA 38
+#define ETHERNET_LEAST 84
 
 const char *const coll_kind_name[COLL_KINDS] = {"gather", "scatter", "bcast", "reduce", "allgather",
 	"alltoall", "allreduce", "reduce_scatter", "barrier"};
@@ -171,6 +175,26 @@ coll_pace(const struct coll_plan *p, const struct coll_task *task, double ns_per
 	return pace > (double)UINT32_MAX ? UINT32_MAX : (uint32_t)(pace + 0.5);
 }
 
+uint32_t
+coll_piece_in(uint32_t frame_payload)
+{
+	return (frame_payload - (uint32_t)sizeof(struct wire_coll)) & ~63u;
+}
+
+struct coll_params
+coll_params_of_engines(uint32_t piece)
+{
+	return (struct coll_params){
+		.frame_payload = piece + (uint32_t)sizeof(struct wire_coll),
+		.frame_overhead = WIRE_HDR_BYTES + ETHERNET_EXTRA,
+		.frame_least = ETHERNET_LEAST,
+		.message_head = sizeof(struct wire_coll),
+		.piece = piece,
+		.eager = WIRE_COLL_EAGER,
+	};
+}
+
+
 /* ------------------------------------------------------------------ blocks */
 
 static uint32_t
@@ -284,21 +308,34 @@ bytes_across(const struct coll_task *task, uint32_t n, bool root, bool host)
 	return task->params.frame_least;
 }
 
+/* Whether an edge is a host's line. */
+static bool
+is_line(const struct topology *t, uint32_t edge)
+{
+	return t->vertices[t->edges[edge].from].host != TOPOLOGY_NONE ||
+		t->vertices[t->edges[edge].to].host != TOPOLOGY_NONE;
+}
+
+/* How long an edge takes for what has to cross it. */
+static double
+edge_ns(const struct coll_task *task, uint32_t edge)
+{
+	bool root;
+	const uint32_t n = ranks_behind(task, edge, &root);
+
+	if (n == 0 || n == task->ranks)
+		return 0;
+	return bytes_across(task, n, root, is_line(task->topology, edge)) *
+		coll_edge_ns_per_byte(task->topology, edge);
+}
+
 uint64_t
 coll_bound_ns(const struct coll_task *task)
 {
-	const struct topology *t = task->topology;
 	double worst = 0, longest = 0;
 
-	for (uint32_t e = 0; e < t->edge_count; e++) {
-		bool root;
-		const uint32_t n = ranks_behind(task, e, &root);
-
-		if (n == 0 || n == task->ranks)
-			continue;
-		const bool host = t->vertices[t->edges[e].from].host != TOPOLOGY_NONE ||
-			t->vertices[t->edges[e].to].host != TOPOLOGY_NONE;
-		const double ns = bytes_across(task, n, root, host) * coll_edge_ns_per_byte(t, e);
+	for (uint32_t e = 0; e < task->topology->edge_count; e++) {
+		const double ns = edge_ns(task, e);
 
 		worst = ns > worst ? ns : worst;
 	}
@@ -414,6 +451,86 @@ pace_line(struct coll_plan *p, const struct coll_task *task, uint32_t rank)
 			coll_edge_ns_per_byte(t, host->first_edge) * LINE_SLACK);
 }
 
+static uint16_t
+part_of(double busy_ns, uint64_t all_ns)
+{
+	const double part = all_ns > 0 ? COLL_WHOLE * busy_ns / (double)all_ns : 0;
+
+	return part < COLL_WHOLE ? (uint16_t)part : COLL_WHOLE;
+}
+
+/* How long the busiest link between switches on the way from one node to another one takes.
+ * inner_ns: of each edge, 0 of hosts' lines. */
+static double
+way_ns(const struct topology *t, const double *inner_ns, uint32_t from, uint32_t to)
+{
+	double most = 0;
+
+	for (uint32_t v = t->hosts[from], e; v != t->hosts[to]; v = t->edges[e].to) {
+		e = topology_route(t, v, to);
+		most = inner_ns[e] > most ? inner_ns[e] : most;
+	}
+	return most;
+}
+
+/* How busy a rank's line is, or the busiest link between switches on the way to or from it: a
+ * host's line at the other end is for that host to look after. What goes without permits is short,
+ * and counts as nothing. */
+static void
+load_line(struct coll_plan *p, const struct coll_task *task, const double *inner_ns, uint32_t rank)
+{
+	struct coll_list *l = &p->lists[rank];
+	const uint32_t here = coll_node(task, rank);
+	struct coll_blocks blocks[COLL_BUFFERS];
+	double line_ns[2] = {0, 0}, most_ns[2] = {0, 0}; /* out, in */
+
+	coll_plan_blocks(p, blocks);
+	for (uint32_t i = 0; i < l->count; i++) {
+		const struct coll_step *s = &l->steps[i];
+		const bool in = s->op == COLL_RECV;
+
+		if (s->op > COLL_RECV || s->flags & COLL_EAGER)
+			continue;
+		const uint32_t there = coll_node(task, s->peer);
+
+		if (there == here)
+			continue;
+		const double way = way_ns(task->topology, inner_ns, in ? there : here,
+			in ? here : there);
+
+		most_ns[in] = way > most_ns[in] ? way : most_ns[in];
+		line_ns[in] += (double)coll_run_bytes(&blocks[in ? s->to : s->from], s->block,
+				       s->blocks) *
+			l->send_pace / 65536;
+	}
+	/* Acks and permits of what comes */
+	line_ns[0] += line_ns[1] * task->params.frame_least /
+		(task->params.frame_payload + task->params.frame_overhead);
+	for (unsigned k = 0; k < 2; k++)
+		most_ns[k] = line_ns[k] > most_ns[k] ? line_ns[k] : most_ns[k];
+	l->load_out = part_of(most_ns[0], p->bound_ns);
+	l->load_in = part_of(most_ns[1], p->bound_ns);
+}
+
+/* Of all ranks, the pace of their lines and how busy these are. Returns 0 or -ENOMEM. */
+static int
+lines(struct coll_plan *p, const struct coll_task *task)
+{
+	const struct topology *t = task->topology;
+	double *inner_ns = calloc(t->edge_count + 1, sizeof(*inner_ns));
+
+	if (inner_ns == NULL)
+		return -ENOMEM;
+	for (uint32_t e = 0; e < t->edge_count; e++)
+		inner_ns[e] = is_line(t, e) ? 0 : edge_ns(task, e);
+	for (uint32_t r = 0; r < p->ranks; r++) {
+		pace_line(p, task, r);
+		load_line(p, task, inner_ns, r);
+	}
+	free(inner_ns);
+	return 0;
+}
+
 /* Whether no block goes without permits that is longer than the receiver can keep. */
 static bool
 eager_fits(const struct coll_plan *p, const struct coll_task *task)
@@ -469,13 +586,13 @@ coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_
 			.area_bytes = AREA_PIECES * piece,
 		};
 	e = generate(&b, generators[g][task->kind]);
+	p->bound_ns = coll_bound_ns(task);
 	if (e == 0 && !eager_fits(p, task))
 		e = -EOPNOTSUPP;
+	if (e == 0 && g != COLL_AT_ONCE)
+		e = lines(p, task);
 	if (e != 0)
 		goto fail;
-	for (uint32_t r = 0; r < p->ranks && g != COLL_AT_ONCE; r++)
-		pace_line(p, task, r);
-	p->bound_ns = coll_bound_ns(task);
 	p->hash = hash_of(p, task);
 	free(b.used);
 	*out = p;

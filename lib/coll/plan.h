@@ -58,6 +58,11 @@ struct coll_params {
 	uint32_t eager;          /* most bytes of a block that goes without permits; 0 = a piece */
 };
 
+/* The longest piece in a PM frame with so much payload: elements of vectors are not cut. */
+uint32_t coll_piece_in(uint32_t frame_payload);
+/* As engines send pieces of that size: each in one PM frame on Ethernet. */
+struct coll_params coll_params_of_engines(uint32_t piece);
+
 struct coll_plan {
 	enum coll_kind kind;
 	enum coll_generator generator;

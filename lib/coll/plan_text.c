@@ -56,7 +56,8 @@ static const struct field step_fields[] = {STEP_FIELD("peer", peer, 0),
 #name, offsetof(struct coll_list, name), sizeof(((struct coll_list *)0)->name), 0  \
 	}
 static const struct field list_fields[] = {LIST_FIELD(piece), LIST_FIELD(areas),
-	LIST_FIELD(area_bytes), LIST_FIELD(send_pace), LIST_FIELD(window), LIST_FIELD(grain)};
+	LIST_FIELD(area_bytes), LIST_FIELD(send_pace), LIST_FIELD(window), LIST_FIELD(grain),
+	LIST_FIELD(load_in), LIST_FIELD(load_out)};
 #define LIST_FIELDS (sizeof(list_fields) / sizeof(list_fields[0]))
 
 static uint64_t

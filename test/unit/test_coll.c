@@ -1016,6 +1016,140 @@ coll_next__late_pieces_are_made_up_for(void **state)
 	free(c);
 }
 
+/* Two that share a line: each one's pieces take twice as long, from the moment on at which that is
+ * so, and its window is half as large. */
+static void
+coll_exec_share__slows_the_clock(void **state)
+{
+	static const struct coll_step sends[] = {
+		{.op = COLL_SEND,
+			.flags = COLL_EAGER,
+			.peer = 1,
+			.after = {COLL_NONE, COLL_NONE},
+			.blocks = 2},
+	};
+	static const struct coll_step receives[] = {
+		{.op = COLL_RECV,
+			.to = COLL_OUT,
+			.peer = 1,
+			.after = {COLL_NONE, COLL_NONE},
+			.blocks = 1,
+			.at_us = 100,
+			.pace = 1000u << 16},
+	};
+	struct coll_list l = {
+		.steps = sends,
+		.count = 1,
+		.ranks = 3,
+		.piece = 10,
+		.send_pace = 1000u << 16, /* 10 us a piece */
+	};
+	struct coll_exec *c = begun(&l);
+	struct coll_out out;
+
+	(void)state;
+	assert_int_equal(leaves(c, 0), 0);
+	assert_int_equal(leaves(c, 1), 10000);
+	coll_exec_share(c, 2 * COLL_WHOLE, 15000);
+	assert_int_equal(leaves(c, 15000), 25000); /* half of 10 us was over */
+	assert_int_equal(leaves(c, 25000), 45000);
+	coll_exec_share(c, COLL_WHOLE, 50000);
+	assert_int_equal(leaves(c, 50000), 57500); /* a quarter was over */
+	/* whatever the share, it is time when the deadline says so */
+	uint64_t last = 57500;
+
+	for (uint32_t share = 270; share < 300; share += 3) {
+		coll_exec_share(c, share, last);
+		assert_false(coll_next(c, &out, last));
+		const uint64_t at = coll_deadline(c);
+
+		assert_false(coll_next(c, &out, at - 1));
+		assert_true(coll_next(c, &out, at));
+		assert_in_range(at - last, 10000ull * share / COLL_WHOLE - 2,
+			10000ull * share / COLL_WHOLE + 2);
+		last = at;
+	}
+	free(c);
+
+	l.steps = receives;
+	l.send_pace = 0;
+	l.window = 40;
+	l.grain = 10;
+	c = begun(&l);
+	coll_exec_share(c, 2 * COLL_WHOLE, 0);
+	assert_false(coll_next(c, &out, 199999));
+	for (unsigned i = 0; i < 2; i++) { /* two grains of ten */
+		assert_true(coll_next(c, &out, 200000 + i * 20000));
+		assert_int_equal(out.go, COLL_GO_PERMIT);
+	}
+	assert_false(coll_next(c, &out, 1000000));
+	assert_int_equal(coll_outstanding(c), 20);
+	coll_exec_share(c, COLL_WHOLE, 1000000);
+	assert_true(coll_next(c, &out, 1000000));
+	assert_true(coll_next(c, &out, 1000000));
+	assert_false(coll_next(c, &out, 1000000));
+	assert_int_equal(coll_outstanding(c), 40);
+	free(c);
+
+	l.load_in = COLL_WHOLE + 1; /* of which a client could take more than its share */
+	uint32_t step;
+
+	assert_int_equal(coll_check(&l, two_blocks, &step), -EINVAL);
+	assert_int_equal(step, l.count);
+}
+
+/* How busy plans say that they keep lines. */
+static void
+coll_plan__says_how_busy_lines_are(void **state)
+{
+	static const struct {
+		enum coll_kind kind;
+		enum coll_generator generator;
+		uint64_t bytes;
+		/* percent, least and most, of rank 0's and of rank 7's line, which is at the other
+		 * switch */
+		unsigned in_0[2], out_0[2], in_7[2], out_7[2];
+	} cases[] = {
+		{COLL_GATHER, COLL_PERMITS, 100000, {95, 100}, {1, 15}, {0, 0}, {45, 60}},
+		{COLL_SCATTER, COLL_PERMITS, 100000, {0, 0}, {95, 100}, {45, 60}, {0, 5}},
+		{COLL_ALLTOALL, COLL_PHASES, 100000, {95, 100}, {95, 100}, {95, 100}, {95, 100}},
+		{COLL_ALLGATHER, COLL_RING, 100000, {95, 100}, {95, 100}, {95, 100}, {95, 100}},
+		{COLL_ALLREDUCE, COLL_DOUBLING, 8, {0, 0}, {0, 0}, {0, 0}, {0, 0}}, /* eager */
+	};
+	struct topology *t = parsed("switch s[0-1] buffer=128K\nhost h[0-7]\n"
+				    "link h[0-3] s0 bandwidth=1G latency=1us\n"
+				    "link h[4-7] s1 bandwidth=1G latency=1us\n"
+				    "link s0 s1 bandwidth=1G latency=1us\n");
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct coll_task task = {
+			.kind = cases[i].kind,
+			.topology = t,
+			.ranks = 8,
+			.bytes = cases[i].bytes,
+			.params = coll_params_of_engines(1408),
+			.only = COLL_NONE,
+		};
+		struct coll_plan *p;
+
+		assert_int_equal(coll_plan_make(cases[i].generator, &task, &p), 0);
+		const struct coll_list *l = p->lists;
+		const unsigned says[4] = {l[0].load_in, l[0].load_out, l[7].load_in, l[7].load_out};
+		const unsigned *range[4] = {cases[i].in_0, cases[i].out_0, cases[i].in_7,
+			cases[i].out_7};
+
+		for (unsigned k = 0; k < 4; k++) {
+			const unsigned percent = says[k] * 100 / COLL_WHOLE;
+
+			if (percent < range[k][0] || percent > range[k][1])
+				fail_msg("case %u, load %u: %u percent", i, k, percent);
+		}
+		coll_plan_free(p);
+	}
+	topology_free(t);
+}
+
 /* What a plan's text may not say, and the sentences about it. */
 static void
 coll_plan_read__refuses(void **state)
@@ -1103,6 +1237,8 @@ main(void)
 		cmocka_unit_test(coll_plan__far_clusters),
 		cmocka_unit_test(coll_plan__within_a_node),
 		cmocka_unit_test(coll_next__late_pieces_are_made_up_for),
+		cmocka_unit_test(coll_exec_share__slows_the_clock),
+		cmocka_unit_test(coll_plan__says_how_busy_lines_are),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1540,6 +1540,72 @@ colls_break__later_messages_are_good(void **state)
 	small_ends();
 }
 
+/* When member 0's next piece leaves; *number: of which collective. */
+static uint64_t
+next_piece(uint32_t *number)
+{
+	struct colls *c = w.lane[0].c;
+	struct colls_do d;
+
+	for (;;) {
+		while (!colls_next(c, &d, true, w.now)) {
+			assert_true(colls_deadline(c) != COLL_NEVER);
+			assert_true(colls_deadline(c) > w.now);
+			w.now = colls_deadline(c);
+		}
+		if (d.what == COLLS_SEND && d.len > 0) {
+			*number = wire_be32(d.head.number);
+			return w.now;
+		}
+	}
+}
+
+/* Two collectives that want all of the line share it, until one of them has ended; one that is
+ * stopped wants nothing. */
+static void
+colls_next__several_share_the_line(void **state)
+{
+	uint32_t number;
+	uint64_t last, at;
+
+	(void)state;
+	small_world(2);
+	plan_small(COLL_SCATTER, COLL_AT_ONCE, 0, 200); /* four pieces for each of two */
+	w.plans[0]->lists[0].send_pace = 1000u << 16;   /* 64 us for one */
+	w.plans[0]->lists[0].load_out = COLL_WHOLE;
+	begin(&w.members[0]);
+	for (uint16_t r = 1; r < SMALL; r++) {
+		const struct wire_coll h = head(WIRE_C_BEGUN, 1, 0, 0);
+
+		gives(0, r, &h, HEAD_BYTES);
+	}
+	last = next_piece(&number);
+	at = next_piece(&number);
+	assert_int_equal(at - last, 64000);
+	begin(&w.members[0]);
+	unsigned pieces[2] = {2, 0};
+	uint64_t last_of[2] = {at, 0};
+
+	while (pieces[0] < 7 && pieces[1] < 7) {
+		at = next_piece(&number);
+		if (pieces[number] > 1)
+			assert_in_range(at - last_of[number], 120000, 140000);
+		last_of[number] = at;
+		pieces[number]++;
+	}
+	colls_stop(w.lane[0].c, w.members[0].seat.ctx);
+	struct colls_do d;
+
+	assert_false(colls_next(w.lane[0].c, &d, true, w.now));
+	colls_start(w.lane[0].c, w.members[0].seat.ctx);
+	for (; pieces[0] < 8 || pieces[1] < 8; pieces[number]++)
+		at = next_piece(&number);
+	/* the line was never idle: 2 * 400 bytes, of which the last pieces of both have still to
+	 * leave */
+	assert_int_equal(at, 800000 - 2 * 8000);
+	small_ends();
+}
+
 int
 main(void)
 {
@@ -1556,6 +1622,7 @@ main(void)
 		cmocka_unit_test(colls_leave__hears_nothing),
 		cmocka_unit_test(colls_is_out__verdict_to_be_told),
 		cmocka_unit_test(colls_break__later_messages_are_good),
+		cmocka_unit_test(colls_next__several_share_the_line),
 		cmocka_unit_test(colls__histories),
 	};
 

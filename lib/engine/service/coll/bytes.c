@@ -129,6 +129,8 @@ job_read(struct coll_job *j, const struct channel *ch, const struct bytes *from,
 	j->list.send_pace = d->send_pace;
 	j->list.window = d->window;
 	j->list.grain = d->grain;
+	j->list.load_in = d->load_in;
+	j->list.load_out = d->load_out;
 	j->is_read = true;
 	return 0;
 }
