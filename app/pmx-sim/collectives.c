@@ -224,6 +224,15 @@ cluster(const struct topology *t, const struct proto_config *proto, bool permits
 	return sim_new(&c);
 }
 
+/* A flow that stays open. */
+static void
+open_flow(uint32_t from, uint32_t to)
+{
+	if (sim_send(w.sim, from, 0, to, 0, 8, NO_TAG) != 0)
+		fail("a flow cannot be opened");
+	sim_watch(w.sim, from, 0, to, 0, true);
+}
+
 /* Open the flows that the plan uses, both ways, as MPI's processes are connected. */
 static void
 connect(const struct coll_plan *p)
@@ -232,10 +241,10 @@ connect(const struct coll_plan *p)
 		for (uint32_t i = 0; i < p->lists[r].count; i++) {
 			const struct coll_step *s = &p->lists[r].steps[i];
 
-			if (s->op == COLL_SEND &&
-				(sim_send(w.sim, r, 0, s->peer, 0, 8, NO_TAG) != 0 ||
-					sim_send(w.sim, s->peer, 0, r, 0, 8, NO_TAG) != 0))
-				fail("a flow cannot be opened");
+			if (s->op == COLL_SEND) {
+				open_flow(r, s->peer);
+				open_flow(s->peer, r);
+			}
 		}
 		if (!sim_run(w.sim, sim_now(w.sim) + 200 * US))
 			fail(sim_error(w.sim));

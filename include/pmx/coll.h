@@ -111,7 +111,7 @@ PMX_API int pmx_coll_survey_wait(struct pmx_survey *survey, char **text);
 
 /**
  * Let plans follow the network: where its topology is known, and three long collectives (predicted
- * to take 1 ms and more) one after the other took 1.25 of the time predicted, the members measure
+ * to take 1 ms and more) one after the other took 1.12 of the time predicted, the members measure
  * what its lines and links carry, which takes some 0.1 to 0.5 s, and plan by that from then on. If
  * that changes nothing, it is not done again for that reason; after a change it is done again after
  * 64 long collectives, then ever more rarely, in case more goes again. Who begins late, or waits

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define ADAPT_SLOW  1.25 /* of what is usual */
+#define ADAPT_SLOW  1.12 /* of what is usual */
 #define ADAPT_TIMES 3
 #define ADAPT_LOOK  64 /* collectives after a change until it is looked whether more goes again */
 #define ADAPT_MOST  4096

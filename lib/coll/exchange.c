@@ -271,15 +271,15 @@ share_out(struct coll_builder *b, struct phases *f, struct pair *pairs)
 	}
 }
 
-/* A phase takes longer than a block: a permit and an Ack for each piece go the other way, whose
+/* A phase takes longer than a block: a permit and an Ack for each grain go the other way, whose
  * line is as busy; and what came late must be able to catch up, on a trunk many at a time. */
 static double
 phase_slack(const struct coll_builder *b, const struct phases *f)
 {
 	const struct coll_task *task = b->task;
 	const struct topology *t = task->topology;
-	const uint64_t piece = b->plan->lists[0].piece;
-	const uint64_t bytes = task->bytes < piece ? task->bytes : piece;
+	const uint32_t piece = b->plan->lists[0].piece, grain = coll_grain(b, 0, 0);
+	const uint64_t bytes = task->bytes < grain ? task->bytes : grain;
 	uint32_t most = 0;
 	bool trunk = false;
 
@@ -291,7 +291,8 @@ phase_slack(const struct coll_builder *b, const struct phases *f)
 		}
 	}
 	return (trunk ? 1.07 : 1.015) +
-		2.0 * task->params.frame_least / (double)coll_wire_bytes(&task->params, bytes);
+		2.0 * task->params.frame_least /
+		(double)coll_block_wire(&task->params, piece, bytes);
 }
 
 /* Whether all that crosses an edge fits the port before it. */
@@ -322,10 +323,11 @@ pace_trunks(struct coll_builder *b)
 	if (!phases_make(b, &f)) {
 		b->error = -ENOMEM;
 	} else if (busiest(b, &f) > n - 1 && !all_fits(b, &f)) {
-		const double slow = (double)busiest(b, &f) / (n - 1) * LINE_SLACK;
+		const double slow = (double)busiest(b, &f) / (n - 1);
 
 		for (uint32_t r = 0; r < n; r++)
-			b->plan->lists[r].send_pace = coll_pace(b->plan, task, slow * f.slowest);
+			b->plan->lists[r].send_pace = coll_pace(b->plan, task,
+				slow * coll_slack(task, f.slowest, true));
 	}
 	phases_end(&f);
 }
@@ -387,8 +389,11 @@ coll_alltoall_phases(struct coll_builder *b)
 	}
 	for (uint32_t p = 0; p < n; p++) {
 		coll_add_own(b, order[p], p);
-		b->plan->lists[order[p]].window = (uint64_t)(2 * longest / slowest) +
-			8ull * b->plan->lists[0].piece;
+		struct coll_list *l = &b->plan->lists[order[p]];
+		const double under_way = 2 * longest / slowest;
+
+		l->grain = coll_grain(b, coll_node(task, order[p]), under_way);
+		l->window = (uint64_t)under_way + 4ull * l->grain;
 	}
 	for (uint32_t i = 0; i < n * (n - 1); i++) {
 		const struct pair *x = &pairs[i];
@@ -402,7 +407,7 @@ coll_alltoall_phases(struct coll_builder *b)
 		/* two pieces more than the way, so that no sender waits for a permit that does */
 		r.lead_ns = (uint32_t)(there.latency_ns + back.latency_ns +
 			2 * b->plan->lists[0].piece * slowest);
-		r.pace = coll_pace(b->plan, task, slowest * LINE_SLACK);
+		r.pace = coll_pace(b->plan, task, coll_slack(task, slowest, true));
 		coll_add(b, from, &s);
 		coll_add(b, to, &r);
 	}

@@ -13,6 +13,7 @@
  *    instead, which costs their hosts a copy, and a round trip each where they are far).
  */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -282,22 +283,24 @@ coll_gather_in_turn(struct coll_builder *b)
 	}
 }
 
-#define LANE_NEAR (TOPOLOGY_NONE - 1) /* the root's own node: no line is used */
+#define LANE_NEAR   (TOPOLOGY_NONE - 1) /* the root's own node: no line is used */
+#define LANE_STREAM (TOPOLOGY_NONE - 2) /* one of those for streams, later */
 
 /* A line of the timetable. */
 struct entry {
 	uint32_t place;
 	uint32_t lane;      /* index in lanes; TOPOLOGY_NONE: the root's line sets the rate;
-			     * LANE_NEAR */
+			     * LANE_NEAR, LANE_STREAM */
 	double latency_ns;  /* from the sender to the root, or from the root to the receiver */
 	double lead_ns;     /* there and back */
 	double at_ns, each; /* the result: when, and how long a byte takes */
 };
 
+/* A slow link, or one of as many streams from afar as it takes to fill the line (GAT-5). */
 struct lane {
-	uint32_t edge;
+	uint32_t edge; /* LANE_STREAM: any */
 	double ns_per_byte;
-	double clock_ns; /* when it is free */
+	double begin_ns, clock_ns; /* when its first block comes, and when it is free again */
 };
 
 struct timetable {
@@ -355,6 +358,61 @@ lane_of(struct timetable *t, const struct coll_path *p)
 	return i;
 }
 
+/* How long a byte takes at least in one flow to or from afar: no more than so many bytes may be on
+ * their way before an Ack comes back. 0: the block is not longer than that. */
+static double
+stream_of(const struct coll_task *task, double wire, double there_and_back_ns)
+{
+	const double flight = (double)task->params.flight_frames *
+		(task->params.frame_payload + task->params.frame_overhead);
+
+	return flight > 0 && wire > flight ? there_and_back_ns / flight : 0;
+}
+
+/* Lanes for blocks that come from so far that one alone does not fill the line. slowest: of these,
+ * ns a byte; nearest: the least time there and back. */
+static void
+add_streams(struct timetable *t, double slowest, double nearest)
+{
+	uint32_t blocks = 0;
+
+	for (uint32_t i = 0; i < t->count; i++)
+		blocks += t->entries[i].lane == LANE_STREAM;
+	const double fill = ceil(slowest / t->line), each = t->wire * t->line;
+	const uint32_t streams = fill < blocks ? (uint32_t)fill : blocks;
+	double begin = 0;
+
+	/* near ones come before it can be their turn */
+	for (uint32_t i = 0; i < t->count; i++) {
+		const struct entry *e = &t->entries[i];
+
+		if (e->lane == TOPOLOGY_NONE && !t->outwards && begin < nearest)
+			begin = (begin < e->lead_ns ? e->lead_ns : begin) + each;
+	}
+
+	for (uint32_t i = 0; i < streams; i++)
+		t->lanes[t->lane_count++] = (struct lane){
+			.edge = LANE_STREAM,
+			.ns_per_byte = t->line * streams > slowest ? t->line * streams : slowest,
+			.begin_ns = begin,
+			.clock_ns = begin,
+		};
+}
+
+/* The stream that is free first. */
+static uint32_t
+free_stream(const struct timetable *t)
+{
+	uint32_t best = LANE_STREAM;
+
+	for (uint32_t i = 0; i < t->lane_count; i++) {
+		if (t->lanes[i].edge == LANE_STREAM &&
+			(best == LANE_STREAM || t->lanes[i].clock_ns < t->lanes[best].clock_ns))
+			best = i;
+	}
+	return best;
+}
+
 /* Slow lanes carry their blocks one after the other from the beginning on. If together they could
  * carry more than the line, each gets its part of that. So does the node, which takes nothing of
  * it. */
@@ -378,10 +436,14 @@ time_lanes(struct timetable *t)
 		}
 		if (e->lane == TOPOLOGY_NONE)
 			continue;
+		if (e->lane == LANE_STREAM)
+			e->lane = free_stream(t);
 		struct lane *l = &t->lanes[e->lane];
 
 		e->each = l->ns_per_byte * slower;
 		e->at_ns = t->outwards || l->clock_ns > e->lead_ns ? l->clock_ns : e->lead_ns;
+		if (l->clock_ns == l->begin_ns)
+			l->begin_ns = e->at_ns;
 		l->clock_ns = e->at_ns + t->wire * e->each;
 	}
 }
@@ -398,11 +460,31 @@ left_of_line(const struct timetable *t, double now, double *until)
 
 		if (l->clock_ns <= now)
 			continue;
-		rate -= 1 / l->ns_per_byte;
-		if (l->clock_ns < *until)
-			*until = l->clock_ns;
+		const double next = l->begin_ns > now ? l->begin_ns : l->clock_ns;
+
+		if (next == l->clock_ns)
+			rate -= 1 / l->ns_per_byte;
+		if (next < *until)
+			*until = next;
 	}
 	return rate > 0.02 / t->line ? rate : 0;
+}
+
+/* Whether a block that begins now is done before less of the line is left. */
+static bool
+fits_before_less(const struct timetable *t, double now, double rate)
+{
+	double left = t->wire, until;
+
+	for (double next = rate; next >= rate; next = left_of_line(t, now, &until)) {
+		rate = next;
+		left_of_line(t, now, &until);
+		left -= (until - now) * rate;
+		if (left <= 0)
+			return true;
+		now = until;
+	}
+	return false;
 }
 
 static void
@@ -418,15 +500,14 @@ time_line(struct timetable *t)
 			continue;
 		if (!t->outwards && clock < e->lead_ns)
 			clock = e->lead_ns;
-		while ((rate = left_of_line(t, clock, &until)) == 0)
+		while ((rate = left_of_line(t, clock, &until)) == 0 ||
+			!fits_before_less(t, clock, rate))
 			clock = until;
 		e->at_ns = clock;
 		e->each = 1 / rate;
-		while (clock + left / rate > until) {
+		for (; clock + left / rate > until; rate = left_of_line(t, clock, &until)) {
 			left -= (until - clock) * rate;
 			clock = until;
-			while ((rate = left_of_line(t, clock, &until)) == 0)
-				clock = until;
 		}
 		clock += left / rate;
 	}
@@ -444,7 +525,9 @@ timetable_make(struct timetable *t, struct coll_builder *b, bool outwards)
 		.entries = calloc(n, sizeof(*t->entries)),
 		.lanes = calloc(n, sizeof(*t->lanes)),
 		.line = n > 1 && top->edge_count
-			? coll_edge_ns_per_byte(top, outwards ? up : top->edges[up].reverse)
+			? coll_slack(task,
+				  coll_edge_ns_per_byte(top, outwards ? up : top->edges[up].reverse),
+				  false)
 			: COLL_LOCAL_NS_PER_BYTE,
 		.wire = (double)coll_block_wire(&task->params, b->plan->lists[0].piece,
 			task->bytes),
@@ -454,6 +537,8 @@ timetable_make(struct timetable *t, struct coll_builder *b, bool outwards)
 		b->error = -ENOMEM;
 		return false;
 	}
+	double slowest = 0, nearest = INFINITY;
+
 	for (uint32_t i = 1; i < n; i++) {
 		const uint32_t rank = b->plan->order[i];
 		const struct coll_path in = coll_path_between(task, rank, task->root);
@@ -467,8 +552,16 @@ timetable_make(struct timetable *t, struct coll_builder *b, bool outwards)
 			.latency_ns = p->latency_ns,
 			.lead_ns = outwards ? 0 : in.latency_ns + out.latency_ns,
 		};
+		const double stream = stream_of(task, t->wire, in.latency_ns + out.latency_ns);
+
+		if (e->lane == TOPOLOGY_NONE && stream > t->line * 1.01) {
+			e->lane = LANE_STREAM;
+			slowest = stream > slowest ? stream : slowest;
+			nearest = e->lead_ns < nearest ? e->lead_ns : nearest;
+		}
 	}
 	qsort(t->entries, t->count, sizeof(*t->entries), outwards ? farthest_first : nearest_first);
+	add_streams(t, slowest, nearest);
 	time_lanes(t);
 	time_line(t);
 	qsort(t->entries, t->count, sizeof(*t->entries), first_to_go);
@@ -504,9 +597,12 @@ coll_collect(struct coll_builder *b, uint16_t *got)
 		coll_add(b, order[e->place], &s);
 		got[e->place] = coll_add(b, order[0], &r);
 	}
+	struct coll_list *l = &b->plan->lists[order[0]];
+	const double under_way = longest / t.line;
+
+	l->grain = coll_grain(b, coll_node(b->task, b->task->root), under_way);
 	/* what is under way, and what a port can hold if somebody was late */
-	b->plan->lists[order[0]].window = (uint64_t)(longest / t.line) +
-		4ull * b->plan->lists[0].piece;
+	l->window = (uint64_t)under_way + 4ull * l->grain;
 out:
 	timetable_end(&t);
 }

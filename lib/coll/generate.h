@@ -9,10 +9,6 @@
 #include "coll/tour.h"
 
 #define AREA_PIECES 8 /* of scratch, at least */
-/* What a line's pieces leave for Acks, permits and headers that come in between; without it these
- * pile up in the host's port, which looks like a queue in the network and cuts windows. */
-#define LINE_SLACK  1.03
-
 struct coll_builder {
 	struct coll_plan *plan;
 	const struct coll_task *task;
@@ -64,6 +60,15 @@ coll_local(enum coll_op op, enum coll_buffer from, enum coll_buffer to, uint32_t
 		.blocks = (uint16_t)blocks,
 	};
 }
+
+/* Returns how long a byte is to take on a line where it could take so long: some of that is left for
+ * headers and permits; both: and for Acks of as much that comes the other way. Without it these
+ * pile up in the host's port, which looks like a queue in the network and cuts windows. */
+double coll_slack(const struct coll_task *task, double ns_per_byte, bool both);
+/* How much each permit of a timetable adds, where so many bytes are under way: not so little that
+ * the permits under way fill a window on their own way, and not so much that the port in front of
+ * the node could not hold it. */
+uint32_t coll_grain(const struct coll_builder *b, uint32_t node, double under_way);
 
 /* A block is one piece, which may go without a permit. */
 static inline bool

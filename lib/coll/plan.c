@@ -3,6 +3,7 @@
  * Making plans: the table of generators, the bound, and the choice; see plan.h.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,11 @@
 /* on the wire: preamble, header, checksum and gap; and the shortest frame with these */
 #define ETHERNET_EXTRA 38
 #define ETHERNET_LEAST 84
+/* proto.ack_delay_us of an engine that is not told otherwise: no flow Acks more often */
+#define ACK_NS         25000.0
+#define LEAST_SLACK    0.006
+/* proto.window_frames of an engine that is not told otherwise, less what waits for its Ack */
+#define FLIGHT_FRAMES  (512 - 32)
 
 const char *const coll_kind_name[COLL_KINDS] = {"gather", "scatter", "bcast", "reduce", "allgather",
 	"alltoall", "allreduce", "reduce_scatter", "barrier"};
@@ -150,6 +156,27 @@ coll_widen_area(struct coll_builder *b, uint32_t relay, uint32_t child, uint64_t
 		l->area_bytes = bytes;
 }
 
+#define GRAIN_PIECES 4  /* at least */
+#define GRAINS       64 /* under way, at most */
+
+uint32_t
+coll_grain(const struct coll_builder *b, uint32_t node, double under_way)
+{
+	const struct topology *t = b->task->topology;
+	const struct topology_vertex *host = &t->vertices[t->hosts[node]];
+	const uint32_t piece = b->plan->lists[0].piece;
+	const uint64_t buffer = host->edge_count
+		? t->vertices[t->edges[host->first_edge].to].buffer_bytes
+		: 0;
+	double grain = under_way / GRAINS;
+
+	if (buffer > 0 && grain > (double)buffer / 8)
+		grain = (double)buffer / 8;
+	const uint32_t pieces = (uint32_t)(grain / piece);
+
+	return (pieces > GRAIN_PIECES ? pieces : GRAIN_PIECES) * piece;
+}
+
 uint32_t
 coll_cluster_end(const struct coll_builder *b, uint32_t first)
 {
@@ -160,6 +187,17 @@ coll_cluster_end(const struct coll_builder *b, uint32_t first)
 	while (last + 1 < b->task->ranks && coll_cluster(b->task, order[last + 1]) == cluster)
 		last++;
 	return last;
+}
+
+double
+coll_slack(const struct coll_task *task, double ns_per_byte, bool both)
+{
+	const double least = task->params.frame_least;
+	const double frame = task->params.frame_payload + task->params.frame_overhead;
+	/* one for each frame, or for all that comes while one waits */
+	const double each = ACK_NS / ns_per_byte > frame ? ACK_NS / ns_per_byte : frame;
+
+	return ns_per_byte * (1 + LEAST_SLACK + (both ? least / each : 0));
 }
 
 uint32_t
@@ -191,6 +229,7 @@ coll_params_of_engines(uint32_t piece)
 		.message_head = sizeof(struct wire_coll),
 		.piece = piece,
 		.eager = WIRE_COLL_EAGER,
+		.flight_frames = FLIGHT_FRAMES,
 	};
 }
 
@@ -438,17 +477,47 @@ generate(struct coll_builder *b, generator g)
 	return b->error;
 }
 
-/* A rank's pieces leave at the rate of its host's line: what waits in the host's own port would
- * look like a queue in the network. */
+/* A rank's pieces leave at the rate of its host's line, or of the fastest way to where it sends, and
+ * those that go a slower way at the rate of that: what waits in the host's own port would look like
+ * a queue in the network, and what waits before a slower link may be lost, even if nobody else
+ * sends. */
 static void
 pace_line(struct coll_plan *p, const struct coll_task *task, uint32_t rank)
 {
 	const struct topology *t = task->topology;
 	const struct topology_vertex *host = &t->vertices[t->hosts[coll_node(task, rank)]];
+	struct coll_list *l = &p->lists[rank];
+	struct coll_step *steps = &p->steps[l->steps - p->steps];
+	double fastest = INFINITY;
+	bool does[COLL_OPS] = {false};
 
-	if (host->edge_count > 0)
-		p->lists[rank].send_pace = coll_pace(p, task,
-			coll_edge_ns_per_byte(t, host->first_edge) * LINE_SLACK);
+	if (host->edge_count == 0)
+		return;
+	for (uint32_t i = 0; i < l->count; i++) {
+		const struct coll_step *s = &steps[i];
+
+		does[s->op] = true;
+		if (s->op != COLL_SEND || s->flags & (COLL_EAGER | COLL_NEAR))
+			continue;
+		const double way = coll_path_between(task, rank, s->peer).ns_per_byte;
+
+		fastest = way < fastest ? way : fastest;
+	}
+	if (fastest == INFINITY)
+		fastest = coll_edge_ns_per_byte(t, host->first_edge);
+	const bool both = does[COLL_SEND] && does[COLL_RECV];
+
+	l->send_pace = coll_pace(p, task, coll_slack(task, fastest, both));
+	for (uint32_t i = 0; i < l->count; i++) {
+		struct coll_step *s = &steps[i];
+
+		if (s->op != COLL_SEND || s->pace > 0 || s->flags & (COLL_EAGER | COLL_NEAR))
+			continue;
+		const double way = coll_path_between(task, rank, s->peer).ns_per_byte;
+
+		if (way > fastest * 1.01)
+			s->pace = coll_pace(p, task, coll_slack(task, way, both));
+	}
 }
 
 static uint16_t

@@ -224,7 +224,7 @@ pace_of_streams(const struct coll_builder *b, uint32_t from, uint32_t to, uint32
 	const uint16_t *order = b->plan->order;
 	const struct coll_path way = coll_path_between(b->task, order[from], order[to]);
 
-	return coll_pace(b->plan, b->task, streams * way.ns_per_byte * LINE_SLACK);
+	return coll_pace(b->plan, b->task, streams * coll_slack(b->task, way.ns_per_byte, true));
 }
 
 /* whole: the step by which place 0 has the run in OUT. */

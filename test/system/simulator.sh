@@ -82,6 +82,11 @@ for kind in gather scatter bcast reduce allgather alltoall allreduce reduce_scat
 		awk '$1 != "plan" && $1 != "at_once" && $1 != "two_level" {n++; r = $3 / $2; bad += r < 0.9 || r > 1.1} END {exit !(n > 0 && !bad)}' "$dir/out"
 	verdict "simulator__collective_$kind" $? "$dir/out"
 done
+for kind in gather scatter; do
+	"$sim" collective --topology "$root/test/sim/three_sites" --kind $kind --size 1000000 --generator permits >"$dir/out" 2>&1 &&
+		awk '$1 == "permits" {n++; bad += $4 > 1.05 || $5 > 0} END {exit !(n == 1 && !bad)}' "$dir/out"
+	verdict "simulator__collective_from_afar_$kind" $? "$dir/out"
+done
 "$sim" collective --topology "$root/test/sim/two_switches" --kind fly >"$dir/out" 2>&1
 [ $? -eq 2 ] && grep -q -- '--kind gather' "$dir/out"
 verdict simulator__unknown_collective $? "$dir/out"
@@ -113,8 +118,9 @@ goal e6_barrier '/^E6: .*members/ {n++; bad += $4 > 1.2} END {print (n == 2 && !
 goal e7_multicast_by_the_network '/^E7: MTU/ {n++; bad += $13 > 1.15 || $6 > ($3 + 0 == 9000 ? 1.05 : 1.15) || $25 < 7 / 8 * $4} END {print (n == 4 && !bad)}'
 goal e7_multicast_with_loss '/^E7: MTU/ {n++; bad += $21 + 0 > 1.5} END {print (n == 4 && !bad)}'
 goal e7_multicast_by_a_list '/^E7: MTU/ {n++; bad += $29 > 1.08} END {print (n == 4 && !bad)}'
-# gather at 56 hosts and 3 switches: 1.15 of the bound from 1 KB on, no frame lost, and 1.02 of what all at once takes
-goal e8_planned_gather '/^e8: .*bytes, at once/ {once = $6} /^e8: .*bytes, planned/ {n++; bad += $5 > ($2 >= 1000 ? 1.15 : 1.5) || $13 > 0 || $5 > 1.02 * once} END {print (n == 5 && !bad)}'
+# gather at 56 hosts and 3 switches: 1.15 of the bound from 1 KB on, no frame lost, and 1.02 of what all at once takes,
+# but for 1000 bytes: engines take so much only when they have asked for it, which is a round trip more
+goal e8_planned_gather '/^e8: .*bytes, at once/ {once = $6} /^e8: .*bytes, planned/ {n++; bad += $5 > ($2 >= 1000 ? 1.15 : 1.5) || $13 > 0 || $5 > ($2 == 1000 ? 1.04 : 1.02) * once} END {print (n == 5 && !bad)}'
 goal e8_unequal_links '/^e8: trunks.* planned/ {n++; bad += $8 > 1.05 || $16 > 0} END {print (n == 3 && !bad)}'
 goal e8_one_sender_waits '/^e8: .*bytes, permits/ {n++; bad += $NF > 2} END {print (n == 5 && !bad)}'
 # 160 hosts in 9 clusters: 2.0 of the bound at 20 KB, 1.3 at 100 KB

@@ -1150,6 +1150,110 @@ coll_plan__says_how_busy_lines_are(void **state)
 	topology_free(t);
 }
 
+/* What goes a slower way than its host's line goes at the rate of that way. */
+static void
+coll_plan__paces_slower_ways(void **state)
+{
+	struct topology *t = parsed("switch s[0-1] buffer=128K\nhost h[0-3]\n"
+				    "link h[0-1] s0 bandwidth=1G latency=1us\n"
+				    "link h[2-3] s1 bandwidth=1G latency=1us\n"
+				    "link s0 s1 bandwidth=250M latency=1us\n");
+	struct coll_task task = {
+		.topology = t,
+		.ranks = 4,
+		.bytes = 100000,
+		.params = coll_params_of_engines(1408),
+		.only = COLL_NONE,
+	};
+	const double line = 8 * 1538 / 1408.0 * 65536;
+	struct coll_plan *p;
+	uint32_t across = 0;
+
+	(void)state;
+	task.kind = COLL_ALLTOALL;
+	assert_int_equal(coll_plan_make(COLL_PHASES, &task, &p), 0);
+	for (uint32_t r = 0; r < 4; r++) {
+		assert_true(p->lists[r].send_pace > line && p->lists[r].send_pace < 1.1 * line);
+		for (uint32_t i = 0; i < p->lists[r].count; i++) {
+			const struct coll_step *s = &p->lists[r].steps[i];
+
+			if (s->op != COLL_SEND || s->peer / 2 == r / 2)
+				continue;
+			across++;
+			assert_true(s->pace > 4 * line && s->pace < 4.4 * line);
+		}
+	}
+	assert_int_equal(across, 8);
+	coll_plan_free(p);
+	/* who sends nothing but that has no other pace */
+	task.kind = COLL_ALLGATHER;
+	assert_int_equal(coll_plan_make(COLL_RING, &task, &p), 0);
+	across = 0;
+	for (uint32_t r = 0; r < 4; r++)
+		across += p->lists[r].send_pace > 4 * line && p->lists[r].send_pace < 4.4 * line;
+	assert_int_equal(across, 2);
+	coll_plan_free(p);
+	topology_free(t);
+}
+
+/* Blocks from so far that one flow alone does not fill the line come several at a time, and those
+ * from near before and after them: together they never come faster than the line. */
+static void
+coll_plan__streams_from_afar(void **state)
+{
+	struct topology *t = parsed("switch wide buffer=4M\nswitch s[0-2] buffer=128K\n"
+				    "host a[0-3]\nhost b[0-3]\nhost c[0-4]\n"
+				    "link a[0-3] s0 bandwidth=1G latency=5us\n"
+				    "link b[0-3] s1 bandwidth=1G latency=5us\n"
+				    "link c[0-4] s2 bandwidth=1G latency=5us\n"
+				    "link s0 wide bandwidth=10G latency=50us\n"
+				    "link s1 wide bandwidth=10G latency=2ms\n"
+				    "link s2 wide bandwidth=10G latency=5ms\n");
+	struct coll_task task = {
+		.kind = COLL_GATHER,
+		.topology = t,
+		.ranks = 13,
+		.params = coll_params_of_engines(1408),
+		.only = COLL_NONE,
+	};
+
+	(void)state;
+	for (task.bytes = 100000; task.bytes < 10000000; task.bytes += task.bytes / 3) {
+		struct coll_plan *p;
+		struct coll_cost cost;
+		uint32_t slow = 0;
+
+		assert_int_equal(coll_plan_make(COLL_PERMITS, &task, &p), 0);
+		const struct coll_list *l = &p->lists[0];
+
+		for (uint32_t i = 0; i < l->count; i++) {
+			const double at = l->steps[i].at_us + 1, line = 8 * 1538 / 1408.0 * 65536;
+			double rate = 0; /* of what comes then, in lines */
+
+			if (l->steps[i].op != COLL_RECV)
+				continue;
+			slow += l->steps[i].pace > 1.5 * line;
+			for (uint32_t k = 0; k < l->count; k++) {
+				const struct coll_step *s = &l->steps[k];
+				const double takes = (double)s->pace / 65536e3 * (double)task.bytes;
+
+				if (s->op == COLL_RECV && s->at_us <= at && at < s->at_us + takes - 2)
+					rate += line / s->pace;
+			}
+			assert_true(rate > 0.98 && rate < 1.01);
+		}
+		/* 480 frames are on their way in one of two flows over 10 ms; beside the last of
+		 * the five comes one from near */
+		assert_in_range(slow, task.bytes > 480 * 1408 ? 5 : 0,
+			task.bytes > 480 * 1408 ? 6 : 0);
+		assert_int_equal(coll_plan_evaluate(p, &task, &cost), 0);
+		assert_true(cost.fits);
+		assert_true((double)cost.ns < 1.05 * (double)p->bound_ns);
+		coll_plan_free(p);
+	}
+	topology_free(t);
+}
+
 /* What a plan's text may not say, and the sentences about it. */
 static void
 coll_plan_read__refuses(void **state)
@@ -1239,6 +1343,8 @@ main(void)
 		cmocka_unit_test(coll_next__late_pieces_are_made_up_for),
 		cmocka_unit_test(coll_exec_share__slows_the_clock),
 		cmocka_unit_test(coll_plan__says_how_busy_lines_are),
+		cmocka_unit_test(coll_plan__paces_slower_ways),
+		cmocka_unit_test(coll_plan__streams_from_afar),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

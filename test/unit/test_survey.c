@@ -438,7 +438,7 @@ adapt__asks_when_it_is_worth_it(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 1000; i++)
-		assert_false(adapt_took(&a, 1000, 1200));
+		assert_false(adapt_took(&a, 1000, 1110));
 	assert_false(adapt_took(&a, 1000, 2000));
 	assert_false(adapt_took(&a, 1000, 2000));
 	assert_false(adapt_took(&a, 1000, 1100));
