@@ -299,7 +299,8 @@ collectives_plans(const struct pmx_group *g, struct topology *topology, struct c
 	}
 	for (uint32_t r = 0; r < g->count; r++)
 		members[r] = g->members[r].addr;
-	e = plans_open(out, members, g->count, g->rank, coll_piece_in(g->ctx->frag_len), topology, error, error_len);
+	e = plans_open(out, members, g->count, g->rank, coll_piece_in(g->ctx->frag_len), topology,
+		error, error_len);
 	free(members);
 	return e;
 }

@@ -4,8 +4,12 @@
  * plan.h.
  *
  * Design notes
- * 1. Blocks of many pieces (PIECES_MOST) are evaluated at two sizes below that, and time is
- *    taken to grow with bytes in a straight line from there: planning costs the same for any size.
+ * 1. Planning costs the same for any size. Blocks of many pieces (PIECES_MOST of a plan) are
+ *    evaluated as if some of these were one, if they are not passed on, and of still more at two
+ *    sizes below that, and time is taken to grow with bytes in a straight line from there. Where
+ *    there are so many blocks that each would have but a few pieces, these may tell of latency
+ *    alone: then each is evaluated in as few pieces with all its bytes as well, which forgets that
+ *    scratch is small, and what takes longer counts.
  * 2. What has more messages than that is worth (n * n of more than 141 ranks) is not evaluated: its
  *    time is guessed from the busiest line and from the ways that come one after the other.
  */
@@ -18,6 +22,8 @@
 /* of all messages of a plan; of trees, whose ways are short, 4 times */
 #define PIECES_MOST   3000
 #define MESSAGES_MOST 10000 /* that are evaluated with several pieces each */
+#define PIECES_AS_ONE 4
+#define PIECES_FEW    8
 
 /* The cost of a generator's plan for blocks of that size. */
 static int
@@ -76,6 +82,13 @@ messages_of(enum coll_generator g, const struct coll_task *task)
 	return n;
 }
 
+/* Of which no relay passes pieces on, that would wait in ports. */
+static bool
+is_direct(enum coll_kind kind)
+{
+	return kind == COLL_GATHER || kind == COLL_SCATTER;
+}
+
 /* The same, note 1. */
 static int
 cost_at_any_size(enum coll_generator g, const struct coll_task *task, struct coll_cost *out)
@@ -88,21 +101,33 @@ cost_at_any_size(enum coll_generator g, const struct coll_task *task, struct col
 	/* a ring of vectors has as many blocks as ranks */
 	const uint64_t blocks = task->kind == COLL_ALLREDUCE && g == COLL_RING ? task->ranks : 1;
 
-	t.params.piece = coll_piece(task, task->bytes / blocks);
+	const uint32_t piece = coll_piece(task, task->bytes / blocks);
+
+	if (task->bytes <= pieces * piece * blocks)
+		return cost_of(g, task, task->bytes, out);
+	struct coll_cost other, whole = {0};
+	int e = 0;
+
+	if (pieces < PIECES_FEW) {
+		t.params.piece = piece * (uint32_t)(task->bytes / blocks / piece / pieces + 1);
+		e = cost_of(g, &t, task->bytes, &whole);
+	}
+	t.params.piece = piece *
+		(pieces >= PIECES_FEW && is_direct(task->kind) ? PIECES_AS_ONE : 1);
 	const uint64_t large = pieces * t.params.piece * blocks;
 
-	if (task->bytes <= large)
-		return cost_of(g, task, task->bytes, out);
-	struct coll_cost half;
-	int e = cost_of(g, &t, large / 2, &half);
-
+	if (e == 0 && task->bytes <= large)
+		return cost_of(g, &t, task->bytes, out);
+	if (e == 0)
+		e = cost_of(g, &t, large / 2, &other);
 	if (e == 0)
 		e = cost_of(g, &t, large, out);
 	if (e != 0)
 		return e;
-	const double each = ((double)out->ns - (double)half.ns) / ((double)large / 2);
+	const double each = ((double)out->ns - (double)other.ns) / ((double)large / 2);
 
 	out->ns += (uint64_t)(each * (double)(task->bytes - large));
+	out->ns = out->ns > whole.ns ? out->ns : whole.ns;
 	return 0;
 }
 

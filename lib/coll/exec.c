@@ -55,9 +55,9 @@ struct coll_exec {
 	uint64_t real_ns, own_ns; /* when the clock's rate changed, and what it showed then */
 	uint32_t share;           /* of coll_exec_share */
 	uint64_t window;          /* by it, of the list's */
-	bool line_waits; /* a piece waits for that */
-	uint32_t left;   /* steps that are not done */
-	uint32_t oldest; /* no RECV before this step is open */
+	bool line_waits;          /* a piece waits for that */
+	uint32_t left;            /* steps that are not done */
+	uint32_t oldest;          /* no RECV before this step is open */
 };
 
 #define ALIGN   16u
@@ -888,7 +888,8 @@ coll_deadline(const struct coll_exec *c)
 	const uint64_t own = c->deadline_ns > c->own_ns ? c->deadline_ns - c->own_ns : 0;
 
 	/* rounded up: then it is time by own_time() */
-	return c->real_ns + (c->share == COLL_WHOLE ? own : (own * c->share + COLL_WHOLE - 1) / COLL_WHOLE);
+	return c->real_ns +
+		(c->share == COLL_WHOLE ? own : (own * c->share + COLL_WHOLE - 1) / COLL_WHOLE);
 }
 
 bool

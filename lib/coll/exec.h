@@ -169,8 +169,8 @@ bool coll_waits_for(const struct coll_exec *c, uint32_t peer);
 bool coll_goes_to(const struct coll_exec *c, uint32_t peer);
 /* What was made by coll_exec_init, and has been kept as bytes since, begins anew at its place. */
 void coll_exec_again(struct coll_exec *c, uint64_t now);
-/* From now on the list's clock takes `share` for COLL_WHOLE of the time: at least COLL_WHOLE, at most
- * COLL_SHARE_MAX. */
+/* From now on the list's clock takes `share` for COLL_WHOLE of the time: at least COLL_WHOLE, at
+ * most COLL_SHARE_MAX. */
 #define COLL_SHARE_MAX (64 * COLL_WHOLE)
 void coll_exec_share(struct coll_exec *c, uint32_t share, uint64_t now);
 /* Returns the share of each of those lists that want so much of a line together. */

@@ -526,7 +526,8 @@ timetable_make(struct timetable *t, struct coll_builder *b, bool outwards)
 		.lanes = calloc(n, sizeof(*t->lanes)),
 		.line = n > 1 && top->edge_count
 			? coll_slack(task,
-				  coll_edge_ns_per_byte(top, outwards ? up : top->edges[up].reverse),
+				  coll_edge_ns_per_byte(top,
+					  outwards ? up : top->edges[up].reverse),
 				  false)
 			: COLL_LOCAL_NS_PER_BYTE,
 		.wire = (double)coll_block_wire(&task->params, b->plan->lists[0].piece,

@@ -61,8 +61,8 @@ coll_local(enum coll_op op, enum coll_buffer from, enum coll_buffer to, uint32_t
 	};
 }
 
-/* Returns how long a byte is to take on a line where it could take so long: some of that is left for
- * headers and permits; both: and for Acks of as much that comes the other way. Without it these
+/* Returns how long a byte is to take on a line where it could take so long: some of that is left
+ * for headers and permits; both: and for Acks of as much that comes the other way. Without it these
  * pile up in the host's port, which looks like a queue in the network and cuts windows. */
 double coll_slack(const struct coll_task *task, double ns_per_byte, bool both);
 /* How much each permit of a timetable adds, where so many bytes are under way: not so little that

@@ -10,7 +10,8 @@
 #include "coll/generate.h"
 #include "wire/wire.h"
 
-#define VECTOR_ALIGN   64 /* parts of a vector begin at multiples of this, whatever its elements */
+/* parts of a vector begin at multiples of this, whatever its elements */
+#define VECTOR_ALIGN   64
 /* on the wire: preamble, header, checksum and gap; and the shortest frame with these */
 #define ETHERNET_EXTRA 38
 #define ETHERNET_LEAST 84
@@ -232,7 +233,6 @@ coll_params_of_engines(uint32_t piece)
 		.flight_frames = FLIGHT_FRAMES,
 	};
 }
-
 
 /* ------------------------------------------------------------------ blocks */
 
@@ -477,9 +477,9 @@ generate(struct coll_builder *b, generator g)
 	return b->error;
 }
 
-/* A rank's pieces leave at the rate of its host's line, or of the fastest way to where it sends, and
- * those that go a slower way at the rate of that: what waits in the host's own port would look like
- * a queue in the network, and what waits before a slower link may be lost, even if nobody else
+/* A rank's pieces leave at the rate of its host's line, or of the fastest way to where it sends,
+ * and those that go a slower way at the rate of that: what waits in the host's own port would look
+ * like a queue in the network, and what waits before a slower link may be lost, even if nobody else
  * sends. */
 static void
 pace_line(struct coll_plan *p, const struct coll_task *task, uint32_t rank)

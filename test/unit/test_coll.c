@@ -1022,20 +1022,24 @@ static void
 coll_exec_share__slows_the_clock(void **state)
 {
 	static const struct coll_step sends[] = {
-		{.op = COLL_SEND,
+		{
+			.op = COLL_SEND,
 			.flags = COLL_EAGER,
 			.peer = 1,
 			.after = {COLL_NONE, COLL_NONE},
-			.blocks = 2},
+			.blocks = 2,
+		},
 	};
 	static const struct coll_step receives[] = {
-		{.op = COLL_RECV,
+		{
+			.op = COLL_RECV,
 			.to = COLL_OUT,
 			.peer = 1,
 			.after = {COLL_NONE, COLL_NONE},
 			.blocks = 1,
 			.at_us = 100,
-			.pace = 1000u << 16},
+			.pace = 1000u << 16,
+		},
 	};
 	struct coll_list l = {
 		.steps = sends,
@@ -1237,7 +1241,8 @@ coll_plan__streams_from_afar(void **state)
 				const struct coll_step *s = &l->steps[k];
 				const double takes = (double)s->pace / 65536e3 * (double)task.bytes;
 
-				if (s->op == COLL_RECV && s->at_us <= at && at < s->at_us + takes - 2)
+				if (s->op == COLL_RECV && s->at_us <= at &&
+					at < s->at_us + takes - 2)
 					rate += line / s->pace;
 			}
 			assert_true(rate > 0.98 && rate < 1.01);

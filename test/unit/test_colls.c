@@ -1590,7 +1590,8 @@ colls_next__several_share_the_line(void **state)
 	while (pieces[1] < 3) {
 		next_piece(&number);
 		if (pieces[number] > 1)
-			assert_in_range(w.now - last[number], number == 0 && pieces[0] == 4 ? 64000 : 128000, 128000);
+			assert_in_range(w.now - last[number],
+				number == 0 && pieces[0] == 4 ? 64000 : 128000, 128000);
 		last[number] = w.now;
 		pieces[number]++;
 	}
