@@ -5,19 +5,13 @@
  * Design notes
  * 1. A gather through a tree of relays is a list of blocks in the order of their arrival, and each
  *    rank's parent; relay_tree() makes the steps.
- * 2. The timetable of COLL_PERMITS has one clock for the root's line and one for each edge that is
- *    slower. Slow edges begin at once and carry their blocks one after the other at their own rate;
- *    what they leave of the root's line is for the others, the nearest first, because a far
- *    sender's permit takes long. So the root's line is full from the first arrival to the last, as
- *    long as there is anything that can arrive (ours; SWoPP 2008 fills the line with relays
- *    instead, which costs their hosts a copy, and a round trip each where they are far).
+ * 2. The times of COLL_PERMITS are those of timetable.h.
  */
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "coll/generate.h"
+#include "coll/timetable.h"
 
 /* ------------------------------------------------------------------ gather by relays */
 
@@ -283,311 +277,18 @@ coll_gather_in_turn(struct coll_builder *b)
 	}
 }
 
-#define LANE_NEAR   (TOPOLOGY_NONE - 1) /* the root's own node: no line is used */
-#define LANE_STREAM (TOPOLOGY_NONE - 2) /* one of those for streams, later */
-
-/* A line of the timetable. */
-struct entry {
-	uint32_t place;
-	uint32_t lane;      /* index in lanes; TOPOLOGY_NONE: the root's line sets the rate;
-			     * LANE_NEAR, LANE_STREAM */
-	double latency_ns;  /* from the sender to the root, or from the root to the receiver */
-	double lead_ns;     /* there and back */
-	double at_ns, each; /* the result: when, and how long a byte takes */
-};
-
-/* A slow link, or one of as many streams from afar as it takes to fill the line (GAT-5). */
-struct lane {
-	uint32_t edge; /* LANE_STREAM: any */
-	double ns_per_byte;
-	double begin_ns, clock_ns; /* when its first block comes, and when it is free again */
-};
-
-struct timetable {
-	struct entry *entries;
-	struct lane *lanes;
-	uint32_t count, lane_count;
-	double line;   /* ns a byte of the root's */
-	double wire;   /* bytes of a block */
-	bool outwards; /* scatter */
-};
-
-static int
-nearest_first(const void *a, const void *b)
-{
-	const struct entry *x = a, *y = b;
-
-	if (x->latency_ns != y->latency_ns)
-		return x->latency_ns < y->latency_ns ? -1 : 1;
-	return x->place < y->place ? -1 : x->place > y->place;
-}
-
-static int
-farthest_first(const void *a, const void *b)
-{
-	return nearest_first(b, a);
-}
-
-static int
-first_to_go(const void *a, const void *b)
-{
-	const struct entry *x = a, *y = b;
-	const double s = x->at_ns - x->lead_ns, t = y->at_ns - y->lead_ns;
-
-	if (s != t)
-		return s < t ? -1 : 1;
-	return x->place < y->place ? -1 : x->place > y->place;
-}
-
-static uint32_t
-lane_of(struct timetable *t, const struct coll_path *p)
-{
-	uint32_t i = 0;
-
-	if (p->slowest == TOPOLOGY_NONE)
-		return LANE_NEAR;
-	if (p->ns_per_byte <= t->line * 1.01)
-		return TOPOLOGY_NONE;
-	while (i < t->lane_count && t->lanes[i].edge != p->slowest)
-		i++;
-	if (i == t->lane_count)
-		t->lanes[t->lane_count++] = (struct lane){
-			.edge = p->slowest,
-			.ns_per_byte = p->ns_per_byte,
-		};
-	return i;
-}
-
-/* How long a byte takes at least in one flow to or from afar: no more than so many bytes may be on
- * their way before an Ack comes back. 0: the block is not longer than that. */
-static double
-stream_of(const struct coll_task *task, double wire, double there_and_back_ns)
-{
-	const double flight = (double)task->params.flight_frames *
-		(task->params.frame_payload + task->params.frame_overhead);
-
-	return flight > 0 && wire > flight ? there_and_back_ns / flight : 0;
-}
-
-/* Lanes for blocks that come from so far that one alone does not fill the line. slowest: of these,
- * ns a byte; nearest: the least time there and back. */
-static void
-add_streams(struct timetable *t, double slowest, double nearest)
-{
-	uint32_t blocks = 0;
-
-	for (uint32_t i = 0; i < t->count; i++)
-		blocks += t->entries[i].lane == LANE_STREAM;
-	const double fill = ceil(slowest / t->line), each = t->wire * t->line;
-	const uint32_t streams = fill < blocks ? (uint32_t)fill : blocks;
-	double begin = 0;
-
-	/* near ones come before it can be their turn */
-	for (uint32_t i = 0; i < t->count; i++) {
-		const struct entry *e = &t->entries[i];
-
-		if (e->lane == TOPOLOGY_NONE && !t->outwards && begin < nearest)
-			begin = (begin < e->lead_ns ? e->lead_ns : begin) + each;
-	}
-
-	for (uint32_t i = 0; i < streams; i++)
-		t->lanes[t->lane_count++] = (struct lane){
-			.edge = LANE_STREAM,
-			.ns_per_byte = t->line * streams > slowest ? t->line * streams : slowest,
-			.begin_ns = begin,
-			.clock_ns = begin,
-		};
-}
-
-/* The stream that is free first. */
-static uint32_t
-free_stream(const struct timetable *t)
-{
-	uint32_t best = LANE_STREAM;
-
-	for (uint32_t i = 0; i < t->lane_count; i++) {
-		if (t->lanes[i].edge == LANE_STREAM &&
-			(best == LANE_STREAM || t->lanes[i].clock_ns < t->lanes[best].clock_ns))
-			best = i;
-	}
-	return best;
-}
-
-/* Slow lanes carry their blocks one after the other from the beginning on. If together they could
- * carry more than the line, each gets its part of that. So does the node, which takes nothing of
- * it. */
-static void
-time_lanes(struct timetable *t)
-{
-	double all = 0, near_ns = 0;
-
-	for (uint32_t i = 0; i < t->lane_count; i++)
-		all += 1 / t->lanes[i].ns_per_byte;
-	const double slower = all * t->line > 1 ? all * t->line : 1;
-
-	for (uint32_t i = 0; i < t->count; i++) {
-		struct entry *e = &t->entries[i];
-
-		if (e->lane == LANE_NEAR) {
-			e->each = COLL_LOCAL_NS_PER_BYTE;
-			e->at_ns = t->outwards || near_ns > e->lead_ns ? near_ns : e->lead_ns;
-			near_ns = e->at_ns + t->wire * e->each;
-			continue;
-		}
-		if (e->lane == TOPOLOGY_NONE)
-			continue;
-		if (e->lane == LANE_STREAM)
-			e->lane = free_stream(t);
-		struct lane *l = &t->lanes[e->lane];
-
-		e->each = l->ns_per_byte * slower;
-		e->at_ns = t->outwards || l->clock_ns > e->lead_ns ? l->clock_ns : e->lead_ns;
-		if (l->clock_ns == l->begin_ns)
-			l->begin_ns = e->at_ns;
-		l->clock_ns = e->at_ns + t->wire * e->each;
-	}
-}
-
-/* What the slow lanes leave of the line at a time, bytes a ns; *until: when that changes. */
-static double
-left_of_line(const struct timetable *t, double now, double *until)
-{
-	double rate = 1 / t->line;
-
-	*until = 1e300;
-	for (uint32_t i = 0; i < t->lane_count; i++) {
-		const struct lane *l = &t->lanes[i];
-
-		if (l->clock_ns <= now)
-			continue;
-		const double next = l->begin_ns > now ? l->begin_ns : l->clock_ns;
-
-		if (next == l->clock_ns)
-			rate -= 1 / l->ns_per_byte;
-		if (next < *until)
-			*until = next;
-	}
-	return rate > 0.02 / t->line ? rate : 0;
-}
-
-/* Whether a block that begins now is done before less of the line is left. */
-static bool
-fits_before_less(const struct timetable *t, double now, double rate)
-{
-	double left = t->wire, until;
-
-	for (double next = rate; next >= rate; next = left_of_line(t, now, &until)) {
-		rate = next;
-		left_of_line(t, now, &until);
-		left -= (until - now) * rate;
-		if (left <= 0)
-			return true;
-		now = until;
-	}
-	return false;
-}
-
-static void
-time_line(struct timetable *t)
-{
-	double clock = 0;
-
-	for (uint32_t i = 0; i < t->count; i++) {
-		struct entry *e = &t->entries[i];
-		double left = t->wire, until, rate;
-
-		if (e->lane != TOPOLOGY_NONE) /* it has its time */
-			continue;
-		if (!t->outwards && clock < e->lead_ns)
-			clock = e->lead_ns;
-		while ((rate = left_of_line(t, clock, &until)) == 0 ||
-			!fits_before_less(t, clock, rate))
-			clock = until;
-		e->at_ns = clock;
-		e->each = 1 / rate;
-		for (; clock + left / rate > until; rate = left_of_line(t, clock, &until)) {
-			left -= (until - clock) * rate;
-			clock = until;
-		}
-		clock += left / rate;
-	}
-}
-
-static bool
-timetable_make(struct timetable *t, struct coll_builder *b, bool outwards)
-{
-	const struct coll_task *task = b->task;
-	const uint32_t n = task->ranks;
-	const struct topology *top = task->topology;
-	const uint32_t up = top->vertices[top->hosts[coll_node(task, task->root)]].first_edge;
-
-	*t = (struct timetable){
-		.entries = calloc(n, sizeof(*t->entries)),
-		.lanes = calloc(n, sizeof(*t->lanes)),
-		.line = n > 1 && top->edge_count
-			? coll_slack(task,
-				  coll_edge_ns_per_byte(top,
-					  outwards ? up : top->edges[up].reverse),
-				  false)
-			: COLL_LOCAL_NS_PER_BYTE,
-		.wire = (double)coll_block_wire(&task->params, b->plan->lists[0].piece,
-			task->bytes),
-		.outwards = outwards,
-	};
-	if (t->entries == NULL || t->lanes == NULL) {
-		b->error = -ENOMEM;
-		return false;
-	}
-	double slowest = 0, nearest = INFINITY;
-
-	for (uint32_t i = 1; i < n; i++) {
-		const uint32_t rank = b->plan->order[i];
-		const struct coll_path in = coll_path_between(task, rank, task->root);
-		const struct coll_path out = coll_path_between(task, task->root, rank);
-		const struct coll_path *p = outwards ? &out : &in;
-		struct entry *e = &t->entries[t->count++];
-
-		*e = (struct entry){
-			.place = i,
-			.lane = lane_of(t, p),
-			.latency_ns = p->latency_ns,
-			.lead_ns = outwards ? 0 : in.latency_ns + out.latency_ns,
-		};
-		const double stream = stream_of(task, t->wire, in.latency_ns + out.latency_ns);
-
-		if (e->lane == TOPOLOGY_NONE && stream > t->line * 1.01) {
-			e->lane = LANE_STREAM;
-			slowest = stream > slowest ? stream : slowest;
-			nearest = e->lead_ns < nearest ? e->lead_ns : nearest;
-		}
-	}
-	qsort(t->entries, t->count, sizeof(*t->entries), outwards ? farthest_first : nearest_first);
-	add_streams(t, slowest, nearest);
-	time_lanes(t);
-	time_line(t);
-	qsort(t->entries, t->count, sizeof(*t->entries), first_to_go);
-	return true;
-}
-
-static void
-timetable_end(struct timetable *t)
-{
-	free(t->entries);
-	free(t->lanes);
-}
-
 void
 coll_collect(struct coll_builder *b, uint16_t *got)
 {
 	const uint16_t *order = b->plan->order;
-	struct timetable t;
+	struct coll_timetable t;
 	double longest = 0;
 
-	if (!timetable_make(&t, b, false))
+	if (!coll_timetable_make(&t, b, false))
 		goto out;
 	got[0] = coll_add_own(b, order[0], 0);
 	for (uint32_t i = 0; i < t.count; i++) {
-		const struct entry *e = &t.entries[i];
+		const struct coll_time *e = &t.times[i];
 		const struct coll_step s = coll_send(order[0], COLL_IN, e->place, 1);
 		struct coll_step r = coll_recv(order[e->place], COLL_OUT, e->place, 1);
 
@@ -602,10 +303,11 @@ coll_collect(struct coll_builder *b, uint16_t *got)
 	const double under_way = longest / t.line;
 
 	l->grain = coll_grain(b, coll_node(b->task, b->task->root), under_way);
-	/* what is under way, and what a port can hold if somebody was late */
-	l->window = (uint64_t)under_way + 4ull * l->grain;
+	/* what is under way, a permit of each lane, and what a port can hold if somebody was
+	 * late */
+	l->window = (uint64_t)under_way + (3ull + t.lanes) * l->grain;
 out:
-	timetable_end(&t);
+	coll_timetable_free(&t);
 }
 
 void
@@ -643,24 +345,25 @@ void
 coll_scatter_permits(struct coll_builder *b)
 {
 	const uint16_t *order = b->plan->order;
-	struct timetable t;
+	struct coll_timetable t;
 
-	if (!timetable_make(&t, b, true))
+	if (!coll_timetable_make(&t, b, true))
 		goto out;
 	coll_add_own(b, order[0], 0);
 	for (uint32_t i = 0; i < t.count; i++) {
-		const struct entry *e = &t.entries[i];
+		const struct coll_time *e = &t.times[i];
 		struct coll_step s = coll_send(order[e->place], COLL_IN, e->place, 1);
 		const struct coll_step r = coll_recv(order[0], COLL_OUT, e->place, 1);
 
 		s.at_us = (uint32_t)(e->at_ns / 1e3);
-		if (e->lane != TOPOLOGY_NONE)
+		/* they share the line, and none may take another one's part */
+		if (t.lanes > 1)
 			s.pace = coll_pace(b->plan, b->task, e->each);
 		coll_add(b, order[0], &s);
 		coll_add(b, order[e->place], &r);
 	}
 out:
-	timetable_end(&t);
+	coll_timetable_free(&t);
 }
 
 /* A place gets the run of its subtree, and sends each child its part of it. */

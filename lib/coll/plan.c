@@ -477,10 +477,10 @@ generate(struct coll_builder *b, generator g)
 	return b->error;
 }
 
-/* A rank's pieces leave at the rate of its host's line, or of the fastest way to where it sends,
- * and those that go a slower way at the rate of that: what waits in the host's own port would look
- * like a queue in the network, and what waits before a slower link may be lost, even if nobody else
- * sends. */
+/* A rank's pieces leave at the rate of its host's line, or of a slower link that all of them cross,
+ * and those that go a slower way than others at the rate of that: what waits in the host's own port
+ * would look like a queue in the network, and what waits before a slower link may be lost, even if
+ * nobody else sends. */
 static void
 pace_line(struct coll_plan *p, const struct coll_task *task, uint32_t rank)
 {
@@ -488,8 +488,8 @@ pace_line(struct coll_plan *p, const struct coll_task *task, uint32_t rank)
 	const struct topology_vertex *host = &t->vertices[t->hosts[coll_node(task, rank)]];
 	struct coll_list *l = &p->lists[rank];
 	struct coll_step *steps = &p->steps[l->steps - p->steps];
-	double fastest = INFINITY;
-	bool does[COLL_OPS] = {false};
+	struct coll_path all = {.slowest = TOPOLOGY_NONE};
+	bool does[COLL_OPS] = {false}, one_way = true;
 
 	if (host->edge_count == 0)
 		return;
@@ -499,15 +499,17 @@ pace_line(struct coll_plan *p, const struct coll_task *task, uint32_t rank)
 		does[s->op] = true;
 		if (s->op != COLL_SEND || s->flags & (COLL_EAGER | COLL_NEAR))
 			continue;
-		const double way = coll_path_between(task, rank, s->peer).ns_per_byte;
+		const struct coll_path way = coll_path_between(task, rank, s->peer);
 
-		fastest = way < fastest ? way : fastest;
+		one_way &= all.slowest == TOPOLOGY_NONE || all.slowest == way.slowest;
+		all = way;
 	}
-	if (fastest == INFINITY)
-		fastest = coll_edge_ns_per_byte(t, host->first_edge);
+	const double line = all.slowest != TOPOLOGY_NONE && one_way
+		? all.ns_per_byte
+		: coll_edge_ns_per_byte(t, host->first_edge);
 	const bool both = does[COLL_SEND] && does[COLL_RECV];
 
-	l->send_pace = coll_pace(p, task, coll_slack(task, fastest, both));
+	l->send_pace = coll_pace(p, task, coll_slack(task, line, both));
 	for (uint32_t i = 0; i < l->count; i++) {
 		struct coll_step *s = &steps[i];
 
@@ -515,7 +517,7 @@ pace_line(struct coll_plan *p, const struct coll_task *task, uint32_t rank)
 			continue;
 		const double way = coll_path_between(task, rank, s->peer).ns_per_byte;
 
-		if (way > fastest * 1.01)
+		if (way > line * 1.01)
 			s->pace = coll_pace(p, task, coll_slack(task, way, both));
 	}
 }

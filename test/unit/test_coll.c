@@ -15,6 +15,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "coll/tour.h"
 #include "coll_random.h"
 #include "wire/wire.h"
 
@@ -1200,6 +1201,57 @@ coll_plan__paces_slower_ways(void **state)
 	topology_free(t);
 }
 
+/* Timetables of random trees, whose links are slower and faster than the root's line, and slower
+ * behind slower ones: each is done in little more than the busiest link takes, and fills no
+ * port. */
+static void
+coll_plan__timetables_of_any_tree(void **state)
+{
+	double sum = 0;
+	unsigned count = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 400; i++) {
+		const uint32_t hosts = 2 + random_below(24);
+		struct topology *t = random_tree(hosts, 6);
+		const struct coll_task task = {
+			.kind = i % 2 ? COLL_GATHER : COLL_SCATTER,
+			.topology = t,
+			.ranks = hosts,
+			.root = random_below(hosts),
+			.bytes = 200000 + random_below(300000),
+			.params = coll_params_of_engines(1408),
+			.only = COLL_NONE,
+		};
+		struct coll_plan *p;
+		struct coll_cost cost;
+
+		assert_int_equal(coll_plan_make(COLL_PERMITS, &task, &p), 0);
+		assert_int_equal(coll_plan_evaluate(p, &task, &cost), 0);
+		const double ratio = (double)cost.ns / (double)p->bound_ns;
+
+		double farthest_ns = 0;
+
+		for (uint32_t r = 0; r < hosts; r++) {
+			const double ns = r == task.root
+				? 0
+				: coll_path_between(&task, r, task.root).latency_ns;
+
+			farthest_ns = ns > farthest_ns ? ns : farthest_ns;
+		}
+		/* permits go first */
+		if ((double)cost.ns > 1.1 * (double)p->bound_ns + 2 * farthest_ns ||
+			cost.backlog_bytes > 36000)
+			fail_msg("tree %u, %s: %.2f of the bound, %lu bytes wait", i,
+				coll_kind_name[task.kind], ratio, cost.backlog_bytes);
+		sum += ratio;
+		count++;
+		coll_plan_free(p);
+		topology_free(t);
+	}
+	assert_true(sum / count < 1.02);
+}
+
 /* Blocks from so far that one flow alone does not fill the line come several at a time, and those
  * from near before and after them: together they never come faster than the line. */
 static void
@@ -1350,6 +1402,7 @@ main(void)
 		cmocka_unit_test(coll_plan__says_how_busy_lines_are),
 		cmocka_unit_test(coll_plan__paces_slower_ways),
 		cmocka_unit_test(coll_plan__streams_from_afar),
+		cmocka_unit_test(coll_plan__timetables_of_any_tree),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

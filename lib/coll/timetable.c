@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * See timetable.h.
+ *
+ * Design notes
+ * 1. What a block's time hangs on are the slow links on its way: seen from the root, the root's
+ *    line, the first link that is slower than that, the first that is slower than this one, and so
+ *    on. Each is a lane, and its parent is the one before it. A block belongs to the last lane of
+ *    its way.
+ * 2. All lanes begin at once, and each carries its own blocks one after the other, at the rate that
+ *    its children leave of it: so each link is full from its first arrival to its last, as long as
+ *    there is anything that can arrive, and nothing waits in front of any. Children that together
+ *    could carry more than their parent get parts of it by their blocks. (Ours; SWoPP 2008 fills
+ *    the line with relays instead, which costs their hosts a copy, and a round trip each where they
+ *    are far.)
+ * 3. The nearest of a lane come first, because a far sender's permit takes long. Of a scatter the
+ *    farthest leave first, as soon as their permits can be there.
+ * 4. Blocks that are longer than what a flow may have on its way, and come from so far that one at
+ *    a time would not fill the root's line, are in lanes of their own, as many as fill it (GAT-5).
+ */
+#include "coll/timetable.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define NONE        UINT32_MAX
+#define LANE_ROOT   0
+#define LANE_NEAR   (NONE - 1) /* the root's own node: no line is used */
+#define LANE_STREAM (NONE - 2) /* one of those of note 4, later */
+
+struct lane {
+	uint32_t parent, child, sibling; /* the first child, the parent's next one; NONE */
+	double ns_per_byte;
+	double begin_ns; /* when its first block comes, or one of its children's */
+	double clock_ns; /* when it has carried its own blocks */
+	uint32_t blocks; /* of it and of those behind it */
+	bool is_stream, is_cut;
+};
+
+struct making {
+	const struct coll_task *task;
+	struct coll_timetable *table;
+	struct lane *lanes;
+	uint32_t lane_count;
+	uint32_t *lane_of;    /* [edges]: NONE */
+	uint32_t *way;        /* [vertices]: edges between the root and a place, from the root on */
+	double wire;          /* bytes of a block */
+	double streams_at_ns; /* when the first of note 4 may come */
+	bool outwards;
+};
+
+/* ------------------------------------------------------------------ order */
+
+static int
+nearest_first(const void *a, const void *b)
+{
+	const struct coll_time *x = a, *y = b;
+
+	if (x->latency_ns != y->latency_ns)
+		return x->latency_ns < y->latency_ns ? -1 : 1;
+	return x->place < y->place ? -1 : x->place > y->place;
+}
+
+static int
+farthest_first(const void *a, const void *b)
+{
+	return nearest_first(b, a);
+}
+
+static int
+first_to_go(const void *a, const void *b)
+{
+	const struct coll_time *x = a, *y = b;
+	const double s = x->at_ns - x->lead_ns, t = y->at_ns - y->lead_ns;
+
+	if (s != t)
+		return s < t ? -1 : 1;
+	return x->place < y->place ? -1 : x->place > y->place;
+}
+
+/* ------------------------------------------------------------------ lanes */
+
+static uint32_t
+add_lane(struct making *m, uint32_t parent, double ns_per_byte)
+{
+	const uint32_t i = m->lane_count++;
+
+	m->lanes[i] = (struct lane){
+		.parent = parent,
+		.child = NONE,
+		.sibling = parent == NONE ? NONE : m->lanes[parent].child,
+		.ns_per_byte = ns_per_byte,
+	};
+	if (parent != NONE)
+		m->lanes[parent].child = i;
+	return i;
+}
+
+/* The edges between the root and a rank in m->way. Returns how many. */
+static uint32_t
+find_way(struct making *m, uint32_t rank)
+{
+	const struct topology *t = m->task->topology;
+	const uint32_t root = coll_node(m->task, m->task->root), node = coll_node(m->task, rank);
+	const uint32_t from = m->outwards ? root : node, to = m->outwards ? node : root;
+	uint32_t n = 0;
+
+	for (uint32_t v = t->hosts[from]; v != t->hosts[to]; v = t->edges[m->way[n - 1]].to)
+		m->way[n++] = topology_route(t, v, to);
+	for (uint32_t i = 0; !m->outwards && i < n / 2; i++) {
+		const uint32_t e = m->way[i];
+
+		m->way[i] = m->way[n - 1 - i];
+		m->way[n - 1 - i] = e;
+	}
+	return n;
+}
+
+static uint32_t
+lane_for(struct making *m, uint32_t rank)
+{
+	const uint32_t n = find_way(m, rank);
+	uint32_t lane = LANE_ROOT;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const uint32_t e = m->way[i];
+		const double each = coll_slack(m->task, coll_edge_ns_per_byte(m->task->topology, e),
+			false);
+
+		if (each <= m->lanes[lane].ns_per_byte * 1.01)
+			continue;
+		if (m->lane_of[e] == NONE)
+			m->lane_of[e] = add_lane(m, lane, each);
+		lane = m->lane_of[e];
+	}
+	return n == 0 ? LANE_NEAR : lane;
+}
+
+/* How long a byte takes at least in one flow to or from afar. 0: a block is not longer than what
+ * may be on its way. */
+static double
+stream_of(const struct making *m, double there_and_back_ns)
+{
+	const struct coll_params *p = &m->task->params;
+	const double flight = (double)p->flight_frames * (p->frame_payload + p->frame_overhead);
+
+	return flight > 0 && m->wire > flight ? there_and_back_ns / flight : 0;
+}
+
+/* Note 4. slowest: of these, ns a byte; nearest: when the first of them can be ready. */
+static void
+add_streams(struct making *m, double slowest, double nearest)
+{
+	const struct coll_timetable *t = m->table;
+	const double line = t->line, fill = ceil(slowest / line);
+	uint32_t blocks = 0;
+
+	for (uint32_t i = 0; i < t->count; i++)
+		blocks += t->times[i].lane == LANE_STREAM;
+	const uint32_t streams = fill < blocks ? (uint32_t)fill : blocks;
+
+	/* near ones come before it can be their turn */
+	for (uint32_t i = 0; i < t->count; i++) {
+		const struct coll_time *e = &t->times[i];
+
+		if (e->lane != LANE_ROOT || m->streams_at_ns >= nearest)
+			continue;
+		if (m->streams_at_ns < e->ready_ns)
+			m->streams_at_ns = e->ready_ns;
+		m->streams_at_ns += m->wire * line;
+	}
+	for (uint32_t i = 0; i < streams; i++) {
+		struct lane *l = &m->lanes[add_lane(m, LANE_ROOT,
+			line * streams > slowest ? line * streams : slowest)];
+
+		l->is_stream = true;
+		l->clock_ns = m->streams_at_ns;
+	}
+}
+
+/* Blocks of a lane and of those behind it. */
+static uint32_t
+count_blocks(struct making *m, uint32_t lane)
+{
+	struct lane *l = &m->lanes[lane];
+
+	for (uint32_t c = l->child; c != NONE; c = m->lanes[c].sibling)
+		l->blocks += count_blocks(m, c);
+	return l->blocks;
+}
+
+/* Children get no more than their parent has, so that all are done at the same time, but for those
+ * that take longer anyway: these have all that they can take. */
+static void
+share_out(struct making *m, uint32_t lane)
+{
+	double rate = 1 / m->lanes[lane].ns_per_byte, all = 0, blocks = 0;
+	bool found = true;
+
+	for (uint32_t c = m->lanes[lane].child; c != NONE; c = m->lanes[c].sibling) {
+		all += 1 / m->lanes[c].ns_per_byte;
+		blocks += m->lanes[c].blocks;
+		m->lanes[c].is_cut = true;
+	}
+	while (all > rate && blocks > 0 && found) {
+		found = false;
+		for (uint32_t c = m->lanes[lane].child; c != NONE; c = m->lanes[c].sibling) {
+			struct lane *l = &m->lanes[c];
+
+			if (!l->is_cut || 1 / l->ns_per_byte > rate / blocks * l->blocks)
+				continue;
+			l->is_cut = false;
+			found = true;
+			all -= 1 / l->ns_per_byte;
+			rate -= 1 / l->ns_per_byte;
+			blocks -= l->blocks;
+		}
+	}
+	for (uint32_t c = m->lanes[lane].child; c != NONE; c = m->lanes[c].sibling) {
+		if (all > rate && m->lanes[c].is_cut)
+			m->lanes[c].ns_per_byte = blocks / rate / m->lanes[c].blocks;
+		share_out(m, c);
+	}
+}
+
+/* ------------------------------------------------------------------ times */
+
+static double left_of(const struct making *m, uint32_t lane, double now, double *until);
+
+/* What a lane carries at a time, bytes a ns; *until becomes when that changes, if that is
+ * sooner. */
+static double
+carried(const struct making *m, uint32_t lane, double now, double *until)
+{
+	const struct lane *l = &m->lanes[lane];
+	const double next = now < l->begin_ns ? l->begin_ns : l->clock_ns;
+
+	if (now < next) {
+		*until = next < *until ? next : *until;
+		return next == l->begin_ns ? 0 : 1 / l->ns_per_byte;
+	}
+	return 1 / l->ns_per_byte - left_of(m, lane, now, until);
+}
+
+/* What its children leave of a lane; *until as above. */
+static double
+left_of(const struct making *m, uint32_t lane, double now, double *until)
+{
+	const double rate = 1 / m->lanes[lane].ns_per_byte;
+	double left = rate;
+
+	for (uint32_t c = m->lanes[lane].child; c != NONE; c = m->lanes[c].sibling)
+		left -= carried(m, c, now, until);
+	return left > 0.02 * rate ? left : 0;
+}
+
+/* When a block that cannot come before `now` comes, at a rate that is left until it has come. */
+static double
+first_room(const struct making *m, uint32_t lane, double now, double *rate)
+{
+	for (;;) {
+		double until = INFINITY, next = now, least = INFINITY;
+
+		*rate = left_of(m, lane, now, &until);
+		/* what is left may become more, which is not waited for, and must not become
+		 * less */
+		for (least = *rate; *rate > 0 && until < now + m->wire / *rate && least >= *rate;) {
+			next = until;
+			until = INFINITY;
+			least = left_of(m, lane, next, &until);
+		}
+		if (*rate > 0 && least >= *rate)
+			return now;
+		now = *rate > 0 ? next : until;
+	}
+}
+
+/* A lane's next block: the first one, in the order of the times, that is ready, or else the one
+ * that will be first. NULL: all have their times. */
+static struct coll_time *
+next_of(const struct making *m, uint32_t lane)
+{
+	struct coll_time *first = NULL;
+
+	for (uint32_t i = 0; i < m->table->count; i++) {
+		struct coll_time *e = &m->table->times[i];
+
+		if (e->lane != lane || e->each > 0)
+			continue;
+		if (e->ready_ns <= m->lanes[lane].clock_ns)
+			return e;
+		if (first == NULL || e->ready_ns < first->ready_ns)
+			first = e;
+	}
+	return first;
+}
+
+/* The blocks of a lane, after those of its children. */
+static void
+time_lane(struct making *m, uint32_t lane)
+{
+	struct lane *l = &m->lanes[lane];
+
+	l->begin_ns = INFINITY;
+	for (uint32_t c = l->child; c != NONE; c = m->lanes[c].sibling) {
+		time_lane(m, c);
+		if (m->lanes[c].begin_ns < l->begin_ns)
+			l->begin_ns = m->lanes[c].begin_ns;
+	}
+	for (struct coll_time *e; (e = next_of(m, lane)) != NULL;) {
+		double rate;
+
+		if (l->clock_ns < e->ready_ns)
+			l->clock_ns = e->ready_ns;
+		e->at_ns = first_room(m, lane, l->clock_ns, &rate);
+		e->each = 1 / rate;
+		l->clock_ns = e->at_ns + m->wire * e->each;
+		if (e->at_ns < l->begin_ns)
+			l->begin_ns = e->at_ns;
+	}
+}
+
+/* Those of the root's node take nothing of any lane. */
+static void
+time_near(struct making *m)
+{
+	double clock = 0;
+
+	for (uint32_t i = 0; i < m->table->count; i++) {
+		struct coll_time *e = &m->table->times[i];
+
+		if (e->lane != LANE_NEAR)
+			continue;
+		e->each = COLL_LOCAL_NS_PER_BYTE;
+		e->at_ns = clock > e->ready_ns ? clock : e->ready_ns;
+		clock = e->at_ns + m->wire * e->each;
+	}
+}
+
+/* Each block goes to the stream that is free first. */
+static void
+deal_out_streams(struct making *m)
+{
+	for (uint32_t i = 0; i < m->table->count; i++) {
+		struct coll_time *e = &m->table->times[i];
+		uint32_t best = NONE;
+
+		if (e->lane != LANE_STREAM)
+			continue;
+		for (uint32_t k = 0; k < m->lane_count; k++) {
+			if (m->lanes[k].is_stream &&
+				(best == NONE || m->lanes[k].clock_ns < m->lanes[best].clock_ns))
+				best = k;
+		}
+		struct lane *l = &m->lanes[best];
+
+		e->lane = best;
+		if (l->clock_ns < e->ready_ns)
+			l->clock_ns = e->ready_ns;
+		l->clock_ns += m->wire * l->ns_per_byte;
+	}
+	for (uint32_t k = 0; k < m->lane_count; k++) {
+		if (m->lanes[k].is_stream)
+			m->lanes[k].clock_ns = m->streams_at_ns;
+	}
+}
+
+/* ------------------------------------------------------------------ making */
+
+static bool
+make(struct making *m, struct coll_builder *b)
+{
+	const struct coll_task *task = b->task;
+	const struct topology *top = task->topology;
+	struct coll_timetable *t = m->table;
+	const uint32_t n = task->ranks;
+	const uint32_t up = top->vertices[top->hosts[coll_node(task, task->root)]].first_edge;
+	double slowest = 0, nearest = INFINITY;
+
+	m->lanes = calloc(1 + top->edge_count + n, sizeof(*m->lanes));
+	m->lane_of = malloc((top->edge_count + 1) * sizeof(*m->lane_of));
+	m->way = calloc(top->vertex_count, sizeof(*m->way));
+	t->times = calloc(n, sizeof(*t->times));
+	if (m->lanes == NULL || m->lane_of == NULL || m->way == NULL || t->times == NULL)
+		return false;
+	for (uint32_t e = 0; e < top->edge_count; e++)
+		m->lane_of[e] = NONE;
+	t->line = n > 1 && top->edge_count
+		? coll_slack(task,
+			  coll_edge_ns_per_byte(top, m->outwards ? up : top->edges[up].reverse),
+			  false)
+		: COLL_LOCAL_NS_PER_BYTE;
+	m->wire = (double)coll_block_wire(&task->params, b->plan->lists[0].piece, task->bytes);
+	add_lane(m, NONE, t->line);
+	for (uint32_t i = 1; i < n; i++) {
+		const uint32_t rank = b->plan->order[i];
+		const struct coll_path in = coll_path_between(task, rank, task->root);
+		const struct coll_path out = coll_path_between(task, task->root, rank);
+		const double both_ns = in.latency_ns + out.latency_ns;
+		struct coll_time *e = &t->times[t->count++];
+
+		*e = (struct coll_time){
+			.place = i,
+			.lane = lane_for(m, rank),
+			.latency_ns = m->outwards ? out.latency_ns : in.latency_ns,
+			.ready_ns = m->outwards ? in.latency_ns : both_ns,
+			.lead_ns = m->outwards ? 0 : both_ns,
+		};
+		const double stream = stream_of(m, both_ns);
+
+		if (e->lane == LANE_ROOT && stream > t->line * 1.01) {
+			e->lane = LANE_STREAM;
+			slowest = stream > slowest ? stream : slowest;
+			nearest = e->ready_ns < nearest ? e->ready_ns : nearest;
+		}
+	}
+	qsort(t->times, t->count, sizeof(*t->times), m->outwards ? farthest_first : nearest_first);
+	add_streams(m, slowest, nearest);
+	return true;
+}
+
+bool
+coll_timetable_make(struct coll_timetable *t, struct coll_builder *b, bool outwards)
+{
+	struct making m = {.task = b->task, .table = t, .outwards = outwards};
+
+	*t = (struct coll_timetable){.count = 0};
+	if (!make(&m, b))
+		b->error = -ENOMEM;
+	if (b->error == 0) {
+		t->lanes = m.lane_count;
+		deal_out_streams(&m);
+		for (uint32_t i = 0; i < t->count; i++) {
+			if (t->times[i].lane != LANE_NEAR)
+				m.lanes[t->times[i].lane].blocks++;
+		}
+		count_blocks(&m, LANE_ROOT);
+		share_out(&m, LANE_ROOT);
+		time_near(&m);
+		time_lane(&m, LANE_ROOT);
+		qsort(t->times, t->count, sizeof(*t->times), first_to_go);
+	}
+	free(m.lanes);
+	free(m.lane_of);
+	free(m.way);
+	return b->error == 0;
+}
+
+void
+coll_timetable_free(struct coll_timetable *t)
+{
+	free(t->times);
+}
