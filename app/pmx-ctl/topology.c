@@ -90,7 +90,9 @@ is_alike(const struct topology *t, const struct row *r, const struct topology_ed
 	const struct topology_edge *first = &t->edges[r->edge];
 
 	return r->hosts > 0 && t->vertices[e->to].host == t->vertices[r->vertex].host + r->hosts &&
-		e->bandwidth_bps == first->bandwidth_bps && e->latency_ns == first->latency_ns;
+		e->bandwidth_bps == first->bandwidth_bps && e->latency_ns == first->latency_ns &&
+		t->edges[e->reverse].bandwidth_bps == t->edges[first->reverse].bandwidth_bps &&
+		e->stream_bps == first->stream_bps;
 }
 
 /* The rows below a switch, hosts first. */
@@ -145,11 +147,29 @@ with_unit(double v, const char *const *units, double factor)
 }
 
 static char *
-bandwidth_of(const struct topology_edge *e)
+rate_of(uint64_t bps)
 {
 	static const char *const units[] = {" bit/s", "K", "M", "G", "T", NULL};
 
-	return with_unit((double)e->bandwidth_bps, units, 1e3);
+	return with_unit((double)bps, units, 1e3);
+}
+
+/* Both directions if they differ, and what one flow gets if that is bounded. */
+static char *
+bandwidth_of(const struct topology *t, const struct topology_edge *e)
+{
+	const uint64_t bps_back = t->edges[e->reverse].bandwidth_bps;
+	char *there = rate_of(e->bandwidth_bps), *back = rate_of(bps_back);
+	char *stream = rate_of(e->stream_bps);
+	char *all = text("%s%s%s%s%s%s", there, bps_back != e->bandwidth_bps ? " there, " : "",
+		bps_back != e->bandwidth_bps ? back : "",
+		bps_back != e->bandwidth_bps ? " back" : "", e->stream_bps > 0 ? ", a flow " : "",
+		e->stream_bps > 0 ? stream : "");
+
+	free(there);
+	free(back);
+	free(stream);
+	return all;
 }
 
 static char *
@@ -187,7 +207,7 @@ link_of(const struct topology *t, const struct row *r)
 {
 	if (r->edge == TOPOLOGY_NONE)
 		return text("%s", "");
-	char *bandwidth = bandwidth_of(&t->edges[r->edge]);
+	char *bandwidth = bandwidth_of(t, &t->edges[r->edge]);
 	char *latency = latency_of(t->edges[r->edge].latency_ns);
 	char *both = text("%s, %s", bandwidth, latency);
 
@@ -248,7 +268,12 @@ json_row(const struct rows *rows, const struct row *r)
 
 		json_object_set_new(j, "at", json_string(t->vertices[e->from].name));
 		json_object_set_new(j, "bandwidth_bps", json_integer((json_int_t)e->bandwidth_bps));
+		json_object_set_new(j, "bandwidth_back_bps",
+			json_integer((json_int_t)t->edges[e->reverse].bandwidth_bps));
 		json_object_set_new(j, "latency_ns", json_integer((json_int_t)e->latency_ns));
+		if (e->stream_bps > 0)
+			json_object_set_new(j, "stream_bps",
+				json_integer((json_int_t)e->stream_bps));
 	}
 	return j;
 }

@@ -30,6 +30,7 @@ struct message {
 /* A port: when its line is free, and the last messages that wait for it. */
 struct port {
 	double free_ns;
+	double *pair_free_ns; /* [from * ranks + to], if the link lets no flow have all of it */
 	struct {
 		double until_ns;
 		uint16_t from, to;
@@ -186,6 +187,18 @@ count_eager(struct network *w, struct port *p, const struct message *m, uint64_t
 		w->cost.fits = false;
 }
 
+/* By how much a message that crosses an edge from begin to end is late, because its flow gets no
+ * more of the edge. */
+static double
+shape(const struct network *w, struct port *p, const struct message *m,
+	const struct topology_edge *e, double begin, double end)
+{
+	double *free_ns = &p->pair_free_ns[(size_t)m->from * w->plan->ranks + m->to];
+
+	*free_ns = (*free_ns > begin ? *free_ns : begin) + m->wire * 8e9 / (double)e->stream_bps;
+	return *free_ns > end ? *free_ns - end : 0;
+}
+
 /* The message goes onto an edge: its head is there at head_ns, its end at tail_ns. */
 static void
 enter(struct network *w, uint32_t i, uint32_t edge)
@@ -232,9 +245,11 @@ enter(struct network *w, uint32_t i, uint32_t edge)
 		if (in_switch && n > w->cost.senders_most)
 			w->cost.senders_most = n;
 	}
+	const double shaped_ns = p->pair_free_ns != NULL ? shape(w, p, m, e, begin, end) : 0;
+
 	m->edge = edge;
-	m->head_ns = begin + frame * each + (double)e->latency_ns;
-	m->tail_ns = end + (double)e->latency_ns;
+	m->head_ns = begin + frame * each + shaped_ns + (double)e->latency_ns;
+	m->tail_ns = end + shaped_ns + (double)e->latency_ns;
 	push(w, m->head_ns, i);
 }
 
@@ -386,6 +401,13 @@ coll_plan_evaluate(const struct coll_plan *p, const struct coll_task *task, stru
 	coll_plan_blocks(p, blocks);
 	if (w.ranks == NULL || w.ports == NULL)
 		goto out;
+	for (uint32_t i = 0; i < task->topology->edge_count; i++) {
+		if (task->topology->edges[i].stream_bps == 0)
+			continue;
+		w.ports[i].pair_free_ns = calloc((size_t)p->ranks * p->ranks, sizeof(double));
+		if (w.ports[i].pair_free_ns == NULL)
+			goto out;
+	}
 	for (uint32_t r = 0; r < p->ranks; r++) {
 		void *memory = aligned_alloc(16, coll_exec_bytes(&p->lists[r]));
 
@@ -400,6 +422,8 @@ out:
 	for (uint32_t r = 0; w.ranks && r < p->ranks; r++)
 		free(w.ranks[r].exec);
 	free(w.ranks);
+	for (uint32_t i = 0; w.ports != NULL && i < task->topology->edge_count; i++)
+		free(w.ports[i].pair_free_ns);
 	free(w.ports);
 	free(w.messages);
 	free(w.heap);

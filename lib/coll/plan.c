@@ -414,7 +414,7 @@ hash_of(const struct coll_plan *p, const struct coll_task *task)
 
 	for (uint32_t e = 0; e < t->edge_count; e++) {
 		const uint64_t edge[] = {t->edges[e].from, t->edges[e].to,
-			t->edges[e].bandwidth_bps, t->edges[e].latency_ns};
+			t->edges[e].bandwidth_bps, t->edges[e].latency_ns, t->edges[e].stream_bps};
 
 		h = hashed(h, edge, sizeof(edge));
 	}

@@ -15,8 +15,9 @@
  *    are far.)
  * 3. The nearest of a lane come first, because a far sender's permit takes long. Of a scatter the
  *    farthest leave first, as soon as their permits can be there.
- * 4. Blocks that are longer than what a flow may have on its way, and come from so far that one at
- *    a time would not fill the root's line, are in lanes of their own, as many as fill it (GAT-5).
+ * 4. One flow alone may be slower than its lane: because its block is longer than what may be on
+ *    its way and comes from far, or because some link lets no flow have more. Such blocks are in
+ *    children of their own, as many as fill the lane (GAT-5).
  */
 #include "coll/timetable.h"
 
@@ -24,16 +25,16 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define NONE        UINT32_MAX
-#define LANE_ROOT   0
-#define LANE_NEAR   (NONE - 1) /* the root's own node: no line is used */
-#define LANE_STREAM (NONE - 2) /* one of those of note 4, later */
+#define NONE      UINT32_MAX
+#define LANE_ROOT 0
+#define LANE_NEAR (NONE - 1) /* the root's own node: no line is used */
 
 struct lane {
 	uint32_t parent, child, sibling; /* the first child, the parent's next one; NONE */
 	double ns_per_byte;
 	double begin_ns; /* when its first block comes, or one of its children's */
 	double clock_ns; /* when it has carried its own blocks */
+	double first_ns; /* it carries none before */
 	uint32_t blocks; /* of it and of those behind it */
 	bool is_stream, is_cut;
 };
@@ -43,10 +44,9 @@ struct making {
 	struct coll_timetable *table;
 	struct lane *lanes;
 	uint32_t lane_count;
-	uint32_t *lane_of;    /* [edges]: NONE */
-	uint32_t *way;        /* [vertices]: edges between the root and a place, from the root on */
-	double wire;          /* bytes of a block */
-	double streams_at_ns; /* when the first of note 4 may come */
+	uint32_t *lane_of; /* [edges]: NONE */
+	uint32_t *way;     /* [vertices]: edges between the root and a place, from the root on */
+	double wire;       /* bytes of a block */
 	bool outwards;
 };
 
@@ -137,45 +137,52 @@ lane_for(struct making *m, uint32_t rank)
 	return n == 0 ? LANE_NEAR : lane;
 }
 
-/* How long a byte takes at least in one flow to or from afar. 0: a block is not longer than what
- * may be on its way. */
+/* How long a byte takes at least in one flow. */
 static double
-stream_of(const struct making *m, double there_and_back_ns)
+stream_of(const struct making *m, const struct coll_path *way, double there_and_back_ns)
 {
 	const struct coll_params *p = &m->task->params;
 	const double flight = (double)p->flight_frames * (p->frame_payload + p->frame_overhead);
+	const double shaped = coll_slack(m->task, way->stream, false);
+	const double far = flight > 0 && m->wire > flight ? there_and_back_ns / flight : 0;
 
-	return flight > 0 && m->wire > flight ? there_and_back_ns / flight : 0;
+	return far > shaped ? far : shaped;
 }
 
-/* Note 4. slowest: of these, ns a byte; nearest: when the first of them can be ready. */
+/* Note 4, of one lane. */
 static void
-add_streams(struct making *m, double slowest, double nearest)
+add_streams(struct making *m, uint32_t lane)
 {
 	const struct coll_timetable *t = m->table;
-	const double line = t->line, fill = ceil(slowest / line);
+	const double each = m->lanes[lane].ns_per_byte;
+	double slowest = 0, first = INFINITY, begin = 0;
 	uint32_t blocks = 0;
 
-	for (uint32_t i = 0; i < t->count; i++)
-		blocks += t->times[i].lane == LANE_STREAM;
-	const uint32_t streams = fill < blocks ? (uint32_t)fill : blocks;
-
-	/* near ones come before it can be their turn */
 	for (uint32_t i = 0; i < t->count; i++) {
 		const struct coll_time *e = &t->times[i];
 
-		if (e->lane != LANE_ROOT || m->streams_at_ns >= nearest)
+		if (e->lane != lane || e->stream == 0)
 			continue;
-		if (m->streams_at_ns < e->ready_ns)
-			m->streams_at_ns = e->ready_ns;
-		m->streams_at_ns += m->wire * line;
+		blocks++;
+		slowest = e->stream > slowest ? e->stream : slowest;
+		first = e->ready_ns < first ? e->ready_ns : first;
 	}
+	/* others come before it can be their turn */
+	for (uint32_t i = 0; i < t->count && blocks > 0; i++) {
+		const struct coll_time *e = &t->times[i];
+
+		if (e->lane == lane && e->stream == 0 && begin < first)
+			begin = (begin < e->ready_ns ? e->ready_ns : begin) + m->wire * each;
+	}
+	const double fill = ceil(slowest / each);
+	const uint32_t streams = fill < blocks ? (uint32_t)fill : blocks;
+
 	for (uint32_t i = 0; i < streams; i++) {
-		struct lane *l = &m->lanes[add_lane(m, LANE_ROOT,
-			line * streams > slowest ? line * streams : slowest)];
+		const double slow = each * streams > slowest ? each * streams : slowest;
+		struct lane *l = &m->lanes[add_lane(m, lane, slow)];
 
 		l->is_stream = true;
-		l->clock_ns = m->streams_at_ns;
+		l->clock_ns = l->first_ns = begin;
 	}
 }
 
@@ -338,32 +345,29 @@ time_near(struct making *m)
 	}
 }
 
-/* Each block goes to the stream that is free first. */
+/* Each block goes to the stream of its lane that is free first. */
 static void
 deal_out_streams(struct making *m)
 {
 	for (uint32_t i = 0; i < m->table->count; i++) {
 		struct coll_time *e = &m->table->times[i];
-		uint32_t best = NONE;
+		struct lane *best = NULL;
 
-		if (e->lane != LANE_STREAM)
+		if (e->stream == 0)
 			continue;
-		for (uint32_t k = 0; k < m->lane_count; k++) {
-			if (m->lanes[k].is_stream &&
-				(best == NONE || m->lanes[k].clock_ns < m->lanes[best].clock_ns))
-				best = k;
-		}
-		struct lane *l = &m->lanes[best];
+		for (uint32_t c = m->lanes[e->lane].child; c != NONE; c = m->lanes[c].sibling) {
+			struct lane *l = &m->lanes[c];
 
-		e->lane = best;
-		if (l->clock_ns < e->ready_ns)
-			l->clock_ns = e->ready_ns;
-		l->clock_ns += m->wire * l->ns_per_byte;
+			if (l->is_stream && (best == NULL || l->clock_ns < best->clock_ns))
+				best = l;
+		}
+		e->lane = (uint32_t)(best - m->lanes);
+		if (best->clock_ns < e->ready_ns)
+			best->clock_ns = e->ready_ns;
+		best->clock_ns += m->wire * best->ns_per_byte;
 	}
-	for (uint32_t k = 0; k < m->lane_count; k++) {
-		if (m->lanes[k].is_stream)
-			m->lanes[k].clock_ns = m->streams_at_ns;
-	}
+	for (uint32_t k = 0; k < m->lane_count; k++)
+		m->lanes[k].clock_ns = m->lanes[k].first_ns;
 }
 
 /* ------------------------------------------------------------------ making */
@@ -376,7 +380,6 @@ make(struct making *m, struct coll_builder *b)
 	struct coll_timetable *t = m->table;
 	const uint32_t n = task->ranks;
 	const uint32_t up = top->vertices[top->hosts[coll_node(task, task->root)]].first_edge;
-	double slowest = 0, nearest = INFINITY;
 
 	m->lanes = calloc(1 + top->edge_count + n, sizeof(*m->lanes));
 	m->lane_of = malloc((top->edge_count + 1) * sizeof(*m->lane_of));
@@ -407,16 +410,14 @@ make(struct making *m, struct coll_builder *b)
 			.ready_ns = m->outwards ? in.latency_ns : both_ns,
 			.lead_ns = m->outwards ? 0 : both_ns,
 		};
-		const double stream = stream_of(m, both_ns);
+		const double stream = stream_of(m, m->outwards ? &out : &in, both_ns);
 
-		if (e->lane == LANE_ROOT && stream > t->line * 1.01) {
-			e->lane = LANE_STREAM;
-			slowest = stream > slowest ? stream : slowest;
-			nearest = e->ready_ns < nearest ? e->ready_ns : nearest;
-		}
+		if (e->lane != LANE_NEAR && stream > m->lanes[e->lane].ns_per_byte * 1.01)
+			e->stream = stream;
 	}
 	qsort(t->times, t->count, sizeof(*t->times), m->outwards ? farthest_first : nearest_first);
-	add_streams(m, slowest, nearest);
+	for (uint32_t lane = 0, count = m->lane_count; lane < count; lane++)
+		add_streams(m, lane);
 	return true;
 }
 

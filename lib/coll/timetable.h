@@ -11,6 +11,7 @@
 struct coll_time {
 	uint32_t place;
 	uint32_t lane;     /* of timetable.c */
+	double stream;     /* ns a byte, if one flow is slower than the lane; 0 */
 	double latency_ns; /* from the sender to the root, or from the root to the receiver */
 	double ready_ns;   /* it cannot come, or leave, before */
 	double lead_ns;    /* gather: there and back */

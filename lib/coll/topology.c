@@ -15,10 +15,11 @@
 
 #define LINE_MAX_BYTES 512
 #define WORDS_MAX      8
+#define RATE_LEAST     1000
 
 struct link {
 	uint32_t a, b;
-	uint64_t bandwidth_bps, latency_ns;
+	uint64_t bandwidth_bps[2], latency_ns, stream_bps; /* [0]: from a to b */
 };
 
 struct reader {
@@ -191,6 +192,18 @@ add_link(struct reader *r, const char *a, const char *b, const struct link *like
 	return 0;
 }
 
+/* There, and back. */
+static bool
+bandwidths(char *text, uint64_t out[2])
+{
+	char *back = strchr(text, '/');
+
+	if (back != NULL)
+		*back++ = '\0';
+	return number(text, rates, &out[0]) && out[0] >= RATE_LEAST &&
+		number(back != NULL ? back : text, rates, &out[1]) && out[1] >= RATE_LEAST;
+}
+
 static int
 read_link(struct reader *r, char **words, unsigned n)
 {
@@ -199,21 +212,24 @@ read_link(struct reader *r, char **words, unsigned n)
 	struct range range;
 	int e;
 
-	if (n != 5)
-		return coll_text_complain(&r->text, "link NAME NAME bandwidth=RATE latency=TIME");
-	for (unsigned i = 3; i < 5; i++) {
+	if (n < 5 || n > 6)
+		return coll_text_complain(&r->text,
+			"link NAME NAME bandwidth=RATE[/RATE] latency=TIME [stream=RATE]");
+	for (unsigned i = 3; i < n; i++) {
 		bool ok = strncmp(words[i], "bandwidth=", 10) == 0
-			? number(words[i] + 10, rates, &l.bandwidth_bps) && l.bandwidth_bps >= 1000
+			? bandwidths(words[i] + 10, l.bandwidth_bps)
+			: strncmp(words[i], "stream=", 7) == 0
+			? number(words[i] + 7, rates, &l.stream_bps) && l.stream_bps >= RATE_LEAST
 			: strncmp(words[i], "latency=", 8) == 0 &&
 				number(words[i] + 8, times, &l.latency_ns);
 
 		if (!ok)
 			return coll_text_complain(&r->text,
-				"'%s': bandwidth=RATE in bit/s (K, M, G; at least 1K) and "
-				"latency=TIME with ns, us, ms or s",
+				"'%s': bandwidth=RATE or RATE/RATE and stream=RATE in bit/s (K, M, "
+				"G; at least 1K), and latency=TIME with ns, us, ms or s",
 				words[i]);
 	}
-	if (l.bandwidth_bps == 0)
+	if (l.bandwidth_bps[0] == 0)
 		return coll_text_complain(&r->text, "the link has no bandwidth");
 	if ((e = read_range(r, words[1], &range)) != 0)
 		return e;
@@ -273,8 +289,9 @@ make_edges(struct reader *r)
 			t->edges[at] = (struct topology_edge){
 				.from = v,
 				.to = l->a == v ? l->b : l->a,
-				.bandwidth_bps = l->bandwidth_bps,
+				.bandwidth_bps = l->bandwidth_bps[l->a == v ? 0 : 1],
 				.latency_ns = l->latency_ns,
+				.stream_bps = l->stream_bps,
 			};
 			if (other[i]) {
 				t->edges[at].reverse = other[i] - 1;

@@ -10,8 +10,10 @@
  *       SIZE is the bytes of queue at each port (K, M, G); without it there is no bound
  *   host NAME
  *       hosts are nodes 0, 1, 2 ... in the order of the text
- *   link NAME NAME bandwidth=RATE latency=TIME
- *       RATE in bit/s (K, M, G, T), TIME with ns, us, ms or s
+ *   link NAME NAME bandwidth=RATE[/RATE] latency=TIME [stream=RATE]
+ *       RATE in bit/s (K, M, G, T), TIME with ns, us, ms or s. The second bandwidth is that from
+ *       the second name to the first, if it is another one. stream: most that what one host sends
+ *       to one other gets of the link, as where tunnels or providers shape flows
  *
  * h[0-47] stands for h0, h1 ... h47: in a host or switch line for so many of them, in a link line
  * (first name) for so many links.
@@ -39,6 +41,7 @@ struct topology_edge {
 	uint32_t from, to; /* vertices */
 	uint32_t reverse;  /* the edge of the other direction */
 	uint64_t bandwidth_bps, latency_ns;
+	uint64_t stream_bps; /* of one host to one other; 0 = no bound */
 };
 
 struct topology {

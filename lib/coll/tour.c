@@ -71,6 +71,8 @@ coll_path_between(const struct coll_task *task, uint32_t from, uint32_t to)
 		const double each = coll_edge_ns_per_byte(t, e);
 
 		p.latency_ns += (double)t->edges[e].latency_ns + frame * each;
+		if (t->edges[e].stream_bps > 0 && 8e9 / (double)t->edges[e].stream_bps > p.stream)
+			p.stream = 8e9 / (double)t->edges[e].stream_bps;
 		if (p.slowest == TOPOLOGY_NONE || each >= p.ns_per_byte) {
 			p.slowest = e;
 			p.ns_per_byte = each;
@@ -78,7 +80,11 @@ coll_path_between(const struct coll_task *task, uint32_t from, uint32_t to)
 		at = t->edges[e].to;
 	}
 	if (p.slowest == TOPOLOGY_NONE)
-		return (struct coll_path){COLL_LOCAL_NS, COLL_LOCAL_NS_PER_BYTE, TOPOLOGY_NONE};
+		return (struct coll_path){
+			.latency_ns = COLL_LOCAL_NS,
+			.ns_per_byte = COLL_LOCAL_NS_PER_BYTE,
+			.slowest = TOPOLOGY_NONE,
+		};
 	p.latency_ns -= frame * p.ns_per_byte;
 	return p;
 }

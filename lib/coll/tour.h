@@ -11,6 +11,7 @@
 struct coll_path {
 	double latency_ns;  /* of all cables, and one frame's time at all but the slowest */
 	double ns_per_byte; /* of the slowest edge */
+	double stream;      /* ns a byte of one flow at least; 0 = no bound */
 	uint32_t slowest;   /* that edge, the nearest to the destination; TOPOLOGY_NONE: same
 			     * host */
 };

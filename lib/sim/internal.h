@@ -83,8 +83,12 @@ struct edge {
 	uint64_t ns_per_byte; /* 44.20 */
 	uint64_t latency_ns;
 	uint64_t buffer_bytes; /* 0 = no bound */
-	uint32_t to;           /* vertex */
-	uint32_t to_host;      /* node, or NIL */
+	/* what one host sends to one other gets no more, and its frames wait behind the link until
+	 * it is their time; NULL: there is no such bound */
+	uint64_t *pair_free_at; /* [src * hosts + dst] */
+	uint64_t pair_ns_per_byte;
+	uint32_t to;      /* vertex */
+	uint32_t to_host; /* node, or NIL */
 	uint32_t from_host;
 	/* a switch's port: the last long frames that came, each of another pair than the one before
 	 * it */

@@ -104,12 +104,18 @@ drop(struct sim *s, uint32_t packet)
 	GIVE(s, packets, packet, packet);
 }
 
+static uint32_t
+sender_of(const struct packet *k)
+{
+	return wire_be16(((const struct wire_hdr *)k->head)->src_node);
+}
+
 /* A long frame came into a switch's port, to leave at e->free_at: how many senders of its
  * destination have frames there? */
 static void
 count_senders(const struct sim *s, struct edge *e, const struct packet *k)
 {
-	const uint32_t src = wire_be16(((const struct wire_hdr *)k->head)->src_node);
+	const uint32_t src = sender_of(k);
 	const unsigned places = sizeof(e->queued) / sizeof(e->queued[0]);
 	const unsigned last = (e->queued_next + places - 1) % places;
 	uint32_t senders[9], n = 1; /* this one, and one of each place */
@@ -168,7 +174,16 @@ enter_edge(struct sim *s, uint32_t edge, uint32_t packet)
 	if (e->from_host == NIL && bytes >= LONG && k->dst != NIL)
 		count_senders(s, e, k);
 	k->edge = edge;
-	sim_schedule(s, e->free_at + e->latency_ns, EVENT_ARRIVAL, packet);
+	uint64_t leaves = e->free_at;
+
+	if (e->pair_free_at != NULL && k->dst != NIL) {
+		uint64_t *free_at = &e->pair_free_at[sender_of(k) * s->node_count + k->dst];
+
+		if (*free_at > leaves)
+			leaves = *free_at;
+		*free_at = leaves + ((bytes * e->pair_ns_per_byte) >> 20);
+	}
+	sim_schedule(s, leaves + e->latency_ns, EVENT_ARRIVAL, packet);
 }
 
 /* Apply a cable's fault model. Returns false if the packet does not go on now. */
@@ -727,6 +742,11 @@ make(struct sim *s, struct request *r)
 			.to_host = t->vertices[e->to].host,
 			.from_host = t->vertices[e->from].host,
 		};
+		if (e->stream_bps > 0) {
+			s->edges[i].pair_ns_per_byte = ns_per_byte(e->stream_bps);
+			s->edges[i].pair_free_at = calloc((size_t)s->node_count * s->node_count,
+				sizeof(uint64_t));
+		}
 	}
 	for (uint32_t i = 0; i < s->node_count; i++) {
 		s->nodes[i].uplink = t->vertices[t->hosts[i]].first_edge;
@@ -773,6 +793,8 @@ sim_free(struct sim *s)
 		free(s->nodes[i].contexts);
 		free(s->nodes[i].rails);
 	}
+	for (uint32_t i = 0; s->edges != NULL && i < links(&s->cfg) * s->edge_count; i++)
+		free(s->edges[i].pair_free_at);
 	free(s->nodes);
 	free(s->edges);
 	free(s->events);

@@ -82,10 +82,12 @@ for kind in gather scatter bcast reduce allgather alltoall allreduce reduce_scat
 		awk '$1 != "plan" && $1 != "at_once" && $1 != "two_level" {n++; r = $3 / $2; bad += r < 0.9 || r > 1.1} END {exit !(n > 0 && !bad)}' "$dir/out"
 	verdict "simulator__collective_$kind" $? "$dir/out"
 done
-for kind in gather scatter; do
-	"$sim" collective --topology "$root/test/sim/three_sites" --kind $kind --size 1000000 --generator permits >"$dir/out" 2>&1 &&
-		awk '$1 == "permits" {n++; bad += $4 > 1.05 || $5 > 0} END {exit !(n == 1 && !bad)}' "$dir/out"
-	verdict "simulator__collective_from_afar_$kind" $? "$dir/out"
+for network in three_sites shaped; do
+	for kind in gather scatter; do
+		"$sim" collective --topology "$root/test/sim/$network" --kind $kind --size 1000000 --generator permits >"$dir/out" 2>&1 &&
+			awk '$1 == "permits" {n++; bad += $4 > 1.05 || $5 > 0 || $3 / $2 > 1.05} END {exit !(n == 1 && !bad)}' "$dir/out"
+		verdict "simulator__collective_${network}_$kind" $? "$dir/out"
+	done
 done
 "$sim" collective --topology "$root/test/sim/two_switches" --kind fly >"$dir/out" 2>&1
 [ $? -eq 2 ] && grep -q -- '--kind gather' "$dir/out"

@@ -53,6 +53,24 @@ topology_parse__hosts_switches_links(void **state)
 	topology_free(t);
 }
 
+/* A link whose directions differ, and one that shapes flows. */
+static void
+topology_parse__directions_and_streams(void **state)
+{
+	struct topology *t = parsed("switch s\nhost a[0-1]\n"
+				    "link a[0-1] s bandwidth=100M/1G latency=1us stream=50M\n");
+
+	(void)state;
+	for (uint32_t i = 0; i < t->edge_count; i++) {
+		const struct topology_edge *e = &t->edges[i];
+		const bool from_host = t->vertices[e->from].host != TOPOLOGY_NONE;
+
+		assert_int_equal(e->bandwidth_bps, from_host ? 100000000 : 1000000000);
+		assert_int_equal(e->stream_bps, 50000000);
+	}
+	topology_free(t);
+}
+
 /* Following the routes leads to every host, in as many steps as the tree has. */
 static void
 topology_route__leads_to_every_host(void **state)
@@ -95,6 +113,10 @@ topology_parse__says_what_is_wrong(void **state)
 		{"host a\nlink a a bandwidth=1G latency=1us\n", "itself"},
 		{"host a\nhost b\nlink a b latency=1us latency=1us\n", "no bandwidth"},
 		{"host a\nhost b\nlink a b bandwidth=0 latency=1us\n", "bandwidth=RATE"},
+		{"host a\nhost b\nlink a b bandwidth=1G/ latency=1us\n", "bandwidth=RATE"},
+		{"host a\nhost b\nlink a b bandwidth=1G/0 latency=1us\n", "bandwidth=RATE"},
+		{"host a\nhost b\nlink a b bandwidth=1G latency=1us stream=0\n", "stream=RATE"},
+		{"host a\nhost b\nlink a b bandwidth=1G latency=1us stream=1G x\n", "link NAME"},
 		{"host a\nhost b\nlink a b bandwidth=1G latency=1\n", "latency=TIME"},
 		{"host a\nhost b\nlink a b bandwidth=1G\n", "link NAME NAME"},
 		{"host a\nhost b\n", "not everything is joined to 'a'"},
@@ -142,6 +164,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(topology_parse__hosts_switches_links),
+		cmocka_unit_test(topology_parse__directions_and_streams),
 		cmocka_unit_test(topology_route__leads_to_every_host),
 		cmocka_unit_test(topology_parse__says_what_is_wrong),
 		cmocka_unit_test(topology_read__file_and_its_errors),
