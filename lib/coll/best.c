@@ -5,11 +5,10 @@
  *
  * Design notes
  * 1. Planning costs the same for any size. Blocks of many pieces (PIECES_MOST of a plan) are
- *    evaluated as if some of these were one, if they are not passed on, and of still more at two
- *    sizes below that, and time is taken to grow with bytes in a straight line from there. Where
- *    there are so many blocks that each would have but a few pieces, these may tell of latency
- *    alone: then each is evaluated in as few pieces with all its bytes as well, which forgets that
- *    scratch is small, and what takes longer counts.
+ *    evaluated at two sizes below that, and time is taken to grow with bytes in a straight line
+ *    from there. Where there are so many blocks that each would have but a few pieces, these may
+ *    tell of latency alone: then each is evaluated in as few pieces with all its bytes as well,
+ *    which forgets that scratch is small, and what takes longer counts.
  * 2. What has more messages than that is worth (n * n of more than 141 ranks) is not evaluated: its
  *    time is guessed from the busiest line and from the ways that come one after the other.
  */
@@ -22,7 +21,6 @@
 /* of all messages of a plan; of trees, whose ways are short, 4 times */
 #define PIECES_MOST   3000
 #define MESSAGES_MOST 10000 /* that are evaluated with several pieces each */
-#define PIECES_AS_ONE 4
 #define PIECES_FEW    8
 
 /* The cost of a generator's plan for blocks of that size. */
@@ -82,13 +80,6 @@ messages_of(enum coll_generator g, const struct coll_task *task)
 	return n;
 }
 
-/* Of which no relay passes pieces on, that would wait in ports. */
-static bool
-is_direct(enum coll_kind kind)
-{
-	return kind == COLL_GATHER || kind == COLL_SCATTER;
-}
-
 /* The same, note 1. */
 static int
 cost_at_any_size(enum coll_generator g, const struct coll_task *task, struct coll_cost *out)
@@ -111,13 +102,15 @@ cost_at_any_size(enum coll_generator g, const struct coll_task *task, struct col
 	if (pieces < PIECES_FEW) {
 		t.params.piece = piece * (uint32_t)(task->bytes / blocks / piece / pieces + 1);
 		e = cost_of(g, &t, task->bytes, &whole);
+		/* pieces of many frames may overtake each other in the evaluator */
+		if (e == -EDEADLK) {
+			whole.ns = 0;
+			e = 0;
+		}
 	}
-	t.params.piece = piece *
-		(pieces >= PIECES_FEW && is_direct(task->kind) ? PIECES_AS_ONE : 1);
-	const uint64_t large = pieces * t.params.piece * blocks;
+	const uint64_t large = pieces * piece * blocks;
 
-	if (e == 0 && task->bytes <= large)
-		return cost_of(g, &t, task->bytes, out);
+	t.params.piece = piece;
 	if (e == 0)
 		e = cost_of(g, &t, large / 2, &other);
 	if (e == 0)
@@ -131,15 +124,17 @@ cost_at_any_size(enum coll_generator g, const struct coll_task *task, struct col
 	return 0;
 }
 
-/* Whether evaluating it would take too long. Relays of a gather, which lose to permits wherever
- * there are many, are not worth as much. */
+/* Whether evaluating it would take too long. Relays of a gather or a scatter, which lose to permits
+ * wherever there are many or blocks are long, are not worth as much. */
 static bool
 is_too_large(enum coll_generator g, const struct coll_task *task)
 {
 	const uint64_t messages = messages_of(g, task);
 
-	if (task->kind == COLL_GATHER && (g == COLL_PAPER || g == COLL_CHAIN))
-		return messages > PIECES_MOST / 8;
+	if ((task->kind == COLL_GATHER || task->kind == COLL_SCATTER) &&
+		(g == COLL_PAPER || g == COLL_CHAIN || g == COLL_BINOMIAL))
+		return messages > PIECES_MOST / 8 ||
+			task->bytes / task->params.frame_payload > PIECES_MOST / messages;
 	return messages > 2 * MESSAGES_MOST;
 }
 
