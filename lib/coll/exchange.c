@@ -271,6 +271,26 @@ share_out(struct coll_builder *b, struct phases *f, struct pair *pairs)
 	}
 }
 
+/* How much a permit adds. A link that is faster than the slowest carries several blocks at a time,
+ * and grains of all of them may come to its port together. */
+static uint32_t
+phase_grain(const struct coll_builder *b, const struct phases *f, double under_way)
+{
+	const struct topology *t = b->task->topology;
+	const uint32_t piece = b->plan->lists[0].piece;
+	uint32_t grain = coll_grain(b, coll_node(b->task, 0), under_way);
+
+	for (uint32_t e = 0; e < t->edge_count; e++) {
+		const double several = f->slowest / coll_edge_ns_per_byte(t, e);
+		const double at_a_time = several < b->task->ranks ? several : b->task->ranks;
+		const double room = (double)t->vertices[t->edges[e].from].buffer_bytes / 2;
+
+		while (f->load[e] > 0 && room > 0 && grain > piece && at_a_time * grain > room)
+			grain -= piece;
+	}
+	return grain;
+}
+
 /* A phase takes longer than a block: a permit and an Ack for each grain go the other way, whose
  * line is as busy; and what came late must be able to catch up, on a trunk many at a time. */
 static double
@@ -278,7 +298,7 @@ phase_slack(const struct coll_builder *b, const struct phases *f)
 {
 	const struct coll_task *task = b->task;
 	const struct topology *t = task->topology;
-	const uint32_t piece = b->plan->lists[0].piece, grain = coll_grain(b, 0, 0);
+	const uint32_t piece = b->plan->lists[0].piece, grain = phase_grain(b, f, 0);
 	const uint64_t bytes = task->bytes < grain ? task->bytes : grain;
 	uint32_t most = 0;
 	bool trunk = false;
@@ -392,8 +412,8 @@ coll_alltoall_phases(struct coll_builder *b)
 		struct coll_list *l = &b->plan->lists[order[p]];
 		const double under_way = 2 * longest / slowest;
 
-		l->grain = coll_grain(b, coll_node(task, order[p]), under_way);
-		l->window = (uint64_t)under_way + 4ull * l->grain;
+		l->grain = phase_grain(b, &f, under_way);
+		l->window = (uint64_t)under_way + 4ull * (l->grain + l->piece);
 	}
 	for (uint32_t i = 0; i < n * (n - 1); i++) {
 		const struct pair *x = &pairs[i];
