@@ -30,7 +30,7 @@
 #define LANE_NEAR (NONE - 1) /* the root's own node: no line is used */
 
 struct lane {
-	uint32_t parent, child, sibling; /* the first child, the parent's next one; NONE */
+	uint32_t child, sibling; /* the first child, the parent's next one; NONE */
 	double ns_per_byte;
 	double begin_ns; /* when its first block comes, or one of its children's */
 	double clock_ns; /* when it has carried its own blocks */
@@ -87,7 +87,6 @@ add_lane(struct making *m, uint32_t parent, double ns_per_byte)
 	const uint32_t i = m->lane_count++;
 
 	m->lanes[i] = (struct lane){
-		.parent = parent,
 		.child = NONE,
 		.sibling = parent == NONE ? NONE : m->lanes[parent].child,
 		.ns_per_byte = ns_per_byte,
@@ -267,7 +266,7 @@ static double
 first_room(const struct making *m, uint32_t lane, double now, double *rate)
 {
 	for (;;) {
-		double until = INFINITY, next = now, least = INFINITY;
+		double until = INFINITY, next = now, least;
 
 		*rate = left_of(m, lane, now, &until);
 		/* what is left may become more, which is not waited for, and must not become
