@@ -161,14 +161,14 @@ bandwidth_of(const struct topology *t, const struct topology_edge *e)
 	const uint64_t bps_back = t->edges[e->reverse].bandwidth_bps;
 	char *there = rate_of(e->bandwidth_bps), *back = rate_of(bps_back);
 	char *stream = rate_of(e->stream_bps);
-	char *all = text("%s%s%s%s%s%s", there, bps_back != e->bandwidth_bps ? " there, " : "",
-		bps_back != e->bandwidth_bps ? back : "",
-		bps_back != e->bandwidth_bps ? " back" : "", e->stream_bps > 0 ? ", a flow " : "",
-		e->stream_bps > 0 ? stream : "");
+	char *both = bps_back == e->bandwidth_bps ? text("%s", there)
+						  : text("%s there, %s back", there, back);
+	char *all = e->stream_bps == 0 ? text("%s", both) : text("%s, a flow %s", both, stream);
 
 	free(there);
 	free(back);
 	free(stream);
+	free(both);
 	return all;
 }
 

@@ -94,9 +94,11 @@ cost_at_any_size(enum coll_generator g, const struct coll_task *task, struct col
 
 	const uint32_t piece = coll_piece(task, task->bytes / blocks);
 
-	if (task->bytes <= pieces * piece * blocks)
+	const uint64_t large = pieces * piece * blocks;
+
+	if (task->bytes <= large)
 		return cost_of(g, task, task->bytes, out);
-	struct coll_cost other, whole = {0};
+	struct coll_cost half, whole = {0};
 	int e = 0;
 
 	if (pieces < PIECES_FEW) {
@@ -108,16 +110,14 @@ cost_at_any_size(enum coll_generator g, const struct coll_task *task, struct col
 			e = 0;
 		}
 	}
-	const uint64_t large = pieces * piece * blocks;
-
 	t.params.piece = piece;
 	if (e == 0)
-		e = cost_of(g, &t, large / 2, &other);
+		e = cost_of(g, &t, large / 2, &half);
 	if (e == 0)
 		e = cost_of(g, &t, large, out);
 	if (e != 0)
 		return e;
-	const double each = ((double)out->ns - (double)other.ns) / ((double)large / 2);
+	const double each = ((double)out->ns - (double)half.ns) / ((double)large / 2);
 
 	out->ns += (uint64_t)(each * (double)(task->bytes - large));
 	out->ns = out->ns > whole.ns ? out->ns : whole.ns;

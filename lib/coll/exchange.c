@@ -407,12 +407,14 @@ coll_alltoall_phases(struct coll_builder *b)
 
 		longest = way.latency_ns > longest ? way.latency_ns : longest;
 	}
-	for (uint32_t p = 0; p < n; p++) {
-		coll_add_own(b, order[p], p);
-		struct coll_list *l = &b->plan->lists[order[p]];
-		const double under_way = 2 * longest / slowest;
+	const double under_way = 2 * longest / slowest;
+	const uint32_t grain = phase_grain(b, &f, under_way);
 
-		l->grain = phase_grain(b, &f, under_way);
+	for (uint32_t p = 0; p < n; p++) {
+		struct coll_list *l = &b->plan->lists[order[p]];
+
+		coll_add_own(b, order[p], p);
+		l->grain = grain;
 		l->window = (uint64_t)under_way + 4ull * (l->grain + l->piece);
 	}
 	for (uint32_t i = 0; i < n * (n - 1); i++) {

@@ -9,6 +9,7 @@
 #include "coll/tour.h"
 
 #define AREA_PIECES 8 /* of scratch, at least */
+
 struct coll_builder {
 	struct coll_plan *plan;
 	const struct coll_task *task;

@@ -510,7 +510,7 @@ pace_line(struct coll_plan *p, const struct coll_task *task, uint32_t rank)
 	const bool both = does[COLL_SEND] && does[COLL_RECV];
 
 	l->send_pace = coll_pace(p, task, coll_slack(task, line, both));
-	for (uint32_t i = 0; i < l->count; i++) {
+	for (uint32_t i = 0; i < l->count && !one_way; i++) {
 		struct coll_step *s = &steps[i];
 
 		if (s->op != COLL_SEND || s->pace > 0 || s->flags & (COLL_EAGER | COLL_NEAR))
