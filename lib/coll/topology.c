@@ -16,6 +16,7 @@
 #define LINE_MAX_BYTES 512
 #define WORDS_MAX      8
 #define RATE_LEAST     1000
+#define LINK_FORM      "link NAME NAME bandwidth=RATE[/RATE] latency=TIME [stream=RATE]"
 
 struct link {
 	uint32_t a, b;
@@ -213,8 +214,7 @@ read_link(struct reader *r, char **words, unsigned n)
 	int e;
 
 	if (n < 5 || n > 6)
-		return coll_text_complain(&r->text,
-			"link NAME NAME bandwidth=RATE[/RATE] latency=TIME [stream=RATE]");
+		return coll_text_complain(&r->text, LINK_FORM);
 	for (unsigned i = 3; i < n; i++) {
 		bool ok = strncmp(words[i], "bandwidth=", 10) == 0
 			? bandwidths(words[i] + 10, l.bandwidth_bps)
@@ -231,6 +231,8 @@ read_link(struct reader *r, char **words, unsigned n)
 	}
 	if (l.bandwidth_bps[0] == 0)
 		return coll_text_complain(&r->text, "the link has no bandwidth");
+	if (n != (l.stream_bps > 0 ? 6 : 5)) /* the latency is not there, or something twice */
+		return coll_text_complain(&r->text, LINK_FORM);
 	if ((e = read_range(r, words[1], &range)) != 0)
 		return e;
 	for (unsigned i = range.first; i <= range.last && e == 0; i++) {

@@ -117,6 +117,8 @@ topology_parse__says_what_is_wrong(void **state)
 		{"host a\nhost b\nlink a b bandwidth=1G/0 latency=1us\n", "bandwidth=RATE"},
 		{"host a\nhost b\nlink a b bandwidth=1G latency=1us stream=0\n", "stream=RATE"},
 		{"host a\nhost b\nlink a b bandwidth=1G latency=1us stream=1G x\n", "link NAME"},
+		{"host a\nhost b\nlink a b bandwidth=1G stream=1G\n", "link NAME"},
+		{"host a\nhost b\nlink a b bandwidth=1G latency=1us latency=1us\n", "link NAME"},
 		{"host a\nhost b\nlink a b bandwidth=1G latency=1\n", "latency=TIME"},
 		{"host a\nhost b\nlink a b bandwidth=1G\n", "link NAME NAME"},
 		{"host a\nhost b\n", "not everything is joined to 'a'"},
