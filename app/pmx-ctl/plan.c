@@ -258,10 +258,15 @@ plan_on(const struct plan_options *o, const struct topology *t, bool json)
 					   : only(g, &task, &p, costs);
 
 	if (e == -EOPNOTSUPP)
-		return complain("%s makes no plan of a %s", o->generator, o->kind);
+		return complain("%s makes no plan of a %s%s", o->generator, o->kind,
+			t->talks != NULL ? " that keeps to the topology's talk lines" : "");
 	if (e == -E2BIG || e == -EINVAL)
 		return complain("%u hosts are too many: at most %u, and %u steps of each",
 			t->host_count, COLL_RANKS_MAX, COLL_STEPS_MAX);
+	if (e == -EHOSTUNREACH)
+		return complain("some hosts may not connect, and cannot reach each other by way of "
+				"others: see the talk lines of %s",
+			o->topology);
 	if (e != 0)
 		return complain("no plan: %s", strerror(-e));
 	int result = o->save != NULL ? save(p, o->save) : 0;

@@ -227,6 +227,19 @@ draw_lines(const struct rows *rows, uint32_t row)
 	printf("%s", rows->all[row].last ? "    " : "|   ");
 }
 
+/* Pairs of hosts that may connect. */
+static uint64_t
+pairs_of(const struct topology *t)
+{
+	uint64_t n = 0;
+
+	for (uint32_t a = 0; a < t->host_count; a++) {
+		for (uint32_t b = 0; b < a; b++)
+			n += topology_may_talk(t, a, b);
+	}
+	return n;
+}
+
 static void
 draw_text(const struct rows *rows, uint64_t longest_ns)
 {
@@ -249,6 +262,9 @@ draw_text(const struct rows *rows, uint64_t longest_ns)
 
 	printf("\n%u host%s, %u switch%s; the longest way takes %s\n", t->host_count,
 		t->host_count == 1 ? "" : "s", switches, switches == 1 ? "" : "es", longest);
+	if (t->talks != NULL)
+		printf("%lu of %lu pairs of hosts may connect\n", pairs_of(t),
+			(uint64_t)t->host_count * (t->host_count - 1) / 2);
 	free(longest);
 }
 
@@ -285,9 +301,10 @@ json_rows(const struct rows *rows, uint64_t longest_ns)
 
 	for (uint32_t i = 0; i < rows->count; i++)
 		json_array_append_new(list, json_row(rows, &rows->all[i]));
-	return json_pack("{s:i, s:i, s:I, s:o}", "hosts", (int)rows->t->host_count, "switches",
+	return json_pack("{s:i, s:i, s:I, s:I, s:o}", "hosts", (int)rows->t->host_count, "switches",
 		(int)(rows->t->vertex_count - rows->t->host_count), "longest_ns",
-		(json_int_t)longest_ns, "tree", list);
+		(json_int_t)longest_ns, "pairs_may_connect", (json_int_t)pairs_of(rows->t), "tree",
+		list);
 }
 
 #define STEP_X 150

@@ -911,6 +911,63 @@ e12(const struct options *o)
 	return 0;
 }
 
+/* Overlays: what it costs that only some pairs may connect, so others relay between them. Each
+ * collective over its bound, and over what the planner takes where all may connect. */
+int
+e13(const struct options *o)
+{
+	static const struct {
+		const char *name, *talk;
+		bool hub; /* sixteen hosts at one switch */
+	} overlays[] = {
+		{"3 sites, a gateway each", "talk s0\ntalk s1\ntalk s2\ntalk a0 b0 c0\n"},
+		{"3 sites, 3 gateways each",
+			"talk s0\ntalk s1\ntalk s2\ntalk a[0-2] b[0-2] c[0-2]\n"},
+		{"hub and 15 spokes", NULL, true},
+	};
+	static const char sites[] = "switch s[0-2] buffer=128K\nhost a[0-15]\nhost b[0-15]\n"
+				    "host c[0-15]\nlink a[0-15] s0 bandwidth=1G latency=5us\n"
+				    "link b[0-15] s1 bandwidth=1G latency=5us\n"
+				    "link c[0-15] s2 bandwidth=1G latency=5us\n"
+				    "link s[1-2] s0 bandwidth=1G latency=200us\n";
+	static const char spokes[] = "switch s buffer=128K\nhost h[0-15]\n"
+				     "link h[0-15] s bandwidth=1G latency=5us\n";
+	static const uint64_t sizes[] = {8, 4096, 65536};
+	const struct method best = {.generator = COLL_GENERATORS};
+
+	(void)o;
+	for (unsigned i = 0; i < sizeof(overlays) / sizeof(overlays[0]); i++) {
+		char text[1024];
+		int at = snprintf(text, sizeof(text), "%s", overlays[i].hub ? spokes : sites);
+		struct topology *open = parsed(text), *t;
+
+		if (!overlays[i].hub)
+			snprintf(text + at, sizeof(text) - (size_t)at, "%s", overlays[i].talk);
+		for (unsigned h = 1; overlays[i].hub && h < 16; h++)
+			at += snprintf(text + at, sizeof(text) - (size_t)at, "talk h0 h%u\n", h);
+		t = parsed(text);
+		for (unsigned k = 0; k < COLL_KINDS; k++) {
+			for (unsigned s = 0; s < (k == COLL_BARRIER ? 1 : 3); s++) {
+				const uint64_t bytes = k == COLL_BARRIER ? 0 : sizes[s];
+				const struct coll_task task = task_of(k, t, bytes);
+				const struct coll_task all = task_of(k, open, bytes);
+				const struct outcome a = measure(&best, &task);
+				const struct outcome b = measure(&best, &all);
+
+				printf("e13: %-24s %-14s %6lu bytes, %-9s ", overlays[i].name,
+					coll_kind_name[k], bytes, coll_generator_name[a.generator]);
+				print_outcome(&a);
+				printf("; %.2f of what all may\n",
+					(double)a.ns / (double)(b.ns > 0 ? b.ns : 1));
+				fflush(stdout);
+			}
+		}
+		topology_free(open);
+		topology_free(t);
+	}
+	return 0;
+}
+
 /* One collective on a topology of the user's: each generator's plan, predicted and simulated. */
 int
 run_collective(const struct options *o)

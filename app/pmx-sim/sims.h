@@ -90,6 +90,7 @@ int e9(const struct options *o);
 int e10(const struct options *o);
 int e11(const struct options *o);
 int e12(const struct options *o);
+int e13(const struct options *o);
 /* Make a node TCP-like, as in e1; experiments.c. */
 void experiment_tcp(struct proto_config *c);
 int run_speed(const struct options *o);

@@ -126,7 +126,7 @@ begin(struct pmx_group *g, struct call *c, pmx_request *request)
 	e = c->any ? plans_get_any(g->plans, c->kind, c->root, &p)
 		   : plans_get(g->plans, c->kind, c->root, c->bytes, &p);
 	if (e != 0)
-		return e == -ENOMEM ? e : -EMSGSIZE;
+		return e == -ENOMEM || e == -EHOSTUNREACH || e == -EOPNOTSUPP ? e : -EMSGSIZE;
 	if (unlikely(g->adaptation != NULL) && !c->any)
 		c->ended_ns = adaptation_begins(g,
 			plans_predicted(g->plans, c->kind, c->root, c->bytes));

@@ -57,6 +57,11 @@ messages_of(enum coll_generator g, const struct coll_task *task)
 	case COLL_RING:
 	case COLL_PHASES:
 		return n * n;
+	case COLL_EARLIEST:
+		return task->kind == COLL_BCAST || task->kind == COLL_REDUCE_TO ||
+				task->kind == COLL_ALLREDUCE || task->kind == COLL_BARRIER
+			? n
+			: n * n;
 	case COLL_AT_ONCE:
 		return task->kind == COLL_ALLTOALL ? n * n : n;
 	case COLL_BRUCK: /* its runs of blocks are long */
@@ -220,12 +225,14 @@ is_better(const struct coll_cost *a, const struct coll_cost *b)
 	return a->fits ? a->ns < b->ns : a->backlog_bytes < b->backlog_bytes;
 }
 
-/* The cost, evaluated or guessed. -EOPNOTSUPP: it does not do that. */
+/* The cost, evaluated or guessed. open: all may connect. -EOPNOTSUPP: it does not do that. */
 static int
-cost_by_any_means(enum coll_generator g, const struct coll_task *task, struct ways *w,
+cost_by_any_means(enum coll_generator g, const struct coll_task *task, bool open, struct ways *w,
 	struct coll_cost *out)
 {
-	if (!coll_generator_does(g, task->kind))
+	/* where all may connect, there are better ones; where not, no other one is guessed */
+	if (!coll_generator_does(g, task->kind) ||
+		(g == COLL_EARLIEST ? open : !open && is_too_large(g, task)))
 		return -EOPNOTSUPP;
 	if (!is_too_large(g, task))
 		return cost_at_any_size(g, task, out);
@@ -245,13 +252,14 @@ coll_plan_best(const struct coll_task *task, struct coll_plan **out,
 	struct coll_cost costs[COLL_GENERATORS])
 {
 	enum coll_generator best = COLL_GENERATORS;
+	const bool open = coll_may_all_talk(task);
 	struct ways ways = {0};
 	struct coll_cost least = {0}, c;
 
 	if (costs)
 		memset(costs, 0, COLL_GENERATORS * sizeof(*costs));
 	for (unsigned g = 0; g < COLL_GENERATORS; g++) {
-		const int e = cost_by_any_means(g, task, &ways, &c);
+		const int e = cost_by_any_means(g, task, open, &ways, &c);
 
 		if (e == -EOPNOTSUPP)
 			continue;

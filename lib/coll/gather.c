@@ -4,7 +4,7 @@
  *
  * Design notes
  * 1. A gather through a tree of relays is a list of blocks in the order of their arrival, and each
- *    rank's parent; relay_tree() makes the steps.
+ *    rank's parent; coll_gather_by() makes the steps.
  * 2. The times of COLL_PERMITS are those of timetable.h.
  */
 #include <errno.h>
@@ -15,52 +15,81 @@
 
 /* ------------------------------------------------------------------ gather by relays */
 
-/* parent[] by place; blocks come in the order of places. turns: a relay lets a child begin when the
- * child before it has sent its last block, and otherwise all send as relays have room. */
-static void
-relay_tree(struct coll_builder *b, const uint16_t *parent, bool turns)
+bool
+coll_hops_make(struct coll_hops *h, struct coll_builder *b, bool turns)
+{
+	const size_t n = (size_t)b->task->ranks * COLL_HOP_AREAS;
+
+	*h = (struct coll_hops){
+		.b = b,
+		.turns = turns,
+		.last = malloc(n * sizeof(*h->last)),
+		.from = calloc(n, sizeof(*h->from)),
+	};
+	if (h->last == NULL || h->from == NULL)
+		return false;
+	memset(h->last, 0xFF, n * sizeof(*h->last));
+	return true;
+}
+
+void
+coll_hops_end(struct coll_hops *h)
+{
+	free(h->last);
+	free(h->from);
+}
+
+uint16_t
+coll_hop(struct coll_hops *h, uint32_t p, uint32_t q, uint32_t sent, uint32_t kept, uint16_t got,
+	bool stays, uint32_t area)
+{
+	const uint16_t *order = h->b->plan->order;
+	const size_t at = (size_t)q * COLL_HOP_AREAS + area;
+	struct coll_step s = coll_send(order[q], got == COLL_NONE ? COLL_IN : COLL_SCRATCH, sent,
+		1);
+	struct coll_step r = coll_recv(order[p], stays ? COLL_OUT : COLL_SCRATCH, kept, 1);
+
+	if (got != COLL_NONE) {
+		s.after[0] = s.source = got;
+		s.flags = COLL_STREAM_0;
+	}
+	coll_add(h->b, order[p], &s);
+	r.area = (uint8_t)area;
+	if (h->last[at] != COLL_NONE && (h->turns || h->from[at] == p)) {
+		r.after[0] = h->last[at];
+		if (h->from[at] == p)
+			r.early = coll_early(&h->b->plan->lists[order[q]]);
+	}
+	h->last[at] = coll_add(h->b, order[q], &r);
+	h->from[at] = (uint16_t)p;
+	return h->last[at];
+}
+
+void
+coll_gather_by(struct coll_builder *b, const uint16_t *parent, bool turns, uint16_t *got)
 {
 	const uint32_t n = b->task->ranks;
 	const uint16_t *order = b->plan->order;
-	/* of each place: its newest RECV, and from whom */
-	uint16_t *last = malloc(n * sizeof(*last)), *from = malloc(n * sizeof(*from));
+	struct coll_hops h;
 
-	if (last == NULL || from == NULL) {
+	if (!coll_hops_make(&h, b, turns)) {
 		b->error = -ENOMEM;
-		goto out;
+		coll_hops_end(&h);
+		return;
 	}
-	memset(last, 0xFF, n * sizeof(*last));
 	for (uint32_t p = 1; p < n; p++)
 		coll_widen_area(b, order[parent[p]], order[p], UINT64_MAX);
-	coll_add_own(b, order[0], 0);
-	for (uint32_t x = 1; x < n; x++) {
-		uint16_t got = COLL_NONE;
+	const uint16_t own = coll_add_own(b, order[0], 0);
 
-		for (uint32_t c = x; c != 0; c = parent[c]) {
-			const uint32_t p = parent[c];
-			struct coll_step s = coll_send(order[p], c == x ? COLL_IN : COLL_SCRATCH, x,
-				1);
-			struct coll_step r = coll_recv(order[c], p == 0 ? COLL_OUT : COLL_SCRATCH,
-				x, 1);
+	for (uint32_t x = 0; x < n; x++) {
+		uint16_t at = COLL_NONE;
 
-			if (c != x) {
-				s.after[0] = s.source = got;
-				s.flags = COLL_STREAM_0;
-			}
-			coll_add(b, order[c], &s);
-			if (last[p] != COLL_NONE && (turns || from[p] == c)) {
-				r.after[0] = last[p];
-				if (from[p] == c)
-					r.early = coll_early(&b->plan->lists[order[p]]);
-			}
-			got = coll_add(b, order[p], &r);
-			last[p] = got;
-			from[p] = (uint16_t)c;
-		}
+		for (uint32_t c = x; c != 0; c = parent[c])
+			at = coll_hop(&h, c, parent[c], x, x, at, parent[c] == 0, 0);
+		if (got != NULL)
+			got[x] = x == 0 ? own : at;
 	}
-out:
-	free(last);
-	free(from);
+	coll_hops_end(&h);
 }
 
 void
@@ -75,7 +104,7 @@ coll_gather_chain(struct coll_builder *b)
 	}
 	for (uint32_t i = 1; i < n; i++)
 		parent[i] = (uint16_t)(i - 1);
-	relay_tree(b, parent, false);
+	coll_gather_by(b, parent, false, NULL);
 	free(parent);
 }
 
@@ -169,7 +198,7 @@ coll_gather_paper(struct coll_builder *b)
 		paper_schedule(&w, n);
 		for (uint32_t i = 0; b->plan->paper_ns && i < n; i++)
 			b->plan->paper_ns[b->plan->order[i]] = (uint64_t)(w.end[i] + 0.5);
-		relay_tree(b, w.parent, true);
+		coll_gather_by(b, w.parent, true, NULL);
 	} else {
 		b->error = -ENOMEM;
 	}

@@ -16,6 +16,7 @@ struct coll_builder {
 	uint32_t *used; /* [ranks]: steps so far */
 	bool counting;
 	int error;
+	const uint16_t *parent; /* of COLL_EARLIEST, by place: of the tree; NULL of others */
 };
 
 /* Add a step to a rank's list. Returns its number there. */
@@ -122,12 +123,44 @@ void coll_widen_area(struct coll_builder *b, uint32_t relay, uint32_t child, uin
 /* Gather by the root's timetable (COLL_PERMITS). got: [ranks] by place: the root's steps by which
  * it has their blocks. */
 void coll_collect(struct coll_builder *b, uint16_t *got);
+/* The same by the tree of an overlay. got may be NULL. */
+void coll_overlay_collect(struct coll_builder *b, uint16_t *got);
+/* Makes areas of scratch smaller where many children have one each: all that they hold may be under
+ * way at once, and is for one line. */
+void coll_overlay_areas(struct coll_builder *b);
+/* The same by relays. parent: by place, of a lower place; blocks come in the order of places.
+ * turns: a relay lets a child begin when the child before it has sent its last block, and otherwise
+ * all send as relays have room. */
+void coll_gather_by(struct coll_builder *b, const uint16_t *parent, bool turns, uint16_t *got);
+
+/* Blocks that are relayed, one after the other, each by all of its hops. */
+struct coll_hops {
+	struct coll_builder *b;
+	bool turns;
+	/* of each place and area (place * COLL_HOP_AREAS + area): its newest RECV, and from whom */
+	uint16_t *last, *from;
+};
+#define COLL_HOP_AREAS 8
+
+/* Returns false if there is no memory; end it in any case. */
+bool coll_hops_make(struct coll_hops *h, struct coll_builder *b, bool turns);
+void coll_hops_end(struct coll_hops *h);
+/* A block that place p has by step got (COLL_NONE: it is in IN) goes to place q, where it stays, or
+ * is relayed by way of that area of its scratch. sent, kept: its numbers at p, and at q. Returns
+ * the step by which q has it. */
+uint16_t coll_hop(struct coll_hops *h, uint32_t p, uint32_t q, uint32_t sent, uint32_t kept,
+	uint16_t got, bool stays, uint32_t area);
+/* The tree of an overlay: the ranks in depth-first order from the root, and the place of each one's
+ * parent. Returns 0, -ENOMEM or -EHOSTUNREACH. */
+int coll_overlay_tree(const struct coll_task *task, uint32_t piece, uint16_t *order,
+	uint16_t *parent);
 /* The last place of the cluster (coll_cluster) that begins there. */
 uint32_t coll_cluster_end(const struct coll_builder *b, uint32_t first);
 /* ns a byte of payload, as in a step. */
 uint32_t coll_pace(const struct coll_plan *p, const struct coll_task *task, double ns_per_byte);
 
-/* The generators: gather.c, tree.c, exchange.c. plan->order is the tour. */
+/* The generators: gather.c, tree.c, exchange.c, overlay.c. plan->order is the tour, or of overlays
+ * the tree. */
 void coll_gather_at_once(struct coll_builder *b);
 void coll_gather_in_turn(struct coll_builder *b);
 void coll_gather_permits(struct coll_builder *b);
@@ -164,5 +197,14 @@ void coll_reduce_scatter_two_trees(struct coll_builder *b);
 void coll_reduce_scatter_spread(struct coll_builder *b);
 void coll_reduce_scatter_ring(struct coll_builder *b);
 void coll_barrier_bruck(struct coll_builder *b);
+void coll_gather_overlay(struct coll_builder *b);
+void coll_scatter_overlay(struct coll_builder *b);
+void coll_bcast_overlay(struct coll_builder *b);
+void coll_reduce_overlay(struct coll_builder *b);
+void coll_allreduce_overlay(struct coll_builder *b);
+void coll_allgather_overlay(struct coll_builder *b);
+void coll_alltoall_overlay(struct coll_builder *b);
+void coll_reduce_scatter_overlay(struct coll_builder *b);
+void coll_barrier_overlay(struct coll_builder *b);
 
 #endif

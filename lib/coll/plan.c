@@ -25,7 +25,7 @@ const char *const coll_kind_name[COLL_KINDS] = {"gather", "scatter", "bcast", "r
 	"alltoall", "allreduce", "reduce_scatter", "barrier"};
 const char *const coll_generator_name[COLL_GENERATORS] = {"at_once", "in_turn", "permits", "paper",
 	"chain", "binomial", "two_level", "two_trees", "ring", "bruck", "phases", "doubling",
-	"spread"};
+	"spread", "earliest"};
 
 typedef void (*generator)(struct coll_builder *);
 
@@ -92,6 +92,18 @@ static const generator generators[COLL_GENERATORS][COLL_KINDS] = {
 			[COLL_ALLGATHER] = coll_allgather_spread,
 			[COLL_ALLREDUCE] = coll_allreduce_spread,
 			[COLL_REDUCE_SCATTER] = coll_reduce_scatter_spread,
+		},
+	[COLL_EARLIEST] =
+		{
+			[COLL_GATHER] = coll_gather_overlay,
+			[COLL_SCATTER] = coll_scatter_overlay,
+			[COLL_BCAST] = coll_bcast_overlay,
+			[COLL_REDUCE_TO] = coll_reduce_overlay,
+			[COLL_ALLGATHER] = coll_allgather_overlay,
+			[COLL_ALLTOALL] = coll_alltoall_overlay,
+			[COLL_ALLREDUCE] = coll_allreduce_overlay,
+			[COLL_REDUCE_SCATTER] = coll_reduce_scatter_overlay,
+			[COLL_BARRIER] = coll_barrier_overlay,
 		},
 };
 
@@ -418,6 +430,9 @@ hash_of(const struct coll_plan *p, const struct coll_task *task)
 
 		h = hashed(h, edge, sizeof(edge));
 	}
+	if (t->talks != NULL)
+		h = hashed(h, t->talks,
+			(size_t)t->host_count * topology_talk_words(t) * sizeof(*t->talks));
 	for (uint32_t r = 0; r < p->ranks; r++) {
 		const uint32_t node = coll_node(task, r);
 
@@ -620,6 +635,23 @@ eager_fits(const struct coll_plan *p, const struct coll_task *task)
 	return true;
 }
 
+/* Whether messages go only between those that may connect. */
+static bool
+all_may_talk(const struct coll_plan *p, const struct coll_task *task)
+{
+	for (uint32_t r = 0; task->topology->talks != NULL && r < p->ranks; r++) {
+		const struct coll_list *l = &p->lists[r];
+
+		for (uint32_t i = 0; i < l->count; i++) {
+			if (l->steps[i].op <= COLL_RECV &&
+				!topology_may_talk(task->topology, coll_node(task, r),
+					coll_node(task, l->steps[i].peer)))
+				return false;
+		}
+	}
+	return true;
+}
+
 int
 coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_plan **out)
 {
@@ -630,10 +662,11 @@ coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_
 	if (e != 0)
 		return e;
 	struct coll_plan *p = calloc(1, sizeof(*p));
-	struct coll_builder b = {p, task, calloc(task->ranks, sizeof(*b.used)), false, 0};
+	uint16_t *parent = calloc(task->ranks, sizeof(*parent));
+	struct coll_builder b = {p, task, calloc(task->ranks, sizeof(*b.used)), false, 0, NULL};
 
 	e = -ENOMEM;
-	if (p == NULL || b.used == NULL)
+	if (p == NULL || b.used == NULL || parent == NULL)
 		goto fail;
 	p->kind = task->kind;
 	p->generator = g;
@@ -645,10 +678,16 @@ coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_
 	p->lists = calloc(p->ranks, sizeof(*p->lists));
 	if (g == COLL_PAPER)
 		p->paper_ns = calloc(p->ranks, sizeof(*p->paper_ns));
-	if (p->order == NULL || p->lists == NULL || !cut(p) || coll_tour(task, p->order) != 0)
+	if (p->order == NULL || p->lists == NULL || !cut(p))
 		goto fail;
 	const uint32_t piece = coll_piece(task, block_bytes(p));
 
+	if (g == COLL_EARLIEST)
+		b.parent = parent;
+	e = g == COLL_EARLIEST ? coll_overlay_tree(task, piece, p->order, parent)
+			       : coll_tour(task, p->order);
+	if (e != 0)
+		goto fail;
 	for (uint32_t r = 0; r < p->ranks; r++)
 		p->lists[r] = (struct coll_list){
 			.ranks = p->ranks,
@@ -658,7 +697,7 @@ coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_
 		};
 	e = generate(&b, generators[g][task->kind]);
 	p->bound_ns = coll_bound_ns(task);
-	if (e == 0 && !eager_fits(p, task))
+	if (e == 0 && !(eager_fits(p, task) && all_may_talk(p, task)))
 		e = -EOPNOTSUPP;
 	if (e == 0 && g != COLL_AT_ONCE)
 		e = lines(p, task);
@@ -666,10 +705,12 @@ coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_
 		goto fail;
 	p->hash = hash_of(p, task);
 	free(b.used);
+	free(parent);
 	*out = p;
 	return 0;
 fail:
 	free(b.used);
+	free(parent);
 	coll_plan_free(p);
 	return e;
 }

@@ -45,6 +45,9 @@ enum coll_generator {
 	COLL_DOUBLING,  /* allreduce: recursive doubling */
 	COLL_SPREAD,    /* bcast, reduce, allreduce: two trees in each cluster; others are fed by
 			 * as many hosts of the root's; ours */
+	COLL_EARLIEST,  /* a tree over pairs that may connect (topology.h: talk), to which comes
+			 * next whoever can be reached first: Bhat, Raghavendra, Prasanna, JPDC
+			 * 2003 */
 	COLL_GENERATORS
 };
 
@@ -113,8 +116,11 @@ enum coll_generator coll_generator_named(const char *name);
 /* Whether a generator makes plans of that kind. */
 bool coll_generator_does(enum coll_generator g, enum coll_kind kind);
 /* Make a plan. Returns 0 and *out, to be freed with coll_plan_free; -ENOMEM; -EOPNOTSUPP: this
- * generator does not do that, or not without sending more than params.eager unasked; -EINVAL:
- * ranks, root or a node out of range; -E2BIG: a rank would have more than COLL_STEPS_MAX steps. */
+ * generator does not do that, or not without sending more than params.eager unasked, or between
+ * hosts that may not connect; -EINVAL: ranks, root or a node out of range; -E2BIG: a rank would
+ * have more than COLL_STEPS_MAX steps; -EHOSTUNREACH: some ranks may not connect, and cannot reach
+ * each other by way of other ranks either, or only by one that would have more than 63 of them to
+ * add up. */
 int coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_plan **out);
 /* Take the fastest plan whose backlog fits the switches' buffers; of each considered generator, its
  * cost goes to costs[] (ns = 0: not considered), which may be NULL. Errors as above. */

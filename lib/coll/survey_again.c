@@ -75,7 +75,7 @@ walk(struct survey *s, const struct topology *t, uint32_t first, uint32_t *queue
 /* Who meets whom, so that most meet a neighbour: one after the other by their switches, and then
  * the other neighbour. */
 static int
-pair_neighbours(struct survey *s)
+pair_neighbours(struct survey *s, const struct topology *t)
 {
 	uint32_t *order = calloc(s->hosts, sizeof(*order)), n = 0;
 
@@ -97,7 +97,8 @@ pair_neighbours(struct survey *s)
 		for (uint32_t i = k; i + 1 < n + k; i += 2) {
 			const uint32_t x = order[i % n], y = order[(i + 1) % n];
 
-			if (partners[x] != COLL_NONE || partners[y] != COLL_NONE || x == y)
+			if (partners[x] != COLL_NONE || partners[y] != COLL_NONE || x == y ||
+				!topology_may_talk(t, s->nodes[x], s->nodes[y]))
 				continue;
 			partners[x] = (uint16_t)y;
 			partners[y] = (uint16_t)x;
@@ -177,7 +178,7 @@ survey_again(struct survey **out, const struct survey_config *c, const struct to
 		e = set_bytes(s);
 	}
 	if (e == 0)
-		e = pair_neighbours(s);
+		e = pair_neighbours(s, t);
 	free(queue);
 	if (e != 0) {
 		survey_close(s);

@@ -261,25 +261,39 @@ left_of(const struct making *m, uint32_t lane, double now, double *until)
 	return left > 0.02 * rate ? left : 0;
 }
 
-/* When a block that cannot come before `now` comes, at a rate that is left until it has come. */
+/* Whether a lane has that rate left as long as a block takes from then on. It may have more. */
+static bool
+stays(const struct making *m, uint32_t lane, double at, double rate)
+{
+	const double end = at + m->wire / rate;
+
+	for (double until; at < end; at = until) {
+		until = INFINITY;
+		if (left_of(m, lane, at, &until) < rate)
+			return false;
+	}
+	return true;
+}
+
+/* When a block that cannot come before `now` comes, at a rate that is left until it has come: so
+ * that it has come as soon as can be, if that means to wait until others have, too. */
 static double
 first_room(const struct making *m, uint32_t lane, double now, double *rate)
 {
-	for (;;) {
-		double until = INFINITY, next = now, least;
+	double best = now, end = INFINITY, until;
 
-		*rate = left_of(m, lane, now, &until);
-		/* what is left may become more, which is not waited for, and must not become
-		 * less */
-		for (least = *rate; *rate > 0 && until < now + m->wire / *rate && least >= *rate;) {
-			next = until;
-			until = INFINITY;
-			least = left_of(m, lane, next, &until);
+	*rate = 1 / m->lanes[lane].ns_per_byte; /* it has all when its children are done */
+	for (double at = now; at < end; at = until) {
+		until = INFINITY;
+		const double left = left_of(m, lane, at, &until);
+
+		if (left > 0 && at + m->wire / left < end && stays(m, lane, at, left)) {
+			best = at;
+			*rate = left;
+			end = at + m->wire / left;
 		}
-		if (*rate > 0 && least >= *rate)
-			return now;
-		now = *rate > 0 ? next : until;
 	}
+	return best;
 }
 
 /* A lane's next block: the first one, in the order of the times, that is ready, or else the one

@@ -14,7 +14,7 @@
 #include "coll/topology.h"
 
 #define LINE_MAX_BYTES 512
-#define WORDS_MAX      8
+#define WORDS_MAX      128
 #define RATE_LEAST     1000
 #define LINK_FORM      "link NAME NAME bandwidth=RATE[/RATE] latency=TIME [stream=RATE]"
 
@@ -26,8 +26,9 @@ struct link {
 struct reader {
 	struct topology *t;
 	struct link *links;
-	uint32_t link_count;
-	uint32_t vertex_cap, link_cap;
+	uint32_t *talks; /* vertices of each line that says who may talk, then TOPOLOGY_NONE */
+	uint32_t link_count, talk_count;
+	uint32_t vertex_cap, link_cap, talk_cap;
 	struct coll_text text;
 };
 
@@ -243,6 +244,39 @@ read_link(struct reader *r, char **words, unsigned n)
 }
 
 static int
+add_talk(struct reader *r, uint32_t vertex)
+{
+	r->talks = grow(r->talks, r->talk_count, &r->talk_cap, sizeof(*r->talks));
+	if (r->talks == NULL)
+		return -ENOMEM;
+	r->talks[r->talk_count++] = vertex;
+	return 0;
+}
+
+static int
+read_talk(struct reader *r, char **words, unsigned n)
+{
+	char name[TOPOLOGY_NAME_MAX];
+	struct range range;
+	int e = 0;
+
+	if (n < 2)
+		return coll_text_complain(&r->text, "talk NAME...");
+	for (unsigned k = 1; k < n && e == 0; k++) {
+		e = read_range(r, words[k], &range);
+		for (unsigned i = range.first; e == 0 && i <= range.last; i++) {
+			member(&range, i, name);
+			const uint32_t v = find(r->t, name);
+
+			e = v == TOPOLOGY_NONE ? coll_text_complain(&r->text,
+							 "no host or switch is named '%s'", name)
+					       : add_talk(r, v);
+		}
+	}
+	return e != 0 ? e : add_talk(r, TOPOLOGY_NONE);
+}
+
+static int
 read_line(struct reader *r, char *line)
 {
 	char *words[WORDS_MAX], *save = NULL;
@@ -261,7 +295,9 @@ read_line(struct reader *r, char *line)
 		return read_vertices(r, words, n, words[0][0] == 'h');
 	if (strcmp(words[0], "link") == 0)
 		return read_link(r, words, n);
-	return coll_text_complain(&r->text, "'%s': a line begins with switch, host or link",
+	if (strcmp(words[0], "talk") == 0)
+		return read_talk(r, words, n);
+	return coll_text_complain(&r->text, "'%s': a line begins with switch, host, link or talk",
 		words[0]);
 }
 
@@ -360,6 +396,51 @@ make_routes(struct reader *r)
 	return e;
 }
 
+/* The node, or those at the switch. */
+static void
+add_nodes(const struct topology *t, uint32_t vertex, uint64_t *nodes)
+{
+	const struct topology_vertex *v = &t->vertices[vertex];
+
+	if (v->host != TOPOLOGY_NONE)
+		nodes[v->host / 64] |= 1ull << v->host % 64;
+	for (uint32_t e = v->first_edge;
+		v->host == TOPOLOGY_NONE && e < v->first_edge + v->edge_count; e++) {
+		const uint32_t host = t->vertices[t->edges[e].to].host;
+
+		if (host != TOPOLOGY_NONE)
+			nodes[host / 64] |= 1ull << host % 64;
+	}
+}
+
+/* Who may talk to whom, line by line. */
+static int
+make_talks(struct reader *r)
+{
+	struct topology *t = r->t;
+	const uint32_t words = topology_talk_words(t);
+	uint64_t *line = calloc(words, sizeof(*line));
+
+	t->talks = calloc((size_t)t->host_count * words, sizeof(*t->talks));
+	if (line == NULL || t->talks == NULL) {
+		free(line);
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < r->talk_count; i++) {
+		if (r->talks[i] != TOPOLOGY_NONE) {
+			add_nodes(t, r->talks[i], line);
+			continue;
+		}
+		for (uint32_t node = 0; node < t->host_count; node++) {
+			for (uint32_t w = 0; line[node / 64] >> node % 64 & 1 && w < words; w++)
+				t->talks[(size_t)node * words + w] |= line[w];
+		}
+		memset(line, 0, words * sizeof(*line));
+	}
+	free(line);
+	return 0;
+}
+
 static int
 check(struct reader *r)
 {
@@ -420,7 +501,10 @@ topology_parse(const char *text, struct topology **out, char *error, uint32_t er
 		e = check(&r);
 	if (e == 0)
 		e = make_routes(&r);
+	if (e == 0 && r.talk_count > 0)
+		e = make_talks(&r);
 	free(r.links);
+	free(r.talks);
 	if (e != 0) {
 		if (e == -ENOMEM)
 			snprintf(error, error_len, "no memory");
@@ -457,5 +541,6 @@ topology_free(struct topology *t)
 	free(t->edges);
 	free(t->hosts);
 	free(t->routes);
+	free(t->talks);
 	free(t);
 }

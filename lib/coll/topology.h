@@ -14,9 +14,12 @@
  *       RATE in bit/s (K, M, G, T), TIME with ns, us, ms or s. The second bandwidth is that from
  *       the second name to the first, if it is another one. stream: most that what one host sends
  *       to one other gets of the link, as where tunnels or providers shape flows
+ *   talk NAME...
+ *       these may connect to each other; a switch stands for the hosts at it. Without such a line
+ *       all may; with one, two hosts may if some line names both (an overlay: firewalls, gateways)
  *
- * h[0-47] stands for h0, h1 ... h47: in a host or switch line for so many of them, in a link line
- * (first name) for so many links.
+ * h[0-47] stands for h0, h1 ... h47: in a host, switch or talk line for so many of them, in a link
+ * line (first name) for so many links.
  */
 #ifndef PMX_COLL_TOPOLOGY_H
 #define PMX_COLL_TOPOLOGY_H
@@ -51,6 +54,8 @@ struct topology {
 	uint32_t *hosts;             /* node number -> vertex */
 	uint32_t *routes;            /* vertex * host_count + node -> first edge of the route;
 				      * TOPOLOGY_NONE at the node itself */
+	/* a row of bits for each node, of those that it may connect to; NULL: all may */
+	uint64_t *talks;
 };
 
 /* Read a text. Returns 0 and *out, to be freed with topology_free; or -EINVAL or -ENOMEM, with a
@@ -71,6 +76,21 @@ static inline uint32_t
 topology_route(const struct topology *t, uint32_t vertex, uint32_t node)
 {
 	return t->routes[(uint64_t)vertex * t->host_count + node];
+}
+
+/* Words of a row of talks. */
+static inline uint32_t
+topology_talk_words(const struct topology *t)
+{
+	return (t->host_count + 63) / 64;
+}
+
+/* Whether a node may connect to another one; to itself it always may. */
+static inline bool
+topology_may_talk(const struct topology *t, uint32_t node, uint32_t other)
+{
+	return t->talks == NULL || node == other ||
+		t->talks[(uint64_t)node * topology_talk_words(t) + other / 64] >> other % 64 & 1;
 }
 
 #endif

@@ -98,6 +98,20 @@ coll_cluster(const struct coll_task *task, uint32_t rank)
 	return host->edge_count ? t->edges[host->first_edge].to : t->hosts[0];
 }
 
+bool
+coll_may_all_talk(const struct coll_task *task)
+{
+	const struct topology *t = task->topology;
+
+	for (uint32_t r = 0; t->talks != NULL && r < task->ranks; r++) {
+		for (uint32_t q = 0; q < r; q++) {
+			if (!topology_may_talk(t, coll_node(task, r), coll_node(task, q)))
+				return false;
+		}
+	}
+	return true;
+}
+
 /* ------------------------------------------------------------------ the tour */
 
 /* How good a host is: more bandwidth to the root, less latency, lower number. */

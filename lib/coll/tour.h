@@ -31,6 +31,8 @@ uint64_t coll_wire_bytes(const struct coll_params *p, uint64_t bytes);
 uint64_t coll_block_wire(const struct coll_params *p, uint32_t piece, uint64_t bytes);
 /* Most bytes of a message for blocks of that size. */
 uint32_t coll_piece(const struct coll_task *task, uint64_t bytes);
+/* Whether all pairs of ranks may connect (topology.h: talk). */
+bool coll_may_all_talk(const struct coll_task *task);
 /* The switch that a rank's host is at: hosts with the same one are a cluster. In the order of the
  * tour they come one after the other, but for several ranks of a host at the root's. */
 uint32_t coll_cluster(const struct coll_task *task, uint32_t rank);

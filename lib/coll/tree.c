@@ -186,14 +186,14 @@ struct run {
 	bool eager;
 };
 
-/* Of so many runs of a vector's blocks, which take turns in the two trees. */
+/* Of so many runs of a vector's blocks, which take turns in the trees. */
 static struct run
-run_of(const struct coll_builder *b, uint32_t i, uint32_t runs)
+run_of(const struct coll_builder *b, uint32_t i, uint32_t runs, uint32_t trees)
 {
 	const uint32_t n = b->task->ranks, first = (uint32_t)((uint64_t)n * i / runs);
 	const uint32_t blocks = (uint32_t)((uint64_t)n * (i + 1) / runs) - first;
 
-	return (struct run){first, blocks, i % 2, coll_run_is_eager(b, blocks)};
+	return (struct run){first, blocks, i % trees, coll_run_is_eager(b, blocks)};
 }
 
 /* How many runs let place 0 send nearly as early as it gets blocks, and are worth a message. */
@@ -300,8 +300,8 @@ combine(struct coll_builder *b, uint32_t p, const struct run *run, bool in_out, 
 /* An area for each child, of the other tree's children behind those of this one; runs take
  * turns. */
 static uint16_t
-recv_from_child(struct coll_builder *b, uint32_t p, uint32_t c, const struct run *run,
-	uint32_t area, struct sums *u)
+recv_to_area(struct coll_builder *b, uint32_t p, uint32_t c, const struct run *run, uint32_t area,
+	struct sums *u)
 {
 	const uint32_t rank = b->plan->order[p];
 	struct coll_step r = coll_recv(b->plan->order[c], COLL_SCRATCH, run->block, run->blocks);
@@ -346,7 +346,7 @@ reduce_place(struct coll_builder *b, const struct shape *s, uint32_t p, const st
 
 	*first = COLL_NONE;
 	for (uint32_t i = from[p]; i < from[p + 1] && b->error == 0; i++) {
-		const uint16_t got = recv_from_child(b, p, s->kids[run->tree][i], run, area++, u);
+		const uint16_t got = recv_to_area(b, p, s->kids[run->tree][i], run, area++, u);
 
 		*first = *first == COLL_NONE ? got : *first;
 		sum = combine(b, p, run, in_out, got, *first, sum);
@@ -421,6 +421,16 @@ spread(struct coll_builder *b, struct shape *s)
 	trees_of_clusters(b, s, BY_ROOTS_CLUSTER);
 }
 
+/* The tree of an overlay. */
+static void
+overlay(struct coll_builder *b, struct shape *s)
+{
+	if (!shape_make(s, b, 1))
+		return;
+	for (uint32_t p = 1; p < s->n; p++)
+		adopt(b, s, 0, p, b->parent[p]);
+}
+
 /* ------------------------------------------------------------------ generators */
 
 typedef void (*shape_of)(struct coll_builder *b, struct shape *s);
@@ -489,8 +499,8 @@ allreduce_over(struct coll_builder *b, shape_of make)
 	reduce_and_bcast(b, make, true);
 }
 
-/* All blocks to place 0 by its timetable, and from there to all, as soon as a run of them is
- * there. */
+/* All blocks to place 0 by its timetable, or by relays, and from there to all, as soon as a run of
+ * them is there. */
 static void
 allgather_over(struct coll_builder *b, shape_of make)
 {
@@ -501,13 +511,15 @@ allgather_over(struct coll_builder *b, shape_of make)
 	shape_by(b, &s, make);
 	if (got == NULL)
 		b->error = -ENOMEM;
-	if (b->error == 0)
+	if (b->error == 0 && b->parent != NULL)
+		coll_overlay_collect(b, got);
+	else if (b->error == 0)
 		coll_collect(b, got);
 	for (uint32_t p = 0; p < n && b->error == 0; p++) {
 		if (p > 0)
 			coll_add_own(b, b->plan->order[p], p);
 		for (uint32_t i = 0; i < runs; i++) {
-			const struct run run = run_of(b, i, runs);
+			const struct run run = run_of(b, i, runs, s.halves);
 			uint16_t whole = p == 0 ? got[run.block] : COLL_NONE;
 
 			for (uint32_t k = 1; p == 0 && k < run.blocks; k++)
@@ -550,6 +562,80 @@ reduce_scatter_over(struct coll_builder *b, shape_of make)
 		}
 	}
 	shape_end(&s);
+}
+
+/* A block that is whole at place 0 by step `sum`, in *first's scratch, on its way down the tree to
+ * its rank, as far as place p has to do with it. */
+static void
+send_down(struct coll_builder *b, const struct shape *s, uint32_t p, const struct run *run,
+	uint16_t first, uint16_t sum, struct sums *u)
+{
+	const uint16_t *order = b->plan->order;
+	const uint32_t area = s->kids_from[0][p + 1] - s->kids_from[0][p];
+	uint32_t to = run->block;
+
+	while (to > p && s->parent[0][to] != p)
+		to = s->parent[0][to];
+	if (p == 0 && to > 0) {
+		send_sum(b, 0, to, run, first, sum, COLL_NONE, 0);
+	} else if (p > 0 && to > p) {
+		const uint16_t got = recv_to_area(b, p, s->parent[0][p], run, area, u);
+
+		send_sum(b, p, to, run, got, got, COLL_NONE, 0);
+	} else if (p > 0 && run->block == p) {
+		const struct coll_step r = coll_recv(order[s->parent[0][p]], COLL_OUT, p, 1);
+
+		coll_add(b, order[p], &r);
+	}
+}
+
+/* Each block to place 0, and from there to its rank, both by the tree. */
+void
+coll_reduce_scatter_overlay(struct coll_builder *b)
+{
+	struct shape s;
+	struct sums u;
+
+	shape_by(b, &s, overlay);
+	for (uint32_t p = 0; p < s.n && b->error == 0; p++) {
+		sums_begin(&u);
+		for (uint32_t i = 0; i < s.n; i++) {
+			const struct run run = {i, 1, 0, false};
+			uint16_t first;
+			const uint16_t sum = reduce_place(b, &s, p, &run, p == 0 && i == 0, &u,
+				&first);
+
+			send_down(b, &s, p, &run, first, sum, &u);
+		}
+	}
+	coll_overlay_areas(b);
+	shape_end(&s);
+}
+
+void
+coll_bcast_overlay(struct coll_builder *b)
+{
+	bcast_over(b, overlay);
+}
+
+void
+coll_reduce_overlay(struct coll_builder *b)
+{
+	reduce_over(b, overlay);
+	coll_overlay_areas(b);
+}
+
+void
+coll_allreduce_overlay(struct coll_builder *b)
+{
+	allreduce_over(b, overlay);
+	coll_overlay_areas(b);
+}
+
+void
+coll_allgather_overlay(struct coll_builder *b)
+{
+	allgather_over(b, overlay);
 }
 
 void

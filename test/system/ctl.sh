@@ -180,11 +180,17 @@ check plan__unknown_generator says 2 "there are at_once, in_turn" "${plan[@]}" -
 check plan__wrong_generator says 1 'ring makes no plan of a gather' "${plan[@]}" --kind gather --generator ring
 check plan__bad_size says 2 "--size '1T'" "${plan[@]}" --kind gather --size 1T
 check plan__bad_root says 2 "neither a rank from 0 to 7 nor the name of a host" "${plan[@]}" --kind gather --root 8
+gateways=$(dirname "$0")/../sim/gateways
+check plan__overlay says 0 '^earliest .* taken' plan --topology "$gateways" --kind alltoall --size 64K
+check plan__overlay_generator says 1 'ring makes no plan of a allgather that keeps to .* talk lines' plan --topology "$gateways" --kind allgather --generator ring
+grep -v 'talk a0 b0' "$gateways" >"$dir/apart"
+check plan__overlay_apart says 1 "cannot reach each other by way of others: see the talk lines of $dir/apart" plan --topology "$dir/apart" --kind gather
 check plan__without_topology says 2 'needs --topology FILE' plan --kind gather
 tree=(topology --topology "$(dirname "$0")/../sim/two_switches")
 check topology says 0 'a0 to a3 +4 hosts, nodes 0 to 3 +1G' "${tree[@]}"
 check topology__counts says 0 '^8 hosts, 2 switches; the longest way takes' "${tree[@]}"
 check topology__json json 'd["hosts"] == 8 and d["switches"] == 2 and sum(r["hosts"] for r in d["tree"]) == 8 and all("at" in r for r in d["tree"][1:])' "${tree[@]}"
+check topology__overlay says 0 '^13 of 28 pairs of hosts may connect' topology --topology "$gateways"
 check topology__svg says 0 '^8 hosts' "${tree[@]}" --svg "$dir/tree.svg"
 check topology__svg_is_xml python3 -c 'import sys, xml.dom.minidom as m; sys.exit(m.parse(sys.argv[1]).documentElement.tagName != "svg")' "$dir/tree.svg"
 check topology__bad_svg says 1 'nowhere/tree.svg: No such file' "${tree[@]}" --svg "$dir/nowhere/tree.svg"

@@ -10,6 +10,7 @@ set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 # as many as notice every bug; the programs' own numbers are for sound code
 export GROUP_HISTORIES=200 COLL_HISTORIES=200 COLLS_HISTORIES=300
+ulimit -c 0
 # the library that a test is about
 declare -A library=([group]=group [coll]=coll [colls]=coll)
 
@@ -44,8 +45,8 @@ mutant() { # TEST PATCH
 		not_ok "$1_mutant__${name//-/_}" "the patch does not apply, or compile" "$log"
 		return
 	}
-	# what crashes or never ends is noticed as well, but by the program's own word if it can be
-	if timeout 60 "$dir/$1/$name/test" >"$log" 2>&1; then
+	# what crashes or never ends is noticed as well; the first test that fails is enough
+	if CMOCKA_TEST_ABORT=1 timeout 60 "$dir/$1/$name/test" >"$log" 2>&1; then
 		not_ok "$1_mutant__${name//-/_}" "no test noticed it"
 	else
 		ok "$1_mutant__${name//-/_}"

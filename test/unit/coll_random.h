@@ -41,6 +41,43 @@ random_tree(uint32_t hosts, uint32_t switches_max)
 	return parsed(text);
 }
 
+/* A random tree, of whose hosts only some may talk to each other. */
+static inline struct topology *
+random_overlay(uint32_t hosts)
+{
+	static char text[65536];
+	const uint32_t switches = 1 + random_below(4), sites = 1 + random_below(4);
+	int at = 0;
+
+	for (uint32_t i = 0; i < switches; i++)
+		at += sprintf(text + at, "switch s%u buffer=64K\n", i);
+	for (uint32_t i = 1; i < switches; i++)
+		at += sprintf(text + at, "link s%u s%u bandwidth=1G latency=50us\n", i,
+			random_below(i));
+	for (uint32_t i = 0; i < hosts; i++)
+		at += sprintf(text + at, "host h%u\nlink h%u s%u bandwidth=1G latency=5us\n", i, i,
+			random_below(switches));
+	/* hosts of a site, which need not be at one switch, or only one of them with all others */
+	for (uint32_t s = 0; s < sites; s++) {
+		const bool star = random_below(2);
+
+		for (uint32_t i = s; i < hosts; i += sites)
+			at += !star      ? sprintf(text + at, i == s ? "talk h%u" : " h%u", i)
+				: i == s ? 0
+					 : sprintf(text + at, "talk h%u h%u\n", s, i);
+		at += sprintf(text + at, "\n");
+	}
+	/* gateways: mostly enough of them */
+	for (uint32_t s = 1; s < sites && s < hosts; s++) {
+		if (random_below(16) != 0)
+			at += sprintf(text + at, "talk h%u h%u\n", s, random_below(s));
+	}
+	for (uint32_t i = random_below(3); i > 0; i--)
+		at += sprintf(text + at, "talk h%u h%u\n", random_below(hosts),
+			random_below(hosts));
+	return parsed(text);
+}
+
 /* Where a block begins in a buffer of all blocks. */
 static inline uint64_t
 block_at(const struct coll_blocks *b, uint32_t block)

@@ -35,7 +35,7 @@ struct flight {
 	struct coll_out o;
 	uint32_t from, to;
 	uint8_t *bytes;
-	bool used;
+	uint64_t number;
 };
 
 struct world {
@@ -44,48 +44,76 @@ struct world {
 	struct coll_exec *execs[RANKS_MAX];
 	uint8_t *buffers[RANKS_MAX][COLL_BUFFERS];
 	uint8_t *want[RANKS_MAX];
-	struct flight *flights; /* of each pair in order */
+	struct flight *flights; /* in no order: of each pair, by their numbers */
+	uint64_t sent;
 	uint32_t flight_count, flight_cap;
 	uint64_t now, total;
 	uint64_t outstanding_most;
 };
 
-/* Where byte `offset` of a run lies in a buffer of all blocks. */
-static uint64_t
-place_in(const struct coll_blocks *b, const struct coll_step *s, uint64_t offset)
-{
-	uint64_t at = block_at(b, s->block) + offset;
-	const uint64_t all = coll_run_bytes(b, 0, b->count);
-
-	return at >= all ? at - all : at;
-}
-
-/* The address of a byte of a step's buffer. */
+/* Where byte `offset` of a step's buffer lies. At most *len bytes from there on lie together, which
+ * becomes how many. */
 static uint8_t *
-byte_of(struct world *w, uint32_t rank, const struct coll_step *s, bool to, uint32_t index,
-	uint64_t offset)
+bytes_of(struct world *w, uint32_t rank, const struct coll_step *s, bool to, uint32_t index,
+	uint64_t offset, uint64_t *len)
 {
 	const uint8_t buffer = to ? s->to : s->from;
+	const struct coll_list *l = &w->plan->lists[rank];
+	uint64_t at, end;
 
-	if (buffer != COLL_SCRATCH)
-		return &w->buffers[rank][buffer][place_in(&w->blocks[buffer], s, offset)];
-	const uint32_t recv = s->op == COLL_RECV ? index : to ? s->target : s->source;
+	if (buffer != COLL_SCRATCH) {
+		end = w->total;
+		at = block_at(&w->blocks[buffer], s->block) + offset;
+		at -= at >= end ? end : 0; /* a run goes on at block 0 */
+	} else {
+		const uint32_t recv = s->op == COLL_RECV ? index : to ? s->target : s->source;
 
-	return &w->buffers[rank][COLL_SCRATCH][coll_scratch_place(w->execs[rank], recv, offset)];
+		at = coll_scratch_place(w->execs[rank], recv, offset);
+		end = (at / l->area_bytes + 1) * l->area_bytes;
+	}
+	*len = *len < end - at ? *len : end - at;
+	return &w->buffers[rank][buffer][at];
+}
+
+/* Copies between a message and a step's buffer. */
+static void
+copy(struct world *w, uint32_t rank, uint32_t step, uint64_t offset, uint8_t *bytes, uint64_t len,
+	bool to)
+{
+	const struct coll_step *s = &w->plan->lists[rank].steps[step];
+
+	for (uint64_t n; len > 0; len -= n, offset += n, bytes += n) {
+		n = len;
+		uint8_t *at = bytes_of(w, rank, s, to, step, offset, &n);
+
+		if (to)
+			memcpy(at, bytes, n);
+		else
+			memcpy(bytes, at, n);
+	}
+}
+
+/* A REDUCE or COPY. */
+static void
+work(struct world *w, uint32_t rank, const struct coll_out *o)
+{
+	const struct coll_step *s = &w->plan->lists[rank].steps[o->step];
+
+	for (uint64_t done = 0, n; done < o->len; done += n) {
+		n = o->len - done;
+		uint8_t *to = bytes_of(w, rank, s, true, o->step, o->offset + done, &n);
+		const uint8_t *from = bytes_of(w, rank, s, false, o->step, o->offset + done, &n);
+
+		for (uint64_t i = 0; i < n; i++)
+			to[i] = s->op == COLL_COPY ? from[i] : (uint8_t)(to[i] + from[i]);
+	}
 }
 
 static void
 depart(struct world *w, uint32_t rank, const struct coll_out *o)
 {
-	const struct coll_step *s = &w->plan->lists[rank].steps[o->step];
-
 	if (o->go == COLL_GO_LOCAL) {
-		for (uint64_t i = 0; i < o->len; i++) {
-			uint8_t *to = byte_of(w, rank, s, true, o->step, o->offset + i);
-			const uint8_t from = *byte_of(w, rank, s, false, o->step, o->offset + i);
-
-			*to = s->op == COLL_COPY ? from : (uint8_t)(*to + from);
-		}
+		work(w, rank, o);
 		return;
 	}
 	if (w->flight_count == w->flight_cap) {
@@ -95,12 +123,11 @@ depart(struct world *w, uint32_t rank, const struct coll_out *o)
 	}
 	struct flight *f = &w->flights[w->flight_count++];
 
-	*f = (struct flight){*o, rank, o->peer, NULL, true};
+	*f = (struct flight){*o, rank, o->peer, NULL, w->sent++};
 	if (o->go == COLL_GO_PIECE) {
 		assert_in_range(o->len, 0, w->plan->lists[rank].piece);
 		f->bytes = malloc(o->len + 1);
-		for (uint64_t i = 0; i < o->len; i++)
-			f->bytes[i] = *byte_of(w, rank, s, false, o->step, o->offset + i);
+		copy(w, rank, o->step, o->offset, f->bytes, o->len, false);
 	}
 }
 
@@ -124,14 +151,15 @@ deliver(struct world *w)
 {
 	uint32_t i = random_below(w->flight_count);
 
-	for (uint32_t k = 0; k < i; k++) {
+	for (uint32_t k = 0; k < w->flight_count; k++) {
 		if (w->flights[k].from == w->flights[i].from &&
-			w->flights[k].to == w->flights[i].to)
+			w->flights[k].to == w->flights[i].to &&
+			w->flights[k].number < w->flights[i].number)
 			i = k;
 	}
 	const struct flight f = w->flights[i];
 
-	memmove(&w->flights[i], &w->flights[i + 1], (--w->flight_count - i) * sizeof(f));
+	w->flights[i] = w->flights[--w->flight_count];
 	struct coll_exec *c = w->execs[f.to];
 
 	if (f.o.go == COLL_GO_PERMIT) {
@@ -140,9 +168,7 @@ deliver(struct world *w)
 		const int step = coll_heard(c, f.from, f.o.ordinal, f.o.offset, f.o.len);
 
 		assert_true(step >= 0);
-		for (uint64_t k = 0; k < f.o.len; k++)
-			*byte_of(w, f.to, &w->plan->lists[f.to].steps[step], true, (uint32_t)step,
-				f.o.offset + k) = f.bytes[k];
+		copy(w, f.to, (uint32_t)step, f.o.offset, f.bytes, f.o.len, true);
 		coll_arrived(c, (uint32_t)step, f.o.len);
 		/* the same piece again is refused */
 		if (f.o.len > 0)
@@ -170,18 +196,16 @@ given(uint32_t rank, uint64_t i)
 	return (uint8_t)(rank * 37 + i * 11 + (i >> 8) + 5);
 }
 
-/* What a rank's OUT is to hold at a place; false: nothing is said about it. */
+/* What the OUT of the rank at a place is to hold; false: nothing is said about it. */
 static bool
-wanted(const struct world *w, uint32_t rank, uint32_t block, uint64_t i, uint8_t *out)
+wanted(const struct world *w, uint32_t place, uint32_t block, uint64_t i, uint8_t *out)
 {
 	const struct coll_plan *p = w->plan;
 	const struct coll_blocks *b = &w->blocks[COLL_OUT];
 	const uint64_t at = block_at(b, block) + i;
 	const uint32_t owner = p->block_count == p->ranks ? p->order[block] : 0;
-	uint32_t place = 0;
+	const uint32_t rank = p->order[place];
 
-	while (p->order[place] != rank)
-		place++;
 	*out = 0;
 	switch (p->kind) {
 	case COLL_GATHER:
@@ -218,14 +242,16 @@ check_results(const struct world *w)
 {
 	const struct coll_blocks *b = &w->blocks[COLL_OUT];
 
-	for (uint32_t r = 0; r < w->plan->ranks; r++) {
+	for (uint32_t place = 0; place < w->plan->ranks; place++) {
+		const uint32_t r = w->plan->order[place];
+
 		for (uint32_t block = 0; block < b->count; block++) {
 			const uint64_t len = coll_run_bytes(b, block, 1);
 
 			for (uint64_t i = 0; i < len; i++) {
 				uint8_t want;
 
-				if (!wanted(w, r, block, i, &want))
+				if (!wanted(w, place, block, i, &want))
 					break;
 				if (w->buffers[r][COLL_OUT][block_at(b, block) + i] != want)
 					fail_msg("%s %s of %u, %lu bytes: rank %u, block %u, byte "
@@ -405,6 +431,104 @@ coll_plan__random(void **state)
 }
 
 /* The worked example of the design: its section 2. */
+/* Whether a plan's messages are all between those that may connect. */
+static bool
+keeps_to_pairs(const struct coll_plan *p, const struct topology *t, const uint16_t *nodes)
+{
+	for (uint32_t r = 0; r < p->ranks; r++) {
+		for (uint32_t i = 0; i < p->lists[r].count; i++) {
+			const struct coll_step *s = &p->lists[r].steps[i];
+
+			if (s->op <= COLL_RECV && !topology_may_talk(t, nodes[r], nodes[s->peer]))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* Which ranks the first one reaches by way of others. */
+static bool
+are_joined(const struct topology *t, const uint16_t *nodes, uint32_t ranks)
+{
+	bool is_in[32] = {true};
+	uint32_t wave[32] = {0}, count = 1;
+
+	for (uint32_t at = 0; at < count; at++) {
+		for (uint32_t q = 0; q < ranks; q++) {
+			if (!is_in[q] && topology_may_talk(t, nodes[wave[at]], nodes[q])) {
+				is_in[q] = true;
+				wave[count++] = q;
+			}
+		}
+	}
+	return count == ranks;
+}
+
+/* Random overlays: sites whose hosts may talk, a few gateways between them, some pairs besides.
+ * What is planned keeps to that and comes to its end, or some cannot be reached. Also by a
+ * generator that knows nothing of overlays, if it happens to keep to them. */
+static void
+coll_plan__overlays(void **state)
+{
+	const char *histories = getenv("COLL_HISTORIES");
+	const unsigned n = histories ? (unsigned)atoi(histories) : 3000;
+	unsigned relayed = 0, unreached = 0, others = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < n; i++) {
+		state_of_random = 770000 + i;
+		const uint32_t hosts = 1 + random_below(20), ranks = 1 + random_below(24);
+		const unsigned kind = random_below(COLL_KINDS),
+			       other = random_below(COLL_GENERATORS);
+		struct topology *t = random_overlay(hosts);
+		uint16_t nodes[32];
+		struct coll_plan *p;
+
+		for (uint32_t r = 0; r < ranks; r++)
+			nodes[r] = (uint16_t)random_below(hosts);
+		const struct coll_task task = {
+			.kind = (enum coll_kind)kind,
+			.topology = t,
+			.nodes = nodes,
+			.ranks = ranks,
+			.root = random_below(ranks),
+			.bytes = kind == COLL_BARRIER ? 0
+						      : random_below(random_below(2) ? 20000 : 300),
+			.params = params,
+			.only = COLL_NONE,
+		};
+		const bool joined = are_joined(t, nodes, ranks);
+		int e = coll_plan_make(COLL_EARLIEST, &task, &p);
+
+		assert_int_equal(e, joined ? 0 : -EHOSTUNREACH);
+		if (e == 0) {
+			assert_true(keeps_to_pairs(p, t, nodes));
+			coll_plan_free(p);
+			run_one(COLL_EARLIEST, task.kind, t, ranks, task.root, task.bytes, nodes);
+			relayed += !coll_may_all_talk(&task);
+		}
+		unreached += e != 0;
+		e = coll_plan_best(&task, &p, NULL);
+		assert_int_equal(e, joined ? 0 : -EHOSTUNREACH);
+		if (e == 0) {
+			assert_true(keeps_to_pairs(p, t, nodes));
+			coll_plan_free(p);
+		}
+		if (coll_generator_does(other, task.kind) && other != COLL_EARLIEST) {
+			e = coll_plan_make(other, &task, &p);
+			assert_true(e == 0 || e == -EOPNOTSUPP);
+			if (e == 0) {
+				assert_true(keeps_to_pairs(p, t, nodes));
+				coll_plan_free(p);
+				others++;
+			}
+		}
+		topology_free(t);
+	}
+	/* all three were met often enough to count */
+	assert_true(relayed > n / 4 && unreached > n / 50 && others > n / 50);
+}
+
 static const char worked[] = "switch s0\nswitch s1\nhost r\nhost a\nhost b\nhost c\nhost d\n"
 			     "link r s0 bandwidth=1G latency=5us\n"
 			     "link a s0 bandwidth=%s latency=5us\n"
@@ -1202,20 +1326,26 @@ coll_plan__paces_slower_ways(void **state)
 }
 
 /* Timetables of random trees, whose links are slower and faster than the root's line, and slower
- * behind slower ones: each is done in little more than the busiest link takes, and fills no
- * port. */
+ * behind slower ones: each is done in little more than the busiest link takes, and fills no port of
+ * 64K. Where ten lanes end at nearly the same time, what comes next waits for all of them. */
 static void
 coll_plan__timetables_of_any_tree(void **state)
 {
 	enum { TREES = 400 };
+	/* some seeds of such lanes */
+	static const uint32_t alike[] = {2668, 3279, 5047, 7769, 9664, 11265, 11759, 33259};
+	const uint32_t alike_count = sizeof(alike) / sizeof(alike[0]);
 	double sum = 0;
 
 	(void)state;
 	for (unsigned i = 0; i < TREES; i++) {
+		const uint32_t seed = i < alike_count ? alike[i] : i;
+
+		state_of_random = 9000000 + seed;
 		const uint32_t hosts = 2 + random_below(24);
 		struct topology *t = random_tree(hosts, 6);
 		const struct coll_task task = {
-			.kind = i % 2 ? COLL_GATHER : COLL_SCATTER,
+			.kind = seed % 2 ? COLL_GATHER : COLL_SCATTER,
 			.topology = t,
 			.ranks = hosts,
 			.root = random_below(hosts),
@@ -1244,8 +1374,8 @@ coll_plan__timetables_of_any_tree(void **state)
 		}
 		/* permits go first */
 		if ((double)cost.ns > 1.1 * (double)p->bound_ns + 2 * farthest_ns ||
-			cost.backlog_bytes > 36000)
-			fail_msg("tree %u, %s: %.2f of the bound, %lu bytes wait", i,
+			cost.backlog_bytes > 60000)
+			fail_msg("tree %u, %s: %.2f of the bound, %lu bytes wait", seed,
 				coll_kind_name[task.kind], ratio, cost.backlog_bytes);
 		sum += ratio;
 		coll_plan_free(p);
@@ -1387,6 +1517,7 @@ main(void)
 		cmocka_unit_test(coll_plan_read__refuses),
 		cmocka_unit_test(coll_plan__every_generator),
 		cmocka_unit_test(coll_plan__random),
+		cmocka_unit_test(coll_plan__overlays),
 		cmocka_unit_test(coll_plan__paper_example),
 		cmocka_unit_test(coll_plan__refuses),
 		cmocka_unit_test(coll_plan__one_rank),

@@ -71,6 +71,36 @@ topology_parse__directions_and_streams(void **state)
 	topology_free(t);
 }
 
+/* Who may connect: those of one line, of whatever switch; no line, all. */
+static void
+topology_parse__who_may_talk(void **state)
+{
+	static const char net[] = "switch s\nswitch r\nhost a[0-69]\nhost b[0-1]\nhost c\n"
+				  "link a[0-69] s bandwidth=1G latency=1us\n"
+				  "link b[0-1] r bandwidth=1G latency=1us\n"
+				  "link c r bandwidth=1G latency=1us\n"
+				  "link r s bandwidth=1G latency=1us\n";
+	char text[600];
+	struct topology *t = parsed(net);
+
+	(void)state;
+	assert_null(t->talks);
+	assert_true(topology_may_talk(t, 0, 72));
+	topology_free(t);
+	snprintf(text, sizeof(text), "%stalk s\ntalk a69 b0 # gateways\ntalk b[0-1]\n", net);
+	t = parsed(text);
+	for (uint32_t x = 0; x < 73; x++) {
+		for (uint32_t y = 0; y < 73; y++) {
+			const uint32_t low = x < y ? x : y, high = x < y ? y : x;
+			const bool may = x == y || high < 70 || (low == 69 && high == 70) ||
+				(low == 70 && high == 71);
+
+			assert_int_equal(topology_may_talk(t, x, y), may);
+		}
+	}
+	topology_free(t);
+}
+
 /* Following the routes leads to every host, in as many steps as the tree has. */
 static void
 topology_route__leads_to_every_host(void **state)
@@ -129,7 +159,15 @@ topology_parse__says_what_is_wrong(void **state)
 		 "link r s bandwidth=1G latency=1us\nlink s t bandwidth=1G latency=1us\n"
 		 "link t r bandwidth=1G latency=1us\n",
 			"loop"},
-		{"host a b c d e f g h i\n", "too many words"},
+		{"host a\ntalk\n", "line 2: talk NAME"},
+		{"host a\ntalk a b\n", "line 2: no host or switch is named 'b'"},
+		{"host a\ntalk a[0-1]\n", "line 2: no host or switch is named 'a0'"},
+		{"host a\n"
+		 "talk a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a "
+		 "a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a "
+		 "a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a "
+		 "a a a a a a a a a a a a\n",
+			"too many words"},
 	};
 	struct topology *t;
 	char error[256];
@@ -167,6 +205,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(topology_parse__hosts_switches_links),
 		cmocka_unit_test(topology_parse__directions_and_streams),
+		cmocka_unit_test(topology_parse__who_may_talk),
 		cmocka_unit_test(topology_route__leads_to_every_host),
 		cmocka_unit_test(topology_parse__says_what_is_wrong),
 		cmocka_unit_test(topology_read__file_and_its_errors),
