@@ -88,8 +88,11 @@ static bool
 is_alike(const struct topology *t, const struct row *r, const struct topology_edge *e)
 {
 	const struct topology_edge *first = &t->edges[r->edge];
+	const struct topology_vertex *host = &t->vertices[r->vertex], *other = &t->vertices[e->to];
 
-	return r->hosts > 0 && t->vertices[e->to].host == t->vertices[r->vertex].host + r->hosts &&
+	return r->hosts > 0 && host->message_ns == other->message_ns &&
+		host->copy_bps == other->copy_bps &&
+		t->vertices[e->to].host == t->vertices[r->vertex].host + r->hosts &&
 		e->bandwidth_bps == first->bandwidth_bps && e->latency_ns == first->latency_ns &&
 		t->edges[e->reverse].bandwidth_bps == t->edges[first->reverse].bandwidth_bps &&
 		e->stream_bps == first->stream_bps;
@@ -202,6 +205,20 @@ name_of(const struct topology *t, const struct row *r)
 	return all;
 }
 
+/* What a host's processor takes; of a switch, and if nothing is known, nothing. */
+static char *
+costs_of(const struct topology_vertex *host)
+{
+	char *message = latency_of(host->message_ns), *copies = rate_of(host->copy_bps);
+	char *all = text("%s%s%s%s", host->message_ns > 0 ? ", a message takes " : "",
+		host->message_ns > 0 ? message : "", host->copy_bps > 0 ? ", copies at " : "",
+		host->copy_bps > 0 ? copies : "");
+
+	free(message);
+	free(copies);
+	return all;
+}
+
 static char *
 link_of(const struct topology *t, const struct row *r)
 {
@@ -209,11 +226,13 @@ link_of(const struct topology *t, const struct row *r)
 		return text("%s", "");
 	char *bandwidth = bandwidth_of(t, &t->edges[r->edge]);
 	char *latency = latency_of(t->edges[r->edge].latency_ns);
-	char *both = text("%s, %s", bandwidth, latency);
+	char *costs = costs_of(&t->vertices[r->vertex]);
+	char *all = text("%s, %s%s", bandwidth, latency, costs);
 
 	free(bandwidth);
 	free(latency);
-	return both;
+	free(costs);
+	return all;
 }
 
 /* ------------------------------------------------------------------ output */
@@ -275,9 +294,11 @@ json_row(const struct rows *rows, const struct row *r)
 	const struct topology_vertex *v = &t->vertices[r->vertex];
 	json_t *j = json_pack("{s:s, s:i}", "name", v->name, "hosts", (int)r->hosts);
 
-	if (r->hosts > 0)
+	if (r->hosts > 0) {
 		json_object_set_new(j, "first_node", json_integer(v->host));
-	else
+		json_object_set_new(j, "message_ns", json_integer((json_int_t)v->message_ns));
+		json_object_set_new(j, "copy_bps", json_integer((json_int_t)v->copy_bps));
+	} else
 		json_object_set_new(j, "buffer_bytes", json_integer((json_int_t)v->buffer_bytes));
 	if (r->edge != TOPOLOGY_NONE) {
 		const struct topology_edge *e = &t->edges[r->edge];

@@ -225,14 +225,28 @@ is_better(const struct coll_cost *a, const struct coll_cost *b)
 	return a->fits ? a->ns < b->ns : a->backlog_bytes < b->backlog_bytes;
 }
 
+/* Whether the earliest tree is worth a look where all may connect. Short messages hang on what
+ * hosts take for each; where that is not known, a flat tree looks better than it is. */
+static bool
+is_for_earliest(const struct coll_task *task)
+{
+	const struct topology *t = task->topology;
+
+	return t->vertices[t->hosts[coll_node(task, task->root)]].message_ns > 0 &&
+		task->bytes <= task->params.frame_payload &&
+		(task->kind == COLL_BCAST || task->kind == COLL_REDUCE_TO ||
+			task->kind == COLL_ALLREDUCE || task->kind == COLL_BARRIER);
+}
+
 /* The cost, evaluated or guessed. open: all may connect. -EOPNOTSUPP: it does not do that. */
 static int
 cost_by_any_means(enum coll_generator g, const struct coll_task *task, bool open, struct ways *w,
 	struct coll_cost *out)
 {
-	/* where all may connect, there are better ones; where not, no other one is guessed */
+	/* where not all may connect, no other one is guessed */
 	if (!coll_generator_does(g, task->kind) ||
-		(g == COLL_EARLIEST ? open : !open && is_too_large(g, task)))
+		(g == COLL_EARLIEST ? open && !is_for_earliest(task)
+				    : !open && is_too_large(g, task)))
 		return -EOPNOTSUPP;
 	if (!is_too_large(g, task))
 		return cost_at_any_size(g, task, out);

@@ -8,6 +8,8 @@
  *    there, its end not before its end was there, and both not before the line is free. So a
  *    message of several frames is in several switches at once, as its frames would be.
  * 2. What waits in a port is what its line still has to send, as in the simulator: a number.
+ * 3. A host's processor takes its time for one message after the other, those that it sends and
+ *    those that come; what it adds up or copies takes it too, but delays only what comes after.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,6 +25,7 @@ struct message {
 	uint32_t edge; /* TOPOLOGY_NONE: within a host */
 	uint16_t from, to, ordinal;
 	bool permit, eager;
+	bool taken;           /* by the receiver's processor */
 	uint64_t offset, len; /* permit: len is how far */
 	uint32_t next;        /* in the list of free ones */
 };
@@ -62,6 +65,7 @@ struct network {
 	const struct coll_task *task;
 	struct rank *ranks;
 	struct port *ports;
+	double *host_free_ns; /* by node */
 	struct message *messages;
 	uint32_t message_count, message_cap, message_free;
 	struct event *heap;
@@ -253,6 +257,16 @@ enter(struct network *w, uint32_t i, uint32_t edge)
 	push(w, m->head_ns, i);
 }
 
+/* A node's processor is busy for so long, when it has done all before. Returns until when. */
+static double
+host_works(struct network *w, uint32_t node, double ns)
+{
+	double *free_ns = &w->host_free_ns[node];
+
+	*free_ns = (*free_ns > w->now ? *free_ns : w->now) + ns;
+	return *free_ns;
+}
+
 static void
 send(struct network *w, uint32_t from, const struct coll_out *o)
 {
@@ -262,11 +276,14 @@ send(struct network *w, uint32_t from, const struct coll_out *o)
 	if (i == TOPOLOGY_NONE)
 		return;
 	const bool permit = o->go == COLL_GO_PERMIT;
+	const uint32_t node = coll_node(w->task, from);
+	const double leaves = host_works(w, node,
+		topology_message_ns(t, node, permit ? 0 : o->len));
 	struct message *m = &w->messages[i];
 
 	*m = (struct message){
-		.head_ns = w->now,
-		.tail_ns = w->now,
+		.head_ns = leaves,
+		.tail_ns = leaves,
 		.wire = (double)coll_wire_bytes(&w->task->params, permit ? 0 : o->len),
 		.from = (uint16_t)from,
 		.to = o->peer,
@@ -276,8 +293,7 @@ send(struct network *w, uint32_t from, const struct coll_out *o)
 		.offset = o->offset,
 		.len = o->len,
 	};
-	const uint32_t edge = topology_route(t, t->hosts[coll_node(w->task, from)],
-		coll_node(w->task, o->peer));
+	const uint32_t edge = topology_route(t, t->hosts[node], coll_node(w->task, o->peer));
 
 	if (edge != TOPOLOGY_NONE) {
 		enter(w, i, edge);
@@ -286,7 +302,7 @@ send(struct network *w, uint32_t from, const struct coll_out *o)
 	/* within a host, one after the other */
 	double *free_ns = &w->ranks[from].local_free_ns;
 
-	*free_ns = (*free_ns > w->now ? *free_ns : w->now) + m->wire * COLL_LOCAL_NS_PER_BYTE;
+	*free_ns = (*free_ns > leaves ? *free_ns : leaves) + m->wire * COLL_LOCAL_NS_PER_BYTE;
 	m->edge = TOPOLOGY_NONE;
 	m->tail_ns = m->head_ns = *free_ns + COLL_LOCAL_NS;
 	push(w, m->tail_ns, i);
@@ -298,11 +314,14 @@ static void
 pump(struct network *w, uint32_t rank)
 {
 	struct rank *r = &w->ranks[rank];
+	const uint32_t node = coll_node(w->task, rank);
 	struct coll_out o;
 
 	while (coll_next(r->exec, &o, (uint64_t)w->now)) {
 		if (o.go != COLL_GO_LOCAL)
 			send(w, rank, &o);
+		else
+			host_works(w, node, topology_copy_ns(w->task->topology, node, o.len));
 	}
 	if (!r->done && coll_is_done(r->exec)) {
 		r->done = true;
@@ -316,10 +335,19 @@ pump(struct network *w, uint32_t rank)
 	}
 }
 
+/* A message is at its receiver. */
 static void
 heard(struct network *w, uint32_t i)
 {
 	const struct message m = w->messages[i];
+	const uint32_t node = coll_node(w->task, m.to);
+	const double works = topology_message_ns(w->task->topology, node, m.permit ? 0 : m.len);
+
+	if (works > 0 && !m.taken) {
+		w->messages[i].taken = true;
+		push(w, host_works(w, node, works), i);
+		return;
+	}
 	struct coll_exec *c = w->ranks[m.to].exec;
 
 	w->messages[i].next = w->message_free;
@@ -390,6 +418,7 @@ coll_plan_evaluate(const struct coll_plan *p, const struct coll_task *task, stru
 		.task = task,
 		.ranks = calloc(p->ranks, sizeof(*w.ranks)),
 		.ports = calloc(task->topology->edge_count + 1, sizeof(*w.ports)),
+		.host_free_ns = calloc(task->topology->host_count, sizeof(*w.host_free_ns)),
 		.message_free = TOPOLOGY_NONE,
 		.frame = task->params.frame_payload + task->params.frame_overhead,
 		.left = p->ranks,
@@ -399,7 +428,7 @@ coll_plan_evaluate(const struct coll_plan *p, const struct coll_task *task, stru
 	int e = -ENOMEM;
 
 	coll_plan_blocks(p, blocks);
-	if (w.ranks == NULL || w.ports == NULL)
+	if (w.ranks == NULL || w.ports == NULL || w.host_free_ns == NULL)
 		goto out;
 	for (uint32_t i = 0; i < task->topology->edge_count; i++) {
 		if (task->topology->edges[i].stream_bps == 0)
@@ -425,6 +454,7 @@ out:
 	for (uint32_t i = 0; w.ports != NULL && i < task->topology->edge_count; i++)
 		free(w.ports[i].pair_free_ns);
 	free(w.ports);
+	free(w.host_free_ns);
 	free(w.messages);
 	free(w.heap);
 	return e;

@@ -70,9 +70,15 @@ hop_between(const struct growth *g, uint32_t from, uint32_t to)
 	if (known != NULL && known->first_ns > 0)
 		return *known;
 	const struct coll_path way = coll_path_between(g->task, from, to);
+	const struct topology *t = g->task->topology;
+	const uint32_t here = coll_node(g->task, from), there = coll_node(g->task, to);
+	const double sends = topology_message_ns(t, here, (uint64_t)g->piece_wire);
+	const double gets = topology_message_ns(t, there, (uint64_t)g->piece_wire);
+	const double line = g->wire * way.ns_per_byte, works = sends * g->wire / g->piece_wire;
 	const struct hop h = {
-		.first_ns = (float)(way.latency_ns + g->piece_wire * way.ns_per_byte),
-		.line_ns = (float)(g->wire * way.ns_per_byte),
+		.first_ns =
+			(float)(sends + way.latency_ns + g->piece_wire * way.ns_per_byte + gets),
+		.line_ns = (float)(line > works ? line : works),
 	};
 
 	if (known != NULL)

@@ -435,8 +435,13 @@ hash_of(const struct coll_plan *p, const struct coll_task *task)
 			(size_t)t->host_count * topology_talk_words(t) * sizeof(*t->talks));
 	for (uint32_t r = 0; r < p->ranks; r++) {
 		const uint32_t node = coll_node(task, r);
+		const struct topology_vertex *host = &t->vertices[t->hosts[node]];
 
 		h = hashed(h, &node, sizeof(node));
+		if (host->message_ns > 0 || host->copy_bps > 0) {
+			h = hashed(h, &host->message_ns, sizeof(host->message_ns));
+			h = hashed(h, &host->copy_bps, sizeof(host->copy_bps));
+		}
 	}
 	return h;
 }

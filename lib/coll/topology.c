@@ -16,6 +16,8 @@
 #define LINE_MAX_BYTES 512
 #define WORDS_MAX      128
 #define RATE_LEAST     1000
+#define MESSAGE_NS_MAX 1000000000u
+#define HOST_FORM      "host NAME [message=TIME] [copy=RATE]"
 #define LINK_FORM      "link NAME NAME bandwidth=RATE[/RATE] latency=TIME [stream=RATE]"
 
 struct link {
@@ -129,7 +131,7 @@ member(const struct range *range, unsigned i, char *name)
 }
 
 static int
-add_vertex(struct reader *r, const char *name, bool host, uint64_t buffer)
+add_vertex(struct reader *r, const char *name, bool host, const struct topology_vertex *like)
 {
 	struct topology *t = r->t;
 
@@ -143,34 +145,49 @@ add_vertex(struct reader *r, const char *name, bool host, uint64_t buffer)
 		return -ENOMEM;
 	struct topology_vertex *v = &t->vertices[t->vertex_count++];
 
-	*v = (struct topology_vertex){
-		.host = host ? t->host_count++ : TOPOLOGY_NONE,
-		.buffer_bytes = buffer,
-	};
+	*v = *like;
+	v->host = host ? t->host_count++ : TOPOLOGY_NONE;
 	snprintf(v->name, sizeof(v->name), "%s", name);
 	return 0;
+}
+
+/* One word after the name. false: it is none of those that there are. */
+static bool
+read_property(const char *word, bool host, struct topology_vertex *out)
+{
+	if (!host)
+		return strncmp(word, "buffer=", 7) == 0 &&
+			number(word + 7, sizes, &out->buffer_bytes);
+	if (strncmp(word, "message=", 8) == 0)
+		return number(word + 8, times, &out->message_ns) &&
+			out->message_ns <= MESSAGE_NS_MAX;
+	return strncmp(word, "copy=", 5) == 0 && number(word + 5, rates, &out->copy_bps) &&
+		out->copy_bps >= RATE_LEAST;
 }
 
 static int
 read_vertices(struct reader *r, char **words, unsigned n, bool host)
 {
 	char name[TOPOLOGY_NAME_MAX];
+	struct topology_vertex like = {0};
 	struct range range;
-	uint64_t buffer = 0;
 	int e;
 
-	if (n < 2 || n > (host ? 2u : 3u))
-		return coll_text_complain(&r->text,
-			host ? "host NAME" : "switch NAME [buffer=SIZE]");
-	if (n == 3 &&
-		(strncmp(words[2], "buffer=", 7) != 0 || !number(words[2] + 7, sizes, &buffer)))
-		return coll_text_complain(&r->text, "'%s': buffer=SIZE, in bytes, with K or M",
-			words[2]);
+	if (n < 2 || n > (host ? 4u : 3u))
+		return coll_text_complain(&r->text, host ? HOST_FORM : "switch NAME [buffer=SIZE]");
+	for (unsigned i = 2; i < n; i++) {
+		if (!read_property(words[i], host, &like))
+			return coll_text_complain(&r->text,
+				host ? "'%s': message=TIME with ns, us or ms (1s at most), or "
+				       "copy=RATE in bit/s (K, M, G; at least 1K)"
+				     : "'%s': buffer=SIZE, in bytes, with K or M",
+				words[i]);
+	}
 	if ((e = read_range(r, words[1], &range)) != 0)
 		return e;
 	for (unsigned i = range.first; i <= range.last && e == 0; i++) {
 		member(&range, i, name);
-		e = add_vertex(r, name, host, buffer);
+		e = add_vertex(r, name, host, &like);
 	}
 	return e;
 }

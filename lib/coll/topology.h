@@ -8,8 +8,10 @@
  *
  *   switch NAME [buffer=SIZE]
  *       SIZE is the bytes of queue at each port (K, M, G); without it there is no bound
- *   host NAME
- *       hosts are nodes 0, 1, 2 ... in the order of the text
+ *   host NAME [message=TIME] [copy=RATE]
+ *       hosts are nodes 0, 1, 2 ... in the order of the text. Their processors take TIME for each
+ *       message that they send or get, and for each byte what it takes at RATE; without these,
+ *       nothing
  *   link NAME NAME bandwidth=RATE[/RATE] latency=TIME [stream=RATE]
  *       RATE in bit/s (K, M, G, T), TIME with ns, us, ms or s. The second bandwidth is that from
  *       the second name to the first, if it is another one. stream: most that what one host sends
@@ -35,6 +37,8 @@ struct topology_vertex {
 	char name[TOPOLOGY_NAME_MAX];
 	uint32_t host;         /* node number; TOPOLOGY_NONE: it is a switch */
 	uint64_t buffer_bytes; /* switch: queue of each port; 0 = no bound */
+	uint64_t message_ns;   /* host: of each message that it sends or gets */
+	uint64_t copy_bps;     /* ... and at this rate its bytes; 0 = no bound */
 	uint32_t first_edge;   /* its edges are edges[first_edge .. first_edge + edge_count) */
 	uint32_t edge_count;
 };
@@ -76,6 +80,21 @@ static inline uint32_t
 topology_route(const struct topology *t, uint32_t vertex, uint32_t node)
 {
 	return t->routes[(uint64_t)vertex * t->host_count + node];
+}
+
+/* Returns what a node's processor takes to copy so many bytes, and for a message of so many, ns. */
+static inline double
+topology_copy_ns(const struct topology *t, uint32_t node, uint64_t bytes)
+{
+	const uint64_t bps = t->vertices[t->hosts[node]].copy_bps;
+
+	return bps > 0 ? 8e9 * (double)bytes / (double)bps : 0;
+}
+
+static inline double
+topology_message_ns(const struct topology *t, uint32_t node, uint64_t bytes)
+{
+	return (double)t->vertices[t->hosts[node]].message_ns + topology_copy_ns(t, node, bytes);
 }
 
 /* Words of a row of talks. */

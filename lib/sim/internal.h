@@ -57,6 +57,7 @@ struct packet {
 	uint32_t next_free;
 	uint16_t head_len;
 	bool judged_out, judged_in; /* whether each fault model has judged it */
+	bool taken;                 /* by its receiver's processor */
 	uint8_t head[WIRE_HDR_BYTES + WIRE_HOLES_MAX + 14];
 };
 
@@ -64,6 +65,7 @@ enum event_kind {
 	EVENT_ARRIVAL, /* a packet is at the end of its edge */
 	EVENT_NODE,    /* a node has something to do */
 	EVENT_TIMER,   /* an application's timer, of timers[] */
+	EVENT_LEAVES,  /* a packet that its sender's processor is through with */
 };
 
 struct event {
@@ -112,11 +114,12 @@ struct sim_context {
 struct sim_node {
 	struct proto *core;
 	struct proto_config cfg;
-	uint64_t offset;  /* offset of its clock, ticks */
-	uint64_t rate;    /* ticks per second of its clock, which the core believes to be
-			   * ticks_per_sec */
-	uint64_t wake_at; /* time of its pending EVENT_NODE, SIM_NEVER = none */
-	uint32_t uplink;  /* edge */
+	uint64_t offset;     /* offset of its clock, ticks */
+	uint64_t rate;       /* ticks per second of its clock, which the core believes to be
+			      * ticks_per_sec */
+	uint64_t wake_at;    /* time of its pending EVENT_NODE, SIM_NEVER = none */
+	uint32_t uplink;     /* edge */
+	uint64_t busy_until; /* its processor, by the topology's costs */
 	struct sim_context *contexts;
 	uint32_t handles; /* handles of its messages that the core has */
 	uint32_t kept;    /* received frames that the core holds */

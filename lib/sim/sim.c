@@ -234,6 +234,39 @@ flood(struct sim *s, uint32_t vertex, uint32_t packet)
 	drop(s, packet);
 }
 
+/* A node's processor has to do with a message, when it is through with all before. Returns until
+ * when. What carries none of them costs nothing. */
+static uint64_t
+host_works(struct sim *s, uint32_t node, const struct packet *k)
+{
+	struct sim_node *n = &s->nodes[node];
+	const struct wire_hdr *h = (const struct wire_hdr *)k->head;
+
+	if (h->type != WIRE_DATA && h->type != WIRE_MULTI)
+		return s->now;
+	const double ns = topology_message_ns(s->cfg.topology, node, k->len - k->head_len);
+
+	if (ns == 0)
+		return s->now;
+	n->busy_until = (n->busy_until > s->now ? n->busy_until : s->now) + (uint64_t)ns;
+	return n->busy_until;
+}
+
+/* A packet goes to the first edge of its way. */
+static void
+leave(struct sim *s, uint32_t node, uint32_t edge, uint32_t packet)
+{
+	struct packet *k = &s->packets[packet];
+	const uint64_t at = host_works(s, node, k);
+
+	k->edge = edge;
+	k->taken = false;
+	if (at > s->now)
+		sim_schedule(s, at, EVENT_LEAVES, packet);
+	else
+		enter_edge(s, edge, packet);
+}
+
 static void receive(struct sim *s, uint32_t packet);
 
 /* The link by which the packet's network is reached. */
@@ -283,6 +316,14 @@ arrive(struct sim *s, uint32_t packet)
 		}
 		if (n->faulty_in && !judge(s, &n->fault_in, packet))
 			return;
+	}
+	k = &s->packets[packet];
+	const uint64_t at = k->taken ? s->now : host_works(s, k->dst, k);
+
+	if (at > s->now) {
+		k->taken = true;
+		sim_schedule(s, at, EVENT_ARRIVAL, packet);
+		return;
 	}
 	receive(s, packet);
 }
@@ -443,7 +484,7 @@ transmit(struct sim *s, uint32_t node, const struct proto_out *o, uint32_t link)
 		drop(s, packet);
 		return;
 	}
-	enter_edge(s, s->nodes[node].uplink + link * s->edge_count, packet);
+	leave(s, node, s->nodes[node].uplink + link * s->edge_count, packet);
 }
 
 /* ------------------------------------------------------------------ several links */
@@ -985,7 +1026,7 @@ send_multicast(struct sim *s, struct request *r)
 	r->result = 0;
 	if (s->cfg.trace != NULL)
 		trace(s, "sent", k);
-	enter_edge(s, s->nodes[r->node].uplink, packet);
+	leave(s, r->node, s->nodes[r->node].uplink, packet);
 }
 
 int
@@ -1208,6 +1249,9 @@ happen(struct sim *s)
 	switch ((enum event_kind)e.kind) {
 	case EVENT_ARRIVAL:
 		arrive(s, e.index);
+		break;
+	case EVENT_LEAVES:
+		enter_edge(s, s->packets[e.index].edge, e.index);
 		break;
 	case EVENT_NODE:
 		if (s->nodes[e.index].wake_at != e.at)

@@ -190,6 +190,8 @@ tree=(topology --topology "$(dirname "$0")/../sim/two_switches")
 check topology says 0 'a0 to a3 +4 hosts, nodes 0 to 3 +1G' "${tree[@]}"
 check topology__counts says 0 '^8 hosts, 2 switches; the longest way takes' "${tree[@]}"
 check topology__json json 'd["hosts"] == 8 and d["switches"] == 2 and sum(r["hosts"] for r in d["tree"]) == 8 and all("at" in r for r in d["tree"][1:])' "${tree[@]}"
+check topology__host_costs says 0 'h0 to h15 +16 hosts, .* 1 us, a message takes 1 us, copies at 20G' topology --topology "$(dirname "$0")/../sim/busy_hosts"
+check plan__host_costs says 0 '^earliest .* taken' plan --topology "$(dirname "$0")/../sim/busy_hosts" --kind bcast --size 8
 check topology__overlay says 0 '^13 of 28 pairs of hosts may connect' topology --topology "$gateways"
 check topology__svg says 0 '^8 hosts' "${tree[@]}" --svg "$dir/tree.svg"
 check topology__svg_is_xml python3 -c 'import sys, xml.dom.minidom as m; sys.exit(m.parse(sys.argv[1]).documentElement.tagName != "svg")' "$dir/tree.svg"

@@ -71,6 +71,25 @@ topology_parse__directions_and_streams(void **state)
 	topology_free(t);
 }
 
+/* What hosts' processors take. */
+static void
+topology_parse__host_costs(void **state)
+{
+	struct topology *t = parsed("switch s\nhost a[0-1] copy=8G message=1.5us\n"
+				    "host b message=20ns\n"
+				    "link a[0-1] s bandwidth=1G latency=1us\n"
+				    "link b s bandwidth=1G latency=1us\n");
+
+	(void)state;
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_true(topology_message_ns(t, i, 0) == 1500);
+		assert_true(topology_message_ns(t, i, 1000) == 2500);
+		assert_true(topology_copy_ns(t, i, 1000) == 1000);
+	}
+	assert_true(topology_message_ns(t, 2, 1000) == 20);
+	topology_free(t);
+}
+
 /* Who may connect: those of one line, of whatever switch; no line, all. */
 static void
 topology_parse__who_may_talk(void **state)
@@ -136,6 +155,12 @@ topology_parse__says_what_is_wrong(void **state)
 		{"host a[0-1]x\n", "range"},
 		{"host abcdefghijklmnopqrstuvwxyzabcdef\n", "characters"},
 		{"host\n", "host NAME"},
+		{"host a message=1\n", "'message=1': message=TIME"},
+		{"host a message=2s\n", "1s at most"},
+		{"host a copy=10\n", "copy=RATE"},
+		{"host a buffer=1K\n", "'buffer=1K': message=TIME"},
+		{"host a copy=1G copy=1G copy=1G\n", "host NAME [message=TIME]"},
+		{"switch s copy=1G\n", "buffer=SIZE"},
 		{"switch s buffer=many\n", "buffer=SIZE"},
 		{"switch s buffer=-1\n", "buffer=SIZE"},
 		{"host a\nhost b\nlink a c bandwidth=1G latency=1us\n",
@@ -205,6 +230,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(topology_parse__hosts_switches_links),
 		cmocka_unit_test(topology_parse__directions_and_streams),
+		cmocka_unit_test(topology_parse__host_costs),
 		cmocka_unit_test(topology_parse__who_may_talk),
 		cmocka_unit_test(topology_route__leads_to_every_host),
 		cmocka_unit_test(topology_parse__says_what_is_wrong),
