@@ -17,14 +17,17 @@
 /* rte_vect_get_max_simd_bitwidth is experimental before DPDK 23.11 */
 #define ALLOW_EXPERIMENTAL_API
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <rte_eal.h>
@@ -41,6 +44,7 @@
 
 #define LOOK_NS              20000000 /* between checks whether the primary is gone */
 #define HANDSHAKE_PATIENCE_S 5
+#define TURN_MS              10000 /* that others' EALs are waited for */
 
 static struct {
 	bool running;
@@ -105,6 +109,26 @@ ask_before(struct pmx_node *node, const char *instance, struct attach_reply *sai
 								 : 0;
 }
 
+/* EALs that start at one primary at the same time may harm each other: at its end each tries the
+ * locks of all processes' files, to remove those of the dead, and if one has just made its file it
+ * cannot lock it then, and fails ("Cannot initialize local memory map": once in some 2,000 starts,
+ * eight at a time). So they start one after the other. Returns a descriptor, which gives the turn to
+ * the next one when it is closed. Who has its turn may be stopped, so it is not waited for without
+ * end. */
+static int
+take_turn(const char *dir)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	char path[PATH_MAX + 16];
+
+	snprintf(path, sizeof(path), "%s/config", dir);
+	const int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	for (unsigned ms = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && ms < TURN_MS; ms++)
+		nanosleep(&pause, NULL);
+	return fd;
+}
+
 static int
 start_eal(struct pmx_node *node, const char *instance, int cpu)
 {
@@ -137,8 +161,11 @@ start_eal(struct pmx_node *node, const char *instance, int cpu)
 	CPU_ZERO(&before);
 	sched_getaffinity(0, sizeof(before), &before);
 	sigset_t signals = signals_block();
+	const int turn = take_turn(dir);
 
 	result = rte_eal_init((int)(sizeof(argv) / sizeof(argv[0])) - 1, argv);
+	if (turn >= 0)
+		close(turn);
 	signals_restore(signals);
 	if (result < 0)
 		return rte_errno == EALREADY ? -EALREADY : -ENODEV;
