@@ -112,9 +112,9 @@ ask_before(struct pmx_node *node, const char *instance, struct attach_reply *sai
 /* EALs that start at one primary at the same time may harm each other: at its end each tries the
  * locks of all processes' files, to remove those of the dead, and if one has just made its file it
  * cannot lock it then, and fails ("Cannot initialize local memory map": once in some 2,000 starts,
- * eight at a time). So they start one after the other. Returns a descriptor, which gives the turn to
- * the next one when it is closed. Who has its turn may be stopped, so it is not waited for without
- * end. */
+ * eight at a time). So they start one after the other. Returns a descriptor, which gives the turn
+ * to the next one when it is closed. Who has its turn may be stopped, so it is not waited for
+ * without end. */
 static int
 take_turn(const char *dir)
 {

@@ -13,7 +13,8 @@
 struct coll_builder {
 	struct coll_plan *plan;
 	const struct coll_task *task;
-	uint32_t *used; /* [ranks]: steps so far */
+	uint32_t *used;            /* [ranks]: steps so far */
+	struct coll_blocks blocks; /* of all buffers */
 	bool counting;
 	int error;
 	const uint16_t *parent; /* of COLL_EARLIEST, by place: of the tree; NULL of others */

@@ -135,12 +135,29 @@ coll_generator_does(enum coll_generator g, enum coll_kind kind)
 	return g < COLL_GENERATORS && kind < COLL_KINDS && generators[g][kind] != NULL;
 }
 
+/* Whether receivers can keep what a step sends without permits, and whether it is between two that
+ * may connect. All ranks' steps are counted, also if one list alone is made, so all ranks find the
+ * same. */
+static bool
+is_allowed(const struct coll_builder *b, uint32_t rank, const struct coll_step *s)
+{
+	const struct coll_task *task = b->task;
+
+	if (s->op > COLL_RECV)
+		return true;
+	return (!(s->flags & COLL_EAGER) || task->params.eager == 0 ||
+		       coll_run_bytes(&b->blocks, s->block, s->blocks) <= task->params.eager) &&
+		topology_may_talk(task->topology, coll_node(task, rank), coll_node(task, s->peer));
+}
+
 uint16_t
 coll_add(struct coll_builder *b, uint32_t rank, const struct coll_step *s)
 {
 	struct coll_list *l = &b->plan->lists[rank];
 	const uint32_t i = b->used[rank]++;
 
+	if (b->counting && !is_allowed(b, rank, s))
+		b->error = -EOPNOTSUPP;
 	if (s->op == COLL_RECV && s->to == COLL_SCRATCH && s->area >= l->areas)
 		l->areas = s->area + 1u;
 	if (i >= COLL_STEPS_MAX)
@@ -622,41 +639,6 @@ lines(struct coll_plan *p, const struct coll_task *task)
 	return 0;
 }
 
-/* Whether no block goes without permits that is longer than the receiver can keep. */
-static bool
-eager_fits(const struct coll_plan *p, const struct coll_task *task)
-{
-	struct coll_blocks blocks[COLL_BUFFERS];
-
-	coll_plan_blocks(p, blocks);
-	for (uint64_t i = 0; task->params.eager && i < p->step_count; i++) {
-		const struct coll_step *s = &p->steps[i];
-
-		if ((s->op == COLL_SEND || s->op == COLL_RECV) && s->flags & COLL_EAGER &&
-			coll_run_bytes(&blocks[s->op == COLL_RECV ? s->to : s->from], s->block,
-				s->blocks) > task->params.eager)
-			return false;
-	}
-	return true;
-}
-
-/* Whether messages go only between those that may connect. */
-static bool
-all_may_talk(const struct coll_plan *p, const struct coll_task *task)
-{
-	for (uint32_t r = 0; task->topology->talks != NULL && r < p->ranks; r++) {
-		const struct coll_list *l = &p->lists[r];
-
-		for (uint32_t i = 0; i < l->count; i++) {
-			if (l->steps[i].op <= COLL_RECV &&
-				!topology_may_talk(task->topology, coll_node(task, r),
-					coll_node(task, l->steps[i].peer)))
-				return false;
-		}
-	}
-	return true;
-}
-
 int
 coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_plan **out)
 {
@@ -668,7 +650,11 @@ coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_
 		return e;
 	struct coll_plan *p = calloc(1, sizeof(*p));
 	uint16_t *parent = calloc(task->ranks, sizeof(*parent));
-	struct coll_builder b = {p, task, calloc(task->ranks, sizeof(*b.used)), false, 0, NULL};
+	struct coll_builder b = {
+		.plan = p,
+		.task = task,
+		.used = calloc(task->ranks, sizeof(*b.used)),
+	};
 
 	e = -ENOMEM;
 	if (p == NULL || b.used == NULL || parent == NULL)
@@ -687,6 +673,7 @@ coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_
 		goto fail;
 	const uint32_t piece = coll_piece(task, block_bytes(p));
 
+	b.blocks = (struct coll_blocks){p->block_count, p->bytes, p->ends};
 	if (g == COLL_EARLIEST)
 		b.parent = parent;
 	e = g == COLL_EARLIEST ? coll_overlay_tree(task, piece, p->order, parent)
@@ -702,8 +689,6 @@ coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_
 		};
 	e = generate(&b, generators[g][task->kind]);
 	p->bound_ns = coll_bound_ns(task);
-	if (e == 0 && !(eager_fits(p, task) && all_may_talk(p, task)))
-		e = -EOPNOTSUPP;
 	if (e == 0 && g != COLL_AT_ONCE)
 		e = lines(p, task);
 	if (e != 0)

@@ -55,6 +55,20 @@ wait_for 10 test -S "$dir/pretender.sock"
 PMX_ATTACH=secondary says secondaries__another_dpdk "another version" "$program" other pretender
 PMX_ATTACH=secondary says secondaries__nobody_listens "no pmx-dpdk primary" "$program" other pretender
 
+# ---- EALs start one after the other: who holds the turn is waited for
+start "$dir/turn.log" flock "$RUNTIME_DIRECTORY/dpdk/${tag}0/config" sh -c 'echo mine; sleep 1.5; echo over'
+turn=$last
+wait_for 10 grep -q mine "$dir/turn.log"
+PMX_ATTACH=secondary timeout 30 "$program" other "${tag}0" >"$dir/said" 2>&1 </dev/null &
+waiting=$!
+sleep 0.7
+if [ ! -s "$dir/said" ] && wait $waiting && grep -q "^0 success" "$dir/said" && grep -q over "$dir/turn.log"; then
+	ok secondaries__take_turns
+else
+	not_ok secondaries__take_turns "" "$dir/said"
+fi
+wait "$turn" 2>/dev/null
+
 # ---- signals that an application handles do not disturb it, also where the EAL waits
 start "$dir/flock.log" sh -c 'for k in $(seq 150); do flock /dev/hugepages sleep 0.02; done'
 PMX_ATTACH=secondary says secondaries__interrupted "^8 times" sh -c 'for k in 1 2 3 4 5 6 7 8; do "$0" "$@" || exit 1; done; echo 8 times' \
