@@ -9,6 +9,7 @@
 
 #include "coll/adapt.h"
 #include "coll/survey.h"
+#include "coll/tour.h"
 #include "plot/plot.h"
 #include "sims.h"
 
@@ -551,6 +552,38 @@ unequal(const char *trunk, const char *host)
 	topology_free(t);
 }
 
+/* How long the root's line is idle in a gather by 16 others, each so far away, beside what the
+ * paper's section 4.3 says: 2LN in turn, 2L log N by a binomial tree, and by a pipeline 0, or (L -
+ * T)N if a block's time T is shorter than L. */
+static void
+gaps(const char *latency, double latency_ns)
+{
+	enum { N = 16, LOG_N = 4 };
+	static const uint64_t sizes[] = {1000, 20000, 100000};
+	struct topology *t = star(N + 1, "1G", latency, "4M");
+
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		const struct coll_task task = task_of(COLL_GATHER, t, sizes[i]);
+		const double block =
+			(double)coll_block_wire(&task.params, task.params.piece, sizes[i]) * 8;
+		const double l = 2 * latency_ns; /* two cables */
+		const double formulas[] = {2 * l * N, 2 * l * LOG_N,
+			l <= block ? 0 : (l - block) * N};
+
+		for (unsigned k = 0; k < 3; k++) {
+			static const struct method methods[] = {{COLL_IN_TURN, "in turn", false},
+				{COLL_BINOMIAL, "binomial", false},
+				{COLL_CHAIN, "pipeline", false}};
+			const struct outcome out = measure(&methods[k], &task);
+
+			printf("e8: gaps, L %s, T %.0f us: %-9s %9.1f us, by the formula %9.1f\n",
+				latency, block / 1e3, methods[k].label, (out.ns - block * N) / 1e3,
+				formulas[k] / 1e3);
+		}
+	}
+	topology_free(t);
+}
+
 int
 e8(const struct options *o)
 {
@@ -563,6 +596,9 @@ e8(const struct options *o)
 	unequal("200M", "1G");
 	unequal("1G", "100M");
 	unequal("10G", "1G");
+	gaps("5us", 5e3);
+	gaps("50us", 5e4);
+	gaps("500us", 5e5);
 	topology_free(t);
 	return result;
 }
