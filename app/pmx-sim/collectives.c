@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Collectives in the simulator: plans of lib/coll, run by the executor at every node over the PM
- * core, beside the bound and beside what the planner predicts.
+ * core, beside the bound and beside what the planner predicts. A node has one context for each of
+ * its ranks, and rank r is at node r / w.per_node.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,10 +22,13 @@
 #define BACKGROUND       1000 /* tag of timers of other traffic */
 #define BACKGROUND_BYTES 20000
 #define NO_TAG           (UINT32_MAX - 1)
+/* tag of timers of messages within a node: and of the message */
+#define LOCAL            0x80000000u
+#define PER_HOST_MAX     64
 
 struct sent {
 	struct coll_out out;
-	uint32_t run;
+	uint32_t run, from;
 	uint32_t next_free;
 };
 
@@ -32,6 +36,7 @@ struct rank {
 	struct coll_exec *exec;
 	uint64_t tick_at; /* of its timer */
 	uint64_t done_at;
+	double local_free_ns; /* when it can give its node the next message for another one there */
 	bool done;
 };
 
@@ -45,6 +50,7 @@ struct run {
 
 static struct {
 	struct sim *sim;
+	uint32_t per_node;
 	struct run runs[RUNS];
 	struct sent *sent; /* by tag */
 	uint32_t sent_count, sent_cap, sent_free;
@@ -63,7 +69,19 @@ fail(const char *what)
 }
 
 static uint32_t
-new_tag(uint32_t run, const struct coll_out *o)
+node_of(uint32_t rank)
+{
+	return rank / w.per_node;
+}
+
+static uint16_t
+ctx_of(uint32_t rank)
+{
+	return (uint16_t)(rank % w.per_node);
+}
+
+static uint32_t
+new_tag(uint32_t run, uint32_t from, const struct coll_out *o)
 {
 	uint32_t tag = w.sent_free;
 
@@ -80,28 +98,42 @@ new_tag(uint32_t run, const struct coll_out *o)
 	}
 	w.sent[tag].out = *o;
 	w.sent[tag].run = run;
+	w.sent[tag].from = from;
 	return tag;
 }
 
 /* The collectives that run at a node share its line, as in an engine. */
 static void
-share_line(uint32_t rank)
+share_line(uint32_t node)
 {
+	const uint32_t first = node * w.per_node, end = first + w.per_node;
 	uint32_t in = 0, out = 0;
 
 	for (uint32_t run = 0; run < RUNS; run++) {
 		const struct run *x = &w.runs[run];
 
-		if (x->plan != NULL && !x->ranks[rank].done) {
-			in += x->plan->lists[rank].load_in;
-			out += x->plan->lists[rank].load_out;
+		for (uint32_t r = first; x->plan != NULL && r < end; r++) {
+			in += x->ranks[r].done ? 0 : x->plan->lists[r].load_in;
+			out += x->ranks[r].done ? 0 : x->plan->lists[r].load_out;
 		}
 	}
 	for (uint32_t run = 0; run < RUNS; run++) {
-		if (w.runs[run].plan != NULL)
-			coll_exec_share(w.runs[run].ranks[rank].exec, coll_share(in, out),
+		for (uint32_t r = first; w.runs[run].plan != NULL && r < end; r++)
+			coll_exec_share(w.runs[run].ranks[r].exec, coll_share(in, out),
 				sim_now(w.sim));
 	}
+}
+
+/* A message to another rank of the node, as the evaluator has it: one after the other. */
+static void
+send_local(uint32_t run, uint32_t rank, uint32_t len, const struct coll_out *o)
+{
+	double *free_ns = &w.runs[run].ranks[rank].local_free_ns;
+	const double now = (double)sim_now(w.sim);
+
+	*free_ns = (*free_ns > now ? *free_ns : now) + len * COLL_LOCAL_NS_PER_BYTE;
+	sim_at(w.sim, (uint64_t)(*free_ns + COLL_LOCAL_NS), node_of(rank),
+		LOCAL | new_tag(run, rank, o));
 }
 
 static void
@@ -115,22 +147,27 @@ pump(uint32_t run, uint32_t rank)
 	struct coll_out o;
 
 	/* the core has room for a message, or completed() asks again */
-	while (proto_tx_free(sim_core(w.sim, rank)) > ROOM &&
+	while (proto_tx_free(sim_core(w.sim, node_of(rank))) > ROOM &&
 		coll_next(r->exec, &o, sim_now(w.sim))) {
 		if (o.go == COLL_GO_LOCAL)
 			continue;
 		const uint32_t len = HEAD + (o.go == COLL_GO_PIECE ? (uint32_t)o.len : 0);
 
+		if (node_of(o.peer) == node_of(rank)) {
+			send_local(run, rank, len, &o);
+			continue;
+		}
 		if (o.go == COLL_GO_PIECE &&
 			!(x->plan->lists[rank].steps[o.step].flags & COLL_EAGER))
-			sim_permitted(w.sim, rank, o.peer, len);
-		if (sim_send(w.sim, rank, 0, o.peer, 0, len, new_tag(run, &o)) != 0)
+			sim_permitted(w.sim, node_of(rank), node_of(o.peer), len);
+		if (sim_send(w.sim, node_of(rank), ctx_of(rank), node_of(o.peer), ctx_of(o.peer),
+			    len, new_tag(run, rank, &o)) != 0)
 			fail(sim_error(w.sim) ? sim_error(w.sim) : "a message cannot be sent");
 	}
 	if (!r->done && coll_is_done(r->exec)) {
 		r->done = true;
 		r->done_at = sim_now(w.sim);
-		share_line(rank);
+		share_line(node_of(rank));
 		if (--x->left == 0) {
 			x->done_at = r->done_at;
 			w.left--;
@@ -140,29 +177,25 @@ pump(uint32_t run, uint32_t rank)
 
 	if (at != COLL_NEVER && (r->tick_at <= sim_now(w.sim) || at < r->tick_at)) {
 		r->tick_at = at > sim_now(w.sim) ? at : sim_now(w.sim) + 1;
-		sim_at(w.sim, r->tick_at, rank, run);
+		sim_at(w.sim, r->tick_at, node_of(rank), run * PER_HOST_MAX + ctx_of(rank));
 	}
 }
 
+/* A message has come. */
 static void
-delivered(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag)
+arrived(uint32_t tag)
 {
-	const uint32_t rank = sim_here(s);
-
-	(void)arg;
-	if (tag >= w.sent_count) /* opens a flow, or is none of ours */
-		return;
 	const struct coll_out o = w.sent[tag].out;
-	const uint32_t run = w.sent[tag].run;
+	const uint32_t run = w.sent[tag].run, from = w.sent[tag].from, rank = o.peer;
 	struct coll_exec *c = w.runs[run].ranks[rank].exec;
 
 	w.sent[tag].next_free = w.sent_free;
 	w.sent_free = tag;
 	if (o.go == COLL_GO_PERMIT) {
-		if (coll_permitted(c, d->src_node, o.ordinal, o.len) < 0)
+		if (coll_permitted(c, from, o.ordinal, o.len) < 0)
 			fail("a permit that nobody expects");
 	} else {
-		const int step = coll_heard(c, d->src_node, o.ordinal, o.offset, o.len);
+		const int step = coll_heard(c, from, o.ordinal, o.offset, o.len);
 
 		if (step < 0)
 			fail("a piece that nobody permitted");
@@ -172,21 +205,33 @@ delivered(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag
 }
 
 static void
+delivered(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag)
+{
+	(void)arg, (void)s, (void)d;
+	if (tag < w.sent_count) /* otherwise it opens a flow, or is none of ours */
+		arrived(tag);
+}
+
+static void
 completed(void *arg, struct sim *s, uint32_t node, uint32_t tag, int error)
 {
 	(void)arg, (void)s, (void)tag;
 	if (error != 0)
 		fail("a message was not delivered");
-	for (uint32_t run = 0; run < RUNS; run++)
-		pump(run, node);
+	for (uint32_t run = 0; run < RUNS; run++) {
+		for (uint32_t k = 0; k < w.per_node; k++)
+			pump(run, node * w.per_node + k);
+	}
 }
 
 static void
 timer(void *arg, struct sim *s, uint32_t node, uint32_t tag)
 {
 	(void)arg;
-	if (tag != BACKGROUND) {
-		pump(tag, node);
+	if (tag & LOCAL) {
+		arrived(tag & ~LOCAL);
+	} else if (tag != BACKGROUND) {
+		pump(tag / PER_HOST_MAX, node * w.per_node + tag % PER_HOST_MAX);
 	} else if (w.background_ns > 0) {
 		if (sim_send(s, node, 0, w.neighbour[node], 0, BACKGROUND_BYTES, NO_TAG) != 0)
 			fail("other traffic cannot be sent");
@@ -221,7 +266,7 @@ cluster(const struct topology *t, const struct proto_config *proto, bool permits
 	};
 
 	c.proto.rx_frames_max = c.proto.tx_frames_max = t->host_count > 100 ? 32768 : 65536;
-	c.proto.contexts_max = 1;
+	c.proto.contexts_max = w.per_node;
 	return sim_new(&c);
 }
 
@@ -229,9 +274,11 @@ cluster(const struct topology *t, const struct proto_config *proto, bool permits
 static void
 open_flow(uint32_t from, uint32_t to)
 {
-	if (sim_send(w.sim, from, 0, to, 0, 8, NO_TAG) != 0)
+	if (node_of(from) == node_of(to))
+		return;
+	if (sim_send(w.sim, node_of(from), ctx_of(from), node_of(to), ctx_of(to), 8, NO_TAG) != 0)
 		fail("a flow cannot be opened");
-	sim_watch(w.sim, from, 0, to, 0, true);
+	sim_watch(w.sim, node_of(from), ctx_of(from), node_of(to), ctx_of(to), true);
 }
 
 /* Open the flows that the plan uses, both ways, as MPI's processes are connected. */
@@ -255,15 +302,17 @@ connect(const struct coll_plan *p)
 }
 
 static void
-world_open(const struct topology *t, const struct proto_config *proto, bool permits)
+world_open(const struct topology *t, uint32_t per_node, const struct proto_config *proto,
+	bool permits)
 {
 	memset(&w, 0, sizeof(w));
+	w.per_node = per_node;
 	w.sent_free = NONE;
 	w.sim = cluster(t, proto, permits);
 	if (w.sim == NULL)
 		fail("out of memory");
-	for (uint32_t r = 0; r < t->host_count; r++)
-		sim_open(w.sim, r, 0);
+	for (uint32_t r = 0; r < t->host_count * per_node; r++)
+		sim_open(w.sim, node_of(r), ctx_of(r));
 }
 
 static void
@@ -291,8 +340,9 @@ run_begin(uint32_t run, const struct coll_plan *p)
 		if (memory == NULL)
 			fail("out of memory");
 		x->ranks[r].exec = coll_exec_init(memory, &p->lists[r], blocks, sim_now(w.sim));
-		share_line(r);
 	}
+	for (uint32_t r = 0; r < p->ranks; r += w.per_node)
+		share_line(node_of(r));
 }
 
 static void
@@ -349,7 +399,8 @@ run_plan(const struct coll_plan *p, const struct topology *t, const struct proto
 	struct outcome o = {0};
 
 	/* what is sent without permits needs the shares */
-	world_open(t, proto, p->generator != COLL_AT_ONCE && p->generator != COLL_TWO_LEVEL);
+	world_open(t, p->ranks / t->host_count, proto,
+		p->generator != COLL_AT_ONCE && p->generator != COLL_TWO_LEVEL);
 	connect(p);
 	for (uint32_t e = 0; e < t->edge_count; e++)
 		sim_edge_reset(w.sim, e);
@@ -383,7 +434,8 @@ task_of(enum coll_kind kind, const struct topology *t, uint64_t bytes)
 }
 
 /* As the library plans. A method that sends more unasked than engines take is there to be compared
- * with: its receivers take all. */
+ * with: its receivers take all. Returns NULL if it would send between hosts that may not
+ * connect. */
 static struct coll_plan *
 planned(enum coll_generator g, const struct coll_task *task)
 {
@@ -394,6 +446,8 @@ planned(enum coll_generator g, const struct coll_task *task)
 	any.params.eager = 0;
 	if (e == -EOPNOTSUPP)
 		e = coll_plan_make(g, &any, &p);
+	if (e == -EOPNOTSUPP && task->topology->talks != NULL)
+		return NULL;
 	if (e != 0) {
 		fprintf(stderr, "pmx-sim: %s %s: %s\n", coll_kind_name[task->kind],
 			g == COLL_GENERATORS ? "plan" : coll_generator_name[g], strerror(-e));
@@ -466,6 +520,9 @@ static struct outcome
 measure(const struct method *m, const struct coll_task *task)
 {
 	struct coll_plan *p = planned(m->generator, task);
+
+	if (p == NULL)
+		return (struct outcome){.generator = COLL_GENERATORS};
 	const struct proto_config tcp = tcp_like(task->ranks);
 	struct outcome o = run_plan(p, task->topology, m->tcp ? &tcp : NULL);
 	struct coll_cost cost;
@@ -752,7 +809,7 @@ adapt(enum coll_kind kind, uint64_t bytes, double parts[COUNT])
 	struct coll_cost cost = {0};
 
 	task.topology = known;
-	world_open(known, NULL, true);
+	world_open(known, 1, NULL, true);
 	for (unsigned i = 0; i < COUNT; i++) {
 		uint64_t survey_ns = 0;
 
@@ -845,7 +902,7 @@ run_together(const struct topology *t, const struct shape *shapes, uint32_t coun
 	struct together out = {0};
 	struct coll_plan *plans[RUNS];
 
-	world_open(t, NULL, planned_ones);
+	world_open(t, 1, NULL, planned_ones);
 	for (uint32_t k = 0; k < count; k++) {
 		struct coll_task task = task_of(shapes[k].kind, t, shapes[k].bytes);
 
@@ -1025,11 +1082,22 @@ run_collective(const struct options *o)
 		fprintf(stderr, "pmx-sim: %s\n", error);
 		return 1;
 	}
+	const uint32_t per_host = o->per_host ? o->per_host : 1;
 	struct coll_task task = task_of(kind, t, o->size);
+	uint16_t *nodes = calloc((size_t)t->host_count * per_host, sizeof(*nodes));
 
 	task.root = o->root;
-	if (o->root >= t->host_count) {
-		fprintf(stderr, "pmx-sim: --root %u: there are %u hosts\n", o->root, t->host_count);
+	task.ranks = t->host_count * per_host;
+	task.nodes = nodes;
+	for (uint32_t r = 0; nodes != NULL && r < task.ranks; r++)
+		nodes[r] = (uint16_t)(r / per_host);
+	if (nodes == NULL || per_host > PER_HOST_MAX || task.ranks > COLL_RANKS_MAX ||
+		o->root >= task.ranks) {
+		fprintf(stderr,
+			"pmx-sim: --root %u, --ranks-per-host %u: %u ranks of at most %u, %u a "
+			"host at most\n",
+			o->root, per_host, task.ranks, COLL_RANKS_MAX, PER_HOST_MAX);
+		free(nodes);
 		topology_free(t);
 		return 2;
 	}
@@ -1041,10 +1109,13 @@ run_collective(const struct options *o)
 		const struct method m = {.generator = g};
 		const struct outcome out = measure(&m, &task);
 
+		if (out.generator == COLL_GENERATORS)
+			continue;
 		printf("%-10s %12.3f %12.3f %12.2f %12lu %12lu %8u\n", coll_generator_name[g],
 			out.predicted_ns / 1e6, out.ns / 1e6, out.part, out.drops, out.queue_bytes,
 			out.senders);
 	}
+	free(nodes);
 	topology_free(t);
 	return 0;
 }
@@ -1079,7 +1150,7 @@ run_survey(const struct options *o)
 	}
 	uint64_t ns = 0;
 
-	world_open(t, NULL, true);
+	world_open(t, 1, NULL, true);
 	while (survey_rounds(s) > 0)
 		ns += run_rounds(s, t);
 	if (survey_text(s, &text) != 0)

@@ -30,6 +30,7 @@ static const char usage_text[] =
 	"    --out DIR          CSV and SVG there, made if need be   --quick: fewer points\n"
 	"  collective           one collective on a network: what is predicted, what is simulated\n"
 	"    --topology FILE --kind KIND --size BYTES [--root RANK] [--generator G]\n"
+	"    [--ranks-per-host N]\n"
 	"                       BYTES: also with K, M, G\n"
 	"  survey               what measuring a network finds out about it: a topology's text\n"
 	"    --topology FILE\n"
@@ -183,6 +184,9 @@ option_set(struct options *o, int letter, const char *value)
 	case 'R':
 		o->root = (uint32_t)strtoul(value, NULL, 0);
 		break;
+	case 'N':
+		o->per_host = (uint32_t)strtoul(value, NULL, 0);
+		return o->per_host > 0;
 	case 'S':
 		return topology_size(value, &o->size);
 	default:
@@ -200,7 +204,7 @@ main(int argc, char **argv)
 		{"matching", 0, NULL, 'm'}, {"preempt", 0, NULL, 'P'}, {"links", 0, NULL, 'L'},
 		{"digest", 0, NULL, 'd'}, {"topology", 1, NULL, 'T'}, {"kind", 1, NULL, 'K'},
 		{"generator", 1, NULL, 'G'}, {"root", 1, NULL, 'R'}, {"size", 1, NULL, 'S'},
-		{"help", 0, NULL, 'h'}, {0}};
+		{"ranks-per-host", 1, NULL, 'N'}, {"help", 0, NULL, 'h'}, {0}};
 	struct options o = {.seeds = 1000, .first = 1};
 	int c;
 

@@ -23,7 +23,8 @@ struct options {
 	const char *out; /* directory for CSV and SVG files */
 	const char *topology, *kind, *generator; /* collective */
 	uint32_t root;
-	uint64_t size; /* bytes */
+	uint32_t per_host; /* ranks of each host */
+	uint64_t size;     /* bytes */
 };
 
 /* Returns the topology of a text, which is right, or the program ends. */

@@ -7,9 +7,7 @@
 # this shares, are what takes the time. Two processes on each node, or one (coll_rates.c). Each generator's plan is measured in turns
 # with the others: the median, the least and the most of TURNS (3), the frames that ports lost, and beside it
 #   predicted   by the evaluator, as the library plans: with so many ranks on each host (coll_predict.c)
-#   simulated   by pmx-sim, which knows one rank on a host: two are two hosts behind a line of that rate. The network is ten times as
-#               fast there, and its times are ten times as long here, since pmx-sim's messages of up to four frames are more than
-#               the delay that congestion control accepts on a slow line. It has `at_once` for what is `messages` here, isend and irecv.
+#   simulated   by pmx-sim, with as many. It has `at_once` for what is `messages` here, isend and irecv.
 # What is asserted: the time of the plan that the planner takes (1.25 of the predicted), the order of plans whose predictions are a fifth
 # apart, that permits lose no frame, and that who sleeps delays nobody. A time that misses while others had a CPU is skipped, not failed.
 set -u
@@ -48,26 +46,13 @@ fi
 
 # ------------------------------------------------------------------ networks and predictions
 
-# describe: the network as the library gets it, in $dir/nodes; as pmx-sim does, ten times as fast, in $dir/fast.EACH
+# describe: the network as the library and pmx-sim get it, in $dir/nodes
 describe() {
-	local each i
+	local i
 	{
 		echo "switch s buffer=$buffer"
 		for ((i = 0; i < nodes; i++)); do printf 'host h%s\nlink h%s s bandwidth=%sM latency=20us\n' $i $i "${rate[i]}"; done
 	} >"$dir/nodes"
-	for each in 1 2; do
-		{
-			echo "switch s buffer=$buffer"
-			for ((i = 0; i < nodes; i++)); do
-				if [ $each -eq 1 ]; then
-					printf 'host h%s\nlink h%s s bandwidth=%sM latency=2us\n' $i $i $((10 * rate[i]))
-				else
-					printf 'switch n%s\nlink n%s s bandwidth=%sM latency=2us\n' $i $i $((10 * rate[i]))
-					printf 'host h%s_[0-1]\nlink h%s_[0-1] n%s bandwidth=100G latency=10ns\n' $i $i $i
-				fi
-			done
-		} >"$dir/fast.$each"
-	done
 }
 
 # foresees EACH KIND BYTES GENERATOR...: $dir/predicted and $dir/simulated, a line each: GENERATOR MS
@@ -77,8 +62,8 @@ foresees() {
 	for g; do [ "$g" = messages ] || plans+=("$g"); done
 	"$build/test/coll_predict" "$dir/nodes" "$each" "$kind" "$bytes" "${plans[@]}" >"$dir/predicted" 2>"$dir/log" ||
 		not_ok "coll_rates_${kind}_${bytes}_of_$((nodes * each))__is_predicted" "" "$dir/log"
-	"$build/app/pmx-sim" collective --topology "$dir/fast.$each" --kind "$kind" --size "$bytes" 2>"$dir/log" |
-		awk 'NR > 1 {print $1 == "at_once" ? "messages" : $1, 10 * $3}' >"$dir/simulated"
+	"$build/app/pmx-sim" collective --topology "$dir/nodes" --ranks-per-host "$each" --kind "$kind" --size "$bytes" 2>"$dir/log" |
+		awk 'NR > 1 {print $1 == "at_once" ? "messages" : $1, $3}' >"$dir/simulated"
 	[ -s "$dir/simulated" ] || not_ok "coll_rates_${kind}_${bytes}_of_$((nodes * each))__is_simulated" "" "$dir/log"
 }
 

@@ -101,6 +101,15 @@ for kind in gather scatter bcast reduce allgather alltoall allreduce barrier; do
 		awk '$3 + 0 > 0 {n++; bad += $3 / $2 < 0.9 || $3 / $2 > 1.1} END {exit !(n > 1 && !bad)}' "$dir/out"
 	verdict "simulator__collective_busy_hosts_$kind" $? "$dir/out"
 done
+for kind in gather alltoall allreduce; do
+	# two ranks on each host share its line, and send to each other within it
+	"$sim" collective --topology "$root/test/sim/two_switches" --kind $kind --size 65536 --ranks-per-host 2 >"$dir/out" 2>&1 &&
+		awk '$1 == "permits" || $1 == "phases" || $1 == "ring" {n++; bad += $3 / $2 < 0.9 || $3 / $2 > 1.1 || $5 > 0} END {exit !(n == 1 && !bad)}' "$dir/out"
+	verdict "simulator__collective_two_ranks_a_host_$kind" $? "$dir/out"
+done
+"$sim" collective --topology "$root/test/sim/two_switches" --kind gather --ranks-per-host 65 >"$dir/out" 2>&1
+[ $? -eq 2 ] && grep -q '64 a host' "$dir/out"
+verdict simulator__too_many_ranks_a_host $? "$dir/out"
 "$sim" collective --topology "$root/test/sim/two_switches" --kind fly >"$dir/out" 2>&1
 [ $? -eq 2 ] && grep -q -- '--kind gather' "$dir/out"
 verdict simulator__unknown_collective $? "$dir/out"
