@@ -16,7 +16,8 @@
  *   -ENOTCONN, -ECONNRESET: it left the group, its process or its node ended
  *   -EPROTO:  it has begun another collective than rank 0, or with other arguments
  *   -EFAULT:  its buffer is not in its memory
- *   -EINVAL:  its library is at fault
+ *   -EINVAL:  its library is at fault; or it would have to relay more blocks than its engine takes
+ *             steps, 8 for each of limits.group_members (an alltoall of 60 members by one gateway)
  * After that the group has no further collectives: they end with the same error. The status's `tag`
  * is the number of the collective in its group, from 0.
  *
