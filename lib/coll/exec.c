@@ -38,6 +38,7 @@ struct queue {
 struct peer {
 	uint16_t send, recv; /* the first step that is not done */
 	uint16_t to_go;      /* steps of which pieces or permits go to it still */
+	uint16_t next;       /* of those that have steps */
 	uint8_t state;       /* enum coll_peer_state */
 	bool waits;          /* it is sent something that it has to permit */
 };
@@ -46,6 +47,7 @@ struct coll_exec {
 	struct coll_list list;
 	struct state *states;
 	struct peer *peers;
+	uint16_t first_peer;                      /* that has steps */
 	struct queue sends, nears, recvs, locals; /* nears: SENDs within the node */
 	uint16_t area_first[COLL_AREAS_MAX]; /* the oldest RECV there that is not all consumed */
 	uint64_t outstanding;
@@ -416,7 +418,8 @@ coll_exec_bytes(const struct coll_list *l)
 		rounded(l->ranks * sizeof(struct peer));
 }
 
-/* Put the steps of each peer and direction into a list, in order. */
+/* Put the steps of each peer and direction into a list, in order, and the peers into another
+ * one. */
 static void
 number_steps(struct coll_exec *c)
 {
@@ -428,10 +431,14 @@ number_steps(struct coll_exec *c)
 		struct peer *p = &c->peers[s->peer];
 		uint16_t *first = s->op == COLL_SEND ? &p->send : &p->recv;
 
+		if (p->send == COLL_NONE && p->recv == COLL_NONE) {
+			p->next = c->first_peer;
+			c->first_peer = s->peer;
+		}
 		c->states[i].peer_next = *first;
 		*first = (uint16_t)i;
 	}
-	for (uint32_t p = 0; p < c->list.ranks; p++) {
+	for (uint16_t p = c->first_peer; p != COLL_NONE; p = c->peers[p].next) {
 		const uint16_t firsts[2] = {c->peers[p].send, c->peers[p].recv};
 
 		for (unsigned k = 0; k < 2; k++) {
@@ -571,6 +578,7 @@ coll_exec_init(void *memory, const struct coll_list *list,
 	c->list = *list;
 	coll_exec_moved(c, list->steps);
 	c->sends = c->nears = c->recvs = c->locals = (struct queue){COLL_NONE, COLL_NONE};
+	c->first_peer = COLL_NONE;
 	c->real_ns = now;
 	c->share = COLL_WHOLE;
 	c->window = list->window;
@@ -645,6 +653,12 @@ coll_peer(struct coll_exec *c, uint32_t peer, enum coll_peer_state state)
 {
 	if (state != COLL_PEER_ONE || c->peers[peer].state == COLL_PEER_FAR)
 		c->peers[peer].state = (uint8_t)state;
+}
+
+uint16_t
+coll_peer_after(const struct coll_exec *c, uint32_t peer)
+{
+	return peer == COLL_NONE ? c->first_peer : c->peers[peer].next;
 }
 
 bool

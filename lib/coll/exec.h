@@ -163,6 +163,9 @@ void coll_arrived(struct coll_exec *c, uint32_t step, uint64_t len);
 /* From now on so much may go to a peer, which is of the list's ranks. ONE: if nothing has been sent
  * to it, because it was FAR. */
 void coll_peer(struct coll_exec *c, uint32_t peer, enum coll_peer_state state);
+/* Returns the peer after that one among those that the list has steps with, in no order; after
+ * COLL_NONE the first, and after the last COLL_NONE. */
+uint16_t coll_peer_after(const struct coll_exec *c, uint32_t peer);
 /* Does the list send anything to the peer that waits for its permits? */
 bool coll_waits_for(const struct coll_exec *c, uint32_t peer);
 /* Will any piece or permit go to it? */

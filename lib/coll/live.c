@@ -24,7 +24,6 @@ struct live {
 	uint16_t ctx, place;
 	uint16_t next;     /* of its place, or of those that have ended, or that are free */
 	uint16_t at;       /* in colls.runs; FREE: the one before it in its list, or NONE */
-	uint16_t early_at; /* members before that rank: what came of them early has been taken */
 	uint16_t check_to; /* the next rank to be told of its plan */
 	uint16_t load_in, load_out; /* of its list */
 	uint32_t number, hash;
@@ -35,6 +34,7 @@ struct live {
 struct early {
 	uint8_t op; /* enum wire_coll_op; 0: none */
 	uint16_t ordinal;
+	uint16_t next; /* of those of the same number: member, or NONE */
 	uint32_t len;
 	uint32_t number, hash;
 	uint64_t at;
@@ -79,9 +79,14 @@ struct seat {
 	uint32_t out;         /* messages that have not arrived */
 	uint16_t lives;       /* first of them that runs, or NONE */
 	uint16_t work_next;
-	bool works;     /* it is in colls.work */
-	bool stopped;   /* colls_stop */
-	uint16_t owing; /* members with owes_begun or owes_ask */
+	bool works;   /* it is in colls.work */
+	bool stopped; /* colls_stop */
+	/* of these numbers, a member whose message came early: also what nobody took, when it is of
+	 * one that has ended */
+	uint16_t early[WIRE_COLL_AHEAD];
+	uint16_t asks;   /* members with was_asked */
+	uint32_t claims; /* of all members */
+	uint16_t owing;  /* members with owes_begun or owes_ask */
 	uint16_t owing_at;
 	bool left;
 	struct verdict over;
@@ -237,6 +242,8 @@ seat_for(struct colls *c, const struct colls_seat *of)
 		.work_next = work_next,
 		.abort_at = of->count,
 	};
+	for (uint32_t n = 0; n < WIRE_COLL_AHEAD; n++)
+		s->early[n] = NONE;
 	for (uint32_t r = 0; r < of->count; r++) {
 		peers_of(c, of->place)[r] = (struct peer){0};
 		for (uint32_t n = 0; n < WIRE_COLL_AHEAD; n++)
@@ -503,26 +510,45 @@ set_peer(struct colls *c, struct seat *s, const struct live *l, struct coll_exec
 	}
 }
 
-/* What may go to each member, and what they are told at once. */
+/* Members have asked for this one, or have begun it already. */
 static void
-greet(struct colls *c, struct seat *s, const struct live *l, struct coll_exec *x)
+answer(struct colls *c, struct seat *s, const struct live *l)
 {
 	for (uint16_t r = 0; r < s->of.count; r++) {
 		struct peer *p = &peers_of(c, l->place)[r];
-
-		if (r == s->of.rank)
-			continue;
-		coll_peer(x, r, COLL_PEER_FAR);
-		set_peer(c, s, l, x, r);
-		/* it may have asked for several: each may be what it waits for */
-		if ((p->was_asked || coll_waits_for(x, r)) && !before(l->number, p->told))
-			owes(c, s, p, &p->owes_begun);
-		p->was_asked &= before(l->number, p->asked);
 		struct claim *claim = &p->claims[l->number % WIRE_COLL_AHEAD];
 
-		if (claim->is && claim->number == l->number && claim->hash != l->hash)
+		/* it may have asked for several: each may be what it waits for */
+		if (p->was_asked && !before(l->number, p->told))
+			owes(c, s, p, &p->owes_begun);
+		if (p->was_asked && !before(l->number, p->asked)) {
+			p->was_asked = false;
+			s->asks--;
+		}
+		if (!claim->is || claim->number != l->number)
+			continue;
+		claim->is = false;
+		s->claims--;
+		if (claim->hash != l->hash)
 			fail(c, s, l->number, l->hash, EPROTO, r);
 	}
+}
+
+/* What may go to each member that the list has to do with, and what members are told at once. The
+ * others cost nothing, but in a group of which some are far ahead. */
+static void
+greet(struct colls *c, struct seat *s, const struct live *l, struct coll_exec *x)
+{
+	for (uint16_t r = COLL_NONE; (r = coll_peer_after(x, r)) != COLL_NONE;) {
+		struct peer *p = &peers_of(c, l->place)[r];
+
+		coll_peer(x, r, COLL_PEER_FAR);
+		set_peer(c, s, l, x, r);
+		if (coll_waits_for(x, r) && !before(l->number, p->told))
+			owes(c, s, p, &p->owes_begun);
+	}
+	if (s->asks > 0 || s->claims > 0)
+		answer(c, s, l);
 }
 
 /* Whether what goes without permits can wait at its receiver. */
@@ -664,6 +690,7 @@ is_asked(struct colls *c, struct seat *s, uint16_t from, uint32_t number)
 		if (!before(number, p->told))
 			owes(c, s, p, &p->owes_begun);
 	} else if (!p->was_asked || before(p->asked, number)) {
+		s->asks += !p->was_asked;
 		p->was_asked = true;
 		p->asked = number;
 	}
@@ -718,19 +745,17 @@ bool
 colls_early(struct colls *c, uint32_t index, struct colls_place *out)
 {
 	struct live *l = &c->lives[index];
-	const struct seat *s = &c->seats[l->place];
+	uint16_t *first = &c->seats[l->place].early[l->number % WIRE_COLL_AHEAD];
 
 	out->permitted = 0;
-	while (l->state == LIVE_RUNS && l->early_at < s->of.count) {
-		const uint16_t from = l->early_at++;
+	while (l->state == LIVE_RUNS && *first != NONE) {
+		const uint16_t from = *first;
 		struct early *m = early_of(c, l->place, from, l->number);
-
-		if (m->op == 0 || m->number != l->number)
-			continue;
 		const struct early taken = *m;
 
+		*first = m->next;
 		m->op = 0;
-		if (take(c, index, from, &taken, m->bytes, out))
+		if (taken.number == l->number && take(c, index, from, &taken, m->bytes, out))
 			return true;
 	}
 	return false;
@@ -748,12 +773,18 @@ can_keep(const struct colls *c, const struct seat *s, uint16_t from, const struc
 }
 
 static void
-keep(struct colls *c, const struct seat *s, uint16_t from, const struct early *m, const void *bytes)
+keep(struct colls *c, struct seat *s, uint16_t from, const struct early *m, const void *bytes)
 {
 	struct early *place = early_of(c, s->of.place, from, m->number);
+	uint16_t *first = &s->early[m->number % WIRE_COLL_AHEAD];
+	const bool is_listed = place->op != 0;
+	const uint16_t next = is_listed ? place->next : *first;
 
 	memcpy(place, m, offsetof(struct early, bytes));
 	memcpy(place->bytes, bytes, m->len);
+	place->next = next;
+	if (!is_listed)
+		*first = from;
 }
 
 /* A member has begun a collective with that plan. Returns whether it was begun here with another
@@ -768,8 +799,10 @@ compare(struct colls *c, struct seat *s, uint16_t from, uint32_t number, uint32_
 		fail(c, s, number, own, EPROTO, from);
 		return true;
 	}
-	if (!before(number, s->next) && before(number, s->next + WIRE_COLL_AHEAD))
+	if (!before(number, s->next) && before(number, s->next + WIRE_COLL_AHEAD)) {
+		s->claims += !claim->is;
 		*claim = (struct claim){true, number, hash};
+	}
 	return false;
 }
 

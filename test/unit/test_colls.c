@@ -1445,6 +1445,41 @@ colls_message__verdicts(void **state)
 	small_ends();
 }
 
+/* That a plan differs from what others have said before this side begins. */
+static void
+colls_begin__differs_from_what_was_said(void **state)
+{
+	const struct wire_coll same = head(WIRE_C_BEGUN, 1, 0, 0);
+	struct wire_coll other = same;
+	struct colls_do d;
+
+	(void)state;
+	small_world(2);
+	plan_small(COLL_BCAST, COLL_BINOMIAL, 1, 8);
+	other.hash = ~other.hash;
+	assert_false(gives(1, 0, &same, HEAD_BYTES));
+	assert_false(gives(1, 2, &other, HEAD_BYTES));
+	for (uint32_t n = 0; n < 2; n++) {
+		bool fails = false;
+
+		begin(&w.members[1]);
+		while (colls_next(w.lane[1].c, &d, true, w.now)) {
+			if (d.what == COLLS_LOCAL) {
+				work(&w.lane[1], &d);
+				continue;
+			}
+			if (d.head.op != WIRE_C_FAIL)
+				continue;
+			fails = true;
+			assert_int_equal(wire_be32(d.head.number), 1);
+			assert_int_equal(wire_be16(d.head.ordinal), 2);
+			assert_int_equal(wire_be64(d.head.at), EPROTO);
+		}
+		assert_int_equal(fails, n == 1);
+	}
+	small_ends();
+}
+
 /* That a plan differs is noticed as long as its collective runs, whatever has been begun since. */
 static void
 colls_message__differs_after_many(void **state)
@@ -1625,6 +1660,7 @@ main(void)
 		cmocka_unit_test(colls_fail__ends_with_no_success),
 		cmocka_unit_test(colls_begin__eager_too_long),
 		cmocka_unit_test(colls_message__verdicts),
+		cmocka_unit_test(colls_begin__differs_from_what_was_said),
 		cmocka_unit_test(colls_message__differs_after_many),
 		cmocka_unit_test(colls_leave__hears_nothing),
 		cmocka_unit_test(colls_is_out__verdict_to_be_told),
