@@ -38,7 +38,7 @@ struct options {
 	bool hold;         /* freeze, park: until this program ends */
 	bool processes;    /* freeze, park: they are stopped as well */
 	struct plan_options {
-		const char *topology, *kind, *root, *size, *generator;
+		const char *topology, *kind, *root, *size, *generator, *ranks_per_host;
 		const char *steps;       /* of which rank */
 		const char *save, *load; /* files of a plan */
 		const char *svg;         /* topology: where the picture goes */

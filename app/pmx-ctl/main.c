@@ -47,6 +47,7 @@ static const char usage[] =
 	"reduce_scatter|barrier\n"
 	"    --size BYTES   of a rank's block, or of the vector (0; with K, M, G)\n"
 	"    --root RANK    or the name of its host (0)\n"
+	"    --ranks-per-host N  (1), next to each other\n"
 	"    --generator G  this one's plan, not the fastest one\n"
 	"    --steps RANK   also what this rank does\n"
 	"    --save FILE    write the plan, for --plan and for PMX_COLL_PLANS\n"
@@ -210,6 +211,7 @@ main(int argc, char **argv)
 		{"version", no_argument, NULL, 'v'}, {"topology", required_argument, NULL, 't'},
 		{"kind", required_argument, NULL, 'k'}, {"root", required_argument, NULL, 'r'},
 		{"size", required_argument, NULL, 's'}, {"generator", required_argument, NULL, 'g'},
+		{"ranks-per-host", required_argument, NULL, 'n'},
 		{"steps", required_argument, NULL, 'S'}, {"svg", required_argument, NULL, 'V'},
 		{"save", required_argument, NULL, 'W'}, {"plan", required_argument, NULL, 'L'},
 		{"drain", required_argument, NULL, 'd'}, {"hold", no_argument, NULL, 'H'},
@@ -246,6 +248,9 @@ main(int argc, char **argv)
 			break;
 		case 'g':
 			o.plan.generator = optarg;
+			break;
+		case 'n':
+			o.plan.ranks_per_host = optarg;
 			break;
 		case 'S':
 			o.plan.steps = optarg;

@@ -26,32 +26,58 @@ unknown(const char *option, const char *value, const char *const *names, unsigne
 	return 2;
 }
 
-/* A rank, or the name of its host. */
+static const char *
+name_of(const struct coll_task *task, uint32_t rank)
+{
+	const struct topology *t = task->topology;
+
+	return t->vertices[t->hosts[coll_node(task, rank)]].name;
+}
+
+/* A rank, or the name of its host, whose first one it is. */
 static int
-read_rank(const struct topology *t, const char *option, const char *value, uint32_t *out)
+read_rank(const struct coll_task *task, const char *option, const char *value, uint32_t *out)
 {
 	char *end;
 	const unsigned long n = strtoul(value, &end, 10);
 
-	if (*value != 0 && *end == 0 && n < t->host_count) {
+	if (*value != 0 && *end == 0 && n < task->ranks) {
 		*out = (uint32_t)n;
 		return 0;
 	}
-	for (uint32_t i = 0; i < t->host_count; i++) {
-		if (strcmp(t->vertices[t->hosts[i]].name, value) == 0) {
+	for (uint32_t i = 0; i < task->ranks; i++) {
+		if (strcmp(name_of(task, i), value) == 0) {
 			*out = i;
 			return 0;
 		}
 	}
 	complain("%s '%s': neither a rank from 0 to %u nor the name of a host", option, value,
-		t->host_count - 1);
+		task->ranks - 1);
 	return 2;
 }
 
-static const char *
-name_of(const struct topology *t, uint32_t rank)
+/* So many ranks of each host, next to each other. Returns 0, or an exit code. */
+static int
+place_ranks(const struct plan_options *o, struct coll_task *task, uint16_t **out)
 {
-	return t->vertices[t->hosts[rank]].name;
+	const uint32_t hosts = task->topology->host_count;
+	char *end = NULL;
+	const unsigned long each = o->ranks_per_host ? strtoul(o->ranks_per_host, &end, 10) : 1;
+
+	if (each == 0 || (end != NULL && *end != 0) || each > COLL_RANKS_MAX ||
+		each * hosts > COLL_RANKS_MAX) {
+		complain("--ranks-per-host '%s': 1 or more, and at most %u ranks of %u hosts",
+			o->ranks_per_host ? o->ranks_per_host : "1", COLL_RANKS_MAX, hosts);
+		return 2;
+	}
+	task->ranks = hosts * (uint32_t)each;
+	*out = calloc(task->ranks, sizeof(**out));
+	if (*out == NULL)
+		return complain("no memory");
+	for (uint32_t r = 0; r < task->ranks; r++)
+		(*out)[r] = (uint16_t)(r / each);
+	task->nodes = *out;
+	return 0;
 }
 
 /* "s0 > s1", the port where most waited; the caller frees it. */
@@ -103,12 +129,12 @@ write_afters(const struct coll_step *s, char *list, size_t size)
 }
 
 static void
-show_steps(const struct topology *t, const struct coll_plan *p, uint32_t rank)
+show_steps(const struct coll_task *task, const struct coll_plan *p, uint32_t rank)
 {
 	struct table table;
 
 	printf("\nSteps of rank %u (%s); blocks are those of ranks in the plan's order\n", rank,
-		name_of(t, rank));
+		name_of(task, rank));
 	table_begin(&table, ">step|what|peer|>block|>blocks|>at us|after|way");
 	for (uint32_t i = 0; i < p->lists[rank].count; i++) {
 		const struct coll_step *s = &p->lists[rank].steps[i];
@@ -117,7 +143,7 @@ show_steps(const struct topology *t, const struct coll_plan *p, uint32_t rank)
 
 		write_afters(s, after, sizeof(after));
 		table_row(&table, "%u\t%s\t%s\t%u\t%u\t%u\t%s\t%s", i, coll_op_name[s->op],
-			moves ? name_of(t, s->peer) : "", s->block, s->blocks, s->at_us, after,
+			moves ? name_of(task, s->peer) : "", s->block, s->blocks, s->at_us, after,
 			!moves                          ? ""
 				: s->flags & COLL_EAGER ? "at once"
 							: "when permitted");
@@ -177,11 +203,11 @@ show(const struct plan_options *o, const struct coll_task *task, const struct co
 		printf("%s of %lu bytes, %u ranks, root %s: the busiest link and the longest path "
 		       "take %.3f ms\n"
 		       "\n",
-			coll_kind_name[p->kind], p->bytes, p->ranks, name_of(t, p->root),
+			coll_kind_name[p->kind], p->bytes, p->ranks, name_of(task, p->root),
 			(double)p->bound_ns / 1e6);
 		show_costs(t, p, costs);
 		if (o->steps != NULL)
-			show_steps(t, p, steps_of);
+			show_steps(task, p, steps_of);
 		return 0;
 	}
 	json_t *j = json_pack("{s:s, s:I, s:i, s:i, s:s, s:I, s:I, s:o}", "kind",
@@ -228,15 +254,10 @@ save(const struct coll_plan *p, const char *path)
 }
 
 static int
-plan_on(const struct plan_options *o, const struct topology *t, bool json)
+plan_on(const struct plan_options *o, struct coll_task task, bool json)
 {
+	const struct topology *t = task.topology;
 	struct coll_cost costs[COLL_GENERATORS] = {{0}};
-	struct coll_task task = {
-		.topology = t,
-		.ranks = t->host_count,
-		.params = coll_params_of_engines(coll_piece_in(FRAME_PAYLOAD)),
-		.only = COLL_NONE,
-	};
 	struct coll_plan *p = NULL;
 	uint32_t steps_of = 0;
 	const enum coll_generator g = o->generator ? coll_generator_named(o->generator)
@@ -251,8 +272,8 @@ plan_on(const struct plan_options *o, const struct topology *t, bool json)
 		complain("--size '%s': not a number of bytes, with K, M or G, up to 1e12", o->size);
 		return 2;
 	}
-	if ((o->root != NULL && read_rank(t, "--root", o->root, &task.root) != 0) ||
-		(o->steps != NULL && read_rank(t, "--steps", o->steps, &steps_of) != 0))
+	if ((o->root != NULL && read_rank(&task, "--root", o->root, &task.root) != 0) ||
+		(o->steps != NULL && read_rank(&task, "--steps", o->steps, &steps_of) != 0))
 		return 2;
 	const int e = g == COLL_GENERATORS ? coll_plan_best(&task, &p, costs)
 					   : only(g, &task, &p, costs);
@@ -261,8 +282,8 @@ plan_on(const struct plan_options *o, const struct topology *t, bool json)
 		return complain("%s makes no plan of a %s%s", o->generator, o->kind,
 			t->talks != NULL ? " that keeps to the topology's talk lines" : "");
 	if (e == -E2BIG || e == -EINVAL)
-		return complain("%u hosts are too many: at most %u, and %u steps of each",
-			t->host_count, COLL_RANKS_MAX, COLL_STEPS_MAX);
+		return complain("%u ranks are too many: at most %u, and %u steps of each",
+			task.ranks, COLL_RANKS_MAX, COLL_STEPS_MAX);
 	if (e == -EHOSTUNREACH)
 		return complain("some hosts may not connect, and cannot reach each other by way of "
 				"others: see the talk lines of %s",
@@ -279,8 +300,9 @@ plan_on(const struct plan_options *o, const struct topology *t, bool json)
 
 /* A plan that was saved, on that network. */
 static int
-plan_read(const struct plan_options *o, const struct topology *t, bool json)
+plan_read(const struct plan_options *o, struct coll_task task, bool json)
 {
+	const uint32_t most = task.ranks;
 	struct coll_cost costs[COLL_GENERATORS] = {{0}};
 	char error[CTL_ERROR_MAX], *saved;
 	struct coll_plan *p;
@@ -293,20 +315,14 @@ plan_read(const struct plan_options *o, const struct topology *t, bool json)
 	free(saved);
 	if (e != 0)
 		return complain("%s: %s", o->load, error);
-	struct coll_task task = {
-		.kind = p->kind,
-		.topology = t,
-		.ranks = p->ranks,
-		.root = p->root,
-		.bytes = p->bytes,
-		.params = coll_params_of_engines(coll_piece_in(FRAME_PAYLOAD)),
-		.only = COLL_NONE,
-	};
-
-	if (p->ranks > t->host_count)
-		e = complain("%s: %u ranks, but the network has %u hosts", o->load, p->ranks,
-			t->host_count);
-	else if (o->steps != NULL && read_rank(t, "--steps", o->steps, &steps_of) != 0)
+	task.kind = p->kind;
+	task.ranks = p->ranks;
+	task.root = p->root;
+	task.bytes = p->bytes;
+	if (p->ranks > most)
+		e = complain("%s: %u ranks, but the network has %u hosts, and so %u", o->load,
+			p->ranks, task.topology->host_count, most);
+	else if (o->steps != NULL && read_rank(&task, "--steps", o->steps, &steps_of) != 0)
 		e = 2;
 	else if (coll_plan_evaluate(p, &task, &costs[p->generator]) != 0)
 		e = complain("%s: the plan does not come to its end", o->load);
@@ -330,8 +346,17 @@ show_plan(const struct plan_options *o, bool json)
 	}
 	if (topology_read(o->topology, &t, error, sizeof(error)) != 0)
 		return complain("%s", error);
-	const int result = o->load != NULL ? plan_read(o, t, json) : plan_on(o, t, json);
+	struct coll_task task = {
+		.topology = t,
+		.params = coll_params_of_engines(coll_piece_in(FRAME_PAYLOAD)),
+		.only = COLL_NONE,
+	};
+	uint16_t *nodes = NULL;
+	int result = place_ranks(o, &task, &nodes);
 
+	if (result == 0)
+		result = o->load != NULL ? plan_read(o, task, json) : plan_on(o, task, json);
+	free(nodes);
 	topology_free(t);
 	return result;
 }

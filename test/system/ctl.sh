@@ -164,6 +164,9 @@ check groups__json json 'd == []' groups
 plan=(plan --topology "$(dirname "$0")/../sim/two_switches")
 check plan says 0 '^permits .* no +taken' "${plan[@]}" --kind gather --size 64K
 check plan__steps says 0 '^ +[0-9]+ +receive +[ab][0-9] .*when permitted' "${plan[@]}" --kind bcast --size 64K --steps b3
+check plan__ranks_per_host says 0 '^gather of 65536 bytes, 16 ranks, root b0: ' "${plan[@]}" --kind gather --size 64K --ranks-per-host 2 --root b0
+check plan__ranks_per_host_steps says 0 'rank 9 .b0.; ' "${plan[@]}" --kind bcast --size 64K --ranks-per-host 2 --steps 9
+check plan__bad_ranks_per_host says 2 "--ranks-per-host '0': 1 or more" "${plan[@]}" --kind gather --ranks-per-host 0
 check plan__root says 0 'root b1:' "${plan[@]}" --kind reduce --size 1M --root b1
 check plan__generator says 0 '^ring' "${plan[@]}" --kind allreduce --generator ring --size 1M
 check plan__json json 'd["taken"] == "phases" and all(p["ns"] > 0 for p in d["plans"]) and d["rank"] == 2 and len(d["list"]) == 15' \
