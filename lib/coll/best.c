@@ -225,15 +225,14 @@ is_better(const struct coll_cost *a, const struct coll_cost *b)
 	return a->fits ? a->ns < b->ns : a->backlog_bytes < b->backlog_bytes;
 }
 
-/* Whether the earliest tree is worth a look where all may connect. Short messages hang on what
- * hosts take for each; where that is not known, a flat tree looks better than it is. */
+/* Whether the earliest tree is worth a look where all may connect: of messages so short that they
+ * need no permits. */
 static bool
 is_for_earliest(const struct coll_task *task)
 {
-	const struct topology *t = task->topology;
+	const uint32_t eager = task->params.eager;
 
-	return t->vertices[t->hosts[coll_node(task, task->root)]].message_ns > 0 &&
-		task->bytes <= task->params.frame_payload &&
+	return task->bytes <= (eager ? eager : task->params.frame_payload) &&
 		(task->kind == COLL_BCAST || task->kind == COLL_REDUCE_TO ||
 			task->kind == COLL_ALLREDUCE || task->kind == COLL_BARRIER);
 }
@@ -248,8 +247,14 @@ cost_by_any_means(enum coll_generator g, const struct coll_task *task, bool open
 		(g == COLL_EARLIEST ? open && !is_for_earliest(task)
 				    : !open && is_too_large(g, task)))
 		return -EOPNOTSUPP;
-	if (!is_too_large(g, task))
-		return cost_at_any_size(g, task, out);
+	if (!is_too_large(g, task)) {
+		struct coll_task t = *task;
+
+		/* a flat tree would look better than it is if messages cost its hosts nothing */
+		if (g == COLL_EARLIEST && t.params.message_ns == 0)
+			t.params.message_ns = COLL_MESSAGE_NS;
+		return cost_at_any_size(g, &t, out);
+	}
 	/* its lists have some ten steps for each rank */
 	if (task->kind == COLL_REDUCE_SCATTER && g != COLL_RING &&
 		task->ranks > COLL_STEPS_MAX / 10)

@@ -278,7 +278,7 @@ send(struct network *w, uint32_t from, const struct coll_out *o)
 	const bool permit = o->go == COLL_GO_PERMIT;
 	const uint32_t node = coll_node(w->task, from);
 	const double leaves = host_works(w, node,
-		topology_message_ns(t, node, permit ? 0 : o->len));
+		coll_message_ns(t, node, permit ? 0 : o->len, w->task->params.message_ns));
 	struct message *m = &w->messages[i];
 
 	*m = (struct message){
@@ -341,7 +341,8 @@ heard(struct network *w, uint32_t i)
 {
 	const struct message m = w->messages[i];
 	const uint32_t node = coll_node(w->task, m.to);
-	const double works = topology_message_ns(w->task->topology, node, m.permit ? 0 : m.len);
+	const double works = coll_message_ns(w->task->topology, node, m.permit ? 0 : m.len,
+		w->task->params.message_ns);
 
 	if (works > 0 && !m.taken) {
 		w->messages[i].taken = true;

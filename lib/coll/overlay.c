@@ -72,8 +72,8 @@ hop_between(const struct growth *g, uint32_t from, uint32_t to)
 	const struct coll_path way = coll_path_between(g->task, from, to);
 	const struct topology *t = g->task->topology;
 	const uint32_t here = coll_node(g->task, from), there = coll_node(g->task, to);
-	const double sends = topology_message_ns(t, here, (uint64_t)g->piece_wire);
-	const double gets = topology_message_ns(t, there, (uint64_t)g->piece_wire);
+	const double sends = coll_message_ns(t, here, (uint64_t)g->piece_wire, COLL_MESSAGE_NS);
+	const double gets = coll_message_ns(t, there, (uint64_t)g->piece_wire, COLL_MESSAGE_NS);
 	const double line = g->wire * way.ns_per_byte, works = sends * g->wire / g->piece_wire;
 	const struct hop h = {
 		.first_ns =

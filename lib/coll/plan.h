@@ -60,6 +60,7 @@ struct coll_params {
 	uint32_t piece;          /* most bytes of a message; 0 = by size */
 	uint32_t eager;          /* most bytes of a block that goes without permits; 0 = a piece */
 	uint32_t flight_frames;  /* of a flow, that may be on their way; 0 = no bound */
+	uint32_t message_ns;     /* of a message at a host of which the topology says nothing */
 };
 
 /* The longest piece in a PM frame with so much payload: elements of vectors are not cut. */

@@ -20,6 +20,17 @@ struct coll_path {
 #define COLL_LOCAL_NS          1000
 #define COLL_LOCAL_NS_PER_BYTE 0.1
 
+/* What a host is thought to take for a message, where a tree is grown and nothing is known. */
+#define COLL_MESSAGE_NS 500
+/* Returns what a node's processor takes for a message of so many bytes, ns; unknown_ns: of a
+ * message if the topology does not say. */
+static inline double
+coll_message_ns(const struct topology *t, uint32_t node, uint64_t bytes, uint32_t unknown_ns)
+{
+	return topology_message_ns(t, node, bytes) +
+		(t->vertices[t->hosts[node]].message_ns > 0 ? 0 : unknown_ns);
+}
+
 /* The busiest edge's time, and the longest path; see struct coll_plan. */
 uint64_t coll_bound_ns(const struct coll_task *task);
 uint32_t coll_node(const struct coll_task *task, uint32_t rank);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * One collective as an MPI library does it, for SimGrid's SMPI (simgrid.sh): KIND BYTES. Bytes are of
- * each rank's block, or of the vector. Prints how long the second one takes, ms of virtual time,
+ * One collective as an MPI library does it, for SimGrid's SMPI (simgrid.sh): KIND BYTES. Bytes are
+ * of each rank's block, or of the vector. Prints how long the second one takes, ms of virtual time,
  * until the last rank is through.
  */
 #include <mpi.h>
