@@ -509,10 +509,10 @@ coll_allreduce_ring(struct coll_builder *b)
 		gather_ring(b, p, reduce_ring(b, p, true));
 }
 
-/* Rounds of pairs that exchange all they have and add it. Places beyond a power of two give theirs
- * to a partner before, and get the result after. */
-void
-coll_allreduce_doubling(struct coll_builder *b)
+/* Rounds of pairs that exchange all they have, so many blocks, and add it. Places beyond a power of
+ * two give theirs to a partner before, and get the result after. */
+static void
+doubling(struct coll_builder *b, uint32_t blocks)
 {
 	const uint32_t n = b->task->ranks;
 	const uint16_t *order = b->plan->order;
@@ -520,32 +520,34 @@ coll_allreduce_doubling(struct coll_builder *b)
 
 	while (2 * power <= n)
 		power *= 2;
-	const uint8_t flags = coll_is_eager(b) ? COLL_EAGER : 0;
+	const uint8_t flags = coll_run_is_eager(b, blocks) ? COLL_EAGER : 0;
 
 	for (uint32_t p = 0; p < n; p++) {
 		const uint32_t rank = order[p];
 
 		if (p >= power) {
-			struct coll_step s = coll_send(order[p - power], COLL_IN, 0, 1);
-			struct coll_step r = coll_recv(order[p - power], COLL_OUT, 0, 1);
+			struct coll_step s = coll_send(order[p - power], COLL_IN, 0, blocks);
+			struct coll_step r = coll_recv(order[p - power], COLL_OUT, 0, blocks);
 
 			s.flags = r.flags = flags;
 			coll_add(b, rank, &s);
 			coll_add(b, rank, &r);
 			continue;
 		}
-		uint16_t sum = coll_add_own(b, rank, 0), sent = COLL_NONE;
+		const struct coll_step own = coll_local(COLL_COPY, COLL_IN, COLL_OUT, 0, blocks);
+		uint16_t sum = coll_add(b, rank, &own), sent = COLL_NONE;
 		uint8_t area = 0;
 
 		for (uint32_t k = p + power < n ? 0 : 1; k < power; k = k ? 2 * k : 1) {
 			const uint32_t peer = order[k ? p ^ k : p + power];
-			struct coll_step r = coll_recv(peer, COLL_SCRATCH, 0, 1);
-			struct coll_step c = coll_local(COLL_REDUCE, COLL_SCRATCH, COLL_OUT, 0, 1);
+			struct coll_step r = coll_recv(peer, COLL_SCRATCH, 0, blocks);
+			struct coll_step c = coll_local(COLL_REDUCE, COLL_SCRATCH, COLL_OUT, 0,
+				blocks);
 
 			r.flags = flags;
 			r.area = area++;
 			if (k) {
-				struct coll_step s = coll_send(peer, COLL_OUT, 0, 1);
+				struct coll_step s = coll_send(peer, COLL_OUT, 0, blocks);
 
 				s.flags = flags | COLL_STREAM_0;
 				s.after[0] = sum;
@@ -559,13 +561,31 @@ coll_allreduce_doubling(struct coll_builder *b)
 			sum = coll_add(b, rank, &c);
 		}
 		if (p + power < n) {
-			struct coll_step s = coll_send(order[p + power], COLL_OUT, 0, 1);
+			struct coll_step s = coll_send(order[p + power], COLL_OUT, 0, blocks);
 
 			s.flags = flags | COLL_STREAM_0;
 			s.after[0] = sum;
 			coll_add(b, rank, &s);
 		}
 	}
+}
+
+void
+coll_allreduce_doubling(struct coll_builder *b)
+{
+	doubling(b, 1);
+}
+
+/* All have the whole sum in the end: worth it only if that needs no permits. */
+void
+coll_reduce_scatter_doubling(struct coll_builder *b)
+{
+	const uint64_t all = b->task->ranks * b->task->bytes;
+
+	if (coll_run_is_eager(b, b->task->ranks) && all <= b->plan->lists[0].piece)
+		doubling(b, b->task->ranks);
+	else
+		b->error = -EOPNOTSUPP;
 }
 
 /* ------------------------------------------------------------------ barrier */

@@ -194,6 +194,7 @@ void coll_alltoall_at_once(struct coll_builder *b);
 void coll_alltoall_phases(struct coll_builder *b);
 void coll_allreduce_ring(struct coll_builder *b);
 void coll_allreduce_doubling(struct coll_builder *b);
+void coll_reduce_scatter_doubling(struct coll_builder *b);
 void coll_reduce_scatter_two_trees(struct coll_builder *b);
 void coll_reduce_scatter_spread(struct coll_builder *b);
 void coll_reduce_scatter_ring(struct coll_builder *b);

@@ -84,7 +84,11 @@ static const generator generators[COLL_GENERATORS][COLL_KINDS] = {
 			[COLL_BARRIER] = coll_barrier_bruck,
 		},
 	[COLL_PHASES] = {[COLL_ALLTOALL] = coll_alltoall_phases},
-	[COLL_DOUBLING] = {[COLL_ALLREDUCE] = coll_allreduce_doubling},
+	[COLL_DOUBLING] =
+		{
+			[COLL_ALLREDUCE] = coll_allreduce_doubling,
+			[COLL_REDUCE_SCATTER] = coll_reduce_scatter_doubling,
+		},
 	[COLL_SPREAD] =
 		{
 			[COLL_BCAST] = coll_bcast_spread,

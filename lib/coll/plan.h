@@ -42,7 +42,7 @@ enum coll_generator {
 	COLL_RING,      /* along the tour: Patarasuk and Yuan, JPDC 2009 */
 	COLL_BRUCK,     /* Bruck et al., TPDS 1997; as a barrier: dissemination */
 	COLL_PHASES,    /* alltoall: Faraj and Yuan, IPDPS 2005 */
-	COLL_DOUBLING,  /* allreduce: recursive doubling */
+	COLL_DOUBLING,  /* allreduce, short reduce_scatter: recursive doubling */
 	COLL_SPREAD,    /* bcast, reduce, allreduce: two trees in each cluster; others are fed by
 			 * as many hosts of the root's; ours */
 	COLL_EARLIEST,  /* a tree over pairs that may connect (topology.h: talk), to which comes

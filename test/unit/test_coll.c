@@ -351,6 +351,12 @@ again(struct coll_plan *p)
 	return read[0];
 }
 
+static bool
+is_for_short_ones(enum coll_generator g, enum coll_kind kind)
+{
+	return g == COLL_DOUBLING && kind == COLL_REDUCE_SCATTER;
+}
+
 static void
 run_one(enum coll_generator g, enum coll_kind kind, const struct topology *t, uint32_t ranks,
 	uint32_t root, uint64_t bytes, const uint16_t *nodes)
@@ -368,7 +374,12 @@ run_one(enum coll_generator g, enum coll_kind kind, const struct topology *t, ui
 	struct coll_plan *p = NULL;
 	struct coll_cost cost;
 
-	assert_int_equal(coll_plan_make(g, &task, &p), 0);
+	const int e = coll_plan_make(g, &task, &p);
+
+	if (e == -EOPNOTSUPP && is_for_short_ones(g, kind) &&
+		ranks * bytes > params.frame_payload - params.message_head)
+		return;
+	assert_int_equal(e, 0);
 	if (coll_plan_evaluate(p, &task, &cost) != 0)
 		fail_msg("%s %s of %u, %lu bytes does not end", coll_generator_name[g],
 			coll_kind_name[kind], ranks, bytes);
@@ -631,7 +642,7 @@ coll_plan__one_rank(void **state)
 				.topology = t,
 				.ranks = 9,
 				.root = 4,
-				.bytes = 5000,
+				.bytes = is_for_short_ones(g, kind) ? 100 : 5000,
 				.params = params,
 				.only = COLL_NONE,
 			};
