@@ -434,8 +434,8 @@ task_of(enum coll_kind kind, const struct topology *t, uint64_t bytes)
 }
 
 /* As the library plans. A method that sends more unasked than engines take is there to be compared
- * with: its receivers take all. Returns NULL if it would send between hosts that may not
- * connect. */
+ * with: its receivers take all. Returns NULL if it cannot be done that way: between hosts
+ * that may not connect, or at that length. */
 static struct coll_plan *
 planned(enum coll_generator g, const struct coll_task *task)
 {
@@ -446,7 +446,7 @@ planned(enum coll_generator g, const struct coll_task *task)
 	any.params.eager = 0;
 	if (e == -EOPNOTSUPP)
 		e = coll_plan_make(g, &any, &p);
-	if (e == -EOPNOTSUPP && task->topology->talks != NULL)
+	if (e == -EOPNOTSUPP && g != COLL_GENERATORS)
 		return NULL;
 	if (e != 0) {
 		fprintf(stderr, "pmx-sim: %s %s: %s\n", coll_kind_name[task->kind],
@@ -1101,6 +1101,8 @@ run_collective(const struct options *o)
 		topology_free(t);
 		return 2;
 	}
+	bool none = false;
+
 	printf("%-10s %12s %12s %12s %12s %12s %8s\n", "plan", "predicted ms", "simulated ms",
 		"of the bound", "frames lost", "queue bytes", "senders");
 	for (unsigned g = 0; g < COLL_GENERATORS; g++) {
@@ -1109,15 +1111,20 @@ run_collective(const struct options *o)
 		const struct method m = {.generator = g};
 		const struct outcome out = measure(&m, &task);
 
-		if (out.generator == COLL_GENERATORS)
+		if (out.generator == COLL_GENERATORS) {
+			none |= g == only;
 			continue;
+		}
 		printf("%-10s %12.3f %12.3f %12.2f %12lu %12lu %8u\n", coll_generator_name[g],
 			out.predicted_ns / 1e6, out.ns / 1e6, out.part, out.drops, out.queue_bytes,
 			out.senders);
 	}
+	if (none)
+		fprintf(stderr, "pmx-sim: %s makes no plan of a %s of %lu bytes here\n",
+			coll_generator_name[only], coll_kind_name[kind], o->size);
 	free(nodes);
 	topology_free(t);
-	return 0;
+	return none;
 }
 
 /* What measuring finds out about a topology: a topology's text. */

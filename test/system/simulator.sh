@@ -107,6 +107,9 @@ for kind in gather alltoall allreduce; do
 		awk '$1 == "permits" || $1 == "phases" || $1 == "ring" {n++; bad += $3 / $2 < 0.9 || $3 / $2 > 1.1 || $5 > 0} END {exit !(n == 1 && !bad)}' "$dir/out"
 	verdict "simulator__collective_two_ranks_a_host_$kind" $? "$dir/out"
 done
+"$sim" collective --topology "$root/test/sim/two_switches" --kind reduce_scatter --size 65536 --generator doubling >"$dir/out" 2>&1
+[ $? -eq 1 ] && grep -q 'doubling makes no plan of a reduce_scatter of 65536 bytes here' "$dir/out"
+verdict simulator__collective_not_at_that_length $? "$dir/out"
 "$sim" collective --topology "$root/test/sim/two_switches" --kind gather --ranks-per-host 65 >"$dir/out" 2>&1
 [ $? -eq 2 ] && grep -q '64 a host' "$dir/out"
 verdict simulator__too_many_ranks_a_host $? "$dir/out"
