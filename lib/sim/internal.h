@@ -58,7 +58,7 @@ struct packet {
 	uint16_t head_len;
 	bool judged_out, judged_in; /* whether each fault model has judged it */
 	bool taken;                 /* by its receiver's processor */
-	uint8_t head[WIRE_HDR_BYTES + WIRE_HOLES_MAX + 14];
+	_Alignas(8) uint8_t head[WIRE_HDR_BYTES + WIRE_HOLES_MAX + 14];
 };
 
 enum event_kind {
