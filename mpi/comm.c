@@ -29,22 +29,22 @@ static unsigned polls;
 static bool is_on, is_verbose;
 static uint64_t taken[KINDS], given[KINDS];
 
-/* Blocks of so many bytes are taken; others the MPI library does as fast, or faster between ranks of
- * one host (doc/performance.md). The bytes of v forms are not known to all: they are taken if
- * ANY_BYTES is. */
+/* Blocks of so many bytes are taken: those with which a step of a program, the collective and what
+ * has to wait for its end, takes less time (test/mpi/loops.c; doc/performance.md). The bytes of v
+ * forms are not known to all: they are taken if ANY_BYTES is. */
 static struct {
 	const char *name;
 	uint64_t least, most; /* most < least: none */
 } kinds[KINDS] = {
 	[KIND_BARRIER] = {"barrier", 0, ANY_BYTES},
-	[KIND_BCAST] = {"bcast", 1, 0},
-	[KIND_GATHER] = {"gather", 0, 224},
-	[KIND_SCATTER] = {"scatter", 1, 0},
-	[KIND_ALLGATHER] = {"allgather", 65536, ANY_BYTES},
-	[KIND_ALLTOALL] = {"alltoall", 0, 224},
-	[KIND_REDUCE] = {"reduce", 0, 224},
+	[KIND_BCAST] = {"bcast", 0, 4096},
+	[KIND_GATHER] = {"gather", 0, 16384},
+	[KIND_SCATTER] = {"scatter", 0, 16384},
+	[KIND_ALLGATHER] = {"allgather", 0, ANY_BYTES},
+	[KIND_ALLTOALL] = {"alltoall", 0, 4096},
+	[KIND_REDUCE] = {"reduce", 0, 32768},
 	[KIND_ALLREDUCE] = {"allreduce", 0, 32768},
-	[KIND_REDUCE_SCATTER] = {"reduce_scatter", 1, 0},
+	[KIND_REDUCE_SCATTER] = {"reduce_scatter", 32768, ANY_BYTES},
 	[KIND_GATHERV] = {"gatherv", 1, 0},
 	[KIND_SCATTERV] = {"scatterv", 1, 0},
 	[KIND_ALLGATHERV] = {"allgatherv", 1, 0},

@@ -5,10 +5,11 @@
 # Collectives of MPI programs by pmx (libpmx-mpicoll.so) on two hosts, as two_hosts.bash makes them, with a primary a host: random ones
 # are compared byte by byte with the MPI library's own. Root.
 #   CALLS=N      so many of them (600)
-#   MPICOLL=...  what is taken, as PMX_MPICOLL (all)
+#   MPICOLL=...  what is taken, as PMX_MPICOLL (all; barrier=all: as without it)
 #   OSU_DIR=DIR  binaries of the OSU micro-benchmarks' collectives: a table of their times with and without this library, and over TCP
-#   OSU_TCP=off  without TCP, which takes most of the time
-#   OSU_RANKS=N OSU_SIZES=MIN:MAX OSU="osu_gather ..." TURNS=N   their ranks (4), sizes, which ones, and how often (3; the median counts)
+#   LOOPS=N      the same of N steps of a collective and a barrier each, LOOP_SIZES="BYTES ..." (loops.c)
+#   TIMES_TCP=off  without TCP, which takes most of the time
+#   TIMES_RANKS=N TURNS=N OSU_SIZES=MIN:MAX OSU_TIMES=N OSU="osu_gather ..."   their ranks (4), how often (3; the median counts), and OSU's sizes, repetitions, and which ones
 set -u
 . "$(dirname "$0")/../system/common.bash"
 suite=mpi_collectives
@@ -32,32 +33,50 @@ right 4_ranks shared+coll 4 "${CALLS:-600}" 1
 right 2_ranks shared+coll 2 "${CALLS:-600}" 2
 right without_it shared 4 50 3
 
-# ------------------------------------------------------------------ OSU
+# ------------------------------------------------------------------ times
 
-# osu WAY BENCHMARK: writes "SIZE TIME" lines
+# times: lines "NAME BYTES TIME" of all turns in $dir/times.WAY as a table of medians, with and without pmx, and over TCP
+times() {
+	printf '%-20s %8s %10s %10s %10s %8s %8s\n' what bytes pmx MPI TCP pmx/MPI pmx/TCP
+	awk '!seen[$1, $2]++ {print $1, $2}' "$dir/times.shared+coll" | while read -r name size; do
+		for way in shared+coll shared tcp; do
+			{ [ -e "$dir/times.$way" ] && awk -v n="$name" -v s="$size" '$1 == n && $2 == s {print $3}' "$dir/times.$way" || echo 0; } | median
+		done | paste -sd' ' | awk -v n="$name" -v s="$size" \
+			'{printf "%-20s %8d %10.2f %10.2f %10.2f %8.2f %8.2f\n", n, s, $1, $2, $3, $1 / $2, ($3 > 0 ? $1 / $3 : 0)}'
+	done
+	rm -f "$dir"/times.*
+}
+
+ways="shared+coll shared $([ "${TIMES_TCP:-}" = off ] || echo tcp)"
+
+# osu WAY BENCHMARK
 osu() {
-	local way=$1 name=$2
-	over "$way" "${OSU_RANKS:-4}" "$OSU_DIR/$name" ${OSU_SIZES:+-m "$OSU_SIZES"} ${OSU_TIMES:+-i $OSU_TIMES} >"$dir/log" 2>&1 ||
-		{ not_ok "${suite}_${name}_$way" "exit code $?" "$dir/log"; return 1; }
-	awk 'NF >= 2 && $1 ~ /^[0-9]+$/ {print $1, $2} NF == 1 && $1 ~ /^[0-9.]+$/ {print 0, $1}' "$dir/log"
+	over "$1" "${TIMES_RANKS:-4}" "$OSU_DIR/$2" ${OSU_SIZES:+-m "$OSU_SIZES"} ${OSU_TIMES:+-i $OSU_TIMES} >"$dir/log" 2>&1 ||
+		{ not_ok "${suite}_${2}_$1" "exit code $?" "$dir/log"; return 1; }
+	awk -v n="$2" 'NF >= 2 && $1 ~ /^[0-9]+$/ {print n, $1, $2} NF == 1 && $1 ~ /^[0-9.]+$/ {print n, 0, $1}' "$dir/log"
 }
 
 if [ -n "${OSU_DIR:-}" ]; then
-	printf '%-20s %8s %10s %10s %10s %8s %8s\n' benchmark bytes pmx MPI TCP pmx/MPI pmx/TCP
 	for name in ${OSU:-osu_barrier osu_bcast osu_gather osu_scatter osu_allgather osu_alltoall osu_reduce osu_allreduce osu_reduce_scatter}; do
-		rm -f "$dir"/osu.*
 		for ((turn = 0; turn < ${TURNS:-3}; turn++)); do
-			for way in shared+coll shared $([ "${OSU_TCP:-}" = off ] || echo tcp); do
-				osu $way "$name" >>"$dir/osu.$way"
+			for way in $ways; do
+				osu $way "$name" >>"$dir/times.$way"
 			done
 		done
-		for size in $(awk '!seen[$1]++ {print $1}' "$dir/osu.shared+coll"); do
-			for way in shared+coll shared tcp; do
-				{ [ -e "$dir/osu.$way" ] && awk -v s="$size" '$1 == s {print $2}' "$dir/osu.$way" || echo 0; } | median
-			done | paste -sd' ' | awk -v n="$name" -v s="$size" \
-				'{printf "%-20s %8d %10.2f %10.2f %10.2f %8.2f %8.2f\n", n, s, $1, $2, $3, $1 / $2, ($3 > 0 ? $1 / $3 : 0)}'
-		done
+		times
 	done
 	ok "${suite}_osu"
+fi
+
+if [ -n "${LOOPS:-}" ]; then
+	for ((turn = 0; turn < ${TURNS:-3}; turn++)); do
+		for way in $ways; do
+			over $way "${TIMES_RANKS:-4}" "$build/test/mpi_loops" "$LOOPS" ${LOOP_SIZES:-8 1024 16384 65536 262144} >"$dir/log" 2>&1 ||
+				{ not_ok "${suite}_loops_$way" "exit code $?" "$dir/log"; continue; }
+			grep -E '^[a-z_]+ [0-9]+ [0-9.]+$' "$dir/log" >>"$dir/times.$way"
+		done
+	done
+	times
+	ok "${suite}_loops"
 fi
 exit $failed
