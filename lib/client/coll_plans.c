@@ -174,13 +174,9 @@ class_of(uint64_t bytes, uint64_t *top)
 {
 	uint8_t class = 0;
 
-	if (bytes <= WIRE_COLL_EAGER) {
-		*top = WIRE_COLL_EAGER;
-		return 0;
-	}
-	for (*top = 256; *top < bytes; *top *= 2)
+	for (*top = 8; *top < bytes; *top *= 2)
 		class ++;
-	return (uint8_t)(class + 1);
+	return class;
 }
 
 static uint32_t

@@ -30,7 +30,8 @@ struct live {
 	uint64_t check_at; /* ns: when that begins */
 };
 
-/* A message that came before its collective was begun here. */
+/* A message that came before its collective was begun here. Its bytes are apart, so that memory for
+ * these takes pages only where some have come. */
 struct early {
 	uint8_t op; /* enum wire_coll_op; 0: none */
 	uint16_t ordinal;
@@ -38,7 +39,6 @@ struct early {
 	uint32_t len;
 	uint32_t number, hash;
 	uint64_t at;
-	uint8_t bytes[WIRE_COLL_EAGER];
 };
 
 /* The plan with which a member has begun a collective that is not begun here. */
@@ -113,8 +113,9 @@ struct colls {
 	uint64_t out;      /* of all places */
 	size_t exec_bytes; /* of each live */
 	struct seat *seats;
-	struct peer *peers;  /* of place p and rank r: p * members_max + r */
-	struct early *early; /* ... times WIRE_COLL_AHEAD */
+	struct peer *peers;   /* of place p and rank r: p * members_max + r */
+	struct early *early;  /* ... times WIRE_COLL_AHEAD */
+	uint8_t *early_bytes; /* WIRE_COLL_EAGER of each */
 	struct live *lives;
 	uint16_t *runs; /* those that run, in no order: `running` of them */
 	struct made *made;
@@ -152,27 +153,29 @@ lay_out(struct colls *c, const struct colls_config *cfg, uint8_t *at)
 		cfg->places_max * sizeof(struct seat),
 		peers * sizeof(struct peer),
 		peers * WIRE_COLL_AHEAD * sizeof(struct early),
+		peers * WIRE_COLL_AHEAD * WIRE_COLL_EAGER,
 		cfg->live_max * sizeof(struct live),
 		cfg->live_max * sizeof(uint16_t),
 		cfg->live_max * sizeof(struct made),
 		cfg->live_max * exec_bytes(cfg),
 		cfg->live_max * exec_bytes(cfg),
 	};
-	size_t offset[10] = {0};
+	size_t offset[11] = {0};
 
-	for (unsigned i = 0; i < 9; i++)
+	for (unsigned i = 0; i < 10; i++)
 		offset[i + 1] = offset[i] + rounded(bytes[i]);
 	if (c != NULL) {
 		c->seats = (struct seat *)(at + offset[1]);
 		c->peers = (struct peer *)(at + offset[2]);
 		c->early = (struct early *)(at + offset[3]);
-		c->lives = (struct live *)(at + offset[4]);
-		c->runs = (uint16_t *)(at + offset[5]);
-		c->made = (struct made *)(at + offset[6]);
-		c->execs = at + offset[7];
-		c->images = at + offset[8];
+		c->early_bytes = at + offset[4];
+		c->lives = (struct live *)(at + offset[5]);
+		c->runs = (uint16_t *)(at + offset[6]);
+		c->made = (struct made *)(at + offset[7]);
+		c->execs = at + offset[8];
+		c->images = at + offset[9];
 	}
-	return offset[9];
+	return offset[10];
 }
 
 static void
@@ -225,6 +228,12 @@ early_of(const struct colls *c, uint32_t place, uint32_t rank, uint32_t number)
 	return &c->early[peer * WIRE_COLL_AHEAD + number % WIRE_COLL_AHEAD];
 }
 
+static uint8_t *
+early_bytes_of(const struct colls *c, const struct early *m)
+{
+	return c->early_bytes + (size_t)(m - c->early) * WIRE_COLL_EAGER;
+}
+
 /* The membership's state, new if it was another group's. */
 static struct seat *
 seat_for(struct colls *c, const struct colls_seat *of)
@@ -247,7 +256,7 @@ seat_for(struct colls *c, const struct colls_seat *of)
 	for (uint32_t r = 0; r < of->count; r++) {
 		peers_of(c, of->place)[r] = (struct peer){0};
 		for (uint32_t n = 0; n < WIRE_COLL_AHEAD; n++)
-			early_of(c, of->place, r, n)->op = 0;
+			*early_of(c, of->place, r, n) = (struct early){0};
 	}
 	return s;
 }
@@ -755,7 +764,8 @@ colls_early(struct colls *c, uint32_t index, struct colls_place *out)
 
 		*first = m->next;
 		m->op = 0;
-		if (taken.number == l->number && take(c, index, from, &taken, m->bytes, out))
+		if (taken.number == l->number &&
+			take(c, index, from, &taken, early_bytes_of(c, m), out))
 			return true;
 	}
 	return false;
@@ -780,8 +790,8 @@ keep(struct colls *c, struct seat *s, uint16_t from, const struct early *m, cons
 	const bool is_listed = place->op != 0;
 	const uint16_t next = is_listed ? place->next : *first;
 
-	memcpy(place, m, offsetof(struct early, bytes));
-	memcpy(place->bytes, bytes, m->len);
+	*place = *m;
+	memcpy(early_bytes_of(c, place), bytes, m->len);
 	place->next = next;
 	if (!is_listed)
 		*first = from;
@@ -1217,14 +1227,37 @@ colls_running(const struct colls *c, uint32_t *at, struct colls_live *out)
 
 /* ------------------------------------------------------------------ moving */
 
+/* The first part from `part` on that is in use, of the memberships' memory: of each its peers, what
+ * came early from them, and the bytes of each of these. */
+static uint32_t
+next_part(const struct colls *c, uint32_t part)
+{
+	const uint32_t each = 2 + c->cfg.members_max * WIRE_COLL_AHEAD;
+
+	while (part < c->cfg.places_max * each) {
+		const uint32_t place = part / each;
+		const uint32_t used = c->seats[place].of.key == 0
+			? 0
+			: 2 + c->seats[place].of.count * WIRE_COLL_AHEAD;
+
+		if (part % each >= used)
+			part = (place + 1) * each;
+		else if (part % each >= 2 && early_of(c, place, 0, 0)[part % each - 2].len == 0)
+			part++;
+		else
+			break;
+	}
+	return part;
+}
+
 /* The parts of the memory that are in use: what all others are found by, then those of each
  * membership and of each running collective. */
 bool
 colls_span(struct colls *c, uint32_t *at, struct colls_span *out)
 {
 	const uint32_t places = c->cfg.places_max;
+	const uint32_t each = 2 + c->cfg.members_max * WIRE_COLL_AHEAD;
 	const uint32_t n = (*at)++;
-	uint32_t part = n - 4;
 
 	switch (n) {
 	case 0:
@@ -1240,21 +1273,26 @@ colls_span(struct colls *c, uint32_t *at, struct colls_span *out)
 		*out = (struct colls_span){c->runs, c->cfg.live_max * sizeof(*c->runs)};
 		return true;
 	}
-	while (part < 2 * places && c->seats[part / 2].of.key == 0)
-		part++;
-	if (part < 2 * places) {
-		const size_t first = (size_t)(part / 2) * c->cfg.members_max;
-		const size_t members = c->seats[part / 2].of.count;
+	uint32_t part = next_part(c, n - 4);
 
-		*at = part + 5;
-		*out = part % 2 == 0
-			? (struct colls_span){&c->peers[first], members * sizeof(*c->peers)}
-			: (struct colls_span){&c->early[first * WIRE_COLL_AHEAD],
-				  members * WIRE_COLL_AHEAD * sizeof(*c->early)};
+	*at = part + 5;
+	if (part < places * each) {
+		const uint32_t place = part / each;
+		const size_t members = c->seats[place].of.count;
+		struct early *early = early_of(c, place, 0, 0);
+
+		part %= each;
+		if (part == 0)
+			*out = (struct colls_span){peers_of(c, place), members * sizeof(*c->peers)};
+		else if (part == 1)
+			*out = (struct colls_span){early,
+				members * WIRE_COLL_AHEAD * sizeof(*early)};
+		else
+			*out = (struct colls_span){early_bytes_of(c, &early[part - 2]),
+				early[part - 2].len};
 		return true;
 	}
-	part -= 2 * places;
-	*at = part + 2 * places + 5;
+	part -= places * each;
 	if (part >= c->running)
 		return false;
 	*out = (struct colls_span){colls_exec(c, c->runs[part]), c->exec_bytes};

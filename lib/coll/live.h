@@ -173,6 +173,6 @@ bool colls_span(struct colls *c, uint32_t *at, struct colls_span *out);
 void colls_adopt(struct colls *c, const struct colls_config *config);
 void colls_adopted(struct colls *c, uint32_t index, const struct coll_step *steps);
 /* Changed whenever the layout of what the spans hold changes. */
-#define COLLS_IMAGE_FORM 6u
+#define COLLS_IMAGE_FORM 7u
 
 #endif

@@ -438,7 +438,7 @@ enum wire_coll_op {
 #define WIRE_C_ASKS 0x01 /* PIECE, PERMIT: as ASK, too */
 
 /* Most bytes of a piece that may go without a permit. */
-#define WIRE_COLL_EAGER 224
+#define WIRE_COLL_EAGER 1024
 /* A member begins no message about a collective that is so many after the last one that it knows
  * its receiver to have begun. Of one that it does not know to have begun it sends one message. */
 #define WIRE_COLL_AHEAD 4

@@ -156,7 +156,7 @@ random_bytes(void)
 static struct coll_plan *
 random_plan(void)
 {
-	static const uint32_t pieces[] = {64, 64, 64, 100, 224, 225, 1000};
+	static const uint32_t pieces[] = {64, 64, 64, 100, 224, 225, 1024, 1025};
 	uint16_t nodes[RANKS];
 	struct coll_plan *p;
 
@@ -178,7 +178,7 @@ random_plan(void)
 					.frame_overhead = 88,
 					.frame_least = 84,
 					.message_head = HEAD_BYTES,
-					.piece = pieces[random_below(7)],
+					.piece = pieces[random_below(8)],
 					.eager = WIRE_COLL_EAGER,
 				},
 			.only = COLL_NONE,

@@ -1196,23 +1196,23 @@ with_plan(unsigned n, const char *text, char *error, uint32_t error_len)
 static void
 coll__plans_from_files(void **state)
 {
-	static const char head[] = "plan bcast chain ranks=3 root=0 bytes=300 blocks=1\n"
+	static const char head[] = "plan bcast chain ranks=3 root=0 bytes=1100 blocks=1\n"
 				   "order 0 1 2\n";
 	static const char *const wrong[][2] = {
-		{"plan bcast chain ranks=2 root=0 bytes=300 blocks=1\norder 0 1\n"
-		 "rank 0 piece=300\nrank 1 piece=300\n",
+		{"plan bcast chain ranks=2 root=0 bytes=1100 blocks=1\norder 0 1\n"
+		 "rank 0 piece=1100\nrank 1 piece=1100\n",
 			"a plan of 2 ranks, but the group has 3"},
 		{"rank 0 piece=100000\nrank 1 piece=100000\nrank 2 piece=100000\n",
 			"pieces of 100000 bytes, but frames take"},
-		{"rank 0 piece=300\nsend peer=1 from=in eager\nrank 1 piece=300\n"
-		 "receive peer=0 to=out eager\nrank 2 piece=300\n",
-			"step 0 sends more than 224 bytes unasked"},
+		{"rank 0 piece=1100\nsend peer=1 from=in eager\nrank 1 piece=1100\n"
+		 "receive peer=0 to=out eager\nrank 2 piece=1100\n",
+			"step 0 sends more than 1024 bytes unasked"},
 		{"rank 0\n", "rank 0: its numbers cannot be"},
 	};
 	/* what no generator makes: rank 2 is forgotten */
-	static const char odd[] = "rank 0 piece=300\ncopy from=in to=out\nsend peer=1 from=in\n"
-				  "rank 1 piece=300\nreceive peer=0 to=out\nrank 2 piece=300\n";
-	uint8_t bytes[3][300];
+	static const char odd[] = "rank 0 piece=1100\ncopy from=in to=out\nsend peer=1 from=in\n"
+				  "rank 1 piece=1100\nreceive peer=0 to=out\nrank 2 piece=1100\n";
+	uint8_t bytes[3][1100];
 	char text[600], error[300] = "";
 
 	(void)state;
@@ -1233,21 +1233,21 @@ coll__plans_from_files(void **state)
 		assert_int_equal(with_plan(n, text, error, sizeof(error)), 0);
 		memset(bytes[n], (int)(n + 1), sizeof(bytes[n]));
 		parts[0][n] = (struct share){.ended = 1};
-		assert_int_equal(pmx_bcast(group[n], 0, bytes[n], 300, &parts[0][n].request), 0);
+		assert_int_equal(pmx_bcast(group[n], 0, bytes[n], 1100, &parts[0][n].request), 0);
 	}
 	UNTIL(all_ended(0));
 	for (unsigned n = 0; n < 3; n++) {
 		assert_int_equal(parts[0][n].ended, 0);
-		assert_int_equal(bytes[n][299] == 1, n < 2);
+		assert_int_equal(bytes[n][1099] == 1, n < 2);
 	}
 	/* other lengths are planned as ever */
 	for (unsigned n = 0; n < 3; n++) {
 		parts[0][n] = (struct share){.ended = 1};
-		assert_int_equal(pmx_bcast(group[n], 0, bytes[n], 299, &parts[0][n].request), 0);
+		assert_int_equal(pmx_bcast(group[n], 0, bytes[n], 1099, &parts[0][n].request), 0);
 	}
 	UNTIL(all_ended(0));
 	for (unsigned n = 0; n < 3; n++)
-		assert_int_equal(bytes[n][298], 1);
+		assert_int_equal(bytes[n][1098], 1);
 	unsetenv("PMX_COLL_PLANS");
 }
 

@@ -175,7 +175,11 @@ coll_make(struct engine *e, char *error, size_t error_len)
 		x->ns = 1 / x->ticks;
 	}
 	if (x == NULL || x->memory == NULL || x->jobs == NULL) {
-		snprintf(error, error_len, "no memory for the collectives of lane %u", e->lane);
+		snprintf(error, error_len,
+			"no memory for the collectives of lane %u: they reserve %zu MiB of address "
+			"space; fewer limits.contexts, limits.groups or limits.group_members need "
+			"less",
+			e->lane, x != NULL ? x->bytes >> 20 : 0);
 		return -ENOMEM;
 	}
 	lay_out(e, &c);
