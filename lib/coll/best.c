@@ -63,7 +63,7 @@ messages_of(enum coll_generator g, const struct coll_task *task)
 			? n
 			: n * n;
 	case COLL_AT_ONCE:
-		return task->kind == COLL_ALLTOALL ? n * n : n;
+		return task->kind == COLL_ALLTOALL || task->kind == COLL_ALLGATHER ? n * n : n;
 	case COLL_BRUCK: /* its runs of blocks are long */
 		return task->bytes > task->params.frame_payload ? n * n : n * log;
 	case COLL_DOUBLING:
@@ -196,7 +196,7 @@ guess(enum coll_generator g, const struct coll_task *task, const struct ways *w)
 		ns = 1.1 * w->line + 4 * w->longest;
 		break;
 	case COLL_AT_ONCE: /* long ones would not fit the ports */
-		if (!is_short)
+		if (!is_short || task->kind == COLL_ALLGATHER)
 			return c;
 		ns = w->line + 2 * w->longest;
 		break;
@@ -250,8 +250,10 @@ cost_by_any_means(enum coll_generator g, const struct coll_task *task, bool open
 	if (!is_too_large(g, task)) {
 		struct coll_task t = *task;
 
-		/* a flat tree would look better than it is if messages cost its hosts nothing */
-		if (g == COLL_EARLIEST && t.params.message_ns == 0)
+		/* a flat tree would look better than it is if messages cost its hosts nothing, and
+		 * so would everyone's blocks to all */
+		if ((g == COLL_EARLIEST || (g == COLL_AT_ONCE && task->kind == COLL_ALLGATHER)) &&
+			t.params.message_ns == 0)
 			t.params.message_ns = COLL_MESSAGE_NS;
 		return cost_at_any_size(g, &t, out);
 	}

@@ -351,10 +351,15 @@ again(struct coll_plan *p)
 	return read[0];
 }
 
-static bool
-is_for_short_ones(enum coll_generator g, enum coll_kind kind)
+/* The most bytes of a block that a generator does; 0: any. */
+static uint64_t
+bytes_most(enum coll_generator g, enum coll_kind kind, uint32_t ranks)
 {
-	return g == COLL_DOUBLING && kind == COLL_REDUCE_SCATTER;
+	const uint64_t piece = params.frame_payload - params.message_head;
+
+	return g == COLL_DOUBLING && kind == COLL_REDUCE_SCATTER ? piece / ranks
+		: g == COLL_AT_ONCE && kind == COLL_ALLGATHER    ? piece
+								 : 0;
 }
 
 static void
@@ -376,8 +381,8 @@ run_one(enum coll_generator g, enum coll_kind kind, const struct topology *t, ui
 
 	const int e = coll_plan_make(g, &task, &p);
 
-	if (e == -EOPNOTSUPP && is_for_short_ones(g, kind) &&
-		ranks * bytes > params.frame_payload - params.message_head)
+	if (e == -EOPNOTSUPP && bytes > bytes_most(g, kind, ranks) &&
+		bytes_most(g, kind, ranks) > 0)
 		return;
 	assert_int_equal(e, 0);
 	if (coll_plan_evaluate(p, &task, &cost) != 0)
@@ -642,7 +647,7 @@ coll_plan__one_rank(void **state)
 				.topology = t,
 				.ranks = 9,
 				.root = 4,
-				.bytes = is_for_short_ones(g, kind) ? 100 : 5000,
+				.bytes = bytes_most(g, kind, 9) > 0 ? 100 : 5000,
 				.params = params,
 				.only = COLL_NONE,
 			};
