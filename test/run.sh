@@ -12,8 +12,9 @@
 #   test/system  *.sh BUILD_DIR: prints "ok NAME", "not ok NAME why", "skip NAME why"; exit code 0
 #                or 1; another line is its output. A failure without "not ok" counts as one.
 # A script may declare, in its first 30 lines, "# timeout: SECONDS" (default 300), and a system
-# script "# sanitize: yes": it then runs with the sanitizers' build as well. A file without "#!" is
-# no suite: suites may source it.
+# script "# sanitize: yes": it then runs with the sanitizers' build as well, and "# beside: yes": it
+# needs one CPU, no hugepages and no quiet. These, unit tests and policies run beside each other, as
+# many as there are CPUs. A file without "#!" is no suite: suites may source it.
 set -u
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -25,7 +26,7 @@ build_timeout=1800
 quick=false
 
 usage() {
-	sed -n '4,19s/^#[ ]\{0,1\}//p' "$0"
+	sed -n '4,20s/^#[ ]\{0,1\}//p' "$0"
 }
 
 for argument; do
@@ -41,12 +42,14 @@ failed=0
 skipped=0
 summary=()
 skips=()
-child=
+cpus=$(nproc)
+started=0
+declare -A running=() # "KIND SECONDS NUMBER START NAME" by process id
 work=$(mktemp -d "${TMPDIR:-/tmp}/pmx-test.XXXXXX") || exit 2
 
 # timeout(1) hands the signal to the suite's process group
 clean_up() {
-	[ -z "$child" ] || { kill -TERM "$child" && wait "$child"; } 2>/dev/null
+	[ ${#running[@]} -eq 0 ] || { kill -TERM "${!running[@]}" && wait "${!running[@]}"; } 2>/dev/null
 	rm -rf "$work"
 }
 trap clean_up EXIT
@@ -91,18 +94,26 @@ why_ended() {
 	esac
 }
 
-# suite NAME SECONDS KIND COMMAND...: run it, one line; its output if it failed. KIND is cmocka,
-# script, or step: preparation, which counts only if it fails
-suite() {
-	local name=$1 seconds=$2 kind=$3 out=$work/out start code p=0 f=0 s=0 time why=''
+# start NAME SECONDS KIND COMMAND...: run it beside what runs. KIND is cmocka, script, or step:
+# preparation, which counts only if it fails
+start() {
+	local name=$1 seconds=$2 kind=$3
 
 	shift 3
-	start=$(date +%s%N)
-	timeout -k 20 "$seconds" "$@" >"$out" 2>&1 </dev/null &
-	child=$!
-	wait "$child" 2>/dev/null
+	started=$((started + 1))
+	timeout -k 20 "$seconds" "$@" >"$work/out.$started" 2>&1 </dev/null &
+	running[$!]="$kind $seconds $started $(date +%s%N) $name"
+}
+
+# finish: wait for one of those that run, and count it: one line; its output if it failed
+finish() {
+	local pid code name seconds kind number start out p=0 f=0 s=0 time why=''
+
+	wait -n -p pid "${!running[@]}" 2>/dev/null
 	code=$?
-	child=
+	read -r kind seconds number start name <<<"${running[$pid]}"
+	unset "running[$pid]"
+	out=$work/out.$number
 	time=$((($(date +%s%N) - start) / 100000000))
 	[ "$kind" = step ] || read -r p f s < <("count_$kind" "$out")
 	if [ $code -ne 0 ] && [ "$f" -eq 0 ]; then
@@ -131,6 +142,25 @@ suite() {
 	cat "$out"
 	echo "--- end of $name"
 	return 1
+}
+
+# suite NAME SECONDS KIND COMMAND...: run it alone. Its exit code: whether it failed
+suite() {
+	all_finish
+	start "$@"
+	finish
+}
+
+# beside NAME SECONDS KIND COMMAND...: run it beside others of these
+beside() {
+	[ ${#running[@]} -lt "$cpus" ] || finish
+	start "$@"
+}
+
+all_finish() {
+	while [ ${#running[@]} -gt 0 ]; do
+		finish
+	done
 }
 
 # ------------------------------------------------------------------ suites
@@ -169,24 +199,43 @@ unit() {
 		run=("$program")
 		# DPDK's own start leaves memory that nobody frees; who has no DPDK frees all
 		[ -z "$label" ] || ldd "$program" | grep -q librte_ || run=(env ASAN_OPTIONS="$ASAN_OPTIONS:detect_leaks=1" "$program")
-		suite "unit/$(basename "$program")$label" "$default_timeout" cmocka "${run[@]}"
+		beside "unit/$(basename "$program")$label" "$default_timeout" cmocka "${run[@]}"
 	done
 	$any || suite "unit$label" 10 step bash -c "echo 'no test program in $dir/test'; exit 1"
 }
 
-# scripts FOLDER ARGUMENT LABEL [sanitize]
-scripts() {
-	local folder=$1 argument=$2 label=$3 only=${4:-} script seconds run
+# script HOW FOLDER/NAME.sh ARGUMENT LABEL: HOW is suite or beside
+script() {
+	local script=test/$2 seconds run
 
-	for script in test/"$folder"/*.sh; do
-		is_suite "$script" || continue
-		[ -z "$only" ] || [ "$(declared "$script" sanitize)" = yes ] || continue
-		seconds=$(declared "$script" timeout)
-		run=("$script")
-		[ -x "$script" ] || run=(bash "$script")
-		suite "$folder/$(basename "$script" .sh)$label" "${seconds:-$default_timeout}" script \
-			"${run[@]}" "$argument"
+	seconds=$(declared "$script" timeout)
+	run=("$script")
+	[ -x "$script" ] || run=(bash "$script")
+	"$1" "${2%.sh}$4" "${seconds:-$default_timeout}" script "${run[@]}" "$3"
+}
+
+# policies ARGUMENT
+policies() {
+	local path
+
+	for path in test/policy/*.sh; do
+		! is_suite "$path" || script beside "policy/$(basename "$path")" "$1" ""
 	done
+}
+
+# systems ARGUMENT LABEL [sanitize]: first those that run beside each other
+systems() {
+	local path how
+
+	for how in beside suite; do
+		for path in test/system/*.sh; do
+			is_suite "$path" || continue
+			[ -z "${3:-}" ] || [ "$(declared "$path" sanitize)" = yes ] || continue
+			[ "$([ "$(declared "$path" beside)" = yes ] && echo beside || echo suite)" = $how ] || continue
+			script $how "system/$(basename "$path")" "$1" "$2"
+		done
+	done
+	all_finish
 }
 
 sanitized() {
@@ -195,7 +244,7 @@ sanitized() {
 	export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 	build_in "$build_asan" -Dsanitize=true -Doptimization=1 || return # as fast as with 3, and built in half the time
 	unit "$build_asan" " (sanitizers)"
-	scripts system "$build_asan" " (sanitizers)" sanitize
+	systems "$build_asan" " (sanitizers)" sanitize
 }
 
 report() {
@@ -218,8 +267,8 @@ if [ "$(id -u)" -eq 0 ]; then
 fi
 if build_in "$build"; then
 	unit "$build" ""
-	scripts policy "$build/lib" ""
-	scripts system "$build" ""
+	policies "$build/lib"
+	systems "$build" ""
 fi
 $quick || sanitized
 report

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
+# beside: yes
 # timeout: 1200
 #
 # Usage: debian.sh BUILD_DIR

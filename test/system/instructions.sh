@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
+# beside: yes
 # timeout: 900
 #
 # Usage: instructions.sh BUILD_DIR
