@@ -34,7 +34,7 @@
 
 #define CHANNEL_MAGIC 0x504D5843484E3031u /* "PMXCHN01" */
 /* Incremented with every change of anything in this file, slot_ring.h or struct lhs_entry. */
-#define CHANNEL_ABI   16
+#define CHANNEL_ABI   17
 #define CHANNEL_NAME  "pmx_%u_ch_%u" /* memzone: node, context */
 
 enum channel_state {
