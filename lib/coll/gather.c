@@ -8,6 +8,7 @@
  * 2. The times of COLL_PERMITS are those of timetable.h.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -306,6 +307,57 @@ coll_gather_in_turn(struct coll_builder *b)
 	}
 }
 
+#define UNASKED INFINITY /* a block's time, that comes without a permit */
+
+/* How many blocks may be on their way without permits: as many as fit half of any port. */
+static uint32_t
+unasked_most(const struct coll_builder *b)
+{
+	const struct topology *t = b->task->topology;
+	uint64_t least = UINT64_MAX;
+
+	for (uint32_t v = 0; v < t->vertex_count; v++) {
+		if (t->vertices[v].host == TOPOLOGY_NONE && t->vertices[v].buffer_bytes > 0 &&
+			t->vertices[v].buffer_bytes < least)
+			least = t->vertices[v].buffer_bytes;
+	}
+	const uint64_t blocks = least / 2 / coll_wire_bytes(&b->task->params, b->task->bytes);
+
+	return !coll_is_eager(b) ? 0 : blocks < b->task->ranks ? (uint32_t)blocks : b->task->ranks;
+}
+
+static int
+farthest_first(const void *a, const void *b)
+{
+	const struct coll_time *x = *(struct coll_time *const *)a,
+			       *y = *(struct coll_time *const *)b;
+
+	return x->lead_ns != y->lead_ns ? (x->lead_ns > y->lead_ns ? -1 : 1)
+					: (x->place < y->place ? -1 : x->place > y->place);
+}
+
+/* Short blocks whose permits would take longer than all that is to come need none: at_ns is
+ * UNASKED, of the farthest, as many as ports can hold. */
+static void
+let_come(struct coll_builder *b, struct coll_timetable *t)
+{
+	const uint32_t most = unasked_most(b);
+	const double all_ns = t->line * t->count *
+		(double)coll_wire_bytes(&b->task->params, b->task->bytes);
+	struct coll_time **far = most > 0 ? calloc(t->count + 1, sizeof(*far)) : NULL;
+
+	if (most > 0 && far == NULL)
+		b->error = -ENOMEM;
+	if (far == NULL)
+		return;
+	for (uint32_t i = 0; i < t->count; i++)
+		far[i] = &t->times[i];
+	qsort(far, t->count, sizeof(*far), farthest_first);
+	for (uint32_t i = 0; i < t->count && i < most && far[i]->lead_ns > all_ns; i++)
+		far[i]->at_ns = UNASKED;
+	free(far);
+}
+
 void
 coll_collect(struct coll_builder *b, uint16_t *got)
 {
@@ -315,12 +367,19 @@ coll_collect(struct coll_builder *b, uint16_t *got)
 
 	if (!coll_timetable_make(&t, b, false))
 		goto out;
+	let_come(b, &t);
 	got[0] = coll_add_own(b, order[0], 0);
 	for (uint32_t i = 0; i < t.count; i++) {
 		const struct coll_time *e = &t.times[i];
-		const struct coll_step s = coll_send(order[0], COLL_IN, e->place, 1);
+		struct coll_step s = coll_send(order[0], COLL_IN, e->place, 1);
 		struct coll_step r = coll_recv(order[e->place], COLL_OUT, e->place, 1);
 
+		if (e->at_ns == UNASKED) {
+			s.flags = r.flags = COLL_EAGER;
+			coll_add(b, order[e->place], &s);
+			got[e->place] = coll_add(b, order[0], &r);
+			continue;
+		}
 		r.at_us = (uint32_t)(e->at_ns / 1e3);
 		r.lead_ns = (uint32_t)e->lead_ns;
 		r.pace = coll_pace(b->plan, b->task, e->each);

@@ -1058,6 +1058,54 @@ coll_plan__far_clusters(void **state)
 	topology_free(t);
 }
 
+/* Of short blocks from afar come without permits as many as fit half of the least port, the
+ * farthest ones; within a cluster none do, and no long ones. */
+static void
+coll_plan__unasked_from_afar(void **state)
+{
+	struct topology *t = parsed("switch wide buffer=4M\nswitch s[0-1] buffer=32K\n"
+				    "link s0 wide bandwidth=10G latency=50us\n"
+				    "link s1 wide bandwidth=10G latency=5ms\n"
+				    "host a[0-19]\nhost b[0-19]\n"
+				    "link a[0-19] s0 bandwidth=1G latency=5us\n"
+				    "link b[0-19] s1 bandwidth=1G latency=5us\n");
+	static const struct {
+		uint64_t bytes;
+		uint32_t unasked; /* of 16384 bytes, each with 88 and a head */
+	} cases[] = {{8, 20}, {1000, 14}, {1024, 14}, {1025, 0}, {20000, 0}};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct coll_task task = {
+			.kind = COLL_GATHER,
+			.topology = t,
+			.ranks = t->host_count,
+			.bytes = cases[i].bytes,
+			.params = params,
+			.only = COLL_NONE,
+		};
+		struct coll_plan *p;
+		struct coll_cost cost;
+		uint32_t unasked = 0;
+
+		task.params.eager = 1024;
+		assert_int_equal(coll_plan_make(COLL_PERMITS, &task, &p), 0);
+		for (uint32_t k = 0; k < p->lists[0].count; k++) {
+			const struct coll_step *s = &p->lists[0].steps[k];
+
+			if (s->op != COLL_RECV || !(s->flags & COLL_EAGER))
+				continue;
+			assert_true(s->peer >= 20);
+			unasked++;
+		}
+		assert_int_equal(unasked, cases[i].unasked);
+		assert_int_equal(coll_plan_evaluate(p, &task, &cost), 0);
+		assert_true(cost.fits);
+		coll_plan_free(p);
+	}
+	topology_free(t);
+}
+
 /* Members of one node take nothing of its line: neither of its time, nor of the root's
  * timetable. */
 static void
@@ -1552,6 +1600,7 @@ main(void)
 		cmocka_unit_test(coll_check__random_lists),
 		cmocka_unit_test(coll_plan__windows_end),
 		cmocka_unit_test(coll_plan__far_clusters),
+		cmocka_unit_test(coll_plan__unasked_from_afar),
 		cmocka_unit_test(coll_plan__within_a_node),
 		cmocka_unit_test(coll_next__late_pieces_are_made_up_for),
 		cmocka_unit_test(coll_exec_share__slows_the_clock),
