@@ -36,7 +36,7 @@
  *   -EHOSTUNREACH: by the topology (its `talk` lines), some members may not connect, and cannot
  *                reach each other by way of others either
  *   -EOPNOTSUPP: lengths that differ by member, where some may not connect: who relays a block has
- *                to know its length; or too long for the way that PMX_COLL_GENERATORS asks for
+ *                to know its length
  *   -ECONNRESET: the group is not open any more
  *   -EPIPE:      the engine is gone
  * and then nothing has begun. When a group is closed first, its requests end with -ECANCELED, and

@@ -197,10 +197,6 @@ choose(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes,
 {
 	uint64_t top;
 	const uint8_t class = class_of(bytes, &top);
-
-	*generator = p->asked_for[kind];
-	if (*generator != COLL_GENERATORS)
-		return 0;
 	struct choice *c = &p->choices[choice_of(kind, root, class)];
 
 	if (!is_choice(c, kind, root, class)) {
@@ -382,7 +378,8 @@ without_times(struct coll_plan *plan, uint32_t rank)
 	l->load_in = l->load_out = 0;
 	l->window = is_independent(l) ? WINDOW : 0;
 	l->grain = GRAIN;
-	l->area_bytes = l->area_bytes < AREA ? AREA : l->area_bytes;
+	if (l->area_bytes > l->piece && l->area_bytes < AREA)
+		l->area_bytes = AREA; /* areas of a piece are for what needs no permits */
 }
 
 static int
@@ -431,12 +428,15 @@ plans_get(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t byt
 	if (*out != NULL)
 		return 0;
 	struct kept *k = find(p, kind, root, bytes);
-	enum coll_generator generator;
+	enum coll_generator generator = p->asked_for[kind];
 
 	if (k->plan == NULL) {
-		int e = choose(p, kind, root, bytes, &generator);
+		int e = generator != COLL_GENERATORS ? make(p, k, generator, bytes) : -EOPNOTSUPP;
 
-		if (e == 0)
+		/* what it cannot do at that length goes as if nobody had asked for it */
+		if (e == -EOPNOTSUPP)
+			e = choose(p, kind, root, bytes, &generator);
+		if (e == 0 && k->plan == NULL)
 			e = make(p, k, generator, bytes);
 		if (e != 0)
 			return e;

@@ -63,7 +63,7 @@ messages_of(enum coll_generator g, const struct coll_task *task)
 			? n
 			: n * n;
 	case COLL_AT_ONCE:
-		return task->kind == COLL_ALLTOALL || task->kind == COLL_ALLGATHER ? n * n : n;
+		return task->kind == COLL_GATHER || task->kind == COLL_SCATTER ? n : n * n;
 	case COLL_BRUCK: /* its runs of blocks are long */
 		return task->bytes > task->params.frame_payload ? n * n : n * log;
 	case COLL_DOUBLING:
@@ -143,6 +143,14 @@ is_too_large(enum coll_generator g, const struct coll_task *task)
 	return messages > 2 * MESSAGES_MOST;
 }
 
+/* Whether everyone sends to all what could go in fewer messages. */
+static bool
+is_for_all_at_once(enum coll_generator g, enum coll_kind kind)
+{
+	return g == COLL_AT_ONCE &&
+		(kind == COLL_ALLGATHER || kind == COLL_ALLREDUCE || kind == COLL_REDUCE_SCATTER);
+}
+
 /* ------------------------------------------------------------------ guesses */
 
 /* What a task's guesses are made of, ns. */
@@ -196,7 +204,7 @@ guess(enum coll_generator g, const struct coll_task *task, const struct ways *w)
 		ns = 1.1 * w->line + 4 * w->longest;
 		break;
 	case COLL_AT_ONCE: /* long ones would not fit the ports */
-		if (!is_short || task->kind == COLL_ALLGATHER)
+		if (!is_short || is_for_all_at_once(g, task->kind))
 			return c;
 		ns = w->line + 2 * w->longest;
 		break;
@@ -251,8 +259,8 @@ cost_by_any_means(enum coll_generator g, const struct coll_task *task, bool open
 		struct coll_task t = *task;
 
 		/* a flat tree would look better than it is if messages cost its hosts nothing, and
-		 * so would everyone's blocks to all */
-		if ((g == COLL_EARLIEST || (g == COLL_AT_ONCE && task->kind == COLL_ALLGATHER)) &&
+		 * so would everyone's messages to all where there are fewer */
+		if ((g == COLL_EARLIEST || is_for_all_at_once(g, task->kind)) &&
 			t.params.message_ns == 0)
 			t.params.message_ns = COLL_MESSAGE_NS;
 		return cost_at_any_size(g, &t, out);

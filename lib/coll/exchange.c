@@ -615,6 +615,60 @@ coll_reduce_scatter_doubling(struct coll_builder *b)
 		b->error = -EOPNOTSUPP;
 }
 
+/* Everyone sends what each one sums up to it at once: block `to` of to's sums, or all the same
+ * vector. All sum up in the order of places, so all have the same bits. */
+static void
+sum_at_once(struct coll_builder *b, bool vector)
+{
+	const uint32_t n = b->task->ranks;
+	const uint16_t *order = b->plan->order;
+
+	if (!coll_is_eager(b) || n - 1 > COLL_AREAS_MAX) {
+		b->error = -EOPNOTSUPP;
+		return;
+	}
+	for (uint32_t p = 0; p < n; p++) {
+		const uint32_t rank = order[p], block = vector ? 0 : p;
+		uint16_t sum = COLL_NONE;
+
+		b->plan->lists[rank].area_bytes = b->plan->lists[rank].piece;
+		for (uint32_t k = 1; k < n; k++) {
+			const uint32_t to = around(b, (int64_t)p + k);
+			struct coll_step s = coll_send(order[to], COLL_IN, vector ? 0 : to, 1);
+
+			s.flags = COLL_EAGER | COLL_TURNS;
+			coll_add(b, rank, &s);
+		}
+		for (uint32_t q = 0; q < n; q++) {
+			struct coll_step c = coll_local(q == 0 ? COLL_COPY : COLL_REDUCE,
+				q == p ? COLL_IN : COLL_SCRATCH, COLL_OUT, block, 1);
+
+			if (q != p) {
+				struct coll_step r = coll_recv(order[q], COLL_SCRATCH, block, 1);
+
+				r.flags = COLL_EAGER;
+				r.area = (uint8_t)(q < p ? q : q - 1);
+				c.source = c.after[0] = coll_add(b, rank, &r);
+				c.flags = COLL_STREAM_0;
+			}
+			c.after[1] = sum;
+			sum = coll_add(b, rank, &c);
+		}
+	}
+}
+
+void
+coll_allreduce_at_once(struct coll_builder *b)
+{
+	sum_at_once(b, true);
+}
+
+void
+coll_reduce_scatter_at_once(struct coll_builder *b)
+{
+	sum_at_once(b, false);
+}
+
 /* ------------------------------------------------------------------ barrier */
 
 /* In round k each place tells the 2^k'th after it that it, and those before it, are there; or pairs

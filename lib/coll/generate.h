@@ -191,6 +191,8 @@ void coll_allgather_two_trees(struct coll_builder *b);
 void coll_allgather_spread(struct coll_builder *b);
 void coll_allgather_bruck(struct coll_builder *b);
 void coll_allgather_at_once(struct coll_builder *b);
+void coll_allreduce_at_once(struct coll_builder *b);
+void coll_reduce_scatter_at_once(struct coll_builder *b);
 void coll_alltoall_at_once(struct coll_builder *b);
 void coll_alltoall_phases(struct coll_builder *b);
 void coll_allreduce_ring(struct coll_builder *b);

@@ -36,6 +36,8 @@ static const generator generators[COLL_GENERATORS][COLL_KINDS] = {
 			[COLL_SCATTER] = coll_scatter_at_once,
 			[COLL_ALLGATHER] = coll_allgather_at_once,
 			[COLL_ALLTOALL] = coll_alltoall_at_once,
+			[COLL_ALLREDUCE] = coll_allreduce_at_once,
+			[COLL_REDUCE_SCATTER] = coll_reduce_scatter_at_once,
 		},
 	[COLL_IN_TURN] = {[COLL_GATHER] = coll_gather_in_turn},
 	[COLL_PERMITS] =

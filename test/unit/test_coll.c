@@ -357,9 +357,13 @@ bytes_most(enum coll_generator g, enum coll_kind kind, uint32_t ranks)
 {
 	const uint64_t piece = params.frame_payload - params.message_head;
 
-	return g == COLL_DOUBLING && kind == COLL_REDUCE_SCATTER ? piece / ranks
-		: g == COLL_AT_ONCE && kind == COLL_ALLGATHER    ? piece
-								 : 0;
+	if (g == COLL_DOUBLING && kind == COLL_REDUCE_SCATTER)
+		return piece / ranks;
+	return g == COLL_AT_ONCE &&
+			(kind == COLL_ALLGATHER || kind == COLL_ALLREDUCE ||
+				kind == COLL_REDUCE_SCATTER)
+		? piece
+		: 0;
 }
 
 static void

@@ -1348,12 +1348,11 @@ coll__the_engine_refuses(void **state)
 /* The same sums have the same bits at all members and in every run, on a link that loses and
  * reorders. */
 static void
-coll__floats_have_the_same_bits(void **state)
+floats_have_the_same_bits(uint64_t count_max)
 {
 	enum { COUNT = 5000 };
 	static float in[ALL][COUNT], out[ALL][COUNT], first[COUNT];
 
-	(void)state;
 	open_group(ALL);
 	for (unsigned n = 0; n < members; n++) {
 		for (unsigned i = 0; i < COUNT; i++)
@@ -1361,7 +1360,7 @@ coll__floats_have_the_same_bits(void **state)
 				(below(2) ? 1.0f : -1.0f);
 	}
 	for (unsigned run = 0; run < 100; run++) {
-		const uint64_t count = run % 2 ? COUNT : 9;
+		const uint64_t count = run % 2 ? count_max : 9;
 
 		for (unsigned n = 0; n < members; n++) {
 			parts[0][n].ended = 1;
@@ -1376,9 +1375,26 @@ coll__floats_have_the_same_bits(void **state)
 			assert_int_equal(parts[0][n].ended, 0);
 			assert_memory_equal(out[n], out[0], count * sizeof(float));
 			if (run % 2)
-				assert_memory_equal(out[n], first, sizeof(first));
+				assert_memory_equal(out[n], first, count * sizeof(float));
 		}
 	}
+}
+
+static void
+coll__floats_have_the_same_bits(void **state)
+{
+	(void)state;
+	floats_have_the_same_bits(5000);
+}
+
+/* ... where all sum up for themselves. */
+static void
+coll__floats_have_the_same_bits_at_once(void **state)
+{
+	(void)state;
+	setenv("PMX_COLL_GENERATORS", "allreduce=at_once", 1);
+	floats_have_the_same_bits(200);
+	unsetenv("PMX_COLL_GENERATORS");
 }
 
 int
@@ -1405,6 +1421,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(coll__plans_from_files, start, stop),
 		cmocka_unit_test_setup_teardown(coll__the_engine_refuses, start, stop),
 		cmocka_unit_test_setup_teardown(coll__floats_have_the_same_bits, start, stop),
+		cmocka_unit_test_setup_teardown(coll__floats_have_the_same_bits_at_once, start,
+			stop),
 		cmocka_unit_test_setup_teardown(coll__a_node_dies, start, stop),
 		cmocka_unit_test(coll__two_nodes_that_do_not_reach_each_other),
 	};
