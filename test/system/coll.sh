@@ -28,7 +28,7 @@ ini() { # NODE LANES [LINE OF THE LINK]
 does() {
 	local name=$1
 	shift
-	passes "$name" timeout 150 "$program" "${tag}0" "${tag}1" "$@"
+	passes "$name" timeout $((150 + ${KILLS:-0})) "$program" "${tag}0" "${tag}1" "$@"
 }
 
 ini 0 1
