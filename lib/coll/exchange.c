@@ -86,33 +86,6 @@ coll_allgather_bruck(struct coll_builder *b)
 	}
 }
 
-/* Everyone to all others: the fewest rounds there are, and the most messages. */
-void
-coll_allgather_at_once(struct coll_builder *b)
-{
-	const uint32_t n = b->task->ranks;
-	const uint16_t *order = b->plan->order;
-
-	if (!coll_is_eager(b))
-		b->error = -EOPNOTSUPP;
-	for (uint32_t p = 0; p < n; p++) {
-		const uint16_t own = coll_add_own(b, order[p], p);
-
-		for (uint32_t k = 1; k < n; k++) {
-			const uint32_t from = around(b, (int64_t)p - k);
-			struct coll_step s = coll_send(order[around(b, (int64_t)p + k)], COLL_OUT,
-				p, 1);
-			struct coll_step r = coll_recv(order[from], COLL_OUT, from, 1);
-
-			s.after[0] = own;
-			s.flags = COLL_EAGER | COLL_TURNS;
-			r.flags = COLL_EAGER;
-			coll_add(b, order[p], &s);
-			coll_add(b, order[p], &r);
-		}
-	}
-}
-
 /* ------------------------------------------------------------------ alltoall */
 
 /* Which phases each edge is taken in, a bit each. An edge that is several times as fast as the
@@ -379,27 +352,47 @@ pace_trunks(struct coll_builder *b)
 	phases_end(&f);
 }
 
-void
-coll_alltoall_at_once(struct coll_builder *b)
+/* Everyone to all others: the fewest rounds there are, and the most messages. same: one's own block
+ * to all, from where it is in OUT; otherwise another one to each. */
+static void
+everyone_to_all(struct coll_builder *b, bool same)
 {
 	const uint32_t n = b->task->ranks;
 	const uint16_t *order = b->plan->order;
 
-	pace_trunks(b);
 	for (uint32_t p = 0; p < n; p++) {
-		coll_add_own(b, order[p], p);
+		const uint16_t own = coll_add_own(b, order[p], p);
+
 		for (uint32_t k = 1; k < n; k++) {
 			const uint32_t to = around(b, (int64_t)p + k);
 			const uint32_t from = around(b, (int64_t)p - k);
-			struct coll_step s = coll_send(order[to], COLL_IN, to, 1);
+			struct coll_step s = same ? coll_send(order[to], COLL_OUT, p, 1)
+						  : coll_send(order[to], COLL_IN, to, 1);
 			struct coll_step r = coll_recv(order[from], COLL_OUT, from, 1);
 
+			s.after[0] = same ? own : COLL_NONE;
 			s.flags = COLL_EAGER | COLL_TURNS;
 			r.flags = COLL_EAGER;
 			coll_add(b, order[p], &s);
 			coll_add(b, order[p], &r);
 		}
 	}
+}
+
+void
+coll_alltoall_at_once(struct coll_builder *b)
+{
+	pace_trunks(b);
+	everyone_to_all(b, false);
+}
+
+void
+coll_allgather_at_once(struct coll_builder *b)
+{
+	if (coll_is_eager(b))
+		everyone_to_all(b, true);
+	else
+		b->error = -EOPNOTSUPP;
 }
 
 /* Pairs in phases on a tree of switches, as in Faraj and Yuan (IPDPS 2005, section 4), but found by

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 
 static char *in, *out;
-static int ranks;
 
 static void
 nothing(int n)
@@ -92,7 +91,7 @@ main(int argc, char **argv)
 		{"allgather", allgather}, {"alltoall", alltoall}, {"reduce", reduce},
 		{"allreduce", allreduce}, {"reduce_scatter", reduce_scatter}};
 	const int times = argc > 2 ? atoi(argv[1]) : 0;
-	int most = 1, rank;
+	int most = 1, rank, ranks;
 
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
