@@ -1,23 +1,25 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Usage: install.sh [--tests] [--list]
+# Usage: install.sh [--tests | --tests=full] [--list]
 # Installs those packages of Debian 12 or 13 that are missing for building and running pmx-dpdk; with
-# --tests also what test/run.sh needs. Touches nothing, and needs no root, when none is missing.
+# --tests also what test/run.sh needs, and with --tests=full what test/run.sh --full needs. Touches nothing, and needs no
+# root, when none is missing.
 # --list prints their names and installs nothing.
 set -u
 
 list=false
 packages=(libdpdk-dev dpdk dpdk-dev meson ninja-build pkg-config gcc libnuma-dev numactl iproute2
-	libcmocka-dev libjansson-dev libfabric-dev ethtool)
-for_tests=(valgrind patch clang clang-format libclang-rt-dev doxygen man-db python3
-	qemu-system-x86 busybox-static cpio kmod mmdebstrap tshark libfabric-bin openmpi-bin libopenmpi-dev
-	hpcc netpipe-openmpi scalapack-mpi-test lammps lammps-examples python3-mpi4py)
+	libcmocka-dev libjansson-dev libfabric-dev libopenmpi-dev libpmix-dev doxygen ethtool)
+for_tests=(valgrind patch clang clang-format libclang-rt-dev man-db python3 python3-yaml procps util-linux kmod
+	tshark libfabric-bin openmpi-bin netpipe-openmpi python3-mpi4py)
+for_full_tests=(qemu-system-x86 busybox-static cpio mmdebstrap hpcc scalapack-mpi-test lammps lammps-examples)
 
 usage() {
-	echo "Usage: $0 [--tests] [--list]"
+	echo "Usage: $0 [--tests | --tests=full] [--list]"
 	echo "Installs what is missing of: ${packages[*]}"
 	echo "with --tests also: ${for_tests[*]}"
+	echo "with --tests=full also: ${for_full_tests[*]}"
 	echo "--list prints the names, and installs nothing."
 }
 
@@ -37,7 +39,8 @@ find_missing() {
 
 for argument; do
 	case $argument in
-	--tests) packages+=("${for_tests[@]}") ;;
+	--tests | --tests=default) packages+=("${for_tests[@]}") ;;
+	--tests=full) packages+=("${for_tests[@]}" "${for_full_tests[@]}") ;;
 	--list) list=true ;;
 	--help | -h) usage; exit 0 ;;
 	*) usage >&2; exit 2 ;;

@@ -151,7 +151,7 @@ policies() {
 		script=$(basename "$script" .sh)
 		if ! run inside "test/policy/$script.sh" build/lib; then
 			not_ok "${release}_$script" "see the end of what it printed"
-		elif ! grep '^skip' "$log"; then
+		elif ! grep -E '^ok .*# SKIP' "$log"; then
 			ok "${release}_$script"
 		fi
 	done
@@ -184,8 +184,8 @@ full() {
 	child=
 }
 
-[ "$(id -u)" -eq 0 ] || { echo "skip $name needs root"; exit 0; }
-command -v mmdebstrap >/dev/null || { echo "skip $name needs mmdebstrap: dpdk-config/install.sh --tests"; exit 0; }
+[ "$(id -u)" -eq 0 ] || { echo "ok $name # SKIP needs root"; exit 0; }
+command -v mmdebstrap >/dev/null || { echo "ok $name # SKIP needs mmdebstrap: dpdk-config/install.sh --tests"; exit 0; }
 start=$SECONDS
 if [ ! -e "$tree/complete" ]; then
 	rm -rf --one-file-system "$tree"
@@ -194,7 +194,7 @@ if [ ! -e "$tree/complete" ]; then
 			not_ok "$name" "Debian has not all of the packages"
 			exit 1
 		fi
-		echo "skip $name no packages from the mirror: $(grep -E '^(E|Err)' "$log" | tail -1)"
+		echo "ok $name # SKIP no packages from the mirror: $(grep -E '^(E|Err)' "$log" | tail -1)"
 		exit 0
 	fi
 	[ "$mode" = full ] || { ln -sf mawk "$tree/usr/bin/awk" && chroot "$tree" ldconfig; } # as configured packages have it

@@ -17,7 +17,7 @@ if [ $# -ne 1 ] || [ ! -d "$1" ]; then
 fi
 machine=$(meson introspect --buildoptions "$1/.." | sed -n 's/.*"name": "machine", "value": "\([^"]*\)".*/\1/p')
 if [ "$machine" != auto ]; then
-	echo "skip isa this build is for the CPU '$machine', by -Dmachine"
+	echo "ok isa # SKIP this build is for the CPU '$machine', by -Dmachine"
 	exit 0
 fi
 found=$(mktemp) || exit 2
@@ -26,7 +26,7 @@ bad=0
 for file in "$1"/libpmx.so "$1"/thin/libpmx.so "$1"/../app/pmx-dpdk "$1"/../app/pmx-perf "$1"/../app/pmx-ctl "$1"/../app/pmx-sim; do
 	case $(objdump -f "$file") in
 	*x86-64*) ;;
-	*architecture*) echo "skip isa this build is not for x86-64"; exit 0 ;;
+	*architecture*) echo "ok isa # SKIP this build is not for x86-64"; exit 0 ;;
 	*) exit 2 ;;
 	esac
 	objdump -d --no-show-raw-insn "$file" | awk -v dispatched=" $dispatched " '
@@ -46,4 +46,5 @@ for file in "$1"/libpmx.so "$1"/thin/libpmx.so "$1"/../app/pmx-dpdk "$1"/../app/
 		bad=1
 	fi
 done
+[ $bad -ne 0 ] || echo "ok isa"
 exit $bad

@@ -32,4 +32,4 @@ done
 	}
 	$1 == "defined" { allowed[$2] = 1 }
 	$1 == "needs" && !($2 in allowed) { print $3 " needs " $2; bad = 1 }
-	END { exit bad }'
+	END { if (!bad) print "ok pure"; exit bad }'

@@ -416,7 +416,7 @@ def try_checks(tool):
         if COMPILER:
             try_prefixes(folder, result)
         else:
-            print("skip tidy__refuses_a_shared_prefix: no cc, gcc or clang here")
+            print("ok tidy__refuses_a_shared_prefix # SKIP no cc, gcc or clang here")
     return good
 
 
@@ -705,7 +705,7 @@ def main():
         return 2 if error else 0
     good = True
     if tool is None:
-        print("skip tidy__format THE FORMAT IS NOT CHECKED: %s" % why)
+        print("ok tidy__format # SKIP THE FORMAT IS NOT CHECKED: %s" % why)
     else:
         good = report("format", check_format(ROOT, tool))
     good = report("lines", check_lines(ROOT)) and good

@@ -9,7 +9,10 @@ tag=$(basename "$0" .sh | tr -d _)$$- # no digit last: what begins with it is no
 dir=$(mktemp -d /tmp/pmx-test.XXXXXX) || exit 2
 export RUNTIME_DIRECTORY=$dir/run
 mkdir "$RUNTIME_DIRECTORY"
-port=$((20000 + $$ % 20000))
+# a hundred ports that no other run has, for as long as a process of this one lives
+for ((port = 20000; port < 32000; port += 100)); do
+	{ exec {ports}>"/tmp/pmx-test-ports.$port"; } 2>/dev/null && flock -n "$ports" && break
+done
 pids=()
 spaces=()
 failed=0
@@ -68,16 +71,27 @@ passes() {
 
 # skip_all NAME WHY: nothing can be tested here
 skip_all() {
-	echo "skip $1 $2"
+	echo "ok $1 # SKIP $2"
 	exit 0
 }
 
 # need_hugepages NAME COUNT
 need_hugepages() {
 	[ "$(id -u)" -eq 0 ] || skip_all "$1" "needs root"
-	local free
-	free=$(awk '/HugePages_Free/{print $2}' /proc/meminfo)
-	[ "${free:-0}" -ge "$2" ] || skip_all "$1" "needs $2 free hugepages of 2 MiB, there are ${free:-0}"
+	local total
+	total=$(awk '/HugePages_Total/{print $2}' /proc/meminfo)
+	[ "${total:-0}" -ge "$2" ] && wait_for 200 hugepages_free "$2" ||
+		skip_all "$1" "needs $2 free hugepages of 2 MiB: sudo dpdk-config/hugepages.sh $(($2 * 2))"
+}
+
+# hugepages_free COUNT: others may be about to give back theirs
+hugepages_free() {
+	[ "$(awk '/HugePages_Free/{print $2}' /proc/meminfo)" -ge "$1" ]
+}
+
+# full: whether all cases are asked for, and not only those of the default tier
+full() {
+	[ "${TIER:-}" = full ]
 }
 
 # start LOG COMMAND...: in the background; its number is in $last

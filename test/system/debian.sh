@@ -9,7 +9,7 @@
 set -u
 
 if [ -n "${PMX_CHROOT:-}" ]; then
-	echo "skip debian this is a chroot of test/chroot.sh already"
+	echo "ok debian # SKIP this is a chroot of test/chroot.sh already"
 	exit 0
 fi
 case $(. /etc/os-release && echo "${VERSION_CODENAME:-}") in

@@ -336,9 +336,9 @@ if check docs__example_compiles compile_example; then
 	check docs__example_says_its_usage example_usage
 	free=$(cat /sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages 2>/dev/null || echo 0)
 	if [ "$(id -u)" -ne 0 ]; then
-		echo "skip docs__example_runs needs root: sudo $0 $1"
+		echo "ok docs__example_runs # SKIP needs root: sudo $0 $1"
 	elif [ "$free" -lt 128 ]; then
-		echo "skip docs__example_runs needs 128 free hugepages of 2 MiB, $free are:" \
+		echo "ok docs__example_runs # SKIP needs 128 free hugepages of 2 MiB, $free are:" \
 			"sudo dpdk-config/hugepages.sh"
 	elif check docs__example_first_primary start a 0 && check docs__example_second_primary start b 1; then
 		check docs__example_runs run_example

@@ -208,7 +208,7 @@ fault = loss=2%,reorder=2%+50us,duplicate=1%,seed=$((i + 7))" "${lines[@]}"
 }
 
 if ! command -v tshark >/dev/null; then
-	echo "skip encap_captured tshark is not installed (dpdk-config/install.sh --tests)"
+	echo "ok encap_captured # SKIP tshark is not installed (dpdk-config/install.sh --tests)"
 else
 	wanted captured_ether && captured ether 1500
 	wanted captured_vlan && captured vlan 1500
@@ -287,7 +287,7 @@ fi
 # ------------------------------------------------------------------ IPv6
 
 if ! [ -e /proc/net/if_inet6 ]; then
-	echo "skip udp_ip6 this kernel has no IPv6"
+	echo "ok udp_ip6 # SKIP this kernel has no IPv6"
 	exit $failed
 fi
 for i in 0 1; do

@@ -139,7 +139,7 @@ listen = 127.0.0.1:$((port + i))" "127.0.0.1:$port" "127.0.0.1:$((port + 1))"
 fi
 
 if ! veth 1500; then
-	echo "skip link_veth no veth pair between namespaces"
+	echo "ok link_veth # SKIP no veth pair between namespaces"
 	exit $failed
 fi
 

@@ -12,12 +12,12 @@ program=$build/test/groups
 nodes=4
 switch=${tag}s
 if ! ip netns add "$switch"; then
-	echo "skip multicast no namespaces"
+	echo "ok multicast # SKIP no namespaces"
 	exit 0
 fi
 spaces+=("$switch")
 if ! ip netns exec "$switch" ip link add name sw0 type bridge mcast_snooping 0; then
-	echo "skip multicast no bridge"
+	echo "ok multicast # SKIP no bridge"
 	exit 0
 fi
 ip netns exec "$switch" ip link set sw0 up

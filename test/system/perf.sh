@@ -167,9 +167,9 @@ default_cpu() {
 	end "$poller"
 }
 if [ ${#free_cpus[@]} -lt 2 ]; then
-	echo "skip default CPU has no poller: there is one CPU only"
+	echo "ok perf__default_cpu # SKIP there is one CPU only"
 elif [ "$(id -u)" -ne 0 ]; then
-	echo "skip default CPU has no poller: needs root, for a namespace without others"
+	echo "ok perf__default_cpu # SKIP needs root, for a namespace without others"
 else
 	export -f default_cpu node end child_may_use may_use
 	export perf dir tag first last_cpu

@@ -80,7 +80,7 @@ wait "$last"
 
 # ------------------------------------------------------------------ with primaries
 
-[ "$(id -u)" -eq 0 ] || { echo "skip run__jobs needs root"; exit $failed; }
+[ "$(id -u)" -eq 0 ] || { echo "ok run__jobs # SKIP needs root"; exit $failed; }
 need_hugepages run__jobs 448
 provider_node 128 || { not_ok run__start ""; exit 1; }
 export PMX_INSTANCE=${tag}0 PMX_ATTACH=thin
@@ -96,9 +96,9 @@ one=$last
 says job__two_at_once 0 'rank 2 of 3 is right' "$run" -n 3 "$build/test/job"
 wait "$one" && ok job__two_at_once_the_other || not_ok job__two_at_once_the_other "" "$dir/one.log"
 if ! command -v mpirun >/dev/null; then
-	echo "skip job__mpirun Open MPI is not installed"
+	echo "ok job__mpirun # SKIP Open MPI is not installed"
 elif [[ $build == *asan* ]]; then
-	echo "skip job__mpirun PMIx's library leaks, and sanitizers count that"
+	echo "ok job__mpirun # SKIP PMIx's library leaks, and sanitizers count that"
 else
 	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_orte_tmpdir_base=$dir
 	says job__mpirun 0 'rank 3 of 4 is right' mpirun --oversubscribe -np 4 -x PMX_INSTANCE "$build/test/job"

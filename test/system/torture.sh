@@ -19,7 +19,7 @@ trap 'rm -f "$log"' EXIT
 failed=0
 
 if [ "$(id -u)" -ne 0 ] && [ "$(cat /proc/sys/vm/unprivileged_userfaultfd 2>/dev/null)" != 1 ]; then
-	echo "skip torture needs root, or vm.unprivileged_userfaultfd = 1"
+	echo "ok torture # SKIP needs root, or vm.unprivileged_userfaultfd = 1"
 	exit 0
 fi
 if "$torture" "$seconds" "${PMX_TORTURE_SEED:-1}" >"$log" 2>&1; then

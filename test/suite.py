@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Usage: suite.py SECONDS COMMAND...
+# Runs one suite for `meson test` and speaks TAP for it: "ok NAME", "not ok NAME why" or "ok NAME # SKIP why" for each
+# case, then the plan. All else that the suite prints becomes a comment. A suite that has not ended after SECONDS is told
+# to end, and has 20 s to clean up. An end by an error that no case told of, and a suite without any case, are failures.
+import os
+import re
+import signal
+import subprocess
+import sys
+
+CASE = re.compile(r'(?P<bad>not )?ok (?:\d+ )?(?:- )?(?P<rest>.*)')
+
+
+def why(code, cases, seconds):
+    if code == 124:
+        return 'it did not end within %s s' % seconds
+    if code in (137, -9):
+        return 'it was killed after %s s, or by something else' % seconds
+    if code < 0 or code > 128:
+        return 'it crashed: signal %d' % (-code if code < 0 else code - 128)
+    return 'it ended with exit code %d' % code if code else '' if cases else 'it ran no test'
+
+
+def say(line):
+    print(line, flush=True)
+
+
+def case_of(line):
+    """(failed, the line as TAP), or None. cmocka numbers its cases and says "not ok 3 # SKIP name" of what was skipped."""
+    m = CASE.fullmatch(line)
+    if m is None:
+        return None
+    skipped = re.fullmatch(r'# SKIP (\S+)', m['rest'])
+    if skipped:
+        return False, 'ok %s # SKIP' % skipped[1]
+    return bool(m['bad']), '%sok %s' % (m['bad'] or '', m['rest'] if m['bad'] is None else m['rest'].replace('#', ':'))
+
+
+def main():
+    seconds, command = sys.argv[1], sys.argv[2:]
+    environment = {'ASAN_OPTIONS': 'detect_leaks=0', 'UBSAN_OPTIONS': 'print_stacktrace=1', **os.environ, 'CMOCKA_MESSAGE_OUTPUT': 'TAP'}
+    suite = subprocess.Popen(['timeout', '-k', '20', seconds] + command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, env=environment, text=True, errors='replace')
+    for ending in signal.SIGTERM, signal.SIGINT:
+        signal.signal(ending, lambda *_: suite.terminate())
+    cases = failed = 0
+    for line in suite.stdout:
+        line = line.rstrip('\n')
+        case = case_of(line)
+        if case:
+            cases += 1
+            failed += case[0]
+            say(case[1])
+        elif not re.fullmatch(r'1\.\.\d+', line):
+            say(line if line.startswith('#') else '# ' + line)
+    code = suite.wait()
+    reason = why(code, cases, seconds)
+    if reason and not failed:
+        cases += 1
+        say('not ok %s %s' % (os.path.basename(command[0]).split('.')[0], reason))
+    say('1..%d' % cases)
+    return 1 if failed or reason else 0
+
+
+sys.exit(main())
