@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Usage: build.sh DIR [-Doption=value]... [TARGET]...
-# Configures DIR with all parts of the project, whatever is in it, and builds there: the programs and libraries that TARGET
-# names, or all. The quickstart and the tests build by this, so that it does not matter which of them came first. What it
+# Usage: build.sh DIR [-Doption=value]... [--cross-file=FILE] [TARGET]...
+# Configures DIR with all parts of the project, whatever is in it, and builds there: what TARGET names (`installed`: all that
+# is installed), or all. The quickstart and the tests build by this, so that it does not matter which of them came first. What it
 # says of a DIR that is there:
 #   other options     those that decide what is built or tested are set anew; others, such as machine, stay
 #   moved, older      it was made for another folder, or by another meson: made anew
@@ -13,6 +13,8 @@ set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 options=(-Dbuildtype=release -Db_sanitize=none -Dsanitize=false -Dfuzz=false -Dlibfabric=enabled -Dmpi=enabled -Dpmix=enabled -Dman=enabled)
 targets=()
+installed=false
+setup=() # of meson, for a DIR that is new
 
 die() {
 	echo "build.sh: $*" >&2
@@ -25,18 +27,31 @@ shift
 for argument; do
 	case $argument in
 	-D*) options+=("$argument") ;;
+	installed) installed=true ;;
+	--cross-file=*) setup+=("$argument") ;;
 	*) targets+=("$argument") ;;
 	esac
 done
 
+# find_installed: names what is installed in targets, if that was asked for
+find_installed() {
+	! $installed || mapfile -t -O ${#targets[@]} targets < <(python3 - "$dir" <<-'END'
+		import json, os, sys
+		for target in json.load(open(sys.argv[1] + '/meson-info/intro-targets.json')):
+		    if target['installed'] and target['build_by_default']:
+		        print('\n'.join(os.path.relpath(name, sys.argv[1]) for name in target['filename']))
+		END
+	)
+}
+
 # What root builds in a user's tree is the user's, who could not build there again otherwise.
 owner=$(stat -c %u:%g "$root")
-as_owner=()
+as_owner=(env)
 if [ "$(id -u)" -eq 0 ] && [ "${owner%:*}" -ne 0 ]; then
 	as_owner=(setpriv --reuid "${owner%:*}" --regid "${owner#*:}" --clear-groups env "HOME=${TMPDIR:-/tmp}")
 	mkdir -p "$dir" && chown -R "$owner" "$dir" || die "cannot give $dir to the owner of $root"
 elif [ -e "$dir" ] && [ ! -w "$dir" ]; then
-	[ -f "$dir/build.ninja" ] && ninja -C "$dir" -n ${targets[@]+"${targets[@]}"} 2>/dev/null | grep -q 'no work to do' ||
+	[ -f "$dir/build.ninja" ] && find_installed && ninja -C "$dir" -n ${targets[@]+"${targets[@]}"} 2>/dev/null | grep -q 'no work to do' ||
 		die "$dir belongs to $(stat -c %U "$dir") and is not up to date: sudo chown -R $(id -un) $dir, or give another directory"
 	echo "$dir belongs to $(stat -c %U "$dir"): used as it is"
 	exit 0
@@ -61,16 +76,18 @@ differing() {
 }
 
 if [ ! -f "$dir/build.ninja" ]; then
-	${as_owner[@]+"${as_owner[@]}"} meson setup "$dir" "$root" "${options[@]}" || exit 1
+	"${as_owner[@]}" meson setup "$dir" "$root" ${setup[@]+"${setup[@]}"} "${options[@]}" || exit 1
 else
 	differ=$(differing)
 	if [ "$differ" = anew ]; then
+		[ -d "$dir/meson-info" ] || die "$dir was not made by meson: give another directory"
 		echo "$dir was made for another folder or by another meson: made anew"
-		find "$dir" -mindepth 1 -maxdepth 1 -exec rm -rf {} + && ${as_owner[@]+"${as_owner[@]}"} meson setup "$dir" "$root" "${options[@]}" || exit 1
+		find "$dir" -mindepth 1 -maxdepth 1 -exec rm -rf {} + && "${as_owner[@]}" meson setup "$dir" "$root" ${setup[@]+"${setup[@]}"} "${options[@]}" || exit 1
 	elif [ -n "$differ" ]; then
 		echo "$dir was configured otherwise; set: $differ"
 		# shellcheck disable=SC2086
-		${as_owner[@]+"${as_owner[@]}"} meson configure "$dir" $differ || exit 1
+		"${as_owner[@]}" meson configure "$dir" $differ || exit 1
 	fi
 fi
-${as_owner[@]+"${as_owner[@]}"} ninja -C "$dir" ${targets[@]+"${targets[@]}"}
+find_installed
+"${as_owner[@]}" ninja -C "$dir" ${targets[@]+"${targets[@]}"}

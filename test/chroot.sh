@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Usage: test/chroot.sh bookworm|trixie [quick|full]
+# Usage: test/chroot.sh bookworm|trixie [quick|commands|turned]
 #        test/chroot.sh arm64
-# Builds this tree in a fresh Debian of that release and tests it there: prints "ok NAME", "not ok NAME why", "skip NAME why".
-#   quick  has the packages that the build takes, unpacked and not configured; unit tests and policies
-#   full   has what dpdk-config/install.sh --tests installs, by that script; all of test/run.sh --quick
-#   arm64  trixie's cross compiler and libraries: all is compiled and linked for ARM64; unit tests without an EAL run
-#          under qemu-user. As good a CPU as the emulator is: no test of memory order.
-# Takes root, mmdebstrap and the network. PMX_CHROOTS=DIR keeps the chroot there for the next time.
+# Builds this tree in a fresh Debian of that release and tests it there: prints "ok NAME", "not ok NAME why", "ok NAME # SKIP why".
+#   quick     has the packages that the build takes, unpacked and not configured; unit tests and policies
+#   commands  has nothing but git and sudo: the README's two commands, as they stand there and in that order
+#   turned    the same in the other order
+#   arm64     trixie's cross compiler and libraries: all is compiled and linked for ARM64; unit tests without an EAL run
+#             under qemu-user. As good a CPU as the emulator is: no test of memory order.
+# Takes root, mmdebstrap and the network. Unpacked packages are kept in PMX_CHROOTS (/var/cache/pmx-dpdk) for a week.
 #
 # All mounts are made in namespaces of the processes that run inside, and are gone with them, whatever ends those. So
 # nothing is mounted in what is removed at the end.
@@ -19,16 +20,15 @@ export LC_ALL=C.UTF-8
 export PATH=$PATH:/usr/sbin:/sbin
 release=${1:-} mode=${2:-quick}
 case $release-$mode in
-bookworm-quick | trixie-quick | bookworm-full | trixie-full | arm64-quick) ;;
-*) sed -n '4,14s/^#[ ]\{0,1\}//p' "$0" >&2; exit 2 ;;
+bookworm-quick | trixie-quick | bookworm-commands | trixie-commands | bookworm-turned | trixie-turned | arm64-quick) ;;
+*) sed -n '4,15s/^#[ ]\{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 name=chroot_${release}_$mode
 work=$(mktemp -d "${TMPDIR:-/tmp}/pmx-chroot.XXXXXX") || exit 2
-tree=${PMX_CHROOTS:-$work}/$release-$mode
+tree=$work/tree
 log=$work/log
 failed=0
 child=
-patience=300 # seconds, for a test program
 
 clean_up() {
 	[ -z "$child" ] || { kill "$child" && wait "$child"; } 2>/dev/null
@@ -59,11 +59,13 @@ run() {
 	return $code
 }
 
-# inside COMMAND...: as root of the chroot, with processes, network and hugetlbfs of its own. For the background: exec, so that who
-# ends that ends all of it.
+# inside COMMAND...: as root of the chroot, with processes and hugetlbfs of its own, and, but for the README's commands, which
+# install packages, without network. For the background: exec, so that who ends that ends all of it.
 inside() {
+	local net=(--net)
+	[ "$mode" = quick ] || net=()
 	# shellcheck disable=SC2016
-	exec unshare --mount --pid --net --ipc --fork --kill-child --propagation private bash -euc '
+	exec unshare --mount --pid ${net[@]+"${net[@]}"} --ipc --fork --kill-child --propagation private bash -euc '
 		mount --bind "$1" "$1" # ip netns exec wants / to be a mount
 		cd "$1"
 		shift
@@ -74,33 +76,41 @@ inside() {
 		mkdir -p dev/hugepages
 		mount -t tmpfs tmpfs dev/shm
 		mount -t hugetlbfs -o pagesize=2M hugetlbfs dev/hugepages
-		exec chroot . /usr/bin/env PATH=/usr/sbin:/usr/bin:/sbin:/bin PMX_CHROOT=1 \
+		exec chroot . /usr/bin/env PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root PMX_CHROOT=1 \
 			bash -c "ip link set lo up 2>/dev/null; cd /pmx-dpdk && exec \"\$@\"" - "$@"' - "$tree" "$@"
 }
 
 # ------------------------------------------------------------------ the chroot
 
-make_tree() {
-	local packages
-	packages=$("$root/dpdk-config/install.sh" --list | tr ' ' ,)
+tools=dash,bash,coreutils,findutils,grep,sed,mawk,diffutils,base-files,libc-bin,procps
+packages() {
 	case $release-$mode in
-	*-full)
-		run mmdebstrap --variant=minbase --customize-hook='copy-in '"$root"'/dpdk-config/install.sh /root' \
-			--customize-hook='chroot "$1" /root/install.sh --tests' "$release" "$tree"
-		;;
-	arm64-*)
-		run mmdebstrap --variant=extract --architectures=amd64,arm64 \
-			--include=dash,bash,coreutils,findutils,grep,sed,mawk,diffutils,iproute2,base-files,libc-bin \
-			--include=meson,ninja-build,pkg-config,gcc-aarch64-linux-gnu,binutils-aarch64-linux-gnu,qemu-user-static \
-			--include=libc6-dev:arm64,libdpdk-dev:arm64,libjansson-dev:arm64,libcmocka-dev:arm64,libnuma-dev:arm64 \
-			trixie "$tree"
-		;;
-	*)
-		run mmdebstrap --variant=extract \
-			--include=dash,bash,coreutils,findutils,grep,sed,mawk,diffutils,base-files,libc-bin,libc6-dev,"$packages" \
-			"$release" "$tree"
-		;;
+	arm64-*) echo $tools,iproute2,meson,ninja-build,pkg-config,gcc-aarch64-linux-gnu,binutils-aarch64-linux-gnu,qemu-user-static,python3,libc6-dev:arm64,libdpdk-dev:arm64,libjansson-dev:arm64,libcmocka-dev:arm64,libnuma-dev:arm64 ;;
+	*-quick) echo "$tools,libc6-dev,python3,$("$root/dpdk-config/install.sh" --list | tr ' ' ,)" ;;
+	*) echo git,sudo,ca-certificates ;;
 	esac
+}
+
+make_tree() {
+	case $release-$mode in
+	arm64-*) run mmdebstrap --variant=extract --architectures=amd64,arm64 --include="$(packages)" trixie "$1" ;;
+	*-quick) run mmdebstrap --variant=extract --include="$(packages)" "$release" "$1" ;;
+	*) run mmdebstrap --variant=minbase --include="$(packages)" "$release" "$1" ;;
+	esac
+}
+
+# packages that were unpacked within a week for the same list are used again
+unpack() {
+	local kept
+	kept=${PMX_CHROOTS:-/var/cache/pmx-dpdk}/$release-$mode-$(packages | sha256sum | cut -c 1-12).tar
+	if [ -f "$kept" ] && [ -n "$(find "$kept" -mtime -7)" ]; then
+		mkdir "$tree" && tar -C "$tree" -xpf "$kept"
+		return
+	fi
+	make_tree "$tree" || return 1
+	[ "$mode" != quick ] || { ln -sf mawk "$tree/usr/bin/awk" && chroot "$tree" ldconfig; } # as configured packages have it
+	mkdir -p "$(dirname "$kept")" && rm -f "$(dirname "$kept")/$release-$mode"-*.tar &&
+		tar -C "$tree" -cpf "$kept.$$" . && mv "$kept.$$" "$kept"
 }
 
 # a package that there is not is this project's mistake; all else is the network's, or the mirror's
@@ -108,9 +118,15 @@ missing_package() {
 	grep -qE "Unable to locate package|has no installation candidate|unmet dependencies" "$log"
 }
 
+# the files as a clone has them, and what is not committed yet
 copy_sources() {
-	rm -rf --one-file-system "$tree/pmx-dpdk"
-	mkdir "$tree/pmx-dpdk" && tar -C "$root" --exclude='./build*' --exclude=./.git -cf - . | tar -C "$tree/pmx-dpdk" -xf -
+	local git=(git -c safe.directory='*' -C "$root")
+	mkdir "$tree/pmx-dpdk" || return 1
+	if "${git[@]}" rev-parse --git-dir >"$log" 2>&1; then
+		"${git[@]}" ls-files -z --cached --others --exclude-standard
+	else
+		cd "$root" && find . -path './build*' -prune -o -type f -print0
+	fi | tar -C "$root" --null --ignore-failed-read -T - -cf - | tar -C "$tree/pmx-dpdk" --no-same-owner -xf -
 }
 
 # ------------------------------------------------------------------ what is done there
@@ -119,7 +135,7 @@ copy_sources() {
 build() {
 	local what=$1
 	shift
-	if run inside bash -c 'meson setup build -Dwerror=true "$@" && ninja -k 0 -C build' - "$@"; then
+	if run inside dpdk-config/build.sh build -Dwerror=true "$@"; then
 		ok "$what"
 	else
 		not_ok "$what" "see the end of what it printed"
@@ -127,34 +143,24 @@ build() {
 	fi
 }
 
-# unit_test PROGRAM [RUNNER...]
-unit_test() {
-	local program=$1
-	shift
-	if run inside timeout "$patience" "$@" "build/test/$program" && grep -q '^\[  PASSED  \]' "$log"; then
-		ok "${release}_$program"
-	else
-		not_ok "${release}_$program" "see the end of what it printed"
+# suites: unit tests and policies, a line each
+suites() {
+	run inside meson test -C build --no-rebuild --suite unit --suite policy --print-errorlogs
+	sed -nE "s|^ *[0-9]+/[0-9]+ .* / ([a-z0-9_]+) +OK .*|ok ${release}_\1|p; s|^ *[0-9]+/[0-9]+ .* / ([a-z0-9_]+) +SKIP .*|ok ${release}_\1 # SKIP|p
+		s|^ *[0-9]+/[0-9]+ .* / ([a-z0-9_]+) +([A-Z]+) .*|not ok ${release}_\1 \2|p" "$log" | sort -u >"$work/said"
+	cat "$work/said"
+	if [ ! -s "$work/said" ] || grep -q '^not ok' "$work/said"; then
+		not_ok "${release}_suites" "see the end of what they printed"
 	fi
 }
 
-unit_tests() {
-	local program
-	for program in "$tree"/pmx-dpdk/build/test/test_*; do
-		[ ! -f "$program" ] || [ ! -x "$program" ] || unit_test "$(basename "$program")" "$@"
-	done
-}
-
-policies() {
-	local script
-	for script in "$root"/test/policy/*.sh; do
-		script=$(basename "$script" .sh)
-		if ! run inside "test/policy/$script.sh" build/lib; then
-			not_ok "${release}_$script" "see the end of what it printed"
-		elif ! grep -E '^ok .*# SKIP' "$log"; then
-			ok "${release}_$script"
-		fi
-	done
+# unit_test PROGRAM
+unit_test() {
+	if run inside timeout 3000 qemu-aarch64-static "build/test/$1" && grep -q '^\[  PASSED  \]' "$log"; then
+		ok "${release}_$1"
+	else
+		not_ok "${release}_$1" "see the end of what it printed"
+	fi
 }
 
 arm64() {
@@ -172,40 +178,53 @@ arm64() {
 		cpu = 'armv8-a'
 		endian = 'little'
 	END
-	build arm64_compiles_and_links --cross-file arm64.ini -Dc_args=-DFEWER=20 || return
-	patience=3000 # an emulator is some 20 times slower: fewer histories, and time
-	unit_tests qemu-aarch64-static
+	# an emulator is some 20 times slower: fewer histories, and time
+	build arm64_compiles_and_links --cross-file=arm64.ini -Dc_args=-DFEWER=20 -Dlibfabric=disabled -Dmpi=disabled -Dpmix=disabled -Dman=disabled || return
+	local program
+	for program in "$tree"/pmx-dpdk/build/test/test_*; do
+		[ ! -f "$program" ] || [ ! -x "$program" ] || unit_test "$(basename "$program")"
+	done
 }
 
-full() {
-	inside test/run.sh --quick </dev/null &
-	child=$!
-	wait "$child" && ok "$name" || { : >"$log"; not_ok "$name" "see above"; }
-	child=
+# the two commands, each the first line of a block of README's section that begins with sudo
+commands() {
+	local lines line number=0
+	mapfile -t lines < <(sed -n '/^## Two commands/,/^## A node/p' "$root/README.md" | grep '^sudo ')
+	[ ${#lines[@]} -eq 2 ] || { : >"$log"; not_ok "$name" "README.md has ${#lines[@]} commands, not two"; return; }
+	[ "$mode" = commands ] || lines=("${lines[1]}" "${lines[0]}")
+	for line in "${lines[@]}"; do
+		number=$((number + 1))
+		start=$SECONDS
+		# shellcheck disable=SC2086
+		if run inside $line; then
+			ok "${name}_$number"
+		else
+			not_ok "${name}_$number" "'$line' failed"
+			grep -E '^(# )?not ok|FAILED|FAIL ' "$log" | head -n 40 | sed 's/^/# /'
+		fi
+		echo "# $line: $((SECONDS - start)) s; $(tail -n 1 "$log")"
+		grep '^!!!' "$log" | sed 's/^/# /'
+	done
 }
 
 [ "$(id -u)" -eq 0 ] || { echo "ok $name # SKIP needs root"; exit 0; }
 command -v mmdebstrap >/dev/null || { echo "ok $name # SKIP needs mmdebstrap: dpdk-config/install.sh --tests"; exit 0; }
 start=$SECONDS
-if [ ! -e "$tree/complete" ]; then
-	rm -rf --one-file-system "$tree"
-	if ! make_tree; then
-		if missing_package; then
-			not_ok "$name" "Debian has not all of the packages"
-			exit 1
-		fi
-		echo "ok $name # SKIP no packages from the mirror: $(grep -E '^(E|Err)' "$log" | tail -1)"
-		exit 0
+if ! unpack; then
+	if missing_package; then
+		not_ok "$name" "Debian has not all of the packages"
+		exit 1
 	fi
-	[ "$mode" = full ] || { ln -sf mawk "$tree/usr/bin/awk" && chroot "$tree" ldconfig; } # as configured packages have it
-	touch "$tree/complete"
+	echo "ok $name # SKIP no packages from the mirror: $(grep -E '^(E|Err)' "$log" | tail -1)"
+	exit 0
 fi
 echo "# chroot: $((SECONDS - start)) s"
+printf '127.0.0.1 localhost %s\n' "$(uname -n)" >"$tree/etc/hosts"
 copy_sources || exit 2
 case $release-$mode in
-*-full) full ;;
 arm64-*) arm64 ;;
-*) build "${release}_builds" && unit_tests && policies ;;
+*-quick) build "${release}_builds" && suites ;;
+*) commands ;;
 esac
 echo "# all: $((SECONDS - start)) s"
 exit $failed

@@ -13,6 +13,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 build=$root/build
 setup=default
 names=()
+chosen=()
 steps=() # those before the tests that failed
 logs=() # of meson test
 
@@ -51,18 +52,17 @@ step() {
 	return 1
 }
 
-# suites PATTERN: the names of those that it names
-suites() {
-	local known name
-	known=$(meson test -C "$build" --list 2>/dev/null | sed -n 's|^.* / ||p') || return
-	for name in $known; do
-		# shellcheck disable=SC2053
-		[[ $name = $1 ]] && echo "$name"
-	done | grep . || {
-		for name in $(grep -lwF -- "$1" test/unit/*.c test/system/*.sh test/system/*.c | sed 's|.*/||; s|\..*||'); do
-			grep -xF -- "$name" <<<"$known"
-		done
-	} | sort -u | grep . && [[ $1 != test_* ]] && export TEST_CASE=$1
+# choose NAME: the suites that it names, into chosen; or those whose sources name it as a test, of which unit tests run that one
+choose() {
+	local found=() sources
+	mapfile -t found < <(for suite in "${known[@]}"; do [[ $suite = $1 ]] && echo "$suite"; done) # shellcheck disable=SC2053
+	if [ ${#found[@]} -eq 0 ]; then
+		mapfile -t sources < <(grep -lwF -- "$1" test/unit/*.c test/system/*.sh test/system/*.c test/policy/* | sed 's|.*/||; s|\..*||')
+		mapfile -t found < <(printf '%s\n' ${sources[@]+"${sources[@]}"} | grep -xF -f <(printf '%s\n' "${known[@]}") | sort -u)
+		export TEST_CASE=$1
+	fi
+	[ ${#found[@]} -gt 0 ] || die "no suite and no test is called '$1'; meson test -C $build --list shows the suites"
+	chosen+=("${found[@]}")
 }
 
 # tested DIR ARGUMENTS...: two suites beside each other, or more where there are more CPUs, and hugepages for them
@@ -80,8 +80,10 @@ fi
 if step "build in $build" dpdk-config/build.sh "$build"; then
 	if [ ${#names[@]} -gt 0 ]; then
 		setup=full
-		mapfile -t chosen < <(for name in "${names[@]}"; do suites "$name" || echo "run.sh: no suite and no test is called '$name'" >&2; done)
-		[ ${#chosen[@]} -gt 0 ] || die "nothing to run; meson test -C $build --list shows the suites"
+		mapfile -t known < <(meson test -C "$build" --list 2>/dev/null | sed -n 's|^.* / ||p')
+		for name in "${names[@]}"; do
+			choose "$name"
+		done
 		tested "$build" "${chosen[@]}"
 	else
 		tested "$build"

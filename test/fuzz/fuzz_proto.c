@@ -183,7 +183,7 @@ push_frame(struct core *c, const uint8_t *bytes, uint32_t len)
 static void
 push_message(struct core *c, struct input *in)
 {
-	uint64_t handles[64];
+	uint64_t handles[64] = {0};
 	struct proto_message m = {
 		.ctx = take8(in) % (CTXS + 1),
 		.dst_node = take8(in) % 6,

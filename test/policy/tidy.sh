@@ -1,6 +1,5 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 120
 #
 # The sources and what is written about them are tidy: formatted, no line too long, nothing declared
 # or exported in vain, one library to a prefix, and no name that does not exist. tidy.py does it and

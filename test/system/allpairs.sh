@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 300
 #
 # Usage: allpairs.sh BUILD_DIR [SECONDS [LINK]]
 # Two nodes, 8 applications attached to each, 4 contexts an application: all 64 talk to all for

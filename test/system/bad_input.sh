@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# sanitize: yes
 #
 # Usage: bad_input.sh BUILD_DIR [FRAMES]
 # Bad configurations (each names file, line, key and what is allowed), too little memory, a second

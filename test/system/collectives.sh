@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: collectives.sh BUILD_DIR
-# timeout: 240
 # Collectives of processes on two primaries: as secondaries and as thin clients, with members that sleep, over links that lose, and
 # while primaries are replaced; and members that are killed in their midst: all others hear of the same one.
 #   KILLS=N   so many of these (8)

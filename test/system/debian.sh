@@ -1,7 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# beside: yes
-# timeout: 1200
 #
 # Usage: debian.sh BUILD_DIR
 # The other Debian of the two that are promised (12: DPDK 22.11, gcc 12; 13: DPDK 24.11, gcc 14): the tree is built in a chroot of

@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 180
 #
 # Usage: docs.sh BUILD_DIR
 # Do the documents say what the code does? The key table is what pmx-dpdk prints, README's example

@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 300
 #
 # Usage: encap.sh BUILD_DIR [NAME...]
 # Frames judged by others than our own nodes: the kernel's UDP and packet sockets, its VLAN interfaces and its routing, and tshark, all

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 400
 #
 # Every command that draws a figure, with few rounds: it ends well, its CSV has every row and column and finite numbers, its SVG is
 # well-formed and has a curve for each column. What the numbers say is for test/bench/papers.sh on a quiet machine.

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 900
 #
 # Usage: fuzz.sh BUILD_DIR [SECONDS [keep]]
-# libFuzzer on what takes bytes from others: frames (wire), the core (proto), an application's
+# Bytes that nobody would send, to what takes bytes from others: frames (wire), the core (proto), an application's
 # shared memory (channel), a peer's transfers (transfer, rma), members of groups (group), a
 # topology's text, steps of a collective (coll), collectives of groups (colls). Each target of
-# test/fuzz starts from its corpus, test/fuzz/corpus/NAME.tar.gz, and runs for SECONDS (30), two at a
-# time. keep: what was found new goes into the corpus, reduced. Builds with clang in a folder of its own.
+# test/fuzz starts from its corpus, test/fuzz/corpus/NAME.tar.gz: it gets those inputs and many that a seed's random changes make of
+# them (replay.c). In the full tier, and with SECONDS, libFuzzer goes on from there for SECONDS (30), two targets at a
+# time, built with clang in a folder of its own; keep: what it found new goes into the corpus, reduced.
 set -u
 . "$(dirname "$0")/common.bash"
 
@@ -15,11 +15,40 @@ seconds=${2:-30}
 root=$(cd "$(dirname "$0")/../.." && pwd)
 fuzz_build=$root/build-fuzz
 targets=(wire topology coll colls proto rma group channel transfer)
+declare -A changed=([wire]=400000 [topology]=30000 [coll]=400000 [colls]=40000 [proto]=9000 [rma]=100000 [group]=100000 [channel]=1500 [transfer]=1500)
 export ASAN_OPTIONS=detect_leaks=0 # DPDK's own start leaves memory that nobody frees
 
-command -v clang >/dev/null || skip_all fuzz "needs clang: dpdk-config/install.sh --tests"
+# corpus TARGET: its inputs in $dir/TARGET.corpus; one of zeros where there are none yet
+corpus() {
+	mkdir "$dir/$1.corpus"
+	if [ -f "$root/test/fuzz/corpus/$1.tar.gz" ]; then
+		tar -C "$dir/$1.corpus" -xzf "$root/test/fuzz/corpus/$1.tar.gz"
+	else
+		head -c 200 /dev/zero >"$dir/$1.corpus/zeros"
+	fi
+}
+
+replayed() { # TARGET
+	local log=$dir/$1.replay seed=${SEED:-$RANDOM}
+	if (cd "$dir" && timeout 300 "$build/test/fuzzed_$1" "$dir/$1.corpus" "${changed[$1]}" "$seed") >"$log" 2>&1; then
+		ok "fuzzed_$1"
+		echo "# seed $seed: $(tail -n 1 "$log")"
+	else
+		not_ok "fuzzed_$1" "exit code $?, SEED=$seed" "$log"
+		[ ! -f "$dir/crash-fuzzed_$1" ] || echo "# the input: $(base64 -w 0 "$dir/crash-fuzzed_$1")"
+	fi
+}
+
+for name in "${targets[@]}"; do
+	corpus "$name"
+	beside replayed "$name"
+done
+all_beside
+full || [ $# -gt 1 ] || exit $failed
+
+command -v clang >/dev/null || skip_all fuzz "needs clang: dpdk-config/install.sh --tests=full"
 if [ ! -f "$fuzz_build/build.ninja" ]; then
-	CC=clang meson setup "$fuzz_build" "$root" -Dfuzz=true -Dsanitize=true -Dwerror=true \
+	CC=clang meson setup "$fuzz_build" "$root" -Dfuzz=true -Dsanitize=true -Dwerror=true -Dmpi=disabled -Dman=disabled \
 		-Dbuildtype=debugoptimized >"$dir/setup.log" 2>&1
 fi
 ninja -C "$fuzz_build" "${targets[@]/#/test/fuzz_}" >>"$dir/setup.log" 2>&1 || {
@@ -29,8 +58,6 @@ ninja -C "$fuzz_build" "${targets[@]/#/test/fuzz_}" >>"$dir/setup.log" 2>&1 || {
 
 run() { # TARGET
 	local name=$1
-	mkdir -p "$dir/$name.corpus"
-	[ ! -f "$root/test/fuzz/corpus/$name.tar.gz" ] || tar -C "$dir/$name.corpus" -xzf "$root/test/fuzz/corpus/$name.tar.gz"
 	cd "$dir" && start "$dir/$name.log" timeout -k 10 $((seconds + 120)) "$fuzz_build/test/fuzz_$name" \
 		-max_total_time="$seconds" -max_len=4000 -timeout=30 -rss_limit_mb=3000 -print_final_stats=1 \
 		-artifact_prefix="$dir/$name-" "$dir/$name.corpus"

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: garbage.sh BUILD_DIR [SECONDS [SEED]]
-# sanitize: yes
-# timeout: 900
 # A client that writes garbage into all of its shared memory while the engine reads it, for SECONDS (12) in all, thin and as a
 # secondary, beside round trips of others. The engines must live, its own counters say why, and others' p99.9 must be at most twice
 # that beside a process that takes as much of the CPU and is no client. It runs at idle priority: what others feel is what the engine

@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 300
 #
 # Usage: gather.sh BUILD_DIR [REPETITIONS]
 # Many to one over memif with the fault link, through a switch with a port of 1 Gb/s and 128K (gather.c):

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: group_killed.sh BUILD_DIR [EVERY [thin|secondary]]
-# timeout: 600
 # Members of a group that are killed (SIGKILL) at every EVERY-th step (23) of all that a group can do, each rank in turn: so also the
 # holder of a lock, its manager, the home of a region, rank 0 (group_killed.c). The others' requests end in bounded time, and nothing
 # of the dead is left in the primaries.

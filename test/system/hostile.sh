@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: hostile.sh BUILD_DIR [CASE...]
-# sanitize: yes
-# timeout: 500
 # Thin clients that try to stop their primary, by what they give it and what it gave them: descriptors, memory, connections,
 # messages. Each time one that was there before must go on, a new one must attach, open and close within 5 s while the hostile one is still
 # there, and the primary must end well when it is asked to. Clients are ordinary users, of two kinds; hugepages are not needed.

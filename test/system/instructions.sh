@@ -1,7 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# beside: yes
-# timeout: 900
 #
 # Usage: instructions.sh BUILD_DIR
 # Instructions per message in every shape of test/bench/instructions.py, by callgrind, each at most

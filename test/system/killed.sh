@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: killed.sh BUILD_DIR [EVERY [RANDOM [thin|secondary]]]
-# timeout: 900
 # Applications that are killed (SIGKILL): at every EVERY-th step (61) of all that libpmx does, and RANDOM times (40) at random
 # moments, four at once. After each nothing of theirs may be left in the primaries, their number opens at once, their partner's
 # sends and transfers end in bounded time, and others' round trips are as with applications that end by themselves.

@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 900
 #
 # Usage: links.sh BUILD_DIR [NAME...]
 # pmx-perf between two embedded nodes in two processes, over every link there is: round trips and

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: lives.sh BUILD_DIR [CASE...]
-# sanitize: yes
 # What a client promises while its primaries end and follow each other, case by case: which these are, and what each looks at, stands in
 # lives.c. A case is a process with primaries of its own; those that need hugepages have secondaries.
 set -u

@@ -1,7 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# sanitize: yes
-# timeout: 600
 #
 # Usage: matching.sh BUILD_DIR [OPERATIONS]
 # Random programs of isend, irecv, probes and cancels at 8 contexts of two embedded nodes, each receive checked against a
@@ -14,8 +12,7 @@ set -u
 . "$(dirname "$0")/common.bash"
 
 program=$build/test/matching
-default=20000
-flood=1000000
+full && default=20000 flood=1000000 || default=5000 flood=100000
 if grep -q __asan_init "$program"; then
 	default=2000
 	flood=100000

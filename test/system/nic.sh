@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 900
 #
 # Usage: nic.sh BUILD_DIR [TRANSFERS]
 # NICs on a PCI bus, by DPDK's own drivers, on a machine that has none to spare: qemu emulates two of Intel's

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: ofi.sh BUILD_DIR
-# sanitize: yes
-# timeout: 300
 # The libfabric provider: what programs that were written for libfabric and for MPI get, without being rebuilt and without an
 # option but where the provider is. Its own cases (ofi.c), libfabric's fi_info and fi_pingpong, Open MPI (ofi_mpi.c).
 set -u

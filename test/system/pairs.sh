@@ -1,7 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 240
-# sanitize: yes
 #
 # Usage: pairs.sh BUILD_DIR
 # Thin clients of one user that share memory (pairs.c): order and bytes of random messages, sleeping, primaries that take over or are

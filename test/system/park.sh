@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: park.sh BUILD_DIR [SECONDS]
-# timeout: 400
 # Parking (PM-PREEMPT; preempt.c): stopped jobs give their packet buffers to others, on two primaries on which two contexts may have
 # any at once (limits.resident). What a parked job has sent and is sent arrives once and in order; buffers return; there is never room
 # for one too many; clients are killed and close, primaries are replaced, coordinators die. Then five jobs of 13 contexts take turns

@@ -4,7 +4,6 @@
 # pmx-perf itself: every command with few rounds and odd sizes prints JSON that a strict reader takes, figures where it
 # measured and null where it did not; peers that are not there are named, and soon; --cpu means what it says; raw frames stand
 # beside messages of their own size only. Embedded nodes over the kernel's UDP: no root, no hugepages.
-# timeout: 400
 # usage: perf.sh BUILD_DIR
 set -u
 . "$(dirname "$0")/common.bash"

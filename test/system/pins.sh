@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 120
 #
 # Usage: pins.sh BUILD_DIR
 # Remote pins between processes (pins.c): their askers are killed, on the owner's node and on another; other primaries take over from

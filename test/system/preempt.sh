@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: preempt.sh BUILD_DIR [FREEZES]
-# timeout: 600
 # Network preemption (PM-PREEMPT; preempt.c): a job on three primaries over UDP sockets that lose 5 % is stopped and goes on at random
 # nodes and moments, FREEZES times (300), some longer than ten times all retries, beside a job that is not: nothing is lost, nothing
 # comes twice, nobody is told an error. Then single cases over links that lose nothing: what a stopped receiver costs others; who is

@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 300
 #
 # Usage: rails.sh BUILD_DIR [TIMES]
 # Two primaries that reach each other by two links, veth pairs between two namespaces. Under a stream of messages one of the links,

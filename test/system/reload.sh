@@ -1,7 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# sanitize: yes
-# timeout: 300
 #
 # Usage: reload.sh BUILD_DIR [CHANGES]
 # [nodes] of a running primary changes: nodes come, go and move at random, CHANGES (300; 60 with sanitizers) times, while round trips

@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 600
 #
 # Usage: remote.sh BUILD_DIR [ROUNDS [CASE...]]
 # Remote memory between processes (remote.c), over two primaries and net_memif with idle = adaptive: the

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: restart.sh BUILD_DIR [TIMES] [thin|secondary|takeover]
-# timeout: 900
 # Three nodes over the udp link; 8 applications on node 0 exchange messages with 4 on each of nodes 1 and 2. The primary of
 # node 0 is killed (SIGKILL; every third time it is asked to end) and started again, TIMES times (3 for each way to attach): every application must
 # notice within 100 ms and go on, and no message may be lost that its sender was told delivered, or come twice. Or another primary takes

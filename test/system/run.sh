@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: run.sh BUILD_DIR
-# sanitize: yes
 # Jobs: pmx-run on this host and on three (network namespaces, a primary each), what it says and leaves behind when processes fail,
 # and pmx_job_init() (job.c) under pmx-run and mpirun. Without root only what needs no primary.
 set -u

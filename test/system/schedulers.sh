@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 120
 #
 # Usage: schedulers.sh BUILD_DIR
 # What schedulers call: dpdk-config/slurm/pmx-slurm.sh with commands in place of Slurm's, which say what they were asked; the

@@ -5,9 +5,6 @@
 # the histories must find, and the figures that the experiments must reach.
 # usage: simulator.sh BUILD_DIR [record]
 #   record: write test/sim/digests anew, and nothing else
-# beside: yes
-# timeout: 600
-# sanitize: yes
 set -u
 . "$(dirname "$0")/common.bash"
 

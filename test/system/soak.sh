@@ -1,7 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# sanitize: yes
-# timeout: 900
 #
 # Usage: soak.sh BUILD_DIR [MESSAGES]
 # Random messages each way over a link that loses, reorders, doubles and corrupts frames, each
@@ -13,7 +11,7 @@ set -u
 . "$(dirname "$0")/common.bash"
 
 soak=$build/test/soak
-default=100000
+full && default=100000 || default=20000
 grep -q __asan_init "$soak" && default=10000
 messages=${2:-${PMX_SOAK_MESSAGES:-$default}}
 seed=${PMX_SOAK_SEED:-1}

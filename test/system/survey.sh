@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: survey.sh BUILD_DIR
-# sanitize: no
 # pmx-survey finds out what a network looks like: five nodes in namespaces at two bridges, whose trunk is as fast as the hosts' lines, so
 # that it shows only by contention, then slower than these. Lines of 100 Mb/s, but one of 25, of which only latency could tell where it is. What others take of the two CPUs makes lines
 # slower and farther than they are, so rates have to be within a fifth, in one of three tries. Root, hugepages.

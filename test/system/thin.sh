@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: thin.sh BUILD_DIR [ROUNDS]
-# sanitize: yes
-# timeout: 300
 # Thin clients, linked with the library that has no DPDK, as an ordinary user in user, mount and PID namespaces of their own:
 # every kind of verb, their round trip beside a secondary's, who may attach, and one that tries to reach what is another's.
 set -u

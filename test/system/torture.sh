@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 200
 #
 # Usage: torture.sh BUILD_DIR [SECONDS]
 # Threads map, unmap, move, protect, give up and fork memory that is pushed from and pulled

@@ -1,7 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# sanitize: yes
-# timeout: 600
 #
 # Usage: transfers.sh BUILD_DIR [TRANSFERS]
 # Random pushes and pulls between two embedded nodes, each byte of every memory checked against a model
@@ -13,7 +11,7 @@ set -u
 . "$(dirname "$0")/common.bash"
 
 program=$build/test/transfers
-default=12000
+full && default=12000 || default=3000
 grep -q __asan_init "$program" && default=2000
 transfers=${2:-$default}
 seed=${PMX_TRANSFERS_SEED:-1}

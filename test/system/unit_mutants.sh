@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: unit_mutants.sh BUILD_DIR
-# timeout: 900
 # Bugs that were put into lib/group and lib/coll on purpose (test/unit/*_mutants), each alone: the histories and cases of test_group.c,
 # test_coll.c and test_colls.c must notice them, and must notice nothing in the sound code that is compiled in the same way.
 set -u

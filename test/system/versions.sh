@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: versions.sh BUILD_DIR
-# timeout: 240
 # Primaries and applications of this build and of an older one, which have the same WIRE_VERSION and CHANNEL_ABI, work with each
 # other: an application on another build's primary, as a thin client and as a secondary, and nodes of different builds. The old
 # build is PMX_OLD_BUILD; without it, that of the commit that versions.base names is made from git. A change that raises one of
@@ -22,9 +21,9 @@ number() { grep -rhE "^#define $1 +[0-9]" "$2/lib" | awk '{print $3}'; }
 make_old() {
 	local base name
 	base=$(cat "$root/test/system/versions.base")
-	git -C "$root" cat-file -e "$base^{commit}" 2>/dev/null || skip_all versions "no git history with $base; PMX_OLD_BUILD is not set"
+	git -c safe.directory="*" -C "$root" cat-file -e "$base^{commit}" 2>/dev/null || skip_all versions "no git history with $base; PMX_OLD_BUILD is not set"
 	mkdir "$dir/source"
-	git -C "$root" archive "$base" | tar -x -C "$dir/source" || skip_all versions "git cannot give $base"
+	git -c safe.directory="*" -C "$root" archive "$base" | tar -x -C "$dir/source" || skip_all versions "git cannot give $base"
 	for name in WIRE_VERSION CHANNEL_ABI; do
 		[ "$(number $name "$root")" = "$(number $name "$dir/source")" ] ||
 			skip_all versions "$name differs from that of $base: let versions.base name a later commit"
