@@ -23,8 +23,8 @@ marks         each command block has one mark, on the line before it (an empty l
               Blocks of a page are run in their order in one directory, which looks like a clone
               that was built, and has the page's blocks with <!-- file: NAME --> as files.
 
-docs.py blocks TOP BUILD_DIR PAGE OUT NAME PORT writes those files into OUT/work, and the blocks
-that are run to OUT/blocks/NN.run and NN.until. So that two runs do not meet, pmx0 and pmx1 become
+docs.py blocks TOP BUILD_DIR OUT NAME PORT writes those files into OUT/PAGE/work, and the blocks that
+are run to OUT/PAGE/blocks/NN.run and NN.until. So that two runs do not meet, pmx0 and pmx1 become
 NAME0 and NAME1, the ports 18515 and 18516 PORT and PORT + 1.
 """
 import glob
@@ -628,7 +628,9 @@ CLAIMS = [
 
 def main():
     if sys.argv[1] == "blocks":
-        write_blocks(sys.argv[4], sys.argv[5], sys.argv[6], int(sys.argv[7]))
+        for page in PAGES:
+            out = "%s/%s" % (sys.argv[4], os.path.basename(page)[:-3])
+            write_blocks(page, out, sys.argv[5], int(sys.argv[6]))
         return 0
     found = list(globals()["check_" + sys.argv[1]]())
     for violation in found:

@@ -94,12 +94,19 @@ ldconfig_is_named() {
 
 # the pages of section 3 that the build makes: one for each function of the public headers, which leads to its text
 function_pages() {
-	local name page said
-	for name in $(sed -n '/^PMX_API/,/;/p' "$top"/include/pmx/*.h | tr '\n' ' ' | grep -oE 'pmx_[a-z0-9_]+ *\(' | tr -d ' (' | sort -u); do
-		page=$(man -M "$build" -w 3 "$name") || { echo "$name has no manual page in $build/man3"; return 1; }
-		said=$(MANPATH=$build man -P cat 3 "$name" 2>&1 | grep -c "$name")
-		[ "$said" -gt 0 ] || { echo "$page does not tell of $name"; return 1; }
+	local name page
+	mkdir "$dir/man3"
+	for page in "$build"/man3/libpmx*.3; do
+		name=$(basename "$page" .3)
+		MANPATH=$build man -P cat 3 "$name" >"$dir/man3/$name.3" 2>&1 || { cat "$dir/man3/$name.3"; return 1; }
 	done
+	for name in $(sed -n '/^PMX_API/,/;/p' "$top"/include/pmx/*.h | tr '\n' ' ' | grep -oE 'pmx_[a-z0-9_]+ *\(' | tr -d ' (' | sort -u); do
+		page=$(sed -n 's/^\.so man3\///p' "$build/man3/$name.3") || return 1
+		# a function with the name of a structure shares its page
+		[ -n "$page" ] && page=$dir/man3/$page || page=$build/man3/$name.3
+		grep -qw "$name" "$page" || { echo "man3/$name.3 does not lead to a text that tells of it"; return 1; }
+	done
+	MANPATH=$build man -P cat 3 pmx_send 2>&1 | cmp - "$dir/man3/libpmx.3"
 }
 
 manual_pages() {
@@ -113,10 +120,7 @@ manual_pages() {
 # ------------------------------------------------------------------ configurations, commands
 # the blocks of every page: $dir/PAGE/blocks and $dir/PAGE/work, where they are run
 marked_blocks() {
-	local page
-	for page in README.md doc/*.md; do
-		text blocks "$page" "$dir/$(basename "$page" .md)" "$name" "$port" || return 1
-	done
+	text blocks "$dir" "$name" "$port"
 }
 
 configurations() {
@@ -139,6 +143,7 @@ $all_ended") >"$log" 2>&1 &
 	running=$!
 	wait "$running"
 	code=$?
+	kill -9 -- "-$running" 2>/dev/null # what a block that failed has left in the background
 	running=
 	[ $code -ne 0 ] || return 0
 	tail -1 "$log"
