@@ -263,6 +263,10 @@ def check_marks():
                         yield "%s: there is no %s" % (where, path)
 
 
+EVERYWHERE = {"--help", "--version"}
+FLAGS = {"--json", "--processes", "--park"}  # options without a value that come before commands
+
+
 def helps():
     """{program: (text of its --help without arguments of the EAL, its commands)}."""
     found = {}
@@ -288,23 +292,18 @@ def check_command(where, line, known):
         return
     text, commands = known[program]
     words = rest.split()
-    if program == "pmx-dpdk":
-        words = words[words.index("--") + 1:] if "--" in words else words
-    elif "--" in words:
-        words = words[:words.index("--")]
-    if program == "pmx-run":
-        words = list(words[:next((i for i, w in enumerate(words) if w[0] != "-" and
-                                  (i == 0 or words[i - 1][0] != "-" or words[i - 1] in ("-v", "--label"))),
-                                 len(words))])
-    for option in sorted(options_of(" ".join(words)) - options_of(text) - {"--help", "--version"}):
+    if "--" in words:  # on one side of it are the EAL's
+        at = words.index("--")
+        words = words[at + 1:] if program == "pmx-dpdk" else words[:at]
+    # neither options nor, as far as can be seen, their values
+    plain = [i for i, word in enumerate(words) if word[0] != "-" and
+             (i == 0 or words[i - 1][0] != "-" or words[i - 1] in FLAGS)]
+    if program == "pmx-run" and plain:  # what follows is the job's
+        words = words[:plain[0]]
+    for option in sorted(options_of(" ".join(words)) - options_of(text) - EVERYWHERE):
         yield "%s: %s has no option %s" % (where, program, option)
-    if program == "pmx-dpdk" and "EAL-ARGUMENTS" not in rest and options_of(rest) and "--" not in rest.split():
-        for option in options_of(rest) - options_of(text) - {"--help", "--version"}:
-            yield "%s: %s has no option %s" % (where, program, option)
-    plain = [w for i, w in enumerate(words) if re.fullmatch(r"[a-z]\w*", w) and
-             (i == 0 or words[i - 1][:1] != "-" or words[i - 1] in ("--json", "--hold", "--processes", "--park"))]
-    if commands and plain and plain[0] not in commands:
-        yield "%s: %s has no command %s" % (where, program, plain[0])
+    if commands and plain and re.fullmatch(r"[a-z]\w*", words[plain[0]]) and words[plain[0]] not in commands:
+        yield "%s: %s has no command %s" % (where, program, words[plain[0]])
 
 
 def command_lines(text):
@@ -326,13 +325,19 @@ def check_programs():
             if is_commands(language, text):
                 for line in command_lines(text):
                     yield from check_command(where, line, known)
+    own = set(re.findall(r"^option\('(\w+)'", read("meson_options.txt"), re.M)) | {"werror", "b_lto"}
+    for name in PAGES:
+        text = read(name)
+        for m in re.finditer(r"(?:meson setup [^`\n]*|`)-D(\w+)=", text):
+            if m.group(1) not in own:
+                yield "%s: the build has no option %s" % (place(name, text, m.start()), m.group(1))
     for program in PROGRAMS:
         text, commands = known[program]
         page = manual("doc/man/%s.1" % program)
         for option in sorted(options_of(text) - options_of(page)):
             yield "doc/man/%s.1 leaves out %s, which --help has" % (program, option)
         described = set(re.findall(r"^\.TP\n\.BI?R? (--[a-z][\w-]*)", page, re.M))
-        for option in sorted(described - options_of(text) - {"--help", "--version"}):
+        for option in sorted(described - options_of(text) - EVERYWHERE):
             yield "doc/man/%s.1 has %s, which --help leaves out" % (program, option)
         for command in sorted(commands):
             if not re.search(r"(?<![\w-])%s(?![\w-])" % command, page):
@@ -544,6 +549,17 @@ CLAIMS = [
     ("doc/architecture.md", r"regions of a group \| (?P<v>\d+) of each", "WIRE_GROUP_REGIONS_MAX"),
     ("doc/architecture.md", r"^\| channel \| (?P<v>\d+) \+", "sizeof(struct channel_shm)"),
     ("doc/architecture.md", r"`send_buffers` \+ (?P<v>\d+) × `transfers`", "sizeof(struct transfer_desc)"),
+    ("doc/architecture.md", r"some (?P<v>\d+) KiB by default",
+     "(sizeof(struct channel_shm) + SLOT_BYTES * key:limits.submissions:default + 64 * SLOT_BYTES + "
+     "(key:limits.lhs_entries:default + key:limits.matched_entries:default) * key:limits.lhs_entry_bytes:default + "
+     "8 * key:limits.send_buffers:default + sizeof(struct transfer_desc) * key:limits.transfers:default + "
+     "SLOT_BYTES * key:limits.events:default) >> 10"),
+    ("doc/architecture.md", r"of 1500 bytes \((?P<v>\d+) of payload", "(1500 - WIRE_HDR_BYTES) / 8 * 8"),
+    ("doc/architecture.md", r"a context needs (?P<v>\d+) send buffers",
+     "(WIRE_MESSAGE_MAX - 1) / ((1500 - WIRE_HDR_BYTES) / 8 * 8) + 1"),
+    ("doc/architecture.md", r"`mtu = 9000` \((?P<v>\d+) of payload", "(9000 - WIRE_HDR_BYTES) / 8 * 8"),
+    ("doc/architecture.md", r"`mtu = 9000` \(\d+ of payload\) (?P<v>\d+)",
+     "(WIRE_MESSAGE_MAX - 1) / ((9000 - WIRE_HDR_BYTES) / 8 * 8) + 1"),
     ("doc/architecture.md", r"A message of up to (?P<v>\d+) bytes\nwhose", "SUBMIT_INLINE_BYTES"),
     ("doc/architecture.md", r"`proto.share_target_us` \((?P<v>\d+) us\)", "key:proto.share_target_us:default"),
     ("doc/configuration.md", r"`\[link 0\]` to `\[link (?P<v>\d)\]`", "lib/config/config.h:CONFIG_LINKS_MAX - 1"),

@@ -84,7 +84,7 @@ reference_pages() {
 	command=$(grep -o '`[^`]*doxygen doc/Doxyfile`' "$top/README.md" | tr -d '`')
 	[ -n "$command" ] || { echo "README.md has no doxygen command"; return 1; }
 	mkdir -p "$dir/tree/doc" && cp -r "$top/include" "$dir/tree" && cp "$top/doc/Doxyfile" "$dir/tree/doc" || return 1
-	(cd "$dir/tree" && bash -c "$command") && [ -f "$dir/tree/build/doc/html/index.html" ]
+	(cd "$dir/tree" && bash -c "$command") && [ -f "$dir/tree/pages/html/index.html" ]
 }
 
 # who installs the library is told of ldconfig wherever that is said
@@ -214,6 +214,15 @@ example_usage() {
 	return 1
 }
 
+# README's nodes have the defaults, so their mbufs are those that architecture.md tells of
+default_mbufs() {
+	local said
+	said=$(grep -oE '[0-9]+ by default, [0-9]+ MiB' doc/architecture.md | cut -d' ' -f1)
+	cat "$dir"/README/blocks/*.log | grep -qE "^mbufs +${said:-none} " && return 0
+	echo "doc/architecture.md says '$said' mbufs, pmx-ctl stat: $(cat "$dir"/README/blocks/*.log | grep '^mbufs ')"
+	return 1
+}
+
 # what README's last block printed: both sides
 example_answers() {
 	cat "$dir"/README/blocks/*.log
@@ -240,6 +249,7 @@ readme_as_written() {
 		skip docs__README_runs "needs 256 free hugepages of 2 MiB, $free are: sudo dpdk-config/hugepages.sh"
 	else
 		if run_page README; then
+			check docs__default_mbufs default_mbufs
 			check docs__example_answers example_answers
 			check docs__example_says_what_is_wrong example_says_why
 		fi
