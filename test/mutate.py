@@ -45,6 +45,8 @@ server=$!
 for i in {1..100}; do [ -s serving ] && break; sleep 0.05; done
 "$0/test/thin" verbs "$d/sock" 2 0:1 && wait $server && kill -TERM $daemon && wait $daemon
 """
+# a fuzz target with its corpus and changed inputs
+FUZZED = 'd=$(mktemp -d) && trap "rm -rf $d" EXIT && tar -C "$d" -xzf "$1/test/fuzz/corpus/$2.tar.gz" && cd "$d" && "$0/test/fuzzed_$2" "$d" "$3" 1'
 # these go by the clock, which a busy machine stops: they must fail twice
 CLOCKED = ('torture', 'thin', 'lives')
 LIVES = ['waiting_messages_are_not_lost', 'clients_die_in_a_take_over', 'status_words_are_set', 'primaries_that_sleep_follow_each_other',
@@ -70,6 +72,10 @@ SUITES = [(name, [program], ['BUILD/' + program] + arguments) for name, program,
     ('test_embedded', 'test/test_embedded', []),
     ('test_embedded_memory', 'test/test_embedded_memory', []),
     ('test_embedded_offers', 'test/test_embedded_offers', []),
+    ('test_embedded_ended', 'test/test_embedded_ended', []),
+    ('test_service', 'test/test_service', []),
+    ('test_pair', 'test/test_pair', []),
+    ('test_script', 'test/test_script', []),
     ('soak', 'test/soak', ['--messages', '2000']),
     ('matching client', 'test/matching', ['--operations', '1000', '--matching', 'client', '--fault', LOSSY]),
     ('matching engine', 'test/matching', ['--operations', '1000', '--matching', 'engine', '--fault', LOSSY]),
@@ -85,7 +91,17 @@ SUITES = [(name, [program], ['BUILD/' + program] + arguments) for name, program,
     ('bad_input frames', 'test/bad_input', ['frames', 'PORT', '2000']),
     ('test_match', 'test/test_match', []),
     ('torture', 'test/torture', ['1']),
+    ('test_links', 'test/test_links', []),
+    ('test_embedded_immediate', 'test/test_embedded_immediate', []),
+    ('test_embedded_coll', 'test/test_embedded_coll', []),
+    ('test_embedded_atomic', 'test/test_embedded_atomic', []),
+    ('test_embedded_inline', 'test/test_embedded_inline', []),
+    ('test_embedded_preempt', 'test/test_embedded_preempt', []),
+    ('test_embedded_group', 'test/test_embedded_group', []),
 ]] + [
+    ('fuzzed ' + name, ['test/fuzzed_' + name], ['bash', '-c', FUZZED, 'BUILD', 'SRC', name, count])
+    for name, count in [('wire', '20000'), ('rma', '20000'), ('proto', '3000'), ('channel', '300'), ('transfer', '300')]
+] + [
     ('thin', ['app/pmx-dpdk', 'test/thin'], ['bash', '-c', THIN, 'BUILD', 'PORT']),
     ('lives', ['app/pmx-dpdk', 'test/lives'], ['bash', 'SRC/test/system/lives.sh', 'BUILD'] + LIVES),
 ] + [(name, [program], ['BUILD/' + program] + arguments) for name, program, arguments in [

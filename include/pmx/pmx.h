@@ -749,8 +749,8 @@ PMX_API int pmx_transfer_done(struct pmx_context *ctx, pmx_transfer_id id);
 PMX_API uint32_t pmx_transfers_pending(struct pmx_context *ctx);
 
 /** Wait until all transfers of the context have ended, and what it has asked its groups for:
- * barriers, locks, multicasts, updates (RHiNET, 1999, table 2: sync). Requests of groups are to be
- * tested all the same.
+ * opening, barriers, locks, multicasts, updates, shared regions, collectives (RHiNET, 1999, table
+ * 2: sync). Requests of groups are to be tested all the same.
  * @retval 0 they ended @retval -ETIMEDOUT some did not @retval -EPIPE the engine is gone */
 PMX_API int pmx_sync_wait(struct pmx_context *ctx, int64_t timeout_us);
 
@@ -837,7 +837,8 @@ struct pmx_matched {
 	uint16_t label;              /**< PMX_IMMEDIATE: another one */
 };
 
-/** A send or a receive that was begun; 0: it has ended without an error. */
+/** A send or a receive that was begun, or what a group was asked for (group.h, coll.h); 0: it has
+ * ended without an error. */
 typedef uint64_t pmx_request;
 
 /** What a receive got, or a probe found. */
