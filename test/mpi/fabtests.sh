@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: FABTESTS_DIR=DIR fabtests.sh BUILD_DIR [PROVIDER]
-# sanitize: no
 # libfabric's own tests (unit, functional, short) over the provider, between two processes that find each other by node and
 # service: "ok" or "not ok" for each. One that is not run must be so for a reason that is listed here. DIR has the programs and
 # runfabtests.sh of libfabric's fabtests, built: `./configure --prefix=DIR/.. && make install`, so that they are in DIR.

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: full.sh BUILD_DIR [selection | given]
-# sanitize: no
 # MPI programs that nobody here wrote, unmodified, over pmx and over Open MPI's TCP on loopback: what they find themselves wrong
 # is an error, and so is a result that differs from TCP's. A table of the times, then "ok" and "not ok" for each. `selection`: those
 # that take a minute together (test/system/mpi.sh). From Debian: hpcc, netpipe-openmpi, scalapack-mpi-test, lammps, python3-mpi4py.
@@ -115,6 +114,16 @@ debians() {
 		results+=("ok mpi_netpipe # SKIP netpipe-openmpi is not installed")
 	fi
 
+	# of Debian's python, whatever else comes first in PATH
+	if /usr/bin/python3 -c 'import mpi4py' 2>/dev/null; then
+		judge mpi4py_ring 3 nothing_wrong /usr/bin/python3 -m mpi4py.bench ringtest -l 50 -n 100000
+	else
+		results+=("ok mpi_mpi4py # SKIP python3-mpi4py is not installed")
+	fi
+}
+
+# large_programs: their packages are those of the full tier
+large_programs() {
 	scalapack=$(echo /usr/lib/*/scalapack/openmpi-tests)
 	if [ -x "$scalapack/xdlu" ]; then
 		cd "$scalapack" || exit 2
@@ -155,15 +164,9 @@ debians() {
 	else
 		results+=("ok mpi_lammps # SKIP lammps is not installed")
 	fi
-
-	# of Debian's python, whatever else comes first in PATH
-	if /usr/bin/python3 -c 'import mpi4py' 2>/dev/null; then
-		judge mpi4py_ring 3 nothing_wrong /usr/bin/python3 -m mpi4py.bench ringtest -l 50 -n 100000
-	else
-		results+=("ok mpi_mpi4py # SKIP python3-mpi4py is not installed")
-	fi
 }
 [ "$selection" = given ] || debians
+[ "$selection" = given ] || { [ "$selection" = selection ] && ! full; } || large_programs
 
 if [ "$selection" != selection ] && [ -n "${MPI4PY_DIR:-}" ]; then
 	# Left out, since Open MPI's mtl/ofi fails there with libfabric's own providers as well (tcp;ofi_rxm): synchronous sends that

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: gang.sh BUILD_DIR [TURNS]
-# sanitize: no
 # Gang scheduling on the network: two MPI jobs on the same two hosts (namespaces, a CPU and a primary each, ranks are thin clients
 # over the udp link) in turns of 100 and 40 ms by pmx-gang, whose processes are stopped as well, against one after the other.
 # Prints a row for each pair of jobs and length of turn: seconds, their ratio, how long a job takes to stop. Root, hugepages.

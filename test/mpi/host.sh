@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: host.sh BUILD_DIR [WHAT...]
-# sanitize: no
 # MPI on one host, over pmx and over what else Open MPI has there: figures as tables, medians (least to most). Of WHAT there are
 #   pairs        two ranks, a core each: figures.c over pmx, shared memory (vader) and TCP on loopback
 #   many         8 ranks on the CPUs that there are: barrier and alltoall, over pmx and TCP

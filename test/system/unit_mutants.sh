@@ -1,15 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Usage: unit_mutants.sh BUILD_DIR
+# Usage: unit_mutants.sh BUILD_DIR [record]
 # Bugs that were put into lib/group and lib/coll on purpose (test/unit/*_mutants), each alone: the histories and cases of test_group.c,
 # test_coll.c and test_colls.c must notice them, and must notice nothing in the sound code that is compiled in the same way.
+# The case that test/unit/mutants.noticed names for a bug is run first, and the others only if it notices nothing;
+# record: writes that file anew, of what is the first to notice when all run in their order.
 set -u
 . "$(dirname "$0")/common.bash"
 root=$(cd "$(dirname "$0")/../.." && pwd)
 # as many as notice every bug; the programs' own numbers are for sound code
 export GROUP_HISTORIES=200 COLL_HISTORIES=200 COLLS_HISTORIES=300
 ulimit -c 0
+noticed=$root/test/unit/mutants.noticed
+record=${2:-}
 # the library that a test is about
 declare -A library=([group]=group [coll]=coll [colls]=coll)
 
@@ -22,7 +26,7 @@ compile() {
 sound_objects() {
 	local at=$dir/$1/sound source
 	mkdir -p "$at"
-	for source in "$root/lib/${library[$1]}"/*.c "$root/test/unit/test_$1.c"; do
+	for source in "$root/lib/${library[$1]}"/*.c "$root/test/unit/test_$1.c" "$root/test/unit/case_filter.c"; do
 		compile "$root" "$source" "$at/$(basename "$source" .c).o" || return 1
 	done
 	${CC:-cc} -o "$at/test" "$at"/*.o -lcmocka
@@ -45,10 +49,15 @@ mutant() { # TEST PATCH
 		return
 	}
 	# what crashes or never ends is noticed as well; the first test that fails is enough
-	if CMOCKA_TEST_ABORT=1 timeout 60 "$dir/$1/$name/test" >"$log" 2>&1; then
+	local first
+	first=$(awk -v mutant="$1/$name" '$1 == mutant {print $2}' "$noticed")
+	if [ -n "$first" ] && [ -z "$record" ] && ! TEST_CASE=$first CMOCKA_TEST_ABORT=1 timeout 60 "$dir/$1/$name/test" >"$log" 2>&1; then
+		ok "$1_mutant__${name//-/_}"
+	elif CMOCKA_TEST_ABORT=1 timeout 60 "$dir/$1/$name/test" >"$log" 2>&1; then
 		not_ok "$1_mutant__${name//-/_}" "no test noticed it"
 	else
 		ok "$1_mutant__${name//-/_}"
+		[ -z "$record" ] || sed -n "s|^\[ RUN *\] |$1/$name |p" "$log" | tail -n 1 >"$dir/$1-$name.noticed"
 	fi
 }
 
@@ -63,4 +72,5 @@ for test in group coll colls; do
 	done
 done
 all_beside
+[ -z "$record" ] || sort "$dir"/*.noticed >"$noticed"
 exit $failed
