@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 120
 #
 # Usage: pins.sh BUILD_DIR
 # Remote pins between processes (pins.c): their askers are killed, on the owner's node and on another; other primaries take over from
@@ -15,7 +14,7 @@ for i in 0 1; do
 		idle = adaptive
 		[proto]
 		rto_max_us = 100000
-		retries = 8
+		retries = 100
 		[limits]
 		mbufs = 4096
 		contexts = 8
@@ -41,7 +40,7 @@ for i in 0 1; do
 	OPTIONS=()
 	wait "${primaries[i]}"
 	primaries[i]=$last
-	wait_for 5 "$build/app/pmx-ctl" --instance "${tag}0" stat >/dev/null 2>&1
+	wait_for 20 "$build/app/pmx-ctl" --instance "${tag}0" stat >/dev/null 2>&1
 	"$build/app/pmx-ctl" --instance "${tag}0" memory | sed -n '/region/,$s/^/# /p'
 	echo >&"$said"
 done
