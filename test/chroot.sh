@@ -31,7 +31,7 @@ failed=0
 child=
 
 clean_up() {
-	[ -z "$child" ] || { kill "$child" && wait "$child"; } 2>/dev/null
+	[ -z "$child" ] || { kill -KILL "$child" && wait "$child"; } 2>/dev/null # unshare blocks SIGTERM; what it started ends with it
 	if grep -qF " $work/" /proc/mounts; then
 		echo "chroot.sh: something is mounted below $work: left as it is" >&2
 	else

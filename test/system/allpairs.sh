@@ -3,13 +3,16 @@
 #
 # Usage: allpairs.sh BUILD_DIR [SECONDS [LINK]]
 # Two nodes, 8 applications attached to each, 4 contexts an application: all 64 talk to all for
-# SECONDS (10), with idle = adaptive and all of it on two CPUs. Nothing may be lost, doubled, out
-# of order or damaged (allpairs.c), and the slowest of the 64 contexts must complete at least half of
-# the mean. LINK: vhost (net_vhost and net_virtio_user) or veth (net_af_packet).
+# SECONDS (3; 10 in the full tier), with idle = adaptive and all of it on two CPUs. Nothing may be lost, doubled, out
+# of order or damaged (allpairs.c), and none of the 64 contexts may starve: the slowest must complete a twentieth of the mean. They are in
+# processes, so the rest is for who gives these the CPUs; that an engine serves all contexts alike is for test/unit/test_virtual.c.
+# LINK: vhost (net_vhost and net_virtio_user) or veth (net_af_packet).
 set -u
 . "$(dirname "$0")/common.bash"
 
-seconds=${2:-10}
+seconds=3
+! full || seconds=10
+seconds=${2:-$seconds}
 link=${3:-vhost}
 apps=8
 each=4
@@ -84,8 +87,8 @@ cat "$dir"/app.*.log | awk -v contexts=$contexts -v seconds="$seconds" '
 		}
 		mean = (sum[0] + sum[1]) / (n[0] + n[1])
 		printf "# the slowest context of both nodes has %.2f of the mean\n", slowest / mean
-		exit slowest < mean / 2
-	}' && ok allpairs__no_starvation || not_ok allpairs__no_starvation "the slowest is below half of the mean"
+		exit !(slowest > 0 && slowest >= mean / 20)
+	}' && ok allpairs__no_starvation || not_ok allpairs__no_starvation "the slowest is below a twentieth of the mean"
 for i in 0 1; do
 	"$build/app/pmx-ctl" --instance "$tag$i" drops 2>/dev/null | sed "s/^/# node $i: /"
 	end "$(sed -n "1{s/[^0-9]//g;p}" /run/pmx-dpdk-"$tag$i".pid)"

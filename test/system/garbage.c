@@ -4,11 +4,15 @@
  * bytes anywhere, submissions that look right and are not, floods of right ones, positions of any
  * value; it never receives. garbage.sh runs it beside others.
  *
- *   garbage INSTANCE CONTEXT SECONDS SEED
- *   garbage - - SECONDS SEED       as much of the CPU, and no client at all: what is compared with
+ *   garbage INSTANCE CONTEXT SUBMISSIONS SEED
+ *   garbage - - 0 SEED          as much of the CPU, and no client at all: what is compared with
+ *
+ * It ends after one life of each kind, each with its share of so many submissions, unless the
+ * engine takes no more of it; 0: at SIGTERM.
  */
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,15 +23,36 @@
 #include "client/client.h"
 
 #define LIFE_US 400000 /* then it opens its context anew, and does other things wrong */
+#define KINDS   16     /* of lives */
 /* context number of the others: what is sent there is right, and theirs to wonder about */
 #define SPARED  2
 
 static uint64_t seed;
 static struct transfer_desc *descs; /* of the context: what the header says is garbage soon */
 static uint64_t region;
-static unsigned kinds; /* of garbage in this life: bits, by the cases of write_garbage */
-static uint64_t counts[8];
+static unsigned kinds;           /* of garbage in this life: bits, by the cases of write_garbage */
+static uint64_t counts[8], most; /* submissions wanted; 0: no end */
 enum { SLOTS, BYTES, POSITIONS, LIVES, REFUSED };
+static volatile sig_atomic_t told_to_end;
+
+static void
+on_term(int signal)
+{
+	(void)signal;
+	told_to_end = 1;
+}
+
+static bool
+life_is_over(void)
+{
+	return told_to_end || (most != 0 && counts[SLOTS] >= most / KINDS * counts[LIVES]);
+}
+
+static bool
+is_over(void)
+{
+	return told_to_end || (most != 0 && counts[LIVES] >= KINDS);
+}
 
 static uint64_t
 draw(void)
@@ -169,11 +194,11 @@ write_garbage(struct pmx_context *ctx)
 
 /* Draws as many bytes and yields as often as one that writes them somewhere. */
 static void
-harm_nobody(int64_t end)
+harm_nobody(void)
 {
 	static uint8_t bytes[4096];
 
-	while (ctx_now_us() < end) {
+	while (!told_to_end) {
 		for (unsigned i = 0; i < 64; i++)
 			draw_bytes(bytes + draw() % (sizeof(bytes) - 64), draw() % 64);
 		sched_yield();
@@ -189,27 +214,26 @@ main(int argc, char **argv)
 	if (argc < 5)
 		return 2;
 	const struct pmx_context_params params = {.context = (uint16_t)atoi(argv[2])};
-	int64_t end = ctx_now_us() + atoll(argv[3]) * 1000000;
 
+	most = strtoull(argv[3], NULL, 0);
+	signal(SIGTERM, on_term);
 	seed = strtoull(argv[4], NULL, 0) * 0x9E3779B97F4A7C15u + 1;
 	if (strcmp(argv[1], "-") == 0) {
-		harm_nobody(end);
+		harm_nobody();
 		return 0;
 	}
 	int result = pmx_node_attach(&node, argv[1], -1);
 
-	while (result == 0 && ctx_now_us() < end) {
-		int64_t life = ctx_now_us() + LIFE_US;
-
-		while ((result = pmx_context_open(&ctx, node, &params)) == -EBUSY &&
-			ctx_now_us() < end)
+	while (result == 0 && !is_over()) {
+		while ((result = pmx_context_open(&ctx, node, &params)) == -EBUSY && !told_to_end)
 			usleep(1000); /* its last life is seen off */
-		life = ctx_now_us() + LIFE_US;
+		const int64_t life = ctx_now_us() + (most == 0 ? LIFE_US : LIFE_US / 4);
+
 		if (result == -EBUSY)
 			result = 0;
-		if (result != 0 || ctx_now_us() >= end)
+		if (result != 0 || told_to_end)
 			break;
-		kinds = counts[LIVES]++ % 16;
+		kinds = counts[LIVES]++ % KINDS;
 		const int doorbell = ctx->doorbell;
 
 		descs = channel_transfers(ctx->shm);
@@ -217,7 +241,7 @@ main(int argc, char **argv)
 		/* what the library would believe of the memory */
 		const struct pmx_context mine = *ctx;
 
-		while (ctx_now_us() < life && ctx_now_us() < end) {
+		while (!life_is_over() && ctx_now_us() < life) {
 			for (unsigned i = 0; i < 64; i++) {
 				if (draw() % 8 && submit(ctx))
 					continue;

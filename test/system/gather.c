@@ -7,7 +7,7 @@
  *
  *   gather switch SENDERS SOCKET RATE_MBITS QUEUE_BYTES: says "ready"; at SIGTERM "drops N frames
  *   N" gather nodes SENDERS SOCKET RATE_MBITS CONFIG_LINES: "senders N rate PART silence_ms X
- *   timeouts N"
+ *   timeouts N failed N"
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -31,7 +31,7 @@
 #define PIECES    16u
 #define BURST     32
 #define WAITING   4096 /* frames in the queue of the port to node 0 */
-#define PATIENCE  30   /* s */
+#define PATIENCE  90   /* s */
 #define MTU       1500u
 
 static struct pmx_node *nodes[NODES_MAX];
@@ -149,7 +149,7 @@ start_node(unsigned i, const char *more)
 		"tx_descriptors = 256\nfault = delay=5us\n"
 		"[limits]\nmbufs = %u\ncontexts = 1\nsend_buffers = 1024\nreceive_buffers = %u\n"
 		"nodes = 64\npeers = 64\n"
-		"[proto]\n%s\n[nodes]\n",
+		"[proto]\nretries = 100\n%s\n[nodes]\n",
 		i, i, i, MTU, i == 0 ? 12288 : 4096, i == 0 ? 8192 : 64, more);
 
 	for (unsigned k = 0; k < count; k++)
@@ -276,7 +276,7 @@ nodes_main(char **argv)
 {
 	double silence, seconds, bps = atof(argv[4]) * 1e6;
 	double part = (double)(MTU - WIRE_HDR_BYTES) / (MTU + RTE_ETHER_HDR_LEN);
-	uint64_t timeouts = 0;
+	uint64_t timeouts = 0, failed = 0;
 
 	if (start_eal(argv[0], "client", argv[3], "0") != 0)
 		return 1;
@@ -289,11 +289,15 @@ nodes_main(char **argv)
 		fprintf(stderr, "gather: not all arrived within %d s\n", PATIENCE);
 		return 1;
 	}
-	for (unsigned i = 1; i < count; i++)
-		timeouts += proto_counters(nodes[i]->embedded->engines[0].proto)[PROTO_timeouts];
-	printf("senders %u rate %.3f silence_ms %.2f timeouts %lu\n", count - 1,
+	for (unsigned i = 1; i < count; i++) {
+		const uint64_t *c = proto_counters(nodes[i]->embedded->engines[0].proto);
+
+		timeouts += c[PROTO_timeouts];
+		failed += c[PROTO_messages_failed];
+	}
+	printf("senders %u rate %.3f silence_ms %.2f timeouts %lu failed %lu\n", count - 1,
 		(count - 1) * PIECES * (double)PIECE * 8 / seconds / bps / part, silence * 1e3,
-		timeouts);
+		timeouts, failed);
 	return 0;
 }
 

@@ -33,7 +33,8 @@
 #define PART        5000u /* bytes that a member writes at all others */
 #define BYTES       (MEMBERS * PART)
 #define LONG        (100u << 10)
-#define OPEN_US     2000000
+#define OPEN_US     15000000 /* nobody dies */
+#define DYING_US    5000000  /* ... or one does, perhaps before it comes */
 #define PATIENCE_US 20000000
 
 struct together {
@@ -177,14 +178,14 @@ join(char **instances)
 		.id = group_number,
 		.count = MEMBERS,
 		.members = list,
-		.timeout_us = OPEN_US,
+		.timeout_us = wanted == 0 ? OPEN_US : DYING_US,
 	};
 	const struct pmx_context_params params = {
 		.context = (uint16_t)(rank / 2),
 		.send_buffers = 64,
 		.receive_buffers = 64,
 	};
-	const int64_t until = now_us() + 2000000;
+	const int64_t until = now_us() + PATIENCE_US;
 	pmx_request request = 0;
 	struct pmx_status status = {0};
 	int result;

@@ -14,7 +14,7 @@ for i in 0 1; do
 		idle = adaptive
 		[proto]
 		rto_max_us = 100000
-		retries = 8
+		retries = 100
 		[limits]
 		mbufs = 4096
 		contexts = 8
@@ -40,7 +40,7 @@ for i in 0 1; do
 	OPTIONS=()
 	wait "${primaries[i]}"
 	primaries[i]=$last
-	wait_for 5 "$build/app/pmx-ctl" --instance "${tag}0" stat >/dev/null 2>&1
+	wait_for 20 "$build/app/pmx-ctl" --instance "${tag}0" stat >/dev/null 2>&1
 	"$build/app/pmx-ctl" --instance "${tag}0" memory | sed -n '/region/,$s/^/# /p'
 	echo >&"$said"
 done

@@ -19,18 +19,18 @@ begin() { # NODE
 at() {
 	local node=$1
 	shift
-	timeout 10 "$ctl" --instance "$dir/door/$node.sock" "$@"
+	timeout 30 "$ctl" --instance "$dir/door/$node.sock" "$@"
 }
 
-counter() { timeout 10 "$ctl" --instance "$tag$1" stat --all | awk -v c="$2" '$1 == c {print $2}'; }
+counter() { timeout 30 "$ctl" --instance "$tag$1" stat --all | awk -v c="$2" '$1 == c {print $2}'; }
 
 # jobs NODE JOB: its line of pmx-ctl jobs, without the number: state, contexts, stopped, settled
 jobs() { at "$1" jobs | awk -v j="$2" '$1 == j {$1 = ""; print substr($0, 2)}'; }
 is_job() { [[ $(jobs "$1" "$2") == "$3"* ]]; }
 
-# job_is TEST NODE JOB STATE: within 5 s
+# job_is TEST NODE JOB STATE: within 20 s
 job_is() {
-	if wait_for 5 is_job "$2" "$3" "$4"; then
+	if wait_for 20 is_job "$2" "$3" "$4"; then
 		ok "$1"
 	else
 		not_ok "$1" "job $3 of node $2 is '$(jobs "$2" "$3")', not '$4'"
@@ -49,15 +49,15 @@ at_most() { # TEST VALUE BOUND
 holdings() {
 	local i
 	for i in $nodes; do
-		timeout 10 "$ctl" --instance "$tag$i" stat |
+		timeout 30 "$ctl" --instance "$tag$i" stat |
 			awk -v n=$i '$1 == "mbufs_unpromised" || $1 == "flows" {printf "%s_%d=%s ", $1, n, $2}
 				$1 == "mbufs_free" {printf "mbufs_free_%d=%d ", n, ($2 + 64) / 128}'
-		timeout 10 "$ctl" --instance "$tag$i" --json contexts | tr -cd '{' | wc -c | tr '\n' ' '
+		timeout 30 "$ctl" --instance "$tag$i" --json contexts | tr -cd '{' | wc -c | tr '\n' ' '
 	done
 }
 as_before() { now=$(holdings); [ "$now" = "$before" ]; }
 nothing_is_left() { # TEST
-	if wait_for 10 as_before; then ok "$1"; else not_ok "$1" "$now, before: $before"; fi
+	if wait_for 20 as_before; then ok "$1"; else not_ok "$1" "$now, before: $before"; fi
 }
 
 # ------------------------------------------------------------------ clients that obey
@@ -70,7 +70,7 @@ client() { # NAME NODE JOB [CONTEXT]: no job: 0
 	start_fed "$dir/$1.log" env "${job[@]}" ${SETPRIV[@]+"${SETPRIV[@]}"} "$preempt" client "$dir/door/$2.sock"
 	pid[$1]=$last
 	in[$1]=$to
-	wait_for 10 grep -q ready "$dir/$1.log" || not_ok "${suite}_client_$1" "it does not attach" "$dir/$1.log"
+	wait_for 20 grep -q ready "$dir/$1.log" || not_ok "${suite}_client_$1" "it does not attach" "$dir/$1.log"
 	[ -z "${4:-}" ] || hears "" "$1" "open $4" 'open: 0'
 }
 
@@ -131,7 +131,7 @@ ended() {
 	shift
 	kill -USR1 "${workers[@]}" 2>/dev/null
 	for w in "${workers[@]}"; do
-		wait_for 40 sh -c "! kill -0 $w 2>/dev/null" || kill -KILL "$w"
+		wait_for 60 gone "$w" || kill -KILL "$w"
 		wait "$w" || codes[${job_of[$w]}]+=" $?"
 	done
 	workers=()
@@ -158,7 +158,7 @@ taken_over() { # TEST NODE
 	primary "$2" -l $(($2 % 2)) -m 192 && ok "$1" || not_ok "$1" "the primary of node $2 is not replaced"
 	OPTIONS=()
 	primaries[$2]=$last
-	wait_for 10 sh -c "! kill -0 $old 2>/dev/null" || not_ok "$1" "the old primary of node $2 does not end"
+	wait_for 20 gone "$old" || not_ok "$1" "the old primary of node $2 does not end"
 }
 
 export PMX_ATTACH=thin

@@ -21,7 +21,7 @@
 #include "preempt.h"
 
 #define LONG_FREEZES 2
-#define SETTLE_S     2 /* beyond the longest drain */
+#define SETTLE_S     30 /* beyond the longest drain: it ends, however busy the machine is */
 
 /* ------------------------------------------------------------------ contents */
 

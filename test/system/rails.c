@@ -6,7 +6,7 @@
  *                                      that ends the stream; "sent N" or how one of them failed
  *   rails receive INSTANCE CONTEXT     until the end of the stream: each number once and in order;
  *                                      "gap END MS" for silences above 2 ms (END: s since 1970),
- *                                      "received N"
+ *                                      "at N" for each thousandth, "received N"
  */
 #include <errno.h>
 #include <signal.h>
@@ -24,6 +24,7 @@
 #define LONGEST 8000
 #define LAST    UINT64_MAX
 #define GAP_US  2000
+#define TELL    1000
 
 static volatile sig_atomic_t stop;
 
@@ -124,7 +125,8 @@ receive_stream(struct pmx_context *ctx)
 		if (number != n)
 			die("message %llu came, not %llu", (unsigned long long)number,
 				(unsigned long long)n);
-		n++;
+		if (++n % TELL == 0)
+			printf("at %llu\n", (unsigned long long)n);
 	}
 	printf("received %llu\n", (unsigned long long)n);
 }

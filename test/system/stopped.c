@@ -2,16 +2,19 @@
  *
  * What others notice when an application is stopped, and what an application notices when its
  * engine is: stopped.sh says who is stopped when. Usage:
- *   stopped INSTANCE CONTEXT hold opens, says "ready", receives nothing until a line comes; then
- *   counts stopped INSTANCE CONTEXT flood NODE:CONTEXT sends all that goes for a line's time; then
- *   sees it off
- *   stopped INSTANCE CONTEXT calls every call that may not wait, while the engine does not run
- *   stopped INSTANCE CONTEXT poll               looks for messages all the time, until a line comes
+ *   stopped INSTANCE CONTEXT hold    opens, says "ready", receives nothing until a line comes; then
+ *                                    counts
+ *   stopped INSTANCE CONTEXT flood NODE:CONTEXT
+ *                                    sends all that goes until a line comes; then sees it off
+ *   stopped INSTANCE CONTEXT calls   every call that may not wait, while the engine does not run
+ *   stopped INSTANCE CONTEXT poll    looks for messages all the time, POLLS times and until a line
+ *                                    comes; tells how often it gave up its CPU
  */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <pmx/pmx.h>
@@ -19,12 +22,22 @@
 #include "helpers.h"
 
 #define PATIENCE_S 30
+#define POLLS      100000
 /* bulk messages that are held when the engine stops: the ring has 64 slots */
 #define MESSAGES   100
 #define LEN        600
 
 static struct pmx_node *node;
 static struct pmx_context *ctx;
+static unsigned yields;
+
+/* The one that the library calls. */
+int
+sched_yield(void)
+{
+	yields++;
+	return (int)syscall(SYS_sched_yield);
+}
 
 static bool
 line_came(void)
@@ -124,16 +137,19 @@ poll_on(void)
 	unsigned polls = 0;
 
 	say("ready");
-	while (++polls % 256 != 0 || !line_came()) {
+	yields = 0;
+	while (++polls < POLLS || polls % 256 != 0 || !line_came()) {
 		if (pmx_receive(ctx, &m) == 1)
 			pmx_release_receive_buffer(ctx, &m);
 	}
+	printf("polls %u yields %u\n", polls, yields);
 	return 0;
 }
 
 static double began;
 
-/* A call came back: how long it took, and what it said. */
+/* A call came back: how long it took, and what it said. One that waits for the engine does not come
+ * back, or says so when its patience with a primary has ended. */
 static void
 returned(const char *what, int result)
 {
@@ -141,8 +157,8 @@ returned(const char *what, int result)
 
 	printf("%-28s %6d  %.3f ms\n", what, result, took * 1e3);
 	fflush(stdout);
-	if (took > 1)
-		fail("%s took %.1f s", what, took);
+	if (result < 0 && result != -EAGAIN && result != -ENOBUFS)
+		fail("%s: %s, after %.1f s", what, pmx_strerror(result), took);
 	began = now_s();
 }
 
