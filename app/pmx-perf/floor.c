@@ -523,6 +523,34 @@ check_frame_bytes(struct floor *f, uint16_t frame_bytes)
 	return 0;
 }
 
+/* Copy the payload of a frame of so many bytes from the user buffer, or to it. */
+static inline void
+copy_payload(struct floor *f, struct floor_frame *fr, uint16_t frame_bytes, bool in)
+{
+	uint32_t bytes = frame_bytes - FLOOR_HDR_BYTES;
+	uint8_t *user = f->user + user_next(&f->user_at, bytes);
+
+	if (in)
+		rte_memcpy(fr + 1, user, bytes);
+	else
+		rte_memcpy(user, fr + 1, bytes);
+}
+
+/* Write a request of so many bytes; a PING's payload comes from the user buffer, if there is
+ * one. */
+static void
+request_fill(struct floor *f, struct rte_mbuf *m, enum floor_type type, enum floor_mode mode,
+	uint32_t seq, uint16_t frame_bytes)
+{
+	struct floor_frame *fr = rte_pktmbuf_mtod(m, struct floor_frame *);
+
+	frame_fill(f, fr, type, mode, seq);
+	m->data_len = frame_bytes;
+	m->pkt_len = frame_bytes;
+	if (type == FLOOR_PING && f->user != NULL)
+		copy_payload(f, fr, frame_bytes, true);
+}
+
 /* Send one frame. One that is refused or fails counts as lost, and its sender repeats it. */
 static void
 send_one(struct floor *f, enum floor_type type, enum floor_mode mode, uint32_t seq,
@@ -532,9 +560,7 @@ send_one(struct floor *f, enum floor_type type, enum floor_mode mode, uint32_t s
 
 	if (unlikely(m == NULL))
 		return;
-	frame_fill(f, rte_pktmbuf_mtod(m, struct floor_frame *), type, mode, seq);
-	m->data_len = frame_bytes;
-	m->pkt_len = frame_bytes;
+	request_fill(f, m, type, mode, seq, frame_bytes);
 	if (unlikely(rte_eth_tx_burst(f->port, 0, &m, 1) != 1))
 		rte_pktmbuf_free(m);
 }
@@ -568,8 +594,7 @@ wait_answer(struct floor *f, enum floor_type type, uint32_t seq, uint16_t frames
 				*out = fr->hdr;
 				f->peer = fr->ether.src_addr;
 				if (f->user != NULL)
-					rte_memcpy(f->user, fr + 1,
-						bufs[i]->data_len - FLOOR_HDR_BYTES);
+					copy_payload(f, fr, bufs[i]->data_len, false);
 			}
 		}
 		rte_pktmbuf_free_bulk(bufs, n);
@@ -609,12 +634,8 @@ send_ping(struct floor *f, enum floor_type type, uint32_t seq, uint16_t frame_by
 		part = RTE_MIN(group - sent, FLOOR_PART);
 		if (rte_pktmbuf_alloc_bulk(f->pool, bufs, part) != 0)
 			return;
-		for (uint16_t i = 0; i < part; i++) {
-			frame_fill(f, rte_pktmbuf_mtod(bufs[i], struct floor_frame *), type,
-				FLOOR_COUNT, seq);
-			bufs[i]->data_len = frame_bytes;
-			bufs[i]->pkt_len = frame_bytes;
-		}
+		for (uint16_t i = 0; i < part; i++)
+			request_fill(f, bufs[i], type, FLOOR_COUNT, seq, frame_bytes);
 		send_all(f, bufs, part, rte_rdtsc() + ticks_of_us(LOST_US));
 	}
 }
@@ -666,6 +687,37 @@ floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t ro
 	return 0;
 }
 
+/* A user buffer for one call; rte_free() it. */
+static uint8_t *
+user_new(struct floor *f)
+{
+	uint8_t *user = rte_zmalloc("floor_user", FLOOR_USER_BYTES + UINT16_MAX,
+		RTE_CACHE_LINE_SIZE);
+
+	if (user == NULL)
+		fail(f, -ENOMEM, "no %u bytes for the user buffer: give EAL more memory (-m)",
+			FLOOR_USER_BYTES + UINT16_MAX);
+	else
+		memset(user, 0x5a, FLOOR_USER_BYTES);
+	return user;
+}
+
+int
+floor_messages(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t rounds,
+	uint64_t warmup, struct hist *h, uint64_t *lost)
+{
+	int rc;
+
+	f->user = user_new(f);
+	f->user_at = 0;
+	if (f->user == NULL)
+		return -ENOMEM;
+	rc = floor_latency(f, frame_bytes, group, rounds, warmup, h, lost);
+	rte_free(f->user);
+	f->user = NULL;
+	return rc;
+}
+
 int
 floor_fetch(struct floor *f, uint16_t answer_bytes, uint64_t rounds, uint64_t warmup,
 	struct hist *h, uint64_t *lost)
@@ -674,14 +726,9 @@ floor_fetch(struct floor *f, uint16_t answer_bytes, uint64_t rounds, uint64_t wa
 
 	if (rc != 0)
 		return rc;
-	f->user = rte_zmalloc("floor_user", UINT16_MAX, RTE_CACHE_LINE_SIZE);
-	if (f->user == NULL)
-		return fail(f, -ENOMEM, "no %u bytes: give EAL more memory (-m)", UINT16_MAX);
 	f->fetch_bytes = answer_bytes;
-	rc = floor_latency(f, 64, 1, rounds, warmup, h, lost);
+	rc = floor_messages(f, 64, 1, rounds, warmup, h, lost);
 	f->fetch_bytes = 0;
-	rte_free(f->user);
-	f->user = NULL;
 	return rc;
 }
 
@@ -689,8 +736,8 @@ floor_fetch(struct floor *f, uint16_t answer_bytes, uint64_t rounds, uint64_t wa
 struct stream {
 	struct floor_frame head; /* of each frame */
 	uint16_t frame_bytes;
-	uint16_t burst;
-	uint16_t group;      /* frames written before any is sent, 0: a burst */
+	uint16_t burst;      /* frames offered to the port at once */
+	uint16_t group;      /* frames of a message, 1..FLOOR_GROUP_MAX */
 	const uint8_t *user; /* payload source, NULL = headers only */
 	uint32_t user_at;
 };
@@ -714,7 +761,8 @@ stream_send(struct floor *f, struct stream *s, double seconds)
 {
 	uint64_t end = rte_rdtsc() + ticks_of_us(seconds * 1e6);
 	struct rte_mbuf *bufs[FLOOR_GROUP_MAX];
-	uint16_t n = s->group ? s->group : s->burst, part;
+	/* written before any is sent: whole messages, and a burst at least */
+	uint16_t n = s->group * (s->burst / s->group > 0 ? s->burst / s->group : 1), part;
 	uint64_t sent = 0;
 	uint32_t tries = 0;
 
@@ -745,6 +793,8 @@ stream_run(struct floor *f, struct stream *s, double seconds, struct floor_resul
 	struct floor_result r = {0};
 	int rc;
 
+	if (s->burst == 0 || s->burst > FLOOR_BURST_MAX)
+		return fail(f, -EINVAL, "burst of %u: must be 1 to %u", s->burst, FLOOR_BURST_MAX);
 	if (seconds <= 0 || seconds > f->time_limit_s)
 		return fail(f, -EINVAL, "%.3f seconds: must be more than 0 and at most %.0f",
 			seconds, f->time_limit_s);
@@ -775,37 +825,29 @@ int
 floor_rate(struct floor *f, uint16_t frame_bytes, uint16_t burst, double seconds,
 	struct floor_result *result)
 {
-	struct stream s = {.frame_bytes = frame_bytes, .burst = burst};
+	struct stream s = {.frame_bytes = frame_bytes, .burst = burst, .group = 1};
 	int rc = check_frame_bytes(f, frame_bytes);
 
 	if (rc != 0)
 		return rc;
-	if (burst == 0 || burst > FLOOR_BURST_MAX)
-		return fail(f, -EINVAL, "burst of %u: must be 1 to %u", burst, FLOOR_BURST_MAX);
 	return stream_run(f, &s, seconds, result);
 }
 
 int
-floor_bandwidth(struct floor *f, uint16_t frame_bytes, uint16_t group, double seconds,
-	struct floor_result *result)
+floor_bandwidth(struct floor *f, uint16_t frame_bytes, uint16_t group, uint16_t burst,
+	double seconds, struct floor_result *result)
 {
-	struct stream s = {.frame_bytes = frame_bytes, .burst = 32, .group = group > 1 ? group : 0};
+	struct stream s = {.frame_bytes = frame_bytes, .burst = burst, .group = group};
 	uint8_t *user;
 	int rc = check_frame_bytes(f, frame_bytes);
 
 	if (rc != 0)
 		return rc;
-	if (group > FLOOR_GROUP_MAX)
-		return fail(f, -EINVAL, "messages of %u frames: at most %u", group,
-			FLOOR_GROUP_MAX);
-	user = rte_zmalloc("floor_user", FLOOR_USER_BYTES + UINT16_MAX, RTE_CACHE_LINE_SIZE);
+	if (group == 0 || group > FLOOR_GROUP_MAX)
+		return fail(f, -EINVAL, "messages of %u frames: 1 to %u", group, FLOOR_GROUP_MAX);
+	s.user = user = user_new(f);
 	if (user == NULL)
-		return fail(f, -ENOMEM,
-			"no %u bytes for the user buffer: give EAL more memory (-m)",
-			FLOOR_USER_BYTES + UINT16_MAX);
-	for (uint32_t i = 0; i < FLOOR_USER_BYTES; i++)
-		user[i] = (uint8_t)i;
-	s.user = user;
+		return -ENOMEM;
 	rc = stream_run(f, &s, seconds, result);
 	rte_free(user);
 	return rc;

@@ -43,7 +43,9 @@ struct floor {
 			       * recognised */
 	uint16_t group;       /* of the latest test: frames of a message, 0 = none */
 	uint16_t fetch_bytes; /* floor_fetch(): of an answer; otherwise 0 */
-	uint8_t *user;        /* floor_fetch(): where answers are copied to; otherwise NULL */
+	uint8_t *user;    /* floor_messages(), floor_fetch(): where payload is copied from and to;
+			   * otherwise NULL */
+	uint32_t user_at; /* offset of its next bytes */
 	char error[256];
 };
 
@@ -81,8 +83,14 @@ int floor_echo(struct floor *f, double seconds);
 int floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t rounds,
 	uint64_t warmup, struct hist *h, uint64_t *lost);
 
-/* Initiator: the same with 64 bytes there and answer_bytes back, which are copied from the peer's
- * user buffer and into one here. */
+/* Initiator: the same with the work of an application, which writes what it sends and reads what
+ * has come: payload is copied from a user buffer into the frames, and out of those that come
+ * back. */
+int floor_messages(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t rounds,
+	uint64_t warmup, struct hist *h, uint64_t *lost);
+
+/* Initiator: floor_latency() with 64 bytes there and answer_bytes back, which are copied from the
+ * peer's user buffer and into one here. */
 int floor_fetch(struct floor *f, uint16_t answer_bytes, uint64_t rounds, uint64_t warmup,
 	struct hist *h, uint64_t *lost);
 
@@ -91,13 +99,12 @@ int floor_fetch(struct floor *f, uint16_t answer_bytes, uint64_t rounds, uint64_
 int floor_rate(struct floor *f, uint16_t frame_bytes, uint16_t burst, double seconds,
 	struct floor_result *result);
 
-/* Initiator: the same in bursts of 32, with the work of an application: each payload byte is copied
- * from a user buffer into the frame here, and out of the frame into one at the peer. group = 1:
- * burst by burst, so that frames stay in the cache. group = 2..FLOOR_GROUP_MAX: as messages of so
- * many frames, each written completely before any of it is sent, and received completely before it
- * is read. */
-int floor_bandwidth(struct floor *f, uint16_t frame_bytes, uint16_t group, double seconds,
-	struct floor_result *result);
+/* Initiator: the same with the work of an application: each payload byte is copied from a user
+ * buffer into the frame here, and out of the frame into one at the peer. group = 1: burst by burst,
+ * so that frames stay in the cache. group = 2..FLOOR_GROUP_MAX: as messages of so many frames, each
+ * written completely before any of it is sent, and received completely before it is read. */
+int floor_bandwidth(struct floor *f, uint16_t frame_bytes, uint16_t group, uint16_t burst,
+	double seconds, struct floor_result *result);
 
 /* Initiator: end the peer's floor_echo(). Returns when the peer no longer polls its port. */
 int floor_quit(struct floor *f);
