@@ -645,7 +645,8 @@ floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t ro
 	uint64_t warmup, struct hist *h, uint64_t *lost)
 {
 	const uint64_t ns_per_tick_q32 = (UINT64_C(1000000000) << 32) / rte_get_tsc_hz();
-	uint64_t end = rte_rdtsc() + ticks_of_us(f->time_limit_s * 1e6);
+	const uint64_t begin = rte_rdtsc(), within = ticks_of_us(f->within_s * 1e6);
+	uint64_t end = begin + ticks_of_us(f->time_limit_s * 1e6);
 	const uint64_t patience = ticks_of_us(LOST_US);
 	const enum floor_type type = f->fetch_bytes ? FLOOR_FETCH : FLOOR_PING;
 	uint64_t lost_now = 0;
@@ -662,6 +663,10 @@ floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t ro
 	for (uint64_t i = 0; i < warmup + rounds; i++) {
 		uint64_t start = rte_rdtsc(), ticks;
 
+		if (unlikely(within && start - begin > within / 10 && i < warmup))
+			warmup = i;
+		if (unlikely(within && start - begin > within && i > warmup))
+			break;
 		send_ping(f, type, (uint32_t)i, frame_bytes, group);
 		if (likely(wait_answer(f, type + 1, (uint32_t)i, group, start + patience, &pong))) {
 			ticks = rte_rdtsc() - start;

@@ -37,6 +37,9 @@ struct floor {
 	struct rte_mempool *pool;   /* of every frame, sent and received; the caller's */
 	enum floor_idle idle;       /* set by the caller, may change between calls */
 	double time_limit_s;        /* bound of each call; floor_port_start() sets 60 */
+	double within_s;            /* floor_latency() and those like it: not 0: when so long has
+				     * passed, end with the rounds that were made; a tenth of it is
+				     * the longest warm-up */
 	struct rte_ether_addr mac;  /* own */
 	struct rte_ether_addr peer; /* broadcast until the peer's first answer */
 	uint32_t run;         /* number of the latest test, by which late frames of earlier ones are

@@ -87,6 +87,7 @@ static const char usage[] =
 	"\n"
 	"  --sizes N,N,...          bytes; defaults 8 to 1048576\n"
 	"  --rounds N (20000)  --warmup N (2000)  --seconds S (1)  --burst N (32)\n"
+	"  --within S               latency: end after S seconds with the rounds that were made\n"
 	"  --idle spin|yield|block  at an empty poll (default yield; embedded: spin)\n"
 	"  --cpu N                  the CPU to run on (default: one that no pmx-dpdk or pmx-perf "
 	"polls on)\n"
@@ -118,7 +119,8 @@ enum {
 	OPT_VIA,
 	OPT_SOCKET,
 	OPT_OTHER,
-	OPT_IN_PLACE
+	OPT_IN_PLACE,
+	OPT_WITHIN
 };
 
 static const struct option longs[] = {{"instance", 1, NULL, OPT_INSTANCE},
@@ -132,8 +134,8 @@ static const struct option longs[] = {{"instance", 1, NULL, OPT_INSTANCE},
 	{"local", 1, NULL, OPT_LOCAL}, {"remote", 1, NULL, OPT_REMOTE},
 	{"figure", 1, NULL, OPT_FIGURE}, {"via", 1, NULL, OPT_VIA},
 	{"socket-buffer", 1, NULL, OPT_SOCKET}, {"other", 1, NULL, OPT_OTHER},
-	{"in-place", 0, NULL, OPT_IN_PLACE}, {"help", 0, NULL, OPT_HELP},
-	{"version", 0, NULL, OPT_VERSION}, {0}};
+	{"in-place", 0, NULL, OPT_IN_PLACE}, {"within", 1, NULL, OPT_WITHIN},
+	{"help", 0, NULL, OPT_HELP}, {"version", 0, NULL, OPT_VERSION}, {0}};
 
 const struct perf_command perf_commands[] = {
 	{"respond", run_respond, NULL, NULL},
@@ -274,6 +276,8 @@ parse_number_option(struct options *o, int opt, const char *arg)
 		e = parse_number("--burst", arg, 1, 64, &v);
 		o->burst = (unsigned)v;
 		return e;
+	case OPT_WITHIN:
+		return parse_number("--within", arg, 0.001, 86400, &o->within);
 	case OPT_CPU:
 		e = parse_number("--cpu", arg, 0, 4095, &v);
 		o->cpu = (int)v;

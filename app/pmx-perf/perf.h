@@ -64,7 +64,7 @@ struct options {
 	uint32_t sizes[PERF_SIZES_MAX]; /* bytes */
 	unsigned size_count;            /* 0 = the test's own */
 	uint64_t rounds, warmup;
-	double seconds;
+	double seconds, within;
 	uint32_t socket_bytes; /* baseline udp */
 	unsigned burst;
 	bool in_place;

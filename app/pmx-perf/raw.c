@@ -193,6 +193,7 @@ run_floor(const struct options *o)
 	}
 	f.idle = o->idle == PERF_SPIN ? FLOOR_SPIN : FLOOR_YIELD;
 	f.time_limit_s = 120;
+	f.within_s = o->within;
 	if (o->respond) {
 		result = floor_echo(&f, 300) == 0 ? 0 : fail("echo", f.error);
 	} else {
@@ -259,6 +260,7 @@ run_baseline(const struct options *o)
 			: o->idle == PERF_YIELD ? BASELINE_YIELD
 						: BASELINE_BLOCK,
 		.time_limit_s = 120,
+		.within_s = o->within,
 		.socket_bytes = (int)o->socket_bytes,
 	};
 	pid_t child = -1;

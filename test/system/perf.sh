@@ -87,6 +87,7 @@ config 1
 # 1 MiB is more than a context of this MTU may send plain
 sizes=--sizes=1,63,4097,1048576
 json latency p50_ns pair latency --json "${few[@]}" "$sizes"
+json "latency --within" p50_ns pair latency --json --rounds 1000000000 --warmup 1000000000 --within 0.1 --sizes 1,4097
 json rate gbits pair rate --json "${few[@]}"
 json bandwidth gbits pair bandwidth --json "${few[@]}" "$sizes"
 json push gbits pair push --json "${few[@]}" "$sizes"
@@ -106,6 +107,8 @@ json unexpected "exact_ns any_source_ns one_bit_ns cold_exact_ns reverse_ns lhs_
 json pin "ns a_ns" "$perf" pin --json
 json idle "p50_ns cpu" timeout 60 "$perf" idle --json --seconds 0.02 -- "${eal[@]}" --file-prefix "${tag}i"
 json tcp "" "$perf" baseline tcp --json "${few[@]}" --sizes 1,65536 --idle yield --address "127.0.0.1:$((port + 2))"
+json "tcp --within" p50_ns "$perf" baseline tcp --json --rounds 1000000000 --warmup 1000000000 --within 0.1 --seconds 0.01 --sizes 1 \
+	--idle yield --address "127.0.0.1:$((port + 4))"
 json udp "" "$perf" baseline udp --json "${few[@]}" --sizes 1,8192 --idle yield --address "127.0.0.1:$((port + 3))"
 
 relayed() {
