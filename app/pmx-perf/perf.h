@@ -76,7 +76,8 @@ struct options {
 	bool local_private, remote_private; /* memory of malloc, not of pmx_alloc */
 	const char *figure;                 /* directory for curves; it exists when tests begin */
 	bool json, respond, serve, progress;
-	char **files; /* report */
+	bool spread, unsettled; /* report */
+	char **files;           /* report */
 	int file_count;
 	int eal_argc;
 	char **eal_argv;
