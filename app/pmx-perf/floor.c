@@ -37,13 +37,13 @@
 #define LOST_IN_A_ROW    50    /* after so many lost pings in a row the link counts as dead */
 /* between two sends of an unanswered control frame */
 #define REPEAT_US        2000
-/* a control frame unanswered for this time: the peer is not there */
-#define CONTROL_US       5000000
+/* a control frame unanswered for this time: the peer is not there; long, for a peer that shares its
+ * CPU with many others */
+#define CONTROL_US       30000000
 #define START_US         5000000 /* how long a port may refuse to start */
 /* how long the responder answers repeated QUITs before it leaves */
 #define LINGER_US        20000
 #define POLLS_PER_CLOCK  64 /* empty polls between two checks of the clock */
-#define FLOOR_PART       32 /* frames of a message that are offered to the port at once */
 
 enum floor_type {
 	FLOOR_PING, /* echo it as PONG */
@@ -72,7 +72,8 @@ struct floor_hdr {
 				* or 1: none */
 	rte_be32_t run;        /* test that the frame belongs to */
 	rte_be32_t seq;        /* of a PING and its PONG */
-	rte_be64_t frames;     /* RESULT: DATA frames received; FETCH: bytes of the answer */
+	rte_be64_t frames;     /* RESULT: DATA frames received; FETCH: bytes of the answer; PING:
+				* frames that are offered to the port at once */
 	rte_be64_t elapsed_ns; /* RESULT: between the first and the last of them */
 } __attribute__((packed, aligned(2)));
 
@@ -197,7 +198,7 @@ frame_fill(const struct floor *f, struct floor_frame *fr, enum floor_type type,
 		.hdr.group = rte_cpu_to_be_16(f->group),
 		.hdr.run = rte_cpu_to_be_32(f->run),
 		.hdr.seq = rte_cpu_to_be_32(seq),
-		.hdr.frames = rte_cpu_to_be_64(f->fetch_bytes),
+		.hdr.frames = rte_cpu_to_be_64(f->fetch_bytes ? f->fetch_bytes : f->part),
 	};
 }
 
@@ -247,7 +248,7 @@ floor_port_start(struct floor *f, uint16_t port, uint16_t jumbo_mtu, struct rte_
 	struct rte_eth_dev_info info;
 	int rc;
 
-	*f = (struct floor){.port = port, .pool = pool, .time_limit_s = 60};
+	*f = (struct floor){.port = port, .pool = pool, .time_limit_s = 60, .part = 32};
 	f->run = (uint32_t)rte_rdtsc();
 	memset(&f->peer, 0xff, sizeof(f->peer));
 	if (frame_room(pool) < longest)
@@ -397,6 +398,7 @@ static void
 hold_ping(const struct floor *f, struct responder *r, struct rte_mbuf *m, struct floor_frame *fr)
 {
 	uint16_t group = RTE_MIN(rte_be_to_cpu_16(fr->hdr.group), FLOOR_GROUP_MAX);
+	uint64_t most = RTE_MAX(rte_be_to_cpu_64(fr->hdr.frames), UINT64_C(1));
 
 	if (r->held_count > 0 && r->ping_seq != fr->hdr.seq) {
 		/* the rest of that ping was lost */
@@ -409,7 +411,7 @@ hold_ping(const struct floor *f, struct responder *r, struct rte_mbuf *m, struct
 	if (r->held_count < group)
 		return;
 	for (uint16_t i = 0, part; i < group; i += part) {
-		part = RTE_MIN(group - i, FLOOR_PART);
+		part = (uint16_t)RTE_MIN((uint64_t)(group - i), most);
 		send_all(f, r->held + i, part, rte_rdtsc() + ticks_of_us(LOST_US));
 	}
 	r->held_count = 0;
@@ -624,14 +626,14 @@ control(struct floor *f, enum floor_type type, enum floor_mode mode, struct floo
 static void
 send_ping(struct floor *f, enum floor_type type, uint32_t seq, uint16_t frame_bytes, uint16_t group)
 {
-	struct rte_mbuf *bufs[FLOOR_PART];
+	struct rte_mbuf *bufs[FLOOR_BURST_MAX];
 
 	if (group == 1) {
 		send_one(f, type, FLOOR_COUNT, seq, frame_bytes);
 		return;
 	}
 	for (uint16_t sent = 0, part; sent < group; sent += part) {
-		part = RTE_MIN(group - sent, FLOOR_PART);
+		part = RTE_MIN(group - sent, f->part);
 		if (rte_pktmbuf_alloc_bulk(f->pool, bufs, part) != 0)
 			return;
 		for (uint16_t i = 0; i < part; i++)
@@ -656,8 +658,9 @@ floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t ro
 
 	if (rc != 0)
 		return rc;
-	if (group == 0 || group > FLOOR_GROUP_MAX)
-		return fail(f, -EINVAL, "messages of %u frames: 1 to %u", group, FLOOR_GROUP_MAX);
+	if (group == 0 || group > FLOOR_GROUP_MAX || f->part == 0 || f->part > FLOOR_BURST_MAX)
+		return fail(f, -EINVAL, "messages of %u frames, %u at once: 1 to %u, 1 to %u",
+			group, f->part, FLOOR_GROUP_MAX, FLOOR_BURST_MAX);
 	f->run++;
 	f->group = group;
 	for (uint64_t i = 0; i < warmup + rounds; i++) {

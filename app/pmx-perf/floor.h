@@ -45,6 +45,9 @@ struct floor {
 	uint32_t run;         /* number of the latest test, by which late frames of earlier ones are
 			       * recognised */
 	uint16_t group;       /* of the latest test: frames of a message, 0 = none */
+	uint16_t part;        /* floor_latency() and those like it: frames of a message that both
+			       * sides offer to the port at once, 1..FLOOR_BURST_MAX;
+			       * floor_port_start() sets 32 */
 	uint16_t fetch_bytes; /* floor_fetch(): of an answer; otherwise 0 */
 	uint8_t *user;    /* floor_messages(), floor_fetch(): where payload is copied from and to;
 			   * otherwise NULL */

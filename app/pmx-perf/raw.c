@@ -126,25 +126,46 @@ best_bandwidth(struct floor *f, const struct options *o, uint16_t frame, uint16_
 	return e;
 }
 
+/* Measure round trips of messages of n frames, offered to the port in parts of two lengths: one
+ * side copies the next part while the other copies this one, but each part costs. Fills the row
+ * with those of the lower median. */
+static int
+best_latency(struct floor *f, const struct options *o, uint16_t frame, uint16_t n, struct row *best)
+{
+	static const uint16_t parts[] = {8, 2};
+	unsigned tries = n == 1 ? 1 : 2, less = best->size > 65536 ? 20 : 1;
+	int e = 0;
+
+	f->within_s = o->within / tries;
+	for (unsigned i = 0; i < tries && e == 0; i++) {
+		struct row r = *best;
+		struct hist h;
+
+		hist_init(&h);
+		f->part = parts[i];
+		e = floor_messages(f, frame, n, o->rounds / less + 1, o->warmup / less + 1, &h,
+			&r.lost);
+		row_latency(&r, &h);
+		if (e == 0 && (best->p50_ns == 0 || (r.p50_ns > 0 && r.p50_ns < best->p50_ns)))
+			*best = r;
+	}
+	return e;
+}
+
 /* Measure messages of --sizes, for comparison with pmx's of the same sizes. */
 static int
 raw_messages(struct floor *f, const struct options *o)
 {
 	struct floor_result result;
 	uint16_t frame, n;
-	struct hist h;
 	int e = 0;
 
 	for (unsigned i = 0; i < o->size_count && e == 0; i++) {
 		struct row r = {.what = "raw", .test = "latency", .size = o->sizes[i]};
-		unsigned part = o->sizes[i] > 65536 ? 20 : 1;
 
 		if ((n = frames_of(o->sizes[i], &frame)) == 0)
 			continue;
-		hist_init(&h);
-		e = floor_messages(f, frame, n, o->rounds / part + 1, o->warmup / part + 1, &h,
-			&r.lost);
-		row_latency(&r, &h);
+		e = best_latency(f, o, frame, n, &r);
 		if (e == 0)
 			row_print(o, &r);
 	}
@@ -193,7 +214,6 @@ run_floor(const struct options *o)
 	}
 	f.idle = o->idle == PERF_SPIN ? FLOOR_SPIN : FLOOR_YIELD;
 	f.time_limit_s = 120;
-	f.within_s = o->within;
 	if (o->respond) {
 		result = floor_echo(&f, 300) == 0 ? 0 : fail("echo", f.error);
 	} else {
