@@ -438,10 +438,11 @@ why() {
 	tail -q -n 1 "$work/${1#*.}.log" "$work"/*.log 2>/dev/null | grep -m 1 . || echo "no result"
 }
 
-# turn COLUMN...: each of them once, in turns. What pmx is compared with waits for its peer 1 to 5 s at most, too little if the
-# machine is busy with other work just then. That is no fault of what is compared: once more, and say so.
+# turn COLUMN...: each of them once, in turns. Peers wait for each other, but not for ever, which may be too short if the machine is
+# busy with other work just then: once more, and say so. What fails again has no result of this turn; whole_columns() tells which
+# has none at all.
 turn() {
-	local column names=
+	local column names='' code=0
 
 	turns=$((turns + 1))
 	for column; do
@@ -452,14 +453,25 @@ turn() {
 	for column; do
 		once "$column" && continue
 		printf '\n%s: %s\n' "${name_of[$column]}" "$(why "$column")"
-		if [ "${column#*.}" != pmx ]; then
-			echo "It is measured once more: is the machine busy with other work?"
-			once "$column" && continue
-		fi
-		finish 1 "$work"/*.log
-		return 1
+		echo "It is measured once more: is the machine busy with other work?"
+		once "$column" && continue
+		code=1
+		mkdir -p "$work/failed.$column"
+		cp "$work"/*.log "$work/failed.$column"
+		printf '%s: %s\n' "${name_of[$column]}" "$(why "$column")"
 	done
-	finish 0
+	[ $code -eq 0 ] && finish 0 || echo "This turn has no result of that."
+}
+
+# Each column has a result; the logs of one that has not
+whole_columns() {
+	local column
+
+	for column in "${columns[@]}"; do
+		[ -s "$work/$column" ] && continue
+		begin "${name_of[$column]}"
+		finish 1 "$work/failed.$column"/*.log
+	done
 }
 
 # All columns as often as asked for; then those whose figures differ from turn to turn, while there is time.
@@ -468,17 +480,19 @@ measure_in_turns() {
 
 	turns=0
 	while [ $turns -lt "$least" ]; do
-		turn "${columns[@]}" || return 1
+		turn "${columns[@]}"
 	done
+	whole_columns
 	for (( ; ; )); do
 		mapfile -t files < <(names_of_files)
+		[ ${#files[@]} -gt 0 ] || return
 		mapfile -t again < <("$perf" report --unsettled "${files[@]}")
 		need=500
 		for column in "${again[@]}"; do
 			need=$((need + ${took[$column]:-0}))
 		done
-		[ ${#again[@]} -gt 0 ] && [ $(($(date +%s%N) / 1000000 + need)) -lt "$end" ] || return 0
-		turn "${again[@]}" || return 1
+		[ ${#again[@]} -gt 0 ] && [ $(($(date +%s%N) / 1000000 + need)) -lt "$end" ] || return
+		turn "${again[@]}"
 	done
 }
 
