@@ -10,7 +10,10 @@
  *    bridge, a packet socket) cannot cause an echo of an echo.
  * 3. The responder's clock times a stream, from its first to its last frame: no two clocks are
  *    compared, and the time for which frames were still in the sender's rings is not counted.
- * 4. User buffers are FLOOR_USER_BYTES long and walked through cyclically, so they stay in the
+ * 4. The responder closes its port first. memif crashes where one side closes while the other
+ *    polls, or while the EAL's thread there learns of it: so the initiator polls no more once QUIT
+ *    is answered, and closes once the carrier is gone, or, on links that keep it, after CLOSE_US.
+ * 5. User buffers are FLOOR_USER_BYTES long and walked through cyclically, so they stay in the
  *    second-level cache, like the working set of an application that has just written its message.
  */
 #include <errno.h>
@@ -42,7 +45,9 @@
 #define CONTROL_US       30000000
 #define START_US         5000000 /* how long a port may refuse to start */
 /* how long the responder answers repeated QUITs before it leaves */
-#define LINGER_US        20000
+#define LINGER_US        50000
+/* how long the initiator waits for the responder to close its port first */
+#define CLOSE_US         500000
 #define POLLS_PER_CLOCK  64 /* empty polls between two checks of the clock */
 
 enum floor_type {
@@ -867,9 +872,19 @@ floor_quit(struct floor *f)
 	struct floor_hdr hdr;
 	int rc;
 
+	struct rte_eth_link link = {.link_status = RTE_ETH_LINK_UP};
+
 	f->run++;
 	rc = control(f, FLOOR_QUIT, FLOOR_COUNT, &hdr);
-	if (rc == 0)
-		rte_delay_us_sleep(2 * LINGER_US);
-	return rc;
+	if (rc != 0)
+		return rc;
+	for (uint32_t us = 0; us < CLOSE_US && link.link_status == RTE_ETH_LINK_UP;
+		us += LINGER_US / 2) {
+		rte_delay_us_sleep(LINGER_US / 2);
+		if (rte_eth_link_get_nowait(f->port, &link) != 0)
+			break;
+	}
+	/* the EAL's own thread is through with that, too */
+	rte_delay_us_sleep(LINGER_US);
+	return 0;
 }

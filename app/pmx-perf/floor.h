@@ -112,7 +112,8 @@ int floor_rate(struct floor *f, uint16_t frame_bytes, uint16_t burst, double sec
 int floor_bandwidth(struct floor *f, uint16_t frame_bytes, uint16_t group, uint16_t burst,
 	double seconds, struct floor_result *result);
 
-/* Initiator: end the peer's floor_echo(). Returns when the peer no longer polls its port. */
+/* Initiator: end the peer's floor_echo(). Returns when the peer no longer polls its port; on links
+ * that tell so by their carrier, when it has closed it. */
 int floor_quit(struct floor *f);
 
 #endif
