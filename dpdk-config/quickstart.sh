@@ -1,15 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Usage: quickstart.sh [--embedded] [--rounds N] [--seconds S] [--build DIR]
+# Usage: quickstart.sh [--embedded] [--turns N] [--rounds N] [--seconds S] [--spread] [--json DIR] [--build DIR]
 # From a fresh checkout to one table: installs packages, reserves hugepages, builds into build/,
-# measures the raw link, kernel TCP and pmx on this host, and stops and removes all that it started.
-# Exit code 0 only if every part succeeded.
+# measures the raw link, kernel TCP and pmx on this host in turns, and stops and removes all that it
+# started. Exit code 0 only if every part succeeded.
 #
 #   as root      over memif, first two embedded nodes, then two primaries with an application attached to each;
 #                beside each TCP with as many processes on the same CPUs
 #   --embedded   or not as root: only embedded nodes, joined by the kernel's UDP, without hugepages
-#   --rounds N   of each latency test (10000)      --seconds S   of each other test (0.4)
+#   --turns N    of everything, at least (3); what differs has more turns while there is time
+#   --rounds N   of each latency test in a turn (2000)   --seconds S   of each other test (0.04)
+#   --spread     also each figure's lowest and highest    --json DIR    keep all results there, for pmx-perf report
 #   --build DIR  build there
 #
 # Notes
@@ -17,7 +19,9 @@
 #    a SIGKILL if that is not obeyed: so each 'wait' ends.
 # 2. Order of stop: applications (they end by themselves), node 1, node 0. memif may crash a peer
 #    that sends while the other goes; with the applications gone, nothing is sent.
-# 3. The instances are named pmxq0 and pmxq1, from copies of the examples: a pmx0 that runs here is
+# 3. Between turns all processes are new: how near to each other the machine puts two CPUs and the
+#    memory that they share changes by the minute and by the process, and a median shall see all.
+# 4. The instances are named pmxq0 and pmxq1, from copies of the examples: a pmx0 that runs here is
 #    not disturbed. Raw link and embedded nodes keep their EAL files in the temporary directory.
 set -u
 
@@ -25,11 +29,15 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
 build=$root/build
 embedded=false
-rounds=10000
-seconds=0.4
+rounds=2000
+seconds=0.04
+# for turns, of a quickstart that takes 40 s where all is built
+patience_ms=34000
+spread=()
+json=
 
 usage() {
-	sed -n '4,13s/^#[ ]\{0,1\}//p' "$0"
+	sed -n '4,16s/^#[ ]\{0,1\}//p' "$0"
 }
 
 die() {
@@ -40,7 +48,8 @@ die() {
 while [ $# -gt 0 ]; do
 	case $1 in
 	--embedded) embedded=true ;;
-	--rounds | --seconds | --build)
+	--spread) spread=(--spread) ;;
+	--rounds | --seconds | --build | --json | --turns)
 		[ $# -ge 2 ] || die "$1 needs a value"
 		declare "${1#--}=$2"
 		shift
@@ -53,10 +62,14 @@ done
 [[ $rounds =~ ^[1-9][0-9]*$ ]] || die "--rounds '$rounds': a number from 1"
 [[ $seconds =~ ^[0-9]+(\.[0-9]+)?$ ]] || die "--seconds '$seconds': a number, as 1 or 0.2"
 [[ $build = /* ]] || build=$PWD/$build
+[[ ${turns:=3} =~ ^[1-9][0-9]*$ ]] || die "--turns '$turns': a number from 1"
+least=$turns
 perf=$build/app/pmx-perf
 dpdk=$build/app/pmx-dpdk
 # of messages, bytes: the tables' rows
 sizes=8,64,1024,8192,65536,1048576
+# a turn's latency test with fewer rounds where processes wait for CPUs
+tests=(--json --sizes "$sizes" --within 0.3 --rounds "$rounds" --warmup $((rounds / 10 + 1)) --seconds "$seconds")
 # of one part: a slow machine's 2 ms a round, and some 30 tests of that many seconds
 limit=$((120 + rounds / 50 + 30 * (${seconds%.*} + 1)))
 
@@ -144,7 +157,7 @@ clean_up() {
 	local name
 
 	trap - EXIT INT TERM
-	for name in raw raw-echo tcp tcp-served relay0 relay1 pmx respond primary1 primary0; do # note 2
+	for name in line raw raw-echo tcp tcp-served relay0 relay1 pmx respond primary1 primary0; do # note 2
 		[ -z "${pid_of[$name]:-}" ] || stop "$name"
 	done
 	[ -z "$work" ] && return
@@ -252,76 +265,56 @@ alone() {
 	[ "$cpu0" = "$cpu1" ] && echo yield || echo spin
 }
 
+# Each of the following measures one column once: start NAME prints to $work/NAME.json what is of it.
+
+# how near the two CPUs are just now: it explains what changes from turn to turn
+line() {
+	[ "$cpu0" = "$cpu1" ] && return 0
+	start line "$perf" floor line --cpu "$cpu0" --other "$cpu1" --json
+	reap line && cat "$work/line.json" >>"$work/embedded.line"
+	return 0
+}
+
 raw() {
 	local code=0 socket=$work/raw.sock common=(--no-pci -m 256 --no-telemetry --huge-unlink)
 
-	begin "raw link: memif on CPUs $cpu0 and $cpu1"
 	RUNTIME_DIRECTORY=$work start raw-echo "$perf" floor --respond --idle "$(alone)" -- "${common[@]}" \
 		--lcores "0@$cpu1" --file-prefix pmxqf1 "$(memif server "$socket")"
 	if wait_for_socket "$socket" raw-echo; then
-		RUNTIME_DIRECTORY=$work start raw "$perf" floor --idle "$(alone)" --json --sizes $sizes --rounds "$rounds" \
-			--seconds "$seconds" -- "${common[@]}" --lcores "0@$cpu0" --file-prefix pmxqf0 \
-			"$(memif client "$socket")"
-		reap raw || code=1
-	else
-		code=1
-	fi
-	if [ $code -eq 0 ]; then
-		reap raw-echo || code=1
+		RUNTIME_DIRECTORY=$work start raw "$perf" floor --idle "$(alone)" "${tests[@]}" -- "${common[@]}" \
+			--lcores "0@$cpu0" --file-prefix pmxqf0 "$(memif client "$socket")"
+		await raw raw-echo || code=1
 	else
 		stop raw-echo
+		code=1
 	fi
 	rm -f "$socket" # there only if the echo had to be stopped
-	keep embedded raw
-	finish $code "$work"/raw*.log
-}
-
-# keep SHAPE NAME: what NAME measured stands in that shape's columns
-keep() {
-	mv "$work/$2.json" "$work/$1.$2" 2>/dev/null
-}
-
-# comparison PART: these wait for their peer 1 to 5 s at most, too little if the machine is busy
-# with other work just then. That is no fault of what is compared: once more, and say so.
-comparison() {
-	"$1" && return
-	echo "Trying that once more: is the machine busy with other work?"
-	failures=$((failures - 1))
-	"$1"
+	return $code
 }
 
 tcp() {
-	local code
-
-	begin "TCP over loopback: processes on CPUs $cpu0 and $cpu1"
-	port=$((port + 10))
+	port=$((port + 1))
 	start tcp-served "$perf" baseline tcp --respond --idle "$(alone)" --cpu "$cpu1" --address "127.0.0.1:$port"
-	start tcp "$perf" baseline tcp --initiate --idle "$(alone)" --json --sizes $sizes --rounds "$rounds" --seconds "$seconds" \
-		--cpu "$cpu0" --address "127.0.0.1:$port"
+	start tcp "$perf" baseline tcp --initiate --idle "$(alone)" "${tests[@]}" --cpu "$cpu0" --address "127.0.0.1:$port"
 	await tcp tcp-served
-	code=$?
-	keep embedded tcp
-	finish $code "$work"/tcp*.log
 }
 
 # As pmx with primaries: application, process of its host, the other host's, application
 relayed_tcp() {
 	local code
 
-	begin "TCP by relays on CPUs $cpu0, $cpu1; ends on $app0, $app1"
-	port=$((port + 10))
+	port=$((port + 1))
 	start relay1 "$perf" baseline relay --via "127.0.0.1:$port" --address "$work/relay1.sock" --idle yield --cpu "$cpu1"
 	start relay0 "$perf" baseline relay --via "$work/relay0.sock" --address "127.0.0.1:$port" --idle yield --cpu "$cpu0"
 	start tcp-served "$perf" baseline tcp --respond --idle yield --cpu "$app1" --address "$work/relay1.sock"
 	# four processes that yield on two CPUs: each round takes long, and few tell as much
-	start tcp "$perf" baseline tcp --initiate --idle yield --json --sizes $sizes --rounds $((rounds / 10 + 1)) --seconds "$seconds" \
+	start tcp "$perf" baseline tcp --initiate --idle yield "${tests[@]}" --rounds $((rounds / 10 + 1)) \
 		--cpu "$app0" --address "$work/relay0.sock"
 	await tcp tcp-served
 	code=$?
 	stop relay0 || code=1
 	stop relay1 || code=1
-	keep attached tcp
-	finish $code "$work"/tcp*.log "$work"/relay*.log
+	return $code
 }
 
 # await INITIATOR RESPONDER: the end of a test between two processes. If the first fails, the second is stopped.
@@ -339,7 +332,7 @@ primary() {
 	local name=primary$1 fifo=$work/ready$1 line='' fd try
 
 	sed "s/^name = pmx$1\$/name = pmxq$1/" "$here/examples/memif-node$1.ini" >"$work/node$1.ini"
-	mkfifo "$fifo" || return 1
+	[ -p "$fifo" ] || mkfifo "$fifo" || return 1
 	exec {fd}<>"$fifo"
 	start "$name" "$dpdk" --lcores "0@$2" --no-pci -m 256 "$(memif "$3" "$work/memif.sock")" \
 		-- --ready-fd "$fd" "$work/node$1.ini"
@@ -351,36 +344,165 @@ primary() {
 	[ "$line" = "ready pmxq$1" ]
 }
 
-start_primaries() {
-	local code=0
-
-	begin "two primaries: node 0 on CPU $cpu0, node 1 on CPU $cpu1"
-	remove_leftovers # of a run that was killed
-	primary 0 "$cpu0" server && primary 1 "$cpu1" client || code=1
-	finish $code "$work"/primary*.log
-}
-
-applications() {
-	local code
-
-	begin "pmx attached: applications on CPUs $app0 and $app1"
-	start respond "$perf" respond --instance pmxq1 --cpu "$app1"
-	start pmx "$perf" all --instance pmxq0 --cpu "$app0" --json --sizes $sizes --rounds "$rounds" --seconds "$seconds"
-	await pmx respond
-	code=$?
-	keep attached pmx
-	finish $code "$work/pmx.log" "$work/respond.log" "$work"/primary*.log
-}
-
-stop_primaries() {
+attached() {
 	local code=0 name
 
-	begin "stopping both primaries"
-	for name in primary1 primary0; do
+	if primary 0 "$cpu0" server && primary 1 "$cpu1" client; then
+		start respond "$perf" respond --instance pmxq1 --cpu "$app1"
+		start pmx "$perf" all --instance pmxq0 --cpu "$app0" "${tests[@]}"
+		await pmx respond || code=1
+	else
+		code=1
+	fi
+	for name in primary1 primary0; do # note 2
 		[ -n "${pid_of[$name]:-}" ] || continue
 		stop "$name" || code=1
 	done
-	finish $code "$work"/primary*.log
+	return $code
+}
+
+# embedded_node NAME NODE CPU COMMAND [ARGUMENTS...] [-- EAL ARGUMENTS...]: $work/nodeNODE.ini is its configuration
+embedded_node() {
+	local name=$1 node=$2 cpu=$3 command=$4 own=()
+
+	shift 4
+	while [ $# -gt 0 ] && [ "$1" != -- ]; do
+		own+=("$1")
+		shift
+	done
+	shift
+	RUNTIME_DIRECTORY=$work start "$name" "$perf" "$command" --embedded "$work/node$node.ini" --cpu "$cpu" \
+		--idle "$(alone)" ${own[@]+"${own[@]}"} -- --no-pci --no-telemetry --file-prefix "pmxqe$node" "$@"
+}
+
+embedded_udp() {
+	local node eal=(--no-huge -m 512 --no-shconf)
+
+	port=$((port + 2))
+	for node in 0 1; do
+		sed "s/127\.0\.0\.1:18600/127.0.0.1:$((port - 1))/;s/127\.0\.0\.1:18601/127.0.0.1:$port/" \
+			"$here/examples/udp-node$node.ini" >"$work/node$node.ini"
+	done
+	embedded_node respond 1 "$cpu1" respond -- "${eal[@]}"
+	embedded_node pmx 0 "$cpu0" all "${tests[@]}" -- "${eal[@]}"
+	await pmx respond
+}
+
+embedded_memif() {
+	local code=0 node socket=$work/embedded.sock eal=(-m 256 --huge-unlink)
+
+	for node in 0 1; do
+		sed "s/^name = pmx$node\$/name = pmxqe$node/;s/^idle = .*/idle = $(alone)/" "$here/examples/memif-node$node.ini" \
+			>"$work/node$node.ini"
+	done
+	embedded_node respond 1 "$cpu1" respond -- "${eal[@]}" "$(memif server "$socket")"
+	if wait_for_socket "$socket" respond; then
+		embedded_node pmx 0 "$cpu0" all "${tests[@]}" -- "${eal[@]}" "$(memif client "$socket")"
+		await pmx respond || code=1
+	else
+		stop respond
+		code=1
+	fi
+	rm -f "$socket"
+	return $code
+}
+
+# ------------------------------------------------------------------ turns
+
+# The columns of the tables, SHAPE.WHAT in the order of their turns, what measures each, its name, and how long that took last, ms.
+columns=()
+declare -A measure=() name_of=() took=()
+
+# column SHAPE.WHAT FUNCTION NAME
+column() {
+	columns+=("$1")
+	measure[$1]=$2
+	name_of[$1]=$3
+	took[$1]=0
+}
+
+# once COLUMN: measure it, and add what came out to its rows. If that fails, this turn has none of it.
+once() {
+	local what=${1#*.} from
+
+	from=$(date +%s%N)
+	rm -f "$work"/*.log "$work"/*.json
+	"${measure[$1]}" || return 1
+	grep -q '"what"' "$work/$what.json" || return 1
+	cat "$work/$what.json" >>"$work/$1"
+	took[$1]=$((($(date +%s%N) - from) / 1000000))
+}
+
+# why COLUMN: the last that was said of a failure
+why() {
+	tail -q -n 1 "$work/${1#*.}.log" "$work"/*.log 2>/dev/null | grep -m 1 . || echo "no result"
+}
+
+# turn COLUMN...: each of them once, in turns. Peers wait for each other, but not for ever, which may be too short if the machine is
+# busy with other work just then: once more, and say so. What fails again has no result of this turn; whole_columns() tells which
+# has none at all.
+turn() {
+	local column names='' code=0
+
+	turns=$((turns + 1))
+	for column; do
+		names+="${names:+, }${name_of[$column]}"
+	done
+	begin "turn $turns: $names"
+	line
+	for column; do
+		once "$column" && continue
+		printf '\n%s: %s\n' "${name_of[$column]}" "$(why "$column")"
+		echo "It is measured once more: is the machine busy with other work?"
+		once "$column" && continue
+		code=1
+		mkdir -p "$work/failed.$column"
+		cp "$work"/*.log "$work/failed.$column"
+		printf '%s: %s\n' "${name_of[$column]}" "$(why "$column")"
+	done
+	[ $code -eq 0 ] && finish 0 || echo "This turn has no result of that."
+}
+
+# Each column has a result; the logs of one that has not
+whole_columns() {
+	local column
+
+	for column in "${columns[@]}"; do
+		[ -s "$work/$column" ] && continue
+		begin "${name_of[$column]}"
+		finish 1 "$work/failed.$column"/*.log
+	done
+}
+
+# All columns as often as asked for; then those whose figures differ from turn to turn, while there is time.
+measure_in_turns() {
+	local column again=() files end=$(($(date +%s%N) / 1000000 + patience_ms)) need
+
+	turns=0
+	while [ $turns -lt "$least" ]; do
+		turn "${columns[@]}"
+	done
+	whole_columns
+	for (( ; ; )); do
+		mapfile -t files < <(names_of_files)
+		[ ${#files[@]} -gt 0 ] || return
+		mapfile -t again < <("$perf" report --unsettled "${files[@]}")
+		need=500
+		for column in "${again[@]}"; do
+			need=$((need + ${took[$column]:-0}))
+		done
+		[ ${#again[@]} -gt 0 ] && [ $(($(date +%s%N) / 1000000 + need)) -lt "$end" ] || return
+		turn "${again[@]}"
+	done
+}
+
+# A line each: GROUP=FILE, for pmx-perf report
+names_of_files() {
+	local column
+
+	for column in "${columns[@]}" embedded.line; do
+		[ -s "$work/$column" ] && echo "${column%.*}=$work/$column"
+	done
 }
 
 nothing_left() {
@@ -398,66 +520,11 @@ nothing_left() {
 	finish $code "$work/left.log"
 }
 
-# embedded_node NAME NODE CPU COMMAND [ARGUMENTS...] [-- EAL ARGUMENTS...]: $work/nodeNODE.ini is its configuration
-embedded_node() {
-	local name=$1 node=$2 cpu=$3 command=$4 own=()
-
-	shift 4
-	while [ $# -gt 0 ] && [ "$1" != -- ]; do
-		own+=("$1")
-		shift
-	done
-	shift
-	RUNTIME_DIRECTORY=$work start "$name" "$perf" "$command" --embedded "$work/node$node.ini" --cpu "$cpu" \
-		--idle "$(alone)" ${own[@]+"${own[@]}"} -- --no-pci --no-telemetry --file-prefix "pmxqe$node" "$@"
-}
-
-embedded_nodes() {
-	local code node eal=(--no-huge -m 512 --no-shconf) tests=(--json --sizes $sizes --rounds "$rounds" --seconds "$seconds")
-
-	begin "pmx embedded: two nodes over UDP on CPUs $cpu0 and $cpu1"
-	for node in 0 1; do
-		sed "s/127\.0\.0\.1:1860\([01]\)/127.0.0.1:${port%?}\1/" "$here/examples/udp-node$node.ini" \
-			>"$work/node$node.ini"
-	done
-	embedded_node respond 1 "$cpu1" respond -- "${eal[@]}"
-	embedded_node pmx 0 "$cpu0" all "${tests[@]}" -- "${eal[@]}"
-	await pmx respond
-	code=$?
-	keep embedded pmx
-	finish $code "$work/pmx.log" "$work/respond.log"
-}
-
-embedded_memif() {
-	local code=0 node socket=$work/embedded.sock eal=(-m 256 --huge-unlink) tests=(--json --sizes $sizes --rounds "$rounds" --seconds "$seconds")
-
-	begin "pmx embedded: two nodes over memif on CPUs $cpu0 and $cpu1"
-	for node in 0 1; do
-		sed "s/^name = pmx$node\$/name = pmxqe$node/;s/^idle = .*/idle = $(alone)/" "$here/examples/memif-node$node.ini" \
-			>"$work/node$node.ini"
-	done
-	embedded_node respond 1 "$cpu1" respond -- "${eal[@]}" "$(memif server "$socket")"
-	if wait_for_socket "$socket" respond; then
-		embedded_node pmx 0 "$cpu0" all "${tests[@]}" -- "${eal[@]}" "$(memif client "$socket")"
-		await pmx respond || code=1
-	else
-		stop respond
-		code=1
-	fi
-	rm -f "$socket"
-	keep embedded pmx
-	finish $code "$work/pmx.log" "$work/respond.log"
-}
-
 # What shares what is said once above the tables, which stand side by side.
 report() {
-	local files=() file shape
+	local files
 
-	for shape in embedded attached; do
-		for file in "$work/$shape".{pmx,raw,tcp}; do
-			[ -s "$file" ] && files+=("${shape^^}=$file")
-		done
-	done
+	mapfile -t files < <(names_of_files)
 	[ ${#files[@]} -gt 0 ] || return
 	echo
 	echo "EMBEDDED: two processes, a CPU each, that never wait: the engine is in the application; TCP between two such processes."
@@ -469,26 +536,30 @@ report() {
 		fi
 	fi
 	if [ -s "$work/embedded.raw" ]; then
-		echo "raw link: the frames that a message of that size takes, as long as pmx's, echoed when all have come; no protocol."
+		echo "raw link: a message's frames, as long as pmx's, written and read by the application, in the best of several bursts; no protocol."
 	fi
-	"$perf" report "${files[@]}" || failures=$((failures + 1))
+	files=("${files[@]/#embedded=/EMBEDDED=}")
+	"$perf" report ${spread[@]+"${spread[@]}"} "${files[@]/#attached=/ATTACHED=}" || failures=$((failures + 1))
+	[ -z "$json" ] || { mkdir -p "$json" && cp -- "$work"/embedded.* "$work"/attached.* "$json"; } 2>/dev/null
 }
 
 # ------------------------------------------------------------------ all of it
 
 run_embedded() {
-	comparison tcp
-	embedded_nodes
+	column embedded.pmx embedded_udp pmx
+	column embedded.tcp tcp TCP
+	measure_in_turns
 	report
 }
 
 run_primaries() {
-	comparison raw
-	comparison tcp
-	embedded_memif
-	comparison relayed_tcp
-	start_primaries && applications
-	stop_primaries
+	column embedded.raw raw "raw link"
+	column embedded.pmx embedded_memif pmx
+	column embedded.tcp tcp TCP
+	column attached.pmx attached "pmx attached"
+	column attached.tcp relayed_tcp "TCP relayed"
+	remove_leftovers # of a run that was killed
+	measure_in_turns
 	nothing_left
 	report
 }
@@ -503,7 +574,7 @@ fi
 work=$(mktemp -d "${TMPDIR:-/tmp}/pmx-quickstart.XXXXXX") || die "no temporary directory"
 trap clean_up EXIT
 trap 'exit 130' INT TERM
-port=$((20000 + $$ % 1000 * 10))
+port=$((20000 + $$ % 200 * 100)) # each test takes others
 prepare || exit 1
 choose_cpus
 if ! $embedded; then

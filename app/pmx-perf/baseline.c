@@ -711,10 +711,15 @@ static int
 ping_rounds(struct session *s, uint64_t rounds, uint64_t warmup, struct hist *h, uint64_t *lost)
 {
 	bool udp = s->data != s->tcp;
+	const int64_t within = (int64_t)(s->b->within_s * 1e9), begin = now_ns();
 	uint32_t in_a_row = 0;
-	int64_t start = now_ns();
+	int64_t start = begin;
 
 	for (uint64_t i = 0; i < warmup + rounds; i++) {
+		if (within && start - begin > within / 10 && i < warmup)
+			warmup = i;
+		if (within && start - begin > within && i > warmup)
+			break;
 		int rc = udp ? ping_udp(s, i, start) : ping_tcp(s);
 		int64_t end = now_ns();
 
@@ -748,7 +753,7 @@ baseline_latency(struct baseline *b, uint32_t size_bytes, uint64_t rounds, uint6
 	struct hist *h, uint64_t *lost)
 {
 	uint64_t lost_now = 0;
-	struct session s;
+	struct session s = {0}; /* for the compiler, which does not see that it is opened */
 	int rc;
 
 	if (b->kind == BASELINE_UDP && size_bytes > BASELINE_UDP_MAX)

@@ -39,6 +39,8 @@ struct baseline {
 			      * socket's path; the server's on both sides */
 	enum baseline_idle idle;
 	double time_limit_s; /* bound of each call; 0 = 60 */
+	double within_s;     /* baseline_latency(): not 0: when so long has passed, end with the
+			      * rounds that were made; a tenth of it is the longest warm-up */
 	int socket_bytes;    /* UDP: receive and send buffer asked for, of which the system's limit
 			      * admits some; 0 = the system's own */
 	char error[256];

@@ -10,7 +10,10 @@
  *    bridge, a packet socket) cannot cause an echo of an echo.
  * 3. The responder's clock times a stream, from its first to its last frame: no two clocks are
  *    compared, and the time for which frames were still in the sender's rings is not counted.
- * 4. User buffers are FLOOR_USER_BYTES long and walked through cyclically, so they stay in the
+ * 4. The responder closes its port first. memif crashes where one side closes while the other
+ *    polls, or while the EAL's thread there learns of it: so the initiator polls no more once QUIT
+ *    is answered, and closes once the carrier is gone, or, on links that keep it, after CLOSE_US.
+ * 5. User buffers are FLOOR_USER_BYTES long and walked through cyclically, so they stay in the
  *    second-level cache, like the working set of an application that has just written its message.
  */
 #include <errno.h>
@@ -37,13 +40,15 @@
 #define LOST_IN_A_ROW    50    /* after so many lost pings in a row the link counts as dead */
 /* between two sends of an unanswered control frame */
 #define REPEAT_US        2000
-/* a control frame unanswered for this time: the peer is not there */
-#define CONTROL_US       5000000
+/* a control frame unanswered for this time: the peer is not there; long, for a peer that shares its
+ * CPU with many others */
+#define CONTROL_US       30000000
 #define START_US         5000000 /* how long a port may refuse to start */
 /* how long the responder answers repeated QUITs before it leaves */
-#define LINGER_US        20000
+#define LINGER_US        50000
+/* how long the initiator waits for the responder to close its port first */
+#define CLOSE_US         500000
 #define POLLS_PER_CLOCK  64 /* empty polls between two checks of the clock */
-#define FLOOR_PART       32 /* frames of a message that are offered to the port at once */
 
 enum floor_type {
 	FLOOR_PING, /* echo it as PONG */
@@ -72,7 +77,8 @@ struct floor_hdr {
 				* or 1: none */
 	rte_be32_t run;        /* test that the frame belongs to */
 	rte_be32_t seq;        /* of a PING and its PONG */
-	rte_be64_t frames;     /* RESULT: DATA frames received; FETCH: bytes of the answer */
+	rte_be64_t frames;     /* RESULT: DATA frames received; FETCH: bytes of the answer; PING:
+				* frames that are offered to the port at once */
 	rte_be64_t elapsed_ns; /* RESULT: between the first and the last of them */
 } __attribute__((packed, aligned(2)));
 
@@ -197,7 +203,7 @@ frame_fill(const struct floor *f, struct floor_frame *fr, enum floor_type type,
 		.hdr.group = rte_cpu_to_be_16(f->group),
 		.hdr.run = rte_cpu_to_be_32(f->run),
 		.hdr.seq = rte_cpu_to_be_32(seq),
-		.hdr.frames = rte_cpu_to_be_64(f->fetch_bytes),
+		.hdr.frames = rte_cpu_to_be_64(f->fetch_bytes ? f->fetch_bytes : f->part),
 	};
 }
 
@@ -247,7 +253,7 @@ floor_port_start(struct floor *f, uint16_t port, uint16_t jumbo_mtu, struct rte_
 	struct rte_eth_dev_info info;
 	int rc;
 
-	*f = (struct floor){.port = port, .pool = pool, .time_limit_s = 60};
+	*f = (struct floor){.port = port, .pool = pool, .time_limit_s = 60, .part = 32};
 	f->run = (uint32_t)rte_rdtsc();
 	memset(&f->peer, 0xff, sizeof(f->peer));
 	if (frame_room(pool) < longest)
@@ -397,6 +403,7 @@ static void
 hold_ping(const struct floor *f, struct responder *r, struct rte_mbuf *m, struct floor_frame *fr)
 {
 	uint16_t group = RTE_MIN(rte_be_to_cpu_16(fr->hdr.group), FLOOR_GROUP_MAX);
+	uint64_t most = RTE_MAX(rte_be_to_cpu_64(fr->hdr.frames), UINT64_C(1));
 
 	if (r->held_count > 0 && r->ping_seq != fr->hdr.seq) {
 		/* the rest of that ping was lost */
@@ -409,7 +416,7 @@ hold_ping(const struct floor *f, struct responder *r, struct rte_mbuf *m, struct
 	if (r->held_count < group)
 		return;
 	for (uint16_t i = 0, part; i < group; i += part) {
-		part = RTE_MIN(group - i, FLOOR_PART);
+		part = (uint16_t)RTE_MIN((uint64_t)(group - i), most);
 		send_all(f, r->held + i, part, rte_rdtsc() + ticks_of_us(LOST_US));
 	}
 	r->held_count = 0;
@@ -523,6 +530,34 @@ check_frame_bytes(struct floor *f, uint16_t frame_bytes)
 	return 0;
 }
 
+/* Copy the payload of a frame of so many bytes from the user buffer, or to it. */
+static inline void
+copy_payload(struct floor *f, struct floor_frame *fr, uint16_t frame_bytes, bool in)
+{
+	uint32_t bytes = frame_bytes - FLOOR_HDR_BYTES;
+	uint8_t *user = f->user + user_next(&f->user_at, bytes);
+
+	if (in)
+		rte_memcpy(fr + 1, user, bytes);
+	else
+		rte_memcpy(user, fr + 1, bytes);
+}
+
+/* Write a request of so many bytes; a PING's payload comes from the user buffer, if there is
+ * one. */
+static void
+request_fill(struct floor *f, struct rte_mbuf *m, enum floor_type type, enum floor_mode mode,
+	uint32_t seq, uint16_t frame_bytes)
+{
+	struct floor_frame *fr = rte_pktmbuf_mtod(m, struct floor_frame *);
+
+	frame_fill(f, fr, type, mode, seq);
+	m->data_len = frame_bytes;
+	m->pkt_len = frame_bytes;
+	if (type == FLOOR_PING && f->user != NULL)
+		copy_payload(f, fr, frame_bytes, true);
+}
+
 /* Send one frame. One that is refused or fails counts as lost, and its sender repeats it. */
 static void
 send_one(struct floor *f, enum floor_type type, enum floor_mode mode, uint32_t seq,
@@ -532,9 +567,7 @@ send_one(struct floor *f, enum floor_type type, enum floor_mode mode, uint32_t s
 
 	if (unlikely(m == NULL))
 		return;
-	frame_fill(f, rte_pktmbuf_mtod(m, struct floor_frame *), type, mode, seq);
-	m->data_len = frame_bytes;
-	m->pkt_len = frame_bytes;
+	request_fill(f, m, type, mode, seq, frame_bytes);
 	if (unlikely(rte_eth_tx_burst(f->port, 0, &m, 1) != 1))
 		rte_pktmbuf_free(m);
 }
@@ -568,8 +601,7 @@ wait_answer(struct floor *f, enum floor_type type, uint32_t seq, uint16_t frames
 				*out = fr->hdr;
 				f->peer = fr->ether.src_addr;
 				if (f->user != NULL)
-					rte_memcpy(f->user, fr + 1,
-						bufs[i]->data_len - FLOOR_HDR_BYTES);
+					copy_payload(f, fr, bufs[i]->data_len, false);
 			}
 		}
 		rte_pktmbuf_free_bulk(bufs, n);
@@ -599,22 +631,18 @@ control(struct floor *f, enum floor_type type, enum floor_mode mode, struct floo
 static void
 send_ping(struct floor *f, enum floor_type type, uint32_t seq, uint16_t frame_bytes, uint16_t group)
 {
-	struct rte_mbuf *bufs[FLOOR_PART];
+	struct rte_mbuf *bufs[FLOOR_BURST_MAX];
 
 	if (group == 1) {
 		send_one(f, type, FLOOR_COUNT, seq, frame_bytes);
 		return;
 	}
 	for (uint16_t sent = 0, part; sent < group; sent += part) {
-		part = RTE_MIN(group - sent, FLOOR_PART);
+		part = RTE_MIN(group - sent, f->part);
 		if (rte_pktmbuf_alloc_bulk(f->pool, bufs, part) != 0)
 			return;
-		for (uint16_t i = 0; i < part; i++) {
-			frame_fill(f, rte_pktmbuf_mtod(bufs[i], struct floor_frame *), type,
-				FLOOR_COUNT, seq);
-			bufs[i]->data_len = frame_bytes;
-			bufs[i]->pkt_len = frame_bytes;
-		}
+		for (uint16_t i = 0; i < part; i++)
+			request_fill(f, bufs[i], type, FLOOR_COUNT, seq, frame_bytes);
 		send_all(f, bufs, part, rte_rdtsc() + ticks_of_us(LOST_US));
 	}
 }
@@ -624,7 +652,8 @@ floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t ro
 	uint64_t warmup, struct hist *h, uint64_t *lost)
 {
 	const uint64_t ns_per_tick_q32 = (UINT64_C(1000000000) << 32) / rte_get_tsc_hz();
-	uint64_t end = rte_rdtsc() + ticks_of_us(f->time_limit_s * 1e6);
+	const uint64_t begin = rte_rdtsc(), within = ticks_of_us(f->within_s * 1e6);
+	uint64_t end = begin + ticks_of_us(f->time_limit_s * 1e6);
 	const uint64_t patience = ticks_of_us(LOST_US);
 	const enum floor_type type = f->fetch_bytes ? FLOOR_FETCH : FLOOR_PING;
 	uint64_t lost_now = 0;
@@ -634,13 +663,18 @@ floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t ro
 
 	if (rc != 0)
 		return rc;
-	if (group == 0 || group > FLOOR_GROUP_MAX)
-		return fail(f, -EINVAL, "messages of %u frames: 1 to %u", group, FLOOR_GROUP_MAX);
+	if (group == 0 || group > FLOOR_GROUP_MAX || f->part == 0 || f->part > FLOOR_BURST_MAX)
+		return fail(f, -EINVAL, "messages of %u frames, %u at once: 1 to %u, 1 to %u",
+			group, f->part, FLOOR_GROUP_MAX, FLOOR_BURST_MAX);
 	f->run++;
 	f->group = group;
 	for (uint64_t i = 0; i < warmup + rounds; i++) {
 		uint64_t start = rte_rdtsc(), ticks;
 
+		if (unlikely(within && start - begin > within / 10 && i < warmup))
+			warmup = i;
+		if (unlikely(within && start - begin > within && i > warmup))
+			break;
 		send_ping(f, type, (uint32_t)i, frame_bytes, group);
 		if (likely(wait_answer(f, type + 1, (uint32_t)i, group, start + patience, &pong))) {
 			ticks = rte_rdtsc() - start;
@@ -666,6 +700,37 @@ floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t ro
 	return 0;
 }
 
+/* A user buffer for one call; rte_free() it. */
+static uint8_t *
+user_new(struct floor *f)
+{
+	uint8_t *user = rte_zmalloc("floor_user", FLOOR_USER_BYTES + UINT16_MAX,
+		RTE_CACHE_LINE_SIZE);
+
+	if (user == NULL)
+		fail(f, -ENOMEM, "no %u bytes for the user buffer: give EAL more memory (-m)",
+			FLOOR_USER_BYTES + UINT16_MAX);
+	else
+		memset(user, 0x5a, FLOOR_USER_BYTES);
+	return user;
+}
+
+int
+floor_messages(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t rounds,
+	uint64_t warmup, struct hist *h, uint64_t *lost)
+{
+	int rc;
+
+	f->user = user_new(f);
+	f->user_at = 0;
+	if (f->user == NULL)
+		return -ENOMEM;
+	rc = floor_latency(f, frame_bytes, group, rounds, warmup, h, lost);
+	rte_free(f->user);
+	f->user = NULL;
+	return rc;
+}
+
 int
 floor_fetch(struct floor *f, uint16_t answer_bytes, uint64_t rounds, uint64_t warmup,
 	struct hist *h, uint64_t *lost)
@@ -674,14 +739,9 @@ floor_fetch(struct floor *f, uint16_t answer_bytes, uint64_t rounds, uint64_t wa
 
 	if (rc != 0)
 		return rc;
-	f->user = rte_zmalloc("floor_user", UINT16_MAX, RTE_CACHE_LINE_SIZE);
-	if (f->user == NULL)
-		return fail(f, -ENOMEM, "no %u bytes: give EAL more memory (-m)", UINT16_MAX);
 	f->fetch_bytes = answer_bytes;
-	rc = floor_latency(f, 64, 1, rounds, warmup, h, lost);
+	rc = floor_messages(f, 64, 1, rounds, warmup, h, lost);
 	f->fetch_bytes = 0;
-	rte_free(f->user);
-	f->user = NULL;
 	return rc;
 }
 
@@ -689,8 +749,8 @@ floor_fetch(struct floor *f, uint16_t answer_bytes, uint64_t rounds, uint64_t wa
 struct stream {
 	struct floor_frame head; /* of each frame */
 	uint16_t frame_bytes;
-	uint16_t burst;
-	uint16_t group;      /* frames written before any is sent, 0: a burst */
+	uint16_t burst;      /* frames offered to the port at once */
+	uint16_t group;      /* frames of a message, 1..FLOOR_GROUP_MAX */
 	const uint8_t *user; /* payload source, NULL = headers only */
 	uint32_t user_at;
 };
@@ -714,7 +774,8 @@ stream_send(struct floor *f, struct stream *s, double seconds)
 {
 	uint64_t end = rte_rdtsc() + ticks_of_us(seconds * 1e6);
 	struct rte_mbuf *bufs[FLOOR_GROUP_MAX];
-	uint16_t n = s->group ? s->group : s->burst, part;
+	/* written before any is sent: whole messages, and a burst at least */
+	uint16_t n = s->group * (s->burst / s->group > 0 ? s->burst / s->group : 1), part;
 	uint64_t sent = 0;
 	uint32_t tries = 0;
 
@@ -745,6 +806,8 @@ stream_run(struct floor *f, struct stream *s, double seconds, struct floor_resul
 	struct floor_result r = {0};
 	int rc;
 
+	if (s->burst == 0 || s->burst > FLOOR_BURST_MAX)
+		return fail(f, -EINVAL, "burst of %u: must be 1 to %u", s->burst, FLOOR_BURST_MAX);
 	if (seconds <= 0 || seconds > f->time_limit_s)
 		return fail(f, -EINVAL, "%.3f seconds: must be more than 0 and at most %.0f",
 			seconds, f->time_limit_s);
@@ -775,37 +838,29 @@ int
 floor_rate(struct floor *f, uint16_t frame_bytes, uint16_t burst, double seconds,
 	struct floor_result *result)
 {
-	struct stream s = {.frame_bytes = frame_bytes, .burst = burst};
+	struct stream s = {.frame_bytes = frame_bytes, .burst = burst, .group = 1};
 	int rc = check_frame_bytes(f, frame_bytes);
 
 	if (rc != 0)
 		return rc;
-	if (burst == 0 || burst > FLOOR_BURST_MAX)
-		return fail(f, -EINVAL, "burst of %u: must be 1 to %u", burst, FLOOR_BURST_MAX);
 	return stream_run(f, &s, seconds, result);
 }
 
 int
-floor_bandwidth(struct floor *f, uint16_t frame_bytes, uint16_t group, double seconds,
-	struct floor_result *result)
+floor_bandwidth(struct floor *f, uint16_t frame_bytes, uint16_t group, uint16_t burst,
+	double seconds, struct floor_result *result)
 {
-	struct stream s = {.frame_bytes = frame_bytes, .burst = 32, .group = group > 1 ? group : 0};
+	struct stream s = {.frame_bytes = frame_bytes, .burst = burst, .group = group};
 	uint8_t *user;
 	int rc = check_frame_bytes(f, frame_bytes);
 
 	if (rc != 0)
 		return rc;
-	if (group > FLOOR_GROUP_MAX)
-		return fail(f, -EINVAL, "messages of %u frames: at most %u", group,
-			FLOOR_GROUP_MAX);
-	user = rte_zmalloc("floor_user", FLOOR_USER_BYTES + UINT16_MAX, RTE_CACHE_LINE_SIZE);
+	if (group == 0 || group > FLOOR_GROUP_MAX)
+		return fail(f, -EINVAL, "messages of %u frames: 1 to %u", group, FLOOR_GROUP_MAX);
+	s.user = user = user_new(f);
 	if (user == NULL)
-		return fail(f, -ENOMEM,
-			"no %u bytes for the user buffer: give EAL more memory (-m)",
-			FLOOR_USER_BYTES + UINT16_MAX);
-	for (uint32_t i = 0; i < FLOOR_USER_BYTES; i++)
-		user[i] = (uint8_t)i;
-	s.user = user;
+		return -ENOMEM;
 	rc = stream_run(f, &s, seconds, result);
 	rte_free(user);
 	return rc;
@@ -817,9 +872,19 @@ floor_quit(struct floor *f)
 	struct floor_hdr hdr;
 	int rc;
 
+	struct rte_eth_link link = {.link_status = RTE_ETH_LINK_UP};
+
 	f->run++;
 	rc = control(f, FLOOR_QUIT, FLOOR_COUNT, &hdr);
-	if (rc == 0)
-		rte_delay_us_sleep(2 * LINGER_US);
-	return rc;
+	if (rc != 0)
+		return rc;
+	for (uint32_t us = 0; us < CLOSE_US && link.link_status == RTE_ETH_LINK_UP;
+		us += LINGER_US / 2) {
+		rte_delay_us_sleep(LINGER_US / 2);
+		if (rte_eth_link_get_nowait(f->port, &link) != 0)
+			break;
+	}
+	/* the EAL's own thread is through with that, too */
+	rte_delay_us_sleep(LINGER_US);
+	return 0;
 }

@@ -37,13 +37,21 @@ struct floor {
 	struct rte_mempool *pool;   /* of every frame, sent and received; the caller's */
 	enum floor_idle idle;       /* set by the caller, may change between calls */
 	double time_limit_s;        /* bound of each call; floor_port_start() sets 60 */
+	double within_s;            /* floor_latency() and those like it: not 0: when so long has
+				     * passed, end with the rounds that were made; a tenth of it is
+				     * the longest warm-up */
 	struct rte_ether_addr mac;  /* own */
 	struct rte_ether_addr peer; /* broadcast until the peer's first answer */
 	uint32_t run;         /* number of the latest test, by which late frames of earlier ones are
 			       * recognised */
 	uint16_t group;       /* of the latest test: frames of a message, 0 = none */
+	uint16_t part;        /* floor_latency() and those like it: frames of a message that both
+			       * sides offer to the port at once, 1..FLOOR_BURST_MAX;
+			       * floor_port_start() sets 32 */
 	uint16_t fetch_bytes; /* floor_fetch(): of an answer; otherwise 0 */
-	uint8_t *user;        /* floor_fetch(): where answers are copied to; otherwise NULL */
+	uint8_t *user;    /* floor_messages(), floor_fetch(): where payload is copied from and to;
+			   * otherwise NULL */
+	uint32_t user_at; /* offset of its next bytes */
 	char error[256];
 };
 
@@ -81,8 +89,14 @@ int floor_echo(struct floor *f, double seconds);
 int floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t rounds,
 	uint64_t warmup, struct hist *h, uint64_t *lost);
 
-/* Initiator: the same with 64 bytes there and answer_bytes back, which are copied from the peer's
- * user buffer and into one here. */
+/* Initiator: the same with the work of an application, which writes what it sends and reads what
+ * has come: payload is copied from a user buffer into the frames, and out of those that come
+ * back. */
+int floor_messages(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t rounds,
+	uint64_t warmup, struct hist *h, uint64_t *lost);
+
+/* Initiator: floor_latency() with 64 bytes there and answer_bytes back, which are copied from the
+ * peer's user buffer and into one here. */
 int floor_fetch(struct floor *f, uint16_t answer_bytes, uint64_t rounds, uint64_t warmup,
 	struct hist *h, uint64_t *lost);
 
@@ -91,15 +105,15 @@ int floor_fetch(struct floor *f, uint16_t answer_bytes, uint64_t rounds, uint64_
 int floor_rate(struct floor *f, uint16_t frame_bytes, uint16_t burst, double seconds,
 	struct floor_result *result);
 
-/* Initiator: the same in bursts of 32, with the work of an application: each payload byte is copied
- * from a user buffer into the frame here, and out of the frame into one at the peer. group = 1:
- * burst by burst, so that frames stay in the cache. group = 2..FLOOR_GROUP_MAX: as messages of so
- * many frames, each written completely before any of it is sent, and received completely before it
- * is read. */
-int floor_bandwidth(struct floor *f, uint16_t frame_bytes, uint16_t group, double seconds,
-	struct floor_result *result);
+/* Initiator: the same with the work of an application: each payload byte is copied from a user
+ * buffer into the frame here, and out of the frame into one at the peer. group = 1: burst by burst,
+ * so that frames stay in the cache. group = 2..FLOOR_GROUP_MAX: as messages of so many frames, each
+ * written completely before any of it is sent, and received completely before it is read. */
+int floor_bandwidth(struct floor *f, uint16_t frame_bytes, uint16_t group, uint16_t burst,
+	double seconds, struct floor_result *result);
 
-/* Initiator: end the peer's floor_echo(). Returns when the peer no longer polls its port. */
+/* Initiator: end the peer's floor_echo(). Returns when the peer no longer polls its port; on links
+ * that tell so by their carrier, when it has closed it. */
 int floor_quit(struct floor *f);
 
 #endif

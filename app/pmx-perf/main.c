@@ -82,11 +82,16 @@ static const char usage[] =
 	"ADDRESS, until SIGTERM\n"
 	"  report [NAME=]FILE...    one table out of --json outputs; files of one NAME stand "
 	"together, of repeated tests\n"
-	"                           the median; --figure DIR: DIR/round_trip.svg, bandwidth.svg, "
-	".csv\n"
+	"                           the median, * if they differ by more than a third of it; ! "
+	"better than the raw link\n"
+	"    --spread               and each figure's lowest and highest\n"
+	"    --unsettled            instead NAME.WHAT of columns with a *, the 99th percentiles' "
+	"aside\n"
+	"    --figure DIR           DIR/round_trip.svg, bandwidth.svg, .csv\n"
 	"\n"
 	"  --sizes N,N,...          bytes; defaults 8 to 1048576\n"
 	"  --rounds N (20000)  --warmup N (2000)  --seconds S (1)  --burst N (32)\n"
+	"  --within S               latency: end after S seconds with the rounds that were made\n"
 	"  --idle spin|yield|block  at an empty poll (default yield; embedded: spin)\n"
 	"  --cpu N                  the CPU to run on (default: one that no pmx-dpdk or pmx-perf "
 	"polls on)\n"
@@ -118,7 +123,10 @@ enum {
 	OPT_VIA,
 	OPT_SOCKET,
 	OPT_OTHER,
-	OPT_IN_PLACE
+	OPT_IN_PLACE,
+	OPT_SPREAD,
+	OPT_WITHIN,
+	OPT_UNSETTLED
 };
 
 static const struct option longs[] = {{"instance", 1, NULL, OPT_INSTANCE},
@@ -132,8 +140,9 @@ static const struct option longs[] = {{"instance", 1, NULL, OPT_INSTANCE},
 	{"local", 1, NULL, OPT_LOCAL}, {"remote", 1, NULL, OPT_REMOTE},
 	{"figure", 1, NULL, OPT_FIGURE}, {"via", 1, NULL, OPT_VIA},
 	{"socket-buffer", 1, NULL, OPT_SOCKET}, {"other", 1, NULL, OPT_OTHER},
-	{"in-place", 0, NULL, OPT_IN_PLACE}, {"help", 0, NULL, OPT_HELP},
-	{"version", 0, NULL, OPT_VERSION}, {0}};
+	{"in-place", 0, NULL, OPT_IN_PLACE}, {"spread", 0, NULL, OPT_SPREAD},
+	{"within", 1, NULL, OPT_WITHIN}, {"unsettled", 0, NULL, OPT_UNSETTLED},
+	{"help", 0, NULL, OPT_HELP}, {"version", 0, NULL, OPT_VERSION}, {0}};
 
 const struct perf_command perf_commands[] = {
 	{"respond", run_respond, NULL, NULL},
@@ -274,6 +283,8 @@ parse_number_option(struct options *o, int opt, const char *arg)
 		e = parse_number("--burst", arg, 1, 64, &v);
 		o->burst = (unsigned)v;
 		return e;
+	case OPT_WITHIN:
+		return parse_number("--within", arg, 0.001, 86400, &o->within);
 	case OPT_CPU:
 		e = parse_number("--cpu", arg, 0, 4095, &v);
 		o->cpu = (int)v;
@@ -325,6 +336,12 @@ parse_option(struct options *o, int opt, const char *arg)
 		return 0;
 	case OPT_IN_PLACE:
 		o->in_place = true;
+		return 0;
+	case OPT_SPREAD:
+		o->spread = true;
+		return 0;
+	case OPT_UNSETTLED:
+		o->unsettled = true;
 		return 0;
 	case OPT_RESPOND:
 		o->respond = true;

@@ -169,7 +169,8 @@ latency(struct session *s, const struct options *o, uint32_t size)
 {
 	struct hist h;
 	struct row r = {.what = "pmx", .test = "latency", .size = size};
-	uint64_t ns, rounds = o->rounds, warmup = o->warmup;
+	uint64_t ns, rounds = o->rounds, warmup = o->warmup, begin = rte_rdtsc();
+	const uint64_t within = (uint64_t)(o->within * (double)perf_hz());
 	int e;
 
 	if (size > 65536) {
@@ -178,6 +179,12 @@ latency(struct session *s, const struct options *o, uint32_t size)
 	}
 	hist_init(&h);
 	for (uint64_t i = 0; i < rounds + warmup; i++) {
+		uint64_t passed = within ? rte_rdtsc() - begin : 0;
+
+		if (passed > within / 10 && i < warmup)
+			warmup = i;
+		if (passed > within && i > warmup)
+			break;
 		e = ping(s, o, size, &ns);
 		if (e != 0)
 			return perf_complain("latency test", e);

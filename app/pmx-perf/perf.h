@@ -64,7 +64,7 @@ struct options {
 	uint32_t sizes[PERF_SIZES_MAX]; /* bytes */
 	unsigned size_count;            /* 0 = the test's own */
 	uint64_t rounds, warmup;
-	double seconds;
+	double seconds, within;
 	uint32_t socket_bytes; /* baseline udp */
 	unsigned burst;
 	bool in_place;
@@ -76,7 +76,8 @@ struct options {
 	bool local_private, remote_private; /* memory of malloc, not of pmx_alloc */
 	const char *figure;                 /* directory for curves; it exists when tests begin */
 	bool json, respond, serve, progress;
-	char **files; /* report */
+	bool spread, unsettled; /* report */
+	char **files;           /* report */
 	int file_count;
 	int eal_argc;
 	char **eal_argv;

@@ -84,7 +84,7 @@ static int
 bandwidth(struct floor *f, uint16_t bytes)
 {
 	struct floor_result r;
-	int rc = floor_bandwidth(f, bytes, 1, SECONDS, &r);
+	int rc = floor_bandwidth(f, bytes, 1, 32, SECONDS, &r);
 
 	if (rc == 0)
 		printf("bandwidth %5u B  %.1f Gb/s of payload, %.1f of frames  lost %ld\n", bytes,

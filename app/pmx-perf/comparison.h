@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What several --json outputs say, for pmx-perf report: the repetitions of each figure, their
+ * median, and whether it can be believed. Single-threaded; comparison.c has no output but errors.
+ */
+#ifndef PMX_PERF_COMPARISON_H
+#define PMX_PERF_COMPARISON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "perf.h"
+
+#define GROUPS_MAX 4
+
+/* A group of columns: GROUP=FILE puts a file's rows into that group; files without a name are one
+ * group. */
+struct group {
+	char name[64];
+	struct row *rows;
+	unsigned count;
+};
+
+struct comparison {
+	struct group groups[GROUPS_MAX];
+	unsigned count;
+};
+
+/* The columns of a test. */
+struct column {
+	const char *what, *name;
+};
+#define COLUMNS 4
+extern const struct column columns[COLUMNS]; /* the first is pmx, the second what carries it */
+
+enum figure {
+	P50,       /* us */
+	P99,       /* us */
+	RATE,      /* million messages a second */
+	BANDWIDTH, /* Gb/s */
+};
+
+/* The repetitions of one figure of one size. */
+struct cell {
+	unsigned count;                 /* 0: not measured, and the rest is NAN */
+	double median, lowest, highest; /* median: with an even count the mean of the middle two */
+};
+
+/* Read the rows of a file, GROUP=FILE or FILE. Returns 0, or 1 after printing why. */
+int comparison_read(struct comparison *c, const char *argument);
+void comparison_free(struct comparison *c);
+
+/* Whether a group has that column for a test. */
+bool group_has(const struct group *g, const char *what, const char *test);
+/* Returns the next larger size that any column has, or 0. */
+uint32_t next_size(const struct comparison *c, const char *test, uint32_t size);
+struct cell cell_of(const struct group *g, const char *what, const char *test, enum figure f,
+	uint32_t size);
+/* Whether the repetitions, highest less lowest, differ by more than a third of their median. */
+bool cell_unsettled(const struct cell *cell);
+/* Whether that is a figure of pmx and better than the raw link's: its own group's or, if that has
+ * none, the only group's that has one. A link cannot be slower than what it carries. */
+bool beats_link(const struct comparison *c, const struct group *g, const char *what,
+	const char *test, enum figure f, uint32_t size);
+/* What a cache line took between the two CPUs, the least of each repetition; count 0: nobody
+ * measured it. In ns. */
+struct cell line_of(const struct comparison *c);
+
+#endif
