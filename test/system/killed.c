@@ -84,12 +84,13 @@ open_it(const char *instance, const char *number)
 		.send_buffers = 32,
 		.receive_buffers = 32,
 	};
-	int64_t end = now_us() + 100000;
+	int64_t end = now_us() + 20000000;
 	int result;
 
 	must_succeed("pmx_node_attach", pmx_node_attach(&node, instance, -1));
 	phase = "open";
-	/* the one before was killed: its number is free at once */
+	/* the one before was killed: its number is free soon, and pmx_context_open waits for
+	 * that */
 	while ((result = pmx_context_open(&ctx, node, &params)) == -EBUSY && now_us() < end)
 		usleep(200);
 	must_succeed("pmx_context_open", result);
