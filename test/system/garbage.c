@@ -4,8 +4,7 @@
  * bytes anywhere, submissions that look right and are not, floods of right ones, positions of any
  * value; it never receives. garbage.sh runs it beside others.
  *
- *   garbage INSTANCE CONTEXT SECONDS SEED
- *   garbage - - SECONDS SEED       as much of the CPU, and no client at all: what is compared with
+ *   garbage INSTANCE CONTEXT LIVES SEED
  */
 #include <errno.h>
 #include <sched.h>
@@ -18,9 +17,13 @@
 
 #include "client/client.h"
 
-#define LIFE_US 400000 /* then it opens its context anew, and does other things wrong */
+/* After as many submissions it opens its context anew, and does other things wrong; or after so
+ * long, for what it wrote may have ended what the engine takes. */
+#define LIFE_SLOTS 20000
+#define LIFE_US    100000
+#define BUSY_US    60000000 /* its last life is seen off by then */
 /* context number of the others: what is sent there is right, and theirs to wonder about */
-#define SPARED  2
+#define SPARED     2
 
 static uint64_t seed;
 static struct transfer_desc *descs; /* of the context: what the header says is garbage soon */
@@ -167,19 +170,6 @@ write_garbage(struct pmx_context *ctx)
 	}
 }
 
-/* Draws as many bytes and yields as often as one that writes them somewhere. */
-static void
-harm_nobody(int64_t end)
-{
-	static uint8_t bytes[4096];
-
-	while (ctx_now_us() < end) {
-		for (unsigned i = 0; i < 64; i++)
-			draw_bytes(bytes + draw() % (sizeof(bytes) - 64), draw() % 64);
-		sched_yield();
-	}
-}
-
 int
 main(int argc, char **argv)
 {
@@ -189,26 +179,22 @@ main(int argc, char **argv)
 	if (argc < 5)
 		return 2;
 	const struct pmx_context_params params = {.context = (uint16_t)atoi(argv[2])};
-	int64_t end = ctx_now_us() + atoll(argv[3]) * 1000000;
+	const uint64_t lives = strtoull(argv[3], NULL, 0);
 
 	seed = strtoull(argv[4], NULL, 0) * 0x9E3779B97F4A7C15u + 1;
-	if (strcmp(argv[1], "-") == 0) {
-		harm_nobody(end);
-		return 0;
-	}
 	int result = pmx_node_attach(&node, argv[1], -1);
 
-	while (result == 0 && ctx_now_us() < end) {
-		int64_t life = ctx_now_us() + LIFE_US;
+	while (result == 0 && counts[LIVES] < lives) {
+		const int64_t patience = ctx_now_us() + BUSY_US;
 
 		while ((result = pmx_context_open(&ctx, node, &params)) == -EBUSY &&
-			ctx_now_us() < end)
+			ctx_now_us() < patience)
 			usleep(1000); /* its last life is seen off */
-		life = ctx_now_us() + LIFE_US;
-		if (result == -EBUSY)
-			result = 0;
-		if (result != 0 || ctx_now_us() >= end)
+		if (result != 0)
 			break;
+		const int64_t life = ctx_now_us() + LIFE_US;
+		const uint64_t slots = counts[SLOTS] + LIFE_SLOTS;
+
 		kinds = counts[LIVES]++ % 16;
 		const int doorbell = ctx->doorbell;
 
@@ -217,7 +203,7 @@ main(int argc, char **argv)
 		/* what the library would believe of the memory */
 		const struct pmx_context mine = *ctx;
 
-		while (ctx_now_us() < life && ctx_now_us() < end) {
+		while (counts[SLOTS] < slots && ctx_now_us() < life) {
 			for (unsigned i = 0; i < 64; i++) {
 				if (draw() % 8 && submit(ctx))
 					continue;
