@@ -220,6 +220,21 @@ wait_for() {
 	done
 }
 
+# context_open NODE CONTEXT: whether the primary $tagNODE has it open
+context_open() {
+	timeout 10 "$build/app/pmx-ctl" --instance "$tag$1" contexts 2>/dev/null | awk -v c="$2" '$1 == c && $2 == "open" {n++} END {exit !n}'
+}
+
+# gone PID: it has ended
+gone() {
+	! kill -0 "$1" 2>/dev/null
+}
+
+# micros: a clock, us
+micros() {
+	echo "${EPOCHREALTIME/[.,]/}"
+}
+
 # veth MTU: namespaces ${tag}0 and ${tag}1, joined by interfaces v0 and v1, 10.9.0.1 and .2
 veth() {
 	local i
@@ -235,5 +250,5 @@ veth() {
 		ip netns exec "$tag$i" ethtool -K "v$i" tx off rx off gso off gro off tso off \
 			>/dev/null 2>&1
 	done
-	wait_for 5 sh -c "ip -n ${tag}0 link show v0 | grep -q 'state UP'"
+	wait_for 20 sh -c "ip -n ${tag}0 link show v0 | grep -q 'state UP'"
 }
