@@ -112,7 +112,8 @@ measure(struct bench *b, const struct options *o, struct cell *c, uint32_t gap)
 	double begin = seconds(CLOCK_MONOTONIC), cpu = seconds(b->clock), spent;
 
 	hist_init(&c->h);
-	for (unsigned i = 0; i < MOST && seconds(CLOCK_MONOTONIC) - begin < enough; i++) {
+	for (unsigned i = 0; i == 0 || (i < MOST && seconds(CLOCK_MONOTONIC) - begin < enough);
+		i++) {
 		pause_us(gap);
 		uint64_t start = rte_rdtsc();
 		int e = pass(b->ctx[0], b->ctx[1]);

@@ -170,15 +170,16 @@ oldest(struct session *s, const struct options *o, const struct stream *x)
 	return pmx_transfer_done(s->ctx, x->ids[x->ended % o->depth]);
 }
 
+/* For that time, but not less than one: who had no CPU meanwhile has a figure, too. */
 static int
 transfer_for(struct session *s, const struct options *o, struct stream *x, double seconds)
 {
 	uint64_t end = rte_rdtsc() + (uint64_t)(seconds * (double)perf_hz());
-	uint64_t give_up = end + PATIENCE_S * perf_hz();
+	uint64_t give_up = end + PATIENCE_S * perf_hz(), before = x->begun;
 	int e = 0;
 
-	while (e >= 0 && (rte_rdtsc() < end || x->ended < x->begun)) {
-		if (rte_rdtsc() < end && x->begun - x->ended < o->depth) {
+	while (e >= 0 && (rte_rdtsc() < end || x->begun == before || x->ended < x->begun)) {
+		if ((rte_rdtsc() < end || x->begun == before) && x->begun - x->ended < o->depth) {
 			e = begin_one(s, o, x);
 			continue;
 		}

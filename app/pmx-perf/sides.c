@@ -106,7 +106,7 @@ run_test(const struct options *o)
 	if (result == 0) {
 		e = short_send(&s, o->to, KIND_QUIT);
 		if (e == 0)
-			e = pmx_send_wait(s.ctx, 2000000);
+			e = pmx_send_wait(s.ctx, REPLY_PATIENCE_S * 1000000);
 		result = e == 0 ? 0 : perf_complain("ending the responder", e);
 		/* an embedded responder polls for LAST_ACKS_MS more. Wait twice as long before
 		 * closing: ports whose peer closes while they poll (memif), or before them (vhost's

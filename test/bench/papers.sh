@@ -11,7 +11,7 @@
 #   search  LHS figure 6: a search among 1 to 100,000 messages                   -> DIR/unexpected
 #   copies  pin-down cache (SWoPP 1997) figure 2: bandwidth of messages with and without copies -> DIR/copies
 #   copy    its table 1: copy bandwidth by alignment                             -> DIR/copy
-# usage: papers.sh BUILD_DIR DIR [REPETITIONS] [FIGURE...]    ROUNDS, SECONDS_EACH, DEPTHS, SIZES, MEMORY (MiB a process): smaller tests
+# usage: papers.sh BUILD_DIR DIR [REPETITIONS] [FIGURE...]    ROUNDS, SECONDS_EACH, DEPTHS, SIZES, MEMORY (MiB a process): smaller tests; IDLE: another policy
 set -u
 out=${2:?usage: papers.sh BUILD_DIR DIR [REPETITIONS] [FIGURE...]}
 times=${3:-5}
@@ -24,7 +24,7 @@ sizes=${SIZES:-4,16,64,256,512,1024,1400,2048,4096,8192}
 tests=(--rounds "${ROUNDS:-20000}" --warmup $((${ROUNDS:-20000} / 10)) --seconds "${SECONDS_EACH:-0.5}")
 eal=(--no-pci --in-memory -m "${MEMORY:-256}" --no-telemetry "--log-level=*:error")
 cpus=("${free_cpus[0]}" "${free_cpus[1]:-${free_cpus[0]}}")
-idle=spin # a core each
+idle=${IDLE:-spin} # a core each
 [ "${cpus[0]}" != "${cpus[1]}" ] || idle=yield
 
 # config NODE ADDRESS0 ADDRESS1 LINK_LINES [LIMITS_LINES]

@@ -72,13 +72,13 @@ for host in 0 1; do
 	udp="driver = udp
 listen = 10.9.0.$((host + 1)):18600
 mtu = 1472"
-	config memif $host spin "port = net_memif0
+	config memif $host "${idle:-spin}" "port = net_memif0
 mtu = 4096" auto auto
 	echo "vdev=--vdev=net_memif0,role=$role,socket=$dir/m.sock,socket-abstract=no,bsize=4224" >"$dir/memif.$host"
-	config packet $host spin "port = net_af_packet0" auto auto
+	config packet $host "${idle:-spin}" "port = net_af_packet0" auto auto
 	echo "vdev=--vdev=net_af_packet0,iface=v$host,framesz=2048,blocksz=4096,framecnt=512,qpairs=1" >"$dir/packet.$host"
-	config udp $host spin "$udp" 10.9.0.1:18600 10.9.0.2:18600
-	config loss $host spin "$udp
+	config udp $host "${idle:-spin}" "$udp" 10.9.0.1:18600 10.9.0.2:18600
+	config loss $host "${idle:-spin}" "$udp
 fault = loss=5%" 10.9.0.1:18600 10.9.0.2:18600
 	config shared $host adaptive "$udp" 10.9.0.1:18600 10.9.0.2:18600
 	echo "vdev=" | tee "$dir/udp.$host" >"$dir/loss.$host"

@@ -18,6 +18,7 @@ ini() { # NODE LANES [LINE OF THE LINK]
 		lanes = $2
 		[proto]
 		keepalive_ms = 100
+		retries = 100
 		[limits]
 		mbufs = 8192
 		contexts = 8
@@ -61,6 +62,12 @@ PMX_TOPOLOGY=$dir/two.topology does coll_topology__random random 100
 does coll_killed__rank_0 killed 0
 does coll_killed__another_rank killed 1
 KILLS=${KILLS:-2} PMX_ATTACH=secondary does coll_killed__a_secondary killed 1
+# what they heard came from who died, and no node was taken for dead
+for i in 0 1; do
+	deaths=$("$build/app/pmx-ctl" --instance "$tag$i" stat --all | awk '$1 == "proto_peer_deaths" {print $2}')
+	[ "$deaths" = 0 ] && ok "coll_killed__no_node_is_taken_for_dead_$i" ||
+		not_ok "coll_killed__no_node_is_taken_for_dead_$i" "${deaths:-no} deaths are counted"
+done
 
 # ------------------------------------------------------------------ primaries take over from each other, and nobody notices
 

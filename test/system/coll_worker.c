@@ -16,7 +16,6 @@
 
 #include "coll_worker.h"
 
-#define MEET_US    8000000ll
 #define CHILDREN_S 100
 
 const char *
@@ -36,7 +35,7 @@ board_meet(struct member *m)
 	const uint32_t expected = atomic_load(&b->expected);
 	const uint32_t place = atomic_fetch_add(&b->arrived, 1);
 	const uint32_t all = (place / expected + 1) * expected;
-	const int64_t until = now_us() + MEET_US;
+	const int64_t until = now_us() + PATIENCE_US;
 
 	while (atomic_load(&b->arrived) < all) {
 		if (now_us() > until)
@@ -50,14 +49,14 @@ member_attach(struct member *m, const char *const *names)
 {
 	const struct pmx_addr own = m->list[m->rank];
 	const struct pmx_context_params params = {.context = own.context};
-	const double until = now_s() + 5;
+	const int64_t until = now_us() + PATIENCE_US;
 	int result;
 
 	if (getenv("COLL_MIXED") != NULL)
 		setenv("PMX_ATTACH", m->rank % 3 == 1 ? "secondary" : "thin", 1);
 	must_succeed("attaching", pmx_node_attach(&m->node, names[own.node], -1));
 	/* the process before may have had that number a moment ago */
-	while ((result = pmx_context_open(&m->ctx, m->node, &params)) == -EBUSY && now_s() < until)
+	while ((result = pmx_context_open(&m->ctx, m->node, &params)) == -EBUSY && now_us() < until)
 		usleep(1000);
 	must_succeed("opening", result);
 }

@@ -4,33 +4,14 @@
 # Usage: ctl.sh BUILD_DIR
 # pmx-ctl against a running primary, a stopped one and a killed one: every command as table and as
 # JSON, errors and exit codes. One line a check, "ok NAME" or "not ok NAME"; exit code 0 if all
-# passed. Needs root and 64 free hugepages of 2 MiB.
+# passed.
 set -u
+. "$(dirname "$0")/common.bash"
 
-if [ $# -ne 1 ] || [ ! -x "$1/app/pmx-dpdk" ] || [ ! -x "$1/app/pmx-ctl" ]; then
-	echo "Usage: $0 BUILD_DIR, which has app/pmx-dpdk and app/pmx-ctl" >&2
-	exit 2
-fi
-dpdk=$1/app/pmx-dpdk
-ctl=$1/app/pmx-ctl
-name=ctltest$$
-dir=$(mktemp -d /tmp/pmx-ctl-test.XXXXXX) || exit 2
-# runtime directories of its own: whatever else runs here is not seen, and not disturbed
-export RUNTIME_DIRECTORY=$dir/run
-mkdir "$RUNTIME_DIRECTORY"
-port=$((20000 + $$ % 20000))
-pids=()
-failed=0
-
-stop_all() {
-	for pid in ${pids[@]+"${pids[@]}"}; do
-		kill -9 "$pid" 2>/dev/null && wait "$pid" 2>/dev/null
-	done
-	rm -f /dev/hugepages/"$name"[ab]map_* /run/pmx-dpdk-"$name"[ab].pid /run/pmx-dpdk/"$name"[ab].sock
-	rm -rf "$dir"
-}
-trap stop_all EXIT
-trap 'exit 130' INT TERM
+need_hugepages ctl 64
+dpdk=$build/app/pmx-dpdk
+ctl=$build/app/pmx-ctl
+name=$tag
 
 # check NAME COMMAND...: passes if COMMAND does
 check() {
@@ -73,8 +54,9 @@ d = json.load(open(sys.argv[1]))
 sys.exit(not eval(sys.argv[2]))' "$dir/out" "$expression"
 }
 
-# start NAME PORT: a primary; 0 when it is ready. Its process is the last of pids.
-start() {
+# running NAME PORT: a primary; 0 when it is ready. Its process is the last of daemons.
+daemons=()
+running() {
 	cat >"$dir/$1.ini" <<-END
 		[node]
 		id = 0
@@ -98,17 +80,23 @@ start() {
 	mkfifo "$dir/$1.ready"
 	"$dpdk" --no-pci -m 64 -- --ready-fd 3 "$dir/$1.ini" 3>"$dir/$1.ready" >"$dir/$1.log" 2>&1 &
 	pids+=($!)
+	daemons+=($!)
 	read -r -t 20 _ <"$dir/$1.ready" || { cat "$dir/$1.log"; return 1; }
 }
 
 watch_table() {
-	timeout 3 "$ctl" stat --watch 0.3 >"$dir/out"
-	[ $? -eq 124 ] && grep -q 'a second' "$dir/out" && grep -q 'mbufs free' "$dir/out"
+	local code=0 watching
+	"$ctl" stat --watch 0.3 >"$dir/out" &
+	watching=$!
+	pids+=($watching)
+	wait_for 20 grep -q 'a second' "$dir/out" && wait_for 20 grep -q 'mbufs free' "$dir/out" && kill -0 $watching || code=1
+	end $watching
+	return $code
 }
 
 watch_json() {
-	timeout 3 "$ctl" --json stat --watch 0.3 >"$dir/out"
-	[ "$(wc -l <"$dir/out")" -ge 3 ] && head -1 "$dir/out" | python3 -m json.tool >/dev/null
+	timeout 60 "$ctl" --json stat --watch 0.3 | head -n 3 >"$dir/out"
+	[ "$(wc -l <"$dir/out")" -eq 3 ] && head -1 "$dir/out" | python3 -m json.tool >/dev/null
 }
 
 # frames that no node sent: one too short, one of no version
@@ -117,8 +105,9 @@ send_junk() {
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 for frame in (b"x", b"y" * 200):
     s.sendto(frame, ("127.0.0.1", int(sys.argv[1])))' "$port"
-	sleep 0.3
+	wait_for 20 both_are_counted
 }
+both_are_counted() { [ "$("$ctl" --json drops | grep -oE '"drop_(short|version)"' | sort -u | wc -l)" -eq 2 ]; }
 
 aligned() {
 	"$ctl" stat --all | awk '/^polls /{a = index($0, "polls ")} /  (lcores|bytes) /{n++}
@@ -143,7 +132,7 @@ check doctor__without_primary doctor_lines
 check doctor__without_primary_json json '{"check", "state", "found", "mend"} == set(d[0])' doctor
 
 # ------------------------------------------------------------------ one runs
-check start start "${name}a" "$port"
+check start running "${name}a" "$port"
 check stat says 0 '^link_up +1 ' stat
 check stat__zeros_hidden bash -c "! '$ctl' stat | grep -q '^drop_'"
 check stat__all says 0 '^drop_checksum +0 +frames +with a wrong checksum' stat --all
@@ -223,16 +212,16 @@ check instance__no_name says 1 "not a name" --instance ../x stat
 check instance__too_long says 1 "longer than" --instance "$(printf 'n%.0s' {1..150})" stat
 
 # ------------------------------------------------------------------ two run
-check start__second start "${name}b" $((port + 2))
+check start__second running "${name}b" $((port + 2))
 check instance__several says 1 "several instances run: ${name}a, ${name}b" stat
 check instance__second says 0 "^name +${name}b" --instance "${name}b" stat
 
 # ------------------------------------------------------------------ one stopped, one killed
-kill -TERM "${pids[1]}"
-wait "${pids[1]}"
+kill -TERM "${daemons[1]}"
+wait "${daemons[1]}"
 check stopped says 1 "'${name}b' does not run" --instance "${name}b" stat
-kill -9 "${pids[0]}"
-wait "${pids[0]}" 2>/dev/null
+kill -9 "${daemons[0]}"
+wait "${daemons[0]}" 2>/dev/null
 check killed says 1 "'${name}a' is dead" --instance "${name}a" stat
 check killed__default says 1 "no primary runs.*left behind by dead ones: ${name}a" stat
 check doctor__leftovers json \

@@ -77,7 +77,7 @@ hands() {
 	ask 2 1:1
 	local asker=$last
 	if "${in1[@]}" python3 "$here/encap.py" hands "$@" >"$dir/hands.log" 2>&1 &&
-		wait_for 5 sh -c "'${ctl[0]}' --instance ${tag}0 peers | grep -q '^ *1  up'"; then
+		wait_for 20 sh -c "'${ctl[0]}' --instance ${tag}0 peers | grep -q '^ *1  up'"; then
 		ok "$name"
 		sed 's/^/# /' "$dir/hands.log"
 	else
@@ -160,7 +160,7 @@ perf() {
 	for test in "${@:2}"; do
 		start "$dir/respond.log" "$perf" respond --instance "${tag}1"
 		local responder=$last
-		sleep 0.2
+		wait_for 20 context_open 1 1
 		timeout 30 "$perf" "$test" --sizes "$sizes" --rounds 20 --warmup 2 --seconds 0.1 --instance "${tag}0" >"$dir/$test.log" 2>&1 ||
 			{ tail -5 "$dir/$test.log" | sed 's/^/# /'; end "$responder" KILL; return 1; }
 		wait "$responder"
@@ -196,7 +196,7 @@ fault = loss=2%,reorder=2%+50us,duplicate=1%,seed=$((i + 7))" "${lines[@]}"
 	ask 3 2:1
 	local asker=$last
 	perf 1,8192,100000 bandwidth $([ "$encap" = udp ] && echo push) || not_ok "$name" "no messages"
-	sleep 0.5 # PING and PONG
+	wait_for 30 python3 "$here/encap.py" kinds "$(IFS=,; echo "${files[*]}")" "$encap" PING,PONG || echo "# neither PING nor PONG"
 	end "$asker" KILL
 	for i in "${captures[@]}"; do end "$i" INT; done
 	for i in "${primaries[@]}"; do end "$i"; done

@@ -43,6 +43,7 @@ attach(const char *instance)
 static void
 first(const char *instance, int out, int in)
 {
+	char out_text[16], in_text[16];
 	struct pmx_context *ctx = attach(instance);
 	struct pmx_remote remote;
 	char word;
@@ -53,15 +54,21 @@ first(const char *instance, int out, int in)
 		fprintf(stderr, "exec: the target: %s\n", pmx_strerror(e));
 		exit(2);
 	}
-	execl(self, self, "second", NULL);
+	snprintf(out_text, sizeof(out_text), "%d", out);
+	snprintf(in_text, sizeof(in_text), "%d", in);
+	execl(self, self, "second", out_text, in_text, NULL);
 	exit(2);
 }
 
-/* Its second life: the memory is another, and must stay as it is. */
+/* Its second life: the memory is another, and must stay as it is, also when the pusher says that it
+ * has pushed again. */
 static int
-second(void)
+second(int out, int in)
 {
-	sleep_ms(1500);
+	char word;
+
+	if (write(out, "2", 1) != 1 || read(in, &word, 1) != 1)
+		return 2;
 	for (uint32_t i = 0; i < BYTES; i++) {
 		if (memory[i] != 0) {
 			fprintf(stderr, "exec: byte %u of the new program's memory was written\n",
@@ -96,11 +103,12 @@ int
 main(int argc, char **argv)
 {
 	int up[2], down[2], status, before, after;
+	char word;
 	static uint8_t bytes[BYTES];
 	struct pmx_remote remote;
 
-	if (argc == 2 && strcmp(argv[1], "second") == 0)
-		return second();
+	if (argc == 4 && strcmp(argv[1], "second") == 0)
+		return second(atoi(argv[2]), atoi(argv[3]));
 	if (argc != 2)
 		return 2;
 	self = argv[0];
@@ -114,16 +122,18 @@ main(int argc, char **argv)
 
 	if (child == 0)
 		first(argv[1], up[1], down[0]);
+	close(up[1]); /* so that an end of the target is seen */
 	struct pmx_context *ctx = attach(argv[1]);
 
 	if (read(up[0], &remote, sizeof(remote)) != sizeof(remote))
 		return 2;
 	memset(bytes, 0xAB, BYTES);
 	before = push(ctx, &remote, bytes);
+	if (write(down[1], "x", 1) != 1 || read(up[0], &word, 1) != 1)
+		return 2;
+	after = push(ctx, &remote, bytes);
 	if (write(down[1], "x", 1) != 1)
 		return 2;
-	sleep_ms(500);
-	after = push(ctx, &remote, bytes);
 	waitpid(child, &status, 0);
 	printf("# before exec: %s; after: %s\n", before == 1 ? "done" : pmx_strerror(before),
 		pmx_strerror(after));

@@ -7,7 +7,7 @@
 set -u
 . "$(dirname "$0")/common.bash"
 
-[ "$(id -u)" -eq 0 ] || skip_all exec "needs root"
+need_hugepages exec 64
 cat >"$dir/0.ini" <<INI
 [node]
 id = 0

@@ -4,15 +4,10 @@
  * bytes anywhere, submissions that look right and are not, floods of right ones, positions of any
  * value; it never receives. garbage.sh runs it beside others.
  *
- *   garbage INSTANCE CONTEXT SUBMISSIONS SEED
- *   garbage - - 0 SEED          as much of the CPU, and no client at all: what is compared with
- *
- * It ends after one life of each kind, each with its share of so many submissions, unless the
- * engine takes no more of it; 0: at SIGTERM.
+ *   garbage INSTANCE CONTEXT LIVES SEED
  */
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,37 +17,20 @@
 
 #include "client/client.h"
 
-#define LIFE_US 400000 /* then it opens its context anew, and does other things wrong */
-#define KINDS   16     /* of lives */
+/* After as many submissions it opens its context anew, and does other things wrong; or after so
+ * long, for what it wrote may have ended what the engine takes. */
+#define LIFE_SLOTS 20000
+#define LIFE_US    100000
+#define BUSY_US    60000000 /* its last life is seen off by then */
 /* context number of the others: what is sent there is right, and theirs to wonder about */
-#define SPARED  2
+#define SPARED     2
 
 static uint64_t seed;
 static struct transfer_desc *descs; /* of the context: what the header says is garbage soon */
 static uint64_t region;
-static unsigned kinds;           /* of garbage in this life: bits, by the cases of write_garbage */
-static uint64_t counts[8], most; /* submissions wanted; 0: no end */
+static unsigned kinds; /* of garbage in this life: bits, by the cases of write_garbage */
+static uint64_t counts[8];
 enum { SLOTS, BYTES, POSITIONS, LIVES, REFUSED };
-static volatile sig_atomic_t told_to_end;
-
-static void
-on_term(int signal)
-{
-	(void)signal;
-	told_to_end = 1;
-}
-
-static bool
-life_is_over(void)
-{
-	return told_to_end || (most != 0 && counts[SLOTS] >= most / KINDS * counts[LIVES]);
-}
-
-static bool
-is_over(void)
-{
-	return told_to_end || (most != 0 && counts[LIVES] >= KINDS);
-}
 
 static uint64_t
 draw(void)
@@ -192,19 +170,6 @@ write_garbage(struct pmx_context *ctx)
 	}
 }
 
-/* Draws as many bytes and yields as often as one that writes them somewhere. */
-static void
-harm_nobody(void)
-{
-	static uint8_t bytes[4096];
-
-	while (!told_to_end) {
-		for (unsigned i = 0; i < 64; i++)
-			draw_bytes(bytes + draw() % (sizeof(bytes) - 64), draw() % 64);
-		sched_yield();
-	}
-}
-
 int
 main(int argc, char **argv)
 {
@@ -214,26 +179,23 @@ main(int argc, char **argv)
 	if (argc < 5)
 		return 2;
 	const struct pmx_context_params params = {.context = (uint16_t)atoi(argv[2])};
+	const uint64_t lives = strtoull(argv[3], NULL, 0);
 
-	most = strtoull(argv[3], NULL, 0);
-	signal(SIGTERM, on_term);
 	seed = strtoull(argv[4], NULL, 0) * 0x9E3779B97F4A7C15u + 1;
-	if (strcmp(argv[1], "-") == 0) {
-		harm_nobody();
-		return 0;
-	}
 	int result = pmx_node_attach(&node, argv[1], -1);
 
-	while (result == 0 && !is_over()) {
-		while ((result = pmx_context_open(&ctx, node, &params)) == -EBUSY && !told_to_end)
-			usleep(1000); /* its last life is seen off */
-		const int64_t life = ctx_now_us() + (most == 0 ? LIFE_US : LIFE_US / 4);
+	while (result == 0 && counts[LIVES] < lives) {
+		const int64_t patience = ctx_now_us() + BUSY_US;
 
-		if (result == -EBUSY)
-			result = 0;
-		if (result != 0 || told_to_end)
+		while ((result = pmx_context_open(&ctx, node, &params)) == -EBUSY &&
+			ctx_now_us() < patience)
+			usleep(1000); /* its last life is seen off */
+		if (result != 0)
 			break;
-		kinds = counts[LIVES]++ % KINDS;
+		const int64_t life = ctx_now_us() + LIFE_US;
+		const uint64_t slots = counts[SLOTS] + LIFE_SLOTS;
+
+		kinds = counts[LIVES]++ % 16;
 		const int doorbell = ctx->doorbell;
 
 		descs = channel_transfers(ctx->shm);
@@ -241,7 +203,7 @@ main(int argc, char **argv)
 		/* what the library would believe of the memory */
 		const struct pmx_context mine = *ctx;
 
-		while (!life_is_over() && ctx_now_us() < life) {
+		while (counts[SLOTS] < slots && ctx_now_us() < life) {
 			for (unsigned i = 0; i < 64; i++) {
 				if (draw() % 8 && submit(ctx))
 					continue;

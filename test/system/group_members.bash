@@ -56,12 +56,12 @@ hears() {
 	fi
 }
 
-# shows TEST NODE PATTERN: within 5 s pmx-ctl groups has such a line
+# shows TEST NODE PATTERN: within 20 s pmx-ctl groups has such a line
 shows() {
 	local line
 	has_line() { "$build/app/pmx-ctl" --instance "$tag$line" groups >"$dir/ctl.log" && grep -qE -- "$1" "$dir/ctl.log"; }
 	line=$2
-	if wait_for 5 has_line "$3"; then ok "$1"; else not_ok "$1" "no line '$3'" "$dir/ctl.log"; fi
+	if wait_for 20 has_line "$3"; then ok "$1"; else not_ok "$1" "no line '$3'" "$dir/ctl.log"; fi
 }
 
 # quits RANK...: these end in good order
@@ -87,7 +87,7 @@ taken_over() {
 	primary "$2" -l "$2" -m 96 && ok "$1" || not_ok "$1" "the primary of node $2 is not replaced"
 	OPTIONS=()
 	primaries[$2]=$last
-	wait_for 10 sh -c "! kill -0 $old 2>/dev/null" || not_ok "$1" "the old primary of node $2 does not end"
+	wait_for 20 sh -c "! kill -0 $old 2>/dev/null" || not_ok "$1" "the old primary of node $2 does not end"
 }
 
 # under_take_overs TEST COMMAND ANSWER...: all members do that while the primaries of both nodes are replaced

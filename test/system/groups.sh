@@ -42,7 +42,7 @@ unset PMX_ATTACH
 
 # ------------------------------------------------------------------ who does not come, or leaves
 
-members 500 0:0 0:1/ 1:0
+members 4000 0:0 0:1/ 1:0
 hears groups_open__names_who_is_missing 0 'open: ETIMEDOUT 1'
 hears groups_open__names_who_is_missing_there 2 'open: ETIMEDOUT 1'
 quits 0 2

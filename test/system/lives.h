@@ -28,9 +28,10 @@
 #include "clock.h"
 #include "pmx/group.h"
 
-#define PATIENCE_US  10000000 /* for what must come; generous, for slow machines */
-#define NOTICE_S     2.0      /* until a call tells that its primary is gone; 0.1 is promised */
-#define CASE_S       45       /* a case that takes longer hangs */
+#define PATIENCE_US  30000000 /* for what must come; generous, for slow machines */
+#define NOTICE_S     20.0     /* until a call tells that its primary is gone; 0.1 is promised */
+#define WAIT_US      80000000 /* of a wait that must end before, since its primary is gone */
+#define CASE_S       120      /* a case that takes longer hangs */
 #define MESSAGE_MAX  4000
 #define PIECE        65536u
 #define LONG         200000u /* a matched message that waits for its receive */

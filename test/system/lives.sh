@@ -8,7 +8,7 @@ set -u
 . "$(dirname "$0")/common.bash"
 
 lives=$build/test/lives
-case_seconds=60 # more than a case gives itself
+case_seconds=150 # more than a case gives itself
 shift
 
 free_hugepages() { awk '/HugePages_Free/{print $2}' /proc/meminfo; }

@@ -64,8 +64,10 @@ finish() {
 	for ((i = 0; i < nodes; i++)); do end "${primaries[i]}"; done
 }
 
-# of that node: frames sent to several at once that it took; bytes that its interface sent
+# of that node: frames sent to several at once that it took; bytes that its interface sent, and at most so many of them again: what
+# went out again because an Ack was late says nothing of copies
 multi() { "$build/app/pmx-ctl" --instance "$tag$1" stat | awk '$1 ~ /rx_multi/ {n = $2} END {print n + 0}'; }
+again() { "$build/app/pmx-ctl" --instance "$tag$1" stat --all | awk -v mtu=$mtu '$1 == "proto_tx_retransmits" {print $2 * (mtu + 100)}'; }
 sent() { ip netns exec "$tag$1" cat /sys/class/net/v$1/statistics/tx_bytes; }
 
 group=0
@@ -114,11 +116,11 @@ for encap in ether udp; do
 	mtu=9000
 	begin auto $encap
 	members 0:0 1:0 2:0 3:0 1:1 3:1
-	before=$(sent 0) frames=$(multi 1)
+	before=$(sent 0) frames=$(multi 1) twice=$(again 0)
 	casts multicast_${encap}__arrive 0 10 $bytes
-	after=$(sent 0) frames=$(($(multi 1) - frames))
-	echo "# $(((after - before) / 10)) bytes sent for each of $bytes, $frames frames by multicast"
-	if [ $((after - before)) -lt $((10 * bytes * 11 / 10)) ] && [ $frames -ge $((10 * bytes / 9000)) ]; then
+	after=$(sent 0) frames=$(($(multi 1) - frames)) twice=$(($(again 0) - twice))
+	echo "# $(((after - before) / 10)) bytes sent for each of $bytes, $((twice / 10)) of them again, $frames frames by multicast"
+	if [ $((after - before - twice)) -lt $((10 * bytes * 11 / 10)) ] && [ $frames -ge $((10 * bytes / 9000)) ]; then
 		ok multicast_${encap}__one_copy
 	else
 		not_ok multicast_${encap}__one_copy "$((after - before)) bytes, $frames frames"
@@ -145,11 +147,11 @@ for ((i = 0; i < nodes; i++)); do ip netns exec "$switch" ip link set b$i type b
 begin auto ether
 members 0:0 1:0 2:0 3:0
 casts multicast_blocked__arrive 0 3 $bytes
-frames=$(multi 1) before=$(sent 0)
+frames=$(multi 1) before=$(sent 0) twice=$(again 0)
 casts multicast_blocked__by_the_list 0 10 $bytes
-after=$(sent 0)
-echo "# $(((after - before) / 10)) bytes sent for each of $bytes"
-if [ "$frames" -eq 0 ] && [ $((after - before)) -gt $((10 * bytes * 3)) ] && [ $((after - before)) -lt $((10 * bytes * 33 / 10)) ]; then
+after=$(sent 0) twice=$(($(again 0) - twice))
+echo "# $(((after - before) / 10)) bytes sent for each of $bytes, $((twice / 10)) of them again"
+if [ "$frames" -eq 0 ] && [ $((after - before)) -gt $((10 * bytes * 3)) ] && [ $((after - before - twice)) -lt $((10 * bytes * 33 / 10)) ]; then
 	ok multicast_blocked__gives_up
 else
 	not_ok multicast_blocked__gives_up "$frames frames got through, $((after - before)) bytes"

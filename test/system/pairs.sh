@@ -48,7 +48,7 @@ check after mix "${tag}0" 4 1
 [ "$(id -u)" -ne 0 ] && echo "ok pairs__refused # SKIP needs root" || check another_user refused "${tag}0" 65534
 
 # other primaries take over under a stream, then one is killed and started again
-start "$dir/stream.log" timeout 60 "$pairs" stream "${tag}0" 8
+start_fed "$dir/stream.log" timeout 120 "$pairs" stream "${tag}0"
 stream=$last
 wait_for 20 grep -q paired "$dir/stream.log" || not_ok pairs__stream_begins "" "$dir/stream.log"
 for turn in 1 2; do
@@ -56,11 +56,12 @@ for turn in 1 2; do
 	primary 0 -l 0 -m 64 || not_ok "pairs__take_over_$turn" ""
 	OPTIONS=()
 	daemon=$last
-	sleep 0.5
+	sleep 0.2
 done
 end "$daemon" KILL
 primary 0 -l 0 -m 64 || not_ok pairs__again ""
 daemon=$last
+echo >&"$to"
 wait "$stream" && ok pairs__stream || not_ok pairs__stream "exit code $?" "$dir/stream.log"
 grep '^#' "$dir/stream.log"
 end "$daemon" TERM

@@ -3,7 +3,8 @@
 #
 # Usage: pins.sh BUILD_DIR
 # Remote pins between processes (pins.c): their askers are killed, on the owner's node and on another; other primaries take over from
-# both nodes'; and the primary of an asker is killed. The owner can end its registration soon after, and not before.
+# both nodes'; and the primary of an asker is killed. The owner can end its registration after that, and not before. Of an asker's
+# death its own node tells: no node is taken for dead before one is killed.
 set -u
 . "$(dirname "$0")/common.bash"
 need_hugepages pins 160
@@ -29,12 +30,21 @@ exec {said}<>"$dir/said"
 PMX_ATTACH=thin start "$dir/log" sh -c "exec '$build/test/pins' ${tag}0 ${tag}1 <'$dir/said'"
 program=$last
 
+nobody_counts_as_dead() { # NAME
+	local i deaths
+	for i in 0 1; do
+		deaths=$("$build/app/pmx-ctl" --instance "$tag$i" stat --all | awk '$1 == "proto_peer_deaths" {print $2}')
+		[ "$deaths" = 0 ] && ok "pins__$1_${i}" || not_ok "pins__$1_${i}" "node $i counts ${deaths:-no} deaths of nodes"
+	done
+}
+
 now() { # WHAT: the program waits for it
 	wait_for 60 sh -c "grep -q '^# now $1' '$dir/log' || ! kill -0 $program 2>/dev/null" && grep -q "^# now $1" "$dir/log"
 }
 
 for i in 0 1; do
 	now "take over $i" || break
+	[ $i -eq 1 ] || nobody_counts_as_dead askers_death_is_told
 	OPTIONS=(--take-over)
 	primary $i -l $i -m 64 || not_ok "pins__takes_over_$i" ""
 	OPTIONS=()
@@ -45,6 +55,7 @@ for i in 0 1; do
 	echo >&"$said"
 done
 if now 'kill 1'; then
+	nobody_counts_as_dead askers_death_is_told_after_take_overs
 	end "${primaries[1]}" KILL
 	echo >&"$said"
 fi

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: reload.sh BUILD_DIR [CHANGES]
-# [nodes] of a running primary changes: nodes come, go and move at random, CHANGES (300; 60 with sanitizers) times, while round trips
+# [nodes] of a running primary changes: nodes come, go and move at random, CHANGES (300 in the full tier, or 80; 60 with sanitizers) times, while round trips
 # between two that stay go on; what is removed, and comes back; tables that are wrong; keys that cannot change; a shared file.
 # Needs neither root nor hugepages.
 set -u
 . "$(dirname "$0")/common.bash"
 ctl="$build/app/pmx-ctl"
-changes=300
+full && changes=300 || changes=80
 grep -q __asan_init "$build/app/pmx-dpdk" && changes=60
 changes=${2:-$changes}
 export PMX_ATTACH=thin
@@ -26,7 +26,8 @@ node() {
 		mbufs = 4096
 		flows = 256
 		[proto]
-		retries = 6
+		retries = 50
+		rto_max_us = 100000
 		[link 0]
 		driver = udp
 		listen = 127.0.0.1:$2
@@ -107,9 +108,10 @@ ask() {
 ask 1 &
 pids+=($!)
 ask 2 && wait $! && ok reload__two_at_once || not_ok reload__two_at_once "" "$dir/ask2"
-before=$("$ctl" --instance "${tag}0" --json contexts | grep -o '"received": [0-9]*' | head -1)
-sleep 0.5
-[ "$before" != "$("$ctl" --instance "${tag}0" --json contexts | grep -o '"received": [0-9]*' | head -1)" ] && ok reload__messages_still_come ||
+received() { "$ctl" --instance "${tag}0" --json contexts | grep -o '"received": [0-9]*' | head -1; }
+more_came() { [ "$before" != "$(received)" ]; }
+before=$(received)
+wait_for 20 more_came && ok reload__messages_still_come ||
 	not_ok reload__messages_still_come "$before" "$dir/latency.log"
 end "$latency"
 grep -o '"pause_us": [0-9]*' "$dir/reloads" | sed 's/.*: //' | sort -n |
@@ -164,8 +166,8 @@ says reload__is_told 0 '^idle +yield' "$ctl" --instance "${tag}0" stat --all
 
 # the shared file is looked at by itself
 table "2 = 127.0.0.1:$((port + 50))\n7 = 127.0.0.1:9\n"
-wait_for 10 sh -c "\"$ctl\" --instance ${tag}0 --json peers | grep -q '\"node\": 7'" && ok reload__the_shared_file_is_seen || not_ok reload__the_shared_file_is_seen "$(peers)"
+wait_for 20 sh -c "\"$ctl\" --instance ${tag}0 --json peers | grep -q '\"node\": 7'" && ok reload__the_shared_file_is_seen || not_ok reload__the_shared_file_is_seen "$(peers)"
 table "2 = 127.0.0.1:$((port + 50))\n7 = wrong\n"
-wait_for 10 grep -q "the file of nodes changed, and is not taken: .*nodes:5: \[nodes\] 7" "$dir/0.log" && ok reload__a_wrong_one_is_said ||
+wait_for 20 grep -q "the file of nodes changed, and is not taken: .*nodes:5: \[nodes\] 7" "$dir/0.log" && ok reload__a_wrong_one_is_said ||
 	not_ok reload__a_wrong_one_is_said "" "$dir/0.log"
 exit $failed

@@ -258,13 +258,15 @@ notify(void)
 	do_hello(&i, &t);
 	for (unsigned p = 0; p < sizeof(phases) / sizeof(phases[0]) && !failed; p++) {
 		if (phases[p].phase == FLOOD) {
-			tell(&t, "nap 2000");
+			tell(&t, "nap");
 			hear(&t, "napping", TRANSFER_S);
 		}
 		tell(&i, "push %u %u", phases[p].phase, phases[p].count);
 		if (!hear(&i, "pushed ", WORK_S) ||
 			sscanf(i.said, "pushed %u %u", &pushed, &lost) != 2)
 			break;
+		if (phases[p].phase == FLOOD)
+			tell(&t, "wake");
 		printf("# sender: %s\n", i.said);
 		if ((phases[p].phase == FLOOD) != (lost != 0))
 			case_fails("%u notifications of %u were lost", lost, pushed);

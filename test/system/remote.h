@@ -24,7 +24,7 @@
 
 #define WORD_MAX   256 /* what a process says, or is told */
 #define OPEN_S     10  /* a context number is free again */
-#define TRANSFER_S 10  /* a transfer ends */
+#define TRANSFER_S 30  /* a transfer ends */
 #define WORK_S     60  /* an application does what it was told */
 #define CONTEXT    1   /* of the application on either node, but for the lanes */
 

@@ -85,9 +85,9 @@ notify_target(bool unused)
 		next_word(word);
 		if (strcmp(word, "end") == 0)
 			leave();
-		if (sscanf(word, "nap %u", &wanted) == 1) {
+		if (strcmp(word, "nap") == 0) {
 			say("napping");
-			usleep(wanted * 1000);
+			expect_word("wake");
 		} else if (sscanf(word, "expect %u %u", &phase, &wanted) == 2 && phase < PHASES) {
 			/* all were told to be here: no more may come, and none later */
 			while ((r = pmx_event(ctx, &event)) == 1)
@@ -143,11 +143,11 @@ ping(unsigned n)
 		double began = now_s();
 
 		notify_one(PING, i, local[i % PLACES], &id);
-		int r = pmx_receive_wait(ctx, &m, 5000000);
+		int r = pmx_receive_wait(ctx, &m, TRANSFER_S * 1000000);
 
 		if (r != 1)
-			app_fails("push %u did not wake its receiver in 5 s: %d %s, the push %d", i,
-				r, pmx_strerror(r), pmx_transfer_done(ctx, id));
+			app_fails("push %u did not wake its receiver in %d s: %d %s, the push %d",
+				i, TRANSFER_S, r, pmx_strerror(r), pmx_transfer_done(ctx, id));
 		worst = now_s() - began > worst ? now_s() - began : worst;
 		pmx_release_receive_buffer(ctx, &m);
 		if ((r = wait_for(ctx, id)) != 1)

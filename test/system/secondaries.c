@@ -65,13 +65,13 @@ again(struct pmx_node *node)
 		result = pmx_receive_wait(ctx, &m, 1000000);
 	printf("noticed %s\n", pmx_strerror(result));
 	fflush(stdout);
-	result = result == -EPIPE ? pmx_reattach(node, 10000000) : result;
+	result = result == -EPIPE ? pmx_reattach(node, 20000000) : result;
 	if (result == 0 && ctx == NULL)
 		result = pmx_context_open(&ctx, node, &params);
 	if (result == 0)
 		result = pmx_send_copy(ctx, pmx_context_addr(ctx), "x", 1, NULL);
 	if (result == 0)
-		result = pmx_receive_wait(ctx, &m, 5000000) == 1 ? 0 : -ETIMEDOUT;
+		result = pmx_receive_wait(ctx, &m, 20000000) == 1 ? 0 : -ETIMEDOUT;
 	printf("again %s\n", pmx_strerror(result));
 	return result != 0;
 }

@@ -56,13 +56,18 @@ PMX_ATTACH=secondary says secondaries__another_dpdk "another version" "$program"
 PMX_ATTACH=secondary says secondaries__nobody_listens "no pmx-dpdk primary" "$program" other pretender
 
 # ---- EALs start one after the other: who holds the turn is waited for
-start "$dir/turn.log" flock "$RUNTIME_DIRECTORY/dpdk/${tag}0/config" sh -c 'echo mine; sleep 1.5; echo over'
+start_fed "$dir/turn.log" flock "$RUNTIME_DIRECTORY/dpdk/${tag}0/config" sh -c 'echo mine; read -r word; echo over'
 turn=$last
 wait_for 10 grep -q mine "$dir/turn.log"
-PMX_ATTACH=secondary timeout 30 "$program" other "${tag}0" >"$dir/said" 2>&1 </dev/null &
-waiting=$!
-sleep 0.7
-if [ ! -s "$dir/said" ] && wait $waiting && grep -q "^0 success" "$dir/said" && grep -q over "$dir/turn.log"; then
+PMX_ATTACH=secondary start "$dir/said" "$program" other "${tag}0"
+waiting=$last
+asks_for_the_turn() { find "/proc/$waiting/fd" -lname '*/config' 2>/dev/null | grep -q .; }
+wait_for 20 asks_for_the_turn
+sleep 0.3
+[ ! -s "$dir/said" ]
+early=$?
+echo >&"$to"
+if [ $early -eq 0 ] && wait "$waiting" && grep -q "^0 success" "$dir/said" && grep -q over "$dir/turn.log"; then
 	ok secondaries__take_turns
 else
 	not_ok secondaries__take_turns "" "$dir/said"
@@ -79,12 +84,13 @@ end "$last" TERM
 held() { awk '/^HugetlbPages/{print $2}' "/proc/$daemon/status"; }
 ups() { timeout 10 "$build/app/pmx-ctl" --instance "${tag}0" --json stat | tr -d ' ' | grep -o '"link_up":1'; }
 before=$(held)
-for k in $(seq 1 30); do
+full && times=30 || times=12
+for k in $(seq 1 $times); do
 	PMX_ATTACH=secondary timeout 30 "$program" once "${tag}0" >"$dir/once" 2>&1 </dev/null || not_ok secondaries__again "time $k" "$dir/once"
 done
 after=$(held)
 if [ "$before" = "$after" ]; then
-	ok "secondaries__leave_nothing_on_the_heap # 30 of them, $after kB"
+	ok "secondaries__leave_nothing_on_the_heap # $times of them, $after kB"
 else
 	not_ok secondaries__leave_nothing_on_the_heap "$before kB before, $after kB after"
 fi

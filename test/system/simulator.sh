@@ -209,7 +209,7 @@ verdict mutants__sound_code_is_compiled $? "$dir/log"
 (
 	cd "$dir/src" && "${compile[@]}" -o sound app/pmx-sim/*.o all.a -lm &&
 		for kind in '' --transfers --matching --preempt --links; do
-			timeout 60 ./sound fuzz $kind --seeds 20 --quiet || exit 1
+			timeout 600 ./sound fuzz $kind --seeds 20 --quiet || exit 1
 		done
 ) >"$dir/log" 2>&1
 verdict mutants__sound_code_breaks_no_rule $? "$dir/log"
@@ -233,7 +233,7 @@ mutant() { # PATCH
 	links-*) kind=--links ;;
 	esac
 	(compile_mutant "$1" "$dir/$name") >"$log" 2>&1 && {
-		timeout 60 "$dir/$name/mutant" fuzz $kind --seeds 5000 --quiet >"$log" 2>&1
+		timeout 600 "$dir/$name/mutant" fuzz $kind --seeds 5000 --quiet >"$log" 2>&1
 		[ $? -eq 1 ]
 	} && grep -q '^pmx-sim: seed' "$log" || code=1
 	verdict "mutant__${name//-/_}" $code "$log"

@@ -8,6 +8,7 @@
  *   thin ping  INSTANCE CONTEXT NODE:CONTEXT BYTES ROUNDS   prints the median round trip in ns
  *   thin maps  INSTANCE CONTEXT              prints what is mapped shared, and the descriptors
  *   thin open  INSTANCE CONTEXT...           opens them, and says how that ended
+ *   thin often INSTANCE CONTEXT TIMES        opens it and closes it so often
  *   thin process INSTANCE CONTEXT OTHER      says whose process has the other context
  */
 #include <errno.h>
@@ -290,6 +291,20 @@ main(int argc, char **argv)
 
 			must_succeed("pmx_context_open", pmx_context_open(&ctx, node, &params));
 			printf("opened %u\n", pmx_context_addr(ctx).context);
+		}
+		pmx_node_close(node);
+		return 0;
+	}
+	if (strcmp(argv[1], "often") == 0 && argc == 5) {
+		for (int i = atoi(argv[4]); i > 1; i--) {
+			const struct pmx_context_params params = {
+				.context = (uint16_t)atoi(argv[3])};
+			int result;
+
+			pmx_context_close(ctx);
+			while ((result = pmx_context_open(&ctx, node, &params)) == -EBUSY)
+				sched_yield(); /* it is still closing */
+			must_succeed("pmx_context_open", result);
 		}
 		pmx_node_close(node);
 		return 0;

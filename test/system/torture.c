@@ -11,7 +11,10 @@
  * may fail (EFAULT), but what it brings must be of the arena's present, not of its past. At the end
  * nothing is pinned that is not in use: the cache's count and VmLck of /proc agree.
  *
- * Usage: torture [SECONDS [SEED [pin_watch]]]
+ * It ends with the first thing that is wrong, or when so many changes of the tame ones were
+ * followed by a transfer.
+ *
+ * Usage: torture [CHANGES [SEED [pin_watch]]]
  */
 #include <errno.h>
 #include <malloc.h>
@@ -69,7 +72,7 @@ static struct pmx_remote target_remote;
 static uint8_t *sink; /* on node 1: what it pulls */
 static pthread_mutex_t holes = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool stop;
-static uint64_t pushes, pulls, refusals, faults, full;
+static uint64_t pushes, pulls, refusals, faults, full, followed;
 
 static uint64_t
 draw_by(uint64_t *x)
@@ -314,16 +317,16 @@ finish(struct arena *a)
 		pulls += a->pulling;
 		pushes += !a->pulling;
 	}
-	if (!a->wild)
+	if (!a->wild) {
 		atomic_store(&a->turn, THREADS);
+		followed++;
+	}
 }
 
 static void
-run(double seconds, uint64_t seed)
+run(uint64_t changes, uint64_t seed)
 {
-	double end = now_s() + seconds;
-
-	for (uint64_t turn = 1; !atomic_load(&failed); turn++) {
+	while (!atomic_load(&failed)) {
 		bool busy = false;
 
 		for (unsigned i = 0; i < ARENAS; i++) {
@@ -337,7 +340,7 @@ run(double seconds, uint64_t seed)
 		}
 		if (pmx_node_poll(nodes[0]) + pmx_node_poll(nodes[1]) == 0)
 			sched_yield();
-		if (turn % 256 == 0 && now_s() > end)
+		if (followed >= changes)
 			atomic_store(&stop, true);
 		if (atomic_load(&stop) && !busy)
 			return;
@@ -414,7 +417,8 @@ main(int argc, char **argv)
 {
 	char *eal[] = {argv[0], "--no-huge", "--no-pci", "-m", "256", "--no-telemetry",
 		"--no-shconf", "--log-level=*:error", "-l", "0", NULL};
-	double seconds = argc > 1 ? atof(argv[1]) : 5;
+	uint64_t changes = argc > 1 ? strtoull(argv[1], NULL, 0) : 10000;
+	double began = now_s();
 	uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
 	pthread_t thread[ARENAS];
 	void *p;
@@ -446,13 +450,13 @@ main(int argc, char **argv)
 		write_all(a);
 		pthread_create(&thread[i], NULL, run_thread, a);
 	}
-	run(seconds, seed);
+	run(changes, seed);
 	atomic_store(&stop, true);
 	for (unsigned i = 0; i < ARENAS; i++)
 		pthread_join(thread[i], NULL);
-	printf("# %.0f s: %lu pushes, %lu pulls, %lu refused for their memory was replaced, %lu "
+	printf("# %.1f s: %lu pushes, %lu pulls, %lu refused for their memory was replaced, %lu "
 	       "found none, %lu had to wait for pins; changes:",
-		seconds, pushes, pulls, refusals, faults, full);
+		now_s() - began, pushes, pulls, refusals, faults, full);
 	for (unsigned c = 0; c < 8; c++) {
 		uint64_t n = 0;
 

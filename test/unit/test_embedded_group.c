@@ -359,7 +359,7 @@ group__does_not_open_without_all(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 3; i++)
-		assert_int_equal(opens(there[i], 4, 300000), 0);
+		assert_int_equal(opens(there[i], 4, 2000000), 0);
 	for (unsigned i = 0; i < 3; i++) {
 		unsigned n = there[i];
 

@@ -19,17 +19,20 @@
 #include "pmx/group.h"
 #include "pmx/preempt.h"
 
-#define REGION   (1u << 20)
-#define PASS_US  30000 /* many times what anything here takes */
-#define MESSAGES 20
-#define LONG     200000u
+#define REGION     (1u << 20)
+#define PASS_US    30000 /* many times what anything here takes, */
+#define PASS_TURNS 2000  /* also where this process was not let run meanwhile */
+#define MESSAGES   20
+#define LONG       200000u
 
 static const struct pmx_addr own = {0, 0}, beside = {0, 1}, other = {1, 0};
 
 static void
 time_passes(void)
 {
-	for (int64_t end = now_us() + PASS_US; now_us() < end;)
+	const int64_t end = now_us() + PASS_US;
+
+	for (unsigned turns = 0; turns < PASS_TURNS || now_us() < end; turns++)
 		pair_poll();
 }
 

@@ -361,7 +361,7 @@ udp_rx_fd__readable_when_a_frame_waits(void **state)
 	fd.fd = b.ops->rx_fd(&b, 0);
 	assert_int_equal(poll(&fd, 1, 0), 0);
 	assert_int_equal(frames_transmit(0, 1, LEN, 2), 1);
-	assert_int_equal(poll(&fd, 1, 1000), 1);
+	assert_int_equal(poll(&fd, 1, 20000), 1);
 	frames_expect(0, 1, LEN);
 	assert_int_equal(poll(&fd, 1, 0), 0);
 }
