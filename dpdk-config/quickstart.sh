@@ -167,19 +167,6 @@ clean_up() {
 
 # ------------------------------------------------------------------ preparing
 
-build_all() {
-	local targets
-
-	if [ ! -f "$build/build.ninja" ]; then
-		meson setup "$build" "$root" || return 1
-	fi
-	ninja -C "$build" build.ninja || return 1
-	targets=$(ninja -C "$build" -t targets all |
-		sed -n 's/^\(app\/[^.\/:]*\): .*/\1/p; s/^\(lib\/lib[^:/]*\.so\.[0-9.]*\): .*LINKER.*/\1/p')
-	# shellcheck disable=SC2086
-	ninja -C "$build" $targets
-}
-
 prepare() {
 	begin "packages"
 	if ! "$here/install.sh" >"$work/install.log" 2>&1; then
@@ -191,13 +178,9 @@ prepare() {
 		finish 0
 	fi
 	begin "build in $build"
-	if [ -e "$build" ] && [ ! -w "$build" ] && [ -x "$perf" ]; then
-		printf ' not writable: used as it is\n'
-		return 0
-	fi
-	build_all >"$work/build.log" 2>&1
+	"$here/build.sh" "$build" installed >"$work/build.log" 2>&1
 	finish $? "$work/build.log" && return 0
-	[ -w "$root" ] || echo "$root is not writable: give another directory with --build DIR"
+	echo "Another directory: --build DIR"
 	return 1
 }
 
