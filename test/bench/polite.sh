@@ -13,7 +13,7 @@ for ((turn = 0; turn < turns; turn++)); do
 	for policy in none spin yield; do
 		[ $policy = none ] || pollers $policy
 		case $policy in spin) rounds=60 ;; *) rounds=1000 ;; esac
-		echo "$policy $(round_trip $rounds)"
+		echo "$policy $(round_trip $rounds 20)"
 		[ $policy = none ] || end_pollers
 	done
 done >"$dir/times"

@@ -28,6 +28,8 @@ config() {
 		contexts = 4
 		send_buffers = 1024
 		receive_buffers = 1024
+		[proto]
+		retries = 100
 		[link 0]
 		$2
 		[nodes]

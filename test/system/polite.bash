@@ -32,12 +32,12 @@ end_pollers() {
 	done
 }
 
-# round_trip ROUNDS: the median, ns
+# round_trip ROUNDS WARMUP: the median, ns
 round_trip() {
 	start "$dir/respond.log" env PMX_ATTACH=thin "$build/app/pmx-perf" respond --instance "${tag}1" --cpu $((1 % cpus))
 	local responder=$last
 	wait_for 20 context_open 1 1
 	PMX_ATTACH=thin timeout 100 "$build/app/pmx-perf" latency --instance "${tag}0" --cpu 0 --to 1:1 --sizes 64 --rounds "$1" \
-		--warmup 20 --json 2>"$dir/latency.log" | sed -n 's/.*"p50_ns": *\([0-9]*\).*/\1/p'
+		--warmup "$2" --json 2>"$dir/latency.log" | sed -n 's/.*"p50_ns": *\([0-9]*\).*/\1/p'
 	end "$responder"
 }

@@ -57,7 +57,7 @@ holdings() {
 }
 as_before() { now=$(holdings); [ "$now" = "$before" ]; }
 nothing_is_left() { # TEST
-	if wait_for 20 as_before; then ok "$1"; else not_ok "$1" "$now, before: $before"; fi
+	if wait_for 40 as_before; then ok "$1"; else not_ok "$1" "$now, before: $before"; fi
 }
 
 # ------------------------------------------------------------------ clients that obey

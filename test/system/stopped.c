@@ -22,7 +22,7 @@
 #include "helpers.h"
 
 #define PATIENCE_S 30
-#define POLLS      100000
+#define POLLS      10000
 /* bulk messages that are held when the engine stops: the ring has 64 slots */
 #define MESSAGES   100
 #define LEN        600
