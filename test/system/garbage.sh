@@ -12,7 +12,7 @@ full && lives=96 || lives=32
 lives=${2:-$lives}
 seed=${3:-$RANDOM}
 burst=8       # submissions of the client that a turn takes
-turn_ns=50000 # of the CPU that a turn takes at most, in the mean: many times what an undisturbed one does
+turn_ns=20000 # of the CPU that a turn takes at most, in the mean: many times what an undisturbed one does
 need_hugepages garbage 320
 for i in 0 1; do
 	node_ini $i net_memif0 <<-END
@@ -36,13 +36,17 @@ primaries=("$last")
 primary 1 -l 1 -m 64 --vdev=net_memif0,role=client,socket="$dir/m.sock",socket-abstract=no,bsize=4224 || { not_ok garbage_start ""; exit 1; }
 primaries+=("$last")
 
+before_is_gone() { ! context_open 1 2; }
+
 # trips: round trips between contexts 2 of both nodes; their median and p99.9 in ns
 trips() {
 	local code
+	wait_for 30 before_is_gone # its context, which would be taken for the next one's
 	start "$dir/respond.log" "$build/app/pmx-perf" respond --context 2 --instance "${tag}1"
 	wait_for 30 context_open 1 2
 	timeout 300 "$build/app/pmx-perf" latency --sizes 64 --rounds "$rounds" --context 2 --to 1:2 --instance "${tag}0" --json >"$dir/trips" 2>&1
 	code=$?
+	[ $code -ne 0 ] || wait_for 30 gone "$last"
 	end "$last"
 	[ $code -eq 0 ] || sed 's/^/# others: /' "$dir/trips" "$dir/respond.log"
 	sed -n 's/.*"p50_ns": *\([0-9]*\).*"p999_ns": *\([0-9]*\).*/# of others, ns: median \1, p99.9 \2/p' "$dir/trips" | head -1
@@ -68,8 +72,8 @@ lives() { # NAME
 	done
 }
 
-rounds=2000
-[[ $build != *asan* ]] || { rounds=200 turn_ns=$((20 * turn_ns)); }
+rounds=200
+[[ $build != *asan* ]] || { rounds=100 turn_ns=$((20 * turn_ns)); }
 echo "# $lives lives, from seed $seed"
 for way in thin secondary; do
 	export PMX_ATTACH=$way

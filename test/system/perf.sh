@@ -151,7 +151,8 @@ wait_for 30 is_there && ok "--cpu of an embedded node" ||
 	not_ok "--cpu of an embedded node" "it may use $(child_may_use "$last")" "$dir/cpu.log"
 end "$last"
 
-refuses_at_once "--cpu that is not allowed" 2 'may run on CPUs' alone 0 latency --cpu 4000
+node 0 latency --cpu 4000
+refuses_at_once "--cpu that is not allowed" 2 'may run on CPUs' "${command[@]}"
 refuses "--cpu of baseline" 2 'may run on CPUs' timeout 60 "$perf" baseline tcp --cpu 4000
 refuses_at_once "--cpu and -l" 2 'give one of them' timeout 60 "$perf" respond --embedded "$dir/1.ini" --cpu "$first" -- \
 	"${eal[@]}" -l "$first"

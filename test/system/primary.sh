@@ -47,7 +47,7 @@ refused() {
 	local name=$1 pattern=$2 check start code
 	config bad "$3"
 	shift 3
-	local run=(timeout -k 5 20 "${LIMITED[@]}" "$dpdk")
+	local run=(timeout -k 5 120 "${LIMITED[@]}" "$dpdk")
 	[ $# -gt 0 ] || set -- --no-huge -m 64 -l 0
 	check=$("${run[@]}" --no-pci "$@" -- --check "$dir/bad.ini" 2>&1)
 	code=$?
@@ -98,12 +98,12 @@ refused name_with_a_star "'vic\*' is no name: 1 to 31" 's/^name.*/name = vic*/'
 refused name_with_a_path "'../x' is no name" 's/^name.*/name = ..\/x/'
 # what only the start can see, for good and for now
 config bad 's/^driver.*/driver = ethdev\nport = net_nothing0/; /^listen/d; s/127.0.0.1:.*/auto/'
-timeout 20 "$dpdk" --no-pci --no-huge -m 64 -l 0 -- "$dir/bad.ini" >"$dir/out" 2>&1
+timeout 120 "$dpdk" --no-pci --no-huge -m 64 -l 0 -- "$dir/bad.ini" >"$dir/out" 2>&1
 [ $? -eq 2 ] && ok port_that_is_not_there__code_2 || not_ok port_that_is_not_there__code_2 "" "$dir/out"
-timeout 20 "$dpdk" --no-such-argument -- "$dir/bad.ini" >"$dir/out" 2>&1
+timeout 120 "$dpdk" --no-such-argument -- "$dir/bad.ini" >"$dir/out" 2>&1
 [ $? -eq 2 ] && ok eal_argument_that_there_is_not__code_2 || not_ok eal_argument_that_there_is_not__code_2 "" "$dir/out"
 config bad 's/^listen.*/listen = 192.0.2.1:99/'
-timeout 20 "$dpdk" --no-pci --no-huge -m 64 -l 0 -- "$dir/bad.ini" >"$dir/out" 2>&1
+timeout 120 "$dpdk" --no-pci --no-huge -m 64 -l 0 -- "$dir/bad.ini" >"$dir/out" 2>&1
 [ $? -eq 1 ] && ok address_that_may_come__code_1 || not_ok address_that_may_come__code_1 "" "$dir/out"
 # systemd goes by the code of the main process: one of ExecStartPre= does not keep it from trying again
 if grep -q '^RestartPreventExitStatus=2' "$top/dpdk-config/pmx-dpdk.service" && ! grep -q '^ExecStartPre' "$top/dpdk-config/pmx-dpdk.service"; then
@@ -170,7 +170,7 @@ done
 # in the middle of the start
 config s
 start "$dir/s.log" "$dpdk" --no-pci -l 0 -m 64 -- "$dir/s.ini"
-wait_for 10 sh -c "ls $huge/${tag}smap_0 >/dev/null 2>&1"
+wait_for 30 sh -c "ls $huge/${tag}smap_0 >/dev/null 2>&1"
 kill -HUP "$last"
 wait "$last"
 code=$?
@@ -209,7 +209,7 @@ untouched() { # NAME
 [ "$(wc -l <"$dir/before")" -gt 40 ] && ok names__there_is_something_to_lose || not_ok names__there_is_something_to_lose "" "$dir/before"
 for pattern in 'vic*' 'vic?im' 'v[i]ctim' '*'; do # behind the tag: whose defect this is, it reaches this test's files only
 	config star "s/^name.*/name = $tag$pattern/"
-	timeout 20 "$dpdk" --no-pci -l 0 -m 64 -- "$dir/star.ini" >"$dir/out" 2>&1
+	timeout 120 "$dpdk" --no-pci -l 0 -m 64 -- "$dir/star.ini" >"$dir/out" 2>&1
 	[ $? -eq 2 ] || not_ok "names__pattern" "'$pattern' was not refused" "$dir/out"
 done
 untouched of_no_pattern
@@ -231,14 +231,14 @@ END
 [ "$(wc -l <"$dir/mend")" -eq 4 ] && ok doctor__names_directory_pages_socket_and_process_number || not_ok doctor__names_all "" "$dir/mend"
 sh -e "$dir/mend" >"$dir/out" 2>&1 || not_ok doctor__commands_work "" "$dir/out"
 untouched doctors_commands
-PMX_ATTACH=secondary timeout 20 "$full" open "${tag}victim" 1 >"$dir/out" 2>&1 || not_ok names__secondary "" "$dir/out"
+PMX_ATTACH=secondary timeout 120 "$full" open "${tag}victim" 1 >"$dir/out" 2>&1 || not_ok names__secondary "" "$dir/out"
 untouched a_secondary_that_came_and_went
 for name in '' 'a*' '..' "${tag}vict?m" "${tag}victim+"; do
 	for way in thin secondary; do
-		PMX_ATTACH=$way timeout 20 "$full" open "$name" 1 2>&1 | grep -q 'out of range' || not_ok names__attach "$way to '$name'"
+		PMX_ATTACH=$way timeout 120 "$full" open "$name" 1 2>&1 | grep -q 'out of range' || not_ok names__attach "$way to '$name'"
 	done
 done
-PMX_ATTACH=secondary timeout 20 "$full" open "x/../${tag}victim" 1 2>&1 | grep -q 'out of range' && ok names__attach || not_ok names__attach "by a path"
+PMX_ATTACH=secondary timeout 120 "$full" open "x/../${tag}victim" 1 2>&1 | grep -q 'out of range' && ok names__attach || not_ok names__attach "by a path"
 rm -f "$huge/${tag}vicmap_1map_0" "$huge/${tag}vicmap_1x" "$huge/${tag}vic2map_7"
 end $victim
 
@@ -254,8 +254,8 @@ node() { # NUMBER LCORE [EAL arguments]
 }
 talk() { # a ping from node 0 to node 1
 	PMX_ATTACH=thin start "$dir/serve.log" "$thin" serve "${tag}node1" 1
-	wait_for 10 grep -q serving "$dir/serve.log"
-	PMX_ATTACH=thin timeout 20 "$thin" ping "${tag}node0" 2 1:1 64 10 >"$dir/ping.log" 2>&1
+	wait_for 30 grep -q serving "$dir/serve.log"
+	PMX_ATTACH=thin timeout 120 "$thin" ping "${tag}node0" 2 1:1 64 10 >"$dir/ping.log" 2>&1
 }
 node 0 0 && node 1 1 || not_ok says ""
 second=$last
@@ -265,7 +265,7 @@ said peer_up '^pmx.peer: node 1 is up$'
 said context_opened "^pmx.context: context 2 opened by process [0-9]+ of user 0, thin$"
 said context_closed "^pmx.context: context 2 closed by process [0-9]+ of user 0$"
 PMX_ATTACH=thin start "$dir/dies.log" setpriv --reuid=0 "$thin" serve "${tag}node0" 3
-wait_for 10 grep -q serving "$dir/dies.log"
+wait_for 30 grep -q serving "$dir/dies.log"
 end "$last" KILL
 said context_died "^pmx.context: context 3 died with process $last of user 0, which did not close it$"
 end "$second" KILL
@@ -287,7 +287,7 @@ end "$last"
 # ------------------------------------------------------------------ a capture's times
 config capture 's/^driver.*/driver = ethdev\nport = net_null0/; /^listen/d; s/127.0.0.1:.*/auto/'
 primary capture -l 0 -m 64 --vdev=net_null0 || not_ok capture ""
-timeout 20 dpdk-dumpcap --file-prefix "${tag}capture" -i net_null0 -c 5 -w "$dir/capture.pcapng" >"$dir/dumpcap.log" 2>&1
+timeout 120 dpdk-dumpcap --file-prefix "${tag}capture" -i net_null0 -c 5 -w "$dir/capture.pcapng" >"$dir/dumpcap.log" 2>&1
 python3 - "$dir/capture.pcapng" <<-'END' && ok capture__times_are_of_now || not_ok capture__times_are_of_now "" "$dir/dumpcap.log"
 	import struct, sys, time
 	data, at, times = open(sys.argv[1], 'rb').read(), 0, []
@@ -305,9 +305,9 @@ END
 for way in '' thin; do
 	PMX_ATTACH=$way
 	[ -n "$way" ] && export PMX_ATTACH || unset PMX_ATTACH
-	timeout 20 "$thin" open "${tag}nobody" 1 2>&1 | grep -q 'no pmx-dpdk primary of that name' && ok "absent__no_primary_${way:-unset}" ||
-		not_ok "absent__no_primary_${way:-unset}" "$(timeout 20 "$thin" open "${tag}nobody" 1 2>&1)"
+	timeout 120 "$thin" open "${tag}nobody" 1 2>&1 | grep -q 'no pmx-dpdk primary of that name' && ok "absent__no_primary_${way:-unset}" ||
+		not_ok "absent__no_primary_${way:-unset}" "$(timeout 120 "$thin" open "${tag}nobody" 1 2>&1)"
 done
-PMX_ATTACH=secondary timeout 20 "$thin" open "${tag}nobody" 1 2>&1 | grep -q 'without DPDK' && ok absent__asked_for_a_secondary ||
+PMX_ATTACH=secondary timeout 120 "$thin" open "${tag}nobody" 1 2>&1 | grep -q 'without DPDK' && ok absent__asked_for_a_secondary ||
 	not_ok absent__asked_for_a_secondary ""
 exit $failed
