@@ -17,7 +17,7 @@ ini() { # NODE LANES [LINE OF THE LINK]
 		idle = adaptive
 		lanes = $2
 		[proto]
-		keepalive_ms = 100
+		keepalive_ms = 1000
 		retries = 100
 		[limits]
 		mbufs = 8192

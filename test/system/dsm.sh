@@ -16,7 +16,7 @@ ini() { # NODE KEYS-OF-THE-LINK
 		[engine]
 		idle = adaptive
 		[proto]
-		keepalive_ms = 100
+		keepalive_ms = 1000
 		[limits]
 		mbufs = 8192
 		contexts = 8

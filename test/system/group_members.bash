@@ -11,7 +11,7 @@ ini() {
 		[engine]
 		idle = adaptive
 		[proto]
-		keepalive_ms = 100
+		keepalive_ms = 1000
 		[limits]
 		mbufs = 8192
 		contexts = 8
