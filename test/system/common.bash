@@ -194,7 +194,7 @@ primary() {
 	start "$dir/$name.log" ${PREFIX[@]+"${PREFIX[@]}"} "$build/app/pmx-dpdk" --no-pci \
 		${base[@]+"${base[@]}"} "$@" -- --ready-fd "$fd" ${OPTIONS[@]+"${OPTIONS[@]}"} "$dir/$name.ini"
 	local pid=$last tries
-	for tries in {1..60}; do
+	for tries in {1..240}; do
 		if read -r -t 0.5 -u "$fd" _; then
 			exec {fd}<&-
 			return 0
