@@ -262,11 +262,12 @@ notify(void)
 			hear(&t, "napping", TRANSFER_S);
 		}
 		tell(&i, "push %u %u", phases[p].phase, phases[p].count);
+		/* it wakes when no more can end while it naps */
+		if (phases[p].phase == FLOOD && hear(&i, "flooded", WORK_S))
+			tell(&t, "wake");
 		if (!hear(&i, "pushed ", WORK_S) ||
 			sscanf(i.said, "pushed %u %u", &pushed, &lost) != 2)
 			break;
-		if (phases[p].phase == FLOOD)
-			tell(&t, "wake");
 		printf("# sender: %s\n", i.said);
 		if ((phases[p].phase == FLOOD) != (lost != 0))
 			case_fails("%u notifications of %u were lost", lost, pushed);
