@@ -69,8 +69,12 @@ choose() {
 tested() {
 	logs+=("$1/meson-logs/testlog-$setup.json")
 	rm -f "${logs[-1]}"
-	meson test -C "$1" --no-rebuild --setup "$setup" --num-processes "$jobs" --print-errorlogs "${@:2}"
+	meson test -C "$1" --no-rebuild --setup "$setup" --num-processes "$jobs" --print-errorlogs "${@:2}" </dev/null &
+	child=$!
+	wait "$child"
 }
+child=
+trap '[ -z "$child" ] || { kill -TERM "$child" && wait "$child"; } 2>/dev/null; exit 130' INT TERM
 
 jobs=$(($(nproc) < 4 ? $(nproc) : 4))
 if [ "$(id -u)" -eq 0 ]; then
