@@ -81,7 +81,7 @@ start(unsigned i, int argc, char **argv)
 		"[link 0]\ndriver = udp\nlisten = 127.0.0.1:%u\nmtu = 1500\n"
 		"[limits]\nmbufs = 8192\ncontexts = 8\nmessage_max = 100000\nnodes = 16\n"
 		"peers = 12\n"
-		"[proto]\nrto_min_us = 200\nrto_max_us = 4000\nretries = 250\n"
+		"[proto]\nrto_min_us = 200\nrto_max_us = 4000\nretries = 100\n"
 		"[nodes]\n0 = 127.0.0.1:%u\n1 = 127.0.0.1:%u\n2 = 127.0.0.1:%u\n",
 		i, i, port + i, port, port + 1, port + 2);
 	if (pmx_node_start(&nodes[i], &params, error, sizeof(error)) == 0)
