@@ -18,9 +18,9 @@ for i in 0 1; do
 	node_ini "$i" net_memif0 <<-END
 		mtu = 4000
 		[engine]
-		idle = adaptive
+		idle = sleep
 		[proto]
-		rto_max_us = 20000
+		rto_max_us = 50000
 		retries = 100
 		keepalive_ms = 100
 		flow_idle_ms = 100

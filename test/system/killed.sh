@@ -8,7 +8,7 @@
 set -u
 . "$(dirname "$0")/common.bash"
 
-every=61 rounds=2000
+every=61 rounds=1000
 ! full || { every=13; rounds=5000; }
 every=${2:-$every}
 random=${3:-40}
@@ -20,9 +20,9 @@ config() { # NODE
 	node_ini "$1" net_memif0 <<-END
 		mtu = 4000
 		[engine]
-		idle = adaptive
+		idle = sleep
 		[proto]
-		rto_max_us = 20000
+		rto_max_us = 50000
 		retries = 100
 		keepalive_ms = 200
 		flow_idle_ms = 100
