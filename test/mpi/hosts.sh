@@ -18,8 +18,8 @@ shift
 case ${1:-} in selection | given) selection=$1; shift ;; esac
 ways=("$@")
 [ ${#ways[@]} -gt 0 ] || ways=(memif udp packet loss shared)
-transports=(tcp)
-[ $selection != selection ] || ways=(memif loss shared) transports=() idle=yield
+transports=(tcp) perturbed=() # NetPIPE takes lengths beside the powers of two as well
+[ $selection != selection ] || ways=(memif loss shared) transports=() perturbed=(-p 0) idle=yield
 
 suite=mpi_hosts
 . "$(dirname "$0")/two_hosts.bash"
@@ -86,7 +86,7 @@ for way in "${ways[@]}"; do
 	[ "$selection" = given ] || FACTOR=$([ $selection = selection ] && echo 0.002 || echo 1) figures "$way"
 	for count in "${counts[@]}"; do
 		if [ "$selection" != given ] && command -v NPopenmpi >/dev/null && [ "$count" = 2 ]; then
-			right netpipe "$way" 2 'Integrity check passed' NPopenmpi -i -u 100000 -o "$dir/np.out"
+			right netpipe "$way" 2 'Integrity check passed' NPopenmpi -i -u 100000 ${perturbed[@]+"${perturbed[@]}"} -o "$dir/np.out"
 		fi
 		if [ "$selection" != given ] && /usr/bin/python3 -c 'import mpi4py' 2>/dev/null; then
 			right ring "$way" "$count" 'time for .* loops' /usr/bin/python3 -m mpi4py.bench ringtest -l 20 -n 100000
