@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: group_killed.sh BUILD_DIR [EVERY [thin|secondary]]
-# Members of a group that are killed (SIGKILL) at every EVERY-th step (61; 23 in the full tier) of all that a group can do, each rank in turn: so also the
+# Members of a group that are killed (SIGKILL) at every EVERY-th step (211; 23 in the full tier) of all that a group can do, each rank in turn: so also the
 # holder of a lock, its manager, the home of a region, rank 0 (group_killed.c). The others' requests end in bounded time, and nothing
 # of the dead is left in the primaries.
 set -u
 . "$(dirname "$0")/common.bash"
-every=61
+every=211
 ! full || every=23
 every=${2:-$every}
 export PMX_ATTACH=${3:-thin}

@@ -2,16 +2,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: killed.sh BUILD_DIR [EVERY [RANDOM [thin|secondary]]]
-# Applications that are killed (SIGKILL): at every EVERY-th step (61; 13 in the full tier) of all that libpmx does, and RANDOM times (40) at random
+# Applications that are killed (SIGKILL): at every EVERY-th step (211; 61 in the full tier) of all that libpmx does, and RANDOM times (8; 40) at random
 # moments, four at once. After each nothing of theirs may be left in the primaries, their number opens at once, their partner's
 # sends and transfers end, and others' round trips are as with applications that end by themselves.
 set -u
 . "$(dirname "$0")/common.bash"
 
-every=61 rounds=1000
-! full || { every=13; rounds=5000; }
+every=211 rounds=1000 random=8
+! full || { every=61; rounds=5000; random=40; }
 every=${2:-$every}
-random=${3:-40}
+random=${3:-$random}
 ways=${4:-thin secondary}
 need_hugepages killed 320
 killed=$build/test/killed
