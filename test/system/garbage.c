@@ -190,6 +190,10 @@ main(int argc, char **argv)
 		while ((result = pmx_context_open(&ctx, node, &params)) == -EBUSY &&
 			ctx_now_us() < patience)
 			usleep(1000); /* its last life is seen off */
+		if (result == -EPIPE && counts[LIVES] > 0) {
+			result = 0; /* it broke its own connection */
+			break;
+		}
 		if (result != 0)
 			break;
 		const int64_t life = ctx_now_us() + LIFE_US;

@@ -53,7 +53,7 @@ run() {
 run 0 0 && ok group_killed__nobody_dies || not_ok group_killed__nobody_dies "" "$dir/run.log"
 # flows of what was before have ended
 is_quiet() { before=$(holdings); [[ $before == *flows_0=0\ * && $before == *flows_1=0\ * ]]; }
-wait_for 20 is_quiet || not_ok group_killed__is_quiet "$before"
+wait_for 60 is_quiet || not_ok group_killed__is_quiet "$before"
 for victim in 0 1 2 3; do
 	run $victim 0 || { not_ok "group_killed__rank_$victim" "" "$dir/run.log"; continue; }
 	all=$steps most=0 n=0 bad=0
@@ -73,7 +73,7 @@ for victim in 0 1 2 3; do
 			before=$now
 		fi
 	done
-	wait_for 20 is_quiet && ok "group_killed__rank_${victim}_leaves_no_flow" || not_ok "group_killed__rank_${victim}_leaves_no_flow" "$before"
+	wait_for 60 is_quiet && ok "group_killed__rank_${victim}_leaves_no_flow" || not_ok "group_killed__rank_${victim}_leaves_no_flow" "$before"
 	[ $bad -ne 0 ] || ok "group_killed__rank_$victim # $n of $all steps; a request of the others took $((most / 1000)) ms at most"
 done
 run 0 0 && ok group_killed__nobody_dies_then || not_ok group_killed__nobody_dies_then "" "$dir/run.log"

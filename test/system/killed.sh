@@ -58,7 +58,7 @@ steps() { # WAY: every k-th step
 	ok "killed_$1__runs"
 	# a first kill: what is found once only, the partner's state among it
 	{ PMX_ATTACH=$1 timeout 60 "$killed" victim "${tag}0" 1 1:1 $((all / 2)) >/dev/null 2>&1; } 2>/dev/null
-	wait_for 20 is_quiet || not_ok "killed_$1__is_quiet" "$before"
+	wait_for 60 is_quiet || not_ok "killed_$1__is_quiet" "$before"
 	descriptors >"$dir/fds"
 	"$killed" owes "$dir/partner" >/dev/null
 	for ((k = 1 + RANDOM % every; k <= all; k += every)); do
@@ -87,14 +87,14 @@ steps() { # WAY: every k-th step
 			[ $bad -lt 5 ] || break
 		fi
 	done
-	wait_for 20 is_quiet && ok "killed_$1__no_flow_is_left" || not_ok "killed_$1__no_flow_is_left" "$before"
+	wait_for 60 is_quiet && ok "killed_$1__no_flow_is_left" || not_ok "killed_$1__no_flow_is_left" "$before"
 	read -r _ errors longest < <("$killed" owes "$dir/partner")
 	[ $bad -eq 0 ] && ok "killed_$1__no_step_leaves_anything # $n of $all steps; $errors sends of the partner ended with an error, after at most $longest us"
 }
 
 at_random() { # WAY
 	local left=$random batch=4 i victims start=$SECONDS
-	wait_for 20 is_quiet || not_ok "killed_$1__is_quiet" "$before"
+	wait_for 60 is_quiet || not_ok "killed_$1__is_quiet" "$before"
 	while [ "$left" -gt 0 ]; do
 		victims=()
 		for ((i = 0; i < batch; i++)); do
