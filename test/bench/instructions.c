@@ -23,7 +23,6 @@
 #include <string.h>
 
 #include "pmx/coll.h"
-#include "script_clock.h"
 
 #define BURST        32
 #define CONTEXTS_MAX 1024
@@ -49,43 +48,6 @@ static const char config[] = "[node]\nid = %d\nname = bench%d\n"
 			     "[limits]\nmbufs = %u\ncontexts = %u\nsend_buffers = 8192\n"
 			     "receive_buffers = 8192\n"
 			     "%s\n[nodes]\n0 = auto\n1 = auto\n";
-
-/* The clock of the engine and the client, and their random numbers: time passes as they look at it,
- * so that they do the same in each run, however slow the machine and callgrind are. */
-#define LOOK_NS 100
-
-uint64_t
-script_rdtsc(void)
-{
-	static uint64_t now;
-
-	return now += LOOK_NS;
-}
-
-uint64_t
-script_hz(void)
-{
-	return SCRIPT_HZ;
-}
-
-uint64_t
-script_rand(void)
-{
-	static uint64_t x;
-
-	return x = x * 6364136223846793005u + 1442695040888963407u;
-}
-
-ssize_t
-script_getrandom(void *to, size_t len, unsigned flags)
-{
-	uint8_t *bytes = to;
-
-	(void)flags;
-	for (size_t i = 0; i < len; i++)
-		bytes[i] = (uint8_t)(script_rand() >> 56);
-	return (ssize_t)len;
-}
 
 NOINLINE unsigned bench_client_send(void);
 NOINLINE unsigned bench_client_receive(void);

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: instructions.sh BUILD_DIR
-# Instructions per message in four shapes of test/bench/instructions.py, in the full tier in one of each kind, by callgrind, each at
-# most 2 % above what test/bench/instructions.recorded says. A change that makes a shape cheaper or dearer records it anew:
-# test/bench/instructions.sh --record test/bench/instructions.recorded BUILD.
+# Instructions per message in every shape of test/bench/instructions.py, by callgrind, each at most
+# 2 % above what test/bench/instructions.recorded says. A change that makes a shape cheaper or
+# dearer records it anew: test/bench/instructions.sh --record test/bench/instructions.recorded BUILD.
 set -u
 . "$(dirname "$0")/common.bash"
 
