@@ -184,6 +184,17 @@ provider_node() {
 # primary NAME [EAL arguments]: a primary with $dir/NAME.ini, node.name = $tag$NAME; 0 when ready.
 # PREFIX=(ip netns exec X) puts it into a namespace; OPTIONS are pmx-dpdk's.
 primary() {
+	local try
+	for try in 1 2 3; do
+		start_primary "$@" && return 0
+		# the one that is there gives up a take-over that a busy machine makes long, and goes on; who wants it asks again
+		[[ " ${OPTIONS[*]-} " = *" --take-over "* ]] || return 1
+		echo "# $1 did not take over at try $try"
+	done
+	return 1
+}
+
+start_primary() {
 	local name=$1 fd base=()
 	shift
 	# where no sanitizer has anything, since secondaries need the same addresses

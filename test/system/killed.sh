@@ -158,6 +158,7 @@ for way in $ways; do
 	steps "$way"
 	at_random "$way"
 done
+full || exit $failed # what follows compares times, though of the same seconds
 PMX_ATTACH=thin
 export PMX_ATTACH
 # What else runs on the machine comes and goes: what is compared was measured before it and behind it, and what a kill costs comes in

@@ -46,7 +46,7 @@ for i in 0 1; do
 	now "take over $i" || break
 	[ $i -eq 1 ] || nobody_counts_as_dead askers_death_is_told
 	OPTIONS=(--take-over)
-	primary $i -l $i -m 64 || not_ok "pins__takes_over_$i" ""
+	primary $i -l $i -m 64 || { not_ok "pins__takes_over_$i" ""; exit 1; }
 	OPTIONS=()
 	wait "${primaries[i]}"
 	primaries[i]=$last

@@ -132,7 +132,8 @@ python3 - "$top" "$dir/docs" <<-'END'
 	top, out = sys.argv[1:]
 	for page in [top + '/README.md'] + sorted(glob.glob(top + '/doc/*.md')):
 	    for name, body in re.findall(r'<!-- file: ([\w.-]+) -->\n+```\w*\n(.*?)```', open(page).read(), re.S):
-	        open(out + '/' + os.path.basename(page) + '-' + name, 'w').write(body)
+	        if '[node]' in body: # others are topologies
+	            open(out + '/' + os.path.basename(page) + '-' + name, 'w').write(body)
 	for file in glob.glob(top + '/dpdk-config/examples/*.ini'):
 	    open(out + '/example-' + os.path.basename(file), 'w').write(open(file).read())
 END
