@@ -15,7 +15,7 @@ seconds=${2:-30}
 root=$(cd "$(dirname "$0")/../.." && pwd)
 fuzz_build=$root/build-fuzz
 targets=(wire topology coll colls proto rma group channel transfer)
-declare -A changed=([wire]=400000 [topology]=30000 [coll]=400000 [colls]=40000 [proto]=9000 [rma]=100000 [group]=100000 [channel]=1500 [transfer]=1500)
+declare -A changed=([wire]=400000 [topology]=30000 [coll]=400000 [colls]=40000 [proto]=5000 [rma]=100000 [group]=100000 [channel]=600 [transfer]=600)
 export ASAN_OPTIONS=detect_leaks=0 # DPDK's own start leaves memory that nobody frees
 
 # corpus TARGET: its inputs in $dir/TARGET.corpus; one of zeros where there are none yet

@@ -11,7 +11,7 @@ set -u
 . "$(dirname "$0")/common.bash"
 
 soak=$build/test/soak
-full && default=100000 || default=20000
+full && default=100000 || default=10000
 grep -q __asan_init "$soak" && default=10000
 messages=${2:-${PMX_SOAK_MESSAGES:-$default}}
 seed=${PMX_SOAK_SEED:-1}

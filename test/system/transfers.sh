@@ -11,7 +11,7 @@ set -u
 . "$(dirname "$0")/common.bash"
 
 program=$build/test/transfers
-full && default=12000 || default=3000
+full && default=12000 || default=1500
 grep -q __asan_init "$program" && default=2000
 transfers=${2:-$default}
 seed=${PMX_TRANSFERS_SEED:-1}
