@@ -194,6 +194,7 @@ primary() {
 	return 1
 }
 
+# start_primary: the same, asking once
 start_primary() {
 	local name=$1 fd base=()
 	shift

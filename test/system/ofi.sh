@@ -99,6 +99,8 @@ if [ -x "$build/test/ofi_mpi" ] && command -v mpirun >/dev/null; then
 			fault = loss=5%,reorder=2%,duplicate=1%,seed=$node
 			[engine]
 			idle = adaptive
+			[proto]
+			retries = 100
 		END
 		sed -i "s/^id = $node/id = $((node - 2))/; s/:$((port + node))\$/:$((port + node - 2))/; s/^1 = .*/&\n5 = 192.0.2.5 name=fifth.node/" "$dir/$node.ini"
 		primary $node -l $((node - 2)) -m 128 || not_ok "ofi_start_$node" ""

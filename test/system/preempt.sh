@@ -83,7 +83,7 @@ sleep 0.5
 at 0 freeze 7 >/dev/null || not_ok preempt_taken_over__freeze ""
 for i in 0 1; do
 	OPTIONS=(--take-over)
-	if primary $i -l $i -m 192 >"$dir/taken.log"; then
+	if start_primary $i -l $i -m 192 >"$dir/taken.log"; then
 		old=${primaries[i]}
 		primaries[i]=$last
 		wait_for 20 gone "$old" || not_ok "preempt_taken_over__$i" "the old primary does not end"
