@@ -12,13 +12,13 @@
 #include "comparison.h"
 #include "plot/plot.h"
 
-/* Of a line of a table, so that none ends in blanks. */
+/* Ends a line of a table, so that none ends in blanks. */
 struct text {
 	char line[512];
 	size_t len;
 };
 
-/* What stands below the tables is about these. */
+/* The lines below the tables are about these. */
 struct seen {
 	bool unsettled, beaten;
 	unsigned fewest, most; /* repetitions of a cell */
@@ -149,7 +149,7 @@ table(const struct comparison *c, const char *test, enum figure f, const char *t
 	}
 }
 
-/* What the marks say, a line each, and only of marks that stand above. */
+/* Says what the marks mean, a line each, and only of marks that stand above. */
 static void
 explain(const struct comparison *c, const struct seen *seen)
 {
@@ -234,8 +234,8 @@ spreads(const struct comparison *c)
 	}
 }
 
-/* Whether one of a column's figures has not settled. The 99th percentile does not count: a machine
- * that others use too never has the same twice. */
+/* Returns whether one of a column's figures has not settled. The 99th percentile does not count:
+ * a machine that others use too never has the same twice. */
 static bool
 column_unsettled(const struct comparison *c, const struct group *g, const char *what)
 {
