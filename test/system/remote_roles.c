@@ -133,7 +133,7 @@ target(bool sleeps)
 
 /* ------------------------------------------------------------------ the initiator */
 
-/* What comes late must not count as lost. */
+/* An answer that comes late must not count as lost. */
 #define ASK_US 5000000
 
 void

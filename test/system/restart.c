@@ -186,7 +186,7 @@ static void share(void);
 static bool matching;
 static pmx_request match_requests[2];
 
-/* What CPU time a process has had; 0: there is none. */
+/* Returns how much CPU time a process has had; 0: there is none. */
 static int64_t
 cpu_us(pid_t pid)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The clock and the random numbers of test_script.c. Every source of the engine and the client is
- * compiled once more with this header before its first line, so that a run is a function of its
- * script: time passes only when a node looks at its link.
+ * The clock and the random numbers of test_script.c and test_virtual.c. Every source of the engine
+ * and the client is compiled once more with this header before its first line, so that a run is a
+ * function of its script: time passes only when a node looks at its link.
  */
 #ifndef PMX_SCRIPT_CLOCK_H
 #define PMX_SCRIPT_CLOCK_H
@@ -17,6 +17,9 @@
 #include <rte_random.h>
 
 #define SCRIPT_HZ 1000000000u
+
+extern uint64_t script_now;     /* ns */
+extern uint64_t script_randoms; /* the seed, and what became of it */
 
 uint64_t script_rdtsc(void);
 uint64_t script_hz(void);

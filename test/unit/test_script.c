@@ -29,49 +29,16 @@ struct pmx_context *ctx[NODES][CONTEXTS];
 unsigned lose_every;
 uint8_t bytes_out[REGION], bytes_in[REGION];
 static struct link_ops tapped;
-static uint64_t clock_now, randoms;
 static unsigned given;  /* frames to the link, while some are lost */
 static FILE *recording; /* NULL: lines are compared */
 static bool all_lines;
 
-/* --------------------------------------------------------------- clock, random numbers, the tap */
-
-uint64_t
-script_rdtsc(void)
-{
-	return clock_now;
-}
-
-uint64_t
-script_hz(void)
-{
-	return SCRIPT_HZ;
-}
-
-uint64_t
-script_rand(void)
-{
-	uint64_t x = (randoms += 0x9E3779B97F4A7C15u);
-
-	x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-	return x ^ x >> 27;
-}
-
-ssize_t
-script_getrandom(void *to, size_t len, unsigned flags)
-{
-	uint8_t *at = to;
-
-	(void)flags;
-	for (size_t i = 0; i < len; i++)
-		at[i] = (uint8_t)(script_rand() >> 32);
-	return (ssize_t)len;
-}
+/* --------------------------------------------------------------- the tap */
 
 static uint16_t
 tap_rx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 {
-	clock_now += TICK_NS;
+	script_now += TICK_NS;
 	return link_loop_ops.rx(l, queue, bufs, n);
 }
 
@@ -102,8 +69,8 @@ void
 script_start(const char *step, const char *matching, const char *more)
 {
 	record_begin(step);
-	clock_now = SCRIPT_HZ;
-	randoms = 1;
+	script_now = SCRIPT_HZ;
+	script_randoms = 1;
 	for (unsigned n = 0; n < NODES; n++) {
 		char text[512], error[256] = "";
 		struct pmx_node_params params = {.config_text = text};

@@ -42,39 +42,6 @@
 
 static struct pmx_node *nodes[NODES_MAX];
 static unsigned count, link_count;
-static uint64_t clock_now, randoms;
-
-uint64_t
-script_rdtsc(void)
-{
-	return clock_now;
-}
-
-uint64_t
-script_hz(void)
-{
-	return SCRIPT_HZ;
-}
-
-uint64_t
-script_rand(void)
-{
-	uint64_t x = (randoms += 0x9E3779B97F4A7C15u);
-
-	x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-	return x ^ x >> 27;
-}
-
-ssize_t
-script_getrandom(void *to, size_t len, unsigned flags)
-{
-	uint8_t *at = to;
-
-	(void)flags;
-	for (size_t i = 0; i < len; i++)
-		at[i] = (uint8_t)(script_rand() >> 32);
-	return (ssize_t)len;
-}
 
 /* ------------------------------------------------------------------ the network */
 
@@ -109,7 +76,7 @@ switch_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 		assert_true(m->port < count && m->nb_segs == 1 && m->data_len <= FRAME_MAX);
 		struct port *p = port_of(m->port, l);
 
-		fault_model_frame(&p->model, clock_now, m->data_len, &v);
+		fault_model_frame(&p->model, script_now, m->data_len, &v);
 		if (v.copies != 0) {
 			assert_true(p->tail - p->head < WAITING);
 			p->waiting[p->tail % WAITING].at = v.copy[0].release_ns;
@@ -129,8 +96,8 @@ switch_rx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 	uint16_t i;
 
 	(void)queue;
-	clock_now += TICK_NS / (count * link_count);
-	for (i = 0; i < n && p->head != p->tail && p->waiting[p->head % WAITING].at <= clock_now;
+	script_now += TICK_NS / (count * link_count);
+	for (i = 0; i < n && p->head != p->tail && p->waiting[p->head % WAITING].at <= script_now;
 		i++) {
 		const uint32_t k = p->head++ % WAITING;
 
@@ -146,8 +113,8 @@ switch_rx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 static void
 start(unsigned n, unsigned links, uint64_t rate_bps, const char *more)
 {
-	clock_now = SCRIPT_HZ;
-	randoms = 1;
+	script_now = SCRIPT_HZ;
+	script_randoms = 1;
 	count = n;
 	link_count = links;
 	ports = calloc(NODES_MAX * LINKS_MAX, sizeof(*ports));
@@ -234,7 +201,7 @@ gather(uint32_t len, unsigned pieces)
 {
 	static uint8_t data[PIECE];
 	unsigned left[NODES_MAX], missing = pieces * (count - 1);
-	const uint64_t begun = clock_now;
+	const uint64_t begun = script_now;
 
 	for (unsigned i = 1; i < count; i++)
 		left[i] = pieces;
@@ -254,11 +221,11 @@ gather(uint32_t len, unsigned pieces)
 			missing--;
 			pmx_release_receive_buffer(ctxs[0], &m);
 		}
-		if (clock_now - begun > PATIENCE_S * (uint64_t)SCRIPT_HZ)
+		if (script_now - begun > PATIENCE_S * (uint64_t)SCRIPT_HZ)
 			fail_msg("%u messages of %u have not come within %d s", missing,
 				pieces * (count - 1), PATIENCE_S);
 	}
-	const double s = (double)(clock_now - begun) / SCRIPT_HZ;
+	const double s = (double)(script_now - begun) / SCRIPT_HZ;
 
 	for (unsigned i = 1; i < count; i++) { /* their last Acks */
 		while (pmx_sends_pending(ctxs[i]) != 0)
@@ -324,7 +291,7 @@ links_rate(unsigned links)
 	open_all();
 	gather(8, 1);
 	/* a link is known to be alive when it has answered */
-	for (uint64_t until = clock_now + SCRIPT_HZ; clock_now < until;)
+	for (uint64_t until = script_now + SCRIPT_HZ; script_now < until;)
 		turn();
 	const double s = gather(8192, 600);
 	const double rate = 600 * 8192.0 * 8 / s / (double)(RATE / 10);
