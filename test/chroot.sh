@@ -60,7 +60,8 @@ run() {
 }
 
 # inside COMMAND...: as root of the chroot, with processes and hugetlbfs of its own, and, but for the README's commands, which
-# install packages, without network. For the background: exec, so that who ends that ends all of it.
+# install packages, without network. Those see a machine, not a chroot, in which the kernel lets nobody make user namespaces.
+# For the background: exec, so that who ends that ends all of it.
 inside() {
 	local net=(--net)
 	[ "$mode" = quick ] || net=()
@@ -68,16 +69,27 @@ inside() {
 	exec unshare --mount --pid ${net[@]+"${net[@]}"} --ipc --fork --kill-child --propagation private bash -euc '
 		mount --bind "$1" "$1" # ip netns exec wants / to be a mount
 		cd "$1"
-		shift
+		mode=$2
+		shift 2
 		mount -t proc proc proc
 		mount -t sysfs sysfs sys
 		mount -t tmpfs tmpfs run
-		mount --rbind /dev dev
+		mount --bind /dev dev
+		[ ! -d /dev/pts ] || mount --bind /dev/pts dev/pts
 		mkdir -p dev/hugepages
 		mount -t tmpfs tmpfs dev/shm
 		mount -t hugetlbfs -o pagesize=2M hugetlbfs dev/hugepages
-		exec chroot . /usr/bin/env PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root PMX_CHROOT=1 \
-			bash -c "ip link set lo up 2>/dev/null; cd /pmx-dpdk && exec \"\$@\"" - "$@"' - "$tree" "$@"
+		if [ "$mode" = quick ]; then
+			root=.
+		else
+			root=/
+			mkdir -p .host
+			pivot_root . .host
+			cd /
+			umount -l /.host
+		fi
+		exec chroot $root /usr/bin/env PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root PMX_CHROOT=1 \
+			bash -c "ip link set lo up 2>/dev/null; cd /pmx-dpdk && exec \"\$@\"" - "$@"' - "$tree" "$mode" "$@"
 }
 
 # ------------------------------------------------------------------ the chroot
@@ -200,7 +212,7 @@ commands() {
 			ok "${name}_$number"
 		else
 			not_ok "${name}_$number" "'$line' failed"
-			grep -E '^(# )?not ok|FAILED|FAIL ' "$log" | head -n 40 | sed 's/^/# /'
+			sed -n '/^FAILED:/,/^$/p' "$log" | head -n 60 | sed 's/^/# /'
 		fi
 		echo "# $line: $((SECONDS - start)) s; $(tail -n 1 "$log")"
 		grep '^!!!' "$log" | sed 's/^/# /'

@@ -9,9 +9,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
+#include <linux/magic.h>
+
 #include "channel/instance.h"
+
+#define HUGE_MOUNTS_MAX 64
 
 static bool
 is_plain(char c)
@@ -43,32 +48,31 @@ eal_base(void)
 	return base ? base : "/tmp";
 }
 
-/* Returns the page size of a mount in bytes, from its option "pagesize=2M"; without that, the usual
- * 2 MiB. */
-static uint64_t
-page_size(const struct mntent *m)
-{
-	const char *o = hasmntopt(m, "pagesize");
-	char unit = 0;
-	unsigned long long v = 0;
-
-	if (o == NULL || sscanf(o, "pagesize=%llu%c", &v, &unit) < 1)
-		return 2u << 20;
-	return v << (unit == 'G' ? 30 : unit == 'M' ? 20 : unit == 'K' || unit == 'k' ? 10 : 0);
-}
-
 void
 each_huge_mount(void (*visit)(void *arg, const char *dir, uint64_t page_bytes), void *arg)
 {
 	FILE *mounts = setmntent("/proc/self/mounts", "r");
+	char *seen[HUGE_MOUNTS_MAX];
+	unsigned count = 0, i;
+	struct statfs top;
 	struct mntent *m;
 
 	if (mounts == NULL)
 		return;
-	while ((m = getmntent(mounts)) != NULL) {
-		if (strcmp(m->mnt_type, "hugetlbfs") == 0)
-			visit(arg, m->mnt_dir, page_size(m));
+	while (count < HUGE_MOUNTS_MAX && (m = getmntent(mounts)) != NULL) {
+		/* another file system may be mounted over this one */
+		if (strcmp(m->mnt_type, "hugetlbfs") != 0 || statfs(m->mnt_dir, &top) != 0 ||
+			top.f_type != HUGETLBFS_MAGIC)
+			continue;
+		for (i = 0; i < count && strcmp(seen[i], m->mnt_dir) != 0; i++)
+			;
+		if (i < count || (seen[count] = strdup(m->mnt_dir)) == NULL)
+			continue;
+		count++;
+		visit(arg, m->mnt_dir, (uint64_t)top.f_bsize);
 	}
+	while (count > 0)
+		free(seen[--count]);
 	endmntent(mounts);
 }
 

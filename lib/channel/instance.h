@@ -21,7 +21,8 @@ bool instance_name_ok(const char *name);
  * processes that look for one without an EAL of their own. */
 const char *eal_base(void);
 
-/* Call `visit` for every mount of hugepages, with its directory and its page size in bytes. */
+/* Calls `visit` for each directory where hugepages are mounted, once, with its page size in
+ * bytes. */
 void each_huge_mount(void (*visit)(void *arg, const char *dir, uint64_t page_bytes), void *arg);
 
 /* `file` is the name of a hugepage file, without its directory. Returns the length of PREFIX if the

@@ -129,6 +129,8 @@ check usage_watch says 2 "'0'.*seconds" stat --watch 0
 check usage_all_of_peers says 2 'options of stat' peers --all
 check none_runs says 1 "no primary runs.*$RUNTIME_DIRECTORY" stat
 check doctor__without_primary doctor_lines
+check doctor__mount_over_another unshare --mount sh -c "mount -t hugetlbfs -o pagesize=2M over /dev/hugepages && '$ctl' doctor >'$dir/out'; cat '$dir/out'
+	[ \"\$(grep -c '^[a-z]* *hugepage mount .*/dev/hugepages,' '$dir/out')\" = 1 ]"
 check doctor__without_primary_json json '{"check", "state", "found", "mend"} == set(d[0])' doctor
 
 # ------------------------------------------------------------------ one runs
