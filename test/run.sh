@@ -3,31 +3,23 @@
 #
 # Usage: test/run.sh [--full | NAME...] [--build DIR]
 # Builds, and runs the tests by `meson test`: the default tier (some 10 minutes on two cores), with --full everything (much
-# longer), or the suites whose names match a NAME, as perf or 'test_proto*'. A NAME that is the name of a single test runs the suites that
-# have it; unit tests then run that one alone. As root it first installs what is missing and reserves hugepages; without root
-# it tests what needs none, and says what it left out. The last line is "N passed, N failed, N skipped"; exit code 0 only
-# if nothing failed. doc/testing.md tells of the suites.
+# longer), or the suites whose names match a NAME, as perf or 'test_proto*'. A NAME that is the name of a single test runs the
+# suites that have it; unit tests then run that one alone. As root it first installs what is missing and reserves hugepages;
+# without root it tests what needs none, and says what it left out. The last line is "N passed, N failed, N skipped"; exit code
+# 0 only if nothing failed. doc/testing.md tells of the suites.
 set -u
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-build=$root/build
-setup=default
-names=()
-chosen=()
-steps=() # those before the tests that failed
-logs=() # of meson test
-
-die() {
-	echo "run.sh: $*" >&2
-	exit 2
-}
+build=$root/build setup=default
+names=() chosen=() # what is asked for, and the suites that it means
+steps=() logs=()   # those before the tests that failed, and what meson test wrote
+child=
 
 while [ $# -gt 0 ]; do
 	case $1 in
 	--full) setup=full ;;
 	--build) build=$(realpath -m "${2:?--build needs a directory}"); shift ;;
-	--help | -h) sed -n '4,10s/^#[ ]\{0,1\}//p' "$0"; exit 0 ;;
-	-*) sed -n '4,10s/^#[ ]\{0,1\}//p' "$0" >&2; exit 2 ;;
+	-*) sed -n '4,9s/^#[ ]\{0,1\}//p' "$0"; [[ $1 = -h || $1 = --help ]]; exit $(($? * 2)) ;;
 	*) names+=("$1") ;;
 	esac
 	shift
@@ -42,26 +34,27 @@ step() {
 	printf '%-40s' "$name ..."
 	if "$@" >"$log" 2>&1 </dev/null; then
 		printf ' ok %6d s\n' $((SECONDS - begun))
-		rm -f "$log"
-		return 0
+	else
+		printf ' FAILED\n'
+		tail -n 60 "$log"
+		steps+=("$name")
+		false
 	fi
-	printf ' FAILED\n'
-	tail -n 60 "$log"
+	local code=$?
 	rm -f "$log"
-	steps+=("$name")
-	return 1
+	return $code
 }
 
 # choose NAME: the suites that it names, into chosen; or those whose sources name it as a test, of which unit tests run that one
 choose() {
 	local found=() sources
-	mapfile -t found < <(for suite in "${known[@]}"; do [[ $suite = $1 ]] && echo "$suite"; done) # shellcheck disable=SC2053
+	mapfile -t found < <(for suite in "${known[@]}"; do case $suite in $1) echo "$suite" ;; esac; done)
 	if [ ${#found[@]} -eq 0 ]; then
 		mapfile -t sources < <(grep -lwF -- "$1" test/unit/*.c test/system/*.sh test/system/*.c test/policy/* | sed 's|.*/||; s|\..*||')
 		mapfile -t found < <(printf '%s\n' ${sources[@]+"${sources[@]}"} | grep -xF -f <(printf '%s\n' "${known[@]}") | sort -u)
 		export TEST_CASE=$1
 	fi
-	[ ${#found[@]} -gt 0 ] || die "no suite and no test is called '$1'; meson test -C $build --list shows the suites"
+	[ ${#found[@]} -gt 0 ] || { echo "run.sh: no suite and no test is called '$1'; meson test -C $build --list shows the suites" >&2; exit 2; }
 	chosen+=("${found[@]}")
 }
 
@@ -73,7 +66,6 @@ tested() {
 	child=$!
 	wait "$child"
 }
-child=
 trap '[ -z "$child" ] || { kill -TERM "$child" && wait "$child"; } 2>/dev/null; exit 130' INT TERM
 
 jobs=$(($(nproc) < 4 ? $(nproc) : 4))
@@ -88,10 +80,8 @@ if step "build in $build" dpdk-config/build.sh "$build"; then
 		for name in "${names[@]}"; do
 			choose "$name"
 		done
-		tested "$build" "${chosen[@]}"
-	else
-		tested "$build"
 	fi
+	tested "$build" ${chosen[@]+"${chosen[@]}"}
 fi
 if [ $setup = full ] && [ ${#names[@]} -eq 0 ] && step "build with sanitizers" dpdk-config/build.sh "$build-asan" -Dsanitize=true -Doptimization=1 -Dwerror=true; then
 	tested "$build-asan"
